@@ -1,0 +1,3 @@
+module github.com/gobw/gobw
+
+go 1.25.0

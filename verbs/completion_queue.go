@@ -1,0 +1,97 @@
+package verbs
+
+import (
+	"context"
+	"io"
+)
+
+// CompletionQueueOptions describes a completion queue. Zero fields take the default shown.
+type CompletionQueueOptions struct {
+	Depth   int               // entries; 128. The device may grant more
+	Channel CompletionChannel // nil: polled only
+	Vector  int               // completion vector
+}
+
+// CompletionQueue collects completions. It belongs to one goroutine at a time.
+type CompletionQueue interface {
+	io.Closer
+	// Depth is the number of entries granted.
+	Depth() int
+	// Poll moves up to len(c) completions into c and returns how many; 0 means "none now". It does not allocate.
+	Poll(c []Completion) (int, error)
+	// Arm asks for one event on the channel at the next completion, or at the next solicited one. Arm first, then poll
+	// until empty, then wait: a completion that came before arming makes no event.
+	Arm(n Notify) error
+	// Acknowledge returns n delivered events; an unacknowledged event blocks Close.
+	Acknowledge(n int)
+}
+
+// Notify says which completions make an event.
+type Notify uint8
+
+// What Arm waits for.
+const (
+	NotifyAny       Notify = iota // any completion
+	NotifySolicited               // a receive whose sender set SOLICITED, or an error
+)
+
+// CompletionChannel delivers the events of armed completion queues. It belongs to one goroutine.
+type CompletionChannel interface {
+	io.Closer
+	// Wait blocks until an armed queue has an event, and returns that queue; the context ends the wait.
+	Wait(ctx context.Context) (CompletionQueue, error)
+}
+
+// Completion is what became of a work request (struct ibv_wc in Go words). Where Status is not Success, only ID, Status,
+// QPN and VendorError mean anything.
+type Completion struct {
+	ID            uint64
+	Status        Status
+	Opcode        CompletionOpcode
+	VendorError   uint32
+	Bytes         uint32 // received, UD: with the 40 bytes of GRH
+	Immediate     uint32 // with WithImmediate: host order, see [SendRequest].Immediate
+	InvalidatedRK uint32 // with WithInvalidate
+	QPN           uint32 // ours
+	SourceQPN     uint32 // UD: the sender's
+	Flags         CompletionFlags
+}
+
+// CompletionFlags qualifies a receive completion (ibv_wc_flags).
+type CompletionFlags uint32
+
+// Completion flags.
+const (
+	WithGRH        CompletionFlags = 1 << 0 // the receive buffer starts with a 40-byte GRH
+	WithImmediate  CompletionFlags = 1 << 1
+	WithInvalidate CompletionFlags = 1 << 3
+)
+
+// CompletionOpcode tells what kind of request completed (ibv_wc_opcode).
+type CompletionOpcode uint32
+
+// Completion opcodes.
+const (
+	CompletedSend          CompletionOpcode = 0
+	CompletedWrite         CompletionOpcode = 1
+	CompletedRead          CompletionOpcode = 2
+	CompletedCompareSwap   CompletionOpcode = 3
+	CompletedFetchAdd      CompletionOpcode = 4
+	CompletedBindMW        CompletionOpcode = 5
+	CompletedLocalInv      CompletionOpcode = 6
+	CompletedReceive       CompletionOpcode = 128
+	CompletedReceiveWithIm CompletionOpcode = 129 // RECV_RDMA_WITH_IMM: a WRITE with immediate arrived
+)
+
+func (o CompletionOpcode) String() string {
+	switch o {
+	case CompletedReceive:
+		return "RECV"
+	case CompletedReceiveWithIm:
+		return "RECV_RDMA_WITH_IMM"
+	}
+	return enumString(o, []string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV"}, "CompletionOpcode")
+}
+
+// IsReceive tells a receive completion from a send completion.
+func (o CompletionOpcode) IsReceive() bool { return o&CompletedReceive != 0 }

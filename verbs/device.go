@@ -1,0 +1,227 @@
+package verbs
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// DeviceInfo describes a device: struct ibv_device_attr in Go words.
+type DeviceInfo struct {
+	Name          string `json:"name"`
+	Provider      string `json:"provider"`
+	Software      bool   `json:"software"`        // true: figures are the host's, not a NIC's
+	Label         string `json:"label,omitempty"` // what every output must say ("software device, not a NIC; fabric loss=1%")
+	Firmware      string `json:"firmware,omitempty"`
+	NodeGUID      uint64 `json:"node_guid"`
+	SystemGUID    uint64 `json:"system_guid"`
+	VendorID      uint32 `json:"vendor_id"`
+	PartID        uint32 `json:"part_id"`
+	HardwareVer   uint32 `json:"hw_ver"`
+	Ports         int    `json:"ports"`
+	NUMANode      int    `json:"numa_node"` // -1: unknown
+	Driver        string `json:"driver,omitempty"`
+	PCIAddress    string `json:"pci_address,omitempty"`
+	PCILinkSpeed  string `json:"pci_link_speed,omitempty"` // "16.0 GT/s PCIe"
+	PCILinkWidth  int    `json:"pci_link_width,omitempty"` // lanes
+	NetInterface  string `json:"net_interface,omitempty"`
+	TransportType string `json:"transport_type"` // "IB", "IW": as perftest prints it
+	Limits        Limits `json:"limits"`
+}
+
+// Limits are the numbers a device grants; 0 means "none" except where noted.
+type Limits struct {
+	MaxQP             int    `json:"max_qp"`
+	MaxQPWR           int    `json:"max_qp_wr"`
+	MaxSGE            int    `json:"max_sge"`
+	MaxSGERead        int    `json:"max_sge_rd"` // entries of a READ's list; differs from MaxSGE on real hardware
+	MaxInline         int    `json:"max_inline"` // bytes; -1: ask by creating a queue pair
+	MaxCQ             int    `json:"max_cq"`
+	MaxCQE            int    `json:"max_cqe"`
+	MaxMR             int    `json:"max_mr"`
+	MaxMRBytes        uint64 `json:"max_mr_bytes"`
+	MaxPD             int    `json:"max_pd"`
+	MaxAH             int    `json:"max_ah"`
+	MaxMW             int    `json:"max_mw"`
+	MaxSRQ            int    `json:"max_srq"`
+	MaxSRQWR          int    `json:"max_srq_wr"`
+	MaxSRQSGE         int    `json:"max_srq_sge"`
+	MaxRDAtomic       int    `json:"max_qp_rd_atom"`      // outstanding READs and atomics as responder
+	MaxInitRDAtomic   int    `json:"max_qp_init_rd_atom"` // as requester
+	MaxMessageBytes   uint64 `json:"max_message_bytes"`
+	MaxPKeys          int    `json:"max_pkeys"`
+	Atomic            bool   `json:"atomic"`
+	MemoryWindow2     bool   `json:"memory_window_2"`
+	SendInvalidate    bool   `json:"send_invalidate"`
+	LocalCAAckDelay   int    `json:"local_ca_ack_delay"`
+	DeviceCapFlags    uint32 `json:"device_cap_flags"`
+	PageSizeCap       uint64 `json:"page_size_cap"`
+	MaxMulticastGroup int    `json:"max_mcast_grp"`
+}
+
+// PortState is the state of a port (ibv_port_state).
+type PortState uint8
+
+// Port states; the course's table: DOWN means cable or module, INIT means no subnet manager.
+const (
+	PortNop         PortState = 0
+	PortDown        PortState = 1
+	PortInit        PortState = 2
+	PortArmed       PortState = 3
+	PortActive      PortState = 4
+	PortActiveDefer PortState = 5
+)
+
+func (s PortState) String() string {
+	return enumString(s, []string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}, "PortState")
+}
+
+// MarshalText spells the state as String does.
+func (s PortState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LinkLayer is a port's link layer.
+type LinkLayer uint8
+
+// Link layers.
+const (
+	LinkUnspecified LinkLayer = 0
+	LinkInfiniBand  LinkLayer = 1
+	LinkEthernet    LinkLayer = 2
+)
+
+func (l LinkLayer) String() string {
+	return enumString(l, []string{"Unspecified", "InfiniBand", "Ethernet"}, "LinkLayer")
+}
+
+// MarshalText spells the link layer as String does.
+func (l LinkLayer) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// MTU is a path MTU in its wire code: 1 is 256 bytes, 5 is 4096.
+type MTU uint8
+
+// MTU codes (IBTA 9.6.1, ibv_mtu).
+const (
+	MTU256  MTU = 1
+	MTU512  MTU = 2
+	MTU1024 MTU = 3
+	MTU2048 MTU = 4
+	MTU4096 MTU = 5
+)
+
+// Bytes is the payload size, 0 for an unknown code.
+func (m MTU) Bytes() int {
+	if m < MTU256 || m > MTU4096 {
+		return 0
+	}
+	return 128 << m
+}
+
+func (m MTU) String() string { return fmt.Sprint(m.Bytes()) }
+
+// ParseMTU turns 256, 512, 1024, 2048 or 4096 bytes into its code.
+func ParseMTU(bytes int) (MTU, error) {
+	for m := MTU256; m <= MTU4096; m++ {
+		if m.Bytes() == bytes {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("MTU %d: want 256, 512, 1024, 2048 or 4096 bytes", bytes)
+}
+
+// PortInfo describes a port: struct ibv_port_attr in Go words.
+type PortInfo struct {
+	Number        int       `json:"number"`
+	State         PortState `json:"state"`
+	PhysicalState string    `json:"physical_state,omitempty"` // "LINK_UP", "POLLING", ...
+	LinkLayer     LinkLayer `json:"link_layer"`
+	MaxMTU        MTU       `json:"max_mtu"`
+	ActiveMTU     MTU       `json:"active_mtu"`
+	RateBitsPerS  float64   `json:"rate_bits_per_s"` // link rate; 0 where there is no link (software device)
+	Rate          string    `json:"rate,omitempty"`  // as the driver words it: "100 Gb/sec (4X EDR)"
+	LID           uint16    `json:"lid"`
+	SMLID         uint16    `json:"sm_lid"`
+	LMC           uint8     `json:"lmc"`
+	GIDTableLen   int       `json:"gid_table_len"`
+	PKeyTableLen  int       `json:"pkey_table_len"`
+	MaxMessage    uint64    `json:"max_message_bytes"`
+	CapFlags      uint32    `json:"cap_flags"`
+	NetInterface  string    `json:"net_interface,omitempty"`
+}
+
+// GID is a port address: on RoCE v2 an IPv6 address or an IPv4-mapped one (annex A17).
+type GID [16]byte
+
+// GIDFromAddr makes the GID of an IP address.
+func GIDFromAddr(a netip.Addr) GID { return GID(a.WithZone("").As16()) }
+
+// Addr is the IP address that a RoCE v2 GID stands for; IPv4-mapped ones come out as IPv4.
+func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
+
+// IsZero tells whether the entry is empty.
+func (g GID) IsZero() bool { return g == GID{} }
+
+// IsLinkLocal tells whether the GID is fe80::/10.
+func (g GID) IsLinkLocal() bool { return g[0] == 0xfe && g[1]&0xc0 == 0x80 }
+
+func (g GID) String() string { return netip.AddrFrom16(g).String() }
+
+// MarshalText writes the GID as an IPv6 address.
+func (g GID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads an IPv6 address, or 32 hexadecimal digits.
+func (g *GID) UnmarshalText(b []byte) error {
+	if len(b) == 32 && !strings.Contains(string(b), ":") {
+		_, err := hex.Decode(g[:], b)
+		return err
+	}
+	a, err := netip.ParseAddr(string(b))
+	if err != nil {
+		return fmt.Errorf("GID %q: %w", b, err)
+	}
+	*g = GIDFromAddr(a)
+	return nil
+}
+
+// GIDType tells which encapsulation a GID selects.
+type GIDType uint8
+
+// GID types.
+const (
+	GIDInfiniBand GIDType = 0
+	GIDRoCEv1     GIDType = 1
+	GIDRoCEv2     GIDType = 2
+)
+
+func (t GIDType) String() string {
+	return enumString(t, []string{"IB", "RoCE v1", "RoCE v2"}, "GIDType")
+}
+
+// MarshalText spells the type as String does.
+func (t GIDType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (t *GIDType) UnmarshalText(b []byte) error {
+	for v := GIDInfiniBand; v <= GIDRoCEv2; v++ {
+		if v.String() == string(b) {
+			*t = v
+			return nil
+		}
+	}
+	return fmt.Errorf("GID type %q: want IB, RoCE v1 or RoCE v2", b)
+}
+
+// GIDEntry is one valid line of a port's GID table.
+type GIDEntry struct {
+	Index        int     `json:"index"`
+	GID          GID     `json:"gid"`
+	Type         GIDType `json:"type"`
+	NetInterface string  `json:"net_interface,omitempty"`
+}
+
+func enumString[T ~uint8 | ~uint32](v T, names []string, typ string) string {
+	if int(v) < len(names) && names[v] != "" {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", typ, uint64(v))
+}

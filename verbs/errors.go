@@ -1,0 +1,80 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Error is a verb that failed: what, where, why and what to do.
+type Error struct {
+	Verb   string // "modify queue pair to RTR"
+	Device string // "mlx5_0"
+	QP     uint32 // 0: no queue pair involved
+	Err    error  // errno, Status, ErrUnsupported, a *TransitionError, ...
+	Fix    string // "ping the peer; if it answers, raise --qp-timeout"
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Verb)
+	if e.Device != "" {
+		b.WriteString(": " + e.Device)
+	}
+	if e.QP != 0 {
+		fmt.Fprintf(&b, " qp %#x", e.QP)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Remedy says what to do, or is empty.
+func (e *Error) Remedy() string { return e.Fix }
+
+// CompletionError is a work request that completed with an error.
+type CompletionError struct {
+	Device     string
+	Completion Completion
+	Sent, Done uint64 // requests posted and completed on the job's lanes when it happened
+}
+
+func (e *CompletionError) Error() string {
+	c := &e.Completion
+	return fmt.Sprintf("%s qp %#x: work request %d completed with %v, vendor error %#x (%d posted, %d completed)",
+		e.Device, c.QPN, c.ID, c.Status.Error(), c.VendorError, e.Sent, e.Done)
+}
+
+// Unwrap returns the status, so that errors.Is(err, verbs.RetryExceeded) works.
+func (e *CompletionError) Unwrap() error { return e.Completion.Status }
+
+// Remedy names the usual causes and what to try.
+func (e *CompletionError) Remedy() string {
+	s := e.Completion.Status
+	var b strings.Builder
+	for i, c := range s.Causes() {
+		if i == 0 {
+			b.WriteString("likely: " + c)
+		} else {
+			b.WriteString("; or " + c)
+		}
+	}
+	if r := s.Remedy(); r != "" {
+		if b.Len() > 0 {
+			b.WriteString(". ")
+		}
+		b.WriteString("Try: " + r)
+	}
+	return b.String()
+}
+
+// RemedyOf finds the first remedy in an error's chain, or "".
+func RemedyOf(err error) string {
+	var r interface{ Remedy() string }
+	if errors.As(err, &r) {
+		return r.Remedy()
+	}
+	return ""
+}

@@ -1,0 +1,67 @@
+package verbs
+
+import "fmt"
+
+// EventType is the kind of an asynchronous event (ibv_event_type).
+type EventType uint8
+
+// Asynchronous event types.
+const (
+	EventCQError          EventType = 0
+	EventQPFatal          EventType = 1
+	EventQPRequestError   EventType = 2
+	EventQPAccessError    EventType = 3
+	EventCommEstablished  EventType = 4
+	EventSQDrained        EventType = 5
+	EventPathMigrated     EventType = 6
+	EventPathMigrateError EventType = 7
+	EventDeviceFatal      EventType = 8
+	EventPortActive       EventType = 9
+	EventPortError        EventType = 10
+	EventLIDChange        EventType = 11
+	EventPKeyChange       EventType = 12
+	EventSMChange         EventType = 13
+	EventSRQError         EventType = 14
+	EventSRQLimitReached  EventType = 15
+	EventQPLastWQEReached EventType = 16
+	EventClientReregister EventType = 17
+	EventGIDChange        EventType = 18
+	EventWorkQueueFatal   EventType = 19
+)
+
+func (t EventType) String() string {
+	return enumString(t, []string{
+		"CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG", "PATH_MIG_ERR",
+		"DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "SRQ_ERR", "SRQ_LIMIT_REACHED",
+		"QP_LAST_WQE_REACHED", "CLIENT_REREGISTER", "GID_CHANGE", "WQ_FATAL",
+	}, "EventType")
+}
+
+// EndsTest tells whether a test cannot go on after the event.
+func (t EventType) EndsTest() bool {
+	switch t {
+	case EventCQError, EventQPFatal, EventQPRequestError, EventQPAccessError, EventDeviceFatal, EventPortError, EventSRQError,
+		EventWorkQueueFatal:
+		return true
+	default:
+		return false
+	}
+}
+
+// AsyncEvent is something that happened outside any work request.
+type AsyncEvent struct {
+	Type EventType
+	Port int    // port events
+	QPN  uint32 // queue pair events
+}
+
+func (e AsyncEvent) String() string {
+	switch {
+	case e.QPN != 0:
+		return fmt.Sprintf("%v on qp %#x", e.Type, e.QPN)
+	case e.Port != 0:
+		return fmt.Sprintf("%v on port %d", e.Type, e.Port)
+	default:
+		return e.Type.String()
+	}
+}

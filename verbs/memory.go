@@ -1,0 +1,140 @@
+package verbs
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unsafe"
+)
+
+// MemoryOptions choose where a buffer comes from. The zero value is ordinary pages.
+type MemoryOptions struct {
+	HugePages bool // 2 MiB pages from the reserved pool
+	NUMANode  int  // bind to this node plus one: 0 means "no binding", 1 means node 0
+	Touch     bool // write every page now, so that no fault happens while measuring
+}
+
+// Buffer is memory outside the Go heap, made by mmap, that devices may read and write at any time. It belongs to whoever
+// allocated it and must outlive every memory region over it.
+type Buffer struct {
+	b     []byte
+	unmap func() error
+}
+
+// Alloc maps a page-aligned, zeroed buffer of at least one byte.
+func Alloc(bytes int, o MemoryOptions) (*Buffer, error) {
+	if bytes <= 0 {
+		return nil, fmt.Errorf("allocate buffer: %d bytes: want at least 1", bytes)
+	}
+	b, unmap, err := allocPages(bytes, o)
+	if err != nil {
+		return nil, fmt.Errorf("allocate buffer of %d bytes: %w", bytes, err)
+	}
+	if o.Touch {
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 0
+		}
+	}
+	return &Buffer{b: b[:bytes], unmap: unmap}, nil
+}
+
+// Bytes is the whole buffer.
+func (b *Buffer) Bytes() []byte { return b.b }
+
+// Len is the buffer's size in bytes.
+func (b *Buffer) Len() int { return len(b.b) }
+
+// Addr is the virtual address of the first byte, as devices and peers name it.
+func (b *Buffer) Addr() uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.b)))) }
+
+// Close unmaps the buffer. Close its memory regions first.
+func (b *Buffer) Close() error {
+	if b.b == nil {
+		return nil
+	}
+	b.b = nil
+	return b.unmap()
+}
+
+// Access says what may be done with a memory region, a memory window, or through a queue pair (ibv_access_flags).
+type Access uint32
+
+// Access flags. REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE at registration (IBTA 10.6.3.1).
+const (
+	AccessLocalWrite      Access = 1 << 0
+	AccessRemoteWrite     Access = 1 << 1
+	AccessRemoteRead      Access = 1 << 2
+	AccessRemoteAtomic    Access = 1 << 3
+	AccessMWBind          Access = 1 << 4
+	AccessZeroBased       Access = 1 << 5
+	AccessRelaxedOrdering Access = 1 << 20 // optional: ignored where the device does not have it
+)
+
+func (a Access) String() string {
+	return flagString(uint32(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED"})
+}
+
+func flagString(v uint32, names []string) string {
+	var s []string
+	for i, n := range names {
+		if v&(1<<i) != 0 {
+			s = append(s, n)
+			v &^= 1 << i
+		}
+	}
+	if v != 0 {
+		s = append(s, fmt.Sprintf("%#x", v))
+	}
+	if len(s) == 0 {
+		return "0"
+	}
+	return strings.Join(s, "|")
+}
+
+// ProtectionDomain ties memory regions, queue pairs, address handles and memory windows together: a key of one domain is
+// worth nothing in another. Its methods may be called by several goroutines.
+type ProtectionDomain interface {
+	io.Closer
+	// RegisterMemory makes b (from [Alloc], whole or a part) known to the device.
+	RegisterMemory(b []byte, access Access) (MemoryRegion, error)
+	// CreateQP makes a queue pair in state RESET.
+	CreateQP(o QueuePairOptions) (QueuePair, error)
+	// CreateSRQ makes a shared receive queue.
+	CreateSRQ(o SharedReceiveQueueOptions) (SharedReceiveQueue, error)
+	// CreateAH makes an address handle for UD sends.
+	CreateAH(a AddressVector) (AddressHandle, error)
+	// AllocMW makes a type 2 memory window, bound by a BIND_MW work request.
+	AllocMW() (MemoryWindow, error)
+}
+
+// MemoryRegion is registered memory. Close waits for nothing: do it after the last completion that uses it.
+type MemoryRegion interface {
+	io.Closer
+	Addr() uint64
+	Len() int
+	LKey() uint32 // names it in this end's scatter/gather lists
+	RKey() uint32 // names it in the peer's WRITE, READ and atomics
+}
+
+// MemoryWindow is a type 2 window onto part of a memory region.
+type MemoryWindow interface {
+	io.Closer
+	// RKey is the window's key; its low 8 bits are the consumer's to change at each bind.
+	RKey() uint32
+}
+
+// AddressHandle is a destination for UD sends.
+type AddressHandle interface{ io.Closer }
+
+// AddressVector is the path to a peer (ibv_ah_attr with its GRH).
+type AddressVector struct {
+	DGID         GID    // the peer's GID; zero on InfiniBand without GRH
+	SGIDIndex    int    // our line of the GID table
+	UseGID       bool   // send a GRH: always on RoCE
+	DLID         uint16 // InfiniBand only
+	SL           uint8
+	TrafficClass uint8
+	HopLimit     uint8 // 0: 64
+	FlowLabel    uint32
+	Port         int // ours, counted from 1; 0 means 1
+}

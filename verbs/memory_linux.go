@@ -1,0 +1,43 @@
+package verbs
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+)
+
+const (
+	mapHugeTLB = 0x40000
+	mpolBind   = 2
+)
+
+func allocPages(bytes int, o MemoryOptions) ([]byte, func() error, error) {
+	flags := syscall.MAP_PRIVATE | syscall.MAP_ANONYMOUS
+	unit := 4096
+	if o.HugePages {
+		flags |= mapHugeTLB
+		unit = 2 << 20
+	}
+	size := (bytes + unit - 1) / unit * unit
+	if size < bytes {
+		return nil, nil, fmt.Errorf("%d bytes overflow the address space", bytes)
+	}
+	b, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, flags)
+	if err != nil {
+		if o.HugePages {
+			return nil, nil, fmt.Errorf("huge pages: %w; reserve them with 'sysctl vm.nr_hugepages=%d'", err, size/unit)
+		}
+		return nil, nil, err
+	}
+	if o.NUMANode > 0 {
+		mask := [16]uint64{}
+		mask[(o.NUMANode-1)/64] = 1 << ((o.NUMANode - 1) % 64)
+		_, _, errno := syscall.Syscall6(mbindNumber, uintptr(unsafe.Pointer(&b[0])), uintptr(size), mpolBind,
+			uintptr(unsafe.Pointer(&mask)), uintptr(len(mask)*64), 0)
+		if errno != 0 {
+			_ = syscall.Munmap(b)
+			return nil, nil, fmt.Errorf("bind to NUMA node %d: %w", o.NUMANode-1, errno)
+		}
+	}
+	return b, func() error { return syscall.Munmap(b) }, nil
+}

@@ -1,0 +1,3 @@
+package verbs
+
+const mbindNumber = 237 // __NR_mbind

@@ -1,0 +1,238 @@
+package verbs
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Transport is a queue pair's service type; the numbers are those of ibv_qp_type.
+type Transport uint8
+
+// Transports (IBTA 9.2, table 38).
+const (
+	RC Transport = 2 // reliable connected: acknowledged, retried, up to 2 GiB a message
+	UC Transport = 3 // unreliable connected: up to 2 GiB, a lost packet loses the message
+	UD Transport = 4 // unreliable datagram: one packet, any peer, an address handle per destination
+)
+
+func (t Transport) String() string {
+	return enumString(t, []string{"", "", "RC", "UC", "UD"}, "Transport")
+}
+
+// MarshalText spells the transport as String does.
+func (t Transport) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads RC, UC or UD, in any case.
+func (t *Transport) UnmarshalText(b []byte) error {
+	switch strings.ToUpper(string(b)) {
+	case "RC":
+		*t = RC
+	case "UC":
+		*t = UC
+	case "UD":
+		*t = UD
+	default:
+		return fmt.Errorf("transport %q: want RC, UC or UD", b)
+	}
+	return nil
+}
+
+// QueuePairOptions describes a queue pair. Zero fields take the default shown.
+type QueuePairOptions struct {
+	Transport    Transport          // RC
+	SendCQ       CompletionQueue    // required
+	RecvCQ       CompletionQueue    // SendCQ
+	SRQ          SharedReceiveQueue // nil: receives of its own
+	SendDepth    int                // 128 work requests
+	RecvDepth    int                // 128 work requests; 0 with an SRQ
+	SendSGEs     int                // 1 entry a request
+	RecvSGEs     int                // 1 entry a request
+	InlineBytes  int                // 0: nothing inline. The device may grant more, never less
+	SignalAll    bool               // every request completes (sq_sig_all)
+	NoRecvQueue  bool               // RecvDepth 0 means 0
+}
+
+// QueuePairCapabilities is what the device granted.
+type QueuePairCapabilities struct {
+	SendDepth, RecvDepth, SendSGEs, RecvSGEs, InlineBytes int
+}
+
+// QueuePair is a send queue and a receive queue. Posting on one queue pair belongs to one goroutine at a time.
+type QueuePair interface {
+	io.Closer
+	QPN() uint32 // 24 bits
+	Transport() Transport
+	Capabilities() QueuePairCapabilities
+	// State is the queue pair's state now; errors move it without being asked.
+	State() QPState
+	// Modify moves the queue pair and sets the attributes named in a.Mask. A refused transition says which attributes
+	// are missing or not allowed there.
+	Modify(a QueuePairAttributes) error
+	// Query returns the attributes in force.
+	Query() (QueuePairAttributes, error)
+	// PostSend queues requests in order, as one list (one doorbell). On error a [*PostError] says how many got through.
+	PostSend(r []SendRequest) error
+	// PostReceive queues receives in order.
+	PostReceive(r []ReceiveRequest) error
+	// Device and PD are the queue pair's parents.
+	Device() Device
+}
+
+// SharedReceiveQueueOptions describes a shared receive queue. Zero fields take the default shown.
+type SharedReceiveQueueOptions struct {
+	Depth int // 128 receives
+	SGEs  int // 1 entry a receive
+}
+
+// SharedReceiveQueue hands receives to whichever of its queue pairs needs one.
+type SharedReceiveQueue interface {
+	io.Closer
+	PostReceive(r []ReceiveRequest) error
+	// SetLimit arms one SRQ_LIMIT_REACHED event for when fewer than limit receives are left.
+	SetLimit(limit int) error
+	// Limit is the armed limit, 0 once it fired.
+	Limit() (int, error)
+}
+
+// QPState is a queue pair's state; the numbers are those of ibv_qp_state (IBTA 10.3.1).
+type QPState uint8
+
+// Queue pair states.
+const (
+	StateReset QPState = 0
+	StateInit  QPState = 1 // receives may be posted
+	StateRTR   QPState = 2 // ready to receive
+	StateRTS   QPState = 3 // ready to send
+	StateSQD   QPState = 4 // send queue drained
+	StateSQE   QPState = 5 // send queue error (UC, UD)
+	StateError QPState = 6 // everything flushes
+)
+
+func (s QPState) String() string {
+	return enumString(s, []string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}, "QPState")
+}
+
+// AttributeMask names attributes of a queue pair; the bits are those of ibv_qp_attr_mask.
+type AttributeMask uint32
+
+// Attribute mask bits.
+const (
+	AttrState           AttributeMask = 1 << 0
+	AttrCurrentState    AttributeMask = 1 << 1
+	AttrSQDAsyncNotify  AttributeMask = 1 << 2
+	AttrAccess          AttributeMask = 1 << 3
+	AttrPKeyIndex       AttributeMask = 1 << 4
+	AttrPort            AttributeMask = 1 << 5
+	AttrQKey            AttributeMask = 1 << 6
+	AttrAddressVector   AttributeMask = 1 << 7
+	AttrPathMTU         AttributeMask = 1 << 8
+	AttrTimeout         AttributeMask = 1 << 9
+	AttrRetryCount      AttributeMask = 1 << 10
+	AttrRNRRetry        AttributeMask = 1 << 11
+	AttrRecvPSN         AttributeMask = 1 << 12
+	AttrMaxRDAtomic     AttributeMask = 1 << 13
+	AttrAltPath         AttributeMask = 1 << 14
+	AttrMinRNRTimer     AttributeMask = 1 << 15
+	AttrSendPSN         AttributeMask = 1 << 16
+	AttrMaxDestRDAtomic AttributeMask = 1 << 17
+	AttrPathMigState    AttributeMask = 1 << 18
+	AttrCapabilities    AttributeMask = 1 << 19
+	AttrDestQPN         AttributeMask = 1 << 20
+)
+
+var attributeNames = []string{
+	"STATE", "CUR_STATE", "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS", "PKEY_INDEX", "PORT", "QKEY", "AV", "PATH_MTU", "TIMEOUT",
+	"RETRY_CNT", "RNR_RETRY", "RQ_PSN", "MAX_QP_RD_ATOMIC", "ALT_PATH", "MIN_RNR_TIMER", "SQ_PSN", "MAX_DEST_RD_ATOMIC",
+	"PATH_MIG_STATE", "CAP", "DEST_QPN",
+}
+
+func (m AttributeMask) String() string { return flagString(uint32(m), attributeNames) }
+
+// QueuePairAttributes are a queue pair's attributes (struct ibv_qp_attr in Go words); Mask says which are meant.
+type QueuePairAttributes struct {
+	Mask            AttributeMask
+	State           QPState
+	CurrentState    QPState
+	Access          Access // remote operations the queue pair lets in
+	PKeyIndex       int
+	Port            int // counted from 1
+	QKey            uint32
+	AddressVector   AddressVector
+	PathMTU         MTU
+	Timeout         uint8 // 4.096 µs × 2^n; 0: no timer
+	RetryCount      uint8 // 0…7
+	RNRRetry        uint8 // 0…7; 7: for ever
+	RecvPSN         uint32
+	SendPSN         uint32
+	MaxRDAtomic     uint8 // READs and atomics we keep outstanding
+	MaxDestRDAtomic uint8 // READs and atomics we serve at once
+	MinRNRTimer     uint8 // code of IBTA table 46; 12 is 0.64 ms
+	DestQPN         uint32
+	SQDAsyncNotify  bool
+}
+
+// AckTimeout is the time that an attribute's timeout code stands for, 0 for "never".
+func AckTimeout(code uint8) time.Duration {
+	if code == 0 {
+		return 0
+	}
+	return 4096 * time.Nanosecond << (code & 31)
+}
+
+// ConnectOptions is all that a queue pair needs to go from RESET to RTS (or RTR).
+type ConnectOptions struct {
+	Port            int    // 1
+	PKeyIndex       int    // 0
+	Access          Access // remote operations let in
+	QKey            uint32 // UD
+	PathMTU         MTU
+	AddressVector   AddressVector
+	DestQPN         uint32
+	SendPSN         uint32
+	RecvPSN         uint32
+	MaxRDAtomic     uint8
+	MaxDestRDAtomic uint8
+	MinRNRTimer     uint8 // 12
+	Timeout         uint8 // 14: 67 ms
+	RetryCount      uint8
+	RNRRetry        uint8
+	StayRTR         bool // do not go on to RTS (perftest's one-sided server)
+}
+
+// InitQP moves a queue pair from RESET to INIT, from where receives may be posted.
+func InitQP(qp QueuePair, o ConnectOptions) error {
+	a := QueuePairAttributes{
+		Mask: AttrState | AttrPKeyIndex | AttrPort, State: StateInit, PKeyIndex: o.PKeyIndex, Port: max(o.Port, 1),
+	}
+	if qp.Transport() == UD {
+		a.Mask |= AttrQKey
+		a.QKey = o.QKey
+	} else {
+		a.Mask |= AttrAccess
+		a.Access = o.Access
+	}
+	return qp.Modify(a)
+}
+
+// ConnectQP moves a queue pair from INIT to RTR and, unless o.StayRTR, to RTS.
+func ConnectQP(qp QueuePair, o ConnectOptions) error {
+	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR}
+	rts := QueuePairAttributes{Mask: AttrState | AttrSendPSN, State: StateRTS, SendPSN: o.SendPSN}
+	if qp.Transport() != UD {
+		rtr.Mask |= AttrAddressVector | AttrPathMTU | AttrDestQPN | AttrRecvPSN
+		rtr.AddressVector, rtr.PathMTU, rtr.DestQPN, rtr.RecvPSN = o.AddressVector, o.PathMTU, o.DestQPN, o.RecvPSN
+		rtr.AddressVector.Port = max(o.Port, 1)
+	}
+	if qp.Transport() == RC {
+		rtr.Mask |= AttrMaxDestRDAtomic | AttrMinRNRTimer
+		rtr.MaxDestRDAtomic, rtr.MinRNRTimer = o.MaxDestRDAtomic, o.MinRNRTimer
+		rts.Mask |= AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic
+		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRDAtomic = o.Timeout, o.RetryCount, o.RNRRetry, o.MaxRDAtomic
+	}
+	if err := qp.Modify(rtr); err != nil || o.StayRTR {
+		return err
+	}
+	return qp.Modify(rts)
+}

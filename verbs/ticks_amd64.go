@@ -1,0 +1,3 @@
+package verbs
+
+func now() Ticks
