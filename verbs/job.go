@@ -46,7 +46,9 @@ const (
 	Serve
 )
 
-func (s Shape) String() string { return enumString(s, []string{"stream", "ping-pong", "serve"}, "Shape") }
+func (s Shape) String() string {
+	return enumString(s, []string{"stream", "ping-pong", "serve"}, "Shape")
+}
 
 // Await is what ends one step of a ping-pong.
 type Await uint8

@@ -41,17 +41,17 @@ func (t *Transport) UnmarshalText(b []byte) error {
 
 // QueuePairOptions describes a queue pair. Zero fields take the default shown.
 type QueuePairOptions struct {
-	Transport    Transport          // RC
-	SendCQ       CompletionQueue    // required
-	RecvCQ       CompletionQueue    // SendCQ
-	SRQ          SharedReceiveQueue // nil: receives of its own
-	SendDepth    int                // 128 work requests
-	RecvDepth    int                // 128 work requests; 0 with an SRQ
-	SendSGEs     int                // 1 entry a request
-	RecvSGEs     int                // 1 entry a request
-	InlineBytes  int                // 0: nothing inline. The device may grant more, never less
-	SignalAll    bool               // every request completes (sq_sig_all)
-	NoRecvQueue  bool               // RecvDepth 0 means 0
+	Transport   Transport          // RC
+	SendCQ      CompletionQueue    // required
+	RecvCQ      CompletionQueue    // SendCQ
+	SRQ         SharedReceiveQueue // nil: receives of its own
+	SendDepth   int                // 128 work requests
+	RecvDepth   int                // 128 work requests; 0 with an SRQ
+	SendSGEs    int                // 1 entry a request
+	RecvSGEs    int                // 1 entry a request
+	InlineBytes int                // 0: nothing inline. The device may grant more, never less
+	SignalAll   bool               // every request completes (sq_sig_all)
+	NoRecvQueue bool               // RecvDepth 0 means 0
 }
 
 // QueuePairCapabilities is what the device granted.

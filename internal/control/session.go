@@ -1,0 +1,97 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Dialect is the language of a session.
+type Dialect string
+
+// Dialects.
+const (
+	Ours     Dialect = "gobw/1"
+	Perftest Dialect = "perftest"
+)
+
+// Address is one queue pair as the peer must know it.
+type Address struct {
+	LID         uint16    `json:"lid,omitempty"`
+	QPN         uint32    `json:"qpn"`
+	PSN         uint32    `json:"psn"` // the sender's first send PSN
+	RKey        uint32    `json:"rkey"`
+	Addr        uint64    `json:"addr"`
+	Bytes       uint64    `json:"bytes,omitempty"` // how much memory lies there (ours only)
+	GID         verbs.GID `json:"gid"`
+	HasGID      bool      `json:"has_gid"`
+	Outstanding int       `json:"outstanding"` // READs and atomics this end serves and starts
+	SRQN        uint32    `json:"srqn,omitempty"`
+}
+
+// Facts is what an end says of itself before addresses are made.
+type Facts struct {
+	PageBytes      int              `json:"page_bytes"`
+	CacheLineBytes int              `json:"cache_line_bytes"`
+	MTU            verbs.MTU        `json:"mtu"` // active or chosen; both ends use the smaller
+	MaxOutstanding int              `json:"max_outstanding"`
+	GIDs           []verbs.GIDEntry `json:"gids,omitempty"`        // ours only
+	Environment    json.RawMessage  `json:"environment,omitempty"` // ours only: report.Environment
+	Limits         *verbs.Limits    `json:"limits,omitempty"`      // ours only
+}
+
+// Phase names a point at which both ends meet. The dialect decides what, if anything, crosses the wire there.
+type Phase uint8
+
+// Phases, in order. Ready and Done repeat for each size (and run).
+const (
+	PhaseHello     Phase = iota // before addresses
+	PhaseConnected              // queue pairs are in RTR or RTS on this end
+	PhaseReady                  // this end's receives are posted and its job is prepared
+	PhaseDone                   // this end's job for one size has ended
+	PhaseFinished               // all sizes are done
+)
+
+func (p Phase) String() string {
+	return [...]string{"hello", "connected", "ready", "done", "finished"}[p]
+}
+
+// Figures is one end's measurement as it crosses the wire.
+type Figures struct {
+	Size         uint64  `json:"size"`
+	Iterations   uint64  `json:"iterations"` // over all queue pairs
+	PeakBits     float64 `json:"peak_bits_per_s"`
+	AverageBits  float64 `json:"average_bits_per_s"`
+	MessagesPerS float64 `json:"messages_per_s"`
+	// Record is the end's whole report.Record (ours only).
+	Record json.RawMessage `json:"record,omitempty"`
+}
+
+// Session is one control conversation, seen from either end, in either dialect: bench drives it in the order of the
+// methods and never asks which dialect it is. Every method has a deadline of its own and ends with the context; each
+// returns a [*PeerError] if the other end said what went wrong, and [ErrPeerLost] if it went away or fell silent.
+type Session interface {
+	Dialect() Dialect
+	// Dialled tells whether this end is the client.
+	Dialled() bool
+	// Propose agrees on the plan. In our dialect the client's plan travels and the server returns it (its argument is
+	// ignored and may be nil); in perftest's the argument is this end's own plan and comes back, checked against the
+	// peer's where the version tells. It returns nil, nil at the server when the client has no further test.
+	Propose(ctx context.Context, p *Plan) (*Plan, error)
+	// Facts exchanges what the two systems are. Called after Propose.
+	Facts(ctx context.Context, local Facts) (remote Facts, err error)
+	// Exchange swaps addresses, one per queue pair.
+	Exchange(ctx context.Context, local []Address) (remote []Address, err error)
+	// Sync meets the peer at a phase. size is the index in Plan.Sizes for Ready and Done; last tells the final one.
+	Sync(ctx context.Context, phase Phase, size int, last bool) error
+	// Report swaps figures after the phase Done of a size (or after Finished, as the dialect wants: see ReportsAt).
+	Report(ctx context.Context, local Figures) (remote Figures, err error)
+	// Watch returns a context that ends, with its cause, when the peer is lost or reports an error while this end is
+	// measuring and not in a call. In perftest's dialect only a closed connection shows.
+	Watch(ctx context.Context) (context.Context, context.CancelFunc)
+	// Fail tells the peer why this end gives up (ours only) and closes.
+	Fail(err error)
+	// Close says goodbye as the dialect does.
+	Close() error
+}

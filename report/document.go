@@ -1,0 +1,156 @@
+package report
+
+import "time"
+
+// SchemaVersion is the version of the document that this package writes. Documents of earlier versions load.
+const SchemaVersion = "gobw.result/1"
+
+// Document is one run of one command: what was asked, where it ran, what came out.
+type Document struct {
+	Schema      string       `json:"schema"`
+	Tool        string       `json:"tool"` // "gobw", "golat"
+	Version     string       `json:"version"`
+	Command     []string     `json:"command"`
+	Started     time.Time    `json:"started"`
+	Finished    time.Time    `json:"finished"`
+	Complete    bool         `json:"complete"` // false: interrupted or failed; the records are what was measured before
+	Failure     string       `json:"failure,omitempty"`
+	Label       string       `json:"label,omitempty"` // what every rendering must say, e.g. "software device, not a NIC"
+	Client      Environment  `json:"client"`
+	Server      *Environment `json:"server,omitempty"`
+	Records     []Record     `json:"records"`
+	Noncontig   *Noncontig   `json:"noncontig,omitempty"`
+	Checks      []Check      `json:"checks,omitempty"` // expectations and their verdicts
+	Warnings    []string     `json:"warnings,omitempty"`
+	Description string       `json:"description,omitempty"`
+}
+
+// Environment is one end of a run.
+type Environment struct {
+	Host          string  `json:"host"`
+	OS            string  `json:"os"` // "Linux 6.1.0"
+	Arch          string  `json:"arch"`
+	CPU           string  `json:"cpu"`
+	CPUs          int     `json:"cpus"`
+	NUMANodes     int     `json:"numa_nodes"`
+	Governor      string  `json:"governor,omitempty"`
+	LLCBytes      int     `json:"llc_bytes,omitempty"`
+	PinnedCPU     int     `json:"pinned_cpu"` // -1: not pinned
+	GoVersion     string  `json:"go_version"`
+	Version       string  `json:"version"`
+	Device        string  `json:"device"`
+	Provider      string  `json:"provider"`
+	Software      bool    `json:"software"`
+	Driver        string  `json:"driver,omitempty"`
+	Firmware      string  `json:"firmware,omitempty"`
+	Port          int     `json:"port"`
+	LinkLayer     string  `json:"link_layer"`
+	LinkBitsPerS  float64 `json:"link_bits_per_s"` // 0: no link rate (software device)
+	LinkState     string  `json:"link_state,omitempty"`
+	MTU           int     `json:"mtu"` // path MTU in force, bytes
+	GIDIndex      int     `json:"gid_index"`
+	GID           string  `json:"gid"`
+	GIDType       string  `json:"gid_type,omitempty"`
+	PCILinkSpeed  string  `json:"pci_link_speed,omitempty"`
+	PCILinkWidth  int     `json:"pci_link_width,omitempty"`
+	NUMANode      int     `json:"numa_node"`
+	TicksPerNs    float64 `json:"ticks_per_ns"`
+	ClockCostNs   float64 `json:"clock_cost_ns"`
+	Fabric        string  `json:"fabric,omitempty"` // emulated faults of the software device
+	GOMAXPROCS    int     `json:"gomaxprocs"`
+	GCDuringRun   bool    `json:"gc_during_run"`
+	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals reached the measuring thread
+}
+
+// Record is one measured point: one size, one direction, one repetition.
+type Record struct {
+	Operation     string `json:"operation"` // "write", "read", "send", "atomic"
+	Kind          string `json:"kind"`      // "bandwidth", "latency"
+	Transport     string `json:"transport"` // "RC", "UC", "UD"
+	Direction     string `json:"direction"` // "out", "in", "both": as the client sees it
+	SizeBytes     uint64 `json:"size_bytes"`
+	QPs           int    `json:"qps"`
+	Run           int    `json:"run"` // from 1
+	TxDepth       int    `json:"tx_depth"`
+	CQMod         int    `json:"cq_mod"`
+	PostList      int    `json:"post_list"`
+	InlineBytes   int    `json:"inline_bytes,omitempty"`
+	Events        bool   `json:"events,omitempty"`
+	MTU           int    `json:"mtu"`
+	DurationTest  bool   `json:"duration_test,omitempty"`
+	RoundTripHalf bool   `json:"half_round_trip,omitempty"` // latency figures are half of what was stamped
+
+	Iterations   uint64    `json:"iterations"` // as perftest counts: messages, both directions apart
+	Messages     uint64    `json:"messages"`
+	Bytes        uint64    `json:"bytes"`
+	Seconds      float64   `json:"seconds"`
+	Bandwidth    Bandwidth `json:"bandwidth"`
+	MessagesPerS float64   `json:"messages_per_s"`
+	Latency      *Latency  `json:"latency,omitempty"` // latency tests: per step; bandwidth tests: completion time
+	// Delivered is the share of messages sent that the receiver counted (UC, UD); nil where it is certain.
+	Delivered *float64 `json:"delivered,omitempty"`
+
+	Histogram *Histogram         `json:"histogram,omitempty"`
+	Series    *Series            `json:"series,omitempty"`
+	CPU       *CPU               `json:"cpu,omitempty"`
+	PeerCPU   *CPU               `json:"peer_cpu,omitempty"`
+	Counters  map[string]int64   `json:"counters,omitempty"` // device counters, after minus before
+	Verified  string             `json:"verified,omitempty"` // "", "ends", "all"
+	Local     *Bandwidth         `json:"local,omitempty"`    // -b: this end's share
+	Remote    *Bandwidth         `json:"remote,omitempty"`
+	Extra     map[string]float64 `json:"extra,omitempty"`
+	Warnings  []string           `json:"warnings,omitempty"`
+}
+
+// Bandwidth is in decimal bits per second; a peak of 0 was not measured.
+type Bandwidth struct {
+	AverageBitsPerS float64 `json:"average_bits_per_s"`
+	PeakBitsPerS    float64 `json:"peak_bits_per_s"`
+}
+
+// Latency is in nanoseconds. A percentile is the smallest sample such that at least that share of all samples is not
+// above it; it is nil where the count does not support it (fewer than 10/(1-p) samples). StdevNs divides by n.
+type Latency struct {
+	Samples uint64   `json:"samples"`
+	MinNs   float64  `json:"min_ns"`
+	P50Ns   float64  `json:"p50_ns"`
+	P90Ns   *float64 `json:"p90_ns,omitempty"`
+	P99Ns   *float64 `json:"p99_ns,omitempty"`
+	P999Ns  *float64 `json:"p999_ns,omitempty"`
+	P9999Ns *float64 `json:"p9999_ns,omitempty"`
+	MaxNs   float64  `json:"max_ns"`
+	MeanNs  float64  `json:"mean_ns"`
+	StdevNs float64  `json:"stdev_ns"`
+}
+
+// Histogram is an HdrHistogram of picoseconds, V2-compressed and in base64 as the HdrHistogram libraries exchange it.
+type Histogram struct {
+	Unit    string `json:"unit"` // "ps"
+	Encoded string `json:"encoded"`
+}
+
+// Series is bytes and messages completed per interval.
+type Series struct {
+	IntervalS float64   `json:"interval_s"`
+	Bytes     []float64 `json:"bytes"`
+	Messages  []float64 `json:"messages"`
+}
+
+// CPU is what one end's processor spent. The ticks come from the measuring loop; the process time from the kernel.
+type CPU struct {
+	PackNsPerMessage   float64 `json:"pack_ns_per_message,omitempty"`
+	UnpackNsPerMessage float64 `json:"unpack_ns_per_message,omitempty"`
+	PostNsPerMessage   float64 `json:"post_ns_per_message,omitempty"`
+	PollNsPerMessage   float64 `json:"poll_ns_per_message,omitempty"` // polls that found something
+	ProcessSeconds     float64 `json:"process_seconds,omitempty"`
+	SystemUtilization  float64 `json:"system_utilization,omitempty"` // share of all CPUs, 0…1
+}
+
+// Check is an expectation and its verdict.
+type Check struct {
+	Expression string `json:"expression"`
+	Point      string `json:"point"`
+	Actual     string `json:"actual"`
+	Passed     bool   `json:"passed"`
+	Reason     string `json:"reason,omitempty"`
+}
