@@ -1,0 +1,31 @@
+package verbs
+
+import "testing"
+
+func TestAllocIsZeroedAlignedAndWritable(t *testing.T) {
+	b, err := Alloc(5000, MemoryOptions{Touch: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() != 5000 || b.Addr()%4096 != 0 {
+		t.Errorf("got %d bytes at %#x, want 5000 on a page boundary", b.Len(), b.Addr())
+	}
+	b.Bytes()[4999] = 1
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	if _, err := Alloc(0, MemoryOptions{}); err == nil {
+		t.Error("Alloc(0) succeeded")
+	}
+}
+
+func TestTickClock(t *testing.T) {
+	c := StartTickClock()
+	a, b := c.PerNanosecond(), c.PerNanosecond()
+	if a < 0.01 || a > 10 || b/a < 0.98 || b/a > 1.02 {
+		t.Errorf("ticks per ns %v then %v: want the same plausible frequency", a, b)
+	}
+}
