@@ -1,0 +1,23 @@
+# The two commands of the README, and what they are made of.
+.PHONY: test quick lint build lab bench setup
+
+test: ## everything that CI runs; installs what it needs
+	scripts/test
+
+quick: ## the Go tests alone
+	go test ./...
+
+lint:
+	scripts/lint
+
+build:
+	go build -o bin/ ./cmd/...
+
+lab: ## the kernel lab alone
+	scripts/lab test
+
+bench: ## the benchmarks whose output lies in results/
+	scripts/bench
+
+setup: ## install the Debian packages that the tests need
+	scripts/setup
