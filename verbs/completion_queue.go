@@ -84,11 +84,8 @@ const (
 )
 
 func (o CompletionOpcode) String() string {
-	switch o {
-	case CompletedReceive:
-		return "RECV"
-	case CompletedReceiveWithIm:
-		return "RECV_RDMA_WITH_IMM"
+	if o.IsReceive() {
+		return enumString(o-CompletedReceive, []string{"RECV", "RECV_RDMA_WITH_IMM"}, "CompletionOpcode 128+")
 	}
 	return enumString(o, []string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV"}, "CompletionOpcode")
 }

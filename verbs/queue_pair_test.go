@@ -49,8 +49,14 @@ func TestTransportSupports(t *testing.T) {
 		op   Opcode
 		want bool
 	}{
-		{RC, OpRead, true}, {UC, OpRead, false}, {UC, OpWriteWithImmediate, true}, {UD, OpSend, true},
-		{UD, OpWrite, false}, {UC, OpFetchAdd, false}, {RC, OpSendWithInvalidate, true}, {UD, OpSendWithImmediate, true},
+		{RC, OpRead, true},
+		{UC, OpRead, false},
+		{UC, OpWriteWithImmediate, true},
+		{UD, OpSend, true},
+		{UD, OpWrite, false},
+		{UC, OpFetchAdd, false},
+		{RC, OpSendWithInvalidate, true},
+		{UD, OpSendWithImmediate, true},
 	} {
 		if got := tt.tr.Supports(tt.op); got != tt.want {
 			t.Errorf("%v supports %v: got %v, want %v", tt.tr, tt.op, got, tt.want)
