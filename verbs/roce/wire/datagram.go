@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+)
+
+// Datagram is a UDP datagram with the IP fields that the ICRC and a UD receive's GRH are about.
+type Datagram struct {
+	Source, Dest netip.AddrPort
+	ID           uint16 // IPv4
+	Fragment     uint16 // IPv4: flags and offset; 0x4000 is "don't fragment"
+	Hops         uint8  // TTL or hop limit
+	TrafficClass uint8  // TOS on IPv4
+	FlowLabel    uint32 // IPv6
+	Checksum     uint16 // UDP
+	Payload      []byte
+}
+
+// ParseDatagram decodes an IP packet, from the IP header on. Bytes beyond the IP length (Ethernet padding) are ignored.
+func ParseDatagram(ip []byte) (Datagram, error) {
+	header, err := ipHeaderBytes(ip)
+	if err != nil {
+		return Datagram{}, err
+	}
+	if len(ip) < header+UDPBytes {
+		return Datagram{}, ErrShort
+	}
+	var d Datagram
+	var s, t netip.Addr
+	var length int
+	var protocol byte
+	if header == ipv4Bytes {
+		length, protocol = int(binary.BigEndian.Uint16(ip[ipv4LengthAt:])), ip[ipv4ProtoAt]
+		d.ID, d.Fragment = binary.BigEndian.Uint16(ip[ipv4IDAt:]), binary.BigEndian.Uint16(ip[ipv4FragAt:])
+		d.Hops, d.TrafficClass = ip[ipv4TTLAt], ip[ipv4TOSAt]
+		s, t = netip.AddrFrom4([4]byte(ip[ipv4SourceAt:])), netip.AddrFrom4([4]byte(ip[ipv4DestAt:]))
+	} else {
+		length, protocol = int(binary.BigEndian.Uint16(ip[ipv6LengthAt:]))+ipv6Bytes, ip[ipv6NextAt]
+		v := binary.BigEndian.Uint32(ip)
+		d.Hops, d.TrafficClass, d.FlowLabel = ip[ipv6HopsAt], byte(v>>20), v&0xfffff
+		s, t = netip.AddrFrom16([16]byte(ip[ipv6SourceAt:])), netip.AddrFrom16([16]byte(ip[ipv6DestAt:]))
+	}
+	udp := ip[header:]
+	udpLen := int(binary.BigEndian.Uint16(udp[udpLengthAt:]))
+	switch {
+	case protocol != protocolUDP:
+		return Datagram{}, fmt.Errorf("IP protocol %d, want UDP", protocol)
+	case length > len(ip), length != header+udpLen, udpLen < UDPBytes:
+		return Datagram{}, fmt.Errorf("IP length %d and UDP length %d in %d bytes", length, udpLen, len(ip))
+	}
+	d.Source = netip.AddrPortFrom(s, binary.BigEndian.Uint16(udp[udpSourceAt:]))
+	d.Dest = netip.AddrPortFrom(t, binary.BigEndian.Uint16(udp[udpDestAt:]))
+	d.Checksum = binary.BigEndian.Uint16(udp[udpChecksumAt:])
+	d.Payload = udp[UDPBytes:udpLen]
+	return d, nil
+}
+
+// AppendIP encodes the datagram from the IP header on, with a correct IPv4 header checksum. It allocates only to grow b.
+func (d *Datagram) AppendIP(b []byte) []byte {
+	b, udp := d.appendIPHeader(b, UDPBytes+len(d.Payload))
+	binary.BigEndian.PutUint16(udp[udpSourceAt:], d.Source.Port())
+	binary.BigEndian.PutUint16(udp[udpDestAt:], d.Dest.Port())
+	binary.BigEndian.PutUint16(udp[udpLengthAt:], uint16(UDPBytes+len(d.Payload)))
+	binary.BigEndian.PutUint16(udp[udpChecksumAt:], d.Checksum)
+	return append(b, d.Payload...)
+}
+
+func (d *Datagram) appendIPHeader(b []byte, udpLen int) (all, udp []byte) {
+	s, t := d.Source.Addr().Unmap(), d.Dest.Addr().Unmap()
+	at := len(b)
+	if s.Is4() {
+		b = append(b, make([]byte, ipv4Bytes+UDPBytes)...)
+		putIPv4(b[at:], s, t)
+		h := b[at:]
+		h[ipv4TOSAt], h[ipv4TTLAt] = d.TrafficClass, d.Hops
+		binary.BigEndian.PutUint16(h[ipv4LengthAt:], uint16(ipv4Bytes+udpLen))
+		binary.BigEndian.PutUint16(h[ipv4IDAt:], d.ID)
+		binary.BigEndian.PutUint16(h[ipv4FragAt:], d.Fragment)
+		binary.BigEndian.PutUint16(h[ipv4SumAt:], headerChecksum(h[:ipv4Bytes]))
+		return b, h[ipv4Bytes:]
+	}
+	b = append(b, make([]byte, ipv6Bytes+UDPBytes)...)
+	putIPv6(b[at:], s, t)
+	h := b[at:]
+	binary.BigEndian.PutUint32(h, 6<<28|uint32(d.TrafficClass)<<20|d.FlowLabel&0xfffff)
+	binary.BigEndian.PutUint16(h[ipv6LengthAt:], uint16(udpLen))
+	h[ipv6HopsAt] = d.Hops
+	return b, h[ipv6Bytes:]
+}
+
+// GRHBytes is what a UD receive reserves in front of the payload.
+const GRHBytes = 40
+
+// PutGRH writes the 40 bytes in front of a UD message as rxe does: the IPv6 header, or 20 zero bytes and the IPv4 header
+// (annex A17.4.5.1). It allocates nothing.
+func (d *Datagram) PutGRH(b []byte) {
+	grh := b[:GRHBytes]
+	clear(grh)
+	var scratch [ipv6Bytes + UDPBytes]byte
+	h, _ := d.appendIPHeader(scratch[:0], UDPBytes+len(d.Payload))
+	h = h[:len(h)-UDPBytes]
+	copy(grh[GRHBytes-len(h):], h)
+}
+
+// putIPv4 writes what all packets of a flow share: version, DF, protocol and addresses.
+func putIPv4(h []byte, src, dst netip.Addr) {
+	s, d := src.As4(), dst.As4()
+	h[0], h[ipv4ProtoAt] = 0x45, protocolUDP
+	binary.BigEndian.PutUint16(h[ipv4FragAt:], dontFragment)
+	copy(h[ipv4SourceAt:], s[:])
+	copy(h[ipv4DestAt:], d[:])
+}
+
+func putIPv6(h []byte, src, dst netip.Addr) {
+	s, d := src.As16(), dst.As16()
+	h[0], h[ipv6NextAt] = 0x60, protocolUDP
+	copy(h[ipv6SourceAt:], s[:])
+	copy(h[ipv6DestAt:], d[:])
+}
+
+// headerChecksum is the internet checksum of an IPv4 header whose checksum field is zero (RFC 1071).
+func headerChecksum(h []byte) uint16 {
+	var sum uint32
+	for i := 0; i+1 < len(h); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(h[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}

@@ -1,0 +1,247 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"sync"
+)
+
+// The ICRC is the ordinary IEEE CRC-32 (reflected, 0xEDB88320) over eight bytes of 0xFF, the IP and UDP headers and the
+// BTH with everything masked to ones that a router may change, and the rest of the packet as it is (IBTA A17.3.3).
+//
+// A CRC is linear: the register after a message is the XOR of what each of its fields contributes, and a field's
+// contribution depends on its value and on the number of bytes after it alone. Three things follow, and make the ICRC
+// of a packet one pass over its bytes where they lie:
+//   - the register after the masked IP and UDP headers is flow ^ lengths[udpLen] ^ ids[id]: two table look-ups;
+//   - masking byte 4 of the BTH equals an XOR of a constant into the register before the BTH: see maskTerms;
+//   - the IPv4 ID, which a UDP socket cannot see, can be solved for from the difference between the ICRC that came and
+//     the one computed for another ID: see [Flow.Verify].
+//
+// CRCs are kept the way hash/crc32 keeps them, complemented: the value after the last byte is the ICRC.
+
+const (
+	reflectedPoly = 0xedb88320
+	// afterOnes is the CRC of the eight bytes 0xFF that stand for the masked local route header.
+	afterOnes = 0x2144df1c
+
+	lengthTerms = 4096 + 160 // UDP lengths looked up: the largest MTU and all headers
+	idTerms     = 128        // IPv4 IDs looked up: the most segments of one send
+)
+
+// Offsets in the IP headers.
+const (
+	ipv4Bytes    = 20
+	ipv4TOSAt    = 1
+	ipv4LengthAt = 2
+	ipv4IDAt     = 4
+	ipv4FragAt   = 6
+	ipv4TTLAt    = 8
+	ipv4ProtoAt  = 9
+	ipv4SumAt    = 10
+	ipv4SourceAt = 12
+	ipv4DestAt   = 16
+
+	ipv6Bytes     = 40
+	ipv6LengthAt  = 4
+	ipv6NextAt    = 6
+	ipv6HopsAt    = 7
+	ipv6SourceAt  = 8
+	ipv6DestAt    = 24
+	udpSourceAt   = 0
+	udpDestAt     = 2
+	udpLengthAt   = 4
+	udpChecksumAt = 6
+
+	dontFragment = 0x4000
+	protocolUDP  = 17
+)
+
+// terms are the tables behind the shortcuts; computed once, read-only afterwards.
+type terms struct {
+	lengths4, lengths6 [lengthTerms]uint32
+	ids4, ids6         [idTerms]uint32 // ids6 is all zero: IPv6 has no ID
+	factors            [lengthTerms]uint32
+}
+
+var (
+	// slicing[n][b] is what byte b contributes with n bytes after it.
+	slicing = makeSlicing()
+	// maskTerms[f] masks a BTH whose byte 4 is f.
+	maskTerms = makeMaskTerms()
+	allTerms  = sync.OnceValue(makeTerms)
+)
+
+func makeSlicing() (t [16][256]uint32) {
+	for b := range 256 {
+		v := uint32(b)
+		for range 8 {
+			v = v>>1 ^ reflectedPoly&-(v&1)
+		}
+		t[0][b] = v
+	}
+	for n := 1; n < len(t); n++ {
+		for b := range 256 {
+			v := t[n-1][b]
+			t[n][b] = v>>8 ^ t[0][byte(v)]
+		}
+	}
+	return t
+}
+
+// makeMaskTerms rewinds the change of byte 4, f to 0xFF, by the four bytes before it.
+func makeMaskTerms() (t [256]uint32) {
+	back := factor(congestionAt)
+	for f := range 256 {
+		t[f] = multiply(uint32(f^0xff), back)
+	}
+	return t
+}
+
+func makeTerms() *terms {
+	t := new(terms)
+	for n := range lengthTerms {
+		t.lengths4[n], t.lengths6[n] = lengthTerm4(n), lengthTerm6(n)
+	}
+	for id := range idTerms {
+		t.ids4[id] = idTerm4(uint16(id))
+	}
+	f := uint32(1 << 31)
+	for n := range t.factors {
+		t.factors[n] = f
+		f = multiply(f, rewindPowers[0])
+	}
+	return t
+}
+
+// zeroRegister runs b through a register that starts at zero: the contribution of b's bytes.
+func zeroRegister(b []byte) uint32 { return ^crc32.Update(^uint32(0), crc32.IEEETable, b) }
+
+func lengthTerm4(udpLen int) uint32 {
+	var b [ipv4Bytes + UDPBytes]byte
+	binary.BigEndian.PutUint16(b[ipv4LengthAt:], uint16(udpLen+ipv4Bytes))
+	binary.BigEndian.PutUint16(b[ipv4Bytes+udpLengthAt:], uint16(udpLen))
+	return zeroRegister(b[:])
+}
+
+func lengthTerm6(udpLen int) uint32 {
+	var b [ipv6Bytes + UDPBytes]byte
+	binary.BigEndian.PutUint16(b[ipv6LengthAt:], uint16(udpLen))
+	binary.BigEndian.PutUint16(b[ipv6Bytes+udpLengthAt:], uint16(udpLen))
+	return zeroRegister(b[:])
+}
+
+func idTerm4(id uint16) uint32 {
+	var b [ipv4Bytes + UDPBytes]byte
+	binary.BigEndian.PutUint16(b[ipv4IDAt:], id)
+	return zeroRegister(b[:])
+}
+
+// rewindPowers[i] is x^(-8·2^i): it takes a register back over 2^i zero bytes. Bit 31 is x^0.
+var rewindPowers = [16]uint32{
+	0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d, 0x5139de12, 0xba340226,
+	0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8, 0x24ee460c, 0x23783fcf, 0x479933fc, 0xa39442a5,
+}
+
+// multiply is a·b modulo the polynomial.
+func multiply(a, b uint32) uint32 {
+	var p uint32
+	for range 32 {
+		p ^= b & -(a >> 31)
+		a <<= 1
+		b = b>>1 ^ reflectedPoly&-(b&1)
+	}
+	return p
+}
+
+// factor rewinds n zero bytes.
+func factor(n int) uint32 {
+	f := uint32(1 << 31)
+	for i := range rewindPowers {
+		if n>>i&1 != 0 {
+			f = multiply(f, rewindPowers[i])
+		}
+	}
+	return f
+}
+
+// UpdateICRC carries a CRC over more bytes of a packet. Long pieces go through hash/crc32, short ones and odd ends
+// through a table of their own: most packets of small messages are shorter than the 64 bytes that pay off there.
+func UpdateICRC(crc uint32, p []byte) uint32 {
+	if len(p) >= 64 {
+		whole := len(p) &^ 15
+		crc = crc32.Update(crc, crc32.IEEETable, p[:whole])
+		p = p[whole:]
+	}
+	crc = ^crc
+	for len(p) >= 16 {
+		lo := binary.LittleEndian.Uint64(p) ^ uint64(crc)
+		hi := binary.LittleEndian.Uint64(p[8:])
+		crc = slicing[15][byte(lo)] ^ slicing[14][byte(lo>>8)] ^ slicing[13][byte(lo>>16)] ^ slicing[12][byte(lo>>24)] ^
+			slicing[11][byte(lo>>32)] ^ slicing[10][byte(lo>>40)] ^ slicing[9][byte(lo>>48)] ^ slicing[8][byte(lo>>56)] ^
+			slicing[7][byte(hi)] ^ slicing[6][byte(hi>>8)] ^ slicing[5][byte(hi>>16)] ^ slicing[4][byte(hi>>24)] ^
+			slicing[3][byte(hi>>32)] ^ slicing[2][byte(hi>>40)] ^ slicing[1][byte(hi>>48)] ^ slicing[0][byte(hi>>56)]
+		p = p[16:]
+	}
+	for len(p) >= 4 {
+		v := binary.LittleEndian.Uint32(p) ^ crc
+		crc = slicing[3][byte(v)] ^ slicing[2][byte(v>>8)] ^ slicing[1][byte(v>>16)] ^ slicing[0][byte(v>>24)]
+		p = p[4:]
+	}
+	for _, b := range p {
+		crc = slicing[0][byte(crc)^b] ^ crc>>8
+	}
+	return ^crc
+}
+
+// BeginICRC carries a flow's prefix over the front of a packet, at least its BTH, which it masks on the way. What follows
+// goes through [UpdateICRC], piece by piece, and the value after the last byte of padding is the ICRC.
+func BeginICRC(prefix uint32, packet []byte) uint32 {
+	return UpdateICRC(prefix^maskTerms[packet[congestionAt]], packet)
+}
+
+// PutICRC writes an ICRC: the only little-endian field.
+func PutICRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
+
+// ICRC computes the invariant CRC of a whole IP packet, from the IP header through the four bytes of the ICRC (which are
+// not looked at), straight from the definition. It is the yardstick; the device uses [Flow].
+func ICRC(ip []byte) (uint32, error) {
+	header, err := ipHeaderBytes(ip)
+	if err != nil {
+		return 0, err
+	}
+	if len(ip) < header+UDPBytes+MinPacketBytes {
+		return 0, ErrShort
+	}
+	m := append([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, ip[:len(ip)-ICRCBytes]...)
+	h := m[8:]
+	if header == ipv4Bytes {
+		h[ipv4TOSAt], h[ipv4TTLAt], h[ipv4SumAt], h[ipv4SumAt+1] = 0xff, 0xff, 0xff, 0xff
+	} else {
+		h[0] |= 0x0f
+		h[1], h[2], h[3], h[ipv6HopsAt] = 0xff, 0xff, 0xff, 0xff
+	}
+	h[header+udpChecksumAt], h[header+udpChecksumAt+1] = 0xff, 0xff
+	h[header+UDPBytes+congestionAt] = 0xff
+	return crc32.ChecksumIEEE(m), nil
+}
+
+var (
+	errIPVersion = errors.New("neither an IPv4 nor an IPv6 packet")
+	errIPOptions = errors.New("IP options or extension headers are not part of RoCEv2")
+)
+
+func ipHeaderBytes(ip []byte) (int, error) {
+	switch {
+	case len(ip) == 0:
+		return 0, ErrShort
+	case ip[0] == 0x45:
+		return ipv4Bytes, nil
+	case ip[0]>>4 == 4:
+		return 0, errIPOptions
+	case ip[0]>>4 == 6:
+		return ipv6Bytes, nil
+	default:
+		return 0, errIPVersion
+	}
+}

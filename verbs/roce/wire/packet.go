@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Why ParsePacket refuses a packet. They carry no details so that refusing allocates nothing.
+var (
+	ErrShort   = errors.New("packet shorter than its headers, padding and ICRC")
+	ErrOpcode  = errors.New("unknown opcode")
+	ErrVersion = errors.New("transport header version is not 0")
+)
+
+// Packet is a view of a received packet: its bytes stay where they are. Accessors of headers the packet does not have
+// return zero.
+type Packet struct {
+	Raw     []byte // BTH to ICRC: the UDP payload
+	Payload []byte // without padding
+	Opcode  Opcode
+}
+
+// ParsePacket checks the lengths of a UDP payload and returns a view of it. The ICRC is not verified: that takes the IP
+// header, see [Flow]. It allocates nothing.
+func ParsePacket(b []byte) (Packet, error) {
+	if len(b) < MinPacketBytes {
+		return Packet{}, ErrShort
+	}
+	op := Opcode(b[opcodeAt])
+	headers := int(opcodes[op].size)
+	if headers == 0 {
+		return Packet{}, ErrOpcode
+	}
+	if b[flagsAt]&versionMask != 0 {
+		return Packet{}, ErrVersion
+	}
+	end := len(b) - ICRCBytes - int(b[flagsAt]>>padShift&padMask)
+	if end < headers {
+		return Packet{}, ErrShort
+	}
+	return Packet{Raw: b, Payload: b[headers:end], Opcode: op}, nil
+}
+
+// BTH decodes the base header.
+func (p *Packet) BTH() BTH {
+	h, _, _ := ParseBTH(p.Raw) // an empty view gives the zero header
+	return h
+}
+
+// PSN is the packet's sequence number.
+func (p *Packet) PSN() uint32 { return Uint24(p.Raw[psnAt:]) }
+
+// DestQPN is the queue pair the packet is for.
+func (p *Packet) DestQPN() uint32 { return Uint24(p.Raw[qpnAt:]) }
+
+// PKey is the packet's partition key.
+func (p *Packet) PKey() uint16 { return binary.BigEndian.Uint16(p.Raw[pkeyAt:]) }
+
+// AckReq tells whether the requester wants an acknowledgement.
+func (p *Packet) AckReq() bool { return p.Raw[ackAt]&ackBit != 0 }
+
+// Solicited tells whether the packet's completion is a solicited event.
+func (p *Packet) Solicited() bool { return p.Raw[flagsAt]&solicitedBit != 0 }
+
+// Pad is the number of bytes of padding.
+func (p *Packet) Pad() int { return int(p.Raw[flagsAt] >> padShift & padMask) }
+
+// ICRC is the invariant CRC as it came.
+func (p *Packet) ICRC() uint32 { return binary.LittleEndian.Uint32(p.Raw[len(p.Raw)-ICRCBytes:]) }
+
+// Covered are the bytes of the UDP payload that the ICRC covers.
+func (p *Packet) Covered() []byte { return p.Raw[:len(p.Raw)-ICRCBytes] }
+
+// RETH decodes the header.
+func (p *Packet) RETH() RETH {
+	if !p.Opcode.Has(HasRETH) {
+		return RETH{}
+	}
+	return reth(p.Raw[BTHBytes:])
+}
+
+// AtomicETH decodes the header.
+func (p *Packet) AtomicETH() AtomicETH {
+	if !p.Opcode.Has(HasAtomicETH) {
+		return AtomicETH{}
+	}
+	return atomicETH(p.Raw[BTHBytes:])
+}
+
+// AETH decodes the header.
+func (p *Packet) AETH() AETH {
+	if !p.Opcode.Has(HasAETH) {
+		return AETH{}
+	}
+	return aeth(p.Raw[BTHBytes:])
+}
+
+// AtomicAckETH decodes the header.
+func (p *Packet) AtomicAckETH() AtomicAckETH {
+	if !p.Opcode.Has(HasAtomicAckETH) {
+		return AtomicAckETH{}
+	}
+	return AtomicAckETH{Original: binary.BigEndian.Uint64(p.Raw[BTHBytes+AETHBytes:])}
+}
+
+// DETH decodes the header.
+func (p *Packet) DETH() DETH {
+	if !p.Opcode.Has(HasDETH) {
+		return DETH{}
+	}
+	return deth(p.Raw[BTHBytes:])
+}
+
+// Immediate is the immediate data; it is always the last header.
+func (p *Packet) Immediate() uint32 {
+	if !p.Opcode.Has(HasImmediate) {
+		return 0
+	}
+	return binary.BigEndian.Uint32(p.Raw[p.Opcode.HeaderBytes()-ImmediateBytes:])
+}
+
+// InvalidateRKey is the key to invalidate; it is always the last header.
+func (p *Packet) InvalidateRKey() uint32 {
+	if !p.Opcode.Has(HasIETH) {
+		return 0
+	}
+	return binary.BigEndian.Uint32(p.Raw[p.Opcode.HeaderBytes()-IETHBytes:])
+}
