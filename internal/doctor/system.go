@@ -1,0 +1,215 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// System is what the checks need to know of the operating system.
+type System struct {
+	Linux             bool            `json:"linux"`
+	CPUs              int             `json:"cpus"`
+	Governor          string          `json:"governor,omitempty"`
+	NUMANodes         []int           `json:"numa_nodes,omitempty"`
+	AffinityNodes     []int           `json:"affinity_nodes,omitempty"` // nodes on which this process may run
+	MemlockBytes      uint64          `json:"memlock_bytes"`
+	MemlockUnlimited  bool            `json:"memlock_unlimited"`
+	CanLockMemory     bool            `json:"can_lock_memory"` // CAP_IPC_LOCK: the limit does not apply
+	Modules           map[string]bool `json:"modules,omitempty"`
+	ModuleAvailable   map[string]bool `json:"module_available,omitempty"`
+	RDMAHardware      []string        `json:"rdma_hardware,omitempty"` // PCI functions that RDMA drivers serve
+	DeniedDeviceFiles []string        `json:"denied_device_files,omitempty"`
+	DefaultInterface  string          `json:"default_interface,omitempty"`
+	IOMMUTranslates   bool            `json:"iommu_translates"`
+	ReceiveBufferMax  int             `json:"receive_buffer_max"`
+	Port4791          string          `json:"port_4791,omitempty"` // why the port cannot be bound; empty: free
+}
+
+// Inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
+func Inspect(root fs.FS) System {
+	s := System{
+		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(),
+		Governor:        firstLine(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+		Modules:         map[string]bool{},
+		ModuleAvailable: map[string]bool{},
+	}
+	s.ReceiveBufferMax, _ = strconv.Atoi(firstLine(root, "proc/sys/net/core/rmem_max"))
+	for _, m := range []string{"ib_uverbs", "rdma_ucm", "rdma_rxe"} {
+		if _, err := fs.Stat(root, "sys/module/"+m); err == nil {
+			s.Modules[m] = true
+		}
+	}
+	release := firstLine(root, "proc/sys/kernel/osrelease")
+	if dep, err := fs.ReadFile(root, "lib/modules/"+release+"/modules.dep"); err == nil {
+		for _, m := range []string{"ib_uverbs", "rdma_rxe"} {
+			s.ModuleAvailable[m] = strings.Contains(string(dep), "/"+m+".ko")
+		}
+	}
+	s.RDMAHardware = rdmaFunctions(root)
+	s.NUMANodes = numberedEntries(root, "sys/devices/system/node", "node")
+	s.AffinityNodes = affinityNodes(root, s.NUMANodes)
+	s.MemlockBytes, s.MemlockUnlimited = memlockLimit(root)
+	s.CanLockMemory = hasCapability(root, capIPCLock)
+	s.DefaultInterface = defaultInterface(root)
+	if d, err := fs.ReadDir(root, "sys/class/iommu"); err == nil && len(d) > 0 {
+		cmdline := firstLine(root, "proc/cmdline")
+		s.IOMMUTranslates = !strings.Contains(cmdline, "iommu=pt") && !strings.Contains(cmdline, "iommu.passthrough=1")
+	}
+	s.Port4791 = udpPortTaken()
+	s.DeniedDeviceFiles = deniedDeviceFiles(root)
+	return s
+}
+
+const capIPCLock = 14
+
+// rdmaDrivers are kernel drivers whose functions carry an RDMA device.
+var rdmaDrivers = []string{"mlx5_core", "mlx4_core", "irdma", "i40iw", "bnxt_en", "efa", "hfi1", "qedr", "erdma", "ionic"}
+
+func rdmaFunctions(root fs.FS) []string {
+	var found []string
+	for _, d := range rdmaDrivers {
+		entries, err := fs.ReadDir(root, "sys/bus/pci/drivers/"+d)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if strings.Count(e.Name(), ":") == 2 {
+				found = append(found, d+" "+e.Name())
+			}
+		}
+	}
+	return found
+}
+
+func numberedEntries(root fs.FS, dir, prefix string) []int {
+	var all []int
+	entries, err := fs.ReadDir(root, dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), prefix)); err == nil && strings.HasPrefix(e.Name(), prefix) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// affinityNodes lists the nodes that have a CPU on which this process may run.
+func affinityNodes(root fs.FS, nodes []int) []int {
+	allowed := cpuList(statusField(root, "Cpus_allowed_list"))
+	var all []int
+	for _, n := range nodes {
+		for c := range cpuList(firstLine(root, fmt.Sprintf("sys/devices/system/node/node%d/cpulist", n))) {
+			if allowed[c] {
+				all = append(all, n)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// cpuList reads the kernel's list format: "0-3,8,10-11".
+func cpuList(s string) map[int]bool {
+	all := map[int]bool{}
+	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
+		lo, hi, ranged := strings.Cut(part, "-")
+		a, err := strconv.Atoi(lo)
+		if err != nil {
+			continue
+		}
+		b := a
+		if ranged {
+			if b, err = strconv.Atoi(hi); err != nil {
+				continue
+			}
+		}
+		for c := a; c <= b && c-a < 1<<16; c++ {
+			all[c] = true
+		}
+	}
+	return all
+}
+
+// memlockLimit reads the soft limit of this process.
+func memlockLimit(root fs.FS) (bytes uint64, unlimited bool) {
+	b, err := fs.ReadFile(root, "proc/self/limits")
+	if err != nil {
+		return 0, true // no such limit here
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
+			f := strings.Fields(rest)
+			if len(f) == 0 || f[0] == "unlimited" {
+				return 0, true
+			}
+			bytes, _ = strconv.ParseUint(f[0], 10, 64)
+			return bytes, false
+		}
+	}
+	return 0, true
+}
+
+func hasCapability(root fs.FS, bit int) bool {
+	mask, err := strconv.ParseUint(statusField(root, "CapEff"), 16, 64)
+	return err == nil && mask>>bit&1 == 1
+}
+
+func defaultInterface(root fs.FS) string {
+	b, err := fs.ReadFile(root, "proc/net/route")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == "00000000" {
+			return f[0]
+		}
+	}
+	return ""
+}
+
+func statusField(root fs.FS, name string) string {
+	b, err := fs.ReadFile(root, "proc/self/status")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+func firstLine(root fs.FS, name string) string {
+	b, err := fs.ReadFile(root, path.Clean(name))
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(line)
+}
+
+// PCIeBitsPerS is what a PCIe link carries one way, after encoding, in bits per second: speed as sysfs words it
+// ("16.0 GT/s PCIe"), width in lanes. 0 when unknown. (PCI Express base specification: 8b/10b below 8 GT/s, 128b/130b up to
+// 32, about 242/256 in flit mode from 64.)
+func PCIeBitsPerS(speed string, lanes int) float64 {
+	number, _, _ := strings.Cut(speed, " ")
+	gt, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0
+	}
+	efficiency := 128.0 / 130
+	switch {
+	case gt < 8:
+		efficiency = 0.8
+	case gt >= 64:
+		efficiency = 242.0 / 256
+	}
+	return gt * 1e9 * efficiency * float64(lanes)
+}
