@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -75,6 +76,12 @@ type Session interface {
 	Dialect() Dialect
 	// Dialled tells whether this end is the client.
 	Dialled() bool
+	// LocalAddr is this end's address of the control connection: the address that the peer can reach.
+	LocalAddr() netip.Addr
+	// RemoteAddr is the peer's address and port.
+	RemoteAddr() netip.AddrPort
+	// PeerProgram names the program at the other end: "gobw 1.0", "perftest 6.06".
+	PeerProgram() string
 	// Propose agrees on the plan. In our dialect the client's plan travels and the server returns it (its argument is
 	// ignored and may be nil); in perftest's the argument is this end's own plan and comes back, checked against the
 	// peer's where the version tells. It returns nil, nil at the server when the client has no further test.
@@ -85,7 +92,8 @@ type Session interface {
 	Exchange(ctx context.Context, local []Address) (remote []Address, err error)
 	// Sync meets the peer at a phase. size is the index in Plan.Sizes for Ready and Done; last tells the final one.
 	Sync(ctx context.Context, phase Phase, size int, last bool) error
-	// Report swaps figures after the phase Done of a size (or after Finished, as the dialect wants: see ReportsAt).
+	// Report swaps figures after the phase Done of each size. Where perftest's dialect has no report at that point,
+	// nothing crosses the wire; a remote.Iterations of 0 says that the peer gave no figures.
 	Report(ctx context.Context, local Figures) (remote Figures, err error)
 	// Watch returns a context that ends, with its cause, when the peer is lost or reports an error while this end is
 	// measuring and not in a call. In perftest's dialect only a closed connection shows.

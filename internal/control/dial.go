@@ -1,0 +1,138 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Dial connects to a server at "host" or "host:port" and finds out which dialect it speaks. Nothing is sent for that
+// beyond perftest's own first message.
+func Dial(ctx context.Context, address string, o DialOptions) (Session, error) {
+	o.Timeouts = o.Timeouts.withDefaults()
+	if o.Perftest.Version == "" {
+		o.Perftest.Version = "6.27"
+	}
+	advertised, err := parseVersion(o.Perftest.Version)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, strconv.Itoa(DefaultPort))
+	}
+	conn, err := connect(ctx, address, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := greet(ctx, conn, advertised, o)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect opens the TCP connection, trying again while the server refuses and o.Wait lasts.
+func connect(ctx context.Context, address string, o DialOptions) (net.Conn, error) {
+	network := o.Network
+	if network == "" {
+		network = "tcp"
+	}
+	d := net.Dialer{Timeout: o.Timeouts.Hello, KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
+	if o.Source.IsValid() {
+		d.LocalAddr = &net.TCPAddr{IP: o.Source.AsSlice(), Zone: o.Source.Zone()}
+	}
+	giveUp := time.Now().Add(o.Wait)
+	for {
+		conn, err := d.DialContext(ctx, network, address)
+		if err == nil {
+			return conn, nil
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(giveUp) {
+			return nil, fmt.Errorf("connect to %s: %w", address, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// greet exchanges the first messages and makes the session of the dialect that both ends speak.
+func greet(ctx context.Context, conn net.Conn, advertised perftestVersion, o DialOptions) (Session, error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = conn.SetDeadline(time.Now().Add(o.Timeouts.Hello))
+	mine := hello{version: o.Perftest.Version}
+	if !o.Perftest.NoMarker {
+		mine.ours = ourVersion
+	}
+	if _, err := conn.Write(mine.append(nil)); err != nil {
+		return nil, lost("sending the first message", err, ctx)
+	}
+	var b [helloBytes]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		e := lost("waiting for the server's first message", err, ctx)
+		var l *LostError
+		if errors.As(e, &l) {
+			l.Hint = "is a perftest or gobw server on that port, and is it free?"
+		}
+		return nil, e
+	}
+	theirs, err := parseHello(b[:])
+	if err != nil {
+		return nil, fmt.Errorf("the server at %s is neither perftest nor gobw: %w", conn.RemoteAddr(), err)
+	}
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	if mine.ours > 0 && theirs.ours > 0 {
+		if err := checkOurVersion(theirs.ours, "server"); err != nil {
+			return nil, err
+		}
+		s := newOurSession(conn, ourOptions{dialled: true, timeouts: o.Timeouts, program: o.Program})
+		if err := s.introduce(ctx); err != nil {
+			s.abandon()
+			return nil, err
+		}
+		return s, nil
+	}
+	peer, err := parseVersion(theirs.version)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPerftestServer(peer, advertised); err != nil {
+		return nil, err
+	}
+	return newPerftestSession(conn, perftestSetup{
+		dialled: true, timeouts: o.Timeouts, peer: peer, mine: advertised, gbits: o.Perftest.Gbits,
+	}), nil
+}
+
+// keepAlive makes TCP notice a host that vanished within about the peer timeout.
+func keepAlive(peer time.Duration) net.KeepAliveConfig {
+	interval := max(peer/3, time.Second)
+	return net.KeepAliveConfig{Enable: true, Idle: interval, Interval: interval, Count: 3}
+}
+
+// lost words an error of the connection; a context that ended goes before it.
+func lost(phase string, err error, ctx context.Context) error {
+	if ctx != nil && ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", phase, context.Cause(ctx))
+	}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errClosed
+	case errors.As(err, &timeout) && timeout.Timeout():
+		err = errSilent
+	}
+	return &LostError{Phase: phase, Cause: err}
+}

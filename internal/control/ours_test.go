@@ -1,0 +1,566 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// short makes tests of silence take a moment.
+func short() Timeouts {
+	return Timeouts{Peer: 300 * time.Millisecond, Hello: 500 * time.Millisecond, Phase: 2 * time.Second, Test: 5 * time.Second}
+}
+
+func testPlan() *Plan {
+	return &Plan{
+		Operation: Write, Kind: Bandwidth, Transport: verbs.RC, Sizes: []int{64, 4096}, Iterations: 100, QPs: 2,
+		TxDepth: 128, CQMod: 100, AtomicType: verbs.OpFetchAdd,
+	}
+}
+
+// logBuffer collects a listener's log.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// listen starts a listener on an address of this package's own.
+func listen(t *testing.T, o ListenOptions) *Listener {
+	t.Helper()
+	o.Address = "127.5.0.1:0"
+	if o.Timeouts == (Timeouts{}) {
+		o.Timeouts = short()
+	}
+	l, err := Listen(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// pair makes both ends of a session in our dialect.
+func pair(t *testing.T, lo ListenOptions, do DialOptions) (client, server Session) {
+	t.Helper()
+	l := listen(t, lo)
+	if do.Timeouts == (Timeouts{}) {
+		do.Timeouts = short()
+	}
+	ctx := testContext(t)
+	type result struct {
+		s   Session
+		err error
+	}
+	accepted := make(chan result, 1)
+	go func() {
+		s, err := l.Accept(ctx)
+		accepted <- result{s, err}
+	}()
+	client, err := Dial(ctx, l.Addr().String(), do)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	r := <-accepted
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	t.Cleanup(func() { _ = r.s.Close() })
+	return client, r.s
+}
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// both runs one step at both ends at once.
+func both(t *testing.T, client, server func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- server() }()
+	if err := client(); err != nil {
+		t.Fatalf("client: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Fatalf("server: %v", err)
+	}
+}
+
+func TestOursConversation(t *testing.T) {
+	client, server := pair(t, ListenOptions{Program: "gobw server"}, DialOptions{Program: "gobw client"})
+	ctx := testContext(t)
+	if client.Dialect() != Ours || server.Dialect() != Ours {
+		t.Fatalf("dialects %v and %v, want ours", client.Dialect(), server.Dialect())
+	}
+	if got := server.PeerProgram(); got != "gobw client" {
+		t.Errorf("server's peer is %q", got)
+	}
+	if got := client.RemoteAddr().Addr(); got != server.LocalAddr() {
+		t.Errorf("client's peer is %v, server is %v", got, server.LocalAddr())
+	}
+	for test := range 2 { // several tests per session
+		plan := testPlan()
+		plan.QPs = 1 + test
+		both(t, func() error {
+			got, err := client.Propose(ctx, plan)
+			if diff := cmp.Diff(got, plan); diff != "" {
+				t.Errorf("client's plan (-got +want):\n%s", diff)
+			}
+			return err
+		}, func() error {
+			got, err := server.Propose(ctx, nil)
+			if diff := cmp.Diff(got, plan); diff != "" {
+				t.Errorf("server's plan (-got +want):\n%s", diff)
+			}
+			return err
+		})
+		facts := Facts{PageBytes: 4096, CacheLineBytes: 64, MTU: verbs.MTU1024, MaxOutstanding: 16,
+			GIDs:        []verbs.GIDEntry{{Index: 1, GID: verbs.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), Type: verbs.GIDRoCEv2}},
+			Environment: json.RawMessage(`{"host":"x"}`)}
+		both(t, func() error {
+			got, err := client.Facts(ctx, Facts{MTU: verbs.MTU4096})
+			if diff := cmp.Diff(got, facts); diff != "" {
+				t.Errorf("facts (-got +want):\n%s", diff)
+			}
+			return err
+		}, func() error {
+			_, err := server.Facts(ctx, facts)
+			return err
+		})
+		addresses := make([]Address, plan.QPs)
+		for i := range addresses {
+			addresses[i] = Address{QPN: uint32(17 + i), PSN: 0xabcdef, RKey: 5, Addr: 1 << 40, Bytes: 4096, HasGID: true}
+		}
+		exchange := func(s Session) func() error {
+			return func() error {
+				got, err := s.Exchange(ctx, addresses)
+				if diff := cmp.Diff(got, addresses); diff != "" {
+					t.Errorf("addresses (-got +want):\n%s", diff)
+				}
+				return err
+			}
+		}
+		both(t, exchange(client), exchange(server))
+		sync := func(s Session, p Phase, size int, last bool) func() error {
+			return func() error { return s.Sync(ctx, p, size, last) }
+		}
+		both(t, sync(client, PhaseConnected, 0, false), sync(server, PhaseConnected, 0, false))
+		for i := range plan.Sizes {
+			last := i == len(plan.Sizes)-1
+			both(t, sync(client, PhaseReady, i, last), sync(server, PhaseReady, i, last))
+			both(t, sync(client, PhaseDone, i, last), sync(server, PhaseDone, i, last))
+			figures := Figures{Size: 64, Iterations: 100, AverageBits: 1.5e9, Record: json.RawMessage(`{"run":1}`)}
+			both(t, func() error {
+				got, err := client.Report(ctx, Figures{})
+				if diff := cmp.Diff(got, figures); diff != "" {
+					t.Errorf("figures (-got +want):\n%s", diff)
+				}
+				return err
+			}, func() error {
+				_, err := server.Report(ctx, figures)
+				return err
+			})
+		}
+		both(t, sync(client, PhaseFinished, 0, true), sync(server, PhaseFinished, 0, true))
+	}
+	both(t, client.Close, func() error {
+		p, err := server.Propose(ctx, nil)
+		if p != nil {
+			t.Errorf("plan %v after goodbye, want none", p)
+		}
+		return errors.Join(err, server.Close())
+	})
+}
+
+// TestOursHeartbeat keeps both ends silent for longer than the peer timeout.
+func TestOursHeartbeat(t *testing.T) {
+	client, server := pair(t, ListenOptions{}, DialOptions{})
+	ctx := testContext(t)
+	watched, cancel := client.Watch(ctx)
+	defer cancel()
+	select {
+	case <-watched.Done():
+		t.Fatalf("client lost its peer: %v", context.Cause(watched))
+	case <-time.After(3 * short().Peer):
+	}
+	both(t, func() error { return client.Sync(ctx, PhaseHello, 0, false) }, func() error { return server.Sync(ctx, PhaseHello, 0, false) })
+}
+
+func TestOursPeerError(t *testing.T) {
+	client, server := pair(t, ListenOptions{}, DialOptions{})
+	ctx := testContext(t)
+	watched, cancel := client.Watch(ctx)
+	defer cancel()
+	server.Fail(errors.New("create queue pair: rxe0: out of memory"))
+	<-watched.Done()
+	var peer *PeerError
+	if err := context.Cause(watched); !errors.As(err, &peer) {
+		t.Fatalf("watch ended with %v, want a PeerError", err)
+	}
+	if err := client.Sync(ctx, PhaseReady, 0, false); err == nil || err.Error() != "peer said: create queue pair: rxe0: out of memory" {
+		t.Errorf("sync: %v", err)
+	}
+}
+
+func TestOursPeerGone(t *testing.T) {
+	client, server := pair(t, ListenOptions{}, DialOptions{})
+	ctx := testContext(t)
+	watched, cancel := client.Watch(ctx)
+	defer cancel()
+	start := time.Now()
+	_ = server.(*ourSession).conn.Close() // as if killed
+	<-watched.Done()
+	if err := context.Cause(watched); !errors.Is(err, ErrPeerLost) {
+		t.Errorf("watch ended with %v, want peer lost", err)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("took %v, want at most 1 s", took)
+	}
+	if _, err := client.Report(ctx, Figures{}); !errors.Is(err, ErrPeerLost) || !strings.Contains(err.Error(), "closed by the peer") {
+		t.Errorf("report: %v", err)
+	}
+}
+
+// mute is a server that answers the greeting and then says nothing, as one that was stopped.
+func mute(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.5.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		b := hello{version: "6.27", ours: ourVersion}.append(nil)
+		b, _ = appendFrame(b, message{Kind: kindHello})
+		_, _ = conn.Write(b)
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		wg.Wait()
+	})
+	return l
+}
+
+func TestOursPeerSilent(t *testing.T) {
+	l := mute(t)
+	ctx := testContext(t)
+	client, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	start := time.Now()
+	_, err = client.Propose(ctx, testPlan())
+	var gone *LostError
+	if !errors.As(err, &gone) || !errors.Is(err, errSilent) || gone.Phase != "proposing the plan" {
+		t.Errorf("propose: %v, want silence while proposing the plan", err)
+	}
+	if took := time.Since(start); took > 2*short().Peer {
+		t.Errorf("took %v with a peer timeout of %v", took, short().Peer)
+	}
+}
+
+// TestOursPeerStalls has a peer whose heartbeats go on but which does not get on.
+func TestOursPeerStalls(t *testing.T) {
+	timeouts := short()
+	timeouts.Phase = 500 * time.Millisecond
+	client, _ := pair(t, ListenOptions{}, DialOptions{Timeouts: timeouts})
+	err := client.Sync(testContext(t), PhaseConnected, 0, false)
+	if !errors.Is(err, ErrPeerLost) || !strings.Contains(err.Error(), "it lives but did not get there") {
+		t.Errorf("sync: %v", err)
+	}
+}
+
+func TestOursCancel(t *testing.T) {
+	client, _ := pair(t, ListenOptions{}, DialOptions{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	if err := client.Sync(ctx, PhaseConnected, 0, false); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("sync: %v", err)
+	}
+}
+
+func TestOursRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Plan)
+		want   string
+	}{
+		{"queue pairs", func(p *Plan) { p.QPs = 1 << 30 }, "queue pairs"},
+		{"size", func(p *Plan) { p.Sizes = []int{1 << 40} }, "message size"},
+		{"no operation", func(p *Plan) { p.Operation = "wrote" }, `operation "wrote"`},
+		{"no end", func(p *Plan) { p.Iterations = 0 }, "neither iterations nor duration"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			client, server := pair(t, ListenOptions{}, DialOptions{})
+			ctx := testContext(t)
+			plan := testPlan()
+			tt.change(plan)
+			if _, err := client.Propose(ctx, plan); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("client: %v, want %q", err, tt.want)
+			}
+			// A client without our checks.
+			if err := client.(*ourSession).send(message{Kind: kindPropose, Plan: plan}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := server.Propose(ctx, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("server: %v, want %q", err, tt.want)
+			}
+		})
+	}
+	t.Run("memory", func(t *testing.T) {
+		client, server := pair(t, ListenOptions{MaxMemory: 1 << 20}, DialOptions{})
+		ctx := testContext(t)
+		plan := testPlan()
+		plan.Sizes = []int{1 << 20}
+		go func() {
+			_, err := server.Propose(ctx, nil)
+			server.Fail(err)
+		}()
+		_, err := client.Propose(ctx, plan)
+		if err == nil || !strings.Contains(err.Error(), "peer said: the plan needs 4194304 bytes") {
+			t.Errorf("propose: %v", err)
+		}
+	})
+}
+
+func TestListenerBusyAndAgain(t *testing.T) {
+	var log logBuffer
+	l := listen(t, ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx := testContext(t)
+	accepted := make(chan Session)
+	go func() {
+		for {
+			s, err := l.Accept(ctx)
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- s
+		}
+	}()
+	for range 3 {
+		first, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := <-accepted
+		_, err = Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short()})
+		if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "busy since") {
+			t.Errorf("second client: %v, want busy", err)
+		}
+		both(t, first.Close, func() error {
+			_, err := server.Propose(ctx, nil)
+			return errors.Join(err, server.Close())
+		})
+	}
+	_ = l.Close()
+	if _, open := <-accepted; open {
+		t.Error("accept goes on after close")
+	}
+	if !strings.Contains(log.String(), "client turned away") {
+		t.Errorf("log has no word of the second client:\n%s", log.String())
+	}
+}
+
+func TestListenerAllow(t *testing.T) {
+	var log logBuffer
+	l := listen(t, ListenOptions{
+		Allow: []netip.Prefix{netip.MustParsePrefix("127.5.0.8/32")},
+		Log:   slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	ctx := testContext(t)
+	if _, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short(), Source: netip.MustParseAddr("127.5.0.9")}); err == nil {
+		t.Error("a client outside --allow was served")
+	}
+	s, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short(), Source: netip.MustParseAddr("127.5.0.8")})
+	if err != nil {
+		t.Fatalf("a client inside --allow: %v", err)
+	}
+	go func() {
+		if server, err := l.Accept(ctx); err == nil {
+			_ = server.Close()
+		}
+	}()
+	_ = s.Close()
+	if !strings.Contains(log.String(), "--allow") {
+		t.Errorf("log has no word of the refused client:\n%s", log.String())
+	}
+}
+
+// TestListenerGarbage meets what a public port meets, and serves a real client afterwards.
+func TestListenerGarbage(t *testing.T) {
+	var log logBuffer
+	l := listen(t, ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx := testContext(t)
+	tooLong := hello{version: "6.27", ours: 1}.append(nil)
+	tooLong = binary.BigEndian.AppendUint32(tooLong, 1<<31)
+	for _, tt := range []struct {
+		name string
+		send []byte
+	}{
+		{"nothing", nil},
+		{"half a message", []byte("6.27\x00go")},
+		{"http", []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")},
+		{"tls", bytes.Repeat([]byte{0x16, 3, 1}, 40)},
+		{"no NUL", []byte("6.27272727272727")},
+		{"marker without version", []byte("6.27\x00gobw/x\x00\x00\x00\x00\x00")},
+		{"old perftest", hello{version: "5.60"}.append(nil)},
+		{"absurd length", tooLong},
+		{"broken JSON", append(hello{version: "6.27", ours: 1}.append(nil), 0, 0, 0, 3, '{', '"', 'x')},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = conn.Write(tt.send)
+			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
+				t.Errorf("not dropped within 5 s: %v", err)
+			}
+		})
+	}
+	if n := strings.Count(log.String(), "client dropped"); n != 9 {
+		t.Errorf("%d clients dropped in the log, want 9:\n%s", n, log.String())
+	}
+	go func() {
+		if server, err := l.Accept(ctx); err == nil {
+			_ = server.Close()
+		}
+	}()
+	s, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short()})
+	if err != nil {
+		t.Fatalf("a real client afterwards: %v", err)
+	}
+	_ = s.Close()
+}
+
+func TestVersionMismatch(t *testing.T) {
+	t.Run("newer client", func(t *testing.T) {
+		l := listen(t, ListenOptions{})
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = conn.Write(hello{version: "6.27", ours: 2}.append(nil))
+		var b [helloBytes]byte
+		if _, err := io.ReadFull(conn, b[:]); err != nil {
+			t.Fatal(err)
+		}
+		m, err := readFrame(conn)
+		if err != nil || !strings.Contains(m.Error, "the server speaks gobw/1, the client gobw/2") {
+			t.Errorf("server said %+v, %v", m, err)
+		}
+	})
+	if err := checkOurVersion(2, "server"); err == nil || !strings.Contains(err.Error(), "upgrade this end") {
+		t.Errorf("newer server: %v", err)
+	}
+	if err := checkOurVersion(0, "server"); err == nil || !strings.Contains(err.Error(), "upgrade the server") {
+		t.Errorf("older server: %v", err)
+	}
+}
+
+func TestHello(t *testing.T) {
+	for _, tt := range []struct {
+		bytes string
+		want  hello
+	}{
+		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", hello{version: "6.06"}},
+		{"6.27\x00gobw/1\x00\x00\x00\x00\x00", hello{version: "6.27", ours: 1}},
+		{"6.29\x00gobw/12\x00\x00\x00\x00", hello{version: "6.29", ours: 12}},
+	} {
+		got, err := parseHello([]byte(tt.bytes))
+		if err != nil || got != tt.want {
+			t.Errorf("parseHello(%q) = %+v, %v; want %+v", tt.bytes, got, err, tt.want)
+		}
+		if b := got.append(nil); string(b) != tt.bytes {
+			t.Errorf("%+v encodes to %q, want %q", got, b, tt.bytes)
+		}
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want perftestVersion
+	}{{"6.06", 606}, {"6.1", 610}, {"6.27", 627}, {"5.70", 570}, {"6.2900", 629}} {
+		if got, err := parseVersion(tt.text); err != nil || got != tt.want {
+			t.Errorf("parseVersion(%q) = %d, %v; want %d", tt.text, got, err, tt.want)
+		}
+	}
+	for _, text := range []string{"", "6", ".5", "6.", "6.2x", "-6.2", "99999.0"} {
+		if got, err := parseVersion(text); err == nil {
+			t.Errorf("parseVersion(%q) = %v, want an error", text, got)
+		}
+	}
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add([]byte("6.27\x00gobw/1\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHello(b)
+		if err != nil {
+			return
+		}
+		again, err := parseHello(h.append(nil))
+		if err != nil || again != h {
+			t.Errorf("%+v decodes again as %+v, %v", h, again, err)
+		}
+	})
+}
+
+func FuzzFrame(f *testing.F) {
+	b, _ := appendFrame(nil, message{Kind: kindPropose, Plan: testPlan()})
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := readFrame(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		again, err := appendFrame(nil, m)
+		if err != nil {
+			t.Fatalf("%+v does not encode: %v", m, err)
+		}
+		if m2, err := readFrame(bytes.NewReader(again)); err != nil || !cmp.Equal(m, m2) {
+			t.Errorf("%+v decodes again as %+v, %v", m, m2, err)
+		}
+	})
+}
