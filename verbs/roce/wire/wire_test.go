@@ -1,0 +1,363 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func testFlow(t testing.TB, src, dst string) Flow {
+	t.Helper()
+	f, err := NewFlow(netip.MustParseAddrPort(src), netip.MustParseAddrPort(dst))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestOpcodes(t *testing.T) {
+	for _, tt := range []struct {
+		op    Opcode
+		code  uint8
+		name  string
+		bytes int
+		class Class
+		want  Properties
+	}{
+		{RCSendFirst, 0x00, "RC_SEND_FIRST", 12, ClassSend, Known | Begins | TakesReceive | HasPayload},
+		{RCSendLastImmediate, 0x03, "RC_SEND_LAST_WITH_IMM", 16, ClassSend, Known | Ends | CompletesRecv | HasPayload | HasImmediate},
+		{RCWriteOnlyImmediate, 0x0b, "RC_WRITE_ONLY_WITH_IMM", 32, ClassWrite, Known | Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasRETH | HasImmediate},
+		{RCReadRequest, 0x0c, "RC_READ_REQUEST", 28, ClassReadRequest, Known | Begins | Ends | HasRETH},
+		{RCReadResponseMiddle, 0x0e, "RC_READ_RESPONSE_MIDDLE", 12, ClassReadResponse, Known | IsResponse | HasPayload},
+		{RCAcknowledge, 0x11, "RC_ACKNOWLEDGE", 16, ClassAcknowledge, Known | Begins | Ends | IsResponse | HasAETH},
+		{RCAtomicAcknowledge, 0x12, "RC_ATOMIC_ACKNOWLEDGE", 24, ClassAtomicAcknowledge, Known | Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH},
+		{RCFetchAdd, 0x14, "RC_FETCH_ADD", 40, ClassAtomic, Known | Begins | Ends | HasAtomicETH},
+		{RCSendOnlyInvalidate, 0x17, "RC_SEND_ONLY_WITH_INVALIDATE", 16, ClassSend, Known | Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasIETH},
+		{UCWriteLastImmediate, 0x29, "UC_WRITE_LAST_WITH_IMM", 16, ClassWrite, Known | Ends | TakesReceive | CompletesRecv | HasPayload | HasImmediate},
+		{UDSendOnlyImmediate, 0x65, "UD_SEND_ONLY_WITH_IMM", 24, ClassSend, Known | Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasImmediate | HasDETH},
+		{CongestionNotification, 0x81, "CNP", 28, ClassCongestion, Known | Begins | Ends},
+		{0x15, 0x15, "Opcode(0x15)", 0, ClassUnknown, 0},
+		{0x2c, 0x2c, "Opcode(0x2c)", 0, ClassUnknown, 0}, // UC has no READ
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if uint8(tt.op) != tt.code || tt.op.String() != tt.name || tt.op.HeaderBytes() != tt.bytes || tt.op.Class() != tt.class {
+				t.Errorf("%#x %v, %d bytes, %v; want %#x, %d bytes, %v", uint8(tt.op), tt.op, tt.op.HeaderBytes(), tt.op.Class(), tt.code, tt.bytes, tt.class)
+			}
+			if tt.op.Properties() != tt.want {
+				t.Errorf("properties %b, want %b", tt.op.Properties(), tt.want)
+			}
+			if got := MakeOpcode(tt.op.Transport(), tt.op.Operation()); got != tt.op {
+				t.Errorf("made again %v", got)
+			}
+		})
+	}
+	known := 0
+	for op := range 256 {
+		if Opcode(op).IsKnown() {
+			known++
+		}
+	}
+	if want := 23 + 12 + 2 + 1; known != want {
+		t.Errorf("%d opcodes known, want %d", known, want)
+	}
+}
+
+func TestSyndromes(t *testing.T) {
+	for _, tt := range []struct {
+		s       Syndrome
+		class   SyndromeClass
+		credits int
+		limited bool
+		timer   time.Duration
+		name    string
+	}{
+		{SyndromeAck, ClassACK, 0, false, 0, "ACK"},
+		{0x05, ClassACK, 6, true, 0, "ACK, 6 credits"},
+		{0x1e, ClassACK, 32768, true, 0, "ACK, 32768 credits"},
+		{0x20, ClassRNR, 0, false, 655360 * time.Microsecond, "RNR NAK 655.36ms"},
+		{0x2c, ClassRNR, 0, false, 640 * time.Microsecond, "RNR NAK 640µs"},
+		{0x39, ClassRNR, 0, false, 61440 * time.Microsecond, "RNR NAK 61.44ms"},
+		{0x3f, ClassRNR, 0, false, 491520 * time.Microsecond, "RNR NAK 491.52ms"},
+		{0x40, ClassReserved, 0, false, 0, "Syndrome(0x40)"},
+		{NAKSequenceError, ClassNAK, 0, false, 0, "NAK PSN sequence error"},
+		{0x7f, ClassNAK, 0, false, 0, "Syndrome(0x7f)"},
+	} {
+		credits, limited := tt.s.Credits()
+		if tt.s.Class() != tt.class || credits != tt.credits || limited != tt.limited || tt.s.RNRTimer() != tt.timer || tt.s.String() != tt.name {
+			t.Errorf("%#x: %v, %d %v, %v, %q; want %v, %d %v, %v, %q", uint8(tt.s), tt.s.Class(), credits, limited, tt.s.RNRTimer(), tt.s,
+				tt.class, tt.credits, tt.limited, tt.timer, tt.name)
+		}
+	}
+}
+
+func TestPSN(t *testing.T) {
+	for _, tt := range []struct {
+		a, b uint32
+		want int32
+	}{
+		{5, 5, 0}, {6, 5, 1}, {5, 6, -1}, {0, 0xffffff, 1}, {0xffffff, 0, -1}, {0x7fffff, 0, 0x7fffff}, {0x800000, 0, -0x800000},
+	} {
+		if got := PSNDiff(tt.a, tt.b); got != tt.want {
+			t.Errorf("PSNDiff(%#x, %#x) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+	if got := PSNAdd(0xfffffe, 5); got != 3 {
+		t.Errorf("PSNAdd = %#x, want 3", got)
+	}
+}
+
+// TestPut compares the writers into existing buffers with the header structs.
+func TestPut(t *testing.T) {
+	for n := range 5 {
+		got := bytes.Repeat([]byte{0xaa}, BTHBytes)
+		PutBTH(got, RCSendOnly, FlagSolicited|FlagAckReq|PadFlag(n), 0xff123456, 0x789abc)
+		want := BTH{Opcode: RCSendOnly, Solicited: true, Pad: uint8(PadBytes(n)), PKey: DefaultPKey, DestQPN: 0x123456, AckReq: true, PSN: 0x789abc}.Append(nil)
+		if !bytes.Equal(got, want) {
+			t.Errorf("pad of %d: BTH %x, want %x", n, got, want)
+		}
+	}
+	b := make([]byte, AtomicETHBytes)
+	PutRETH(b, 1<<40+7, 0xdeadbeef, 1<<31)
+	if want := (RETH{1<<40 + 7, 0xdeadbeef, 1 << 31}).Append(nil); !bytes.Equal(b[:RETHBytes], want) {
+		t.Errorf("RETH %x, want %x", b[:RETHBytes], want)
+	}
+	h := AtomicETH{Addr: 8, RKey: 9, SwapAdd: 1<<63 + 1, Compare: 3}
+	if h.Put(b); !bytes.Equal(b, h.Append(nil)) {
+		t.Errorf("AtomicETH %x, want %x", b, h.Append(nil))
+	}
+	PutAETH(b, NAKInvalidRequest, 0xff000001)
+	if want := (AETH{NAKInvalidRequest, 1}).Append(nil); !bytes.Equal(b[:AETHBytes], want) {
+		t.Errorf("AETH %x, want %x", b[:AETHBytes], want)
+	}
+	PutDETH(b, 0x11111111, 0xff000002)
+	if want := (DETH{QKey: 0x11111111, SourceQPN: 2}).Append(nil); !bytes.Equal(b[:DETHBytes], want) {
+		t.Errorf("DETH %x, want %x", b[:DETHBytes], want)
+	}
+}
+
+func TestParsePacketRefuses(t *testing.T) {
+	short := make([]byte, MinPacketBytes-1)
+	reth := BTH{Opcode: RCWriteOnly, PKey: DefaultPKey}.Append(nil)
+	padded := append(BTH{Opcode: RCSendOnly, Pad: 3}.Append(nil), 0, 0, 0, 0)
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		want error
+	}{
+		{"empty", nil, ErrShort},
+		{"below the minimum", short, ErrShort},
+		{"no room for RETH", append(reth, 0, 0, 0, 0), ErrShort},
+		{"padding over the headers", padded, ErrShort},
+		{"unknown opcode", append(BTH{Opcode: 0x15}.Append(nil), 0, 0, 0, 0), ErrOpcode},
+		{"version 1", append(BTH{Opcode: RCSendOnly, Version: 1}.Append(nil), 0, 0, 0, 0), ErrVersion},
+	} {
+		if _, err := ParsePacket(tt.b); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestUpdateICRC compares the CRC in pieces of every length with hash/crc32.
+func TestUpdateICRC(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 300)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	for n := range b {
+		want := crc32.ChecksumIEEE(b[:n])
+		if got := UpdateICRC(0, b[:n]); got != want {
+			t.Errorf("%d bytes: %#x, want %#x", n, got, want)
+		}
+		cut := r.IntN(n + 1)
+		if got := UpdateICRC(UpdateICRC(0, b[:cut]), b[cut:n]); got != want {
+			t.Errorf("%d bytes cut at %d: %#x, want %#x", n, cut, got, want)
+		}
+	}
+}
+
+// TestFlow compares the shortcut with the definition, for any address, length, ID and first bytes.
+func TestFlow(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, tt := range []struct{ src, dst string }{
+		{"10.0.0.1:49152", "192.168.255.254:4791"},
+		{"[::ffff:10.0.0.1]:4791", "127.0.0.2:4791"},
+		{"[fd77::1]:50000", "[fe80::ff:fe00:1]:4791"},
+	} {
+		f := testFlow(t, tt.src, tt.dst)
+		for _, n := range []int{16, 20, 32, 33, 1084, 4160, lengthTerms - UDPBytes, lengthTerms, 9000, 65000} {
+			for _, id := range []uint16{0, 1, 63, 127, 128, 40000, 65535} {
+				packet := make([]byte, n)
+				for i := range packet {
+					packet[i] = byte(r.Uint32())
+				}
+				d := Datagram{
+					Source: netip.MustParseAddrPort(tt.src), Dest: netip.MustParseAddrPort(tt.dst),
+					ID: id, Fragment: dontFragment, Hops: byte(r.Uint32()), TrafficClass: byte(r.Uint32()), FlowLabel: r.Uint32(), Payload: packet,
+				}
+				want, err := ICRC(d.AppendIP(nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := BeginICRC(f.Prefix(n+UDPBytes, id), packet[:n-ICRCBytes]); got != want {
+					t.Fatalf("%s, %d bytes, ID %d: %#x, want %#x", tt.src, n, id, got, want)
+				}
+				f.Seal(packet, id)
+				if got, ok := f.Verify(packet, 3); !ok || (got != id && !f.ipv6) {
+					t.Errorf("%s, %d bytes: verified ID %d, %v; want %d", tt.src, n, got, ok, id)
+				}
+				if got, want := f.VerifyStrict(packet, 5), f.ipv6 || id < idTerms; got != want {
+					t.Errorf("%s, %d bytes, ID %d: strict %v, want %v", tt.src, n, id, got, want)
+				}
+				packet[congestionAt] ^= byte(1 + r.IntN(255)) // masked: no damage
+				if got, ok := f.Verify(packet, id); !ok || got != id {
+					t.Errorf("%s, %d bytes: congestion bits broke the ICRC", tt.src, n)
+				}
+				packet[psnAt+r.IntN(n-psnAt)] ^= 1 << r.IntN(8)
+				if f.VerifyStrict(packet, id) {
+					t.Errorf("%s, %d bytes: a damaged packet passed", tt.src, n)
+				}
+			}
+		}
+	}
+	if _, err := NewFlow(netip.MustParseAddrPort("10.0.0.1:1"), netip.MustParseAddrPort("[::1]:1")); err == nil {
+		t.Error("a flow between families was made")
+	}
+}
+
+func TestUDGRH(t *testing.T) {
+	d := Datagram{
+		Source: netip.MustParseAddrPort("10.77.0.1:62930"), Dest: netip.MustParseAddrPort("10.77.0.2:4791"),
+		ID: 7, Fragment: dontFragment, Hops: 64, Payload: make([]byte, 88),
+	}
+	grh := bytes.Repeat([]byte{0xee}, GRHBytes)
+	d.PutGRH(grh)
+	want := append(make([]byte, 20), d.AppendIP(nil)[:20]...)
+	if !bytes.Equal(grh, want) {
+		t.Errorf("GRH %x, want %x", grh, want)
+	}
+	d.Source, d.Dest = netip.MustParseAddrPort("[fd77::1]:62930"), netip.MustParseAddrPort("[fd77::2]:4791")
+	d.PutGRH(grh)
+	if want := d.AppendIP(nil)[:40]; !bytes.Equal(grh, want) {
+		t.Errorf("GRH %x, want %x", grh, want)
+	}
+}
+
+func TestPcap(t *testing.T) {
+	for _, link := range []LinkType{LinkEthernet, LinkRawIP} {
+		var file bytes.Buffer
+		w, err := NewPcapWriter(&file, link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(1_700_000_000, 123_456_789)
+		want := []Datagram{
+			{Source: netip.MustParseAddrPort("10.0.0.1:5000"), Dest: netip.MustParseAddrPort("10.0.0.2:4791"), Fragment: dontFragment, Hops: 64, Payload: []byte("one")},
+			{Source: netip.MustParseAddrPort("[fd77::1]:5000"), Dest: netip.MustParseAddrPort("[fd77::2]:4791"), Hops: 64, Payload: []byte("three")},
+		}
+		for i := range want {
+			if err := w.Write(at.Add(time.Duration(i)), &want[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewPcapReader(&file)
+		if err != nil || r.LinkType() != link {
+			t.Fatalf("link type %d, %v", r.LinkType(), err)
+		}
+		for i := range want {
+			stamp, frame, err := r.Next()
+			if err != nil || !stamp.Equal(at.Add(time.Duration(i))) {
+				t.Fatalf("frame %d at %v, %v", i, stamp, err)
+			}
+			ip, err := r.IP(frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := ParseDatagram(ip)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Source != want[i].Source || d.Dest != want[i].Dest || !bytes.Equal(d.Payload, want[i].Payload) {
+				t.Errorf("datagram %+v, want %+v", d, want[i])
+			}
+		}
+		if _, _, err := r.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("after the last frame %v, want EOF", err)
+		}
+	}
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	f := testFlow(t, "10.0.0.1:4791", "10.0.0.2:4791")
+	packet := make([]byte, 1084)
+	PutBTH(packet, RCWriteFirst, 0, 5, 6)
+	var sink uint32
+	for name, run := range map[string]func(){
+		"seal":   func() { f.Seal(packet, 3) },
+		"verify": func() { _, _ = f.Verify(packet, 0) },
+		"parse": func() {
+			p, err := ParsePacket(packet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sink += p.PSN() + p.RETH().RKey + uint32(len(p.Payload))
+		},
+		"refuse": func() { _, _ = ParsePacket(packet[:17]) },
+	} {
+		if n := testing.AllocsPerRun(100, run); n != 0 {
+			t.Errorf("%s allocates %v times, want 0", name, n)
+		}
+	}
+}
+
+func BenchmarkSeal(b *testing.B) {
+	f := testFlow(b, "10.0.0.1:4791", "10.0.0.2:4791")
+	for _, n := range []int{16, 32, 48, 96, 1084, 4096 + 28 + 4} {
+		b.Run(fmt.Sprintf("bytes=%d", n), func(b *testing.B) {
+			packet := make([]byte, n)
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				f.Seal(packet, 0)
+			}
+		})
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	f := testFlow(b, "10.0.0.1:4791", "10.0.0.2:4791")
+	packet := make([]byte, 1084)
+	f.Seal(packet, 7)
+	for _, want := range []uint16{7, 0} {
+		b.Run(fmt.Sprintf("expected=%v", want == 7), func(b *testing.B) {
+			for b.Loop() {
+				if _, ok := f.Verify(packet, want); !ok {
+					b.Fatal("refused")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkParsePacket(b *testing.B) {
+	packet := make([]byte, 1084)
+	PutBTH(packet, RCWriteFirst, 0, 5, 6)
+	var sink uint32
+	for b.Loop() {
+		p, err := ParsePacket(packet)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sink += p.PSN() + p.DestQPN() + uint32(len(p.Payload))
+	}
+	_ = sink
+}
