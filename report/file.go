@@ -1,0 +1,266 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// FileError is a results file that cannot be used: which, where in it, why, and what to do.
+type FileError struct {
+	File   string
+	Place  string // "line 12, column 4", or ""
+	Err    error
+	Remedy string
+}
+
+func (e *FileError) Error() string {
+	s := e.File
+	if e.Place != "" {
+		s += ": " + e.Place
+	}
+	s += ": " + e.Err.Error()
+	if e.Remedy != "" {
+		s += " (" + e.Remedy + ")"
+	}
+	return s
+}
+
+func (e *FileError) Unwrap() error { return e.Err }
+
+// schemaPrefix and schemaNumber make [SchemaVersion].
+const (
+	schemaPrefix = "gobw.result/"
+	schemaNumber = 1
+)
+
+// Save writes the document to path: into a temporary file beside it, synced, then renamed. On any error, a full disk
+// too, what was at path stays as it was.
+func Save(path string, d *Document) error {
+	b, err := marshal(d)
+	if err != nil {
+		return &FileError{File: path, Err: err}
+	}
+	return WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// WriteFile writes a file as [Save] does, whatever its content.
+func WriteFile(path string, write func(w io.Writer) error) (err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe, /dev/stdout: nothing to keep
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return saveError(path, err)
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return saveError(path, err)
+		}
+		return nil
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return saveError(path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close() // closed already unless the write failed
+			_ = os.Remove(f.Name())
+			err = saveError(path, err)
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if d, err := os.Open(dir); err == nil { // the rename itself; not every file system can
+		_ = d.Sync()
+		_ = d.Close()
+	}
+	return nil
+}
+
+func saveError(path string, err error) error {
+	var fe *FileError
+	if errors.As(err, &fe) {
+		return err
+	}
+	return &FileError{File: path, Err: fmt.Errorf("cannot save: %w", err), Remedy: "the previous file, if any, is unchanged"}
+}
+
+// Load reads a saved document. Earlier versions load; a truncated, foreign or later file is a [FileError].
+func Load(path string) (*Document, error) {
+	docs, err := LoadAll(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, &FileError{File: path, Err: fmt.Errorf("holds %d results where one is wanted", len(docs)),
+			Remedy: "name a file of one run"}
+	}
+	return docs[0], nil
+}
+
+// LoadAll reads a file of one document, of a list of them, or of a qualification.
+func LoadAll(path string) ([]*Document, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		var pe *os.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return nil, &FileError{File: path, Err: err}
+	}
+	return Parse(path, b)
+}
+
+// Parse reads what a file holds; the name is for errors.
+func Parse(file string, b []byte) ([]*Document, error) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "the run that should have written it did not get that far"}
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return nil, jsonError(file, b, err)
+	}
+	if t := bytes.TrimSpace(b); t[0] == '[' {
+		var list []json.RawMessage
+		if err := json.Unmarshal(b, &list); err != nil {
+			return nil, jsonError(file, b, err)
+		}
+		docs := make([]*Document, len(list))
+		for i, item := range list {
+			d, err := parseOne(fmt.Sprintf("%s[%d]", file, i), item)
+			if err != nil {
+				return nil, err
+			}
+			docs[i] = d
+		}
+		return docs, nil
+	}
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(b, &head); err == nil && strings.HasPrefix(head.Schema, qualificationPrefix) {
+		q, err := parseQualification(file, b)
+		if err != nil {
+			return nil, err
+		}
+		return q.Documents(), nil
+	}
+	d, err := parseOne(file, b)
+	if err != nil {
+		return nil, err
+	}
+	return []*Document{d}, nil
+}
+
+// parseOne reads one document.
+func parseOne(file string, b []byte) (*Document, error) {
+	var head struct {
+		Schema *string `json:"schema"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		var te *json.UnmarshalTypeError
+		if errors.As(err, &te) && te.Field == "" {
+			return nil, foreign(file, "holds a JSON "+te.Value)
+		}
+		return nil, jsonError(file, b, err)
+	}
+	if head.Schema == nil {
+		return nil, foreign(file, `has no "schema"`)
+	}
+	if err := checkVersion(file, *head.Schema, schemaPrefix, schemaNumber); err != nil {
+		return nil, err
+	}
+	d := &Document{}
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, jsonError(file, b, err)
+	}
+	for i := range d.Records {
+		r := &d.Records[i]
+		if h := r.Histogram; h != nil && h.Unit != histogramUnit {
+			return nil, &FileError{File: file, Place: fmt.Sprintf("records[%d].histogram.unit", i),
+				Err:    fmt.Errorf("the unit is %q, this version reads %q", h.Unit, histogramUnit),
+				Remedy: "convert the histogram, or write the file again with this version"}
+		}
+		if r.Kind != "bandwidth" && r.Kind != "latency" {
+			return nil, &FileError{File: file, Place: fmt.Sprintf("records[%d].kind", i),
+				Err: fmt.Errorf("%q is neither \"bandwidth\" nor \"latency\"", r.Kind), Remedy: "this is no file of gobw, or it was edited"}
+		}
+	}
+	return d, nil
+}
+
+// checkVersion compares a schema string, prefix and number, with what this version knows.
+func checkVersion(file, schema, prefix string, known int) error {
+	version, ok := strings.CutPrefix(schema, prefix)
+	n, err := strconv.Atoi(version)
+	if !ok || err != nil || n < 1 {
+		return foreign(file, fmt.Sprintf("its schema is %q", schema))
+	}
+	if n > known {
+		return &FileError{File: file, Place: `"schema"`,
+			Err:    fmt.Errorf("version %d is from a later gobw; this one reads %s1 to %s%d", n, prefix, prefix, known),
+			Remedy: "update gobw"}
+	}
+	return nil
+}
+
+func foreign(file, why string) error {
+	return &FileError{File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
+		Remedy: "give a file written by --json or gobw qualify"}
+}
+
+// jsonError places a JSON error by line and column.
+func jsonError(file string, b []byte, err error) error {
+	fe := &FileError{File: file, Err: err}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		fe.Place = place(b, syntax.Offset)
+		if syntax.Offset >= int64(len(bytes.TrimRight(b, " \t\r\n"))) {
+			fe.Err = errors.New("the file is cut short")
+			fe.Remedy = "copy it again; gobw itself never leaves half a file"
+		} else {
+			fe.Err = fmt.Errorf("not JSON: %w", err)
+			fe.Remedy = "give a file written by --json"
+		}
+	case errors.As(err, &kind):
+		fe.Place = place(b, kind.Offset)
+		fe.Err = fmt.Errorf("%s is a JSON %s, want %s", kind.Field, kind.Value, kind.Type)
+		fe.Remedy = "this is no file of gobw, or it was edited"
+	}
+	return fe
+}
+
+func place(b []byte, offset int64) string {
+	offset = min(max(offset, 0), int64(len(b)))
+	before := b[:offset]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
+	return fmt.Sprintf("line %d, column %d", line, max(column, 1))
+}

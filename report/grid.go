@@ -1,0 +1,251 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// grid is a table before it is written: what table, Markdown, LaTeX and HTML have in common.
+type grid struct {
+	title  string
+	header []string // with units
+	rows   [][]string
+	notes  []string // below the table
+}
+
+// grids makes the tables of a document, one for each set-up. A row is a size: the only run's figures, or the medians.
+func grids(d *Document) []grid {
+	var out []grid
+	for _, g := range groups(d.Records) {
+		if g.setup.IsLatency() {
+			out = append(out, latencyGrid(g))
+		} else {
+			out = append(out, bandwidthGrid(g))
+		}
+	}
+	if len(d.Checks) > 0 {
+		out = append(out, checkGrid(d.Checks))
+	}
+	return out
+}
+
+// column computes a cell; a column that is empty in all rows is left out.
+type column struct {
+	header string
+	cell   func(r row) string
+}
+
+func build(title string, rows []row, columns []column) grid {
+	g := grid{title: title, rows: make([][]string, len(rows))}
+	for _, c := range columns {
+		cells := make([]string, len(rows))
+		empty := true
+		for i, r := range rows {
+			cells[i] = c.cell(r)
+			empty = empty && cells[i] == ""
+		}
+		if empty {
+			continue
+		}
+		g.header = append(g.header, c.header)
+		for i := range rows {
+			if cells[i] == "" {
+				cells[i] = "-"
+			}
+			g.rows[i] = append(g.rows[i], cells[i])
+		}
+	}
+	return g
+}
+
+// summary of one figure as two cells' worth: the median, and the interval where there is one.
+func medianOf(f func(*Record) (float64, bool), scale float64) func(row) string {
+	return func(r row) string {
+		vs := r.values(f)
+		if len(vs) == 0 {
+			return ""
+		}
+		return number(Summarize(vs, DefaultConfidence).Median * scale)
+	}
+}
+
+func intervalOf(f func(*Record) (float64, bool), scale float64) func(row) string {
+	return func(r row) string {
+		s := Summarize(r.values(f), DefaultConfidence)
+		if s.Interval == nil {
+			return ""
+		}
+		return number(s.Interval.Low*scale) + "…" + number(s.Interval.High*scale)
+	}
+}
+
+func averageBits(r *Record) (float64, bool) { return r.Bandwidth.AverageBitsPerS, true }
+func peakBits(r *Record) (float64, bool) {
+	return r.Bandwidth.PeakBitsPerS, r.Bandwidth.PeakBitsPerS > 0
+}
+func messageRate(r *Record) (float64, bool) { return r.MessagesPerS, r.MessagesPerS > 0 }
+func delivered(r *Record) (float64, bool) {
+	if r.Delivered == nil {
+		return 0, false
+	}
+	return *r.Delivered, true
+}
+
+func medianLatency(r *Record) (float64, bool) {
+	if r.Latency == nil {
+		return 0, false
+	}
+	return r.Latency.P50Ns, true
+}
+
+// latencyCell shows one figure of a row's latency in microseconds.
+func latencyCell(f func(*Latency) *float64) func(row) string {
+	return func(r row) string {
+		l := r.latency()
+		if l == nil {
+			return ""
+		}
+		v := f(l)
+		if v == nil {
+			return ""
+		}
+		return number(*v / 1e3)
+	}
+}
+
+func sizeColumn() column {
+	return column{"bytes", func(r row) string { return strconv.FormatUint(r.size, 10) }}
+}
+
+func runsColumn() column {
+	return column{"runs", func(r row) string {
+		if len(r.runs) < 2 {
+			return ""
+		}
+		return strconv.Itoa(len(r.runs))
+	}}
+}
+
+func bandwidthGrid(g group) grid {
+	marks := &noteMarks{}
+	out := build(g.setup.Title(), g.rows, []column{
+		sizeColumn(),
+		runsColumn(),
+		{"peak Gb/s", medianOf(peakBits, 1e-9)},
+		{"Gb/s", medianOf(averageBits, 1e-9)},
+		{"95 % interval", intervalOf(averageBits, 1e-9)},
+		{"MiB/s", medianOf(averageBits, 1.0/8/(1<<20))},
+		{"Mmsg/s", medianOf(messageRate, 1e-6)},
+		{"delivered %", medianOf(delivered, 100)},
+		{"p50 us", latencyCell(func(l *Latency) *float64 { return &l.P50Ns })},
+		{"p99 us", latencyCell(func(l *Latency) *float64 { return l.P99Ns })},
+		{"note", marks.cell},
+	})
+	out.notes = marks.notes
+	return out
+}
+
+func latencyGrid(g group) grid {
+	title := g.setup.Title()
+	if g.setup.HalfTrip {
+		title += "; half round trip in us"
+	} else {
+		title += "; full round trip in us"
+	}
+	marks := &noteMarks{}
+	out := build(title, g.rows, []column{
+		sizeColumn(),
+		runsColumn(),
+		{"samples", func(r row) string {
+			if l := r.latency(); l != nil {
+				return strconv.FormatUint(l.Samples, 10)
+			}
+			return ""
+		}},
+		{"min", latencyCell(func(l *Latency) *float64 { return &l.MinNs })},
+		{"p50", latencyCell(func(l *Latency) *float64 { return &l.P50Ns })},
+		{"95 % interval", intervalOf(medianLatency, 1e-3)},
+		{"p90", latencyCell(func(l *Latency) *float64 { return l.P90Ns })},
+		{"p99", latencyCell(func(l *Latency) *float64 { return l.P99Ns })},
+		{"p99.9", latencyCell(func(l *Latency) *float64 { return l.P999Ns })},
+		{"p99.99", latencyCell(func(l *Latency) *float64 { return l.P9999Ns })},
+		{"max", latencyCell(func(l *Latency) *float64 { return &l.MaxNs })},
+		{"mean", latencyCell(func(l *Latency) *float64 { return &l.MeanNs })},
+		{"stdev", latencyCell(func(l *Latency) *float64 { return &l.StdevNs })},
+		{"note", marks.cell},
+	})
+	out.notes = marks.notes
+	return out
+}
+
+// noteMarks numbers the warnings of a table's rows: the row shows the first word, the note below it the whole.
+type noteMarks struct{ notes []string }
+
+func (m *noteMarks) cell(r row) string {
+	var short []string
+	for _, w := range r.warnings() {
+		at := -1
+		for i, n := range m.notes {
+			if n == w {
+				at = i
+			}
+		}
+		if at < 0 {
+			at = len(m.notes)
+			m.notes = append(m.notes, w)
+		}
+		word, _, _ := strings.Cut(w, ":")
+		if len(word) > 16 {
+			word = "see"
+		}
+		short = append(short, fmt.Sprintf("%s [%d]", word, at+1))
+	}
+	if len(short) > 2 {
+		short = append(short[:2], "…")
+	}
+	return strings.Join(short, ", ")
+}
+
+func checkGrid(checks []Check) grid {
+	g := grid{title: "expectations", header: []string{"verdict", "expectation", "point", "actual", "reason"}}
+	reasons := false
+	for _, c := range checks {
+		verdict := "pass"
+		if !c.Passed {
+			verdict = "FAIL"
+		}
+		reasons = reasons || c.Reason != ""
+		g.rows = append(g.rows, []string{verdict, c.Expression, c.Point, c.Actual, c.Reason})
+	}
+	if !reasons {
+		g.header = g.header[:4]
+		for i := range g.rows {
+			g.rows[i] = g.rows[i][:4]
+		}
+	}
+	return g
+}
+
+// number writes a figure with three or four significant digits and no exponent where people read tables.
+func number(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case v == 0:
+		return "0"
+	case a >= 999.5:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 99.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.9995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case a >= 0.09995:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	case a >= 0.00009995:
+		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a*1.0005))), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}

@@ -1,0 +1,172 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+const (
+	histogramUnit      = "ps"
+	histogramHighestPs = 1 << 53 // two and a half hours; still exact as a float64
+	histogramDigits    = 3
+)
+
+// Distribution is a decoded histogram of latencies.
+type Distribution struct {
+	hdr *hdrhistogram.Histogram // picoseconds
+}
+
+// NewHistogram encodes samples as an HdrHistogram of picoseconds (V2 compressed, base64). It takes the samples as they
+// came where all were kept; otherwise each bucket counts as its middle, which moves a sample by at most 1/2048.
+func NewHistogram(s Samples) (*Histogram, error) {
+	h := newHDR()
+	if uint64(len(s.Raw)) >= s.N {
+		for _, v := range s.Raw[:s.N] {
+			if err := h.RecordValue(picoseconds(float64(v), s.Scale)); err != nil {
+				return nil, fmt.Errorf("histogram: %w", err)
+			}
+		}
+		return encode(h)
+	}
+	for i, c := range s.Counts {
+		if c == 0 {
+			continue
+		}
+		low, high := bucket(i)
+		middle := float64(min(max(low, s.Min), s.Max)+max(min(high, s.Max), s.Min)) / 2
+		if err := h.RecordValues(picoseconds(middle, s.Scale), c); err != nil {
+			return nil, fmt.Errorf("histogram: %w", err)
+		}
+	}
+	return encode(h)
+}
+
+// HistogramFromNs encodes plain samples in nanoseconds.
+func HistogramFromNs(ns []float64) (*Histogram, error) {
+	h := newHDR()
+	for _, v := range ns {
+		if err := h.RecordValue(picoseconds(v, 1)); err != nil {
+			return nil, fmt.Errorf("histogram: %w", err)
+		}
+	}
+	return encode(h)
+}
+
+func newHDR() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, histogramHighestPs, histogramDigits)
+}
+
+func picoseconds(v, scale float64) int64 {
+	return int64(min(max(math.Round(v*scale*1000), 0), histogramHighestPs))
+}
+
+func encode(h *hdrhistogram.Histogram) (*Histogram, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return nil, fmt.Errorf("encode histogram: %w", err)
+	}
+	return &Histogram{Unit: histogramUnit, Encoded: string(b)}, nil
+}
+
+// Decode reads the histogram. A unit other than picoseconds is an error.
+func (h *Histogram) Decode() (d *Distribution, err error) {
+	if h.Unit != histogramUnit {
+		return nil, fmt.Errorf("histogram is in %q, this version reads %q", h.Unit, histogramUnit)
+	}
+	if len(h.Encoded) < 16 {
+		return nil, errors.New("histogram is cut short")
+	}
+	defer func() { // the library indexes what it decodes
+		if p := recover(); p != nil {
+			d, err = nil, fmt.Errorf("histogram does not decode: %v", p)
+		}
+	}()
+	hdr, err := hdrhistogram.Decode([]byte(h.Encoded))
+	if err != nil {
+		return nil, fmt.Errorf("histogram does not decode: %w", err)
+	}
+	return &Distribution{hdr: hdr}, nil
+}
+
+// MergeHistograms adds histograms up; none gives nil.
+func MergeHistograms(hs ...*Histogram) (*Histogram, error) {
+	sum := newHDR()
+	for _, h := range hs {
+		d, err := h.Decode()
+		if err != nil {
+			return nil, err
+		}
+		if dropped := sum.Merge(d.hdr); dropped != 0 {
+			return nil, fmt.Errorf("merge histograms: %d samples are above %d ps", dropped, int64(histogramHighestPs))
+		}
+	}
+	if sum.TotalCount() == 0 {
+		return nil, nil //nolint:nilnil // no samples, no histogram
+	}
+	return encode(sum)
+}
+
+// N is the number of samples.
+func (d *Distribution) N() uint64 { return uint64(d.hdr.TotalCount()) }
+
+// QuantileNs is the smallest recorded value such that at least the share p of the samples is not above it, in
+// nanoseconds, within 1/1024.
+func (d *Distribution) QuantileNs(p float64) float64 {
+	return float64(d.hdr.ValueAtQuantile(p*100)) / 1000
+}
+
+// Bar is a range of latencies and how many samples fell in it.
+type Bar struct {
+	FromNs, ToNs float64
+	Count        int64
+}
+
+// Bars gathers the distribution into about n bars of equal ratio between its minimum and maximum.
+func (d *Distribution) Bars(n int) []Bar {
+	low, high := max(float64(d.hdr.Min()), 1), float64(d.hdr.Max())
+	if d.hdr.TotalCount() == 0 || n < 1 {
+		return nil
+	}
+	high = max(high*(1+1e-9), low*1.02)
+	step := math.Log(high/low) / float64(n)
+	bars := make([]Bar, n)
+	for i := range bars {
+		bars[i].FromNs = low * math.Exp(float64(i)*step) / 1000
+		bars[i].ToNs = low * math.Exp(float64(i+1)*step) / 1000
+	}
+	for _, b := range d.hdr.Distribution() {
+		if b.Count == 0 {
+			continue
+		}
+		middle := max(float64(b.From+b.To)/2, low)
+		i := min(max(int(math.Log(middle/low)/step), 0), n-1)
+		bars[i].Count += b.Count
+	}
+	return bars
+}
+
+// Latency computes the figures of the distribution; unlike [NewLatency] its mean and deviation are those of the buckets.
+func (d *Distribution) Latency() Latency {
+	n := d.N()
+	if n == 0 {
+		return Latency{}
+	}
+	l := Latency{
+		Samples: n,
+		MinNs:   float64(d.hdr.Min()) / 1000,
+		MaxNs:   float64(d.hdr.Max()) / 1000,
+		P50Ns:   d.QuantileNs(0.5),
+		MeanNs:  d.hdr.Mean() / 1000,
+		StdevNs: d.hdr.StdDev() / 1000,
+	}
+	for i, p := range percentiles {
+		if Supported(p, n) {
+			v := d.QuantileNs(p)
+			*l.percentile(i) = &v
+		}
+	}
+	return l
+}

@@ -1,0 +1,153 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// terminalWidth is what tables try to keep to.
+const terminalWidth = 80
+
+// Table writes the document as tables for a terminal: the label first, a title and a table for each set-up with units in
+// the header, warnings by number below. With several runs the figures are medians.
+func Table(w io.Writer, d *Document) error {
+	out := &strings.Builder{}
+	for _, line := range heading(d) {
+		fmt.Fprintln(out, line)
+	}
+	if s := device(d); s != "" {
+		fmt.Fprintln(out, s)
+	}
+	for i, g := range grids(d) {
+		if i > 0 || out.Len() > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := writeGrid(out, g); err != nil {
+			return err
+		}
+	}
+	for _, n := range d.Warnings {
+		for _, line := range wrap("warning: "+n, terminalWidth) {
+			fmt.Fprintln(out, line)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// writeGrid writes one table.
+func writeGrid(w io.Writer, g grid) error {
+	if g.title != "" {
+		if _, err := fmt.Fprintln(w, g.title); err != nil {
+			return err
+		}
+	}
+	if err := WriteTable(w, g.header, g.rows); err != nil {
+		return err
+	}
+	for i, n := range g.notes {
+		for _, line := range wrap(fmt.Sprintf("[%d] %s", i+1, n), terminalWidth) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WriteTable writes a plain table for a terminal in the style of this package: a header, a rule, rows; columns of
+// figures to the right, others to the left.
+func WriteTable(w io.Writer, header []string, rows [][]string) error {
+	align := make([]tw.Align, len(header))
+	for i := range header {
+		align[i] = tw.AlignRight
+		for _, r := range rows {
+			if i < len(r) && !figure(r[i]) {
+				align[i] = tw.AlignLeft
+			}
+		}
+	}
+	gap := "  "
+	if width(header, rows, len(gap)) > terminalWidth {
+		gap = " "
+	}
+	cells := tw.CellAlignment{Global: tw.AlignRight, PerColumn: align}
+	buffer := &strings.Builder{}
+	t := tablewriter.NewTable(buffer,
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders: tw.Border{Left: tw.Off, Right: tw.Off, Top: tw.Off, Bottom: tw.Off},
+			Symbols: tw.NewSymbols(tw.StyleLight),
+			Settings: tw.Settings{
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off, ShowHeader: tw.On},
+				Lines:      tw.Lines{ShowHeaderLine: tw.On},
+			},
+		})),
+		tablewriter.WithHeaderAutoFormat(tw.Off),
+		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
+		tablewriter.WithRowAutoWrap(tw.WrapNone),
+		tablewriter.WithHeaderAlignmentConfig(cells),
+		tablewriter.WithRowAlignmentConfig(cells),
+		tablewriter.WithPadding(tw.Padding{Left: "", Right: gap, Overwrite: true}),
+	)
+	t.Header(header)
+	for _, r := range rows {
+		if err := t.Append(r); err != nil {
+			return fmt.Errorf("table: %w", err)
+		}
+	}
+	if err := t.Render(); err != nil {
+		return fmt.Errorf("table: %w", err)
+	}
+	for line := range strings.Lines(buffer.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// width of a table in runes.
+func width(header []string, rows [][]string, gap int) int {
+	sum := 0
+	for i, h := range header {
+		widest := len([]rune(h))
+		for _, r := range rows {
+			if i < len(r) {
+				widest = max(widest, len([]rune(r[i])))
+			}
+		}
+		sum += widest + gap
+	}
+	return sum
+}
+
+// figure tells whether a cell holds a number, an interval of numbers or nothing.
+func figure(s string) bool {
+	if s == "" || s == "-" {
+		return true
+	}
+	return strings.Trim(s, "0123456789.+-…e%x") == "" && strings.ContainsAny(s, "0123456789")
+}
+
+// wrap breaks text into lines of at most width runes, the later ones indented.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case len([]rune(line))+1+len([]rune(word)) > width:
+			lines = append(lines, line)
+			line = "    " + word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
