@@ -17,8 +17,8 @@ type Job struct {
 	Lanes []Lane
 	// CQs are all completion queues of the lanes, polled round robin. All lanes' queue pairs complete into them.
 	CQs []CompletionQueue
-	// Deadline ends the job for lanes without a count; 0: none. Posting stops there and what is in flight is awaited,
-	// unless AbandonAtDeadline.
+	// Deadline ends the job; 0: none. Posting goes on to the lane's next signaled message, so that none stays behind whose
+	// completion nobody asked for; what is in flight is awaited, unless AbandonAtDeadline. Receives are not awaited.
 	Deadline          Ticks
 	AbandonAtDeadline bool
 	// Stop ends the job when it becomes non-zero, as a deadline that has passed would.
@@ -68,7 +68,8 @@ type Lane struct {
 	// Count is how many messages to send; 0 with a Ring: until the deadline or Stop.
 	Count uint64
 	// Window is the number of messages in flight (posted, not yet known to be complete). A signaled completion retires
-	// all messages up to its own.
+	// all messages up to its own. A batch is posted when all of it fits, so a Window below Signal + Batch less their
+	// greatest common divisor could get stuck: Validate refuses it.
 	Window int
 	// Signal requests a completion on every Signal-th message, and on the last: 1 for all. At most Window.
 	Signal int
@@ -76,10 +77,15 @@ type Lane struct {
 	Batch int
 
 	// Receives is the ring of receives that this end keeps posted: receive k is Receives[k % len]. Prepare does not post
-	// them: call [Lane.PostInitial] before the peer may send. Each receive completion reposts one while any remain due.
+	// them: call [Lane.PostInitial] before the peer may send. Each receive completion reposts one while any remain due, see
+	// Posted.
 	Receives []ReceiveRequest
 	// SRQ takes the receives instead of the QP.
 	SRQ SharedReceiveQueue
+	// Posted is how many receives of the ring are posted when the job starts: [Lane.PostInitial] sets it; 0 means the
+	// whole ring, or as many as are expected. Receive completion n (from 0) reposts receive Posted+n while that is below
+	// Expect, or always where Expect is 0.
+	Posted uint64
 	// Expect is how many messages to receive; 0 with Receives: until the deadline or Stop.
 	Expect uint64
 	// Unpack is done when receive k completes: Unpack[k % len]; empty: nothing.
@@ -180,5 +186,18 @@ func (l *Lane) PostInitial(depth int) error {
 			return err
 		}
 	}
+	l.Posted = n
 	return nil
+}
+
+// InitialReceives is how many receives are posted when the job starts, see [Lane].Posted.
+func (l *Lane) InitialReceives() uint64 {
+	switch {
+	case l.Posted > 0:
+		return l.Posted
+	case l.Expect > 0:
+		return min(l.Expect, uint64(len(l.Receives)))
+	default:
+		return uint64(len(l.Receives))
+	}
 }
