@@ -1,0 +1,303 @@
+//go:build linux && cgo
+
+package ibv
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"bytes"
+	"fmt"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// device is one opened device. Its methods may be called by several goroutines.
+type device struct {
+	v       *C.struct_vb_verbs
+	context *C.struct_vb_context
+	sysfs   sysfsDevice
+	info    verbs.DeviceInfo
+	optional bool // ibv_reg_mr_iova2 is there: optional access flags reach the device
+
+	children children
+	events   *eventReader
+}
+
+// Device capability flags (ibv_device_cap_flags).
+const (
+	capMemoryManagement = 1 << 21 // SEND_WITH_INV and LOCAL_INV
+	capMemoryWindow2A   = 1 << 23
+	capMemoryWindow2B   = 1 << 24
+)
+
+func (p *Provider) open(d *C.struct_vb_device) (*device, error) {
+	name := C.GoString(&d.name[0])
+	c, err := C.vb_open_device(&p.lib.verbs, d)
+	if c == nil {
+		return nil, explain(failure{verb: "open device", device: name, err: err})
+	}
+	dev := &device{v: &p.lib.verbs, context: c, optional: p.lib.verbs.reg_mr_iova2 != nil}
+	dev.sysfs = sysfsDevice{root: p.sysfs, name: name}
+	if err := dev.describe(); err != nil {
+		C.vb_close_device(dev.v, c)
+		return nil, err
+	}
+	dev.events, err = readEvents(dev)
+	if err != nil {
+		C.vb_close_device(dev.v, c)
+		return nil, err
+	}
+	return dev, nil
+}
+
+// describe asks the device and sysfs for all that [verbs.DeviceInfo] holds.
+func (d *device) describe() error {
+	var a C.struct_vb_device_attr
+	name := d.sysfs.name
+	if rc := C.vb_query_device(d.v, d.context, &a); rc != 0 {
+		return explain(failure{verb: "query device", device: name, err: errnoError(int(rc))})
+	}
+	cDevice := d.context.device
+	d.info = verbs.DeviceInfo{
+		Name: name, Provider: "ibv", Firmware: C.GoString(&a.fw_ver[0]),
+		NodeGUID: uint64(a.node_guid), SystemGUID: uint64(a.sys_image_guid),
+		VendorID: uint32(a.vendor_id), PartID: uint32(a.vendor_part_id), HardwareVer: uint32(a.hw_ver),
+		Ports: int(a.phys_port_cnt), NUMANode: -1, TransportType: transportType(int(cDevice.transport_type)),
+		Limits: verbs.Limits{
+			MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), MaxSGE: int(a.max_sge), MaxSGERead: int(a.max_sge_rd), MaxInline: -1,
+			MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMRBytes: uint64(a.max_mr_size),
+			MaxPD: int(a.max_pd), MaxAH: int(a.max_ah), MaxMW: int(a.max_mw),
+			MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
+			MaxRDAtomic: int(a.max_qp_rd_atom), MaxInitRDAtomic: int(a.max_qp_init_rd_atom), MaxPKeys: int(a.max_pkeys),
+			Atomic: a.atomic_cap != 0, MemoryWindow2: a.device_cap_flags&(capMemoryWindow2A|capMemoryWindow2B) != 0,
+			SendInvalidate: a.device_cap_flags&capMemoryManagement != 0, LocalCAAckDelay: int(a.local_ca_ack_delay),
+			DeviceCapFlags: uint32(a.device_cap_flags), PageSizeCap: uint64(a.page_size_cap), MaxMulticastGroup: int(a.max_mcast_grp),
+		},
+	}
+	if d.context.ops.alloc_mw == nil {
+		d.info.Limits.MemoryWindow2 = false
+	}
+	d.sysfs.describe(&d.info)
+	if port, err := d.Port(1); err == nil {
+		d.info.Limits.MaxMessageBytes = port.MaxMessage
+	}
+	d.info.Limits.MaxInline = d.probeInline()
+	return nil
+}
+
+// transportType names a transport as perftest prints it (ibv_transport_type).
+func transportType(t int) string {
+	switch t {
+	case 0:
+		return "IB"
+	case 1:
+		return "IW"
+	case 2, 3:
+		return "USNIC"
+	default:
+		return "unspecified"
+	}
+}
+
+// inlineProbes are the sizes tried, largest first; a device that grants more than asked says so.
+var inlineProbes = [...]int{1024, 960, 896, 828, 768, 512, 404, 256, 220, 128, 96, 64, 60, 32, 16} //nolint:gochecknoglobals // a table
+
+// probeInline finds the bytes a queue pair can take inline by creating one and stepping down: -1 if none can be made.
+func (d *device) probeInline() int {
+	pd, err := C.vb_alloc_pd(d.v, d.context)
+	if pd == nil || err != nil && pd == nil {
+		return -1
+	}
+	defer C.vb_dealloc_pd(d.v, pd)
+	cq, _ := C.vb_create_cq(d.v, d.context, 2, nil, 0)
+	if cq == nil {
+		return -1
+	}
+	defer C.vb_destroy_cq(d.v, cq)
+	try := func(bytes int) int {
+		a := C.struct_vb_qp_init_attr{send_cq: cq, recv_cq: cq, qp_type: C.int32_t(verbs.RC)}
+		a.cap = C.struct_vb_qp_cap{max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: C.uint32_t(bytes)}
+		qp, _ := C.vb_create_qp(d.v, pd, &a)
+		if qp == nil {
+			return -1
+		}
+		C.vb_destroy_qp(d.v, qp)
+		return int(a.cap.max_inline_data)
+	}
+	for _, bytes := range inlineProbes {
+		if got := try(bytes); got >= 0 {
+			return max(got, bytes)
+		}
+	}
+	return try(0)
+}
+
+// Info describes the device.
+func (d *device) Info() verbs.DeviceInfo { return d.info }
+
+// fail explains a refused call on this device.
+func (d *device) fail(verb string, err error) error {
+	return explain(failure{verb: verb, device: d.info.Name, err: err})
+}
+
+// Port describes port n as it is now.
+func (d *device) Port(n int) (verbs.PortInfo, error) {
+	if n < 1 || n > d.info.Ports {
+		return verbs.PortInfo{}, &verbs.Error{
+			Verb: "query port", Device: d.info.Name, Err: fmt.Errorf("port %d: the device has ports 1 to %d", n, d.info.Ports),
+			Fix: "choose one of these",
+		}
+	}
+	var a C.struct_vb_port_attr
+	if rc := C.vb_query_port(d.v, d.context, C.int(n), &a); rc != 0 {
+		return verbs.PortInfo{}, d.fail(fmt.Sprintf("query port %d", n), errnoError(int(rc)))
+	}
+	p := verbs.PortInfo{
+		Number: n, State: verbs.PortState(a.state), PhysicalState: physicalState(int(a.phys_state)),
+		LinkLayer: verbs.LinkLayer(a.link_layer), MaxMTU: verbs.MTU(a.max_mtu), ActiveMTU: verbs.MTU(a.active_mtu),
+		LID: uint16(a.lid), SMLID: uint16(a.sm_lid), LMC: uint8(a.lmc), GIDTableLen: int(a.gid_tbl_len),
+		PKeyTableLen: int(a.pkey_tbl_len), MaxMessage: uint64(a.max_msg_sz), CapFlags: uint32(a.port_cap_flags),
+	}
+	if p.LinkLayer == verbs.LinkUnspecified && d.info.TransportType == "IB" { // libraries before link layers: InfiniBand
+		p.LinkLayer = verbs.LinkInfiniBand
+	}
+	p.Rate, p.RateBitsPerS = d.sysfs.rate(n)
+	if p.Rate == "" {
+		p.Rate, p.RateBitsPerS = linkRate(int(a.active_speed), int(a.active_width))
+	}
+	if d.info.Software {
+		p.RateBitsPerS = 0
+	}
+	p.NetInterface = d.sysfs.netInterface(n)
+	return p, nil
+}
+
+// GIDs lists the valid entries of a port's GID table: from the library in one call, or from sysfs.
+func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
+	p, err := d.Port(port)
+	if err != nil {
+		return nil, err
+	}
+	if entries, ok := d.gidTable(port); ok {
+		return entries, nil
+	}
+	if entries := d.sysfs.gids(port, p.GIDTableLen); len(entries) > 0 {
+		return entries, nil
+	}
+	var entries []verbs.GIDEntry
+	for i := range p.GIDTableLen { // no types to be had: the link layer's oldest
+		var g verbs.GID
+		if C.vb_query_gid(d.v, d.context, C.int(port), C.int(i), unsafe.Pointer(&g)) != 0 || g.IsZero() {
+			continue
+		}
+		e := verbs.GIDEntry{Index: i, GID: g, Type: verbs.GIDInfiniBand}
+		if p.LinkLayer == verbs.LinkEthernet {
+			e.Type = verbs.GIDRoCEv1
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// gidTable asks the library for the tables of all ports.
+func (d *device) gidTable(port int) ([]verbs.GIDEntry, bool) {
+	total := 0
+	for n := 1; n <= d.info.Ports; n++ {
+		p, err := d.Port(n)
+		if err != nil {
+			return nil, false
+		}
+		total += p.GIDTableLen
+	}
+	if total == 0 {
+		return nil, false
+	}
+	table := make([]C.struct_vb_gid_entry, total)
+	n := int(C.vb_query_gid_table(d.v, d.context, &table[0], C.size_t(total)))
+	if n < 0 {
+		return nil, false
+	}
+	entries := []verbs.GIDEntry{}
+	for i := range table[:n] {
+		e := &table[i]
+		if int(e.port_num) != port {
+			continue
+		}
+		g := verbs.GID(C.GoBytes(unsafe.Pointer(&e.gid[0]), 16))
+		if g.IsZero() || bytes.Equal(g[8:], make([]byte, 8)) && g.IsLinkLocal() {
+			continue
+		}
+		entries = append(entries, verbs.GIDEntry{
+			Index: int(e.gid_index), GID: g, Type: verbs.GIDType(e.gid_type), NetInterface: interfaceName(int(e.ndev_ifindex)),
+		})
+	}
+	return entries, true
+}
+
+// PKeys lists a port's partition keys.
+func (d *device) PKeys(port int) ([]uint16, error) {
+	p, err := d.Port(port)
+	if err != nil {
+		return nil, err
+	}
+	var keys []uint16
+	for i := range p.PKeyTableLen {
+		var k C.uint16_t
+		if rc := C.vb_query_pkey(d.v, d.context, C.int(port), C.int(i), &k); rc != 0 {
+			return keys, d.fail(fmt.Sprintf("query P_Key %d of port %d", i, port), errnoError(int(rc)))
+		}
+		if k != 0 {
+			keys = append(keys, uint16(k))
+		}
+	}
+	return keys, nil
+}
+
+// Counters reads the port's error and traffic counters from sysfs.
+func (d *device) Counters(port int) (map[string]uint64, error) {
+	c := d.sysfs.counters(port)
+	if len(c) == 0 {
+		return nil, &verbs.Error{
+			Verb: fmt.Sprintf("read counters of port %d", port), Device: d.info.Name,
+			Err: fmt.Errorf("%w: no counters under %s", verbs.ErrUnsupported, d.sysfs.port(port)),
+		}
+	}
+	return c, nil
+}
+
+// Events delivers asynchronous events.
+func (d *device) Events() <-chan verbs.AsyncEvent { return d.events.events }
+
+// AllocPD makes a protection domain.
+func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
+	if err := d.children.add("protection domain"); err != nil {
+		return nil, d.fail("allocate protection domain", err)
+	}
+	pd, err := C.vb_alloc_pd(d.v, d.context)
+	if pd == nil {
+		d.children.drop("protection domain")
+		return nil, d.fail("allocate protection domain", err)
+	}
+	return &protectionDomain{d: d, pd: pd}, nil
+}
+
+// Close closes the device, unless handles of it are open.
+func (d *device) Close() error {
+	err := d.children.close(func() error {
+		d.events.close()
+		if rc := C.vb_close_device(d.v, d.context); rc != 0 {
+			return errnoError(int(rc))
+		}
+		return nil
+	})
+	if err != nil {
+		return d.fail("close device", err)
+	}
+	return nil
+}
+
+// Prepare compiles a job.
+func (d *device) Prepare(j *verbs.Job) (verbs.Runner, error) { return nil, verbs.ErrUnsupported }

@@ -1,0 +1,104 @@
+//go:build linux && cgo
+
+package ibv
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// failure is a verb that libibverbs refused, with what is known about the call.
+type failure struct {
+	verb   string
+	device string
+	qp     uint32
+	err    error  // nil: libibverbs gave no reason
+	pinned int    // bytes the call would have locked, 0: not the point
+	hint   string // a cause that only the caller can know; comes first
+}
+
+// explain turns a failure into a [verbs.Error] with the errno's meaning here and what to try.
+func explain(f failure) error {
+	e := &verbs.Error{Verb: f.verb, Device: f.device, QP: f.qp, Err: f.err}
+	var errno syscall.Errno
+	if f.err == nil {
+		e.Err = errors.New("libibverbs gave no reason")
+	}
+	if errors.As(f.err, &errno) {
+		meaning, fix := errnoMeaning(errno, f)
+		e.Err, e.Fix = fmt.Errorf("%w (%s)", f.err, meaning), fix
+	}
+	if f.hint != "" {
+		if e.Fix != "" {
+			e.Fix = f.hint + "; or " + e.Fix
+		} else {
+			e.Fix = f.hint
+		}
+	}
+	return e
+}
+
+// errnoMeaning says what an errno of a set-up verb means, and its likely causes in order with what to do.
+func errnoMeaning(errno syscall.Errno, f failure) (meaning, fix string) {
+	switch errno {
+	case syscall.EPERM, syscall.EACCES:
+		return "no permission", "look at 'ls -l /dev/infiniband/': /dev/infiniband/uverbs* and rdma_cm must be readable and writable by this user; " +
+			"chmod 666 them or install rdma-core's udev rules; in Docker add --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1"
+	case syscall.ENOMEM:
+		if f.pinned > 0 {
+			return memlockMeaning(f.pinned)
+		}
+		return "out of memory or of the device's queue entries", "ask for fewer queue pairs, a smaller depth or fewer scatter/gather entries; " +
+			"look at the locked-memory limit with 'ulimit -l' and at the device's limits with 'gobw devices -v'"
+	case syscall.ENODEV, syscall.ENXIO:
+		return "the device is gone, or its kernel module is not loaded", "look at 'rdma link' and dmesg; load the module: modprobe ib_uverbs, " +
+			"then the device's own (mlx5_ib, irdma, bnxt_re, efa, rdma_rxe)"
+	case syscall.EIO:
+		return "the device or its driver failed", "look at dmesg; the device may have been reset or unplugged"
+	case syscall.ENOENT:
+		return "no device file or no such entry", "load ib_uverbs (modprobe ib_uverbs) and look for /dev/infiniband/uverbs*"
+	case syscall.EINVAL:
+		return "an argument the device does not accept", "compare what was asked with the device's limits: gobw devices -v"
+	case syscall.ETIMEDOUT:
+		return "no answer from the network", "no ARP or neighbour answer, or no route to the peer's GID: ping the peer from this port's address; " +
+			"choose GIDs of the same RoCE version and family on both ends (-x)"
+	case syscall.ENETUNREACH, syscall.EHOSTUNREACH:
+		return "no route to the peer", "ip route get PEER must name the device's own interface; choose another GID (-x)"
+	case syscall.EAGAIN:
+		return "no resource free just now", "close what is not needed; raise the locked-memory limit ('ulimit -l'); try again"
+	case syscall.EBUSY:
+		return "still in use", "close what depends on it first"
+	case syscall.EOPNOTSUPP, syscall.ENOSYS:
+		return "the device or its driver does not have this", "gobw devices -v shows what the device has"
+	case syscall.EMFILE, syscall.ENFILE:
+		return "too many open files", "raise 'ulimit -n'"
+	case syscall.EFAULT:
+		return "the memory is not there", "the buffer must be mapped, and stay mapped while it is registered"
+	default:
+		return "unexpected here", "look at dmesg"
+	}
+}
+
+// memlockMeaning compares the bytes wanted with the limit on locked memory.
+func memlockMeaning(wanted int) (meaning, fix string) {
+	const rlimitMemlock = 8
+	var lim syscall.Rlimit
+	if err := syscall.Getrlimit(rlimitMemlock, &lim); err != nil || lim.Cur == ^uint64(0) {
+		return fmt.Sprintf("cannot pin %d bytes; the locked-memory limit is not the reason", wanted),
+			"use smaller buffers or fewer queue pairs; free memory ('free -m'); with huge pages look at 'sysctl vm.nr_hugepages'"
+	}
+	return fmt.Sprintf("cannot pin %d bytes; the locked-memory limit (RLIMIT_MEMLOCK) is %d bytes", wanted, lim.Cur),
+		"raise the limit: 'ulimit -l unlimited' in this shell; for logins '* - memlock unlimited' in /etc/security/limits.conf; " +
+			"for a service 'LimitMEMLOCK=infinity'; for Docker '--ulimit memlock=-1 --cap-add=IPC_LOCK'"
+}
+
+// errnoError turns the return value of a wrapper into an error, nil for 0.
+func errnoError(rc int) error {
+	if rc == 0 {
+		return nil
+	}
+	return syscall.Errno(rc)
+}

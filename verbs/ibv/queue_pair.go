@@ -1,0 +1,468 @@
+//go:build linux && cgo
+
+package ibv
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// queuePair's posting belongs to one goroutine at a time.
+type queuePair struct {
+	p         *protectionDomain
+	qp        *C.struct_vb_qp
+	qpn       uint32
+	transport verbs.Transport
+	caps      verbs.QueuePairCapabilities
+	sendCQ    *completionQueue
+	recvCQ    *completionQueue
+	srq       *sharedReceiveQueue
+	sends     sendList
+	receives  receiveList
+	children  children
+}
+
+// CreateQP makes a queue pair in state RESET.
+func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, error) {
+	if o.Transport == 0 {
+		o.Transport = verbs.RC
+	}
+	verb := fmt.Sprintf("create %v queue pair", o.Transport)
+	sendCQ, ok := o.SendCQ.(*completionQueue)
+	if !ok || sendCQ.d != p.d {
+		return nil, p.d.fail(verb, errors.New("a send completion queue of the same device is required"))
+	}
+	recvCQ := sendCQ
+	if o.RecvCQ != nil {
+		if recvCQ, ok = o.RecvCQ.(*completionQueue); !ok || recvCQ.d != p.d {
+			return nil, p.d.fail(verb, errors.New("the receive completion queue is another device's"))
+		}
+	}
+	a := C.struct_vb_qp_init_attr{send_cq: sendCQ.cq, recv_cq: recvCQ.cq, qp_type: C.int32_t(o.Transport)}
+	q := &queuePair{p: p, transport: o.Transport, sendCQ: sendCQ, recvCQ: recvCQ}
+	if o.SRQ != nil {
+		if q.srq, ok = o.SRQ.(*sharedReceiveQueue); !ok || q.srq.p.d != p.d {
+			return nil, p.d.fail(verb, errors.New("the shared receive queue is another device's"))
+		}
+		a.srq = q.srq.srq
+	}
+	if o.SignalAll {
+		a.sq_sig_all = 1
+	}
+	defaultTo := func(v, byDefault int) C.uint32_t {
+		if v == 0 {
+			v = byDefault
+		}
+		return C.uint32_t(v)
+	}
+	a.cap.max_send_wr, a.cap.max_send_sge = defaultTo(o.SendDepth, defaultDepth), defaultTo(o.SendSGEs, 1)
+	if q.srq == nil && !o.NoRecvQueue {
+		a.cap.max_recv_wr, a.cap.max_recv_sge = defaultTo(o.RecvDepth, defaultDepth), defaultTo(o.RecvSGEs, 1)
+	}
+	a.cap.max_inline_data = C.uint32_t(o.InlineBytes)
+	err := p.adopt("queue pair", verb, func() (bool, error) {
+		if err := q.enrol(); err != nil {
+			return false, err
+		}
+		var err error
+		if q.qp, err = C.vb_create_qp(p.d.v, p.pd, &a); q.qp == nil {
+			q.strike()
+			return false, err
+		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, p.beyondLimits(err, o)
+	}
+	q.qpn = uint32(q.qp.qp_num)
+	q.caps = verbs.QueuePairCapabilities{
+		SendDepth: int(a.cap.max_send_wr), RecvDepth: int(a.cap.max_recv_wr), SendSGEs: int(a.cap.max_send_sge),
+		RecvSGEs: int(a.cap.max_recv_sge), InlineBytes: int(a.cap.max_inline_data),
+	}
+	if q.caps.InlineBytes < o.InlineBytes {
+		err := fmt.Errorf("the device grants %d bytes inline, %d were asked", q.caps.InlineBytes, o.InlineBytes)
+		return nil, errors.Join(p.d.fail(verb, err), q.Close())
+	}
+	return q, nil
+}
+
+// beyondLimits adds to a refusal what was asked beyond the device's limits.
+func (p *protectionDomain) beyondLimits(err error, o verbs.QueuePairOptions) error {
+	var e *verbs.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	lim := p.d.info.Limits
+	for _, c := range []struct {
+		what      string
+		asked, is int
+	}{
+		{"send depth", o.SendDepth, lim.MaxQPWR},
+		{"receive depth", o.RecvDepth, lim.MaxQPWR},
+		{"send scatter/gather entries", o.SendSGEs, lim.MaxSGE},
+		{"receive scatter/gather entries", o.RecvSGEs, lim.MaxSGE},
+		{"inline bytes", o.InlineBytes, max(lim.MaxInline, 0)},
+	} {
+		if c.asked > c.is {
+			e.Err = fmt.Errorf("%w; %s %d exceeds the device's %d", e.Err, c.what, c.asked, c.is)
+		}
+	}
+	return e
+}
+
+// enrol counts the queue pair with the queues it uses.
+func (q *queuePair) enrol() error {
+	if err := q.sendCQ.children.add("queue pair"); err != nil {
+		return err
+	}
+	if q.recvCQ != q.sendCQ {
+		if err := q.recvCQ.children.add("queue pair"); err != nil {
+			q.sendCQ.children.drop("queue pair")
+			return err
+		}
+	}
+	if q.srq != nil {
+		if err := q.srq.children.add("queue pair"); err != nil {
+			q.sendCQ.children.drop("queue pair")
+			if q.recvCQ != q.sendCQ {
+				q.recvCQ.children.drop("queue pair")
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *queuePair) strike() {
+	q.sendCQ.children.drop("queue pair")
+	if q.recvCQ != q.sendCQ {
+		q.recvCQ.children.drop("queue pair")
+	}
+	if q.srq != nil {
+		q.srq.children.drop("queue pair")
+	}
+}
+
+func (q *queuePair) QPN() uint32                               { return q.qpn }
+func (q *queuePair) Transport() verbs.Transport                { return q.transport }
+func (q *queuePair) Capabilities() verbs.QueuePairCapabilities { return q.caps }
+func (q *queuePair) Device() verbs.Device                      { return q.p.d }
+
+func (q *queuePair) fail(verb string, err error) error {
+	return explain(failure{verb: verb, device: q.p.d.info.Name, qp: q.qpn, err: err})
+}
+
+// State asks the device; where it does not answer, the state is the one last set.
+func (q *queuePair) State() verbs.QPState {
+	var a C.struct_vb_qp_attr
+	var i C.struct_vb_qp_init_attr
+	if C.vb_query_qp(q.p.d.v, q.qp, &a, C.int(verbs.AttrState), &i) != 0 {
+		return verbs.QPState(q.qp.state)
+	}
+	return verbs.QPState(a.qp_state)
+}
+
+// Modify moves the queue pair. Moves that the state machine does not have are refused before libibverbs sees them, with
+// the attributes that are missing or too many: it would only say EINVAL.
+func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
+	from := q.State()
+	if a.Mask&verbs.AttrCurrentState != 0 {
+		from = a.CurrentState
+	}
+	to := from
+	if a.Mask&verbs.AttrState != 0 {
+		to = a.State
+	}
+	verb := fmt.Sprintf("modify queue pair to %v", to)
+	if err := verbs.CheckTransition(q.transport, from, to, a.Mask); err != nil {
+		return q.fail(verb, err)
+	}
+	av, err := cAddressVector(a.AddressVector)
+	if err != nil && a.Mask&verbs.AttrAddressVector != 0 {
+		return q.fail(verb, err)
+	}
+	c := C.struct_vb_qp_attr{
+		qp_state: C.int32_t(to), cur_qp_state: C.int32_t(a.CurrentState), path_mtu: C.int32_t(a.PathMTU), qkey: C.uint32_t(a.QKey),
+		rq_psn: C.uint32_t(a.RecvPSN), sq_psn: C.uint32_t(a.SendPSN), dest_qp_num: C.uint32_t(a.DestQPN), qp_access_flags: C.uint32_t(a.Access),
+		ah_attr: av, pkey_index: C.uint16_t(a.PKeyIndex), max_rd_atomic: C.uint8_t(a.MaxRDAtomic), max_dest_rd_atomic: C.uint8_t(a.MaxDestRDAtomic),
+		min_rnr_timer: C.uint8_t(a.MinRNRTimer), port_num: C.uint8_t(a.Port), timeout: C.uint8_t(a.Timeout), retry_cnt: C.uint8_t(a.RetryCount),
+		rnr_retry: C.uint8_t(a.RNRRetry),
+	}
+	if a.SQDAsyncNotify {
+		c.en_sqd_async_notify = 1
+	}
+	rc := C.vb_modify_qp(q.p.d.v, q.qp, &c, C.int(a.Mask))
+	if rc == 0 {
+		return nil
+	}
+	f := failure{verb: verb, device: q.p.d.info.Name, qp: q.qpn, err: syscall.Errno(rc)}
+	switch lim := q.p.d.info.Limits; {
+	case a.Mask&verbs.AttrAddressVector != 0 && syscall.Errno(rc) == syscall.ETIMEDOUT:
+		f.hint = fmt.Sprintf("no neighbour answered for %v: ping it from this port's address", a.AddressVector.DGID)
+	case a.Mask&verbs.AttrMaxRDAtomic != 0 && int(a.MaxRDAtomic) > lim.MaxInitRDAtomic:
+		f.hint = fmt.Sprintf("ask for at most %d outstanding READs and atomics (--outs)", lim.MaxInitRDAtomic)
+	case a.Mask&verbs.AttrMaxDestRDAtomic != 0 && int(a.MaxDestRDAtomic) > lim.MaxRDAtomic:
+		f.hint = fmt.Sprintf("serve at most %d READs and atomics at once (--outs)", lim.MaxRDAtomic)
+	case a.Mask&verbs.AttrPort != 0 && (a.Port < 1 || a.Port > q.p.d.info.Ports):
+		f.hint = fmt.Sprintf("choose a port from 1 to %d", q.p.d.info.Ports)
+	case a.Mask&verbs.AttrAddressVector != 0 && !a.AddressVector.UseGID && q.linkLayer(a.AddressVector.Port) == verbs.LinkEthernet:
+		f.hint = "RoCE needs a GID in the address vector (UseGID)"
+	}
+	return explain(f)
+}
+
+func (q *queuePair) linkLayer(port int) verbs.LinkLayer {
+	p, err := q.p.d.Port(max(port, 1))
+	if err != nil {
+		return verbs.LinkUnspecified
+	}
+	return p.LinkLayer
+}
+
+// queried are the attributes that Query asks for.
+const queried = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrQKey |
+	verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRecvPSN |
+	verbs.AttrMaxRDAtomic | verbs.AttrMinRNRTimer | verbs.AttrSendPSN | verbs.AttrMaxDestRDAtomic | verbs.AttrCapabilities | verbs.AttrDestQPN
+
+// Query returns the attributes in force.
+func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
+	var a C.struct_vb_qp_attr
+	var i C.struct_vb_qp_init_attr
+	if rc := C.vb_query_qp(q.p.d.v, q.qp, &a, C.int(queried), &i); rc != 0 {
+		return verbs.QueuePairAttributes{}, q.fail("query queue pair", syscall.Errno(rc))
+	}
+	return verbs.QueuePairAttributes{
+		Mask: queried, State: verbs.QPState(a.qp_state), CurrentState: verbs.QPState(a.cur_qp_state), Access: verbs.Access(a.qp_access_flags),
+		PKeyIndex: int(a.pkey_index), Port: int(a.port_num), QKey: uint32(a.qkey), AddressVector: goAddressVector(&a.ah_attr),
+		PathMTU: verbs.MTU(a.path_mtu), Timeout: uint8(a.timeout), RetryCount: uint8(a.retry_cnt), RNRRetry: uint8(a.rnr_retry),
+		RecvPSN: uint32(a.rq_psn), SendPSN: uint32(a.sq_psn), MaxRDAtomic: uint8(a.max_rd_atomic), MaxDestRDAtomic: uint8(a.max_dest_rd_atomic),
+		MinRNRTimer: uint8(a.min_rnr_timer), DestQPN: uint32(a.dest_qp_num), SQDAsyncNotify: a.en_sqd_async_notify != 0,
+	}, nil
+}
+
+// checkSend refuses what libibverbs would answer with EINVAL or a failed completion, and says why.
+func (q *queuePair) checkSend(r *verbs.SendRequest) error {
+	if !q.transport.Supports(r.Opcode) {
+		return fmt.Errorf("%v over %v: %w (IBTA table 38)", r.Opcode, q.transport, verbs.ErrUnsupported)
+	}
+	limit := q.caps.SendSGEs
+	if read := q.p.d.info.Limits.MaxSGERead; r.Opcode == verbs.OpRead && read > 0 {
+		limit = min(limit, read)
+	}
+	if err := limitSGEs(len(r.SGEs), limit); err != nil {
+		return err
+	}
+	if r.Flags&verbs.Inline != 0 && r.Length() > uint64(q.caps.InlineBytes) {
+		return fmt.Errorf("%d bytes inline: the queue pair was made for %d", r.Length(), q.caps.InlineBytes)
+	}
+	if q.transport == verbs.UD && r.AH == nil {
+		return errors.New("a UD send without an address handle")
+	}
+	return nil
+}
+
+// postable refuses posting in states where the answer would be EINVAL or silence (IBTA 10.3.1).
+func (q *queuePair) postable(min verbs.QPState) error {
+	if s := verbs.QPState(q.qp.state); s < min {
+		return fmt.Errorf("the queue pair is in %v: it takes this from %v on", s, min)
+	}
+	return nil
+}
+
+// PostSend queues requests in order, as one list.
+func (q *queuePair) PostSend(r []verbs.SendRequest) error {
+	if len(r) == 0 {
+		return nil
+	}
+	const verb = "post send"
+	if err := q.postable(verbs.StateRTS); err != nil {
+		return q.fail(verb, &verbs.PostError{Err: err})
+	}
+	checked := r
+	var refused error
+	for i := range r {
+		if err := q.checkSend(&r[i]); err != nil {
+			checked, refused = r[:i], q.fail(verb, &verbs.PostError{Index: i, Err: err})
+			break
+		}
+	}
+	if len(checked) == 0 {
+		return refused
+	}
+	head, err := q.sends.fill(q.p.d, checked)
+	if err != nil {
+		return q.fail(verb, err)
+	}
+	var bad *C.struct_vb_send_wr
+	if rc := C.vb_post_send(q.qp, head, &bad); rc != 0 {
+		index := 0
+		if bad != nil {
+			index = int((uintptr(unsafe.Pointer(bad)) - uintptr(unsafe.Pointer(head))) / C.sizeof_struct_vb_send_wr)
+		}
+		return q.fail(verb, &verbs.PostError{Index: index, Err: postErrno(int(rc))})
+	}
+	return refused
+}
+
+// PostReceive queues receives in order.
+func (q *queuePair) PostReceive(r []verbs.ReceiveRequest) error {
+	if len(r) == 0 {
+		return nil
+	}
+	const verb = "post receive"
+	if q.srq != nil {
+		return q.fail(verb, &verbs.PostError{Err: errors.New("the queue pair takes its receives from a shared receive queue")})
+	}
+	if err := q.postable(verbs.StateInit); err != nil {
+		return q.fail(verb, &verbs.PostError{Err: err})
+	}
+	for i := range r {
+		if err := limitSGEs(len(r[i].SGEs), q.caps.RecvSGEs); err != nil {
+			if i > 0 {
+				if err := q.PostReceive(r[:i]); err != nil {
+					return err
+				}
+			}
+			return q.fail(verb, &verbs.PostError{Index: i, Err: err})
+		}
+	}
+	head := q.receives.fill(r)
+	var bad *C.struct_vb_recv_wr
+	if rc := C.vb_post_recv(q.qp, head, &bad); rc != 0 {
+		index := 0
+		if bad != nil {
+			index = int((uintptr(unsafe.Pointer(bad)) - uintptr(unsafe.Pointer(head))) / C.sizeof_struct_vb_recv_wr)
+		}
+		return q.fail(verb, &verbs.PostError{Index: index, Err: postErrno(int(rc))})
+	}
+	return nil
+}
+
+// postErrno says what a post's errno means: ENOMEM is a full queue.
+func postErrno(rc int) error {
+	if errno := syscall.Errno(rc); errno != syscall.ENOMEM {
+		return errno
+	}
+	return verbs.ErrQueueFull
+}
+
+// Close destroys the queue pair.
+func (q *queuePair) Close() error {
+	err := q.children.close(func() error {
+		if rc := C.vb_destroy_qp(q.p.d.v, q.qp); rc != 0 {
+			return syscall.Errno(rc)
+		}
+		q.sends.ring.free()
+		q.receives.free()
+		q.strike()
+		q.p.children.drop("queue pair")
+		return nil
+	})
+	if err != nil {
+		return q.fail("destroy queue pair", err)
+	}
+	return nil
+}
+
+// sharedReceiveQueue may serve several queue pairs; posting belongs to one goroutine at a time.
+type sharedReceiveQueue struct {
+	p        *protectionDomain
+	srq      *C.struct_vb_srq
+	sges     int
+	depth    int
+	receives receiveList
+	children children
+}
+
+// CreateSRQ makes a shared receive queue.
+func (p *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.SharedReceiveQueue, error) {
+	var a C.struct_vb_srq_init_attr
+	a.attr.max_wr, a.attr.max_sge = defaultDepth, 1
+	if o.Depth > 0 {
+		a.attr.max_wr = C.uint32_t(o.Depth)
+	}
+	if o.SGEs > 0 {
+		a.attr.max_sge = C.uint32_t(o.SGEs)
+	}
+	s := &sharedReceiveQueue{p: p}
+	err := p.adopt("shared receive queue", "create shared receive queue", func() (bool, error) {
+		var err error
+		s.srq, err = C.vb_create_srq(p.d.v, p.pd, &a)
+		return s.srq != nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.sges, s.depth = int(a.attr.max_sge), int(a.attr.max_wr)
+	return s, nil
+}
+
+// PostReceive queues receives in order.
+func (s *sharedReceiveQueue) PostReceive(r []verbs.ReceiveRequest) error {
+	if len(r) == 0 {
+		return nil
+	}
+	const verb = "post receive to shared receive queue"
+	for i := range r {
+		if err := limitSGEs(len(r[i].SGEs), s.sges); err != nil {
+			if err := s.PostReceive(r[:i]); err != nil {
+				return err
+			}
+			return s.p.d.fail(verb, &verbs.PostError{Index: i, Err: err})
+		}
+	}
+	head := s.receives.fill(r)
+	var bad *C.struct_vb_recv_wr
+	if rc := C.vb_post_srq_recv(s.srq, head, &bad); rc != 0 {
+		index := 0
+		if bad != nil {
+			index = int((uintptr(unsafe.Pointer(bad)) - uintptr(unsafe.Pointer(head))) / C.sizeof_struct_vb_recv_wr)
+		}
+		return s.p.d.fail(verb, &verbs.PostError{Index: index, Err: postErrno(int(rc))})
+	}
+	return nil
+}
+
+// srqLimit is IBV_SRQ_LIMIT of ibv_srq_attr_mask.
+const srqLimit = 1 << 1
+
+// SetLimit arms one SRQ_LIMIT_REACHED event.
+func (s *sharedReceiveQueue) SetLimit(limit int) error {
+	a := C.struct_vb_srq_attr{srq_limit: C.uint32_t(limit)}
+	if rc := C.vb_modify_srq(s.p.d.v, s.srq, &a, srqLimit); rc != 0 {
+		return s.p.d.fail(fmt.Sprintf("set the shared receive queue's limit to %d of %d", limit, s.depth), syscall.Errno(rc))
+	}
+	return nil
+}
+
+// Limit is the armed limit.
+func (s *sharedReceiveQueue) Limit() (int, error) {
+	var a C.struct_vb_srq_attr
+	if rc := C.vb_query_srq(s.p.d.v, s.srq, &a); rc != 0 {
+		return 0, s.p.d.fail("query shared receive queue", syscall.Errno(rc))
+	}
+	return int(a.srq_limit), nil
+}
+
+// Close destroys the queue, unless queue pairs use it.
+func (s *sharedReceiveQueue) Close() error {
+	err := s.children.close(func() error {
+		if rc := C.vb_destroy_srq(s.p.d.v, s.srq); rc != 0 {
+			return syscall.Errno(rc)
+		}
+		s.receives.free()
+		s.p.children.drop("shared receive queue")
+		return nil
+	})
+	if err != nil {
+		return s.p.d.fail("destroy shared receive queue", err)
+	}
+	return nil
+}

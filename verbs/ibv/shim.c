@@ -1,0 +1,276 @@
+//go:build linux && cgo
+
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONAL, REQUIRED };
+
+#define ROW(name, version, need, field, without) {name, version, need, offsetof(struct vb_verbs, field), without}
+
+/* One row per verb: the loader walks this, and nothing else knows the names. */
+static const struct vb_symbol symbols[] = {
+	ROW("ibv_get_device_list", "IBVERBS_1.1", REQUIRED, get_device_list, ""),
+	ROW("ibv_free_device_list", "IBVERBS_1.1", REQUIRED, free_device_list, ""),
+	ROW("ibv_get_device_guid", "IBVERBS_1.1", REQUIRED, get_device_guid, ""),
+	ROW("ibv_open_device", "IBVERBS_1.1", REQUIRED, open_device, ""),
+	ROW("ibv_close_device", "IBVERBS_1.1", REQUIRED, close_device, ""),
+	ROW("ibv_query_device", "IBVERBS_1.1", REQUIRED, query_device, ""),
+	ROW("ibv_query_port", "IBVERBS_1.1", REQUIRED, query_port, ""),
+	ROW("ibv_query_gid", "IBVERBS_1.1", REQUIRED, query_gid, ""),
+	ROW("_ibv_query_gid_table", "IBVERBS_1.11", OPTIONAL, query_gid_table, "the GID table with its types (read from sysfs instead)"),
+	ROW("ibv_query_pkey", "IBVERBS_1.1", REQUIRED, query_pkey, ""),
+	ROW("ibv_get_async_event", "IBVERBS_1.1", REQUIRED, get_async_event, ""),
+	ROW("ibv_ack_async_event", "IBVERBS_1.1", REQUIRED, ack_async_event, ""),
+	ROW("ibv_alloc_pd", "IBVERBS_1.1", REQUIRED, alloc_pd, ""),
+	ROW("ibv_dealloc_pd", "IBVERBS_1.1", REQUIRED, dealloc_pd, ""),
+	ROW("ibv_reg_mr", "IBVERBS_1.1", REQUIRED, reg_mr, ""),
+	ROW("ibv_reg_mr_iova2", "IBVERBS_1.8", OPTIONAL, reg_mr_iova2, "relaxed ordering of memory regions"),
+	ROW("ibv_dereg_mr", "IBVERBS_1.1", REQUIRED, dereg_mr, ""),
+	ROW("ibv_create_comp_channel", "IBVERBS_1.0", REQUIRED, create_comp_channel, ""),
+	ROW("ibv_destroy_comp_channel", "IBVERBS_1.0", REQUIRED, destroy_comp_channel, ""),
+	ROW("ibv_get_cq_event", "IBVERBS_1.1", REQUIRED, get_cq_event, ""),
+	ROW("ibv_ack_cq_events", "IBVERBS_1.1", REQUIRED, ack_cq_events, ""),
+	ROW("ibv_create_cq", "IBVERBS_1.1", REQUIRED, create_cq, ""),
+	ROW("ibv_destroy_cq", "IBVERBS_1.1", REQUIRED, destroy_cq, ""),
+	ROW("ibv_create_qp", "IBVERBS_1.1", REQUIRED, create_qp, ""),
+	ROW("ibv_modify_qp", "IBVERBS_1.1", REQUIRED, modify_qp, ""),
+	ROW("ibv_query_qp", "IBVERBS_1.1", REQUIRED, query_qp, ""),
+	ROW("ibv_destroy_qp", "IBVERBS_1.1", REQUIRED, destroy_qp, ""),
+	ROW("ibv_create_srq", "IBVERBS_1.1", REQUIRED, create_srq, ""),
+	ROW("ibv_modify_srq", "IBVERBS_1.1", REQUIRED, modify_srq, ""),
+	ROW("ibv_query_srq", "IBVERBS_1.1", REQUIRED, query_srq, ""),
+	ROW("ibv_destroy_srq", "IBVERBS_1.1", REQUIRED, destroy_srq, ""),
+	ROW("ibv_create_ah", "IBVERBS_1.1", REQUIRED, create_ah, ""),
+	ROW("ibv_destroy_ah", "IBVERBS_1.1", REQUIRED, destroy_ah, ""),
+};
+
+enum { SYMBOLS = sizeof symbols / sizeof symbols[0] };
+_Static_assert(SYMBOLS <= 64, "struct vb_library.missing has 64 bits");
+
+int vb_symbol_count(void) { return SYMBOLS; }
+
+const struct vb_symbol *vb_symbol_at(int i) { return &symbols[i]; }
+
+int vb_load(struct vb_library *lib, const char *name) {
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		const char *e = dlerror();
+		snprintf(lib->error, sizeof lib->error, "%s", e ? e : "unknown error");
+		return -1;
+	}
+	int lacking = 0;
+	for (int i = 0; i < SYMBOLS; i++) {
+		void *f = dlvsym(handle, symbols[i].name, symbols[i].version);
+		if (!f) {
+			lib->missing |= 1ull << i;
+			lacking |= symbols[i].required;
+			continue;
+		}
+		memcpy((char *)&lib->verbs + symbols[i].offset, &f, sizeof f);
+	}
+	Dl_info where;
+	void *any;
+	memcpy(&any, (char *)&lib->verbs, sizeof any);
+	if (any && dladdr(any, &where) && where.dli_fname) {
+		char *real = realpath(where.dli_fname, NULL);
+		snprintf(lib->path, sizeof lib->path, "%s", real ? real : where.dli_fname);
+		free(real);
+	}
+	return lacking ? -2 : 0;
+}
+
+/* Verbs return 0, a positive errno, a negative one, or -1 with errno set, depending on their age and on the driver. */
+static int result(int rc) {
+	if (rc >= 0)
+		return rc;
+	if (rc == -1)
+		return errno ? errno : EIO;
+	return -rc;
+}
+
+struct vb_device **vb_get_device_list(const struct vb_verbs *v, int *n) { errno = 0; return v->get_device_list(n); }
+void vb_free_device_list(const struct vb_verbs *v, struct vb_device **list) { v->free_device_list(list); }
+uint64_t vb_get_device_guid(const struct vb_verbs *v, struct vb_device *d) { return __builtin_bswap64(v->get_device_guid(d)); }
+
+static void non_blocking(int fd) {
+	int flags = fcntl(fd, F_GETFL);
+	if (flags >= 0)
+		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+struct vb_context *vb_open_device(const struct vb_verbs *v, struct vb_device *d) {
+	errno = 0;
+	struct vb_context *c = v->open_device(d);
+	if (c)
+		non_blocking(c->async_fd);
+	return c;
+}
+
+int vb_close_device(const struct vb_verbs *v, struct vb_context *c) { return result(v->close_device(c)); }
+
+int vb_query_device(const struct vb_verbs *v, struct vb_context *c, struct vb_device_attr *a) {
+	int rc = result(v->query_device(c, a));
+	a->node_guid = __builtin_bswap64(a->node_guid);
+	a->sys_image_guid = __builtin_bswap64(a->sys_image_guid);
+	return rc;
+}
+
+int vb_query_port(const struct vb_verbs *v, struct vb_context *c, int port, struct vb_port_attr *a) {
+	/* ibv_query_port@IBVERBS_1.1 writes 48 bytes; room for a longer one costs nothing. */
+	union { struct vb_port_attr a; char room[256]; } u;
+	memset(&u, 0, sizeof u);
+	int rc = result(v->query_port(c, (uint8_t)port, &u));
+	*a = u.a;
+	return rc;
+}
+
+int vb_query_gid(const struct vb_verbs *v, struct vb_context *c, int port, int index, void *gid) {
+	errno = 0;
+	return result(v->query_gid(c, (uint8_t)port, index, gid));
+}
+
+int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb_gid_entry *e, size_t max) {
+	if (!v->query_gid_table)
+		return -ENOSYS;
+	errno = 0;
+	ssize_t n = v->query_gid_table(c, e, max, 0, sizeof *e);
+	return n < 0 ? -result((int)n) : (int)n;
+}
+
+int vb_query_pkey(const struct vb_verbs *v, struct vb_context *c, int port, int index, uint16_t *key) {
+	errno = 0;
+	int rc = result(v->query_pkey(c, (uint8_t)port, index, key));
+	*key = __builtin_bswap16(*key);
+	return rc;
+}
+
+int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn) {
+	struct vb_async_event e;
+	errno = 0;
+	int rc = result(v->get_async_event(c, &e));
+	if (rc)
+		return rc;
+	*type = e.event_type;
+	*port = 0;
+	*qpn = 0;
+	switch (e.event_type) {
+	case 1: case 2: case 3: case 4: case 5: case 6: case 7: case 16: /* of a queue pair */
+		*qpn = e.element.qp->qp_num;
+		break;
+	case 9: case 10: case 11: case 12: case 13: case 17: case 18: /* of a port */
+		*port = e.element.port_num;
+		break;
+	}
+	v->ack_async_event(&e);
+	return 0;
+}
+
+struct vb_pd *vb_alloc_pd(const struct vb_verbs *v, struct vb_context *c) { errno = 0; return v->alloc_pd(c); }
+int vb_dealloc_pd(const struct vb_verbs *v, struct vb_pd *pd) { return result(v->dealloc_pd(pd)); }
+
+struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, uintptr_t addr, size_t length, unsigned access) {
+	errno = 0;
+	if (v->reg_mr_iova2)
+		return v->reg_mr_iova2(pd, (void *)addr, length, addr, access);
+	return v->reg_mr(pd, (void *)addr, length, (int)(access & 0xfffff)); /* without the optional flags */
+}
+
+int vb_dereg_mr(const struct vb_verbs *v, struct vb_mr *mr) { return result(v->dereg_mr(mr)); }
+
+struct vb_mw *vb_alloc_mw(struct vb_pd *pd) {
+	errno = 0;
+	if (!pd->context->ops.alloc_mw) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return pd->context->ops.alloc_mw(pd, 2);
+}
+
+int vb_dealloc_mw(struct vb_mw *mw) { return result(mw->context->ops.dealloc_mw(mw)); }
+
+struct vb_comp_channel *vb_create_comp_channel(const struct vb_verbs *v, struct vb_context *c) {
+	errno = 0;
+	struct vb_comp_channel *ch = v->create_comp_channel(c);
+	if (ch)
+		non_blocking(ch->fd);
+	return ch;
+}
+
+int vb_destroy_comp_channel(const struct vb_verbs *v, struct vb_comp_channel *ch) { return result(v->destroy_comp_channel(ch)); }
+
+int vb_get_cq_event(const struct vb_verbs *v, struct vb_comp_channel *ch, struct vb_cq **cq) {
+	void *context;
+	errno = 0;
+	return result(v->get_cq_event(ch, cq, &context));
+}
+
+void vb_ack_cq_events(const struct vb_verbs *v, struct vb_cq *cq, unsigned n) { v->ack_cq_events(cq, n); }
+
+struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector) {
+	errno = 0;
+	return v->create_cq(c, depth, NULL, ch, vector);
+}
+
+int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq) { return result(v->destroy_cq(cq)); }
+int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
+	errno = 0;
+	n = cq->context->ops.poll_cq(cq, n, wc);
+	return n < 0 ? -result(n) : n;
+}
+
+int vb_req_notify_cq(struct vb_cq *cq, int solicited_only) { return result(cq->context->ops.req_notify_cq(cq, solicited_only)); }
+
+struct vb_qp *vb_create_qp(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a) { errno = 0; return v->create_qp(pd, a); }
+
+int vb_modify_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
+	errno = 0;
+	return result(v->modify_qp(qp, a, mask));
+}
+
+int vb_query_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_init_attr *i) {
+	errno = 0;
+	return result(v->query_qp(qp, a, mask, i));
+}
+
+int vb_destroy_qp(const struct vb_verbs *v, struct vb_qp *qp) { return result(v->destroy_qp(qp)); }
+
+int vb_post_send(struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad) {
+	errno = 0;
+	return result(qp->context->ops.post_send(qp, wr, bad));
+}
+
+int vb_post_recv(struct vb_qp *qp, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {
+	errno = 0;
+	return result(qp->context->ops.post_recv(qp, wr, bad));
+}
+
+struct vb_srq *vb_create_srq(const struct vb_verbs *v, struct vb_pd *pd, struct vb_srq_init_attr *a) { errno = 0; return v->create_srq(pd, a); }
+
+int vb_modify_srq(const struct vb_verbs *v, struct vb_srq *srq, struct vb_srq_attr *a, int mask) {
+	errno = 0;
+	return result(v->modify_srq(srq, a, mask));
+}
+
+int vb_query_srq(const struct vb_verbs *v, struct vb_srq *srq, struct vb_srq_attr *a) {
+	errno = 0;
+	return result(v->query_srq(srq, a));
+}
+
+int vb_destroy_srq(const struct vb_verbs *v, struct vb_srq *srq) { return result(v->destroy_srq(srq)); }
+
+int vb_post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {
+	errno = 0;
+	if (!srq->context->ops.post_srq_recv)
+		return EOPNOTSUPP;
+	return result(srq->context->ops.post_srq_recv(srq, wr, bad));
+}
+
+struct vb_ah *vb_create_ah(const struct vb_verbs *v, struct vb_pd *pd, struct vb_ah_attr *a) { errno = 0; return v->create_ah(pd, a); }
+int vb_destroy_ah(const struct vb_verbs *v, struct vb_ah *ah) { return result(v->destroy_ah(ah)); }

@@ -1,0 +1,106 @@
+/* Loading libibverbs and calling it: one wrapper per verb, none of them with a decision of its own. */
+#ifndef GOBW_IBV_SHIM_H
+#define GOBW_IBV_SHIM_H
+
+#include "abi.h"
+
+/* The symbols of libibverbs that we call. */
+struct vb_verbs {
+	struct vb_device **(*get_device_list)(int *);
+	void (*free_device_list)(struct vb_device **);
+	uint64_t (*get_device_guid)(struct vb_device *);
+	struct vb_context *(*open_device)(struct vb_device *);
+	int (*close_device)(struct vb_context *);
+	int (*query_device)(struct vb_context *, struct vb_device_attr *);
+	int (*query_port)(struct vb_context *, uint8_t, void *);
+	int (*query_gid)(struct vb_context *, uint8_t, int, void *);
+	ssize_t (*query_gid_table)(struct vb_context *, struct vb_gid_entry *, size_t, uint32_t, size_t);
+	int (*query_pkey)(struct vb_context *, uint8_t, int, uint16_t *);
+	int (*get_async_event)(struct vb_context *, struct vb_async_event *);
+	void (*ack_async_event)(struct vb_async_event *);
+	struct vb_pd *(*alloc_pd)(struct vb_context *);
+	int (*dealloc_pd)(struct vb_pd *);
+	struct vb_mr *(*reg_mr)(struct vb_pd *, void *, size_t, int);
+	struct vb_mr *(*reg_mr_iova2)(struct vb_pd *, void *, size_t, uint64_t, unsigned);
+	int (*dereg_mr)(struct vb_mr *);
+	struct vb_comp_channel *(*create_comp_channel)(struct vb_context *);
+	int (*destroy_comp_channel)(struct vb_comp_channel *);
+	int (*get_cq_event)(struct vb_comp_channel *, struct vb_cq **, void **);
+	void (*ack_cq_events)(struct vb_cq *, unsigned);
+	struct vb_cq *(*create_cq)(struct vb_context *, int, void *, struct vb_comp_channel *, int);
+	int (*destroy_cq)(struct vb_cq *);
+	struct vb_qp *(*create_qp)(struct vb_pd *, struct vb_qp_init_attr *);
+	int (*modify_qp)(struct vb_qp *, struct vb_qp_attr *, int);
+	int (*query_qp)(struct vb_qp *, struct vb_qp_attr *, int, struct vb_qp_init_attr *);
+	int (*destroy_qp)(struct vb_qp *);
+	struct vb_srq *(*create_srq)(struct vb_pd *, struct vb_srq_init_attr *);
+	int (*modify_srq)(struct vb_srq *, struct vb_srq_attr *, int);
+	int (*query_srq)(struct vb_srq *, struct vb_srq_attr *);
+	int (*destroy_srq)(struct vb_srq *);
+	struct vb_ah *(*create_ah)(struct vb_pd *, struct vb_ah_attr *);
+	int (*destroy_ah)(struct vb_ah *);
+};
+
+/* A row of the symbol table, and whether this library had it. */
+struct vb_symbol {
+	const char *name;
+	const char *version; /* of the symbol, in libibverbs.map */
+	int required;
+	size_t offset;       /* in struct vb_verbs */
+	const char *without; /* what is off when it is missing */
+};
+
+/* A loaded library. It is never unloaded: providers keep threads and state. */
+struct vb_library {
+	struct vb_verbs verbs;
+	char path[512];  /* where it was found */
+	char error[512]; /* what dlopen said */
+	uint64_t missing; /* bit i: symbol i was not found */
+};
+
+int vb_symbol_count(void);
+const struct vb_symbol *vb_symbol_at(int i);
+/* vb_load returns 0, or -1 with lib->error set, or -2 when a required symbol is missing. */
+int vb_load(struct vb_library *lib, const char *name);
+
+/* Wrappers: pointers are NULL with errno set, integers are 0 or an errno. */
+struct vb_device **vb_get_device_list(const struct vb_verbs *v, int *n);
+void vb_free_device_list(const struct vb_verbs *v, struct vb_device **list);
+uint64_t vb_get_device_guid(const struct vb_verbs *v, struct vb_device *d);
+struct vb_context *vb_open_device(const struct vb_verbs *v, struct vb_device *d);
+int vb_close_device(const struct vb_verbs *v, struct vb_context *c);
+int vb_query_device(const struct vb_verbs *v, struct vb_context *c, struct vb_device_attr *a);
+int vb_query_port(const struct vb_verbs *v, struct vb_context *c, int port, struct vb_port_attr *a);
+int vb_query_gid(const struct vb_verbs *v, struct vb_context *c, int port, int index, void *gid);
+int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb_gid_entry *e, size_t max); /* n, or -errno */
+int vb_query_pkey(const struct vb_verbs *v, struct vb_context *c, int port, int index, uint16_t *key);
+int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn);
+struct vb_pd *vb_alloc_pd(const struct vb_verbs *v, struct vb_context *c);
+int vb_dealloc_pd(const struct vb_verbs *v, struct vb_pd *pd);
+struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, uintptr_t addr, size_t length, unsigned access);
+int vb_dereg_mr(const struct vb_verbs *v, struct vb_mr *mr);
+struct vb_mw *vb_alloc_mw(struct vb_pd *pd);
+int vb_dealloc_mw(struct vb_mw *mw);
+struct vb_comp_channel *vb_create_comp_channel(const struct vb_verbs *v, struct vb_context *c);
+int vb_destroy_comp_channel(const struct vb_verbs *v, struct vb_comp_channel *ch);
+int vb_get_cq_event(const struct vb_verbs *v, struct vb_comp_channel *ch, struct vb_cq **cq);
+void vb_ack_cq_events(const struct vb_verbs *v, struct vb_cq *cq, unsigned n);
+struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector);
+int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq);
+int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc); /* n found, or a negative errno */
+int vb_req_notify_cq(struct vb_cq *cq, int solicited_only);
+struct vb_qp *vb_create_qp(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a);
+int vb_modify_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask);
+int vb_query_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_init_attr *i);
+int vb_destroy_qp(const struct vb_verbs *v, struct vb_qp *qp);
+int vb_post_send(struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad);
+int vb_post_recv(struct vb_qp *qp, struct vb_recv_wr *wr, struct vb_recv_wr **bad);
+struct vb_srq *vb_create_srq(const struct vb_verbs *v, struct vb_pd *pd, struct vb_srq_init_attr *a);
+int vb_modify_srq(const struct vb_verbs *v, struct vb_srq *srq, struct vb_srq_attr *a, int mask);
+int vb_query_srq(const struct vb_verbs *v, struct vb_srq *srq, struct vb_srq_attr *a);
+int vb_destroy_srq(const struct vb_verbs *v, struct vb_srq *srq);
+int vb_post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *wr, struct vb_recv_wr **bad);
+struct vb_ah *vb_create_ah(const struct vb_verbs *v, struct vb_pd *pd, struct vb_ah_attr *a);
+int vb_destroy_ah(const struct vb_verbs *v, struct vb_ah *ah);
+
+#endif

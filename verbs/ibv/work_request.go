@@ -1,0 +1,212 @@
+//go:build linux && cgo
+
+package ibv
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// sendRing is C memory with room for send requests and their lists. Requests are linked one after the other.
+type sendRing struct {
+	wr  []C.struct_vb_send_wr
+	sge []C.struct_vb_sge
+}
+
+// newSendRing makes room for n requests with sges entries in all.
+func newSendRing(n, sges int) sendRing {
+	return sendRing{wr: cSlice[C.struct_vb_send_wr](n), sge: cSlice[C.struct_vb_sge](sges)}
+}
+
+func (r *sendRing) free() {
+	cFree(r.wr)
+	cFree(r.sge)
+	*r = sendRing{}
+}
+
+// cacheLine aligns what the hot loop walks.
+const cacheLine = 64
+
+// cSlice makes n zeroed elements in C memory.
+func cSlice[T any](n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var t T
+	size := (C.size_t(n)*C.size_t(unsafe.Sizeof(t)) + cacheLine - 1) &^ (cacheLine - 1)
+	p := C.aligned_alloc(cacheLine, size)
+	if p == nil {
+		panic("out of memory")
+	}
+	clear(unsafe.Slice((*byte)(p), size))
+	return unsafe.Slice((*T)(p), n)
+}
+
+func cFree[T any](s []T) {
+	if s != nil {
+		C.free(unsafe.Pointer(unsafe.SliceData(s)))
+	}
+}
+
+// fillSend writes one request into C memory; its list takes the front of sge.
+func (d *device) fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest) error {
+	*w = C.struct_vb_send_wr{
+		wr_id: C.uint64_t(r.ID), opcode: C.uint32_t(r.Opcode), send_flags: C.uint32_t(r.Flags), num_sge: C.int32_t(len(r.SGEs)),
+	}
+	if len(r.SGEs) > 0 {
+		w.sg_list = &sge[0]
+		copySGEs(sge, r.SGEs)
+	}
+	if r.Opcode.HasImmediate() {
+		w.imm_or_rkey = C.uint32_t(networkOrder(r.Immediate))
+	}
+	switch r.Opcode {
+	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpRead:
+		put(w.wr[:], 0, r.RemoteAddr)
+		put32(w.wr[:], 8, r.RKey)
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
+		put(w.wr[:], 0, r.RemoteAddr)
+		put(w.wr[:], 8, r.CompareAdd)
+		put(w.wr[:], 16, r.Swap)
+		put32(w.wr[:], 24, r.RKey)
+	case verbs.OpLocalInvalidate, verbs.OpSendWithInvalidate:
+		w.imm_or_rkey = C.uint32_t(r.InvalidateRKey)
+	case verbs.OpBindMW:
+		return d.fillBind(w, r.Bind)
+	case verbs.OpSend, verbs.OpSendWithImmediate:
+	}
+	if r.AH != nil {
+		h, ok := r.AH.(*addressHandle)
+		if !ok || h.p.d != d {
+			return errors.New("the address handle is another device's")
+		}
+		put(w.wr[:], 0, uint64(uintptr(unsafe.Pointer(h.ah))))
+		put32(w.wr[:], 8, r.RemoteQPN)
+		put32(w.wr[:], 12, r.RemoteQKey)
+	}
+	return nil
+}
+
+func (d *device) fillBind(w *C.struct_vb_send_wr, b *verbs.MemoryWindowBind) error {
+	if b == nil {
+		return errors.New("BIND_MW without a description of the bind")
+	}
+	window, ok := b.Window.(*memoryWindow)
+	if !ok || window.p.d != d {
+		return errors.New("the memory window is another device's")
+	}
+	region, ok := b.Region.(*memoryRegion)
+	if !ok || region.p.d != d {
+		return errors.New("the memory region is another device's")
+	}
+	bind := (*bindMW)(unsafe.Pointer(&w.u[0]))
+	*bind = bindMW{
+		mw: window.mw, rkey: b.RKey, mr: region.mr, addr: b.Addr, length: b.Length, access: uint32(b.Access),
+	}
+	return nil
+}
+
+// bindMW is the bind_mw part of struct vb_send_wr, which cgo shows as bytes.
+type bindMW struct {
+	mw     *C.struct_vb_mw
+	rkey   uint32
+	mr     *C.struct_vb_mr
+	addr   uint64
+	length uint64
+	access uint32
+}
+
+func put(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
+
+func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
+
+// copySGEs copies a list; verbs.SGE has the layout of struct ibv_sge.
+func copySGEs(to []C.struct_vb_sge, from []verbs.SGE) {
+	copy(unsafe.Slice((*verbs.SGE)(unsafe.Pointer(unsafe.SliceData(to))), len(to)), from)
+}
+
+// sendList is the C memory that PostSend fills anew for every list.
+type sendList struct{ ring sendRing }
+
+// fill writes a list of requests, linked, and returns the first.
+func (l *sendList) fill(d *device, r []verbs.SendRequest) (*C.struct_vb_send_wr, error) {
+	sges := 0
+	for i := range r {
+		sges += len(r[i].SGEs)
+	}
+	if len(r) > len(l.ring.wr) || sges > len(l.ring.sge) {
+		n, s := max(len(r), 2*len(l.ring.wr), 16), max(sges, 2*len(l.ring.sge), 16)
+		l.ring.free()
+		l.ring = newSendRing(n, s)
+	}
+	at := 0
+	for i := range r {
+		n := len(r[i].SGEs)
+		if err := d.fillSend(&l.ring.wr[i], l.ring.sge[at:at+n], &r[i]); err != nil {
+			return nil, &verbs.PostError{Index: i, Err: err}
+		}
+		if i > 0 {
+			l.ring.wr[i-1].next = &l.ring.wr[i]
+		}
+		at += n
+	}
+	return &l.ring.wr[0], nil
+}
+
+// receiveList is the C memory that PostReceive fills anew for every list.
+type receiveList struct {
+	wr  []C.struct_vb_recv_wr
+	sge []C.struct_vb_sge
+}
+
+func (l *receiveList) free() {
+	cFree(l.wr)
+	cFree(l.sge)
+	*l = receiveList{}
+}
+
+func (l *receiveList) fill(r []verbs.ReceiveRequest) *C.struct_vb_recv_wr {
+	sges := 0
+	for i := range r {
+		sges += len(r[i].SGEs)
+	}
+	if len(r) > len(l.wr) || sges > len(l.sge) {
+		n, s := max(len(r), 2*len(l.wr), 16), max(sges, 2*len(l.sge), 16)
+		l.free()
+		l.wr, l.sge = cSlice[C.struct_vb_recv_wr](n), cSlice[C.struct_vb_sge](s)
+	}
+	at := 0
+	for i := range r {
+		n := len(r[i].SGEs)
+		fillReceive(&l.wr[i], l.sge[at:at+n], &r[i])
+		if i > 0 {
+			l.wr[i-1].next = &l.wr[i]
+		}
+		at += n
+	}
+	return &l.wr[0]
+}
+
+func fillReceive(w *C.struct_vb_recv_wr, sge []C.struct_vb_sge, r *verbs.ReceiveRequest) {
+	*w = C.struct_vb_recv_wr{wr_id: C.uint64_t(r.ID), num_sge: C.int32_t(len(r.SGEs))}
+	if len(r.SGEs) > 0 {
+		w.sg_list = &sge[0]
+		copySGEs(sge, r.SGEs)
+	}
+}
+
+// limitSGEs refuses a list longer than the queue takes, with the number, where libibverbs says EINVAL.
+func limitSGEs(n, limit int) error {
+	if n > limit {
+		return fmt.Errorf("%d scatter/gather entries: the queue pair was made for %d", n, limit)
+	}
+	return nil
+}
