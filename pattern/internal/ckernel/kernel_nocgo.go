@@ -1,0 +1,24 @@
+//go:build !cgo || !(amd64 || arm64)
+
+package ckernel
+
+import "unsafe"
+
+// Kernel has no address in a build without cgo.
+func Kernel() (address uintptr, isa string) { return 0, "" }
+
+// Args is an array of kernel arguments outside the Go heap: Count of them, Stride bytes apart.
+type Args struct {
+	First  unsafe.Pointer
+	Count  int
+	Stride int
+}
+
+// Run does nothing in a build without cgo.
+func Run(uintptr, Args, int) {}
+
+// ReadLines does nothing in a build without cgo.
+func ReadLines(Args, int) {}
+
+// MemcpyBlocks does nothing in a build without cgo.
+func MemcpyBlocks(Args, int) {}

@@ -1,0 +1,266 @@
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/gobw/gobw/pattern/internal/ckernel"
+	"github.com/gobw/gobw/verbs"
+)
+
+// operation chooses the inner loop of a copy; the numbers are those of internal/ckernel.
+type operation uint32
+
+const (
+	op1 operation = iota
+	op2
+	op3
+	op4
+	op5to7
+	op8
+	op9to15
+	op16
+	op17to31
+	op32
+	op33to63
+	op64
+	opWide
+	opList
+)
+
+const (
+	flagUnpack uint32 = 1 << iota
+	flagAhead         // ask for cache lines ahead of the copy
+	flagStream        // store past the cache
+	flagString        // by string instruction
+)
+
+// copyArgs is the argument of a kernel: n1 rows of n0 blocks. It lies outside the Go heap; internal/ckernel has its
+// twin in C.
+type copyArgs struct {
+	dst, src   unsafe.Pointer
+	block      uint64
+	n0         uint64
+	dst0, src0 int64
+	n1         uint64
+	dst1, src1 int64
+	list       unsafe.Pointer // opList: *listEntry
+	entries    uint64
+	ahead      int64
+	op         operation
+	flags      uint32
+}
+
+// listEntry is a block of a list as kernels read it.
+type listEntry struct{ offset, length uint64 }
+
+const (
+	argsBytes = 128 // of a copyArgs, padded to two cache lines
+	// aheadEntries is how many list entries ahead a kernel asks for memory; every list is padded by as many.
+	aheadEntries = 16
+	// aheadBytes is how far ahead of a copy cache lines are asked for: about the bandwidth-delay product of memory.
+	aheadBytes = 2048
+	// stringBytes is the block from which, out of cache, the processor's own copy instruction wins.
+	stringBytes = 16 << 10
+)
+
+// KernelOptions tell kernels what memory they will meet. The zero value means one small layout that stays in cache.
+type KernelOptions struct {
+	// Footprint is how many bytes of strided memory the caller walks before it comes back to the same place; 0: the
+	// layout's own extent. Beyond the second-level cache, kernels ask for memory ahead.
+	Footprint int64
+	// PackedFootprint is the same for packed memory; 0: the packed size. Beyond the last-level cache, stores of whole
+	// lines bypass the cache.
+	PackedFootprint int64
+	// Caches are the sizes of this machine's caches; zero: those that [HostCaches] finds.
+	Caches Caches
+}
+
+// Kernels makes pack and unpack work for jobs and owns the arguments, which live outside the Go heap. It belongs to one
+// goroutine; its work may run on any, until Close.
+type Kernels struct {
+	options KernelOptions
+	chunks  []*verbs.Buffer
+	free    []byte
+	lists   map[*Block]unsafe.Pointer
+}
+
+// NewKernels prepares an empty set of kernels.
+func NewKernels(o KernelOptions) *Kernels {
+	if o.Caches == (Caches{}) {
+		o.Caches = HostCaches()
+	}
+	return &Kernels{options: o, lists: map[*Block]unsafe.Pointer{}}
+}
+
+// Close frees the arguments of all work made here. No job may use it any more.
+func (k *Kernels) Close() error {
+	var errs []error
+	for _, c := range k.chunks {
+		errs = append(errs, c.Close())
+	}
+	k.chunks, k.free, k.lists = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// Pack is the work of copying the blocks of l in strided (which starts at the layout's base) into packed. Both must lie
+// outside the Go heap, as [verbs.Alloc] makes them.
+func (k *Kernels) Pack(l Layout, strided, packed []byte) (verbs.Work, error) {
+	return k.work("pack", l, strided, packed)
+}
+
+// Unpack is the work of copying packed into the blocks of l in strided; bytes between the blocks stay as they are.
+func (k *Kernels) Unpack(l Layout, strided, packed []byte) (verbs.Work, error) {
+	return k.work("unpack", l, strided, packed)
+}
+
+func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (verbs.Work, error) {
+	switch {
+	case len(l.blocks) == 0:
+		return verbs.Work{}, fmt.Errorf("%s: %w", verb, ErrEmpty)
+	case int64(len(strided)) < l.extent:
+		return verbs.Work{}, fmt.Errorf("%s %s: %d bytes of strided memory, the layout spans %d", verb, shorten(l.text), len(strided), l.extent)
+	case int64(len(packed)) < l.size:
+		return verbs.Work{}, fmt.Errorf("%s %s: %d bytes of packed memory, the layout holds %d", verb, shorten(l.text), len(packed), l.size)
+	}
+	args, err := k.args()
+	if err != nil {
+		return verbs.Work{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	*args = copyArgs{
+		block: uint64(l.blocks[0].Length), op: operationFor(l.blocks[0].Length),
+		n0: uint64(l.inner.count), n1: uint64(l.outer.count),
+	}
+	first := l.blocks[0].Offset
+	per := l.size / l.inner.count / l.outer.count
+	if len(l.blocks) > 1 {
+		args.op, first = opList, 0
+		args.entries = uint64(len(l.blocks))
+		if args.list, err = k.list(l); err != nil {
+			return verbs.Work{}, err
+		}
+	}
+	inner, outer := l.inner, l.outer
+	if inner.count == 1 { // a single loop is the inner one
+		inner, outer = outer, inner
+		args.n0, args.n1 = args.n1, args.n0
+	}
+	if outer.count > 1 && inner.count*inner.step == outer.step {
+		inner.count, outer.count = inner.count*outer.count, 1
+		args.n0, args.n1 = args.n0*args.n1, 1
+	}
+	far, near := unsafe.Pointer(&strided[first]), unsafe.Pointer(&packed[0])
+	row := per * inner.count
+	if verb == "pack" {
+		args.src, args.src0, args.src1 = far, inner.step, outer.step
+		args.dst, args.dst0, args.dst1 = near, per, row
+	} else {
+		args.flags |= flagUnpack
+		args.dst, args.dst0, args.dst1 = far, inner.step, outer.step
+		args.src, args.src0, args.src1 = near, per, row
+	}
+	k.tune(args, l, inner.step)
+	address, _ := ckernel.Kernel()
+	return verbs.Work{Go: kernelFor(args.op), C: address, Arg: unsafe.Pointer(args)}, nil
+}
+
+// tune decides, from what was measured (see the benchmarks), how the kernel treats the cache.
+func (k *Kernels) tune(a *copyArgs, l Layout, step int64) {
+	footprint := k.options.Footprint
+	if footprint == 0 {
+		footprint = l.extent
+	}
+	packed := k.options.PackedFootprint
+	if packed == 0 {
+		packed = l.size
+	}
+	if a.op == opList {
+		return
+	}
+	if footprint > int64(k.options.Caches.L2) {
+		a.flags |= flagAhead
+		blocks := max(1, aheadBytes/int64(a.block))
+		a.ahead = blocks * step
+		if a.block >= aheadBytes {
+			a.ahead = aheadBytes
+		}
+		if a.block >= stringBytes && hasStringMove() {
+			a.flags |= flagString
+		}
+	}
+	aligned := uintptr(a.dst)%64 == 0 && a.block%64 == 0 && a.dst0%64 == 0 && a.dst1%64 == 0
+	if a.flags&flagUnpack == 0 && aligned && packed > int64(k.options.Caches.LastLevel) {
+		a.flags |= flagStream
+		if a.flags&flagAhead == 0 {
+			a.ahead = aheadBytes
+		}
+	}
+}
+
+func operationFor(block int64) operation {
+	for _, c := range []struct {
+		most int64
+		op   operation
+	}{{1, op1}, {2, op2}, {3, op3}, {4, op4}, {7, op5to7}, {8, op8}, {15, op9to15}, {16, op16}, {31, op17to31}, {32, op32}, {63, op33to63}, {64, op64}} {
+		if block <= c.most {
+			return c.op
+		}
+	}
+	return opWide
+}
+
+// args takes the next argument's place from the current chunk.
+func (k *Kernels) args() (*copyArgs, error) {
+	b, err := k.take(argsBytes)
+	if err != nil {
+		return nil, err
+	}
+	return (*copyArgs)(unsafe.Pointer(&b[0])), nil
+}
+
+func (k *Kernels) take(bytes int) ([]byte, error) {
+	if len(k.free) < bytes {
+		buf, err := verbs.Alloc(max(bytes, 256<<10), verbs.MemoryOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("kernel arguments: %w", err)
+		}
+		k.chunks = append(k.chunks, buf)
+		k.free = buf.Bytes()
+	}
+	b := k.free[:bytes:bytes]
+	k.free = k.free[bytes:]
+	return b, nil
+}
+
+// list is the layout's blocks as kernels read them, made once for each list.
+func (k *Kernels) list(l Layout) (unsafe.Pointer, error) {
+	if p := k.lists[&l.blocks[0]]; p != nil {
+		return p, nil
+	}
+	n := len(l.blocks) + aheadEntries
+	b, err := k.take((n*int(unsafe.Sizeof(listEntry{})) + 127) &^ 127)
+	if err != nil {
+		return nil, err
+	}
+	p := unsafe.Pointer(&b[0])
+	entries := unsafe.Slice((*listEntry)(p), n)
+	for i := range entries {
+		if i < len(l.blocks) {
+			entries[i] = listEntry{uint64(l.blocks[i].Offset), uint64(l.blocks[i].Length)}
+		} else {
+			entries[i] = listEntry{offset: uint64(l.blocks[len(l.blocks)-1].Offset)}
+		}
+	}
+	k.lists[&l.blocks[0]] = p
+	return p, nil
+}
+
+// KernelLanguages names what runs a work of this package in each language: "go/avx512", "c/avx512". The second is empty
+// in a build without cgo.
+func KernelLanguages() (goKernel, cKernel string) {
+	if address, isa := ckernel.Kernel(); address != 0 {
+		cKernel = "c/" + isa
+	}
+	return "go/" + wideISA(), cKernel
+}

@@ -1,0 +1,385 @@
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Errors that a refused layout wraps, so that callers can tell why.
+var (
+	ErrOverlap   = errors.New("blocks overlap")
+	ErrBackwards = errors.New("blocks go backwards")
+	ErrEmpty     = errors.New("layout is empty")
+	ErrTooLarge  = errors.New("layout is too large")
+)
+
+// Limits of a layout: one block becomes one scatter/gather entry, whose length is 32 bits wide (31 are portable), and
+// all arithmetic on offsets stays inside 62 bits.
+const (
+	MaxBlockBytes = 1 << 31
+	MaxBlocks     = 1 << 40
+	maxExtent     = 1 << 62
+	// maxList is the longest list of blocks that is kept as a list.
+	maxList = 1 << 22
+)
+
+// Block is one contiguous piece of a layout.
+type Block struct {
+	Offset int64 // bytes from the layout's base
+	Length int64 // bytes
+}
+
+// End is the offset of the byte after the block.
+func (b Block) End() int64 { return b.Offset + b.Length }
+
+// loop repeats what is inside it count times, step bytes apart.
+type loop struct{ count, step int64 }
+
+// Layout is an immutable list of blocks: a short list, repeated by two nested loops. Make one with [Vector],
+// [Subarray], [Indexed], [Struct] or [Parse]; the zero Layout is empty.
+type Layout struct {
+	text   string
+	blocks []Block // the innermost list, never empty in a valid layout
+	outer  loop
+	inner  loop
+	size   int64
+	extent int64
+}
+
+// Vector is num blocks of block bytes, stride bytes from the start of one to the start of the next.
+func Vector(block, num, stride int64) (Layout, error) {
+	text := fmt.Sprintf("vector:block=%d,num=%d,stride=%d", block, num, stride)
+	if num == 1 && stride == 0 {
+		stride = block
+	}
+	return newLayout(text, []Block{{0, block}}, loop{1, 0}, loop{num, stride})
+}
+
+// Struct is num records, extent bytes apart, of the fields given.
+func Struct(fields []Block, num, extent int64) (Layout, error) {
+	text := fmt.Sprintf("struct:%s,extent=%d,num=%d", blocksText(fields), extent, num)
+	return newLayout(text, slices.Clone(fields), loop{1, 0}, loop{num, extent})
+}
+
+// Indexed is the blocks given, in rising order.
+func Indexed(blocks []Block) (Layout, error) {
+	return newLayout("indexed:"+blocksText(blocks), slices.Clone(blocks), loop{1, 0}, loop{1, 0})
+}
+
+// Box describes part of an array of two or three dimensions. Dimension 0 ("x") is the one whose neighbours are
+// adjacent in memory; "z" has the longest stride.
+type Box struct {
+	Dims    []int64 // elements of the whole array
+	Start   []int64 // first element of the part; nil: the origin
+	Part    []int64 // elements of the part
+	Element int64   // bytes; 0: 8
+}
+
+// Face is one face of an array, width elements thick, as a halo exchange sends it: axis is "x", "y" or "z", at the low
+// end or, with "+x", at the high end.
+func Face(dims []int64, axis string, width int64) (Box, error) {
+	high := strings.HasPrefix(axis, "+")
+	name := strings.TrimLeft(axis, "+-")
+	i := strings.Index("xyz", name)
+	if len(name) != 1 || i < 0 || i >= len(dims) {
+		return Box{}, fmt.Errorf("face %q: want one of %s, with + for the high side", axis, strings.Join(strings.Split("xyz"[:min(3, len(dims))], ""), ", "))
+	}
+	if width < 1 || width > dims[i] {
+		return Box{}, fmt.Errorf("face %s: width %d: want 1 to %d elements", axis, width, dims[i])
+	}
+	b := Box{Dims: dims, Start: make([]int64, len(dims)), Part: slices.Clone(dims)}
+	b.Part[i] = width
+	if high {
+		b.Start[i] = dims[i] - width
+	}
+	return b, nil
+}
+
+// Subarray is the rows of a box, each a block.
+func Subarray(b Box) (Layout, error) {
+	if b.Element == 0 {
+		b.Element = 8
+	}
+	n := len(b.Dims)
+	if n < 2 || n > 3 {
+		return Layout{}, fmt.Errorf("subarray: %d dimensions: want 2 or 3", n)
+	}
+	if b.Start == nil {
+		b.Start = make([]int64, n)
+	}
+	if len(b.Part) != n || len(b.Start) != n {
+		return Layout{}, fmt.Errorf("subarray: %d dimensions, but size has %d and start %d", n, len(b.Part), len(b.Start))
+	}
+	if b.Element < 0 {
+		return Layout{}, fmt.Errorf("subarray: element of %d bytes", b.Element)
+	}
+	step := [4]int64{b.Element}
+	first := int64(0)
+	for i := range n {
+		if b.Part[i] < 1 || b.Start[i] < 0 || b.Dims[i] < 1 || b.Start[i] > b.Dims[i]-b.Part[i] {
+			return Layout{}, fmt.Errorf("subarray: dimension %c: elements %d to %d of %d do not exist", "xyz"[i], b.Start[i], b.Start[i]+b.Part[i]-1, b.Dims[i])
+		}
+		ok := true
+		step[i+1], ok = mul(step[i], b.Dims[i])
+		if !ok {
+			return Layout{}, fmt.Errorf("subarray %s: %w", joinDims(b.Dims), ErrTooLarge)
+		}
+		first += step[i] * b.Start[i]
+	}
+	text := fmt.Sprintf("subarray:dims=%s,size=%s,start=%s,elem=%d", joinDims(b.Dims), joinDims(b.Part), joinDims(b.Start), b.Element)
+	outer := loop{1, 0}
+	if n == 3 {
+		outer = loop{b.Part[2], step[2]}
+	}
+	return newLayout(text, []Block{{first, b.Part[0] * b.Element}}, outer, loop{b.Part[1], step[1]})
+}
+
+// newLayout checks the blocks and the loops and computes size and extent.
+func newLayout(text string, blocks []Block, outer, inner loop) (Layout, error) {
+	l := Layout{text: text, blocks: blocks, outer: outer, inner: inner}
+	name := text
+	if len(name) > 80 {
+		name = name[:77] + "..."
+	}
+	fail := func(format string, a ...any) (Layout, error) {
+		return Layout{}, fmt.Errorf("layout %s: %w", name, fmt.Errorf(format, a...))
+	}
+	if len(blocks) == 0 {
+		return fail("%w: no block", ErrEmpty)
+	}
+	if len(blocks) > maxList {
+		return fail("%w: %d blocks in the list, at most %d", ErrTooLarge, len(blocks), maxList)
+	}
+	var size int64
+	end := int64(0)
+	for i, b := range blocks {
+		switch {
+		case b.Length <= 0:
+			return fail("%w: block %d has %d bytes", ErrEmpty, i, b.Length)
+		case b.Length > MaxBlockBytes:
+			return fail("%w: block %d has %d bytes, at most %d", ErrTooLarge, i, b.Length, int64(MaxBlockBytes))
+		case b.Offset < 0 || b.Offset > maxExtent:
+			return fail("%w: block %d starts at %d", ErrTooLarge, i, b.Offset)
+		case i > 0 && b.End() <= blocks[i-1].Offset:
+			return fail("%w: block %d (at %d) lies before block %d (at %d): sort the list", ErrBackwards, i, b.Offset, i-1, blocks[i-1].Offset)
+		case b.Offset < end && i > 0:
+			return fail("%w: block %d starts at %d, inside block %d which ends at %d", ErrOverlap, i, b.Offset, i-1, end)
+		}
+		end = b.End()
+		size += b.Length
+	}
+	span := end - blocks[0].Offset
+	total := int64(1)
+	for _, lp := range []struct {
+		loop
+		what string
+	}{{inner, "blocks"}, {outer, "planes"}} {
+		if lp.count < 1 {
+			return fail("%w: %d %s", ErrEmpty, lp.count, lp.what)
+		}
+		if lp.count > 1 && lp.step < span {
+			if lp.step < 0 {
+				return fail("%w: stride %d", ErrBackwards, lp.step)
+			}
+			return fail("%w: stride %d is smaller than the %d bytes repeated; use a stride of %d or more", ErrOverlap, lp.step, span, span)
+		}
+		reach, ok1 := mul(lp.count-1, lp.step)
+		sum, ok2 := mul(size, lp.count)
+		blocksTotal, ok3 := mul(total, lp.count)
+		if !ok1 || !ok2 || !ok3 || reach > maxExtent-end || sum > maxExtent {
+			return fail("%w: its extent overflows", ErrTooLarge)
+		}
+		span += reach
+		end += reach
+		size = sum
+		total = blocksTotal
+	}
+	if n, ok := mul(total, int64(len(blocks))); !ok || n > MaxBlocks {
+		return fail("%w: more than %d blocks", ErrTooLarge, int64(MaxBlocks))
+	}
+	l.size, l.extent = size, end
+	return l, nil
+}
+
+// mul multiplies two numbers that are not negative and tells whether the product fits.
+func mul(a, b int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	return int64(lo), a >= 0 && b >= 0 && hi == 0 && lo <= math.MaxInt64
+}
+
+// String is the layout in the grammar of [Parse], files resolved: the peer of a test parses it without seeing the file.
+func (l Layout) String() string { return l.text }
+
+// Size is the payload in bytes: the sum of all blocks.
+func (l Layout) Size() int64 { return l.size }
+
+// Extent is the number of bytes from the base to the end of the last block.
+func (l Layout) Extent() int64 { return l.extent }
+
+// Blocks is the number of blocks.
+func (l Layout) Blocks() int64 { return int64(len(l.blocks)) * l.inner.count * l.outer.count }
+
+// BlockBytes is the length of every block, or 0 where they differ.
+func (l Layout) BlockBytes() int64 {
+	if len(l.blocks) == 0 {
+		return 0
+	}
+	for _, b := range l.blocks[1:] {
+		if b.Length != l.blocks[0].Length {
+			return 0
+		}
+	}
+	return l.blocks[0].Length
+}
+
+// MeanBlockBytes is the payload divided by the number of blocks.
+func (l Layout) MeanBlockBytes() float64 { return float64(l.size) / float64(l.Blocks()) }
+
+// Stride is the distance between the starts of neighbouring blocks, or 0 where there is no single one.
+func (l Layout) Stride() int64 {
+	if len(l.blocks) != 1 || l.outer.count > 1 && l.inner.count > 1 && l.outer.step != l.inner.count*l.inner.step {
+		return 0
+	}
+	if l.inner.count > 1 {
+		return l.inner.step
+	}
+	if l.outer.count > 1 {
+		return l.outer.step
+	}
+	return l.blocks[0].Length
+}
+
+// IsContiguous tells whether the layout has no gaps, its base apart.
+func (l Layout) IsContiguous() bool {
+	return len(l.blocks) > 0 && l.extent-l.blocks[0].Offset == l.size
+}
+
+// Iterator walks the blocks of a layout in order; it allocates nothing. Copy it to remember a place.
+type Iterator struct {
+	layout     *Layout
+	index      int
+	inner      int64
+	outer      int64
+	rowOffset  int64
+	baseOffset int64
+}
+
+// Iterate starts at the first block. The layout must outlive the iterator.
+func (l *Layout) Iterate() Iterator { return Iterator{layout: l} }
+
+// Next returns the next block, and false after the last.
+func (it *Iterator) Next() (Block, bool) {
+	l := it.layout
+	if it.outer >= l.outer.count || len(l.blocks) == 0 {
+		return Block{}, false
+	}
+	b := l.blocks[it.index]
+	b.Offset += it.rowOffset
+	if it.index++; it.index == len(l.blocks) {
+		it.index = 0
+		it.rowOffset += l.inner.step
+		if it.inner++; it.inner == l.inner.count {
+			it.inner = 0
+			it.outer++
+			it.baseOffset += l.outer.step
+			it.rowOffset = it.baseOffset
+		}
+	}
+	return b, true
+}
+
+// Coalesced is the same bytes with adjacent blocks merged. Merged blocks stay below [MaxBlockBytes].
+func (l Layout) Coalesced() Layout {
+	merged := mergeBlocks(l.blocks)
+	c := l
+	c.blocks = merged
+	wraps := func(lp loop) bool {
+		first, last := c.blocks[0], c.blocks[len(c.blocks)-1]
+		return lp.count > 1 && last.End() == first.Offset+lp.step
+	}
+	if len(c.blocks) == 1 {
+		for _, lp := range []*loop{&c.inner, &c.outer} {
+			if lp == &c.outer && c.inner.count > 1 {
+				break
+			}
+			if n := c.blocks[0].Length * lp.count; wraps(*lp) && n <= MaxBlockBytes {
+				c.blocks = []Block{{c.blocks[0].Offset, n}}
+				*lp = loop{1, 0}
+			}
+		}
+	} else if wraps(c.inner) && c.Blocks() <= maxList {
+		all := make([]Block, 0, c.Blocks())
+		for it := c.Iterate(); ; {
+			b, ok := it.Next()
+			if !ok {
+				break
+			}
+			all = append(all, b)
+		}
+		c.blocks, c.inner, c.outer = mergeBlocks(all), loop{1, 0}, loop{1, 0}
+	}
+	if c.Blocks() == l.Blocks() {
+		return l
+	}
+	c.text = c.canonical()
+	return c
+}
+
+func mergeBlocks(blocks []Block) []Block {
+	var out []Block
+	for _, b := range blocks {
+		if n := len(out); n > 0 && out[n-1].End() == b.Offset && out[n-1].Length+b.Length <= MaxBlockBytes {
+			out[n-1].Length += b.Length
+		} else {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// canonical words the layout from its blocks and loops alone.
+func (l Layout) canonical() string {
+	first := l.blocks[0]
+	switch {
+	case len(l.blocks) == 1 && l.outer.count == 1 && first.Offset == 0:
+		step := l.inner.step
+		if l.inner.count == 1 {
+			step = first.Length
+		}
+		return fmt.Sprintf("vector:block=%d,num=%d,stride=%d", first.Length, l.inner.count, step)
+	case l.outer.count == 1 && l.inner.count == 1:
+		return "indexed:" + blocksText(l.blocks)
+	case l.outer.count == 1:
+		return fmt.Sprintf("struct:%s,extent=%d,num=%d", blocksText(l.blocks), l.inner.step, l.inner.count)
+	case l.inner.count == 1:
+		return fmt.Sprintf("struct:%s,extent=%d,num=%d", blocksText(l.blocks), l.outer.step, l.outer.count)
+	default:
+		return fmt.Sprintf("%s,coalesce=yes", strings.TrimSuffix(l.text, ",coalesce=yes"))
+	}
+}
+
+func blocksText(blocks []Block) string {
+	var b strings.Builder
+	for i, x := range blocks {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.FormatInt(x.Offset, 10))
+		b.WriteByte('+')
+		b.WriteString(strconv.FormatInt(x.Length, 10))
+	}
+	return b.String()
+}
+
+func joinDims(d []int64) string {
+	s := make([]string, len(d))
+	for i, v := range d {
+		s[i] = strconv.FormatInt(v, 10)
+	}
+	return strings.Join(s, "x")
+}

@@ -1,0 +1,256 @@
+package pattern
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+func blocksOf(l Layout) []Block {
+	var out []Block
+	for it := l.Iterate(); ; {
+		b, ok := it.Next()
+		if !ok {
+			return out
+		}
+		out = append(out, b)
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	for _, c := range []struct {
+		text         string
+		size, extent int64
+		blocks       []Block
+	}{
+		{"vector:block=64,num=3,stride=256", 192, 576, []Block{{0, 64}, {256, 64}, {512, 64}}},
+		{"vector:block=4K,num=1", 4096, 4096, []Block{{0, 4096}}},
+		{"vector:block=8,num=3", 24, 24, []Block{{0, 8}, {8, 8}, {16, 8}}},
+		{"vector:block=8,num=3,coalesce=yes", 24, 24, []Block{{0, 24}}},
+		{"indexed:0+4,16+2,18+6", 12, 24, []Block{{0, 4}, {16, 2}, {18, 6}}},
+		{"indexed:0+4,16+2,18+6,coalesce=yes", 12, 24, []Block{{0, 4}, {16, 8}}},
+		{"struct:0+4,8+8,extent=24,num=2", 24, 40, []Block{{0, 4}, {8, 8}, {24, 4}, {32, 8}}},
+		{"struct:0+4,12+4,extent=16,num=3,coalesce=yes", 24, 48, []Block{{0, 4}, {12, 8}, {28, 8}, {44, 4}}},
+		{"subarray:dims=4x3,size=2x2,start=1x1,elem=8", 32, 88, []Block{{40, 16}, {72, 16}}},
+		{"subarray:dims=4x3x2,face=x", 48, 168, []Block{{0, 8}, {32, 8}, {64, 8}, {96, 8}, {128, 8}, {160, 8}}},
+		{"subarray:dims=4x3x2,face=+x", 48, 192, []Block{{24, 8}, {56, 8}, {88, 8}, {120, 8}, {152, 8}, {184, 8}}},
+		{"subarray:dims=4x3x2,face=y", 64, 128, []Block{{0, 32}, {96, 32}}},
+		{"subarray:dims=4x3x2,face=+y,elem=4", 32, 96, []Block{{32, 16}, {80, 16}}},
+		{"subarray:dims=4x3x2,face=z", 96, 96, []Block{{0, 32}, {32, 32}, {64, 32}}},
+		{"subarray:dims=4x3x2,face=z,coalesce=yes", 96, 96, []Block{{0, 96}}},
+		{"subarray:dims=4x3x2,face=y,width=2,coalesce=yes", 128, 160, []Block{{0, 64}, {96, 64}}},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			l, err := Parse(c.text, ParseOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Size() != c.size || l.Extent() != c.extent || l.Blocks() != int64(len(c.blocks)) {
+				t.Errorf("got size %d, extent %d, %d blocks; want %d, %d, %d", l.Size(), l.Extent(), l.Blocks(), c.size, c.extent, len(c.blocks))
+			}
+			if got := blocksOf(l); !slices.Equal(got, c.blocks) {
+				t.Errorf("got blocks %v, want %v", got, c.blocks)
+			}
+			again, err := Parse(l.String(), ParseOptions{})
+			if err != nil {
+				t.Fatalf("its own text: %v", err)
+			}
+			if got := blocksOf(again); !slices.Equal(got, c.blocks) {
+				t.Errorf("its own text %s gives %v", l, got)
+			}
+		})
+	}
+}
+
+func TestRefusedLayouts(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want error
+	}{
+		{"vector:block=64,num=4,stride=63", ErrOverlap},
+		{"vector:block=0,num=4,stride=64", ErrEmpty},
+		{"vector:block=64,num=0,stride=64", ErrEmpty},
+		{"vector:block=4G,num=1", ErrTooLarge},
+		{"vector:block=1,num=9223372036854775807,stride=9223372036854775807", ErrTooLarge},
+		{"vector:block=1,num=4611686018427387904,stride=2", ErrTooLarge},
+		{"indexed:64+4,0+4", ErrBackwards},
+		{"indexed:0+8,4+8", ErrOverlap},
+		{"indexed:8+8,4+8", ErrOverlap},
+		{"indexed:0+0", ErrEmpty},
+		{"indexed:", ErrEmpty},
+		{"struct:0+4,8+8,extent=12,num=2", ErrOverlap},
+		{"subarray:dims=4611686018427387904x4611686018427387904,face=x", ErrTooLarge},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			if l, err := Parse(c.text, ParseOptions{}); !errors.Is(err, c.want) {
+				t.Errorf("got %v, %v; want %v", l, err, c.want)
+			}
+		})
+	}
+	for _, text := range []string{
+		"", "vector", "vector:", "tensor:block=1", "vector:block=64", "vector:block=64,num=4,stride=x", "vector:block=64,block=32,num=1",
+		"vector:block=64,num=4,stride=128,colour=red", "vector:0+4,block=64,num=1", "indexed:file=x", "indexed:0+4,coalesce=maybe",
+		"subarray:dims=4,face=x", "subarray:dims=4x4,face=z", "subarray:dims=4x4,face=x,width=5", "subarray:dims=4x4",
+		"subarray:dims=4x4,size=2x2x2", "subarray:dims=4x4,size=3x3,start=2x0", "subarray:dims=9999999999999999999999x1,face=x",
+	} {
+		if l, err := Parse(text, ParseOptions{}); err == nil {
+			t.Errorf("%q: got %v, want an error", text, l)
+		}
+	}
+}
+
+func TestParseReportsAllFaults(t *testing.T) {
+	_, err := Parse("vector:blok=64,num=x,stride=y", ParseOptions{})
+	want := "layout \"vector:blok=64,num=x,stride=y\": block is missing\nnum: \"x\" is not a number of bytes; write 4096 or 4K\nstride: \"y\" is not a number of bytes; write 4096 or 4K\nunknown key \"blok\""
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestIndexedFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "blocks.txt")
+	if err := os.WriteFile(name, []byte("# offset, length\n0, 64\n\n1K,16 # a tail\n4096+32\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Parse("indexed:file="+name, ParseOptions{ReadFile: os.ReadFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := l.String(), "indexed:0+64,1024+16,4096+32"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestIterateDoesNotAllocate(t *testing.T) {
+	l, err := Vector(8, 1000, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := make([]verbs.SGE, 0, 1000)
+	var sum int64
+	n := testing.AllocsPerRun(100, func() {
+		for it := l.Iterate(); ; {
+			b, ok := it.Next()
+			if !ok {
+				break
+			}
+			sum += b.Offset
+		}
+		s = l.AppendSGEs(s[:0], 0x1000, 7)
+	})
+	if n != 0 {
+		t.Errorf("got %v allocations, want 0", n)
+	}
+}
+
+func TestSplitSGEs(t *testing.T) {
+	l, err := Vector(64, 70, 128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := l.AppendSGEs(nil, 4096, 9)
+	lists, err := SplitSGEs(s, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(lists) != 3 || int64(len(lists)) != l.Lists(32) || len(lists[0]) != 32 || len(lists[2]) != 6 {
+		t.Errorf("got %d lists, the last of %d; want 3, the last of 6", len(lists), len(lists[len(lists)-1]))
+	}
+	if got, want := lists[2][5], (verbs.SGE{Addr: 4096 + 69*128, Length: 64, LKey: 9}); got != want {
+		t.Errorf("got last entry %v, want %v", got, want)
+	}
+	if _, err := SplitSGEs(s, 0); err == nil {
+		t.Error("lists of 0 entries were accepted")
+	}
+}
+
+func TestSegmentsCoverTheLayout(t *testing.T) {
+	for _, text := range []string{
+		"vector:block=64,num=100,stride=256", "subarray:dims=16x8x4,face=x", "subarray:dims=16x8x4,size=4x4x4,start=1x1x0",
+		"struct:0+4,8+8,24+100,extent=200,num=17", "indexed:0+4,16+200,1000+3,2000+1000",
+	} {
+		l, err := Parse(text, ParseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bytes := range []int64{1, 7, 64, 100, 1000, 1 << 20} {
+			var got []Block
+			at := int64(0)
+			for _, s := range l.Segments(bytes) {
+				if s.Packed != at {
+					t.Errorf("%s by %d: segment at %d, want %d", text, bytes, s.Packed, at)
+				}
+				at += s.Layout.Size()
+				b := blocksOf(s.Layout)
+				if len(b) > 1 && s.Layout.Size() > bytes {
+					t.Errorf("%s by %d: a segment of %d blocks and %d bytes", text, bytes, len(b), s.Layout.Size())
+				}
+				if end := b[len(b)-1].End(); s.Layout.Extent() != end {
+					t.Errorf("%s by %d: segment extent %d, want %d", text, bytes, s.Layout.Extent(), end)
+				}
+				got = append(got, b...)
+			}
+			if !slices.Equal(got, blocksOf(l)) {
+				t.Errorf("%s by %d: segments are not the layout", text, bytes)
+			}
+		}
+	}
+}
+
+func TestExtentArithmetic(t *testing.T) {
+	l, err := Vector(MaxBlockBytes, 2, math.MaxInt64/4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := l.Extent(), int64(math.MaxInt64/4+MaxBlockBytes); got != want {
+		t.Errorf("got extent %d, want %d", got, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"vector:block=64,num=256,stride=256", "subarray:dims=512x512x8,face=y", "subarray:dims=8x8,size=2x3,start=1x1,coalesce=yes",
+		"indexed:0+4,16+2,18+6,coalesce=yes", "struct:0+4,8+8,extent=24,num=2", "struct:0+4,12+4,extent=16,num=3,coalesce=yes",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := Parse(text, ParseOptions{})
+		if err != nil {
+			return
+		}
+		if l.Size() < 1 || l.Extent() < l.Size() || l.Blocks() < 1 {
+			t.Errorf("%q: size %d, extent %d, %d blocks", text, l.Size(), l.Extent(), l.Blocks())
+		}
+		again, err := Parse(l.String(), ParseOptions{})
+		if err != nil {
+			t.Fatalf("%q became %s: %v", text, l, err)
+		}
+		if again.Size() != l.Size() || again.Extent() != l.Extent() || again.Blocks() != l.Blocks() {
+			t.Errorf("%q became %s: %d/%d/%d, not %d/%d/%d", text, l, again.Size(), again.Extent(), again.Blocks(), l.Size(), l.Extent(), l.Blocks())
+		}
+		if l.Blocks() > 1000 {
+			return
+		}
+		end, size := int64(0), int64(0)
+		for it := l.Iterate(); ; {
+			b, ok := it.Next()
+			if !ok {
+				break
+			}
+			if b.Offset < end || b.Length < 1 {
+				t.Fatalf("%q: block %v begins before %d", text, b, end)
+			}
+			end = b.End()
+			size += b.Length
+		}
+		if size != l.Size() || end != l.Extent() {
+			t.Errorf("%q: blocks sum to %d and end at %d, not %d and %d", text, size, end, l.Size(), l.Extent())
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// ParseOptions say what a layout's text may reach.
+type ParseOptions struct {
+	// ReadFile opens what indexed:file= names; nil refuses files (a peer's plan has none).
+	ReadFile func(name string) ([]byte, error)
+}
+
+// Grammar is the layout grammar in a few lines, for help texts.
+const Grammar = `vector:block=64,num=256,stride=256       256 blocks of 64 bytes, 256 bytes apart
+subarray:dims=512x512x8,face=y            a face of an array (x is contiguous); width=1, elem=8 bytes, face=+y for the high side
+subarray:dims=64x64,size=8x64,start=4x0   a part of an array
+indexed:0+64,256+16,1024+64               offset+length, rising
+indexed:file=blocks.txt                   one "offset,length" a line
+struct:0+4,8+8,extent=32,num=100          100 records of two fields
+Any of them takes coalesce=yes: adjacent blocks are merged. Numbers take K, M and G (powers of 1024).`
+
+// fields is a parsed "key=value,..." list; items without "=" are blocks.
+type fields struct {
+	values map[string]string
+	blocks []Block
+	used   map[string]bool
+	errs   []error
+}
+
+// Parse reads a layout in the grammar of [Grammar]. All faults are reported together.
+func Parse(text string, o ParseOptions) (Layout, error) {
+	kind, rest, ok := strings.Cut(strings.TrimSpace(text), ":")
+	if !ok {
+		return Layout{}, fmt.Errorf("layout %q: want KIND:key=value,...; for example vector:block=64,num=256,stride=256", shorten(text))
+	}
+	f := parseFields(rest)
+	l, err := f.layout(kind, o)
+	for key := range f.values {
+		if !f.used[key] && !errors.Is(err, errKind) {
+			f.errs = append(f.errs, fmt.Errorf("unknown key %q", key))
+		}
+	}
+	coalesce := f.values["coalesce"]
+	if coalesce != "" && coalesce != "yes" && coalesce != "no" {
+		f.errs = append(f.errs, fmt.Errorf("coalesce=%s: want yes or no", coalesce))
+	}
+	if len(f.errs) > 0 { // what newLayout says of half-read numbers would only confuse
+		return Layout{}, fmt.Errorf("layout %q: %w", shorten(text), errors.Join(f.errs...))
+	}
+	if err != nil {
+		return Layout{}, err
+	}
+	if coalesce == "yes" {
+		l = l.Coalesced()
+	}
+	return l, nil
+}
+
+var errKind = errors.New("want vector, subarray, indexed or struct")
+
+func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
+	f.used["coalesce"] = true
+	if kind != "struct" && kind != "indexed" && len(f.blocks) > 0 {
+		f.errs = append(f.errs, fmt.Errorf("%d+%d: only indexed and struct list blocks", f.blocks[0].Offset, f.blocks[0].Length))
+	}
+	switch kind {
+	case "vector":
+		block, num := f.number("block", -1), f.number("num", -1)
+		return Vector(block, num, f.number("stride", block))
+	case "subarray":
+		return f.subarray()
+	case "struct":
+		last := int64(0)
+		if n := len(f.blocks); n > 0 {
+			last = f.blocks[n-1].End()
+		}
+		return Struct(f.blocks, f.number("num", 1), f.number("extent", last))
+	case "indexed":
+		name, ok := f.values["file"]
+		f.used["file"] = true
+		if !ok {
+			return Indexed(f.blocks)
+		}
+		if len(f.blocks) > 0 {
+			f.errs = append(f.errs, errors.New("a file and inline blocks: give one of them"))
+		}
+		if o.ReadFile == nil {
+			return Layout{}, fmt.Errorf("layout indexed:file=%s: files cannot be read here; list the blocks inline", name)
+		}
+		b, err := o.ReadFile(name)
+		if err != nil {
+			return Layout{}, fmt.Errorf("layout indexed: %w", err)
+		}
+		blocks, err := ParseBlocks(string(b))
+		if err != nil {
+			return Layout{}, fmt.Errorf("layout indexed:file=%s: %w", name, err)
+		}
+		return Indexed(blocks)
+	default:
+		return Layout{}, fmt.Errorf("layout %q: %w", shorten(kind), errKind)
+	}
+}
+
+func (f *fields) subarray() (Layout, error) {
+	dims := f.numbers("dims")
+	if len(dims) < 2 || len(dims) > 3 {
+		f.errs = append(f.errs, errors.New("dims: want two or three sizes, as in dims=512x512x8"))
+		return Layout{}, errKind
+	}
+	elem := f.number("elem", 8)
+	if face, ok := f.values["face"]; ok {
+		f.used["face"] = true
+		box, err := Face(dims, face, f.number("width", 1))
+		if err != nil {
+			f.errs = append(f.errs, err)
+			return Layout{}, err
+		}
+		box.Element = elem
+		return Subarray(box)
+	}
+	box := Box{Dims: dims, Part: f.numbers("size"), Start: f.numbers("start"), Element: elem}
+	if box.Part == nil {
+		f.errs = append(f.errs, errors.New("give face=x, y or z, or size=AxBxC"))
+	}
+	return Subarray(box)
+}
+
+// ParseBlocks reads one "offset,length" (or "offset+length") a line; empty lines and those with # are skipped.
+func ParseBlocks(text string) ([]Block, error) {
+	var out []Block
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		a, b, ok := strings.Cut(line, ",")
+		if !ok {
+			if a, b, ok = strings.Cut(line, "+"); !ok {
+				return nil, fmt.Errorf("line %d: %q: want offset,length", n, shorten(line))
+			}
+		}
+		off, err1 := ParseBytes(a)
+		length, err2 := ParseBytes(b)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if len(out) == maxList {
+			return nil, fmt.Errorf("%w: more than %d blocks", ErrTooLarge, maxList)
+		}
+		out = append(out, Block{off, length})
+	}
+	return out, nil
+}
+
+// ParseBytes reads a number of bytes, with an optional K, M or G (or KiB, ...) for powers of 1024.
+func ParseBytes(s string) (int64, error) {
+	t := strings.TrimSpace(s)
+	t = strings.TrimSuffix(strings.TrimSuffix(t, "B"), "i")
+	shift := 0
+	if n := len(t); n > 0 {
+		if i := strings.IndexByte("KMG", t[n-1]&^0x20); i >= 0 {
+			shift = 10 * (i + 1)
+			t = t[:n-1]
+		}
+	}
+	v, err := strconv.ParseUint(t, 10, 63)
+	if err != nil || v != 0 && bits.Len64(v)+shift > 63 {
+		return 0, fmt.Errorf("%q is not a number of bytes; write 4096 or 4K", shorten(s))
+	}
+	return int64(v << shift), nil
+}
+
+func parseFields(text string) *fields {
+	f := &fields{values: map[string]string{}, used: map[string]bool{}}
+	if text == "" {
+		return f
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		if key, value, ok := strings.Cut(item, "="); ok {
+			key = strings.TrimSpace(key)
+			if _, twice := f.values[key]; twice {
+				f.errs = append(f.errs, fmt.Errorf("%s is given twice", key))
+			}
+			f.values[key] = strings.TrimSpace(value)
+			continue
+		}
+		a, b, ok := strings.Cut(item, "+")
+		off, err1 := ParseBytes(a)
+		length, err2 := ParseBytes(b)
+		if !ok || err1 != nil || err2 != nil {
+			f.errs = append(f.errs, fmt.Errorf("%q: want key=value or offset+length", shorten(item)))
+			continue
+		}
+		f.blocks = append(f.blocks, Block{off, length})
+	}
+	return f
+}
+
+// number takes a value by key; fallback -1 makes it required.
+func (f *fields) number(key string, fallback int64) int64 {
+	f.used[key] = true
+	s, ok := f.values[key]
+	if !ok {
+		if fallback < 0 {
+			f.errs = append(f.errs, fmt.Errorf("%s is missing", key))
+		}
+		return fallback
+	}
+	v, err := ParseBytes(s)
+	if err != nil {
+		f.errs = append(f.errs, fmt.Errorf("%s: %w", key, err))
+	}
+	return v
+}
+
+func (f *fields) numbers(key string) []int64 {
+	f.used[key] = true
+	s, ok := f.values[key]
+	if !ok {
+		return nil
+	}
+	var out []int64
+	for p := range strings.SplitSeq(s, "x") {
+		v, err := ParseBytes(p)
+		if err != nil {
+			f.errs = append(f.errs, fmt.Errorf("%s: %w", key, err))
+			return out
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func shorten(s string) string {
+	if len(s) > 60 {
+		return s[:57] + "..."
+	}
+	return s
+}
