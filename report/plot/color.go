@@ -1,0 +1,74 @@
+package plot
+
+import (
+	"fmt"
+	"strings"
+)
+
+// color is a role and how opaque it is; the writer knows what it looks like.
+type color struct {
+	role  role
+	alpha float64 // 0…1
+}
+
+type role uint8
+
+const (
+	ink role = iota
+	muted
+	grid
+	paper
+	series1 // and so on, palette long
+)
+
+// paletteLength is how many series have a colour of their own; further ones start again, dashed.
+const paletteLength = 8
+
+func seriesColor(i int) color { return color{series1 + role(i%paletteLength), 1} }
+
+// appearance of a role: its CSS variable, and its value on white and on dark.
+type appearance struct{ variable, light, dark string }
+
+func (r role) appearance() appearance {
+	return [...]appearance{
+		{"--ink", "#1b1f24", "#e6e9ee"},
+		{"--muted", "#59636e", "#9aa5b1"},
+		{"--grid", "#dfe3e8", "#323a44"},
+		{"--paper", "#ffffff", "#14181d"},
+		{"--series-1", "#1f6fb4", "#6ab0f3"},
+		{"--series-2", "#d1570b", "#ff9f4a"},
+		{"--series-3", "#2b8a3e", "#69c77d"},
+		{"--series-4", "#b5338a", "#f07ac8"},
+		{"--series-5", "#6d50b8", "#b59cf5"},
+		{"--series-6", "#0b8080", "#4fd0cf"},
+		{"--series-7", "#8f6410", "#e0b454"},
+		{"--series-8", "#55606b", "#aab4bf"},
+	}[r]
+}
+
+const roles = int(series1) + paletteLength
+
+func lightColor(c color) string    { return c.role.appearance().light }
+func variableColor(c color) string { return "var(" + c.role.appearance().variable + ")" }
+
+// Style is the CSS that inline figures need: the variables, light by default, dark where the reader wants it, light
+// again in print. The root attribute data-theme="light" or "dark" decides over the reader's system.
+func Style() string {
+	light, dark := &strings.Builder{}, &strings.Builder{}
+	for r := range role(roles) {
+		a := r.appearance()
+		fmt.Fprintf(light, "%s:%s;", a.variable, a.light)
+		fmt.Fprintf(dark, "%s:%s;", a.variable, a.dark)
+	}
+	return ":root{color-scheme:light;" + light.String() + "}\n" +
+		"@media (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;" + dark.String() + "}}\n" +
+		":root[data-theme=dark]{color-scheme:dark;" + dark.String() + "}\n" +
+		"@media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;" + light.String() + "}}\n"
+}
+
+// rgba of the role on white.
+func (c color) rgba() (r, g, b, a uint8) {
+	var v uint32
+	_, _ = fmt.Sscanf(c.role.appearance().light, "#%06x", &v) // the table above holds nothing else
+	return uint8(v >> 16), uint8(v >> 8), uint8(v), uint8(c.alpha*255 + 0.5)
+}

@@ -1,0 +1,199 @@
+package plot
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files again") //nolint:gochecknoglobals // a flag of the test
+
+// figures by the names of their golden files.
+func figures() map[string]Figure {
+	sizes := []float64{2, 8, 64, 512, 4096, 32768, 262144, 1 << 20}
+	line := &Chart{
+		Title: "Bandwidth over size", Subtitle: "write, RC, 1 QP — roce0 (software device, not a NIC)",
+		X: Axis{Label: "message size (bytes)", Scale: Log2, Format: Bytes}, Y: Axis{Label: "bandwidth (Gb/s)", Scale: Log10},
+		Marks: []Mark{{Label: "line rate 100 Gb/s", Y: 100}},
+	}
+	for i, name := range []string{"yesterday", "today, 16 SGEs"} {
+		s := Series{Name: name}
+		for _, x := range sizes {
+			y := 38 / (1 + float64(4000*(i+1))/x)
+			s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y), append(s.Low, y*0.8), append(s.High, y*1.15)
+		}
+		line.Series = append(line.Series, s)
+	}
+	nines := &Chart{
+		Title: "Latency by percentile", Subtitle: "send, RC, 2 B",
+		X: Axis{Label: "share of messages", Scale: Nines}, Y: Axis{Label: "half round trip (us)"},
+	}
+	steps := &Chart{
+		Title: "Latency histogram", X: Axis{Label: "half round trip (us)", Scale: Log10}, Y: Axis{Label: "messages"},
+		Marks: []Mark{{Label: "p99", X: 9.1}},
+	}
+	for i := range 3 {
+		s := Series{Name: []string{"2 B", "64 B", "4096 B"}[i]}
+		h := Series{Name: s.Name, Shape: Steps}
+		for j := range 60 {
+			p := 1 - math.Pow(10, -float64(j)/15)
+			s.X, s.Y = append(s.X, p), append(s.Y, 5+float64(i)+math.Pow(float64(j)/20, 2))
+			x := 5 * math.Exp(float64(j)/60)
+			h.X, h.Y = append(h.X, x), append(h.Y, 1e4*math.Exp(-math.Pow((math.Log(x)-1.8-float64(i)*0.1)*8, 2)))
+		}
+		nines.Series = append(nines.Series, s)
+		steps.Series = append(steps.Series, h)
+	}
+	heat := &HeatMap{
+		Title: "Gather: which strategy wins", Subtitle: "strided → contiguous, RC, roce0 (software device, not a NIC)",
+		XLabel: "block size (bytes)", YLabel: "message (bytes)",
+		Columns: []string{"64", "256", "1 Ki", "4 Ki", "16 Ki"}, Rows: []string{"64 Ki", "256 Ki", "1 Mi"},
+		Categories: []string{"gather-write", "pack", "multi-wr"}, Note: "The number is the winner's margin over the runner-up; grey: no difference beyond the noise.",
+	}
+	for i := range heat.Rows {
+		var row []Cell
+		for j := range heat.Columns {
+			c := Cell{Category: 2, Strength: float64(4-j) / 5, Text: "pack 1.4×"}
+			switch {
+			case j == 2:
+				c = Cell{Text: "="}
+			case j > 2:
+				c = Cell{Category: 1, Strength: float64(j+i) / 6, Text: "gather 1.2×"}
+			}
+			row = append(row, c)
+		}
+		heat.Cells = append(heat.Cells, row)
+	}
+	empty := &Chart{Title: "Nothing & <nobody>", X: Axis{Label: "x"}, Y: Axis{Label: "y"}}
+	return map[string]Figure{"line": line, "nines": nines, "steps": steps, "heat": heat, "empty": empty}
+}
+
+func TestSVG(t *testing.T) {
+	for name, f := range figures() {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := WriteSVG(&b, f); err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", name+".svg")
+			if *update {
+				if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(b.Bytes(), want) {
+				t.Errorf("%s differs; look at it and run the test with -update", golden)
+			}
+			wellFormed(t, b.String())
+		})
+	}
+}
+
+func wellFormed(t *testing.T, s string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(s))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("not well-formed: %v", err)
+		}
+	}
+}
+
+func TestInlineSVG(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteInlineSVG(&b, figures()["line"]); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "#") || !strings.Contains(b.String(), "var(--series-2)") {
+		t.Error("an inline figure must take all colours from variables")
+	}
+	for r := range role(roles) {
+		if v := r.appearance().variable + ":"; strings.Count(Style(), v) != 4 {
+			t.Errorf("the style sets %s %d times, want light, dark, chosen dark and print", v, strings.Count(Style(), v))
+		}
+	}
+}
+
+func TestPNG(t *testing.T) {
+	for name, f := range figures() {
+		var b bytes.Buffer
+		if err := WritePNG(&b, f, 2); err != nil {
+			t.Fatal(err)
+		}
+		if dir := os.Getenv("PLOT_OUT"); dir != "" {
+			if err := os.WriteFile(filepath.Join(dir, name+".png"), b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		img, err := png.Decode(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		width, height := f.size()
+		if got := img.Bounds().Size(); got.X != int(math.Ceil(2*width)) || got.Y != int(math.Ceil(2*height)) {
+			t.Errorf("%s: %v pixels, want twice %v by %v", name, got, width, height)
+		}
+		colors := map[[3]uint32]bool{}
+		for y := range img.Bounds().Dy() {
+			for x := range img.Bounds().Dx() {
+				r, g, b, _ := img.At(x, y).RGBA()
+				colors[[3]uint32{r, g, b}] = true
+			}
+		}
+		if len(colors) < 10 {
+			t.Errorf("%s has %d colours: nothing was drawn", name, len(colors))
+		}
+	}
+	if err := WritePNG(io.Discard, &Chart{}, 1e6); err == nil {
+		t.Error("a picture of a million units passes")
+	}
+}
+
+func TestTicks(t *testing.T) {
+	labels := func(a Axis, values ...float64) string {
+		var out []string
+		r := newRuler(a, values)
+		for _, tick := range r.ticks(0.05) {
+			if tick.label != "" {
+				out = append(out, tick.label)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	for _, tt := range []struct {
+		name string
+		got  string
+		want string
+	}{
+		{"linear from zero", labels(Axis{}, 1, 38), "0 10 20 30 40"},
+		{"linear far from zero", labels(Axis{}, 95, 105), "94 96 98 100 102 104 106"},
+		{"one value", labels(Axis{}, 0), "0 0.2 0.4 0.6 0.8 1"},
+		{"decades", labels(Axis{Scale: Log10}, 0.002, 40), "0.01 0.1 1 10"},
+		{"within a decade", labels(Axis{Scale: Log10}, 5.2, 36), "5 10 20 50"},
+		{"sizes", labels(Axis{Scale: Log2, Format: Bytes}, 512, 1<<20), "512 1 Ki 2 Ki 4 Ki 8 Ki 16 Ki 32 Ki 64 Ki 128 Ki 256 Ki 512 Ki 1 Mi"},
+		{"nines", labels(Axis{Scale: Nines}, 0.9995), "0 % 50 % 90 % 99 % 99.9 %"},
+		{"no data", labels(Axis{Scale: Log10}), "1 2 5 10"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.got != tt.want {
+				t.Errorf("%q, want %q", tt.got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,252 @@
+package plot
+
+import (
+	"fmt"
+	"image"
+	stdcolor "image/color"
+	imagedraw "image/draw"
+	"image/png"
+	"io"
+	"math"
+	"slices"
+
+	xfont "golang.org/x/image/font"
+	"golang.org/x/image/font/gofont/gobold"
+	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/image/font/opentype"
+	"golang.org/x/image/math/fixed"
+	"golang.org/x/image/vector"
+)
+
+// raster is a canvas of pixels.
+type raster struct {
+	img   *image.RGBA
+	scale float64
+	fonts *fontBook
+}
+
+func writePNG(w io.Writer, f Figure, scale float64) error {
+	fonts, err := newFontBook()
+	if err != nil {
+		return err
+	}
+	width, height := f.size()
+	if !(scale > 0) || width*height*scale*scale > 1e8 {
+		return fmt.Errorf("a picture of %.0f by %.0f units at scale %g is too large or empty", width, height, scale)
+	}
+	r := &raster{img: image.NewRGBA(image.Rect(0, 0, int(math.Ceil(width*scale)), int(math.Ceil(height*scale)))), scale: scale, fonts: fonts}
+	imagedraw.Draw(r.img, r.img.Bounds(), image.White, image.Point{}, imagedraw.Src)
+	f.draw(r)
+	if fonts.err != nil {
+		return fonts.err
+	}
+	enc := png.Encoder{CompressionLevel: png.BestCompression}
+	return enc.Encode(w, r.img)
+}
+
+func (r *raster) fill(z *vector.Rasterizer, c color) {
+	red, green, blue, alpha := c.rgba()
+	z.Draw(r.img, r.img.Bounds(), image.NewUniform(stdcolor.NRGBA{red, green, blue, alpha}), image.Point{})
+}
+
+func (r *raster) rasterizer() *vector.Rasterizer {
+	b := r.img.Bounds()
+	return vector.NewRasterizer(b.Dx(), b.Dy())
+}
+
+// polygon adds a closed path, always in the same sense so that overlapping parts of a stroke do not cancel.
+func (r *raster) polygon(z *vector.Rasterizer, points []point) {
+	if signedArea(points) < 0 {
+		points = slices.Clone(points)
+		slices.Reverse(points)
+	}
+	for i, p := range points {
+		x, y := float32(p.x*r.scale), float32(p.y*r.scale)
+		if i == 0 {
+			z.MoveTo(x, y)
+		} else {
+			z.LineTo(x, y)
+		}
+	}
+	z.ClosePath()
+}
+
+func signedArea(points []point) float64 {
+	sum := 0.0
+	for i, p := range points {
+		q := points[(i+1)%len(points)]
+		sum += p.x*q.y - q.x*p.y
+	}
+	return sum
+}
+
+func (r *raster) area(points []point, c color) {
+	if len(points) < 3 {
+		return
+	}
+	z := r.rasterizer()
+	r.polygon(z, points)
+	r.fill(z, c)
+}
+
+func (r *raster) line(points []point, s stroke) {
+	z := r.rasterizer()
+	half := s.width / 2
+	for _, piece := range dashes(points, s.dashed.pattern()) {
+		for i, p := range piece {
+			if i > 0 {
+				q := piece[i-1]
+				length := math.Hypot(p.x-q.x, p.y-q.y)
+				if length == 0 {
+					continue
+				}
+				dx, dy := (p.y-q.y)/length*half, (q.x-p.x)/length*half
+				r.polygon(z, []point{{q.x + dx, q.y + dy}, {p.x + dx, p.y + dy}, {p.x - dx, p.y - dy}, {q.x - dx, q.y - dy}})
+			}
+			if s.width > 1 {
+				r.polygon(z, circle(p, half))
+			}
+		}
+	}
+	r.fill(z, s.color)
+}
+
+// dashes cuts a line into the pieces to draw.
+func dashes(points []point, pattern []float64) [][]point {
+	if pattern == nil || len(points) < 2 {
+		return [][]point{points}
+	}
+	var out [][]point
+	var piece []point
+	on, left := 0, pattern[0]
+	at := points[0]
+	piece = append(piece, at)
+	for _, to := range points[1:] {
+		for {
+			length := math.Hypot(to.x-at.x, to.y-at.y)
+			if length <= left {
+				left -= length
+				at = to
+				if on == 0 {
+					piece = append(piece, at)
+				}
+				break
+			}
+			at = point{at.x + (to.x-at.x)*left/length, at.y + (to.y-at.y)*left/length}
+			if on == 0 {
+				out = append(out, append(piece, at))
+				piece = nil
+			} else {
+				piece = []point{at}
+			}
+			on = 1 - on
+			left = pattern[on]
+		}
+	}
+	if len(piece) > 1 {
+		out = append(out, piece)
+	}
+	return out
+}
+
+func (r *raster) marker(at point, shape int, c color, _ string) {
+	r.area(outline(at, shape), c)
+}
+
+func (r *raster) text(at point, s string, f font) {
+	face := r.fonts.face(f.bold, f.size*r.scale)
+	if face == nil {
+		return
+	}
+	s = clean(s)
+	width := xfont.MeasureString(face, s)
+	red, green, blue, alpha := f.color.rgba()
+	src := image.NewUniform(stdcolor.NRGBA{red, green, blue, alpha})
+	shift := fixed.Int26_6(0)
+	switch f.anchor {
+	case middle:
+		shift = width / 2
+	case end:
+		shift = width
+	case start:
+	}
+	if f.upright == horizontal {
+		d := xfont.Drawer{Dst: r.img, Src: src, Face: face, Dot: fixed.Point26_6{X: fixed26(at.x*r.scale) - shift, Y: fixed26(at.y * r.scale)}}
+		d.DrawString(s)
+		return
+	}
+	m := face.Metrics()
+	w, h := width.Ceil()+2, (m.Ascent+m.Descent).Ceil()+2
+	flat := image.NewRGBA(image.Rect(0, 0, w, h))
+	d := xfont.Drawer{Dst: flat, Src: src, Face: face, Dot: fixed.Point26_6{X: 64, Y: m.Ascent + 64}}
+	d.DrawString(s)
+	turned := image.NewRGBA(image.Rect(0, 0, h, w))
+	for y := range h {
+		for x := range w {
+			turned.SetRGBA(y, w-1-x, flat.RGBAAt(x, y))
+		}
+	}
+	x0 := int(at.x*r.scale) - m.Ascent.Ceil() - 1
+	y0 := int(at.y*r.scale) - w + 1 + shift.Ceil()
+	imagedraw.Draw(r.img, turned.Bounds().Add(image.Pt(x0, y0)), turned, image.Point{}, imagedraw.Over)
+}
+
+func fixed26(v float64) fixed.Int26_6 { return fixed.Int26_6(math.Round(v * 64)) }
+
+// fontBook holds the two Go fonts and a face for each size asked for.
+type fontBook struct {
+	fonts [2]*opentype.Font
+	faces map[faceKey]xfont.Face
+	err   error
+}
+
+type faceKey struct {
+	bold weight
+	size float64
+}
+
+func newFontBook() (*fontBook, error) {
+	b := &fontBook{faces: map[faceKey]xfont.Face{}}
+	for i, ttf := range [][]byte{goregular.TTF, gobold.TTF} {
+		f, err := opentype.Parse(ttf)
+		if err != nil {
+			return nil, fmt.Errorf("font: %w", err)
+		}
+		b.fonts[i] = f
+	}
+	return b, nil
+}
+
+func (b *fontBook) face(bold weight, size float64) xfont.Face {
+	key := faceKey{bold, size}
+	if f, ok := b.faces[key]; ok {
+		return f
+	}
+	f, err := opentype.NewFace(b.fonts[bold], &opentype.FaceOptions{Size: size, DPI: 72, Hinting: xfont.HintingNone})
+	if err != nil {
+		b.err = err
+		return nil
+	}
+	b.faces[key] = f
+	return f
+}
+
+// textWidth estimates the width of text: the mean advance of the Go font's letters, figures and signs.
+func textWidth(s string, size float64) float64 {
+	sum := 0.0
+	for _, r := range s {
+		switch r {
+		case 'i', 'j', 'l', '.', ',', ':', ';', '\'', '|', '!', ' ', 'I', 't', 'f', 'r', '(', ')', '/', '-':
+			sum += 0.34
+		case 'm', 'w', 'M', 'W', '%', '…', '→', '@':
+			sum += 0.86
+		default:
+			if r >= 'A' && r <= 'Z' {
+				sum += 0.68
+			} else {
+				sum += 0.56
+			}
+		}
+	}
+	return sum * size
+}
