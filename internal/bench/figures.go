@@ -1,0 +1,323 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Samples are a record's samples as the recorder kept them, for renderings that want each one.
+func Samples(rec *verbs.Recorder, ticksPerNs float64, half HalfTrip) report.Samples {
+	scale := 1 / ticksPerNs
+	if half {
+		scale /= 2
+	}
+	raw := make([]int64, rec.RawLen)
+	for i, t := range rec.Raw[:rec.RawLen] {
+		raw[i] = int64(t)
+	}
+	return report.Samples{
+		Counts: rec.Counts, Raw: raw, N: rec.N, Min: int64(rec.Min), Max: int64(rec.Max), Sum: rec.Sum, SumSq: rec.SumSq,
+		Shift: int64(rec.Shift), Clipped: rec.Clipped, Scale: scale,
+	}
+}
+
+// HalfTrip tells that a latency is half of what was stamped: send and write, where the peer answers.
+type HalfTrip bool
+
+// record makes the record of one measured round from this end's view.
+func (r *run) record(rd round, t *trace, rec *verbs.Recorder, d disturbance) report.Record {
+	p := r.plan
+	size := p.Sizes[rd.size]
+	s := settingsFor(p, size, 0)
+	out := report.Record{
+		Operation: string(p.Operation), Kind: string(p.Kind), Transport: p.Transport.String(), Direction: direction(p),
+		SizeBytes: uint64(size), QPs: p.QPs, Run: rd.run, TxDepth: s.window, CQMod: s.signal, PostList: s.batch,
+		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.count == 0, RoundTripHalf: answers(p),
+	}
+	if size <= r.end.inline {
+		out.InlineBytes = r.end.inline
+	}
+	m := t.measured(r.perNs, uint64(size), sends(p, r.role))
+	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.messages, m.messages, m.bytes, m.seconds
+	if m.seconds > 0 {
+		out.Bandwidth.AverageBitsPerS = float64(m.bytes) * 8 / m.seconds
+		out.MessagesPerS = float64(m.messages) / m.seconds
+	}
+	if rec.PeakTicks > 0 && !p.NoPeak {
+		out.Bandwidth.PeakBitsPerS = float64(rec.PeakBytes) * 8 / (float64(rec.PeakTicks) / r.perNs / 1e9)
+	}
+	if rec.N > 0 {
+		samples := Samples(rec, r.perNs, HalfTrip(answers(p)))
+		l := report.NewLatency(samples)
+		out.Latency = &l
+		h, err := report.NewHistogram(samples)
+		if err != nil {
+			out.Warnings = append(out.Warnings, err.Error())
+		}
+		out.Histogram = h
+	}
+	out.Series = t.series.report(r.perNs)
+	out.Counters = t.counters
+	if p.CPU || p.Events {
+		out.CPU = cpuFigures(rec, r.perNs, m.messages, d)
+	}
+	out.Verified = p.Verify
+	out.Warnings = append(out.Warnings, r.conditions(&out, t, d).Warnings()...)
+	return out
+}
+
+func (r *run) conditions(rec *report.Record, t *trace, d disturbance) report.Conditions {
+	c := report.Conditions{
+		Seconds: rec.Seconds, Messages: rec.Messages, InvoluntarySwitches: d.Switches, Preemptions: d.Preemptions,
+		Counters: errorCounters(t.counters),
+	}
+	if rec.Kind == string(control.Latency) {
+		c.ClockCostNs = r.clockCostNs
+		if rec.Latency != nil {
+			c.MedianNs = rec.Latency.P50Ns
+		}
+	} else {
+		c.InFlight = uint64(rec.TxDepth * rec.QPs)
+		if rec.Series != nil {
+			c.SeriesValues = steadyPart(rec.Series.Bytes)
+		}
+	}
+	return c
+}
+
+// steadyPart leaves out the first and the last interval, which are not whole.
+func steadyPart(v []float64) []float64 {
+	if len(v) < 3 {
+		return nil
+	}
+	return v[1 : len(v)-1]
+}
+
+// errorCounters are the counters that count something gone wrong.
+func errorCounters(c map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for name, v := range c {
+		switch name {
+		case "out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err", "implied_nak_seq_err",
+			"duplicate_request", "retry_exceeded_err", "rx_icrc_encapsulated", "req_cqe_error", "resp_cqe_error", "np_cnp_sent",
+			"rp_cnp_handled", "retransmits", "dropped", "icrc_errors", "retry_rnr_exceeded_err", "out_of_seq_request", "rcvd_rnr_err":
+			out[name] = v
+		}
+	}
+	return out
+}
+
+func cpuFigures(rec *verbs.Recorder, perNs float64, messages uint64, d disturbance) *report.CPU {
+	per := func(t verbs.Ticks) float64 {
+		if messages == 0 {
+			return 0
+		}
+		return float64(t) / perNs / float64(messages)
+	}
+	c := &report.CPU{
+		PackNsPerMessage: per(rec.PackTicks), UnpackNsPerMessage: per(rec.UnpackTicks), PostNsPerMessage: per(rec.PostTicks),
+		PollNsPerMessage: per(rec.PollTicks), ProcessSeconds: d.ProcessCPU.Seconds(),
+	}
+	if d.Wall > 0 {
+		c.SystemUtilization = d.ProcessCPU.Seconds() / d.Wall.Seconds() / float64(numCPU())
+	}
+	return c
+}
+
+func direction(p control.Plan) string {
+	switch {
+	case p.Bidirectional || answers(p):
+		return "both"
+	case p.Reversed != (p.Operation == control.Read):
+		return "in"
+	default:
+		return "out"
+	}
+}
+
+// endReport is what the ends tell each other after a round, inside [control.Figures].Record.
+type endReport struct {
+	Record   report.Record `json:"record"`
+	Received uint64        `json:"received"`
+	Corrupt  string        `json:"corrupt,omitempty"`
+}
+
+func figuresOf(rec report.Record, received uint64, corrupt error) control.Figures {
+	f := control.Figures{
+		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
+		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
+	}
+	e := endReport{Record: rec, Received: received}
+	if corrupt != nil {
+		e.Corrupt = corrupt.Error()
+	}
+	if b, err := json.Marshal(e); err == nil {
+		f.Record = b
+	}
+	return f
+}
+
+// remoteReport reads the peer's figures; in perftest's dialect only the numbers come.
+func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, error) {
+	var e endReport
+	if len(f.Record) > 0 {
+		if err := json.Unmarshal(f.Record, &e); err != nil {
+			return e, fmt.Errorf("the peer's record: %w", err)
+		}
+		return e, nil
+	}
+	e.Record = local
+	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Warnings = nil, nil, nil, nil, nil
+	e.Record.Iterations, e.Record.Messages = f.Iterations, f.Iterations
+	e.Record.Bytes = f.Iterations * local.SizeBytes
+	e.Record.Bandwidth = report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}
+	e.Record.MessagesPerS = f.MessagesPerS
+	if f.MessagesPerS > 0 {
+		e.Record.Seconds = float64(f.Iterations) / f.MessagesPerS
+	}
+	return e, nil
+}
+
+// merge makes the one record of a round from both ends' views; both ends come to the same.
+func (r *run) merge(local, remote report.Record, localReceived, remoteReceived uint64) report.Record {
+	from, to, fromReceived, toReceived := local, remote, localReceived, remoteReceived
+	if r.role == Target {
+		from, to, fromReceived, toReceived = remote, local, remoteReceived, localReceived
+	}
+	out := from
+	out.PeerCPU = to.CPU
+	for _, w := range to.Warnings {
+		out.Warnings = append(out.Warnings, "peer: "+w)
+	}
+	lossy := r.plan.Transport != verbs.RC && Opcode(r.plan).NeedsReceive() && r.plan.Kind == control.Bandwidth
+	if r.plan.Bidirectional {
+		a, b := local.Bandwidth, remote.Bandwidth
+		out.Local, out.Remote = &a, &b
+		out.Messages, out.Bytes = from.Messages+to.Messages, from.Bytes+to.Bytes
+		out.Iterations = out.Messages
+		out.Seconds = max(from.Seconds, to.Seconds)
+		out.Bandwidth = report.Bandwidth{
+			AverageBitsPerS: a.AverageBitsPerS + b.AverageBitsPerS, PeakBitsPerS: a.PeakBitsPerS + b.PeakBitsPerS,
+		}
+		out.MessagesPerS = from.MessagesPerS + to.MessagesPerS
+		if lossy && out.Messages > 0 {
+			share := min(float64(fromReceived+toReceived)/float64(out.Messages), 1)
+			out.Delivered = &share
+			out.Bandwidth.AverageBitsPerS *= share
+			out.MessagesPerS *= share
+		}
+		return out
+	}
+	if lossy && to.Messages+from.Messages > 0 && from.Messages > 0 {
+		share := min(float64(toReceived)/float64(from.Messages), 1)
+		out.Delivered = &share
+		out.Bandwidth = report.Bandwidth{AverageBitsPerS: to.Bandwidth.AverageBitsPerS}
+		out.MessagesPerS = to.MessagesPerS
+		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, to.Seconds
+		if to.Series != nil {
+			out.Series = to.Series
+		}
+	}
+	return out
+}
+
+// series is bytes and messages per interval in constant memory: when it is full, neighbours join.
+type series struct {
+	interval verbs.Ticks
+	start    verbs.Ticks
+	bytes    []float64
+	messages []float64
+}
+
+const seriesLength = 1024
+
+func newSeries(interval verbs.Ticks) series {
+	return series{interval: max(interval, 1), bytes: make([]float64, 0, seriesLength), messages: make([]float64, 0, seriesLength)}
+}
+
+func (s *series) add(now verbs.Ticks, bytes, messages float64) {
+	if s.start == 0 {
+		s.start = now
+	}
+	i := int((now - s.start) / s.interval)
+	for i >= seriesLength {
+		s.fold()
+		i = int((now - s.start) / s.interval)
+	}
+	for len(s.bytes) <= i {
+		s.bytes, s.messages = append(s.bytes, 0), append(s.messages, 0)
+	}
+	s.bytes[i] += bytes
+	s.messages[i] += messages
+}
+
+func (s *series) fold() {
+	n := (len(s.bytes) + 1) / 2
+	for i := range n {
+		b, m := s.bytes[2*i], s.messages[2*i]
+		if 2*i+1 < len(s.bytes) {
+			b, m = b+s.bytes[2*i+1], m+s.messages[2*i+1]
+		}
+		s.bytes[i], s.messages[i] = b, m
+	}
+	s.bytes, s.messages = s.bytes[:n], s.messages[:n]
+	s.interval *= 2
+}
+
+func (s *series) report(perNs float64) *report.Series {
+	if len(s.bytes) == 0 {
+		return nil
+	}
+	return &report.Series{IntervalS: float64(s.interval) / perNs / 1e9, Bytes: s.bytes, Messages: s.messages}
+}
+
+// amount is what was moved in the measured interval.
+type amount struct {
+	messages, bytes uint64
+	seconds         float64
+}
+
+// trace is what the driving of one round saw.
+type trace struct {
+	last       verbs.Progress
+	from, to   *mark       // ends of the sampling window of a duration test with margins
+	firstIn    verbs.Ticks // just before the first receive was seen
+	lastChange verbs.Ticks
+	series     series
+	counters   map[string]int64
+	waited     time.Duration
+}
+
+type mark struct {
+	at verbs.Ticks
+	p  verbs.Progress
+}
+
+// measured is the round's amount: what was sent, or at an end that does not send, what was received.
+func (t *trace) measured(perNs float64, size uint64, sending bool) amount {
+	seconds := func(d verbs.Ticks) float64 { return float64(d) / perNs / 1e9 }
+	count := func(p verbs.Progress) uint64 {
+		if sending {
+			return p.Completed
+		}
+		return p.Received
+	}
+	if t.from != nil && t.to != nil {
+		n := count(t.to.p) - count(t.from.p)
+		return amount{messages: n, bytes: n * size, seconds: seconds(t.to.at - t.from.at)}
+	}
+	n := count(t.last)
+	begin := t.last.FirstPost
+	if !sending {
+		begin = t.firstIn
+	}
+	if n == 0 || begin == 0 || t.last.LastDone <= begin {
+		return amount{messages: n, bytes: n * size}
+	}
+	return amount{messages: n, bytes: n * size, seconds: seconds(t.last.LastDone - begin)}
+}

@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// GIDPair is the choice of an address on each end, and why.
+type GIDPair struct {
+	Client, Server verbs.GIDEntry
+	Reason         string
+}
+
+// ChooseGIDs picks the pair of addresses that can reach each other: of the same type and family; RoCE v2 before v1, IPv4
+// before IPv6, global before link-local, then the addresses of the control connection, then the longest common prefix.
+// Both ends call it with the same tables and come to the same pair. An end that wants one line passes only that one.
+func ChooseGIDs(client, server []verbs.GIDEntry, control ControlAddresses) (GIDPair, error) {
+	type candidate struct {
+		c, s  verbs.GIDEntry
+		score [6]int
+	}
+	var all []candidate
+	for _, c := range client {
+		for _, s := range server {
+			if c.Type != s.Type || !reachable(c.GID, s.GID) {
+				continue
+			}
+			all = append(all, candidate{c, s, [6]int{
+				int(c.Type),
+				yes(c.GID.Addr().Is4()),
+				yes(!c.GID.IsLinkLocal()),
+				yes(c.GID.Addr() == control.Client.Unmap()) + yes(s.GID.Addr() == control.Server.Unmap()),
+				commonPrefix(c.GID, s.GID),
+				-c.Index - s.Index,
+			}})
+		}
+	}
+	if len(all) == 0 {
+		return GIDPair{}, &verbs.Error{
+			Verb: "choose GIDs", Err: fmt.Errorf("no line of one table reaches a line of the other: client has %s; server has %s",
+				tableText(client), tableText(server)),
+			Fix: "give both interfaces addresses of one family (IPv4 on both, or IPv6 on both), or choose with -x on each end",
+		}
+	}
+	best := slices.MaxFunc(all, func(a, b candidate) int { return slices.Compare(a.score[:], b.score[:]) })
+	return GIDPair{Client: best.c, Server: best.s, Reason: fmt.Sprintf("%v over %s, %v to %v: best of %d pairs that reach each other",
+		best.c.Type, family(best.c.GID), best.c.GID.Addr(), best.s.GID.Addr(), len(all))}, nil
+}
+
+// ControlAddresses are the two ends of the control connection; either may be invalid.
+type ControlAddresses struct{ Client, Server netip.Addr }
+
+// ChooseGID picks this end's address where the peer does not tell its own (perftest's dialect): the control
+// connection's own address, else IPv4-mapped before others, RoCE v2 before v1, global before link-local.
+func ChooseGID(table []verbs.GIDEntry, local netip.Addr) (verbs.GIDEntry, error) {
+	if len(table) == 0 {
+		return verbs.GIDEntry{}, errors.New("the port has no GID: give its interface an address")
+	}
+	score := func(e verbs.GIDEntry) []int {
+		return []int{
+			yes(e.GID.Addr().Is4()), int(e.Type), yes(!e.GID.IsLinkLocal()), yes(local.IsValid() && e.GID.Addr() == local.Unmap()), -e.Index,
+		}
+	}
+	return slices.MaxFunc(table, func(a, b verbs.GIDEntry) int { return slices.Compare(score(a), score(b)) }), nil
+}
+
+// GIDWithIndex is the line of the table with that index.
+func GIDWithIndex(table []verbs.GIDEntry, index int) (verbs.GIDEntry, error) {
+	for _, e := range table {
+		if e.Index == index {
+			return e, nil
+		}
+	}
+	return verbs.GIDEntry{}, fmt.Errorf("GID index (-x) %d is empty; there are: %s", index, tableText(table))
+}
+
+func reachable(a, b verbs.GID) bool {
+	x, y := a.Addr(), b.Addr()
+	return x.Is4() == y.Is4() && x.IsLoopback() == y.IsLoopback() && a.IsLinkLocal() == b.IsLinkLocal()
+}
+
+func commonPrefix(a, b verbs.GID) int {
+	for i := range a {
+		if x := a[i] ^ b[i]; x != 0 {
+			n := i * 8
+			for x&0x80 == 0 {
+				n, x = n+1, x<<1
+			}
+			return n
+		}
+	}
+	return len(a) * 8
+}
+
+func family(g verbs.GID) string {
+	switch {
+	case g.Addr().Is4():
+		return "IPv4"
+	case g.IsLinkLocal():
+		return "link-local IPv6"
+	default:
+		return "IPv6"
+	}
+}
+
+func tableText(t []verbs.GIDEntry) string {
+	if len(t) == 0 {
+		return "none"
+	}
+	var s []string
+	for _, e := range t {
+		s = append(s, fmt.Sprintf("%d: %v (%v)", e.Index, e.GID.Addr(), e.Type))
+	}
+	return strings.Join(s, ", ")
+}
+
+func yes(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

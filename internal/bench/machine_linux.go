@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// allowedCPUs lists the CPUs that this thread may run on, ascending.
+func allowedCPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("sched_getaffinity: %w", err)
+	}
+	var out []int
+	for i := range len(set) * 64 {
+		if set.IsSet(i) {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+// pinThread binds the calling thread and returns what undoes it.
+func pinThread(cpu int) (func() error, error) {
+	var old, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &old); err != nil {
+		return nil, fmt.Errorf("sched_getaffinity: %w", err)
+	}
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("pin to CPU %d: %w", cpu, err)
+	}
+	return func() error { return unix.SchedSetaffinity(0, &old) }, nil
+}
+
+// nodeCPUs are those of the allowed CPUs that belong to a NUMA node.
+func nodeCPUs(node int, allowed []int) []int {
+	if node < 0 {
+		return nil
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/node/node%d/cpulist", node))
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, a := range allowed {
+		if inList(strings.TrimSpace(string(b)), a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// inList reads the kernel's "0-3,8".
+func inList(list string, n int) bool {
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		a, err := strconv.Atoi(low)
+		if err != nil {
+			continue
+		}
+		b := a
+		if ranged {
+			if b, err = strconv.Atoi(high); err != nil {
+				continue
+			}
+		}
+		if n >= a && n <= b {
+			return true
+		}
+	}
+	return false
+}
+
+// involuntarySwitches is how often the kernel took the CPU from the calling thread.
+func involuntarySwitches() int64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
+		return 0
+	}
+	return int64(u.Nivcsw)
+}
+
+// processCPU is the CPU time of the whole process.
+func processCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package bench
+
+import (
+	"syscall"
+	"time"
+)
+
+func allowedCPUs() ([]int, error) { return nil, errNoAffinity }
+
+func pinThread(int) (func() error, error) { return nil, errNoAffinity }
+
+func nodeCPUs(int, []int) []int { return nil }
+
+func involuntarySwitches() int64 { return 0 }
+
+func processCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

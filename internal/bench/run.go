@@ -1,0 +1,446 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Options choose how this end runs a plan. The zero value works; none of it is known to the peer.
+type Options struct {
+	CPU      CPUChoice
+	Port     int        // device port, counted from 1; 0: the first that is ACTIVE
+	GIDIndex *int       // line of the GID table; nil: the one that reaches the peer
+	Local    netip.Addr // this end's address of the control connection, if known
+	Remote   netip.Addr // the peer's
+	Stall    time.Duration
+	// Connected is told once, before the first message, what the two ends agreed on.
+	Connected func(Connection)
+	// Measured is told each record as it is made, with this end's samples.
+	Measured func(report.Record, report.Samples)
+	// Progress is told about ten times a second how far a round has come. It is called between two slices of the
+	// measurement: it must return at once.
+	Progress func(Progress)
+}
+
+// defaultStall is how long nothing may move before a test is given up.
+const defaultStall = 10 * time.Second
+
+// Connection is what both ends agreed on.
+type Connection struct {
+	Plan          control.Plan
+	Role          Role
+	Local, Remote []control.Address
+	MTU           verbs.MTU
+	GID           *verbs.GIDEntry // nil: LIDs are used
+	GIDReason     string
+	Inline        int
+	Outstanding   int
+	Device        verbs.DeviceInfo
+	Port          verbs.PortInfo
+	CPU           int // the measuring thread's, -1: not pinned
+}
+
+// Progress is how far a test has come.
+type Progress struct {
+	Size         int // bytes
+	SizeIndex    int
+	Sizes        int
+	Run, Runs    int
+	Warmup       bool
+	Share        float64 // of this round, 0…1; negative where unknown
+	BitsPerS     float64 // over the last tenth of a second
+	MessagesPerS float64
+	Messages     uint64
+}
+
+// Result is what a run measured; after an error, what it had measured before.
+type Result struct {
+	Plan     control.Plan
+	Role     Role
+	Client   report.Environment
+	Server   *report.Environment
+	Label    string
+	Records  []report.Record
+	Warnings []string
+}
+
+// Run agrees on a plan with the peer and measures it. At the server the plan argument is its own in perftest's dialect
+// and nil in ours; where the client has no further test, the result is nil. An error of this end is told to the peer
+// and the session is closed; the result then holds what was measured before.
+func Run(ctx context.Context, s control.Session, plan *control.Plan, dev verbs.Device, o Options) (*Result, error) {
+	r := &run{session: s, device: dev, o: o, ours: s.Dialect() == control.Ours}
+	res, err := r.all(ctx, plan)
+	if err != nil {
+		s.Fail(tellPeer(err))
+	}
+	return res, err
+}
+
+// tellPeer words this end's error for the peer.
+func tellPeer(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted by its user")
+	}
+	return err
+}
+
+// run is one plan being measured.
+type run struct {
+	session control.Session
+	device  verbs.Device
+	o       Options
+	ours    bool
+
+	plan        control.Plan
+	role        Role
+	port        verbs.PortInfo
+	end         *Endpoint
+	peer        []control.Address
+	quiet       *quiet
+	clock       verbs.TickClock
+	perNs       float64
+	clockCostNs float64
+	result      *Result
+	preempted   bool
+}
+
+func (r *run) all(ctx context.Context, plan *control.Plan) (*Result, error) {
+	port, err := ChoosePort(r.device, r.o.Port)
+	if err != nil {
+		return nil, err
+	}
+	r.port = port
+	if plan != nil {
+		settled, err := Settle(*plan, r.device.Info(), port)
+		if err != nil {
+			return nil, err
+		}
+		plan = &settled
+	}
+	agreed, err := r.session.Propose(ctx, plan)
+	if err != nil || agreed == nil {
+		return nil, err
+	}
+	if r.plan, err = Settle(*agreed, r.device.Info(), port); err != nil {
+		return nil, err
+	}
+	if r.plan.Verify != "" && !r.ours {
+		return nil, errors.New("--verify needs gobw at the other end: perftest sends random bytes")
+	}
+	r.role = RoleOf(r.plan, Dialled(r.session.Dialled()))
+	r.result = &Result{Plan: r.plan, Role: r.role, Label: r.device.Info().Label}
+	if err := r.connect(ctx); err != nil {
+		return r.finish(err)
+	}
+	return r.finish(r.measure(ctx))
+}
+
+// finish closes the endpoint and fills in what only the end knows.
+func (r *run) finish(err error) (*Result, error) {
+	if r.end != nil {
+		if cerr := r.end.Close(); cerr != nil && err == nil {
+			err = cerr
+		}
+	}
+	return r.result, err
+}
+
+// ChoosePort is the port asked for, or the first ACTIVE one.
+func ChoosePort(dev verbs.Device, n int) (verbs.PortInfo, error) {
+	info := dev.Info()
+	if n > info.Ports {
+		return verbs.PortInfo{}, &verbs.Error{Verb: "choose port", Device: info.Name, Err: fmt.Errorf("--ib-port (-i) %d: the device has %d", n, info.Ports)}
+	}
+	if n > 0 {
+		p, err := dev.Port(n)
+		if err == nil && p.State != verbs.PortActive {
+			err = portDown(info, p)
+		}
+		return p, err
+	}
+	var first error
+	for i := 1; i <= max(info.Ports, 1); i++ {
+		p, err := dev.Port(i)
+		if err == nil && p.State == verbs.PortActive {
+			return p, nil
+		}
+		if err == nil {
+			err = portDown(info, p)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return verbs.PortInfo{}, first
+}
+
+func portDown(info verbs.DeviceInfo, p verbs.PortInfo) error {
+	fix := "check cable and transceiver, or bring the network interface up"
+	if p.State == verbs.PortInit {
+		fix = "no subnet manager answers: start opensm on one host of the fabric"
+	}
+	return &verbs.Error{Verb: fmt.Sprintf("use port %d", p.Number), Device: info.Name, Err: fmt.Errorf("state is %v", p.State), Fix: fix}
+}
+
+// connect exchanges facts and addresses and connects the queue pairs.
+func (r *run) connect(ctx context.Context) error {
+	info := r.device.Info()
+	mine := max(min(info.Limits.MaxRDAtomic, info.Limits.MaxInitRDAtomic), 1)
+	if r.plan.Outstanding > 0 {
+		mine = min(mine, r.plan.Outstanding)
+	}
+	if !limited(r.plan) {
+		mine = 1
+	}
+	table, err := r.device.GIDs(r.port.Number)
+	if err != nil {
+		return err
+	}
+	if r.o.GIDIndex != nil {
+		e, err := GIDWithIndex(table, *r.o.GIDIndex)
+		if err != nil {
+			return &verbs.Error{Verb: "choose GID", Device: info.Name, Err: err}
+		}
+		table = []verbs.GIDEntry{e}
+	}
+	mtu := r.port.ActiveMTU
+	if r.plan.MTU != 0 {
+		mtu = r.plan.MTU
+	}
+	env := describe(Host(), r.device, r.port)
+	local := control.Facts{
+		PageBytes: os.Getpagesize(), CacheLineBytes: cacheLine(), MTU: mtu, MaxOutstanding: mine, GIDs: table, Limits: &info.Limits,
+	}
+	if local.Environment, err = json.Marshal(env); err != nil {
+		return err
+	}
+	remote, err := r.session.Facts(ctx, local)
+	if err != nil {
+		return err
+	}
+	if err := r.noteEnvironments(env, remote); err != nil {
+		return err
+	}
+	o := endpointOptions{
+		role: r.role, page: max(local.PageBytes, min(remote.PageBytes, 1<<21)), line: max(local.CacheLineBytes, min(remote.CacheLineBytes, 1<<12)),
+		mtu: min(mtu, remote.MTU), port: r.port, openEnded: r.ours, numaNode: -1,
+	}
+	if o.mtu == 0 {
+		o.mtu = mtu
+	}
+	if node := info.NUMANode; node >= 0 && numaNodes() > 1 {
+		o.numaNode = node
+	}
+	if err := checkDatagrams(r.plan, o.mtu); err != nil {
+		return err
+	}
+	reason, err := r.chooseGID(&o, table, remote.GIDs)
+	if err != nil {
+		return err
+	}
+	outstanding := mine
+	if remote.MaxOutstanding > 0 {
+		outstanding = min(outstanding, remote.MaxOutstanding)
+	}
+	if r.end, err = newEndpoint(r.device, r.plan, o); err != nil {
+		return err
+	}
+	addresses := r.end.addresses(outstanding)
+	if r.peer, err = r.session.Exchange(ctx, addresses); err != nil {
+		return err
+	}
+	if err := r.checkPeer(); err != nil {
+		return err
+	}
+	if err := r.end.connect(r.peer, outstanding); err != nil {
+		return err
+	}
+	r.noteConnection(addresses, o, reason, outstanding)
+	return r.session.Sync(ctx, control.PhaseConnected, 0, false)
+}
+
+func checkDatagrams(p control.Plan, mtu verbs.MTU) error {
+	for _, s := range p.Sizes {
+		if p.Transport == verbs.UD && s > mtu.Bytes() {
+			return fmt.Errorf("--size (-s) %d: a UD message is one packet, at most the path MTU of %d bytes", s, mtu.Bytes())
+		}
+	}
+	return nil
+}
+
+func (r *run) chooseGID(o *endpointOptions, mine, theirs []verbs.GIDEntry) (string, error) {
+	if r.port.LinkLayer == verbs.LinkInfiniBand && r.o.GIDIndex == nil {
+		return "InfiniBand: LIDs", nil
+	}
+	o.useGID = true
+	if len(theirs) == 0 {
+		var err error
+		o.gid, err = ChooseGID(mine, r.o.Local)
+		return fmt.Sprintf("%v %v: the peer does not tell its table", o.gid.Type, o.gid.GID.Addr()), err
+	}
+	client, server := mine, theirs
+	at := ControlAddresses{Client: r.o.Local, Server: r.o.Remote}
+	if !r.session.Dialled() {
+		client, server = theirs, mine
+		at = ControlAddresses{Client: r.o.Remote, Server: r.o.Local}
+	}
+	pair, err := ChooseGIDs(client, server, at)
+	if err != nil {
+		return "", err
+	}
+	o.gid = pair.Client
+	if !r.session.Dialled() {
+		o.gid = pair.Server
+	}
+	return pair.Reason, nil
+}
+
+// checkPeer refuses addresses that cannot be what the plan needs.
+func (r *run) checkPeer() error {
+	need := uint64(r.plan.LargestSize())
+	for q, a := range r.peer {
+		if a.Bytes != 0 && a.Bytes < need && Opcode(r.plan) != verbs.OpSend && Opcode(r.plan) != verbs.OpSendWithImmediate {
+			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
+		}
+		if r.end.useGID && !a.HasGID {
+			return fmt.Errorf("this end uses GIDs, the peer sent none: give -x to both ends or to neither")
+		}
+	}
+	return nil
+}
+
+// noteEnvironments keeps both ends' descriptions.
+func (r *run) noteEnvironments(mine report.Environment, remote control.Facts) error {
+	var theirs *report.Environment
+	if len(remote.Environment) > 0 {
+		theirs = &report.Environment{}
+		if err := json.Unmarshal(remote.Environment, theirs); err != nil {
+			return fmt.Errorf("the peer's environment: %w", err)
+		}
+	}
+	if r.session.Dialled() || theirs == nil {
+		r.result.Client, r.result.Server = mine, theirs
+	} else {
+		r.result.Client, r.result.Server = *theirs, &mine
+	}
+	return nil
+}
+
+// local is this end's environment in the result.
+func (r *run) local() *report.Environment {
+	if r.session.Dialled() || r.result.Server == nil {
+		return &r.result.Client
+	}
+	return r.result.Server
+}
+
+func (r *run) noteConnection(addresses []control.Address, o endpointOptions, reason string, outstanding int) {
+	for _, e := range []*report.Environment{&r.result.Client, r.result.Server} {
+		if e != nil {
+			e.MTU = o.mtu.Bytes()
+		}
+	}
+	l := r.local()
+	if o.useGID {
+		l.GIDIndex, l.GID, l.GIDType = o.gid.Index, o.gid.GID.String(), o.gid.Type.String()
+	}
+	if other := r.remote(); other != nil && r.peer[0].HasGID {
+		other.GID, other.GIDType = r.peer[0].GID.String(), l.GIDType
+	}
+	if r.o.Connected == nil {
+		return
+	}
+	c := Connection{
+		Plan: r.plan, Role: r.role, Local: addresses, Remote: r.peer, MTU: o.mtu, GIDReason: reason, Inline: r.end.inline,
+		Outstanding: outstanding, Device: r.device.Info(), Port: r.port, CPU: -1,
+	}
+	if o.useGID {
+		c.GID = &o.gid
+	}
+	r.o.Connected(c)
+}
+
+// remote is the peer's environment in the result, nil if it did not tell.
+func (r *run) remote() *report.Environment {
+	if r.session.Dialled() {
+		return r.result.Server
+	}
+	return &r.result.Client
+}
+
+// measure runs all rounds on a quiet thread.
+func (r *run) measure(ctx context.Context) (err error) {
+	if r.quiet, err = beQuiet(r.o.CPU, r.device.Info().NUMANode); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.quiet.restore()) }()
+	r.clock = verbs.StartTickClock()
+	r.perNs = r.clock.PerNanosecond()
+	r.clockCostNs = clockCost() / r.perNs
+	l := r.local()
+	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.cpu, r.quiet.maxProcs, r.clockCostNs
+	rounds := r.rounds()
+	for i, rd := range rounds {
+		rd.last = i == len(rounds)-1
+		if err := r.round(ctx, rd); err != nil {
+			return err
+		}
+		runtime.GC() // between rounds: nothing is measured
+	}
+	r.perNs = r.clock.PerNanosecond()
+	l.TicksPerNs, l.PreemptSignal = r.perNs, r.preempted
+	return r.session.Sync(ctx, control.PhaseFinished, max(len(r.plan.Sizes)-1, 0), true)
+}
+
+// round is one job from ready to done.
+type round struct {
+	size   int // index in Plan.Sizes
+	run    int // from 1
+	kind   roundKind
+	count  uint64 // messages per queue pair; 0: the plan's
+	chunks int    // a round whose every message is verified runs in so many parts
+	last   bool
+}
+
+type roundKind uint8
+
+const (
+	measured roundKind = iota
+	warmup
+	steady // a warm-up that ends when the rate is steady
+	proof  // the first message, verified
+)
+
+// rounds lists what both ends go through, in the same order.
+func (r *run) rounds() []round {
+	var out []round
+	for i := range r.plan.Sizes {
+		if !r.ours {
+			out = append(out, round{size: i, run: 1})
+			continue
+		}
+		if r.plan.Verify != "" {
+			out = append(out, round{size: i, kind: proof, count: 1})
+		}
+		switch {
+		case r.plan.WarmupSteady:
+			out = append(out, round{size: i, kind: steady})
+		case r.plan.Warmup > 0:
+			out = append(out, round{size: i, kind: warmup, count: r.plan.Warmup})
+		}
+		for n := range r.plan.Runs {
+			out = append(out, round{size: i, run: n + 1})
+		}
+	}
+	return out
+}
