@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// command is one end of a cell.
+type command struct {
+	label string // "stock" or "gobw"
+	argv  []string
+	peer  bool // run it in the lab's other network namespace
+}
+
+func (c command) line() string {
+	s := strings.Join(c.argv, " ")
+	if c.peer {
+		s = "ip netns exec " + os.Getenv("LAB_NETNS") + " " + s
+	}
+	return s
+}
+
+// cell is a test of two programs: a server, and a client once the server listens.
+type cell struct {
+	name, row, column string
+	server, client    command
+	port              int // on which the server listens
+	listens           bool
+	timeout           time.Duration // 30 s
+	check             func(server, client ended) (figures string, err error)
+}
+
+// ended is a program that has come to its end.
+type ended struct {
+	stdout, stderr string
+	code           int
+	err            error
+}
+
+// program is a running end.
+type program struct {
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+	done           chan error
+}
+
+func start(c command) (*program, error) {
+	argv := c.argv
+	if c.peer {
+		argv = append([]string{"ip", "netns", "exec", os.Getenv("LAB_NETNS")}, argv...)
+	}
+	p := &program{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan error, 1)} //nolint:gosec // the suite's own commands
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.WaitDelay = time.Second
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { p.done <- p.cmd.Wait() }()
+	return p, nil
+}
+
+// wait waits for the end, and kills the program and its children at a deadline.
+func (p *program) wait(deadline time.Time) ended {
+	var err error
+	select {
+	case err = <-p.done:
+	case <-time.After(time.Until(deadline)):
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
+		select {
+		case <-p.done:
+		case <-time.After(500 * time.Millisecond):
+			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			<-p.done
+		}
+		err = errors.New("did not end in time")
+	}
+	return ended{stdout: p.stdout.String(), stderr: p.stderr.String(), code: p.cmd.ProcessState.ExitCode(), err: err}
+}
+
+// listening tells whether a process's network namespace has a listener on a TCP port.
+func (p *program) listening(port int) bool {
+	want := fmt.Sprintf(":%04X ", port)
+	for _, f := range []string{"tcp", "tcp6"} {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", p.cmd.Process.Pid, f)) // gone already: not listening
+		for line := range strings.Lines(string(b)) {
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1]+" ", want) && f[3] == "0A" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// awaitListener waits until the server listens; false when it ended before, or took too long.
+func (p *program) awaitListener(port int) bool {
+	for range 1000 {
+		if p.listening(port) {
+			return true
+		}
+		select {
+		case err := <-p.done:
+			p.done <- err
+			return false
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// runCell runs both ends and judges them.
+func (s *suite) runCell(c cell) outcome {
+	if c.timeout == 0 {
+		c.timeout = 30 * time.Second
+	}
+	o := outcome{
+		Name: c.name, Row: c.row, Column: c.column, Verdict: failed,
+		Command: fmt.Sprintf("server: %s; client: %s", c.server.line(), c.client.line()),
+	}
+	began := time.Now()
+	server, client, err := both(c)
+	o.Seconds = time.Since(began).Seconds()
+	s.keep(c, server, client)
+	if err == nil {
+		o.Figures, err = c.check(server, client)
+	}
+	if err != nil {
+		o.Reason = err.Error()
+		return o
+	}
+	o.Verdict = passed
+	return o
+}
+
+// both runs the two programs of a cell; an error says which of them failed and what it said.
+func both(c cell) (server, client ended, err error) {
+	deadline := time.Now().Add(c.timeout)
+	s, err := start(c.server)
+	if err != nil {
+		return server, client, err
+	}
+	if !s.awaitListener(c.port) {
+		server = s.wait(time.Now())
+		return server, client, fmt.Errorf("the %s server does not listen: %s", c.server.label, server.said())
+	}
+	p, err := start(c.client)
+	if err != nil {
+		s.wait(time.Now())
+		return server, client, err
+	}
+	client = p.wait(deadline)
+	grace := time.Now().Add(5 * time.Second)
+	if client.err != nil {
+		grace = time.Now().Add(time.Second)
+	}
+	server = s.wait(grace)
+	var errs []error
+	if client.err != nil {
+		errs = append(errs, fmt.Errorf("%s client: %s", c.client.label, client.said()))
+	}
+	if server.err != nil {
+		errs = append(errs, fmt.Errorf("%s server: %s", c.server.label, server.said()))
+	}
+	return server, client, errors.Join(errs...)
+}
+
+// said is how a program ended and the last of what it said, on one line.
+func (e ended) said() string {
+	text := strings.TrimSpace(e.stderr)
+	if text == "" {
+		text = strings.TrimSpace(e.stdout)
+	}
+	lines := strings.Split(text, "\n")
+	if i := goroutineAt(lines); i >= 0 { // killed with SIGQUIT: what it said before
+		lines = lines[:i]
+	}
+	text = strings.Join(lines[max(0, len(lines)-4):], " / ")
+	if len(text) > 400 {
+		text = text[:400] + "…"
+	}
+	return fmt.Sprintf("%v: %s", e.err, text)
+}
+
+func goroutineAt(lines []string) int {
+	for i, l := range lines {
+		if strings.HasPrefix(l, "SIGQUIT:") {
+			return i
+		}
+	}
+	return -1
+}
+
+var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._=-]+`)
+
+// keep writes what both ends said.
+func (s *suite) keep(c cell, server, client ended) {
+	name := filepath.Join(s.logs, unsafeInName.ReplaceAllString(c.name, "_")+".txt")
+	text := fmt.Sprintf("# server: %s\n%s%s# exit %d\n\n# client: %s\n%s%s# exit %d\n", c.server.line(), server.stdout, server.stderr,
+		server.code, c.client.line(), client.stdout, client.stderr, client.code)
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		fmt.Fprintln(s.stdout, "suite:", err)
+	}
+}
+
+// runCells runs cells one after the other: the machine has two CPUs, and both ends spin.
+func (s *suite) runCells(ctx context.Context, cells []cell) []outcome {
+	var out []outcome
+	for _, c := range cells {
+		if ctx.Err() != nil {
+			break
+		}
+		if s.match != "" && !strings.Contains(c.name, s.match) {
+			continue
+		}
+		out = append(out, s.runCell(c))
+	}
+	return out
+}
+
+// program's path among those under test.
+func (s *suite) ours(name string) string { return filepath.Join(s.bin, name) }

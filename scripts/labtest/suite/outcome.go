@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// verdict is what became of a test.
+type verdict string
+
+const (
+	passed verdict = "passed"
+	failed verdict = "failed"
+	known  verdict = "known"   // fails for a reason that is not ours, which is named
+	notRun verdict = "not run" // cannot be run here, for a reason that is named
+)
+
+// outcome is one test's.
+type outcome struct {
+	Name    string  `json:"name"`
+	Row     string  `json:"-"` // place in the group's matrix
+	Column  string  `json:"-"`
+	Verdict verdict `json:"verdict"`
+	Reason  string  `json:"reason,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Figures string  `json:"figures,omitempty"` // what both ends printed, in short
+	Command string  `json:"command,omitempty"`
+}
+
+func count(out []outcome) map[verdict]int {
+	c := map[verdict]int{}
+	for _, o := range out {
+		c[o.Verdict]++
+	}
+	return c
+}
+
+func tally(out []outcome) string {
+	c := count(out)
+	parts := []string{fmt.Sprintf("%d passed", c[passed])}
+	for _, v := range []verdict{failed, known, notRun} {
+		if c[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c[v], v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// printDetails lists everything that did not pass; nothing is left out in silence.
+func printDetails(w io.Writer, out []outcome) {
+	for _, v := range []verdict{notRun, known, failed} {
+		for _, o := range out {
+			if o.Verdict != v {
+				continue
+			}
+			fmt.Fprintf(w, "%s: %s: %s\n", strings.ToUpper(string(v)), o.Name, o.Reason)
+			if v == failed && o.Command != "" {
+				fmt.Fprintf(w, "    %s\n", o.Command)
+			}
+		}
+	}
+}
+
+// printMatrix prints a group as rows and columns, with a mark in each cell.
+func printMatrix(w io.Writer, out []outcome) {
+	marks := map[verdict]string{passed: "ok", failed: "FAIL", known: "known", notRun: "-"}
+	var rows, columns []string
+	cells := map[[2]string]verdict{}
+	for _, o := range out {
+		if o.Row == "" {
+			continue
+		}
+		if _, seen := cells[[2]string{o.Row, ""}]; !seen {
+			rows = append(rows, o.Row)
+			cells[[2]string{o.Row, ""}] = passed
+		}
+		if _, seen := cells[[2]string{"", o.Column}]; !seen {
+			columns = append(columns, o.Column)
+			cells[[2]string{"", o.Column}] = passed
+		}
+		cells[[2]string{o.Row, o.Column}] = o.Verdict
+	}
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r))
+	}
+	fmt.Fprintf(w, "%-*s", width, "")
+	for _, c := range columns {
+		fmt.Fprintf(w, " %*s", max(5, len(c)), c)
+	}
+	fmt.Fprintln(w)
+	for _, r := range rows {
+		fmt.Fprintf(w, "%-*s", width, r)
+		for _, c := range columns {
+			mark := "." // no such cell
+			if v, ok := cells[[2]string{r, c}]; ok {
+				mark = marks[v]
+			}
+			fmt.Fprintf(w, " %*s", max(5, len(c)), mark)
+		}
+		fmt.Fprintln(w)
+	}
+}

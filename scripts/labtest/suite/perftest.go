@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tool is one of perftest's programs.
+type tool struct {
+	name       string
+	transports []string
+	latency    bool
+}
+
+func (t tool) verb() string { return strings.Split(t.name, "_")[1] }
+
+func tools() []tool {
+	return []tool{
+		{"ib_write_bw", []string{"RC", "UC"}, false},
+		{"ib_read_bw", []string{"RC"}, false},
+		{"ib_send_bw", []string{"RC", "UC", "UD"}, false},
+		{"ib_atomic_bw", []string{"RC"}, false},
+		{"ib_write_lat", []string{"RC", "UC"}, true},
+		{"ib_read_lat", []string{"RC"}, true},
+		{"ib_send_lat", []string{"RC", "UC", "UD"}, true},
+		{"ib_atomic_lat", []string{"RC"}, true},
+	}
+}
+
+// variant is a column of the matrix: options that both ends are given.
+type variant struct {
+	name    string
+	flags   []string
+	iters   string // "": by duration
+	sized   bool   // names its size itself
+	applies func(t tool, transport string) bool
+}
+
+// variants are the columns. Iterations are few: an emulated machine moves 50 MB/s.
+func variants() []variant {
+	every := func(tool, string) bool { return true }
+	bandwidth := func(t tool, _ string) bool { return !t.latency }
+	return []variant{
+		{"default", nil, "200", false, every},
+		{"-a", []string{"-a"}, "10", true, func(t tool, _ string) bool { return t.verb() != "atomic" }},
+		{"-q 4", []string{"-q", "4"}, "60", false, bandwidth},
+		{"-b", []string{"-b"}, "200", false, bandwidth},
+		{"-D 2", []string{"-D", "2"}, "", false, every},
+		{"odd", []string{"-s", "1000"}, "200", true, func(t tool, _ string) bool { return t.verb() != "atomic" }},
+		{"-e", []string{"-e"}, "200", false, func(t tool, _ string) bool { return t.verb() != "write" }},
+		{"-I 64", []string{"-I", "64", "-s", "64"}, "200", true, func(t tool, _ string) bool { return t.verb() == "write" || t.verb() == "send" }},
+		{"-l 10", []string{"-l", "10"}, "200", false, bandwidth},
+	}
+}
+
+// combination is a tool on a transport with options.
+type combination struct {
+	tool      tool
+	transport string
+	variant   variant
+}
+
+func (c combination) row() string { return c.tool.name + " " + c.transport }
+
+// flags are what both ends are given, device aside.
+func (c combination) flags() []string {
+	f := []string{"-F", "-c", c.transport}
+	if c.variant.iters != "" {
+		f = append(f, "-n", c.variant.iters)
+	}
+	if !c.variant.sized && !c.tool.latency && c.tool.verb() != "atomic" {
+		f = append(f, "-s", "1024") // also fits UD
+	}
+	return append(f, c.variant.flags...)
+}
+
+// combinations lists all, or a covering part: every tool and transport with the defaults, and with one option such that
+// all options are used about equally often.
+func combinations(full bool) []combination {
+	used := map[string]int{}
+	var out []combination
+	for _, t := range tools() {
+		for _, transport := range t.transports {
+			var options []variant
+			for _, v := range variants() {
+				switch {
+				case !v.applies(t, transport):
+				case full || v.name == "default":
+					out = append(out, combination{t, transport, v})
+				default:
+					options = append(options, v)
+				}
+			}
+			if len(options) == 0 {
+				continue
+			}
+			least := slices.MinFunc(options, func(a, b variant) int { return used[a.name] - used[b.name] })
+			used[least.name]++
+			out = append(out, combination{t, transport, least})
+		}
+	}
+	return out
+}
+
+// role says who is who in a cell.
+type role struct {
+	name           string
+	server, client string // "stock", or the device of ours
+}
+
+// runPerftest runs the matrix: each combination with the stock tool at either end, and a part with our own device. In
+// full it also runs stock against stock, so that a cell that perftest itself cannot do is known as such.
+func runPerftest(ctx context.Context, s *suite) []outcome {
+	roles := []role{
+		{"our client, stock server", "stock", s.device},
+		{"stock client, our server", s.device, "stock"},
+		{"our client on roce0, stock server", "stock", "roce0"},
+		{"stock client, our server on roce0", "roce0", "stock"},
+	}
+	var all []outcome
+	for i, r := range roles {
+		own := i >= 2
+		if own && s.native {
+			all = append(all, outcome{Name: "perftest: " + r.name, Verdict: notRun, Reason: "needs the lab's other network namespace"})
+			continue
+		}
+		var cells []cell
+		for _, c := range combinations(s.full) {
+			if own && !s.full && c.variant.name != "default" { // the covering part of the subset
+				continue
+			}
+			cells = append(cells, s.perftestCell(r, c))
+		}
+		out := s.runCells(ctx, cells)
+		if s.full {
+			s.excuse(out, cells)
+		}
+		fmt.Fprintf(s.stdout, "%s\n", r.name)
+		printMatrix(s.stdout, out)
+		all = append(all, out...)
+	}
+	return all
+}
+
+// excuse reruns what failed with stock at both ends: what perftest cannot do with itself is no fault of ours.
+func (s *suite) excuse(out []outcome, cells []cell) {
+	byName := map[string]cell{}
+	for _, c := range cells {
+		byName[c.name] = c
+	}
+	for i := range out {
+		if out[i].Verdict != failed {
+			continue
+		}
+		c := byName[out[i].Name]
+		stock := func(from command) command {
+			argv := slices.Clone(from.argv)
+			argv[0] = filepath.Base(argv[0])
+			for j := range argv {
+				switch {
+				case argv[j] == "roce0":
+					argv[j] = s.device
+				case argv[j] == os.Getenv("LAB_PEER") && j == len(argv)-1:
+					argv[j] = os.Getenv("LAB_HERE")
+				}
+			}
+			return command{label: "stock", argv: argv}
+		}
+		c.server, c.client = stock(c.server), stock(c.client)
+		c.name += " (stock with itself)"
+		if o := s.runCell(c); o.Verdict == failed {
+			out[i].Verdict, out[i].Reason = known, fmt.Sprintf("stock with itself: %s; with ours: %s", o.Reason, out[i].Reason)
+		}
+	}
+}
+
+func (s *suite) perftestCell(r role, c combination) cell {
+	here, peer := orLoopback(os.Getenv("LAB_HERE")), orLoopback(os.Getenv("LAB_PEER"))
+	gid := gidIndex(s.device, os.Getenv("LAB_HERE"))
+	end := func(who string, host ...string) command {
+		argv := []string{c.tool.name, "-d", s.device, "-x", gid}
+		e := command{label: "stock"}
+		switch who {
+		case "stock":
+		case "roce0":
+			argv = []string{s.ours(c.tool.name), "-d", "roce0"}
+			e = command{label: "gobw", peer: true}
+		default:
+			argv[0] = s.ours(c.tool.name)
+			e = command{label: "gobw"}
+		}
+		e.argv = append(append(argv, c.flags()...), host...)
+		return e
+	}
+	at := here
+	if r.server == "roce0" {
+		at = peer
+	}
+	return cell{
+		name: fmt.Sprintf("%s %s, %s", c.row(), c.variant.name, r.name), row: c.row(), column: c.variant.name,
+		server: end(r.server), client: end(r.client, at), port: 18515, timeout: 40 * time.Second,
+		check: func(server, client ended) (string, error) { return checkPerftest(c, server, client) },
+	}
+}
+
+// row is a line of figures as perftest prints it: 5 columns of bandwidth, 9 of latency, 4 of latency by duration.
+type row []float64
+
+var numberWord = regexp.MustCompile(`^(\d+(\.\d+)?|inf|-?nan)$`)
+
+// rows finds the lines of figures. Words on stderr may follow a row that is not flushed; only stdout is read.
+func rows(text string) []row {
+	var out []row
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 4 && len(f) != 5 && len(f) != 9 || !strings.HasPrefix(line, " ") {
+			continue
+		}
+		r := make(row, 0, len(f))
+		for _, w := range f {
+			if !numberWord.MatchString(w) {
+				break
+			}
+			v, _ := strconv.ParseFloat(w, 64) // the pattern holds a number
+			r = append(r, v)
+		}
+		if len(r) == len(f) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// checkPerftest compares the two ends' rows. The server of a one-sided latency test prints none; the server of a
+// one-sided bandwidth test repeats the client's figures; in the rest both ends measure.
+func checkPerftest(c combination, server, client ended) (string, error) {
+	s, k := rows(server.stdout), rows(client.stdout)
+	oneSided := c.tool.verb() == "read" || c.tool.verb() == "atomic"
+	wantRows := 1
+	if c.variant.name == "-a" {
+		wantRows = 23
+		if c.transport == "UD" {
+			wantRows = 12 // 2 … 4096
+		}
+	}
+	if len(k) != wantRows {
+		return "", fmt.Errorf("the client prints %d rows of figures, want %d", len(k), wantRows)
+	}
+	if !(oneSided && c.tool.latency) && len(s) != wantRows {
+		return "", fmt.Errorf("the server prints %d rows of figures, want %d", len(s), wantRows)
+	}
+	if len(s) == 0 {
+		return figures(c, k[len(k)-1]), plausible(c, k)
+	}
+	if strings.Contains(server.stderr+client.stderr, "Correlation coefficient") {
+		return "perftest lost its clock", nil // it prints inf or nan on a busy emulated CPU; the rows were counted
+	}
+	var errs []error
+	for i := range k {
+		errs = append(errs, agree(c, s[i], k[i]))
+	}
+	return figures(c, s[len(s)-1]) + "; " + figures(c, k[len(k)-1]), errors.Join(append(errs, plausible(c, k))...)
+}
+
+// figure is the column to compare: average bandwidth, typical latency, or average latency by duration.
+func figure(c combination, r row) float64 {
+	switch {
+	case !c.tool.latency:
+		return r[3]
+	case len(r) == 9:
+		return r[4]
+	default:
+		return r[2]
+	}
+}
+
+func figures(c combination, r row) string {
+	if c.tool.latency {
+		return fmt.Sprintf("%g B: %g µs", r[0], figure(c, r))
+	}
+	return fmt.Sprintf("%g B: %g MiB/s", r[0], figure(c, r))
+}
+
+func agree(c combination, server, client row) error {
+	if len(server) != len(client) || server[0] != client[0] {
+		return fmt.Errorf("rows of different kinds or sizes: %v and %v", server, client)
+	}
+	if c.variant.iters != "" && server[1] != client[1] {
+		return fmt.Errorf("%g B: %g and %g iterations", server[0], server[1], client[1])
+	}
+	a, b := figure(c, server), figure(c, client)
+	factor := 1.02 // the same number, rounded
+	if c.tool.latency || c.tool.verb() == "send" {
+		factor = 2 // both measure, on emulated CPUs, few messages
+		if c.variant.name == "-a" {
+			factor = 5 // 10 messages a size
+		}
+	}
+	if max(a, b) < 0.5 { // MiB/s: two decimals say nothing
+		return nil
+	}
+	if err := alike(a, b, factor); err != nil {
+		return fmt.Errorf("%g B: %w", server[0], err)
+	}
+	return nil
+}
+
+// plausible tells whether all figures are numbers above zero.
+func plausible(c combination, rs []row) error {
+	for _, r := range rs {
+		if v := figure(c, r); !(v > 0) && !(v == 0 && !c.tool.latency && r[0] < 64) || math.IsInf(v, 0) {
+			return fmt.Errorf("%g B: figure %g", r[0], v)
+		}
+	}
+	return nil
+}
