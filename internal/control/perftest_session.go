@@ -1,21 +1,532 @@
 package control
 
 import (
+	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/netip"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
 )
 
+// partingGrace is how long a closed connection stays no fault where a test ends without a word (write latency).
+const partingGrace = 500 * time.Millisecond
+
+// perftestSetup is what the first message has settled.
 type perftestSetup struct {
-	dialled    bool
-	timeouts   Timeouts
-	peer, mine perftestVersion
-	gbits      bool
-	facts      func() (Facts, error)
-	release    func()
+	dialled  bool
+	timeouts Timeouts
+	peer     perftestVersion
+	mine     perftestVersion // 0 at a server: answer as suits the client
+	gbits    bool
+	facts    func() (Facts, error) // server: see ListenOptions.LocalFacts
+	release  func()
 }
 
+// perftestSession speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
+// them. Each message is one write, because a stock peer reads each with one read. Methods belong to one goroutine,
+// except Watch, which may run beside any.
+type perftestSession struct {
+	conn net.Conn
+	in   *stream
+	o    perftestSetup
+
+	plan       *Plan
+	sequence   sequence
+	unit       unit
+	negotiates bool
+	settled    *Facts    // the peer's facts, where Propose had to exchange them
+	local      [][]byte  // this end's keys, encoded
+	remote     []Address // of the first pass
+	reported   bool
+	closed     bool
+}
+
+// checkPerftestServer refuses servers that the advertised version cannot talk to.
 func checkPerftestServer(peer, advertised perftestVersion) error {
-	return errors.New("perftest's dialect: not there yet")
+	switch {
+	case peer < versionOldest:
+		return fmt.Errorf("the server is perftest %s; versions below %s speak another protocol: upgrade it", peer, versionOldest)
+	case peer == versionNegotiates && advertised < versionNegotiates:
+		return fmt.Errorf("the server is perftest %s, which negotiates parameters with every client; this client advertised %s: add --perftest-version %s",
+			peer, advertised, versionConditional)
+	}
+	return nil
 }
 
-func newPerftestSession(conn net.Conn, o perftestSetup) Session { return nil }
+func newPerftestSession(conn net.Conn, o perftestSetup) *perftestSession {
+	s := &perftestSession{conn: conn, in: newStream(conn), o: o, unit: unitOf(o.gbits)}
+	s.negotiates = o.peer >= versionNegotiates && o.mine >= versionNegotiates
+	return s
+}
+
+// Dialect is [Perftest].
+func (s *perftestSession) Dialect() Dialect { return Perftest }
+
+// Dialled tells whether this end is the client.
+func (s *perftestSession) Dialled() bool { return s.o.dialled }
+
+// LocalAddr is this end's address of the control connection.
+func (s *perftestSession) LocalAddr() netip.Addr { return addrOf(s.conn.LocalAddr()).Addr() }
+
+// RemoteAddr is the peer's address and port.
+func (s *perftestSession) RemoteAddr() netip.AddrPort { return addrOf(s.conn.RemoteAddr()) }
+
+// PeerProgram is the peer's version.
+func (s *perftestSession) PeerProgram() string { return "perftest " + s.o.peer.String() }
+
+// Gbits tells whether figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server.
+func (s *perftestSession) Gbits() bool { return s.unit == unitGbit }
+
+// Propose takes this end's plan. A server without one learns it from a client that negotiates; other clients say
+// nothing of their test, and the error tells how to start the server for them. A second Propose at the server has no
+// further test: perftest has one per connection.
+func (s *perftestSession) Propose(ctx context.Context, p *Plan) (*Plan, error) {
+	if s.plan != nil {
+		if !s.o.dialled && p == nil {
+			return nil, nil
+		}
+		return nil, errors.New("perftest runs one test per connection: run gobw at both ends, or call once per test")
+	}
+	if p != nil {
+		if err := checkPerftestPlan(p); err != nil {
+			return nil, err
+		}
+	}
+	if !s.o.dialled {
+		if err := s.answerVersion(p); err != nil {
+			return nil, err
+		}
+	}
+	if p == nil {
+		local, err := s.o.facts()
+		if err != nil {
+			return nil, err
+		}
+		remote, learned, err := s.exchangeFacts(ctx, local, nil)
+		if err != nil {
+			return nil, err
+		}
+		s.settled, p = &remote, learned
+	}
+	s.adopt(p)
+	return p, nil
+}
+
+func (s *perftestSession) adopt(p *Plan) {
+	s.plan, s.sequence = p, sequenceOf(p)
+}
+
+// answerVersion is the server's half of the first exchange.
+func (s *perftestSession) answerVersion(p *Plan) error {
+	if p == nil && (s.o.peer < versionNegotiates || s.o.facts == nil) {
+		return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
+			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw install-links)", s.o.peer)
+	}
+	if s.o.mine == 0 {
+		s.o.mine = 627
+		if s.o.peer >= versionNegotiates {
+			s.o.mine = versionConditional
+		}
+	}
+	s.negotiates = s.o.peer >= versionNegotiates && s.o.mine >= versionNegotiates
+	if s.o.peer == versionNegotiates && !s.negotiates {
+		return fmt.Errorf("the client is perftest %s, which negotiates parameters with every server; this one advertises %s: use --perftest-version %s",
+			s.o.peer, s.o.mine, versionConditional)
+	}
+	return s.write("answering the version", hello{version: s.o.mine.String()}.append(nil))
+}
+
+// Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
+// remote facts are known; MaxOutstanding is 0 where nothing told it.
+func (s *perftestSession) Facts(ctx context.Context, local Facts) (Facts, error) {
+	if s.plan == nil {
+		return Facts{}, errors.New("facts before a plan")
+	}
+	if s.settled != nil {
+		return *s.settled, nil
+	}
+	remote, _, err := s.exchangeFacts(ctx, local, s.plan)
+	return remote, err
+}
+
+// exchangeFacts does the preamble. Without a plan it learns the client's.
+func (s *perftestSession) exchangeFacts(ctx context.Context, local Facts, p *Plan) (Facts, *Plan, error) {
+	var remote Facts
+	number := func(what string, v int) (int, error) {
+		b, err := s.exchange(ctx, what, binary.BigEndian.AppendUint32(nil, uint32(v)))
+		if err != nil {
+			return 0, err
+		}
+		n := int(int32(binary.BigEndian.Uint32(b)))
+		if n < 1 || n > 1<<30 {
+			return 0, &formatError{fmt.Errorf("%s: %d bytes", what, n)}
+		}
+		return n, nil
+	}
+	var err error
+	if remote.PageBytes, err = number("exchanging page sizes", local.PageBytes); err != nil {
+		return Facts{}, nil, err
+	}
+	if remote.CacheLineBytes, err = number("exchanging cache lines", local.CacheLineBytes); err != nil {
+		return Facts{}, nil, err
+	}
+	b, err := s.exchange(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
+	if err != nil {
+		return Facts{}, nil, err
+	}
+	remote.MTU = verbs.MTU(b[0] - '0')
+	if remote.MTU.Bytes() == 0 || b[1] != 0 {
+		return Facts{}, nil, &formatError{fmt.Errorf("exchanging MTUs: %q is none of perftest's codes 1 to 5", b)}
+	}
+	if !s.negotiates {
+		return remote, p, nil
+	}
+	n, learned, err := s.negotiate(ctx, p, local, min(local.MTU, remote.MTU))
+	remote.MaxOutstanding = int(n.Outstanding)
+	return remote, learned, err
+}
+
+// negotiate compares the parameters. Both ends send theirs before either complains, so that each can say what differs.
+func (s *perftestSession) negotiate(ctx context.Context, p *Plan, local Facts, mtu verbs.MTU) (negotiation, *Plan, error) {
+	const doing = "negotiating parameters"
+	gbits := s.unit == unitGbit
+	if s.o.dialled {
+		mine := negotiationOf(p, gbits, mtu, local.MaxOutstanding)
+		b, err := s.exchange(ctx, doing, mine.append(nil, negotiationBytes))
+		if err != nil {
+			return negotiation{}, nil, err
+		}
+		theirs, err := parseNegotiation(b)
+		if err != nil {
+			return negotiation{}, nil, err
+		}
+		return theirs, p, mine.mismatches(theirs)
+	}
+	b, err := s.take(ctx, doing, negotiationBytesNoMLX5, s.o.timeouts.Phase)
+	if err != nil {
+		return negotiation{}, nil, err
+	}
+	// A build without the mlx5 header sends 8 bytes less and then waits for the answer.
+	rest, err := s.in.take(ctx, negotiationBytes-negotiationBytesNoMLX5, 200*time.Millisecond)
+	switch {
+	case err == nil:
+		b = append(b, rest...)
+	case !errors.Is(err, errSilent):
+		return negotiation{}, nil, s.explain(doing, err, ctx)
+	}
+	theirs, err := parseNegotiation(b)
+	if err != nil {
+		return negotiation{}, nil, err
+	}
+	if p == nil { // answer with the client's own parameters
+		if p, err = theirs.plan(); err != nil {
+			return negotiation{}, nil, err
+		}
+		gbits = theirs.Unit == 0
+	}
+	s.unit = unitOf(gbits)
+	mine := negotiationOf(p, gbits, mtu, local.MaxOutstanding)
+	if err := s.write(doing, mine.append(nil, len(b))); err != nil {
+		return negotiation{}, nil, err
+	}
+	return theirs, p, mine.mismatches(theirs)
+}
+
+// Exchange swaps the keys, first pass. Latency tests put a barrier in front.
+func (s *perftestSession) Exchange(ctx context.Context, local []Address) ([]Address, error) {
+	if s.plan == nil {
+		return nil, errors.New("addresses before a plan")
+	}
+	if want := max(s.plan.QPs, 1); len(local) != want {
+		return nil, fmt.Errorf("%d addresses for %d queue pairs", len(local), want)
+	}
+	s.local = nil
+	for _, a := range local {
+		s.local = append(s.local, appendKeys(nil, a))
+	}
+	if err := s.run(ctx, s.sequence.opening, "greeting"); err != nil {
+		return nil, err
+	}
+	s.remote = nil
+	for i := range local {
+		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d", i), i)
+		if err != nil {
+			return nil, err
+		}
+		s.remote = append(s.remote, a)
+	}
+	if err := checkGIDFamilies(local[0], s.remote[0]); err != nil {
+		return nil, err
+	}
+	return s.remote, nil
+}
+
+// Sync does what the tool does at that phase; often that is nothing.
+func (s *perftestSession) Sync(ctx context.Context, phase Phase, _ int, last bool) error {
+	if s.plan == nil {
+		return errors.New("a phase before a plan")
+	}
+	var steps []step
+	switch phase {
+	case PhaseHello: // Exchange does it: the barrier carries the keys
+	case PhaseConnected:
+		steps = s.sequence.connected
+	case PhaseReady:
+		steps = s.sequence.ready
+	case PhaseDone:
+		steps = s.sequence.done
+		if last {
+			steps = s.sequence.lastDone
+		}
+		s.reported = last
+	case PhaseFinished:
+		steps = s.sequence.finished
+	}
+	return s.run(ctx, steps, "waiting for the peer to be "+phase.String())
+}
+
+// Report swaps figures where the tool does. In a test of one direction only the initiator's figures mean anything: the
+// target's are dropped.
+func (s *perftestSession) Report(ctx context.Context, local Figures) (Figures, error) {
+	if s.plan == nil {
+		return Figures{}, errors.New("figures before a plan")
+	}
+	steps := s.sequence.report
+	if s.reported { // the last size is done
+		steps = s.sequence.lastReport
+	}
+	var remote Figures
+	for _, st := range steps {
+		if st != stepReport {
+			if err := s.run(ctx, []step{st}, "waiting for the peer's next size"); err != nil {
+				return Figures{}, err
+			}
+			continue
+		}
+		mine := encodeReport(local, s.unit)
+		var theirs [reportItems][8]byte
+		for i := range mine {
+			b, err := s.exchange(ctx, "exchanging reports", mine[i][:])
+			if err != nil {
+				return Figures{}, err
+			}
+			copy(theirs[i][:], b)
+		}
+		remote = decodeReport(theirs, s.unit)
+		initiator := s.o.dialled != s.plan.Reversed
+		if !s.plan.Bidirectional && initiator {
+			remote = Figures{} // a stock target answers with whatever lay in its memory
+		} else if !plausible(remote) {
+			return Figures{}, &formatError{fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
+				remote.Size, remote.AverageBits, s.agree("-q, -a and -b"))}
+		}
+	}
+	return remote, nil
+}
+
+// Watch returns a context that ends when the connection closes: the only sign of life that perftest gives.
+func (s *perftestSession) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	why := func() error {
+		if s.sequence.partingUnannounced {
+			select { // the peer may have finished just before this end
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(partingGrace):
+			}
+		}
+		return s.explain("measuring", s.in.err, nil)
+	}
+	return watch(ctx, s.in.dead, why)
+}
+
+// Fail closes: perftest has no message for errors.
+func (s *perftestSession) Fail(error) { s.shut() }
+
+// Close ends as perftest does: no farewell of ours; one of an old peer is read, because a connection closed with unread
+// bytes is reset.
+func (s *perftestSession) Close() error {
+	if s.closed {
+		return nil
+	}
+	if s.o.release != nil {
+		s.o.release()
+	}
+	if c, ok := s.conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+	select {
+	case <-s.in.dead:
+	case <-time.After(time.Second):
+	}
+	s.shut()
+	return nil
+}
+
+func (s *perftestSession) shut() {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if s.o.release != nil {
+		s.o.release()
+	}
+	_ = s.conn.Close()
+	s.in.wg.Wait()
+}
+
+// run does steps that are barriers or the second pass of keys.
+func (s *perftestSession) run(ctx context.Context, steps []step, doing string) error {
+	for _, st := range steps {
+		switch st {
+		case stepBarrier:
+			if _, err := s.keys(ctx, doing, 0); err != nil {
+				return err
+			}
+		case stepKeys:
+			for i := range s.local {
+				a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d again", i), i)
+				if err != nil {
+					return err
+				}
+				if a.QPN != s.remote[i].QPN {
+					return &formatError{fmt.Errorf("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
+						i, a.QPN, s.remote[i].QPN, s.agree("the tool and -q"))}
+				}
+			}
+		case stepReport:
+			return errors.New("a report outside Report")
+		}
+	}
+	return nil
+}
+
+// keys exchanges the keys of queue pair i. The 59-byte form is told from the 108-byte one by its NUL.
+func (s *perftestSession) keys(ctx context.Context, doing string, i int) (Address, error) {
+	mine := s.local[i]
+	if s.o.dialled {
+		if err := s.write(doing, mine); err != nil {
+			return Address{}, err
+		}
+	}
+	limit := s.limit(doing)
+	b, err := s.take(ctx, doing, keysBytesNoGID, limit)
+	if err != nil {
+		return Address{}, err
+	}
+	if b[keysBytesNoGID-1] != 0 {
+		rest, err := s.take(ctx, doing, keysBytes-keysBytesNoGID, s.o.timeouts.Phase)
+		if err != nil {
+			return Address{}, err
+		}
+		b = append(b, rest...)
+	}
+	if len(b) != len(mine) {
+		have := map[bool]string{true: "uses a GID", false: "uses none"}
+		return Address{}, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither",
+			doing, have[len(mine) == keysBytes], have[len(b) == keysBytes])
+	}
+	a, err := parseKeys(b)
+	if err != nil {
+		return Address{}, &formatError{fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
+	}
+	if !s.o.dialled {
+		if err := s.write(doing, mine); err != nil {
+			return Address{}, err
+		}
+	}
+	return a, nil
+}
+
+// exchange is one exchange of equal lengths.
+func (s *perftestSession) exchange(ctx context.Context, doing string, mine []byte) ([]byte, error) {
+	if s.o.dialled {
+		if err := s.write(doing, mine); err != nil {
+			return nil, err
+		}
+		return s.take(ctx, doing, len(mine), s.o.timeouts.Phase)
+	}
+	b, err := s.take(ctx, doing, len(mine), s.o.timeouts.Phase)
+	if err != nil {
+		return nil, err
+	}
+	return b, s.write(doing, mine)
+}
+
+// limit is the time that a barrier may take.
+func (s *perftestSession) limit(doing string) time.Duration {
+	for _, p := range []Phase{PhaseDone, PhaseFinished} {
+		if doing == "waiting for the peer to be "+p.String() {
+			return s.o.timeouts.forPhase(p, s.plan)
+		}
+	}
+	return s.o.timeouts.Phase
+}
+
+func (s *perftestSession) write(doing string, b []byte) error {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(s.o.timeouts.Peer))
+	if _, err := s.conn.Write(b); err != nil {
+		return s.explain(doing, err, nil)
+	}
+	return nil
+}
+
+func (s *perftestSession) take(ctx context.Context, doing string, n int, limit time.Duration) ([]byte, error) {
+	b, err := s.in.take(ctx, n, limit)
+	if err != nil {
+		return nil, s.explain(doing, err, ctx)
+	}
+	return bytes.Clone(b), nil
+}
+
+// explain words a failure and names the mismatch that usually causes it.
+func (s *perftestSession) explain(doing string, err error, ctx context.Context) error {
+	var format *formatError
+	if errors.As(err, &format) {
+		return err
+	}
+	var short *shortError
+	hint := s.hint(doing)
+	if errors.As(err, &short) {
+		hint = s.agree("the tool, -q, -a, -b and the use of a GID (-x)")
+	}
+	e := lost(doing, err, ctx)
+	var l *LostError
+	if errors.As(e, &l) {
+		if short != nil {
+			l.Cause = short
+			if errors.Is(short.err, io.EOF) {
+				l.Cause = fmt.Errorf("%d of %d bytes came, then %w", short.have, short.want, errClosed)
+			}
+		}
+		l.Hint = hint
+	}
+	return e
+}
+
+// hint is the likely reason of a peer that goes or falls silent in a phase (perftest says nothing itself).
+func (s *perftestSession) hint(doing string) string {
+	switch {
+	case doing == "negotiating parameters":
+		return "a perftest that finds a difference prints it and exits: see the peer's output"
+	case s.plan == nil || s.local == nil:
+		return "the peer's own output says why"
+	case doing == "measuring" || len(s.remote) == len(s.local):
+		return s.agree("the tool, -c, -s, -n, -D, -q, -a and -b")
+	default:
+		return s.agree("the tool, -q and -c, and have GIDs (-x) of one family")
+	}
+}
+
+// agree tells which flags must be the same; before 6.28 no perftest checks them.
+func (s *perftestSession) agree(flags string) string {
+	if s.negotiates {
+		return "make sure both ends agree on " + flags
+	}
+	return fmt.Sprintf("perftest %s does not tell its parameters: make sure both ends agree on %s", s.o.peer, flags)
+}

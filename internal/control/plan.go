@@ -44,6 +44,7 @@ type Plan struct {
 	QPs           int           `json:"qps,omitempty"`           // 0: 1
 	Bidirectional bool          `json:"bidirectional,omitempty"` // -b
 	Reversed      bool          `json:"reversed,omitempty"`      // the target initiates
+	Infinite      bool          `json:"infinite,omitempty"`      // perftest's --run_infinitely: a record each Duration, until stopped
 	WriteImm      bool          `json:"write_imm,omitempty"`     // WRITE with immediate
 	SendImm       bool          `json:"send_imm,omitempty"`      // SEND with immediate
 	AtomicType    verbs.Opcode  `json:"atomic_type,omitempty"`   // OpFetchAdd or OpCompareSwap

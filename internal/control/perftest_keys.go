@@ -1,0 +1,102 @@
+package control
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Lengths of a keys message: with a GID (always on RoCE) and without.
+const (
+	keysBytes      = 108
+	keysBytesNoGID = 59
+)
+
+// appendKeys encodes an address as perftest does: zero-padded lower-case hex fields joined by colons, a NUL at the end.
+func appendKeys(b []byte, a Address) []byte {
+	b = fmt.Appendf(b, "%04x:%04x:%06x:%06x:%08x:%016x:", a.LID, uint16(a.Outstanding), a.QPN&0xff_ffff, a.PSN&0xff_ffff, a.RKey, a.Addr)
+	if a.HasGID {
+		for _, x := range a.GID {
+			b = fmt.Appendf(b, "%02x:", x)
+		}
+	}
+	b = fmt.Appendf(b, "%08x", a.SRQN)
+	if a.HasGID {
+		b = append(b, ':')
+	}
+	return append(b, 0)
+}
+
+// parseKeys decodes a keys message of either form.
+func parseKeys(b []byte) (Address, error) {
+	bad := func(what string) (Address, error) {
+		return Address{}, fmt.Errorf("keys %q: %s", b, what)
+	}
+	if len(b) != keysBytes && len(b) != keysBytesNoGID {
+		return bad(fmt.Sprintf("%d bytes, want %d or %d", len(b), keysBytes, keysBytesNoGID))
+	}
+	text, found := bytes.CutSuffix(b, []byte{0})
+	if !found {
+		return bad("no NUL at the end")
+	}
+	a := Address{HasGID: len(b) == keysBytes}
+	want := 7
+	if a.HasGID {
+		want = 6 + 16 + 2 // the last colon leaves an empty field
+	}
+	fields := strings.Split(string(text), ":")
+	if len(fields) != want {
+		return bad(fmt.Sprintf("%d fields, want %d", len(fields), want))
+	}
+	var problem error
+	number := func(i, bits int) uint64 {
+		v, err := strconv.ParseUint(fields[i], 16, bits)
+		if err != nil && problem == nil {
+			problem = err
+		}
+		return v
+	}
+	a.LID = uint16(number(0, 16))
+	a.Outstanding = int(number(1, 16))
+	a.QPN = uint32(number(2, 24))
+	a.PSN = uint32(number(3, 24))
+	a.RKey = uint32(number(4, 32))
+	a.Addr = number(5, 64)
+	next := 6
+	if a.HasGID {
+		for i := range a.GID {
+			n, err := hex.Decode(a.GID[i:i+1], []byte(fields[next+i]))
+			if (err != nil || n != 1) && problem == nil || len(fields[next+i]) != 2 {
+				return bad(fmt.Sprintf("byte %d of the GID is %q", i, fields[next+i]))
+			}
+		}
+		next += len(a.GID)
+	}
+	a.SRQN = uint32(number(next, 32))
+	if problem != nil {
+		return bad(problem.Error())
+	}
+	if a.HasGID && fields[next+1] != "" {
+		return bad("no colon behind the SRQ number")
+	}
+	return a, nil
+}
+
+// checkGIDFamilies does what perftest does at both ends: both GIDs stand for IPv4 addresses, or neither.
+func checkGIDFamilies(local, remote Address) error {
+	if !local.HasGID || local.GID.Addr().Is4() == remote.GID.Addr().Is4() {
+		return nil
+	}
+	family := func(g verbs.GID) string {
+		if g.Addr().Is4() {
+			return "IPv4"
+		}
+		return "IPv6"
+	}
+	return fmt.Errorf("GID families differ: this end's %v is %s, the peer's %v is %s; choose GIDs of one family with -x on each end",
+		local.GID.Addr(), family(local.GID), remote.GID.Addr(), family(remote.GID))
+}
