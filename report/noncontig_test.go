@@ -1,0 +1,156 @@
+package report
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// syntheticNoncontig is a grid from known costs, with noise: gather costs 100 ns an entry, pack 0.2 ns a byte and 2 ns a
+// block, so that they meet where 98 ns buy as many bytes: at 490 bytes.
+func syntheticNoncontig(noise float64, runs int) *Noncontig {
+	r := rand.New(rand.NewPCG(1, 2))
+	n := &Noncontig{Setup: NoncontigSetup{Device: "rxe0", Transport: "RC", Cache: "hot", Window: 16, MaxSGE: 32, Runs: runs}}
+	for _, total := range []int64{16 << 10, 64 << 10} {
+		for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
+			blocks := total / block
+			wrs := (blocks + 31) / 32
+			for _, s := range []struct {
+				name      string
+				wrs, sges int64
+				ns        float64
+			}{
+				{"gather-write", wrs, blocks, 1000 + 50*float64(wrs) + 98.4375*float64(blocks) + 0.1*float64(total)},
+				{"pack", 1, 1, 1050 + 2*float64(blocks) + 0.3*float64(total)},
+				{"multi-wr", blocks, blocks, 1000 + 300*float64(blocks) + 0.1*float64(total)},
+				{"contiguous", 1, 1, 1050 + 0.1*float64(total)},
+			} {
+				p := NoncontigPoint{
+					Shape: "gather", Strategy: s.name, Layout: "vector:" + Bytes(float64(block)), BlockBytes: block, Blocks: blocks,
+					StrideBytes: 2 * block, Stride: "2x", SizeBytes: total, WRs: int(s.wrs), SGEs: int(s.sges),
+				}
+				for i := range runs {
+					ns := s.ns * math.Exp(noise*r.NormFloat64())
+					p.Runs = append(p.Runs, NoncontigRun{Order: i, Messages: 1000, Seconds: 0.1, GoodputBitsPerS: float64(total) * 8e9 / ns, P50Ns: ns * 16})
+				}
+				n.Points = append(n.Points, p)
+			}
+		}
+	}
+	return n
+}
+
+func TestNoncontigCrossover(t *testing.T) {
+	n := syntheticNoncontig(0.01, 7)
+	n.Analyze()
+	if len(n.Crossovers) != 2 {
+		t.Fatalf("got %d crossovers, want 2", len(n.Crossovers))
+	}
+	for _, x := range n.Crossovers {
+		// 98.4375 - 2 + 50/32 = 98 ns a block against 0.2 ns a byte; interpolation is between 256 and 512.
+		if x.BlockBytes < 465 || x.BlockBytes > 505 {
+			t.Errorf("size %d: got a crossover at %.0f bytes, want about 490", x.SizeBytes, x.BlockBytes)
+		}
+		if !(x.Low < x.BlockBytes && x.BlockBytes < x.High) || x.High-x.Low > 60 {
+			t.Errorf("size %d: got the interval %.0f to %.0f around %.0f", x.SizeBytes, x.Low, x.High, x.BlockBytes)
+		}
+	}
+	if got, want := n.Summary[0], "on rxe0, gather of 16 KiB, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
+		t.Errorf("got summary %q, want it to start with %q", got, want)
+	}
+	if got, want := n.Summary[0], "below, pack wins, "; !strings.Contains(got, want) {
+		t.Errorf("got summary %q, want %q in it", got, want)
+	}
+}
+
+func TestNoncontigWinners(t *testing.T) {
+	n := syntheticNoncontig(0.01, 7)
+	n.Analyze()
+	for _, c := range n.Cells {
+		want := "pack"
+		if c.BlockBytes > 512 {
+			want = "gather-write"
+		}
+		if c.BlockBytes != 512 && c.Winner != want {
+			t.Errorf("block %d: got winner %q with %.3f, want %q", c.BlockBytes, c.Winner, c.Margin, want)
+		}
+		if got := c.find(ContiguousStrategy).Ratio; got != 1 {
+			t.Errorf("block %d: contiguous is %v of itself", c.BlockBytes, got)
+		}
+	}
+}
+
+func TestNoncontigNoDifference(t *testing.T) {
+	n := &Noncontig{}
+	for _, block := range []int64{64, 128} {
+		for _, s := range []string{"gather-write", "pack"} {
+			p := NoncontigPoint{Shape: "gather", Strategy: s, Layout: Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 4096}
+			for i := range 7 {
+				p.Runs = append(p.Runs, NoncontigRun{GoodputBitsPerS: 1e9 + 1e7*float64((i*3+len(s))%7)})
+			}
+			n.Points = append(n.Points, p)
+		}
+	}
+	n.Analyze()
+	for _, c := range n.Cells {
+		if c.Winner != "" || c.Differs {
+			t.Errorf("block %d: got winner %q, want none", c.BlockBytes, c.Winner)
+		}
+	}
+	if got, want := n.Summary[0], "gather of 4 KiB, stride 2x: no difference between gather-write and pack from 64 B to 128 B"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestNoncontigNoCrossoverInRange(t *testing.T) {
+	n := syntheticNoncontig(0, 6)
+	var few []NoncontigPoint
+	for _, p := range n.Points {
+		if p.BlockBytes >= 1024 {
+			few = append(few, p)
+		}
+	}
+	n.Points = few
+	n.Analyze()
+	if got, want := n.Crossovers[0].Words, "none in range: gather-write wins from 1 KiB to 4 KiB"; got != want || n.Crossovers[0].BlockBytes != 0 {
+		t.Errorf("got %q at %v, want %q", got, n.Crossovers[0].BlockBytes, want)
+	}
+}
+
+func TestNoncontigModel(t *testing.T) {
+	n := syntheticNoncontig(0.01, 7)
+	n.Analyze()
+	if len(n.Models) != 4 {
+		t.Fatalf("got %d models, want 4: %v", len(n.Models), n.Models)
+	}
+	m := n.Models[0]
+	if m.Strategy != "gather-write" || math.Abs(m.Costs.SGENs-98.4) > 10 || math.Abs(m.Costs.ByteNs-0.1) > 0.02 {
+		t.Errorf("got %s: %s", m.Strategy, m)
+	}
+	for _, m := range n.Models {
+		if m.HeldOutError == nil || *m.HeldOutError > 0.03 {
+			t.Errorf("%s: got held-out error %v, want below 0.03", m.Strategy, m.HeldOutError)
+		}
+	}
+	got := n.Predict("vector", []NoncontigLoad{
+		{Shape: "gather", Strategy: "gather-write", WRs: 4, SGEs: 128, Blocks: 128, Bytes: 96 << 10},
+		{Shape: "gather", Strategy: "pack", WRs: 1, SGEs: 1, Blocks: 128, Bytes: 96 << 10},
+		{Shape: "scatter", Strategy: "scatter-read", WRs: 1, SGEs: 1, Blocks: 128, Bytes: 96 << 10},
+	})
+	if len(got) != 2 || got[0].Strategy != "gather-write" {
+		t.Fatalf("got predictions %+v, want gather-write first of 2", got)
+	}
+	want := 1000 + 50*4 + 98.4375*128 + 0.1*98304
+	if math.Abs(got[0].MessageNs/want-1) > 0.05 {
+		t.Errorf("got %.0f ns, want %.0f", got[0].MessageNs, want)
+	}
+}
+
+func TestNoncontigBytes(t *testing.T) {
+	for v, want := range map[float64]string{64: "64 B", 490.3: "490 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 1300: "1.27 KiB"} {
+		if got := Bytes(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+}
