@@ -25,6 +25,7 @@ func grids(d *Document) []grid {
 			out = append(out, bandwidthGrid(g))
 		}
 	}
+	out = append(out, noncontigGrids(d)...)
 	if len(d.Checks) > 0 {
 		out = append(out, checkGrid(d.Checks))
 	}

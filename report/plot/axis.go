@@ -3,7 +3,9 @@ package plot
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Scale maps values to places along an axis.
@@ -206,7 +208,7 @@ func (r ruler) ticks(gap float64) []tick {
 					continue
 				}
 				t := tick{value: v}
-				if m == 1 || decades <= 2.5 && (m == 2 || m == 5) || decades <= 0.7 {
+				if m == 1 || decades <= 2.5 && (m == 2 || m == 5) || decades <= 1.2 {
 					t.label = format(v)
 				}
 				if t.label != "" || decades <= 4 {
@@ -238,7 +240,33 @@ func (r ruler) ticks(gap float64) []tick {
 			out[i].label += " %"
 		}
 	}
+	if r.axis.Scale == Log10 {
+		return r.thinDecades(out, gap)
+	}
 	return r.thin(out, gap)
+}
+
+// thinDecades keeps labels in the order 1, then 2 and 5, 3, and the rest, as long as each has room.
+func (r ruler) thinDecades(ticks []tick, gap float64) []tick {
+	kept := make([]float64, 0, len(ticks))
+	labels := make([]string, len(ticks))
+	for i := range ticks {
+		labels[i], ticks[i].label = ticks[i].label, ""
+	}
+	for _, digits := range []string{"1", "2 5", "3", "7", "4 6 8 9"} {
+		for i, t := range ticks {
+			digit := strconv.FormatFloat(t.value, 'e', 0, 64)[:1]
+			if labels[i] == "" || !strings.Contains(digits, digit) {
+				continue
+			}
+			at, _ := r.place(t.value)
+			if !slices.ContainsFunc(kept, func(k float64) bool { return math.Abs(k-at) < gap }) {
+				ticks[i].label = labels[i]
+				kept = append(kept, at)
+			}
+		}
+	}
+	return ticks
 }
 
 // thin drops labels that would touch, keeping every second, fourth and so on.

@@ -185,10 +185,10 @@ func TestTicks(t *testing.T) {
 		{"linear far from zero", labels(Axis{}, 95, 105), "94 96 98 100 102 104 106"},
 		{"one value", labels(Axis{}, 0), "0 0.2 0.4 0.6 0.8 1"},
 		{"decades", labels(Axis{Scale: Log10}, 0.002, 40), "0.01 0.1 1 10"},
-		{"within a decade", labels(Axis{Scale: Log10}, 5.2, 36), "5 10 20 50"},
+		{"within a decade", labels(Axis{Scale: Log10}, 5.2, 36), "5 6 7 8 10 20 30 40 50"},
 		{"sizes", labels(Axis{Scale: Log2, Format: Bytes}, 512, 1<<20), "512 1 Ki 2 Ki 4 Ki 8 Ki 16 Ki 32 Ki 64 Ki 128 Ki 256 Ki 512 Ki 1 Mi"},
 		{"nines", labels(Axis{Scale: Nines}, 0.9995), "0 % 50 % 90 % 99 % 99.9 %"},
-		{"no data", labels(Axis{Scale: Log10}), "1 2 5 10"},
+		{"no data", labels(Axis{Scale: Log10}), "1 2 3 4 5 6 7 8 10"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.got != tt.want {

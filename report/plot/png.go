@@ -248,5 +248,5 @@ func textWidth(s string, size float64) float64 {
 			}
 		}
 	}
-	return sum * size
+	return 1.1 * sum * size // fonts of browsers run wider than the Go font
 }
