@@ -1,0 +1,147 @@
+package roce
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// background drives the device when nobody else does: it wakes about every millisecond to look, and once nobody has
+// polled for that long it blocks in the kernel until a packet or a deadline comes. An idle device uses no CPU.
+type background struct {
+	lastDrive atomic.Int64 // ticks
+	running   atomic.Int32 // jobs being run
+	asleep    bool         // the background goroutine is blocked in the kernel: whoever drives sends it away
+	sleepers  int          // goroutines blocked in the kernel
+	waiters   int          // those of them that wait for a completion event
+	waker     *waker
+	quit      chan struct{}
+	done      sync.WaitGroup
+}
+
+const (
+	silence    = time.Millisecond
+	runningGap = 20 * time.Millisecond
+)
+
+// drove notes that somebody drives the device, and sends the background goroutine away when it is blocked in the kernel.
+func (e *engine) drove(now verbs.Ticks) {
+	e.lastDrive.Store(int64(now))
+	if e.asleep {
+		e.asleep = false
+		e.wakeSleepers()
+	}
+}
+
+// handOver makes those who are blocked in the kernel look at new deadlines.
+func (e *engine) handOver() {
+	if e.asleep || e.waiters > 0 {
+		e.wakeSleepers()
+	}
+}
+
+// wakeSleepers ends every sleep.
+func (e *engine) wakeSleepers() {
+	if e.sleepers > 0 {
+		e.waker.wake()
+	}
+}
+
+// await is sleep for a goroutine that waits for a completion event.
+func (e *engine) await(limit verbs.Ticks) {
+	e.waiters++
+	e.sleep(limit, e.sockets)
+	e.waiters--
+}
+
+// sleep releases the lock and blocks in the kernel until something arrives on the sockets, a deadline comes or somebody
+// wakes it. limit is the latest time to return.
+func (e *engine) sleep(limit verbs.Ticks, sockets []*socket) {
+	at := min(limit, e.nextTimer)
+	if e.fabric != nil {
+		if due, ok := e.fabric.next(e.patience); ok {
+			at = min(at, due)
+		}
+	}
+	ns := int64(-1)
+	if at != never {
+		ns = int64(e.clock.duration(at - verbs.Now()))
+		if ns <= 0 {
+			return
+		}
+	}
+	set := make([]pollFD, 0, 8)
+	set = append(set, e.waker.pollFD())
+	for _, s := range sockets {
+		set = append(set, awaitReadable(s.fd))
+	}
+	e.sleepers++
+	e.unlock()
+	pollUntil(set, ns)
+	e.lock()
+	e.sleepers--
+	if e.sleepers == 0 {
+		e.waker.drain()
+	}
+}
+
+// serve is the background goroutine.
+func (e *engine) serve() {
+	defer e.done.Done()
+	timer := time.NewTimer(silence)
+	defer timer.Stop()
+	for {
+		gap := silence
+		if e.running.Load() > 0 {
+			gap = runningGap
+		}
+		timer.Reset(gap)
+		select {
+		case <-e.quit:
+			return
+		case <-timer.C:
+		}
+		if e.abandoned(gap) {
+			e.lock()
+			e.takeOver()
+			e.unlock()
+		}
+	}
+}
+
+// takeOver drives the device until somebody else does, or it is closed.
+func (e *engine) takeOver() {
+	for !e.closed {
+		if e.waiters > 0 { // they drive: only wait until they stop
+			mine := e.lastDrive.Load()
+			e.asleep = true
+			e.sleep(never, nil)
+			e.asleep = false
+			if e.lastDrive.Load() != mine {
+				return
+			}
+			continue
+		}
+		busy := e.progress()
+		mine := e.lastDrive.Load()
+		if busy {
+			e.unlock() // let others in
+			e.lock()
+		} else {
+			e.asleep = true
+			e.sleep(never, e.sockets)
+			e.asleep = false
+		}
+		if e.lastDrive.Load() != mine {
+			return
+		}
+	}
+}
+
+// abandoned tells whether nobody has driven the device for a while.
+func (e *engine) abandoned(gap time.Duration) bool {
+	idle := e.clock.duration(verbs.Now() - verbs.Ticks(e.lastDrive.Load()))
+	return idle >= gap-gap/8
+}

@@ -1,0 +1,203 @@
+package roce
+
+import (
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// entry is a completion and what polling it gives back.
+type entry struct {
+	verbs.Completion
+	qp      *queuePair // whose send slots come back; nil for receives
+	release uint32     // send slots before this one are free
+}
+
+// completionQueue is a verbs.CompletionQueue.
+type completionQueue struct {
+	e       *engine
+	ring    []entry // a power of two long
+	mask    uint32
+	depth   uint32
+	head    uint32
+	tail    uint32
+	users   int
+	closed  bool
+	overrun bool
+
+	channel  *completionChannel
+	armed    bool
+	any      bool // armed for any completion, not for solicited ones alone
+	pending  int  // events not acknowledged
+	flushing []*queuePair
+}
+
+func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue, error) {
+	e := d.e
+	e.lock()
+	defer e.unlock()
+	const verb = "create completion queue"
+	if o.Depth == 0 {
+		o.Depth = 128
+	}
+	switch {
+	case e.closed:
+		return nil, e.fail(verb, 0, verbs.ErrClosed)
+	case o.Depth < 1 || o.Depth > maxCQE:
+		return nil, e.fail(verb, 0, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxCQE))
+	case o.Vector != 0:
+		return nil, e.fail(verb, 0, fmt.Errorf("completion vector %d: this device has one, 0", o.Vector))
+	case e.cqs >= maxCQ:
+		return nil, e.fail(verb, 0, fmt.Errorf("%d completion queues are the most", maxCQ))
+	}
+	n := ringSize(o.Depth)
+	c := &completionQueue{e: e, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth)}
+	if o.Channel != nil {
+		ch, ok := o.Channel.(*completionChannel)
+		if !ok || ch.e != e || ch.closed {
+			return nil, e.fail(verb, 0, errForeign)
+		}
+		c.channel = ch
+		ch.users++
+	}
+	e.cqs++
+	return c, nil
+}
+
+func ringSize(n int) uint32 {
+	size := uint32(1)
+	for int(size) < n {
+		size *= 2
+	}
+	return size
+}
+
+func (c *completionQueue) Depth() int { return int(c.depth) }
+
+func (c *completionQueue) Close() error {
+	c.e.lock()
+	defer c.e.unlock()
+	switch {
+	case c.closed:
+		return nil
+	case c.users > 0:
+		return c.e.fail("close completion queue", 0, fmt.Errorf("%w: %d queues of queue pairs open", verbs.ErrBusy, c.users))
+	case c.pending > 0:
+		return c.e.fail("close completion queue", 0, fmt.Errorf("%w: %d events not acknowledged", verbs.ErrBusy, c.pending))
+	}
+	c.closed = true
+	c.e.cqs--
+	if c.channel != nil {
+		c.channel.forget(c)
+		c.channel.users--
+	}
+	return nil
+}
+
+func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
+	e := c.e
+	e.lock()
+	if c.head == c.tail {
+		e.progress()
+	}
+	n := 0
+	for n < len(out) && c.head != c.tail {
+		out[n] = c.take().Completion
+		n++
+	}
+	if len(c.flushing) > 0 {
+		c.resumeFlush()
+	}
+	var err error
+	switch {
+	case c.closed || e.closed:
+		err = e.fail("poll completion queue", 0, verbs.ErrClosed)
+	case n == 0 && c.overrun:
+		err = e.fail("poll completion queue", 0, fmt.Errorf("overrun: more than %d completions were not polled; make it deeper", c.depth))
+	}
+	e.unlock()
+	return n, err
+}
+
+// take removes the oldest entry, which must be there; it is valid until the next push.
+func (c *completionQueue) take() *entry {
+	x := &c.ring[c.head&c.mask]
+	c.head++
+	if x.qp != nil {
+		x.qp.send.released = x.release
+		x.qp = nil
+	}
+	return x
+}
+
+func (c *completionQueue) room() bool { return c.tail-c.head < c.depth }
+
+// push adds a completion; where there is no room the queue is overrun and the completion lost (IBTA 11.6.3.1).
+func (c *completionQueue) push(x entry, solicited bool) bool {
+	if !c.room() {
+		if !c.overrun {
+			c.overrun = true
+			c.e.raise(verbs.AsyncEvent{Type: verbs.EventCQError})
+		}
+		return false
+	}
+	c.ring[c.tail&c.mask] = x
+	c.tail++
+	if c.armed && (c.any || solicited || x.Status != verbs.Success) {
+		c.armed = false
+		c.pending++
+		c.channel.post(c)
+	}
+	return true
+}
+
+func (c *completionQueue) Arm(n verbs.Notify) error {
+	c.e.lock()
+	defer c.e.unlock()
+	if c.channel == nil {
+		return c.e.fail("arm completion queue", 0, fmt.Errorf("without a completion channel: %w", verbs.ErrUnsupported))
+	}
+	c.any = n == verbs.NotifyAny || c.armed && c.any // "any" overrides "solicited", not vice versa
+	c.armed = true
+	return nil
+}
+
+func (c *completionQueue) Acknowledge(n int) {
+	c.e.lock()
+	defer c.e.unlock()
+	c.pending = max(c.pending-n, 0)
+}
+
+// resumeFlush goes on flushing the queue pairs for which there was no room.
+func (c *completionQueue) resumeFlush() {
+	waiting := c.flushing
+	c.flushing = c.flushing[:0]
+	for _, q := range waiting {
+		q.flush()
+	}
+}
+
+// awaitRoom has q's flush resumed when entries were polled.
+func (c *completionQueue) awaitRoom(q *queuePair) {
+	for _, other := range c.flushing {
+		if other == q {
+			return
+		}
+	}
+	c.flushing = append(c.flushing, q)
+}
+
+// forget drops what the queue knows of a queue pair that goes.
+func (c *completionQueue) forget(q *queuePair) {
+	for i := c.head; i != c.tail; i++ {
+		if x := &c.ring[i&c.mask]; x.qp == q {
+			x.qp = nil
+		}
+	}
+	for i, other := range c.flushing {
+		if other == q {
+			c.flushing = append(c.flushing[:i], c.flushing[i+1:]...)
+			break
+		}
+	}
+}

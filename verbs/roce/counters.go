@@ -1,0 +1,55 @@
+package roce
+
+import (
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// counts are the device's counters.
+type counts struct {
+	sentPackets, sentBytes, receivedPackets, receivedBytes uint64
+	sendErrors                                             uint64
+
+	malformed, unknownQP, wrongPath, badPKeys, badICRCs, qkeyViolations uint64
+
+	outOfSequence, duplicateRequests, rnrNAKsSent      uint64
+	rnrNAKsReceived, sequenceNAKsReceived, impliedNAKs uint64
+	strayResponses, resentPackets, probes              uint64
+	timeouts, retriesExceeded                          uint64
+}
+
+// Counters counts errors and traffic since the device was opened; names follow the kernel's hw_counters where they have an equal.
+func (d *device) Counters(port int) (map[string]uint64, error) {
+	e := d.e
+	if port != 1 {
+		return nil, e.fail("read counters", 0, fmt.Errorf("port %d: this device has one, 1", port))
+	}
+	e.lock()
+	defer e.unlock()
+	if e.closed {
+		return nil, e.fail("read counters", 0, verbs.ErrClosed)
+	}
+	c := &e.count
+	return map[string]uint64{
+		"sent_pkts": c.sentPackets, "sent_bytes": c.sentBytes, "rcvd_pkts": c.receivedPackets, "rcvd_bytes": c.receivedBytes,
+		"send_err":              c.sendErrors,
+		"malformed":             c.malformed,
+		"unknown_qp":            c.unknownQP,
+		"wrong_path":            c.wrongPath,
+		"bad_pkey":              c.badPKeys,
+		"icrc_err":              c.badICRCs,
+		"qkey_viol":             c.qkeyViolations,
+		"out_of_sequence":       c.outOfSequence,
+		"duplicate_request":     c.duplicateRequests,
+		"send_rnr_err":          c.rnrNAKsSent,
+		"rnr_nak_retry_err":     c.rnrNAKsReceived,
+		"packet_seq_err":        c.sequenceNAKsReceived,
+		"implied_nak_seq_err":   c.impliedNAKs,
+		"stray_responses":       c.strayResponses,
+		"resent_pkts":           c.resentPackets,
+		"probes":                c.probes,
+		"local_ack_timeout_err": c.timeouts,
+		"retry_exceeded_err":    c.retriesExceeded,
+	}, nil
+}

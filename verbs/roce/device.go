@@ -1,0 +1,357 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"syscall"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// device is a verbs.Device, a verbs.Rebinder and a verbs.Counters.
+type device struct {
+	e    *engine
+	info verbs.DeviceInfo
+	home netip.Addr // the default GID; invalid: not chosen yet
+}
+
+var (
+	errTooManyQPs = fmt.Errorf("%d queue pairs are the most", maxQP-32)
+	errHasQPs     = errors.New("queue pairs exist: choose the address before making them")
+)
+
+func openDevice(o Options) (*device, error) {
+	e := newEngine(o, newClock())
+	d := &device{e: e}
+	e.device = d
+	e.qps = make([]*queuePair, maxQP)
+	var err error
+	if e.capture, err = newCapture(o.Pcap); err != nil {
+		return nil, e.fail("open device", 0, err)
+	}
+	if e.waker, err = newWaker(); err != nil {
+		return nil, e.fail("open device", 0, err)
+	}
+	if o.Address.IsValid() {
+		if err := d.bind(o.Address); err != nil {
+			_ = e.waker.close()
+			return nil, err
+		}
+	}
+	d.info = deviceInfo(o)
+	e.quit = make(chan struct{})
+	e.done.Add(1)
+	go e.serve()
+	return d, nil
+}
+
+func deviceInfo(o Options) verbs.DeviceInfo {
+	label := "software device, not a NIC"
+	if f := o.Fabric.String(); f != "" {
+		label += "; fabric " + f
+	}
+	return verbs.DeviceInfo{
+		Name: DeviceName, Provider: "roce", Software: true, Label: label, Firmware: runtime.Version(),
+		NodeGUID: 0x0200_00ff_fe00_12b7, SystemGUID: 0x0200_00ff_fe00_12b7, VendorID: 0xffffff, Ports: 1, NUMANode: -1,
+		Driver: "roce", TransportType: "IB",
+		Limits: verbs.Limits{
+			MaxQP: maxQP - 32, MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxInline: maxInline, MaxCQ: maxCQ, MaxCQE: maxCQE,
+			MaxMR: maxMR, MaxMRBytes: 1 << 62, MaxPD: maxPD, MaxAH: maxAH, MaxMW: maxMW, MaxSRQ: maxSRQ, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
+			MaxRDAtomic: maxRDAtomic, MaxInitRDAtomic: maxRDAtomic, MaxMessageBytes: maxMessage, MaxPKeys: 1, Atomic: true,
+			MemoryWindow2: true, SendInvalidate: true, LocalCAAckDelay: 15, PageSizeCap: 0xfffff000,
+		},
+	}
+}
+
+func (d *device) Info() verbs.DeviceInfo { return d.info }
+
+// Port describes the only port; its MTU is that of the default GID's interface.
+func (d *device) Port(n int) (verbs.PortInfo, error) {
+	list, err := d.table(n, "query port")
+	if err != nil {
+		return verbs.PortInfo{}, err
+	}
+	p := verbs.PortInfo{
+		Number: 1, State: verbs.PortActive, PhysicalState: "LINK_UP", LinkLayer: verbs.LinkEthernet, MaxMTU: verbs.MTU4096,
+		ActiveMTU: verbs.MTU4096, GIDTableLen: 1024, PKeyTableLen: 1, MaxMessage: maxMessage,
+	}
+	for _, g := range list {
+		if g.addr == d.home {
+			p.ActiveMTU, p.NetInterface = activeMTU(g.mtu), g.name
+		}
+	}
+	return p, nil
+}
+
+// table reads the GID table, choosing the default GID if nobody has.
+func (d *device) table(port int, verb string) ([]gid, error) {
+	e := d.e
+	if port != 1 {
+		return nil, e.fail(verb, 0, fmt.Errorf("port %d: this device has one, 1", port))
+	}
+	e.lock()
+	defer e.unlock()
+	if e.closed {
+		return nil, e.fail(verb, 0, verbs.ErrClosed)
+	}
+	return d.lockedTable(verb)
+}
+
+func (d *device) lockedTable(verb string) ([]gid, error) {
+	if !d.home.IsValid() {
+		if err := d.bind(netip.AddrFrom4([4]byte{127, 0, 0, 1})); err != nil {
+			return nil, err
+		}
+	}
+	list, err := readGIDs(d.home)
+	if err != nil {
+		return nil, d.e.fail(verb, 0, err)
+	}
+	return list, nil
+}
+
+// GIDs lists the addresses of this machine, those of the default GID's interface first.
+func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
+	list, err := d.table(port, "query GID table")
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]verbs.GIDEntry, len(list))
+	for i, g := range list {
+		entries[i] = verbs.GIDEntry{Index: i, GID: verbs.GIDFromAddr(g.addr), Type: verbs.GIDRoCEv2, NetInterface: g.name}
+	}
+	return entries, nil
+}
+
+// DefaultGID is the line of the GID table that the device was bound to: the one to use where nothing was asked for.
+func (d *device) DefaultGID() (verbs.GIDEntry, error) {
+	list, err := d.GIDs(1)
+	if err != nil {
+		return verbs.GIDEntry{}, err
+	}
+	want := verbs.GIDFromAddr(d.home)
+	for _, g := range list {
+		if g.GID == want {
+			return g, nil
+		}
+	}
+	return verbs.GIDEntry{}, d.e.fail("query GID table", 0, fmt.Errorf("%v is not an address of this machine any more", d.home))
+}
+
+// PKeys lists the only partition key.
+func (d *device) PKeys(port int) ([]uint16, error) {
+	if port != 1 {
+		return nil, d.e.fail("query P_Key table", 0, fmt.Errorf("port %d: this device has one, 1", port))
+	}
+	return []uint16{0xffff}, nil
+}
+
+// Bind makes addr the default GID and opens its socket.
+func (d *device) Bind(addr netip.Addr) error {
+	e := d.e
+	e.lock()
+	defer e.unlock()
+	switch {
+	case e.closed:
+		return e.fail("bind", 0, verbs.ErrClosed)
+	case e.openQPs > 0:
+		return e.fail("bind", 0, errHasQPs)
+	}
+	return d.bind(addr)
+}
+
+func (d *device) bind(addr netip.Addr) error {
+	e := d.e
+	addr = addr.Unmap().WithZone("")
+	if addr == d.home {
+		return nil
+	}
+	list, err := readGIDs(addr)
+	if err != nil {
+		return e.fail("bind", 0, err)
+	}
+	for i := range list {
+		if g := &list[i]; g.addr == addr {
+			s, err := e.openFree(g)
+			if err != nil {
+				return err
+			}
+			d.home = s.local
+			return nil
+		}
+	}
+	return &verbs.Error{
+		Verb: "bind", Device: DeviceName, Err: fmt.Errorf("%v is not an address of this machine", addr),
+		Fix: "choose one of 'ip address'",
+	}
+}
+
+// openFree opens the socket of a GID; where the port of a loopback address is taken, that of the next free one.
+func (e *engine) openFree(g *gid) (*socket, error) {
+	for try := *g; ; {
+		s, err := e.socketOf(&try)
+		if err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || !g.loopback || !try.addr.Is4() {
+			return nil, bindError(try.addr, err)
+		}
+		next := try.addr.As4()
+		if next[3] >= 254 {
+			return nil, bindError(try.addr, err)
+		}
+		next[3]++
+		try.addr = netip.AddrFrom4(next)
+	}
+}
+
+func bindError(a netip.Addr, err error) error {
+	v := &verbs.Error{Verb: "bind", Device: DeviceName, Err: fmt.Errorf("UDP %v port %d: %w", a, Port, err)}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		v.Fix = "another process has the port, or the kernel's rdma_rxe holds it on every address: use a network namespace " +
+			"of its own (ip netns add, with a veth pair), another address, or 'modprobe -r rdma_rxe'"
+	}
+	return v
+}
+
+// socketOf finds or opens the socket of a GID.
+func (e *engine) socketOf(g *gid) (*socket, error) {
+	for _, s := range e.sockets {
+		if s.local == g.addr {
+			return s, nil
+		}
+	}
+	buffer := e.options.ReceiveBuffer
+	if buffer == 0 {
+		buffer = 8 << 20
+	}
+	s, err := openSocket(g.addr, g.zone, Port, buffer)
+	if err != nil {
+		return nil, err
+	}
+	s.name, s.mtu = g.name, activeMTU(g.mtu).Bytes()
+	if e.options.Offload == OffloadOn || e.options.Offload == OffloadAuto && g.virtual {
+		s.useOffloads()
+	}
+	e.sockets = append(e.sockets, s)
+	e.readLimit = max(min(s.bufferBytes/4, 1<<20), 64<<10)
+	if e.waker != nil {
+		e.wakeSleepers() // whoever is blocked must watch this socket too
+	}
+	return s, nil
+}
+
+// pathTo finds or makes the path an address vector describes.
+func (e *engine) pathTo(a verbs.AddressVector) (*path, error) {
+	if a.Port != 0 && a.Port != 1 {
+		return nil, fmt.Errorf("port %d: this device has one, 1", a.Port)
+	}
+	if !a.UseGID || a.DGID.IsZero() {
+		return nil, errors.New("address vector without a GID: RoCE always needs one (UseGID, DGID)")
+	}
+	list, err := e.device.lockedTable("address vector")
+	if err != nil {
+		return nil, err
+	}
+	if a.SGIDIndex < 0 || a.SGIDIndex >= len(list) {
+		return nil, fmt.Errorf("GID index %d: the table has %d lines", a.SGIDIndex, len(list))
+	}
+	g := &list[a.SGIDIndex]
+	remote := a.DGID.Addr()
+	if remote.Is4() != g.addr.Is4() {
+		return nil, fmt.Errorf("GID index %d is %v: cannot reach %v, an address of the other family", a.SGIDIndex, g.addr, remote)
+	}
+	s, err := e.socketOf(g)
+	if err != nil {
+		return nil, bindError(g.addr, err)
+	}
+	return e.pathFor(s, remote)
+}
+
+func (e *engine) pathFor(s *socket, remote netip.Addr) (*path, error) {
+	if p := s.paths[remote]; p != nil {
+		return p, nil
+	}
+	maximum := e.options.Window
+	if maximum == 0 {
+		maximum = defaultWindow
+	}
+	p, err := newPath(s, remote, maximum)
+	if err != nil {
+		return nil, err
+	}
+	p.responses.kind = responseQueue
+	s.paths[remote] = p
+	return p, nil
+}
+
+// maxStrangers bounds the peers a socket remembers: anybody may send to it.
+const maxStrangers = 1 << 14
+
+// pathFrom is the path of a packet's sender, which nobody may have named yet (UD).
+func (e *engine) pathFrom(s *socket, from netip.Addr) *path {
+	if p := s.paths[from]; p != nil {
+		return p
+	}
+	if len(s.paths) >= maxStrangers {
+		return nil
+	}
+	p, err := e.pathFor(s, from)
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+// portMTU is the active MTU in bytes: the most a UD message carries.
+func (e *engine) portMTU() uint32 {
+	for _, s := range e.sockets {
+		if s.local == e.device.home {
+			return uint32(s.mtu)
+		}
+	}
+	return uint32(verbs.MTU4096.Bytes())
+}
+
+// Events delivers asynchronous events.
+func (d *device) Events() <-chan verbs.AsyncEvent { return d.e.events }
+
+// Close stops the device. Its handles must be closed first.
+func (d *device) Close() error {
+	e := d.e
+	e.lock()
+	if e.closed {
+		e.unlock()
+		return nil
+	}
+	if n := e.pds + e.cqs + e.channels; n > 0 {
+		e.unlock()
+		return e.fail("close device", 0, fmt.Errorf("%w: %d protection domains, %d completion queues, %d channels open", verbs.ErrBusy, e.pds, e.cqs, e.channels))
+	}
+	e.closed = true
+	close(e.quit)
+	e.wakeSleepers()
+	e.unlock()
+	e.done.Wait()
+	e.lock()
+	defer e.unlock()
+	close(e.events)
+	var errs []error
+	for _, s := range e.sockets {
+		errs = append(errs, s.close())
+	}
+	e.sockets = nil
+	errs = append(errs, e.waker.close())
+	if e.capture != nil {
+		if e.capture.err == nil {
+			e.capture.err = e.capture.w.Flush()
+		}
+		errs = append(errs, e.capture.err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return e.fail("close device", 0, err)
+	}
+	return nil
+}

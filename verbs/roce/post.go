@@ -1,0 +1,199 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// PostSend queues requests and sends what the windows admit at once.
+func (q *queuePair) PostSend(list []verbs.SendRequest) error {
+	e := q.e
+	e.lock()
+	defer e.unlock()
+	var failed error
+	for i := range list {
+		if err := q.post(&list[i]); err != nil {
+			failed = &verbs.PostError{Index: i, Err: e.fail("post send", q.qpn, err)}
+			break
+		}
+	}
+	q.start()
+	return failed
+}
+
+// start sends what was posted, together with acknowledgements that are due.
+func (q *queuePair) start() {
+	switch q.state {
+	case verbs.StateRTS:
+		e := q.e
+		now := verbs.Now()
+		if e.shorterThanAck(q) {
+			e.flushAcks()
+		}
+		q.kick()
+		e.transmit(now)
+		e.flushAcks()
+		e.flush()
+		e.handOver()
+	case verbs.StateError, verbs.StateSQE:
+		q.flush()
+	case verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateSQD:
+	}
+}
+
+// kick puts the queue pair in line for sending.
+func (q *queuePair) kick() {
+	if q.send.next == q.send.tail || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
+		return
+	}
+	if q.path != nil {
+		q.path.requests.push(q)
+		q.e.makeBusy(q.path)
+	} else {
+		q.e.datagrams.push(q)
+	}
+}
+
+var (
+	errAtomicLength = errors.New("an atomic's list is one entry of 8 bytes")
+	errAtomicAlign  = errors.New("an atomic's remote address is a multiple of 8")
+	errNoAH         = errors.New("a UD send needs an address handle")
+	errInlineOp     = errors.New("INLINE is for SEND and WRITE")
+	errForeignPD    = errors.New("handle of another protection domain")
+	errBind         = errors.New("BIND_MW needs a window and a region of this device")
+	errLong         = fmt.Errorf("message longer than %d bytes", maxMessage)
+)
+
+// post checks a request and copies it into the ring.
+func (q *queuePair) post(r *verbs.SendRequest) error {
+	s := &q.send
+	if q.closed {
+		return verbs.ErrClosed
+	}
+	if q.state != verbs.StateRTS && q.state != verbs.StateSQD && q.state != verbs.StateError && q.state != verbs.StateSQE {
+		return fmt.Errorf("queue pair is in %v: sends may be posted from RTS on", q.state)
+	}
+	if s.tail-s.released >= s.depth {
+		return verbs.ErrQueueFull
+	}
+	if !q.transport.Supports(r.Opcode) || r.Opcode > verbs.OpSendWithInvalidate {
+		return fmt.Errorf("%v on %v: %w", r.Opcode, q.transport, verbs.ErrUnsupported)
+	}
+	if uint32(len(r.SGEs)) > s.maxSGE {
+		return fmt.Errorf("%d scatter/gather entries: the queue pair was made for %d", len(r.SGEs), s.maxSGE)
+	}
+	length := r.Length()
+	if length > maxMessage {
+		return errLong
+	}
+	w := s.at(s.tail)
+	*w = sendWork{
+		id: r.ID, remote: r.RemoteAddr, length: uint32(length), rkey: r.RKey, immediate: r.Immediate, opcode: r.Opcode, flags: r.Flags,
+		compareAdd: r.CompareAdd, swap: r.Swap, sges: uint8(len(r.SGEs)),
+	}
+	switch r.Opcode {
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
+		if len(r.SGEs) != 1 || length != 8 {
+			return errAtomicLength
+		}
+		if r.RemoteAddr&7 != 0 {
+			return errAtomicAlign
+		}
+		w.packets = 1
+	case verbs.OpLocalInvalidate:
+		w.immediate = r.InvalidateRKey
+		w.sges = 0
+	case verbs.OpBindMW:
+		if err := q.postBind(w, r.Bind); err != nil {
+			return err
+		}
+	case verbs.OpSendWithInvalidate:
+		w.immediate = r.InvalidateRKey
+		w.packets = q.packetsOf(w.length)
+	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpRead:
+		w.packets = q.packetsOf(w.length)
+	}
+	if q.transport == verbs.UD {
+		ah, ok := r.AH.(*addressHandle)
+		switch {
+		case !ok || ah == nil:
+			return errNoAH
+		case ah.e != q.e || ah.pd != q.pd:
+			return errForeignPD
+		case ah.closed:
+			return fmt.Errorf("address handle: %w", verbs.ErrClosed)
+		}
+		w.ah, w.remoteQPN, w.remoteQKey, w.packets = ah, r.RemoteQPN, r.RemoteQKey, 1
+	}
+	list := s.list(s.tail, w.sges)
+	if r.Flags&verbs.Inline != 0 {
+		if err := q.postInline(w, r); err != nil {
+			return err
+		}
+	} else {
+		copy(list, r.SGEs)
+	}
+	w.psn = q.request.postPSN
+	q.request.postPSN = (q.request.postPSN + w.packets) & wire.Mask24
+	s.tail++
+	return nil
+}
+
+func (q *queuePair) packetsOf(length uint32) uint32 {
+	if length <= q.mtu {
+		return 1
+	}
+	return (length + q.mtu - 1) / q.mtu
+}
+
+// postInline copies the payload: the request's memory is the caller's again.
+func (q *queuePair) postInline(w *sendWork, r *verbs.SendRequest) error {
+	switch r.Opcode {
+	case verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpSendWithInvalidate, verbs.OpWrite, verbs.OpWriteWithImmediate:
+	default:
+		return errInlineOp
+	}
+	if w.length > q.send.inlineBytes {
+		return fmt.Errorf("%d bytes inline: the queue pair was made for %d", w.length, q.send.inlineBytes)
+	}
+	b := q.send.inlined(q.send.tail)
+	for _, g := range r.SGEs {
+		if g.Length == 0 {
+			continue
+		}
+		at := q.e.inlineSource(g.Addr)
+		copy(b, unsafe.Slice((*byte)(at), g.Length))
+		b = b[g.Length:]
+	}
+	return nil
+}
+
+func (q *queuePair) postBind(w *sendWork, b *verbs.MemoryWindowBind) error {
+	if b == nil {
+		return errBind
+	}
+	window, ok := b.Window.(*memoryWindow)
+	if !ok || window == nil || window.e != q.e {
+		return errBind
+	}
+	bound := &boundWindow{window: window, rkey: b.RKey, addr: b.Addr, length: b.Length, access: b.Access}
+	if b.Region != nil {
+		region, ok := b.Region.(*memoryRegion)
+		if !ok || region == nil || region.e != q.e {
+			return errBind
+		}
+		bound.region = region
+	}
+	w.bound = bound
+	w.sges = 0
+	return nil
+}
+
+// inlineSource is the memory an inline entry names: any address of this process, registered or not.
+func (e *engine) inlineSource(addr uint64) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
+}

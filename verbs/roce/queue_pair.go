@@ -1,0 +1,316 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// queuePair is a verbs.QueuePair. Everything in it belongs to the engine's lock.
+type queuePair struct {
+	e         *engine
+	pd        *protectionDomain
+	qpn       uint32
+	transport verbs.Transport
+	wire      wire.Transport
+	state     verbs.QPState
+	attr      verbs.QueuePairAttributes
+	caps      verbs.QueuePairCapabilities
+	signalAll bool
+	closed    bool
+
+	sendCQ, recvCQ *completionQueue
+	srq            *sharedReceiveQueue
+
+	path *path // RC, UC
+	mtu  uint32
+
+	send     sendQueue
+	receives receiveQueue
+	request  requester
+	respond  responder
+
+	lane   int // in a prepared job
+	queued [2]bool
+	next   [2]*queuePair
+
+	flushedSend bool // in ERR: everything posted so far was flushed
+	atomicsCap  uint32
+}
+
+// sendQueue is a ring of work requests. Indexes count up; slots are index & mask.
+//
+//	released … done … next … tail
+//	  polled    │      │      └ posted
+//	            │      └ being sent
+//	            └ oldest that is not complete
+type sendQueue struct {
+	ring                       []sendWork
+	sges                       []verbs.SGE
+	inline                     []byte
+	mask, depth                uint32
+	maxSGE, inlineBytes        uint32
+	released, done, next, tail uint32
+}
+
+func (s *sendQueue) at(i uint32) *sendWork { return &s.ring[i&s.mask] }
+
+// list is the scatter/gather list of request i.
+func (s *sendQueue) list(i uint32, n uint8) []verbs.SGE {
+	o := (i & s.mask) * s.maxSGE
+	return s.sges[o : o+uint32(n)]
+}
+
+func (s *sendQueue) inlined(i uint32) []byte {
+	o := (i & s.mask) * s.inlineBytes
+	return s.inline[o : o+s.inlineBytes]
+}
+
+// sendWork is a posted send work request.
+type sendWork struct {
+	id         uint64
+	remote     uint64
+	compareAdd uint64
+	swap       uint64
+	length     uint32
+	psn        uint32 // of its first packet
+	packets    uint32 // PSNs it takes: 0 for local operations
+	got        uint32 // READ, atomic: response packets that arrived
+	charged    uint32 // READ: bytes counted in readInFlight
+	rkey       uint32
+	immediate  uint32 // or the key to invalidate
+	opcode     verbs.Opcode
+	flags      verbs.SendFlags
+	sges       uint8
+	started    bool
+	finished   bool // local operations, UC, UD, and READ and atomic with all responses
+	remoteQPN  uint32
+	remoteQKey uint32
+	ah         *addressHandle
+	bound      *boundWindow
+}
+
+// boundWindow is a BIND_MW work request.
+type boundWindow struct {
+	window       *memoryWindow
+	region       *memoryRegion
+	rkey         uint32
+	addr, length uint64
+	access       verbs.Access
+}
+
+// isResponded tells whether the request is answered with data rather than an ACK.
+func (w *sendWork) isResponded() bool {
+	return w.opcode == verbs.OpRead || w.opcode == verbs.OpCompareSwap || w.opcode == verbs.OpFetchAdd
+}
+
+var errForeign = errors.New("handle of another device")
+
+// CreateQP makes a queue pair.
+func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, error) {
+	e := pd.e
+	e.lock()
+	defer e.unlock()
+	const verb = "create queue pair"
+	if pd.closed || e.closed {
+		return nil, e.fail(verb, 0, verbs.ErrClosed)
+	}
+	if o.Transport == 0 {
+		o.Transport = verbs.RC
+	}
+	setDefault(&o.SendDepth, 128)
+	setDefault(&o.SendSGEs, 1)
+	setDefault(&o.RecvSGEs, 1)
+	if o.SRQ == nil && !o.NoRecvQueue {
+		setDefault(&o.RecvDepth, 128)
+	}
+	q := &queuePair{e: e, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
+	var errs []error
+	check := func(name string, v, lowest, highest int) {
+		if v < lowest || v > highest {
+			errs = append(errs, fmt.Errorf("%s %d: want %d to %d", name, v, lowest, highest))
+		}
+	}
+	check("send depth", o.SendDepth, 1, maxQPWR)
+	check("receive depth", o.RecvDepth, 0, maxQPWR)
+	check("send scatter/gather entries", o.SendSGEs, 1, maxSGE)
+	check("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE)
+	check("inline bytes", o.InlineBytes, 0, maxInline)
+	switch o.Transport {
+	case verbs.RC:
+		q.wire = wire.RC
+	case verbs.UC:
+		q.wire = wire.UC
+	case verbs.UD:
+		q.wire = wire.UD
+	default:
+		errs = append(errs, fmt.Errorf("transport %v: %w", o.Transport, verbs.ErrUnsupported))
+	}
+	var err error
+	if q.sendCQ, err = e.ownCQ(o.SendCQ); err != nil {
+		errs = append(errs, fmt.Errorf("send completion queue: %w", err))
+	}
+	q.recvCQ = q.sendCQ
+	if o.RecvCQ != nil {
+		if q.recvCQ, err = e.ownCQ(o.RecvCQ); err != nil {
+			errs = append(errs, fmt.Errorf("receive completion queue: %w", err))
+		}
+	}
+	if o.SRQ != nil {
+		s, ok := o.SRQ.(*sharedReceiveQueue)
+		switch {
+		case !ok || s.e != e:
+			errs = append(errs, fmt.Errorf("shared receive queue: %w", errForeign))
+		case s.closed:
+			errs = append(errs, fmt.Errorf("shared receive queue: %w", verbs.ErrClosed))
+		default:
+			q.srq = s
+			o.RecvDepth = 0
+		}
+	}
+	if len(errs) > 0 {
+		return nil, e.fail(verb, 0, errors.Join(errs...))
+	}
+	if err := e.addQP(q); err != nil {
+		return nil, e.fail(verb, 0, err)
+	}
+	q.caps = verbs.QueuePairCapabilities{
+		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs, InlineBytes: o.InlineBytes,
+	}
+	n := ringSize(o.SendDepth)
+	q.send = sendQueue{
+		ring: make([]sendWork, n), sges: make([]verbs.SGE, int(n)*o.SendSGEs), inline: make([]byte, int(n)*o.InlineBytes),
+		mask: n - 1, depth: uint32(o.SendDepth), maxSGE: uint32(o.SendSGEs), inlineBytes: uint32(o.InlineBytes),
+	}
+	q.receives = newReceiveQueue(o.RecvDepth, o.RecvSGEs)
+	most := o.RecvSGEs
+	if q.srq != nil {
+		most = q.srq.queue.maxSGE
+		q.srq.users++
+	}
+	q.respond.current.list = make([]verbs.SGE, 0, most)
+	q.sendCQ.users++
+	q.recvCQ.users++
+	pd.children++
+	return q, nil
+}
+
+func setDefault(v *int, d int) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (e *engine) ownCQ(c verbs.CompletionQueue) (*completionQueue, error) {
+	if c == nil {
+		return nil, errors.New("required")
+	}
+	own, ok := c.(*completionQueue)
+	switch {
+	case !ok || own.e != e:
+		return nil, errForeign
+	case own.closed:
+		return nil, verbs.ErrClosed
+	}
+	return own, nil
+}
+
+func (q *queuePair) Close() error {
+	e := q.e
+	e.lock()
+	defer e.unlock()
+	if q.closed {
+		return nil
+	}
+	q.leave()
+	q.dropReceive()
+	q.closed = true
+	q.sendCQ.forget(q)
+	q.recvCQ.forget(q)
+	q.sendCQ.users--
+	q.recvCQ.users--
+	if q.srq != nil {
+		q.srq.users--
+	}
+	e.keys.unbindOf(q)
+	e.removeQP(q)
+	q.pd.children--
+	return nil
+}
+
+// unbindOf takes away the windows bound through a queue pair that goes.
+func (t *keyTable) unbindOf(q *queuePair) {
+	for _, r := range t.regions {
+		if r != nil && r.window && r.qp == q {
+			r.unbind()
+		}
+	}
+}
+
+// leave takes the queue pair off every list of the engine.
+func (q *queuePair) leave() {
+	q.e.untime(q)
+	q.e.forgetAck(q)
+	if q.path != nil {
+		q.path.window.inFlight -= q.request.inFlight
+		q.path.requests.remove(q)
+		q.path.responses.remove(q)
+	}
+	q.e.datagrams.remove(q)
+	q.e.readsInFlight -= q.request.readInFlight
+	q.request.inFlight, q.request.readInFlight = 0, 0
+}
+
+func (q *queuePair) QPN() uint32                               { return q.qpn }
+func (q *queuePair) Transport() verbs.Transport                { return q.transport }
+func (q *queuePair) Device() verbs.Device                      { return q.e.device }
+func (q *queuePair) Capabilities() verbs.QueuePairCapabilities { return q.caps }
+
+func (q *queuePair) State() verbs.QPState {
+	q.e.lock()
+	defer q.e.unlock()
+	return q.state
+}
+
+// addressHandle is a verbs.AddressHandle.
+type addressHandle struct {
+	e      *engine
+	pd     *protectionDomain
+	path   *path
+	closed bool
+}
+
+// CreateAH makes an address handle.
+func (pd *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle, error) {
+	e := pd.e
+	e.lock()
+	defer e.unlock()
+	const verb = "create address handle"
+	if pd.closed || e.closed {
+		return nil, e.fail(verb, 0, verbs.ErrClosed)
+	}
+	if e.ahs >= maxAH {
+		return nil, e.fail(verb, 0, fmt.Errorf("%d address handles are the most", maxAH))
+	}
+	p, err := e.pathTo(a)
+	if err != nil {
+		return nil, e.fail(verb, 0, err)
+	}
+	e.ahs++
+	pd.children++
+	return &addressHandle{e: e, pd: pd, path: p}, nil
+}
+
+func (h *addressHandle) Close() error {
+	h.e.lock()
+	defer h.e.unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	h.e.ahs--
+	h.pd.children--
+	return nil
+}

@@ -1,0 +1,193 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// receiveQueue is a ring of posted receives, of a queue pair or shared.
+type receiveQueue struct {
+	ring       []receiveWork
+	sges       []verbs.SGE
+	mask       uint32
+	depth      uint32
+	maxSGE     int
+	head, tail uint32
+}
+
+// receiveWork is a posted receive.
+type receiveWork struct {
+	id   uint64
+	sges int
+	list []verbs.SGE // in the ring's memory: valid until the slot is posted again
+}
+
+func newReceiveQueue(depth, sges int) receiveQueue {
+	n := ringSize(max(depth, 1))
+	return receiveQueue{
+		ring: make([]receiveWork, n), sges: make([]verbs.SGE, int(n)*sges), mask: n - 1, depth: uint32(depth), maxSGE: sges,
+	}
+}
+
+func (r *receiveQueue) empty() bool { return r.head == r.tail }
+func (r *receiveQueue) len() int    { return int(r.tail - r.head) }
+
+var errReceiveLong = errors.New("receive longer than 2 GiB")
+
+func (r *receiveQueue) post(x *verbs.ReceiveRequest) error {
+	if r.tail-r.head >= r.depth {
+		return verbs.ErrQueueFull
+	}
+	if len(x.SGEs) > r.maxSGE {
+		return fmt.Errorf("%d scatter/gather entries: the queue was made for %d", len(x.SGEs), r.maxSGE)
+	}
+	if x.Length() > maxMessage {
+		return errReceiveLong
+	}
+	i := r.tail & r.mask
+	o := int(i) * r.maxSGE
+	list := r.sges[o : o+len(x.SGEs)]
+	copy(list, x.SGEs)
+	r.ring[i] = receiveWork{id: x.ID, sges: len(x.SGEs), list: list}
+	r.tail++
+	return nil
+}
+
+// take removes the oldest receive, which must be there.
+func (r *receiveQueue) take() *receiveWork {
+	w := &r.ring[r.head&r.mask]
+	r.head++
+	return w
+}
+
+// PostReceive queues receives.
+func (q *queuePair) PostReceive(list []verbs.ReceiveRequest) error {
+	e := q.e
+	e.lock()
+	defer e.unlock()
+	for i := range list {
+		if err := q.postReceive(&list[i]); err != nil {
+			return &verbs.PostError{Index: i, Err: e.fail("post receive", q.qpn, err)}
+		}
+	}
+	if q.state == verbs.StateError {
+		q.flush()
+	}
+	return nil
+}
+
+var (
+	errReceiveReset = errors.New("queue pair is in RESET: receives may be posted from INIT on")
+	errReceiveSRQ   = errors.New("queue pair takes its receives from a shared receive queue: post there")
+)
+
+func (q *queuePair) postReceive(r *verbs.ReceiveRequest) error {
+	switch {
+	case q.closed:
+		return verbs.ErrClosed
+	case q.srq != nil:
+		return errReceiveSRQ
+	case q.state == verbs.StateReset:
+		return errReceiveReset
+	}
+	return q.receives.post(r)
+}
+
+// sharedReceiveQueue is a verbs.SharedReceiveQueue.
+type sharedReceiveQueue struct {
+	e      *engine
+	pd     *protectionDomain
+	queue  receiveQueue
+	limit  int
+	users  int
+	closed bool
+}
+
+// CreateSRQ makes a shared receive queue.
+func (pd *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.SharedReceiveQueue, error) {
+	e := pd.e
+	e.lock()
+	defer e.unlock()
+	const verb = "create shared receive queue"
+	setDefault(&o.Depth, 128)
+	setDefault(&o.SGEs, 1)
+	switch {
+	case pd.closed || e.closed:
+		return nil, e.fail(verb, 0, verbs.ErrClosed)
+	case o.Depth < 1 || o.Depth > maxSRQWR:
+		return nil, e.fail(verb, 0, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxSRQWR))
+	case o.SGEs < 1 || o.SGEs > maxSGE:
+		return nil, e.fail(verb, 0, fmt.Errorf("scatter/gather entries %d: want 1 to %d", o.SGEs, maxSGE))
+	case e.srqs >= maxSRQ:
+		return nil, e.fail(verb, 0, fmt.Errorf("%d shared receive queues are the most", maxSRQ))
+	}
+	e.srqs++
+	pd.children++
+	return &sharedReceiveQueue{e: e, pd: pd, queue: newReceiveQueue(o.Depth, o.SGEs)}, nil
+}
+
+// PostReceive queues receives for whichever queue pair needs one.
+func (s *sharedReceiveQueue) PostReceive(list []verbs.ReceiveRequest) error {
+	s.e.lock()
+	defer s.e.unlock()
+	for i := range list {
+		err := verbs.ErrClosed
+		if !s.closed {
+			err = s.queue.post(&list[i])
+		}
+		if err != nil {
+			return &verbs.PostError{Index: i, Err: s.e.fail("post shared receive", 0, err)}
+		}
+	}
+	return nil
+}
+
+// SetLimit arms the limit event.
+func (s *sharedReceiveQueue) SetLimit(limit int) error {
+	s.e.lock()
+	defer s.e.unlock()
+	switch {
+	case s.closed:
+		return s.e.fail("set shared receive queue limit", 0, verbs.ErrClosed)
+	case limit < 0 || limit > int(s.queue.depth):
+		return s.e.fail("set shared receive queue limit", 0, fmt.Errorf("limit %d: want 0 to the depth, %d", limit, s.queue.depth))
+	}
+	s.limit = limit
+	s.checkLimit()
+	return nil
+}
+
+// Limit is the armed limit.
+func (s *sharedReceiveQueue) Limit() (int, error) {
+	s.e.lock()
+	defer s.e.unlock()
+	if s.closed {
+		return 0, s.e.fail("query shared receive queue", 0, verbs.ErrClosed)
+	}
+	return s.limit, nil
+}
+
+func (s *sharedReceiveQueue) checkLimit() {
+	if s.limit > 0 && s.queue.len() < s.limit {
+		s.limit = 0
+		s.e.raise(verbs.AsyncEvent{Type: verbs.EventSRQLimitReached})
+	}
+}
+
+// Close destroys the queue.
+func (s *sharedReceiveQueue) Close() error {
+	s.e.lock()
+	defer s.e.unlock()
+	switch {
+	case s.closed:
+		return nil
+	case s.users > 0:
+		return s.e.fail("close shared receive queue", 0, fmt.Errorf("%w: %d queue pairs open", verbs.ErrBusy, s.users))
+	}
+	s.closed = true
+	s.e.srqs--
+	s.pd.children--
+	return nil
+}

@@ -1,0 +1,259 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// Modify moves the queue pair through its states (IBTA 10.3.1).
+func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
+	e := q.e
+	e.lock()
+	defer e.unlock()
+	to := q.state
+	if a.Mask&verbs.AttrState != 0 {
+		to = a.State
+	}
+	verb := fmt.Sprintf("modify queue pair to %v", to)
+	if q.closed || e.closed {
+		return e.fail(verb, q.qpn, verbs.ErrClosed)
+	}
+	if a.Mask&verbs.AttrCurrentState != 0 && a.CurrentState != q.state {
+		return e.fail(verb, q.qpn, fmt.Errorf("its state is %v, not %v", q.state, a.CurrentState))
+	}
+	if err := verbs.CheckTransition(q.transport, q.state, to, a.Mask); err != nil {
+		return e.fail(verb, q.qpn, err)
+	}
+	if err := q.checkRanges(&a); err != nil {
+		return e.fail(verb, q.qpn, err)
+	}
+	var p *path
+	if a.Mask&verbs.AttrAddressVector != 0 {
+		var err error
+		if p, err = e.pathTo(a.AddressVector); err != nil {
+			return e.fail(verb, q.qpn, err)
+		}
+	}
+	q.set(&a, p)
+	q.move(to)
+	return nil
+}
+
+// checkRanges looks at the values of the attributes named in the mask.
+func (q *queuePair) checkRanges(a *verbs.QueuePairAttributes) error {
+	var errs []error
+	check := func(bit verbs.AttributeMask, name string, v, highest uint32) {
+		if a.Mask&bit != 0 && v > highest {
+			errs = append(errs, fmt.Errorf("%s %d: want at most %d", name, v, highest))
+		}
+	}
+	check(verbs.AttrTimeout, "timeout", uint32(a.Timeout), 31)
+	check(verbs.AttrRetryCount, "retry count", uint32(a.RetryCount), 7)
+	check(verbs.AttrRNRRetry, "RNR retry count", uint32(a.RNRRetry), 7)
+	check(verbs.AttrMinRNRTimer, "minimum RNR timer", uint32(a.MinRNRTimer), 31)
+	check(verbs.AttrMaxRDAtomic, "outstanding READs and atomics", uint32(a.MaxRDAtomic), maxRDAtomic)
+	check(verbs.AttrMaxDestRDAtomic, "served READs and atomics", uint32(a.MaxDestRDAtomic), maxRDAtomic)
+	check(verbs.AttrSendPSN, "send PSN", a.SendPSN, wire.Mask24)
+	check(verbs.AttrRecvPSN, "receive PSN", a.RecvPSN, wire.Mask24)
+	check(verbs.AttrDestQPN, "destination QPN", a.DestQPN, wire.Mask24)
+	if a.Mask&verbs.AttrPort != 0 && a.Port != 1 {
+		errs = append(errs, fmt.Errorf("port %d: this device has one, 1", a.Port))
+	}
+	if a.Mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0 {
+		errs = append(errs, fmt.Errorf("P_Key index %d: the table has one entry, 0", a.PKeyIndex))
+	}
+	if a.Mask&verbs.AttrPathMTU != 0 && (a.PathMTU < verbs.MTU256 || a.PathMTU > verbs.MTU4096) {
+		errs = append(errs, fmt.Errorf("path MTU code %d: want 1 (256 bytes) to 5 (4096)", uint8(a.PathMTU)))
+	}
+	if a.Mask&verbs.AttrAccess != 0 && a.Access&^(remoteAccess|verbs.AccessLocalWrite|verbs.AccessMWBind|verbs.AccessRelaxedOrdering) != 0 {
+		errs = append(errs, fmt.Errorf("access %v of a queue pair: %w", a.Access, verbs.ErrUnsupported))
+	}
+	if a.Mask&verbs.AttrAltPath != 0 || a.Mask&verbs.AttrPathMigState != 0 {
+		errs = append(errs, fmt.Errorf("path migration: %w", verbs.ErrUnsupported))
+	}
+	return errors.Join(errs...)
+}
+
+// set stores attributes that were checked.
+func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
+	m := a.Mask
+	put := func(bit verbs.AttributeMask, store func()) {
+		if m&bit != 0 {
+			store()
+		}
+	}
+	put(verbs.AttrAccess, func() { q.attr.Access = a.Access })
+	put(verbs.AttrPKeyIndex, func() { q.attr.PKeyIndex = a.PKeyIndex })
+	put(verbs.AttrPort, func() { q.attr.Port = a.Port })
+	put(verbs.AttrQKey, func() { q.attr.QKey = a.QKey })
+	put(verbs.AttrPathMTU, func() { q.attr.PathMTU = a.PathMTU; q.mtu = uint32(a.PathMTU.Bytes()) })
+	put(verbs.AttrTimeout, func() { q.attr.Timeout = a.Timeout })
+	put(verbs.AttrRetryCount, func() { q.attr.RetryCount = a.RetryCount })
+	put(verbs.AttrRNRRetry, func() { q.attr.RNRRetry = a.RNRRetry })
+	put(verbs.AttrMaxRDAtomic, func() { q.attr.MaxRDAtomic = a.MaxRDAtomic })
+	put(verbs.AttrMaxDestRDAtomic, func() { q.attr.MaxDestRDAtomic = a.MaxDestRDAtomic })
+	put(verbs.AttrMinRNRTimer, func() { q.attr.MinRNRTimer = a.MinRNRTimer })
+	put(verbs.AttrDestQPN, func() { q.attr.DestQPN = a.DestQPN })
+	put(verbs.AttrSendPSN, func() { q.attr.SendPSN = a.SendPSN })
+	put(verbs.AttrRecvPSN, func() { q.attr.RecvPSN = a.RecvPSN })
+	put(verbs.AttrSQDAsyncNotify, func() { q.attr.SQDAsyncNotify = a.SQDAsyncNotify })
+	if p != nil {
+		q.attr.AddressVector = a.AddressVector
+		if q.path != nil && q.path != p {
+			q.path.requests.remove(q)
+			q.path.responses.remove(q)
+			q.path.window.inFlight -= q.request.inFlight
+			p.window.inFlight += q.request.inFlight
+		}
+		q.path = p
+	}
+}
+
+// move performs a legal change of state.
+func (q *queuePair) move(to verbs.QPState) {
+	from := q.state
+	switch to {
+	case verbs.StateReset:
+		q.reset()
+	case verbs.StateError:
+		q.enterError()
+		return
+	case verbs.StateInit:
+	case verbs.StateRTR:
+		if from != verbs.StateRTR {
+			q.respond.begin(q.attr.RecvPSN, q.attr.MaxDestRDAtomic)
+			if q.transport == verbs.UD {
+				q.mtu = q.e.portMTU()
+			}
+		}
+	case verbs.StateRTS:
+		if from == verbs.StateRTR {
+			q.request.begin(q)
+		}
+		q.state = to
+		q.kick()
+	case verbs.StateSQD:
+		q.state = to
+		q.request.drained = false
+		q.checkDrained()
+	case verbs.StateSQE:
+	}
+	q.state = to
+}
+
+// reset discards everything, without completions.
+func (q *queuePair) reset() {
+	q.leave()
+	q.dropReceive()
+	q.sendCQ.forget(q)
+	q.recvCQ.forget(q)
+	s := &q.send
+	s.released, s.done, s.next = s.tail, s.tail, s.tail
+	q.receives.head = q.receives.tail
+	q.request = requester{}
+	list := q.respond.current.list[:0]
+	q.respond = responder{}
+	q.respond.current.list = list
+	q.path = nil
+	q.attr = verbs.QueuePairAttributes{}
+}
+
+// Query returns the attributes in force.
+func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
+	q.e.lock()
+	defer q.e.unlock()
+	if q.closed {
+		return verbs.QueuePairAttributes{}, q.e.fail("query queue pair", q.qpn, verbs.ErrClosed)
+	}
+	a := q.attr
+	a.State, a.CurrentState = q.state, q.state
+	a.SendPSN, a.RecvPSN = q.request.sendPSN(q), q.respond.expected
+	if q.state == verbs.StateReset || q.state == verbs.StateInit {
+		a.SendPSN, a.RecvPSN = 0, 0
+	}
+	if q.state == verbs.StateRTR {
+		a.SendPSN = q.attr.SendPSN
+	}
+	a.Mask = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrQKey |
+		verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRecvPSN |
+		verbs.AttrMaxRDAtomic | verbs.AttrMinRNRTimer | verbs.AttrSendPSN | verbs.AttrMaxDestRDAtomic | verbs.AttrDestQPN
+	return a, nil
+}
+
+// enterError stops the queue pair and flushes both queues (IBTA 10.3.1.5).
+func (q *queuePair) enterError() {
+	if q.state == verbs.StateError {
+		return
+	}
+	q.leave()
+	q.state = verbs.StateError
+	q.failReceive(verbs.FlushError)
+	q.flush()
+}
+
+// flush completes what is posted with FlushError, as far as there is room in the completion queues.
+func (q *queuePair) flush() {
+	s := &q.send
+	for s.done != s.tail {
+		if !q.sendCQ.room() {
+			q.sendCQ.awaitRoom(q)
+			break
+		}
+		w := s.at(s.done)
+		s.done++
+		s.next = s.done
+		q.sendCQ.push(entry{
+			Completion: verbs.Completion{ID: w.id, Status: verbs.FlushError, Opcode: w.opcode.Completed(), QPN: q.qpn}, qp: q, release: s.done,
+		}, false)
+	}
+	if q.state == verbs.StateSQE {
+		return
+	}
+	for !q.receives.empty() {
+		if !q.recvCQ.room() {
+			q.recvCQ.awaitRoom(q)
+			break
+		}
+		r := q.receives.take()
+		q.recvCQ.push(entry{
+			Completion: verbs.Completion{ID: r.id, Status: verbs.FlushError, Opcode: verbs.CompletedReceive, QPN: q.qpn},
+		}, false)
+	}
+}
+
+// failSend completes the oldest request with an error; those behind it flush. UC and UD queues stop in SQE, RC in ERR.
+func (q *queuePair) failSend(status verbs.Status) {
+	s := &q.send
+	w := s.at(s.done)
+	s.done++
+	if psn := s.next - s.done; int32(psn) < 0 {
+		s.next = s.done
+	}
+	q.sendCQ.push(entry{
+		Completion: verbs.Completion{ID: w.id, Status: status, Opcode: w.opcode.Completed(), VendorError: vendorError(status), QPN: q.qpn},
+		qp:         q, release: s.done,
+	}, false)
+	if q.transport == verbs.RC || q.state != verbs.StateRTS {
+		q.enterError()
+		return
+	}
+	q.state = verbs.StateSQE
+	q.flush()
+}
+
+// vendorError tells where in this device an error arose: the requester's are 0x100 and the status.
+func vendorError(s verbs.Status) uint32 { return 0x100 | uint32(s) }
+
+// checkDrained raises SQ_DRAINED once everything that was started is complete.
+func (q *queuePair) checkDrained() {
+	if q.state != verbs.StateSQD || q.request.drained || q.send.done != q.send.next || q.request.packet != 0 {
+		return
+	}
+	q.request.drained = true
+	if q.attr.SQDAsyncNotify {
+		q.e.raise(verbs.AsyncEvent{Type: verbs.EventSQDrained, QPN: q.qpn})
+	}
+}

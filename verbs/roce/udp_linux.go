@@ -1,0 +1,279 @@
+package roce
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"unsafe"
+)
+
+// Socket options of Linux that package syscall lacks (include/uapi/linux/udp.h, in.h, socket.h).
+const (
+	solUDP          = 17
+	udpSegment      = 103
+	udpGRO          = 104
+	udpNoCheck6RX   = 102
+	ipMTUDiscover   = 10
+	ipv6MTUDiscover = 23
+	pmtudiscProbe   = 3
+	soRcvBufForce   = 33
+	soSndBufForce   = 32
+	cmsgSpace       = 24
+)
+
+// sockaddr is an address as the kernel wants it: struct sockaddr_in or sockaddr_in6.
+type sockaddr struct {
+	b [syscall.SizeofSockaddrInet6]byte
+	n uint32
+}
+
+func makeSockaddr(a netip.Addr, zone uint32, port uint16) sockaddr {
+	var s sockaddr
+	if a.Is4() {
+		binary.NativeEndian.PutUint16(s.b[:], syscall.AF_INET)
+		ip := a.As4()
+		copy(s.b[4:], ip[:])
+		s.n = syscall.SizeofSockaddrInet4
+	} else {
+		binary.NativeEndian.PutUint16(s.b[:], syscall.AF_INET6)
+		ip := a.As16()
+		copy(s.b[8:], ip[:])
+		if a.IsLinkLocalUnicast() {
+			binary.NativeEndian.PutUint32(s.b[24:], zone)
+		}
+		s.n = syscall.SizeofSockaddrInet6
+	}
+	binary.BigEndian.PutUint16(s.b[2:], port)
+	return s
+}
+
+// socket is an unconnected UDP socket bound to port 4791 of one local address. It belongs to the engine.
+type socket struct {
+	fd           int
+	local        netip.Addr // without zone
+	zone         uint32
+	port         uint16
+	mtu          int // payload bytes of a packet that its interface carries
+	name         string
+	segmentation bool
+	bufferBytes  int // of the receive buffer, as the kernel counts
+	paths        map[netip.Addr]*path
+
+	in struct {
+		message syscall.Msghdr
+		vector  syscall.Iovec
+		name    [syscall.SizeofSockaddrInet6]byte
+		control [64]byte
+		last    [syscall.SizeofSockaddrInet6]byte // the latest sender, but for its port
+		path    *path
+	}
+	out struct {
+		message syscall.Msghdr
+		control [cmsgSpace]byte
+	}
+}
+
+// openSocket binds a local address. zone is the interface's index, for link-local addresses.
+func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (*socket, error) {
+	local = local.WithZone("").Unmap()
+	family := syscall.AF_INET
+	if local.Is6() {
+		family = syscall.AF_INET6
+	}
+	fd, err := syscall.Socket(family, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("UDP socket: %w", err)
+	}
+	s := &socket{fd: fd, local: local, zone: zone, port: port, paths: map[netip.Addr]*path{}}
+	var to syscall.Sockaddr
+	if local.Is4() {
+		to = &syscall.SockaddrInet4{Port: int(port), Addr: local.As4()}
+		// don't-fragment and IP ID 0 on every packet of an unconnected socket: the ICRC covers both
+		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, ipMTUDiscover, pmtudiscProbe)
+	} else {
+		six := &syscall.SockaddrInet6{Port: int(port), Addr: local.As16()}
+		if local.IsLinkLocalUnicast() {
+			six.ZoneId = zone
+		}
+		to = six
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 1)
+		_ = syscall.SetsockoptInt(fd, solUDP, udpNoCheck6RX, 1) // rxe sends checksum 0
+		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6MTUDiscover, pmtudiscProbe)
+	}
+	if err == nil {
+		err = syscall.Bind(fd, to)
+	}
+	if err != nil {
+		_ = syscall.Close(fd)
+		return nil, err
+	}
+	// without the privilege, as much as net.core.rmem_max and wmem_max allow
+	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soRcvBufForce, receiveBuffer) != nil {
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, receiveBuffer)
+	}
+	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soSndBufForce, 4<<20) != nil {
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<20)
+	}
+	s.bufferBytes, _ = syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+	return s, nil
+}
+
+// useOffloads turns on the coalescing of what arrives and the segmentation of what is sent.
+func (s *socket) useOffloads() {
+	_ = syscall.SetsockoptInt(s.fd, solUDP, udpGRO, 1)
+	_, err := syscall.GetsockoptInt(s.fd, solUDP, udpSegment)
+	s.segmentation = err == nil
+}
+
+func (s *socket) close() error { return syscall.Close(s.fd) }
+
+// receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the last.
+// The sender is in s.in.name. It never blocks: n is 0 when there is nothing.
+func (s *socket) receive(b []byte) (n, segment int) {
+	m := &s.in.message
+	s.in.vector.Base = &b[0]
+	s.in.vector.SetLen(len(b))
+	m.Name = &s.in.name[0]
+	m.Namelen = uint32(len(s.in.name))
+	m.Iov = &s.in.vector
+	m.Iovlen = 1
+	m.Control = &s.in.control[0]
+	m.SetControllen(len(s.in.control))
+	r, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(s.fd), uintptr(unsafe.Pointer(m)), syscall.MSG_DONTWAIT)
+	if errno != 0 {
+		return 0, 0
+	}
+	n = int(r)
+	segment = n
+	if m.Controllen >= syscall.SizeofCmsghdr+4 {
+		h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.in.control[0]))
+		if h.Level == solUDP && h.Type == udpGRO {
+			segment = int(binary.NativeEndian.Uint32(s.in.control[syscall.SizeofCmsghdr:]))
+		}
+	}
+	return n, segment
+}
+
+// sender tells who sent the datagram received last.
+func (s *socket) sender() (netip.Addr, uint16) {
+	name := &s.in.name
+	port := binary.BigEndian.Uint16(name[2:])
+	if s.local.Is4() {
+		return netip.AddrFrom4([4]byte(name[4:8])), port
+	}
+	return netip.AddrFrom16([16]byte(name[8:24])), port
+}
+
+// sameSender tells whether the datagram received last came from the address of the one before.
+func (s *socket) sameSender() bool {
+	if s.local.Is4() {
+		return [4]byte(s.in.name[4:8]) == [4]byte(s.in.last[4:8])
+	}
+	return [16]byte(s.in.name[8:24]) == [16]byte(s.in.last[8:24])
+}
+
+// remember makes the latest sender the one that sameSender compares with.
+func (s *socket) remember() { s.in.last = s.in.name }
+
+// send hands packets to the kernel, all of segment bytes but the last. It reports whether the kernel took them; congestion
+// counts as taken: the network lost them.
+func (s *socket) send(p *path, pieces []piece, segment, packets int) bool {
+	m := &s.out.message
+	m.Name = &p.name.b[0]
+	m.Namelen = p.name.n
+	m.Iov = (*syscall.Iovec)(unsafe.Pointer(unsafe.SliceData(pieces)))
+	m.Iovlen = uint64(len(pieces))
+	if packets > 1 {
+		h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.out.control[0]))
+		h.Level, h.Type = solUDP, udpSegment
+		h.SetLen(syscall.SizeofCmsghdr + 2)
+		binary.NativeEndian.PutUint16(s.out.control[syscall.SizeofCmsghdr:], uint16(segment))
+		m.Control = &s.out.control[0]
+		m.SetControllen(cmsgSpace)
+	} else {
+		m.Control = nil
+		m.SetControllen(0)
+	}
+	for try := 0; ; try++ {
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(m)), syscall.MSG_DONTWAIT)
+		switch errno {
+		case 0:
+			return true
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN, syscall.ENOBUFS:
+			if try < 3 {
+				s.awaitRoom()
+				continue
+			}
+			return true
+		case syscall.EIO, syscall.EINVAL:
+			return false
+		default: // no route, host down, refused: as if the network had lost it
+			return true
+		}
+	}
+}
+
+// awaitRoom waits up to a millisecond for the send buffer to drain.
+func (s *socket) awaitRoom() {
+	fds := [1]pollFD{awaitWritable(s.fd)}
+	pollUntil(fds[:], 1_000_000)
+}
+
+const (
+	pollIn  = 1
+	pollOut = 4
+)
+
+// pollFD is struct pollfd.
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+func awaitReadable(fd int) pollFD { return pollFD{fd: int32(fd), events: pollIn} }
+
+func awaitWritable(fd int) pollFD { return pollFD{fd: int32(fd), events: pollOut} }
+
+// pollUntil blocks until one of fds is ready or ns nanoseconds have passed; negative: no limit.
+func pollUntil(fds []pollFD, ns int64) {
+	var limit *syscall.Timespec
+	if ns >= 0 {
+		t := syscall.NsecToTimespec(ns)
+		limit = &t
+	}
+	_, _, _ = syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(fds))), uintptr(len(fds)),
+		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+}
+
+// waker ends another thread's pollUntil.
+type waker struct{ fd int }
+
+const (
+	efdNonblock = syscall.O_NONBLOCK
+	efdCloexec  = syscall.O_CLOEXEC
+)
+
+func newWaker() (*waker, error) {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, efdNonblock|efdCloexec, 0)
+	if errno != 0 {
+		return nil, fmt.Errorf("eventfd: %w", errno)
+	}
+	return &waker{fd: int(fd)}, nil
+}
+
+func (w *waker) pollFD() pollFD { return awaitReadable(w.fd) }
+
+func (w *waker) wake() {
+	one := [8]byte{1}
+	_, _ = syscall.Write(w.fd, one[:])
+}
+
+func (w *waker) drain() {
+	var b [8]byte
+	_, _ = syscall.Read(w.fd, b[:])
+}
+
+func (w *waker) close() error { return syscall.Close(w.fd) }
