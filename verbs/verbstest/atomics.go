@@ -1,0 +1,131 @@
+package verbstest
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// word reads the host-order counter at the front of b.
+func word(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
+
+// loadByte reads a byte that a device may be writing.
+func loadByte(p *byte) byte {
+	offset := uintptr(unsafe.Pointer(p)) & 3
+	v := atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(p), -int(offset))))
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], v)
+	return b[offset]
+}
+
+func testAtomics(t *testing.T, s *suite) {
+	if !s.pair.B.Device.Info().Limits.Atomic {
+		t.Skip("the device has no atomics")
+	}
+	t.Run("values", func(t *testing.T) { testAtomicValues(t, s) })
+	t.Run("concurrent", func(t *testing.T) { testConcurrentAtomics(t, s) })
+}
+
+func testAtomicValues(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{})
+	target := r.b.buf.Bytes()[64:]
+	result := r.a.buf.Bytes()[128:]
+	for i, tt := range []struct {
+		op               verbs.Opcode
+		before           uint64
+		compareAdd, swap uint64
+		after            uint64
+	}{
+		{verbs.OpFetchAdd, 41, 1, 0, 42},
+		{verbs.OpFetchAdd, 1<<64 - 1, 2, 0, 1},
+		{verbs.OpFetchAdd, 0x0102030405060708, 0x1000000000000000, 0, 0x1102030405060708},
+		{verbs.OpFetchAdd, 7, 0, 99, 7},
+		{verbs.OpCompareSwap, 5, 5, 0x1122334455667788, 0x1122334455667788},
+		{verbs.OpCompareSwap, 6, 5, 9, 6},
+		{verbs.OpCompareSwap, 1 << 63, 1 << 63, 0, 0},
+	} {
+		id := uint64(i)
+		binary.NativeEndian.PutUint64(target, tt.before)
+		clear(result[:24])
+		q := r.a.request(id, tt.op, 8)
+		q.SGEs[0] = r.a.sge(136, 8)
+		q.RemoteAddr += 64
+		q.CompareAdd, q.Swap = tt.compareAdd, tt.swap
+		r.a.post(q)
+		c := r.a.wantSent(id, verbs.Success)
+		if c.Opcode != tt.op.Completed() {
+			t.Errorf("%v completed as %v", tt.op, c.Opcode)
+		}
+		if got := word(target); got != tt.after {
+			t.Errorf("%v of %#x: the target is %#x, want %#x", tt.op, tt.before, got, tt.after)
+		}
+		if got := word(result[8:]); got != tt.before {
+			t.Errorf("%v returned %#x, want %#x", tt.op, got, tt.before)
+		}
+		if word(result) != 0 || word(result[16:]) != 0 {
+			t.Errorf("%v wrote around its result", tt.op)
+		}
+	}
+}
+
+// testConcurrentAtomics lets several queue pairs count in one word: no addition is lost and no value seen twice.
+func testConcurrentAtomics(t *testing.T, s *suite) {
+	const pairs, each = 4, 50
+	first := newRig(t, s, rigOptions{})
+	rigs := []*rig{first}
+	for range pairs - 1 {
+		rigs = append(rigs, newRig(t, s, rigOptions{pdB: first.b.pd}))
+	}
+	var mu sync.Mutex
+	seen := make(map[uint64]int)
+	var wg sync.WaitGroup
+	for _, r := range rigs {
+		wg.Go(func() {
+			var c [4]verbs.Completion
+			for i := range uint64(each) {
+				q := r.a.request(i, verbs.OpFetchAdd, 8)
+				q.RemoteAddr, q.RKey, q.CompareAdd = first.b.buf.Addr(), first.b.mr.RKey(), 1
+				if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err != nil {
+					t.Error(err)
+					return
+				}
+				for deadline := time.Now().Add(patience); ; {
+					n, err := r.a.sendCQ.Poll(c[:])
+					if err != nil || time.Now().After(deadline) {
+						t.Errorf("poll: %v", err)
+						return
+					}
+					if _, err := r.b.recvCQ.Poll(c[n:]); err != nil {
+						t.Error(err)
+						return
+					}
+					if n == 1 {
+						break
+					}
+				}
+				if c[0].Status != verbs.Success {
+					t.Errorf("FETCH_ADD: %v", c[0].Status)
+					return
+				}
+				mu.Lock()
+				seen[word(r.a.buf.Bytes())]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if got := word(first.b.buf.Bytes()); got != pairs*each {
+		t.Errorf("the counter is %d, want %d", got, pairs*each)
+	}
+	for v := range uint64(pairs * each) {
+		if seen[v] != 1 {
+			t.Errorf("value %d was seen %d times, want once", v, seen[v])
+			break
+		}
+	}
+}

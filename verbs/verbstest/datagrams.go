@@ -1,0 +1,129 @@
+package verbstest
+
+import (
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+func testDatagrams(t *testing.T, s *suite) {
+	t.Run("GRH", func(t *testing.T) { testGRH(t, s) })
+	t.Run("Q_Key", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		r.b.receive(1, r.b.sge(0, 256))
+		bad := r.a.request(1, verbs.OpSend, 64)
+		bad.RemoteQKey++
+		r.a.post(bad)
+		r.a.wantSent(1, verbs.Success)
+		r.quiet("after a message with a wrong Q_Key")
+		r.a.post(r.a.request(2, verbs.OpSend, 64))
+		r.a.wantSent(2, verbs.Success)
+		r.b.wantReceived(1, verbs.Success)
+	})
+	t.Run("nobody there", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		q := r.a.request(1, verbs.OpSend, 64)
+		q.RemoteQPN = 0xfffffe
+		r.a.post(q)
+		r.a.wantSent(1, verbs.Success)
+		r.quiet("after a message to nobody")
+	})
+	t.Run("no receive", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		for i := range uint64(3) {
+			r.a.post(r.a.request(i, verbs.OpSend, 64))
+			r.a.wantSent(i, verbs.Success)
+		}
+		r.quiet("without a receive")
+		r.b.receive(1, r.b.sge(0, 256))
+		r.a.post(r.a.request(9, verbs.OpSend, 33))
+		r.a.wantSent(9, verbs.Success)
+		if c := r.b.wantReceived(1, verbs.Success); c.Bytes != 33+grhBytes {
+			t.Errorf("received %d bytes, want the last message's %d: datagrams are not kept", c.Bytes, 33+grhBytes)
+		}
+	})
+	t.Run("short receive", func(t *testing.T) {
+		if s.dev.ignored(t, ShortReceiveUD) {
+			return
+		}
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		r.b.receive(1, r.b.sge(0, 64)) // no room for the GRH
+		r.a.post(r.a.request(1, verbs.OpSend, 64))
+		r.a.wantSent(1, verbs.Success)
+		r.b.wantReceived(1, s.dev.status(ShortReceiveUD, verbs.LocalLengthError))
+		if !allAre(r.b.buf.Bytes()[64:], 0) {
+			t.Error("written beyond the receive")
+		}
+	})
+	t.Run("too long", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		port, err := s.pair.A.Device.Port(max(s.pair.A.Port, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.b.receive(1, r.b.sge(0, 32<<10))
+		err = r.a.qp.PostSend([]verbs.SendRequest{r.a.request(1, verbs.OpSend, port.ActiveMTU.Bytes()+1)})
+		if s.dev.refused(TooLongUD, Yes) == Yes {
+			if err == nil {
+				t.Error("a message above the MTU was taken")
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.a.wantSent(1, s.dev.status(TooLongUD, verbs.LocalLengthError))
+		r.quiet("after a message above the MTU")
+	})
+	t.Run("no address", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		q := r.a.request(1, verbs.OpSend, 64)
+		q.AH = nil
+		if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil {
+			t.Error("a message without an address handle was taken")
+		}
+	})
+	t.Run("many senders", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		other := newRig(t, s, rigOptions{transport: verbs.UD})
+		for i, from := range []*rig{r, other, r} {
+			id := uint64(i)
+			r.b.receive(id, r.b.sge(0, 256))
+			q := from.a.request(id, verbs.OpSend, 10+i)
+			q.RemoteQPN = r.b.qp.QPN()
+			from.a.post(q)
+			from.a.wantSent(id, verbs.Success)
+			if c := r.b.wantReceived(id, verbs.Success); c.SourceQPN != from.a.qp.QPN() || c.Bytes != uint32(10+i+grhBytes) {
+				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 10+i+grhBytes, from.a.qp.QPN())
+			}
+		}
+	})
+}
+
+// testGRH looks at the 40 bytes in front of a datagram: on RoCE v2 the IPv6 header, or 20 bytes and the IPv4 header.
+func testGRH(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{transport: verbs.UD})
+	r.b.receive(1, r.b.sge(0, 256))
+	r.a.post(r.a.request(1, verbs.OpSend, 64))
+	r.a.wantSent(1, verbs.Success)
+	r.b.wantReceived(1, verbs.Success)
+	grh := r.b.buf.Bytes()[:grhBytes]
+	from, to := s.pair.A.GID, s.pair.B.GID
+	if !from.Addr().Is4() {
+		if grh[0]>>4 != 6 || verbs.GID(grh[8:24]) != from || verbs.GID(grh[24:40]) != to {
+			t.Errorf("GRH %x: want an IPv6 header from %v to %v", grh, from, to)
+		}
+		return
+	}
+	h := grh[20:]
+	if h[0] != 0x45 || h[9] != 17 || [4]byte(h[12:]) != from.Addr().As4() || [4]byte(h[16:]) != to.Addr().As4() {
+		t.Errorf("GRH %x: want an IPv4 header from %v to %v at 20", grh, from, to)
+	}
+	sum := uint32(0)
+	for i := 0; i < 20; i += 2 {
+		sum += uint32(h[i])<<8 | uint32(h[i+1])
+	}
+	if sum = sum>>16 + sum&0xffff; sum != 0xffff {
+		t.Errorf("the IPv4 header's checksum does not add up: %#x", sum)
+	}
+}

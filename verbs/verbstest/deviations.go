@@ -1,0 +1,138 @@
+package verbstest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Case names one expectation that a provider may deviate from.
+type Case string
+
+// Expectations, each with the outcome that the suite takes for granted.
+const (
+	ShortReceiveAtReceiver   Case = "short receive, at the receiver"             // LOC_LEN_ERR
+	ShortReceiveAtSender     Case = "short receive, at the sender"               // REM_INV_REQ_ERR
+	ShortReceiveUC           Case = "short receive on UC"                        // LOC_LEN_ERR
+	ShortReceiveUD           Case = "short receive on UD"                        // LOC_LEN_ERR
+	BadLKeySend              Case = "bad lkey in a send"                         // LOC_PROT_ERR
+	BadLKeyReadTarget        Case = "READ into memory without LOCAL_WRITE"       // LOC_PROT_ERR
+	BadReceiveAtReceiver     Case = "bad lkey in a receive, at the receiver"     // LOC_PROT_ERR
+	BadReceiveAtSender       Case = "bad lkey in a receive, at the sender"       // REM_OP_ERR
+	QPAccessWrite            Case = "WRITE to a queue pair without REMOTE_WRITE" // REM_INV_REQ_ERR
+	NoReadResources          Case = "READ from a peer that serves none"          // REM_INV_REQ_ERR
+	MisalignedAtomic         Case = "misaligned atomic"                          // REM_INV_REQ_ERR
+	TooLongUD                Case = "UD message above the MTU"                   // refused by PostSend
+	RetrySevenEnds           Case = "retry count 7 is seven"                     // RETRY_EXC_ERR
+	InvalidatePlainRegion    Case = "SEND_WITH_INV of an ordinary region"        // REM_ACCESS_ERR at the sender
+	UnsignaledHoldSlots      Case = "unsignaled requests hold their slots"       // ErrQueueFull
+	PostAfterErrorFlushes    Case = "requests posted in ERR flush at once"       // WR_FLUSH_ERR
+	DrainedQueueResumes      Case = "a drained send queue resumes"               // works
+	DrainedEvent             Case = "SQ_DRAINED event"                           // delivered
+	LocalWriteRequired       Case = "REMOTE_WRITE needs LOCAL_WRITE"             // registration refused
+	WindowBindRefused        Case = "bind to a region without MW_BIND"           // MW_BIND_ERR
+	InlineTooLong            Case = "inline data above the limit"                // refused by PostSend
+	CompletionQueueOverflow  Case = "completion queue overflow"                  // CQ_ERR event
+	MessageAboveLimit        Case = "message above the device's limit"           // refused by PostSend
+	SolicitedIgnoresOrdinary Case = "armed for solicited, an ordinary message"   // no event
+)
+
+// Deviation is one reviewed difference of a provider.
+type Deviation struct {
+	Case   Case
+	Reason string // why it differs, in a sentence
+	Source string // where that can be looked up, or the capture that shows it
+	// The other outcome: a completion status; or, with Refused, an error of the posting call; or, with Ignored, nothing to
+	// check: the provider makes no promise.
+	Status  verbs.Status
+	Refused Choice
+	Ignored Choice
+}
+
+// Choice is a decision in a table row.
+type Choice uint8
+
+// Choices.
+const (
+	No  Choice = iota
+	Yes        // the row says so
+)
+
+// Deviations is a provider's whole table.
+type Deviations []Deviation
+
+// check holds every row to having a known case, a reason and a source.
+func (d Deviations) check(t *testing.T) {
+	t.Helper()
+	seen := make(map[Case]Deviation, len(d))
+	for _, v := range d {
+		if v.Reason == "" || v.Source == "" {
+			t.Errorf("deviation %q has no reason or no source", v.Case)
+		}
+		if _, twice := seen[v.Case]; twice {
+			t.Errorf("deviation %q is listed twice", v.Case)
+		}
+		seen[v.Case] = v
+	}
+}
+
+func (d Deviations) find(c Case) (Deviation, bool) {
+	for _, v := range d {
+		if v.Case == c {
+			return v, true
+		}
+	}
+	return Deviation{}, false
+}
+
+// status is the completion status to expect in a case.
+func (d Deviations) status(c Case, usual verbs.Status) verbs.Status {
+	if v, ok := d.find(c); ok {
+		return v.Status
+	}
+	return usual
+}
+
+// ignored tells whether the provider makes no promise in a case, and says so in the test's log.
+func (d Deviations) ignored(t *testing.T, c Case) bool {
+	t.Helper()
+	v, ok := d.find(c)
+	if ok && v.Ignored == Yes {
+		t.Logf("deviation: %s: %s (%s)", c, v.Reason, v.Source)
+		return true
+	}
+	return false
+}
+
+// refused tells whether the posting call is expected to refuse.
+func (d Deviations) refused(c Case, usual Choice) Choice {
+	if v, ok := d.find(c); ok {
+		return v.Refused
+	}
+	return usual
+}
+
+// SoftRoCE is the table of the kernel's rdma_rxe, Linux 6.1, as captured (testdata of verbs/roce) and read.
+func SoftRoCE() Deviations {
+	capture := func(name string) string { return fmt.Sprintf("verbs/roce/testdata/%s.pcap and its README", name) }
+	const driver = "drivers/infiniband/sw/rxe, Linux 6.1"
+	return Deviations{
+		{Case: ShortReceiveAtReceiver, Status: verbs.LocalQPOpError, Reason: "rxe takes a full receive for a malformed one", Source: capture("rc_err_send_len")},
+		{Case: ShortReceiveAtSender, Status: verbs.RemoteOpError, Reason: "rxe answers a short receive with NAK 0x63", Source: capture("rc_err_send_len")},
+		{Case: ShortReceiveUC, Status: verbs.LocalQPOpError, Reason: "as for RC", Source: driver + "/rxe_resp.c"},
+		{Case: ShortReceiveUD, Status: verbs.LocalQPOpError, Reason: "as for RC", Source: capture("ud_send_edge")},
+		{Case: BadLKeySend, Status: verbs.LocalQPOpError, Reason: "rxe fails the packet, not the protection check", Source: driver + "/rxe_req.c"},
+		{Case: BadReceiveAtReceiver, Status: verbs.LocalQPOpError, Reason: "a malformed receive is LOC_QP_OP", Source: driver + "/rxe_resp.c"},
+		{Case: MisalignedAtomic, Refused: Yes, Reason: "post_send answers EINVAL", Source: driver + "/rxe_verbs.c: validate_send_wr"},
+		{Case: TooLongUD, Status: verbs.Success, Reason: "completes, and nothing is sent", Source: capture("ud_send_edge")},
+		{Case: RetrySevenEnds, Ignored: Yes, Reason: "a retry count of 7 is for ever", Source: capture("edge_req")},
+		{Case: InvalidatePlainRegion, Ignored: Yes, Reason: "the packet is acknowledged; the receive fails with REM_INV_REQ", Source: capture("edge_resp_d")},
+		{Case: UnsignaledHoldSlots, Ignored: Yes, Reason: "the kernel frees a slot when its request is done, signaled or not", Source: driver + "/rxe_comp.c"},
+		{Case: PostAfterErrorFlushes, Ignored: Yes, Reason: "posting a receive makes no system call: it flushes when something else wakes the queue pair", Source: driver + "/rxe_resp.c"},
+		{Case: LocalWriteRequired, Ignored: Yes, Reason: "checked by the kernel's core in some versions only", Source: "drivers/infiniband/core/uverbs_cmd.c"},
+		{Case: WindowBindRefused, Status: verbs.MWBindError, Reason: "the status the suite expects; the row keeps the source", Source: driver + "/rxe_mw.c"},
+		{Case: DrainedQueueResumes, Ignored: Yes, Reason: "not verified: rxe 6.1 may lose the wake-up", Source: driver + "/rxe_qp.c"},
+		{Case: DrainedEvent, Ignored: Yes, Reason: "raised only while a message is in progress", Source: driver + "/rxe_comp.c"},
+	}
+}

@@ -1,0 +1,144 @@
+package verbstest
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// testDevice checks what a device says of itself.
+func testDevice(t *testing.T, s *suite) {
+	for _, e := range []End{s.pair.A, s.pair.B} {
+		info := e.Device.Info()
+		if info.Name == "" || info.Provider == "" || info.Ports < 1 {
+			t.Errorf("device %+v: want a name, a provider and at least one port", info)
+		}
+		if info.Software && info.Label == "" {
+			t.Errorf("%s is a software device and has no label that says so", info.Name)
+		}
+		l := info.Limits
+		for name, v := range map[string]int{
+			"queue pairs": l.MaxQP, "work requests": l.MaxQPWR, "scatter/gather entries": l.MaxSGE, "completion queues": l.MaxCQ,
+			"completion queue entries": l.MaxCQE, "regions": l.MaxMR, "domains": l.MaxPD,
+		} {
+			if v < 1 {
+				t.Errorf("%s grants %d %s, want at least 1", info.Name, v, name)
+			}
+		}
+		testPort(t, e)
+	}
+	if _, err := s.pair.A.Device.Port(99); err == nil {
+		t.Error("port 99 was found")
+	}
+}
+
+func testPort(t *testing.T, e End) {
+	t.Helper()
+	p, err := e.Device.Port(max(e.Port, 1))
+	if err != nil {
+		t.Fatalf("port: %v", err)
+	}
+	if p.State != verbs.PortActive || p.ActiveMTU.Bytes() == 0 || p.ActiveMTU > p.MaxMTU {
+		t.Errorf("port %+v: want ACTIVE with an active MTU up to the largest", p)
+	}
+	gids, err := e.Device.GIDs(max(e.Port, 1))
+	if err != nil {
+		t.Fatalf("GIDs: %v", err)
+	}
+	found := false
+	for _, g := range gids {
+		if g.GID.IsZero() {
+			t.Errorf("GID table has an empty entry at %d", g.Index)
+		}
+		found = found || (g.Index == e.GIDIndex && g.GID == e.GID)
+	}
+	if !found {
+		t.Errorf("GID %v at index %d is not in the table %v", e.GID, e.GIDIndex, gids)
+	}
+	keys, err := e.Device.PKeys(max(e.Port, 1))
+	if err != nil || len(keys) == 0 {
+		t.Errorf("P_Keys %v, %v; want at least one", keys, err)
+	}
+}
+
+// testClose closes parents before children, everything twice, and looks for what is left.
+func testClose(t *testing.T, s *suite) {
+	t.Run("parent first", func(t *testing.T) { testBusy(t, s) })
+	t.Run("churn", func(t *testing.T) { testChurn(t, s) })
+}
+
+func testBusy(t *testing.T, s *suite) {
+	d := s.pair.A.Device
+	pd := must[verbs.ProtectionDomain](t, "allocate domain")(d.AllocPD())
+	ch := must[verbs.CompletionChannel](t, "create channel")(d.CreateCompletionChannel())
+	cq := must[verbs.CompletionQueue](t, "create CQ")(d.CreateCQ(verbs.CompletionQueueOptions{Channel: ch}))
+	srq := must[verbs.SharedReceiveQueue](t, "create SRQ")(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{}))
+	buf := must[*verbs.Buffer](t, "allocate memory")(verbs.Alloc(4096, verbs.MemoryOptions{}))
+	mr := must[verbs.MemoryRegion](t, "register memory")(pd.RegisterMemory(buf.Bytes(), allRemote))
+	var qps []verbs.QueuePair
+	for range 2 {
+		qps = append(qps, must[verbs.QueuePair](t, "create QP")(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq, SRQ: srq})))
+	}
+	for _, c := range []struct {
+		name string
+		io   interface{ Close() error }
+		left string // what the error must count
+	}{
+		{"device", d, ""}, {"domain", pd, ""}, {"completion queue", cq, "2"}, {"shared receive queue", srq, "2"}, {"channel", ch, "1"},
+	} {
+		err := c.io.Close()
+		if !errors.Is(err, verbs.ErrBusy) || !strings.Contains(fmt.Sprint(err), c.left) {
+			t.Errorf("close %s with children: %v, want ErrBusy with their number (%s)", c.name, err, c.left)
+		}
+	}
+	for i, qp := range qps {
+		if err := qp.Close(); err != nil {
+			t.Errorf("close QP: %v", err)
+		}
+		if i == 0 {
+			if err := cq.Close(); !errors.Is(err, verbs.ErrBusy) || !strings.Contains(fmt.Sprint(err), "1") {
+				t.Errorf("close CQ with one QP left: %v, want ErrBusy: 1", err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		io   interface{ Close() error }
+	}{{"SRQ", srq}, {"CQ", cq}, {"channel", ch}, {"region", mr}, {"domain", pd}, {"memory", buf}} {
+		if err := c.io.Close(); err != nil {
+			t.Errorf("close %s: %v", c.name, err)
+		}
+	}
+	if err := qps[0].Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("close QP again: %v, want nothing or ErrClosed", err)
+	}
+	if err := qps[0].PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend}}); err == nil {
+		t.Error("a closed queue pair took a request")
+	}
+}
+
+// testChurn makes and closes handles many times: numbers must not run out and goroutines must not pile up.
+func testChurn(t *testing.T, s *suite) {
+	d := s.pair.A.Device
+	before := runtime.NumGoroutine()
+	buf := must[*verbs.Buffer](t, "allocate memory")(verbs.Alloc(1<<20, verbs.MemoryOptions{}))
+	closing(t, "memory", buf)
+	for range 300 {
+		pd := must[verbs.ProtectionDomain](t, "allocate domain")(d.AllocPD())
+		cq := must[verbs.CompletionQueue](t, "create CQ")(d.CreateCQ(verbs.CompletionQueueOptions{}))
+		mr := must[verbs.MemoryRegion](t, "register memory")(pd.RegisterMemory(buf.Bytes(), allRemote))
+		qp := must[verbs.QueuePair](t, "create QP")(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq}))
+		for _, c := range []interface{ Close() error }{qp, mr, cq, pd} {
+			if err := c.Close(); err != nil {
+				t.Fatalf("close %T: %v", c, err)
+			}
+		}
+	}
+	if after := runtime.NumGoroutine(); after > before+8 {
+		t.Errorf("%d goroutines after, %d before", after, before)
+	}
+}

@@ -1,0 +1,180 @@
+package verbstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// wantEvent waits for an asynchronous event on one end; other kinds before it are passed over.
+func (r *rig) wantEvent(x *side, want verbs.EventType) {
+	r.t.Helper()
+	r.until("event "+want.String(), func() bool {
+		select {
+		case e := <-x.end.Device.Events():
+			return e.Type == want
+		default:
+			return false
+		}
+	})
+}
+
+func testEvents(t *testing.T, s *suite) {
+	// eventRig has a channel on B's receive queue.
+	eventRig := func(t *testing.T) (*rig, verbs.CompletionChannel) {
+		ch := must[verbs.CompletionChannel](t, "create channel")(s.pair.B.Device.CreateCompletionChannel())
+		closing(t, "channel", ch)
+		r := newRig(t, s, rigOptions{channel: ch})
+		for i := range uint64(8) {
+			r.b.receive(i, r.b.sge(0, 64))
+		}
+		return r, ch
+	}
+	arm := func(r *rig, n verbs.Notify) {
+		r.t.Helper()
+		if err := r.b.recvCQ.Arm(n); err != nil {
+			r.t.Fatalf("arm: %v", err)
+		}
+	}
+	wait := func(r *rig, ch verbs.CompletionChannel) {
+		r.t.Helper()
+		ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+		defer cancel()
+		cq, err := ch.Wait(ctx)
+		if err != nil {
+			r.t.Fatalf("wait: %v", err)
+		}
+		if cq != r.b.recvCQ {
+			r.t.Errorf("the event names %v, want B's receive queue", cq)
+		}
+		cq.Acknowledge(1)
+	}
+	none := func(r *rig, ch verbs.CompletionChannel, why string) {
+		r.t.Helper()
+		ctx, cancel := context.WithTimeout(r.t.Context(), silence)
+		defer cancel()
+		cq, err := ch.Wait(ctx)
+		if err == nil {
+			cq.Acknowledge(1)
+			r.t.Errorf("%s: an event came", why)
+		} else if !errors.Is(err, context.DeadlineExceeded) {
+			r.t.Errorf("%s: %v, want the deadline", why, err)
+		}
+	}
+	t.Run("any", func(t *testing.T) {
+		r, ch := eventRig(t)
+		for i := range uint64(4) {
+			arm(r, verbs.NotifyAny)
+			r.a.post(r.a.request(i, verbs.OpSend, 8))
+			wait(r, ch) // nobody polls meanwhile: the device works by itself
+			r.b.wantReceived(i, verbs.Success)
+			r.a.wantSent(i, verbs.Success)
+		}
+	})
+	t.Run("one event per arming", func(t *testing.T) {
+		r, ch := eventRig(t)
+		arm(r, verbs.NotifyAny)
+		for i := range uint64(3) {
+			r.a.post(r.a.request(i, verbs.OpSend, 8))
+			r.a.wantSent(i, verbs.Success)
+		}
+		wait(r, ch)
+		none(r, ch, "after one arming")
+		for i := range uint64(3) {
+			r.b.wantReceived(i, verbs.Success)
+		}
+	})
+	t.Run("too late", func(t *testing.T) {
+		r, ch := eventRig(t)
+		r.a.post(r.a.request(0, verbs.OpSend, 8))
+		r.a.wantSent(0, verbs.Success)
+		r.until("the completion", func() bool { return len(r.b.recvs) > 0 })
+		arm(r, verbs.NotifyAny)
+		none(r, ch, "armed after the completion")
+	})
+	t.Run("solicited", func(t *testing.T) {
+		r, ch := eventRig(t)
+		arm(r, verbs.NotifySolicited)
+		r.a.post(r.a.request(0, verbs.OpSend, 8))
+		r.a.wantSent(0, verbs.Success)
+		if !s.dev.ignored(t, SolicitedIgnoresOrdinary) {
+			none(r, ch, "an ordinary message")
+		}
+		for i, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteWithImmediate} {
+			id := uint64(i) + 1
+			arm(r, verbs.NotifySolicited)
+			q := r.a.request(id, op, 8)
+			q.Flags |= verbs.Solicited
+			r.a.post(q)
+			wait(r, ch)
+			r.a.wantSent(id, verbs.Success)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		_, ch := eventRig(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(silence, cancel)
+		if _, err := ch.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("wait ended with %v, want context.Canceled", err)
+		}
+	})
+	t.Run("CQ_ERR", func(t *testing.T) {
+		if s.dev.ignored(t, CompletionQueueOverflow) {
+			return
+		}
+		r := newRig(t, s, rigOptions{cqDepth: 4, qp: verbs.QueuePairOptions{RecvDepth: 256, SendDepth: 256}})
+		depth := r.b.recvCQ.Depth()
+		if depth > 100 {
+			t.Skipf("the device makes no queue smaller than %d", depth)
+		}
+		for i := range uint64(depth + 8) {
+			r.b.receive(i, r.b.sge(0, 64))
+		}
+		for i := range uint64(depth + 1) { // only A's send queue is polled
+			q := r.a.request(i, verbs.OpSend, 8)
+			r.a.post(q)
+			if i == uint64(depth) {
+				break // may never be acknowledged
+			}
+			r.untilSent(i)
+		}
+		deadline := time.Now().Add(patience)
+		for overflowed := false; !overflowed; {
+			select {
+			case e := <-r.b.end.Device.Events():
+				overflowed = e.Type == verbs.EventCQError
+			default:
+				r.pollSends()
+				if time.Now().After(deadline) {
+					t.Fatal("no CQ_ERR event after an overflow")
+				}
+			}
+		}
+	})
+}
+
+// pollSends polls A's send queue alone.
+func (r *rig) pollSends() {
+	r.t.Helper()
+	var c [4]verbs.Completion
+	n, err := r.a.sendCQ.Poll(c[:])
+	if err != nil {
+		r.t.Fatalf("poll: %v", err)
+	}
+	r.a.sends = append(r.a.sends, c[:n]...)
+}
+
+// untilSent waits for a send completion without touching B's queues, which fill up.
+func (r *rig) untilSent(id uint64) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); len(r.a.sends) == 0; r.pollSends() {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("send %d did not complete", id)
+		}
+	}
+	r.a.check("send", r.a.sends[0], id, verbs.Success)
+	r.a.sends = r.a.sends[1:]
+}

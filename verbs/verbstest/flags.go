@@ -1,0 +1,274 @@
+package verbstest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+func testFlags(t *testing.T, s *suite) {
+	t.Run("signaled", func(t *testing.T) { testSignaled(t, s) })
+	t.Run("signal all", func(t *testing.T) { testSignalAll(t, s) })
+	t.Run("inline", func(t *testing.T) { testInline(t, s) })
+	t.Run("order", func(t *testing.T) { testOrder(t, s) })
+	t.Run("fence", func(t *testing.T) { testFence(t, s) })
+}
+
+// testSignaled posts unsignaled requests between signaled ones: only those complete, in order.
+func testSignaled(t *testing.T, s *suite) {
+	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+		t.Run(transport.String(), func(t *testing.T) {
+			r := newRig(t, s, rigOptions{transport: transport})
+			const messages, every = 24, 4
+			for i := range uint64(messages) {
+				r.b.receive(i, r.b.sge(4096, 128))
+			}
+			var list []verbs.SendRequest
+			for i := range uint64(messages) {
+				q := r.a.request(i, verbs.OpSend, 64)
+				if (i+1)%every != 0 {
+					q.Flags = 0
+				}
+				list = append(list, q)
+			}
+			r.a.post(list...)
+			for i := uint64(every - 1); i < messages; i += every {
+				r.a.wantSent(i, verbs.Success)
+			}
+			for i := range uint64(messages) {
+				r.b.wantReceived(i, verbs.Success)
+			}
+			r.quiet("after the last signaled request")
+		})
+	}
+}
+
+// testSignalAll makes a queue pair that signals by itself.
+func testSignalAll(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SignalAll: true}})
+	for i := range uint64(5) {
+		q := r.a.request(i, verbs.OpWrite, 8)
+		q.Flags = 0
+		r.a.post(q)
+	}
+	for i := range uint64(5) {
+		r.a.wantSent(i, verbs.Success)
+	}
+}
+
+// testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
+func testInline(t *testing.T, s *suite) {
+	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+		r := newRig(t, s, rigOptions{transport: transport, qp: verbs.QueuePairOptions{InlineBytes: 64, SendSGEs: 2}})
+		limit := r.a.qp.Capabilities().InlineBytes
+		if limit < 64 {
+			t.Fatalf("%v: %d inline bytes granted, want at least 64", transport, limit)
+		}
+		at := 4096
+		if transport == verbs.UD {
+			at += grhBytes
+		}
+		for i, size := range []int{0, 1, 63, 64} {
+			id := uint64(i)
+			source := r.a.buf.Bytes()[:size]
+			fill(source, 77)
+			want := append([]byte(nil), source...)
+			r.b.receive(id, r.b.sge(4096, 256))
+			q := r.a.request(id, verbs.OpSend, size)
+			q.SGEs = r.a.split(0, size, min(size, 2))
+			for k := range q.SGEs {
+				q.SGEs[k].LKey = 0xdeadbeef
+			}
+			q.Flags |= verbs.Inline
+			r.a.post(q)
+			clear(source)
+			r.a.wantSent(id, verbs.Success)
+			r.b.wantReceived(id, verbs.Success)
+			if d := firstDifference(want, r.b.buf.Bytes()[at:]); d >= 0 {
+				t.Errorf("%v, %d bytes inline: byte %d differs", transport, size, d)
+			}
+		}
+		q := r.a.request(99, verbs.OpSend, limit+1)
+		q.Flags |= verbs.Inline
+		if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil && !s.dev.ignored(t, InlineTooLong) {
+			t.Errorf("%v: %d bytes inline were taken above the limit of %d", transport, limit+1, limit)
+		}
+		if transport == verbs.RC {
+			q := r.a.request(98, verbs.OpRead, 8)
+			q.Flags |= verbs.Inline
+			if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil {
+				t.Error("an inline READ was taken")
+			}
+		}
+	}
+}
+
+// testOrder mixes operations on one queue pair: completions come in the order of posting, and each operation sees what
+// the ones before it did.
+func testOrder(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{})
+	a, b := r.a.buf.Bytes(), r.b.buf.Bytes()
+	mtu := s.pair.MTU.Bytes()
+	size := 2*mtu + 5
+	var list []verbs.SendRequest
+	const rounds = 8
+	for i := range uint64(rounds) {
+		fill(a[:size], uint32(i))
+		write := r.a.request(4*i, verbs.OpWrite, size)
+		read := r.a.request(4*i+1, verbs.OpRead, size)
+		read.SGEs = []verbs.SGE{r.a.sge(20000, size)}
+		add := r.a.request(4*i+2, verbs.OpFetchAdd, 8)
+		add.SGEs[0] = r.a.sge(40000, 8)
+		add.RemoteAddr += 48000
+		add.CompareAdd = 1
+		send := r.a.request(4*i+3, verbs.OpSend, 16)
+		r.b.receive(i, r.b.sge(50000, 64))
+		list = []verbs.SendRequest{write, read, add, send}
+		r.a.post(list...)
+		for k := range uint64(4) {
+			r.a.wantSent(4*i+k, verbs.Success)
+		}
+		if d := firstDifference(a[:size], a[20000:20000+size]); d >= 0 {
+			t.Fatalf("round %d: the READ behind a WRITE got another byte %d", i, d)
+		}
+		if d := firstDifference(a[:size], b[:size]); d >= 0 {
+			t.Fatalf("round %d: byte %d was not written", i, d)
+		}
+		if got := word(a[40000:]); got != i {
+			t.Errorf("round %d: the counter was %d", i, got)
+		}
+		r.b.wantReceived(i, verbs.Success)
+	}
+}
+
+// testFence sends what a READ before it fetches: without the fence the old bytes could go out.
+func testFence(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{bytes: 256 << 10})
+	a, b := r.a.buf.Bytes(), r.b.buf.Bytes()
+	size := 16*s.pair.MTU.Bytes() + 3
+	for i := range uint64(10) {
+		fill(b[:size], uint32(i)+100)
+		clear(a[:size])
+		r.b.receive(i, r.b.sge(128<<10, size))
+		read := r.a.request(2*i, verbs.OpRead, size)
+		send := r.a.request(2*i+1, verbs.OpSend, size)
+		send.Flags |= verbs.Fence
+		r.a.post(read, send)
+		r.a.wantSent(2*i, verbs.Success)
+		r.a.wantSent(2*i+1, verbs.Success)
+		r.b.wantReceived(i, verbs.Success)
+		if d := firstDifference(b[:size], b[128<<10:]); d >= 0 {
+			t.Fatalf("round %d: byte %d went out before the READ had fetched it", i, d)
+		}
+	}
+}
+
+// testQueues fills queues to the brim.
+func testQueues(t *testing.T, s *suite) {
+	t.Run("send", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SendDepth: 8}})
+		depth := r.a.qp.Capabilities().SendDepth
+		if depth < 8 {
+			t.Fatalf("send depth %d granted, want at least 8", depth)
+		}
+		var list []verbs.SendRequest
+		for i := range uint64(3*depth + 16) {
+			list = append(list, r.a.request(i, verbs.OpWrite, 8))
+		}
+		posted := wantFull(t, r.a.qp.PostSend(list), depth)
+		for i := range uint64(posted) {
+			r.a.wantSent(i, verbs.Success)
+		}
+		r.quiet("after what fitted")
+		r.a.post(list[:depth]...) // and the slots are free again
+		for i := range uint64(depth) {
+			r.a.wantSent(i, verbs.Success)
+		}
+	})
+	t.Run("receive", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{RecvDepth: 8}})
+		depth := r.b.qp.Capabilities().RecvDepth
+		var list []verbs.ReceiveRequest
+		for i := range uint64(3*depth + 16) {
+			list = append(list, verbs.ReceiveRequest{ID: i, SGEs: []verbs.SGE{r.b.sge(0, 64)}})
+		}
+		posted := wantFull(t, r.b.qp.PostReceive(list), depth)
+		for i := range uint64(posted) {
+			r.a.post(r.a.request(i, verbs.OpSend, 64))
+			r.a.wantSent(i, verbs.Success)
+			r.b.wantReceived(i, verbs.Success)
+		}
+	})
+	t.Run("unsignaled", func(t *testing.T) { testUnsignaledSlots(t, s) })
+	t.Run("lists too long", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SendSGEs: 2, RecvSGEs: 2}})
+		n := r.a.qp.Capabilities().SendSGEs + 1
+		q := r.a.request(1, verbs.OpWrite, 0)
+		q.SGEs = r.a.split(0, 640, n)
+		if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil {
+			t.Errorf("a list of %d entries was taken, %d are granted", n, n-1)
+		}
+		n = r.b.qp.Capabilities().RecvSGEs + 1
+		if err := r.b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: r.b.split(0, 640, n)}}); err == nil {
+			t.Errorf("a receive of %d entries was taken, %d are granted", n, n-1)
+		}
+	})
+	t.Run("above the limits", func(t *testing.T) {
+		l := s.pair.A.Device.Info().Limits
+		pd := must[verbs.ProtectionDomain](t, "allocate domain")(s.pair.A.Device.AllocPD())
+		closing(t, "domain", pd)
+		cq := must[verbs.CompletionQueue](t, "create CQ")(s.pair.A.Device.CreateCQ(verbs.CompletionQueueOptions{}))
+		closing(t, "CQ", cq)
+		for name, o := range map[string]verbs.QueuePairOptions{
+			"send depth":      {Transport: verbs.RC, SendCQ: cq, SendDepth: l.MaxQPWR + 1},
+			"receive depth":   {Transport: verbs.RC, SendCQ: cq, RecvDepth: l.MaxQPWR + 1},
+			"send entries":    {Transport: verbs.RC, SendCQ: cq, SendSGEs: l.MaxSGE + 1},
+			"receive entries": {Transport: verbs.RC, SendCQ: cq, RecvSGEs: l.MaxSGE + 1},
+			"no CQ":           {Transport: verbs.RC},
+		} {
+			if qp, err := pd.CreateQP(o); err == nil {
+				t.Errorf("%s: a queue pair was made beyond the limit", name)
+				_ = qp.Close()
+			}
+		}
+		if cq, err := s.pair.A.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: l.MaxCQE + 1}); err == nil {
+			t.Error("a completion queue was made beyond the limit")
+			_ = cq.Close()
+		}
+	})
+}
+
+// wantFull checks the error of a list that did not fit, and returns how many requests got through.
+func wantFull(t *testing.T, err error, depth int) int {
+	t.Helper()
+	var p *verbs.PostError
+	if !errors.As(err, &p) || !errors.Is(err, verbs.ErrQueueFull) {
+		t.Fatalf("list longer than the queue: %v, want a PostError of ErrQueueFull", err)
+	}
+	if p.Index < depth {
+		t.Fatalf("list stopped at request %d, want at least the depth of %d", p.Index, depth)
+	}
+	return p.Index
+}
+
+// testUnsignaledSlots is the trap of the course: unsignaled requests hold their slots until a signaled one completes.
+func testUnsignaledSlots(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SendDepth: 8}})
+	depth := r.a.qp.Capabilities().SendDepth
+	for i := range uint64(depth) {
+		q := r.a.request(i, verbs.OpSend, 8)
+		q.Flags = 0
+		r.b.receive(i, r.b.sge(0, 64))
+		r.a.post(q)
+	}
+	for i := range uint64(depth) {
+		r.b.wantReceived(i, verbs.Success)
+	}
+	if s.dev.ignored(t, UnsignaledHoldSlots) {
+		return
+	}
+	if err := r.a.qp.PostSend([]verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}); !errors.Is(err, verbs.ErrQueueFull) {
+		t.Errorf("request %d behind %d unsignaled ones: %v, want ErrQueueFull", depth, depth, err)
+	}
+}

@@ -1,0 +1,748 @@
+package verbstest
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// engine is who runs an end's job: the reference, or the device.
+type engine string
+
+const (
+	byReference engine = "reference"
+	byDevice    engine = "device"
+)
+
+func (e engine) prepare(x *side, j *verbs.Job) (verbs.Runner, error) {
+	if e == byReference {
+		return verbs.NewReferenceRunner(j)
+	}
+	return x.end.Device.Prepare(j)
+}
+
+// stage is what a job case is built on: one or more connected pairs that share completion queues.
+type stage struct {
+	t     *testing.T
+	s     *suite
+	rigs  []*rig
+	ticks float64 // a millisecond
+	stop  *atomic.Uint32
+	chanB verbs.CompletionChannel
+}
+
+// part is one end's share of a case.
+type part struct {
+	job    verbs.Job
+	serves bool // ends when the other end has: its job gets the stop word
+}
+
+// jobCase is a job for both ends, and what must hold afterwards.
+type jobCase struct {
+	name    string
+	rig     rigOptions
+	lanes   int
+	slice   time.Duration // how long each Run lasts; 10 ms
+	build   func(g *stage) (a, b part)
+	check   func(g *stage, a, b outcome)
+	want    verbs.Status // the status A's job fails with; Success: none
+	anyPace bool         // counts depend on time: compare no traces
+	kernels bool         // needs Go kernels, which a runner in C refuses
+	channel bool
+}
+
+// outcome is how an end's job went.
+type outcome struct {
+	progress verbs.Progress
+	err      error
+	trace    []verbs.TraceEvent
+	record   *verbs.Recorder
+	job      *verbs.Job
+	took     time.Duration
+}
+
+// testJobs runs every shape of job by the reference and by the device, in all combinations, and compares what they did.
+func testJobs(t *testing.T, s *suite) {
+	clock := verbs.StartTickClock()
+	perMillisecond := clock.PerNanosecond() * 1e6
+	for _, c := range jobCases(s) {
+		t.Run(c.name, func(t *testing.T) {
+			a, b, ok := runCase(t, s, c, perMillisecond, byReference, byReference)
+			if !ok {
+				return
+			}
+			for _, e := range [][2]engine{{byDevice, byDevice}, {byDevice, byReference}, {byReference, byDevice}} {
+				t.Run(fmt.Sprintf("%s and %s", e[0], e[1]), func(t *testing.T) {
+					a2, b2, ok := runCase(t, s, c, perMillisecond, e[0], e[1])
+					if ok && !c.anyPace {
+						compare(t, "A", a, a2)
+						compare(t, "B", b, b2)
+					}
+				})
+			}
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{})
+		bad := verbs.Job{Lanes: []verbs.Lane{{QP: r.a.qp, Ring: r.a.ring(verbs.OpWrite, 8, 1), Window: 0, Signal: 3, Batch: 1}}}
+		if _, err := s.pair.A.Device.Prepare(&bad); err == nil {
+			t.Error("the device prepared a job without a window, count or completion queue")
+		}
+	})
+	t.Run("allocates nothing", func(t *testing.T) { testJobAllocations(t, s, perMillisecond) })
+}
+
+func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a, b outcome, ok bool) {
+	t.Helper()
+	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32)}
+	o := c.rig
+	o.qp.SendDepth, o.qp.RecvDepth = 128, 128
+	if c.channel {
+		g.chanB = must[verbs.CompletionChannel](t, "create channel")(s.pair.B.Device.CreateCompletionChannel())
+		closing(t, "channel", g.chanB)
+		o.channel = g.chanB
+	}
+	for i := range max(c.lanes, 1) {
+		if i > 0 {
+			o.with = g.rigs[0]
+		}
+		g.rigs = append(g.rigs, newRig(t, s, o))
+	}
+	pa, pb := c.build(g)
+	slice := verbs.Ticks(10 * ticks)
+	if c.slice > 0 {
+		slice = verbs.Ticks(ticks * c.slice.Seconds() * 1e3)
+	}
+	ra, errA := g.prepare(g.rigs[0].a, &pa, ea, &a)
+	rb, errB := g.prepare(g.rigs[0].b, &pb, eb, &b)
+	if err := errors.Join(errA, errB); err != nil {
+		if c.kernels && errors.Is(err, verbs.ErrUnsupported) {
+			t.Skipf("the runner has no Go kernels: %v", err)
+		}
+		t.Fatalf("prepare: %v", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.run(rb, slice, &b, pa.serves, pb.serves)
+	}()
+	g.run(ra, slice, &a, pb.serves, pa.serves)
+	<-done
+	if err := errors.Join(ra.Close(), rb.Close()); err != nil {
+		t.Errorf("close runner: %v", err)
+	}
+	if c.want != verbs.Success {
+		var e *verbs.CompletionError
+		if !errors.Is(a.err, c.want) || !errors.As(a.err, &e) {
+			t.Errorf("A ended with %v, want a CompletionError of %v", a.err, c.want)
+		}
+		return a, b, false
+	}
+	if a.err != nil || b.err != nil {
+		t.Fatalf("A: %v, B: %v", a.err, b.err)
+	}
+	a.verify(t, "A")
+	b.verify(t, "B")
+	if c.check != nil {
+		c.check(g, a, b)
+	}
+	return a, b, !t.Failed()
+}
+
+func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (verbs.Runner, error) {
+	j := &p.job
+	j.CQs = []verbs.CompletionQueue{x.sendCQ, x.recvCQ}
+	if p.serves {
+		j.Stop = g.stop
+	}
+	if j.Record == nil {
+		j.Record = verbs.NewRecorder(64)
+	}
+	j.Record.Samples, j.Record.Peak, j.Record.CPU = true, true, true
+	j.Trace = func(ev verbs.TraceEvent) { o.trace = append(o.trace, ev) }
+	o.job, o.record = j, j.Record
+	for i := range j.Lanes {
+		l := &j.Lanes[i]
+		if len(l.Receives) > 0 {
+			if err := l.PostInitial(32); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return e.prepare(x, j)
+}
+
+// run runs a prepared job to its end. When the other end only serves, it is told to stop.
+func (g *stage) run(r verbs.Runner, slice verbs.Ticks, o *outcome, otherServes, serves bool) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := time.Now()
+	for !o.progress.Done && o.err == nil {
+		o.progress, o.err = r.Run(verbs.Now() + slice)
+		if time.Since(start) > patience {
+			o.err = errors.Join(o.err, fmt.Errorf("not done after %v: %+v", patience, o.progress))
+			g.stop.Store(1)
+		}
+	}
+	o.took = time.Since(start)
+	if otherServes || (o.err != nil && !serves) {
+		g.stop.Store(1)
+	}
+}
+
+// verify replays a trace against the job's own numbers.
+func (o *outcome) verify(t *testing.T, name string) {
+	t.Helper()
+	type state struct{ posted, retired, received, reposted uint64 }
+	lanes := make([]state, len(o.job.Lanes))
+	for i := range lanes {
+		lanes[i].reposted = o.job.Lanes[i].InitialReceives()
+	}
+	for _, e := range o.trace {
+		if e.Lane < 0 || e.Lane >= len(lanes) {
+			t.Fatalf("%s: trace of lane %d of %d", name, e.Lane, len(lanes))
+		}
+		l, at := &o.job.Lanes[e.Lane], &lanes[e.Lane]
+		want := at.posted
+		switch e.Kind {
+		case verbs.TracePost:
+			at.posted++
+			if at.posted-at.retired > uint64(l.Window) {
+				t.Fatalf("%s lane %d: %d messages in flight, the window is %d", name, e.Lane, at.posted-at.retired, l.Window)
+			}
+		case verbs.TraceComplete:
+			want = at.retired + uint64(l.Signal) - 1
+			if l.Count > 0 {
+				want = min(want, l.Count-1)
+			}
+			at.retired = e.N + 1
+			if at.retired > at.posted {
+				t.Fatalf("%s lane %d: message %d completed before it was posted", name, e.Lane, e.N)
+			}
+		case verbs.TraceReceive:
+			want = at.received
+			at.received++
+		case verbs.TraceRepost:
+			want = at.reposted
+			at.reposted++
+			if l.Expect > 0 && at.reposted > l.Expect {
+				t.Fatalf("%s lane %d: receive %d posted, %d expected", name, e.Lane, at.reposted, l.Expect)
+			}
+		}
+		if e.N != want {
+			t.Fatalf("%s lane %d: %v %d, want %d", name, e.Lane, e.Kind, e.N, want)
+		}
+	}
+	var posted, completed, received uint64
+	for i := range lanes {
+		l := &o.job.Lanes[i]
+		posted, completed, received = posted+lanes[i].posted, completed+lanes[i].retired, received+lanes[i].received
+		if l.Count > 0 && o.job.Deadline == 0 && lanes[i].posted != l.Count && o.job.Shape != verbs.Serve {
+			t.Errorf("%s lane %d: %d messages posted, want %d", name, i, lanes[i].posted, l.Count)
+		}
+	}
+	p := o.progress
+	if p.Posted != posted || p.Completed != completed || p.Received != received {
+		t.Errorf("%s: progress says %d posted, %d completed, %d received; the trace %d, %d, %d",
+			name, p.Posted, p.Completed, p.Received, posted, completed, received)
+	}
+	if !o.job.AbandonAtDeadline && p.Completed != p.Posted {
+		t.Errorf("%s: done with %d of %d messages completed", name, p.Completed, p.Posted)
+	}
+	if p.Posted > 0 && (p.FirstPost == 0 || (p.Completed > 0 && p.LastDone <= p.FirstPost)) {
+		t.Errorf("%s: first post at %d, last completion at %d", name, p.FirstPost, p.LastDone)
+	}
+}
+
+// compare holds a device's run against the reference's: the same events on each lane, counts, bytes and samples.
+func compare(t *testing.T, name string, want, got outcome) {
+	t.Helper()
+	project := func(o outcome) map[string][]uint64 {
+		m := make(map[string][]uint64)
+		for _, e := range o.trace {
+			key := fmt.Sprintf("lane %d %v", e.Lane, e.Kind)
+			m[key] = append(m[key], e.N)
+		}
+		return m
+	}
+	w, g := project(want), project(got)
+	for key := range w {
+		if fmt.Sprint(g[key]) != fmt.Sprint(w[key]) {
+			t.Errorf("%s: %s %v, want %v", name, key, g[key], w[key])
+		}
+	}
+	for key := range g {
+		if w[key] == nil {
+			t.Errorf("%s: %s %v, want none", name, key, g[key])
+		}
+	}
+	type counts struct{ posted, completed, received, out, in, samples uint64 }
+	of := func(o outcome) counts {
+		p := o.progress
+		return counts{p.Posted, p.Completed, p.Received, p.BytesOut, p.BytesIn, o.record.N}
+	}
+	if of(got) != of(want) {
+		t.Errorf("%s: %+v, want %+v", name, of(got), of(want))
+	}
+	if (got.record.PeakTicks > 0) != (want.record.PeakTicks > 0) {
+		t.Errorf("%s: peak of %d messages in %d ticks, the reference %d in %d", name, got.record.PeakMsgs, got.record.PeakTicks,
+			want.record.PeakMsgs, want.record.PeakTicks)
+	}
+}
+
+// ring is n messages of one request each, at n places of the buffer.
+func (x *side) ring(op verbs.Opcode, size, n int) []verbs.Message {
+	var ring []verbs.Message
+	for k := range n {
+		q := x.request(0, op, size)
+		q.Flags = 0
+		q.SGEs = []verbs.SGE{x.sge(k*size, size)}
+		q.RemoteAddr += uint64(k * size)
+		if op == verbs.OpFetchAdd {
+			q.RemoteAddr, q.CompareAdd = x.peer().buf.Addr(), 1
+		}
+		ring = append(ring, verbs.Message{Steps: []verbs.Step{{Requests: []verbs.SendRequest{q}}}, Bytes: uint64(size)})
+	}
+	return ring
+}
+
+// receives is a ring of n receives in the upper half of the buffer.
+func (x *side) receives(size, n int) []verbs.ReceiveRequest {
+	var ring []verbs.ReceiveRequest
+	room := size
+	if x.qp.Transport() == verbs.UD {
+		room += grhBytes
+	}
+	for k := range n {
+		ring = append(ring, verbs.ReceiveRequest{ID: uint64(k), SGEs: []verbs.SGE{x.sge(x.buf.Len()/2+k*room, room)}})
+	}
+	return ring
+}
+
+func serve() part { return part{job: verbs.Job{Shape: verbs.Serve}, serves: true} }
+
+// stream is a stream of count messages on every lane of one end.
+func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) part {
+	var p part
+	for _, r := range g.rigs {
+		x := r.a
+		if end == "B" {
+			x = r.b
+		}
+		fill(x.buf.Bytes()[:8*size], 6)
+		p.job.Lanes = append(p.job.Lanes, verbs.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
+	}
+	return p
+}
+
+// sink receives what a stream sends.
+func (g *stage) sink(size int, count uint64) part {
+	var p part
+	for _, r := range g.rigs {
+		p.job.Lanes = append(p.job.Lanes, verbs.Lane{QP: r.b.qp, Receives: r.b.receives(size, 32), Expect: count})
+	}
+	return p
+}
+
+// sameRings checks that the ring of messages is at the target, where it was written, or received.
+func (g *stage) sameRings(size, at int) {
+	g.t.Helper()
+	for i, r := range g.rigs {
+		if d := firstDifference(r.a.buf.Bytes()[:8*size], r.b.buf.Bytes()[at:]); d >= 0 {
+			g.t.Errorf("lane %d: byte %d differs", i, d)
+		}
+	}
+}
+
+func jobCases(s *suite) []jobCase {
+	var cases []jobCase
+	// Windows, signals and batches that divide each other and that do not.
+	for _, n := range []struct {
+		count                 uint64
+		window, signal, batch int
+	}{{1, 1, 1, 1}, {20, 1, 1, 1}, {50, 16, 4, 1}, {51, 16, 4, 2}, {50, 16, 1, 5}, {37, 16, 5, 3}, {64, 16, 16, 16}, {7, 64, 64, 4}} {
+		cases = append(cases, jobCase{
+			name: fmt.Sprintf("write count %d window %d signal %d batch %d", n.count, n.window, n.signal, n.batch),
+			build: func(g *stage) (part, part) {
+				return g.stream("A", verbs.OpWrite, 200, n.count, n.window, n.signal, n.batch), serve()
+			},
+			check: func(g *stage, a, _ outcome) {
+				if n.count >= 8 {
+					g.sameRings(200, 0)
+				}
+				if want := n.count * 200; a.progress.BytesOut != want {
+					g.t.Errorf("%d bytes, want %d", a.progress.BytesOut, want)
+				}
+			},
+		})
+	}
+	cases = append(cases, streamCases(s)...)
+	cases = append(cases, pingPongCases(s)...)
+	return append(cases, endingCases()...)
+}
+
+func streamCases(s *suite) []jobCase {
+	long := 3*s.pair.MTU.Bytes() + 9
+	return []jobCase{
+		{
+			name: "write of several packets", rig: rigOptions{bytes: 256 << 10}, slice: 200 * time.Microsecond,
+			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpWrite, long, 40, 8, 2, 2), serve() },
+			check: func(g *stage, _, _ outcome) { g.sameRings(long, 0) },
+		},
+		{
+			name: "read", rig: rigOptions{bytes: 256 << 10},
+			build: func(g *stage) (part, part) {
+				fill(g.rigs[0].b.buf.Bytes()[:8*long], 12)
+				return g.stream("A", verbs.OpRead, long, 24, 4, 1, 1), serve()
+			},
+			check: func(g *stage, _, _ outcome) { g.sameRings(long, 0) },
+		},
+		{
+			name: "atomic",
+			build: func(g *stage) (part, part) {
+				return g.stream("A", verbs.OpFetchAdd, 8, 30, 4, 2, 1), serve()
+			},
+			check: func(g *stage, _, _ outcome) {
+				if got := word(g.rigs[0].b.buf.Bytes()); got != 30 {
+					g.t.Errorf("the counter is %d, want 30", got)
+				}
+			},
+		},
+		{
+			name: "send", rig: rigOptions{bytes: 256 << 10},
+			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpSend, 700, 80, 16, 4, 4), g.sink(700, 80) },
+			check: func(g *stage, _, b outcome) {
+				g.sameRings(700, 128<<10)
+				if b.progress.Received != 80 || b.progress.BytesIn != 80*700 {
+					g.t.Errorf("%d messages of %d bytes in all received, want 80 of %d", b.progress.Received, b.progress.BytesIn, 80*700)
+				}
+			},
+		},
+		{
+			name: "send on three queue pairs", lanes: 3, rig: rigOptions{bytes: 64 << 10},
+			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpSend, 100, 40, 8, 4, 2), g.sink(100, 40) },
+			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
+		},
+		{
+			name: "write on four queue pairs", lanes: 4,
+			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpWrite, 64, 60, 16, 8, 4), serve() },
+			check: func(g *stage, _, _ outcome) { g.sameRings(64, 0) },
+		},
+		{
+			name: "write with immediate",
+			build: func(g *stage) (part, part) {
+				return g.stream("A", verbs.OpWriteWithImmediate, 64, 40, 8, 2, 1), g.sink(64, 40)
+			},
+			check: func(g *stage, _, _ outcome) { g.sameRings(64, 0) },
+		},
+		{
+			name: "both directions", lanes: 2, rig: rigOptions{bytes: 128 << 10},
+			build: func(g *stage) (part, part) {
+				a, b := g.stream("A", verbs.OpSend, 300, 50, 8, 2, 2), g.stream("B", verbs.OpSend, 300, 33, 8, 4, 1)
+				for i, r := range g.rigs {
+					a.job.Lanes[i].Receives, a.job.Lanes[i].Expect = r.a.receives(300, 32), 33
+					b.job.Lanes[i].Receives, b.job.Lanes[i].Expect = r.b.receives(300, 32), 50
+				}
+				return a, b
+			},
+			check: func(g *stage, a, b outcome) {
+				g.sameRings(300, 64<<10)
+				if a.progress.Received != 66 || b.progress.Received != 100 {
+					g.t.Errorf("received %d and %d, want 66 and 100", a.progress.Received, b.progress.Received)
+				}
+			},
+		},
+		{
+			name: "chains of requests",
+			build: func(g *stage) (part, part) {
+				p := g.stream("A", verbs.OpWrite, 90, 30, 8, 4, 2)
+				for k := range p.job.Lanes[0].Ring { // each message as three requests
+					m := &p.job.Lanes[0].Ring[k]
+					whole := m.Steps[0].Requests[0]
+					m.Steps[0].Requests = nil
+					for i := range uint64(3) {
+						q := whole
+						q.SGEs = []verbs.SGE{{Addr: whole.SGEs[0].Addr + 30*i, Length: 30, LKey: whole.SGEs[0].LKey}}
+						q.RemoteAddr += 30 * i
+						m.Steps[0].Requests = append(m.Steps[0].Requests, q)
+					}
+				}
+				return p, serve()
+			},
+			check: func(g *stage, _, _ outcome) { g.sameRings(90, 0) },
+		},
+		{
+			name: "events", channel: true,
+			build: func(g *stage) (part, part) {
+				b := g.sink(100, 40)
+				b.job.Channel = g.chanB
+				return g.stream("A", verbs.OpSend, 100, 40, 4, 1, 1), b
+			},
+			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
+		},
+		{name: "kernels", kernels: true, build: buildKernels, check: checkKernels},
+		{name: "kernels on arrival", kernels: true, build: buildUnpack, check: checkUnpack},
+	}
+}
+
+// kernel is the argument of the test's kernels.
+type kernel struct {
+	calls int
+	from  []byte
+	to    []byte
+}
+
+func copyKernel(arg unsafe.Pointer) {
+	k := (*kernel)(arg)
+	k.calls++
+	copy(k.to, k.from)
+}
+
+// buildKernels packs each half of a message before posting it, and unpacks what a READ fetched.
+func buildKernels(g *stage) (part, part) {
+	x := g.rigs[0].a
+	b := x.buf.Bytes()
+	fill(b[32<<10:], 3)
+	p := g.stream("A", verbs.OpWrite, 100, 20, 1, 1, 1)
+	for k := range p.job.Lanes[0].Ring {
+		m := &p.job.Lanes[0].Ring[k]
+		whole := m.Steps[0].Requests[0]
+		m.Steps = nil
+		for i := range 2 {
+			q := whole
+			q.SGEs = []verbs.SGE{x.sge(k*100+50*i, 50)}
+			q.RemoteAddr += uint64(50 * i)
+			from := 32<<10 + k*100 + 50*i
+			arg := &kernel{from: b[from : from+50], to: b[k*100+50*i : k*100+50*i+50]}
+			m.Steps = append(m.Steps, verbs.Step{Pack: verbs.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)}, Requests: []verbs.SendRequest{q}})
+		}
+		done := &kernel{from: b[k*100 : k*100+100], to: b[48<<10+k*100 : 48<<10+k*100+100]}
+		m.Done = verbs.Work{Go: copyKernel, Arg: unsafe.Pointer(done)}
+	}
+	return p, serve()
+}
+
+func checkKernels(g *stage, a, _ outcome) {
+	b := g.rigs[0].a.buf.Bytes()
+	g.sameRings(100, 0)
+	if d := firstDifference(b[32<<10:32<<10+800], b[:800]); d >= 0 {
+		g.t.Errorf("byte %d was not packed", d)
+	}
+	if d := firstDifference(b[:800], b[48<<10:]); d >= 0 {
+		g.t.Errorf("byte %d was not unpacked", d)
+	}
+	calls := 0
+	for _, m := range a.job.Lanes[0].Ring {
+		calls += (*kernel)(m.Steps[0].Pack.Arg).calls + (*kernel)(m.Steps[1].Pack.Arg).calls + (*kernel)(m.Done.Arg).calls
+	}
+	if calls != 3*20 {
+		g.t.Errorf("%d kernel calls, want %d", calls, 3*20)
+	}
+	if r := a.record; r.PackTicks == 0 || r.UnpackTicks == 0 || r.PostTicks == 0 {
+		g.t.Errorf("ticks packing %d, unpacking %d, posting %d; want all above 0", r.PackTicks, r.UnpackTicks, r.PostTicks)
+	}
+}
+
+// buildUnpack unpacks every message that arrives.
+func buildUnpack(g *stage) (part, part) {
+	b := g.sink(100, 40)
+	mem := g.rigs[0].b.buf.Bytes()
+	for k := range 32 {
+		at := len(mem)/2 + k*100
+		arg := &kernel{from: mem[at : at+100], to: mem[k*100 : k*100+100]}
+		b.job.Lanes[0].Unpack = append(b.job.Lanes[0].Unpack, verbs.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)})
+	}
+	return g.stream("A", verbs.OpSend, 100, 40, 4, 1, 1), b
+}
+
+func checkUnpack(g *stage, _, b outcome) {
+	g.sameRings(100, 0)
+	calls := 0
+	for _, w := range b.job.Lanes[0].Unpack {
+		calls += (*kernel)(w.Arg).calls
+	}
+	if calls != 40 {
+		g.t.Errorf("%d messages unpacked, want 40", calls)
+	}
+}
+
+func pingPongCases(s *suite) []jobCase {
+	var cases []jobCase
+	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+		for _, signal := range []int{1, 8} {
+			cases = append(cases, jobCase{
+				name: fmt.Sprintf("%v send ping-pong signal %d", transport, signal), rig: rigOptions{transport: transport},
+				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpSend, 64, 40, verbs.AwaitReceive, signal) },
+				check: checkPingPong(40),
+			})
+		}
+		if transport == verbs.UD {
+			continue
+		}
+		for _, size := range []int{1, 2*s.pair.MTU.Bytes() + 3} {
+			cases = append(cases, jobCase{
+				name: fmt.Sprintf("%v write ping-pong of %d bytes", transport, size), rig: rigOptions{transport: transport},
+				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpWrite, size, 300, verbs.AwaitLastByte, 4) },
+				check: checkPingPong(300),
+			})
+		}
+	}
+	return append(cases, jobCase{
+		name: "read latency",
+		build: func(g *stage) (part, part) {
+			a, _ := g.pingPong(verbs.OpRead, 64, 30, verbs.AwaitCompletion, 1)
+			return a, serve()
+		},
+		check: func(g *stage, a, _ outcome) {
+			if a.record.N != 30 || a.progress.Completed != 30 {
+				g.t.Errorf("%d samples of %d messages, want 30", a.record.N, a.progress.Completed)
+			}
+		},
+	})
+}
+
+// pingPong makes both ends of a ping-pong; A moves first.
+func (g *stage) pingPong(op verbs.Opcode, size int, count uint64, await verbs.Await, signal int) (a, b part) {
+	r := g.rigs[0]
+	for _, x := range []*side{r.a, r.b} {
+		l := verbs.Lane{QP: x.qp, Ring: x.ring(op, size, 1), Count: count, Window: 16, Signal: signal, Batch: 1, Await: await}
+		p := &a
+		if x == r.b {
+			p = &b
+		}
+		switch await {
+		case verbs.AwaitReceive:
+			l.Receives, l.Expect = x.receives(size, 32), count
+		case verbs.AwaitLastByte: // WRITEs go from the lower half to the peer's upper half
+			half := x.buf.Len() / 2
+			l.Ring[0].Steps[0].Requests[0].RemoteAddr += uint64(half)
+			l.FlagOut, l.FlagIn = &x.buf.Bytes()[size-1], &x.buf.Bytes()[half+size-1]
+		case verbs.AwaitCompletion:
+		}
+		p.job = verbs.Job{Shape: verbs.PingPong, First: x == r.a, Lanes: []verbs.Lane{l}}
+	}
+	return a, b
+}
+
+func checkPingPong(count uint64) func(g *stage, a, b outcome) {
+	return func(g *stage, a, b outcome) {
+		g.t.Helper()
+		if a.record.N != count || b.record.N != count-1 {
+			g.t.Errorf("%d and %d samples, want %d and %d", a.record.N, b.record.N, count, count-1)
+		}
+		for _, o := range []outcome{a, b} {
+			if o.record.Min <= 0 || o.record.Max < o.record.Min {
+				g.t.Errorf("samples from %d to %d ticks", o.record.Min, o.record.Max)
+			}
+		}
+	}
+}
+
+func endingCases() []jobCase {
+	endless := func(g *stage, signal, batch int) part { return g.stream("A", verbs.OpWrite, 64, 0, 16, signal, batch) }
+	return []jobCase{
+		{
+			name: "deadline", anyPace: true,
+			build: func(g *stage) (part, part) {
+				p := endless(g, 5, 3)
+				p.job.Deadline = verbs.Now() + verbs.Ticks(30*g.ticks)
+				return p, serve()
+			},
+			check: func(g *stage, a, _ outcome) {
+				if a.progress.Posted == 0 || a.progress.Posted%5 != 0 {
+					g.t.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
+				}
+				if late := a.took - 30*time.Millisecond; late > 5*time.Second {
+					g.t.Errorf("ended %v after the deadline", late)
+				}
+			},
+		},
+		{
+			name: "abandoned at the deadline", anyPace: true,
+			build: func(g *stage) (part, part) {
+				p := endless(g, 4, 4)
+				p.job.Deadline, p.job.AbandonAtDeadline = verbs.Now()+verbs.Ticks(20*g.ticks), true
+				return p, serve()
+			},
+		},
+		{
+			name: "stopped", anyPace: true,
+			build: func(g *stage) (part, part) {
+				p := endless(g, 4, 2)
+				p.job.Stop = new(atomic.Uint32)
+				time.AfterFunc(30*time.Millisecond, func() { p.job.Stop.Store(1) })
+				return p, serve()
+			},
+		},
+		{
+			name: "paced",
+			build: func(g *stage) (part, part) {
+				p := g.stream("A", verbs.OpWrite, 64, 10, 4, 1, 1)
+				p.job.Pace = verbs.Ticks(2 * g.ticks)
+				return p, serve()
+			},
+			check: func(g *stage, a, _ outcome) {
+				if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took < 17.5 {
+					g.t.Errorf("10 messages 2 ms apart took %.2f ms, want at least 18", took)
+				}
+			},
+		},
+		{
+			name: "failing", want: verbs.RemoteAccessError,
+			build: func(g *stage) (part, part) {
+				p := g.stream("A", verbs.OpWrite, 64, 30, 8, 4, 1)
+				p.job.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600
+				return p, serve()
+			},
+		},
+		{
+			name: "ping-pong stopped", anyPace: true,
+			build: func(g *stage) (part, part) {
+				a, b := g.pingPong(verbs.OpSend, 64, 0, verbs.AwaitReceive, 1)
+				stop := new(atomic.Uint32)
+				for _, p := range []*part{&a, &b} {
+					p.job.Stop = stop
+					p.job.Lanes[0].Expect = 0
+				}
+				time.AfterFunc(30*time.Millisecond, func() { stop.Store(1) })
+				return a, b
+			},
+		},
+	}
+}
+
+// testJobAllocations counts what a run of the device's own runners allocates on both ends.
+func testJobAllocations(t *testing.T, s *suite, ticks float64) {
+	const count = 3000
+	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{})}}
+	a, b := g.stream("A", verbs.OpWrite, 64, count, 64, 16, 8), serve()
+	var oa, ob outcome
+	ra := must[verbs.Runner](t, "prepare")(g.prepare(g.rigs[0].a, &a, byDevice, &oa))
+	rb := must[verbs.Runner](t, "prepare")(g.prepare(g.rigs[0].b, &b, byDevice, &ob))
+	oa.trace = make([]verbs.TraceEvent, 0, 2*count)
+	var before, after runtime.MemStats
+	done := make(chan struct{})
+	runtime.ReadMemStats(&before)
+	go func() {
+		defer close(done)
+		g.run(rb, verbs.Ticks(10*ticks), &ob, false, true)
+	}()
+	g.run(ra, verbs.Ticks(10*ticks), &oa, true, false)
+	<-done
+	runtime.ReadMemStats(&after)
+	if oa.err != nil || ob.err != nil {
+		t.Fatalf("A: %v, B: %v", oa.err, ob.err)
+	}
+	if n := after.Mallocs - before.Mallocs; n > count/20 {
+		t.Errorf("%d messages made %d allocations, want none per message", count, n)
+	}
+	if err := errors.Join(ra.Close(), rb.Close()); err != nil {
+		t.Error(err)
+	}
+}

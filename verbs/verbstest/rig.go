@@ -1,0 +1,399 @@
+package verbstest
+
+import (
+	"errors"
+	"io"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+const (
+	// patience is how long anything may take before a test gives up; emulated machines are slow.
+	patience = 20 * time.Second
+	// silence is how long a test waits to see that nothing happens.
+	silence = 60 * time.Millisecond
+
+	allRemote = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
+	testQKey  = 0x11111111
+	grhBytes  = 40
+)
+
+// rigOptions describes the queue pairs of a rig; the zero value is RC with 64 KiB of memory on each end.
+type rigOptions struct {
+	transport verbs.Transport
+	bytes     int
+	access    verbs.Access // of the regions; 0: everything
+	qp        verbs.QueuePairOptions
+	cqDepth   int
+	channel   verbs.CompletionChannel // of B's receive queue
+	srq       verbs.SharedReceiveQueue
+	pdB       verbs.ProtectionDomain // B's domain, where the test has one already
+	with      *rig                   // share its domains and completion queues
+	connect   func(side string, o *verbs.ConnectOptions)
+	leave     verbs.QPState // stop on the way: StateReset (0) means RTS
+	stay      Choice        // with leave: Yes keeps RESET
+}
+
+// rig is a connected pair of queue pairs with memory, the stage of most tests.
+type rig struct {
+	t    *testing.T
+	s    *suite
+	a, b *side
+}
+
+// side is one end of a rig.
+type side struct {
+	r      *rig
+	name   string
+	end    End
+	pd     verbs.ProtectionDomain
+	sendCQ verbs.CompletionQueue
+	recvCQ verbs.CompletionQueue
+	qp     verbs.QueuePair
+	buf    *verbs.Buffer
+	mr     verbs.MemoryRegion
+	ah     verbs.AddressHandle
+	sends  []verbs.Completion // polled and not yet looked at
+	recvs  []verbs.Completion
+}
+
+func closing(t *testing.T, what string, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
+			t.Errorf("close %s: %v", what, err)
+		}
+	})
+}
+
+func must[T any](t *testing.T, what string) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return v
+	}
+}
+
+func newRig(t *testing.T, s *suite, o rigOptions) *rig {
+	t.Helper()
+	if o.transport == 0 {
+		o.transport = verbs.RC
+	}
+	if o.bytes == 0 {
+		o.bytes = 64 << 10
+	}
+	if o.access == 0 {
+		o.access = allRemote
+	}
+	if o.cqDepth == 0 {
+		o.cqDepth = 512
+	}
+	r := &rig{t: t, s: s}
+	r.a = r.newSide("A", s.pair.A, o)
+	r.b = r.newSide("B", s.pair.B, o)
+	if o.leave != verbs.StateReset || o.stay == Yes {
+		r.walk(o)
+		return r
+	}
+	r.connect(o)
+	return r
+}
+
+func (r *rig) newSide(name string, e End, o rigOptions) *side {
+	t := r.t
+	t.Helper()
+	x := &side{r: r, name: name, end: e}
+	if o.with != nil {
+		like := o.with.a
+		if name == "B" {
+			like = o.with.b
+		}
+		x.pd, x.sendCQ, x.recvCQ = like.pd, like.sendCQ, like.recvCQ
+		x.finish(o)
+		return x
+	}
+	if name == "B" && o.pdB != nil {
+		x.pd = o.pdB
+	} else {
+		x.pd = must[verbs.ProtectionDomain](t, "allocate domain")(e.Device.AllocPD())
+		closing(t, "domain", x.pd)
+	}
+	x.sendCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: o.cqDepth}))
+	closing(t, "send CQ", x.sendCQ)
+	recv := verbs.CompletionQueueOptions{Depth: o.cqDepth}
+	if name == "B" {
+		recv.Channel = o.channel
+	}
+	x.recvCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(recv))
+	closing(t, "receive CQ", x.recvCQ)
+	x.finish(o)
+	return x
+}
+
+// finish makes a side's memory and queue pair.
+func (x *side) finish(o rigOptions) {
+	t := x.r.t
+	t.Helper()
+	x.buf, x.mr = x.memory(o.bytes, o.access)
+	q := o.qp
+	q.Transport, q.SendCQ, q.RecvCQ = o.transport, x.sendCQ, x.recvCQ
+	if x.name == "B" && o.srq != nil {
+		q.SRQ = o.srq
+	}
+	x.qp = must[verbs.QueuePair](t, "create QP")(x.pd.CreateQP(q))
+	closing(t, "QP", x.qp)
+}
+
+// memory allocates and registers a buffer that lives as long as the test.
+func (x *side) memory(bytes int, access verbs.Access) (*verbs.Buffer, verbs.MemoryRegion) {
+	t := x.r.t
+	t.Helper()
+	buf := must[*verbs.Buffer](t, "allocate memory")(verbs.Alloc(bytes, verbs.MemoryOptions{}))
+	closing(t, "memory", buf)
+	mr := must[verbs.MemoryRegion](t, "register memory")(x.pd.RegisterMemory(buf.Bytes(), access))
+	closing(t, "region", mr)
+	return buf, mr
+}
+
+func (r *rig) connectOptions(x, peer *side, o rigOptions) verbs.ConnectOptions {
+	psn := map[string]uint32{"A": 0xfffff0, "B": 0x001000} // A's sequence numbers wrap soon
+	c := verbs.ConnectOptions{
+		Port: x.end.Port, Access: allRemote, QKey: testQKey, PathMTU: r.s.pair.MTU, DestQPN: peer.qp.QPN(),
+		AddressVector: x.vector(peer),
+		SendPSN:       psn[x.name], RecvPSN: psn[peer.name],
+		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, Timeout: 14, RetryCount: 7, RNRRetry: 7,
+	}
+	if o.connect != nil {
+		o.connect(x.name, &c)
+	}
+	return c
+}
+
+func (x *side) vector(peer *side) verbs.AddressVector {
+	return verbs.AddressVector{DGID: peer.end.GID, SGIDIndex: x.end.GIDIndex, UseGID: true, HopLimit: 64, Port: max(x.end.Port, 1)}
+}
+
+func (r *rig) connect(o rigOptions) {
+	t := r.t
+	t.Helper()
+	for _, p := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
+		if err := verbs.InitQP(p[0].qp, r.connectOptions(p[0], p[1], o)); err != nil {
+			t.Fatalf("%s to INIT: %v", p[0].name, err)
+		}
+	}
+	for _, p := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
+		if err := verbs.ConnectQP(p[0].qp, r.connectOptions(p[0], p[1], o)); err != nil {
+			t.Fatalf("%s to RTS: %v", p[0].name, err)
+		}
+		if o.transport == verbs.UD {
+			p[0].ah = must[verbs.AddressHandle](t, "create AH")(p[0].pd.CreateAH(p[0].vector(p[1])))
+			closing(t, "AH", p[0].ah)
+		}
+	}
+}
+
+// walk takes both queue pairs as far as o.leave.
+func (r *rig) walk(o rigOptions) {
+	t := r.t
+	t.Helper()
+	for _, p := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
+		c := r.connectOptions(p[0], p[1], o)
+		c.StayRTR = o.leave == verbs.StateRTR
+		if o.leave >= verbs.StateInit {
+			if err := verbs.InitQP(p[0].qp, c); err != nil {
+				t.Fatalf("%s to INIT: %v", p[0].name, err)
+			}
+		}
+		if o.leave >= verbs.StateRTR {
+			if err := verbs.ConnectQP(p[0].qp, c); err != nil {
+				t.Fatalf("%s to %v: %v", p[0].name, o.leave, err)
+			}
+		}
+	}
+}
+
+// peer is the other end.
+func (x *side) peer() *side {
+	if x == x.r.a {
+		return x.r.b
+	}
+	return x.r.a
+}
+
+func (x *side) sge(offset, length int) verbs.SGE {
+	return verbs.SGE{Addr: x.buf.Addr() + uint64(offset), Length: uint32(length), LKey: x.mr.LKey()}
+}
+
+// split divides a range of the buffer into n entries of uneven length; 0 entries name nothing.
+func (x *side) split(offset, length, n int) []verbs.SGE {
+	var list []verbs.SGE
+	for i := range n {
+		part := length / n
+		if i%2 == 0 && part > 1 && i < n-1 {
+			part-- // uneven, so that entries end between the packets' ends
+		}
+		if i == n-1 {
+			part = length
+		}
+		list = append(list, x.sge(offset, part))
+		offset, length = offset+part, length-part
+	}
+	return list
+}
+
+// request is a signaled request from the front of the buffer to the front of the peer's.
+func (x *side) request(id uint64, op verbs.Opcode, length int) verbs.SendRequest {
+	q := verbs.SendRequest{
+		ID: id, Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{x.sge(0, length)},
+		RemoteAddr: x.peer().buf.Addr(), RKey: x.peer().mr.RKey(),
+	}
+	if x.ah != nil {
+		q.AH, q.RemoteQPN, q.RemoteQKey = x.ah, x.peer().qp.QPN(), testQKey
+	}
+	return q
+}
+
+func (x *side) post(q ...verbs.SendRequest) {
+	x.r.t.Helper()
+	if err := x.qp.PostSend(q); err != nil {
+		x.r.t.Fatalf("%s: post send: %v", x.name, err)
+	}
+}
+
+func (x *side) receive(id uint64, list ...verbs.SGE) {
+	x.r.t.Helper()
+	if err := x.qp.PostReceive([]verbs.ReceiveRequest{{ID: id, SGEs: list}}); err != nil {
+		x.r.t.Fatalf("%s: post receive: %v", x.name, err)
+	}
+}
+
+// poll moves what has completed on either end into the sides' lists.
+func (r *rig) poll() {
+	r.t.Helper()
+	var c [16]verbs.Completion
+	found := false
+	for _, x := range []*side{r.a, r.b} {
+		for _, cq := range []verbs.CompletionQueue{x.sendCQ, x.recvCQ} {
+			n, err := cq.Poll(c[:])
+			if err != nil {
+				r.t.Fatalf("%s: poll: %v", x.name, err)
+			}
+			found = found || n > 0
+			if cq == x.sendCQ {
+				x.sends = append(x.sends, c[:n]...)
+			} else {
+				x.recvs = append(x.recvs, c[:n]...)
+			}
+		}
+	}
+	if !found {
+		runtime.Gosched()
+	}
+}
+
+// until polls until done says so.
+func (r *rig) until(what string, done func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); !done(); {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("waited %v for %s", patience, what)
+		}
+		r.poll()
+	}
+}
+
+// quiet polls for a while, in which nothing may complete.
+func (r *rig) quiet(what string) {
+	r.t.Helper()
+	for deadline := time.Now().Add(silence); time.Now().Before(deadline); {
+		r.poll()
+		for _, x := range []*side{r.a, r.b} {
+			if len(x.sends)+len(x.recvs) > 0 {
+				r.t.Fatalf("%s: %s completed %+v %+v", what, x.name, x.sends, x.recvs)
+			}
+		}
+	}
+}
+
+// sent waits for the side's next send completion.
+func (x *side) sent() verbs.Completion {
+	x.r.t.Helper()
+	x.r.until(x.name+"'s send completion", func() bool { return len(x.sends) > 0 })
+	c := x.sends[0]
+	x.sends = x.sends[1:]
+	return c
+}
+
+// received waits for the side's next receive completion.
+func (x *side) received() verbs.Completion {
+	x.r.t.Helper()
+	x.r.until(x.name+"'s receive completion", func() bool { return len(x.recvs) > 0 })
+	c := x.recvs[0]
+	x.recvs = x.recvs[1:]
+	return c
+}
+
+// wantSent waits for a send completion and checks it.
+func (x *side) wantSent(id uint64, status verbs.Status) verbs.Completion {
+	x.r.t.Helper()
+	c := x.sent()
+	x.check("send", c, id, status)
+	return c
+}
+
+// wantReceived waits for a receive completion and checks it.
+func (x *side) wantReceived(id uint64, status verbs.Status) verbs.Completion {
+	x.r.t.Helper()
+	c := x.received()
+	x.check("receive", c, id, status)
+	return c
+}
+
+func (x *side) check(what string, c verbs.Completion, id uint64, status verbs.Status) {
+	x.r.t.Helper()
+	if c.ID != id || c.Status != status {
+		x.r.t.Errorf("%s: %s %d completed with %v, want %d with %v", x.name, what, c.ID, c.Status, id, status)
+	}
+	if c.QPN != x.qp.QPN() {
+		x.r.t.Errorf("%s: %s completed on qp %#x, want %#x", x.name, what, c.QPN, x.qp.QPN())
+	}
+}
+
+// wantState waits until the queue pair is in a state.
+func (x *side) wantState(s verbs.QPState) {
+	x.r.t.Helper()
+	x.r.until(x.name+" in state "+s.String(), func() bool { return x.qp.State() == s })
+}
+
+// fill writes a pattern that differs at every place and for every seed.
+func fill(b []byte, seed uint32) {
+	v := seed*2654435761 + 1
+	for i := range b {
+		v = v*1664525 + 1013904223
+		b[i] = byte(v >> 24)
+	}
+}
+
+// firstDifference is where a and b differ, or -1.
+func firstDifference(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func allAre(b []byte, v byte) bool {
+	for _, x := range b {
+		if x != v {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+package verbstest
+
+import (
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// End is one end of a pair: a device and the address that its peer reaches it by.
+type End struct {
+	Device   verbs.Device
+	Port     int // counted from 1
+	GIDIndex int
+	GID      verbs.GID
+}
+
+// Pair is two ends that can reach each other; both may be one device. MTU is the path MTU to use.
+type Pair struct {
+	A, B End
+	MTU  verbs.MTU
+}
+
+// Run drives the provider behind newPair through the whole suite. newPair opens fresh devices and closes them by
+// t.Cleanup; it is called once per group of tests.
+func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
+	t.Helper()
+	d.check(t)
+	for _, g := range []struct {
+		name string
+		run  func(t *testing.T, s *suite)
+	}{
+		{"device", testDevice},
+		{"close", testClose},
+		{"memory", testMemory},
+		{"data", testData},
+		{"immediate", testImmediate},
+		{"flags", testFlags},
+		{"queue", testQueues},
+		{"states", testStates},
+		{"status", testStatuses},
+		{"flush", testFlush},
+		{"bounds", testBounds},
+		{"domains", testDomains},
+		{"atomics", testAtomics},
+		{"datagrams", testDatagrams},
+		{"shared receives", testSharedReceives},
+		{"events", testEvents},
+		{"windows", testWindows},
+		{"visibility", testVisibility},
+		{"jobs", testJobs},
+		{"many", testMany},
+	} {
+		t.Run(g.name, func(t *testing.T) {
+			p := newPair(t)
+			g.run(t, &suite{pair: p, dev: d})
+		})
+	}
+}
+
+// suite is what every test of a group has.
+type suite struct {
+	pair Pair
+	dev  Deviations
+}

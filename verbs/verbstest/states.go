@@ -1,0 +1,281 @@
+package verbstest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// step is one move of the state machine with the attributes it needs, as the specification lists them.
+type step struct {
+	to       verbs.QPState
+	required verbs.AttributeMask
+}
+
+func ladder(t verbs.Transport) []step {
+	const rtr = verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRecvPSN
+	const rts = verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrSendPSN | verbs.AttrMaxRDAtomic
+	switch t {
+	case verbs.RC:
+		return []step{
+			{verbs.StateInit, verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrAccess},
+			{verbs.StateRTR, rtr | verbs.AttrMaxDestRDAtomic | verbs.AttrMinRNRTimer},
+			{verbs.StateRTS, rts},
+		}
+	case verbs.UC:
+		return []step{
+			{verbs.StateInit, verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrAccess},
+			{verbs.StateRTR, rtr},
+			{verbs.StateRTS, verbs.AttrSendPSN},
+		}
+	default:
+		return []step{
+			{verbs.StateInit, verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrQKey},
+			{verbs.StateRTR, 0},
+			{verbs.StateRTS, verbs.AttrSendPSN},
+		}
+	}
+}
+
+// attributes is a full set of attributes for x; the mask says which are meant.
+func (x *side) attributes(s *suite) verbs.QueuePairAttributes {
+	return verbs.QueuePairAttributes{
+		Access: allRemote, Port: max(x.end.Port, 1), QKey: testQKey, AddressVector: x.vector(x.peer()), PathMTU: s.pair.MTU,
+		Timeout: 14, RetryCount: 6, RNRRetry: 5, RecvPSN: 0x1234, SendPSN: 0x5678, MaxRDAtomic: 2, MaxDestRDAtomic: 3,
+		MinRNRTimer: 12, DestQPN: x.peer().qp.QPN(),
+	}
+}
+
+func testStates(t *testing.T, s *suite) {
+	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+		t.Run(transport.String(), func(t *testing.T) { testLadder(t, s, transport) })
+		t.Run(transport.String()+" posting", func(t *testing.T) { testPostingByState(t, s, transport) })
+		t.Run(transport.String()+" reset", func(t *testing.T) { testReset(t, s, transport) })
+	}
+	t.Run("query", func(t *testing.T) { testQuery(t, s) })
+	t.Run("drained", func(t *testing.T) { testDrained(t, s) })
+	t.Run("values", func(t *testing.T) { testAttributeValues(t, s) })
+}
+
+// testLadder climbs from RESET to RTS and at each step first leaves out every required attribute in turn.
+func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
+	r := newRig(t, s, rigOptions{transport: transport, stay: Yes})
+	qp := r.a.qp
+	if qp.State() != verbs.StateReset {
+		t.Fatalf("a new queue pair is in %v, want RESET", qp.State())
+	}
+	refused := func(a verbs.QueuePairAttributes, missing, extra verbs.AttributeMask, noSuch bool) {
+		t.Helper()
+		before := qp.State()
+		err := qp.Modify(a)
+		var e *verbs.TransitionError
+		if !errors.As(err, &e) {
+			t.Errorf("%v to %v with %v: %v, want a TransitionError", before, a.State, a.Mask, err)
+			return
+		}
+		if e.Missing != missing || e.NotAllowed&extra != extra || e.NoSuchChange != noSuch {
+			t.Errorf("%v: missing %v, not allowed %v, no edge %v; want %v, %v, %v", err, e.Missing, e.NotAllowed, e.NoSuchChange, missing, extra, noSuch)
+		}
+		if qp.State() != before {
+			t.Errorf("a refused move went from %v to %v", before, qp.State())
+		}
+	}
+	for i, st := range ladder(transport) {
+		a := r.a.attributes(s)
+		a.State = st.to
+		for bit := verbs.AttributeMask(1); bit <= verbs.AttrDestQPN; bit <<= 1 {
+			if st.required&bit != 0 {
+				a.Mask = verbs.AttrState | st.required&^bit
+				refused(a, bit, 0, false)
+			}
+		}
+		a.Mask = verbs.AttrState | st.required | verbs.AttrCapabilities
+		refused(a, 0, verbs.AttrCapabilities, false)
+		if i == 0 {
+			for _, far := range []verbs.QPState{verbs.StateRTR, verbs.StateRTS, verbs.StateSQD, verbs.StateError} {
+				b := a
+				b.State, b.Mask = far, verbs.AttrState
+				refused(b, 0, 0, true)
+			}
+		}
+		a.Mask = verbs.AttrState | st.required
+		if err := qp.Modify(a); err != nil {
+			t.Fatalf("to %v with %v: %v", st.to, a.Mask, err)
+		}
+		if qp.State() != st.to {
+			t.Errorf("state %v after the move to %v", qp.State(), st.to)
+		}
+	}
+	back := verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateInit}
+	refused(back, 0, 0, true)
+	for _, to := range []verbs.QPState{verbs.StateError, verbs.StateReset} {
+		if err := qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: to}); err != nil {
+			t.Errorf("RTS to %v: %v", to, err)
+		}
+	}
+}
+
+// testPostingByState posts in every state.
+func testPostingByState(t *testing.T, s *suite, transport verbs.Transport) {
+	for _, tt := range []struct {
+		state      verbs.QPState
+		recv, send bool
+	}{
+		{verbs.StateReset, false, false}, {verbs.StateInit, true, false}, {verbs.StateRTR, true, false}, {verbs.StateRTS, true, true},
+	} {
+		t.Run(tt.state.String(), func(t *testing.T) {
+			o := rigOptions{transport: transport, leave: tt.state, stay: Yes}
+			r := newRig(t, s, o)
+			err := r.a.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{r.a.sge(0, 64)}}})
+			if (err == nil) != tt.recv {
+				t.Errorf("post receive: %v, want allowed %v", err, tt.recv)
+			}
+			q := r.a.request(1, verbs.OpSend, 8)
+			if transport == verbs.UD {
+				if tt.state != verbs.StateRTS {
+					q.AH = must[verbs.AddressHandle](t, "create AH")(r.a.pd.CreateAH(r.a.vector(r.b)))
+					closing(t, "AH", q.AH)
+				} else {
+					return // the data tests do
+				}
+			}
+			err = r.a.qp.PostSend([]verbs.SendRequest{q})
+			if (err == nil) != tt.send {
+				t.Errorf("post send: %v, want allowed %v", err, tt.send)
+			}
+			var p *verbs.PostError
+			if err != nil && (!errors.As(err, &p) || p.Index != 0) {
+				t.Errorf("post send: %v, want a PostError at 0", err)
+			}
+		})
+	}
+}
+
+// testReset takes a connected queue pair back to RESET with receives posted: they are gone without completions, and the
+// queue pair connects again with its counters fresh.
+func testReset(t *testing.T, s *suite, transport verbs.Transport) {
+	r := newRig(t, s, rigOptions{transport: transport})
+	for round := range uint64(3) {
+		r.b.receive(1, r.b.sge(4096, 256))
+		r.b.receive(2, r.b.sge(4096, 256))
+		r.a.post(r.a.request(round, verbs.OpSend, 100))
+		r.a.wantSent(round, verbs.Success)
+		r.b.wantReceived(1, verbs.Success)
+		for _, x := range []*side{r.a, r.b} {
+			if err := x.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}); err != nil {
+				t.Fatalf("to RESET: %v", err)
+			}
+		}
+		r.quiet("after RESET")
+		o := rigOptions{transport: transport, connect: func(_ string, c *verbs.ConnectOptions) {
+			c.SendPSN, c.RecvPSN = c.SendPSN+uint32(round)&0xff, c.RecvPSN+uint32(round)&0xff
+		}}
+		for _, x := range []*side{r.a, r.b} {
+			c := r.connectOptions(x, x.peer(), o)
+			if err := errors.Join(verbs.InitQP(x.qp, c), verbs.ConnectQP(x.qp, c)); err != nil {
+				t.Fatalf("connect again: %v", err)
+			}
+		}
+	}
+}
+
+// testQuery reads back what was set.
+func testQuery(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{leave: verbs.StateInit})
+	a := r.a.attributes(s)
+	for _, st := range ladder(verbs.RC)[1:] {
+		a.State, a.Mask = st.to, verbs.AttrState|st.required
+		if err := r.a.qp.Modify(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := r.a.qp.Query()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct {
+		name      string
+		got, want any
+	}{
+		{"state", got.State, verbs.StateRTS},
+		{"path MTU", got.PathMTU, a.PathMTU},
+		{"destination", got.DestQPN, a.DestQPN},
+		{"timeout", got.Timeout, a.Timeout},
+		{"retry count", got.RetryCount, a.RetryCount},
+		{"RNR retry", got.RNRRetry, a.RNRRetry},
+		{"send PSN", got.SendPSN, a.SendPSN},
+		{"receive PSN", got.RecvPSN, a.RecvPSN},
+		{"max destination READs", got.MaxDestRDAtomic, a.MaxDestRDAtomic},
+		{"RNR timer", got.MinRNRTimer, a.MinRNRTimer},
+		{"access", got.Access & allRemote, allRemote},
+		{"peer's GID", got.AddressVector.DGID, a.AddressVector.DGID},
+	} {
+		if fmt.Sprint(f.got) != fmt.Sprint(f.want) {
+			t.Errorf("%s: %v, want %v", f.name, f.got, f.want)
+		}
+	}
+}
+
+// testDrained stops a send queue in SQD: requests posted there wait, and go when it is RTS again.
+func testDrained(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{})
+	r.b.receive(1, r.b.sge(0, 64))
+	r.b.receive(2, r.b.sge(0, 64))
+	r.a.post(r.a.request(1, verbs.OpSend, 8))
+	r.a.wantSent(1, verbs.Success)
+	r.b.wantReceived(1, verbs.Success)
+	err := r.a.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true})
+	if err != nil {
+		t.Fatalf("to SQD: %v", err)
+	}
+	if !s.dev.ignored(t, DrainedEvent) {
+		r.wantEvent(r.a, verbs.EventSQDrained)
+	}
+	r.a.post(r.a.request(2, verbs.OpSend, 8))
+	r.quiet("in SQD")
+	if s.dev.ignored(t, DrainedQueueResumes) {
+		return
+	}
+	if err := r.a.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateRTS}); err != nil {
+		t.Fatalf("back to RTS: %v", err)
+	}
+	r.a.wantSent(2, verbs.Success)
+	r.b.wantReceived(2, verbs.Success)
+}
+
+// testAttributeValues sets values that are out of range.
+func testAttributeValues(t *testing.T, s *suite) {
+	for _, tt := range []struct {
+		name string
+		to   int // rung of the ladder
+		edit func(a *verbs.QueuePairAttributes)
+	}{
+		{"port 99", 0, func(a *verbs.QueuePairAttributes) { a.Port = 99 }},
+		{"MTU code 6", 1, func(a *verbs.QueuePairAttributes) { a.PathMTU = 6 }},
+		{"MTU code 0", 1, func(a *verbs.QueuePairAttributes) { a.PathMTU = 0 }},
+		{"GID index 5000", 1, func(a *verbs.QueuePairAttributes) { a.AddressVector.SGIDIndex = 5000 }},
+		{"255 destination READs", 1, func(a *verbs.QueuePairAttributes) { a.MaxDestRDAtomic = 255 }},
+		{"timeout 32", 2, func(a *verbs.QueuePairAttributes) { a.Timeout = 32 }},
+		{"255 READs", 2, func(a *verbs.QueuePairAttributes) { a.MaxRDAtomic = 255 }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, s, rigOptions{stay: Yes})
+			for i, st := range ladder(verbs.RC)[:tt.to+1] {
+				a := r.a.attributes(s)
+				a.State, a.Mask = st.to, verbs.AttrState|st.required
+				if i == tt.to {
+					tt.edit(&a)
+				}
+				err := r.a.qp.Modify(a)
+				if i < tt.to && err != nil {
+					t.Fatal(err)
+				}
+				if i == tt.to && err == nil {
+					t.Errorf("%s was taken", tt.name)
+				}
+			}
+		})
+	}
+}

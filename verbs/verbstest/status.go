@@ -1,0 +1,279 @@
+package verbstest
+
+import (
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// testStatuses provokes every completion status that a pair of well-behaved ends can provoke, and checks that both
+// queue pairs end where they should.
+func testStatuses(t *testing.T, s *suite) {
+	t.Run("LOC_LEN and REM_INV_REQ: short receive", func(t *testing.T) {
+		for _, size := range []int{65, 3*s.pair.MTU.Bytes() + 1} {
+			r := newRig(t, s, rigOptions{})
+			fill(r.a.buf.Bytes(), 1)
+			target := r.b.buf.Bytes()
+			r.b.receive(1, r.b.sge(0, size-1))
+			r.a.post(r.a.request(1, verbs.OpSend, size))
+			r.a.wantSent(1, s.dev.status(ShortReceiveAtSender, verbs.RemoteInvalidReqErr))
+			r.b.wantReceived(1, s.dev.status(ShortReceiveAtReceiver, verbs.LocalLengthError))
+			r.a.wantState(verbs.StateError)
+			r.b.wantState(verbs.StateError)
+			if !allAre(target[size-1:], 0) {
+				t.Errorf("%d bytes: written beyond the receive", size)
+			}
+		}
+	})
+	t.Run("LOC_LEN: short receive on UC", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UC})
+		r.b.receive(1, r.b.sge(0, 64))
+		r.a.post(r.a.request(1, verbs.OpSend, 65))
+		r.a.wantSent(1, verbs.Success)
+		r.b.wantReceived(1, s.dev.status(ShortReceiveUC, verbs.LocalLengthError))
+	})
+	t.Run("LOC_PROT: send", func(t *testing.T) {
+		for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWrite} {
+			for name, edit := range map[string]func(e *verbs.SGE){
+				"key":    func(e *verbs.SGE) { e.LKey ^= 0x5a00 },
+				"start":  func(e *verbs.SGE) { e.Addr -= 1 << 30 },
+				"length": func(e *verbs.SGE) { e.Addr += 64<<10 - 63 },
+			} {
+				r := newRig(t, s, rigOptions{})
+				r.b.receive(1, r.b.sge(0, 64))
+				q := r.a.request(1, op, 64)
+				edit(&q.SGEs[0])
+				r.a.post(q)
+				r.a.check("send with a wrong "+name, r.a.sent(), 1, s.dev.status(BadLKeySend, verbs.LocalProtError))
+				r.a.wantState(verbs.StateError)
+			}
+		}
+	})
+	t.Run("LOC_PROT: READ into read-only memory", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{})
+		mr := must[verbs.MemoryRegion](t, "register")(r.a.pd.RegisterMemory(r.a.buf.Bytes(), verbs.AccessRemoteRead))
+		closing(t, "region", mr)
+		q := r.a.request(1, verbs.OpRead, 64)
+		q.SGEs[0].LKey = mr.LKey()
+		fill(r.b.buf.Bytes(), 3)
+		r.a.post(q)
+		r.a.wantSent(1, s.dev.status(BadLKeyReadTarget, verbs.LocalProtError))
+		if !allAre(r.a.buf.Bytes(), 0) {
+			t.Error("read-only memory was written")
+		}
+	})
+	t.Run("LOC_PROT and REM_OP: bad receive", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{})
+		e := r.b.sge(0, 64)
+		e.LKey ^= 0x5a00
+		r.b.receive(1, e)
+		r.a.post(r.a.request(1, verbs.OpSend, 64))
+		r.a.wantSent(1, s.dev.status(BadReceiveAtSender, verbs.RemoteOpError))
+		r.b.wantReceived(1, s.dev.status(BadReceiveAtReceiver, verbs.LocalProtError))
+		r.a.wantState(verbs.StateError)
+		r.b.wantState(verbs.StateError)
+	})
+	t.Run("REM_INV_REQ: operation not let in", func(t *testing.T) { testNotLetIn(t, s) })
+	t.Run("REM_INV_REQ: no READ resources", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
+			if side == "B" {
+				o.MaxDestRDAtomic = 0
+			}
+		}})
+		r.a.post(r.a.request(1, verbs.OpRead, 64))
+		r.a.wantSent(1, s.dev.status(NoReadResources, verbs.RemoteInvalidReqErr))
+	})
+	t.Run("REM_INV_REQ: misaligned atomic", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{})
+		q := r.a.request(1, verbs.OpFetchAdd, 8)
+		q.RemoteAddr += 4
+		err := r.a.qp.PostSend([]verbs.SendRequest{q})
+		if s.dev.refused(MisalignedAtomic, No) == Yes {
+			if err == nil {
+				t.Error("was taken")
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.a.wantSent(1, s.dev.status(MisalignedAtomic, verbs.RemoteInvalidReqErr))
+	})
+	t.Run("REM_ACCESS: unknown rkey", func(t *testing.T) {
+		for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap} {
+			r := newRig(t, s, rigOptions{})
+			q := r.a.request(1, op, 8)
+			q.RKey ^= 0x12345600
+			r.a.post(q)
+			c := r.a.sent()
+			r.a.check(op.String(), c, 1, verbs.RemoteAccessError)
+			r.a.wantState(verbs.StateError)
+			r.b.wantState(verbs.StateError)
+		}
+	})
+	t.Run("UC drops a bad rkey", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{transport: verbs.UC})
+		q := r.a.request(1, verbs.OpWrite, 64)
+		q.RKey ^= 0x12345600
+		fill(r.a.buf.Bytes(), 4)
+		r.a.post(q)
+		r.a.wantSent(1, verbs.Success)
+		r.b.receive(2, r.b.sge(4096, 64))
+		r.a.post(r.a.request(2, verbs.OpSend, 64))
+		r.a.wantSent(2, verbs.Success)
+		r.b.wantReceived(2, verbs.Success)
+		if !allAre(r.b.buf.Bytes()[:4096], 0) {
+			t.Error("a WRITE with a wrong key wrote")
+		}
+	})
+	t.Run("RETRY_EXC: dead peer", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 10, 2 }})
+		if err := r.b.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError}); err != nil {
+			t.Fatal(err)
+		}
+		r.a.post(r.a.request(1, verbs.OpWrite, 64), r.a.request(2, verbs.OpWrite, 64))
+		r.a.wantSent(1, verbs.RetryExceeded)
+		r.a.wantSent(2, verbs.FlushError)
+		r.a.wantState(verbs.StateError)
+	})
+	t.Run("RETRY_EXC: seven is seven", func(t *testing.T) {
+		if s.dev.ignored(t, RetrySevenEnds) {
+			return
+		}
+		r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 8, 7 }})
+		if err := r.b.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError}); err != nil {
+			t.Fatal(err)
+		}
+		r.a.post(r.a.request(1, verbs.OpSend, 64))
+		r.a.wantSent(1, verbs.RetryExceeded)
+	})
+	t.Run("RNR_RETRY_EXC: no receive", func(t *testing.T) {
+		for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteWithImmediate} {
+			r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.RNRRetry = 1 }})
+			r.a.post(r.a.request(1, op, 64))
+			r.a.check(op.String(), r.a.sent(), 1, verbs.RNRRetryExceeded)
+			r.a.wantState(verbs.StateError)
+			if r.b.qp.State() != verbs.StateRTS {
+				t.Errorf("%v: the receiver is in %v, want RTS", op, r.b.qp.State())
+			}
+		}
+	})
+	t.Run("RNR: a late receive", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{})
+		fill(r.a.buf.Bytes()[:5000], 8)
+		r.a.post(r.a.request(1, verbs.OpSend, 5000), r.a.request(2, verbs.OpSend, 10))
+		r.quiet("before a receive is posted")
+		r.b.receive(1, r.b.sge(0, 5000))
+		r.b.receive(2, r.b.sge(8192, 10))
+		r.a.wantSent(1, verbs.Success)
+		r.a.wantSent(2, verbs.Success)
+		r.b.wantReceived(1, verbs.Success)
+		r.b.wantReceived(2, verbs.Success)
+		if d := firstDifference(r.a.buf.Bytes()[:5000], r.b.buf.Bytes()); d >= 0 {
+			t.Errorf("byte %d differs", d)
+		}
+	})
+	t.Run("refused by name", func(t *testing.T) { testRefused(t, s) })
+}
+
+// testNotLetIn takes the right for each remote operation away from B's queue pair.
+func testNotLetIn(t *testing.T, s *suite) {
+	for _, tt := range []struct {
+		op   verbs.Opcode
+		less verbs.Access
+	}{
+		{verbs.OpWrite, verbs.AccessRemoteWrite}, {verbs.OpRead, verbs.AccessRemoteRead}, {verbs.OpFetchAdd, verbs.AccessRemoteAtomic},
+	} {
+		r := newRig(t, s, rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
+			if side == "B" {
+				o.Access &^= tt.less
+			}
+		}})
+		r.a.post(r.a.request(1, tt.op, 8))
+		r.a.check(tt.op.String(), r.a.sent(), 1, s.dev.status(QPAccessWrite, verbs.RemoteInvalidReqErr))
+		r.a.wantState(verbs.StateError)
+		r.b.wantState(verbs.StateError)
+	}
+}
+
+// testRefused posts what the transport does not have, or what no message can be.
+func testRefused(t *testing.T, s *suite) {
+	for _, transport := range []verbs.Transport{verbs.UC, verbs.UD} {
+		r := newRig(t, s, rigOptions{transport: transport})
+		for op := verbs.OpWrite; op <= verbs.OpFetchAdd; op++ {
+			if transport.Supports(op) {
+				continue
+			}
+			if err := r.a.qp.PostSend([]verbs.SendRequest{r.a.request(1, op, 8)}); err == nil {
+				t.Errorf("%v took a %v", transport, op)
+			}
+		}
+	}
+	limit := s.pair.A.Device.Info().Limits.MaxMessageBytes
+	if limit == 0 || limit > 1<<31 {
+		t.Errorf("the largest message has %d bytes, want 1 to 2^31", limit)
+	}
+	if s.dev.ignored(t, MessageAboveLimit) || limit > 64<<20 {
+		return
+	}
+	r := newRig(t, s, rigOptions{bytes: int(limit) + 1})
+	if err := r.a.qp.PostSend([]verbs.SendRequest{r.a.request(1, verbs.OpWrite, int(limit)+1)}); err == nil {
+		t.Errorf("a message of %d bytes was taken, the limit is %d", limit+1, limit)
+	}
+}
+
+// testFlush breaks a queue pair with much posted: everything completes, in order, and what is posted later too.
+func testFlush(t *testing.T, s *suite) {
+	t.Run("after an error", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{})
+		for i := range uint64(5) {
+			r.a.receive(100+i, r.a.sge(0, 64))
+			r.b.receive(200+i, r.b.sge(0, 64))
+		}
+		good := r.a.request(1, verbs.OpWrite, 64)
+		bad := r.a.request(2, verbs.OpWrite, 64)
+		bad.RKey ^= 0x12345600
+		list := []verbs.SendRequest{good, bad}
+		for i := range uint64(4) {
+			q := r.a.request(3+i, verbs.OpWrite, 64)
+			if i%2 == 0 {
+				q.Flags = 0 // flushed all the same
+			}
+			list = append(list, q)
+		}
+		r.a.post(list...)
+		r.a.wantSent(1, verbs.Success)
+		r.a.wantSent(2, verbs.RemoteAccessError)
+		for i := range uint64(4) {
+			r.a.wantSent(3+i, verbs.FlushError)
+		}
+		for i := range uint64(5) {
+			r.a.wantReceived(100+i, verbs.FlushError)
+			r.b.wantReceived(200+i, verbs.FlushError)
+		}
+		r.a.wantState(verbs.StateError)
+		r.b.wantState(verbs.StateError)
+		if s.dev.ignored(t, PostAfterErrorFlushes) {
+			return
+		}
+		r.a.post(r.a.request(50, verbs.OpWrite, 8))
+		r.a.receive(51, r.a.sge(0, 64))
+		r.a.wantSent(50, verbs.FlushError)
+		r.a.wantReceived(51, verbs.FlushError)
+	})
+	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+		t.Run("on purpose, "+transport.String(), func(t *testing.T) {
+			r := newRig(t, s, rigOptions{transport: transport})
+			for i := range uint64(5) {
+				r.b.receive(i, r.b.sge(0, 64))
+			}
+			if err := r.b.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(5) {
+				r.b.wantReceived(i, verbs.FlushError)
+			}
+			r.quiet("after the flush")
+		})
+	}
+}

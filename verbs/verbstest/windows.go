@@ -1,0 +1,146 @@
+package verbstest
+
+import (
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// testWindows binds, uses and invalidates type 2 memory windows.
+func testWindows(t *testing.T, s *suite) {
+	t.Run("invalidate an ordinary region", func(t *testing.T) { testInvalidateRegion(t, s) })
+	if !s.pair.B.Device.Info().Limits.MemoryWindow2 {
+		t.Skip("the device has no type 2 memory windows")
+	}
+	const base, length = 8192, 4096
+	// bound is a rig whose B end has bound a window, and A's WRITE into it.
+	bound := func(t *testing.T, access verbs.Access) (*rig, verbs.MemoryWindow, uint32) {
+		r := newRig(t, s, rigOptions{access: allRemote | verbs.AccessMWBind})
+		w := must[verbs.MemoryWindow](t, "allocate window")(r.b.pd.AllocMW())
+		closing(t, "window", w)
+		key := w.RKey()&^0xff | (w.RKey()+1)&0xff
+		r.b.post(bindRequest(r.b, w, key, base, length, access))
+		c := r.b.wantSent(1, verbs.Success)
+		if c.Opcode != verbs.CompletedBindMW {
+			t.Errorf("completed as %v, want BIND_MW", c.Opcode)
+		}
+		return r, w, key
+	}
+	through := func(r *rig, id uint64, key uint32, op verbs.Opcode, at int64) verbs.SendRequest {
+		q := r.a.request(id, op, 64)
+		q.RKey, q.RemoteAddr = key, r.b.buf.Addr()+uint64(base+at)
+		return q
+	}
+	rights := verbs.AccessRemoteWrite | verbs.AccessRemoteRead
+	for _, tt := range []struct {
+		name string
+		op   verbs.Opcode
+		at   int64
+		want verbs.Status
+	}{
+		{"first bytes", verbs.OpWrite, 0, verbs.Success},
+		{"last bytes", verbs.OpRead, length - 64, verbs.Success},
+		{"before", verbs.OpWrite, -1, verbs.RemoteAccessError},
+		{"behind", verbs.OpWrite, length - 63, verbs.RemoteAccessError},
+		{"a right it lacks", verbs.OpFetchAdd, 0, verbs.RemoteAccessError},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, _, key := bound(t, rights)
+			q := through(r, 2, key, tt.op, tt.at)
+			if tt.op == verbs.OpFetchAdd {
+				q.SGEs[0].Length = 8
+			}
+			r.a.post(q)
+			r.a.wantSent(2, tt.want)
+		})
+	}
+	t.Run("old key", func(t *testing.T) {
+		r, w, key := bound(t, rights)
+		next := key&^0xff | (key+1)&0xff
+		r.b.post(bindRequest(r.b, w, next, base, length, rights))
+		r.b.wantSent(1, verbs.Success)
+		r.a.post(through(r, 2, next, verbs.OpWrite, 0))
+		r.a.wantSent(2, verbs.Success)
+		r.a.post(through(r, 3, key, verbs.OpWrite, 0))
+		r.a.wantSent(3, verbs.RemoteAccessError)
+	})
+	t.Run("another queue pair's", func(t *testing.T) {
+		r, _, key := bound(t, rights)
+		other := newRig(t, s, rigOptions{pdB: r.b.pd})
+		q := other.a.request(2, verbs.OpWrite, 64)
+		q.RKey, q.RemoteAddr = key, r.b.buf.Addr()+base
+		other.a.post(q)
+		other.a.wantSent(2, verbs.RemoteAccessError)
+	})
+	t.Run("LOCAL_INV", func(t *testing.T) {
+		r, _, key := bound(t, rights)
+		r.b.post(verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: key})
+		if c := r.b.wantSent(7, verbs.Success); c.Opcode != verbs.CompletedLocalInv {
+			t.Errorf("completed as %v, want LOCAL_INV", c.Opcode)
+		}
+		r.a.post(through(r, 2, key, verbs.OpWrite, 0))
+		r.a.wantSent(2, verbs.RemoteAccessError)
+	})
+	t.Run("SEND_WITH_INV", func(t *testing.T) {
+		r, _, key := bound(t, rights)
+		r.b.receive(5, r.b.sge(0, 64))
+		q := r.a.request(2, verbs.OpSendWithInvalidate, 64)
+		q.InvalidateRKey = key
+		r.a.post(q)
+		r.a.wantSent(2, verbs.Success)
+		c := r.b.wantReceived(5, verbs.Success)
+		if c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRK != key {
+			t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRK, key)
+		}
+		r.a.post(through(r, 3, key, verbs.OpWrite, 0))
+		r.a.wantSent(3, verbs.RemoteAccessError)
+	})
+	t.Run("busy region", func(t *testing.T) {
+		r, w, _ := bound(t, rights)
+		_ = r
+		if w.RKey() == 0 {
+			t.Error("a bound window has key 0")
+		}
+	})
+	t.Run("MW_BIND: region without the right", func(t *testing.T) {
+		r := newRig(t, s, rigOptions{access: allRemote})
+		w := must[verbs.MemoryWindow](t, "allocate window")(r.b.pd.AllocMW())
+		closing(t, "window", w)
+		q := bindRequest(r.b, w, w.RKey()&^0xff|(w.RKey()+1)&0xff, base, length, rights)
+		err := r.b.qp.PostSend([]verbs.SendRequest{q})
+		if s.dev.refused(WindowBindRefused, No) == Yes {
+			if err == nil {
+				t.Error("was taken")
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.b.wantSent(1, s.dev.status(WindowBindRefused, verbs.MWBindError))
+	})
+}
+
+func bindRequest(x *side, w verbs.MemoryWindow, key uint32, at, length uint64, access verbs.Access) verbs.SendRequest {
+	return verbs.SendRequest{
+		ID: 1, Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
+		Bind: &verbs.MemoryWindowBind{Window: w, Region: x.mr, RKey: key, Addr: x.buf.Addr() + at, Length: length, Access: access},
+	}
+}
+
+// testInvalidateRegion names an ordinary region in a SEND_WITH_INV: only windows may be invalidated that way, and the
+// region stays usable.
+func testInvalidateRegion(t *testing.T, s *suite) {
+	if !s.pair.B.Device.Info().Limits.SendInvalidate || s.dev.ignored(t, InvalidatePlainRegion) {
+		t.Skip("the device does not take SEND_WITH_INV, or promises nothing here")
+	}
+	r := newRig(t, s, rigOptions{})
+	r.b.receive(1, r.b.sge(0, 64))
+	q := r.a.request(1, verbs.OpSendWithInvalidate, 8)
+	q.InvalidateRKey = r.b.mr.RKey()
+	r.a.post(q)
+	c := r.a.sent()
+	if want := s.dev.status(InvalidatePlainRegion, verbs.RemoteAccessError); c.Status != want && c.Status != verbs.RemoteInvalidReqErr {
+		t.Errorf("completed with %v, want %v or REM_INV_REQ_ERR", c.Status, want)
+	}
+}
