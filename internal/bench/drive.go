@@ -35,8 +35,8 @@ func (r *run) round(ctx context.Context, rd round) error {
 	verifying := r.plan.Verify != "" && (rd.kind == measured || rd.kind == proof)
 	count := rd.count
 	parts := []uint64{count}
-	if all, ok := r.end.work.(*contiguous); ok && rd.kind == measured && r.plan.Verify == "all" {
-		parts = chunks(r.plan.Iterations, uint64(all.spread))
+	if all, ok := r.end.work.(interface{ verifyPlaces() int }); ok && rd.kind == measured && r.plan.Verify == "all" {
+		parts = chunks(r.plan.Iterations, uint64(all.verifyPlaces()))
 	}
 	rec := r.recorder(rd)
 	var total trace
@@ -234,7 +234,7 @@ func (r *run) limit(rd round, count uint64) limits {
 		l.steady, l.duration = true, r.ticks(steadyMost)
 	} else {
 		l.count, l.duration, l.margin = s.count*qps, r.ticks(s.duration), r.ticks(r.plan.Margin)
-		l.expected = l.count
+		l.expected = l.count * receivesPerMessage(r.end.work)
 	}
 	byTime := l.count == 0
 	l.passive = !active || (answers(r.plan) && r.role == Target && byTime)

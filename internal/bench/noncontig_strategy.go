@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/verbs"
+)
+
+// side is how one end of a message lies in memory.
+type side uint8
+
+const (
+	packed  side = iota // contiguous
+	strided             // in the blocks of the layout
+)
+
+// cut is how a message becomes work requests.
+type cut uint8
+
+const (
+	lists    cut = iota // as few as the device's scatter/gather lists allow
+	blocks              // one per block
+	segments            // one per segment, packed while the one before is on its way
+)
+
+// Strategy is one way to move a layout: a row of data that the compiler of jobs reads.
+type Strategy struct {
+	Shape, Name string
+	Operation   control.Operation
+	Explain     string
+
+	local  side // what the initiator's requests name
+	remote side // what the peer's memory or receives are
+	cut    cut
+	pack   bool // the initiator packs before it posts
+	unpack bool // the receiver of the data unpacks when a message has arrived
+	bound  bool // the data has no gaps from the start: the bound of the shape
+}
+
+// Shapes are the shapes of the experiment in order.
+func Shapes() []string { return []string{"gather", "scatter", "both"} }
+
+// Strategies are all ways of a shape to reach the same end state. The device's own comes first, the bound last.
+func Strategies(shape string) []Strategy {
+	return slices.DeleteFunc([]Strategy{
+		{Shape: "gather", Name: "gather-write", Operation: control.Write, local: strided, Explain: "scatter/gather lists, WRITE (G-WR)"},
+		{Shape: "gather", Name: "pack", Operation: control.Write, pack: true, Explain: "pack, then WRITE"},
+		{Shape: "gather", Name: "pack-pipelined", Operation: control.Write, pack: true, cut: segments, Explain: "pack and WRITE by segments (BC-SPUP)"},
+		{Shape: "gather", Name: "multi-wr", Operation: control.Write, local: strided, cut: blocks, Explain: "a WRITE per block (Multi-W)"},
+		{Shape: "gather", Name: "contiguous", Operation: control.Write, bound: true, Explain: "no gaps: the bound"},
+
+		{Shape: "scatter", Name: "scatter-read", Operation: control.Read, local: strided, Explain: "READ into scatter/gather lists (S-RD, P-RRS)"},
+		{Shape: "scatter", Name: "read-unpack", Operation: control.Read, unpack: true, Explain: "READ, then unpack"},
+		{Shape: "scatter", Name: "multi-wr", Operation: control.Read, local: strided, cut: blocks, Explain: "a READ per block"},
+		{Shape: "scatter", Name: "contiguous", Operation: control.Read, bound: true, Explain: "no gaps: the bound"},
+
+		{Shape: "both", Name: "gather-send", Operation: control.Send, local: strided, remote: strided, Explain: "SEND of lists into scattered receives (GSSR, SGRS)"},
+		{Shape: "both", Name: "pack-send-unpack", Operation: control.Send, pack: true, unpack: true, Explain: "pack, SEND, unpack"},
+		{Shape: "both", Name: "multi-wr", Operation: control.Write, local: strided, remote: strided, cut: blocks, Explain: "a WRITE per block (Multi-W)"},
+		{Shape: "both", Name: "contiguous", Operation: control.Send, bound: true, Explain: "no gaps: the bound"},
+	}, func(s Strategy) bool { return s.Shape != shape })
+}
+
+// StrategyNamed finds a row.
+func StrategyNamed(shape, name string) (Strategy, error) {
+	for _, s := range Strategies(shape) {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return Strategy{}, fmt.Errorf("the shape %q has no strategy %q", shape, name)
+}
+
+// Load is what a strategy makes of a layout on a device.
+type Load struct {
+	WRs          int // work requests per message, receives not counted
+	SGEs         int // entries of their lists
+	RecvWRs      int // receives per message
+	RecvSGEs     int // entries of their lists
+	widestSend   int // entries of the longest list
+	widestRecv   int
+	segmentBytes int64
+}
+
+// defaultSegment is the payload that pack-pipelined packs at a time: large enough that a work request costs little beside it.
+const defaultSegment = 16 << 10
+
+// LoadOf counts requests and entries.
+func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, segment int) Load {
+	n := int(l.Blocks())
+	width := maxList(s, lim)
+	lists := func() int { return int(l.Lists(width)) }
+	x := Load{WRs: 1, SGEs: 1, widestSend: 1, segmentBytes: int64(segment)}
+	if segment == 0 {
+		x.segmentBytes = defaultSegment
+	}
+	switch {
+	case s.cut == blocks:
+		x.WRs, x.SGEs = n, n
+	case s.cut == segments:
+		x.WRs = len(l.Segments(x.segmentBytes))
+		x.SGEs = x.WRs
+	case s.local == strided:
+		x.WRs, x.SGEs, x.widestSend = lists(), n, min(n, width)
+	}
+	if s.Operation == control.Send {
+		x.RecvWRs, x.RecvSGEs, x.widestRecv = 1, 1, 1
+		if s.remote == strided {
+			x.RecvWRs, x.RecvSGEs, x.widestRecv = lists(), n, min(n, width)
+		}
+	}
+	return x
+}
+
+// maxList is the longest list that a strategy may use.
+func maxList(s Strategy, lim verbs.Limits) int {
+	width := max(lim.MaxSGE, 1)
+	if s.Operation == control.Read && lim.MaxSGERead > 0 {
+		width = min(width, lim.MaxSGERead)
+	}
+	return width
+}
+
+// NoncontigPlan is the plan of one measurement of the experiment.
+func NoncontigPlan(p control.Plan) (control.Plan, error) {
+	n := p.Noncontig
+	l, err := pattern.Parse(n.Layout, pattern.ParseOptions{})
+	if err != nil {
+		return p, err
+	}
+	s, err := StrategyNamed(n.Shape, n.Strategy)
+	if err != nil {
+		return p, err
+	}
+	p.Operation, p.Kind = s.Operation, control.Bandwidth
+	p.Sizes, p.TxDepth, p.CQMod, p.CPU, p.NoPeak = []int{int(l.Size())}, n.Window, 1, true, true
+	p.RxDepth = 0
+	return p, nil
+}
+
+// CheckNoncontig refuses what a device cannot do, all faults together, each with the nearest thing that would work.
+func CheckNoncontig(p control.Plan, lim verbs.Limits, mtuBytes int) error {
+	n := p.Noncontig
+	l, err := pattern.Parse(n.Layout, pattern.ParseOptions{})
+	if err != nil {
+		return err
+	}
+	s, err := StrategyNamed(n.Shape, n.Strategy)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	load := LoadOf(s, l, lim, n.Segment)
+	if !p.Transport.Supports(Opcode(control.Plan{Operation: s.Operation})) {
+		bad("%s needs %v, which %v does not have: use RC", s.Name, s.Operation, p.Transport)
+	}
+	if l.Size() > maxMessage {
+		bad("a message of %d bytes: at most %d", l.Size(), maxMessage)
+	}
+	if lim.MaxMessageBytes > 0 && uint64(l.Size()) > lim.MaxMessageBytes {
+		bad("a message of %d bytes: the device carries %d", l.Size(), lim.MaxMessageBytes)
+	}
+	if p.Transport == verbs.UD && mtuBytes > 0 && l.Size() > int64(mtuBytes) {
+		bad("a message of %d bytes over UD: at most the MTU of %d bytes, use --transport RC or smaller messages", l.Size(), mtuBytes)
+	}
+	if p.Transport != verbs.RC && load.RecvWRs > 1 {
+		bad("%s of %d blocks needs %d SENDs, and %v may lose one of them: at most %d blocks, or RC", s.Name, l.Blocks(), load.RecvWRs, p.Transport, maxList(s, lim))
+	}
+	if p.Transport == verbs.UD && s.remote == strided && int(l.Blocks())+1 > lim.MaxSGE && load.RecvWRs == 1 {
+		bad("%s over UD: a receive of %d blocks and the 40-byte header needs %d entries, the device has %d", s.Name, l.Blocks(), l.Blocks()+1, lim.MaxSGE)
+	}
+	window := max(n.Window, 1)
+	if most := lim.MaxQPWR; most > 0 && window*load.WRs > most {
+		if load.WRs > most {
+			bad("%s of %d blocks needs %d work requests a message, the send queue has %d: use blocks of %d bytes or more for this message size",
+				s.Name, l.Blocks(), load.WRs, most, roundUp(int(l.Size())/most+1, 8))
+		} else {
+			bad("%s of %d blocks with %d messages in flight needs %d work requests, the send queue has %d: use --window %d", s.Name, l.Blocks(), window, window*load.WRs, most, most/load.WRs)
+		}
+	}
+	if most := lim.MaxQPWR; most > 0 && 2*window*load.RecvWRs > most {
+		bad("%s with %d messages in flight needs %d receives, the queue has %d: use --window %d", s.Name, window, 2*window*load.RecvWRs, most, max(most/(2*max(load.RecvWRs, 1)), 1))
+	}
+	return errors.Join(errs...)
+}
