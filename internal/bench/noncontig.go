@@ -437,3 +437,6 @@ func (w *noncontig) expected(m movement) uint64 {
 		return m.sent
 	}
 }
+
+// Is matches [ErrCorrupt].
+func (*GapError) Is(target error) bool { return target == ErrCorrupt }
