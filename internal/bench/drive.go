@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -161,7 +162,7 @@ func (r *run) part(ctx context.Context, rd round, count, n uint64, rec *verbs.Re
 	if err := r.end.postReceives(job); err != nil {
 		return t, d, nil, err
 	}
-	runner, err := r.device.Prepare(job)
+	runner, err := r.prepare(job)
 	if err != nil {
 		return t, d, nil, err
 	}
@@ -186,6 +187,20 @@ func (r *run) part(ctx context.Context, rd round, count, n uint64, rec *verbs.Re
 		moved[q].sent = dr.sentPerQP(q)
 	}
 	return t, d, moved, nil
+}
+
+// prepare makes the job's runner: the device's own, or where it refuses the job as unsupported, the reference, which the
+// result then says.
+func (r *run) prepare(job *verbs.Job) (verbs.Runner, error) {
+	runner, err := r.device.Prepare(job)
+	if !errors.Is(err, verbs.ErrUnsupported) {
+		return runner, err
+	}
+	note := fmt.Sprintf("%s runs this test by the slow reference runner: %v", r.device.Info().Name, err)
+	if !slices.Contains(r.result.Warnings, note) {
+		r.result.Warnings = append(r.result.Warnings, note)
+	}
+	return verbs.NewReferenceRunner(job)
 }
 
 // clearFlags zeroes the byte that a write latency test spins on: one of an earlier round must not count. In perftest's
@@ -520,7 +535,7 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 	}
 	stop := &atomic.Uint32{}
 	after.Stop = stop
-	runner, err := d.device.Prepare(after)
+	runner, err := d.prepare(after)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
@@ -134,4 +135,17 @@ func cacheLine() int {
 		return 64
 	}
 	return n
+}
+
+// LocalFacts is what this end says of itself before a plan is known.
+func LocalFacts(dev verbs.Device, port int) (control.Facts, error) {
+	p, err := ChoosePort(dev, port)
+	if err != nil {
+		return control.Facts{}, err
+	}
+	info := dev.Info()
+	return control.Facts{
+		PageBytes: os.Getpagesize(), CacheLineBytes: cacheLine(), MTU: p.ActiveMTU, Limits: &info.Limits,
+		MaxOutstanding: max(min(info.Limits.MaxRDAtomic, info.Limits.MaxInitRDAtomic), 1),
+	}, nil
 }

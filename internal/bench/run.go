@@ -206,12 +206,8 @@ func (r *run) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.o.GIDIndex != nil {
-		e, err := GIDWithIndex(table, *r.o.GIDIndex)
-		if err != nil {
-			return &verbs.Error{Verb: "choose GID", Device: info.Name, Err: err}
-		}
-		table = []verbs.GIDEntry{e}
+	if table, err = r.narrow(table); err != nil {
+		return err
 	}
 	mtu := r.port.ActiveMTU
 	if r.plan.MTU != 0 {
@@ -267,6 +263,32 @@ func (r *run) connect(ctx context.Context) error {
 	}
 	r.noteConnection(addresses, o, reason, outstanding)
 	return r.session.Sync(ctx, control.PhaseConnected, 0, false)
+}
+
+// narrow leaves only the line of the GID table that was asked for, or that the device was bound to.
+func (r *run) narrow(table []verbs.GIDEntry) ([]verbs.GIDEntry, error) {
+	name := r.device.Info().Name
+	if r.o.GIDIndex != nil {
+		e, err := GIDWithIndex(table, *r.o.GIDIndex)
+		if err != nil {
+			return nil, setupOf("choose GID", name, err)
+		}
+		return []verbs.GIDEntry{e}, nil
+	}
+	if d, has := r.device.(interface {
+		DefaultGID() (verbs.GIDEntry, error)
+	}); has {
+		e, err := d.DefaultGID()
+		if err != nil {
+			return nil, err
+		}
+		return []verbs.GIDEntry{e}, nil
+	}
+	return table, nil
+}
+
+func setupOf(verb, device string, err error) error {
+	return &verbs.Error{Verb: verb, Device: device, Err: err}
 }
 
 func checkDatagrams(p control.Plan, mtu verbs.MTU) error {

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/doctor"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/ibv"
+)
+
+// diagnosis is what 'doctor' prints.
+type diagnosis struct {
+	Schema   string           `json:"schema"`
+	Clean    bool             `json:"clean"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+const doctorSchema = "gobw.doctor/1"
+
+// doctorBytes is what the largest default test registers (-a: two slots of 8 MiB).
+const doctorBytes = 16 << 20
+
+func newDoctorCommand(tool string, out Streams) *cobra.Command {
+	var format string
+	peer := &peerFlags{}
+	device := &deviceFlags{}
+	cmd := &cobra.Command{
+		Use: "doctor [HOST]", Short: "Find out what keeps tests from running well",
+		Long: "Check libibverbs, permissions, limits, ports, addresses, PCIe, NUMA and CPUs of\n" +
+			"this end. With a HOST that runs '" + tool + " serve', check the two together and\n" +
+			"send a few messages. Each finding says what is wrong, why it matters and which\n" +
+			"command repairs it. Exit status 0: clean, 1: findings.",
+		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return usageError{fmt.Errorf("--format %q: want text or json", format)}
+			}
+			d, err := device.config()
+			if err != nil {
+				return usageError{err}
+			}
+			var host *peerConfig
+			if len(args) == 1 || peer.loopback {
+				p, err := peer.config(tool, args)
+				if err != nil {
+					return usageError{err}
+				}
+				host = &p
+			}
+			return runDoctor(cmd.Context(), out, tool, d, host, format)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	device.bind(cmd.Flags())
+	peer.bind(cmd.Flags())
+	return cmd
+}
+
+func runDoctor(ctx context.Context, out Streams, tool string, device deviceConfig, host *peerConfig, format string) error {
+	end, err := examineEnd(device)
+	if err != nil {
+		return err
+	}
+	d := diagnosis{Schema: doctorSchema, Findings: doctor.Examine(end, doctorBytes)}
+	if host != nil {
+		d.Findings = append(d.Findings, examinePair(ctx, out, tool, device, *host)...)
+	}
+	if d.Findings == nil {
+		d.Findings = []doctor.Finding{}
+	}
+	d.Clean = doctor.Clean(d.Findings)
+	if format == "json" {
+		e := json.NewEncoder(out.Out)
+		e.SetIndent("", "  ")
+		err = e.Encode(d)
+	} else {
+		err = d.write(out.Out)
+	}
+	if err == nil && !d.Clean {
+		return silentError{exitMissed}
+	}
+	return err
+}
+
+// examineEnd opens every device of this end and reads the system.
+func examineEnd(c deviceConfig) (doctor.End, error) {
+	end := doctor.End{Name: "this end", System: doctor.Inspect(os.DirFS("/"))}
+	all, _, err := providers(deviceConfig{Providers: c.Providers})
+	if err != nil {
+		return end, err
+	}
+	for _, p := range all {
+		if i, is := p.(*ibv.Provider); is {
+			if lib, err := i.Library(); err == nil {
+				end.IBVLibrary = lib.Path
+			}
+		}
+		names, err := p.Devices()
+		if err != nil && p.Name() == "ibv" {
+			end.IBVError, end.IBVRemedy = err.Error(), verbs.RemedyOf(err)
+		}
+		for _, n := range names {
+			if c.Name != "" && n.Name != c.Name {
+				continue
+			}
+			listed := listDevice(p, n)
+			if listed.Info == nil {
+				continue
+			}
+			d := doctor.Device{Info: *listed.Info, GIDs: map[int][]verbs.GIDEntry{}}
+			for _, port := range listed.Ports {
+				d.Ports = append(d.Ports, port.PortInfo)
+				d.GIDs[port.Number] = port.GIDs
+			}
+			end.Devices = append(end.Devices, d)
+		}
+	}
+	return end, nil
+}
+
+// examinePair connects to the peer and sends a few messages each way; what fails is a finding.
+func examinePair(ctx context.Context, out Streams, tool string, device deviceConfig, host peerConfig) []doctor.Finding {
+	plan := control.Plan{
+		Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends",
+		NoPeak: true,
+	}
+	name := host.Host
+	if host.Loopback {
+		name = "the other end"
+	}
+	_, err := measure(ctx, out, measureConfig{
+		Tool: tool, Command: commandLine(tool), Device: device, Peer: host, CPU: bench.CPUChoice{Last: 1}, Quiet: true,
+		Plan: func(control.Dialect, verbs.PortInfo) (control.Plan, error) { return plan, nil },
+	})
+	if err == nil {
+		return nil
+	}
+	f := doctor.Finding{Check: "path", Severity: doctor.Problem, Where: "this end and " + name, What: err.Error()}
+	switch {
+	case errors.Is(err, verbs.RetryExceeded):
+		f.Why = "the control connection works but no RoCE packet is answered"
+		f.Fix = []string{
+			"open UDP port 4791 in both directions: iptables -I INPUT -p udp --dport 4791 -j ACCEPT",
+			"compare 'gobw devices' of both ends: same RoCE version, same family; choose with -x",
+		}
+	case errors.Is(err, control.ErrPeerLost):
+		f.Why = "the peer went away while the test was set up"
+		f.Fix = []string{"look at what 'serve' wrote on " + name}
+	default:
+		f.Why = "16 messages of 4 KiB did not get through"
+		if fix := verbs.RemedyOf(err); fix != "" {
+			f.Fix = []string{fix}
+		} else {
+			f.Fix = []string{"run '" + tool + " serve' on " + name + ", and open TCP port " + strconv.Itoa(host.Port)}
+		}
+	}
+	return []doctor.Finding{f}
+}
+
+// write prints the diagnosis for a person.
+func (d diagnosis) write(w io.Writer) error {
+	for _, f := range d.Findings {
+		if _, err := fmt.Fprintf(w, "%s: %s: %s\n    why: %s\n", f.Severity, f.Where, f.What, f.Why); err != nil {
+			return err
+		}
+		for _, fix := range f.Fix {
+			if _, err := fmt.Fprintf(w, "    fix: %s\n", fix); err != nil {
+				return err
+			}
+		}
+	}
+	if d.Clean {
+		_, err := fmt.Fprintln(w, "clean: nothing keeps tests from running well")
+		return err
+	}
+	return nil
+}
+
+func parseUint(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }

@@ -1,0 +1,8 @@
+//go:build unix
+
+package cli
+
+import "syscall"
+
+// ownGroup keeps the terminal's Ctrl-C from the child: its parent ends it in order.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

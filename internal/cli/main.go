@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
+)
+
+// Main runs one command line and returns the exit status. args[0] is the program's name: gobw, golat, or one of
+// perftest's.
+func Main(args []string, out Streams) (code int) {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	tool := toolName(args[0])
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(out.Err, "%s: internal fault: %v\n%s\nPlease report this with the command line.\n", tool, p, debug.Stack())
+			code = exitFailed
+		}
+	}()
+	if status, taken := asPerftest(ctx, args, out); taken {
+		return status
+	}
+	return run(ctx, tool, args[1:], out)
+}
+
+// run executes a command line of our own programs.
+func run(ctx context.Context, tool string, args []string, out Streams) int {
+	root := newRoot(tool, out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && isCobraUsage(err) {
+		err = usageError{err}
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, context.Canceled) {
+		err = cause
+	}
+	complain(out.Err, tool, err)
+	return exitCode(err)
+}
+
+// toolName is "golat" or "gobw", whatever the file is called.
+func toolName(arg0 string) string {
+	name := arg0[strings.LastIndexByte(arg0, '/')+1:]
+	if strings.Contains(name, "golat") {
+		return "golat"
+	}
+	return "gobw"
+}
+
+// withSignals returns a context that the first SIGINT or SIGTERM ends, with the signal as the cause; a second one kills
+// the process as if nobody listened.
+func withSignals(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel(signalError{s})
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}
+
+// Command groups of the help.
+const (
+	groupTests   = "tests"
+	groupResults = "results"
+	groupSystem  = "system"
+)
+
+// newRoot builds the tree of commands of gobw or golat.
+func newRoot(tool string, out Streams) *cobra.Command {
+	kind, what := control.Bandwidth, "bandwidth and message rate"
+	if tool == "golat" {
+		kind, what = control.Latency, "latency"
+	}
+	root := &cobra.Command{
+		Use:   tool,
+		Short: "Measure RDMA " + what,
+		Long: "Measure RDMA " + what + " between two hosts, or within one.\n\n" +
+			"Start '" + tool + " serve' on one host, and a test with that host's name on the\n" +
+			"other. With --loopback one command runs both ends. Where there is no RDMA\n" +
+			"device the embedded software device roce0 is used; its numbers are this\n" +
+			"machine's, not a NIC's.",
+		Example: "  " + tool + " write --loopback\n" +
+			"  " + tool + " serve                  # on host alpha\n" +
+			"  " + tool + " send alpha -s 4K -D 5  # on host beta",
+		SilenceUsage: true, SilenceErrors: true, DisableAutoGenTag: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.SetOut(out.Out)
+	root.SetErr(out.Err)
+	root.SetFlagErrorFunc(flagError)
+	root.SetGlobalNormalizationFunc(normalizeFlag)
+	root.AddGroup(
+		&cobra.Group{ID: groupTests, Title: "Tests:"},
+		&cobra.Group{ID: groupResults, Title: "Results:"},
+		&cobra.Group{ID: groupSystem, Title: "System:"},
+	)
+	for _, op := range []control.Operation{control.Write, control.Read, control.Send, control.Atomic} {
+		root.AddCommand(grouped(groupTests, newTestCommand(tool, op, kind, out)))
+	}
+	root.AddCommand(grouped(groupTests, newServeCommand(tool, out)))
+	root.AddCommand(
+		grouped(groupSystem, newDevicesCommand(tool, out)),
+		grouped(groupSystem, newDoctorCommand(tool, out)),
+		grouped(groupSystem, newVersionCommand(tool, out)),
+	)
+	addExperiments(root, tool, out)
+	addResults(root, tool, out)
+	root.SetHelpCommandGroupID(groupSystem)
+	root.SetCompletionCommandGroupID(groupSystem)
+	root.SetHelpTemplate(helpTemplate)
+	return root
+}
+
+func grouped(id string, c *cobra.Command) *cobra.Command {
+	c.GroupID = id
+	return c
+}
+
+// isCobraUsage tells the errors that cobra makes itself.
+func isCobraUsage(err error) bool {
+	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "invalid argument", "flag needs an argument"} {
+		if strings.HasPrefix(err.Error(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// flagError words a refused flag, with the nearest right one.
+func flagError(c *cobra.Command, err error) error {
+	text := err.Error()
+	if name, found := strings.CutPrefix(text, "unknown flag: --"); found {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := report.Nearest(name, names); near != "" {
+			text += fmt.Sprintf("; did you mean --%s?", near)
+		}
+	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
+		text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
+	}
+	return usageError{errors.New(text)}
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/gobw/gobw/report"
+)
+
+// formats are all ways to write a result: report's, and those added here.
+func formats() []report.Format { return report.Formats() }
+
+func formatNames() []string {
+	var names []string
+	for _, f := range formats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func formatNamed(name string) (report.Format, error) { return report.FormatNamed(name) }
+
+// deliver prints the document and saves it.
+func deliver(out Streams, c outputConfig, d *report.Document) error {
+	if err := c.Format.Render(out.Out, d); err != nil {
+		return fmt.Errorf("print the result: %w", err)
+	}
+	if c.Save == "" {
+		return nil
+	}
+	if c.saveAs.Name == "json" {
+		return report.Save(c.Save, d)
+	}
+	return report.WriteFile(c.Save, func(w io.Writer) error { return c.saveAs.Render(w, d) })
+}
