@@ -49,22 +49,24 @@ type Plan struct {
 	SendImm       bool          `json:"send_imm,omitempty"`      // SEND with immediate
 	AtomicType    verbs.Opcode  `json:"atomic_type,omitempty"`   // OpFetchAdd or OpCompareSwap
 
-	TxDepth     int           `json:"tx_depth,omitempty"`  // window, messages per QP
-	RxDepth     int           `json:"rx_depth,omitempty"`  // receives per QP
-	CQMod       int           `json:"cq_mod,omitempty"`    // signal every n-th
-	PostList    int           `json:"post_list,omitempty"` // messages per post
-	RecvList    int           `json:"recv_post_list,omitempty"`
-	InlineBytes int           `json:"inline,omitempty"`      // -1: as perftest chooses
-	Outstanding int           `json:"outstanding,omitempty"` // READs and atomics; 0: as many as both devices have
-	MTU         verbs.MTU     `json:"mtu,omitempty"`         // 0: the smaller active MTU
-	SRQ         bool          `json:"srq,omitempty"`
-	Events      bool          `json:"events,omitempty"` // -e: sleep on completion events
-	MRPerQP     bool          `json:"mr_per_qp,omitempty"`
-	Verify      string        `json:"verify,omitempty"`          // "", "ends" (first and last message), "all"
-	RateBits    float64       `json:"rate_bits_per_s,omitempty"` // pace; 0: none
-	Gap         time.Duration `json:"gap_ns,omitempty"`          // latency: pause before each message
-	NoPeak      bool          `json:"no_peak,omitempty"`
-	CPU         bool          `json:"cpu,omitempty"` // account CPU ticks
+	TxDepth        int           `json:"tx_depth,omitempty"`  // window, messages per QP
+	RxDepth        int           `json:"rx_depth,omitempty"`  // receives per QP
+	CQMod          int           `json:"cq_mod,omitempty"`    // signal every n-th
+	PostList       int           `json:"post_list,omitempty"` // messages per post
+	RecvList       int           `json:"recv_post_list,omitempty"`
+	InlineBytes    int           `json:"inline,omitempty"`      // -1: as perftest chooses
+	Outstanding    int           `json:"outstanding,omitempty"` // READs and atomics; 0: as many as both devices have
+	MTU            verbs.MTU     `json:"mtu,omitempty"`         // 0: the smaller active MTU
+	SRQ            bool          `json:"srq,omitempty"`
+	Events         bool          `json:"events,omitempty"` // -e: sleep on completion events
+	MRPerQP        bool          `json:"mr_per_qp,omitempty"`
+	Vector         int           `json:"vector,omitempty"`          // completion vector of this end's queues
+	StrictOrdering bool          `json:"strict_ordering,omitempty"` // register without relaxed ordering
+	Verify         string        `json:"verify,omitempty"`          // "", "ends" (first and last message), "all"
+	RateBits       float64       `json:"rate_bits_per_s,omitempty"` // pace; 0: none
+	Gap            time.Duration `json:"gap_ns,omitempty"`          // latency: pause before each message
+	NoPeak         bool          `json:"no_peak,omitempty"`
+	CPU            bool          `json:"cpu,omitempty"` // account CPU ticks
 
 	Port         int    `json:"port,omitempty"` // device port of this end, not carried to the peer's choice
 	SL           uint8  `json:"sl,omitempty"`

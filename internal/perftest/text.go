@@ -1,0 +1,405 @@
+package perftest
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+const dashes = "---------------------------------------------------------------------------------------\n"
+
+// Style is the generation of perftest whose text is written.
+type Style uint8
+
+// Styles.
+const (
+	Classic Style = iota // 4.5 (it calls itself 6.06): "MB/sec"
+	Modern               // from 24.07 (6.22) on: "MiB/sec" and more lines in the header
+)
+
+// Facts are what the header and the address lines need beside the command line.
+type Facts struct {
+	Device        string
+	TransportType string // "IB"
+	Ethernet      bool
+	MTU           verbs.MTU
+	GIDIndex      *int // nil: none in use
+	Inline        int
+	Outstanding   int
+	NUMANode      int // -1: unknown
+	Local, Remote []control.Address
+	Plan          control.Plan // the plan in force
+	Initiates     bool         // this end posts the requests (the client, unless reversed)
+}
+
+// Text writes perftest's output to w as the test goes on. The first write error stops it; see [Text.Err].
+type Text struct {
+	w     io.Writer
+	v     Invocation
+	style Style
+	plan  control.Plan
+	perUs float64 // cycles per microsecond, with -C
+	err   error
+}
+
+// NewText writes the text of one invocation. cyclesPerNs is for -C.
+func NewText(w io.Writer, v Invocation, style Style, cyclesPerNs float64) *Text {
+	return &Text{w: w, v: v, style: style, plan: v.Plan, perUs: cyclesPerNs * 1e3}
+}
+
+// Err is the first error of the writer.
+func (t *Text) Err() error { return t.err }
+
+func (t *Text) printf(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, format, args...)
+	}
+}
+
+// quiet tells that --output wants one bare number and nothing else.
+func (t *Text) quiet() bool { return t.v.Output != "" }
+
+// mute tells an end that has no table: the server of a latency test that only its client measures.
+func (t *Text) mute() bool {
+	return t.v.Server() && t.plan.Kind == control.Latency && (t.plan.Operation == control.Read || t.plan.Operation == control.Atomic)
+}
+
+// Begin is what comes before there is a peer: a server's banner.
+func (t *Text) Begin() {
+	if t.quiet() {
+		return
+	}
+	p := t.v.Plan
+	receiver := t.v.Server() != p.Reversed && (p.Operation == control.Send || p.WriteImm)
+	if t.style == Modern && p.Kind == control.Bandwidth && (p.NoPeak || receiver && !p.Bidirectional) {
+		t.printf(" WARNING: BW peak won't be measured in this run.\n")
+	}
+	if t.v.Server() == p.Reversed { // with --reversed it is perftest's TCP client that says it waits
+		return
+	}
+	const stars = "************************************\n"
+	t.printf("\n%s* Waiting for client to connect... *\n%s", stars, stars)
+}
+
+// Header writes the block of parameters, the addresses and the heading of the table.
+func (t *Text) Header(f Facts) {
+	t.plan = f.Plan
+	if t.quiet() {
+		return
+	}
+	t.printf("%s", dashes)
+	t.printf("%20s%s Test\n", "", strings.Join(title(f.Plan), " "))
+	for _, l := range lines(f, t.style) {
+		t.printf(" %s\n", l)
+	}
+	t.printf("%s", dashes)
+	for _, a := range f.Local {
+		t.address("local", a, f.Plan)
+	}
+	for _, a := range f.Remote {
+		t.address("remote", a, f.Plan)
+	}
+	if t.mute() {
+		return
+	}
+	t.printf("%s", dashes)
+	t.heading()
+}
+
+// title is the words before "Test".
+func title(p control.Plan) []string {
+	var words []string
+	switch p.Operation {
+	case control.Send:
+		words = append(words, "Send")
+		if p.SendImm {
+			words[0] = "Send_imm"
+		}
+	case control.Write:
+		words = append(words, "RDMA_Write")
+		if p.WriteImm {
+			words[0] = "RDMA_Write_imm"
+		}
+	case control.Read:
+		words = append(words, "RDMA_Read")
+	case control.Atomic:
+		words = append(words, "Atomic", atomicName(p.AtomicType))
+	}
+	if p.Bidirectional {
+		words = append(words, "Bidirectional")
+	}
+	if p.PostList > 1 {
+		words = append(words, "Post List")
+	}
+	if p.Kind == control.Latency {
+		return append(words, "Latency")
+	}
+	return append(words, "BW")
+}
+
+func atomicName(op verbs.Opcode) string {
+	if op == verbs.OpCompareSwap {
+		return "CMP_AND_SWAP"
+	}
+	return "FETCH_AND_ADD"
+}
+
+func onOff(is bool) string {
+	if is {
+		return "ON"
+	}
+	return "OFF"
+}
+
+// strict tells whether relaxed ordering is off: write latency needs the last byte placed last.
+func strict(p control.Plan) bool {
+	return p.StrictOrdering || p.Operation == control.Write && p.Kind == control.Latency
+}
+
+// uses tells which depths matter at this end.
+func (f Facts) uses() (tx, rx bool) {
+	p := f.Plan
+	receives := p.Operation == control.Send || p.WriteImm
+	return f.Initiates || p.Bidirectional, receives && (!f.Initiates || p.Bidirectional)
+}
+
+func (f Facts) linkType() string {
+	if f.Ethernet {
+		return "Ethernet"
+	}
+	return "IB"
+}
+
+// lines is the header between title and addresses, as label, padding and value.
+func lines(f Facts, style Style) []string {
+	p := f.Plan
+	d := DepthsOf(p)
+	var out []string
+	add := func(label, format string, args ...any) {
+		out = append(out, fmt.Sprintf("%-16s: ", label)+fmt.Sprintf(format, args...))
+	}
+	extra := func(label, value string) string {
+		if style == Classic {
+			return ""
+		}
+		return fmt.Sprintf("\t\t%s: %s", label, value)
+	}
+	add("Dual-port", "OFF\t\tDevice         : %s", f.Device)
+	add("Number of qps", "%d\t\tTransport type : %s", max(p.QPs, 1), f.TransportType)
+	add("Connection type", "%s\t\tUsing SRQ      : %s", p.Transport, onOff(p.SRQ))
+	add("PCIe relax order", "%s%s", onOff(!strict(p)), extra("Lock-free      ", "OFF"))
+	add("ibv_wr* API", "OFF%s", extra("Using Enhanced Reorder      ", "OFF"))
+	tx, rx := f.uses()
+	if tx {
+		add("TX depth", "%d", d.Tx)
+	}
+	if p.PostList > 1 {
+		add("Post List", "%d", p.PostList)
+	}
+	if p.RecvList > 1 {
+		add("Recv Post List", "%d", p.RecvList)
+	}
+	if rx {
+		add("RX depth", "%d", d.Rx)
+	}
+	if p.Kind == control.Bandwidth {
+		add("CQ Moderation", "%d", d.CQMod)
+		if style == Modern {
+			add("CQE Poll Batch", "16")
+		}
+	}
+	add("Mtu", "%d[B]", f.MTU.Bytes())
+	add("Link type", "%s", f.linkType())
+	if f.GIDIndex != nil {
+		add("GID index", "%d", *f.GIDIndex)
+	}
+	if p.Operation == control.Read || p.Operation == control.Atomic {
+		add("Outstand reads", "%d", f.Outstanding)
+	} else {
+		add("Max inline data", "%d[B]", f.Inline)
+	}
+	out = append(out, "rdma_cm QPs\t : OFF")
+	add("Data ex. method", "Ethernet")
+	if style == Modern && f.NUMANode >= 0 {
+		add("NUMA node", "%d", f.NUMANode)
+	}
+	return out
+}
+
+// hexadecimal writes a number as C's %#0nx does: the 0x counts in the width, and zero has none.
+func hexadecimal(v uint64, width int) string {
+	if v == 0 {
+		return fmt.Sprintf("%0*d", width, 0)
+	}
+	return fmt.Sprintf("0x%0*x", width-2, v)
+}
+
+func (t *Text) address(whose string, a control.Address, p control.Plan) {
+	op := p.Operation
+	t.printf(" %s address: LID %s QPN %s PSN %s", whose, hexadecimal(uint64(a.LID), 4), hexadecimal(uint64(a.QPN), 6), hexadecimal(uint64(a.PSN), 6))
+	if op == control.Read {
+		t.printf(" OUT %s", hexadecimal(uint64(a.Outstanding), 4))
+	}
+	if op == control.Read || op == control.Write && !p.WriteImm {
+		t.printf(" RKey %s VAddr %s", hexadecimal(uint64(a.RKey), 8), hexadecimal(a.Addr, 16))
+	}
+	t.printf("\n")
+	if !a.HasGID {
+		return
+	}
+	for i, b := range a.GID { // decimal, as perftest has it
+		sep := ":"
+		if i == 0 {
+			sep = " GID: "
+		}
+		t.printf("%s%02d", sep, b)
+	}
+	t.printf("\n")
+}
+
+func (t *Text) heading() {
+	p := t.plan
+	cpu := ""
+	if t.v.CPUUtil {
+		cpu = "    CPU_Util[%]"
+	}
+	switch {
+	case p.Kind == control.Latency && p.Duration > 0:
+		t.printf(" #bytes        #iterations       t_avg[usec]    tps average%s\n", cpu)
+	case p.Kind == control.Latency:
+		t.printf(" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99%% percentile[usec]   99.9%% percentile[usec] %s\n", cpu)
+	default:
+		unit := "MB"
+		switch {
+		case t.v.Gbits:
+			unit = "Gb"
+		case t.style == Modern:
+			unit = "MiB"
+		}
+		t.printf(" #bytes     #iterations    BW peak[%s/sec]    BW average[%s/sec]   MsgRate[Mpps]%s\n", unit, unit, cpu)
+	}
+}
+
+// Row is one result in the units that are printed.
+type Row struct {
+	Size       uint64
+	Iterations uint64
+	CPU        float64 // %
+	// Bandwidth.
+	Peak, Average, MsgRate float64
+	// Latency, in microseconds, or cycles with -C.
+	Min, Max, Typical, Avg, Stdev, P99, P999 float64
+	TPS                                      float64
+}
+
+// RowOf turns a record into the row that perftest would print. samples may be empty; then percentiles come from the
+// record's histogram.
+func (t *Text) RowOf(r report.Record, samples report.Samples) Row {
+	row := Row{Size: r.SizeBytes, Iterations: r.Iterations}
+	if r.Local != nil { // -b: each end's own
+		row.Iterations /= 2
+	}
+	if r.CPU != nil {
+		row.CPU = r.CPU.SystemUtilization * 100
+	}
+	row.Peak, row.Average, row.MsgRate = t.bandwidth(r.Bandwidth, r.MessagesPerS)
+	if l := r.Latency; l != nil && r.Kind == string(control.Latency) {
+		scale := 1e-3
+		if t.v.Cycles && t.perUs > 0 {
+			scale *= t.perUs
+		}
+		p99, p999 := tails(r, samples)
+		row.Min, row.Max, row.Typical, row.Avg, row.Stdev = l.MinNs*scale, l.MaxNs*scale, l.P50Ns*scale, l.MeanNs*scale, l.StdevNs*scale
+		row.P99, row.P999 = p99*scale, p999*scale
+		row.TPS = r.MessagesPerS
+	}
+	return row
+}
+
+// bandwidth converts to the unit printed.
+func (t *Text) bandwidth(b report.Bandwidth, perSecond float64) (peak, average, rate float64) {
+	unit := 8.0 * (1 << 20)
+	if t.v.Gbits {
+		unit = 1e9
+	}
+	return b.PeakBitsPerS / unit, b.AverageBitsPerS / unit, perSecond / 1e6
+}
+
+// Measured writes one record's row, and what -U, -H and --report-both add.
+func (t *Text) Measured(r report.Record, samples report.Samples) {
+	if t.mute() {
+		return
+	}
+	row := t.RowOf(r, samples)
+	if t.quiet() {
+		t.bare(row)
+		return
+	}
+	if t.plan.Kind == control.Latency && (t.v.Unsorted || t.v.Histogram) {
+		t.samples(samples)
+		t.printf("%s", dashes)
+		t.heading()
+	}
+	t.row(row)
+	if !t.v.ReportBoth || r.Local == nil || r.Remote == nil {
+		return
+	}
+	for _, side := range []struct {
+		name string
+		b    *report.Bandwidth
+	}{{"Local", r.Local}, {"Remote", r.Remote}} {
+		t.printf("%s\n %s results: \n%s", dashes, side.name, dashes)
+		t.heading()
+		half := row
+		half.Peak, half.Average, half.MsgRate = t.bandwidth(*side.b, side.b.AverageBitsPerS/8/float64(max(r.SizeBytes, 1)))
+		t.row(half)
+	}
+}
+
+// bare writes the number that --output asks for.
+func (t *Text) bare(row Row) {
+	switch {
+	case t.v.Output == "bandwidth":
+		t.printf("%f\n", row.Average)
+	case t.v.Output == "message_rate":
+		t.printf("%f\n", row.MsgRate)
+	case t.plan.Duration > 0:
+		t.printf("%f\n", row.Avg)
+	default:
+		t.printf("%f\n", row.Typical)
+	}
+}
+
+func (t *Text) row(r Row) {
+	p := t.plan
+	cpu := ""
+	if t.v.CPUUtil {
+		cpu = fmt.Sprintf("\t\t %-7.2f", r.CPU)
+	}
+	switch {
+	case p.Kind == control.Latency && p.Duration > 0:
+		t.printf(" %-7d       %d            %-7.2f        %-7.2f%s\n", r.Size, r.Iterations, r.Avg, r.TPS, cpu)
+	case p.Kind == control.Latency:
+		t.printf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f%s\n",
+			r.Size, r.Iterations, r.Min, r.Max, r.Typical, r.Avg, r.Stdev, r.P99, r.P999, cpu)
+	case t.v.Gbits && r.Average < 0.1:
+		t.printf(" %-7d    %d           %-7.6f            %-7.6f            %-7.6f%s\n", r.Size, r.Iterations, r.Peak, r.Average, r.MsgRate, cpu)
+	default:
+		gap := "   "
+		if t.style == Modern {
+			gap = "     "
+		}
+		t.printf(" %-7d    %-10d       %-7.2f            %-7.2f\t\t%s%-7.6f%s\n", r.Size, r.Iterations, r.Peak, r.Average, gap, r.MsgRate, cpu)
+	}
+}
+
+// Finish closes the table.
+func (t *Text) Finish() {
+	if !t.quiet() {
+		t.printf("%s", dashes)
+	}
+}
