@@ -70,16 +70,47 @@ var (
 
 // post checks a request and copies it into the ring.
 func (q *queuePair) post(r *verbs.SendRequest) error {
+	if err := q.maySend(); err != nil {
+		return err
+	}
 	s := &q.send
-	if q.closed {
+	w := s.at(s.tail)
+	if err := q.compile(r, w); err != nil {
+		return err
+	}
+	if r.Flags&verbs.Inline != 0 {
+		q.copyInline(r.SGEs)
+	} else {
+		copy(s.list(s.tail, w.sges), r.SGEs)
+	}
+	q.number(w)
+	return nil
+}
+
+// maySend tells whether the state and the queue admit another request.
+func (q *queuePair) maySend() error {
+	s := &q.send
+	switch {
+	case q.closed:
 		return verbs.ErrClosed
-	}
-	if q.state != verbs.StateRTS && q.state != verbs.StateSQD && q.state != verbs.StateError && q.state != verbs.StateSQE {
+	case q.state < verbs.StateRTS:
 		return fmt.Errorf("queue pair is in %v: sends may be posted from RTS on", q.state)
-	}
-	if s.tail-s.released >= s.depth {
+	case s.tail-s.released >= s.depth:
 		return verbs.ErrQueueFull
 	}
+	return nil
+}
+
+// number gives the request in the next slot its PSNs; it is posted then.
+func (q *queuePair) number(w *sendWork) {
+	w.psn = q.request.postPSN
+	q.request.postPSN = (q.request.postPSN + w.packets) & wire.Mask24
+	q.send.tail++
+}
+
+// compile checks a request against the queue pair and fills in w, all but its place in the ring.
+func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
+	s := &q.send
 	if !q.transport.Supports(r.Opcode) || r.Opcode > verbs.OpSendWithInvalidate {
 		return fmt.Errorf("%v on %v: %w", r.Opcode, q.transport, verbs.ErrUnsupported)
 	}
@@ -90,7 +121,6 @@ func (q *queuePair) post(r *verbs.SendRequest) error {
 	if length > maxMessage {
 		return errLong
 	}
-	w := s.at(s.tail)
 	*w = sendWork{
 		id: r.ID, remote: r.RemoteAddr, length: uint32(length), rkey: r.RKey, immediate: r.Immediate, opcode: r.Opcode, flags: r.Flags,
 		compareAdd: r.CompareAdd, swap: r.Swap, sges: uint8(len(r.SGEs)),
@@ -108,7 +138,7 @@ func (q *queuePair) post(r *verbs.SendRequest) error {
 		w.immediate = r.InvalidateRKey
 		w.sges = 0
 	case verbs.OpBindMW:
-		if err := q.postBind(w, r.Bind); err != nil {
+		if err := q.compileBind(w, r.Bind); err != nil {
 			return err
 		}
 	case verbs.OpSendWithInvalidate:
@@ -129,50 +159,43 @@ func (q *queuePair) post(r *verbs.SendRequest) error {
 		}
 		w.ah, w.remoteQPN, w.remoteQKey, w.packets = ah, r.RemoteQPN, r.RemoteQKey, 1
 	}
-	list := s.list(s.tail, w.sges)
 	if r.Flags&verbs.Inline != 0 {
-		if err := q.postInline(w, r); err != nil {
-			return err
+		switch r.Opcode {
+		case verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpSendWithInvalidate, verbs.OpWrite, verbs.OpWriteWithImmediate:
+		default:
+			return errInlineOp
 		}
-	} else {
-		copy(list, r.SGEs)
+		if w.length > s.inlineBytes {
+			return fmt.Errorf("%d bytes inline: the queue pair was made for %d", w.length, s.inlineBytes)
+		}
 	}
-	w.psn = q.request.postPSN
-	q.request.postPSN = (q.request.postPSN + w.packets) & wire.Mask24
-	s.tail++
 	return nil
 }
 
 func (q *queuePair) packetsOf(length uint32) uint32 {
-	if length <= q.mtu {
+	if length <= q.mtu || q.mtu == 0 {
 		return 1
 	}
 	return (length + q.mtu - 1) / q.mtu
 }
 
-// postInline copies the payload: the request's memory is the caller's again.
-func (q *queuePair) postInline(w *sendWork, r *verbs.SendRequest) error {
-	switch r.Opcode {
-	case verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpSendWithInvalidate, verbs.OpWrite, verbs.OpWriteWithImmediate:
-	default:
-		return errInlineOp
-	}
-	if w.length > q.send.inlineBytes {
-		return fmt.Errorf("%d bytes inline: the queue pair was made for %d", w.length, q.send.inlineBytes)
+// copyInline copies the payload of the request in the next slot: its memory is the caller's again.
+func (q *queuePair) copyInline(list []verbs.SGE) {
+	if q.send.inlineBytes == 0 {
+		return
 	}
 	b := q.send.inlined(q.send.tail)
-	for _, g := range r.SGEs {
+	for _, g := range list {
 		if g.Length == 0 {
 			continue
 		}
-		at := q.e.inlineSource(g.Addr)
+		at := inlineSource(g.Addr)
 		copy(b, unsafe.Slice((*byte)(at), g.Length))
 		b = b[g.Length:]
 	}
-	return nil
 }
 
-func (q *queuePair) postBind(w *sendWork, b *verbs.MemoryWindowBind) error {
+func (q *queuePair) compileBind(w *sendWork, b *verbs.MemoryWindowBind) error {
 	if b == nil {
 		return errBind
 	}
@@ -194,6 +217,6 @@ func (q *queuePair) postBind(w *sendWork, b *verbs.MemoryWindowBind) error {
 }
 
 // inlineSource is the memory an inline entry names: any address of this process, registered or not.
-func (e *engine) inlineSource(addr uint64) unsafe.Pointer {
+func inlineSource(addr uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }

@@ -1,0 +1,141 @@
+package roce
+
+import (
+	"bytes"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// runJob runs a job to its end on a thread of its own.
+func runJob(t testing.TB, d *device, j *verbs.Job, pin int) (verbs.Progress, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	restore := pinThread(pin)
+	defer restore()
+	r, err := d.Prepare(j)
+	if err != nil {
+		return verbs.Progress{}, err
+	}
+	defer func() { check(t, r.Close()) }()
+	slice := d.e.clock.ticks(8 * time.Millisecond)
+	for {
+		p, err := r.Run(verbs.Now() + slice)
+		if err != nil || p.Done {
+			return p, err
+		}
+	}
+}
+
+// serveJob drives a device until stop is set.
+func serveJob(stop *atomic.Uint32) *verbs.Job { return &verbs.Job{Shape: verbs.Serve, Stop: stop} }
+
+// streamOptions describe a stream from a to b.
+type streamOptions struct {
+	opcode  verbs.Opcode
+	size    int
+	count   uint64
+	window  int
+	signal  int
+	batch   int
+	pieces  int // scatter/gather entries of each message
+	samples *verbs.Recorder
+}
+
+// runStream runs a stream between two ends, each on a thread of its own, and returns the sender's progress.
+func runStream(t testing.TB, a, b *end, o streamOptions) verbs.Progress {
+	t.Helper()
+	window := max(o.window, 1)
+	pieces := max(o.pieces, 1)
+	var list []verbs.SGE
+	for i := range pieces {
+		n := o.size / pieces
+		list = append(list, a.sge(i*2*n, n))
+	}
+	if pieces == 1 {
+		list[0] = a.sge(0, o.size)
+	}
+	request := verbs.SendRequest{Opcode: o.opcode, SGEs: list, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	send := &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{a.cq}, Record: o.samples, Lanes: []verbs.Lane{{
+		QP: a.qp, Count: o.count, Window: window, Signal: max(o.signal, 1), Batch: max(o.batch, 1),
+		Ring: []verbs.Message{{Bytes: uint64(o.size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{request}}}}},
+	}}}
+	var stop atomic.Uint32
+	passive := serveJob(&stop)
+	if o.opcode.NeedsReceive() {
+		lane := verbs.Lane{
+			QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, o.size)}}}, Expect: o.count,
+		}
+		check(t, lane.PostInitial(b.qp.Capabilities().RecvDepth))
+		passive = &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []verbs.Lane{lane}}
+	}
+	type result struct {
+		p   verbs.Progress
+		err error
+	}
+	other := make(chan result, 1)
+	go func() {
+		p, err := runJob(t, b.device, passive, 1)
+		other <- result{p, err}
+	}()
+	p, err := runJob(t, a.device, send, 0)
+	if err != nil {
+		t.Fatalf("sender: %v (%+v)\nours %v\ntheirs %v", err, p, counters(t, a), counters(t, b))
+	}
+	stop.Store(1)
+	r := <-other
+	if r.err != nil {
+		t.Fatalf("receiver: %v (%+v)", r.err, r.p)
+	}
+	if o.opcode.NeedsReceive() && r.p.Received != o.count {
+		t.Errorf("received %d messages, want %d", r.p.Received, o.count)
+	}
+	return p
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func counters(t testing.TB, e *end) map[string]uint64 {
+	c, err := e.device.Counters(1)
+	check(t, err)
+	for k, v := range c {
+		if v == 0 {
+			delete(c, k)
+		}
+	}
+	return c
+}
+
+func TestStream(t *testing.T) {
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpSend, verbs.OpRead, verbs.OpFetchAdd} {
+		for _, size := range []int{2, 4096, 65536} {
+			if op == verbs.OpFetchAdd {
+				size = 8
+			}
+			t.Run(op.String()+"/"+itoa(size), func(t *testing.T) {
+				a, b := newPair(t, pairOptions{bytes: 1 << 20})
+				a.fill(1)
+				if op == verbs.OpRead {
+					b.fill(9)
+				}
+				o := streamOptions{opcode: op, size: size, count: 2000, window: 64, signal: 4, batch: 2}
+				if op == verbs.OpFetchAdd {
+					clear(b.buffer.Bytes()[:8])
+				}
+				start := time.Now()
+				p := runStream(t, a, b, o)
+				t.Logf("%v: %.0f MB/s, %.0f msg/s; %v %v", time.Since(start), float64(p.BytesOut)/time.Since(start).Seconds()/1e6, float64(p.Completed)/time.Since(start).Seconds(), counters(t, a), counters(t, b))
+				if p.Completed != o.count {
+					t.Errorf("completed %d, want %d", p.Completed, o.count)
+				}
+				if op != verbs.OpFetchAdd && !bytes.Equal(a.buffer.Bytes()[:size], b.buffer.Bytes()[:size]) {
+					t.Error("data differ")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package roce
+
+func pinThread(int) func() { return func() {} }
