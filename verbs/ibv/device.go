@@ -16,10 +16,10 @@ import (
 
 // device is one opened device. Its methods may be called by several goroutines.
 type device struct {
-	v       *C.struct_vb_verbs
-	context *C.struct_vb_context
-	sysfs   sysfsDevice
-	info    verbs.DeviceInfo
+	v        *C.struct_vb_verbs
+	context  *C.struct_vb_context
+	sysfs    sysfsDevice
+	info     verbs.DeviceInfo
 	optional bool // ibv_reg_mr_iova2 is there: optional access flags reach the device
 
 	children children
@@ -298,6 +298,3 @@ func (d *device) Close() error {
 	}
 	return nil
 }
-
-// Prepare compiles a job.
-func (d *device) Prepare(j *verbs.Job) (verbs.Runner, error) { return nil, verbs.ErrUnsupported }

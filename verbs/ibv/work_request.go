@@ -210,3 +210,5 @@ func limitSGEs(n, limit int) error {
 	}
 	return nil
 }
+
+func free(p unsafe.Pointer) { C.free(p) }

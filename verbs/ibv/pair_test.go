@@ -1,0 +1,144 @@
+//go:build linux && cgo
+
+package ibv
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// nullDevice opens the fake device, or skips: it needs a libibverbs.so.1 with a device and no hardware behind it.
+func nullDevice(tb testing.TB) verbs.Device {
+	tb.Helper()
+	dir := os.Getenv("GOBW_NULLVERBS")
+	if dir == "" {
+		tb.Skip("GOBW_NULLVERBS is not set: it names the directory of a libibverbs.so.1 that fakes a device")
+	}
+	p := New()
+	p.name = dir + "/" + soname
+	names, err := p.Devices()
+	if err != nil || len(names) == 0 {
+		tb.Fatalf("devices of %s: %v, %v", p.name, names, err)
+	}
+	d, err := p.Open(names[0].Name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	closeLater(tb, d)
+	return d
+}
+
+func closeLater(tb testing.TB, c interface{ Close() error }) {
+	tb.Helper()
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Errorf("close %T: %v", c, err)
+		}
+	})
+}
+
+// endpoint is one end of some connected queue pairs.
+type endpoint struct {
+	device verbs.Device
+	pd     verbs.ProtectionDomain
+	cq     verbs.CompletionQueue
+	qps    []verbs.QueuePair
+	mr     verbs.MemoryRegion
+	buffer *verbs.Buffer
+}
+
+func newEndpoint(tb testing.TB, d verbs.Device, qps int, o verbs.QueuePairOptions) *endpoint {
+	tb.Helper()
+	must := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	e := &endpoint{device: d}
+	var err error
+	e.pd, err = d.AllocPD()
+	must(err)
+	closeLater(tb, e.pd)
+	e.cq, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 4096})
+	must(err)
+	closeLater(tb, e.cq)
+	e.buffer, err = verbs.Alloc(1<<20, verbs.MemoryOptions{Touch: true})
+	must(err)
+	closeLater(tb, e.buffer)
+	e.mr, err = e.pd.RegisterMemory(e.buffer.Bytes(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead|verbs.AccessRemoteAtomic)
+	must(err)
+	closeLater(tb, e.mr)
+	o.SendCQ = e.cq
+	for range qps {
+		qp, err := e.pd.CreateQP(o)
+		must(err)
+		closeLater(tb, qp)
+		e.qps = append(e.qps, qp)
+	}
+	return e
+}
+
+// connect brings the queue pairs of both ends to RTS.
+func connect(tb testing.TB, a, b *endpoint) {
+	tb.Helper()
+	gids, err := a.device.GIDs(1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	gid := gids[len(gids)-1]
+	o := verbs.ConnectOptions{
+		Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic, PathMTU: verbs.MTU1024,
+		AddressVector: verbs.AddressVector{DGID: gid.GID, SGIDIndex: gid.Index, UseGID: true}, MaxRDAtomic: 16, MaxDestRDAtomic: 16,
+		MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7, QKey: 0x11111111,
+	}
+	for i := range a.qps {
+		for _, ends := range [][2]verbs.QueuePair{{a.qps[i], b.qps[i]}, {b.qps[i], a.qps[i]}} {
+			o.DestQPN = ends[1].QPN()
+			if err := verbs.InitQP(ends[0], o); err != nil {
+				tb.Fatal(err)
+			}
+			if err := verbs.ConnectQP(ends[0], o); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// ring makes n messages of that size, stepping over the buffers by cache lines as perftest does.
+func (e *endpoint) ring(op verbs.Opcode, n, size int, peer *endpoint) []verbs.Message {
+	ring := make([]verbs.Message, n)
+	for k := range ring {
+		at := uint64(k * max(size, 64))
+		ring[k] = verbs.Message{Bytes: uint64(size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+			Opcode: op, SGEs: []verbs.SGE{{Addr: e.mr.Addr() + at, Length: uint32(size), LKey: e.mr.LKey()}},
+			RemoteAddr: peer.mr.Addr() + 1<<19 + at, RKey: peer.mr.RKey(),
+		}}}}}
+	}
+	return ring
+}
+
+// run runs a job to its end in steps of about 10 ms.
+func run(tb testing.TB, d verbs.Device, j *verbs.Job) verbs.Progress {
+	tb.Helper()
+	r, err := d.Prepare(j)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			tb.Error(err)
+		}
+	}()
+	for {
+		p, err := r.Run(verbs.Now() + 30_000_000)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if p.Done {
+			return p
+		}
+	}
+}

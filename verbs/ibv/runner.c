@@ -1,0 +1,937 @@
+//go:build linux && cgo
+
+#define _GNU_SOURCE
+#include "runner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+enum {
+	SIGNALED = 1 << 1,
+	RECEIVE = 1 << 7,   /* of a completion's opcode */
+	GRH_BYTES = 40,
+	LOOK = 16,          /* polls between looks at the clock and the stop word */
+	SPIN = 64,          /* looks at a byte between polls */
+	EVENT_WAIT_NS = 10000000,
+	SERVE_WAIT_NS = 1000000,
+};
+
+/* The counter of verbs.Now. */
+INLINE int64_t now(void) {
+#if defined(__x86_64__)
+	return (int64_t)__builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	int64_t t;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+	return t;
+#else
+#error "no cycle counter for this architecture: build with CGO_ENABLED=0"
+#endif
+}
+
+int64_t vb_now(void) { return now(); }
+
+INLINE void relax(void) {
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* ---- recording ---- */
+
+enum { SUB_BITS = 11, HALF_BITS = SUB_BITS - 1, MAX_BITS = 44 };
+
+int vb_histogram_index(uint64_t v) {
+	int bucket = 64 - __builtin_clzll(v | ((1ull << SUB_BITS) - 1)) - SUB_BITS;
+	int sub = (int)(v >> bucket);
+	return ((bucket + 1) << HALF_BITS) + sub - (1 << HALF_BITS);
+}
+
+void vb_record_add(struct vb_job *j, int64_t t) {
+	struct vb_record *r = &j->record;
+	if (r->n == 0)
+		r->min = r->max = r->shift = t;
+	else if (t < r->min)
+		r->min = t;
+	else if (t > r->max)
+		r->max = t;
+	if (r->raw_len < r->raw_cap)
+		j->raw[r->raw_len++] = t;
+	r->n++;
+	double d = (double)(t - r->shift);
+	r->sum += (double)t;
+	r->sum_sq += d * d;
+	if (t < 0)
+		t = 0;
+	if (t > (int64_t)((1ull << MAX_BITS) - 1)) {
+		t = (int64_t)((1ull << MAX_BITS) - 1);
+		r->clipped++;
+	}
+	j->counts[vb_histogram_index((uint64_t)t)]++;
+}
+
+static void fold(struct vb_job *j) {
+	for (uint32_t i = 0; i < j->pending_len; i++)
+		vb_record_add(j, j->pending[i]);
+	j->pending_len = 0;
+}
+
+INLINE void trace(struct vb_job *j, uint32_t kind, const struct vb_lane *l, uint64_t n) {
+	if (unlikely(j->trace != NULL))
+		j->trace[j->trace_len++] = (struct vb_trace){kind, (uint32_t)(l - j->lanes), n};
+}
+
+/* ---- the general way: whatever a job may hold, in the order of the reference ---- */
+
+INLINE int signals(const struct vb_lane *l, uint64_t k) { return (k + 1) % l->signal == 0 || k + 1 == l->count; }
+
+static int bad_post(struct vb_job *j, const struct vb_lane *l, int rc) {
+	j->bad_lane = (uint32_t)(l - j->lanes);
+	j->error = rc > 0 ? rc : rc == -1 && errno ? errno : rc < -1 ? -rc : EIO;
+	return VB_BAD_POST;
+}
+
+static int flush(struct vb_job *j, struct vb_lane *l, struct vb_send_wr *head, struct vb_send_wr *tail) {
+	if (!head)
+		return VB_RUNNING;
+	struct vb_send_wr *bad;
+	tail->next = NULL;
+	int rc = j->post_send(l->qp, head, &bad);
+	return unlikely(rc) ? bad_post(j, l, rc) : VB_RUNNING;
+}
+
+static uint64_t message_bytes(const struct vb_lane *l, uint64_t k) {
+	uint64_t i = k % l->ring;
+	return l->bytes_before[i + 1] - l->bytes_before[i];
+}
+
+/* post sends the lane's next n messages as one list; all but the last step of a message are lists of their own. */
+static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
+	struct vb_record *r = &j->record;
+	int stamped = r->samples | r->peak | r->cpu;
+	int64_t start = stamped || j->pace || !j->first_post ? now() : 0, packing = 0;
+	if (!j->first_post)
+		j->first_post = start;
+	if (j->pace)
+		l->next_post = start + j->pace * (int64_t)n;
+	struct vb_send_wr *head = NULL, *tail = NULL;
+	uint32_t slot = (uint32_t)(l->posted % l->slots);
+	for (; n; n--) {
+		const struct vb_message *m = &l->messages[slot % l->ring];
+		struct vb_step *s = &l->steps[l->slot_step[slot]];
+		for (uint32_t i = 0; i < m->steps; i++, s++) {
+			if (s->pack.run) {
+				int64_t begin = r->cpu ? now() : 0;
+				s->pack.run(s->pack.arg);
+				if (r->cpu)
+					packing += now() - begin;
+			}
+			if (s->head) {
+				if (head)
+					tail->next = s->head;
+				else
+					head = s->head;
+				tail = s->tail;
+				tail->send_flags = s->flags;
+			}
+			if (i + 1 < m->steps) {
+				int end = flush(j, l, head, tail);
+				if (end)
+					return end;
+				head = NULL;
+			}
+		}
+		if (signals(l, l->posted))
+			tail->send_flags |= SIGNALED;
+		if (stamped) {
+			if (r->samples) {
+				l->sample_at[l->sample_in] = start;
+				if (++l->sample_in == l->window)
+					l->sample_in = 0;
+			}
+			if (r->peak) {
+				j->stamps[j->posted % j->stamp_count] = (struct vb_stamp){start, j->posted_bytes};
+				j->posted_bytes += message_bytes(l, l->posted);
+			}
+		}
+		trace(j, VB_TRACE_POST, l, l->posted);
+		l->posted++;
+		j->posted++;
+		if (++slot == l->slots)
+			slot = 0;
+	}
+	int end = flush(j, l, head, tail);
+	if (r->cpu) {
+		r->pack_ticks += packing;
+		r->post_ticks += now() - start - packing;
+	}
+	return end;
+}
+
+/* peak looks at the last window of messages, from the post of its first to the completion of its last. */
+static void peak(struct vb_job *j, int64_t at) {
+	struct vb_record *r = &j->record;
+	uint64_t span = j->completed < j->stamp_count ? j->completed : j->stamp_count;
+	uint64_t first = j->completed - span;
+	if (j->posted - first > j->stamp_count) {
+		first = j->posted - j->stamp_count;
+		span = j->completed - first;
+	}
+	const struct vb_stamp *s = &j->stamps[first % j->stamp_count];
+	uint64_t bytes = vb_bytes_out(j) - s->bytes;
+	int64_t ticks = at - s->at;
+	if (ticks <= 0 || span == 0)
+		return;
+	if (!r->peak_ticks || (double)bytes * (double)r->peak_ticks > (double)r->peak_bytes * (double)ticks) {
+		r->peak_bytes = bytes;
+		r->peak_msgs = span;
+		r->peak_ticks = ticks;
+	}
+}
+
+INLINE void work(struct vb_job *j, struct vb_work w) {
+	if (!w.run)
+		return;
+	int64_t begin = j->record.cpu ? now() : 0;
+	w.run(w.arg);
+	if (j->record.cpu)
+		j->record.unpack_ticks += now() - begin;
+}
+
+/* retire accounts for the completion of the lane's next signaled message and all before it. */
+static void retire(struct vb_job *j, struct vb_lane *l, int64_t at) {
+	uint64_t to = (l->retired / l->signal + 1) * l->signal;
+	if (to > l->count)
+		to = l->count;
+	if (l->signal == 1)
+		work(j, l->messages[l->retired % l->ring].done);
+	uint64_t n = to - l->retired;
+	j->completed += n;
+	l->retired = to;
+	trace(j, VB_TRACE_COMPLETE, l, to - 1);
+	if (j->record.samples && j->shape == VB_STREAM) {
+		l->sample_out = (uint32_t)((l->sample_out + n) % l->window);
+		vb_record_add(j, at - l->sample_at[(l->sample_out ? l->sample_out : l->window) - 1]);
+	}
+	if (j->record.peak)
+		peak(j, at);
+}
+
+INLINE struct vb_lane *lane_of(const struct vb_job *j, uint32_t qpn) {
+	for (uint32_t i = qpn & j->by_qpn_mask;; i = (i + 1) & j->by_qpn_mask) {
+		if (likely(j->by_qpn[i].qpn == qpn && j->by_qpn[i].lane != ~0u))
+			return &j->lanes[j->by_qpn[i].lane];
+		if (j->by_qpn[i].lane == ~0u)
+			return NULL;
+	}
+}
+
+/* repost posts the n next receives of a lane's ring as one list. */
+static int repost(struct vb_job *j, struct vb_lane *l, uint64_t n) {
+	if (l->expect != VB_ENDLESS) {
+		uint64_t left = l->receives_posted < l->expect ? l->expect - l->receives_posted : 0;
+		if (n > left)
+			n = left;
+	}
+	if (n == 0)
+		return VB_RUNNING;
+	struct vb_recv_wr *head = &l->receives[l->receive_at], *bad;
+	uint32_t last = l->receive_at + (uint32_t)n - 1;
+	l->receive_at += (uint32_t)n;
+	if (last >= l->receive_slots)
+		last -= l->receive_slots;
+	if (l->receive_at >= l->receive_slots)
+		l->receive_at -= l->receive_slots;
+	struct vb_recv_wr *tail = &l->receives[last], *next = tail->next;
+	tail->next = NULL;
+	int rc = l->srq ? j->post_srq_recv(l->srq, head, &bad) : j->post_recv(l->qp, head, &bad);
+	tail->next = next;
+	if (unlikely(rc)) {
+		bad_post(j, l, rc);
+		return VB_BAD_RECEIVE;
+	}
+	for (; n; n--)
+		trace(j, VB_TRACE_REPOST, l, l->receives_posted++);
+	return VB_RUNNING;
+}
+
+static int bad_completion(struct vb_job *j, const struct vb_wc *w, const struct vb_lane *l) {
+	j->bad = *w;
+	j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
+	return VB_BAD_COMPLETION;
+}
+
+static int account(struct vb_job *j, const struct vb_wc *w, int64_t at) {
+	struct vb_lane *l = lane_of(j, w->qp_num);
+	if (unlikely(w->status))
+		return bad_completion(j, w, l);
+	if (unlikely(!l)) {
+		j->bad = *w;
+		return VB_STRANGE_COMPLETION;
+	}
+	if (!(w->opcode & RECEIVE)) {
+		retire(j, l, at);
+		return VB_RUNNING;
+	}
+	uint64_t k = l->received++;
+	j->received++;
+	j->bytes_in += w->byte_len - (l->ud && w->byte_len >= GRH_BYTES ? GRH_BYTES : 0);
+	trace(j, VB_TRACE_RECEIVE, l, k);
+	if (l->unpacks)
+		work(j, l->unpack[k % l->unpacks]);
+	return l->receive_slots ? repost(j, l, 1) : VB_RUNNING;
+}
+
+static int bad_poll(struct vb_job *j, int n) {
+	j->error = n == -1 && errno ? errno : -n;
+	return VB_BAD_POLL;
+}
+
+/* poll_all takes up to 16 completions from each queue and accounts for them. */
+static int poll_all(struct vb_job *j, int *moved) {
+	struct vb_record *r = &j->record;
+	for (uint32_t c = 0; c < j->cq_count; c++) {
+		int64_t start = r->cpu ? now() : 0;
+		int n = j->poll_cq(j->cqs[c], VB_POLL_BATCH, j->wc);
+		r->polls++;
+		if (n <= 0) {
+			r->empty_polls++;
+			if (unlikely(n < 0))
+				return bad_poll(j, n);
+			continue;
+		}
+		*moved = 1;
+		int64_t at = now();
+		j->last_done = at;
+		if (r->cpu)
+			r->poll_ticks += at - start;
+		for (int i = 0; i < n; i++) {
+			int end = account(j, &j->wc[i], at);
+			if (unlikely(end))
+				return end;
+		}
+	}
+	return VB_RUNNING;
+}
+
+/* due is the length of the lane's next batch: 0 when it has sent everything. */
+INLINE uint64_t due(const struct vb_lane *l, int ended) {
+	uint64_t n = l->count - l->posted;
+	if (n > l->batch)
+		n = l->batch;
+	if (ended && n) {
+		uint64_t past = l->posted % l->signal;
+		if (!past)
+			return 0;
+		if (n > l->signal - past)
+			n = l->signal - past;
+	}
+	return n;
+}
+
+static int finished(const struct vb_job *j) {
+	for (uint32_t i = 0; i < j->lane_count; i++) {
+		const struct vb_lane *l = &j->lanes[i];
+		if (l->retired != l->posted || due(l, (int)j->ended))
+			return 0;
+		if (l->receive_slots && !j->ended && l->received < l->expect)
+			return 0;
+	}
+	return 1;
+}
+
+/* acknowledge returns the events taken so far; a queue with unacknowledged ones cannot be destroyed. */
+static void acknowledge(struct vb_job *j) {
+	for (uint32_t c = 0; j->channel && c < j->cq_count; c++)
+		if (j->unacknowledged[c]) {
+			j->verbs->ack_cq_events(j->cqs[c], j->unacknowledged[c]);
+			j->unacknowledged[c] = 0;
+		}
+}
+
+/* idle waits for an event where the job sleeps: the first call arms, so that the caller polls once more in between. */
+static int idle(struct vb_job *j) {
+	if (!j->channel || j->pace) {
+		relax();
+		return VB_RUNNING;
+	}
+	if (!j->armed) {
+		for (uint32_t c = 0; c < j->cq_count; c++) {
+			int rc = vb_req_notify_cq(j->cqs[c], 0);
+			if (rc) {
+				j->error = rc;
+				return VB_BAD_EVENT;
+			}
+		}
+		j->armed = 1;
+		return VB_RUNNING;
+	}
+	struct pollfd p = {.fd = j->channel->fd, .events = POLLIN};
+	struct timespec t = {.tv_nsec = EVENT_WAIT_NS};
+	if (ppoll(&p, 1, &t, NULL) <= 0)
+		return VB_RUNNING;
+	struct vb_cq *cq;
+	while (vb_get_cq_event(j->verbs, j->channel, &cq) == 0) {
+		uint32_t c = 0;
+		while (c < j->cq_count && j->cqs[c] != cq)
+			c++;
+		if (c < j->cq_count)
+			j->unacknowledged[c]++;
+		else
+			j->verbs->ack_cq_events(cq, 1);
+		j->armed = 0;
+	}
+	return VB_RUNNING;
+}
+
+/* over tells whether the job has been stopped or its time has passed. */
+INLINE int over(const struct vb_job *j, int64_t at) {
+	return (j->stop && __atomic_load_n(j->stop, __ATOMIC_RELAXED)) || (j->deadline && at >= j->deadline);
+}
+
+INLINE int trace_full(const struct vb_job *j) {
+	if (likely(!j->trace))
+		return 0;
+	uint64_t most = 2ull * VB_POLL_BATCH * j->cq_count;
+	for (uint32_t i = 0; i < j->lane_count; i++)
+		most += j->lanes[i].batch;
+	return j->trace_len + most > j->trace_cap;
+}
+
+/* stream_slowly runs any stream. */
+static int stream_slowly(struct vb_job *j, int64_t until) {
+	uint32_t look = 1;
+	int64_t at = 0;
+	if (finished(j)) /* in a quick loop */
+		return VB_DONE;
+	for (;;) {
+		if (--look == 0) {
+			look = j->trace || j->pace || j->channel ? 1 : LOOK;
+			at = now();
+			if (at >= until)
+				return VB_RUNNING;
+			if (!j->ended && over(j, at)) {
+				j->ended = 1;
+				if (j->abandon)
+					return VB_DONE;
+			}
+		}
+		if (trace_full(j))
+			return VB_TRACE_FULL;
+		int moved = 0;
+		for (uint32_t i = 0; i < j->lane_count; i++) {
+			struct vb_lane *l = &j->lanes[i];
+			do {
+				uint64_t n = due(l, (int)j->ended);
+				if (n == 0 || l->posted - l->retired + n > l->window || (j->pace && at < l->next_post))
+					break;
+				int end = post(j, l, n);
+				if (unlikely(end))
+					return end;
+				moved = 1;
+			} while (!j->trace && !j->pace);
+		}
+		int end = poll_all(j, &moved);
+		if (unlikely(end))
+			return end;
+		if (!moved) {
+			if (unlikely((end = idle(j))))
+				return end;
+			if (j->channel)
+				look = 1;
+		} else if (finished(j)) {
+			return VB_DONE;
+		}
+		if (j->ended && finished(j))
+			return VB_DONE;
+	}
+}
+
+/* ---- the quick way: prepared batches, nothing stamped, nothing asked per message that was known before ---- */
+
+/* fill posts prepared batches while n messages' room lasts, and returns what is left of n or stops at an error. */
+INLINE uint64_t fill(struct vb_job *j, struct vb_lane *l, uint64_t n, int quiet, int *end) {
+	vb_post_send_fn *send = j->post_send;
+	struct vb_qp *qp = l->qp;
+	struct vb_send_wr **at = l->fast_at, **stop = l->fast_end, *bad;
+	const uint64_t batch = l->batch;
+	uint32_t until_signal = l->until_signal;
+	while (n >= batch) {
+		struct vb_send_wr *wr = at[1];
+		if (quiet) {
+			if (--until_signal)
+				wr = at[0];
+			else
+				until_signal = l->every;
+		}
+		int rc = send(qp, wr, &bad);
+		if (unlikely(rc)) {
+			*end = bad_post(j, l, rc);
+			break;
+		}
+		if ((at += 2) == stop)
+			at = l->fast;
+		n -= batch;
+	}
+	l->fast_at = at;
+	l->until_signal = until_signal;
+	return n;
+}
+
+/* unsent is how many messages are still to go out as prepared batches. */
+INLINE uint64_t unsent(const struct vb_lane *l) { return l->posted < l->fast_limit ? l->fast_limit - l->posted : 0; }
+
+INLINE uint64_t room(const struct vb_lane *l) {
+	uint64_t n = l->window - (l->posted - l->retired), left = unsent(l);
+	return n < left ? n : left;
+}
+
+/* recover accounts for polled completions one by one, up to the first bad one. */
+static __attribute__((noinline, cold)) int recover(struct vb_job *j, int n) {
+	j->last_done = now();
+	for (int i = 0; i < n; i++) {
+		int end = account(j, &j->wc[i], j->last_done);
+		if (end)
+			return end;
+	}
+	return VB_RUNNING;
+}
+
+/* stream_alone is a stream of one lane that only sends, into one queue: everything is in registers. */
+INLINE int stream_alone(struct vb_job *j, int64_t until, int quiet) {
+	struct vb_lane *l = j->lanes;
+	struct vb_cq *cq = j->cqs[0];
+	struct vb_wc *wc = j->wc;
+	vb_poll_cq_fn *poll = j->poll_cq;
+	const uint64_t signal = l->signal;
+	uint64_t posted = l->posted, retired = l->retired;
+	uint64_t window = l->window, limit = l->fast_limit;
+	uint32_t look = LOOK, dirty = j->dirty;
+	int end = VB_RUNNING;
+	while (posted < limit) {
+		uint64_t n = window - (posted - retired), left = limit - posted;
+		n = n < left ? n : left;
+		posted += n - fill(j, l, n, quiet, &end);
+		if (unlikely(end))
+			break;
+		int got = poll(cq, VB_POLL_BATCH, wc);
+		if (got > 0) {
+			uint32_t bad = 0;
+			for (int i = 0; i < got; i++)
+				bad |= wc[i].status;
+			if (unlikely(bad)) {
+				j->posted += posted - l->posted;
+				j->completed += retired - l->retired;
+				l->posted = posted;
+				l->retired = retired;
+				return recover(j, got);
+			}
+			retired += (uint64_t)got * signal;
+			dirty = 1;
+		} else {
+			if (unlikely(got < 0)) {
+				end = bad_poll(j, got);
+				break;
+			}
+			if (dirty) {
+				j->last_done = now();
+				dirty = 0;
+			}
+		}
+		if (unlikely(--look == 0)) {
+			look = LOOK;
+			int64_t at = now();
+			if (at >= until || over(j, at))
+				break;
+		}
+	}
+	j->dirty = dirty;
+	j->posted += posted - l->posted;
+	j->completed += retired - l->retired;
+	l->posted = posted;
+	l->retired = retired;
+	return end;
+}
+
+static __attribute__((noinline)) int stream_alone_signaled(struct vb_job *j, int64_t until) { return stream_alone(j, until, 0); }
+static __attribute__((noinline)) int stream_alone_quiet(struct vb_job *j, int64_t until) { return stream_alone(j, until, 1); }
+
+/* stream_quickly is any number of lanes in both directions. */
+INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receives) {
+	struct vb_lane *lanes = j->lanes, *list[VB_POLL_BATCH];
+	struct vb_wc *wc = j->wc;
+	uint32_t look = LOOK;
+	int end = VB_RUNNING;
+	uint64_t left = 0; /* to post, or where nothing is sent, to receive */
+	for (uint32_t i = 0; i < j->lane_count; i++) {
+		struct vb_lane *l = &lanes[i];
+		if (sends && l->ring) {
+			uint64_t n = room(l), posted = n - fill(j, l, n, 1, &end);
+			l->posted += posted;
+			j->posted += posted;
+			left += unsent(l);
+		} else if (!sends && l->received < l->expect) {
+			left += l->expect - l->received;
+		}
+	}
+	while (left && !end) {
+		for (uint32_t c = 0; c < j->cq_count; c++) {
+			int got = j->poll_cq(j->cqs[c], VB_POLL_BATCH, wc);
+			if (got <= 0) {
+				if (unlikely(got < 0))
+					return bad_poll(j, got);
+				if (j->dirty) {
+					j->last_done = now();
+					j->dirty = 0;
+				}
+				continue;
+			}
+			j->dirty = 1;
+			uint32_t touched = 0, bad = 0;
+			for (int i = 0; i < got; i++)
+				bad |= wc[i].status;
+			if (unlikely(bad))
+				return recover(j, got);
+			for (int i = 0; i < got; i++) {
+				struct vb_lane *l;
+				if (receives && (!sends || wc[i].opcode & RECEIVE)) {
+					l = lane_of(j, wc[i].qp_num);
+					if (unlikely(!l || !(wc[i].opcode & RECEIVE))) {
+						j->bad = wc[i];
+						return VB_STRANGE_COMPLETION;
+					}
+					l->received++;
+					l->due++;
+					j->received++;
+					j->bytes_in += wc[i].byte_len - (l->ud && wc[i].byte_len >= GRH_BYTES ? GRH_BYTES : 0);
+					if (!sends)
+						left--;
+				} else {
+					l = &lanes[wc[i].wr_id & ((1 << VB_SLOT_SHIFT) - 1)];
+					l->retired += l->signal;
+					j->completed += l->signal;
+				}
+				if (!l->listed) {
+					l->listed = 1;
+					list[touched++] = l;
+				}
+			}
+			for (uint32_t i = 0; i < touched; i++) {
+				struct vb_lane *l = list[i];
+				l->listed = 0;
+				if (receives && l->due) {
+					uint32_t n = l->due;
+					l->due = 0;
+					if (unlikely((end = repost(j, l, n))))
+						return end;
+				}
+				if (sends && l->ring) {
+					uint64_t n = room(l), posted = n - fill(j, l, n, 1, &end);
+					l->posted += posted;
+					j->posted += posted;
+					left -= posted;
+				}
+			}
+		}
+		if (unlikely(--look == 0)) {
+			look = LOOK;
+			int64_t at = now();
+			if (at >= until || over(j, at))
+				break;
+		}
+	}
+	return end;
+}
+
+static __attribute__((noinline)) int stream_sends(struct vb_job *j, int64_t until) { return stream_quickly(j, until, 1, 0); }
+static __attribute__((noinline)) int stream_receives(struct vb_job *j, int64_t until) { return stream_quickly(j, until, 0, 1); }
+static __attribute__((noinline)) int stream_both(struct vb_job *j, int64_t until) { return stream_quickly(j, until, 1, 1); }
+
+static int stream(struct vb_job *j, int64_t until) {
+	int64_t at = now();
+	if (!j->fast || j->ended || over(j, at))
+		return stream_slowly(j, until);
+	if (j->sends && !j->first_post)
+		j->first_post = at;
+	int end;
+	if (!j->sends)
+		end = stream_receives(j, until);
+	else if (j->receives)
+		end = stream_both(j, until);
+	else if (j->lane_count > 1 || j->cq_count > 1)
+		end = stream_sends(j, until);
+	else if (j->quiet)
+		end = stream_alone_quiet(j, until);
+	else
+		end = stream_alone_signaled(j, until);
+	if (end)
+		return end;
+	at = now();
+	if (j->dirty) {
+		j->last_done = at;
+		j->dirty = 0;
+	}
+	if (at >= until)
+		return VB_RUNNING;
+	/* Stopped, or all prepared batches are out: the rest goes the general way. Sends and receives that a
+	   quick loop could still take up again are taken up by the next run. */
+	return stream_slowly(j, until);
+}
+
+/* ---- ping-pong ---- */
+
+INLINE uint8_t load_byte(const uint8_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+/* move posts the next message: a prepared batch of one, or the general way. */
+INLINE int move(struct vb_job *j, struct vb_lane *l, int await) {
+	if (await == VB_AWAIT_LAST_BYTE)
+		__atomic_store_n(l->flag_out, (uint8_t)(l->posted + 1), __ATOMIC_RELEASE);
+	if (unlikely(!j->fast || l->posted >= l->fast_limit))
+		return post(j, l, 1);
+	struct vb_send_wr *wr = l->fast_at[1], *bad;
+	if (l->every > 1) {
+		if (--l->until_signal)
+			wr = l->fast_at[0];
+		else
+			l->until_signal = l->every;
+	}
+	int rc = j->post_send(l->qp, wr, &bad);
+	if (unlikely(rc))
+		return bad_post(j, l, rc);
+	if ((l->fast_at += 2) == l->fast_end)
+		l->fast_at = l->fast;
+	l->posted++;
+	j->posted++;
+	return VB_RUNNING;
+}
+
+/* bounce alternates where each step ends with the own completion: READ, atomics. The samples of up to 1024 steps wait
+   in a buffer and are counted between two steps, outside of both. */
+static __attribute__((noinline)) int bounce(struct vb_job *j, int64_t until) {
+	struct vb_lane *l = j->lanes;
+	struct vb_cq *cq = j->cqs[0];
+	vb_poll_cq_fn *poll = j->poll_cq;
+	struct vb_wc *wc = j->wc;
+	const uint64_t limit = l->fast_limit;
+	uint32_t keep = j->record.samples;
+	if (!j->first_post)
+		j->first_post = now();
+	if (!j->sent)
+		j->step_start = now();
+	while (j->sent || l->posted < limit) {
+		int end;
+		if (likely(!j->sent) && unlikely((end = move(j, l, VB_AWAIT_COMPLETION))))
+			return end;
+		j->sent = 1;
+		int got;
+		uint32_t spins = SPIN;
+		while ((got = poll(cq, 1, wc)) == 0) {
+			if (unlikely(--spins == 0)) {
+				spins = SPIN;
+				int64_t at = now();
+				if (at >= until || over(j, at))
+					return VB_RUNNING;
+			}
+		}
+		if (unlikely(got < 0))
+			return bad_poll(j, got);
+		if (unlikely(wc->status | (wc->opcode & RECEIVE)))
+			return recover(j, 1);
+		int64_t at = now();
+		l->retired++;
+		j->completed++;
+		j->sent = 0;
+		j->step++;
+		if (keep)
+			j->pending[j->pending_len++] = at - j->step_start;
+		j->step_start = j->last_done = at;
+		if (unlikely(j->pending_len == VB_PENDING)) {
+			fold(j);
+			j->step_start = now();
+		}
+		if (unlikely(at >= until || over(j, at)))
+			break;
+	}
+	return VB_RUNNING;
+}
+
+INLINE int arrived(const struct vb_lane *l, uint64_t step, int await) {
+	switch (await) {
+	case VB_AWAIT_COMPLETION:
+		return l->retired > step;
+	case VB_AWAIT_RECEIVE:
+		return l->received > step;
+	default:
+		return load_byte(l->flag_in) == (uint8_t)(step + 1);
+	}
+}
+
+/* alternate is any ping-pong. A sample is counted after the next message is out, while it is on its way. */
+INLINE int alternate(struct vb_job *j, int64_t until, int await) {
+	struct vb_lane *l = j->lanes;
+	const int sends_first = j->first || await == VB_AWAIT_COMPLETION;
+	uint32_t look = 1;
+	for (;;) {
+		if (--look == 0) {
+			look = SPIN;
+			int64_t at = now();
+			if (at >= until)
+				return VB_RUNNING;
+			if (!j->ended && over(j, at)) {
+				j->ended = 1;
+				if (j->abandon)
+					return VB_DONE;
+			}
+		}
+		if (trace_full(j))
+			return VB_TRACE_FULL;
+		int moved = 0, end;
+		if (j->step == l->count || j->ended) {
+			uint64_t last = j->step == l->count ? l->posted : l->posted - l->posted % l->signal;
+			if (l->retired >= last)
+				return VB_DONE;
+			if (unlikely((end = poll_all(j, &moved))))
+				return end;
+			if (!moved && unlikely((end = idle(j))))
+				return end;
+			continue;
+		}
+		/* This end's message goes out when it is its turn; sent: 0 not yet, 1 out, 2 the answer is due. */
+		if ((!j->sent && sends_first) || j->sent == 2) {
+			if (l->posted - l->retired >= l->window || (j->pace && now() < l->next_post)) {
+				if (unlikely((end = poll_all(j, &moved))))
+					return end;
+				if (!moved && !j->pace && unlikely((end = idle(j))))
+					return end;
+				continue;
+			}
+			if (sends_first && (j->step == 0 || j->pace))
+				j->step_start = now();
+			if (!j->first_post)
+				j->first_post = now();
+			if (unlikely((end = move(j, l, await))))
+				return end;
+			if (j->pending_len)
+				fold(j);
+			if (j->sent == 2) {
+				j->sent = 0;
+				j->step++;
+			} else {
+				j->sent = 1;
+			}
+			if (unlikely((end = poll_all(j, &moved))))
+				return end;
+			continue;
+		}
+		if (!arrived(l, j->step, await)) {
+			if (await == VB_AWAIT_LAST_BYTE) {
+				for (uint32_t i = 0; i < SPIN; i++)
+					if (arrived(l, j->step, await))
+						goto here;
+			}
+			if (unlikely((end = poll_all(j, &moved))))
+				return end;
+			if (!arrived(l, j->step, await)) {
+				if (!moved && await != VB_AWAIT_LAST_BYTE && j->channel) {
+					if (unlikely((end = idle(j))))
+						return end;
+					look = 1;
+				}
+				continue;
+			}
+		}
+	here:;
+		int64_t at = now();
+		if (j->record.samples && (sends_first || j->step > 0))
+			j->pending[j->pending_len++] = at - j->step_start;
+		j->step_start = at;
+		if (await == VB_AWAIT_LAST_BYTE)
+			j->last_done = at;
+		if (sends_first) {
+			j->sent = 0;
+			j->step++;
+		} else {
+			j->sent = 2;
+		}
+	}
+}
+
+static __attribute__((noinline)) int alternate_completion(struct vb_job *j, int64_t u) { return alternate(j, u, VB_AWAIT_COMPLETION); }
+static __attribute__((noinline)) int alternate_receive(struct vb_job *j, int64_t u) { return alternate(j, u, VB_AWAIT_RECEIVE); }
+static __attribute__((noinline)) int alternate_byte(struct vb_job *j, int64_t u) { return alternate(j, u, VB_AWAIT_LAST_BYTE); }
+
+static int ping_pong(struct vb_job *j, int64_t until) {
+	switch (j->await) {
+	case VB_AWAIT_COMPLETION:
+		if (j->fast && !j->receives && j->cq_count == 1 && !j->pace && !j->channel && !j->ended) {
+			int end = bounce(j, until);
+			if (end)
+				return end;
+		}
+		return alternate_completion(j, until);
+	case VB_AWAIT_RECEIVE:
+		return alternate_receive(j, until);
+	default:
+		return alternate_byte(j, until);
+	}
+}
+
+/* serve sleeps: a device of libibverbs serves its peer by itself. Completions are reaped all the same. */
+static int serve(struct vb_job *j, int64_t until) {
+	for (;;) {
+		int64_t at = now();
+		if (at >= until)
+			return VB_RUNNING;
+		if (over(j, at))
+			return VB_DONE;
+		if (trace_full(j))
+			return VB_TRACE_FULL;
+		int moved = 0, end = poll_all(j, &moved);
+		if (end)
+			return end;
+		if (!moved) {
+			struct timespec t = {.tv_nsec = SERVE_WAIT_NS};
+			nanosleep(&t, NULL);
+		}
+	}
+}
+
+uint64_t vb_bytes_out(const struct vb_job *j) {
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < j->lane_count; i++) {
+		const struct vb_lane *l = &j->lanes[i];
+		if (l->ring)
+			bytes += l->retired / l->ring * l->bytes_before[l->ring] + l->bytes_before[l->retired % l->ring];
+	}
+	return bytes;
+}
+
+int vb_run(struct vb_job *j, int64_t until, int64_t *counts, int64_t *raw, const uint32_t *stop) {
+	j->counts = counts;
+	j->raw = raw;
+	j->stop = stop;
+	int end;
+	switch (j->shape) {
+	case VB_STREAM:
+		end = stream(j, until);
+		break;
+	case VB_PING_PONG:
+		end = ping_pong(j, until);
+		break;
+	default:
+		end = serve(j, until);
+	}
+	fold(j);
+	acknowledge(j);
+	j->counts = j->raw = NULL;
+	j->stop = NULL;
+	return end;
+}

@@ -1,0 +1,527 @@
+//go:build linux && cgo
+
+package ibv
+
+// #include "runner.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// maxPrepared is how many prepared requests a lane may take: beyond, they would only push each other out of the cache.
+const maxPrepared = 8192
+
+// traceRoom is the least number of events between two visits to the trace function.
+const traceRoom = 4096
+
+// runner is a job in C memory. It belongs to one goroutine.
+type runner struct {
+	d      *device
+	job    *verbs.Job
+	c      *C.struct_vb_job
+	lanes  []C.struct_vb_lane
+	memory []unsafe.Pointer // all C memory, for Close
+	trace  []C.struct_vb_trace
+	stop   *atomic.Uint32
+	counts []int64
+	raw    []verbs.Ticks
+}
+
+// allocate makes n zeroed elements that live until the runner is closed.
+func allocate[T any](r *runner, n int) []T {
+	s := cSlice[T](n)
+	if n > 0 {
+		r.memory = append(r.memory, unsafe.Pointer(unsafe.SliceData(s)))
+	}
+	return s
+}
+
+// Prepare compiles a job into C memory.
+func (d *device) Prepare(j *verbs.Job) (verbs.Runner, error) {
+	const verb = "prepare job"
+	if err := j.Validate(); err != nil {
+		return nil, d.fail(verb, err)
+	}
+	if err := d.children.add("prepared job"); err != nil {
+		return nil, d.fail(verb, err)
+	}
+	r := &runner{d: d, job: j, stop: j.Stop}
+	if err := r.compile(); err != nil {
+		return nil, errors.Join(d.fail(verb, err), r.Close())
+	}
+	return r, nil
+}
+
+// compile decides here, before the clock starts, all that the loops need not ask again.
+func (r *runner) compile() error {
+	j, d := r.job, r.d
+	c := &allocate[C.struct_vb_job](r, 1)[0]
+	r.c = c
+	c.verbs = d.v
+	ops := &d.context.ops
+	c.post_send, c.post_recv, c.post_srq_recv, c.poll_cq = ops.post_send, ops.post_recv, ops.post_srq_recv, ops.poll_cq
+	c.shape, c.deadline, c.pace = C.uint32_t(j.Shape), C.int64_t(j.Deadline), C.int64_t(j.Pace)
+	c.first, c.abandon = flag(j.First), flag(j.AbandonAtDeadline)
+	if rec := j.Record; rec != nil {
+		c.record.samples, c.record.peak, c.record.cpu = flag(rec.Samples), flag(rec.Peak), flag(rec.CPU)
+		r.counts, r.raw = rec.Counts, rec.Raw
+		if len(r.counts) != verbs.HistogramCounts {
+			return fmt.Errorf("a recorder with %d counts, want %d: make it with NewRecorder", len(r.counts), verbs.HistogramCounts)
+		}
+	}
+	if err := r.compileQueues(); err != nil {
+		return err
+	}
+	if len(j.Lanes) > 1<<C.VB_SLOT_SHIFT {
+		return fmt.Errorf("%d lanes: at most %d", len(j.Lanes), 1<<C.VB_SLOT_SHIFT)
+	}
+	r.lanes = allocate[C.struct_vb_lane](r, len(j.Lanes))
+	c.lanes, c.lane_count = unsafe.SliceData(r.lanes), C.uint32_t(len(j.Lanes))
+	c.fast = flag(j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.peak == 0 && c.record.cpu == 0 &&
+		(c.record.samples == 0 || j.Shape == verbs.PingPong) && j.Shape != verbs.Serve)
+	window, batches := 0, 0
+	for i := range j.Lanes {
+		if err := r.compileLane(i); err != nil {
+			return fmt.Errorf("lane %d: %w", i, err)
+		}
+		window += j.Lanes[i].Window
+		batches += j.Lanes[i].Batch
+	}
+	r.indexQPNs()
+	if c.record.peak != 0 {
+		stamps := allocate[C.struct_vb_stamp](r, max(window, 1))
+		c.stamps, c.stamp_count = &stamps[0], C.uint32_t(len(stamps))
+	}
+	if j.Trace != nil {
+		r.trace = allocate[C.struct_vb_trace](r, traceRoom+batches+2*pollBatch*len(j.CQs))
+		c.trace, c.trace_cap = &r.trace[0], C.uint32_t(len(r.trace))
+	}
+	return nil
+}
+
+func flag(b bool) C.uint32_t { //nolint:revive // a C flag is made of it
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (r *runner) compileQueues() error {
+	cqs := allocate[*C.struct_vb_cq](r, len(r.job.CQs))
+	for i, q := range r.job.CQs {
+		cq, ok := q.(*completionQueue)
+		if !ok || cq.d != r.d {
+			return fmt.Errorf("completion queue %d is another device's", i)
+		}
+		cqs[i] = cq.cq
+	}
+	r.c.cqs, r.c.cq_count = unsafe.SliceData(cqs), C.uint32_t(len(cqs))
+	if r.job.Channel != nil {
+		ch, ok := r.job.Channel.(*completionChannel)
+		if !ok || ch.d != r.d {
+			return errors.New("the completion channel is another device's")
+		}
+		r.c.channel = ch.ch
+		r.c.unacknowledged = unsafe.SliceData(allocate[C.uint32_t](r, len(cqs)))
+	}
+	return nil
+}
+
+func (r *runner) compileLane(i int) error {
+	l, c := &r.job.Lanes[i], &r.lanes[i]
+	qp, ok := l.QP.(*queuePair)
+	if !ok || qp.p.d != r.d {
+		return errors.New("the queue pair is another device's")
+	}
+	c.qp = qp.qp
+	c.window, c.signal, c.batch = C.uint32_t(max(l.Window, 1)), C.uint32_t(max(l.Signal, 1)), C.uint32_t(max(l.Batch, 1))
+	c.ud = flag(qp.transport == verbs.UD)
+	if l.SRQ != nil {
+		srq, ok := l.SRQ.(*sharedReceiveQueue)
+		if !ok || srq.p.d != r.d {
+			return errors.New("the shared receive queue is another device's")
+		}
+		c.srq = srq.srq
+	}
+	if r.job.Shape == verbs.Serve {
+		return nil
+	}
+	if i == 0 {
+		r.c.await = C.uint32_t(l.Await)
+		c.flag_in, c.flag_out = (*C.uint8_t)(unsafe.Pointer(l.FlagIn)), (*C.uint8_t)(unsafe.Pointer(l.FlagOut))
+	}
+	if len(l.Ring) > 0 {
+		r.c.sends = 1
+		if err := r.compileRing(i, qp); err != nil {
+			return err
+		}
+	}
+	if len(l.Receives) > 0 {
+		r.c.receives = 1
+		return r.compileReceives(i, qp)
+	}
+	return nil
+}
+
+// compileRing prepares what the lane sends: every message as steps, for the general loop, and where the job allows it
+// whole batches, for the quick ones.
+func (r *runner) compileRing(i int, qp *queuePair) error {
+	l, c := &r.job.Lanes[i], &r.lanes[i]
+	c.count = C.uint64_t(l.Count)
+	if l.Count == 0 {
+		c.count = C.VB_ENDLESS
+	}
+	ring, requests, sges, steps, plain := len(l.Ring), 0, 0, 0, true
+	for k := range l.Ring {
+		m := &l.Ring[k]
+		plain = plain && len(m.Steps) == 1 && m.Steps[0].Pack.IsZero() && m.Done.IsZero()
+		steps += len(m.Steps)
+		for s := range m.Steps {
+			requests += len(m.Steps[s].Requests)
+			for q := range m.Steps[s].Requests {
+				sges += len(m.Steps[s].Requests[q].SGEs)
+			}
+		}
+	}
+	// The same message may stand twice in one list, so the ring is repeated until a batch fits.
+	rounds := (l.Batch + ring - 1) / ring
+	c.ring, c.slots = C.uint32_t(ring), C.uint32_t(ring*rounds)
+	if c.slots > 1<<31 || ring*rounds > 1<<30 {
+		return fmt.Errorf("a ring of %d messages is too long", ring)
+	}
+	messages := allocate[C.struct_vb_message](r, ring)
+	before := allocate[C.uint64_t](r, ring+1)
+	firstStep := allocate[C.uint32_t](r, ring*rounds)
+	stepTable := allocate[C.struct_vb_step](r, steps*rounds)
+	wrs := allocate[C.struct_vb_send_wr](r, requests*rounds)
+	lists := allocate[C.struct_vb_sge](r, sges)
+	c.messages, c.bytes_before, c.slot_step, c.steps = &messages[0], &before[0], &firstStep[0], &stepTable[0]
+	c.sample_at = unsafe.SliceData(allocate[C.int64_t](r, int(c.window)))
+
+	wr, step, list := 0, 0, 0
+	for slot := range ring * rounds {
+		k := slot % ring
+		if k == 0 {
+			list = 0 // the rounds share their lists
+		}
+		m := &l.Ring[k]
+		done, err := cWork(m.Done)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", k, err)
+		}
+		messages[k].steps, messages[k].done = C.uint32_t(len(m.Steps)), done
+		before[k+1] = before[k] + C.uint64_t(m.Bytes)
+		firstStep[slot] = C.uint32_t(step)
+		for s := range m.Steps {
+			t := &stepTable[step]
+			step++
+			if t.pack, err = cWork(m.Steps[s].Pack); err != nil {
+				return fmt.Errorf("message %d, step %d: %w", k, s, err)
+			}
+			for q := range m.Steps[s].Requests {
+				req := m.Steps[s].Requests[q]
+				req.Flags &^= verbs.Signaled
+				if err := qp.checkSend(&req); err != nil {
+					return fmt.Errorf("message %d, request %d: %w", k, q, err)
+				}
+				w := &wrs[wr]
+				wr++
+				if err := r.d.fillSend(w, lists[list:list+len(req.SGEs)], &req); err != nil {
+					return fmt.Errorf("message %d, request %d: %w", k, q, err)
+				}
+				list += len(req.SGEs)
+				w.wr_id = wrID(i, slot)
+				if t.head == nil {
+					t.head = w
+				} else {
+					t.tail.next = w
+				}
+				t.tail, t.flags = w, w.send_flags
+			}
+		}
+	}
+	if !r.compileBatches(i, plain) {
+		r.c.fast = 0
+	}
+	return nil
+}
+
+// wrID names a lane and a message of its ring; loops that look at it want the lane.
+func wrID(lane, slot int) C.uint64_t {
+	return C.uint64_t(sendID | uint64(slot)<<C.VB_SLOT_SHIFT | uint64(lane))
+}
+
+// sendID marks the IDs that are ours; those of receives are the caller's.
+const sendID = 1 << 63
+
+// compileBatches links whole batches ahead of time, once without and once with a completion of the last message, so that
+// posting one is a call and nothing else. It tells whether the lane's shape allows that.
+func (r *runner) compileBatches(i int, plain bool) bool {
+	l, c := &r.job.Lanes[i], &r.lanes[i]
+	batch, signal, ring := l.Batch, l.Signal, len(l.Ring)
+	if !plain || r.c.fast == 0 || (signal%batch != 0 && batch%signal != 0) {
+		return false
+	}
+	steps := unsafe.Slice(c.steps, int(c.slots))
+	requests := 0
+	for k := range l.Ring {
+		requests += len(l.Ring[k].Steps[0].Requests)
+	}
+	cycle := ring / gcd(ring, batch) * batch // messages until a batch starts with message 0 again
+	requests = requests * cycle / ring
+	every := max(signal/batch, 1)
+	variants := 2
+	if every == 1 {
+		variants = 1
+	}
+	if requests*variants > maxPrepared {
+		return false
+	}
+	unit := max(signal, batch) // one divides the other: after so many messages batches and completions start anew
+	c.fast_limit = c.count - c.count%C.uint64_t(unit)
+	c.every, c.until_signal = C.uint32_t(every), C.uint32_t(every)
+	heads := allocate[*C.struct_vb_send_wr](r, 2*cycle/batch)
+	wrs := allocate[C.struct_vb_send_wr](r, requests*variants)
+	at := 0
+	for v := range variants {
+		signaled := v == 1 || variants == 1
+		var tail *C.struct_vb_send_wr
+		for m := range cycle {
+			start := &steps[m%ring]
+			for w := start.head; ; w = w.next {
+				to := &wrs[at]
+				at++
+				*to = *w
+				to.next, to.wr_id = nil, wrID(i, m)
+				switch {
+				case w == start.head && m%batch == 0:
+					heads[2*(m/batch)+v] = to
+					if variants == 1 {
+						heads[2*(m/batch)+1] = to
+					}
+				default:
+					tail.next = to
+				}
+				tail = to
+				if w == start.tail {
+					break
+				}
+			}
+			if signaled && ((batch > signal && (m+1)%signal == 0) || (batch <= signal && (m+1)%batch == 0)) {
+				tail.send_flags |= C.uint32_t(verbs.Signaled)
+			}
+		}
+	}
+	if every > 1 {
+		r.c.quiet = 1
+	}
+	c.fast, c.fast_at = &heads[0], &heads[0]
+	c.fast_end = (**C.struct_vb_send_wr)(unsafe.Add(unsafe.Pointer(&heads[0]), len(heads)*int(unsafe.Sizeof(heads[0]))))
+	return true
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// compileReceives links the receives in a circle that is longer than any list posted at once.
+func (r *runner) compileReceives(i int, qp *queuePair) error {
+	l, c := &r.job.Lanes[i], &r.lanes[i]
+	c.expect = C.uint64_t(l.Expect)
+	if l.Expect == 0 {
+		c.expect = C.VB_ENDLESS
+	}
+	ring, sges, limit := len(l.Receives), 0, qp.caps.RecvSGEs
+	if qp.srq != nil {
+		limit = qp.srq.sges
+	}
+	for k := range l.Receives {
+		sges += len(l.Receives[k].SGEs)
+		if err := limitSGEs(len(l.Receives[k].SGEs), limit); err != nil {
+			return fmt.Errorf("receive %d: %w", k, err)
+		}
+	}
+	slots := ring * ((2*pollBatch + ring - 1) / ring)
+	wrs, lists := allocate[C.struct_vb_recv_wr](r, slots), allocate[C.struct_vb_sge](r, sges)
+	list := 0
+	for s := range slots {
+		k := s % ring
+		if k == 0 {
+			list = 0
+		}
+		n := len(l.Receives[k].SGEs)
+		fillReceive(&wrs[s], lists[list:list+n], &l.Receives[k])
+		wrs[s].next = &wrs[(s+1)%slots]
+		list += n
+	}
+	c.receives, c.receive_slots = &wrs[0], C.uint32_t(slots)
+	c.receives_posted = C.uint64_t(l.InitialReceives())
+	c.receive_at = C.uint32_t(uint64(c.receives_posted) % uint64(slots))
+	unpack := allocate[C.struct_vb_work](r, len(l.Unpack))
+	for k, w := range l.Unpack {
+		var err error
+		if unpack[k], err = cWork(w); err != nil {
+			return fmt.Errorf("unpack %d: %w", k, err)
+		}
+	}
+	if len(unpack) > 0 {
+		c.unpack, c.unpacks = &unpack[0], C.uint32_t(len(unpack))
+		r.c.fast = 0
+	}
+	return nil
+}
+
+// cWork refuses kernels in Go: the loops do not leave C.
+func cWork(w verbs.Work) (C.struct_vb_work, error) {
+	if w.C == 0 && w.Go != nil {
+		return C.struct_vb_work{}, fmt.Errorf("a kernel in Go: %w by libibverbs devices, whose loops run in C (set Work.C)", verbs.ErrUnsupported)
+	}
+	var c C.struct_vb_work
+	*(*uintptr)(unsafe.Pointer(&c.run)) = w.C
+	c.arg = w.Arg
+	return c, nil
+}
+
+// indexQPNs makes the table that finds a completion's lane.
+func (r *runner) indexQPNs() {
+	size := 2
+	for size < 2*len(r.lanes) {
+		size *= 2
+	}
+	type entry struct{ qpn, lane uint32 }
+	table := allocate[entry](r, size)
+	for i := range table {
+		table[i].lane = ^uint32(0)
+	}
+	for i := range r.lanes {
+		qpn := uint32(r.lanes[i].qp.qp_num)
+		at := int(qpn) & (size - 1)
+		for table[at].lane != ^uint32(0) {
+			at = (at + 1) & (size - 1)
+		}
+		table[at] = entry{qpn, uint32(i)}
+	}
+	r.c.by_qpn_mask = C.uint32_t(size - 1)
+	*(*unsafe.Pointer)(unsafe.Pointer(&r.c.by_qpn)) = unsafe.Pointer(&table[0])
+}
+
+// Run works until the job is done, has failed, or the clock passes until. It is one call into C.
+func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
+	if r.c == nil {
+		return verbs.Progress{}, r.d.fail("run job", verbs.ErrClosed)
+	}
+	r.importRecord()
+	end := C.int(C.VB_TRACE_FULL)
+	for end == C.VB_TRACE_FULL {
+		end = C.vb_run(r.c, C.int64_t(until), (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(r.counts))),
+			(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(r.raw))), (*C.uint32_t)(unsafe.Pointer(r.stop)))
+		for _, e := range r.trace[:r.c.trace_len] {
+			r.job.Trace(verbs.TraceEvent{Kind: verbs.TraceKind(e.kind), Lane: int(e.lane), N: uint64(e.n)})
+		}
+		r.c.trace_len = 0
+	}
+	r.exportRecord()
+	p := verbs.Progress{
+		Done: end == C.VB_DONE, Posted: uint64(r.c.posted), Completed: uint64(r.c.completed), Received: uint64(r.c.received),
+		BytesOut: uint64(C.vb_bytes_out(r.c)), BytesIn: uint64(r.c.bytes_in),
+		FirstPost: verbs.Ticks(r.c.first_post), LastDone: verbs.Ticks(r.c.last_done),
+	}
+	if end <= C.VB_DONE {
+		return p, nil
+	}
+	return p, r.failure(end, p)
+}
+
+// failure says what ended a run early.
+func (r *runner) failure(end C.int, p verbs.Progress) error {
+	lane := int(r.c.bad_lane)
+	var qpn uint32
+	if lane < len(r.lanes) {
+		qpn = uint32(r.lanes[lane].qp.qp_num)
+	}
+	errno := syscall.Errno(r.c.error)
+	f := failure{device: r.d.info.Name, qp: qpn, err: errno}
+	switch end {
+	case C.VB_BAD_COMPLETION:
+		c := goCompletion(&r.c.bad)
+		if lane < len(r.lanes) {
+			c.ID = r.messageNumber(lane, c.ID)
+		}
+		return &verbs.CompletionError{Device: r.d.info.Name, Completion: c, Sent: p.Posted, Done: p.Completed}
+	case C.VB_STRANGE_COMPLETION:
+		f.verb, f.err = "run job", fmt.Errorf("a completion of qp %#x, which is on no lane", uint32(r.c.bad.qp_num))
+	case C.VB_BAD_POST:
+		f.verb, f.err = fmt.Sprintf("post message %d of lane %d", uint64(r.lanes[lane].posted), lane), postErrno(int(errno))
+	case C.VB_BAD_RECEIVE:
+		f.verb, f.err = fmt.Sprintf("post receive %d of lane %d", uint64(r.lanes[lane].receives_posted), lane), postErrno(int(errno))
+	case C.VB_BAD_POLL:
+		f.verb = "poll completion queue"
+	case C.VB_BAD_EVENT:
+		f.verb = "arm completion queue"
+	}
+	return explain(f)
+}
+
+// messageNumber turns the ID of a send that failed into the number of its message: the first one not yet known to be
+// complete that has its place in the ring. A receive's ID is its own.
+func (r *runner) messageNumber(lane int, id uint64) uint64 {
+	l := &r.lanes[lane]
+	if l.ring == 0 || id&sendID == 0 {
+		return id
+	}
+	place, ring := (id&^sendID)>>C.VB_SLOT_SHIFT%uint64(l.ring), uint64(l.ring)
+	first := uint64(l.retired)
+	return first + (place+ring-first%ring)%ring
+}
+
+// importRecord starts from what the recorder holds.
+func (r *runner) importRecord() {
+	c, rec := &r.c.record, r.job.Record
+	if rec == nil {
+		return
+	}
+	c.raw_cap, c.raw_len, c.n, c.clipped = C.uint64_t(len(rec.Raw)), C.uint64_t(rec.RawLen), C.uint64_t(rec.N), C.uint64_t(rec.Clipped)
+	c.min, c.max, c.shift = C.int64_t(rec.Min), C.int64_t(rec.Max), C.int64_t(rec.Shift)
+	c.sum, c.sum_sq = C.double(rec.Sum), C.double(rec.SumSq)
+	c.peak_bytes, c.peak_msgs, c.peak_ticks = C.uint64_t(rec.PeakBytes), C.uint64_t(rec.PeakMsgs), C.int64_t(rec.PeakTicks)
+	c.pack_ticks, c.unpack_ticks, c.post_ticks = C.int64_t(rec.PackTicks), C.int64_t(rec.UnpackTicks), C.int64_t(rec.PostTicks)
+	c.poll_ticks, c.polls, c.empty_polls = C.int64_t(rec.PollTicks), C.uint64_t(rec.Polls), C.uint64_t(rec.EmptyPolls)
+}
+
+// exportRecord brings the sums over; counts and samples were written where they belong.
+func (r *runner) exportRecord() {
+	c, rec := &r.c.record, r.job.Record
+	if rec == nil {
+		return
+	}
+	rec.RawLen, rec.N, rec.Clipped = uint64(c.raw_len), uint64(c.n), uint64(c.clipped)
+	rec.Min, rec.Max, rec.Shift = verbs.Ticks(c.min), verbs.Ticks(c.max), verbs.Ticks(c.shift)
+	rec.Sum, rec.SumSq = float64(c.sum), float64(c.sum_sq)
+	rec.PeakBytes, rec.PeakMsgs, rec.PeakTicks = uint64(c.peak_bytes), uint64(c.peak_msgs), verbs.Ticks(c.peak_ticks)
+	rec.PackTicks, rec.UnpackTicks, rec.PostTicks = verbs.Ticks(c.pack_ticks), verbs.Ticks(c.unpack_ticks), verbs.Ticks(c.post_ticks)
+	rec.PollTicks, rec.Polls, rec.EmptyPolls = verbs.Ticks(c.poll_ticks), uint64(c.polls), uint64(c.empty_polls)
+}
+
+// Close frees the job's C memory.
+func (r *runner) Close() error {
+	if r.c == nil {
+		return nil
+	}
+	r.c, r.lanes, r.trace = nil, nil, nil
+	for _, p := range r.memory {
+		free(p)
+	}
+	r.memory = nil
+	r.d.children.drop("prepared job")
+	return nil
+}

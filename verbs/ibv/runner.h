@@ -1,0 +1,161 @@
+/*
+ * The measuring loops: a job (verbs.Job), compiled into C memory, run without coming back to Go for every message. What
+ * they do is what verbs.RunReference does; how far they have come lives in the job, so that a run resumes without a seam.
+ */
+#ifndef GOBW_IBV_RUNNER_H
+#define GOBW_IBV_RUNNER_H
+
+#include "abi.h"
+#include "shim.h"
+
+enum { VB_STREAM, VB_PING_PONG, VB_SERVE };
+enum { VB_AWAIT_COMPLETION, VB_AWAIT_RECEIVE, VB_AWAIT_LAST_BYTE };
+enum { VB_TRACE_POST, VB_TRACE_COMPLETE, VB_TRACE_RECEIVE, VB_TRACE_REPOST };
+
+/* How vb_run ended. */
+enum {
+	VB_RUNNING,    /* at until */
+	VB_DONE,
+	VB_TRACE_FULL, /* empty the trace and call again */
+	VB_BAD_COMPLETION,
+	VB_STRANGE_COMPLETION, /* of a queue pair on no lane */
+	VB_BAD_POST,
+	VB_BAD_RECEIVE,
+	VB_BAD_POLL,
+	VB_BAD_EVENT,
+};
+
+enum { VB_POLL_BATCH = 16, VB_PENDING = 1024, VB_SLOT_SHIFT = 16 };
+
+/* As many messages as nobody ever sends: "no limit" that can be added up. */
+#define VB_ENDLESS (1ull << 48)
+
+struct vb_work {
+	void (*run)(void *);
+	void *arg;
+};
+
+/* A step's list, linked; its tail's next and flags are the loop's. */
+struct vb_step {
+	struct vb_work pack;
+	struct vb_send_wr *head, *tail;
+	uint32_t flags; /* the tail's, without SIGNALED */
+};
+
+struct vb_message {
+	uint32_t steps;
+	struct vb_work done;
+};
+
+struct vb_lane {
+	struct vb_qp *qp;
+	struct vb_srq *srq;
+	uint64_t posted, retired, received, receives_posted;
+	uint64_t count;  /* to send; VB_ENDLESS: no count; 0: sends nothing */
+	uint64_t expect; /* to receive; VB_ENDLESS; 0 */
+	uint32_t window, signal, batch, ud;
+
+	/* Prepared batches: slot 2i is batch i without a completion, 2i+1 with one of its last message. */
+	struct vb_send_wr **fast, **fast_end, **fast_at;
+	uint64_t fast_limit; /* messages that go out as prepared batches */
+	uint32_t every, until_signal; /* batches from one completion to the next */
+	uint32_t listed, due; /* in this poll: on the list, receives to repost */
+
+	/* The general way: messages as steps, linked when posted. slots is a multiple of ring, and at least a batch. */
+	struct vb_message *messages; /* ring of them */
+	struct vb_step *steps;       /* for every slot */
+	uint32_t ring, slots;
+	uint32_t *slot_step;  /* first step of each slot */
+	uint64_t *bytes_before; /* payload of ring messages before i; ring + 1 of them */
+	int64_t *sample_at;   /* window of them */
+	uint32_t sample_in, sample_out;
+	int64_t next_post;    /* pacing */
+
+	struct vb_recv_wr *receives; /* linked in a circle of receive_slots */
+	uint32_t receive_slots, receive_at;
+	struct vb_work *unpack;
+	uint32_t unpacks;
+
+	uint8_t *flag_in, *flag_out;
+} __attribute__((aligned(64)));
+
+struct vb_trace {
+	uint32_t kind, lane;
+	uint64_t n;
+};
+
+struct vb_stamp {
+	int64_t at;
+	uint64_t bytes;
+};
+
+/* What verbs.Recorder holds besides its slices. */
+struct vb_record {
+	uint32_t samples, peak, cpu;
+	uint64_t raw_cap, raw_len, n, clipped;
+	int64_t min, max, shift;
+	double sum, sum_sq;
+	uint64_t peak_bytes, peak_msgs;
+	int64_t peak_ticks, pack_ticks, unpack_ticks, post_ticks, poll_ticks;
+	uint64_t polls, empty_polls;
+};
+
+struct vb_job {
+	const struct vb_verbs *verbs;
+	struct vb_lane *lanes;
+	struct vb_cq **cqs;
+	uint32_t lane_count, cq_count;
+	uint32_t shape, first, await, abandon;
+	int64_t deadline; /* 0: none */
+	int64_t pace;
+	uint32_t sends, receives; /* any lane does */
+	uint32_t fast, quiet;     /* every sending lane has prepared batches; some batches make no completion */
+	vb_post_send_fn *post_send;
+	vb_post_recv_fn *post_recv;
+	vb_post_srq_recv_fn *post_srq_recv;
+	vb_poll_cq_fn *poll_cq;
+
+	uint32_t by_qpn_mask;
+	struct { uint32_t qpn, lane; } *by_qpn; /* open addressing; lane ~0: empty */
+
+	struct vb_comp_channel *channel; /* NULL: spin */
+	uint32_t armed;
+	uint32_t *unacknowledged; /* events, per queue */
+
+	/* How far it has come. */
+	uint64_t posted, completed, received, bytes_in, posted_bytes;
+	int64_t first_post, last_done;
+	uint32_t dirty; /* completions seen since last_done */
+	uint64_t step;
+	int64_t step_start;
+	uint32_t sent, ended;
+
+	struct vb_record record;
+	int64_t *counts, *raw; /* Go's, lent for the call */
+	const uint32_t *stop;  /* Go's, lent for the call; NULL: none */
+	int64_t pending[VB_PENDING]; /* samples not yet in the histogram */
+	uint32_t pending_len;
+	struct vb_stamp *stamps;
+	uint32_t stamp_count;
+
+	struct vb_trace *trace; /* NULL: none */
+	uint32_t trace_len, trace_cap;
+
+	struct vb_wc wc[VB_POLL_BATCH];
+
+	/* What went wrong. */
+	struct vb_wc bad;
+	uint32_t bad_lane;
+	int error;
+};
+
+int vb_run(struct vb_job *j, int64_t until, int64_t *counts, int64_t *raw, const uint32_t *stop);
+/* vb_bytes_out is the payload of completed messages. */
+uint64_t vb_bytes_out(const struct vb_job *j);
+/* vb_histogram_index is verbs.HistogramIndex. */
+int vb_histogram_index(uint64_t v);
+/* vb_record_add is verbs.Recorder.Add. */
+void vb_record_add(struct vb_job *j, int64_t ticks);
+int64_t vb_now(void);
+
+#endif
