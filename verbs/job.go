@@ -23,7 +23,7 @@ type Job struct {
 	AbandonAtDeadline bool
 	// Stop ends the job when it becomes non-zero, as a deadline that has passed would.
 	Stop *atomic.Uint32
-	// Channel, where set, is waited on instead of spinning when nothing completes (event mode, -e).
+	// Channel, where set, is waited on instead of spinning when nothing completes (event mode, -e). All CQs belong to it.
 	Channel CompletionChannel
 	Record  *Recorder
 	// Pace is the least time between the starts of two messages of a lane; 0: as fast as it goes.

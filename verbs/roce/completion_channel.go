@@ -54,6 +54,7 @@ func (ch *completionChannel) next() *completionQueue {
 	}
 	c := ch.events[0]
 	ch.events = append(ch.events[:0], ch.events[1:]...)
+	c.pending++
 	return c
 }
 

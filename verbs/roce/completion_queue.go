@@ -28,7 +28,7 @@ type completionQueue struct {
 	channel  *completionChannel
 	armed    bool
 	any      bool // armed for any completion, not for solicited ones alone
-	pending  int  // events not acknowledged
+	pending  int  // events delivered and not acknowledged
 	flushing []*queuePair
 }
 
@@ -145,7 +145,6 @@ func (c *completionQueue) push(x entry, solicited bool) bool {
 	c.tail++
 	if c.armed && (c.any || solicited || x.Status != verbs.Success) {
 		c.armed = false
-		c.pending++
 		c.channel.post(c)
 	}
 	return true

@@ -34,6 +34,7 @@ func openEnd(t *testing.T, o roce.Options) verbstest.End {
 	return verbstest.End{}
 }
 
+// TestConformance drives two devices on loopback addresses through the suite that every provider passes.
 func TestConformance(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -41,8 +42,8 @@ func TestConformance(t *testing.T) {
 		mtu  verbs.MTU
 	}{
 		{"IPv4", roce.Options{Address: netip.MustParseAddr("127.1.0.1")}, roce.Options{Address: netip.MustParseAddr("127.1.0.2")}, verbs.MTU1024},
-		{"MTU 4096, no offload", roce.Options{Address: netip.MustParseAddr("127.1.0.1"), Offload: roce.OffloadOff},
-			roce.Options{Address: netip.MustParseAddr("127.1.0.2"), Offload: roce.OffloadOff}, verbs.MTU4096},
+		{"MTU 4096, no offload", roce.Options{Address: netip.MustParseAddr("127.1.0.3"), Offload: roce.OffloadOff},
+			roce.Options{Address: netip.MustParseAddr("127.1.0.4"), Offload: roce.OffloadOff}, verbs.MTU4096},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {

@@ -28,7 +28,7 @@ type rigOptions struct {
 	access    verbs.Access // of the regions; 0: everything
 	qp        verbs.QueuePairOptions
 	cqDepth   int
-	channel   verbs.CompletionChannel // of B's receive queue
+	channel   verbs.CompletionChannel // of B's completion queues
 	srq       verbs.SharedReceiveQueue
 	pdB       verbs.ProtectionDomain // B's domain, where the test has one already
 	with      *rig                   // share its domains and completion queues
@@ -123,13 +123,13 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 		x.pd = must[verbs.ProtectionDomain](t, "allocate domain")(e.Device.AllocPD())
 		closing(t, "domain", x.pd)
 	}
-	x.sendCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: o.cqDepth}))
-	closing(t, "send CQ", x.sendCQ)
-	recv := verbs.CompletionQueueOptions{Depth: o.cqDepth}
+	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth}
 	if name == "B" {
-		recv.Channel = o.channel
+		queue.Channel = o.channel
 	}
-	x.recvCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(recv))
+	x.sendCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(queue))
+	closing(t, "send CQ", x.sendCQ)
+	x.recvCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(queue))
 	closing(t, "receive CQ", x.recvCQ)
 	x.finish(o)
 	return x
