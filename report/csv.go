@@ -116,6 +116,9 @@ func joinWarnings(ws []string) string {
 
 // CSV writes a header and a line for each record of the documents. A cell is empty where there is no figure.
 func CSV(w io.Writer, docs []*Document) error {
+	if isNoncontig(docs) {
+		return noncontigCSV(w, docs)
+	}
 	columns := csvColumns()
 	out := csv.NewWriter(w)
 	line := make([]string, len(columns))

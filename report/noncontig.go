@@ -49,6 +49,7 @@ type NoncontigPoint struct {
 	StrideBytes int64  `json:"stride_bytes"` // 0: no single one
 	Stride      string `json:"stride"`       // as asked: "2x" or "4096"
 	SizeBytes   int64  `json:"size_bytes"`   // payload of a message
+	Held        string `json:"held"`         // what the series holds constant while blocks grow: "total" or "num"
 	WRs         int    `json:"wrs"`          // work requests per message, receives not counted
 	SGEs        int    `json:"sges"`         // scatter/gather entries per message, both ends
 	Verified    string `json:"verified,omitempty"`
@@ -72,8 +73,17 @@ type NoncontigRun struct {
 // NoncontigKey names a series of points that differ in block size alone.
 type NoncontigKey struct {
 	Shape     string `json:"shape"`
-	SizeBytes int64  `json:"size_bytes"`
+	SizeBytes int64  `json:"size_bytes,omitempty"` // of a message; 0: the number of blocks is held
+	Count     int64  `json:"count,omitempty"`      // of blocks; 0: the size is held
 	Stride    string `json:"stride"`
+}
+
+// what names the messages of the series: "64 KiB messages", "256 blocks".
+func (k NoncontigKey) what() string {
+	if k.Count > 0 {
+		return fmt.Sprintf("%d blocks", k.Count)
+	}
+	return Bytes(float64(k.SizeBytes)) + " messages"
 }
 
 // NoncontigCell is the verdict on one layout: which strategy moves it fastest.
@@ -81,6 +91,7 @@ type NoncontigCell struct {
 	NoncontigKey
 	BlockBytes int64             `json:"block_bytes"`
 	Blocks     int64             `json:"blocks"`
+	Bytes      int64             `json:"bytes"` // of a message
 	Layout     string            `json:"layout"`
 	Strategies []NoncontigFigure `json:"strategies"`
 	// Winner is empty where the best two cannot be told apart. Contiguous does not take part.
@@ -123,7 +134,12 @@ func NoncontigSides(shape string) (device, cpu string) {
 	}
 }
 
-func (p *NoncontigPoint) key() NoncontigKey { return NoncontigKey{p.Shape, p.SizeBytes, p.Stride} }
+func (p *NoncontigPoint) key() NoncontigKey {
+	if p.Held == "num" {
+		return NoncontigKey{Shape: p.Shape, Count: p.Blocks, Stride: p.Stride}
+	}
+	return NoncontigKey{Shape: p.Shape, SizeBytes: p.SizeBytes, Stride: p.Stride}
+}
 
 func (p *NoncontigPoint) goodputs() []float64 {
 	return pick(p.Runs, func(r *NoncontigRun) float64 { return r.GoodputBitsPerS })
@@ -200,7 +216,7 @@ func (n *Noncontig) cells() []NoncontigCell {
 		at := slices.IndexFunc(out, func(c NoncontigCell) bool { return c.NoncontigKey == p.key() && c.Layout == p.Layout })
 		if at < 0 {
 			at = len(out)
-			out = append(out, NoncontigCell{NoncontigKey: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Layout: p.Layout})
+			out = append(out, NoncontigCell{NoncontigKey: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout})
 		}
 		out[at].Strategies = append(out[at].Strategies, p.figure())
 	}
@@ -209,7 +225,7 @@ func (n *Noncontig) cells() []NoncontigCell {
 	}
 	slices.SortStableFunc(out, func(a, b NoncontigCell) int {
 		return cmp.Or(
-			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.SizeBytes, b.SizeBytes),
+			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
 			compareStrides(a.Stride, b.Stride), cmp.Compare(a.BlockBytes, b.BlockBytes))
 	})
 	return out
@@ -301,7 +317,7 @@ func (n *Noncontig) summary() []string {
 		if len(cells) == 0 {
 			continue
 		}
-		where := fmt.Sprintf("%s%s of %s, stride %s: ", on, k.Shape, Bytes(float64(k.SizeBytes)), k.Stride)
+		where := fmt.Sprintf("%s%s of %s, stride %s: ", on, k.Shape, k.what(), k.Stride)
 		out = append(out, where+seriesInWords(k, cells, n.crossoverOf(k)))
 	}
 	if len(n.Missing) > 0 {

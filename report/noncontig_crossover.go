@@ -62,7 +62,7 @@ func (n *Noncontig) crossover(k NoncontigKey) (NoncontigCrossover, bool) {
 		}
 		return x, true
 	}
-	random := rand.New(rand.NewPCG(uint64(k.SizeBytes), uint64(len(k.Stride))+uint64(len(series))))
+	random := rand.New(rand.NewPCG(uint64(k.SizeBytes+k.Count), uint64(len(k.Stride))+uint64(len(series))))
 	var found []float64
 	for range bootstrapRounds {
 		for i, p := range series {

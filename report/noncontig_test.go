@@ -56,7 +56,7 @@ func TestNoncontigCrossover(t *testing.T) {
 			t.Errorf("size %d: got the interval %.0f to %.0f around %.0f", x.SizeBytes, x.Low, x.High, x.BlockBytes)
 		}
 	}
-	if got, want := n.Summary[0], "on rxe0, gather of 16 KiB, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
+	if got, want := n.Summary[0], "on rxe0, gather of 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
 		t.Errorf("got summary %q, want it to start with %q", got, want)
 	}
 	if got, want := n.Summary[0], "below, pack wins, "; !strings.Contains(got, want) {
@@ -98,7 +98,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 			t.Errorf("block %d: got winner %q, want none", c.BlockBytes, c.Winner)
 		}
 	}
-	if got, want := n.Summary[0], "gather of 4 KiB, stride 2x: no difference between gather-write and pack from 64 B to 128 B"; got != want {
+	if got, want := n.Summary[0], "gather of 4 KiB messages, stride 2x: no difference between gather-write and pack from 64 B to 128 B"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -19,6 +19,13 @@ type HeatMap struct {
 	Categories      []string // names of the colours, for the legend
 	Note            string   // what the strength means, below the map
 	CellWidth       float64  // 0: from the texts
+	Paths           []Path   // drawn over the cells
+}
+
+// Path is a line over the cells: X counts columns and Y rows, both from the centre of the first.
+type Path struct {
+	X, Y  []float64
+	Width float64 // 0: 2.5
 }
 
 // Heading is the title.
@@ -116,6 +123,17 @@ func (h *HeatMap) draw(cv canvas) {
 			cv.area(box(x+0.75, y+0.75, w-1.5, cellHeight-1.5), fill)
 			cv.text(point{x + w/2, y + cellHeight/2 + 4}, c.Text, font{size: textSize, color: color{ink, 1}, anchor: middle, hint: c.Hint})
 		}
+	}
+	for _, p := range h.Paths {
+		points := make([]point, len(p.X))
+		for i := range points {
+			points[i] = point{left + (p.X[i]+0.5)*w, top + (p.Y[i]+0.5)*cellHeight}
+		}
+		width := p.Width
+		if width == 0 {
+			width = 2.5
+		}
+		cv.line(points, stroke{color: color{ink, 1}, width: width})
 	}
 	name := font{size: textSize, color: color{ink, 1}, anchor: middle}
 	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + 36}, h.XLabel, name)
