@@ -212,3 +212,8 @@ func limitSGEs(n, limit int) error {
 }
 
 func free(p unsafe.Pointer) { C.free(p) }
+
+// sizeofSGE and sizeofBind are what the layout test compares; tests cannot use cgo themselves.
+func sizeofSGE() uintptr { return C.sizeof_struct_vb_sge }
+
+func sizeofBind() uintptr { return unsafe.Sizeof(C.struct_vb_send_wr{}.u) }
