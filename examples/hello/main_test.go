@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHello(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var server, client bytes.Buffer
+	served := make(chan error, 1)
+	go func() { served <- run(ctx, []string{"-listen", "127.6.1.1:18516"}, &server) }()
+	err := retry(ctx, func() error { return run(ctx, []string{"127.6.1.1:18516"}, &client) })
+	if err != nil {
+		t.Fatalf("client: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Fatalf("server: %v", err)
+	}
+	if got, want := server.String(), "in my memory: \"hello, verbs\"\n"; got != want {
+		t.Errorf("server prints %q, want %q", got, want)
+	}
+	if got, want := client.String(), "wrote \"hello, verbs\" to 127.6.1.1\n"; got != want {
+		t.Errorf("client prints %q, want %q", got, want)
+	}
+}
+
+// retry goes on while the server is not listening yet.
+func retry(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		if err == nil || !strings.Contains(err.Error(), "refused") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

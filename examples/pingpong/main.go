@@ -1,0 +1,408 @@
+// Command pingpong sends messages back and forth over RC, UC or UD and says how long a round trip took. It speaks the
+// handshake of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong, so any of them can be at the other end:
+//
+//	ibv_rc_pingpong -d rxe0 -g 1             # on one host
+//	pingpong -d mlx5_0 -g 3 -c RC HOST       # on the other
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/ibv"
+	"github.com/gobw/gobw/verbs/roce"
+)
+
+// options are the command line; the letters are ibv_rc_pingpong's, -c is ours.
+type options struct {
+	device    string
+	gidIndex  int
+	transport verbs.Transport
+	size      int
+	iters     int
+	rxDepth   int
+	mtu       verbs.MTU
+	port      int
+	listen    string
+	host      string
+}
+
+const (
+	qkey     = 0x11111111 // all pingpongs use it
+	grhBytes = 40         // a UD receive starts with the global routing header
+	idSend   = 1
+	idRecv   = 2
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	o, err := parse(os.Args[1:], os.Stderr)
+	if err == nil {
+		err = run(ctx, o, os.Stdout)
+	}
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "pingpong:", err)
+	if fix := verbs.RemedyOf(err); fix != "" {
+		fmt.Fprintln(os.Stderr, "pingpong:", fix)
+	}
+	os.Exit(1)
+}
+
+// parse reads the command line.
+func parse(args []string, stderr io.Writer) (options, error) {
+	o := options{transport: verbs.RC}
+	fs := flag.NewFlagSet("pingpong", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.device, "d", "", "device (the first there is)")
+	fs.IntVar(&o.gidIndex, "g", -1, "line of the GID table (the one of the connection's address)")
+	fs.TextVar(&o.transport, "c", verbs.RC, "transport: RC, UC or UD")
+	fs.IntVar(&o.size, "s", 0, "bytes per message (4096; UD: 2048)")
+	fs.IntVar(&o.iters, "n", 1000, "round trips")
+	fs.IntVar(&o.rxDepth, "r", 500, "receives posted")
+	mtu := fs.Int("m", 1024, "path MTU in bytes")
+	fs.IntVar(&o.port, "p", 18515, "TCP port")
+	fs.StringVar(&o.listen, "listen", "", "address to listen on (all)")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	o.mtu, err = verbs.ParseMTU(*mtu)
+	if o.size == 0 {
+		o.size = 4096
+		if o.transport == verbs.UD {
+			o.size = 2048
+		}
+	}
+	switch {
+	case fs.NArg() > 1:
+		err = errors.Join(err, fmt.Errorf("%d hosts: want one, or none to be the server", fs.NArg()))
+	case o.iters < 1 || o.size < 1 || o.rxDepth < 1:
+		err = errors.Join(err, errors.New("-s, -n and -r want at least 1"))
+	}
+	o.host = fs.Arg(0)
+	return o, err
+}
+
+// destination is a queue pair as the peers of all pingpongs know it.
+type destination struct {
+	LID      uint16
+	QPN, PSN uint32
+	GID      verbs.GID
+}
+
+// wireBytes is the length of a destination in the handshake, its final NUL included.
+const wireBytes = len("0000:000000:000000:00000000000000000000000000000000") + 1
+
+// String is the wire form without the NUL.
+func (d destination) String() string {
+	return fmt.Sprintf("%04x:%06x:%06x:%x", d.LID, d.QPN, d.PSN, d.GID[:])
+}
+
+// parseDestination reads the wire form, with or without the NUL.
+func parseDestination(s string) (d destination, err error) {
+	f := strings.Split(strings.TrimRight(s, "\x00"), ":")
+	if len(f) != 4 || len(f[3]) != 32 {
+		return d, fmt.Errorf("%q is no LID:QPN:PSN:GID", s)
+	}
+	for i, bits := range []int{16, 24, 24} {
+		v, err := strconv.ParseUint(f[i], 16, bits)
+		if err != nil {
+			return d, fmt.Errorf("%q: %w", s, err)
+		}
+		switch i {
+		case 0:
+			d.LID = uint16(v)
+		case 1:
+			d.QPN = uint32(v)
+		case 2:
+			d.PSN = uint32(v)
+		}
+	}
+	return d, d.GID.UnmarshalText([]byte(f[3]))
+}
+
+// run plays one end.
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	conn, err := connect(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	e, err := open(o, conn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.close()) }()
+	for range o.rxDepth {
+		if err := e.postReceive(); err != nil {
+			return err
+		}
+	}
+	if err := e.meet(conn, out); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := e.play(ctx); err != nil {
+		return err
+	}
+	d := time.Since(start)
+	bytes := 2 * o.size * o.iters
+	fmt.Fprintf(out, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, d.Seconds(), float64(bytes)*8/1e6/d.Seconds())
+	fmt.Fprintf(out, "%d iters in %.2f seconds = %.2f usec/iter\n", o.iters, d.Seconds(), d.Seconds()*1e6/float64(o.iters))
+	return nil
+}
+
+// connect opens the TCP connection of the handshake.
+func connect(o options) (net.Conn, error) {
+	if o.host != "" {
+		return net.Dial("tcp", net.JoinHostPort(o.host, strconv.Itoa(o.port)))
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(o.listen, strconv.Itoa(o.port)))
+	if err != nil {
+		return nil, err
+	}
+	conn, err := l.Accept()
+	return conn, errors.Join(err, l.Close())
+}
+
+// end is one end's verbs objects.
+type end struct {
+	o      options
+	dev    verbs.Device
+	gid    verbs.GIDEntry
+	pd     verbs.ProtectionDomain
+	cq     verbs.CompletionQueue
+	buf    *verbs.Buffer
+	mr     verbs.MemoryRegion
+	qp     verbs.QueuePair
+	ah     verbs.AddressHandle // UD
+	mine   destination
+	theirs destination
+	undo   []io.Closer
+}
+
+// close frees what open made, newest first.
+func (e *end) close() error {
+	var errs []error
+	for i := len(e.undo) - 1; i >= 0; i-- {
+		errs = append(errs, e.undo[i].Close())
+	}
+	return errors.Join(errs...)
+}
+
+// open makes all that is needed before the peer is known.
+func open(o options, conn net.Conn) (_ *end, err error) {
+	e := &end{o: o}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.close())
+		}
+	}()
+	if e.dev, err = openDevice(o.device); err != nil {
+		return nil, err
+	}
+	e.undo = append(e.undo, e.dev)
+	if e.gid, err = chooseGID(e.dev, o.gidIndex, conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()); err != nil {
+		return nil, err
+	}
+	if e.pd, err = e.dev.AllocPD(); err != nil {
+		return nil, err
+	}
+	e.undo = append(e.undo, e.pd)
+	if e.cq, err = e.dev.CreateCQ(verbs.CompletionQueueOptions{Depth: o.rxDepth + 1}); err != nil {
+		return nil, err
+	}
+	e.undo = append(e.undo, e.cq)
+	if e.buf, err = verbs.Alloc(grhBytes+o.size, verbs.MemoryOptions{}); err != nil {
+		return nil, err
+	}
+	e.undo = append(e.undo, e.buf)
+	if e.mr, err = e.pd.RegisterMemory(e.buf.Bytes(), verbs.AccessLocalWrite); err != nil {
+		return nil, err
+	}
+	e.undo = append(e.undo, e.mr)
+	e.qp, err = e.pd.CreateQP(verbs.QueuePairOptions{Transport: o.transport, SendCQ: e.cq, SendDepth: 1, RecvDepth: o.rxDepth})
+	if err != nil {
+		return nil, err
+	}
+	e.undo = append(e.undo, e.qp)
+	if err := verbs.InitQP(e.qp, verbs.ConnectOptions{QKey: qkey}); err != nil {
+		return nil, err
+	}
+	port, err := e.dev.Port(1)
+	if err != nil {
+		return nil, err
+	}
+	if o.transport == verbs.UD && o.size > port.ActiveMTU.Bytes() {
+		return nil, fmt.Errorf("-s %d: a UD message is one packet of at most %v bytes here", o.size, port.ActiveMTU)
+	}
+	e.mine = destination{LID: port.LID, QPN: e.qp.QPN(), PSN: rand.Uint32() & 0xff_ffff, GID: e.gid.GID}
+	return e, nil
+}
+
+// openDevice opens the device of that name, or the first.
+func openDevice(name string) (verbs.Device, error) {
+	var why []error
+	for _, p := range []verbs.Provider{ibv.New(), roce.New(roce.Options{})} {
+		names, err := p.Devices()
+		why = append(why, err)
+		for _, n := range names {
+			if name == "" || n.Name == name {
+				return p.Open(n.Name)
+			}
+		}
+	}
+	return nil, fmt.Errorf("no device %q: %w", name, errors.Join(why...))
+}
+
+// chooseGID takes the line asked for, or the one of the connection's address, or the first of RoCE v2.
+func chooseGID(dev verbs.Device, index int, local netip.Addr) (verbs.GIDEntry, error) {
+	if b, can := dev.(verbs.Rebinder); can && index < 0 {
+		if err := b.Bind(local); err != nil {
+			return verbs.GIDEntry{}, err
+		}
+	}
+	if d, can := dev.(interface {
+		DefaultGID() (verbs.GIDEntry, error)
+	}); can && index < 0 {
+		return d.DefaultGID()
+	}
+	table, err := dev.GIDs(1)
+	if err != nil {
+		return verbs.GIDEntry{}, err
+	}
+	for _, g := range table {
+		if g.Index == index || (index < 0 && g.GID.Addr() == local && g.Type == verbs.GIDRoCEv2) {
+			return g, nil
+		}
+	}
+	for _, g := range table {
+		if index < 0 && g.Type == verbs.GIDRoCEv2 {
+			return g, nil
+		}
+	}
+	return verbs.GIDEntry{}, fmt.Errorf("no GID for -g %d in %v", index, table)
+}
+
+// meet is the handshake: the client speaks first, the server connects its queue pair before it answers, and the client
+// ends with "done".
+func (e *end) meet(conn net.Conn, out io.Writer) error {
+	fmt.Fprintf(out, "  local address:  LID %#04x, QPN %#06x, PSN %#06x, GID %v\n", e.mine.LID, e.mine.QPN, e.mine.PSN, e.mine.GID)
+	message := append([]byte(e.mine.String()), 0)
+	reply := make([]byte, wireBytes)
+	if e.o.host != "" {
+		if _, err := conn.Write(message); err != nil {
+			return err
+		}
+	}
+	if _, err := io.ReadFull(conn, reply); err != nil {
+		return fmt.Errorf("read the peer's address: %w", err)
+	}
+	var err error
+	if e.theirs, err = parseDestination(string(reply)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  remote address: LID %#04x, QPN %#06x, PSN %#06x, GID %v\n", e.theirs.LID, e.theirs.QPN, e.theirs.PSN, e.theirs.GID)
+	if err := e.join(); err != nil {
+		return err
+	}
+	if e.o.host != "" {
+		_, err := conn.Write([]byte("done\x00"))
+		return err
+	}
+	if _, err := conn.Write(message); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(conn, make([]byte, len("done")))
+	return err
+}
+
+// join connects the queue pair with the peer's.
+func (e *end) join() error {
+	av := verbs.AddressVector{DLID: e.theirs.LID}
+	if !e.theirs.GID.IsZero() {
+		av.UseGID, av.DGID, av.SGIDIndex = true, e.theirs.GID, e.gid.Index
+	}
+	err := verbs.ConnectQP(e.qp, verbs.ConnectOptions{
+		PathMTU: e.o.mtu, AddressVector: av, DestQPN: e.theirs.QPN, SendPSN: e.mine.PSN, RecvPSN: e.theirs.PSN,
+		MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7,
+	})
+	if err != nil || e.o.transport != verbs.UD {
+		return err
+	}
+	if e.ah, err = e.pd.CreateAH(av); err != nil {
+		return err
+	}
+	e.undo = append(e.undo, e.ah)
+	return nil
+}
+
+func (e *end) postReceive() error {
+	sge := verbs.SGE{Addr: e.mr.Addr() + grhBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}
+	if e.o.transport == verbs.UD {
+		sge.Addr, sge.Length = e.mr.Addr(), grhBytes+sge.Length
+	}
+	return e.qp.PostReceive([]verbs.ReceiveRequest{{ID: idRecv, SGEs: []verbs.SGE{sge}}})
+}
+
+func (e *end) postSend() error {
+	return e.qp.PostSend([]verbs.SendRequest{{
+		ID: idSend, Opcode: verbs.OpSend, Flags: verbs.Signaled,
+		SGEs: []verbs.SGE{{Addr: e.mr.Addr() + grhBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}},
+		AH:   e.ah, RemoteQPN: e.theirs.QPN, RemoteQKey: qkey,
+	}})
+}
+
+// play sends a message for each one received until both have done all. The client starts. A message is sent when the one
+// before has completed, because the send queue has one slot.
+func (e *end) play(ctx context.Context) error {
+	sent, completed, received := 0, 0, 0
+	due := 0 // messages to send that are not sent yet
+	if e.o.host != "" {
+		due = 1
+	}
+	completions := make([]verbs.Completion, 2)
+	for completed < e.o.iters || received < e.o.iters {
+		if due > 0 && sent == completed && sent < e.o.iters {
+			if err := e.postSend(); err != nil {
+				return err
+			}
+			sent, due = sent+1, due-1
+		}
+		n, err := e.cq.Poll(completions)
+		if err != nil {
+			return err
+		}
+		if n == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for _, c := range completions[:n] {
+			if c.Status != verbs.Success {
+				return &verbs.CompletionError{Device: e.dev.Info().Name, Completion: c, Sent: uint64(sent), Done: uint64(completed)}
+			}
+			if c.ID == idSend {
+				completed++
+				continue
+			}
+			received, due = received+1, due+1
+			if err := e.postReceive(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

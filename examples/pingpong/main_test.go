@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+func TestPingpong(t *testing.T) {
+	for i, transport := range []string{"RC", "UC", "UD"} {
+		t.Run(transport, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			address := []string{"127.6.2.1", "127.6.2.2", "127.6.2.3"}[i]
+			common := []string{"-d", "roce0", "-c", transport, "-s", "1000", "-n", "200"}
+			server, err := parse(append(common, "-listen", address), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := parse(append(common, address), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said [2]bytes.Buffer
+			served := make(chan error, 1)
+			go func() { served <- run(ctx, server, &said[0]) }()
+			if err := retry(ctx, func() error { return run(ctx, client, &said[1]) }); err != nil {
+				t.Fatalf("client: %v", err)
+			}
+			if err := <-served; err != nil {
+				t.Fatalf("server: %v", err)
+			}
+			for i := range said {
+				if !strings.Contains(said[i].String(), "200 iters in ") {
+					t.Errorf("end %d prints no result: %s", i, said[i].String())
+				}
+			}
+		})
+	}
+}
+
+// TestDestination uses a line as ibv_rc_pingpong sends it.
+func TestDestination(t *testing.T) {
+	const wire = "0000:000011:2b26b4:00000000000000000000ffffc0a84d01"
+	d, err := parseDestination(wire + "\x00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := destination{QPN: 0x11, PSN: 0x2b26b4, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 192, 13: 168, 14: 77, 15: 1}}
+	if d != want {
+		t.Errorf("parsed %+v, want %+v", d, want)
+	}
+	if got := d.String(); got != wire || len(got)+1 != wireBytes {
+		t.Errorf("wrote %q (%d bytes), want %q (%d)", got, len(got)+1, wire, wireBytes)
+	}
+	for _, bad := range []string{"", "0:1:2", "zzzz:000011:2b26b4:00000000000000000000ffffc0a84d01", "0000:1000000:000000:00000000000000000000ffffc0a84d01", "0000:000011:2b26b4:00"} {
+		if _, err := parseDestination(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// retry goes on while the server is not listening yet.
+func retry(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		if err == nil || !strings.Contains(err.Error(), "refused") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
