@@ -224,6 +224,10 @@ func (q *queuePair) Close() error {
 	if q.closed {
 		return nil
 	}
+	if q.respond.ackDue { // what was received is acknowledged: the peer would otherwise resend it to nobody
+		e.flushAcks()
+		e.flush()
+	}
 	q.leave()
 	q.dropReceive()
 	q.closed = true
