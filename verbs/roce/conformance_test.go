@@ -2,6 +2,7 @@ package roce_test
 
 import (
 	"net/netip"
+	"os"
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
@@ -34,6 +35,12 @@ func openEnd(t *testing.T, o roce.Options) verbstest.End {
 	return verbstest.End{}
 }
 
+// testAddress is a loopback address of this process alone: runs side by side do not meet.
+func testAddress(n int) netip.Addr {
+	id := os.Getpid()
+	return netip.AddrFrom4([4]byte{127, 1, byte(id), byte(id>>8&7)<<5 | byte(n)})
+}
+
 // TestConformance drives two devices on loopback addresses through the suite that every provider passes.
 func TestConformance(t *testing.T) {
 	for _, tt := range []struct {
@@ -41,9 +48,9 @@ func TestConformance(t *testing.T) {
 		a, b roce.Options
 		mtu  verbs.MTU
 	}{
-		{"IPv4", roce.Options{Address: netip.MustParseAddr("127.1.0.1")}, roce.Options{Address: netip.MustParseAddr("127.1.0.2")}, verbs.MTU1024},
-		{"MTU 4096, no offload", roce.Options{Address: netip.MustParseAddr("127.1.0.3"), Offload: roce.OffloadOff},
-			roce.Options{Address: netip.MustParseAddr("127.1.0.4"), Offload: roce.OffloadOff}, verbs.MTU4096},
+		{"IPv4", roce.Options{Address: testAddress(1)}, roce.Options{Address: testAddress(2)}, verbs.MTU1024},
+		{"MTU 4096, no offload", roce.Options{Address: testAddress(3), Offload: roce.OffloadOff},
+			roce.Options{Address: testAddress(4), Offload: roce.OffloadOff}, verbs.MTU4096},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {
