@@ -124,6 +124,7 @@ func newRoot(tool string, out Streams) *cobra.Command {
 	root.AddCommand(
 		grouped(groupSystem, newDevicesCommand(tool, out)),
 		grouped(groupSystem, newDoctorCommand(tool, out)),
+		grouped(groupSystem, newInstallLinksCommand(tool, out)),
 		grouped(groupSystem, newVersionCommand(tool, out)),
 	)
 	addExperiments(root, tool, out)

@@ -1,6 +1,301 @@
 package cli
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"syscall"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/perftest"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Exit codes under perftest's names.
+const (
+	perftestOK         = 0
+	perftestFailed     = 1
+	perftestCompletion = 17 // a failed completion, in some of the tools
+)
 
 // asPerftest takes the command line where the program was started under one of perftest's names.
-func asPerftest(context.Context, []string, Streams) (status int, taken bool) { return 0, false }
+func asPerftest(ctx context.Context, args []string, out Streams) (status int, taken bool) {
+	tool, is := perftest.ToolNamed(args[0])
+	if !is {
+		return 0, false
+	}
+	return PerftestMain(ctx, tool, args[1:], out), true
+}
+
+// PerftestMain is one of perftest's programs: its command line, its text, its exit codes.
+func PerftestMain(ctx context.Context, tool perftest.Tool, args []string, out Streams) int {
+	v, err := perftest.Parse(tool, args)
+	switch {
+	case err != nil:
+		for _, e := range unjoined(err) {
+			fmt.Fprintf(out.Err, " %v\n", e)
+		}
+		fmt.Fprintf(out.Err, " Parser function exited with Error\n")
+		return perftestFailed
+	case v.Help:
+		_, err = fmt.Fprint(out.Out, perftest.Usage(tool))
+		complain(out.Err, tool.Name, err)
+		return perftestFailed
+	case v.Version:
+		_, err = fmt.Fprintf(out.Out, "Version: %s\n", v.AdvertisedVersion())
+		complain(out.Err, tool.Name, err)
+		return perftestFailed
+	}
+	r := perftestRun{v: v, out: out, clock: verbs.StartTickClock()}
+	if err := r.run(ctx); err != nil {
+		r.explain(err)
+		return r.status(err)
+	}
+	return r.judge()
+}
+
+// unjoined takes a joined error apart.
+func unjoined(err error) []error {
+	if j, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // only the outermost is taken apart
+		return j.Unwrap()
+	}
+	return []error{err}
+}
+
+// perftestRun is one run under one of perftest's names.
+type perftestRun struct {
+	v     perftest.Invocation
+	out   Streams
+	clock verbs.TickClock
+	text  *perftest.Text
+	json  *perftest.Document
+	plan  control.Plan
+	gbits bool
+
+	lowBandwidth, lowRate bool
+	failed                error // of a file or stream, noticed while a row was written
+}
+
+func (r *perftestRun) run(ctx context.Context) (err error) {
+	d, err := openDevice(deviceConfig{Name: r.v.Device, Port: r.v.IBPort, GID: r.v.GIDIndex})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if d.Note != "" {
+		fmt.Fprintf(r.out.Err, " %s\n", d.Note)
+	}
+	if !d.Info().Software { // the software device's port comes with its address
+		if _, err := bench.ChoosePort(d, r.v.IBPort); err != nil {
+			return err
+		}
+	}
+	style := perftest.Classic
+	if r.v.PerftestVersion >= "6.22" {
+		style = perftest.Modern
+	}
+	r.text = perftest.NewText(r.out.Out, r.v, style, r.clock.PerNanosecond())
+	s, err := r.connect(ctx, d)
+	if err != nil {
+		return err
+	}
+	local, remote := endpoints(s)
+	port, err := r.fit(s, d)
+	if err != nil {
+		s.Fail(err)
+		return err
+	}
+	o := bench.Options{
+		CPU: bench.CPUChoice{Last: 1}, Port: port.Number, GIDIndex: r.v.GIDIndex, Local: local, Remote: remote,
+		Connected: func(c bench.Connection) { r.connected(s, c) }, Measured: r.measured,
+	}
+	if r.v.Server() {
+		o.CPU.Last = 2
+	}
+	if o.GIDIndex == nil && r.v.IPv6GID {
+		o.GIDIndex = ipv6GID(d, port.Number)
+	}
+	plan := r.v.Plan
+	if _, err = bench.Run(ctx, s, &plan, d.Device, o); err != nil && !r.endless(err) {
+		return err
+	}
+	r.text.Finish()
+	return errors.Join(s.Close(), r.text.Err(), r.failed)
+}
+
+// endless tells the normal end of a test that runs until it is killed: the client's signal, or at its server the end of
+// the connection.
+func (r *perftestRun) endless(err error) bool {
+	return r.plan.Infinite && (errors.Is(err, context.Canceled) || r.v.Server() && errors.Is(err, control.ErrPeerLost))
+}
+
+// fit adapts the plan to the device. The software device gets its address first.
+func (r *perftestRun) fit(s control.Session, d *openedDevice) (verbs.PortInfo, error) {
+	local, _ := endpoints(s)
+	if err := bindDevice(d, local); err != nil {
+		return verbs.PortInfo{}, err
+	}
+	port, err := bench.ChoosePort(d, r.v.IBPort)
+	if err != nil {
+		return port, err
+	}
+	err = r.v.Fit(d.Info(), port)
+	for _, w := range r.v.Warnings() {
+		fmt.Fprintf(r.out.Err, " Warning: %s\n", w)
+	}
+	return port, err
+}
+
+// connect is both roles: wait for a client, or go to the server.
+func (r *perftestRun) connect(ctx context.Context, d *openedDevice) (control.Session, error) {
+	options := control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits}
+	program := r.v.Tool.Name + " (gobw " + bench.Version() + ")"
+	if !r.v.Server() {
+		r.text.Begin()
+		return control.Dial(ctx, net.JoinHostPort(r.v.Host, strconv.Itoa(r.v.TCPPort)), control.DialOptions{
+			Perftest: options, Program: program, Source: r.v.Source, Network: r.v.Network,
+		})
+	}
+	host := ""
+	if r.v.Source.IsValid() {
+		host = r.v.Source.String()
+	}
+	l, err := control.Listen(control.ListenOptions{
+		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: options, Program: program, Once: true,
+		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		LocalFacts: func() (control.Facts, error) { return bench.LocalFacts(d.Device, r.v.IBPort) },
+	})
+	if err != nil {
+		return nil, portTaken(err)
+	}
+	defer func() { _ = l.Close() }()
+	r.text.Begin()
+	if err := r.text.Err(); err != nil {
+		return nil, err
+	}
+	return l.Accept(ctx)
+}
+
+// connected prints the header, once both ends are known.
+func (r *perftestRun) connected(s control.Session, c bench.Connection) {
+	r.plan = c.Plan
+	r.gbits = r.v.Gbits
+	f := perftest.Facts{
+		Device: c.Device.Name, TransportType: c.Device.TransportType, Ethernet: c.Port.LinkLayer == verbs.LinkEthernet, MTU: c.MTU,
+		Inline: c.Inline, Outstanding: c.Outstanding, NUMANode: c.Device.NUMANode, Local: c.Local, Remote: c.Remote, Plan: c.Plan,
+		Initiates: s.Dialled() != c.Plan.Reversed,
+	}
+	if f.TransportType == "" {
+		f.TransportType = "IB"
+	}
+	if c.GID != nil {
+		f.GIDIndex = &c.GID.Index
+	}
+	r.text.Header(f)
+	unit := perftest.MiBPerSecond
+	if r.gbits {
+		unit = perftest.GbitPerSecond
+	}
+	r.json = perftest.NewDocument(f, unit)
+}
+
+// measured prints a row, writes the file and compares with the limits.
+func (r *perftestRun) measured(rec report.Record, samples report.Samples) {
+	r.text.Measured(rec, samples)
+	row := r.text.RowOf(rec, samples)
+	if r.v.JSONFile != "" {
+		r.json.Add(r.plan, row, perftest.CPUColumn(r.v.CPUUtil))
+		if err := r.json.Write(r.v.JSONFile); err != nil && r.failed == nil {
+			r.failed = err
+		}
+	}
+	if r.v.Server() && r.plan.Operation != control.Send && !r.plan.Bidirectional {
+		return // the client judges what it measured
+	}
+	r.lowBandwidth = r.lowBandwidth || r.v.HasLimitBW() && row.Average < r.v.LimitBW
+	r.lowRate = r.lowRate || r.v.HasLimitRate() && row.MsgRate < r.v.LimitRate
+}
+
+// judge is the exit status of a run that went well.
+func (r *perftestRun) judge() int {
+	if r.lowBandwidth {
+		fmt.Fprintf(r.out.Err, "Error: BW result is below bw limit\n")
+	}
+	if r.lowRate {
+		fmt.Fprintf(r.out.Err, "Error: Msg rate  is below msg_rate limit\n")
+	}
+	if r.lowBandwidth || r.lowRate {
+		return perftestFailed
+	}
+	return perftestOK
+}
+
+// status is the exit status of a run that failed.
+func (r *perftestRun) status(err error) int {
+	var completion *verbs.CompletionError
+	var sig signalError
+	switch {
+	case errors.As(err, &sig):
+		return exitCode(sig)
+	case !errors.As(err, &completion):
+		return perftestFailed
+	}
+	p := r.v.Plan
+	switch {
+	case p.Operation == control.Send,
+		p.Kind == control.Latency && p.Operation != control.Write,
+		p.Operation == control.Read && p.AllSizes:
+		return perftestCompletion
+	}
+	return perftestFailed
+}
+
+// explain writes an error: the line that scripts know from perftest where it has one, then ours.
+func (r *perftestRun) explain(err error) {
+	var completion *verbs.CompletionError
+	var setup setupError
+	switch {
+	case errors.As(err, &completion):
+		c := completion.Completion
+		fmt.Fprintf(r.out.Err, " Completion with error at %s\n Failed status %d: wr_id %d syndrom 0x%x\nscnt=%d, ccnt=%d\n",
+			map[bool]string{true: "server", false: "client"}[r.v.Server()], uint32(c.Status), c.ID, c.VendorError, completion.Sent, completion.Done)
+	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && isDial(err):
+		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\n Unable to open file descriptor for socket connection Unable to init the socket connection\n", r.v.Host, r.v.TCPPort)
+	case errors.Is(err, control.ErrPeerLost):
+		fmt.Fprintf(r.out.Err, "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n")
+	case errors.As(err, &setup) && r.text == nil:
+		fmt.Fprintf(r.out.Err, " Unable to find the Infiniband/RoCE device\n")
+	}
+	complain(r.out.Err, r.v.Tool.Name, err)
+}
+
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// ipv6GID is the first RoCE v2 line with an IPv6 address, global before link-local; nil if there is none.
+func ipv6GID(d verbs.Device, port int) *int {
+	table, err := d.GIDs(port)
+	if err != nil {
+		return nil
+	}
+	var best *verbs.GIDEntry
+	for i, e := range table {
+		if e.Type != verbs.GIDRoCEv2 || e.GID.Addr().Is4() {
+			continue
+		}
+		if best == nil || best.GID.IsLinkLocal() && !e.GID.IsLinkLocal() {
+			best = &table[i]
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return &best.Index
+}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/perftest"
+	"github.com/gobw/gobw/verbs"
 )
 
 // serveFlags are the flags of 'serve'.
@@ -117,6 +119,9 @@ func (f *serveFlags) config(tool string, out Streams) (serveConfig, error) {
 	c.Listen.Log = slog.New(slog.NewTextHandler(out.Err, &slog.HandlerOptions{Level: level}))
 	c.Perftest, err = parsePerftestServer(f.perftest)
 	note(prefixed("--perftest", err))
+	if c.Perftest != nil {
+		c.Listen.Perftest.Gbits = c.Perftest.Gbits
+	}
 	return c, errors.Join(errs...)
 }
 
@@ -266,7 +271,10 @@ func (c serveConfig) serveClient(ctx context.Context, s control.Session) (err er
 	o := bench.Options{CPU: c.CPU, Port: c.Device.Port, GIDIndex: c.Device.GID, Local: local, Remote: remote}
 	var plan *control.Plan
 	if s.Dialect() == control.Perftest {
-		plan = c.Perftest.plan()
+		if plan, err = c.Perftest.plan(d, c.Device.Port); err != nil {
+			s.Fail(err)
+			return err
+		}
 	}
 	for {
 		res, err := bench.Run(ctx, s, plan, d.Device, o)
@@ -282,15 +290,23 @@ func (c serveConfig) serveClient(ctx context.Context, s control.Session) (err er
 	}
 }
 
-// perftestServer is a test that a client of perftest before 6.29 expects.
-type perftestServer struct{ Plan control.Plan }
+// perftestServer is a test that a client of perftest before 6.29 expects; nil: none was told.
+type perftestServer struct{ perftest.Invocation }
 
-func (p *perftestServer) plan() *control.Plan {
+// plan adapts the test to the device.
+func (p *perftestServer) plan(d verbs.Device, port int) (*control.Plan, error) {
 	if p == nil {
-		return nil
+		return nil, nil //nolint:nilnil // no plan was given
 	}
-	plan := p.Plan
-	return &plan
+	info, err := bench.ChoosePort(d, port)
+	if err != nil {
+		return nil, err
+	}
+	v := p.Invocation
+	if err := v.Fit(d.Info(), info); err != nil {
+		return nil, err
+	}
+	return &v.Plan, nil
 }
 
 // parsePerftestServer reads --perftest 'ib_send_bw -c UD -s 1024'.
@@ -298,5 +314,6 @@ func parsePerftestServer(line string) (*perftestServer, error) {
 	if line == "" {
 		return nil, nil //nolint:nilnil // no plan was given
 	}
-	return nil, errors.New("not in this build")
+	v, err := perftest.ParseLine(line)
+	return &perftestServer{v}, err
 }

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/perftest"
+)
+
+// newInstallLinksCommand makes links under perftest's names.
+func newInstallLinksCommand(tool string, out Streams) *cobra.Command {
+	return &cobra.Command{
+		Use: "install-links DIR", Short: "Link perftest's names to this program",
+		Long: "Make links in DIR, named ib_write_bw and so on, to this program. Started under\n" +
+			"such a name it takes that tool's flags, prints its text and speaks its\n" +
+			"protocol. Files that exist and are no such links are left alone.",
+		Example: "  " + tool + " install-links ~/bin",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return setupError{fmt.Errorf("find this program: %w", err)}
+			}
+			return installLinks(out, self, args[0])
+		},
+	}
+}
+
+// installLinks makes or renews one link per tool.
+func installLinks(out Streams, self, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return setupError{err}
+	}
+	var errs []error
+	for _, t := range perftest.Tools() {
+		path := filepath.Join(dir, t.Name)
+		if target, err := os.Readlink(path); err == nil && isOurs(target) {
+			if err := os.Remove(path); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		if err := os.Symlink(self, path); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if _, err := fmt.Fprintln(out.Out, path); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return setupError{err}
+	}
+	return nil
+}
+
+// isOurs tells whether a link leads to one of our programs: then it may be renewed.
+func isOurs(target string) bool {
+	name := filepath.Base(target)
+	return strings.HasPrefix(name, "gobw") || strings.HasPrefix(name, "golat")
+}
