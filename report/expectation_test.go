@@ -1,0 +1,291 @@
+package report
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// expectable is a document with known figures: 40 Gb/s of 100, 2 million messages/s, p50 2 us, p99 3 us, no p99.9.
+func expectable() *Document {
+	p90, p99, share := 2500.0, 3000.0, 0.985
+	d := &Document{
+		Schema: SchemaVersion, Complete: true,
+		Client: Environment{Device: "mlx5_0", LinkBitsPerS: 100e9},
+		Server: &Environment{Device: "mlx5_0", LinkBitsPerS: 200e9},
+		Records: []Record{{
+			Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 65536, QPs: 1, Messages: 5000, Seconds: 1.5,
+			Bandwidth: Bandwidth{AverageBitsPerS: 40e9, PeakBitsPerS: 45e9}, MessagesPerS: 2e6, Delivered: &share,
+			Latency:  &Latency{Samples: 5000, MinNs: 1900, P50Ns: 2000, P90Ns: &p90, P99Ns: &p99, MaxNs: 9000, MeanNs: 2100, StdevNs: 100},
+			Counters: map[string]int64{"retransmits": 0, "discards": 4, "odd.name": 1},
+			Series:   &Series{IntervalS: 0.1, Bytes: []float64{1, 5e8, 4e8, 5e8, 1}},
+		}},
+	}
+	return d
+}
+
+func TestExpectation(t *testing.T) {
+	earlier := expectable()
+	earlier.Records[0].Bandwidth.AverageBitsPerS = 50e9
+	for _, tt := range []struct {
+		text string
+		pass bool
+	}{
+		{"bw >= 40 Gb/s", true},
+		{"bw>=40.1Gb/s", false},
+		{"bw >= 5000 MB/s", true},
+		{"bw >= 5001 MB/s", false},
+		{"bw > 4768 MiB/s", true}, // 40e9/8/2^20 = 4768.37
+		{"bw > 4769 MiB/s", false},
+		{"bw >= 0.4*line", true}, // the slower link has 100 Gb/s
+		{"bw >= 0.41 * line", false},
+		{"bw >= 40% * line", true},
+		{"peak <= 45 Gb/s", true},
+		{"lowest >= 32 Gb/s", true}, // 4e8 bytes in 0.1 s
+		{"lowest >= 32.1 Gb/s", false},
+		{"p99 <= 3us", true},
+		{"p99 < 3us", false},
+		{"p99 <= 2999 ns", false},
+		{"p50 == 2 us", true},
+		{"median != 2 us", false},
+		{"p99 <= 2*p50", true},
+		{"p99 <= 1.4*p50", false},
+		{"p99 - p50 <= 1 us", true},
+		{"(p99 + p50) / 2 <= 2500 ns", true},
+		{"retransmits == 0", true},
+		{"discards == 0", false},
+		{"counter.discards <= 4", true},
+		{"counter.odd.name == 1", true},
+		{"msgrate >= 2M", true},
+		{"msgrate >= 2.1 Mmsg/s", false},
+		{"delivered >= 98.5%", true},
+		{"delivered >= 99%", false},
+		{"bw within 20% of line*0.5", true}, // 40 of 50: 20 % worse
+		{"bw within 19% of line*0.5", false},
+		{"bw within 1% of 30 Gb/s", true}, // better passes
+		{"p99 within 0% of 3us", true},
+		{"p99 within 10% of 2us", false},
+		{"messages == 5000", true},
+		{"seconds >= 1s", true},
+		{"bw >= 99 Gb/s for size < 64KiB", false}, // nothing left to judge
+		{"bw >= 40 Gb/s for size >= 64KiB", true},
+		{"bw >= 0.8*write-64k.bw", true},
+		{"bw >= 0.81*write-64k.bw", false},
+		{"bw * 1s >= 40e9 * 1 B / 8", true},
+		{"p50 ≤ 2µs", true},
+		{"p50 >= -1us", true},
+		{"p99.9 <= 1s", false}, // 5000 samples do not support it
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			e, err := ParseExpectation(tt.text, ExpectationOptions{Tests: []string{"write-64k"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checks := e.Evaluate(expectable(), Judgement{Tests: map[string]*Document{"write-64k": earlier}})
+			if len(checks) != 1 || checks[0].Passed != tt.pass {
+				t.Errorf("%+v, want passed %v", checks, tt.pass)
+			}
+			if !tt.pass && checks[0].Reason == "" && !strings.Contains(tt.text, "==") {
+				t.Errorf("%+v fails without a reason", checks[0])
+			}
+		})
+	}
+}
+
+func TestExpectationMistakes(t *testing.T) {
+	for _, tt := range []struct {
+		text   string
+		column int
+		want   string
+	}{
+		{"bww >= 1 Gb/s", 1, `did you mean "bw"?`},
+		{"bandwith >= 1 Gb/s", 1, `"bandwidth"`},
+		{"bw >= 1 Gbs", 9, `"Gb/s"`},
+		{"bw >= 10", 7, "a bandwidth (as 10 Gb/s), the right is a plain number"},
+		{"p99 <= 3 Gb/s", 8, "a time"},
+		{"bw = 1 Gb/s", 4, `"=="`},
+		{"bw", 3, "a comparison is missing"},
+		{"bw >=", 6, "a value is missing"},
+		{"bw => 1 Gb/s", 4, `"=="`},
+		{"1 Gb/s >= 2 Gb/s", 1, "no figure"},
+		{"bw >= 1 Gb/s please", 14, "unexpected"},
+		{"bw >= (1 Gb/s", 14, `")"`},
+		{"bw within 5 of line", 13, `"%" is missing`},
+		{"bw withn 5% of line", 4, `did you mean "within"?`},
+		{"bw*2 within 5% of line", 1, "one figure"},
+		{"bw >= 0.9*write-64.bw", 11, `did you mean "write-64k`},
+		{"bw >= 0.9*write-64k.bww", 21, `"bw"`},
+		{"p50 + bw <= 3us", 5, "does not add up"},
+		{"bw >= 1 Gb/s for sise > 2 B", 18, `"size"`},
+		{"bw >= $5", 7, "means nothing"},
+		{"bw within 5% of \"x", 17, "does not end"},
+		{"", 1, "a value is missing"},
+	} {
+		_, err := ParseExpectation(tt.text, ExpectationOptions{Tests: []string{"write-64k"}})
+		var ee *ExpressionError
+		if !errors.As(err, &ee) || ee.Column != tt.column || !strings.Contains(ee.Problem, tt.want) {
+			t.Errorf("%q: %v, want column %d and %q", tt.text, err, tt.column, tt.want)
+		}
+	}
+}
+
+func TestExpectationMissingFigure(t *testing.T) {
+	latency := expectable()
+	latency.Records[0].Kind = "latency"
+	few := expectable()
+	few.Records[0].Latency = &Latency{Samples: 500, P50Ns: 2000}
+	bare := expectable()
+	bare.Records[0].Delivered, bare.Records[0].Counters = nil, nil
+	none := expectable()
+	none.Records = nil
+	for _, tt := range []struct {
+		text string
+		doc  *Document
+		want string
+	}{
+		{"bw >= 1 Gb/s", latency, "no bw here: a latency test has none"},
+		{"p99 <= 1 s", few, "no p99 here: 500 samples do not support it, 1000 are needed"},
+		{"delivered >= 99%", bare, "no delivered here: RC delivers every message or fails"},
+		{"retransmits == 0", bare, "no retransmits here: the device reported no counters"},
+		{"counter.discard == 0", expectable(), `did you mean "discards"?`},
+		{"bw >= 1 Gb/s", none, "the test left no result"},
+		{"bw >= 1 Gb/s for size > 1 MiB", expectable(), "the filter leaves no point"},
+	} {
+		e, err := ParseExpectation(tt.text, ExpectationOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := e.Evaluate(tt.doc, Judgement{})
+		if len(checks) != 1 || checks[0].Passed || !strings.Contains(checks[0].Reason, tt.want) {
+			t.Errorf("%s: %+v, want %q", tt.text, checks, tt.want)
+		}
+	}
+}
+
+func TestExpectationLine(t *testing.T) {
+	e, err := ParseExpectation("bw >= 0.9*line", ExpectationOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	software := Environment{Device: "roce0", Software: true, LinkBitsPerS: 1e9}
+	if err := e.CheckDevice(software); !errors.Is(err, ErrNoLine) || !strings.Contains(err.Error(), "roce0 is a software device") {
+		t.Errorf("%v", err)
+	}
+	if err := e.CheckDevice(Environment{Device: "mlx5_0", LinkBitsPerS: 100e9}); err != nil {
+		t.Error(err)
+	}
+	d := expectable()
+	d.Client = software
+	if c := e.Evaluate(d, Judgement{}); c[0].Passed || !strings.Contains(c[0].Reason, "software device") {
+		t.Errorf("%+v", c)
+	}
+	if c := e.Evaluate(d, Judgement{LineBitsPerS: 44e9}); !c[0].Passed {
+		t.Errorf("with the rate given: %+v", c)
+	}
+}
+
+func TestExpectationCheckTest(t *testing.T) {
+	for _, tt := range []struct {
+		text, kind, transport string
+		want                  string
+	}{
+		{"bw >= 1 Gb/s", "latency", "RC", `a RC latency test has no "bw"`},
+		{"p99 <= 1 us", "latency", "RC", ""},
+		{"p99 <= 1 us", "bandwidth", "RC", ""},
+		{"delivered >= 99%", "bandwidth", "RC", "delivers every message"},
+		{"delivered >= 99%", "bandwidth", "UD", ""},
+	} {
+		e, err := ParseExpectation(tt.text, ExpectationOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.CheckTest(tt.kind, tt.transport)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s of %s: %v, want %q", tt.text, tt.kind, err, tt.want)
+		}
+	}
+}
+
+// Several runs are judged on their median, counters on the worst run.
+func TestExpectationOverRuns(t *testing.T) {
+	d := expectable()
+	for i, bits := range []float64{39e9, 10e9} {
+		r := d.Records[0]
+		r.Run, r.Bandwidth.AverageBitsPerS, r.Counters = i+2, bits, map[string]int64{"retransmits": int64(i)}
+		d.Records = append(d.Records, r)
+	}
+	for text, pass := range map[string]bool{"bw == 39 Gb/s": true, "retransmits == 0": false} {
+		e, err := ParseExpectation(text, ExpectationOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := e.Evaluate(d, Judgement{}); len(c) != 1 || c[0].Passed != pass {
+			t.Errorf("%s: %+v, want %v", text, c, pass)
+		}
+	}
+}
+
+func TestExpectationBaseline(t *testing.T) {
+	dir := t.TempDir()
+	if err := Save(filepath.Join(dir, "base.json"), expectable()); err != nil {
+		t.Fatal(err)
+	}
+	parse := func(text string) *Expectation {
+		t.Helper()
+		e, err := ParseExpectation(text, ExpectationOptions{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(d *Document)
+		pass   bool
+		want   string
+	}{
+		{"the same", func(*Document) {}, true, ""},
+		{"4 % less", func(d *Document) { d.Records[0].Bandwidth.AverageBitsPerS *= 0.96 }, true, ""},
+		{"6 % less", func(d *Document) { d.Records[0].Bandwidth.AverageBitsPerS *= 0.94 }, false, "base.json has 40.00 Gb/s: 6.0 % worse"},
+		{"twice as much", func(d *Document) { d.Records[0].Bandwidth.AverageBitsPerS *= 2 }, true, ""},
+		{"another size", func(d *Document) { d.Records[0].SizeBytes = 2 }, false, "base.json has no point write bandwidth, RC, 1 QP, 2 B; it has write bandwidth, RC, 1 QP, 65536 B"},
+		{"another device", func(d *Document) { d.Client.Device = "mlx5_1" }, false, "measured elsewhere: client device: mlx5_0 before, mlx5_1 now"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := expectable()
+			tt.change(d)
+			for _, text := range []string{"bw within 5% of base.json", `bw within 5% of "base.json"`, "bw within 5% of ./base.json for size > 0 B"} {
+				c := parse(text).Evaluate(d, Judgement{})
+				if len(c) != 1 || c[0].Passed != tt.pass || !strings.Contains(strings.ReplaceAll(c[0].Reason, "./", ""), tt.want) {
+					t.Errorf("%s: %+v, want %v %q", text, c, tt.pass, tt.want)
+				}
+			}
+		})
+	}
+	_, err := ParseExpectation("bw within 5% of nowhere.json", ExpectationOptions{Dir: dir})
+	var fe *FileError
+	if !errors.As(err, &fe) || !strings.Contains(err.Error(), "nowhere.json") || !strings.Contains(err.Error(), "column 17") {
+		t.Errorf("%v", err)
+	}
+}
+
+func FuzzParseExpectation(f *testing.F) {
+	for _, s := range []string{"bw >= 0.9*line", "p99 within 5% of base.json for size > 2 KiB", "((bw))==1e3Gb/s", "of ./", "a.b-c.d<=µ"} {
+		f.Add(s)
+	}
+	d := expectable()
+	f.Fuzz(func(t *testing.T, s string) {
+		e, err := ParseExpectation(s, ExpectationOptions{Dir: t.TempDir(), Tests: []string{"a-b"}})
+		if err != nil {
+			var ee *ExpressionError
+			if errors.As(err, &ee) && (ee.Column < 1 || ee.Column > len([]rune(s))+1) {
+				t.Errorf("%q: column %d lies outside", s, ee.Column)
+			}
+			return
+		}
+		if len(e.Evaluate(d, Judgement{})) == 0 {
+			t.Errorf("%q judges nothing", s)
+		}
+	})
+}
