@@ -217,18 +217,13 @@ func (s *ourSession) Report(ctx context.Context, local Figures) (Figures, error)
 
 // Watch returns a context that ends when the peer is lost or reports an error.
 func (s *ourSession) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
-	return watch(ctx, s.dead, func() error { return s.why })
-}
-
-// watch ends a context with the cause why returns, once dead is closed.
-func watch(ctx context.Context, dead <-chan struct{}, why func() error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
-		case <-dead:
-			cancel(why())
+		case <-s.dead:
+			cancel(s.why)
 		case <-ctx.Done():
 		}
 	}()

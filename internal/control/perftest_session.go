@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -45,6 +46,9 @@ type perftestSession struct {
 	remote     []Address // of the first pass
 	reported   bool
 	closed     bool
+
+	calls atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
+	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
 }
 
 // checkPerftestServer refuses servers that the advertised version cannot talk to.
@@ -272,6 +276,8 @@ func (s *perftestSession) Sync(ctx context.Context, phase Phase, _ int, last boo
 	if s.plan == nil {
 		return errors.New("a phase before a plan")
 	}
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
 	var steps []step
 	switch phase {
 	case PhaseHello: // Exchange does it: the barrier carries the keys
@@ -288,7 +294,14 @@ func (s *perftestSession) Sync(ctx context.Context, phase Phase, _ int, last boo
 	case PhaseFinished:
 		steps = s.sequence.finished
 	}
-	return s.run(ctx, steps, "waiting for the peer to be "+phase.String())
+	if err := s.run(ctx, steps, "waiting for the peer to be "+phase.String()); err != nil {
+		return err
+	}
+	// Nothing is due after the last of these.
+	if phase == PhaseFinished || phase == PhaseDone && last && len(s.sequence.lastReport)+len(s.sequence.finished) == 0 {
+		s.over.Store(true)
+	}
+	return nil
 }
 
 // Report swaps figures where the tool does. In a test of one direction only the initiator's figures mean anything: the
@@ -297,6 +310,8 @@ func (s *perftestSession) Report(ctx context.Context, local Figures) (Figures, e
 	if s.plan == nil {
 		return Figures{}, errors.New("figures before a plan")
 	}
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
 	steps := s.sequence.report
 	if s.reported { // the last size is done
 		steps = s.sequence.lastReport
@@ -330,19 +345,43 @@ func (s *perftestSession) Report(ctx context.Context, local Figures) (Figures, e
 	return remote, nil
 }
 
-// Watch returns a context that ends when the connection closes: the only sign of life that perftest gives.
+// Watch returns a context that ends when the connection closes: the only sign of life that perftest gives. While a call
+// is exchanging messages it is that call that fails, and once nothing more is due nothing fails.
 func (s *perftestSession) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
-	why := func() error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.in.dead:
+		case <-ctx.Done():
+			return
+		}
+		grace := partingGrace / 10 // what came before the end may be about to be read
 		if s.sequence.partingUnannounced {
-			select { // the peer may have finished just before this end
+			grace = partingGrace // the peer may have finished just before this end
+		}
+		t := time.NewTicker(grace)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
 			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(partingGrace):
+				return
+			}
+			if s.over.Load() {
+				return
+			}
+			if s.calls.Load() == 0 {
+				cancel(s.explain("measuring", s.in.err, nil))
+				return
 			}
 		}
-		return s.explain("measuring", s.in.err, nil)
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
 	}
-	return watch(ctx, s.in.dead, why)
 }
 
 // Fail closes: perftest has no message for errors.
