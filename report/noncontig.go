@@ -340,6 +340,9 @@ func seriesInWords(k NoncontigKey, cells []NoncontigCell, x *NoncontigCrossover)
 	first, last := &cells[0], &cells[len(cells)-1]
 	times := func(c *NoncontigCell) string {
 		r := c.Speedup
+		if !c.Differs {
+			return "no difference at " + Bytes(float64(c.BlockBytes))
+		}
 		if r < 1 {
 			r = 1 / r
 		}

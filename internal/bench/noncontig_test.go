@@ -28,7 +28,7 @@ func newNoncontigPair(t *testing.T) *noncontigPair {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = d.Close() })
-		return refDevice{d}
+		return d
 	}
 	client, server := open("127.8.0.1"), open("127.8.0.2")
 	l, err := control.Listen(control.ListenOptions{Address: "127.8.0.2:0"})

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// measurement is one run of one strategy on one layout: the unit that is shuffled.
+type measurement struct {
+	point int // index in the points of the result
+	run   int // from 0
+	plan  control.Plan
+	recvs int // receives per message
+}
+
+// experiment is a grid being measured.
+type experiment struct {
+	config noncontigConfig
+	out    Streams
+	doc    document
+	dir    *resultDirectory
+	todo   []measurement
+	caches pattern.Caches
+}
+
+// runNoncontig measures the grid, prints it and saves it. What was measured before an error is kept.
+func runNoncontig(ctx context.Context, out Streams, c noncontigConfig) (err error) {
+	e := &experiment{config: c, out: out, doc: newDocument(c.Tool, c.Args), caches: pattern.HostCaches()}
+	if c.Cold && c.Footprint == 0 {
+		e.config.Footprint = 2 * int64(e.caches.LastLevel)
+	}
+	if c.Save != "" {
+		if e.dir, err = openResultDirectory(c.Save, c.Resume); err != nil {
+			return setupError{err}
+		}
+	}
+	m, err := openMeasurer(ctx, out, measureConfig{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Quiet})
+	if err != nil {
+		return err
+	}
+	if err := e.prepare(m); err != nil {
+		m.session.Fail(errors.New("the grid was refused"))
+		return errors.Join(usageError{err}, m.Close())
+	}
+	err = e.measure(ctx, m)
+	if cerr := m.Close(); err == nil {
+		err = cerr
+	}
+	e.conclude(err)
+	return errors.Join(err, e.deliver())
+}
+
+// prepare makes the list of measurements and refuses what cannot work, all faults together.
+func (e *experiment) prepare(m *measurer) error {
+	c := &e.config
+	info := m.device.Info()
+	n := &report.Noncontig{Setup: report.NoncontigSetup{
+		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
+		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
+	}}
+	if c.Cold {
+		n.Setup.Cache = "cold"
+	}
+	goKernel, cKernel := pattern.KernelLanguages()
+	n.Setup.Kernel = goKernel
+	if info.Provider == "ibv" {
+		n.Setup.Kernel = cKernel
+	}
+	e.doc.Noncontig = n
+	e.doc.Label = info.Label
+	var faults []error
+	largest := int64(0)
+	for _, g := range c.Layouts {
+		footprint := max(c.Footprint, g.Layout.Extent()*int64(2*c.Window))
+		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
+		for _, shape := range c.Shapes {
+			for _, s := range bench.Strategies(shape) {
+				if !c.takes(s, g.Layout) {
+					continue
+				}
+				plan, err := bench.NoncontigPlan(c.plan(shape, s.Name, g.Layout.String(), c.Footprint))
+				if err == nil {
+					err = bench.CheckNoncontig(plan, info.Limits, m.port.ActiveMTU.Bytes())
+				}
+				if err != nil {
+					faults = append(faults, fmt.Errorf("%s, blocks of %.0f bytes: %w", shape, g.Layout.MeanBlockBytes(), err))
+					continue
+				}
+				bytes, err := bench.NoncontigBytes(plan, info.Limits)
+				if err != nil {
+					faults = append(faults, err)
+				}
+				largest = max(largest, bytes)
+				e.addPoint(g, shape, s, plan, info.Limits)
+			}
+		}
+	}
+	if err := checkMemory(largest, c.Peer.Loopback, info.Software); err != nil {
+		faults = append(faults, err)
+	}
+	faults = brief(faults)
+	if len(e.todo) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("nothing to measure: no strategy is left for these shapes and layouts"))
+	}
+	if e.dir != nil && c.Resume {
+		if err := e.resume(); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if estimate := e.estimate(); estimate > c.MaxTime {
+		share := float64(c.MaxTime) / float64(estimate)
+		faults = append(faults, fmt.Errorf("the grid would take about %v, more than --max-time %v: a grid of %d instead of %d measurements would fit, or --runs %d, or --max-time %v",
+			estimate.Round(time.Second), c.MaxTime, int(share*float64(len(e.todo))), len(e.todo), max(int(share*float64(c.Runs)), 1), (estimate*5/4).Round(time.Minute)))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(c.Seed, 0x676f6277))
+	random.Shuffle(len(e.todo), func(i, j int) { e.todo[i], e.todo[j] = e.todo[j], e.todo[i] })
+	// Runs stay in order, so that an interrupted grid has whole ones.
+	slices.SortStableFunc(e.todo, func(a, b measurement) int { return a.run - b.run })
+	return nil
+}
+
+// brief keeps a list of faults readable: the first dozen, and how many more.
+func brief(faults []error) []error {
+	const most = 12
+	if len(faults) <= most {
+		return faults
+	}
+	return append(faults[:most:most], fmt.Errorf("and %d more like these", len(faults)-most))
+}
+
+// takes tells whether a strategy is measured on a layout: a pipeline of one segment is the same as none.
+func (c *noncontigConfig) takes(s bench.Strategy, l pattern.Layout) bool {
+	if c.Strategies != nil && !slices.Contains(c.Strategies, s.Name) {
+		return false
+	}
+	return s.Name != "pack-pipelined" || len(l.Segments(c.Segment)) > 1
+}
+
+func (e *experiment) addPoint(g gridLayout, shape string, s bench.Strategy, plan control.Plan, lim verbs.Limits) {
+	load := bench.LoadOf(s, g.Layout, lim, int(e.config.Segment))
+	p := report.NoncontigPoint{
+		Shape: shape, Strategy: s.Name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
+		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
+		Verified: e.config.Verify,
+	}
+	n := e.doc.Noncontig
+	if slices.ContainsFunc(n.Points, func(q report.NoncontigPoint) bool { return samePoint(&p, &q) }) {
+		return
+	}
+	n.Points = append(n.Points, p)
+	for run := range e.config.Runs {
+		if run == 0 {
+			plan.Verify = e.config.Verify
+		} else {
+			plan.Verify = ""
+		}
+		if plan.Verify == "all" {
+			plan.Verify = "ends"
+		}
+		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, run: run, plan: plan, recvs: max(load.RecvWRs, 1)})
+	}
+	if e.config.Verify == "all" {
+		plan.Verify, plan.Duration, plan.Iterations = "all", 0, uint64(16*e.config.Window)
+		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, run: -1, plan: plan})
+	}
+}
+
+func samePoint(a, b *report.NoncontigPoint) bool {
+	return a.Shape == b.Shape && a.Strategy == b.Strategy && a.Layout == b.Layout && a.Stride == b.Stride && a.Held == b.Held
+}
+
+// Costs of a measurement beside its own time, for the estimate: connecting, and writing memory for verification.
+const (
+	setupCost     = 25 * time.Millisecond
+	nsPerByteSet  = 1.0
+	nsPerByteTest = 4.0
+)
+
+func (e *experiment) estimate() time.Duration { return e.costOf(e.todo) }
+
+func (e *experiment) costOf(todo []measurement) time.Duration {
+	total := 0.0
+	for i := range todo {
+		m := &todo[i]
+		p := &e.doc.Noncontig.Points[m.point]
+		footprint := float64(max(e.config.Footprint, p.SizeBytes*int64(4*e.config.Window)))
+		total += float64(m.plan.Duration+setupCost) + nsPerByteSet*footprint
+		if m.plan.Verify != "" {
+			total += nsPerByteTest * footprint
+		}
+	}
+	return time.Duration(total)
+}
+
+// measure goes through the shuffled list over one session.
+func (e *experiment) measure(ctx context.Context, m *measurer) error {
+	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo))
+	meter.start(len(e.todo))
+	defer meter.clear()
+	lastSave := time.Now()
+	done := map[int]bool{}
+	defer func() { e.noteMissing(done) }()
+	for i := range e.todo {
+		t := &e.todo[i]
+		p := &e.doc.Noncontig.Points[t.point]
+		meter.show(i, p, e.costOf(e.todo[i:]))
+		res, err := m.run(ctx, t.plan, bench.Options{Progress: func(bench.Progress) {}})
+		if err != nil {
+			return fmt.Errorf("%s, %s, blocks of %d bytes: %w", p.Shape, p.Strategy, p.BlockBytes, err)
+		}
+		e.note(t, p, i, res)
+		done[i] = true
+		if e.dir != nil && time.Since(lastSave) > 5*time.Second {
+			lastSave = time.Now()
+			if err := e.dir.saveDocument(e.doc.Document); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note keeps one measurement.
+func (e *experiment) note(t *measurement, p *report.NoncontigPoint, order int, res *bench.Result) {
+	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, res.Label
+	if t.run < 0 || len(res.Records) == 0 {
+		return
+	}
+	rec := &res.Records[0]
+	run := report.NoncontigRun{
+		Order: order, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS, Warnings: rec.Warnings,
+	}
+	if rec.Latency != nil {
+		run.P50Ns, run.P99Ns = rec.Latency.P50Ns, rec.Latency.P99Ns
+	}
+	perByte := func(c *report.CPU) float64 {
+		if c == nil {
+			return 0
+		}
+		return (c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage) / float64(p.SizeBytes)
+	}
+	run.CPUNsPerByte, run.PeerCPUNsPerByte = perByte(rec.CPU), perByte(rec.PeerCPU)*float64(t.recvs)
+	p.Runs = append(p.Runs, run)
+}
+
+// noteMissing names what was planned and not measured.
+func (e *experiment) noteMissing(done map[int]bool) {
+	n := e.doc.Noncontig
+	n.Missing = nil
+	for i := range e.todo {
+		if t := &e.todo[i]; !done[i] && t.run >= 0 {
+			p := &n.Points[t.point]
+			n.Missing = append(n.Missing, fmt.Sprintf("%s/%s %s run %d", p.Shape, p.Strategy, p.Layout, t.run+1))
+		}
+	}
+}
+
+// conclude analyses what was measured and predicts what was asked.
+func (e *experiment) conclude(err error) {
+	n := e.doc.Noncontig
+	n.Analyze()
+	if n.Setup.Cache == "hot" && n.Setup.FootprintBytes > n.Setup.LLCBytes {
+		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("the layouts in flight take %s, more than the last-level cache of %s: the cache is not hot",
+			report.Bytes(float64(n.Setup.FootprintBytes)), report.Bytes(float64(n.Setup.LLCBytes))))
+	}
+	if e.config.Runs < 6 {
+		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("%d runs give no 95 %% interval: verdicts compare the ranges; --runs 6 or more gives one", e.config.Runs))
+	}
+	lim := verbs.Limits{MaxSGE: n.Setup.MaxSGE, MaxSGERead: n.Setup.MaxSGERead}
+	for _, l := range e.config.Predict {
+		var loads []report.NoncontigLoad
+		for _, shape := range e.config.Shapes {
+			for _, s := range bench.Strategies(shape) {
+				x := bench.LoadOf(s, l, lim, int(e.config.Segment))
+				loads = append(loads, report.NoncontigLoad{
+					Shape: shape, Strategy: s.Name, WRs: x.WRs, SGEs: x.SGEs + x.RecvSGEs, Blocks: l.Blocks(), Bytes: l.Size(),
+				})
+			}
+		}
+		n.Predictions = append(n.Predictions, n.Predict(l.String(), loads)...)
+	}
+	e.doc.finish(err)
+}

@@ -1,0 +1,366 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// noncontigFlags are the flags of 'noncontig' as they were typed.
+type noncontigFlags struct {
+	shape, blocks, nums, strides, total, cache, footprint, minTime, maxTime, transport, verify, segment, strategies string
+	layouts, predict                                                                                                []string
+	window, runs                                                                                                    int
+	seed                                                                                                            uint64
+	model, resume, quiet                                                                                            bool
+	format, save                                                                                                    string
+
+	device deviceFlags
+	peer   peerFlags
+}
+
+// noncontigConfig is a validated grid.
+type noncontigConfig struct {
+	Tool       string
+	Args       []string
+	Shapes     []string
+	Layouts    []gridLayout
+	Strategies []string // nil: all
+	Cold       bool
+	Footprint  int64 // 0: chosen when the caches are known
+	Window     int
+	Segment    int64
+	Runs       int
+	MinTime    time.Duration
+	MaxTime    time.Duration
+	Transport  verbs.Transport
+	Verify     string
+	Seed       uint64
+	Model      bool
+	Predict    []pattern.Layout
+	Format     report.Format
+	Save       string
+	Resume     bool
+	Quiet      bool
+	Device     deviceConfig
+	Peer       peerConfig
+	CPU        bench.CPUChoice
+}
+
+// gridLayout is a layout and its place in the grid.
+type gridLayout struct {
+	Layout pattern.Layout
+	Stride string // as asked
+	Held   string // "total" or "num"
+}
+
+func newNoncontigCommand(tool string, out Streams) *cobra.Command {
+	flags := &noncontigFlags{}
+	cmd := &cobra.Command{
+		Use:   "noncontig [HOST]",
+		Short: "Compare scatter/gather by the device with packing by the CPU",
+		Long: "Compare the ways to move data that is not contiguous: scatter/gather lists, packing\n" +
+			"into one buffer first, and a work request per block, with the contiguous transfer as\n" +
+			"the bound. Every strategy of a shape moves the same bytes to the same end state.\n\n" +
+			"  gather   strided here, contiguous there (WRITE; the course's G-WR)\n" +
+			"  scatter  contiguous there, strided here (READ; S-RD)\n" +
+			"  both     strided at both ends (SEND; GSSR)\n\n" +
+			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
+		Example: "  " + tool + " noncontig --loopback\n" +
+			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4x,4K --total 16K,64K,256K --save grid\n" +
+			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold --model\n" +
+			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := flags.config(tool, args)
+			if err != nil {
+				return usageError{err}
+			}
+			c.Args = commandLine(tool)
+			return runNoncontig(cmd.Context(), out, c)
+		},
+	}
+	flags.bind(cmd.Flags())
+	return cmd
+}
+
+func (f *noncontigFlags) bind(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.StringVar(&f.shape, "shape", "gather", "gather, scatter, both, or all")
+	fs.StringVar(&f.blocks, "blocks", "64:4K", "block sizes: 64:4K (powers of two), 64,100,1K")
+	fs.StringVar(&f.total, "total", "64K", "message sizes, held while blocks grow: 16K,64K")
+	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, held instead of --total: 64,256")
+	fs.StringVar(&f.strides, "strides", "2x", "from block to block: 2x of the block, or bytes: 2x,4x,4K")
+	fs.StringArrayVar(&f.layouts, "layout", nil, "a layout instead of a grid; may be repeated (see above)")
+	fs.StringVar(&f.strategies, "strategies", "", "only these: gather-write,pack (all)")
+	fs.StringVar(&f.cache, "cache", "hot", "hot: few layouts, again and again; cold: more than the last-level cache")
+	fs.StringVar(&f.footprint, "footprint", "", "bytes of layouts walked (hot: as few as are in flight; cold: twice the cache)")
+	fs.IntVar(&f.window, "window", 4, "messages in flight; 1 measures latency")
+	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
+	fs.IntVar(&f.runs, "runs", 6, "repetitions, in shuffled order (6 or more give an interval)")
+	fs.StringVar(&f.minTime, "min-time", "25ms", "time to measure each point, strategy and run")
+	fs.StringVar(&f.maxTime, "max-time", "1h", "refuse a grid that would take longer")
+	fs.StringVarP(&f.transport, "transport", "c", "RC", "RC; UC for gather and both; UD for both")
+	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
+	fs.Uint64Var(&f.seed, "seed", 1, "of the shuffled order")
+	fs.BoolVar(&f.model, "model", false, "print the fitted cost model and how well it predicts")
+	fs.StringArrayVar(&f.predict, "predict", nil, "a layout whose time the model predicts; may be repeated")
+	fs.StringVar(&f.format, "format", "table", strings.Join(formatNames(), ", "))
+	fs.StringVar(&f.save, "save", "", "directory for results, tables and pictures")
+	fs.BoolVar(&f.resume, "resume", false, "complete the grid in the --save directory")
+	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
+	f.device.bind(fs)
+	f.peer.bind(fs)
+}
+
+const (
+	maxWindow     = 4096
+	maxGridRuns   = 64
+	maxGridPoints = 100000
+)
+
+// config checks the flags and names all mistakes at once.
+func (f *noncontigFlags) config(tool string, args []string) (noncontigConfig, error) {
+	c := noncontigConfig{
+		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model || len(f.predict) > 0, Save: f.save, Resume: f.resume, Quiet: f.quiet,
+	}
+	var errs []error
+	note := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	c.Device, err = f.device.config()
+	note(err)
+	c.CPU, err = f.device.cpuChoice()
+	note(err)
+	c.Peer, err = f.peer.config(tool, args)
+	note(err)
+	c.Format, err = formatNamed(f.format)
+	note(prefixed("--format", err))
+	c.Shapes, err = parseShapes(f.shape)
+	note(err)
+	c.Strategies, err = parseStrategies(f.strategies, c.Shapes)
+	note(err)
+	note(prefixed("--transport (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
+	switch f.cache {
+	case "hot", "cold":
+		c.Cold = f.cache == "cold"
+	default:
+		note(fmt.Errorf("--cache %q: want hot or cold", f.cache))
+	}
+	switch f.verify {
+	case "ends", "all":
+		c.Verify = f.verify
+	case "none", "":
+	default:
+		note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
+	}
+	if f.footprint != "" {
+		c.Footprint, err = pattern.ParseBytes(f.footprint)
+		note(prefixed("--footprint", err))
+	}
+	c.Segment, err = pattern.ParseBytes(f.segment)
+	note(prefixed("--segment", err))
+	if err == nil && (c.Segment < 64 || c.Segment > 1<<30) {
+		note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
+	}
+	if c.MinTime, err = parseSeconds(f.minTime); err != nil || c.MinTime < time.Millisecond {
+		note(fmt.Errorf("--min-time %q: want at least 1ms", f.minTime))
+	}
+	if c.MaxTime, err = parseSeconds(f.maxTime); err != nil || c.MaxTime <= 0 {
+		note(fmt.Errorf("--max-time %q: want a time, like 10m", f.maxTime))
+	}
+	inRange := func(name string, v, most int) {
+		if v < 1 || v > most {
+			note(fmt.Errorf("%s %d: want 1 to %d", name, v, most))
+		}
+	}
+	inRange("--window", f.window, maxWindow)
+	inRange("--runs", f.runs, maxGridRuns)
+	if f.resume && f.save == "" {
+		note(errors.New("--resume: name the directory with --save"))
+	}
+	c.Layouts, err = f.grid()
+	note(err)
+	for _, text := range f.predict {
+		l, err := pattern.Parse(text, pattern.ParseOptions{ReadFile: os.ReadFile})
+		note(prefixed("--predict", err))
+		c.Predict = append(c.Predict, l)
+	}
+	return c, errors.Join(errs...)
+}
+
+// grid makes the layouts of the grid, or of --layout.
+func (f *noncontigFlags) grid() ([]gridLayout, error) {
+	var out []gridLayout
+	var errs []error
+	if len(f.layouts) > 0 {
+		for _, text := range f.layouts {
+			l, err := pattern.Parse(text, pattern.ParseOptions{ReadFile: os.ReadFile})
+			if err != nil {
+				errs = append(errs, fmt.Errorf("--layout: %w", err))
+				continue
+			}
+			out = append(out, gridLayout{Layout: l, Stride: "as given", Held: "total"})
+		}
+		return out, errors.Join(errs...)
+	}
+	list := func(name, text string) []int64 {
+		v, err := parseByteList(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+		return v
+	}
+	blocks := list("--blocks", f.blocks)
+	held, name := list("--total", f.total), "total"
+	if f.nums != "" {
+		held, name = list("--nums", f.nums), "num"
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	for _, stride := range strings.Split(f.strides, ",") {
+		for _, h := range held {
+			for _, block := range blocks {
+				l, err := gridVector(name, block, h, strings.TrimSpace(stride))
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				out = append(out, gridLayout{Layout: l, Stride: strings.TrimSpace(stride), Held: name})
+			}
+		}
+	}
+	if len(out) > maxGridPoints {
+		errs = append(errs, fmt.Errorf("a grid of %d layouts: at most %d", len(out), maxGridPoints))
+	}
+	return out, errors.Join(errs...)
+}
+
+// gridVector is one layout of the grid; faults name the nearest thing that would work.
+func gridVector(name string, block, held int64, stride string) (pattern.Layout, error) {
+	num := held
+	if name == "total" {
+		if block > held {
+			return pattern.Layout{}, fmt.Errorf("--blocks %d: larger than the message of --total %d; leave it out or use --total %d", block, held, block)
+		}
+		if held%block != 0 {
+			return pattern.Layout{}, fmt.Errorf("--total %d is not a multiple of --blocks %d: the nearest is %d", held, block, max((held+block/2)/block, 1)*block)
+		}
+		num = held / block
+	}
+	step, err := parseStride(stride, block)
+	if err != nil {
+		return pattern.Layout{}, err
+	}
+	return pattern.Vector(block, num, step)
+}
+
+func parseStride(text string, block int64) (int64, error) {
+	if factor, ok := strings.CutSuffix(text, "x"); ok {
+		v, err := strconv.ParseFloat(factor, 64)
+		if err != nil || v < 1 || v > 1e9 {
+			return 0, fmt.Errorf("--strides %s: want a factor of 1 or more, like 2x", text)
+		}
+		return int64(v * float64(block)), nil
+	}
+	step, err := pattern.ParseBytes(text)
+	if err != nil {
+		return 0, fmt.Errorf("--strides: %w (or a factor, like 2x)", err)
+	}
+	if step < block {
+		return 0, fmt.Errorf("--strides %s is smaller than a block of %d bytes, which would overlap: use --strides %d, a factor like 2x, or smaller --blocks", text, block, block)
+	}
+	return step, nil
+}
+
+// parseByteList reads 64,100,1K and 64:4K, the powers of two between.
+func parseByteList(text string) ([]int64, error) {
+	var out []int64
+	for item := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(item, ":")
+		a, err := pattern.ParseBytes(low)
+		if err != nil {
+			return nil, err
+		}
+		if a < 1 {
+			return nil, fmt.Errorf("%q: want 1 or more", item)
+		}
+		if !isRange {
+			out = append(out, a)
+			continue
+		}
+		b, err := pattern.ParseBytes(high)
+		if err != nil {
+			return nil, err
+		}
+		if b < a || b > 1<<40 {
+			return nil, fmt.Errorf("%q: want the smaller first", item)
+		}
+		for ; a <= b; a *= 2 {
+			out = append(out, a)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func parseShapes(text string) ([]string, error) {
+	if text == "all" {
+		return bench.Shapes(), nil
+	}
+	var out []string
+	for s := range strings.SplitSeq(text, ",") {
+		if !slices.Contains(bench.Shapes(), s) {
+			return nil, fmt.Errorf("--shape %q: want %s, or all", s, strings.Join(bench.Shapes(), ", "))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func parseStrategies(text string, shapes []string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var known []string
+	for _, shape := range shapes {
+		for _, s := range bench.Strategies(shape) {
+			if !slices.Contains(known, s.Name) {
+				known = append(known, s.Name)
+			}
+		}
+	}
+	names := strings.Split(text, ",")
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("--strategies %q: want some of %s", n, strings.Join(known, ", "))
+		}
+	}
+	return names, nil
+}
+
+// plan of one measurement; the strategy's own settings are filled in by bench.
+func (c *noncontigConfig) plan(shape, strategy, layout string, footprint int64) control.Plan {
+	return control.Plan{
+		Transport: c.Transport, Duration: c.MinTime, Warmup: uint64(4 * c.Window),
+		Noncontig: &control.Noncontig{
+			Shape: shape, Strategy: strategy, Layout: layout, Window: c.Window, Cold: c.Cold, Footprint: int(footprint), Segment: int(c.Segment),
+		},
+	}
+}

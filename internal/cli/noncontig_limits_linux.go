@@ -1,0 +1,13 @@
+package cli
+
+import "syscall"
+
+// lockedMemoryLimit is RLIMIT_MEMLOCK in bytes, 0 where there is none.
+func lockedMemoryLimit() uint64 {
+	const rlimitMemlock = 8
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(rlimitMemlock, &l); err != nil || l.Cur == ^uint64(0) {
+		return 0
+	}
+	return l.Cur
+}

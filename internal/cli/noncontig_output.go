@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plot"
+)
+
+// gridMeter tells on a terminal's stderr how far a grid has come.
+type gridMeter struct {
+	bar     *progressBar
+	total   int
+	started time.Time
+	planned time.Duration
+}
+
+func newGridMeter(out Streams, quiet bool, planned time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
+	if !quiet && planned > 0 {
+		fmt.Fprintf(out.Err, "gobw: the grid takes about %v\n", planned.Round(time.Second))
+	}
+	return &gridMeter{bar: newProgressBar(out, quiet), planned: planned}
+}
+
+func (g *gridMeter) start(total int) { g.total, g.started = total, time.Now() }
+
+// show writes the line anew: what is measured now, and the time left by the pace so far.
+func (g *gridMeter) show(i int, p *report.NoncontigPoint, left time.Duration) {
+	if spent := g.planned - left; spent > 0 {
+		left = time.Duration(float64(left) * float64(time.Since(g.started)) / float64(spent))
+	}
+	g.bar.write(fmt.Sprintf("[%d/%d] %s %s, %d blocks of %d B  %v left", i+1, g.total, p.Shape, p.Strategy, p.Blocks, p.BlockBytes, left.Round(time.Second)))
+}
+
+func (g *gridMeter) clear() { g.bar.clear() }
+
+// write replaces the line by a text.
+func (b *progressBar) write(line string) {
+	if !b.on {
+		return
+	}
+	pad := max(b.width-len(line), 0)
+	b.width = len(line)
+	fmt.Fprintf(b.out.Err, "\r%s%s", line, strings.Repeat(" ", pad))
+}
+
+// resultFile is the document in a directory of results.
+const resultFile = "result.json"
+
+// resultDirectory is where --save puts documents, tables and pictures.
+type resultDirectory struct {
+	path     string
+	previous *report.Document // of --resume
+}
+
+func openResultDirectory(path string, resume bool) (*resultDirectory, error) { //nolint:revive // resume is the user's flag
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("--save: %w", err)
+	}
+	d := &resultDirectory{path: path}
+	name := filepath.Join(path, resultFile)
+	if !resume {
+		if _, err := os.Stat(name); err == nil {
+			return nil, fmt.Errorf("--save %s: there is a result already; complete it with --resume, or name another directory", path)
+		}
+		return d, nil
+	}
+	doc, err := report.Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("--resume: no %s in %s", resultFile, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--resume: %w", err)
+	}
+	if doc.Noncontig == nil {
+		return nil, fmt.Errorf("--resume: %s is not a grid of this experiment", name)
+	}
+	d.previous = doc
+	return d, nil
+}
+
+func (d *resultDirectory) saveDocument(doc *report.Document) error {
+	return report.Save(filepath.Join(d.path, resultFile), doc)
+}
+
+// saveAll writes the document in every format, and its pictures.
+func (d *resultDirectory) saveAll(doc *report.Document) error {
+	if err := d.saveDocument(doc); err != nil {
+		return err
+	}
+	for _, name := range []string{"table", "markdown", "latex", "csv", "html"} {
+		f, err := formatNamed(name)
+		if err != nil {
+			return err
+		}
+		if err := report.WriteFile(filepath.Join(d.path, "result"+f.Extension), func(w io.Writer) error { return f.Render(w, doc) }); err != nil {
+			return err
+		}
+	}
+	for _, p := range report.Pictures([]*report.Document{doc}) {
+		if err := report.WriteFile(filepath.Join(d.path, p.Name+".svg"), func(w io.Writer) error { return plot.WriteSVG(w, p.Figure) }); err != nil {
+			return err
+		}
+		if err := report.WriteFile(filepath.Join(d.path, p.Name+".png"), func(w io.Writer) error { return plot.WritePNG(w, p.Figure, 1.5) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume takes over what the earlier grid measured and leaves the rest to do.
+func (e *experiment) resume() error {
+	old, n := e.dir.previous.Noncontig, e.doc.Noncontig
+	a, b := old.Setup, n.Setup
+	a.Runs, b.Runs = 0, 0
+	a.FootprintBytes, b.FootprintBytes = 0, 0
+	if a != b {
+		return fmt.Errorf("--resume: the grid in %s was measured otherwise (%s, %s cache, window %d, device %s): give the same flags",
+			e.dir.path, a.Transport, a.Cache, a.Window, a.Device)
+	}
+	e.doc.Started = e.dir.previous.Started
+	for i := range old.Points {
+		p := &old.Points[i]
+		at := slices.IndexFunc(n.Points, func(q report.NoncontigPoint) bool { return samePoint(p, &q) })
+		if at < 0 {
+			n.Points = append(n.Points, *p)
+			continue
+		}
+		n.Points[at].Runs = p.Runs
+	}
+	e.todo = slices.DeleteFunc(e.todo, func(m measurement) bool { return m.run >= 0 && m.run < len(n.Points[m.point].Runs) })
+	return nil
+}
+
+// deliver prints the grid and saves it.
+func (e *experiment) deliver() error {
+	shown := *e.doc.Document
+	if e.config.Format.Name == "table" && !e.config.Model {
+		n := *shown.Noncontig
+		n.Models = nil
+		shown.Noncontig = &n
+	}
+	if len(e.doc.Noncontig.Cells) == 0 {
+		return nil
+	}
+	err := e.config.Format.Render(e.out.Out, &shown)
+	if e.dir != nil {
+		err = errors.Join(err, e.dir.saveAll(e.doc.Document))
+	}
+	return err
+}
+
+// checkMemory refuses what would not fit into memory, or under the limit of locked memory.
+func checkMemory(bytes int64, loopback, software bool) error { //nolint:revive // two facts of the run
+	ends := int64(1)
+	if loopback {
+		ends = 2
+	}
+	if free := availableMemory(); free > 0 && ends*bytes > free*9/10 {
+		return fmt.Errorf("the largest point needs %s of memory, %s are available: use a smaller --footprint, --window or --total",
+			report.Bytes(float64(ends*bytes)), report.Bytes(float64(free)))
+	}
+	if limit := lockedMemoryLimit(); !software && limit > 0 && uint64(bytes) > limit {
+		return fmt.Errorf("the largest point registers %s, the limit of locked memory is %s: 'ulimit -l unlimited', or a smaller --footprint",
+			report.Bytes(float64(bytes)), report.Bytes(float64(limit)))
+	}
+	return nil
+}
+
+// availableMemory is what the kernel thinks can be allocated, 0 where unknown.
+func availableMemory() int64 {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return n << 10
+		}
+	}
+	return 0
+}
