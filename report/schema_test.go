@@ -87,14 +87,16 @@ func (g *schemaWriter) define(t reflect.Type) {
 	g.definitions[t.Name()] = definition
 	properties := map[string]any{}
 	required := []string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous { // its fields are visible themselves
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !f.IsExported() || name == "-" {
 			continue
 		}
 		p := g.of(f.Type)
-		if c := g.comments[t.Name()+"."+f.Name]; c != "" {
+		if c := g.comments[owner(t, f)+"."+f.Name]; c != "" {
 			p["description"] = c
 		}
 		if f.Name == "Schema" {
@@ -116,6 +118,14 @@ func (g *schemaWriter) define(t reflect.Type) {
 		slices.Sort(required)
 		definition["required"] = required
 	}
+}
+
+// owner is the type that declares a field, which may be embedded.
+func owner(t reflect.Type, f reflect.StructField) string {
+	for _, i := range f.Index[:len(f.Index)-1] {
+		t = t.Field(i).Type
+	}
+	return t.Name()
 }
 
 // fieldComments reads the comments of types and fields from the source.
