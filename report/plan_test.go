@@ -1,0 +1,218 @@
+package report
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func TestParsePlan(t *testing.T) {
+	p, err := ParsePlan("dir/mine.yaml", []byte(`
+description: two tests
+defaults:
+  flags: --runs 3
+  timeout: 30s
+tests:
+  - name: first
+    run: gobw write -s 64K --expect-like "two words"
+    expect:
+      - bw >= 0.9*line
+      - "retransmits == 0"
+  - name: second
+    about: half of the first
+    run: golat send
+    expect: p99 <= 3us for size <= 4 KiB
+    timeout: 2m
+  - {name: third, run: gobw read, expect: [bw >= 0.5*first.bw]}
+`), PlanOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type short struct {
+		Name, Run, Expect, Timeout string
+		Line                       int
+	}
+	var got []short
+	for _, test := range p.Tests {
+		var expect []string
+		for _, e := range test.Expect {
+			expect = append(expect, e.String())
+		}
+		got = append(got, short{test.Name, strings.Join(test.Run, "|"), strings.Join(expect, "|"), test.Timeout.String(), test.Line})
+	}
+	want := []short{
+		{"first", "gobw|write|-s|64K|--expect-like|two words|--runs|3", "bw >= 0.9*line|retransmits == 0", "30s", 7},
+		{"second", "golat|send|--runs|3", "p99 <= 3us for size <= 4 KiB", "2m0s", 12},
+		{"third", "gobw|read|--runs|3", "bw >= 0.5*first.bw", "30s", 17},
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Error(diff)
+	}
+	if p.Name != "mine" || p.Description != "two tests" {
+		t.Errorf("name %q, description %q", p.Name, p.Description)
+	}
+}
+
+// All mistakes come at once, each with its place.
+func TestPlanMistakes(t *testing.T) {
+	source := `name: wrong
+descripton: a letter is missing
+defaults:
+  timeout: soon
+tests:
+  - name: first
+    run: gobw write -s 64K
+    expects: bw >= 1 Gb/s
+  - name: first
+    run: gbow write
+    expect:
+      - bww >= 1 Gb/s
+      - "bw >= 1 Gbs"
+      - bw within 5% of nowhere.json
+  - run: gobw write --szie 4
+    expect: p99 <= 3us
+  - name: has space
+    run: [gobw, write]
+  - just text
+  - name: latency
+    run: golat send
+    expect: bw >= 1 Gb/s
+`
+	check := func(words []string) (string, string, []string, []error) {
+		kind := map[string]string{"gobw": "bandwidth", "golat": "latency"}[words[0]]
+		for _, w := range words {
+			if w == "--szie" {
+				return kind, "RC", nil, []error{errors.New("unknown flag: --szie; did you mean --size?")}
+			}
+		}
+		return kind, "RC", nil, nil
+	}
+	_, err := ParsePlan("plan.yaml", []byte(source), PlanOptions{CheckRun: check})
+	var pe *PlanError
+	if !errors.As(err, &pe) {
+		t.Fatal(err)
+	}
+	want := []string{
+		`plan.yaml:2:1: the plan has no key "descripton", did you mean "description"?`,
+		`plan.yaml:4:12: timeout "soon" is not a time`,
+		`plan.yaml:8:5: a test has no key "expects", did you mean "expect"?`,
+		`plan.yaml:9:11: a test called "first" is there already`,
+		`plan.yaml:10:10: run starts with "gbow", did you mean "gobw"?`,
+		`plan.yaml:12:9: expect: no figure "bww", did you mean "bw"?`,
+		`plan.yaml:13:18: expect: no unit "Gbs", did you mean "Gb/s"?`,
+		`plan.yaml:14:9: expect: column 17: nowhere.json: no such file or directory`,
+		`plan.yaml:15:5: the test has no name`,
+		`plan.yaml:15:21: run: unknown flag: --szie; did you mean --size?`,
+		`plan.yaml:17:11: "has space" cannot name a test`,
+		`plan.yaml:18:10: run is a list, want text`,
+		`plan.yaml:19:5: a test is "just text", want keys and values`,
+		`plan.yaml:22:13: expect: bw >= 1 Gb/s: a RC latency test has no "bw"`,
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("lacks %s", w)
+		}
+	}
+	for _, m := range pe.Mistakes {
+		found := false
+		for _, w := range want {
+			found = found || strings.HasPrefix(m.String(), w)
+		}
+		if !found {
+			t.Errorf("unexpected: %s", m)
+		}
+	}
+	if t.Failed() {
+		t.Logf("all:\n%v", err)
+	}
+}
+
+func TestPlanNotYAML(t *testing.T) {
+	for _, tt := range []struct{ name, source, want string }{
+		{"empty", "", "plan.yaml:1:1: the plan is empty"},
+		{"indent", "name: x\n  tests:\n- y: [\n", "plan.yaml:"},
+		{"twice", "name: x\nname: y\ntests: [{name: a, run: gobw write}]\n", "plan.yaml:2:1: not YAML"},
+		{"list", "- a\n- b\n", "the plan is a list"},
+		{"no tests", "name: x\n", "the plan has no tests"},
+		{"empty tests", "tests:\n", "tests is empty"},
+		{"two documents", "tests: [{name: a, run: gobw write}]\n---\nname: b\n", "this is the second"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := ParsePlan("plan.yaml", []byte(tt.source), PlanOptions{})
+			var pe *PlanError
+			if !errors.As(err, &pe) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestShippedPlans(t *testing.T) {
+	raw, err := jsonschema.UnmarshalJSON(strings.NewReader(PlanSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("plan.schema.json", raw); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("plan.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(ShippedPlans(), []string{"course", "nic", "quick"}); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range ShippedPlans() {
+		p, err := LoadPlan(name, PlanOptions{})
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		if p.Name != name || len(p.Tests) < 10 {
+			t.Errorf("%s: name %q, %d tests", name, p.Name, len(p.Tests))
+		}
+		for _, test := range p.Tests {
+			if len(test.Expect) == 0 {
+				t.Errorf("%s: %s expects nothing", name, test.Name)
+			}
+		}
+		source, err := ShippedPlan(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := yaml.Unmarshal(source, &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(v); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if schema.Validate(map[string]any{"tests": []any{map[string]any{"name": "a", "run": "rm -rf"}}}) == nil {
+		t.Error("the schema lets any command pass")
+	}
+	for _, name := range []string{"quik", filepath.Join(t.TempDir(), "none.yaml")} {
+		_, err := LoadPlan(name, PlanOptions{})
+		var fe *FileError
+		if !errors.As(err, &fe) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "shipped plans are course, nic, quick") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSplitWords(t *testing.T) {
+	got, err := SplitWords(`gobw  write -s '64 K' --label="a b"c ''`)
+	if diff := cmp.Diff(got, []string{"gobw", "write", "-s", "64 K", "--label=a bc", ""}); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if _, err := SplitWords(`gobw "write`); err == nil {
+		t.Error("an open quotation passes")
+	}
+}
