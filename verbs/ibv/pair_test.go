@@ -30,6 +30,15 @@ func nullDevice(tb testing.TB) verbs.Device {
 	return d
 }
 
+// anyDevice is the real device of GOBW_IBV_DEVICE, or else the fake one.
+func anyDevice(tb testing.TB) verbs.Device {
+	tb.Helper()
+	if os.Getenv("GOBW_IBV_DEVICE") != "" {
+		return realDevice(tb)
+	}
+	return nullDevice(tb)
+}
+
 func closeLater(tb testing.TB, c interface{ Close() error }) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -45,11 +54,18 @@ type endpoint struct {
 	pd     verbs.ProtectionDomain
 	cq     verbs.CompletionQueue
 	qps    []verbs.QueuePair
+	ah     verbs.AddressHandle // UD: to the same port
 	mr     verbs.MemoryRegion
 	buffer *verbs.Buffer
 }
 
 func newEndpoint(tb testing.TB, d verbs.Device, qps int, o verbs.QueuePairOptions) *endpoint {
+	tb.Helper()
+	return newEndpointIn(tb, d, nil, qps, o)
+}
+
+// newEndpointIn makes an endpoint in a domain; nil: its own.
+func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps int, o verbs.QueuePairOptions) *endpoint {
 	tb.Helper()
 	must := func(err error) {
 		tb.Helper()
@@ -57,11 +73,13 @@ func newEndpoint(tb testing.TB, d verbs.Device, qps int, o verbs.QueuePairOption
 			tb.Fatal(err)
 		}
 	}
-	e := &endpoint{device: d}
+	e := &endpoint{device: d, pd: pd}
 	var err error
-	e.pd, err = d.AllocPD()
-	must(err)
-	closeLater(tb, e.pd)
+	if pd == nil {
+		e.pd, err = d.AllocPD()
+		must(err)
+		closeLater(tb, e.pd)
+	}
 	e.cq, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 4096})
 	must(err)
 	closeLater(tb, e.cq)
@@ -78,17 +96,19 @@ func newEndpoint(tb testing.TB, d verbs.Device, qps int, o verbs.QueuePairOption
 		closeLater(tb, qp)
 		e.qps = append(e.qps, qp)
 	}
+	if o.Transport == verbs.UD {
+		gid := bestGID(tb, d)
+		e.ah, err = e.pd.CreateAH(verbs.AddressVector{DGID: gid.GID, SGIDIndex: gid.Index, UseGID: true, Port: 1})
+		must(err)
+		closeLater(tb, e.ah)
+	}
 	return e
 }
 
 // connect brings the queue pairs of both ends to RTS.
 func connect(tb testing.TB, a, b *endpoint) {
 	tb.Helper()
-	gids, err := a.device.GIDs(1)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	gid := gids[len(gids)-1]
+	gid := bestGID(tb, a.device)
 	o := verbs.ConnectOptions{
 		Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic, PathMTU: verbs.MTU1024,
 		AddressVector: verbs.AddressVector{DGID: gid.GID, SGIDIndex: gid.Index, UseGID: true}, MaxRDAtomic: 16, MaxDestRDAtomic: 16,
@@ -107,21 +127,35 @@ func connect(tb testing.TB, a, b *endpoint) {
 	}
 }
 
-// ring makes n messages of that size, stepping over the buffers by cache lines as perftest does.
-func (e *endpoint) ring(op verbs.Opcode, n, size int, peer *endpoint) []verbs.Message {
+// ring makes n messages of that size to the peer's queue pair, stepping over the buffers by cache lines as perftest does.
+func (e *endpoint) ring(op verbs.Opcode, n, size int, peer *endpoint, qp int) []verbs.Message {
 	ring := make([]verbs.Message, n)
 	for k := range ring {
 		at := uint64(k * max(size, 64))
-		ring[k] = verbs.Message{Bytes: uint64(size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+		q := verbs.SendRequest{
 			Opcode: op, SGEs: []verbs.SGE{{Addr: e.mr.Addr() + at, Length: uint32(size), LKey: e.mr.LKey()}},
 			RemoteAddr: peer.mr.Addr() + 1<<19 + at, RKey: peer.mr.RKey(),
-		}}}}}
+		}
+		if e.ah != nil {
+			q.AH, q.RemoteQPN, q.RemoteQKey = e.ah, peer.qps[qp].QPN(), 0x11111111
+		}
+		ring[k] = verbs.Message{Bytes: uint64(size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{q}}}}
 	}
 	return ring
 }
 
-// run runs a job to its end in steps of about 10 ms.
-func run(tb testing.TB, d verbs.Device, j *verbs.Job) verbs.Progress {
+// receives makes n receives of that size in the second half of the buffer.
+func (e *endpoint) receives(n, size int) []verbs.ReceiveRequest {
+	ring := make([]verbs.ReceiveRequest, n)
+	for k := range ring {
+		at := uint64(1<<19 + k*max(size, 64))
+		ring[k] = verbs.ReceiveRequest{ID: uint64(k), SGEs: []verbs.SGE{{Addr: e.mr.Addr() + at, Length: uint32(size), LKey: e.mr.LKey()}}}
+	}
+	return ring
+}
+
+// run runs a job to its end in slices of that many ticks.
+func run(tb testing.TB, d verbs.Device, j *verbs.Job, slice verbs.Ticks) verbs.Progress {
 	tb.Helper()
 	r, err := d.Prepare(j)
 	if err != nil {
@@ -133,7 +167,7 @@ func run(tb testing.TB, d verbs.Device, j *verbs.Job) verbs.Progress {
 		}
 	}()
 	for {
-		p, err := r.Run(verbs.Now() + 30_000_000)
+		p, err := r.Run(verbs.Now() + slice)
 		if err != nil {
 			tb.Fatal(err)
 		}

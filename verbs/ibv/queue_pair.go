@@ -184,6 +184,9 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	if err := verbs.CheckTransition(q.transport, from, to, a.Mask); err != nil {
 		return q.fail(verb, err)
 	}
+	if err := q.checkValues(a); err != nil {
+		return q.fail(verb, err)
+	}
 	av, err := cAddressVector(a.AddressVector)
 	if err != nil && a.Mask&verbs.AttrAddressVector != 0 {
 		return q.fail(verb, err)
@@ -203,19 +206,39 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 		return nil
 	}
 	f := failure{verb: verb, device: q.p.d.info.Name, qp: q.qpn, err: syscall.Errno(rc)}
-	switch lim := q.p.d.info.Limits; {
+	switch {
 	case a.Mask&verbs.AttrAddressVector != 0 && syscall.Errno(rc) == syscall.ETIMEDOUT:
 		f.hint = fmt.Sprintf("no neighbour answered for %v: ping it from this port's address", a.AddressVector.DGID)
-	case a.Mask&verbs.AttrMaxRDAtomic != 0 && int(a.MaxRDAtomic) > lim.MaxInitRDAtomic:
-		f.hint = fmt.Sprintf("ask for at most %d outstanding READs and atomics (--outs)", lim.MaxInitRDAtomic)
-	case a.Mask&verbs.AttrMaxDestRDAtomic != 0 && int(a.MaxDestRDAtomic) > lim.MaxRDAtomic:
-		f.hint = fmt.Sprintf("serve at most %d READs and atomics at once (--outs)", lim.MaxRDAtomic)
-	case a.Mask&verbs.AttrPort != 0 && (a.Port < 1 || a.Port > q.p.d.info.Ports):
-		f.hint = fmt.Sprintf("choose a port from 1 to %d", q.p.d.info.Ports)
 	case a.Mask&verbs.AttrAddressVector != 0 && !a.AddressVector.UseGID && q.linkLayer(a.AddressVector.Port) == verbs.LinkEthernet:
 		f.hint = "RoCE needs a GID in the address vector (UseGID)"
 	}
 	return explain(f)
+}
+
+// checkValues refuses attributes that are out of range, by name: libibverbs says EINVAL, or takes them.
+func (q *queuePair) checkValues(a verbs.QueuePairAttributes) error {
+	lim := q.p.d.info.Limits
+	var errs []error
+	for _, c := range []struct {
+		attr          verbs.AttributeMask
+		what          string
+		value, lo, hi int
+	}{
+		{verbs.AttrPort, "port", a.Port, 1, q.p.d.info.Ports},
+		{verbs.AttrPathMTU, "path MTU code", int(a.PathMTU), int(verbs.MTU256), int(verbs.MTU4096)},
+		{verbs.AttrTimeout, "timeout code", int(a.Timeout), 0, 31},
+		{verbs.AttrRetryCount, "retry count", int(a.RetryCount), 0, 7},
+		{verbs.AttrRNRRetry, "RNR retry count", int(a.RNRRetry), 0, 7},
+		{verbs.AttrMinRNRTimer, "RNR timer code", int(a.MinRNRTimer), 0, 31},
+		{verbs.AttrMaxRDAtomic, "outstanding READs and atomics (--outs)", int(a.MaxRDAtomic), 0, lim.MaxInitRDAtomic},
+		{verbs.AttrMaxDestRDAtomic, "READs and atomics served at once (--outs)", int(a.MaxDestRDAtomic), 0, lim.MaxRDAtomic},
+		{verbs.AttrDestQPN, "destination QP number", int(a.DestQPN), 0, 1<<24 - 1},
+	} {
+		if a.Mask&c.attr != 0 && (c.value < c.lo || c.value > c.hi) {
+			errs = append(errs, fmt.Errorf("%s %d: want %d to %d", c.what, c.value, c.lo, c.hi))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (q *queuePair) linkLayer(port int) verbs.LinkLayer {
@@ -247,6 +270,9 @@ func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
 	}, nil
 }
 
+// inlineOpcodes are those whose data can be copied while posting, as bits.
+const inlineOpcodes = 1<<verbs.OpWrite | 1<<verbs.OpWriteWithImmediate | 1<<verbs.OpSend | 1<<verbs.OpSendWithImmediate | 1<<verbs.OpSendWithInvalidate
+
 // checkSend refuses what libibverbs would answer with EINVAL or a failed completion, and says why.
 func (q *queuePair) checkSend(r *verbs.SendRequest) error {
 	if !q.transport.Supports(r.Opcode) {
@@ -258,6 +284,12 @@ func (q *queuePair) checkSend(r *verbs.SendRequest) error {
 	}
 	if err := limitSGEs(len(r.SGEs), limit); err != nil {
 		return err
+	}
+	if r.Flags&verbs.Inline != 0 && inlineOpcodes&(1<<r.Opcode) == 0 {
+		return fmt.Errorf("%v inline: only SEND and WRITE carry data from this end", r.Opcode)
+	}
+	if most := q.p.d.info.Limits.MaxMessageBytes; most > 0 && r.Length() > most {
+		return fmt.Errorf("a message of %d bytes: the port takes at most %d", r.Length(), most)
 	}
 	if r.Flags&verbs.Inline != 0 && r.Length() > uint64(q.caps.InlineBytes) {
 		return fmt.Errorf("%d bytes inline: the queue pair was made for %d", r.Length(), q.caps.InlineBytes)
@@ -307,6 +339,13 @@ func (q *queuePair) PostSend(r []verbs.SendRequest) error {
 			index = int((uintptr(unsafe.Pointer(bad)) - uintptr(unsafe.Pointer(head))) / C.sizeof_struct_vb_send_wr)
 		}
 		return q.fail(verb, &verbs.PostError{Index: index, Err: postErrno(int(rc))})
+	}
+	for i := range checked { // the window's key is what the next bind has to name
+		if b := checked[i].Bind; checked[i].Opcode == verbs.OpBindMW && b != nil {
+			if w, ok := b.Window.(*memoryWindow); ok {
+				w.mw.rkey = C.uint32_t(b.RKey)
+			}
+		}
 	}
 	return refused
 }

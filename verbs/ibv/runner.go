@@ -525,3 +525,6 @@ func (r *runner) Close() error {
 	r.d.children.drop("prepared job")
 	return nil
 }
+
+// histogramIndex is what the test compares with [verbs.HistogramIndex].
+func histogramIndex(v uint64) int { return int(C.vb_histogram_index(C.uint64_t(v))) }

@@ -33,7 +33,7 @@ func BenchmarkStream(b *testing.B) {
 			j := &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{x.cq}}
 			for i := range c.qps {
 				j.Lanes = append(j.Lanes, verbs.Lane{
-					QP: x.qps[i], Ring: x.ring(c.op, 64, 2, y), Count: uint64(max(b.N/c.qps, 1)), Window: 128, Signal: c.signal, Batch: c.batch,
+					QP: x.qps[i], Ring: x.ring(c.op, 64, 2, y, i), Count: uint64(max(b.N/c.qps, 1)), Window: 128, Signal: c.signal, Batch: c.batch,
 				})
 			}
 			if c.record > 0 {
@@ -42,7 +42,7 @@ func BenchmarkStream(b *testing.B) {
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
-			run(b, d, j)
+			run(b, d, j, 30_000_000)
 		})
 	}
 }
@@ -53,9 +53,9 @@ func BenchmarkReadLatency(b *testing.B) {
 	x, y := newEndpoint(b, d, 1, verbs.QueuePairOptions{}), newEndpoint(b, d, 1, verbs.QueuePairOptions{})
 	connect(b, x, y)
 	j := &verbs.Job{Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: verbs.NewRecorder(0), Lanes: []verbs.Lane{{
-		QP: x.qps[0], Ring: x.ring(verbs.OpRead, 1, 2, y), Count: uint64(b.N), Window: 1, Signal: 1, Batch: 1,
+		QP: x.qps[0], Ring: x.ring(verbs.OpRead, 1, 2, y, 0), Count: uint64(b.N), Window: 1, Signal: 1, Batch: 1,
 	}}}
 	j.Record.Samples = true
 	b.ResetTimer()
-	run(b, d, j)
+	run(b, d, j, 30_000_000)
 }

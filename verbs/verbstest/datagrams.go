@@ -116,7 +116,7 @@ func testGRH(t *testing.T, s *suite) {
 	for i := 0; i < 20; i += 2 {
 		sum += uint32(h[i])<<8 | uint32(h[i+1])
 	}
-	if sum = sum>>16 + sum&0xffff; sum != 0xffff {
+	if sum = sum>>16 + sum&0xffff; sum != 0xffff && !s.dev.ignored(t, GRHChecksum) {
 		t.Errorf("the IPv4 header's checksum does not add up: %#x", sum)
 	}
 }

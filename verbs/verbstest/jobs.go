@@ -122,6 +122,11 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	ra, errA := g.prepare(g.rigs[0].a, &pa, ea, &a)
 	rb, errB := g.prepare(g.rigs[0].b, &pb, eb, &b)
 	if err := errors.Join(errA, errB); err != nil {
+		for _, r := range []verbs.Runner{ra, rb} {
+			if r != nil {
+				_ = r.Close()
+			}
+		}
 		if c.kernels && errors.Is(err, verbs.ErrUnsupported) {
 			t.Skipf("the runner has no Go kernels: %v", err)
 		}

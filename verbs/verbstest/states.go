@@ -213,6 +213,9 @@ func testQuery(t *testing.T, s *suite) {
 		{"peer's GID", got.AddressVector.DGID, a.AddressVector.DGID},
 	} {
 		if fmt.Sprint(f.got) != fmt.Sprint(f.want) {
+			if f.name == "max destination READs" && s.dev.ignored(t, ReadsServedKept) {
+				continue
+			}
 			t.Errorf("%s: %v, want %v", f.name, f.got, f.want)
 		}
 	}

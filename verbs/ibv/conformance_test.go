@@ -1,0 +1,68 @@
+//go:build linux && cgo
+
+package ibv
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/verbstest"
+)
+
+// realDevice is the device named by GOBW_IBV_DEVICE, or skips.
+func realDevice(t testing.TB) verbs.Device {
+	t.Helper()
+	name := os.Getenv("GOBW_IBV_DEVICE")
+	if name == "" {
+		t.Skip("GOBW_IBV_DEVICE is not set: it names an RDMA device to test, such as rxe0 in scripts/lab")
+	}
+	d, err := New().Open(name)
+	if err != nil {
+		t.Fatalf("%v; %s", err, verbs.RemedyOf(err))
+	}
+	closeLater(t, d)
+	return d
+}
+
+// bestGID prefers RoCE v2 over IPv4, as the tools do.
+func bestGID(t testing.TB, d verbs.Device) verbs.GIDEntry {
+	t.Helper()
+	gids, err := d.GIDs(1)
+	if err != nil || len(gids) == 0 {
+		t.Fatalf("GIDs of port 1: %v, %v", gids, err)
+	}
+	for _, g := range gids {
+		if g.Type == verbs.GIDRoCEv2 && g.GID.Addr().Is4() {
+			return g
+		}
+	}
+	return gids[0]
+}
+
+// TestConformance holds a real device against the suite, both ends on the same port.
+func TestConformance(t *testing.T) {
+	realDevice(t)
+	verbstest.Run(t, func(t *testing.T) verbstest.Pair {
+		end := func() verbstest.End {
+			d := realDevice(t)
+			g := bestGID(t, d)
+			return verbstest.End{Device: d, Port: 1, GIDIndex: g.Index, GID: g.GID}
+		}
+		p := verbstest.Pair{A: end(), B: end()}
+		port, err := p.A.Device.Port(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.MTU = port.ActiveMTU
+		return p
+	}, deviations(t))
+}
+
+// deviations is the table of the device's driver.
+func deviations(t *testing.T) verbstest.Deviations {
+	if realDevice(t).Info().Driver == "rdma_rxe" {
+		return verbstest.SoftRoCE()
+	}
+	return nil
+}

@@ -1,0 +1,336 @@
+//go:build linux && cgo
+
+package ibv
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// shape is a stream without trace and record, as the quick loops run it. The suite of verbs/verbstest traces every job
+// and so sees the general loop alone; here both are held against the reference.
+type shape struct {
+	op                    verbs.Opcode
+	transport             verbs.Transport
+	qps                   int
+	count                 uint64
+	window, signal, batch int
+	ring                  int
+	both                  bool // in both directions
+	srq                   bool
+}
+
+func (s shape) String() string {
+	return fmt.Sprintf("%v %v qps=%d count=%d window=%d signal=%d batch=%d ring=%d both=%t srq=%t",
+		s.transport, s.op, s.qps, s.count, s.window, s.signal, s.batch, s.ring, s.both, s.srq)
+}
+
+// jobs makes the jobs of both ends.
+func (s shape) jobs(x, y *endpoint, srq verbs.SharedReceiveQueue) (a, b *verbs.Job) {
+	const size = 32
+	make1 := func(e, peer *endpoint, sends, receives bool) *verbs.Job {
+		j := &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{e.cq}}
+		for i := range s.qps {
+			l := verbs.Lane{QP: e.qps[i], Window: s.window, Signal: s.signal, Batch: s.batch}
+			if sends {
+				l.Ring, l.Count = e.ring(s.op, s.ring, size, peer, i), s.count
+			}
+			if receives {
+				room := size
+				if s.transport == verbs.UD {
+					room += 40
+				}
+				l.Receives, l.Expect = e.receives(64, room), s.count
+				if e == y {
+					l.SRQ = srq
+				}
+			}
+			j.Lanes = append(j.Lanes, l)
+		}
+		return j
+	}
+	if !s.op.NeedsReceive() {
+		return make1(x, y, true, false), nil
+	}
+	return make1(x, y, true, s.both), make1(y, x, s.both, true)
+}
+
+func TestQuickLoops(t *testing.T) {
+	for _, s := range []shape{
+		{op: verbs.OpWrite, qps: 1, count: 1, window: 1, signal: 1, batch: 1, ring: 1},
+		{op: verbs.OpWrite, qps: 1, count: 1000, window: 128, signal: 1, batch: 1, ring: 64},
+		{op: verbs.OpWrite, qps: 1, count: 1037, window: 128, signal: 100, batch: 1, ring: 64},
+		{op: verbs.OpWrite, qps: 1, count: 99, window: 128, signal: 100, batch: 1, ring: 64},
+		{op: verbs.OpWrite, qps: 1, count: 1600, window: 128, signal: 16, batch: 16, ring: 64},
+		{op: verbs.OpWrite, qps: 1, count: 1603, window: 128, signal: 32, batch: 16, ring: 3},
+		{op: verbs.OpWrite, qps: 1, count: 1603, window: 128, signal: 4, batch: 16, ring: 1},
+		{op: verbs.OpWrite, qps: 1, count: 500, window: 64, signal: 6, batch: 4, ring: 5}, // the general loop
+		{op: verbs.OpWrite, qps: 4, count: 1037, window: 128, signal: 100, batch: 1, ring: 64},
+		{op: verbs.OpWrite, qps: 3, count: 777, window: 16, signal: 8, batch: 8, ring: 7},
+		{op: verbs.OpWrite, transport: verbs.UC, qps: 2, count: 777, window: 16, signal: 8, batch: 8, ring: 7},
+		{op: verbs.OpRead, qps: 1, count: 300, window: 16, signal: 1, batch: 1, ring: 8},
+		{op: verbs.OpSend, qps: 1, count: 1000, window: 64, signal: 16, batch: 1, ring: 64},
+		{op: verbs.OpSend, qps: 1, count: 1003, window: 64, signal: 16, batch: 16, ring: 64},
+		{op: verbs.OpSend, qps: 3, count: 515, window: 64, signal: 16, batch: 1, ring: 8},
+		{op: verbs.OpSend, qps: 2, count: 515, window: 64, signal: 16, batch: 4, ring: 8, both: true},
+		{op: verbs.OpSend, qps: 1, count: 515, window: 32, signal: 7, batch: 1, ring: 8, both: true},
+		{op: verbs.OpSend, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8, srq: true},
+		{op: verbs.OpSend, transport: verbs.UD, qps: 1, count: 300, window: 16, signal: 4, batch: 2, ring: 8},
+		{op: verbs.OpWriteWithImmediate, qps: 1, count: 515, window: 32, signal: 8, batch: 1, ring: 8},
+	} {
+		if s.transport == 0 {
+			s.transport = verbs.RC
+		}
+		t.Run(s.String(), func(t *testing.T) {
+			var want [2]verbs.Progress
+			for _, slice := range []verbs.Ticks{0, 1 << 62, 50_000} { // by the reference, at once, with many seams
+				got := s.run(t, slice)
+				if slice == 0 {
+					want = got
+					continue
+				}
+				if got != want {
+					t.Errorf("slices of %d ticks:\ngot  %+v\nwant %+v", slice, got, want)
+				}
+			}
+		})
+	}
+}
+
+// run runs a shape on fresh queue pairs and returns what both ends counted, without times.
+func (s shape) run(t *testing.T, slice verbs.Ticks) [2]verbs.Progress {
+	t.Helper()
+	d := anyDevice(t)
+	o := verbs.QueuePairOptions{Transport: s.transport}
+	x := newEndpoint(t, d, s.qps, o)
+	y := &endpoint{}
+	var srq verbs.SharedReceiveQueue
+	if s.srq {
+		pd, err := d.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, pd)
+		if srq, err = pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: 256}); err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, srq)
+		o.SRQ = srq
+		y.pd = pd
+	}
+	y = newEndpointIn(t, d, y.pd, s.qps, o)
+	connect(t, x, y)
+	a, b := s.jobs(x, y, srq)
+	var p [2]verbs.Progress
+	var wg sync.WaitGroup
+	for i, j := range []*verbs.Job{a, b} {
+		if j == nil {
+			continue
+		}
+		for l := range j.Lanes {
+			if len(j.Lanes[l].Receives) > 0 {
+				if err := j.Lanes[l].PostInitial(64); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		wg.Go(func() {
+			if slice == 0 {
+				var err error
+				if p[i], err = verbs.RunReference(j, 0); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			p[i] = runUntilDone(t, d, j, slice)
+		})
+	}
+	wg.Wait()
+	for i := range p {
+		if j := []*verbs.Job{a, b}[i]; j != nil && slice != 0 {
+			sends := len(j.Lanes[0].Ring) > 0
+			if (p[i].FirstPost != 0) != sends || p[i].LastDone == 0 || p[i].LastDone <= p[i].FirstPost {
+				t.Errorf("end %d: first post at %d, last completion at %d", i, p[i].FirstPost, p[i].LastDone)
+			}
+		}
+		p[i].FirstPost, p[i].LastDone = 0, 0
+	}
+	return p
+}
+
+// runUntilDone is run for goroutines other than the test's.
+func runUntilDone(t *testing.T, d verbs.Device, j *verbs.Job, slice verbs.Ticks) verbs.Progress {
+	r, err := d.Prepare(j)
+	if err != nil {
+		t.Error(err)
+		return verbs.Progress{}
+	}
+	var p verbs.Progress
+	start := time.Now()
+	for !p.Done && err == nil {
+		until := verbs.Ticks(1 << 62)
+		if slice < until {
+			until = verbs.Now() + slice
+		}
+		if p, err = r.Run(until); time.Since(start) > 20*time.Second {
+			err = errors.Join(err, fmt.Errorf("not done after 20 s: %+v", p))
+		}
+	}
+	if err = errors.Join(err, r.Close()); err != nil {
+		t.Error(err)
+	}
+	return p
+}
+
+// TestQuickFailure breaks one message in the middle of prepared batches: the error names it.
+func TestQuickFailure(t *testing.T) {
+	d := anyDevice(t)
+	for _, qps := range []int{1, 2} {
+		x, y := newEndpoint(t, d, qps, verbs.QueuePairOptions{}), newEndpoint(t, d, qps, verbs.QueuePairOptions{})
+		connect(t, x, y)
+		j := &verbs.Job{CQs: []verbs.CompletionQueue{x.cq}}
+		for i := range qps {
+			l := verbs.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Count: 1000, Window: 32, Signal: 8, Batch: 1}
+			if i == qps-1 {
+				l.Ring[37].Steps[0].Requests[0].RKey ^= 0x12345600
+			}
+			j.Lanes = append(j.Lanes, l)
+		}
+		r, err := d.Prepare(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, r)
+		p, err := r.Run(1 << 62)
+		var failed *verbs.CompletionError
+		if !errors.As(err, &failed) || !errors.Is(err, verbs.RemoteAccessError) {
+			t.Fatalf("%d queue pairs: %v, want a CompletionError of REM_ACCESS_ERR", qps, err)
+		}
+		if c := failed.Completion; c.ID != 37 || c.QPN != x.qps[qps-1].QPN() {
+			t.Errorf("%d queue pairs: message %d of qp %#x failed, want 37 of %#x", qps, c.ID, c.QPN, x.qps[qps-1].QPN())
+		}
+		if p.Completed > p.Posted || p.Done || failed.Sent != p.Posted || failed.Done != p.Completed {
+			t.Errorf("%d queue pairs: %+v, error says %d posted, %d completed", qps, p, failed.Sent, failed.Done)
+		}
+	}
+}
+
+// TestQuickStop stops endless streams by the stop word and by the deadline: what is posted ends on a signaled message.
+func TestQuickStop(t *testing.T) {
+	d := anyDevice(t)
+	for _, qps := range []int{1, 3} {
+		for _, how := range []string{"stop", "deadline"} {
+			x, y := newEndpoint(t, d, qps, verbs.QueuePairOptions{}), newEndpoint(t, d, qps, verbs.QueuePairOptions{})
+			connect(t, x, y)
+			j := &verbs.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32)}
+			for i := range qps {
+				j.Lanes = append(j.Lanes, verbs.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
+			}
+			if how == "deadline" {
+				j.Deadline = verbs.Now() + 100_000_000
+			} else {
+				time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) })
+			}
+			start := time.Now()
+			p := run(t, d, j, 30_000_000)
+			if p.Posted == 0 || p.Posted%7 != 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted {
+				t.Errorf("%s, %d queue pairs: %+v: want a multiple of 7, all completed", how, qps, p)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("%s, %d queue pairs: ended after %v", how, qps, took)
+			}
+		}
+	}
+}
+
+// TestReadLatencySamples counts one sample per step, also across many seams.
+func TestReadLatencySamples(t *testing.T) {
+	d := anyDevice(t)
+	for _, slice := range []verbs.Ticks{1 << 61, 20_000} {
+		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+		connect(t, x, y)
+		const count = 2500
+		j := &verbs.Job{
+			Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: verbs.NewRecorder(count),
+			Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 1, 32, y, 0), Count: count, Window: 1, Signal: 1, Batch: 1}},
+		}
+		j.Record.Samples = true
+		p := run(t, d, j, slice)
+		rec := j.Record
+		if p.Completed != count || rec.N != count || rec.RawLen != count {
+			t.Fatalf("%d messages, %d samples, %d kept; want %d", p.Completed, rec.N, rec.RawLen, count)
+		}
+		again := verbs.NewRecorder(count)
+		for _, s := range rec.Raw {
+			again.Add(s)
+		}
+		if again.Min != rec.Min || again.Max != rec.Max || again.Sum != rec.Sum || again.SumSq != rec.SumSq || again.Shift != rec.Shift {
+			t.Errorf("C counted min %d max %d sum %g squares %g; Go min %d max %d sum %g squares %g",
+				rec.Min, rec.Max, rec.Sum, rec.SumSq, again.Min, again.Max, again.Sum, again.SumSq)
+		}
+		for i, n := range again.Counts {
+			if rec.Counts[i] != n {
+				t.Errorf("bucket %d: C counted %d, Go %d", i, rec.Counts[i], n)
+			}
+		}
+		if rec.Min <= 0 || rec.Sum > float64(p.LastDone-p.FirstPost) {
+			t.Errorf("samples from %d, in all %g ticks of %d", rec.Min, rec.Sum, p.LastDone-p.FirstPost)
+		}
+	}
+}
+
+// TestHistogramIndex holds the C copy against Go's.
+func TestHistogramIndex(t *testing.T) {
+	for _, v := range []uint64{0, 1, 2047, 2048, 2049, 4095, 4096, 1 << 20, 1<<20 + 1<<10, 1<<44 - 1} {
+		if got, want := histogramIndex(v), verbs.HistogramIndex(v); got != want {
+			t.Errorf("index of %d: %d in C, %d in Go", v, got, want)
+		}
+	}
+}
+
+func TestRunAllocatesNothing(t *testing.T) {
+	d := anyDevice(t)
+	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+	connect(t, x, y)
+	j := &verbs.Job{
+		CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32), Record: verbs.NewRecorder(0),
+		Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 64, 32, y, 0), Window: 64, Signal: 16, Batch: 1}},
+	}
+	r, err := d.Prepare(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, r)
+	n := testing.AllocsPerRun(50, func() {
+		if _, err := r.Run(verbs.Now() + 300_000); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("a run of 300000 ticks allocates %v times, want 0", n)
+	}
+	j.Stop.Store(1)
+	if p, err := r.Run(1 << 62); err != nil || !p.Done {
+		t.Errorf("stopped: %+v, %v", p, err)
+	}
+}
+
+// TestBusy closes parents before their children.
+func TestBusy(t *testing.T) {
+	d := anyDevice(t)
+	x := newEndpoint(t, d, 2, verbs.QueuePairOptions{})
+	for what, err := range map[string]error{"queue": x.cq.Close(), "domain": x.pd.Close(), "device": d.Close()} {
+		if !errors.Is(err, verbs.ErrBusy) {
+			t.Errorf("close %s: %v, want busy", what, err)
+		}
+	}
+	if err := x.pd.Close(); err == nil || err.Error() != "free protection domain: "+d.Info().Name+": busy: 1 memory region, 2 queue pairs open" {
+		t.Errorf("close domain: %v", err)
+	}
+}
