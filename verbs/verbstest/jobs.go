@@ -103,6 +103,7 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32)}
 	o := c.rig
 	o.qp.SendDepth, o.qp.RecvDepth = 128, 128
+	o.connect = patient
 	if c.channel {
 		g.chanB = must[verbs.CompletionChannel](t, "create channel")(s.pair.B.Device.CreateCompletionChannel())
 		closing(t, "channel", g.chanB)
@@ -159,6 +160,9 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	}
 	return a, b, !t.Failed()
 }
+
+// patient lets an end be off the processor for seconds, as two spinning ends on a busy machine are.
+func patient(_ string, o *verbs.ConnectOptions) { o.Timeout = 18 }
 
 func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (verbs.Runner, error) {
 	j := &p.job
@@ -725,7 +729,7 @@ func endingCases() []jobCase {
 // testJobAllocations counts what a run of the device's own runners allocates on both ends.
 func testJobAllocations(t *testing.T, s *suite, ticks float64) {
 	const count = 3000
-	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{})}}
+	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
 	a, b := g.stream("A", verbs.OpWrite, 64, count, 64, 16, 8), serve()
 	var oa, ob outcome
 	ra := must[verbs.Runner](t, "prepare")(g.prepare(g.rigs[0].a, &a, byDevice, &oa))
