@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -60,13 +61,19 @@ func operations() []operation {
 			if transport == "UD" {
 				size = 1000
 			}
+			if f[0] == "write" || f[0] == "send" { // the others have RC alone, and no flag for it
+				f = append(f, "-c", transport)
+			}
 			if f[0] == "atomic" {
 				size = 8
 			} else {
-				f = append(f, "-s", fmt.Sprint(size))
+				f = append(f, "-s", strconv.Itoa(size))
+				if !latency {
+					f = append(f, "--verify=all")
+				}
 			}
 			out = append(out, operation{
-				name: program + " " + strings.Join(flags, " ") + " " + transport, argv: append([]string{program}, append(f, "-c", transport, "-n", "200")...),
+				name: program + " " + strings.Join(flags, " ") + " " + transport, argv: append([]string{program}, append(f, "-n", "200", "--warmup", "0", "--quiet")...),
 				latency: latency, lossy: transport != "RC", size: size,
 			})
 		}
@@ -96,7 +103,7 @@ func (s *suite) toolCell(pairing, server, client string, o operation) cell {
 	argv = append(argv, "-d", client, "--format", "json", host)
 	return cell{
 		name: o.name + ", " + pairing, row: o.name, column: pairing, port: 18515, timeout: 30 * time.Second,
-		server: end(server, s.ours("gobw"), "serve", "-d", server, "--once"),
+		server: end(server, s.ours("gobw"), "serve", "-d", server, "--once", "--quiet"),
 		client: end(client, argv...),
 		check:  func(_, c ended) (string, error) { return checkTool(o, c) },
 	}
