@@ -64,19 +64,28 @@ func (r *run) round(ctx context.Context, rd round) error {
 		return nil
 	}
 	r.perNs = r.clock.PerNanosecond()
+	if !r.ours && answers(r.plan) {
+		dropFirst(rec) // it holds the time until the peer was ready, which perftest does not tell
+	}
 	local := r.record(rd, &total, rec, hurt)
-	figures, err := r.session.Report(ctx, figuresOf(local, received, corrupt))
-	if err != nil {
-		r.result.Records = append(r.result.Records, local)
-		return errors.Join(corrupt, err)
+	var figures control.Figures
+	var err error
+	if !r.endless() {
+		if figures, err = r.session.Report(ctx, figuresOf(local, received, corrupt)); err != nil {
+			r.result.Records = append(r.result.Records, local)
+			return errors.Join(corrupt, err)
+		}
 	}
-	remote, err := r.remoteReport(figures, local)
-	if err != nil {
-		return err
-	}
-	record := r.merge(local, remote.Record, received, remote.Received)
-	if corrupt == nil && remote.Corrupt != "" {
-		corrupt = &RemoteCorruptError{Message: remote.Corrupt}
+	record := r.alone(local)
+	if r.ours || figures.Iterations > 0 {
+		remote, err := r.remoteReport(figures, local)
+		if err != nil {
+			return err
+		}
+		record = r.merge(local, remote.Record, received, remote.Received)
+		if corrupt == nil && remote.Corrupt != "" {
+			corrupt = &RemoteCorruptError{Message: remote.Corrupt}
+		}
 	}
 	if corrupt != nil {
 		record.Verified = ""
@@ -87,6 +96,17 @@ func (r *run) round(ctx context.Context, rd round) error {
 		r.o.Measured(record, Samples(rec, r.perNs, HalfTrip(answers(r.plan))))
 	}
 	return corrupt
+}
+
+// endless tells a test of perftest's that runs until it is killed: its ends do not meet between rows.
+func (r *run) endless() bool { return r.plan.Infinite && !r.ours }
+
+// alone is this end's record where the peer tells no figures, as perftest mostly does not.
+func (r *run) alone(local report.Record) report.Record {
+	if sends(r.plan, r.role) && r.plan.Transport != verbs.RC && Opcode(r.plan).NeedsReceive() && r.plan.Kind == control.Bandwidth {
+		local.Warnings = append(local.Warnings, "this is what left: perftest does not tell the sender what arrived")
+	}
+	return local
 }
 
 // ErrCorrupt matches every error that says that data did not arrive as it was sent.
@@ -129,7 +149,8 @@ func (r *run) recorder(rd round) *verbs.Recorder {
 		}
 	}
 	rec := verbs.NewRecorder(raw)
-	rec.Samples = rd.kind == measured
+	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost.
+	rec.Samples = rd.kind == measured && (r.plan.Kind == control.Latency || !r.plan.NoPeak)
 	rec.Peak = rd.kind == measured && !r.plan.NoPeak && r.plan.Kind == control.Bandwidth
 	rec.CPU = r.plan.CPU
 	return rec
@@ -148,6 +169,9 @@ func (r *run) part(ctx context.Context, rd round, count, n uint64, rec *verbs.Re
 			job.Lanes[i].Count, job.Lanes[i].Expect = 0, 0
 		}
 	}
+	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
+	job.AbandonAtDeadline = !r.ours && !r.plan.Infinite && r.plan.Duration > 0 && Opcode(r.plan).NeedsReceive() ||
+		!r.ours && r.plan.Duration > 0 && answers(r.plan)
 	job.Stop, job.Record, job.Pace = &atomic.Uint32{}, rec, r.pace(size)
 	if verifying {
 		if err := r.end.work.arm(r.end, r.role, size, r.seed(rd, n)); err != nil {
@@ -167,8 +191,10 @@ func (r *run) part(ctx context.Context, rd round, count, n uint64, rec *verbs.Re
 		return t, d, nil, err
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
-	if err := r.session.Sync(ctx, control.PhaseReady, rd.size, rd.last); err != nil {
-		return t, d, nil, err
+	if !r.endless() || rd.run == 1 {
+		if err := r.session.Sync(ctx, control.PhaseReady, rd.size, rd.last); err != nil {
+			return t, d, nil, err
+		}
 	}
 	before := r.counters()
 	r.quiet.watchSignals()
@@ -255,6 +281,9 @@ func (r *run) limit(rd round, count uint64) limits {
 	l.passive = !active || (answers(r.plan) && r.role == Target && byTime)
 	if !active && receives(r.plan, r.role) && !r.end.openEnded && !byTime {
 		l.passive = false // exact: the receiver counts
+	}
+	if !r.ours { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
+		l.passive = !active && !receives(r.plan, r.role)
 	}
 	l.quietAfterDone = r.ticks(drainReliable)
 	if r.plan.Transport != verbs.RC {
@@ -343,10 +372,57 @@ func (d *driver) drive(ctx context.Context) error {
 		d.t.last = *d.final
 		d.t.last.Received, d.t.last.BytesIn = d.p.Received, d.p.BytesIn
 	}
-	if d.peerDone {
+	if err := d.settle(); err != nil {
+		return d.explain(ctx, watch, err)
+	}
+	if d.peerDone || d.endless() {
 		return nil
 	}
 	return d.serveUntilDone(ctx, watch)
+}
+
+// settle takes what a stopped ping-pong left on its way: the completion of its last message, and at the end that moves
+// first the answer to it. Else the next round would take them for its own.
+func (d *driver) settle() error {
+	if d.job.Shape != verbs.PingPong {
+		return nil
+	}
+	p := &d.t.last
+	lane := &d.job.Lanes[0]
+	answer := d.ours && d.job.First && lane.Await != verbs.AwaitCompletion && d.stopping
+	wait := 50 * time.Millisecond
+	if d.plan.Transport == verbs.RC {
+		wait = time.Second
+	}
+	found := make([]verbs.Completion, 16)
+	for end := verbs.Now() + d.ticks(wait); verbs.Now() < end; {
+		answered := !answer || lane.Await == verbs.AwaitReceive && p.Received >= p.Posted ||
+			lane.Await == verbs.AwaitLastByte && *lane.FlagIn == byte(p.Posted)
+		if answered && p.Completed >= p.Posted {
+			return nil
+		}
+		for _, cq := range d.job.CQs {
+			n, err := cq.Poll(found)
+			if err != nil {
+				return err
+			}
+			for i := range found[:n] {
+				c := &found[i]
+				switch {
+				case c.Status != verbs.Success:
+					return &verbs.CompletionError{Device: d.device.Info().Name, Completion: *c, Sent: p.Posted, Done: p.Completed}
+				case c.Opcode.IsReceive():
+					p.Received++
+					d.p.Received++
+					d.end.outstanding[0]-- // nobody reposts it now
+					d.end.posted[0]--
+				default:
+					p.Completed++
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // slice lets the runner work once.
@@ -354,7 +430,7 @@ func (d *driver) slice() (done bool, err error) {
 	now := verbs.Now()
 	length := d.ticks(slice)
 	switch {
-	case d.limit.waitsForFirst && d.p.Received == 0 && now-d.begun < d.ticks(time.Second):
+	case (d.limit.waitsForFirst || !d.ours && answers(d.plan)) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
 		length = d.ticks(patience)
 	case d.peerDone || d.limit.passive && d.synced != nil && d.job.Shape == verbs.Serve:
 		length = d.ticks(time.Millisecond)
@@ -384,11 +460,27 @@ func (d *driver) deadline() verbs.Ticks {
 	if d.limit.duration == 0 || d.limit.passive {
 		return 0
 	}
-	start := d.p.FirstPost
+	start := d.start()
 	if start == 0 {
-		start = d.begun
+		return 0
 	}
 	return start + d.limit.duration
+}
+
+// start is when the clock of a test by duration starts: with the first message. A perftest end in whose test both ends
+// move waits for the first exchange, because its peer may come late and tells nobody. 0: not yet.
+func (d *driver) start() verbs.Ticks {
+	switch {
+	case d.ours && d.p.FirstPost == 0:
+		return d.begun
+	case !d.ours && answers(d.plan):
+		return d.t.firstStep
+	case d.p.FirstPost != 0:
+		return d.p.FirstPost
+	case d.limit.waitsForFirst:
+		return d.t.firstIn
+	}
+	return d.begun
 }
 
 // sampleStart is when the sampling window of a test with margins opens; 0: there is none.
@@ -396,7 +488,11 @@ func (d *driver) sampleStart() verbs.Ticks {
 	if d.limit.margin == 0 || d.t.from != nil {
 		return 0
 	}
-	return d.begun + d.limit.margin
+	start := d.start()
+	if start == 0 {
+		return 0
+	}
+	return start + d.limit.margin
 }
 
 // account notes what a slice brought.
@@ -414,12 +510,16 @@ func (d *driver) account(began verbs.Ticks, p verbs.Progress) {
 	if d.p.Received == 0 && p.Received > 0 {
 		d.t.firstIn = began
 	}
+	answered := p.Posted > 1 || !d.job.First && p.Posted > 0 // the peer has come
+	if !d.ours && answers(d.plan) && d.limit.duration > 0 && d.t.firstStep == 0 && answered {
+		d.t.firstStep, d.t.skipped = now, p.Completed
+	}
 	d.p = p
-	if d.limit.margin > 0 && d.limit.duration > 0 {
+	if start := d.start(); d.limit.margin > 0 && d.limit.duration > 0 && start > 0 {
 		m := &mark{at: now, p: p}
-		if d.t.from == nil && now >= d.begun+d.limit.margin {
+		if d.t.from == nil && now >= start+d.limit.margin {
 			d.t.from = m
-		} else if d.t.to == nil && now >= d.begun+d.limit.duration-d.limit.margin {
+		} else if d.t.to == nil && now >= start+d.limit.duration-d.limit.margin {
 			d.t.to = m
 		}
 	}

@@ -128,7 +128,7 @@ func (e *Endpoint) createCQs(d demand) (err error) {
 // allocate makes and registers the memory: one region, or one per queue pair.
 func (e *Endpoint) allocate(o endpointOptions) error {
 	access := verbs.AccessLocalWrite | remoteAccess(e.plan)
-	if e.plan.Kind != control.Latency || e.plan.Operation != control.Write {
+	if !e.plan.StrictOrdering && (e.plan.Kind != control.Latency || e.plan.Operation != control.Write) {
 		access |= verbs.AccessRelaxedOrdering // write latency needs the last byte placed last
 	}
 	sizes := []int{e.layout.total}

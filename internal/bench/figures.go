@@ -226,6 +226,54 @@ func (r *run) merge(local, remote report.Record, localReceived, remoteReceived u
 	return out
 }
 
+// dropFirst takes the first sample out of a recorder.
+func dropFirst(rec *verbs.Recorder) {
+	if rec.N < 2 || rec.RawLen == 0 {
+		return
+	}
+	first := rec.Raw[0]
+	place := min(max(first, 0), verbs.HistogramHighest)
+	if first > verbs.HistogramHighest {
+		rec.Clipped--
+	}
+	rec.Counts[verbs.HistogramIndex(uint64(place))]--
+	copy(rec.Raw, rec.Raw[1:rec.RawLen])
+	rec.RawLen--
+	rec.N--
+	if rec.RawLen == rec.N {
+		rec.Min, rec.Max, rec.Shift, rec.Sum, rec.SumSq = rec.Raw[0], rec.Raw[0], rec.Raw[0], 0, 0
+		for _, t := range rec.Raw[:rec.RawLen] {
+			rec.Min, rec.Max = min(rec.Min, t), max(rec.Max, t)
+			d := float64(t - rec.Shift)
+			rec.Sum += float64(t)
+			rec.SumSq += d * d
+		}
+		return
+	}
+	rec.Sum -= float64(first) // and nothing of SumSq: the first sample is the shift
+	if first < rec.Max {
+		return
+	}
+	for i := len(rec.Counts) - 1; i >= 0; i-- {
+		if rec.Counts[i] > 0 {
+			for v := verbs.Ticks(1); ; v *= 2 { // the largest value that is counted there
+				if verbs.HistogramIndex(uint64(min(v, verbs.HistogramHighest))) > i || v > verbs.HistogramHighest {
+					low, high := v/2, min(v, verbs.HistogramHighest+1)
+					for low+1 < high {
+						if mid := (low + high) / 2; verbs.HistogramIndex(uint64(mid)) > i {
+							high = mid
+						} else {
+							low = mid
+						}
+					}
+					rec.Max = low
+					return
+				}
+			}
+		}
+	}
+}
+
 // series is bytes and messages per interval in constant memory: when it is full, neighbours join.
 type series struct {
 	interval verbs.Ticks
@@ -287,6 +335,8 @@ type trace struct {
 	last       verbs.Progress
 	from, to   *mark       // ends of the sampling window of a duration test with margins
 	firstIn    verbs.Ticks // just before the first receive was seen
+	firstStep  verbs.Ticks // ping-pong with a perftest peer: when the first exchange was seen to be over
+	skipped    uint64      // messages complete by then
 	lastChange verbs.Ticks
 	series     series
 	counters   map[string]int64
@@ -315,6 +365,9 @@ func (t *trace) measured(perNs float64, size uint64, sending bool) amount {
 	begin := t.last.FirstPost
 	if !sending {
 		begin = t.firstIn
+	}
+	if t.firstStep > 0 && n > t.skipped {
+		begin, n = t.firstStep, n-t.skipped
 	}
 	if n == 0 || begin == 0 || t.last.LastDone <= begin {
 		return amount{messages: n, bytes: n * size}

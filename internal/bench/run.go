@@ -229,7 +229,7 @@ func (r *run) connect(ctx context.Context) error {
 	}
 	o := endpointOptions{
 		role: r.role, page: max(local.PageBytes, min(remote.PageBytes, 1<<21)), line: max(local.CacheLineBytes, min(remote.CacheLineBytes, 1<<12)),
-		mtu: min(mtu, remote.MTU), port: r.port, openEnded: r.ours, numaNode: -1,
+		mtu: min(mtu, remote.MTU), port: r.port, openEnded: r.ours || r.plan.Infinite, numaNode: -1,
 	}
 	if o.mtu == 0 {
 		o.mtu = mtu
@@ -412,6 +412,11 @@ func (r *run) measure(ctx context.Context) (err error) {
 	l := r.local()
 	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.cpu, r.quiet.maxProcs, r.clockCostNs
 	rounds := r.rounds()
+	for n := 1; r.plan.Infinite; n++ { // until the context ends
+		if err := r.round(ctx, round{run: n, last: true}); err != nil {
+			return err
+		}
+	}
 	for i, rd := range rounds {
 		rd.last = i == len(rounds)-1
 		if err := r.round(ctx, rd); err != nil {

@@ -37,6 +37,9 @@ func (t Timeouts) forPhase(p Phase, plan *Plan) time.Duration {
 	if p != PhaseDone && p != PhaseFinished {
 		return t.Phase
 	}
+	if plan != nil && plan.Infinite {
+		return 100 * 365 * 24 * time.Hour // until somebody stops it
+	}
 	if plan != nil && plan.Duration > 0 {
 		runs := time.Duration(max(plan.Runs, 1))
 		// A perftest server passes all sizes without a word and waits for the last one.
