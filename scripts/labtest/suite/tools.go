@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +19,14 @@ func runTools(ctx context.Context, s *suite) []outcome {
 	type pairing struct {
 		name           string
 		server, client string
+		netem          string
 	}
 	pairings := []pairing{
-		{s.device + " to " + s.device, s.device, s.device},
-		{"roce0 to " + s.device, s.device, "roce0"},
-		{s.device + " to roce0", "roce0", s.device},
+		{s.device + " to " + s.device, s.device, s.device, ""},
+		{"roce0 to " + s.device, s.device, "roce0", ""},
+		{s.device + " to roce0", "roce0", s.device, ""},
+		{"roce0 to " + s.device + ", 1% lost", s.device, "roce0", "loss 1%"},
+		{s.device + " to roce0, 1% lost", "roce0", s.device, "loss 1%"},
 	}
 	var all []outcome
 	for _, p := range pairings {
@@ -31,12 +36,41 @@ func runTools(ctx context.Context, s *suite) []outcome {
 		}
 		var cells []cell
 		for _, o := range operations() {
+			if p.netem != "" && (o.lossy || o.latency) { // UC and UD may lose; RC must not
+				continue
+			}
 			cells = append(cells, s.toolCell(p.name, p.server, p.client, o))
 		}
+		restore, err := netem(ctx, p.netem)
+		if err != nil {
+			all = append(all, outcome{Name: "tools: " + p.name, Verdict: failed, Reason: err.Error()})
+			continue
+		}
 		all = append(all, s.runCells(ctx, cells)...)
+		if err := restore(); err != nil {
+			all = append(all, outcome{Name: "tools: after " + p.name, Verdict: failed, Reason: err.Error()})
+		}
 	}
 	printMatrix(s.stdout, all)
 	return all
+}
+
+// netem puts a bad network between the two namespaces; what it returns takes it away again. "" is a good network.
+func netem(ctx context.Context, what string) (restore func() error, err error) {
+	if what == "" {
+		return func() error { return nil }, nil
+	}
+	tc := func(action, what string) error {
+		var errs []error
+		for _, end := range []string{"tc qdisc " + action + " dev v0 root " + what, "ip netns exec " + os.Getenv("LAB_NETNS") + " tc qdisc " + action + " dev v1 root " + what} {
+			argv := strings.Fields(end)
+			if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil { //nolint:gosec // the suite's own commands
+				errs = append(errs, fmt.Errorf("%s: %w: %s", end, err, out))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	return func() error { return tc("del", "") }, tc("add", "netem "+what)
 }
 
 // operation is a row of the tools' table.
