@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Noncontig is the outcome of the non-contiguous experiment: what was measured, and what follows from it.
@@ -335,51 +336,68 @@ func (n *Noncontig) crossoverOf(k NoncontigKey) *NoncontigCrossover {
 	return nil
 }
 
+// seriesInWords sorts the cells of a series, block sizes rising, into those that one side wins clearly and the rest.
 func seriesInWords(k NoncontigKey, cells []NoncontigCell, x *NoncontigCrossover) string {
 	device, cpu := NoncontigSides(k.Shape)
-	first, last := &cells[0], &cells[len(cells)-1]
-	times := func(c *NoncontigCell) string {
-		r := c.Speedup
-		if !c.Differs {
-			return "no difference at " + Bytes(float64(c.BlockBytes))
+	var ours, theirs, open []NoncontigCell
+	for _, c := range cells {
+		switch {
+		case !c.Differs:
+			open = append(open, c)
+		case c.Speedup > 1:
+			ours = append(ours, c)
+		default:
+			theirs = append(theirs, c)
 		}
-		if r < 1 {
-			r = 1 / r
-		}
-		return fmt.Sprintf("%.2g× at %s", r, Bytes(float64(c.BlockBytes)))
 	}
 	switch {
-	case x != nil && x.BlockBytes > 0:
+	case len(ours) == 0 && len(theirs) == 0:
+		return fmt.Sprintf("no difference between %s and %s %s", device, cpu, blocksInWords(cells))
+	case len(ours) > 0 && len(theirs) > 0 && x != nil && x.Clear:
 		s := fmt.Sprintf("%s wins from about %s blocks", device, Bytes(x.BlockBytes))
 		if x.Low > 0 {
 			s += fmt.Sprintf(" (%s to %s)", Bytes(x.Low), Bytes(x.High))
 		}
-		return fmt.Sprintf("%s, %s; below, %s wins, %s", s, times(last), cpu, times(first))
-	case len(cells) == 1 && !first.Differs:
-		return fmt.Sprintf("no difference between %s and %s at %s", device, cpu, Bytes(float64(first.BlockBytes)))
-	case !slices.ContainsFunc(cells, func(c NoncontigCell) bool { return c.Differs }):
-		return fmt.Sprintf("no difference between %s and %s from %s to %s", device, cpu, Bytes(float64(first.BlockBytes)), Bytes(float64(last.BlockBytes)))
+		return fmt.Sprintf("%s, %s; below, %s wins, %s", s, mostInWords(ours), cpu, mostInWords(theirs))
 	}
-	winner, best := device, first
-	if first.Speedup < 1 && last.Speedup < 1 {
-		winner = cpu
+	var parts []string
+	if len(ours) > 0 {
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, blocksInWords(ours), mostInWords(ours)))
 	}
+	if len(theirs) > 0 {
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", cpu, blocksInWords(theirs), mostInWords(theirs)))
+	}
+	if len(open) > 0 {
+		parts = append(parts, "no difference "+blocksInWords(open))
+	}
+	if len(ours) == 0 || len(theirs) == 0 {
+		parts = append(parts, "no clear crossover in range")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// blocksInWords is "at 64 B and 128 B blocks".
+func blocksInWords(cells []NoncontigCell) string {
+	s := "at "
 	for i := range cells {
-		if math.Abs(math.Log(cells[i].Speedup)) > math.Abs(math.Log(best.Speedup)) {
-			best = &cells[i]
+		switch {
+		case i == 0:
+		case i == len(cells)-1:
+			s += " and "
+		default:
+			s += ", "
 		}
+		s += Bytes(float64(cells[i].BlockBytes))
 	}
-	if first.Speedup >= 1 && last.Speedup < 1 {
-		return fmt.Sprintf("%s wins for small blocks, %s; %s for large ones, %s", device, times(first), cpu, times(last))
-	}
-	least := slices.MinFunc(cells, func(a, b NoncontigCell) int {
+	return s + " blocks"
+}
+
+// mostInWords is the largest ratio and where it is: "2.1× at 64 B".
+func mostInWords(cells []NoncontigCell) string {
+	best := slices.MaxFunc(cells, func(a, b NoncontigCell) int {
 		return cmp.Compare(math.Abs(math.Log(a.Speedup)), math.Abs(math.Log(b.Speedup)))
 	})
-	s := fmt.Sprintf("no crossover in range: %s wins from %s to %s blocks, by at most %s", winner, Bytes(float64(first.BlockBytes)), Bytes(float64(last.BlockBytes)), times(best))
-	if !least.Differs {
-		s += fmt.Sprintf("; no difference at %s", Bytes(float64(least.BlockBytes)))
-	}
-	return s
+	return fmt.Sprintf("%.2g× at %s", max(best.Speedup, 1/best.Speedup), Bytes(float64(best.BlockBytes)))
 }
 
 // Bytes writes a size for people: 512 B, 4 KiB, 1.5 MiB.

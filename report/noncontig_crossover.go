@@ -14,6 +14,8 @@ type NoncontigCrossover struct {
 	BlockBytes float64 `json:"block_bytes"`    // 0: none in range
 	Low        float64 `json:"low,omitempty"`  // 95 % bootstrap interval; 0: too few runs, or it leaves the range
 	High       float64 `json:"high,omitempty"` // see Low
+	// Clear tells that one side wins clearly below, and the other above.
+	Clear bool `json:"clear"`
 	// Share is the part of the bootstrap resamples that have a crossover in range.
 	Share float64 `json:"share"`
 	// Words says what was found: "none in range: pack wins from 64 B to 4 KiB".
@@ -30,7 +32,7 @@ const bootstrapRounds = 1000
 
 // crossover interpolates, in log2 of the block size and the logarithm of the ratio, where the ratio passes 1 upwards.
 // The interval comes from resampling the runs of each point.
-func (n *Noncontig) crossover(k NoncontigKey) (NoncontigCrossover, bool) {
+func (n *Noncontig) crossover(k NoncontigKey) (x NoncontigCrossover, ok bool) {
 	series := n.ratios(k)
 	if len(series) < 2 {
 		return NoncontigCrossover{}, false
@@ -43,7 +45,7 @@ func (n *Noncontig) crossover(k NoncontigKey) (NoncontigCrossover, bool) {
 		fewest = min(fewest, len(p.device), len(p.cpu))
 	}
 	at := crossing(series, ratios)
-	x := NoncontigCrossover{NoncontigKey: k}
+	x = NoncontigCrossover{NoncontigKey: k}
 	span := fmt.Sprintf("%s to %s", Bytes(series[0].block), Bytes(series[len(series)-1].block))
 	if at == 0 {
 		winner := device
@@ -56,6 +58,13 @@ func (n *Noncontig) crossover(k NoncontigKey) (NoncontigCrossover, bool) {
 		}
 	}
 	x.BlockBytes = at
+	below, above := n.clearAround(k, at)
+	x.Clear = at > 0 && below && above
+	defer func() {
+		if at > 0 && !x.Clear {
+			x.Words += "; not clear: the intervals overlap on one side of it"
+		}
+	}()
 	if fewest < 3 {
 		if at > 0 {
 			x.Words = fmt.Sprintf("about %s; too few runs for an interval", Bytes(at))
@@ -83,6 +92,19 @@ func (n *Noncontig) crossover(k NoncontigKey) (NoncontigCrossover, bool) {
 		x.Words = fmt.Sprintf("%s (95 %% interval %s to %s)", Bytes(at), Bytes(x.Low), Bytes(x.High))
 	}
 	return x, true
+}
+
+// clearAround tells whether the copy wins clearly at some block size below at, and the device at one above.
+func (n *Noncontig) clearAround(k NoncontigKey, at float64) (below, above bool) {
+	for i := range n.Cells {
+		c := &n.Cells[i]
+		if c.NoncontigKey != k || !c.Differs {
+			continue
+		}
+		below = below || c.Speedup < 1 && float64(c.BlockBytes) <= at
+		above = above || c.Speedup > 1 && float64(c.BlockBytes) >= at
+	}
+	return below, above
 }
 
 func (n *Noncontig) ratios(k NoncontigKey) []ratioPoint {

@@ -331,7 +331,7 @@ func (n *Noncontig) heatMap(d *Document, t noncontigTable) plot.Figure {
 		XLabel: "block size (bytes, logarithmic)", YLabel: "stride", Rows: strides,
 		Categories: []string{gather + " is faster", copying + " is faster"},
 		Note: fmt.Sprintf("Numbers: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). Grey, with ≈: the intervals overlap. "+
-			"Black line: the crossover, interpolated between blocks; thin line: its 95 %% interval.", gather, copying, fullStrength, fullStrength),
+			"Black line: the crossover, interpolated between blocks, where both sides of it are clear; thin line: its 95 %% interval.", gather, copying, fullStrength, fullStrength),
 	}
 	for _, b := range blocks {
 		h.Columns = append(h.Columns, plot.Bytes(float64(b)))
@@ -381,7 +381,7 @@ func (n *Noncontig) crossoverPaths(t noncontigTable, blocks []int64, strides []s
 		k := t.NoncontigKey
 		k.Stride = s
 		x := n.crossoverOf(k)
-		if x == nil || x.BlockBytes == 0 {
+		if x == nil || !x.Clear {
 			if len(line.X) > 0 {
 				out = append(out, line)
 			}
@@ -431,7 +431,7 @@ func (n *Noncontig) chart(d *Document, k NoncontigKey) plot.Figure {
 		return nil
 	}
 	slices.SortStableFunc(c.Series, func(a, b plot.Series) int { return strategyRank(a.Name) - strategyRank(b.Name) })
-	if x := n.crossoverOf(k); x != nil && x.BlockBytes > 0 {
+	if x := n.crossoverOf(k); x != nil && x.Clear {
 		c.Marks = append(c.Marks, plot.Mark{Label: "crossover " + Bytes(x.BlockBytes), X: x.BlockBytes})
 	}
 	return c

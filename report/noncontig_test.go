@@ -98,7 +98,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 			t.Errorf("block %d: got winner %q, want none", c.BlockBytes, c.Winner)
 		}
 	}
-	if got, want := n.Summary[0], "gather of 4 KiB messages, stride 2x: no difference between gather-write and pack from 64 B to 128 B"; got != want {
+	if got, want := n.Summary[0], "gather of 4 KiB messages, stride 2x: no difference between gather-write and pack at 64 B and 128 B blocks"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -121,7 +121,6 @@ func (h *HeatMap) draw(cv canvas) {
 				fill = color{seriesColor(c.Category - 1).role, 0.10 + 0.65*min(max(c.Strength, 0), 1)}
 			}
 			cv.area(box(x+0.75, y+0.75, w-1.5, cellHeight-1.5), fill)
-			cv.text(point{x + w/2, y + cellHeight/2 + 4}, c.Text, font{size: textSize, color: color{ink, 1}, anchor: middle, hint: c.Hint})
 		}
 	}
 	for _, p := range h.Paths {
@@ -133,7 +132,13 @@ func (h *HeatMap) draw(cv canvas) {
 		if width == 0 {
 			width = 2.5
 		}
-		cv.line(points, stroke{color: color{ink, 1}, width: width})
+		cv.line(points, stroke{color: color{ink, 0.6}, width: width})
+	}
+	for i, row := range h.Cells { // over the paths
+		for j, c := range row {
+			at := point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*cellHeight + 4}
+			cv.text(at, c.Text, font{size: textSize, color: color{ink, 1}, anchor: middle, hint: c.Hint})
+		}
 	}
 	name := font{size: textSize, color: color{ink, 1}, anchor: middle}
 	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + 36}, h.XLabel, name)
