@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
@@ -241,7 +242,12 @@ func (e *experiment) note(t *measurement, p *report.NoncontigPoint, order int, r
 	}
 	rec := &res.Records[0]
 	run := report.NoncontigRun{
-		Order: order, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS, Warnings: rec.Warnings,
+		Order: order, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
+	}
+	for _, w := range rec.Warnings {
+		if !strings.HasPrefix(w, "peer: too short") { // a one-sided peer counts no messages
+			run.Warnings = append(run.Warnings, w)
+		}
 	}
 	if rec.Latency != nil {
 		run.P50Ns, run.P99Ns = rec.Latency.P50Ns, rec.Latency.P99Ns
