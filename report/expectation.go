@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,7 @@ type node struct {
 
 // scope is what an expectation is evaluated in: the runs of one point.
 type scope struct {
+	point  string
 	row    row
 	setup  Setup
 	line   float64
@@ -157,31 +159,19 @@ type Judgement struct {
 func (e *Expectation) Evaluate(d *Document, j Judgement) []Check {
 	var out []Check
 	filtered := 0
-	for _, g := range groups(d.Records) {
-		for _, r := range g.rows {
-			sc := &scope{row: r, setup: g.setup, line: j.LineBitsPerS, tests: j.Tests}
-			if sc.line == 0 {
-				if sc.line = LineRate(d); sc.line == 0 {
-					sc.lineOK = noLine(d.Client)
-					if sc.lineOK == "" {
-						sc.lineOK = noLine(*d.Server)
-					}
-				}
+	for _, sc := range scopes(d, j) {
+		if e.filter != nil {
+			ok, _, err := e.filter.holds(sc, d)
+			if err != nil {
+				out = append(out, Check{Expression: e.text, Point: sc.point, Actual: "none", Reason: err.Error()})
+				continue
 			}
-			point := Point{Setup: g.setup, SizeBytes: r.size}.String()
-			if e.filter != nil {
-				ok, _, err := e.filter.holds(sc, d)
-				if err != nil {
-					out = append(out, Check{Expression: e.text, Point: point, Actual: "none", Reason: err.Error()})
-					continue
-				}
-				if !ok {
-					filtered++
-					continue
-				}
+			if !ok {
+				filtered++
+				continue
 			}
-			out = append(out, e.check(sc, d, point))
 		}
+		out = append(out, e.check(sc, d, sc.point))
 	}
 	if len(out) == 0 {
 		reason := "the test left no result to judge"
@@ -189,6 +179,74 @@ func (e *Expectation) Evaluate(d *Document, j Judgement) []Check {
 			reason = "the filter leaves no point to judge"
 		}
 		out = append(out, Check{Expression: e.text, Point: "all", Actual: "none", Reason: reason})
+	}
+	return out
+}
+
+// scopes are the points at which a document is judged: those of its records, and the layouts of a non-contiguous
+// experiment, where each strategy is a test of its own name and the bare figures are the fastest strategy's.
+func scopes(d *Document, j Judgement) []*scope {
+	line, why := j.LineBitsPerS, ""
+	if line == 0 {
+		if line = LineRate(d); line == 0 {
+			if why = noLine(d.Client); why == "" && d.Server != nil {
+				why = noLine(*d.Server)
+			}
+		}
+	}
+	var out []*scope
+	for _, g := range groups(d.Records) {
+		for _, r := range g.rows {
+			out = append(out, &scope{
+				point: Point{Setup: g.setup, SizeBytes: r.size}.String(), row: r, setup: g.setup, line: line, lineOK: why, tests: j.Tests,
+			})
+		}
+	}
+	if d.Noncontig == nil {
+		return out
+	}
+	at := map[string]*scope{}
+	best := map[string]float64{}
+	for i := range d.Noncontig.Points {
+		p := &d.Noncontig.Points[i]
+		records := noncontigRecords(p, d.Noncontig.Setup.Transport)
+		if len(records) == 0 {
+			continue
+		}
+		key := p.Shape + " " + p.Layout
+		sc := at[key]
+		if sc == nil {
+			sc = &scope{point: key, line: line, lineOK: why, tests: maps.Clone(j.Tests)}
+			if sc.tests == nil {
+				sc.tests = map[string]*Document{}
+			}
+			at[key] = sc
+			out = append(out, sc)
+		}
+		sc.tests[p.Strategy] = &Document{Records: records}
+		r := groups(records)[0].rows[0]
+		if v := Summarize(p.goodputs(), DefaultConfidence).Median; v > best[key] && p.Strategy != ContiguousStrategy {
+			best[key], sc.row, sc.setup = v, r, records[0].Setup()
+		}
+	}
+	return slices.DeleteFunc(out, func(s *scope) bool { return len(s.row.runs) == 0 })
+}
+
+// noncontigRecords are the runs of one strategy on one layout as records: bw is the goodput.
+func noncontigRecords(p *NoncontigPoint, transport string) []Record {
+	var out []Record
+	for i, run := range p.Runs {
+		r := Record{
+			Operation: p.Strategy, Kind: "bandwidth", Transport: transport, SizeBytes: uint64(p.SizeBytes), QPs: 1, Run: i + 1,
+			Messages: run.Messages, Seconds: run.Seconds, Bandwidth: Bandwidth{AverageBitsPerS: run.GoodputBitsPerS},
+		}
+		if run.Seconds > 0 {
+			r.MessagesPerS = float64(run.Messages) / run.Seconds
+		}
+		if run.P50Ns > 0 {
+			r.Latency = &Latency{Samples: run.Messages, P50Ns: run.P50Ns, P99Ns: run.P99Ns}
+		}
+		out = append(out, r)
 	}
 	return out
 }

@@ -289,3 +289,37 @@ func FuzzParseExpectation(f *testing.F) {
 		}
 	})
 }
+
+// In a non-contiguous experiment every strategy is a test, at every layout.
+func TestExpectationNoncontig(t *testing.T) {
+	point := func(strategy, layout string, bits float64) NoncontigPoint {
+		return NoncontigPoint{Shape: "gather", Strategy: strategy, Layout: layout, SizeBytes: 65536, Runs: []NoncontigRun{{Messages: 1000, Seconds: 1, GoodputBitsPerS: bits, P50Ns: 2000}}}
+	}
+	d := &Document{Complete: true, Noncontig: &Noncontig{Points: []NoncontigPoint{
+		point("pack", "a", 8e9), point("gather-write", "a", 4e9), point("contiguous", "a", 10e9),
+		point("pack", "b", 5e9), point("gather-write", "b", 9e9), point("contiguous", "b", 10e9),
+	}}}
+	strategies := []string{"pack", "gather-write", "contiguous"}
+	for text, want := range map[string][]bool{
+		"gather-write.bw >= pack.bw":  {false, true},
+		"bw >= 0.8*contiguous.bw":     {true, true}, // the fastest of each layout
+		"bw >= 0.85*contiguous.bw":    {false, true},
+		"pack.p50 <= 2us":             {true, true},
+		"bw >= 1 Gb/s for bw > 8Gb/s": {true},
+	} {
+		e, err := ParseExpectation(text, ExpectationOptions{Tests: strategies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := e.Evaluate(d, Judgement{})
+		if len(checks) != len(want) {
+			t.Errorf("%s: %+v, want %v", text, checks, want)
+			continue
+		}
+		for i, c := range checks {
+			if c.Passed != want[i] {
+				t.Errorf("%s: %+v, want %v", text, c, want[i])
+			}
+		}
+	}
+}

@@ -20,17 +20,16 @@ type page struct {
 	Title     string
 	Style     template.CSS
 	Notices   []string
-	Verdict   *verdict
+	Verdict   *pageVerdict
+	Verdicts  []pageTable // of a qualification
 	Pictures  []template.HTML
 	Documents []pageDocument
 }
 
-type verdict struct {
-	Passed, Failed int
+type pageVerdict struct {
+	Text string
+	Good bool
 }
-
-// All tells whether nothing failed.
-func (v verdict) All() bool { return v.Failed == 0 }
 
 type pageDocument struct {
 	Name     string
@@ -65,12 +64,24 @@ type fact struct {
 // HTML writes one page that needs no network: what was measured, on what, all tables, and all pictures as inline SVG.
 // It follows the reader's light or dark theme and prints on white.
 func HTML(w io.Writer, docs []*Document) error {
+	p, err := newPage(docs)
+	if err != nil {
+		return err
+	}
+	return p.write(w)
+}
+
+func (p *page) write(w io.Writer) error {
 	t, err := template.New("page").Parse(pageSource)
 	if err != nil {
 		return fmt.Errorf("html: %w", err)
 	}
-	p := page{Style: template.CSS(plot.Style())} //nolint:gosec // our own style sheet
-	var checks verdict
+	return t.Execute(w, p)
+}
+
+func newPage(docs []*Document) (*page, error) {
+	p := &page{Style: template.CSS(plot.Style())} //nolint:gosec // our own style sheet
+	passed, failed := 0, 0
 	for i, d := range docs {
 		p.Documents = append(p.Documents, pageOf(d, i))
 		for _, h := range heading(d) {
@@ -80,14 +91,17 @@ func HTML(w io.Writer, docs []*Document) error {
 		}
 		for _, c := range d.Checks {
 			if c.Passed {
-				checks.Passed++
+				passed++
 			} else {
-				checks.Failed++
+				failed++
 			}
 		}
 	}
-	if checks.Passed+checks.Failed > 0 {
-		p.Verdict = &checks
+	switch {
+	case failed > 0:
+		p.Verdict = &pageVerdict{Text: fmt.Sprintf("%d of the expectations missed, %d met.", failed, passed)}
+	case passed > 0:
+		p.Verdict = &pageVerdict{Text: fmt.Sprintf("All %d expectations met.", passed), Good: true}
 	}
 	switch len(docs) {
 	case 0:
@@ -104,11 +118,11 @@ func HTML(w io.Writer, docs []*Document) error {
 	for _, pic := range Pictures(docs) {
 		b := &strings.Builder{}
 		if err := plot.WriteInlineSVG(b, pic.Figure); err != nil {
-			return err
+			return nil, err
 		}
 		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text
 	}
-	return t.Execute(w, p)
+	return p, nil
 }
 
 // kinds of tests in a document, each once.
@@ -136,28 +150,7 @@ func pageOf(d *Document, index int) pageDocument {
 		}
 	}
 	for _, g := range grids(d) {
-		t := pageTable{Title: g.title}
-		for i, n := range g.notes {
-			t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", i+1, n))
-		}
-		for i, h := range g.header {
-			t.Header = append(t.Header, pageCell{Text: h, Number: rightAligned(g, i)})
-		}
-		for _, r := range g.rows {
-			var cells []pageCell
-			for i, c := range r {
-				cell := pageCell{Text: c, Number: rightAligned(g, i)}
-				switch c {
-				case "pass":
-					cell.Mark = "pass"
-				case "FAIL":
-					cell.Mark = "fail"
-				}
-				cells = append(cells, cell)
-			}
-			t.Rows = append(t.Rows, cells)
-		}
-		out.Tables = append(out.Tables, t)
+		out.Tables = append(out.Tables, pageTableOf(g))
 	}
 	envs := []*Environment{&d.Client}
 	out.Columns = []string{"client"}
@@ -167,6 +160,31 @@ func pageOf(d *Document, index int) pageDocument {
 	}
 	out.Facts = facts(envs)
 	return out
+}
+
+func pageTableOf(g grid) pageTable {
+	t := pageTable{Title: g.title}
+	for i, n := range g.notes {
+		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", i+1, n))
+	}
+	for i, h := range g.header {
+		t.Header = append(t.Header, pageCell{Text: h, Number: rightAligned(g, i)})
+	}
+	for _, r := range g.rows {
+		var cells []pageCell
+		for i, c := range r {
+			cell := pageCell{Text: c, Number: rightAligned(g, i)}
+			switch c {
+			case "pass":
+				cell.Mark = "pass"
+			case "FAIL", "ERROR":
+				cell.Mark = "fail"
+			}
+			cells = append(cells, cell)
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
 }
 
 // facts lists what is known of each end; a row that is empty everywhere is left out.

@@ -24,9 +24,9 @@ func Pictures(docs []*Document) []Picture {
 	for _, key := range operations(curves) {
 		chosen := slices.DeleteFunc(slices.Clone(curves), func(c curve) bool { return c.operation() != key })
 		label(chosen, len(docs) > 1)
-		out = append(out, overSize(docs, key, chosen)...)
-		out = append(out, distributions(docs, key, chosen)...)
-		out = append(out, overTime(docs, key, chosen)...)
+		out = append(out, overSize(key, chosen)...)
+		out = append(out, distributions(key, chosen)...)
+		out = append(out, overTime(key, chosen)...)
 	}
 	for i, d := range docs {
 		for _, p := range noncontigPictures(d) {
@@ -137,10 +137,10 @@ func plural(n int, word string) string {
 }
 
 // subtitle says what must be said with the numbers: the label, the device, and the set-up where there is one only.
-func subtitle(docs []*Document, curves []curve) string {
+func subtitle(curves []curve) string {
 	var parts []string
-	for _, d := range docs {
-		for _, h := range heading(d) {
+	for _, c := range curves {
+		for _, h := range heading(c.doc) {
 			if !slices.Contains(parts, h) {
 				parts = append(parts, h)
 			}
@@ -189,12 +189,12 @@ func sizeAxis() plot.Axis {
 }
 
 // overSize draws a figure over the message size; a picture of one size only says nothing and is left out.
-func overSize(docs []*Document, op operation, curves []curve) []Picture {
+func overSize(op operation, curves []curve) []Picture {
 	if !slices.ContainsFunc(curves, func(c curve) bool { return len(c.rows) > 1 }) {
 		return nil
 	}
 	chart := func(what string, y plot.Axis) *plot.Chart {
-		return &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitle(docs, curves), X: sizeAxis(), Y: y}
+		return &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitle(curves), X: sizeAxis(), Y: y}
 	}
 	if op.kind == "latency" {
 		half := ""
@@ -287,7 +287,7 @@ type sampled struct {
 
 // distributions draws histogram and percentiles of what has histograms; a histogram that does not decode is left out
 // here, as Load has no business failing for a picture.
-func distributions(docs []*Document, op operation, curves []curve) []Picture {
+func distributions(op operation, curves []curve) []Picture {
 	var all []sampled
 	sizes := 0
 	for _, c := range curves {
@@ -315,7 +315,7 @@ func distributions(docs []*Document, op operation, curves []curve) []Picture {
 	if len(all) == 0 {
 		return nil
 	}
-	said := subtitle(docs, curves)
+	said := subtitle(curves)
 	if len(all) > mostCurves {
 		said = fmt.Sprintf("%d of %d curves · %s", mostCurves, len(all), said)
 		spread := make([]sampled, mostCurves)
@@ -382,9 +382,9 @@ func (s sampled) percentiles() plot.Series {
 }
 
 // overTime draws the rate per interval of what has a series.
-func overTime(docs []*Document, op operation, curves []curve) []Picture {
+func overTime(op operation, curves []curve) []Picture {
 	c := &plot.Chart{
-		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitle(docs, curves),
+		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitle(curves),
 		X: plot.Axis{Label: "time (s)"}, Y: plot.Axis{Label: "bandwidth (Gb/s)"},
 	}
 	found := 0
