@@ -70,26 +70,33 @@ func (e *Endpoint) cqs() []verbs.CompletionQueue {
 	return []verbs.CompletionQueue{e.sendCQ, e.recvCQ}
 }
 
-// postReceives brings each lane's receive queue to its depth before the peer may send.
+// postReceives brings each lane's receive queue to its depth before the peer may send. Receives left over from earlier
+// rounds are the first of the lane's ring.
 func (e *Endpoint) postReceives(j *verbs.Job) error {
 	for q := range j.Lanes {
 		l := &j.Lanes[q]
 		if len(l.Receives) == 0 {
 			continue
 		}
-		if e.outstanding[q] > 0 { // still full from the round before
-			l.Posted = uint64(e.outstanding[q])
-			continue
-		}
-		if err := l.PostInitial(e.rxDepth); err != nil {
-			return fmt.Errorf("post receives: %w", err)
-		}
 		n := e.rxDepth
 		if l.Expect > 0 && uint64(n) > l.Expect {
 			n = int(l.Expect)
 		}
-		e.posted[q] += uint64(n)
-		e.outstanding[q] = n
+		for k := e.outstanding[q]; k < n; k++ {
+			r := l.Receives[k%len(l.Receives):][:1]
+			var err error
+			if l.SRQ != nil {
+				err = l.SRQ.PostReceive(r)
+			} else {
+				err = l.QP.PostReceive(r)
+			}
+			if err != nil {
+				return fmt.Errorf("post receives: %w", err)
+			}
+			e.posted[q]++
+			e.outstanding[q]++
+		}
+		l.Posted = uint64(e.outstanding[q])
 	}
 	return nil
 }

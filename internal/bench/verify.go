@@ -116,7 +116,7 @@ func (c *contiguous) arm(e *Endpoint, role Role, size int, seed uint64) error {
 			continue
 		}
 		for k := range step.places {
-			FillPattern(from[step.at(uint64(k)):][:size], seedOf(seed, q, (role == Initiator) != limited(c.plan)), uint64(k))
+			FillPattern(from[step.at(uint64(k)):][:size], seedOf(seed, q, role == Initiator), uint64(k))
 		}
 	}
 	return nil
