@@ -194,7 +194,12 @@ func (n *Noncontig) costGrid(t noncontigTable) grid {
 		}
 		pair := func(f func(*NoncontigFigure) string) string { return f(a) + " / " + f(b) }
 		row := append(t.place(c),
-			pair(func(f *NoncontigFigure) string { return number(f.P50Ns / 1e3) }),
+			pair(func(f *NoncontigFigure) string {
+				if f.P50Ns == 0 { // unreliable transports: a completion says only that the message has left
+					return "-"
+				}
+				return number(f.P50Ns / 1e3)
+			}),
 			pair(func(f *NoncontigFigure) string {
 				if f.P99Ns == nil {
 					return "-"

@@ -172,7 +172,7 @@ func CheckNoncontig(p control.Plan, lim verbs.Limits, mtuBytes int) error {
 		bad("%s of %d blocks needs %d SENDs, and %v may lose one of them: at most %d blocks, or RC", s.Name, l.Blocks(), load.RecvWRs, p.Transport, maxList(s, lim))
 	}
 	if p.Transport == verbs.UD && s.remote == strided && int(l.Blocks())+1 > lim.MaxSGE && load.RecvWRs == 1 {
-		bad("%s over UD: a receive of %d blocks and the 40-byte header needs %d entries, the device has %d", s.Name, l.Blocks(), l.Blocks()+1, lim.MaxSGE)
+		bad("%s over UD: a receive of %d blocks and the 40-byte header needs %d entries, the device has %d: use at most %d blocks", s.Name, l.Blocks(), l.Blocks()+1, lim.MaxSGE, lim.MaxSGE-1)
 	}
 	window := max(n.Window, 1)
 	if most := lim.MaxQPWR; most > 0 && window*load.WRs > most {

@@ -81,12 +81,17 @@ func (e *experiment) prepare(m *measurer) error {
 	e.doc.Label = info.Label
 	var faults []error
 	largest := int64(0)
+	for _, shape := range c.Shapes {
+		if !slices.ContainsFunc(bench.Strategies(shape), c.carries) {
+			faults = append(faults, fmt.Errorf("--shape %s: %v has none of its operations: use --transport RC", shape, c.Transport))
+		}
+	}
 	for _, g := range c.Layouts {
 		footprint := max(c.Footprint, g.Layout.Extent()*int64(2*c.Window))
 		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
 		for _, shape := range c.Shapes {
 			for _, s := range bench.Strategies(shape) {
-				if !c.takes(s, g.Layout) {
+				if !c.carries(s) || !c.takes(s, g.Layout) {
 					continue
 				}
 				plan, err := bench.NoncontigPlan(c.plan(shape, s.Name, g.Layout.String(), c.Footprint))
@@ -133,13 +138,24 @@ func (e *experiment) prepare(m *measurer) error {
 	return nil
 }
 
-// brief keeps a list of faults readable: the first dozen, and how many more.
+// brief keeps a list of faults readable: each once, the first dozen, and how many more.
 func brief(faults []error) []error {
 	const most = 12
+	seen := map[string]bool{}
+	faults = slices.DeleteFunc(faults, func(err error) bool {
+		again := seen[err.Error()]
+		seen[err.Error()] = true
+		return again
+	})
 	if len(faults) <= most {
 		return faults
 	}
 	return append(faults[:most:most], fmt.Errorf("and %d more like these", len(faults)-most))
+}
+
+// carries tells whether the transport has the strategy's operation.
+func (c *noncontigConfig) carries(s bench.Strategy) bool {
+	return c.Transport.Supports(bench.Opcode(control.Plan{Operation: s.Operation}))
 }
 
 // takes tells whether a strategy is measured on a layout: a pipeline of one segment is the same as none.

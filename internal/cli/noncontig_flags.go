@@ -249,7 +249,7 @@ func (f *noncontigFlags) grid() ([]gridLayout, error) {
 	if len(out) > maxGridPoints {
 		errs = append(errs, fmt.Errorf("a grid of %d layouts: at most %d", len(out), maxGridPoints))
 	}
-	return out, errors.Join(errs...)
+	return out, errors.Join(brief(errs)...)
 }
 
 // gridVector is one layout of the grid; faults name the nearest thing that would work.
