@@ -14,9 +14,9 @@ type background struct {
 	lastDrive atomic.Int64 // ticks
 	running   atomic.Int32 // jobs being run
 	asleep    bool         // the background goroutine is blocked in the kernel: whoever drives sends it away
-	sleepers  int          // goroutines blocked in the kernel
-	waiters   int          // those of them that wait for a completion event
-	waker     *waker
+	waiters   int          // goroutines blocked in the kernel that wait for a completion event
+	bell      *waker       // wakes them
+	sentry    *waker       // wakes the background goroutine
 	quit      chan struct{}
 	done      sync.WaitGroup
 }
@@ -31,34 +31,47 @@ func (e *engine) drove(now verbs.Ticks) {
 	e.lastDrive.Store(int64(now))
 	if e.asleep {
 		e.asleep = false
-		e.wakeSleepers()
+		e.sentry.wake()
 	}
 }
 
-// handOver makes those who are blocked in the kernel look at new deadlines.
-func (e *engine) handOver() {
+// wakeSleepers makes those who are blocked in the kernel look again: at events, deadlines and sockets.
+func (e *engine) wakeSleepers() {
+	if e.asleep {
+		e.asleep = false
+		e.sentry.wake()
+	}
+	if e.waiters > 0 {
+		e.bell.wake()
+	}
+}
+
+// announce makes those who are blocked in the kernel look at new deadlines.
+func (e *engine) announce() {
 	if e.asleep || e.waiters > 0 {
 		e.wakeSleepers()
 	}
 }
 
-// wakeSleepers ends every sleep.
-func (e *engine) wakeSleepers() {
-	if e.sleepers > 0 {
-		e.waker.wake()
+// await blocks a goroutine that waits for a completion event until something arrives, a deadline or limit comes, or
+// somebody wakes it. The lock is released meanwhile.
+func (e *engine) await(limit verbs.Ticks) {
+	e.waiters++
+	e.sleep(limit, e.bell, e.sockets)
+	if e.waiters--; e.waiters == 0 {
+		e.bell.drain()
 	}
 }
 
-// await is sleep for a goroutine that waits for a completion event.
-func (e *engine) await(limit verbs.Ticks) {
-	e.waiters++
-	e.sleep(limit, e.sockets)
-	e.waiters--
+// stand blocks the background goroutine likewise; who drives the device meanwhile wakes it.
+func (e *engine) stand(sockets []*socket) {
+	e.asleep = true
+	e.sleep(never, e.sentry, sockets)
+	e.asleep = false
+	e.sentry.drain()
 }
 
-// sleep releases the lock and blocks in the kernel until something arrives on the sockets, a deadline comes or somebody
-// wakes it. limit is the latest time to return.
-func (e *engine) sleep(limit verbs.Ticks, sockets []*socket) {
+func (e *engine) sleep(limit verbs.Ticks, w *waker, sockets []*socket) {
 	at := min(limit, e.nextTimer)
 	if e.fabric != nil {
 		if due, ok := e.fabric.next(e.patience); ok {
@@ -73,18 +86,13 @@ func (e *engine) sleep(limit verbs.Ticks, sockets []*socket) {
 		}
 	}
 	set := make([]pollFD, 0, 8)
-	set = append(set, e.waker.pollFD())
+	set = append(set, w.pollFD())
 	for _, s := range sockets {
 		set = append(set, awaitReadable(s.fd))
 	}
-	e.sleepers++
 	e.unlock()
 	pollUntil(set, ns)
 	e.lock()
-	e.sleepers--
-	if e.sleepers == 0 {
-		e.waker.drain()
-	}
 }
 
 // serve is the background goroutine.
@@ -103,8 +111,7 @@ func (e *engine) serve() {
 			return
 		case <-timer.C:
 		}
-		if e.abandoned(gap) {
-			e.lock()
+		if e.abandoned(gap) && e.mu.TryLock() { // who holds the lock drives
 			e.takeOver()
 			e.unlock()
 		}
@@ -116,9 +123,7 @@ func (e *engine) takeOver() {
 	for !e.closed {
 		if e.waiters > 0 { // they drive: only wait until they stop
 			mine := e.lastDrive.Load()
-			e.asleep = true
-			e.sleep(never, nil)
-			e.asleep = false
+			e.stand(nil)
 			if e.lastDrive.Load() != mine {
 				return
 			}
@@ -126,13 +131,14 @@ func (e *engine) takeOver() {
 		}
 		busy := e.progress()
 		mine := e.lastDrive.Load()
+		if e.waiting.Load() > 0 {
+			return
+		}
 		if busy {
 			e.unlock() // let others in
 			e.lock()
 		} else {
-			e.asleep = true
-			e.sleep(never, e.sockets)
-			e.asleep = false
+			e.stand(e.sockets)
 		}
 		if e.lastDrive.Load() != mine {
 			return

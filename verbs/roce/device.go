@@ -31,12 +31,17 @@ func openDevice(o Options) (*device, error) {
 	if e.capture, err = newCapture(o.Pcap); err != nil {
 		return nil, e.fail("open device", 0, err)
 	}
-	if e.waker, err = newWaker(); err != nil {
+	if e.bell, err = newWaker(); err != nil {
+		return nil, e.fail("open device", 0, err)
+	}
+	if e.sentry, err = newWaker(); err != nil {
+		_ = e.bell.close()
 		return nil, e.fail("open device", 0, err)
 	}
 	if o.Address.IsValid() {
 		if err := d.bind(o.Address); err != nil {
-			_ = e.waker.close()
+			_ = e.bell.close()
+			_ = e.sentry.close()
 			return nil, err
 		}
 	}
@@ -237,9 +242,7 @@ func (e *engine) socketOf(g *gid) (*socket, error) {
 	}
 	e.sockets = append(e.sockets, s)
 	e.readLimit = max(min(s.bufferBytes/4, 1<<20), 64<<10)
-	if e.waker != nil {
-		e.wakeSleepers() // whoever is blocked must watch this socket too
-	}
+	e.wakeSleepers() // whoever is blocked must watch this socket too
 	return s, nil
 }
 
@@ -343,7 +346,7 @@ func (d *device) Close() error {
 		errs = append(errs, s.close())
 	}
 	e.sockets = nil
-	errs = append(errs, e.waker.close())
+	errs = append(errs, e.bell.close(), e.sentry.close())
 	if e.capture != nil {
 		if e.capture.err == nil {
 			e.capture.err = e.capture.w.Flush()

@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,7 +85,7 @@ func newEngine(o Options, c clock) *engine {
 	}
 	e.train = *newTrain()
 	for i := range e.ackTimeout {
-		e.ackTimeout[i] = c.ticks(verbs.AckTimeout(uint8(i)))
+		e.ackTimeout[i] = c.ticks(timerStretch * verbs.AckTimeout(uint8(i)))
 	}
 	e.firstProbe, e.shortestProbe, e.longestProbe = c.ticks(firstProbe), c.ticks(shortestProbe), c.ticks(longestProbe)
 	e.patience = c.ticks(200 * time.Microsecond)
@@ -104,6 +105,19 @@ func (e *engine) lock() {
 }
 
 func (e *engine) unlock() { e.mu.Unlock() }
+
+// letIn releases the lock to those who wait for it and takes it again.
+func (e *engine) letIn() {
+	e.unlock()
+	for i := 0; e.waiting.Load() != 0 && i < 200; i++ {
+		if i >= 100 {
+			runtime.Gosched() // costs a locked thread two switches
+		} else {
+			verbs.Now()
+		}
+	}
+	e.lock()
+}
 
 // fail words an error of a verb.
 func (e *engine) fail(verb string, qpn uint32, err error) error {

@@ -38,7 +38,7 @@ func (q *queuePair) start() {
 		e.transmit(now)
 		e.flushAcks()
 		e.flush()
-		e.handOver()
+		e.announce()
 	case verbs.StateError, verbs.StateSQE:
 		q.flush()
 	case verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateSQD:

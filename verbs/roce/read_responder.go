@@ -14,6 +14,7 @@ type readQueue struct {
 	ring       []readWork
 	mask       uint32
 	head, tail uint32 // head: the oldest with packets to send
+	fresh      uint32 // the oldest that has not been answered even once
 }
 
 // readWork is a READ or an atomic of the peer.
@@ -39,12 +40,23 @@ func (r *readQueue) empty() bool { return r.head == r.tail }
 
 // add takes a place for a request; false where the peer has more outstanding than was agreed.
 func (r *readQueue) add(w readWork) bool {
-	if len(r.ring) == 0 || r.tail-r.head > r.mask {
+	if len(r.ring) == 0 || r.tail-r.fresh > r.mask {
 		return false
+	}
+	if r.tail-r.head > r.mask { // repeats that nobody waits for any more
+		r.head++
 	}
 	r.ring[r.tail&r.mask] = w
 	r.tail++
 	return true
+}
+
+// passed moves on from a request that was answered.
+func (r *readQueue) passed() {
+	r.head++
+	if int32(r.head-r.fresh) > 0 {
+		r.fresh = r.head
+	}
 }
 
 // find looks for the request that a PSN belongs to, among those still remembered.
@@ -170,20 +182,20 @@ func (q *queuePair) sendResponses(quantum int) int {
 	for !r.reads.empty() && sent < quantum {
 		w := &r.reads.ring[r.reads.head&r.reads.mask]
 		if w.sent == w.packets {
-			r.reads.head++
+			r.reads.passed()
 			continue
 		}
 		if w.atomic {
 			q.respondAtomic(w)
 		} else if !q.respondRead(w) {
-			r.reads.head = r.reads.tail
+			r.reads.head, r.reads.fresh = r.reads.tail, r.reads.tail
 			q.refuse(wire.NAKRemoteAccessError, (w.psn+w.sent)&wire.Mask24, verbs.LocalAccessError)
 			return sent
 		}
 		w.sent++
 		sent++
 		if w.sent == w.packets {
-			r.reads.head++
+			r.reads.passed()
 			if r.ackDue && r.syndrome == wire.SyndromeAck && wire.PSNDiff(w.psn, r.ackable) > 0 {
 				r.ackDue = false // the response acknowledges it
 			}

@@ -31,6 +31,10 @@ type recovery struct {
 	gap      uint32 // READ or atomic that was asked again
 }
 
+// timerStretch makes the timer as long as the specification allows (four times the nominal timeout, IBTA 9.7.6.1.3): the
+// probe repairs losses, the timer only gives up, and a peer whose processor was taken away for a while is not dead.
+const timerStretch = 4
+
 const (
 	shortestProbe = 100 * time.Microsecond
 	firstProbe    = time.Millisecond // while the round trip is not known

@@ -3,7 +3,6 @@ package roce
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -229,11 +228,7 @@ func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
 			break
 		}
 		if e.waiting.Load() != 0 {
-			e.unlock()
-			for i := 0; e.waiting.Load() != 0 && i < 1000; i++ {
-				runtime.Gosched()
-			}
-			e.lock()
+			e.letIn()
 			if e.closed {
 				err = e.fail("run job", 0, verbs.ErrClosed)
 				break

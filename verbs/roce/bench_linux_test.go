@@ -1,0 +1,410 @@
+package roce
+
+import (
+	"flag"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// The benchmarks here are ratios to yardsticks measured in the same iteration: what raw UDP sockets carry on this
+// machine. Run them on an idle machine as
+//
+//	go test -run '^$' -bench Ratio -benchtime 9x ./verbs/roce
+//
+// Each iteration measures yardstick and device once, in turn; the metrics are medians over iterations.
+
+const (
+	rawPacket = 4156 // bytes of payload and headers of a 4 KiB packet
+	rawBatch  = 15
+)
+
+// slotTime is how long each measurement of an iteration lasts.
+var slotTime = flag.Duration("slot", 150*time.Millisecond, "time per measurement of the ratio benchmarks")
+
+// rawPair is a pair of plain UDP sockets.
+type rawPair struct{ a, b int }
+
+func newRawPair(b *testing.B) *rawPair {
+	open := func(last byte) int {
+		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK, 0)
+		check(b, err)
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soRcvBufForce, 8<<20)
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soSndBufForce, 8<<20)
+		check(b, syscall.Bind(fd, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, last}}))
+		return fd
+	}
+	p := &rawPair{open(1), open(2)}
+	check(b, syscall.Connect(p.a, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, 2}}))
+	check(b, syscall.Connect(p.b, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, 1}}))
+	b.Cleanup(func() {
+		_ = syscall.Close(p.a)
+		_ = syscall.Close(p.b)
+	})
+	return p
+}
+
+func rawSend(fd int, b []byte) bool {
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	return errno == 0
+}
+
+func rawReceive(fd int, b []byte) int {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// onThread runs f on a thread pinned to a processor.
+func onThread(cpu int, f func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer pinThread(cpu)()
+		f()
+	}()
+	return done
+}
+
+// stream returns the bytes per second that arrive of a segmented stream.
+func (p *rawPair) stream(segment, batch int) float64 {
+	check := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	check(syscall.SetsockoptInt(p.a, solUDP, udpSegment, segment))
+	check(syscall.SetsockoptInt(p.b, solUDP, udpGRO, 1))
+	var stop atomic.Bool
+	var arrived int
+	var first, last time.Time
+	receiver := onThread(1, func() {
+		buffer := make([]byte, 1<<16)
+		for !stop.Load() {
+			if n := rawReceive(p.b, buffer); n > 0 {
+				if arrived == 0 {
+					first = time.Now()
+				}
+				arrived += n
+			}
+		}
+		last = time.Now()
+	})
+	sender := onThread(0, func() {
+		buffer := make([]byte, segment*batch)
+		for end := time.Now().Add(*slotTime); time.Now().Before(end); {
+			for range 16 {
+				rawSend(p.a, buffer)
+			}
+		}
+	})
+	<-sender
+	stop.Store(true)
+	<-receiver
+	for buffer := make([]byte, 1<<16); rawReceive(p.b, buffer) > 0; { // what nobody took
+	}
+	return float64(arrived) / last.Sub(first).Seconds()
+}
+
+// pingPong returns the sorted half round trips of one datagram, busy-polled, in nanoseconds.
+func (p *rawPair) pingPong(size int) []float64 {
+	_ = syscall.SetsockoptInt(p.a, solUDP, udpSegment, 0)
+	_ = syscall.SetsockoptInt(p.b, solUDP, udpGRO, 0)
+	var stop atomic.Bool
+	echo := onThread(1, func() {
+		buffer := make([]byte, 1<<16)
+		for !stop.Load() {
+			if n := rawReceive(p.b, buffer); n > 0 {
+				rawSend(p.b, buffer[:n])
+			}
+		}
+	})
+	samples := make([]float64, 0, 1<<17)
+	<-onThread(0, func() {
+		buffer := make([]byte, 1<<16)
+		end := time.Now().Add(*slotTime)
+		for t := time.Now(); t.Before(end) && len(samples) < cap(samples); {
+			rawSend(p.a, buffer[:size])
+			for rawReceive(p.a, buffer) == 0 {
+				if time.Since(t) > time.Second {
+					break
+				}
+			}
+			now := time.Now()
+			samples = append(samples, float64(now.Sub(t).Nanoseconds())/2)
+			t = now
+		}
+	})
+	stop.Store(true)
+	<-echo
+	slices.Sort(samples)
+	return samples
+}
+
+// deviceStream returns bytes and messages per second of a stream that lasts for slotTime.
+func deviceStream(t testing.TB, a, b *end, lanes []verbs.Lane, receives []verbs.Lane) (float64, float64) {
+	t.Helper()
+	var stop atomic.Uint32
+	passive := serveJob(&stop)
+	if receives != nil {
+		for i := range receives {
+			check(t, receives[i].PostInitial(receives[i].QP.Capabilities().RecvDepth))
+		}
+		passive = &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: receives, Stop: &stop}
+	}
+	other := onThread(1, func() {
+		if _, err := runJob(t, b.device, passive, 1); err != nil {
+			t.Errorf("receiver: %v", err)
+		}
+	})
+	var p verbs.Progress
+	<-onThread(0, func() {
+		job := &verbs.Job{
+			Shape: verbs.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: lanes, Deadline: verbs.Now() + a.device.e.clock.ticks(*slotTime),
+		}
+		var err error
+		if p, err = runJob(t, a.device, job, 0); err != nil {
+			t.Errorf("sender: %v", err)
+		}
+	})
+	stop.Store(1)
+	<-other
+	seconds := a.device.e.clock.duration(p.LastDone - p.FirstPost).Seconds()
+	return float64(p.BytesOut) / seconds, float64(p.Completed) / seconds
+}
+
+func sendLane(a, b *end, op verbs.Opcode, list []verbs.SGE, window, signal, batch int) verbs.Lane {
+	var n uint64
+	for _, g := range list {
+		n += uint64(g.Length)
+	}
+	return verbs.Lane{
+		QP: a.qp, Window: window, Signal: signal, Batch: batch,
+		Ring: []verbs.Message{{Bytes: n, Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+			Opcode: op, SGEs: list, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+		}}}}}},
+	}
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// spinners lets two spinning goroutines and the runtime live side by side.
+func spinners(b *testing.B) {
+	before := runtime.GOMAXPROCS(4)
+	b.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+func BenchmarkRatioBandwidth(b *testing.B) {
+	for _, tt := range []struct {
+		name string
+		op   verbs.Opcode
+	}{{"write", verbs.OpWrite}, {"send", verbs.OpSend}, {"read", verbs.OpRead}} {
+		b.Run("op="+tt.name+"/size=65536", func(b *testing.B) {
+			spinners(b)
+			raw := newRawPair(b)
+			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
+			const size = 65536
+			var yard, got, ratio []float64
+			for b.Loop() {
+				r := raw.stream(rawPacket, rawBatch)
+				var receives []verbs.Lane
+				if tt.op == verbs.OpSend {
+					receives = []verbs.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, size)}}}}}
+					drain(y)
+				}
+				v, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, tt.op, []verbs.SGE{x.sge(0, size)}, 32, 4, 4)}, receives)
+				yard, got, ratio = append(yard, r), append(got, v), append(ratio, v/r)
+			}
+			report(b, "raw-GB/s", median(yard)/1e9, "GB/s", median(got)/1e9, "ratio", median(ratio))
+			b.Logf("ours %v theirs %v", counters(b, x), counters(b, y))
+		})
+	}
+}
+
+func report(b *testing.B, pairs ...any) {
+	b.ReportMetric(0, "ns/op")
+	for i := 0; i < len(pairs); i += 2 {
+		b.ReportMetric(pairs[i+1].(float64), pairs[i].(string))
+	}
+}
+
+func BenchmarkRatioMessageRate(b *testing.B) {
+	for _, tt := range []struct {
+		name string
+		op   verbs.Opcode
+	}{{"write", verbs.OpWrite}, {"send", verbs.OpSend}} {
+		b.Run("op="+tt.name+"/size=2", func(b *testing.B) {
+			spinners(b)
+			raw := newRawPair(b)
+			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 512})
+			var yard, got, ratio []float64
+			for b.Loop() {
+				r := raw.stream(36, 64) / 36
+				var receives []verbs.Lane
+				if tt.op == verbs.OpSend {
+					receives = []verbs.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, 2)}}}}}
+					drain(y)
+				}
+				_, v := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, tt.op, []verbs.SGE{x.sge(0, 2)}, 256, 32, 32)}, receives)
+				yard, got, ratio = append(yard, r), append(got, v), append(ratio, v/r)
+			}
+			report(b, "raw-Mmsg/s", median(yard)/1e6, "Mmsg/s", median(got)/1e6, "ratio", median(ratio))
+		})
+	}
+}
+
+func BenchmarkRatioLatency(b *testing.B) {
+	for _, tt := range []struct {
+		name  string
+		op    verbs.Opcode
+		await verbs.Await
+	}{{"send", verbs.OpSend, verbs.AwaitReceive}, {"write", verbs.OpWrite, verbs.AwaitLastByte}} {
+		b.Run("op="+tt.name+"/size=2", func(b *testing.B) {
+			spinners(b)
+			raw := newRawPair(b)
+			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
+			var yard, got, ratio, yard99, got99, ratio99 []float64
+			for b.Loop() {
+				r := raw.pingPong(20)
+				v := devicePingPong(b, x, y, tt.op, tt.await, 2)
+				at := func(s []float64, p float64) float64 { return s[int(p*float64(len(s)-1))] }
+				yard, got, ratio = append(yard, at(r, 0.5)), append(got, at(v, 0.5)), append(ratio, at(v, 0.5)/at(r, 0.5))
+				yard99, got99, ratio99 = append(yard99, at(r, 0.99)), append(got99, at(v, 0.99)), append(ratio99, at(v, 0.99)/at(r, 0.99))
+			}
+			report(b, "raw-µs", median(yard)/1e3, "µs", median(got)/1e3, "ratio", median(ratio),
+				"raw-p99-µs", median(yard99)/1e3, "p99-µs", median(got99)/1e3, "p99-ratio", median(ratio99))
+		})
+	}
+}
+
+// devicePingPong returns the sorted half round trips in nanoseconds.
+func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await verbs.Await, size int) []float64 {
+	b.Helper()
+	count := uint64(12000)
+	job := func(e, peer *end, first bool, rec *verbs.Recorder) *verbs.Job {
+		l := sendLane(e, peer, op, []verbs.SGE{e.sge(0, size)}, 16, 1, 1)
+		l.Count, l.Await = count, await
+		if await == verbs.AwaitReceive {
+			l.Receives = []verbs.ReceiveRequest{{SGEs: []verbs.SGE{e.sge(1024, size)}}}
+			l.Expect = count
+			drain(e)
+			check(b, l.PostInitial(64))
+		} else {
+			l.Ring[0].Steps[0].Requests[0].RemoteAddr = peer.mr.Addr() + 1024
+			l.FlagOut, l.FlagIn = &e.buffer.Bytes()[size-1], &e.buffer.Bytes()[1024+size-1]
+			*l.FlagOut, *l.FlagIn = 0, 0
+		}
+		return &verbs.Job{Shape: verbs.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []verbs.Lane{l}, Record: rec}
+	}
+	rec := verbs.NewRecorder(1 << 16)
+	rec.Samples = true
+	j1, j2 := job(x, y, true, rec), job(y, x, false, nil)
+	other := onThread(1, func() {
+		if _, err := runJob(b, y.device, j2, 1); err != nil {
+			b.Errorf("second: %v", err)
+		}
+	})
+	<-onThread(0, func() {
+		if _, err := runJob(b, x.device, j1, 0); err != nil {
+			b.Errorf("first: %v", err)
+		}
+	})
+	<-other
+	samples := make([]float64, rec.RawLen)
+	for i := range samples {
+		samples[i] = float64(x.device.e.clock.duration(rec.Raw[i]).Nanoseconds()) / 2
+	}
+	slices.Sort(samples)
+	return samples
+}
+
+func BenchmarkRatioGather(b *testing.B) {
+	spinners(b)
+	x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 256, sges: 16})
+	one := []verbs.SGE{x.sge(0, 4096)}
+	var many []verbs.SGE
+	for i := range 16 {
+		many = append(many, x.sge(i*512, 256))
+	}
+	var single, gathered, ratio []float64
+	for b.Loop() {
+		s, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, verbs.OpWrite, one, 128, 16, 16)}, nil)
+		g, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, verbs.OpWrite, many, 128, 16, 16)}, nil)
+		single, gathered, ratio = append(single, s), append(gathered, g), append(ratio, s/g)
+	}
+	report(b, "one-SGE-GB/s", median(single)/1e9, "gather-GB/s", median(gathered)/1e9, "time-ratio", median(ratio))
+}
+
+func BenchmarkRatioQueuePairs(b *testing.B) {
+	spinners(b)
+	const size, n = 65536, 64
+	o := pairOptions{bytes: 1 << 20, depth: 64}
+	x, y := newPair(b, o)
+	lanes := make([]verbs.Lane, n)
+	for i := range n {
+		p := morePair(b, x, y, o)
+		lanes[i] = sendLane(p, y, verbs.OpWrite, []verbs.SGE{x.sge(0, size)}, 16, 4, 4)
+	}
+	var one, all, ratio []float64
+	for b.Loop() {
+		s, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, verbs.OpWrite, []verbs.SGE{x.sge(0, size)}, 16, 4, 4)}, nil)
+		m, _ := deviceStream(b, x, y, lanes, nil)
+		one, all, ratio = append(one, s), append(all, m), append(ratio, m/s)
+	}
+	report(b, "one-GB/s", median(one)/1e9, "64-GB/s", median(all)/1e9, "ratio", median(ratio))
+}
+
+// morePair connects another queue pair on each of two ends and returns the first end with it.
+func morePair(t testing.TB, x, y *end, o pairOptions) *end {
+	t.Helper()
+	o.transport, o.mtu, o.timeout, o.rdAtomic = verbs.RC, verbs.MTU4096, 14, 16
+	make := func(e *end) *end {
+		qp, err := e.pd.CreateQP(verbs.QueuePairOptions{SendCQ: e.cq, SendDepth: o.depth, RecvDepth: o.depth})
+		check(t, err)
+		t.Cleanup(func() { check(t, qp.Close()) })
+		other := *e
+		other.qp = qp
+		return &other
+	}
+	a, b := make(x), make(y)
+	connect(t, a.device, a.qp, b.device, b.qp, o)
+	connect(t, b.device, b.qp, a.device, a.qp, o)
+	return a
+}
+
+func BenchmarkRatioLoss(b *testing.B) {
+	spinners(b)
+	const size = 65536
+	good, bad := newPairAt(b, 1, FabricOptions{}), newPairAt(b, 3, FabricOptions{Loss: 0.01, Seed: 1})
+	var clean, lossy, ratio []float64
+	for b.Loop() {
+		run := func(p [2]*end) float64 {
+			v, _ := deviceStream(b, p[0], p[1], []verbs.Lane{sendLane(p[0], p[1], verbs.OpWrite, []verbs.SGE{p[0].sge(0, size)}, 32, 4, 4)}, nil)
+			return v
+		}
+		c, l := run(good), run(bad)
+		clean, lossy, ratio = append(clean, c), append(lossy, l), append(ratio, l/c)
+	}
+	report(b, "clean-GB/s", median(clean)/1e9, "lossy-GB/s", median(lossy)/1e9, "ratio", median(ratio))
+	b.Logf("ours %v theirs %v", counters(b, bad[0]), counters(b, bad[1]))
+}
+
+func newPairAt(b *testing.B, last byte, f FabricOptions) [2]*end {
+	a := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 2, 3, n}) }
+	x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128, a: Options{Address: a(last), Fabric: f}, b: Options{Address: a(last + 1), Fabric: f}})
+	return [2]*end{x, y}
+}

@@ -1,0 +1,52 @@
+package roce
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// TestLateReceiver streams SENDs to a peer whose application starts late: the background goroutine uses up the receives
+// and answers with RNR NAKs until the application reposts.
+func TestLateReceiver(t *testing.T) {
+	a, b := newPair(t, pairOptions{bytes: 1 << 20})
+	for round := range 3 {
+		const count, size = 600, 65536
+		drain(b)
+		receive := verbs.Lane{QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, size)}}}, Expect: count}
+		check(t, receive.PostInitial(b.qp.Capabilities().RecvDepth))
+		var stop atomic.Uint32
+		done := make(chan error, 1)
+		timer := time.AfterFunc(time.Duration(5*(round+1))*time.Millisecond, func() {
+			_, err := runJob(t, b.device, &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []verbs.Lane{receive}, Stop: &stop}, 1)
+			done <- err
+		})
+		defer timer.Stop()
+		send := verbs.Lane{QP: a.qp, Count: count, Window: 32, Signal: 4, Batch: 4, Ring: []verbs.Message{{Bytes: size, Steps: []verbs.Step{{
+			Requests: []verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: []verbs.SGE{a.sge(0, size)}}},
+		}}}}}
+		p, err := runJob(t, a.device, &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: []verbs.Lane{send}}, 0)
+		if err != nil {
+			q, r := a.qp.(*queuePair), b.qp.(*queuePair)
+			t.Fatalf("round %d: %v (%+v)\nours %v\ntheirs %v\n%+v\n%+v\n%+v", round, err, p, counters(t, a), counters(t, b), q.request, r.respond, q.path.window)
+		}
+		check(t, <-done)
+		w := &a.qp.(*queuePair).path.window
+		if w.inFlight != 0 {
+			t.Errorf("round %d: %d bytes in flight with nothing outstanding", round, w.inFlight)
+		}
+	}
+	if c := counters(t, a); c["rnr_nak_retry_err"] == 0 {
+		t.Errorf("no RNR NAK: %v", c)
+	}
+}
+
+// drain forgets the receives that an earlier job left behind.
+func drain(e *end) {
+	q := e.qp.(*queuePair)
+	q.e.lock()
+	q.receives.head = q.receives.tail
+	q.e.unlock()
+}
