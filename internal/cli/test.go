@@ -87,8 +87,8 @@ func runTest(ctx context.Context, out Streams, c testConfig) error {
 }
 
 // judge checks the expectations of --expect, -w and -y against every record.
-func judge(expressions []string, l limitConfig, d *report.Document) ([]report.Check, error) {
-	checks, err := checkExpectations(expressions, d)
+func judge(expectations []*report.Expectation, l limitConfig, d *report.Document) ([]report.Check, error) {
+	checks, err := checkExpectations(expectations, d)
 	if err != nil {
 		return nil, err
 	}

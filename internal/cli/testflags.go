@@ -13,6 +13,7 @@ import (
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -140,7 +141,7 @@ type testConfig struct {
 	Peer   peerConfig
 	Output outputConfig
 	CPU    bench.CPUChoice
-	Expect []string
+	Expect []*report.Expectation
 	Limits limitConfig
 }
 
@@ -158,7 +159,7 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 			errs = append(errs, err)
 		}
 	}
-	c := testConfig{Tool: tool, Expect: f.expect, Limits: limitConfig{f.limitBW * 1e9, f.limitRate * 1e6}}
+	c := testConfig{Tool: tool, Limits: limitConfig{f.limitBW * 1e9, f.limitRate * 1e6}}
 	p := control.Plan{
 		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.qps, Bidirectional: f.bidirectional,
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
@@ -229,7 +230,8 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 	note(err)
 	c.Output, err = f.output.config()
 	note(err)
-	note(checkExpressions(f.expect))
+	c.Expect, err = parseExpectations(f.expect, p)
+	note(err)
 	return c, errors.Join(errs...)
 }
 
