@@ -114,13 +114,15 @@ func flag(b bool) C.uint32_t { //nolint:revive // a C flag is made of it
 }
 
 func (r *runner) compileQueues() error {
-	cqs := allocate[*C.struct_vb_cq](r, len(r.job.CQs))
+	cqs := allocate[*C.struct_vb_cq](r, len(r.job.CQs))[:0]
 	for i, q := range r.job.CQs {
 		cq, ok := q.(*completionQueue)
 		if !ok || cq.d != r.d {
 			return fmt.Errorf("completion queue %d is another device's", i)
 		}
-		cqs[i] = cq.cq
+		if r.uses(cq) {
+			cqs = append(cqs, cq.cq)
+		}
 	}
 	r.c.cqs, r.c.cq_count = unsafe.SliceData(cqs), C.uint32_t(len(cqs))
 	if r.job.Channel != nil {
@@ -132,6 +134,21 @@ func (r *runner) compileQueues() error {
 		r.c.unacknowledged = unsafe.SliceData(allocate[C.uint32_t](r, len(cqs)))
 	}
 	return nil
+}
+
+// uses tells whether anything of the job completes into a queue: the others need no polling. A job that only serves
+// polls them all.
+func (r *runner) uses(cq *completionQueue) bool {
+	if r.job.Shape == verbs.Serve {
+		return true
+	}
+	for i := range r.job.Lanes {
+		l := &r.job.Lanes[i]
+		if qp, ok := l.QP.(*queuePair); ok && (len(l.Ring) > 0 && qp.sendCQ == cq || len(l.Receives) > 0 && qp.recvCQ == cq) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *runner) compileLane(i int) error {
