@@ -2,6 +2,7 @@ package roce
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -117,15 +118,21 @@ func readSides(t *testing.T, capture string) (a, b captureSide) {
 	return a, b
 }
 
+// captured is a packet of a capture, and whether side a sent it.
+type captured struct {
+	wire.Packet
+	fromA bool
+}
+
 // readCapture returns the RoCE packets of a capture, in order.
-func readCapture(t testing.TB, name string) []wire.Packet {
+func readCapture(t testing.TB, name string) []captured {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name+".pcap"))
 	check(t, err)
 	defer func() { check(t, file.Close()) }()
 	r, err := wire.NewPcapReader(bufio.NewReader(file))
 	check(t, err)
-	var packets []wire.Packet
+	var packets []captured
 	for {
 		_, frame, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -137,7 +144,8 @@ func readCapture(t testing.TB, name string) []wire.Packet {
 		d, err := wire.ParseDatagram(ip)
 		check(t, err)
 		if p, err := wire.ParsePacket(append([]byte(nil), d.Payload...)); err == nil {
-			packets = append(packets, p)
+			from := d.Source.Addr().AsSlice()
+			packets = append(packets, captured{p, from[len(from)-1] == 1}) // 10.77.0.1, fd77::1 and fe80::ff:fe00:1
 		}
 	}
 }
@@ -179,6 +187,8 @@ func TestReplayResponder(t *testing.T) {
 		filled  bool   // READ files: b's region holds the pattern
 		part    bool   // the capture lacks answers that netem dropped: ours hold the captured ones in order
 		lateMSN bool
+		mtu     verbs.MTU                       // 1024
+		words   []uint64                        // at the front of b's region
 		instead map[wire.Syndrome]wire.Syndrome // where rxe departs from the specification
 	}{
 		{capture: "rc_send_only"},
@@ -187,10 +197,10 @@ func TestReplayResponder(t *testing.T) {
 		{capture: "rc_write_only"},
 		{capture: "rc_write_multi"},
 		{capture: "rc_write_imm"},
-		{capture: "rc_write_ackreq"},
+		{capture: "rc_write_ackreq", mtu: verbs.MTU256},
 		{capture: "rc_read_small", filled: true},
 		{capture: "rc_read_multi", filled: true},
-		{capture: "rc_atomic"},
+		{capture: "rc_atomic", words: []uint64{100, 0x1122334455667788}},
 		{capture: "rc_err_rkey"},
 		{capture: "rc_err_read_rkey"},
 		{capture: "rc_err_atomic_rkey"},
@@ -226,7 +236,13 @@ func TestReplayResponder(t *testing.T) {
 					e.buffer.Bytes()[i] = byte(7*i + 3)
 				}
 			}
+			for i, w := range tt.words {
+				binary.NativeEndian.PutUint64(e.buffer.Bytes()[8*i:], w)
+			}
 			c := captureConnection(t, e, h, a, b)
+			if tt.mtu != 0 {
+				c.PathMTU = tt.mtu
+			}
 			if tt.access != 0 {
 				c.Access = tt.access
 			}
@@ -246,14 +262,14 @@ func TestReplayResponder(t *testing.T) {
 			var want, got []answer
 			for _, p := range readCapture(t, tt.capture) {
 				switch {
-				case p.DestQPN() == a.qpn && p.Opcode.IsResponse():
-					x := answerOf(&p)
+				case !p.fromA && p.Opcode.IsResponse():
+					x := answerOf(&p.Packet)
 					if other, ok := tt.instead[x.syndrome]; ok && x.opcode.Has(wire.HasAETH) {
 						x.syndrome = other
 					}
 					want = append(want, x)
-				case p.DestQPN() == b.qpn && !p.Opcode.IsResponse():
-					h.send(retarget(p, e.qp.QPN(), b, mr))
+				case p.fromA && !p.Opcode.IsResponse():
+					h.send(retarget(p.Packet, e.qp.QPN(), b, mr))
 					for _, r := range e.answers(h) {
 						got = append(got, answerOf(&r))
 					}
@@ -356,6 +372,51 @@ func compareAnswers(t *testing.T, want, got []answer, part, lateMSN bool) {
 		if w != g {
 			t.Errorf("answer %d: %v, want %v", i, g, w)
 		}
+	}
+}
+
+// TestReplayUnreliable plays UC captures to a receiver: all messages that crossed the wire complete, and nothing is
+// answered. Of uc_loss rxe completes 4; the 7 whole messages are what the specification asks for.
+func TestReplayUnreliable(t *testing.T) {
+	for _, tt := range []struct {
+		capture  string
+		messages int
+		bytes    uint32 // of each; 0: they differ
+	}{{"uc_send", 3, 0}, {"uc_loss", 7, 3000}} {
+		t.Run(tt.capture, func(t *testing.T) {
+			a, b := readSides(t, tt.capture)
+			h := newHandPeer(t, replayAddress(1), replayAddress(2))
+			e := newEnd(t, Options{Address: replayAddress(2)}, pairOptions{transport: verbs.UC, bytes: captureRegion, depth: 64, sges: 1})
+			c := captureConnection(t, e, h, a, b)
+			check(t, verbs.InitQP(e.qp, c))
+			for i := range uint64(40) {
+				check(t, e.qp.PostReceive([]verbs.ReceiveRequest{{ID: i, SGEs: []verbs.SGE{{Addr: e.buffer.Addr() + captureReceive, Length: 8192, LKey: e.mr.LKey()}}}}))
+			}
+			check(t, verbs.ConnectQP(e.qp, c))
+			for _, p := range readCapture(t, tt.capture) {
+				if p.fromA {
+					h.send(retarget(p.Packet, e.qp.QPN(), b, e.mr))
+				}
+			}
+			var found [64]verbs.Completion
+			n := 0
+			for rounds := 0; rounds < 20; rounds++ {
+				k, err := e.cq.Poll(found[n:])
+				check(t, err)
+				n += k
+			}
+			if n != tt.messages {
+				t.Errorf("%d messages completed, want %d", n, tt.messages)
+			}
+			for i, x := range found[:n] {
+				if x.Status != verbs.Success || x.ID != uint64(i) || (tt.bytes > 0 && x.Bytes != tt.bytes) {
+					t.Errorf("completion %d: %+v, want %d bytes", i, x, tt.bytes)
+				}
+			}
+			if got := h.receive(); len(got) > 0 {
+				t.Errorf("%d packets came back, want none", len(got))
+			}
+		})
 	}
 }
 
