@@ -137,7 +137,7 @@ func NoncontigPlan(p control.Plan) (control.Plan, error) {
 		return p, err
 	}
 	p.Operation, p.Kind = s.Operation, control.Bandwidth
-	p.Sizes, p.TxDepth, p.CQMod, p.CPU, p.NoPeak = []int{int(l.Size())}, n.Window, 1, true, true
+	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{int(l.Size())}, n.Window, 1, true
 	p.RxDepth, p.QPs = 0, 1
 	return p, nil
 }

@@ -91,6 +91,9 @@ func TestNoncontigStrategies(t *testing.T) {
 					if len(res.Records) != 1 || res.Records[0].Messages == 0 {
 						t.Fatalf("got %d records", len(res.Records))
 					}
+					if r := res.Records[0]; r.Latency == nil || r.CPU == nil || r.CPU.PostNsPerMessage == 0 {
+						t.Errorf("got latency %v and CPU %v, want both", r.Latency, r.CPU)
+					}
 				})
 			}
 		}

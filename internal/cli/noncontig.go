@@ -301,6 +301,9 @@ func (e *experiment) conclude(err error) {
 	if e.config.Runs < 6 {
 		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("%d runs give no 95 %% interval: verdicts compare the ranges; --runs 6 or more gives one", e.config.Runs))
 	}
+	if e.config.Model && len(n.Models) == 0 {
+		e.doc.Warnings = append(e.doc.Warnings, "no cost model: each strategy needs at least as many layouts as the model has terms, and two; use more --blocks and --total")
+	}
 	lim := verbs.Limits{MaxSGE: n.Setup.MaxSGE, MaxSGERead: n.Setup.MaxSGERead}
 	for _, l := range e.config.Predict {
 		var loads []report.NoncontigLoad

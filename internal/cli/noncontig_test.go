@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// parseNoncontig parses the flags of a command line that names a host.
+func parseNoncontig(t *testing.T, args ...string) (noncontigConfig, error) {
+	t.Helper()
+	flags := &noncontigFlags{}
+	cmd := newNoncontigCommand("gobw", Streams{})
+	cmd.ResetFlags()
+	flags.bind(cmd.Flags())
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags.config("gobw", []string{"alpha"})
+}
+
+func TestNoncontigGrid(t *testing.T) {
+	c, err := parseNoncontig(t, "--shape", "all", "--blocks", "64:8K", "--strides", "2x,4x,8x,16x", "--total", "16K,64K,256K")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(c.Layouts), 8*4*3; got != want {
+		t.Errorf("got %d layouts, want %d", got, want)
+	}
+	if got, want := c.Layouts[0].Layout.String(), "vector:block=64,num=256,stride=128"; got != want {
+		t.Errorf("got %s first, want %s", got, want)
+	}
+	if !slices.Equal(c.Shapes, []string{"gather", "scatter", "both"}) || c.Transport != verbs.RC || c.Runs != 6 {
+		t.Errorf("got shapes %v, %v, %d runs", c.Shapes, c.Transport, c.Runs)
+	}
+}
+
+func TestNoncontigGridOfNumbers(t *testing.T) {
+	c, err := parseNoncontig(t, "--nums", "10,20", "--blocks", "8,100", "--strides", "4K")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range c.Layouts {
+		got = append(got, l.Held+" "+l.Layout.String())
+	}
+	want := []string{
+		"num vector:block=8,num=10,stride=4096", "num vector:block=100,num=10,stride=4096",
+		"num vector:block=8,num=20,stride=4096", "num vector:block=100,num=20,stride=4096",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNoncontigRefusesFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--strides 32", "use --strides 64, a factor like 2x"},
+		{"--strides 0.5x", "a factor of 1 or more"},
+		{"--total 1000", "the nearest is 1024"},
+		{"--blocks 128K", "larger than the message of --total 65536; leave it out or use --total 131072"},
+		{"--blocks 0", "want 1 or more"},
+		{"--blocks 4K:64", "the smaller first"},
+		{"--cache warm", "want hot or cold"},
+		{"--verify some", "want ends, all or none"},
+		{"--shape round", "want gather, scatter, both, or all"},
+		{"--strategies magic", "want some of gather-write, pack"},
+		{"--window 0", "--window 0: want 1 to 4096"},
+		{"--runs 100", "--runs 100: want 1 to 64"},
+		{"--min-time 0", "at least 1ms"},
+		{"--segment 1", "want 64 bytes to 1 GiB"},
+		{"--resume", "name the directory with --save"},
+		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
+		{"--predict nonsense", "want KIND:key=value"},
+		{"--transport RD", "want RC, UC or UD"},
+		{"--format word", "--format"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			_, err := parseNoncontig(t, strings.Fields(c.args)...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func TestNoncontigReportsAllFlagFaults(t *testing.T) {
+	_, err := parseNoncontig(t, "--cache", "warm", "--runs", "0", "--strides", "1")
+	for _, want := range []string{"--cache", "--runs", "--strides"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s in it", err, want)
+		}
+	}
+}
+
+func TestNoncontigLeavesOutWhatDoesNotApply(t *testing.T) {
+	c, err := parseNoncontig(t, "--shape", "all", "--transport", "UD", "--total", "1K", "--blocks", "512")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, shape := range c.Shapes {
+		for _, s := range bench.Strategies(shape) {
+			if c.carries(s) && c.takes(s, c.Layouts[0].Layout) {
+				got = append(got, s.Shape+"/"+s.Name)
+			}
+		}
+	}
+	if want := []string{"both/gather-send", "both/pack-send-unpack", "both/contiguous"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestNoncontigBriefFaults(t *testing.T) {
+	var faults []error
+	for i := range 30 {
+		faults = append(faults, usageError{os.ErrInvalid}, &os.PathError{Op: "open", Path: strings.Repeat("x", i), Err: os.ErrNotExist})
+	}
+	got := brief(faults)
+	if len(got) != 13 || got[12].Error() != "and 19 more like these" {
+		t.Errorf("got %d faults, the last %q; want 13 and the rest counted", len(got), got[len(got)-1])
+	}
+}
+
+func TestNoncontigResumeTakesOver(t *testing.T) {
+	dir := t.TempDir()
+	old := &report.Document{Schema: report.SchemaVersion, Tool: "gobw", Noncontig: &report.Noncontig{
+		Setup: report.NoncontigSetup{Device: "roce0", Runs: 1},
+		Points: []report.NoncontigPoint{
+			{Shape: "gather", Strategy: "pack", Layout: "a", Runs: []report.NoncontigRun{{GoodputBitsPerS: 1e9}}},
+			{Shape: "gather", Strategy: "pack", Layout: "b"},
+		},
+	}}
+	if err := report.Save(filepath.Join(dir, resultFile), old); err != nil {
+		t.Fatal(err)
+	}
+	d, err := openResultDirectory(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &experiment{dir: d, doc: newDocument("gobw", nil)}
+	e.doc.Noncontig = &report.Noncontig{
+		Setup:  report.NoncontigSetup{Device: "roce0", Runs: 2},
+		Points: []report.NoncontigPoint{{Shape: "gather", Strategy: "pack", Layout: "a"}, {Shape: "gather", Strategy: "pack", Layout: "b"}},
+	}
+	e.todo = []measurement{{point: 0, run: 0}, {point: 0, run: 1}, {point: 1, run: 0}, {point: 1, run: 1}}
+	if err := e.resume(); err != nil {
+		t.Fatal(err)
+	}
+	if len(e.todo) != 3 || e.todo[0].point != 0 || e.todo[0].run != 1 {
+		t.Errorf("got %v left to do, want three, the first run 1 of point 0", e.todo)
+	}
+	if got := e.doc.Noncontig.Points[0].Runs; len(got) != 1 || got[0].GoodputBitsPerS != 1e9 {
+		t.Errorf("got runs %v, want the one saved", got)
+	}
+	e.doc.Noncontig.Setup.Window = 9
+	if err := e.resume(); err == nil {
+		t.Error("a grid with another window was resumed")
+	}
+	if _, err := openResultDirectory(dir, false); err == nil {
+		t.Error("a result was about to be overwritten")
+	}
+	if _, err := openResultDirectory(t.TempDir(), true); err == nil {
+		t.Error("resumed from an empty directory")
+	}
+}
