@@ -320,7 +320,12 @@ type driver struct {
 }
 
 // drive runs the job to its end and meets the peer at Done.
-func (d *driver) drive(ctx context.Context) error {
+func (d *driver) drive(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			d.t.last = d.p // what was measured before
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watch, unwatch := d.session.Watch(ctx)
