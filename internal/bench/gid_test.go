@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+func gid(index int, addr string, kind verbs.GIDType) verbs.GIDEntry {
+	return verbs.GIDEntry{Index: index, GID: verbs.GIDFromAddr(netip.MustParseAddr(addr)), Type: kind}
+}
+
+func TestChooseGIDs(t *testing.T) {
+	client := []verbs.GIDEntry{
+		gid(0, "fe80::1", verbs.GIDRoCEv1), gid(1, "fe80::1", verbs.GIDRoCEv2),
+		gid(2, "192.0.2.1", verbs.GIDRoCEv1), gid(3, "192.0.2.1", verbs.GIDRoCEv2), gid(4, "2001:db8::1", verbs.GIDRoCEv2),
+	}
+	tests := []struct {
+		name           string
+		server         []verbs.GIDEntry
+		client, choice int // indices
+		fails          string
+	}{
+		{"v2 over IPv4", []verbs.GIDEntry{gid(0, "fe80::2", verbs.GIDRoCEv1), gid(5, "192.0.2.2", verbs.GIDRoCEv2), gid(6, "2001:db8::2", verbs.GIDRoCEv2)}, 3, 5, ""},
+		{"IPv6 where the peer has no IPv4", []verbs.GIDEntry{gid(1, "fe80::2", verbs.GIDRoCEv2), gid(2, "2001:db8::2", verbs.GIDRoCEv2)}, 4, 2, ""},
+		{"link-local only", []verbs.GIDEntry{gid(1, "fe80::2", verbs.GIDRoCEv2)}, 1, 1, ""},
+		{"v1 only", []verbs.GIDEntry{gid(2, "192.0.2.2", verbs.GIDRoCEv1)}, 2, 2, ""},
+		{"nothing in common", []verbs.GIDEntry{gid(0, "127.0.0.1", verbs.GIDRoCEv2)}, 0, 0, "no line of one table reaches"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := ChooseGIDs(client, tt.server, ControlAddresses{})
+			if tt.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.fails) {
+					t.Errorf("error %v, want %q", err, tt.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Client.Index != tt.client || p.Server.Index != tt.choice {
+				t.Errorf("client %d, server %d; want %d, %d (%s)", p.Client.Index, p.Server.Index, tt.client, tt.choice, p.Reason)
+			}
+		})
+	}
+}
+
+func TestChooseGIDsPrefersTheControlConnection(t *testing.T) {
+	two := func(host string) []verbs.GIDEntry {
+		return []verbs.GIDEntry{gid(0, "192.0.2."+host, verbs.GIDRoCEv2), gid(1, "198.51.100."+host, verbs.GIDRoCEv2)}
+	}
+	p, err := ChooseGIDs(two("1"), two("2"), ControlAddresses{Client: netip.MustParseAddr("198.51.100.1"), Server: netip.MustParseAddr("198.51.100.2")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Client.Index != 1 || p.Server.Index != 1 {
+		t.Errorf("chose %v to %v, want the control connection's addresses", p.Client.GID.Addr(), p.Server.GID.Addr())
+	}
+}
