@@ -428,3 +428,12 @@ func loadBaseline(file string, o ExpectationOptions) (*baseline, error) {
 	}
 	return &baseline{file: file, docs: docs}, nil
 }
+
+// Tests are the names of the other tests whose figures the expectation uses.
+func (e *Expectation) Tests() []string {
+	out := slices.Concat(e.left.tests, e.right.tests)
+	if e.filter != nil {
+		out = append(out, e.filter.Tests()...)
+	}
+	return out
+}

@@ -35,23 +35,10 @@ type experiment struct {
 }
 
 // runNoncontig measures the grid, prints it and saves it. What was measured before an error is kept.
-func runNoncontig(ctx context.Context, out Streams, c noncontigConfig) (err error) {
-	e := &experiment{config: c, out: out, doc: newDocument(c.Tool, c.Args), caches: pattern.HostCaches()}
-	if c.Cold && c.Footprint == 0 {
-		e.config.Footprint = 2 * int64(e.caches.LastLevel)
-	}
-	if c.Save != "" {
-		if e.dir, err = openResultDirectory(c.Save, c.Resume); err != nil {
-			return setupError{err}
-		}
-	}
-	m, err := openMeasurer(ctx, out, measureConfig{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Quiet})
+func runNoncontig(ctx context.Context, out Streams, c noncontigConfig) error {
+	e, m, err := openExperiment(ctx, out, c)
 	if err != nil {
 		return err
-	}
-	if err := e.prepare(m); err != nil {
-		m.session.Fail(errors.New("the grid was refused"))
-		return errors.Join(usageError{err}, m.Close())
 	}
 	err = e.measure(ctx, m)
 	if cerr := m.Close(); err == nil {
@@ -59,6 +46,28 @@ func runNoncontig(ctx context.Context, out Streams, c noncontigConfig) (err erro
 	}
 	e.conclude(err)
 	return errors.Join(err, e.deliver())
+}
+
+// openExperiment connects and makes the list of measurements; the caller closes the measurer.
+func openExperiment(ctx context.Context, out Streams, c noncontigConfig) (_ *experiment, _ *measurer, err error) {
+	e := &experiment{config: c, out: out, doc: newDocument(c.Tool, c.Args), caches: pattern.HostCaches()}
+	if c.Cold && c.Footprint == 0 {
+		e.config.Footprint = 2 * int64(e.caches.LastLevel)
+	}
+	if c.Save != "" {
+		if e.dir, err = openResultDirectory(c.Save, c.Resume); err != nil {
+			return nil, nil, setupError{err}
+		}
+	}
+	m, err := openMeasurer(ctx, out, measureConfig{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Quiet})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.prepare(m); err != nil {
+		m.session.Fail(errors.New("the grid was refused"))
+		return nil, nil, errors.Join(usageError{err}, m.Close())
+	}
+	return e, m, nil
 }
 
 // prepare makes the list of measurements and refuses what cannot work, all faults together.

@@ -1,0 +1,538 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// qualifyFlags are the flags of 'qualify' as they were typed.
+type qualifyFlags struct {
+	host, line, junit, html, json string
+	only                          []string
+	list, dryRun, show, quiet     bool
+	device                        deviceFlags
+	peer                          peerFlags
+}
+
+// qualifyConfig is a validated qualification.
+type qualifyConfig struct {
+	Args   []string
+	Plan   *report.Plan
+	Tests  []qualifyTest
+	Line   float64 // bits/s, 0: the link's own
+	JUnit  string
+	HTML   string
+	JSON   string
+	DryRun bool
+	Quiet  bool
+	Device deviceConfig
+	Peer   peerConfig
+}
+
+// qualifyTest is one test of a plan, ready to run.
+type qualifyTest struct {
+	report.PlanTest
+	command parsedRun
+}
+
+func newQualifyCommand(tool string, out Streams) *cobra.Command {
+	flags := &qualifyFlags{}
+	cmd := &cobra.Command{
+		Use:   "qualify PLAN",
+		Short: "Run a list of tests against thresholds: pass or fail",
+		Long: "Run a list of tests and judge each by its expectations. PLAN is a YAML file, or the\n" +
+			"name of a plan that comes with the program: " + strings.Join(report.ShippedPlans(), ", ") + ".\n\n" +
+			"Exit status: 0 all passed, 1 an expectation missed, 3 the device or the set-up failed,\n" +
+			"4 the peer was lost, 5 data corrupt, 6 a test failed. The embedded software device is\n" +
+			"used only where it is named: -d roce0.",
+		Example: "  " + tool + " qualify quick -d roce0 --loopback --junit junit.xml\n" +
+			"  " + tool + " qualify nic --peer alpha --html nic.html\n" +
+			"  " + tool + " qualify plan.yaml --peer alpha --only write-64k\n" +
+			"  " + tool + " qualify quick --list\n" +
+			"  " + tool + " qualify nic --print > mine.yaml",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && flags.show {
+				text, err := report.ShippedPlan(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				_, err = out.Out.Write(text)
+				return err
+			}
+			if len(args) == 0 && flags.list {
+				return listPlans(out)
+			}
+			c, err := flags.config(tool, args)
+			if err != nil {
+				return usageError{err}
+			}
+			c.Args = commandLine(tool)
+			if flags.list {
+				return listTests(out, c)
+			}
+			return runQualify(cmd.Context(), out, c)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&flags.host, "peer", "", "host that runs 'gobw serve'")
+	flags.peer.bind(fs)
+	flags.device.bind(fs)
+	fs.StringSliceVar(&flags.only, "only", nil, "run these tests of the plan: write-64k,read-64k")
+	fs.BoolVar(&flags.list, "list", false, "list the tests of the plan, or without one the plans")
+	fs.BoolVar(&flags.dryRun, "dry-run", false, "check plan and device, and run nothing")
+	fs.BoolVar(&flags.show, "print", false, "print a plan that comes with the program, to start your own from")
+	fs.StringVar(&flags.line, "line", "", "the line rate for expectations, where the device does not tell: 25Gb/s")
+	fs.StringVar(&flags.junit, "junit", "", "write the verdicts as JUnit XML")
+	fs.StringVar(&flags.html, "html", "", "write the page with verdicts, tables and pictures")
+	fs.StringVar(&flags.json, "json", "", "write everything as JSON, for 'report', 'compare' and baselines")
+	fs.BoolVar(&flags.quiet, "quiet", false, "no progress, no notes")
+	return cmd
+}
+
+func (f *qualifyFlags) config(tool string, args []string) (qualifyConfig, error) {
+	c := qualifyConfig{JUnit: f.junit, HTML: f.html, JSON: f.json, DryRun: f.dryRun, Quiet: f.quiet}
+	if len(args) != 1 {
+		return c, fmt.Errorf("%d plans: want one, a file or one of %s", len(args), strings.Join(report.ShippedPlans(), ", "))
+	}
+	var errs []error
+	note := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	c.Device, err = f.device.config()
+	note(err)
+	c.Device.Strict = true
+	if f.list || f.dryRun && f.host == "" { // no peer is needed
+		f.peer.loopback = true
+	}
+	var hosts []string
+	if f.host != "" {
+		hosts = []string{f.host}
+	}
+	c.Peer, err = f.peer.config(tool, hosts)
+	if err != nil {
+		note(errors.New(strings.Replace(err.Error(), "no host: name the one", "no peer: give --peer HOST, the one", 1)))
+	}
+	if f.line != "" {
+		c.Line, err = parseRate(strings.TrimSuffix(strings.TrimSuffix(strings.ReplaceAll(f.line, " ", ""), "b/s"), "bit/s"))
+		note(prefixed("--line", err))
+	}
+	cpu, err := f.device.cpuChoice()
+	note(err)
+	c.Plan, err = report.LoadPlan(args[0], report.PlanOptions{CheckRun: checkRun})
+	note(err)
+	if err := errors.Join(errs...); err != nil {
+		return c, err
+	}
+	chosen, err := chooseTests(c.Plan, f.only)
+	if err != nil {
+		return c, err
+	}
+	for _, t := range chosen {
+		run, bad := parseRun(t.Run)
+		if len(bad) > 0 {
+			return c, errors.Join(bad...)
+		}
+		run.place(c.Device, c.Peer, cpu)
+		c.Tests = append(c.Tests, qualifyTest{t, run})
+	}
+	return c, nil
+}
+
+// chooseTests takes the tests of --only and those whose figures they refer to.
+func chooseTests(p *report.Plan, only []string) ([]report.PlanTest, error) {
+	if len(only) == 0 {
+		return p.Tests, nil
+	}
+	var names []string
+	for _, t := range p.Tests {
+		names = append(names, t.Name)
+	}
+	wanted := map[string]bool{}
+	for _, name := range only {
+		if !slices.Contains(names, name) {
+			hint := ""
+			if near := report.Nearest(name, names); near != "" {
+				hint = fmt.Sprintf("; did you mean %q?", near)
+			}
+			return nil, fmt.Errorf("--only: the plan has no test %q%s (it has %s)", name, hint, strings.Join(names, ", "))
+		}
+		wanted[name] = true
+	}
+	for _, t := range slices.Backward(p.Tests) { // tests refer to earlier ones only
+		if wanted[t.Name] {
+			for _, e := range t.Expect {
+				for _, other := range e.Tests() {
+					if slices.Contains(names, other) {
+						wanted[other] = true
+					}
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(p.Tests), func(t report.PlanTest) bool { return !wanted[t.Name] }), nil
+}
+
+func listPlans(out Streams) error {
+	var rows [][]string
+	for _, name := range report.ShippedPlans() {
+		p, err := report.LoadPlan(name, report.PlanOptions{})
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []string{name, fmt.Sprint(len(p.Tests)), p.Description})
+	}
+	return report.WriteTable(out.Out, []string{"plan", "tests", "what it tells"}, rows)
+}
+
+func listTests(out Streams, c qualifyConfig) error {
+	var rows [][]string
+	for _, t := range c.Tests {
+		var expect []string
+		for _, e := range t.Expect {
+			expect = append(expect, e.String())
+		}
+		rows = append(rows, []string{t.Name, strings.Join(t.Run, " "), strings.Join(expect, ", ")})
+	}
+	return report.WriteTable(out.Out, []string{"test", "command", "expectations"}, rows)
+}
+
+// qualification is a plan being run.
+type qualification struct {
+	config  qualifyConfig
+	out     Streams
+	report  *report.Qualification
+	earlier map[string]*report.Document
+	errs    []error
+}
+
+// runQualify runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
+func runQualify(ctx context.Context, out Streams, c qualifyConfig) error {
+	q := &qualification{config: c, out: out, earlier: map[string]*report.Document{}, report: &report.Qualification{
+		Plan: c.Plan.Name, File: c.Plan.File, Version: bench.Version(), Command: c.Args, Started: time.Now().UTC(),
+	}}
+	if err := q.check(); err != nil {
+		return err
+	}
+	if c.DryRun {
+		return listTests(out, c)
+	}
+	for i, t := range c.Tests {
+		if reason := q.stopped(ctx); reason != "" {
+			q.report.Tests = append(q.report.Tests, report.QualificationTest{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: report.Skipped, Reason: reason})
+			continue
+		}
+		q.announce(i, t)
+		q.run(ctx, t)
+	}
+	q.report.Finished = time.Now().UTC()
+	code := q.exitCode(ctx)
+	q.report.ExitCode = code
+	q.report.Outcome = map[int]report.Outcome{exitPassed: report.Passed, exitMissed: report.Failed}[code]
+	if q.report.Outcome == "" {
+		q.report.Outcome = report.Broken
+	}
+	if err := q.deliver(); err != nil {
+		return err
+	}
+	if code == exitPassed {
+		return nil
+	}
+	return silentError{code}
+}
+
+// check opens the device once before anything runs: a missing one is a set-up error, the line rate of one that has none
+// a mistake of the plan.
+func (q *qualification) check() error {
+	d, err := openDevice(q.config.Device)
+	if err != nil {
+		var usage usageError
+		if !errors.As(err, &usage) {
+			err = setupError{err}
+		}
+		return err
+	}
+	info := d.Info()
+	env := report.Environment{Device: info.Name, Software: info.Software}
+	if !info.Software {
+		port, err := bench.ChoosePort(d, q.config.Device.Port)
+		if err != nil {
+			return errors.Join(setupError{err}, d.Close())
+		}
+		env.LinkBitsPerS = port.RateBitsPerS
+	}
+	if q.config.Line > 0 {
+		env.Software, env.LinkBitsPerS = false, q.config.Line
+	}
+	var errs []error
+	for _, t := range q.config.Tests {
+		for _, e := range t.Expect {
+			if err := e.CheckDevice(env); err != nil {
+				errs = append(errs, usageError{fmt.Errorf("%s: test %s: %w", q.config.Plan.File, t.Name, err)})
+			}
+		}
+	}
+	return errors.Join(append(errs, d.Close())...)
+}
+
+// stopped says why no further test is run: a signal, or a peer on another host that is gone.
+func (q *qualification) stopped(ctx context.Context) string {
+	if ctx.Err() != nil {
+		return "interrupted"
+	}
+	if q.config.Peer.Loopback {
+		return ""
+	}
+	for i, t := range q.report.Tests {
+		if code := exitCode(q.errs[i]); t.Outcome == report.Broken && (code == exitPeerLost || code == exitSetup && t.Document == nil) {
+			return fmt.Sprintf("not run: %s ended with: %s", t.Name, firstLine(t.Reason))
+		}
+	}
+	return ""
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// announce says on a terminal which test runs.
+func (q *qualification) announce(i int, t qualifyTest) {
+	if q.out.ErrTerminal && !q.config.Quiet {
+		fmt.Fprintf(q.out.Err, "[%d/%d] %s: %s\n", i+1, len(q.config.Tests), t.Name, strings.Join(t.Run, " "))
+	}
+}
+
+// run measures and judges one test.
+func (q *qualification) run(ctx context.Context, t qualifyTest) {
+	started := time.Now()
+	result := report.QualificationTest{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: report.Passed}
+	if t.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, timeoutError{t.Timeout})
+		defer cancel()
+	}
+	doc, err := t.command.measure(ctx, q.out, q.config.Quiet)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = errors.Join(cause, err)
+	}
+	if doc != nil {
+		doc.Description, doc.Command = t.Name, t.Run
+		if err == nil {
+			doc.Checks = report.Judge(doc, t.Expect, report.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier})
+		}
+		q.earlier[t.Name] = doc
+		result.Document = doc
+		if doc.Label != "" {
+			q.report.Label = doc.Label
+		}
+		missed := 0
+		for _, c := range doc.Checks {
+			if !c.Passed {
+				missed++
+			}
+		}
+		if missed > 0 {
+			result.Outcome, result.Reason = report.Failed, fmt.Sprintf("%d of %d expectations missed", missed, len(doc.Checks))
+			q.errs = append(q.errs, missedError{result.Reason})
+		}
+	}
+	if err != nil {
+		result.Outcome, result.Reason = report.Broken, err.Error()
+		q.errs = append(q.errs, err)
+	}
+	if result.Outcome == report.Passed {
+		q.errs = append(q.errs, nil)
+	}
+	result.Seconds = time.Since(started).Seconds()
+	q.report.Tests = append(q.report.Tests, result)
+}
+
+// timeoutError ends a test that takes longer than its plan allows.
+type timeoutError struct{ after time.Duration }
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("the test did not end within its timeout of %v", e.after)
+}
+
+// exitCode is the gravest of all tests: interrupted, corrupt, peer lost, set-up, failed, missed.
+func (q *qualification) exitCode(ctx context.Context) int {
+	if cause := context.Cause(ctx); cause != nil {
+		return exitCode(cause)
+	}
+	worst := exitPassed
+	gravity := []int{exitPassed, exitMissed, exitFailed, exitUsage, exitSetup, exitPeerLost, exitCorrupt}
+	for _, err := range q.errs {
+		code := exitCode(err)
+		var timeout timeoutError
+		if errors.As(err, &timeout) {
+			code = exitFailed
+		}
+		if slices.Index(gravity, code) > slices.Index(gravity, worst) {
+			worst = code
+		}
+	}
+	return worst
+}
+
+// deliver prints the verdicts and writes the files.
+func (q *qualification) deliver() error {
+	errs := []error{report.QualificationTable(q.out.Out, q.report)}
+	for path, write := range map[string]func(io.Writer, *report.Qualification) error{
+		q.config.JUnit: report.QualificationJUnit, q.config.HTML: report.QualificationHTML,
+	} {
+		if path != "" {
+			errs = append(errs, report.WriteFile(path, func(w io.Writer) error { return write(w, q.report) }))
+		}
+	}
+	if q.config.JSON != "" {
+		errs = append(errs, report.SaveQualification(q.config.JSON, q.report))
+	}
+	return errors.Join(errs...)
+}
+
+// parsedRun is the command line of a test in a plan.
+type parsedRun struct {
+	test *testConfig
+	grid *noncontigConfig
+}
+
+// place says where the test runs, which the plan leaves to the command line of qualify.
+func (r *parsedRun) place(d deviceConfig, p peerConfig, cpu bench.CPUChoice) {
+	if r.grid != nil {
+		r.grid.Device, r.grid.Peer, r.grid.CPU = d, p, cpu
+		return
+	}
+	r.test.Device, r.test.Peer, r.test.CPU = d, p, cpu
+}
+
+// measure runs the test as its own command would, and prints nothing.
+func (r *parsedRun) measure(ctx context.Context, out Streams, quiet bool) (*report.Document, error) { //nolint:revive // quiet is the user's flag
+	if r.grid != nil {
+		c := *r.grid
+		c.Quiet = quiet || !out.ErrTerminal
+		return measureNoncontig(ctx, out, c)
+	}
+	c := *r.test
+	return measure(ctx, out, measureConfig{
+		Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: quiet,
+		Plan: func(d control.Dialect, port verbs.PortInfo) (control.Plan, error) { return c.finishPlan(d, port), nil },
+	})
+}
+
+// checkRun finds what is wrong with a command line of a plan, and tells kind and transport of its test and, for a grid,
+// the names of its strategies.
+func checkRun(words []string) (kind, transport string, names []string, errs []error) {
+	run, errs := parseRun(words)
+	switch {
+	case run.test != nil:
+		return string(run.test.Plan.Kind), run.test.Plan.Transport.String(), nil, errs
+	case run.grid != nil:
+		for _, shape := range run.grid.Shapes {
+			for _, s := range bench.Strategies(shape) {
+				if !slices.Contains(names, s.Name) {
+					names = append(names, s.Name)
+				}
+			}
+		}
+		return string(control.Bandwidth), run.grid.Transport.String(), names, errs
+	}
+	return "", "", nil, errs
+}
+
+// parseRun reads the command line of a test in a plan.
+func parseRun(words []string) (parsedRun, []error) {
+	commands := []string{"write", "read", "send", "atomic"}
+	kind := control.Latency
+	if words[0] == "gobw" {
+		commands = append(commands, "noncontig")
+		kind = control.Bandwidth
+	}
+	if len(words) < 2 || !slices.Contains(commands, words[1]) {
+		word, hint := "", ""
+		if len(words) > 1 {
+			word = words[1]
+		}
+		if near := report.Nearest(word, commands); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		return parsedRun{}, []error{fmt.Errorf("%s has no test %q%s (it has %s)", words[0], word, hint, strings.Join(commands, ", "))}
+	}
+	cmd := &cobra.Command{Use: words[1]}
+	cmd.SetGlobalNormalizationFunc(normalizeFlag)
+	test, grid := &testFlags{inline: -1, qps: 1, postList: 1}, &noncontigFlags{}
+	var device, peer pflag.FlagSet
+	(&deviceFlags{}).bind(&device)
+	(&peerFlags{}).bind(&peer)
+	if words[1] == "noncontig" {
+		grid.bind(cmd.Flags())
+	} else {
+		test.bind(cmd.Flags(), control.Operation(words[1]), kind)
+	}
+	if err := cmd.ParseFlags(words[2:]); err != nil {
+		return parsedRun{}, []error{flagError(cmd, err)}
+	}
+	var errs []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil {
+			errs = append(errs, fmt.Errorf("--%s belongs to the command line of qualify, not to the plan", f.Name))
+		}
+		if slices.Contains([]string{"format", "save", "quiet", "resume"}, f.Name) {
+			errs = append(errs, fmt.Errorf("--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name))
+		}
+		if slices.Contains([]string{"expect", "limit-bw", "limit-msgrate"}, f.Name) {
+			errs = append(errs, fmt.Errorf("--%s: write what you expect under expect:", f.Name))
+		}
+	})
+	if rest := cmd.Flags().Args(); len(rest) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected %q: the peer belongs to the command line of qualify", rest[0]))
+	}
+	if len(errs) > 0 {
+		return parsedRun{}, errs
+	}
+	if words[1] == "noncontig" {
+		grid.peer.loopback = true // replaced by place
+		c, err := grid.config(words[0], nil)
+		if err != nil {
+			return parsedRun{}, []error{err}
+		}
+		c.Args = words
+		return parsedRun{grid: &c}, nil
+	}
+	test.peer.loopback = true
+	c, err := test.config(words[0], control.Operation(words[1]), kind, nil)
+	if err != nil {
+		return parsedRun{}, []error{err}
+	}
+	c.Args = words
+	return parsedRun{test: &c}, nil
+}
+
+// measureNoncontig measures a grid and returns its document, also after an error once the device is open.
+func measureNoncontig(ctx context.Context, out Streams, c noncontigConfig) (*report.Document, error) {
+	e, m, err := openExperiment(ctx, out, c)
+	if err != nil {
+		return nil, err
+	}
+	err = e.measure(ctx, m)
+	err = errors.Join(err, m.Close())
+	e.conclude(err)
+	return e.doc.Document, err
+}
