@@ -153,7 +153,7 @@ func (r *perftestRun) fit(s control.Session, d *openedDevice) (verbs.PortInfo, e
 
 // connect is both roles: wait for a client, or go to the server.
 func (r *perftestRun) connect(ctx context.Context, d *openedDevice) (control.Session, error) {
-	options := control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits}
+	options := control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.PerftestOnly}
 	program := r.v.Tool.Name + " (gobw " + bench.Version() + ")"
 	if !r.v.Server() {
 		r.text.Begin()

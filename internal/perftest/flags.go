@@ -231,6 +231,7 @@ func flags() []flag {
 		{option: val(0, "cqe_poll"), set: ignore},        // the batch of a poll; ours is the runner's
 		{option: o(0, "disable_dynamic_polling"), set: ignore},
 		{option: option{long: "perftest-version", value: true, exact: true}, set: text(func(v *Invocation) *string { return &v.PerftestVersion })}, // ours
+		{option: option{long: "perftest-only", exact: true}, set: on(func(v *Invocation) *bool { return &v.PerftestOnly })},                        // ours
 	}
 	for _, m := range []struct {
 		names   string // with "=" behind those that take a value

@@ -42,6 +42,7 @@ type Invocation struct {
 	LimitRate  float64 // -y, in millions of messages per second; 0: none
 
 	PerftestVersion string // --perftest-version (ours): the version to advertise; empty: 6.27
+	PerftestOnly    bool   // --perftest-only (ours): speak perftest's dialect with gobw, too
 
 	sizeGiven bool
 	margin    *time.Duration

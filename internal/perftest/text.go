@@ -300,8 +300,11 @@ type Row struct {
 // record's histogram.
 func (t *Text) RowOf(r report.Record, samples report.Samples) Row {
 	row := Row{Size: r.SizeBytes, Iterations: r.Iterations}
-	if r.Local != nil { // -b: each end's own
+	if r.Local != nil && r.Remote != nil { // -b: each end's own
 		row.Iterations /= 2
+		if both := r.Local.AverageBitsPerS + r.Remote.AverageBitsPerS; r.DurationTest && both > 0 {
+			row.Iterations = uint64(float64(r.Iterations)*r.Local.AverageBitsPerS/both + 0.5)
+		}
 	}
 	if r.CPU != nil {
 		row.CPU = r.CPU.SystemUtilization * 100

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/perftest"
+)
+
+// locked is a buffer that a server fills while the test looks at it.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// ends is what both ends of a test under perftest's names did.
+type ends struct {
+	clientOut, clientErr, serverOut, serverErr string
+	client, server                             int
+}
+
+// freePort is a TCP port that is free on an address.
+func freePort(t *testing.T, host string) int {
+	t.Helper()
+	l, err := net.Listen("tcp", host+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// runPair runs a tool against itself on the software device, each end at an address of its own.
+func runPair(t *testing.T, n int, line string, clientOnly ...string) ends {
+	t.Helper()
+	words := strings.Fields(line)
+	tool, ok := perftest.ToolNamed(words[0])
+	if !ok {
+		t.Fatalf("%q is no tool", words[0])
+	}
+	server, client := fmt.Sprintf("127.5.9.%d", 2*n+2), fmt.Sprintf("127.5.9.%d", 2*n+3)
+	common := append([]string{"-d", "roce0", "-p", fmt.Sprint(freePort(t, server))}, words[1:]...)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var serverOut, serverErr locked
+	done := make(chan int, 1)
+	go func() {
+		done <- PerftestMain(ctx, tool, append([]string{"--bind_source_ip", server}, common...), Streams{Out: &serverOut, Err: &serverErr})
+	}()
+	for ctx.Err() == nil && !strings.Contains(serverOut.String(), "Waiting") && len(done) == 0 {
+		select { // a poll, bounded by the context: the server says that it listens and nothing else does
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		if strings.Contains(line, "--output") && ctx.Err() == nil {
+			if c, err := net.Dial("tcp", server+":"+common[3]); err == nil {
+				_ = c.Close()
+				break
+			}
+		}
+	}
+	var out, errs bytes.Buffer
+	args := append(append([]string{"--bind_source_ip", client}, common...), clientOnly...)
+	status := PerftestMain(ctx, tool, append(args, server), Streams{Out: &out, Err: &errs})
+	e := ends{clientOut: out.String(), clientErr: errs.String(), client: status, server: <-done}
+	e.serverOut, e.serverErr = serverOut.String(), serverErr.String()
+	return e
+}
+
+// TestPerftestTools runs each tool at both ends, in perftest's dialect and in ours.
+func TestPerftestTools(t *testing.T) {
+	for i, tt := range []struct {
+		line, title string
+	}{
+		{"ib_write_bw -s 4096 -n 100 --perftest-only", "RDMA_Write BW Test"},
+		{"ib_write_bw -s 4096 -n 100", "RDMA_Write BW Test"},
+		{"ib_read_bw -s 4096 -n 100 --perftest-only", "RDMA_Read BW Test"},
+		{"ib_send_bw -s 1000 -n 100 -b --perftest-only", "Send Bidirectional BW Test"},
+		{"ib_send_bw -c UD -s 512 -n 100 --perftest-only", "Send BW Test"},
+		{"ib_atomic_bw -n 100 --perftest-only", "Atomic FETCH_AND_ADD BW Test"},
+		{"ib_write_lat -n 50 --perftest-only", "RDMA_Write Latency Test"},
+		{"ib_send_lat -n 50 --perftest-only", "Send Latency Test"},
+		{"ib_read_lat -n 50 --perftest-only", "RDMA_Read Latency Test"},
+		{"ib_atomic_lat -n 50 --perftest-only", "Atomic FETCH_AND_ADD Latency Test"},
+		{"ib_write_bw -s 4096 -n 100 --perftest-only --perftest-version 6.29 --write_with_imm", "RDMA_Write_imm BW Test"},
+		{"ib_send_bw -s 4096 -D 1 -f 0 --perftest-only", "Send BW Test"},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			e := runPair(t, i, tt.line)
+			if e.client != perftestOK || e.server != perftestOK {
+				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
+			}
+			for name, text := range map[string]string{"client": e.clientOut, "server": e.serverOut} {
+				if !strings.Contains(text, "                    "+tt.title+"\n") || strings.Count(text, " local address: ") != 1 || strings.Count(text, " remote address: ") != 1 {
+					t.Errorf("%s printed\n%s", name, text)
+				}
+			}
+		})
+	}
+}
+
+func TestPerftestLimits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.json")
+	e := runPair(t, 40, "ib_write_bw -a -n 5 --perftest-only", "-w", "1000000", "-y", "1000", "--out_json_file", path)
+	if e.client != perftestFailed || e.server != perftestOK {
+		t.Errorf("exit %d and %d, want 1 and 0\n%s", e.client, e.server, e.clientErr)
+	}
+	for _, want := range []string{"Error: BW result is below bw limit\n", "Error: Msg rate  is below msg_rate limit\n"} {
+		if !strings.Contains(e.clientErr, want) {
+			t.Errorf("%q is missing in %q", want, e.clientErr)
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		AllResults []map[string]any `json:"all_results"`
+	}
+	if err := json.Unmarshal(b, &d); err != nil || len(d.AllResults) != 23 {
+		t.Errorf("%d rows in the file, want 23; %v", len(d.AllResults), err)
+	}
+}
+
+func TestPerftestErrors(t *testing.T) {
+	for _, tt := range []struct {
+		line   string
+		status int
+		want   string
+	}{
+		{"ib_write_bw -R", 1, "RDMA CM"},
+		{"ib_write_bw -h", 1, "Usage:"},
+		{"ib_write_bw -V", 1, "Version: 6.27"},
+		{"ib_write_bw -d nosuch0 127.5.9.1", 1, `no device "nosuch0"`},
+		{"ib_write_bw -d roce0 -p 1 127.5.9.1", 1, "Couldn't connect to 127.5.9.1:1"},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			words := strings.Fields(tt.line)
+			tool, _ := perftest.ToolNamed(words[0])
+			var out, errs bytes.Buffer
+			if status := PerftestMain(t.Context(), tool, words[1:], Streams{Out: &out, Err: &errs}); status != tt.status {
+				t.Errorf("exit %d, want %d", status, tt.status)
+			}
+			if text := out.String() + errs.String(); !strings.Contains(text, tt.want) {
+				t.Errorf("%q is missing in %q", tt.want, text)
+			}
+		})
+	}
+}
+
+func TestInstallLinks(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	for range 2 { // links of ours are renewed
+		if err := installLinks(Streams{Out: &out}, "/opt/bin/gobw", dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if target, err := os.Readlink(filepath.Join(dir, "ib_send_lat")); err != nil || target != "/opt/bin/gobw" {
+		t.Errorf("link to %q, %v", target, err)
+	}
+	other := filepath.Join(t.TempDir(), "ib_write_bw")
+	if err := os.WriteFile(other, []byte("stock"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := installLinks(Streams{Out: &out}, "/opt/bin/gobw", filepath.Dir(other)); err == nil {
+		t.Error("a file was replaced")
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "stock" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
