@@ -1,0 +1,278 @@
+package roce
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// Layout of the target's memory: only the open part may ever change.
+const (
+	fuzzBytes   = 64 << 10
+	fuzzOpen    = 16 << 10 // a region with every right
+	fuzzSealed  = 40 << 10 // a region that peers may only read
+	fuzzPart    = 16 << 10
+	fuzzMTU     = verbs.MTU1024
+	fuzzPackets = 64
+)
+
+// target is a device that takes arbitrary packets: an RC, a UC and a UD queue pair with receives posted and requests out.
+type target struct {
+	t      testing.TB
+	device *device
+	cq     verbs.CompletionQueue
+	qps    [3]*queuePair
+	buffer *verbs.Buffer
+	open   verbs.MemoryRegion
+	sealed verbs.MemoryRegion
+	path   *path
+	flow   wire.Flow
+	peer   verbs.AddressVector
+	ah     verbs.AddressHandle
+}
+
+func newTarget(t testing.TB) *target {
+	t.Helper()
+	id := os.Getpid()
+	address := func(n byte) netip.Addr {
+		return netip.AddrFrom4([4]byte{127, 1, byte(id), 128 | byte(id>>8&7)<<3 | n})
+	}
+	d, err := New(Options{Address: address(1)}).Open(DeviceName)
+	check(t, err)
+	x := &target{t: t, device: d.(*device)}
+	pd, err := d.AllocPD()
+	check(t, err)
+	x.cq, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 1024})
+	check(t, err)
+	x.buffer, err = verbs.Alloc(fuzzBytes, verbs.MemoryOptions{})
+	check(t, err)
+	b := x.buffer.Bytes()
+	x.open, err = pd.RegisterMemory(b[fuzzOpen:fuzzOpen+fuzzPart], everything)
+	check(t, err)
+	x.sealed, err = pd.RegisterMemory(b[fuzzSealed:fuzzSealed+fuzzPart], verbs.AccessRemoteRead)
+	check(t, err)
+	own, err := x.device.DefaultGID()
+	check(t, err)
+	x.peer = verbs.AddressVector{DGID: verbs.GIDFromAddr(address(2)), SGIDIndex: own.Index, UseGID: true, Port: 1}
+	x.ah, err = pd.CreateAH(x.peer)
+	check(t, err)
+	for i, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+		q, err := pd.CreateQP(verbs.QueuePairOptions{Transport: transport, SendCQ: x.cq, SendDepth: 16, RecvDepth: 16})
+		check(t, err)
+		x.qps[i] = q.(*queuePair)
+	}
+	x.flow, err = wire.NewFlow(netip.AddrPortFrom(address(2), wire.Port), netip.AddrPortFrom(own.GID.Addr(), wire.Port))
+	check(t, err)
+	t.Cleanup(func() {
+		for _, q := range x.qps {
+			check(t, q.Close())
+		}
+		check(t, x.ah.Close())
+		check(t, x.sealed.Close())
+		check(t, x.open.Close())
+		check(t, x.cq.Close())
+		check(t, pd.Close())
+		check(t, d.Close())
+		check(t, x.buffer.Close())
+	})
+	return x
+}
+
+// connect brings a queue pair from wherever it is to RTS, with receives and requests posted.
+func (x *target) connect(q *queuePair) {
+	x.t.Helper()
+	check(x.t, q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}))
+	c := verbs.ConnectOptions{
+		Access: everything, QKey: 0x1234, PathMTU: fuzzMTU, DestQPN: 0x77, SendPSN: 0xfffffe, RecvPSN: 0xfffffd, AddressVector: x.peer,
+		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, RetryCount: 7, RNRRetry: 7,
+	}
+	check(x.t, verbs.InitQP(q, c))
+	check(x.t, verbs.ConnectQP(q, c))
+	for i := range uint64(16) {
+		check(x.t, q.PostReceive([]verbs.ReceiveRequest{{ID: i, SGEs: []verbs.SGE{{Addr: x.open.Addr() + 512*i, Length: 3000, LKey: x.open.LKey()}}}}))
+	}
+	sge := []verbs.SGE{{Addr: x.open.Addr() + 9000, Length: 2500, LKey: x.open.LKey()}}
+	switch q.transport {
+	case verbs.RC:
+		check(x.t, q.PostSend([]verbs.SendRequest{
+			{Opcode: verbs.OpSend, SGEs: sge},
+			{Opcode: verbs.OpRead, SGEs: sge, RemoteAddr: 4096, RKey: 9},
+			{Opcode: verbs.OpFetchAdd, SGEs: []verbs.SGE{{Addr: x.open.Addr() + 8, Length: 8, LKey: x.open.LKey()}}, RemoteAddr: 4096, RKey: 9},
+			{Opcode: verbs.OpWrite, SGEs: sge, RemoteAddr: 4096, RKey: 9, Flags: verbs.Signaled},
+		}))
+	case verbs.UC:
+		check(x.t, q.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: sge, Flags: verbs.Signaled}}))
+	case verbs.UD:
+		sge[0].Length = 500
+		check(x.t, q.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: sge, AH: x.ah, RemoteQPN: 0x77, RemoteQKey: 1, Flags: verbs.Signaled}}))
+	}
+	if q.path != nil {
+		x.path = q.path
+	}
+}
+
+// program reads a fuzzer's input as a list of packets that are near to valid ones.
+type program struct{ rest []byte }
+
+func (p *program) byte() byte {
+	if len(p.rest) == 0 {
+		return 0
+	}
+	b := p.rest[0]
+	p.rest = p.rest[1:]
+	return b
+}
+
+func (p *program) number(n int) uint64 {
+	var v uint64
+	for range n {
+		v = v<<8 | uint64(p.byte())
+	}
+	return v
+}
+
+// packet makes the next packet; most of its fields are what a peer would send, some are whatever the input says.
+func (x *target) packet(p *program) ([]byte, *queuePair) {
+	how := p.byte()
+	q := x.qps[int(how&3)%3]
+	code := p.byte()
+	op := wire.MakeOpcode(q.wire, wire.Operation(code&0x1f))
+	if code&0x80 != 0 && code&0x40 != 0 {
+		op = wire.Opcode(p.byte())
+	}
+	psn := q.respond.expected
+	if op.IsResponse() {
+		psn = q.request.una
+	}
+	switch how >> 4 & 3 {
+	case 1:
+		psn++
+	case 2:
+		psn--
+	case 3:
+		psn = uint32(p.number(3))
+	}
+	size := int(p.number(2)) % 1300
+	if code&0x20 != 0 {
+		size = fuzzMTU.Bytes() // as in the middle of a message
+	}
+	pad := wire.PadBytes(size)
+	if how&0x40 != 0 {
+		pad = int(p.byte() & 3)
+	}
+	b := wire.BTH{
+		Opcode: op, Solicited: how&8 != 0, Pad: uint8(pad), PKey: wire.DefaultPKey, DestQPN: q.qpn, AckReq: how&4 != 0, PSN: psn,
+	}.Append(nil)
+	key, base := x.open.RKey(), x.open.Addr()
+	switch p.byte() & 7 {
+	case 0:
+		key, base = x.sealed.RKey(), x.sealed.Addr()
+	case 1:
+		key = uint32(p.number(4))
+	case 2:
+		base = p.number(8)
+	}
+	addr := base + p.number(2)%(fuzzPart+200) - 100
+	switch {
+	case op.Has(wire.HasRETH):
+		length := uint32(size)
+		if b := p.byte(); b&1 != 0 {
+			length = uint32(p.number(2))
+		} else if b&2 != 0 {
+			length = uint32(p.number(4))
+		}
+		b = wire.RETH{Addr: addr, RKey: key, Length: length}.Append(b)
+	case op.Has(wire.HasAtomicETH):
+		b = wire.AtomicETH{Addr: addr, RKey: key, SwapAdd: p.number(8), Compare: p.number(1)}.Append(b)
+	case op.Has(wire.HasDETH):
+		b = wire.DETH{QKey: 0x1234, SourceQPN: uint32(p.byte())}.Append(b)
+	}
+	for len(b) < op.HeaderBytes() { // AETH, immediate, key to invalidate
+		b = append(b, p.byte())
+	}
+	b = append(b, make([]byte, size+pad+wire.ICRCBytes)...)
+	for i := range b[len(b)-size-pad-wire.ICRCBytes:] {
+		if i >= 8 {
+			break
+		}
+		b[len(b)-size-pad-wire.ICRCBytes+i] = p.byte()
+	}
+	if how&0x80 != 0 && p.byte()&1 != 0 {
+		b = b[:max(int(p.byte()), wire.MinPacketBytes)%len(b)]
+	}
+	if len(b) >= wire.MinPacketBytes {
+		x.flow.Seal(b, 0)
+	}
+	return b, q
+}
+
+// FuzzEngine feeds a device packets that nobody should send, in any order: it does not panic, it writes nowhere but where
+// it was told it may, it reads nothing it may not, and what it remembers is bounded.
+func FuzzEngine(f *testing.F) {
+	for _, op := range []wire.Operation{wire.SendOnly, wire.WriteOnly, wire.ReadRequest, wire.FetchAdd, wire.Acknowledge, wire.ReadResponseFirst} {
+		f.Add([]byte{4, byte(op), 0, 64, 3, 0, 200, 0})
+		f.Add([]byte{4, byte(op) | 0x20, 0, 0, 3, 16, 0, 2, 1, 0, 0, 0, 5, 5, 5, 5})
+		f.Add([]byte{5, byte(op), 0, 64, 0, 0, 200, 1, 8, 8, 6, byte(op), 0, 64, 3, 0, 200, 0})
+	}
+	f.Add([]byte{4, 0x06 | 0x20, 0, 0, 3, 0, 100, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x07 | 0x20, 0, 0, 3, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x08, 4, 0})
+	x := newTarget(f)
+	b := x.buffer.Bytes()
+	binaryPattern(b)
+	shadow := append([]byte(nil), b...)
+	f.Fuzz(func(t *testing.T, input []byte) {
+		x.t = t
+		for _, q := range x.qps {
+			x.connect(q)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p := &program{input}
+		e := x.device.e
+		n := 0
+		for ; n < fuzzPackets && len(p.rest) > 0; n++ {
+			e.lock()
+			packet, q := x.packet(p)
+			e.onPacket(x.path, packet, 0, wire.Port, verbs.Now())
+			e.progress()
+			dead := q.state != verbs.StateRTS
+			e.unlock()
+			var c [64]verbs.Completion
+			if _, err := x.cq.Poll(c[:]); err != nil {
+				t.Fatal(err)
+			}
+			if dead {
+				x.connect(q)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20+uint64(n)*16<<10 {
+			t.Errorf("%d packets made the device allocate %d bytes", n, grown)
+		}
+		for _, part := range [][2]int{{0, fuzzOpen}, {fuzzOpen + fuzzPart, fuzzBytes}} {
+			for i := part[0]; i < part[1]; i++ {
+				if b[i] != shadow[i] {
+					t.Fatalf("byte %d, which nobody may write, changed from %#x to %#x", i, shadow[i], b[i])
+				}
+			}
+		}
+		var c [64]verbs.Completion
+		for {
+			if k, err := x.cq.Poll(c[:]); err != nil {
+				t.Fatal(err)
+			} else if k == 0 {
+				break
+			}
+		}
+	})
+}
+
+func binaryPattern(b []byte) {
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], uint64(i)*0x9e3779b97f4a7c15)
+	}
+}
