@@ -74,11 +74,11 @@ func greet(ctx context.Context, conn net.Conn, advertised perftestVersion, o Dia
 		mine.ours = ourVersion
 	}
 	if _, err := conn.Write(mine.append(nil)); err != nil {
-		return nil, lost("sending the first message", err, ctx)
+		return nil, lost(ctx, "sending the first message", err)
 	}
 	var b [helloBytes]byte
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
-		e := lost("waiting for the server's first message", err, ctx)
+		e := lost(ctx, "waiting for the server's first message", err)
 		var l *LostError
 		if errors.As(e, &l) {
 			l.Hint = "is a perftest or gobw server on that port, and is it free?"
@@ -123,8 +123,8 @@ func keepAlive(peer time.Duration) net.KeepAliveConfig {
 }
 
 // lost words an error of the connection; a context that ended goes before it.
-func lost(phase string, err error, ctx context.Context) error {
-	if ctx != nil && ctx.Err() != nil {
+func lost(ctx context.Context, phase string, err error) error {
+	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", phase, context.Cause(ctx))
 	}
 	var timeout net.Error

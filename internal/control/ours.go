@@ -304,7 +304,7 @@ func (s *ourSession) sendFailed(err error) error {
 	case <-s.dead:
 		return s.why
 	case <-time.After(100 * time.Millisecond):
-		return lost(*s.doing.Load(), err, nil)
+		return lost(context.Background(), *s.doing.Load(), err)
 	}
 }
 
@@ -371,7 +371,7 @@ func (s *ourSession) read() {
 			case s.leaving.Load() && errors.Is(err, io.EOF):
 				s.die(&LostError{Phase: *s.doing.Load(), Cause: errors.New("it said goodbye")})
 			default:
-				s.die(lost(*s.doing.Load(), err, nil))
+				s.die(lost(context.Background(), *s.doing.Load(), err))
 			}
 			return
 		}

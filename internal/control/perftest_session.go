@@ -222,7 +222,7 @@ func (s *perftestSession) negotiate(ctx context.Context, p *Plan, local Facts, m
 	case err == nil:
 		b = append(b, rest...)
 	case !errors.Is(err, errSilent):
-		return negotiation{}, nil, s.explain(doing, err, ctx)
+		return negotiation{}, nil, s.explain(ctx, doing, err)
 	}
 	theirs, err := parseNegotiation(b)
 	if err != nil {
@@ -373,7 +373,7 @@ func (s *perftestSession) Watch(ctx context.Context) (context.Context, context.C
 				return
 			}
 			if s.calls.Load() == 0 {
-				cancel(s.explain("measuring", s.in.err, nil))
+				cancel(s.explain(context.Background(), "measuring", s.in.err))
 				return
 			}
 		}
@@ -510,7 +510,7 @@ func (s *perftestSession) limit(doing string) time.Duration {
 func (s *perftestSession) write(doing string, b []byte) error {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(s.o.timeouts.Peer))
 	if _, err := s.conn.Write(b); err != nil {
-		return s.explain(doing, err, nil)
+		return s.explain(context.Background(), doing, err)
 	}
 	return nil
 }
@@ -518,13 +518,13 @@ func (s *perftestSession) write(doing string, b []byte) error {
 func (s *perftestSession) take(ctx context.Context, doing string, n int, limit time.Duration) ([]byte, error) {
 	b, err := s.in.take(ctx, n, limit)
 	if err != nil {
-		return nil, s.explain(doing, err, ctx)
+		return nil, s.explain(ctx, doing, err)
 	}
 	return bytes.Clone(b), nil
 }
 
 // explain words a failure and names the mismatch that usually causes it.
-func (s *perftestSession) explain(doing string, err error, ctx context.Context) error {
+func (s *perftestSession) explain(ctx context.Context, doing string, err error) error {
 	var format *formatError
 	if errors.As(err, &format) {
 		return err
@@ -534,7 +534,7 @@ func (s *perftestSession) explain(doing string, err error, ctx context.Context) 
 	if errors.As(err, &short) {
 		hint = s.agree("the tool, -q, -a, -b and the use of a GID (-x)")
 	}
-	e := lost(doing, err, ctx)
+	e := lost(ctx, doing, err)
 	var l *LostError
 	if errors.As(e, &l) {
 		if short != nil {
