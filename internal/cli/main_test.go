@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the test binary be gobw and golat for scripts and children, and the dying end of the peer-death table.
+func TestMain(m *testing.M) {
+	if spec := os.Getenv("GOBW_TEST_VICTIM"); spec != "" {
+		os.Exit(victimMain(spec))
+	}
+	main := func(name string) func() {
+		return func() { os.Exit(Main(append([]string{name}, os.Args[1:]...), StandardStreams())) }
+	}
+	testscript.Main(m, map[string]func(){
+		"gobw": main("gobw"), "golat": main("golat"),
+		"ib_write_bw": main("ib_write_bw"), "ib_send_lat": main("ib_send_lat"),
+	})
+}

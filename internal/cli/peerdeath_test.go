@@ -1,0 +1,356 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce"
+)
+
+// victim is what the dying end is told: who it is, where to die and how.
+type victim struct {
+	Server  bool   // else it dials Address
+	Address string // of the server, or to listen on
+	Source  string
+	Phase   string
+	Signal  int // what it does to itself; 0: nothing, the line goes silent
+	Plan    control.Plan
+}
+
+const deathPeerTimeout = time.Second
+
+// dying is a session that strikes at a phase.
+type dying struct {
+	control.Session
+	phase  string
+	strike func()
+}
+
+func (d *dying) at(phase string) {
+	if phase == d.phase {
+		d.strike()
+	}
+}
+
+func (d *dying) Propose(ctx context.Context, p *control.Plan) (*control.Plan, error) {
+	d.at("propose")
+	return d.Session.Propose(ctx, p)
+}
+
+func (d *dying) Facts(ctx context.Context, f control.Facts) (control.Facts, error) {
+	d.at("facts")
+	return d.Session.Facts(ctx, f)
+}
+
+func (d *dying) Exchange(ctx context.Context, a []control.Address) ([]control.Address, error) {
+	d.at("exchange")
+	return d.Session.Exchange(ctx, a)
+}
+
+func (d *dying) Sync(ctx context.Context, p control.Phase, size int, last bool) error {
+	d.at(p.String())
+	return d.Session.Sync(ctx, p, size, last)
+}
+
+func (d *dying) Report(ctx context.Context, f control.Figures) (control.Figures, error) {
+	d.at("report")
+	return d.Session.Report(ctx, f)
+}
+
+// victimMain is the dying process: it says "now" on standard output just before it dies.
+func victimMain(spec string) int {
+	var v victim
+	if err := json.Unmarshal([]byte(spec), &v); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	strike := sync.OnceFunc(func() {
+		fmt.Fprintln(os.Stdout, "now")
+		if v.Signal == 0 {
+			select {} // the proxy has gone silent, and so do we
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.Signal(v.Signal))
+		select {}
+	})
+	if err := v.run(strike); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (v victim) run(strike func()) error {
+	ctx := context.Background()
+	var s control.Session
+	var err error
+	timeouts := control.Timeouts{Peer: deathPeerTimeout}
+	if v.Server {
+		l, err := control.Listen(control.ListenOptions{Address: v.Address, Timeouts: timeouts})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(os.Stdout, l.Addr())
+		if s, err = l.Accept(ctx); err != nil {
+			return err
+		}
+	} else if s, err = control.Dial(ctx, v.Address, control.DialOptions{Timeouts: timeouts, Source: netip.MustParseAddr(v.Source)}); err != nil {
+		return err
+	}
+	dev, err := openBound(s)
+	if err != nil {
+		return err
+	}
+	o := bench.Options{}
+	if v.Phase == "measuring" {
+		o.Progress = func(p bench.Progress) {
+			if !p.Warmup {
+				strike()
+			}
+		}
+	}
+	var plan *control.Plan
+	if !v.Server {
+		plan = &v.Plan
+	}
+	_, err = bench.Run(ctx, &dying{Session: s, phase: v.Phase, strike: strike}, plan, dev, o)
+	return err
+}
+
+// openBound opens the software device at the session's address.
+func openBound(s control.Session) (verbs.Device, error) {
+	dev, err := roce.New(roce.Options{}).Open(roce.DeviceName)
+	if err != nil {
+		return nil, err
+	}
+	local, _ := endpoints(s)
+	return dev, bindDevice(dev, local)
+}
+
+// TestPeerDeath kills, stops and silences either end at each phase: the survivor ends in time, with the cause, exit code
+// 4, and what it had measured.
+func TestPeerDeath(t *testing.T) {
+	phases := []string{"propose", "facts", "exchange", "connected", "ready", "measuring", "done", "report", "finished"}
+	if testing.Short() {
+		phases = []string{"exchange", "measuring"}
+	}
+	ways := []struct {
+		name   string
+		signal syscall.Signal
+		limit  time.Duration
+	}{
+		{"killed", syscall.SIGKILL, 3 * time.Second},
+		{"stopped", syscall.SIGSTOP, deathPeerTimeout + 2*time.Second},
+		{"silent", 0, deathPeerTimeout + 2*time.Second},
+	}
+	net := byte(10)
+	for _, way := range ways {
+		for _, phase := range phases {
+			for _, server := range []bool{true, false} {
+				end := map[bool]string{true: "server", false: "client"}[server]
+				net++
+				block := fmt.Sprintf("127.6.%d.", net)
+				t.Run(way.name+"/"+phase+"/"+end, func(t *testing.T) {
+					t.Parallel()
+					d := death{t: t, signal: way.signal, block: block, limit: way.limit}
+					d.victim = victim{Server: server, Phase: phase, Signal: int(way.signal), Source: block + "2", Plan: deathPlan(phase)}
+					d.run()
+				})
+			}
+		}
+	}
+}
+
+// deathPlan is long enough for the phase to be met and short otherwise.
+func deathPlan(phase string) control.Plan {
+	p := control.Plan{Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 50}
+	if phase == "measuring" {
+		p.Operation = control.Send
+		p.Iterations, p.Duration = 0, 20*time.Second
+	}
+	return p
+}
+
+// death is one cell of the table.
+type death struct {
+	t      *testing.T
+	victim victim
+	signal syscall.Signal
+	block  string
+	limit  time.Duration
+
+	silent atomic.Bool // the proxy forwards nothing any more
+}
+
+func (d *death) run() {
+	t := d.t
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	var listener *control.Listener
+	if d.victim.Server {
+		d.victim.Address = d.block + "1:0"
+	} else {
+		var err error
+		listener, err = control.Listen(control.ListenOptions{Address: d.block + "1:0", Timeouts: control.Timeouts{Peer: deathPeerTimeout}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }()
+		d.victim.Address = d.proxy(listener.Addr().String())
+	}
+	lines, stop := d.start()
+	defer stop()
+	var s control.Session
+	var err error
+	if d.victim.Server {
+		address, open := <-lines
+		if !open {
+			t.Fatal("the victim did not start")
+		}
+		s, err = control.Dial(ctx, d.proxy(address), control.DialOptions{
+			Timeouts: control.Timeouts{Peer: deathPeerTimeout}, Source: netip.MustParseAddr(d.block + "2"),
+		})
+	} else {
+		s, err = listener.Accept(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := openBound(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := dev.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}()
+	var struck atomic.Int64
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for line := range lines {
+			if line == "now" {
+				struck.Store(time.Now().UnixNano())
+				if d.signal == 0 {
+					d.silent.Store(true)
+				}
+			}
+		}
+	}()
+	var plan *control.Plan
+	if d.victim.Server {
+		plan = &d.victim.Plan
+	}
+	res, err := bench.Run(ctx, s, plan, dev, bench.Options{})
+	ended := time.Now()
+	if d.signal == syscall.SIGKILL { // its last line may still be on its way
+		<-read
+	}
+	took := ended.Sub(time.Unix(0, struck.Load()))
+	if err == nil && d.victim.Phase == "finished" {
+		return // the survivor had everything already
+	}
+	if struck.Load() == 0 {
+		t.Fatalf("ended before the blow: %v", err)
+	}
+	if got := exitCode(classify(err)); got != exitPeerLost {
+		t.Errorf("exit code %d, want %d (error: %v)", got, exitPeerLost, err)
+	}
+	if took > d.limit {
+		t.Errorf("survivor took %v, want at most %v (error: %v)", took, d.limit, err)
+	}
+	if !errors.Is(err, control.ErrPeerLost) {
+		t.Errorf("error %v does not say that the peer was lost", err)
+	}
+	if d.victim.Phase == "measuring" && (res == nil || len(res.Records) == 0 || res.Records[0].Messages == 0) {
+		t.Error("the survivor kept no partial result")
+	}
+}
+
+// start runs the victim and returns its lines.
+func (d *death) start() (lines <-chan string, stop func()) {
+	d.t.Helper()
+	spec, err := json.Marshal(d.victim)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "GOBW_TEST_VICTIM="+string(spec))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	ch := make(chan string, 4)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(ch)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			ch <- s.Text()
+		}
+	})
+	return ch, func() {
+		_ = cmd.Process.Kill()
+		wg.Wait()
+		_ = cmd.Wait()
+	}
+}
+
+// proxy forwards to an address until the line goes silent, and returns its own address.
+func (d *death) proxy(to string) string {
+	d.t.Helper()
+	if d.signal != 0 {
+		return to
+	}
+	l, err := net.Listen("tcp", d.block+"1:0")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		in, err := l.Accept()
+		if err != nil {
+			return
+		}
+		d.t.Cleanup(func() { _ = in.Close() })
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(d.block + "2")}}
+		out, err := dialer.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		d.t.Cleanup(func() { _ = out.Close() })
+		pump := func(to io.Writer, from io.Reader) {
+			b := make([]byte, 4096)
+			for {
+				n, err := from.Read(b)
+				if err != nil {
+					return
+				}
+				if !d.silent.Load() {
+					_, _ = to.Write(b[:n])
+				}
+			}
+		}
+		go pump(out, in)
+		pump(in, out)
+	}()
+	return l.Addr().String()
+}
