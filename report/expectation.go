@@ -94,7 +94,7 @@ func (e *Expectation) UsesLine() bool {
 }
 
 // ErrNoLine refuses an expectation on the line rate of a device that has none.
-var ErrNoLine = errors.New("a software device has no line rate") //nolint:gochecknoglobals // a sentinel
+var ErrNoLine = errors.New("there is no line rate") //nolint:gochecknoglobals // a sentinel
 
 // CheckDevice refuses an expectation that the device cannot meet in principle: the line rate of a software device.
 func (e *Expectation) CheckDevice(env Environment) error {
@@ -102,7 +102,7 @@ func (e *Expectation) CheckDevice(env Environment) error {
 		return nil
 	}
 	if reason := noLine(env); reason != "" {
-		return fmt.Errorf("%s: \"line\" has no meaning here, %s: %w; expect an absolute figure (bw >= 10 Gb/s), one relative to another test or a baseline, or name the rate with --line", e.text, reason, ErrNoLine)
+		return fmt.Errorf("%s: %s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a baseline's, or give the rate with --line", e.text, reason, ErrNoLine)
 	}
 	return nil
 }

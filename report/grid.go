@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -185,28 +186,61 @@ func latencyGrid(g group) grid {
 type noteMarks struct{ notes []string }
 
 func (m *noteMarks) cell(r row) string {
-	var short []string
+	var words []string
+	var numbers []int
 	for _, w := range r.warnings() {
-		at := -1
-		for i, n := range m.notes {
-			if n == w {
-				at = i
-			}
-		}
+		at := slices.Index(m.notes, w)
 		if at < 0 {
 			at = len(m.notes)
 			m.notes = append(m.notes, w)
 		}
-		word, _, _ := strings.Cut(w, ":")
-		if len(word) > 16 {
-			word = "see"
+		numbers = append(numbers, at+1)
+		if word := firstWord(w); !slices.Contains(words, word) {
+			words = append(words, word)
 		}
-		short = append(short, fmt.Sprintf("%s [%d]", word, at+1))
 	}
-	if len(short) > 2 {
-		short = append(short[:2], "…")
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return words[0] + " [" + ranges(numbers) + "]"
 	}
-	return strings.Join(short, ", ")
+	return words[0] + "… [" + ranges(numbers) + "]"
+}
+
+// firstWord is what a warning says before its colon; a peer's says whose it is.
+func firstWord(warning string) string {
+	word, rest, _ := strings.Cut(warning, ": ")
+	if word == "peer" {
+		next, _, _ := strings.Cut(rest, ":")
+		word += " " + next
+	}
+	if len(word) > 20 {
+		return "see"
+	}
+	return word
+}
+
+// ranges writes ascending numbers as 1,3-5.
+func ranges(numbers []int) string {
+	slices.Sort(numbers)
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		switch {
+		case j == i:
+			parts = append(parts, strconv.Itoa(numbers[i]))
+		case j == i+1:
+			parts = append(parts, strconv.Itoa(numbers[i]), strconv.Itoa(numbers[j]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
 }
 
 func checkGrid(checks []Check) grid {

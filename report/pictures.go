@@ -387,11 +387,14 @@ func overTime(op operation, curves []curve) []Picture {
 		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitle(curves),
 		X: plot.Axis{Label: "time (s)"}, Y: plot.Axis{Label: "bandwidth (Gb/s)"},
 	}
+	if op.kind == "latency" {
+		c.Title, c.Y.Label = title(op.operation+" round trips over time"), "messages (1000/s)"
+	}
 	found := 0
 	for _, cv := range curves {
 		for _, r := range cv.rows {
 			for _, rec := range r.runs {
-				if rec.Series == nil || len(rec.Series.Bytes) < 2 || rec.Series.IntervalS <= 0 {
+				if rec.Series == nil || len(rec.Series.Bytes) < 2 || len(rec.Series.Messages) != len(rec.Series.Bytes) || rec.Series.IntervalS <= 0 {
 					continue
 				}
 				found++
@@ -403,9 +406,13 @@ func overTime(op operation, curves []curve) []Picture {
 					label += fmt.Sprintf(", run %d", rec.Run)
 				}
 				s := plot.Series{Name: label, Shape: plot.Steps}
-				for i, b := range rec.Series.Bytes {
+				counts, scale := rec.Series.Bytes, 8e-9
+				if op.kind == "latency" {
+					counts, scale = rec.Series.Messages, 1e-3
+				}
+				for i, b := range counts {
 					s.X = append(s.X, float64(i)*rec.Series.IntervalS)
-					s.Y = append(s.Y, b*8/rec.Series.IntervalS/1e9)
+					s.Y = append(s.Y, b*scale/rec.Series.IntervalS)
 				}
 				last := len(s.X) - 1
 				s.X, s.Y = append(s.X, s.X[last]+rec.Series.IntervalS), append(s.Y, s.Y[last])

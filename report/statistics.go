@@ -213,7 +213,7 @@ func (c Conditions) Warnings() []string {
 	if c.Seconds > 0 && c.Seconds < shortSeconds {
 		add("too short", "measured for %.3g ms; below %g ms a single interruption decides the figure (raise -n or use -D)",
 			c.Seconds*1e3, shortSeconds*1e3)
-	} else if c.InFlight > 0 && c.Messages < shortInFlights*c.InFlight {
+	} else if c.InFlight > 0 && c.Messages > 0 && c.Messages < shortInFlights*c.InFlight {
 		add("too short", "%d messages are fewer than %d windows of %d (raise -n or use -D)", c.Messages, shortInFlights, c.InFlight)
 	}
 	if len(c.RunValues) > 1 {
