@@ -73,14 +73,13 @@ func greet(ctx context.Context, conn net.Conn, advertised perftestVersion, o Dia
 	if !o.Perftest.NoMarker {
 		mine.ours = ourVersion
 	}
-	if _, err := conn.Write(mine.append(nil)); err != nil {
+	if _, err := conn.Write(mine.encode()); err != nil {
 		return nil, lost(ctx, "sending the first message", err)
 	}
 	var b [helloBytes]byte
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		e := lost(ctx, "waiting for the server's first message", err)
-		var l *LostError
-		if errors.As(e, &l) {
+		if l, is := errors.AsType[*LostError](e); is {
 			l.Hint = "is a perftest or gobw server on that port, and is it free?"
 		}
 		return nil, e
@@ -127,11 +126,11 @@ func lost(ctx context.Context, phase string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", phase, context.Cause(ctx))
 	}
-	var timeout net.Error
+	timeout, is := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errClosed
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case is && timeout.Timeout():
 		err = errSilent
 	}
 	return &LostError{Phase: phase, Cause: err}

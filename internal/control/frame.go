@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -71,7 +72,7 @@ func readFrame(r io.Reader) (message, error) {
 	}
 	var b bytes.Buffer
 	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return message{}, err

@@ -23,14 +23,14 @@ type hello struct {
 	ours    int    // version of our dialect, 0: a stock perftest
 }
 
-// append encodes h as the 16 bytes on the wire.
-func (h hello) append(b []byte) []byte {
+// encode makes the 16 bytes on the wire.
+func (h hello) encode() []byte {
 	var m [helloBytes]byte
 	n := copy(m[:helloBytes-1], h.version)
 	if h.ours > 0 {
 		copy(m[n+1:], "gobw/"+strconv.Itoa(h.ours))
 	}
-	return append(b, m[:]...)
+	return m[:]
 }
 
 // parseHello decodes a first message. Anything that is not a decimal version with a NUL behind it is refused.

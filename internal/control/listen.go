@@ -113,8 +113,7 @@ func (l *Listener) admit() {
 				return
 			default:
 			}
-			var temporary net.Error
-			if errors.As(err, &temporary) { // out of file descriptors, connection reset before accept
+			if _, temporary := errors.AsType[net.Error](err); temporary { // out of file descriptors, connection reset before accept
 				l.o.Log.Warn("accept", "err", err)
 				select {
 				case <-l.closed:
@@ -255,7 +254,7 @@ func (l *Listener) session(conn net.Conn, theirs hello, peer perftestVersion, ma
 		}
 		return newPerftestSession(conn, setup), nil
 	}
-	if _, err := conn.Write(hello{version: "6.27", ours: ourVersion}.append(nil)); err != nil {
+	if _, err := conn.Write(hello{version: "6.27", ours: ourVersion}.encode()); err != nil {
 		return nil, err
 	}
 	_ = conn.SetDeadline(time.Time{})
@@ -285,7 +284,7 @@ func (l *Listener) session(conn net.Conn, theirs hello, peer perftestVersion, ma
 
 // tell answers a client of our dialect with one message and lets it read it.
 func (l *Listener) tell(conn net.Conn, m message) {
-	if _, err := conn.Write(hello{version: "6.27", ours: ourVersion}.append(nil)); err != nil {
+	if _, err := conn.Write(hello{version: "6.27", ours: ourVersion}.encode()); err != nil {
 		return
 	}
 	l.tellFramed(conn, m)

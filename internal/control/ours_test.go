@@ -143,9 +143,11 @@ func TestOursConversation(t *testing.T) {
 			}
 			return err
 		})
-		facts := Facts{PageBytes: 4096, CacheLineBytes: 64, MTU: verbs.MTU1024, MaxOutstanding: 16,
+		facts := Facts{
+			PageBytes: 4096, CacheLineBytes: 64, MTU: verbs.MTU1024, MaxOutstanding: 16,
 			GIDs:        []verbs.GIDEntry{{Index: 1, GID: verbs.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), Type: verbs.GIDRoCEv2}},
-			Environment: json.RawMessage(`{"host":"x"}`)}
+			Environment: json.RawMessage(`{"host":"x"}`),
+		}
 		both(t, func() error {
 			got, err := client.Facts(ctx, Facts{MTU: verbs.MTU4096})
 			if diff := cmp.Diff(got, facts); diff != "" {
@@ -263,7 +265,7 @@ func mute(t *testing.T) net.Listener {
 		if err != nil {
 			return
 		}
-		b := hello{version: "6.27", ours: ourVersion}.append(nil)
+		b := hello{version: "6.27", ours: ourVersion}.encode()
 		b, _ = appendFrame(b, message{Kind: kindHello})
 		_, _ = conn.Write(b)
 		_, _ = io.Copy(io.Discard, conn)
@@ -428,7 +430,7 @@ func TestListenerGarbage(t *testing.T) {
 	var log logBuffer
 	l := listen(t, ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := testContext(t)
-	tooLong := hello{version: "6.27", ours: 1}.append(nil)
+	tooLong := hello{version: "6.27", ours: 1}.encode()
 	tooLong = binary.BigEndian.AppendUint32(tooLong, 1<<31)
 	for _, tt := range []struct {
 		name string
@@ -440,9 +442,9 @@ func TestListenerGarbage(t *testing.T) {
 		{"tls", bytes.Repeat([]byte{0x16, 3, 1}, 40)},
 		{"no NUL", []byte("6.27272727272727")},
 		{"marker without version", []byte("6.27\x00gobw/x\x00\x00\x00\x00\x00")},
-		{"old perftest", hello{version: "5.60"}.append(nil)},
+		{"old perftest", hello{version: "5.60"}.encode()},
 		{"absurd length", tooLong},
-		{"broken JSON", append(hello{version: "6.27", ours: 1}.append(nil), 0, 0, 0, 3, '{', '"', 'x')},
+		{"broken JSON", append(hello{version: "6.27", ours: 1}.encode(), 0, 0, 0, 3, '{', '"', 'x')},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", l.Addr().String())
@@ -480,7 +482,7 @@ func TestVersionMismatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		_, _ = conn.Write(hello{version: "6.27", ours: 2}.append(nil))
+		_, _ = conn.Write(hello{version: "6.27", ours: 2}.encode())
 		var b [helloBytes]byte
 		if _, err := io.ReadFull(conn, b[:]); err != nil {
 			t.Fatal(err)
@@ -511,7 +513,7 @@ func TestHello(t *testing.T) {
 		if err != nil || got != tt.want {
 			t.Errorf("parseHello(%q) = %+v, %v; want %+v", tt.bytes, got, err, tt.want)
 		}
-		if b := got.append(nil); string(b) != tt.bytes {
+		if b := got.encode(); string(b) != tt.bytes {
 			t.Errorf("%+v encodes to %q, want %q", got, b, tt.bytes)
 		}
 	}
@@ -540,7 +542,7 @@ func FuzzHello(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := parseHello(h.append(nil))
+		again, err := parseHello(h.encode())
 		if err != nil || again != h {
 			t.Errorf("%+v decodes again as %+v, %v", h, again, err)
 		}

@@ -16,9 +16,9 @@ const (
 	keysBytesNoGID = 59
 )
 
-// appendKeys encodes an address as perftest does: zero-padded lower-case hex fields joined by colons, a NUL at the end.
-func appendKeys(b []byte, a Address) []byte {
-	b = fmt.Appendf(b, "%04x:%04x:%06x:%06x:%08x:%016x:", a.LID, uint16(a.Outstanding), a.QPN&0xff_ffff, a.PSN&0xff_ffff, a.RKey, a.Addr)
+// encodeKeys encodes an address as perftest does: zero-padded lower-case hex fields joined by colons, a NUL at the end.
+func encodeKeys(a Address) []byte {
+	b := fmt.Appendf(nil, "%04x:%04x:%06x:%06x:%08x:%016x:", a.LID, uint16(a.Outstanding), a.QPN&0xff_ffff, a.PSN&0xff_ffff, a.RKey, a.Addr)
 	if a.HasGID {
 		for _, x := range a.GID {
 			b = fmt.Appendf(b, "%02x:", x)

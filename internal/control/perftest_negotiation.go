@@ -74,8 +74,8 @@ func features() [featureCount]feature {
 	}
 }
 
-// append encodes n in the form of the given length.
-func (n negotiation) append(b []byte, length int) []byte {
+// encode makes the message in the form of the given length.
+func (n negotiation) encode(length int) []byte {
 	m := make([]byte, length)
 	put := func(at int, v uint32) { binary.BigEndian.PutUint32(m[at:], v) }
 	put(atMethod, n.Method)
@@ -95,7 +95,7 @@ func (n negotiation) append(b []byte, length int) []byte {
 		}
 	}
 	binary.LittleEndian.PutUint32(m[atOutstanding:], uint32(n.Outstanding))
-	return append(b, m...)
+	return m
 }
 
 // parseNegotiation decodes a message of either length.

@@ -143,7 +143,7 @@ func (s *perftestSession) answerVersion(p *Plan) error {
 		return fmt.Errorf("the client is perftest %s, which negotiates parameters with every server; this one advertises %s: use --perftest-version %s",
 			s.o.peer, s.o.mine, versionConditional)
 	}
-	return s.write("answering the version", hello{version: s.o.mine.String()}.append(nil))
+	return s.write("answering the version", hello{version: s.o.mine.String()}.encode())
 }
 
 // Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
@@ -202,7 +202,7 @@ func (s *perftestSession) negotiate(ctx context.Context, p *Plan, local Facts, m
 	gbits := s.unit == unitGbit
 	if s.o.dialled {
 		mine := negotiationOf(p, gbits, mtu, local.MaxOutstanding)
-		b, err := s.exchange(ctx, doing, mine.append(nil, negotiationBytes))
+		b, err := s.exchange(ctx, doing, mine.encode(negotiationBytes))
 		if err != nil {
 			return negotiation{}, nil, err
 		}
@@ -236,7 +236,7 @@ func (s *perftestSession) negotiate(ctx context.Context, p *Plan, local Facts, m
 	}
 	s.unit = unitOf(gbits)
 	mine := negotiationOf(p, gbits, mtu, local.MaxOutstanding)
-	if err := s.write(doing, mine.append(nil, len(b))); err != nil {
+	if err := s.write(doing, mine.encode(len(b))); err != nil {
 		return negotiation{}, nil, err
 	}
 	return theirs, p, mine.mismatches(theirs)
@@ -252,7 +252,7 @@ func (s *perftestSession) Exchange(ctx context.Context, local []Address) ([]Addr
 	}
 	s.local = nil
 	for _, a := range local {
-		s.local = append(s.local, appendKeys(nil, a))
+		s.local = append(s.local, encodeKeys(a))
 	}
 	if err := s.run(ctx, s.sequence.opening, "greeting"); err != nil {
 		return nil, err
@@ -525,8 +525,7 @@ func (s *perftestSession) take(ctx context.Context, doing string, n int, limit t
 
 // explain words a failure and names the mismatch that usually causes it.
 func (s *perftestSession) explain(ctx context.Context, doing string, err error) error {
-	var format *formatError
-	if errors.As(err, &format) {
+	if _, is := errors.AsType[*formatError](err); is {
 		return err
 	}
 	var short *shortError
@@ -535,8 +534,7 @@ func (s *perftestSession) explain(ctx context.Context, doing string, err error) 
 		hint = s.agree("the tool, -q, -a, -b and the use of a GID (-x)")
 	}
 	e := lost(ctx, doing, err)
-	var l *LostError
-	if errors.As(e, &l) {
+	if l, is := errors.AsType[*LostError](e); is {
 		if short != nil {
 			l.Cause = short
 			if errors.Is(short.err, io.EOF) {

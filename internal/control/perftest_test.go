@@ -25,8 +25,10 @@ func testFacts() Facts {
 func testAddresses(n, base int) []Address {
 	var a []Address
 	for i := range n {
-		a = append(a, Address{QPN: uint32(base + i), PSN: 0x123456, RKey: 7, Addr: 0x7f00_0000_0000, HasGID: true, Outstanding: 1,
-			GID: verbs.GIDFromAddr(netip.MustParseAddr("127.5.0.1"))})
+		a = append(a, Address{
+			QPN: uint32(base + i), PSN: 0x123456, RKey: 7, Addr: 0x7f00_0000_0000, HasGID: true, Outstanding: 1,
+			GID: verbs.GIDFromAddr(netip.MustParseAddr("127.5.0.1")),
+		})
 	}
 	return a
 }
@@ -114,7 +116,7 @@ func dialRaw(t *testing.T, l *Listener) net.Conn {
 func TestUntoldServer(t *testing.T) {
 	l := listen(t, ListenOptions{LocalFacts: func() (Facts, error) { return testFacts(), nil }})
 	conn := dialRaw(t, l)
-	if _, err := conn.Write(hello{version: "6.06"}.append(nil)); err != nil {
+	if _, err := conn.Write(hello{version: "6.06"}.encode()); err != nil {
 		t.Fatal(err)
 	}
 	session, err := l.Accept(testContext(t))
@@ -140,8 +142,11 @@ func TestNegotiation312(t *testing.T) {
 	go func() {
 		var got []byte
 		for _, m := range [][]byte{
-			hello{version: "6.29"}.append(nil), {0, 0, 0x10, 0}, {0, 0, 0, 64}, {'3', 0},
-			negotiationOf(&plan, true, verbs.MTU1024, 16).append(nil, negotiationBytesNoMLX5),
+			hello{version: "6.29"}.encode(),
+			{0, 0, 0x10, 0},
+			{0, 0, 0, 64},
+			{'3', 0},
+			negotiationOf(&plan, true, verbs.MTU1024, 16).encode(negotiationBytesNoMLX5),
 		} {
 			_, _ = conn.Write(m)
 			got = make([]byte, len(m))
@@ -174,7 +179,7 @@ func TestNegotiation312(t *testing.T) {
 func TestPerftestWatch(t *testing.T) {
 	l := listen(t, ListenOptions{})
 	conn := dialRaw(t, l)
-	_, _ = conn.Write(hello{version: "6.06"}.append(nil))
+	_, _ = conn.Write(hello{version: "6.06"}.encode())
 	session, err := l.Accept(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -249,8 +254,10 @@ func TestPerftestRefusesPlans(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	text := "0000:0001:000012:2b26b4:00000342:00005635982f1000:00:00:00:00:00:00:00:00:00:00:ff:ff:c0:a8:4d:01:00000000:\x00"
-	want := Address{QPN: 0x12, PSN: 0x2b26b4, RKey: 0x342, Addr: 0x5635982f1000, HasGID: true, Outstanding: 1,
-		GID: verbs.GIDFromAddr(netip.MustParseAddr("192.168.77.1"))}
+	want := Address{
+		QPN: 0x12, PSN: 0x2b26b4, RKey: 0x342, Addr: 0x5635982f1000, HasGID: true, Outstanding: 1,
+		GID: verbs.GIDFromAddr(netip.MustParseAddr("192.168.77.1")),
+	}
 	got, err := parseKeys([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +265,7 @@ func TestKeys(t *testing.T) {
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("address (-got +want):\n%s", diff)
 	}
-	if b := appendKeys(nil, got); string(b) != text {
+	if b := encodeKeys(got); string(b) != text {
 		t.Errorf("encodes to %q", b)
 	}
 	for _, bad := range []string{"", text[:58], text[:107] + "x", strings.Replace(text, "ff:ff", "ff:gg", 1), strings.Replace(text, "4d:01", "04d:1", 1), strings.Replace(text, ":\x00", "0\x00", 1)} {
@@ -269,14 +276,14 @@ func TestKeys(t *testing.T) {
 }
 
 func FuzzKeys(f *testing.F) {
-	f.Add(appendKeys(nil, Address{QPN: 18, HasGID: true}))
-	f.Add(appendKeys(nil, Address{QPN: 18}))
+	f.Add(encodeKeys(Address{QPN: 18, HasGID: true}))
+	f.Add(encodeKeys(Address{QPN: 18}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parseKeys(b)
 		if err != nil {
 			return
 		}
-		if again, err := parseKeys(appendKeys(nil, a)); err != nil || again != a {
+		if again, err := parseKeys(encodeKeys(a)); err != nil || again != a {
 			t.Errorf("%+v decodes again as %+v, %v", a, again, err)
 		}
 	})
@@ -284,14 +291,14 @@ func FuzzKeys(f *testing.F) {
 
 func FuzzNegotiation(f *testing.F) {
 	plan := bw(Write, 4096)
-	f.Add(negotiationOf(&plan, false, verbs.MTU1024, 16).append(nil, negotiationBytes))
-	f.Add(negotiationOf(&plan, true, verbs.MTU1024, 16).append(nil, negotiationBytesNoMLX5))
+	f.Add(negotiationOf(&plan, false, verbs.MTU1024, 16).encode(negotiationBytes))
+	f.Add(negotiationOf(&plan, true, verbs.MTU1024, 16).encode(negotiationBytesNoMLX5))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := parseNegotiation(b)
 		if err != nil {
 			return
 		}
-		if again, err := parseNegotiation(n.append(nil, len(b))); err != nil || again != n {
+		if again, err := parseNegotiation(n.encode(len(b))); err != nil || again != n {
 			t.Errorf("%+v decodes again as %+v, %v", n, again, err)
 		}
 		if p, err := n.plan(); err == nil {
@@ -325,8 +332,8 @@ func FuzzHostileClient(f *testing.F) {
 	for _, name := range []string{"write_bw_rc", "write_lat_rc", "send_bw_b", "master_write_bw", "mm_q"} {
 		f.Add(bytes.Join(side(readCapture(f, name), true), nil))
 	}
-	f.Add(hello{version: "6.27", ours: 1}.append(nil))
-	b, _ := appendFrame(hello{version: "6.27", ours: 1}.append(nil), message{Kind: kindHello})
+	f.Add(hello{version: "6.27", ours: 1}.encode())
+	b, _ := appendFrame(hello{version: "6.27", ours: 1}.encode(), message{Kind: kindHello})
 	b, _ = appendFrame(b, message{Kind: kindPropose, Plan: testPlan()})
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) { hostile(t, b, true) })
@@ -337,7 +344,7 @@ func FuzzHostileServer(f *testing.F) {
 	for _, name := range []string{"write_bw_rc", "write_lat_rc", "send_bw_b", "master_write_bw"} {
 		f.Add(bytes.Join(side(readCapture(f, name), false), nil))
 	}
-	b, _ := appendFrame(hello{version: "6.27", ours: 1}.append(nil), message{Kind: kindHello})
+	b, _ := appendFrame(hello{version: "6.27", ours: 1}.encode(), message{Kind: kindHello})
 	f.Add(binary.BigEndian.AppendUint32(b, 1<<24))
 	f.Fuzz(func(t *testing.T, b []byte) { hostile(t, b, false) })
 }

@@ -255,7 +255,7 @@ func flags() []flag {
 		{"data_validation", "perftest's own validation; gobw has --verify"},
 		{"pin_cores= numa_node= disable_numa", "pinning by hand; gobw pins by itself and has --cpu"},
 	} {
-		for _, name := range strings.Fields(m.names) {
+		for name := range strings.FieldsSeq(m.names) {
 			long, value := strings.CutSuffix(name, "=")
 			list = append(list, flag{option: option{long: long, value: value, exact: long == "connectionless"}, missing: m.missing})
 		}

@@ -67,13 +67,12 @@ func (d *Document) Add(p control.Plan, r Row, cpu CPUColumn) {
 		return math.Round(v*digits) / digits
 	}
 	row := map[string]any{"MsgSize": r.Size, "n_iterations": r.Iterations}
-	switch {
-	case p.Kind == control.Bandwidth:
+	if p.Kind == control.Bandwidth {
 		row["BW_peak"], row["BW_average"], row["MsgRate"] = round(r.Peak, 1e2), round(r.Average, 1e2), round(r.MsgRate, 1e6)
 		if r.Average < 0.1 {
 			row["BW_peak"], row["BW_average"] = round(r.Peak, 1e6), round(r.Average, 1e6)
 		}
-	default:
+	} else {
 		row["t_avg"], row["t_min"], row["t_max"], row["t_typical"] = round(r.Avg, 1e2), round(r.Min, 1e2), round(r.Max, 1e2), round(r.Typical, 1e2)
 		row["t_stdev"], row["percentile_99"], row["percentile_99.9"] = round(r.Stdev, 1e2), round(r.P99, 1e2), round(r.P999, 1e2)
 		if p.Duration > 0 {
