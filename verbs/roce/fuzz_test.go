@@ -1,7 +1,9 @@
 package roce
 
 import (
+	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"runtime"
@@ -34,6 +36,7 @@ type target struct {
 	flow   wire.Flow
 	peer   verbs.AddressVector
 	ah     verbs.AddressHandle
+	shadow []byte // what the buffer held at first
 }
 
 func newTarget(t testing.TB) *target {
@@ -52,6 +55,10 @@ func newTarget(t testing.TB) *target {
 	x.buffer, err = verbs.Alloc(fuzzBytes, verbs.MemoryOptions{})
 	check(t, err)
 	b := x.buffer.Bytes()
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], uint64(i)*0x9e3779b97f4a7c15)
+	}
+	x.shadow = append([]byte(nil), b...)
 	x.open, err = pd.RegisterMemory(b[fuzzOpen:fuzzOpen+fuzzPart], everything)
 	check(t, err)
 	x.sealed, err = pd.RegisterMemory(b[fuzzSealed:fuzzSealed+fuzzPart], verbs.AccessRemoteRead)
@@ -212,7 +219,8 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 }
 
 // FuzzEngine feeds a device packets that nobody should send, in any order: it does not panic, it writes nowhere but where
-// it was told it may, it reads nothing it may not, and what it remembers is bounded.
+// it was told it may, it reads nothing it may not, and (TestArbitraryPackets) what it
+// remembers is bounded.
 func FuzzEngine(f *testing.F) {
 	for _, op := range []wire.Operation{wire.SendOnly, wire.WriteOnly, wire.ReadRequest, wire.FetchAdd, wire.Acknowledge, wire.ReadResponseFirst} {
 		f.Add([]byte{4, byte(op), 0, 64, 3, 0, 200, 0})
@@ -221,58 +229,76 @@ func FuzzEngine(f *testing.F) {
 	}
 	f.Add([]byte{4, 0x06 | 0x20, 0, 0, 3, 0, 100, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x07 | 0x20, 0, 0, 3, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x08, 4, 0})
 	x := newTarget(f)
-	b := x.buffer.Bytes()
-	binaryPattern(b)
-	shadow := append([]byte(nil), b...)
 	f.Fuzz(func(t *testing.T, input []byte) {
 		x.t = t
-		for _, q := range x.qps {
-			x.connect(q)
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		p := &program{input}
-		e := x.device.e
-		n := 0
-		for ; n < fuzzPackets && len(p.rest) > 0; n++ {
-			e.lock()
-			packet, q := x.packet(p)
-			e.onPacket(x.path, packet, 0, wire.Port, verbs.Now())
-			e.progress()
-			dead := q.state != verbs.StateRTS
-			e.unlock()
-			var c [64]verbs.Completion
-			if _, err := x.cq.Poll(c[:]); err != nil {
-				t.Fatal(err)
-			}
-			if dead {
-				x.connect(q)
-			}
-		}
-		runtime.ReadMemStats(&after)
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20+uint64(n)*16<<10 {
-			t.Errorf("%d packets made the device allocate %d bytes", n, grown)
-		}
-		for _, part := range [][2]int{{0, fuzzOpen}, {fuzzOpen + fuzzPart, fuzzBytes}} {
-			for i := part[0]; i < part[1]; i++ {
-				if b[i] != shadow[i] {
-					t.Fatalf("byte %d, which nobody may write, changed from %#x to %#x", i, shadow[i], b[i])
-				}
-			}
-		}
-		var c [64]verbs.Completion
-		for {
-			if k, err := x.cq.Poll(c[:]); err != nil {
-				t.Fatal(err)
-			} else if k == 0 {
-				break
-			}
-		}
+		x.feed(input)
 	})
 }
 
-func binaryPattern(b []byte) {
-	for i := 0; i+8 <= len(b); i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], uint64(i)*0x9e3779b97f4a7c15)
+// feed makes packets of the input, gives them to the device one by one, and checks the memory around the open region.
+func (x *target) feed(input []byte) {
+	x.t.Helper()
+	for _, q := range x.qps {
+		x.connect(q)
 	}
+	p := &program{input}
+	e := x.device.e
+	var c [64]verbs.Completion
+	for n := 0; n < fuzzPackets && len(p.rest) > 0; n++ {
+		e.lock()
+		packet, q := x.packet(p)
+		e.onPacket(x.path, packet, 0, wire.Port, verbs.Now())
+		e.progress()
+		dead := q.state != verbs.StateRTS
+		e.unlock()
+		_, err := x.cq.Poll(c[:])
+		check(x.t, err)
+		if dead {
+			x.connect(q)
+		}
+	}
+	b := x.buffer.Bytes()
+	for _, part := range [][2]int{{0, fuzzOpen}, {fuzzOpen + fuzzPart, fuzzBytes}} {
+		for i := part[0]; i < part[1]; i++ {
+			if b[i] != x.shadow[i] {
+				x.t.Fatalf("byte %d, which nobody may write, changed from %#x to %#x", i, x.shadow[i], b[i])
+			}
+		}
+	}
+	for k := 1; k > 0; {
+		var err error
+		k, err = x.cq.Poll(c[:])
+		check(x.t, err)
+	}
+}
+
+// TestArbitraryPackets is the fuzz target on random input, and looks at the heap as well.
+func TestArbitraryPackets(t *testing.T) {
+	x := newTarget(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	input := make([]byte, 700)
+	var settled uint64
+	for round := range 300 {
+		for i := range input {
+			input[i] = byte(r.Uint32())
+		}
+		x.feed(input)
+		if round == 20 {
+			settled = liveHeap()
+		}
+	}
+	if open := x.buffer.Bytes()[fuzzOpen : fuzzOpen+fuzzPart]; bytes.Equal(open, x.shadow[fuzzOpen:fuzzOpen+fuzzPart]) {
+		t.Error("no packet wrote where it may: the input is too far from what is valid")
+	}
+	if now := liveHeap(); now > settled+1<<20 {
+		t.Errorf("the heap grew from %d to %d bytes", settled, now)
+	}
+}
+
+// liveHeap is what is still in use after a collection.
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
