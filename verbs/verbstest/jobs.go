@@ -660,14 +660,14 @@ func endingCases() []jobCase {
 			name: "deadline", anyPace: true,
 			build: func(g *stage) (part, part) {
 				p := endless(g, 5, 3)
-				p.job.Deadline = verbs.Now() + verbs.Ticks(30*g.ticks)
+				p.job.Deadline = verbs.Now() + verbs.Ticks(100*g.ticks)
 				return p, serve()
 			},
 			check: func(g *stage, a, _ outcome) {
-				if a.progress.Posted == 0 || a.progress.Posted%5 != 0 {
+				if a.progress.Posted%5 != 0 { // none, where the machine was busy elsewhere
 					g.t.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
 				}
-				if late := a.took - 30*time.Millisecond; late > 5*time.Second {
+				if late := a.took - 100*time.Millisecond; late > 5*time.Second {
 					g.t.Errorf("ended %v after the deadline", late)
 				}
 			},
