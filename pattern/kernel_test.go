@@ -25,8 +25,8 @@ func buffer(tb testing.TB, n int) []byte {
 // languages are the ways to run a work: every kernel must do the same.
 func languages() map[string]func(verbs.Work) {
 	l := map[string]func(verbs.Work){"go": func(w verbs.Work) { w.Go(w.Arg) }}
-	if address, isa := ckernel.Kernel(); address != 0 {
-		l["c/"+isa] = func(w verbs.Work) { ckernel.Run(w.C, ckernel.Args{First: w.Arg, Count: 1}, 1) }
+	for isa, address := range ckernel.Kernels() {
+		l["c/"+isa] = func(w verbs.Work) { ckernel.Run(address, ckernel.Args{First: w.Arg, Count: 1}, 1) }
 	}
 	return l
 }

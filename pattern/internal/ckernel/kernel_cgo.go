@@ -84,23 +84,16 @@ static inline void stream_base(char *d, const char *s, uint64_t n, int64_t ahead
 #define FENCE() _mm_sfence()
 #include "kernel.h"
 
-static const char *isa(void)
+static uintptr_t variant(int i)
 {
+	static const uintptr_t none;
 	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vl"))
-		return "avx512";
-	if (__builtin_cpu_supports("avx2"))
-		return "avx2";
-	return "sse2";
-}
-
-static uintptr_t kernel(void)
-{
-	switch (isa()[3]) {
-	case '5': return (uintptr_t)copy_avx512;
-	case '2': return isa()[0] == 'a' ? (uintptr_t)copy_avx2 : (uintptr_t)copy_base;
+	switch (i) {
+	case 0: return (uintptr_t)copy_base;
+	case 1: return __builtin_cpu_supports("avx2") ? (uintptr_t)copy_avx2 : none;
+	case 2: return __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vl") ? (uintptr_t)copy_avx512 : none;
 	}
-	return (uintptr_t)copy_base;
+	return none;
 }
 #else
 static inline void stream_base(char *d, const char *s, uint64_t n, int64_t ahead)
@@ -112,8 +105,7 @@ static inline void stream_base(char *d, const char *s, uint64_t n, int64_t ahead
 #define TARGET
 #define FENCE() ((void)0)
 #include "kernel.h"
-static const char *isa(void) { return "base"; }
-static uintptr_t kernel(void) { return (uintptr_t)copy_base; }
+static uintptr_t variant(int i) { return i ? 0 : (uintptr_t)copy_base; }
 #endif
 
 static void run(uintptr_t fn, void *arg, uint64_t args, uint64_t stride, uint64_t reps)
@@ -168,8 +160,27 @@ import "unsafe"
 
 // Kernel is the address of void copy(void *arg) for this processor, and the name of its instruction set.
 func Kernel() (address uintptr, isa string) {
-	return uintptr(C.kernel()), C.GoString(C.isa())
+	for i, name := range instructionSets() {
+		if a := uintptr(C.variant(C.int(i))); a != 0 {
+			address, isa = a, name
+		}
+	}
+	return address, isa
 }
+
+// Kernels are all that run on this processor, by instruction set.
+func Kernels() map[string]uintptr {
+	all := map[string]uintptr{}
+	for i, name := range instructionSets() {
+		if a := uintptr(C.variant(C.int(i))); a != 0 {
+			all[name] = a
+		}
+	}
+	return all
+}
+
+// instructionSets are in rising order.
+func instructionSets() []string { return []string{"base", "avx2", "avx512"} }
 
 // Args is an array of kernel arguments outside the Go heap: Count of them, Stride bytes apart.
 type Args struct {

@@ -7,6 +7,9 @@ import "unsafe"
 // Kernel has no address in a build without cgo.
 func Kernel() (address uintptr, isa string) { return 0, "" }
 
+// Kernels is empty in a build without cgo.
+func Kernels() map[string]uintptr { return nil }
+
 // Args is an array of kernel arguments outside the Go heap: Count of them, Stride bytes apart.
 type Args struct {
 	First  unsafe.Pointer
