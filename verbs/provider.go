@@ -60,6 +60,12 @@ type Rebinder interface {
 	Bind(addr netip.Addr) error
 }
 
+// SelfServing is implemented by devices that serve their peers without anybody calling them: hardware, and drivers in the
+// kernel. A process whose part is to be written to and read from may then sleep.
+type SelfServing interface {
+	ServesItself()
+}
+
 // Counters is implemented by devices that count errors and traffic; names follow the kernel's hw_counters where they
 // have an equal ("out_of_sequence", "rnr_nak_retry_err", ...).
 type Counters interface {

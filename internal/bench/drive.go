@@ -337,6 +337,9 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	d.gauge = steadiness{window: d.ticks(steadyWindow)}
 	if d.limit.passive {
 		d.meet(ctx)
+		if d.job.Shape == verbs.Serve && servesItself(d.device) {
+			return d.sleepUntilDone(watch)
+		}
 	}
 	quietSince := verbs.Ticks(0)
 	for {
@@ -384,6 +387,35 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		return nil
 	}
 	return d.serveUntilDone(ctx, watch)
+}
+
+// servesItself tells whether the peer's requests are served while this process sleeps.
+func servesItself(d verbs.Device) bool {
+	_, ok := d.(verbs.SelfServing)
+	return ok
+}
+
+// sleepUntilDone waits for the peer's Done without taking the processor from it, but looks around now and then.
+func (d *driver) sleepUntilDone(watch context.Context) error {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-d.synced:
+			d.peerDone = true
+			if err == nil {
+				d.finishStopped()
+			}
+			d.t.last = d.p
+			return err
+		case <-watch.Done():
+			return context.Cause(watch)
+		case <-look.C:
+			if err := d.lookAround(watch, verbs.Now()); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // settle takes what a stopped ping-pong left on its way: the completion of its last message, and at the end that moves
@@ -629,7 +661,7 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 		d.meet(ctx)
 	}
 	after := d.end.serveJob(d.job, d.receivedPerQP())
-	if after.Shape == verbs.Serve && (!d.device.Info().Software || !d.plan.Bidirectional) {
+	if after.Shape == verbs.Serve && (servesItself(d.device) || !d.plan.Bidirectional) {
 		select {
 		case err := <-d.synced:
 			d.peerDone = true

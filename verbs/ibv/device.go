@@ -271,6 +271,9 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 // Events delivers asynchronous events.
 func (d *device) Events() <-chan verbs.AsyncEvent { return d.events.events }
 
+// ServesItself says that hardware or the kernel serves the peer: see [verbs.SelfServing].
+func (*device) ServesItself() {}
+
 // AllocPD makes a protection domain.
 func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
 	if err := d.children.add("protection domain"); err != nil {
