@@ -117,6 +117,10 @@ func label(curves []curve, several bool) { //nolint:revive // several documents:
 		}
 		if several {
 			parts = append([]string{name(curves[i].doc)}, parts...)
+			if !slices.ContainsFunc(curves, func(c curve) bool { return c.doc != curves[i].doc && name(c.doc) == name(curves[i].doc) }) &&
+				!alsoOf(curves, i) {
+				parts = parts[:1] // the name says it all
+			}
 		}
 		curves[i].name = strings.Join(parts, ", ")
 	}
@@ -127,6 +131,16 @@ func label(curves []curve, several bool) { //nolint:revive // several documents:
 			}
 		}
 	}
+}
+
+// alsoOf tells whether another curve is of the same document.
+func alsoOf(curves []curve, i int) bool {
+	for j := range curves {
+		if j != i && curves[j].doc == curves[i].doc {
+			return true
+		}
+	}
+	return false
 }
 
 func plural(n int, word string) string {

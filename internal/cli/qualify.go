@@ -330,8 +330,8 @@ func (q *qualification) run(ctx context.Context, t qualifyTest) {
 		defer cancel()
 	}
 	doc, err := t.command.measure(ctx, q.out, q.config.Quiet)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = errors.Join(cause, err)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	if doc != nil {
 		doc.Description, doc.Command = t.Name, t.Run
@@ -355,7 +355,7 @@ func (q *qualification) run(ctx context.Context, t qualifyTest) {
 		}
 	}
 	if err != nil {
-		result.Outcome, result.Reason = report.Broken, err.Error()
+		result.Outcome, result.Reason = report.Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
 		q.errs = append(q.errs, err)
 	}
 	if result.Outcome == report.Passed {
