@@ -56,7 +56,7 @@ func (d SetupDifference) String() string {
 
 func quoteEmpty(s string) string {
 	if s == "" {
-		return "unknown"
+		return "none"
 	}
 	return s
 }
@@ -293,6 +293,9 @@ func differences(old, new []*Document) (unlike, changed []SetupDifference) {
 		{"gobw", false, func(e *Environment) string { return e.Version }},
 		{"Go", false, func(e *Environment) string { return e.GoVersion }},
 	}
+	if a, b := labels(old), labels(new); a != b {
+		unlike = append(unlike, SetupDifference{What: "label", Old: a, New: b})
+	}
 	for _, end := range []struct {
 		name string
 		of   func(d *Document) *Environment
@@ -326,4 +329,16 @@ func differences(old, new []*Document) (unlike, changed []SetupDifference) {
 		}
 	}
 	return unlike, changed
+}
+
+// labels of documents, each once: software devices and emulated fabrics are named there.
+func labels(docs []*Document) string {
+	var out []string
+	for _, d := range docs {
+		if !slices.Contains(out, d.Label) {
+			out = append(out, d.Label)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " and ")
 }
