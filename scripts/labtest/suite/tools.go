@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // runTools runs gobw and golat against "gobw serve": every operation and transport, kernel to kernel, and our device
@@ -136,7 +135,7 @@ func (s *suite) toolCell(pairing, server, client string, o operation) cell {
 	argv := append([]string{s.ours(o.argv[0])}, o.argv[1:]...)
 	argv = append(argv, "-d", client, "--format", "json", host)
 	return cell{
-		name: o.name + ", " + pairing, row: o.name, column: pairing, port: 18515, timeout: 30 * time.Second,
+		name: o.name + ", " + pairing, row: o.name, column: pairing, port: 18515,
 		server: end(server, s.ours("gobw"), "serve", "-d", server, "--once", "--quiet"),
 		client: end(client, argv...),
 		check:  func(_, c ended) (string, error) { return checkTool(o, c) },
