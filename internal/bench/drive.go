@@ -363,7 +363,6 @@ func (d *driver) drive(ctx context.Context) (err error) {
 			return err
 		}
 		if !d.peerDone || (!d.limit.passive && d.final == nil) {
-			runtime.Gosched()
 			continue
 		}
 		if quietSince == 0 || d.t.lastChange > quietSince {
