@@ -583,7 +583,11 @@ func (d *driver) lookAround(watch context.Context, now verbs.Ticks) error {
 		d.stopping = true
 		d.job.Stop.Store(1)
 	}
-	if !d.limit.passive && d.final == nil && now-d.t.lastChange > d.limit.stall {
+	limit := d.limit.stall
+	if !d.ours && d.p.Posted+d.p.Received == 0 {
+		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
+	}
+	if !d.limit.passive && d.final == nil && now-d.t.lastChange > limit {
 		return d.stalled(now)
 	}
 	return nil
