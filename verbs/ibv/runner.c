@@ -130,7 +130,7 @@ static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 		for (uint32_t i = 0; i < m->steps; i++, s++) {
 			if (s->pack.run) {
 				int64_t begin = r->cpu ? now() : 0;
-				s->pack.run(s->pack.arg);
+				((void (*)(void *))s->pack.run)(s->pack.arg);
 				if (r->cpu)
 					packing += now() - begin;
 			}
@@ -201,7 +201,7 @@ INLINE void work(struct vb_job *j, struct vb_work w) {
 	if (!w.run)
 		return;
 	int64_t begin = j->record.cpu ? now() : 0;
-	w.run(w.arg);
+	((void (*)(void *))w.run)(w.arg);
 	if (j->record.cpu)
 		j->record.unpack_ticks += now() - begin;
 }

@@ -403,10 +403,7 @@ func cWork(w verbs.Work) (C.struct_vb_work, error) {
 	if w.C == 0 && w.Go != nil {
 		return C.struct_vb_work{}, fmt.Errorf("a kernel in Go: %w by libibverbs devices, whose loops run in C (set Work.C)", verbs.ErrUnsupported)
 	}
-	var c C.struct_vb_work
-	*(*uintptr)(unsafe.Pointer(&c.run)) = w.C
-	c.arg = w.Arg
-	return c, nil
+	return C.struct_vb_work{run: C.uintptr_t(w.C), arg: w.Arg}, nil
 }
 
 // indexQPNs makes the table that finds a completion's lane.

@@ -30,8 +30,9 @@ enum { VB_POLL_BATCH = 16, VB_PENDING = 1024, VB_SLOT_SHIFT = 16 };
 /* As many messages as nobody ever sends: "no limit" that can be added up. */
 #define VB_ENDLESS (1ull << 48)
 
+/* run is void (*)(void *), as a number: Go loses a store into a field of type pointer to function. */
 struct vb_work {
-	void (*run)(void *);
+	uintptr_t run;
 	void *arg;
 };
 
