@@ -289,7 +289,7 @@ func (c *NoncontigCell) judge() {
 	}
 	if best != nil && next != nil {
 		c.Margin = best.Goodput.Median / next.Goodput.Median
-		if best.Low > next.High {
+		if best.Low > next.High && best.Goodput.N > 1 && next.Goodput.N > 1 { // one run proves nothing
 			c.Winner = best.Strategy
 		}
 	}
@@ -297,7 +297,7 @@ func (c *NoncontigCell) judge() {
 	a, b := c.find(device), c.find(cpu)
 	if a != nil && b != nil {
 		c.Speedup = a.Goodput.Median / b.Goodput.Median
-		c.Differs = a.Low > b.High || b.Low > a.High
+		c.Differs = (a.Low > b.High || b.Low > a.High) && a.Goodput.N > 1 && b.Goodput.N > 1
 	}
 }
 
