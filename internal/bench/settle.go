@@ -21,6 +21,8 @@ const (
 	defaultQKey        = 0x11111111
 	defaultMinRNRTimer = 12
 
+	warmupWhenVerifying = 256 // messages
+
 	maxQueuePairs = 16384
 	maxTxDepth    = 15000
 	maxRxDepth    = 16384
@@ -126,6 +128,10 @@ func settleDefaults(p control.Plan) control.Plan {
 		}
 	}
 	p.PostList = max(p.PostList, 1)
+	if p.Verify != "" && p.QPs > 1 && p.WarmupSteady {
+		// Which receive takes which message is known only where each queue pair's share is: a warm-up by count.
+		p.WarmupSteady, p.Warmup = false, warmupWhenVerifying
+	}
 	if p.Timeout == 0 {
 		p.Timeout = defaultTimeout
 	}

@@ -46,6 +46,9 @@ func startChild(ctx context.Context, out Streams, c measureConfig) (*child, erro
 	if c.Device.Fabric != "" {
 		args = append(args, "--fabric", c.Device.Fabric)
 	}
+	if c.CPU.Last == 0 { // where this end's CPU was chosen by hand, the other end's is left to the kernel
+		args = append(args, "--cpu", "none")
+	}
 	if c.Device.Name == "" && (c.Device.Pcap != "" || c.Device.Fabric != "") {
 		args = append(args, "--device", "roce0")
 	}

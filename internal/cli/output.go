@@ -20,10 +20,12 @@ func formatNames() []string {
 
 func formatNamed(name string) (report.Format, error) { return report.FormatNamed(name) }
 
-// deliver prints the document and saves it.
+// deliver prints the document, in no format not at all, and saves it.
 func deliver(out Streams, c outputConfig, d *report.Document) error {
-	if err := c.Format.Render(out.Out, d); err != nil {
-		return fmt.Errorf("print the result: %w", err)
+	if c.Format.All != nil {
+		if err := c.Format.Render(out.Out, d); err != nil {
+			return fmt.Errorf("print the result: %w", err)
+		}
 	}
 	if c.Save == "" {
 		return nil

@@ -498,7 +498,7 @@ func parseRun(words []string) (parsedRun, []error) {
 			errs = append(errs, fmt.Errorf("--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name))
 		}
 		if slices.Contains([]string{"expect", "limit-bw", "limit-msgrate"}, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s: write what you expect under expect:", f.Name))
+			errs = append(errs, fmt.Errorf("--%s: the plan says what it expects under the key expect", f.Name))
 		}
 	})
 	if rest := cmd.Flags().Args(); len(rest) > 0 {

@@ -74,8 +74,12 @@ func runTest(ctx context.Context, out Streams, c testConfig) error {
 		Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet,
 		Plan: func(d control.Dialect, port verbs.PortInfo) (control.Plan, error) { return c.finishPlan(d, port), nil },
 	})
-	if doc == nil {
+	var usage usageError
+	if doc == nil || errors.As(err, &usage) {
 		return err
+	}
+	if len(doc.Records) == 0 { // nothing to print; a file is still written
+		c.Output.Format = report.Format{}
 	}
 	var missed error
 	if err == nil {
