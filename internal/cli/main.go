@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,8 +60,11 @@ func toolName(arg0 string) string {
 	return "gobw"
 }
 
+// lastResort is how long a command may take to end after a signal before the same signal ends it outright.
+const lastResort = 15 * time.Second
+
 // withSignals returns a context that the first SIGINT or SIGTERM ends, with the signal as the cause; a second one kills
-// the process as if nobody listened.
+// the process as if nobody listened, and so does the first one itself when the command does not end for lastResort.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -71,6 +75,11 @@ func withSignals(parent context.Context) (context.Context, func()) {
 		case s := <-signals:
 			signal.Stop(signals)
 			cancel(signalError{s})
+			select {
+			case <-done:
+			case <-time.After(lastResort):
+				_ = syscall.Kill(os.Getpid(), s.(syscall.Signal)) //nolint:errcheck,forcetypeassert // os/signal delivers nothing else
+			}
 		case <-done:
 		}
 	}()
