@@ -124,7 +124,7 @@ func Subarray(b Box) (Layout, error) {
 		if b.Part[i] < 1 || b.Start[i] < 0 || b.Dims[i] < 1 || b.Start[i] > b.Dims[i]-b.Part[i] {
 			return Layout{}, fmt.Errorf("subarray: dimension %c: elements %d to %d of %d do not exist", "xyz"[i], b.Start[i], b.Start[i]+b.Part[i]-1, b.Dims[i])
 		}
-		ok := true
+		var ok bool
 		step[i+1], ok = mul(step[i], b.Dims[i])
 		if !ok {
 			return Layout{}, fmt.Errorf("subarray %s: %w", joinDims(b.Dims), ErrTooLarge)

@@ -378,18 +378,15 @@ func seriesInWords(k NoncontigKey, cells []NoncontigCell, x *NoncontigCrossover)
 
 // blocksInWords is "at 64 B and 128 B blocks".
 func blocksInWords(cells []NoncontigCell) string {
-	s := "at "
+	sizes := make([]string, len(cells))
 	for i := range cells {
-		switch {
-		case i == 0:
-		case i == len(cells)-1:
-			s += " and "
-		default:
-			s += ", "
-		}
-		s += Bytes(float64(cells[i].BlockBytes))
+		sizes[i] = Bytes(float64(cells[i].BlockBytes))
 	}
-	return s + " blocks"
+	last := len(sizes) - 1
+	if last == 0 {
+		return "at " + sizes[0] + " blocks"
+	}
+	return "at " + strings.Join(sizes[:last], ", ") + " and " + sizes[last] + " blocks"
 }
 
 // mostInWords is the largest ratio and where it is: "2.1× at 64 B".

@@ -81,6 +81,7 @@ func (w *noncontig) placeAt(k uint64) int { return int(k%uint64(w.places)) * w.p
 func (w *noncontig) sendSlotAt(k uint64) int {
 	return w.sendPlaces() + slotLead + int(k%uint64(w.sendSlots()))*w.slotBytes
 }
+
 func (w *noncontig) recvSlotAt(k uint64) int {
 	return w.recvPlaces() + slotLead + int(k%uint64(w.recvSlots))*w.slotBytes
 }

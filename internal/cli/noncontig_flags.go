@@ -234,7 +234,7 @@ func (f *noncontigFlags) grid() ([]gridLayout, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	for _, stride := range strings.Split(f.strides, ",") {
+	for stride := range strings.SplitSeq(f.strides, ",") {
 		for _, h := range held {
 			for _, block := range blocks {
 				l, err := gridVector(name, block, h, strings.TrimSpace(stride))
