@@ -38,8 +38,11 @@ func TestJobValidate(t *testing.T) {
 	}{
 		{"valid", Job{Lanes: []Lane{good}, CQs: cqs}, nil},
 		{"no lanes, no queues", Job{}, []string{"no lanes"}},
-		{"everything at once", Job{Lanes: with(func(l *Lane) { l.Window, l.QP = 0, nil }), Pace: -1},
-			[]string{"no completion queues", "pace of -1", "lane 0: no queue pair", "window 0"}},
+		{
+			"everything at once",
+			Job{Lanes: with(func(l *Lane) { l.Window, l.QP = 0, nil }), Pace: -1},
+			[]string{"no completion queues", "pace of -1", "lane 0: no queue pair", "window 0"},
+		},
 		{"endless", Job{Lanes: with(func(l *Lane) { l.Count = 0 }), CQs: cqs}, []string{"sends for ever"}},
 		{"ends by stop", Job{Lanes: with(func(l *Lane) { l.Count = 0 }), CQs: cqs, Stop: new(atomic.Uint32)}, nil},
 		{"stuck", Job{Lanes: with(func(l *Lane) { l.Signal, l.Batch = 3, 2 }), CQs: cqs, Stop: nil}, nil},

@@ -49,8 +49,12 @@ func TestConformance(t *testing.T) {
 		mtu  verbs.MTU
 	}{
 		{"IPv4", roce.Options{Address: testAddress(1)}, roce.Options{Address: testAddress(2)}, verbs.MTU1024},
-		{"MTU 4096, no offload", roce.Options{Address: testAddress(3), Offload: roce.OffloadOff},
-			roce.Options{Address: testAddress(4), Offload: roce.OffloadOff}, verbs.MTU4096},
+		{
+			"MTU 4096, no offload",
+			roce.Options{Address: testAddress(3), Offload: roce.OffloadOff},
+			roce.Options{Address: testAddress(4), Offload: roce.OffloadOff},
+			verbs.MTU4096,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {

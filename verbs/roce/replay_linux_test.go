@@ -449,23 +449,28 @@ func TestRequesterAnswers(t *testing.T) {
 		{"ACK never asked for", ops(verbs.OpSend), [][]byte{ack(first+5, 0x1f)}, wants{state: verbs.StateRTS}},
 		{"stale ACK", ops(verbs.OpSend), [][]byte{ack(first-1, 0x1f)}, wants{state: verbs.StateRTS}},
 		{
-			"sequence NAK at the second", ops(verbs.OpSend, verbs.OpSend, verbs.OpSend), [][]byte{ack(first+1, 0x60)},
+			"sequence NAK at the second", ops(verbs.OpSend, verbs.OpSend, verbs.OpSend),
+			[][]byte{ack(first+1, 0x60)},
 			wants{ok(1), []uint32{first + 1, first + 2}, verbs.StateRTS},
 		},
 		{
-			"READ response", ops(verbs.OpRead), [][]byte{response(wire.RCReadResponseOnly, first, 0x1f, make([]byte, 64))},
+			"READ response", ops(verbs.OpRead),
+			[][]byte{response(wire.RCReadResponseOnly, first, 0x1f, make([]byte, 64))},
 			wants{statuses: ok(1), state: verbs.StateRTS},
 		},
 		{
 			"READ response acknowledges what came before", ops(verbs.OpSend, verbs.OpRead),
-			[][]byte{response(wire.RCReadResponseOnly, first+1, 0x1f, make([]byte, 64))}, wants{statuses: ok(2), state: verbs.StateRTS},
+			[][]byte{response(wire.RCReadResponseOnly, first+1, 0x1f, make([]byte, 64))},
+			wants{statuses: ok(2), state: verbs.StateRTS},
 		},
 		{
-			"READ answered out of order is asked again", ops(verbs.OpRead, verbs.OpSend), [][]byte{ack(first+1, 0x1f)},
+			"READ answered out of order is asked again", ops(verbs.OpRead, verbs.OpSend),
+			[][]byte{ack(first+1, 0x1f)},
 			wants{nil, []uint32{first, first + 1}, verbs.StateRTS},
 		},
 		{
-			"READ response too long", ops(verbs.OpRead), [][]byte{response(wire.RCReadResponseOnly, first, 0x1f, make([]byte, 128))},
+			"READ response too long", ops(verbs.OpRead),
+			[][]byte{response(wire.RCReadResponseOnly, first, 0x1f, make([]byte, 128))},
 			wants{[]verbs.Status{verbs.BadResponseError}, nil, verbs.StateError},
 		},
 	} {

@@ -146,6 +146,41 @@ func (r *rig) checkReceive(op verbs.Opcode, transport verbs.Transport, id uint64
 	}
 }
 
+// testLargest READs a message of the largest size that a device names, up to 2^31 bytes, into a list whose entries all name
+// the same memory: the far end's is only address space, which reads as zero but for its first and last page.
+func testLargest(t *testing.T, s *suite) {
+	limits := s.pair.A.Device.Info().Limits
+	size := min(limits.MaxMessageBytes, 1<<31)
+	entries := uint64(max(min(limits.MaxSGE, limits.MaxSGERead), 1))
+	if size > 64<<20 && testing.Short() {
+		t.Skip("2 GiB messages are not for short runs")
+	}
+	part := (size + entries - 1) / entries
+	if size > 4<<30 || part > 256<<20 {
+		t.Skipf("%d bytes in %d entries take too much memory here", size, entries)
+	}
+	r := newRig(t, s, rigOptions{bytes: int(part), connect: patient, qp: verbs.QueuePairOptions{SendSGEs: int(entries)}})
+	r.patience = 5 * patience
+	far, mr := r.b.memory(int(size), allRemote)
+	fill(far.Bytes()[size-4096:], 9)
+	q := r.a.request(1, verbs.OpRead, 0)
+	q.RemoteAddr, q.RKey = far.Addr(), mr.RKey()
+	q.SGEs = nil
+	for left := size; left > 0; left -= min(left, part) {
+		q.SGEs = append(q.SGEs, r.a.sge(0, int(min(left, part))))
+	}
+	r.a.post(q)
+	r.a.wantSent(1, verbs.Success)
+	last := (size - 1) % part // of the last entry
+	if d := firstDifference(far.Bytes()[size-4096:], r.a.buf.Bytes()[last+1-4096:]); d >= 0 {
+		t.Errorf("byte %d of the last page differs", d)
+	}
+	q.SGEs = append(q.SGEs[:len(q.SGEs)-1], r.a.sge(0, int(last)+2))
+	if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil && !s.dev.ignored(t, MessageAboveLimit) {
+		t.Errorf("a message of %d bytes was taken, the limit is %d", size+1, size)
+	}
+}
+
 // testImmediate checks that an immediate arrives as the number that was sent, whatever it is, and that a WRITE with
 // immediate consumes a receive without touching its memory.
 func testImmediate(t *testing.T, s *suite) {

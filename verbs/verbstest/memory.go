@@ -142,8 +142,8 @@ func testDomains(t *testing.T, s *suite) {
 			q.RKey = mr.RKey()
 			r.a.post(q)
 			r.a.wantSent(1, verbs.RemoteAccessError)
-			r.a.wantState(verbs.StateError)
-			r.b.wantState(verbs.StateError)
+			r.a.wantError()
+			r.b.wantError()
 		})
 	}
 }

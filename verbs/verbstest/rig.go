@@ -39,9 +39,10 @@ type rigOptions struct {
 
 // rig is a connected pair of queue pairs with memory, the stage of most tests.
 type rig struct {
-	t    *testing.T
-	s    *suite
-	a, b *side
+	t        *testing.T
+	s        *suite
+	a, b     *side
+	patience time.Duration
 }
 
 // side is one end of a rig.
@@ -93,7 +94,7 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 	if o.cqDepth == 0 {
 		o.cqDepth = 512
 	}
-	r := &rig{t: t, s: s}
+	r := &rig{t: t, s: s, patience: patience}
 	r.a = r.newSide("A", s.pair.A, o)
 	r.b = r.newSide("B", s.pair.B, o)
 	if o.leave != verbs.StateReset || o.stay == Yes {
@@ -299,9 +300,9 @@ func (r *rig) poll() {
 // until polls until done says so.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); !done(); {
+	for deadline := time.Now().Add(r.patience); !done(); {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("waited %v for %s", patience, what)
+			r.t.Fatalf("waited %v for %s", r.patience, what)
 		}
 		r.poll()
 	}
@@ -364,10 +365,10 @@ func (x *side) check(what string, c verbs.Completion, id uint64, status verbs.St
 	}
 }
 
-// wantState waits until the queue pair is in a state.
-func (x *side) wantState(s verbs.QPState) {
+// wantError waits until the queue pair is in ERR.
+func (x *side) wantError() {
 	x.r.t.Helper()
-	x.r.until(x.name+" in state "+s.String(), func() bool { return x.qp.State() == s })
+	x.r.until(x.name+" in state ERR", func() bool { return x.qp.State() == verbs.StateError })
 }
 
 // fill writes a pattern that differs at every place and for every seed.

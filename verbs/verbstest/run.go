@@ -33,6 +33,7 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 		{"close", testClose},
 		{"memory", testMemory},
 		{"data", testData},
+		{"largest message", testLargest},
 		{"immediate", testImmediate},
 		{"flags", testFlags},
 		{"queue", testQueues},

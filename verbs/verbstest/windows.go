@@ -83,6 +83,13 @@ func testWindows(t *testing.T, s *suite) {
 		r.a.post(through(r, 2, key, verbs.OpWrite, 0))
 		r.a.wantSent(2, verbs.RemoteAccessError)
 	})
+	t.Run("LOC_QP_OP: LOCAL_INV of an unknown key", func(t *testing.T) {
+		r, w, _ := bound(t, rights)
+		q := verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: w.RKey() ^ 0x5a5a00}
+		r.b.post(q)
+		r.b.wantSent(7, verbs.LocalQPOpError)
+		r.b.wantError()
+	})
 	t.Run("SEND_WITH_INV", func(t *testing.T) {
 		r, _, key := bound(t, rights)
 		r.b.receive(5, r.b.sge(0, 64))

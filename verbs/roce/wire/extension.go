@@ -193,6 +193,7 @@ func (s Syndrome) String() string {
 		return "NAK remote operational error"
 	case NAKInvalidRDRequest:
 		return "NAK invalid RD request"
+	default:
 	}
 	switch s.Class() {
 	case ClassACK:
@@ -208,13 +209,13 @@ func (s Syndrome) String() string {
 }
 
 // creditTable is IBTA table 45.
-var creditTable = [31]uint16{
+var creditTable = [31]uint16{ //nolint:gochecknoglobals // a table: never written
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,
 	12288, 16384, 24576, 32768,
 }
 
 // rnrTable is IBTA table 46, in units of 10 µs.
-var rnrTable = [32]uint32{
+var rnrTable = [32]uint32{ //nolint:gochecknoglobals // a table: never written
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
 	1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }

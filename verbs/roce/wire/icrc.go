@@ -66,10 +66,10 @@ type terms struct {
 
 var (
 	// slicing[n][b] is what byte b contributes with n bytes after it.
-	slicing = makeSlicing()
+	slicing = makeSlicing() //nolint:gochecknoglobals // a table: never written
 	// maskTerms[f] masks a BTH whose byte 4 is f.
-	maskTerms = makeMaskTerms()
-	allTerms  = sync.OnceValue(makeTerms)
+	maskTerms = makeMaskTerms()           //nolint:gochecknoglobals // a table: never written
+	allTerms  = sync.OnceValue(makeTerms) //nolint:gochecknoglobals // a table: never written
 )
 
 func makeSlicing() (t [16][256]uint32) {
@@ -138,7 +138,7 @@ func idTerm4(id uint16) uint32 {
 }
 
 // rewindPowers[i] is x^(-8·2^i): it takes a register back over 2^i zero bytes. Bit 31 is x^0.
-var rewindPowers = [16]uint32{
+var rewindPowers = [16]uint32{ //nolint:gochecknoglobals // a table: never written
 	0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d, 0x5139de12, 0xba340226,
 	0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8, 0x24ee460c, 0x23783fcf, 0x479933fc, 0xa39442a5,
 }

@@ -181,7 +181,7 @@ type opcodeInfo struct {
 }
 
 // operations is the table of IBTA 9.2.1 (table 38), without transports.
-var operations = [32]opcodeInfo{
+var operations = [32]opcodeInfo{ //nolint:gochecknoglobals // a table: never written
 	SendFirst:          {"SEND_FIRST", Begins | TakesReceive | HasPayload, ClassSend, 0},
 	SendMiddle:         {"SEND_MIDDLE", HasPayload, ClassSend, 0},
 	SendLast:           {"SEND_LAST", Ends | CompletesRecv | HasPayload, ClassSend, 0},
@@ -208,7 +208,7 @@ var operations = [32]opcodeInfo{
 }
 
 // opcodes has a row for every opcode byte; unknown ones are zero.
-var opcodes = makeOpcodes()
+var opcodes = makeOpcodes() //nolint:gochecknoglobals // a table: never written
 
 func makeOpcodes() (table [256]opcodeInfo) {
 	put := func(t Transport, o Operation, extra Properties) {
@@ -240,8 +240,13 @@ func extensionBytes(p Properties) int {
 		bit   Properties
 		bytes int
 	}{
-		{HasDETH, DETHBytes}, {HasRETH, RETHBytes}, {HasAtomicETH, AtomicETHBytes}, {HasAETH, AETHBytes},
-		{HasAtomicAckETH, AtomicAckETHBytes}, {HasImmediate, ImmediateBytes}, {HasIETH, IETHBytes},
+		{HasDETH, DETHBytes},
+		{HasRETH, RETHBytes},
+		{HasAtomicETH, AtomicETHBytes},
+		{HasAETH, AETHBytes},
+		{HasAtomicAckETH, AtomicAckETHBytes},
+		{HasImmediate, ImmediateBytes},
+		{HasIETH, IETHBytes},
 	} {
 		if p&h.bit != 0 {
 			n += h.bytes
