@@ -74,6 +74,7 @@ type peerFlags struct {
 	source      string
 	peerTimeout string
 	wait        string
+	perftest    string
 }
 
 func (f *peerFlags) bind(fs *pflag.FlagSet) {
@@ -82,6 +83,7 @@ func (f *peerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
 	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "how long a silent peer is borne")
 	fs.StringVar(&f.wait, "wait", "0s", "how long to go on trying to connect")
+	fs.StringVar(&f.perftest, "perftest-version", "", "version to tell a stock perftest (6.27; 6.29 negotiates)")
 }
 
 // peerConfig is who is at the other end.
@@ -92,10 +94,11 @@ type peerConfig struct {
 	Source   netip.Addr
 	Timeout  time.Duration
 	Wait     time.Duration
+	Perftest control.PerftestOptions
 }
 
 func (f *peerFlags) config(tool string, args []string) (peerConfig, error) {
-	c := peerConfig{Loopback: f.loopback, Port: f.port}
+	c := peerConfig{Loopback: f.loopback, Port: f.port, Perftest: control.PerftestOptions{Version: f.perftest}}
 	var errs []error
 	switch {
 	case len(args) > 1:
@@ -110,7 +113,10 @@ func (f *peerFlags) config(tool string, args []string) (peerConfig, error) {
 	if f.port < 1 || f.port > 65535 {
 		errs = append(errs, fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
 	}
-	var err error
+	err := c.Perftest.Check()
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--perftest-version: %w", err))
+	}
 	if f.source != "" {
 		if c.Source, err = netip.ParseAddr(f.source); err != nil {
 			errs = append(errs, fmt.Errorf("--source: %w", err))

@@ -17,13 +17,12 @@ import (
 // measureConfig is what any command needs to measure. Commands that run many plans open a [measurer] once and call
 // run for each; a single test calls [measure].
 type measureConfig struct {
-	Tool     string   // "gobw"
-	Command  []string // the command line, for the document
-	Device   deviceConfig
-	Peer     peerConfig
-	CPU      bench.CPUChoice
-	Quiet    bool
-	Perftest control.PerftestOptions
+	Tool    string   // "gobw"
+	Command []string // the command line, for the document
+	Device  deviceConfig
+	Peer    peerConfig
+	CPU     bench.CPUChoice
+	Quiet   bool
 	// Plan makes the plan once the device's port and the peer's dialect are known.
 	Plan func(control.Dialect, verbs.PortInfo) (control.Plan, error)
 	// Observe hooks into the run; its device fields are filled in here.
@@ -111,7 +110,7 @@ func openMeasurer(ctx context.Context, out Streams, c measureConfig) (_ *measure
 		address = m.child.address
 	}
 	m.session, err = control.Dial(ctx, address, control.DialOptions{
-		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Perftest: c.Perftest, Program: c.Tool + " " + bench.Version(),
+		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Perftest: c.Peer.Perftest, Program: c.Tool + " " + bench.Version(),
 		Source: c.Peer.Source, Wait: c.Peer.Wait,
 	})
 	if err != nil {

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/gobw/gobw/internal/perftest"
 	"github.com/gobw/gobw/report"
 )
 
 // formats are all ways to write a result: report's, and those added here.
-func formats() []report.Format { return report.Formats() }
+func formats() []report.Format { return append(report.Formats(), perftest.Format()) }
 
 func formatNames() []string {
 	var names []string
@@ -18,7 +19,12 @@ func formatNames() []string {
 	return names
 }
 
-func formatNamed(name string) (report.Format, error) { return report.FormatNamed(name) }
+func formatNamed(name string) (report.Format, error) {
+	if f := perftest.Format(); f.Name == name {
+		return f, nil
+	}
+	return report.FormatNamed(name)
+}
 
 // deliver prints the document, in no format not at all, and saves it.
 func deliver(out Streams, c outputConfig, d *report.Document) error {

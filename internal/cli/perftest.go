@@ -51,6 +51,10 @@ func PerftestMain(ctx context.Context, tool perftest.Tool, args []string, out St
 		complain(out.Err, tool.Name, err)
 		return perftestFailed
 	}
+	if err := (control.PerftestOptions{Version: v.PerftestVersion}).Check(); err != nil {
+		fmt.Fprintf(out.Err, " --perftest-version: %v\n", err)
+		return perftestFailed
+	}
 	r := perftestRun{v: v, out: out, clock: verbs.StartTickClock()}
 	if err := r.run(ctx); err != nil {
 		r.explain(err)

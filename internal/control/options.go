@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -58,6 +59,18 @@ type PerftestOptions struct {
 	Gbits bool
 	// NoMarker hides that we are gobw, so that the peer speaks perftest's dialect even if it could speak ours.
 	NoMarker bool
+}
+
+// Check refuses versions that cannot be advertised.
+func (o PerftestOptions) Check() error {
+	if o.Version == "" {
+		return nil
+	}
+	v, err := parseVersion(o.Version)
+	if err == nil && v < versionOldest {
+		err = fmt.Errorf("version %s: every perftest refuses one below %s", o.Version, versionOldest)
+	}
+	return err
 }
 
 // DialOptions says how to reach a server. The zero value works.

@@ -355,3 +355,33 @@ func TestHexadecimal(t *testing.T) {
 		}
 	}
 }
+
+func TestRender(t *testing.T) {
+	d := &report.Document{
+		Client: report.Environment{Device: "rxe0", LinkLayer: "Ethernet", GID: "::ffff:192.0.2.1", GIDIndex: 1},
+		Records: []report.Record{
+			{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 2, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
+				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 16e6}},
+			{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 4, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
+				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 32e6}},
+			{Operation: "send", Kind: "latency", Transport: "UD", SizeBytes: 2, QPs: 1, TxDepth: 1, CQMod: 1, PostList: 1, MTU: 1024, Iterations: 100,
+				Latency: &report.Latency{Samples: 100, MinNs: 1000, P50Ns: 2000, MaxNs: 9000, MeanNs: 2500, StdevNs: 100}},
+		},
+	}
+	var got bytes.Buffer
+	if err := Render(&got, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"                    RDMA_Write BW Test\n", " TX depth        : 128\n", " 2          5000             0.00               1.91   \t\t   1.000000\n",
+		" 4          5000             0.00               3.81   \t\t   1.000000\n", "                    Send Latency Test\n", " GID index       : 1\n",
+		" 2       100          1.00           9.00         2.00     \t       2.50        \t0.10   \t\t9.00    \t\t9.00   \n",
+	} {
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, got.String())
+		}
+	}
+	if err := Render(&got, &report.Document{}); err == nil {
+		t.Error("a document without records was rendered")
+	}
+}
