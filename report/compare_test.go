@@ -117,7 +117,7 @@ func TestCompareWithoutACommonPoint(t *testing.T) {
 	if _, err := Compare(nil, nil, CompareOptions{}); err == nil {
 		t.Error("nothing compares with nothing")
 	}
-	if _, err := Compare([]*Document{old}, []*Document{old}, CompareOptions{Figures: []string{"bandwith"}}); err == nil || !strings.Contains(err.Error(), `"bandwidth"`) {
+	if _, err := Compare([]*Document{old}, []*Document{old}, CompareOptions{Figures: []string{"bandwdth"}}); err == nil || !strings.Contains(err.Error(), `"bandwidth"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -104,14 +105,7 @@ func csvColumns() []struct {
 }
 
 func joinWarnings(ws []string) string {
-	s := ""
-	for i, w := range ws {
-		if i > 0 {
-			s += "; "
-		}
-		s += w
-	}
-	return s
+	return strings.Join(ws, "; ")
 }
 
 // CSV writes a header and a line for each record of the documents. A cell is empty where there is no figure.

@@ -100,7 +100,7 @@ func TestExpectationMistakes(t *testing.T) {
 		want   string
 	}{
 		{"bww >= 1 Gb/s", 1, `did you mean "bw"?`},
-		{"bandwith >= 1 Gb/s", 1, `"bandwidth"`},
+		{"bandwdth >= 1 Gb/s", 1, `"bandwidth"`},
 		{"bw >= 1 Gbs", 9, `"Gb/s"`},
 		{"bw >= 10", 7, "a bandwidth (as 10 Gb/s), the right is a plain number"},
 		{"p99 <= 3 Gb/s", 8, "a time"},

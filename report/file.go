@@ -103,8 +103,7 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 }
 
 func saveError(path string, err error) error {
-	var fe *FileError
-	if errors.As(err, &fe) {
+	if _, ok := errors.AsType[*FileError](err); ok {
 		return err
 	}
 	return &FileError{File: path, Err: fmt.Errorf("cannot save: %w", err), Remedy: "the previous file, if any, is unchanged"}
@@ -117,8 +116,10 @@ func Load(path string) (*Document, error) {
 		return nil, err
 	}
 	if len(docs) != 1 {
-		return nil, &FileError{File: path, Err: fmt.Errorf("holds %d results where one is wanted", len(docs)),
-			Remedy: "name a file of one run"}
+		return nil, &FileError{
+			File: path, Err: fmt.Errorf("holds %d results where one is wanted", len(docs)),
+			Remedy: "name a file of one run",
+		}
 	}
 	return docs[0], nil
 }
@@ -127,8 +128,7 @@ func Load(path string) (*Document, error) {
 func LoadAll(path string) ([]*Document, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		var pe *os.PathError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
 		return nil, &FileError{File: path, Err: err}
@@ -202,13 +202,17 @@ func parseOne(file string, b []byte) (*Document, error) {
 	for i := range d.Records {
 		r := &d.Records[i]
 		if h := r.Histogram; h != nil && h.Unit != histogramUnit {
-			return nil, &FileError{File: file, Place: fmt.Sprintf("records[%d].histogram.unit", i),
+			return nil, &FileError{
+				File: file, Place: fmt.Sprintf("records[%d].histogram.unit", i),
 				Err:    fmt.Errorf("the unit is %q, this version reads %q", h.Unit, histogramUnit),
-				Remedy: "convert the histogram, or write the file again with this version"}
+				Remedy: "convert the histogram, or write the file again with this version",
+			}
 		}
 		if r.Kind != "bandwidth" && r.Kind != "latency" {
-			return nil, &FileError{File: file, Place: fmt.Sprintf("records[%d].kind", i),
-				Err: fmt.Errorf("%q is neither \"bandwidth\" nor \"latency\"", r.Kind), Remedy: "this is no file of gobw, or it was edited"}
+			return nil, &FileError{
+				File: file, Place: fmt.Sprintf("records[%d].kind", i),
+				Err: fmt.Errorf("%q is neither \"bandwidth\" nor \"latency\"", r.Kind), Remedy: "this is no file of gobw, or it was edited",
+			}
 		}
 	}
 	return d, nil
@@ -222,16 +226,20 @@ func checkVersion(file, schema, prefix string, known int) error {
 		return foreign(file, fmt.Sprintf("its schema is %q", schema))
 	}
 	if n > known {
-		return &FileError{File: file, Place: `"schema"`,
+		return &FileError{
+			File: file, Place: `"schema"`,
 			Err:    fmt.Errorf("version %d is from a later gobw; this one reads %s1 to %s%d", n, prefix, prefix, known),
-			Remedy: "update gobw"}
+			Remedy: "update gobw",
+		}
 	}
 	return nil
 }
 
 func foreign(file, why string) error {
-	return &FileError{File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
-		Remedy: "give a file written by --json or gobw qualify"}
+	return &FileError{
+		File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
+		Remedy: "give a file written by --json or gobw qualify",
+	}
 }
 
 // jsonError places a JSON error by line and column.

@@ -230,10 +230,10 @@ func ranges(numbers []int) string {
 		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
 			j++
 		}
-		switch {
-		case j == i:
+		switch j {
+		case i:
 			parts = append(parts, strconv.Itoa(numbers[i]))
-		case j == i+1:
+		case i + 1:
 			parts = append(parts, strconv.Itoa(numbers[i]), strconv.Itoa(numbers[j]))
 		default:
 			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))

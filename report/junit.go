@@ -135,8 +135,10 @@ func junitOf(d *Document) junitSuite {
 	}
 	if !d.Complete {
 		reason := strings.Join(heading(&Document{Failure: d.Failure}), "")
-		s.Cases = append(s.Cases, junitCase{Name: "run", Classname: class, Time: s.Time,
-			Error: &junitReason{Message: xmlText(reason), Type: "incomplete", Text: xmlText(reason)}})
+		s.Cases = append(s.Cases, junitCase{
+			Name: "run", Classname: class, Time: s.Time,
+			Error: &junitReason{Message: xmlText(reason), Type: "incomplete", Text: xmlText(reason)},
+		})
 	}
 	if len(d.Warnings) > 0 {
 		s.SystemOut = xmlText(strings.Join(d.Warnings, "\n"))

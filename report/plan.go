@@ -111,8 +111,7 @@ func LoadPlan(file string, o PlanOptions) (*Plan, error) {
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		var pe *os.PathError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
 			err = pe.Err
 		}
 		remedy := "shipped plans are " + strings.Join(ShippedPlans(), ", ")
@@ -129,8 +128,7 @@ func ParsePlan(file string, b []byte, o PlanOptions) (*Plan, error) {
 	p := &planParser{file: file, options: o, plan: &Plan{File: file}}
 	root, err := parser.ParseBytes(b, 0)
 	if err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok {
 			p.mistake(syntax.GetToken(), "not YAML: %s", syntax.GetMessage())
 		} else {
 			p.mistakes = append(p.mistakes, PlanMistake{file, 1, 1, "not YAML: " + err.Error()})
@@ -343,8 +341,8 @@ func (p *planParser) test(n ast.Node) {
 		}
 	}
 	kind, transport, names := "", "", []string(nil)
-	switch {
-	case run == nil:
+	switch run {
+	case nil:
 		p.mistake(start, "test %q has no run: the command line, as in run: gobw write -s 64K", t.Name)
 	default:
 		kind, transport, names = p.run(&t, *run)

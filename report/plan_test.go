@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ tests:
 // All mistakes come at once, each with its place.
 func TestPlanMistakes(t *testing.T) {
 	source := `name: wrong
-descripton: a letter is missing
+descriptino: a letter is missing
 defaults:
   timeout: soon
 tests:
@@ -86,10 +87,8 @@ tests:
 `
 	check := func(words []string) (string, string, []string, []error) {
 		kind := map[string]string{"gobw": "bandwidth", "golat": "latency"}[words[0]]
-		for _, w := range words {
-			if w == "--szie" {
-				return kind, "RC", nil, []error{errors.New("unknown flag: --szie; did you mean --size?")}
-			}
+		if slices.Contains(words, "--szie") {
+			return kind, "RC", nil, []error{errors.New("unknown flag: --szie; did you mean --size?")}
 		}
 		return kind, "RC", nil, nil
 	}
@@ -99,7 +98,7 @@ tests:
 		t.Fatal(err)
 	}
 	want := []string{
-		`plan.yaml:2:1: the plan has no key "descripton", did you mean "description"?`,
+		`plan.yaml:2:1: the plan has no key "descriptino", did you mean "description"?`,
 		`plan.yaml:4:12: timeout "soon" is not a time`,
 		`plan.yaml:8:5: a test has no key "expects", did you mean "expect"?`,
 		`plan.yaml:9:11: a test called "first" is there already`,

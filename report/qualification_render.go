@@ -149,8 +149,10 @@ func QualificationJUnit(w io.Writer, q *Qualification) error {
 		}
 		switch {
 		case t.Outcome == Broken:
-			s.Cases = append(s.Cases, junitCase{Name: "run", Classname: class, Time: s.Time,
-				Error: &junitReason{Message: xmlText(t.Reason), Type: "error", Text: xmlText(t.Command + "\n" + t.Reason)}})
+			s.Cases = append(s.Cases, junitCase{
+				Name: "run", Classname: class, Time: s.Time,
+				Error: &junitReason{Message: xmlText(t.Reason), Type: "error", Text: xmlText(t.Command + "\n" + t.Reason)},
+			})
 		case t.Outcome == Skipped:
 			s.Cases = append(s.Cases, junitCase{Name: "run", Classname: class, Time: seconds(0), Skipped: &junitReason{Message: xmlText(t.Reason)}})
 		case len(s.Cases) == 0:

@@ -65,10 +65,8 @@ func MannWhitney(x, y []float64) (u, p float64, err error) {
 		return 0, 0, errors.New("a rank test needs at least one value on each side")
 	}
 	all := slices.Concat(x, y)
-	for _, v := range all {
-		if math.IsNaN(v) {
-			return 0, 0, errors.New("a rank test cannot order NaN")
-		}
+	if slices.ContainsFunc(all, math.IsNaN) {
+		return 0, 0, errors.New("a rank test cannot order NaN")
 	}
 	doubled, ties := doubledRanks(all)
 	sum := 0

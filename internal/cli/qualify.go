@@ -263,8 +263,7 @@ func runQualify(ctx context.Context, out Streams, c qualifyConfig) error {
 func (q *qualification) check() error {
 	d, err := openDevice(q.config.Device)
 	if err != nil {
-		var usage usageError
-		if !errors.As(err, &usage) {
+		if _, ok := errors.AsType[usageError](err); !ok {
 			err = setupError{err}
 		}
 		return err
@@ -381,8 +380,7 @@ func (q *qualification) exitCode(ctx context.Context) int {
 	gravity := []int{exitPassed, exitMissed, exitFailed, exitUsage, exitSetup, exitPeerLost, exitCorrupt}
 	for _, err := range q.errs {
 		code := exitCode(err)
-		var timeout timeoutError
-		if errors.As(err, &timeout) {
+		if _, ok := errors.AsType[timeoutError](err); ok {
 			code = exitFailed
 		}
 		if slices.Index(gravity, code) > slices.Index(gravity, worst) {
