@@ -141,6 +141,7 @@ func newRoot(tool string, out Streams) *cobra.Command {
 	root.SetHelpCommandGroupID(groupSystem)
 	root.SetCompletionCommandGroupID(groupSystem)
 	root.SetHelpTemplate(helpTemplate)
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	return root
 }
 

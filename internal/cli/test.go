@@ -33,6 +33,7 @@ func newTestCommand(tool string, op control.Operation, kind control.Kind, out St
 		},
 	}
 	flags.bind(cmd.Flags(), op, kind)
+	groupFlags(cmd, testGroups())
 	return cmd
 }
 
