@@ -271,7 +271,8 @@ func (e *experiment) note(t *measurement, p *report.NoncontigPoint, order int, r
 	}
 	for _, w := range rec.Warnings {
 		if !strings.HasPrefix(w, "peer: too short") { // a one-sided peer counts no messages
-			run.Warnings = append(run.Warnings, w)
+			word, _, _ := strings.Cut(strings.TrimPrefix(w, "peer: "), ":")
+			run.Warnings = append(run.Warnings, word)
 		}
 	}
 	if rec.Latency != nil {
