@@ -207,6 +207,31 @@ func TestExpectationCheckTest(t *testing.T) {
 	}
 }
 
+// Devices call the same thing differently; the words of expectations find it.
+func TestExpectationCounterNames(t *testing.T) {
+	for _, tt := range []struct {
+		counters map[string]int64
+		text     string
+		pass     bool
+	}{
+		{map[string]int64{"resent_pkts": 3, "local_ack_timeout_err": 1}, "retransmits == 3", true},
+		{map[string]int64{"local_ack_timeout_err": 1, "packet_seq_err": 2}, "retransmits == 3", true},
+		{map[string]int64{"completer_retry_err": 0}, "retransmits == 0", true},
+		{map[string]int64{"np_cnp_sent": 5}, "cnps == 5", true},
+		{map[string]int64{"sent_pkts": 5}, "retransmits == 0", false},
+	} {
+		d := expectable()
+		d.Records[0].Counters = tt.counters
+		e, err := ParseExpectation(tt.text, ExpectationOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := e.Evaluate(d, Judgement{}); c[0].Passed != tt.pass {
+			t.Errorf("%v: %+v, want %v", tt.counters, c[0], tt.pass)
+		}
+	}
+}
+
 // Several runs are judged on their median, counters on the worst run.
 func TestExpectationOverRuns(t *testing.T) {
 	d := expectable()

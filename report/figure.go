@@ -161,8 +161,10 @@ func counterFigure(name string) figureDefinition {
 			if v, ok := r.Counters[name]; ok {
 				return float64(v), true
 			}
-			v, ok := r.Extra[name]
-			return v, ok
+			if v, ok := r.Extra[name]; ok {
+				return v, true
+			}
+			return sameCounter(name, r.Counters)
 		},
 		absent: func(r *Record) string {
 			have := slices.Concat(slices.Sorted(keys(r.Counters)), slices.Sorted(keys(r.Extra)))
@@ -172,6 +174,36 @@ func counterFigure(name string) figureDefinition {
 			return fmt.Sprintf("the device has no such counter%s; it has %v", suggest(name, have), have)
 		},
 	}
+}
+
+// sameCounter finds what devices call a thing otherwise: the first set of which the device has any is summed. (mlx5, rxe
+// and irdma count causes of retransmission; bnxt_re, efa and our own device count what was sent again.)
+func sameCounter(name string, counters map[string]int64) (float64, bool) {
+	sets := map[string][][]string{
+		"retransmits": {
+			{"resent_pkts"}, {"retrans_pkts"}, {"to_retransmits", "seq_err_naks_rcvd"}, {"tcpRetransSegs", "RetransSegs"},
+			{"local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err"}, {"completer_retry_err"},
+		},
+		"out_of_sequence": {{"out_of_seq_request"}, {"rx_out_of_order"}, {"rcvd_seq_err"}},
+		"rnr_naks":        {{"rnr_nak_retry_err"}, {"rcvd_rnr_err"}, {"rnr_naks_rcvd"}},
+		"timeouts":        {{"local_ack_timeout_err"}, {"retrans_timeout_events"}, {"to_retransmits"}},
+		"cnps":            {{"np_cnp_sent", "rp_cnp_handled"}, {"cnpSent", "cnpHandled"}, {"rx_cnp_pkts", "tx_cnp_pkts"}},
+		"ecn_marked":      {{"np_ecn_marked_roce_packets"}, {"RxECNMrkd"}, {"rx_ecn_marked_pkts"}},
+		"discards":        {{"port_rcv_discards", "port_xmit_discards"}, {"rx_roce_discards"}, {"out_of_buffer"}},
+		"symbol_errors":   {{"symbol_error"}},
+	}
+	for _, set := range sets[name] {
+		sum, found := 0.0, false
+		for _, c := range set {
+			if v, ok := counters[c]; ok {
+				sum, found = sum+float64(v), true
+			}
+		}
+		if found {
+			return sum, true
+		}
+	}
+	return 0, false
 }
 
 // figureWords are all words that name a figure.
