@@ -80,6 +80,17 @@ func (s PortState) String() string {
 // MarshalText spells the state as String does.
 func (s PortState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText reads what MarshalText wrote.
+func (s *PortState) UnmarshalText(b []byte) error {
+	for v := PortNop; v <= PortActiveDefer; v++ {
+		if v.String() == string(b) {
+			*s = v
+			return nil
+		}
+	}
+	return fmt.Errorf("port state %q is not known", b)
+}
+
 // LinkLayer is a port's link layer.
 type LinkLayer uint8
 
@@ -96,6 +107,17 @@ func (l LinkLayer) String() string {
 
 // MarshalText spells the link layer as String does.
 func (l LinkLayer) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (l *LinkLayer) UnmarshalText(b []byte) error {
+	for v := LinkUnspecified; v <= LinkEthernet; v++ {
+		if v.String() == string(b) {
+			*l = v
+			return nil
+		}
+	}
+	return fmt.Errorf("link layer %q is not known", b)
+}
 
 // MTU is a path MTU in its wire code: 1 is 256 bytes, 5 is 4096.
 type MTU uint8

@@ -23,6 +23,8 @@ type Options struct {
 	Local    netip.Addr // this end's address of the control connection, if known
 	Remote   netip.Addr // the peer's
 	Stall    time.Duration
+	// End is what this end says of itself to a doctor at the other, in JSON; nil: nothing.
+	End json.RawMessage
 	// Connected is told once, before the first message, what the two ends agreed on.
 	Connected func(Connection)
 	// Measured is told each record as it is made, with this end's samples.
@@ -72,6 +74,13 @@ type Result struct {
 	Label    string
 	Records  []report.Record
 	Warnings []string
+	PeerEnd  json.RawMessage // the peer's Options.End
+}
+
+// environmentFacts is this end's environment as it crosses the wire.
+type environmentFacts struct {
+	report.Environment
+	End json.RawMessage `json:"end,omitempty"`
 }
 
 // Run agrees on a plan with the peer and measures it. At the server the plan argument is its own in perftest's dialect
@@ -217,7 +226,7 @@ func (r *run) connect(ctx context.Context) error {
 	local := control.Facts{
 		PageBytes: os.Getpagesize(), CacheLineBytes: cacheLine(), MTU: mtu, MaxOutstanding: mine, GIDs: table, Limits: &info.Limits,
 	}
-	if local.Environment, err = json.Marshal(env); err != nil {
+	if local.Environment, err = json.Marshal(environmentFacts{env, r.o.End}); err != nil {
 		return err
 	}
 	remote, err := r.session.Facts(ctx, local)
@@ -345,10 +354,11 @@ func (r *run) checkPeer() error {
 func (r *run) noteEnvironments(mine report.Environment, remote control.Facts) error {
 	var theirs *report.Environment
 	if len(remote.Environment) > 0 {
-		theirs = &report.Environment{}
-		if err := json.Unmarshal(remote.Environment, theirs); err != nil {
+		var e environmentFacts
+		if err := json.Unmarshal(remote.Environment, &e); err != nil {
 			return fmt.Errorf("the peer's environment: %w", err)
 		}
+		theirs, r.result.PeerEnd = &e.Environment, e.End
 	}
 	if r.session.Dialled() || theirs == nil {
 		r.result.Client, r.result.Server = mine, theirs

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/doctor"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/ibv"
 )
@@ -74,7 +76,7 @@ func runDoctor(ctx context.Context, out Streams, tool string, device deviceConfi
 	}
 	d := diagnosis{Schema: doctorSchema, Findings: doctor.Examine(end, doctorBytes)}
 	if host != nil {
-		d.Findings = append(d.Findings, examinePair(ctx, out, tool, device, *host)...)
+		d.Findings = append(d.Findings, examinePair(ctx, out, tool, device, *host, end)...)
 	}
 	if d.Findings == nil {
 		d.Findings = []doctor.Finding{}
@@ -130,7 +132,7 @@ func examineEnd(c deviceConfig) (doctor.End, error) {
 }
 
 // examinePair connects to the peer and sends a few messages each way; what fails is a finding.
-func examinePair(ctx context.Context, out Streams, tool string, device deviceConfig, host peerConfig) []doctor.Finding {
+func examinePair(ctx context.Context, out Streams, tool string, device deviceConfig, host peerConfig, mine doctor.End) []doctor.Finding {
 	plan := control.Plan{
 		Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends",
 		NoPeak: true,
@@ -139,12 +141,11 @@ func examinePair(ctx context.Context, out Streams, tool string, device deviceCon
 	if host.Loopback {
 		name = "the other end"
 	}
-	_, err := measure(ctx, out, measureConfig{
+	all, err := tryPair(ctx, out, measureConfig{
 		Tool: tool, Command: commandLine(tool), Device: device, Peer: host, CPU: bench.CPUChoice{Last: 1}, Quiet: true,
-		Plan: func(control.Dialect, verbs.PortInfo) (control.Plan, error) { return plan, nil },
-	})
+	}, plan, mine)
 	if err == nil {
-		return nil
+		return all
 	}
 	f := doctor.Finding{Check: "path", Severity: doctor.Problem, Where: "this end and " + name, What: err.Error()}
 	switch {
@@ -165,7 +166,39 @@ func examinePair(ctx context.Context, out Streams, tool string, device deviceCon
 			f.Fix = []string{"run '" + tool + " serve' on " + name + ", and open TCP port " + strconv.Itoa(host.Port)}
 		}
 	}
-	return []doctor.Finding{f}
+	return append(all, f)
+}
+
+// tryPair runs a plan against the peer, and examines what the peer said of itself even where the plan fails.
+func tryPair(ctx context.Context, out Streams, c measureConfig, plan control.Plan, mine doctor.End) (all []doctor.Finding, err error) {
+	m, err := openMeasurer(ctx, out, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	res, err := m.run(ctx, plan, c.Observe)
+	if res == nil || len(res.PeerEnd) == 0 {
+		return nil, err
+	}
+	var peer doctor.End
+	if jerr := json.Unmarshal(res.PeerEnd, &peer); jerr != nil {
+		return nil, errors.Join(err, fmt.Errorf("what the peer says of itself: %w", jerr))
+	}
+	all = doctor.Examine(peer, doctorBytes)
+	return append(all, doctor.ExaminePair(onlyUsed(mine, res.Client), onlyUsed(peer, *orEmpty(res.Server)))...), err
+}
+
+// onlyUsed leaves the device that the test used.
+func onlyUsed(e doctor.End, used report.Environment) doctor.End {
+	e.Devices = slices.DeleteFunc(slices.Clone(e.Devices), func(d doctor.Device) bool { return d.Info.Name != used.Device })
+	return e
+}
+
+func orEmpty(e *report.Environment) *report.Environment {
+	if e == nil {
+		return &report.Environment{}
+	}
+	return e
 }
 
 // write prints the diagnosis for a person.

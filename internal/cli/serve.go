@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,7 @@ type serveConfig struct {
 	Quiet     bool
 	Perftest  *perftestServer // a plan for clients that do not tell theirs
 	MaxMemory uint64
+	End       json.RawMessage // what a doctor at the other end is told
 }
 
 func newServeCommand(tool string, out Streams) *cobra.Command {
@@ -186,6 +188,10 @@ func runServe(ctx context.Context, out Streams, c serveConfig) error {
 		return setupError{portTaken(err)}
 	}
 	defer func() { _ = l.Close() }()
+	if end, err := examineEnd(c.Device); err == nil {
+		end.Name = "peer"
+		c.End, _ = json.Marshal(end) // nothing in it can fail
+	}
 	if c.Child {
 		if _, err := fmt.Fprintln(out.Out, l.Addr()); err != nil {
 			return err
@@ -268,7 +274,7 @@ func (c serveConfig) serveClient(ctx context.Context, s control.Session) (err er
 		s.Fail(err)
 		return err
 	}
-	o := bench.Options{CPU: c.CPU, Port: c.Device.Port, GIDIndex: c.Device.GID, Local: local, Remote: remote}
+	o := bench.Options{CPU: c.CPU, Port: c.Device.Port, GIDIndex: c.Device.GID, Local: local, Remote: remote, End: c.End}
 	var plan *control.Plan
 	if s.Dialect() == control.Perftest {
 		if plan, err = c.Perftest.plan(d, c.Device.Port); err != nil {
