@@ -45,20 +45,27 @@ func testAddress(n int) netip.Addr {
 func TestConformance(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		a, b roce.Options
+		a, b roce.Options // no address for b: both ends are on one device
 		mtu  verbs.MTU
+
+		largest uint64 // message, in bytes; 0: 2^31
 	}{
-		{"IPv4", roce.Options{Address: testAddress(1)}, roce.Options{Address: testAddress(2)}, verbs.MTU1024},
+		{name: "IPv4", a: roce.Options{Address: testAddress(1)}, b: roce.Options{Address: testAddress(2)}, mtu: verbs.MTU1024},
 		{
-			"MTU 4096, no offload",
-			roce.Options{Address: testAddress(3), Offload: roce.OffloadOff},
-			roce.Options{Address: testAddress(4), Offload: roce.OffloadOff},
-			verbs.MTU4096,
+			name: "MTU 4096, no offload",
+			a:    roce.Options{Address: testAddress(3), Offload: roce.OffloadOff},
+			b:    roce.Options{Address: testAddress(4), Offload: roce.OffloadOff},
+			mtu:  verbs.MTU4096, largest: 64 << 20,
 		},
+		{name: "IPv6, one device", a: roce.Options{Address: netip.IPv6Loopback()}, mtu: verbs.MTU2048, largest: 64 << 20},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {
-				return verbstest.Pair{A: openEnd(t, tt.a), B: openEnd(t, tt.b), MTU: tt.mtu}
+				p := verbstest.Pair{A: openEnd(t, tt.a), MTU: tt.mtu, Largest: tt.largest}
+				if p.B = p.A; tt.b.Address.IsValid() {
+					p.B = openEnd(t, tt.b)
+				}
+				return p
 			}, nil)
 		})
 	}

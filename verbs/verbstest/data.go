@@ -152,8 +152,8 @@ func testLargest(t *testing.T, s *suite) {
 	limits := s.pair.A.Device.Info().Limits
 	size := min(limits.MaxMessageBytes, largestTried)
 	entries := uint64(max(min(limits.MaxSGE, limits.MaxSGERead), 1))
-	if testing.Short() {
-		size = min(size, 32<<20)
+	if s.pair.Largest > 0 {
+		size = min(size, s.pair.Largest)
 	}
 	part := (size + entries - 1) / entries
 	if part > 256<<20 {

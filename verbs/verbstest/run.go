@@ -18,6 +18,8 @@ type End struct {
 type Pair struct {
 	A, B End
 	MTU  verbs.MTU
+	// Largest bounds the longest message tried, in bytes; 0: what the device grants, up to 2^31.
+	Largest uint64
 }
 
 // Run drives the provider behind newPair through the whole suite. newPair opens fresh devices and closes them by
