@@ -170,3 +170,29 @@ func TestLoadAll(t *testing.T) {
 		t.Errorf("%d documents, %v", len(docs), err)
 	}
 }
+
+// Whatever a file holds, reading and rendering it ends in output or an error.
+func FuzzParse(f *testing.F) {
+	for _, d := range []*Document{sampleDocument(), repeatedDocument(1), {}} {
+		b, err := marshal(d)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`[{"schema":"gobw.result/1","records":[{"kind":"latency","latency":{"samples":-1}}]}]`))
+	f.Add([]byte(`{"schema":"gobw.qualification/1","tests":[{"document":{"records":null}}]}`))
+	f.Add([]byte(`{"schema":"gobw.result/1","records":[{"kind":"bandwidth","series":{"interval_s":1,"bytes":[1,2]}}],"noncontig":{"points":[{"runs":[{}]}]}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		docs, err := Parse("fuzzed.json", b)
+		if err != nil {
+			if docs != nil {
+				t.Error("documents come with an error")
+			}
+			return
+		}
+		for _, format := range Formats() {
+			_ = format.All(io.Discard, docs) // an error is as good
+		}
+	})
+}

@@ -3,6 +3,8 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"os"
+	"strings"
 	"time"
 )
 
@@ -76,6 +78,21 @@ func SaveQualification(path string, q *Qualification) error {
 		_, err := w.Write(append(b, '\n'))
 		return err
 	})
+}
+
+// LoadQualification reads a saved qualification; nil where the file holds something else.
+func LoadQualification(path string) (*Qualification, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if json.Unmarshal(b, &head) != nil || !strings.HasPrefix(head.Schema, qualificationPrefix) {
+		return nil, nil //nolint:nilnil // another kind of file is no error
+	}
+	return parseQualification(path, b)
 }
 
 func parseQualification(file string, b []byte) (*Qualification, error) {

@@ -108,14 +108,48 @@ func runReport(out Streams, c reportConfig) error {
 			return err
 		}
 	}
-	switch {
-	case c.Format.All == nil:
+	if c.Format.All == nil {
 		return nil
-	case c.Save == "":
-		return c.Format.All(out.Out, docs)
-	default:
-		return report.WriteFile(c.Save, func(w io.Writer) error { return c.Format.All(w, docs) })
 	}
+	render := func(w io.Writer) error { return c.Format.All(w, docs) }
+	if verdicts := verdictsOf(c); verdicts != nil {
+		render = verdicts
+	}
+	if c.Save == "" {
+		return render(out.Out)
+	}
+	return report.WriteFile(c.Save, render)
+}
+
+// verdictsOf renders a single qualification with its verdicts, in the formats that have a place for them.
+func verdictsOf(c reportConfig) func(io.Writer) error {
+	render := map[string]func(io.Writer, *report.Qualification) error{
+		"table": report.QualificationTable, "junit": report.QualificationJUnit, "html": report.QualificationHTML,
+	}[c.Format.Name]
+	if render == nil || len(c.Files) != 1 {
+		return nil
+	}
+	q, err := report.LoadQualification(c.Files[0])
+	if err != nil || q == nil {
+		return nil // a file of results, which has been read already
+	}
+	if c.Format.Name == "table" {
+		return func(w io.Writer) error {
+			for _, d := range q.Documents() {
+				if _, err := fmt.Fprintf(w, "%s: ", d.Description); err != nil {
+					return err
+				}
+				if err := c.Format.Render(w, d); err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintln(w); err != nil {
+					return err
+				}
+			}
+			return render(w, q)
+		}
+	}
+	return func(w io.Writer) error { return render(w, q) }
 }
 
 // writePictures writes each picture into a file of its own and names the files on standard error.
