@@ -246,6 +246,11 @@ func (r *run) connect(ctx context.Context) error {
 	if node := info.NUMANode; node >= 0 && numaNodes() > 1 {
 		o.numaNode = node
 	}
+	if r.plan.AllSizes && r.plan.Transport == verbs.UD { // -a ends at the path's MTU, which both ends know by now
+		for len(r.plan.Sizes) > 1 && r.plan.Sizes[len(r.plan.Sizes)-1] > o.mtu.Bytes() {
+			r.plan.Sizes = r.plan.Sizes[:len(r.plan.Sizes)-1]
+		}
+	}
 	if err := checkDatagrams(r.plan, o.mtu); err != nil {
 		return err
 	}
