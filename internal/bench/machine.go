@@ -7,16 +7,18 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
 )
 
-// CPUChoice says where the measuring thread runs.
+// CPUChoice says where the measuring thread runs. The zero value leaves it to the kernel.
 type CPUChoice struct {
-	Pin  int // the CPU; negative: by Last
-	Last int // how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
+	Pinned bool // to CPU
+	CPU    int
+	Last   int // else: how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
 }
 
 // quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
@@ -95,21 +97,18 @@ func (q *quiet) restore() error {
 func (c CPUChoice) pick(numa int) (int, error) {
 	allowed, err := allowedCPUs()
 	if err != nil {
-		if c.Pin >= 0 && c.Last == 0 {
+		if c.Pinned {
 			return -1, err
 		}
 		return -1, nil //nolint:nilerr // without affinity there is no pinning, which the result says
 	}
-	if c.Last == 0 {
-		if c.Pin < 0 {
-			return -1, nil
-		}
-		for _, a := range allowed {
-			if a == c.Pin {
-				return a, nil
-			}
-		}
-		return -1, fmt.Errorf("--cpu %d: this process may run on CPUs %v", c.Pin, allowed)
+	switch {
+	case c.Pinned && slices.Contains(allowed, c.CPU):
+		return c.CPU, nil
+	case c.Pinned:
+		return -1, fmt.Errorf("--cpu %d: this process may run on CPUs %v", c.CPU, allowed)
+	case c.Last == 0:
+		return -1, nil
 	}
 	if near := nodeCPUs(numa, allowed); len(near) >= 2 {
 		allowed = near

@@ -58,13 +58,13 @@ func parseCPU(s string, last int) (bench.CPUChoice, error) {
 	case "auto", "":
 		return bench.CPUChoice{Last: last}, nil
 	case "none", "-1":
-		return bench.CPUChoice{Pin: -1}, nil
+		return bench.CPUChoice{}, nil
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
 		return bench.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, auto or none", s)
 	}
-	return bench.CPUChoice{Pin: n}, nil
+	return bench.CPUChoice{Pinned: true, CPU: n}, nil
 }
 
 // peerFlags say who is at the other end.
