@@ -64,7 +64,7 @@ func (r *run) round(ctx context.Context, rd round) error {
 		return nil
 	}
 	r.perNs = r.clock.PerNanosecond()
-	if !r.ours && answers(r.plan) {
+	if first := (r.role == Initiator) != (r.plan.Operation == control.Write); !r.ours && answers(r.plan) && first {
 		dropFirst(rec) // it holds the time until the peer was ready, which perftest does not tell
 	}
 	local := r.record(rd, &total, rec, hurt)
