@@ -215,3 +215,15 @@ func TestSplitWords(t *testing.T) {
 		t.Error("an open quotation passes")
 	}
 }
+
+func TestExamplePlans(t *testing.T) {
+	files, err := filepath.Glob("../examples/plans/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no example plans: %v", err)
+	}
+	for _, f := range files {
+		if _, err := LoadPlan(f, PlanOptions{}); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
