@@ -350,9 +350,15 @@ func seriesInWords(k NoncontigKey, cells []NoncontigCell, x *NoncontigCrossover)
 			theirs = append(theirs, c)
 		}
 	}
+	if f := cells[0].find(device); f != nil && f.Goodput.N == 1 {
+		first, last := &cells[0], &cells[len(cells)-1]
+		return fmt.Sprintf("one run proves nothing: %s made %.2f of %s at %s and %.2f at %s", device, first.Speedup, cpu,
+			Bytes(float64(first.BlockBytes)), last.Speedup, Bytes(float64(last.BlockBytes)))
+	}
+	in := func(chosen []NoncontigCell) string { return blocksInWords(cells, chosen) }
 	switch {
 	case len(ours) == 0 && len(theirs) == 0:
-		return fmt.Sprintf("no difference between %s and %s %s", device, cpu, blocksInWords(cells))
+		return fmt.Sprintf("no difference between %s and %s %s", device, cpu, in(cells))
 	case len(ours) > 0 && len(theirs) > 0 && x != nil && x.Clear:
 		s := fmt.Sprintf("%s wins from about %s blocks", device, Bytes(x.BlockBytes))
 		if x.Low > 0 {
@@ -362,13 +368,13 @@ func seriesInWords(k NoncontigKey, cells []NoncontigCell, x *NoncontigCrossover)
 	}
 	var parts []string
 	if len(ours) > 0 {
-		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, blocksInWords(ours), mostInWords(ours)))
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, in(ours), mostInWords(ours)))
 	}
 	if len(theirs) > 0 {
-		parts = append(parts, fmt.Sprintf("%s wins %s, %s", cpu, blocksInWords(theirs), mostInWords(theirs)))
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", cpu, in(theirs), mostInWords(theirs)))
 	}
 	if len(open) > 0 {
-		parts = append(parts, "no difference "+blocksInWords(open))
+		parts = append(parts, "no difference "+in(open))
 	}
 	if len(ours) == 0 || len(theirs) == 0 {
 		parts = append(parts, "no clear crossover in range")
@@ -376,17 +382,32 @@ func seriesInWords(k NoncontigKey, cells []NoncontigCell, x *NoncontigCrossover)
 	return strings.Join(parts, "; ")
 }
 
-// blocksInWords is "at 64 B and 128 B blocks".
-func blocksInWords(cells []NoncontigCell) string {
-	sizes := make([]string, len(cells))
-	for i := range cells {
-		sizes[i] = Bytes(float64(cells[i].BlockBytes))
+// blocksInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.
+func blocksInWords(all, chosen []NoncontigCell) string {
+	size := func(c *NoncontigCell) string { return Bytes(float64(c.BlockBytes)) }
+	index := func(i int) int {
+		return slices.IndexFunc(all, func(c NoncontigCell) bool { return c.BlockBytes == chosen[i].BlockBytes })
 	}
-	last := len(sizes) - 1
+	var parts []string
+	for i := 0; i < len(chosen); {
+		end := i
+		for end+1 < len(chosen) && index(end+1) == index(end)+1 {
+			end++
+		}
+		if end-i >= 2 {
+			parts = append(parts, size(&chosen[i])+" to "+size(&chosen[end]))
+		} else {
+			for j := i; j <= end; j++ {
+				parts = append(parts, size(&chosen[j]))
+			}
+		}
+		i = end + 1
+	}
+	last := len(parts) - 1
 	if last == 0 {
-		return "at " + sizes[0] + " blocks"
+		return "at " + parts[0] + " blocks"
 	}
-	return "at " + strings.Join(sizes[:last], ", ") + " and " + sizes[last] + " blocks"
+	return "at " + strings.Join(parts[:last], ", ") + " and " + parts[last] + " blocks"
 }
 
 // mostInWords is the largest ratio and where it is: "2.1× at 64 B".
