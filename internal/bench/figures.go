@@ -3,6 +3,8 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -256,22 +258,11 @@ func dropFirst(rec *verbs.Recorder) {
 	if first < rec.Max {
 		return
 	}
-	for i := len(rec.Counts) - 1; i >= 0; i-- {
-		if rec.Counts[i] > 0 {
-			for v := verbs.Ticks(1); ; v *= 2 { // the largest value that is counted there
-				if verbs.HistogramIndex(uint64(min(v, verbs.HistogramHighest))) > i || v > verbs.HistogramHighest {
-					low, high := v/2, min(v, verbs.HistogramHighest+1)
-					for low+1 < high {
-						if mid := (low + high) / 2; verbs.HistogramIndex(uint64(mid)) > i {
-							high = mid
-						} else {
-							low = mid
-						}
-					}
-					rec.Max = low
-					return
-				}
-			}
+	for i, n := range slices.Backward(rec.Counts) {
+		if n > 0 { // the largest value that is counted there
+			beyond := sort.Search(verbs.HistogramHighest, func(v int) bool { return verbs.HistogramIndex(uint64(v)) > i })
+			rec.Max = verbs.Ticks(beyond - 1)
+			return
 		}
 	}
 }
@@ -342,7 +333,6 @@ type trace struct {
 	lastChange verbs.Ticks
 	series     series
 	counters   map[string]int64
-	waited     time.Duration
 }
 
 type mark struct {

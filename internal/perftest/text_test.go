@@ -360,12 +360,18 @@ func TestRender(t *testing.T) {
 	d := &report.Document{
 		Client: report.Environment{Device: "rxe0", LinkLayer: "Ethernet", GID: "::ffff:192.0.2.1", GIDIndex: 1},
 		Records: []report.Record{
-			{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 2, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
-				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 16e6}},
-			{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 4, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
-				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 32e6}},
-			{Operation: "send", Kind: "latency", Transport: "UD", SizeBytes: 2, QPs: 1, TxDepth: 1, CQMod: 1, PostList: 1, MTU: 1024, Iterations: 100,
-				Latency: &report.Latency{Samples: 100, MinNs: 1000, P50Ns: 2000, MaxNs: 9000, MeanNs: 2500, StdevNs: 100}},
+			{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 2, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
+				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 16e6},
+			},
+			{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 4, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
+				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 32e6},
+			},
+			{
+				Operation: "send", Kind: "latency", Transport: "UD", SizeBytes: 2, QPs: 1, TxDepth: 1, CQMod: 1, PostList: 1, MTU: 1024, Iterations: 100,
+				Latency: &report.Latency{Samples: 100, MinNs: 1000, P50Ns: 2000, MaxNs: 9000, MeanNs: 2500, StdevNs: 100},
+			},
 		},
 	}
 	var got bytes.Buffer
