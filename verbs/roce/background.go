@@ -11,7 +11,10 @@ import (
 // background drives the device when nobody else does: it wakes about every millisecond to look, and once nobody has
 // polled for that long it blocks in the kernel until a packet or a deadline comes. An idle device uses no CPU.
 type background struct {
-	lastDrive atomic.Int64 // ticks
+	lastDrive atomic.Int64 // ticks, to noteEvery
+	noted     verbs.Ticks  // the same
+	noteEvery verbs.Ticks
+	drives    uint64       // rounds of progress
 	running   atomic.Int32 // jobs being run
 	asleep    bool         // the background goroutine is blocked in the kernel: whoever drives sends it away
 	waiters   int          // goroutines blocked in the kernel that wait for a completion event
@@ -28,7 +31,10 @@ const (
 
 // drove notes that somebody drives the device, and sends the background goroutine away when it is blocked in the kernel.
 func (e *engine) drove(now verbs.Ticks) {
-	e.lastDrive.Store(int64(now))
+	if now-e.noted > e.noteEvery || e.asleep {
+		e.noted = now
+		e.lastDrive.Store(int64(now))
+	}
 	if e.asleep {
 		e.asleep = false
 		e.sentry.wake()
@@ -63,15 +69,17 @@ func (e *engine) await(limit verbs.Ticks) {
 	}
 }
 
-// stand blocks the background goroutine likewise; who drives the device meanwhile wakes it.
-func (e *engine) stand(sockets []*socket) {
+// stand blocks the background goroutine likewise; who drives the device meanwhile wakes it. It tells whether it slept at
+// all: with a deadline already due it returns at once and the lock was never let go.
+func (e *engine) stand(sockets []*socket) bool {
 	e.asleep = true
-	e.sleep(never, e.sentry, sockets)
+	slept := e.sleep(never, e.sentry, sockets)
 	e.asleep = false
 	e.sentry.drain()
+	return slept
 }
 
-func (e *engine) sleep(limit verbs.Ticks, w *waker, sockets []*socket) {
+func (e *engine) sleep(limit verbs.Ticks, w *waker, sockets []*socket) bool {
 	at := min(limit, e.nextTimer)
 	if e.fabric != nil {
 		if due, ok := e.fabric.next(e.patience); ok {
@@ -82,7 +90,7 @@ func (e *engine) sleep(limit verbs.Ticks, w *waker, sockets []*socket) {
 	if at != never {
 		ns = int64(e.clock.duration(at - verbs.Now()))
 		if ns <= 0 {
-			return
+			return false
 		}
 	}
 	set := make([]pollFD, 0, 8)
@@ -93,6 +101,7 @@ func (e *engine) sleep(limit verbs.Ticks, w *waker, sockets []*socket) {
 	e.unlock()
 	pollUntil(set, ns)
 	e.lock()
+	return true
 }
 
 // serve is the background goroutine.
@@ -122,15 +131,14 @@ func (e *engine) serve() {
 func (e *engine) takeOver() {
 	for !e.closed {
 		if e.waiters > 0 { // they drive: only wait until they stop
-			mine := e.lastDrive.Load()
-			e.stand(nil)
-			if e.lastDrive.Load() != mine {
+			mine := e.drives
+			if !e.stand(nil) || e.drives != mine { // a deadline is due: they must have the lock to see to it
 				return
 			}
 			continue
 		}
-		busy := e.progress()
-		mine := e.lastDrive.Load()
+		busy := e.progress(verbs.Now())
+		mine := e.drives
 		if e.waiting.Load() > 0 {
 			return
 		}
@@ -140,7 +148,7 @@ func (e *engine) takeOver() {
 		} else {
 			e.stand(e.sockets)
 		}
-		if e.lastDrive.Load() != mine {
+		if e.drives != mine {
 			return
 		}
 	}

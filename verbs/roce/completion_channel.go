@@ -90,7 +90,7 @@ func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, e
 		if err := context.Cause(ctx); err != nil {
 			return nil, e.fail("wait for completion event", 0, err)
 		}
-		if !e.progress() && len(ch.events) == 0 {
+		if !e.progress(verbs.Now()) && len(ch.events) == 0 {
 			e.await(never)
 		}
 	}

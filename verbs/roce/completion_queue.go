@@ -98,7 +98,7 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	e := c.e
 	e.lock()
 	if c.head == c.tail {
-		e.progress()
+		e.progress(verbs.Now())
 	}
 	n := 0
 	for n < len(out) && c.head != c.tail {

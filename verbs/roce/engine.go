@@ -88,6 +88,7 @@ func newEngine(o Options, c clock) *engine {
 		e.ackTimeout[i] = c.ticks(timerStretch * verbs.AckTimeout(uint8(i)))
 	}
 	e.firstProbe, e.shortestProbe, e.longestProbe = c.ticks(firstProbe), c.ticks(shortestProbe), c.ticks(longestProbe)
+	e.noteEvery = c.ticks(silence / 16)
 	e.patience = c.ticks(200 * time.Microsecond)
 	e.datagrams.kind = requestQueue
 	e.fabric = newFabric(o.Fabric, c)
@@ -155,8 +156,8 @@ const (
 )
 
 // progress drives the device one round: receive, answer, send. It reports whether anything was received or sent.
-func (e *engine) progress() bool {
-	now := verbs.Now()
+func (e *engine) progress(now verbs.Ticks) bool {
+	e.drives++
 	e.drove(now)
 	got := false
 	for _, s := range e.sockets {
@@ -179,7 +180,10 @@ func (e *engine) progress() bool {
 	if now >= e.nextTimer {
 		e.runTimers(now)
 	}
-	sent := e.transmit(now)
+	sent := false
+	if len(e.busy) > 0 || e.datagrams.head != nil {
+		sent = e.transmit(now)
+	}
 	e.flush()
 	return got || sent
 }

@@ -248,7 +248,7 @@ func (x *target) feed(input []byte) {
 		e.lock()
 		packet, q := x.packet(p)
 		e.onPacket(x.path, packet, 0, wire.Port, verbs.Now())
-		e.progress()
+		e.progress(verbs.Now())
 		dead := q.state != verbs.StateRTS
 		e.unlock()
 		_, err := x.cq.Poll(c[:])

@@ -134,7 +134,7 @@ func (e *end) await(peer *end) verbs.Completion {
 		}
 		if peer != nil {
 			peer.device.e.lock()
-			peer.device.e.progress()
+			peer.device.e.progress(verbs.Now())
 			peer.device.e.unlock()
 		}
 		if time.Now().After(deadline) {

@@ -221,7 +221,7 @@ func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
 		case verbs.PingPong:
 			moved, done, err = r.alternate(now, ended)
 		case verbs.Serve:
-			moved, err = r.poll()
+			moved, err = r.poll(now)
 			done = ended
 		}
 		if done || err != nil {
@@ -262,7 +262,7 @@ func (r *runner) stream(now verbs.Ticks, ended bool) (moved, done bool, err erro
 			moved = true
 		}
 	}
-	found, err := r.poll()
+	found, err := r.poll(now)
 	if err != nil {
 		return false, false, err
 	}
@@ -380,13 +380,13 @@ func (r *runner) post(l *lane, n uint64, now verbs.Ticks) error {
 }
 
 // poll drives the device one round and takes all completions.
-func (r *runner) poll() (found bool, err error) {
+func (r *runner) poll(now verbs.Ticks) (found bool, err error) {
 	e := r.e
 	var start verbs.Ticks
 	if r.record.CPU {
 		start = verbs.Now()
 	}
-	worked := e.progress()
+	worked := e.progress(now)
 	r.record.Polls++
 	for _, c := range r.cqs {
 		if c.head == c.tail {
@@ -559,13 +559,13 @@ func (r *runner) alternate(now verbs.Ticks, ended bool) (moved, done bool, err e
 		if l.retired >= last {
 			return true, true, nil
 		}
-		moved, err = r.poll()
+		moved, err = r.poll(now)
 		return moved, false, err
 	}
 	sendsFirst := r.job.First || l.Await == verbs.AwaitCompletion
 	if !r.sent && sendsFirst {
 		if now < l.nextPost || l.posted-l.retired >= uint64(l.Window) {
-			moved, err = r.poll()
+			moved, err = r.poll(now)
 			return moved, false, err
 		}
 		if r.steps == 0 || r.job.Pace > 0 {
@@ -576,7 +576,7 @@ func (r *runner) alternate(now verbs.Ticks, ended bool) (moved, done bool, err e
 		}
 		r.sent = true
 	}
-	moved, err = r.poll()
+	moved, err = r.poll(now)
 	if err != nil || !l.arrived(r.steps) {
 		return moved, false, err
 	}
@@ -664,7 +664,7 @@ func (r *runner) idle(until verbs.Ticks) {
 		if verbs.Now() >= until || r.e.closed || r.job.Stop != nil && r.job.Stop.Load() != 0 {
 			return
 		}
-		if !r.e.progress() {
+		if !r.e.progress(verbs.Now()) {
 			r.e.await(until)
 		}
 	}

@@ -1,0 +1,54 @@
+package roce
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// TestEventMode runs jobs that sleep until a completion event, against a peer that nobody drives but its device.
+func TestEventMode(t *testing.T) {
+	for _, op := range []verbs.Opcode{verbs.OpRead, verbs.OpWrite} {
+		t.Run(op.String(), func(t *testing.T) {
+			a, b := newPair(t, pairOptions{bytes: 4096})
+			ch, err := a.device.CreateCompletionChannel()
+			check(t, err)
+			cq, err := a.device.CreateCQ(verbs.CompletionQueueOptions{Depth: 64, Channel: ch})
+			check(t, err)
+			qp, err := a.pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq})
+			check(t, err)
+			peer, err := b.pd.CreateQP(verbs.QueuePairOptions{SendCQ: b.cq})
+			check(t, err)
+			o := pairOptions{transport: verbs.RC, mtu: verbs.MTU1024, timeout: 14, rdAtomic: 1}
+			connect(t, a.device, qp, b.device, peer, o)
+			connect(t, b.device, peer, a.device, qp, o)
+			const count = 300
+			job := &verbs.Job{Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{cq}, Channel: ch, Lanes: []verbs.Lane{{
+				QP: qp, Count: count, Window: 1, Signal: 1, Batch: 1, Await: verbs.AwaitCompletion,
+				Ring: []verbs.Message{{Bytes: 8, Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+					Opcode: op, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+				}}}}}},
+			}}}
+			r, err := a.device.Prepare(job)
+			check(t, err)
+			start := time.Now()
+			for {
+				p, err := r.Run(verbs.Now() + a.device.e.clock.ticks(10*time.Millisecond))
+				check(t, err)
+				if p.Done {
+					break
+				}
+				if time.Since(start) > 10*time.Second {
+					t.Fatalf("%d of %d after %v; ours %v theirs %v", p.Completed, count, time.Since(start), counters(t, a), counters(t, b))
+				}
+			}
+			t.Logf("%v each; ours %v", time.Since(start)/count, counters(t, a))
+			check(t, r.Close())
+			check(t, qp.Close())
+			check(t, peer.Close())
+			check(t, cq.Close())
+			check(t, ch.Close())
+		})
+	}
+}
