@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/report"
