@@ -248,6 +248,7 @@ func (l *Listener) session(conn net.Conn, theirs hello, peer perftestVersion, ma
 		_ = conn.SetDeadline(time.Time{})
 		setup := perftestSetup{
 			timeouts: l.o.Timeouts, peer: peer, gbits: l.o.Perftest.Gbits, facts: l.o.LocalFacts, release: release,
+			memory: l.o.MaxMemory,
 		}
 		if l.o.Perftest.Version != "" {
 			setup.mine, _ = parseVersion(l.o.Perftest.Version)

@@ -136,8 +136,8 @@ func (s *ourSession) Propose(ctx context.Context, p *Plan) (*Plan, error) {
 	if err := m.Plan.Check(); err != nil {
 		return nil, err
 	}
-	if need := m.Plan.MemoryBytes(); s.o.maxMemory > 0 && need > s.o.maxMemory {
-		return nil, fmt.Errorf("the plan needs %d bytes of buffers at this end; --max-memory allows %d", need, s.o.maxMemory)
+	if err := checkMemory(m.Plan, s.o.maxMemory); err != nil {
+		return nil, err
 	}
 	if err := s.send(message{Kind: kindPlan, Plan: m.Plan}); err != nil {
 		return nil, err

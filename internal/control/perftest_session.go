@@ -27,6 +27,7 @@ type perftestSetup struct {
 	gbits    bool
 	facts    func() (Facts, error) // server: see ListenOptions.LocalFacts
 	release  func()
+	memory   uint64 // server: most bytes that a plan learned from a client may need; 0: no limit
 }
 
 // perftestSession speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
@@ -114,6 +115,9 @@ func (s *perftestSession) Propose(ctx context.Context, p *Plan) (*Plan, error) {
 		}
 		remote, learned, err := s.exchangeFacts(ctx, local, nil)
 		if err != nil {
+			return nil, err
+		}
+		if err := checkMemory(learned, s.o.memory); err != nil {
 			return nil, err
 		}
 		s.settled, p = &remote, learned

@@ -176,6 +176,32 @@ func TestNegotiation312(t *testing.T) {
 	}
 }
 
+// TestLearnedPlanIsBounded refuses a client whose test needs more memory than the server grants.
+func TestLearnedPlanIsBounded(t *testing.T) {
+	l := listen(t, ListenOptions{MaxMemory: 1 << 20, LocalFacts: func() (Facts, error) { return testFacts(), nil }})
+	conn := dialRaw(t, l)
+	plan := bw(Write, 1<<30, qps(16384))
+	go func() {
+		for _, m := range [][]byte{
+			hello{version: "6.29"}.encode(), {0, 0, 0x10, 0}, {0, 0, 0, 64}, {'3', 0},
+			negotiationOf(&plan, false, verbs.MTU1024, 16).encode(negotiationBytes),
+		} {
+			_, _ = conn.Write(m)
+			if _, err := io.ReadFull(conn, make([]byte, len(m))); err != nil {
+				return
+			}
+		}
+	}()
+	session, err := l.Accept(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Fail(nil)
+	if _, err := session.Propose(testContext(t), nil); err == nil || !strings.Contains(err.Error(), "--max-memory allows 1048576") {
+		t.Errorf("propose: %v", err)
+	}
+}
+
 func TestPerftestWatch(t *testing.T) {
 	l := listen(t, ListenOptions{})
 	conn := dialRaw(t, l)

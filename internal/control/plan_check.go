@@ -78,6 +78,14 @@ func (p *Plan) LargestSize() int {
 	return largest
 }
 
+// checkMemory refuses a client's plan that needs more than a server grants; 0 grants all.
+func checkMemory(p *Plan, limit uint64) error {
+	if need := p.MemoryBytes(); limit > 0 && need > limit {
+		return fmt.Errorf("the plan needs %d bytes of buffers at this end; --max-memory allows %d", need, limit)
+	}
+	return nil
+}
+
 // MemoryBytes is how much buffer memory one end needs for the plan: a send and a receive slot for each queue pair, each
 // at least a page.
 func (p *Plan) MemoryBytes() uint64 {
