@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -198,8 +199,8 @@ type end struct {
 // close frees what open made, newest first.
 func (e *end) close() error {
 	var errs []error
-	for i := len(e.undo) - 1; i >= 0; i-- {
-		errs = append(errs, e.undo[i].Close())
+	for _, c := range slices.Backward(e.undo) {
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -645,7 +645,7 @@ func (d *driver) pollSync() error {
 func (d *driver) awaitSync(cancel context.CancelFunc) {
 	if d.synced != nil && !d.peerDone {
 		cancel()
-		<-d.synced
+		_ = <-d.synced // the round has its error already
 	}
 }
 
@@ -717,8 +717,7 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 // the session to hear of it.
 func (d *driver) explain(ctx, watch context.Context, err error) error {
 	d.t.last = d.p
-	var completion *verbs.CompletionError
-	if !errors.As(err, &completion) {
+	if _, is := errors.AsType[*verbs.CompletionError](err); !is {
 		return err
 	}
 	select {

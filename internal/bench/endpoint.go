@@ -38,7 +38,6 @@ type Endpoint struct {
 	psns           []uint32
 	posted         []uint64 // receives posted so far, per queue pair
 	outstanding    []int    // receives posted and not completed, per queue pair
-	srqPosted      uint64
 
 	closers closers
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -128,5 +127,3 @@ func clockCost() float64 {
 	}
 	return float64(verbs.Now()-start) / n
 }
-
-var errNoAffinity = errors.New("this system does not pin threads to CPUs")

@@ -83,7 +83,7 @@ func involuntarySwitches() int64 {
 	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
 		return 0
 	}
-	return int64(u.Nivcsw)
+	return u.Nivcsw
 }
 
 // processCPU is the CPU time of the whole process.

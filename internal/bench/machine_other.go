@@ -3,9 +3,12 @@
 package bench
 
 import (
+	"errors"
 	"syscall"
 	"time"
 )
+
+var errNoAffinity = errors.New("this system does not pin threads to CPUs")
 
 func allowedCPUs() ([]int, error) { return nil, errNoAffinity }
 

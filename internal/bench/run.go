@@ -446,12 +446,11 @@ func (r *run) measure(ctx context.Context) (err error) {
 
 // round is one job from ready to done.
 type round struct {
-	size   int // index in Plan.Sizes
-	run    int // from 1
-	kind   roundKind
-	count  uint64 // messages per queue pair; 0: the plan's
-	chunks int    // a round whose every message is verified runs in so many parts
-	last   bool
+	size  int // index in Plan.Sizes
+	run   int // from 1
+	kind  roundKind
+	count uint64 // messages per queue pair; 0: the plan's
+	last  bool
 }
 
 type roundKind uint8

@@ -28,7 +28,7 @@ type child struct {
 const childStart = 10 * time.Second
 
 // startChild starts the other end and waits until it listens.
-func startChild(ctx context.Context, out Streams, c measureConfig) (*child, error) {
+func startChild(ctx context.Context, c measureConfig) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("--loopback: find this program: %w", err)
@@ -105,12 +105,11 @@ func (c *child) wait() error {
 			case c.err = <-c.done:
 			case <-time.After(2 * time.Second):
 				c.err = errors.Join(errors.New("--loopback: the other end had to be killed"), c.cmd.Process.Kill())
-				<-c.done
+				_ = <-c.done // it was killed
 			}
 		}
 	})
-	var status *exec.ExitError
-	if errors.As(c.err, &status) {
+	if _, is := errors.AsType[*exec.ExitError](c.err); is {
 		return nil
 	}
 	return c.err

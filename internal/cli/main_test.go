@@ -10,10 +10,12 @@ import (
 // TestMain lets the test binary be gobw and golat for scripts and children, and the dying end of the peer-death table.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv("GOBW_TEST_VICTIM"); spec != "" {
-		os.Exit(victimMain(spec))
+		os.Exit(victimMain(spec)) //nolint:forbidigo // this is a main
 	}
 	main := func(name string) func() {
-		return func() { os.Exit(Main(append([]string{name}, os.Args[1:]...), StandardStreams())) }
+		return func() {
+			os.Exit(Main(append([]string{name}, os.Args[1:]...), StandardStreams())) //nolint:forbidigo // this is a main
+		}
 	}
 	testscript.Main(m, map[string]func(){
 		"gobw": main("gobw"), "golat": main("golat"),

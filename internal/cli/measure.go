@@ -104,7 +104,7 @@ func openMeasurer(ctx context.Context, out Streams, c measureConfig) (_ *measure
 	}
 	address := fmt.Sprintf("%s:%d", bracketed(c.Peer.Host), c.Peer.Port)
 	if c.Peer.Loopback {
-		if m.child, err = startChild(ctx, out, c); err != nil {
+		if m.child, err = startChild(ctx, c); err != nil {
 			return nil, setupError{err}
 		}
 		address = m.child.address

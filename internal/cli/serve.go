@@ -225,8 +225,7 @@ func runServe(ctx context.Context, out Streams, c serveConfig) error {
 
 // stopped is the end of a server: by a signal, that signal.
 func stopped(ctx context.Context, err error) error {
-	var sig signalError
-	if errors.As(context.Cause(ctx), &sig) {
+	if sig, is := errors.AsType[signalError](context.Cause(ctx)); is {
 		return sig
 	}
 	if errors.Is(err, net.ErrClosed) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,14 +60,7 @@ func testExamples(tool string, op control.Operation, kind control.Kind) string {
 	if op == control.Send {
 		lines = append(lines, fmt.Sprintf("  %s %s alpha -c UD -s 1K", tool, op))
 	}
-	text := ""
-	for i, l := range lines {
-		if i > 0 {
-			text += "\n"
-		}
-		text += l
-	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 // runTest measures, prints and saves, and judges.

@@ -22,7 +22,7 @@ type testFlags struct {
 	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
 	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
 	iters                                                                            string
-	runs, qps, txDepth, rxDepth, cqMod, postList, recvList, inline, outs, mtu        int
+	runs, qps, txDepth, rxDepth, cqMod, postList, inline, outs, mtu                  int
 	sl, tclass, pkey, timeout, retries                                               int
 	noPeak, cpuTime, hugePages                                                       bool
 	limitBW, limitRate                                                               float64
@@ -198,10 +198,17 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 		v, lo, hi  int
 		unlessZero bool
 	}{
-		{"--sl (-S)", f.sl, 0, 15, false}, {"--tclass", f.tclass, 0, 255, false}, {"--qp-timeout (-u)", f.timeout, 0, 31, false},
-		{"--retries", f.retries, 1, 7, false}, {"--runs", f.runs, 1, 100000, false}, {"--qp (-q)", f.qps, 1, 16384, f.qps == 0 && kind == control.Latency},
-		{"--tx-depth (-t)", f.txDepth, 1, 15000, true}, {"--rx-depth (-r)", f.rxDepth, 1, 16384, true},
-		{"--cq-mod (-Q)", f.cqMod, 1, 1024, true}, {"--post-list (-l)", f.postList, 1, 15000, f.postList == 0}, {"--inline (-I)", f.inline, -1, 4096, false},
+		{"--sl (-S)", f.sl, 0, 15, false},
+		{"--tclass", f.tclass, 0, 255, false},
+		{"--qp-timeout (-u)", f.timeout, 0, 31, false},
+		{"--retries", f.retries, 1, 7, false},
+		{"--runs", f.runs, 1, 100000, false},
+		{"--qp (-q)", f.qps, 1, 16384, f.qps == 0 && kind == control.Latency},
+		{"--tx-depth (-t)", f.txDepth, 1, 15000, true},
+		{"--rx-depth (-r)", f.rxDepth, 1, 16384, true},
+		{"--cq-mod (-Q)", f.cqMod, 1, 1024, true},
+		{"--post-list (-l)", f.postList, 1, 15000, f.postList == 0},
+		{"--inline (-I)", f.inline, -1, 4096, false},
 	} {
 		if (r.v < r.lo || r.v > r.hi) && (r.v != 0 || !r.unlessZero) {
 			note(fmt.Errorf("%s %d: want %d to %d", r.name, r.v, r.lo, r.hi))
