@@ -645,7 +645,7 @@ func (d *driver) pollSync() error {
 func (d *driver) awaitSync(cancel context.CancelFunc) {
 	if d.synced != nil && !d.peerDone {
 		cancel()
-		_ = <-d.synced // the round has its error already
+		<-d.synced //nolint:errcheck // the round has its error already
 	}
 }
 

@@ -105,7 +105,7 @@ func (c *child) wait() error {
 			case c.err = <-c.done:
 			case <-time.After(2 * time.Second):
 				c.err = errors.Join(errors.New("--loopback: the other end had to be killed"), c.cmd.Process.Kill())
-				_ = <-c.done // it was killed
+				<-c.done //nolint:errcheck // it was killed
 			}
 		}
 	})
