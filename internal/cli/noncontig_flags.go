@@ -125,6 +125,11 @@ func (f *noncontigFlags) bind(fs *pflag.FlagSet) {
 	f.peer.bind(fs)
 }
 
+// gridTimeout is the code of the queue pairs' timeout: about a second, eight times over. A busy machine may keep a
+// software peer from answering for half a second, and a grid of an hour should not end there; a dead peer shows in the
+// control session.
+const gridTimeout = 18
+
 const (
 	maxWindow     = 4096
 	maxGridRuns   = 64
@@ -358,6 +363,7 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 // plan of one measurement; the strategy's own settings are filled in by bench.
 func (c *noncontigConfig) plan(shape, strategy, layout string, footprint int64) control.Plan {
 	return control.Plan{
+		Timeout:   gridTimeout,
 		Transport: c.Transport, Duration: c.MinTime, Warmup: uint64(4 * c.Window),
 		Noncontig: &control.Noncontig{
 			Shape: shape, Strategy: strategy, Layout: layout, Window: c.Window, Cold: c.Cold, Footprint: int(footprint), Segment: int(c.Segment),
