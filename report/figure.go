@@ -181,8 +181,12 @@ func counterFigure(name string) figureDefinition {
 func sameCounter(name string, counters map[string]int64) (float64, bool) {
 	sets := map[string][][]string{
 		"retransmits": {
-			{"resent_pkts"}, {"retrans_pkts"}, {"to_retransmits", "seq_err_naks_rcvd"}, {"tcpRetransSegs", "RetransSegs"},
-			{"local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err"}, {"completer_retry_err"},
+			{"resent_pkts"},
+			{"retrans_pkts"},
+			{"to_retransmits", "seq_err_naks_rcvd"},
+			{"tcpRetransSegs", "RetransSegs"},
+			{"local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err"},
+			{"completer_retry_err"},
 		},
 		"out_of_sequence": {{"out_of_seq_request"}, {"rx_out_of_order"}, {"rcvd_seq_err"}},
 		"rnr_naks":        {{"rnr_nak_retry_err"}, {"rcvd_rnr_err"}, {"rnr_naks_rcvd"}},
