@@ -69,7 +69,7 @@ func openOurs(t *testing.T) *end {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { f.Close() })
+		t.Cleanup(func() { _ = f.Close() })
 		o.Pcap = f
 	}
 	return openEnd(t, endOptions{name: roce.DeviceName, provider: roce.New(o), address: o.Address, namespace: os.Getenv("LAB_NETNS")})
@@ -167,7 +167,7 @@ func enter(namespace string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter network namespace %s: %w", namespace, err)
 	}
@@ -468,7 +468,7 @@ func directions(t *testing.T) []direction {
 func run(t *testing.T, line string) {
 	t.Helper()
 	f := strings.Fields(line)
-	if out, err := exec.Command(f[0], f[1:]...).CombinedOutput(); err != nil { //nolint:gosec // fixed commands
+	if out, err := exec.Command(f[0], f[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", line, err, out)
 	}
 }

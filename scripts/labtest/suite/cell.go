@@ -58,7 +58,7 @@ func start(c command) (*program, error) {
 	if c.peer {
 		argv = append([]string{"ip", "netns", "exec", os.Getenv("LAB_NETNS")}, argv...)
 	}
-	p := &program{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan error, 1)} //nolint:gosec // the suite's own commands
+	p := &program{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan error, 1)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = time.Second

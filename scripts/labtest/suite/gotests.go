@@ -68,7 +68,7 @@ func parseTests(name string) ([]outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	said := map[string][]string{} // test: what it logged
 	var out []outcome
 	current := ""

@@ -63,7 +63,7 @@ func netem(ctx context.Context, what string) (restore func() error, err error) {
 		var errs []error
 		for _, end := range []string{"tc qdisc " + action + " dev v0 root " + what, "ip netns exec " + os.Getenv("LAB_NETNS") + " tc qdisc " + action + " dev v1 root " + what} {
 			argv := strings.Fields(end)
-			if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil { //nolint:gosec // the suite's own commands
+			if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w: %s", end, err, out))
 			}
 		}
