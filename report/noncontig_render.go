@@ -332,10 +332,10 @@ func (n *Noncontig) heatMap(d *Document, t noncontigTable) plot.Figure {
 	slices.SortStableFunc(strides, compareStrides)
 	gather, copying := NoncontigSides(t.Shape)
 	h := &plot.HeatMap{
-		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.NoncontigKey)), Subtitle: n.subtitle(d),
-		XLabel: "block size (bytes, logarithmic)", YLabel: "stride", Rows: strides,
+		Title: fmt.Sprintf("%s over %s, %s", gather, copying, n.title(t.NoncontigKey)), Subtitle: n.subtitle(d),
+		XLabel: "block size (bytes, logarithmic)", YLabel: "stride", Rows: strides, CellWidth: max(60, 520/float64(len(blocks))),
 		Categories: []string{gather + " is faster", copying + " is faster"},
-		Note: fmt.Sprintf("Numbers: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). Grey, with ≈: the intervals overlap. "+
+		Note: fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). Grey, with ≈: the intervals overlap. "+
 			"Black line: the crossover, interpolated between blocks, where both sides of it are clear; thin line: its 95 %% interval.", gather, copying, fullStrength, fullStrength),
 	}
 	for _, b := range blocks {
