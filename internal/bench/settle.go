@@ -17,6 +17,7 @@ const (
 	defaultCQMod       = 100
 	smallForModeration = 8192 // above this size every request is signaled
 	defaultTimeout     = 14
+	softwareTimeout    = 16 // 268 ms: a software device that is off the processor for a while has not gone
 	defaultRetries     = 7
 	defaultQKey        = 0x11111111
 	defaultMinRNRTimer = 12
@@ -40,6 +41,9 @@ func Settle(p control.Plan, info verbs.DeviceInfo, port verbs.PortInfo) (control
 	p.QPs, p.Runs = max(p.QPs, 1), max(p.Runs, 1)
 	if p.Transport == 0 {
 		p.Transport = verbs.RC
+	}
+	if p.Timeout == 0 && info.Software {
+		p.Timeout = softwareTimeout
 	}
 	p = settleDefaults(p)
 	op := Opcode(p)

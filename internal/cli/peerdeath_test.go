@@ -119,7 +119,7 @@ func (v victim) run(strike func()) error {
 	o := bench.Options{}
 	if v.Phase == "measuring" {
 		o.Progress = func(p bench.Progress) {
-			if !p.Warmup {
+			if !p.Warmup && p.Messages > 500 {
 				strike()
 			}
 		}

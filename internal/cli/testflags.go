@@ -92,7 +92,7 @@ func (f *testFlags) bind(fs *pflag.FlagSet, op control.Operation, kind control.K
 	fs.IntVarP(&f.sl, "sl", "S", 0, "service level, 0 to 15")
 	fs.IntVar(&f.tclass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&f.pkey, "pkey", 0, "P_Key index")
-	fs.IntVarP(&f.timeout, "qp-timeout", "u", 14, "4.096 us x 2^n until a resend")
+	fs.IntVarP(&f.timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend (14; roce0: 16)")
 	fs.IntVar(&f.retries, "retries", 7, "resends before giving up, 1 to 7")
 	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
 
