@@ -5,6 +5,7 @@ package ibv
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,7 +82,6 @@ func TestQuickLoops(t *testing.T) {
 		{op: verbs.OpSend, qps: 2, count: 515, window: 64, signal: 16, batch: 4, ring: 8, both: true},
 		{op: verbs.OpSend, qps: 1, count: 515, window: 32, signal: 7, batch: 1, ring: 8, both: true},
 		{op: verbs.OpSend, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8, srq: true},
-		// No more than the receives posted at the start: UD drops what finds none.
 		{op: verbs.OpSend, transport: verbs.UD, qps: 1, count: 62, window: 16, signal: 4, batch: 2, ring: 8},
 		{op: verbs.OpWriteWithImmediate, qps: 1, count: 515, window: 32, signal: 8, batch: 1, ring: 8},
 	} {
@@ -89,8 +89,11 @@ func TestQuickLoops(t *testing.T) {
 			s.transport = verbs.RC
 		}
 		t.Run(s.String(), func(t *testing.T) {
+			if s.transport == verbs.UD && os.Getenv("GOBW_IBV_DEVICE") != "" {
+				t.Skip("a real device may drop datagrams, and rxe does: nothing to compare exactly")
+			}
 			var want [2]verbs.Progress
-			for _, slice := range []verbs.Ticks{0, 1 << 62, 50_000} { // by the reference, at once, with many seams
+			for _, slice := range []verbs.Ticks{0, 100_000_000, 50_000} { // by the reference, at once, with many seams
 				got := s.run(t, slice)
 				if slice == 0 {
 					want = got
@@ -142,13 +145,6 @@ func (s shape) run(t *testing.T, slice verbs.Ticks) [2]verbs.Progress {
 			}
 		}
 		wg.Go(func() {
-			if slice == 0 {
-				var err error
-				if p[i], err = verbs.RunReference(j, 0); err != nil {
-					t.Error(err)
-				}
-				return
-			}
 			p[i] = runUntilDone(t, d, j, slice)
 		})
 	}
@@ -167,7 +163,11 @@ func (s shape) run(t *testing.T, slice verbs.Ticks) [2]verbs.Progress {
 
 // runUntilDone is run for goroutines other than the test's.
 func runUntilDone(t *testing.T, d verbs.Device, j *verbs.Job, slice verbs.Ticks) verbs.Progress {
-	r, err := d.Prepare(j)
+	prepare := d.Prepare
+	if slice == 0 { // the reference
+		prepare, slice = verbs.NewReferenceRunner, 30_000_000
+	}
+	r, err := prepare(j)
 	if err != nil {
 		t.Error(err)
 		return verbs.Progress{}
