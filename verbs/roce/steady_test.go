@@ -1,0 +1,175 @@
+package roce
+
+import (
+	"bytes"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// TestRunDoesNotAllocate runs slices of jobs in their steady state.
+func TestRunDoesNotAllocate(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		op   verbs.Opcode
+		size int
+	}{
+		{"write/2", verbs.OpWrite, 2}, {"write/65536", verbs.OpWrite, 65536}, {"send/4096", verbs.OpSend, 4096},
+		{"read/65536", verbs.OpRead, 65536}, {"fetch-add", verbs.OpFetchAdd, 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := newPair(t, pairOptions{bytes: 1 << 17})
+			var stop atomic.Uint32
+			passive := serveJob(&stop)
+			if tt.op.NeedsReceive() {
+				l := verbs.Lane{QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, tt.size)}}}}
+				check(t, l.PostInitial(128))
+				passive = &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []verbs.Lane{l}, Stop: &stop}
+			}
+			served := make(chan error, 1)
+			go func() {
+				_, err := runJob(t, b.device, passive, -1)
+				served <- err
+			}()
+			rec := verbs.NewRecorder(16)
+			rec.Samples, rec.Peak, rec.CPU = true, true, true
+			r, err := a.device.Prepare(&verbs.Job{Shape: verbs.Stream, Stop: &stop, CQs: []verbs.CompletionQueue{a.cq}, Record: rec, Lanes: []verbs.Lane{{
+				QP: a.qp, Window: 32, Signal: 4, Batch: 4, Ring: []verbs.Message{{Bytes: uint64(tt.size), Steps: []verbs.Step{{
+					Requests: []verbs.SendRequest{{Opcode: tt.op, SGEs: []verbs.SGE{a.sge(0, tt.size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}},
+				}}}},
+			}}})
+			check(t, err)
+			slice := a.device.e.clock.ticks(5 * time.Millisecond)
+			var p verbs.Progress
+			for deadline := time.Now().Add(10 * time.Second); p.Completed < 200; {
+				p, err = r.Run(verbs.Now() + slice)
+				check(t, err)
+				if time.Now().After(deadline) {
+					t.Fatalf("%d messages in 10 s", p.Completed)
+				}
+			}
+			before := p.Completed
+			n := testing.AllocsPerRun(20, func() {
+				if p, err = r.Run(verbs.Now() + slice); err != nil {
+					t.Error(err)
+				}
+			})
+			stop.Store(1)
+			check(t, <-served)
+			check(t, r.Close())
+			if n != 0 {
+				t.Errorf("a slice allocates %v times, want 0 (%d messages)", n, p.Completed-before)
+			}
+		})
+	}
+}
+
+// TestIdleDeviceUsesNoProcessor looks at the process's CPU time while two connected devices have nothing to do.
+func TestIdleDeviceUsesNoProcessor(t *testing.T) {
+	a, b := newPair(t, pairOptions{})
+	for _, e := range []*end{a, b} { // until the background goroutines have settled in the kernel
+		for deadline := time.Now().Add(5 * time.Second); ; {
+			e.device.e.lock()
+			settled := e.device.e.asleep
+			e.device.e.unlock()
+			if settled {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the background goroutine does not settle")
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
+	const idle = 400 * time.Millisecond
+	before := processTime(t)
+	<-time.After(idle) // the test is about doing nothing for a while
+	if used := processTime(t) - before; used > idle/20 {
+		t.Errorf("%v of CPU time in %v of idleness", used, idle)
+	}
+}
+
+func processTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestOneDevice connects queue pairs of one device with each other, over IPv4 and over IPv6.
+func TestOneDevice(t *testing.T) {
+	for _, address := range []string{"127.2.0.5", "::1"} {
+		t.Run(address, func(t *testing.T) {
+			o := pairOptions{transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 2, timeout: 14, rdAtomic: 4, bytes: 1 << 18}
+			x := newEnd(t, Options{Address: netip.MustParseAddr(address)}, o)
+			qp, err := x.pd.CreateQP(verbs.QueuePairOptions{SendCQ: x.cq})
+			check(t, err)
+			defer func() { check(t, qp.Close()) }()
+			connect(t, x.device, x.qp, x.device, qp, o)
+			connect(t, x.device, qp, x.device, x.qp, o)
+			x.fill(5)
+			for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
+				const n = 70001
+				check(t, x.qp.PostSend([]verbs.SendRequest{{
+					Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{x.sge(0, n)}, RemoteAddr: x.mr.Addr() + 1<<17, RKey: x.mr.RKey(),
+				}}))
+				if c := x.await(nil); c.Status != verbs.Success {
+					t.Fatalf("%v: %v", op, c.Status)
+				}
+				if b := x.buffer.Bytes(); !bytes.Equal(b[:n], b[1<<17:][:n]) {
+					t.Errorf("%v: data differ", op)
+				}
+			}
+		})
+	}
+}
+
+// TestPausedPeer stops driving a peer for longer than many probes, which must cost nothing but duplicates.
+func TestPausedPeer(t *testing.T) {
+	a, b := newPair(t, pairOptions{bytes: 1 << 20})
+	a.fill(3)
+	b.device.e.lock() // nobody drives it, not even its background goroutine
+	for i := range 8 {
+		check(t, a.qp.PostSend([]verbs.SendRequest{{
+			ID: uint64(i), Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(i*100000, 100000)},
+			RemoteAddr: b.mr.Addr() + uint64(i*100000), RKey: b.mr.RKey(),
+		}}))
+	}
+	var c [1]verbs.Completion
+	for start := time.Now(); time.Since(start) < 50*time.Millisecond; {
+		if n, err := a.cq.Poll(c[:]); n != 0 || err != nil {
+			t.Fatalf("%d completions, error %v, from a peer that sleeps", n, err)
+		}
+	}
+	b.device.e.unlock()
+	for i := range 8 {
+		if c := a.await(b); c.Status != verbs.Success || c.ID != uint64(i) {
+			t.Fatalf("completion %d: %+v", i, c)
+		}
+	}
+	if !bytes.Equal(a.buffer.Bytes()[:800000], b.buffer.Bytes()[:800000]) {
+		t.Error("data differ")
+	}
+	if counters(t, a)["probes"] == 0 {
+		t.Errorf("no probe: %v", counters(t, a))
+	}
+}
+
+// TestTaken opens two devices at one loopback address: the second moves on to the next.
+func TestTaken(t *testing.T) {
+	o := Options{Address: netip.MustParseAddr("127.2.7.1")}
+	for i, want := range []string{"127.2.7.1", "127.2.7.2"} {
+		d, err := New(o).Open(DeviceName)
+		check(t, err)
+		t.Cleanup(func() { check(t, d.Close()) })
+		g, err := d.(*device).DefaultGID()
+		check(t, err)
+		if got := g.GID.Addr().String(); got != want {
+			t.Errorf("device %d is at %v, want %v", i, got, want)
+		}
+	}
+}
