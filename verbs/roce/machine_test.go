@@ -1,0 +1,449 @@
+package roce
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// stage is a queue pair in RTS on an engine without sockets: machines are driven by hand, and time is an argument.
+type stage struct {
+	t  *testing.T
+	e  *engine
+	q  *queuePair
+	cq *completionQueue
+	mr verbs.MemoryRegion
+	b  *verbs.Buffer
+
+	file bytes.Buffer // what the device sends, as a capture
+	read *wire.PcapReader
+}
+
+const (
+	stageMTU  = 256
+	firstPSN  = 0xfffffe // the numbers wrap soon
+	peerQPN   = 0x77
+	stageSize = 1 << 16
+)
+
+func newStage(t *testing.T, access verbs.Access) *stage {
+	t.Helper()
+	e := newEngine(Options{}, clock{perNanosecond: 1})
+	d := &device{e: e}
+	e.device = d
+	e.qps = make([]*queuePair, maxQP)
+	s := &stage{t: t, e: e}
+	pd, err := d.AllocPD()
+	check(t, err)
+	cq, err := d.CreateCQ(verbs.CompletionQueueOptions{Depth: 64})
+	check(t, err)
+	qp, err := pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq, SendDepth: 32})
+	check(t, err)
+	s.b, err = verbs.Alloc(stageSize, verbs.MemoryOptions{})
+	check(t, err)
+	t.Cleanup(func() { check(t, s.b.Close()) })
+	s.mr, err = pd.RegisterMemory(s.b.Bytes(), everything)
+	check(t, err)
+	s.q, s.cq = qp.(*queuePair), cq.(*completionQueue)
+	e.capture, err = newCapture(&s.file)
+	check(t, err)
+	from := &socket{fd: -1, local: netip.MustParseAddr("127.2.0.1"), port: Port, paths: map[netip.Addr]*path{}}
+	s.q.path, err = e.pathFor(from, netip.MustParseAddr("127.2.0.2"))
+	check(t, err)
+	s.q.path.segments = maxSegments
+	s.q.attr = verbs.QueuePairAttributes{
+		Access: access, PathMTU: verbs.MTU256, SendPSN: firstPSN, RecvPSN: firstPSN, DestQPN: peerQPN, MaxRDAtomic: 2, MaxDestRDAtomic: 2,
+		Timeout: 14, RetryCount: 2, RNRRetry: 1, MinRNRTimer: 5,
+	}
+	s.q.mtu = stageMTU
+	s.q.state = verbs.StateRTR
+	s.q.respond.begin(firstPSN, 2)
+	s.q.move(verbs.StateRTS)
+	return s
+}
+
+// request is a packet of the peer's requester.
+type request struct {
+	op     wire.Operation
+	psn    int // from firstPSN
+	bytes  int
+	ack    bool
+	length int // RETH
+	key    uint32
+	addr   uint64
+}
+
+func (s *stage) packet(r request) *wire.Packet {
+	s.t.Helper()
+	op := wire.MakeOpcode(wire.RC, r.op)
+	b := make([]byte, op.HeaderBytes(), 512)
+	flags := wire.PadFlag(r.bytes)
+	if r.ack {
+		flags |= wire.FlagAckReq
+	}
+	wire.PutBTH(b, op, flags, s.q.qpn, uint32(firstPSN+r.psn)&wire.Mask24)
+	addr, key := r.addr, r.key
+	if addr == 0 {
+		addr = s.mr.Addr()
+	}
+	if key == 0 {
+		key = s.mr.RKey()
+	}
+	switch {
+	case op.Has(wire.HasRETH):
+		wire.PutRETH(b[wire.BTHBytes:], addr, key, uint32(r.length))
+	case op.Has(wire.HasAtomicETH):
+		wire.AtomicETH{Addr: addr, RKey: key, SwapAdd: 1}.Put(b[wire.BTHBytes:])
+	}
+	b = append(b, make([]byte, r.bytes+wire.PadBytes(r.bytes)+wire.ICRCBytes)...)
+	p, err := wire.ParsePacket(b)
+	check(s.t, err)
+	return &p
+}
+
+// answered tells what was sent since, as opcodes and syndromes, and forgets it.
+func (s *stage) answered() (ops []wire.Operation, syndromes []wire.Syndrome, psns []int) {
+	s.t.Helper()
+	s.e.flush()
+	check(s.t, s.e.capture.w.Flush())
+	if s.read == nil {
+		var err error
+		s.read, err = wire.NewPcapReader(&s.file)
+		check(s.t, err)
+	}
+	for {
+		_, frame, err := s.read.Next()
+		if errors.Is(err, io.EOF) {
+			return ops, syndromes, psns
+		}
+		check(s.t, err)
+		ip, err := s.read.IP(frame)
+		check(s.t, err)
+		d, err := wire.ParseDatagram(ip)
+		check(s.t, err)
+		p, err := wire.ParsePacket(d.Payload)
+		check(s.t, err)
+		ops = append(ops, p.Opcode.Operation())
+		syndromes = append(syndromes, p.AETH().Syndrome)
+		psns = append(psns, int(wire.PSNDiff(p.PSN(), firstPSN)))
+	}
+}
+
+func TestResponder(t *testing.T) {
+	const none = wire.Syndrome(0xff)
+	type step struct {
+		request
+		want     wire.Syndrome // answered after this packet; none: nothing
+		psn      int           // of the answer
+		expected int           // PSN awaited then, from firstPSN
+	}
+	for _, tt := range []struct {
+		name     string
+		access   verbs.Access
+		receives int
+		steps    []step
+		state    verbs.QPState
+		statuses []verbs.Status // of completions
+	}{
+		{"a WRITE of three packets", everything, 0, []step{
+			{request{op: wire.WriteFirst, bytes: 256, length: 600}, none, 0, 1},
+			{request{op: wire.WriteMiddle, psn: 1, bytes: 256}, none, 0, 2},
+			{request{op: wire.WriteLast, psn: 2, bytes: 88, ack: true}, wire.SyndromeAck, 2, 3},
+		}, verbs.StateRTS, nil},
+		{"one NAK per gap", everything, 0, []step{
+			{request{op: wire.WriteOnly, psn: 1, bytes: 4, length: 4}, wire.NAKSequenceError, 0, 0},
+			{request{op: wire.WriteOnly, psn: 2, bytes: 4, length: 4, ack: true}, none, 0, 0},
+			{request{op: wire.WriteOnly, psn: 0, bytes: 4, length: 4, ack: true}, wire.SyndromeAck, 0, 1},
+			{request{op: wire.WriteOnly, psn: 2, bytes: 4, length: 4}, wire.NAKSequenceError, 1, 1},
+		}, verbs.StateRTS, nil},
+		{"a duplicate is acknowledged, not executed", everything, 1, []step{
+			{request{op: wire.SendOnly, bytes: 4}, none, 0, 1},
+			{request{op: wire.SendOnly, bytes: 4}, wire.SyndromeAck, 0, 1},
+		}, verbs.StateRTS, []verbs.Status{verbs.Success}},
+		{"no receive", everything, 0, []step{
+			{request{op: wire.SendOnly, bytes: 4, ack: true}, wire.SyndromeRNR | 5, 0, 0},
+			{request{op: wire.SendOnly, psn: 1, bytes: 4, ack: true}, none, 0, 0},
+		}, verbs.StateRTS, nil},
+		{"MIDDLE without FIRST", everything, 1, []step{
+			{request{op: wire.SendMiddle, bytes: 256}, wire.NAKInvalidRequest, 0, 0},
+		}, verbs.StateError, []verbs.Status{verbs.FlushError}},
+		{"WRITE within a SEND", everything, 1, []step{
+			{request{op: wire.SendFirst, bytes: 256}, none, 0, 1},
+			{request{op: wire.WriteOnly, psn: 1, bytes: 4, length: 4}, wire.NAKInvalidRequest, 1, 1},
+		}, verbs.StateError, []verbs.Status{verbs.RemoteInvalidReqErr}},
+		{"FIRST shorter than the MTU", everything, 1, []step{
+			{request{op: wire.SendFirst, bytes: 255}, wire.NAKInvalidRequest, 0, 0},
+		}, verbs.StateError, []verbs.Status{verbs.FlushError}},
+		{"LAST without payload", everything, 0, []step{
+			{request{op: wire.WriteFirst, bytes: 256, length: 256}, none, 0, 1},
+			{request{op: wire.WriteLast, psn: 1}, wire.NAKInvalidRequest, 1, 1},
+		}, verbs.StateError, nil},
+		{"more than the RETH says", everything, 0, []step{
+			{request{op: wire.WriteOnly, bytes: 8, length: 4}, wire.NAKInvalidRequest, 0, 0},
+		}, verbs.StateError, nil},
+		{"less than the RETH says", everything, 0, []step{
+			{request{op: wire.WriteOnly, bytes: 4, length: 8}, wire.NAKInvalidRequest, 0, 0},
+		}, verbs.StateError, nil},
+		{"no right on the queue pair", verbs.AccessRemoteRead, 0, []step{
+			{request{op: wire.WriteOnly, bytes: 4, length: 4}, wire.NAKInvalidRequest, 0, 0},
+		}, verbs.StateError, nil},
+		{"bad key", everything, 0, []step{
+			{request{op: wire.WriteOnly, bytes: 4, length: 4, key: 1}, wire.NAKRemoteAccessError, 0, 0},
+		}, verbs.StateError, nil},
+		{"length 0 needs no key", everything, 0, []step{
+			{request{op: wire.WriteOnly, key: 1, ack: true}, wire.SyndromeAck, 0, 1},
+		}, verbs.StateRTS, nil},
+		{"range that wraps", everything, 0, []step{
+			{request{op: wire.WriteOnly, bytes: 8, length: 8, addr: 1<<64 - 4}, wire.NAKRemoteAccessError, 0, 0},
+		}, verbs.StateError, nil},
+		{"misaligned atomic", everything, 0, []step{
+			{request{op: wire.FetchAdd, addr: 4}, wire.NAKInvalidRequest, 0, 0},
+		}, verbs.StateError, nil},
+		{"message longer than the receive", everything, 1, []step{
+			{request{op: wire.SendFirst, bytes: 256}, none, 0, 1},
+			{request{op: wire.SendLast, psn: 1, bytes: 256}, wire.NAKInvalidRequest, 1, 1},
+		}, verbs.StateError, []verbs.Status{verbs.LocalLengthError}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(t, tt.access)
+			for range tt.receives {
+				check(t, s.q.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 300, LKey: s.mr.LKey()}}}}))
+			}
+			for i, x := range tt.steps {
+				s.q.onRequest(s.packet(x.request))
+				s.e.flushAcks()
+				_, syndromes, psns := s.answered()
+				got, psn := none, 0
+				if len(syndromes) > 0 {
+					got, psn = syndromes[0], psns[0]
+				}
+				if got != x.want || psn != x.psn || len(syndromes) > 1 {
+					t.Errorf("step %d: answers %v for PSN %v, want %v for %d", i, syndromes, psns, x.want, x.psn)
+				}
+				if e := int(wire.PSNDiff(s.q.respond.expected, firstPSN)); e != x.expected {
+					t.Errorf("step %d: expects PSN %d, want %d", i, e, x.expected)
+				}
+			}
+			if s.q.state != tt.state {
+				t.Errorf("state %v, want %v", s.q.state, tt.state)
+			}
+			var statuses []verbs.Status
+			for s.cq.head != s.cq.tail {
+				statuses = append(statuses, s.cq.take().Status)
+			}
+			if len(statuses) != len(tt.statuses) || len(statuses) > 0 && statuses[0] != tt.statuses[0] {
+				t.Errorf("completions %v, want %v", statuses, tt.statuses)
+			}
+		})
+	}
+}
+
+// TestAtomicIsNotRepeated replays a FETCH_ADD: the saved result comes back and the word stays.
+func TestAtomicIsNotRepeated(t *testing.T) {
+	s := newStage(t, everything)
+	for range 3 {
+		s.q.onRequest(s.packet(request{op: wire.FetchAdd}))
+		s.e.transmit(0)
+		ops, _, psns := s.answered()
+		if len(ops) != 1 || ops[0] != wire.AtomicAcknowledge || psns[0] != 0 {
+			t.Errorf("answers %v for %v, want one atomic acknowledgement for PSN 0", ops, psns)
+		}
+	}
+	if got := s.b.Bytes()[0]; got != 1 {
+		t.Errorf("the word is %d, want 1", got)
+	}
+}
+
+// TestReadQueue holds more READs than were agreed, and repeats.
+func TestReadQueue(t *testing.T) {
+	r := newReadQueue(3) // rounded up to 4
+	for i := range 4 {
+		if !r.add(readWork{psn: uint32(10 * i), packets: 10}) {
+			t.Fatalf("READ %d refused", i)
+		}
+	}
+	if r.add(readWork{psn: 40, packets: 10}) {
+		t.Error("a fifth READ is served, want 4 at most")
+	}
+	r.ring[0].sent = 10
+	r.passed()
+	i, w := r.find(7)
+	if w == nil || i != 0 {
+		t.Fatalf("READ of PSN 7 not found")
+	}
+	r.repeat(i, 7)
+	if r.head != 0 || w.sent != 7 {
+		t.Errorf("head %d, sent %d: want the first READ again from packet 7", r.head, w.sent)
+	}
+	if !r.add(readWork{psn: 40, packets: 10}) {
+		t.Error("a READ is refused because of a repeat that nobody waits for")
+	}
+	if _, w := r.find(3); w != nil {
+		t.Error("a READ is remembered beyond the ring")
+	}
+}
+
+func (s *stage) post(op verbs.Opcode, n int) {
+	s.t.Helper()
+	r := verbs.SendRequest{
+		ID: uint64(s.q.send.tail), Opcode: op, Flags: verbs.Signaled, RemoteAddr: 0x1000, RKey: 1,
+		SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: uint32(n), LKey: s.mr.LKey()}},
+	}
+	check(s.t, s.q.post(&r))
+	s.q.kick()
+}
+
+func (s *stage) ack(psn int, syndrome wire.Syndrome, now verbs.Ticks) {
+	b := make([]byte, ackBytes)
+	wire.PutBTH(b, wire.RCAcknowledge, 0, s.q.qpn, uint32(firstPSN+psn)&wire.Mask24)
+	wire.PutAETH(b[wire.BTHBytes:], syndrome, 0)
+	p, err := wire.ParsePacket(b)
+	check(s.t, err)
+	s.q.onResponse(&p, now)
+}
+
+func (s *stage) completions() (ids []uint64, last verbs.Status) {
+	for s.cq.head != s.cq.tail {
+		x := s.cq.take()
+		ids, last = append(ids, x.ID), x.Status
+	}
+	return ids, last
+}
+
+func (s *stage) wantSent(now verbs.Ticks, psns ...int) {
+	s.t.Helper()
+	s.e.transmit(now)
+	_, _, got := s.answered()
+	if len(got) != len(psns) {
+		s.t.Errorf("sends PSNs %v, want %v", got, psns)
+		return
+	}
+	for i := range got {
+		if got[i] != psns[i] {
+			s.t.Errorf("sends PSNs %v, want %v", got, psns)
+			return
+		}
+	}
+}
+
+func TestRequesterGoesBack(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpWrite, 600) // PSN 0…2
+	s.post(verbs.OpSend, 10)   // 3
+	s.wantSent(0, 0, 1, 2, 3)
+	s.ack(1, wire.NAKSequenceError, 10)
+	s.wantSent(10, 1, 2, 3)
+	s.ack(9, wire.SyndromeAck, 20) // never sent
+	if ids, _ := s.completions(); len(ids) != 0 {
+		t.Errorf("an ACK of what was never sent completes %v", ids)
+	}
+	s.ack(2, wire.SyndromeAck, 30)
+	s.ack(0, wire.SyndromeAck, 31) // stale
+	if ids, _ := s.completions(); len(ids) != 1 {
+		t.Errorf("completions %v, want the WRITE's", ids)
+	}
+	s.ack(3, wire.SyndromeAck, 40)
+	if ids, status := s.completions(); len(ids) != 1 || status != verbs.Success {
+		t.Errorf("completions %v, %v: want the SEND's", ids, status)
+	}
+	if w := s.q.path.window.inFlight; w != 0 {
+		t.Errorf("%d bytes in flight with nothing outstanding", w)
+	}
+}
+
+func TestRequesterWaitsForReceiver(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpSend, 10)
+	s.post(verbs.OpSend, 10)
+	s.wantSent(0, 0, 1)
+	s.ack(0, wire.SyndromeRNR|5, 100)
+	s.ack(0, wire.NAKSequenceError, 110) // rxe sends it besides: not now
+	s.wantSent(200)
+	until := verbs.Ticks(100 + 60*time.Microsecond) // code 5
+	s.e.runTimers(until - 1)
+	s.wantSent(until - 1)
+	s.e.runTimers(until)
+	s.wantSent(until, 0, 1)
+	s.ack(0, wire.SyndromeRNR|5, until) // the only retry is used up
+	if ids, status := s.completions(); len(ids) != 2 && status != verbs.RNRRetryExceeded {
+		t.Errorf("completions %v, %v: want RNR_RETRY_EXC_ERR and a flush", ids, status)
+	}
+	if s.q.state != verbs.StateError {
+		t.Errorf("state %v, want ERR", s.q.state)
+	}
+}
+
+func TestRequesterProbesAndGivesUp(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpWrite, 600)
+	s.wantSent(0, 0, 1, 2)
+	probe := verbs.Ticks(firstProbe)
+	s.e.runTimers(probe - 1)
+	s.wantSent(probe - 1)
+	s.e.runTimers(probe)
+	s.wantSent(probe, 0)
+	if s.q.request.left != 2 {
+		t.Errorf("a probe spends a retry")
+	}
+	s.ack(0, wire.SyndromeAck, probe+10) // covers the probe alone: the rest was lost
+	s.wantSent(probe+10, 1, 2)
+	timer := probe + 10 + verbs.Ticks(timerStretch*verbs.AckTimeout(14))
+	resends := 0
+	for now := timer; s.q.state == verbs.StateRTS && resends < 10; now += verbs.Ticks(timerStretch * verbs.AckTimeout(14)) {
+		s.e.runTimers(now)
+		s.e.transmit(now)
+		if _, _, psns := s.answered(); len(psns) > 1 {
+			resends++
+		}
+	}
+	if resends != 2 {
+		t.Errorf("%d resends by the timer, want 2: the retry count", resends)
+	}
+	if ids, status := s.completions(); len(ids) != 1 || status != verbs.RetryExceeded {
+		t.Errorf("completions %v, %v: want RETRY_EXC_ERR", ids, status)
+	}
+}
+
+func TestRequesterLimitsReads(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpRead, 512)   // PSN 0, 1
+	s.post(verbs.OpFetchAdd, 8) // 2
+	s.post(verbs.OpRead, 8)     // 3: two are outstanding
+	s.wantSent(0, 0, 2)
+	s.ack(2, wire.SyndromeAck, 10) // an ACK beyond a READ: its answer was lost
+	s.wantSent(10, 0, 2)
+	s.ack(2, wire.SyndromeAck, 11) // said already
+	s.wantSent(11)
+	if ids, _ := s.completions(); len(ids) != 0 {
+		t.Errorf("READ completes without data: %v", ids)
+	}
+}
+
+func TestWindow(t *testing.T) {
+	w := window{size: 100 << 10, maximum: 128 << 10}
+	if !w.admits(1 << 20) {
+		t.Error("a packet larger than the window never leaves")
+	}
+	w.inFlight = 90 << 10
+	if w.admits(11 << 10) {
+		t.Error("admits more than its size")
+	}
+	w.onLoss(1000, 100)
+	once := w.size
+	w.onLoss(1050, 100)
+	if w.size != once || once >= 100<<10 {
+		t.Errorf("two losses of one round trip close it from %d over %d to %d, want once", 100<<10, once, w.size)
+	}
+	for now := verbs.Ticks(2000); now < 100000; now += 1000 {
+		w.onLoss(now, 100)
+	}
+	if w.size != minWindow {
+		t.Errorf("closes to %d, want %d", w.size, minWindow)
+	}
+}
