@@ -23,11 +23,10 @@ type failure struct {
 // explain turns a failure into a [verbs.Error] with the errno's meaning here and what to try.
 func explain(f failure) error {
 	e := &verbs.Error{Verb: f.verb, Device: f.device, QP: f.qp, Err: f.err}
-	var errno syscall.Errno
 	if f.err == nil {
 		e.Err = errors.New("libibverbs gave no reason")
 	}
-	if errors.As(f.err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](f.err); ok {
 		meaning, fix := errnoMeaning(errno, f)
 		e.Err, e.Fix = fmt.Errorf("%w (%s)", f.err, meaning), fix
 	}

@@ -95,8 +95,8 @@ func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, 
 
 // beyondLimits adds to a refusal what was asked beyond the device's limits.
 func (p *protectionDomain) beyondLimits(err error, o verbs.QueuePairOptions) error {
-	var e *verbs.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*verbs.Error](err)
+	if !ok {
 		return err
 	}
 	lim := p.d.info.Limits
