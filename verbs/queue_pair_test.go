@@ -31,8 +31,7 @@ func TestCheckTransitionNamesWhatIsMissing(t *testing.T) {
 			got := ""
 			if err != nil {
 				got = err.Error()
-				var te *TransitionError
-				if !errors.As(err, &te) {
+				if _, ok := errors.AsType[*TransitionError](err); !ok {
 					t.Errorf("error is a %T, want *TransitionError", err)
 				}
 			}
