@@ -2,6 +2,7 @@ package roce
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -178,12 +179,9 @@ func (c *completionQueue) resumeFlush() {
 
 // awaitRoom has q's flush resumed when entries were polled.
 func (c *completionQueue) awaitRoom(q *queuePair) {
-	for _, other := range c.flushing {
-		if other == q {
-			return
-		}
+	if !slices.Contains(c.flushing, q) {
+		c.flushing = append(c.flushing, q)
 	}
-	c.flushing = append(c.flushing, q)
 }
 
 // forget drops what the queue knows of a queue pair that goes.

@@ -43,7 +43,6 @@ type engine struct {
 	train   train
 	flat    []byte
 	input   []byte
-	packet  wire.Packet
 	fabric  *fabric
 	deliver func(heldPacket)
 	capture *capture
@@ -236,7 +235,7 @@ func (e *engine) transmit(now verbs.Ticks) bool {
 	}
 	for budget > 0 && e.datagrams.head != nil {
 		q := e.datagrams.pop()
-		n, why := q.sendDatagrams(now, min(budget, sendQuantum))
+		n, why := q.sendDatagrams(min(budget, sendQuantum))
 		budget -= n
 		some = some || n > 0
 		if why != idle {

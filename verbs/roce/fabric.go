@@ -24,7 +24,7 @@ type FabricOptions struct {
 func ParseFabric(s string) (FabricOptions, error) {
 	var o FabricOptions
 	var errs []error
-	for _, field := range strings.Split(s, ",") {
+	for field := range strings.SplitSeq(s, ",") {
 		field = strings.TrimSpace(field)
 		if field == "" {
 			continue

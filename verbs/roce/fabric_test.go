@@ -18,8 +18,11 @@ func TestParseFabric(t *testing.T) {
 		err  bool
 	}{
 		{"", FabricOptions{}, "", false},
-		{"loss=1%,dup=0.1%,reorder=1%,delay=5us,seed=7", FabricOptions{Loss: 0.01, Duplicate: 0.001, Reorder: 0.01, Delay: 5 * time.Microsecond, Seed: 7},
-			"loss=1%,dup=0.1%,reorder=1%,delay=5µs,seed=7", false},
+		{
+			"loss=1%,dup=0.1%,reorder=1%,delay=5us,seed=7",
+			FabricOptions{Loss: 0.01, Duplicate: 0.001, Reorder: 0.01, Delay: 5 * time.Microsecond, Seed: 7},
+			"loss=1%,dup=0.1%,reorder=1%,delay=5µs,seed=7", false,
+		},
 		{"loss=0.25", FabricOptions{Loss: 0.25}, "loss=25%", false},
 		{"loss=101%", FabricOptions{Loss: 1.01}, "", true},
 		{"loss=x", FabricOptions{}, "", true},

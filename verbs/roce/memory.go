@@ -45,16 +45,15 @@ func (pd *protectionDomain) Close() error {
 
 // region is what a key stands for: a memory region or a bound memory window.
 type region struct {
-	key     uint32
-	pd      *protectionDomain
-	base    uint64 // first address in work requests
-	size    uint64
-	at      unsafe.Pointer
-	access  verbs.Access
-	mr      *memoryRegion // a window's parent; nil: not bound
-	window  bool
-	qp      *queuePair // a bound window belongs to one queue pair
-	invalid bool       // a window that was invalidated
+	key    uint32
+	pd     *protectionDomain
+	base   uint64 // first address in work requests
+	size   uint64
+	at     unsafe.Pointer
+	access verbs.Access
+	mr     *memoryRegion // a window's parent; nil: not bound
+	window bool
+	qp     *queuePair // a bound window belongs to one queue pair
 }
 
 // keyTable maps keys to regions: the index is in the upper 24 bits, the consumer's part in the low 8.

@@ -35,9 +35,6 @@ type queuePair struct {
 	lane   int // in a prepared job
 	queued [2]bool
 	next   [2]*queuePair
-
-	flushedSend bool // in ERR: everything posted so far was flushed
-	atomicsCap  uint32
 }
 
 // sendQueue is a ring of work requests. Indexes count up; slots are index & mask.

@@ -67,7 +67,7 @@ func (q *queuePair) sendSome(now verbs.Ticks, quantum int) (int, outcome) {
 		}
 		w := s.at(s.next)
 		if !w.started {
-			switch why := q.begin(w, now); {
+			switch why := q.begin(w); {
 			case why != paused:
 				return sent, why
 			case w.packets == 0:
@@ -117,7 +117,7 @@ func (q *queuePair) sendSome(now verbs.Ticks, quantum int) (int, outcome) {
 }
 
 // begin decides whether a request may start: paused is yes.
-func (q *queuePair) begin(w *sendWork, now verbs.Ticks) outcome {
+func (q *queuePair) begin(w *sendWork) outcome {
 	s, r := &q.send, &q.request
 	if q.state == verbs.StateSQD {
 		q.checkDrained()

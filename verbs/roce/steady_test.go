@@ -18,8 +18,11 @@ func TestRunDoesNotAllocate(t *testing.T) {
 		op   verbs.Opcode
 		size int
 	}{
-		{"write/2", verbs.OpWrite, 2}, {"write/65536", verbs.OpWrite, 65536}, {"send/4096", verbs.OpSend, 4096},
-		{"read/65536", verbs.OpRead, 65536}, {"fetch-add", verbs.OpFetchAdd, 8},
+		{"write/2", verbs.OpWrite, 2},
+		{"write/65536", verbs.OpWrite, 65536},
+		{"send/4096", verbs.OpSend, 4096},
+		{"read/65536", verbs.OpRead, 65536},
+		{"fetch-add", verbs.OpFetchAdd, 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := newPair(t, pairOptions{bytes: 1 << 17})

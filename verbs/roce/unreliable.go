@@ -140,7 +140,7 @@ func (q *queuePair) onDatagram(p *wire.Packet, from *path, id uint16) {
 }
 
 // sendDatagrams sends up to quantum packets of a UD queue pair.
-func (q *queuePair) sendDatagrams(now verbs.Ticks, quantum int) (int, outcome) {
+func (q *queuePair) sendDatagrams(quantum int) (int, outcome) {
 	s := &q.send
 	for sent := 0; ; sent++ {
 		if s.next == s.tail || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
@@ -150,7 +150,7 @@ func (q *queuePair) sendDatagrams(now verbs.Ticks, quantum int) (int, outcome) {
 			return sent, paused
 		}
 		w := s.at(s.next)
-		if why := q.begin(w, now); why != paused {
+		if why := q.begin(w); why != paused {
 			return sent, why
 		}
 		if !q.sendDatagram(w) {
