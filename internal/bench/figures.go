@@ -219,9 +219,13 @@ func (r *run) merge(local, remote report.Record, localReceived, remoteReceived u
 	if lossy && to.Messages+from.Messages > 0 && from.Messages > 0 {
 		share := min(float64(toReceived)/float64(from.Messages), 1)
 		out.Delivered = &share
-		out.Bandwidth = report.Bandwidth{AverageBitsPerS: to.Bandwidth.AverageBitsPerS}
-		out.MessagesPerS = to.MessagesPerS
-		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, to.Seconds
+		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
+		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
+		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, max(to.Seconds, from.Seconds)
+		if out.Seconds > 0 {
+			out.Bandwidth.AverageBitsPerS = float64(out.Bytes) * 8 / out.Seconds
+			out.MessagesPerS = float64(out.Messages) / out.Seconds
+		}
 		if to.Series != nil {
 			out.Series = to.Series
 		}

@@ -263,7 +263,10 @@ func (r *run) connect(ctx context.Context) error {
 		outstanding = min(outstanding, remote.MaxOutstanding)
 	}
 	if r.end, err = newEndpoint(r.device, r.plan, o); err != nil {
-		return err
+		if _, said := errors.AsType[*verbs.Error](err); said {
+			return err
+		}
+		return setupOf("set up", info.Name, err)
 	}
 	addresses := r.end.addresses(outstanding)
 	if r.peer, err = r.session.Exchange(ctx, addresses); err != nil {
