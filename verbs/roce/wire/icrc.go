@@ -169,18 +169,16 @@ func factor(n int) uint32 {
 // through a table of their own: most packets of small messages are shorter than the 64 bytes that pay off there.
 func UpdateICRC(crc uint32, p []byte) uint32 {
 	if len(p) >= 64 {
+		crc, p = fold(crc, p)
+	}
+	if len(p) >= 64 {
 		whole := len(p) &^ 15
 		crc = crc32.Update(crc, crc32.IEEETable, p[:whole])
 		p = p[whole:]
 	}
 	crc = ^crc
 	for len(p) >= 16 {
-		lo := binary.LittleEndian.Uint64(p) ^ uint64(crc)
-		hi := binary.LittleEndian.Uint64(p[8:])
-		crc = slicing[15][byte(lo)] ^ slicing[14][byte(lo>>8)] ^ slicing[13][byte(lo>>16)] ^ slicing[12][byte(lo>>24)] ^
-			slicing[11][byte(lo>>32)] ^ slicing[10][byte(lo>>40)] ^ slicing[9][byte(lo>>48)] ^ slicing[8][byte(lo>>56)] ^
-			slicing[7][byte(hi)] ^ slicing[6][byte(hi>>8)] ^ slicing[5][byte(hi>>16)] ^ slicing[4][byte(hi>>24)] ^
-			slicing[3][byte(hi>>32)] ^ slicing[2][byte(hi>>40)] ^ slicing[1][byte(hi>>48)] ^ slicing[0][byte(hi>>56)]
+		crc = ^sliceBlock(crc, p)
 		p = p[16:]
 	}
 	for len(p) >= 4 {
@@ -192,6 +190,16 @@ func UpdateICRC(crc uint32, p []byte) uint32 {
 		crc = slicing[0][byte(crc)^b] ^ crc>>8
 	}
 	return ^crc
+}
+
+// sliceBlock runs 16 bytes through a register and returns the CRC.
+func sliceBlock(register uint32, p []byte) uint32 {
+	lo := binary.LittleEndian.Uint64(p) ^ uint64(register)
+	hi := binary.LittleEndian.Uint64(p[8:])
+	return ^(slicing[15][byte(lo)] ^ slicing[14][byte(lo>>8)] ^ slicing[13][byte(lo>>16)] ^ slicing[12][byte(lo>>24)] ^
+		slicing[11][byte(lo>>32)] ^ slicing[10][byte(lo>>40)] ^ slicing[9][byte(lo>>48)] ^ slicing[8][byte(lo>>56)] ^
+		slicing[7][byte(hi)] ^ slicing[6][byte(hi>>8)] ^ slicing[5][byte(hi>>16)] ^ slicing[4][byte(hi>>24)] ^
+		slicing[3][byte(hi>>32)] ^ slicing[2][byte(hi>>40)] ^ slicing[1][byte(hi>>48)] ^ slicing[0][byte(hi>>56)])
 }
 
 // BeginICRC carries a flow's prefix over the front of a packet, at least its BTH, which it masks on the way. What follows

@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"hash/crc32"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestFoldedICRC compares every length and alignment around the sizes of packets with hash/crc32.
+func TestFoldedICRC(t *testing.T) {
+	b := make([]byte, 9000)
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(b)
+	for n := range 4300 {
+		start := n % 67
+		crc := uint32(n) * 2654435761
+		got, want := UpdateICRC(crc, b[start:start+n]), crc32.Update(crc, crc32.IEEETable, b[start:start+n])
+		if got != want {
+			t.Fatalf("%d bytes from %d on: %08x, want %08x", n, start, got, want)
+		}
+	}
+	if got, want := UpdateICRC(7, b), crc32.Update(7, crc32.IEEETable, b); got != want {
+		t.Errorf("%d bytes: %08x, want %08x", len(b), got, want)
+	}
+}
+
+func BenchmarkFoldedICRC(b *testing.B) {
+	p := make([]byte, 4096)
+	b.SetBytes(int64(len(p)))
+	crc := uint32(0)
+	for b.Loop() {
+		crc = UpdateICRC(crc, p)
+	}
+	_ = crc
+}
