@@ -40,10 +40,11 @@ func TestLateReceiver(t *testing.T) {
 	}
 }
 
-// drain forgets the receives that an earlier job left behind.
+// drain forgets the receives and completions that an earlier job left behind.
 func drain(e *end) {
 	q := e.qp.(*queuePair)
 	q.e.lock()
 	q.receives.head = q.receives.tail
+	q.recvCQ.head = q.recvCQ.tail
 	q.e.unlock()
 }
