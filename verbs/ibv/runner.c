@@ -716,51 +716,81 @@ INLINE int move(struct vb_job *j, struct vb_lane *l, int await) {
 /* bounce alternates where each step ends with the own completion: READ, atomics. The samples of up to 1024 steps wait
    in a buffer and are counted between two steps, outside of both. */
 static __attribute__((noinline)) int bounce(struct vb_job *j, int64_t until) {
+	static const uint32_t never = 0;
 	struct vb_lane *l = j->lanes;
-	struct vb_cq *cq = j->cqs[0];
-	vb_poll_cq_fn *poll = j->poll_cq;
-	struct vb_wc *wc = j->wc;
-	const uint64_t limit = l->fast_limit;
-	uint32_t keep = j->record.samples;
+	struct vb_qp *const qp = l->qp;
+	struct vb_cq *const cq = j->cqs[0];
+	vb_post_send_fn *const send = j->post_send;
+	vb_poll_cq_fn *const poll = j->poll_cq;
+	struct vb_wc *const wc = j->wc;
+	struct vb_send_wr **at = l->fast_at, *bad;
+	const uint32_t *stop = j->stop ? j->stop : &never;
+	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
+	const uint32_t keep = j->record.samples;
+	uint32_t len = j->pending_len, spins = SPIN;
+	uint64_t left = unsent(l), before = left;
+	int end = VB_RUNNING, got;
+	int64_t t = now(), start = j->sent ? j->step_start : t;
 	if (!j->first_post)
-		j->first_post = now();
-	if (!j->sent)
-		j->step_start = now();
-	while (j->sent || l->posted < limit) {
-		int end;
-		if (likely(!j->sent) && unlikely((end = move(j, l, VB_AWAIT_COMPLETION))))
-			return end;
-		j->sent = 1;
-		int got;
-		uint32_t spins = SPIN;
-		while ((got = poll(cq, 1, wc)) == 0) {
+		j->first_post = t;
+	uint64_t done = 0;
+	if (j->sent)
+		goto wait;
+	while (left) {
+		int rc = send(qp, at[1], &bad);
+		if (unlikely(rc)) {
+			end = bad_post(j, l, rc);
+			break;
+		}
+		left--;
+		if ((at += 2) == l->fast_end)
+			at = l->fast;
+	wait:
+		while (unlikely((got = poll(cq, 1, wc)) <= 0)) {
+			if (unlikely(got < 0)) {
+				end = bad_poll(j, got);
+				goto out;
+			}
 			if (unlikely(--spins == 0)) {
 				spins = SPIN;
-				int64_t at = now();
-				if (at >= until || over(j, at))
-					return VB_RUNNING;
+				int64_t look = now();
+				if (look >= over_at || __atomic_load_n(stop, __ATOMIC_RELAXED)) {
+					j->sent = 1;
+					goto out;
+				}
 			}
 		}
-		if (unlikely(got < 0))
-			return bad_poll(j, got);
-		if (unlikely(wc->status | (wc->opcode & RECEIVE)))
-			return recover(j, 1);
-		int64_t at = now();
-		l->retired++;
-		j->completed++;
-		j->sent = 0;
-		j->step++;
-		if (keep)
-			j->pending[j->pending_len++] = at - j->step_start;
-		j->step_start = j->last_done = at;
-		if (unlikely(j->pending_len == VB_PENDING)) {
-			fold(j);
-			j->step_start = now();
+		if (unlikely(wc->status)) {
+			end = VB_BAD_COMPLETION;
+			break;
 		}
-		if (unlikely(at >= until || over(j, at)))
+		t = now();
+		j->pending[len] = t - start;
+		len += keep;
+		start = t;
+		done++;
+		if (unlikely(len == VB_PENDING)) {
+			j->pending_len = len;
+			fold(j);
+			len = 0;
+			start = now();
+		}
+		if (unlikely(t >= over_at || __atomic_load_n(stop, __ATOMIC_RELAXED)))
 			break;
 	}
-	return VB_RUNNING;
+	j->sent = 0;
+out:
+	l->fast_at = at;
+	l->posted += before - left;
+	l->retired += done;
+	j->posted += before - left;
+	j->completed += done;
+	j->step += done;
+	j->pending_len = len;
+	j->step_start = start;
+	if (done)
+		j->last_done = t;
+	return end == VB_BAD_COMPLETION ? bad_completion(j, wc, l) : end;
 }
 
 INLINE int arrived(const struct vb_lane *l, uint64_t step, int await) {

@@ -134,7 +134,7 @@ struct vb_job {
 	struct vb_record record;
 	int64_t *counts, *raw; /* Go's, lent for the call */
 	const uint32_t *stop;  /* Go's, lent for the call; NULL: none */
-	int64_t pending[VB_PENDING]; /* samples not yet in the histogram */
+	int64_t pending[VB_PENDING + 1]; /* samples not yet in the histogram */
 	uint32_t pending_len;
 	struct vb_stamp *stamps;
 	uint32_t stamp_count;
