@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -104,7 +105,14 @@ func (c *child) wait() error {
 			select {
 			case c.err = <-c.done:
 			case <-time.After(2 * time.Second):
-				c.err = errors.Join(errors.New("--loopback: the other end had to be killed"), c.cmd.Process.Kill())
+				_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it says where it hangs
+				select {
+				case c.err = <-c.done:
+					c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.stderr.text())
+					return
+				case <-time.After(time.Second):
+				}
+				c.err = errors.Join(errors.New("--loopback: the other end hung and had to be killed"), c.cmd.Process.Kill())
 				<-c.done //nolint:errcheck // it was killed
 			}
 		}
@@ -114,6 +122,9 @@ func (c *child) wait() error {
 	}
 	return c.err
 }
+
+// tailBytes is how much of a child's last words is kept: enough for its stacks.
+const tailBytes = 64 << 10
 
 // tail keeps the end of what a child wrote.
 type tail struct {
@@ -125,7 +136,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.b = append(t.b, p...)
-	if over := len(t.b) - 4096; over > 0 {
+	if over := len(t.b) - tailBytes; over > 0 {
 		t.b = t.b[over:]
 	}
 	return len(p), nil
