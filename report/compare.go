@@ -239,7 +239,11 @@ func collect(docs []*Document, figures []string) []series {
 			for _, name := range chosen(r, figures) {
 				f, _ := figureNamed(name)
 				if v, ok := f.get(r); ok {
-					add(series{group: r.Setup().Title(), row: fmt.Sprintf("%d B", r.SizeBytes), figure: f}, v)
+					title := r.Setup().Title()
+					if r.CQMod > 1 {
+						title += fmt.Sprintf(", signaled every %d", r.CQMod)
+					}
+					add(series{group: title, row: fmt.Sprintf("%d B", r.SizeBytes), figure: f}, v)
 				}
 			}
 		}

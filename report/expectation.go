@@ -395,7 +395,7 @@ func (b *baseline) value(sc *scope, d *Document, n node) (float64, error) {
 		for _, g := range groups(doc.Records) {
 			for _, r := range g.rows {
 				switch {
-				case g.setup == sc.setup && r.size == sc.row.size:
+				case g.setup == sc.setup && r.size == sc.row.size && r.cqMod == sc.row.cqMod:
 					found.runs = append(found.runs, r.runs...)
 				case nearest == "" && g.setup.Operation == sc.setup.Operation && g.setup.Kind == sc.setup.Kind:
 					nearest = g.setup.Title() + ", " + fmt.Sprint(r.size) + " B"

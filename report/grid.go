@@ -132,7 +132,11 @@ func runsColumn() column {
 
 func bandwidthGrid(g group) grid {
 	marks := &noteMarks{}
-	out := build(g.setup.Title(), g.rows, []column{
+	title := g.setup.Title()
+	if every := g.signaled(); every != "1" {
+		title += ", signaled every " + every
+	}
+	out := build(title, g.rows, []column{
 		sizeColumn(),
 		runsColumn(),
 		{"peak Gb/s", medianOf(peakBits, 1e-9)},
@@ -145,7 +149,7 @@ func bandwidthGrid(g group) grid {
 		{"p99 us", latencyCell(func(l *Latency) *float64 { return l.P99Ns })},
 		{"note", marks.cell},
 	})
-	out.notes = marks.notes
+	out.notes = marks.lines()
 	return out
 }
 
@@ -178,25 +182,33 @@ func latencyGrid(g group) grid {
 		{"stdev", latencyCell(func(l *Latency) *float64 { return &l.StdevNs })},
 		{"note", marks.cell},
 	})
-	out.notes = marks.notes
+	out.notes = marks.lines()
 	return out
 }
 
-// noteMarks numbers the warnings of a table's rows: the row shows the first word, the note below it the whole.
-type noteMarks struct{ notes []string }
+// noteMarks numbers the warnings of a table's rows: the row shows the first word, the note below it the whole. Warnings
+// that differ in their figures only share a note, which shows the first.
+type noteMarks struct{ notes []note }
+
+type note struct {
+	kind  string // the text without figures
+	text  string
+	count int
+}
 
 func (m *noteMarks) cell(r row) string {
 	var words []string
 	var numbers []int
-	for _, w := range r.warnings() {
-		at := slices.Index(m.notes, w)
-		if at < 0 {
-			at = len(m.notes)
-			m.notes = append(m.notes, w)
-		}
-		numbers = append(numbers, at+1)
-		if word := firstWord(w); !slices.Contains(words, word) {
-			words = append(words, word)
+	for _, rec := range r.runs {
+		for _, w := range rec.Warnings {
+			at := m.at(w)
+			m.notes[at].count++
+			if !slices.Contains(numbers, at+1) {
+				numbers = append(numbers, at+1)
+			}
+			if word := firstWord(w); !slices.Contains(words, word) {
+				words = append(words, word)
+			}
 		}
 	}
 	switch len(words) {
@@ -206,6 +218,34 @@ func (m *noteMarks) cell(r row) string {
 		return words[0] + " [" + ranges(numbers) + "]"
 	}
 	return words[0] + "… [" + ranges(numbers) + "]"
+}
+
+// at is the place of a warning's note, which is made where there is none.
+func (m *noteMarks) at(warning string) int {
+	kind := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("0123456789.", r) {
+			return -1
+		}
+		return r
+	}, warning)
+	at := slices.IndexFunc(m.notes, func(n note) bool { return n.kind == kind })
+	if at < 0 {
+		at = len(m.notes)
+		m.notes = append(m.notes, note{kind: kind, text: warning})
+	}
+	return at
+}
+
+// lines are the notes to write below the table.
+func (m *noteMarks) lines() []string {
+	var out []string
+	for _, n := range m.notes {
+		if n.count > 1 {
+			n.text += fmt.Sprintf(" (the first of %d like it)", n.count)
+		}
+		out = append(out, n.text)
+	}
+	return out
 }
 
 // firstWord is what a warning says before its colon; a peer's says whose it is.

@@ -102,7 +102,6 @@ func label(curves []curve, several bool) { //nolint:revive // several documents:
 		},
 		func(s Setup) string { return fmt.Sprintf("tx depth %d", s.TxDepth) },
 		func(s Setup) string { return fmt.Sprintf("lists of %d", s.PostList) },
-		func(s Setup) string { return fmt.Sprintf("signaled every %d", s.CQMod) },
 		func(s Setup) string { return fmt.Sprintf("inline %d B", s.InlineBytes) },
 		func(s Setup) string { return fmt.Sprintf("MTU %d", s.MTU) },
 		func(s Setup) string { return map[bool]string{true: "events", false: "polling"}[s.Events] },

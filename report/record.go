@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,7 +17,6 @@ type Setup struct {
 	Direction   string
 	QPs         int
 	TxDepth     int
-	CQMod       int
 	PostList    int
 	InlineBytes int
 	Events      bool
@@ -24,23 +24,27 @@ type Setup struct {
 	HalfTrip    bool
 }
 
-// Point is a Setup at one size: what repetitions share and what comparisons match.
+// Point is a Setup at one size: what repetitions share and what comparisons match. How often a message is signaled
+// belongs here, as its default depends on the size.
 type Point struct {
 	Setup
 	SizeBytes uint64
+	CQMod     int
 }
 
 // Setup of the record.
 func (r *Record) Setup() Setup {
 	return Setup{
 		Operation: r.Operation, Kind: r.Kind, Transport: r.Transport, Direction: r.Direction, QPs: r.QPs,
-		TxDepth: r.TxDepth, CQMod: r.CQMod, PostList: r.PostList, InlineBytes: r.InlineBytes, Events: r.Events,
+		TxDepth: r.TxDepth, PostList: r.PostList, InlineBytes: r.InlineBytes, Events: r.Events,
 		MTU: r.MTU, HalfTrip: r.RoundTripHalf,
 	}
 }
 
 // Point of the record.
-func (r *Record) Point() Point { return Point{Setup: r.Setup(), SizeBytes: r.SizeBytes} }
+func (r *Record) Point() Point {
+	return Point{Setup: r.Setup(), SizeBytes: r.SizeBytes, CQMod: r.CQMod}
+}
 
 // IsLatency tells a latency test from a bandwidth test.
 func (s Setup) IsLatency() bool { return s.Kind == "latency" }
@@ -65,9 +69,6 @@ func (s Setup) Title() string {
 	}
 	if !s.IsLatency() && s.TxDepth > 0 {
 		parts = append(parts, fmt.Sprintf("tx depth %d", s.TxDepth))
-	}
-	if s.CQMod > 1 {
-		parts = append(parts, fmt.Sprintf("signaled every %d", s.CQMod))
 	}
 	if s.PostList > 1 {
 		parts = append(parts, fmt.Sprintf("posted in lists of %d", s.PostList))
@@ -101,8 +102,20 @@ type group struct {
 
 // row is the repetitions of one point.
 type row struct {
-	size uint64
-	runs []*Record
+	size  uint64
+	cqMod int
+	runs  []*Record
+}
+
+// signaled says how often messages are signaled in a group: "100", or "100 or 1" where it depends on the size.
+func (g group) signaled() string {
+	var out []string
+	for _, r := range g.rows {
+		if s := strconv.Itoa(max(r.cqMod, 1)); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, " or ")
 }
 
 // groups gathers the records of a document by set-up and size, keeping the order of first appearance.
@@ -119,10 +132,10 @@ func groups(records []Record) []group {
 			out = append(out, group{setup: key})
 		}
 		rows := &out[g].rows
-		j := slices.IndexFunc(*rows, func(x row) bool { return x.size == r.SizeBytes })
+		j := slices.IndexFunc(*rows, func(x row) bool { return x.size == r.SizeBytes && x.cqMod == r.CQMod })
 		if j < 0 {
 			j = len(*rows)
-			*rows = append(*rows, row{size: r.SizeBytes})
+			*rows = append(*rows, row{size: r.SizeBytes, cqMod: r.CQMod})
 		}
 		(*rows)[j].runs = append((*rows)[j].runs, r)
 	}
