@@ -24,6 +24,7 @@ type runner struct {
 	steps       uint64
 	sent        bool // ping-pong: this step's message is out
 	armed       bool
+	quiet       uint // rounds of progress in which nothing happened
 	counted     bool // in engine.running
 	closed      bool
 }
@@ -56,6 +57,13 @@ func (r *runner) leave() {
 		r.e.running.Add(-1)
 	}
 }
+
+// After quietRounds rounds in which nothing happened (some 30 µs: no round trip of a ping-pong is as long) a runner offers
+// its processor at every quietEvery-th: where others want it, the peer perhaps among them, spinning only delays the answer.
+const (
+	quietRounds = 128
+	quietEvery  = 16
+)
 
 // Run holds the device's lock for a slice, and lets in whoever waits for it.
 func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
@@ -271,6 +279,11 @@ func (r *runner) poll(now verbs.Ticks) (found bool, err error) {
 	}
 	if !found {
 		r.record.EmptyPolls++
+	}
+	if worked || found {
+		r.quiet = 0
+	} else if r.quiet++; r.quiet >= quietRounds && r.quiet%quietEvery == 0 {
+		yieldProcessor()
 	}
 	if r.record.CPU && (worked || found) {
 		r.record.PollTicks += verbs.Now() - start

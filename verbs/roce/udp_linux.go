@@ -248,6 +248,9 @@ func pollUntil(fds []pollFD, ns int64) {
 		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
 }
 
+// yieldProcessor lets another thread run that wants this processor; without one it returns at once.
+func yieldProcessor() { _, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
+
 // waker ends another thread's pollUntil.
 type waker struct{ fd int }
 

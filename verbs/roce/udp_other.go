@@ -5,6 +5,7 @@ package roce
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -125,6 +126,9 @@ func pollUntil(fds []pollFD, ns int64) {
 	}
 	_, _ = unix.Poll(fds, ms)
 }
+
+// yieldProcessor lets another goroutine run.
+func yieldProcessor() { runtime.Gosched() }
 
 // waker ends another thread's pollUntil.
 type waker struct{ r, w int }
