@@ -194,17 +194,4 @@ func (r row) latency() *Latency {
 	return out
 }
 
-// warnings of the row's runs, each once.
-func (r row) warnings() []string {
-	var out []string
-	for _, rec := range r.runs {
-		for _, w := range rec.Warnings {
-			if !slices.Contains(out, w) {
-				out = append(out, w)
-			}
-		}
-	}
-	return out
-}
-
 func keys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
