@@ -148,7 +148,13 @@ func (r *run) recorder(rd round) *verbs.Recorder {
 			raw = int(n)
 		}
 	}
-	rec := verbs.NewRecorder(raw)
+	// One recorder serves all rounds: its memory is touched once.
+	rec := r.recorders[raw]
+	if rec == nil {
+		rec = verbs.NewRecorder(raw)
+		r.recorders[raw] = rec
+	}
+	rec.Reset()
 	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost.
 	rec.Samples = rd.kind == measured && (r.plan.Kind == control.Latency || !r.plan.NoPeak)
 	rec.Peak = rd.kind == measured && !r.plan.NoPeak && r.plan.Kind == control.Bandwidth

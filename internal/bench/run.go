@@ -87,7 +87,7 @@ type environmentFacts struct {
 // and nil in ours; where the client has no further test, the result is nil. An error of this end is told to the peer
 // and the session is closed; the result then holds what was measured before.
 func Run(ctx context.Context, s control.Session, plan *control.Plan, dev verbs.Device, o Options) (*Result, error) {
-	r := &run{session: s, device: dev, o: o, ours: s.Dialect() == control.Ours}
+	r := &run{session: s, device: dev, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*verbs.Recorder{}}
 	res, err := r.all(ctx, plan)
 	if err != nil {
 		s.Fail(tellPeer(err))
@@ -102,6 +102,9 @@ func tellPeer(err error) error {
 	}
 	return err
 }
+
+// gcEvery is after how many rounds the garbage is collected: a round leaves little.
+const gcEvery = 16
 
 // run is one plan being measured.
 type run struct {
@@ -121,6 +124,7 @@ type run struct {
 	clockCostNs float64
 	result      *Result
 	preempted   bool
+	recorders   map[int]*verbs.Recorder // by raw samples kept
 }
 
 func (r *run) all(ctx context.Context, plan *control.Plan) (*Result, error) {
@@ -440,7 +444,9 @@ func (r *run) measure(ctx context.Context) (err error) {
 		if err := r.round(ctx, rd); err != nil {
 			return err
 		}
-		runtime.GC() // between rounds: nothing is measured
+		if i%gcEvery == gcEvery-1 {
+			runtime.GC() // nothing is measured now
+		}
 	}
 	r.perNs = r.clock.PerNanosecond()
 	l.TicksPerNs, l.PreemptSignal = r.perNs, r.preempted
