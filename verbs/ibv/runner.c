@@ -765,17 +765,18 @@ static __attribute__((noinline)) int bounce(struct vb_job *j, int64_t until) {
 			break;
 		}
 		t = now();
-		j->pending[len] = t - start;
-		len += keep;
+		j->pending[len++] = t - start;
 		start = t;
 		done++;
 		if (unlikely(len == VB_PENDING)) {
-			j->pending_len = len;
+			j->pending_len = keep ? len : 0;
 			fold(j);
 			len = 0;
 			start = now();
+			if (__atomic_load_n(stop, __ATOMIC_RELAXED))
+				break;
 		}
-		if (unlikely(t >= over_at || __atomic_load_n(stop, __ATOMIC_RELAXED)))
+		if (unlikely(t >= over_at))
 			break;
 	}
 	j->sent = 0;
@@ -786,7 +787,7 @@ out:
 	j->posted += before - left;
 	j->completed += done;
 	j->step += done;
-	j->pending_len = len;
+	j->pending_len = keep ? len : 0;
 	j->step_start = start;
 	if (done)
 		j->last_done = t;
