@@ -71,7 +71,7 @@ func (r *run) round(ctx context.Context, rd round) error {
 	var figures control.Figures
 	var err error
 	if !r.endless() {
-		if figures, err = r.session.Report(ctx, figuresOf(local, received, corrupt)); err != nil {
+		if figures, err = r.session.Report(ctx, r.figuresOf(local, received, corrupt)); err != nil {
 			r.result.Records = append(r.result.Records, local)
 			return errors.Join(corrupt, err)
 		}

@@ -148,14 +148,18 @@ type endReport struct {
 	Record   report.Record `json:"record"`
 	Received uint64        `json:"received"`
 	Corrupt  string        `json:"corrupt,omitempty"`
+	// Environment is the end's, now that it is known where and how it measures.
+	Environment *report.Environment `json:"environment,omitempty"`
 }
 
-func figuresOf(rec report.Record, received uint64, corrupt error) control.Figures {
+func (r *run) figuresOf(rec report.Record, received uint64, corrupt error) control.Figures {
 	f := control.Figures{
 		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
-	e := endReport{Record: rec, Received: received}
+	env := *r.local()
+	env.TicksPerNs, env.PreemptSignal = r.perNs, r.preempted
+	e := endReport{Record: rec, Received: received, Environment: &env}
 	if corrupt != nil {
 		e.Corrupt = corrupt.Error()
 	}
@@ -171,6 +175,9 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 	if len(f.Record) > 0 {
 		if err := json.Unmarshal(f.Record, &e); err != nil {
 			return e, fmt.Errorf("the peer's record: %w", err)
+		}
+		if theirs := r.remote(); theirs != nil && e.Environment != nil {
+			*theirs = *e.Environment
 		}
 		return e, nil
 	}
