@@ -33,8 +33,7 @@ func (c command) line() string {
 type cell struct {
 	name, row, column string
 	server, client    command
-	port              int // on which the server listens
-	listens           bool
+	port              int           // on which the server listens
 	timeout           time.Duration // 60 s
 	check             func(server, client ended) (figures string, err error)
 }
@@ -75,14 +74,11 @@ func (p *program) wait(deadline time.Time) ended {
 	select {
 	case err = <-p.done:
 	case <-time.After(time.Until(deadline)):
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
-		select {
-		case <-p.done:
-		case <-time.After(500 * time.Millisecond):
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-			<-p.done
-		}
 		err = errors.New("did not end in time")
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
+		kill := time.AfterFunc(500*time.Millisecond, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
+		err = errors.Join(err, <-p.done)
+		kill.Stop()
 	}
 	return ended{stdout: p.stdout.String(), stderr: p.stderr.String(), code: p.cmd.ProcessState.ExitCode(), err: err}
 }
@@ -138,8 +134,7 @@ func (s *suite) runCell(c cell) outcome {
 		if attempt > 1 {
 			o.Figures += fmt.Sprintf(" (attempt %d)", attempt)
 		}
-		var d *disagreement
-		if !errors.As(err, &d) {
+		if _, distant := errors.AsType[*disagreement](err); !distant {
 			break
 		}
 	}

@@ -260,7 +260,7 @@ func checkPerftest(c combination, server, client ended) (string, error) {
 	if oneSided = oneSided || c.tool.verb() == "write"; oneSided && !c.tool.latency && len(s) == 1 {
 		k = k[len(k)-1:]
 	}
-	if !(quiet && c.tool.latency) && len(s) != len(k) {
+	if (!quiet || !c.tool.latency) && len(s) != len(k) {
 		return "", fmt.Errorf("the server prints %d rows of figures, want %d", len(s), wantRows)
 	}
 	if len(s) == 0 {
