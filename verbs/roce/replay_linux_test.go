@@ -400,7 +400,7 @@ func TestReplayUnreliable(t *testing.T) {
 			}
 			var found [64]verbs.Completion
 			n := 0
-			for rounds := 0; rounds < 20; rounds++ {
+			for range 20 {
 				k, err := e.cq.Poll(found[n:])
 				check(t, err)
 				n += k

@@ -9,10 +9,10 @@ import (
 // foldConstants are, for distances of 256, 64 and 16 bytes, x^(8·distance+32) and x^(8·distance-32) modulo the
 // polynomial, reflected and shifted left by one as carry-less products of reflected operands need it (V. Gopal et al.,
 // "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009).
-var foldConstants = makeFoldConstants()
+var foldConstants = makeFoldConstants() //nolint:gochecknoglobals // a constant table
 
 // canFold tells whether the processor multiplies 512 bits without carries.
-var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ
+var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ //nolint:gochecknoglobals // never changes
 
 func makeFoldConstants() (c [6]uint64) {
 	for i, distance := range []int{256, 64, 16} {
