@@ -183,7 +183,10 @@ func TestLearnedPlanIsBounded(t *testing.T) {
 	plan := bw(Write, 1<<30, qps(16384))
 	go func() {
 		for _, m := range [][]byte{
-			hello{version: "6.29"}.encode(), {0, 0, 0x10, 0}, {0, 0, 0, 64}, {'3', 0},
+			hello{version: "6.29"}.encode(),
+			{0, 0, 0x10, 0},
+			{0, 0, 0, 64},
+			{'3', 0},
 			negotiationOf(&plan, false, verbs.MTU1024, 16).encode(negotiationBytes),
 		} {
 			_, _ = conn.Write(m)
