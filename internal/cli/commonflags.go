@@ -82,7 +82,7 @@ func (f *peerFlags) bind(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
 	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
 	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "how long a silent peer is borne")
-	fs.StringVar(&f.wait, "wait", "0s", "how long to go on trying to connect")
+	fs.StringVar(&f.wait, "wait", "0s", "how long to go on trying while nobody serves or the server is busy")
 	fs.StringVar(&f.perftest, "perftest-version", "", "version to tell a stock perftest (6.27; 6.29 negotiates)")
 }
 

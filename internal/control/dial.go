@@ -25,20 +25,33 @@ func Dial(ctx context.Context, address string, o DialOptions) (Session, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, strconv.Itoa(DefaultPort))
 	}
-	conn, err := connect(ctx, address, o)
-	if err != nil {
-		return nil, err
-	}
-	s, err := greet(ctx, conn, advertised, o)
-	if err != nil {
+	giveUp := time.Now().Add(o.Wait)
+	for {
+		conn, err := connect(ctx, address, o, giveUp)
+		if err != nil {
+			return nil, err
+		}
+		s, err := greet(ctx, conn, advertised, o)
+		if err == nil {
+			return s, nil
+		}
 		_ = conn.Close()
-		return nil, err
+		if !errors.Is(err, ErrBusy) || time.Now().After(giveUp) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(retryAfter):
+		}
 	}
-	return s, nil
 }
 
-// connect opens the TCP connection, trying again while the server refuses and o.Wait lasts.
-func connect(ctx context.Context, address string, o DialOptions) (net.Conn, error) {
+// retryAfter is the pause between two tries to connect.
+const retryAfter = 100 * time.Millisecond
+
+// connect opens the TCP connection, trying again until giveUp while the server refuses.
+func connect(ctx context.Context, address string, o DialOptions, giveUp time.Time) (net.Conn, error) {
 	network := o.Network
 	if network == "" {
 		network = "tcp"
@@ -47,7 +60,6 @@ func connect(ctx context.Context, address string, o DialOptions) (net.Conn, erro
 	if o.Source.IsValid() {
 		d.LocalAddr = &net.TCPAddr{IP: o.Source.AsSlice(), Zone: o.Source.Zone()}
 	}
-	giveUp := time.Now().Add(o.Wait)
 	for {
 		conn, err := d.DialContext(ctx, network, address)
 		if err == nil {
@@ -59,7 +71,7 @@ func connect(ctx context.Context, address string, o DialOptions) (net.Conn, erro
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(retryAfter):
 		}
 	}
 }

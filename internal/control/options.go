@@ -80,7 +80,7 @@ type DialOptions struct {
 	Program  string        // name and version of this program, for the peer's log: "gobw 1.0"
 	Source   netip.Addr    // local address to connect from; invalid: the system's choice
 	Network  string        // "tcp" (default), "tcp4" or "tcp6"
-	Wait     time.Duration // how long to go on trying while the server refuses connections; 0: one try
+	Wait     time.Duration // how long to go on trying while the server refuses connections or is busy; 0: one try
 }
 
 // ListenOptions says how to serve. The zero value listens on every address at [DefaultPort].
