@@ -416,13 +416,14 @@ static int stream_slowly(struct vb_job *j, int64_t until) {
 		if (--look == 0) {
 			look = j->trace || j->pace || j->channel ? 1 : LOOK;
 			at = now();
-			if (at >= until)
-				return VB_RUNNING;
+			/* The end of the job goes before the end of the slice: a quick loop that used the slice up must not hide it. */
 			if (!j->ended && over(j, at)) {
 				j->ended = 1;
 				if (j->abandon)
 					return VB_DONE;
 			}
+			if (at >= until)
+				return VB_RUNNING;
 		}
 		if (trace_full(j))
 			return VB_TRACE_FULL;
@@ -679,7 +680,7 @@ static int stream(struct vb_job *j, int64_t until) {
 		j->last_done = at;
 		j->dirty = 0;
 	}
-	if (at >= until)
+	if (at >= until && !over(j, at))
 		return VB_RUNNING;
 	/* Stopped, or all prepared batches are out: the rest goes the general way. Sends and receives that a
 	   quick loop could still take up again are taken up by the next run. */
@@ -814,13 +815,14 @@ INLINE int alternate(struct vb_job *j, int64_t until, int await) {
 		if (--look == 0) {
 			look = SPIN;
 			int64_t at = now();
-			if (at >= until)
-				return VB_RUNNING;
+			/* The end of the job goes before the end of the slice: a quick loop that used the slice up must not hide it. */
 			if (!j->ended && over(j, at)) {
 				j->ended = 1;
 				if (j->abandon)
 					return VB_DONE;
 			}
+			if (at >= until)
+				return VB_RUNNING;
 		}
 		if (trace_full(j))
 			return VB_TRACE_FULL;
@@ -919,10 +921,10 @@ static int ping_pong(struct vb_job *j, int64_t until) {
 static int serve(struct vb_job *j, int64_t until) {
 	for (;;) {
 		int64_t at = now();
-		if (at >= until)
-			return VB_RUNNING;
 		if (over(j, at))
 			return VB_DONE;
+		if (at >= until)
+			return VB_RUNNING;
 		if (trace_full(j))
 			return VB_TRACE_FULL;
 		int moved = 0, end = poll_all(j, &moved);
