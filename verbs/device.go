@@ -11,8 +11,9 @@ import (
 type DeviceInfo struct {
 	Name          string `json:"name"`
 	Provider      string `json:"provider"`
-	Software      bool   `json:"software"`        // true: figures are the host's, not a NIC's
-	Label         string `json:"label,omitempty"` // what every output must say ("software device, not a NIC; fabric loss=1%")
+	Software      bool   `json:"software"`         // true: figures are the host's, not a NIC's
+	Label         string `json:"label,omitempty"`  // what every output must say ("software device, not a NIC; fabric loss=1%")
+	Fabric        string `json:"fabric,omitempty"` // bad network that the device emulates ("loss=1%"), empty: none
 	Firmware      string `json:"firmware,omitempty"`
 	NodeGUID      uint64 `json:"node_guid"`
 	SystemGUID    uint64 `json:"system_guid"`

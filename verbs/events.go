@@ -48,6 +48,44 @@ func (t EventType) EndsTest() bool {
 	}
 }
 
+// Meaning says in a few words what has happened, where the name does not.
+func (t EventType) Meaning() string {
+	switch t {
+	case EventCQError:
+		return "a completion queue overflowed"
+	case EventQPFatal, EventWorkQueueFatal:
+		return "the device cannot go on with the queue"
+	case EventQPRequestError:
+		return "the peer sent a request that is not valid"
+	case EventQPAccessError:
+		return "the peer asked for memory that it may not touch"
+	case EventDeviceFatal:
+		return "the device failed, was reset or was removed"
+	case EventPortError:
+		return "the link went down"
+	case EventSRQError:
+		return "the shared receive queue failed"
+	default:
+		return ""
+	}
+}
+
+// Remedy says what to try after an event that ends a test, or is empty.
+func (t EventType) Remedy() string {
+	switch t {
+	case EventCQError:
+		return "use a smaller --tx-depth or --rx-depth"
+	case EventQPRequestError, EventQPAccessError:
+		return "compare the flags of both ends: size, operation, and whether memory may be read, written or used for atomics"
+	case EventPortError:
+		return "look at 'rdma link' and 'ip link': a cable, a transceiver, the switch's port, or 'ip link set ... down' on this host"
+	case EventQPFatal, EventWorkQueueFatal, EventDeviceFatal, EventSRQError:
+		return "look at the kernel log (dmesg)"
+	default:
+		return ""
+	}
+}
+
 // AsyncEvent is something that happened outside any work request.
 type AsyncEvent struct {
 	Type EventType

@@ -34,3 +34,11 @@ func TestCompletionErrorNamesCauseAndRemedy(t *testing.T) {
 		t.Errorf("remedy %q does not name the next command", r)
 	}
 }
+
+func TestEveryEventThatEndsATestIsExplained(t *testing.T) {
+	for e := EventCQError; e <= EventWorkQueueFatal; e++ {
+		if e.EndsTest() && (e.Meaning() == "" || e.Remedy() == "") {
+			t.Errorf("%v ends a test and has no meaning or no remedy", e)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package verbstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"syscall"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Meeting is an RDMA CM in memory, for the devices of one process: what is written for [verbs.ConnectionManager] runs on
+// it without a kernel. The zero value works.
+type Meeting struct {
+	mu        sync.Mutex
+	listeners map[meetingPlace]*meetingListener
+	lastPort  uint16
+}
+
+// meetingPlace is a port; the transports' ports are different ones. Addresses are not told apart.
+type meetingPlace struct {
+	transport verbs.Transport
+	port      uint16
+}
+
+// Manage gives a device this RDMA CM, with addr as its address. The device needs a default GID.
+func (m *Meeting) Manage(d verbs.Device, addr netip.Addr) verbs.Device {
+	return &managedDevice{Device: d, meeting: m, addr: addr}
+}
+
+type managedDevice struct {
+	verbs.Device
+	meeting *Meeting
+	addr    netip.Addr
+}
+
+// DefaultGID is the device's own.
+func (d *managedDevice) DefaultGID() (verbs.GIDEntry, error) {
+	return d.Device.(interface {
+		DefaultGID() (verbs.GIDEntry, error)
+	}).DefaultGID()
+}
+
+func transportOf(o verbs.CMOptions) verbs.Transport {
+	if o.Transport == 0 {
+		return verbs.RC
+	}
+	return o.Transport
+}
+
+// ListenCM takes requests for a port.
+func (d *managedDevice) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListener, error) {
+	m := d.meeting
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at.Port() == 0 {
+		m.lastPort++
+		at = netip.AddrPortFrom(at.Addr(), 20000+m.lastPort)
+	}
+	place := meetingPlace{transportOf(o), at.Port()}
+	if m.listeners[place] != nil {
+		return nil, &verbs.Error{Verb: "listen by RDMA CM", Device: d.Info().Name, Err: syscall.EADDRINUSE}
+	}
+	l := &meetingListener{
+		d: d, addr: netip.AddrPortFrom(d.addr, at.Port()), place: place, requests: make(chan *meetingConnection, 64), closed: make(chan struct{}),
+	}
+	if m.listeners == nil {
+		m.listeners = map[meetingPlace]*meetingListener{}
+	}
+	m.listeners[place] = l
+	return l, nil
+}
+
+// DialCM finds the way to any address: the other device is in this process.
+func (d *managedDevice) DialCM(_ context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
+	return &meetingConnection{
+		d: d, transport: transportOf(o), local: netip.AddrPortFrom(d.addr, 0), remote: to, in: make(chan verbs.ConnectOptions, 1), gone: make(chan struct{}),
+	}, nil
+}
+
+type meetingListener struct {
+	d        *managedDevice
+	addr     netip.AddrPort
+	place    meetingPlace
+	requests chan *meetingConnection
+	closed   chan struct{}
+	once     sync.Once
+}
+
+// Addr is where the listener listens.
+func (l *meetingListener) Addr() netip.AddrPort { return l.addr }
+
+// Accept waits for a request.
+func (l *meetingListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
+	select {
+	case c := <-l.requests:
+		return c, nil
+	case <-l.closed:
+		return nil, verbs.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close stops listening.
+func (l *meetingListener) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.d.meeting.mu.Lock()
+		defer l.d.meeting.mu.Unlock()
+		delete(l.d.meeting.listeners, l.place)
+	})
+	return nil
+}
+
+// meetingConnection is one end; the two exchange what a queue pair must know of the other.
+type meetingConnection struct {
+	d             *managedDevice
+	transport     verbs.Transport
+	local, remote netip.AddrPort
+	in            chan verbs.ConnectOptions // from the peer
+	gone          chan struct{}
+	leave         sync.Once
+
+	peer    *meetingConnection
+	passive bool
+}
+
+// LocalAddr is this end's address.
+func (c *meetingConnection) LocalAddr() netip.AddrPort { return c.local }
+
+// RemoteAddr is the peer's.
+func (c *meetingConnection) RemoteAddr() netip.AddrPort { return c.remote }
+
+// InitOptions names the first port.
+func (c *meetingConnection) InitOptions() (verbs.ConnectOptions, error) {
+	return verbs.ConnectOptions{Port: 1, QKey: 0x01234567}, nil
+}
+
+// Join connects a queue pair in INIT.
+func (c *meetingConnection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+	gid, err := c.d.DefaultGID()
+	if err != nil {
+		return o, err
+	}
+	mine := verbs.ConnectOptions{
+		DestQPN: qp.QPN(), RecvPSN: qp.QPN() + 1, AddressVector: verbs.AddressVector{DGID: gid.GID}, MaxRDAtomic: o.MaxDestRDAtomic, MaxDestRDAtomic: o.MaxRDAtomic,
+	}
+	if !c.passive {
+		if err := c.request(); err != nil {
+			return o, err
+		}
+		c.peer.in <- mine
+	}
+	var theirs verbs.ConnectOptions
+	select {
+	case theirs = <-c.in:
+	case <-c.gone:
+		return o, errors.New("the peer disconnected")
+	case <-ctx.Done():
+		return o, context.Cause(ctx)
+	}
+	o.Port, o.QKey, o.PathMTU, o.StayRTR = 1, 0x01234567, verbs.MTU1024, false
+	o.DestQPN, o.RecvPSN, o.SendPSN = theirs.DestQPN, theirs.RecvPSN, qp.QPN()+1
+	o.MaxRDAtomic, o.MaxDestRDAtomic = min(o.MaxRDAtomic, theirs.MaxRDAtomic), min(o.MaxDestRDAtomic, theirs.MaxDestRDAtomic)
+	o.AddressVector = verbs.AddressVector{UseGID: true, DGID: theirs.AddressVector.DGID, SGIDIndex: gid.Index, HopLimit: 64, Port: 1}
+	if err := verbs.ConnectQP(qp, o); err != nil {
+		return o, err
+	}
+	if c.passive {
+		c.peer.in <- mine
+		if c.transport == verbs.UD { // RDMA CM does not tell the listening end
+			o.AddressVector, o.DestQPN = verbs.AddressVector{}, 0
+		}
+	}
+	return o, nil
+}
+
+// request puts the other end before the listener.
+func (c *meetingConnection) request() error {
+	m := c.d.meeting
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.listeners[meetingPlace{c.transport, c.remote.Port()}]
+	if l == nil {
+		return &verbs.Error{Verb: fmt.Sprintf("connect to %v", c.remote), Device: c.d.Info().Name, Err: syscall.ECONNREFUSED}
+	}
+	c.peer = &meetingConnection{
+		d: l.d, transport: c.transport, local: c.remote, remote: c.local, in: make(chan verbs.ConnectOptions, 1), gone: make(chan struct{}),
+		peer: c, passive: true,
+	}
+	l.requests <- c.peer
+	return nil
+}
+
+// Disconnect ends the connection at both ends.
+func (c *meetingConnection) Disconnect() error {
+	c.depart()
+	if c.peer != nil {
+		c.peer.depart()
+	}
+	return nil
+}
+
+func (c *meetingConnection) depart() { c.leave.Do(func() { close(c.gone) }) }
+
+// Gone is closed when the peer has disconnected.
+func (c *meetingConnection) Gone() <-chan struct{} { return c.gone }
+
+// Close ends the connection.
+func (c *meetingConnection) Close() error { return c.Disconnect() }
