@@ -14,7 +14,10 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-const realHeader = "/usr/include/infiniband/verbs.h"
+const (
+	realHeader   = "/usr/include/infiniband/verbs.h"
+	realCMHeader = "/usr/include/rdma/rdma_cma.h"
+)
 
 // compile runs the C compiler over a file, for its verdict alone.
 func compile(t *testing.T, file string) {
@@ -39,6 +42,14 @@ func compile(t *testing.T, file string) {
 
 // TestABI asserts every layout of abi.h against the real header.
 func TestABI(t *testing.T) { compile(t, filepath.Join("testdata", "abi.c")) }
+
+// TestRDMACMABI asserts every layout of rdmacm.h against the real header.
+func TestRDMACMABI(t *testing.T) {
+	if _, err := os.Stat(realCMHeader); err != nil {
+		t.Skip(realCMHeader + " is not installed (package librdmacm-dev)")
+	}
+	compile(t, filepath.Join("testdata", "rdmacm_abi.c"))
+}
 
 // TestABIConstants asserts the numbers of package verbs that go to libibverbs as they are.
 func TestABIConstants(t *testing.T) {

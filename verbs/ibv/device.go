@@ -22,6 +22,7 @@ type device struct {
 	info     verbs.DeviceInfo
 	optional bool // ibv_reg_mr_iova2 is there: optional access flags reach the device
 
+	cm       *connectionManager
 	children children
 	events   *eventReader
 }
@@ -39,7 +40,7 @@ func (p *Provider) open(d *C.struct_vb_device) (*device, error) {
 	if c == nil {
 		return nil, explain(failure{verb: "open device", device: name, err: err})
 	}
-	dev := &device{v: &p.lib.verbs, context: c, optional: p.lib.verbs.reg_mr_iova2 != nil}
+	dev := &device{v: &p.lib.verbs, context: c, optional: p.lib.verbs.reg_mr_iova2 != nil, cm: &p.cm}
 	dev.sysfs = sysfsDevice{root: p.sysfs, name: name}
 	if err := dev.describe(); err != nil {
 		C.vb_close_device(dev.v, c)

@@ -33,10 +33,14 @@ type Provider struct {
 	once    sync.Once
 	lib     *C.struct_vb_library // C memory, never freed: the library stays loaded
 	loadErr error
+
+	cm connectionManager
 }
 
 // New returns the provider. Nothing is loaded before the first question.
-func New() *Provider { return &Provider{name: soname, sysfs: "/sys"} }
+func New() *Provider {
+	return &Provider{name: soname, sysfs: "/sys", cm: connectionManager{name: cmSoname}}
+}
 
 // Name is "ibv".
 func (*Provider) Name() string { return "ibv" }
@@ -46,12 +50,12 @@ func (p *Provider) Library() (Library, error) {
 	if err := p.load(); err != nil {
 		return Library{}, err
 	}
-	l := Library{Path: C.GoString(&p.lib.path[0])}
+	l := Library{Path: C.GoString(&p.lib.loaded.path[0])}
 	if _, v, ok := strings.Cut(filepath.Base(l.Path), ".so."); ok {
 		l.Version = v
 	}
 	for i := range int(C.vb_symbol_count()) {
-		if s := C.vb_symbol_at(C.int(i)); p.lib.missing&(1<<i) != 0 {
+		if s := C.vb_symbol_at(C.int(i)); p.lib.loaded.missing&(1<<i) != 0 {
 			l.Missing = append(l.Missing, MissingSymbol{C.GoString(s.name), C.GoString(s.version), C.GoString(s.without)})
 		}
 	}
@@ -68,19 +72,19 @@ func (p *Provider) load() error {
 		case 0:
 		case -1:
 			p.loadErr = &verbs.Error{
-				Verb: "load " + p.name, Err: errors.New(C.GoString(&p.lib.error[0])),
+				Verb: "load " + p.name, Err: errors.New(C.GoString(&p.lib.loaded.error[0])),
 				Fix: "install it: apt install libibverbs1 ibverbs-providers (Debian, Ubuntu), dnf install libibverbs (Fedora, RHEL), " +
 					"zypper install libibverbs (SUSE); without RDMA hardware use the embedded software device (-d roce0)",
 			}
 		default:
 			var missing []string
 			for i := range int(C.vb_symbol_count()) {
-				if s := C.vb_symbol_at(C.int(i)); p.lib.missing&(1<<i) != 0 && s.required != 0 {
+				if s := C.vb_symbol_at(C.int(i)); p.lib.loaded.missing&(1<<i) != 0 && s.required != 0 {
 					missing = append(missing, C.GoString(s.name)+"@"+C.GoString(s.version))
 				}
 			}
 			p.loadErr = &verbs.Error{
-				Verb: "load " + p.name, Err: fmt.Errorf("%s lacks %s", C.GoString(&p.lib.path[0]), strings.Join(missing, ", ")),
+				Verb: "load " + p.name, Err: fmt.Errorf("%s lacks %s", C.GoString(&p.lib.loaded.path[0]), strings.Join(missing, ", ")),
 				Fix: "this is not the libibverbs of rdma-core: look at LD_LIBRARY_PATH and 'ldconfig -p | grep libibverbs'",
 			}
 		}

@@ -408,14 +408,17 @@ INLINE int trace_full(const struct vb_job *j) {
 
 /* stream_slowly runs any stream. */
 static int stream_slowly(struct vb_job *j, int64_t until) {
-	uint32_t look = 1;
-	int64_t at = 0;
+	uint32_t look = 1, every = 1;
+	int64_t at = now(), quarter = (until - at) / 4;
 	if (finished(j)) /* in a quick loop */
 		return VB_DONE;
 	for (;;) {
 		if (--look == 0) {
-			look = j->trace || j->pace || j->channel ? 1 : LOOK;
+			int64_t before = at;
 			at = now();
+			/* On a device so slow that the last polls took much of a slice, each poll is followed by a look. */
+			every = j->trace || j->pace || j->channel || at - before > quarter ? 1 : every < LOOK ? 2 * every : LOOK;
+			look = every;
 			/* The end of the job goes before the end of the slice: a quick loop that used the slice up must not hide it. */
 			if (!j->ended && over(j, at)) {
 				j->ended = 1;
@@ -714,85 +717,139 @@ INLINE int move(struct vb_job *j, struct vb_lane *l, int await) {
 	return VB_RUNNING;
 }
 
+/* bout is a number of steps that bounce makes in a row. */
+struct bout {
+	struct vb_qp *qp;
+	struct vb_cq *cq;
+	vb_post_send_fn *send;
+	vb_poll_cq_fn *poll;
+	struct vb_wc *wc;
+	const uint32_t *stop;
+	int64_t over_at;
+	size_t stride; /* from batch to batch, in bytes; a ring of one stays where it is */
+
+	struct vb_send_wr **at;
+	int64_t *sample, *end; /* a sample for each step */
+	int64_t start;         /* of the next step */
+	int rc;                /* what a post or poll that failed returned */
+};
+
+/* How a bout ended. */
+enum { BOUT_OVER, BOUT_WAITS, BOUT_BAD_POST, BOUT_BAD_POLL, BOUT_BAD_COMPLETION };
+
+/* run_bout makes the steps, up to over_at; waiting: the first one's message is out already. What changes from step to step
+   is little enough to stay in registers over both calls: the rest is read where it lies. */
+static __attribute__((noinline)) int run_bout(struct bout *b, int waiting) {
+	struct vb_send_wr **at = b->at, *bad;
+	int64_t *sample = b->sample, *const end = b->end, start = b->start;
+	const int64_t over_at = b->over_at;
+	int how = BOUT_OVER;
+	if (waiting)
+		goto wait;
+	do {
+		int rc = b->send(b->qp, at[1], &bad);
+		if (unlikely(rc)) {
+			b->rc = rc;
+			how = BOUT_BAD_POST;
+			break;
+		}
+		at = (struct vb_send_wr **)((char *)at + b->stride);
+	wait:;
+		int got = b->poll(b->cq, 1, b->wc);
+		if (unlikely(got <= 0)) {
+			uint32_t spins = SPIN;
+			while (got == 0) {
+				if (unlikely(--spins == 0)) {
+					spins = SPIN;
+					if (now() >= over_at || __atomic_load_n(b->stop, __ATOMIC_RELAXED)) {
+						how = BOUT_WAITS;
+						goto out;
+					}
+				}
+				got = b->poll(b->cq, 1, b->wc);
+			}
+			if (unlikely(got < 0)) {
+				b->rc = got;
+				how = BOUT_BAD_POLL;
+				break;
+			}
+		}
+		if (unlikely(b->wc->status)) {
+			how = BOUT_BAD_COMPLETION;
+			break;
+		}
+		int64_t t = now();
+		*sample++ = t - start;
+		start = t;
+	} while (sample != end && start < over_at);
+out:
+	b->at = at;
+	b->sample = sample;
+	b->start = start;
+	return how;
+}
+
 /* bounce alternates where each step ends with the own completion: READ, atomics. The samples of up to 1024 steps wait
    in a buffer and are counted between two steps, outside of both. */
-static __attribute__((noinline)) int bounce(struct vb_job *j, int64_t until) {
+static int bounce(struct vb_job *j, int64_t until) {
 	static const uint32_t never = 0;
 	struct vb_lane *l = j->lanes;
-	struct vb_qp *const qp = l->qp;
-	struct vb_cq *const cq = j->cqs[0];
-	vb_post_send_fn *const send = j->post_send;
-	vb_poll_cq_fn *const poll = j->poll_cq;
-	struct vb_wc *const wc = j->wc;
-	struct vb_send_wr **at = l->fast_at, *bad;
-	const uint32_t *stop = j->stop ? j->stop : &never;
-	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
-	const uint32_t keep = j->record.samples;
-	uint32_t len = j->pending_len, spins = SPIN;
-	uint64_t left = unsent(l), before = left;
-	int end = VB_RUNNING, got;
-	int64_t t = now(), start = j->sent ? j->step_start : t;
+	int64_t *const first = j->pending, *const last = j->pending + VB_PENDING, at = now();
+	struct bout b = {
+		l->qp, j->cqs[0], j->post_send, j->poll_cq, j->wc, j->stop ? j->stop : &never,
+		j->deadline && j->deadline < until ? j->deadline : until, l->fast + 2 == l->fast_end ? 0 : 2 * sizeof *l->fast,
+		l->fast_at, first + j->pending_len, NULL, j->sent ? j->step_start : at, 0,
+	};
+	int how = BOUT_OVER;
 	if (!j->first_post)
-		j->first_post = t;
-	uint64_t done = 0;
-	if (j->sent)
-		goto wait;
-	while (left) {
-		int rc = send(qp, at[1], &bad);
-		if (unlikely(rc)) {
-			end = bad_post(j, l, rc);
+		j->first_post = at;
+	while (how == BOUT_OVER) {
+		uint64_t left = unsent(l), steps = (uint64_t)(last - b.sample), to_wrap = (uint64_t)(l->fast_end - b.at) / 2;
+		uint32_t waiting = j->sent;
+		if (steps > left + waiting)
+			steps = left + waiting;
+		if (b.stride && steps > to_wrap)
+			steps = to_wrap;
+		if (!steps)
 			break;
-		}
-		left--;
-		if ((at += 2) == l->fast_end)
-			at = l->fast;
-	wait:
-		while (unlikely((got = poll(cq, 1, wc)) <= 0)) {
-			if (unlikely(got < 0)) {
-				end = bad_poll(j, got);
-				goto out;
-			}
-			if (unlikely(--spins == 0)) {
-				spins = SPIN;
-				int64_t look = now();
-				if (look >= over_at || __atomic_load_n(stop, __ATOMIC_RELAXED)) {
-					j->sent = 1;
-					goto out;
-				}
-			}
-		}
-		if (unlikely(wc->status)) {
-			end = VB_BAD_COMPLETION;
+		int64_t *begin = b.sample;
+		b.end = begin + steps;
+		how = run_bout(&b, (int)waiting);
+		uint64_t done = (uint64_t)(b.sample - begin), out = how == BOUT_OVER || how == BOUT_BAD_POST ? 0 : 1;
+		uint64_t posted = done + out - waiting;
+		j->sent = how == BOUT_WAITS;
+		j->posted += posted;
+		j->completed += done;
+		j->step += done;
+		l->posted += posted;
+		l->retired += done;
+		if (b.at == l->fast_end)
+			b.at = l->fast;
+		if (done)
+			j->last_done = b.start;
+		if (b.start >= b.over_at)
 			break;
-		}
-		t = now();
-		j->pending[len++] = t - start;
-		start = t;
-		done++;
-		if (unlikely(len == VB_PENDING)) {
-			j->pending_len = keep ? len : 0;
+		if (b.sample == last) {
+			j->pending_len = j->record.samples ? VB_PENDING : 0;
 			fold(j);
-			len = 0;
-			start = now();
-			if (__atomic_load_n(stop, __ATOMIC_RELAXED))
-				break;
+			b.sample = first;
+			b.start = now();
 		}
-		if (unlikely(t >= over_at))
+		if (__atomic_load_n(b.stop, __ATOMIC_RELAXED))
 			break;
 	}
-	j->sent = 0;
-out:
-	l->fast_at = at;
-	l->posted += before - left;
-	l->retired += done;
-	j->posted += before - left;
-	j->completed += done;
-	j->step += done;
-	j->pending_len = keep ? len : 0;
-	j->step_start = start;
-	if (done)
-		j->last_done = t;
-	return end == VB_BAD_COMPLETION ? bad_completion(j, wc, l) : end;
+	l->fast_at = b.at;
+	j->pending_len = j->record.samples ? (uint32_t)(b.sample - first) : 0;
+	j->step_start = b.start;
+	switch (how) {
+	case BOUT_BAD_POST:
+		return bad_post(j, l, b.rc);
+	case BOUT_BAD_POLL:
+		return bad_poll(j, b.rc);
+	case BOUT_BAD_COMPLETION:
+		return bad_completion(j, b.wc, l);
+	}
+	return VB_RUNNING;
 }
 
 INLINE int arrived(const struct vb_lane *l, uint64_t step, int await) {

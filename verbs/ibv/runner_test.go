@@ -250,22 +250,26 @@ func TestQuickStop(t *testing.T) {
 	}
 }
 
-// TestReadLatencySamples counts one sample per step, also across many seams.
+// TestReadLatencySamples counts one sample per step, also across many seams, where the ring wraps and where the samples'
+// buffer is full.
 func TestReadLatencySamples(t *testing.T) {
 	d := anyDevice(t)
-	for _, slice := range []verbs.Ticks{1 << 61, 20_000} {
+	for _, c := range []struct {
+		slice verbs.Ticks
+		ring  int
+	}{{1 << 61, 1}, {20_000, 1}, {1 << 61, 3}, {20_000, 3}, {20_000, 64}} {
 		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 		connect(t, x, y)
 		const count = 2500
 		j := &verbs.Job{
 			Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: verbs.NewRecorder(count),
-			Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 1, 32, y, 0), Count: count, Window: 1, Signal: 1, Batch: 1}},
+			Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, c.ring, 32, y, 0), Count: count, Window: 1, Signal: 1, Batch: 1}},
 		}
 		j.Record.Samples = true
-		p := run(t, d, j, slice)
+		p := run(t, d, j, c.slice)
 		rec := j.Record
 		if p.Completed != count || rec.N != count || rec.RawLen != count {
-			t.Fatalf("%d messages, %d samples, %d kept; want %d", p.Completed, rec.N, rec.RawLen, count)
+			t.Fatalf("%+v: %d messages, %d samples, %d kept; want %d", c, p.Completed, rec.N, rec.RawLen, count)
 		}
 		again := verbs.NewRecorder(count)
 		for _, s := range rec.Raw {
@@ -282,6 +286,33 @@ func TestReadLatencySamples(t *testing.T) {
 		}
 		if rec.Min <= 0 || rec.Sum > float64(p.LastDone-p.FirstPost) {
 			t.Errorf("samples from %d, in all %g ticks of %d", rec.Min, rec.Sum, p.LastDone-p.FirstPost)
+		}
+	}
+}
+
+// TestReadLatencyStops stops READs one after the other: each that was posted is completed and counted.
+func TestReadLatencyStops(t *testing.T) {
+	d := anyDevice(t)
+	for _, how := range []string{"stop", "deadline"} {
+		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+		connect(t, x, y)
+		j := &verbs.Job{
+			Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: verbs.NewRecorder(0), Stop: new(atomic.Uint32),
+			Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 3, 32, y, 0), Window: 1, Signal: 1, Batch: 1}},
+		}
+		j.Record.Samples = true
+		if how == "deadline" {
+			j.Deadline = verbs.Now() + 100_000_000
+		} else {
+			time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) })
+		}
+		start := time.Now()
+		p := run(t, d, j, 1_000_000)
+		if p.Posted == 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted || j.Record.N != p.Completed {
+			t.Errorf("%s: %+v with %d samples: want a sample for each that was posted", how, p, j.Record.N)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s: ended after %v", how, took)
 		}
 	}
 }

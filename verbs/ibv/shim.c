@@ -52,35 +52,39 @@ static const struct vb_symbol symbols[] = {
 };
 
 enum { SYMBOLS = sizeof symbols / sizeof symbols[0] };
-_Static_assert(SYMBOLS <= 64, "struct vb_library.missing has 64 bits");
+_Static_assert(SYMBOLS <= 64, "struct vb_loaded.missing has 64 bits");
 
 int vb_symbol_count(void) { return SYMBOLS; }
 
 const struct vb_symbol *vb_symbol_at(int i) { return &symbols[i]; }
 
 int vb_load(struct vb_library *lib, const char *name) {
+	return vb_load_symbols(&lib->loaded, name, symbols, SYMBOLS, &lib->verbs);
+}
+
+int vb_load_symbols(struct vb_loaded *l, const char *name, const struct vb_symbol *rows, int n, void *into) {
 	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		const char *e = dlerror();
-		snprintf(lib->error, sizeof lib->error, "%s", e ? e : "unknown error");
+		snprintf(l->error, sizeof l->error, "%s", e ? e : "unknown error");
 		return -1;
 	}
 	int lacking = 0;
-	for (int i = 0; i < SYMBOLS; i++) {
-		void *f = dlvsym(handle, symbols[i].name, symbols[i].version);
+	void *any = NULL;
+	for (int i = 0; i < n; i++) {
+		void *f = dlvsym(handle, rows[i].name, rows[i].version);
 		if (!f) {
-			lib->missing |= 1ull << i;
-			lacking |= symbols[i].required;
+			l->missing |= 1ull << i;
+			lacking |= rows[i].required;
 			continue;
 		}
-		memcpy((char *)&lib->verbs + symbols[i].offset, &f, sizeof f);
+		any = f;
+		memcpy((char *)into + rows[i].offset, &f, sizeof f);
 	}
 	Dl_info where;
-	void *any;
-	memcpy(&any, (char *)&lib->verbs, sizeof any);
 	if (any && dladdr(any, &where) && where.dli_fname) {
 		char *real = realpath(where.dli_fname, NULL);
-		snprintf(lib->path, sizeof lib->path, "%s", real ? real : where.dli_fname);
+		snprintf(l->path, sizeof l->path, "%s", real ? real : where.dli_fname);
 		free(real);
 	}
 	return lacking ? -2 : 0;

@@ -41,26 +41,34 @@ struct vb_verbs {
 	int (*destroy_ah)(struct vb_ah *);
 };
 
-/* A row of the symbol table, and whether this library had it. */
+/* A row of a library's symbol table. */
 struct vb_symbol {
 	const char *name;
-	const char *version; /* of the symbol, in libibverbs.map */
+	const char *version; /* of the symbol, in the library's map */
 	int required;
-	size_t offset;       /* in struct vb_verbs */
+	size_t offset;       /* in the struct of pointers */
 	const char *without; /* what is off when it is missing */
 };
 
-/* A loaded library. It is never unloaded: providers keep threads and state. */
-struct vb_library {
-	struct vb_verbs verbs;
-	char path[512];  /* where it was found */
-	char error[512]; /* what dlopen said */
+/* What loading a library found. */
+struct vb_loaded {
+	char path[512];   /* where it was found */
+	char error[512];  /* what dlopen said */
 	uint64_t missing; /* bit i: symbol i was not found */
 };
 
+/* A loaded libibverbs. It is never unloaded: providers keep threads and state. */
+struct vb_library {
+	struct vb_verbs verbs;
+	struct vb_loaded loaded;
+};
+
+/* vb_load_symbols opens a library and fills a struct of pointers: 0, or -1 with l->error set, or -2 when a required symbol
+   is missing. */
+int vb_load_symbols(struct vb_loaded *l, const char *name, const struct vb_symbol *rows, int n, void *into);
+
 int vb_symbol_count(void);
 const struct vb_symbol *vb_symbol_at(int i);
-/* vb_load returns 0, or -1 with lib->error set, or -2 when a required symbol is missing. */
 int vb_load(struct vb_library *lib, const char *name);
 
 /* Wrappers: pointers are NULL with errno set, integers are 0 or an errno. */

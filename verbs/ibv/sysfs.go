@@ -137,6 +137,18 @@ func interfaceName(index int) string {
 	return i.Name
 }
 
+// scopeOf is the number of an IPv6 zone, 0 for none.
+func scopeOf(zone string) uint32 {
+	if zone == "" {
+		return 0
+	}
+	if i, err := net.InterfaceByName(zone); err == nil {
+		return uint32(i.Index)
+	}
+	n, _ := strconv.ParseUint(zone, 10, 32) // a number, or unknown: the kernel refuses the address
+	return uint32(n)
+}
+
 // physicalState names a port's physical state (IBTA 14.2.5.6).
 func physicalState(s int) string {
 	names := [...]string{1: "SLEEP", 2: "POLLING", 3: "DISABLED", 4: "PORT_CONFIGURATION_TRAINING", 5: "LINK_UP", 6: "LINK_ERROR_RECOVERY", 7: "PHY_TEST"}
