@@ -83,7 +83,7 @@ func (r *runner) peak(now verbs.Ticks) {
 	}
 }
 
-// receive accounts for one arrived message, unpacks it and posts the next receive where one is due.
+// receive accounts for one arrived message, unpacks it and posts the next receive; a ping-pong puts that off: see catchUp.
 func (r *runner) receive(l *lane, bytes uint32) error {
 	k := l.received
 	l.received++
@@ -108,7 +108,19 @@ func (r *runner) receive(l *lane, bytes uint32) error {
 			}
 		}
 	}
-	if len(l.Receives) == 0 || l.Expect > 0 && l.receivePosted >= l.Expect {
+	switch {
+	case len(l.Receives) == 0:
+		return nil
+	case r.job.Shape == verbs.PingPong:
+		l.owed++
+		return nil
+	}
+	return r.repost(l)
+}
+
+// repost posts a lane's next receive, if one is due.
+func (r *runner) repost(l *lane) error {
+	if l.Expect > 0 && l.receivePosted >= l.Expect {
 		return nil
 	}
 	next := &l.Receives[l.receiveAt]

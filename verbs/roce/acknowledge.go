@@ -46,6 +46,9 @@ func (q *queuePair) onAck(psn uint32, s wire.Syndrome, now verbs.Ticks) {
 			q.implied(now)
 			return
 		}
+		if r.rnrAt != 0 {
+			return // a copy: nothing was sent since
+		}
 		q.e.count.rnrNAKsReceived++
 		if q.attr.RNRRetry != 7 {
 			if r.rnrLeft == 0 {

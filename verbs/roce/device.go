@@ -58,7 +58,7 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 		label += "; fabric " + f
 	}
 	return verbs.DeviceInfo{
-		Name: DeviceName, Provider: "roce", Software: true, Label: label, Firmware: runtime.Version(),
+		Name: DeviceName, Provider: "roce", Software: true, Label: label, Fabric: o.Fabric.String(), Firmware: runtime.Version(),
 		NodeGUID: 0x0200_00ff_fe00_12b7, SystemGUID: 0x0200_00ff_fe00_12b7, VendorID: 0xffffff, Ports: 1, NUMANode: -1,
 		Driver: "roce", TransportType: "IB",
 		Limits: verbs.Limits{

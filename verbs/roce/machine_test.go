@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,8 +22,9 @@ type stage struct {
 	mr verbs.MemoryRegion
 	b  *verbs.Buffer
 
-	file bytes.Buffer // what the device sends, as a capture
-	read *wire.PcapReader
+	file  bytes.Buffer // what the device sends, as a capture
+	read  *wire.PcapReader
+	asked []int // PSNs of the packets sent with AckReq
 }
 
 const (
@@ -131,7 +133,11 @@ func (s *stage) answered() (ops []wire.Operation, syndromes []wire.Syndrome, psn
 		check(s.t, err)
 		ops = append(ops, p.Opcode.Operation())
 		syndromes = append(syndromes, p.AETH().Syndrome)
-		psns = append(psns, int(wire.PSNDiff(p.PSN(), firstPSN)))
+		psn := int(wire.PSNDiff(p.PSN(), firstPSN))
+		psns = append(psns, psn)
+		if p.AckReq() {
+			s.asked = append(s.asked, psn)
+		}
 	}
 }
 
@@ -241,6 +247,17 @@ func TestResponder(t *testing.T) {
 				t.Errorf("completions %v, want %v", statuses, tt.statuses)
 			}
 		})
+	}
+}
+
+// TestNAKOutlivesACK owes a NAK and then, before it has left, an ACK: the NAK goes.
+func TestNAKOutlivesACK(t *testing.T) {
+	s := newStage(t, everything)
+	s.q.onRequest(s.packet(request{op: wire.WriteOnly, psn: 1, bytes: 4, length: 4}))
+	s.q.onRequest(s.packet(request{op: wire.WriteOnly, psn: -1, bytes: 4, length: 4, ack: true})) // a duplicate
+	s.e.flushAcks()
+	if _, syndromes, psns := s.answered(); len(syndromes) != 1 || syndromes[0] != wire.NAKSequenceError || psns[0] != 0 {
+		t.Errorf("answers %v for %v, want one NAK for PSN 0", syndromes, psns)
 	}
 }
 
@@ -379,6 +396,56 @@ func TestRequesterWaitsForReceiver(t *testing.T) {
 	}
 }
 
+// TestRepeatedRNRNAK doubles an RNR NAK on the wire: it is one refusal and spends one retry.
+func TestRepeatedRNRNAK(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpSend, 10)
+	s.wantSent(0, 0)
+	s.ack(0, wire.SyndromeRNR|5, 100)
+	s.ack(0, wire.SyndromeRNR|5, 101)
+	if ids, status := s.completions(); len(ids) != 0 || s.q.state != verbs.StateRTS {
+		t.Fatalf("completions %v, %v in %v: the copy spends the only retry", ids, status, s.q.state)
+	}
+	until := verbs.Ticks(100 + 60*time.Microsecond)
+	s.e.runTimers(until)
+	s.wantSent(until, 0)
+	s.ack(0, wire.SyndromeAck, until+10)
+	if ids, status := s.completions(); len(ids) != 1 || status != verbs.Success {
+		t.Errorf("completions %v, %v: want the SEND's", ids, status)
+	}
+}
+
+// TestRequesterKeepsPSNsApart asks for almost half of all packet numbers: with more out, answers would look stale.
+func TestRequesterKeepsPSNsApart(t *testing.T) {
+	s := newStage(t, everything)
+	s.mr.(*memoryRegion).size = maxMessage // nobody touches it
+	read := func(n uint32) error {
+		return s.q.post(&verbs.SendRequest{
+			Opcode: verbs.OpRead, RemoteAddr: 0x1000, RKey: 1, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}},
+		})
+	}
+	if err := read(maxMessage); err == nil {
+		t.Error("a READ of 2^23 packets is taken")
+	}
+	check(t, read(maxMessage-stageMTU))
+	s.post(verbs.OpSend, 10)
+	s.wantSent(0, 0)
+	b := make([]byte, wire.RCReadResponseFirst.HeaderBytes(), 512)
+	wire.PutBTH(b, wire.RCReadResponseFirst, 0, s.q.qpn, firstPSN)
+	p, err := wire.ParsePacket(append(b, make([]byte, stageMTU+wire.ICRCBytes)...))
+	check(t, err)
+	s.q.onResponse(&p, 10)
+	r := &s.q.request
+	if r.una != firstPSN+1 || s.e.count.strayResponses != 0 {
+		t.Errorf("una %#x, %d stray answers: the READ's is taken for a stale one", r.una, s.e.count.strayResponses)
+	}
+	s.wantSent(20)
+	s.q.send.at(0).got = 1 << 20
+	r.una = (firstPSN + 1<<20) & wire.Mask24
+	s.q.kick()
+	s.wantSent(30, 1<<23-1)
+}
+
 func TestRequesterProbesAndGivesUp(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpWrite, 600)
@@ -408,6 +475,53 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.RetryExceeded {
 		t.Errorf("completions %v, %v: want RETRY_EXC_ERR", ids, status)
 	}
+}
+
+// TestPatientRequests posts requests one by one, as a ping-pong does, of which only some ask for an ACK.
+func TestPatientRequests(t *testing.T) {
+	s := newStage(t, everything)
+	want := func(now verbs.Ticks, psns ...int) {
+		t.Helper()
+		if !slices.Equal(s.asked, psns) {
+			t.Errorf("at %v: PSNs %v ask for an ACK, want %v", time.Duration(now), s.asked, psns)
+		}
+		s.asked = s.asked[:0]
+	}
+	patient := func(now verbs.Ticks, psn int) {
+		t.Helper()
+		s.post(verbs.OpSend, 10)
+		s.q.send.at(s.q.send.tail - 1).patient = true
+		s.wantSent(now, psn)
+	}
+	start := 10 * verbs.Ticks(time.Second)
+	patient(start, 0) // nothing has asked for long
+	want(start, 0)
+	s.ack(0, wire.SyndromeAck, start+5000)
+	now := start + 10000
+	patient(now, 1)
+	patient(now+1, 2)
+	want(now)
+	late := start + verbs.Ticks(shortestProbe)/2
+	patient(late, 3)
+	want(late, 3)
+	if ids, _ := s.completions(); len(ids) != 1 {
+		t.Errorf("completions %v, want the first alone", ids)
+	}
+	s.ack(3, wire.SyndromeAck, late+5000)
+	if ids, _ := s.completions(); len(ids) != 3 {
+		t.Errorf("completions %v, want the other three", ids)
+	}
+	now = late + 10000
+	patient(now, 4)
+	patient(now, 5) // both are lost, and nothing follows
+	want(now)
+	probe := now + verbs.Ticks(shortestProbe)
+	s.e.runTimers(probe)
+	s.wantSent(probe, 4)
+	want(probe, 4)
+	s.ack(4, wire.SyndromeAck, probe+5000)
+	s.wantSent(probe+5000, 5)
+	want(probe+5000, 5) // what is sent again asks
 }
 
 func TestRequesterLimitsReads(t *testing.T) {

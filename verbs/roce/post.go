@@ -144,8 +144,12 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 	case verbs.OpSendWithInvalidate:
 		w.immediate = r.InvalidateRKey
 		w.packets = q.packetsOf(w.length)
-	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpRead:
+	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate:
 		w.packets = q.packetsOf(w.length)
+	case verbs.OpRead:
+		if w.packets = q.packetsOf(w.length); w.packets >= 1<<23 {
+			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; split it or raise the path MTU", w.packets, q.mtu)
+		}
 	}
 	if q.transport == verbs.UD {
 		ah, ok := r.AH.(*addressHandle)

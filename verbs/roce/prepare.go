@@ -18,9 +18,11 @@ type lane struct {
 	sendAt, retireAt        int // places in the ring
 	sample, sampled         int // places in sampleAt: next to be posted, next to be retired
 	untilSignal             uint64
+	patience                uint64 // messages in flight before one asks for an ACK
 	posted, retired         uint64
 	received, receivePosted uint64
 	receiveAt, unpackAt     int
+	owed                    int // receives that a ping-pong has put off posting
 	nextPost                verbs.Ticks
 	sampleAt                []verbs.Ticks
 }
@@ -69,7 +71,7 @@ func (d *device) Prepare(j *verbs.Job) (verbs.Runner, error) {
 	}
 	window := 0
 	for i := range j.Lanes {
-		if err := r.lanes[i].compile(e, i, &j.Lanes[i]); err != nil {
+		if err := r.lanes[i].compile(e, i, j.Shape, &j.Lanes[i]); err != nil {
 			return nil, e.fail(verb, j.Lanes[i].QP.QPN(), fmt.Errorf("lane %d: %w", i, err))
 		}
 		window += j.Lanes[i].Window
@@ -80,7 +82,7 @@ func (d *device) Prepare(j *verbs.Job) (verbs.Runner, error) {
 
 var errKernel = errors.New("the kernel is written in C: this runner runs Go")
 
-func (l *lane) compile(e *engine, index int, from *verbs.Lane) error {
+func (l *lane) compile(e *engine, index int, shape verbs.Shape, from *verbs.Lane) error {
 	q, ok := from.QP.(*queuePair)
 	if !ok || q.e != e {
 		return errForeign
@@ -88,6 +90,9 @@ func (l *lane) compile(e *engine, index int, from *verbs.Lane) error {
 	*l = lane{Lane: from, q: q, index: index, untilSignal: uint64(from.Signal), receivePosted: from.InitialReceives()}
 	if len(from.Receives) > 0 {
 		l.receiveAt = int(l.receivePosted % uint64(len(from.Receives)))
+	}
+	if shape == verbs.PingPong && from.Await != verbs.AwaitCompletion {
+		l.patience = uint64(from.Window) / 2
 	}
 	l.sampleAt = make([]verbs.Ticks, max(from.Window, 1))
 	if from.SRQ != nil {

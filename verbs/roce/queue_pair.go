@@ -81,6 +81,7 @@ type sendWork struct {
 	opcode     verbs.Opcode
 	flags      verbs.SendFlags
 	sges       uint8
+	patient    bool // nobody waits for its completion alone: see wantsAck
 	started    bool
 	finished   bool // local operations, UC, UD, and READ and atomic with all responses
 	remoteQPN  uint32

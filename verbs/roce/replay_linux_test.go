@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -488,6 +489,13 @@ func TestRequesterAnswers(t *testing.T) {
 				}}))
 			}
 			sent := e.answers(h)
+			for i := 1; i < len(sent); { // on a busy machine probes are among them
+				if sent[i].PSN() == sent[i-1].PSN() || sent[i].PSN() == first {
+					sent = slices.Delete(sent, i, i+1)
+				} else {
+					i++
+				}
+			}
 			if len(sent) < len(tt.post) {
 				t.Fatalf("%d packets sent for %d requests", len(sent), len(tt.post))
 			}

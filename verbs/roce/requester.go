@@ -19,6 +19,7 @@ type requester struct {
 	readInFlight int // bytes of READ responses awaited
 	outstanding  int // READs and atomics without all responses
 	unasked      int // charged since the last packet with AckReq
+	askedAt      verbs.Ticks
 	drained      bool
 
 	recovery
@@ -88,7 +89,7 @@ func (q *queuePair) sendSome(now verbs.Ticks, quantum int) (int, outcome) {
 			if q.transport == verbs.RC && !p.window.admits(cost) {
 				return sent, blocked
 			}
-			if !q.sendData(p, w, k, q.wantsAck(w, k, cost, quantum-sent), now) {
+			if !q.sendData(p, w, k, q.wantsAck(w, k, cost, quantum-sent, now), now) {
 				return sent, idle
 			}
 			r.packet++
@@ -116,6 +117,10 @@ func (q *queuePair) sendSome(now verbs.Ticks, quantum int) (int, outcome) {
 	}
 }
 
+// outstandingPSNs is how many numbers a READ may take before others start behind it. From 2^23 on an answer could not be
+// told from a stale one (IBTA 9.7.2); the margin is more than any window of SENDs and WRITEs.
+const outstandingPSNs = 1<<23 - 1<<20
+
 // begin decides whether a request may start: paused is yes.
 func (q *queuePair) begin(w *sendWork) outcome {
 	s, r := &q.send, &q.request
@@ -125,6 +130,15 @@ func (q *queuePair) begin(w *sendWork) outcome {
 	}
 	if w.flags&verbs.Fence != 0 && r.outstanding > 0 {
 		return idle
+	}
+	if q.transport == verbs.RC {
+		ahead := (w.psn - r.una) & wire.Mask24
+		if w.isResponded() && ahead > 0 {
+			ahead += w.packets
+		}
+		if ahead > outstandingPSNs {
+			return idle
+		}
 	}
 	status := q.check(w)
 	if status == verbs.Success && w.packets == 0 {
@@ -196,8 +210,9 @@ func (q *queuePair) cost(w *sendWork, from, to uint32) int {
 	return n
 }
 
-// wantsAck decides on AckReq: where nothing can follow now, else about every half window.
-func (q *queuePair) wantsAck(w *sendWork, k uint32, cost, left int) bool {
+// wantsAck decides on AckReq: where nothing can follow now, else about every half window. A request that is patient
+// leaves asking to a later one, for a while: the probe would ask if none came.
+func (q *queuePair) wantsAck(w *sendWork, k uint32, cost, left int, now verbs.Ticks) bool {
 	if q.transport != verbs.RC {
 		return false
 	}
@@ -207,6 +222,9 @@ func (q *queuePair) wantsAck(w *sendWork, k uint32, cost, left int) bool {
 	if !follows && s.next+1 != s.tail {
 		n := s.at(s.next + 1)
 		follows = n.flags&verbs.Fence == 0 && n.packets > 0 && !n.isResponded() && q.state == verbs.StateRTS
+	}
+	if w.patient && now-r.askedAt < r.probeInterval(q.e)/2 && r.nxt == r.high {
+		follows = true
 	}
 	if follows && p.window.inFlight+2*cost <= p.window.size && r.unasked < p.window.size/4 {
 		return false
@@ -251,6 +269,7 @@ func (q *queuePair) sendData(p *path, w *sendWork, k uint32, ack bool, now verbs
 	flags := wire.PadFlag(int(n))
 	if ack {
 		flags |= wire.FlagAckReq
+		q.request.askedAt = now
 		q.request.sample(psn, now)
 	}
 	if last && w.flags&verbs.Solicited != 0 && (w.opcode != verbs.OpWrite) {

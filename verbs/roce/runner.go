@@ -21,6 +21,7 @@ type runner struct {
 	stamps      []stamp // of message n over all lanes
 	stampAt     int
 	stepStart   verbs.Ticks // ping-pong: when the previous step ended
+	lap         verbs.Ticks // ping-pong: the previous step's sample, not yet recorded
 	steps       uint64
 	sent        bool // ping-pong: this step's message is out
 	armed       bool
@@ -92,7 +93,7 @@ func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
 		case verbs.PingPong:
 			moved, done, err = r.alternate(now, ended)
 		case verbs.Serve:
-			moved, err = r.poll(now)
+			moved, err = r.poll(now, receiveBudget)
 			done = ended
 		}
 		if done || err != nil {
@@ -108,6 +109,9 @@ func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
 		if !moved && j.Channel != nil {
 			r.idle(until)
 		}
+	}
+	if late := r.catchUp(); err == nil {
+		err = late
 	}
 	if done || err != nil {
 		r.progress.Done = done && err == nil
@@ -133,7 +137,7 @@ func (r *runner) stream(now verbs.Ticks, ended bool) (moved, done bool, err erro
 			moved = true
 		}
 	}
-	found, err := r.poll(now)
+	found, err := r.poll(now, receiveBudget)
 	if err != nil {
 		return false, false, err
 	}
@@ -211,6 +215,7 @@ func (r *runner) post(l *lane, n uint64, now verbs.Ticks) error {
 			if p.last && (l.untilSignal == 1 || l.posted+1 == l.Count) {
 				w.flags |= verbs.Signaled
 			}
+			w.patient = l.posted-l.retired+1 < l.patience && l.posted+1 != l.Count
 			if p.inline == nil {
 				copy(s.list(s.tail, w.sges), p.list)
 			} else {
@@ -251,13 +256,13 @@ func (r *runner) post(l *lane, n uint64, now verbs.Ticks) error {
 }
 
 // poll drives the device one round and takes all completions.
-func (r *runner) poll(now verbs.Ticks) (found bool, err error) {
+func (r *runner) poll(now verbs.Ticks, receives int) (found bool, err error) {
 	e := r.e
 	var start verbs.Ticks
 	if r.record.CPU {
 		start = verbs.Now()
 	}
-	worked := e.progress(now)
+	worked := e.round(now, receives)
 	r.record.Polls++
 	for _, c := range r.cqs {
 		if c.head == c.tail {
@@ -303,13 +308,13 @@ func (r *runner) alternate(now verbs.Ticks, ended bool) (moved, done bool, err e
 		if l.retired >= last {
 			return true, true, nil
 		}
-		moved, err = r.poll(now)
+		moved, err = r.listen(l, now)
 		return moved, false, err
 	}
 	sendsFirst := r.job.First || l.Await == verbs.AwaitCompletion
 	if !r.sent && sendsFirst {
 		if now < l.nextPost || l.posted-l.retired >= uint64(l.Window) {
-			moved, err = r.poll(now)
+			moved, err = r.listen(l, now)
 			return moved, false, err
 		}
 		if r.steps == 0 || r.job.Pace > 0 {
@@ -320,8 +325,7 @@ func (r *runner) alternate(now verbs.Ticks, ended bool) (moved, done bool, err e
 		}
 		r.sent = true
 	}
-	moved, err = r.poll(now)
-	if err != nil || !l.arrived(r.steps) {
+	if moved, err = r.listen(l, now); err != nil || !l.arrived(r.steps) {
 		return moved, false, err
 	}
 	if !r.sent || sendsFirst {
@@ -347,10 +351,36 @@ func (r *runner) alternate(now verbs.Ticks, ended bool) (moved, done bool, err e
 // endStep stamps the end of an await.
 func (r *runner) endStep(sendsFirst bool) {
 	now := verbs.Now()
-	if r.record.Samples && (sendsFirst || r.steps > 0) {
-		r.record.Add(now - r.stepStart)
+	if sendsFirst || r.steps > 0 {
+		r.lap = now - r.stepStart
 	}
 	r.stepStart = now
+}
+
+// listen drives a ping-pong's device one round: whatever came, the answer goes out before anything more is looked at.
+func (r *runner) listen(l *lane, now verbs.Ticks) (moved bool, err error) {
+	if l.owed > 0 || r.lap > 0 {
+		if err := r.catchUp(); err != nil {
+			return false, err
+		}
+	}
+	return r.poll(now, 1)
+}
+
+// catchUp does what a ping-pong puts off until its answer is out: it posts the receives that are due and keeps the sample.
+func (r *runner) catchUp() error {
+	for i := range r.lanes {
+		for l := &r.lanes[i]; l.owed > 0; l.owed-- {
+			if err := r.repost(l); err != nil {
+				return err
+			}
+		}
+	}
+	if r.lap > 0 && r.record.Samples && r.job.Shape == verbs.PingPong {
+		r.record.Add(r.lap)
+	}
+	r.lap = 0
+	return nil
 }
 
 // move posts a ping-pong's next message and sends it at once.

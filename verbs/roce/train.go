@@ -24,7 +24,9 @@ type piece struct {
 }
 
 // train is a batch of packets to one path, sent by one system call. All packets but the last have the length of the
-// first, only the last may be shorter. Headers and small payloads lie in scratch, large payloads where they are.
+// first, only the last may be shorter: a WRITE, whose FIRST is the longest, takes two trains at least, [FIRST, MIDDLE] and
+// [MIDDLE … LAST], where SENDs of whole packets fill trains across messages. Headers and small payloads lie in scratch, large
+// payloads where they are.
 type train struct {
 	path     *path
 	packets  int

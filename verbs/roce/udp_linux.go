@@ -57,6 +57,8 @@ type socket struct {
 	mtu          int // payload bytes of a packet that its interface carries
 	name         string
 	segmentation bool
+	joins        bool // the kernel joins what arrives in a row
+	calm         calm
 	bufferBytes  int // of the receive buffer, as the kernel counts
 	paths        map[netip.Addr]*path
 
@@ -64,6 +66,7 @@ type socket struct {
 		message syscall.Msghdr
 		vector  syscall.Iovec
 		name    [syscall.SizeofSockaddrInet6]byte
+		length  uint32 // of name
 		control [64]byte
 		last    [syscall.SizeofSockaddrInet6]byte // the latest sender, but for its port
 		path    *path
@@ -121,16 +124,28 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 
 // useOffloads turns on the coalescing of what arrives and the segmentation of what is sent.
 func (s *socket) useOffloads() {
-	_ = syscall.SetsockoptInt(s.fd, solUDP, udpGRO, 1)
+	s.joins = syscall.SetsockoptInt(s.fd, solUDP, udpGRO, 1) == nil
 	_, err := syscall.GetsockoptInt(s.fd, solUDP, udpSegment)
 	s.segmentation = err == nil
 }
 
 func (s *socket) close() error { return syscall.Close(s.fd) }
 
-// receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the last.
-// The sender is in s.in.name. It never blocks: n is 0 when there is nothing.
+// receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the
+// last, 0 where that is not known. The sender is in s.in.name. It never blocks: n is 0 when there is nothing.
 func (s *socket) receive(b []byte) (n, segment int) {
+	if !s.joins || s.calm.prevails() {
+		s.in.length = uint32(len(s.in.name))
+		r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
+			uintptr(unsafe.Pointer(&s.in.name[0])), uintptr(unsafe.Pointer(&s.in.length)))
+		switch {
+		case errno != 0:
+			return 0, 0
+		case s.joins:
+			return int(r), 0
+		}
+		return int(r), int(r)
+	}
 	m := &s.in.message
 	s.in.vector.Base = &b[0]
 	s.in.vector.SetLen(len(b))
@@ -152,6 +167,7 @@ func (s *socket) receive(b []byte) (n, segment int) {
 			segment = int(binary.NativeEndian.Uint32(s.in.control[syscall.SizeofCmsghdr:]))
 		}
 	}
+	s.calm.notice(segment < n)
 	return n, segment
 }
 
@@ -179,6 +195,9 @@ func (s *socket) remember() { s.in.last = s.in.name }
 // send hands packets to the kernel, all of segment bytes but the last. It reports whether the kernel took them; congestion
 // counts as taken: the network lost them.
 func (s *socket) send(p *path, pieces []piece, segment, packets int) bool {
+	if packets == 1 && len(pieces) == 1 {
+		return s.sendOne(p, pieces[0])
+	}
 	m := &s.out.message
 	m.Name = &p.name.b[0]
 	m.Namelen = p.name.n
@@ -197,22 +216,44 @@ func (s *socket) send(p *path, pieces []piece, segment, packets int) bool {
 	}
 	for try := 0; ; try++ {
 		_, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(m)), syscall.MSG_DONTWAIT)
-		switch errno {
-		case 0:
-			return true
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN, syscall.ENOBUFS:
-			if try < 3 {
-				s.awaitRoom()
-				continue
-			}
-			return true
-		case syscall.EIO, syscall.EINVAL:
-			return false
-		default: // no route, host down, refused: as if the network had lost it
+		if errno == 0 {
 			return true
 		}
+		if again, taken := s.refused(errno, try); !again {
+			return taken
+		}
+	}
+}
+
+// sendOne sends a packet that lies in one piece: the kernel has no message header to read.
+func (s *socket) sendOne(p *path, b piece) bool {
+	for try := 0; ; try++ {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(b.base), b.n, syscall.MSG_DONTWAIT,
+			uintptr(unsafe.Pointer(&p.name.b[0])), uintptr(p.name.n))
+		if errno == 0 {
+			return true
+		}
+		if again, taken := s.refused(errno, try); !again {
+			return taken
+		}
+	}
+}
+
+// refused tells what to do about packets that the kernel did not take: try again, else what send reports.
+func (s *socket) refused(errno syscall.Errno, try int) (again, taken bool) {
+	switch errno {
+	case syscall.EINTR:
+		return true, false
+	case syscall.EAGAIN, syscall.ENOBUFS:
+		if try < 3 {
+			s.awaitRoom()
+			return true, false
+		}
+		return false, true
+	case syscall.EIO, syscall.EINVAL:
+		return false, false
+	default: // no route, host down, refused: as if the network had lost it
+		return false, true
 	}
 }
 

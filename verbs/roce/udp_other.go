@@ -36,6 +36,7 @@ type socket struct {
 	mtu          int
 	name         string
 	segmentation bool
+	calm         calm
 	bufferBytes  int
 	paths        map[netip.Addr]*path
 

@@ -41,6 +41,11 @@ func ParsePacket(b []byte) (Packet, error) {
 	return Packet{Raw: b, Payload: b[headers:end], Opcode: op}, nil
 }
 
+// MayBegin tells whether b looks like the front of a packet: a known opcode, version 0 and the default P_Key.
+func MayBegin(b []byte) bool {
+	return len(b) >= MinPacketBytes && opcodes[b[opcodeAt]].size != 0 && b[flagsAt]&versionMask == 0 && binary.BigEndian.Uint16(b[pkeyAt:])|0x8000 == DefaultPKey
+}
+
 // BTH decodes the base header.
 func (p *Packet) BTH() BTH {
 	h, _, _ := ParseBTH(p.Raw) // an empty view gives the zero header

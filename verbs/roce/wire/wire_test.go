@@ -212,6 +212,9 @@ func TestFlow(t *testing.T) {
 				if got, ok := f.Verify(packet, 3); !ok || (got != id && !f.ipv6) {
 					t.Errorf("%s, %d bytes: verified ID %d, %v; want %d", tt.src, n, got, ok, id)
 				}
+				if got, want := f.Exact(packet), f.ipv6 || id == 0; got != want {
+					t.Errorf("%s, %d bytes, ID %d: exact %v, want %v", tt.src, n, id, got, want)
+				}
 				if got, want := f.VerifyStrict(packet, 5), f.ipv6 || id < idTerms; got != want {
 					t.Errorf("%s, %d bytes, ID %d: strict %v, want %v", tt.src, n, id, got, want)
 				}
