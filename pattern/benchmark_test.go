@@ -2,10 +2,10 @@ package pattern
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/gobw/gobw/pattern/internal/ckernel"
@@ -14,31 +14,36 @@ import (
 
 func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// scene is a layout repeated over a footprint: message k packs from its own place into its own packed buffer.
+// scene is a layout repeated over a footprint: message k packs from its own place into its own packed buffer, or unpacks
+// into its place.
 type scene struct {
 	args  ckernel.Args
 	works []verbs.Work
-	bytes int64 // payload of one walk
+	per   int64 // payload of one message
 }
 
 // newScene lays copies of l over footprint bytes, packed into at most packed bytes.
-func newScene(tb testing.TB, l Layout, footprint, packed int64) *scene {
+func newScene(tb testing.TB, verb string, l Layout, footprint, packed int64) *scene {
 	tb.Helper()
 	pitch := (l.Extent() + 63) &^ 63
 	n := max(1, footprint/pitch)
 	slot := (l.Size() + 63) &^ 63
 	slots := min(n, max(1, packed/slot))
-	src, dst := buffer(tb, int(n*pitch)), buffer(tb, int(slots*slot))
-	for i := range src {
-		src[i] = byte(i)
+	far, near := buffer(tb, int(n*pitch)), buffer(tb, int(slots*slot))
+	for i := range far {
+		far[i] = byte(i)
 	}
 	k := NewKernels(KernelOptions{Footprint: n * pitch, PackedFootprint: slots * slot})
 	tb.Cleanup(func() { _ = k.Close() })
+	prepare := k.Pack
+	if verb == "unpack" {
+		prepare = k.Unpack
+	}
 	// One argument after another in memory, so that C can walk them.
 	all := buffer(tb, int(n)*argsBytes)
-	s := &scene{args: ckernel.Args{First: ptr(all), Count: int(n), Stride: argsBytes}, bytes: n * l.Size()}
+	s := &scene{args: ckernel.Args{First: ptr(all), Count: int(n), Stride: argsBytes}, per: l.Size()}
 	for i := range n {
-		w, err := k.Pack(l, src[i*pitch:], dst[i%slots*slot:])
+		w, err := prepare(l, far[i*pitch:], near[i%slots*slot:])
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -50,6 +55,14 @@ func newScene(tb testing.TB, l Layout, footprint, packed int64) *scene {
 	return s
 }
 
+// part is n messages of the scene from the first on.
+func (s *scene) part(first, n int) *scene {
+	return &scene{
+		args:  ckernel.Args{First: unsafe.Add(s.args.First, first*s.args.Stride), Count: n, Stride: s.args.Stride},
+		works: s.works[first : first+n], per: s.per,
+	}
+}
+
 func (s *scene) runGo(reps int) {
 	for range reps {
 		for i := range s.works {
@@ -58,19 +71,41 @@ func (s *scene) runGo(reps int) {
 	}
 }
 
-func (s *scene) runC(reps int)      { ckernel.Run(s.works[0].C, s.args, reps) }
-func (s *scene) runRead(reps int)   { ckernel.ReadLines(s.args, reps) }
-func (s *scene) runMemcpy(reps int) { ckernel.MemcpyBlocks(s.args, reps) }
+// contenders run a scene: the kernels, then the yardsticks, of which memcpy comes twice as a control.
+func contenders() []func(s *scene, reps int) {
+	return []func(*scene, int){
+		(*scene).runGo,
+		func(s *scene, reps int) { ckernel.Run(s.works[0].C, s.args, reps) },
+		func(s *scene, reps int) { ckernel.ReadLines(s.args, reps) },
+		func(s *scene, reps int) { ckernel.MemcpyBlocks(s.args, reps) },
+		func(s *scene, reps int) { ckernel.StoreLines(s.args, reps, false) },
+		func(s *scene, reps int) { // where kernels do so; else it would take lines from the cache of those after it
+			ckernel.StoreLines(s.args, reps, (*copyArgs)(s.args.First).flags&flagStream != 0)
+		},
+		func(s *scene, reps int) { ckernel.MemcpyBlocks(s.args, reps) },
+	}
+}
 
-// BenchmarkPack holds the pack kernels of both languages against a C loop that only reads the same cache lines and
-// against C memcpy per block. All four run in turn within the same benchmark; the ratios are medians over the rounds:
-// x/read is the kernel's speed in units of the reading loop's, x/memcpy in units of memcpy's.
-func BenchmarkPack(b *testing.B) {
+const (
+	ofGo = iota
+	ofC
+	ofRead
+	ofMemcpy
+	ofStore
+	ofStream
+	ofMemcpyAgain
+)
+
+// BenchmarkCopy holds the pack and unpack kernels of both languages, for vectors and for lists of blocks, against a C loop
+// that only reads the same cache lines and against C memcpy per block: go/read is the kernel's speed in units of the
+// reading loop's. floor/read is what the same stores without any load leave of that: no copy is faster than the slower
+// of its two halves. control is memcpy against itself.
+func BenchmarkCopy(b *testing.B) {
 	if a, _ := ckernel.Kernel(); a == 0 {
 		b.Skip("built without cgo: no yardstick")
 	}
 	caches := HostCaches()
-	for _, state := range []struct {
+	states := []struct {
 		name              string
 		footprint, packed int64
 	}{
@@ -78,55 +113,92 @@ func BenchmarkPack(b *testing.B) {
 		{"warm", int64(caches.L2) / 4, 16 << 10},
 		{"cold", 4 * int64(caches.LastLevel), 1 << 20},
 		{"far", 4 * int64(caches.LastLevel), 2 * int64(caches.LastLevel)},
-	} {
-		for _, block := range []int64{4, 8, 16, 24, 32, 64, 128, 256, 512, 1024, 4096, 16384} {
-			stride := max(2*block, 64)
-			num := min(max(16<<10/block, 1), 1024)
-			num = max(1, min(num, state.footprint/stride))
-			b.Run(fmt.Sprintf("cache=%s/block=%d", state.name, block), func(b *testing.B) {
-				l, err := Vector(block, num, stride)
-				if err != nil {
-					b.Fatal(err)
+	}
+	for _, verb := range []string{"pack", "unpack"} {
+		for _, kind := range []string{"vector", "list"} {
+			for _, state := range states {
+				for _, block := range []int64{8, 24, 64, 128, 256, 512, 1024, 4096, 16384} {
+					b.Run(fmt.Sprintf("verb=%s/layout=%s/cache=%s/block=%d", verb, kind, state.name, block), func(b *testing.B) {
+						compareKernels(b, newScene(b, verb, benchmarkLayout(b, kind, block, state.footprint), state.footprint, state.packed))
+					})
 				}
-				compareKernels(b, newScene(b, l, state.footprint, state.packed))
-			})
+			}
 		}
 	}
 }
 
-// compareKernels times the kernels and the yardsticks in turn, round after round, each round at least a millisecond.
+// benchmarkLayout has messages of 16 KiB and two blocks or more where the footprint allows: every other block of a vector, or a list with gaps
+// of none to two blocks between.
+func benchmarkLayout(b *testing.B, kind string, block, footprint int64) Layout {
+	b.Helper()
+	stride := max(2*block, 64)
+	least := int64(1)
+	if footprint > 1<<20 {
+		least = 2
+	}
+	num := max(1, min(max((16<<10)/block, least), 1024, footprint/stride))
+	if kind == "vector" {
+		l, err := Vector(block, num, stride)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return l
+	}
+	random := rand.New(rand.NewPCG(uint64(block), uint64(num)))
+	blocks, at := make([]Block, num), int64(0)
+	for i := range blocks {
+		blocks[i] = Block{Offset: at, Length: block}
+		at += block + max(random.Int64N(3)*block, 64-block)
+	}
+	l, err := Indexed(blocks)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+// compareKernels lets the contenders take turns on pieces of the scene so short that a lost processor spoils few of them.
+// A piece comes round again when all others have been walked, and then to another contender.
 func compareKernels(b *testing.B, s *scene) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	runs := []func(int){s.runGo, s.runC, s.runRead, s.runMemcpy}
-	reps := 1
-	for ; reps < 1<<20; reps *= 2 {
-		start := time.Now()
-		s.runGo(reps)
-		if time.Since(start) > time.Millisecond {
-			break
+	const turn = 128 << 10 // bytes of payload
+	runs := contenders()
+	size, pieces, reps := s.args.Count, 1, int(1+8*turn/(s.per*int64(s.args.Count)))
+	warm := s.per*int64(s.args.Count) <= 8*turn // stays in cache: all of it at each turn, and once before
+	if !warm {
+		size, reps = int(max(1, turn/s.per)), 1
+		pieces = s.args.Count / size
+		if pieces%len(runs) == 0 {
+			pieces--
 		}
 	}
 	times := make([][]float64, len(runs))
+	next := 0
 	for round := 0; b.Loop(); round++ {
-		for j := range runs { // each goes first in turn
+		for j := range runs {
 			i := (round + j) % len(runs)
+			part := s.part(next%pieces*size, size)
+			next++
+			if warm {
+				runs[i](part, 1)
+			}
 			start := verbs.Now()
-			runs[i](reps)
+			runs[i](part, reps)
 			times[i] = append(times[i], float64(verbs.Now()-start))
 		}
 	}
-	ratio := func(of, to int) float64 {
-		r := make([]float64, len(times[of]))
-		for i := range r {
-			r[i] = times[to][i] / times[of][i]
-		}
-		slices.Sort(r)
-		return r[len(r)/2]
+	median := make([]float64, len(runs))
+	for i := range times {
+		slices.Sort(times[i])
+		median[i] = times[i][len(times[i])/2]
 	}
-	b.ReportMetric(ratio(0, 2), "go/read")
-	b.ReportMetric(ratio(1, 2), "c/read")
-	b.ReportMetric(ratio(0, 3), "go/memcpy")
-	b.ReportMetric(ratio(1, 3), "c/memcpy")
-	b.ReportMetric(float64(s.bytes)*float64(reps)*float64(b.N)/1e9*4/b.Elapsed().Seconds(), "GB/s(mean)")
+	read, memcpy := median[ofRead], median[ofMemcpy]
+	b.ReportMetric(read/median[ofGo], "go/read")
+	b.ReportMetric(read/median[ofC], "c/read")
+	b.ReportMetric(min(1, read/min(median[ofStore], median[ofStream])), "floor/read")
+	b.ReportMetric(memcpy/median[ofGo], "go/memcpy")
+	b.ReportMetric(memcpy/median[ofC], "c/memcpy")
+	b.ReportMetric(memcpy/median[ofMemcpyAgain], "control")
+	b.ReportMetric(0, "ns/op") // a round of all contenders: no one's time
 }

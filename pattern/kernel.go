@@ -3,6 +3,7 @@ package pattern
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/gobw/gobw/pattern/internal/ckernel"
@@ -33,7 +34,7 @@ const (
 	flagUnpack uint32 = 1 << iota
 	flagAhead         // ask for cache lines ahead of the copy
 	flagStream        // store past the cache
-	flagString        // by string instruction
+	flagNear          // lines come from the second-level cache
 )
 
 // copyArgs is the argument of a kernel: n1 rows of n0 blocks. It lies outside the Go heap; internal/ckernel has its
@@ -59,10 +60,9 @@ const (
 	argsBytes = 128 // of a copyArgs, padded to two cache lines
 	// aheadEntries is how many list entries ahead a kernel asks for memory; every list is padded by as many.
 	aheadEntries = 16
-	// aheadBytes is how far ahead of a copy cache lines are asked for: about the bandwidth-delay product of memory.
+	// aheadBytes is how far ahead of a copy, counted in payload, cache lines are asked for: about the bandwidth-delay
+	// product of memory. The kernels know it, too.
 	aheadBytes = 2048
-	// stringBytes is the block from which, out of cache, the processor's own copy instruction wins.
-	stringBytes = 16 << 10
 )
 
 // KernelOptions tell kernels what memory they will meet. The zero value means one small layout that stays in cache.
@@ -162,39 +162,61 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (verbs.Wor
 	}
 	k.tune(args, l, inner.step)
 	address, _ := ckernel.Kernel()
-	return verbs.Work{Go: kernelFor(args.op), C: address, Arg: unsafe.Pointer(args)}, nil
+	return verbs.Work{Go: kernelFor(args.op, args.flags), C: address, Arg: unsafe.Pointer(args)}, nil
 }
 
-// tune decides, from what was measured (see the benchmarks), how the kernel treats the cache.
+// tune decides, from what was measured (see the benchmarks), how the kernel treats the caches. Where strided memory
+// exceeds the second-level cache it is asked for ahead; stores of whole lines bypass the cache where what they fill
+// exceeds the last level, which spares reading it first.
 func (k *Kernels) tune(a *copyArgs, l Layout, step int64) {
-	footprint := k.options.Footprint
+	footprint, packed := k.options.Footprint, k.options.PackedFootprint
 	if footprint == 0 {
 		footprint = l.extent
 	}
-	packed := k.options.PackedFootprint
 	if packed == 0 {
 		packed = l.size
 	}
-	if a.op == opList {
-		return
+	caches := &k.options.Caches
+	filled := packed
+	if a.flags&flagUnpack != 0 {
+		filled = footprint
 	}
-	if footprint > int64(k.options.Caches.L2) {
-		a.flags |= flagAhead
-		blocks := max(1, aheadBytes/int64(a.block))
-		a.ahead = blocks * step
-		if a.block >= aheadBytes {
-			a.ahead = aheadBytes
-		}
-		if a.block >= stringBytes && hasStringMove() {
-			a.flags |= flagString
-		}
-	}
-	aligned := uintptr(a.dst)%64 == 0 && a.block%64 == 0 && a.dst0%64 == 0 && a.dst1%64 == 0
-	if a.flags&flagUnpack == 0 && aligned && packed > int64(k.options.Caches.LastLevel) {
+	if filled > int64(caches.LastLevel) && k.wholeLines(a, l) {
 		a.flags |= flagStream
-		if a.flags&flagAhead == 0 {
-			a.ahead = aheadBytes
-		}
+	}
+	switch {
+	case footprint > int64(caches.L2) && l.Blocks() > 1: // the processor itself sees where one block goes on
+		a.flags |= flagAhead
+		a.ahead = aheadOf(a, l, step)
+	case footprint+packed > int64(caches.L1):
+		a.flags |= flagNear
+	}
+}
+
+// wholeLines tells whether all that a kernel stores is whole cache lines.
+func (*Kernels) wholeLines(a *copyArgs, l Layout) bool {
+	const line = 64
+	switch {
+	case uintptr(a.dst)%line != 0 || a.dst0%line != 0 || a.dst1%line != 0:
+		return false
+	case a.op != opList:
+		return a.block%line == 0 && (a.block <= aheadBytes || a.block%256 == 0)
+	}
+	return !slices.ContainsFunc(l.blocks, func(b Block) bool { return b.Offset%line != 0 || b.Length%line != 0 })
+}
+
+// aheadOf is how far off the bytes lie that a copy gets to aheadBytes later: for a block that is longer, from its last
+// aheadBytes; for a list, from entry to entry.
+func aheadOf(a *copyArgs, l Layout, step int64) int64 {
+	block := int64(a.block)
+	switch {
+	case a.op == opList:
+		entries := min(max(int64(aheadBytes/l.MeanBlockBytes()), 1), aheadEntries)
+		return entries * int64(unsafe.Sizeof(listEntry{}))
+	case block > aheadBytes:
+		return step - block + aheadBytes
+	default:
+		return aheadBytes / block * step
 	}
 }
 

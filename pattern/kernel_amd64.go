@@ -18,15 +18,14 @@ func wideISA() string {
 	}
 }
 
-// hasStringMove tells whether REP MOVSB is fast (ERMS).
-func hasStringMove() bool { return cpu.X86.HasERMS }
-
 // kernelFor is the kernel in Go for an operation on this processor.
-func kernelFor(op operation) func(unsafe.Pointer) {
+func kernelFor(op operation, flags uint32) func(unsafe.Pointer) {
 	isa := wideISA()
 	switch {
-	case op == opList:
+	case op == opList && isa == "sse2":
 		return copyListRows
+	case op == opList:
+		return listKernel(isa, flags)
 	case op < op17to31 || isa == "sse2" && op < op64:
 		return copySmallRows
 	case isa == "sse2":
@@ -54,6 +53,53 @@ func kernelFor(op operation) func(unsafe.Pointer) {
 		}
 	}
 }
+
+// listKernel is the kernel of lists of blocks.
+func listKernel(isa string, flags uint32) func(unsafe.Pointer) {
+	rows := copyListAVX2
+	switch stream, ahead := flags&flagStream != 0, flags&flagAhead != 0; {
+	case isa == "avx2" && ahead:
+		rows = copyListAheadAVX2
+	case isa == "avx2":
+	case stream && ahead && flags&flagUnpack == 0:
+		rows = copyListStreamAheadAVX512
+	case stream:
+		rows = copyListStreamAVX512
+	case ahead:
+		rows = copyListAheadAVX512
+	default:
+		rows = copyListAVX512
+	}
+	return func(arg unsafe.Pointer) {
+		a := (*copyArgs)(arg)
+		for i := range a.n1 {
+			dst, src := unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1)
+			if a.flags&flagUnpack != 0 {
+				rows(a, dst, src)
+			} else {
+				rows(a, src, dst)
+			}
+		}
+	}
+}
+
+//go:noescape
+func copyListAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyListAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyListStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyListStreamAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyListAVX2(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyListAheadAVX2(a *copyArgs, strided, packed unsafe.Pointer)
 
 //go:noescape
 func copyMidAVX2(a *copyArgs, dst, src unsafe.Pointer)

@@ -1,11 +1,16 @@
 #include "textflag.h"
 
-// Both kernels copy one row: n0 blocks of block bytes (64 or more). Within a block: 256 bytes a turn, then 64, then one
-// move of 64 bytes that ends where the block ends. flags: 1 unpack, 2 ask ahead, 4 store past the cache (whole lines
-// only), 8 by string instruction.
+// Both wide kernels copy one row: n0 blocks of block bytes (64 or more). flags: 1 unpack, 2 ask ahead, 4 store past the
+// cache (whole lines only), 8 a line at a time.
 //
-// DI dst, SI src, R8 block, R9 n, R10 dst step, R11 src step, R12 what to add to DI or SI to ask ahead, R13 flags.
-// Within a block AX is the offset, CX the block's bytes less 256, DX less 64, BX the address asked ahead.
+// What was measured on Zen 5 decides the order of moves. In the first-level cache four loads before four stores keep one
+// store a cycle; where lines come from the second level, each line's load and store together are up to a third faster.
+// Asking ahead goes along the blocks: within a block aheadBytes on, over its last aheadBytes at the next blocks.
+//
+// DI dst, SI src, R8 block, R9 n, R10 dst step, R11 src step, R12 from a place in a block's last aheadBytes to the place
+// asked for, R13 flags.
+
+#define AHEAD 2048
 
 #define LOADROW \
 	MOVQ a+0(FP), R14; \
@@ -16,246 +21,599 @@
 	MOVQ 32(R14), R10; \
 	MOVQ 40(R14), R11; \
 	MOVQ 88(R14), R12; \
-	MOVL 100(R14), R13; \
-	LEAQ -256(R8), CX; \
-	LEAQ -64(R8), DX
+	MOVL 100(R14), R13
 
-// PREFETCHW (BX)(AX*1), which the assembler does not know.
-#define ASKWRITE BYTE $0x0f; BYTE $0x0d; BYTE $0x0c; BYTE $0x03
+#define LOADLIST \
+	MOVQ a+0(FP), R14; \
+	MOVQ 24(R14), R15; \
+	MOVQ 88(R14), R12; \
+	MOVL 100(R14), R13; \
+	MOVQ strided+8(FP), R10; \
+	MOVQ packed+16(FP), R11; \
+	MOVQ 72(R14), R8; \
+	MOVQ 80(R14), R9; \
+	SHLQ $4, R9; \
+	ADDQ R8, R9
+
+// PREFETCHW, which the assembler does not know.
+#define ASKWRITE BYTE $0x0f; BYTE $0x0d; BYTE $0x0c; BYTE $0x03 // (BX)(AX*1)
+#define ASKWRITE0 BYTE $0x0f; BYTE $0x0d; BYTE $0x0b // (BX)
+#define ASKWRITE64 BYTE $0x0f; BYTE $0x0d; BYTE $0x4b; BYTE $0x40 // 64(BX)
+
+// Four lines of 64 bytes, wherever they lie.
+#define BATCH(S0, S1, S2, S3, D0, D1, D2, D3) \
+	VMOVDQU64 S0, Z0; \
+	VMOVDQU64 S1, Z1; \
+	VMOVDQU64 S2, Z2; \
+	VMOVDQU64 S3, Z3; \
+	VMOVDQU64 Z0, D0; \
+	VMOVDQU64 Z1, D1; \
+	VMOVDQU64 Z2, D2; \
+	VMOVDQU64 Z3, D3
+
+#define LINES(S0, S1, S2, S3, D0, D1, D2, D3) \
+	VMOVDQU64 S0, Z0; \
+	VMOVDQU64 Z0, D0; \
+	VMOVDQU64 S1, Z1; \
+	VMOVDQU64 Z1, D1; \
+	VMOVDQU64 S2, Z2; \
+	VMOVDQU64 Z2, D2; \
+	VMOVDQU64 S3, Z3; \
+	VMOVDQU64 Z3, D3
+
+#define STREAM(S0, S1, S2, S3, D0, D1, D2, D3) \
+	VMOVDQU64 S0, Z0; \
+	VMOVDQU64 S1, Z1; \
+	VMOVDQU64 S2, Z2; \
+	VMOVDQU64 S3, Z3; \
+	VMOVNTDQ Z0, D0; \
+	VMOVNTDQ Z1, D1; \
+	VMOVNTDQ Z2, D2; \
+	VMOVNTDQ Z3, D3
+
+// Four blocks of one line; AX and CX are three steps.
+#define FOUR(MOVES) \
+	MOVES((SI), (SI)(R11*1), (SI)(R11*2), (SI)(AX*1), (DI), (DI)(R10*1), (DI)(R10*2), (DI)(CX*1)); \
+	LEAQ (SI)(R11*4), SI; \
+	LEAQ (DI)(R10*4), DI; \
+	SUBQ $4, R9
+
+#define ASKFOUR \
+	PREFETCHT0 (BX); \
+	PREFETCHT0 (BX)(R11*1); \
+	PREFETCHT0 (BX)(R11*2); \
+	PREFETCHT0 (BX)(AX*1); \
+	LEAQ (BX)(R11*4), BX
+
+// Two blocks of two lines.
+#define TWO(MOVES) \
+	MOVES((SI), 64(SI), (SI)(R11*1), 64(SI)(R11*1), (DI), 64(DI), (DI)(R10*1), 64(DI)(R10*1)); \
+	LEAQ (SI)(R11*2), SI; \
+	LEAQ (DI)(R10*2), DI; \
+	SUBQ $2, R9
+
+#define ASKTWO \
+	PREFETCHT0 (BX); \
+	PREFETCHT0 64(BX); \
+	PREFETCHT0 (BX)(R11*1); \
+	PREFETCHT0 64(BX)(R11*1); \
+	LEAQ (BX)(R11*2), BX
+
+// Four lines of one block.
+#define QUAD(MOVES) \
+	MOVES((SI), 64(SI), 128(SI), 192(SI), (DI), 64(DI), 128(DI), 192(DI)); \
+	ADDQ $256, SI; \
+	ADDQ $256, DI; \
+	DECQ AX
+
+#define NEXTQUADS \
+	ADDQ R11, SI; \
+	ADDQ R10, DI; \
+	DECQ R9
+
+#define ASKFAR \
+	PREFETCHT0 AHEAD(SI); \
+	PREFETCHT0 (AHEAD+64)(SI); \
+	PREFETCHT0 (AHEAD+128)(SI); \
+	PREFETCHT0 (AHEAD+192)(SI)
+
+#define ASKNEXT \
+	PREFETCHT0 (SI)(R12*1); \
+	PREFETCHT0 64(SI)(R12*1); \
+	PREFETCHT0 128(SI)(R12*1); \
+	PREFETCHT0 192(SI)(R12*1)
+
+#define ASKWRITEQUAD \
+	ASKWRITE0; \
+	ASKWRITE64; \
+	ADDQ $128, BX; \
+	ASKWRITE0; \
+	ASKWRITE64
 
 // func copyWideAVX512(a *copyArgs, dst, src unsafe.Pointer)
 TEXT ·copyWideAVX512(SB), NOSPLIT, $0-24
 	LOADROW
 	TESTQ R9, R9
 	JZ    done
-	TESTQ $4, R13
-	JNZ   stream
-	TESTQ $8, R13
-	JNZ   string
-	TESTQ $2, R13
-	JNZ   ahead
 	CMPQ  R8, $64
-	JEQ   hot64
+	JEQ   b64
 	CMPQ  R8, $128
-	JEQ   hot128
+	JEQ   b128
+	TESTQ $255, R8
+	JZ    quads
+	JMP   any
 
-hot:
-	XORQ AX, AX
-	CMPQ CX, $0
-	JLT  hotLines
-
-	PCALIGN $32
-hot256:
-	VMOVDQU64 (SI)(AX*1), Z0
-	VMOVDQU64 64(SI)(AX*1), Z1
-	VMOVDQU64 128(SI)(AX*1), Z2
-	VMOVDQU64 192(SI)(AX*1), Z3
-	VMOVDQU64 Z0, (DI)(AX*1)
-	VMOVDQU64 Z1, 64(DI)(AX*1)
-	VMOVDQU64 Z2, 128(DI)(AX*1)
-	VMOVDQU64 Z3, 192(DI)(AX*1)
-	ADDQ $256, AX
-	CMPQ AX, CX
-	JLE  hot256
-
-hotLines:
-	CMPQ AX, DX
-	JGT  hotTail
-	VMOVDQU64 (SI)(AX*1), Z0
-	VMOVDQU64 Z0, (DI)(AX*1)
-	ADDQ $64, AX
-	JMP  hotLines
-
-hotTail:
-	CMPQ AX, R8
-	JEQ  hotNext
-	VMOVDQU64 (SI)(DX*1), Z0
-	VMOVDQU64 Z0, (DI)(DX*1)
-
-hotNext:
-	ADDQ R10, DI
-	ADDQ R11, SI
-	DECQ R9
-	JNZ  hot
-	JMP  done
-
-hot64:
-	SUBQ $4, R9
-	JLT  hot64rest
-	LEAQ (R10)(R10*2), BX
-	LEAQ (R11)(R11*2), AX
+b64:
+	SUBQ  $4, R9
+	JLT   b64rest
+	LEAQ  (R11)(R11*2), AX
+	LEAQ  (R10)(R10*2), CX
+	LEAQ  (SI)(R12*1), BX
+	TESTQ $4, R13
+	JNZ   b64stream
+	TESTQ $2, R13
+	JNZ   b64ahead
+	TESTQ $8, R13
+	JNZ   b64near
 
 	PCALIGN $32
-hot64four:
-	VMOVDQU64 (SI), Z0
-	VMOVDQU64 (SI)(R11*1), Z1
-	VMOVDQU64 (SI)(R11*2), Z2
-	VMOVDQU64 (SI)(AX*1), Z3
-	VMOVDQU64 Z0, (DI)
-	VMOVDQU64 Z1, (DI)(R10*1)
-	VMOVDQU64 Z2, (DI)(R10*2)
-	VMOVDQU64 Z3, (DI)(BX*1)
-	LEAQ (SI)(R11*4), SI
-	LEAQ (DI)(R10*4), DI
-	SUBQ $4, R9
-	JGE  hot64four
+b64hot:
+	FOUR(BATCH)
+	JGE b64hot
+	JMP b64rest
 
-hot64rest:
+	PCALIGN $32
+b64near:
+	FOUR(LINES)
+	JGE b64near
+	JMP b64rest
+
+b64ahead:
+	TESTQ $1, R13
+	JNZ   b64write
+
+	PCALIGN $32
+b64read:
+	ASKFOUR
+	FOUR(BATCH)
+	JGE b64read
+	JMP b64rest
+
+b64write:
+	LEAQ (DI)(R12*1), BX
+
+	PCALIGN $32
+b64writeNext:
+	ASKWRITE0
+	ADDQ R10, BX
+	ASKWRITE0
+	ADDQ R10, BX
+	ASKWRITE0
+	ADDQ R10, BX
+	ASKWRITE0
+	ADDQ R10, BX
+	FOUR(BATCH)
+	JGE b64writeNext
+	JMP b64rest
+
+b64stream:
+	TESTQ $1, R13
+	JNZ   b64streamWrite
+
+	PCALIGN $32
+b64streamRead:
+	ASKFOUR
+	FOUR(STREAM)
+	JGE b64streamRead
+	SFENCE
+	JMP b64rest
+
+	PCALIGN $32
+b64streamWrite:
+	FOUR(STREAM)
+	JGE b64streamWrite
+	SFENCE
+
+b64rest:
 	ADDQ $4, R9
 	JZ   done
 
-	PCALIGN $32
-hot64one:
+b64one:
 	VMOVDQU64 (SI), Z0
 	VMOVDQU64 Z0, (DI)
 	ADDQ R10, DI
 	ADDQ R11, SI
 	DECQ R9
-	JNZ  hot64one
+	JNZ  b64one
 	JMP  done
 
+b128:
+	TESTQ $8, R13
+	JNZ   any // block by block: from the second-level cache two at once are a quarter slower
+	SUBQ  $2, R9
+	JLT   b128rest
+	LEAQ  (SI)(R12*1), BX
+	TESTQ $4, R13
+	JNZ   b128stream
+	TESTQ $2, R13
+	JNZ   b128ahead
+
 	PCALIGN $32
-hot128:
+b128hot:
+	TWO(BATCH)
+	JGE b128hot
+	JMP b128rest
+
+b128ahead:
+	TESTQ $1, R13
+	JNZ   b128write
+
+	PCALIGN $32
+b128read:
+	ASKTWO
+	TWO(BATCH)
+	JGE b128read
+	JMP b128rest
+
+b128write:
+	LEAQ (DI)(R12*1), BX
+
+	PCALIGN $32
+b128writeNext:
+	ASKWRITE0
+	ASKWRITE64
+	ADDQ R10, BX
+	ASKWRITE0
+	ASKWRITE64
+	ADDQ R10, BX
+	TWO(BATCH)
+	JGE b128writeNext
+	JMP b128rest
+
+b128stream:
+	TESTQ $1, R13
+	JNZ   b128streamWrite
+
+	PCALIGN $32
+b128streamRead:
+	ASKTWO
+	TWO(STREAM)
+	JGE b128streamRead
+	SFENCE
+	JMP b128rest
+
+	PCALIGN $32
+b128streamWrite:
+	TWO(STREAM)
+	JGE b128streamWrite
+	SFENCE
+
+b128rest:
+	ADDQ $2, R9
+	JZ   done
 	VMOVDQU64 (SI), Z0
 	VMOVDQU64 64(SI), Z1
 	VMOVDQU64 Z0, (DI)
 	VMOVDQU64 Z1, 64(DI)
+	JMP done
+
+	// Blocks of whole quads: CX quads in a block's last aheadBytes, DX before; R10 and R11 lead from a block's end to the next.
+quads:
+	SUBQ R8, R10
+	SUBQ R8, R11
+	MOVQ R8, CX
+	SHRQ $8, CX
+	XORQ DX, DX
+	CMPQ CX, $(AHEAD/256)
+	JLE  quadsShort
+	MOVQ CX, DX
+	SUBQ $(AHEAD/256), DX
+	MOVQ $(AHEAD/256), CX
+
+quadsShort:
+	TESTQ $4, R13
+	JNZ   quadsStream
+	TESTQ $2, R13
+	JNZ   quadsAhead
+	ADDQ  DX, CX
+	TESTQ $8, R13
+	JNZ   quadsNear
+
+quadsHot:
+	MOVQ CX, AX
+
+	PCALIGN $32
+quadsHotNext:
+	QUAD(BATCH)
+	JNZ quadsHotNext
+	NEXTQUADS
+	JNZ quadsHot
+	JMP done
+
+quadsNear:
+	MOVQ CX, AX
+
+	PCALIGN $32
+quadsNearNext:
+	QUAD(LINES)
+	JNZ quadsNearNext
+	NEXTQUADS
+	JNZ quadsNear
+	JMP done
+
+quadsAhead:
+	TESTQ $1, R13
+	JNZ   quadsWrite
+
+quadsRead:
+	MOVQ  DX, AX
+	TESTQ AX, AX
+	JZ    quadsReadLast
+
+	PCALIGN $32
+quadsReadFar:
+	ASKFAR
+	QUAD(BATCH)
+	JNZ quadsReadFar
+
+quadsReadLast:
+	MOVQ CX, AX
+
+	PCALIGN $32
+quadsReadNext:
+	ASKNEXT
+	QUAD(BATCH)
+	JNZ quadsReadNext
+	NEXTQUADS
+	JNZ quadsRead
+	JMP done
+
+quadsWrite:
+	MOVQ  DX, AX
+	TESTQ AX, AX
+	JZ    quadsWriteLast
+
+	PCALIGN $32
+quadsWriteFar:
+	LEAQ AHEAD(DI), BX
+	ASKWRITEQUAD
+	QUAD(BATCH)
+	JNZ quadsWriteFar
+
+quadsWriteLast:
+	MOVQ CX, AX
+
+	PCALIGN $32
+quadsWriteNext:
+	LEAQ (DI)(R12*1), BX
+	ASKWRITEQUAD
+	QUAD(BATCH)
+	JNZ quadsWriteNext
+	NEXTQUADS
+	JNZ quadsWrite
+	JMP done
+
+quadsStream:
+	TESTQ $1, R13
+	JNZ   quadsStreamWrite
+
+quadsStreamRead:
+	MOVQ  DX, AX
+	TESTQ AX, AX
+	JZ    quadsStreamLast
+
+	PCALIGN $32
+quadsStreamFar:
+	ASKFAR
+	QUAD(STREAM)
+	JNZ quadsStreamFar
+
+quadsStreamLast:
+	MOVQ CX, AX
+
+	PCALIGN $32
+quadsStreamNext:
+	ASKNEXT
+	QUAD(STREAM)
+	JNZ quadsStreamNext
+	NEXTQUADS
+	JNZ quadsStreamRead
+	SFENCE
+	JMP done
+
+quadsStreamWrite:
+	ADDQ DX, CX
+
+quadsStreamWriteBlock:
+	MOVQ CX, AX
+
+	PCALIGN $32
+quadsStreamWriteNext:
+	QUAD(STREAM)
+	JNZ quadsStreamWriteNext
+	NEXTQUADS
+	JNZ quadsStreamWriteBlock
+	SFENCE
+	JMP done
+
+	// Blocks of any other size: lines, then one move of 64 bytes that ends where the block ends. AX is the offset, CX the
+	// block's bytes less AHEAD, DX less 64, BX what AX is added to for asking ahead.
+any:
+	LEAQ  -64(R8), DX
+	LEAQ  -AHEAD(R8), CX
+	TESTQ $4, R13
+	JNZ   anyStream
+	TESTQ $2, R13
+	JNZ   anyAhead
+	TESTQ $8, R13
+	JNZ   anyNear
+	LEAQ  -256(R8), CX
+
+anyHot:
+	XORQ AX, AX
+	CMPQ CX, $0
+	JLT  anyHotLines
+
+	PCALIGN $32
+anyHotQuad:
+	BATCH((SI)(AX*1), 64(SI)(AX*1), 128(SI)(AX*1), 192(SI)(AX*1), (DI)(AX*1), 64(DI)(AX*1), 128(DI)(AX*1), 192(DI)(AX*1))
+	ADDQ $256, AX
+	CMPQ AX, CX
+	JLE  anyHotQuad
+
+anyHotLines:
+	CMPQ AX, DX
+	JGT  anyHotTail
+	VMOVDQU64 (SI)(AX*1), Z0
+	VMOVDQU64 Z0, (DI)(AX*1)
+	ADDQ $64, AX
+	JMP  anyHotLines
+
+anyHotTail:
+	CMPQ AX, R8
+	JEQ  anyHotNext
+	VMOVDQU64 (SI)(DX*1), Z0
+	VMOVDQU64 Z0, (DI)(DX*1)
+
+anyHotNext:
 	ADDQ R10, DI
 	ADDQ R11, SI
 	DECQ R9
-	JNZ  hot128
+	JNZ  anyHot
 	JMP  done
 
-ahead:
-	TESTQ $1, R13
-	JNZ   aheadBlock
-	LEAQ (SI)(R12*1), BX
-	CMPQ R8, $64
-	JEQ  ahead64
-	CMPQ R8, $128
-	JEQ  ahead128
-
-aheadBlock:
+anyNear:
 	XORQ AX, AX
-	LEAQ (SI)(R12*1), BX
-	TESTQ $1, R13
-	JZ   aheadLines
-	LEAQ (DI)(R12*1), BX
 
 	PCALIGN $32
-aheadWrite:
+anyNearLine:
+	VMOVDQU64 (SI)(AX*1), Z0
+	VMOVDQU64 Z0, (DI)(AX*1)
+	ADDQ $64, AX
+	CMPQ AX, DX
+	JLE  anyNearLine
+	CMPQ AX, R8
+	JEQ  anyNearNext
+	VMOVDQU64 (SI)(DX*1), Z0
+	VMOVDQU64 Z0, (DI)(DX*1)
+
+anyNearNext:
+	ADDQ R10, DI
+	ADDQ R11, SI
+	DECQ R9
+	JNZ  anyNear
+	JMP  done
+
+anyAhead:
+	TESTQ $1, R13
+	JNZ   anyWrite
+
+anyRead:
+	XORQ AX, AX
+	LEAQ AHEAD(SI), BX
+	JMP  anyReadFarTest
+
+	PCALIGN $32
+anyReadFar:
+	PREFETCHT0 (BX)(AX*1)
+	VMOVDQU64 (SI)(AX*1), Z0
+	VMOVDQU64 Z0, (DI)(AX*1)
+	ADDQ $64, AX
+
+anyReadFarTest:
+	CMPQ AX, CX
+	JLT  anyReadFar
+	LEAQ (SI)(R12*1), BX
+	CMPQ AX, DX
+	JGT  anyReadTail
+
+	PCALIGN $32
+anyReadLine:
+	PREFETCHT0 (BX)(AX*1)
+	VMOVDQU64 (SI)(AX*1), Z0
+	VMOVDQU64 Z0, (DI)(AX*1)
+	ADDQ $64, AX
+	CMPQ AX, DX
+	JLE  anyReadLine
+
+anyReadTail:
+	CMPQ AX, R8
+	JEQ  anyReadNext
+	VMOVDQU64 (SI)(DX*1), Z0
+	VMOVDQU64 Z0, (DI)(DX*1)
+
+anyReadNext:
+	ADDQ R10, DI
+	ADDQ R11, SI
+	DECQ R9
+	JNZ  anyRead
+	JMP  done
+
+anyWrite:
+	XORQ AX, AX
+	LEAQ AHEAD(DI), BX
+	JMP  anyWriteFarTest
+
+	PCALIGN $32
+anyWriteFar:
+	ASKWRITE
+	VMOVDQU64 (SI)(AX*1), Z0
+	VMOVDQU64 Z0, (DI)(AX*1)
+	ADDQ $64, AX
+
+anyWriteFarTest:
+	CMPQ AX, CX
+	JLT  anyWriteFar
+	LEAQ (DI)(R12*1), BX
+	CMPQ AX, DX
+	JGT  anyWriteTail
+
+	PCALIGN $32
+anyWriteLine:
 	ASKWRITE
 	VMOVDQU64 (SI)(AX*1), Z0
 	VMOVDQU64 Z0, (DI)(AX*1)
 	ADDQ $64, AX
 	CMPQ AX, DX
-	JLE  aheadWrite
-	JMP  aheadTail
+	JLE  anyWriteLine
 
-aheadLines:
-	CMPQ CX, AX
-	JLT  aheadOne
-
-	PCALIGN $32
-ahead256:
-	PREFETCHT0 (BX)(AX*1)
-	PREFETCHT0 64(BX)(AX*1)
-	PREFETCHT0 128(BX)(AX*1)
-	PREFETCHT0 192(BX)(AX*1)
-	VMOVDQU64 (SI)(AX*1), Z0
-	VMOVDQU64 64(SI)(AX*1), Z1
-	VMOVDQU64 128(SI)(AX*1), Z2
-	VMOVDQU64 192(SI)(AX*1), Z3
-	VMOVDQU64 Z0, (DI)(AX*1)
-	VMOVDQU64 Z1, 64(DI)(AX*1)
-	VMOVDQU64 Z2, 128(DI)(AX*1)
-	VMOVDQU64 Z3, 192(DI)(AX*1)
-	ADDQ $256, AX
-	CMPQ AX, CX
-	JLE  ahead256
-
-	PCALIGN $32
-aheadOne:
-	CMPQ AX, DX
-	JGT  aheadTail
-	PREFETCHT0 (BX)(AX*1)
-	VMOVDQU64 (SI)(AX*1), Z0
-	VMOVDQU64 Z0, (DI)(AX*1)
-	ADDQ $64, AX
-	JMP  aheadOne
-
-aheadTail:
+anyWriteTail:
 	CMPQ AX, R8
-	JEQ  aheadNext
+	JEQ  anyWriteNext
 	VMOVDQU64 (SI)(DX*1), Z0
 	VMOVDQU64 Z0, (DI)(DX*1)
 
-aheadNext:
+anyWriteNext:
 	ADDQ R10, DI
 	ADDQ R11, SI
 	DECQ R9
-	JNZ  aheadBlock
+	JNZ  anyWrite
 	JMP  done
 
-	PCALIGN $32
-ahead64:
-	PREFETCHT0 (BX)
-	VMOVDQU64 (SI), Z0
-	VMOVDQU64 Z0, (DI)
-	ADDQ R10, DI
-	ADDQ R11, SI
-	ADDQ R11, BX
-	DECQ R9
-	JNZ  ahead64
-	JMP  done
-
-	PCALIGN $32
-ahead128:
-	PREFETCHT0 (BX)
-	PREFETCHT0 64(BX)
-	VMOVDQU64 (SI), Z0
-	VMOVDQU64 64(SI), Z1
-	VMOVDQU64 Z0, (DI)
-	VMOVDQU64 Z1, 64(DI)
-	ADDQ R10, DI
-	ADDQ R11, SI
-	ADDQ R11, BX
-	DECQ R9
-	JNZ  ahead128
-	JMP  done
-
-stream:
-	XORQ AX, AX
+	// Whole lines, but not whole quads.
+anyStream:
 	LEAQ (SI)(R12*1), BX
+	TESTQ $1, R13
+	JZ   anyStreamBlock
+	MOVQ SI, BX // nothing far is read: ask for what is in use
+
+anyStreamBlock:
+	XORQ AX, AX
 
 	PCALIGN $32
-streamLine:
+anyStreamLine:
 	PREFETCHT0 (BX)(AX*1)
 	VMOVDQU64  (SI)(AX*1), Z0
 	VMOVNTDQ   Z0, (DI)(AX*1)
 	ADDQ $64, AX
 	CMPQ AX, DX
-	JLE  streamLine
+	JLE  anyStreamLine
 	ADDQ R10, DI
 	ADDQ R11, SI
-	DECQ R9
-	JNZ  stream
-	SFENCE
-	JMP done
-
-string:
-	MOVQ DI, AX
-	MOVQ SI, BX
-
-stringNext:
-	MOVQ AX, DI
-	MOVQ BX, SI
-	MOVQ R8, CX
-	REP; MOVSB
-	ADDQ R10, AX
 	ADDQ R11, BX
 	DECQ R9
-	JNZ  stringNext
+	JNZ  anyStreamBlock
+	SFENCE
 
 done:
 	VZEROUPPER
@@ -264,12 +622,12 @@ done:
 // func copyWideAVX2(a *copyArgs, dst, src unsafe.Pointer)
 TEXT ·copyWideAVX2(SB), NOSPLIT, $0-24
 	LOADROW
+	LEAQ  -AHEAD(R8), CX
+	LEAQ  -64(R8), DX
 	TESTQ R9, R9
 	JZ    done
 	TESTQ $4, R13
 	JNZ   stream
-	TESTQ $8, R13
-	JNZ   string
 	TESTQ $2, R13
 	JNZ   ahead
 
@@ -299,24 +657,18 @@ hotNext:
 	JNZ  hot
 	JMP  done
 
+	// BX is what AX is added to for asking ahead: first within the block, then at the next.
 ahead:
-	XORQ AX, AX
-	LEAQ (SI)(R12*1), BX
+	XORQ  AX, AX
 	TESTQ $1, R13
-	JZ   aheadRead
-	LEAQ (DI)(R12*1), BX
+	JNZ   aheadWrite
+	LEAQ  AHEAD(SI), BX
+	CMPQ  AX, CX
+	JLT   aheadRead
 
-	PCALIGN $32
-aheadWrite:
-	ASKWRITE
-	VMOVDQU (SI)(AX*1), Y0
-	VMOVDQU 32(SI)(AX*1), Y1
-	VMOVDQU Y0, (DI)(AX*1)
-	VMOVDQU Y1, 32(DI)(AX*1)
-	ADDQ $64, AX
-	CMPQ AX, DX
-	JLE  aheadWrite
-	JMP  aheadTail
+aheadReadNext:
+	LEAQ (SI)(R12*1), BX
+	MOVQ R8, CX // no more turns
 
 	PCALIGN $32
 aheadRead:
@@ -327,9 +679,36 @@ aheadRead:
 	VMOVDQU Y1, 32(DI)(AX*1)
 	ADDQ $64, AX
 	CMPQ AX, DX
-	JLE  aheadRead
+	JGT  aheadTail
+	CMPQ AX, CX
+	JLT  aheadRead
+	JMP  aheadReadNext
+
+aheadWrite:
+	LEAQ AHEAD(DI), BX
+	CMPQ AX, CX
+	JLT  aheadWriteLine
+
+aheadWriteNext:
+	LEAQ (DI)(R12*1), BX
+	MOVQ R8, CX
+
+	PCALIGN $32
+aheadWriteLine:
+	ASKWRITE
+	VMOVDQU (SI)(AX*1), Y0
+	VMOVDQU 32(SI)(AX*1), Y1
+	VMOVDQU Y0, (DI)(AX*1)
+	VMOVDQU Y1, 32(DI)(AX*1)
+	ADDQ $64, AX
+	CMPQ AX, DX
+	JGT  aheadTail
+	CMPQ AX, CX
+	JLT  aheadWriteLine
+	JMP  aheadWriteNext
 
 aheadTail:
+	LEAQ -AHEAD(R8), CX
 	CMPQ AX, R8
 	JEQ  aheadNext
 	VMOVDQU (SI)(DX*1), Y0
@@ -345,6 +724,16 @@ aheadNext:
 	JMP  done
 
 stream:
+	CMPQ  R8, $AHEAD
+	JLE   streamAsk
+	MOVQ  $AHEAD, R12
+
+streamAsk:
+	TESTQ $1, R13
+	JZ    streamBlock
+	XORQ  R12, R12 // nothing far is read: ask for what is in use
+
+streamBlock:
 	XORQ AX, AX
 	LEAQ (SI)(R12*1), BX
 
@@ -361,23 +750,8 @@ streamLine:
 	ADDQ R10, DI
 	ADDQ R11, SI
 	DECQ R9
-	JNZ  stream
+	JNZ  streamBlock
 	SFENCE
-	JMP done
-
-string:
-	MOVQ DI, AX
-	MOVQ SI, BX
-
-stringNext:
-	MOVQ AX, DI
-	MOVQ BX, SI
-	MOVQ R8, CX
-	REP; MOVSB
-	ADDQ R10, AX
-	ADDQ R11, BX
-	DECQ R9
-	JNZ  stringNext
 
 done:
 	VZEROUPPER
@@ -543,6 +917,160 @@ pair32more:
 
 done:
 	VZEROUPPER
+	RET
+
+// The list kernels copy n0 times the blocks of a list. flags: 1 unpack; the rest is in which of them runs.
+//
+// R8 entry, R9 end of the list, R10 strided memory, R11 packed memory, R12 from an entry to the one asked for, R13 flags,
+// R14 arguments, R15 passes left. Within a block AX is the offset, CX the length, DX the length less 64, BX what is asked.
+
+#define LINEZ(AT) \
+	VMOVDQU64 (SI)(AT*1), Z0; \
+	VMOVDQU64 Z0, (DI)(AT*1)
+
+#define LINESTREAM(AT) \
+	VMOVDQU64 (SI)(AT*1), Z0; \
+	VMOVNTDQ Z0, (DI)(AT*1)
+
+#define LINEY(AT) \
+	VMOVDQU (SI)(AT*1), Y0; \
+	VMOVDQU 32(SI)(AT*1), Y1; \
+	VMOVDQU Y0, (DI)(AT*1); \
+	VMOVDQU Y1, 32(DI)(AT*1)
+
+#define NOASK
+#define ASKENTRY \
+	MOVQ (R8)(R12*1), BX; \
+	ADDQ R10, BX
+#define ASKLINE PREFETCHT0 (BX)(AX*1)
+
+#define LIST(LINE, ENTRY, ASK) \
+	TESTQ R15, R15; \
+	JZ    done; \
+next: \
+	MOVQ (R8), SI; \
+	MOVQ 8(R8), CX; \
+	ADDQ R10, SI; \
+	MOVQ R11, DI; \
+	ADDQ CX, R11; \
+	ENTRY; \
+	ADDQ $16, R8; \
+	XORQ AX, AX; \
+	TESTQ $1, R13; \
+	JZ   ready; \
+	XCHGQ SI, DI; \
+ready: \
+	CMPQ CX, $64; \
+	JLT  small; \
+	LEAQ -64(CX), DX; \
+line: \
+	ASK; \
+	LINE(AX); \
+	ADDQ $64, AX; \
+	CMPQ AX, DX; \
+	JLE  line; \
+	CMPQ AX, CX; \
+	JEQ  copied; \
+	LINE(DX); \
+copied: \
+	CMPQ R8, R9; \
+	JLT  next; \
+	MOVQ 72(R14), R8; \
+	TESTQ $1, R13; \
+	JZ   packed; \
+	ADDQ 32(R14), R10; \
+	DECQ R15; \
+	JNZ  next; \
+	JMP  done; \
+packed: \
+	ADDQ 40(R14), R10; \
+	DECQ R15; \
+	JNZ  next; \
+	JMP  done; \
+small: \
+	ASK; \
+	CMPQ CX, $32; \
+	JLT  under32; \
+	VMOVDQU (SI), Y0; \
+	VMOVDQU -32(SI)(CX*1), Y1; \
+	VMOVDQU Y0, (DI); \
+	VMOVDQU Y1, -32(DI)(CX*1); \
+	JMP  copied; \
+under32: \
+	CMPQ CX, $16; \
+	JLT  under16; \
+	VMOVDQU (SI), X0; \
+	VMOVDQU -16(SI)(CX*1), X1; \
+	VMOVDQU X0, (DI); \
+	VMOVDQU X1, -16(DI)(CX*1); \
+	JMP  copied; \
+under16: \
+	CMPQ CX, $8; \
+	JLT  under8; \
+	MOVQ (SI), AX; \
+	MOVQ -8(SI)(CX*1), DX; \
+	MOVQ AX, (DI); \
+	MOVQ DX, -8(DI)(CX*1); \
+	JMP  copied; \
+under8: \
+	CMPQ CX, $4; \
+	JLT  under4; \
+	MOVL (SI), AX; \
+	MOVL -4(SI)(CX*1), DX; \
+	MOVL AX, (DI); \
+	MOVL DX, -4(DI)(CX*1); \
+	JMP  copied; \
+under4: \
+	CMPQ CX, $2; \
+	JLT  one; \
+	MOVW (SI), AX; \
+	MOVW -2(SI)(CX*1), DX; \
+	MOVW AX, (DI); \
+	MOVW DX, -2(DI)(CX*1); \
+	JMP  copied; \
+one: \
+	MOVB (SI), AX; \
+	MOVB AX, (DI); \
+	JMP  copied; \
+done: \
+	VZEROUPPER
+
+// func copyListAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+TEXT ·copyListAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	LIST(LINEZ, NOASK, NOASK)
+	RET
+
+// func copyListAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+TEXT ·copyListAheadAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	LIST(LINEZ, ASKENTRY, ASKLINE)
+	RET
+
+// func copyListStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer): whole lines past the cache.
+TEXT ·copyListStreamAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	LIST(LINESTREAM, NOASK, NOASK)
+	SFENCE
+	RET
+
+// func copyListStreamAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer): the same, and asks ahead.
+TEXT ·copyListStreamAheadAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	LIST(LINESTREAM, ASKENTRY, ASKLINE)
+	SFENCE
+	RET
+
+// func copyListAVX2(a *copyArgs, strided, packed unsafe.Pointer)
+TEXT ·copyListAVX2(SB), NOSPLIT, $0-24
+	LOADLIST
+	LIST(LINEY, NOASK, NOASK)
+	RET
+
+// func copyListAheadAVX2(a *copyArgs, strided, packed unsafe.Pointer)
+TEXT ·copyListAheadAVX2(SB), NOSPLIT, $0-24
+	LOADLIST
+	LIST(LINEY, ASKENTRY, ASKLINE)
 	RET
 
 // func touchAhead(p unsafe.Pointer, n uint64, step int64)

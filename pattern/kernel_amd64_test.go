@@ -33,6 +33,9 @@ func TestWideVariants(t *testing.T) {
 					for i := range n {
 						copy(want[i*block:(i+1)*block], src[i*stride:])
 					}
+					if flags&flagUnpack != 0 {
+						continue // held by TestKernels: here the strided side is the source
+					}
 					a := &copyArgs{block: uint64(block), n0: uint64(n), dst0: int64(block), src0: stride, ahead: stride, flags: flags}
 					run(a, ptr(got), ptr(src))
 					if !bytes.Equal(got, want) {

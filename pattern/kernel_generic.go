@@ -6,10 +6,8 @@ import "unsafe"
 
 func wideISA() string { return "portable" }
 
-func hasStringMove() bool { return false }
-
 // kernelFor is the kernel in Go for an operation on this processor.
-func kernelFor(op operation) func(unsafe.Pointer) {
+func kernelFor(op operation, _ uint32) func(unsafe.Pointer) {
 	switch {
 	case op == opList:
 		return copyListRows

@@ -15,13 +15,15 @@ type ParseOptions struct {
 }
 
 // Grammar is the layout grammar in a few lines, for help texts.
-const Grammar = `vector:block=64,num=256,stride=256       256 blocks of 64 bytes, 256 bytes apart
-subarray:dims=512x512x8,face=y            a face of an array (x is contiguous); width=1, elem=8 bytes, face=+y for the high side
-subarray:dims=64x64,size=8x64,start=4x0   a part of an array
-indexed:0+64,256+16,1024+64               offset+length, rising
-indexed:file=blocks.txt                   one "offset,length" a line
-struct:0+4,8+8,extent=32,num=100          100 records of two fields
-Any of them takes coalesce=yes: adjacent blocks are merged. Numbers take K, M and G (powers of 1024).`
+const Grammar = `vector:block=64,num=256,stride=256       256 blocks of 64 B, 256 B apart
+subarray:dims=512x512x8,face=y           a face of an array; x is contiguous
+  (width=1: layers; elem=8: bytes of an element; face=+y: the high side)
+subarray:dims=64x64,size=8x64,start=4x0  a part of an array
+indexed:0+64,256+16,1024+64              offset+length, rising
+indexed:file=blocks.txt                  one "offset,length" a line
+struct:0+4,8+8,extent=32,num=100         100 records of two fields
+Any of them takes coalesce=yes: adjacent blocks are merged. Numbers take K, M
+and G (powers of 1024).`
 
 // fields is a parsed "key=value,..." list; items without "=" are blocks.
 type fields struct {

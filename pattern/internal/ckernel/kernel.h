@@ -43,65 +43,129 @@
 	case OP_17_31: RUN(MOVE2(v16, d, s, block));               \
 	case OP_32: RUN(MOVE(v32, d, s));                          \
 	case OP_33_63: RUN(MOVE2(v32, d, s, block));               \
-	case OP_64: RUN(MOVE(v64, d, s));                          \
 	}
 
-/* One block of 64 bytes or more. The tail is one move that ends where the block ends. */
-INL void FN(block)(char *d, const char *s, u64 n, i64 ahead, int unpack)
-{
-	u64 i = 0;
-#define ASK(o)                                                  \
-	do {                                                    \
-		if (unpack)                                     \
-			__builtin_prefetch(d + (o) + ahead, 1); \
-		else                                            \
-			__builtin_prefetch(s + (o) + ahead);    \
+enum FN(how) { FN(HOT), FN(NEAR), FN(ASK), FN(ASK_WRITE), FN(STREAM), FN(STREAM_ASK) };
+
+/* Four loads before four stores: in the first-level cache that keeps one store a cycle. */
+#define BATCH4(d, s, d1, s1, d2, s2, d3, s3)                                     \
+	do {                                                                     \
+		v64 w_ = *(const v64 *)(s), x_ = *(const v64 *)(s1);             \
+		v64 y_ = *(const v64 *)(s2), z_ = *(const v64 *)(s3);            \
+		*(v64 *)(d) = w_;                                                \
+		*(v64 *)(d1) = x_;                                               \
+		*(v64 *)(d2) = y_;                                               \
+		*(v64 *)(d3) = z_;                                               \
 	} while (0)
 
+/* A compiler may not collect the loads of several lines: where they come from the second level, that costs a third. */
+#define APART() __asm__ volatile("" ::: "memory")
+
+#define MOVE4(how, d, s, d1, s1, d2, s2, d3, s3)                                 \
+	do {                                                                     \
+		if ((how) == FN(STREAM) || (how) == FN(STREAM_ASK)) {            \
+			FN(line)(d, s);                                          \
+			FN(line)(d1, s1);                                        \
+			FN(line)(d2, s2);                                        \
+			FN(line)(d3, s3);                                        \
+		} else if ((how) == FN(NEAR)) {                                  \
+			MOVE(v64, d, s);                                         \
+			APART();                                                 \
+			MOVE(v64, d1, s1);                                       \
+			APART();                                                 \
+			MOVE(v64, d2, s2);                                       \
+			APART();                                                 \
+			MOVE(v64, d3, s3);                                       \
+			APART();                                                 \
+		} else {                                                         \
+			BATCH4(d, s, d1, s1, d2, s2, d3, s3);                    \
+		}                                                                \
+	} while (0)
+
+INL void FN(line)(char *d, const char *s) { CAT(stream_line, NAME)(d, s); }
+
+/* Asks for the line at p of the strided side: to be read by a pack, to be written by an unpack. */
+INL void FN(want)(const char *p, enum FN(how) how)
+{
+	if (how == FN(ASK) || how == FN(STREAM_ASK))
+		__builtin_prefetch(p);
+	else if (how == FN(ASK_WRITE))
+		__builtin_prefetch(p, 1);
+}
+
+INL void FN(want4)(const char *p, enum FN(how) how)
+{
+	FN(want)(p, how);
+	FN(want)(p + 64, how);
+	FN(want)(p + 128, how);
+	FN(want)(p + 192, how);
+}
+
+/* One block of 64 bytes or more. Asking ahead goes along the blocks: within a block AHEAD bytes on, over its last AHEAD
+ * bytes at the next blocks. The tail is one move that ends where the block ends. */
+INL void FN(block)(char *d, const char *s, u64 n, i64 ahead, enum FN(how) how)
+{
+	const char *strided = how == FN(ASK_WRITE) ? d : s;
+	u64 i = 0, far = n > AHEAD ? n - AHEAD : 0;
+
 	for (; i + 256 <= n; i += 256) {
-		ASK(i);
-		ASK(i + 64);
-		ASK(i + 128);
-		ASK(i + 192);
-		v64 w = *(const v64 *)(s + i), x = *(const v64 *)(s + i + 64);
-		v64 y = *(const v64 *)(s + i + 128), z = *(const v64 *)(s + i + 192);
-		*(v64 *)(d + i) = w;
-		*(v64 *)(d + i + 64) = x;
-		*(v64 *)(d + i + 128) = y;
-		*(v64 *)(d + i + 192) = z;
+		FN(want4)(strided + i + (i < far ? AHEAD : ahead), how);
+		MOVE4(how, d + i, s + i, d + i + 64, s + i + 64, d + i + 128, s + i + 128, d + i + 192, s + i + 192);
 	}
 	for (; i + 64 <= n; i += 64) {
-		ASK(i);
-		MOVE(v64, d + i, s + i);
+		FN(want)(strided + i + (i < far ? AHEAD : ahead), how);
+		if (how == FN(STREAM) || how == FN(STREAM_ASK))
+			FN(line)(d + i, s + i);
+		else
+			MOVE(v64, d + i, s + i);
 	}
-	if (i < n)
-		MOVE(v64, d + n - 64, s + n - 64);
-#undef ASK
-}
-
-INL void FN(block_hot)(char *d, const char *s, u64 n)
-{
-	u64 i = 0;
-
-	for (; i + 256 <= n; i += 256) {
-		v64 w = *(const v64 *)(s + i), x = *(const v64 *)(s + i + 64);
-		v64 y = *(const v64 *)(s + i + 128), z = *(const v64 *)(s + i + 192);
-		*(v64 *)(d + i) = w;
-		*(v64 *)(d + i + 64) = x;
-		*(v64 *)(d + i + 128) = y;
-		*(v64 *)(d + i + 192) = z;
-	}
-	for (; i + 64 <= n; i += 64)
-		MOVE(v64, d + i, s + i);
 	if (i < n)
 		MOVE(v64, d + n - 64, s + n - 64);
 }
 
-INL void FN(any)(char *d, const char *s, u64 n)
+/* A row of blocks: of one line by four, of two lines by two, else one by one. */
+INL void FN(blocks)(const struct gobw_copy *a, char *d, const char *s, enum FN(how) how)
 {
-	if (n >= 64)
-		FN(block_hot)(d, s, n);
-	else if (n >= 32)
+	u64 n = a->n0, block = a->block;
+	i64 ds = a->dst0, ss = a->src0, ahead = a->ahead, step = how == FN(ASK_WRITE) ? ds : ss;
+
+	if (block == 64)
+		for (; n >= 4; n -= 4, d += 4 * ds, s += 4 * ss) {
+			const char *p = (how == FN(ASK_WRITE) ? d : s) + ahead;
+			FN(want)(p, how);
+			FN(want)(p + step, how);
+			FN(want)(p + 2 * step, how);
+			FN(want)(p + 3 * step, how);
+			MOVE4(how, d, s, d + ds, s + ss, d + 2 * ds, s + 2 * ss, d + 3 * ds, s + 3 * ss);
+		}
+	else if (block == 128 && how == FN(NEAR)) /* two at once are slower here */
+		for (; n; n--, d += ds, s += ss) {
+			MOVE(v64, d, s);
+			APART();
+			MOVE(v64, d + 64, s + 64);
+			APART();
+		}
+	else if (block == 128)
+		for (; n >= 2; n -= 2, d += 2 * ds, s += 2 * ss) {
+			const char *p = (how == FN(ASK_WRITE) ? d : s) + ahead;
+			FN(want)(p, how);
+			FN(want)(p + 64, how);
+			FN(want)(p + step, how);
+			FN(want)(p + step + 64, how);
+			MOVE4(how, d, s, d + 64, s + 64, d + ds, s + ss, d + ds + 64, s + ss + 64);
+		}
+	for (; n; n--, d += ds, s += ss)
+		FN(block)(d, s, block, ahead, how);
+}
+
+INL void FN(any)(char *d, const char *s, u64 n, i64 ahead, enum FN(how) how)
+{
+	if (n >= 64) {
+		FN(block)(d, s, n, ahead, how);
+		return;
+	}
+	FN(want)(s + ahead, how);
+	if (n >= 32)
 		MOVE2(v32, d, s, n);
 	else if (n >= 16)
 		MOVE2(v16, d, s, n);
@@ -115,53 +179,59 @@ INL void FN(any)(char *d, const char *s, u64 n)
 		*d = *s;
 }
 
+/* A list of blocks, n0 times over; ahead is the distance of list entries. */
+INL void FN(list)(const struct gobw_copy *a, char *d, const char *s, enum FN(how) how)
+{
+	u64 n = a->n0;
+	i64 distance = a->ahead / (i64)sizeof(struct gobw_entry);
+
+	for (; n; n--, d += a->dst0, s += a->src0) {
+		const struct gobw_entry *e = a->list, *end = e + a->entries;
+		i64 ahead = 0;
+		if (a->flags & FLAG_UNPACK) {
+			for (const char *p = s; e < end; p += e->length, e++) {
+				if (how == FN(ASK_WRITE))
+					ahead = (i64)(e[distance].offset - e->offset);
+				FN(any)(d + e->offset, p, e->length, ahead, how);
+			}
+		} else {
+			for (char *p = d; e < end; p += e->length, e++) {
+				if (how == FN(ASK) || how == FN(STREAM_ASK))
+					ahead = (i64)(e[distance].offset - e->offset);
+				FN(any)(p, s + e->offset, e->length, ahead, how);
+			}
+		}
+	}
+}
+
+#define HOW(RUN)                                                                      \
+	do {                                                                          \
+		int ask_ = a->flags & FLAG_AHEAD, unpack_ = a->flags & FLAG_UNPACK;    \
+		if (a->flags & FLAG_STREAM && ask_ && !unpack_)                        \
+			RUN(a, d, s, FN(STREAM_ASK));                                  \
+		else if (a->flags & FLAG_STREAM)                                       \
+			RUN(a, d, s, FN(STREAM));                                      \
+		else if (ask_ && unpack_)                                              \
+			RUN(a, d, s, FN(ASK_WRITE));                                   \
+		else if (ask_)                                                         \
+			RUN(a, d, s, FN(ASK));                                         \
+		else if (a->flags & FLAG_NEAR)                                         \
+			RUN(a, d, s, FN(NEAR));                                        \
+		else                                                                   \
+			RUN(a, d, s, FN(HOT));                                         \
+	} while (0)
+
 TARGET static void FN(row)(const struct gobw_copy *a, char *d, const char *s)
 {
 	u64 n = a->n0, block = a->block;
 	i64 ds = a->dst0, ss = a->src0, ahead = a->ahead;
 
 	if (a->op == OP_LIST) {
-		for (; n; n--, d += ds, s += ss) {
-			const struct gobw_entry *e = a->list, *end = e + a->entries;
-			if (a->flags & FLAG_UNPACK) {
-				const char *p = s;
-				for (; e < end; p += e->length, e++)
-					FN(any)(d + e->offset, p, e->length);
-			} else {
-				char *p = d;
-				for (; e < end; p += e->length, e++) {
-					__builtin_prefetch(s + e[AHEAD_ENTRIES].offset);
-					FN(any)(p, s + e->offset, e->length);
-				}
-			}
-		}
+		HOW(FN(list));
 		return;
 	}
-	if (a->flags & FLAG_STREAM) {
-		for (; n; n--, d += ds, s += ss)
-			FN(stream)(d, s, block, ahead);
-		return;
-	}
-	if (a->flags & FLAG_STRING) {
-		for (; n; n--, d += ds, s += ss)
-			memcpy(d, s, block);
-		return;
-	}
-	if (a->op == OP_WIDE) {
-		if (block == 128 && a->flags & FLAG_AHEAD && !(a->flags & FLAG_UNPACK)) {
-			EACH(__builtin_prefetch(s + ahead); __builtin_prefetch(s + ahead + 64);
-			     v64 x = *(const v64 *)s; v64 y = *(const v64 *)(s + 64);
-			     *(v64 *)d = x; *(v64 *)(d + 64) = y);
-		}
-		if (!(a->flags & FLAG_AHEAD))
-			for (; n; n--, d += ds, s += ss)
-				FN(block_hot)(d, s, block);
-		else if (a->flags & FLAG_UNPACK)
-			for (; n; n--, d += ds, s += ss)
-				FN(block)(d, s, block, ahead, 1);
-		else
-			for (; n; n--, d += ds, s += ss)
-				FN(block)(d, s, block, ahead, 0);
+	if (a->op >= OP_64) {
+		HOW(FN(blocks));
 		return;
 	}
 	if (!(a->flags & FLAG_AHEAD)) {
@@ -195,6 +265,10 @@ TARGET static void FN(copy)(void *arg)
 #undef EACH_READ
 #undef EACH_WRITE
 #undef SMALL
+#undef BATCH4
+#undef MOVE4
+#undef APART
+#undef HOW
 #undef NAME
 #undef TARGET
 #undef FENCE

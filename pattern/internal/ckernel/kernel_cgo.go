@@ -16,8 +16,8 @@ typedef long long v32 __attribute__((vector_size(32), aligned(1), may_alias));
 typedef long long v64 __attribute__((vector_size(64), aligned(1), may_alias));
 
 enum { OP_1, OP_2, OP_3, OP_4, OP_5_7, OP_8, OP_9_15, OP_16, OP_17_31, OP_32, OP_33_63, OP_64, OP_WIDE, OP_LIST };
-enum { FLAG_UNPACK = 1, FLAG_AHEAD = 2, FLAG_STREAM = 4, FLAG_STRING = 8 };
-enum { AHEAD_ENTRIES = 16 };
+enum { FLAG_UNPACK = 1, FLAG_AHEAD = 2, FLAG_STREAM = 4, FLAG_NEAR = 8 };
+enum { AHEAD = 2048 };
 
 struct gobw_entry { uint64_t offset, length; };
 
@@ -40,33 +40,24 @@ _Static_assert(sizeof(struct gobw_copy) == 104, "twin of pattern.copyArgs");
 #include <immintrin.h>
 
 __attribute__((target("avx512f,avx512bw,avx512vl,prfchw")))
-static inline void stream_avx512(char *d, const char *s, uint64_t n, int64_t ahead)
+static inline void stream_line_avx512(char *d, const char *s)
 {
-	for (uint64_t i = 0; i < n; i += 64) {
-		__builtin_prefetch(s + i + ahead);
-		_mm512_stream_si512((void *)(d + i), _mm512_loadu_si512(s + i));
-	}
+	_mm512_stream_si512((void *)d, _mm512_loadu_si512(s));
 }
 
 __attribute__((target("avx2,prfchw")))
-static inline void stream_avx2(char *d, const char *s, uint64_t n, int64_t ahead)
+static inline void stream_line_avx2(char *d, const char *s)
 {
-	for (uint64_t i = 0; i < n; i += 64) {
-		__builtin_prefetch(s + i + ahead);
-		__m256i x = _mm256_loadu_si256((const void *)(s + i));
-		__m256i y = _mm256_loadu_si256((const void *)(s + i + 32));
-		_mm256_stream_si256((void *)(d + i), x);
-		_mm256_stream_si256((void *)(d + i + 32), y);
-	}
+	__m256i x = _mm256_loadu_si256((const void *)s), y = _mm256_loadu_si256((const void *)(s + 32));
+
+	_mm256_stream_si256((void *)d, x);
+	_mm256_stream_si256((void *)(d + 32), y);
 }
 
-static inline void stream_base(char *d, const char *s, uint64_t n, int64_t ahead)
+static inline void stream_line_base(char *d, const char *s)
 {
-	for (uint64_t i = 0; i < n; i += 16) {
-		if (!(i & 63))
-			__builtin_prefetch(s + i + ahead);
+	for (int i = 0; i < 64; i += 16)
 		_mm_stream_si128((void *)(d + i), _mm_loadu_si128((const void *)(s + i)));
-	}
 }
 
 #define NAME _avx512
@@ -96,11 +87,7 @@ static uintptr_t variant(int i)
 	return none;
 }
 #else
-static inline void stream_base(char *d, const char *s, uint64_t n, int64_t ahead)
-{
-	(void)ahead;
-	memcpy(d, s, n);
-}
+static inline void stream_line_base(char *d, const char *s) { *(v64 *)d = *(const v64 *)s; }
 #define NAME _base
 #define TARGET
 #define FENCE() ((void)0)
@@ -117,41 +104,120 @@ static void run(uintptr_t fn, void *arg, uint64_t args, uint64_t stride, uint64_
 			f((char *)arg + i * stride);
 }
 
-// The yardsticks: what cannot be beaten, and what everybody writes.
+// The yardsticks: what cannot be beaten, and what everybody writes. Each walks the blocks of all arguments.
 static uint64_t sink;
 
-static void read_lines(void *arg, uint64_t args, uint64_t stride, uint64_t reps)
-{
-	uint64_t sum = 0;
+#define STRIDED(a) ((a)->flags & FLAG_UNPACK ? (a)->dst : (char *)(a)->src)
 
-	for (uint64_t r = 0; r < reps; r++)
-		for (uint64_t i = 0; i < args; i++) {
-			const struct gobw_copy *a = (const void *)((char *)arg + i * stride);
-			const char *s1 = a->src;
-			for (uint64_t j = 0; j < a->n1; j++, s1 += a->src1) {
-				const char *s = s1;
-				for (uint64_t k = 0; k < a->n0; k++, s += a->src0)
-					for (uint64_t o = 0; o < a->block; o += 64)
-						sum += *(const volatile u64 *)(s + o);
-			}
-		}
-	sink += sum;
+// Calls VISIT(strided, packed, bytes) for each block of argument a.
+#define BLOCKS(a, VISIT)                                                                                   \
+	do {                                                                                               \
+		int unpack_ = (a)->flags & FLAG_UNPACK;                                                    \
+		i64 far0_ = unpack_ ? (a)->dst0 : (a)->src0, near0_ = unpack_ ? (a)->src0 : (a)->dst0;     \
+		i64 far1_ = unpack_ ? (a)->dst1 : (a)->src1, near1_ = unpack_ ? (a)->src1 : (a)->dst1;     \
+		char *f1_ = STRIDED(a), *p1_ = unpack_ ? (char *)(a)->src : (a)->dst;                       \
+		for (uint64_t j_ = 0; j_ < (a)->n1; j_++, f1_ += far1_, p1_ += near1_) {                    \
+			char *f_ = f1_, *p_ = p1_;                                                         \
+			if ((a)->op == OP_LIST)                                                            \
+				for (uint64_t k_ = 0; k_ < (a)->n0; k_++, f_ += far0_, p_ += near0_) {     \
+					char *q_ = p_;                                                     \
+					const struct gobw_entry *e_ = (a)->list, *end_ = e_ + (a)->entries; \
+					for (; e_ < end_; q_ += e_->length, e_++)                          \
+						VISIT(f_ + e_->offset, q_, e_->length);                    \
+				}                                                                          \
+			else                                                                               \
+				for (uint64_t k_ = 0; k_ < (a)->n0; k_++, f_ += far0_, p_ += near0_)       \
+					VISIT(f_, p_, (a)->block);                                         \
+		}                                                                                          \
+	} while (0)
+
+#define YARDSTICK(NAME, VISIT, ...)                                                                             \
+	static void NAME(void *arg, uint64_t args, uint64_t stride, uint64_t reps)                         \
+	{                                                                                                  \
+		uint64_t sum = 0;                                                                          \
+                                                                                                           \
+		for (uint64_t r = 0; r < reps; r++)                                                        \
+			for (uint64_t i = 0; i < args; i++) {                                              \
+				const struct gobw_copy *a = (const void *)((char *)arg + i * stride);      \
+				BLOCKS(a, VISIT);                                                          \
+			__VA_ARGS__;                                                                       \
+			}                                                                                  \
+		sink += sum;                                                                               \
+	}
+
+#define READ(far, near, n)                                     \
+	do {                                                   \
+		for (uint64_t o_ = 0; o_ < (n); o_ += 64)      \
+			sum += *(const volatile u64 *)((far) + o_); \
+		(void)(near);                                  \
+	} while (0)
+YARDSTICK(read_lines, READ)
+
+#define COPY(far, near, n) (unpack_ ? memcpy(far, near, n) : memcpy(near, far, n))
+YARDSTICK(memcpy_blocks, COPY)
+
+// The stores of a copy without its loads, by full lines where blocks have them. What is packed is one piece: a pack is
+// stored as such.
+#define STORE(far, near, n)                                                              \
+	do {                                                                             \
+		uint64_t o_ = 0, n_ = unpack_ ? (n) : bytes(a);                          \
+		char *d_ = unpack_ ? (far) : a->dst;                                     \
+		_Pragma("GCC unroll 4") for (; o_ + 64 <= n_; o_ += 64)                  \
+			STORE_LINE(d_ + o_);                                             \
+		for (; o_ < n_; o_ += 8)                                                 \
+			*(volatile uint8_t *)(d_ + o_) = 1;                              \
+		if (!unpack_)                                                            \
+			goto stored;                                                     \
+	} while (0)
+
+static inline uint64_t bytes(const struct gobw_copy *a)
+{
+	uint64_t n = a->block;
+
+	if (a->op == OP_LIST)
+		for (uint64_t i = n = 0; i < a->entries; i++)
+			n += a->list[i].length;
+	return n * a->n0 * a->n1;
 }
 
-static void memcpy_blocks(void *arg, uint64_t args, uint64_t stride, uint64_t reps)
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static inline void store_line_avx512(char *d) { _mm512_storeu_si512(d, _mm512_set1_epi8(1)); }
+__attribute__((target("avx512f"))) static inline void stream_zero_avx512(char *d)
 {
-	for (uint64_t r = 0; r < reps; r++)
-		for (uint64_t i = 0; i < args; i++) {
-			const struct gobw_copy *a = (const void *)((char *)arg + i * stride);
-			const char *s1 = a->src;
-			char *d1 = a->dst;
-			for (uint64_t j = 0; j < a->n1; j++, s1 += a->src1, d1 += a->dst1) {
-				const char *s = s1;
-				char *d = d1;
-				for (uint64_t k = 0; k < a->n0; k++, s += a->src0, d += a->dst0)
-					memcpy(d, s, a->block);
-			}
-		}
+	if ((uintptr_t)d & 63)
+		_mm512_storeu_si512(d, _mm512_set1_epi8(1));
+	else
+		_mm512_stream_si512((void *)d, _mm512_set1_epi8(1));
+}
+#define STORE_LINE store_line_avx512
+__attribute__((target("avx512f"))) YARDSTICK(store_avx512, STORE, stored:)
+#undef STORE_LINE
+#define STORE_LINE stream_zero_avx512
+__attribute__((target("avx512f"))) YARDSTICK(stream_avx512, STORE, stored:)
+#undef STORE_LINE
+#endif
+
+static inline void store_line_base(char *d)
+{
+	v16 one = {1, 1};
+	for (int i = 0; i < 64; i += 16)
+		*(v16 *)(d + i) = one;
+}
+#define STORE_LINE store_line_base
+YARDSTICK(store_base, STORE, stored:)
+
+static void store_lines(void *arg, uint64_t args, uint64_t stride, uint64_t reps, int past)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vl")) {
+		(past ? stream_avx512 : store_avx512)(arg, args, stride, reps);
+		_mm_sfence();
+		return;
+	}
+#endif
+	(void)past;
+	store_base(arg, args, stride, reps);
 }
 */
 import "C"
@@ -194,7 +260,7 @@ func Run(address uintptr, a Args, reps int) {
 	C.run(C.uintptr_t(address), a.First, C.uint64_t(a.Count), C.uint64_t(a.Stride), C.uint64_t(reps))
 }
 
-// ReadLines reads one word of every cache line of every source block: what no copy can beat.
+// ReadLines reads one word of every cache line of every block in strided memory: what no copy can beat.
 func ReadLines(a Args, reps int) {
 	C.read_lines(a.First, C.uint64_t(a.Count), C.uint64_t(a.Stride), C.uint64_t(reps))
 }
@@ -202,4 +268,14 @@ func ReadLines(a Args, reps int) {
 // MemcpyBlocks calls memcpy once per block.
 func MemcpyBlocks(a Args, reps int) {
 	C.memcpy_blocks(a.First, C.uint64_t(a.Count), C.uint64_t(a.Stride), C.uint64_t(reps))
+}
+
+// StoreLines does the stores of the copies without their loads, through the caches or, with past, by them: what no copy
+// can beat, either.
+func StoreLines(a Args, reps int, past bool) { //nolint:revive // two yardsticks of one kind
+	way := C.int(0)
+	if past {
+		way = 1
+	}
+	C.store_lines(a.First, C.uint64_t(a.Count), C.uint64_t(a.Stride), C.uint64_t(reps), way)
 }
