@@ -114,7 +114,7 @@ func RenderComparison(w io.Writer, format string, c *Comparison) error {
 		}
 		fmt.Fprintln(out)
 		for _, line := range c.closing() {
-			for _, l := range wrap(line, terminalWidth) {
+			for _, l := range Wrap(line, terminalWidth) {
 				fmt.Fprintln(out, l)
 			}
 		}

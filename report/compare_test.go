@@ -129,6 +129,38 @@ func TestCompareWithoutACommonPoint(t *testing.T) {
 	}
 }
 
+// Options that decide a figure are part of the point: a paced run is no worse one of the same test.
+func TestCompareKeepsOptionsApart(t *testing.T) {
+	for name, change := range map[string]func(*Record){
+		"rate limit":  func(r *Record) { r.RateLimitBitsPerS = 1e9 },
+		"pause":       func(r *Record) { r.GapNs = 5000 },
+		"immediate":   func(r *Record) { r.Immediate = true },
+		"atomic":      func(r *Record) { r.Atomic = "compare-and-swap" },
+		"outstanding": func(r *Record) { r.Outstanding = 4 },
+		"srq":         func(r *Record) { r.SRQ = true },
+	} {
+		d := repeatedDocument(1)
+		for i := range d.Records {
+			change(&d.Records[i])
+		}
+		if c, err := Compare([]*Document{repeatedDocument(1)}, []*Document{d}, CompareOptions{}); err == nil {
+			t.Errorf("%s: %d points are taken for the same", name, len(c.Points))
+		}
+	}
+}
+
+// The extremes of several runs are extremes of their samples.
+func TestExtremesOverRuns(t *testing.T) {
+	var r row
+	for _, ns := range [][]float64{{1, 5, 9}, {2, 5, 30}, {3, 4, 8}} {
+		l := LatencyFromNs(ns)
+		r.runs = append(r.runs, &Record{Latency: &l})
+	}
+	if got := r.latency(); got.MinNs != 1 || got.MaxNs != 30 || got.P50Ns != 5 || got.Samples != 9 {
+		t.Errorf("min %v, median %v, max %v of %d; want 1, 5, 30 of 9", got.MinNs, got.P50Ns, got.MaxNs, got.Samples)
+	}
+}
+
 func TestCompareTooFewRuns(t *testing.T) {
 	one := sampleDocument()
 	c, err := Compare([]*Document{one}, []*Document{one}, CompareOptions{})

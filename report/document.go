@@ -59,7 +59,7 @@ type Environment struct {
 	Fabric        string  `json:"fabric,omitempty"` // emulated faults of the software device
 	GOMAXPROCS    int     `json:"gomaxprocs"`
 	GCDuringRun   bool    `json:"gc_during_run"`
-	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals reached the measuring thread
+	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals could reach the measuring thread
 }
 
 // Record is one measured point: one size, one direction, one repetition.
@@ -79,6 +79,13 @@ type Record struct {
 	MTU           int    `json:"mtu"`
 	DurationTest  bool   `json:"duration_test,omitempty"`
 	RoundTripHalf bool   `json:"half_round_trip,omitempty"` // latency figures are half of what was stamped
+	Immediate     bool   `json:"immediate,omitempty"`       // write, send: with immediate data
+	Atomic        string `json:"atomic,omitempty"`          // "fetch-and-add", "compare-and-swap"
+	Outstanding   int    `json:"outstanding,omitempty"`     // read, atomic: requests in flight per queue pair
+	SRQ           bool   `json:"srq,omitempty"`             // receives come from a shared receive queue
+
+	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty"` // asked for; 0: none
+	GapNs             float64 `json:"gap_ns,omitempty"`                // latency: the pause asked for before each message
 
 	Iterations   uint64    `json:"iterations"` // as perftest counts: messages, both directions apart
 	Messages     uint64    `json:"messages"`
@@ -90,16 +97,17 @@ type Record struct {
 	// Delivered is the share of messages sent that the receiver counted (UC, UD); nil where it is certain.
 	Delivered *float64 `json:"delivered,omitempty"`
 
-	Histogram *Histogram         `json:"histogram,omitempty"`
-	Series    *Series            `json:"series,omitempty"`
-	CPU       *CPU               `json:"cpu,omitempty"`
-	PeerCPU   *CPU               `json:"peer_cpu,omitempty"`
-	Counters  map[string]int64   `json:"counters,omitempty"` // device counters, after minus before
-	Verified  string             `json:"verified,omitempty"` // "", "ends", "all"
-	Local     *Bandwidth         `json:"local,omitempty"`    // -b: this end's share
-	Remote    *Bandwidth         `json:"remote,omitempty"`
-	Extra     map[string]float64 `json:"extra,omitempty"`
-	Warnings  []string           `json:"warnings,omitempty"`
+	Histogram    *Histogram         `json:"histogram,omitempty"`
+	Series       *Series            `json:"series,omitempty"`
+	CPU          *CPU               `json:"cpu,omitempty"`
+	PeerCPU      *CPU               `json:"peer_cpu,omitempty"`
+	Counters     map[string]int64   `json:"counters,omitempty"`      // device counters, after minus before
+	PeerCounters map[string]int64   `json:"peer_counters,omitempty"` // the other end's
+	Verified     string             `json:"verified,omitempty"`      // "", "ends", "all"
+	Local        *Bandwidth         `json:"local,omitempty"`         // -b: this end's share
+	Remote       *Bandwidth         `json:"remote,omitempty"`
+	Extra        map[string]float64 `json:"extra,omitempty"`
+	Warnings     []string           `json:"warnings,omitempty"`
 }
 
 // Bandwidth is in decimal bits per second; a peak of 0 was not measured.

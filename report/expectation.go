@@ -35,6 +35,7 @@ type Expectation struct {
 type ExpectationOptions struct {
 	Dir   string   // baselines are relative to it
 	Tests []string // names of earlier tests, whose figures may be used as "name.bw"
+	Test  string   // this test's name: in a baseline of many tests the one of that name is meant
 }
 
 type baseline struct {
@@ -102,7 +103,7 @@ func (e *Expectation) CheckDevice(env Environment) error {
 		return nil
 	}
 	if reason := noLine(env); reason != "" {
-		return fmt.Errorf("%s: %s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a baseline's, or give the rate with --line", e.text, reason, ErrNoLine)
+		return fmt.Errorf("%s: %s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a baseline's", e.text, reason, ErrNoLine)
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (e *Expectation) CheckTest(kind, transport string) error {
 		}
 		never := kind == "latency" && f.dimension == dimension{1, -1} || name == "delivered" && (transport == "RC" || kind == "latency")
 		if never {
-			return fmt.Errorf("%s: a %s %s test has no %q: %s", e.text, transport, kind, name, f.absent(&probe))
+			return fmt.Errorf("%s: this %s %s test has no %q: %s", e.text, transport, kind, name, f.absent(&probe))
 		}
 	}
 	return nil
@@ -392,6 +393,11 @@ func (b *baseline) value(sc *scope, d *Document, n node) (float64, error) {
 	var found row
 	var nearest string
 	for _, doc := range b.docs {
+		for _, s := range scopes(doc, Judgement{}) { // a layout's bare figures are the fastest strategy's, whichever that is
+			if doc.Noncontig != nil && s.point == sc.point {
+				found.runs = append(found.runs, s.row.runs...)
+			}
+		}
 		for _, g := range groups(doc.Records) {
 			for _, r := range g.rows {
 				switch {
@@ -425,6 +431,12 @@ func loadBaseline(file string, o ExpectationOptions) (*baseline, error) {
 	docs, err := LoadAll(path)
 	if err != nil {
 		return nil, err
+	}
+	if o.Test != "" {
+		named := slices.DeleteFunc(slices.Clone(docs), func(d *Document) bool { return d.Description != o.Test })
+		if len(named) > 0 {
+			docs = named
+		}
 	}
 	return &baseline{file: file, docs: docs}, nil
 }

@@ -190,7 +190,7 @@ func TestExpectationCheckTest(t *testing.T) {
 		text, kind, transport string
 		want                  string
 	}{
-		{"bw >= 1 Gb/s", "latency", "RC", `a RC latency test has no "bw"`},
+		{"bw >= 1 Gb/s", "latency", "RC", `this RC latency test has no "bw"`},
 		{"p99 <= 1 us", "latency", "RC", ""},
 		{"p99 <= 1 us", "bandwidth", "RC", ""},
 		{"delivered >= 99%", "bandwidth", "RC", "delivers every message"},

@@ -195,6 +195,7 @@ func sameCounter(name string, counters map[string]int64) (float64, bool) {
 		"ecn_marked":      {{"np_ecn_marked_roce_packets"}, {"RxECNMrkd"}, {"rx_ecn_marked_pkts"}},
 		"discards":        {{"port_rcv_discards", "port_xmit_discards"}, {"rx_roce_discards"}, {"out_of_buffer"}},
 		"symbol_errors":   {{"symbol_error"}},
+		"icrc_errors":     {{"icrc_err"}, {"rx_icrc_encapsulated"}},
 	}
 	for _, set := range sets[name] {
 		sum, found := 0.0, false
@@ -208,6 +209,44 @@ func sameCounter(name string, counters map[string]int64) (float64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// counterMeaning says what a device's error counter counts; "" for counters of traffic and for unknown ones. The names are
+// those of the kernel's drivers (mlx5, bnxt_re, irdma, efa, rxe) and of the embedded device.
+func counterMeaning(name string) string {
+	switch name {
+	case "retransmits", "resent_pkts", "retrans_pkts", "to_retransmits", "RetransSegs", "tcpRetransSegs", "completer_retry_err":
+		return "packets were sent again"
+	case "out_of_sequence", "out_of_seq_request", "rx_out_of_order":
+		return "packets arrived out of order, or one before them was lost"
+	case "packet_seq_err", "seq_err_naks_rcvd", "rcvd_seq_err":
+		return "the other end missed packets"
+	case "implied_nak_seq_err":
+		return "answers were missed"
+	case "duplicate_request":
+		return "requests arrived again: their acknowledgement was lost or late"
+	case "local_ack_timeout_err", "retrans_timeout_events":
+		return "no acknowledgement came in time"
+	case "rnr_nak_retry_err", "rcvd_rnr_err", "rnr_naks_rcvd":
+		return "the other end had no receive posted"
+	case "send_rnr_err", "out_of_buffer":
+		return "messages arrived and no receive was posted"
+	case "retry_exceeded_err", "retry_rnr_exceeded_err":
+		return "retries were used up"
+	case "np_cnp_sent", "rp_cnp_handled", "cnpSent", "cnpHandled", "rx_cnp_pkts", "tx_cnp_pkts":
+		return "notifications of congestion"
+	case "np_ecn_marked_roce_packets", "RxECNMrkd", "rx_ecn_marked_pkts":
+		return "switches marked packets for congestion"
+	case "rx_icrc_encapsulated", "icrc_err", "icrc_errors":
+		return "packets arrived damaged"
+	case "req_cqe_error", "resp_cqe_error":
+		return "requests completed with an error"
+	case "dropped", "lost", "rx_roce_discards", "port_rcv_discards", "port_xmit_discards":
+		return "packets were dropped"
+	case "symbol_error", "link_downed", "link_error_recovery":
+		return "the link is bad: look at cable and transceiver"
+	}
+	return ""
 }
 
 // figureWords are all words that name a figure.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -100,6 +101,29 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 		_ = d.Close()
 	}
 	return nil
+}
+
+// CheckWritable tells whether [WriteFile] can begin: a long measurement should not end in front of a missing directory.
+func CheckWritable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return &FileError{File: path, Err: errors.New("cannot save: is a directory"), Remedy: "name a file in it"}
+	case err == nil && !info.Mode().IsRegular():
+		return nil
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return &FileError{File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + dir}
+	}
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return saveError(path, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func saveError(path string, err error) error {
@@ -238,7 +262,7 @@ func checkVersion(file, schema, prefix string, known int) error {
 func foreign(file, why string) error {
 	return &FileError{
 		File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
-		Remedy: "give a file written by --json or gobw qualify",
+		Remedy: "give a file written by --save, or by gobw qualify --json",
 	}
 }
 
@@ -255,14 +279,30 @@ func jsonError(file string, b []byte, err error) error {
 			fe.Remedy = "copy it again; gobw itself never leaves half a file"
 		} else {
 			fe.Err = fmt.Errorf("not JSON: %w", err)
-			fe.Remedy = "give a file written by --json"
+			fe.Remedy = "give a file written by --save, or by gobw qualify --json"
 		}
 	case errors.As(err, &kind):
 		fe.Place = place(b, kind.Offset)
-		fe.Err = fmt.Errorf("%s is a JSON %s, want %s", kind.Field, kind.Value, kind.Type)
+		fe.Err = fmt.Errorf("%s is a JSON %s, want %s", kind.Field, kind.Value, jsonKind(kind.Type))
 		fe.Remedy = "this is no file of gobw, or it was edited"
 	}
 	return fe
+}
+
+// jsonKind is what JSON calls a Go type.
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	default:
+		return "a number (" + t.String() + ")"
+	}
 }
 
 func place(b []byte, offset int64) string {

@@ -14,6 +14,7 @@ type grid struct {
 	header []string // with units
 	rows   [][]string
 	notes  []string // below the table
+	prose  bool     // rows are sentences: on a terminal they are wrapped
 }
 
 // grids makes the tables of a document, one for each set-up. A row is a size: the only run's figures, or the medians.
@@ -95,6 +96,15 @@ func delivered(r *Record) (float64, bool) {
 	return *r.Delivered, true
 }
 
+// loopNs is what the measuring loop spent on a message at this end, where --cpu-time counted it.
+func loopNs(r *Record) (float64, bool) {
+	if r.CPU == nil {
+		return 0, false
+	}
+	ns := r.CPU.PackNsPerMessage + r.CPU.UnpackNsPerMessage + r.CPU.PostNsPerMessage + r.CPU.PollNsPerMessage
+	return ns, ns > 0
+}
+
 func medianLatency(r *Record) (float64, bool) {
 	if r.Latency == nil {
 		return 0, false
@@ -121,13 +131,43 @@ func sizeColumn() column {
 	return column{"bytes", func(r row) string { return strconv.FormatUint(r.size, 10) }}
 }
 
-func runsColumn() column {
+// runsColumn tells how many runs a row is the median of; where all rows have as many, the title says it.
+func runsColumn(g group) column {
 	return column{"runs", func(r row) string {
-		if len(r.runs) < 2 {
+		if len(r.runs) < 2 || g.sameRuns() {
 			return ""
 		}
 		return strconv.Itoa(len(r.runs))
 	}}
+}
+
+func (g group) sameRuns() bool {
+	return !slices.ContainsFunc(g.rows, func(r row) bool { return len(r.runs) != len(g.rows[0].runs) })
+}
+
+// sameSamples is how many samples each row of a latency test has, 0 if they differ.
+func (g group) sameSamples() uint64 {
+	n := uint64(0)
+	for i, r := range g.rows {
+		l := r.latency()
+		if l == nil || i > 0 && l.Samples != n {
+			return 0
+		}
+		n = l.Samples
+	}
+	return n
+}
+
+// repetitions is what a title says of the runs.
+func (g group) repetitions() string {
+	n := len(g.rows[0].runs)
+	switch {
+	case n < 2 || !g.sameRuns():
+		return ""
+	case Summarize(make([]float64, n), DefaultConfidence).Interval == nil:
+		return fmt.Sprintf(", medians of %d runs", n)
+	}
+	return fmt.Sprintf(", medians of %d runs with 95 %% intervals", n)
 }
 
 func bandwidthGrid(g group) grid {
@@ -136,18 +176,20 @@ func bandwidthGrid(g group) grid {
 	if every := g.signaled(); every != "1" {
 		title += ", signaled every " + every
 	}
+	title += g.repetitions() + g.verified()
 	out := build(title, g.rows, []column{
 		sizeColumn(),
-		runsColumn(),
+		runsColumn(g),
 		{"peak Gb/s", medianOf(peakBits, 1e-9)},
 		{"Gb/s", medianOf(averageBits, 1e-9)},
-		{"95 % interval", intervalOf(averageBits, 1e-9)},
+		{"interval", intervalOf(averageBits, 1e-9)},
 		{"MiB/s", medianOf(averageBits, 1.0/8/(1<<20))},
 		{"Mmsg/s", medianOf(messageRate, 1e-6)},
 		{"delivered %", medianOf(delivered, 100)},
 		{"p50 us", latencyCell(func(l *Latency) *float64 { return &l.P50Ns })},
 		{"p99 us", latencyCell(func(l *Latency) *float64 { return l.P99Ns })},
-		{"note", marks.cell},
+		{"cpu ns/msg", medianOf(loopNs, 1)},
+		{"note", func(r row) string { return marks.cell(r, averageBits) }},
 	})
 	out.notes = marks.lines()
 	return out
@@ -160,19 +202,24 @@ func latencyGrid(g group) grid {
 	} else {
 		title += "; full round trip in us"
 	}
+	samples := g.sameSamples()
+	if samples > 0 {
+		title += fmt.Sprintf(", %d samples", samples)
+	}
+	title += g.repetitions() + g.verified()
 	marks := &noteMarks{}
 	out := build(title, g.rows, []column{
 		sizeColumn(),
-		runsColumn(),
+		runsColumn(g),
 		{"samples", func(r row) string {
-			if l := r.latency(); l != nil {
+			if l := r.latency(); l != nil && samples == 0 {
 				return strconv.FormatUint(l.Samples, 10)
 			}
 			return ""
 		}},
 		{"min", latencyCell(func(l *Latency) *float64 { return &l.MinNs })},
 		{"p50", latencyCell(func(l *Latency) *float64 { return &l.P50Ns })},
-		{"95 % interval", intervalOf(medianLatency, 1e-3)},
+		{"interval", intervalOf(medianLatency, 1e-3)},
 		{"p90", latencyCell(func(l *Latency) *float64 { return l.P90Ns })},
 		{"p99", latencyCell(func(l *Latency) *float64 { return l.P99Ns })},
 		{"p99.9", latencyCell(func(l *Latency) *float64 { return l.P999Ns })},
@@ -180,7 +227,8 @@ func latencyGrid(g group) grid {
 		{"max", latencyCell(func(l *Latency) *float64 { return &l.MaxNs })},
 		{"mean", latencyCell(func(l *Latency) *float64 { return &l.MeanNs })},
 		{"stdev", latencyCell(func(l *Latency) *float64 { return &l.StdevNs })},
-		{"note", marks.cell},
+		{"cpu ns/msg", medianOf(loopNs, 1)},
+		{"note", func(r row) string { return marks.cell(r, medianLatency) }},
 	})
 	out.notes = marks.lines()
 	return out
@@ -196,19 +244,22 @@ type note struct {
 	count int
 }
 
-func (m *noteMarks) cell(r row) string {
+// cell is a row's: the warnings of its runs, and what is to be said of the figure over all of them.
+func (m *noteMarks) cell(r row, figure func(*Record) (float64, bool)) string {
 	var words []string
 	var numbers []int
+	warnings := Conditions{RunValues: r.values(figure)}.Warnings()
 	for _, rec := range r.runs {
-		for _, w := range rec.Warnings {
-			at := m.at(w)
-			m.notes[at].count++
-			if !slices.Contains(numbers, at+1) {
-				numbers = append(numbers, at+1)
-			}
-			if word := firstWord(w); !slices.Contains(words, word) {
-				words = append(words, word)
-			}
+		warnings = append(warnings, rec.Warnings...)
+	}
+	for _, w := range warnings {
+		at := m.at(w)
+		m.notes[at].count++
+		if !slices.Contains(numbers, at+1) {
+			numbers = append(numbers, at+1)
+		}
+		if word := firstWord(w); !slices.Contains(words, word) {
+			words = append(words, word)
 		}
 	}
 	switch len(words) {

@@ -133,6 +133,9 @@ func kinds(d *Document) []string {
 			out = append(out, k)
 		}
 	}
+	if d.Noncontig != nil {
+		out = append(out, "non-contiguous transfers")
+	}
 	if len(out) == 0 {
 		out = append(out, d.Tool)
 	}
@@ -261,7 +264,11 @@ func facts(envs []*Environment) []fact {
 		if e.GID == "" {
 			return ""
 		}
-		return strings.TrimSpace(fmt.Sprintf("%s (index %d) %s", e.GID, e.GIDIndex, e.GIDType))
+		s := e.GID
+		if e.GIDIndex >= 0 {
+			s += fmt.Sprintf(" (index %d)", e.GIDIndex)
+		}
+		return strings.TrimSpace(s + " " + e.GIDType)
 	})
 	add("fabric", func(e *Environment) string { return e.Fabric })
 	add("clock", func(e *Environment) string {

@@ -34,15 +34,7 @@ func writeLaTeX(out *strings.Builder, g grid, said string) {
 	}
 	out.WriteString("\\begin{table}\n\\centering\n")
 	fmt.Fprintf(out, "\\caption{%s}\n", caption)
-	out.WriteString("\\begin{tabular}{")
-	for i := range g.header {
-		if rightAligned(g, i) {
-			out.WriteString("r")
-		} else {
-			out.WriteString("l")
-		}
-	}
-	out.WriteString("}\n\\toprule\n")
+	out.WriteString("\\begin{tabular}{" + alignment(g, "l", "r") + "}\n\\toprule\n")
 	line := func(cells []string) {
 		escaped := make([]string, len(cells))
 		for i, c := range cells {

@@ -36,14 +36,7 @@ func writeMarkdown(out *strings.Builder, g grid) {
 		out.WriteString("|\n")
 	}
 	line(g.header)
-	for i := range g.header {
-		if rightAligned(g, i) {
-			out.WriteString("| ---: ")
-		} else {
-			out.WriteString("| --- ")
-		}
-	}
-	out.WriteString("|\n")
+	out.WriteString(alignment(g, "| --- ", "| ---: ") + "|\n")
 	for _, r := range g.rows {
 		line(r)
 	}
@@ -54,6 +47,19 @@ func writeMarkdown(out *strings.Builder, g grid) {
 	if len(g.notes) > 0 {
 		out.WriteString("\n")
 	}
+}
+
+// alignment marks the columns of a table: texts to the left, figures to the right.
+func alignment(g grid, left, right string) string {
+	out := &strings.Builder{}
+	for i := range g.header {
+		if rightAligned(g, i) {
+			out.WriteString(right)
+		} else {
+			out.WriteString(left)
+		}
+	}
+	return out.String()
 }
 
 // rightAligned tells whether a column holds figures.

@@ -37,7 +37,8 @@ type NoncontigSetup struct {
 	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
 	Verify         string  `json:"verify"`
-	Seed           uint64  `json:"seed"` // of the order of points
+	Seed           uint64  `json:"seed"`             // of the order of points
+	Events         bool    `json:"events,omitempty"` // both ends sleep on completion events; CPU is then that of the processes
 }
 
 // NoncontigPoint is one layout moved by one strategy, in all its runs.
@@ -322,7 +323,7 @@ func (n *Noncontig) summary() []string {
 		out = append(out, where+seriesInWords(k, cells, n.crossoverOf(k)))
 	}
 	if len(n.Missing) > 0 {
-		out = append(out, fmt.Sprintf("%d measurements are missing: the grid was interrupted; --resume completes it", len(n.Missing)))
+		out = append(out, fmt.Sprintf("%d measurements are missing: the grid was interrupted; with --save, --resume completes it", len(n.Missing)))
 	}
 	return out
 }
@@ -334,6 +335,11 @@ func (n *Noncontig) crossoverOf(k NoncontigKey) *NoncontigCrossover {
 		}
 	}
 	return nil
+}
+
+// single tells that there is one run of each: nothing can say whether they differ.
+func (c *NoncontigCell) single() bool {
+	return !slices.ContainsFunc(c.Strategies, func(f NoncontigFigure) bool { return f.Goodput.N > 1 })
 }
 
 // seriesInWords sorts the cells of a series, block sizes rising, into those that one side wins clearly and the rest.
@@ -352,7 +358,7 @@ func seriesInWords(k NoncontigKey, cells []NoncontigCell, x *NoncontigCrossover)
 	}
 	if f := cells[0].find(device); f != nil && f.Goodput.N == 1 {
 		first, last := &cells[0], &cells[len(cells)-1]
-		return fmt.Sprintf("one run proves nothing: %s made %.2f of %s at %s and %.2f at %s", device, first.Speedup, cpu,
+		return fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s, %.2f at %s", device, first.Speedup, cpu,
 			Bytes(float64(first.BlockBytes)), last.Speedup, Bytes(float64(last.BlockBytes)))
 	}
 	in := func(chosen []NoncontigCell) string { return blocksInWords(cells, chosen) }

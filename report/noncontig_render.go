@@ -55,7 +55,11 @@ func (n *Noncontig) title(k NoncontigKey) string {
 }
 
 func (n *Noncontig) circumstances() string {
-	return fmt.Sprintf("%s, %s cache, window %d", n.Setup.Transport, n.Setup.Cache, n.Setup.Window)
+	s := fmt.Sprintf("%s, %s cache, window %d", n.Setup.Transport, n.Setup.Cache, n.Setup.Window)
+	if n.Setup.Events {
+		s += ", events"
+	}
+	return s
 }
 
 // grids are the tables of the experiment: for each message size the goodput of all strategies and the verdict, then
@@ -78,7 +82,7 @@ func (n *Noncontig) grids(*Document) []grid {
 		out = append(out, n.predictionGrid())
 	}
 	if len(out) > 0 && len(n.Summary) > 0 {
-		g := grid{title: "in words", header: []string{"series", "outcome"}}
+		g := grid{title: "in words", header: []string{"series", "outcome"}, prose: true}
 		for _, s := range n.Summary {
 			where, what, found := strings.Cut(s, ": ")
 			if !found {
@@ -142,13 +146,16 @@ func (n *Noncontig) goodputGrid(t noncontigTable) grid {
 			row = append(row, goodputCell(c.find(s)))
 		}
 		winner, by := c.Winner, fmt.Sprintf("%.2f×", c.Margin)
-		if winner == "" {
+		switch {
+		case c.single():
+			winner, by = "one run", "-"
+		case winner == "":
 			winner, by = "no difference", "-"
 		}
 		ratio := "-"
 		if c.Speedup > 0 {
 			ratio = fmt.Sprintf("%.2f", c.Speedup)
-			if !c.Differs {
+			if !c.Differs && !c.single() {
 				ratio += " ≈"
 			}
 		}
@@ -338,6 +345,10 @@ func (n *Noncontig) heatMap(d *Document, t noncontigTable) plot.Figure {
 		Note: fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). Grey, with ≈: the intervals overlap. "+
 			"Black line: the crossover, interpolated between blocks, where both sides of it are clear; thin line: its 95 %% interval.", gather, copying, fullStrength, fullStrength),
 	}
+	if !slices.ContainsFunc(t.cells, func(c NoncontigCell) bool { return !c.single() }) {
+		h.Note = fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). One run each: nothing here tells a difference from noise.",
+			gather, copying, fullStrength, fullStrength)
+	}
 	for _, b := range blocks {
 		h.Columns = append(h.Columns, plot.Bytes(float64(b)))
 	}
@@ -357,7 +368,7 @@ func (n *Noncontig) heatMap(d *Document, t noncontigTable) plot.Figure {
 func speedupCell(c *NoncontigCell) plot.Cell {
 	cell := plot.Cell{Text: fmt.Sprintf("%.2f", c.Speedup)}
 	cell.Hint = fmt.Sprintf("%s blocks, %d of them, stride %s: %.3f", Bytes(float64(c.BlockBytes)), c.Blocks, c.Stride, c.Speedup)
-	if !c.Differs {
+	if !c.Differs && !c.single() {
 		cell.Text += " ≈"
 		return cell
 	}

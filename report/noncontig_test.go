@@ -10,7 +10,11 @@ import (
 // syntheticNoncontig is a grid from known costs, with noise: gather costs 100 ns an entry, pack 0.2 ns a byte and 2 ns a
 // block, so that they meet where 98 ns buy as many bytes: at 490 bytes.
 func syntheticNoncontig(noise float64, runs int) *Noncontig {
-	r := rand.New(rand.NewPCG(1, 2))
+	return syntheticNoncontigSeed(noise, runs, 2)
+}
+
+func syntheticNoncontigSeed(noise float64, runs int, seed uint64) *Noncontig {
+	r := rand.New(rand.NewPCG(1, seed))
 	n := &Noncontig{Setup: NoncontigSetup{Device: "rxe0", Transport: "RC", Cache: "hot", Window: 16, MaxSGE: 32, Runs: runs}}
 	for _, total := range []int64{16 << 10, 64 << 10} {
 		for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
@@ -64,6 +68,71 @@ func TestNoncontigCrossover(t *testing.T) {
 	}
 }
 
+// TestNoncontigCrossoverLiesInItsInterval: whatever the noise and the shape of the curve, the estimate lies within the
+// interval told with it, and within the range of block sizes.
+func TestNoncontigCrossoverLiesInItsInterval(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	intervals := 0
+	for round := range 100 {
+		n := &Noncontig{}
+		noise, slope, runs := 0.6*r.Float64(), 0.6*(r.Float64()-0.2), 3+r.IntN(8)
+		for i, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
+			for _, s := range []string{"gather-write", "pack"} {
+				p := NoncontigPoint{Shape: "gather", Strategy: s, Layout: Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
+				for range runs {
+					g := noise * r.NormFloat64()
+					if r.IntN(10) == 0 { // now and then the processor was away
+						g -= 1
+					}
+					if s == "gather-write" {
+						g += slope * (float64(i) - 6*r.Float64())
+					}
+					p.Runs = append(p.Runs, NoncontigRun{GoodputBitsPerS: 1e9 * math.Exp(g)})
+				}
+				n.Points = append(n.Points, p)
+			}
+		}
+		n.Cells = n.cells()
+		x, _ := n.crossover(n.keys()[0])
+		if x.BlockBytes != 0 && (x.BlockBytes < 64 || x.BlockBytes > 4096) {
+			t.Fatalf("round %d: a crossover at %v, outside the range", round, x.BlockBytes)
+		}
+		if x.Low > 0 {
+			intervals++
+			if x.BlockBytes < x.Low || x.BlockBytes > x.High {
+				t.Errorf("round %d: %v lies outside its interval, %v to %v", round, x.BlockBytes, x.Low, x.High)
+			}
+		}
+	}
+	if intervals < 20 {
+		t.Errorf("only %d of 100 curves had an interval: the test shows too little", intervals)
+	}
+}
+
+// TestNoncontigIntervalsCover: of curves whose crossover is known, the 95 % intervals hold it about as often as they say.
+func TestNoncontigIntervalsCover(t *testing.T) {
+	exact := syntheticNoncontig(0, 1)
+	exact.Analyze()
+	covered, told := 0, 0
+	for seed := range uint64(60) {
+		n := syntheticNoncontigSeed(0.05, 9, seed)
+		n.Cells = n.cells()
+		for i, k := range n.keys() {
+			x, _ := n.crossover(k)
+			if x.Low == 0 {
+				continue
+			}
+			told++
+			if want := exact.Crossovers[i].BlockBytes; x.Low <= want && want <= x.High {
+				covered++
+			}
+		}
+	}
+	if share := float64(covered) / float64(told); told < 100 || share < 0.88 {
+		t.Errorf("%.3f of %d intervals hold the true crossover, want 0.88 or more of 100 or more", share, told)
+	}
+}
+
 func TestNoncontigWinners(t *testing.T) {
 	n := syntheticNoncontig(0.01, 7)
 	n.Analyze()
@@ -113,7 +182,7 @@ func TestNoncontigNoCrossoverInRange(t *testing.T) {
 	}
 	n.Points = few
 	n.Analyze()
-	if got, want := n.Crossovers[0].Words, "none in range: gather-write wins from 1 KiB to 4 KiB"; got != want || n.Crossovers[0].BlockBytes != 0 {
+	if got, want := n.Crossovers[0].Words, "none in range: gather-write is ahead from 1 KiB to 4 KiB"; got != want || n.Crossovers[0].BlockBytes != 0 {
 		t.Errorf("got %q at %v, want %q", got, n.Crossovers[0].BlockBytes, want)
 	}
 }

@@ -292,6 +292,18 @@ func (c curve) series(name string, color int, f func(*Record) (float64, bool), s
 // mostCurves is how many distributions one picture can hold and still be read.
 const mostCurves = 6
 
+// spread picks mostCurves of many, the first and the last among them; fewer stay as they are.
+func spread[T any](all []T) []T {
+	if len(all) <= mostCurves {
+		return all
+	}
+	out := make([]T, mostCurves)
+	for i := range out {
+		out[i] = all[i*(len(all)-1)/(mostCurves-1)]
+	}
+	return out
+}
+
 // sampled is the decoded histogram of one size of one curve, over its runs.
 type sampled struct {
 	name string
@@ -331,11 +343,7 @@ func distributions(op operation, curves []curve) []Picture {
 	said := subtitle(curves)
 	if len(all) > mostCurves {
 		said = fmt.Sprintf("%d of %d curves · %s", mostCurves, len(all), said)
-		spread := make([]sampled, mostCurves)
-		for i := range spread {
-			spread[i] = all[i*(len(all)-1)/(mostCurves-1)]
-		}
-		all = spread
+		all = spread(all)
 	}
 	what, axis := "completion time", "completion time (us)"
 	if op.kind == "latency" {
@@ -403,15 +411,11 @@ func overTime(op operation, curves []curve) []Picture {
 	if op.kind == "latency" {
 		c.Title, c.Y.Label = title(op.operation+" round trips over time"), "messages (1000/s)"
 	}
-	found := 0
+	var all, first []plot.Series // of all runs; of the first of each size
 	for _, cv := range curves {
 		for _, r := range cv.rows {
-			for _, rec := range r.runs {
+			for i, rec := range r.runs {
 				if rec.Series == nil || len(rec.Series.Bytes) < 2 || len(rec.Series.Messages) != len(rec.Series.Bytes) || rec.Series.IntervalS <= 0 {
-					continue
-				}
-				found++
-				if len(c.Series) == mostCurves {
 					continue
 				}
 				label := joined(sizeName(r.size), cv.name)
@@ -429,15 +433,23 @@ func overTime(op operation, curves []curve) []Picture {
 				}
 				last := len(s.X) - 1
 				s.X, s.Y = append(s.X, s.X[last]+rec.Series.IntervalS), append(s.Y, s.Y[last])
-				c.Series = append(c.Series, s)
+				all = append(all, s)
+				if i == 0 {
+					first = append(first, s)
+				}
 			}
 		}
 	}
-	if found == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	if found > mostCurves {
-		c.Subtitle = fmt.Sprintf("the first %d of %d · %s", mostCurves, found, c.Subtitle)
+	c.Series = all
+	if len(all) > mostCurves {
+		if len(first) > 1 {
+			c.Series = first
+		}
+		c.Series = spread(c.Series)
+		c.Subtitle = fmt.Sprintf("%d of %d · %s", len(c.Series), len(all), c.Subtitle)
 	}
 	lo := math.Inf(1)
 	for _, s := range c.Series {

@@ -422,7 +422,7 @@ func (p *planParser) expect(t *PlanTest, f field, kind, transport string, names 
 		if !ok {
 			continue
 		}
-		e, err := ParseExpectation(s, ExpectationOptions{Dir: dir, Tests: slices.Concat(p.earlier(), names)})
+		e, err := ParseExpectation(s, ExpectationOptions{Dir: dir, Tests: slices.Concat(p.earlier(), names), Test: t.Name})
 		var ee *ExpressionError
 		switch {
 		case errors.As(err, &ee):

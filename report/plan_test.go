@@ -111,7 +111,7 @@ tests:
 		`plan.yaml:17:11: "has space" cannot name a test`,
 		`plan.yaml:18:10: run is a list, want text`,
 		`plan.yaml:19:5: a test is "just text", want keys and values`,
-		`plan.yaml:22:13: expect: bw >= 1 Gb/s: a RC latency test has no "bw"`,
+		`plan.yaml:22:13: expect: bw >= 1 Gb/s: this RC latency test has no "bw"`,
 	}
 	for _, w := range want {
 		if !strings.Contains(err.Error(), w) {

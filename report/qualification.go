@@ -49,6 +49,7 @@ type QualificationTest struct {
 	Outcome  Outcome   `json:"outcome"`
 	Reason   string    `json:"reason,omitempty"`
 	Seconds  float64   `json:"seconds"`
+	LeftOut  []string  `json:"left_out,omitempty"` // expectations of the plan that were not judged (--leave-out)
 	Document *Document `json:"document,omitempty"`
 }
 

@@ -16,6 +16,15 @@ func (q *Qualification) counts() map[Outcome]int {
 	return out
 }
 
+// leftOut counts the expectations that were not judged.
+func (q *Qualification) leftOut() int {
+	n := 0
+	for _, t := range q.Tests {
+		n += len(t.LeftOut)
+	}
+	return n
+}
+
 // Summary is the verdict in one line.
 func (q *Qualification) Summary() string {
 	n := q.counts()
@@ -59,6 +68,9 @@ func (q *Qualification) verdicts() grid {
 		expectations := "-"
 		if all > 0 {
 			expectations = fmt.Sprintf("%d of %d met", met, all)
+		}
+		if n := len(t.LeftOut); n > 0 {
+			expectations = strings.TrimPrefix(expectations+fmt.Sprintf(", %d left out", n), "-, ")
 		}
 		reasons = reasons || t.Reason != ""
 		g.rows = append(g.rows, []string{t.Outcome.shown(), t.Name, fmt.Sprintf("%.1f", t.Seconds), expectations, t.Reason})
@@ -125,6 +137,9 @@ func QualificationTable(w io.Writer, q *Qualification) error {
 			fmt.Fprintf(out, "\n%s: %s\n    %s\n", t.Name, t.Reason, t.Command)
 		}
 	}
+	if n := q.leftOut(); n > 0 {
+		fmt.Fprintf(out, "\n%d of the plan's expectations left out on request (--leave-out)\n", n)
+	}
 	fmt.Fprintf(out, "\n%s\n", q.Summary())
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -155,13 +170,19 @@ func QualificationJUnit(w io.Writer, q *Qualification) error {
 			})
 		case t.Outcome == Skipped:
 			s.Cases = append(s.Cases, junitCase{Name: "run", Classname: class, Time: seconds(0), Skipped: &junitReason{Message: xmlText(t.Reason)}})
-		case len(s.Cases) == 0:
+		case len(s.Cases) == 0 && len(t.LeftOut) == 0:
 			s.Cases = append(s.Cases, junitCase{Name: "run", Classname: class, Time: s.Time})
+		}
+		for _, e := range t.LeftOut {
+			s.Cases = append(s.Cases, junitCase{Name: xmlText(e), Classname: class, Time: seconds(0), Skipped: &junitReason{Message: leftOutReason}})
 		}
 		all.add(s)
 	}
 	return all.write(w)
 }
+
+// leftOutReason is why an expectation was not judged.
+const leftOutReason = "left out on request (--leave-out)"
 
 // QualificationHTML writes the page of all tests with the verdicts on top.
 func QualificationHTML(w io.Writer, q *Qualification) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Setup is the configuration of a record, without its size and run: records of one Setup make one table and one curve.
@@ -22,6 +23,12 @@ type Setup struct {
 	Events      bool
 	MTU         int
 	HalfTrip    bool
+	Immediate   bool
+	Atomic      string
+	Outstanding int
+	SRQ         bool
+	RateLimit   float64 // bit/s
+	GapNs       float64
 }
 
 // Point is a Setup at one size: what repetitions share and what comparisons match. How often a message is signaled
@@ -37,7 +44,8 @@ func (r *Record) Setup() Setup {
 	return Setup{
 		Operation: r.Operation, Kind: r.Kind, Transport: r.Transport, Direction: r.Direction, QPs: r.QPs,
 		TxDepth: r.TxDepth, PostList: r.PostList, InlineBytes: r.InlineBytes, Events: r.Events,
-		MTU: r.MTU, HalfTrip: r.RoundTripHalf,
+		MTU: r.MTU, HalfTrip: r.RoundTripHalf, Immediate: r.Immediate, Atomic: r.Atomic, Outstanding: r.Outstanding, SRQ: r.SRQ,
+		RateLimit: r.RateLimitBitsPerS, GapNs: r.GapNs,
 	}
 }
 
@@ -75,6 +83,24 @@ func (s Setup) Title() string {
 	}
 	if s.InlineBytes > 0 {
 		parts = append(parts, fmt.Sprintf("inline %d B", s.InlineBytes))
+	}
+	if s.Immediate {
+		parts = append(parts, "with immediate")
+	}
+	if s.Atomic == "compare-and-swap" {
+		parts = append(parts, s.Atomic)
+	}
+	if s.Outstanding > 0 {
+		parts = append(parts, fmt.Sprintf("%d outstanding", s.Outstanding))
+	}
+	if s.SRQ {
+		parts = append(parts, "shared receive queue")
+	}
+	if s.RateLimit > 0 {
+		parts = append(parts, fmt.Sprintf("at most %g Gb/s", s.RateLimit/1e9))
+	}
+	if s.GapNs > 0 {
+		parts = append(parts, fmt.Sprintf("a pause of %v before each message", time.Duration(s.GapNs)))
 	}
 	if s.Events {
 		parts = append(parts, "events")
@@ -118,6 +144,21 @@ func (g group) signaled() string {
 	return strings.Join(out, " or ")
 }
 
+// verified says which messages of a group had their data compared, for its title.
+func (g group) verified() string {
+	for _, r := range g.rows {
+		for _, rec := range r.runs {
+			switch rec.Verified {
+			case "ends":
+				return ", first and last message verified"
+			case "all":
+				return ", every message verified"
+			}
+		}
+	}
+	return ""
+}
+
 // groups gathers the records of a document by set-up and size, keeping the order of first appearance.
 func groups(records []Record) []group {
 	var out []group
@@ -153,7 +194,8 @@ func (r row) values(f func(*Record) (float64, bool)) []float64 {
 	return out
 }
 
-// latency of the row: of the only run, or the median of each figure over the runs.
+// latency of the row: of the only run, or the median of each figure over the runs, but for the least and the greatest of
+// all samples.
 func (r row) latency() *Latency {
 	var all []*Latency
 	for _, rec := range r.runs {
@@ -178,18 +220,19 @@ func (r row) latency() *Latency {
 		return &m
 	}
 	out := &Latency{
-		MinNs:   *median(func(l *Latency) *float64 { return &l.MinNs }),
+		MinNs:   all[0].MinNs,
 		P50Ns:   *median(func(l *Latency) *float64 { return &l.P50Ns }),
 		P90Ns:   median(func(l *Latency) *float64 { return l.P90Ns }),
 		P99Ns:   median(func(l *Latency) *float64 { return l.P99Ns }),
 		P999Ns:  median(func(l *Latency) *float64 { return l.P999Ns }),
 		P9999Ns: median(func(l *Latency) *float64 { return l.P9999Ns }),
-		MaxNs:   *median(func(l *Latency) *float64 { return &l.MaxNs }),
+		MaxNs:   all[0].MaxNs,
 		MeanNs:  *median(func(l *Latency) *float64 { return &l.MeanNs }),
 		StdevNs: *median(func(l *Latency) *float64 { return &l.StdevNs }),
 	}
 	for _, l := range all {
 		out.Samples += l.Samples
+		out.MinNs, out.MaxNs = min(out.MinNs, l.MinNs), max(out.MaxNs, l.MaxNs)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -69,6 +70,9 @@ func heading(d *Document) []string {
 	var out []string
 	if d.Label != "" {
 		out = append(out, d.Label)
+	}
+	if s := d.Server; s != nil && s.Fabric != d.Client.Fabric {
+		out = append(out, "the server's fabric: "+cmp.Or(s.Fabric, "good"))
 	}
 	if !d.Complete {
 		reason := d.Failure

@@ -222,3 +222,25 @@ func TestPictures(t *testing.T) {
 		})
 	}
 }
+
+// TestTableSaysWhatWasAsked has a verified run with accounted CPU time and a long title: all are seen in 80 columns.
+func TestTableSaysWhatWasAsked(t *testing.T) {
+	d := sampleDocument()
+	r := &d.Records[4] // has CPU figures
+	r.Direction, r.Events, r.Verified = "both", true, "ends"
+	d.Records, d.Checks = d.Records[4:5], nil
+	var b bytes.Buffer
+	if err := Table(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n    signaled every 100, first and last message verified\n", "cpu ns/msg", " 970.0"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > terminalWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

@@ -178,15 +178,15 @@ type Conditions struct {
 	RunValues    []float64 // the figure, once per run
 	SeriesValues []float64 // the rate, once per interval
 
-	InvoluntarySwitches int64   // context switches of the measuring thread that it did not ask for
-	StealSeconds        float64 // time the hypervisor took from the measuring CPU
-	Preemptions         int64   // Go preemption signals that reached the measuring thread
-	ThrottledCount      int64   // thermal throttle events of the CPU
-	SlowestHz           float64 // lowest and highest clock of the CPU seen around the run
-	FastestHz           float64
+	WatchedSeconds      float64          // time over which the disturbances were counted
+	InvoluntarySwitches int64            // context switches of the measuring thread that it did not ask for
+	StealSeconds        float64          // time the hypervisor took from the measuring CPU, at least
+	ThrottledCount      int64            // thermal throttle events of the CPU
+	QuotaStops          int64            // periods in which the process had used up its CPU quota
+	QuotaSeconds        float64          // and how long it stood still for that
 	ClockCostNs         float64          // cost of a time stamp
 	MedianNs            float64          // median latency, to set the clock cost against
-	Counters            map[string]int64 // error counters of the device that moved
+	Counters            map[string]int64 // counters of the device, after minus before; those of errors are judged
 }
 
 // Thresholds of the verdicts, in the units their names say.
@@ -198,7 +198,6 @@ const (
 	stealRelative    = 0.01
 	switchesPerS     = 20
 	clockRelative    = 0.05
-	clockHzRelative  = 0.10
 )
 
 // Warnings says in words what makes a measurement untrustworthy: each starts with one of "too short", "too noisy",
@@ -209,10 +208,10 @@ func (c Conditions) Warnings() []string {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
 	if c.Seconds > 0 && c.Seconds < shortSeconds {
-		add("too short", "measured for %.3g ms; below %g ms a single interruption decides the figure (raise -n or use -D)",
+		add("too short", "measured for %.3g ms; below %g ms a single interruption decides the figure (raise -n or -D)",
 			c.Seconds*1e3, shortSeconds*1e3)
 	} else if c.InFlight > 0 && c.Messages > 0 && c.Messages < shortInFlights*c.InFlight {
-		add("too short", "%d messages are fewer than %d windows of %d (raise -n or use -D)", c.Messages, shortInFlights, c.InFlight)
+		add("too short", "%d messages are fewer than %d windows of %d (raise -n or -D)", c.Messages, shortInFlights, c.InFlight)
 	}
 	if len(c.RunValues) > 1 {
 		s := Summarize(c.RunValues, DefaultConfidence)
@@ -231,29 +230,26 @@ func (c Conditions) Warnings() []string {
 			add("unsteady", "half of the intervals lie further apart than %.0f %% of the median rate", 100*spread/median)
 		}
 	}
-	if c.Seconds > 0 {
-		if c.StealSeconds > stealRelative*c.Seconds {
-			add("disturbed", "the hypervisor took %.1f %% of the CPU time", 100*c.StealSeconds/c.Seconds)
+	if c.WatchedSeconds > 0 {
+		if c.StealSeconds > stealRelative*c.WatchedSeconds {
+			add("disturbed", "the hypervisor took at least %.0f ms, %.1f %% of the measuring CPU's time", c.StealSeconds*1e3, 100*c.StealSeconds/c.WatchedSeconds)
 		}
-		if rate := float64(c.InvoluntarySwitches) / c.Seconds; c.InvoluntarySwitches > 2 && rate > switchesPerS {
+		if rate := float64(c.InvoluntarySwitches) / c.WatchedSeconds; c.InvoluntarySwitches > 2 && rate > switchesPerS {
 			add("disturbed", "%d involuntary context switches (%.0f a second): something else ran on this CPU", c.InvoluntarySwitches, rate)
-		}
-		if c.Preemptions > 0 {
-			add("disturbed", "%d preemption signals reached the measuring thread", c.Preemptions)
 		}
 	}
 	if c.ThrottledCount > 0 {
 		add("throttled", "the CPU reported %d thermal throttle events", c.ThrottledCount)
 	}
-	if c.FastestHz > 0 && c.FastestHz-c.SlowestHz > clockHzRelative*c.FastestHz {
-		add("throttled", "the CPU clock moved between %.2f and %.2f GHz", c.SlowestHz/1e9, c.FastestHz/1e9)
+	if c.QuotaStops > 0 {
+		add("throttled", "the CPU quota of this process's control group was used up %d times: its threads stood still for %.0f ms", c.QuotaStops, c.QuotaSeconds*1e3)
 	}
 	if c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs {
 		add("clock", "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
 	}
 	for _, name := range slices.Sorted(keys(c.Counters)) {
-		if v := c.Counters[name]; v != 0 {
-			add("counters moved", "%s by %d", name, v)
+		if meaning := counterMeaning(name); meaning != "" && c.Counters[name] > 0 {
+			add("counters moved", "%s by %d: %s", name, c.Counters[name], meaning)
 		}
 	}
 	return out

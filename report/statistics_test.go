@@ -84,6 +84,19 @@ func TestMannWhitneyApproximation(t *testing.T) {
 	}
 }
 
+// Many tied values: the normal approximation with the correction for ties and for continuity (Hollander, Wolfe, Chicken:
+// Nonparametric Statistical Methods, section 4.1), worked out by its formula elsewhere.
+func TestMannWhitneyManyTies(t *testing.T) {
+	x, y := make([]float64, 31), make([]float64, 31)
+	for i := range x {
+		x[i], y[i] = float64(i/8), float64((i+6)/8)
+	}
+	u, p, err := MannWhitney(x, y)
+	if err != nil || u != 322 || math.Abs(p-0.0222646205) > 1e-9 {
+		t.Errorf("u %v, p %.10f, %v; want 322, 0.0222646205", u, p, err)
+	}
+}
+
 func TestGeometricMean(t *testing.T) {
 	if got := GeometricMean([]float64{1, 4, 16}); !near(got, 4) {
 		t.Errorf("%v, want 4", got)
@@ -246,13 +259,13 @@ func TestConditions(t *testing.T) {
 		{"noisy", Conditions{Seconds: 1, RunValues: []float64{10, 15, 9, 12, 20, 8}}, "too noisy"},
 		{"noisy, few", Conditions{RunValues: []float64{10, 15}}, "too noisy"},
 		{"dip", Conditions{SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "unsteady"},
-		{"steal", Conditions{Seconds: 1, StealSeconds: 0.05}, "disturbed"},
-		{"switches", Conditions{Seconds: 1, InvoluntarySwitches: 100}, "disturbed"},
-		{"one switch", Conditions{Seconds: 0.02, InvoluntarySwitches: 1}, ""},
-		{"signals", Conditions{Seconds: 1, Preemptions: 3}, "disturbed"},
-		{"hot", Conditions{ThrottledCount: 1, SlowestHz: 2e9, FastestHz: 3e9}, "throttled throttled"},
+		{"steal", Conditions{WatchedSeconds: 1, StealSeconds: 0.05}, "disturbed"},
+		{"switches", Conditions{WatchedSeconds: 1, InvoluntarySwitches: 100}, "disturbed"},
+		{"one switch", Conditions{WatchedSeconds: 0.02, InvoluntarySwitches: 1}, ""},
+		{"hot", Conditions{ThrottledCount: 1}, "throttled"},
+		{"quota", Conditions{QuotaStops: 3, QuotaSeconds: 0.2}, "throttled"},
 		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "clock"},
-		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "cnp": 0}}, "counters moved"},
+		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "counters moved"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var words []string

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -32,7 +33,7 @@ func Table(w io.Writer, d *Document) error {
 		}
 	}
 	for _, n := range d.Warnings {
-		for _, line := range wrap("warning: "+n, terminalWidth) {
+		for _, line := range Wrap("warning: "+n, terminalWidth) {
 			fmt.Fprintln(out, line)
 		}
 	}
@@ -43,15 +44,33 @@ func Table(w io.Writer, d *Document) error {
 // writeGrid writes one table.
 func writeGrid(w io.Writer, g grid) error {
 	if g.title != "" {
-		if _, err := fmt.Fprintln(w, g.title); err != nil {
-			return err
+		for _, line := range Wrap(g.title, terminalWidth) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
 		}
+	}
+	if g.prose {
+		return writeProse(w, g.rows)
 	}
 	if err := WriteTable(w, g.header, g.rows); err != nil {
 		return err
 	}
 	for i, n := range g.notes {
-		for _, line := range wrap(fmt.Sprintf("[%d] %s", i+1, n), terminalWidth) {
+		for _, line := range Wrap(fmt.Sprintf("[%d] %s", i+1, n), terminalWidth) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeProse writes each row as a sentence.
+func writeProse(w io.Writer, rows [][]string) error {
+	for _, r := range rows {
+		text := strings.Join(slices.DeleteFunc(slices.Clone(r), func(s string) bool { return s == "" }), ": ")
+		for _, line := range Wrap(text, terminalWidth) {
 			if _, err := fmt.Fprintln(w, line); err != nil {
 				return err
 			}
@@ -134,8 +153,8 @@ func figure(s string) bool {
 	return strings.Trim(s, "0123456789.+-…e%x") == "" && strings.ContainsAny(s, "0123456789")
 }
 
-// wrap breaks text into lines of at most width runes, the later ones indented.
-func wrap(text string, width int) []string {
+// Wrap breaks text into lines of at most width runes, the later ones indented.
+func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {
