@@ -117,7 +117,8 @@ func flags() []flag {
 		bw  = control.Bandwidth
 		lat = control.Latency
 	)
-	const cm = "connections by RDMA CM need librdmacm; leave the flag out on both ends"
+	const gpu = "GPU and other device memory; use stock perftest for it"
+	controlCM := on(func(v *Invocation) *bool { return &v.ControlCM })
 	list := []flag{
 		{option: o('a', "all"), verbs: "swr", set: on(func(v *Invocation) *bool { return &v.Plan.AllSizes })},
 		{option: val('A', "atomic_type"), verbs: "a", set: setAtomic},
@@ -138,7 +139,7 @@ func flags() []flag {
 			return err
 		}},
 		{option: o('F', "CPU-freq"), set: ignore}, // hides a warning that we do not print
-		{option: o('g', "mcg"), verbs: "s", missing: "multicast"},
+		{option: o('g', "mcg"), verbs: "s", missing: "multicast; -c UD alone reaches one peer"},
 		{option: o('h', "help"), set: on(func(v *Invocation) *bool { return &v.Help })},
 		{option: o('H', "report-histogrm"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Histogram })},
 		{option: val('i', "ib-port"), set: integer(1, 255, func(v *Invocation) *int { return &v.IBPort })},
@@ -146,7 +147,7 @@ func flags() []flag {
 		{option: val('l', "post_list"), kind: bw, set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.PostList })},
 		{option: val('L', "hop_limit"), missing: "only perftest's raw Ethernet tools have it"},
 		{option: val('m', "mtu"), set: integer(0, 1<<20, func(v *Invocation) *int { return &v.MTUBytes })},
-		{option: val('M', "MGID"), verbs: "s", missing: "multicast"},
+		{option: val('M', "MGID"), verbs: "s", missing: "multicast; -c UD alone reaches one peer"},
 		{option: val('n', "iters"), set: func(v *Invocation, value string) error {
 			n, err := number(value, 5, 1<<32)
 			v.Plan.Iterations = uint64(n)
@@ -159,7 +160,7 @@ func flags() []flag {
 		{option: val('q', "qp"), kind: bw, set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.QPs })},
 		{option: val('Q', "cq-mod"), kind: bw, set: integer(1, 1024, func(v *Invocation) *int { return &v.Plan.CQMod })},
 		{option: val('r', "rx-depth"), verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RxDepth })},
-		{option: o('R', "rdma_cm"), missing: cm},
+		{option: o('R', "rdma_cm"), set: on(func(v *Invocation) *bool { return &v.Plan.RDMACM })},
 		{option: val('s', "size"), verbs: "swr", set: func(v *Invocation, value string) error {
 			n, err := size(value)
 			v.Plan.Sizes, v.sizeGiven = []int{n}, true
@@ -167,22 +168,27 @@ func flags() []flag {
 		}},
 		{option: val('S', "sl"), set: octet(0, 15, func(v *Invocation) *uint8 { return &v.Plan.SL })},
 		{option: val('t', "tx-depth"), set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.TxDepth })},
-		{option: val('T', "tos"), missing: "it needs -R, as in perftest; use --tclass"},
+		{option: val('T', "tos"), set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 255)
+			tos := uint8(n)
+			v.Plan.TOS = &tos
+			return err
+		}},
 		{option: val('u', "qp-timeout"), set: octet(0, 31, func(v *Invocation) *uint8 { return &v.Plan.Timeout })},
 		{option: o('U', "report-unsorted"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Unsorted })},
 		{option: o('V', "version"), set: on(func(v *Invocation) *bool { return &v.Version })},
 		{option: val('w', "limit_bw"), kind: bw, set: positive(func(v *Invocation) *float64 { return &v.LimitBW }, func(v *Invocation) { v.limits.bw = true })},
-		{option: val('W', "report-counters"), missing: "device counters beside each row; gobw records them with --format json"},
+		{option: val('W', "report-counters"), set: setCounters},
 		{option: val('x', "gid-index"), set: func(v *Invocation, value string) error {
 			n, err := number(value, 0, 4095)
 			i := int(n)
 			v.GIDIndex = &i
 			return err
 		}},
-		{option: val('X', "vector"), verbs: "srw", set: integer(0, 2048, func(v *Invocation) *int { return &v.Plan.Vector })},
+		{option: val('X', "vector"), set: integer(0, 2048, func(v *Invocation) *int { return &v.Plan.Vector })},
 		{option: val('y', "limit_msgrate"), kind: bw, set: positive(func(v *Invocation) *float64 { return &v.LimitRate }, func(v *Invocation) { v.limits.rate = true })},
-		{option: o('z', "comm_rdma_cm"), missing: cm},
-		{option: option{long: "com_rdma_cm", exact: true}, missing: cm},
+		{option: o('z', "comm_rdma_cm"), set: controlCM},
+		{option: option{long: "com_rdma_cm", exact: true}, set: controlCM}, // as 4.5's help spells it
 
 		{option: o(0, "report_gbits"), kind: bw, set: on(func(v *Invocation) *bool { return &v.Gbits })},
 		{option: o(0, "report-both"), kind: bw, set: on(func(v *Invocation) *bool { return &v.ReportBoth })},
@@ -205,8 +211,32 @@ func flags() []flag {
 			return err
 		}},
 		{option: o(0, "mr_per_qp"), kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.MRPerQP })},
+		{option: o(0, "perform_warm_up"), kind: bw, verbs: "rwa", set: on(func(v *Invocation) *bool { return &v.warmUp })},
+		{option: o(0, "data_validation"), kind: bw, verbs: "rw", set: on(func(v *Invocation) *bool { return &v.validate })},
+		{option: val(0, "pin_cores"), set: func(v *Invocation, value string) error {
+			var err error
+			v.Cores, err = cores(value)
+			return err
+		}},
+		{option: val(0, "numa_node"), set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 1<<20)
+			node := int(n)
+			v.NUMANode = &node
+			return err
+		}},
+		{option: o(0, "disable_numa"), set: on(func(v *Invocation) *bool { return &v.NoNUMA })},
+		{option: val(0, "wait_destroy"), kind: bw, set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 1<<20)
+			v.WaitDestroy = time.Duration(n) * time.Second
+			return err
+		}},
 		{option: o(0, "use_hugepages"), set: on(func(v *Invocation) *bool { return &v.Plan.HugePages })},
 		{option: val(0, "pkey_index"), set: integer(0, 65535, func(v *Invocation) *int { return &v.Plan.PKeyIndex })},
+		{option: val(0, "retry_count"), set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 7)
+			v.retries = &n
+			return err
+		}},
 		{option: val(0, "tclass"), set: octet(0, 255, func(v *Invocation) *uint8 { return &v.Plan.TrafficClass })},
 		{option: val(0, "flow_label"), set: func(v *Invocation, value string) error {
 			n, err := number(value, 0, 1<<20-1)
@@ -237,23 +267,21 @@ func flags() []flag {
 		names   string // with "=" behind those that take a value
 		missing string
 	}{
-		{"burst_size= typical_pkt_size=", "bursts of the rate limit"},
-		{"perform_warm_up", "unmeasured posts before a perftest test; gobw has --warmup"},
-		{"odp use-null-mr", "memory kinds other than ordinary and huge pages"},
-		{"mmap= mmap-offset= payload_file_path=", "memory kinds other than ordinary and huge pages"},
-		{"use_cuda= use_cuda_dmabuf use_cuda_pcie_relax use_cuda_bus_id= use_rocm= use_rocm_dmabuf use_musa= use_neuron= use_neuron_dmabuf use_hl= use_mlu= use_mlu_dmabuf use_opencl= gpu_touch=", "GPU memory"},
-		{"dlid= force-link=", "choosing LIDs and link layers by hand"},
-		{"retry_count=", "it works only with RDMA CM in perftest"},
-		{"wait_destroy=", "waiting before the queue pairs are destroyed"},
-		{"report-per-port", "two ports in one run"},
+		{"burst_size= typical_pkt_size=", "bursts of the rate limit; --rate_limit alone spaces single messages"},
+		{"odp use-null-mr", "memory other than ordinary and huge pages; leave the flag out, or use --use_hugepages"},
+		{"mmap= mmap-offset= payload_file_path=", "memory other than ordinary and huge pages; leave the flag out, or use --use_hugepages"},
+		{"use_cuda= use_cuda_dmabuf use_cuda_pcie_mapping use_cuda_pcie_relax use_cuda_bus_id= use_data_direct cuda_mem_type=", gpu},
+		{"use_rocm= use_rocm_dmabuf use_musa= use_musa_bus_id= use_musa_dmabuf use_musa_pcie_mapping use_neuron= use_neuron_dmabuf", gpu},
+		{"use_hl= use_mlu= use_mlu_dmabuf use_opencl= opencl_platform_id= gpu_touch= use_ib_dm_dmabuf=", gpu},
+		{"dlid= force-link=", "choosing LIDs and link layers by hand; -x INDEX chooses a GID on any link"},
+		{"report-per-port", "two ports in one run; run one process per port"},
 		{"dont_xchg_versions", "it cannot work in any perftest: the check of the version fails without one"},
-		{"log_dci_streams= log_active_dci_streams=", "DC"},
-		{"aes_xts encrypt_on_tx sig_before sig_offload", "encryption and signatures"},
-		{"aes_block_size= data_enc_keys_number= kek_path= credentials_path= data_enc_key_app_path=", "encryption and signatures"},
-		{"use_ooo no_enhanced_reorder unsolicited_write connectionless tph_mem", "hardware extensions"},
-		{"congest_type= cpu_id= ph=", "hardware extensions"},
-		{"data_validation", "perftest's own validation; gobw has --verify"},
-		{"pin_cores= numa_node= disable_numa", "pinning by hand; gobw pins by itself and has --cpu"},
+		{"log_dci_streams= log_active_dci_streams=", "DC; use -c RC, UC or UD"},
+		{"aes_xts encrypt_on_tx sig_before sig_offload", "encryption and signatures; use stock perftest for them"},
+		{"aes_block_size= data_enc_keys_number= kek_path= credentials_path= data_enc_key_app_path=", "encryption and signatures; use stock perftest for them"},
+		{"use_ooo no_enhanced_reorder unsolicited_write connectionless tph_mem", "hardware extensions; use stock perftest for them"},
+		{"congest_type= cpu_id= ph=", "hardware extensions; use stock perftest for them"},
+		{"data_validation_debug", "the counters of perftest's own validation; --data_validation alone says whether all data was right"},
 	} {
 		for name := range strings.FieldsSeq(m.names) {
 			long, value := strings.CutSuffix(name, "=")
@@ -290,6 +318,40 @@ func setConnection(v *Invocation, value string) error {
 	}
 	return nil
 }
+
+// setCounters reads -W: paths below the port's folder in sysfs, of which the file's name tells the counter.
+func setCounters(v *Invocation, value string) error {
+	for name := range strings.SplitSeq(value, ",") {
+		if name == "" {
+			return fmt.Errorf("%q: want counters, separated by commas, such as counters/port_xmit_data", value)
+		}
+		v.Counters = append(v.Counters, name)
+	}
+	return nil
+}
+
+// cores reads a list of CPUs such as 0-3,8.
+func cores(value string) ([]int, error) {
+	var list []int
+	for part := range strings.SplitSeq(value, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		a, err := strconv.Atoi(low)
+		b := a
+		if err == nil && ranged {
+			b, err = strconv.Atoi(high)
+		}
+		if err != nil || a < 0 || b < a || b > maxCPU {
+			return nil, fmt.Errorf("%q: want CPUs such as 0-3,8", value)
+		}
+		for cpu := a; cpu <= b; cpu++ {
+			list = append(list, cpu)
+		}
+	}
+	return list, nil
+}
+
+// maxCPU is the largest CPU number that Linux can have.
+const maxCPU = 8191
 
 func setSource(v *Invocation, value string) error {
 	a, err := netip.ParseAddr(value)

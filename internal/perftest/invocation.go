@@ -26,6 +26,8 @@ type Invocation struct {
 	Source   netip.Addr
 	Network  string // "tcp4" (perftest's), "tcp6", or "tcp": either
 	MTUBytes int    // -m, 0: the active one
+	// ControlCM makes the control connection one by RDMA CM (-z; -R implies it).
+	ControlCM bool
 
 	Help    bool
 	Version bool
@@ -41,16 +43,25 @@ type Invocation struct {
 	LimitBW    float64 // -w, in the unit printed; 0: none
 	LimitRate  float64 // -y, in millions of messages per second; 0: none
 
+	Counters    []string      // -W: device counters to print after each row
+	Cores       []int         // --pin_cores; the measuring thread takes the first
+	NUMANode    *int          // --numa_node; nil: the device's
+	NoNUMA      bool          // --disable_numa
+	WaitDestroy time.Duration // --wait_destroy: between the test and the end of the queue pairs
+
 	PerftestVersion string // --perftest-version (ours): the version to advertise; empty: 6.27
 	PerftestOnly    bool   // --perftest-only (ours): speak perftest's dialect with gobw, too
 
 	sizeGiven bool
 	margin    *time.Duration
+	retries   *int64 // --retry_count
 	limits    struct{ bw, rate bool }
 	rate      float64
 	rateUnit  string
 	rateType  string
 	json      bool
+	warmUp    bool
+	validate  bool
 	warnings  []string
 }
 
@@ -206,12 +217,45 @@ func (v *Invocation) settle() []error {
 		bad("--cpu_util needs -D")
 	}
 	p.CPU = v.CPUUtil
+	if v.NUMANode != nil && len(v.Cores) > 0 {
+		bad("--numa_node and --pin_cores exclude each other")
+	}
+	if v.warmUp {
+		p.Warmup = uint64(DepthsOf(*p).Tx)
+		if p.PostList > 1 {
+			p.Warmup = uint64(p.PostList)
+		}
+	}
+	v.settleValidation(bad)
 	if v.ReportBoth && !p.Bidirectional {
 		bad("--report-both needs -b")
 	}
 	v.settleOutput(bad)
 	v.settleRate(bad)
+	v.settleCM(bad)
 	return errs
+}
+
+// settleValidation is --data_validation, with perftest's limits where they are ours, too: every message of a test by count,
+// the first and the last of one by duration.
+func (v *Invocation) settleValidation(bad func(string, ...any)) {
+	p := &v.Plan
+	switch {
+	case !v.validate:
+		return
+	case p.Infinite:
+		bad("--data_validation and --run_infinitely exclude each other")
+	case p.Transport != verbs.RC:
+		bad("--data_validation needs -c RC")
+	case v.PerftestOnly:
+		bad("--data_validation and --perftest-only exclude each other: it works with gobw at the other end")
+	case v.ControlCM || p.RDMACM:
+		bad("--data_validation excludes -R and -z, by which the ends speak perftest's dialect: it works with gobw at the other end")
+	}
+	p.Verify = "all"
+	if p.Duration > 0 {
+		p.Verify = "ends"
+	}
 }
 
 func (v *Invocation) settleOutput(bad func(string, ...any)) {
@@ -232,6 +276,25 @@ func (v *Invocation) settleOutput(bad func(string, ...any)) {
 	if v.json && v.JSONFile == "" {
 		v.JSONFile = defaultJSON
 	}
+}
+
+// settleCM checks what depends on RDMA CM.
+func (v *Invocation) settleCM(bad func(string, ...any)) {
+	p := &v.Plan
+	switch {
+	case p.RDMACM && p.Transport == verbs.UC:
+		bad("-R: RDMA CM connects RC and UD, not UC; -z works with -c UC")
+	case p.TOS != nil && !p.RDMACM:
+		bad("-T %d: it needs -R; --tclass works without", *p.TOS)
+	}
+	v.ControlCM = v.ControlCM || p.RDMACM
+	if v.retries == nil {
+		return
+	}
+	if *v.retries == 0 {
+		v.warn("--retry_count 0: one resend is the least")
+	}
+	p.Retries = uint8(max(*v.retries, 1))
 }
 
 // settleSize fills the sizes. What a datagram may carry depends on the port: see Fit.
@@ -298,7 +361,9 @@ func (v *Invocation) Warnings() []string { return v.warnings }
 func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
 	p := &v.Plan
 	mtu := port.ActiveMTU
-	if v.MTUBytes > 0 {
+	if v.MTUBytes > 0 && p.RDMACM {
+		v.warn("-m %d: RDMA CM takes the path's MTU", v.MTUBytes)
+	} else if v.MTUBytes > 0 {
 		switch m, err := verbs.ParseMTU(v.MTUBytes); {
 		case err != nil:
 			v.warn("-m %d is no MTU: the active one, %d, is used", v.MTUBytes, mtu.Bytes())

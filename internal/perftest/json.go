@@ -27,7 +27,10 @@ func NewDocument(f Facts, gbits Unit) *Document {
 		"test":      strings.ReplaceAll(strings.Join(append(title(p), "Test"), "_"), " ", "_"),
 		"Dual_port": "OFF", "Device": f.Device, "Number_of_qps": max(p.QPs, 1), "Transport_type": f.TransportType,
 		"Connection_type": p.Transport.String(), "Using_SRQ": onOff(p.SRQ), "PCIe_relax_order": onOff(!strict(p)), "ibv_wr_API": "OFF",
-		"Mtu": f.MTU.Bytes(), "Link_type": f.linkType(), "rdma_cm_QPs": "OFF", "Data_ex_method": "Ethernet",
+		"Mtu": f.MTU.Bytes(), "Link_type": f.linkType(), "rdma_cm_QPs": onOff(p.RDMACM), "Data_ex_method": f.exchange(),
+	}
+	if p.TOS != nil {
+		info["TOS"] = *p.TOS
 	}
 	put := func(key string, is bool, value any) {
 		if is {

@@ -1,6 +1,8 @@
 package perftest
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +121,20 @@ func TestFlags(t *testing.T) {
 			v.rate, v.rateUnit, v.rateType, v.Plan.RateBits = 10, "p", "SW", 10*8*65536
 		}},
 		{"ib_write_bw --use_old_post_send --no_lock --cqe_poll 16 --disable_dynamic_polling", func(*Invocation) {}},
+		{"ib_atomic_bw -e -X 2", func(v *Invocation) { v.Plan.Events, v.Plan.Vector = true, 2 }},
+		{"ib_write_bw -W counters/port_xmit_data,hw_counters/out_of_sequence", func(v *Invocation) {
+			v.Counters = []string{"counters/port_xmit_data", "hw_counters/out_of_sequence"}
+		}},
+		{"ib_read_bw --perform_warm_up -t 16", func(v *Invocation) { v.warmUp, v.Plan.TxDepth, v.Plan.Warmup = true, 16, 16 }},
+		{"ib_write_bw --perform_warm_up -l 8", func(v *Invocation) { v.warmUp, v.Plan.PostList, v.Plan.Warmup = true, 8, 8 }},
+		{"ib_write_bw --data_validation", func(v *Invocation) { v.validate, v.Plan.Verify = true, "all" }},
+		{"ib_read_bw --data_validation -D 3", func(v *Invocation) {
+			v.validate, v.Plan.Verify, v.Plan.Duration, v.Plan.Iterations, v.Plan.NoPeak = true, "ends", 3*time.Second, 0, true
+		}},
+		{"ib_send_lat --pin_cores 2-3,8", func(v *Invocation) { v.Cores = []int{2, 3, 8} }},
+		{"ib_send_lat --numa_node=1", func(v *Invocation) { v.NUMANode = index(1) }},
+		{"ib_send_lat --disable_numa", func(v *Invocation) { v.NoNUMA = true }},
+		{"ib_write_bw --wait_destroy 2", func(v *Invocation) { v.WaitDestroy = 2 * time.Second }},
 		{"ib_write_bw --perftest-version 6.29", func(v *Invocation) { v.PerftestVersion = "6.29" }},
 		{"ib_write_bw -h", func(v *Invocation) { v.Help = true }},
 		{"ib_write_bw -V", func(v *Invocation) { v.Version = true }},
@@ -212,12 +228,25 @@ func TestRefusals(t *testing.T) {
 		{"ib_write_bw --nonsense", "unrecognized option '--nonsense'"},
 		{"ib_write_bw --report", "ambiguous"},
 		{"ib_write_bw --all=1", "doesn't allow an argument"},
-		{"ib_write_bw -R", "-R (--rdma_cm): not there yet: connections by RDMA CM"},
-		{"ib_write_bw -z", "-z (--comm_rdma_cm): not there yet"},
+		{"ib_write_bw -R -c UC", "-R: RDMA CM connects RC and UD, not UC"},
+		{"ib_write_bw -R -T 256", "-T (--tos): 256: want 0 to 255"},
+		{"ib_write_bw -z -T 96", "-T 96: it needs -R"},
 		{"ib_send_bw -g", "not there yet: multicast"},
 		{"ib_write_bw -O", "not there yet"},
-		{"ib_write_bw -T 96", "--tclass"},
-		{"ib_write_bw --use_cuda=0", "--use_cuda: not there yet: GPU memory"},
+		{"ib_write_bw -T 96", "-T 96: it needs -R; --tclass"},
+		{"ib_write_bw --use_cuda=0", "--use_cuda: not there yet: GPU"},
+		{"ib_write_bw --use_data_direct", "GPU and other device memory"},
+		{"ib_write_bw --burst_size 8", "--rate_limit alone spaces single messages"},
+		{"ib_send_bw --perform_warm_up", "this tool does not have it"},
+		{"ib_send_bw --data_validation", "this tool does not have it"},
+		{"ib_write_bw --data_validation -c UC", "needs -c RC"},
+		{"ib_write_bw --data_validation --run_infinitely", "exclude each other"},
+		{"ib_write_bw --data_validation -R", "gobw at the other end"},
+		{"ib_write_bw --data_validation --perftest-only", "gobw at the other end"},
+		{"ib_write_bw --pin_cores 3-1", "want CPUs such as"},
+		{"ib_write_bw --pin_cores 0-99999", "want CPUs such as"},
+		{"ib_write_bw --pin_cores 1 --numa_node 0", "exclude each other"},
+		{"ib_write_bw -W a,,b", "want counters"},
 		{"ib_write_bw --dont_xchg_versions", "cannot work in any perftest"},
 		{"ib_write_bw --rate_limit 1 --rate_limit_type PP", "packet pacing"},
 	} {
@@ -232,11 +261,68 @@ func TestRefusals(t *testing.T) {
 	}
 	t.Run("all at once", func(t *testing.T) {
 		tool, _ := ToolNamed("ib_write_lat")
-		_, err := Parse(tool, strings.Fields("-b -n 3 -R"))
+		_, err := Parse(tool, strings.Fields("-b -n 3 -O"))
 		if err == nil || strings.Count(err.Error(), "\n") != 2 {
 			t.Errorf("got %v, want three faults", err)
 		}
 	})
+}
+
+func TestRDMACM(t *testing.T) {
+	tos := func(n uint8) *uint8 { return &n }
+	for _, tt := range []struct {
+		line          string
+		queuePairs    bool
+		control       bool
+		tos           *uint8
+		retries       uint8
+		warnings, mtu int
+	}{
+		{"ib_write_bw", false, false, nil, 0, 0, 0},
+		{"ib_write_bw -z", false, true, nil, 0, 0, 0},
+		{"ib_write_bw -z -c UC", false, true, nil, 0, 0, 0},
+		{"ib_write_bw --com_rdma_cm", false, true, nil, 0, 0, 0},
+		{"ib_write_bw --comm_rdma_cm", false, true, nil, 0, 0, 0},
+		{"ib_send_bw -R", true, true, nil, 0, 0, 0},
+		{"ib_send_lat --rdma_cm -c UD -T 0", true, true, tos(0), 0, 0, 0},
+		{"ib_read_lat -RT 0x60 --retry_count 3", true, true, tos(96), 3, 0, 0},
+		{"ib_write_bw -R -m 1024", true, true, nil, 0, 1, 0}, // the path's
+		{"ib_write_bw -z -m 1024", false, true, nil, 0, 0, 1024},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			v := mustParse(t, tt.line)
+			if err := v.Fit(verbs.DeviceInfo{Name: "rxe0"}, verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096}); err != nil {
+				t.Fatal(err)
+			}
+			p := v.Plan
+			if p.RDMACM != tt.queuePairs || v.ControlCM != tt.control || p.Retries != tt.retries || p.MTU.Bytes() != tt.mtu {
+				t.Errorf("queue pairs %v, control %v, %d retries, MTU %v; want %+v", p.RDMACM, v.ControlCM, p.Retries, p.MTU, tt)
+			}
+			if (p.TOS == nil) != (tt.tos == nil) || p.TOS != nil && *p.TOS != *tt.tos {
+				t.Errorf("type of service %v, want %v", p.TOS, tt.tos)
+			}
+			if len(v.Warnings()) != tt.warnings {
+				t.Errorf("warnings %q, want %d", v.Warnings(), tt.warnings)
+			}
+		})
+	}
+}
+
+// TestMissingIsDocumented has every option that is refused in the manual.
+func TestMissingIsDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/perftest.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range flags() {
+		name := "--" + f.long
+		if f.short != 0 {
+			name = "-" + string(f.short)
+		}
+		if f.set == nil && !regexp.MustCompile("`"+name+"[`=]").Match(b) {
+			t.Errorf("%s is refused (%s); docs/perftest.md does not say so", name, f.missing)
+		}
+	}
 }
 
 func TestFit(t *testing.T) {

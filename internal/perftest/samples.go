@@ -8,22 +8,26 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// samples writes the list of -U (as they came) or -H (sorted).
+// samples writes the lists of -U (as they came) and -H (sorted).
 func (t *Text) samples(s report.Samples) {
 	scale := s.Scale / 1e3
 	unit := "usec"
 	if t.v.Cycles && t.perUs > 0 {
 		scale, unit = s.Scale/1e3*t.perUs, "cycles"
 	}
-	values := slices.Clone(s.Raw)
-	if t.v.Histogram && !t.v.Unsorted {
-		slices.Sort(values)
+	list := func(ticks []int64) {
+		t.printf("#, %s\n", unit)
+		for i, v := range ticks {
+			t.printf("%d, %s\n", i+1, strconv.FormatFloat(float64(v)*scale, 'g', 6, 64))
+		}
 	}
-	t.printf("#, %s\n", unit)
-	for i, v := range values {
-		t.printf("%d, %s\n", i+1, strconv.FormatFloat(float64(v)*scale, 'g', 6, 64))
+	if t.v.Unsorted {
+		list(s.Raw)
 	}
-	if n := s.N - uint64(len(values)); n > 0 {
+	if t.v.Histogram {
+		list(slices.Sorted(slices.Values(s.Raw)))
+	}
+	if n := s.N - uint64(len(s.Raw)); n > 0 {
 		t.printf("# %d more samples were counted but not kept one by one\n", n)
 	}
 }

@@ -3,6 +3,7 @@ package perftest
 import (
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/gobw/gobw/internal/control"
@@ -32,6 +33,7 @@ type Facts struct {
 	Outstanding   int
 	NUMANode      int // -1: unknown
 	Local, Remote []control.Address
+	ControlCM     bool         // the control connection is one by RDMA CM
 	Plan          control.Plan // the plan in force
 	Initiates     bool         // this end posts the requests (the client, unless reversed)
 }
@@ -96,12 +98,15 @@ func (t *Text) Header(f Facts) {
 	for _, l := range lines(f, t.style) {
 		t.printf(" %s\n", l)
 	}
+	if f.Plan.RDMACM && t.v.Server() {
+		t.printf("%s Waiting for client rdma_cm QP to connect\n Please run the same command with the IB/RoCE interface IP\n", dashes)
+	}
 	t.printf("%s", dashes)
 	for _, a := range f.Local {
-		t.address("local", a, f.Plan)
+		t.address("local", a, f)
 	}
 	for _, a := range f.Remote {
-		t.address("remote", a, f.Plan)
+		t.address("remote", a, f)
 	}
 	if t.mute() {
 		return
@@ -174,6 +179,14 @@ func (f Facts) linkType() string {
 	return "IB"
 }
 
+// exchange is how the ends talk to each other.
+func (f Facts) exchange() string {
+	if f.ControlCM {
+		return "rdma_cm"
+	}
+	return "Ethernet"
+}
+
 // lines is the header between title and addresses, as label, padding and value.
 func lines(f Facts, style Style) []string {
 	p := f.Plan
@@ -222,8 +235,12 @@ func lines(f Facts, style Style) []string {
 	} else {
 		add("Max inline data", "%d[B]", f.Inline)
 	}
-	out = append(out, "rdma_cm QPs\t : OFF")
-	add("Data ex. method", "Ethernet")
+	out = append(out, "rdma_cm QPs\t : "+onOff(p.RDMACM))
+	tos := ""
+	if p.TOS != nil {
+		tos = fmt.Sprintf(" \tTOS    : %d", *p.TOS)
+	}
+	add("Data ex. method", "%s%s", f.exchange(), tos)
 	if style == Modern && f.NUMANode >= 0 {
 		add("NUMA node", "%d", f.NUMANode)
 	}
@@ -238,8 +255,12 @@ func hexadecimal(v uint64, width int) string {
 	return fmt.Sprintf("0x%0*x", width-2, v)
 }
 
-func (t *Text) address(whose string, a control.Address, p control.Plan) {
+func (t *Text) address(whose string, a control.Address, f Facts) {
+	p := f.Plan
 	op := p.Operation
+	if f.ControlCM { // perftest then knows no more than for a SEND
+		op = control.Send
+	}
 	t.printf(" %s address: LID %s QPN %s PSN %s", whose, hexadecimal(uint64(a.LID), 4), hexadecimal(uint64(a.QPN), 6), hexadecimal(uint64(a.PSN), 6))
 	if op == control.Read {
 		t.printf(" OUT %s", hexadecimal(uint64(a.Outstanding), 4))
@@ -348,6 +369,7 @@ func (t *Text) Measured(r report.Record, samples report.Samples) {
 		t.heading()
 	}
 	t.row(row)
+	t.counters(r)
 	if !t.v.ReportBoth || r.Local == nil || r.Remote == nil {
 		return
 	}
@@ -355,11 +377,40 @@ func (t *Text) Measured(r report.Record, samples report.Samples) {
 		name string
 		b    *report.Bandwidth
 	}{{"Local", r.Local}, {"Remote", r.Remote}} {
-		t.printf("%s\n %s results: \n%s", dashes, side.name, dashes)
+		space := " "
+		if t.plan.Operation == control.Atomic {
+			space = "" // as it is
+		}
+		t.printf("%s\n %s results:%s\n%s", dashes, side.name, space, dashes)
 		t.heading()
 		half := row
 		half.Peak, half.Average, half.MsgRate = t.bandwidth(*side.b, side.b.AverageBitsPerS/8/float64(max(r.SizeBytes, 1)))
 		t.row(half)
+	}
+}
+
+// counters writes what -W asks for: how far each counter moved during the row's test.
+func (t *Text) counters(r report.Record) {
+	if len(t.v.Counters) == 0 {
+		return
+	}
+	for _, name := range t.v.Counters {
+		t.printf("\t%s=%d\n", name, r.Counters[path.Base(name)])
+	}
+	t.printf("\n")
+}
+
+// Validated says after the table that all data of --data_validation was right.
+func (t *Text) Validated(messages, bytes uint64) {
+	if !t.quiet() {
+		t.printf("VALIDATION: PASSED - %d chunks, %d bytes\n", messages, bytes)
+	}
+}
+
+// Waiting says that --wait_destroy has begun.
+func (t *Text) Waiting() {
+	if t.v.WaitDestroy > 0 && !t.quiet() {
+		t.printf(" Waiting %d seconds before releasing resources...\n", int(t.v.WaitDestroy.Seconds()))
 	}
 }
 
@@ -381,7 +432,7 @@ func (t *Text) row(r Row) {
 	p := t.plan
 	cpu := ""
 	if t.v.CPUUtil {
-		cpu = fmt.Sprintf("\t\t %-7.2f", r.CPU)
+		cpu = fmt.Sprintf("\t    %-3.2f", r.CPU)
 	}
 	switch {
 	case p.Kind == control.Latency && p.Duration > 0:
