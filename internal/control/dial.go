@@ -50,7 +50,7 @@ func Dial(ctx context.Context, address string, o DialOptions) (Session, error) {
 // retryAfter is the pause between two tries to connect.
 const retryAfter = 100 * time.Millisecond
 
-// connect opens the TCP connection, trying again until giveUp while the server refuses.
+// connect opens the connection, trying again until giveUp while the server refuses.
 func connect(ctx context.Context, address string, o DialOptions, giveUp time.Time) (net.Conn, error) {
 	network := o.Network
 	if network == "" {
@@ -60,8 +60,20 @@ func connect(ctx context.Context, address string, o DialOptions, giveUp time.Tim
 	if o.Source.IsValid() {
 		d.LocalAddr = &net.TCPAddr{IP: o.Source.AsSlice(), Zone: o.Source.Zone()}
 	}
+	open := func() (net.Conn, error) { return d.DialContext(ctx, network, address) }
+	if o.RDMA != nil {
+		to, err := net.ResolveTCPAddr(network, address)
+		if err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", address, err)
+		}
+		open = func() (net.Conn, error) {
+			ctx, cancel := context.WithTimeoutCause(ctx, o.Timeouts.Hello, errSilent)
+			defer cancel()
+			return dialRDMA(ctx, o.RDMA, to.AddrPort(), o.Source, o.Timeouts.Peer)
+		}
+	}
 	for {
-		conn, err := d.DialContext(ctx, network, address)
+		conn, err := open()
 		if err == nil {
 			return conn, nil
 		}
@@ -82,7 +94,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftestVersion, o Dia
 	defer stop()
 	_ = conn.SetDeadline(time.Now().Add(o.Timeouts.Hello))
 	mine := hello{version: o.Perftest.Version}
-	if !o.Perftest.NoMarker {
+	if !o.Perftest.NoMarker && o.RDMA == nil {
 		mine.ours = ourVersion
 	}
 	if _, err := conn.Write(mine.encode()); err != nil {
@@ -92,7 +104,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftestVersion, o Dia
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		e := lost(ctx, "waiting for the server's first message", err)
 		if l, is := errors.AsType[*LostError](e); is {
-			l.Hint = "is a perftest or gobw server on that port, and is it free?"
+			l.Hint = "is a perftest or gobw server on that port, is it free, and does its --allow admit this host?"
 		}
 		return nil, e
 	}
@@ -123,7 +135,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftestVersion, o Dia
 		return nil, err
 	}
 	return newPerftestSession(conn, perftestSetup{
-		dialled: true, timeouts: o.Timeouts, peer: peer, mine: advertised, gbits: o.Perftest.Gbits,
+		dialled: true, timeouts: o.Timeouts, peer: peer, mine: advertised, gbits: o.Perftest.Gbits, rdma: o.RDMA != nil,
 	}), nil
 }
 

@@ -16,6 +16,7 @@ var ErrBusy = errors.New("server busy")
 type PeerError struct {
 	Message string // the peer's own words
 	Busy    bool   // the peer serves another client
+	Refused bool   // the test had not begun
 }
 
 func (e *PeerError) Error() string { return "peer said: " + e.Message }

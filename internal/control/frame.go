@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 )
 
 // maxFrameBytes bounds one message of our dialect. A record with its histogram and series is well below 1 MiB.
@@ -78,7 +79,7 @@ func readFrame(r io.Reader) (message, error) {
 		return message{}, err
 	}
 	var m message
-	if err := json.Unmarshal(b.Bytes(), &m); err != nil {
+	if err := json.Unmarshal(printable(b.Bytes()), &m); err != nil {
 		return message{}, &formatError{fmt.Errorf("message %.60q: %w", b.Bytes(), err)}
 	}
 	if m.Kind == "" {
@@ -86,6 +87,12 @@ func readFrame(r io.Reader) (message, error) {
 	}
 	return m, nil
 }
+
+// controls are the escaped and the raw control characters of a JSON text, line ends and tabs apart.
+var controls = regexp.MustCompile(`\\(?:[bfr]|u00(?:0[0-8b-fB-F]|1[0-9a-fA-F]|7[fF]|[89][0-9a-fA-F]))|[\x7f-\x{9f}]`)
+
+// printable takes from a JSON text what would steer the terminal that the peer's words are printed on.
+func printable(text []byte) []byte { return controls.ReplaceAllLiteral(text, []byte(`\ufffd`)) }
 
 // formatError is a peer that does not keep to the dialect.
 type formatError struct{ err error }

@@ -8,13 +8,19 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// maxGreeting bounds the connections that have not finished their first message.
-const maxGreeting = 64
+const (
+	// maxGreeting bounds the connections that have not finished their first message, or wait for the listener to be free.
+	maxGreeting = 64
+	// parting is how long a client waits for the one before it to be gone: scripts start the next test at once, and this
+	// end of the last one may not have closed yet. A perftest client cannot be told to come again.
+	parting = time.Second
+)
 
 // Listener admits clients, one session at a time: a second client hears "busy since …". Whoever sends garbage, sends
 // slowly or sends nothing is logged and dropped within a time limit, and the listener goes on.
@@ -28,10 +34,11 @@ type Listener struct {
 
 	mu       sync.Mutex
 	busy     bool
+	free     chan struct{} // closed when the client that has the listener is gone
 	since    time.Time
 	with     netip.AddrPort
-	greeting map[net.Conn]struct{}
-	failed   error // why the listener stopped, if it did by itself
+	greeting []net.Conn // oldest first
+	failed   error      // why the listener stopped, if it did by itself
 }
 
 // Listen opens the port. Close the listener to stop.
@@ -48,8 +55,7 @@ func Listen(o ListenOptions) (*Listener, error) {
 			return nil, err
 		}
 	}
-	config := net.ListenConfig{KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
-	listener, err := config.Listen(context.Background(), "tcp", o.Address)
+	listener, err := openPort(o)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", o.Address, err)
 	}
@@ -57,10 +63,17 @@ func Listen(o ListenOptions) (*Listener, error) {
 		o: o, listener: listener,
 		sessions: make(chan Session),
 		closed:   make(chan struct{}),
-		greeting: make(map[net.Conn]struct{}),
 	}
 	l.wg.Go(l.admit)
 	return l, nil
+}
+
+func openPort(o ListenOptions) (net.Listener, error) {
+	if o.RDMA != nil {
+		return listenRDMA(o.RDMA, o.Address, o.Timeouts)
+	}
+	config := net.ListenConfig{KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
+	return config.Listen(context.Background(), "tcp", o.Address)
 }
 
 // Addr is where the listener listens.
@@ -94,7 +107,7 @@ func (l *Listener) shut(why error) {
 	l.once.Do(func() {
 		l.mu.Lock()
 		l.failed = why
-		for conn := range l.greeting {
+		for _, conn := range l.greeting {
 			_ = conn.SetDeadline(time.Unix(1, 0))
 		}
 		l.mu.Unlock()
@@ -113,7 +126,7 @@ func (l *Listener) admit() {
 				return
 			default:
 			}
-			if _, temporary := errors.AsType[net.Error](err); temporary { // out of file descriptors, connection reset before accept
+			if _, temporary := errors.AsType[net.Error](err); temporary { // out of file descriptors, a client that went before accept
 				l.o.Log.Warn("accept", "err", err)
 				select {
 				case <-l.closed:
@@ -132,16 +145,14 @@ func (l *Listener) admit() {
 			continue
 		}
 		l.mu.Lock()
-		full := len(l.greeting) >= maxGreeting
-		if !full {
-			l.greeting[conn] = struct{}{}
+		if len(l.greeting) >= maxGreeting { // who holds connections without a word must not keep others out
+			oldest := l.greeting[0]
+			l.greeting = l.greeting[1:]
+			l.o.Log.Warn("too many connections that say nothing: the oldest is dropped", "client", addrOf(oldest.RemoteAddr()), "limit", maxGreeting)
+			_ = oldest.Close()
 		}
+		l.greeting = append(l.greeting, conn)
 		l.mu.Unlock()
-		if full {
-			l.o.Log.Warn("client refused: too many connections that say nothing", "client", from, "limit", maxGreeting)
-			_ = conn.Close()
-			continue
-		}
 		l.wg.Go(func() { l.greet(conn, from) })
 	}
 }
@@ -162,7 +173,7 @@ func (l *Listener) allowed(a netip.Addr) bool {
 func (l *Listener) greet(conn net.Conn, from netip.AddrPort) {
 	greeted := func() {
 		l.mu.Lock()
-		delete(l.greeting, conn)
+		l.greeting = slices.DeleteFunc(l.greeting, func(c net.Conn) bool { return c == conn })
 		l.mu.Unlock()
 	}
 	defer greeted()
@@ -187,8 +198,7 @@ func (l *Listener) greet(conn net.Conn, from netip.AddrPort) {
 		drop("client dropped: it speaks neither perftest's dialect nor ours", err)
 		return
 	}
-	greeted()
-	marked := theirs.ours > 0 && !l.o.Perftest.NoMarker
+	marked := theirs.ours > 0 && !l.o.Perftest.NoMarker && l.o.RDMA == nil
 	peer, err := parseVersion(theirs.version)
 	if err != nil {
 		drop("client dropped", err)
@@ -198,7 +208,8 @@ func (l *Listener) greet(conn net.Conn, from netip.AddrPort) {
 		drop("client dropped", fmt.Errorf("it is perftest %s; versions below %s speak another protocol", theirs.version, versionOldest))
 		return
 	}
-	release, since, with := l.take(from)
+	release, since, with := l.takeSoon(from)
+	greeted()
 	if release == nil {
 		why := fmt.Sprintf("busy since %s with %s", since.Format("15:04:05"), with)
 		l.o.Log.Info("client turned away", "client", from, "why", why)
@@ -224,22 +235,44 @@ func (l *Listener) greet(conn net.Conn, from netip.AddrPort) {
 	}
 }
 
-// take reserves the listener for a client. A nil release says who has it, since when.
-func (l *Listener) take(from netip.AddrPort) (release func(), since time.Time, with netip.AddrPort) {
+// takeSoon is take with patience for the client before.
+func (l *Listener) takeSoon(from netip.AddrPort) (release func(), since time.Time, with netip.AddrPort) {
+	late := time.NewTimer(min(parting, l.o.Timeouts.Hello/4))
+	defer late.Stop()
+	for {
+		release, free := l.take(from)
+		if release != nil {
+			return release, time.Time{}, netip.AddrPort{}
+		}
+		select {
+		case <-free:
+			continue
+		case <-late.C:
+		case <-l.closed:
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return nil, l.since, l.with
+	}
+}
+
+// take reserves the listener for a client. A nil release comes with what closes when the listener is free.
+func (l *Listener) take(from netip.AddrPort) (release func(), free <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.busy {
-		return nil, l.since, l.with
+		return nil, l.free
 	}
-	l.busy, l.since, l.with = true, time.Now(), from
+	l.busy, l.since, l.with, l.free = true, time.Now(), from, make(chan struct{})
 	var once sync.Once
 	return func() {
 		once.Do(func() {
 			l.mu.Lock()
 			l.busy = false
+			close(l.free)
 			l.mu.Unlock()
 		})
-	}, time.Time{}, netip.AddrPort{}
+	}, nil
 }
 
 // session answers the first message in the dialect that both ends speak.
@@ -248,7 +281,7 @@ func (l *Listener) session(conn net.Conn, theirs hello, peer perftestVersion, ma
 		_ = conn.SetDeadline(time.Time{})
 		setup := perftestSetup{
 			timeouts: l.o.Timeouts, peer: peer, gbits: l.o.Perftest.Gbits, facts: l.o.LocalFacts, release: release,
-			memory: l.o.MaxMemory,
+			memory: l.o.MaxMemory, rdma: l.o.RDMA != nil,
 		}
 		if l.o.Perftest.Version != "" {
 			setup.mine, _ = parseVersion(l.o.Perftest.Version)

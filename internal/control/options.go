@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"github.com/gobw/gobw/verbs"
 )
 
 // Timeouts bound how long a session waits. Zero fields take the default shown.
@@ -81,6 +83,8 @@ type DialOptions struct {
 	Source   netip.Addr    // local address to connect from; invalid: the system's choice
 	Network  string        // "tcp" (default), "tcp4" or "tcp6"
 	Wait     time.Duration // how long to go on trying while the server refuses connections or is busy; 0: one try
+	// RDMA makes the conversation one by RDMA CM on this device (perftest's -z and -R), in perftest's dialect; nil: TCP.
+	RDMA verbs.Device
 }
 
 // ListenOptions says how to serve. The zero value listens on every address at [DefaultPort].
@@ -95,6 +99,8 @@ type ListenOptions struct {
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
 	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
 	LocalFacts func() (Facts, error)
+	// RDMA listens by RDMA CM on this device, for perftest's dialect; nil: TCP. The device outlives the sessions.
+	RDMA verbs.Device
 	// Once makes the listener close as soon as it has a client, as stock perftest servers do.
 	Once bool
 }

@@ -74,6 +74,9 @@ func (s *ourSession) LocalAddr() netip.Addr { return addrOf(s.conn.LocalAddr()).
 // RemoteAddr is the peer's address and port.
 func (s *ourSession) RemoteAddr() netip.AddrPort { return addrOf(s.conn.RemoteAddr()) }
 
+// ServerPort is the port on which the server was found.
+func (s *ourSession) ServerPort() uint16 { return serverPort(s.conn, s.o.dialled) }
+
 // PeerProgram is the peer's name and version as it gave them.
 func (s *ourSession) PeerProgram() string { return s.program }
 
@@ -117,6 +120,9 @@ func (s *ourSession) Propose(ctx context.Context, p *Plan) (*Plan, error) {
 		}
 		if m.Plan == nil {
 			return nil, s.protest("plan message without a plan")
+		}
+		if err := m.Plan.Check(); err != nil {
+			return nil, s.protest("the server's plan: " + err.Error())
 		}
 		s.plan = m.Plan
 		return m.Plan, nil
@@ -193,6 +199,9 @@ func (s *ourSession) Sync(ctx context.Context, phase Phase, size int, last bool)
 	}
 	if m.Phase != phase.String() || m.Size != size || m.Last != last {
 		return s.protest(fmt.Sprintf("it is at %s %d, this end at %s %d", m.Phase, m.Size, phase, size))
+	}
+	if phase == PhaseReady {
+		s.setDoing("measuring")
 	}
 	return nil
 }
@@ -364,4 +373,12 @@ func addrOf(a net.Addr) netip.AddrPort {
 	}
 	p := t.AddrPort()
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+// serverPort is the server's port of a connection.
+func serverPort(c net.Conn, dialled bool) uint16 {
+	if dialled {
+		return addrOf(c.RemoteAddr()).Port()
+	}
+	return addrOf(c.LocalAddr()).Port()
 }

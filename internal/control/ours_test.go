@@ -205,16 +205,32 @@ func TestOursConversation(t *testing.T) {
 
 // TestOursHeartbeat keeps both ends silent for longer than the peer timeout.
 func TestOursHeartbeat(t *testing.T) {
-	client, server := pair(t, ListenOptions{}, DialOptions{})
+	calm := short()
+	calm.Peer = time.Second // a busy machine may hold back a heartbeat for some 100 ms
+	client, server := pair(t, ListenOptions{Timeouts: calm}, DialOptions{Timeouts: calm})
 	ctx := testContext(t)
 	watched, cancel := client.Watch(ctx)
 	defer cancel()
 	select {
 	case <-watched.Done():
 		t.Fatalf("client lost its peer: %v", context.Cause(watched))
-	case <-time.After(3 * short().Peer):
+	case <-time.After(3 * calm.Peer):
 	}
 	both(t, func() error { return client.Sync(ctx, PhaseHello, 0, false) }, func() error { return server.Sync(ctx, PhaseHello, 0, false) })
+}
+
+// TestOursHeartbeatSuitsTheImpatient joins ends that bear silence for different times: the shorter one decides.
+func TestOursHeartbeatSuitsTheImpatient(t *testing.T) {
+	patient := short()
+	patient.Peer = 30 * time.Second
+	client, _ := pair(t, ListenOptions{Timeouts: patient}, DialOptions{})
+	watched, cancel := client.Watch(testContext(t))
+	defer cancel()
+	select {
+	case <-watched.Done():
+		t.Fatalf("client lost its peer: %v", context.Cause(watched))
+	case <-time.After(4 * short().Peer):
+	}
 }
 
 func TestOursPeerError(t *testing.T) {
@@ -249,6 +265,23 @@ func TestOursPeerGone(t *testing.T) {
 	}
 	if _, err := client.Report(ctx, Figures{}); !errors.Is(err, ErrPeerLost) || !strings.Contains(err.Error(), "closed by the peer") {
 		t.Errorf("report: %v", err)
+	}
+}
+
+// TestOursPeerGoneWhileMeasuring is about the words: past the meeting, nobody waits for it any more.
+func TestOursPeerGoneWhileMeasuring(t *testing.T) {
+	client, server := pair(t, ListenOptions{}, DialOptions{})
+	ctx := testContext(t)
+	ready := func(s Session) func() error {
+		return func() error { return s.Sync(ctx, PhaseReady, 0, true) }
+	}
+	both(t, ready(client), ready(server))
+	watched, cancel := client.Watch(ctx)
+	defer cancel()
+	_ = server.(*ourSession).conn.Close()
+	<-watched.Done()
+	if err := context.Cause(watched); !errors.Is(err, ErrPeerLost) || !strings.Contains(err.Error(), "lost while measuring") {
+		t.Errorf("watch ended with %v, want a peer lost while measuring", err)
 	}
 }
 
@@ -345,6 +378,38 @@ func TestOursRefusals(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a server's plan", func(t *testing.T) {
+		client, server := pair(t, ListenOptions{}, DialOptions{})
+		ctx := testContext(t)
+		plan := testPlan()
+		plan.Sizes = []int{1 << 40}
+		if err := server.(*ourSession).send(message{Kind: kindPlan, Plan: plan}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Propose(ctx, testPlan()); err == nil || !strings.Contains(err.Error(), "the server's plan: message size") {
+			t.Errorf("propose: %v", err)
+		}
+	})
+	for _, tt := range []struct {
+		name string
+		bad  Address
+	}{
+		{"QPN", Address{QPN: 1 << 24}},
+		{"PSN", Address{PSN: 1 << 24}},
+		{"outstanding", Address{Outstanding: -1}},
+		{"memory that wraps", Address{Addr: 1<<64 - 8, Bytes: 16}},
+	} {
+		t.Run("address: "+tt.name, func(t *testing.T) {
+			client, server := pair(t, ListenOptions{}, DialOptions{})
+			ctx := testContext(t)
+			if err := server.(*ourSession).send(message{Kind: kindAddresses, Addresses: []Address{tt.bad}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Exchange(ctx, []Address{{}}); err == nil || !strings.Contains(err.Error(), "address 0 is impossible") {
+				t.Errorf("exchange: %v", err)
+			}
+		})
+	}
 	t.Run("memory", func(t *testing.T) {
 		client, server := pair(t, ListenOptions{MaxMemory: 1 << 20}, DialOptions{})
 		ctx := testContext(t)
@@ -400,6 +465,59 @@ func TestListenerBusyAndAgain(t *testing.T) {
 	}
 }
 
+// TestListenerSilent has more connections that say nothing than the listener keeps: a client is served nevertheless.
+func TestListenerSilent(t *testing.T) {
+	var log logBuffer
+	l := listen(t, ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx := testContext(t)
+	for range maxGreeting + 10 {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	go func() {
+		if server, err := l.Accept(ctx); err == nil {
+			_ = server.Close()
+		}
+	}()
+	client, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short()})
+	if err != nil {
+		t.Fatalf("a client among silent connections: %v", err)
+	}
+	_ = client.Close()
+	if !strings.Contains(log.String(), "the oldest is dropped") {
+		t.Errorf("log has no word of it:\n%s", log.String())
+	}
+}
+
+// TestListenerNextClient has clients that come while the session of the last one is being closed: they are served, not
+// turned away.
+func TestListenerNextClient(t *testing.T) {
+	l := listen(t, ListenOptions{})
+	ctx := testContext(t)
+	var last Session
+	for range 5 {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Write(hello{version: "6.29"}.encode()); err != nil {
+			t.Fatal(err)
+		}
+		if last != nil {
+			closing := last
+			time.AfterFunc(10*time.Millisecond, func() { closing.Fail(nil) })
+		}
+		if last, err = l.Accept(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last.Fail(nil)
+}
+
 func TestListenerAllow(t *testing.T) {
 	var log logBuffer
 	l := listen(t, ListenOptions{
@@ -409,6 +527,8 @@ func TestListenerAllow(t *testing.T) {
 	ctx := testContext(t)
 	if _, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short(), Source: netip.MustParseAddr("127.5.0.9")}); err == nil {
 		t.Error("a client outside --allow was served")
+	} else if !strings.Contains(err.Error(), "--allow") {
+		t.Errorf("the refused client has no word of --allow: %v", err)
 	}
 	s, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short(), Source: netip.MustParseAddr("127.5.0.8")})
 	if err != nil {
@@ -459,7 +579,11 @@ func TestListenerGarbage(t *testing.T) {
 			}
 		})
 	}
-	if n := strings.Count(log.String(), "client dropped"); n != 9 {
+	dropped := func() int { return strings.Count(log.String(), "client dropped") }
+	for deadline := time.Now().Add(5 * time.Second); dropped() < 9 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond) // a session that fails is closed before the listener tells why
+	}
+	if n := dropped(); n != 9 {
 		t.Errorf("%d clients dropped in the log, want 9:\n%s", n, log.String())
 	}
 	go func() {

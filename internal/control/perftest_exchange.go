@@ -35,32 +35,26 @@ func (s *perftestSession) run(ctx context.Context, steps []step, doing string) e
 	return nil
 }
 
-// keys exchanges the keys of queue pair i. The 59-byte form is told from the 108-byte one by its NUL.
+// keys exchanges the keys of queue pair i.
 func (s *perftestSession) keys(ctx context.Context, doing string, i int) (Address, error) {
-	mine := s.local[i]
+	mine := s.encode(Address{}) // a barrier before there are any, with RDMA CM
+	if i < len(s.local) {
+		mine = s.local[i]
+	}
 	if s.o.dialled {
 		if err := s.write(doing, mine); err != nil {
 			return Address{}, err
 		}
 	}
-	limit := s.limit(doing)
-	b, err := s.take(ctx, doing, keysBytesNoGID, limit)
+	b, err := s.takeKeys(ctx, doing, len(mine))
 	if err != nil {
 		return Address{}, err
 	}
-	if b[keysBytesNoGID-1] != 0 {
-		rest, err := s.take(ctx, doing, keysBytes-keysBytesNoGID, s.o.timeouts.Phase)
-		if err != nil {
-			return Address{}, err
-		}
-		b = append(b, rest...)
+	parse := parseKeys
+	if s.o.rdma {
+		parse = parseKeysRDMA
 	}
-	if len(b) != len(mine) {
-		have := map[bool]string{true: "uses a GID", false: "uses none"}
-		return Address{}, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither",
-			doing, have[len(mine) == keysBytes], have[len(b) == keysBytes])
-	}
-	a, err := parseKeys(b)
+	a, err := parse(b)
 	if err != nil {
 		return Address{}, &formatError{fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
 	}
@@ -70,6 +64,43 @@ func (s *perftestSession) keys(ctx context.Context, doing string, i int) (Addres
 		}
 	}
 	return a, nil
+}
+
+// encode makes a keys message of the form that the transport and the peer's version ask for.
+func (s *perftestSession) encode(a Address) []byte {
+	switch {
+	case !s.o.rdma:
+		return encodeKeys(a)
+	case s.o.peer >= versionConditional:
+		return encodeKeysRDMA(a, keysBytesRDMAModern)
+	default:
+		return encodeKeysRDMA(a, keysBytesRDMA)
+	}
+}
+
+// takeKeys waits for a keys message. Of the two text forms, the 59-byte one is told from the 108-byte one by its NUL.
+func (s *perftestSession) takeKeys(ctx context.Context, doing string, want int) ([]byte, error) {
+	limit := s.limit(doing)
+	if s.o.rdma {
+		return s.take(ctx, doing, want, limit)
+	}
+	b, err := s.take(ctx, doing, keysBytesNoGID, limit)
+	if err != nil {
+		return nil, err
+	}
+	if b[keysBytesNoGID-1] != 0 {
+		rest, err := s.take(ctx, doing, keysBytes-keysBytesNoGID, s.o.timeouts.Phase)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, rest...)
+	}
+	if len(b) != want {
+		have := map[bool]string{true: "uses a GID", false: "uses none"}
+		return nil, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither",
+			doing, have[want == keysBytes], have[len(b) == keysBytes])
+	}
+	return b, nil
 }
 
 // exchange is one exchange of equal lengths.

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -82,6 +83,41 @@ func parseKeys(b []byte) (Address, error) {
 	}
 	if a.HasGID && fields[next+1] != "" {
 		return bad("no colon behind the SRQ number")
+	}
+	return a, nil
+}
+
+// Lengths of a keys message by RDMA CM: a struct, all fields big-endian. 6.29 put an address between the other two.
+const (
+	keysBytesRDMA       = 56
+	keysBytesRDMAModern = 64
+)
+
+// encodeKeysRDMA encodes an address in the form of the given length.
+func encodeKeysRDMA(a Address, length int) []byte {
+	b := make([]byte, length)
+	for i, v := range []uint32{uint32(a.LID), uint32(a.Outstanding), a.QPN, a.PSN, a.RKey} {
+		binary.BigEndian.PutUint32(b[4*i:], v)
+	}
+	binary.BigEndian.PutUint64(b[24:], a.Addr)
+	copy(b[length-24:], a.GID[:])
+	binary.BigEndian.PutUint32(b[length-8:], a.SRQN) // and behind it the index of the GID, which nobody needs
+	return b
+}
+
+// parseKeysRDMA decodes a keys message of either length.
+func parseKeysRDMA(b []byte) (Address, error) {
+	if len(b) != keysBytesRDMA && len(b) != keysBytesRDMAModern {
+		return Address{}, fmt.Errorf("keys by RDMA CM: %d bytes, want %d or %d", len(b), keysBytesRDMA, keysBytesRDMAModern)
+	}
+	get := func(at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
+	a := Address{
+		LID: uint16(get(0)), Outstanding: int(get(4)), QPN: get(8), PSN: get(12), RKey: get(16), Addr: binary.BigEndian.Uint64(b[24:]),
+		GID: verbs.GID(b[len(b)-24:][:16]), SRQN: get(len(b) - 8),
+	}
+	a.HasGID = !a.GID.IsZero()
+	if get(0) > 0xffff || a.Outstanding > 0xffff || a.QPN > 0xff_ffff || a.PSN > 0xff_ffff {
+		return Address{}, fmt.Errorf("keys by RDMA CM %x: LID, reads in flight, QPN or PSN out of range", b)
 	}
 	return a, nil
 }

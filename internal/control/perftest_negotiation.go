@@ -50,17 +50,20 @@ type negotiation struct {
 	Iterations  uint64
 	QPs         uint32
 	Duration    uint32             // seconds
-	Features    [featureCount]bool // what we have not: AES, control over RDMA CM, ...
+	Features    [featureCount]bool // AES, control over RDMA CM, ...
 	Outstanding int32              // max_qp_rd_atom of the sender's device
 }
 
-// feature is a perftest option that the negotiation carries and that this dialect has not.
+// feature is a perftest option that the negotiation carries as a bit.
 type feature struct {
 	at   int
 	name string
 }
 
-const featureCount = 6
+const (
+	featureCount = 6
+	featureRDMA  = 1 // the one of them that we have; it tells nothing of -R
+)
 
 // features lists them; write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
 func features() [featureCount]feature {

@@ -23,6 +23,7 @@ type perftestSetup struct {
 	peer     perftestVersion
 	mine     perftestVersion // 0 at a server: answer as suits the client
 	gbits    bool
+	rdma     bool                  // by RDMA CM: keys are a struct, not text
 	facts    func() (Facts, error) // server: see ListenOptions.LocalFacts
 	release  func()
 	memory   uint64 // server: most bytes that a plan learned from a client may need; 0: no limit
@@ -80,6 +81,9 @@ func (s *perftestSession) LocalAddr() netip.Addr { return addrOf(s.conn.LocalAdd
 // RemoteAddr is the peer's address and port.
 func (s *perftestSession) RemoteAddr() netip.AddrPort { return addrOf(s.conn.RemoteAddr()) }
 
+// ServerPort is the port on which the server was found.
+func (s *perftestSession) ServerPort() uint16 { return serverPort(s.conn, s.o.dialled) }
+
 // PeerProgram is the peer's version.
 func (s *perftestSession) PeerProgram() string { return "perftest " + s.o.peer.String() }
 
@@ -99,6 +103,10 @@ func (s *perftestSession) Propose(ctx context.Context, p *Plan) (*Plan, error) {
 	if p != nil {
 		if err := checkPerftestPlan(p); err != nil {
 			return nil, err
+		}
+		if p.RDMACM && !s.o.rdma {
+			return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
+				"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw install-links)")
 		}
 	}
 	if !s.o.dialled {
@@ -203,7 +211,7 @@ func (s *perftestSession) negotiate(ctx context.Context, p *Plan, local Facts, m
 	const doing = "negotiating parameters"
 	gbits := s.unit == unitGbit
 	if s.o.dialled {
-		mine := negotiationOf(p, gbits, mtu, local.MaxOutstanding)
+		mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
 		b, err := s.exchange(ctx, doing, mine.encode(negotiationBytes))
 		if err != nil {
 			return negotiation{}, nil, err
@@ -237,11 +245,17 @@ func (s *perftestSession) negotiate(ctx context.Context, p *Plan, local Facts, m
 		gbits = theirs.Unit == 0
 	}
 	s.unit = unitOf(gbits)
-	mine := negotiationOf(p, gbits, mtu, local.MaxOutstanding)
+	mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
 	if err := s.write(doing, mine.encode(len(b))); err != nil {
 		return negotiation{}, nil, err
 	}
 	return theirs, p, mine.mismatches(theirs)
+}
+
+func (s *perftestSession) negotiationOf(p *Plan, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
+	n := negotiationOf(p, gbits, mtu, outstanding)
+	n.Features[featureRDMA] = s.o.rdma
+	return n
 }
 
 // Exchange swaps the keys, first pass. Latency tests put a barrier in front.
@@ -254,7 +268,7 @@ func (s *perftestSession) Exchange(ctx context.Context, local []Address) ([]Addr
 	}
 	s.local = nil
 	for _, a := range local {
-		s.local = append(s.local, encodeKeys(a))
+		s.local = append(s.local, s.encode(a))
 	}
 	if err := s.run(ctx, s.sequence.opening, "greeting"); err != nil {
 		return nil, err
@@ -267,10 +281,10 @@ func (s *perftestSession) Exchange(ctx context.Context, local []Address) ([]Addr
 		}
 		s.remote = append(s.remote, a)
 	}
-	if err := checkGIDFamilies(local[0], s.remote[0]); err != nil {
-		return nil, err
+	if s.plan.RDMACM { // which has found the way by itself
+		return s.remote, nil
 	}
-	return s.remote, nil
+	return s.remote, checkGIDFamilies(local[0], s.remote[0])
 }
 
 // Sync does what the tool does at that phase; often that is nothing.
@@ -283,6 +297,8 @@ func (s *perftestSession) Sync(ctx context.Context, phase Phase, _ int, last boo
 	var steps []step
 	switch phase {
 	case PhaseHello: // Exchange does it: the barrier carries the keys
+	case PhaseListening, PhaseJoined:
+		steps = []step{stepBarrier}
 	case PhaseConnected:
 		steps = s.sequence.connected
 	case PhaseReady:

@@ -79,6 +79,8 @@ type Plan struct {
 	RNRRetries   uint8  `json:"rnr_retries,omitempty"` // 0: 7, for ever
 	QKey         uint32 `json:"qkey,omitempty"`        // 0: 0x11111111
 	HugePages    bool   `json:"huge_pages,omitempty"`
+	RDMACM       bool   `json:"rdma_cm,omitempty"` // the queue pairs are connected by RDMA CM
+	TOS          *uint8 `json:"tos,omitempty"`     // type of service of the path that RDMA CM finds; nil: none
 
 	// Noncontig, where set, makes this one point of the non-contiguous experiment (see internal/bench).
 	Noncontig *Noncontig `json:"noncontig,omitempty"`

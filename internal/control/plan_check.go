@@ -3,6 +3,8 @@ package control
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gobw/gobw/verbs"
 )
 
 // Bounds of a plan. They are perftest's where it has some.
@@ -51,6 +53,12 @@ func (p *Plan) Check() error {
 	if p.Iterations == 0 && p.Duration == 0 {
 		bad("neither iterations nor duration")
 	}
+	if p.RDMACM && p.Transport == verbs.UC {
+		bad("RDMA CM connects RC and UD, not UC")
+	}
+	if p.TOS != nil && !p.RDMACM {
+		bad("a type of service needs connections by RDMA CM")
+	}
 	for _, depth := range []struct {
 		name  string
 		value int
@@ -87,9 +95,13 @@ func checkMemory(p *Plan, limit uint64) error {
 }
 
 // MemoryBytes is how much buffer memory one end needs for the plan: a send and a receive slot for each queue pair, each
-// at least a page.
+// at least a page, and what a non-contiguous layout walks over.
 func (p *Plan) MemoryBytes() uint64 {
 	const page = 4096
 	slot := (uint64(p.LargestSize()) + page - 1) / page * page
-	return 2 * uint64(max(p.QPs, 1)) * max(slot, page)
+	need := 2 * uint64(max(p.QPs, 1)) * max(slot, page)
+	if p.Noncontig != nil {
+		need += uint64(max(p.Noncontig.Footprint, 0))
+	}
+	return need
 }

@@ -126,6 +126,13 @@ func (s script) drive(ctx context.Context, session Session) ([]Figures, error) {
 	if err := session.Sync(ctx, PhaseHello, 0, false); err != nil {
 		return nil, err
 	}
+	if plan.RDMACM {
+		for _, p := range []Phase{PhaseListening, PhaseJoined} {
+			if err := session.Sync(ctx, p, 0, false); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if _, err := session.Exchange(ctx, s.addresses); err != nil {
 		return nil, err
 	}

@@ -48,6 +48,8 @@ type Phase uint8
 // Phases, in order. Ready and Done repeat for each size (and run).
 const (
 	PhaseHello     Phase = iota // before addresses
+	PhaseListening              // with RDMA CM: the server listens for queue pairs
+	PhaseJoined                 // with RDMA CM: the queue pairs are connected, before addresses
 	PhaseConnected              // queue pairs are in RTR or RTS on this end
 	PhaseReady                  // this end's receives are posted and its job is prepared
 	PhaseDone                   // this end's job for one size has ended
@@ -55,7 +57,7 @@ const (
 )
 
 func (p Phase) String() string {
-	return [...]string{"hello", "connected", "ready", "done", "finished"}[p]
+	return [...]string{"hello", "listening", "joined", "connected", "ready", "done", "finished"}[p]
 }
 
 // Figures is one end's measurement as it crosses the wire.
@@ -80,6 +82,8 @@ type Session interface {
 	LocalAddr() netip.Addr
 	// RemoteAddr is the peer's address and port.
 	RemoteAddr() netip.AddrPort
+	// ServerPort is the port on which the server was found.
+	ServerPort() uint16
 	// PeerProgram names the program at the other end: "gobw 1.0", "perftest 6.06".
 	PeerProgram() string
 	// Propose agrees on the plan. In our dialect the client's plan travels and the server returns it (its argument is
