@@ -6,18 +6,16 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
 
 const (
-	// slice is how long a runner works before this end looks around: below the 10 ms after which Go's scheduler sends a
-	// preemption signal to a goroutine that has not yielded.
+	// slice is how long a runner works before this end looks around: below the 10 ms after which Go's scheduler wants to
+	// preempt a goroutine that has not yielded.
 	slice = 5 * time.Millisecond
 	// patience is the slice of an end that waits for the first message: it bounds the error of the first stamp.
 	patience = 20 * time.Microsecond
@@ -28,282 +26,8 @@ const (
 	steadyShare     = 0.10
 	steadyMost      = 500 * time.Millisecond
 	progressEvery   = 100 * time.Millisecond
+	reasonWait      = 200 * time.Millisecond // for what explains a failure
 )
-
-// round prepares, runs and reports one round.
-func (r *run) round(ctx context.Context, rd round) error {
-	size := r.plan.Sizes[rd.size]
-	verifying := r.plan.Verify != "" && (rd.kind == measured || rd.kind == proof)
-	count := rd.count
-	parts := []uint64{count}
-	if all, ok := r.end.work.(interface{ verifyPlaces() int }); ok && rd.kind == measured && r.plan.Verify == "all" {
-		parts = chunks(r.plan.Iterations, uint64(all.verifyPlaces()))
-	}
-	rec := r.recorder(rd)
-	var total trace
-	var hurt disturbance
-	var received uint64
-	var corrupt error
-	for i, n := range parts {
-		t, d, moved, err := r.part(ctx, rd, n, uint64(i), rec, verifying)
-		total.join(t, i == 0)
-		hurt = hurt.plus(d)
-		received += t.last.Received
-		if err != nil {
-			r.notePartial(rd, &total, rec, hurt, err)
-			return err
-		}
-		if verifying && corrupt == nil {
-			corrupt = r.end.work.check(r.end, r.role, size, r.seed(rd, uint64(i)), moved)
-		}
-	}
-	if rd.kind != measured {
-		if corrupt != nil {
-			return corrupt
-		}
-		return nil
-	}
-	r.perNs = r.clock.PerNanosecond()
-	if first := (r.role == Initiator) != (r.plan.Operation == control.Write); !r.ours && answers(r.plan) && first {
-		dropFirst(rec) // it holds the time until the peer was ready, which perftest does not tell
-	}
-	local := r.record(rd, &total, rec, hurt)
-	var figures control.Figures
-	var err error
-	if !r.endless() {
-		if figures, err = r.session.Report(ctx, r.figuresOf(local, received, corrupt)); err != nil {
-			r.result.Records = append(r.result.Records, local)
-			return errors.Join(corrupt, err)
-		}
-	}
-	record := r.alone(local)
-	if r.ours || figures.Iterations > 0 {
-		remote, err := r.remoteReport(figures, local)
-		if err != nil {
-			return err
-		}
-		record = r.merge(local, remote.Record, received, remote.Received)
-		if corrupt == nil && remote.Corrupt != "" {
-			corrupt = &RemoteCorruptError{Message: remote.Corrupt}
-		}
-	}
-	if corrupt != nil {
-		record.Verified = ""
-		record.Warnings = append(record.Warnings, corrupt.Error())
-	}
-	r.result.Records = append(r.result.Records, record)
-	if r.o.Measured != nil {
-		r.o.Measured(record, Samples(rec, r.perNs, HalfTrip(answers(r.plan))))
-	}
-	return corrupt
-}
-
-// endless tells a test of perftest's that runs until it is killed: its ends do not meet between rows.
-func (r *run) endless() bool { return r.plan.Infinite && !r.ours }
-
-// alone is this end's record where the peer tells no figures, as perftest mostly does not.
-func (r *run) alone(local report.Record) report.Record {
-	if sends(r.plan, r.role) && r.plan.Transport != verbs.RC && Opcode(r.plan).NeedsReceive() && r.plan.Kind == control.Bandwidth {
-		local.Warnings = append(local.Warnings, "this is what left: perftest does not tell the sender what arrived")
-	}
-	return local
-}
-
-// ErrCorrupt matches every error that says that data did not arrive as it was sent.
-var ErrCorrupt = errors.New("data corrupt")
-
-// Is matches [ErrCorrupt].
-func (*CorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// Is matches [ErrCorrupt].
-func (*LostUpdateError) Is(target error) bool { return target == ErrCorrupt }
-
-// RemoteCorruptError is corrupt data that the peer found.
-type RemoteCorruptError struct{ Message string }
-
-func (e *RemoteCorruptError) Error() string { return "peer said: " + e.Message }
-
-// Is matches [ErrCorrupt].
-func (*RemoteCorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// chunks splits n messages into parts of at most most.
-func chunks(n, most uint64) []uint64 {
-	var out []uint64
-	for ; n > most; n -= most {
-		out = append(out, most)
-	}
-	return append(out, n)
-}
-
-// seed is the same at both ends and differs from part to part.
-func (r *run) seed(rd round, part uint64) uint64 {
-	return uint64(rd.size)<<40 | uint64(rd.run)<<32 | uint64(rd.kind)<<28 | part&(1<<28-1)
-}
-
-func (r *run) recorder(rd round) *verbs.Recorder {
-	raw := 0
-	if rd.kind == measured {
-		raw = verbs.RawSamples
-		if n := r.plan.Iterations * uint64(r.plan.QPs); n > 0 && n < verbs.RawSamples {
-			raw = int(n)
-		}
-	}
-	// One recorder serves all rounds: its memory is touched once.
-	rec := r.recorders[raw]
-	if rec == nil {
-		rec = verbs.NewRecorder(raw)
-		r.recorders[raw] = rec
-	}
-	rec.Reset()
-	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost.
-	rec.Samples = rd.kind == measured && (r.plan.Kind == control.Latency || !r.plan.NoPeak)
-	rec.Peak = rd.kind == measured && !r.plan.NoPeak && r.plan.Kind == control.Bandwidth
-	rec.CPU = r.plan.CPU
-	return rec
-}
-
-// part runs one job of a round: compile, ready, run, done.
-func (r *run) part(ctx context.Context, rd round, count, n uint64, rec *verbs.Recorder, verifying bool) (t *trace, d disturbance, moved []movement, err error) {
-	size := r.plan.Sizes[rd.size]
-	t = &trace{series: newSeries(r.ticks(10 * time.Millisecond))}
-	job, err := compileRound(r.plan, r.role, size, count, r.end, r.peer)
-	if err != nil {
-		return t, d, nil, err
-	}
-	if rd.kind == steady {
-		for i := range job.Lanes {
-			job.Lanes[i].Count, job.Lanes[i].Expect = 0, 0
-		}
-	}
-	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
-	job.AbandonAtDeadline = !r.ours && !r.plan.Infinite && r.plan.Duration > 0 && Opcode(r.plan).NeedsReceive() ||
-		!r.ours && r.plan.Duration > 0 && answers(r.plan)
-	job.Stop, job.Record, job.Pace = &atomic.Uint32{}, rec, r.pace(size)
-	if verifying {
-		if err := r.end.work.arm(r.end, r.role, size, r.seed(rd, n)); err != nil {
-			return t, d, nil, err
-		}
-	}
-	r.clearFlags(job)
-	moved = make([]movement, len(r.end.qps))
-	for q := range moved {
-		moved[q].first = r.end.ringStart(q)
-	}
-	if err := r.end.postReceives(job); err != nil {
-		return t, d, nil, err
-	}
-	runner, err := r.prepare(job)
-	if err != nil {
-		return t, d, nil, err
-	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
-	if !r.endless() || rd.run == 1 {
-		if err := r.session.Sync(ctx, control.PhaseReady, rd.size, rd.last); err != nil {
-			return t, d, nil, err
-		}
-	}
-	before := r.counters()
-	r.quiet.watchSignals()
-	dr := &driver{run: r, rd: rd, job: job, runner: runner, t: t, limit: r.limit(rd, count)}
-	err = dr.drive(ctx)
-	d = r.quiet.counted()
-	r.preempted = r.preempted || d.Preemptions > 0
-	t.counters = difference(before, r.counters())
-	if err != nil {
-		return t, d, nil, err
-	}
-	perQP := dr.receivedPerQP()
-	r.end.settleReceives(job, perQP)
-	for q := range moved {
-		moved[q].received = perQP[q]
-		moved[q].sent = dr.sentPerQP(q)
-	}
-	return t, d, moved, nil
-}
-
-// prepare makes the job's runner: the device's own, or where it refuses the job as unsupported, the reference, which the
-// result then says.
-func (r *run) prepare(job *verbs.Job) (verbs.Runner, error) {
-	runner, err := r.device.Prepare(job)
-	if !errors.Is(err, verbs.ErrUnsupported) {
-		return runner, err
-	}
-	note := fmt.Sprintf("%s runs this test by the slow reference runner: %v", r.device.Info().Name, err)
-	if !slices.Contains(r.result.Warnings, note) {
-		r.result.Warnings = append(r.result.Warnings, note)
-	}
-	return verbs.NewReferenceRunner(job)
-}
-
-// clearFlags zeroes the byte that a write latency test spins on: one of an earlier round must not count. In perftest's
-// dialect there is no barrier between sizes, and the byte is still zero from the start.
-func (r *run) clearFlags(job *verbs.Job) {
-	if !r.ours {
-		return
-	}
-	for i := range job.Lanes {
-		if f := job.Lanes[i].FlagIn; f != nil {
-			*f = 0
-		}
-	}
-}
-
-func (r *run) ticks(d time.Duration) verbs.Ticks { return verbs.Ticks(float64(d) * r.perNs) }
-
-// pace is the least time between two messages of a lane.
-func (r *run) pace(size int) verbs.Ticks {
-	if r.plan.RateBits > 0 {
-		perMessage := float64(size) * 8 * float64(r.plan.QPs) / r.plan.RateBits
-		return verbs.Ticks(perMessage * 1e9 * r.perNs)
-	}
-	return r.ticks(r.plan.Gap)
-}
-
-// limits of a round's driving.
-type limits struct {
-	count          uint64 // messages to send in all; 0: by time
-	duration       verbs.Ticks
-	margin         verbs.Ticks
-	steady         bool
-	expected       uint64 // messages that will arrive in all, 0: unknown
-	passive        bool   // the job has no end of its own: the peer's Done ends it
-	waitsForFirst  bool
-	quietAfterDone verbs.Ticks
-	stall          verbs.Ticks
-}
-
-func (r *run) limit(rd round, count uint64) limits {
-	s := settingsFor(r.plan, r.plan.Sizes[rd.size], count)
-	qps := uint64(r.plan.QPs)
-	active := sends(r.plan, r.role)
-	l := limits{waitsForFirst: receives(r.plan, r.role) && r.role == Target}
-	if rd.kind == steady {
-		l.steady, l.duration = true, r.ticks(steadyMost)
-	} else {
-		l.count, l.duration, l.margin = s.count*qps, r.ticks(s.duration), r.ticks(r.plan.Margin)
-		l.expected = l.count * receivesPerMessage(r.end.work)
-	}
-	byTime := l.count == 0
-	l.passive = !active || (answers(r.plan) && r.role == Target && byTime)
-	if !active && receives(r.plan, r.role) && !r.end.openEnded && !byTime {
-		l.passive = false // exact: the receiver counts
-	}
-	if !r.ours { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
-		l.passive = !active && !receives(r.plan, r.role)
-	}
-	l.quietAfterDone = r.ticks(drainReliable)
-	if r.plan.Transport != verbs.RC {
-		l.quietAfterDone = r.ticks(drainUnreliable)
-	}
-	stall := r.o.Stall
-	if stall <= 0 {
-		stall = defaultStall
-	}
-	// A slow path may need long for one message: allow 20 MB/s for a window of each lane.
-	window := time.Duration(float64(r.plan.LargestSize()) * float64(s.signal) * float64(qps) / 20e6 * 1e9)
-	l.stall = r.ticks(stall + window)
-	return l
-}
 
 // driver drives one job in slices.
 type driver struct {
@@ -320,9 +44,9 @@ type driver struct {
 	peerDone bool
 	stopping bool
 	final    *verbs.Progress // this end's part was complete
-	told     verbs.Ticks
-	toldP    verbs.Progress
+	told     telling
 	gauge    steadiness
+	signs    signs
 }
 
 // drive runs the job to its end and meets the peer at Done.
@@ -339,7 +63,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	defer d.awaitSync(cancel)
 	d.begun = verbs.Now()
 	d.t.lastChange = d.begun
-	d.told = d.begun
+	d.told = telling{at: d.begun, moved: d.begun}
 	d.gauge = steadiness{window: d.ticks(steadyWindow)}
 	if d.limit.passive {
 		d.meet(ctx)
@@ -360,7 +84,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		if err := d.lookAround(watch, now); err != nil {
 			return err
 		}
-		if d.ownPartDone() && d.synced == nil {
+		if d.ownPartDone() && d.synced == nil && !d.rd.alone {
 			final := d.p
 			d.final = &final
 			d.meet(ctx)
@@ -368,7 +92,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		if err := d.pollSync(); err != nil {
 			return err
 		}
-		if !d.peerDone || (!d.limit.passive && d.final == nil) {
+		if !d.peerDone || (!d.limit.passive && d.final == nil) || d.owed() {
 			continue
 		}
 		if quietSince == 0 || d.t.lastChange > quietSince {
@@ -510,9 +234,12 @@ func (d *driver) deadline() verbs.Ticks {
 }
 
 // start is when the clock of a test by duration starts: with the first message. A perftest end in whose test both ends
-// move waits for the first exchange, because its peer may come late and tells nobody. 0: not yet.
+// move waits for the first exchange, because its peer may come late and tells nobody. A stream posts as soon as it runs,
+// even where the processor was away for longer than the whole test. 0: not yet.
 func (d *driver) start() verbs.Ticks {
 	switch {
+	case d.ours && d.p.FirstPost == 0 && d.job.Shape == verbs.Stream && sends(d.plan, d.role):
+		return 0
 	case d.ours && d.p.FirstPost == 0:
 		return d.begun
 	case !d.ours && answers(d.plan):
@@ -568,22 +295,18 @@ func (d *driver) account(began verbs.Ticks, p verbs.Progress) {
 	if d.limit.steady {
 		d.gauge.add(now, messages)
 	}
-	if d.o.Progress != nil && now-d.told > d.ticks(progressEvery) {
+	if d.o.Progress != nil && now-d.told.at > d.ticks(progressEvery) {
 		d.tell(now)
 	}
 }
 
 // lookAround checks everything that may end the job early.
 func (d *driver) lookAround(watch context.Context, now verbs.Ticks) error {
+	if err := d.deviceFailure(); err != nil {
+		return err
+	}
 	if watch.Err() != nil {
 		return context.Cause(watch)
-	}
-	select {
-	case e, open := <-d.device.Events():
-		if open && e.Type.EndsTest() {
-			return &verbs.Error{Verb: "measure", Device: d.device.Info().Name, Err: fmt.Errorf("the device reports %v", e)}
-		}
-	default:
 	}
 	if end := d.deadline(); !d.stopping && (end > 0 && now >= end || d.limit.steady && d.gauge.steady()) && !d.limit.passive {
 		d.stopping = true
@@ -593,10 +316,80 @@ func (d *driver) lookAround(watch context.Context, now verbs.Ticks) error {
 	if !d.ours && d.p.Posted+d.p.Received == 0 {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
-	if !d.limit.passive && d.final == nil && now-d.t.lastChange > limit {
+	if !d.limit.passive && (d.final == nil || d.owed()) && !d.signs.alive(now, d.t.lastChange, limit, func() map[string]uint64 { return d.counters(d.rd) }) {
 		return d.stalled(now)
 	}
 	return nil
+}
+
+// owed tells whether a stock peer has messages to send that will arrive: it says nothing when it is done, and would
+// wait for ever for the receives of an end that leaves before.
+func (d *driver) owed() bool {
+	return !d.ours && d.plan.Transport == verbs.RC && d.job.Shape == verbs.Stream && d.limit.count > 0 &&
+		receives(d.plan, d.role) && d.p.Received < d.limit.expected
+}
+
+// signs looks for signs of life of a test in which no message completes: a signaled window of large messages can take
+// longer than the limit on a slow path, and then packets move.
+type signs struct {
+	last    verbs.Ticks // the last sign
+	packets uint64      // counted halfway to the limit
+	naks    uint64
+	looked  bool
+	borne   int // how often packets have been a sign
+}
+
+// mostBorne bounds how long packets alone are a sign of life: counters tell of other traffic of the device, too.
+const mostBorne = 10
+
+// alive tells whether a message or a packet has moved within the limit. Packets that only ask for what the peer has not
+// (a receive) are none.
+func (s *signs) alive(now, lastChange, limit verbs.Ticks, counters func() map[string]uint64) bool {
+	if lastChange > s.last {
+		*s = signs{last: lastChange}
+	}
+	silent := now - s.last
+	if silent <= limit/2 || s.looked && silent <= limit {
+		return true
+	}
+	c := counters() // names of the kernel's rxe and of roce; other devices are fast
+	packets, naks := c["sent_pkts"]+c["rcvd_pkts"], c["rnr_nak_retry_err"]+c["rcvd_rnr_err"]
+	if !s.looked {
+		s.packets, s.naks, s.looked = packets, naks, true
+		return silent <= limit
+	}
+	if packets == s.packets || naks != s.naks || s.borne == mostBorne {
+		return false
+	}
+	*s = signs{last: now, borne: s.borne + 1}
+	return true
+}
+
+// deviceFailure looks at the events of this end's device for one that no test survives.
+func (d *driver) deviceFailure() error {
+	for {
+		select {
+		case e, open := <-d.device.Events():
+			if !open {
+				return nil
+			}
+			if err := d.endedBy(e); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// endedBy is the error that an event makes of a test, or nil.
+func (d *driver) endedBy(e verbs.AsyncEvent) error {
+	if !e.Type.EndsTest() {
+		return nil
+	}
+	return &verbs.Error{
+		Verb: "measure", Device: d.device.Info().Name, Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()), Fix: e.Type.Remedy(),
+	}
 }
 
 // StallError is a test in which nothing moves although both ends live.
@@ -719,21 +512,48 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 	}
 }
 
-// explain prefers the reason why a peer is gone to the failed completion that follows from it: it waits a moment for
-// the session to hear of it.
+// explain prefers the reason why this end's device failed, or why the peer is gone, to the failed completion that follows
+// from it.
 func (d *driver) explain(ctx, watch context.Context, err error) error {
 	d.t.last = d.p
 	if _, is := errors.AsType[*verbs.CompletionError](err); !is {
 		return err
 	}
-	select {
-	case <-watch.Done():
-		if ctx.Err() == nil {
-			return fmt.Errorf("%w (and then: %w)", context.Cause(watch), err)
-		}
-	case <-time.After(200 * time.Millisecond):
+	if reason := d.awaitDeviceFailure(); reason != nil {
+		return fmt.Errorf("%w (and then: %w)", reason, err)
+	}
+	if watch.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w (and then: %w)", context.Cause(watch), err)
 	}
 	return err
+}
+
+// rooted prefers the reason why this end's device failed to what the peer says: a port that both ends use fails at both.
+func (d *driver) rooted(err error) error {
+	if _, is := errors.AsType[*control.PeerError](err); is {
+		if reason := d.awaitDeviceFailure(); reason != nil {
+			return fmt.Errorf("%w (and the %s)", reason, err.Error())
+		}
+	}
+	return err
+}
+
+// awaitDeviceFailure waits a moment for an event of this end's device that explains a failure: the event, the peer's
+// words and the failed completion come by different ways. Events of a queue pair tell no more than its completions do.
+func (d *driver) awaitDeviceFailure() error {
+	limit := time.After(reasonWait)
+	for events := d.device.Events(); ; {
+		select {
+		case e, open := <-events:
+			if !open {
+				events = nil
+			} else if err := d.endedBy(e); err != nil && e.QPN == 0 {
+				return err
+			}
+		case <-limit:
+			return nil
+		}
+	}
 }
 
 // receivedPerQP is what each queue pair received. With several, only a counted reliable round says it exactly.
@@ -768,11 +588,16 @@ func (d *driver) sentPerQP(q int) uint64 {
 }
 
 func (d *driver) tell(now verbs.Ticks) {
-	seconds := float64(now-d.told) / d.perNs / 1e9
-	bytes := float64(d.p.BytesOut - d.toldP.BytesOut)
-	messages := float64(d.p.Completed - d.toldP.Completed)
+	t := &d.told
+	bytes, messages := float64(d.p.BytesOut-t.p.BytesOut), float64(d.p.Completed-t.p.Completed)
 	if !sends(d.plan, d.role) {
-		bytes, messages = float64(d.p.BytesIn-d.toldP.BytesIn), float64(d.p.Received-d.toldP.Received)
+		bytes, messages = float64(d.p.BytesIn-t.p.BytesIn), float64(d.p.Received-t.p.Received)
+	}
+	t.at = now
+	if messages > 0 {
+		seconds := float64(now-t.moved) / d.perNs / 1e9
+		t.bitsPerS, t.messagesPerS = bytes*8/seconds, messages/seconds
+		t.moved, t.p = now, d.p
 	}
 	share := -1.0
 	switch {
@@ -783,10 +608,17 @@ func (d *driver) tell(now verbs.Ticks) {
 	}
 	d.o.Progress(Progress{
 		Size: d.plan.Sizes[d.rd.size], SizeIndex: d.rd.size, Sizes: len(d.plan.Sizes), Run: d.rd.run, Runs: d.plan.Runs,
-		Warmup: d.rd.kind != measured, Share: min(share, 1), BitsPerS: bytes * 8 / seconds, MessagesPerS: messages / seconds,
+		Warmup: d.rd.kind != measured, Share: min(share, 1), BitsPerS: t.bitsPerS, MessagesPerS: t.messagesPerS,
 		Messages: max(d.p.Completed, d.p.Received),
 	})
-	d.told, d.toldP = now, d.p
+}
+
+// telling is what the last progress said. Completions may come less often than it is told: the rates are those up to the
+// last that came.
+type telling struct {
+	at, moved              verbs.Ticks
+	p                      verbs.Progress // at moved
+	bitsPerS, messagesPerS float64
 }
 
 // steadiness tells when the rate of a warm-up has settled: three windows in a row within a tenth of each other.
@@ -818,78 +650,3 @@ func (s *steadiness) steady() bool {
 	low, high := min(s.rates[0], s.rates[1], s.rates[2]), max(s.rates[0], s.rates[1], s.rates[2])
 	return low > 0 && high-low <= steadyShare*high
 }
-
-// notePartial keeps what an interrupted round had measured.
-func (r *run) notePartial(rd round, t *trace, rec *verbs.Recorder, d disturbance, why error) {
-	if rd.kind != measured || t.last.Completed+t.last.Received == 0 {
-		return
-	}
-	r.perNs = r.clock.PerNanosecond()
-	record := r.record(rd, t, rec, d)
-	record.Verified = ""
-	record.Warnings = append(record.Warnings, "incomplete: "+why.Error())
-	r.result.Records = append(r.result.Records, record)
-	if r.o.Measured != nil {
-		r.o.Measured(record, report.Samples{})
-	}
-}
-
-// counters reads the device's counters, nil where it has none.
-func (r *run) counters() map[string]uint64 {
-	c, has := r.device.(verbs.Counters)
-	if !has {
-		return nil
-	}
-	m, err := c.Counters(r.port.Number)
-	if err != nil {
-		return nil
-	}
-	return m
-}
-
-func difference(before, after map[string]uint64) map[string]int64 {
-	if len(after) == 0 {
-		return nil
-	}
-	out := map[string]int64{}
-	for name, v := range after {
-		if d := int64(v - before[name]); d != 0 {
-			out[name] = d
-		}
-	}
-	return out
-}
-
-// join adds the trace of a part to that of a round.
-func (t *trace) join(p *trace, first bool) {
-	if first {
-		*t = *p
-		return
-	}
-	// Parts follow each other with unmeasured work between: add the times, not the stamps.
-	span := p.last.LastDone - p.last.FirstPost
-	if p.last.FirstPost == 0 {
-		span = p.last.LastDone - p.firstIn
-	}
-	t.last.LastDone += span
-	t.last.Posted += p.last.Posted
-	t.last.Completed += p.last.Completed
-	t.last.Received += p.last.Received
-	t.last.BytesOut += p.last.BytesOut
-	t.last.BytesIn += p.last.BytesIn
-	for name, v := range p.counters {
-		if t.counters == nil {
-			t.counters = map[string]int64{}
-		}
-		t.counters[name] += v
-	}
-}
-
-func (d disturbance) plus(e disturbance) disturbance {
-	return disturbance{
-		Preemptions: d.Preemptions + e.Preemptions, Switches: d.Switches + e.Switches, ProcessCPU: d.ProcessCPU + e.ProcessCPU,
-		Wall: d.Wall + e.Wall,
-	}
-}
-
-func numCPU() int { return runtime.NumCPU() }

@@ -34,7 +34,8 @@ type Endpoint struct {
 	buffers        []*verbs.Buffer // one, or one per queue pair
 	regions        []verbs.MemoryRegion
 	qps            []verbs.QueuePair
-	handles        []verbs.AddressHandle // UD
+	handles        []verbs.AddressHandle  // UD
+	joined         []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
 	psns           []uint32
 	posted         []uint64 // receives posted so far, per queue pair
 	outstanding    []int    // receives posted and not completed, per queue pair
@@ -50,6 +51,7 @@ type endpointOptions struct {
 	port       verbs.PortInfo
 	gid        verbs.GIDEntry
 	useGID     bool
+	server     verbs.GID // the server's, where both tables are known
 	openEnded  bool
 	numaNode   int // -1: no binding
 }
@@ -184,6 +186,9 @@ func (e *Endpoint) createQP(d demand) error {
 	e.closers.add(qp)
 	e.qps = append(e.qps, qp)
 	e.psns = append(e.psns, rand.Uint32()&0xff_ffff)
+	if e.plan.RDMACM { // it knows port and P_Key
+		return nil
+	}
 	return verbs.InitQP(qp, verbs.ConnectOptions{
 		Port: e.port.Number, PKeyIndex: e.plan.PKeyIndex, Access: verbs.AccessLocalWrite | remoteAccess(e.plan), QKey: e.plan.QKey,
 	})
@@ -213,20 +218,15 @@ func (e *Endpoint) addresses(outstanding int) []control.Address {
 	return out
 }
 
-// connect moves the queue pairs to RTR, and to RTS where this end posts requests.
+// connect moves the queue pairs to RTR, and to RTS where this end posts requests. RDMA CM has done that already.
 func (e *Endpoint) connect(peer []control.Address, outstanding int) error {
-	info := e.Device.Info()
 	for q, qp := range e.qps {
 		av := e.addressVector(peer[q])
-		o := verbs.ConnectOptions{
-			Port: e.port.Number, PKeyIndex: e.plan.PKeyIndex, QKey: e.plan.QKey, PathMTU: e.mtu, AddressVector: av,
-			DestQPN: peer[q].QPN, SendPSN: e.psns[q], RecvPSN: peer[q].PSN,
-			MaxRDAtomic:     uint8(min(peer[q].Outstanding, max(info.Limits.MaxInitRDAtomic, 1), 255)),
-			MaxDestRDAtomic: uint8(min(outstanding, 255)),
-			MinRNRTimer:     defaultMinRNRTimer, Timeout: e.plan.Timeout, RetryCount: e.plan.Retries, RNRRetry: e.plan.RNRRetries,
-			StayRTR: !sends(e.plan, e.role),
-		}
-		if err := verbs.ConnectQP(qp, o); err != nil {
+		if e.plan.RDMACM {
+			if known := e.joined[q].AddressVector; known.DLID != 0 || known.UseGID {
+				av = known
+			}
+		} else if err := e.connectQP(q, qp, av, peer[q], outstanding); err != nil {
 			return err
 		}
 		if e.plan.Transport == verbs.UD && sends(e.plan, e.role) {
@@ -239,6 +239,17 @@ func (e *Endpoint) connect(peer []control.Address, outstanding int) error {
 		}
 	}
 	return nil
+}
+
+func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address, outstanding int) error {
+	return verbs.ConnectQP(qp, verbs.ConnectOptions{
+		Port: e.port.Number, PKeyIndex: e.plan.PKeyIndex, QKey: e.plan.QKey, PathMTU: e.mtu, AddressVector: av,
+		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
+		MaxRDAtomic:     uint8(min(peer.Outstanding, max(e.Device.Info().Limits.MaxInitRDAtomic, 1), 255)),
+		MaxDestRDAtomic: uint8(min(outstanding, 255)),
+		MinRNRTimer:     defaultMinRNRTimer, Timeout: e.plan.Timeout, RetryCount: e.plan.Retries, RNRRetry: e.plan.RNRRetries,
+		StayRTR: !sends(e.plan, e.role),
+	})
 }
 
 func (e *Endpoint) addressVector(peer control.Address) verbs.AddressVector {

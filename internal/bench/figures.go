@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"sort"
 
@@ -39,6 +40,17 @@ func (r *run) record(rd round, t *trace, rec *verbs.Recorder, d disturbance) rep
 		Operation: string(p.Operation), Kind: string(p.Kind), Transport: p.Transport.String(), Direction: direction(p),
 		SizeBytes: uint64(size), QPs: p.QPs, Run: rd.run, TxDepth: s.window, CQMod: s.signal, PostList: s.batch,
 		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.count == 0, RoundTripHalf: answers(p),
+		Immediate: p.WriteImm || p.SendImm, SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap),
+	}
+	switch p.Operation {
+	case control.Read:
+		out.Outstanding = r.outstanding
+	case control.Atomic:
+		out.Outstanding, out.Atomic = r.outstanding, "fetch-and-add"
+		if p.AtomicType == verbs.OpCompareSwap {
+			out.Atomic = "compare-and-swap"
+		}
+	default:
 	}
 	if size <= r.end.inline {
 		out.InlineBytes = r.end.inline
@@ -75,10 +87,8 @@ func (r *run) record(rd round, t *trace, rec *verbs.Recorder, d disturbance) rep
 }
 
 func (r *run) conditions(rec *report.Record, t *trace, d disturbance) report.Conditions {
-	c := report.Conditions{
-		Seconds: rec.Seconds, Messages: rec.Messages, InvoluntarySwitches: d.Switches, Preemptions: d.Preemptions,
-		Counters: errorCounters(t.counters),
-	}
+	c := report.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.counters}
+	d.fill(&c)
 	if rec.Kind == string(control.Latency) {
 		c.ClockCostNs = r.clockCostNs
 		if rec.Latency != nil {
@@ -101,20 +111,6 @@ func steadyPart(v []float64) []float64 {
 	return v[1 : len(v)-1]
 }
 
-// errorCounters are the counters that count something gone wrong.
-func errorCounters(c map[string]int64) map[string]int64 {
-	out := map[string]int64{}
-	for name, v := range c {
-		switch name {
-		case "out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err", "implied_nak_seq_err",
-			"duplicate_request", "retry_exceeded_err", "rx_icrc_encapsulated", "req_cqe_error", "resp_cqe_error", "np_cnp_sent",
-			"rp_cnp_handled", "retransmits", "dropped", "icrc_errors", "retry_rnr_exceeded_err", "out_of_seq_request", "rcvd_rnr_err":
-			out[name] = v
-		}
-	}
-	return out
-}
-
 func cpuFigures(rec *verbs.Recorder, perNs float64, messages uint64, d disturbance) *report.CPU {
 	per := func(t verbs.Ticks) float64 {
 		if messages == 0 {
@@ -127,7 +123,7 @@ func cpuFigures(rec *verbs.Recorder, perNs float64, messages uint64, d disturban
 		PollNsPerMessage: per(rec.PollTicks), ProcessSeconds: d.ProcessCPU.Seconds(),
 	}
 	if d.Wall > 0 {
-		c.SystemUtilization = d.ProcessCPU.Seconds() / d.Wall.Seconds() / float64(numCPU())
+		c.SystemUtilization = d.ProcessCPU.Seconds() / d.Wall.Seconds() / float64(runtime.NumCPU())
 	}
 	return c
 }
@@ -158,7 +154,7 @@ func (r *run) figuresOf(rec report.Record, received uint64, corrupt error) contr
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
 	env := *r.local()
-	env.TicksPerNs, env.PreemptSignal = r.perNs, r.preempted
+	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.deaf
 	e := endReport{Record: rec, Received: received, Environment: &env}
 	if corrupt != nil {
 		e.Corrupt = corrupt.Error()
@@ -182,7 +178,7 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 		return e, nil
 	}
 	e.Record = local
-	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Warnings = nil, nil, nil, nil, nil
+	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Counters, e.Record.Warnings = nil, nil, nil, nil, nil, nil
 	e.Record.Iterations, e.Record.Messages = f.Iterations, f.Iterations
 	e.Record.Bytes = f.Iterations * local.SizeBytes
 	e.Record.Bandwidth = report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}
@@ -200,11 +196,12 @@ func (r *run) merge(local, remote report.Record, localReceived, remoteReceived u
 		from, to, fromReceived, toReceived = remote, local, remoteReceived, localReceived
 	}
 	out := from
-	out.PeerCPU = to.CPU
+	out.PeerCPU, out.PeerCounters = to.CPU, to.Counters
 	for _, w := range to.Warnings {
 		out.Warnings = append(out.Warnings, "peer: "+w)
 	}
-	lossy := r.plan.Transport != verbs.RC && Opcode(r.plan).NeedsReceive() && r.plan.Kind == control.Bandwidth
+	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
+	lossy := r.ours && r.plan.Transport != verbs.RC && Opcode(r.plan).NeedsReceive() && r.plan.Kind == control.Bandwidth
 	if r.plan.Bidirectional {
 		a, b := local.Bandwidth, remote.Bandwidth
 		out.Local, out.Remote = &a, &b

@@ -1,15 +1,14 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"syscall"
 	"time"
 
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -23,22 +22,24 @@ type CPUChoice struct {
 // quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
 // processors left over for the goroutines that watch. It belongs to the goroutine that measures.
 type quiet struct {
-	cpu         int // pinned to, -1: not pinned
-	maxProcs    int // in force
-	oldProcs    int
-	oldGC       int
-	restoreCPU  func() error
-	urgent      chan os.Signal
-	preemptions int64
-	switches    int64
-	process     time.Duration // CPU time of the process before
-	started     time.Time
+	cpu        int  // pinned to, -1: not pinned
+	deaf       bool // Go's preemption signals cannot reach this thread
+	maxProcs   int  // in force
+	oldProcs   int
+	oldGC      int
+	restoreCPU func() error
+	hear       func() error
+	cpus       []int // that the measuring thread may run on
+	takings    takings
+	switches   int64
+	process    time.Duration // CPU time of the process before
+	started    time.Time
 }
 
 // beQuiet prepares the calling goroutine's thread. numa is the device's node, -1 if unknown.
 func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
 	runtime.LockOSThread()
-	q := &quiet{cpu: -1, restoreCPU: func() error { return nil }}
+	q := &quiet{cpu: -1, restoreCPU: func() error { return nil }, hear: func() error { return nil }}
 	cpu, err := choice.pick(numa)
 	if err == nil && cpu >= 0 {
 		q.restoreCPU, err = pinThread(cpu)
@@ -48,6 +49,14 @@ func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
+	if q.cpu >= 0 {
+		q.cpus = []int{q.cpu}
+	} else if q.cpus, err = allowedCPUs(); err != nil {
+		q.cpus = nil // whose steal nobody knows
+	}
+	if hear, err := blockPreemption(); err == nil { // without it, slices keep most of the signals out
+		q.deaf, q.hear = true, hear
+	}
 	// The spinner keeps one processor; heartbeats and signals need others, however few CPUs there are.
 	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3))
 	q.maxProcs = runtime.GOMAXPROCS(0)
@@ -56,38 +65,50 @@ func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
 	return q, nil
 }
 
-// watchSignals counts the preemption signals of Go's scheduler (SIGURG) from now until counted; nothing else in this
-// program uses that signal.
-func (q *quiet) watchSignals() {
-	q.urgent = make(chan os.Signal, 1024)
-	signal.Notify(q.urgent, syscall.SIGURG)
+// prepareWatch reads what takes a while to read, so that watch, between the ends' meeting and the first message, does not.
+func (q *quiet) prepareWatch() { q.takings = readTakings("/", q.cpus) }
+
+// watch begins to count what disturbs the measuring thread; prepareWatch comes before.
+func (q *quiet) watch() {
 	q.switches = involuntarySwitches()
 	q.process = processCPU()
 	q.started = time.Now()
 }
 
-// disturbance is what happened to the measuring thread and the process since watchSignals.
+// disturbance is what happened to the measuring thread and the process since watch.
 type disturbance struct {
-	Preemptions, Switches int64
-	ProcessCPU            time.Duration
-	Wall                  time.Duration
+	taken
+	Switches   int64
+	ProcessCPU time.Duration
+	Wall       time.Duration
 }
 
 func (q *quiet) counted() disturbance {
-	signal.Stop(q.urgent)
 	d := disturbance{
-		Preemptions: int64(len(q.urgent)), Switches: involuntarySwitches() - q.switches, ProcessCPU: processCPU() - q.process,
-		Wall: time.Since(q.started),
+		Switches: involuntarySwitches() - q.switches, ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
 	}
-	q.preemptions += d.Preemptions
+	d.taken = readTakings("/", q.cpus).since(q.takings)
 	return d
+}
+
+func (d disturbance) plus(e disturbance) disturbance {
+	return disturbance{
+		taken: d.taken.plus(e.taken), Switches: d.Switches + e.Switches, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
+	}
+}
+
+// fill hands the disturbance to those who judge it.
+func (d disturbance) fill(c *report.Conditions) {
+	c.WatchedSeconds, c.InvoluntarySwitches = d.Wall.Seconds(), d.Switches
+	c.StealSeconds, c.ThrottledCount = d.Steal.Seconds(), d.Throttles
+	c.QuotaStops, c.QuotaSeconds = d.Stops, d.Stopped.Seconds()
 }
 
 // restore undoes beQuiet.
 func (q *quiet) restore() error {
 	debug.SetGCPercent(q.oldGC)
 	runtime.GOMAXPROCS(q.oldProcs)
-	err := q.restoreCPU()
+	err := errors.Join(q.hear(), q.restoreCPU())
 	runtime.UnlockOSThread()
 	return err
 }
@@ -105,7 +126,7 @@ func (c CPUChoice) pick(numa int) (int, error) {
 	case c.Pinned && slices.Contains(allowed, c.CPU):
 		return c.CPU, nil
 	case c.Pinned:
-		return -1, fmt.Errorf("--cpu %d: this process may run on CPUs %v", c.CPU, allowed)
+		return -1, &verbs.Error{Verb: "choose CPU", Err: fmt.Errorf("--cpu %d: this process may run on CPUs %v", c.CPU, allowed)}
 	case c.Last == 0:
 		return -1, nil
 	}

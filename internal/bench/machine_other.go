@@ -8,11 +8,16 @@ import (
 	"time"
 )
 
-var errNoAffinity = errors.New("this system does not pin threads to CPUs")
+var (
+	errNoAffinity = errors.New("this system does not pin threads to CPUs")
+	errNoMask     = errors.New("no signal mask of a thread on this system")
+)
 
 func allowedCPUs() ([]int, error) { return nil, errNoAffinity }
 
 func pinThread(int) (func() error, error) { return nil, errNoAffinity }
+
+func blockPreemption() (func() error, error) { return nil, errNoMask }
 
 func nodeCPUs(int, []int) []int { return nil }
 

@@ -8,52 +8,6 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// spin works for about so long in slices, as a runner does; between slices it yields, or not.
-func spin(total, slice verbs.Ticks, between func()) {
-	end := verbs.Now() + total
-	for verbs.Now() < end {
-		for stop := verbs.Now() + slice; verbs.Now() < stop; { //nolint:revive // spinning is the point
-		}
-		between()
-	}
-}
-
-// TestSlicesKeepPreemptionOut measures what slices are for: Go's scheduler sends a goroutine that spins a signal every
-// 10 ms, and one that yields more often almost none. A kernel that takes the CPU away for 10 ms makes one too, so a few
-// are borne.
-func TestSlicesKeepPreemptionOut(t *testing.T) {
-	q, err := beQuiet(CPUChoice{}, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := q.restore(); err != nil {
-			t.Error(err)
-		}
-	}()
-	clock := verbs.StartTickClock()
-	ms := verbs.Ticks(1e6 * clock.PerNanosecond())
-	var sliced, unsliced int64
-	for range 5 { // a busy machine may disturb one try
-		q.watchSignals()
-		spin(400*ms, verbs.Ticks(float64(slice)/1e6)*ms, runtime.Gosched)
-		sliced = q.counted().Preemptions
-		q.watchSignals()
-		spin(400*ms, 400*ms, func() {})
-		unsliced = q.counted().Preemptions
-		if unsliced >= 10 && sliced <= unsliced/4 {
-			break
-		}
-	}
-	t.Logf("400 ms of spinning: %d preemption signals in slices of %v, %d without", sliced, slice, unsliced)
-	if unsliced < 10 {
-		t.Skipf("this machine preempts %d times in 400 ms: nothing to keep out", unsliced)
-	}
-	if sliced > unsliced/4 {
-		t.Errorf("slices take %d signals, without them %d: want at most a quarter", sliced, unsliced)
-	}
-}
-
 func TestQuietIsRestored(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	before := debug.SetGCPercent(73)

@@ -206,7 +206,7 @@ func (w *noncontig) message(e *Endpoint, q int, k uint64, peer control.Address) 
 		case w.plan.Operation != control.Send:
 			r.RemoteAddr, r.RKey = peer.Addr+uint64(w.remoteAt(k))+uint64(at), peer.RKey
 		case w.plan.Transport == verbs.UD:
-			r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[q], peer.QPN, w.plan.QKey
+			r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[q], peer.QPN, e.plan.QKey
 		}
 		return r
 	}

@@ -166,7 +166,7 @@ func CheckNoncontig(p control.Plan, lim verbs.Limits, mtuBytes int) error {
 		bad("a message of %d bytes: the device carries %d", l.Size(), lim.MaxMessageBytes)
 	}
 	if p.Transport == verbs.UD && mtuBytes > 0 && l.Size() > int64(mtuBytes) {
-		bad("a message of %d bytes over UD: at most the MTU of %d bytes, use --transport RC or smaller messages", l.Size(), mtuBytes)
+		bad("a message of %d bytes over UD: at most the MTU of %d bytes, use --connection RC or smaller messages", l.Size(), mtuBytes)
 	}
 	if p.Transport != verbs.RC && load.RecvWRs > 1 {
 		bad("%s of %d blocks needs %d SENDs, and %v may lose one of them: at most %d blocks, or RC", s.Name, l.Blocks(), load.RecvWRs, p.Transport, maxList(s, lim))

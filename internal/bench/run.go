@@ -23,6 +23,10 @@ type Options struct {
 	Local    netip.Addr // this end's address of the control connection, if known
 	Remote   netip.Addr // the peer's
 	Stall    time.Duration
+	NUMANode *int          // where thread and buffers are to be; nil: at the device, -1: wherever the kernel wants
+	Linger   time.Duration // how long the queue pairs outlive a test that went well
+	// Lingering is told when that time begins.
+	Lingering func()
 	// End is what this end says of itself to a doctor at the other, in JSON; nil: nothing.
 	End json.RawMessage
 	// Connected is told once, before the first message, what the two ends agreed on.
@@ -60,7 +64,7 @@ type Progress struct {
 	Run, Runs    int
 	Warmup       bool
 	Share        float64 // of this round, 0…1; negative where unknown
-	BitsPerS     float64 // over the last tenth of a second
+	BitsPerS     float64 // over the last tenth of a second, or up to the last completion where they come less often
 	MessagesPerS float64
 	Messages     uint64
 }
@@ -92,6 +96,9 @@ func Run(ctx context.Context, s control.Session, plan *control.Plan, dev verbs.D
 	if err != nil {
 		s.Fail(tellPeer(err))
 	}
+	if peer, is := errors.AsType[*control.PeerError](err); is {
+		peer.Refused = r.quiet == nil
+	}
 	return res, err
 }
 
@@ -122,8 +129,8 @@ type run struct {
 	clock       verbs.TickClock
 	perNs       float64
 	clockCostNs float64
+	outstanding int // READs and atomics in flight per queue pair
 	result      *Result
-	preempted   bool
 	recorders   map[int]*verbs.Recorder // by raw samples kept
 }
 
@@ -134,6 +141,9 @@ func (r *run) all(ctx context.Context, plan *control.Plan) (*Result, error) {
 	}
 	r.port = port
 	if plan != nil {
+		if err := r.manageable(*plan); err != nil {
+			return nil, err
+		}
 		settled, err := Settle(*plan, r.device.Info(), port)
 		if err != nil {
 			return nil, err
@@ -147,20 +157,39 @@ func (r *run) all(ctx context.Context, plan *control.Plan) (*Result, error) {
 	if r.plan, err = Settle(*agreed, r.device.Info(), port); err != nil {
 		return nil, err
 	}
+	if err := r.manageable(r.plan); err != nil {
+		return nil, err
+	}
 	if r.plan.Verify != "" && !r.ours {
-		return nil, errors.New("--verify needs gobw at the other end: perftest sends random bytes")
+		return nil, errors.New("data verification needs gobw at the other end: perftest sends random bytes")
 	}
 	r.role = RoleOf(r.plan, Dialled(r.session.Dialled()))
 	r.result = &Result{Plan: r.plan, Role: r.role, Label: r.device.Info().Label}
 	if err := r.connect(ctx); err != nil {
-		return r.finish(err)
+		return r.finish(ctx, err)
 	}
-	return r.finish(r.measure(ctx))
+	return r.finish(ctx, r.measure(ctx))
+}
+
+// linger lets the queue pairs live on for a while.
+func (r *run) linger(ctx context.Context) error {
+	if r.o.Lingering != nil {
+		r.o.Lingering()
+	}
+	select {
+	case <-time.After(r.o.Linger):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // finish closes the endpoint and fills in what only the end knows.
-func (r *run) finish(err error) (*Result, error) {
+func (r *run) finish(ctx context.Context, err error) (*Result, error) {
 	if r.end != nil {
+		if err == nil && r.o.Linger > 0 {
+			err = r.linger(ctx)
+		}
 		if cerr := r.end.Close(); cerr != nil && err == nil {
 			err = cerr
 		}
@@ -247,7 +276,7 @@ func (r *run) connect(ctx context.Context) error {
 	if o.mtu == 0 {
 		o.mtu = mtu
 	}
-	if node := info.NUMANode; node >= 0 && numaNodes() > 1 {
+	if node := r.numaNode(); node >= 0 && numaNodes() > 1 {
 		o.numaNode = node
 	}
 	if r.plan.AllSizes && r.plan.Transport == verbs.UD { // -a ends at the path's MTU, which both ends know by now
@@ -272,9 +301,19 @@ func (r *run) connect(ctx context.Context) error {
 		}
 		return setupOf("set up", info.Name, err)
 	}
+	if r.plan.RDMACM {
+		if err := r.joinAll(ctx, &o, outstanding); err != nil {
+			return err
+		}
+	}
 	addresses := r.end.addresses(outstanding)
 	if r.peer, err = r.session.Exchange(ctx, addresses); err != nil {
 		return err
+	}
+	if r.plan.RDMACM {
+		if r.peer, err = r.end.pair(r.peer); err != nil {
+			return err
+		}
 	}
 	if err := r.checkPeer(); err != nil {
 		return err
@@ -282,8 +321,17 @@ func (r *run) connect(ctx context.Context) error {
 	if err := r.end.connect(r.peer, outstanding); err != nil {
 		return err
 	}
+	r.outstanding = outstanding
 	r.noteConnection(addresses, o, reason, outstanding)
 	return r.session.Sync(ctx, control.PhaseConnected, 0, false)
+}
+
+// numaNode is where thread and buffers belong; -1: anywhere.
+func (r *run) numaNode() int {
+	if r.o.NUMANode != nil {
+		return *r.o.NUMANode
+	}
+	return r.device.Info().NUMANode
 }
 
 // narrow leaves only the line of the GID table that was asked for, or that the device was bound to.
@@ -345,6 +393,7 @@ func (r *run) chooseGID(o *endpointOptions, mine, theirs []verbs.GIDEntry) (stri
 	if !r.session.Dialled() {
 		o.gid = pair.Server
 	}
+	o.server = pair.Server.GID
 	return pair.Reason, nil
 }
 
@@ -424,7 +473,7 @@ func (r *run) remote() *report.Environment {
 
 // measure runs all rounds on a quiet thread.
 func (r *run) measure(ctx context.Context) (err error) {
-	if r.quiet, err = beQuiet(r.o.CPU, r.device.Info().NUMANode); err != nil {
+	if r.quiet, err = beQuiet(r.o.CPU, r.numaNode()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.quiet.restore()) }()
@@ -449,48 +498,6 @@ func (r *run) measure(ctx context.Context) (err error) {
 		}
 	}
 	r.perNs = r.clock.PerNanosecond()
-	l.TicksPerNs, l.PreemptSignal = r.perNs, r.preempted
+	l.TicksPerNs, l.PreemptSignal = r.perNs, !r.quiet.deaf
 	return r.session.Sync(ctx, control.PhaseFinished, max(len(r.plan.Sizes)-1, 0), true)
-}
-
-// round is one job from ready to done.
-type round struct {
-	size  int // index in Plan.Sizes
-	run   int // from 1
-	kind  roundKind
-	count uint64 // messages per queue pair; 0: the plan's
-	last  bool
-}
-
-type roundKind uint8
-
-const (
-	measured roundKind = iota
-	warmup
-	steady // a warm-up that ends when the rate is steady
-	proof  // the first message, verified
-)
-
-// rounds lists what both ends go through, in the same order.
-func (r *run) rounds() []round {
-	var out []round
-	for i := range r.plan.Sizes {
-		if !r.ours {
-			out = append(out, round{size: i, run: 1})
-			continue
-		}
-		if r.plan.Verify != "" {
-			out = append(out, round{size: i, kind: proof, count: 1})
-		}
-		switch {
-		case r.plan.WarmupSteady:
-			out = append(out, round{size: i, kind: steady})
-		case r.plan.Warmup > 0:
-			out = append(out, round{size: i, kind: warmup, count: r.plan.Warmup})
-		}
-		for n := range r.plan.Runs {
-			out = append(out, round{size: i, run: n + 1})
-		}
-	}
-	return out
 }

@@ -111,6 +111,12 @@ func Settle(p control.Plan, info verbs.DeviceInfo, port verbs.PortInfo) (control
 	if p.Verify != "" && p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC) {
 		bad("--verify with several queue pairs needs RC, --iters (-n) and no --srq: else nobody knows which message is where")
 	}
+	if p.RDMACM && p.Transport == verbs.UC {
+		bad("--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
+	}
+	if p.TOS != nil && !p.RDMACM {
+		bad("--tos (-T): it needs --rdma-cm (-R); --tclass works without")
+	}
 	if p.RateBits < 0 {
 		bad("--rate %g: want a positive number of bits per second", p.RateBits)
 	}

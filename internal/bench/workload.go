@@ -182,7 +182,7 @@ func (c *contiguous) ring(e *Endpoint, size, q int, peer control.Address) []verb
 		switch c.plan.Operation {
 		case control.Send:
 			if c.plan.Transport == verbs.UD {
-				r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[q], peer.QPN, c.plan.QKey
+				r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[q], peer.QPN, e.plan.QKey
 			}
 		case control.Atomic:
 			r.RemoteAddr, r.RKey = peer.Addr+at, peer.RKey

@@ -1,0 +1,211 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/verbs"
+)
+
+const (
+	joinLimit = 30 * time.Second       // for all queue pairs
+	joinAgain = 100 * time.Millisecond // between two tries while the server does not listen yet
+	tellLimit = 5 * time.Second        // for the datagram that tells a queue pair's number
+)
+
+// manageable refuses a plan with RDMA CM on a device that has none.
+func (r *run) manageable(p control.Plan) error {
+	if !p.RDMACM {
+		return nil
+	}
+	_, err := control.ConnectionManagerOf(r.device)
+	return err
+}
+
+// joinAll connects the queue pairs by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers.
+func (r *run) joinAll(ctx context.Context, o *endpointOptions, outstanding int) error {
+	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address.
+	server := netip.AddrPortFrom(r.o.Local, r.session.ServerPort())
+	if r.session.Dialled() {
+		server = netip.AddrPortFrom(r.session.RemoteAddr().Addr(), r.session.ServerPort())
+		if a := o.server.Addr(); !o.server.IsZero() && !a.IsLinkLocalUnicast() {
+			server = netip.AddrPortFrom(a, server.Port())
+		}
+	}
+	if err := r.join(ctx, server, outstanding); err != nil {
+		return err
+	}
+	for q, j := range r.end.joined {
+		r.end.psns[q] = j.SendPSN
+	}
+	first := r.end.joined[0]
+	if first.PathMTU != 0 {
+		o.mtu, r.end.mtu = first.PathMTU, first.PathMTU
+	}
+	if r.plan.Transport == verbs.UD {
+		r.plan.QKey, r.end.plan.QKey = first.QKey, first.QKey
+	}
+	if !first.AddressVector.UseGID {
+		return nil
+	}
+	table, err := r.device.GIDs(r.port.Number)
+	if err != nil {
+		return err
+	}
+	if e, err := GIDWithIndex(table, first.AddressVector.SGIDIndex); err == nil {
+		o.gid, r.end.gid = e, e
+	}
+	return nil
+}
+
+// join connects the queue pairs in order. server is where the server's RDMA CM listens.
+func (r *run) join(ctx context.Context, server netip.AddrPort, outstanding int) error {
+	m, err := control.ConnectionManagerOf(r.device)
+	if err != nil {
+		return err
+	}
+	watch, unwatch := r.session.Watch(ctx)
+	defer unwatch()
+	ctx, cancel := context.WithTimeoutCause(watch, joinLimit, fmt.Errorf("no connection by RDMA CM within %v", joinLimit))
+	defer cancel()
+	o := verbs.ConnectOptions{
+		MinRNRTimer: defaultMinRNRTimer, Timeout: r.plan.Timeout, RetryCount: r.plan.Retries, RNRRetry: r.plan.RNRRetries,
+		AddressVector: verbs.AddressVector{SL: r.plan.SL, TrafficClass: r.plan.TrafficClass},
+	}
+	if limited(r.plan) {
+		o.MaxRDAtomic, o.MaxDestRDAtomic = uint8(min(outstanding, 255)), uint8(min(outstanding, 255))
+	}
+	var listener verbs.CMListener
+	if !r.session.Dialled() {
+		at := netip.AddrPortFrom(netip.IPv4Unspecified(), server.Port())
+		if server.Addr().Is6() {
+			at = netip.AddrPortFrom(netip.IPv6Unspecified(), server.Port())
+		}
+		if listener, err = m.ListenCM(at, verbs.CMOptions{Transport: r.plan.Transport}); err != nil {
+			return err
+		}
+		defer func() { _ = listener.Close() }()
+	}
+	if err := r.session.Sync(ctx, control.PhaseListening, 0, false); err != nil {
+		return err
+	}
+	next := func() (verbs.CMConnection, error) {
+		if listener != nil {
+			return listener.Accept(ctx)
+		}
+		return m.DialCM(ctx, server, verbs.CMOptions{Transport: r.plan.Transport, TOS: r.plan.TOS})
+	}
+	for q := range r.end.qps {
+		joined, err := r.end.joinOne(ctx, q, next, o)
+		if err != nil {
+			return fmt.Errorf("queue pair %d of %d: %w", q+1, r.plan.QPs, err)
+		}
+		r.end.joined = append(r.end.joined, joined)
+		if listener == nil && !r.ours && r.plan.Transport == verbs.UD && (r.plan.Bidirectional || r.plan.Kind == control.Latency) {
+			if err := r.end.tellQPN(q, joined); err != nil {
+				return err
+			}
+		}
+	}
+	return r.session.Sync(ctx, control.PhaseJoined, 0, false)
+}
+
+// joinOne connects queue pair q over the next connection. A stock server listens only after the barrier: while it
+// refuses, this end tries again.
+func (e *Endpoint) joinOne(ctx context.Context, q int, next func() (verbs.CMConnection, error), o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+	for {
+		c, err := next()
+		if err != nil {
+			return o, err
+		}
+		e.closers.add(c)
+		joined, err := e.join(ctx, q, c, o)
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return joined, err
+		}
+		select {
+		case <-ctx.Done():
+			return o, errors.Join(err, context.Cause(ctx))
+		case <-time.After(joinAgain):
+		}
+	}
+}
+
+// join connects queue pair q, which is in RESET, or in INIT after a try that failed.
+func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+	qp := e.qps[q]
+	init, err := c.InitOptions()
+	if err != nil {
+		return o, err
+	}
+	if init.Port != e.port.Number {
+		return o, &verbs.Error{
+			Verb: "connect by RDMA CM", Device: e.Device.Info().Name, QP: qp.QPN(),
+			Err: fmt.Errorf("the way leads through port %d, this end uses port %d", init.Port, e.port.Number),
+			Fix: fmt.Sprintf("use -i %d", init.Port),
+		}
+	}
+	if qp.State() == verbs.StateReset {
+		init.Access = verbs.AccessLocalWrite | remoteAccess(e.plan)
+		if err := verbs.InitQP(qp, init); err != nil {
+			return o, err
+		}
+	}
+	return c.Join(ctx, qp, o)
+}
+
+// tellQPN sends perftest's server, where it must send too, the number of this end's queue pair: as the immediate of a
+// datagram of four bytes. (Our server takes the number from the keys, and lets a stock client's datagram find no receive.)
+func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
+	qp := e.qps[q]
+	ah, err := e.pd.CreateAH(o.AddressVector)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ah.Close() }()
+	err = qp.PostSend([]verbs.SendRequest{{
+		Opcode: verbs.OpSendWithImmediate, Flags: verbs.Signaled, Immediate: qp.QPN(), AH: ah, RemoteQPN: o.DestQPN, RemoteQKey: o.QKey,
+		SGEs: []verbs.SGE{{Addr: e.sendAddr(q), Length: 4, LKey: e.lkey(q)}},
+	}})
+	if err != nil {
+		return err
+	}
+	var found [1]verbs.Completion
+	for end := time.Now().Add(tellLimit); time.Now().Before(end); {
+		switch n, err := e.sendCQ.Poll(found[:]); {
+		case err != nil:
+			return err
+		case n == 1 && found[0].Status != verbs.Success:
+			return &verbs.CompletionError{Device: e.Device.Info().Name, Completion: found[0], Sent: 1}
+		case n == 1:
+			return nil
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.Device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
+}
+
+// pair puts the peer's addresses in the order of this end's queue pairs: RDMA CM has told each one its partner.
+func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
+	if e.plan.Transport == verbs.UD {
+		return peer, nil
+	}
+	byQPN := map[uint32]control.Address{}
+	for _, a := range peer {
+		byQPN[a.QPN] = a
+	}
+	out := make([]control.Address, len(e.joined))
+	for q, j := range e.joined {
+		a, is := byQPN[j.DestQPN]
+		if !is {
+			return nil, fmt.Errorf("queue pair %d is connected to QP %#x by RDMA CM, which is none of those that the peer names: is a third program connecting there?", q, j.DestQPN)
+		}
+		out[q] = a
+	}
+	return out, nil
+}

@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce"
+	"github.com/gobw/gobw/verbs/verbstest"
+)
+
+// managedDevice is a device of ours with an RDMA CM in memory.
+func managedDevice(t *testing.T, m *verbstest.Meeting, ip string) verbs.Device {
+	t.Helper()
+	addr := netip.MustParseAddr(ip)
+	d, err := roce.New(roce.Options{Address: addr}).Open(roce.DeviceName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return m.Manage(d, addr)
+}
+
+// TestRunByRDMACM runs whole tests whose queue pairs RDMA CM connects: in our dialect over TCP, and in perftest's over a
+// queue pair, as stock ends would.
+func TestRunByRDMACM(t *testing.T) {
+	plan := func(change func(*control.Plan)) control.Plan {
+		p := control.Plan{
+			Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 200, InlineBytes: -1, RDMACM: true,
+		}
+		change(&p)
+		return p
+	}
+	for name, p := range map[string]control.Plan{
+		"write":         plan(func(*control.Plan) {}),
+		"write -q 3":    plan(func(p *control.Plan) { p.QPs = 3 }),
+		"read":          plan(func(p *control.Plan) { p.Operation, p.InlineBytes = control.Read, 0 }),
+		"atomic":        plan(func(p *control.Plan) { p.Operation, p.Sizes, p.InlineBytes = control.Atomic, []int{8}, 0 }),
+		"send -b -q 2":  plan(func(p *control.Plan) { p.Operation, p.Bidirectional, p.QPs = control.Send, true, 2 }),
+		"send UD":       plan(func(p *control.Plan) { p.Operation, p.Transport, p.Sizes = control.Send, verbs.UD, []int{512} }),
+		"send latency":  plan(func(p *control.Plan) { p.Operation, p.Kind, p.Sizes = control.Send, control.Latency, []int{8} }),
+		"write latency": plan(func(p *control.Plan) { p.Kind, p.Sizes = control.Latency, []int{8} }),
+		"UD latency": plan(func(p *control.Plan) {
+			p.Operation, p.Kind, p.Transport, p.Sizes = control.Send, control.Latency, verbs.UD, []int{8}
+		}),
+		"send SRQ, -q 2": plan(func(p *control.Plan) { p.Operation, p.SRQ, p.QPs = control.Send, true, 2 }),
+	} {
+		for _, dialect := range []control.Dialect{control.Ours, control.Perftest} {
+			t.Run(fmt.Sprintf("%s, %s", name, dialect), func(t *testing.T) {
+				m := &verbstest.Meeting{}
+				server, client := managedDevice(t, m, "127.20.2.1"), managedDevice(t, m, "127.20.2.2")
+				results, err := runBoth(t, server, client, p, dialect)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := results[1].Records
+				if len(r) != 1 || r[0].Messages < p.Iterations && p.Transport == verbs.RC {
+					t.Errorf("records %+v", r)
+				}
+				if mtu := results[1].Client.MTU; mtu != 1024 && p.Transport == verbs.RC { // the Meeting's path, not the device's
+					t.Errorf("MTU %d, want that of the path", mtu)
+				}
+			})
+		}
+	}
+}
+
+// runBoth runs a plan at both ends: the server's result and the client's.
+func runBoth(t *testing.T, server, client verbs.Device, p control.Plan, dialect control.Dialect) (results [2]*Result, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	lo, do := control.ListenOptions{Address: "127.20.2.1:0"}, control.DialOptions{}
+	plans := [2]*control.Plan{nil, &p}
+	if dialect == control.Perftest {
+		own := p
+		lo.RDMA, do.RDMA, plans[0] = server, client, &own
+	}
+	l, err := control.Listen(lo)
+	if err != nil {
+		return results, err
+	}
+	defer func() { _ = l.Close() }()
+	end := func(s control.Session, d verbs.Device, plan *control.Plan) (*Result, error) {
+		o := Options{Local: s.LocalAddr(), Remote: s.RemoteAddr().Addr()}
+		r, err := Run(ctx, s, plan, d, o)
+		if err != nil {
+			return r, err
+		}
+		return r, s.Close()
+	}
+	served := make(chan error, 1)
+	go func() {
+		s, err := l.Accept(ctx)
+		if err == nil {
+			results[0], err = end(s, server, plans[0])
+		}
+		served <- err
+	}()
+	s, err := control.Dial(ctx, l.Addr().String(), do)
+	if err == nil {
+		results[1], err = end(s, client, plans[1])
+	}
+	return results, errors.Join(err, <-served)
+}
+
+// TestNoRDMACM: a device without RDMA CM refuses by name, at either end, and the peer hears why.
+func TestNoRDMACM(t *testing.T) {
+	m := &verbstest.Meeting{}
+	managed, plain := managedDevice(t, m, "127.20.2.3"), managedDevice(t, m, "127.20.2.4")
+	plain = struct{ verbs.Device }{plain}
+	p := control.Plan{Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true}
+	for _, ends := range [][2]verbs.Device{{managed, plain}, {plain, managed}} {
+		_, err := runBoth(t, ends[0], ends[1], p, control.Ours)
+		if err == nil || !strings.Contains(err.Error(), "roce0: not supported: this device has no RDMA CM") || !strings.Contains(verbs.RemedyOf(err), "leave -R") {
+			t.Errorf("%v, remedy %q", err, verbs.RemedyOf(err))
+		}
+	}
+}
