@@ -34,8 +34,8 @@ func newCompareCommand(tool string, out Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Tell whether two results differ",
-		Long: "Tell whether two results differ: the median of each figure with its 95 % interval, the\n" +
-			"difference, and the p of a rank test (Mann-Whitney), which assumes no distribution.\n" +
+		Long: "Tell whether two results differ: the median of each figure with its 95 %\n" +
+			"interval, the difference, and the p of a rank test (Mann-Whitney), which assumes\nno distribution.\n\n" +
 			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
 			"Five runs or more on each side are needed to tell anything: --runs 10 is good.",
 		Example: "  " + tool + " write alpha --runs 10 --save old.json\n" +
@@ -55,7 +55,7 @@ func newCompareCommand(tool string, out Streams) *cobra.Command {
 	fs.StringVar(&flags.failOn, "fail-on", "", "exit 1 on: worse, worse>5%, geomean>2%, too-few, missing")
 	fs.StringSliceVar(&flags.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
 	fs.Float64Var(&flags.alpha, "alpha", 0.01, "chance of calling equal figures different")
-	fs.Float64Var(&flags.confidence, "confidence", 0.95, "of the intervals")
+	fs.Float64Var(&flags.confidence, "confidence", 0.95, "share of intervals that hold the true median")
 	fs.BoolVar(&flags.unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.StringVar(&flags.format, "format", "table", "table, markdown, json")
 	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")

@@ -39,8 +39,15 @@ type listedDevice struct {
 // listedPort is one port with its tables.
 type listedPort struct {
 	verbs.PortInfo
+	portBytes
 	GIDs  []verbs.GIDEntry `json:"gids"`
 	PKeys []uint16         `json:"pkeys,omitempty"`
+}
+
+// portBytes are the MTUs of a port in bytes, beside their codes.
+type portBytes struct {
+	ActiveMTUBytes int `json:"active_mtu_bytes"`
+	MaxMTUBytes    int `json:"max_mtu_bytes"`
 }
 
 const devicesSchema = "gobw.devices/1"
@@ -53,7 +60,7 @@ func newDevicesCommand(tool string, out Streams) *cobra.Command {
 		Long: "List the devices of libibverbs and the embedded software device: state, link\n" +
 			"layer, rate, MTU, addresses with their GID index (for -x). -v adds firmware and\nlimits.",
 		Example: "  " + tool + " devices\n  " + tool + " devices -v\n  " + tool + " devices --format json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if format != "table" && format != "json" {
 				return usageError{fmt.Errorf("--format %q: want table or json", format)}
@@ -107,7 +114,7 @@ func listDevice(p verbs.Provider, n verbs.DeviceName) listedDevice {
 			out.Error = errors.Join(errors.New(out.Error), err).Error()
 			continue
 		}
-		lp := listedPort{PortInfo: port, GIDs: []verbs.GIDEntry{}}
+		lp := listedPort{PortInfo: port, portBytes: portBytes{port.ActiveMTU.Bytes(), port.MaxMTU.Bytes()}, GIDs: []verbs.GIDEntry{}}
 		if gids, err := d.GIDs(i); err == nil {
 			lp.GIDs = gids
 		}
@@ -122,10 +129,9 @@ func listDevice(p verbs.Provider, n verbs.DeviceName) listedDevice {
 	return out
 }
 
-// write prints the listing for a person.
+// write prints the listing for a person: the ports, their addresses, and what was in the way.
 func (l deviceListing) write(w io.Writer, verbose bool) error {
-	header := []string{"device", "provider", "port", "state", "link", "rate", "MTU", "GID index: address (type)"}
-	var rows [][]string
+	var ports, gids [][]string
 	var notes []string
 	for _, p := range l.Providers {
 		if p.Error != "" {
@@ -139,12 +145,19 @@ func (l deviceListing) write(w io.Writer, verbose bool) error {
 				notes = append(notes, d.Name+": "+d.Error)
 			}
 			for i := range d.Ports {
-				rows = append(rows, portRows(&d, &d.Ports[i])...)
+				ports = append(ports, portRow(&d, &d.Ports[i]))
+				gids = append(gids, gidRows(&d, &d.Ports[i])...)
 			}
 		}
 	}
-	if len(rows) > 0 {
-		if err := report.WriteTable(w, header, rows); err != nil {
+	if len(ports) > 0 {
+		if err := report.WriteTable(w, []string{"device", "provider", "port", "state", "link", "rate", "MTU", "LID"}, ports); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := report.WriteTable(w, []string{"device", "port", "-x", "GID", "type"}, gids); err != nil {
 			return err
 		}
 	}
@@ -159,26 +172,26 @@ func (l deviceListing) write(w io.Writer, verbose bool) error {
 	return l.writeVerbose(w)
 }
 
-func portRows(d *listedDevice, p *listedPort) [][]string {
+func portRow(d *listedDevice, p *listedPort) []string {
 	rate := "none (software)"
 	if !d.Info.Software {
 		rate = bandwidthText(p.RateBitsPerS)
 	}
-	row := []string{d.Name, d.Provider, fmt.Sprint(p.Number), p.State.String(), p.LinkLayer.String(), rate, p.ActiveMTU.String(), ""}
+	lid := "-"
+	if p.LID != 0 {
+		lid = fmt.Sprint(p.LID)
+	}
+	return []string{d.Name, d.Provider, fmt.Sprint(p.Number), p.State.String(), p.LinkLayer.String(), rate, p.ActiveMTU.String(), lid}
+}
+
+// gidRows are the lines of a port's table of addresses.
+func gidRows(d *listedDevice, p *listedPort) [][]string {
 	if len(p.GIDs) == 0 {
-		row[7] = "none"
-		if p.LID != 0 {
-			row[7] = fmt.Sprintf("LID %d", p.LID)
-		}
-		return [][]string{row}
+		return [][]string{{d.Name, fmt.Sprint(p.Number), "-", "none", "-"}}
 	}
 	var rows [][]string
-	for i, g := range p.GIDs {
-		if i > 0 {
-			row = make([]string, len(row))
-		}
-		row[7] = fmt.Sprintf("%d: %v (%v)", g.Index, g.GID.Addr(), g.Type)
-		rows = append(rows, row)
+	for _, g := range p.GIDs {
+		rows = append(rows, []string{d.Name, fmt.Sprint(p.Number), fmt.Sprint(g.Index), g.GID.Addr().String(), g.Type.String()})
 	}
 	return rows
 }
@@ -200,8 +213,10 @@ func (l deviceListing) writeVerbose(w io.Writer) error {
 				if _, err := fmt.Fprintf(w, "  port %d\n", d.Ports[i].Number); err != nil {
 					return err
 				}
-				if err := writeFacts(w, "    ", &d.Ports[i].PortInfo); err != nil {
-					return err
+				for _, facts := range []any{&d.Ports[i].PortInfo, &d.Ports[i].portBytes} {
+					if err := writeFacts(w, "    ", facts); err != nil {
+						return err
+					}
 				}
 				if len(d.Ports[i].PKeys) > 0 {
 					if _, err := fmt.Fprintf(w, "    %-24s %#04x\n", "pkeys", d.Ports[i].PKeys); err != nil {

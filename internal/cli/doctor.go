@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +45,7 @@ func newDoctorCommand(tool string, out Streams) *cobra.Command {
 			"send a few messages. Each finding says what is wrong, why it matters and which\n" +
 			"command repairs it. Exit status 0: clean, 1: findings.",
 		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    argumentCount(0, 1, "one host at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "text" && format != "json" {
 				return usageError{fmt.Errorf("--format %q: want text or json", format)}
@@ -66,6 +68,7 @@ func newDoctorCommand(tool string, out Streams) *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", "text", "text or json")
 	device.bind(cmd.Flags())
 	peer.bind(cmd.Flags())
+	groupFlags(cmd, doctorGroups())
 	return cmd
 }
 
@@ -148,7 +151,11 @@ func examinePair(ctx context.Context, out Streams, tool string, device deviceCon
 		return all
 	}
 	f := doctor.Finding{Check: "path", Severity: doctor.Problem, Where: "this end and " + name, What: err.Error()}
+	var dns *net.DNSError
 	switch {
+	case errors.As(err, &dns):
+		f.Why = "no address is known for this name"
+		f.Fix = []string{"correct the name, or give an IP address"}
 	case errors.Is(err, verbs.RetryExceeded):
 		f.Why = "the control connection works but no RoCE packet is answered"
 		f.Fix = []string{
@@ -204,10 +211,14 @@ func orEmpty(e *report.Environment) *report.Environment {
 // write prints the diagnosis for a person.
 func (d diagnosis) write(w io.Writer) error {
 	for _, f := range d.Findings {
-		if _, err := fmt.Fprintf(w, "%s: %s: %s\n    why: %s\n", f.Severity, f.Where, f.What, f.Why); err != nil {
+		lines := report.Wrap(fmt.Sprintf("%s: %s: %s", f.Severity, f.Where, f.What), helpWidth)
+		for _, line := range report.Wrap("why: "+f.Why, helpWidth-4) {
+			lines = append(lines, "    "+line)
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(lines, "\n")); err != nil {
 			return err
 		}
-		for _, fix := range f.Fix {
+		for _, fix := range f.Fix { // to be copied as they stand
 			if _, err := fmt.Fprintf(w, "    fix: %s\n", fix); err != nil {
 				return err
 			}

@@ -49,7 +49,15 @@ func (e silentError) Error() string { return fmt.Sprintf("exit status %d", e.cod
 // signalError is a signal that ended the command.
 type signalError struct{ signal os.Signal }
 
-func (e signalError) Error() string { return "interrupted by " + e.signal.String() }
+func (e signalError) Error() string {
+	switch e.signal {
+	case syscall.SIGINT:
+		return "interrupted (SIGINT)"
+	case syscall.SIGTERM:
+		return "interrupted (SIGTERM)"
+	}
+	return "interrupted by " + e.signal.String()
+}
 
 // Is lets bench tell the peer that a user did it.
 func (e signalError) Is(target error) bool { return target == context.Canceled }
@@ -76,9 +84,9 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, bench.ErrCorrupt):
 		return exitCorrupt
-	case errors.Is(err, control.ErrBusy):
+	case errors.As(err, &peer) && (peer.Refused || peer.Busy):
 		return exitSetup
-	case errors.Is(err, control.ErrPeerLost), errors.As(err, &peer):
+	case errors.Is(err, control.ErrPeerLost), peer != nil:
 		return exitPeerLost
 	case errors.As(err, &missed):
 		return exitMissed
@@ -95,8 +103,31 @@ func complain(w io.Writer, tool string, err error) {
 	if err == nil || errors.As(err, &silent) {
 		return
 	}
-	fmt.Fprintf(w, "%s: %v\n", tool, err)
+	for _, e := range eachOf(err) {
+		fmt.Fprintf(w, "%s: %v\n", tool, e)
+	}
 	if fix := verbs.RemedyOf(err); fix != "" {
 		fmt.Fprintf(w, "%s: %s\n", tool, fix)
 	}
+}
+
+// eachOf takes an error apart that was joined, also inside one of ours.
+func eachOf(err error) []error {
+	switch e := err.(type) { //nolint:errorlint // only the outermost layers are taken apart
+	case usageError:
+		return eachOf(e.error)
+	case setupError:
+		return eachOf(e.error)
+	case interface{ Unwrap() []error }:
+		parts := e.Unwrap()
+		if errors.Join(parts...).Error() != err.Error() { // one sentence that wraps several
+			break
+		}
+		var out []error
+		for _, part := range parts {
+			out = append(out, eachOf(part)...)
+		}
+		return out
+	}
+	return []error{err}
 }

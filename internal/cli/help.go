@@ -36,11 +36,55 @@ func testGroups() []flagGroup {
 		{"Queues", []string{
 			"qp", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "mr-per-qp", "events", "no-peak", "cpu-time", "huge-pages",
 		}},
-		{"Device and path", []string{
-			"device", "ib-port", "gid-index", "mtu", "cpu", "sl", "tclass", "pkey", "qp-timeout", "retries", "fabric", "pcap",
-		}},
-		{"Other end", []string{"loopback", "port", "source", "peer-timeout", "wait", "perftest-version"}},
+		deviceGroup(),
+		peerGroup(),
 		{"Output and verdict", []string{"format", "save", "quiet", "expect", "limit-bw", "limit-msgrate"}},
+	}
+}
+
+func deviceGroup() flagGroup {
+	return flagGroup{"Device and path", []string{
+		"device", "ib-port", "gid-index", "mtu", "cpu", "sl", "tclass", "pkey", "qp-timeout", "retries", "rdma-cm", "tos",
+		"fabric", "pcap",
+	}}
+}
+
+func peerGroup() flagGroup {
+	return flagGroup{"Other end", []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "perftest-version"}}
+}
+
+// noncontigGroups orders the flags of the non-contiguous experiment.
+func noncontigGroups() []flagGroup {
+	return []flagGroup{
+		{"Grid", []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
+		{"Measuring", []string{"connection", "window", "cache", "footprint", "events", "segment", "verify", "runs", "min-time", "max-time", "seed"}},
+		{"Result", []string{"model", "predict", "format", "save", "resume", "quiet"}},
+		deviceGroup(),
+		peerGroup(),
+	}
+}
+
+// qualifyGroups orders the flags of a qualification.
+func qualifyGroups() []flagGroup {
+	return []flagGroup{
+		{"Plan", []string{"only", "list", "dry-run", "print", "line"}},
+		{"Result", []string{"junit", "html", "json", "quiet"}},
+		deviceGroup(),
+		peerGroup(),
+	}
+}
+
+// doctorGroups orders the flags of the doctor.
+func doctorGroups() []flagGroup {
+	return []flagGroup{{"Output", []string{"format"}}, deviceGroup(), peerGroup()}
+}
+
+// serveGroups orders the flags of the server.
+func serveGroups() []flagGroup {
+	return []flagGroup{
+		{"Clients", []string{"listen", "port", "allow", "max-memory", "once", "perftest", "peer-timeout"}},
+		deviceGroup(),
+		{"Output", []string{"quiet"}},
 	}
 }
 
@@ -80,11 +124,8 @@ func writeFlags(w io.Writer, g flagGroup, rest map[string]*pflag.Flag) error {
 	for _, name := range g.names {
 		if f := rest[name]; f != nil {
 			shown := *f
-			if strings.Contains(shown.Usage, "("+shown.DefValue) || shown.DefValue == "-1" {
-				shown.DefValue = "" // the text says it in better words
-				if shown.Value.Type() == "int" {
-					shown.DefValue = "0"
-				}
+			if shown.DefValue == "-1" {
+				shown.DefValue = "0" // not shown: the text says it in better words
 			}
 			fs.AddFlag(&shown)
 			delete(rest, name)

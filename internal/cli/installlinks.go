@@ -20,7 +20,7 @@ func newInstallLinksCommand(tool string, out Streams) *cobra.Command {
 			"such a name it takes that tool's flags, prints its text and speaks its\n" +
 			"protocol. Files that exist and are no such links are left alone.",
 		Example: "  " + tool + " install-links ~/bin",
-		Args:    cobra.ExactArgs(1),
+		Args:    argumentCount(1, 1, "one directory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			self, err := os.Executable()
 			if err != nil {
@@ -45,7 +45,11 @@ func installLinks(out Streams, self, dir string) error {
 				continue
 			}
 		}
-		if err := os.Symlink(self, path); err != nil {
+		err := os.Symlink(self, path)
+		if errors.Is(err, os.ErrExist) {
+			err = fmt.Errorf("%s is there and is no link to this program: left alone; remove it, or name another directory", path)
+		}
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}

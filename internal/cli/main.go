@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -140,6 +141,7 @@ func newRoot(tool string, out Streams) *cobra.Command {
 	addResults(root, tool, out)
 	root.SetHelpCommandGroupID(groupSystem)
 	root.SetCompletionCommandGroupID(groupSystem)
+	refuseUnknownWords(root)
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	return root
@@ -175,6 +177,67 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
 		text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
+	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {
+		text = fmt.Sprintf("%s %s: %s", m[2], m[1], badNumber(m[3]))
 	}
 	return usageError{errors.New(text)}
+}
+
+// badNumber says what a flag wants, in place of the Go function that refused its value.
+func badNumber(reason string) string {
+	switch {
+	case strings.HasPrefix(reason, "strconv.ParseFloat"):
+		return "want a number, such as 2.5"
+	case strings.HasPrefix(reason, "strconv.ParseUint"):
+		return "want a whole number, 0 or more"
+	case strings.HasPrefix(reason, "strconv.ParseInt"):
+		return "want a whole number"
+	case strings.HasPrefix(reason, "strconv.ParseBool"):
+		return "want true or false, or the flag alone"
+	}
+	return reason
+}
+
+// noArguments refuses words that are no flags, and argumentCount a wrong number of them.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%q: '%s' takes flags only; '%s --help' lists them", args[0], cmd.CommandPath(), cmd.CommandPath())}
+	}
+	return nil
+}
+
+func argumentCount(low, high int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < low || len(args) > high {
+			return usageError{fmt.Errorf("%d words after '%s': want %s", len(args), cmd.CommandPath(), what)}
+		}
+		return nil
+	}
+}
+
+// refuseUnknownWords has cobra's own commands fail where they would print their help: a typing error is none's success.
+func refuseUnknownWords(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Run = nil
+			c.RunE = func(c *cobra.Command, args []string) error {
+				topic, rest, err := root.Find(args)
+				if err != nil || len(rest) > 0 {
+					return usageError{fmt.Errorf("%q is no command: '%s --help' lists all", strings.Join(args, " "), root.Name())}
+				}
+				return topic.Help()
+			}
+		case "completion":
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(c *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usageError{fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", args[0])}
+				}
+				return c.Help()
+			}
+		}
+	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets the test binary be gobw and golat for scripts and children, and the dying end of the peer-death table.
+// TestMain lets the test binary be gobw and golat for scripts, the other end of --loopback, and the dying end of the
+// peer-death table.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv("GOBW_TEST_VICTIM"); spec != "" {
 		os.Exit(victimMain(spec)) //nolint:forbidigo // this is a main
@@ -16,6 +17,9 @@ func TestMain(m *testing.M) {
 		return func() {
 			os.Exit(Main(append([]string{name}, os.Args[1:]...), StandardStreams())) //nolint:forbidigo // this is a main
 		}
+	}
+	if len(os.Args) > 1 && os.Args[1] == "serve" { // the other end of --loopback, which is this program
+		main("gobw")()
 	}
 	testscript.Main(m, map[string]func(){
 		"gobw": main("gobw"), "golat": main("golat"),

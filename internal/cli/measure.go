@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
@@ -114,7 +115,11 @@ func openMeasurer(ctx context.Context, out Streams, c measureConfig) (_ *measure
 		Source: c.Peer.Source, Wait: c.Peer.Wait,
 	})
 	if err != nil {
-		if m.session = nil; !errors.Is(err, control.ErrPeerLost) {
+		m.session = nil
+		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
+			err = fmt.Errorf("%w: nobody serves there; start '%s serve' on %s, or give --wait", err, c.Tool, c.Peer.Host)
+		}
+		if !errors.Is(err, control.ErrPeerLost) {
 			err = setupError{err}
 		}
 		return nil, err

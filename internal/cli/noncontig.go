@@ -56,7 +56,7 @@ func openExperiment(ctx context.Context, out Streams, c noncontigConfig) (_ *exp
 	}
 	if c.Save != "" {
 		if e.dir, err = openResultDirectory(c.Save, c.Resume); err != nil {
-			return nil, nil, setupError{err}
+			return nil, nil, err
 		}
 	}
 	m, err := openMeasurer(ctx, out, measureConfig{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Quiet})
@@ -77,6 +77,7 @@ func (e *experiment) prepare(m *measurer) error {
 	n := &report.Noncontig{Setup: report.NoncontigSetup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
+		Events: c.Events,
 	}}
 	if c.Cold {
 		n.Setup.Cache = "cold"
@@ -92,7 +93,7 @@ func (e *experiment) prepare(m *measurer) error {
 	largest := int64(0)
 	for _, shape := range c.Shapes {
 		if !slices.ContainsFunc(bench.Strategies(shape), c.carries) {
-			faults = append(faults, fmt.Errorf("--shape %s: %v has none of its operations: use --transport RC", shape, c.Transport))
+			faults = append(faults, fmt.Errorf("--shape %s: %v has none of its operations: use --connection RC", shape, c.Transport))
 		}
 	}
 	for _, g := range c.Layouts {
@@ -261,7 +262,7 @@ func (e *experiment) measure(ctx context.Context, m *measurer) error {
 
 // note keeps one measurement.
 func (e *experiment) note(t *measurement, p *report.NoncontigPoint, order int, res *bench.Result) {
-	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, res.Label
+	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, labelOf(res)
 	if t.run < 0 || len(res.Records) == 0 {
 		return
 	}
@@ -282,10 +283,24 @@ func (e *experiment) note(t *measurement, p *report.NoncontigPoint, order int, r
 		if c == nil {
 			return 0
 		}
+		if e.config.Events {
+			return c.ProcessSeconds * 1e9 / float64(rec.Messages) / float64(p.SizeBytes)
+		}
 		return (c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage) / float64(p.SizeBytes)
 	}
-	run.CPUNsPerByte, run.PeerCPUNsPerByte = perByte(rec.CPU), perByte(rec.PeerCPU)*float64(t.recvs)
+	run.CPUNsPerByte, run.PeerCPUNsPerByte = perByte(rec.CPU), perByte(rec.PeerCPU)
+	if !e.config.Events {
+		run.PeerCPUNsPerByte *= float64(t.recvs) // told per receive
+	}
 	p.Runs = append(p.Runs, run)
+}
+
+// labelOf is the device's label and, where the processor is emulated in software, that no time here is a machine's.
+func labelOf(res *bench.Result) string {
+	if strings.Contains(res.Client.CPU, "QEMU TCG") {
+		return strings.TrimPrefix(res.Label+"; emulated time", "; ")
+	}
+	return res.Label
 }
 
 // noteMissing names what was planned and not measured.
@@ -309,7 +324,7 @@ func (e *experiment) conclude(err error) {
 			report.Bytes(float64(n.Setup.FootprintBytes)), report.Bytes(float64(n.Setup.LLCBytes))))
 	}
 	if e.config.Runs < 6 {
-		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("%d runs give no 95 %% interval: verdicts compare the ranges; --runs 6 or more gives one", e.config.Runs))
+		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("fewer than six runs (--runs %d) give no 95 %% interval: verdicts compare the ranges", e.config.Runs))
 	}
 	if e.config.Model && len(n.Models) == 0 {
 		e.doc.Warnings = append(e.doc.Warnings, "no cost model: each strategy needs at least as many layouts as the model has terms, and two; use more --blocks and --total")

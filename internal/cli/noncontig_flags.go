@@ -25,11 +25,12 @@ type noncontigFlags struct {
 	layouts, predict                                                                                                []string
 	window, runs                                                                                                    int
 	seed                                                                                                            uint64
-	model, resume, quiet                                                                                            bool
+	model, resume, quiet, events                                                                                    bool
 	format, save                                                                                                    string
 
 	device deviceFlags
 	peer   peerFlags
+	given  func(name string) bool // the flag stood on the command line
 }
 
 // noncontigConfig is a validated grid.
@@ -55,6 +56,7 @@ type noncontigConfig struct {
 	Save       string
 	Resume     bool
 	Quiet      bool
+	Events     bool
 	Device     deviceConfig
 	Peer       peerConfig
 	CPU        bench.CPUChoice
@@ -72,15 +74,15 @@ func newNoncontigCommand(tool string, out Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "noncontig [HOST]",
 		Short: "Compare scatter/gather by the device with packing by the CPU",
-		Long: "Compare the ways to move data that is not contiguous: scatter/gather lists, packing\n" +
-			"into one buffer first, and a work request per block, with the contiguous transfer as\n" +
-			"the bound. Every strategy of a shape moves the same bytes to the same end state.\n\n" +
+		Long: "Compare the ways to move data that is not contiguous: scatter/gather lists,\n" +
+			"packing into one buffer first, and a work request per block, with the contiguous\n" +
+			"transfer as the bound. Every strategy of a shape moves the same bytes to the\nsame end state.\n\n" +
 			"  gather   strided here, contiguous there (WRITE; the course's G-WR)\n" +
 			"  scatter  contiguous there, strided here (READ; S-RD)\n" +
 			"  both     strided at both ends (SEND; GSSR)\n\n" +
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
 		Example: "  " + tool + " noncontig --loopback\n" +
-			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4x,4K --total 16K,64K,256K --save grid\n" +
+			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save grid\n" +
 			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold --model\n" +
 			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -93,11 +95,14 @@ func newNoncontigCommand(tool string, out Streams) *cobra.Command {
 		},
 	}
 	flags.bind(cmd.Flags())
+	hide(cmd.Flags(), "perftest-version") // a stock perftest knows no layouts
+	groupFlags(cmd, noncontigGroups())
 	return cmd
 }
 
 func (f *noncontigFlags) bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
+	f.given = fs.Changed
 	fs.StringVar(&f.shape, "shape", "gather", "gather, scatter, both, or all")
 	fs.StringVar(&f.blocks, "blocks", "64:4K", "block sizes: 64:4K (powers of two), 64,100,1K")
 	fs.StringVar(&f.total, "total", "64K", "message sizes, held while blocks grow: 16K,64K")
@@ -108,11 +113,12 @@ func (f *noncontigFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cache, "cache", "hot", "hot: few layouts, again and again; cold: more than the last-level cache")
 	fs.StringVar(&f.footprint, "footprint", "", "bytes of layouts walked (hot: as few as are in flight; cold: twice the cache)")
 	fs.IntVar(&f.window, "window", 4, "messages in flight; 1 measures latency")
+	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
 	fs.IntVar(&f.runs, "runs", 6, "repetitions, in shuffled order (6 or more give an interval)")
 	fs.StringVar(&f.minTime, "min-time", "25ms", "time to measure each point, strategy and run")
 	fs.StringVar(&f.maxTime, "max-time", "1h", "refuse a grid that would take longer")
-	fs.StringVarP(&f.transport, "transport", "c", "RC", "RC; UC for gather and both; UD for both")
+	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
 	fs.Uint64Var(&f.seed, "seed", 1, "of the shuffled order")
 	fs.BoolVar(&f.model, "model", false, "print the fitted cost model and how well it predicts")
@@ -140,6 +146,7 @@ const (
 func (f *noncontigFlags) config(tool string, args []string) (noncontigConfig, error) {
 	c := noncontigConfig{
 		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model || len(f.predict) > 0, Save: f.save, Resume: f.resume, Quiet: f.quiet,
+		Events: f.events,
 	}
 	var errs []error
 	note := func(err error) {
@@ -160,7 +167,7 @@ func (f *noncontigFlags) config(tool string, args []string) (noncontigConfig, er
 	note(err)
 	c.Strategies, err = parseStrategies(f.strategies, c.Shapes)
 	note(err)
-	note(prefixed("--transport (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
+	note(prefixed("--connection (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
 	switch f.cache {
 	case "hot", "cold":
 		c.Cold = f.cache == "cold"
@@ -209,10 +216,30 @@ func (f *noncontigFlags) config(tool string, args []string) (noncontigConfig, er
 	return c, errors.Join(errs...)
 }
 
+// exclusive refuses flags of which one would have no effect.
+func (f *noncontigFlags) exclusive() error {
+	var idle []string
+	for _, name := range []string{"blocks", "total", "nums", "strides"} {
+		if len(f.layouts) > 0 && f.given(name) {
+			idle = append(idle, "--"+name)
+		}
+	}
+	switch {
+	case len(idle) > 0:
+		return fmt.Errorf("--layout takes the place of a grid: leave out %s", strings.Join(idle, " and "))
+	case f.given("nums") && f.given("total"):
+		return errors.New("--nums and --total exclude each other: one is held while the blocks grow")
+	}
+	return nil
+}
+
 // grid makes the layouts of the grid, or of --layout.
 func (f *noncontigFlags) grid() ([]gridLayout, error) {
 	var out []gridLayout
 	var errs []error
+	if err := f.exclusive(); err != nil {
+		return nil, err
+	}
 	if len(f.layouts) > 0 {
 		for _, text := range f.layouts {
 			l, err := pattern.Parse(text, pattern.ParseOptions{ReadFile: os.ReadFile})
@@ -364,7 +391,7 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 func (c *noncontigConfig) plan(shape, strategy, layout string, footprint int64) control.Plan {
 	return control.Plan{
 		Timeout:   gridTimeout,
-		Transport: c.Transport, Duration: c.MinTime, Warmup: uint64(4 * c.Window),
+		Transport: c.Transport, Events: c.Events, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
 		Noncontig: &control.Noncontig{
 			Shape: shape, Strategy: strategy, Layout: layout, Window: c.Window, Cold: c.Cold, Footprint: int(footprint), Segment: int(c.Segment),
 		},

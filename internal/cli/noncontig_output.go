@@ -28,7 +28,7 @@ type gridMeter struct {
 
 func newGridMeter(out Streams, quiet bool, planned time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
 	if !quiet && planned > 0 {
-		fmt.Fprintf(out.Err, "gobw: the grid takes about %v\n", planned.Round(time.Second))
+		fmt.Fprintf(out.Err, "gobw: the grid takes about %v\n", max(planned.Round(time.Second), time.Second))
 	}
 	return &gridMeter{bar: newProgressBar(out, quiet), planned: planned}
 }
@@ -66,25 +66,25 @@ type resultDirectory struct {
 
 func openResultDirectory(path string, resume bool) (*resultDirectory, error) { //nolint:revive // resume is the user's flag
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("--save: %w", err)
+		return nil, setupError{fmt.Errorf("--save: %w", err)}
 	}
 	d := &resultDirectory{path: path}
 	name := filepath.Join(path, resultFile)
 	if !resume {
 		if _, err := os.Stat(name); err == nil {
-			return nil, fmt.Errorf("--save %s: there is a result already; complete it with --resume, or name another directory", path)
+			return nil, usageError{fmt.Errorf("--save %s: there is a result already; complete it with --resume, or name another directory", path)}
 		}
 		return d, nil
 	}
 	doc, err := report.Load(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--resume: no %s in %s", resultFile, path)
+		return nil, usageError{fmt.Errorf("--resume: no %s in %s: leave --resume out to start a grid there", resultFile, path)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--resume: %w", err)
+		return nil, setupError{fmt.Errorf("--resume: %w", err)}
 	}
 	if doc.Noncontig == nil {
-		return nil, fmt.Errorf("--resume: %s is not a grid of this experiment", name)
+		return nil, usageError{fmt.Errorf("--resume: %s is not a grid of this experiment: name another directory with --save", name)}
 	}
 	d.previous = doc
 	return d, nil
@@ -129,7 +129,8 @@ func (e *experiment) resume() error {
 		return fmt.Errorf("--resume: the grid in %s was measured otherwise (%s, %s cache, window %d, device %s): give the same flags",
 			e.dir.path, a.Transport, a.Cache, a.Window, a.Device)
 	}
-	e.doc.Started = e.dir.previous.Started
+	before := e.dir.previous
+	e.doc.Started, e.doc.Client, e.doc.Server, e.doc.Label = before.Started, before.Client, before.Server, before.Label
 	for i := range old.Points {
 		p := &old.Points[i]
 		at := slices.IndexFunc(n.Points, func(q report.NoncontigPoint) bool { return samePoint(p, &q) })

@@ -13,6 +13,19 @@ import (
 )
 
 // parseNoncontig parses the flags of a command line that names a host.
+func TestLabelOfAnEmulatedProcessor(t *testing.T) {
+	for _, c := range []struct{ label, cpu, want string }{
+		{"a label", "AMD EPYC", "a label"},
+		{"a label", "QEMU TCG CPU version 2.5+", "a label; emulated time"},
+		{"", "QEMU TCG CPU version 2.5+", "emulated time"},
+	} {
+		res := &bench.Result{Label: c.label, Client: report.Environment{CPU: c.cpu}}
+		if got := labelOf(res); got != c.want {
+			t.Errorf("%q on %s: got %q, want %q", c.label, c.cpu, got, c.want)
+		}
+	}
+}
+
 func parseNoncontig(t *testing.T, args ...string) (noncontigConfig, error) {
 	t.Helper()
 	flags := &noncontigFlags{}
@@ -78,7 +91,7 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--resume", "name the directory with --save"},
 		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
 		{"--predict nonsense", "want KIND:key=value"},
-		{"--transport RD", "want RC, UC or UD"},
+		{"--connection RD", "want RC, UC or UD"},
 		{"--format word", "--format"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -100,7 +113,7 @@ func TestNoncontigReportsAllFlagFaults(t *testing.T) {
 }
 
 func TestNoncontigLeavesOutWhatDoesNotApply(t *testing.T) {
-	c, err := parseNoncontig(t, "--shape", "all", "--transport", "UD", "--total", "1K", "--blocks", "512")
+	c, err := parseNoncontig(t, "--shape", "all", "--connection", "UD", "--total", "1K", "--blocks", "512")
 	if err != nil {
 		t.Fatal(err)
 	}

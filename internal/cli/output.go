@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -23,7 +24,25 @@ func formatNamed(name string) (report.Format, error) {
 	if f := perftest.Format(); f.Name == name {
 		return f, nil
 	}
-	return report.FormatNamed(name)
+	f, err := report.FormatNamed(name)
+	if err != nil {
+		err = fmt.Errorf("%w, %s", err, perftest.Format().Name)
+	}
+	return f, err
+}
+
+// checkWritable tells before a measurement what would keep its files from being written after it.
+func checkWritable(paths ...string) error {
+	var errs []error
+	for _, p := range paths {
+		if p != "" {
+			errs = append(errs, report.CheckWritable(p))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return setupError{err}
+	}
+	return nil
 }
 
 // deliver prints the document, in no format not at all, and saves it.

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/gobw/gobw/internal/bench"
@@ -37,7 +41,7 @@ func PerftestMain(ctx context.Context, tool perftest.Tool, args []string, out St
 	v, err := perftest.Parse(tool, args)
 	switch {
 	case err != nil:
-		for _, e := range unjoined(err) {
+		for _, e := range eachOf(err) {
 			fmt.Fprintf(out.Err, " %v\n", e)
 		}
 		fmt.Fprintf(out.Err, " Parser function exited with Error\n")
@@ -63,14 +67,6 @@ func PerftestMain(ctx context.Context, tool perftest.Tool, args []string, out St
 	return r.judge()
 }
 
-// unjoined takes a joined error apart.
-func unjoined(err error) []error {
-	if j, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // only the outermost is taken apart
-		return j.Unwrap()
-	}
-	return []error{err}
-}
-
 // perftestRun is one run under one of perftest's names.
 type perftestRun struct {
 	v     perftest.Invocation
@@ -80,9 +76,11 @@ type perftestRun struct {
 	json  *perftest.Document
 	plan  control.Plan
 	gbits bool
+	guest bool // records are the other end's view: the target's, with gobw there
 
 	lowBandwidth, lowRate bool
-	failed                error // of a file or stream, noticed while a row was written
+	verified              struct{ messages, bytes uint64 } // of --data_validation
+	failed                error                            // of a file or stream, noticed while a row was written
 }
 
 func (r *perftestRun) run(ctx context.Context) (err error) {
@@ -115,11 +113,13 @@ func (r *perftestRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	o := bench.Options{
-		CPU: bench.CPUChoice{Last: 1}, Port: port.Number, GIDIndex: r.v.GIDIndex, Local: local, Remote: remote,
+		CPU: r.cpu(), Port: port.Number, GIDIndex: r.v.GIDIndex, Local: local, Remote: remote, NUMANode: r.v.NUMANode,
 		Connected: func(c bench.Connection) { r.connected(s, c) }, Measured: r.measured,
+		Linger: r.v.WaitDestroy, Lingering: r.finishText,
 	}
-	if r.v.Server() {
-		o.CPU.Last = 2
+	if r.v.NoNUMA {
+		anywhere := -1
+		o.NUMANode = &anywhere
 	}
 	if o.GIDIndex == nil && r.v.IPv6GID {
 		o.GIDIndex = ipv6GID(d, port.Number)
@@ -128,8 +128,30 @@ func (r *perftestRun) run(ctx context.Context) (err error) {
 	if _, err = bench.Run(ctx, s, &plan, d.Device, o); err != nil && !r.endless(err) {
 		return err
 	}
-	r.text.Finish()
+	if r.v.WaitDestroy == 0 {
+		r.finishText()
+	}
 	return errors.Join(s.Close(), r.text.Err(), r.failed)
+}
+
+// finishText closes the table.
+func (r *perftestRun) finishText() {
+	r.text.Finish()
+	if r.verified.messages > 0 {
+		r.text.Validated(r.verified.messages, r.verified.bytes)
+	}
+	r.text.Waiting()
+}
+
+// cpu is where the measuring thread runs: on the first of the cores asked for, else on one of the last.
+func (r *perftestRun) cpu() bench.CPUChoice {
+	switch {
+	case len(r.v.Cores) > 0:
+		return bench.CPUChoice{Pinned: true, CPU: r.v.Cores[0]}
+	case r.v.Server():
+		return bench.CPUChoice{Last: 2}
+	}
+	return bench.CPUChoice{Last: 1}
 }
 
 // endless tells the normal end of a test that runs until it is killed: the client's signal, or at its server the end of
@@ -148,21 +170,49 @@ func (r *perftestRun) fit(s control.Session, d *openedDevice) (verbs.PortInfo, e
 	if err != nil {
 		return port, err
 	}
-	err = r.v.Fit(d.Info(), port)
+	err = errors.Join(r.v.Fit(d.Info(), port), r.checkCounters(d.Device, port.Number))
 	for _, w := range r.v.Warnings() {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", w)
 	}
 	return port, err
 }
 
+// checkCounters refuses names that the device does not count before the test, not after.
+func (r *perftestRun) checkCounters(d verbs.Device, port int) error {
+	if len(r.v.Counters) == 0 {
+		return nil
+	}
+	counters, has := d.(verbs.Counters)
+	if !has {
+		return fmt.Errorf("-W: %s has no counters", d.Info().Name)
+	}
+	known, err := counters.Counters(port)
+	if err != nil {
+		return fmt.Errorf("-W: %w", err)
+	}
+	for _, name := range r.v.Counters {
+		if _, is := known[path.Base(name)]; !is {
+			return fmt.Errorf("-W %s: %s has %s", name, d.Info().Name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	return nil
+}
+
 // connect is both roles: wait for a client, or go to the server.
 func (r *perftestRun) connect(ctx context.Context, d *openedDevice) (control.Session, error) {
 	options := control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.PerftestOnly}
 	program := r.v.Tool.Name + " (gobw " + bench.Version() + ")"
+	var rdma verbs.Device // nil: TCP
+	if r.v.ControlCM {
+		if _, err := control.ConnectionManagerOf(d.Device); err != nil {
+			return nil, err
+		}
+		rdma = d.Device
+	}
 	if !r.v.Server() {
 		r.text.Begin()
 		return control.Dial(ctx, net.JoinHostPort(r.v.Host, strconv.Itoa(r.v.TCPPort)), control.DialOptions{
-			Perftest: options, Program: program, Source: r.v.Source, Network: r.v.Network,
+			Perftest: options, Program: program, Source: r.v.Source, Network: r.v.Network, RDMA: rdma,
 		})
 	}
 	host := ""
@@ -170,7 +220,7 @@ func (r *perftestRun) connect(ctx context.Context, d *openedDevice) (control.Ses
 		host = r.v.Source.String()
 	}
 	l, err := control.Listen(control.ListenOptions{
-		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: options, Program: program, Once: true,
+		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: options, Program: program, Once: true, RDMA: rdma,
 		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		LocalFacts: func() (control.Facts, error) { return bench.LocalFacts(d.Device, r.v.IBPort) },
 	})
@@ -188,11 +238,12 @@ func (r *perftestRun) connect(ctx context.Context, d *openedDevice) (control.Ses
 // connected prints the header, once both ends are known.
 func (r *perftestRun) connected(s control.Session, c bench.Connection) {
 	r.plan = c.Plan
+	r.guest = c.Role == bench.Target && s.Dialect() == control.Ours
 	r.gbits = r.v.Gbits
 	f := perftest.Facts{
 		Device: c.Device.Name, TransportType: c.Device.TransportType, Ethernet: c.Port.LinkLayer == verbs.LinkEthernet, MTU: c.MTU,
 		Inline: c.Inline, Outstanding: c.Outstanding, NUMANode: c.Device.NUMANode, Local: c.Local, Remote: c.Remote, Plan: c.Plan,
-		Initiates: s.Dialled() != c.Plan.Reversed,
+		Initiates: s.Dialled() != c.Plan.Reversed, ControlCM: r.v.ControlCM,
 	}
 	if f.TransportType == "" {
 		f.TransportType = "IB"
@@ -212,6 +263,13 @@ func (r *perftestRun) connected(s control.Session, c bench.Connection) {
 func (r *perftestRun) measured(rec report.Record, samples report.Samples) {
 	if r.v.Server() && r.plan.AllSizes && rec.Messages == 0 {
 		return // with -a a one-sided client tells its server of the last size alone
+	}
+	if r.guest { // CPU time and counters are printed as this end's own
+		rec.CPU, rec.Counters = rec.PeerCPU, rec.PeerCounters
+	}
+	if rec.Verified != "" {
+		r.verified.messages += rec.Messages
+		r.verified.bytes += rec.Messages * rec.SizeBytes
 	}
 	r.text.Measured(rec, samples)
 	row := r.text.RowOf(rec, samples)
@@ -266,6 +324,9 @@ func (r *perftestRun) status(err error) int {
 func (r *perftestRun) explain(err error) {
 	var completion *verbs.CompletionError
 	var setup setupError
+	if errors.Is(err, bench.ErrCorrupt) {
+		fmt.Fprintf(r.out.Err, "VALIDATION: FAILED\n")
+	}
 	switch {
 	case errors.As(err, &completion):
 		c := completion.Completion

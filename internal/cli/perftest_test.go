@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,48 @@ func TestPerftestTools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPerftestAround has the options whose effect is beside the table: unmeasured messages before it, counters and words
+// behind it.
+func TestPerftestAround(t *testing.T) {
+	for i, tt := range []struct {
+		line           string
+		client, server []string // patterns of what each end prints
+	}{
+		{
+			"ib_write_bw -s 4096 -n 100 -t 32 --perform_warm_up --perftest-only -W hw_counters/sent_pkts",
+			[]string{`\thw_counters/sent_pkts=\d{3}\n`},
+			[]string{`\thw_counters/sent_pkts=\d+\n`},
+		},
+		{
+			"ib_read_bw -s 4096 -n 100 -W rcvd_pkts --data_validation",
+			[]string{`\trcvd_pkts=\d{3}`, "VALIDATION: PASSED - 100 chunks, 409600 bytes\n"},
+			[]string{`\trcvd_pkts=\d`, "VALIDATION: PASSED"},
+		},
+		{
+			"ib_write_bw -s 4096 -n 100 --wait_destroy 1 --disable_numa",
+			[]string{" Waiting 1 seconds before releasing resources...\n"},
+			[]string{" Waiting 1 seconds"},
+		},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			e := runPair(t, 50+i, tt.line)
+			if e.client != perftestOK || e.server != perftestOK {
+				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
+			}
+			for text, want := range map[string][]string{e.clientOut: tt.client, e.serverOut: tt.server} {
+				for _, w := range want {
+					if !regexp.MustCompile(w).MatchString(text) {
+						t.Errorf("%q is missing in\n%s", w, text)
+					}
+				}
+			}
+		})
+	}
+	if e := runPair(t, 55, "ib_write_bw -n 100 -W hw_counters/nonsense --perftest-only"); e.server == perftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
+		t.Errorf("exit %d: %s", e.server, e.serverErr)
 	}
 }
 

@@ -27,6 +27,12 @@ type deviceConfig struct {
 	Providers []verbs.Provider
 }
 
+// toLookAt is the same device for a look at it, of which no capture file is made.
+func (c deviceConfig) toLookAt() deviceConfig {
+	c.Pcap = ""
+	return c
+}
+
 // openedDevice is a device in use and what to say about its choice.
 type openedDevice struct {
 	verbs.Device
@@ -150,7 +156,10 @@ func chooseDevice(all []verbs.Provider, c deviceConfig) (verbs.Device, string, e
 	}
 	err := errors.Join(failures...)
 	if err == nil {
-		err = fmt.Errorf("no RDMA device (%s)", strings.Join(reasons, "; "))
+		err = errors.New("no RDMA device")
+		if len(reasons) > 0 {
+			err = fmt.Errorf("%w (%s)", err, strings.Join(reasons, "; "))
+		}
 	}
 	if c.Strict {
 		err = fmt.Errorf("%w; the software device is used here only if named: -d %s", err, roce.DeviceName)

@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/verbs"
 )
 
 // qualifyFlags are the flags of 'qualify' as they were typed.
 type qualifyFlags struct {
 	host, line, junit, html, json string
+	baseline, within, leaveOut    string
 	only                          []string
+	scale                         float64
+	runs                          int
 	list, dryRun, show, quiet     bool
 	device                        deviceFlags
 	peer                          peerFlags
@@ -46,6 +46,7 @@ type qualifyConfig struct {
 type qualifyTest struct {
 	report.PlanTest
 	command parsedRun
+	leftOut []string // expectations that --leave-out leaves out
 }
 
 func newQualifyCommand(tool string, out Streams) *cobra.Command {
@@ -53,14 +54,16 @@ func newQualifyCommand(tool string, out Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "qualify PLAN",
 		Short: "Run a list of tests against thresholds: pass or fail",
-		Long: "Run a list of tests and judge each by its expectations. PLAN is a YAML file, or the\n" +
-			"name of a plan that comes with the program: " + strings.Join(report.ShippedPlans(), ", ") + ".\n\n" +
-			"Exit status: 0 all passed, 1 an expectation missed, 3 the device or the set-up failed,\n" +
-			"4 the peer was lost, 5 data corrupt, 6 a test failed. The embedded software device is\n" +
-			"used only where it is named: -d roce0.",
+		Long: "Run a list of tests and judge each by its expectations. PLAN is a YAML file, or\n" +
+			"the name of a plan that comes with the program: " + strings.Join(report.ShippedPlans(), ", ") + ".\n\n" +
+			"Exit status: 0 all passed, 1 an expectation missed, 3 the device or the set-up\n" +
+			"failed, 4 the peer was lost, 5 data corrupt, 6 a test failed. The embedded\n" +
+			"software device is used only where it is named: -d roce0.",
 		Example: "  " + tool + " qualify quick -d roce0 --loopback --junit junit.xml\n" +
 			"  " + tool + " qualify nic --peer alpha --html nic.html\n" +
-			"  " + tool + " qualify plan.yaml --peer alpha --only write-64k\n" +
+			"  " + tool + " qualify nic --peer alpha --json accepted.json\n" +
+			"  " + tool + " qualify nic --peer alpha --baseline accepted.json --within 5%\n" +
+			"  " + tool + " qualify plan.yaml --peer alpha --only write-64k --scale 0.1\n" +
 			"  " + tool + " qualify quick --list\n" +
 			"  " + tool + " qualify nic --print > mine.yaml",
 		Args: cobra.ArbitraryArgs,
@@ -97,10 +100,16 @@ func newQualifyCommand(tool string, out Streams) *cobra.Command {
 	fs.BoolVar(&flags.dryRun, "dry-run", false, "check plan and device, and run nothing")
 	fs.BoolVar(&flags.show, "print", false, "print a plan that comes with the program, to start your own from")
 	fs.StringVar(&flags.line, "line", "", "the line rate for expectations, where the device does not tell: 25Gb/s")
+	fs.StringVar(&flags.leaveOut, "leave-out", "", "what the plan expects and is not judged: line (of the line rate) or all (see --baseline)")
+	fs.StringVar(&flags.baseline, "baseline", "", "judge each test against the same one in this file, too (of --json or --save)")
+	fs.StringVar(&flags.within, "within", "10%", "how much worse than the baseline a test may be: bw, or p50 of a latency")
+	fs.Float64Var(&flags.scale, "scale", 1, "length of the tests: 0.1 for a quick look, 20 for a long one")
+	fs.IntVar(&flags.runs, "runs", 0, "repetitions of each test (as the plan says)")
 	fs.StringVar(&flags.junit, "junit", "", "write the verdicts as JUnit XML")
 	fs.StringVar(&flags.html, "html", "", "write the page with verdicts, tables and pictures")
 	fs.StringVar(&flags.json, "json", "", "write everything as JSON, for 'report', 'compare' and baselines")
 	fs.BoolVar(&flags.quiet, "quiet", false, "no progress, no notes")
+	groupFlags(cmd, qualifyGroups())
 	return cmd
 }
 
@@ -134,6 +143,14 @@ func (f *qualifyFlags) config(tool string, args []string) (qualifyConfig, error)
 		c.Line, err = parseRate(strings.TrimSuffix(strings.TrimSuffix(strings.ReplaceAll(f.line, " ", ""), "b/s"), "bit/s"))
 		note(prefixed("--line", err))
 	}
+	if !slices.Contains([]string{"", "line", "all"}, f.leaveOut) {
+		note(fmt.Errorf("--leave-out %q%s: want line or all", f.leaveOut, didYouMean(f.leaveOut, []string{"line", "all"})))
+	}
+	if f.leaveOut != "" && f.line != "" {
+		note(fmt.Errorf("--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", f.leaveOut))
+	}
+	length := testLength{scale: f.scale, runs: f.runs}
+	note(length.check())
 	cpu, err := f.device.cpuChoice()
 	note(err)
 	c.Plan, err = report.LoadPlan(args[0], report.PlanOptions{CheckRun: checkRun})
@@ -145,15 +162,40 @@ func (f *qualifyFlags) config(tool string, args []string) (qualifyConfig, error)
 	if err != nil {
 		return c, err
 	}
-	for _, t := range chosen {
-		run, bad := parseRun(t.Run)
-		if len(bad) > 0 {
-			return c, errors.Join(bad...)
+	for _, plan := range chosen {
+		t := qualifyTest{PlanTest: plan}
+		if t.command, errs = parseRun(t.Run, length); len(errs) > 0 {
+			return c, fmt.Errorf("test %s: %w", t.Name, errors.Join(errs...))
 		}
-		run.place(c.Device, c.Peer, cpu)
-		c.Tests = append(c.Tests, qualifyTest{t, run})
+		t.Run, t.Timeout = t.command.args(), time.Duration(float64(t.Timeout)*max(f.scale, 1))
+		t.leaveOut(f.leaveOut)
+		if f.baseline != "" {
+			e, err := t.command.regression(f.baseline, f.within, t.Name)
+			if err != nil {
+				return c, err
+			}
+			t.Expect = append(slices.Clone(t.Expect), e)
+		}
+		t.command.place(c.Device, c.Peer, cpu)
+		c.Tests = append(c.Tests, t)
 	}
 	return c, nil
+}
+
+// leaveOut drops expectations, those of the line rate or all, and remembers them.
+func (t *qualifyTest) leaveOut(what string) {
+	if what == "" {
+		return
+	}
+	var kept []*report.Expectation
+	for _, e := range t.Expect {
+		if what == "all" || e.UsesLine() {
+			t.leftOut = append(t.leftOut, e.String())
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	t.Expect = kept
 }
 
 // chooseTests takes the tests of --only and those whose figures they refer to.
@@ -168,11 +210,7 @@ func chooseTests(p *report.Plan, only []string) ([]report.PlanTest, error) {
 	wanted := map[string]bool{}
 	for _, name := range only {
 		if !slices.Contains(names, name) {
-			hint := ""
-			if near := report.Nearest(name, names); near != "" {
-				hint = fmt.Sprintf("; did you mean %q?", near)
-			}
-			return nil, fmt.Errorf("--only: the plan has no test %q%s (it has %s)", name, hint, strings.Join(names, ", "))
+			return nil, fmt.Errorf("--only: the plan has no test %q%s (it has %s)", name, didYouMean(name, names), strings.Join(names, ", "))
 		}
 		wanted[name] = true
 	}
@@ -209,6 +247,9 @@ func listTests(out Streams, c qualifyConfig) error {
 		for _, e := range t.Expect {
 			expect = append(expect, e.String())
 		}
+		for _, e := range t.leftOut {
+			expect = append(expect, "left out: "+e)
+		}
 		rows = append(rows, []string{t.Name, strings.Join(t.Run, " "), strings.Join(expect, ", ")})
 	}
 	return report.WriteTable(out.Out, []string{"test", "command", "expectations"}, rows)
@@ -228,7 +269,7 @@ func runQualify(ctx context.Context, out Streams, c qualifyConfig) error {
 	q := &qualification{config: c, out: out, earlier: map[string]*report.Document{}, report: &report.Qualification{
 		Plan: c.Plan.Name, File: c.Plan.File, Version: bench.Version(), Command: c.Args, Started: time.Now().UTC(),
 	}}
-	if err := q.check(); err != nil {
+	if err := errors.Join(checkWritable(c.JUnit, c.HTML, c.JSON), q.check()); err != nil {
 		return err
 	}
 	if c.DryRun {
@@ -288,6 +329,9 @@ func (q *qualification) check() error {
 			}
 		}
 	}
+	if len(errs) > 0 {
+		errs = append(errs, usageError{errors.New("or give the line rate with --line 25Gb/s, or leave out what refers to it with --leave-out line")})
+	}
 	return errors.Join(append(errs, d.Close())...)
 }
 
@@ -322,7 +366,7 @@ func (q *qualification) announce(i int, t qualifyTest) {
 // run measures and judges one test.
 func (q *qualification) run(ctx context.Context, t qualifyTest) {
 	started := time.Now()
-	result := report.QualificationTest{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: report.Passed}
+	result := report.QualificationTest{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: report.Passed, LeftOut: t.leftOut}
 	if t.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, timeoutError{t.Timeout})
@@ -404,133 +448,4 @@ func (q *qualification) deliver() error {
 		errs = append(errs, report.SaveQualification(q.config.JSON, q.report))
 	}
 	return errors.Join(errs...)
-}
-
-// parsedRun is the command line of a test in a plan.
-type parsedRun struct {
-	test *testConfig
-	grid *noncontigConfig
-}
-
-// place says where the test runs, which the plan leaves to the command line of qualify.
-func (r *parsedRun) place(d deviceConfig, p peerConfig, cpu bench.CPUChoice) {
-	if r.grid != nil {
-		r.grid.Device, r.grid.Peer, r.grid.CPU = d, p, cpu
-		return
-	}
-	r.test.Device, r.test.Peer, r.test.CPU = d, p, cpu
-}
-
-// measure runs the test as its own command would, and prints nothing.
-func (r *parsedRun) measure(ctx context.Context, out Streams, quiet bool) (*report.Document, error) { //nolint:revive // quiet is the user's flag
-	if r.grid != nil {
-		c := *r.grid
-		c.Quiet = quiet || !out.ErrTerminal
-		return measureNoncontig(ctx, out, c)
-	}
-	c := *r.test
-	return measure(ctx, out, measureConfig{
-		Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: quiet,
-		Plan: func(d control.Dialect, port verbs.PortInfo) (control.Plan, error) { return c.finishPlan(d, port), nil },
-	})
-}
-
-// checkRun finds what is wrong with a command line of a plan, and tells kind and transport of its test and, for a grid,
-// the names of its strategies.
-func checkRun(words []string) (kind, transport string, names []string, errs []error) {
-	run, errs := parseRun(words)
-	switch {
-	case run.test != nil:
-		return string(run.test.Plan.Kind), run.test.Plan.Transport.String(), nil, errs
-	case run.grid != nil:
-		for _, shape := range run.grid.Shapes {
-			for _, s := range bench.Strategies(shape) {
-				if !slices.Contains(names, s.Name) {
-					names = append(names, s.Name)
-				}
-			}
-		}
-		return string(control.Bandwidth), run.grid.Transport.String(), names, errs
-	}
-	return "", "", nil, errs
-}
-
-// parseRun reads the command line of a test in a plan.
-func parseRun(words []string) (parsedRun, []error) {
-	commands := []string{"write", "read", "send", "atomic"}
-	kind := control.Latency
-	if words[0] == "gobw" {
-		commands = append(commands, "noncontig")
-		kind = control.Bandwidth
-	}
-	if len(words) < 2 || !slices.Contains(commands, words[1]) {
-		word, hint := "", ""
-		if len(words) > 1 {
-			word = words[1]
-		}
-		if near := report.Nearest(word, commands); near != "" {
-			hint = fmt.Sprintf("; did you mean %q?", near)
-		}
-		return parsedRun{}, []error{fmt.Errorf("%s has no test %q%s (it has %s)", words[0], word, hint, strings.Join(commands, ", "))}
-	}
-	cmd := &cobra.Command{Use: words[1]}
-	cmd.SetGlobalNormalizationFunc(normalizeFlag)
-	test, grid := &testFlags{inline: -1, qps: 1, postList: 1}, &noncontigFlags{}
-	var device, peer pflag.FlagSet
-	(&deviceFlags{}).bind(&device)
-	(&peerFlags{}).bind(&peer)
-	if words[1] == "noncontig" {
-		grid.bind(cmd.Flags())
-	} else {
-		test.bind(cmd.Flags(), control.Operation(words[1]), kind)
-	}
-	if err := cmd.ParseFlags(words[2:]); err != nil {
-		return parsedRun{}, []error{flagError(cmd, err)}
-	}
-	var errs []error
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil {
-			errs = append(errs, fmt.Errorf("--%s belongs to the command line of qualify, not to the plan", f.Name))
-		}
-		if slices.Contains([]string{"format", "save", "quiet", "resume"}, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name))
-		}
-		if slices.Contains([]string{"expect", "limit-bw", "limit-msgrate"}, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s: the plan says what it expects under the key expect", f.Name))
-		}
-	})
-	if rest := cmd.Flags().Args(); len(rest) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected %q: the peer belongs to the command line of qualify", rest[0]))
-	}
-	if len(errs) > 0 {
-		return parsedRun{}, errs
-	}
-	if words[1] == "noncontig" {
-		grid.peer.loopback = true // replaced by place
-		c, err := grid.config(words[0], nil)
-		if err != nil {
-			return parsedRun{}, []error{err}
-		}
-		c.Args = words
-		return parsedRun{grid: &c}, nil
-	}
-	test.peer.loopback = true
-	c, err := test.config(words[0], control.Operation(words[1]), kind, nil)
-	if err != nil {
-		return parsedRun{}, []error{err}
-	}
-	c.Args = words
-	return parsedRun{test: &c}, nil
-}
-
-// measureNoncontig measures a grid and returns its document, also after an error once the device is open.
-func measureNoncontig(ctx context.Context, out Streams, c noncontigConfig) (*report.Document, error) {
-	e, m, err := openExperiment(ctx, out, c)
-	if err != nil {
-		return nil, err
-	}
-	err = e.measure(ctx, m)
-	err = errors.Join(err, m.Close())
-	e.conclude(err)
-	return e.doc.Document, err
 }

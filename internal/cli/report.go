@@ -39,8 +39,8 @@ func newReportCommand(tool string, out Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Render saved results: tables, CSV, HTML, pictures",
-		Long: "Render saved results. Several files are laid over one another in pictures, and follow\n" +
-			"one another elsewhere; a directory stands for its .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Long: "Render saved results. Several files are laid over one another in pictures, and\n" +
+			"follow one another elsewhere; a directory stands for its .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
 		Example: "  " + tool + " report result.json\n" +
 			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
 			"  " + tool + " report result.json --pictures plots --picture-format png\n" +

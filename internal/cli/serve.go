@@ -57,7 +57,7 @@ func newServeCommand(tool string, out Streams) *cobra.Command {
 			"--perftest.",
 		Example: "  " + tool + " serve\n  " + tool + " serve --listen 192.0.2.1 --allow 192.0.2.0/24\n" +
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := flags.config(tool, out)
 			if err != nil {
@@ -71,7 +71,7 @@ func newServeCommand(tool string, out Streams) *cobra.Command {
 	fs.StringVar(&flags.listen, "listen", "", "address to listen on: HOST, HOST:PORT or :PORT (all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
 	fs.StringSliceVar(&flags.allow, "allow", nil, "clients admitted: 192.0.2.0/24,2001:db8::/32 (all)")
-	fs.StringVar(&flags.maxMemory, "max-memory", "", "most buffer memory for a client: 512M, 2G (no limit)")
+	fs.StringVar(&flags.maxMemory, "max-memory", "", "most buffer memory for a client: 512M, 2G (half of what is free)")
 	fs.BoolVar(&flags.once, "once", false, "end after one client")
 	fs.StringVar(&flags.perftest, "perftest", "", "the command line that clients before 6.29 expect here")
 	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "how long a silent client is borne")
@@ -79,6 +79,7 @@ func newServeCommand(tool string, out Streams) *cobra.Command {
 	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")
 	fs.BoolVar(&flags.child, "child", false, "print the address and end with standard input")
 	hide(fs, "child")
+	groupFlags(cmd, serveGroups())
 	return cmd
 }
 
@@ -105,6 +106,7 @@ func (f *serveFlags) config(tool string, out Streams) (serveConfig, error) {
 		note(prefixed("--allow", err))
 		c.Listen.Allow = append(c.Listen.Allow, prefix)
 	}
+	c.Listen.MaxMemory = uint64(availableMemory() / 2)
 	if f.maxMemory != "" {
 		n, err := parseBytes(f.maxMemory)
 		note(prefixed("--max-memory", err))
@@ -183,6 +185,14 @@ func runServe(ctx context.Context, out Streams, c serveConfig) error {
 	if c.Perftest != nil || c.Listen.LocalFacts == nil {
 		c.Listen.LocalFacts = c.localFacts
 	}
+	if c.Perftest != nil && c.Perftest.ControlCM { // such clients come by RDMA CM alone
+		d, err := openDevice(c.Device)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = d.Close() }()
+		c.Listen.RDMA = d.Device
+	}
 	l, err := control.Listen(c.Listen)
 	if err != nil {
 		return setupError{portTaken(err)}
@@ -243,7 +253,7 @@ func portTaken(err error) error {
 
 // probe finds out before the first client whether there is a device.
 func (c serveConfig) probe() (note string, err error) {
-	d, err := openDevice(deviceConfig{Name: c.Device.Name, Port: c.Device.Port, Fabric: c.Device.Fabric, Providers: c.Device.Providers})
+	d, err := openDevice(c.Device.toLookAt())
 	if err != nil {
 		return "", err
 	}
@@ -252,7 +262,7 @@ func (c serveConfig) probe() (note string, err error) {
 
 // localFacts describes this end for clients that negotiate before a plan is known.
 func (c serveConfig) localFacts() (control.Facts, error) {
-	d, err := openDevice(deviceConfig{Name: c.Device.Name, Port: c.Device.Port, Providers: c.Device.Providers})
+	d, err := openDevice(c.Device.toLookAt())
 	if err != nil {
 		return control.Facts{}, err
 	}

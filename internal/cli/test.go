@@ -65,6 +65,9 @@ func testExamples(tool string, op control.Operation, kind control.Kind) string {
 
 // runTest measures, prints and saves, and judges.
 func runTest(ctx context.Context, out Streams, c testConfig) error {
+	if err := checkWritable(c.Output.Save); err != nil {
+		return err
+	}
 	doc, err := measure(ctx, out, measureConfig{
 		Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet,
 		Plan: func(d control.Dialect, port verbs.PortInfo) (control.Plan, error) { return c.finishPlan(d, port), nil },

@@ -24,11 +24,13 @@ type testFlags struct {
 	iters                                                                            string
 	runs, qps, txDepth, rxDepth, cqMod, postList, inline, outs, mtu                  int
 	sl, tclass, pkey, timeout, retries                                               int
-	noPeak, cpuTime, hugePages                                                       bool
+	tos                                                                              int
+	noPeak, cpuTime, hugePages, rdmaCM                                               bool
 	limitBW, limitRate                                                               float64
 	gbits, cpuFreq                                                                   bool
 	expect                                                                           []string
 
+	given  func(name string) bool // the flag stood on the command line
 	device deviceFlags
 	peer   peerFlags
 	output outputFlags
@@ -37,6 +39,7 @@ type testFlags struct {
 // bind registers the flags of one operation; letters mean what they mean in perftest.
 func (f *testFlags) bind(fs *pflag.FlagSet, op control.Operation, kind control.Kind) {
 	fs.SortFlags = false
+	f.given = fs.Changed
 	bw := kind == control.Bandwidth
 	sized := op != control.Atomic
 
@@ -92,9 +95,11 @@ func (f *testFlags) bind(fs *pflag.FlagSet, op control.Operation, kind control.K
 	fs.IntVarP(&f.sl, "sl", "S", 0, "service level, 0 to 15")
 	fs.IntVar(&f.tclass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&f.pkey, "pkey", 0, "P_Key index")
-	fs.IntVarP(&f.timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend (14; roce0: 16)")
+	fs.IntVarP(&f.timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
 	fs.IntVar(&f.retries, "retries", 7, "resends before giving up, 1 to 7")
 	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
+	fs.BoolVarP(&f.rdmaCM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
+	fs.IntVarP(&f.tos, "tos", "T", 0, "type of service of the path, with -R: 0 to 255")
 
 	f.peer.bind(fs)
 	f.output.bind(fs)
@@ -165,10 +170,14 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
 		PostList: f.postList, InlineBytes: f.inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
 		Verify: f.verify, NoPeak: f.noPeak, CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
-		Timeout: uint8(f.timeout), Retries: uint8(f.retries), HugePages: f.hugePages,
+		Timeout: uint8(f.timeout), Retries: uint8(f.retries), HugePages: f.hugePages, RDMACM: f.rdmaCM,
+	}
+	if f.given("tos") {
+		tos := uint8(f.tos)
+		p.TOS = &tos
 	}
 	if f.connection != "" {
-		note(p.Transport.UnmarshalText([]byte(f.connection)))
+		note(prefixed("--connection (-c)", p.Transport.UnmarshalText([]byte(f.connection))))
 	}
 	if op == control.Atomic {
 		p.InlineBytes = 0
@@ -189,29 +198,42 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 	note(err)
 	c.Sized = len(p.Sizes) > 0 || f.all
 	note(f.length(&p))
-	if f.mtu != 0 {
+	if f.given("mtu") {
 		p.MTU, err = verbs.ParseMTU(f.mtu)
 		note(prefixed("--mtu (-m)", err))
 	}
 	for _, r := range []struct {
-		name       string
-		v, lo, hi  int
-		unlessZero bool
+		name, letter string
+		v, lo, hi    int
 	}{
-		{"--sl (-S)", f.sl, 0, 15, false},
-		{"--tclass", f.tclass, 0, 255, false},
-		{"--qp-timeout (-u)", f.timeout, 0, 31, false},
-		{"--retries", f.retries, 1, 7, false},
-		{"--runs", f.runs, 1, 100000, false},
-		{"--qp (-q)", f.qps, 1, 16384, f.qps == 0 && kind == control.Latency},
-		{"--tx-depth (-t)", f.txDepth, 1, 15000, true},
-		{"--rx-depth (-r)", f.rxDepth, 1, 16384, true},
-		{"--cq-mod (-Q)", f.cqMod, 1, 1024, true},
-		{"--post-list (-l)", f.postList, 1, 15000, f.postList == 0},
-		{"--inline (-I)", f.inline, -1, 4096, false},
+		{"sl", " (-S)", f.sl, 0, 15},
+		{"tclass", "", f.tclass, 0, 255},
+		{"tos", " (-T)", f.tos, 0, 255},
+		{"pkey", "", f.pkey, 0, 65535},
+		{"qp-timeout", " (-u)", f.timeout, 1, 31},
+		{"retries", "", f.retries, 1, 7},
+		{"runs", "", f.runs, 1, 100000},
+		{"qp", " (-q)", f.qps, 1, 16384},
+		{"tx-depth", " (-t)", f.txDepth, 1, 15000},
+		{"rx-depth", " (-r)", f.rxDepth, 1, 16384},
+		{"cq-mod", " (-Q)", f.cqMod, 1, 1024},
+		{"post-list", " (-l)", f.postList, 1, 15000},
+		{"outs", " (-o)", f.outs, 1, 65535},
+		{"inline", " (-I)", f.inline, -1, 4096},
 	} {
-		if (r.v < r.lo || r.v > r.hi) && (r.v != 0 || !r.unlessZero) {
-			note(fmt.Errorf("%s %d: want %d to %d", r.name, r.v, r.lo, r.hi))
+		if f.given(r.name) && (r.v < r.lo || r.v > r.hi) {
+			note(fmt.Errorf("--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi))
+		}
+	}
+	if op == control.Write && f.given("rx-depth") && !f.writeImm {
+		note(errors.New("--rx-depth (-r): a WRITE takes no receive; it does with --write-imm"))
+	}
+	for _, l := range []struct {
+		name  string
+		limit float64
+	}{{"limit-bw", f.limitBW}, {"limit-msgrate", f.limitRate}} {
+		if f.given(l.name) && !(l.limit > 0) { // so is NaN refused
+			note(fmt.Errorf("--%s %g: want more than 0", l.name, l.limit))
 		}
 	}
 	if f.rate != "" {
@@ -233,6 +255,10 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 	c.Device.Strict = len(f.expect) > 0
 	c.CPU, err = f.device.cpuChoice()
 	note(err)
+	if f.verify == "ends" && slices.Contains(args, "all") {
+		note(errors.New("\"all\" is taken for a host: write --verify=all"))
+		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "all" })
+	}
 	c.Peer, err = f.peer.config(tool, args)
 	note(err)
 	c.Output, err = f.output.config()
@@ -272,7 +298,7 @@ func (f *testFlags) length(p *control.Plan) error {
 	if f.iters != "" {
 		n, err := strconv.ParseUint(f.iters, 0, 64)
 		if err != nil || n < 1 {
-			errs = append(errs, fmt.Errorf("--iters (-n) %q: want a count of at least 1", f.iters))
+			errs = append(errs, fmt.Errorf("--iters (-n) %q: want a whole number of at least 1, such as 5000", f.iters))
 		}
 		p.Iterations = n
 	}
@@ -451,8 +477,11 @@ func parseRate(s string) (float64, error) {
 		}
 	}
 	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || v <= 0 || math.IsInf(v, 0) {
+	switch {
+	case err != nil || v <= 0 || math.IsInf(v, 0):
 		return 0, fmt.Errorf("%q: want bits per second, such as 10G or 500M", s)
+	case v*unit < 1000: // 25 was meant to be gigabits, and a limit of 25 bits passes everything
+		return 0, fmt.Errorf("%q is %g bits per second: write a unit, such as %sG or 500M", s, v*unit, digits)
 	}
 	return v * unit, nil
 }

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// planAttempts is how often a plan may not pass before its test fails: a machine that is busy with something else may
+// starve one test, so that it misses an expectation or its timeout, and is not likely to do it three times in a row.
+const planAttempts = 3
+
+// TestShippedPlans runs the plans that come with the program on the software device, as docs/results.md and the examples
+// for CI call them. A mistake in a plan, a set-up that fails and corrupt data fail at once. What "course" expects of a test compared with another is
+// asked of three runs each; that all of it runs, of one.
+func TestShippedPlans(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute and more: not with -short")
+	}
+	for _, tt := range []struct {
+		name  string
+		args  string
+		files map[string]string // what they hold
+		says  []string
+	}{
+		{
+			"quick", "quick -d roce0 --loopback --junit junit.xml --html quick.html --json quick.json",
+			map[string]string{
+				"junit.xml":  `<testsuites name="gobw qualify quick" tests="15" failures="0" errors="0" skipped="0">`,
+				"quick.html": "PASS: plan quick", "quick.json": `"outcome": "pass"`,
+			},
+			[]string{"PASS: plan quick: 12 passed (exit status 0)"},
+		},
+		{
+			"course, short", "course -d roce0 --loopback --scale 0.1 --runs 1 --leave-out all --json course.json",
+			map[string]string{"course.json": `"name": "noncontig"`},
+			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
+		},
+		{
+			"course, what it expects", "course -d roce0 --loopback --scale 0.3 --runs 3 --only depth-128,signal-hundredth,noncontig",
+			nil,
+			[]string{"PASS: plan course: 5 passed"},
+		},
+		{
+			"nic, what needs no NIC of it", "nic -d roce0 --loopback --scale 0.03 --runs 1 --leave-out line --only rate,ud --junit nic.xml",
+			map[string]string{"nic.xml": `<skipped message="left out on request`},
+			[]string{"PASS: plan nic: 3 passed"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			var text string
+			for attempt := 1; ; attempt++ {
+				cmd := exec.CommandContext(t.Context(), "gobw", append([]string{"qualify", "--peer-timeout", "20s"}, strings.Fields(tt.args)...)...)
+				cmd.Dir = dir
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &out
+				code := statusOf(cmd.Run())
+				if text = out.String(); code == 0 {
+					break
+				}
+				if starved := code == exitMissed || code == exitPeerLost || code == exitFailed; !starved || attempt == planAttempts {
+					t.Fatalf("attempt %d: exit status %d\n%s", attempt, code, text)
+				}
+				t.Logf("attempt %d:\n%s", attempt, text)
+			}
+			for _, s := range tt.says {
+				if !strings.Contains(text, s) {
+					t.Errorf("it does not say %q:\n%s", s, text)
+				}
+			}
+			for name, want := range tt.files {
+				b, err := os.ReadFile(filepath.Join(dir, name))
+				if err != nil {
+					t.Error(err)
+				} else if !strings.Contains(string(b), want) {
+					t.Errorf("%s does not hold %s", name, want)
+				}
+			}
+		})
+	}
+}
