@@ -34,6 +34,7 @@ type cell struct {
 	name, row, column string
 	server, client    command
 	port              int           // on which the server listens
+	rdmaCM            bool          // by RDMA CM, not by TCP
 	timeout           time.Duration // 60 s
 	check             func(server, client ended) (figures string, err error)
 }
@@ -97,10 +98,26 @@ func (p *program) listening(port int) bool {
 	return false
 }
 
+// listeningByRDMACM tells whether the kernel's RDMA CM has a listener on a port.
+func listeningByRDMACM(port int) bool {
+	b, _ := exec.Command("rdma", "resource", "show", "cm_id").Output() // nothing: not listening
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, " state LISTEN ") && strings.Contains(line, fmt.Sprintf(":%d ", port)) {
+			return true
+		}
+	}
+	return false
+}
+
 // awaitListener waits until the server listens; false when it ended before, or took too long.
 func (p *program) awaitListener(port int) bool {
+	return p.await(func() bool { return p.listening(port) })
+}
+
+// await waits until the server is ready; false when it ended before, or took too long.
+func (p *program) await(ready func() bool) bool {
 	for range 1000 {
-		if p.listening(port) {
+		if ready() {
 			return true
 		}
 		select {
@@ -127,13 +144,11 @@ func (s *suite) runCell(c cell) outcome {
 	for attempt := 1; attempt <= attempts; attempt++ {
 		var server, client ended
 		server, client, err = both(c)
-		s.keep(c, server, client)
+		s.keep(c, attempt, server, client)
 		if err == nil {
 			o.Figures, err = c.check(server, client)
 		}
-		if attempt > 1 {
-			o.Figures += fmt.Sprintf(" (attempt %d)", attempt)
-		}
+		o.Attempts = attempt
 		if _, distant := errors.AsType[*disagreement](err); !distant {
 			break
 		}
@@ -157,7 +172,11 @@ func both(c cell) (server, client ended, err error) {
 	if err != nil {
 		return server, client, err
 	}
-	if !s.awaitListener(c.port) {
+	listens := s.awaitListener
+	if c.rdmaCM {
+		listens = func(port int) bool { return s.await(func() bool { return listeningByRDMACM(port) }) }
+	}
+	if !listens(c.port) {
 		server = s.wait(time.Now())
 		return server, client, fmt.Errorf("the %s server does not listen: %s", c.server.label, server.said())
 	}
@@ -211,11 +230,24 @@ func goroutineAt(lines []string) int {
 var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._=-]+`)
 
 // keep writes what both ends said.
-func (s *suite) keep(c cell, server, client ended) {
-	name := filepath.Join(s.logs, unsafeInName.ReplaceAllString(c.name, "_")+".txt")
+func (s *suite) keep(c cell, attempt int, server, client ended) {
+	name := unsafeInName.ReplaceAllString(c.name, "_")
+	if attempt > 1 {
+		name += fmt.Sprintf(".attempt%d", attempt)
+	}
+	name = filepath.Join(s.logs, name+".txt")
 	text := fmt.Sprintf("# server: %s\n%s%s# exit %d\n\n# client: %s\n%s%s# exit %d\n", c.server.line(), server.stdout, server.stderr,
 		server.code, c.client.line(), client.stdout, client.stderr, client.code)
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		fmt.Fprintln(s.stdout, "suite:", err)
+	}
+}
+
+// keepOne writes what a single program said.
+func (s *suite) keepOne(name string, c command, e ended) {
+	file := filepath.Join(s.logs, unsafeInName.ReplaceAllString(name, "_")+".txt")
+	text := fmt.Sprintf("# %s\n%s%s# exit %d\n", c.line(), e.stdout, e.stderr, e.code)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		fmt.Fprintln(s.stdout, "suite:", err)
 	}
 }
@@ -227,10 +259,14 @@ func (s *suite) runCells(ctx context.Context, cells []cell) []outcome {
 		if ctx.Err() != nil {
 			break
 		}
-		if s.match != "" && !strings.Contains(c.name, s.match) {
+		if !s.wanted.MatchString(c.name) {
 			continue
 		}
-		out = append(out, s.runCell(c))
+		o := s.runCell(c)
+		if s.full { // it takes an hour: what an interrupted run did is known
+			fmt.Fprintln(s.stdout, o.line())
+		}
+		out = append(out, o)
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,9 @@ func groups() []group {
 		{"wire", "our RoCEv2 device against the kernel's, verb by verb, over good and bad networks", runWire},
 		{"pingpong", "rdma-core's pingpongs against examples/pingpong", runPingpong},
 		{"tools", "gobw and golat: every operation and transport, data verified", runTools},
+		{"plans", "the shipped plans qualify the kernel's device; a missed baseline and a killed peer", runPlans},
 		{"perftest", "our programs under perftest's names against the stock ones", runPerftest},
+		{"events", "the kernel's device loses its link during a test; last, because addresses go with it", runEvents},
 	}
 }
 
@@ -42,7 +45,8 @@ func groups() []group {
 type suite struct {
 	options
 	stdout io.Writer
-	logs   string // folder for the output of every command
+	wanted *regexp.Regexp // what -match says
+	logs   string         // folder for the output of every command
 }
 
 func main() {
@@ -52,7 +56,7 @@ func main() {
 	flag.StringVar(&o.tree, "tree", ".", "the project's folder, for the tests' data")
 	flag.StringVar(&o.device, "device", "rxe0", "the kernel's device")
 	flag.StringVar(&o.only, "only", "", "groups to run, separated by commas")
-	flag.StringVar(&o.match, "match", "", "run only the cells whose name holds this")
+	flag.StringVar(&o.match, "match", "", "run only the cells whose name matches this regular expression")
 	flag.BoolVar(&o.full, "full", false, "the whole perftest matrix instead of a covering part")
 	flag.BoolVar(&o.native, "native", false, "on this machine's own devices: what needs the lab's network is named and not run")
 	flag.BoolVar(&o.list, "list", false, "list the groups")
@@ -73,7 +77,12 @@ func run(stdout io.Writer, o options) int {
 		fmt.Fprintln(os.Stderr, "suite:", err)
 		return 2
 	}
-	s := &suite{options: o, stdout: stdout, logs: filepath.Join(o.out, "logs")}
+	wanted, err := regexp.Compile(o.match)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suite: -match:", err)
+		return 2
+	}
+	s := &suite{options: o, stdout: stdout, wanted: wanted, logs: filepath.Join(o.out, "logs")}
 	if err := s.ready(); err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
 		return 3

@@ -18,14 +18,30 @@ const (
 
 // outcome is one test's.
 type outcome struct {
-	Name    string  `json:"name"`
-	Row     string  `json:"-"` // place in the group's matrix
-	Column  string  `json:"-"`
-	Verdict verdict `json:"verdict"`
-	Reason  string  `json:"reason,omitempty"`
-	Seconds float64 `json:"seconds"`
-	Figures string  `json:"figures,omitempty"` // what both ends printed, in short
-	Command string  `json:"command,omitempty"`
+	Name     string  `json:"name"`
+	Row      string  `json:"-"` // place in the group's matrix
+	Column   string  `json:"-"`
+	Verdict  verdict `json:"verdict"`
+	Reason   string  `json:"reason,omitempty"`
+	Seconds  float64 `json:"seconds"`
+	Attempts int     `json:"attempts,omitempty"` // how often a cell of two programs ran
+	Figures  string  `json:"figures,omitempty"`  // what both ends printed, in short
+	Command  string  `json:"command,omitempty"`
+}
+
+// line is the outcome on one line.
+func (o outcome) line() string {
+	text := fmt.Sprintf("%-7s %s: %.1f s", o.Verdict, o.Name, o.Seconds)
+	if o.Attempts > 1 {
+		text += fmt.Sprintf(", attempt %d", o.Attempts)
+	}
+	if o.Figures != "" {
+		text += ": " + o.Figures
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
 }
 
 func count(out []outcome) map[verdict]int {
