@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -45,7 +46,11 @@ func main() {
 
 // run is the target without arguments, and writes to the host named by the only one otherwise. Either may give a port.
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) == 0 || args[0] == "-listen" {
+	listen := len(args) == 0 || args[0] == "-listen"
+	if len(args) > 2 || !listen && (len(args) == 2 || strings.HasPrefix(args[0], "-")) {
+		return errors.New("usage: hello, or hello -listen HOST:PORT, at one end; hello HOST or HOST:PORT at the other")
+	}
+	if listen {
 		at := net.JoinHostPort("", port)
 		if len(args) == 2 {
 			at = args[1]

@@ -43,3 +43,11 @@ func retry(ctx context.Context, f func() error) error {
 		}
 	}
 }
+
+func TestHelloRefusesOtherWords(t *testing.T) {
+	for _, args := range [][]string{{"-x"}, {"alpha", "beta"}, {"-listen", "127.6.1.1:1", "more"}} {
+		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "usage: hello") {
+			t.Errorf("%q: %v, want the usage", args, err)
+		}
+	}
+}
