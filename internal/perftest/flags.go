@@ -27,7 +27,7 @@ var errNotTool = errors.New("this tool does not have it")
 
 func (f flag) apply(v *Invocation, value string) error {
 	switch {
-	case f.kind != "" && f.kind != v.Tool.Kind, f.verbs != "" && !strings.Contains(f.verbs, string(v.Tool.Operation[0])):
+	case !f.has(v.Tool):
 		return errNotTool
 	case f.set == nil:
 		return fmt.Errorf("not there yet: %s", f.missing)

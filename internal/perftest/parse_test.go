@@ -3,6 +3,7 @@ package perftest
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -414,4 +415,38 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestUsage holds the help to the table of flags: each option that works is explained, once, within 80 columns.
+func TestUsage(t *testing.T) {
+	spelledTwice := []string{"com_rdma_cm", "report-histogram"} // as older versions and their help spell them
+	for _, tool := range Tools() {
+		text := Usage(tool)
+		for line := range strings.Lines(text) {
+			if len(strings.TrimSuffix(line, "\n")) > helpWidth {
+				t.Errorf("%s: longer than %d columns: %s", tool.Name, helpWidth, line)
+			}
+		}
+		for _, f := range flags() {
+			want := 0
+			if f.set != nil && f.has(tool) && !slices.Contains(spelledTwice, f.long) {
+				want = 1
+			}
+			head := regexp.MustCompile(`(?m)^  (-.,|   ) --` + regexp.QuoteMeta(f.long) + `(=| |$)`)
+			if got := len(head.FindAllString(text, -1)); got != want {
+				t.Errorf("%s: --%s is explained %d times, want %d", tool.Name, f.long, got, want)
+			}
+		}
+	}
+	known := map[string]bool{}
+	for _, f := range flags() {
+		known[f.long] = f.set != nil
+	}
+	for _, g := range helpGroups(Tools()[0]) {
+		for _, o := range g.options {
+			if !known[o.name] {
+				t.Errorf("the help explains --%s, which does not work", o.name)
+			}
+		}
+	}
 }

@@ -18,29 +18,213 @@ func (v *Invocation) AdvertisedVersion() string {
 	return DefaultVersion
 }
 
-// Usage is the tool's help: every option that it takes.
+// helpGroup is a heading of the help and the options below it.
+type helpGroup struct {
+	title   string
+	options []helpOption
+}
+
+// helpOption explains one option.
+type helpOption struct {
+	name  string // the long one, as in the table of flags
+	value string // what it takes, as the help writes it
+	about string // with the default
+}
+
+const (
+	helpWidth  = 80
+	helpIndent = 27 // where explanations begin
+)
+
+// Usage is the tool's help: every option that it takes, what it does, and what holds without it.
 func Usage(tool Tool) string {
 	what := "bandwidth"
 	if tool.Kind == control.Latency {
 		what = "latency"
 	}
+	operation := map[control.Operation]string{
+		control.Write: "RDMA WRITE", control.Read: "RDMA READ", control.Send: "SEND", control.Atomic: "atomics",
+	}[tool.Operation]
 	var b strings.Builder
-	fmt.Fprintf(&b, "Usage:\n  %s            start a server and wait for a connection\n  %s <host>     connect to the server at <host>\n\n"+
-		"Measures the %s of %s. Options (as in perftest; gobw and golat have more, and say what each does):\n",
-		tool.Name, tool.Name, what, tool.Operation)
+	fmt.Fprintf(&b, "Usage:\n  %s [options]          wait for a client\n  %s [options] <host>   go to the server at <host>\n\n"+
+		"Measures the %s of %s. Give both ends the same options.\nLong options may be shortened; numbers may be decimal, 0x... or octal.\n", tool.Name, tool.Name, what, operation)
+	has := map[string]flag{}
 	for _, f := range flags() {
-		if f.set == nil || f.kind != "" && f.kind != tool.Kind || f.verbs != "" && !strings.Contains(f.verbs, string(tool.Operation[0])) {
-			continue
+		if f.set != nil && f.has(tool) {
+			has[f.long] = f
 		}
-		short := "    "
-		if f.short != 0 {
-			short = fmt.Sprintf("-%c, ", f.short)
+	}
+	for _, g := range helpGroups(tool) {
+		title := "\n" + g.title + ":\n"
+		for _, o := range g.options {
+			f, is := has[o.name]
+			if !is {
+				continue
+			}
+			b.WriteString(title)
+			title = ""
+			b.WriteString(o.lines(f.short))
 		}
-		value := ""
-		if f.value {
-			value = "=<value>"
-		}
-		fmt.Fprintf(&b, "  %s--%s%s\n", short, f.long, value)
+	}
+	b.WriteString("\nOptions of perftest that are missing here are refused by name, never ignored.\n" +
+		"gobw and golat have more: gobw --help. About perftest: docs/perftest.md.\n")
+	return b.String()
+}
+
+// has tells whether a tool has the option.
+func (f flag) has(tool Tool) bool {
+	return (f.kind == "" || f.kind == tool.Kind) && (f.verbs == "" || strings.Contains(f.verbs, string(tool.Operation[0])))
+}
+
+// lines are the option and, in a column of its own, its explanation.
+func (o helpOption) lines(short byte) string {
+	head := "      --" + o.name
+	if short != 0 {
+		head = fmt.Sprintf("  -%c, --%s", short, o.name)
+	}
+	if o.value != "" {
+		head += "=" + o.value
+	}
+	var b strings.Builder
+	if len(head) > helpIndent-2 {
+		b.WriteString(head + "\n")
+		head = ""
+	}
+	for _, line := range wrap(o.about, helpWidth-helpIndent) {
+		fmt.Fprintf(&b, "%-*s%s\n", helpIndent, head, line)
+		head = ""
 	}
 	return b.String()
+}
+
+// wrap breaks text into lines of at most width bytes.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) > width:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// helpGroups explains every option that works; a tool's help shows those that it has.
+func helpGroups(tool Tool) []helpGroup {
+	size, count, depth, inline := bandwidthBytes, iterations, 128, "0"
+	if tool.Operation == control.Write && tool.Kind == control.Bandwidth {
+		count = writeIterations
+	}
+	if tool.Kind == control.Latency {
+		size, depth = latencyBytes, 1
+		inline = map[control.Operation]string{control.Write: "220", control.Send: "236, UD 188"}[tool.Operation]
+	}
+	transports := map[control.Operation]string{control.Write: "RC or UC", control.Send: "RC, UC or UD"}[tool.Operation]
+	if transports == "" {
+		transports = "RC, the only one here"
+	}
+	receives, events := "receives posted on each queue pair; with --use-srq in all", "sleep until a completion comes, instead of polling"
+	if tool.Operation == control.Write {
+		receives, events = "receives posted on each queue pair, with --write_with_imm", events+"; with --write_with_imm"
+	}
+	unit := "MiB/s, or Gb/s with --report_gbits"
+	return []helpGroup{
+		{"Messages", []helpOption{
+			{"size", "BYTES", fmt.Sprintf("message size; K and M are powers of 1024 (%d)", size)},
+			{"all", "", "all powers of two from 2 bytes to 8 MiB, one row each; UD: to the MTU"},
+			{"connection", "TYPE", "transport: " + transports + " (RC)"},
+			{"atomic_type", "TYPE", "FETCH_AND_ADD or CMP_AND_SWAP (FETCH_AND_ADD)"},
+			{"write_with_imm", "", "WRITE with immediate data, which takes a receive at the other end"},
+			{"send_with_imm", "", "SEND with immediate data"},
+			{"bidirectional", "", "both ends send at once; the row is the sum"},
+			{"reversed", "", "the server sends to the client"},
+			{"data_validation", "", "check what arrived, byte by byte; needs gobw at both ends"},
+		}},
+		{"Length", []helpOption{
+			{"iters", "N", fmt.Sprintf("messages per queue pair, at least 5 (%d)", count)},
+			{"duration", "SECONDS", "run for so long instead of -n"},
+			{"margin", "SECONDS", "with -D: leave out so much at the beginning and at the end (a quarter of -D, whole seconds)"},
+			{"run_infinitely", "", fmt.Sprintf("until it is stopped, a row every -D seconds (%d)", impliedSeconds)},
+			{"perform_warm_up", "", "first a window of messages that is not measured"},
+			{"rate_limit", "RATE", "send no faster, in the units of --rate_units (no limit)"},
+			{"rate_units", "UNIT", "M: MiB/s, g: Gb/s, p: packets/s (g)"},
+			{"rate_limit_type", "TYPE", "SW or HW; the limit is kept in software either way (HW)"},
+			{"latency_gap", "USEC", "least time between two messages, in microseconds (0)"},
+		}},
+		{"Queues", []helpOption{
+			{"qp", "N", "queue pairs (1)"},
+			{"tx-depth", "N", fmt.Sprintf("messages in flight on each queue pair (%d)", depth)},
+			{"rx-depth", "N", receives + " (512)"},
+			{"outs", "N", "READs and atomics in flight on each queue pair (what the device can)"},
+			{"cq-mod", "N", "ask for a completion of every N-th message (100; above 8 KiB 1)"},
+			{"post_list", "N", "messages per post, a divisor of -n (1)"},
+			{"recv_post_list", "N", "receives per post (1)"},
+			{"inline_size", "BYTES", "messages up to this size travel in the request itself (" + inline + ")"},
+			{"use-srq", "", "one receive queue for all queue pairs"},
+			{"mr_per_qp", "", "a memory region for each queue pair"},
+			{"events", "", events},
+			{"vector", "N", "completion vector, with -e (0)"},
+			{"use_hugepages", "", "buffers in reserved huge pages"},
+			{"disable_pcie_relaxed", "", "memory without relaxed ordering"},
+			{"wait_destroy", "SECONDS", "keep the queue pairs for so long after the test (0)"},
+		}},
+		{"Device and path", []helpOption{
+			{"ib-dev", "DEVICE", "RDMA device: mlx5_0, rxe0, roce0 (the first; without any, roce0, the software device)"},
+			{"ib-port", "N", "port of the device (1)"},
+			{"gid-index", "N", "line of the GID table, see gobw devices (chosen: RoCE v2, IPv4 first; none on InfiniBand)"},
+			{"ipv6", "", "choose an IPv6 GID"},
+			{"mtu", "BYTES", "path MTU, 256 to 4096 (the port's)"},
+			{"sl", "N", "service level, 0 to 15 (0)"},
+			{"tclass", "N", "traffic class of the packets, 0 to 255 (0)"},
+			{"flow_label", "N", "flow label of the packets (0)"},
+			{"pkey_index", "N", "line of the P_Key table (0)"},
+			{"qp-timeout", "N", "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)"},
+			{"retry_count", "N", "how often a message is sent again, 1 to 7 (7)"},
+			{"rdma_cm", "", "connect the queue pairs by RDMA CM, at IP addresses; not UC"},
+			{"tos", "N", "type of service of the path, with -R (not set)"},
+			{"comm_rdma_cm", "", "control connection by RDMA CM, ordinary queue pairs"},
+			{"pin_cores", "LIST", "CPUs, as in 0-3,8: the measuring thread runs on the first (one of the device's node)"},
+			{"numa_node", "N", "thread and buffers on this node (the device's)"},
+			{"disable_numa", "", "thread and buffers on any node"},
+		}},
+		{"Control connection", []helpOption{
+			{"port", "N", fmt.Sprintf("TCP port (%d)", control.DefaultPort)},
+			{"bind_source_ip", "ADDR", "address of this end: to listen on, or to connect from"},
+			{"source_ip", "ADDR", "the same, as older versions call it"},
+			{"ipv6-addr", "", "IPv6 addresses only"},
+			{"perftest-version", "V", "version to tell the other end; with 6.29 both compare the whole test (" + DefaultVersion + ")"},
+			{"perftest-only", "", "speak perftest's protocol with gobw, too"},
+		}},
+		{"Output and verdict", []helpOption{
+			{"report_gbits", "", "bandwidth in Gb/s, 10^9 bits, instead of MiB/s, 2^20 bytes"},
+			{"report-both", "", "with -b: also each direction alone"},
+			{"noPeak", "", fmt.Sprintf("no peak; so it is with -D and above %d messages", peakIterations)},
+			{"report-cycles", "", "times in cycles of the CPU's counter"},
+			{"report-histogrm", "", "all samples, sorted (sic; --report-histogram, too)"},
+			{"report-unsorted", "", "all samples, as they came"},
+			{"report-counters", "LIST", "how much these counters of the device moved: counters/port_xmit_data,hw_counters/out_of_sequence"},
+			{"cpu_util", "", "CPU time of this process, with -D"},
+			{"output", "WHAT", "print one number: bandwidth, message_rate or latency"},
+			{"out_json", "", "write JSON, too, to " + defaultJSON},
+			{"out_json_file", "FILE", "write JSON, too, to this file"},
+			{"limit_bw", "X", "exit 1 if the average is lower, in " + unit},
+			{"limit_msgrate", "X", "exit 1 if there are fewer million messages a second"},
+			{"version", "", "print the version of perftest that is spoken"},
+			{"help", "", "this text"},
+		}},
+		{"Taken, but nothing is to do", []helpOption{
+			{"CPU-freq", "", "time stamps need no constant CPU frequency"},
+			{"no_lock", "", "no lock of the library's is taken"},
+			{"use_old_post_send", "", "requests are posted by ibv_post_send as it is"},
+			{"inline_recv", "BYTES", "has no effect in perftest either"},
+			{"cqe_poll", "N", "completions are polled in batches as they come"},
+			{"disable_dynamic_polling", "", "the batch does not change"},
+		}},
+	}
 }
