@@ -56,6 +56,9 @@ func (r *run) record(rd round, t *trace, rec *verbs.Recorder, d disturbance) rep
 		out.InlineBytes = r.end.inline
 	}
 	m := t.measured(r.perNs, uint64(size), sends(p, r.role))
+	if r.ours && answers(p) {
+		m = t.exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
+	}
 	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.messages, m.messages, m.bytes, m.seconds
 	if m.seconds > 0 {
 		out.Bandwidth.AverageBitsPerS = float64(m.bytes) * 8 / m.seconds
@@ -237,7 +240,19 @@ func (r *run) merge(local, remote report.Record, localReceived, remoteReceived u
 	return out
 }
 
-// dropFirst takes the first sample out of a recorder.
+// exchanges is the amount of a ping-pong between ends of ours: its samples lie end to end, unless a gap is kept between them.
+func (t *trace) exchanges(m amount, rec *verbs.Recorder, perNs float64, size uint64, gap bool) amount {
+	if t.from != nil || rec.N == 0 {
+		return m
+	}
+	m.messages, m.bytes = rec.N, rec.N*size
+	if !gap {
+		m.seconds = rec.Sum / perNs / 1e9
+	}
+	return m
+}
+
+// dropFirst takes the first sample out of a recorder that has more.
 func dropFirst(rec *verbs.Recorder) {
 	if rec.N < 2 || rec.RawLen == 0 {
 		return

@@ -53,10 +53,19 @@ func (r *run) rounds() []round {
 			out = append(out, round{size: i, kind: warmup, count: r.plan.Warmup})
 		}
 		for n := range r.plan.Runs {
-			out = append(out, round{size: i, run: n + 1})
+			out = append(out, round{size: i, run: n + 1, count: r.counted()})
 		}
 	}
 	return out
+}
+
+// counted is the messages of a measured round between two ends of ours; 0: the plan's. An exchange comes before those that
+// are counted: it holds the time until the peer is awake.
+func (r *run) counted() uint64 {
+	if answers(r.plan) && r.plan.Iterations > 0 {
+		return r.plan.Iterations + 1
+	}
+	return 0
 }
 
 // warmsAlone tells whether this end can warm up without the peer's help, as perftest does: it posts requests that take
@@ -99,8 +108,8 @@ func (r *run) round(ctx context.Context, rd round) error {
 		return nil
 	}
 	r.perNs = r.clock.PerNanosecond()
-	if first := (r.role == Initiator) != (r.plan.Operation == control.Write); !r.ours && answers(r.plan) && first {
-		dropFirst(rec) // it holds the time until the peer was ready, which perftest does not tell
+	if movesFirst := (r.role == Initiator) != (r.plan.Operation == control.Write); answers(r.plan) && movesFirst {
+		dropFirst(rec) // it holds the time until the peer was ready; the end that moves second has no sample of it
 	}
 	local := r.record(rd, &total, rec, hurt)
 	var figures control.Figures
@@ -179,7 +188,7 @@ func (r *run) recorder(rd round) *verbs.Recorder {
 	raw := 0
 	if rd.kind == measured && r.plan.Noncontig == nil { // a grid keeps figures alone: its many short runs need not touch 8 MiB each
 		raw = verbs.RawSamples
-		if n := r.plan.Iterations * uint64(r.plan.QPs); n > 0 && n < verbs.RawSamples {
+		if n := max(r.plan.Iterations, r.counted()) * uint64(r.plan.QPs); n > 0 && n < verbs.RawSamples {
 			raw = int(n)
 		}
 	}
