@@ -6,15 +6,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 func TestHello(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var server, client bytes.Buffer
+	address := verbstest.Address().String()
 	served := make(chan error, 1)
-	go func() { served <- run(ctx, []string{"-listen", "127.6.1.1:18516"}, &server) }()
-	err := retry(ctx, func() error { return run(ctx, []string{"127.6.1.1:18516"}, &client) })
+	go func() { served <- run(ctx, []string{"-listen", address + ":18516"}, &server) }()
+	err := retry(ctx, func() error { return run(ctx, []string{address + ":18516"}, &client) })
 	if err != nil {
 		t.Fatalf("client: %v", err)
 	}
@@ -24,7 +27,7 @@ func TestHello(t *testing.T) {
 	if got, want := server.String(), "in my memory: \"hello, verbs\"\n"; got != want {
 		t.Errorf("server prints %q, want %q", got, want)
 	}
-	if got, want := client.String(), "wrote \"hello, verbs\" to 127.6.1.1\n"; got != want {
+	if got, want := client.String(), "wrote \"hello, verbs\" to "+address+"\n"; got != want {
 		t.Errorf("client prints %q, want %q", got, want)
 	}
 }

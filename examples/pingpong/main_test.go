@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 func TestPingpong(t *testing.T) {
-	for i, transport := range []string{"RC", "UC", "UD"} {
+	for _, transport := range []string{"RC", "UC", "UD"} {
 		t.Run(transport, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			address := []string{"127.6.2.1", "127.6.2.2", "127.6.2.3"}[i]
+			address := verbstest.Address().String()
 			common := []string{"-d", "roce0", "-c", transport, "-s", "1000", "-n", "200"}
 			server, err := parse(append(common, "-listen", address), io.Discard)
 			if err != nil {

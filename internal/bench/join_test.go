@@ -15,20 +15,9 @@ import (
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
-// managedDevice is a device of ours with an RDMA CM in memory.
-func managedDevice(t *testing.T, m *verbstest.Meeting, ip string) verbs.Device {
-	t.Helper()
-	addr := netip.MustParseAddr(ip)
-	d, err := roce.New(roce.Options{Address: addr}).Open(roce.DeviceName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return m.Manage(d, addr)
+// openOurs opens the software device.
+func openOurs(at netip.Addr) (verbs.Device, error) {
+	return roce.New(roce.Options{Address: at}).Open(roce.DeviceName)
 }
 
 // TestRunByRDMACM runs whole tests whose queue pairs RDMA CM connects: in our dialect over TCP, and in perftest's over a
@@ -58,7 +47,7 @@ func TestRunByRDMACM(t *testing.T) {
 		for _, dialect := range []control.Dialect{control.Ours, control.Perftest} {
 			t.Run(fmt.Sprintf("%s, %s", name, dialect), func(t *testing.T) {
 				m := &verbstest.Meeting{}
-				server, client := managedDevice(t, m, "127.20.2.1"), managedDevice(t, m, "127.20.2.2")
+				server, client := m.Open(t, openOurs), m.Open(t, openOurs)
 				results, err := runBoth(t, server, client, p, dialect)
 				if err != nil {
 					t.Fatal(err)
@@ -78,9 +67,10 @@ func TestRunByRDMACM(t *testing.T) {
 // runBoth runs a plan at both ends: the server's result and the client's.
 func runBoth(t *testing.T, server, client verbs.Device, p control.Plan, dialect control.Dialect) (results [2]*Result, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	lo, do := control.ListenOptions{Address: "127.20.2.1:0"}, control.DialOptions{}
+	patient := control.Timeouts{Peer: time.Minute}
+	lo, do := control.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient}, control.DialOptions{Timeouts: patient}
 	plans := [2]*control.Plan{nil, &p}
 	if dialect == control.Perftest {
 		own := p
@@ -117,7 +107,7 @@ func runBoth(t *testing.T, server, client verbs.Device, p control.Plan, dialect 
 // TestNoRDMACM: a device without RDMA CM refuses by name, at either end, and the peer hears why.
 func TestNoRDMACM(t *testing.T) {
 	m := &verbstest.Meeting{}
-	managed, plain := managedDevice(t, m, "127.20.2.3"), managedDevice(t, m, "127.20.2.4")
+	managed, plain := m.Open(t, openOurs), m.Open(t, openOurs)
 	plain = struct{ verbs.Device }{plain}
 	p := control.Plan{Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true}
 	for _, ends := range [][2]verbs.Device{{managed, plain}, {plain, managed}} {

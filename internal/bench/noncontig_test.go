@@ -10,28 +10,31 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/roce"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // noncontigPair is two software devices and a session between them: run sends a plan to the other end.
 type noncontigPair struct {
 	client  verbs.Device
 	session control.Session
+	at      [2]netip.Addr // client, server
 }
 
 func newNoncontigPair(t *testing.T) *noncontigPair {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	open := func(address string) verbs.Device {
-		d, err := roce.New(roce.Options{Address: netip.MustParseAddr(address)}).Open(roce.DeviceName)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	at := [2]netip.Addr{verbstest.Address(), verbstest.Address()}
+	open := func(address netip.Addr) verbs.Device {
+		d, err := openOurs(address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
-	client, server := open("127.8.0.1"), open("127.8.0.2")
-	l, err := control.Listen(control.ListenOptions{Address: "127.8.0.2:0"})
+	client, server := open(at[0]), open(at[1])
+	patient := control.Timeouts{Peer: time.Minute}
+	l, err := control.Listen(control.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,14 +46,14 @@ func newNoncontigPair(t *testing.T) *noncontigPair {
 			return
 		}
 		for {
-			res, err := Run(ctx, s, nil, server, Options{Local: netip.MustParseAddr("127.8.0.2"), Remote: netip.MustParseAddr("127.8.0.1")})
+			res, err := Run(ctx, s, nil, server, Options{Local: at[1], Remote: at[0]})
 			if err != nil || res == nil {
 				_ = s.Close()
 				return
 			}
 		}
 	}()
-	s, err := control.Dial(ctx, l.Addr().String(), control.DialOptions{})
+	s, err := control.Dial(ctx, l.Addr().String(), control.DialOptions{Timeouts: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +63,7 @@ func newNoncontigPair(t *testing.T) *noncontigPair {
 		cancel()
 		<-served
 	})
-	return &noncontigPair{client: client, session: s}
+	return &noncontigPair{client: client, session: s, at: at}
 }
 
 func (p *noncontigPair) run(t *testing.T, plan control.Plan) (*Result, error) {
@@ -69,7 +72,7 @@ func (p *noncontigPair) run(t *testing.T, plan control.Plan) (*Result, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run(t.Context(), p.session, &plan, p.client, Options{Local: netip.MustParseAddr("127.8.0.1"), Remote: netip.MustParseAddr("127.8.0.2")})
+	return Run(t.Context(), p.session, &plan, p.client, Options{Local: p.at[0], Remote: p.at[1]})
 }
 
 func TestNoncontigStrategies(t *testing.T) {

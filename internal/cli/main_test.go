@@ -13,6 +13,10 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv("GOBW_TEST_VICTIM"); spec != "" {
 		os.Exit(victimMain(spec)) //nolint:forbidigo // this is a main
 	}
+	// A program built with the race detector sleeps for a second before it exits: the tests start hundreds of them.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
+		panic(err)
+	}
 	main := func(name string) func() {
 		return func() {
 			os.Exit(Main(append([]string{name}, os.Args[1:]...), StandardStreams())) //nolint:forbidigo // this is a main

@@ -14,13 +14,8 @@ import (
 	"time"
 )
 
-const (
-	// maxGreeting bounds the connections that have not finished their first message, or wait for the listener to be free.
-	maxGreeting = 64
-	// parting is how long a client waits for the one before it to be gone: scripts start the next test at once, and this
-	// end of the last one may not have closed yet. A perftest client cannot be told to come again.
-	parting = time.Second
-)
+// maxGreeting bounds the connections that have not finished their first message, or wait for the listener to be free.
+const maxGreeting = 64
 
 // Listener admits clients, one session at a time: a second client hears "busy since …". Whoever sends garbage, sends
 // slowly or sends nothing is logged and dropped within a time limit, and the listener goes on.
@@ -237,7 +232,7 @@ func (l *Listener) greet(conn net.Conn, from netip.AddrPort) {
 
 // takeSoon is take with patience for the client before.
 func (l *Listener) takeSoon(from netip.AddrPort) (release func(), since time.Time, with netip.AddrPort) {
-	late := time.NewTimer(min(parting, l.o.Timeouts.Hello/4))
+	late := time.NewTimer(l.o.Timeouts.Parting)
 	defer late.Stop()
 	for {
 		release, free := l.take(from)

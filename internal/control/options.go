@@ -20,6 +20,9 @@ type Timeouts struct {
 	// Test is how long a peer may take from Ready to Done where the plan counts iterations: 1 h. With a duration it is
 	// that duration plus Phase.
 	Test time.Duration
+	// Parting is how long a client waits for the one before it to be gone: 1 s. Scripts start the next test at once, and
+	// the server may not have closed the last one yet; a perftest client cannot be told to come again.
+	Parting time.Duration
 }
 
 func (t Timeouts) withDefaults() Timeouts {
@@ -32,6 +35,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Hello, 10*time.Second)
 	set(&t.Phase, 30*time.Second)
 	set(&t.Test, time.Hour)
+	set(&t.Parting, time.Second)
 	return t
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // partingGrace is how long a closed connection stays no fault where a test ends without a word (write latency).
-const partingGrace = 500 * time.Millisecond
+const partingGrace = 2 * time.Second
 
 // perftestSetup is what the first message has settled.
 type perftestSetup struct {
@@ -375,7 +375,7 @@ func (s *perftestSession) Watch(ctx context.Context) (context.Context, context.C
 		case <-ctx.Done():
 			return
 		}
-		grace := partingGrace / 10 // what came before the end may be about to be read
+		grace := 50 * time.Millisecond // what came before the end may be about to be read
 		if s.sequence.partingUnannounced {
 			grace = partingGrace // the peer may have finished just before this end
 		}

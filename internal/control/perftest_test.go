@@ -67,7 +67,7 @@ func TestPerftestBothEnds(t *testing.T) {
 					served <- result{remote, err}
 				}()
 				session, err := Dial(ctx, l.Addr().String(), DialOptions{
-					Timeouts: short(), Perftest: PerftestOptions{Version: version, NoMarker: true, Gbits: true},
+					Timeouts: calm(), Perftest: PerftestOptions{Version: version, NoMarker: true, Gbits: true},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -108,7 +108,7 @@ func dialRaw(t *testing.T, l *Listener) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(late))
 	return conn
 }
 
@@ -222,8 +222,8 @@ func TestPerftestWatch(t *testing.T) {
 	if err := context.Cause(watched); !errors.Is(err, ErrPeerLost) {
 		t.Errorf("watch ended with %v", err)
 	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("took %v", took)
+	if took := time.Since(start); took > late/2 {
+		t.Errorf("took %v: it was not the end of the connection that showed", took)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestPerftestSilence(t *testing.T) {
 	messages := readCapture(t, "send_bw_rc")
 	plan := bw(Send, 65536)
 	s := scriptOf(t, plan, side(messages, false))
-	timeouts := short()
+	timeouts := calm()
 	timeouts.Phase, timeouts.Test = 100*time.Millisecond, 100*time.Millisecond
 	for n := 1; n < len(side(messages, true))-1; n++ {
 		l := listen(t, ListenOptions{Timeouts: timeouts, Perftest: PerftestOptions{Version: "6.06"}})
@@ -383,7 +383,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	timeouts := Timeouts{Peer: 100 * time.Millisecond, Hello: 100 * time.Millisecond, Phase: 100 * time.Millisecond, Test: 100 * time.Millisecond}
 	ours, theirs := net.Pipe()
 	go func() {
-		_ = theirs.SetDeadline(time.Now().Add(time.Second))
+		_ = theirs.SetDeadline(time.Now().Add(late))
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
 		_, _ = theirs.Write(b)
 		_ = theirs.Close()
@@ -391,7 +391,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	defer func() { _ = ours.Close() }()
 	plan := bw(Send, 4096, bidi)
 	s := script{plan: &plan, facts: testFacts(), addresses: testAddresses(1, 1)}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*late)
 	defer cancel()
 	var session Session
 	var err error

@@ -66,20 +66,10 @@ func FuzzKeysRDMA(f *testing.F) {
 func managedPair(t *testing.T) (server, client verbs.Device) {
 	t.Helper()
 	m := &verbstest.Meeting{}
-	open := func(ip string) verbs.Device {
-		addr := netip.MustParseAddr(ip)
-		d, err := roce.New(roce.Options{Address: addr}).Open(roce.DeviceName)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := d.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
-		})
-		return m.Manage(d, addr)
+	open := func(at netip.Addr) (verbs.Device, error) {
+		return roce.New(roce.Options{Address: at}).Open(roce.DeviceName)
 	}
-	return open("127.20.1.1"), open("127.20.1.2")
+	return m.Open(t, open), m.Open(t, open)
 }
 
 // TestRDMABothEnds runs every conversation over queue pairs, with keys of both lengths, with and without -R.
@@ -102,7 +92,7 @@ func TestRDMABothEnds(t *testing.T) {
 					}
 					served <- err
 				}()
-				session, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short(), RDMA: from, Perftest: PerftestOptions{Version: version}})
+				session, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm(), RDMA: from, Perftest: PerftestOptions{Version: version}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -143,11 +133,11 @@ func TestRDMAMessages(t *testing.T) {
 		}
 		served <- err
 	}()
-	conn, err := dialRDMA(ctx, from, l.Addr(), netip.Addr{}, time.Second)
+	conn, err := dialRDMA(ctx, from, l.Addr(), netip.Addr{}, late)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(late))
 	version := make([]byte, 16)
 	copy(version, "6.06")
 	keys := encodeKeysRDMA(testAddresses(1, 7)[0], keysBytesRDMA)
@@ -186,12 +176,12 @@ func TestRDMARefused(t *testing.T) {
 	at, from := managedPair(t)
 	ctx := testContext(t)
 	began := time.Now()
-	_, err := Dial(ctx, "127.20.1.1:20999", DialOptions{Timeouts: short(), RDMA: from, Wait: 300 * time.Millisecond})
+	_, err := Dial(ctx, "127.20.1.1:20999", DialOptions{Timeouts: calm(), RDMA: from, Wait: 300 * time.Millisecond})
 	if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) < 200*time.Millisecond {
 		t.Errorf("after %v: %v, want a refusal after some tries", time.Since(began), err)
 	}
 	unmanaged := struct{ verbs.Device }{at}
-	_, err = Dial(ctx, "127.20.1.1:20999", DialOptions{Timeouts: short(), RDMA: unmanaged})
+	_, err = Dial(ctx, "127.20.1.1:20999", DialOptions{Timeouts: calm(), RDMA: unmanaged})
 	if err == nil || !errors.Is(err, verbs.ErrUnsupported) || !strings.Contains(verbs.RemedyOf(err), "-R") {
 		t.Errorf("a device without RDMA CM: %v, remedy %q", err, verbs.RemedyOf(err))
 	}
@@ -221,8 +211,8 @@ func TestRDMAPeerGone(t *testing.T) {
 				t.Errorf("measuring: %v, want a lost peer", context.Cause(watch))
 			}
 		}
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("it took %v", took)
+		if took := time.Since(began); took > late/2 {
+			t.Errorf("took %v: it was not the end of the connection that showed", took)
 		}
 		client.Fail(nil)
 	}
@@ -257,7 +247,7 @@ func rdmaPairConversing(t *testing.T) (client, server Session) {
 		accepted <- s
 		failed <- err
 	}()
-	client, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: short(), RDMA: from})
+	client, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm(), RDMA: from})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,9 +261,11 @@ func rdmaPairConversing(t *testing.T) (client, server Session) {
 func TestRDMASilence(t *testing.T) {
 	at, from := managedPair(t)
 	log := &logBuffer{}
-	l := listen(t, ListenOptions{RDMA: at, Log: slog.New(slog.NewTextHandler(log, nil))})
+	hasty := calm()
+	hasty.Hello = 2 * time.Second
+	l := listen(t, ListenOptions{RDMA: at, Timeouts: hasty, Log: slog.New(slog.NewTextHandler(log, nil))})
 	ctx := testContext(t)
-	silent, err := dialRDMA(ctx, from, l.Addr(), netip.Addr{}, time.Second)
+	silent, err := dialRDMA(ctx, from, l.Addr(), netip.Addr{}, late)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,9 +276,9 @@ func TestRDMASilence(t *testing.T) {
 	if !strings.Contains(log.String(), "client dropped after 0 of the first message's 16 bytes") {
 		t.Errorf("log %q", log.String())
 	}
-	loud, err := dialRDMA(ctx, from, l.Addr(), netip.Addr{}, time.Second)
+	loud, err := dialRDMA(ctx, from, l.Addr(), netip.Addr{}, late)
 	for errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil { // nobody listens until the last client's connection is closed
-		loud, err = dialRDMA(ctx, from, l.Addr(), netip.Addr{}, time.Second)
+		loud, err = dialRDMA(ctx, from, l.Addr(), netip.Addr{}, late)
 	}
 	if err != nil {
 		t.Fatal(err)

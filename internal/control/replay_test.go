@@ -291,11 +291,11 @@ func TestReplayAsClient(t *testing.T) {
 					return
 				}
 				defer func() { _ = conn.Close() }()
-				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(late))
 				played <- playPeer(conn, messages, false, sameMessage(plan, true))
 			}()
 			session, err := Dial(ctx, l.Addr().String(), DialOptions{
-				Timeouts: short(), Perftest: PerftestOptions{Version: s.version, NoMarker: true},
+				Timeouts: calm(), Perftest: PerftestOptions{Version: s.version, NoMarker: true},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -328,7 +328,7 @@ func TestReplayAsServer(t *testing.T) {
 					return
 				}
 				defer func() { _ = conn.Close() }()
-				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(late))
 				played <- playPeer(conn, messages, true, sameMessage(plan, false))
 			}()
 			session, err := l.Accept(ctx)
@@ -408,7 +408,7 @@ func replayServer(t *testing.T, messages []captured, o ListenOptions, s script) 
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(late))
 		for _, m := range messages {
 			if m.client {
 				if _, err := conn.Write(m.bytes); err != nil {
@@ -500,11 +500,11 @@ func TestReplayServerStuck(t *testing.T) {
 			played <- err
 			return
 		}
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(late))
 		played <- playPeer(conn, messages, false, sameMessage(plan, true))
 	}()
 	ctx := testContext(t)
-	timeouts := short()
+	timeouts := calm()
 	timeouts.Test = 200 * time.Millisecond
 	session, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: timeouts, Perftest: PerftestOptions{Version: s.version, NoMarker: true}})
 	if err != nil {
@@ -556,7 +556,7 @@ func TestVersion628(t *testing.T) {
 		answers := make(chan [][]byte, 1)
 		go func() {
 			var got [][]byte
-			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(late))
 			for _, m := range side(messages, true)[:5] {
 				if _, err := conn.Write(m); err != nil {
 					break

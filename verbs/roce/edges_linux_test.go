@@ -20,8 +20,8 @@ const edgePSN = 0x100
 
 func newEdgeRig(t *testing.T) *edgeRig {
 	t.Helper()
-	h := newHandPeer(t, replayAddress(1), replayAddress(2))
-	e := newEnd(t, Options{Address: replayAddress(2)}, pairOptions{transport: verbs.RC, bytes: captureRegion, depth: 64, sges: 1})
+	h, at := newHandPeer(t)
+	e := newEnd(t, Options{Address: at}, pairOptions{transport: verbs.RC, bytes: captureRegion, depth: 64, sges: 1})
 	c := captureConnection(t, e, h, captureSide{qpn: 0x77, psn: edgePSN}, captureSide{psn: 0x500})
 	check(t, verbs.InitQP(e.qp, c))
 	for i := range uint64(32) {
@@ -132,8 +132,7 @@ func TestResponderSequence(t *testing.T) {
 			binary.NativeEndian.PutUint64(counter, 40)
 		}
 		if tt.sealed {
-			_, err := r.peer.conn.WriteToUDPAddrPort(tt.packet, r.peer.to)
-			check(t, err)
+			r.peer.sendSealed(tt.packet)
 		} else {
 			r.peer.send(tt.packet)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs/roce"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // TestCloseLeavesNothing opens and closes devices: no descriptor and no goroutine stays behind.
@@ -19,7 +20,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		return len(open)
 	}
 	cycle := func() {
-		d, err := roce.New(roce.Options{Address: testAddress(6)}).Open(roce.DeviceName)
+		d, err := roce.New(roce.Options{Address: verbstest.Address()}).Open(roce.DeviceName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +33,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	for range 20 {
 		cycle()
 	}
-	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > routines && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > routines && time.Now().Before(deadline); {
 		runtime.Gosched()
 	}
 	if now := runtime.NumGoroutine(); now > routines {

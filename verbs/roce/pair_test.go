@@ -2,11 +2,11 @@ package roce
 
 import (
 	"bytes"
-	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // end is one side of a connection under test.
@@ -56,10 +56,10 @@ func newPair(t testing.TB, o pairOptions) (a, b *end) {
 		o.rdAtomic = 16
 	}
 	if !o.a.Address.IsValid() {
-		o.a.Address = netip.MustParseAddr("127.2.0.1")
+		o.a.Address = verbstest.Address()
 	}
 	if !o.b.Address.IsValid() {
-		o.b.Address = netip.MustParseAddr("127.2.0.2")
+		o.b.Address = verbstest.Address()
 	}
 	a, b = newEnd(t, o.a, o), newEnd(t, o.b, o)
 	connect(t, a.device, a.qp, b.device, b.qp, o)
@@ -125,7 +125,7 @@ func (e *end) sge(offset, n int) verbs.SGE {
 func (e *end) await(peer *end) verbs.Completion {
 	e.t.Helper()
 	var c [1]verbs.Completion
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(60 * time.Second)
 	for {
 		n, err := e.cq.Poll(c[:])
 		check(e.t, err)
@@ -138,7 +138,7 @@ func (e *end) await(peer *end) verbs.Completion {
 			peer.device.e.unlock()
 		}
 		if time.Now().After(deadline) {
-			e.t.Fatal("no completion in 10 s")
+			e.t.Fatal("no completion in 60 s")
 		}
 	}
 }

@@ -3,12 +3,14 @@ package roce
 import (
 	"bytes"
 	"net/netip"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // TestRunDoesNotAllocate runs slices of jobs in their steady state.
@@ -48,11 +50,11 @@ func TestRunDoesNotAllocate(t *testing.T) {
 			check(t, err)
 			slice := a.device.e.clock.ticks(5 * time.Millisecond)
 			var p verbs.Progress
-			for deadline := time.Now().Add(10 * time.Second); p.Completed < 200; {
+			for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
 				p, err = r.Run(verbs.Now() + slice)
 				check(t, err)
 				if time.Now().After(deadline) {
-					t.Fatalf("%d messages in 10 s", p.Completed)
+					t.Fatalf("%d messages in a minute", p.Completed)
 				}
 			}
 			before := p.Completed
@@ -75,7 +77,7 @@ func TestRunDoesNotAllocate(t *testing.T) {
 func TestIdleDeviceUsesNoProcessor(t *testing.T) {
 	a, b := newPair(t, pairOptions{})
 	for _, e := range []*end{a, b} { // until the background goroutines have settled in the kernel
-		for deadline := time.Now().Add(5 * time.Second); ; {
+		for deadline := time.Now().Add(time.Minute); ; {
 			e.device.e.lock()
 			settled := e.device.e.asleep
 			e.device.e.unlock()
@@ -88,12 +90,17 @@ func TestIdleDeviceUsesNoProcessor(t *testing.T) {
 			<-time.After(time.Millisecond)
 		}
 	}
-	const idle = 400 * time.Millisecond
-	before := processTime(t)
-	<-time.After(idle) // the test is about doing nothing for a while
-	if used := processTime(t) - before; used > idle/20 {
-		t.Errorf("%v of CPU time in %v of idleness", used, idle)
+	const idle = 200 * time.Millisecond
+	runtime.GC() // what it frees is swept now
+	var used time.Duration
+	for range 20 { // whoever spins does it in each; the collector and the other threads' last moments are in some
+		before := processTime(t)
+		<-time.After(idle) // the test is about doing nothing for a while
+		if used = processTime(t) - before; used <= idle/20 {
+			return
+		}
 	}
+	t.Errorf("%v of CPU time in %v of idleness", used, idle)
 }
 
 func processTime(t *testing.T) time.Duration {
@@ -105,10 +112,10 @@ func processTime(t *testing.T) time.Duration {
 
 // TestOneDevice connects queue pairs of one device with each other, over IPv4 and over IPv6.
 func TestOneDevice(t *testing.T) {
-	for _, address := range []string{"127.2.0.5", "::1"} {
-		t.Run(address, func(t *testing.T) {
+	for _, address := range []netip.Addr{verbstest.Address(), netip.IPv6Loopback()} {
+		t.Run(address.String(), func(t *testing.T) {
 			o := pairOptions{transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 2, timeout: 14, rdAtomic: 4, bytes: 1 << 18}
-			x := newEnd(t, Options{Address: netip.MustParseAddr(address)}, o)
+			x := newEnd(t, Options{Address: address}, o)
 			qp, err := x.pd.CreateQP(verbs.QueuePairOptions{SendCQ: x.cq})
 			check(t, err)
 			defer func() { check(t, qp.Close()) }()
@@ -164,14 +171,14 @@ func TestPausedPeer(t *testing.T) {
 
 // TestTaken opens two devices at one loopback address: the second moves on to the next.
 func TestTaken(t *testing.T) {
-	o := Options{Address: netip.MustParseAddr("127.2.7.1")}
-	for i, want := range []string{"127.2.7.1", "127.2.7.2"} {
+	o := Options{Address: verbstest.Address()}
+	for i, want := range []netip.Addr{o.Address, o.Address.Next()} {
 		d, err := New(o).Open(DeviceName)
 		check(t, err)
 		t.Cleanup(func() { check(t, d.Close()) })
 		g, err := d.(*device).DefaultGID()
 		check(t, err)
-		if got := g.GID.Addr().String(); got != want {
+		if got := g.GID.Addr(); got != want {
 			t.Errorf("device %d is at %v, want %v", i, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
+	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -25,8 +26,20 @@ type meetingPlace struct {
 	port      uint16
 }
 
-// Manage gives a device this RDMA CM, with addr as its address. The device needs a default GID.
-func (m *Meeting) Manage(d verbs.Device, addr netip.Addr) verbs.Device {
+// Open opens a device at an address of its own, closes it with the test, and gives it this RDMA CM. The device needs a
+// default GID.
+func (m *Meeting) Open(t *testing.T, open func(at netip.Addr) (verbs.Device, error)) verbs.Device {
+	t.Helper()
+	addr := Address()
+	d, err := open(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
 	return &managedDevice{Device: d, meeting: m, addr: addr}
 }
 
