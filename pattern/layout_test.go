@@ -154,18 +154,49 @@ func TestSplitSGEs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := l.AppendSGEs(nil, 4096, 9)
-	lists, err := SplitSGEs(s, 32)
+	lists, err := SplitSGEs(s, ListLimits{Entries: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(lists) != 3 || int64(len(lists)) != l.Lists(32) || len(lists[0]) != 32 || len(lists[2]) != 6 {
+	if len(lists) != 3 || int64(len(lists)) != l.Lists(ListLimits{Entries: 32}) || len(lists[0]) != 32 || len(lists[2]) != 6 {
 		t.Errorf("got %d lists, the last of %d; want 3, the last of 6", len(lists), len(lists[len(lists)-1]))
 	}
 	if got, want := lists[2][5], (verbs.SGE{Addr: 4096 + 69*128, Length: 64, LKey: 9}); got != want {
 		t.Errorf("got last entry %v, want %v", got, want)
 	}
-	if _, err := SplitSGEs(s, 0); err == nil {
+	if _, err := SplitSGEs(s, ListLimits{}); err == nil {
 		t.Error("lists of 0 entries were accepted")
+	}
+}
+
+func TestSplitSGEsByBytes(t *testing.T) {
+	for _, c := range []struct {
+		layout string
+		limits ListLimits
+		want   []int // entries of each list
+	}{
+		{"vector:block=64,num=9,stride=128", ListLimits{Entries: 32, Bytes: 256}, []int{4, 4, 1}},
+		{"vector:block=64,num=9,stride=128", ListLimits{Entries: 3, Bytes: 256}, []int{3, 3, 3}},
+		{"vector:block=64,num=3,stride=128", ListLimits{Entries: 32, Bytes: 63}, []int{1, 1, 1}},
+		{"struct:0+40,100+8,200+16,extent=300,num=2", ListLimits{Entries: 32, Bytes: 64}, []int{3, 3}},
+		{"struct:0+40,100+8,200+16,extent=300,num=3", ListLimits{Entries: 32, Bytes: 80}, []int{3, 3, 3}},
+		{"indexed:0+10,20+100,200+10,300+10,400+10", ListLimits{Entries: 2, Bytes: 30}, []int{1, 1, 2, 1}},
+	} {
+		l, err := Parse(c.layout, ParseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists, err := SplitSGEs(l.AppendSGEs(nil, 4096, 9), c.limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, list := range lists {
+			got = append(got, len(list))
+		}
+		if !slices.Equal(got, c.want) || l.Lists(c.limits) != int64(len(c.want)) {
+			t.Errorf("%s in %+v: got %v and %d, want %v", c.layout, c.limits, got, l.Lists(c.limits), c.want)
+		}
 	}
 }
 

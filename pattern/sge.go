@@ -18,18 +18,54 @@ func (l *Layout) AppendSGEs(s []verbs.SGE, addr uint64, lkey uint32) []verbs.SGE
 	}
 }
 
-// Lists is the number of work requests of at most max entries that the layout needs.
-func (l Layout) Lists(max int) int64 { return (l.Blocks() + int64(max) - 1) / int64(max) }
+// ListLimits bounds the scatter/gather list of one work request.
+type ListLimits struct {
+	Entries int
+	Bytes   int64 // 0: any number; a block that is longer has a list of its own
+}
 
-// SplitSGEs cuts a scatter/gather list into lists of at most max entries, one per work request of a chain. The pieces
-// share the memory of s.
-func SplitSGEs(s []verbs.SGE, max int) ([][]verbs.SGE, error) {
-	if max < 1 {
-		return nil, fmt.Errorf("scatter/gather lists of %d entries: the device has none", max)
+// takes tells whether a list of n entries and so many bytes may have another block.
+func (m ListLimits) takes(n int, bytes, block int64) bool {
+	return n < m.Entries && (n == 0 || m.Bytes == 0 || bytes+block <= m.Bytes)
+}
+
+// Lists is the number of work requests that the layout needs.
+func (l Layout) Lists(m ListLimits) int64 {
+	if m.Bytes == 0 || len(l.blocks) == 1 {
+		per := int64(m.Entries)
+		if m.Bytes > 0 {
+			per = min(per, max(1, m.Bytes/l.blocks[0].Length))
+		}
+		return (l.Blocks() + per - 1) / per
 	}
-	out := make([][]verbs.SGE, 0, (len(s)+max-1)/max)
+	lists, entries, bytes := int64(1), 0, int64(0)
+	for it := l.Iterate(); ; {
+		b, ok := it.Next()
+		if !ok {
+			return lists
+		}
+		if !m.takes(entries, bytes, b.Length) {
+			lists++
+			entries, bytes = 0, 0
+		}
+		entries++
+		bytes += b.Length
+	}
+}
+
+// SplitSGEs cuts a scatter/gather list into lists within limits, one per work request of a chain. The pieces share the
+// memory of s.
+func SplitSGEs(s []verbs.SGE, m ListLimits) ([][]verbs.SGE, error) {
+	if m.Entries < 1 {
+		return nil, fmt.Errorf("scatter/gather lists of %d entries: the device has none", m.Entries)
+	}
+	out := make([][]verbs.SGE, 0, (len(s)+m.Entries-1)/m.Entries)
 	for len(s) > 0 {
-		n := min(max, len(s))
+		n, bytes := 0, int64(0)
+		for n < len(s) && m.takes(n, bytes, int64(s[n].Length)) {
+			bytes += int64(s[n].Length)
+			n++
+		}
 		out = append(out, s[:n:n])
 		s = s[n:]
 	}

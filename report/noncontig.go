@@ -33,6 +33,7 @@ type NoncontigSetup struct {
 	Window         int     `json:"window"`    // messages in flight
 	MaxSGE         int     `json:"max_sge"`
 	MaxSGERead     int     `json:"max_sge_read"`
+	ListBytes      string  `json:"list_bytes,omitempty"` // where chains of lists are cut, if not at the device's entries
 	Runs           int     `json:"runs"`
 	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"

@@ -224,6 +224,9 @@ func (n *Noncontig) costGrid(t noncontigTable) grid {
 			pair(func(f *NoncontigFigure) string { return strconv.Itoa(f.SGEs) }))
 		g.rows = append(g.rows, row)
 	}
+	if n.Setup.ListBytes != "" && t.Shape != "both" {
+		g.notes = append(g.notes, "layouts beyond one list are cut where lists reach so many bytes: "+n.Setup.ListBytes)
+	}
 	return g
 }
 

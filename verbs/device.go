@@ -59,6 +59,10 @@ type Limits struct {
 	DeviceCapFlags    uint32 `json:"device_cap_flags"`
 	PageSizeCap       uint64 `json:"page_size_cap"`
 	MaxMulticastGroup int    `json:"max_mcast_grp"`
+	// Packets of the longest WRITE and READ that the device still sends in full batches; a message of more requests than
+	// one is best cut there. 0: as few requests as possible are best.
+	WriteBatchPackets int `json:"write_batch_packets,omitempty"`
+	ReadBatchPackets  int `json:"read_batch_packets,omitempty"`
 }
 
 // PortState is the state of a port (ibv_port_state).

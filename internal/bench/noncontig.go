@@ -110,7 +110,7 @@ func (w *noncontig) recvPlaces() int {
 
 func (w *noncontig) demand(lim verbs.Limits) (demand, error) {
 	w.limits = lim
-	w.load = LoadOf(w.strategy, w.layout, lim, w.plan.Noncontig.Segment)
+	w.load = LoadOf(w.strategy, w.layout, lim, w.plan.Noncontig)
 	if err := CheckNoncontig(w.plan, lim, 0); err != nil {
 		return demand{}, err
 	}
@@ -254,11 +254,11 @@ func (w *noncontig) remoteAt(k uint64) int {
 // stridedRequests cuts the entries of one layout into requests and gives each its part of the remote range.
 func (w *noncontig) stridedRequests(addr uint64, lkey uint32, request func([]verbs.SGE, int64) verbs.SendRequest) ([]verbs.SendRequest, error) {
 	entries := w.layout.AppendSGEs(make([]verbs.SGE, 0, w.layout.Blocks()), addr, lkey)
-	width := 1
+	within := pattern.ListLimits{Entries: 1}
 	if w.strategy.cut == lists {
-		width = maxList(w.strategy, w.limits)
+		within = listLimits(w.strategy, w.layout, w.limits, w.plan.Noncontig)
 	}
-	parts, err := pattern.SplitSGEs(entries, width)
+	parts, err := pattern.SplitSGEs(entries, within)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +308,7 @@ func (w *noncontig) makeReceives(e *Endpoint, q int) error {
 			continue
 		}
 		entries := w.layout.AppendSGEs(nil, base+uint64(w.placeAt(k)), lkey)
-		parts, err := pattern.SplitSGEs(entries, maxList(w.strategy, w.limits))
+		parts, err := pattern.SplitSGEs(entries, listLimits(w.strategy, w.layout, w.limits, w.plan.Noncontig))
 		if err != nil {
 			return err
 		}

@@ -89,28 +89,29 @@ type Load struct {
 // defaultSegment is the payload that pack-pipelined packs at a time: large enough that a work request costs little beside it.
 const defaultSegment = 16 << 10
 
-// LoadOf counts requests and entries.
-func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, segment int) Load {
-	n := int(l.Blocks())
-	width := maxList(s, lim)
-	lists := func() int { return int(l.Lists(width)) }
-	x := Load{WRs: 1, SGEs: 1, widestSend: 1, segmentBytes: int64(segment)}
-	if segment == 0 {
+// LoadOf counts requests and entries of the strategy that n names.
+func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, n *control.Noncontig) Load {
+	entries := int(l.Blocks())
+	within := listLimits(s, l, lim, n)
+	width := min(entries, within.Entries)
+	lists := func() int { return int(l.Lists(within)) }
+	x := Load{WRs: 1, SGEs: 1, widestSend: 1, segmentBytes: int64(n.Segment)}
+	if n.Segment == 0 {
 		x.segmentBytes = defaultSegment
 	}
 	switch {
 	case s.cut == blocks:
-		x.WRs, x.SGEs = n, n
+		x.WRs, x.SGEs = entries, entries
 	case s.cut == segments:
 		x.WRs = len(l.Segments(x.segmentBytes))
 		x.SGEs = x.WRs
 	case s.local == strided:
-		x.WRs, x.SGEs, x.widestSend = lists(), n, min(n, width)
+		x.WRs, x.SGEs, x.widestSend = lists(), entries, width
 	}
 	if s.Operation == control.Send {
 		x.RecvWRs, x.RecvSGEs, x.widestRecv = 1, 1, 1
 		if s.remote == strided {
-			x.RecvWRs, x.RecvSGEs, x.widestRecv = lists(), n, min(n, width)
+			x.RecvWRs, x.RecvSGEs, x.widestRecv = lists(), entries, width
 		}
 	}
 	return x
@@ -123,6 +124,28 @@ func maxList(s Strategy, lim verbs.Limits) int {
 		width = min(width, lim.MaxSGERead)
 	}
 	return width
+}
+
+// listLimits bounds the lists of a strategy: by the device's entries and, for a layout that one list does not hold, by the
+// bytes at which the plan cuts. Blocks that are longer than that, and SENDs, whose receives the peer cuts, are left alone.
+func listLimits(s Strategy, l pattern.Layout, lim verbs.Limits, n *control.Noncontig) pattern.ListLimits {
+	m := pattern.ListLimits{Entries: maxList(s, lim)}
+	if s.Operation != control.Send && l.Blocks() > int64(m.Entries) && l.MeanBlockBytes() <= float64(n.ListBytes) {
+		m.Bytes = int64(n.ListBytes)
+	}
+	return m
+}
+
+// ListBytes is where a device had best cut the chains of a strategy's lists: 0 for as few requests as possible.
+func ListBytes(s Strategy, lim verbs.Limits, mtu verbs.MTU) int {
+	switch s.Operation {
+	case control.Write:
+		return lim.WriteBatchPackets * mtu.Bytes()
+	case control.Read:
+		return lim.ReadBatchPackets * mtu.Bytes()
+	default:
+		return 0
+	}
 }
 
 // NoncontigPlan is the plan of one measurement of the experiment.
@@ -155,7 +178,7 @@ func CheckNoncontig(p control.Plan, lim verbs.Limits, mtuBytes int) error {
 	}
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	load := LoadOf(s, l, lim, n.Segment)
+	load := LoadOf(s, l, lim, n)
 	if !p.Transport.Supports(Opcode(control.Plan{Operation: s.Operation})) {
 		bad("%s needs %v, which %v does not have: use RC", s.Name, s.Operation, p.Transport)
 	}

@@ -215,21 +215,24 @@ func TestNoncontigLoads(t *testing.T) {
 	lim := verbs.Limits{MaxSGE: 32, MaxSGERead: 16}
 	for _, c := range []struct {
 		shape, strategy           string
+		listBytes                 int
 		wrs, sges, recvWRs, recvs int
 	}{
-		{"gather", "gather-write", 3, 70, 0, 0},
-		{"gather", "pack", 1, 1, 0, 0},
-		{"gather", "pack-pipelined", 5, 5, 0, 0},
-		{"gather", "multi-wr", 70, 70, 0, 0},
-		{"scatter", "scatter-read", 5, 70, 0, 0},
-		{"both", "gather-send", 3, 70, 3, 70},
-		{"both", "pack-send-unpack", 1, 1, 1, 1},
+		{"gather", "gather-write", 0, 3, 70, 0, 0},
+		{"gather", "gather-write", 1024, 5, 70, 0, 0},
+		{"gather", "gather-write", 32, 3, 70, 0, 0}, // shorter than a block
+		{"gather", "pack", 1024, 1, 1, 0, 0},
+		{"gather", "pack-pipelined", 0, 5, 5, 0, 0},
+		{"gather", "multi-wr", 1024, 70, 70, 0, 0},
+		{"scatter", "scatter-read", 0, 5, 70, 0, 0},
+		{"both", "gather-send", 1024, 3, 70, 3, 70}, // the peer cuts its receives alike
+		{"both", "pack-send-unpack", 0, 1, 1, 1, 1},
 	} {
 		s, err := StrategyNamed(c.shape, c.strategy)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := LoadOf(s, l, lim, 1024)
+		got := LoadOf(s, l, lim, &control.Noncontig{Segment: 1024, ListBytes: c.listBytes})
 		if got.WRs != c.wrs || got.SGEs != c.sges || got.RecvWRs != c.recvWRs || got.RecvSGEs != c.recvs {
 			t.Errorf("%s/%s: got %+v, want %d, %d, %d, %d", c.shape, c.strategy, got, c.wrs, c.sges, c.recvWRs, c.recvs)
 		}

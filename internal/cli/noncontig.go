@@ -32,6 +32,8 @@ type experiment struct {
 	dir    *resultDirectory
 	todo   []measurement
 	caches pattern.Caches
+	limits verbs.Limits
+	mtu    verbs.MTU
 }
 
 // runNoncontig measures the grid, prints it and saves it. What was measured before an error is kept.
@@ -74,10 +76,11 @@ func openExperiment(ctx context.Context, out Streams, c noncontigConfig) (_ *exp
 func (e *experiment) prepare(m *measurer) error {
 	c := &e.config
 	info := m.device.Info()
+	e.limits, e.mtu = info.Limits, m.port.ActiveMTU
 	n := &report.Noncontig{Setup: report.NoncontigSetup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
-		Events: c.Events,
+		Events: c.Events, ListBytes: e.listBytesText(),
 	}}
 	if c.Cold {
 		n.Setup.Cache = "cold"
@@ -104,7 +107,7 @@ func (e *experiment) prepare(m *measurer) error {
 				if !c.carries(s) || !c.takes(s, g.Layout) {
 					continue
 				}
-				plan, err := bench.NoncontigPlan(c.plan(shape, s.Name, g.Layout.String(), c.Footprint))
+				plan, err := bench.NoncontigPlan(e.plan(s, g.Layout.String()))
 				if err == nil {
 					err = bench.CheckNoncontig(plan, info.Limits, m.port.ActiveMTU.Bytes())
 				}
@@ -117,7 +120,7 @@ func (e *experiment) prepare(m *measurer) error {
 					faults = append(faults, err)
 				}
 				largest = max(largest, bytes)
-				e.addPoint(g, shape, s, plan, info.Limits)
+				e.addPoint(g, s, plan, info.Limits)
 			}
 		}
 	}
@@ -176,10 +179,43 @@ func (c *noncontigConfig) takes(s bench.Strategy, l pattern.Layout) bool {
 	return s.Name != "pack-pipelined" || len(l.Segments(c.Segment)) > 1
 }
 
-func (e *experiment) addPoint(g gridLayout, shape string, s bench.Strategy, plan control.Plan, lim verbs.Limits) {
-	load := bench.LoadOf(s, g.Layout, lim, int(e.config.Segment))
+// plan of one measurement; the strategy's own settings are filled in by bench.
+func (e *experiment) plan(s bench.Strategy, layout string) control.Plan {
+	c := &e.config
+	return control.Plan{
+		Timeout:   gridTimeout,
+		Transport: c.Transport, Events: c.Events, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
+		Noncontig: &control.Noncontig{
+			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Cold: c.Cold, Footprint: int(c.Footprint), Segment: int(c.Segment),
+			ListBytes: e.listBytes(s),
+		},
+	}
+}
+
+// listBytes is where the chains of a strategy's lists are cut.
+func (e *experiment) listBytes(s bench.Strategy) int {
+	if e.config.ListBytes >= 0 {
+		return int(e.config.ListBytes)
+	}
+	return bench.ListBytes(s, e.limits, e.mtu)
+}
+
+// listBytesText tells where the lists of the grid are cut, if anywhere: "gather-write 4096, scatter-read 8192".
+func (e *experiment) listBytesText() string {
+	var cuts []string
+	for _, shape := range e.config.Shapes {
+		s := bench.Strategies(shape)[0]
+		if n := e.listBytes(s); n > 0 && s.Operation != control.Send {
+			cuts = append(cuts, fmt.Sprintf("%s %d", s.Name, n))
+		}
+	}
+	return strings.Join(cuts, ", ")
+}
+
+func (e *experiment) addPoint(g gridLayout, s bench.Strategy, plan control.Plan, lim verbs.Limits) {
+	load := bench.LoadOf(s, g.Layout, lim, plan.Noncontig)
 	p := report.NoncontigPoint{
-		Shape: shape, Strategy: s.Name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
+		Shape: s.Shape, Strategy: s.Name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
 		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
 		Verified: e.config.Verify,
 	}
@@ -329,12 +365,11 @@ func (e *experiment) conclude(err error) {
 	if e.config.Model && len(n.Models) == 0 {
 		e.doc.Warnings = append(e.doc.Warnings, "no cost model: each strategy needs at least as many layouts as the model has terms, and two; use more --blocks and --total")
 	}
-	lim := verbs.Limits{MaxSGE: n.Setup.MaxSGE, MaxSGERead: n.Setup.MaxSGERead}
 	for _, l := range e.config.Predict {
 		var loads []report.NoncontigLoad
 		for _, shape := range e.config.Shapes {
 			for _, s := range bench.Strategies(shape) {
-				x := bench.LoadOf(s, l, lim, int(e.config.Segment))
+				x := bench.LoadOf(s, l, e.limits, e.plan(s, l.String()).Noncontig)
 				loads = append(loads, report.NoncontigLoad{
 					Shape: shape, Strategy: s.Name, WRs: x.WRs, SGEs: x.SGEs + x.RecvSGEs, Blocks: l.Blocks(), Bytes: l.Size(),
 				})

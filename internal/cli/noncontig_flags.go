@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
@@ -21,12 +20,12 @@ import (
 
 // noncontigFlags are the flags of 'noncontig' as they were typed.
 type noncontigFlags struct {
-	shape, blocks, nums, strides, total, cache, footprint, minTime, maxTime, transport, verify, segment, strategies string
-	layouts, predict                                                                                                []string
-	window, runs                                                                                                    int
-	seed                                                                                                            uint64
-	model, resume, quiet, events                                                                                    bool
-	format, save                                                                                                    string
+	shape, blocks, nums, strides, total, cache, footprint, minTime, maxTime, transport, verify, segment, listBytes, strategies string
+	layouts, predict                                                                                                           []string
+	window, runs                                                                                                               int
+	seed                                                                                                                       uint64
+	model, resume, quiet, events                                                                                               bool
+	format, save                                                                                                               string
 
 	device deviceFlags
 	peer   peerFlags
@@ -44,6 +43,7 @@ type noncontigConfig struct {
 	Footprint  int64 // 0: chosen when the caches are known
 	Window     int
 	Segment    int64
+	ListBytes  int64 // -1: what suits the device
 	Runs       int
 	MinTime    time.Duration
 	MaxTime    time.Duration
@@ -115,6 +115,7 @@ func (f *noncontigFlags) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.window, "window", 4, "messages in flight; 1 measures latency")
 	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
+	fs.StringVar(&f.listBytes, "list-bytes", "", "payload at which chains of lists are cut (what suits the device; 0: max_sge)")
 	fs.IntVar(&f.runs, "runs", 6, "repetitions, in shuffled order (6 or more give an interval)")
 	fs.StringVar(&f.minTime, "min-time", "25ms", "time to measure each point, strategy and run")
 	fs.StringVar(&f.maxTime, "max-time", "1h", "refuse a grid that would take longer")
@@ -189,6 +190,14 @@ func (f *noncontigFlags) config(tool string, args []string) (noncontigConfig, er
 	note(prefixed("--segment", err))
 	if err == nil && (c.Segment < 64 || c.Segment > 1<<30) {
 		note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
+	}
+	c.ListBytes = -1
+	if f.listBytes != "" {
+		c.ListBytes, err = pattern.ParseBytes(f.listBytes)
+		note(prefixed("--list-bytes", err))
+		if err == nil && c.ListBytes > 1<<31 {
+			note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
+		}
 	}
 	if c.MinTime, err = parseSeconds(f.minTime); err != nil || c.MinTime < time.Millisecond {
 		note(fmt.Errorf("--min-time %q: want at least 1ms", f.minTime))
@@ -385,15 +394,4 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// plan of one measurement; the strategy's own settings are filled in by bench.
-func (c *noncontigConfig) plan(shape, strategy, layout string, footprint int64) control.Plan {
-	return control.Plan{
-		Timeout:   gridTimeout,
-		Transport: c.Transport, Events: c.Events, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
-		Noncontig: &control.Noncontig{
-			Shape: shape, Strategy: strategy, Layout: layout, Window: c.Window, Cold: c.Cold, Footprint: int(footprint), Segment: int(c.Segment),
-		},
-	}
 }

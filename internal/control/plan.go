@@ -93,6 +93,7 @@ type Noncontig struct {
 	Layout    string `json:"layout"`   // in the grammar of package pattern
 	Window    int    `json:"window"`   // messages in flight
 	Cold      bool   `json:"cold,omitempty"`
-	Footprint int    `json:"footprint,omitempty"` // bytes walked; 0: one layout (hot) or beyond the last-level cache (cold)
-	Segment   int    `json:"segment,omitempty"`   // bytes per segment of a pipelined pack
+	Footprint int    `json:"footprint,omitempty"`  // bytes walked; 0: one layout (hot) or beyond the last-level cache (cold)
+	Segment   int    `json:"segment,omitempty"`    // bytes per segment of a pipelined pack
+	ListBytes int    `json:"list_bytes,omitempty"` // payload at which chains of lists are cut; 0: as few requests as possible
 }

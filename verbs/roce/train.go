@@ -12,9 +12,14 @@ const (
 	// maxTrainBytes is the longest UDP payload over IPv4.
 	maxTrainBytes = 65507
 	// stageBelow is the size of the piece of payload that is copied rather than handed to the kernel where it lies: a
-	// copy costs less than an entry in the kernel's list.
-	stageBelow = 1024
+	// copy costs less than an entry in the kernel's list. Whole packets of the largest MTU are handed over.
+	stageBelow = 4096
 	maxPieces  = 1024 // IOV_MAX
+	// A WRITE of one packet joins a train of others. A longer one ends a train: its FIRST is 16 bytes longer than what
+	// follows, so that a system call carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and
+	// the LAST of a READ response are of one length (both have an AETH), longer than a MIDDLE: two packets may follow on.
+	writeBatchPackets = 1
+	readBatchPackets  = 2
 )
 
 // piece is a part of a train in memory; its layout is that of struct iovec.
