@@ -177,16 +177,18 @@ type Conditions struct {
 
 	RunValues    []float64 // the figure, once per run
 	SeriesValues []float64 // the rate, once per interval
+	SeriesGrain  float64   // what one completion adds to an interval: intervals of a steady rate differ by it
 
-	WatchedSeconds      float64          // time over which the disturbances were counted
-	InvoluntarySwitches int64            // context switches of the measuring thread that it did not ask for
-	StealSeconds        float64          // time the hypervisor took from the measuring CPU, at least
-	ThrottledCount      int64            // thermal throttle events of the CPU
-	QuotaStops          int64            // periods in which the process had used up its CPU quota
-	QuotaSeconds        float64          // and how long it stood still for that
-	ClockCostNs         float64          // cost of a time stamp
-	MedianNs            float64          // median latency, to set the clock cost against
-	Counters            map[string]int64 // counters of the device, after minus before; those of errors are judged
+	WatchedSeconds float64          // time over which the disturbances were counted
+	WaitedSeconds  float64          // of it, the measuring thread was ready to run and had no CPU
+	Waits          int64            // how often it got its CPU back, or first
+	StealSeconds   float64          // time the hypervisor took from the measuring CPU, at least
+	ThrottledCount int64            // thermal throttle events of the CPU
+	QuotaStops     int64            // periods in which the process had used up its CPU quota
+	QuotaSeconds   float64          // and how long it stood still for that
+	ClockCostNs    float64          // cost of a time stamp
+	MedianNs       float64          // median latency, to set the clock cost against
+	Counters       map[string]int64 // counters of the device, after minus before; those of errors are judged
 }
 
 // Thresholds of the verdicts, in the units their names say.
@@ -196,7 +198,7 @@ const (
 	noisyRelative    = 0.05  // half width of the 95 % interval, or (below 6 runs) half the range, over the median
 	unsteadyRelative = 0.20  // quartile range of the interval rates over their median
 	stealRelative    = 0.01
-	switchesPerS     = 20
+	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
 	clockRelative    = 0.05
 )
 
@@ -226,16 +228,17 @@ func (c Conditions) Warnings() []string {
 	if n := len(c.SeriesValues); n >= 8 {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
-		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
-			add("unsteady", "half of the intervals lie further apart than %.0f %% of the median rate", 100*spread/median)
+		if spread := sorted[n*3/4] - sorted[n/4] - c.SeriesGrain; median > 0 && spread > unsteadyRelative*median {
+			add("unsteady", "the rate moved within the run: half of its intervals lie further apart than %.0f %% of the median", 100*spread/median)
 		}
 	}
 	if c.WatchedSeconds > 0 {
 		if c.StealSeconds > stealRelative*c.WatchedSeconds {
 			add("disturbed", "the hypervisor took at least %.0f ms, %.1f %% of the measuring CPU's time", c.StealSeconds*1e3, 100*c.StealSeconds/c.WatchedSeconds)
 		}
-		if rate := float64(c.InvoluntarySwitches) / c.WatchedSeconds; c.InvoluntarySwitches > 2 && rate > switchesPerS {
-			add("disturbed", "%d involuntary context switches (%.0f a second): something else ran on this CPU", c.InvoluntarySwitches, rate)
+		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative {
+			add("disturbed", "the measuring thread waited %.3g ms, %.1f %% of the time, for its CPU, on which other threads ran (%d times)",
+				c.WaitedSeconds*1e3, 100*share, c.Waits)
 		}
 	}
 	if c.ThrottledCount > 0 {

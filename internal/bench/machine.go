@@ -29,9 +29,11 @@ type quiet struct {
 	oldGC      int
 	restoreCPU func() error
 	hear       func() error
-	cpus       []int // that the measuring thread may run on
+	schedule   func() schedule // reads the scheduler's account of the measuring thread
+	forget     func() error    // ends that
+	cpus       []int           // that the measuring thread may run on
 	takings    takings
-	switches   int64
+	waits      schedule      // of the measuring thread
 	process    time.Duration // CPU time of the process before
 	started    time.Time
 }
@@ -39,7 +41,9 @@ type quiet struct {
 // beQuiet prepares the calling goroutine's thread. numa is the device's node, -1 if unknown.
 func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
 	runtime.LockOSThread()
-	q := &quiet{cpu: -1, restoreCPU: func() error { return nil }, hear: func() error { return nil }}
+	nothing := func() error { return nil }
+	q := &quiet{cpu: -1, restoreCPU: nothing, hear: nothing}
+	q.schedule, q.forget = followThread()
 	cpu, err := choice.pick(numa)
 	if err == nil && cpu >= 0 {
 		q.restoreCPU, err = pinThread(cpu)
@@ -47,7 +51,7 @@ func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
 	}
 	if err != nil {
 		runtime.UnlockOSThread()
-		return nil, err
+		return nil, errors.Join(err, q.forget())
 	}
 	if q.cpu >= 0 {
 		q.cpus = []int{q.cpu}
@@ -70,22 +74,30 @@ func (q *quiet) prepareWatch() { q.takings = readTakings("/", q.cpus) }
 
 // watch begins to count what disturbs the measuring thread; prepareWatch comes before.
 func (q *quiet) watch() {
-	q.switches = involuntarySwitches()
+	q.waits = q.schedule()
 	q.process = processCPU()
 	q.started = time.Now()
+}
+
+// schedule is the scheduler's account of a thread, whose figures only grow.
+type schedule struct {
+	waited time.Duration // ready to run, without a CPU
+	waits  int64         // how often it got one
 }
 
 // disturbance is what happened to the measuring thread and the process since watch.
 type disturbance struct {
 	taken
-	Switches   int64
+	Waited     time.Duration // the measuring thread was ready and had no CPU
+	Waits      int64         // how often it got one
 	ProcessCPU time.Duration
 	Wall       time.Duration
 }
 
 func (q *quiet) counted() disturbance {
+	now := q.schedule()
 	d := disturbance{
-		Switches: involuntarySwitches() - q.switches, ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
+		Waited: now.waited - q.waits.waited, Waits: now.waits - q.waits.waits, ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
 	}
 	d.taken = readTakings("/", q.cpus).since(q.takings)
 	return d
@@ -93,13 +105,13 @@ func (q *quiet) counted() disturbance {
 
 func (d disturbance) plus(e disturbance) disturbance {
 	return disturbance{
-		taken: d.taken.plus(e.taken), Switches: d.Switches + e.Switches, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
+		taken: d.taken.plus(e.taken), Waited: d.Waited + e.Waited, Waits: d.Waits + e.Waits, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
 	}
 }
 
 // fill hands the disturbance to those who judge it.
 func (d disturbance) fill(c *report.Conditions) {
-	c.WatchedSeconds, c.InvoluntarySwitches = d.Wall.Seconds(), d.Switches
+	c.WatchedSeconds, c.WaitedSeconds, c.Waits = d.Wall.Seconds(), d.Waited.Seconds(), d.Waits
 	c.StealSeconds, c.ThrottledCount = d.Steal.Seconds(), d.Throttles
 	c.QuotaStops, c.QuotaSeconds = d.Stops, d.Stopped.Seconds()
 }
@@ -108,7 +120,7 @@ func (d disturbance) fill(c *report.Conditions) {
 func (q *quiet) restore() error {
 	debug.SetGCPercent(q.oldGC)
 	runtime.GOMAXPROCS(q.oldProcs)
-	err := errors.Join(q.hear(), q.restoreCPU())
+	err := errors.Join(q.hear(), q.restoreCPU(), q.forget())
 	runtime.UnlockOSThread()
 	return err
 }

@@ -91,13 +91,27 @@ func inList(list string, n int) bool {
 	return false
 }
 
-// involuntarySwitches is how often the kernel took the CPU from the calling thread.
-func involuntarySwitches() int64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
-		return 0
+// followThread reads the calling thread's account at any time: run time, waiting time in nanoseconds and time slices
+// (Documentation/scheduler/sched-stats.rst). Where the kernel keeps none nothing is ever waited for.
+func followThread() (read func() schedule, end func() error) {
+	f, err := os.Open("/proc/thread-self/schedstat")
+	if err != nil {
+		return func() schedule { return schedule{} }, func() error { return nil }
 	}
-	return u.Nivcsw
+	var text [128]byte
+	return func() schedule {
+		n, _ := f.ReadAt(text[:], 0)
+		fields := strings.Fields(string(text[:n]))
+		if len(fields) < 3 {
+			return schedule{}
+		}
+		waited, err1 := strconv.ParseInt(fields[1], 10, 64)
+		waits, err2 := strconv.ParseInt(fields[2], 10, 64)
+		if err1 != nil || err2 != nil {
+			return schedule{}
+		}
+		return schedule{waited: time.Duration(waited), waits: waits}
+	}, f.Close
 }
 
 // processCPU is the CPU time of the whole process.

@@ -21,7 +21,9 @@ func blockPreemption() (func() error, error) { return nil, errNoMask }
 
 func nodeCPUs(int, []int) []int { return nil }
 
-func involuntarySwitches() int64 { return 0 }
+func followThread() (read func() schedule, end func() error) {
+	return func() schedule { return schedule{} }, func() error { return nil }
+}
 
 func processCPU() time.Duration {
 	var u syscall.Rusage
