@@ -14,6 +14,7 @@ type grid struct {
 	header []string // with units
 	rows   [][]string
 	notes  []string // below the table
+	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
 	prose  bool     // rows are sentences: on a terminal they are wrapped
 }
 
@@ -41,7 +42,7 @@ type column struct {
 }
 
 func build(title string, rows []row, columns []column) grid {
-	g := grid{title: title, rows: make([][]string, len(rows))}
+	g := grid{title: title, rows: make([][]string, len(rows)), keys: 1}
 	for _, c := range columns {
 		cells := make([]string, len(rows))
 		empty := true

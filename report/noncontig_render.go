@@ -78,9 +78,7 @@ func (n *Noncontig) grids(*Document) []grid {
 	if len(n.Models) > 0 {
 		out = append(out, n.modelGrid())
 	}
-	if len(n.Predictions) > 0 {
-		out = append(out, n.predictionGrid())
-	}
+	out = append(out, n.predictionGrids()...)
 	if len(out) > 0 && len(n.Summary) > 0 {
 		g := grid{title: "in words", header: []string{"series", "outcome"}, prose: true}
 		for _, s := range n.Summary {
@@ -134,6 +132,7 @@ func (n *Noncontig) goodputGrid(t noncontigTable) grid {
 		k.Stride = t.cells[0].Stride
 	}
 	g := grid{title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s (share of contiguous)", header: t.placeHeader()}
+	g.keys = len(g.header)
 	strategies := t.strategies()
 	g.header = append(g.header, strategies...)
 	g.header = append(g.header, "winner", "by")
@@ -192,14 +191,21 @@ func (n *Noncontig) costGrid(t noncontigTable) grid {
 	g := grid{
 		title: fmt.Sprintf("%s; %s: what a message costs, %s / %s", n.title(k), n.circumstances(), device, cpu),
 	}
-	g.header = append(t.placeHeader(), "p50 us", "p99 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
+	g.header = t.placeHeader()
+	g.keys = len(g.header)
+	g.header = append(g.header, "p50 us", "p99 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
 	for i := range t.cells {
 		c := &t.cells[i]
 		a, b := c.find(device), c.find(cpu)
 		if a == nil || b == nil {
 			continue
 		}
-		pair := func(f func(*NoncontigFigure) string) string { return f(a) + " / " + f(b) }
+		pair := func(f func(*NoncontigFigure) string) string {
+			if x, y := f(a), f(b); x != "-" || y != "-" {
+				return x + " / " + y
+			}
+			return "-"
+		}
 		row := append(t.place(c),
 			pair(func(f *NoncontigFigure) string {
 				if f.P50Ns == 0 { // unreliable transports: a completion says only that the message has left
@@ -224,6 +230,14 @@ func (n *Noncontig) costGrid(t noncontigTable) grid {
 			pair(func(f *NoncontigFigure) string { return strconv.Itoa(f.SGEs) }))
 		g.rows = append(g.rows, row)
 	}
+	for i := len(g.header) - 1; i >= g.keys; i-- { // a one-sided peer counts nothing, an unreliable transport tells no latency
+		if !slices.ContainsFunc(g.rows, func(r []string) bool { return r[i] != "-" }) {
+			g.header = slices.Delete(g.header, i, i+1)
+			for k := range g.rows {
+				g.rows[k] = slices.Delete(g.rows[k], i, i+1)
+			}
+		}
+	}
 	if n.Setup.ListBytes != "" && t.Shape != "both" {
 		g.notes = append(g.notes, "layouts beyond one list are cut where lists reach so many bytes: "+n.Setup.ListBytes)
 	}
@@ -234,6 +248,7 @@ func (n *Noncontig) modelGrid() grid {
 	g := grid{
 		title:  "cost model: the time of a message is the sum of its counts times these; " + n.circumstances(),
 		header: []string{"shape", "strategy", "message ns", "ns/WR", "ns/SGE", "ns/block", "ns/byte", "points", "fit error %", "held out %", "p90 %"},
+		keys:   2,
 	}
 	percent := func(v *float64) string {
 		if v == nil {
@@ -241,33 +256,52 @@ func (n *Noncontig) modelGrid() grid {
 		}
 		return fmt.Sprintf("%.1f", 100**v)
 	}
+	var merged []string // each set of terms that could not be told apart
+	models := map[string][]string{}
 	for _, m := range n.Models {
-		c := m.Costs
-		g.rows = append(g.rows, []string{
-			m.Shape, m.Strategy, number(c.MessageNs), number(c.WRNs), number(c.SGENs), number(c.BlockNs), number(c.ByteNs),
-			strconv.Itoa(m.Points), percent(&m.FitError), percent(m.HeldOutError), percent(m.HeldOutWorst),
-		})
-		if len(m.Merged) > 0 {
-			note := fmt.Sprintf("%s/%s: the grid cannot tell apart %s", m.Shape, m.Strategy, strings.Join(m.Merged, ", "))
-			g.notes = append(g.notes, note)
+		row := []string{m.Shape, m.Strategy}
+		for i, c := range []float64{m.Costs.MessageNs, m.Costs.WRNs, m.Costs.SGENs, m.Costs.BlockNs, m.Costs.ByteNs} {
+			cell := number(c)
+			if slices.ContainsFunc(m.Merged, func(s string) bool { return strings.HasPrefix(s, "per "+costNames[i]+" ") }) {
+				cell = "-"
+			}
+			row = append(row, cell)
 		}
+		g.rows = append(g.rows, append(row, strconv.Itoa(m.Points), percent(&m.FitError), percent(m.HeldOutError), percent(m.HeldOutWorst)))
+		if len(m.Merged) > 0 {
+			terms := strings.Join(m.Merged, ", ")
+			if models[terms] == nil {
+				merged = append(merged, terms)
+			}
+			models[terms] = append(models[terms], m.Shape+"/"+m.Strategy)
+		}
+	}
+	for _, terms := range merged {
+		g.notes = append(g.notes, fmt.Sprintf("-: the grid cannot tell apart %s: %s", terms, strings.Join(models[terms], ", ")))
 	}
 	return g
 }
 
-func (n *Noncontig) predictionGrid() grid {
-	g := grid{
-		title:  "predicted by the cost model",
-		header: []string{"layout", "shape", "strategy", "time us", "Gb/s", "±%"},
-	}
+// predictionGrids are a table for each layout whose time was asked for.
+func (n *Noncontig) predictionGrids() []grid {
+	var out []grid
+	layout := ""
 	for _, p := range n.Predictions {
+		if len(out) == 0 || p.Layout != layout {
+			layout = p.Layout
+			out = append(out, grid{
+				title:  "predicted by the cost model for " + layout,
+				header: []string{"shape", "strategy", "time us", "Gb/s", "±%"},
+			})
+		}
 		expected := "-"
 		if p.ExpectedError > 0 {
 			expected = fmt.Sprintf("%.0f", 100*p.ExpectedError)
 		}
-		g.rows = append(g.rows, []string{p.Layout, p.Shape, p.Strategy, number(p.MessageNs / 1e3), number(p.GoodputBitsPerS / 1e9), expected})
+		g := &out[len(out)-1]
+		g.rows = append(g.rows, []string{p.Shape, p.Strategy, number(p.MessageNs / 1e3), number(p.GoodputBitsPerS / 1e9), expected})
 	}
-	return g
+	return out
 }
 
 // subtitle keeps a picture honest: device, transport, circumstances, label.

@@ -87,6 +87,15 @@ func TestNoncontigTables(t *testing.T) {
 			}
 		}
 	}
+	var terminal bytes.Buffer
+	if err := Table(&terminal, d); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(terminal.String()) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 	g := d.Noncontig.grids(d)
 	if got, want := g[0].title, "gather of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s (share of contiguous)"; got != want {
 		t.Errorf("got title %q, want %q", got, want)
@@ -97,6 +106,30 @@ func TestNoncontigTables(t *testing.T) {
 	for _, r := range g[0].rows {
 		if len(r) != len(g[0].header) {
 			t.Errorf("got %d cells under %d headings: %v", len(r), len(g[0].header), r)
+		}
+	}
+}
+
+// TestWideTablesComeInParts: every column is there once, behind the columns that tell rows apart.
+func TestWideTablesComeInParts(t *testing.T) {
+	g := grid{header: []string{"key", "first figure", "second figure", "third figure"}, keys: 1}
+	g.rows = [][]string{{"1", "10", "20", "30"}, {"2", "11", "21", "31"}}
+	var got [][]string
+	for _, p := range g.parts(32) {
+		got = append(got, p.header)
+		for i, r := range p.rows {
+			if r[0] != g.rows[i][0] || len(r) != len(p.header) {
+				t.Errorf("got row %v under %v", r, p.header)
+			}
+		}
+	}
+	want := [][]string{{"key", "first figure", "second figure"}, {"key", "third figure"}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, most := range []int{80, 10} {
+		if n := len(g.parts(most)); most == 80 && n != 1 || most == 10 && n != 3 {
+			t.Errorf("got %d parts within %d columns", n, most)
 		}
 	}
 }

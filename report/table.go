@@ -53,8 +53,15 @@ func writeGrid(w io.Writer, g grid) error {
 	if g.prose {
 		return writeProse(w, g.rows)
 	}
-	if err := WriteTable(w, g.header, g.rows); err != nil {
-		return err
+	for i, p := range g.parts(terminalWidth) {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := WriteTable(w, p.header, p.rows); err != nil {
+			return err
+		}
 	}
 	for i, n := range g.notes {
 		for _, line := range Wrap(fmt.Sprintf("[%d] %s", i+1, n), terminalWidth) {
@@ -65,6 +72,37 @@ func writeGrid(w io.Writer, g grid) error {
 	}
 	return nil
 }
+
+// parts cuts a table wider than most runes into tables of as many columns as fit, each behind the columns that tell rows
+// apart.
+func (g grid) parts(most int) []grid {
+	var out []grid
+	for at := g.keys; at < len(g.header); {
+		end := at + 1
+		for end < len(g.header) && g.columns(at, end+1).width() <= most {
+			end++
+		}
+		out = append(out, g.columns(at, end))
+		at = end
+	}
+	if g.keys == 0 || len(out) < 2 || g.width() <= most {
+		return []grid{g}
+	}
+	return out
+}
+
+// columns is the table with its keys and the columns from…to alone.
+func (g grid) columns(from, to int) grid {
+	pick := func(row []string) []string { return append(slices.Clone(row[:g.keys]), row[from:to]...) }
+	p := grid{header: pick(g.header)}
+	for _, r := range g.rows {
+		p.rows = append(p.rows, pick(r))
+	}
+	return p
+}
+
+// width of the table as it is written when it is narrow enough for one gap only.
+func (g grid) width() int { return width(g.header, g.rows, 1) - 1 }
 
 // writeProse writes each row as a sentence.
 func writeProse(w io.Writer, rows [][]string) error {

@@ -57,7 +57,7 @@ func peerGroup() flagGroup {
 func noncontigGroups() []flagGroup {
 	return []flagGroup{
 		{"Grid", []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
-		{"Measuring", []string{"connection", "window", "cache", "footprint", "events", "segment", "verify", "runs", "min-time", "max-time", "seed"}},
+		{"Measuring", []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "min-time", "max-time", "seed"}},
 		{"Result", []string{"model", "predict", "format", "save", "resume", "quiet"}},
 		deviceGroup(),
 		peerGroup(),

@@ -144,6 +144,17 @@ func (e *experiment) resume() error {
 	return nil
 }
 
+// gridFormats are the formats that can show a grid: it has no records, which the others are made of.
+func gridFormats() []string { return []string{"table", "csv", "json", "markdown", "latex", "html"} }
+
+func gridFormat(name string) (report.Format, error) {
+	f, err := formatNamed(name)
+	if err == nil && !slices.Contains(gridFormats(), f.Name) {
+		err = fmt.Errorf("%s cannot show a grid: want %s", name, strings.Join(gridFormats(), ", "))
+	}
+	return f, err
+}
+
 // deliver prints the grid and saves it.
 func (e *experiment) deliver() error {
 	shown := *e.doc.Document

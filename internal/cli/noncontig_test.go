@@ -77,6 +77,8 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--strides 32", "use --strides 64, a factor like 2x"},
 		{"--strides 0.5x", "a factor of 1 or more"},
 		{"--total 1000", "the nearest is 1024"},
+		{"--format junit", "cannot show a grid: want table"},
+		{"--list-bytes 4G", "at most 2 GiB"},
 		{"--blocks 128K", "larger than the message of --total 65536; leave it out or use --total 131072"},
 		{"--blocks 0", "want 1 or more"},
 		{"--blocks 4K:64", "the smaller first"},
