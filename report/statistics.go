@@ -237,7 +237,7 @@ func (c Conditions) Warnings() []string {
 			add("disturbed", "the hypervisor took at least %.0f ms, %.1f %% of the measuring CPU's time", c.StealSeconds*1e3, 100*c.StealSeconds/c.WatchedSeconds)
 		}
 		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative {
-			add("disturbed", "the measuring thread waited %.3g ms, %.1f %% of the time, for its CPU, on which other threads ran (%d times)",
+			add("disturbed", "the measuring thread waited %.0f ms, %.0f %% of the time, for its CPU, on which other threads ran (%d times)",
 				c.WaitedSeconds*1e3, 100*share, c.Waits)
 		}
 	}

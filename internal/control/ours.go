@@ -28,9 +28,9 @@ type ourSession struct {
 	o    ourOptions
 	plan *Plan
 
-	inbox chan message
-	start time.Time
-	heard atomic.Int64 // when the peer was last heard, as time since start
+	inbox   chan message
+	start   time.Time
+	silence silence
 
 	pace chan time.Duration // new heartbeat interval, once the peer has said what it bears
 	dead chan struct{}      // closed when the peer is lost, said an error, or left
@@ -56,7 +56,7 @@ func newOurSession(conn net.Conn, o ourOptions) *ourSession {
 		stop:  make(chan struct{}),
 	}
 	s.setDoing("greeting")
-	s.start = time.Now()
+	s.start, s.silence.bears = time.Now(), o.timeouts.Peer
 	s.wg.Go(s.read)
 	s.wg.Go(s.beat)
 	return s

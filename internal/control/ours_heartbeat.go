@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 )
@@ -26,7 +25,7 @@ func (s *ourSession) read() {
 			}
 			return
 		}
-		s.heard.Store(int64(time.Since(s.start)))
+		s.silence.listen(time.Since(s.start))
 		switch m.Kind {
 		case kindHeartbeat:
 			continue
@@ -51,8 +50,8 @@ func interval(bears time.Duration) time.Duration {
 	return min(max(bears/6, 5*time.Millisecond), 500*time.Millisecond)
 }
 
-// beat shows the peer that this end lives, and declares the peer lost when it was silent for the peer timeout. A tick
-// that came late itself judges nobody: then it was this end that slept.
+// beat shows the peer that this end lives, and declares it lost when it was silent for too long. A tick that came late
+// itself judges nobody: then it was this end that slept.
 func (s *ourSession) beat() {
 	every := interval(s.o.timeouts.Peer)
 	t := time.NewTicker(every)
@@ -71,10 +70,10 @@ func (s *ourSession) beat() {
 			late := now.Sub(previous) > every+s.o.timeouts.Peer/3
 			previous = now
 			if late {
-				s.heard.Store(max(s.heard.Load(), int64(now.Sub(s.start)-s.o.timeouts.Peer/2)))
+				s.silence.excuse(now.Sub(s.start))
 			}
-			if silent := time.Since(s.start) - time.Duration(s.heard.Load()); silent > s.o.timeouts.Peer {
-				s.die(&LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("%w for %v", errSilent, silent.Round(100*time.Millisecond))})
+			if err := s.judge(); err != nil {
+				s.die(&LostError{Phase: *s.doing.Load(), Cause: err})
 				return
 			}
 			if err := s.send(message{Kind: kindHeartbeat}); err != nil {
@@ -85,4 +84,13 @@ func (s *ourSession) beat() {
 			}
 		}
 	}
+}
+
+// judge looks closer where a peer has been silent for the peer timeout.
+func (s *ourSession) judge() error {
+	now := time.Since(s.start)
+	if s.silence.verdict(now, hostUnknown) == nil || unread(s.conn) {
+		return nil
+	}
+	return s.silence.verdict(now, hostOf(s.conn, s.o.timeouts.Peer))
 }
