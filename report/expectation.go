@@ -102,8 +102,16 @@ func (e *Expectation) CheckDevice(env Environment) error {
 	if !e.UsesLine() {
 		return nil
 	}
+	if err := CheckLine(env); err != nil {
+		return fmt.Errorf("%s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a baseline's", e.text, err)
+	}
+	return nil
+}
+
+// CheckLine says why a device has no line rate.
+func CheckLine(env Environment) error {
 	if reason := noLine(env); reason != "" {
-		return fmt.Errorf("%s: %s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a baseline's", e.text, reason, ErrNoLine)
+		return fmt.Errorf("%s: %w", reason, ErrNoLine)
 	}
 	return nil
 }

@@ -214,8 +214,11 @@ func begin(n ast.Node) *token.Token {
 }
 
 func nodeKind(n ast.Node) string {
-	switch n.(type) {
+	switch n := n.(type) {
 	case *ast.SequenceNode:
+		if len(n.Values) == 0 {
+			return "empty"
+		}
 		return "a list"
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "a mapping"
@@ -381,7 +384,8 @@ func (p *planParser) run(t *PlanTest, f field) (kind, transport string, names []
 		p.mistake(at, "run starts with %q%s, want gobw or golat", first, suggest(first, tools))
 		return "", "", nil
 	}
-	t.Run = append(words, p.flags...)
+	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
+	t.Run = slices.Concat(words[:test], p.flags, words[test:])
 	if p.options.CheckRun == nil {
 		return "", "", nil
 	}

@@ -48,7 +48,7 @@ tests:
 		got = append(got, short{test.Name, strings.Join(test.Run, "|"), strings.Join(expect, "|"), test.Timeout.String(), test.Line})
 	}
 	want := []short{
-		{"first", "gobw|write|-s|64K|--expect-like|two words|--runs|3", "bw >= 0.9*line|retransmits == 0", "30s", 7},
+		{"first", "gobw|write|--runs|3|-s|64K|--expect-like|two words", "bw >= 0.9*line|retransmits == 0", "30s", 7},
 		{"second", "golat|send|--runs|3", "p99 <= 3us for size <= 4 KiB", "2m0s", 12},
 		{"third", "gobw|read|--runs|3", "bw >= 0.5*first.bw", "30s", 17},
 	}

@@ -20,6 +20,7 @@ type qualifyFlags struct {
 	host, line, junit, html, json string
 	baseline, within, leaveOut    string
 	only                          []string
+	given                         func(name string) bool // the flag stood on the command line
 	scale                         float64
 	runs                          int
 	list, dryRun, show, quiet     bool
@@ -92,6 +93,7 @@ func newQualifyCommand(tool string, out Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
+	flags.given = fs.Changed
 	fs.StringVar(&flags.host, "peer", "", "host that runs 'gobw serve'")
 	flags.peer.bind(fs)
 	flags.device.bind(fs)
@@ -148,6 +150,9 @@ func (f *qualifyFlags) config(tool string, args []string) (qualifyConfig, error)
 	}
 	if f.leaveOut != "" && f.line != "" {
 		note(fmt.Errorf("--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", f.leaveOut))
+	}
+	if f.given("only") && len(f.only) == 0 {
+		note(errors.New("--only names no test: want some of those that --list shows, such as write-64k,read-64k"))
 	}
 	length := testLength{scale: f.scale, runs: f.runs}
 	note(length.check())
@@ -240,19 +245,39 @@ func listPlans(out Streams) error {
 	return report.WriteTable(out.Out, []string{"plan", "tests", "what it tells"}, rows)
 }
 
+// listTests shows each test with its command line and what is expected, behind its name.
 func listTests(out Streams, c qualifyConfig) error {
-	var rows [][]string
+	indent := 0
 	for _, t := range c.Tests {
-		var expect []string
-		for _, e := range t.Expect {
-			expect = append(expect, e.String())
-		}
-		for _, e := range t.leftOut {
-			expect = append(expect, "left out: "+e)
-		}
-		rows = append(rows, []string{t.Name, strings.Join(t.Run, " "), strings.Join(expect, ", ")})
+		indent = max(indent, len(t.Name)+2)
 	}
-	return report.WriteTable(out.Out, []string{"test", "command", "expectations"}, rows)
+	var b strings.Builder
+	for _, t := range c.Tests {
+		head := t.Name
+		add := func(text string) {
+			for _, line := range report.Wrap(text, helpWidth-indent) {
+				fmt.Fprintf(&b, "%-*s%s\n", indent, head, line)
+				head = ""
+			}
+		}
+		add(strings.Join(t.Run, " "))
+		if expect := texts(t.Expect); len(expect) > 0 {
+			add("expect " + strings.Join(expect, ", "))
+		}
+		if len(t.leftOut) > 0 {
+			add("left out: " + strings.Join(t.leftOut, ", "))
+		}
+	}
+	_, err := io.WriteString(out.Out, b.String())
+	return err
+}
+
+func texts(expectations []*report.Expectation) []string {
+	var out []string
+	for _, e := range expectations {
+		out = append(out, e.String())
+	}
+	return out
 }
 
 // qualification is a plan being run.
@@ -260,6 +285,7 @@ type qualification struct {
 	config  qualifyConfig
 	out     Streams
 	report  *report.Qualification
+	device  string // its name
 	earlier map[string]*report.Document
 	errs    []error
 }
@@ -273,7 +299,11 @@ func runQualify(ctx context.Context, out Streams, c qualifyConfig) error {
 		return err
 	}
 	if c.DryRun {
-		return listTests(out, c)
+		if err := listTests(out, c); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(out.Out, "ready: %s on %s; nothing was run\n", plural(len(c.Tests), "test"), q.device)
+		return err
 	}
 	for i, t := range c.Tests {
 		if reason := q.stopped(ctx); reason != "" {
@@ -310,6 +340,7 @@ func (q *qualification) check() error {
 		return err
 	}
 	info := d.Info()
+	q.device = info.Name
 	env := report.Environment{Device: info.Name, Software: info.Software}
 	if !info.Software {
 		port, err := bench.ChoosePort(d, q.config.Device.Port)
@@ -321,18 +352,28 @@ func (q *qualification) check() error {
 	if q.config.Line > 0 {
 		env.Software, env.LinkBitsPerS = false, q.config.Line
 	}
-	var errs []error
+	return errors.Join(q.checkLine(env), d.Close())
+}
+
+// checkLine refuses a device without a line rate where the plan refers to one, and names all that does.
+func (q *qualification) checkLine(env report.Environment) error {
+	var lined []string
 	for _, t := range q.config.Tests {
 		for _, e := range t.Expect {
-			if err := e.CheckDevice(env); err != nil {
-				errs = append(errs, usageError{fmt.Errorf("%s: test %s: %w", q.config.Plan.File, t.Name, err)})
+			if e.UsesLine() {
+				lined = append(lined, fmt.Sprintf("%s (%s)", t.Name, e))
 			}
 		}
 	}
-	if len(errs) > 0 {
-		errs = append(errs, usageError{errors.New("or give the line rate with --line 25Gb/s, or leave out what refers to it with --leave-out line")})
+	err := report.CheckLine(env)
+	if err == nil || len(lined) == 0 {
+		return nil
 	}
-	return errors.Join(append(errs, d.Close())...)
+	return usageError{errors.Join(
+		fmt.Errorf("%s: %w for %s: %s", q.config.Plan.File, err, plural(len(lined), "expectation"), strings.Join(lined, ", ")),
+		errors.New("give the rate with --line 25Gb/s, or leave out what refers to it with --leave-out line; a plan of your own "+
+			"can expect absolute figures (bw >= 10 Gb/s), another test's or a baseline's"),
+	)}
 }
 
 // stopped says why no further test is run: a signal, or a peer on another host that is gone.
@@ -448,4 +489,11 @@ func (q *qualification) deliver() error {
 		errs = append(errs, report.SaveQualification(q.config.JSON, q.report))
 	}
 	return errors.Join(errs...)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
