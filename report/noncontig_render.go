@@ -377,8 +377,8 @@ func (n *Noncontig) heatMap(d *Document, t noncontigTable) plot.Figure {
 	gather, copying := NoncontigSides(t.Shape)
 	h := &plot.HeatMap{
 		Title: fmt.Sprintf("%s over %s, %s", gather, copying, n.title(t.NoncontigKey)), Subtitle: n.subtitle(d),
-		XLabel: "block size (bytes, logarithmic)", YLabel: "stride", Rows: strides, CellWidth: max(60, 520/float64(len(blocks))),
-		Categories: []string{gather + " is faster", copying + " is faster"},
+		XLabel: "block size (bytes, logarithmic)", YLabel: "stride", CellWidth: max(60, 520/float64(len(blocks))),
+		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
 		Note: fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). Grey, with ≈: the intervals overlap. "+
 			"Black line: the crossover, interpolated between blocks, where both sides of it are clear; thin line: its 95 %% interval.", gather, copying, fullStrength, fullStrength),
 	}
@@ -390,6 +390,7 @@ func (n *Noncontig) heatMap(d *Document, t noncontigTable) plot.Figure {
 		h.Columns = append(h.Columns, plot.Bytes(float64(b)))
 	}
 	for _, s := range strides {
+		h.Rows = append(h.Rows, strideName(s))
 		row := make([]plot.Cell, len(blocks))
 		for _, c := range t.cells {
 			if at := slices.Index(blocks, c.BlockBytes); c.Stride == s && c.Speedup > 0 {
@@ -400,6 +401,17 @@ func (n *Noncontig) heatMap(d *Document, t noncontigTable) plot.Figure {
 	}
 	h.Paths = n.crossoverPaths(t, blocks, strides)
 	return h
+}
+
+// strideName is a stride with its unit: "2x" is "2x block", "4096" is "4096 B".
+func strideName(stride string) string {
+	switch {
+	case strings.HasSuffix(stride, "x"):
+		return stride + " block"
+	case strings.Trim(stride, "0123456789") == "":
+		return stride + " B"
+	}
+	return stride
 }
 
 func speedupCell(c *NoncontigCell) plot.Cell {
@@ -471,7 +483,7 @@ func (n *Noncontig) chart(d *Document, k NoncontigKey) plot.Figure {
 			at := slices.IndexFunc(c.Series, func(s plot.Series) bool { return s.Name == f.Strategy })
 			if at < 0 {
 				at = len(c.Series)
-				c.Series = append(c.Series, plot.Series{Name: f.Strategy, Color: chartColor(f.Strategy)})
+				c.Series = append(c.Series, plot.Series{Name: f.Strategy, Color: chartColor(f.Strategy), Marker: chartMarker(f.Strategy)})
 			}
 			s := &c.Series[at]
 			s.X = append(s.X, float64(cell.BlockBytes))
@@ -504,4 +516,12 @@ func chartColor(strategy string) int {
 	default:
 		return 8
 	}
+}
+
+// chartMarker tells the kinds of strategy apart where there are no colours.
+func chartMarker(strategy string) int {
+	if c := chartColor(strategy); c < 8 {
+		return c
+	}
+	return 5
 }

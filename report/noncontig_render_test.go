@@ -60,7 +60,7 @@ func TestNoncontigPictures(t *testing.T) {
 		t.Errorf("got pictures %v, want %v", names, want)
 	}
 	h := pictures[0].Figure.(*plot.HeatMap)
-	if !slices.Equal(h.Rows, []string{"2x", "16x"}) || len(h.Columns) != 7 || len(h.Paths) == 0 {
+	if !slices.Equal(h.Rows, []string{"2x block", "16x block"}) || len(h.Columns) != 7 || len(h.Paths) == 0 {
 		t.Errorf("got rows %v, %d columns and %d paths, want two strides, seven blocks and a crossover", h.Rows, len(h.Columns), len(h.Paths))
 	}
 	if c := h.Cells[0][0]; c.Category != 2 || h.Cells[0][6].Category != 1 {

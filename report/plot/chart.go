@@ -24,6 +24,8 @@ type Series struct {
 	Shape Shape
 	// Color picks from the palette, from 1; 0: by the place in the chart.
 	Color int
+	// Marker picks a shape, from 1; 0: by the place in the chart.
+	Marker int
 }
 
 // Mark is a line across the chart at a value, with a label: a limit, a bound, a crossover.
@@ -159,7 +161,7 @@ func (c *Chart) legend(cv canvas, width, top float64) {
 		col := c.color(i)
 		cv.line([]point{{x, y}, {x + legendMark - 6, y}}, stroke{col, 2, c.dash(i)})
 		if s.Shape != Steps && len(s.X) <= manyPoints {
-			cv.marker(point{x + (legendMark-6)/2, y}, i, col, "")
+			cv.marker(point{x + (legendMark-6)/2, y}, c.marker(i), col, "")
 		}
 		cv.text(point{x + legendMark, y + 4}, s.Name, font{size: textSize, color: color{ink, 1}})
 	})
@@ -193,6 +195,31 @@ func (c *Chart) color(i int) color {
 		return seriesColor(n - 1)
 	}
 	return seriesColor(i)
+}
+
+func (c *Chart) marker(i int) int {
+	if n := c.Series[i].Marker; n > 0 {
+		return n - 1
+	}
+	return i
+}
+
+// whiskerGap is the distance between the whiskers of neighbouring series, which would lie over one another at the same X.
+const whiskerGap = 3.5
+
+// whiskerShift is how far beside its point the whisker of a series stands.
+func (c *Chart) whiskerShift(i int) float64 {
+	before, all := 0, 0
+	for j, s := range c.Series {
+		if len(s.Low) == 0 {
+			continue
+		}
+		if j < i {
+			before++
+		}
+		all++
+	}
+	return (float64(before) - float64(all-1)/2) * whiskerGap
 }
 
 func (c *Chart) dash(i int) dash {
@@ -291,7 +318,7 @@ func (c *Chart) series(cv canvas, f frame, i int, s Series) {
 		}
 		run = nil
 	}
-	whisker := stroke{color{col.role, 0.75}, 1.2, solid}
+	whisker, shift := stroke{color{col.role, 0.75}, 1.2, solid}, c.whiskerShift(i)
 	for j := range min(len(s.X), len(s.Y)) {
 		p, ok := f.at(s.X[j], s.Y[j])
 		if !ok {
@@ -302,9 +329,10 @@ func (c *Chart) series(cv canvas, f frame, i int, s Series) {
 			lo, okLo := f.at(s.X[j], s.Low[j])
 			hi, okHi := f.at(s.X[j], s.High[j])
 			if okLo && okHi && math.Abs(lo.y-hi.y) > 0.5 {
-				cv.line([]point{lo, hi}, whisker)
-				cv.line([]point{{lo.x - 4, lo.y}, {lo.x + 4, lo.y}}, whisker)
-				cv.line([]point{{hi.x - 4, hi.y}, {hi.x + 4, hi.y}}, whisker)
+				x := lo.x + shift
+				cv.line([]point{{x, lo.y}, {x, hi.y}}, whisker)
+				cv.line([]point{{x - 3, lo.y}, {x + 3, lo.y}}, whisker)
+				cv.line([]point{{x - 3, hi.y}, {x + 3, hi.y}}, whisker)
 			}
 		}
 		switch s.Shape {
@@ -330,7 +358,7 @@ func (c *Chart) series(cv canvas, f frame, i int, s Series) {
 				if s.Name != "" {
 					text = s.Name + ", " + text
 				}
-				cv.marker(p, i, col, text)
+				cv.marker(p, c.marker(i), col, text)
 			}
 		}
 	}

@@ -137,6 +137,9 @@ func (h *HeatMap) draw(cv canvas) {
 	for i, row := range h.Cells { // over the paths
 		for j, c := range row {
 			at := point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*cellHeight + 4}
+			if half := textWidth(c.Text, textSize)/2 + 3; h.crossed(float64(i), float64(j), half/w) {
+				cv.area(box(at.x-half, at.y-textSize, 2*half, textSize+4), color{paper, 0.85})
+			}
 			cv.text(at, c.Text, font{size: textSize, color: color{ink, 1}, anchor: middle, hint: c.Hint})
 		}
 	}
@@ -148,6 +151,20 @@ func (h *HeatMap) draw(cv canvas) {
 	for i, line := range note {
 		cv.text(point{edge, height - 8 - noteRow*float64(len(note)-1-i)}, line, font{size: textSize, color: color{muted, 1}})
 	}
+}
+
+// crossed tells whether a path runs through the text of a cell, which reaches half a width to either side, in columns.
+func (h *HeatMap) crossed(row, column, half float64) bool {
+	const textRows = 0.25 // half its height, in rows
+	for _, p := range h.Paths {
+		for k := 1; k < len(p.X); k++ {
+			if max(p.X[k-1], p.X[k]) >= column-half && min(p.X[k-1], p.X[k]) <= column+half &&
+				max(p.Y[k-1], p.Y[k]) >= row-textRows && min(p.Y[k-1], p.Y[k]) <= row+textRows {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lines breaks text to a width.

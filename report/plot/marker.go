@@ -4,7 +4,7 @@ import "math"
 
 const (
 	markerRadius = 3.6
-	markerShapes = 4 // circle, square, diamond, triangle
+	markerShapes = 6 // circle, square, diamond, triangle, triangle upside down, cross
 )
 
 // outline of a marker around a point.
@@ -20,6 +20,15 @@ func outline(at point, shape int) []point {
 	case 3:
 		r *= 1.2
 		return []point{{at.x, at.y - r}, {at.x + r, at.y + 0.8*r}, {at.x - r, at.y + 0.8*r}}
+	case 4:
+		r *= 1.2
+		return []point{{at.x, at.y + r}, {at.x + r, at.y - 0.8*r}, {at.x - r, at.y - 0.8*r}}
+	case 5:
+		a, b := 0.4*r, 1.15*r
+		return []point{
+			{at.x - a, at.y - b}, {at.x + a, at.y - b}, {at.x + a, at.y - a}, {at.x + b, at.y - a}, {at.x + b, at.y + a}, {at.x + a, at.y + a},
+			{at.x + a, at.y + b}, {at.x - a, at.y + b}, {at.x - a, at.y + a}, {at.x - b, at.y + a}, {at.x - b, at.y - a}, {at.x - a, at.y - a},
+		}
 	}
 	return circle(at, r)
 }
