@@ -26,8 +26,18 @@ func outline(at point, shape int) []point {
 	case 5:
 		a, b := 0.4*r, 1.15*r
 		return []point{
-			{at.x - a, at.y - b}, {at.x + a, at.y - b}, {at.x + a, at.y - a}, {at.x + b, at.y - a}, {at.x + b, at.y + a}, {at.x + a, at.y + a},
-			{at.x + a, at.y + b}, {at.x - a, at.y + b}, {at.x - a, at.y + a}, {at.x - b, at.y + a}, {at.x - b, at.y - a}, {at.x - a, at.y - a},
+			{at.x - a, at.y - b},
+			{at.x + a, at.y - b},
+			{at.x + a, at.y - a},
+			{at.x + b, at.y - a},
+			{at.x + b, at.y + a},
+			{at.x + a, at.y + a},
+			{at.x + a, at.y + b},
+			{at.x - a, at.y + b},
+			{at.x - a, at.y + a},
+			{at.x - b, at.y + a},
+			{at.x - b, at.y - a},
+			{at.x - a, at.y - a},
 		}
 	}
 	return circle(at, r)
