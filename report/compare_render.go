@@ -90,7 +90,7 @@ func (c *Comparison) closing() []string {
 	return out
 }
 
-// RenderComparison writes a comparison as "table", "markdown" or "json".
+// RenderComparison writes a comparison as "table", "markdown", "latex" or "json".
 func RenderComparison(w io.Writer, format string, c *Comparison) error {
 	out := &strings.Builder{}
 	switch format {
@@ -128,8 +128,16 @@ func RenderComparison(w io.Writer, format string, c *Comparison) error {
 		for _, line := range c.closing() {
 			fmt.Fprintf(out, "- %s\n", escapeMarkdown(line))
 		}
+	case "latex", "tex":
+		out.WriteString(laTeXPackages)
+		for _, g := range c.grids() {
+			writeLaTeX(out, g, strings.Join(c.Labels, "; "))
+		}
+		for _, line := range c.closing() {
+			fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
+		}
 	default:
-		names := []string{"table", "markdown", "json"}
+		names := []string{"table", "markdown", "latex", "json"}
 		return fmt.Errorf("no format %q%s for a comparison; there are %s", format, suggest(format, names), strings.Join(names, ", "))
 	}
 	_, err := io.WriteString(w, out.String())

@@ -128,6 +128,9 @@ func latencyCell(f func(*Latency) *float64) func(row) string {
 	}
 }
 
+// noteHeader is above the column that refers to the notes below a table.
+const noteHeader = "note"
+
 func sizeColumn() column {
 	return column{"bytes", func(r row) string { return strconv.FormatUint(r.size, 10) }}
 }
@@ -190,7 +193,7 @@ func bandwidthGrid(g group) grid {
 		{"p50 us", latencyCell(func(l *Latency) *float64 { return &l.P50Ns })},
 		{"p99 us", latencyCell(func(l *Latency) *float64 { return l.P99Ns })},
 		{"cpu ns/msg", medianOf(loopNs, 1)},
-		{"note", func(r row) string { return marks.cell(r, averageBits) }},
+		{noteHeader, func(r row) string { return marks.cell(r, averageBits) }},
 	})
 	out.notes = marks.lines()
 	return out
@@ -229,7 +232,7 @@ func latencyGrid(g group) grid {
 		{"mean", latencyCell(func(l *Latency) *float64 { return &l.MeanNs })},
 		{"stdev", latencyCell(func(l *Latency) *float64 { return &l.StdevNs })},
 		{"cpu ns/msg", medianOf(loopNs, 1)},
-		{"note", func(r row) string { return marks.cell(r, medianLatency) }},
+		{noteHeader, func(r row) string { return marks.cell(r, medianLatency) }},
 	})
 	out.notes = marks.lines()
 	return out

@@ -3,13 +3,14 @@ package report
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
-// LaTeX writes the document as tables in the style of the booktabs package: put \usepackage{booktabs} in the preamble.
+// LaTeX writes the document as tables in the style of the booktabs package. A table wider than the text is made smaller.
 func LaTeX(w io.Writer, d *Document) error {
 	out := &strings.Builder{}
-	out.WriteString("% needs \\usepackage{booktabs}\n")
+	out.WriteString(laTeXPackages)
 	said := strings.Join(heading(d), "; ")
 	if s := device(d); s != "" {
 		if said != "" {
@@ -18,6 +19,9 @@ func LaTeX(w io.Writer, d *Document) error {
 		said += s
 	}
 	for _, g := range grids(d) {
+		if d.Description != "" {
+			g.title = d.Description + ": " + g.title
+		}
 		writeLaTeX(out, g, said)
 	}
 	for _, n := range d.Warnings {
@@ -27,31 +31,61 @@ func LaTeX(w io.Writer, d *Document) error {
 	return err
 }
 
+const laTeXPackages = "% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n"
+
 func writeLaTeX(out *strings.Builder, g grid, said string) {
+	if g.prose {
+		fmt.Fprintf(out, "\\paragraph{%s}\n", escapeLaTeX(g.title))
+		for _, r := range g.rows {
+			fmt.Fprintf(out, "%s.\n", escapeLaTeX(sentence(r)))
+		}
+		out.WriteString("\n")
+		return
+	}
 	caption := escapeLaTeX(g.title)
 	if said != "" {
 		caption += " (" + escapeLaTeX(said) + ")"
 	}
-	out.WriteString("\\begin{table}\n\\centering\n")
-	fmt.Fprintf(out, "\\caption{%s}\n", caption)
-	out.WriteString("\\begin{tabular}{" + alignment(g, "l", "r") + "}\n\\toprule\n")
-	line := func(cells []string) {
-		escaped := make([]string, len(cells))
-		for i, c := range cells {
-			escaped[i] = escapeLaTeX(c)
+	parts := g.parts(terminalWidth) // as wide is readable when it is made to fit a page
+	for i, p := range parts {
+		title := caption
+		if i > 0 {
+			title = caption + ", continued"
 		}
-		fmt.Fprintf(out, "%s \\\\\n", strings.Join(escaped, " & "))
+		fmt.Fprintf(out, "\\begin{table}[htbp]\n\\centering\n\\setlength{\\belowcaptionskip}{4pt}\n\\caption{%s}\n", title)
+		out.WriteString("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n")
+		out.WriteString("\\begin{tabular}{" + alignment(p, "l", "r") + "}\n\\toprule\n")
+		writeLaTeXRow(out, p, p.header)
+		out.WriteString("\\midrule\n")
+		for _, r := range p.rows {
+			writeLaTeXRow(out, p, r)
+		}
+		out.WriteString("\\bottomrule\n\\end{tabular}}\n")
+		if i == len(parts)-1 && len(g.notes) > 0 {
+			out.WriteString("\\par\\medskip\n")
+			for i, n := range g.notes {
+				fmt.Fprintf(out, "{\\footnotesize\\raggedright [%d] %s\\par}\n", i+1, escapeLaTeX(n))
+			}
+		}
+		out.WriteString("\\end{table}\n")
 	}
-	line(g.header)
-	out.WriteString("\\midrule\n")
-	for _, r := range g.rows {
-		line(r)
+}
+
+// between is what an interval of numbers has in its middle.
+var between = regexp.MustCompile(`(\d)…(\d)`)
+
+// writeLaTeXRow writes a row or the header. The note at its end is the numbers of what is said below the table.
+func writeLaTeXRow(out *strings.Builder, g grid, cells []string) {
+	written := make([]string, len(cells))
+	for i, c := range cells {
+		written[i] = strings.ReplaceAll(escapeLaTeX(between.ReplaceAllString(c, "$1–$2")), "–", "--")
+		if _, numbers, has := strings.Cut(c, " ["); has && g.header[i] == noteHeader {
+			written[i] = "[" + numbers
+		} else if c == "-" {
+			written[i] = "--"
+		}
 	}
-	out.WriteString("\\bottomrule\n\\end{tabular}\n")
-	for i, n := range g.notes {
-		fmt.Fprintf(out, "\n\\footnotesize{[%d] %s}\n", i+1, escapeLaTeX(n))
-	}
-	out.WriteString("\\end{table}\n")
+	fmt.Fprintf(out, "%s \\\\\n", strings.Join(written, " & "))
 }
 
 // escapeLaTeX keeps text text.
@@ -59,7 +93,7 @@ func escapeLaTeX(s string) string {
 	return strings.NewReplacer(
 		`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "$", `\$`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`,
 		"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`,
-		"…", "--", "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "×", `$\times$`, "\n", " ",
+		"…", `\ldots{}`, "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "×", `$\times$`, "\n", " ",
 	).Replace(s)
 }
 

@@ -9,6 +9,9 @@ import (
 // Markdown writes the document as GitHub-flavoured Markdown tables.
 func Markdown(w io.Writer, d *Document) error {
 	out := &strings.Builder{}
+	if d.Description != "" {
+		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(d.Description))
+	}
 	for _, line := range heading(d) {
 		fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(line))
 	}

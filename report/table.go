@@ -107,14 +107,17 @@ func (g grid) width() int { return width(g.header, g.rows, 1) - 1 }
 // writeProse writes each row as a sentence.
 func writeProse(w io.Writer, rows [][]string) error {
 	for _, r := range rows {
-		text := strings.Join(slices.DeleteFunc(slices.Clone(r), func(s string) bool { return s == "" }), ": ")
-		for _, line := range Wrap(text, terminalWidth) {
+		for _, line := range Wrap(sentence(r), terminalWidth) {
 			if _, err := fmt.Fprintln(w, line); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func sentence(row []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(row), func(s string) bool { return s == "" }), ": ")
 }
 
 // WriteTable writes a plain table for a terminal in the style of this package: a header, a rule, rows; columns of

@@ -57,7 +57,7 @@ func newCompareCommand(tool string, out Streams) *cobra.Command {
 	fs.Float64Var(&flags.alpha, "alpha", 0.01, "chance of calling equal figures different")
 	fs.Float64Var(&flags.confidence, "confidence", 0.95, "share of intervals that hold the true median")
 	fs.BoolVar(&flags.unlike, "unlike", false, "compare although device, CPU or link differ")
-	fs.StringVar(&flags.format, "format", "table", "table, markdown, json")
+	fs.StringVar(&flags.format, "format", "table", "table, markdown, latex, json")
 	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
 	return cmd
 }
@@ -83,9 +83,9 @@ func (f *compareFlags) config(args []string) (compareConfig, error) {
 	if !(f.confidence > 0 && f.confidence < 1) {
 		errs = append(errs, fmt.Errorf("--confidence %g: want more than 0 and less than 1", f.confidence))
 	}
-	known := []string{"table", "markdown", "json", "md"}
+	known := []string{"table", "markdown", "latex", "json", "md", "tex"}
 	if !slices.Contains(known, f.format) {
-		errs = append(errs, fmt.Errorf("--format %q: want table, markdown or json", f.format))
+		errs = append(errs, fmt.Errorf("--format %q: want table, markdown, latex or json", f.format))
 	}
 	return c, errors.Join(errs...)
 }
