@@ -19,7 +19,7 @@ func expectable() *Document {
 			Bandwidth: Bandwidth{AverageBitsPerS: 40e9, PeakBitsPerS: 45e9}, MessagesPerS: 2e6, Delivered: &share,
 			Latency:  &Latency{Samples: 5000, MinNs: 1900, P50Ns: 2000, P90Ns: &p90, P99Ns: &p99, MaxNs: 9000, MeanNs: 2100, StdevNs: 100},
 			Counters: map[string]int64{"retransmits": 0, "discards": 4, "odd.name": 1},
-			Series:   &Series{IntervalS: 0.1, Bytes: []float64{1, 5e8, 4e8, 5e8, 1}},
+			Series:   &Series{IntervalS: 0.1, Bytes: []float64{1, 5e8, 4e8, 5e8, 1}, Messages: []float64{0, 7629, 6104, 7629, 0}},
 		}},
 	}
 	return d

@@ -91,7 +91,7 @@ func figureDefinitions() []figureDefinition {
 			return "the peak was not measured (it is not with -N or -D)"
 		}},
 		{name: "lowest", dimension: bandwidth, direction: higherIsGood, unit: "Gb/s", scale: 1e-9, get: lowestInterval, absent: func(*Record) string {
-			return "the test kept no time series"
+			return "the test kept no time series, or was too short for one"
 		}},
 		{name: "msgrate", aliases: []string{"rate"}, dimension: rate, direction: higherIsGood, unit: "Mmsg/s", scale: 1e-6, get: messageRate, absent: func(*Record) string { return "the message rate was not measured" }},
 		latency("min", 0, func(l *Latency) *float64 { return &l.MinNs }),
@@ -127,8 +127,8 @@ func figureDefinitions() []figureDefinition {
 
 // lowestInterval is the lowest rate of a time series, its first and last interval left out, which are partial.
 func lowestInterval(r *Record) (float64, bool) {
-	s := r.Series
-	if s == nil || s.IntervalS <= 0 || len(s.Bytes) < 3 {
+	s := r.Rates()
+	if s == nil || len(s.Bytes) < 3 {
 		return 0, false
 	}
 	return 8 * slices.Min(s.Bytes[1:len(s.Bytes)-1]) / s.IntervalS, true

@@ -40,6 +40,7 @@ type pageDocument struct {
 	Warnings []string
 	Columns  []string
 	Facts    []fact
+	Unlike   string // the document whose environment the facts differ from
 }
 
 type pageTable struct {
@@ -97,6 +98,7 @@ func newPage(docs []*Document) (*page, error) {
 			}
 		}
 	}
+	tellOnce(p.Documents)
 	switch {
 	case failed > 0:
 		p.Verdict = &pageVerdict{Text: fmt.Sprintf("%d of the expectations missed, %d met.", failed, passed)}
@@ -165,6 +167,21 @@ func pageOf(d *Document, index int) pageDocument {
 	return out
 }
 
+// tellOnce leaves of the later documents' environments what differs from the first one's.
+func tellOnce(docs []pageDocument) {
+	for i := range docs {
+		d, first := &docs[i], &docs[0]
+		if i == 0 || len(d.Columns) != len(first.Columns) {
+			continue
+		}
+		d.Unlike = first.Name
+		d.Facts = slices.DeleteFunc(d.Facts, func(f fact) bool {
+			same := func(g fact) bool { return g.Name == f.Name && slices.Equal(g.Values, f.Values) }
+			return f.Name == clockFact || slices.ContainsFunc(first.Facts, same) // what a stamp costs is measured anew each time
+		})
+	}
+}
+
 func pageTableOf(g grid) pageTable {
 	t := pageTable{Title: g.title}
 	for i, n := range g.notes {
@@ -189,6 +206,8 @@ func pageTableOf(g grid) pageTable {
 	}
 	return t
 }
+
+const clockFact = "clock"
 
 // facts lists what is known of each end; a row that is empty everywhere is left out.
 func facts(envs []*Environment) []fact {
@@ -271,7 +290,7 @@ func facts(envs []*Environment) []fact {
 		return strings.TrimSpace(s + " " + e.GIDType)
 	})
 	add("fabric", func(e *Environment) string { return e.Fabric })
-	add("clock", func(e *Environment) string {
+	add(clockFact, func(e *Environment) string {
 		if e.TicksPerNs == 0 {
 			return ""
 		}

@@ -415,7 +415,8 @@ func overTime(op operation, curves []curve) []Picture {
 	for _, cv := range curves {
 		for _, r := range cv.rows {
 			for i, rec := range r.runs {
-				if rec.Series == nil || len(rec.Series.Bytes) < 2 || len(rec.Series.Messages) != len(rec.Series.Bytes) || rec.Series.IntervalS <= 0 {
+				rates := rec.Rates()
+				if rates == nil {
 					continue
 				}
 				label := joined(sizeName(r.size), cv.name)
@@ -423,16 +424,16 @@ func overTime(op operation, curves []curve) []Picture {
 					label += fmt.Sprintf(", run %d", rec.Run)
 				}
 				s := plot.Series{Name: label, Shape: plot.Steps}
-				counts, scale := rec.Series.Bytes, 8e-9
+				counts, scale := rates.Bytes, 8e-9
 				if op.kind == "latency" {
-					counts, scale = rec.Series.Messages, 1e-3
+					counts, scale = rates.Messages, 1e-3
 				}
 				for i, b := range counts {
-					s.X = append(s.X, float64(i)*rec.Series.IntervalS)
-					s.Y = append(s.Y, b*scale/rec.Series.IntervalS)
+					s.X = append(s.X, float64(i)*rates.IntervalS)
+					s.Y = append(s.Y, b*scale/rates.IntervalS)
 				}
 				last := len(s.X) - 1
-				s.X, s.Y = append(s.X, s.X[last]+rec.Series.IntervalS), append(s.Y, s.Y[last])
+				s.X, s.Y = append(s.X, s.X[last]+rates.IntervalS), append(s.Y, s.Y[last])
 				all = append(all, s)
 				if i == 0 {
 					first = append(first, s)

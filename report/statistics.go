@@ -177,7 +177,6 @@ type Conditions struct {
 
 	RunValues    []float64 // the figure, once per run
 	SeriesValues []float64 // the rate, once per interval
-	SeriesGrain  float64   // what one completion adds to an interval: intervals of a steady rate differ by it
 
 	WatchedSeconds float64          // time over which the disturbances were counted
 	WaitedSeconds  float64          // of it, the measuring thread was ready to run and had no CPU
@@ -228,7 +227,7 @@ func (c Conditions) Warnings() []string {
 	if n := len(c.SeriesValues); n >= 8 {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
-		if spread := sorted[n*3/4] - sorted[n/4] - c.SeriesGrain; median > 0 && spread > unsteadyRelative*median {
+		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
 			add("unsteady", "the rate moved within the run: half of its intervals lie further apart than %.0f %% of the median", 100*spread/median)
 		}
 	}

@@ -259,7 +259,6 @@ func TestConditions(t *testing.T) {
 		{"noisy", Conditions{Seconds: 1, RunValues: []float64{10, 15, 9, 12, 20, 8}}, "too noisy"},
 		{"noisy, few", Conditions{RunValues: []float64{10, 15}}, "too noisy"},
 		{"dip", Conditions{SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "unsteady"},
-		{"steps", Conditions{SeriesGrain: 5, SeriesValues: []float64{10, 5, 10, 5, 10, 5, 10, 5, 10}}, ""},
 		{"steal", Conditions{WatchedSeconds: 1, StealSeconds: 0.05}, "disturbed"},
 		{"waiting", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.05, Waits: 20}, "disturbed"},
 		{"housekeeping", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.005, Waits: 400}, ""},

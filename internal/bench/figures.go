@@ -104,8 +104,8 @@ func (r *run) conditions(rec *report.Record, t *trace, d disturbance) report.Con
 		}
 	} else {
 		c.InFlight = uint64(rec.TxDepth * rec.QPs)
-		if rec.Series != nil {
-			c.SeriesValues, c.SeriesGrain = steadyPart(rec.Series.Bytes), float64(rec.CQMod)*float64(rec.SizeBytes)
+		if rates := rec.Rates(); rates != nil {
+			c.SeriesValues = steadyPart(rates.Bytes)
 		}
 	}
 	return c
