@@ -106,7 +106,7 @@ func TestRefusedLayouts(t *testing.T) {
 
 func TestParseReportsAllFaults(t *testing.T) {
 	_, err := Parse("vector:blok=64,num=x,stride=y", ParseOptions{})
-	want := "layout \"vector:blok=64,num=x,stride=y\": block is missing\nnum: \"x\" is not a number of bytes; write 4096 or 4K\nstride: \"y\" is not a number of bytes; write 4096 or 4K\nunknown key \"blok\""
+	want := "layout \"vector:blok=64,num=x,stride=y\": block is missing\nnum: \"x\" is not a number of bytes; write 4096 or 4K\nstride: \"y\" is not a number of bytes; write 4096 or 4K\nunknown key \"blok\": want block, coalesce, num, stride"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

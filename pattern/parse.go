@@ -3,7 +3,9 @@ package pattern
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,10 +43,8 @@ func Parse(text string, o ParseOptions) (Layout, error) {
 	}
 	f := parseFields(rest)
 	l, err := f.layout(kind, o)
-	for key := range f.values {
-		if !f.used[key] && !errors.Is(err, errKind) {
-			f.errs = append(f.errs, fmt.Errorf("unknown key %q", key))
-		}
+	if _, ok := errors.AsType[*UnknownWordError](err); !ok {
+		f.errs = append(f.errs, f.unknown()...)
 	}
 	coalesce := f.values["coalesce"]
 	if coalesce != "" && coalesce != "yes" && coalesce != "no" {
@@ -62,7 +62,26 @@ func Parse(text string, o ParseOptions) (Layout, error) {
 	return l, nil
 }
 
-var errKind = errors.New("want vector, subarray, indexed or struct")
+// UnknownWordError is a kind of layout or a key that the grammar does not have, and those that it has there.
+type UnknownWordError struct {
+	What, Word string
+	Known      []string
+}
+
+func (e *UnknownWordError) Error() string {
+	return fmt.Sprintf("unknown %s %q: want %s", e.What, e.Word, strings.Join(e.Known, ", "))
+}
+
+// unknown refuses the keys that nothing asked for.
+func (f *fields) unknown() []error {
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(f.values)) {
+		if !f.used[key] {
+			errs = append(errs, &UnknownWordError{"key", key, slices.Sorted(maps.Keys(f.used))})
+		}
+	}
+	return errs
+}
 
 func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 	f.used["coalesce"] = true
@@ -72,7 +91,7 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 	switch kind {
 	case "vector":
 		block, num := f.number("block", -1), f.number("num", -1)
-		return Vector(block, num, f.number("stride", block))
+		return Vector(block, num, f.number("stride", max(block, 0)))
 	case "subarray":
 		return f.subarray()
 	case "struct":
@@ -103,19 +122,26 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		}
 		return Indexed(blocks)
 	default:
-		return Layout{}, fmt.Errorf("layout %q: %w", shorten(kind), errKind)
+		return Layout{}, fmt.Errorf("layout: %w", &UnknownWordError{"kind", shorten(kind), []string{"vector", "subarray", "indexed", "struct"}})
 	}
 }
 
 func (f *fields) subarray() (Layout, error) {
-	dims := f.numbers("dims")
+	dims, elem := f.numbers("dims"), f.number("elem", 8)
+	for _, key := range []string{"size", "start", "face", "width"} {
+		f.used[key] = true
+	}
 	if len(dims) < 2 || len(dims) > 3 {
 		f.errs = append(f.errs, errors.New("dims: want two or three sizes, as in dims=512x512x8"))
-		return Layout{}, errKind
+		return Layout{}, nil
 	}
-	elem := f.number("elem", 8)
-	if face, ok := f.values["face"]; ok {
-		f.used["face"] = true
+	face, byFace := f.values["face"]
+	for _, key := range []string{"size", "start", "width"} {
+		if _, given := f.values[key]; given && (key == "width") != byFace {
+			f.errs = append(f.errs, fmt.Errorf("%s: face goes with width, size with start", key))
+		}
+	}
+	if byFace {
 		box, err := Face(dims, face, f.number("width", 1))
 		if err != nil {
 			f.errs = append(f.errs, err)

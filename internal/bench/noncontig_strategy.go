@@ -127,13 +127,18 @@ func maxList(s Strategy, lim verbs.Limits) int {
 }
 
 // listLimits bounds the lists of a strategy: by the device's entries and, for a layout that one list does not hold, by the
-// bytes at which the plan cuts. Blocks that are longer than that, and SENDs, whose receives the peer cuts, are left alone.
+// bytes at which the plan cuts. Blocks that are longer than that, SENDs, whose receives the peer cuts, and chains that the send
+// queue would not hold are left alone.
 func listLimits(s Strategy, l pattern.Layout, lim verbs.Limits, n *control.Noncontig) pattern.ListLimits {
 	m := pattern.ListLimits{Entries: maxList(s, lim)}
-	if s.Operation != control.Send && l.Blocks() > int64(m.Entries) && l.MeanBlockBytes() <= float64(n.ListBytes) {
-		m.Bytes = int64(n.ListBytes)
+	if s.Operation == control.Send || l.Blocks() <= int64(m.Entries) || l.MeanBlockBytes() > float64(n.ListBytes) {
+		return m
 	}
-	return m
+	short := pattern.ListLimits{Entries: m.Entries, Bytes: int64(n.ListBytes)}
+	if most := int64(lim.MaxQPWR); most > 0 && l.Lists(short)*int64(max(n.Window, 1)) > most {
+		return m
+	}
+	return short
 }
 
 // ListBytes is where a device had best cut the chains of a strategy's lists: 0 for as few requests as possible.
@@ -165,7 +170,12 @@ func NoncontigPlan(p control.Plan) (control.Plan, error) {
 	return p, nil
 }
 
-// CheckNoncontig refuses what a device cannot do, all faults together, each with the nearest thing that would work.
+// Refusal is why a point of a grid cannot be measured: the reason, alike for many points, and what is so at this one.
+type Refusal struct{ Detail, Reason string }
+
+func (r *Refusal) Error() string { return r.Detail + ": " + r.Reason }
+
+// CheckNoncontig refuses what a device cannot do, all faults together, each a [Refusal] with the nearest thing that would work.
 func CheckNoncontig(p control.Plan, lim verbs.Limits, mtuBytes int) error {
 	n := p.Noncontig
 	l, err := pattern.Parse(n.Layout, pattern.ParseOptions{})
@@ -177,37 +187,42 @@ func CheckNoncontig(p control.Plan, lim verbs.Limits, mtuBytes int) error {
 		return err
 	}
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	bad := func(reason, detail string, args ...any) {
+		errs = append(errs, &Refusal{Reason: reason, Detail: fmt.Sprintf(detail, args...)})
+	}
 	load := LoadOf(s, l, lim, n)
 	if !p.Transport.Supports(Opcode(control.Plan{Operation: s.Operation})) {
-		bad("%s needs %v, which %v does not have: use RC", s.Name, s.Operation, p.Transport)
+		bad(fmt.Sprintf("%v does not have %v: use RC", p.Transport, s.Operation), "%s", s.Name)
 	}
-	if l.Size() > maxMessage {
-		bad("a message of %d bytes: at most %d", l.Size(), maxMessage)
+	most := int64(maxMessage)
+	if lim.MaxMessageBytes > 0 {
+		most = min(most, int64(min(lim.MaxMessageBytes, maxMessage)))
 	}
-	if lim.MaxMessageBytes > 0 && uint64(l.Size()) > lim.MaxMessageBytes {
-		bad("a message of %d bytes: the device carries %d", l.Size(), lim.MaxMessageBytes)
+	if l.Size() > most {
+		bad(fmt.Sprintf("a message is at most %d bytes", most), "%d bytes", l.Size())
 	}
 	if p.Transport == verbs.UD && mtuBytes > 0 && l.Size() > int64(mtuBytes) {
-		bad("a message of %d bytes over UD: at most the MTU of %d bytes, use --connection RC or smaller messages", l.Size(), mtuBytes)
+		bad(fmt.Sprintf("a UD message is at most the MTU of %d bytes: use --connection RC or smaller messages", mtuBytes), "%d bytes", l.Size())
 	}
-	if p.Transport != verbs.RC && load.RecvWRs > 1 {
-		bad("%s of %d blocks needs %d SENDs, and %v may lose one of them: at most %d blocks, or RC", s.Name, l.Blocks(), load.RecvWRs, p.Transport, maxList(s, lim))
-	}
-	if p.Transport == verbs.UD && s.remote == strided && int(l.Blocks())+1 > lim.MaxSGE && load.RecvWRs == 1 {
-		bad("%s over UD: a receive of %d blocks and the 40-byte header needs %d entries, the device has %d: use at most %d blocks", s.Name, l.Blocks(), l.Blocks()+1, lim.MaxSGE, lim.MaxSGE-1)
+	if width := maxList(s, lim); p.Transport != verbs.RC && load.RecvWRs > 1 {
+		bad(fmt.Sprintf("%v may lose one of several SENDs: use at most %d blocks, or RC", p.Transport, width),
+			"%d blocks in %d SENDs", l.Blocks(), load.RecvWRs)
+	} else if p.Transport == verbs.UD && s.remote == strided && int(l.Blocks())+1 > width {
+		bad(fmt.Sprintf("a UD receive has an entry for the 40-byte header, and the device %d: use at most %d blocks", width, width-1),
+			"%d blocks", l.Blocks())
 	}
 	window := max(n.Window, 1)
-	if most := lim.MaxQPWR; most > 0 && window*load.WRs > most {
-		if load.WRs > most {
-			bad("%s of %d blocks needs %d work requests a message, the send queue has %d: use blocks of %d bytes or more for this message size",
-				s.Name, l.Blocks(), load.WRs, most, roundUp(int(l.Size())/most+1, 8))
-		} else {
-			bad("%s of %d blocks with %d messages in flight needs %d work requests, the send queue has %d: use --window %d", s.Name, l.Blocks(), window, window*load.WRs, most, most/load.WRs)
+	if most := lim.MaxQPWR; most > 0 {
+		reason := fmt.Sprintf("the send queue has %d work requests", most)
+		switch {
+		case load.WRs > most:
+			bad(reason, "%d blocks need %d a message, use blocks of %d bytes or more for this message size", l.Blocks(), load.WRs, roundUp(int(l.Size())/most+1, 8))
+		case window*load.WRs > most:
+			bad(reason, "%d blocks with %d messages in flight need %d, use --window %d", l.Blocks(), window, window*load.WRs, most/load.WRs)
 		}
-	}
-	if most := lim.MaxQPWR; most > 0 && 2*window*load.RecvWRs > most {
-		bad("%s with %d messages in flight needs %d receives, the queue has %d: use --window %d", s.Name, window, 2*window*load.RecvWRs, most, max(most/(2*max(load.RecvWRs, 1)), 1))
+		if receives := 2 * window * load.RecvWRs; receives > most {
+			bad(fmt.Sprintf("the receive queue has %d work requests", most), "%d messages in flight need %d, use --window %d", window, receives, max(most/(2*max(load.RecvWRs, 1)), 1))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -93,6 +93,7 @@ func (e *experiment) prepare(m *measurer) error {
 	e.doc.Noncontig = n
 	e.doc.Label = info.Label
 	var faults []error
+	refused := &refusals{}
 	largest := int64(0)
 	for _, shape := range c.Shapes {
 		if !slices.ContainsFunc(bench.Strategies(shape), c.carries) {
@@ -112,7 +113,7 @@ func (e *experiment) prepare(m *measurer) error {
 					err = bench.CheckNoncontig(plan, info.Limits, m.port.ActiveMTU.Bytes())
 				}
 				if err != nil {
-					faults = append(faults, fmt.Errorf("%s, blocks of %.0f bytes: %w", shape, g.Layout.MeanBlockBytes(), err))
+					refused.add(s, g.Layout.MeanBlockBytes(), err)
 					continue
 				}
 				bytes, err := bench.NoncontigBytes(plan, info.Limits)
@@ -127,7 +128,7 @@ func (e *experiment) prepare(m *measurer) error {
 	if err := checkMemory(largest, c.Peer.Loopback, info.Software); err != nil {
 		faults = append(faults, err)
 	}
-	faults = brief(faults)
+	faults = brief(append(faults, refused.errors()...))
 	if len(e.todo) == 0 && len(faults) == 0 {
 		faults = append(faults, errors.New("nothing to measure: no strategy is left for these shapes and layouts"))
 	}
@@ -138,8 +139,12 @@ func (e *experiment) prepare(m *measurer) error {
 	}
 	if estimate := e.estimate(); estimate > c.MaxTime {
 		share := float64(c.MaxTime) / float64(estimate)
-		faults = append(faults, fmt.Errorf("the grid would take about %v, more than --max-time %v: a grid of %d instead of %d measurements would fit, or --runs %d, or --max-time %v",
-			estimate.Round(time.Second), c.MaxTime, int(share*float64(len(e.todo))), len(e.todo), max(int(share*float64(c.Runs)), 1), (estimate*5/4).Round(time.Minute)))
+		enough := (estimate*5/4 + time.Second).Truncate(time.Second)
+		if enough > 10*time.Minute {
+			enough = (enough + time.Minute).Truncate(time.Minute)
+		}
+		faults = append(faults, fmt.Errorf("the grid would take at least %v, more than --max-time %v: a grid of %d instead of %d measurements would fit, or --runs %d, or --max-time %v",
+			estimate.Round(time.Second), c.MaxTime, int(share*float64(len(e.todo))), len(e.todo), max(int(share*float64(c.Runs)), 1), enough))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return err
@@ -270,7 +275,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 
 // measure goes through the shuffled list over one session.
 func (e *experiment) measure(ctx context.Context, m *measurer) error {
-	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo))
+	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo), e.config.MaxTime)
 	meter.start(len(e.todo))
 	defer meter.clear()
 	lastSave := time.Now()

@@ -218,11 +218,22 @@ func (f *noncontigFlags) config(tool string, args []string) (noncontigConfig, er
 	c.Layouts, err = f.grid()
 	note(err)
 	for _, text := range f.predict {
-		l, err := pattern.Parse(text, pattern.ParseOptions{ReadFile: os.ReadFile})
+		l, err := parseLayout(text)
 		note(prefixed("--predict", err))
 		c.Predict = append(c.Predict, l)
 	}
 	return c, errors.Join(errs...)
+}
+
+// parseLayout reads a layout; an unknown word is answered with the nearest that the grammar has.
+func parseLayout(text string) (pattern.Layout, error) {
+	l, err := pattern.Parse(text, pattern.ParseOptions{ReadFile: os.ReadFile})
+	if unknown, ok := errors.AsType[*pattern.UnknownWordError](err); ok {
+		if near := report.Nearest(unknown.Word, unknown.Known); near != "" {
+			err = fmt.Errorf("%w; did you mean %q?", err, near)
+		}
+	}
+	return l, err
 }
 
 // exclusive refuses flags of which one would have no effect.
@@ -251,7 +262,7 @@ func (f *noncontigFlags) grid() ([]gridLayout, error) {
 	}
 	if len(f.layouts) > 0 {
 		for _, text := range f.layouts {
-			l, err := pattern.Parse(text, pattern.ParseOptions{ReadFile: os.ReadFile})
+			l, err := parseLayout(text)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("--layout: %w", err))
 				continue

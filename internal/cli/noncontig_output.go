@@ -18,29 +18,66 @@ import (
 	"github.com/gobw/gobw/report/plot"
 )
 
-// gridMeter tells on a terminal's stderr how far a grid has come.
+// gridMeter tells on stderr how far a grid has come: the time it takes in lines, by the pace so far, and on a terminal the
+// time left in a line that is written anew.
 type gridMeter struct {
 	bar     *progressBar
+	out     Streams
+	quiet   bool
 	total   int
 	started time.Time
 	planned time.Duration
+	most    time.Duration // --max-time
+	told    time.Duration // the time that was told last; 0: none by pace
 }
 
-func newGridMeter(out Streams, quiet bool, planned time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
-	if !quiet && planned > 0 {
-		fmt.Fprintf(out.Err, "gobw: the grid takes about %v\n", max(planned.Round(time.Second), time.Second))
+func newGridMeter(out Streams, quiet bool, planned, most time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
+	return &gridMeter{bar: newProgressBar(out, quiet), out: out, quiet: quiet, planned: planned, most: most}
+}
+
+func (g *gridMeter) start(total int) {
+	g.total, g.started = total, time.Now()
+	if !g.quiet && total > 0 {
+		fmt.Fprintf(g.out.Err, "gobw: %d measurements, at least %v\n", total, max(g.planned.Round(time.Second), time.Second))
 	}
-	return &gridMeter{bar: newProgressBar(out, quiet), planned: planned}
 }
 
-func (g *gridMeter) start(total int) { g.total, g.started = total, time.Now() }
+// The pace is told when it has shown in so many measurements, or so few and for so long; again when it has changed by half
+// or more.
+const (
+	pacePoints    = 30
+	pacePointsMin = 4
+	paceTime      = 10 * time.Second
+)
 
-// show writes the line anew: what is measured now, and the time left by the pace so far.
+// show tells what is measured now, and the time left by the pace so far.
 func (g *gridMeter) show(i int, p *report.NoncontigPoint, left time.Duration) {
+	elapsed := time.Since(g.started)
 	if spent := g.planned - left; spent > 0 {
-		left = time.Duration(float64(left) * float64(time.Since(g.started)) / float64(spent))
+		left = time.Duration(float64(left) * float64(elapsed) / float64(spent))
+		if i >= pacePoints || i >= pacePointsMin && elapsed >= paceTime {
+			g.pace(i, elapsed+left)
+		}
 	}
 	g.bar.write(fmt.Sprintf("[%d/%d] %s %s, %d blocks of %d B  %v left", i+1, g.total, p.Shape, p.Strategy, p.Blocks, p.BlockBytes, left.Round(time.Second)))
+}
+
+// pace tells how long the whole grid takes, if that is news.
+func (g *gridMeter) pace(done int, whole time.Duration) {
+	if g.quiet || g.told > 0 && whole < g.told*3/2 && whole > g.told/2 {
+		return
+	}
+	first := g.told == 0
+	g.told = whole
+	if first && whole < g.planned*3/2 && whole <= g.most {
+		return // as told at the start
+	}
+	g.bar.clear()
+	fmt.Fprintf(g.out.Err, "gobw: by the pace of the first %d, the grid takes about %v", done, whole.Round(time.Second))
+	if whole > g.most {
+		fmt.Fprintf(g.out.Err, ", more than --max-time %v: Ctrl-C keeps what is measured, --resume completes it", g.most)
+	}
+	fmt.Fprintln(g.out.Err)
 }
 
 func (g *gridMeter) clear() { g.bar.clear() }

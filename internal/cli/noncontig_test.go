@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/report"
@@ -92,6 +95,9 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--segment 1", "want 64 bytes to 1 GiB"},
 		{"--resume", "name the directory with --save"},
 		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
+		{"--layout vectro:block=8,num=2", "did you mean \"vector\"?"},
+		{"--layout vector:block=8,nun=2", "unknown key \"nun\": want block, coalesce, num, stride; did you mean \"num\"?"},
+		{"--layout subarray:dims=8x8,face=y,size=4x4", "face goes with width, size with start"},
 		{"--predict nonsense", "want KIND:key=value"},
 		{"--connection RD", "want RC, UC or UD"},
 		{"--format word", "--format"},
@@ -183,5 +189,60 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 	}
 	if _, err := openResultDirectory(t.TempDir(), true); err == nil {
 		t.Error("resumed from an empty directory")
+	}
+}
+
+func TestNoncontigTellsItsPace(t *testing.T) {
+	var told strings.Builder
+	g := newGridMeter(Streams{Err: &told}, false, time.Minute, 10*time.Minute)
+	g.start(1000)
+	p := &report.NoncontigPoint{}
+	for _, step := range []struct {
+		done    int
+		elapsed time.Duration
+		left    time.Duration // of what was planned
+		want    string
+	}{
+		{0, 0, time.Minute, "1000 measurements, at least 1m0s"},
+		{3, 40 * time.Second, 59 * time.Second, ""}, // too few to tell
+		{5, 20 * time.Second, 55 * time.Second, "first 5, the grid takes about 4m0s\n"},
+		{10, 42 * time.Second, 50 * time.Second, ""}, // no news
+		{20, 10 * time.Minute, 30 * time.Second, "first 20, the grid takes about 20m0s, more than --max-time 10m0s: Ctrl-C"},
+	} {
+		if step.done > 0 {
+			told.Reset()
+			g.started = time.Now().Add(-step.elapsed)
+			g.show(step.done, p, step.left)
+		}
+		if got := told.String(); (step.want == "") != (got == "") || !strings.Contains(got, step.want) {
+			t.Errorf("after %d: got %q, want %q", step.done, got, step.want)
+		}
+	}
+}
+
+func TestNoncontigGroupsRefusals(t *testing.T) {
+	var r refusals
+	s, err := bench.StrategyNamed("both", "gather-send")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range []float64{64, 128, 4096} {
+		long := &bench.Refusal{Reason: "a message is at most 9 bytes", Detail: strconv.Itoa(int(block)) + " bytes"}
+		if block == 128 {
+			r.add(s, block, errors.Join(long, errors.New("no such layout")))
+			continue
+		}
+		r.add(s, block, errors.Join(long))
+	}
+	var got []string
+	for _, err := range r.errors() {
+		got = append(got, err.Error())
+	}
+	want := []string{
+		"3 points (both: gather-send; blocks of 64 B to 4 KiB): a message is at most 9 bytes; the first: 64 bytes",
+		"1 point (both: gather-send; blocks of 128 B): no such layout",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
