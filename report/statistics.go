@@ -198,6 +198,7 @@ const (
 	unsteadyRelative = 0.20  // quartile range of the interval rates over their median
 	stealRelative    = 0.01
 	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
+	waitedSeconds    = 0.001
 	clockRelative    = 0.05
 )
 
@@ -235,7 +236,7 @@ func (c Conditions) Warnings() []string {
 		if c.StealSeconds > stealRelative*c.WatchedSeconds {
 			add("disturbed", "the hypervisor took at least %.0f ms, %.1f %% of the measuring CPU's time", c.StealSeconds*1e3, 100*c.StealSeconds/c.WatchedSeconds)
 		}
-		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative {
+		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative && c.WaitedSeconds >= waitedSeconds {
 			add("disturbed", "the measuring thread waited %.0f ms, %.0f %% of the time, for its CPU, on which other threads ran (%d times)",
 				c.WaitedSeconds*1e3, 100*share, c.Waits)
 		}

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -72,9 +71,18 @@ func (e *CompletionError) Remedy() string {
 
 // RemedyOf finds the first remedy in an error's chain, or "".
 func RemedyOf(err error) string {
-	var r interface{ Remedy() string }
-	if errors.As(err, &r) {
+	if r, has := err.(interface{ Remedy() string }); has && r.Remedy() != "" { //nolint:errorlint // each link is asked
 		return r.Remedy()
+	}
+	switch e := err.(type) { //nolint:errorlint // likewise
+	case interface{ Unwrap() error }:
+		return RemedyOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			if r := RemedyOf(part); r != "" {
+				return r
+			}
+		}
 	}
 	return ""
 }

@@ -25,8 +25,9 @@ type child struct {
 	err     error
 }
 
-// childStart is how long the child may take to listen.
-const childStart = 10 * time.Second
+// childStart is how long the child may take to listen: under emulation, or where all is busy, it starts slowly. One that ends
+// is noticed at once.
+const childStart = time.Minute
 
 // startChild starts the other end and waits until it listens.
 func startChild(ctx context.Context, c measureConfig) (*child, error) {

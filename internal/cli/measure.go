@@ -129,11 +129,28 @@ func openMeasurer(ctx context.Context, out Streams, c measureConfig) (_ *measure
 		m.session.Fail(err)
 		return nil, err
 	}
+	if err := c.checkLoopback(m.device); err != nil {
+		m.session.Fail(err)
+		return nil, err
+	}
 	if m.port, err = bench.ChoosePort(m.device, c.Device.Port); err != nil {
 		m.session.Fail(err)
 		return nil, setupError{err}
 	}
 	return m, nil
+}
+
+// checkLoopback refuses one address for two ends: on the software device each has its own, line 0 of its table.
+func (c measureConfig) checkLoopback(d *openedDevice) error {
+	if !c.Peer.Loopback || !d.Info().Software || c.Device.GID == nil || *c.Device.GID == 0 {
+		return nil
+	}
+	table, err := d.GIDs(1)
+	if err != nil || *c.Device.GID >= len(table) {
+		return nil //nolint:nilerr // told where the address is chosen
+	}
+	return usageError{fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would take %v, where only one can have UDP port 4791; "+
+		"leave -x out: each end then takes a loopback address of its own", *c.Device.GID, table[*c.Device.GID].GID.Addr())}
 }
 
 // bracketed puts an IPv6 address in brackets.
