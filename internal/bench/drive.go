@@ -316,7 +316,7 @@ func (d *driver) lookAround(watch context.Context, now verbs.Ticks) error {
 	if !d.ours && d.p.Posted+d.p.Received == 0 {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
-	if !d.limit.passive && (d.final == nil || d.owed()) && !d.signs.alive(now, d.t.lastChange, limit, func() map[string]uint64 { return d.counters(d.rd) }) {
+	if !d.limit.passive && (d.final == nil || d.owed()) && !d.signs.alive(now, d.t.lastChange, limit, d.deviceCounters) {
 		return d.stalled(now)
 	}
 	return nil

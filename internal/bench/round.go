@@ -364,12 +364,17 @@ func (r *run) notePartial(rd round, t *trace, rec *verbs.Recorder, d disturbance
 	}
 }
 
-// counters reads the device's counters, nil where it has none and in rounds that nobody reports: on sysfs it takes longer
-// than a short round.
+// counters reads the device's counters, nil where it has none and in rounds that nobody reports: on sysfs that takes
+// longer than a short round.
 func (r *run) counters(rd round) map[string]uint64 {
 	if rd.kind != measured {
 		return nil
 	}
+	return r.deviceCounters()
+}
+
+// deviceCounters reads the device's counters, nil where it has none.
+func (r *run) deviceCounters() map[string]uint64 {
 	c, has := r.device.(verbs.Counters)
 	if !has {
 		return nil

@@ -105,7 +105,7 @@ func (c *child) wait() error {
 			_ = c.stdin.Close()
 			select {
 			case c.err = <-c.done:
-			case <-time.After(2 * time.Second):
+			case <-time.After(10 * time.Second):
 				_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it says where it hangs
 				select {
 				case c.err = <-c.done:

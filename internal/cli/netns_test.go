@@ -40,13 +40,5 @@ func TestTwoHosts(t *testing.T) {
 		run("-n", end.ns, "address", "add", end.v6, "dev", end.link, "nodad")
 		run("-n", end.ns, "link", "set", end.link, "up")
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:  "testdata/netns",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus},
-		Setup: func(e *testscript.Env) error {
-			e.Setenv("A", a)
-			e.Setenv("B", b)
-			return nil
-		},
-	})
+	runScripts(t, testscript.Params{Dir: "testdata/netns"}, map[string]string{"A": a, "B": b})
 }

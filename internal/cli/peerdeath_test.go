@@ -21,6 +21,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // victim is what the dying end is told: who it is, where to die and how.
@@ -34,6 +35,10 @@ type victim struct {
 }
 
 const deathPeerTimeout = time.Second
+
+// deathAttempts is how often a cell of the table may take too long before it fails: where the machine is busy with
+// something else, an end may be off the processor for a second and so lose its peer before the blow, or notice it late.
+const deathAttempts = 4
 
 // dying is a session that strikes at a phase.
 type dying struct {
@@ -158,18 +163,25 @@ func TestPeerDeath(t *testing.T) {
 		{"stopped", syscall.SIGSTOP, deathPeerTimeout + 2*time.Second},
 		{"silent", 0, deathPeerTimeout + 2*time.Second},
 	}
-	net := byte(10)
 	for _, way := range ways {
 		for _, phase := range phases {
 			for _, server := range []bool{true, false} {
 				end := map[bool]string{true: "server", false: "client"}[server]
-				net++
-				block := fmt.Sprintf("127.6.%d.", net)
 				t.Run(way.name+"/"+phase+"/"+end, func(t *testing.T) {
 					t.Parallel()
-					d := death{t: t, signal: way.signal, block: block, limit: way.limit}
-					d.victim = victim{Server: server, Phase: phase, Signal: int(way.signal), Source: block + "2", Plan: deathPlan(phase)}
-					d.run()
+					for attempt := 1; ; attempt++ {
+						d := death{t: t, signal: way.signal, limit: way.limit}
+						d.server, d.client = verbstest.Address(), verbstest.Address()
+						d.victim = victim{Server: server, Phase: phase, Signal: int(way.signal), Source: d.client.String(), Plan: deathPlan(phase)}
+						late := d.run()
+						if late == nil {
+							return
+						}
+						if attempt == deathAttempts {
+							t.Fatal(late)
+						}
+						t.Logf("attempt %d: %v", attempt, late)
+					}
 				})
 			}
 		}
@@ -191,22 +203,24 @@ type death struct {
 	t      *testing.T
 	victim victim
 	signal syscall.Signal
-	block  string
 	limit  time.Duration
+
+	server, client netip.Addr
 
 	silent atomic.Bool // the proxy forwards nothing any more
 }
 
-func (d *death) run() {
+// run kills the victim and judges the survivor; late is what may be the machine's fault.
+func (d *death) run() (late error) {
 	t := d.t
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var listener *control.Listener
 	if d.victim.Server {
-		d.victim.Address = d.block + "1:0"
+		d.victim.Address = netip.AddrPortFrom(d.server, 0).String()
 	} else {
 		var err error
-		listener, err = control.Listen(control.ListenOptions{Address: d.block + "1:0", Timeouts: control.Timeouts{Peer: deathPeerTimeout}})
+		listener, err = control.Listen(control.ListenOptions{Address: netip.AddrPortFrom(d.server, 0).String(), Timeouts: control.Timeouts{Peer: deathPeerTimeout}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,13 +237,13 @@ func (d *death) run() {
 			t.Fatal("the victim did not start")
 		}
 		s, err = control.Dial(ctx, d.proxy(address), control.DialOptions{
-			Timeouts: control.Timeouts{Peer: deathPeerTimeout}, Source: netip.MustParseAddr(d.block + "2"),
+			Timeouts: control.Timeouts{Peer: deathPeerTimeout}, Source: d.client,
 		})
 	} else {
 		s, err = listener.Accept(ctx)
 	}
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	dev, err := openBound(s)
 	if err != nil {
@@ -264,16 +278,13 @@ func (d *death) run() {
 	}
 	took := ended.Sub(time.Unix(0, struck.Load()))
 	if err == nil && d.victim.Phase == "finished" {
-		return // the survivor had everything already
+		return nil // the survivor had everything already
 	}
 	if struck.Load() == 0 {
-		t.Fatalf("ended before the blow: %v", err)
+		return fmt.Errorf("ended before the blow: %w", err)
 	}
 	if got := exitCode(classify(err)); got != exitPeerLost {
 		t.Errorf("exit code %d, want %d (error: %v)", got, exitPeerLost, err)
-	}
-	if took > d.limit {
-		t.Errorf("survivor took %v, want at most %v (error: %v)", took, d.limit, err)
 	}
 	if !errors.Is(err, control.ErrPeerLost) {
 		t.Errorf("error %v does not say that the peer was lost", err)
@@ -281,6 +292,10 @@ func (d *death) run() {
 	if d.victim.Phase == "measuring" && (res == nil || len(res.Records) == 0 || res.Records[0].Messages == 0) {
 		t.Error("the survivor kept no partial result")
 	}
+	if took > d.limit {
+		return fmt.Errorf("survivor took %v, want at most %v (error: %w)", took, d.limit, err)
+	}
+	return nil
 }
 
 // start runs the victim and returns its lines.
@@ -320,7 +335,7 @@ func (d *death) proxy(to string) string {
 	if d.signal != 0 {
 		return to
 	}
-	l, err := net.Listen("tcp", d.block+"1:0")
+	l, err := net.Listen("tcp", netip.AddrPortFrom(d.server, 0).String())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -331,7 +346,7 @@ func (d *death) proxy(to string) string {
 			return
 		}
 		d.t.Cleanup(func() { _ = in.Close() })
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(d.block + "2")}}
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: d.client.AsSlice()}}
 		out, err := dialer.Dial("tcp", to)
 		if err != nil {
 			return

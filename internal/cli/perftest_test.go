@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/perftest"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // locked is a buffer that a server fills while the test looks at it.
@@ -42,9 +44,9 @@ type ends struct {
 }
 
 // freePort is a TCP port that is free on an address.
-func freePort(t *testing.T, host string) int {
+func freePort(t *testing.T, host netip.Addr) int {
 	t.Helper()
-	l, err := net.Listen("tcp", host+":0")
+	l, err := net.Listen("tcp", netip.AddrPortFrom(host, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,37 +55,31 @@ func freePort(t *testing.T, host string) int {
 }
 
 // runPair runs a tool against itself on the software device, each end at an address of its own.
-func runPair(t *testing.T, n int, line string, clientOnly ...string) ends {
+func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	t.Helper()
 	words := strings.Fields(line)
 	tool, ok := perftest.ToolNamed(words[0])
 	if !ok {
 		t.Fatalf("%q is no tool", words[0])
 	}
-	server, client := fmt.Sprintf("127.5.9.%d", 2*n+2), fmt.Sprintf("127.5.9.%d", 2*n+3)
+	server, client := verbstest.Address(), verbstest.Address()
 	common := append([]string{"-d", "roce0", "-p", fmt.Sprint(freePort(t, server))}, words[1:]...)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var serverOut, serverErr locked
 	done := make(chan int, 1)
 	go func() {
-		done <- PerftestMain(ctx, tool, append([]string{"--bind_source_ip", server}, common...), Streams{Out: &serverOut, Err: &serverErr})
+		done <- PerftestMain(ctx, tool, append([]string{"--bind_source_ip", server.String()}, common...), Streams{Out: &serverOut, Err: &serverErr})
 	}()
 	for ctx.Err() == nil && !strings.Contains(serverOut.String(), "Waiting") && len(done) == 0 {
 		select { // a poll, bounded by the context: the server says that it listens and nothing else does
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
 		}
-		if strings.Contains(line, "--output") && ctx.Err() == nil {
-			if c, err := net.Dial("tcp", server+":"+common[3]); err == nil {
-				_ = c.Close()
-				break
-			}
-		}
 	}
 	var out, errs bytes.Buffer
-	args := append(append([]string{"--bind_source_ip", client}, common...), clientOnly...)
-	status := PerftestMain(ctx, tool, append(args, server), Streams{Out: &out, Err: &errs})
+	args := append(append([]string{"--bind_source_ip", client.String()}, common...), clientOnly...)
+	status := PerftestMain(ctx, tool, append(args, server.String()), Streams{Out: &out, Err: &errs})
 	e := ends{clientOut: out.String(), clientErr: errs.String(), client: status, server: <-done}
 	e.serverOut, e.serverErr = serverOut.String(), serverErr.String()
 	return e
@@ -91,7 +87,7 @@ func runPair(t *testing.T, n int, line string, clientOnly ...string) ends {
 
 // TestPerftestTools runs each tool at both ends, in perftest's dialect and in ours.
 func TestPerftestTools(t *testing.T) {
-	for i, tt := range []struct {
+	for _, tt := range []struct {
 		line, title string
 	}{
 		{"ib_write_bw -s 4096 -n 100 --perftest-only", "RDMA_Write BW Test"},
@@ -108,7 +104,7 @@ func TestPerftestTools(t *testing.T) {
 		{"ib_send_bw -s 4096 -D 1 -f 0 --perftest-only", "Send BW Test"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
-			e := runPair(t, i, tt.line)
+			e := runPair(t, tt.line)
 			if e.client != perftestOK || e.server != perftestOK {
 				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
 			}
@@ -124,7 +120,7 @@ func TestPerftestTools(t *testing.T) {
 // TestPerftestAround has the options whose effect is beside the table: unmeasured messages before it, counters and words
 // behind it.
 func TestPerftestAround(t *testing.T) {
-	for i, tt := range []struct {
+	for _, tt := range []struct {
 		line           string
 		client, server []string // patterns of what each end prints
 	}{
@@ -145,7 +141,7 @@ func TestPerftestAround(t *testing.T) {
 		},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
-			e := runPair(t, 50+i, tt.line)
+			e := runPair(t, tt.line)
 			if e.client != perftestOK || e.server != perftestOK {
 				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
 			}
@@ -158,14 +154,14 @@ func TestPerftestAround(t *testing.T) {
 			}
 		})
 	}
-	if e := runPair(t, 55, "ib_write_bw -n 100 -W hw_counters/nonsense --perftest-only"); e.server == perftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
+	if e := runPair(t, "ib_write_bw -n 100 -W hw_counters/nonsense --perftest-only"); e.server == perftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
 		t.Errorf("exit %d: %s", e.server, e.serverErr)
 	}
 }
 
 func TestPerftestLimits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.json")
-	e := runPair(t, 40, "ib_write_bw -a -n 5 --perftest-only", "-w", "1000000", "-y", "1000", "--out_json_file", path)
+	e := runPair(t, "ib_write_bw -a -n 5 --perftest-only", "-w", "1000000", "-y", "1000", "--out_json_file", path)
 	if e.client != perftestFailed || e.server != perftestOK {
 		t.Errorf("exit %d and %d, want 1 and 0\n%s", e.client, e.server, e.clientErr)
 	}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -11,10 +13,11 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
-// TestScripts runs testdata/script: both programs as a user types them, on the software device. Two commands are added:
-// 'status CODE CMD...' checks the exit status, 'interrupt AFTER SIGNAL CODE CMD...' sends a signal after a while.
+// TestScripts runs testdata/script: both programs as a user types them, on the software device.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -22,15 +25,29 @@ func TestScripts(t *testing.T) {
 	}
 	for _, f := range files { // one after the other: each spins on two CPUs
 		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
-			testscript.Run(t, testscript.Params{
-				Files: []string{f},
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"status":    scriptStatus,
-					"interrupt": scriptInterrupt,
-				},
+			runScripts(t, testscript.Params{Files: []string{f}}, map[string]string{
+				"SERVER": verbstest.Address().String(), "CLIENT": verbstest.Address().String(),
+				"OTHER_SERVER": verbstest.Address().String(), "OTHER_CLIENT": verbstest.Address().String(),
 			})
 		})
 	}
+}
+
+// runScripts runs scripts with two more commands: 'status CODE CMD...' checks the exit status, 'interrupt FILE SIGNAL CODE
+// CMD...' sends a signal once the command has written a good deal to a file. PATIENT is what every command is told that
+// measures: nobody is dead because the machine is busy.
+func runScripts(t *testing.T, p testscript.Params, env map[string]string) {
+	t.Helper()
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "interrupt": scriptInterrupt}
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("GORACE", os.Getenv("GORACE"))
+		e.Setenv("PATIENT", "--peer-timeout=60s")
+		for k, v := range env {
+			e.Setenv(k, v)
+		}
+		return nil
+	}
+	testscript.Run(t, p)
 }
 
 func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
@@ -57,12 +74,14 @@ func statusOf(err error) int {
 	}
 }
 
+// interruptAfter is how much a command writes before it is interrupted: more than is ever on its way to the peer.
+const interruptAfter = 16 << 20
+
 func scriptInterrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
-		ts.Fatalf("usage: interrupt AFTER SIGNAL CODE CMD...")
+		ts.Fatalf("usage: interrupt FILE SIGNAL CODE CMD...")
 	}
-	after, err := time.ParseDuration(args[0])
-	ts.Check(err)
+	file := ts.MkAbs(args[0])
 	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM}[args[1]]
 	want, err := strconv.Atoi(args[2])
 	ts.Check(err)
@@ -70,13 +89,34 @@ func scriptInterrupt(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[4:]...)
 	cmd.Dir = ts.Getenv("WORK")
-	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME")}
+	for _, name := range []string{"PATH", "HOME", "GORACE"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	ts.Check(cmd.Start())
-	timer := time.AfterFunc(after, func() { _ = cmd.Process.Signal(sig) })
-	defer timer.Stop()
-	guard := time.AfterFunc(after+10*time.Second, func() { _ = cmd.Process.Kill() })
-	defer guard.Stop()
-	if got := statusOf(cmd.Wait()); got != want {
-		ts.Fatalf("exit status %d, want %d", got, want)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	late := time.After(2 * time.Minute)
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			if f, err := os.Stat(file); err != nil || f.Size() < interruptAfter {
+				continue
+			}
+			look.Stop()
+			_ = cmd.Process.Signal(sig)
+		case err := <-ended:
+			if got := statusOf(err); got != want {
+				ts.Fatalf("exit status %d, want %d\n%s", got, want, out.String())
+			}
+			ts.Check(os.RemoveAll(file))
+			return
+		case <-late:
+			_ = cmd.Process.Kill()
+			ts.Fatalf("%v: it did not end in 2 minutes\n%s", <-ended, out.String())
+		}
 	}
 }
