@@ -52,7 +52,7 @@ type PlanMistake struct {
 	Problem      string
 }
 
-func (m PlanMistake) String() string {
+func (m PlanMistake) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Problem)
 }
 
@@ -62,9 +62,18 @@ type PlanError struct{ Mistakes []PlanMistake }
 func (e *PlanError) Error() string {
 	lines := make([]string, len(e.Mistakes))
 	for i, m := range e.Mistakes {
-		lines[i] = m.String()
+		lines[i] = m.Error()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives each mistake.
+func (e *PlanError) Unwrap() []error {
+	errs := make([]error, len(e.Mistakes))
+	for i, m := range e.Mistakes {
+		errs[i] = m
+	}
+	return errs
 }
 
 //go:embed plans/*.yaml

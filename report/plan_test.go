@@ -121,7 +121,7 @@ tests:
 	for _, m := range pe.Mistakes {
 		found := false
 		for _, w := range want {
-			found = found || strings.HasPrefix(m.String(), w)
+			found = found || strings.HasPrefix(m.Error(), w)
 		}
 		if !found {
 			t.Errorf("unexpected: %s", m)

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -73,7 +72,11 @@ func (q *Qualification) verdicts() grid {
 			expectations = strings.TrimPrefix(expectations+fmt.Sprintf(", %d left out", n), "-, ")
 		}
 		reasons = reasons || t.Reason != ""
-		g.rows = append(g.rows, []string{t.Outcome.shown(), t.Name, fmt.Sprintf("%.1f", t.Seconds), expectations, t.Reason})
+		took := "-"
+		if t.Outcome != Skipped {
+			took = fmt.Sprintf("%.1f", t.Seconds)
+		}
+		g.rows = append(g.rows, []string{t.Outcome.shown(), t.Name, took, expectations, t.Reason})
 	}
 	if !reasons {
 		g.header = g.header[:4]
@@ -108,16 +111,15 @@ func QualificationTable(w io.Writer, q *Qualification) error {
 	}
 	g := q.verdicts()
 	g.title = ""
-	long := g
-	long.rows = nil
-	for _, r := range g.rows { // reasons are given in full below
-		r = slices.Clone(r)
-		if len(r) == 5 && len([]rune(r[4])) > 40 {
-			r[4] = string([]rune(r[4])[:39]) + "…"
+	if len(g.header) == 5 { // reasons are given in full below
+		room := max(terminalWidth-g.columns(0, 4).width()-2, 20)
+		for i, r := range g.rows {
+			if reason := []rune(r[4]); len(reason) > room {
+				g.rows[i][4] = string(reason[:room-1]) + "…"
+			}
 		}
-		long.rows = append(long.rows, r)
 	}
-	if err := writeGrid(out, long); err != nil {
+	if err := writeGrid(out, g); err != nil {
 		return err
 	}
 	for _, t := range q.Tests {
@@ -125,16 +127,22 @@ func QualificationTable(w io.Writer, q *Qualification) error {
 			for _, c := range t.Document.Checks {
 				if !c.Passed {
 					fmt.Fprintf(out, "\n%s at %s:\n", t.Name, c.Point)
-					text := fmt.Sprintf("    %s: actual %s", c.Expression, c.Actual)
+					text := fmt.Sprintf("%s: actual %s", c.Expression, c.Actual)
 					if c.Reason != "" {
 						text += " (" + c.Reason + ")"
 					}
-					fmt.Fprintln(out, text)
+					for _, line := range Wrap(text, terminalWidth-4) {
+						fmt.Fprintln(out, "    "+line)
+					}
 				}
 			}
 		}
 		if t.Outcome == Broken {
-			fmt.Fprintf(out, "\n%s: %s\n    %s\n", t.Name, t.Reason, t.Command)
+			fmt.Fprintln(out)
+			for _, line := range Wrap(t.Name+": "+t.Reason, terminalWidth) {
+				fmt.Fprintln(out, line)
+			}
+			fmt.Fprintf(out, "    %s\n", t.Command)
 		}
 	}
 	if n := q.leftOut(); n > 0 {

@@ -386,7 +386,7 @@ func (q *qualification) stopped(ctx context.Context) string {
 	}
 	for i, t := range q.report.Tests {
 		if code := exitCode(q.errs[i]); t.Outcome == report.Broken && (code == exitPeerLost || code == exitSetup && t.Document == nil) {
-			return fmt.Sprintf("not run: %s ended with: %s", t.Name, firstLine(t.Reason))
+			return fmt.Sprintf("not run after %s: %s", t.Name, firstLine(t.Reason))
 		}
 	}
 	return ""

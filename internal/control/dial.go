@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -64,7 +65,7 @@ func connect(ctx context.Context, address string, o DialOptions, giveUp time.Tim
 	if o.RDMA != nil {
 		to, err := net.ResolveTCPAddr(network, address)
 		if err != nil {
-			return nil, fmt.Errorf("connect to %s: %w", address, err)
+			return nil, &connectError{address, err}
 		}
 		open = func() (net.Conn, error) {
 			ctx, cancel := context.WithTimeoutCause(ctx, o.Timeouts.Hello, errSilent)
@@ -78,7 +79,7 @@ func connect(ctx context.Context, address string, o DialOptions, giveUp time.Tim
 			return conn, nil
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(giveUp) {
-			return nil, fmt.Errorf("connect to %s: %w", address, err)
+			return nil, &connectError{address, err}
 		}
 		select {
 		case <-ctx.Done():
@@ -87,6 +88,25 @@ func connect(ctx context.Context, address string, o DialOptions, giveUp time.Tim
 		}
 	}
 }
+
+// connectError is a connection that did not come about, without the names of the calls.
+type connectError struct {
+	address string
+	err     error
+}
+
+func (e *connectError) Error() string {
+	cause := e.err
+	if op, is := errors.AsType[*net.OpError](cause); is {
+		cause = op.Err
+	}
+	if call, is := errors.AsType[*os.SyscallError](cause); is {
+		cause = call.Err
+	}
+	return fmt.Sprintf("connect to %s: %v", e.address, cause)
+}
+
+func (e *connectError) Unwrap() error { return e.err }
 
 // greet exchanges the first messages and makes the session of the dialect that both ends speak.
 func greet(ctx context.Context, conn net.Conn, advertised perftestVersion, o DialOptions) (Session, error) {
@@ -154,6 +174,8 @@ func lost(ctx context.Context, phase string, err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errClosed
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		err = errReset
 	case is && timeout.Timeout():
 		err = errSilent
 	}

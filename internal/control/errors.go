@@ -46,5 +46,6 @@ func (e *LostError) Unwrap() error { return e.Cause }
 
 var (
 	errClosed = errors.New("the connection was closed by the peer")
+	errReset  = errors.New("the connection was reset by the peer: its process has ended")
 	errSilent = errors.New("no sign of life from the peer")
 )
