@@ -276,7 +276,7 @@ func (p *expectationParser) within(e *Expectation) error {
 	if file := p.file(); file != "" {
 		b, err := loadBaseline(file, p.options)
 		if err != nil {
-			return fmt.Errorf("column %d: %w", t.column, err)
+			return &ExpressionError{Text: p.text, Column: t.column, Problem: err.Error(), Err: err}
 		}
 		e.baseline = b
 		return nil
@@ -448,6 +448,9 @@ func (p *expectationParser) word(t lexeme) (node, error) {
 			return node{}, p.fail(t.column+len([]rune(test))+1, "no figure %q%s; there are %s", figure, suggest(figure, figureWords()), strings.Join(mainFigures(), ", "))
 		}
 		return otherNode(test, f, t.column), nil
+	}
+	if figure, own := strings.CutPrefix(t.text, p.options.Test+"."); own && p.options.Test != "" {
+		return node{}, p.fail(t.column, "%s is this test: write %s alone", p.options.Test, figure)
 	}
 	words := append(figureWords(), "line")
 	for _, name := range p.options.Tests {

@@ -108,6 +108,7 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bw", 3, "a comparison is missing"},
 		{"bw >=", 6, "a value is missing"},
 		{"bw => 1 Gb/s", 4, `"=="`},
+		{"peak >= mine.bw", 9, "mine is this test: write bw alone"},
 		{"1 Gb/s >= 2 Gb/s", 1, "no figure"},
 		{"bw >= 1 Gb/s please", 14, "unexpected"},
 		{"bw >= (1 Gb/s", 14, `")"`},
@@ -122,7 +123,7 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bw within 5% of \"x", 17, "does not end"},
 		{"", 1, "a value is missing"},
 	} {
-		_, err := ParseExpectation(tt.text, ExpectationOptions{Tests: []string{"write-64k"}})
+		_, err := ParseExpectation(tt.text, ExpectationOptions{Tests: []string{"write-64k"}, Test: "mine"})
 		var ee *ExpressionError
 		if !errors.As(err, &ee) || ee.Column != tt.column || !strings.Contains(ee.Problem, tt.want) {
 			t.Errorf("%q: %v, want column %d and %q", tt.text, err, tt.column, tt.want)

@@ -105,7 +105,7 @@ tests:
 		`plan.yaml:10:10: run starts with "gbow", did you mean "gobw"?`,
 		`plan.yaml:12:9: expect: no figure "bww", did you mean "bw"?`,
 		`plan.yaml:13:18: expect: no unit "Gbs", did you mean "Gb/s"?`,
-		`plan.yaml:14:9: expect: column 17: nowhere.json: no such file or directory`,
+		`plan.yaml:14:25: expect: nowhere.json: no such file or directory`,
 		`plan.yaml:15:5: the test has no name`,
 		`plan.yaml:15:21: run: unknown flag: --szie; did you mean --size?`,
 		`plan.yaml:17:11: "has space" cannot name a test`,
