@@ -65,8 +65,12 @@ func (q *queuePair) onAck(psn uint32, s wire.Syndrome, now verbs.Ticks) {
 			q.onSequenceError(psn, now)
 			return
 		}
-		q.advance(psn, now)
+		reached := q.advance(psn, now)
 		q.retire()
+		if !reached { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
+			q.implied(now)
+			return
+		}
 		status := verbs.BadResponseError
 		switch s {
 		case wire.NAKInvalidRequest:

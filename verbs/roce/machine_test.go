@@ -374,6 +374,34 @@ func TestRequesterGoesBack(t *testing.T) {
 	}
 }
 
+// TestNAKBehindLostAnswer has a WRITE refused while the answer to the READ before it is missing: the READ is asked for again,
+// and the WRITE, not the READ, ends with what was wrong.
+func TestNAKBehindLostAnswer(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpRead, 100) // PSN 0
+	s.post(verbs.OpWrite, 10) // 1
+	s.wantSent(0, 0, 1)
+	s.ack(1, wire.NAKRemoteAccessError, 10)
+	s.ack(1, wire.NAKRemoteAccessError, 11) // a copy
+	if ids, status := s.completions(); len(ids) != 0 || s.q.state != verbs.StateRTS {
+		t.Fatalf("completions %v, %v in %v: the READ has no fault", ids, status, s.q.state)
+	}
+	s.wantSent(20, 0, 1)
+	b := make([]byte, wire.RCReadResponseOnly.HeaderBytes()+100+wire.ICRCBytes)
+	wire.PutBTH(b, wire.RCReadResponseOnly, 0, s.q.qpn, firstPSN)
+	wire.PutAETH(b[wire.BTHBytes:], wire.SyndromeAck, 1)
+	p, err := wire.ParsePacket(b)
+	check(t, err)
+	s.q.onResponse(&p, 30)
+	if ids, status := s.completions(); len(ids) != 1 || status != verbs.Success {
+		t.Errorf("completions %v, %v: want the READ's", ids, status)
+	}
+	s.ack(1, wire.NAKRemoteAccessError, 40)
+	if ids, status := s.completions(); len(ids) != 1 || ids[0] != 1 || status != verbs.RemoteAccessError {
+		t.Errorf("completions %v, %v: want the WRITE's, REM_ACCESS_ERR", ids, status)
+	}
+}
+
 func TestRequesterWaitsForReceiver(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpSend, 10)

@@ -539,7 +539,6 @@ func (f *modelFlow) onError(k int, s verbs.Status) {
 	case s == verbs.FlushError && (!first || f.bad < 0):
 	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0):
 	case s == verbs.RemoteAccessError && first && k == f.bad:
-	case s == verbs.RemoteAccessError && first && k < f.bad && m.loss+m.corrupt > 0 && f.requests[k].Opcode >= verbs.OpRead: // its answer was lost, and the peer is dead
 	default:
 		m.t.Fatalf("qp %#x: request %d (the bad one is %d) ends with %v, first error %v\n%s", f.q.qpn, k, f.bad, s, first, m.dump())
 	}
