@@ -114,6 +114,17 @@ func FuzzModel(f *testing.F) {
 }
 
 func newModel(t testing.TB, seed uint64) *model {
+	m := newModelNetwork(t, seed)
+	for range 1 + m.r.IntN(modelPairs) {
+		a, b := newModelFlow(m, 0), newModelFlow(m, 1)
+		a.to, b.to, a.back, b.back = b.from, a.from, b, a
+		m.connect(a)
+	}
+	return m
+}
+
+// newModelNetwork is two sites and what is between them.
+func newModelNetwork(t testing.TB, seed uint64) *model {
 	m := &model{t: t, r: rand.New(rand.NewPCG(seed, 1)), now: 1}
 	r := m.r
 	m.mtu = verbs.MTU(1 + r.IntN(3))
@@ -134,11 +145,6 @@ func newModel(t testing.TB, seed uint64) *model {
 	}
 	for i := range m.sites {
 		m.sites[i] = newModelEnd(m, i, addresses[i], addresses[1-i])
-	}
-	for range 1 + r.IntN(modelPairs) {
-		a, b := newModelFlow(m, 0), newModelFlow(m, 1)
-		a.to, b.to, a.back, b.back = b.from, a.from, b, a
-		m.connect(a)
 	}
 	return m
 }
@@ -314,25 +320,7 @@ func (m *model) finished() bool {
 // step lets something happen.
 func (m *model) step() {
 	r := m.r
-	m.now += verbs.Ticks(r.IntN(1500))
-	if r.IntN(4) == 0 {
-		m.sleep()
-	}
-	for n := r.IntN(40); n > 0 && len(m.packet) > 0 && m.packet[0].due <= m.now; n-- {
-		p := m.packet[0]
-		m.packet = m.packet[1:]
-		s := m.sites[p.to]
-		s.e.onPacket(s.path, p.bytes, int(p.id), wire.Port, m.now)
-	}
-	for _, s := range m.sites {
-		if r.IntN(4) == 0 {
-			continue
-		}
-		s.path.segments, s.path.socket.segmentation = []int{1, maxSegments}[r.IntN(2)], true
-		s.e.progress(m.now)
-		check(m.t, s.e.capture.w.Flush())
-		check(m.t, s.e.capture.err)
-	}
+	m.exchange()
 	for _, f := range m.flows {
 		if r.Float64() < m.slowReceiver {
 			f.postReceives()
@@ -352,6 +340,30 @@ func (m *model) step() {
 		if f.broken {
 			f.mend()
 		}
+	}
+}
+
+// exchange lets time pass, packets arrive and the engines run.
+func (m *model) exchange() {
+	r := m.r
+	m.now += verbs.Ticks(r.IntN(1500))
+	if r.IntN(4) == 0 {
+		m.sleep()
+	}
+	for n := r.IntN(40); n > 0 && len(m.packet) > 0 && m.packet[0].due <= m.now; n-- {
+		p := m.packet[0]
+		m.packet = m.packet[1:]
+		s := m.sites[p.to]
+		s.e.onPacket(s.path, p.bytes, int(p.id), wire.Port, m.now)
+	}
+	for _, s := range m.sites {
+		if r.IntN(4) == 0 {
+			continue
+		}
+		s.path.segments, s.path.socket.segmentation = []int{1, maxSegments}[r.IntN(2)], true
+		s.e.progress(m.now)
+		check(m.t, s.e.capture.w.Flush())
+		check(m.t, s.e.capture.err)
 	}
 }
 

@@ -73,6 +73,78 @@ func TestRunDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestPingPongDoesNotAllocate runs slices of both ends of a ping-pong.
+func TestPingPongDoesNotAllocate(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		op    verbs.Opcode
+		await verbs.Await
+		size  int
+	}{
+		{"send/2", verbs.OpSend, verbs.AwaitReceive, 2},
+		{"send/8192", verbs.OpSend, verbs.AwaitReceive, 8192},
+		{"write/2", verbs.OpWrite, verbs.AwaitLastByte, 2},
+		{"read/2", verbs.OpRead, verbs.AwaitCompletion, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const landing = 1 << 16
+			a, b := newPair(t, pairOptions{bytes: 1 << 17})
+			var stop atomic.Uint32
+			job := func(e, peer *end, first bool, rec *verbs.Recorder) *verbs.Job {
+				l := verbs.Lane{
+					QP: e.qp, Window: 1, Signal: 1, Batch: 1, Await: tt.await,
+					Ring: []verbs.Message{{Bytes: uint64(tt.size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+						Opcode: tt.op, SGEs: []verbs.SGE{e.sge(0, tt.size)}, RemoteAddr: peer.mr.Addr() + landing, RKey: peer.mr.RKey(),
+					}}}}}},
+				}
+				switch tt.await {
+				case verbs.AwaitReceive:
+					l.Receives = []verbs.ReceiveRequest{{SGEs: []verbs.SGE{e.sge(landing, tt.size)}}}
+					check(t, l.PostInitial(64))
+				case verbs.AwaitLastByte:
+					l.FlagOut, l.FlagIn = &e.buffer.Bytes()[tt.size-1], &e.buffer.Bytes()[landing+tt.size-1]
+				default:
+				}
+				return &verbs.Job{Shape: verbs.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []verbs.Lane{l}, Record: rec, Stop: &stop}
+			}
+			passive := serveJob(&stop)
+			if tt.await != verbs.AwaitCompletion {
+				passive = job(b, a, false, nil)
+			}
+			rec := verbs.NewRecorder(16)
+			rec.Samples, rec.CPU = true, true
+			r, err := a.device.Prepare(job(a, b, true, rec))
+			check(t, err)
+			served := make(chan error, 1)
+			go func() {
+				_, err := runJob(t, b.device, passive, -1)
+				served <- err
+			}()
+			slice := a.device.e.clock.ticks(5 * time.Millisecond)
+			var p verbs.Progress
+			for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
+				p, err = r.Run(verbs.Now() + slice)
+				check(t, err)
+				if time.Now().After(deadline) {
+					t.Fatalf("%d messages in a minute", p.Completed)
+				}
+			}
+			before := p.Completed
+			n := testing.AllocsPerRun(20, func() {
+				if p, err = r.Run(verbs.Now() + slice); err != nil {
+					t.Error(err)
+				}
+			})
+			stop.Store(1)
+			check(t, <-served)
+			check(t, r.Close())
+			if n != 0 {
+				t.Errorf("a slice allocates %v times, want 0 (%d messages)", n, p.Completed-before)
+			}
+		})
+	}
+}
+
 // TestIdleDeviceUsesNoProcessor looks at the process's CPU time while two connected devices have nothing to do.
 func TestIdleDeviceUsesNoProcessor(t *testing.T) {
 	a, b := newPair(t, pairOptions{})
