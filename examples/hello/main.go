@@ -33,9 +33,7 @@ type address struct {
 }
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "hello:", err)
 		if fix := verbs.RemedyOf(err); fix != "" {
 			fmt.Fprintln(os.Stderr, "hello:", fix)
@@ -59,6 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
+		fmt.Fprintf(os.Stderr, "waiting at %v: now run hello with this host's name at the other end\n", l.Addr())
 		conn, err := l.Accept()
 		if err = errors.Join(err, l.Close()); err != nil {
 			return err
@@ -87,6 +86,8 @@ type end struct {
 // talk sets up one end, connects it with the other over an ordinary TCP connection, and plays a part.
 func talk(ctx context.Context, conn net.Conn, out io.Writer, play func(context.Context, *end, address, net.Conn, io.Writer) error) (err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return err
