@@ -35,6 +35,7 @@ const (
 	flagAhead         // ask for cache lines ahead of the copy
 	flagStream        // store past the cache
 	flagNear          // lines come from the second-level cache
+	flagEven          // a list of blocks of one length, which is 64, 128 or a multiple of 256 bytes
 )
 
 // copyArgs is the argument of a kernel: n1 rows of n0 blocks. It lies outside the Go heap; internal/ckernel has its
@@ -140,6 +141,9 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (verbs.Wor
 		if args.list, err = k.list(l); err != nil {
 			return verbs.Work{}, err
 		}
+		if even(l.blocks) {
+			args.flags |= flagEven
+		}
 	}
 	inner, outer := l.inner, l.outer
 	if inner.count == 1 { // a single loop is the inner one
@@ -163,6 +167,12 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (verbs.Wor
 	k.tune(args, l, inner.step)
 	address, _ := ckernel.Kernel()
 	return verbs.Work{Go: kernelFor(args.op, args.flags), C: address, Arg: unsafe.Pointer(args)}, nil
+}
+
+// even tells whether blocks are of one length that the kernels of even lists copy.
+func even(blocks []Block) bool {
+	n := blocks[0].Length
+	return (n == 64 || n == 128 || n%256 == 0) && !slices.ContainsFunc(blocks, func(b Block) bool { return b.Length != n })
 }
 
 // tune decides, from what was measured (see the benchmarks), how the kernel treats the caches. Where strided memory

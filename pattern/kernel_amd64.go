@@ -57,10 +57,21 @@ func kernelFor(op operation, flags uint32) func(unsafe.Pointer) {
 // listKernel is the kernel of lists of blocks.
 func listKernel(isa string, flags uint32) func(unsafe.Pointer) {
 	rows := copyListAVX2
-	switch stream, ahead := flags&flagStream != 0, flags&flagAhead != 0; {
+	stream, ahead, near, even := flags&flagStream != 0, flags&flagAhead != 0, flags&flagNear != 0, flags&flagEven != 0
+	switch {
 	case isa == "avx2" && ahead:
 		rows = copyListAheadAVX2
 	case isa == "avx2":
+	case even && stream && ahead && flags&flagUnpack == 0:
+		rows = copyEvenStreamAheadAVX512
+	case even && stream:
+		rows = copyEvenStreamAVX512
+	case even && ahead:
+		rows = copyEvenAheadAVX512
+	case even && near:
+		rows = copyEvenNearAVX512
+	case even:
+		rows = copyEvenAVX512
 	case stream && ahead && flags&flagUnpack == 0:
 		rows = copyListStreamAheadAVX512
 	case stream:
@@ -94,6 +105,21 @@ func copyListStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer)
 
 //go:noescape
 func copyListStreamAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyEvenAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyEvenNearAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyEvenAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyEvenStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+
+//go:noescape
+func copyEvenStreamAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
 
 //go:noescape
 func copyListAVX2(a *copyArgs, strided, packed unsafe.Pointer)

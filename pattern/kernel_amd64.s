@@ -1073,6 +1073,217 @@ TEXT ·copyListAheadAVX2(SB), NOSPLIT, $0-24
 	LIST(LINEY, ASKENTRY, ASKLINE)
 	RET
 
+// The kernels of even lists copy blocks of 64, 128 or a multiple of 256 bytes, all alike: four lines at a time, without a
+// look at lengths. Registers as in the list kernels, but CX is the block's bytes, DX the entry that begins the last whole
+// group, and R13 scratch.
+
+#define NEXTPASS(STEP) \
+	ADDQ STEP(R14), R10; \
+	DECQ R15; \
+	JNZ  pass; \
+	JMP  done
+
+#define ENTRIES4 \
+	MOVQ (R8), AX; \
+	MOVQ 16(R8), BX; \
+	MOVQ 32(R8), SI; \
+	MOVQ 48(R8), DI
+
+#define NEXT4 \
+	ADDQ $64, R8; \
+	ADDQ $256, R11; \
+	CMPQ R8, DX
+
+#define NEXT2 \
+	ADDQ $32, R8; \
+	ADDQ $256, R11; \
+	CMPQ R8, DX
+
+#define ASKONE(AT, ENTRY) \
+	MOVQ ENTRY(R8)(R12*1), R13; \
+	PREFETCHT0 AT(R10)(R13*1)
+
+#define ASKENTRIES4 \
+	ASKONE(0, 0); \
+	ASKONE(0, 16); \
+	ASKONE(0, 32); \
+	ASKONE(0, 48)
+
+#define ASKENTRIES2 \
+	ASKONE(0, 0); \
+	PREFETCHT0 64(R10)(R13*1); \
+	ASKONE(0, 16); \
+	PREFETCHT0 64(R10)(R13*1)
+
+#define ASKQUADS \
+	PREFETCHT0 (BX); \
+	PREFETCHT0 64(BX); \
+	PREFETCHT0 128(BX); \
+	PREFETCHT0 192(BX); \
+	ADDQ $256, BX
+
+#define EVEN(MOVES, ASK4, ASK2, ENTRY, ASKQUAD) \
+	MOVQ  16(R14), CX; \
+	TESTQ R15, R15; \
+	JZ    done; \
+pass: \
+	MOVQ  72(R14), R8; \
+	TESTL $1, 100(R14); \
+	JNZ   unpack; \
+	CMPQ  CX, $128; \
+	JEQ   pack2; \
+	JGT   packQuads; \
+	LEAQ  -48(R9), DX; \
+	CMPQ  R8, DX; \
+	JGE   pack1; \
+pack4: \
+	ENTRIES4; \
+	ASK4; \
+	MOVES((R10)(AX*1), (R10)(BX*1), (R10)(SI*1), (R10)(DI*1), (R11), 64(R11), 128(R11), 192(R11)); \
+	NEXT4; \
+	JLT   pack4; \
+pack1: \
+	CMPQ  R8, R9; \
+	JGE   packed; \
+	MOVQ  (R8), AX; \
+	VMOVDQU64 (R10)(AX*1), Z0; \
+	VMOVDQU64 Z0, (R11); \
+	ADDQ  $16, R8; \
+	ADDQ  $64, R11; \
+	JMP   pack1; \
+pack2: \
+	LEAQ  -16(R9), DX; \
+	CMPQ  R8, DX; \
+	JGE   pack2last; \
+pack2next: \
+	MOVQ  (R8), AX; \
+	MOVQ  16(R8), BX; \
+	ASK2; \
+	MOVES((R10)(AX*1), 64(R10)(AX*1), (R10)(BX*1), 64(R10)(BX*1), (R11), 64(R11), 128(R11), 192(R11)); \
+	NEXT2; \
+	JLT   pack2next; \
+pack2last: \
+	CMPQ  R8, R9; \
+	JGE   packed; \
+	MOVQ  (R8), AX; \
+	VMOVDQU64 (R10)(AX*1), Z0; \
+	VMOVDQU64 64(R10)(AX*1), Z1; \
+	VMOVDQU64 Z0, (R11); \
+	VMOVDQU64 Z1, 64(R11); \
+	ADDQ  $128, R11; \
+	JMP   packed; \
+packQuads: \
+	MOVQ  (R8), SI; \
+	ADDQ  R10, SI; \
+	ENTRY; \
+	ADDQ  $16, R8; \
+	MOVQ  CX, AX; \
+packQuad: \
+	ASKQUAD; \
+	MOVES((SI), 64(SI), 128(SI), 192(SI), (R11), 64(R11), 128(R11), 192(R11)); \
+	ADDQ  $256, SI; \
+	ADDQ  $256, R11; \
+	SUBQ  $256, AX; \
+	JNZ   packQuad; \
+	CMPQ  R8, R9; \
+	JLT   packQuads; \
+packed: \
+	NEXTPASS(40); \
+unpack: \
+	CMPQ  CX, $128; \
+	JEQ   unpack2; \
+	JGT   unpackQuads; \
+	LEAQ  -48(R9), DX; \
+	CMPQ  R8, DX; \
+	JGE   unpack1; \
+unpack4: \
+	ENTRIES4; \
+	ASK4; \
+	MOVES((R11), 64(R11), 128(R11), 192(R11), (R10)(AX*1), (R10)(BX*1), (R10)(SI*1), (R10)(DI*1)); \
+	NEXT4; \
+	JLT   unpack4; \
+unpack1: \
+	CMPQ  R8, R9; \
+	JGE   unpacked; \
+	MOVQ  (R8), AX; \
+	VMOVDQU64 (R11), Z0; \
+	VMOVDQU64 Z0, (R10)(AX*1); \
+	ADDQ  $16, R8; \
+	ADDQ  $64, R11; \
+	JMP   unpack1; \
+unpack2: \
+	LEAQ  -16(R9), DX; \
+	CMPQ  R8, DX; \
+	JGE   unpack2last; \
+unpack2next: \
+	MOVQ  (R8), AX; \
+	MOVQ  16(R8), BX; \
+	ASK2; \
+	MOVES((R11), 64(R11), 128(R11), 192(R11), (R10)(AX*1), 64(R10)(AX*1), (R10)(BX*1), 64(R10)(BX*1)); \
+	NEXT2; \
+	JLT   unpack2next; \
+unpack2last: \
+	CMPQ  R8, R9; \
+	JGE   unpacked; \
+	MOVQ  (R8), AX; \
+	VMOVDQU64 (R11), Z0; \
+	VMOVDQU64 64(R11), Z1; \
+	VMOVDQU64 Z0, (R10)(AX*1); \
+	VMOVDQU64 Z1, 64(R10)(AX*1); \
+	ADDQ  $128, R11; \
+	JMP   unpacked; \
+unpackQuads: \
+	MOVQ  (R8), SI; \
+	ADDQ  R10, SI; \
+	ENTRY; \
+	ADDQ  $16, R8; \
+	MOVQ  CX, AX; \
+unpackQuad: \
+	ASKQUAD; \
+	MOVES((R11), 64(R11), 128(R11), 192(R11), (SI), 64(SI), 128(SI), 192(SI)); \
+	ADDQ  $256, SI; \
+	ADDQ  $256, R11; \
+	SUBQ  $256, AX; \
+	JNZ   unpackQuad; \
+	CMPQ  R8, R9; \
+	JLT   unpackQuads; \
+unpacked: \
+	NEXTPASS(32); \
+done: \
+	VZEROUPPER
+
+// func copyEvenAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+TEXT ·copyEvenAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	EVEN(BATCH, NOASK, NOASK, NOASK, NOASK)
+	RET
+
+// func copyEvenNearAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+TEXT ·copyEvenNearAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	EVEN(LINES, NOASK, NOASK, NOASK, NOASK)
+	RET
+
+// func copyEvenAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
+TEXT ·copyEvenAheadAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	EVEN(BATCH, ASKENTRIES4, ASKENTRIES2, ASKENTRY, ASKQUADS)
+	RET
+
+// func copyEvenStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer): past the cache.
+TEXT ·copyEvenStreamAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	EVEN(STREAM, NOASK, NOASK, NOASK, NOASK)
+	SFENCE
+	RET
+
+// func copyEvenStreamAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer): the same, and asks ahead.
+TEXT ·copyEvenStreamAheadAVX512(SB), NOSPLIT, $0-24
+	LOADLIST
+	EVEN(STREAM, ASKENTRIES4, ASKENTRIES2, ASKENTRY, ASKQUADS)
+	SFENCE
+	RET
+
 // func touchAhead(p unsafe.Pointer, n uint64, step int64)
 TEXT ·touchAhead(SB), NOSPLIT, $0-24
 	MOVQ  p+0(FP), DI

@@ -113,6 +113,33 @@ func TestKernelsOfEveryBlockSize(t *testing.T) {
 	}
 }
 
+// TestKernelsOfEvenLists has lists of blocks of one length, at whole lines and elsewhere, in one pass and several.
+func TestKernelsOfEvenLists(t *testing.T) {
+	near := KernelOptions{Footprint: 1 << 20, PackedFootprint: 1 << 20, Caches: Caches{L1: 1 << 10, L2: 1 << 30, LastLevel: 1 << 30}}
+	for _, o := range append(kernelChoices(), near) {
+		for _, block := range []int64{63, 64, 65, 128, 192, 256, 320, 512, 1024, 4096} {
+			for _, n := range []int{2, 3, 4, 5, 6, 7, 8, 21} {
+				for _, unit := range []int64{64, 1} {
+					var blocks []Block
+					at := int64(0)
+					for i := range n {
+						at += int64(i%3) * unit
+						blocks = append(blocks, Block{at, block})
+						at += block
+					}
+					for passes := range int64(3) {
+						l, err := Struct(blocks, 1+passes, (at+127)&^63)
+						if err != nil {
+							t.Fatal(err)
+						}
+						checkRoundTrip(t, l, o)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestKernelsOfRandomLayouts(t *testing.T) {
 	seed := uint64(20261121)
 	r := rand.New(rand.NewPCG(seed, 1))
