@@ -95,6 +95,8 @@ type peerConfig struct {
 	Timeout  time.Duration
 	Wait     time.Duration
 	Perftest control.PerftestOptions
+	// ControlCM makes the control connection one by RDMA CM, and the dialect perftest's.
+	ControlCM bool
 }
 
 func (f *peerFlags) config(tool string, args []string) (peerConfig, error) {

@@ -50,7 +50,7 @@ func deviceGroup() flagGroup {
 }
 
 func peerGroup() flagGroup {
-	return flagGroup{"Other end", []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "perftest-version"}}
+	return flagGroup{"Other end", []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "comm-rdma-cm", "perftest-version"}}
 }
 
 // noncontigGroups orders the flags of the non-contiguous experiment.

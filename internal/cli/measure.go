@@ -110,9 +110,16 @@ func openMeasurer(ctx context.Context, out Streams, c measureConfig) (_ *measure
 		}
 		address = m.child.address
 	}
+	var rdma verbs.Device // nil: TCP
+	if c.Peer.ControlCM {
+		if _, err := control.ConnectionManagerOf(m.device.Device); err != nil {
+			return nil, setupError{err}
+		}
+		rdma = m.device.Device
+	}
 	m.session, err = control.Dial(ctx, address, control.DialOptions{
 		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Perftest: c.Peer.Perftest, Program: c.Tool + " " + bench.Version(),
-		Source: c.Peer.Source, Wait: c.Peer.Wait,
+		Source: c.Peer.Source, Wait: c.Peer.Wait, RDMA: rdma,
 	})
 	if err != nil {
 		m.session = nil

@@ -25,7 +25,7 @@ type testFlags struct {
 	runs, qps, txDepth, rxDepth, cqMod, postList, inline, outs, mtu                  int
 	sl, tclass, pkey, timeout, retries                                               int
 	tos                                                                              int
-	noPeak, cpuTime, hugePages, rdmaCM                                               bool
+	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
 	limitBW, limitRate                                                               float64
 	gbits, cpuFreq                                                                   bool
 	expect                                                                           []string
@@ -99,6 +99,7 @@ func (f *testFlags) bind(fs *pflag.FlagSet, op control.Operation, kind control.K
 	fs.IntVar(&f.retries, "retries", 7, "resends before giving up, 1 to 7")
 	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
 	fs.BoolVarP(&f.rdmaCM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
+	fs.BoolVarP(&f.controlCM, "comm-rdma-cm", "z", false, "to a perftest with -z (with -R: to one with -R): no TCP")
 	fs.IntVarP(&f.tos, "tos", "T", 0, "type of service of the path, with -R: 0 to 255")
 
 	f.peer.bind(fs)
@@ -261,6 +262,10 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 	}
 	c.Peer, err = f.peer.config(tool, args)
 	note(err)
+	c.Peer.ControlCM = f.controlCM
+	if f.controlCM && c.Peer.Loopback {
+		note(errors.New("--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out"))
+	}
 	c.Output, err = f.output.config()
 	note(err)
 	c.Expect, err = parseExpectations(f.expect, p)
