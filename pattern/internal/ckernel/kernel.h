@@ -204,6 +204,59 @@ INL void FN(list)(const struct gobw_copy *a, char *d, const char *s, enum FN(how
 	}
 }
 
+/* A list of blocks of one length: of one line by four, of two lines by two, else one by one. */
+INL void FN(even)(const struct gobw_copy *a, char *d, const char *s, enum FN(how) how, int unpack)
+{
+	u64 block = a->block;
+	i64 distance = a->ahead / (i64)sizeof(struct gobw_entry);
+
+	for (u64 n = a->n0; n; n--, d += a->dst0, s += a->src0) {
+		const struct gobw_entry *e = a->list;
+		u64 left = a->entries;
+		char *far = unpack ? d : (char *)s, *p = unpack ? (char *)s : d;
+
+#define TO(far_, near_) (unpack ? (far_) : (near_))
+#define FROM(far_, near_) (unpack ? (near_) : (far_))
+		if (block == 64)
+			for (; left >= 4; left -= 4, e += 4, p += 256) {
+				char *f0 = far + e[0].offset, *f1 = far + e[1].offset, *f2 = far + e[2].offset, *f3 = far + e[3].offset;
+				FN(want)(far + e[distance].offset, how);
+				FN(want)(far + e[distance + 1].offset, how);
+				FN(want)(far + e[distance + 2].offset, how);
+				FN(want)(far + e[distance + 3].offset, how);
+				MOVE4(how, TO(f0, p), FROM(f0, p), TO(f1, p + 64), FROM(f1, p + 64), TO(f2, p + 128), FROM(f2, p + 128),
+				      TO(f3, p + 192), FROM(f3, p + 192));
+			}
+		else if (block == 128)
+			for (; left >= 2; left -= 2, e += 2, p += 256) {
+				char *f0 = far + e[0].offset, *f1 = far + e[1].offset;
+				FN(want)(far + e[distance].offset, how);
+				FN(want)(far + e[distance].offset + 64, how);
+				FN(want)(far + e[distance + 1].offset, how);
+				FN(want)(far + e[distance + 1].offset + 64, how);
+				MOVE4(how, TO(f0, p), FROM(f0, p), TO(f0 + 64, p + 64), FROM(f0 + 64, p + 64), TO(f1, p + 128), FROM(f1, p + 128),
+				      TO(f1 + 64, p + 192), FROM(f1 + 64, p + 192));
+			}
+		for (; left; left--, e++, p += block) {
+			char *f0 = far + e->offset;
+			FN(block)(TO(f0, p), FROM(f0, p), block, (i64)(e[distance].offset - e->offset), how);
+		}
+#undef TO
+#undef FROM
+	}
+}
+
+/* A list, whatever its blocks. */
+INL void FN(entries)(const struct gobw_copy *a, char *d, const char *s, enum FN(how) how)
+{
+	if (!(a->flags & FLAG_EVEN))
+		FN(list)(a, d, s, how);
+	else if (a->flags & FLAG_UNPACK)
+		FN(even)(a, d, s, how, 1);
+	else
+		FN(even)(a, d, s, how, 0);
+}
+
 #define HOW(RUN)                                                                      \
 	do {                                                                          \
 		int ask_ = a->flags & FLAG_AHEAD, unpack_ = a->flags & FLAG_UNPACK;    \
@@ -227,7 +280,7 @@ TARGET static void FN(row)(const struct gobw_copy *a, char *d, const char *s)
 	i64 ds = a->dst0, ss = a->src0, ahead = a->ahead;
 
 	if (a->op == OP_LIST) {
-		HOW(FN(list));
+		HOW(FN(entries));
 		return;
 	}
 	if (a->op >= OP_64) {

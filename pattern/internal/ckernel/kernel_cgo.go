@@ -16,7 +16,7 @@ typedef long long v32 __attribute__((vector_size(32), aligned(1), may_alias));
 typedef long long v64 __attribute__((vector_size(64), aligned(1), may_alias));
 
 enum { OP_1, OP_2, OP_3, OP_4, OP_5_7, OP_8, OP_9_15, OP_16, OP_17_31, OP_32, OP_33_63, OP_64, OP_WIDE, OP_LIST };
-enum { FLAG_UNPACK = 1, FLAG_AHEAD = 2, FLAG_STREAM = 4, FLAG_NEAR = 8 };
+enum { FLAG_UNPACK = 1, FLAG_AHEAD = 2, FLAG_STREAM = 4, FLAG_NEAR = 8, FLAG_EVEN = 16 };
 enum { AHEAD = 2048 };
 
 struct gobw_entry { uint64_t offset, length; };
