@@ -2,6 +2,7 @@ package roce
 
 import (
 	"flag"
+	"fmt"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -212,17 +213,23 @@ func spinners(b *testing.B) {
 
 func BenchmarkRatioBandwidth(b *testing.B) {
 	for _, tt := range []struct {
-		name string
-		op   verbs.Opcode
-	}{{"write", verbs.OpWrite}, {"send", verbs.OpSend}, {"read", verbs.OpRead}} {
-		b.Run("op="+tt.name+"/size=65536", func(b *testing.B) {
+		name        string
+		op          verbs.Opcode
+		size, batch int // batch: packets of a send of the yardstick
+	}{
+		{"write", verbs.OpWrite, 65536, rawBatch},
+		{"send", verbs.OpSend, 65536, rawBatch},
+		{"read", verbs.OpRead, 65536, rawBatch},
+		{"write", verbs.OpWrite, 8192, 2}, // FIRST and LAST: nothing longer than LAST may follow it in a send
+	} {
+		b.Run(fmt.Sprintf("op=%s/size=%d", tt.name, tt.size), func(b *testing.B) {
 			spinners(b)
 			raw := newRawPair(b)
 			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
-			const size = 65536
+			size := tt.size
 			var yard, got, ratio []float64
 			for b.Loop() {
-				r := raw.stream(rawPacket, rawBatch)
+				r := raw.stream(rawPacket, tt.batch)
 				var receives []verbs.Lane
 				if tt.op == verbs.OpSend {
 					receives = []verbs.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, size)}}}}}
