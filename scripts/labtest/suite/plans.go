@@ -135,11 +135,12 @@ func (s *suite) end(name string, c command) (ended, error) {
 	return e, nil
 }
 
-// said makes a check that a program printed some words.
+// said makes a check that a program printed some words, on however many lines.
 func said(words ...string) func(ended) (string, error) {
 	return func(e ended) (string, error) {
+		text := strings.Join(strings.Fields(e.stdout+e.stderr), " ")
 		for _, w := range words {
-			if !strings.Contains(e.stdout+e.stderr, w) {
+			if !strings.Contains(text, w) {
 				return "", fmt.Errorf("it does not say %q: %s", w, e.stdout+e.stderr)
 			}
 		}
