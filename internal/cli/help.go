@@ -67,7 +67,8 @@ func noncontigGroups() []flagGroup {
 // qualifyGroups orders the flags of a qualification.
 func qualifyGroups() []flagGroup {
 	return []flagGroup{
-		{"Plan", []string{"only", "list", "dry-run", "print", "line"}},
+		{"Plan", []string{"only", "scale", "runs", "list", "dry-run", "print"}},
+		{"Verdict", []string{"line", "leave-out", "baseline", "within"}},
 		{"Result", []string{"junit", "html", "json", "quiet"}},
 		deviceGroup(),
 		peerGroup(),
