@@ -10,6 +10,7 @@ import (
 type silence struct {
 	bears time.Duration // the peer timeout
 	heard atomic.Int64  // when the peer last said something
+	spoke atomic.Bool   // it ever has
 	gap   atomic.Int64  // the longest time between two words of it, fading
 }
 
@@ -24,6 +25,7 @@ func (s *silence) listen(now time.Duration) {
 	faded := s.gap.Load()
 	s.gap.Store(max(gap, faded-faded/8))
 	s.heard.Store(int64(now))
+	s.spoke.Store(true)
 }
 
 // excuse takes a moment in which this end itself slept off the peer's account.
@@ -31,13 +33,16 @@ func (s *silence) excuse(now time.Duration) {
 	s.heard.Store(max(s.heard.Load(), int64(now-s.bears/2)))
 }
 
-// verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not is borne
-// longer, as long as its host answers: it, or this end, has too little CPU.
+// verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or has
+// said nothing yet, is borne longer, as long as its host answers: it, or this end, has too little CPU.
 func (s *silence) verdict(now time.Duration, h hostLife) error {
 	silent := now - time.Duration(s.heard.Load())
 	limit := s.bears
 	if h == hostAnswers {
-		limit = min(max(limit, gapsBorne*time.Duration(s.gap.Load())), time.Duration(longestBorne*float64(s.bears)))
+		limit = time.Duration(longestBorne * float64(s.bears))
+		if s.spoke.Load() {
+			limit = min(max(s.bears, gapsBorne*time.Duration(s.gap.Load())), limit)
+		}
 	}
 	if silent <= limit {
 		return nil

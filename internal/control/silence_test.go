@@ -19,7 +19,8 @@ func TestSilence(t *testing.T) {
 		want  float64 // seconds after the last word until it is lost
 	}{
 		{"regular", seconds(0.5, 1, 1.5, 2), hostAnswers, 3},
-		{"never heard", nil, hostAnswers, 3},
+		{"never heard", nil, hostAnswers, 10},
+		{"never heard, the host gone", nil, hostSilent, 3},
 		{"irregular", seconds(0.5, 1.5, 2, 3.5), hostAnswers, 6},
 		{"very irregular", seconds(0.5, 3.4, 6), hostAnswers, 10},
 		{"irregular, the host gone", seconds(0.5, 3.4, 6), hostSilent, 3},
