@@ -68,6 +68,7 @@ func (s *ourSession) beat() {
 			continue
 		case now := <-t.C:
 			late := now.Sub(previous) > every+s.o.timeouts.Peer/3
+			s.silence.stumble(now.Sub(previous))
 			previous = now
 			if late {
 				s.silence.excuse(now.Sub(s.start))

@@ -11,21 +11,25 @@ type silence struct {
 	bears time.Duration // the peer timeout
 	heard atomic.Int64  // when the peer last said something
 	spoke atomic.Bool   // it ever has
-	gap   atomic.Int64  // the longest time between two words of it, fading
+	gap   atomic.Int64  // the longest time between two of its words, or of this end's ticks, fading
 }
 
 const (
-	gapsBorne    = 4       // how many of a peer's longest gaps are borne
+	gapsBorne    = 4       // how many of the longest gaps are borne
 	longestBorne = 10. / 3 // in peer timeouts: 10 s of the default's 3 s
 )
 
 // listen notes a sign of life.
 func (s *silence) listen(now time.Duration) {
-	gap := int64(now) - s.heard.Load()
-	faded := s.gap.Load()
-	s.gap.Store(max(gap, faded-faded/8))
+	s.stumble(now - time.Duration(s.heard.Load()))
 	s.heard.Store(int64(now))
 	s.spoke.Store(true)
+}
+
+// stumble notes how far apart two words of the peer's were, or two ticks of this end's: what is slow here may be so there.
+func (s *silence) stumble(gap time.Duration) {
+	faded := s.gap.Load()
+	s.gap.Store(max(int64(gap), faded-faded/16))
 }
 
 // excuse takes a moment in which this end itself slept off the peer's account.
