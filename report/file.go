@@ -252,7 +252,7 @@ func checkVersion(file, schema, prefix string, known int) error {
 	if n > known {
 		return &FileError{
 			File: file, Place: `"schema"`,
-			Err:    fmt.Errorf("version %d is from a later gobw; this one reads %s1 to %s%d", n, prefix, prefix, known),
+			Err:    fmt.Errorf("version %d is from a later gobw; this one reads up to %s%d", n, prefix, known),
 			Remedy: "update gobw",
 		}
 	}
