@@ -32,7 +32,7 @@ func chromium(t *testing.T) string {
 func browse(t *testing.T, page string, args ...string) string {
 	t.Helper()
 	path := chromium(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	args = append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-sync",

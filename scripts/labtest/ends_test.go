@@ -24,7 +24,7 @@ import (
 const bufferBytes = 4 << 20
 
 // patience is how long a test waits for anything; emulated machines are slow.
-const patience = 8 * time.Second
+const patience = 30 * time.Second
 
 // anyAccess lets the peer do everything.
 const anyAccess = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic

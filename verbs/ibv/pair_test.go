@@ -157,6 +157,12 @@ func (e *endpoint) receives(n, size int) []verbs.ReceiveRequest {
 // run runs a job to its end in slices of that many ticks.
 func run(tb testing.TB, d verbs.Device, j *verbs.Job, slice verbs.Ticks) verbs.Progress {
 	tb.Helper()
+	return runAnd(tb, d, j, slice, nil)
+}
+
+// runAnd is run, and something else as soon as a message is posted.
+func runAnd(tb testing.TB, d verbs.Device, j *verbs.Job, slice verbs.Ticks, then func()) verbs.Progress {
+	tb.Helper()
 	r, err := d.Prepare(j)
 	if err != nil {
 		tb.Fatal(err)
@@ -173,6 +179,10 @@ func run(tb testing.TB, d verbs.Device, j *verbs.Job, slice verbs.Ticks) verbs.P
 		}
 		if p.Done {
 			return p
+		}
+		if p.Posted > 0 && then != nil {
+			then()
+			then = nil
 		}
 	}
 }

@@ -179,8 +179,8 @@ func runUntilDone(t *testing.T, d verbs.Device, j *verbs.Job, slice verbs.Ticks)
 		if slice < until {
 			until = verbs.Now() + slice
 		}
-		if p, err = r.Run(until); time.Since(start) > 20*time.Second {
-			err = errors.Join(err, fmt.Errorf("not done after 20 s: %+v", p))
+		if p, err = r.Run(until); time.Since(start) > 2*time.Minute {
+			err = errors.Join(err, fmt.Errorf("not done after two minutes: %+v", p))
 		}
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
@@ -233,17 +233,18 @@ func TestQuickStop(t *testing.T) {
 			for i := range qps {
 				j.Lanes = append(j.Lanes, verbs.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
 			}
+			var stop func()
 			if how == "deadline" {
-				j.Deadline = verbs.Now() + 100_000_000
+				j.Deadline = verbs.Now() + 1_000_000_000
 			} else {
-				time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) })
+				stop = func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) }
 			}
 			start := time.Now()
-			p := run(t, d, j, 30_000_000)
+			p := runAnd(t, d, j, 30_000_000, stop)
 			if p.Posted == 0 || p.Posted%7 != 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted {
 				t.Errorf("%s, %d queue pairs: %+v: want a multiple of 7, all completed", how, qps, p)
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("%s, %d queue pairs: ended after %v", how, qps, took)
 			}
 		}
@@ -301,17 +302,18 @@ func TestReadLatencyStops(t *testing.T) {
 			Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 3, 32, y, 0), Window: 1, Signal: 1, Batch: 1}},
 		}
 		j.Record.Samples = true
+		var stop func()
 		if how == "deadline" {
-			j.Deadline = verbs.Now() + 100_000_000
+			j.Deadline = verbs.Now() + 1_000_000_000
 		} else {
-			time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) })
+			stop = func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) }
 		}
 		start := time.Now()
-		p := run(t, d, j, 1_000_000)
+		p := runAnd(t, d, j, 1_000_000, stop)
 		if p.Posted == 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted || j.Record.N != p.Completed {
 			t.Errorf("%s: %+v with %d samples: want a sample for each that was posted", how, p, j.Record.N)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s: ended after %v", how, took)
 		}
 	}

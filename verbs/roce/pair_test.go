@@ -50,7 +50,7 @@ func newPair(t testing.TB, o pairOptions) (a, b *end) {
 		o.sges = 4
 	}
 	if o.timeout == 0 {
-		o.timeout = 14
+		o.timeout = 17 // half a second, seven times: an end may be off the processor for a while
 	}
 	if o.rdAtomic == 0 {
 		o.rdAtomic = 16

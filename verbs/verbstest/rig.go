@@ -12,7 +12,7 @@ import (
 
 const (
 	// patience is how long anything may take before a test gives up; emulated machines are slow.
-	patience = 20 * time.Second
+	patience = time.Minute
 	// silence is how long a test waits to see that nothing happens.
 	silence = 60 * time.Millisecond
 

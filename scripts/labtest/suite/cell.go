@@ -36,6 +36,7 @@ type cell struct {
 	port              int           // on which the server listens
 	rdmaCM            bool          // by RDMA CM, not by TCP
 	timeout           time.Duration // 60 s
+	lossy             bool          // UC, UD: a lost message, at times on Soft-RoCE, fails it, and it is run again
 	check             func(server, client ended) (figures string, err error)
 }
 
@@ -77,7 +78,7 @@ func (p *program) wait(deadline time.Time) ended {
 	case <-time.After(time.Until(deadline)):
 		err = errors.New("did not end in time")
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
-		kill := time.AfterFunc(500*time.Millisecond, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
+		kill := time.AfterFunc(5*time.Second, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
 		err = errors.Join(err, <-p.done)
 		kill.Stop()
 	}
@@ -85,12 +86,18 @@ func (p *program) wait(deadline time.Time) ended {
 }
 
 // listening tells whether a process's network namespace has a listener on a TCP port.
-func (p *program) listening(port int) bool {
+func (p *program) listening(port int) bool { return p.has(port, "0A") }
+
+// serving tells whether it has a connection to that port.
+func (p *program) serving(port int) bool { return p.has(port, "01") }
+
+// has tells whether there is a local end at a TCP port in a state of the kernel's.
+func (p *program) has(port int, state string) bool {
 	want := fmt.Sprintf(":%04X ", port)
 	for _, f := range []string{"tcp", "tcp6"} {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", p.cmd.Process.Pid, f)) // gone already: not listening
 		for line := range strings.Lines(string(b)) {
-			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1]+" ", want) && f[3] == "0A" {
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1]+" ", want) && f[3] == state {
 				return true
 			}
 		}
@@ -116,7 +123,7 @@ func (p *program) awaitListener(port int) bool {
 
 // await waits until the server is ready; false when it ended before, or took too long.
 func (p *program) await(ready func() bool) bool {
-	for range 1000 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if ready() {
 			return true
 		}
@@ -136,34 +143,20 @@ func (s *suite) runCell(c cell) outcome {
 		c.timeout = 60 * time.Second
 	}
 	o := outcome{
-		Name: c.name, Row: c.row, Column: c.column, Verdict: failed,
+		Name: c.name, Row: c.row, Column: c.column,
 		Command: fmt.Sprintf("server: %s; client: %s", c.server.line(), c.client.line()),
 	}
-	began := time.Now()
-	var err error
-	for attempt := 1; attempt <= attempts; attempt++ {
-		var server, client ended
-		server, client, err = both(c)
+	o.attempt(func(attempt int) (figures string, again bool, err error) {
+		server, client, err := both(c)
 		s.keep(c, attempt, server, client)
 		if err == nil {
-			o.Figures, err = c.check(server, client)
+			figures, err = c.check(server, client)
 		}
-		o.Attempts = attempt
-		if _, distant := errors.AsType[*disagreement](err); !distant {
-			break
-		}
-	}
-	o.Seconds = time.Since(began).Seconds()
-	if err != nil {
-		o.Reason = err.Error()
-		return o
-	}
-	o.Verdict = passed
+		_, distant := errors.AsType[*disagreement](err)
+		return figures, distant || c.lossy, err
+	})
 	return o
 }
-
-// attempts is how often a cell is run whose ends merely print figures that are too far apart.
-const attempts = 3
 
 // both runs the two programs of a cell; an error says which of them failed and what it said.
 func both(c cell) (server, client ended, err error) {
@@ -186,7 +179,7 @@ func both(c cell) (server, client ended, err error) {
 		return server, client, err
 	}
 	client = p.wait(deadline)
-	grace := time.Now().Add(5 * time.Second)
+	grace := time.Now().Add(30 * time.Second)
 	if client.err != nil {
 		grace = time.Now().Add(time.Second)
 	}

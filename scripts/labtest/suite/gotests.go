@@ -59,9 +59,9 @@ func (s *suite) goTests(ctx context.Context, binary, dir, env string) []outcome 
 	if _, err := os.Stat(program); err != nil {
 		return []outcome{{Name: binary, Verdict: failed, Reason: fmt.Sprintf("not built: %v", err)}}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 21*time.Minute)
 	defer cancel()
-	args := []string{"-test.v", "-test.timeout=5m"}
+	args := []string{"-test.v", "-test.timeout=20m"}
 	if s.match != "" {
 		args = append(args, "-test.run="+s.match)
 	}

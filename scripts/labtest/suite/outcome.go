@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // verdict is what became of a test.
@@ -27,6 +28,23 @@ type outcome struct {
 	Attempts int     `json:"attempts,omitempty"` // how often a cell of two programs ran
 	Figures  string  `json:"figures,omitempty"`  // what both ends printed, in short
 	Command  string  `json:"command,omitempty"`
+}
+
+// attempts is how often a test is run at the most whose failure may be the machine's: see [outcome.attempt].
+const attempts = 3
+
+// attempt runs a test, and again where it says that its failure may be the machine's, and notes what became of it.
+func (o *outcome) attempt(test func(attempt int) (figures string, again bool, err error)) {
+	began := time.Now()
+	for again := true; again && o.Attempts < attempts && o.Verdict != passed; {
+		var err error
+		o.Attempts++
+		o.Verdict, o.Reason = passed, ""
+		if o.Figures, again, err = test(o.Attempts); err != nil {
+			o.Verdict, o.Reason = failed, err.Error()
+		}
+	}
+	o.Seconds = time.Since(began).Seconds()
 }
 
 // line is the outcome on one line.

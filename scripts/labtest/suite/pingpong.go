@@ -16,7 +16,7 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 	here, peer := os.Getenv("LAB_HERE"), os.Getenv("LAB_PEER")
 	gid := gidIndex(s.device, here)
 	for _, transport := range []string{"rc", "uc", "ud"} {
-		size := "4096"
+		size, lossy := "4096", transport != "rc"
 		if transport == "ud" {
 			size = "1024"
 		}
@@ -45,8 +45,8 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 			}
 			row := transport + " on " + device
 			cells = append(cells,
-				cell{name: row + ", stock server", row: row, column: "stock server", server: stock(), client: ours(stockAt), port: 18517, check: checkPingpong},
-				cell{name: row + ", our server", row: row, column: "our server", server: ours(), client: stock(oursAt), port: 18517, check: checkPingpong})
+				cell{name: row + ", stock server", row: row, column: "stock server", server: stock(), client: ours(stockAt), port: 18517, lossy: lossy, check: checkPingpong},
+				cell{name: row + ", our server", row: row, column: "our server", server: ours(), client: stock(oursAt), port: 18517, lossy: lossy, check: checkPingpong})
 		}
 	}
 	out := s.runCells(ctx, cells)

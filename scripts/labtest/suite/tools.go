@@ -135,7 +135,7 @@ func (s *suite) toolCell(pairing, server, client string, o operation) cell {
 	argv := append([]string{s.ours(o.argv[0])}, o.argv[1:]...)
 	argv = append(argv, "-d", client, "--format", "json", host)
 	return cell{
-		name: o.name + ", " + pairing, row: o.name, column: pairing, port: 18515,
+		name: o.name + ", " + pairing, row: o.name, column: pairing, port: 18515, lossy: o.lossy,
 		server: end(server, s.ours("gobw"), "serve", "-d", server, "--once", "--quiet"),
 		client: end(client, argv...),
 		check:  func(_, c ended) (string, error) { return checkTool(o, c) },
