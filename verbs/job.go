@@ -174,20 +174,22 @@ func (l *Lane) PostInitial(depth int) error {
 	if l.Expect > 0 {
 		n = min(n, l.Expect)
 	}
-	for k := uint64(0); k < n; k++ {
-		r := l.Receives[k%uint64(len(l.Receives)):][:1]
-		var err error
-		if l.SRQ != nil {
-			err = l.SRQ.PostReceive(r)
-		} else {
-			err = l.QP.PostReceive(r)
-		}
-		if err != nil {
+	for k := range n {
+		if err := l.PostReceive(k); err != nil {
 			return err
 		}
 	}
 	l.Posted = n
 	return nil
+}
+
+// PostReceive posts the lane's k-th receive, one of its ring.
+func (l *Lane) PostReceive(k uint64) error {
+	r := l.Receives[k%uint64(len(l.Receives)):][:1]
+	if l.SRQ != nil {
+		return l.SRQ.PostReceive(r)
+	}
+	return l.QP.PostReceive(r)
 }
 
 // InitialReceives is how many receives are posted when the job starts, see [Lane].Posted.

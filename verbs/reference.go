@@ -382,14 +382,7 @@ func (r *referenceRunner) receive(l *referenceLane, c *Completion) error {
 	if len(l.Receives) == 0 || (l.Expect > 0 && l.receivesPosted >= l.Expect) {
 		return nil
 	}
-	next := l.Receives[l.receivesPosted%uint64(len(l.Receives)):][:1]
-	var err error
-	if l.SRQ != nil {
-		err = l.SRQ.PostReceive(next)
-	} else {
-		err = l.QP.PostReceive(next)
-	}
-	if err != nil {
+	if err := l.PostReceive(l.receivesPosted); err != nil {
 		return fmt.Errorf("lane %d, receive %d: %w", l.index, l.receivesPosted, err)
 	}
 	r.trace(TraceRepost, l, l.receivesPosted)

@@ -83,14 +83,7 @@ func (e *Endpoint) postReceives(j *verbs.Job) error {
 			n = int(l.Expect)
 		}
 		for k := e.outstanding[q]; k < n; k++ {
-			r := l.Receives[k%len(l.Receives):][:1]
-			var err error
-			if l.SRQ != nil {
-				err = l.SRQ.PostReceive(r)
-			} else {
-				err = l.QP.PostReceive(r)
-			}
-			if err != nil {
+			if err := l.PostReceive(uint64(k)); err != nil {
 				return fmt.Errorf("post receives: %w", err)
 			}
 			e.posted[q]++

@@ -17,6 +17,16 @@ import (
 	"github.com/gobw/gobw/verbs/roce"
 )
 
+// faults are the mistakes of a command line: all are told at once.
+type faults []error
+
+// note keeps an error, if there is one.
+func (f *faults) note(err error) {
+	if err != nil {
+		*f = append(*f, err)
+	}
+}
+
 // deviceFlags choose this end's device.
 type deviceFlags struct {
 	name, fabric, pcap, cpu string

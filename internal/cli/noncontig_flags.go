@@ -149,80 +149,75 @@ func (f *noncontigFlags) config(tool string, args []string) (noncontigConfig, er
 		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model || len(f.predict) > 0, Save: f.save, Resume: f.resume, Quiet: f.quiet,
 		Events: f.events,
 	}
-	var errs []error
-	note := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
+	var wrong faults
 	var err error
 	c.Device, err = f.device.config()
-	note(err)
+	wrong.note(err)
 	c.CPU, err = f.device.cpuChoice()
-	note(err)
+	wrong.note(err)
 	c.Peer, err = f.peer.config(tool, args)
-	note(err)
+	wrong.note(err)
 	c.Format, err = gridFormat(f.format)
-	note(prefixed("--format", err))
+	wrong.note(prefixed("--format", err))
 	c.Shapes, err = parseShapes(f.shape)
-	note(err)
+	wrong.note(err)
 	c.Strategies, err = parseStrategies(f.strategies, c.Shapes)
-	note(err)
-	note(prefixed("--connection (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
+	wrong.note(err)
+	wrong.note(prefixed("--connection (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
 	switch f.cache {
 	case "hot", "cold":
 		c.Cold = f.cache == "cold"
 	default:
-		note(fmt.Errorf("--cache %q: want hot or cold", f.cache))
+		wrong.note(fmt.Errorf("--cache %q: want hot or cold", f.cache))
 	}
 	switch f.verify {
 	case "ends", "all":
 		c.Verify = f.verify
 	case "none", "":
 	default:
-		note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
+		wrong.note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
 	}
 	if f.footprint != "" {
 		c.Footprint, err = pattern.ParseBytes(f.footprint)
-		note(prefixed("--footprint", err))
+		wrong.note(prefixed("--footprint", err))
 	}
 	c.Segment, err = pattern.ParseBytes(f.segment)
-	note(prefixed("--segment", err))
+	wrong.note(prefixed("--segment", err))
 	if err == nil && (c.Segment < 64 || c.Segment > 1<<30) {
-		note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
+		wrong.note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
 	}
 	c.ListBytes = -1
 	if f.listBytes != "" {
 		c.ListBytes, err = pattern.ParseBytes(f.listBytes)
-		note(prefixed("--list-bytes", err))
+		wrong.note(prefixed("--list-bytes", err))
 		if err == nil && c.ListBytes > 1<<31 {
-			note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
+			wrong.note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
 		}
 	}
 	if c.MinTime, err = parseSeconds(f.minTime); err != nil || c.MinTime < time.Millisecond {
-		note(fmt.Errorf("--min-time %q: want at least 1ms", f.minTime))
+		wrong.note(fmt.Errorf("--min-time %q: want at least 1ms", f.minTime))
 	}
 	if c.MaxTime, err = parseSeconds(f.maxTime); err != nil || c.MaxTime <= 0 {
-		note(fmt.Errorf("--max-time %q: want a time, like 10m", f.maxTime))
+		wrong.note(fmt.Errorf("--max-time %q: want a time, like 10m", f.maxTime))
 	}
 	inRange := func(name string, v, most int) {
 		if v < 1 || v > most {
-			note(fmt.Errorf("%s %d: want 1 to %d", name, v, most))
+			wrong.note(fmt.Errorf("%s %d: want 1 to %d", name, v, most))
 		}
 	}
 	inRange("--window", f.window, maxWindow)
 	inRange("--runs", f.runs, maxGridRuns)
 	if f.resume && f.save == "" {
-		note(errors.New("--resume: name the directory with --save"))
+		wrong.note(errors.New("--resume: name the directory with --save"))
 	}
 	c.Layouts, err = f.grid()
-	note(err)
+	wrong.note(err)
 	for _, text := range f.predict {
 		l, err := parseLayout(text)
-		note(prefixed("--predict", err))
+		wrong.note(prefixed("--predict", err))
 		c.Predict = append(c.Predict, l)
 	}
-	return c, errors.Join(errs...)
+	return c, errors.Join(wrong...)
 }
 
 // parseLayout reads a layout; an unknown word is answered with the nearest that the grammar has.

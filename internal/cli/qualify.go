@@ -120,15 +120,10 @@ func (f *qualifyFlags) config(tool string, args []string) (qualifyConfig, error)
 	if len(args) != 1 {
 		return c, fmt.Errorf("%d plans: want one, a file or one of %s", len(args), strings.Join(report.ShippedPlans(), ", "))
 	}
-	var errs []error
-	note := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
+	var wrong faults
 	var err error
 	c.Device, err = f.device.config()
-	note(err)
+	wrong.note(err)
 	c.Device.Strict = true
 	if f.list || f.dryRun && f.host == "" { // no peer is needed
 		f.peer.loopback = true
@@ -139,28 +134,28 @@ func (f *qualifyFlags) config(tool string, args []string) (qualifyConfig, error)
 	}
 	c.Peer, err = f.peer.config(tool, hosts)
 	if err != nil {
-		note(errors.New(strings.Replace(err.Error(), "no host: name the one", "no peer: give --peer HOST, the one", 1)))
+		wrong.note(errors.New(strings.Replace(err.Error(), "no host: name the one", "no peer: give --peer HOST, the one", 1)))
 	}
 	if f.line != "" {
 		c.Line, err = parseRate(strings.TrimSuffix(strings.TrimSuffix(strings.ReplaceAll(f.line, " ", ""), "b/s"), "bit/s"))
-		note(prefixed("--line", err))
+		wrong.note(prefixed("--line", err))
 	}
 	if !slices.Contains([]string{"", "line", "all"}, f.leaveOut) {
-		note(fmt.Errorf("--leave-out %q%s: want line or all", f.leaveOut, didYouMean(f.leaveOut, []string{"line", "all"})))
+		wrong.note(fmt.Errorf("--leave-out %q%s: want line or all", f.leaveOut, didYouMean(f.leaveOut, []string{"line", "all"})))
 	}
 	if f.leaveOut != "" && f.line != "" {
-		note(fmt.Errorf("--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", f.leaveOut))
+		wrong.note(fmt.Errorf("--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", f.leaveOut))
 	}
 	if f.given("only") && len(f.only) == 0 {
-		note(errors.New("--only names no test: want some of those that --list shows, such as write-64k,read-64k"))
+		wrong.note(errors.New("--only names no test: want some of those that --list shows, such as write-64k,read-64k"))
 	}
 	length := testLength{scale: f.scale, runs: f.runs}
-	note(length.check())
+	wrong.note(length.check())
 	cpu, err := f.device.cpuChoice()
-	note(err)
+	wrong.note(err)
 	c.Plan, err = report.LoadPlan(args[0], report.PlanOptions{CheckRun: checkRun})
-	note(err)
-	if err := errors.Join(errs...); err != nil {
+	wrong.note(err)
+	if err := errors.Join(wrong...); err != nil {
 		return c, err
 	}
 	chosen, err := chooseTests(c.Plan, f.only)
@@ -169,7 +164,8 @@ func (f *qualifyFlags) config(tool string, args []string) (qualifyConfig, error)
 	}
 	for _, plan := range chosen {
 		t := qualifyTest{PlanTest: plan}
-		if t.command, errs = parseRun(t.Run, length); len(errs) > 0 {
+		command, errs := parseRun(t.Run, length)
+		if t.command = command; len(errs) > 0 {
 			return c, fmt.Errorf("test %s: %w", t.Name, errors.Join(errs...))
 		}
 		t.Run, t.Timeout = t.command.args(), time.Duration(float64(t.Timeout)*max(f.scale, 1))

@@ -86,34 +86,29 @@ func newServeCommand(tool string, out Streams) *cobra.Command {
 // config checks the flags and names all mistakes at once.
 func (f *serveFlags) config(tool string, out Streams) (serveConfig, error) {
 	c := serveConfig{Tool: tool, Once: f.once, Child: f.child, Quiet: f.quiet}
-	var errs []error
-	note := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
+	var wrong faults
 	var err error
 	c.Device, err = f.device.config()
-	note(err)
+	wrong.note(err)
 	c.CPU, err = parseCPU(f.device.cpu, 2)
-	note(err)
+	wrong.note(err)
 	if f.port < 1 || f.port > 65535 {
-		note(fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
+		wrong.note(fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
 	}
 	c.Listen.Address = listenAddress(f.listen, f.port)
 	for _, a := range f.allow {
 		prefix, err := parsePrefix(a)
-		note(prefixed("--allow", err))
+		wrong.note(prefixed("--allow", err))
 		c.Listen.Allow = append(c.Listen.Allow, prefix)
 	}
 	c.Listen.MaxMemory = uint64(availableMemory() / 2)
 	if f.maxMemory != "" {
 		n, err := parseBytes(f.maxMemory)
-		note(prefixed("--max-memory", err))
+		wrong.note(prefixed("--max-memory", err))
 		c.Listen.MaxMemory = n
 	}
 	if c.Listen.Timeouts.Peer, err = parseSeconds(f.peerTimeout); err != nil || c.Listen.Timeouts.Peer <= 0 {
-		note(fmt.Errorf("--peer-timeout %q: want more than 0 seconds", f.peerTimeout))
+		wrong.note(fmt.Errorf("--peer-timeout %q: want more than 0 seconds", f.peerTimeout))
 	}
 	c.Listen.Program = tool + " " + bench.Version()
 	level := slog.LevelInfo
@@ -122,11 +117,11 @@ func (f *serveFlags) config(tool string, out Streams) (serveConfig, error) {
 	}
 	c.Listen.Log = slog.New(slog.NewTextHandler(out.Err, &slog.HandlerOptions{Level: level}))
 	c.Perftest, err = parsePerftestServer(f.perftest)
-	note(prefixed("--perftest", err))
+	wrong.note(prefixed("--perftest", err))
 	if c.Perftest != nil {
 		c.Listen.Perftest.Gbits = c.Perftest.Gbits
 	}
-	return c, errors.Join(errs...)
+	return c, errors.Join(wrong...)
 }
 
 // listenAddress completes an address with the port.

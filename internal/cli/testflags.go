@@ -159,12 +159,7 @@ type limitConfig struct {
 
 // config checks everything that needs no device and names all mistakes at once.
 func (f *testFlags) config(tool string, op control.Operation, kind control.Kind, args []string) (testConfig, error) {
-	var errs []error
-	note := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
+	var wrong faults
 	c := testConfig{Tool: tool, Limits: limitConfig{f.limitBW * 1e9, f.limitRate * 1e6}}
 	p := control.Plan{
 		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.qps, Bidirectional: f.bidirectional,
@@ -178,7 +173,7 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 		p.TOS = &tos
 	}
 	if f.connection != "" {
-		note(prefixed("--connection (-c)", p.Transport.UnmarshalText([]byte(f.connection))))
+		wrong.note(prefixed("--connection (-c)", p.Transport.UnmarshalText([]byte(f.connection))))
 	}
 	if op == control.Atomic {
 		p.InlineBytes = 0
@@ -188,7 +183,7 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 		case "CMP_AND_SWAP", "CMP_SWAP":
 			p.AtomicType = verbs.OpCompareSwap
 		default:
-			note(fmt.Errorf("--atomic-type (-A) %q: want FETCH_AND_ADD or CMP_AND_SWAP", f.atomicType))
+			wrong.note(fmt.Errorf("--atomic-type (-A) %q: want FETCH_AND_ADD or CMP_AND_SWAP", f.atomicType))
 		}
 	}
 	if op == control.Read {
@@ -196,12 +191,12 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 	}
 	var err error
 	p.Sizes, err = f.sizeList()
-	note(err)
+	wrong.note(err)
 	c.Sized = len(p.Sizes) > 0 || f.all
-	note(f.length(&p))
+	wrong.note(f.length(&p))
 	if f.given("mtu") {
 		p.MTU, err = verbs.ParseMTU(f.mtu)
-		note(prefixed("--mtu (-m)", err))
+		wrong.note(prefixed("--mtu (-m)", err))
 	}
 	for _, r := range []struct {
 		name, letter string
@@ -223,54 +218,54 @@ func (f *testFlags) config(tool string, op control.Operation, kind control.Kind,
 		{"inline", " (-I)", f.inline, -1, 4096},
 	} {
 		if f.given(r.name) && (r.v < r.lo || r.v > r.hi) {
-			note(fmt.Errorf("--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi))
+			wrong.note(fmt.Errorf("--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi))
 		}
 	}
 	if op == control.Write && f.given("rx-depth") && !f.writeImm {
-		note(errors.New("--rx-depth (-r): a WRITE takes no receive; it does with --write-imm"))
+		wrong.note(errors.New("--rx-depth (-r): a WRITE takes no receive; it does with --write-imm"))
 	}
 	for _, l := range []struct {
 		name  string
 		limit float64
 	}{{"limit-bw", f.limitBW}, {"limit-msgrate", f.limitRate}} {
 		if f.given(l.name) && !(l.limit > 0) { // so is NaN refused
-			note(fmt.Errorf("--%s %g: want more than 0", l.name, l.limit))
+			wrong.note(fmt.Errorf("--%s %g: want more than 0", l.name, l.limit))
 		}
 	}
 	if f.rate != "" {
 		p.RateBits, err = parseRate(f.rate)
-		note(prefixed("--rate", err))
+		wrong.note(prefixed("--rate", err))
 	}
 	if f.gap != "" {
 		p.Gap, err = parseSeconds(f.gap)
-		note(prefixed("--gap", err))
+		wrong.note(prefixed("--gap", err))
 	}
 	switch f.verify {
 	case "", "ends", "all":
 	default:
-		note(fmt.Errorf("--verify %q: want ends or all", f.verify))
+		wrong.note(fmt.Errorf("--verify %q: want ends or all", f.verify))
 	}
 	c.Plan = p
 	c.Device, err = f.device.config()
-	note(err)
+	wrong.note(err)
 	c.Device.Strict = len(f.expect) > 0
 	c.CPU, err = f.device.cpuChoice()
-	note(err)
+	wrong.note(err)
 	if f.verify == "ends" && slices.Contains(args, "all") {
-		note(errors.New("\"all\" is taken for a host: write --verify=all"))
+		wrong.note(errors.New("\"all\" is taken for a host: write --verify=all"))
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "all" })
 	}
 	c.Peer, err = f.peer.config(tool, args)
-	note(err)
+	wrong.note(err)
 	c.Peer.ControlCM = f.controlCM
 	if f.controlCM && c.Peer.Loopback {
-		note(errors.New("--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out"))
+		wrong.note(errors.New("--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out"))
 	}
 	c.Output, err = f.output.config()
-	note(err)
+	wrong.note(err)
 	c.Expect, err = parseExpectations(f.expect, p)
-	note(err)
-	return c, errors.Join(errs...)
+	wrong.note(err)
+	return c, errors.Join(wrong...)
 }
 
 // sizeList reads -s, --sizes and -a, which exclude each other.

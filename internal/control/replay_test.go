@@ -272,29 +272,36 @@ func sameMessage(plan Plan, ours bool) func(int, []byte, []byte) bool {
 	}
 }
 
+// playServer plays the server of a captured conversation to one client.
+func playServer(t *testing.T, messages []captured, plan Plan) (address string, played <-chan error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.5.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	done := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			done <- err
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(late))
+		done <- playPeer(conn, messages, false, sameMessage(plan, true))
+	}()
+	return l.Addr().String(), done
+}
+
 func TestReplayAsClient(t *testing.T) {
 	for name, plan := range conversations() {
 		t.Run(name, func(t *testing.T) {
 			messages := readCapture(t, name)
 			ctx := testContext(t)
 			s := scriptOf(t, plan, side(messages, true))
-			l, err := net.Listen("tcp", "127.5.0.2:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = l.Close() }()
-			played := make(chan error, 1)
-			go func() {
-				conn, err := l.Accept()
-				if err != nil {
-					played <- err
-					return
-				}
-				defer func() { _ = conn.Close() }()
-				_ = conn.SetDeadline(time.Now().Add(late))
-				played <- playPeer(conn, messages, false, sameMessage(plan, true))
-			}()
-			session, err := Dial(ctx, l.Addr().String(), DialOptions{
+			address, played := playServer(t, messages, plan)
+			session, err := Dial(ctx, address, DialOptions{
 				Timeouts: calm(), Perftest: PerftestOptions{Version: s.version, NoMarker: true},
 			})
 			if err != nil {
@@ -488,25 +495,11 @@ func TestReplayServerStuck(t *testing.T) {
 	messages := readCapture(t, "mm_send_lat_iters")
 	plan := lat(Send, 2, iters(50))
 	s := scriptOf(t, plan, side(messages, true))
-	l, err := net.Listen("tcp", "127.5.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	played := make(chan error, 1)
-	go func() {
-		conn, err := l.Accept()
-		if err != nil {
-			played <- err
-			return
-		}
-		_ = conn.SetDeadline(time.Now().Add(late))
-		played <- playPeer(conn, messages, false, sameMessage(plan, true))
-	}()
+	address, played := playServer(t, messages, plan)
 	ctx := testContext(t)
 	timeouts := calm()
 	timeouts.Test = 200 * time.Millisecond
-	session, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: timeouts, Perftest: PerftestOptions{Version: s.version, NoMarker: true}})
+	session, err := Dial(ctx, address, DialOptions{Timeouts: timeouts, Perftest: PerftestOptions{Version: s.version, NoMarker: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
 )
 
 // DefaultVersion is the perftest version that we advertise: it talks to every perftest but 6.28.
@@ -90,29 +91,11 @@ func (o helpOption) lines(short byte) string {
 		b.WriteString(head + "\n")
 		head = ""
 	}
-	for _, line := range wrap(o.about, helpWidth-helpIndent) {
+	for _, line := range report.WrapWith(o.about, helpWidth-helpIndent, "") {
 		fmt.Fprintf(&b, "%-*s%s\n", helpIndent, head, line)
 		head = ""
 	}
 	return b.String()
-}
-
-// wrap breaks text into lines of at most width bytes.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case line == "":
-			line = word
-		case len(line)+1+len(word) > width:
-			lines = append(lines, line)
-			line = word
-		default:
-			line += " " + word
-		}
-	}
-	return append(lines, line)
 }
 
 // helpGroups explains every option that works; a tool's help shows those that it has.

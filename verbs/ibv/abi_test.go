@@ -19,12 +19,9 @@ const (
 	realCMHeader = "/usr/include/rdma/rdma_cma.h"
 )
 
-// compile runs the C compiler over a file, for its verdict alone.
-func compile(t *testing.T, file string) {
+// compiler is the C compiler to run over a file, or a reason to skip.
+func compiler(t *testing.T, file string) string {
 	t.Helper()
-	if _, err := os.Stat(realHeader); err != nil {
-		t.Skip(realHeader + " is not installed (package libibverbs-dev)")
-	}
 	if _, err := os.Stat(file); err != nil {
 		t.Skip("the test's sources are not here: run it with go test, not as a binary elsewhere")
 	}
@@ -35,7 +32,16 @@ func compile(t *testing.T, file string) {
 	if _, err := exec.LookPath(cc); err != nil {
 		t.Skip("no C compiler")
 	}
-	if out, err := exec.Command(cc, "-std=gnu11", "-fsyntax-only", file).CombinedOutput(); err != nil {
+	return cc
+}
+
+// compile runs the C compiler over a file, for its verdict alone.
+func compile(t *testing.T, file string) {
+	t.Helper()
+	if _, err := os.Stat(realHeader); err != nil {
+		t.Skip(realHeader + " is not installed (package libibverbs-dev)")
+	}
+	if out, err := exec.Command(compiler(t, file), "-std=gnu11", "-fsyntax-only", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -22,16 +21,7 @@ import (
 func fakeCM(t *testing.T, flags ...string) *device {
 	t.Helper()
 	source := filepath.Join("testdata", "fakecm.c")
-	if _, err := os.Stat(source); err != nil {
-		t.Skip("the test's sources are not here: run it with go test, not as a binary elsewhere")
-	}
-	cc := os.Getenv("CC")
-	if cc == "" {
-		cc = "cc"
-	}
-	if _, err := exec.LookPath(cc); err != nil {
-		t.Skip("no C compiler")
-	}
+	cc := compiler(t, source)
 	library := filepath.Join(t.TempDir(), "librdmacm-fake.so")
 	args := append([]string{
 		"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, source, "-Wl,--version-script=testdata/fakecm.map",
