@@ -40,28 +40,42 @@ func writePNG(w io.Writer, f Figure, scale float64) error {
 	if fonts.err != nil {
 		return fonts.err
 	}
-	enc := png.Encoder{CompressionLevel: png.BestCompression}
-	return enc.Encode(w, r.img)
+	return png.Encode(w, r.img)
 }
 
-func (r *raster) fill(z *vector.Rasterizer, c color) {
+// fill draws closed paths as one shape. Only the part of the picture that they touch is rasterized.
+func (r *raster) fill(paths [][]point, c color) {
+	low, high := point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}
+	for _, path := range paths {
+		for _, p := range path {
+			low = point{min(low.x, p.x), min(low.y, p.y)}
+			high = point{max(high.x, p.x), max(high.y, p.y)}
+		}
+	}
+	pixel := func(v float64, round func(float64) float64, limit int) int {
+		return int(min(max(round(v*r.scale), 0), float64(limit)))
+	}
+	size := r.img.Bounds().Size()
+	box := image.Rect(pixel(low.x, math.Floor, size.X), pixel(low.y, math.Floor, size.Y), pixel(high.x, math.Ceil, size.X), pixel(high.y, math.Ceil, size.Y))
+	if box.Empty() {
+		return
+	}
+	z := vector.NewRasterizer(box.Dx(), box.Dy())
+	for _, path := range paths {
+		r.polygon(z, path, box.Min)
+	}
 	red, green, blue, alpha := c.rgba()
-	z.Draw(r.img, r.img.Bounds(), image.NewUniform(stdcolor.NRGBA{red, green, blue, alpha}), image.Point{})
-}
-
-func (r *raster) rasterizer() *vector.Rasterizer {
-	b := r.img.Bounds()
-	return vector.NewRasterizer(b.Dx(), b.Dy())
+	z.Draw(r.img, box, image.NewUniform(stdcolor.NRGBA{red, green, blue, alpha}), image.Point{})
 }
 
 // polygon adds a closed path, always in the same sense so that overlapping parts of a stroke do not cancel.
-func (r *raster) polygon(z *vector.Rasterizer, points []point) {
+func (r *raster) polygon(z *vector.Rasterizer, points []point, origin image.Point) {
 	if signedArea(points) < 0 {
 		points = slices.Clone(points)
 		slices.Reverse(points)
 	}
 	for i, p := range points {
-		x, y := float32(p.x*r.scale), float32(p.y*r.scale)
+		x, y := float32(p.x*r.scale-float64(origin.X)), float32(p.y*r.scale-float64(origin.Y))
 		if i == 0 {
 			z.MoveTo(x, y)
 		} else {
@@ -84,14 +98,12 @@ func (r *raster) area(points []point, c color) {
 	if len(points) < 3 {
 		return
 	}
-	z := r.rasterizer()
-	r.polygon(z, points)
-	r.fill(z, c)
+	r.fill([][]point{points}, c)
 }
 
 func (r *raster) line(points []point, s stroke) {
-	z := r.rasterizer()
 	half := s.width / 2
+	var paths [][]point
 	for _, piece := range dashes(points, s.dashed.pattern()) {
 		for i, p := range piece {
 			if i > 0 {
@@ -101,14 +113,14 @@ func (r *raster) line(points []point, s stroke) {
 					continue
 				}
 				dx, dy := (p.y-q.y)/length*half, (q.x-p.x)/length*half
-				r.polygon(z, []point{{q.x + dx, q.y + dy}, {p.x + dx, p.y + dy}, {p.x - dx, p.y - dy}, {q.x - dx, q.y - dy}})
+				paths = append(paths, []point{{q.x + dx, q.y + dy}, {p.x + dx, p.y + dy}, {p.x - dx, p.y - dy}, {q.x - dx, q.y - dy}})
 			}
 			if s.width > 1 {
-				r.polygon(z, circle(p, half))
+				paths = append(paths, circle(p, half))
 			}
 		}
 	}
-	r.fill(z, s.color)
+	r.fill(paths, s.color)
 }
 
 // dashes cuts a line into the pieces to draw.

@@ -14,6 +14,10 @@ import (
 	"time"
 )
 
+// patient is what both ends of a test of ours are told: on two emulated CPUs, which other work may take away, an end may be
+// silent for longer than the usual 3 s.
+const patient = "--peer-timeout=30s"
+
 // command is one end of a cell.
 type command struct {
 	label string // "stock" or "gobw"

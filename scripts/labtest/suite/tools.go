@@ -133,10 +133,10 @@ func (s *suite) toolCell(pairing, server, client string, o operation) cell {
 		return command{label: device, argv: argv, peer: device == "roce0"}
 	}
 	argv := append([]string{s.ours(o.argv[0])}, o.argv[1:]...)
-	argv = append(argv, "-d", client, "--format", "json", host)
+	argv = append(argv, "-d", client, "--format", "json", patient, host)
 	return cell{
 		name: o.name + ", " + pairing, row: o.name, column: pairing, port: 18515, lossy: o.lossy,
-		server: end(server, s.ours("gobw"), "serve", "-d", server, "--once", "--quiet"),
+		server: end(server, s.ours("gobw"), "serve", "-d", server, "--once", "--quiet", patient),
 		client: end(client, argv...),
 		check:  func(_, c ended) (string, error) { return checkTool(o, c) },
 	}
