@@ -22,7 +22,7 @@ const (
 type Recorder struct {
 	// What to record, set before the run.
 	Samples bool // a sample per step (ping-pong) or per signaled completion (stream: post to completion, per batch)
-	Peak    bool // keep the best rate over stamped boundaries
+	Peak    bool // of a stream: search for the best rate from a post to a completion
 	CPU     bool // account ticks spent packing, unpacking, posting and in polls that found something
 
 	Counts  []int64 // HistogramCounts long, in ticks
@@ -36,8 +36,7 @@ type Recorder struct {
 	Shift   Ticks   // the first sample
 	Clipped uint64
 
-	PeakBytes uint64 // best of bytes/ticks over stamped boundaries, as a fraction
-	PeakMsgs  uint64
+	PeakBytes uint64 // the best rate, as a fraction; see [PeakSearch]
 	PeakTicks Ticks
 
 	PackTicks, UnpackTicks, PostTicks, PollTicks Ticks

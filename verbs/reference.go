@@ -60,10 +60,12 @@ func NewReferenceRunner(j *Job) (Runner, error) {
 		}
 	}
 	r.list = make([]SendRequest, 0, requests)
-	r.stamps = make([]stamp, max(window, 1))
 	r.record = j.Record
 	if r.record == nil {
 		r.record = NewRecorder(0)
+	}
+	if r.record.Peak && j.Shape == Stream {
+		r.peak = NewPeakSearch(r.record, window)
 	}
 	return r, nil
 }
@@ -81,16 +83,10 @@ type referenceRunner struct {
 
 	progress    Progress
 	postedBytes uint64
-	stamps      []stamp // of message n in posting order over all lanes, at n mod the sum of the windows
-	stepStart   Ticks   // ping-pong: when the previous step ended
-	steps       uint64  // ping-pong: steps done
-	sent        bool    // ping-pong: this step's message is out
-}
-
-// stamp is when a message was posted, and how many bytes had been posted before.
-type stamp struct {
-	at    Ticks
-	bytes uint64
+	peak        *PeakSearch // nil: not asked for
+	stepStart   Ticks       // ping-pong: when the previous step ended
+	steps       uint64      // ping-pong: steps done
+	sent        bool        // ping-pong: this step's message is out
 }
 
 // referenceLane is a lane in progress.
@@ -200,6 +196,9 @@ func (r *referenceRunner) post(l *referenceLane, n uint64) error {
 		r.progress.FirstPost = start
 	}
 	l.nextPost = start + r.job.Pace*Ticks(n)
+	if r.peak != nil {
+		r.peak.Post(r.postedBytes, start)
+	}
 	var packing Ticks
 	r.list = r.list[:0]
 	for range n {
@@ -224,7 +223,6 @@ func (r *referenceRunner) post(l *referenceLane, n uint64) error {
 		if l.signals(l.posted) {
 			r.list[len(r.list)-1].Flags |= Signaled
 		}
-		r.stamps[r.progress.Posted%uint64(len(r.stamps))] = stamp{start, r.postedBytes}
 		l.stampSample(start)
 		r.postedBytes += m.Bytes
 		r.trace(TracePost, l, l.posted)
@@ -336,27 +334,8 @@ func (r *referenceRunner) retire(l *referenceLane, now Ticks) {
 	if r.record.Samples && r.job.Shape == Stream {
 		r.record.Add(now - l.sampleAt[(to-1)%uint64(l.Window)])
 	}
-	if r.record.Peak {
-		r.peak(now)
-	}
-}
-
-// peak looks at the last window of messages, from the post of its first to the completion of its last.
-func (r *referenceRunner) peak(now Ticks) {
-	span := min(r.progress.Completed, uint64(len(r.stamps)))
-	first := r.progress.Completed - span
-	if r.progress.Posted-first > uint64(len(r.stamps)) { // its stamp has been overwritten
-		first = r.progress.Posted - uint64(len(r.stamps))
-		span = r.progress.Completed - first
-	}
-	s := r.stamps[first%uint64(len(r.stamps))]
-	bytes, ticks := r.progress.BytesOut-s.bytes, now-s.at
-	if ticks <= 0 || span == 0 {
-		return
-	}
-	// bytes/ticks > best, without a division
-	if r.record.PeakTicks == 0 || float64(bytes)*float64(r.record.PeakTicks) > float64(r.record.PeakBytes)*float64(ticks) {
-		r.record.PeakBytes, r.record.PeakMsgs, r.record.PeakTicks = bytes, span, ticks
+	if r.peak != nil {
+		r.peak.Complete(r.progress.BytesOut, now)
 	}
 }
 

@@ -49,13 +49,15 @@ INLINE void relax(void) {
 
 enum { SUB_BITS = 11, HALF_BITS = SUB_BITS - 1, MAX_BITS = 44 };
 
-int vb_histogram_index(uint64_t v) {
+INLINE int histogram_index(uint64_t v) {
 	int bucket = 64 - __builtin_clzll(v | ((1ull << SUB_BITS) - 1)) - SUB_BITS;
 	int sub = (int)(v >> bucket);
 	return ((bucket + 1) << HALF_BITS) + sub - (1 << HALF_BITS);
 }
 
-void vb_record_add(struct vb_job *j, int64_t t) {
+int vb_histogram_index(uint64_t v) { return histogram_index(v); }
+
+INLINE void record_add(struct vb_job *j, int64_t t) {
 	struct vb_record *r = &j->record;
 	if (r->n == 0)
 		r->min = r->max = r->shift = t;
@@ -75,8 +77,10 @@ void vb_record_add(struct vb_job *j, int64_t t) {
 		t = (int64_t)((1ull << MAX_BITS) - 1);
 		r->clipped++;
 	}
-	j->counts[vb_histogram_index((uint64_t)t)]++;
+	j->counts[histogram_index((uint64_t)t)]++;
 }
+
+void vb_record_add(struct vb_job *j, int64_t t) { record_add(j, t); }
 
 static void fold(struct vb_job *j) {
 	for (uint32_t i = 0; i < j->pending_len; i++)
@@ -87,6 +91,95 @@ static void fold(struct vb_job *j) {
 INLINE void trace(struct vb_job *j, uint32_t kind, const struct vb_lane *l, uint64_t n) {
 	if (unlikely(j->trace != NULL))
 		j->trace[j->trace_len++] = (struct vb_trace){kind, (uint32_t)(l - j->lanes), n};
+}
+
+/* ---- verbs.PeakSearch, whose comments hold here too ---- */
+
+INLINE void peak_post(struct vb_peak *p, double bytes, int64_t at) {
+	if (unlikely(!p->origin))
+		p->origin = at;
+	if (unlikely(p->count == p->slots)) {
+		p->head = p->head + 1 == p->slots ? 0 : p->head + 1;
+		p->count--;
+	}
+	uint32_t i = p->head + p->count++;
+	p->flying[i >= p->slots ? i - p->slots : i] = (struct vb_start){p->posted, (double)(at - p->origin)};
+	p->posted += bytes;
+}
+
+INLINE void peak_forward(struct vb_peak *p) {
+	while (p->touch + 1 < p->points) {
+		const struct vb_start *a = &p->hull[p->touch], *b = a + 1;
+		if (b->at - a->at < (b->bytes - a->bytes) * p->slope)
+			return;
+		p->touch++;
+	}
+}
+
+INLINE void peak_start(struct vb_peak *p, struct vb_start s) {
+	uint32_t n = p->points;
+	for (; n >= 2; n--) {
+		const struct vb_start *a = &p->hull[n - 2], *b = a + 1;
+		if ((b->at - a->at) * (s.bytes - a->bytes) > (s.at - a->at) * (b->bytes - a->bytes))
+			break;
+	}
+	if (unlikely(n == VB_HULL)) {
+		uint32_t drop = p->touch > 1 ? p->touch : 1;
+		memmove(p->hull, p->hull + drop, (n - drop) * sizeof *p->hull);
+		n -= drop;
+		p->touch = p->touch > drop ? p->touch - drop : 0;
+	}
+	p->hull[n] = s;
+	p->points = n + 1;
+	if (p->touch > n)
+		p->touch = n;
+	peak_forward(p);
+}
+
+INLINE void peak_complete(struct vb_job *j, double bytes, int64_t time) {
+	struct vb_peak *p = &j->peak;
+	const double end = p->completed += bytes, at = (double)(time - p->origin);
+	while (p->count && p->flying[p->head].bytes < end) {
+		peak_start(p, p->flying[p->head]);
+		p->head = p->head + 1 == p->slots ? 0 : p->head + 1;
+		p->count--;
+	}
+	for (uint32_t last = ~0u; p->touch != last && p->points;) {
+		last = p->touch;
+		const struct vb_start *s = &p->hull[last];
+		double span = end - s->bytes, ticks = at - s->at;
+		if (ticks <= 0 || ticks >= span * p->slope)
+			return;
+		p->slope = ticks / span;
+		j->record.peak_bytes = (uint64_t)span;
+		j->record.peak_ticks = (int64_t)ticks;
+		peak_forward(p);
+	}
+}
+
+/* stamp_post keeps when a batch was posted, as each of its messages' own time. */
+INLINE void stamp_post(struct vb_job *j, struct vb_lane *l, uint64_t messages, uint64_t bytes, int64_t at) {
+	if (j->record.peak)
+		peak_post(&j->peak, (double)(int64_t)bytes, at);
+	if (j->record.samples)
+		for (; messages; messages--) {
+			l->sample_at[l->sample_in] = at;
+			if (++l->sample_in == l->sample_slots)
+				l->sample_in = 0;
+		}
+}
+
+/* stamp_completion counts the time since the last of the lane's next messages was posted. */
+INLINE void stamp_completion(struct vb_job *j, struct vb_lane *l, uint64_t messages, uint64_t bytes, int64_t at) {
+	if (j->record.samples) {
+		uint64_t out = l->sample_out + messages;
+		if (out >= l->sample_slots)
+			out -= l->sample_slots;
+		l->sample_out = (uint32_t)out;
+		record_add(j, at - l->sample_at[(out ? out : l->sample_slots) - 1]);
+	}
+	if (j->record.peak)
+		peak_complete(j, (double)(int64_t)bytes, at);
 }
 
 /* ---- the general way: whatever a job may hold, in the order of the reference ---- */
@@ -108,20 +201,24 @@ static int flush(struct vb_job *j, struct vb_lane *l, struct vb_send_wr *head, s
 	return unlikely(rc) ? bad_post(j, l, rc) : VB_RUNNING;
 }
 
-static uint64_t message_bytes(const struct vb_lane *l, uint64_t k) {
-	uint64_t i = k % l->ring;
-	return l->bytes_before[i + 1] - l->bytes_before[i];
+/* bytes_of is the payload of n messages from the lane's message k on. */
+static uint64_t bytes_of(const struct vb_lane *l, uint64_t k, uint64_t n) {
+	if (likely(l->bytes_each != VB_ENDLESS))
+		return n * l->bytes_each;
+	const uint64_t *before = l->bytes_before;
+	return (k + n) / l->ring * before[l->ring] + before[(k + n) % l->ring] - k / l->ring * before[l->ring] - before[k % l->ring];
 }
 
 /* post sends the lane's next n messages as one list; all but the last step of a message are lists of their own. */
 static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 	struct vb_record *r = &j->record;
-	int stamped = r->samples | r->peak | r->cpu;
-	int64_t start = stamped || j->pace || !j->first_post ? now() : 0, packing = 0;
+	int64_t start = j->stamped || r->cpu || j->pace || !j->first_post ? now() : 0, packing = 0;
 	if (!j->first_post)
 		j->first_post = start;
 	if (j->pace)
 		l->next_post = start + j->pace * (int64_t)n;
+	if (j->stamped)
+		stamp_post(j, l, n, bytes_of(l, l->posted, n), start);
 	struct vb_send_wr *head = NULL, *tail = NULL;
 	uint32_t slot = (uint32_t)(l->posted % l->slots);
 	for (; n; n--) {
@@ -151,17 +248,6 @@ static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 		}
 		if (signals(l, l->posted))
 			tail->send_flags |= SIGNALED;
-		if (stamped) {
-			if (r->samples) {
-				l->sample_at[l->sample_in] = start;
-				if (++l->sample_in == l->window)
-					l->sample_in = 0;
-			}
-			if (r->peak) {
-				j->stamps[j->posted % j->stamp_count] = (struct vb_stamp){start, j->posted_bytes};
-				j->posted_bytes += message_bytes(l, l->posted);
-			}
-		}
 		trace(j, VB_TRACE_POST, l, l->posted);
 		l->posted++;
 		j->posted++;
@@ -174,27 +260,6 @@ static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 		r->post_ticks += now() - start - packing;
 	}
 	return end;
-}
-
-/* peak looks at the last window of messages, from the post of its first to the completion of its last. */
-static void peak(struct vb_job *j, int64_t at) {
-	struct vb_record *r = &j->record;
-	uint64_t span = j->completed < j->stamp_count ? j->completed : j->stamp_count;
-	uint64_t first = j->completed - span;
-	if (j->posted - first > j->stamp_count) {
-		first = j->posted - j->stamp_count;
-		span = j->completed - first;
-	}
-	const struct vb_stamp *s = &j->stamps[first % j->stamp_count];
-	uint64_t bytes = vb_bytes_out(j) - s->bytes;
-	int64_t ticks = at - s->at;
-	if (ticks <= 0 || span == 0)
-		return;
-	if (!r->peak_ticks || (double)bytes * (double)r->peak_ticks > (double)r->peak_bytes * (double)ticks) {
-		r->peak_bytes = bytes;
-		r->peak_msgs = span;
-		r->peak_ticks = ticks;
-	}
 }
 
 INLINE void work(struct vb_job *j, struct vb_work w) {
@@ -217,12 +282,8 @@ static void retire(struct vb_job *j, struct vb_lane *l, int64_t at) {
 	j->completed += n;
 	l->retired = to;
 	trace(j, VB_TRACE_COMPLETE, l, to - 1);
-	if (j->record.samples && j->shape == VB_STREAM) {
-		l->sample_out = (uint32_t)((l->sample_out + n) % l->window);
-		vb_record_add(j, at - l->sample_at[(l->sample_out ? l->sample_out : l->window) - 1]);
-	}
-	if (j->record.peak)
-		peak(j, at);
+	if (j->stamped)
+		stamp_completion(j, l, n, bytes_of(l, to - n, n), at);
 }
 
 INLINE struct vb_lane *lane_of(const struct vb_job *j, uint32_t qpn) {
@@ -462,7 +523,7 @@ static int stream_slowly(struct vb_job *j, int64_t until) {
 /* ---- the quick way: prepared batches, nothing stamped, nothing asked per message that was known before ---- */
 
 /* fill posts prepared batches while n messages' room lasts, and returns what is left of n or stops at an error. */
-INLINE uint64_t fill(struct vb_job *j, struct vb_lane *l, uint64_t n, int quiet, int *end) {
+INLINE uint64_t fill(struct vb_job *j, struct vb_lane *l, uint64_t n, int quiet, int stamped, int *end) {
 	vb_post_send_fn *send = j->post_send;
 	struct vb_qp *qp = l->qp;
 	struct vb_send_wr **at = l->fast_at, **stop = l->fast_end, *bad;
@@ -476,6 +537,8 @@ INLINE uint64_t fill(struct vb_job *j, struct vb_lane *l, uint64_t n, int quiet,
 			else
 				until_signal = l->every;
 		}
+		if (stamped)
+			stamp_post(j, l, batch, batch * l->bytes_each, now());
 		int rc = send(qp, wr, &bad);
 		if (unlikely(rc)) {
 			*end = bad_post(j, l, rc);
@@ -523,7 +586,7 @@ INLINE int stream_alone(struct vb_job *j, int64_t until, int quiet) {
 	while (posted < limit) {
 		uint64_t n = window - (posted - retired), left = limit - posted;
 		n = n < left ? n : left;
-		posted += n - fill(j, l, n, quiet, &end);
+		posted += n - fill(j, l, n, quiet, 0, &end);
 		if (unlikely(end))
 			break;
 		int got = poll(cq, VB_POLL_BATCH, wc);
@@ -568,6 +631,67 @@ INLINE int stream_alone(struct vb_job *j, int64_t until, int quiet) {
 static __attribute__((noinline)) int stream_alone_signaled(struct vb_job *j, int64_t until) { return stream_alone(j, until, 0); }
 static __attribute__((noinline)) int stream_alone_quiet(struct vb_job *j, int64_t until) { return stream_alone(j, until, 1); }
 
+/* count takes up to n completions that the quick loop has found into the histogram and the peak. */
+static __attribute__((noinline)) void count(struct vb_job *j, uint32_t n) {
+	struct vb_lane *l = j->lanes;
+	const uint64_t signal = l->signal, bytes = signal * l->bytes_each;
+	if (n > j->found)
+		n = j->found;
+	j->found -= n;
+	for (; n; n--) {
+		stamp_completion(j, l, signal, bytes, j->found_at[j->found_out]);
+		if (++j->found_out == j->found_slots)
+			j->found_out = 0;
+	}
+}
+
+/* stream_stamped is stream_alone with a stamp for each batch and each poll that found something. The stamps wait in rings
+   and are counted after the job, outside of what is measured; a job that fills the rings counts as it goes, a few at a time. */
+static __attribute__((noinline)) int stream_stamped(struct vb_job *j, int64_t until) {
+	struct vb_lane *l = j->lanes;
+	struct vb_wc *wc = j->wc;
+	const uint64_t signal = l->signal;
+	const uint32_t full = j->found_slots - VB_POLL_BATCH;
+	uint32_t look = LOOK;
+	int end = VB_RUNNING;
+	while (l->posted < l->fast_limit) {
+		uint64_t n = room(l), posted = n - fill(j, l, n, 1, 1, &end);
+		l->posted += posted;
+		j->posted += posted;
+		if (unlikely(end))
+			break;
+		if (unlikely(j->found > full))
+			count(j, 2 * VB_POLL_BATCH);
+		int got = j->poll_cq(j->cqs[0], VB_POLL_BATCH, wc);
+		if (got > 0) {
+			uint32_t bad = 0;
+			for (int i = 0; i < got; i++)
+				bad |= wc[i].status;
+			if (unlikely(bad)) {
+				count(j, j->found);
+				return recover(j, got);
+			}
+			int64_t at = j->last_done = now();
+			l->retired += (uint64_t)got * signal;
+			j->completed += (uint64_t)got * signal;
+			uint32_t in = j->found_out + j->found;
+			j->found += (uint32_t)got;
+			for (; got; got--, in++)
+				j->found_at[in >= j->found_slots ? in - j->found_slots : in] = at;
+		} else if (unlikely(got < 0)) {
+			end = bad_poll(j, got);
+			break;
+		}
+		if (unlikely(--look == 0)) {
+			look = LOOK;
+			int64_t at = now();
+			if (at >= until || over(j, at))
+				break;
+		}
+	}
+	return end;
+}
+
 /* stream_quickly is any number of lanes in both directions. */
 INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receives) {
 	struct vb_lane *lanes = j->lanes, *list[VB_POLL_BATCH];
@@ -578,7 +702,7 @@ INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receiv
 	for (uint32_t i = 0; i < j->lane_count; i++) {
 		struct vb_lane *l = &lanes[i];
 		if (sends && l->ring) {
-			uint64_t n = room(l), posted = n - fill(j, l, n, 1, &end);
+			uint64_t n = room(l), posted = n - fill(j, l, n, 1, 0, &end);
 			l->posted += posted;
 			j->posted += posted;
 			left += unsent(l);
@@ -638,7 +762,7 @@ INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receiv
 						return end;
 				}
 				if (sends && l->ring) {
-					uint64_t n = room(l), posted = n - fill(j, l, n, 1, &end);
+					uint64_t n = room(l), posted = n - fill(j, l, n, 1, 0, &end);
 					l->posted += posted;
 					j->posted += posted;
 					left -= posted;
@@ -668,6 +792,8 @@ static int stream(struct vb_job *j, int64_t until) {
 	int end;
 	if (!j->sends)
 		end = stream_receives(j, until);
+	else if (j->stamped)
+		end = stream_stamped(j, until);
 	else if (j->receives)
 		end = stream_both(j, until);
 	else if (j->lane_count > 1 || j->cq_count > 1)
@@ -676,15 +802,17 @@ static int stream(struct vb_job *j, int64_t until) {
 		end = stream_alone_quiet(j, until);
 	else
 		end = stream_alone_signaled(j, until);
-	if (end)
-		return end;
 	at = now();
-	if (j->dirty) {
+	if (j->dirty && !end) {
 		j->last_done = at;
 		j->dirty = 0;
 	}
-	if (at >= until && !over(j, at))
+	if (!end && at >= until && !over(j, at))
 		return VB_RUNNING;
+	if (j->found)
+		count(j, j->found);
+	if (end)
+		return end;
 	/* Stopped, or all prepared batches are out: the rest goes the general way. Sends and receives that a
 	   quick loop could still take up again are taken up by the next run. */
 	return stream_slowly(j, until);

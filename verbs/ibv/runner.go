@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -17,6 +18,10 @@ import (
 
 // maxPrepared is how many prepared requests a lane may take: beyond, they would only push each other out of the cache.
 const maxPrepared = 8192
+
+// stampRoom is how many messages of a quick loop wait to be counted, if need be after the job: more than perftest can
+// have with a peak (20000).
+const stampRoom = 1 << 15
 
 // traceRoom is the least number of events between two visits to the trace function.
 const traceRoom = 4096
@@ -84,8 +89,8 @@ func (r *runner) compile() error {
 	}
 	r.lanes = allocate[C.struct_vb_lane](r, len(j.Lanes))
 	c.lanes, c.lane_count = unsafe.SliceData(r.lanes), C.uint32_t(len(j.Lanes))
-	c.fast = flag(j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.peak == 0 && c.record.cpu == 0 &&
-		(c.record.samples == 0 || j.Shape == verbs.PingPong) && j.Shape != verbs.Serve)
+	c.stamped = flag(j.Shape == verbs.Stream && c.record.samples|c.record.peak != 0)
+	c.fast = flag(j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.cpu == 0 && j.Shape != verbs.Serve)
 	window, batches := 0, 0
 	for i := range j.Lanes {
 		if err := r.compileLane(i); err != nil {
@@ -95,9 +100,24 @@ func (r *runner) compile() error {
 		batches += j.Lanes[i].Batch
 	}
 	r.indexQPNs()
-	if c.record.peak != 0 {
-		stamps := allocate[C.struct_vb_stamp](r, max(window, 1))
-		c.stamps, c.stamp_count = &stamps[0], C.uint32_t(len(stamps))
+	if c.sends == 0 {
+		c.stamped = 0
+	}
+	if c.stamped != 0 {
+		waiting := stampsWaiting(int(r.lanes[0].signal))
+		flying := allocate[C.struct_vb_start](r, max(window, 1)+waiting)
+		c.peak.flying, c.peak.slots, c.peak.slope = &flying[0], C.uint32_t(len(flying)), C.double(math.Inf(1))
+		if rec := j.Record; rec.PeakBytes > 0 {
+			c.peak.slope = C.double(float64(rec.PeakTicks) / float64(rec.PeakBytes))
+		}
+		found := allocate[C.int64_t](r, waiting/int(r.lanes[0].signal))
+		c.found_at, c.found_slots = &found[0], C.uint32_t(len(found))
+		// The loop shall not be the first to touch this memory.
+		clear(flying)
+		clear(found)
+		if len(r.lanes) > 1 || c.cq_count > 1 || c.receives != 0 || r.lanes[0].bytes_each == C.VB_ENDLESS {
+			c.fast = 0
+		}
 	}
 	if j.Trace != nil {
 		r.trace = allocate[C.struct_vb_trace](r, traceRoom+batches+2*pollBatch*len(j.CQs))
@@ -220,7 +240,13 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 	wrs := allocate[C.struct_vb_send_wr](r, requests*rounds)
 	lists := allocate[C.struct_vb_sge](r, sges)
 	c.messages, c.bytes_before, c.slot_step, c.steps = &messages[0], &before[0], &firstStep[0], &stepTable[0]
-	c.sample_at = unsafe.SliceData(allocate[C.int64_t](r, int(c.window)))
+	c.sample_slots = c.window
+	if len(r.lanes) == 1 && r.c.stamped != 0 {
+		c.sample_slots += C.uint32_t(stampsWaiting(int(c.signal)))
+	}
+	samples := allocate[C.int64_t](r, int(c.sample_slots))
+	c.sample_at = unsafe.SliceData(samples)
+	clear(samples)
 
 	wr, step, list := 0, 0, 0
 	for slot := range ring * rounds {
@@ -264,11 +290,21 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 			}
 		}
 	}
+	c.bytes_each = before[1]
+	for k := range l.Ring {
+		if before[k+1]-before[k] != c.bytes_each {
+			c.bytes_each = C.VB_ENDLESS
+			break
+		}
+	}
 	if !r.compileBatches(i, plain) {
 		r.c.fast = 0
 	}
 	return nil
 }
+
+// stampsWaiting is how many messages may be complete and not yet counted: so many that two polls always fit.
+func stampsWaiting(signal int) int { return max(stampRoom, 2*pollBatch*signal) }
 
 // wrID names a lane and a message of its ring; loops that look at it want the lane.
 func wrID(lane, slot int) C.uint64_t {
@@ -507,7 +543,7 @@ func (r *runner) importRecord() {
 	c.raw_cap, c.raw_len, c.n, c.clipped = C.uint64_t(len(rec.Raw)), C.uint64_t(rec.RawLen), C.uint64_t(rec.N), C.uint64_t(rec.Clipped)
 	c.min, c.max, c.shift = C.int64_t(rec.Min), C.int64_t(rec.Max), C.int64_t(rec.Shift)
 	c.sum, c.sum_sq = C.double(rec.Sum), C.double(rec.SumSq)
-	c.peak_bytes, c.peak_msgs, c.peak_ticks = C.uint64_t(rec.PeakBytes), C.uint64_t(rec.PeakMsgs), C.int64_t(rec.PeakTicks)
+	c.peak_bytes, c.peak_ticks = C.uint64_t(rec.PeakBytes), C.int64_t(rec.PeakTicks)
 	c.pack_ticks, c.unpack_ticks, c.post_ticks = C.int64_t(rec.PackTicks), C.int64_t(rec.UnpackTicks), C.int64_t(rec.PostTicks)
 	c.poll_ticks, c.polls, c.empty_polls = C.int64_t(rec.PollTicks), C.uint64_t(rec.Polls), C.uint64_t(rec.EmptyPolls)
 }
@@ -521,7 +557,7 @@ func (r *runner) exportRecord() {
 	rec.RawLen, rec.N, rec.Clipped = uint64(c.raw_len), uint64(c.n), uint64(c.clipped)
 	rec.Min, rec.Max, rec.Shift = verbs.Ticks(c.min), verbs.Ticks(c.max), verbs.Ticks(c.shift)
 	rec.Sum, rec.SumSq = float64(c.sum), float64(c.sum_sq)
-	rec.PeakBytes, rec.PeakMsgs, rec.PeakTicks = uint64(c.peak_bytes), uint64(c.peak_msgs), verbs.Ticks(c.peak_ticks)
+	rec.PeakBytes, rec.PeakTicks = uint64(c.peak_bytes), verbs.Ticks(c.peak_ticks)
 	rec.PackTicks, rec.UnpackTicks, rec.PostTicks = verbs.Ticks(c.pack_ticks), verbs.Ticks(c.unpack_ticks), verbs.Ticks(c.post_ticks)
 	rec.PollTicks, rec.Polls, rec.EmptyPolls = verbs.Ticks(c.poll_ticks), uint64(c.polls), uint64(c.empty_polls)
 }

@@ -25,7 +25,7 @@ enum {
 	VB_BAD_EVENT,
 };
 
-enum { VB_POLL_BATCH = 16, VB_PENDING = 1024, VB_SLOT_SHIFT = 16 };
+enum { VB_POLL_BATCH = 16, VB_PENDING = 1024, VB_SLOT_SHIFT = 16, VB_HULL = 256 };
 
 /* As many messages as nobody ever sends: "no limit" that can be added up. */
 #define VB_ENDLESS (1ull << 48)
@@ -68,8 +68,9 @@ struct vb_lane {
 	uint32_t ring, slots;
 	uint32_t *slot_step;  /* first step of each slot */
 	uint64_t *bytes_before; /* payload of ring messages before i; ring + 1 of them */
-	int64_t *sample_at;   /* window of them */
-	uint32_t sample_in, sample_out;
+	uint64_t bytes_each;  /* payload of every message, or VB_ENDLESS where they differ */
+	int64_t *sample_at;   /* when messages were posted: sample_slots of them */
+	uint32_t sample_slots, sample_in, sample_out;
 	int64_t next_post;    /* pacing */
 
 	struct vb_recv_wr *receives; /* linked in a circle of receive_slots */
@@ -85,9 +86,17 @@ struct vb_trace {
 	uint64_t n;
 };
 
-struct vb_stamp {
-	int64_t at;
-	uint64_t bytes;
+/* A post: the bytes posted before it, and when it was, in ticks since the first. */
+struct vb_start { double bytes, at; };
+
+/* verbs.PeakSearch. */
+struct vb_peak {
+	int64_t origin;
+	double slope, posted, completed; /* bytes, both */
+	struct vb_start *flying; /* a ring of slots */
+	uint32_t slots, head, count;
+	uint32_t points, touch; /* of the hull */
+	struct vb_start hull[VB_HULL];
 };
 
 /* What verbs.Recorder holds besides its slices. */
@@ -96,7 +105,7 @@ struct vb_record {
 	uint64_t raw_cap, raw_len, n, clipped;
 	int64_t min, max, shift;
 	double sum, sum_sq;
-	uint64_t peak_bytes, peak_msgs;
+	uint64_t peak_bytes;
 	int64_t peak_ticks, pack_ticks, unpack_ticks, post_ticks, poll_ticks;
 	uint64_t polls, empty_polls;
 };
@@ -111,6 +120,7 @@ struct vb_job {
 	int64_t pace;
 	uint32_t sends, receives; /* any lane does */
 	uint32_t fast, quiet;     /* every sending lane has prepared batches; some batches make no completion */
+	uint32_t stamped;         /* a stream whose posts and completions are stamped */
 	vb_post_send_fn *post_send;
 	vb_post_recv_fn *post_recv;
 	vb_post_srq_recv_fn *post_srq_recv;
@@ -124,7 +134,7 @@ struct vb_job {
 	uint32_t *unacknowledged; /* events, per queue */
 
 	/* How far it has come. */
-	uint64_t posted, completed, received, bytes_in, posted_bytes;
+	uint64_t posted, completed, received, bytes_in;
 	int64_t first_post, last_done;
 	uint32_t dirty; /* completions seen since last_done */
 	uint64_t step;
@@ -136,8 +146,9 @@ struct vb_job {
 	const uint32_t *stop;  /* Go's, lent for the call; NULL: none */
 	int64_t pending[VB_PENDING + 1]; /* samples not yet in the histogram */
 	uint32_t pending_len;
-	struct vb_stamp *stamps;
-	uint32_t stamp_count;
+	struct vb_peak peak;
+	int64_t *found_at; /* when completions of a quick loop were found, until they are counted; a ring of found_slots */
+	uint32_t found_slots, found_out, found;
 
 	struct vb_trace *trace; /* NULL: none */
 	uint32_t trace_len, trace_cap;

@@ -251,6 +251,53 @@ func TestQuickStop(t *testing.T) {
 	}
 }
 
+// TestStampedLoop records a stream in the quick loop: as many samples as completions, also where they wait for more
+// messages than the rings hold, and a peak that is no slower than the whole.
+func TestStampedLoop(t *testing.T) {
+	d := anyDevice(t)
+	for _, s := range []shape{
+		{op: verbs.OpWrite, count: 3000, window: 128, signal: 1, batch: 1, ring: 64},
+		{op: verbs.OpWrite, count: 3037, window: 128, signal: 100, batch: 1, ring: 64},
+		{op: verbs.OpWrite, count: 3203, window: 128, signal: 32, batch: 16, ring: 3},
+		{op: verbs.OpWrite, count: 3203, window: 128, signal: 4, batch: 16, ring: 1},
+		{op: verbs.OpRead, count: 700, window: 16, signal: 1, batch: 1, ring: 8},
+		{op: verbs.OpWrite, count: 3 * stampRoom, window: 128, signal: 1, batch: 1, ring: 64},
+		{op: verbs.OpWrite, count: 3*stampRoom + 5, window: 128, signal: 100, batch: 1, ring: 64},
+	} {
+		s.transport, s.qps = verbs.RC, 1
+		if os.Getenv("GOBW_IBV_DEVICE") != "" && s.count > stampRoom {
+			continue // minutes on an emulated device
+		}
+		for _, slice := range []verbs.Ticks{1 << 61, 50_000} {
+			t.Run(fmt.Sprintf("%v slice=%d", s, slice), func(t *testing.T) {
+				x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+				connect(t, x, y)
+				j, _ := s.jobs(x, y, nil)
+				rec := verbs.NewRecorder(int(s.count))
+				rec.Samples, rec.Peak = true, true
+				j.Record = rec
+				p := runUntilDone(t, d, j, slice)
+				signaled := (s.count + uint64(s.signal) - 1) / uint64(s.signal)
+				if p.Completed != s.count || rec.N != signaled || rec.RawLen != signaled {
+					t.Fatalf("%d messages, %d samples, %d kept; want %d and %d", p.Completed, rec.N, rec.RawLen, s.count, signaled)
+				}
+				took := p.LastDone - p.FirstPost
+				if rec.Min <= 0 || rec.Max > took {
+					t.Errorf("samples from %d to %d in a run of %d ticks", rec.Min, rec.Max, took)
+				}
+				// Each window's worth of messages in flight waits for the one before.
+				if sum := rec.Sum * float64(s.signal); sum > float64(took)*float64(s.window+s.signal)*1.01 {
+					t.Errorf("samples of %g ticks in all, %d messages in flight for %d", sum, s.window, took)
+				}
+				peak, average := float64(rec.PeakBytes)/float64(rec.PeakTicks), float64(p.BytesOut)/float64(took)
+				if rec.PeakTicks == 0 || peak < average || rec.PeakBytes > p.BytesOut {
+					t.Errorf("peak of %d bytes in %d ticks; the whole was %d in %d", rec.PeakBytes, rec.PeakTicks, p.BytesOut, took)
+				}
+			})
+		}
+	}
+}
+
 // TestReadLatencySamples counts one sample per step, also across many seams, where the ring wraps and where the samples'
 // buffer is full.
 func TestReadLatencySamples(t *testing.T) {

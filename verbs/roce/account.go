@@ -58,28 +58,8 @@ func (r *runner) retire(l *lane, to uint64, now verbs.Ticks) {
 	if r.record.Samples && r.job.Shape == verbs.Stream {
 		r.record.Add(now - posted)
 	}
-	if r.record.Peak {
-		r.peak(now)
-	}
-}
-
-// peak looks at the last window of messages, from the post of its first to the completion of its last.
-func (r *runner) peak(now verbs.Ticks) {
-	size := uint64(len(r.stamps))
-	span := min(r.progress.Completed, size)
-	first := r.progress.Completed - span
-	if r.progress.Posted-first > size { // its stamp has been overwritten
-		first = r.progress.Posted - size
-		span = r.progress.Completed - first
-	}
-	s := r.stamps[first%size]
-	bytes, ticks := r.progress.BytesOut-s.bytes, now-s.at
-	if ticks <= 0 || span == 0 {
-		return
-	}
-	b := r.record
-	if b.PeakTicks == 0 || float64(bytes)*float64(b.PeakTicks) > float64(b.PeakBytes)*float64(ticks) {
-		b.PeakBytes, b.PeakMsgs, b.PeakTicks = bytes, span, ticks
+	if r.peak != nil {
+		r.peak.Complete(r.progress.BytesOut, now)
 	}
 }
 

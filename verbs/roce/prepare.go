@@ -76,7 +76,9 @@ func (d *device) Prepare(j *verbs.Job) (verbs.Runner, error) {
 		}
 		window += j.Lanes[i].Window
 	}
-	r.stamps = make([]stamp, max(window, 1))
+	if r.record.Peak && j.Shape == verbs.Stream {
+		r.peak = verbs.NewPeakSearch(r.record, window)
+	}
 	return r, nil
 }
 

@@ -18,22 +18,15 @@ type runner struct {
 
 	progress    verbs.Progress
 	postedBytes uint64
-	stamps      []stamp // of message n over all lanes
-	stampAt     int
-	stepStart   verbs.Ticks // ping-pong: when the previous step ended
-	lap         verbs.Ticks // ping-pong: the previous step's sample, not yet recorded
+	peak        *verbs.PeakSearch // nil: not asked for
+	stepStart   verbs.Ticks       // ping-pong: when the previous step ended
+	lap         verbs.Ticks       // ping-pong: the previous step's sample, not yet recorded
 	steps       uint64
 	sent        bool // ping-pong: this step's message is out
 	armed       bool
 	quiet       uint // rounds of progress in which nothing happened
 	counted     bool // in engine.running
 	closed      bool
-}
-
-// stamp is when a message was posted, and how many bytes had been posted before.
-type stamp struct {
-	at    verbs.Ticks
-	bytes uint64
 }
 
 // Close frees the runner.
@@ -189,6 +182,9 @@ func (r *runner) post(l *lane, n uint64, now verbs.Ticks) error {
 		}
 		l.nextPost = start + r.job.Pace*verbs.Ticks(n)
 	}
+	if r.peak != nil {
+		r.peak.Post(r.postedBytes, start)
+	}
 	var packing verbs.Ticks
 	q := l.q
 	s := &q.send
@@ -225,10 +221,6 @@ func (r *runner) post(l *lane, n uint64, now verbs.Ticks) error {
 		}
 		if l.untilSignal--; l.untilSignal == 0 {
 			l.untilSignal = uint64(l.Signal)
-		}
-		r.stamps[r.stampAt] = stamp{start, r.postedBytes}
-		if r.stampAt++; r.stampAt == len(r.stamps) {
-			r.stampAt = 0
 		}
 		l.sampleAt[l.sample] = start
 		if l.sample++; l.sample == len(l.sampleAt) {

@@ -303,8 +303,8 @@ func compare(t *testing.T, name string, want, got outcome) {
 		t.Errorf("%s: %+v, want %+v", name, of(got), of(want))
 	}
 	if (got.record.PeakTicks > 0) != (want.record.PeakTicks > 0) {
-		t.Errorf("%s: peak of %d messages in %d ticks, the reference %d in %d", name, got.record.PeakMsgs, got.record.PeakTicks,
-			want.record.PeakMsgs, want.record.PeakTicks)
+		t.Errorf("%s: peak of %d bytes in %d ticks, the reference %d in %d", name, got.record.PeakBytes, got.record.PeakTicks,
+			want.record.PeakBytes, want.record.PeakTicks)
 	}
 }
 
