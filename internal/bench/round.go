@@ -209,7 +209,7 @@ func (r *run) recorder(rd round) *verbs.Recorder {
 // part runs one job of a round: compile, ready, run, done.
 func (r *run) part(ctx context.Context, rd round, count, n uint64, rec *verbs.Recorder, verifying bool) (t *trace, d disturbance, moved []movement, err error) {
 	size := r.plan.Sizes[rd.size]
-	t = &trace{series: newSeries(r.ticks(10 * time.Millisecond))}
+	t = &trace{series: newSeries(r.ticks(2 * sliceOf(r.plan, r.device)))}
 	job, err := compileRound(r.plan, r.role, size, count, r.end, r.peer)
 	if err != nil {
 		return t, d, nil, err
