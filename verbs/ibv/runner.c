@@ -57,6 +57,7 @@ INLINE int histogram_index(uint64_t v) {
 
 int vb_histogram_index(uint64_t v) { return histogram_index(v); }
 
+/* record_add is verbs.Recorder.Add. */
 INLINE void record_add(struct vb_job *j, int64_t t) {
 	struct vb_record *r = &j->record;
 	if (r->n == 0)
@@ -80,11 +81,9 @@ INLINE void record_add(struct vb_job *j, int64_t t) {
 	j->counts[histogram_index((uint64_t)t)]++;
 }
 
-void vb_record_add(struct vb_job *j, int64_t t) { record_add(j, t); }
-
 static void fold(struct vb_job *j) {
 	for (uint32_t i = 0; i < j->pending_len; i++)
-		vb_record_add(j, j->pending[i]);
+		record_add(j, j->pending[i]);
 	j->pending_len = 0;
 }
 

@@ -166,8 +166,6 @@ int vb_run(struct vb_job *j, int64_t until, int64_t *counts, int64_t *raw, const
 uint64_t vb_bytes_out(const struct vb_job *j);
 /* vb_histogram_index is verbs.HistogramIndex. */
 int vb_histogram_index(uint64_t v);
-/* vb_record_add is verbs.Recorder.Add. */
-void vb_record_add(struct vb_job *j, int64_t ticks);
 int64_t vb_now(void);
 
 #endif

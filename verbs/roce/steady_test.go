@@ -48,26 +48,12 @@ func TestRunDoesNotAllocate(t *testing.T) {
 				}}}},
 			}}})
 			check(t, err)
-			slice := a.device.e.clock.ticks(5 * time.Millisecond)
-			var p verbs.Progress
-			for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
-				p, err = r.Run(verbs.Now() + slice)
-				check(t, err)
-				if time.Now().After(deadline) {
-					t.Fatalf("%d messages in a minute", p.Completed)
-				}
-			}
-			before := p.Completed
-			n := testing.AllocsPerRun(20, func() {
-				if p, err = r.Run(verbs.Now() + slice); err != nil {
-					t.Error(err)
-				}
-			})
+			n, messages := sliceAllocations(t, a, r)
 			stop.Store(1)
 			check(t, <-served)
 			check(t, r.Close())
 			if n != 0 {
-				t.Errorf("a slice allocates %v times, want 0 (%d messages)", n, p.Completed-before)
+				t.Errorf("a slice allocates %v times, want 0 (%d messages)", n, messages)
 			}
 		})
 	}
@@ -120,29 +106,36 @@ func TestPingPongDoesNotAllocate(t *testing.T) {
 				_, err := runJob(t, b.device, passive, -1)
 				served <- err
 			}()
-			slice := a.device.e.clock.ticks(5 * time.Millisecond)
-			var p verbs.Progress
-			for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
-				p, err = r.Run(verbs.Now() + slice)
-				check(t, err)
-				if time.Now().After(deadline) {
-					t.Fatalf("%d messages in a minute", p.Completed)
-				}
-			}
-			before := p.Completed
-			n := testing.AllocsPerRun(20, func() {
-				if p, err = r.Run(verbs.Now() + slice); err != nil {
-					t.Error(err)
-				}
-			})
+			n, messages := sliceAllocations(t, a, r)
 			stop.Store(1)
 			check(t, <-served)
 			check(t, r.Close())
 			if n != 0 {
-				t.Errorf("a slice allocates %v times, want 0 (%d messages)", n, p.Completed-before)
+				t.Errorf("a slice allocates %v times, want 0 (%d messages)", n, messages)
 			}
 		})
 	}
+}
+
+// sliceAllocations runs a job past its start and then in slices: the allocations of one, and the messages of all.
+func sliceAllocations(t *testing.T, a *end, r verbs.Runner) (n float64, messages uint64) {
+	slice := a.device.e.clock.ticks(5 * time.Millisecond)
+	var p verbs.Progress
+	var err error
+	for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
+		p, err = r.Run(verbs.Now() + slice)
+		check(t, err)
+		if time.Now().After(deadline) {
+			t.Fatalf("%d messages in a minute", p.Completed)
+		}
+	}
+	before := p.Completed
+	n = testing.AllocsPerRun(20, func() {
+		if p, err = r.Run(verbs.Now() + slice); err != nil {
+			t.Error(err)
+		}
+	})
+	return n, p.Completed - before
 }
 
 // TestIdleDeviceUsesNoProcessor looks at the process's CPU time while two connected devices have nothing to do.
