@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/pattern/internal/ckernel"
-	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
@@ -18,7 +18,7 @@ func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 // into its place.
 type scene struct {
 	args  ckernel.Args
-	works []verbs.Work
+	works []job.Work
 	per   int64 // payload of one message
 }
 
@@ -183,9 +183,9 @@ func compareKernels(b *testing.B, s *scene) {
 			if warm {
 				runs[i](part, 1)
 			}
-			start := verbs.Now()
+			start := job.Now()
 			runs[i](part, reps)
-			times[i] = append(times[i], float64(verbs.Now()-start))
+			times[i] = append(times[i], float64(job.Now()-start))
 		}
 	}
 	median := make([]float64, len(runs))

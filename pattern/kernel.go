@@ -8,6 +8,7 @@ import (
 
 	"github.com/gobw/gobw/pattern/internal/ckernel"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // operation chooses the inner loop of a copy; the numbers are those of internal/ckernel.
@@ -107,27 +108,27 @@ func (k *Kernels) Close() error {
 
 // Pack is the work of copying the blocks of l in strided (which starts at the layout's base) into packed. Both must lie
 // outside the Go heap, as [verbs.Alloc] makes them.
-func (k *Kernels) Pack(l Layout, strided, packed []byte) (verbs.Work, error) {
+func (k *Kernels) Pack(l Layout, strided, packed []byte) (job.Work, error) {
 	return k.work("pack", l, strided, packed)
 }
 
 // Unpack is the work of copying packed into the blocks of l in strided; bytes between the blocks stay as they are.
-func (k *Kernels) Unpack(l Layout, strided, packed []byte) (verbs.Work, error) {
+func (k *Kernels) Unpack(l Layout, strided, packed []byte) (job.Work, error) {
 	return k.work("unpack", l, strided, packed)
 }
 
-func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (verbs.Work, error) {
+func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (job.Work, error) {
 	switch {
 	case len(l.blocks) == 0:
-		return verbs.Work{}, fmt.Errorf("%s: %w", verb, ErrEmpty)
+		return job.Work{}, fmt.Errorf("%s: %w", verb, ErrEmpty)
 	case int64(len(strided)) < l.extent:
-		return verbs.Work{}, fmt.Errorf("%s %s: %d bytes of strided memory, the layout spans %d", verb, shorten(l.text), len(strided), l.extent)
+		return job.Work{}, fmt.Errorf("%s %s: %d bytes of strided memory, the layout spans %d", verb, shorten(l.text), len(strided), l.extent)
 	case int64(len(packed)) < l.size:
-		return verbs.Work{}, fmt.Errorf("%s %s: %d bytes of packed memory, the layout holds %d", verb, shorten(l.text), len(packed), l.size)
+		return job.Work{}, fmt.Errorf("%s %s: %d bytes of packed memory, the layout holds %d", verb, shorten(l.text), len(packed), l.size)
 	}
 	args, err := k.args()
 	if err != nil {
-		return verbs.Work{}, fmt.Errorf("%s: %w", verb, err)
+		return job.Work{}, fmt.Errorf("%s: %w", verb, err)
 	}
 	*args = copyArgs{
 		block: uint64(l.blocks[0].Length), op: operationFor(l.blocks[0].Length),
@@ -139,7 +140,7 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (verbs.Wor
 		args.op, first = opList, 0
 		args.entries = uint64(len(l.blocks))
 		if args.list, err = k.list(l); err != nil {
-			return verbs.Work{}, err
+			return job.Work{}, err
 		}
 		if even(l.blocks) {
 			args.flags |= flagEven
@@ -166,7 +167,7 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (verbs.Wor
 	}
 	k.tune(args, l, inner.step)
 	address, _ := ckernel.Kernel()
-	return verbs.Work{Go: kernelFor(args.op, args.flags), C: address, Arg: unsafe.Pointer(args)}, nil
+	return job.Work{Go: kernelFor(args.op, args.flags), C: address, Arg: unsafe.Pointer(args)}, nil
 }
 
 // even tells whether blocks are of one length that the kernels of even lists copy.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gobw/gobw/pattern/internal/ckernel"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // buffer is memory outside the heap that ends with the test.
@@ -23,10 +24,10 @@ func buffer(tb testing.TB, n int) []byte {
 }
 
 // languages are the ways to run a work: every kernel must do the same.
-func languages() map[string]func(verbs.Work) {
-	l := map[string]func(verbs.Work){"go": func(w verbs.Work) { w.Go(w.Arg) }}
+func languages() map[string]func(job.Work) {
+	l := map[string]func(job.Work){"go": func(w job.Work) { w.Go(w.Arg) }}
 	for isa, address := range ckernel.Kernels() {
-		l["c/"+isa] = func(w verbs.Work) { ckernel.Run(address, ckernel.Args{First: w.Arg, Count: 1}, 1) }
+		l["c/"+isa] = func(w job.Work) { ckernel.Run(address, ckernel.Args{First: w.Arg, Count: 1}, 1) }
 	}
 	return l
 }

@@ -1,28 +1,33 @@
 package report
 
-import "time"
+import (
+	"time"
+
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/stats"
+)
 
 // SchemaVersion is the version of the document that this package writes. Documents of earlier versions load.
 const SchemaVersion = "gobw.result/1"
 
 // Document is one run of one command: what was asked, where it ran, what came out.
 type Document struct {
-	Schema      string       `json:"schema"`
-	Tool        string       `json:"tool"` // "gobw", "golat"
-	Version     string       `json:"version"`
-	Command     []string     `json:"command"`
-	Started     time.Time    `json:"started"`
-	Finished    time.Time    `json:"finished"`
-	Complete    bool         `json:"complete"` // false: interrupted or failed; the records are what was measured before
-	Failure     string       `json:"failure,omitempty"`
-	Label       string       `json:"label,omitempty"` // what every rendering must say, e.g. "software device, not a NIC"
-	Client      Environment  `json:"client"`
-	Server      *Environment `json:"server,omitempty"`
-	Records     []Record     `json:"records"`
-	Noncontig   *Noncontig   `json:"noncontig,omitempty"`
-	Checks      []Check      `json:"checks,omitempty"` // expectations and their verdicts
-	Warnings    []string     `json:"warnings,omitempty"`
-	Description string       `json:"description,omitempty"`
+	Schema      string          `json:"schema"`
+	Tool        string          `json:"tool"` // "gobw", "golat"
+	Version     string          `json:"version"`
+	Command     []string        `json:"command"`
+	Started     time.Time       `json:"started"`
+	Finished    time.Time       `json:"finished"`
+	Complete    bool            `json:"complete"` // false: interrupted or failed; the records are what was measured before
+	Failure     string          `json:"failure,omitempty"`
+	Label       string          `json:"label,omitempty"` // what every rendering must say, e.g. "software device, not a NIC"
+	Client      Environment     `json:"client"`
+	Server      *Environment    `json:"server,omitempty"`
+	Records     []Record        `json:"records"`
+	Noncontig   *noncontig.Grid `json:"noncontig,omitempty"`
+	Checks      []Check         `json:"checks,omitempty"` // expectations and their verdicts
+	Warnings    []string        `json:"warnings,omitempty"`
+	Description string          `json:"description,omitempty"`
 }
 
 // Environment is one end of a run.
@@ -51,12 +56,13 @@ type Environment struct {
 	GIDIndex      int     `json:"gid_index"`
 	GID           string  `json:"gid"`
 	GIDType       string  `json:"gid_type,omitempty"`
+	PostAPI       string  `json:"post_api,omitempty"` // how send requests reach a device of libibverbs: "post_send", "wr"
 	PCILinkSpeed  string  `json:"pci_link_speed,omitempty"`
 	PCILinkWidth  int     `json:"pci_link_width,omitempty"`
 	NUMANode      int     `json:"numa_node"`
 	TicksPerNs    float64 `json:"ticks_per_ns"`
 	ClockCostNs   float64 `json:"clock_cost_ns"`
-	Fabric        string  `json:"fabric,omitempty"` // emulated faults of the software device
+	Fabric        string  `json:"fabric,omitempty"` // network that the software device emulates
 	GOMAXPROCS    int     `json:"gomaxprocs"`
 	GCDuringRun   bool    `json:"gc_during_run"`
 	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals could reach the measuring thread
@@ -86,6 +92,9 @@ type Record struct {
 
 	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty"` // asked for; 0: none
 	GapNs             float64 `json:"gap_ns,omitempty"`                // latency: the pause asked for before each message
+
+	// Plan is what else the settled plan says, by name: it belongs to the key of the record.
+	Plan map[string]string `json:"plan,omitempty"`
 
 	Iterations   uint64    `json:"iterations"` // as perftest counts: messages, both directions apart
 	Messages     uint64    `json:"messages"`
@@ -161,4 +170,8 @@ type Check struct {
 	Actual     string `json:"actual"`
 	Passed     bool   `json:"passed"`
 	Reason     string `json:"reason,omitempty"`
+	Limit      string `json:"limit,omitempty"` // of what the figure may be
+	// Margin is by which share of the limit the figure is on its good side; negative where it was missed.
+	Margin *float64    `json:"margin,omitempty"`
+	Cause  stats.Cause `json:"cause,omitempty"` // why nothing can be told, where it cannot
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ const (
 // Save writes the document to path: into a temporary file beside it, synced, then renamed. On any error, a full disk
 // too, what was at path stays as it was.
 func Save(path string, d *Document) error {
-	b, err := marshal(d)
+	b, err := Marshal(d)
 	if err != nil {
 		return &FileError{File: path, Err: err}
 	}
@@ -150,14 +151,32 @@ func Load(path string) (*Document, error) {
 
 // LoadAll reads a file of one document, of a list of them, or of a qualification.
 func LoadAll(path string) ([]*Document, error) {
-	b, err := os.ReadFile(path)
+	b, err := ReadFile(path, mostBytes)
 	if err != nil {
-		if pe, ok := errors.AsType[*os.PathError](err); ok {
-			err = pe.Err
-		}
-		return nil, &FileError{File: path, Err: err}
+		return nil, err
 	}
 	return Parse(path, b)
+}
+
+// mostBytes is the size of a file of results that is read: a hundred thousand records with histograms have less.
+const mostBytes = 1 << 30
+
+// ReadFile reads a file of at most so many bytes, which /dev/zero and a pipe have not either.
+func ReadFile(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err == nil {
+		var b []byte
+		if b, err = io.ReadAll(io.LimitReader(f, most+1)); err == nil && int64(len(b)) > most {
+			err = fmt.Errorf("has more than %d MiB", most>>20)
+		}
+		if err = errors.Join(err, f.Close()); err == nil {
+			return b, nil
+		}
+	}
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		err = pe.Err
+	}
+	return nil, &FileError{File: path, Err: err}
 }
 
 // Parse reads what a file holds; the name is for errors.
@@ -187,18 +206,53 @@ func Parse(file string, b []byte) ([]*Document, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
-	if err := json.Unmarshal(b, &head); err == nil && strings.HasPrefix(head.Schema, qualificationPrefix) {
-		q, err := parseQualification(file, b)
-		if err != nil {
-			return nil, err
-		}
-		return q.Documents(), nil
+	if err := json.Unmarshal(b, &head); err == nil && strings.HasPrefix(head.Schema, QualificationPrefix) {
+		return parseQualification(file, b)
 	}
 	d, err := parseOne(file, b)
 	if err != nil {
 		return nil, err
 	}
 	return []*Document{d}, nil
+}
+
+// QualificationPrefix and QualificationNumber make the version of a qualification, whose documents [Parse] reads.
+const (
+	QualificationPrefix = "gobw.qualification/"
+	QualificationNumber = 1
+)
+
+// parseQualification reads the documents of a qualification, each described by the name of its test.
+func parseQualification(file string, b []byte) ([]*Document, error) {
+	var q struct {
+		Schema string `json:"schema"`
+		Tests  []struct {
+			Name     string    `json:"name"`
+			Document *Document `json:"document"`
+		} `json:"tests"`
+	}
+	if err := Decode(file, b, &q); err != nil {
+		return nil, err
+	}
+	if err := CheckVersion(file, q.Schema, QualificationPrefix, QualificationNumber); err != nil {
+		return nil, err
+	}
+	var out []*Document
+	for _, t := range q.Tests {
+		if d := t.Document; d != nil {
+			d.Description = cmp.Or(d.Description, t.Name)
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// Decode reads JSON into v; what is wrong with it is a [FileError] with its place.
+func Decode(file string, b []byte, v any) error {
+	if err := json.Unmarshal(b, v); err != nil {
+		return jsonError(file, b, err)
+	}
+	return nil
 }
 
 // parseOne reads one document.
@@ -216,7 +270,7 @@ func parseOne(file string, b []byte) (*Document, error) {
 	if head.Schema == nil {
 		return nil, foreign(file, `has no "schema"`)
 	}
-	if err := checkVersion(file, *head.Schema, schemaPrefix, schemaNumber); err != nil {
+	if err := CheckVersion(file, *head.Schema, schemaPrefix, schemaNumber); err != nil {
 		return nil, err
 	}
 	d := &Document{}
@@ -242,8 +296,8 @@ func parseOne(file string, b []byte) (*Document, error) {
 	return d, nil
 }
 
-// checkVersion compares a schema string, prefix and number, with what this version knows.
-func checkVersion(file, schema, prefix string, known int) error {
+// CheckVersion compares a schema string, prefix and number, with what this version knows.
+func CheckVersion(file, schema, prefix string, known int) error {
 	version, ok := strings.CutPrefix(schema, prefix)
 	n, err := strconv.Atoi(version)
 	if !ok || err != nil || n < 1 {

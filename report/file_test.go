@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -10,17 +10,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/render"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestSaveAndLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "result.json")
-	d := sampleDocument()
+	d := sample.Document()
 	d.Complete, d.Failure = false, "interrupted"
-	if err := Save(path, d); err != nil {
+	if err := report.Save(path, d); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Load(path)
+	got, err := report.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +45,7 @@ func TestSaveAndLoad(t *testing.T) {
 func TestFailedSaveKeepsThePreviousFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "result.json")
-	if err := Save(path, sampleDocument()); err != nil {
+	if err := report.Save(path, sample.Document()); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(path)
@@ -49,7 +53,7 @@ func TestFailedSaveKeepsThePreviousFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := errors.New("no space left on device")
-	err = WriteFile(path, func(w io.Writer) error {
+	err = report.WriteFile(path, func(w io.Writer) error {
 		if _, err := w.Write([]byte(`{"schema": "gobw.res`)); err != nil {
 			return err
 		}
@@ -58,9 +62,9 @@ func TestFailedSaveKeepsThePreviousFile(t *testing.T) {
 	if !errors.Is(err, full) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "unchanged") {
 		t.Errorf("%v", err)
 	}
-	broken := sampleDocument()
+	broken := sample.Document()
 	broken.Records[2].Seconds = math.NaN()
-	err = Save(path, broken)
+	err = report.Save(path, broken)
 	if err == nil || !strings.Contains(err.Error(), "document.records[2].seconds is not a finite number") {
 		t.Errorf("%v", err)
 	}
@@ -78,7 +82,7 @@ func TestSaveToFullDevice(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full on this system")
 	}
-	if err := Save("/dev/full", sampleDocument()); err == nil || !strings.Contains(err.Error(), "no space left") {
+	if err := report.Save("/dev/full", sample.Document()); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("%v", err)
 	}
 }
@@ -90,7 +94,7 @@ func TestEarlierVersionsLoad(t *testing.T) {
 		t.Fatalf("no files of earlier versions: %v", err)
 	}
 	for _, f := range files {
-		d, err := Load(f)
+		d, err := report.Load(f)
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
@@ -102,7 +106,7 @@ func TestEarlierVersionsLoad(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	whole, err := marshal(sampleDocument())
+	whole, err := report.Marshal(sample.Document())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +132,10 @@ func TestLoadRefuses(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.content), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Load(path)
-			var fe *FileError
+			_, err := report.Load(path)
+			var fe *report.FileError
 			if !errors.As(err, &fe) || fe.File != path {
-				t.Fatalf("%v is not a FileError of this file", err)
+				t.Fatalf("%v is not a report.FileError of this file", err)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(err.Error(), want) {
@@ -143,29 +147,31 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Load(filepath.Join(t.TempDir(), "nowhere.json")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := report.Load(filepath.Join(t.TempDir(), "nowhere.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file gives %v", err)
 	}
 }
 
 func TestLoadAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "two.json")
-	err := WriteFile(path, func(w io.Writer) error { return allJSON(w, []*Document{sampleDocument(), repeatedDocument(1)}) })
+	err := report.WriteFile(path, func(w io.Writer) error {
+		return render.AllJSON(w, []*report.Document{sample.Document(), sample.Repeated(1)})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := LoadAll(path)
+	docs, err := report.LoadAll(path)
 	if err != nil || len(docs) != 2 {
 		t.Fatalf("%d documents, %v", len(docs), err)
 	}
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "holds 2 results") {
+	if _, err := report.Load(path); err == nil || !strings.Contains(err.Error(), "holds 2 results") {
 		t.Errorf("%v", err)
 	}
-	q := &Qualification{Plan: "quick", Outcome: Passed, Tests: []QualificationTest{{Name: "first", Outcome: Passed, Document: sampleDocument()}, {Name: "second", Outcome: Skipped}}}
-	if err := SaveQualification(path, q); err != nil {
+	q := &qualify.Qualification{Plan: "quick", Outcome: qualify.Passed, Tests: []qualify.Result{{Name: "first", Outcome: qualify.Passed, Document: sample.Document()}, {Name: "second", Outcome: qualify.Skipped}}}
+	if err := qualify.Save(path, q); err != nil {
 		t.Fatal(err)
 	}
-	docs, err = LoadAll(path)
+	docs, err = report.LoadAll(path)
 	if err != nil || len(docs) != 1 || docs[0].Description != "first" {
 		t.Errorf("%d documents, %v", len(docs), err)
 	}
@@ -173,8 +179,8 @@ func TestLoadAll(t *testing.T) {
 
 // Whatever a file holds, reading and rendering it ends in output or an error.
 func FuzzParse(f *testing.F) {
-	for _, d := range []*Document{sampleDocument(), repeatedDocument(1), {}} {
-		b, err := marshal(d)
+	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1), {}} {
+		b, err := report.Marshal(d)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -184,14 +190,14 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema":"gobw.qualification/1","tests":[{"document":{"records":null}}]}`))
 	f.Add([]byte(`{"schema":"gobw.result/1","records":[{"kind":"bandwidth","series":{"interval_s":1,"bytes":[1,2]}}],"noncontig":{"points":[{"runs":[{}]}]}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		docs, err := Parse("fuzzed.json", b)
+		docs, err := report.Parse("fuzzed.json", b)
 		if err != nil {
 			if docs != nil {
 				t.Error("documents come with an error")
 			}
 			return
 		}
-		for _, format := range Formats() {
+		for _, format := range render.Formats() {
 			_ = format.All(io.Discard, docs) // an error is as good
 		}
 	})

@@ -76,6 +76,9 @@ func (h *Histogram) Decode() (d *Distribution, err error) {
 	if h.Unit != histogramUnit {
 		return nil, fmt.Errorf("histogram is in %q, this version reads %q", h.Unit, histogramUnit)
 	}
+	if len(h.Encoded) > 1<<20 {
+		return nil, fmt.Errorf("histogram has %d bytes: one of picoseconds has at most a MiB", len(h.Encoded))
+	}
 	if len(h.Encoded) < 16 {
 		return nil, errors.New("histogram is cut short")
 	}
@@ -115,7 +118,13 @@ func (d *Distribution) N() uint64 { return uint64(d.hdr.TotalCount()) }
 // QuantileNs is the smallest recorded value such that at least the share p of the samples is not above it, in
 // nanoseconds, within 1/1024.
 func (d *Distribution) QuantileNs(p float64) float64 {
-	return float64(d.hdr.ValueAtQuantile(p*100)) / 1000
+	left := int64(rank(p, max(d.N(), 1))) // the library rounds the rank to the nearest, which is one too few for p99 of 1060
+	for _, b := range d.hdr.Distribution() {
+		if left -= b.Count; left <= 0 {
+			return float64(min(b.To, d.hdr.Max())) / 1000
+		}
+	}
+	return float64(d.hdr.Max()) / 1000
 }
 
 // Bar is a range of latencies and how many samples fell in it.

@@ -2,41 +2,45 @@ package report
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gobw/gobw/report/internal/fields"
 )
 
-// Setup is the configuration of a record, without its size and run: records of one Setup make one table and one curve.
+// Setup is the settled plan of a record, without its size: records of one Setup make one table and one curve. How long
+// was measured is no part of it.
 type Setup struct {
-	Operation   string
-	Kind        string
-	Transport   string
-	Direction   string
-	QPs         int
-	TxDepth     int
-	PostList    int
-	InlineBytes int
-	Events      bool
-	MTU         int
-	HalfTrip    bool
-	Immediate   bool
-	Atomic      string
-	Outstanding int
-	SRQ         bool
-	RateLimit   float64 // bit/s
-	GapNs       float64
+	Operation   string  `plan:"operation"`
+	Kind        string  `plan:"kind"`
+	Transport   string  `plan:"transport"`
+	Direction   string  `plan:"direction"`
+	QPs         int     `plan:"qps"`
+	TxDepth     int     `plan:"tx_depth"`
+	PostList    int     `plan:"post_list"`
+	InlineBytes int     `plan:"inline_bytes"`
+	Events      bool    `plan:"events"`
+	MTU         int     `plan:"mtu"`
+	HalfTrip    bool    `plan:"half_round_trip"`
+	Immediate   bool    `plan:"immediate"`
+	Atomic      string  `plan:"atomic"`
+	Outstanding int     `plan:"outstanding"`
+	SRQ         bool    `plan:"srq"`
+	RateLimit   float64 `plan:"rate_limit_bits_per_s"` // bit/s
+	GapNs       float64 `plan:"gap_ns"`
+	Verified    string  `plan:"verified"`
+	More        string  // what else the plan says, in canonical form
 }
 
-// Point is a Setup at one size: what repetitions share and what comparisons match. How often a message is signaled
-// belongs here, as its default depends on the size.
+// Point is a Setup at one size: the key of a record, which repetitions share and by which comparisons and baselines match.
+// Nothing matches by a part of it. How often a message is signaled belongs here, as its default depends on the size.
 type Point struct {
 	Setup
-	SizeBytes uint64
-	CQMod     int
+	SizeBytes uint64 `plan:"size_bytes"`
+	CQMod     int    `plan:"cq_mod"`
 }
 
 // Setup of the record.
@@ -45,13 +49,43 @@ func (r *Record) Setup() Setup {
 		Operation: r.Operation, Kind: r.Kind, Transport: r.Transport, Direction: r.Direction, QPs: r.QPs,
 		TxDepth: r.TxDepth, PostList: r.PostList, InlineBytes: r.InlineBytes, Events: r.Events,
 		MTU: r.MTU, HalfTrip: r.RoundTripHalf, Immediate: r.Immediate, Atomic: r.Atomic, Outstanding: r.Outstanding, SRQ: r.SRQ,
-		RateLimit: r.RateLimitBitsPerS, GapNs: r.GapNs,
+		RateLimit: r.RateLimitBitsPerS, GapNs: r.GapNs, Verified: r.Verified, More: canonical(r.Plan),
 	}
+}
+
+// canonical writes the rest of a plan so that equal plans give equal texts.
+func canonical(plan map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(plan)) {
+		parts = append(parts, strconv.Quote(name)+"="+strconv.Quote(plan[name]))
+	}
+	return strings.Join(parts, "\n")
 }
 
 // Point of the record.
 func (r *Record) Point() Point {
 	return Point{Setup: r.Setup(), SizeBytes: r.SizeBytes, CQMod: r.CQMod}
+}
+
+// PlanFields are the names of the fields by which points may differ.
+func PlanFields() []string { return fields.Names[Point]() }
+
+// Without is the point without one field of its plan, and what that field was; false where there is no such field.
+func (p Point) Without(name string) (rest Point, value string, ok bool) {
+	if value, ok = fields.Clear(&p, name); ok {
+		return p, value, true
+	}
+	var parts []string
+	for part := range strings.SplitSeq(p.More, "\n") {
+		if v, found := strings.CutPrefix(part, strconv.Quote(name)+"="); found {
+			value, _ = strconv.Unquote(v)
+			ok = true
+		} else {
+			parts = append(parts, part)
+		}
+	}
+	p.More = strings.Join(parts, "\n")
+	return p, value, ok
 }
 
 // IsLatency tells a latency test from a bandwidth test.
@@ -105,6 +139,18 @@ func (s Setup) Title() string {
 	if s.Events {
 		parts = append(parts, "events")
 	}
+	switch s.Verified {
+	case "":
+	case "ends":
+		parts = append(parts, "first and last message verified")
+	case "all":
+		parts = append(parts, "every message verified")
+	default:
+		parts = append(parts, "verified: "+s.Verified)
+	}
+	if s.More != "" {
+		parts = append(parts, strings.NewReplacer(`"`, "", "\n", " ").Replace(s.More))
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -120,121 +166,31 @@ func (p Point) String() string {
 	return s
 }
 
-// group is the records of one set-up, in the order in which they were measured, gathered by size.
-type group struct {
-	setup Setup
-	rows  []row
+// Device says on what a document was measured: "roce0 (roce) on alpha, to roce0 on beta".
+func (d *Document) Device() string {
+	if d.Client.Device == "" {
+		return ""
+	}
+	s := d.Client.Device
+	if p := d.Client.Provider; p != "" && p != s {
+		s += " (" + p + ")"
+	}
+	if h := d.Client.Host; h != "" {
+		s += " on " + h
+	}
+	if sv := d.Server; sv != nil && sv.Host != "" && (sv.Host != d.Client.Host || sv.Device != d.Client.Device) {
+		s += ", to " + sv.Device + " on " + sv.Host
+	}
+	return s
 }
 
-// row is the repetitions of one point.
-type row struct {
-	size  uint64
-	cqMod int
-	runs  []*Record
+// Name of a document among several: its description, or the device and host.
+func (d *Document) Name() string {
+	if d.Description != "" {
+		return d.Description
+	}
+	if s := d.Device(); s != "" {
+		return s
+	}
+	return d.Tool
 }
-
-// signaled says how often messages are signaled in a group: "100", or "100 or 1" where it depends on the size.
-func (g group) signaled() string {
-	var out []string
-	for _, r := range g.rows {
-		if s := strconv.Itoa(max(r.cqMod, 1)); !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return strings.Join(out, " or ")
-}
-
-// verified says which messages of a group had their data compared, for its title.
-func (g group) verified() string {
-	for _, r := range g.rows {
-		for _, rec := range r.runs {
-			switch rec.Verified {
-			case "ends":
-				return ", first and last message verified"
-			case "all":
-				return ", every message verified"
-			}
-		}
-	}
-	return ""
-}
-
-// groups gathers the records of a document by set-up and size, keeping the order of first appearance.
-func groups(records []Record) []group {
-	var out []group
-	at := map[Setup]int{}
-	for i := range records {
-		r := &records[i]
-		key := r.Setup()
-		g, seen := at[key]
-		if !seen {
-			g = len(out)
-			at[key] = g
-			out = append(out, group{setup: key})
-		}
-		rows := &out[g].rows
-		j := slices.IndexFunc(*rows, func(x row) bool { return x.size == r.SizeBytes && x.cqMod == r.CQMod })
-		if j < 0 {
-			j = len(*rows)
-			*rows = append(*rows, row{size: r.SizeBytes, cqMod: r.CQMod})
-		}
-		(*rows)[j].runs = append((*rows)[j].runs, r)
-	}
-	return out
-}
-
-// values of one figure over the runs that have it.
-func (r row) values(f func(*Record) (float64, bool)) []float64 {
-	var out []float64
-	for _, rec := range r.runs {
-		if v, ok := f(rec); ok {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// latency of the row: of the only run, or the median of each figure over the runs, but for the least and the greatest of
-// all samples.
-func (r row) latency() *Latency {
-	var all []*Latency
-	for _, rec := range r.runs {
-		if rec.Latency != nil {
-			all = append(all, rec.Latency)
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	median := func(f func(*Latency) *float64) *float64 {
-		var vs []float64
-		for _, l := range all {
-			if v := f(l); v != nil {
-				vs = append(vs, *v)
-			}
-		}
-		if len(vs) == 0 {
-			return nil
-		}
-		m := Summarize(vs, DefaultConfidence).Median
-		return &m
-	}
-	out := &Latency{
-		MinNs:   all[0].MinNs,
-		P50Ns:   *median(func(l *Latency) *float64 { return &l.P50Ns }),
-		P90Ns:   median(func(l *Latency) *float64 { return l.P90Ns }),
-		P99Ns:   median(func(l *Latency) *float64 { return l.P99Ns }),
-		P999Ns:  median(func(l *Latency) *float64 { return l.P999Ns }),
-		P9999Ns: median(func(l *Latency) *float64 { return l.P9999Ns }),
-		MaxNs:   all[0].MaxNs,
-		MeanNs:  *median(func(l *Latency) *float64 { return &l.MeanNs }),
-		StdevNs: *median(func(l *Latency) *float64 { return &l.StdevNs }),
-	}
-	for _, l := range all {
-		out.Samples += l.Samples
-		out.MinNs, out.MaxNs = min(out.MinNs, l.MinNs), max(out.MaxNs, l.MaxNs)
-	}
-	return out
-}
-
-func keys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }

@@ -1,6 +1,8 @@
 package report
 
-import _ "embed"
+import (
+	_ "embed"
+)
 
 //go:embed schema.json
 var schemaText string

@@ -1,8 +1,9 @@
-package report
+package report_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,17 +15,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/noncontig"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The schema is made from the Go types and their comments; -update writes it again.
+var update = flag.Bool("update", false, "write the schema again") //nolint:gochecknoglobals // a flag of the test
+
+// TestSchemaIsCurrent: the schema is made from the Go types and their comments; -update writes it again.
 func TestSchemaIsCurrent(t *testing.T) {
 	g := &schemaWriter{comments: fieldComments(t), definitions: map[string]any{}}
-	g.of(reflect.TypeFor[Document]())
+	g.of(reflect.TypeFor[report.Document]())
 	schema := map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"$id":         "https://github.com/gobw/gobw/report/schema.json",
-		"title":       SchemaVersion,
+		"title":       report.SchemaVersion,
 		"description": "The result of one run of gobw or golat. Units are in the names: _ns nanoseconds, _bits_per_s decimal bits per second, _bytes bytes. Fields may be added within a version; readers ignore those they do not know.",
 		"$ref":        "#/$defs/Document",
 		"$defs":       g.definitions,
@@ -40,7 +46,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 		}
 		return
 	}
-	if !bytes.Equal(got, []byte(Schema())) {
+	if !bytes.Equal(got, []byte(report.Schema())) {
 		t.Error("schema.json is not what the types say: run go test ./report -run Schema -update")
 	}
 }
@@ -73,18 +79,18 @@ func (g *schemaWriter) of(t reflect.Type) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": g.of(t.Elem())}
 	case reflect.Struct:
 		g.define(t)
-		return map[string]any{"$ref": "#/$defs/" + t.Name()}
+		return map[string]any{"$ref": "#/$defs/" + definition(t)}
 	default:
 		panic("no schema for " + t.String())
 	}
 }
 
 func (g *schemaWriter) define(t reflect.Type) {
-	if _, ok := g.definitions[t.Name()]; ok {
+	if _, ok := g.definitions[definition(t)]; ok {
 		return
 	}
-	definition := map[string]any{"type": "object"}
-	g.definitions[t.Name()] = definition
+	d := map[string]any{"type": "object"}
+	g.definitions[definition(t)] = d
 	properties := map[string]any{}
 	required := []string{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -100,7 +106,7 @@ func (g *schemaWriter) define(t reflect.Type) {
 			p["description"] = c
 		}
 		if f.Name == "Schema" {
-			p = map[string]any{"const": SchemaVersion}
+			p = map[string]any{"const": report.SchemaVersion}
 		}
 		if f.Name == "Kind" && t.Name() == "Record" {
 			p["enum"] = []string{"bandwidth", "latency"}
@@ -110,14 +116,25 @@ func (g *schemaWriter) define(t reflect.Type) {
 			required = append(required, name)
 		}
 	}
-	definition["properties"] = properties
-	if c := g.comments[t.Name()]; c != "" {
-		definition["description"] = c
+	d["properties"] = properties
+	if c := g.comments[t.String()]; c != "" {
+		d["description"] = c
 	}
 	if len(required) > 0 {
 		slices.Sort(required)
-		definition["required"] = required
+		d["required"] = required
 	}
+}
+
+// definition is the name of a type in the schema: those of the non-contiguous experiment say so.
+func definition(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[noncontig.Grid]():
+		return "Noncontig"
+	case strings.HasPrefix(t.String(), "noncontig."):
+		return "Noncontig" + t.Name()
+	}
+	return t.Name()
 }
 
 // owner is the type that declares a field, which may be embedded.
@@ -125,16 +142,20 @@ func owner(t reflect.Type, f reflect.StructField) string {
 	for _, i := range f.Index[:len(f.Index)-1] {
 		t = t.Field(i).Type
 	}
-	return t.Name()
+	return t.String()
 }
 
 // fieldComments reads the comments of types and fields from the source.
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*.go", "noncontig/*.go", "stats/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	text := func(groups ...*ast.CommentGroup) string {
 		var parts []string
@@ -160,14 +181,15 @@ func fieldComments(t *testing.T) map[string]string {
 				if !ok {
 					continue
 				}
-				out[spec.Name.Name] = text(decl.Doc)
+				name := f.Name.Name + "." + spec.Name.Name
+				out[name] = text(decl.Doc)
 				body, ok := spec.Type.(*ast.StructType)
 				if !ok {
 					continue
 				}
 				for _, field := range body.Fields.List {
 					for _, n := range field.Names {
-						out[spec.Name.Name+"."+n.Name] = text(field.Doc, field.Comment)
+						out[name+"."+n.Name] = text(field.Doc, field.Comment)
 					}
 				}
 			}
@@ -178,7 +200,7 @@ func fieldComments(t *testing.T) map[string]string {
 
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	raw, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema()))
+	raw, err := jsonschema.UnmarshalJSON(strings.NewReader(report.Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,11 +218,11 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 
 func TestDocumentsValidate(t *testing.T) {
 	s := compiledSchema(t)
-	interrupted := sampleDocument()
+	interrupted := sample.Document()
 	interrupted.Complete, interrupted.Failure, interrupted.Records = false, "interrupted", nil
 	documents := [][]byte{}
-	for _, d := range []*Document{sampleDocument(), repeatedDocument(1), interrupted} {
-		b, err := marshal(d)
+	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1), interrupted} {
+		b, err := report.Marshal(d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,8 @@
 package report
 
-import "math"
+import (
+	"math"
+)
 
 // stepsPerInterval is how many completions an interval must hold at least, on average: its edges cut one of them, so that
 // intervals of a steady rate differ by a tenth.

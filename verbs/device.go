@@ -9,26 +9,26 @@ import (
 
 // DeviceInfo describes a device: struct ibv_device_attr in Go words.
 type DeviceInfo struct {
-	Name          string `json:"name"`
-	Provider      string `json:"provider"`
-	Software      bool   `json:"software"`         // true: figures are the host's, not a NIC's
-	Label         string `json:"label,omitempty"`  // what every output must say ("software device, not a NIC; fabric loss=1%")
-	Fabric        string `json:"fabric,omitempty"` // bad network that the device emulates ("loss=1%"), empty: none
-	Firmware      string `json:"firmware,omitempty"`
-	NodeGUID      uint64 `json:"node_guid"`
-	SystemGUID    uint64 `json:"system_guid"`
-	VendorID      uint32 `json:"vendor_id"`
-	PartID        uint32 `json:"part_id"`
-	HardwareVer   uint32 `json:"hw_ver"`
-	Ports         int    `json:"ports"`
-	NUMANode      int    `json:"numa_node"` // -1: unknown
-	Driver        string `json:"driver,omitempty"`
-	PCIAddress    string `json:"pci_address,omitempty"`
-	PCILinkSpeed  string `json:"pci_link_speed,omitempty"` // "16.0 GT/s PCIe"
-	PCILinkWidth  int    `json:"pci_link_width,omitempty"` // lanes
-	NetInterface  string `json:"net_interface,omitempty"`
-	TransportType string `json:"transport_type"` // "IB", "IW": as perftest prints it
-	Limits        Limits `json:"limits"`
+	Name            string `json:"name"`
+	Provider        string `json:"provider"`
+	Software        bool   `json:"software"`         // true: figures are the host's, not a NIC's
+	Label           string `json:"label,omitempty"`  // what every output must say ("software device, not a NIC; emulated network loss=1%")
+	EmulatedNetwork string `json:"fabric,omitempty"` // bad network that the device emulates ("loss=1%"), empty: none
+	Firmware        string `json:"firmware,omitempty"`
+	NodeGUID        uint64 `json:"node_guid"`
+	SystemGUID      uint64 `json:"system_guid"`
+	VendorID        uint32 `json:"vendor_id"`
+	PartID          uint32 `json:"part_id"`
+	HardwareVer     uint32 `json:"hw_ver"`
+	Ports           int    `json:"ports"`
+	NUMANode        int    `json:"numa_node"` // -1: unknown
+	Driver          string `json:"driver,omitempty"`
+	PCIAddress      string `json:"pci_address,omitempty"`
+	PCILinkSpeed    string `json:"pci_link_speed,omitempty"` // "16.0 GT/s PCIe"
+	PCILinkWidth    int    `json:"pci_link_width,omitempty"` // lanes
+	NetInterface    string `json:"net_interface,omitempty"`
+	TransportType   string `json:"transport_type"` // "IB", "IW": as perftest prints it
+	Limits          Limits `json:"limits"`
 }
 
 // Limits are the numbers a device grants; 0 means "none" except where noted.
@@ -63,6 +63,8 @@ type Limits struct {
 	// one is best cut there. 0: as few requests as possible are best.
 	WriteBatchPackets int `json:"write_batch_packets,omitempty"`
 	ReadBatchPackets  int `json:"read_batch_packets,omitempty"`
+	// A software device: bytes that one peer may have in flight to it. It also keeps what arrives behind a gap.
+	ReceiveWindow int `json:"receive_window,omitempty"`
 }
 
 // PortState is the state of a port (ibv_port_state).

@@ -2,7 +2,7 @@
 //
 // A [Provider] finds devices; a [Device] makes protection domains, completion queues and queue pairs; a queue pair
 // posts work requests and a completion queue tells what became of them. Everything that a measurement repeats lives in
-// a [Job], which the device runs by itself. Two providers implement this package: verbs/ibv (libibverbs, found at run
+// a job (package verbs/job), which the device runs by itself. Two providers implement this package: verbs/ibv (libibverbs, found at run
 // time) and verbs/roce (RoCEv2 over a UDP socket, in Go). Both pass the conformance suite of verbs/verbstest.
 //
 // Names and semantics follow the InfiniBand Architecture Specification, volume 1, release 1.4 ("IBTA"), chapters 9 to

@@ -48,9 +48,6 @@ type Device interface {
 	// Events delivers asynchronous events (port down, QP fatal, SRQ limit, ...). It is closed with the device. Events
 	// that nobody reads are dropped, oldest first, beyond 64.
 	Events() <-chan AsyncEvent
-
-	// Prepare compiles a job so that running it allocates, locks and logs nothing. See [Job].
-	Prepare(j *Job) (Runner, error)
 }
 
 // Rebinder is implemented by devices whose address can be chosen after opening (the software device: the local address

@@ -52,11 +52,14 @@ type QueuePairOptions struct {
 	InlineBytes int                // 0: nothing inline. The device may grant more, never less
 	SignalAll   bool               // every request completes (sq_sig_all)
 	NoRecvQueue bool               // RecvDepth 0 means 0
+	PostAPI     PostAPI            // PostAuto. A device that does not have the one asked for refuses
+	Sends       Opcodes            // what will be posted: all that the transport and the device have
 }
 
 // QueuePairCapabilities is what the device granted.
 type QueuePairCapabilities struct {
 	SendDepth, RecvDepth, SendSGEs, RecvSGEs, InlineBytes int
+	PostAPI                                               PostAPI // PostAuto: the device is not of libibverbs
 }
 
 // QueuePair is a send queue and a receive queue. Posting on one queue pair belongs to one goroutine at a time.
@@ -171,6 +174,7 @@ type QueuePairAttributes struct {
 	MinRNRTimer     uint8 // code of IBTA table 46; 12 is 0.64 ms
 	DestQPN         uint32
 	SQDAsyncNotify  bool
+	PeerWindow      int // for software devices: the peer's Limits.ReceiveWindow, 0 when it has none. It has no bit in Mask.
 }
 
 // AckTimeout is the time that an attribute's timeout code stands for, 0 for "never".
@@ -198,6 +202,7 @@ type ConnectOptions struct {
 	Timeout         uint8 // 14: 67 ms
 	RetryCount      uint8
 	RNRRetry        uint8
+	PeerWindow      int  // the peer's Limits.ReceiveWindow; 0: it has none
 	StayRTR         bool // do not go on to RTS (perftest's one-sided server)
 }
 
@@ -218,7 +223,7 @@ func InitQP(qp QueuePair, o ConnectOptions) error {
 
 // ConnectQP moves a queue pair from INIT to RTR and, unless o.StayRTR, to RTS.
 func ConnectQP(qp QueuePair, o ConnectOptions) error {
-	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR}
+	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR, PeerWindow: o.PeerWindow}
 	rts := QueuePairAttributes{Mask: AttrState | AttrSendPSN, State: StateRTS, SendPSN: o.SendPSN}
 	if qp.Transport() != UD {
 		rtr.Mask |= AttrAddressVector | AttrPathMTU | AttrDestQPN | AttrRecvPSN

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/gobw/gobw/internal/cli"
+	"github.com/gobw/gobw/internal/cli/output"
 )
 
-func main() { os.Exit(cli.Main(os.Args, cli.StandardStreams())) }
+func main() { os.Exit(cli.Main(os.Args, output.StandardStreams())) }

@@ -4,46 +4,44 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
-// Compile makes this end's job for one size of a settled plan: all that features change is decided here. The target of a
+// compile makes this end's job for a round of one size: all that features change is decided here. The target of a
 // one-sided test gets a job that only makes progress. Recorder, stop word, deadline and pace are the caller's to set.
-func Compile(p control.Plan, role Role, size int, e *Endpoint, peer []control.Address) (*verbs.Job, error) {
-	return compileRound(p, role, size, 0, e, peer)
-}
-
-// compileRound is Compile with a message count of its own (a warm-up, a verification); 0 keeps the plan's.
-func compileRound(p control.Plan, role Role, size int, count uint64, e *Endpoint, peer []control.Address) (*verbs.Job, error) {
+// count is the round's own; 0: the plan's.
+func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job.Job, error) {
 	if len(peer) != len(e.qps) {
 		return nil, fmt.Errorf("compile: %d addresses of the peer for %d queue pairs", len(peer), len(e.qps))
 	}
-	s := settingsFor(p, size, count)
-	j := &verbs.Job{Shape: verbs.Stream, CQs: e.cqs(), Channel: e.channel}
-	if !sends(p, role) && !receives(p, role) {
-		j.Shape = verbs.Serve
+	p := e.plan
+	s := p.Lane(size, count)
+	j := &job.Job{Shape: job.Stream, CQs: e.cqs(), Channel: e.channel}
+	if !p.Sends() && !p.Receives() {
+		j.Shape = job.Serve
 		j.Channel = nil
 	}
-	if p.Kind == control.Latency && j.Shape != verbs.Serve {
-		j.Shape = verbs.PingPong
-		// In a write test the target moves first, in a send test the initiator (perftest's order).
-		j.First = (role == Initiator) != (answers(p) && p.Operation == control.Write)
+	if e.spec.Kind == plan.Latency && j.Shape != job.Serve {
+		j.Shape = job.PingPong
+		j.First = p.MovesFirst()
 	}
 	for q, qp := range e.qps {
-		lane, err := e.work.lane(e, role, size, q, peer[q])
+		lane, err := e.work.lane(e, size, q, peer[q])
 		if err != nil {
 			return nil, err
 		}
 		lane.QP, lane.SRQ = qp, e.srq
-		lane.Window, lane.Signal, lane.Batch = s.window, s.signal, s.batch
+		lane.Window, lane.Signal, lane.Batch = s.Window, s.Signal, s.Batch
 		if len(lane.Ring) > 0 {
-			lane.Count = s.count
+			lane.Count = s.Count
 		}
 		if len(lane.Receives) > 0 {
 			lane.Receives = rotate(lane.Receives, e.ringStart(q))
 			lane.Unpack = rotate(lane.Unpack, e.ringStart(q))
-			if !e.openEnded {
-				lane.Expect = s.count
+			if !p.OpenEnded() {
+				lane.Expect = s.Count
 			}
 		}
 		j.Lanes = append(j.Lanes, lane)
@@ -72,13 +70,13 @@ func (e *Endpoint) cqs() []verbs.CompletionQueue {
 
 // postReceives brings each lane's receive queue to its depth before the peer may send. Receives left over from earlier
 // rounds are the first of the lane's ring.
-func (e *Endpoint) postReceives(j *verbs.Job) error {
+func (e *Endpoint) postReceives(j *job.Job) error {
 	for q := range j.Lanes {
 		l := &j.Lanes[q]
 		if len(l.Receives) == 0 {
 			continue
 		}
-		n := e.rxDepth
+		n := e.plan.Queues().RecvWRs
 		if l.Expect > 0 && uint64(n) > l.Expect {
 			n = int(l.Expect)
 		}
@@ -96,7 +94,7 @@ func (e *Endpoint) postReceives(j *verbs.Job) error {
 
 // settleReceives notes what a round consumed: n receives per queue pair, in order. Exact rounds leave nothing posted;
 // open-ended ones repost all.
-func (e *Endpoint) settleReceives(j *verbs.Job, n []uint64) {
+func (e *Endpoint) settleReceives(j *job.Job, n []uint64) {
 	for q := range j.Lanes {
 		l := &j.Lanes[q]
 		if len(l.Receives) == 0 {
@@ -113,16 +111,16 @@ func (e *Endpoint) settleReceives(j *verbs.Job, n []uint64) {
 
 // serveJob makes progress for the peer while this end waits: where receives are kept posted, a stream that goes on
 // reposting them; got is how many each lane has received by now.
-func (e *Endpoint) serveJob(j *verbs.Job, got []uint64) *verbs.Job {
-	after := &verbs.Job{Shape: verbs.Serve, CQs: j.CQs, Lanes: j.Lanes}
-	if j.Shape != verbs.Stream || !e.openEnded || len(j.Lanes[0].Receives) == 0 {
+func (e *Endpoint) serveJob(j *job.Job, got []uint64) *job.Job {
+	after := &job.Job{Shape: job.Serve, CQs: j.CQs, Lanes: j.Lanes}
+	if j.Shape != job.Stream || !e.plan.OpenEnded() || len(j.Lanes[0].Receives) == 0 {
 		return after
 	}
-	after.Shape = verbs.Stream
+	after.Shape = job.Stream
 	after.Lanes = nil
 	for q := range j.Lanes {
 		l := &j.Lanes[q]
-		after.Lanes = append(after.Lanes, verbs.Lane{
+		after.Lanes = append(after.Lanes, job.Lane{
 			QP: l.QP, SRQ: l.SRQ, Receives: rotate(l.Receives, got[q]), Unpack: rotate(l.Unpack, got[q]), Posted: l.Posted,
 			Window: 1, Signal: 1, Batch: 1,
 		})

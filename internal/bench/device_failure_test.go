@@ -8,6 +8,7 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // eventful is a device of which only the events count.
@@ -48,10 +49,10 @@ func TestPortDownGoesBeforeItsConsequences(t *testing.T) {
 	}{
 		{"completion", driverOf(harmless, linkLost).explain(ctx, ctx, flushed), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and then: rxe0 qp 0x12"},
 		{"peer", driverOf(harmless, linkLost).rooted(context.Cause(lost)), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and the peer said: "},
-		{"peer alone", driverOf(harmless).rooted(context.Cause(lost)), "peer said: measure: rxe0: the device reports PORT_ERR"},
-		{"alone", driverOf(linkLost).lookAround(ctx, verbs.Now()), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down"},
+		{"peer alone", driverOf(harmless).rooted(context.Cause(lost)), "peer said: \"measure: rxe0: the device reports PORT_ERR"},
+		{"alone", driverOf(linkLost).lookAround(ctx, job.Now()), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down"},
 		{"queue pair", driverOf(accessFailed).explain(ctx, ctx, flushed), "rxe0 qp 0x12: work request 0 completed with LOC_QP_OP_ERR"},
-		{"peer gone", driverOf().explain(ctx, lost, flushed), "peer said: measure: rxe0: the device reports PORT_ERR on port 1 (and then: rxe0 qp 0x12"},
+		{"peer gone", driverOf().explain(ctx, lost, flushed), "peer said: \"measure: rxe0: the device reports PORT_ERR on port 1\" (and then: rxe0 qp 0x12"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.err == nil || !strings.HasPrefix(c.err.Error(), c.wants) {

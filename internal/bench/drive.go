@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 const (
@@ -35,18 +37,18 @@ const (
 // driver drives one job in slices.
 type driver struct {
 	*run
-	rd     round
-	job    *verbs.Job
-	runner verbs.Runner
+	rd     plan.Round
+	job    *job.Job
+	runner job.Runner
 	t      *trace
 	limit  limits
 
-	p        verbs.Progress
-	begun    verbs.Ticks
+	p        job.Progress
+	begun    job.Ticks
 	synced   chan error // the peer's Done; nil: not waiting yet
 	peerDone bool
 	stopping bool
-	final    *verbs.Progress // this end's part was complete
+	final    *job.Progress // this end's part was complete
 	told     telling
 	gauge    steadiness
 	signs    signs
@@ -64,17 +66,17 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	watch, unwatch := d.session.Watch(ctx)
 	defer unwatch()
 	defer d.awaitSync(cancel)
-	d.begun = verbs.Now()
+	d.begun = job.Now()
 	d.t.lastChange = d.begun
 	d.told = telling{at: d.begun, moved: d.begun}
 	d.gauge = steadiness{window: d.ticks(steadyWindow)}
 	if d.limit.passive {
 		d.meet(ctx)
-		if d.job.Shape == verbs.Serve && servesItself(d.device) {
+		if d.job.Shape == job.Serve && servesItself(d.device) {
 			return d.sleepUntilDone(watch)
 		}
 	}
-	quietSince := verbs.Ticks(0)
+	quietSince := job.Ticks(0)
 	for {
 		done, err := d.slice()
 		if err != nil {
@@ -83,11 +85,11 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		if done {
 			break
 		}
-		now := verbs.Now()
+		now := job.Now()
 		if err := d.lookAround(watch, now); err != nil {
 			return err
 		}
-		if d.ownPartDone() && d.synced == nil && !d.rd.alone {
+		if d.ownPartDone() && d.synced == nil && !d.rd.Alone {
 			final := d.p
 			d.final = &final
 			d.meet(ctx)
@@ -101,8 +103,8 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		if quietSince == 0 || d.t.lastChange > quietSince {
 			quietSince = now
 		}
-		complete := d.limit.expected > 0 && d.p.Received >= d.limit.expected && d.plan.Transport == verbs.RC
-		if d.job.Shape == verbs.Serve || complete || now-quietSince > d.limit.quietAfterDone {
+		complete := d.limit.expected > 0 && d.p.Received >= d.limit.expected && d.spec.Transport == verbs.RC
+		if d.job.Shape == job.Serve || complete || now-quietSince > d.limit.quietAfterDone {
 			d.finishStopped()
 			break
 		}
@@ -143,7 +145,7 @@ func (d *driver) sleepUntilDone(watch context.Context) error {
 		case <-watch.Done():
 			return context.Cause(watch)
 		case <-look.C:
-			if err := d.lookAround(watch, verbs.Now()); err != nil {
+			if err := d.lookAround(watch, job.Now()); err != nil {
 				return err
 			}
 		}
@@ -153,20 +155,20 @@ func (d *driver) sleepUntilDone(watch context.Context) error {
 // settle takes what a stopped ping-pong left on its way: the completion of its last message, and at the end that moves
 // first the answer to it. Else the next round would take them for its own.
 func (d *driver) settle() error {
-	if d.job.Shape != verbs.PingPong {
+	if d.job.Shape != job.PingPong {
 		return nil
 	}
 	p := &d.t.last
 	lane := &d.job.Lanes[0]
-	answer := d.ours && d.job.First && lane.Await != verbs.AwaitCompletion && d.stopping
+	answer := d.ours && d.job.First && lane.Await != job.AwaitCompletion && d.stopping
 	wait := 50 * time.Millisecond
-	if d.plan.Transport == verbs.RC {
+	if d.spec.Transport == verbs.RC {
 		wait = time.Second
 	}
 	found := make([]verbs.Completion, 16)
-	for end := verbs.Now() + d.ticks(wait); verbs.Now() < end; {
-		answered := !answer || lane.Await == verbs.AwaitReceive && p.Received >= p.Posted ||
-			lane.Await == verbs.AwaitLastByte && *lane.FlagIn == byte(p.Posted)
+	for end := job.Now() + d.ticks(wait); job.Now() < end; {
+		answered := !answer || lane.Await == job.AwaitReceive && p.Received >= p.Posted ||
+			lane.Await == job.AwaitLastByte && *lane.FlagIn == byte(p.Posted)
 		if answered && p.Completed >= p.Posted {
 			return nil
 		}
@@ -195,8 +197,8 @@ func (d *driver) settle() error {
 }
 
 // sliceOf is how long a runner of this plan works at a time.
-func sliceOf(p control.Plan, d verbs.Device) time.Duration {
-	if p.Kind == control.Latency && !answers(p) && servesItself(d) {
+func sliceOf(p *plan.Settled, d verbs.Device) time.Duration {
+	if p.Spec().Kind == plan.Latency && !p.Answers() && servesItself(d) {
 		return undisturbed
 	}
 	return slice
@@ -204,14 +206,14 @@ func sliceOf(p control.Plan, d verbs.Device) time.Duration {
 
 // slice lets the runner work once.
 func (d *driver) slice() (done bool, err error) {
-	now := verbs.Now()
+	now := job.Now()
 	length := d.ticks(sliceOf(d.plan, d.device))
 	switch {
-	case (d.limit.waitsForFirst || !d.ours && answers(d.plan)) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
+	case (d.limit.waitsForFirst || !d.ours && d.plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
 		length = d.ticks(patience)
-	case d.peerDone || d.limit.passive && d.synced != nil && d.job.Shape == verbs.Serve:
+	case d.peerDone || d.limit.passive && d.synced != nil && d.job.Shape == job.Serve:
 		length = d.ticks(time.Millisecond)
-	case d.plan.Bidirectional && d.limit.count > 0 && d.nearEnd(now):
+	case d.spec.Bidirectional && d.limit.count > 0 && d.nearEnd(now):
 		length = d.ticks(time.Millisecond / 2)
 	}
 	until := now + length
@@ -227,13 +229,13 @@ func (d *driver) slice() (done bool, err error) {
 }
 
 // nearEnd tells whether a counted job ends within a few slices at its present rate.
-func (d *driver) nearEnd(now verbs.Ticks) bool {
+func (d *driver) nearEnd(now job.Ticks) bool {
 	elapsed := now - d.begun
 	return d.p.Completed > 0 && float64(d.limit.count-min(d.p.Completed, d.limit.count)) < 6*float64(d.p.Completed)*float64(d.ticks(slice))/float64(max(elapsed, 1))
 }
 
 // deadline is when posting ends; 0: by count.
-func (d *driver) deadline() verbs.Ticks {
+func (d *driver) deadline() job.Ticks {
 	if d.limit.duration == 0 || d.limit.passive {
 		return 0
 	}
@@ -247,13 +249,13 @@ func (d *driver) deadline() verbs.Ticks {
 // start is when the clock of a test by duration starts: with the first message. A perftest end in whose test both ends
 // move waits for the first exchange, because its peer may come late and tells nobody. A stream posts as soon as it runs,
 // even where the processor was away for longer than the whole test. 0: not yet.
-func (d *driver) start() verbs.Ticks {
+func (d *driver) start() job.Ticks {
 	switch {
-	case d.ours && d.p.FirstPost == 0 && d.job.Shape == verbs.Stream && sends(d.plan, d.role):
+	case d.ours && d.p.FirstPost == 0 && d.job.Shape == job.Stream && d.plan.Sends():
 		return 0
 	case d.ours && d.p.FirstPost == 0:
 		return d.begun
-	case !d.ours && answers(d.plan):
+	case !d.ours && d.plan.Answers():
 		return d.t.firstStep
 	case d.p.FirstPost != 0:
 		return d.p.FirstPost
@@ -264,7 +266,7 @@ func (d *driver) start() verbs.Ticks {
 }
 
 // sampleStart is when the sampling window of a test with margins opens; 0: there is none.
-func (d *driver) sampleStart() verbs.Ticks {
+func (d *driver) sampleStart() job.Ticks {
 	if d.limit.margin == 0 || d.t.from != nil {
 		return 0
 	}
@@ -276,11 +278,11 @@ func (d *driver) sampleStart() verbs.Ticks {
 }
 
 // account notes what a slice brought.
-func (d *driver) account(began verbs.Ticks, p verbs.Progress) {
-	now := verbs.Now()
+func (d *driver) account(began job.Ticks, p job.Progress) {
+	now := job.Now()
 	bytes := float64(p.BytesOut-d.p.BytesOut) + float64(p.BytesIn-d.p.BytesIn)
 	messages := float64(p.Completed-d.p.Completed) + float64(p.Received-d.p.Received)
-	if answers(d.plan) {
+	if d.plan.Answers() {
 		bytes, messages = float64(p.BytesOut-d.p.BytesOut), float64(p.Completed-d.p.Completed)
 	}
 	if messages > 0 || p.Posted != d.p.Posted {
@@ -291,7 +293,7 @@ func (d *driver) account(began verbs.Ticks, p verbs.Progress) {
 		d.t.firstIn = began
 	}
 	answered := p.Posted > 1 || !d.job.First && p.Posted > 0 // the peer has come
-	if !d.ours && answers(d.plan) && d.limit.duration > 0 && d.t.firstStep == 0 && answered {
+	if !d.ours && d.plan.Answers() && d.limit.duration > 0 && d.t.firstStep == 0 && answered {
 		d.t.firstStep, d.t.skipped = now, p.Completed
 	}
 	d.p = p
@@ -312,7 +314,7 @@ func (d *driver) account(began verbs.Ticks, p verbs.Progress) {
 }
 
 // lookAround checks everything that may end the job early.
-func (d *driver) lookAround(watch context.Context, now verbs.Ticks) error {
+func (d *driver) lookAround(watch context.Context, now job.Ticks) error {
 	if err := d.deviceFailure(); err != nil {
 		return err
 	}
@@ -336,15 +338,15 @@ func (d *driver) lookAround(watch context.Context, now verbs.Ticks) error {
 // owed tells whether a stock peer has messages to send that will arrive: it says nothing when it is done, and would
 // wait for ever for the receives of an end that leaves before.
 func (d *driver) owed() bool {
-	return !d.ours && d.plan.Transport == verbs.RC && d.job.Shape == verbs.Stream && d.limit.count > 0 &&
-		receives(d.plan, d.role) && d.p.Received < d.limit.expected
+	return !d.ours && d.spec.Transport == verbs.RC && d.job.Shape == job.Stream && d.limit.count > 0 &&
+		d.plan.Receives() && d.p.Received < d.limit.expected
 }
 
 // signs looks for signs of life of a test in which no message completes: a signaled window of large messages can take
 // longer than the limit on a slow path, and then packets move.
 type signs struct {
-	last    verbs.Ticks // the last sign
-	packets uint64      // counted halfway to the limit
+	last    job.Ticks // the last sign
+	packets uint64    // counted halfway to the limit
 	naks    uint64
 	looked  bool
 	borne   int // how often packets have been a sign
@@ -355,7 +357,7 @@ const mostBorne = 10
 
 // alive tells whether a message or a packet has moved within the limit. Packets that only ask for what the peer has not
 // (a receive) are none.
-func (s *signs) alive(now, lastChange, limit verbs.Ticks, counters func() map[string]uint64) bool {
+func (s *signs) alive(now, lastChange, limit job.Ticks, counters func() map[string]uint64) bool {
 	if lastChange > s.last {
 		*s = signs{last: lastChange}
 	}
@@ -408,7 +410,7 @@ func (d *driver) endedBy(e verbs.AsyncEvent) error {
 type StallError struct {
 	For       time.Duration
 	Transport verbs.Transport
-	Progress  verbs.Progress
+	Progress  job.Progress
 }
 
 func (e *StallError) Error() string {
@@ -424,19 +426,19 @@ func (e *StallError) Remedy() string {
 	return "the two ends may run different tests (size, operation, iterations, who sends): give both the same flags; or UDP port 4791 is blocked: run 'gobw doctor HOST'"
 }
 
-func (d *driver) stalled(now verbs.Ticks) error {
-	return &StallError{For: time.Duration(float64(now-d.t.lastChange) / d.perNs), Transport: d.plan.Transport, Progress: d.p}
+func (d *driver) stalled(now job.Ticks) error {
+	return &StallError{For: time.Duration(float64(now-d.t.lastChange) / d.perNs), Transport: d.spec.Transport, Progress: d.p}
 }
 
 // ownPartDone tells whether a job that goes on receiving has sent all of its own.
 func (d *driver) ownPartDone() bool {
-	return !d.limit.passive && d.limit.count > 0 && d.p.Completed >= d.limit.count && d.job.Shape == verbs.Stream
+	return !d.limit.passive && d.limit.count > 0 && d.p.Completed >= d.limit.count && d.job.Shape == job.Stream
 }
 
 // meet tells the peer that this end is done and waits for the same, beside the measurement.
 func (d *driver) meet(ctx context.Context) {
 	d.synced = make(chan error, 1)
-	go func() { d.synced <- d.session.Sync(ctx, control.PhaseDone, d.rd.size, d.rd.last) }()
+	go func() { d.synced <- d.session.Sync(ctx, control.PhaseDone, d.rd.Size, d.rd.Last) }()
 }
 
 func (d *driver) pollSync() error {
@@ -463,7 +465,7 @@ func (d *driver) awaitSync(cancel context.CancelFunc) {
 // finishStopped ends a job that has no end of its own.
 func (d *driver) finishStopped() {
 	d.job.Stop.Store(1)
-	if p, err := d.runner.Run(verbs.Now() + d.ticks(time.Millisecond)); err == nil {
+	if p, err := d.runner.Run(job.Now() + d.ticks(time.Millisecond)); err == nil {
 		p.LastDone = d.p.LastDone
 		d.p = p
 	}
@@ -475,7 +477,7 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 		d.meet(ctx)
 	}
 	after := d.end.serveJob(d.job, d.receivedPerQP())
-	if after.Shape == verbs.Serve && (servesItself(d.device) || !d.plan.Bidirectional) {
+	if after.Shape == job.Serve && (servesItself(d.device) || !d.spec.Bidirectional) {
 		select {
 		case err := <-d.synced:
 			d.peerDone = true
@@ -492,13 +494,13 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 	}
 	defer func() { _ = runner.Close() }()
 	already := d.p
-	quietSince := verbs.Ticks(0)
+	quietSince := job.Ticks(0)
 	for {
-		p, err := runner.Run(verbs.Now() + d.ticks(time.Millisecond))
+		p, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
 		if err != nil {
 			return d.explain(ctx, watch, err)
 		}
-		now := verbs.Now()
+		now := job.Now()
 		if n := already.Received + p.Received; n > d.t.last.Received {
 			d.t.last.Received, d.t.last.BytesIn = n, already.BytesIn+p.BytesIn
 			d.p.Received = n
@@ -514,9 +516,9 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 			if quietSince == 0 {
 				quietSince = now
 			}
-			if after.Shape == verbs.Serve || now-quietSince > d.limit.quietAfterDone {
+			if after.Shape == job.Serve || now-quietSince > d.limit.quietAfterDone {
 				stop.Store(1)
-				_, err := runner.Run(verbs.Now() + d.ticks(time.Millisecond))
+				_, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
 				return err
 			}
 		}
@@ -585,7 +587,7 @@ func (d *driver) sentPerQP(q int) uint64 {
 	n := d.limit.count
 	if n == 0 {
 		n = d.p.Completed
-		if !sends(d.plan, d.role) {
+		if !d.plan.Sends() {
 			n = math.MaxUint64 // a one-sided target does not know: every place
 		}
 	}
@@ -599,10 +601,10 @@ func (d *driver) sentPerQP(q int) uint64 {
 	return n / qps
 }
 
-func (d *driver) tell(now verbs.Ticks) {
+func (d *driver) tell(now job.Ticks) {
 	t := &d.told
 	bytes, messages := float64(d.p.BytesOut-t.p.BytesOut), float64(d.p.Completed-t.p.Completed)
-	if !sends(d.plan, d.role) {
+	if !d.plan.Sends() {
 		bytes, messages = float64(d.p.BytesIn-t.p.BytesIn), float64(d.p.Received-t.p.Received)
 	}
 	t.at = now
@@ -619,8 +621,8 @@ func (d *driver) tell(now verbs.Ticks) {
 		share = float64(now-d.begun) / float64(d.limit.duration)
 	}
 	d.o.Progress(Progress{
-		Size: d.plan.Sizes[d.rd.size], SizeIndex: d.rd.size, Sizes: len(d.plan.Sizes), Run: d.rd.run, Runs: d.plan.Runs,
-		Warmup: d.rd.kind != measured, Share: min(share, 1), BitsPerS: t.bitsPerS, MessagesPerS: t.messagesPerS,
+		Size: d.spec.Sizes[d.rd.Size], SizeIndex: d.rd.Size, Sizes: len(d.spec.Sizes), Run: d.rd.Run, Runs: d.spec.Runs,
+		Warmup: d.rd.Kind != plan.Measured, Share: min(share, 1), BitsPerS: t.bitsPerS, MessagesPerS: t.messagesPerS,
 		Messages: max(d.p.Completed, d.p.Received),
 	})
 }
@@ -628,21 +630,21 @@ func (d *driver) tell(now verbs.Ticks) {
 // telling is what the last progress said. Completions may come less often than it is told: the rates are those up to the
 // last that came.
 type telling struct {
-	at, moved              verbs.Ticks
-	p                      verbs.Progress // at moved
+	at, moved              job.Ticks
+	p                      job.Progress // at moved
 	bitsPerS, messagesPerS float64
 }
 
 // steadiness tells when the rate of a warm-up has settled: three windows in a row within a tenth of each other.
 type steadiness struct {
-	window verbs.Ticks
-	start  verbs.Ticks
+	window job.Ticks
+	start  job.Ticks
 	sum    float64
 	rates  [3]float64
 	n      int
 }
 
-func (s *steadiness) add(now verbs.Ticks, messages float64) {
+func (s *steadiness) add(now job.Ticks, messages float64) {
 	if s.start == 0 {
 		s.start = now
 		return

@@ -4,16 +4,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // TestStreamStartsWithItsFirstMessage holds that a short test on a stolen processor is late rather than empty.
 func TestStreamStartsWithItsFirstMessage(t *testing.T) {
 	d := &driver{
-		run:   &run{role: Initiator, plan: control.Plan{Operation: control.Write, Kind: control.Bandwidth}, ours: true, perNs: 1},
-		job:   &verbs.Job{Shape: verbs.Stream},
-		limit: limits{duration: verbs.Ticks(25 * time.Millisecond)},
+		run:   &run{plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), ours: true, perNs: 1},
+		job:   &job.Job{Shape: job.Stream},
+		limit: limits{duration: job.Ticks(25 * time.Millisecond)},
 		begun: 1000,
 	}
 	if got := d.deadline(); got != 0 {
@@ -23,4 +23,14 @@ func TestStreamStartsWithItsFirstMessage(t *testing.T) {
 	if got, want := d.deadline(), d.p.FirstPost+d.limit.duration; got != want {
 		t.Errorf("after it: got the deadline %d, want %d", got, want)
 	}
+}
+
+// settled is a test of the software device, at the client or the server.
+func settled(t *testing.T, spec plan.Spec, dialled bool, peer plan.Peer) *plan.Settled {
+	t.Helper()
+	s, err := plan.Settle(spec, plan.Limits{Dialled: dialled}, peer, plan.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

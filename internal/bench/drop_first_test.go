@@ -3,18 +3,18 @@ package bench
 import (
 	"testing"
 
-	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // TestDropFirst compares a recorder without its first sample to one that never had it.
 func TestDropFirst(t *testing.T) {
-	samples := []verbs.Ticks{5_000_000_000, 700, 900, 650, 12_345}
+	samples := []job.Ticks{5_000_000_000, 700, 900, 650, 12_345}
 	for _, tt := range []struct {
 		name string
 		raw  int
 	}{{"all kept", 10}, {"some kept", 2}} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, want := verbs.NewRecorder(tt.raw), verbs.NewRecorder(tt.raw)
+			got, want := job.NewRecorder(tt.raw), job.NewRecorder(tt.raw)
 			for i, s := range samples {
 				got.Add(s)
 				if i > 0 {

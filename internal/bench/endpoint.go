@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -15,17 +16,16 @@ import (
 type Endpoint struct {
 	Device verbs.Device
 
-	plan      control.Plan
-	role      Role
-	work      workload
-	layout    layout
-	port      verbs.PortInfo
-	gid       verbs.GIDEntry
-	useGID    bool
-	mtu       verbs.MTU
-	openEnded bool // receives are kept posted across rounds, for any number of messages
-	inline    int  // bytes granted
-	rxDepth   int
+	plan   *plan.Settled
+	spec   plan.Spec // of plan
+	work   workload
+	slots  plan.Buffers
+	port   verbs.PortInfo
+	gid    verbs.GIDEntry
+	useGID bool
+	mtu    verbs.MTU
+	qkey   uint32 // RDMA CM may choose another than the plan's
+	inline int    // bytes granted
 
 	channel        verbs.CompletionChannel
 	sendCQ, recvCQ verbs.CompletionQueue // recvCQ is sendCQ where nothing is received
@@ -45,32 +45,22 @@ type Endpoint struct {
 
 // endpointOptions is what an endpoint needs beside its plan.
 type endpointOptions struct {
-	role       Role
-	page, line int
-	mtu        verbs.MTU
-	port       verbs.PortInfo
-	gid        verbs.GIDEntry
-	useGID     bool
-	server     verbs.GID // the server's, where both tables are known
-	openEnded  bool
-	numaNode   int // -1: no binding
+	port     verbs.PortInfo
+	gid      verbs.GIDEntry
+	useGID   bool
+	server   verbs.GID // the server's, where both tables are known
+	mtu      verbs.MTU // of the path; RDMA CM may tell another than the plan's
+	numaNode int       // -1: no binding
 }
 
 // newEndpoint makes every object of the plan, up to queue pairs in INIT.
-func newEndpoint(dev verbs.Device, p control.Plan, o endpointOptions) (_ *Endpoint, err error) {
-	work, err := workloadOf(p, o.page, o.line)
-	if err != nil {
-		return nil, err
-	}
-	d, err := work.demand(dev.Info().Limits)
-	if err != nil {
-		return nil, err
-	}
+func newEndpoint(dev verbs.Device, p *plan.Settled, o endpointOptions) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		Device: dev, plan: p, role: o.role, work: work, layout: newLayout(p.QPs, d), port: o.port, gid: o.gid,
-		useGID: o.useGID, mtu: o.mtu, openEnded: o.openEnded, rxDepth: d.recvWRs,
-		posted: make([]uint64, p.QPs), outstanding: make([]int, p.QPs),
+		Device: dev, plan: p, spec: p.Spec(), work: workloadOf(p), slots: p.Buffers(), port: o.port, gid: o.gid, useGID: o.useGID, mtu: o.mtu, qkey: p.Spec().QKey,
 	}
+	qps := e.spec.QPs
+	e.posted, e.outstanding = make([]uint64, qps), make([]int, qps)
+	d := p.Queues()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -83,71 +73,77 @@ func newEndpoint(dev verbs.Device, p control.Plan, o endpointOptions) (_ *Endpoi
 	if err := e.createCQs(d); err != nil {
 		return nil, err
 	}
-	if err := e.allocate(o); err != nil {
+	if err := e.allocate(o.numaNode); err != nil {
 		return nil, err
 	}
-	if p.SRQ && receives(p, o.role) {
-		if e.srq, err = e.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.recvWRs * p.QPs, SGEs: d.recvSGEs}); err != nil {
+	if e.spec.SRQ && p.Receives() {
+		if e.srq, err = e.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * qps, SGEs: d.RecvSGEs}); err != nil {
 			return nil, err
 		}
 		e.closers.add(e.srq)
 	}
-	for q := range p.QPs {
+	for q := range qps {
 		if err := e.createQP(d); err != nil {
-			return nil, fmt.Errorf("queue pair %d of %d: %w", q+1, p.QPs, err)
+			return nil, fmt.Errorf("queue pair %d of %d: %w", q+1, qps, err)
 		}
 	}
 	return e, nil
 }
 
-func (e *Endpoint) createCQs(d demand) (err error) {
-	if e.plan.Events {
+func (e *Endpoint) createCQs(d plan.Queues) (err error) {
+	if e.spec.Events {
 		if e.channel, err = e.Device.CreateCompletionChannel(); err != nil {
 			return err
 		}
 		e.closers.add(e.channel)
 	}
-	limit := e.Device.Info().Limits.MaxCQE
 	create := func(depth int) (verbs.CompletionQueue, error) {
-		cq, err := e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: atMost(max(depth, 1), limit), Channel: e.channel})
+		depth = max(depth, 1)
+		if limit := e.Device.Info().Limits.MaxCQE; limit > 0 {
+			depth = min(depth, limit)
+		}
+		cq, err := e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: depth, Channel: e.channel, Vector: e.vector()})
 		if err != nil {
 			return nil, err
 		}
 		e.closers.add(cq)
 		return cq, nil
 	}
-	if e.sendCQ, err = create(d.sendWRs * e.plan.QPs); err != nil {
+	if e.sendCQ, err = create(d.SendWRs * e.spec.QPs); err != nil {
 		return err
 	}
 	e.recvCQ = e.sendCQ
-	if receives(e.plan, e.role) {
-		e.recvCQ, err = create(d.recvWRs * e.plan.QPs)
+	if e.plan.Receives() {
+		e.recvCQ, err = create(d.RecvWRs * e.spec.QPs)
 	}
 	return err
 }
 
-// allocate makes and registers the memory: one region, or one per queue pair.
-func (e *Endpoint) allocate(o endpointOptions) error {
-	access := verbs.AccessLocalWrite | remoteAccess(e.plan)
-	if !e.plan.StrictOrdering && (e.plan.Kind != control.Latency || e.plan.Operation != control.Write) {
-		access |= verbs.AccessRelaxedOrdering // write latency needs the last byte placed last
+// vector is the completion vector of this end's queues: a software device has one.
+func (e *Endpoint) vector() int {
+	if e.Device.Info().Software {
+		return 0
 	}
-	sizes := []int{e.layout.total}
-	if e.plan.MRPerQP {
-		sizes = slices.Repeat([]int{e.layout.sendBytes + e.layout.lead + e.layout.recvBytes}, e.plan.QPs)
+	return e.spec.Vector
+}
+
+// allocate makes and registers the memory: exactly the regions that are settled.
+func (e *Endpoint) allocate(numaNode int) error {
+	access := verbs.AccessLocalWrite | e.plan.Access()
+	if !e.plan.Strict() {
+		access |= verbs.AccessRelaxedOrdering
 	}
-	for _, n := range sizes {
-		b, err := verbs.Alloc(n, verbs.MemoryOptions{HugePages: e.plan.HugePages, NUMANode: o.numaNode + 1, Touch: true})
+	regions, bytes := e.slots.Regions()
+	for range regions {
+		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{HugePages: e.spec.HugePages, NUMANode: numaNode + 1, Touch: true})
 		if err != nil {
 			return err
 		}
 		e.buffers = append(e.buffers, b)
 		e.closers.add(b)
-		if e.plan.Kind != control.Latency || e.plan.Operation != control.Write {
+		// An end that waits for the last byte of a WRITE, and a counter, begin with zeros.
+		if row := e.plan.Row(); !row.Counter && (!e.plan.Answers() || !row.ByLastByte) {
 			fillRandom(b.Bytes())
-		}
-		if e.plan.Operation == control.Atomic {
-			clear(b.Bytes())
 		}
 		mr, err := e.pd.RegisterMemory(b.Bytes(), access)
 		if err != nil {
@@ -159,17 +155,23 @@ func (e *Endpoint) allocate(o endpointOptions) error {
 	return nil
 }
 
-func (e *Endpoint) createQP(d demand) error {
+func (e *Endpoint) createQP(d plan.Queues) error {
 	o := verbs.QueuePairOptions{
-		Transport: e.plan.Transport, SendCQ: e.sendCQ, RecvCQ: e.recvCQ, SRQ: e.srq,
-		SendDepth: max(d.sendWRs, 1), RecvDepth: max(d.recvWRs, 1), SendSGEs: max(d.sendSGEs, 1), RecvSGEs: max(d.recvSGEs, 1),
+		Transport: e.spec.Transport, SendCQ: e.sendCQ, RecvCQ: e.recvCQ, SRQ: e.srq,
+		SendDepth: max(d.SendWRs, 1), RecvDepth: max(d.RecvWRs, 1), SendSGEs: max(d.SendSGEs, 1), RecvSGEs: max(d.RecvSGEs, 1),
 	}
 	if e.srq != nil {
 		o.RecvDepth = 0
 	}
+	if e.plan.Sends() {
+		o.PostAPI = e.spec.PostAPI
+	}
+	if e.plan.Point() == nil { // what a queue pair is not made for may make its requests larger
+		o.Sends = verbs.OpcodesOf(e.plan.Opcode())
+	}
 	var qp verbs.QueuePair
 	var err error
-	want := d.inline
+	want := d.Inline
 	if len(e.qps) > 0 && want < 0 {
 		want = e.inline // as the first one got
 	}
@@ -186,50 +188,38 @@ func (e *Endpoint) createQP(d demand) error {
 	e.closers.add(qp)
 	e.qps = append(e.qps, qp)
 	e.psns = append(e.psns, rand.Uint32()&0xff_ffff)
-	if e.plan.RDMACM { // it knows port and P_Key
+	if e.spec.RDMACM { // it knows port and P_Key
 		return nil
 	}
 	return verbs.InitQP(qp, verbs.ConnectOptions{
-		Port: e.port.Number, PKeyIndex: e.plan.PKeyIndex, Access: verbs.AccessLocalWrite | remoteAccess(e.plan), QKey: e.plan.QKey,
+		Port: e.port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
 	})
 }
 
-// remoteAccess is the right that the peer needs.
-func remoteAccess(p control.Plan) verbs.Access {
-	switch p.Operation {
-	case control.Read:
-		return verbs.AccessRemoteRead
-	case control.Atomic:
-		return verbs.AccessRemoteAtomic
-	default:
-		return verbs.AccessRemoteWrite
-	}
-}
-
 // addresses is what the peer must know.
-func (e *Endpoint) addresses(outstanding int) []control.Address {
+func (e *Endpoint) addresses() []control.Address {
 	out := make([]control.Address, len(e.qps))
 	for q, qp := range e.qps {
 		out[q] = control.Address{
 			LID: e.port.LID, QPN: qp.QPN(), PSN: e.psns[q], RKey: e.region(q).RKey(), Addr: e.recvAddr(q),
-			Bytes: uint64(e.layout.recvBytes), GID: e.gid.GID, HasGID: e.useGID, Outstanding: outstanding,
+			Bytes: uint64(e.slots.RecvBytes()), GID: e.gid.GID, HasGID: e.useGID, Outstanding: e.plan.Outstanding(), Window: e.Device.Info().Limits.ReceiveWindow,
 		}
 	}
 	return out
 }
 
 // connect moves the queue pairs to RTR, and to RTS where this end posts requests. RDMA CM has done that already.
-func (e *Endpoint) connect(peer []control.Address, outstanding int) error {
+func (e *Endpoint) connect(peer []control.Address) error {
 	for q, qp := range e.qps {
 		av := e.addressVector(peer[q])
-		if e.plan.RDMACM {
+		if e.spec.RDMACM {
 			if known := e.joined[q].AddressVector; known.DLID != 0 || known.UseGID {
 				av = known
 			}
-		} else if err := e.connectQP(q, qp, av, peer[q], outstanding); err != nil {
+		} else if err := e.connectQP(q, qp, av, peer[q]); err != nil {
 			return err
 		}
-		if e.plan.Transport == verbs.UD && sends(e.plan, e.role) {
+		if e.spec.Transport == verbs.UD && e.plan.Sends() {
 			ah, err := e.pd.CreateAH(av)
 			if err != nil {
 				return err
@@ -241,21 +231,23 @@ func (e *Endpoint) connect(peer []control.Address, outstanding int) error {
 	return nil
 }
 
-func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address, outstanding int) error {
+func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address) error {
+	traffic := e.plan.Traffic()
 	return verbs.ConnectQP(qp, verbs.ConnectOptions{
-		Port: e.port.Number, PKeyIndex: e.plan.PKeyIndex, QKey: e.plan.QKey, PathMTU: e.mtu, AddressVector: av,
+		Port: e.port.Number, PKeyIndex: traffic.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
 		MaxRDAtomic:     uint8(min(peer.Outstanding, max(e.Device.Info().Limits.MaxInitRDAtomic, 1), 255)),
-		MaxDestRDAtomic: uint8(min(outstanding, 255)),
-		MinRNRTimer:     defaultMinRNRTimer, Timeout: e.plan.Timeout, RetryCount: e.plan.Retries, RNRRetry: e.plan.RNRRetries,
-		StayRTR: !sends(e.plan, e.role),
+		MaxDestRDAtomic: uint8(min(e.plan.Outstanding(), 255)),
+		MinRNRTimer:     traffic.MinRNRTimer, Timeout: traffic.Timeout, RetryCount: traffic.Retries, RNRRetry: traffic.RNRRetries, PeerWindow: peer.Window,
+		StayRTR: !e.plan.Sends(),
 	})
 }
 
 func (e *Endpoint) addressVector(peer control.Address) verbs.AddressVector {
+	traffic := e.plan.Traffic()
 	av := verbs.AddressVector{
-		DLID: peer.LID, SL: e.plan.SL, TrafficClass: e.plan.TrafficClass, FlowLabel: e.plan.FlowLabel,
-		HopLimit: e.plan.HopLimit, Port: e.port.Number,
+		DLID: peer.LID, SL: traffic.SL, TrafficClass: traffic.TrafficClass, FlowLabel: traffic.FlowLabel, HopLimit: traffic.HopLimit,
+		Port: e.port.Number,
 	}
 	if e.useGID && peer.HasGID {
 		av.UseGID, av.DGID, av.SGIDIndex = true, peer.GID, e.gid.Index
@@ -267,40 +259,30 @@ func (e *Endpoint) addressVector(peer control.Address) verbs.AddressVector {
 }
 
 func (e *Endpoint) region(q int) verbs.MemoryRegion {
-	if e.plan.MRPerQP {
-		return e.regions[q]
-	}
-	return e.regions[0]
+	n, _ := e.slots.SendAt(q)
+	return e.regions[n]
 }
 
 func (e *Endpoint) lkey(q int) uint32 { return e.region(q).LKey() }
 
 func (e *Endpoint) sendSlot(q int) []byte {
-	if e.plan.MRPerQP {
-		return e.buffers[q].Bytes()[:e.layout.sendBytes]
-	}
-	return e.buffers[0].Bytes()[e.layout.sendAt(q):][:e.layout.sendBytes]
+	n, at := e.slots.SendAt(q)
+	return e.buffers[n].Bytes()[at:][:e.slots.SendBytes()]
 }
 
 func (e *Endpoint) recvSlot(q int) []byte {
-	if e.plan.MRPerQP {
-		return e.buffers[q].Bytes()[e.layout.sendBytes+e.layout.lead:]
-	}
-	return e.buffers[0].Bytes()[e.layout.recvAt(q):][:e.layout.recvBytes]
+	n, at := e.slots.RecvAt(q)
+	return e.buffers[n].Bytes()[at:][:e.slots.RecvBytes()]
 }
 
 func (e *Endpoint) sendAddr(q int) uint64 {
-	if e.plan.MRPerQP {
-		return e.buffers[q].Addr()
-	}
-	return e.buffers[0].Addr() + uint64(e.layout.sendAt(q))
+	n, at := e.slots.SendAt(q)
+	return e.buffers[n].Addr() + uint64(at)
 }
 
 func (e *Endpoint) recvAddr(q int) uint64 {
-	if e.plan.MRPerQP {
-		return e.buffers[q].Addr() + uint64(e.layout.sendBytes+e.layout.lead)
-	}
-	return e.buffers[0].Addr() + uint64(e.layout.recvAt(q))
+	n, at := e.slots.RecvAt(q)
+	return e.buffers[n].Addr() + uint64(at)
 }
 
 // Close frees everything, newest first.

@@ -54,7 +54,7 @@ func Version() string {
 func describe(e report.Environment, dev verbs.Device, port verbs.PortInfo) report.Environment {
 	i := dev.Info()
 	e.Device, e.Provider, e.Software, e.Driver, e.Firmware = i.Name, i.Provider, i.Software, i.Driver, i.Firmware
-	e.Fabric = i.Fabric
+	e.Fabric = i.EmulatedNetwork
 	e.Port, e.LinkLayer, e.LinkBitsPerS, e.LinkState = port.Number, port.LinkLayer.String(), port.RateBitsPerS, port.State.String()
 	e.MTU = port.ActiveMTU.Bytes()
 	e.PCILinkSpeed, e.PCILinkWidth, e.NUMANode = i.PCILinkSpeed, i.PCILinkWidth, i.NUMANode

@@ -9,12 +9,15 @@ import (
 	"sort"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // Samples are a record's samples as the recorder kept them, for renderings that want each one.
-func Samples(rec *verbs.Recorder, ticksPerNs float64, half HalfTrip) report.Samples {
+func Samples(rec *job.Recorder, ticksPerNs float64, half HalfTrip) report.Samples {
 	scale := 1 / ticksPerNs
 	if half {
 		scale /= 2
@@ -33,31 +36,29 @@ func Samples(rec *verbs.Recorder, ticksPerNs float64, half HalfTrip) report.Samp
 type HalfTrip bool
 
 // record makes the record of one measured round from this end's view.
-func (r *run) record(rd round, t *trace, rec *verbs.Recorder, d disturbance) report.Record {
-	p := r.plan
-	size := p.Sizes[rd.size]
-	s := settingsFor(p, size, 0)
+func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) report.Record {
+	p, size := &r.spec, r.spec.Sizes[rd.Size]
+	s, row := r.plan.Lane(size, 0), r.plan.Row()
 	out := report.Record{
-		Operation: string(p.Operation), Kind: string(p.Kind), Transport: p.Transport.String(), Direction: direction(p),
-		SizeBytes: uint64(size), QPs: p.QPs, Run: rd.run, TxDepth: s.window, CQMod: s.signal, PostList: s.batch,
-		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.count == 0, RoundTripHalf: answers(p),
-		Immediate: p.WriteImm || p.SendImm, SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap),
+		Operation: string(p.Operation), Kind: string(p.Kind), Transport: p.Transport.String(), Direction: direction(r.plan),
+		SizeBytes: uint64(size), QPs: p.QPs, Run: rd.Run, TxDepth: s.Window, CQMod: s.Signal, PostList: s.Batch,
+		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.Count == 0, RoundTripHalf: r.plan.Answers(),
+		Immediate: row.Opcode.HasImmediate(), SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap),
 	}
-	switch p.Operation {
-	case control.Read:
-		out.Outstanding = r.outstanding
-	case control.Atomic:
-		out.Outstanding, out.Atomic = r.outstanding, "fetch-and-add"
-		if p.AtomicType == verbs.OpCompareSwap {
+	if row.Responded {
+		out.Outstanding = r.plan.Outstanding()
+	}
+	if row.Counter {
+		out.Atomic = "fetch-and-add"
+		if row.Opcode == verbs.OpCompareSwap {
 			out.Atomic = "compare-and-swap"
 		}
-	default:
 	}
 	if size <= r.end.inline {
 		out.InlineBytes = r.end.inline
 	}
-	m := t.measured(r.perNs, uint64(size), sends(p, r.role))
-	if r.ours && answers(p) {
+	m := t.measured(r.perNs, uint64(size), r.plan.Sends())
+	if r.ours && r.plan.Answers() {
 		m = t.exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
 	}
 	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.messages, m.messages, m.bytes, m.seconds
@@ -71,7 +72,7 @@ func (r *run) record(rd round, t *trace, rec *verbs.Recorder, d disturbance) rep
 		out.Bandwidth.PeakBitsPerS = max(best, out.Bandwidth.AverageBitsPerS)
 	}
 	if rec.N > 0 {
-		samples := Samples(rec, r.perNs, HalfTrip(answers(p)))
+		samples := Samples(rec, r.perNs, HalfTrip(r.plan.Answers()))
 		l := report.NewLatency(samples)
 		out.Latency = &l
 		h, err := report.NewHistogram(samples)
@@ -85,19 +86,19 @@ func (r *run) record(rd round, t *trace, rec *verbs.Recorder, d disturbance) rep
 	if p.CPU || p.Events {
 		out.CPU = cpuFigures(rec, r.perNs, m.messages, d)
 	}
-	out.Verified = p.Verify
+	out.Verified = string(p.Verify)
 	out.Warnings = append(out.Warnings, r.conditions(&out, t, d).Warnings()...)
 	return out
 }
 
-func (r *run) conditions(rec *report.Record, t *trace, d disturbance) report.Conditions {
-	c := report.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.counters}
+func (r *run) conditions(rec *report.Record, t *trace, d disturbance) figure.Conditions {
+	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.counters}
 	if r.device.Info().Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
 		c.Counters = maps.Clone(t.counters)
 		delete(c.Counters, "duplicate_request")
 	}
 	d.fill(&c)
-	if rec.Kind == string(control.Latency) {
+	if rec.Kind == string(plan.Latency) {
 		c.ClockCostNs = r.clockCostNs
 		if rec.Latency != nil {
 			c.MedianNs = rec.Latency.P50Ns
@@ -119,8 +120,8 @@ func steadyPart(v []float64) []float64 {
 	return v[1 : len(v)-1]
 }
 
-func cpuFigures(rec *verbs.Recorder, perNs float64, messages uint64, d disturbance) *report.CPU {
-	per := func(t verbs.Ticks) float64 {
+func cpuFigures(rec *job.Recorder, perNs float64, messages uint64, d disturbance) *report.CPU {
+	per := func(t job.Ticks) float64 {
 		if messages == 0 {
 			return 0
 		}
@@ -136,11 +137,12 @@ func cpuFigures(rec *verbs.Recorder, perNs float64, messages uint64, d disturban
 	return c
 }
 
-func direction(p control.Plan) string {
+func direction(p *plan.Settled) string {
+	s := p.Spec()
 	switch {
-	case p.Bidirectional || answers(p):
+	case s.Bidirectional || p.Answers():
 		return "both"
-	case p.Reversed != (p.Operation == control.Read):
+	case s.Reversed != (p.Row().Responded && !p.Row().Counter):
 		return "in"
 	default:
 		return "out"
@@ -151,21 +153,22 @@ func direction(p control.Plan) string {
 type endReport struct {
 	Record   report.Record `json:"record"`
 	Received uint64        `json:"received"`
+	Whole    uint64        `json:"whole,omitempty"` // messages compared and found whole
 	Corrupt  string        `json:"corrupt,omitempty"`
 	// Environment is the end's, now that it is known where and how it measures.
 	Environment *report.Environment `json:"environment,omitempty"`
 }
 
-func (r *run) figuresOf(rec report.Record, received uint64, corrupt error) control.Figures {
+func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
 	f := control.Figures{
 		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
 	env := *r.local()
-	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.deaf
-	e := endReport{Record: rec, Received: received, Environment: &env}
-	if corrupt != nil {
-		e.Corrupt = corrupt.Error()
+	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.blocked
+	e := endReport{Record: rec, Received: x.received, Whole: x.whole, Environment: &env}
+	if x.corrupt != nil {
+		e.Corrupt = x.corrupt.Error()
 	}
 	if b, err := json.Marshal(e); err == nil {
 		f.Record = b
@@ -198,10 +201,10 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 }
 
 // merge makes the one record of a round from both ends' views; both ends come to the same.
-func (r *run) merge(local, remote report.Record, localReceived, remoteReceived uint64) report.Record {
-	from, to, fromReceived, toReceived := local, remote, localReceived, remoteReceived
-	if r.role == Target {
-		from, to, fromReceived, toReceived = remote, local, remoteReceived, localReceived
+func (r *run) merge(local, remote report.Record, here, there arrival) report.Record {
+	from, to, atFrom, atTo := local, remote, here, there
+	if r.plan.Role() == plan.Target {
+		from, to, atFrom, atTo = remote, local, there, here
 	}
 	out := from
 	out.PeerCPU, out.PeerCounters = to.CPU, to.Counters
@@ -209,8 +212,9 @@ func (r *run) merge(local, remote report.Record, localReceived, remoteReceived u
 		out.Warnings = append(out.Warnings, "peer: "+w)
 	}
 	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
-	lossy := r.ours && r.plan.Transport != verbs.RC && Opcode(r.plan).NeedsReceive() && r.plan.Kind == control.Bandwidth
-	if r.plan.Bidirectional {
+	lossy := r.ours && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
+	counted := r.plan.Row().NeedsReceive()
+	if r.spec.Bidirectional {
 		a, b := local.Bandwidth, remote.Bandwidth
 		out.Local, out.Remote = &a, &b
 		out.Messages, out.Bytes = from.Messages+to.Messages, from.Bytes+to.Bytes
@@ -220,16 +224,18 @@ func (r *run) merge(local, remote report.Record, localReceived, remoteReceived u
 			AverageBitsPerS: a.AverageBitsPerS + b.AverageBitsPerS, PeakBitsPerS: a.PeakBitsPerS + b.PeakBitsPerS,
 		}
 		out.MessagesPerS = from.MessagesPerS + to.MessagesPerS
-		if lossy && out.Messages > 0 {
-			share := min(float64(fromReceived+toReceived)/float64(out.Messages), 1)
-			out.Delivered = &share
-			out.Bandwidth.AverageBitsPerS *= share
-			out.MessagesPerS *= share
+		if lossy && counted {
+			deliver(&out, float64(atFrom.received+atTo.received)/float64(max(out.Messages, 1)))
+		} else if lossy {
+			r.deliverUncounted(&out, atFrom.whole+atTo.whole)
 		}
 		return out
 	}
-	if lossy && to.Messages+from.Messages > 0 && from.Messages > 0 {
-		share := min(float64(toReceived)/float64(from.Messages), 1)
+	if lossy && !counted {
+		r.deliverUncounted(&out, atFrom.whole+atTo.whole)
+	}
+	if lossy && counted && to.Messages+from.Messages > 0 && from.Messages > 0 {
+		share := min(float64(atTo.received)/float64(from.Messages), 1)
 		out.Delivered = &share
 		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
 		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
@@ -245,8 +251,41 @@ func (r *run) merge(local, remote report.Record, localReceived, remoteReceived u
 	return out
 }
 
+// deliver makes the figures of what left those of the share that arrived.
+func deliver(out *report.Record, share float64) {
+	share = min(share, 1)
+	out.Delivered = &share
+	out.Bandwidth = report.Bandwidth{AverageBitsPerS: out.Bandwidth.AverageBitsPerS * share}
+	out.MessagesPerS *= share
+}
+
+// deliverUncounted makes the figures of a WRITE that may be lost, of which no completion tells at the peer: where every
+// message was compared, by those found whole; else nobody knows what arrived, and there are none.
+func (r *run) deliverUncounted(out *report.Record, whole uint64) {
+	if r.spec.Verify == plan.VerifyAll {
+		deliver(out, float64(whole)/float64(max(out.Messages, 1)))
+		return
+	}
+	if r.plan.Point() != nil { // a grid compares what the initiator's requests take
+		out.Warnings = append(out.Warnings, "this is what left: nobody counts what of a WRITE arrives over "+r.spec.Transport.String())
+		return
+	}
+	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
+	out.Local, out.Remote = nil, nil
+	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not tell what of a WRITE arrived; --verify=all counts it, and so do the receives of --write-imm",
+		r.spec.Transport))
+}
+
+// arrival is what an end knows of what arrived there.
+type arrival struct {
+	received uint64 // completions of receives
+	whole    uint64 // messages compared and found whole
+}
+
+func (e *endReport) arrival() arrival { return arrival{e.Received, e.Whole} }
+
 // exchanges is the amount of a ping-pong between ends of ours: its samples lie end to end, unless a gap is kept between them.
-func (t *trace) exchanges(m amount, rec *verbs.Recorder, perNs float64, size uint64, gap bool) amount {
+func (t *trace) exchanges(m amount, rec *job.Recorder, perNs float64, size uint64, gap bool) amount {
 	if t.from != nil || rec.N == 0 {
 		return m
 	}
@@ -258,16 +297,16 @@ func (t *trace) exchanges(m amount, rec *verbs.Recorder, perNs float64, size uin
 }
 
 // dropFirst takes the first sample out of a recorder that has more.
-func dropFirst(rec *verbs.Recorder) {
+func dropFirst(rec *job.Recorder) {
 	if rec.N < 2 || rec.RawLen == 0 {
 		return
 	}
 	first := rec.Raw[0]
-	place := min(max(first, 0), verbs.HistogramHighest)
-	if first > verbs.HistogramHighest {
+	place := min(max(first, 0), job.HistogramHighest)
+	if first > job.HistogramHighest {
 		rec.Clipped--
 	}
-	rec.Counts[verbs.HistogramIndex(uint64(place))]--
+	rec.Counts[job.HistogramIndex(uint64(place))]--
 	copy(rec.Raw, rec.Raw[1:rec.RawLen])
 	rec.RawLen--
 	rec.N--
@@ -287,8 +326,8 @@ func dropFirst(rec *verbs.Recorder) {
 	}
 	for i, n := range slices.Backward(rec.Counts) {
 		if n > 0 { // the largest value that is counted there
-			beyond := sort.Search(verbs.HistogramHighest, func(v int) bool { return verbs.HistogramIndex(uint64(v)) > i })
-			rec.Max = verbs.Ticks(beyond - 1)
+			beyond := sort.Search(job.HistogramHighest, func(v int) bool { return job.HistogramIndex(uint64(v)) > i })
+			rec.Max = job.Ticks(beyond - 1)
 			return
 		}
 	}
@@ -296,19 +335,19 @@ func dropFirst(rec *verbs.Recorder) {
 
 // series is bytes and messages per interval in constant memory: when it is full, neighbours join.
 type series struct {
-	interval verbs.Ticks
-	start    verbs.Ticks
+	interval job.Ticks
+	start    job.Ticks
 	bytes    []float64
 	messages []float64
 }
 
 const seriesLength = 1024
 
-func newSeries(interval verbs.Ticks) series {
+func newSeries(interval job.Ticks) series {
 	return series{interval: max(interval, 1), bytes: make([]float64, 0, seriesLength), messages: make([]float64, 0, seriesLength)}
 }
 
-func (s *series) add(now verbs.Ticks, bytes, messages float64) {
+func (s *series) add(now job.Ticks, bytes, messages float64) {
 	if s.start == 0 {
 		s.start = now
 	}
@@ -352,25 +391,25 @@ type amount struct {
 
 // trace is what the driving of one round saw.
 type trace struct {
-	last       verbs.Progress
-	from, to   *mark       // ends of the sampling window of a duration test with margins
-	firstIn    verbs.Ticks // just before the first receive was seen
-	firstStep  verbs.Ticks // ping-pong with a perftest peer: when the first exchange was seen to be over
-	skipped    uint64      // messages complete by then
-	lastChange verbs.Ticks
+	last       job.Progress
+	from, to   *mark     // ends of the sampling window of a duration test with margins
+	firstIn    job.Ticks // just before the first receive was seen
+	firstStep  job.Ticks // ping-pong with a perftest peer: when the first exchange was seen to be over
+	skipped    uint64    // messages complete by then
+	lastChange job.Ticks
 	series     series
 	counters   map[string]int64
 }
 
 type mark struct {
-	at verbs.Ticks
-	p  verbs.Progress
+	at job.Ticks
+	p  job.Progress
 }
 
 // measured is the round's amount: what was sent, or at an end that does not send, what was received.
 func (t *trace) measured(perNs float64, size uint64, sending bool) amount {
-	seconds := func(d verbs.Ticks) float64 { return float64(d) / perNs / 1e9 }
-	count := func(p verbs.Progress) uint64 {
+	seconds := func(d job.Ticks) float64 { return float64(d) / perNs / 1e9 }
+	count := func(p job.Progress) uint64 {
 		if sending {
 			return p.Completed
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/rdmacm"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -18,26 +20,31 @@ const (
 	tellLimit = 5 * time.Second        // for the datagram that tells a queue pair's number
 )
 
-// manageable refuses a plan with RDMA CM on a device that has none.
-func (r *run) manageable(p control.Plan) error {
+// hasConnectionManager refuses a plan with RDMA CM on a device that has none.
+func (r *run) hasConnectionManager(p plan.Spec) error {
 	if !p.RDMACM {
 		return nil
 	}
-	_, err := control.ConnectionManagerOf(r.device)
+	_, err := rdmacm.ConnectionManagerOf(r.device)
 	return err
 }
 
 // joinAll connects the queue pairs by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers.
-func (r *run) joinAll(ctx context.Context, o *endpointOptions, outstanding int) error {
-	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address.
+func (r *run) joinAll(ctx context.Context, o *endpointOptions) error {
+	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address. An iWARP device has
+	// no address of its own (its GID is made of the MAC), and its ports are those of TCP, where the session listens already.
+	iWARP := r.device.Info().TransportType == "IW"
 	server := netip.AddrPortFrom(r.o.Local, r.session.ServerPort())
 	if r.session.Dialled() {
 		server = netip.AddrPortFrom(r.session.RemoteAddr().Addr(), r.session.ServerPort())
-		if a := o.server.Addr(); !o.server.IsZero() && !a.IsLinkLocalUnicast() {
+		if a := o.server.Addr(); !o.server.IsZero() && !a.IsLinkLocalUnicast() && !iWARP {
 			server = netip.AddrPortFrom(a, server.Port())
 		}
 	}
-	if err := r.join(ctx, server, outstanding); err != nil {
+	if r.ours && iWARP {
+		server = netip.AddrPortFrom(server.Addr(), server.Port()+1)
+	}
+	if err := r.join(ctx, server); err != nil {
 		return err
 	}
 	for q, j := range r.end.joined {
@@ -47,8 +54,8 @@ func (r *run) joinAll(ctx context.Context, o *endpointOptions, outstanding int) 
 	if first.PathMTU != 0 {
 		o.mtu, r.end.mtu = first.PathMTU, first.PathMTU
 	}
-	if r.plan.Transport == verbs.UD {
-		r.plan.QKey, r.end.plan.QKey = first.QKey, first.QKey
+	if r.spec.Transport == verbs.UD {
+		r.end.qkey = first.QKey
 	}
 	if !first.AddressVector.UseGID {
 		return nil
@@ -64,8 +71,8 @@ func (r *run) joinAll(ctx context.Context, o *endpointOptions, outstanding int) 
 }
 
 // join connects the queue pairs in order. server is where the server's RDMA CM listens.
-func (r *run) join(ctx context.Context, server netip.AddrPort, outstanding int) error {
-	m, err := control.ConnectionManagerOf(r.device)
+func (r *run) join(ctx context.Context, server netip.AddrPort) error {
+	m, err := rdmacm.ConnectionManagerOf(r.device)
 	if err != nil {
 		return err
 	}
@@ -73,11 +80,12 @@ func (r *run) join(ctx context.Context, server netip.AddrPort, outstanding int) 
 	defer unwatch()
 	ctx, cancel := context.WithTimeoutCause(watch, joinLimit, fmt.Errorf("no connection by RDMA CM within %v", joinLimit))
 	defer cancel()
+	traffic, outstanding := r.plan.Traffic(), r.plan.Outstanding()
 	o := verbs.ConnectOptions{
-		MinRNRTimer: defaultMinRNRTimer, Timeout: r.plan.Timeout, RetryCount: r.plan.Retries, RNRRetry: r.plan.RNRRetries,
-		AddressVector: verbs.AddressVector{SL: r.plan.SL, TrafficClass: r.plan.TrafficClass},
+		MinRNRTimer: traffic.MinRNRTimer, Timeout: traffic.Timeout, RetryCount: traffic.Retries, RNRRetry: traffic.RNRRetries,
+		AddressVector: verbs.AddressVector{SL: traffic.SL, TrafficClass: traffic.TrafficClass},
 	}
-	if limited(r.plan) {
+	if r.plan.Row().Responded {
 		o.MaxRDAtomic, o.MaxDestRDAtomic = uint8(min(outstanding, 255)), uint8(min(outstanding, 255))
 	}
 	var listener verbs.CMListener
@@ -86,7 +94,7 @@ func (r *run) join(ctx context.Context, server netip.AddrPort, outstanding int) 
 		if server.Addr().Is6() {
 			at = netip.AddrPortFrom(netip.IPv6Unspecified(), server.Port())
 		}
-		if listener, err = m.ListenCM(at, verbs.CMOptions{Transport: r.plan.Transport}); err != nil {
+		if listener, err = m.ListenCM(at, verbs.CMOptions{Transport: r.spec.Transport}); err != nil {
 			return err
 		}
 		defer func() { _ = listener.Close() }()
@@ -98,15 +106,15 @@ func (r *run) join(ctx context.Context, server netip.AddrPort, outstanding int) 
 		if listener != nil {
 			return listener.Accept(ctx)
 		}
-		return m.DialCM(ctx, server, verbs.CMOptions{Transport: r.plan.Transport, TOS: r.plan.TOS})
+		return m.DialCM(ctx, server, verbs.CMOptions{Transport: r.spec.Transport, TOS: r.spec.TOS})
 	}
 	for q := range r.end.qps {
 		joined, err := r.end.joinOne(ctx, q, next, o)
 		if err != nil {
-			return fmt.Errorf("queue pair %d of %d: %w", q+1, r.plan.QPs, err)
+			return fmt.Errorf("queue pair %d of %d: %w", q+1, r.spec.QPs, err)
 		}
 		r.end.joined = append(r.end.joined, joined)
-		if listener == nil && !r.ours && r.plan.Transport == verbs.UD && (r.plan.Bidirectional || r.plan.Kind == control.Latency) {
+		if listener == nil && !r.ours && r.spec.Transport == verbs.UD && (r.spec.Bidirectional || r.spec.Kind == plan.Latency) {
 			if err := r.end.tellQPN(q, joined); err != nil {
 				return err
 			}
@@ -151,7 +159,7 @@ func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verb
 		}
 	}
 	if qp.State() == verbs.StateReset {
-		init.Access = verbs.AccessLocalWrite | remoteAccess(e.plan)
+		init.Access = verbs.AccessLocalWrite | e.plan.Access()
 		if err := verbs.InitQP(qp, init); err != nil {
 			return o, err
 		}
@@ -192,7 +200,7 @@ func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
 
 // pair puts the peer's addresses in the order of this end's queue pairs: RDMA CM has told each one its partner.
 func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
-	if e.plan.Transport == verbs.UD {
+	if e.spec.Transport == verbs.UD || e.Device.Info().TransportType == "IW" { // iWARP has no such numbers: both ends go in order
 		return peer, nil
 	}
 	byQPN := map[uint32]control.Address{}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
 	"github.com/gobw/gobw/verbs/verbstest"
@@ -23,26 +25,26 @@ func openOurs(at netip.Addr) (verbs.Device, error) {
 // TestRunByRDMACM runs whole tests whose queue pairs RDMA CM connects: in our dialect over TCP, and in perftest's over a
 // queue pair, as stock ends would.
 func TestRunByRDMACM(t *testing.T) {
-	plan := func(change func(*control.Plan)) control.Plan {
-		p := control.Plan{
-			Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 200, InlineBytes: -1, RDMACM: true,
+	test := func(change func(*plan.Spec)) plan.Spec {
+		p := plan.Spec{
+			Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 200, InlineBytes: -1, RDMACM: true,
 		}
 		change(&p)
 		return p
 	}
-	for name, p := range map[string]control.Plan{
-		"write":         plan(func(*control.Plan) {}),
-		"write -q 3":    plan(func(p *control.Plan) { p.QPs = 3 }),
-		"read":          plan(func(p *control.Plan) { p.Operation, p.InlineBytes = control.Read, 0 }),
-		"atomic":        plan(func(p *control.Plan) { p.Operation, p.Sizes, p.InlineBytes = control.Atomic, []int{8}, 0 }),
-		"send -b -q 2":  plan(func(p *control.Plan) { p.Operation, p.Bidirectional, p.QPs = control.Send, true, 2 }),
-		"send UD":       plan(func(p *control.Plan) { p.Operation, p.Transport, p.Sizes = control.Send, verbs.UD, []int{512} }),
-		"send latency":  plan(func(p *control.Plan) { p.Operation, p.Kind, p.Sizes = control.Send, control.Latency, []int{8} }),
-		"write latency": plan(func(p *control.Plan) { p.Kind, p.Sizes = control.Latency, []int{8} }),
-		"UD latency": plan(func(p *control.Plan) {
-			p.Operation, p.Kind, p.Transport, p.Sizes = control.Send, control.Latency, verbs.UD, []int{8}
+	for name, p := range map[string]plan.Spec{
+		"write":         test(func(*plan.Spec) {}),
+		"write -q 3":    test(func(p *plan.Spec) { p.QPs = 3 }),
+		"read":          test(func(p *plan.Spec) { p.Operation, p.InlineBytes = plan.Read, 0 }),
+		"atomic":        test(func(p *plan.Spec) { p.Operation, p.Sizes, p.InlineBytes = plan.Atomic, []int{8}, 0 }),
+		"send -b -q 2":  test(func(p *plan.Spec) { p.Operation, p.Bidirectional, p.QPs = plan.Send, true, 2 }),
+		"send UD":       test(func(p *plan.Spec) { p.Operation, p.Transport, p.Sizes = plan.Send, verbs.UD, []int{512} }),
+		"send latency":  test(func(p *plan.Spec) { p.Operation, p.Kind, p.Sizes = plan.Send, plan.Latency, []int{8} }),
+		"write latency": test(func(p *plan.Spec) { p.Kind, p.Sizes = plan.Latency, []int{8} }),
+		"UD latency": test(func(p *plan.Spec) {
+			p.Operation, p.Kind, p.Transport, p.Sizes = plan.Send, plan.Latency, verbs.UD, []int{8}
 		}),
-		"send SRQ, -q 2": plan(func(p *control.Plan) { p.Operation, p.SRQ, p.QPs = control.Send, true, 2 }),
+		"send SRQ, -q 2": test(func(p *plan.Spec) { p.Operation, p.SRQ, p.QPs = plan.Send, true, 2 }),
 	} {
 		for _, dialect := range []control.Dialect{control.Ours, control.Perftest} {
 			t.Run(fmt.Sprintf("%s, %s", name, dialect), func(t *testing.T) {
@@ -65,23 +67,23 @@ func TestRunByRDMACM(t *testing.T) {
 }
 
 // runBoth runs a plan at both ends: the server's result and the client's.
-func runBoth(t *testing.T, server, client verbs.Device, p control.Plan, dialect control.Dialect) (results [2]*Result, err error) {
+func runBoth(t *testing.T, server, client verbs.Device, p plan.Spec, dialect control.Dialect) (results [2]*Result, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	patient := control.Timeouts{Peer: time.Minute}
-	lo, do := control.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient}, control.DialOptions{Timeouts: patient}
-	plans := [2]*control.Plan{nil, &p}
+	lo, do := connect.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient}, connect.DialOptions{Timeouts: patient}
+	plans := [2]*plan.Spec{nil, &p}
 	if dialect == control.Perftest {
 		own := p
 		lo.RDMA, do.RDMA, plans[0] = server, client, &own
 	}
-	l, err := control.Listen(lo)
+	l, err := connect.Listen(lo)
 	if err != nil {
 		return results, err
 	}
 	defer func() { _ = l.Close() }()
-	end := func(s control.Session, d verbs.Device, plan *control.Plan) (*Result, error) {
+	end := func(s control.Session, d verbs.Device, plan *plan.Spec) (*Result, error) {
 		o := Options{Local: s.LocalAddr(), Remote: s.RemoteAddr().Addr()}
 		r, err := Run(ctx, s, plan, d, o)
 		if err != nil {
@@ -97,7 +99,7 @@ func runBoth(t *testing.T, server, client verbs.Device, p control.Plan, dialect 
 		}
 		served <- err
 	}()
-	s, err := control.Dial(ctx, l.Addr().String(), do)
+	s, err := connect.Dial(ctx, l.Addr().String(), do)
 	if err == nil {
 		results[1], err = end(s, client, plans[1])
 	}
@@ -109,7 +111,7 @@ func TestNoRDMACM(t *testing.T) {
 	m := &verbstest.Meeting{}
 	managed, plain := m.Open(t, openOurs), m.Open(t, openOurs)
 	plain = struct{ verbs.Device }{plain}
-	p := control.Plan{Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true}
+	p := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true}
 	for _, ends := range [][2]verbs.Device{{managed, plain}, {plain, managed}} {
 		_, err := runBoth(t, ends[0], ends[1], p, control.Ours)
 		if err == nil || !strings.Contains(err.Error(), "roce0: not supported: this device has no RDMA CM") || !strings.Contains(verbs.RemedyOf(err), "leave -R") {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"time"
 
-	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // CPUChoice says where the measuring thread runs. The zero value leaves it to the kernel.
@@ -22,28 +24,30 @@ type CPUChoice struct {
 // quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
 // processors left over for the goroutines that watch. It belongs to the goroutine that measures.
 type quiet struct {
-	cpu        int  // pinned to, -1: not pinned
-	deaf       bool // Go's preemption signals cannot reach this thread
-	maxProcs   int  // in force
-	oldProcs   int
-	oldGC      int
-	restoreCPU func() error
-	hear       func() error
-	schedule   func() schedule // reads the scheduler's account of the measuring thread
-	forget     func() error    // ends that
-	cpus       []int           // that the measuring thread may run on
-	takings    takings
-	waits      schedule      // of the measuring thread
-	process    time.Duration // CPU time of the process before
-	started    time.Time
+	cpu            int  // pinned to, -1: not pinned
+	blocked        bool // Go's preemption signals cannot reach this thread
+	maxProcs       int  // in force
+	oldProcs       int
+	oldGC          int
+	oldLimit       int64
+	live           uint64 // bytes in the heap after the last collection
+	restoreCPU     func() error
+	restoreSignals func() error
+	schedule       func() schedule // reads the scheduler's account of the measuring thread
+	unfollow       func() error    // ends that
+	cpus           []int           // that the measuring thread may run on
+	takings        takings
+	waits          schedule      // of the measuring thread
+	process        time.Duration // CPU time of the process before
+	started        time.Time
 }
 
 // beQuiet prepares the calling goroutine's thread. numa is the device's node, -1 if unknown.
 func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
 	runtime.LockOSThread()
 	nothing := func() error { return nil }
-	q := &quiet{cpu: -1, restoreCPU: nothing, hear: nothing}
-	q.schedule, q.forget = followThread()
+	q := &quiet{cpu: -1, restoreCPU: nothing, restoreSignals: nothing}
+	q.schedule, q.unfollow = followThread()
 	cpu, err := choice.pick(numa)
 	if err == nil && cpu >= 0 {
 		q.restoreCPU, err = pinThread(cpu)
@@ -51,22 +55,51 @@ func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
 	}
 	if err != nil {
 		runtime.UnlockOSThread()
-		return nil, errors.Join(err, q.forget())
+		return nil, errors.Join(err, q.unfollow())
 	}
 	if q.cpu >= 0 {
 		q.cpus = []int{q.cpu}
 	} else if q.cpus, err = allowedCPUs(); err != nil {
 		q.cpus = nil // whose steal nobody knows
 	}
-	if hear, err := blockPreemption(); err == nil { // without it, slices keep most of the signals out
-		q.deaf, q.hear = true, hear
+	if restoreSignals, err := blockPreemption(); err == nil { // without it, slices keep most of the signals out
+		q.blocked, q.restoreSignals = true, restoreSignals
 	}
 	// The spinner keeps one processor; heartbeats and signals need others, however few CPUs there are.
 	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3))
 	q.maxProcs = runtime.GOMAXPROCS(0)
-	runtime.GC()
+	q.oldLimit = debug.SetMemoryLimit(-1)
+	q.collectNow()
 	q.oldGC = debug.SetGCPercent(-1)
 	return q, nil
+}
+
+// garbageMost is how much garbage may lie around before it is collected between two jobs; while a job runs, the collector is
+// off until there is twice as much.
+const garbageMost = 32 << 20
+
+// heap reads what lies in Go's heap, and what the runtime holds in all.
+func heap() (objects, held uint64) {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64() - samples[2].Value.Uint64()
+}
+
+// collect takes away the garbage of the jobs so far, if there is much; nothing is measured now. A test of any length holds
+// no more than one of its jobs does.
+func (q *quiet) collect() {
+	if objects, _ := heap(); objects > q.live+garbageMost {
+		q.collectNow()
+	}
+}
+
+func (q *quiet) collectNow() {
+	runtime.GC()
+	objects, held := heap()
+	q.live = objects
+	debug.SetMemoryLimit(min(q.oldLimit, int64(held+2*garbageMost)))
 }
 
 // prepareWatch reads what takes a while to read, so that watch, between the ends' meeting and the first message, does not.
@@ -110,7 +143,7 @@ func (d disturbance) plus(e disturbance) disturbance {
 }
 
 // fill hands the disturbance to those who judge it.
-func (d disturbance) fill(c *report.Conditions) {
+func (d disturbance) fill(c *figure.Conditions) {
 	c.WatchedSeconds, c.WaitedSeconds, c.Waits = d.Wall.Seconds(), d.Waited.Seconds(), d.Waits
 	c.StealSeconds, c.ThrottledCount = d.Steal.Seconds(), d.Throttles
 	c.QuotaStops, c.QuotaSeconds = d.Stops, d.Stopped.Seconds()
@@ -119,8 +152,9 @@ func (d disturbance) fill(c *report.Conditions) {
 // restore undoes beQuiet.
 func (q *quiet) restore() error {
 	debug.SetGCPercent(q.oldGC)
+	debug.SetMemoryLimit(q.oldLimit)
 	runtime.GOMAXPROCS(q.oldProcs)
-	err := errors.Join(q.hear(), q.restoreCPU(), q.forget())
+	err := errors.Join(q.restoreSignals(), q.restoreCPU(), q.unfollow())
 	runtime.UnlockOSThread()
 	return err
 }
@@ -154,9 +188,9 @@ func (c CPUChoice) pick(numa int) (int, error) {
 // clockCost measures what one reading of the cycle counter costs, in ticks.
 func clockCost() float64 {
 	const n = 4096
-	start := verbs.Now()
+	start := job.Now()
 	for range n {
-		verbs.Now()
+		job.Now()
 	}
-	return float64(verbs.Now()-start) / n
+	return float64(job.Now()-start) / n
 }

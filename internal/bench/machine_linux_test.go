@@ -29,8 +29,8 @@ func urgentPending(t *testing.T) bool {
 	return set&(1<<(unix.SIGURG-1)) != 0
 }
 
-// TestQuietIsDeaf sends the measuring thread what Go's scheduler would: it hears it only once it is no longer quiet.
-func TestQuietIsDeaf(t *testing.T) {
+// TestQuietBlocksSignals sends the measuring thread what Go's scheduler would: it hears it only once it is no longer quiet.
+func TestQuietBlocksSignals(t *testing.T) {
 	q, err := beQuiet(CPUChoice{}, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +41,8 @@ func TestQuietIsDeaf(t *testing.T) {
 	if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGURG); err != nil {
 		t.Fatal(err)
 	}
-	if !q.deaf || !urgentPending(t) {
-		t.Errorf("deaf %t, and SIGURG waits for the measuring thread %t, want both", q.deaf, urgentPending(t))
+	if !q.blocked || !urgentPending(t) {
+		t.Errorf("deaf %t, and SIGURG waits for the measuring thread %t, want both", q.blocked, urgentPending(t))
 	}
 	if err := q.restore(); err != nil {
 		t.Fatal(err)

@@ -2,11 +2,7 @@
 
 package bench
 
-import (
-	"errors"
-	"syscall"
-	"time"
-)
+import "errors"
 
 var (
 	errNoAffinity = errors.New("this system does not pin threads to CPUs")
@@ -23,12 +19,4 @@ func nodeCPUs(int, []int) []int { return nil }
 
 func followThread() (read func() schedule, end func() error) {
 	return func() schedule { return schedule{} }, func() error { return nil }
-}
-
-func processCPU() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

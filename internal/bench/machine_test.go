@@ -5,11 +5,12 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 func TestQuietIsRestored(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
+	limit := debug.SetMemoryLimit(-1)
 	before := debug.SetGCPercent(73)
 	defer debug.SetGCPercent(before)
 	q, err := beQuiet(CPUChoice{Last: 1}, -1)
@@ -22,8 +23,14 @@ func TestQuietIsRestored(t *testing.T) {
 	if got := debug.SetGCPercent(-1); got != -1 {
 		t.Errorf("GC percent %d while measuring, want -1", got)
 	}
+	if _, held := heap(); debug.SetMemoryLimit(-1) > int64(held)+2*garbageMost {
+		t.Errorf("memory limit %d while measuring, want at most %d above the %d bytes held", debug.SetMemoryLimit(-1), 2*garbageMost, held)
+	}
 	if err := q.restore(); err != nil {
 		t.Fatal(err)
+	}
+	if got := debug.SetMemoryLimit(-1); got != limit {
+		t.Errorf("memory limit %d afterwards, want %d", got, limit)
 	}
 	if got := runtime.GOMAXPROCS(0); got != procs {
 		t.Errorf("GOMAXPROCS %d afterwards, want %d", got, procs)
@@ -59,7 +66,7 @@ func TestCPUChoice(t *testing.T) {
 
 func TestSteadiness(t *testing.T) {
 	s := steadiness{window: 10}
-	now := verbs.Ticks(100)
+	now := job.Ticks(100)
 	feed := func(rate float64, windows int) {
 		for range windows {
 			now += 10
@@ -83,7 +90,7 @@ func TestSteadiness(t *testing.T) {
 func TestSeriesFolds(t *testing.T) {
 	s := newSeries(10)
 	for i := range 5000 {
-		s.add(verbs.Ticks(1+i*10), 2, 1)
+		s.add(job.Ticks(1+i*10), 2, 1)
 	}
 	if len(s.bytes) > seriesLength {
 		t.Errorf("%d intervals, want at most %d", len(s.bytes), seriesLength)

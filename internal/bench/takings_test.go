@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
 )
 
 // kernelFiles writes a tree as the kernel shows it.
@@ -100,7 +100,7 @@ func TestTakings(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
-			c := report.Conditions{}
+			c := figure.Conditions{}
 			disturbance{taken: got, Wall: time.Second}.fill(&c)
 			words := ""
 			if w := c.Warnings(); len(w) > 0 {

@@ -1,53 +1,14 @@
 package bench
 
 import (
-	"errors"
 	"testing"
+
+	"github.com/gobw/gobw/internal/bench/payload"
 )
-
-func TestPatternFindsTheFirstWrongByte(t *testing.T) {
-	for _, size := range []int{1, 7, 8, 9, 64, 1000} {
-		b := make([]byte, size)
-		FillPattern(b, 7, 3)
-		if at := CheckPattern(b, 7, 3); at != -1 {
-			t.Errorf("size %d: byte %d differs in an untouched message", size, at)
-		}
-		for _, at := range []int{0, size / 2, size - 1} {
-			b[at] ^= 0x10
-			if got := CheckPattern(b, 7, 3); got != at {
-				t.Errorf("size %d: first wrong byte %d, want %d", size, got, at)
-			}
-			b[at] ^= 0x10
-		}
-	}
-}
-
-// TestPatternDiffers: messages of other numbers, seeds and shifts are found out by their first word.
-func TestPatternDiffers(t *testing.T) {
-	b := make([]byte, 64)
-	FillPattern(b, 7, 3)
-	if at := CheckPattern(b, 7, 4); at < 0 || at > 1 {
-		t.Errorf("another message's number shows at byte %d, want 0 or 1", at)
-	}
-	if at := CheckPattern(b, 8, 3); at < 0 || at > 1 {
-		t.Errorf("another seed shows at byte %d, want 0 or 1", at)
-	}
-	if at := CheckPattern(b[8:], 7, 3); at < 0 || at > 1 {
-		t.Errorf("a shift shows at byte %d, want 0 or 1", at)
-	}
-}
-
-func TestCorruptErrorsMatch(t *testing.T) {
-	for _, err := range []error{&CorruptError{}, &LostUpdateError{}, &RemoteCorruptError{}} {
-		if !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%T does not match ErrCorrupt", err)
-		}
-	}
-}
 
 func TestOnlyHoles(t *testing.T) {
 	b := make([]byte, 100)
-	FillPattern(b, 1, 0)
+	payload.Fill(b, 1, 0)
 	clear(b[16:48])
 	if !onlyHoles(b, 1, 0) {
 		t.Error("a lost packet counts as corruption")

@@ -1,3 +1,3 @@
-// Package cli turns command lines into validated configurations and results into output, exit codes and files. Each
-// command is one file: flags, config, run. Signals are handled here and nowhere else.
+// Package cli is the root of the programs' commands, and the only place where signals are handled. Each command has a
+// package of its own below: flags, config, run.
 package cli

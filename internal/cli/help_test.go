@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/output"
 )
 
 // TestHelpFits has the help of every command keep to its width, and no two flags or defaults run into each other.
@@ -18,14 +21,14 @@ func TestHelpFits(t *testing.T) {
 				return
 			}
 			var out bytes.Buffer
-			root := newRoot(tool, Streams{Out: &out, Err: &out})
+			root := newRoot(tool, output.Streams{Out: &out, Err: &out})
 			root.SetArgs(append(words, "--help"))
 			if err := root.Execute(); err != nil {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(out.String()) {
 				line = strings.TrimRight(line, "\n")
-				if n := len([]rune(line)); n > helpWidth {
+				if n := len([]rune(line)); n > cmdline.HelpWidth {
 					t.Errorf("%s %s: %d columns: %s", tool, strings.Join(words, " "), n, line)
 				}
 				if strings.Contains(line, "(default -1)") {
@@ -38,6 +41,6 @@ func TestHelpFits(t *testing.T) {
 				}
 			}
 		}
-		walk(nil, newRoot(tool, Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}))
+		walk(nil, newRoot(tool, output.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}))
 	}
 }

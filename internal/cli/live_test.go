@@ -9,8 +9,13 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/cli/qualify"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Tests of whole measurements on the software device. They judge figures of a machine that may be busy with anything, so
@@ -24,11 +29,11 @@ const liveRuns = 12
 // liveAttempts bounds how often a live test measures again before it fails.
 const liveAttempts = 5
 
-// openLive opens the software device and a second process as its peer, both behind a fabric.
-func openLive(t *testing.T, fabric string) *measurer {
+// openLive opens the software device and a second process as its peer, both behind an emulated network.
+func openLive(t *testing.T, network string) *measure.Measurer {
 	t.Helper()
-	m, err := openMeasurer(t.Context(), Streams{Out: io.Discard, Err: io.Discard}, measureConfig{
-		Tool: "gobw", Device: deviceConfig{Name: "roce0", Fabric: fabric}, Peer: peerConfig{Loopback: true, Timeout: time.Minute}, Quiet: true,
+	m, err := measure.Open(t.Context(), output.Streams{Out: io.Discard, Err: io.Discard}, measure.Config{
+		Tool: "gobw", Device: opendevice.Config{Name: "roce0", Emulate: network}, Peer: measure.PeerConfig{Loopback: true, Timeout: time.Minute}, Quiet: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,13 +47,13 @@ func openLive(t *testing.T, fabric string) *measurer {
 }
 
 // measureLive runs a command line over an open session.
-func measureLive(t *testing.T, m *measurer, line string) []report.Record {
+func measureLive(t *testing.T, m *measure.Measurer, line string) []report.Record {
 	t.Helper()
-	r, errs := parseRun(strings.Fields(line), testLength{})
+	r, errs := qualify.ParseRun(strings.Fields(line), qualify.TestLength{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	res, err := m.run(t.Context(), r.test.finishPlan(control.Ours, m.port), bench.Options{})
+	res, err := m.Run(t.Context(), r.Test.Plan, bench.Options{})
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
@@ -97,7 +102,7 @@ func TestSweepAgreesWithAlone(t *testing.T) {
 						inSweep = append(inSweep, at(measureLive(t, m, tt.sweep)))
 					}
 				}
-				a, b := report.Summarize(inSweep, report.DefaultConfidence), report.Summarize(alone, report.DefaultConfidence)
+				a, b := stats.Summarize(inSweep, stats.DefaultConfidence), stats.Summarize(alone, stats.DefaultConfidence)
 				t.Logf("in a sweep %.4g, %.4g to %.4g; alone %.4g, %.4g to %.4g", a.Median, a.Interval.Low, a.Interval.High, b.Median, b.Interval.Low, b.Interval.High)
 				if a.Interval.Low <= b.Interval.High && b.Interval.Low <= a.Interval.High {
 					return
@@ -112,7 +117,7 @@ func TestSweepAgreesWithAlone(t *testing.T) {
 
 // liveSide is one side of a comparison being measured.
 type liveSide struct {
-	m    *measurer
+	m    *measure.Measurer
 	line string
 	doc  *report.Document
 }
@@ -129,37 +134,33 @@ func (s *liveSide) measure(t *testing.T) {
 func compareLive(t *testing.T, sides []*liveSide, figure string) (alarms [2]bool, text string) {
 	t.Helper()
 	for _, s := range sides {
-		s.doc = &report.Document{}
+		s.doc = &report.Document{Complete: true}
 	}
 	for i := range liveRuns {
 		for j := range sides {
 			sides[(i+j)%len(sides)].measure(t)
 		}
 	}
-	gate, err := report.ParseGate("worse>5%")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var said []string
 	for i, s := range sides[1:] {
-		c, err := report.Compare([]*report.Document{sides[0].doc}, []*report.Document{s.doc}, report.CompareOptions{Unlike: true, Figures: []string{figure}})
+		c, err := compare.Documents([]*report.Document{sides[0].doc}, []*report.Document{s.doc}, compare.Options{Unlike: true, Figures: []string{figure}, Accept: stats.Accepted{stats.Disturbed}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		alarms[i] = len(gate.Judge(c)) > 0
 		p := c.Points[0]
-		said = append(said, fmt.Sprintf("%s %+.1f %% (p %.3g)", p.Verdict, 100*p.WorseBy, p.P))
+		alarms[i] = p.Word == stats.Worse
+		said = append(said, fmt.Sprintf("%s %+.1f %% (p %.3g)", p.String(), 100*p.WorseBy, p.P))
 	}
 	return alarms, strings.Join(said, ", ")
 }
 
-// TestCompareTellsLive plants a slowdown of 10 % in the fabric below the software device and none, and the gate worse>5%
+// TestCompareTellsLive plants a slowdown of 10 % in the emulated network below the software device and none, and the gate worse>5%
 // tells them apart. The figure judged is the least latency: of 8 messages one gets through undisturbed on the busiest
 // machine. Without a slowdown an alarm needs p < 0.01 on one side and a median that is 5 % apart; the test fails only
 // when one of the two sides is misjudged in five attempts, which by chance is less than once in 10^9.
 // With -live-repetitions it reports how other figures fare, which a busy machine does disturb.
 func TestCompareTellsLive(t *testing.T) {
-	delayed := func(delay string) *measurer { return openLive(t, "delay="+delay) }
+	delayed := func(delay string) *measure.Measurer { return openLive(t, "delay="+delay) }
 	first, second, slower := delayed("4ms"), delayed("4ms"), delayed("4400us")
 	line := "golat send -s 64 -n 8 --warmup 0"
 	byDelay := []*liveSide{{m: first, line: line}, {m: second, line: line}, {m: slower, line: line}}

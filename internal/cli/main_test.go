@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gobw/gobw/internal/cli/output"
 )
 
 // TestMain lets the test binary be gobw and golat for scripts, the other end of --loopback, and the dying end of the
@@ -19,7 +21,7 @@ func TestMain(m *testing.M) {
 	}
 	main := func(name string) func() {
 		return func() {
-			os.Exit(Main(append([]string{name}, os.Args[1:]...), StandardStreams())) //nolint:forbidigo // this is a main
+			os.Exit(Main(append([]string{name}, os.Args[1:]...), output.StandardStreams())) //nolint:forbidigo // this is a main
 		}
 	}
 	if len(os.Args) > 1 && os.Args[1] == "serve" { // the other end of --loopback, which is this program

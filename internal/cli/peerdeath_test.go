@@ -18,7 +18,12 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
 	"github.com/gobw/gobw/verbs/verbstest"
@@ -31,7 +36,7 @@ type victim struct {
 	Source  string
 	Phase   string
 	Signal  int // what it does to itself; 0: nothing, the line goes silent
-	Plan    control.Plan
+	Plan    plan.Spec
 }
 
 const deathPeerTimeout = time.Second
@@ -53,7 +58,7 @@ func (d *dying) at(phase string) {
 	}
 }
 
-func (d *dying) Propose(ctx context.Context, p *control.Plan) (*control.Plan, error) {
+func (d *dying) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
 	d.at("propose")
 	return d.Session.Propose(ctx, p)
 }
@@ -106,7 +111,7 @@ func (v victim) run(strike func()) error {
 	var err error
 	timeouts := control.Timeouts{Peer: deathPeerTimeout}
 	if v.Server {
-		l, err := control.Listen(control.ListenOptions{Address: v.Address, Timeouts: timeouts})
+		l, err := connect.Listen(connect.ListenOptions{Address: v.Address, Timeouts: timeouts})
 		if err != nil {
 			return err
 		}
@@ -114,7 +119,7 @@ func (v victim) run(strike func()) error {
 		if s, err = l.Accept(ctx); err != nil {
 			return err
 		}
-	} else if s, err = control.Dial(ctx, v.Address, control.DialOptions{Timeouts: timeouts, Source: netip.MustParseAddr(v.Source)}); err != nil {
+	} else if s, err = connect.Dial(ctx, v.Address, connect.DialOptions{Timeouts: timeouts, Source: netip.MustParseAddr(v.Source)}); err != nil {
 		return err
 	}
 	dev, err := openBound(s)
@@ -129,7 +134,7 @@ func (v victim) run(strike func()) error {
 			}
 		}
 	}
-	var plan *control.Plan
+	var plan *plan.Spec
 	if !v.Server {
 		plan = &v.Plan
 	}
@@ -143,8 +148,8 @@ func openBound(s control.Session) (verbs.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	local, _ := endpoints(s)
-	return dev, bindDevice(dev, local)
+	local, _ := measure.Endpoints(s)
+	return dev, opendevice.Bind(dev, local)
 }
 
 // TestPeerDeath kills, stops and silences either end at each phase: the survivor ends in time, with the cause, exit code
@@ -189,10 +194,10 @@ func TestPeerDeath(t *testing.T) {
 }
 
 // deathPlan is long enough for the phase to be met and short otherwise.
-func deathPlan(phase string) control.Plan {
-	p := control.Plan{Operation: control.Write, Kind: control.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 50}
+func deathPlan(phase string) plan.Spec {
+	p := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 50}
 	if phase == "measuring" {
-		p.Operation = control.Send
+		p.Operation = plan.Send
 		p.Iterations, p.Duration = 0, 20*time.Second
 	}
 	return p
@@ -215,12 +220,12 @@ func (d *death) run() (late error) {
 	t := d.t
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	var listener *control.Listener
+	var listener *connect.Listener
 	if d.victim.Server {
 		d.victim.Address = netip.AddrPortFrom(d.server, 0).String()
 	} else {
 		var err error
-		listener, err = control.Listen(control.ListenOptions{Address: netip.AddrPortFrom(d.server, 0).String(), Timeouts: control.Timeouts{Peer: deathPeerTimeout}})
+		listener, err = connect.Listen(connect.ListenOptions{Address: netip.AddrPortFrom(d.server, 0).String(), Timeouts: control.Timeouts{Peer: deathPeerTimeout}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +241,7 @@ func (d *death) run() (late error) {
 		if !open {
 			t.Fatal("the victim did not start")
 		}
-		s, err = control.Dial(ctx, d.proxy(address), control.DialOptions{
+		s, err = connect.Dial(ctx, d.proxy(address), connect.DialOptions{
 			Timeouts: control.Timeouts{Peer: deathPeerTimeout}, Source: d.client,
 		})
 	} else {
@@ -267,7 +272,7 @@ func (d *death) run() (late error) {
 			}
 		}
 	}()
-	var plan *control.Plan
+	var plan *plan.Spec
 	if d.victim.Server {
 		plan = &d.victim.Plan
 	}
@@ -283,8 +288,8 @@ func (d *death) run() (late error) {
 	if struck.Load() == 0 {
 		return fmt.Errorf("ended before the blow: %w", err)
 	}
-	if got := exitCode(classify(err)); got != exitPeerLost {
-		t.Errorf("exit code %d, want %d (error: %v)", got, exitPeerLost, err)
+	if got := exit.Code(measure.Classify(err)); got != exit.PeerLost {
+		t.Errorf("exit code %d, want %d (error: %v)", got, exit.PeerLost, err)
 	}
 	if !errors.Is(err, control.ErrPeerLost) {
 		t.Errorf("error %v does not say that the peer was lost", err)

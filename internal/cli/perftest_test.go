@@ -15,7 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/internal/perftest"
+	"github.com/gobw/gobw/internal/cli/installlinks"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/cli/perftest"
+	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -58,7 +61,7 @@ func freePort(t *testing.T, host netip.Addr) int {
 func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	t.Helper()
 	words := strings.Fields(line)
-	tool, ok := perftest.ToolNamed(words[0])
+	tool, ok := perftestcli.ToolNamed(words[0])
 	if !ok {
 		t.Fatalf("%q is no tool", words[0])
 	}
@@ -69,7 +72,7 @@ func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	var serverOut, serverErr locked
 	done := make(chan int, 1)
 	go func() {
-		done <- PerftestMain(ctx, tool, append([]string{"--bind_source_ip", server.String()}, common...), Streams{Out: &serverOut, Err: &serverErr})
+		done <- perftest.Main(ctx, tool, append([]string{"--bind_source_ip", server.String()}, common...), output.Streams{Out: &serverOut, Err: &serverErr})
 	}()
 	for ctx.Err() == nil && !strings.Contains(serverOut.String(), "Waiting") && len(done) == 0 {
 		select { // a poll, bounded by the context: the server says that it listens and nothing else does
@@ -79,7 +82,7 @@ func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	}
 	var out, errs bytes.Buffer
 	args := append(append([]string{"--bind_source_ip", client.String()}, common...), clientOnly...)
-	status := PerftestMain(ctx, tool, append(args, server.String()), Streams{Out: &out, Err: &errs})
+	status := perftest.Main(ctx, tool, append(args, server.String()), output.Streams{Out: &out, Err: &errs})
 	e := ends{clientOut: out.String(), clientErr: errs.String(), client: status, server: <-done}
 	e.serverOut, e.serverErr = serverOut.String(), serverErr.String()
 	return e
@@ -105,7 +108,7 @@ func TestPerftestTools(t *testing.T) {
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			e := runPair(t, tt.line)
-			if e.client != perftestOK || e.server != perftestOK {
+			if e.client != perftest.PerftestOK || e.server != perftest.PerftestOK {
 				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
 			}
 			for name, text := range map[string]string{"client": e.clientOut, "server": e.serverOut} {
@@ -142,7 +145,7 @@ func TestPerftestAround(t *testing.T) {
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			e := runPair(t, tt.line)
-			if e.client != perftestOK || e.server != perftestOK {
+			if e.client != perftest.PerftestOK || e.server != perftest.PerftestOK {
 				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
 			}
 			for text, want := range map[string][]string{e.clientOut: tt.client, e.serverOut: tt.server} {
@@ -154,7 +157,7 @@ func TestPerftestAround(t *testing.T) {
 			}
 		})
 	}
-	if e := runPair(t, "ib_write_bw -n 100 -W hw_counters/nonsense --perftest-only"); e.server == perftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
+	if e := runPair(t, "ib_write_bw -n 100 -W hw_counters/nonsense --perftest-only"); e.server == perftest.PerftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
 		t.Errorf("exit %d: %s", e.server, e.serverErr)
 	}
 }
@@ -162,7 +165,7 @@ func TestPerftestAround(t *testing.T) {
 func TestPerftestLimits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.json")
 	e := runPair(t, "ib_write_bw -a -n 5 --perftest-only", "-w", "1000000", "-y", "1000", "--out_json_file", path)
-	if e.client != perftestFailed || e.server != perftestOK {
+	if e.client != perftest.PerftestFailed || e.server != perftest.PerftestOK {
 		t.Errorf("exit %d and %d, want 1 and 0\n%s", e.client, e.server, e.clientErr)
 	}
 	for _, want := range []string{"Error: BW result is below bw limit\n", "Error: Msg rate  is below msg_rate limit\n"} {
@@ -196,9 +199,9 @@ func TestPerftestErrors(t *testing.T) {
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			words := strings.Fields(tt.line)
-			tool, _ := perftest.ToolNamed(words[0])
+			tool, _ := perftestcli.ToolNamed(words[0])
 			var out, errs bytes.Buffer
-			if status := PerftestMain(t.Context(), tool, words[1:], Streams{Out: &out, Err: &errs}); status != tt.status {
+			if status := perftest.Main(t.Context(), tool, words[1:], output.Streams{Out: &out, Err: &errs}); status != tt.status {
 				t.Errorf("exit %d, want %d", status, tt.status)
 			}
 			if text := out.String() + errs.String(); !strings.Contains(text, tt.want) {
@@ -212,7 +215,7 @@ func TestInstallLinks(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
 	for range 2 { // links of ours are renewed
-		if err := installLinks(Streams{Out: &out}, "/opt/bin/gobw", dir); err != nil {
+		if err := installlinks.InstallLinks(output.Streams{Out: &out}, "/opt/bin/gobw", dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -223,7 +226,7 @@ func TestInstallLinks(t *testing.T) {
 	if err := os.WriteFile(other, []byte("stock"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := installLinks(Streams{Out: &out}, "/opt/bin/gobw", filepath.Dir(other)); err == nil {
+	if err := installlinks.InstallLinks(output.Streams{Out: &out}, "/opt/bin/gobw", filepath.Dir(other)); err == nil {
 		t.Error("a file was replaced")
 	}
 	if b, err := os.ReadFile(other); err != nil || string(b) != "stock" {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gobw/gobw/internal/cli/exit"
 )
 
 // planAttempts is how often a plan may not pass before its test fails: a machine that is busy with something else may
@@ -32,10 +34,10 @@ func TestShippedPlans(t *testing.T) {
 			"quick", "quick -d roce0 --loopback --junit junit.xml --html quick.html --json quick.json",
 			nil,
 			map[string]string{
-				"junit.xml":  `<testsuites name="gobw qualify quick" tests="15" failures="0" errors="0" skipped="0">`,
+				"junit.xml":  `<testsuites name="gobw qualify quick" tests="18" failures="0" errors="0" skipped="0">`,
 				"quick.html": "PASS: plan quick", "quick.json": `"outcome": "pass"`,
 			},
-			[]string{"PASS: plan quick: 12 passed (exit status 0)"},
+			[]string{"PASS: plan quick: 12 passed"},
 		},
 		{
 			"course, short", "course.yaml -d roce0 --loopback --scale 0.1 --runs 1 --leave-out all --json course.json",
@@ -83,7 +85,7 @@ func TestShippedPlans(t *testing.T) {
 				if text, code = qualify(append([]string{"--peer-timeout", "60s"}, strings.Fields(tt.args)...)...); code == 0 {
 					break
 				}
-				if starved := code == exitMissed || code == exitPeerLost || code == exitFailed; !starved || attempt == planAttempts {
+				if starved := code == exit.Missed || code == exit.PeerLost || code == exit.Failed; !starved || attempt == planAttempts {
 					t.Fatalf("attempt %d: exit status %d\n%s", attempt, code, text)
 				}
 				t.Logf("attempt %d:\n%s", attempt, text)
@@ -102,5 +104,51 @@ func TestShippedPlans(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestExampleWorkflow runs the steps of the example for GitHub outside of this repository, with the program of this tree in
+// place of the one that go install fetches.
+func TestExampleWorkflow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a quarter of a minute: not with -short")
+	}
+	b, err := os.ReadFile("../../examples/ci/github.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const install = `GOBIN="$PWD" go install github.com/gobw/gobw/cmd/gobw@latest`
+	steps := 0
+	for line := range strings.SplitSeq(string(b), "\n") {
+		step, ok := strings.CutPrefix(strings.TrimSpace(line), "run: ")
+		if !ok {
+			continue
+		}
+		steps++
+		if step == install {
+			if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "gobw"), "github.com/gobw/gobw/cmd/gobw").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			continue
+		}
+		if strings.Contains(step, " qualify ") {
+			step += " --scale 0.1 --only write-64k,send-latency --peer-timeout 60s"
+		}
+		cmd := exec.Command("bash", "-e", "-c", step)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", step, err, out)
+		}
+	}
+	summary, err := os.ReadFile(filepath.Join(dir, "summary"))
+	if steps != 3 || err != nil || !strings.HasPrefix(string(summary), "## PASS: plan quick: 2 passed") {
+		t.Errorf("%d steps, %v, and a summary that opens with %.60q", steps, err, summary)
+	}
+	for _, name := range []string{"junit.xml", "quick.html", "quick.json"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }

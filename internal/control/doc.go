@@ -1,3 +1,3 @@
-// Package control is the out-of-band link on which two hosts agree what to run: one session engine, two dialects, chosen
-// inside perftest's own first message. Ours is length-prefixed JSON; perftest's is described in docs/perftest.md.
+// Package control is the out-of-band session in which two hosts agree what to run: what crosses it, whatever the dialect.
+// The dialects are the packages native (ours) and perftest; connect finds out which one both ends speak.
 package control

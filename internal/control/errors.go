@@ -1,9 +1,32 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
 )
+
+// Lost words an error of the connection; a context that ended goes before it.
+func Lost(ctx context.Context, phase string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", phase, context.Cause(ctx))
+	}
+	timeout, is := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = ErrClosed
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		err = errReset
+	case is && timeout.Timeout():
+		err = ErrSilent
+	}
+	return &LostError{Phase: phase, Cause: err}
+}
 
 // ErrPeerLost says that the peer went away or fell silent. Errors that match it are [*LostError]: they carry the phase
 // and the cause.
@@ -17,12 +40,33 @@ type PeerError struct {
 	Message string // the peer's own words
 	Busy    bool   // the peer serves another client
 	Refused bool   // the test had not begun
+	Lost    bool   // the peer gave this end up for lost
 }
 
-func (e *PeerError) Error() string { return "peer said: " + e.Message }
+// Error shows the peer's words as what they are: somebody else's.
+func (e *PeerError) Error() string { return "peer said: " + Quoted(e.Message) }
 
-// Is matches [ErrBusy].
-func (e *PeerError) Is(target error) bool { return target == ErrBusy && e.Busy }
+// Is matches [ErrBusy], and [ErrPeerLost] where the peer was the one to give up.
+func (e *PeerError) Is(target error) bool {
+	return target == ErrBusy && e.Busy || target == ErrPeerLost && e.Lost
+}
+
+// maxWords bounds what is kept of the peer's words, in bytes.
+const maxWords = 2000
+
+// Bounded cuts a text that the peer wrote, or is to read, to a length that a person reads.
+func Bounded(text string) string {
+	if len(text) <= maxWords {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWords], "") + " ..."
+}
+
+// Quoted shows a text of the peer's on one line in quotation marks.
+func Quoted(text string) string {
+	lines := strings.FieldsFunc(Bounded(text), func(c rune) bool { return c == '\n' || c == '\r' })
+	return strconv.Quote(strings.Join(lines, "; "))
+}
 
 // LostError is a peer that went away or fell silent.
 type LostError struct {
@@ -44,8 +88,18 @@ func (e *LostError) Is(target error) bool { return target == ErrPeerLost }
 
 func (e *LostError) Unwrap() error { return e.Cause }
 
+// Why a peer was lost.
 var (
-	errClosed = errors.New("the connection was closed by the peer")
+	ErrClosed = errors.New("the connection was closed by the peer")
 	errReset  = errors.New("the connection was reset by the peer: its process has ended")
-	errSilent = errors.New("no sign of life from the peer")
+	ErrSilent = errors.New("no sign of life from the peer")
 )
+
+// FormatError is a peer that does not keep to the dialect.
+type FormatError struct{ Err error }
+
+func (e *FormatError) Error() string {
+	return "the peer does not keep to the protocol: " + e.Err.Error()
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }

@@ -3,10 +3,30 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/netip"
 
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
+
+// AddrOf is a TCP address with IPv4 in its own form.
+func AddrOf(a net.Addr) netip.AddrPort {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	p := t.AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+// ServerPort is the server's port of a connection.
+func ServerPort(c net.Conn, dialled bool) uint16 {
+	if dialled {
+		return AddrOf(c.RemoteAddr()).Port()
+	}
+	return AddrOf(c.LocalAddr()).Port()
+}
 
 // Dialect is the language of a session.
 type Dialect string
@@ -27,7 +47,8 @@ type Address struct {
 	Bytes       uint64    `json:"bytes,omitempty"` // how much memory lies there (ours only)
 	GID         verbs.GID `json:"gid"`
 	HasGID      bool      `json:"has_gid"`
-	Outstanding int       `json:"outstanding"` // READs and atomics this end serves and starts
+	Outstanding int       `json:"outstanding"`      // READs and atomics this end serves and starts
+	Window      int       `json:"window,omitempty"` // bytes that may be in flight to a software device (ours only)
 	SRQN        uint32    `json:"srqn,omitempty"`
 }
 
@@ -89,12 +110,12 @@ type Session interface {
 	// Propose agrees on the plan. In our dialect the client's plan travels and the server returns it (its argument is
 	// ignored and may be nil); in perftest's the argument is this end's own plan and comes back, checked against the
 	// peer's where the version tells. It returns nil, nil at the server when the client has no further test.
-	Propose(ctx context.Context, p *Plan) (*Plan, error)
+	Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	// Facts exchanges what the two systems are. Called after Propose.
 	Facts(ctx context.Context, local Facts) (remote Facts, err error)
 	// Exchange swaps addresses, one per queue pair.
 	Exchange(ctx context.Context, local []Address) (remote []Address, err error)
-	// Sync meets the peer at a phase. size is the index in Plan.Sizes for Ready and Done; last tells the final one.
+	// Sync meets the peer at a phase. size is the index in the plan's sizes for Ready and Done; last tells the final one.
 	Sync(ctx context.Context, phase Phase, size int, last bool) error
 	// Report swaps figures after the phase Done of each size. Where perftest's dialect has no report at that point,
 	// nothing crosses the wire; a remote.Iterations of 0 says that the peer gave no figures.

@@ -70,6 +70,9 @@ type tick struct {
 	label string
 }
 
+// mostTicks bounds an axis whose steps are below the resolution of its numbers.
+const mostTicks = 200
+
 // newRuler decides the range for values; a logarithmic axis ignores values that are not positive.
 func newRuler(a Axis, values []float64) ruler {
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -196,7 +199,7 @@ func (r ruler) ticks(gap float64) []tick {
 	switch r.axis.Scale {
 	case Linear:
 		step := niceStep((r.max - r.min) / max(2, min(6, 1/gap)))
-		for i := math.Ceil(r.min/step - 1e-9); i*step <= r.max+step*1e-6; i++ {
+		for i := math.Ceil(r.min/step - 1e-9); i*step <= r.max+step*1e-6 && len(out) < mostTicks; i++ {
 			out = append(out, tick{i * step, format(i * step)})
 		}
 	case Log10:
@@ -219,7 +222,7 @@ func (r ruler) ticks(gap float64) []tick {
 		if decades < 0.15 { // powers are too far apart: a linear choice within
 			out = out[:0]
 			step := niceStep((r.max - r.min) / 4)
-			for i := math.Ceil(r.min / step); i*step <= r.max; i++ {
+			for i := math.Ceil(r.min / step); i*step <= r.max && len(out) < mostTicks; i++ {
 				out = append(out, tick{i * step, format(i * step)})
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // svg is a canvas that writes SVG elements.
@@ -18,8 +20,8 @@ func writeSVG(w io.Writer, f Figure, paint func(color) string) error {
 	width, height := f.size()
 	s := &svg{out: &strings.Builder{}, paint: paint}
 	fmt.Fprintf(s.out, `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="%s" viewBox="0 0 %s %s" width="%s" height="%s" font-family="'Go','Helvetica Neue',Arial,sans-serif">`+"\n",
-		html.EscapeString(f.Heading()), short(width), short(height), short(width), short(height))
-	fmt.Fprintf(s.out, "<title>%s</title>\n", html.EscapeString(f.Heading()))
+		html.EscapeString(plain.XML(f.Heading())), short(width), short(height), short(width), short(height))
+	fmt.Fprintf(s.out, "<title>%s</title>\n", html.EscapeString(plain.XML(f.Heading())))
 	s.area([]point{{0, 0}, {width, 0}, {width, height}, {0, height}}, color{paper, 1})
 	f.draw(s)
 	s.out.WriteString("</svg>\n")
@@ -89,7 +91,7 @@ func (s *svg) marker(at point, shape int, c color, hint string) {
 	s.path(outline(at, shape))
 	fmt.Fprintf(s.out, `Z" fill="%s" stroke="%s" stroke-width="1">`, s.paint(c), s.paint(color{paper, 1}))
 	if hint != "" {
-		fmt.Fprintf(s.out, "<title>%s</title>", html.EscapeString(hint))
+		fmt.Fprintf(s.out, "<title>%s</title>", html.EscapeString(plain.XML(hint)))
 	}
 	s.out.WriteString("</path>\n")
 }
@@ -112,9 +114,9 @@ func (s *svg) text(at point, text string, f font) {
 	if f.bold == bold {
 		s.out.WriteString(` font-weight="bold"`)
 	}
-	s.out.WriteString(">" + html.EscapeString(clean(text)))
+	s.out.WriteString(">" + html.EscapeString(plain.XML(clean(text))))
 	if f.hint != "" {
-		fmt.Fprintf(s.out, "<title>%s</title>", html.EscapeString(f.hint))
+		fmt.Fprintf(s.out, "<title>%s</title>", html.EscapeString(plain.XML(f.hint)))
 	}
 	s.out.WriteString("</text>\n")
 }

@@ -169,6 +169,10 @@ struct vb_cq {
 	void *cq_context;
 	uint32_t handle;
 	int cqe;
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	uint32_t comp_events_completed;
+	uint32_t async_events_completed;
 };
 
 struct vb_srq {
@@ -218,6 +222,9 @@ struct vb_qp {
 	uint32_t qp_num;
 	int32_t state;
 	int32_t qp_type;
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	uint32_t events_completed;
 };
 
 struct vb_qp_attr {
@@ -323,6 +330,114 @@ struct vb_async_event {
 	int32_t event_type;
 };
 
+/* ---- the extended interface: queue pairs with ibv_wr_*, completion queues with ibv_start_poll ---- */
+
+struct vb_qp_init_attr_ex {
+	void *qp_context;
+	struct vb_cq *send_cq;
+	struct vb_cq *recv_cq;
+	struct vb_srq *srq;
+	struct vb_qp_cap cap;
+	int32_t qp_type;
+	int32_t sq_sig_all;
+	uint32_t comp_mask;
+	struct vb_pd *pd;
+	void *xrcd;
+	uint32_t create_flags;
+	uint16_t max_tso_header;
+	void *rwq_ind_tbl;
+	struct {
+		uint8_t function, key_len;
+		uint8_t *key;
+		uint64_t fields_mask;
+	} rx_hash_conf;
+	uint32_t source_qpn;
+	uint64_t send_ops_flags; /* bit n: opcode n of struct vb_send_wr */
+};
+
+enum { VB_QP_INIT_PD = 1 << 0, VB_QP_INIT_SEND_OPS = 1 << 6 };
+
+struct vb_data_buf {
+	void *addr;
+	size_t length;
+};
+
+struct vb_qp_ex {
+	struct vb_qp base;
+	uint64_t comp_mask;
+	uint64_t wr_id;
+	unsigned wr_flags;
+	void (*wr_atomic_cmp_swp)(struct vb_qp_ex *, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap);
+	void (*wr_atomic_fetch_add)(struct vb_qp_ex *, uint32_t rkey, uint64_t addr, uint64_t add);
+	void (*wr_bind_mw)(struct vb_qp_ex *, struct vb_mw *, uint32_t rkey, const struct vb_mw_bind_info *);
+	void (*wr_local_inv)(struct vb_qp_ex *, uint32_t rkey);
+	void (*wr_rdma_read)(struct vb_qp_ex *, uint32_t rkey, uint64_t addr);
+	void (*wr_rdma_write)(struct vb_qp_ex *, uint32_t rkey, uint64_t addr);
+	void (*wr_rdma_write_imm)(struct vb_qp_ex *, uint32_t rkey, uint64_t addr, uint32_t imm);
+	void (*wr_send)(struct vb_qp_ex *);
+	void (*wr_send_imm)(struct vb_qp_ex *, uint32_t imm);
+	void (*wr_send_inv)(struct vb_qp_ex *, uint32_t rkey);
+	void *wr_send_tso;
+	void (*wr_set_ud_addr)(struct vb_qp_ex *, struct vb_ah *, uint32_t qpn, uint32_t qkey);
+	void *wr_set_xrc_srqn;
+	void (*wr_set_inline_data)(struct vb_qp_ex *, void *addr, size_t length);
+	void (*wr_set_inline_data_list)(struct vb_qp_ex *, size_t n, const struct vb_data_buf *);
+	void (*wr_set_sge)(struct vb_qp_ex *, uint32_t lkey, uint64_t addr, uint32_t length);
+	void (*wr_set_sge_list)(struct vb_qp_ex *, size_t n, const struct vb_sge *);
+	void (*wr_start)(struct vb_qp_ex *);
+	int (*wr_complete)(struct vb_qp_ex *);
+	void (*wr_abort)(struct vb_qp_ex *);
+};
+
+struct vb_cq_init_attr_ex {
+	uint32_t cqe;
+	void *cq_context;
+	struct vb_comp_channel *channel;
+	uint32_t comp_vector;
+	uint64_t wc_flags;
+	uint32_t comp_mask;
+	uint32_t flags;
+	struct vb_pd *parent_domain;
+};
+
+enum {
+	VB_WC_EX_STANDARD = 0x7f, /* all that struct vb_wc has */
+	VB_WC_EX_TIMESTAMP = 1 << 7,
+};
+
+struct vb_cq_ex {
+	struct vb_cq base;
+	uint32_t comp_mask;
+	uint32_t status;
+	uint64_t wr_id;
+	int (*start_poll)(struct vb_cq_ex *, void *attr);
+	int (*next_poll)(struct vb_cq_ex *);
+	void (*end_poll)(struct vb_cq_ex *);
+	uint32_t (*read_opcode)(struct vb_cq_ex *);
+	uint32_t (*read_vendor_err)(struct vb_cq_ex *);
+	uint32_t (*read_byte_len)(struct vb_cq_ex *);
+	uint32_t (*read_imm_data)(struct vb_cq_ex *);
+	uint32_t (*read_qp_num)(struct vb_cq_ex *);
+	uint32_t (*read_src_qp)(struct vb_cq_ex *);
+	unsigned (*read_wc_flags)(struct vb_cq_ex *);
+	uint32_t (*read_slid)(struct vb_cq_ex *);
+	uint8_t (*read_sl)(struct vb_cq_ex *);
+	uint8_t (*read_dlid_path_bits)(struct vb_cq_ex *);
+	uint64_t (*read_completion_ts)(struct vb_cq_ex *);
+};
+
+/* The front of struct ibv_device_attr_ex: a device writes as much as it is asked for. */
+struct vb_device_attr_ex {
+	struct vb_device_attr orig;
+	uint32_t comp_mask;
+	struct {
+		uint64_t general_caps;
+		uint32_t rc, uc, ud;
+	} odp_caps;
+	uint64_t completion_timestamp_mask;
+	uint64_t hca_core_clock; /* kHz */
+};
+
 typedef int vb_post_send_fn(struct vb_qp *, struct vb_send_wr *, struct vb_send_wr **);
 typedef int vb_post_recv_fn(struct vb_qp *, struct vb_recv_wr *, struct vb_recv_wr **);
 typedef int vb_post_srq_recv_fn(struct vb_srq *, struct vb_recv_wr *, struct vb_recv_wr **);
@@ -352,6 +467,20 @@ struct vb_context {
 	int num_comp_vectors;
 	pthread_mutex_t mutex;
 	void *abi_compat;
+};
+
+/* What lies before an extended context, as far back as we call. An entry is there if sz reaches that far and it is not NULL. */
+struct vb_verbs_context {
+	struct vb_cq_ex *(*create_cq_ex)(struct vb_context *, struct vb_cq_init_attr_ex *);
+	void *priv;
+	int (*query_device_ex)(struct vb_context *, const void *input, struct vb_device_attr_ex *, size_t size);
+	void *flows[4];
+	void *open_qp;
+	struct vb_qp *(*create_qp_ex)(struct vb_context *, struct vb_qp_init_attr_ex *);
+	void *get_srq_num, *create_srq_ex, *open_xrcd, *close_xrcd;
+	uint64_t placeholder;
+	size_t sz;
+	struct vb_context context;
 };
 
 #endif

@@ -20,7 +20,7 @@ const (
 )
 
 // compiler is the C compiler to run over a file, or a reason to skip.
-func compiler(t *testing.T, file string) string {
+func compiler(t testing.TB, file string) string {
 	t.Helper()
 	if _, err := os.Stat(file); err != nil {
 		t.Skip("the test's sources are not here: run it with go test, not as a binary elsewhere")

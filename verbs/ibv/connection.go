@@ -318,6 +318,9 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 	if err != nil {
 		return o, err
 	}
+	if c.d.isIWARP() {
+		return c.prepareIWARP(qp, o, e, &rtr)
+	}
 	rts, err := c.attributes(verbs.StateRTS)
 	if err != nil {
 		return o, err
@@ -340,6 +343,26 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 		o.RNRRetry = uint8(rts.rnr_retry)
 	}
 	return o, verbs.ConnectQP(qp, o)
+}
+
+// prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end says
+// that it is ready; there are no addresses, numbers or timers to set.
+func (c *connection) prepareIWARP(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.struct_vb_cm_event, rtr *C.struct_vb_qp_attr) (verbs.ConnectOptions, error) {
+	q, ok := qp.(*queuePair)
+	if !ok || q.p.d != c.d {
+		return o, c.d.fail("connect by RDMA CM", errors.New("the queue pair is another device's"))
+	}
+	if c.request != nil {
+		rtr.qp_state = C.int32_t(verbs.StateRTR)
+		if rc := C.vb_modify_qp(c.d.v, q.qp, rtr, C.int(verbs.AttrState|verbs.AttrAccess)); rc != 0 {
+			return o, q.fail("modify queue pair to RTR", syscall.Errno(rc))
+		}
+	}
+	peer := C.vb_cm_conn(e)
+	o.MaxRDAtomic = min(o.MaxRDAtomic, uint8(peer.initiator_depth))
+	o.MaxDestRDAtomic = min(o.MaxDestRDAtomic, uint8(peer.responder_resources))
+	q.qp.state = C.int32_t(verbs.StateRTS) // what the library was not told
+	return o, nil
 }
 
 // withClass lets this end's own service level and traffic class go before the path's.

@@ -89,6 +89,9 @@ func (d *device) describe() error {
 	return nil
 }
 
+// isIWARP tells a device whose connections are those of RDMA CM alone.
+func (d *device) isIWARP() bool { return d.info.TransportType == "IW" }
+
 // transportType names a transport as perftest prints it (ibv_transport_type).
 func transportType(t int) string {
 	switch t {

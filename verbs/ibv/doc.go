@@ -6,6 +6,6 @@
 // in the same way when a connection by RDMA CM is first asked for: it is told the numbers of queue pairs made here, and
 // says what to set.
 //
-// C does three things here: it loads symbols, calls verbs, and runs jobs ([verbs.Job]) without coming back to Go for
+// C does three things here: it loads symbols, calls verbs, and runs jobs ([job.Job]) without coming back to Go for
 // every message (runner.c). Memory that libibverbs may look at later lies outside the Go heap.
 package ibv

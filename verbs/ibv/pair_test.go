@@ -7,14 +7,16 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
-// nullDevice opens the fake device, or skips: it needs a libibverbs.so.1 with a device and no hardware behind it.
+// nullDevice opens a device without hardware behind it: of the library in GOBW_NULLVERBS, which costs less per message, or
+// of testdata.
 func nullDevice(tb testing.TB) verbs.Device {
 	tb.Helper()
 	dir := os.Getenv("GOBW_NULLVERBS")
 	if dir == "" {
-		tb.Skip("GOBW_NULLVERBS is not set: it names the directory of a libibverbs.so.1 that fakes a device")
+		return openFake(tb, fakeVerbs(tb, nil))
 	}
 	p := New()
 	p.name = dir + "/" + soname
@@ -30,7 +32,7 @@ func nullDevice(tb testing.TB) verbs.Device {
 	return d
 }
 
-// anyDevice is the real device of GOBW_IBV_DEVICE, or else the fake one.
+// anyDevice is the real device of GOBW_IBV_DEVICE, or else one without hardware.
 func anyDevice(tb testing.TB) verbs.Device {
 	tb.Helper()
 	if os.Getenv("GOBW_IBV_DEVICE") != "" {
@@ -128,8 +130,8 @@ func connect(tb testing.TB, a, b *endpoint) {
 }
 
 // ring makes n messages of that size to the peer's queue pair, stepping over the buffers by cache lines as perftest does.
-func (e *endpoint) ring(op verbs.Opcode, n, size int, peer *endpoint, qp int) []verbs.Message {
-	ring := make([]verbs.Message, n)
+func (e *endpoint) ring(op verbs.Opcode, n, size int, peer *endpoint, qp int) []job.Message {
+	ring := make([]job.Message, n)
 	for k := range ring {
 		at := uint64(k * max(size, 64))
 		q := verbs.SendRequest{
@@ -139,7 +141,7 @@ func (e *endpoint) ring(op verbs.Opcode, n, size int, peer *endpoint, qp int) []
 		if e.ah != nil {
 			q.AH, q.RemoteQPN, q.RemoteQKey = e.ah, peer.qps[qp].QPN(), 0x11111111
 		}
-		ring[k] = verbs.Message{Bytes: uint64(size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{q}}}}
+		ring[k] = job.Message{Bytes: uint64(size), Steps: []job.Step{{Requests: []verbs.SendRequest{q}}}}
 	}
 	return ring
 }
@@ -155,15 +157,15 @@ func (e *endpoint) receives(n, size int) []verbs.ReceiveRequest {
 }
 
 // run runs a job to its end in slices of that many ticks.
-func run(tb testing.TB, d verbs.Device, j *verbs.Job, slice verbs.Ticks) verbs.Progress {
+func run(tb testing.TB, d verbs.Device, j *job.Job, slice job.Ticks) job.Progress {
 	tb.Helper()
 	return runAnd(tb, d, j, slice, nil)
 }
 
 // runAnd is run, and something else as soon as a message is posted.
-func runAnd(tb testing.TB, d verbs.Device, j *verbs.Job, slice verbs.Ticks, then func()) verbs.Progress {
+func runAnd(tb testing.TB, d verbs.Device, j *job.Job, slice job.Ticks, then func()) job.Progress {
 	tb.Helper()
-	r, err := d.Prepare(j)
+	r, err := job.Prepare(d, j)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -173,7 +175,7 @@ func runAnd(tb testing.TB, d verbs.Device, j *verbs.Job, slice verbs.Ticks, then
 		}
 	}()
 	for {
-		p, err := r.Run(verbs.Now() + slice)
+		p, err := r.Run(job.Now() + slice)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -54,12 +54,28 @@ func (p *Provider) Library() (Library, error) {
 	if _, v, ok := strings.Cut(filepath.Base(l.Path), ".so."); ok {
 		l.Version = v
 	}
-	for i := range int(C.vb_symbol_count()) {
-		if s := C.vb_symbol_at(C.int(i)); p.lib.loaded.missing&(1<<i) != 0 {
-			l.Missing = append(l.Missing, MissingSymbol{C.GoString(s.name), C.GoString(s.version), C.GoString(s.without)})
+	for i, s := range symbols() {
+		if p.lib.loaded.missing&(1<<i) != 0 {
+			l.Missing = append(l.Missing, s.MissingSymbol)
 		}
 	}
 	return l, nil
+}
+
+// symbol is a row of the table of what we call.
+type symbol struct {
+	MissingSymbol
+	required bool
+}
+
+// symbols is the whole table, which lies in C.
+func symbols() []symbol {
+	table := make([]symbol, int(C.vb_symbol_count()))
+	for i := range table {
+		s := C.vb_symbol_at(C.int(i))
+		table[i] = symbol{MissingSymbol{C.GoString(s.name), C.GoString(s.version), C.GoString(s.without)}, s.required != 0}
+	}
+	return table
 }
 
 // load opens the library once and remembers the answer.
@@ -78,9 +94,9 @@ func (p *Provider) load() error {
 			}
 		default:
 			var missing []string
-			for i := range int(C.vb_symbol_count()) {
-				if s := C.vb_symbol_at(C.int(i)); p.lib.loaded.missing&(1<<i) != 0 && s.required != 0 {
-					missing = append(missing, C.GoString(s.name)+"@"+C.GoString(s.version))
+			for i, s := range symbols() {
+				if p.lib.loaded.missing&(1<<i) != 0 && s.required {
+					missing = append(missing, s.Name+"@"+s.Version)
 				}
 			}
 			p.loadErr = &verbs.Error{

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -24,6 +23,8 @@ type queuePair struct {
 	sendCQ    *completionQueue
 	recvCQ    *completionQueue
 	srq       *sharedReceiveQueue
+	post      *C.vb_post_send_fn // of lists of any kind
+	sendable  verbs.Opcodes      // where ibv_wr_* is used: what the queue pair was made for
 	sends     sendList
 	receives  receiveList
 	children  children
@@ -71,8 +72,7 @@ func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, 
 		if err := q.enrol(); err != nil {
 			return false, err
 		}
-		var err error
-		if q.qp, err = C.vb_create_qp(p.d.v, p.pd, &a); q.qp == nil {
+		if err := q.create(&a, o); err != nil {
 			q.strike()
 			return false, err
 		}
@@ -84,7 +84,7 @@ func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, 
 	q.qpn = uint32(q.qp.qp_num)
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: int(a.cap.max_send_wr), RecvDepth: int(a.cap.max_recv_wr), SendSGEs: int(a.cap.max_send_sge),
-		RecvSGEs: int(a.cap.max_recv_sge), InlineBytes: int(a.cap.max_inline_data),
+		RecvSGEs: int(a.cap.max_recv_sge), InlineBytes: int(a.cap.max_inline_data), PostAPI: q.caps.PostAPI,
 	}
 	if q.caps.InlineBytes < o.InlineBytes {
 		err := fmt.Errorf("the device grants %d bytes inline, %d were asked", q.caps.InlineBytes, o.InlineBytes)
@@ -163,7 +163,8 @@ func (q *queuePair) fail(verb string, err error) error {
 func (q *queuePair) State() verbs.QPState {
 	var a C.struct_vb_qp_attr
 	var i C.struct_vb_qp_init_attr
-	if C.vb_query_qp(q.p.d.v, q.qp, &a, C.int(verbs.AttrState), &i) != 0 {
+	// Software iWARP answers, and leaves the state out: 0. No queue pair goes back to RESET by itself.
+	if C.vb_query_qp(q.p.d.v, q.qp, &a, C.int(verbs.AttrState), &i) != 0 || verbs.QPState(a.qp_state) == verbs.StateReset {
 		return verbs.QPState(q.qp.state)
 	}
 	return verbs.QPState(a.qp_state)
@@ -278,6 +279,9 @@ func (q *queuePair) checkSend(r *verbs.SendRequest) error {
 	if !q.transport.Supports(r.Opcode) {
 		return fmt.Errorf("%v over %v: %w (IBTA table 38)", r.Opcode, q.transport, verbs.ErrUnsupported)
 	}
+	if q.caps.PostAPI == verbs.PostWR && !q.sendable.Has(r.Opcode) {
+		return fmt.Errorf("%v: the queue pair was not made for it (QueuePairOptions.Sends), or the device has it only by ibv_post_send", r.Opcode)
+	}
 	limit := q.caps.SendSGEs
 	if read := q.p.d.info.Limits.MaxSGERead; r.Opcode == verbs.OpRead && read > 0 {
 		limit = min(limit, read)
@@ -297,7 +301,7 @@ func (q *queuePair) checkSend(r *verbs.SendRequest) error {
 	if q.transport == verbs.UD && r.AH == nil {
 		return errors.New("a UD send without an address handle")
 	}
-	return nil
+	return q.p.d.ownHandles(r)
 }
 
 // postable refuses posting in states where the answer would be EINVAL or silence (IBTA 10.3.1).
@@ -328,23 +332,15 @@ func (q *queuePair) PostSend(r []verbs.SendRequest) error {
 	if len(checked) == 0 {
 		return refused
 	}
-	head, err := q.sends.fill(q.p.d, checked)
-	if err != nil {
-		return q.fail(verb, err)
-	}
+	head := q.sends.fill(checked)
 	var bad *C.struct_vb_send_wr
-	if rc := C.vb_post_send(q.qp, head, &bad); rc != 0 {
-		index := 0
-		if bad != nil {
-			index = int((uintptr(unsafe.Pointer(bad)) - uintptr(unsafe.Pointer(head))) / C.sizeof_struct_vb_send_wr)
-		}
-		return q.fail(verb, &verbs.PostError{Index: index, Err: postErrno(int(rc))})
+	if rc := C.vb_post_send(q.post, q.qp, head, &bad); rc != 0 {
+		checked = checked[:posted(bad, head, len(checked))]
+		refused = q.fail(verb, &verbs.PostError{Index: len(checked), Err: postErrno(int(rc))})
 	}
 	for i := range checked { // the window's key is what the next bind has to name
-		if b := checked[i].Bind; checked[i].Opcode == verbs.OpBindMW && b != nil {
-			if w, ok := b.Window.(*memoryWindow); ok {
-				w.mw.rkey = C.uint32_t(b.RKey)
-			}
+		if b := checked[i].Bind; checked[i].Opcode == verbs.OpBindMW {
+			b.Window.(*memoryWindow).mw.rkey = C.uint32_t(b.RKey)
 		}
 	}
 	return refused
@@ -375,11 +371,7 @@ func (q *queuePair) PostReceive(r []verbs.ReceiveRequest) error {
 	head := q.receives.fill(r)
 	var bad *C.struct_vb_recv_wr
 	if rc := C.vb_post_recv(q.qp, head, &bad); rc != 0 {
-		index := 0
-		if bad != nil {
-			index = int((uintptr(unsafe.Pointer(bad)) - uintptr(unsafe.Pointer(head))) / C.sizeof_struct_vb_recv_wr)
-		}
-		return q.fail(verb, &verbs.PostError{Index: index, Err: postErrno(int(rc))})
+		return q.fail(verb, &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(int(rc))})
 	}
 	return nil
 }
@@ -460,11 +452,7 @@ func (s *sharedReceiveQueue) PostReceive(r []verbs.ReceiveRequest) error {
 	head := s.receives.fill(r)
 	var bad *C.struct_vb_recv_wr
 	if rc := C.vb_post_srq_recv(s.srq, head, &bad); rc != 0 {
-		index := 0
-		if bad != nil {
-			index = int((uintptr(unsafe.Pointer(bad)) - uintptr(unsafe.Pointer(head))) / C.sizeof_struct_vb_recv_wr)
-		}
-		return s.p.d.fail(verb, &verbs.PostError{Index: index, Err: postErrno(int(rc))})
+		return s.p.d.fail(verb, &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(int(rc))})
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ enum {
 	SERVE_WAIT_NS = 1000000,
 };
 
-/* The counter of verbs.Now. */
+/* The counter of job.Now. */
 INLINE int64_t now(void) {
 #if defined(__x86_64__)
 	return (int64_t)__builtin_ia32_rdtsc();
@@ -57,7 +57,7 @@ INLINE int histogram_index(uint64_t v) {
 
 int vb_histogram_index(uint64_t v) { return histogram_index(v); }
 
-/* record_add is verbs.Recorder.Add. */
+/* record_add is job.Recorder.Add. */
 INLINE void record_add(struct vb_job *j, int64_t t) {
 	struct vb_record *r = &j->record;
 	if (r->n == 0)
@@ -92,7 +92,7 @@ INLINE void trace(struct vb_job *j, uint32_t kind, const struct vb_lane *l, uint
 		j->trace[j->trace_len++] = (struct vb_trace){kind, (uint32_t)(l - j->lanes), n};
 }
 
-/* ---- verbs.PeakSearch, whose comments hold here too ---- */
+/* ---- job.PeakSearch, whose comments hold here too ---- */
 
 INLINE void peak_post(struct vb_peak *p, double bytes, int64_t at) {
 	if (unlikely(!p->origin))
@@ -196,7 +196,7 @@ static int flush(struct vb_job *j, struct vb_lane *l, struct vb_send_wr *head, s
 		return VB_RUNNING;
 	struct vb_send_wr *bad;
 	tail->next = NULL;
-	int rc = j->post_send(l->qp, head, &bad);
+	int rc = l->post_send(l->qp, head, &bad);
 	return unlikely(rc) ? bad_post(j, l, rc) : VB_RUNNING;
 }
 
@@ -329,12 +329,19 @@ static int bad_completion(struct vb_job *j, const struct vb_wc *w, const struct 
 	return VB_BAD_COMPLETION;
 }
 
+/* foreign is not 0 for the ID of a send that this job did not post; left_behind tells whether another job did. */
+INLINE uint64_t foreign(const struct vb_job *j, uint64_t id) { return (id ^ j->tag) >> VB_TAG_SHIFT; }
+INLINE int left_behind(const struct vb_job *j, const struct vb_wc *w) { return foreign(j, w->wr_id) && w->wr_id >> 63 && !(w->opcode & RECEIVE); }
+
 static int account(struct vb_job *j, const struct vb_wc *w, int64_t at) {
 	struct vb_lane *l = lane_of(j, w->qp_num);
 	if (unlikely(w->status))
 		return bad_completion(j, w, l);
-	if (unlikely(!l)) {
+	if (unlikely(left_behind(j, w)))
+		return VB_RUNNING;
+	if (unlikely(!l || (!(w->opcode & RECEIVE) && foreign(j, w->wr_id)))) {
 		j->bad = *w;
+		j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
 		return VB_STRANGE_COMPLETION;
 	}
 	if (!(w->opcode & RECEIVE)) {
@@ -522,19 +529,17 @@ static int stream_slowly(struct vb_job *j, int64_t until) {
 /* ---- the quick way: prepared batches, nothing stamped, nothing asked per message that was known before ---- */
 
 /* fill posts prepared batches while n messages' room lasts, and returns what is left of n or stops at an error. */
-INLINE uint64_t fill(struct vb_job *j, struct vb_lane *l, uint64_t n, int quiet, int stamped, int *end) {
-	vb_post_send_fn *send = j->post_send;
+INLINE uint64_t fill(struct vb_job *j, struct vb_lane *l, uint64_t n, int stamped, int *end) {
+	vb_post_send_fn *send = l->post_send;
 	struct vb_qp *qp = l->qp;
 	struct vb_send_wr **at = l->fast_at, **stop = l->fast_end, *bad;
 	const uint64_t batch = l->batch;
 	uint32_t until_signal = l->until_signal;
 	while (n >= batch) {
-		struct vb_send_wr *wr = at[1];
-		if (quiet) {
-			if (--until_signal)
-				wr = at[0];
-			else
-				until_signal = l->every;
+		struct vb_send_wr *wr = at[0];
+		if (!--until_signal) {
+			wr = at[1];
+			until_signal = l->every;
 		}
 		if (stamped)
 			stamp_post(j, l, batch, batch * l->bytes_each, now());
@@ -560,7 +565,7 @@ INLINE uint64_t room(const struct vb_lane *l) {
 	return n < left ? n : left;
 }
 
-/* recover accounts for polled completions one by one, up to the first bad one. */
+/* recover accounts for polled completions one by one, up to the first bad one: something about them is not as expected. */
 static __attribute__((noinline, cold)) int recover(struct vb_job *j, int n) {
 	j->last_done = now();
 	for (int i = 0; i < n; i++) {
@@ -572,7 +577,7 @@ static __attribute__((noinline, cold)) int recover(struct vb_job *j, int n) {
 }
 
 /* stream_alone is a stream of one lane that only sends, into one queue: everything is in registers. */
-INLINE int stream_alone(struct vb_job *j, int64_t until, int quiet) {
+static __attribute__((noinline)) int stream_alone(struct vb_job *j, int64_t until) {
 	struct vb_lane *l = j->lanes;
 	struct vb_cq *cq = j->cqs[0];
 	struct vb_wc *wc = j->wc;
@@ -585,20 +590,23 @@ INLINE int stream_alone(struct vb_job *j, int64_t until, int quiet) {
 	while (posted < limit) {
 		uint64_t n = window - (posted - retired), left = limit - posted;
 		n = n < left ? n : left;
-		posted += n - fill(j, l, n, quiet, 0, &end);
+		posted += n - fill(j, l, n, 0, &end);
 		if (unlikely(end))
 			break;
 		int got = poll(cq, VB_POLL_BATCH, wc);
 		if (got > 0) {
-			uint32_t bad = 0;
+			uint64_t bad = 0;
 			for (int i = 0; i < got; i++)
-				bad |= wc[i].status;
+				bad |= wc[i].status | foreign(j, wc[i].wr_id);
 			if (unlikely(bad)) {
 				j->posted += posted - l->posted;
 				j->completed += retired - l->retired;
 				l->posted = posted;
 				l->retired = retired;
-				return recover(j, got);
+				if ((end = recover(j, got)))
+					return end;
+				retired = l->retired;
+				continue;
 			}
 			retired += (uint64_t)got * signal;
 			dirty = 1;
@@ -627,9 +635,6 @@ INLINE int stream_alone(struct vb_job *j, int64_t until, int quiet) {
 	return end;
 }
 
-static __attribute__((noinline)) int stream_alone_signaled(struct vb_job *j, int64_t until) { return stream_alone(j, until, 0); }
-static __attribute__((noinline)) int stream_alone_quiet(struct vb_job *j, int64_t until) { return stream_alone(j, until, 1); }
-
 /* count takes up to n completions that the quick loop has found into the histogram and the peak. */
 static __attribute__((noinline)) void count(struct vb_job *j, uint32_t n) {
 	struct vb_lane *l = j->lanes;
@@ -654,7 +659,7 @@ static __attribute__((noinline)) int stream_stamped(struct vb_job *j, int64_t un
 	uint32_t look = LOOK;
 	int end = VB_RUNNING;
 	while (l->posted < l->fast_limit) {
-		uint64_t n = room(l), posted = n - fill(j, l, n, 1, 1, &end);
+		uint64_t n = room(l), posted = n - fill(j, l, n, 1, &end);
 		l->posted += posted;
 		j->posted += posted;
 		if (unlikely(end))
@@ -663,12 +668,14 @@ static __attribute__((noinline)) int stream_stamped(struct vb_job *j, int64_t un
 			count(j, 2 * VB_POLL_BATCH);
 		int got = j->poll_cq(j->cqs[0], VB_POLL_BATCH, wc);
 		if (got > 0) {
-			uint32_t bad = 0;
+			uint64_t bad = 0;
 			for (int i = 0; i < got; i++)
-				bad |= wc[i].status;
+				bad |= wc[i].status | foreign(j, wc[i].wr_id);
 			if (unlikely(bad)) {
 				count(j, j->found);
-				return recover(j, got);
+				if ((end = recover(j, got)))
+					return end;
+				continue;
 			}
 			int64_t at = j->last_done = now();
 			l->retired += (uint64_t)got * signal;
@@ -692,16 +699,19 @@ static __attribute__((noinline)) int stream_stamped(struct vb_job *j, int64_t un
 }
 
 /* stream_quickly is any number of lanes in both directions. */
-INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receives) {
+static __attribute__((noinline)) int stream_quickly(struct vb_job *j, int64_t until) {
+	const uint32_t sends = j->sends, receives = j->receives;
 	struct vb_lane *lanes = j->lanes, *list[VB_POLL_BATCH];
 	struct vb_wc *wc = j->wc;
 	uint32_t look = LOOK;
 	int end = VB_RUNNING;
-	uint64_t left = 0; /* to post, or where nothing is sent, to receive */
+	uint64_t left; /* to post, or where nothing is sent, to receive */
+again:
+	left = 0;
 	for (uint32_t i = 0; i < j->lane_count; i++) {
 		struct vb_lane *l = &lanes[i];
 		if (sends && l->ring) {
-			uint64_t n = room(l), posted = n - fill(j, l, n, 1, 0, &end);
+			uint64_t n = room(l), posted = n - fill(j, l, n, 0, &end);
 			l->posted += posted;
 			j->posted += posted;
 			left += unsent(l);
@@ -722,17 +732,27 @@ INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receiv
 				continue;
 			}
 			j->dirty = 1;
-			uint32_t touched = 0, bad = 0;
-			for (int i = 0; i < got; i++)
+			uint32_t touched = 0;
+			uint64_t bad = 0;
+			for (int i = 0; i < got; i++) {
 				bad |= wc[i].status;
-			if (unlikely(bad))
-				return recover(j, got);
+				if (!receives || !(wc[i].opcode & RECEIVE))
+					bad |= foreign(j, wc[i].wr_id);
+			}
+			if (unlikely(bad)) {
+				if ((end = recover(j, got)))
+					return end;
+				if (now() >= until)
+					return VB_RUNNING;
+				goto again;
+			}
 			for (int i = 0; i < got; i++) {
 				struct vb_lane *l;
 				if (receives && (!sends || wc[i].opcode & RECEIVE)) {
 					l = lane_of(j, wc[i].qp_num);
 					if (unlikely(!l || !(wc[i].opcode & RECEIVE))) {
 						j->bad = wc[i];
+						j->bad_lane = ~0u;
 						return VB_STRANGE_COMPLETION;
 					}
 					l->received++;
@@ -761,7 +781,7 @@ INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receiv
 						return end;
 				}
 				if (sends && l->ring) {
-					uint64_t n = room(l), posted = n - fill(j, l, n, 1, 0, &end);
+					uint64_t n = room(l), posted = n - fill(j, l, n, 0, &end);
 					l->posted += posted;
 					j->posted += posted;
 					left -= posted;
@@ -778,10 +798,6 @@ INLINE int stream_quickly(struct vb_job *j, int64_t until, int sends, int receiv
 	return end;
 }
 
-static __attribute__((noinline)) int stream_sends(struct vb_job *j, int64_t until) { return stream_quickly(j, until, 1, 0); }
-static __attribute__((noinline)) int stream_receives(struct vb_job *j, int64_t until) { return stream_quickly(j, until, 0, 1); }
-static __attribute__((noinline)) int stream_both(struct vb_job *j, int64_t until) { return stream_quickly(j, until, 1, 1); }
-
 static int stream(struct vb_job *j, int64_t until) {
 	int64_t at = now();
 	if (!j->fast || j->ended || over(j, at))
@@ -789,18 +805,12 @@ static int stream(struct vb_job *j, int64_t until) {
 	if (j->sends && !j->first_post)
 		j->first_post = at;
 	int end;
-	if (!j->sends)
-		end = stream_receives(j, until);
-	else if (j->stamped)
+	if (j->stamped)
 		end = stream_stamped(j, until);
-	else if (j->receives)
-		end = stream_both(j, until);
-	else if (j->lane_count > 1 || j->cq_count > 1)
-		end = stream_sends(j, until);
-	else if (j->quiet)
-		end = stream_alone_quiet(j, until);
+	else if (j->receives || j->lane_count > 1 || j->cq_count > 1)
+		end = stream_quickly(j, until);
 	else
-		end = stream_alone_signaled(j, until);
+		end = stream_alone(j, until);
 	at = now();
 	if (j->dirty && !end) {
 		j->last_done = at;
@@ -822,19 +832,17 @@ static int stream(struct vb_job *j, int64_t until) {
 INLINE uint8_t load_byte(const uint8_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 
 /* move posts the next message: a prepared batch of one, or the general way. */
-INLINE int move(struct vb_job *j, struct vb_lane *l, int await) {
+INLINE int move(struct vb_job *j, struct vb_lane *l, uint32_t await) {
 	if (await == VB_AWAIT_LAST_BYTE)
 		__atomic_store_n(l->flag_out, (uint8_t)(l->posted + 1), __ATOMIC_RELEASE);
 	if (unlikely(!j->fast || l->posted >= l->fast_limit))
 		return post(j, l, 1);
-	struct vb_send_wr *wr = l->fast_at[1], *bad;
-	if (l->every > 1) {
-		if (--l->until_signal)
-			wr = l->fast_at[0];
-		else
-			l->until_signal = l->every;
+	struct vb_send_wr *wr = l->fast_at[0], *bad;
+	if (!--l->until_signal) {
+		wr = l->fast_at[1];
+		l->until_signal = l->every;
 	}
-	int rc = j->post_send(l->qp, wr, &bad);
+	int rc = l->post_send(l->qp, wr, &bad);
 	if (unlikely(rc))
 		return bad_post(j, l, rc);
 	if ((l->fast_at += 2) == l->fast_end)
@@ -853,6 +861,7 @@ struct bout {
 	struct vb_wc *wc;
 	const uint32_t *stop;
 	int64_t over_at;
+	uint64_t tag;
 	size_t stride; /* from batch to batch, in bytes; a ring of one stays where it is */
 
 	struct vb_send_wr **at;
@@ -862,7 +871,7 @@ struct bout {
 };
 
 /* How a bout ended. */
-enum { BOUT_OVER, BOUT_WAITS, BOUT_BAD_POST, BOUT_BAD_POLL, BOUT_BAD_COMPLETION };
+enum { BOUT_OVER, BOUT_WAITS, BOUT_FOREIGN, BOUT_BAD_POST, BOUT_BAD_POLL, BOUT_BAD_COMPLETION };
 
 /* run_bout makes the steps, up to over_at; waiting: the first one's message is out already. What changes from step to step
    is little enough to stay in registers over both calls: the rest is read where it lies. */
@@ -901,8 +910,8 @@ static __attribute__((noinline)) int run_bout(struct bout *b, int waiting) {
 				break;
 			}
 		}
-		if (unlikely(b->wc->status)) {
-			how = BOUT_BAD_COMPLETION;
+		if (unlikely(b->wc->status | (b->wc->wr_id ^ b->tag) >> VB_TAG_SHIFT)) {
+			how = b->wc->status ? BOUT_BAD_COMPLETION : BOUT_FOREIGN;
 			break;
 		}
 		int64_t t = now();
@@ -923,14 +932,14 @@ static int bounce(struct vb_job *j, int64_t until) {
 	struct vb_lane *l = j->lanes;
 	int64_t *const first = j->pending, *const last = j->pending + VB_PENDING, at = now();
 	struct bout b = {
-		l->qp, j->cqs[0], j->post_send, j->poll_cq, j->wc, j->stop ? j->stop : &never,
-		j->deadline && j->deadline < until ? j->deadline : until, l->fast + 2 == l->fast_end ? 0 : 2 * sizeof *l->fast,
+		l->qp, j->cqs[0], l->post_send, j->poll_cq, j->wc, j->stop ? j->stop : &never,
+		j->deadline && j->deadline < until ? j->deadline : until, j->tag, l->fast + 2 == l->fast_end ? 0 : 2 * sizeof *l->fast,
 		l->fast_at, first + j->pending_len, NULL, j->sent ? j->step_start : at, 0,
 	};
-	int how = BOUT_OVER;
+	int how = BOUT_OVER, bad = VB_RUNNING;
 	if (!j->first_post)
 		j->first_post = at;
-	while (how == BOUT_OVER) {
+	while (how == BOUT_OVER || how == BOUT_FOREIGN) {
 		uint64_t left = unsent(l), steps = (uint64_t)(last - b.sample), to_wrap = (uint64_t)(l->fast_end - b.at) / 2;
 		uint32_t waiting = j->sent;
 		if (steps > left + waiting)
@@ -944,7 +953,7 @@ static int bounce(struct vb_job *j, int64_t until) {
 		how = run_bout(&b, (int)waiting);
 		uint64_t done = (uint64_t)(b.sample - begin), out = how == BOUT_OVER || how == BOUT_BAD_POST ? 0 : 1;
 		uint64_t posted = done + out - waiting;
-		j->sent = how == BOUT_WAITS;
+		j->sent = how == BOUT_WAITS || how == BOUT_FOREIGN;
 		j->posted += posted;
 		j->completed += done;
 		j->step += done;
@@ -954,6 +963,8 @@ static int bounce(struct vb_job *j, int64_t until) {
 			b.at = l->fast;
 		if (done)
 			j->last_done = b.start;
+		if (how == BOUT_FOREIGN && (bad = account(j, b.wc, b.start)))
+			break;
 		if (b.start >= b.over_at)
 			break;
 		if (b.sample == last) {
@@ -976,10 +987,10 @@ static int bounce(struct vb_job *j, int64_t until) {
 	case BOUT_BAD_COMPLETION:
 		return bad_completion(j, b.wc, l);
 	}
-	return VB_RUNNING;
+	return bad;
 }
 
-INLINE int arrived(const struct vb_lane *l, uint64_t step, int await) {
+INLINE int arrived(const struct vb_lane *l, uint64_t step, uint32_t await) {
 	switch (await) {
 	case VB_AWAIT_COMPLETION:
 		return l->retired > step;
@@ -991,8 +1002,9 @@ INLINE int arrived(const struct vb_lane *l, uint64_t step, int await) {
 }
 
 /* alternate is any ping-pong. A sample is counted after the next message is out, while it is on its way. */
-INLINE int alternate(struct vb_job *j, int64_t until, int await) {
+static int alternate(struct vb_job *j, int64_t until) {
 	struct vb_lane *l = j->lanes;
+	const uint32_t await = j->await;
 	const int sends_first = j->first || await == VB_AWAIT_COMPLETION;
 	uint32_t look = 1;
 	for (;;) {
@@ -1081,24 +1093,13 @@ INLINE int alternate(struct vb_job *j, int64_t until, int await) {
 	}
 }
 
-static __attribute__((noinline)) int alternate_completion(struct vb_job *j, int64_t u) { return alternate(j, u, VB_AWAIT_COMPLETION); }
-static __attribute__((noinline)) int alternate_receive(struct vb_job *j, int64_t u) { return alternate(j, u, VB_AWAIT_RECEIVE); }
-static __attribute__((noinline)) int alternate_byte(struct vb_job *j, int64_t u) { return alternate(j, u, VB_AWAIT_LAST_BYTE); }
-
 static int ping_pong(struct vb_job *j, int64_t until) {
-	switch (j->await) {
-	case VB_AWAIT_COMPLETION:
-		if (j->fast && !j->receives && j->cq_count == 1 && !j->pace && !j->channel && !j->ended) {
-			int end = bounce(j, until);
-			if (end)
-				return end;
-		}
-		return alternate_completion(j, until);
-	case VB_AWAIT_RECEIVE:
-		return alternate_receive(j, until);
-	default:
-		return alternate_byte(j, until);
+	if (j->await == VB_AWAIT_COMPLETION && j->fast && !j->receives && j->cq_count == 1 && !j->pace && !j->channel && !j->ended) {
+		int end = bounce(j, until);
+		if (end)
+			return end;
 	}
+	return alternate(j, until);
 }
 
 /* serve sleeps: a device of libibverbs serves its peer by itself. Completions are reaped all the same. */

@@ -2,6 +2,7 @@
 
 package ibv
 
+// #include "post.h"
 // #include "runner.h"
 import "C"
 
@@ -14,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // maxPrepared is how many prepared requests a lane may take: beyond, they would only push each other out of the cache.
@@ -29,14 +31,14 @@ const traceRoom = 4096
 // runner is a job in C memory. It belongs to one goroutine.
 type runner struct {
 	d      *device
-	job    *verbs.Job
+	job    *job.Job
 	c      *C.struct_vb_job
 	lanes  []C.struct_vb_lane
 	memory []unsafe.Pointer // all C memory, for Close
 	trace  []C.struct_vb_trace
 	stop   *atomic.Uint32
 	counts []int64
-	raw    []verbs.Ticks
+	raw    []job.Ticks
 }
 
 // allocate makes n zeroed elements that live until the runner is closed.
@@ -49,7 +51,7 @@ func allocate[T any](r *runner, n int) []T {
 }
 
 // Prepare compiles a job into C memory.
-func (d *device) Prepare(j *verbs.Job) (verbs.Runner, error) {
+func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	const verb = "prepare job"
 	if err := j.Validate(); err != nil {
 		return nil, d.fail(verb, err)
@@ -71,14 +73,15 @@ func (r *runner) compile() error {
 	r.c = c
 	c.verbs = d.v
 	ops := &d.context.ops
-	c.post_send, c.post_recv, c.post_srq_recv, c.poll_cq = ops.post_send, ops.post_recv, ops.post_srq_recv, ops.poll_cq
+	c.post_recv, c.post_srq_recv, c.poll_cq = ops.post_recv, ops.post_srq_recv, ops.poll_cq
 	c.shape, c.deadline, c.pace = C.uint32_t(j.Shape), C.int64_t(j.Deadline), C.int64_t(j.Pace)
+	c.tag = C.uint64_t(sendID | job.Generation()<<C.VB_TAG_SHIFT)
 	c.first, c.abandon = flag(j.First), flag(j.AbandonAtDeadline)
 	if rec := j.Record; rec != nil {
 		c.record.samples, c.record.peak, c.record.cpu = flag(rec.Samples), flag(rec.Peak), flag(rec.CPU)
 		r.counts, r.raw = rec.Counts, rec.Raw
-		if len(r.counts) != verbs.HistogramCounts {
-			return fmt.Errorf("a recorder with %d counts, want %d: make it with NewRecorder", len(r.counts), verbs.HistogramCounts)
+		if len(r.counts) != job.HistogramCounts {
+			return fmt.Errorf("a recorder with %d counts, want %d: make it with NewRecorder", len(r.counts), job.HistogramCounts)
 		}
 	}
 	if err := r.compileQueues(); err != nil {
@@ -89,8 +92,8 @@ func (r *runner) compile() error {
 	}
 	r.lanes = allocate[C.struct_vb_lane](r, len(j.Lanes))
 	c.lanes, c.lane_count = unsafe.SliceData(r.lanes), C.uint32_t(len(j.Lanes))
-	c.stamped = flag(j.Shape == verbs.Stream && c.record.samples|c.record.peak != 0)
-	c.fast = flag(j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.cpu == 0 && j.Shape != verbs.Serve)
+	c.stamped = flag(j.Shape == job.Stream && c.record.samples|c.record.peak != 0)
+	c.fast = flag(j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.cpu == 0 && j.Shape != job.Serve)
 	window, batches := 0, 0
 	for i := range j.Lanes {
 		if err := r.compileLane(i); err != nil {
@@ -140,6 +143,9 @@ func (r *runner) compileQueues() error {
 		if !ok || cq.d != r.d {
 			return fmt.Errorf("completion queue %d is another device's", i)
 		}
+		if r.job.Channel != nil && cq.channel != r.job.Channel {
+			return fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
+		}
 		if r.uses(cq) {
 			cqs = append(cqs, cq.cq)
 		}
@@ -159,7 +165,7 @@ func (r *runner) compileQueues() error {
 // uses tells whether anything of the job completes into a queue: the others need no polling. A job that only serves
 // polls them all.
 func (r *runner) uses(cq *completionQueue) bool {
-	if r.job.Shape == verbs.Serve {
+	if r.job.Shape == job.Serve {
 		return true
 	}
 	for i := range r.job.Lanes {
@@ -187,7 +193,7 @@ func (r *runner) compileLane(i int) error {
 		}
 		c.srq = srq.srq
 	}
-	if r.job.Shape == verbs.Serve {
+	if r.job.Shape == job.Serve {
 		return nil
 	}
 	if i == 0 {
@@ -276,11 +282,9 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 				}
 				w := &wrs[wr]
 				wr++
-				if err := r.d.fillSend(w, lists[list:list+len(req.SGEs)], &req); err != nil {
-					return fmt.Errorf("message %d, request %d: %w", k, q, err)
-				}
+				fillSend(w, lists[list:list+len(req.SGEs)], &req)
 				list += len(req.SGEs)
-				w.wr_id = wrID(i, slot)
+				w.wr_id = r.wrID(i, slot)
 				if t.head == nil {
 					t.head = w
 				} else {
@@ -297,21 +301,44 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 			break
 		}
 	}
+	c.post_send = qp.post
+	if qp.caps.PostAPI == verbs.PostWR {
+		c.post_send = C.vb_poster(qp.qp, &wrs[0], C.int(flag(alike(l.Ring))))
+	}
 	if !r.compileBatches(i, plain) {
 		r.c.fast = 0
 	}
 	return nil
 }
 
+// alike tells whether all of a ring's requests are of one opcode, with one entry each, all or none of them inline.
+func alike(ring []job.Message) bool {
+	var first *verbs.SendRequest
+	for k := range ring {
+		for s := range ring[k].Steps {
+			for q := range ring[k].Steps[s].Requests {
+				r := &ring[k].Steps[s].Requests[q]
+				if first == nil {
+					first = r
+				}
+				if r.Opcode != first.Opcode || len(r.SGEs) != 1 || (r.Flags^first.Flags)&verbs.Inline != 0 {
+					return false
+				}
+			}
+		}
+	}
+	return first != nil
+}
+
 // stampsWaiting is how many messages may be complete and not yet counted: so many that two polls always fit.
 func stampsWaiting(signal int) int { return max(stampRoom, 2*pollBatch*signal) }
 
-// wrID names a lane and a message of its ring; loops that look at it want the lane.
-func wrID(lane, slot int) C.uint64_t {
-	return C.uint64_t(sendID | uint64(slot)<<C.VB_SLOT_SHIFT | uint64(lane))
+// wrID names a lane and a message of its ring, in a job of this generation.
+func (r *runner) wrID(lane, slot int) C.uint64_t {
+	return r.c.tag | C.uint64_t(uint64(slot)<<C.VB_SLOT_SHIFT|uint64(lane))
 }
 
-// sendID marks the IDs that are ours; those of receives are the caller's.
+// sendID marks the IDs of jobs' sends; those of receives are the caller's.
 const sendID = 1 << 63
 
 // compileBatches links whole batches ahead of time, once without and once with a completion of the last message, so that
@@ -352,7 +379,7 @@ func (r *runner) compileBatches(i int, plain bool) bool {
 				to := &wrs[at]
 				at++
 				*to = *w
-				to.next, to.wr_id = nil, wrID(i, m)
+				to.next, to.wr_id = nil, r.wrID(i, m)
 				switch {
 				case w == start.head && m%batch == 0:
 					heads[2*(m/batch)+v] = to
@@ -371,9 +398,6 @@ func (r *runner) compileBatches(i int, plain bool) bool {
 				tail.send_flags |= C.uint32_t(verbs.Signaled)
 			}
 		}
-	}
-	if every > 1 {
-		r.c.quiet = 1
 	}
 	c.fast, c.fast_at = &heads[0], &heads[0]
 	c.fast_end = (**C.struct_vb_send_wr)(unsafe.Add(unsafe.Pointer(&heads[0]), len(heads)*int(unsafe.Sizeof(heads[0]))))
@@ -435,7 +459,7 @@ func (r *runner) compileReceives(i int, qp *queuePair) error {
 }
 
 // cWork refuses kernels in Go: the loops do not leave C.
-func cWork(w verbs.Work) (C.struct_vb_work, error) {
+func cWork(w job.Work) (C.struct_vb_work, error) {
 	if w.C == 0 && w.Go != nil {
 		return C.struct_vb_work{}, fmt.Errorf("a kernel in Go: %w by libibverbs devices, whose loops run in C (set Work.C)", verbs.ErrUnsupported)
 	}
@@ -466,9 +490,9 @@ func (r *runner) indexQPNs() {
 }
 
 // Run works until the job is done, has failed, or the clock passes until. It is one call into C.
-func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
+func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 	if r.c == nil {
-		return verbs.Progress{}, r.d.fail("run job", verbs.ErrClosed)
+		return job.Progress{}, r.d.fail("run job", verbs.ErrClosed)
 	}
 	r.importRecord()
 	end := C.int(C.VB_TRACE_FULL)
@@ -476,15 +500,15 @@ func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
 		end = C.vb_run(r.c, C.int64_t(until), (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(r.counts))),
 			(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(r.raw))), (*C.uint32_t)(unsafe.Pointer(r.stop)))
 		for _, e := range r.trace[:r.c.trace_len] {
-			r.job.Trace(verbs.TraceEvent{Kind: verbs.TraceKind(e.kind), Lane: int(e.lane), N: uint64(e.n)})
+			r.job.Trace(job.TraceEvent{Kind: job.TraceKind(e.kind), Lane: int(e.lane), N: uint64(e.n)})
 		}
 		r.c.trace_len = 0
 	}
 	r.exportRecord()
-	p := verbs.Progress{
+	p := job.Progress{
 		Done: end == C.VB_DONE, Posted: uint64(r.c.posted), Completed: uint64(r.c.completed), Received: uint64(r.c.received),
 		BytesOut: uint64(C.vb_bytes_out(r.c)), BytesIn: uint64(r.c.bytes_in),
-		FirstPost: verbs.Ticks(r.c.first_post), LastDone: verbs.Ticks(r.c.last_done),
+		FirstPost: job.Ticks(r.c.first_post), LastDone: job.Ticks(r.c.last_done),
 	}
 	if end <= C.VB_DONE {
 		return p, nil
@@ -493,7 +517,7 @@ func (r *runner) Run(until verbs.Ticks) (verbs.Progress, error) {
 }
 
 // failure says what ended a run early.
-func (r *runner) failure(end C.int, p verbs.Progress) error {
+func (r *runner) failure(end C.int, p job.Progress) error {
 	lane := int(r.c.bad_lane)
 	var qpn uint32
 	if lane < len(r.lanes) {
@@ -510,6 +534,9 @@ func (r *runner) failure(end C.int, p verbs.Progress) error {
 		return &verbs.CompletionError{Device: r.d.info.Name, Completion: c, Sent: p.Posted, Done: p.Completed}
 	case C.VB_STRANGE_COMPLETION:
 		f.verb, f.err = "run job", fmt.Errorf("a completion of qp %#x, which is on no lane", uint32(r.c.bad.qp_num))
+		if qpn != 0 {
+			f.err = fmt.Errorf("a completion of request %d, which no job posted", uint64(r.c.bad.wr_id))
+		}
 	case C.VB_BAD_POST:
 		f.verb, f.err = fmt.Sprintf("post message %d of lane %d", uint64(r.lanes[lane].posted), lane), postErrno(int(errno))
 	case C.VB_BAD_RECEIVE:
@@ -529,7 +556,7 @@ func (r *runner) messageNumber(lane int, id uint64) uint64 {
 	if l.ring == 0 || id&sendID == 0 {
 		return id
 	}
-	place, ring := (id&^sendID)>>C.VB_SLOT_SHIFT%uint64(l.ring), uint64(l.ring)
+	place, ring := id&(1<<C.VB_TAG_SHIFT-1)>>C.VB_SLOT_SHIFT%uint64(l.ring), uint64(l.ring)
 	first := uint64(l.retired)
 	return first + (place+ring-first%ring)%ring
 }
@@ -555,11 +582,11 @@ func (r *runner) exportRecord() {
 		return
 	}
 	rec.RawLen, rec.N, rec.Clipped = uint64(c.raw_len), uint64(c.n), uint64(c.clipped)
-	rec.Min, rec.Max, rec.Shift = verbs.Ticks(c.min), verbs.Ticks(c.max), verbs.Ticks(c.shift)
+	rec.Min, rec.Max, rec.Shift = job.Ticks(c.min), job.Ticks(c.max), job.Ticks(c.shift)
 	rec.Sum, rec.SumSq = float64(c.sum), float64(c.sum_sq)
-	rec.PeakBytes, rec.PeakTicks = uint64(c.peak_bytes), verbs.Ticks(c.peak_ticks)
-	rec.PackTicks, rec.UnpackTicks, rec.PostTicks = verbs.Ticks(c.pack_ticks), verbs.Ticks(c.unpack_ticks), verbs.Ticks(c.post_ticks)
-	rec.PollTicks, rec.Polls, rec.EmptyPolls = verbs.Ticks(c.poll_ticks), uint64(c.polls), uint64(c.empty_polls)
+	rec.PeakBytes, rec.PeakTicks = uint64(c.peak_bytes), job.Ticks(c.peak_ticks)
+	rec.PackTicks, rec.UnpackTicks, rec.PostTicks = job.Ticks(c.pack_ticks), job.Ticks(c.unpack_ticks), job.Ticks(c.post_ticks)
+	rec.PollTicks, rec.Polls, rec.EmptyPolls = job.Ticks(c.poll_ticks), uint64(c.polls), uint64(c.empty_polls)
 }
 
 // Close frees the job's C memory.
@@ -576,5 +603,5 @@ func (r *runner) Close() error {
 	return nil
 }
 
-// histogramIndex is what the test compares with [verbs.HistogramIndex].
+// histogramIndex is what the test compares with [job.HistogramIndex].
 func histogramIndex(v uint64) int { return int(C.vb_histogram_index(C.uint64_t(v))) }

@@ -1,6 +1,6 @@
 /*
- * The measuring loops: a job (verbs.Job), compiled into C memory, run without coming back to Go for every message. What
- * they do is what verbs.RunReference does; how far they have come lives in the job, so that a run resumes without a seam.
+ * The measuring loops: a job (job.Job), compiled into C memory, run without coming back to Go for every message. What
+ * they do is what the loop of verbs/job does; how far they have come lives in the job, so that a run resumes without a seam.
  */
 #ifndef GOBW_IBV_RUNNER_H
 #define GOBW_IBV_RUNNER_H
@@ -25,7 +25,10 @@ enum {
 	VB_BAD_EVENT,
 };
 
-enum { VB_POLL_BATCH = 16, VB_PENDING = 1024, VB_SLOT_SHIFT = 16, VB_HULL = 256 };
+enum { VB_POLL_BATCH = 16, VB_PENDING = 1024, VB_HULL = 256 };
+
+/* IDs of sends: the lane, its message's place, and from the tag on the job's generation under a bit that is always set. */
+enum { VB_SLOT_SHIFT = 16, VB_TAG_SHIFT = 47 };
 
 /* As many messages as nobody ever sends: "no limit" that can be added up. */
 #define VB_ENDLESS (1ull << 48)
@@ -51,6 +54,7 @@ struct vb_message {
 struct vb_lane {
 	struct vb_qp *qp;
 	struct vb_srq *srq;
+	vb_post_send_fn *post_send;
 	uint64_t posted, retired, received, receives_posted;
 	uint64_t count;  /* to send; VB_ENDLESS: no count; 0: sends nothing */
 	uint64_t expect; /* to receive; VB_ENDLESS; 0 */
@@ -89,7 +93,7 @@ struct vb_trace {
 /* A post: the bytes posted before it, and when it was, in ticks since the first. */
 struct vb_start { double bytes, at; };
 
-/* verbs.PeakSearch. */
+/* job.PeakSearch. */
 struct vb_peak {
 	int64_t origin;
 	double slope, posted, completed; /* bytes, both */
@@ -99,7 +103,7 @@ struct vb_peak {
 	struct vb_start hull[VB_HULL];
 };
 
-/* What verbs.Recorder holds besides its slices. */
+/* What job.Recorder holds besides its slices. */
 struct vb_record {
 	uint32_t samples, peak, cpu;
 	uint64_t raw_cap, raw_len, n, clipped;
@@ -119,9 +123,9 @@ struct vb_job {
 	int64_t deadline; /* 0: none */
 	int64_t pace;
 	uint32_t sends, receives; /* any lane does */
-	uint32_t fast, quiet;     /* every sending lane has prepared batches; some batches make no completion */
+	uint32_t fast;            /* every sending lane has prepared batches */
+	uint64_t tag;             /* of this job's IDs */
 	uint32_t stamped;         /* a stream whose posts and completions are stamped */
-	vb_post_send_fn *post_send;
 	vb_post_recv_fn *post_recv;
 	vb_post_srq_recv_fn *post_srq_recv;
 	vb_poll_cq_fn *poll_cq;
@@ -164,7 +168,7 @@ struct vb_job {
 int vb_run(struct vb_job *j, int64_t until, int64_t *counts, int64_t *raw, const uint32_t *stop);
 /* vb_bytes_out is the payload of completed messages. */
 uint64_t vb_bytes_out(const struct vb_job *j);
-/* vb_histogram_index is verbs.HistogramIndex. */
+/* vb_histogram_index is job.HistogramIndex. */
 int vb_histogram_index(uint64_t v);
 int64_t vb_now(void);
 

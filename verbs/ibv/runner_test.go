@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // shape is a stream without trace and record, as the quick loops run it. The suite of verbs/verbstest traces every job
@@ -25,6 +26,7 @@ type shape struct {
 	ring                  int
 	both                  bool // in both directions
 	srq                   bool
+	api                   verbs.PostAPI
 }
 
 func (s shape) String() string {
@@ -33,12 +35,12 @@ func (s shape) String() string {
 }
 
 // jobs makes the jobs of both ends.
-func (s shape) jobs(x, y *endpoint, srq verbs.SharedReceiveQueue) (a, b *verbs.Job) {
+func (s shape) jobs(x, y *endpoint, srq verbs.SharedReceiveQueue) (a, b *job.Job) {
 	const size = 32
-	make1 := func(e, peer *endpoint, sends, receives bool) *verbs.Job {
-		j := &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{e.cq}}
+	make1 := func(e, peer *endpoint, sends, receives bool) *job.Job {
+		j := &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{e.cq}}
 		for i := range s.qps {
-			l := verbs.Lane{QP: e.qps[i], Window: s.window, Signal: s.signal, Batch: s.batch}
+			l := job.Lane{QP: e.qps[i], Window: s.window, Signal: s.signal, Batch: s.batch}
 			if sends {
 				l.Ring, l.Count = e.ring(s.op, s.ring, size, peer, i), s.count
 			}
@@ -63,6 +65,12 @@ func (s shape) jobs(x, y *endpoint, srq verbs.SharedReceiveQueue) (a, b *verbs.J
 }
 
 func TestQuickLoops(t *testing.T) {
+	for _, api := range []verbs.PostAPI{verbs.PostSend, verbs.PostWR} {
+		t.Run(api.String(), func(t *testing.T) { testQuickLoops(t, api) })
+	}
+}
+
+func testQuickLoops(t *testing.T, api verbs.PostAPI) {
 	for _, s := range []shape{
 		{op: verbs.OpWrite, qps: 1, count: 1, window: 1, signal: 1, batch: 1, ring: 1},
 		{op: verbs.OpWrite, qps: 1, count: 1000, window: 128, signal: 1, batch: 1, ring: 64},
@@ -88,12 +96,13 @@ func TestQuickLoops(t *testing.T) {
 		if s.transport == 0 {
 			s.transport = verbs.RC
 		}
+		s.api = api
 		t.Run(s.String(), func(t *testing.T) {
 			if s.transport == verbs.UD && os.Getenv("GOBW_IBV_DEVICE") != "" {
 				t.Skip("a real device may drop datagrams, and rxe does: nothing to compare exactly")
 			}
-			var want [2]verbs.Progress
-			for _, slice := range []verbs.Ticks{0, 100_000_000, 50_000} { // by the reference, at once, with many seams
+			var want [2]job.Progress
+			for _, slice := range []job.Ticks{0, 100_000_000, 50_000} { // by the reference, at once, with many seams
 				got := s.run(t, slice)
 				if slice == 0 {
 					want = got
@@ -108,10 +117,10 @@ func TestQuickLoops(t *testing.T) {
 }
 
 // run runs a shape on fresh queue pairs and returns what both ends counted, without times.
-func (s shape) run(t *testing.T, slice verbs.Ticks) [2]verbs.Progress {
+func (s shape) run(t *testing.T, slice job.Ticks) [2]job.Progress {
 	t.Helper()
 	d := anyDevice(t)
-	o := verbs.QueuePairOptions{Transport: s.transport}
+	o := verbs.QueuePairOptions{Transport: s.transport, PostAPI: s.api}
 	x := newEndpoint(t, d, s.qps, o)
 	y := &endpoint{}
 	var srq verbs.SharedReceiveQueue
@@ -131,9 +140,9 @@ func (s shape) run(t *testing.T, slice verbs.Ticks) [2]verbs.Progress {
 	y = newEndpointIn(t, d, y.pd, s.qps, o)
 	connect(t, x, y)
 	a, b := s.jobs(x, y, srq)
-	var p [2]verbs.Progress
+	var p [2]job.Progress
 	var wg sync.WaitGroup
-	for i, j := range []*verbs.Job{a, b} {
+	for _, j := range []*job.Job{a, b} {
 		if j == nil {
 			continue
 		}
@@ -144,13 +153,15 @@ func (s shape) run(t *testing.T, slice verbs.Ticks) [2]verbs.Progress {
 				}
 			}
 		}
-		wg.Go(func() {
-			p[i] = runUntilDone(t, d, j, slice)
-		})
+	}
+	for i, j := range []*job.Job{a, b} {
+		if j != nil {
+			wg.Go(func() { p[i] = runUntilDone(t, d, j, slice) })
+		}
 	}
 	wg.Wait()
 	for i := range p {
-		if j := []*verbs.Job{a, b}[i]; j != nil && slice != 0 {
+		if j := []*job.Job{a, b}[i]; j != nil && slice != 0 {
 			sends := len(j.Lanes[0].Ring) > 0
 			if (p[i].FirstPost != 0) != sends || p[i].LastDone == 0 || p[i].LastDone <= p[i].FirstPost {
 				t.Errorf("end %d: first post at %d, last completion at %d", i, p[i].FirstPost, p[i].LastDone)
@@ -162,22 +173,22 @@ func (s shape) run(t *testing.T, slice verbs.Ticks) [2]verbs.Progress {
 }
 
 // runUntilDone is run for goroutines other than the test's.
-func runUntilDone(t *testing.T, d verbs.Device, j *verbs.Job, slice verbs.Ticks) verbs.Progress {
-	prepare := d.Prepare
+func runUntilDone(t *testing.T, d verbs.Device, j *job.Job, slice job.Ticks) job.Progress {
+	prepare := d.(job.Preparer).Prepare
 	if slice == 0 { // the reference
-		prepare, slice = verbs.NewReferenceRunner, 30_000_000
+		prepare, slice = job.NewVerbsRunner, 30_000_000
 	}
 	r, err := prepare(j)
 	if err != nil {
 		t.Error(err)
-		return verbs.Progress{}
+		return job.Progress{}
 	}
-	var p verbs.Progress
+	var p job.Progress
 	start := time.Now()
 	for !p.Done && err == nil {
-		until := verbs.Ticks(1 << 62)
+		until := job.Ticks(1 << 62)
 		if slice < until {
-			until = verbs.Now() + slice
+			until = job.Now() + slice
 		}
 		if p, err = r.Run(until); time.Since(start) > 2*time.Minute {
 			err = errors.Join(err, fmt.Errorf("not done after two minutes: %+v", p))
@@ -195,15 +206,15 @@ func TestQuickFailure(t *testing.T) {
 	for _, qps := range []int{1, 2} {
 		x, y := newEndpoint(t, d, qps, verbs.QueuePairOptions{}), newEndpoint(t, d, qps, verbs.QueuePairOptions{})
 		connect(t, x, y)
-		j := &verbs.Job{CQs: []verbs.CompletionQueue{x.cq}}
+		j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}}
 		for i := range qps {
-			l := verbs.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Count: 1000, Window: 32, Signal: 8, Batch: 1}
+			l := job.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Count: 1000, Window: 32, Signal: 8, Batch: 1}
 			if i == qps-1 {
 				l.Ring[37].Steps[0].Requests[0].RKey ^= 0x12345600
 			}
 			j.Lanes = append(j.Lanes, l)
 		}
-		r, err := d.Prepare(j)
+		r, err := job.Prepare(d, j)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,13 +240,13 @@ func TestQuickStop(t *testing.T) {
 		for _, how := range []string{"stop", "deadline"} {
 			x, y := newEndpoint(t, d, qps, verbs.QueuePairOptions{}), newEndpoint(t, d, qps, verbs.QueuePairOptions{})
 			connect(t, x, y)
-			j := &verbs.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32)}
+			j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32)}
 			for i := range qps {
-				j.Lanes = append(j.Lanes, verbs.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
+				j.Lanes = append(j.Lanes, job.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
 			}
 			var stop func()
 			if how == "deadline" {
-				j.Deadline = verbs.Now() + 1_000_000_000
+				j.Deadline = job.Now() + 1_000_000_000
 			} else {
 				stop = func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) }
 			}
@@ -268,12 +279,12 @@ func TestStampedLoop(t *testing.T) {
 		if os.Getenv("GOBW_IBV_DEVICE") != "" && s.count > stampRoom {
 			continue // minutes on an emulated device
 		}
-		for _, slice := range []verbs.Ticks{1 << 61, 50_000} {
+		for _, slice := range []job.Ticks{1 << 61, 50_000} {
 			t.Run(fmt.Sprintf("%v slice=%d", s, slice), func(t *testing.T) {
 				x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 				connect(t, x, y)
 				j, _ := s.jobs(x, y, nil)
-				rec := verbs.NewRecorder(int(s.count))
+				rec := job.NewRecorder(int(s.count))
 				rec.Samples, rec.Peak = true, true
 				j.Record = rec
 				p := runUntilDone(t, d, j, slice)
@@ -303,15 +314,15 @@ func TestStampedLoop(t *testing.T) {
 func TestReadLatencySamples(t *testing.T) {
 	d := anyDevice(t)
 	for _, c := range []struct {
-		slice verbs.Ticks
+		slice job.Ticks
 		ring  int
 	}{{1 << 61, 1}, {20_000, 1}, {1 << 61, 3}, {20_000, 3}, {20_000, 64}} {
 		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 		connect(t, x, y)
 		const count = 2500
-		j := &verbs.Job{
-			Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: verbs.NewRecorder(count),
-			Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, c.ring, 32, y, 0), Count: count, Window: 1, Signal: 1, Batch: 1}},
+		j := &job.Job{
+			Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(count),
+			Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, c.ring, 32, y, 0), Count: count, Window: 1, Signal: 1, Batch: 1}},
 		}
 		j.Record.Samples = true
 		p := run(t, d, j, c.slice)
@@ -319,7 +330,7 @@ func TestReadLatencySamples(t *testing.T) {
 		if p.Completed != count || rec.N != count || rec.RawLen != count {
 			t.Fatalf("%+v: %d messages, %d samples, %d kept; want %d", c, p.Completed, rec.N, rec.RawLen, count)
 		}
-		again := verbs.NewRecorder(count)
+		again := job.NewRecorder(count)
 		for _, s := range rec.Raw {
 			again.Add(s)
 		}
@@ -344,14 +355,14 @@ func TestReadLatencyStops(t *testing.T) {
 	for _, how := range []string{"stop", "deadline"} {
 		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 		connect(t, x, y)
-		j := &verbs.Job{
-			Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: verbs.NewRecorder(0), Stop: new(atomic.Uint32),
-			Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 3, 32, y, 0), Window: 1, Signal: 1, Batch: 1}},
+		j := &job.Job{
+			Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0), Stop: new(atomic.Uint32),
+			Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 3, 32, y, 0), Window: 1, Signal: 1, Batch: 1}},
 		}
 		j.Record.Samples = true
 		var stop func()
 		if how == "deadline" {
-			j.Deadline = verbs.Now() + 1_000_000_000
+			j.Deadline = job.Now() + 1_000_000_000
 		} else {
 			stop = func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) }
 		}
@@ -369,7 +380,7 @@ func TestReadLatencyStops(t *testing.T) {
 // TestHistogramIndex holds the C copy against Go's.
 func TestHistogramIndex(t *testing.T) {
 	for _, v := range []uint64{0, 1, 2047, 2048, 2049, 4095, 4096, 1 << 20, 1<<20 + 1<<10, 1<<44 - 1} {
-		if got, want := histogramIndex(v), verbs.HistogramIndex(v); got != want {
+		if got, want := histogramIndex(v), job.HistogramIndex(v); got != want {
 			t.Errorf("index of %d: %d in C, %d in Go", v, got, want)
 		}
 	}
@@ -379,17 +390,17 @@ func TestRunAllocatesNothing(t *testing.T) {
 	d := anyDevice(t)
 	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 	connect(t, x, y)
-	j := &verbs.Job{
-		CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32), Record: verbs.NewRecorder(0),
-		Lanes: []verbs.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 64, 32, y, 0), Window: 64, Signal: 16, Batch: 1}},
+	j := &job.Job{
+		CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32), Record: job.NewRecorder(0),
+		Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 64, 32, y, 0), Window: 64, Signal: 16, Batch: 1}},
 	}
-	r, err := d.Prepare(j)
+	r, err := job.Prepare(d, j)
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeLater(t, r)
 	n := testing.AllocsPerRun(50, func() {
-		if _, err := r.Run(verbs.Now() + 300_000); err != nil {
+		if _, err := r.Run(job.Now() + 300_000); err != nil {
 			t.Fatal(err)
 		}
 	})

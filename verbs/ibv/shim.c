@@ -40,6 +40,7 @@ static const struct vb_symbol symbols[] = {
 	ROW("ibv_create_cq", "IBVERBS_1.1", REQUIRED, create_cq, ""),
 	ROW("ibv_destroy_cq", "IBVERBS_1.1", REQUIRED, destroy_cq, ""),
 	ROW("ibv_create_qp", "IBVERBS_1.1", REQUIRED, create_qp, ""),
+	ROW("ibv_qp_to_qp_ex", "IBVERBS_1.6", OPTIONAL, qp_to_qp_ex, "posting with ibv_wr_*, as stock perftest does on some devices (ibv_post_send instead)"),
 	ROW("ibv_modify_qp", "IBVERBS_1.1", REQUIRED, modify_qp, ""),
 	ROW("ibv_query_qp", "IBVERBS_1.1", REQUIRED, query_qp, ""),
 	ROW("ibv_destroy_qp", "IBVERBS_1.1", REQUIRED, destroy_qp, ""),
@@ -99,6 +100,18 @@ static int result(int rc) {
 	return -rc;
 }
 
+/* EXTENDED is the extended context of a device, NULL where it does not have that entry. */
+#define EXTENDED(c, entry) extended(c, offsetof(struct vb_verbs_context, entry))
+
+static struct vb_verbs_context *extended(struct vb_context *c, size_t entry) {
+	if (c->abi_compat != (void *)-1)
+		return NULL;
+	struct vb_verbs_context *x = (struct vb_verbs_context *)((char *)c - offsetof(struct vb_verbs_context, context));
+	if (x->sz < sizeof *x - entry || !*(void **)((char *)x + entry))
+		return NULL;
+	return x;
+}
+
 struct vb_device **vb_get_device_list(const struct vb_verbs *v, int *n) { errno = 0; return v->get_device_list(n); }
 void vb_free_device_list(const struct vb_verbs *v, struct vb_device **list) { v->free_device_list(list); }
 uint64_t vb_get_device_guid(const struct vb_verbs *v, struct vb_device *d) { return __builtin_bswap64(v->get_device_guid(d)); }
@@ -124,6 +137,15 @@ int vb_query_device(const struct vb_verbs *v, struct vb_context *c, struct vb_de
 	a->node_guid = __builtin_bswap64(a->node_guid);
 	a->sys_image_guid = __builtin_bswap64(a->sys_image_guid);
 	return rc;
+}
+
+int vb_query_device_ex(struct vb_context *c, struct vb_device_attr_ex *a) {
+	memset(a, 0, sizeof *a);
+	struct vb_verbs_context *x = EXTENDED(c, query_device_ex);
+	if (!x)
+		return EOPNOTSUPP;
+	errno = 0;
+	return result(x->query_device_ex(c, NULL, a, sizeof *a));
 }
 
 int vb_query_port(const struct vb_verbs *v, struct vb_context *c, int port, struct vb_port_attr *a) {
@@ -233,6 +255,29 @@ int vb_req_notify_cq(struct vb_cq *cq, int solicited_only) { return result(cq->c
 
 struct vb_qp *vb_create_qp(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a) { errno = 0; return v->create_qp(pd, a); }
 
+struct vb_qp *vb_create_qp_ex(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a, uint64_t ops) {
+	struct vb_verbs_context *c = EXTENDED(pd->context, create_qp_ex);
+	if (!c || !v->qp_to_qp_ex) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	struct vb_qp_init_attr_ex x = {
+		.send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq, .cap = a->cap, .qp_type = a->qp_type, .sq_sig_all = a->sq_sig_all,
+		.comp_mask = VB_QP_INIT_PD | VB_QP_INIT_SEND_OPS, .pd = pd, .send_ops_flags = ops,
+	};
+	errno = 0;
+	struct vb_qp *qp = c->create_qp_ex(pd->context, &x);
+	if (!qp)
+		return NULL;
+	if ((void *)v->qp_to_qp_ex(qp) != (void *)qp) { /* no ibv_wr_* after all */
+		v->destroy_qp(qp);
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	a->cap = x.cap;
+	return qp;
+}
+
 int vb_modify_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
 	errno = 0;
 	return result(v->modify_qp(qp, a, mask));
@@ -245,9 +290,9 @@ int vb_query_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a
 
 int vb_destroy_qp(const struct vb_verbs *v, struct vb_qp *qp) { return result(v->destroy_qp(qp)); }
 
-int vb_post_send(struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad) {
+int vb_post_send(vb_post_send_fn *post, struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad) {
 	errno = 0;
-	return result(qp->context->ops.post_send(qp, wr, bad));
+	return result(post(qp, wr, bad));
 }
 
 int vb_post_recv(struct vb_qp *qp, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {

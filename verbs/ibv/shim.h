@@ -30,6 +30,7 @@ struct vb_verbs {
 	struct vb_cq *(*create_cq)(struct vb_context *, int, void *, struct vb_comp_channel *, int);
 	int (*destroy_cq)(struct vb_cq *);
 	struct vb_qp *(*create_qp)(struct vb_pd *, struct vb_qp_init_attr *);
+	struct vb_qp_ex *(*qp_to_qp_ex)(struct vb_qp *);
 	int (*modify_qp)(struct vb_qp *, struct vb_qp_attr *, int);
 	int (*query_qp)(struct vb_qp *, struct vb_qp_attr *, int, struct vb_qp_init_attr *);
 	int (*destroy_qp)(struct vb_qp *);
@@ -78,6 +79,8 @@ uint64_t vb_get_device_guid(const struct vb_verbs *v, struct vb_device *d);
 struct vb_context *vb_open_device(const struct vb_verbs *v, struct vb_device *d);
 int vb_close_device(const struct vb_verbs *v, struct vb_context *c);
 int vb_query_device(const struct vb_verbs *v, struct vb_context *c, struct vb_device_attr *a);
+/* vb_query_device_ex fills what the device knows of the extended attributes, the rest with 0. */
+int vb_query_device_ex(struct vb_context *c, struct vb_device_attr_ex *a);
 int vb_query_port(const struct vb_verbs *v, struct vb_context *c, int port, struct vb_port_attr *a);
 int vb_query_gid(const struct vb_verbs *v, struct vb_context *c, int port, int index, void *gid);
 int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb_gid_entry *e, size_t max); /* n, or -errno */
@@ -98,10 +101,14 @@ int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq);
 int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc); /* n found, or a negative errno */
 int vb_req_notify_cq(struct vb_cq *cq, int solicited_only);
 struct vb_qp *vb_create_qp(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a);
+/* vb_create_qp_ex makes a queue pair whose sends are posted with ibv_wr_*: ops are bits, 1 << opcode. NULL with errno EOPNOTSUPP
+   where the library or the device has no such interface, or not for all of ops. */
+struct vb_qp *vb_create_qp_ex(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a, uint64_t ops);
 int vb_modify_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask);
 int vb_query_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_init_attr *i);
 int vb_destroy_qp(const struct vb_verbs *v, struct vb_qp *qp);
-int vb_post_send(struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad);
+/* vb_post_send calls a device's own function, or one of post.h. */
+int vb_post_send(vb_post_send_fn *post, struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad);
 int vb_post_recv(struct vb_qp *qp, struct vb_recv_wr *wr, struct vb_recv_wr **bad);
 struct vb_srq *vb_create_srq(const struct vb_verbs *v, struct vb_pd *pd, struct vb_srq_init_attr *a);
 int vb_modify_srq(const struct vb_verbs *v, struct vb_srq *srq, struct vb_srq_attr *a, int mask);

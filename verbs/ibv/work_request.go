@@ -56,14 +56,19 @@ func cFree[T any](s []T) {
 	}
 }
 
-// fillSend writes one request into C memory; its list takes the front of sge.
-func (d *device) fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest) error {
+// fillSend writes one request, which checkSend has let pass, into C memory; its list takes the front of sge.
+func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest) {
 	*w = C.struct_vb_send_wr{
 		wr_id: C.uint64_t(r.ID), opcode: C.uint32_t(r.Opcode), send_flags: C.uint32_t(r.Flags), num_sge: C.int32_t(len(r.SGEs)),
 	}
 	if len(r.SGEs) > 0 {
 		w.sg_list = &sge[0]
 		copySGEs(sge, r.SGEs)
+	}
+	if r.Flags&verbs.Inline != 0 { // nobody looks at the keys, and post.c wants them so
+		for i := range sge[:len(r.SGEs)] {
+			sge[i].lkey = 0
+		}
 	}
 	if r.Opcode.HasImmediate() {
 		w.imm_or_rkey = C.uint32_t(networkOrder(r.Immediate))
@@ -80,36 +85,37 @@ func (d *device) fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verb
 	case verbs.OpLocalInvalidate, verbs.OpSendWithInvalidate:
 		w.imm_or_rkey = C.uint32_t(r.InvalidateRKey)
 	case verbs.OpBindMW:
-		return d.fillBind(w, r.Bind)
+		b := r.Bind
+		*(*bindMW)(unsafe.Pointer(&w.u[0])) = bindMW{
+			mw: b.Window.(*memoryWindow).mw, rkey: b.RKey, mr: b.Region.(*memoryRegion).mr, addr: b.Addr, length: b.Length, access: uint32(b.Access),
+		}
 	case verbs.OpSend, verbs.OpSendWithImmediate:
 	}
 	if r.AH != nil {
-		h, ok := r.AH.(*addressHandle)
-		if !ok || h.p.d != d {
-			return errors.New("the address handle is another device's")
-		}
-		put(w.wr[:], 0, uint64(uintptr(unsafe.Pointer(h.ah))))
+		put(w.wr[:], 0, uint64(uintptr(unsafe.Pointer(r.AH.(*addressHandle).ah))))
 		put32(w.wr[:], 8, r.RemoteQPN)
 		put32(w.wr[:], 12, r.RemoteQKey)
 	}
-	return nil
 }
 
-func (d *device) fillBind(w *C.struct_vb_send_wr, b *verbs.MemoryWindowBind) error {
-	if b == nil {
+// ownHandles refuses a request that names what is missing or another device's.
+func (d *device) ownHandles(r *verbs.SendRequest) error {
+	if r.AH != nil {
+		if h, ok := r.AH.(*addressHandle); !ok || h.p.d != d {
+			return errors.New("the address handle is another device's")
+		}
+	}
+	if r.Opcode != verbs.OpBindMW {
+		return nil
+	}
+	if r.Bind == nil {
 		return errors.New("BIND_MW without a description of the bind")
 	}
-	window, ok := b.Window.(*memoryWindow)
-	if !ok || window.p.d != d {
+	if window, ok := r.Bind.Window.(*memoryWindow); !ok || window.p.d != d {
 		return errors.New("the memory window is another device's")
 	}
-	region, ok := b.Region.(*memoryRegion)
-	if !ok || region.p.d != d {
+	if region, ok := r.Bind.Region.(*memoryRegion); !ok || region.p.d != d {
 		return errors.New("the memory region is another device's")
-	}
-	bind := (*bindMW)(unsafe.Pointer(&w.u[0]))
-	*bind = bindMW{
-		mw: window.mw, rkey: b.RKey, mr: region.mr, addr: b.Addr, length: b.Length, access: uint32(b.Access),
 	}
 	return nil
 }
@@ -137,7 +143,7 @@ func copySGEs(to []C.struct_vb_sge, from []verbs.SGE) {
 type sendList struct{ ring sendRing }
 
 // fill writes a list of requests, linked, and returns the first.
-func (l *sendList) fill(d *device, r []verbs.SendRequest) (*C.struct_vb_send_wr, error) {
+func (l *sendList) fill(r []verbs.SendRequest) *C.struct_vb_send_wr {
 	sges := 0
 	for i := range r {
 		sges += len(r[i].SGEs)
@@ -150,15 +156,21 @@ func (l *sendList) fill(d *device, r []verbs.SendRequest) (*C.struct_vb_send_wr,
 	at := 0
 	for i := range r {
 		n := len(r[i].SGEs)
-		if err := d.fillSend(&l.ring.wr[i], l.ring.sge[at:at+n], &r[i]); err != nil {
-			return nil, &verbs.PostError{Index: i, Err: err}
-		}
+		fillSend(&l.ring.wr[i], l.ring.sge[at:at+n], &r[i])
 		if i > 0 {
 			l.ring.wr[i-1].next = &l.ring.wr[i]
 		}
 		at += n
 	}
-	return &l.ring.wr[0], nil
+	return &l.ring.wr[0]
+}
+
+// posted is how many of a list of n requests got through, when bad is the first that did not.
+func posted[T any](bad, head *T, n int) int {
+	if bad == nil {
+		return 0
+	}
+	return min(int((uintptr(unsafe.Pointer(bad))-uintptr(unsafe.Pointer(head)))/unsafe.Sizeof(*head)), n-1)
 }
 
 // receiveList is the C memory that PostReceive fills anew for every list.

@@ -1,25 +1,28 @@
 package roce
 
 import (
+	"errors"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // background drives the device when nobody else does: it wakes about every millisecond to look, and once nobody has
 // polled for that long it blocks in the kernel until a packet or a deadline comes. An idle device uses no CPU.
 type background struct {
 	lastDrive atomic.Int64 // ticks, to noteEvery
-	noted     verbs.Ticks  // the same
-	noteEvery verbs.Ticks
+	noted     job.Ticks    // the same
+	noteEvery job.Ticks
 	drives    uint64       // rounds of progress
 	running   atomic.Int32 // jobs being run
 	asleep    bool         // the background goroutine is blocked in the kernel: whoever drives sends it away
-	waiters   int          // goroutines blocked in the kernel that wait for a completion event
-	bell      *waker       // wakes them
-	sentry    *waker       // wakes the background goroutine
+	sentry    *sleeper     // the background goroutine
+	sleepers  []*sleeper   // others who are blocked in the kernel
+	spare     []*sleeper   // to be used again
 	quit      chan struct{}
 	done      sync.WaitGroup
 }
@@ -30,43 +33,61 @@ const (
 )
 
 // drove notes that somebody drives the device, and sends the background goroutine away when it is blocked in the kernel.
-func (e *engine) drove(now verbs.Ticks) {
+func (e *engine) drove(now job.Ticks) {
 	if now-e.noted > e.noteEvery || e.asleep {
 		e.noted = now
 		e.lastDrive.Store(int64(now))
 	}
 	if e.asleep {
 		e.asleep = false
-		e.sentry.wake()
+		e.sentry.bell.wake()
 	}
+}
+
+// sleeper is a goroutine blocked in the kernel until a packet, a deadline or its bell.
+type sleeper struct {
+	bell *waker
+	set  []pollFD
+}
+
+func newSleeper() (*sleeper, error) {
+	w, err := newWaker()
+	if err != nil {
+		return nil, err
+	}
+	return &sleeper{bell: w, set: make([]pollFD, 0, 8)}, nil
 }
 
 // wakeSleepers makes those who are blocked in the kernel look again: at events, deadlines and sockets.
 func (e *engine) wakeSleepers() {
 	if e.asleep {
 		e.asleep = false
-		e.sentry.wake()
+		e.sentry.bell.wake()
 	}
-	if e.waiters > 0 {
-		e.bell.wake()
-	}
-}
-
-// announce makes those who are blocked in the kernel look at new deadlines.
-func (e *engine) announce() {
-	if e.asleep || e.waiters > 0 {
-		e.wakeSleepers()
+	for _, s := range e.sleepers {
+		s.bell.wake()
 	}
 }
 
-// await blocks a goroutine that waits for a completion event until something arrives, a deadline or limit comes, or
-// somebody wakes it. The lock is released meanwhile.
-func (e *engine) await(limit verbs.Ticks) {
-	e.waiters++
-	e.sleep(limit, e.bell, e.sockets)
-	if e.waiters--; e.waiters == 0 {
-		e.bell.drain()
+// await blocks a goroutine until something arrives, a deadline or limit comes, or somebody wakes it. The lock is released
+// meanwhile.
+func (e *engine) await(limit job.Ticks) {
+	var s *sleeper
+	if n := len(e.spare); n > 0 {
+		s, e.spare = e.spare[n-1], e.spare[:n-1]
+	} else {
+		var err error
+		if s, err = newSleeper(); err != nil { // no descriptor is left: come again soon
+			e.unlock()
+			runtime.Gosched()
+			e.lock()
+			return
+		}
 	}
+	e.sleepers = append(e.sleepers, s)
+	e.sleep(limit, s, e.sockets)
+	e.sleepers = slices.DeleteFunc(e.sleepers, func(x *sleeper) bool { return x == s })
+	e.spare = append(e.spare, s)
 }
 
 // stand blocks the background goroutine likewise; who drives the device meanwhile wakes it. It tells whether it slept at
@@ -75,33 +96,40 @@ func (e *engine) stand(sockets []*socket) bool {
 	e.asleep = true
 	slept := e.sleep(never, e.sentry, sockets)
 	e.asleep = false
-	e.sentry.drain()
 	return slept
 }
 
-func (e *engine) sleep(limit verbs.Ticks, w *waker, sockets []*socket) bool {
+func (e *engine) sleep(limit job.Ticks, s *sleeper, sockets []*socket) bool {
 	at := min(limit, e.nextTimer)
-	if e.fabric != nil {
-		if due, ok := e.fabric.next(e.patience); ok {
-			at = min(at, due)
-		}
+	if e.network != nil {
+		at = min(at, job.Ticks(e.network.Next()))
 	}
 	ns := int64(-1)
 	if at != never {
-		ns = int64(e.clock.duration(at - verbs.Now()))
+		ns = int64(e.clock.duration(at - job.Now()))
 		if ns <= 0 {
 			return false
 		}
 	}
-	set := make([]pollFD, 0, 8)
-	set = append(set, w.pollFD())
-	for _, s := range sockets {
-		set = append(set, awaitReadable(s.fd))
+	s.set = append(s.set[:0], s.bell.pollFD())
+	for _, x := range sockets {
+		s.set = append(s.set, awaitReadable(x.fd))
 	}
 	e.unlock()
-	pollUntil(set, ns)
+	pollUntil(s.set, ns)
 	e.lock()
+	s.bell.drain()
 	return true
+}
+
+// closeSleepers frees what nobody sleeps with any more.
+func (e *engine) closeSleepers() error {
+	var errs []error
+	for _, s := range append(e.spare, e.sentry) {
+		errs = append(errs, s.bell.close())
+	}
+	e.spare = nil
+	return errors.Join(errs...)
 }
 
 // serve is the background goroutine.
@@ -130,14 +158,14 @@ func (e *engine) serve() {
 // takeOver drives the device until somebody else does, or it is closed.
 func (e *engine) takeOver() {
 	for !e.closed {
-		if e.waiters > 0 { // they drive: only wait until they stop
+		if len(e.sleepers) > 0 { // they drive: only wait until they stop
 			mine := e.drives
 			if !e.stand(nil) || e.drives != mine { // a deadline is due: they must have the lock to see to it
 				return
 			}
 			continue
 		}
-		busy := e.progress(verbs.Now())
+		busy := e.progress(job.Now())
 		mine := e.drives
 		if e.waiting.Load() > 0 {
 			return
@@ -156,6 +184,6 @@ func (e *engine) takeOver() {
 
 // abandoned tells whether nobody has driven the device for a while.
 func (e *engine) abandoned(gap time.Duration) bool {
-	idle := e.clock.duration(verbs.Now() - verbs.Ticks(e.lastDrive.Load()))
+	idle := e.clock.duration(job.Now() - job.Ticks(e.lastDrive.Load()))
 	return idle >= gap-gap/8
 }

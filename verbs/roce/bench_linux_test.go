@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
 // The benchmarks here are ratios to yardsticks measured in the same iteration: what raw UDP sockets carry on this
@@ -156,7 +158,7 @@ func (p *rawPair) pingPong(size int) []float64 {
 }
 
 // deviceStream returns bytes and messages per second of a stream that lasts for slotTime.
-func deviceStream(t testing.TB, a, b *end, lanes []verbs.Lane, receives []verbs.Lane) (float64, float64) {
+func deviceStream(t testing.TB, a, b *end, lanes []job.Lane, receives []job.Lane) (float64, float64) {
 	t.Helper()
 	var stop atomic.Uint32
 	passive := serveJob(&stop)
@@ -164,20 +166,20 @@ func deviceStream(t testing.TB, a, b *end, lanes []verbs.Lane, receives []verbs.
 		for i := range receives {
 			check(t, receives[i].PostInitial(receives[i].QP.Capabilities().RecvDepth))
 		}
-		passive = &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: receives, Stop: &stop}
+		passive = &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: receives, Stop: &stop}
 	}
 	other := onThread(1, func() {
 		if _, err := runJob(t, b.device, passive, 1); err != nil {
 			t.Errorf("receiver: %v", err)
 		}
 	})
-	var p verbs.Progress
+	var p job.Progress
 	<-onThread(0, func() {
-		job := &verbs.Job{
-			Shape: verbs.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: lanes, Deadline: verbs.Now() + a.device.e.clock.ticks(*slotTime),
+		j := &job.Job{
+			Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: lanes, Deadline: job.Now() + a.device.e.clock.ticks(*slotTime),
 		}
 		var err error
-		if p, err = runJob(t, a.device, job, 0); err != nil {
+		if p, err = runJob(t, a.device, j, 0); err != nil {
 			t.Errorf("sender: %v", err)
 		}
 	})
@@ -187,14 +189,14 @@ func deviceStream(t testing.TB, a, b *end, lanes []verbs.Lane, receives []verbs.
 	return float64(p.BytesOut) / seconds, float64(p.Completed) / seconds
 }
 
-func sendLane(a, b *end, op verbs.Opcode, list []verbs.SGE, window, signal, batch int) verbs.Lane {
+func sendLane(a, b *end, op verbs.Opcode, list []verbs.SGE, window, signal, batch int) job.Lane {
 	var n uint64
 	for _, g := range list {
 		n += uint64(g.Length)
 	}
-	return verbs.Lane{
+	return job.Lane{
 		QP: a.qp, Window: window, Signal: signal, Batch: batch,
-		Ring: []verbs.Message{{Bytes: n, Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+		Ring: []job.Message{{Bytes: n, Steps: []job.Step{{Requests: []verbs.SendRequest{{
 			Opcode: op, SGEs: list, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 		}}}}}},
 	}
@@ -230,12 +232,12 @@ func BenchmarkRatioBandwidth(b *testing.B) {
 			var yard, got, ratio []float64
 			for b.Loop() {
 				r := raw.stream(rawPacket, tt.batch)
-				var receives []verbs.Lane
+				var receives []job.Lane
 				if tt.op == verbs.OpSend {
-					receives = []verbs.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, size)}}}}}
+					receives = []job.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, size)}}}}}
 					drain(y)
 				}
-				v, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, tt.op, []verbs.SGE{x.sge(0, size)}, 32, 4, 4)}, receives)
+				v, _ := deviceStream(b, x, y, []job.Lane{sendLane(x, y, tt.op, []verbs.SGE{x.sge(0, size)}, 32, 4, 4)}, receives)
 				yard, got, ratio = append(yard, r), append(got, v), append(ratio, v/r)
 			}
 			report(b, "raw-GB/s", median(yard)/1e9, "GB/s", median(got)/1e9, "ratio", median(ratio))
@@ -263,12 +265,12 @@ func BenchmarkRatioMessageRate(b *testing.B) {
 			var yard, got, ratio []float64
 			for b.Loop() {
 				r := raw.stream(36, 64) / 36
-				var receives []verbs.Lane
+				var receives []job.Lane
 				if tt.op == verbs.OpSend {
-					receives = []verbs.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, 2)}}}}}
+					receives = []job.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, 2)}}}}}
 					drain(y)
 				}
-				_, v := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, tt.op, []verbs.SGE{x.sge(0, 2)}, 256, 32, 32)}, receives)
+				_, v := deviceStream(b, x, y, []job.Lane{sendLane(x, y, tt.op, []verbs.SGE{x.sge(0, 2)}, 256, 32, 32)}, receives)
 				yard, got, ratio = append(yard, r), append(got, v), append(ratio, v/r)
 			}
 			report(b, "raw-Mmsg/s", median(yard)/1e6, "Mmsg/s", median(got)/1e6, "ratio", median(ratio))
@@ -280,8 +282,8 @@ func BenchmarkRatioLatency(b *testing.B) {
 	for _, tt := range []struct {
 		name  string
 		op    verbs.Opcode
-		await verbs.Await
-	}{{"send", verbs.OpSend, verbs.AwaitReceive}, {"write", verbs.OpWrite, verbs.AwaitLastByte}} {
+		await job.Await
+	}{{"send", verbs.OpSend, job.AwaitReceive}, {"write", verbs.OpWrite, job.AwaitLastByte}} {
 		b.Run("op="+tt.name+"/size=2", func(b *testing.B) {
 			spinners(b)
 			raw := newRawPair(b)
@@ -302,13 +304,13 @@ func BenchmarkRatioLatency(b *testing.B) {
 }
 
 // devicePingPong returns the sorted half round trips in nanoseconds.
-func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await verbs.Await, size int) []float64 {
+func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await job.Await, size int) []float64 {
 	b.Helper()
 	const count = pingPongs
-	job := func(e, peer *end, first bool, rec *verbs.Recorder) *verbs.Job {
+	newJob := func(e, peer *end, first bool, rec *job.Recorder) *job.Job {
 		l := sendLane(e, peer, op, []verbs.SGE{e.sge(0, size)}, 16, 1, 1)
 		l.Count, l.Await = count, await
-		if await == verbs.AwaitReceive {
+		if await == job.AwaitReceive {
 			l.Receives = []verbs.ReceiveRequest{{SGEs: []verbs.SGE{e.sge(1024, size)}}}
 			l.Expect = count
 			drain(e)
@@ -318,11 +320,11 @@ func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await verbs.Await,
 			l.FlagOut, l.FlagIn = &e.buffer.Bytes()[size-1], &e.buffer.Bytes()[1024+size-1]
 			*l.FlagOut, *l.FlagIn = 0, 0
 		}
-		return &verbs.Job{Shape: verbs.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []verbs.Lane{l}, Record: rec}
+		return &job.Job{Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l}, Record: rec}
 	}
-	rec := verbs.NewRecorder(1 << 16)
+	rec := job.NewRecorder(1 << 16)
 	rec.Samples = true
-	j1, j2 := job(x, y, true, rec), job(y, x, false, nil)
+	j1, j2 := newJob(x, y, true, rec), newJob(y, x, false, nil)
 	other := onThread(1, func() {
 		if _, err := runJob(b, y.device, j2, 1); err != nil {
 			b.Errorf("second: %v", err)
@@ -352,8 +354,8 @@ func BenchmarkRatioGather(b *testing.B) {
 	}
 	var single, gathered, ratio []float64
 	for b.Loop() {
-		s, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, verbs.OpWrite, one, 128, 16, 16)}, nil)
-		g, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, verbs.OpWrite, many, 128, 16, 16)}, nil)
+		s, _ := deviceStream(b, x, y, []job.Lane{sendLane(x, y, verbs.OpWrite, one, 128, 16, 16)}, nil)
+		g, _ := deviceStream(b, x, y, []job.Lane{sendLane(x, y, verbs.OpWrite, many, 128, 16, 16)}, nil)
 		single, gathered, ratio = append(single, s), append(gathered, g), append(ratio, s/g)
 	}
 	report(b, "one-SGE-GB/s", median(single)/1e9, "gather-GB/s", median(gathered)/1e9, "time-ratio", median(ratio))
@@ -364,14 +366,14 @@ func BenchmarkRatioQueuePairs(b *testing.B) {
 	const size, n = 65536, 64
 	o := pairOptions{bytes: 1 << 20, depth: 64}
 	x, y := newPair(b, o)
-	lanes := make([]verbs.Lane, n)
+	lanes := make([]job.Lane, n)
 	for i := range n {
 		p := morePair(b, x, y, o)
 		lanes[i] = sendLane(p, y, verbs.OpWrite, []verbs.SGE{x.sge(0, size)}, 16, 4, 4)
 	}
 	var one, all, ratio []float64
 	for b.Loop() {
-		s, _ := deviceStream(b, x, y, []verbs.Lane{sendLane(x, y, verbs.OpWrite, []verbs.SGE{x.sge(0, size)}, 16, 4, 4)}, nil)
+		s, _ := deviceStream(b, x, y, []job.Lane{sendLane(x, y, verbs.OpWrite, []verbs.SGE{x.sge(0, size)}, 16, 4, 4)}, nil)
 		m, _ := deviceStream(b, x, y, lanes, nil)
 		one, all, ratio = append(one, s), append(all, m), append(ratio, m/s)
 	}
@@ -399,11 +401,11 @@ func morePair(t testing.TB, x, y *end, o pairOptions) *end {
 func BenchmarkRatioLoss(b *testing.B) {
 	spinners(b)
 	const size = 65536
-	good, bad := newPairAt(b, 1, FabricOptions{}), newPairAt(b, 3, FabricOptions{Loss: 0.01, Seed: 1})
+	good, bad := newPairAt(b, 1, netem.Options{}), newPairAt(b, 3, netem.Options{Loss: 0.01, Seed: 1})
 	var clean, lossy, ratio []float64
 	for b.Loop() {
 		run := func(p [2]*end) float64 {
-			v, _ := deviceStream(b, p[0], p[1], []verbs.Lane{sendLane(p[0], p[1], verbs.OpWrite, []verbs.SGE{p[0].sge(0, size)}, 32, 4, 4)}, nil)
+			v, _ := deviceStream(b, p[0], p[1], []job.Lane{sendLane(p[0], p[1], verbs.OpWrite, []verbs.SGE{p[0].sge(0, size)}, 32, 4, 4)}, nil)
 			return v
 		}
 		c, l := run(good), run(bad)
@@ -413,8 +415,8 @@ func BenchmarkRatioLoss(b *testing.B) {
 	b.Logf("ours %v theirs %v", counters(b, bad[0]), counters(b, bad[1]))
 }
 
-func newPairAt(b *testing.B, last byte, f FabricOptions) [2]*end {
+func newPairAt(b *testing.B, last byte, f netem.Options) [2]*end {
 	a := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 2, 3, n}) }
-	x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128, a: Options{Address: a(last), Fabric: f}, b: Options{Address: a(last + 1), Fabric: f}})
+	x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128, a: Options{Address: a(last), Network: f}, b: Options{Address: a(last + 1), Network: f}})
 	return [2]*end{x, y}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // completionChannel is a verbs.CompletionChannel.
@@ -90,7 +91,7 @@ func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, e
 		if err := context.Cause(ctx); err != nil {
 			return nil, e.fail("wait for completion event", 0, err)
 		}
-		if !e.progress(verbs.Now()) && len(ch.events) == 0 {
+		if !e.progress(job.Now()) && len(ch.events) == 0 {
 			e.await(never)
 		}
 	}

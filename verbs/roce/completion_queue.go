@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // entry is a completion and what polling it gives back.
@@ -99,7 +100,7 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	e := c.e
 	e.lock()
 	if c.head == c.tail {
-		e.progress(verbs.Now())
+		e.progress(job.Now())
 	}
 	n := 0
 	for n < len(out) && c.head != c.tail {
@@ -174,6 +175,7 @@ func (c *completionQueue) resumeFlush() {
 	c.flushing = c.flushing[:0]
 	for _, q := range waiting {
 		q.flush()
+		q.retire()
 	}
 }
 

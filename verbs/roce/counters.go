@@ -31,6 +31,13 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 		return nil, e.fail("read counters", 0, verbs.ErrClosed)
 	}
 	c := &e.count
+	var omitted, dropped uint64
+	if e.capture != nil {
+		omitted = e.capture.omitted
+	}
+	if e.network != nil {
+		dropped = e.network.Dropped
+	}
 	return map[string]uint64{
 		"sent_pkts": c.sentPackets, "sent_bytes": c.sentBytes, "rcvd_pkts": c.receivedPackets, "rcvd_bytes": c.receivedBytes,
 		"send_err":              c.sendErrors,
@@ -51,5 +58,7 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 		"probes":                c.probes,
 		"local_ack_timeout_err": c.timeouts,
 		"retry_exceeded_err":    c.retriesExceeded,
+		"pcap_omitted":          omitted,
+		"emulated_queue_drops":  dropped,
 	}, nil
 }

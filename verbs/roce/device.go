@@ -28,20 +28,15 @@ func openDevice(o Options) (*device, error) {
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
 	var err error
-	if e.capture, err = newCapture(o.Pcap); err != nil {
+	if e.capture, err = newCapture(o); err != nil {
 		return nil, e.fail("open device", 0, err)
 	}
-	if e.bell, err = newWaker(); err != nil {
-		return nil, e.fail("open device", 0, err)
-	}
-	if e.sentry, err = newWaker(); err != nil {
-		_ = e.bell.close()
+	if e.sentry, err = newSleeper(); err != nil {
 		return nil, e.fail("open device", 0, err)
 	}
 	if o.Address.IsValid() {
 		if err := d.bind(o.Address); err != nil {
-			_ = e.bell.close()
-			_ = e.sentry.close()
+			_ = e.closeSleepers()
 			return nil, err
 		}
 	}
@@ -54,11 +49,12 @@ func openDevice(o Options) (*device, error) {
 
 func deviceInfo(o Options) verbs.DeviceInfo {
 	label := "software device, not a NIC"
-	if f := o.Fabric.String(); f != "" {
-		label += "; fabric " + f
+	network := o.Network.String()
+	if network != "" {
+		label += "; emulated network " + network
 	}
 	return verbs.DeviceInfo{
-		Name: DeviceName, Provider: "roce", Software: true, Label: label, Fabric: o.Fabric.String(), Firmware: runtime.Version(),
+		Name: DeviceName, Provider: "roce", Software: true, Label: label, EmulatedNetwork: network, Firmware: runtime.Version(),
 		NodeGUID: 0x0200_00ff_fe00_12b7, SystemGUID: 0x0200_00ff_fe00_12b7, VendorID: 0xffffff, Ports: 1, NUMANode: -1,
 		Driver: "roce", TransportType: "IB",
 		Limits: verbs.Limits{
@@ -71,11 +67,23 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 	}
 }
 
-func (d *device) Info() verbs.DeviceInfo { return d.info }
+// Info describes the device. What a peer may have in flight to it follows from the receive buffer that the kernel granted.
+func (d *device) Info() verbs.DeviceInfo {
+	e := d.e
+	e.lock()
+	defer e.unlock()
+	info := d.info
+	for _, s := range e.sockets {
+		if s.local == d.home {
+			info.Limits.ReceiveWindow = s.bufferBytes / 2
+		}
+	}
+	return info
+}
 
 // Port describes the only port; its MTU is that of the default GID's interface.
 func (d *device) Port(n int) (verbs.PortInfo, error) {
-	list, err := d.table(n, "query port")
+	list, home, err := d.table(n, "query port")
 	if err != nil {
 		return verbs.PortInfo{}, err
 	}
@@ -84,25 +92,26 @@ func (d *device) Port(n int) (verbs.PortInfo, error) {
 		ActiveMTU: verbs.MTU4096, GIDTableLen: 1024, PKeyTableLen: 1, MaxMessage: maxMessage,
 	}
 	for _, g := range list {
-		if g.addr == d.home {
+		if g.addr == home {
 			p.ActiveMTU, p.NetInterface = activeMTU(g.mtu), g.name
 		}
 	}
 	return p, nil
 }
 
-// table reads the GID table, choosing the default GID if nobody has.
-func (d *device) table(port int, verb string) ([]gid, error) {
+// table reads the GID table, choosing the default GID if nobody has, and tells which that is.
+func (d *device) table(port int, verb string) (list []gid, home netip.Addr, err error) {
 	e := d.e
 	if port != 1 {
-		return nil, e.fail(verb, 0, fmt.Errorf("port %d: this device has one, 1", port))
+		return nil, home, e.fail(verb, 0, fmt.Errorf("port %d: this device has one, 1", port))
 	}
 	e.lock()
 	defer e.unlock()
 	if e.closed {
-		return nil, e.fail(verb, 0, verbs.ErrClosed)
+		return nil, home, e.fail(verb, 0, verbs.ErrClosed)
 	}
-	return d.lockedTable(verb)
+	list, err = d.lockedTable(verb)
+	return list, d.home, err
 }
 
 func (d *device) lockedTable(verb string) ([]gid, error) {
@@ -120,30 +129,33 @@ func (d *device) lockedTable(verb string) ([]gid, error) {
 
 // GIDs lists the addresses of this machine, those of the default GID's interface first.
 func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
-	list, err := d.table(port, "query GID table")
+	list, _, err := d.table(port, "query GID table")
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]verbs.GIDEntry, len(list))
-	for i, g := range list {
-		entries[i] = verbs.GIDEntry{Index: i, GID: verbs.GIDFromAddr(g.addr), Type: verbs.GIDRoCEv2, NetInterface: g.name}
+	for i := range list {
+		entries[i] = list[i].entry(i)
 	}
 	return entries, nil
 }
 
+func (g *gid) entry(index int) verbs.GIDEntry {
+	return verbs.GIDEntry{Index: index, GID: verbs.GIDFromAddr(g.addr), Type: verbs.GIDRoCEv2, NetInterface: g.name}
+}
+
 // DefaultGID is the line of the GID table that the device was bound to: the one to use where nothing was asked for.
 func (d *device) DefaultGID() (verbs.GIDEntry, error) {
-	list, err := d.GIDs(1)
+	list, home, err := d.table(1, "query GID table")
 	if err != nil {
 		return verbs.GIDEntry{}, err
 	}
-	want := verbs.GIDFromAddr(d.home)
-	for _, g := range list {
-		if g.GID == want {
-			return g, nil
+	for i := range list {
+		if g := &list[i]; g.addr == home {
+			return g.entry(i), nil
 		}
 	}
-	return verbs.GIDEntry{}, d.e.fail("query GID table", 0, fmt.Errorf("%v is not an address of this machine any more", d.home))
+	return verbs.GIDEntry{}, d.e.fail("query GID table", 0, fmt.Errorf("%v is not an address of this machine any more", home))
 }
 
 // PKeys lists the only partition key.
@@ -242,7 +254,6 @@ func (e *engine) socketOf(g *gid) (*socket, error) {
 		s.useOffloads()
 	}
 	e.sockets = append(e.sockets, s)
-	e.readLimit = max(min(s.bufferBytes/4, 1<<20), 64<<10)
 	e.wakeSleepers() // whoever is blocked must watch this socket too
 	return s, nil
 }
@@ -271,42 +282,30 @@ func (e *engine) pathTo(a verbs.AddressVector) (*path, error) {
 	if err != nil {
 		return nil, bindError(g.addr, err)
 	}
-	return e.pathFor(s, remote)
+	v := service{class: a.TrafficClass, level: a.SL, hops: a.HopLimit, flowLabel: a.FlowLabel}
+	if err := v.validate(); err != nil {
+		return nil, err
+	}
+	return e.pathFor(s, remote, v)
 }
 
-func (e *engine) pathFor(s *socket, remote netip.Addr) (*path, error) {
-	if p := s.paths[remote]; p != nil {
+func (e *engine) pathFor(s *socket, remote netip.Addr, v service) (*path, error) {
+	v.hops = v.hopLimit()
+	key := pathKey{remote, v}
+	if p := s.paths[key]; p != nil {
 		return p, nil
 	}
 	maximum := e.options.Window
 	if maximum == 0 {
 		maximum = defaultWindow
 	}
-	p, err := newPath(s, remote, maximum)
+	p, err := newPath(s, remote, v, e.clock, maximum)
 	if err != nil {
 		return nil, err
 	}
 	p.responses.kind = responseQueue
-	s.paths[remote] = p
+	s.paths[key] = p
 	return p, nil
-}
-
-// maxStrangers bounds the peers a socket remembers: anybody may send to it.
-const maxStrangers = 1 << 14
-
-// pathFrom is the path of a packet's sender, which nobody may have named yet (UD).
-func (e *engine) pathFrom(s *socket, from netip.Addr) *path {
-	if p := s.paths[from]; p != nil {
-		return p
-	}
-	if len(s.paths) >= maxStrangers {
-		return nil
-	}
-	p, err := e.pathFor(s, from)
-	if err != nil {
-		return nil
-	}
-	return p
 }
 
 // portMTU is the active MTU in bytes: the most a UD message carries.
@@ -347,13 +346,7 @@ func (d *device) Close() error {
 		errs = append(errs, s.close())
 	}
 	e.sockets = nil
-	errs = append(errs, e.bell.close(), e.sentry.close())
-	if e.capture != nil {
-		if e.capture.err == nil {
-			e.capture.err = e.capture.w.Flush()
-		}
-		errs = append(errs, e.capture.err)
-	}
+	errs = append(errs, e.closeSleepers(), e.capture.close())
 	if err := errors.Join(errs...); err != nil {
 		return e.fail("close device", 0, err)
 	}

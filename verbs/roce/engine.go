@@ -1,12 +1,15 @@
 package roce
 
 import (
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/netem"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -40,11 +43,10 @@ type engine struct {
 
 	sockets []*socket
 	busy    []*path
-	train   train
-	flat    []byte
+	batch   batch
+	pool    packetPool
 	input   []byte
-	fabric  *fabric
-	deliver func(heldPacket)
+	network *netem.Network[arrival] // nil: the real one alone
 	capture *capture
 
 	qps     []*queuePair // by the low bits of the QPN
@@ -57,19 +59,15 @@ type engine struct {
 	acks    []*queuePair // those that owe an answer
 	unacked int          // bytes received since answers were sent
 
-	timed         []*queuePair // those with something outstanding
-	nextTimer     verbs.Ticks
-	ackTimeout    [32]verbs.Ticks
-	firstProbe    verbs.Ticks
-	shortestProbe verbs.Ticks
-	longestProbe  verbs.Ticks
-	patience      verbs.Ticks
+	timed      []*queuePair // those with something outstanding
+	nextTimer  job.Ticks
+	lastRound  job.Ticks
+	lateRound  job.Ticks
+	ackTimeout [32]job.Ticks
 
-	datagrams     queue // UD queue pairs that have something to send
-	readsInFlight int   // bytes of READ responses on the way to us
-	readLimit     int
-	gathered      [maxSGE]piece
-	grh           [wire.GRHBytes]byte
+	datagrams queue // UD queue pairs that have something to send
+	gathered  [maxSGE]piece
+	grh       [wire.GRHBytes]byte
 
 	count  counts
 	events chan verbs.AsyncEvent
@@ -79,19 +77,24 @@ type engine struct {
 
 func newEngine(o Options, c clock) *engine {
 	e := &engine{
-		options: o, clock: c, nextTimer: never, input: make([]byte, 1<<16), flat: make([]byte, 0, 1<<16),
-		events: make(chan verbs.AsyncEvent, 64), readLimit: 512 << 10,
+		options: o, clock: c, nextTimer: never, input: make([]byte, 1<<16),
+		events: make(chan verbs.AsyncEvent, 64),
 	}
-	e.train = *newTrain()
+	e.batch = *newBatch()
 	for i := range e.ackTimeout {
-		e.ackTimeout[i] = c.ticks(timerStretch * verbs.AckTimeout(uint8(i)))
+		if i > 0 { // 0 is no timer
+			e.ackTimeout[i] = c.ticks(timerStretch * verbs.AckTimeout(uint8(i)))
+		}
 	}
-	e.firstProbe, e.shortestProbe, e.longestProbe = c.ticks(firstProbe), c.ticks(shortestProbe), c.ticks(longestProbe)
+	e.lateRound = c.ticks(lateRound)
 	e.noteEvery = c.ticks(silence / 16)
-	e.patience = c.ticks(200 * time.Microsecond)
 	e.datagrams.kind = requestQueue
-	e.fabric = newFabric(o.Fabric, c)
-	e.deliver = func(p heldPacket) { e.onPacket(p.path, p.bytes, p.segment, p.port, verbs.Now()) }
+	e.network = netem.New(o.Network, c.perNanosecond*1e9, func(p netem.Packet[arrival]) {
+		s, from := p.From.socket, p.From.from
+		if x := s.sources.find(s, from.Addr(), from.Port()); x != nil {
+			e.onPacket(x, p.Bytes, p.From.place, job.Now())
+		}
+	})
 	return e
 }
 
@@ -113,7 +116,7 @@ func (e *engine) letIn() {
 		if i >= 100 {
 			runtime.Gosched() // costs a locked thread two switches
 		} else {
-			verbs.Now()
+			job.Now()
 		}
 	}
 	e.lock()
@@ -154,13 +157,24 @@ const (
 	sendBytes = 128 << 10
 )
 
+// After lateRound without the processor a device takes what has arrived, up to lateReceives datagrams, before it looks at its
+// timers: answers that wait in the socket are no silence.
+const (
+	lateRound    = time.Millisecond
+	lateReceives = 1024
+)
+
 // progress drives the device one round: receive, answer, send. It reports whether anything was received or sent.
-func (e *engine) progress(now verbs.Ticks) bool { return e.round(now, receiveBudget) }
+func (e *engine) progress(now job.Ticks) bool { return e.round(now, receiveBudget) }
 
 // round is progress that takes at most receives times from each socket.
-func (e *engine) round(now verbs.Ticks, receives int) bool {
+func (e *engine) round(now job.Ticks, receives int) bool {
 	e.drives++
 	e.drove(now)
+	if now-e.lastRound > e.lateRound {
+		receives = max(receives, lateReceives)
+	}
+	e.lastRound = now
 	got := false
 	for _, s := range e.sockets {
 		for range receives {
@@ -172,8 +186,8 @@ func (e *engine) round(now verbs.Ticks, receives int) bool {
 			e.onDatagrams(s, e.input[:n], segment, now)
 		}
 	}
-	if e.fabric != nil {
-		e.fabric.release(now, e.patience, e.deliver)
+	if e.network != nil {
+		e.network.Release(int64(now))
 	}
 	if len(e.acks) > 0 && (!got || e.unacked >= ackEvery) {
 		e.flushAcks()
@@ -199,7 +213,7 @@ func (e *engine) makeBusy(p *path) {
 }
 
 // transmit sends what queue pairs have, in turns.
-func (e *engine) transmit(now verbs.Ticks) bool {
+func (e *engine) transmit(now job.Ticks) bool {
 	budget := sendBudget
 	limit := e.count.sentBytes + uint64(sendBytes)
 	some := false
@@ -248,47 +262,49 @@ func (e *engine) transmit(now verbs.Ticks) bool {
 	return some
 }
 
+// arrival is where a packet came from and its place among those that the kernel joined.
+type arrival struct {
+	socket *socket
+	from   netip.AddrPort
+	place  int
+}
+
 // onDatagrams splits what the kernel joined.
-func (e *engine) onDatagrams(s *socket, b []byte, segment int, now verbs.Ticks) {
-	p := s.in.path
-	if p == nil || !s.sameSender() {
-		from, _ := s.sender()
-		if p = e.pathFrom(s, from); p == nil {
-			return
-		}
-		s.in.path = p
-		s.remember()
+func (e *engine) onDatagrams(s *socket, b []byte, segment int, now job.Ticks) {
+	from := s.source()
+	if from == nil {
+		return
 	}
-	_, port := s.sender()
 	if segment == 0 {
-		switch segment = p.segmentOf(b, port); {
+		switch segment = from.segmentOf(b); {
 		case segment == 0:
 			segment = len(b)
 			s.calm = 0
 		case segment < len(b):
 			s.calm.notice(true)
-		case e.fabric == nil:
-			e.onPacket(p, b, verified, port, now)
+		case e.network == nil:
+			e.onPacket(from, b, verified, now)
 			return
 		}
 	}
 	for i := 0; len(b) > 0; i++ {
 		n := min(segment, len(b))
-		if e.fabric != nil {
-			e.fabric.admit(heldPacket{path: p, segment: i, port: port, bytes: b[:n]}, now, e.deliver)
+		if e.network != nil {
+			at := arrival{socket: s, from: netip.AddrPortFrom(from.addr, from.port), place: i}
+			e.network.Admit(netem.Packet[arrival]{From: at, Bytes: b[:n]}, int64(now))
 		} else {
-			e.onPacket(p, b[:n], i, port, now)
+			e.onPacket(from, b[:n], i, now)
 		}
 		b = b[n:]
 	}
 }
 
-// verified as onPacket's segment says that the ICRC is known to be right, for the IP ID 0.
+// verified as onPacket's place says that the ICRC is known to be right, for the IP ID 0.
 const verified = -1
 
-// onPacket handles one packet, the segment-th of those that the kernel joined. Whatever is wrong with it before its queue pair is known to be meant, it is dropped
-// without a word (specification of rxe's order: IBTA 9.6.1).
-func (e *engine) onPacket(from *path, b []byte, segment int, port uint16, now verbs.Ticks) {
+// onPacket handles one packet, in its place among those that the kernel joined. Whatever is wrong with it before its queue
+// pair is known to be meant, it is dropped without a word (rxe's order: IBTA 9.6.1).
+func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 	p, err := wire.ParsePacket(b)
 	if err != nil {
 		e.count.malformed++
@@ -300,7 +316,7 @@ func (e *engine) onPacket(from *path, b []byte, segment int, port uint16, now ve
 		e.count.unknownQP++
 		return
 	}
-	if q.path != from && q.transport != verbs.UD {
+	if q.transport != verbs.UD && (q.path == nil || q.path.socket != from.socket || q.path.remote != from.addr) {
 		e.count.wrongPath++
 		return
 	}
@@ -308,14 +324,12 @@ func (e *engine) onPacket(from *path, b []byte, segment int, port uint16, now ve
 		e.count.badPKeys++
 		return
 	}
-	id := uint16(0)
-	if segment != verified {
-		flow := from.incoming(port)
-		if flow == nil {
-			return
-		}
+	var id uint16
+	if place == verified {
+		from.proven()
+	} else {
 		var ok bool
-		if id, ok = flow.Verify(b, uint16(segment)); !ok {
+		if id, ok = from.verify(b, uint16(place), now, e.clock); !ok {
 			e.count.badICRCs++
 			return
 		}
@@ -324,7 +338,7 @@ func (e *engine) onPacket(from *path, b []byte, segment int, port uint16, now ve
 	e.count.receivedBytes += uint64(len(b))
 	e.unacked += len(b)
 	if e.capture != nil {
-		e.captureReceived(from, b, id, port)
+		e.captureReceived(from, b, id)
 	}
 	if p.Opcode.IsResponse() {
 		q.onResponse(&p, now)

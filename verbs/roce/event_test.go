@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // TestEventMode runs jobs that sleep until a completion event, against a peer that nobody drives but its device.
@@ -24,17 +25,17 @@ func TestEventMode(t *testing.T) {
 			connect(t, a.device, qp, b.device, peer, o)
 			connect(t, b.device, peer, a.device, qp, o)
 			const count = 300
-			job := &verbs.Job{Shape: verbs.PingPong, First: true, CQs: []verbs.CompletionQueue{cq}, Channel: ch, Lanes: []verbs.Lane{{
-				QP: qp, Count: count, Window: 1, Signal: 1, Batch: 1, Await: verbs.AwaitCompletion,
-				Ring: []verbs.Message{{Bytes: 8, Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+			j := &job.Job{Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{cq}, Channel: ch, Lanes: []job.Lane{{
+				QP: qp, Count: count, Window: 1, Signal: 1, Batch: 1, Await: job.AwaitCompletion,
+				Ring: []job.Message{{Bytes: 8, Steps: []job.Step{{Requests: []verbs.SendRequest{{
 					Opcode: op, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 				}}}}}},
 			}}}
-			r, err := a.device.Prepare(job)
+			r, err := job.Prepare(a.device, j)
 			check(t, err)
 			start := time.Now()
 			for {
-				p, err := r.Run(verbs.Now() + a.device.e.clock.ticks(10*time.Millisecond))
+				p, err := r.Run(job.Now() + a.device.e.clock.ticks(10*time.Millisecond))
 				check(t, err)
 				if p.Done {
 					break

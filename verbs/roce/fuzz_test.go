@@ -3,13 +3,16 @@ package roce
 import (
 	"bytes"
 	"encoding/binary"
+	"flag"
 	"math/rand/v2"
 	"net/netip"
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -247,8 +250,8 @@ func (x *target) feed(input []byte) {
 	for n := 0; n < fuzzPackets && len(p.rest) > 0; n++ {
 		e.lock()
 		packet, q := x.packet(p)
-		e.onPacket(x.path, packet, 0, wire.Port, verbs.Now())
-		e.progress(verbs.Now())
+		e.onPacket(x.path.socket.sources.find(x.path.socket, x.path.remote, wire.Port), packet, 0, job.Now())
+		e.progress(job.Now())
 		dead := q.state != verbs.StateRTS
 		e.unlock()
 		_, err := x.cq.Poll(c[:])
@@ -293,6 +296,56 @@ func TestArbitraryPackets(t *testing.T) {
 	if now := liveHeap(); now > settled+1<<20 {
 		t.Errorf("the heap grew from %d to %d bytes", settled, now)
 	}
+}
+
+// manyPackets is how many packets TestManyPackets sends: scripts/fuzz-packets sets it.
+var manyPackets = flag.Uint64("packets", 0, "packets of TestManyPackets")
+
+// TestManyPackets feeds the codec and the machines packets that are nearly right, wrong and random, for as long as is
+// asked. feed checks the memory outside of the regions after every 64 of them.
+func TestManyPackets(t *testing.T) {
+	if *manyPackets == 0 {
+		t.Skip("a search of hours: scripts/fuzz-packets")
+	}
+	x := newTarget(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	input := make([]byte, 704)
+	var settled, sent, codec, parsed uint64
+	start := time.Now()
+	for next := uint64(0); sent < *manyPackets; {
+		for i := 0; i < len(input); i += 8 {
+			binary.LittleEndian.PutUint64(input[i:], r.Uint64())
+		}
+		for i := range fuzzPackets { // the codec alone, on random bytes behind a known opcode
+			b := input[i*11%640:][:r.IntN(64)]
+			if len(b) > 1 {
+				b[0], b[1] = byte(i), b[1]&0xf0
+			}
+			if p, err := wire.ParsePacket(b); err == nil {
+				parsed++
+				_, _, _, _, _ = p.RETH(), p.AtomicETH(), p.AETH(), p.DETH(), p.Immediate()
+			}
+		}
+		x.feed(input)
+		codec += fuzzPackets
+		c := &x.device.e.count
+		sent = codec + c.receivedPackets + c.malformed + c.unknownQP + c.wrongPath + c.badPKeys + c.badICRCs
+		if sent >= next {
+			heap := liveHeap()
+			t.Logf("%d packets in %v: codec: %d right; machines: %d for a queue pair, %d malformed, %d for nobody, %d with a wrong ICRC; heap %d bytes",
+				sent, time.Since(start).Round(time.Second), parsed, c.receivedPackets, c.malformed, c.unknownQP, c.badICRCs, heap)
+			if settled == 0 && next > 0 {
+				settled = heap
+			}
+			if settled > 0 && heap > settled+4<<20 {
+				t.Fatalf("the heap grew from %d to %d bytes", settled, heap)
+			}
+			next += max(*manyPackets/20, 1<<16)
+		}
+	}
+	t.Logf("%d packets in %v: none wrote outside of a region", sent, time.Since(start).Round(time.Second))
 }
 
 // liveHeap is what is still in use after a collection.

@@ -3,6 +3,7 @@ package roce
 import (
 	"bytes"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -32,22 +34,24 @@ const (
 type model struct {
 	t      testing.TB
 	r      *rand.Rand
-	now    verbs.Ticks
+	now    job.Ticks
 	sites  [2]*modelEnd
 	flows  []*modelFlow
 	packet []modelPacket // in order of due
 
 	loss, twice, corrupt float64
-	jitter               verbs.Ticks
-	slowReceiver         float64 // chance that receives are posted in a step
-	breaks               int     // accidents still to come
-	shared               bool    // receives come from shared queues
+	delay, jitter        job.Ticks
+	hostile              float64       // chance that somebody sends a packet of his own in a step
+	seen                 []modelPacket // what he may repeat
+	slowReceiver         float64       // chance that receives are posted in a step
+	breaks               int           // accidents still to come
+	shared               bool          // receives come from shared queues
 	mtu                  verbs.MTU
 }
 
 // modelPacket is on its way to a site.
 type modelPacket struct {
-	due   verbs.Ticks
+	due   job.Ticks
 	to    int
 	id    uint16
 	bytes []byte
@@ -91,6 +95,10 @@ type modelFlow struct {
 	messages  []int
 	delivered int // messages whose receive completion was seen
 
+	window *memoryWindow // bound and invalidated in turn
+	bound  bool          // once every posted request was executed
+	key    uint32        // of the window, then
+
 	left    int    // to be posted
 	bad     int    // request that names no memory; -1: none
 	lives   uint32 // connections so far
@@ -105,10 +113,16 @@ type modelRequest struct {
 	done       bool
 }
 
-// FuzzModel takes a seed; those below run with every test.
+// The seeds that FuzzModel and FuzzUnreliable run: scripts/model-seeds runs many more than the tests do.
+var (
+	firstSeed = flag.Uint64("first", 0, "the first seed of the model tests")
+	seeds     = flag.Uint64("seeds", 200, "how many seeds the model tests run")
+)
+
+// FuzzModel takes a seed.
 func FuzzModel(f *testing.F) {
-	for seed := range uint64(400) {
-		f.Add(seed)
+	for seed := range *seeds {
+		f.Add(*firstSeed + seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) { newModel(t, seed).run() })
 }
@@ -129,11 +143,16 @@ func newModelNetwork(t testing.TB, seed uint64) *model {
 	r := m.r
 	m.mtu = verbs.MTU(1 + r.IntN(3))
 	if r.IntN(4) > 0 { // else the network is good
-		m.loss = []float64{0, 0.01, 0.05, 0.15}[r.IntN(4)]
+		m.loss = []float64{0, 0.01, 0.03, 0.08}[r.IntN(4)] // with more, seven retries in a row are lost now and then
 		m.twice = []float64{0, 0.02, 0.1}[r.IntN(3)]
 		m.corrupt = []float64{0, 0, 0.02}[r.IntN(3)]
-		m.jitter = []verbs.Ticks{0, 0, 1000, 30000}[r.IntN(4)]
+		m.jitter = []job.Ticks{0, 0, 1000, 30000}[r.IntN(4)]
 	}
+	m.delay = []job.Ticks{2e3, 2e3, 2e3, 50e3, 1e6, 20e6, 100e6}[r.IntN(7)]
+	if m.delay > 1e6 { // too far for a probe between two retries
+		m.loss = min(m.loss, 0.03)
+	}
+	m.hostile = []float64{0, 0, 0.05, 0.5}[r.IntN(4)]
 	m.slowReceiver = []float64{0.02, 0.2, 1}[r.IntN(3)]
 	m.shared = r.IntN(3) == 0
 	if r.IntN(3) == 0 {
@@ -164,11 +183,11 @@ func newModelEnd(m *model, index int, own, peer netip.Addr) *modelEnd {
 	s.buffer, err = verbs.Alloc(modelSite, verbs.MemoryOptions{})
 	check(m.t, err)
 	m.t.Cleanup(func() { check(m.t, s.buffer.Close()) })
-	s.mr, err = s.pd.RegisterMemory(s.buffer.Bytes(), everything)
+	s.mr, err = s.pd.RegisterMemory(s.buffer.Bytes(), everything|verbs.AccessMWBind)
 	check(m.t, err)
-	e.capture, err = newCapture(s)
+	e.capture, err = newCapture(Options{Pcap: s})
 	check(m.t, err)
-	s.path, err = e.pathFor(&socket{fd: -1, local: own, port: Port, paths: map[netip.Addr]*path{}}, peer)
+	s.path, err = e.pathFor(&socket{fd: -1, local: own, port: Port, paths: map[pathKey]*path{}, sources: newSourceTable()}, peer, service{})
 	check(m.t, err)
 	if m.shared {
 		s.srq, err = s.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: modelDepth, SGEs: 2})
@@ -221,6 +240,12 @@ func (s *modelEnd) Write(b []byte) (int, error) {
 // send decides a packet's fate.
 func (m *model) send(p modelPacket) {
 	r := m.r
+	if m.hostile > 0 && r.IntN(8) == 0 {
+		p.bytes = bytes.Clone(p.bytes)
+		if m.seen = append(m.seen, p); len(m.seen) > 64 {
+			m.seen = m.seen[1:]
+		}
+	}
 	if r.Float64() < m.loss {
 		return
 	}
@@ -234,9 +259,9 @@ func (m *model) send(p modelPacket) {
 		if r.Float64() < m.corrupt {
 			c.bytes[r.IntN(len(c.bytes))] ^= 1 << r.IntN(8)
 		}
-		c.due = m.now + 2000
+		c.due = m.now + m.delay
 		if m.jitter > 0 && r.IntN(4) == 0 {
-			c.due += verbs.Ticks(r.Int64N(int64(m.jitter)))
+			c.due += job.Ticks(r.Int64N(int64(m.jitter)))
 		}
 		i := len(m.packet)
 		for i > 0 && m.packet[i-1].due > c.due {
@@ -244,6 +269,30 @@ func (m *model) send(p modelPacket) {
 		}
 		m.packet = slices.Insert(m.packet, i, c)
 	}
+}
+
+// disturb has somebody send a packet that he made up, or that he has seen, whole, cut or changed.
+func (m *model) disturb() {
+	r := m.r
+	p := modelPacket{to: r.IntN(2), bytes: make([]byte, r.IntN(100))}
+	for i := range p.bytes {
+		p.bytes[i] = byte(r.Uint32())
+	}
+	if len(m.seen) > 0 && r.IntN(4) > 0 {
+		p = m.seen[r.IntN(len(m.seen))]
+		p.bytes = bytes.Clone(p.bytes)
+		switch r.IntN(4) {
+		case 0:
+			p.bytes = p.bytes[:r.IntN(len(p.bytes))]
+		case 1:
+			p.bytes[r.IntN(len(p.bytes))] ^= 1 << r.IntN(8)
+		case 2:
+			p.to = 1 - p.to // as if it came from the other end
+		default:
+		}
+	}
+	s := m.sites[p.to]
+	s.e.onPacket(s.path.socket.sources.find(s.path.socket, s.path.remote, wire.Port), p.bytes, int(p.id), m.now)
 }
 
 // newModelFlow makes a queue pair at a site.
@@ -260,6 +309,9 @@ func newModelFlow(m *model, site int) *modelFlow {
 	})
 	check(m.t, err)
 	f.q = qp.(*queuePair)
+	window, err := s.pd.AllocMW()
+	check(m.t, err)
+	f.window = window.(*memoryWindow)
 	m.flows = append(m.flows, f)
 	return f
 }
@@ -271,18 +323,21 @@ func (m *model) connect(a *modelFlow) {
 	a.lives++
 	psn := [2]uint32{(a.lives<<22 - m.r.Uint32N(60)) & wire.Mask24, ((a.lives+2)<<22 - m.r.Uint32N(60)) & wire.Mask24}
 	depth := uint8(1 + m.r.IntN(6))
+	window := []int{0, 1 << 20}[m.r.IntN(2)] // a stranger, or a device like this one
 	for i, f := range []*modelFlow{a, b} {
 		q := f.q
 		q.path = f.from.path
 		q.attr = verbs.QueuePairAttributes{
 			Access: everything, PathMTU: m.mtu, SendPSN: psn[i], RecvPSN: psn[1-i], DestQPN: f.back.q.qpn, MaxRDAtomic: depth, MaxDestRDAtomic: depth,
-			Timeout: 10, RetryCount: 7, RNRRetry: 7, MinRNRTimer: uint8(1 + m.r.IntN(8)),
+			Timeout: m.timeout(), RetryCount: 7, RNRRetry: 7, MinRNRTimer: uint8(1 + m.r.IntN(8)), PeerWindow: window,
 		}
 		q.mtu = uint32(m.mtu.Bytes())
 		q.state = verbs.StateRTR
-		q.respond.begin(psn[1-i], depth)
+		q.beginReceiving()
 		q.move(verbs.StateRTS)
 		f.requests, f.messages = nil, nil
+		f.window.unbind()
+		f.bound = false
 		f.retired, f.signaled, f.delivered, f.refused = 0, 0, 0, 0
 		f.bad, f.broken = -1, false
 		f.image = bytes.Clone(f.to.memory(f.back.targetAt, modelTarget))
@@ -301,7 +356,7 @@ func (m *model) run() {
 		}
 		m.step()
 	}
-	m.breaks = 0
+	m.breaks, m.hostile = 0, 0
 	for range 200 { // let acknowledgements and clocks run out
 		m.step()
 	}
@@ -346,15 +401,18 @@ func (m *model) step() {
 // exchange lets time pass, packets arrive and the engines run.
 func (m *model) exchange() {
 	r := m.r
-	m.now += verbs.Ticks(r.IntN(1500))
-	if r.IntN(4) == 0 {
+	m.now += job.Ticks(r.IntN(1500))
+	if r.IntN(4) == 0 || m.delay > 100e3 && r.IntN(8) > 0 {
 		m.sleep()
+	}
+	if r.Float64() < m.hostile {
+		m.disturb()
 	}
 	for n := r.IntN(40); n > 0 && len(m.packet) > 0 && m.packet[0].due <= m.now; n-- {
 		p := m.packet[0]
 		m.packet = m.packet[1:]
 		s := m.sites[p.to]
-		s.e.onPacket(s.path, p.bytes, int(p.id), wire.Port, m.now)
+		s.e.onPacket(s.path.socket.sources.find(s.path.socket, s.path.remote, wire.Port), p.bytes, int(p.id), m.now)
 	}
 	for _, s := range m.sites {
 		if r.IntN(4) == 0 {
@@ -424,8 +482,11 @@ func (f *modelFlow) post() {
 	x.ID = uint64(k)
 	x.Opcode = []verbs.Opcode{
 		verbs.OpWrite, verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpRead, verbs.OpRead,
-		verbs.OpCompareSwap, verbs.OpFetchAdd,
-	}[r.IntN(9)]
+		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpBindMW,
+	}[r.IntN(10)]
+	if x.Opcode == verbs.OpBindMW {
+		f.toggle(&x)
+	}
 	x.Immediate = r.Uint32()
 	x.RKey = f.to.mr.RKey()
 	source := f.from.memory(slot, modelSlot)
@@ -472,7 +533,9 @@ func (f *modelFlow) post() {
 	if x.Opcode == verbs.OpCompareSwap || x.Opcode == verbs.OpFetchAdd {
 		most = 1
 	}
-	x.SGEs = m.pieces(f.from, slot, x.length, most)
+	if x.Opcode != verbs.OpBindMW && x.Opcode != verbs.OpLocalInvalidate {
+		x.SGEs = m.pieces(f.from, slot, x.length, most)
+	}
 	if x.length <= 60 && x.Opcode < verbs.OpRead && r.IntN(2) == 0 {
 		x.Flags |= verbs.Inline
 	}
@@ -490,6 +553,28 @@ func (f *modelFlow) post() {
 	}
 	f.requests = append(f.requests, x)
 	f.left--
+}
+
+// toggle makes a request bind the flow's window, or invalidate its key.
+func (f *modelFlow) toggle(x *modelRequest) {
+	x.length = 0
+	if f.bound {
+		x.Opcode, x.InvalidateRKey = verbs.OpLocalInvalidate, f.key
+	} else {
+		f.key = f.window.key&^0xff | (f.key+1)&0xff
+		x.Bind = &verbs.MemoryWindowBind{
+			Window: f.window, Region: f.from.mr, RKey: f.key, Addr: f.from.mr.Addr(), Length: modelSlot, Access: verbs.AccessRemoteRead,
+		}
+	}
+	f.bound = !f.bound
+}
+
+// timeout is a code that the longest round trip of the network does not reach.
+func (m *model) timeout() uint8 {
+	if m.delay > 1e6 {
+		return 16
+	}
+	return 10
 }
 
 // poll looks at every completion.
@@ -549,7 +634,7 @@ func (f *modelFlow) onError(k int, s verbs.Status) {
 	f.refused++
 	switch {
 	case s == verbs.FlushError && (!first || f.bad < 0):
-	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0):
+	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0 || m.jitter > 0):
 	case s == verbs.RemoteAccessError && first && k == f.bad:
 	default:
 		m.t.Fatalf("qp %#x: request %d (the bad one is %d) ends with %v, first error %v\n%s", f.q.qpn, k, f.bad, s, first, m.dump())
@@ -678,9 +763,9 @@ func (f *modelFlow) mend() {
 	m.connect(first)
 }
 
-// endOfQueue takes the last requests of a queue in error as complete: they were not signaled, and none after them tells.
+// endOfQueue takes the last requests of a broken connection's queue, once it is empty, as complete: they were not signaled, and none after them tells.
 func (f *modelFlow) endOfQueue() {
-	if s := &f.q.send; f.q.state != verbs.StateError || s.done != s.tail || f.from.cq.head != f.from.cq.tail {
+	if s := &f.q.send; s.done != s.tail || f.from.cq.head != f.from.cq.tail {
 		return
 	}
 	for ; f.retired < len(f.requests); f.retired++ {
@@ -702,8 +787,8 @@ func (m *model) settled() {
 			m.t.Errorf("qp %#x: the peer's memory differs from byte %d on, written last by request %d", f.q.qpn, at, f.writer[at])
 		}
 		r := &f.q.request
-		if r.una != r.high || r.nxt != r.high || r.postPSN != r.high || r.inFlight != 0 || r.readInFlight != 0 || r.outstanding != 0 {
-			m.t.Errorf("qp %#x: left over: %+v", f.q.qpn, *r)
+		if r.una != r.high || r.nxt != r.high || r.postPSN != r.high || r.inFlight != 0 || r.awaited != 0 || r.outstanding != 0 {
+			m.t.Errorf("qp %#x: left over: una %#x nxt %#x high %#x posted %#x, %d and %d bytes, %d READs", f.q.qpn, r.una, r.nxt, r.high, r.postPSN, r.inFlight, r.awaited, r.outstanding)
 		}
 		if got, want := f.back.q.respond.expected, r.postPSN; got != want {
 			m.t.Errorf("qp %#x: the peer expects PSN %#x, next is %#x", f.q.qpn, got, want)
@@ -714,9 +799,9 @@ func (m *model) settled() {
 	}
 	for _, s := range m.sites {
 		e := s.e
-		if s.path.window.inFlight != 0 || e.readsInFlight != 0 || len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 {
+		if s.path.window.inFlight != 0 || s.path.reads.inFlight != 0 || len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 {
 			m.t.Errorf("left over: %d bytes in flight, %d of READs, %d clocks, %d paths, %d acknowledgements",
-				s.path.window.inFlight, e.readsInFlight, len(e.timed), len(e.busy), len(e.acks))
+				s.path.window.inFlight, s.path.reads.inFlight, len(e.timed), len(e.busy), len(e.acks))
 		}
 	}
 }

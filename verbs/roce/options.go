@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+
+	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
 // DeviceName is the name of the only device of this provider.
@@ -30,10 +32,14 @@ type Options struct {
 	// Address is the local IP address of the default GID; invalid: chosen by Bind, or else 127.0.0.1. Where port 4791 is
 	// taken on a loopback address, the next free one of 127.0.0.0/8 is used.
 	Address netip.Addr
-	// Fabric emulates a bad network on everything received.
-	Fabric FabricOptions
+	// Network is emulated on everything received.
+	Network netem.Options
 	// Pcap, where set, is sent every packet that leaves or arrives, as a capture file.
 	Pcap io.Writer
+	// PcapSnap is how many bytes of each frame the capture keeps; 0: all.
+	PcapSnap int
+	// PcapBytes is the size at which the capture ends; 0: no end.
+	PcapBytes int64
 	// ReceiveBuffer is the socket's receive buffer in bytes; 0: 8 MiB, as far as the kernel lets us.
 	ReceiveBuffer int
 	// Offload of batches to the kernel.
@@ -50,9 +56,12 @@ func (o Options) validate() error {
 	if o.Window != 0 && o.Window < minWindow {
 		errs = append(errs, fmt.Errorf("window %d bytes: want at least %d", o.Window, minWindow))
 	}
+	if o.PcapSnap < 0 || o.PcapBytes < 0 {
+		errs = append(errs, fmt.Errorf("capture of %d bytes, %d of a frame: want at least 0", o.PcapBytes, o.PcapSnap))
+	}
 	if o.Offload > OffloadOff {
 		errs = append(errs, fmt.Errorf("offload %d: want auto, on or off", o.Offload))
 	}
-	errs = append(errs, o.Fabric.validate())
+	errs = append(errs, o.Network.Validate())
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -30,6 +31,7 @@ type pairOptions struct {
 	sges      int
 	timeout   uint8
 	rdAtomic  uint8
+	stranger  bool // the ends know nothing of each other's windows
 }
 
 const everything = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
@@ -106,6 +108,9 @@ func connect(t testing.TB, d *device, q verbs.QueuePair, peer *device, to verbs.
 		AddressVector: verbs.AddressVector{DGID: other.GID, SGIDIndex: own.Index, UseGID: true},
 		MaxRDAtomic:   o.rdAtomic, MaxDestRDAtomic: o.rdAtomic, MinRNRTimer: 1, Timeout: o.timeout, RetryCount: 7, RNRRetry: 7,
 	}
+	if !o.stranger {
+		c.PeerWindow = peer.Info().Limits.ReceiveWindow
+	}
 	check(t, verbs.InitQP(q, c))
 	check(t, verbs.ConnectQP(q, c))
 }
@@ -134,7 +139,7 @@ func (e *end) await(peer *end) verbs.Completion {
 		}
 		if peer != nil {
 			peer.device.e.lock()
-			peer.device.e.progress(verbs.Now())
+			peer.device.e.progress(job.Now())
 			peer.device.e.unlock()
 		}
 		if time.Now().After(deadline) {

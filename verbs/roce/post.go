@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -27,10 +28,13 @@ func (q *queuePair) PostSend(list []verbs.SendRequest) error {
 
 // start sends what was posted, together with acknowledgements that are due.
 func (q *queuePair) start() {
+	if q.closed {
+		return
+	}
 	switch q.state {
 	case verbs.StateRTS:
 		e := q.e
-		now := verbs.Now()
+		now := job.Now()
 		if e.shorterThanAck(q) {
 			e.flushAcks()
 		}
@@ -38,7 +42,7 @@ func (q *queuePair) start() {
 		e.transmit(now)
 		e.flushAcks()
 		e.flush()
-		e.announce()
+		e.wakeSleepers()
 	case verbs.StateError, verbs.StateSQE:
 		q.flush()
 	case verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateSQD:
@@ -47,7 +51,7 @@ func (q *queuePair) start() {
 
 // kick puts the queue pair in line for sending.
 func (q *queuePair) kick() {
-	if q.send.next == q.send.tail || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
+	if q.closed || q.send.next == q.send.tail && q.request.mends.n == 0 || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
 		return
 	}
 	if q.path != nil {

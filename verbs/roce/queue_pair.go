@@ -31,77 +31,12 @@ type queuePair struct {
 	receives receiveQueue
 	request  requester
 	respond  responder
+	charged  int  // of the path's window: bytes sent
+	reading  int  // of the path's window of READs: bytes asked for
+	timed    bool // in engine.timed
 
-	lane   int // in a prepared job
 	queued [2]bool
 	next   [2]*queuePair
-}
-
-// sendQueue is a ring of work requests. Indexes count up; slots are index & mask.
-//
-//	released … done … next … tail
-//	  polled    │      │      └ posted
-//	            │      └ being sent
-//	            └ oldest that is not complete
-type sendQueue struct {
-	ring                       []sendWork
-	sges                       []verbs.SGE
-	inline                     []byte
-	mask, depth                uint32
-	maxSGE, inlineBytes        uint32
-	released, done, next, tail uint32
-}
-
-func (s *sendQueue) at(i uint32) *sendWork { return &s.ring[i&s.mask] }
-
-// list is the scatter/gather list of request i.
-func (s *sendQueue) list(i uint32, n uint8) []verbs.SGE {
-	o := (i & s.mask) * s.maxSGE
-	return s.sges[o : o+uint32(n)]
-}
-
-func (s *sendQueue) inlined(i uint32) []byte {
-	o := (i & s.mask) * s.inlineBytes
-	return s.inline[o : o+s.inlineBytes]
-}
-
-// sendWork is a posted send work request.
-type sendWork struct {
-	id         uint64
-	remote     uint64
-	compareAdd uint64
-	swap       uint64
-	length     uint32
-	psn        uint32 // of its first packet
-	packets    uint32 // PSNs it takes: 0 for local operations
-	got        uint32 // READ, atomic: response packets that arrived
-	charged    uint32 // READ: bytes counted in readInFlight
-	rkey       uint32
-	immediate  uint32 // or the key to invalidate
-	opcode     verbs.Opcode
-	flags      verbs.SendFlags
-	sges       uint8
-	patient    bool // nobody waits for its completion alone: see wantsAck
-	started    bool
-	finished   bool // local operations, UC, UD, and READ and atomic with all responses
-	remoteQPN  uint32
-	remoteQKey uint32
-	ah         *addressHandle
-	bound      *boundWindow
-}
-
-// boundWindow is a BIND_MW work request.
-type boundWindow struct {
-	window       *memoryWindow
-	region       *memoryRegion
-	rkey         uint32
-	addr, length uint64
-	access       verbs.Access
-}
-
-// isResponded tells whether the request is answered with data rather than an ACK.
-func (w *sendWork) isResponded() bool {
-	return w.opcode == verbs.OpRead || w.opcode == verbs.OpCompareSwap || w.opcode == verbs.OpFetchAdd
 }
 
 var errForeign = errors.New("handle of another device")
@@ -125,6 +60,36 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 		setDefault(&o.RecvDepth, 128)
 	}
 	q := &queuePair{e: e, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
+	if err := errors.Join(checkSizes(&o), q.choose(&o)); err != nil {
+		return nil, e.fail(verb, 0, err)
+	}
+	if err := e.addQP(q); err != nil {
+		return nil, e.fail(verb, 0, err)
+	}
+	q.caps = verbs.QueuePairCapabilities{
+		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs, InlineBytes: o.InlineBytes,
+	}
+	n := ringSize(o.SendDepth)
+	q.send = sendQueue{
+		ring: make([]sendWork, n), sges: make([]verbs.SGE, int(n)*o.SendSGEs), inline: make([]byte, int(n)*o.InlineBytes),
+		mask: n - 1, depth: uint32(o.SendDepth), maxSGE: uint32(o.SendSGEs), inlineBytes: uint32(o.InlineBytes),
+	}
+	q.request.sendQueue = &q.send
+	q.receives = newReceiveQueue(o.RecvDepth, o.RecvSGEs)
+	most := o.RecvSGEs
+	if q.srq != nil {
+		most = q.srq.queue.maxSGE
+		q.srq.users++
+	}
+	q.respond.current.list = make([]verbs.SGE, 0, most)
+	q.sendCQ.users++
+	q.recvCQ.users++
+	pd.children++
+	return q, nil
+}
+
+// checkSizes looks at the sizes of a queue pair that is to be made.
+func checkSizes(o *verbs.QueuePairOptions) error {
 	var errs []error
 	check := func(name string, v, lowest, highest int) {
 		if v < lowest || v > highest {
@@ -136,6 +101,16 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	check("send scatter/gather entries", o.SendSGEs, 1, maxSGE)
 	check("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE)
 	check("inline bytes", o.InlineBytes, 0, maxInline)
+	if o.PostAPI == verbs.PostWR {
+		errs = append(errs, fmt.Errorf("posting with ibv_wr_*: %w: this device is not of libibverbs", verbs.ErrUnsupported))
+	}
+	return errors.Join(errs...)
+}
+
+// choose sets the queue pair's transport and queues.
+func (q *queuePair) choose(o *verbs.QueuePairOptions) error {
+	e := q.e
+	var errs []error
 	switch o.Transport {
 	case verbs.RC:
 		q.wire = wire.RC
@@ -168,31 +143,7 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 			o.RecvDepth = 0
 		}
 	}
-	if len(errs) > 0 {
-		return nil, e.fail(verb, 0, errors.Join(errs...))
-	}
-	if err := e.addQP(q); err != nil {
-		return nil, e.fail(verb, 0, err)
-	}
-	q.caps = verbs.QueuePairCapabilities{
-		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs, InlineBytes: o.InlineBytes,
-	}
-	n := ringSize(o.SendDepth)
-	q.send = sendQueue{
-		ring: make([]sendWork, n), sges: make([]verbs.SGE, int(n)*o.SendSGEs), inline: make([]byte, int(n)*o.InlineBytes),
-		mask: n - 1, depth: uint32(o.SendDepth), maxSGE: uint32(o.SendSGEs), inlineBytes: uint32(o.InlineBytes),
-	}
-	q.receives = newReceiveQueue(o.RecvDepth, o.RecvSGEs)
-	most := o.RecvSGEs
-	if q.srq != nil {
-		most = q.srq.queue.maxSGE
-		q.srq.users++
-	}
-	q.respond.current.list = make([]verbs.SGE, 0, most)
-	q.sendCQ.users++
-	q.recvCQ.users++
-	pd.children++
-	return q, nil
+	return errors.Join(errs...)
 }
 
 func setDefault(v *int, d int) {
@@ -228,6 +179,7 @@ func (q *queuePair) Close() error {
 	}
 	q.leave()
 	q.dropReceive()
+	q.respond.held.clear()
 	q.closed = true
 	q.sendCQ.forget(q)
 	q.recvCQ.forget(q)
@@ -256,13 +208,14 @@ func (q *queuePair) leave() {
 	q.e.untime(q)
 	q.e.forgetAck(q)
 	if q.path != nil {
-		q.path.window.inFlight -= q.request.inFlight
+		q.path.window.inFlight -= q.charged
+		q.path.reads.inFlight -= q.reading
 		q.path.requests.remove(q)
 		q.path.responses.remove(q)
 	}
 	q.e.datagrams.remove(q)
-	q.e.readsInFlight -= q.request.readInFlight
-	q.request.inFlight, q.request.readInFlight = 0, 0
+	q.charged, q.reading = 0, 0
+	q.request.inFlight, q.request.awaited = 0, 0
 }
 
 func (q *queuePair) QPN() uint32                               { return q.qpn }

@@ -8,19 +8,22 @@ import (
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
-// readQueue holds the latest READs and atomics of a peer: those still to be answered, and those that may have to be
-// answered again. It is a ring of max_dest_rd_atomic places, rounded up to a power of two as rxe does (IBTA 9.7.5.1).
+// readQueue holds the latest READs and atomics of a peer, which may have to be answered again, and the answers that are due, in
+// the order in which they were asked for. It is a ring of max_dest_rd_atomic places, rounded up to a power of two as rxe
+// does (IBTA 9.7.5.1).
 type readQueue struct {
-	ring       []readWork
-	mask       uint32
-	head, tail uint32 // head: the oldest with packets to send
-	fresh      uint32 // the oldest that has not been answered even once
+	ring []readWork
+	mask uint32
+	tail uint32 // of ring
+
+	due        []dueAnswer // a ring of twice as many: each may be due, and due again
+	first, end uint32      // of due
+	fresh      uint32      // of those due: answers to what was asked for the first time
 }
 
 // readWork is a READ or an atomic of the peer.
 type readWork struct {
 	psn, packets uint32
-	sent         uint32 // response packets sent
 	addr         uint64
 	rkey         uint32
 	length       uint32
@@ -28,35 +31,57 @@ type readWork struct {
 	original     uint64
 }
 
+// dueAnswer is what is due for a request: its packets from sent to end.
+type dueAnswer struct {
+	work      uint32 // index in the ring
+	sent, end uint32
+	again     bool
+}
+
 func newReadQueue(depth uint8) readQueue {
 	if depth == 0 {
 		return readQueue{}
 	}
 	n := ringSize(int(depth))
-	return readQueue{ring: make([]readWork, n), mask: n - 1}
+	return readQueue{ring: make([]readWork, n), mask: n - 1, due: make([]dueAnswer, 2*n)}
 }
 
-func (r *readQueue) empty() bool { return r.head == r.tail }
+func (r *readQueue) empty() bool { return r.first == r.end }
+
+func (r *readQueue) push(a dueAnswer) {
+	r.due[r.end%uint32(len(r.due))] = a
+	r.end++
+}
+
+// head is the answer that is due first, and its request. What nobody can be waiting for any more is left out.
+func (r *readQueue) head() (*dueAnswer, *readWork) {
+	for !r.empty() {
+		a := &r.due[r.first%uint32(len(r.due))]
+		if a.sent < a.end && r.tail-a.work <= uint32(len(r.ring)) {
+			return a, &r.ring[a.work&r.mask]
+		}
+		r.passed(a)
+	}
+	return nil, nil
+}
+
+func (r *readQueue) passed(a *dueAnswer) {
+	r.first++
+	if !a.again {
+		r.fresh--
+	}
+}
 
 // add takes a place for a request; false where the peer has more outstanding than was agreed.
 func (r *readQueue) add(w readWork) bool {
-	if len(r.ring) == 0 || r.tail-r.fresh > r.mask {
+	if r.fresh >= uint32(len(r.ring)) {
 		return false
 	}
-	if r.tail-r.head > r.mask { // repeats that nobody waits for any more
-		r.head++
-	}
 	r.ring[r.tail&r.mask] = w
+	r.push(dueAnswer{work: r.tail, end: w.packets})
 	r.tail++
+	r.fresh++
 	return true
-}
-
-// passed moves on from a request that was answered.
-func (r *readQueue) passed() {
-	r.head++
-	if int32(r.head-r.fresh) > 0 {
-		r.fresh = r.head
-	}
 }
 
 // find looks for the request that a PSN belongs to, among those still remembered.
@@ -72,12 +97,21 @@ func (r *readQueue) find(psn uint32) (uint32, *readWork) {
 	return 0, nil
 }
 
-// repeat answers request i again, from its packet k on.
-func (r *readQueue) repeat(i, k uint32) {
-	w := &r.ring[i&r.mask]
-	w.sent = min(w.sent, k)
-	if int32(i-r.head) < 0 {
-		r.head = i
+// repeat answers packets from to end of request i again, behind what is due already. What is due in any case is not made
+// due twice: old requests that somebody replays take no more than a share of the answers.
+func (r *readQueue) repeat(i, from, end uint32) {
+	again := uint32(0)
+	for k := r.first; k != r.end; k++ {
+		a := &r.due[k%uint32(len(r.due))]
+		if a.work == i && from >= a.sent && end <= a.end {
+			return
+		}
+		if a.again {
+			again++
+		}
+	}
+	if again < uint32(len(r.ring)) {
+		r.push(dueAnswer{work: i, sent: from, end: end, again: true})
 	}
 }
 
@@ -155,7 +189,8 @@ func (q *queuePair) repeatRead(p *wire.Packet, psn uint32) {
 	if h.Length > 0 && q.e.remote(q, h.Addr, uint64(h.Length), h.RKey, verbs.AccessRemoteRead) == nil {
 		return
 	}
-	q.respond.reads.repeat(i, (psn-w.psn)&wire.Mask24)
+	k := (psn - w.psn) & wire.Mask24
+	q.respond.reads.repeat(i, k, min(k+q.packetsOf(h.Length), w.packets))
 	q.owesReads()
 }
 
@@ -165,7 +200,7 @@ func (q *queuePair) repeatAtomic(psn uint32) {
 	if w == nil || !w.atomic {
 		return
 	}
-	q.respond.reads.repeat(i, 0)
+	q.respond.reads.repeat(i, 0, 1)
 	q.owesReads()
 }
 
@@ -177,55 +212,48 @@ func (q *queuePair) owesReads() {
 
 // sendResponses sends up to quantum packets of READ and atomic responses and returns how many.
 func (q *queuePair) sendResponses(quantum int) int {
-	e, r := q.e, &q.respond
+	r := &q.respond
 	sent := 0
-	for !r.reads.empty() && sent < quantum {
-		w := &r.reads.ring[r.reads.head&r.reads.mask]
-		if w.sent == w.packets {
-			r.reads.passed()
-			continue
+	for sent < quantum {
+		a, w := r.reads.head()
+		if a == nil {
+			break
 		}
 		if w.atomic {
 			q.respondAtomic(w)
-		} else if !q.respondRead(w) {
-			r.reads.head, r.reads.fresh = r.reads.tail, r.reads.tail
-			q.refuse(wire.NAKRemoteAccessError, (w.psn+w.sent)&wire.Mask24, verbs.LocalAccessError)
+		} else if !q.respondRead(w, a) {
+			psn := (w.psn + a.sent) & wire.Mask24
+			r.reads.first, r.reads.fresh = r.reads.end, 0
+			q.refuse(wire.NAKRemoteAccessError, psn, verbs.LocalAccessError)
 			return sent
 		}
-		w.sent++
+		a.sent++
 		sent++
-		if w.sent == w.packets {
-			r.reads.passed()
+		if a.sent == a.end {
+			r.reads.passed(a)
 			if r.ackDue && r.syndrome == wire.SyndromeAck && wire.PSNDiff(w.psn, r.ackable) > 0 {
 				r.ackDue = false // the response acknowledges it
 			}
 		}
 	}
-	if r.reads.empty() && r.ackDue {
-		e.flushAcks()
+	if r.ackDue && q.mayAcknowledge() {
+		q.e.flushAcks()
 	}
 	return sent
 }
 
 func (q *queuePair) respondAtomic(w *readWork) {
-	e := q.e
-	total := wire.RCAtomicAcknowledge.HeaderBytes() + wire.ICRCBytes
-	t := &e.train
-	if !t.fits(q.path, total) {
-		e.flush()
-	}
-	h := t.open(q.path, total, total-wire.ICRCBytes)
-	wire.PutBTH(h, wire.RCAtomicAcknowledge, 0, q.attr.DestQPN, w.psn)
-	wire.PutAETH(h[wire.BTHBytes:], wire.SyndromeAck, q.respond.msn)
-	eth := h[wire.BTHBytes+wire.AETHBytes:]
-	putUint32(eth, uint32(w.original>>32))
-	putUint32(eth[4:], uint32(w.original))
-	t.close(0)
+	h := q.e.open(q.path, wire.RCAtomicAcknowledge, 0, q.attr.DestQPN, w.psn, 0)
+	wire.PutAETH(h, wire.SyndromeAck, q.respond.msn)
+	putUint32(h[wire.AETHBytes:], uint32(w.original>>32))
+	putUint32(h[wire.AETHBytes+4:], uint32(w.original))
+	q.e.batch.close()
 }
 
-func (q *queuePair) respondRead(w *readWork) bool {
+// respondRead sends the next packet of an answer. A part of a READ ends with LAST; only the whole starts with FIRST.
+func (q *queuePair) respondRead(w *readWork, a *dueAnswer) bool {
 	e := q.e
-	offset := w.sent * q.mtu
+	offset := a.sent * q.mtu
 	n := int(min(q.mtu, w.length-offset))
 	var at unsafe.Pointer
 	if n > 0 {
@@ -235,28 +263,20 @@ func (q *queuePair) respondRead(w *readWork) bool {
 	}
 	code := wire.RCReadResponseMiddle
 	switch {
-	case w.packets == 1:
+	case a.sent == 0 && a.end == 1:
 		code = wire.RCReadResponseOnly
-	case w.sent == 0:
+	case a.sent == 0:
 		code = wire.RCReadResponseFirst
-	case w.sent+1 == w.packets:
+	case a.sent+1 == a.end:
 		code = wire.RCReadResponseLast
 	}
-	headers := code.HeaderBytes()
-	pad := wire.PadBytes(n)
-	total := headers + n + pad + wire.ICRCBytes
-	t := &e.train
-	if !t.fits(q.path, total) {
-		e.flush()
-	}
-	h := t.open(q.path, total, headers)
-	wire.PutBTH(h, code, wire.PadFlag(n), q.attr.DestQPN, (w.psn+w.sent)&wire.Mask24)
-	if headers > wire.BTHBytes {
-		wire.PutAETH(h[wire.BTHBytes:], wire.SyndromeAck, q.respond.msn)
+	h := e.open(q.path, code, 0, q.attr.DestQPN, (w.psn+a.sent)&wire.Mask24, n)
+	if len(h) > 0 {
+		wire.PutAETH(h, wire.SyndromeAck, q.respond.msn)
 	}
 	if n > 0 {
-		t.payload(at, n)
+		e.batch.payload(at, n)
 	}
-	t.close(pad)
+	e.batch.close()
 	return true
 }

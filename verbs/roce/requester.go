@@ -1,435 +1,249 @@
 package roce
 
 import (
-	"unsafe"
-
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
-// requester is the sending half of a queue pair: what was asked of the peer and not yet answered (IBTA 9.7.3).
+// requester is the sending half of an RC queue pair: what was asked of the peer and not yet answered (IBTA 9.7.3). It is a
+// value: it knows no socket, path or completion queue. Its methods take the time and say what to do; transmit.go does it.
 type requester struct {
+	*sendQueue
+	requesterSetup
+
 	postPSN uint32 // of the next request posted
 	una     uint32 // oldest that is not acknowledged
 	nxt     uint32 // next to be sent; behind high after a loss
 	high    uint32 // beyond every PSN ever sent
-	packet  uint32 // next packet of send.next
+	reached uint32 // the peer has executed everything before it; answers to READs may be missing
+	packet  uint32 // next packet of the request at next
 
-	inFlight     int // charged to the path's window
-	readInFlight int // bytes of READ responses awaited
-	outstanding  int // READs and atomics without all responses
-	unasked      int // charged since the last packet with AckReq
-	askedAt      verbs.Ticks
-	drained      bool
+	inFlight    int // bytes of SENDs and WRITEs on the way
+	awaited     int // bytes of answers to READs on the way
+	outstanding int // READs and atomics without all responses
+	unasked     int // bytes sent since the last packet with AckReq
+	askedAt     job.Ticks
+	refused     uint32       // the request that the peer refused, which fails once everything before it is complete
+	refusal     verbs.Status // Success: none
+	draining    bool         // no new request starts: SQD
+	drained     bool         // and the event was raised
 
+	arrivals
 	recovery
 }
 
+// requesterSetup is what a queue pair's attributes say about its requester.
+type requesterSetup struct {
+	mtu                 uint32
+	retries, rnrRetries uint8
+	reads               int       // READs and atomics that may be outstanding
+	timeout             job.Ticks // 0: none
+	keeps               bool      // the peer keeps what arrives behind a gap
+}
+
 // begin starts numbering at the transition to RTS.
-func (r *requester) begin(q *queuePair) {
-	*r = requester{postPSN: q.attr.SendPSN, una: q.attr.SendPSN, nxt: q.attr.SendPSN, high: q.attr.SendPSN}
-	r.refill(&q.attr)
-}
-
-func (r *requester) sendPSN(q *queuePair) uint32 {
-	if q.transport == verbs.RC {
-		return r.nxt
-	}
-	return r.postPSN
-}
-
-// outcome is why a queue pair stopped sending.
-type outcome uint8
-
-const (
-	idle    outcome = iota // nothing to send, or it waits for an event of its own
-	blocked                // the window is closed
-	paused                 // its share is used up: others first
-)
-
-// operations are the packets of a message: only, first, middle, last.
-type operations struct{ only, first, middle, last wire.Operation }
-
-var requestOperations = [...]operations{
-	verbs.OpWrite:              {wire.WriteOnly, wire.WriteFirst, wire.WriteMiddle, wire.WriteLast},
-	verbs.OpWriteWithImmediate: {wire.WriteOnlyImmediate, wire.WriteFirst, wire.WriteMiddle, wire.WriteLastImmediate},
-	verbs.OpSend:               {wire.SendOnly, wire.SendFirst, wire.SendMiddle, wire.SendLast},
-	verbs.OpSendWithImmediate:  {wire.SendOnlyImmediate, wire.SendFirst, wire.SendMiddle, wire.SendLastImmediate},
-	verbs.OpSendWithInvalidate: {wire.SendOnlyInvalidate, wire.SendFirst, wire.SendMiddle, wire.SendLastInvalidate},
-}
-
-// sendSome sends up to quantum packets.
-func (q *queuePair) sendSome(now verbs.Ticks, quantum int) (int, outcome) {
-	s, r := &q.send, &q.request
-	sent := 0
-	for {
-		if s.next == s.tail || r.rnrAt != 0 || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
-			return sent, idle
-		}
-		w := s.at(s.next)
-		if !w.started {
-			switch why := q.begin(w); {
-			case why != paused:
-				return sent, why
-			case w.packets == 0:
-				s.next++
-				q.retire()
-				continue
-			}
-		}
-		if sent >= quantum {
-			return sent, paused
-		}
-		p := q.path
-		if w.isResponded() {
-			q.ask(w, now)
-		} else {
-			k := r.packet
-			cost := q.cost(w, k, k+1)
-			if q.transport == verbs.RC && !p.window.admits(cost) {
-				return sent, blocked
-			}
-			if !q.sendData(p, w, k, q.wantsAck(w, k, cost, quantum-sent, now), now) {
-				return sent, idle
-			}
-			r.packet++
-			if q.transport == verbs.RC {
-				r.inFlight += cost
-				p.window.inFlight += cost
-				r.nxt = (r.nxt + 1) & wire.Mask24
-			}
-			if r.packet == w.packets {
-				s.next++
-				r.packet = 0
-			}
-		}
-		sent++
-		if q.transport != verbs.RC {
-			if r.packet == 0 {
-				w.finished = true
-				q.retire()
-			}
-			continue
-		}
-		if wire.PSNDiff(r.nxt, r.high) > 0 {
-			r.high = r.nxt
-		}
-	}
+func (r *requester) begin(psn uint32, setup requesterSetup, trip *roundTrip) {
+	*r = requester{sendQueue: r.sendQueue, requesterSetup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn}
+	r.trip, r.edge = trip, psn
+	r.left, r.rnrLeft = setup.retries, setup.rnrRetries
+	r.probeAt, r.timerAt = never, never
 }
 
 // outstandingPSNs is how many numbers a READ may take before others start behind it. From 2^23 on an answer could not be
 // told from a stale one (IBTA 9.7.2); the margin is more than any window of SENDs and WRITEs.
 const outstandingPSNs = 1<<23 - 1<<20
 
-// begin decides whether a request may start: paused is yes.
-func (q *queuePair) begin(w *sendWork) outcome {
-	s, r := &q.send, &q.request
-	if q.state == verbs.StateSQD {
-		q.checkDrained()
-		return idle
-	}
+// mayStart tells whether the request at next may start as far as the requests before it are concerned.
+func (r *requester) mayStart(w *sendWork) bool {
 	if w.flags&verbs.Fence != 0 && r.outstanding > 0 {
-		return idle
+		return false
 	}
-	if q.transport == verbs.RC {
-		ahead := (w.psn - r.una) & wire.Mask24
-		if w.isResponded() && ahead > 0 {
+	ahead := (w.psn - r.una) & wire.Mask24
+	if w.isResponded() {
+		if r.outstanding >= r.reads {
+			return false
+		}
+		if ahead > 0 {
 			ahead += w.packets
 		}
-		if ahead > outstandingPSNs {
-			return idle
-		}
 	}
-	status := q.check(w)
-	if status == verbs.Success && w.packets == 0 {
-		status = q.local(w)
-	}
-	if status != verbs.Success {
-		if s.done == s.next { // after everything before it
-			q.failSend(status)
-		}
-		return idle
-	}
+	return ahead <= outstandingPSNs
+}
+
+// start notes that a request has passed its checks.
+func (r *requester) start(w *sendWork) {
+	w.started = true
 	if w.isResponded() {
-		if r.outstanding >= int(q.attr.MaxRDAtomic) {
-			return idle
-		}
-		if e := q.e; e.readsInFlight > 0 && e.readsInFlight+int(w.length) > e.readLimit {
-			return blocked
-		}
 		r.outstanding++
 	}
-	w.started = true
-	return paused
 }
 
-// check looks at a request's memory before its first packet leaves.
-func (q *queuePair) check(w *sendWork) verbs.Status {
-	if w.isResponded() && q.attr.MaxRDAtomic == 0 {
-		return verbs.LocalQPOpError
+// skip moves on from a request that has nothing more to send: a local one, or a READ whose answer has arrived.
+func (r *requester) skip() {
+	w := r.at(r.next)
+	r.next++
+	r.packet = 0
+	if w.packets > 0 && wire.PSNDiff(w.end(), r.nxt) > 0 {
+		r.nxt = w.end()
 	}
-	if q.transport == verbs.UD && w.length > q.mtu {
-		return verbs.LocalLengthError
-	}
-	if w.flags&verbs.Inline != 0 {
-		return verbs.Success
-	}
-	var need verbs.Access
-	if w.isResponded() {
-		need = verbs.AccessLocalWrite
-	}
-	for _, g := range q.send.list(q.send.next, w.sges) {
-		if g.Length > 0 && q.e.local(q.pd, g.Addr, g.Length, g.LKey, need) == nil {
-			return verbs.LocalProtError
-		}
-	}
-	return verbs.Success
-}
-
-// local executes a request that sends nothing.
-func (q *queuePair) local(w *sendWork) verbs.Status {
-	w.finished = true
-	if w.opcode == verbs.OpBindMW {
-		if !q.bind(w.bound) {
-			return verbs.MWBindError
-		}
-		return verbs.Success
-	}
-	if !q.invalidate(w.immediate) {
-		return verbs.LocalQPOpError
-	}
-	return verbs.Success
 }
 
 // cost is what packets from…to of a request count in the window.
-func (q *queuePair) cost(w *sendWork, from, to uint32) int {
-	n := int(to-from) * (int(q.mtu) + packetOverhead)
+func (r *requester) cost(w *sendWork, from, to uint32) int {
+	n := int(to-from) * (int(r.mtu) + packetOverhead)
 	if to == w.packets {
-		n -= int(w.packets*q.mtu - w.length)
+		n -= int(w.packets*r.mtu - w.length)
 	}
 	return n
 }
 
-// wantsAck decides on AckReq: where nothing can follow now, else about every half window. A request that is patient
-// leaves asking to a later one, for a while: the probe would ask if none came.
-func (q *queuePair) wantsAck(w *sendWork, k uint32, cost, left int, now verbs.Ticks) bool {
-	if q.transport != verbs.RC {
-		return false
-	}
-	r, s, p := &q.request, &q.send, q.path
+// askEvery bounds what is sent without asking for an ACK: the peer's ACKs are the clock by which a wide window is sent.
+const askEvery = 64 << 10
+
+// wantsAck decides on AckReq for packet k of the request at next, which costs so much of a window with room more bytes: where
+// nothing can follow now, else about every half window. A request that is patient leaves asking to a later one, for a
+// while: the probe would ask if none came.
+func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Ticks) bool {
+	w := r.at(r.next)
 	r.unasked += cost
 	follows := k+1 < w.packets
-	if !follows && s.next+1 != s.tail {
-		n := s.at(s.next + 1)
-		follows = n.flags&verbs.Fence == 0 && n.packets > 0 && !n.isResponded() && q.state == verbs.StateRTS
+	if !follows && r.next+1 != r.tail {
+		n := r.at(r.next + 1)
+		follows = n.flags&verbs.Fence == 0 && n.packets > 0 && !n.isResponded() && !r.draining
 	}
-	if w.patient && now-r.askedAt < r.probeInterval(q.e)/2 && r.nxt == r.high {
+	if w.patient && now-r.askedAt < r.probeInterval()/2 && r.nxt == r.high {
 		follows = true
 	}
-	if follows && p.window.inFlight+2*cost <= p.window.size && r.unasked < p.window.size/4 {
+	if follows && 2*cost <= room && r.unasked < min(window/4, askEvery) {
 		return false
 	}
-	if left == 1 && follows && r.unasked < p.window.size/8 {
+	if left == 1 && follows && r.unasked < min(window/8, askEvery) {
 		return false // others send in between, then this one goes on
 	}
 	r.unasked = 0
 	return true
 }
 
-// sendData sends packet k of a SEND or WRITE. It reports false when the memory is gone.
-func (q *queuePair) sendData(p *path, w *sendWork, k uint32, ack bool, now verbs.Ticks) bool {
-	e := q.e
-	offset := k * q.mtu
-	n := min(q.mtu, w.length-offset)
-	pieces := q.gather(w, offset, n)
-	if pieces < 0 {
-		q.breakOff()
-		return false
+// sent notes that packet k of the request at next has left.
+func (r *requester) sent(k uint32, cost int, asks bool, now job.Ticks) {
+	w := r.at(r.next)
+	if asks {
+		r.askedAt = now
+		r.sample(r.nxt, now)
 	}
-	ops := &requestOperations[w.opcode]
-	first, last := k == 0, k+1 == w.packets
-	op := ops.middle
-	switch {
-	case first && last:
-		op = ops.only
-	case first:
-		op = ops.first
-	case last:
-		op = ops.last
+	r.inFlight += cost
+	r.nxt = (r.nxt + 1) & wire.Mask24
+	r.packet = k + 1
+	if r.packet == w.packets {
+		r.next++
+		r.packet = 0
 	}
-	code := wire.MakeOpcode(q.wire, op)
-	headers := code.HeaderBytes()
-	pad := wire.PadBytes(int(n))
-	total := headers + int(n) + pad + wire.ICRCBytes
-	t := &e.train
-	if !t.fits(p, total) {
-		e.flush()
-	}
-	psn := (w.psn + k) & wire.Mask24
-	flags := wire.PadFlag(int(n))
-	if ack {
-		flags |= wire.FlagAckReq
-		q.request.askedAt = now
-		q.request.sample(psn, now)
-	}
-	if last && w.flags&verbs.Solicited != 0 && (w.opcode != verbs.OpWrite) {
-		flags |= wire.FlagSolicited
-	}
-	h := t.open(p, total, headers)
-	wire.PutBTH(h, code, flags, q.attr.DestQPN, psn)
-	at := wire.BTHBytes
-	if first && (w.opcode == verbs.OpWrite || w.opcode == verbs.OpWriteWithImmediate) {
-		wire.PutRETH(h[at:], w.remote, w.rkey, w.length)
-		at += wire.RETHBytes
-	}
-	if at < headers {
-		putUint32(h[at:], w.immediate)
-	}
-	for i := range pieces {
-		t.payload(e.gathered[i].base, int(e.gathered[i].n))
-	}
-	t.close(pad)
-	if q.transport == verbs.RC {
-		q.request.arm(e, q, now)
-	}
-	return true
+	r.advanceHigh()
+	r.arm(now)
 }
 
-func putUint32(b []byte, v uint32) {
-	_ = b[3]
-	b[0], b[1], b[2], b[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
+// asked notes that the request at next, a READ or an atomic, has left for its packets from k on.
+func (r *requester) asked(k uint32, now job.Ticks) {
+	w := r.at(r.next)
+	r.unasked, r.packet = 0, 0
+	if w.opcode == verbs.OpRead {
+		w.awaited = w.length - k*r.mtu
+		r.awaited += int(w.awaited)
+	}
+	r.sample((w.psn+k)&wire.Mask24, now)
+	r.nxt = w.end()
+	r.next++
+	r.advanceHigh()
+	r.arm(now)
 }
 
-// gather finds n bytes of a request's payload from offset on and leaves them in e.gathered; -1 when memory is gone.
-func (q *queuePair) gather(w *sendWork, offset, n uint32) int {
-	e := q.e
-	index := q.send.next
-	if n == 0 {
-		return 0
+func (r *requester) advanceHigh() {
+	if wire.PSNDiff(r.nxt, r.high) > 0 {
+		r.high = r.nxt
 	}
-	if w.flags&verbs.Inline != 0 {
-		e.gathered[0] = piece{unsafe.Pointer(&q.send.inlined(index)[offset]), uintptr(n)}
-		return 1
-	}
-	list := q.send.list(index, w.sges)
-	if len(list) == 1 {
-		at := e.local(q.pd, list[0].Addr+uint64(offset), n, list[0].LKey, 0)
-		if at == nil {
-			return -1
-		}
-		e.gathered[0] = piece{at, uintptr(n)}
-		return 1
-	}
-	count := 0
-	for i := range list {
-		g := &list[i]
-		if offset >= g.Length {
-			offset -= g.Length
-			continue
-		}
-		m := min(g.Length-offset, n)
-		at := e.local(q.pd, g.Addr+uint64(offset), m, g.LKey, 0)
-		if at == nil {
-			return -1
-		}
-		e.gathered[count] = piece{at, uintptr(m)}
-		count++
-		offset = 0
-		if n -= m; n == 0 {
-			break
-		}
-	}
-	return count
 }
 
-// ask sends a READ request or an atomic; a READ that is resumed asks for what has not arrived.
-func (q *queuePair) ask(w *sendWork, now verbs.Ticks) {
-	e, r, p := q.e, &q.request, q.path
-	op := wire.ReadRequest
-	switch w.opcode {
-	case verbs.OpCompareSwap:
-		op = wire.CompareSwap
-	case verbs.OpFetchAdd:
-		op = wire.FetchAdd
-	default:
+// missing is the first packet of a READ or atomic that has not arrived.
+func (r *requester) missing(w *sendWork) (k uint32) {
+	if d := wire.PSNDiff(r.una, w.psn); d > 0 {
+		k = min(uint32(d), w.packets)
 	}
-	k := w.got
-	code := wire.MakeOpcode(wire.RC, op)
-	headers := code.HeaderBytes()
-	total := headers + wire.ICRCBytes
-	t := &e.train
-	if !t.fits(p, total) {
-		e.flush()
+	for k < w.packets && r.has(w.psn+k) {
+		k++
 	}
-	psn := (w.psn + k) & wire.Mask24
-	h := t.open(p, total, headers)
-	wire.PutBTH(h, code, wire.FlagAckReq, q.attr.DestQPN, psn)
-	if op == wire.ReadRequest {
-		offset := k * q.mtu
-		wire.PutRETH(h[wire.BTHBytes:], w.remote+uint64(offset), w.rkey, w.length-offset)
-		left := int(w.length - offset)
-		r.readInFlight += left
-		e.readsInFlight += left
-		w.charged = uint32(left)
-	} else {
-		eth := wire.AtomicETH{Addr: w.remote, RKey: w.rkey, SwapAdd: w.compareAdd}
-		if op == wire.CompareSwap {
-			eth.SwapAdd, eth.Compare = w.swap, w.compareAdd
-		}
-		eth.Put(h[wire.BTHBytes:])
-	}
-	t.close(0)
-	r.unasked = 0
-	r.arm(e, q, now)
-	if w.packets == 1 {
-		r.sample(psn, now)
-	}
-	r.packet = 0
-	r.nxt = (w.psn + w.packets) & wire.Mask24
-	q.send.next++
+	return k
 }
 
-// breakOff ends a message whose memory went away while it was being sent.
-func (q *queuePair) breakOff() {
-	s := &q.send
-	if s.done == s.next {
-		q.failSend(verbs.LocalProtError)
-		return
-	}
-	q.request.packet = 0
-	s.at(s.next).started = false // checked again, and refused, when everything before it is complete
-}
-
-// retire completes requests in order, as far as they are finished.
-func (q *queuePair) retire() {
-	s, r := &q.send, &q.request
-	for s.done != s.next {
-		w := s.at(s.done)
-		if q.transport == verbs.RC && w.packets > 0 && !w.isResponded() {
-			if wire.PSNDiff(r.una, w.psn+w.packets) < 0 {
+// find looks for the request that a PSN belongs to.
+func (r *requester) find(psn uint32) (uint32, *sendWork) {
+	for i := r.done; i != r.tail; i++ {
+		w := r.at(i)
+		if w.packets > 0 && wire.PSNDiff(psn, w.end()) < 0 {
+			if wire.PSNDiff(psn, w.psn) < 0 {
 				break
 			}
-		} else if !w.finished {
+			return i, w
+		}
+	}
+	return 0, nil
+}
+
+// rewind makes psn the next to be sent: nothing from there on counts as being on the way.
+func (r *requester) rewind(psn uint32) (resent int) {
+	if wire.PSNDiff(r.nxt, psn) <= 0 {
+		return 0
+	}
+	for i := r.done; i != r.tail; i++ {
+		w := r.at(i)
+		if w.packets == 0 || wire.PSNDiff(psn, w.end()) >= 0 {
+			continue
+		}
+		if wire.PSNDiff(w.psn, r.nxt) >= 0 {
 			break
 		}
-		s.done++
-		if q.signalAll || w.flags&verbs.Signaled != 0 {
-			var bytes uint32
-			if w.isResponded() {
-				bytes = w.length
+		if w.isResponded() {
+			r.awaited -= int(w.awaited)
+			w.awaited = 0
+			continue
+		}
+		a, b := uint32(0), w.packets
+		if wire.PSNDiff(psn, w.psn) > 0 {
+			a = (psn - w.psn) & wire.Mask24
+		}
+		if wire.PSNDiff(r.nxt, w.end()) < 0 {
+			b = (r.nxt - w.psn) & wire.Mask24
+		}
+		r.inFlight -= r.cost(w, a, b)
+	}
+	resent = int(wire.PSNDiff(r.nxt, psn))
+	if wire.PSNDiff(psn, r.samplePSN) <= 0 {
+		r.unsample()
+	}
+	r.edge, r.marked = psn, false
+	r.mends.clear()
+	r.seek(psn)
+	return resent
+}
+
+// seek sets the position of the next packet.
+func (r *requester) seek(psn uint32) {
+	r.nxt, r.packet, r.unasked = psn, 0, 0
+	i := r.done
+	for ; i != r.tail; i++ {
+		w := r.at(i)
+		if w.packets == 0 {
+			if !w.finished {
+				break
 			}
-			if !q.sendCQ.push(entry{
-				Completion: verbs.Completion{ID: w.id, Opcode: w.opcode.Completed(), Bytes: bytes, QPN: q.qpn}, qp: q, release: s.done,
-			}, false) {
-				q.enterError()
-				return
+			continue
+		}
+		if wire.PSNDiff(psn, w.end()) < 0 {
+			if !w.isResponded() {
+				r.packet = (psn - w.psn) & wire.Mask24
 			}
+			break
 		}
 	}
-	if s.next != s.tail {
-		q.kick()
-	}
-	if q.state == verbs.StateSQD {
-		q.checkDrained()
-	}
+	r.next = i
 }

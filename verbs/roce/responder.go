@@ -23,6 +23,9 @@ type responder struct {
 	ackPSN   uint32 // for NAKs
 	inAcks   bool   // in engine.acks
 	ending   bool   // ERR follows the NAK
+	behind   uint32 // answer that leaves before the ACK does
+	notReady bool   // an RNR NAK is outstanding: what follows is not kept
+	held     heldPackets
 
 	reads readQueue
 }
@@ -44,10 +47,13 @@ type incoming struct {
 	length uint32
 }
 
-func (r *responder) begin(psn uint32, depth uint8) {
+// begin starts numbering at the transition to RTR. With a pool, what arrives behind a gap is kept there.
+func (r *responder) begin(psn uint32, depth uint8, pool *packetPool) {
 	list := r.current.list[:0]
+	r.held.clear()
 	*r = responder{expected: psn, ackable: (psn - 1) & wire.Mask24}
 	r.current.list = list
+	r.held.pool = pool
 	r.reads = newReadQueue(depth)
 }
 
@@ -61,8 +67,35 @@ func (q *queuePair) serves() bool {
 	return false
 }
 
-// onRequest handles a packet from the peer's requester, in the order of checks that the specification gives.
+// onRequest handles a packet from the peer's requester, and those that waited for it.
 func (q *queuePair) onRequest(p *wire.Packet) {
+	r := &q.respond
+	q.handleRequest(p)
+	if r.held.n == 0 {
+		return
+	}
+	filled := false
+	for !r.dying && q.serves() {
+		b := r.held.take(r.expected)
+		if b == nil {
+			break
+		}
+		kept, err := wire.ParsePacket(b)
+		if err != nil {
+			break
+		}
+		filled = true
+		q.handleRequest(&kept)
+	}
+	if filled && r.held.n > 0 && !r.nakSent && !r.dying { // the next gap
+		r.nakSent = true
+		q.e.count.outOfSequence++
+		q.owe(wire.NAKSequenceError, r.expected)
+	}
+}
+
+// handleRequest handles a packet in the order of checks that the specification gives.
+func (q *queuePair) handleRequest(p *wire.Packet) {
 	r := &q.respond
 	if r.dying {
 		return
@@ -70,6 +103,9 @@ func (q *queuePair) onRequest(p *wire.Packet) {
 	psn := p.PSN()
 	switch d := wire.PSNDiff(psn, r.expected); {
 	case d > 0:
+		if !r.notReady {
+			r.held.keep(psn, uint32(d), p.Raw)
+		}
 		if !r.nakSent {
 			r.nakSent = true
 			q.e.count.outOfSequence++
@@ -237,7 +273,7 @@ func (r *responder) executed(psn uint32) {
 
 // arrived ends a gap: a NAK that has not left yet becomes an ACK.
 func (r *responder) arrived() {
-	r.nakSent = false
+	r.nakSent, r.notReady = false, false
 	if r.ackDue {
 		r.syndrome = wire.SyndromeAck
 	}
@@ -326,7 +362,8 @@ func (q *queuePair) dropReceive() {
 func (q *queuePair) notReady(psn uint32) {
 	r := &q.respond
 	q.e.count.rnrNAKsSent++
-	r.nakSent = true // what follows is out of sequence: silent until this packet comes again
+	r.nakSent, r.notReady = true, true // what follows is out of sequence: silent until this packet comes again
+	r.held.clear()
 	q.owe(wire.SyndromeRNR|wire.Syndrome(q.attr.MinRNRTimer&31), psn)
 }
 
@@ -358,6 +395,9 @@ func (q *queuePair) owe(s wire.Syndrome, psn uint32) {
 	if r.ackDue && s == wire.SyndromeAck && r.syndrome != wire.SyndromeAck {
 		return
 	}
+	if n := r.reads.end; !r.ackDue || r.reads.fresh > 0 { // repeats that somebody asks for all the time do not hold it up
+		r.behind = n
+	}
 	r.ackDue, r.syndrome, r.ackPSN = true, s, psn
 	if !r.inAcks {
 		r.inAcks = true
@@ -387,7 +427,7 @@ func (e *engine) flushAcks() {
 	kept := e.acks[:0]
 	for _, q := range e.acks {
 		r := &q.respond
-		if r.ackDue && !r.reads.empty() {
+		if r.ackDue && !q.mayAcknowledge() {
 			kept = append(kept, q)
 			continue
 		}
@@ -400,6 +440,12 @@ func (e *engine) flushAcks() {
 	e.unacked = 0
 }
 
+// mayAcknowledge tells whether the answers that come before an ACK have left.
+func (q *queuePair) mayAcknowledge() bool {
+	r := &q.respond
+	return r.reads.empty() || int32(r.reads.first-r.behind) >= 0
+}
+
 // acknowledge sends the ACK or NAK that is due.
 func (q *queuePair) acknowledge() {
 	e, r := q.e, &q.respond
@@ -408,15 +454,8 @@ func (q *queuePair) acknowledge() {
 	if r.syndrome == wire.SyndromeAck {
 		psn = r.ackable
 	}
-	const total = ackBytes
-	t := &e.train
-	if !t.fits(q.path, total) {
-		e.flush()
-	}
-	h := t.open(q.path, total, total-wire.ICRCBytes)
-	wire.PutBTH(h, wire.RCAcknowledge, 0, q.attr.DestQPN, psn)
-	wire.PutAETH(h[wire.BTHBytes:], r.syndrome, r.msn)
-	t.close(0)
+	wire.PutAETH(e.open(q.path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0), r.syndrome, r.msn)
+	e.batch.close()
 	if r.ending {
 		r.ending = false
 		q.enterError()
@@ -430,7 +469,7 @@ func (e *engine) forgetAck(q *queuePair) {
 	q.respond.ackDue = false // flushAcks takes it off the list
 }
 
-// shorterThanAck tells whether what q sends next is shorter than an ACK, which then goes first in the train.
+// shorterThanAck tells whether what q sends next is shorter than an ACK, which then goes first in the batch.
 func (e *engine) shorterThanAck(q *queuePair) bool {
 	if len(e.acks) == 0 || q.send.next == q.send.tail {
 		return false

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -11,24 +12,29 @@ import (
 // and, besides the specification, a probe: after max(4 × smoothed round trip, 100 µs) without progress the oldest
 // unacknowledged packet is sent again, which spends nothing. Deadlines are arguments and results; nobody sleeps here.
 type recovery struct {
-	timed   bool // in engine.timed
-	probeAt verbs.Ticks
-	timerAt verbs.Ticks
-	rnrAt   verbs.Ticks // 0: not waiting
+	trip *roundTrip // of the path
+
+	probeAt job.Ticks
+	timerAt job.Ticks
+	rnrAt   job.Ticks // 0: not waiting
 
 	left, rnrLeft uint8 // retries
 
-	probes  uint8 // without progress: the interval doubles
-	probing bool
+	probes  uint8 // since a round trip was confirmed: the interval doubles with each
+	silent  uint8 // probes since the latest progress
+	probing bool  // an answer to a probe is awaited
 	probed  uint32
+	lastAt  job.Ticks // when the latest probe was due
 
 	sampling  bool
 	samplePSN uint32
-	sampleAt  verbs.Ticks
-	smoothed  verbs.Ticks // round trip; 0: not known
+	sampleAt  job.Ticks
 
 	gapKnown bool
-	gap      uint32 // READ or atomic that was asked again
+	gap      uint32 // PSN of the answer that was missing last
+
+	nak   uint32 // PSN of the latest sequence NAK
+	nakAt job.Ticks
 }
 
 // timerStretch makes the timer as long as the specification allows (four times the nominal timeout, IBTA 9.7.6.1.3): the
@@ -38,13 +44,12 @@ const timerStretch = 4
 const (
 	shortestProbe = 100 * time.Microsecond
 	firstProbe    = time.Millisecond // while the round trip is not known
-	longestProbe  = 50 * time.Millisecond
+	// firstReadProbe is longer than any round trip of a usual network: a READ asked for twice is answered twice.
+	firstReadProbe = 250 * time.Millisecond
+	longestProbe   = 50 * time.Millisecond
+	// silentProbes without an answer make a peer one that may be gone: what is in flight to it takes nobody's window.
+	silentProbes = 2
 )
-
-func (r *recovery) refill(a *verbs.QueuePairAttributes) {
-	r.left, r.rnrLeft = a.RetryCount, a.RNRRetry
-	r.probes, r.probing = 0, false
-}
 
 // spend uses one retry and reports whether there was one.
 func (r *recovery) spend() bool {
@@ -55,186 +60,112 @@ func (r *recovery) spend() bool {
 	return true
 }
 
-func (r *recovery) roundTrip() verbs.Ticks { return r.smoothed }
-
 // sample starts timing a round trip by a packet that will be answered.
-func (r *recovery) sample(psn uint32, now verbs.Ticks) {
+func (r *recovery) sample(psn uint32, now job.Ticks) {
 	if !r.sampling {
 		r.sampling, r.samplePSN, r.sampleAt = true, psn, now
 	}
 }
 
-// unsample forgets a sample that a resend would falsify (Karn).
+// unsample forgets a sample that a resend would falsify (Karn and Partridge 1987).
 func (r *recovery) unsample() { r.sampling = false }
 
-// onProgress is called when the oldest unacknowledged PSN moved.
-func (r *requester) onProgress(q *queuePair, now verbs.Ticks) {
+// onProgress is called when the oldest unacknowledged PSN moved. The probe's interval stays as long as it has become until a
+// round trip is measured, or an answer comes when that to the latest probe should: a path may have become longer than the
+// interval.
+func (r *requester) onProgress(now job.Ticks) {
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
 		r.sampling = false
-		if d := now - r.sampleAt; r.smoothed == 0 {
-			r.smoothed = d
-		} else {
-			r.smoothed += (d - r.smoothed) / 8
-		}
+		r.trip.observe(now - r.sampleAt)
+		r.probes = 0
+	} else if r.probes > 0 && now-r.lastAt <= 2*r.trip.smoothed {
+		r.probes = 0
 	}
-	r.left, r.rnrLeft, r.probes = q.attr.RetryCount, q.attr.RNRRetry, 0
-	if r.una == r.high {
-		r.probeAt, r.timerAt = never, never
-		return
+	r.left, r.rnrLeft, r.silent = r.retries, r.rnrRetries, 0
+	r.probeAt, r.timerAt = never, never
+	if r.una != r.high {
+		r.schedule(now)
 	}
-	r.schedule(q, now)
 }
 
 // arm starts the clocks when something is sent and nothing was outstanding.
-func (r *requester) arm(e *engine, q *queuePair, now verbs.Ticks) {
-	if !r.timed {
-		r.timed = true
-		e.timed = append(e.timed, q)
-	} else if r.probeAt != never {
-		return
+func (r *requester) arm(now job.Ticks) {
+	if r.probeAt == never {
+		r.schedule(now)
 	}
-	r.schedule(q, now)
 }
 
-func (r *requester) schedule(q *queuePair, now verbs.Ticks) {
-	e := q.e
-	r.probeAt = now + r.probeInterval(e)
+func (r *requester) schedule(now job.Ticks) {
+	r.probeAt = now + r.probeInterval()
 	r.timerAt = never
-	if q.attr.Timeout != 0 {
-		r.timerAt = now + e.ackTimeout[q.attr.Timeout&31]
+	if r.timeout != 0 {
+		r.timerAt = now + max(r.timeout, 4*r.trip.smoothed)
 	}
-	e.timer(min(r.probeAt, r.timerAt))
 }
 
-func (r *requester) probeInterval(e *engine) verbs.Ticks {
-	d := e.firstProbe
-	if r.smoothed != 0 {
-		d = max(4*r.smoothed, e.shortestProbe)
-	}
-	return min(d<<min(r.probes, 16), e.longestProbe)
-}
-
-// onTick does what is due and returns the queue pair's next deadline.
-func (q *queuePair) onTick(now verbs.Ticks) verbs.Ticks {
-	r := &q.request
+// deadline is when onTick wants to be called.
+func (r *requester) deadline() job.Ticks {
 	if r.rnrAt != 0 {
-		if now < r.rnrAt {
-			return r.rnrAt
-		}
-		r.rnrAt = 0
-		r.schedule(q, now)
-		q.kick()
-	}
-	if r.una == r.high {
-		r.probeAt, r.timerAt = never, never
-		return never
-	}
-	if now >= r.timerAt {
-		q.e.count.timeouts++
-		if !r.spend() {
-			q.e.count.retriesExceeded++
-			q.fail(verbs.RetryExceeded)
-			return never
-		}
-		q.path.window.onLoss(now, r.roundTrip())
-		r.gapKnown = false
-		q.rewind(r.una)
-		r.schedule(q, now)
-		q.kick()
-	} else if now >= r.probeAt {
-		q.probe(now)
-		r.probes = min(r.probes+1, 16)
-		r.probeAt = now + r.probeInterval(q.e)
+		return r.rnrAt
 	}
 	return min(r.probeAt, r.timerAt)
 }
 
-// probe asks again for the fate of the oldest unacknowledged packet.
-func (q *queuePair) probe(now verbs.Ticks) {
-	s, r := &q.send, &q.request
+func (r *requester) probeInterval() job.Ticks {
+	t := r.trip
+	d := t.firstProbe
+	if t.smoothed != 0 {
+		d = max(4*t.smoothed, t.shortestProbe)
+	} else if w := r.at(r.done); r.done != r.next && w.isResponded() {
+		return max(t.firstReadProbe, d<<min(r.probes, 16))
+	}
+	most := t.longestProbe
+	if r.timeout != 0 {
+		most = min(most, r.timeout/2) // before the timer, which spends a retry
+	}
+	return min(d<<min(r.probes, 16), max(most, d))
+}
+
+// onTick does what is due.
+func (r *requester) onTick(now job.Ticks) (v verdict) {
+	if r.rnrAt != 0 {
+		if now < r.rnrAt {
+			return v
+		}
+		r.rnrAt = 0
+		r.schedule(now)
+	}
+	if r.una == r.high {
+		r.probeAt, r.timerAt = never, never
+		return v
+	}
+	switch {
+	case now >= r.timerAt:
+		v.event = timedOut
+		if !r.spend() {
+			v.status, v.event = verbs.RetryExceeded, retriesExceeded
+			return v
+		}
+		v.lost, r.gapKnown = true, false
+		v.resent = r.rewind(r.una)
+		r.schedule(now)
+	case now >= r.probeAt:
+		r.probe(&v)
+		r.lastAt = now
+		r.probes = min(r.probes+1, 16)
+		r.silent = min(r.silent+1, 16)
+		r.probeAt = now + r.probeInterval()
+	}
+	return v
+}
+
+// probe asks again for the fate of the oldest unacknowledged packet, and of a READ for that packet alone.
+func (r *requester) probe(v *verdict) {
+	r.gapKnown = false
 	if r.nxt == r.una { // not in flight: it will be sent anyway
-		q.kick()
 		return
 	}
-	q.e.count.probes++
-	r.unsample()
-	for i := s.done; i != s.tail; i++ {
-		w := s.at(i)
-		if w.packets == 0 || wire.PSNDiff(r.una, w.psn+w.packets) >= 0 {
-			continue
-		}
-		if w.isResponded() {
-			r.gapKnown = false
-			q.rewind(r.una)
-			q.kick()
-			return
-		}
-		next := s.next
-		s.next = i // gather looks there
-		alive := q.sendData(q.path, w, (r.una-w.psn)&wire.Mask24, true, now)
-		if alive {
-			s.next = next
-		}
-		r.unsample()
-		r.probing, r.probed = true, r.una
-		return
-	}
-}
-
-// afterProbe looks at an ACK: where it covers the probe and nothing behind it, the rest was lost.
-func (r *requester) afterProbe(q *queuePair, psn uint32, now verbs.Ticks) {
-	if !r.probing || wire.PSNDiff(psn, r.probed) < 0 {
-		return
-	}
-	r.probing = false
-	if psn == r.probed && r.una != r.nxt && r.una == (psn+1)&wire.Mask24 {
-		q.path.window.onLoss(now, r.roundTrip())
-		q.rewind(r.una)
-		q.kick()
-	}
-}
-
-// timer makes sure that the engine looks at its clocks at a time.
-func (e *engine) timer(at verbs.Ticks) {
-	if at < e.nextTimer {
-		e.nextTimer = at
-	}
-}
-
-// runTimers gives every queue pair with something outstanding its tick.
-func (e *engine) runTimers(now verbs.Ticks) {
-	e.nextTimer = never
-	for i := 0; i < len(e.timed); i++ {
-		q := e.timed[i]
-		next := q.onTick(now)
-		if !q.request.timed {
-			i-- // it failed and took itself off the list
-			continue
-		}
-		if next == never && q.request.rnrAt == 0 {
-			q.request.timed = false
-			last := len(e.timed) - 1
-			e.timed[i] = e.timed[last]
-			e.timed = e.timed[:last]
-			i--
-			continue
-		}
-		e.timer(next)
-	}
-}
-
-// untime takes a queue pair off the list of those with clocks.
-func (e *engine) untime(q *queuePair) {
-	if !q.request.timed {
-		return
-	}
-	q.request.timed = false
-	for i, other := range e.timed {
-		if other == q {
-			last := len(e.timed) - 1
-			e.timed[i] = e.timed[last]
-			e.timed = e.timed[:last]
-			return
-		}
-	}
+	v.event = probed
+	r.probing, r.probed = true, r.una
+	r.again(span{r.una, (r.una + 1) & wire.Mask24})
 }

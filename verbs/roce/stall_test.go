@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // TestLateReceiver streams SENDs to a peer whose application starts late: the background goroutine uses up the receives
@@ -15,19 +16,19 @@ func TestLateReceiver(t *testing.T) {
 	for round := range 3 {
 		const count, size = 600, 65536
 		drain(b)
-		receive := verbs.Lane{QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, size)}}}, Expect: count}
+		receive := job.Lane{QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, size)}}}, Expect: count}
 		check(t, receive.PostInitial(b.qp.Capabilities().RecvDepth))
 		var stop atomic.Uint32
 		late := make(chan error, 1)
 		timer := time.AfterFunc(time.Duration(5*(round+1))*time.Millisecond, func() {
-			_, err := runJob(t, b.device, &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []verbs.Lane{receive}, Stop: &stop}, 1)
+			_, err := runJob(t, b.device, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []job.Lane{receive}, Stop: &stop}, 1)
 			late <- err
 		})
 		defer timer.Stop()
-		send := verbs.Lane{QP: a.qp, Count: count, Window: 32, Signal: 4, Batch: 4, Ring: []verbs.Message{{Bytes: size, Steps: []verbs.Step{{
+		send := job.Lane{QP: a.qp, Count: count, Window: 32, Signal: 4, Batch: 4, Ring: []job.Message{{Bytes: size, Steps: []job.Step{{
 			Requests: []verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: []verbs.SGE{a.sge(0, size)}}},
 		}}}}}
-		p, err := runJob(t, a.device, &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: []verbs.Lane{send}}, 0)
+		p, err := runJob(t, a.device, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: []job.Lane{send}}, 0)
 		if err != nil {
 			q, r := a.qp.(*queuePair), b.qp.(*queuePair)
 			t.Fatalf("round %d: %v (%+v)\nours %v\ntheirs %v\n%+v\n%+v\n%+v", round, err, p, counters(t, a), counters(t, b), q.request, r.respond, q.path.window)

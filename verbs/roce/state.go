@@ -100,13 +100,19 @@ func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
 	put(verbs.AttrSendPSN, func() { q.attr.SendPSN = a.SendPSN })
 	put(verbs.AttrRecvPSN, func() { q.attr.RecvPSN = a.RecvPSN })
 	put(verbs.AttrSQDAsyncNotify, func() { q.attr.SQDAsyncNotify = a.SQDAsyncNotify })
+	if a.PeerWindow > 0 {
+		q.attr.PeerWindow = a.PeerWindow
+	}
 	if p != nil {
 		q.attr.AddressVector = a.AddressVector
 		if q.path != nil && q.path != p {
 			q.path.requests.remove(q)
 			q.path.responses.remove(q)
-			q.path.window.inFlight -= q.request.inFlight
-			p.window.inFlight += q.request.inFlight
+			q.path.window.inFlight -= q.charged
+			q.path.reads.inFlight -= q.reading
+			p.window.inFlight += q.charged
+			p.reads.inFlight += q.reading
+			q.request.trip = &p.trip
 		}
 		q.path = p
 	}
@@ -124,24 +130,60 @@ func (q *queuePair) move(to verbs.QPState) {
 	case verbs.StateInit:
 	case verbs.StateRTR:
 		if from != verbs.StateRTR {
-			q.respond.begin(q.attr.RecvPSN, q.attr.MaxDestRDAtomic)
+			q.beginReceiving()
 			if q.transport == verbs.UD {
 				q.mtu = q.e.portMTU()
 			}
 		}
 	case verbs.StateRTS:
 		if from == verbs.StateRTR {
-			q.request.begin(q)
+			q.beginSending()
 		}
+		if from == verbs.StateSQE && int32(q.send.flushTo-q.send.done) > 0 { // those are flushed as soon as there is room
+			q.send.next = q.send.flushTo
+		}
+		q.request.draining = false
 		q.state = to
 		q.kick()
 	case verbs.StateSQD:
 		q.state = to
-		q.request.drained = false
+		q.request.draining, q.request.drained = true, false
 		q.checkDrained()
 	case verbs.StateSQE:
 	}
 	q.state = to
+}
+
+// beginReceiving starts the responder at the transition to RTR.
+func (q *queuePair) beginReceiving() {
+	var pool *packetPool
+	if q.transport == verbs.RC && q.attr.PeerWindow > 0 {
+		pool = &q.e.pool
+	}
+	q.respond.begin(q.attr.RecvPSN, q.attr.MaxDestRDAtomic, pool)
+}
+
+// beginSending starts the requester at the transition to RTS.
+func (q *queuePair) beginSending() {
+	if q.path == nil { // UD
+		q.request.begin(q.attr.SendPSN, requesterSetup{}, nil)
+		return
+	}
+	if n := q.attr.PeerWindow; n > 0 && q.e.options.Window == 0 {
+		q.path.window.widen(n)
+	}
+	q.request.begin(q.attr.SendPSN, requesterSetup{
+		mtu: q.mtu, retries: q.attr.RetryCount, rnrRetries: q.attr.RNRRetry, reads: int(q.attr.MaxRDAtomic),
+		timeout: q.e.ackTimeout[q.attr.Timeout&31], keeps: q.attr.PeerWindow > 0,
+	}, &q.path.trip)
+}
+
+// sendPSN is the PSN of the packet sent next.
+func (q *queuePair) sendPSN() uint32 {
+	if q.transport == verbs.RC {
+		return q.request.nxt
+	}
+	return q.request.postPSN
 }
 
 // reset discards everything, without completions.
@@ -151,10 +193,11 @@ func (q *queuePair) reset() {
 	q.sendCQ.forget(q)
 	q.recvCQ.forget(q)
 	s := &q.send
-	s.released, s.done, s.next = s.tail, s.tail, s.tail
+	s.released, s.done, s.next, s.flushTo = s.tail, s.tail, s.tail, s.tail
 	q.receives.head = q.receives.tail
-	q.request = requester{}
+	q.request = requester{sendQueue: s}
 	list := q.respond.current.list[:0]
+	q.respond.held.clear()
 	q.respond = responder{}
 	q.respond.current.list = list
 	q.path = nil
@@ -170,7 +213,7 @@ func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
 	}
 	a := q.attr
 	a.State, a.CurrentState = q.state, q.state
-	a.SendPSN, a.RecvPSN = q.request.sendPSN(q), q.respond.expected
+	a.SendPSN, a.RecvPSN = q.sendPSN(), q.respond.expected
 	if q.state == verbs.StateReset || q.state == verbs.StateInit {
 		a.SendPSN, a.RecvPSN = 0, 0
 	}
@@ -190,6 +233,7 @@ func (q *queuePair) enterError() {
 	}
 	q.leave()
 	q.state = verbs.StateError
+	q.respond.held.clear()
 	q.failReceive(verbs.FlushError)
 	q.flush()
 }
@@ -197,19 +241,24 @@ func (q *queuePair) enterError() {
 // flush completes what is posted with FlushError, as far as there is room in the completion queues.
 func (q *queuePair) flush() {
 	s := &q.send
-	for s.done != s.tail {
+	if q.state == verbs.StateError || q.state == verbs.StateSQE {
+		s.flushTo = s.tail
+	}
+	for int32(s.flushTo-s.done) > 0 {
 		if !q.sendCQ.room() {
 			q.sendCQ.awaitRoom(q)
 			break
 		}
 		w := s.at(s.done)
 		s.done++
-		s.next = s.done
+		if int32(s.next-s.done) < 0 {
+			s.next = s.done
+		}
 		q.sendCQ.push(entry{
 			Completion: verbs.Completion{ID: w.id, Status: verbs.FlushError, Opcode: w.opcode.Completed(), QPN: q.qpn}, qp: q, release: s.done,
 		}, false)
 	}
-	if q.state == verbs.StateSQE {
+	if q.state != verbs.StateError {
 		return
 	}
 	for !q.receives.empty() {
@@ -229,7 +278,7 @@ func (q *queuePair) failSend(status verbs.Status) {
 	s := &q.send
 	w := s.at(s.done)
 	s.done++
-	if psn := s.next - s.done; int32(psn) < 0 {
+	if int32(s.next-s.done) < 0 {
 		s.next = s.done
 	}
 	q.sendCQ.push(entry{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -31,19 +32,19 @@ func TestRunDoesNotAllocate(t *testing.T) {
 			var stop atomic.Uint32
 			passive := serveJob(&stop)
 			if tt.op.NeedsReceive() {
-				l := verbs.Lane{QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, tt.size)}}}}
+				l := job.Lane{QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, tt.size)}}}}
 				check(t, l.PostInitial(128))
-				passive = &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []verbs.Lane{l}, Stop: &stop}
+				passive = &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []job.Lane{l}, Stop: &stop}
 			}
 			served := make(chan error, 1)
 			go func() {
 				_, err := runJob(t, b.device, passive, -1)
 				served <- err
 			}()
-			rec := verbs.NewRecorder(16)
+			rec := job.NewRecorder(16)
 			rec.Samples, rec.Peak, rec.CPU = true, true, true
-			r, err := a.device.Prepare(&verbs.Job{Shape: verbs.Stream, Stop: &stop, CQs: []verbs.CompletionQueue{a.cq}, Record: rec, Lanes: []verbs.Lane{{
-				QP: a.qp, Window: 32, Signal: 4, Batch: 4, Ring: []verbs.Message{{Bytes: uint64(tt.size), Steps: []verbs.Step{{
+			r, err := job.Prepare(a.device, &job.Job{Shape: job.Stream, Stop: &stop, CQs: []verbs.CompletionQueue{a.cq}, Record: rec, Lanes: []job.Lane{{
+				QP: a.qp, Window: 32, Signal: 4, Batch: 4, Ring: []job.Message{{Bytes: uint64(tt.size), Steps: []job.Step{{
 					Requests: []verbs.SendRequest{{Opcode: tt.op, SGEs: []verbs.SGE{a.sge(0, tt.size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}},
 				}}}},
 			}}})
@@ -64,42 +65,42 @@ func TestPingPongDoesNotAllocate(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		op    verbs.Opcode
-		await verbs.Await
+		await job.Await
 		size  int
 	}{
-		{"send/2", verbs.OpSend, verbs.AwaitReceive, 2},
-		{"send/8192", verbs.OpSend, verbs.AwaitReceive, 8192},
-		{"write/2", verbs.OpWrite, verbs.AwaitLastByte, 2},
-		{"read/2", verbs.OpRead, verbs.AwaitCompletion, 2},
+		{"send/2", verbs.OpSend, job.AwaitReceive, 2},
+		{"send/8192", verbs.OpSend, job.AwaitReceive, 8192},
+		{"write/2", verbs.OpWrite, job.AwaitLastByte, 2},
+		{"read/2", verbs.OpRead, job.AwaitCompletion, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const landing = 1 << 16
 			a, b := newPair(t, pairOptions{bytes: 1 << 17})
 			var stop atomic.Uint32
-			job := func(e, peer *end, first bool, rec *verbs.Recorder) *verbs.Job {
-				l := verbs.Lane{
+			newJob := func(e, peer *end, first bool, rec *job.Recorder) *job.Job {
+				l := job.Lane{
 					QP: e.qp, Window: 1, Signal: 1, Batch: 1, Await: tt.await,
-					Ring: []verbs.Message{{Bytes: uint64(tt.size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{{
+					Ring: []job.Message{{Bytes: uint64(tt.size), Steps: []job.Step{{Requests: []verbs.SendRequest{{
 						Opcode: tt.op, SGEs: []verbs.SGE{e.sge(0, tt.size)}, RemoteAddr: peer.mr.Addr() + landing, RKey: peer.mr.RKey(),
 					}}}}}},
 				}
 				switch tt.await {
-				case verbs.AwaitReceive:
+				case job.AwaitReceive:
 					l.Receives = []verbs.ReceiveRequest{{SGEs: []verbs.SGE{e.sge(landing, tt.size)}}}
 					check(t, l.PostInitial(64))
-				case verbs.AwaitLastByte:
+				case job.AwaitLastByte:
 					l.FlagOut, l.FlagIn = &e.buffer.Bytes()[tt.size-1], &e.buffer.Bytes()[landing+tt.size-1]
 				default:
 				}
-				return &verbs.Job{Shape: verbs.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []verbs.Lane{l}, Record: rec, Stop: &stop}
+				return &job.Job{Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l}, Record: rec, Stop: &stop}
 			}
 			passive := serveJob(&stop)
-			if tt.await != verbs.AwaitCompletion {
-				passive = job(b, a, false, nil)
+			if tt.await != job.AwaitCompletion {
+				passive = newJob(b, a, false, nil)
 			}
-			rec := verbs.NewRecorder(16)
+			rec := job.NewRecorder(16)
 			rec.Samples, rec.CPU = true, true
-			r, err := a.device.Prepare(job(a, b, true, rec))
+			r, err := job.Prepare(a.device, newJob(a, b, true, rec))
 			check(t, err)
 			served := make(chan error, 1)
 			go func() {
@@ -118,12 +119,12 @@ func TestPingPongDoesNotAllocate(t *testing.T) {
 }
 
 // sliceAllocations runs a job past its start and then in slices: the allocations of one, and the messages of all.
-func sliceAllocations(t *testing.T, a *end, r verbs.Runner) (n float64, messages uint64) {
+func sliceAllocations(t *testing.T, a *end, r job.Runner) (n float64, messages uint64) {
 	slice := a.device.e.clock.ticks(5 * time.Millisecond)
-	var p verbs.Progress
+	var p job.Progress
 	var err error
 	for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
-		p, err = r.Run(verbs.Now() + slice)
+		p, err = r.Run(job.Now() + slice)
 		check(t, err)
 		if time.Now().After(deadline) {
 			t.Fatalf("%d messages in a minute", p.Completed)
@@ -131,7 +132,7 @@ func sliceAllocations(t *testing.T, a *end, r verbs.Runner) (n float64, messages
 	}
 	before := p.Completed
 	n = testing.AllocsPerRun(20, func() {
-		if p, err = r.Run(verbs.Now() + slice); err != nil {
+		if p, err = r.Run(job.Now() + slice); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,22 +9,23 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // runJob runs a job to its end on a thread of its own.
-func runJob(t testing.TB, d *device, j *verbs.Job, pin int) (verbs.Progress, error) {
+func runJob(t testing.TB, d *device, j *job.Job, pin int) (job.Progress, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	restore := pinThread(pin)
 	defer restore()
-	r, err := d.Prepare(j)
+	r, err := job.Prepare(d, j)
 	if err != nil {
-		return verbs.Progress{}, err
+		return job.Progress{}, err
 	}
 	defer func() { check(t, r.Close()) }()
 	slice := d.e.clock.ticks(8 * time.Millisecond)
 	for {
-		p, err := r.Run(verbs.Now() + slice)
+		p, err := r.Run(job.Now() + slice)
 		if err != nil || p.Done {
 			return p, err
 		}
@@ -32,7 +33,7 @@ func runJob(t testing.TB, d *device, j *verbs.Job, pin int) (verbs.Progress, err
 }
 
 // serveJob drives a device until stop is set.
-func serveJob(stop *atomic.Uint32) *verbs.Job { return &verbs.Job{Shape: verbs.Serve, Stop: stop} }
+func serveJob(stop *atomic.Uint32) *job.Job { return &job.Job{Shape: job.Serve, Stop: stop} }
 
 // streamOptions describe a stream from a to b.
 type streamOptions struct {
@@ -43,11 +44,11 @@ type streamOptions struct {
 	signal  int
 	batch   int
 	pieces  int // scatter/gather entries of each message
-	samples *verbs.Recorder
+	samples *job.Recorder
 }
 
 // runStream runs a stream between two ends, each on a thread of its own, and returns the sender's progress.
-func runStream(t testing.TB, a, b *end, o streamOptions) verbs.Progress {
+func runStream(t testing.TB, a, b *end, o streamOptions) job.Progress {
 	t.Helper()
 	window := max(o.window, 1)
 	pieces := max(o.pieces, 1)
@@ -60,21 +61,21 @@ func runStream(t testing.TB, a, b *end, o streamOptions) verbs.Progress {
 		list[0] = a.sge(0, o.size)
 	}
 	request := verbs.SendRequest{Opcode: o.opcode, SGEs: list, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-	send := &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{a.cq}, Record: o.samples, Lanes: []verbs.Lane{{
+	send := &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Record: o.samples, Lanes: []job.Lane{{
 		QP: a.qp, Count: o.count, Window: window, Signal: max(o.signal, 1), Batch: max(o.batch, 1),
-		Ring: []verbs.Message{{Bytes: uint64(o.size), Steps: []verbs.Step{{Requests: []verbs.SendRequest{request}}}}},
+		Ring: []job.Message{{Bytes: uint64(o.size), Steps: []job.Step{{Requests: []verbs.SendRequest{request}}}}},
 	}}}
 	var stop atomic.Uint32
 	passive := serveJob(&stop)
 	if o.opcode.NeedsReceive() {
-		lane := verbs.Lane{
+		lane := job.Lane{
 			QP: b.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(0, o.size)}}}, Expect: o.count,
 		}
 		check(t, lane.PostInitial(b.qp.Capabilities().RecvDepth))
-		passive = &verbs.Job{Shape: verbs.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []verbs.Lane{lane}}
+		passive = &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []job.Lane{lane}}
 	}
 	type result struct {
-		p   verbs.Progress
+		p   job.Progress
 		err error
 	}
 	other := make(chan result, 1)

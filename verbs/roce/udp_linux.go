@@ -19,6 +19,8 @@ const (
 	pmtudiscProbe   = 3
 	soRcvBufForce   = 33
 	soSndBufForce   = 32
+	ipv6FlowInfo    = 33 // IPV6_FLOWINFO_SEND: the flow label is in the destination's address
+	ipv6AutoLabel   = 70 // IPV6_AUTOFLOWLABEL
 	cmsgSpace       = 24
 )
 
@@ -28,7 +30,7 @@ type sockaddr struct {
 	n uint32
 }
 
-func makeSockaddr(a netip.Addr, zone uint32, port uint16) sockaddr {
+func makeSockaddr(a netip.Addr, zone uint32, port uint16, flowLabel uint32) sockaddr {
 	var s sockaddr
 	if a.Is4() {
 		binary.NativeEndian.PutUint16(s.b[:], syscall.AF_INET)
@@ -39,6 +41,7 @@ func makeSockaddr(a netip.Addr, zone uint32, port uint16) sockaddr {
 		binary.NativeEndian.PutUint16(s.b[:], syscall.AF_INET6)
 		ip := a.As16()
 		copy(s.b[8:], ip[:])
+		binary.BigEndian.PutUint32(s.b[4:], flowLabel)
 		if a.IsLinkLocalUnicast() {
 			binary.NativeEndian.PutUint32(s.b[24:], zone)
 		}
@@ -60,7 +63,9 @@ type socket struct {
 	joins        bool // the kernel joins what arrives in a row
 	calm         calm
 	bufferBytes  int // of the receive buffer, as the kernel counts
-	paths        map[netip.Addr]*path
+	paths        map[pathKey]*path
+	sources      *sourceTable
+	treated      service // what the kernel was told last
 
 	in struct {
 		message syscall.Msghdr
@@ -68,11 +73,11 @@ type socket struct {
 		name    [syscall.SizeofSockaddrInet6]byte
 		length  uint32 // of name
 		control [64]byte
-		last    [syscall.SizeofSockaddrInet6]byte // the latest sender, but for its port
-		path    *path
+		last    [syscall.SizeofSockaddrInet6]byte // the sender before
 	}
 	out struct {
 		message syscall.Msghdr
+		vector  syscall.Iovec
 		control [cmsgSpace]byte
 	}
 }
@@ -88,7 +93,7 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 	if err != nil {
 		return nil, fmt.Errorf("UDP socket: %w", err)
 	}
-	s := &socket{fd: fd, local: local, zone: zone, port: port, paths: map[netip.Addr]*path{}}
+	s := &socket{fd: fd, local: local, zone: zone, port: port, paths: map[pathKey]*path{}, sources: newSourceTable()}
 	var to syscall.Sockaddr
 	if local.Is4() {
 		to = &syscall.SockaddrInet4{Port: int(port), Addr: local.As4()}
@@ -102,6 +107,8 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 		to = six
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 1)
 		_ = syscall.SetsockoptInt(fd, solUDP, udpNoCheck6RX, 1) // rxe sends checksum 0
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6FlowInfo, 1)
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6AutoLabel, 0)
 		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6MTUDiscover, pmtudiscProbe)
 	}
 	if err == nil {
@@ -181,12 +188,12 @@ func (s *socket) sender() (netip.Addr, uint16) {
 	return netip.AddrFrom16([16]byte(name[8:24])), port
 }
 
-// sameSender tells whether the datagram received last came from the address of the one before.
+// sameSender tells whether the datagram received last came from the address and port of the one before.
 func (s *socket) sameSender() bool {
 	if s.local.Is4() {
-		return [4]byte(s.in.name[4:8]) == [4]byte(s.in.last[4:8])
+		return [6]byte(s.in.name[2:8]) == [6]byte(s.in.last[2:8])
 	}
-	return [16]byte(s.in.name[8:24]) == [16]byte(s.in.last[8:24])
+	return [2]byte(s.in.name[2:4]) == [2]byte(s.in.last[2:4]) && [16]byte(s.in.name[8:24]) == [16]byte(s.in.last[8:24])
 }
 
 // remember makes the latest sender the one that sameSender compares with.
@@ -194,28 +201,18 @@ func (s *socket) remember() { s.in.last = s.in.name }
 
 // send hands packets to the kernel, all of segment bytes but the last. It reports whether the kernel took them; congestion
 // counts as taken: the network lost them.
-func (s *socket) send(p *path, pieces []piece, segment, packets int) bool {
-	if packets == 1 && len(pieces) == 1 {
-		return s.sendOne(p, pieces[0])
-	}
-	m := &s.out.message
-	m.Name = &p.name.b[0]
-	m.Namelen = p.name.n
-	m.Iov = (*syscall.Iovec)(unsafe.Pointer(unsafe.SliceData(pieces)))
-	m.Iovlen = uint64(len(pieces))
-	if packets > 1 {
-		h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.out.control[0]))
-		h.Level, h.Type = solUDP, udpSegment
-		h.SetLen(syscall.SizeofCmsghdr + 2)
-		binary.NativeEndian.PutUint16(s.out.control[syscall.SizeofCmsghdr:], uint16(segment))
-		m.Control = &s.out.control[0]
-		m.SetControllen(cmsgSpace)
-	} else {
-		m.Control = nil
-		m.SetControllen(0)
+func (s *socket) send(p *path, b []byte, segment int) bool {
+	if p.service != s.treated {
+		s.treat(p.service)
 	}
 	for try := 0; ; try++ {
-		_, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(m)), syscall.MSG_DONTWAIT)
+		var errno syscall.Errno
+		if len(b) <= segment { // the kernel has no message header to read
+			_, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
+				uintptr(unsafe.Pointer(&p.name.b[0])), uintptr(p.name.n))
+		} else {
+			errno = s.sendSegments(p, b, segment)
+		}
 		if errno == 0 {
 			return true
 		}
@@ -225,18 +222,36 @@ func (s *socket) send(p *path, pieces []piece, segment, packets int) bool {
 	}
 }
 
-// sendOne sends a packet that lies in one piece: the kernel has no message header to read.
-func (s *socket) sendOne(p *path, b piece) bool {
-	for try := 0; ; try++ {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(b.base), b.n, syscall.MSG_DONTWAIT,
-			uintptr(unsafe.Pointer(&p.name.b[0])), uintptr(p.name.n))
-		if errno == 0 {
-			return true
-		}
-		if again, taken := s.refused(errno, try); !again {
-			return taken
-		}
+// sendSegments has the kernel cut b into packets (UDP_SEGMENT).
+func (s *socket) sendSegments(p *path, b []byte, segment int) syscall.Errno {
+	m := &s.out.message
+	m.Name = &p.name.b[0]
+	m.Namelen = p.name.n
+	s.out.vector.Base = &b[0]
+	s.out.vector.SetLen(len(b))
+	m.Iov = &s.out.vector
+	m.Iovlen = 1
+	h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.out.control[0]))
+	h.Level, h.Type = solUDP, udpSegment
+	h.SetLen(syscall.SizeofCmsghdr + 2)
+	binary.NativeEndian.PutUint16(s.out.control[syscall.SizeofCmsghdr:], uint16(segment))
+	m.Control = &s.out.control[0]
+	m.SetControllen(cmsgSpace)
+	_, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(m)), syscall.MSG_DONTWAIT)
+	return errno
+}
+
+// treat tells the kernel how what follows is to be treated on its way. One socket sends to all paths, so that every packet
+// comes from port 4791; paths that differ take turns at some cost.
+func (s *socket) treat(v service) {
+	s.treated = v
+	level, class, hops := syscall.IPPROTO_IP, syscall.IP_TOS, syscall.IP_TTL
+	if s.local.Is6() {
+		level, class, hops = syscall.IPPROTO_IPV6, syscall.IPV6_TCLASS, syscall.IPV6_UNICAST_HOPS
 	}
+	_ = syscall.SetsockoptInt(s.fd, level, class, int(v.class))
+	_ = syscall.SetsockoptInt(s.fd, level, hops, int(v.hops))
+	_ = syscall.SetsockoptInt(s.fd, syscall.SOL_SOCKET, syscall.SO_PRIORITY, int(v.level)) // above 6 it takes a privilege
 }
 
 // refused tells what to do about packets that the kernel did not take: try again, else what send reports.
@@ -289,11 +304,22 @@ func pollUntil(fds []pollFD, ns int64) {
 		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
 }
 
-// yieldProcessor lets another thread run that wants this processor; without one it returns at once.
-func yieldProcessor() { _, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }
+// preemptions counts how often this thread lost its processor to another that wanted it.
+func preemptions() uint64 {
+	var u syscall.Rusage
+	_, _, _ = syscall.RawSyscall(syscall.SYS_GETRUSAGE, rusageThread, uintptr(unsafe.Pointer(&u)), 0)
+	return uint64(u.Nivcsw)
+}
 
-// waker ends another thread's pollUntil.
-type waker struct{ fd int }
+const rusageThread = 1
+
+// waker ends another thread's pollUntil. What it writes and reads lies in it, so that no ring allocates, not even where a race
+// detector looks on.
+type waker struct {
+	fd   int
+	one  [8]byte // written by whoever rings; never changed
+	rung [8]byte // read by its owner alone
+}
 
 const (
 	efdNonblock = syscall.O_NONBLOCK
@@ -305,19 +331,17 @@ func newWaker() (*waker, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("eventfd: %w", errno)
 	}
-	return &waker{fd: int(fd)}, nil
+	return &waker{fd: int(fd), one: [8]byte{1}}, nil
 }
 
 func (w *waker) pollFD() pollFD { return awaitReadable(w.fd) }
 
 func (w *waker) wake() {
-	one := [8]byte{1}
-	_, _ = syscall.Write(w.fd, one[:])
+	_, _ = syscall.Write(w.fd, w.one[:])
 }
 
 func (w *waker) drain() {
-	var b [8]byte
-	_, _ = syscall.Read(w.fd, b[:])
+	_, _ = syscall.Read(w.fd, w.rung[:])
 }
 
 func (w *waker) close() error { return syscall.Close(w.fd) }

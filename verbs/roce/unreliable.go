@@ -102,7 +102,7 @@ func (q *queuePair) retakeReceive() bool {
 }
 
 // onDatagram handles a packet for a UD queue pair (IBTA 9.8.3, annex A17.4.5.1): the receive starts with the 40 bytes of GRH.
-func (q *queuePair) onDatagram(p *wire.Packet, from *path, id uint16) {
+func (q *queuePair) onDatagram(p *wire.Packet, from *source, id uint16) {
 	h := p.DETH()
 	if h.QKey != q.attr.QKey {
 		q.e.count.qkeyViolations++
@@ -120,7 +120,7 @@ func (q *queuePair) onDatagram(p *wire.Packet, from *path, id uint16) {
 	}
 	s := from.socket
 	d := wire.Datagram{
-		Source: netip.AddrPortFrom(from.remote, wire.Port), Dest: netip.AddrPortFrom(s.local, s.port),
+		Source: netip.AddrPortFrom(from.addr, from.port), Dest: netip.AddrPortFrom(s.local, s.port),
 		ID: id, Fragment: 0x4000, Hops: 64, Payload: p.Raw,
 	}
 	d.PutGRH(q.e.grh[:])
@@ -150,11 +150,11 @@ func (q *queuePair) sendDatagrams(quantum int) (int, outcome) {
 			return sent, paused
 		}
 		w := s.at(s.next)
-		if why := q.begin(w); why != paused {
+		if why := q.begin(w); why != ready {
 			return sent, why
 		}
-		if !q.sendDatagram(w) {
-			q.breakOff()
+		if !q.sendDatagram(s.next, w) {
+			q.refuseSend(s.next, verbs.LocalProtError)
 			return sent, idle
 		}
 		w.finished = true
@@ -163,10 +163,10 @@ func (q *queuePair) sendDatagrams(quantum int) (int, outcome) {
 	}
 }
 
-func (q *queuePair) sendDatagram(w *sendWork) bool {
+func (q *queuePair) sendDatagram(index uint32, w *sendWork) bool {
 	e, p := q.e, w.ah.path
 	n := w.length
-	pieces := q.gather(w, 0, n)
+	pieces := q.gather(index, w, 0, n)
 	if pieces < 0 {
 		return false
 	}
@@ -174,30 +174,22 @@ func (q *queuePair) sendDatagram(w *sendWork) bool {
 	if w.opcode.HasImmediate() {
 		code = wire.UDSendOnlyImmediate
 	}
-	headers := code.HeaderBytes()
-	pad := wire.PadBytes(int(n))
-	total := headers + int(n) + pad + wire.ICRCBytes
-	t := &e.train
-	if !t.fits(p, total) {
-		e.flush()
-	}
-	flags := wire.PadFlag(int(n))
+	var flags wire.BTHFlags
 	if w.flags&verbs.Solicited != 0 {
-		flags |= wire.FlagSolicited
+		flags = wire.FlagSolicited
 	}
-	h := t.open(p, total, headers)
-	wire.PutBTH(h, code, flags, w.remoteQPN, w.psn)
+	h := e.open(p, code, flags, w.remoteQPN, w.psn, int(n))
 	qkey := w.remoteQKey
 	if qkey>>31 != 0 { // IBTA 10.2.5: a privileged key is the queue pair's own
 		qkey = q.attr.QKey
 	}
-	wire.PutDETH(h[wire.BTHBytes:], qkey, q.qpn)
-	if at := wire.BTHBytes + wire.DETHBytes; at < headers {
-		putUint32(h[at:], w.immediate)
+	wire.PutDETH(h, qkey, q.qpn)
+	if len(h) > wire.DETHBytes {
+		putUint32(h[wire.DETHBytes:], w.immediate)
 	}
 	for i := range pieces {
-		t.payload(e.gathered[i].base, int(e.gathered[i].n))
+		e.batch.payload(e.gathered[i].base, int(e.gathered[i].n))
 	}
-	t.close(pad)
+	e.batch.close()
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // ringReceives is how many receives an end keeps posted.
@@ -23,11 +24,11 @@ const (
 	byDevice    engine = "device"
 )
 
-func (e engine) prepare(x *side, j *verbs.Job) (verbs.Runner, error) {
+func (e engine) prepare(x *side, j *job.Job) (job.Runner, error) {
 	if e == byReference {
-		return verbs.NewReferenceRunner(j)
+		return job.NewVerbsRunner(j)
 	}
-	return x.end.Device.Prepare(j)
+	return job.Prepare(x.end.Device, j)
 }
 
 // stage is what a job case is built on: one or more connected pairs that share completion queues.
@@ -42,7 +43,7 @@ type stage struct {
 
 // part is one end's share of a case.
 type part struct {
-	job    verbs.Job
+	job    job.Job
 	serves bool // ends when the other end has: its job gets the stop word
 }
 
@@ -62,17 +63,17 @@ type jobCase struct {
 
 // outcome is how an end's job went.
 type outcome struct {
-	progress verbs.Progress
+	progress job.Progress
 	err      error
-	trace    []verbs.TraceEvent
-	record   *verbs.Recorder
-	job      *verbs.Job
+	trace    []job.TraceEvent
+	record   *job.Recorder
+	job      *job.Job
 	took     time.Duration
 }
 
 // testJobs runs every shape of job by the reference and by the device, in all combinations, and compares what they did.
 func testJobs(t *testing.T, s *suite) {
-	clock := verbs.StartTickClock()
+	clock := job.StartTickClock()
 	perMillisecond := clock.PerNanosecond() * 1e6
 	for _, c := range jobCases(s) {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,8 +94,8 @@ func testJobs(t *testing.T, s *suite) {
 	}
 	t.Run("refused", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{})
-		bad := verbs.Job{Lanes: []verbs.Lane{{QP: r.a.qp, Ring: r.a.ring(verbs.OpWrite, 8, 1), Window: 0, Signal: 3, Batch: 1}}}
-		if _, err := s.pair.A.Device.Prepare(&bad); err == nil {
+		bad := job.Job{Lanes: []job.Lane{{QP: r.a.qp, Ring: r.a.ring(verbs.OpWrite, 8, 1), Window: 0, Signal: 3, Batch: 1}}}
+		if _, err := job.Prepare(s.pair.A.Device, &bad); err == nil {
 			t.Error("the device prepared a job without a window, count or completion queue")
 		}
 	})
@@ -119,14 +120,14 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 		g.rigs = append(g.rigs, newRig(t, s, o))
 	}
 	pa, pb := c.build(g)
-	slice := verbs.Ticks(10 * ticks)
+	slice := job.Ticks(10 * ticks)
 	if c.slice > 0 {
-		slice = verbs.Ticks(ticks * c.slice.Seconds() * 1e3)
+		slice = job.Ticks(ticks * c.slice.Seconds() * 1e3)
 	}
 	ra, errA := g.prepare(g.rigs[0].a, &pa, ea, &a)
 	rb, errB := g.prepare(g.rigs[0].b, &pb, eb, &b)
 	if err := errors.Join(errA, errB); err != nil {
-		for _, r := range []verbs.Runner{ra, rb} {
+		for _, r := range []job.Runner{ra, rb} {
 			if r != nil {
 				_ = r.Close()
 			}
@@ -167,17 +168,17 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 // patient lets an end be off the processor for seconds, as two spinning ends on a busy machine are.
 func patient(_ string, o *verbs.ConnectOptions) { o.Timeout = 18 }
 
-func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (verbs.Runner, error) {
+func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (job.Runner, error) {
 	j := &p.job
 	j.CQs = []verbs.CompletionQueue{x.sendCQ, x.recvCQ}
 	if p.serves {
 		j.Stop = g.stop
 	}
 	if j.Record == nil {
-		j.Record = verbs.NewRecorder(64)
+		j.Record = job.NewRecorder(64)
 	}
 	j.Record.Samples, j.Record.Peak, j.Record.CPU = true, true, true
-	j.Trace = func(ev verbs.TraceEvent) { o.trace = append(o.trace, ev) }
+	j.Trace = func(ev job.TraceEvent) { o.trace = append(o.trace, ev) }
 	o.job, o.record = j, j.Record
 	for i := range j.Lanes {
 		l := &j.Lanes[i]
@@ -191,12 +192,12 @@ func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (verbs.Runner, e
 }
 
 // run runs a prepared job to its end. When the other end only serves, it is told to stop.
-func (g *stage) run(r verbs.Runner, slice verbs.Ticks, o *outcome, otherServes, serves bool) {
+func (g *stage) run(r job.Runner, slice job.Ticks, o *outcome, otherServes, serves bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start := time.Now()
 	for !o.progress.Done && o.err == nil {
-		o.progress, o.err = r.Run(verbs.Now() + slice)
+		o.progress, o.err = r.Run(job.Now() + slice)
 		if time.Since(start) > patience {
 			o.err = errors.Join(o.err, fmt.Errorf("not done after %v: %+v", patience, o.progress))
 			g.stop.Store(1)
@@ -223,12 +224,12 @@ func (o *outcome) verify(t *testing.T, name string) {
 		l, at := &o.job.Lanes[e.Lane], &lanes[e.Lane]
 		want := at.posted
 		switch e.Kind {
-		case verbs.TracePost:
+		case job.TracePost:
 			at.posted++
 			if at.posted-at.retired > uint64(l.Window) {
 				t.Fatalf("%s lane %d: %d messages in flight, the window is %d", name, e.Lane, at.posted-at.retired, l.Window)
 			}
-		case verbs.TraceComplete:
+		case job.TraceComplete:
 			want = at.retired + uint64(l.Signal) - 1
 			if l.Count > 0 {
 				want = min(want, l.Count-1)
@@ -237,10 +238,10 @@ func (o *outcome) verify(t *testing.T, name string) {
 			if at.retired > at.posted {
 				t.Fatalf("%s lane %d: message %d completed before it was posted", name, e.Lane, e.N)
 			}
-		case verbs.TraceReceive:
+		case job.TraceReceive:
 			want = at.received
 			at.received++
-		case verbs.TraceRepost:
+		case job.TraceRepost:
 			want = at.reposted
 			at.reposted++
 			if l.Expect > 0 && at.reposted > l.Expect {
@@ -255,7 +256,7 @@ func (o *outcome) verify(t *testing.T, name string) {
 	for i := range lanes {
 		l := &o.job.Lanes[i]
 		posted, completed, received = posted+lanes[i].posted, completed+lanes[i].retired, received+lanes[i].received
-		if l.Count > 0 && o.job.Deadline == 0 && lanes[i].posted != l.Count && o.job.Shape != verbs.Serve {
+		if l.Count > 0 && o.job.Deadline == 0 && lanes[i].posted != l.Count && o.job.Shape != job.Serve {
 			t.Errorf("%s lane %d: %d messages posted, want %d", name, i, lanes[i].posted, l.Count)
 		}
 	}
@@ -309,8 +310,8 @@ func compare(t *testing.T, name string, want, got outcome) {
 }
 
 // ring is n messages of one request each, at n places of the buffer.
-func (x *side) ring(op verbs.Opcode, size, n int) []verbs.Message {
-	var ring []verbs.Message
+func (x *side) ring(op verbs.Opcode, size, n int) []job.Message {
+	var ring []job.Message
 	for k := range n {
 		q := x.request(0, op, size)
 		q.Flags = 0
@@ -319,7 +320,7 @@ func (x *side) ring(op verbs.Opcode, size, n int) []verbs.Message {
 		if op == verbs.OpFetchAdd {
 			q.RemoteAddr, q.CompareAdd = x.peer().buf.Addr(), 1
 		}
-		ring = append(ring, verbs.Message{Steps: []verbs.Step{{Requests: []verbs.SendRequest{q}}}, Bytes: uint64(size)})
+		ring = append(ring, job.Message{Steps: []job.Step{{Requests: []verbs.SendRequest{q}}}, Bytes: uint64(size)})
 	}
 	return ring
 }
@@ -337,7 +338,7 @@ func (x *side) receives(size int) []verbs.ReceiveRequest {
 	return ring
 }
 
-func serve() part { return part{job: verbs.Job{Shape: verbs.Serve}, serves: true} }
+func serve() part { return part{job: job.Job{Shape: job.Serve}, serves: true} }
 
 // stream is a stream of count messages on every lane of one end.
 func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) part {
@@ -348,7 +349,7 @@ func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, wind
 			x = r.b
 		}
 		fill(x.buf.Bytes()[:8*size], 6)
-		p.job.Lanes = append(p.job.Lanes, verbs.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
+		p.job.Lanes = append(p.job.Lanes, job.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
 	}
 	return p
 }
@@ -357,7 +358,7 @@ func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, wind
 func (g *stage) sink(size int, count uint64) part {
 	var p part
 	for _, r := range g.rigs {
-		p.job.Lanes = append(p.job.Lanes, verbs.Lane{QP: r.b.qp, Receives: r.b.receives(size), Expect: count})
+		p.job.Lanes = append(p.job.Lanes, job.Lane{QP: r.b.qp, Receives: r.b.receives(size), Expect: count})
 	}
 	return p
 }
@@ -532,10 +533,10 @@ func buildKernels(g *stage) (part, part) {
 			q.RemoteAddr += uint64(50 * i)
 			from := 32<<10 + k*100 + 50*i
 			arg := &kernel{from: b[from : from+50], to: b[k*100+50*i : k*100+50*i+50]}
-			m.Steps = append(m.Steps, verbs.Step{Pack: verbs.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)}, Requests: []verbs.SendRequest{q}})
+			m.Steps = append(m.Steps, job.Step{Pack: job.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)}, Requests: []verbs.SendRequest{q}})
 		}
 		done := &kernel{from: b[k*100 : k*100+100], to: b[48<<10+k*100 : 48<<10+k*100+100]}
-		m.Done = verbs.Work{Go: copyKernel, Arg: unsafe.Pointer(done)}
+		m.Done = job.Work{Go: copyKernel, Arg: unsafe.Pointer(done)}
 	}
 	return p, serve()
 }
@@ -568,7 +569,7 @@ func buildUnpack(g *stage) (part, part) {
 	for k := range ringReceives {
 		at := len(mem)/2 + k*100
 		arg := &kernel{from: mem[at : at+100], to: mem[k*100 : k*100+100]}
-		b.job.Lanes[0].Unpack = append(b.job.Lanes[0].Unpack, verbs.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)})
+		b.job.Lanes[0].Unpack = append(b.job.Lanes[0].Unpack, job.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)})
 	}
 	return g.stream("A", verbs.OpSend, 100, 40, 4, 1, 1), b
 }
@@ -590,7 +591,7 @@ func pingPongCases(s *suite) []jobCase {
 		for _, signal := range []int{1, 8} {
 			cases = append(cases, jobCase{
 				name: fmt.Sprintf("%v send ping-pong signal %d", transport, signal), rig: rigOptions{transport: transport},
-				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpSend, 64, 40, verbs.AwaitReceive, signal) },
+				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpSend, 64, 40, job.AwaitReceive, signal) },
 				check: checkPingPong(40),
 			})
 		}
@@ -604,7 +605,7 @@ func pingPongCases(s *suite) []jobCase {
 			}
 			cases = append(cases, jobCase{
 				name: fmt.Sprintf("%v write ping-pong of %d bytes", transport, size), rig: rigOptions{transport: transport},
-				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpWrite, size, count, verbs.AwaitLastByte, 4) },
+				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpWrite, size, count, job.AwaitLastByte, 4) },
 				check: checkPingPong(count),
 			})
 		}
@@ -612,7 +613,7 @@ func pingPongCases(s *suite) []jobCase {
 	return append(cases, jobCase{
 		name: "read latency",
 		build: func(g *stage) (part, part) {
-			a, _ := g.pingPong(verbs.OpRead, 64, 30, verbs.AwaitCompletion, 1)
+			a, _ := g.pingPong(verbs.OpRead, 64, 30, job.AwaitCompletion, 1)
 			return a, serve()
 		},
 		check: func(g *stage, a, _ outcome) {
@@ -624,24 +625,24 @@ func pingPongCases(s *suite) []jobCase {
 }
 
 // pingPong makes both ends of a ping-pong; A moves first.
-func (g *stage) pingPong(op verbs.Opcode, size int, count uint64, await verbs.Await, signal int) (a, b part) {
+func (g *stage) pingPong(op verbs.Opcode, size int, count uint64, await job.Await, signal int) (a, b part) {
 	r := g.rigs[0]
 	for _, x := range []*side{r.a, r.b} {
-		l := verbs.Lane{QP: x.qp, Ring: x.ring(op, size, 1), Count: count, Window: 16, Signal: signal, Batch: 1, Await: await}
+		l := job.Lane{QP: x.qp, Ring: x.ring(op, size, 1), Count: count, Window: 16, Signal: signal, Batch: 1, Await: await}
 		p := &a
 		if x == r.b {
 			p = &b
 		}
 		switch await {
-		case verbs.AwaitReceive:
+		case job.AwaitReceive:
 			l.Receives, l.Expect = x.receives(size), count
-		case verbs.AwaitLastByte: // WRITEs go from the lower half to the peer's upper half
+		case job.AwaitLastByte: // WRITEs go from the lower half to the peer's upper half
 			half := x.buf.Len() / 2
 			l.Ring[0].Steps[0].Requests[0].RemoteAddr += uint64(half)
 			l.FlagOut, l.FlagIn = &x.buf.Bytes()[size-1], &x.buf.Bytes()[half+size-1]
-		case verbs.AwaitCompletion:
+		case job.AwaitCompletion:
 		}
-		p.job = verbs.Job{Shape: verbs.PingPong, First: x == r.a, Lanes: []verbs.Lane{l}}
+		p.job = job.Job{Shape: job.PingPong, First: x == r.a, Lanes: []job.Lane{l}}
 	}
 	return a, b
 }
@@ -667,7 +668,7 @@ func endingCases() []jobCase {
 			name: "deadline", anyPace: true,
 			build: func(g *stage) (part, part) {
 				p := endless(g, 5, 3)
-				p.job.Deadline = verbs.Now() + verbs.Ticks(100*g.ticks)
+				p.job.Deadline = job.Now() + job.Ticks(100*g.ticks)
 				return p, serve()
 			},
 			check: func(g *stage, a, _ outcome) {
@@ -683,7 +684,7 @@ func endingCases() []jobCase {
 			name: "abandoned at the deadline", anyPace: true,
 			build: func(g *stage) (part, part) {
 				p := endless(g, 4, 4)
-				p.job.Deadline, p.job.AbandonAtDeadline = verbs.Now()+verbs.Ticks(20*g.ticks), true
+				p.job.Deadline, p.job.AbandonAtDeadline = job.Now()+job.Ticks(20*g.ticks), true
 				return p, serve()
 			},
 		},
@@ -700,7 +701,7 @@ func endingCases() []jobCase {
 			name: "paced",
 			build: func(g *stage) (part, part) {
 				p := g.stream("A", verbs.OpWrite, 64, 10, 4, 1, 1)
-				p.job.Pace = verbs.Ticks(2 * g.ticks)
+				p.job.Pace = job.Ticks(2 * g.ticks)
 				return p, serve()
 			},
 			check: func(g *stage, a, _ outcome) {
@@ -720,7 +721,7 @@ func endingCases() []jobCase {
 		{
 			name: "ping-pong stopped", anyPace: true,
 			build: func(g *stage) (part, part) {
-				a, b := g.pingPong(verbs.OpSend, 64, 0, verbs.AwaitReceive, 1)
+				a, b := g.pingPong(verbs.OpSend, 64, 0, job.AwaitReceive, 1)
 				stop := new(atomic.Uint32)
 				for _, p := range []*part{&a, &b} {
 					p.job.Stop = stop
@@ -739,17 +740,17 @@ func testJobAllocations(t *testing.T, s *suite, ticks float64) {
 	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
 	a, b := g.stream("A", verbs.OpWrite, 64, count, 64, 16, 8), serve()
 	var oa, ob outcome
-	ra := must[verbs.Runner](t, "prepare")(g.prepare(g.rigs[0].a, &a, byDevice, &oa))
-	rb := must[verbs.Runner](t, "prepare")(g.prepare(g.rigs[0].b, &b, byDevice, &ob))
-	oa.trace = make([]verbs.TraceEvent, 0, 2*count)
+	ra := must[job.Runner](t, "prepare")(g.prepare(g.rigs[0].a, &a, byDevice, &oa))
+	rb := must[job.Runner](t, "prepare")(g.prepare(g.rigs[0].b, &b, byDevice, &ob))
+	oa.trace = make([]job.TraceEvent, 0, 2*count)
 	var before, after runtime.MemStats
 	done := make(chan struct{})
 	runtime.ReadMemStats(&before)
 	go func() {
 		defer close(done)
-		g.run(rb, verbs.Ticks(10*ticks), &ob, false, true)
+		g.run(rb, job.Ticks(10*ticks), &ob, false, true)
 	}()
-	g.run(ra, verbs.Ticks(10*ticks), &oa, true, false)
+	g.run(ra, job.Ticks(10*ticks), &oa, true, false)
 	<-done
 	runtime.ReadMemStats(&after)
 	if oa.err != nil || ob.err != nil {

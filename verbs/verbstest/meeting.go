@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // Meeting is an RDMA CM in memory, for the devices of one process: what is written for [verbs.ConnectionManager] runs on
@@ -55,6 +56,9 @@ func (d *managedDevice) DefaultGID() (verbs.GIDEntry, error) {
 		DefaultGID() (verbs.GIDEntry, error)
 	}).DefaultGID()
 }
+
+// Prepare has the device run the job as it would without the RDMA CM.
+func (d *managedDevice) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
 
 func transportOf(o verbs.CMOptions) verbs.Transport {
 	if o.Transport == 0 {

@@ -51,6 +51,7 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 		{"windows", testWindows},
 		{"visibility", testVisibility},
 		{"jobs", testJobs},
+		{"job edges", testJobEdges},
 		{"many", testMany},
 	} {
 		t.Run(g.name, func(t *testing.T) {

@@ -37,6 +37,7 @@ func groups() []group {
 		{"tools", "gobw and golat: every operation and transport, data verified", runTools},
 		{"plans", "the shipped plans qualify the kernel's device; a missed baseline and a killed peer", runPlans},
 		{"perftest", "our programs under perftest's names against the stock ones", runPerftest},
+		{"iwarp", "RDMA CM over the kernel's software iWARP: our programs with each other and with the stock ones", runIWARP},
 		{"events", "the kernel's device loses its link during a test; last, because addresses go with it", runEvents},
 	}
 }

@@ -43,11 +43,11 @@ func runPlans(ctx context.Context, s *suite) []outcome {
 	steps := []planStep{
 		{
 			name: "nic by a baseline", again: true, check: func(e ended) (string, error) { return checkBaseline(base, faster, e) },
-			runs: [][]string{with("nic", "--leave-out", "all", "--json", base), with("nic", "--leave-out", "all", "--baseline", base, "--within", "80%")},
+			runs: [][]string{with("nic", "--leave-out", "all", "--json", base), with("nic", "--leave-out", "all", "--baseline", base, "--within", "80%", "--accept", "too-few")},
 		},
 		{
-			name: "nic by a baseline out of reach", want: 1, check: said("FAIL: plan nic", "faster.json has"),
-			runs: one(with("nic", "--leave-out", "all", "--only", "write-64k", "--baseline", faster, "--within", "80%")),
+			name: "nic by a baseline out of reach", want: 1, check: said("FAIL: plan nic", "faster.json", "limit"),
+			runs: one(with("nic", "--leave-out", "all", "--only", "write-64k", "--baseline", faster, "--within", "80%", "--accept", "too-few")), // too far off to be let pass
 		},
 		{name: "nic by its ratios", again: true, check: said("PASS: plan nic: 3 passed"), runs: one(with("nic", "--leave-out", "line", "--only", "rate,ud"))},
 		{name: "nic without a line rate", want: 2, check: said("there is no line rate", "--leave-out line"), runs: one(with("nic"))},

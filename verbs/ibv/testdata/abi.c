@@ -297,3 +297,93 @@ FIELD(vb_async_event, element.cq, ibv_async_event, element.cq);
 FIELD(vb_async_event, element.qp, ibv_async_event, element.qp);
 FIELD(vb_async_event, element.srq, ibv_async_event, element.srq);
 FIELD(vb_async_event, element.port_num, ibv_async_event, element.port_num);
+
+/* The extended interface. */
+SIZE(vb_qp, ibv_qp);
+SIZE(vb_cq, ibv_cq);
+SIZE(vb_qp_init_attr_ex, ibv_qp_init_attr_ex);
+FIELD(vb_qp_init_attr_ex, qp_context, ibv_qp_init_attr_ex, qp_context);
+FIELD(vb_qp_init_attr_ex, send_cq, ibv_qp_init_attr_ex, send_cq);
+FIELD(vb_qp_init_attr_ex, recv_cq, ibv_qp_init_attr_ex, recv_cq);
+FIELD(vb_qp_init_attr_ex, srq, ibv_qp_init_attr_ex, srq);
+FIELD(vb_qp_init_attr_ex, cap, ibv_qp_init_attr_ex, cap);
+FIELD(vb_qp_init_attr_ex, qp_type, ibv_qp_init_attr_ex, qp_type);
+FIELD(vb_qp_init_attr_ex, sq_sig_all, ibv_qp_init_attr_ex, sq_sig_all);
+FIELD(vb_qp_init_attr_ex, comp_mask, ibv_qp_init_attr_ex, comp_mask);
+FIELD(vb_qp_init_attr_ex, pd, ibv_qp_init_attr_ex, pd);
+FIELD(vb_qp_init_attr_ex, create_flags, ibv_qp_init_attr_ex, create_flags);
+FIELD(vb_qp_init_attr_ex, max_tso_header, ibv_qp_init_attr_ex, max_tso_header);
+FIELD(vb_qp_init_attr_ex, source_qpn, ibv_qp_init_attr_ex, source_qpn);
+FIELD(vb_qp_init_attr_ex, send_ops_flags, ibv_qp_init_attr_ex, send_ops_flags);
+SIZE(vb_data_buf, ibv_data_buf);
+FIELD(vb_data_buf, addr, ibv_data_buf, addr);
+FIELD(vb_data_buf, length, ibv_data_buf, length);
+FIELD(vb_qp_ex, base, ibv_qp_ex, qp_base);
+FIELD(vb_qp_ex, comp_mask, ibv_qp_ex, comp_mask);
+FIELD(vb_qp_ex, wr_id, ibv_qp_ex, wr_id);
+FIELD(vb_qp_ex, wr_flags, ibv_qp_ex, wr_flags);
+FIELD(vb_qp_ex, wr_atomic_cmp_swp, ibv_qp_ex, wr_atomic_cmp_swp);
+FIELD(vb_qp_ex, wr_atomic_fetch_add, ibv_qp_ex, wr_atomic_fetch_add);
+FIELD(vb_qp_ex, wr_bind_mw, ibv_qp_ex, wr_bind_mw);
+FIELD(vb_qp_ex, wr_local_inv, ibv_qp_ex, wr_local_inv);
+FIELD(vb_qp_ex, wr_rdma_read, ibv_qp_ex, wr_rdma_read);
+FIELD(vb_qp_ex, wr_rdma_write, ibv_qp_ex, wr_rdma_write);
+FIELD(vb_qp_ex, wr_rdma_write_imm, ibv_qp_ex, wr_rdma_write_imm);
+FIELD(vb_qp_ex, wr_send, ibv_qp_ex, wr_send);
+FIELD(vb_qp_ex, wr_send_imm, ibv_qp_ex, wr_send_imm);
+FIELD(vb_qp_ex, wr_send_inv, ibv_qp_ex, wr_send_inv);
+FIELD(vb_qp_ex, wr_set_ud_addr, ibv_qp_ex, wr_set_ud_addr);
+FIELD(vb_qp_ex, wr_set_inline_data, ibv_qp_ex, wr_set_inline_data);
+FIELD(vb_qp_ex, wr_set_inline_data_list, ibv_qp_ex, wr_set_inline_data_list);
+FIELD(vb_qp_ex, wr_set_sge, ibv_qp_ex, wr_set_sge);
+FIELD(vb_qp_ex, wr_set_sge_list, ibv_qp_ex, wr_set_sge_list);
+FIELD(vb_qp_ex, wr_start, ibv_qp_ex, wr_start);
+FIELD(vb_qp_ex, wr_complete, ibv_qp_ex, wr_complete);
+FIELD(vb_qp_ex, wr_abort, ibv_qp_ex, wr_abort);
+SIZE(vb_cq_init_attr_ex, ibv_cq_init_attr_ex);
+FIELD(vb_cq_init_attr_ex, cqe, ibv_cq_init_attr_ex, cqe);
+FIELD(vb_cq_init_attr_ex, cq_context, ibv_cq_init_attr_ex, cq_context);
+FIELD(vb_cq_init_attr_ex, channel, ibv_cq_init_attr_ex, channel);
+FIELD(vb_cq_init_attr_ex, comp_vector, ibv_cq_init_attr_ex, comp_vector);
+FIELD(vb_cq_init_attr_ex, wc_flags, ibv_cq_init_attr_ex, wc_flags);
+FIELD(vb_cq_init_attr_ex, comp_mask, ibv_cq_init_attr_ex, comp_mask);
+FIELD(vb_cq_init_attr_ex, flags, ibv_cq_init_attr_ex, flags);
+FIELD(vb_cq_init_attr_ex, parent_domain, ibv_cq_init_attr_ex, parent_domain);
+FIELD(vb_cq_ex, comp_mask, ibv_cq_ex, comp_mask);
+FIELD(vb_cq_ex, status, ibv_cq_ex, status);
+FIELD(vb_cq_ex, wr_id, ibv_cq_ex, wr_id);
+FIELD(vb_cq_ex, start_poll, ibv_cq_ex, start_poll);
+FIELD(vb_cq_ex, next_poll, ibv_cq_ex, next_poll);
+FIELD(vb_cq_ex, end_poll, ibv_cq_ex, end_poll);
+FIELD(vb_cq_ex, read_opcode, ibv_cq_ex, read_opcode);
+FIELD(vb_cq_ex, read_vendor_err, ibv_cq_ex, read_vendor_err);
+FIELD(vb_cq_ex, read_byte_len, ibv_cq_ex, read_byte_len);
+FIELD(vb_cq_ex, read_imm_data, ibv_cq_ex, read_imm_data);
+FIELD(vb_cq_ex, read_qp_num, ibv_cq_ex, read_qp_num);
+FIELD(vb_cq_ex, read_src_qp, ibv_cq_ex, read_src_qp);
+FIELD(vb_cq_ex, read_wc_flags, ibv_cq_ex, read_wc_flags);
+FIELD(vb_cq_ex, read_slid, ibv_cq_ex, read_slid);
+FIELD(vb_cq_ex, read_sl, ibv_cq_ex, read_sl);
+FIELD(vb_cq_ex, read_dlid_path_bits, ibv_cq_ex, read_dlid_path_bits);
+FIELD(vb_cq_ex, read_completion_ts, ibv_cq_ex, read_completion_ts);
+FIELD(vb_device_attr_ex, comp_mask, ibv_device_attr_ex, comp_mask);
+FIELD(vb_device_attr_ex, odp_caps, ibv_device_attr_ex, odp_caps);
+FIELD(vb_device_attr_ex, completion_timestamp_mask, ibv_device_attr_ex, completion_timestamp_mask);
+FIELD(vb_device_attr_ex, hca_core_clock, ibv_device_attr_ex, hca_core_clock);
+_Static_assert(offsetof(struct ibv_device_attr_ex, orig_attr) == 0, "the front of ibv_device_attr_ex");
+#define BEFORE(f)                                                                                                      \
+	_Static_assert(offsetof(struct vb_verbs_context, context) - offsetof(struct vb_verbs_context, f) ==            \
+		offsetof(struct verbs_context, context) - offsetof(struct verbs_context, f), "place of " #f)
+BEFORE(sz);
+BEFORE(create_qp_ex);
+BEFORE(query_device_ex);
+BEFORE(create_cq_ex);
+_Static_assert((void *)-1 == __VERBS_ABI_IS_EXTENDED, "the mark of an extended context");
+_Static_assert(VB_QP_INIT_PD == IBV_QP_INIT_ATTR_PD && VB_QP_INIT_SEND_OPS == IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, "ibv_qp_init_attr_mask");
+_Static_assert(VB_WC_EX_STANDARD == IBV_WC_STANDARD_FLAGS && VB_WC_EX_TIMESTAMP == IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, "wc_flags");
+/* The bit of an operation is its opcode. */
+_Static_assert(IBV_QP_EX_WITH_RDMA_WRITE == 1 << IBV_WR_RDMA_WRITE && IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM == 1 << IBV_WR_RDMA_WRITE_WITH_IMM &&
+	IBV_QP_EX_WITH_SEND == 1 << IBV_WR_SEND && IBV_QP_EX_WITH_SEND_WITH_IMM == 1 << IBV_WR_SEND_WITH_IMM &&
+	IBV_QP_EX_WITH_RDMA_READ == 1 << IBV_WR_RDMA_READ && IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP == 1 << IBV_WR_ATOMIC_CMP_AND_SWP &&
+	IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD == 1 << IBV_WR_ATOMIC_FETCH_AND_ADD && IBV_QP_EX_WITH_LOCAL_INV == 1 << IBV_WR_LOCAL_INV &&
+	IBV_QP_EX_WITH_BIND_MW == 1 << IBV_WR_BIND_MW && IBV_QP_EX_WITH_SEND_WITH_INV == 1 << IBV_WR_SEND_WITH_INV, "send_ops_flags");

@@ -20,6 +20,8 @@ const (
 	ICRCBytes = 4
 	// MinPacketBytes is the shortest legal UDP payload: a BTH and the ICRC.
 	MinPacketBytes = BTHBytes + ICRCBytes
+	// MaxPacketBytes is the longest: the largest MTU behind the longest headers.
+	MaxPacketBytes = BTHBytes + AtomicETHBytes + 4096 + ICRCBytes
 	// MaxHeaderBytes is the most that BTH and extension headers take (CMP_SWAP).
 	MaxHeaderBytes = BTHBytes + AtomicETHBytes
 )

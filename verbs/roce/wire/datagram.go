@@ -121,13 +121,36 @@ func putIPv6(h []byte, src, dst netip.Addr) {
 }
 
 // headerChecksum is the internet checksum of an IPv4 header whose checksum field is zero (RFC 1071).
-func headerChecksum(h []byte) uint16 {
-	var sum uint32
-	for i := 0; i+1 < len(h); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(h[i:]))
+func headerChecksum(h []byte) uint16 { return ^foldSum(addWords(0, h)) }
+
+// addWords adds 16-bit words; an odd byte at the end counts as the upper half of a word.
+func addWords(sum uint64, b []byte) uint64 {
+	for ; len(b) >= 2; b = b[2:] {
+		sum += uint64(binary.BigEndian.Uint16(b))
 	}
+	if len(b) == 1 {
+		sum += uint64(b[0]) << 8
+	}
+	return sum
+}
+
+func foldSum(sum uint64) uint16 {
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
-	return ^uint16(sum)
+	return uint16(sum)
+}
+
+// UDPChecksum is the checksum that a sender's kernel puts into the UDP header (RFC 768, RFC 8200 §8.1).
+func (d *Datagram) UDPChecksum() uint16 {
+	n := UDPBytes + len(d.Payload)
+	sum := addWords(0, d.Source.Addr().Unmap().AsSlice())
+	sum = addWords(sum, d.Dest.Addr().Unmap().AsSlice())
+	sum += protocolUDP + uint64(n)
+	sum += uint64(d.Source.Port()) + uint64(d.Dest.Port()) + uint64(n)
+	c := ^foldSum(addWords(sum, d.Payload))
+	if c == 0 {
+		return 0xffff // 0 means none
+	}
+	return c
 }

@@ -67,10 +67,16 @@ func (f *Flow) Seal(packet []byte, id uint16) {
 	PutICRC(packet[len(body):], BeginICRC(f.Prefix(len(packet)+UDPBytes, id), body))
 }
 
-// Verify checks the ICRC of a UDP payload whose IPv4 ID the socket did not show. It tries wantID first (the place in a
-// coalesced receive, else 0); failing that it solves for the ID and the DF bit that would make the ICRC right, and
-// accepts when nothing else differs. It returns the ID. A damaged packet passes with probability 2^-15.
-func (f *Flow) Verify(packet []byte, wantID uint16) (id uint16, ok bool) {
+// Check tells whether the ICRC of a UDP payload is right for an IPv4 ID and "don't fragment": anything else passes with
+// probability 2^-32.
+func (f *Flow) Check(packet []byte, id uint16) bool {
+	return len(packet) >= MinPacketBytes && f.residual(packet, id) == 0
+}
+
+// Solve finds the IPv4 ID for which the ICRC of a UDP payload is right; the socket did not show it. It tries wantID first
+// (the place in a coalesced receive, else 0) and then solves for the ID and the DF bit; ok tells that nothing else
+// differs. A damaged packet seems right for some ID with probability 2^-15: whoever accepts it should know which to expect.
+func (f *Flow) Solve(packet []byte, wantID uint16) (id uint16, ok bool) {
 	if len(packet) < MinPacketBytes {
 		return 0, false
 	}
@@ -83,29 +89,6 @@ func (f *Flow) Verify(packet []byte, wantID uint16) (id uint16, ok bool) {
 	}
 	id, frag := f.solve(residual, len(packet))
 	return id ^ wantID, frag == 0 || frag == dontFragment
-}
-
-// Exact tells whether the ICRC of a UDP payload is right for the IPv4 ID 0 and "don't fragment", which says more than Verify: a
-// damaged packet, or several in a row, pass with probability 2^-32.
-func (f *Flow) Exact(packet []byte) bool {
-	return len(packet) >= MinPacketBytes && f.residual(packet, 0) == 0
-}
-
-// VerifyStrict is Verify between two ends that both send as this package's users do: don't-fragment set, and an ID of
-// wantID or of a segment (below 128).
-func (f *Flow) VerifyStrict(packet []byte, wantID uint16) bool {
-	if len(packet) < MinPacketBytes {
-		return false
-	}
-	residual := f.residual(packet, wantID)
-	if residual == 0 {
-		return true
-	}
-	if f.ipv6 {
-		return false
-	}
-	id, frag := f.solve(residual, len(packet))
-	return frag == 0 && id^wantID < idTerms
 }
 
 // residual is the difference between the ICRC that came and the one for wantID.

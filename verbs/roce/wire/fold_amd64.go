@@ -48,5 +48,20 @@ func fold(crc uint32, p []byte) (uint32, []byte) {
 	return sliceBlock(0, out[:]), p[whole:]
 }
 
+// foldCopy is fold that copies the front of p to to, which is as long as p at least.
+func foldCopy(crc uint32, to, p []byte) (uint32, []byte) {
+	if !canFold || len(p) < foldBytes {
+		return crc, p
+	}
+	whole := len(p) &^ 63
+	_ = to[whole-1]
+	var out [16]byte
+	foldCopy512(&foldConstants, ^crc, unsafe.SliceData(p), whole, &out, unsafe.SliceData(to))
+	return sliceBlock(0, out[:]), p[whole:]
+}
+
+//go:noescape
+func foldCopy512(constants *[6]uint64, register uint32, p *byte, n int, out *[16]byte, to *byte)
+
 //go:noescape
 func fold512(constants *[6]uint64, register uint32, p *byte, n int, out *[16]byte)

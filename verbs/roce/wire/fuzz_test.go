@@ -75,13 +75,13 @@ func FuzzDatagram(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = flow.Verify(d.Payload, d.ID) // must not panic, whatever the length
+		_, _ = flow.Solve(d.Payload, d.ID) // must not panic, whatever the length
 	})
 }
 
 func FuzzPcap(f *testing.F) {
 	var file bytes.Buffer
-	w, err := NewPcapWriter(&file, LinkRawIP)
+	w, err := NewPcapWriter(&file, LinkRawIP, 0)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 //   - the register after the masked IP and UDP headers is flow ^ lengths[udpLen] ^ ids[id]: two table look-ups;
 //   - masking byte 4 of the BTH equals an XOR of a constant into the register before the BTH: see maskTerms;
 //   - the IPv4 ID, which a UDP socket cannot see, can be solved for from the difference between the ICRC that came and
-//     the one computed for another ID: see [Flow.Verify].
+//     the one computed for another ID: see [Flow.Solve].
 //
 // CRCs are kept the way hash/crc32 keeps them, complemented: the value after the last byte is the ICRC.
 
@@ -190,6 +190,15 @@ func UpdateICRC(crc uint32, p []byte) uint32 {
 		crc = slicing[0][byte(crc)^b] ^ crc>>8
 	}
 	return ^crc
+}
+
+// CopyICRC copies p to to and carries a CRC over what it copied: p may change meanwhile.
+func CopyICRC(crc uint32, to, p []byte) uint32 {
+	to = to[:len(p)]
+	crc, rest := foldCopy(crc, to, p)
+	to = to[len(p)-len(rest):]
+	copy(to, rest)
+	return UpdateICRC(crc, to)
 }
 
 // sliceBlock runs 16 bytes through a register and returns the CRC.

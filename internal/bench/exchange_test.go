@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// hosts opens an exchange on each of n loopback addresses.
+func exchanges(t *testing.T, n int, p plan.Spec) []*Exchange {
+	t.Helper()
+	old := debug.SetGCPercent(100) // the exchanges of one process restore each other's
+	t.Cleanup(func() { debug.SetGCPercent(old) })
+	out := make([]*Exchange, n)
+	for i := range out {
+		at := netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)})
+		d, err := openOurs(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := OpenExchange(d, p, ExchangeOptions{Local: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(x.Close(), d.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		out[i] = x
+	}
+	return out
+}
+
+// join makes one flow between two exchanges, each end's place among its flows being its number so far.
+func join(t *testing.T, from, to *Exchange) {
+	t.Helper()
+	a, err := from.Add(plan.Initiator, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := to.Add(plan.Target, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(from.Connect(len(from.flows)-1, b), to.Connect(len(to.flows)-1, a)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func runAll(t *testing.T, all []*Exchange) [][]Movement {
+	t.Helper()
+	out := make([][]Movement, len(all))
+	var wg sync.WaitGroup
+	for i, x := range all {
+		wg.Go(func() {
+			var err error
+			if out[i], err = x.Run(context.Background(), Span{Lead: 20 * time.Millisecond, Measure: 200 * time.Millisecond, Tail: 50 * time.Millisecond}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func TestExchange(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		plan plan.Spec
+		// where the rate is known: at the flow's sender (RC), or its receiver
+		receiver bool
+	}{
+		{"write", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{16384}, Verify: "ends"}, false},
+		{"write -q 3", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{16384}, QPs: 3}, false},
+		{"read", plan.Spec{Operation: plan.Read, Kind: plan.Bandwidth, Sizes: []int{16384}}, false},
+		{"send", plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{16384}}, true},
+		{"send UD", plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{1024}}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.plan.Duration, tt.plan.TxDepth = time.Second, 16
+			all := exchanges(t, 3, tt.plan)
+			for range 2 { // two rounds: a device takes new flows after the old
+				for i, x := range all {
+					join(t, x, all[(i+1)%3])
+				}
+				for i, moved := range runAll(t, all) {
+					for k, m := range moved {
+						if m.Err != nil {
+							t.Errorf("host %d, flow %d: %v", i, k, m.Err)
+						}
+						if all[i].flows[k].plan.Role() == plan.Target && tt.receiver || all[i].flows[k].plan.Role() == plan.Initiator && !tt.receiver {
+							if m.BitsPerS < 1e6 {
+								t.Errorf("host %d, flow %d moved %g bits/s", i, k, m.BitsPerS)
+							}
+						}
+					}
+				}
+				for _, x := range all {
+					if err := x.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestExchangeLatency(t *testing.T) {
+	for _, op := range []plan.Operation{plan.Send, plan.Write, plan.Read} {
+		t.Run(string(op), func(t *testing.T) {
+			all := exchanges(t, 2, plan.Spec{Operation: op, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})
+			join(t, all[0], all[1])
+			moved := runAll(t, all)
+			for i, m := range moved {
+				if op == plan.Read && i == 1 {
+					continue
+				}
+				if n := len(m[0].LatencyNs); n < 100 || m[0].LatencyNs[n/2] < 500 || m[0].LatencyNs[n/2] > 1e8 {
+					t.Errorf("host %d: %d samples, error %v", i, n, m[0].Err)
+				}
+			}
+		})
+	}
+}
+
+func TestExchangeSaysWhoFailed(t *testing.T) {
+	all := exchanges(t, 3, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Timeout: 8, Retries: 1})
+	join(t, all[0], all[1])
+	join(t, all[0], all[2])
+	if err := all[2].Close(); err != nil { // its peer's queue pairs are gone
+		t.Fatal(err)
+	}
+	moved, err := all[0].Run(context.Background(), Span{Measure: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(moved[1].Err, verbs.RetryExceeded) || moved[0].Err != nil {
+		t.Errorf("errors: %v, %v", moved[0].Err, moved[1].Err)
+	}
+}
+
+func TestExchangeFindsWrongData(t *testing.T) {
+	all := exchanges(t, 2, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Verify: "ends"})
+	join(t, all[0], all[1])
+	fillRandom(all[0].flows[0].end.sendSlot(0))
+	moved := runAll(t, all)
+	if !errors.Is(moved[1][0].Err, payload.ErrCorrupt) {
+		t.Errorf("error %v, want corrupt data", moved[1][0].Err)
+	}
+}
+
+func TestExchangeRefuses(t *testing.T) {
+	d, err := openOurs(netip.MustParseAddr("127.0.1.9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	for want, p := range map[string]plan.Spec{
+		"nobody knows": {Operation: plan.Write, Transport: verbs.UC, Kind: plan.Bandwidth, Sizes: []int{8}},
+		"verified for": {Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{8}, Verify: "ends"},
+	} {
+		if _, err := OpenExchange(d, p, ExchangeOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", p, err, want)
+		}
+	}
+	if got := fmt.Sprint(Span{Lead: 1, Measure: 2, Tail: 3}.whole()); got != "6ns" {
+		t.Errorf("whole span %s", got)
+	}
+}

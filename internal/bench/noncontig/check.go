@@ -1,0 +1,131 @@
+package noncontig
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/verbs"
+)
+
+// checker compares the destination of a verified round with what may lie there.
+type checker struct {
+	w       *Workload
+	mem     []byte
+	seed    uint64
+	places  uint64
+	pitch   int
+	at      func(k uint64) int
+	layout  pattern.Layout
+	first   map[uint64]uint64 // the first word of a message to its number
+	message []byte
+	gap     []byte
+}
+
+func (w *Workload) newChecker(mem []byte, seed uint64) *checker {
+	size := int(w.Layout.Size())
+	c := &checker{w: w, mem: mem, seed: seed, layout: w.Layout, message: make([]byte, size), first: map[uint64]uint64{}}
+	for k := range w.sources() {
+		c.first[head(patternHead(seed, k, size))] = k
+	}
+	switch {
+	case w.stridedDestination():
+		c.places, c.pitch, c.at = uint64(w.Places), w.Pitch, w.PlaceAt
+	case w.plan.Row().Responded:
+		c.places, c.pitch, c.at = uint64(w.SendSlots), w.SlotBytes, w.SendSlotAt
+	default:
+		c.places, c.pitch, c.at = uint64(w.RecvSlots), w.SlotBytes, w.RecvSlotAt
+	}
+	if !w.stridedDestination() {
+		// A slot is one block; Vector cannot fail for a size that was a message.
+		c.layout, _ = pattern.Vector(int64(size), 1, int64(size))
+		c.pitch -= plan.SlotLead // the lead of the next slot takes the UD header
+	}
+	c.gap = make([]byte, c.pitch)
+	return c
+}
+
+// stridedDestination tells whether the data ends in the blocks of places.
+func (w *Workload) stridedDestination() bool {
+	return w.Strategy.Shape != "gather" && !w.Strategy.Bound
+}
+
+func patternHead(seed, k uint64, size int) []byte {
+	b := make([]byte, min(size, 8))
+	payload.Fill(b, seed, k)
+	return b
+}
+
+func head(b []byte) uint64 {
+	var w [8]byte
+	copy(w[:], b)
+	return binary.LittleEndian.Uint64(w[:])
+}
+
+// place checks place k and tells whether it was written.
+func (c *checker) place(k uint64) (touched, whole bool, err error) {
+	at := c.at(k)
+	got := c.mem[at:][:min(c.pitch, len(c.mem)-at)]
+	want := c.gap[:len(got)]
+	payload.FillAt(want, gapSeed(c.seed), at)
+	if bytes.Equal(got, want) {
+		return false, false, nil
+	}
+	if err := c.gaps(k, got, want); err != nil {
+		return false, false, err
+	}
+	n := 0
+	for it := c.layout.Iterate(); ; {
+		b, ok := it.Next()
+		if !ok {
+			break
+		}
+		n += copy(c.message[n:], got[b.Offset:b.End()])
+	}
+	from, known := c.first[head(c.message[:min(8, len(c.message))])]
+	bad := 0
+	if known {
+		if bad = payload.Check(c.message, c.seed, from); bad < 0 {
+			return true, true, nil
+		}
+	}
+	if c.w.plan.Spec().Transport == verbs.UC {
+		return true, false, nil // a lost packet leaves a hole; the gaps were checked
+	}
+	if !known {
+		from = k % c.w.sources()
+		bad = max(payload.Check(c.message, c.seed, from), 0)
+	}
+	return true, false, &payload.CorruptError{
+		Operation: string(c.w.Strategy.Operation), Message: k, Offset: bad, Size: len(c.message),
+		Got: c.message[bad], Want: payload.Byte(c.seed, from, bad),
+	}
+}
+
+// gaps checks that nothing but blocks was written.
+func (c *checker) gaps(k uint64, got, want []byte) error {
+	end := 0
+	look := func(from, to int) error {
+		if bytes.Equal(got[from:to], want[from:to]) {
+			return nil
+		}
+		for i := from; i < to; i++ {
+			if got[i] != want[i] {
+				return &GapError{Strategy: c.w.Strategy.Name, Place: k, Offset: i, Got: got[i]}
+			}
+		}
+		return nil
+	}
+	for it := c.layout.Iterate(); ; {
+		b, ok := it.Next()
+		if !ok {
+			return look(end, len(got))
+		}
+		if err := look(end, int(b.Offset)); err != nil {
+			return err
+		}
+		end = int(b.End())
+	}
+}

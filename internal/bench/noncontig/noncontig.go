@@ -1,0 +1,339 @@
+// Package noncontig has the messages of the non-contiguous experiment: what each strategy posts, packs, unpacks, and what
+// its memory must look like afterwards.
+package noncontig
+
+import (
+	"fmt"
+
+	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// Workload is one point of the experiment: one layout, one strategy. Where its messages lie is the plan's to say.
+type Workload struct {
+	*plan.Point
+	plan     *plan.Settled
+	segments []pattern.Segment
+
+	kernels *pattern.Kernels
+	ring    []job.Message
+	ringFor uint64 // the peer's address that ring was made for
+	recvs   []verbs.ReceiveRequest
+	unpacks []job.Work
+}
+
+// Memory is this end's memory, as its requests name it.
+type Memory struct {
+	Send, Recv         []byte
+	SendAddr, RecvAddr uint64
+	LKey               uint32
+	AH                 verbs.AddressHandle // UD
+	QKey               uint32
+}
+
+// Remote is the peer's memory and queue pair.
+type Remote struct {
+	Addr uint64
+	RKey uint32
+	QPN  uint32
+}
+
+// New is the workload of a plan that has a point.
+func New(p *plan.Settled) *Workload {
+	w := &Workload{Point: p.Point(), plan: p}
+	if w.Strategy.Cut == plan.Segments {
+		w.segments = w.Layout.Segments(w.Load.SegmentBytes)
+	}
+	return w
+}
+
+// Kernels makes the kernels at the first call, for the caller to close; later it returns nil.
+func (w *Workload) Kernels() *pattern.Kernels {
+	if w.kernels != nil {
+		return nil
+	}
+	w.kernels = pattern.NewKernels(pattern.KernelOptions{
+		Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
+	})
+	return w.kernels
+}
+
+// Lane makes the queue pair's rings.
+func (w *Workload) Lane(m Memory, peer Remote) (job.Lane, error) {
+	var lane job.Lane
+	if w.plan.Sends() {
+		if w.ring == nil || w.ringFor != peer.Addr {
+			ring := make([]job.Message, w.Places)
+			for k := range ring {
+				var err error
+				if ring[k], err = w.message(m, uint64(k), peer); err != nil {
+					return lane, err
+				}
+			}
+			w.ring, w.ringFor = ring, peer.Addr
+		}
+		lane.Ring = w.ring
+	}
+	if w.plan.Receives() {
+		if w.recvs == nil {
+			if err := w.makeReceives(m); err != nil {
+				return lane, err
+			}
+		}
+		lane.Receives, lane.Unpack = w.recvs, w.unpacks
+	}
+	return lane, nil
+}
+
+func (w *Workload) message(own Memory, k uint64, peer Remote) (job.Message, error) {
+	mem, base, lkey := own.Send, own.SendAddr, own.LKey
+	place, slot := w.PlaceAt(k), w.SendSlotAt(k)
+	row := w.plan.Row()
+	m := job.Message{Bytes: uint64(w.Layout.Size())}
+	request := func(entries []verbs.SGE, at int64) verbs.SendRequest {
+		r := verbs.SendRequest{Opcode: row.Opcode, SGEs: entries}
+		switch {
+		case row.Addressed():
+			r.RemoteAddr, r.RKey = peer.Addr+uint64(w.remoteAt(k))+uint64(at), peer.RKey
+		case own.AH != nil:
+			r.AH, r.RemoteQPN, r.RemoteQKey = own.AH, peer.QPN, own.QKey
+		}
+		return r
+	}
+	whole := verbs.SGE{Addr: base + uint64(slot), Length: uint32(w.Layout.Size()), LKey: lkey}
+	if w.Strategy.Cut == plan.Segments {
+		for _, s := range w.segments {
+			work, err := w.kernels.Pack(s.Layout, mem[place:], mem[slot+int(s.Packed):])
+			if err != nil {
+				return m, err
+			}
+			entry := verbs.SGE{Addr: whole.Addr + uint64(s.Packed), Length: uint32(s.Layout.Size()), LKey: lkey}
+			m.Steps = append(m.Steps, job.Step{Pack: work, Requests: []verbs.SendRequest{request([]verbs.SGE{entry}, s.Packed)}})
+		}
+		return m, nil
+	}
+	var step job.Step
+	var err error
+	if w.Strategy.Local == plan.Packed {
+		step.Requests = []verbs.SendRequest{request([]verbs.SGE{whole}, 0)}
+		if w.Strategy.Pack {
+			if step.Pack, err = w.kernels.Pack(w.Layout, mem[place:], mem[slot:]); err != nil {
+				return m, err
+			}
+		}
+		if w.Strategy.Unpack && row.Responded {
+			if m.Done, err = w.kernels.Unpack(w.Layout, mem[place:], mem[slot:]); err != nil {
+				return m, err
+			}
+		}
+	} else {
+		step.Requests, err = w.stridedRequests(base+uint64(place), lkey, request)
+	}
+	m.Steps = []job.Step{step}
+	return m, err
+}
+
+// remoteAt is where message k goes (or comes from) in the peer's receive buffer.
+func (w *Workload) remoteAt(k uint64) int {
+	if w.Strategy.Remote == plan.Strided {
+		return w.PlaceAt(k)
+	}
+	return w.RecvSlotAt(k)
+}
+
+// stridedRequests cuts the entries of one layout into requests and gives each its part of the remote range.
+func (w *Workload) stridedRequests(addr uint64, lkey uint32, request func([]verbs.SGE, int64) verbs.SendRequest) ([]verbs.SendRequest, error) {
+	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, lkey)
+	within := pattern.ListLimits{Entries: 1}
+	if w.Strategy.Cut == plan.Lists {
+		within = w.Lists
+	}
+	parts, err := pattern.SplitSGEs(entries, within)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]verbs.SendRequest, 0, len(parts))
+	at := int64(0)
+	for _, part := range parts {
+		remote := at
+		if w.Strategy.Remote == plan.Strided { // one block a request: at its own offset
+			remote = int64(part[0].Addr - addr)
+		}
+		out = append(out, request(part, remote))
+		for i := range part {
+			at += int64(part[i].Length)
+		}
+	}
+	return out, nil
+}
+
+// makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
+func (w *Workload) makeReceives(own Memory) error {
+	base, mem, lkey := own.RecvAddr, own.Recv, own.LKey
+	datagram := w.plan.Spec().Transport == verbs.UD
+	header := func(k uint64) []verbs.SGE {
+		if !datagram {
+			return nil
+		}
+		return []verbs.SGE{{Addr: base + uint64(w.RecvSlotAt(k)) - plan.GRHBytes, Length: plan.GRHBytes, LKey: lkey}}
+	}
+	n := w.Places
+	if w.Strategy.Bound {
+		n = w.RecvSlots
+	}
+	for k := range uint64(n) {
+		if w.Strategy.Remote == plan.Packed {
+			entry := verbs.SGE{Addr: base + uint64(w.RecvSlotAt(k)), Length: uint32(w.Layout.Size()), LKey: lkey}
+			if datagram {
+				entry.Addr -= plan.GRHBytes
+				entry.Length += plan.GRHBytes
+			}
+			w.recvs = append(w.recvs, verbs.ReceiveRequest{SGEs: []verbs.SGE{entry}})
+			if w.Strategy.Unpack {
+				work, err := w.kernels.Unpack(w.Layout, mem[w.PlaceAt(k):], mem[w.RecvSlotAt(k):])
+				if err != nil {
+					return err
+				}
+				w.unpacks = append(w.unpacks, work)
+			}
+			continue
+		}
+		entries := w.Layout.AppendSGEs(nil, base+uint64(w.PlaceAt(k)), lkey)
+		parts, err := pattern.SplitSGEs(entries, w.Lists)
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
+			w.recvs = append(w.recvs, verbs.ReceiveRequest{SGEs: append(header(k), part...)})
+		}
+	}
+	return nil
+}
+
+// Arm writes what is sent, place by place, and fills what is received with the gap pattern.
+func (w *Workload) Arm(m Memory, seed uint64) {
+	s := payload.Seed(seed, 0, true)
+	if w.isSource() {
+		mem, message := w.sourceMemory(m), make([]byte, w.Layout.Size())
+		for k := range w.sources() {
+			payload.Fill(message, s, k)
+			w.store(mem, k, message)
+		}
+	}
+	if !w.isSource() {
+		payload.Fill(w.destinationMemory(m), gapSeed(s), 0)
+	}
+}
+
+func gapSeed(seed uint64) uint64 { return seed ^ 0x5a5a5a5a5a5a5a5a }
+
+// isSource tells whether the data starts here: it flows to the initiator in a READ, from it otherwise.
+func (w *Workload) isSource() bool {
+	return (w.plan.Role() == plan.Initiator) != w.plan.Row().Responded
+}
+
+func (w *Workload) sourceMemory(m Memory) []byte {
+	if w.plan.Row().Responded {
+		return m.Recv
+	}
+	return m.Send
+}
+
+func (w *Workload) destinationMemory(m Memory) []byte {
+	if w.plan.Row().Responded {
+		return m.Send
+	}
+	return m.Recv
+}
+
+// sources is the number of messages with contents of their own.
+func (w *Workload) sources() uint64 {
+	switch {
+	case w.plan.Row().Responded:
+		return uint64(w.RecvSlots)
+	case w.Strategy.Bound:
+		return uint64(w.SendSlots)
+	default:
+		return uint64(w.Places)
+	}
+}
+
+// store writes message k where the source has it.
+func (w *Workload) store(mem []byte, k uint64, message []byte) {
+	switch {
+	case w.plan.Row().Responded:
+		copy(mem[w.RecvSlotAt(k):], message)
+	case w.Strategy.Bound:
+		copy(mem[w.SendSlotAt(k):], message)
+	default:
+		place := mem[w.PlaceAt(k):]
+		for it, at := w.Layout.Iterate(), 0; ; {
+			b, ok := it.Next()
+			if !ok {
+				return
+			}
+			at += copy(place[b.Offset:b.End()], message[at:])
+		}
+	}
+}
+
+// GapError is memory between the blocks, or around the messages, that was written.
+type GapError struct {
+	Strategy string
+	Place    uint64
+	Offset   int
+	Got      byte
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("data corrupt: %s wrote %#02x at offset %d of place %d, outside the blocks", e.Strategy, e.Got, e.Offset, e.Place)
+}
+
+// Check looks at every byte of the destination: each place holds the blocks of some message, whole, or is untouched, and all
+// else is still the gap pattern. It returns how many places hold a whole message; sent and received are the part's.
+func (w *Workload) Check(m Memory, seed, sent, received uint64) (whole uint64, err error) {
+	if w.isSource() {
+		return 0, nil
+	}
+	c := w.newChecker(w.destinationMemory(m), payload.Seed(seed, 0, true))
+	touched := uint64(0)
+	for k := range c.places {
+		t, complete, err := c.place(k)
+		if err != nil {
+			return whole, err
+		}
+		if t {
+			touched++
+		}
+		if complete {
+			whole++
+		}
+	}
+	reliable := w.plan.Spec().Transport == verbs.RC
+	want := min(w.expected(sent, received), c.places)
+	if reliable && touched < want {
+		return whole, fmt.Errorf("%w: %s filled %d places, want %d", payload.ErrCorrupt, w.Strategy.Name, touched, want)
+	}
+	if !reliable && touched == 0 && want > 0 && w.plan.Receives() {
+		return whole, &payload.NothingError{Sent: sent}
+	}
+	return whole, nil
+}
+
+// expected is how many messages must have arrived; a one-sided target knows only that there was one.
+func (w *Workload) expected(sent, received uint64) uint64 {
+	switch {
+	case !w.plan.Row().Addressed():
+		return received / w.plan.ReceivesPerMessage()
+	case sent > 1<<62:
+		return 1
+	default:
+		return sent
+	}
+}
+
+// Is matches [payload.ErrCorrupt].
+func (*GapError) Is(target error) bool { return target == payload.ErrCorrupt }

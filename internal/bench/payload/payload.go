@@ -1,0 +1,146 @@
+// Package payload is the data of a verified test: the pattern that each message carries, and what says that it did not arrive.
+package payload
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// CorruptError is data that did not arrive as it was sent.
+type CorruptError struct {
+	Operation string
+	QP        int    // index of the queue pair
+	Message   uint64 // place of the message in its ring
+	Offset    int    // first wrong byte
+	Size      int
+	Got, Want byte
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("data corrupt: %s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x",
+		e.Operation, e.Size, e.QP, e.Message, e.Offset, e.Got, e.Want)
+}
+
+// Remedy says what to try.
+func (*CorruptError) Remedy() string {
+	return "repeat with --verify all and --pcap to see whether the packets are wrong already; a memory test of both hosts comes next"
+}
+
+// LostUpdateError is an atomic counter that does not add up.
+type LostUpdateError struct {
+	QP, Place int
+	Got, Want uint64
+}
+
+func (e *LostUpdateError) Error() string {
+	return fmt.Sprintf("data corrupt: atomic counter %d of queue pair %d is %d, want %d", e.Place, e.QP, e.Got, e.Want)
+}
+
+// The pattern: each aligned 8-byte word of a message is a hash of the seed, the message's number and the word's offset,
+// little-endian; a message that ends within a word holds its first bytes. A shifted, stale, torn or foreign message
+// differs in almost every byte.
+
+// Word is the pattern's word at an offset divisible by 8.
+func Word(seed, message uint64, offset int) uint64 {
+	x := seed*0x9e3779b97f4a7c15 + message*0xbf58476d1ce4e5b9 + uint64(offset)*0x94d049bb133111eb + 1
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Fill writes a message's pattern into b.
+func Fill(b []byte, seed, message uint64) {
+	at := 0
+	for ; len(b)-at >= 8; at += 8 {
+		binary.LittleEndian.PutUint64(b[at:], Word(seed, message, at))
+	}
+	if at < len(b) {
+		var w [8]byte
+		binary.LittleEndian.PutUint64(w[:], Word(seed, message, at))
+		copy(b[at:], w[:])
+	}
+}
+
+// Check returns the offset of the first byte of b that differs from the pattern, or -1.
+func Check(b []byte, seed, message uint64) int {
+	at := 0
+	for ; len(b)-at >= 8; at += 8 {
+		if binary.LittleEndian.Uint64(b[at:]) != Word(seed, message, at) {
+			break
+		}
+	}
+	var w [8]byte
+	for ; at < len(b); at += 8 {
+		binary.LittleEndian.PutUint64(w[:], Word(seed, message, at))
+		for i := range min(8, len(b)-at) {
+			if b[at+i] != w[i] {
+				return at + i
+			}
+		}
+	}
+	return -1
+}
+
+// Byte is the pattern's byte at an offset.
+func Byte(seed, message uint64, offset int) byte {
+	var w [8]byte
+	binary.LittleEndian.PutUint64(w[:], Word(seed, message, offset&^7))
+	return w[offset&7]
+}
+
+// Seed differs between queue pairs and between the two directions of one.
+func Seed(seed uint64, q int, fromInitiator bool) uint64 {
+	s := seed<<20 | uint64(q)<<1
+	if fromInitiator {
+		s |= 1
+	}
+	return s
+}
+
+// FillAt writes the part of message 0's pattern from an offset on, which is divisible by 8.
+func FillAt(b []byte, seed uint64, offset int) {
+	i := 0
+	for ; len(b)-i >= 8; i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], Word(seed, 0, offset+i))
+	}
+	if i < len(b) {
+		var w [8]byte
+		binary.LittleEndian.PutUint64(w[:], Word(seed, 0, offset+i))
+		copy(b[i:], w[:])
+	}
+}
+
+// ErrCorrupt matches every error that says that data did not arrive as it was sent.
+var ErrCorrupt = errors.New("data corrupt")
+
+// Is matches [ErrCorrupt].
+func (*CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// Is matches [ErrCorrupt].
+func (*LostUpdateError) Is(target error) bool { return target == ErrCorrupt }
+
+// RemoteCorruptError is corrupt data that the peer found.
+type RemoteCorruptError struct{ Message string }
+
+func (e *RemoteCorruptError) Error() string { return "peer said: " + e.Message }
+
+// Is matches [ErrCorrupt].
+func (*RemoteCorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// NothingError is a verified test in which nothing was compared, because nothing arrived whole.
+type NothingError struct{ Sent uint64 }
+
+func (e *NothingError) Error() string {
+	return fmt.Sprintf("nothing verified: none of %d messages arrived whole", e.Sent)
+}
+
+// Is matches [ErrCorrupt]: a verification of nothing proves nothing.
+func (*NothingError) Is(target error) bool { return target == ErrCorrupt }
+
+// Remedy says what to try.
+func (*NothingError) Remedy() string {
+	return "use -c RC, which sends again what is lost, or find where the packets are lost: run 'gobw doctor HOST'"
+}

@@ -1,0 +1,199 @@
+// Package ab is the command 'ab': two tests measured back to back, in pairs, and judged by their ratios.
+package ab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// flags are the flags of 'ab' as they were typed.
+type flags struct {
+	pairs                              int
+	figure, width, limit, margin       string
+	failOn, accept, format, save, seed string
+	confidence                         float64
+	quiet                              bool
+}
+
+// config is what to measure, and how to judge.
+type config struct {
+	A, B       side
+	Figure     figure.Figure
+	Pairs      int           // at most
+	Width      float64       // of the interval at which enough is known, a share; 0: all pairs
+	Limit      time.Duration // for all of it; 0: none
+	Margin     float64
+	Confidence float64
+	Seed       uint64
+	Gate       *compare.Gate
+	Accept     stats.Accepted
+	Format     string
+	Save       string
+	Quiet      bool
+}
+
+// NewCommand makes 'ab'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   "ab 'COMMAND A' 'COMMAND B'",
+		Short: "Measure two tests in pairs, and tell whether they differ",
+		Long: "Measure two tests back to back, in an order drawn by lot, again and again, and\n" +
+			"judge the ratios of B to A: what drifts, drifts in both. In each round A runs\n" +
+			"twice: A against itself is the control, and where it differs from itself nothing\n" +
+			"is told of B. Ratios are judged by Wilcoxon's signed ranks.\n\n" +
+			"A command is a command line of gobw or golat, or perftest:PROGRAM ... for a\n" +
+			"stock perftest's client. The servers must be there, and serve one test after\n" +
+			"another: gobw serve does.",
+		Example: "  " + tool + " ab 'write alpha -q 1' 'write alpha -q 8'\n" +
+			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --width 2%\n" +
+			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --fail-on 'worse>5%'\n" +
+			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41",
+		Args: cmdline.ArgumentCount(2, 2, "two command lines, each in quotes"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := f.config(tool, args)
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			return run(cmd.Context(), out, c)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.IntVar(&f.pairs, "pairs", 0, "pairs to measure (21; with --width at most 201)")
+	fs.StringVar(&f.width, "width", "", "end when the interval of the change is as narrow as this: 2%")
+	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
+	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, p50, p99 (bw; of golat p50)")
+	fs.StringVar(&f.failOn, "fail-on", "", "exit 1 on: worse, worse>5%")
+	fs.StringVar(&f.accept, "accept", "", "let pass what cannot be told for these causes: unclear, disturbed, too-few, incomplete")
+	fs.StringVar(&f.margin, "margin", "5%", "changes up to this count as the same")
+	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdict and interval")
+	fs.StringVar(&f.seed, "seed", "", "number from which the order is drawn (another each time)")
+	fs.StringVar(&f.format, "format", "table", "table, markdown, latex, json")
+	fs.StringVar(&f.save, "save", "", "write to this file instead of standard output")
+	fs.BoolVar(&f.quiet, "quiet", false, "no line for each pair")
+	return cmd
+}
+
+// config checks the flags and names all mistakes at once.
+func (f *flags) config(tool string, args []string) (config, error) {
+	c := config{Pairs: f.pairs, Confidence: f.confidence, Format: f.format, Save: f.save, Quiet: f.quiet, Seed: rand.Uint64()}
+	var wrong cmdline.Faults
+	var err error
+	c.A, err = parseSide(tool, args[0])
+	wrong.Note(cmdline.Prefixed("A", err))
+	c.B, err = parseSide(tool, args[1])
+	wrong.Note(cmdline.Prefixed("B", err))
+	if c.A.latency != c.B.latency && wrong == nil {
+		wrong.Note(errors.New("one command measures bandwidth and the other latency: they have no figure to compare"))
+	}
+	name := f.figure
+	if name == "" {
+		name = "bw"
+		if c.A.latency {
+			name = "p50"
+		}
+	}
+	var known bool
+	if c.Figure, known = figure.Named(name); !known || c.Figure.Direction == stats.Neither {
+		wrong.Note(fmt.Errorf("--figure %q: no figure of which one side is better; try bw, msgrate, p50 or p99", name))
+	}
+	if f.width != "" {
+		c.Width, err = cmdline.ParsePercent(f.width)
+		if err == nil && !(c.Width > 0 && c.Width < 1) {
+			err = fmt.Errorf("%s: want more than 0%% and less than 100%%", f.width)
+		}
+		wrong.Note(cmdline.Prefixed("--width", err))
+	}
+	switch {
+	case c.Pairs == 0 && f.width != "":
+		c.Pairs = 201
+	case c.Pairs == 0:
+		c.Pairs = 21
+	case c.Pairs < 1 || c.Pairs > 1001:
+		wrong.Note(fmt.Errorf("--pairs %d: want 1 to 1001", c.Pairs))
+	}
+	if f.limit != "" {
+		c.Limit, err = time.ParseDuration(f.limit)
+		if err != nil || c.Limit <= 0 {
+			wrong.Note(fmt.Errorf("--time %q: want a time such as 90s or 10m", f.limit))
+		}
+	}
+	c.Margin, err = cmdline.ParsePercent(f.margin)
+	if err == nil && !(c.Margin > 0 && c.Margin < 1) {
+		err = fmt.Errorf("%s: want more than 0%% and less than 100%%", f.margin)
+	}
+	wrong.Note(cmdline.Prefixed("--margin", err))
+	if !(f.confidence > 0 && f.confidence < 1) {
+		wrong.Note(fmt.Errorf("--confidence %g: want more than 0 and less than 1", f.confidence))
+	}
+	if f.seed != "" {
+		if _, err := fmt.Sscan(f.seed, &c.Seed); err != nil {
+			wrong.Note(fmt.Errorf("--seed %q: want a whole number", f.seed))
+		}
+	}
+	if f.failOn != "" {
+		c.Gate, err = compare.ParseGate(f.failOn)
+		wrong.Note(cmdline.Prefixed("--fail-on", err))
+	}
+	c.Accept, err = stats.ParseAccepted(f.accept)
+	wrong.Note(cmdline.Prefixed("--accept", err))
+	if f.accept != "" && f.failOn == "" {
+		wrong.Note(errors.New("--accept is for a gate: give --fail-on, too"))
+	}
+	if !slices.Contains([]string{"table", "markdown", "latex", "json"}, f.format) {
+		wrong.Note(fmt.Errorf("--format %q: want table, markdown, latex or json", f.format))
+	}
+	return c, errors.Join(wrong...)
+}
+
+// run measures, prints what there is, and judges by the gate. What ended the measuring early ends the command, after what was
+// measured has been printed.
+func run(ctx context.Context, out output.Streams, c config) error {
+	if c.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Limit, errTimeUp)
+		defer cancel()
+	}
+	m, failed := measure(ctx, out, c)
+	if errors.Is(failed, errTimeUp) {
+		failed = nil
+	}
+	if failed != nil && len(m.a) == 0 {
+		return failed
+	}
+	whole := m.comparison(c)
+	write := func(w io.Writer) error { return render.Comparison(w, c.Format, whole) }
+	var err error
+	if c.Save == "" {
+		err = write(out.Out)
+	} else {
+		err = report.WriteFile(c.Save, write)
+	}
+	if err = errors.Join(failed, err); err != nil || c.Gate == nil {
+		return err
+	}
+	judged := *whole
+	judged.Points = judged.Points[:1] // the control has said its part in the verdict
+	var missed []error
+	for _, reason := range c.Gate.Judge(&judged, c.Accept) {
+		missed = append(missed, exit.MissedError{What: reason})
+	}
+	return errors.Join(missed...)
+}

@@ -1,0 +1,151 @@
+package ab
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/stats"
+)
+
+func TestSplit(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		want []string
+	}{
+		{"write host -q 4", []string{"write", "host", "-q", "4"}},
+		{`  write  'a b' "c'd" e\ f '' `, []string{"write", "a b", "c'd", "e f", ""}},
+		{"", nil},
+	} {
+		got, err := split(tt.line)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, %v; want %q", tt.line, got, err, tt.want)
+		}
+	}
+	for _, line := range []string{"write 'host", `write "host`, `write host\`} {
+		if _, err := split(line); err == nil {
+			t.Errorf("%q: no error", line)
+		}
+	}
+}
+
+func TestParseSide(t *testing.T) {
+	for line, want := range map[string]side{
+		"write host -q 4":               {tool: "gobw", args: []string{"write", "host", "-q", "4"}},
+		"golat send host":               {tool: "golat", args: []string{"send", "host"}, latency: true},
+		"perftest:/opt/ib_read_lat h":   {tool: "gobw", program: "/opt/ib_read_lat", args: []string{"h"}, latency: true},
+		"perftest:ib_write_bw h -s 4K":  {tool: "gobw", program: "ib_write_bw", args: []string{"h", "-s", "4K"}},
+		"gobw atomic host --loopback=1": {tool: "gobw", args: []string{"atomic", "host", "--loopback=1"}},
+	} {
+		got, err := parseSide("gobw", line)
+		if err != nil || got.tool != want.tool || got.program != want.program || got.latency != want.latency || !slices.Equal(got.args, want.args) {
+			t.Errorf("%q: %+v, %v; want %+v", line, got, err, want)
+		}
+	}
+	for _, line := range []string{"", "gobw", "qualify nic", "perftest:", "write host --save x", "write host --format=json", "rm -rf x"} {
+		if s, err := parseSide("gobw", line); err == nil {
+			t.Errorf("%q: accepted as %+v", line, s)
+		}
+	}
+}
+
+func TestConfigNamesAllMistakes(t *testing.T) {
+	f := &flags{pairs: -1, figure: "qps", width: "200%", limit: "soon", margin: "0%", failOn: "worst", accept: "all", confidence: 2, format: "xml", seed: "x"}
+	_, err := f.config("gobw", []string{"serve", "write host"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"A: ", "--pairs", "--figure", "--width", "--time", "--margin", "--fail-on", "--accept", "--confidence", "--format", "--seed"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %s in:\n%v", want, err)
+		}
+	}
+	if _, err := (&flags{margin: "5%", confidence: 0.95, format: "table"}).config("gobw", []string{"write host", "golat write host"}); err == nil {
+		t.Error("bandwidth was compared with latency")
+	}
+}
+
+const bandwidthText = ` #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      5000             1000.00            500.00		   0.008000
+---------------------------------------------------------------------------------------
+`
+
+const latencyText = ` #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] 
+ 2       1000          1.50           9.00         2.00     	       2.10        	0.10   		3.00    		8.00   
+`
+
+func TestPerftestFigure(t *testing.T) {
+	for _, tt := range []struct {
+		text    string
+		latency bool
+		gbits   bool
+		figure  string
+		want    float64
+	}{
+		{bandwidthText, false, false, "bw", 500 * 8 * (1 << 20)},
+		{bandwidthText, false, true, "bw", 500e9},
+		{bandwidthText, false, false, "msgrate", 8000},
+		{latencyText, true, false, "p50", 2e-6},
+		{latencyText, true, false, "mean", 2.1e-6},
+		{latencyText, true, false, "p99", 3e-6},
+	} {
+		got, err := perftestFigure(tt.text, tt.latency, tt.gbits, tt.figure)
+		if err != nil || math.Abs(got/tt.want-1) > 1e-12 {
+			t.Errorf("%s: %v, %v; want %v", tt.figure, got, err, tt.want)
+		}
+	}
+	for _, text := range []string{"", bandwidthText + bandwidthText, " 65536 5000 1.0 inf-ish x\n", " 1 2 3 0.00 5\n", " 1 2 3 nan 5\n"} {
+		if v, err := perftestFigure(text, false, false, "bw"); err == nil {
+			t.Errorf("%q: %v, want an error", text, v)
+		}
+	}
+	if _, err := perftestFigure(bandwidthText, false, false, "p99.9"); err == nil {
+		t.Error("perftest prints no p99.9 of bandwidth")
+	}
+}
+
+// TestComparison judges rounds as they come from a machine that drifts: planted, not planted, and with a control that differs.
+func TestComparison(t *testing.T) {
+	bw, _ := figure.Named("bw")
+	c := config{Figure: bw, Pairs: 21, Margin: 0.05, Confidence: 0.95, A: side{line: "a"}, B: side{line: "b"}}
+	rounds := func(b, again float64) measurement {
+		var m measurement
+		for i := range 21 {
+			speed := 1e9 * math.Exp(0.5*math.Sin(float64(i)))
+			wobble := func(k int) float64 { return 1 + 0.01*math.Sin(float64(7*i+3*k)) }
+			m.add([arms]outcome{armA: {value: speed * wobble(1)}, armB: {value: b * speed * wobble(2)}, armAgain: {value: again * speed * wobble(3)}})
+		}
+		return m
+	}
+	for _, tt := range []struct {
+		name     string
+		b, again float64
+		want     stats.Word
+		cause    stats.Cause
+	}{
+		{"slower by a tenth", 0.9, 1, stats.Worse, ""},
+		{"faster by a tenth", 1.1, 1, stats.Better, ""},
+		{"equal", 1, 1, stats.Same, ""},
+		{"the control differs", 0.9, 0.8, stats.CannotTell, stats.Disturbed},
+	} {
+		m := rounds(tt.b, tt.again)
+		if got := m.comparison(c).Points[0].Verdict; got.Word != tt.want || got.Cause != tt.cause {
+			t.Errorf("%s: %s, want %s %s", tt.name, got.InWords(), tt.want, tt.cause)
+		}
+	}
+}
+
+// TestSideError hands on the exit code of a test that failed.
+func TestSideError(t *testing.T) {
+	err := error(&sideError{line: "write host", said: "no device", code: exit.Setup})
+	if exit.Code(err) != exit.Setup || !strings.Contains(err.Error(), "no device") {
+		t.Errorf("exit code %d of %v", exit.Code(err), err)
+	}
+	if exit.Code(errors.Join(err, errors.New("more"))) != exit.Setup {
+		t.Error("the code is lost among other errors")
+	}
+}

@@ -1,0 +1,139 @@
+package ab
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// measurement is what the rounds gave: number i of each belongs together.
+type measurement struct {
+	a, b, again []float64 // again: A once more, the control
+	disturbed   int       // rounds with a disturbed run
+	label       string
+	ended       string // why before all pairs; empty: not
+}
+
+// arms of a round.
+const (
+	armA = iota
+	armB
+	armAgain
+	arms
+)
+
+// measure runs round after round, each in an order of its own, until there are enough. After an error the rounds before it
+// stand.
+func measure(ctx context.Context, out output.Streams, c config) (measurement, error) {
+	lot := rand.New(rand.NewPCG(c.Seed, 0))
+	var m measurement
+	for round := range c.Pairs {
+		var got [arms]outcome
+		for _, arm := range lot.Perm(arms) {
+			s := c.A
+			if arm == armB {
+				s = c.B
+			}
+			var err error
+			if got[arm], err = s.run(ctx, c.Figure); err != nil {
+				m.ended = "interrupted"
+				return m, err
+			}
+		}
+		m.add(got)
+		effect := m.effect(c)
+		if !c.Quiet {
+			fmt.Fprintf(out.Err, "pair %d of %d: A %s, B %s: %+.1f %%%s\n", round+1, c.Pairs, c.Figure.InUnit(got[armA].value), c.Figure.InUnit(got[armB].value),
+				100*(got[armB].value/got[armA].value-1), soFar(effect))
+		}
+		if in := effect.Interval; c.Width > 0 && in != nil && in.High-in.Low <= c.Width {
+			m.ended = fmt.Sprintf("the interval is as narrow as %s", stats.Percent(c.Width))
+			return m, nil
+		}
+	}
+	return m, nil
+}
+
+// soFar is the interval after the latest pair.
+func soFar(e stats.Effect) string {
+	if e.Interval == nil {
+		return ""
+	}
+	return fmt.Sprintf("; so far %+.1f %% (%+.1f %% to %+.1f %%)", 100*e.Change, 100*e.Interval.Low, 100*e.Interval.High)
+}
+
+func (m *measurement) add(got [arms]outcome) {
+	m.a, m.b, m.again = append(m.a, got[armA].value), append(m.b, got[armB].value), append(m.again, got[armAgain].value)
+	for _, o := range got {
+		if o.label != "" {
+			m.label = o.label
+		}
+	}
+	if got[armA].disturbed || got[armB].disturbed {
+		m.disturbed++
+	}
+}
+
+// effect is that of B against A: against the mean of the round's two, which halves A's part of the noise.
+func (m *measurement) effect(c config) stats.Effect {
+	middle := make([]float64, len(m.a))
+	for i := range middle {
+		middle[i] = math.Sqrt(m.a[i] * m.again[i])
+	}
+	return stats.Paired(middle, m.b, c.Confidence, c.Figure.Direction)
+}
+
+// control is that of A against itself.
+func (m *measurement) control(c config) stats.Effect {
+	return stats.Paired(m.a, m.again, c.Confidence, c.Figure.Direction)
+}
+
+// comparison judges: the first point is B against A, the second the control.
+func (m *measurement) comparison(c config) *compare.Comparison {
+	margins := stats.Margins{Same: c.Margin, Confidence: c.Confidence}
+	effect, control := m.effect(c), m.control(c)
+	verdict := stats.Conclude([]stats.Effect{effect}, margins)[0]
+	controlled := stats.Conclude([]stats.Effect{control}, margins)[0]
+	if controlled.Word == stats.Better || controlled.Word == stats.Worse {
+		verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or longer tests",
+			"the control, A against itself, differs by %+.1f %%, where nothing does", 100*control.Change)
+	}
+	out := &compare.Comparison{
+		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: c.Margin, Procedure: "one figure, in pairs",
+		Points: []compare.Point{
+			m.point(c, "B against A", m.b, effect, verdict),
+			m.point(c, "A against itself", m.again, control, controlled),
+		},
+		Labels: []string{"A: " + c.A.line, "B: " + c.B.line},
+	}
+	if m.label != "" {
+		out.Labels = append(out.Labels, m.label)
+	}
+	out.Labels = append(out.Labels, fmt.Sprintf("%d pairs, %d of them with a disturbed run; order drawn from --seed %d", len(m.a), m.disturbed, c.Seed))
+	if m.ended == "interrupted" {
+		out.Incomplete = append(out.Incomplete, fmt.Sprintf("ended after %d of %d pairs", len(m.a), c.Pairs))
+	}
+	return out
+}
+
+func (m *measurement) point(c config, row string, new []float64, e stats.Effect, v stats.Verdict) compare.Point {
+	worse, _, _ := e.Worse()
+	return compare.Point{
+		Group: "pairs", Row: row, Figure: c.Figure.Name, Unit: c.Figure.Unit, Old: summary(m.a, c), New: summary(new, c),
+		WorseBy: worse, Effect: e, Verdict: v,
+	}
+}
+
+// summary is the median in the figure's unit.
+func summary(values []float64, c config) stats.Summary {
+	scaled := make([]float64, len(values))
+	for i, v := range values {
+		scaled[i] = v * c.Figure.Scale
+	}
+	return stats.Summarize(scaled, c.Confidence)
+}

@@ -1,0 +1,113 @@
+package cmdline
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report/plain"
+)
+
+// IsCobraUsage tells the errors that cobra makes itself.
+func IsCobraUsage(err error) bool {
+	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "invalid argument", "flag needs an argument"} {
+		if strings.HasPrefix(err.Error(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// FlagError words a refused flag, with the nearest right one.
+func FlagError(c *cobra.Command, err error) error {
+	text := err.Error()
+	if name, found := strings.CutPrefix(text, "unknown flag: --"); found {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := plain.Nearest(name, names); near != "" {
+			text += fmt.Sprintf("; did you mean --%s?", near)
+		}
+	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
+		text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
+	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {
+		text = fmt.Sprintf("%s %s: %s", m[2], m[1], badNumber(m[3]))
+	}
+	return exit.UsageError{Err: errors.New(text)}
+}
+
+// badNumber says what a flag wants, in place of the Go function that refused its value.
+func badNumber(reason string) string {
+	switch {
+	case strings.HasPrefix(reason, "strconv.ParseFloat"):
+		return "want a number, such as 2.5"
+	case strings.HasPrefix(reason, "strconv.ParseUint"):
+		return "want a whole number, 0 or more"
+	case strings.HasPrefix(reason, "strconv.ParseInt"):
+		return "want a whole number"
+	case strings.HasPrefix(reason, "strconv.ParseBool"):
+		return "want true or false, or the flag alone"
+	}
+	return reason
+}
+
+// NoArguments refuses words that are no flags, and argumentCount a wrong number of them.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return exit.UsageError{Err: fmt.Errorf("%q: '%s' takes flags only; '%s --help' lists them", args[0], cmd.CommandPath(), cmd.CommandPath())}
+	}
+	return nil
+}
+
+// ArgumentCount refuses another number of words than low to high.
+func ArgumentCount(low, high int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < low || len(args) > high {
+			return exit.UsageError{Err: fmt.Errorf("%d words after '%s': want %s", len(args), cmd.CommandPath(), what)}
+		}
+		return nil
+	}
+}
+
+// RefuseUnknownWords has cobra's own commands fail where they would print their help: a typing error is none's success.
+func RefuseUnknownWords(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Run = nil
+			c.RunE = func(c *cobra.Command, args []string) error {
+				topic, rest, err := root.Find(args)
+				if err != nil || len(rest) > 0 {
+					return exit.UsageError{Err: fmt.Errorf("%q is no command: '%s --help' lists all", strings.Join(args, " "), root.Name())}
+				}
+				return topic.Help()
+			}
+		case "completion":
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(c *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return exit.UsageError{Err: fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", args[0])}
+				}
+				return c.Help()
+			}
+		}
+	}
+}
+
+// DidYouMean names the nearest of the right words, if one is near.
+func DidYouMean(word string, known []string) string {
+	if near := plain.Nearest(word, known); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}

@@ -1,0 +1,35 @@
+package cmdline
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+)
+
+// A token is long enough not to be guessed if it is random: 'openssl rand -hex 32' makes 64 bytes.
+const (
+	minTokenBytes = 16
+	maxTokenBytes = 4096
+)
+
+// ReadToken reads the shared secret of --token-file, without the white space around it. No name is no token.
+func ReadToken(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	b = bytes.TrimSpace(b)
+	if len(b) < minTokenBytes || len(b) > maxTokenBytes {
+		return nil, fmt.Errorf("%s holds %d bytes: want %d to %d, such as 'openssl rand -hex 32' makes", path, len(b), minTokenBytes, maxTokenBytes)
+	}
+	return b, nil
+}

@@ -1,0 +1,180 @@
+// Package compare is the command 'compare': two sets of saved results.
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// flags are the flags of 'compare' as they were typed.
+type flags struct {
+	failOn, accept, by, format, save string
+	figures                          []string
+	margin                           string
+	confidence, disturbed            float64
+	unlike                           bool
+}
+
+// config is what to compare, and how.
+type config struct {
+	Old, New []string      // without New: Old compared by a field with itself
+	Gate     *compare.Gate // nil: report only
+	Format   string
+	Save     string
+	Options  compare.Options
+}
+
+// NewCommand makes 'compare'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	flags := &flags{}
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Tell whether two results differ",
+		Long: "Tell whether two results differ: better, worse, same, or cannot tell. Same is a\n" +
+			"claim: the interval of the change lies within the margin. The change is the\n" +
+			"Hodges-Lehmann estimate with its rank interval, which assume no distribution.\n\n" +
+			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
+			"One alone is compared with itself across a field: --by qps.\n" +
+			"Four runs or more on each side are needed to tell anything: --runs 10 is good.\n\n" +
+			"A gate (--fail-on) fails where it cannot tell, unless the cause is accepted.",
+		Example: "  " + tool + " write alpha --runs 10 --save old.json\n" +
+			"  " + tool + " write alpha --runs 10 --save new.json\n" +
+			"  " + tool + " compare old.json new.json --fail-on 'worse>5%'\n" +
+			"  " + tool + " compare sweep.json --by qps",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := flags.config(args)
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			return run(out, c)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&flags.failOn, "fail-on", "", "exit 1 on: worse, worse>5%, geomean>2%, too-few, missing")
+	fs.StringSliceVar(&flags.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
+	fs.StringVar(&flags.accept, "accept", "", "let pass what cannot be told for these causes: too-few, unclear, disturbed, incomplete, missing, not-finite")
+	fs.StringVar(&flags.by, "by", "", "compare across this one field, which may differ: qps, tx_depth, device")
+	fs.StringVar(&flags.margin, "margin", "5%", "changes up to this count as the same")
+	fs.Float64Var(&flags.confidence, "confidence", 0.95, "of verdicts and intervals")
+	fs.Float64Var(&flags.disturbed, "disturbed", 0.5, "share of disturbed runs above which nothing is told")
+	fs.BoolVar(&flags.unlike, "unlike", false, "compare although device, CPU or link differ")
+	fs.StringVar(&flags.format, "format", "table", "table, markdown, latex, json")
+	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
+	return cmd
+}
+
+func (f *flags) config(args []string) (config, error) {
+	c := config{Format: f.format, Save: f.save, Options: compare.Options{
+		Confidence: f.confidence, Figures: f.figures, Unlike: f.unlike, By: f.by, DisturbedShare: f.disturbed,
+	}}
+	var errs []error
+	var err error
+	switch {
+	case len(args) == 2:
+		c.Old, c.New = strings.Split(args[0], ","), strings.Split(args[1], ",")
+	case len(args) == 1 && f.by != "":
+		c.Old = strings.Split(args[0], ",")
+	default:
+		errs = append(errs, fmt.Errorf("%d results: want two, OLD and NEW, or one and --by", len(args)))
+	}
+	c.Options.Margin, err = cmdline.ParsePercent(f.margin)
+	if err == nil && !(c.Options.Margin > 0 && c.Options.Margin < 1) {
+		err = fmt.Errorf("%s: want more than 0%% and less than 100%%", f.margin)
+	}
+	errs = append(errs, cmdline.Prefixed("--margin", err))
+	c.Options.Accept, err = stats.ParseAccepted(f.accept)
+	errs = append(errs, cmdline.Prefixed("--accept", err))
+	if f.accept != "" && f.failOn == "" && !c.Options.Accept.Has(stats.Disturbed) && !c.Options.Accept.Has(stats.Incomplete) {
+		errs = append(errs, errors.New("--accept is for a gate: give --fail-on, too"))
+	}
+	if !(f.disturbed >= 0 && f.disturbed <= 1) {
+		errs = append(errs, fmt.Errorf("--disturbed %g: want 0 to 1", f.disturbed))
+	}
+	if f.failOn != "" {
+		c.Gate, err = compare.ParseGate(f.failOn)
+		errs = append(errs, cmdline.Prefixed("--fail-on", err))
+	}
+	if !(f.confidence > 0 && f.confidence < 1) {
+		errs = append(errs, fmt.Errorf("--confidence %g: want more than 0 and less than 1", f.confidence))
+	}
+	known := []string{"table", "markdown", "latex", "json", "md", "tex"}
+	if !slices.Contains(known, f.format) {
+		errs = append(errs, fmt.Errorf("--format %q: want table, markdown, latex or json", f.format))
+	}
+	return c, errors.Join(errs...)
+}
+
+// run compares, prints, and judges by the gate.
+func run(out output.Streams, c config) error {
+	comparisons, err := compared(c)
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error {
+		for _, one := range comparisons {
+			if err := render.Comparison(w, c.Format, one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if c.Save == "" {
+		err = write(out.Out)
+	} else {
+		err = report.WriteFile(c.Save, write)
+	}
+	if err != nil || c.Gate == nil {
+		return err
+	}
+	var missed []error
+	for _, one := range comparisons {
+		for _, reason := range c.Gate.Judge(one, c.Options.Accept) {
+			missed = append(missed, exit.MissedError{What: reason})
+		}
+	}
+	return errors.Join(missed...)
+}
+
+// compared compares the two sides, or within one side each value of a field with the first.
+func compared(c config) ([]*compare.Comparison, error) {
+	old, errOld := output.Load(c.Old)
+	sides := [][]*report.Document{old}
+	errs := errOld
+	if len(c.New) > 0 {
+		new, errNew := output.Load(c.New)
+		sides, errs = append(sides, new), errors.Join(errOld, errNew)
+	}
+	if errs != nil {
+		return nil, errs
+	}
+	if len(sides) == 1 {
+		var err error
+		if _, sides, err = compare.Split(old, c.Options.By); err != nil {
+			return nil, exit.UsageError{Err: err}
+		}
+	}
+	var out []*compare.Comparison
+	for _, side := range sides[1:] {
+		one, err := compare.Documents(sides[0], side, c.Options)
+		if err != nil {
+			return nil, exit.UsageError{Err: err}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}

@@ -1,0 +1,222 @@
+// Package devices is the command 'devices'.
+package devices
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/verbs"
+)
+
+// deviceListing is what 'devices' prints.
+type deviceListing struct {
+	Schema    string            `json:"schema"`
+	Providers []providerListing `json:"providers"`
+}
+
+// providerListing is one provider's devices, or why there are none.
+type providerListing struct {
+	Name    string              `json:"name"`
+	Error   string              `json:"error,omitempty"`
+	Remedy  string              `json:"remedy,omitempty"`
+	Devices []opendevice.Listed `json:"devices"`
+}
+
+const devicesSchema = "gobw.devices/1"
+
+// NewCommand makes 'devices'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	var verbose bool
+	var format string
+	cmd := &cobra.Command{
+		Use: "devices", Short: "List RDMA devices, their ports and addresses",
+		Long: "List the devices of libibverbs and the embedded software device: state, link\n" +
+			"layer, rate, MTU, addresses with their GID index (for -x). -v adds firmware and\nlimits.",
+		Example: "  " + tool + " devices\n  " + tool + " devices -v\n  " + tool + " devices --format json",
+		Args:    cmdline.NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if format != "table" && format != "json" {
+				return exit.UsageError{Err: fmt.Errorf("--format %q: want table or json", format)}
+			}
+			all, _, err := opendevice.Providers(opendevice.Config{})
+			if err != nil {
+				return err
+			}
+			l := listDevices(all)
+			if format == "json" {
+				e := json.NewEncoder(out.Out)
+				e.SetIndent("", "  ")
+				return e.Encode(l)
+			}
+			return l.write(out.Out, verbose)
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "everything the devices say of themselves")
+	cmd.Flags().StringVar(&format, "format", "table", "table or json")
+	return cmd
+}
+
+func listDevices(all []verbs.Provider) deviceListing {
+	l := deviceListing{Schema: devicesSchema, Providers: []providerListing{}}
+	for _, p := range all {
+		names, err := p.Devices()
+		pl := providerListing{Name: p.Name(), Devices: []opendevice.Listed{}}
+		if err != nil {
+			pl.Error, pl.Remedy = err.Error(), verbs.RemedyOf(err)
+		}
+		for _, n := range names {
+			pl.Devices = append(pl.Devices, opendevice.List(p, n))
+		}
+		l.Providers = append(l.Providers, pl)
+	}
+	return l
+}
+
+// write prints the listing for a person: the ports, their addresses, and what was in the way.
+func (l deviceListing) write(w io.Writer, verbose bool) error {
+	var ports, gids [][]string
+	var notes []string
+	for _, p := range l.Providers {
+		if p.Error != "" {
+			notes = append(notes, p.Name+": "+p.Error)
+			if p.Remedy != "" {
+				notes = append(notes, "     "+p.Remedy)
+			}
+		}
+		for _, d := range p.Devices {
+			if d.Error != "" {
+				notes = append(notes, d.Name+": "+d.Error)
+			}
+			for i := range d.Ports {
+				ports = append(ports, portRow(&d, &d.Ports[i]))
+				gids = append(gids, gidRows(&d, &d.Ports[i])...)
+			}
+		}
+	}
+	if len(ports) > 0 {
+		if err := render.WriteTable(w, []string{"device", "provider", "port", "state", "link", "rate", "MTU", "LID"}, ports); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := render.WriteTable(w, []string{"device", "port", "-x", "GID", "type"}, gids); err != nil {
+			return err
+		}
+	}
+	for _, n := range notes {
+		if _, err := fmt.Fprintln(w, n); err != nil {
+			return err
+		}
+	}
+	if !verbose {
+		return nil
+	}
+	return l.writeVerbose(w)
+}
+
+func portRow(d *opendevice.Listed, p *opendevice.ListedPort) []string {
+	rate := "none (software)"
+	if !d.Info.Software {
+		rate = output.BandwidthText(p.RateBitsPerS)
+	}
+	lid := "-"
+	if p.LID != 0 {
+		lid = fmt.Sprint(p.LID)
+	}
+	return []string{d.Name, d.Provider, fmt.Sprint(p.Number), p.State.String(), p.LinkLayer.String(), rate, p.ActiveMTU.String(), lid}
+}
+
+// gidRows are the lines of a port's table of addresses.
+func gidRows(d *opendevice.Listed, p *opendevice.ListedPort) [][]string {
+	if len(p.GIDs) == 0 {
+		return [][]string{{d.Name, fmt.Sprint(p.Number), "-", "none", "-"}}
+	}
+	var rows [][]string
+	for _, g := range p.GIDs {
+		rows = append(rows, []string{d.Name, fmt.Sprint(p.Number), fmt.Sprint(g.Index), g.GID.Addr().String(), g.Type.String()})
+	}
+	return rows
+}
+
+// writeVerbose prints every fact as a name and a value.
+func (l deviceListing) writeVerbose(w io.Writer) error {
+	for _, p := range l.Providers {
+		for _, d := range p.Devices {
+			if d.Info == nil {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "\n%s\n", d.Name); err != nil {
+				return err
+			}
+			if err := writeFacts(w, "  ", d.Info); err != nil {
+				return err
+			}
+			for i := range d.Ports {
+				if _, err := fmt.Fprintf(w, "  port %d\n", d.Ports[i].Number); err != nil {
+					return err
+				}
+				for _, facts := range []any{&d.Ports[i].PortInfo, &d.Ports[i].PortBytes} {
+					if err := writeFacts(w, "    ", facts); err != nil {
+						return err
+					}
+				}
+				if len(d.Ports[i].PKeys) > 0 {
+					if _, err := fmt.Fprintf(w, "    %-24s %#04x\n", "pkeys", d.Ports[i].PKeys); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// writeFacts prints the JSON fields of v, nested ones with their parent's name before.
+func writeFacts(w io.Writer, indent string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		return err
+	}
+	var lines []string
+	for k, x := range m {
+		if nested, is := x.(map[string]any); is {
+			for kk, xx := range nested {
+				lines = append(lines, fmt.Sprintf("%s%-24s %v", indent, kk, xx))
+			}
+			continue
+		}
+		if n, is := x.(json.Number); is && strings.HasSuffix(k, "_guid") {
+			if g, err := parseUint(n.String()); err == nil {
+				x = fmt.Sprintf("%04x:%04x:%04x:%04x", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%s%-24s %v", indent, k, x))
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseUint(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }

@@ -1,0 +1,155 @@
+// Package exit is how a command ends: exit codes, the errors that lead to them, and what is printed of an error.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Exit codes, the same in every command.
+const (
+	Passed      = 0
+	Missed      = 1 // an expectation missed; doctor: findings
+	Usage       = 2
+	Setup       = 3 // device, port, permission, memory
+	PeerLost    = 4
+	Corrupt     = 5
+	Failed      = 6 // a completion with error, the device lost, a disk full, an internal fault
+	Interrupted = 130
+	Terminated  = 143
+)
+
+// UsageError is a command line that asks for something impossible.
+type UsageError struct{ Err error }
+
+func (e UsageError) Error() string { return e.Err.Error() }
+
+func (e UsageError) Unwrap() error { return e.Err }
+
+// SetupError is a test that could not start.
+type SetupError struct{ Err error }
+
+func (e SetupError) Error() string { return e.Err.Error() }
+
+func (e SetupError) Unwrap() error { return e.Err }
+
+// PeerLostError is another end that went away.
+type PeerLostError struct{ Err error }
+
+func (e PeerLostError) Error() string { return e.Err.Error() }
+
+func (e PeerLostError) Unwrap() error { return e.Err }
+
+// MissedError is an expectation that was missed; what was missed has been printed already.
+type MissedError struct{ What string }
+
+func (e MissedError) Error() string { return e.What }
+
+// SilentError carries an exit code without a message: the command has said everything.
+type SilentError struct{ Code int }
+
+func (e SilentError) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
+
+// CodeError carries the exit code of a program that this one ran, behind an error that says what happened.
+type CodeError int
+
+func (e CodeError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// SignalError is a signal that ended the command.
+type SignalError struct{ Signal os.Signal }
+
+func (e SignalError) Error() string {
+	switch e.Signal {
+	case syscall.SIGINT:
+		return "interrupted (SIGINT)"
+	case syscall.SIGTERM:
+		return "interrupted (SIGTERM)"
+	}
+	return "interrupted by " + e.Signal.String()
+}
+
+// Is lets bench tell the peer that a user did it.
+func (e SignalError) Is(target error) bool { return target == context.Canceled }
+
+// Code is the process's status for an error.
+func Code(err error) int {
+	var usage UsageError
+	var setup SetupError
+	var missed MissedError
+	var silent SilentError
+	var code CodeError
+	var sig SignalError
+	var lost PeerLostError
+	var peer *control.PeerError
+	switch {
+	case err == nil:
+		return Passed
+	case errors.As(err, &silent):
+		return silent.Code
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &sig):
+		if sig.Signal == syscall.SIGTERM {
+			return Terminated
+		}
+		return Interrupted
+	case errors.As(err, &usage):
+		return Usage
+	case errors.Is(err, payload.ErrCorrupt):
+		return Corrupt
+	case errors.As(err, &peer) && !peer.Lost && (peer.Refused || peer.Busy):
+		return Setup
+	case errors.Is(err, control.ErrPeerLost), peer != nil, errors.As(err, &lost):
+		return PeerLost
+	case errors.As(err, &missed):
+		return Missed
+	case errors.As(err, &setup):
+		return Setup
+	default:
+		return Failed
+	}
+}
+
+// Complain writes an error for a person: what happened, then what to do on a line of its own.
+func Complain(w io.Writer, tool string, err error) {
+	var silent SilentError
+	if err == nil || errors.As(err, &silent) {
+		return
+	}
+	for _, e := range EachOf(err) {
+		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(e.Error()))
+	}
+	if fix := verbs.RemedyOf(err); fix != "" {
+		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(fix))
+	}
+}
+
+// EachOf takes an error apart that was joined, also inside one of ours.
+func EachOf(err error) []error {
+	switch e := err.(type) { //nolint:errorlint // only the outermost layers are taken apart
+	case UsageError:
+		return EachOf(e.Err)
+	case SetupError:
+		return EachOf(e.Err)
+	case interface{ Unwrap() []error }:
+		parts := e.Unwrap()
+		if errors.Join(parts...).Error() != err.Error() { // one sentence that wraps several
+			break
+		}
+		var out []error
+		for _, part := range parts {
+			out = append(out, EachOf(part)...)
+		}
+		return out
+	}
+	return []error{err}
+}

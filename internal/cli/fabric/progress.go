@@ -1,0 +1,86 @@
+package fabric
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/fabric/coordinate"
+	"github.com/gobw/gobw/internal/fabric/judge"
+)
+
+// progress tells a person how far a run has come: a line that changes on a terminal, else a line now and then.
+type progress struct {
+	out   output.Streams
+	quiet bool
+
+	mu    sync.Mutex
+	last  time.Time
+	open  bool // a line without an end stands on the terminal
+	worst string
+	least float64
+}
+
+// between is the least time between two lines where there is no terminal.
+const between = 10 * time.Second
+
+func (p *progress) round(r coordinate.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet || !p.out.ErrTerminal && time.Since(p.last) < between {
+		return
+	}
+	p.last = time.Now()
+	text := fmt.Sprintf("round %d of %d (%s), %v left", r.Round, r.Rounds, r.Label, r.Left.Round(time.Second))
+	if r.Retest {
+		text = fmt.Sprintf("round %d (%s)", r.Round, r.Label)
+	}
+	if p.worst != "" {
+		text += ", worst so far " + p.worst
+	}
+	if p.out.ErrTerminal {
+		fmt.Fprintf(p.out.Err, "\r\x1b[K%s", text)
+		p.open = true
+		return
+	}
+	fmt.Fprintln(p.out.Err, text)
+}
+
+// cells keeps the cell that is lowest against the median of its round.
+func (p *progress) cells(o coordinate.Named, cells []judge.Cell, latency bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	middle := judge.MedianValue(cells)
+	for _, x := range cells {
+		if x.State != judge.Measured || middle <= 0 {
+			continue
+		}
+		share := float64(x.Value) / middle
+		if latency {
+			share = 1 / share
+		}
+		if p.worst == "" || share < p.least {
+			p.least, p.worst = share, fmt.Sprintf("%s -> %s at %.0f %% of its round", o.Name(int(x.From)), o.Name(int(x.To)), share*100)
+		}
+	}
+}
+
+// note says what should be read at once.
+func (p *progress) note(s string) {
+	p.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out.Err, "gobw fabric: %s\n", strings.ReplaceAll(s, "\n", "\n  "))
+}
+
+// end finishes the line on the terminal.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open {
+		fmt.Fprintln(p.out.Err)
+		p.open = false
+	}
+}

@@ -1,0 +1,150 @@
+package measure
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// child is the other end of --loopback: this program as 'serve --once' on a port of its own.
+type child struct {
+	address string
+	cmd     *exec.Cmd
+	stdin   io.Closer // closing it ends the child
+	stderr  *tail
+	done    chan error
+	once    sync.Once
+	err     error
+}
+
+// childStart is how long the child may take to listen: under emulation, or where all is busy, it starts slowly. One that ends
+// is noticed at once.
+const childStart = time.Minute
+
+// startChild starts the other end and waits until it listens.
+func startChild(ctx context.Context, c Config) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("--loopback: find this program: %w", err)
+	}
+	args := []string{"serve", "--once", "--listen", "127.0.0.1:0", "--child", "--quiet", "--peer-timeout", c.Peer.Timeout.String()}
+	if c.Device.Name != "" {
+		args = append(args, "--device", c.Device.Name)
+	}
+	if c.Device.Port > 0 {
+		args = append(args, "--ib-port", fmt.Sprint(c.Device.Port))
+	}
+	if c.Device.GID != nil {
+		args = append(args, "--gid-index", fmt.Sprint(*c.Device.GID))
+	}
+	if c.Device.Emulate != "" {
+		args = append(args, "--emulate", c.Device.Emulate)
+	}
+	if c.CPU.Last == 0 { // where this end's CPU was chosen by hand, the other end's is left to the kernel
+		args = append(args, "--cpu", "none")
+	}
+	if c.Device.Name == "" && (c.Device.Pcap != "" || c.Device.Emulate != "") {
+		args = append(args, "--device", "roce0")
+	}
+	cmd := exec.Command(self, args...)
+	cmd.SysProcAttr = ownGroup()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	ch := &child{cmd: cmd, stdin: stdin, stderr: &tail{}, done: make(chan error, 1)}
+	cmd.Stderr = ch.stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("--loopback: start the other end: %w", err)
+	}
+	line := make(chan string, 1)
+	go func() {
+		s := bufio.NewScanner(stdout)
+		if s.Scan() {
+			line <- s.Text()
+		}
+		close(line)
+		_, _ = io.Copy(io.Discard, stdout)
+		ch.done <- cmd.Wait()
+	}()
+	select {
+	case ch.address = <-line:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-time.After(childStart):
+		err = fmt.Errorf("--loopback: the other end does not listen within %v", childStart)
+	}
+	if ch.address == "" {
+		werr := ch.wait()
+		if err == nil {
+			err = fmt.Errorf("--loopback: the other end: %s (%w)", ch.stderr.text(), werr)
+		}
+		return nil, err
+	}
+	return ch, nil
+}
+
+// wait ends the child if it does not end by itself: what it reported is already known through the session.
+func (c *child) wait() error {
+	c.once.Do(func() {
+		select {
+		case c.err = <-c.done:
+		case <-time.After(time.Second):
+			_ = c.stdin.Close()
+			select {
+			case c.err = <-c.done:
+			case <-time.After(10 * time.Second):
+				_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it says where it hangs
+				select {
+				case c.err = <-c.done:
+					c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.stderr.text())
+					return
+				case <-time.After(time.Second):
+				}
+				c.err = errors.Join(errors.New("--loopback: the other end hung and had to be killed"), c.cmd.Process.Kill())
+				<-c.done //nolint:errcheck // it was killed
+			}
+		}
+	})
+	if _, is := errors.AsType[*exec.ExitError](c.err); is {
+		return nil
+	}
+	return c.err
+}
+
+// tailBytes is how much of a child's last words is kept: enough for its stacks.
+const tailBytes = 64 << 10
+
+// tail keeps the end of what a child wrote.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if over := len(t.b) - tailBytes; over > 0 {
+		t.b = t.b[over:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.b))
+}

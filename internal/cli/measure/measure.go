@@ -1,0 +1,232 @@
+// Package measure runs tests against a peer for any command that measures.
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/control/rdmacm"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Config is what any command needs to measure. Commands that run many plans open a [measurer] once and call
+// run for each; a single test calls [measure].
+type Config struct {
+	Tool    string   // "gobw"
+	Command []string // the command line, for the document
+	Device  opendevice.Config
+	Peer    PeerConfig
+	CPU     bench.CPUChoice
+	Quiet   bool
+	Plan    plan.Spec
+	// Observe hooks into the run; its device fields are filled in here.
+	Observe bench.Options
+}
+
+// Run runs one plan against its peer. The document is never nil once the device is open: after an error it holds
+// what was measured before, Complete is false and Failure says why. Nothing is printed but notes and progress on
+// out.Err; deliver prints and saves the document.
+func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
+	doc := NewDocument(c.Tool, c.Command)
+	m, err := Open(ctx, out, c)
+	if err != nil {
+		return nil, err
+	}
+	res, err := m.Run(ctx, c.Plan, c.Observe)
+	doc.add(res)
+	err = errors.Join(err, m.Close())
+	doc.Finish(err)
+	return doc.Document, err
+}
+
+// Document is a document being made.
+type Document struct{ *report.Document }
+
+// NewDocument starts a document at this moment.
+func NewDocument(tool string, command []string) Document {
+	return Document{&report.Document{
+		Schema: report.SchemaVersion, Tool: tool, Version: bench.Version(), Command: command, Started: time.Now().UTC(),
+		Client: bench.Host(), Records: []report.Record{},
+	}}
+}
+
+// add takes over what a run measured; nil is nothing.
+func (d Document) add(res *bench.Result) {
+	if res == nil {
+		return
+	}
+	d.Client, d.Server, d.Label = res.Client, res.Server, res.Label
+	d.Records = append(d.Records, res.Records...)
+	d.Warnings = append(d.Warnings, res.Warnings...)
+}
+
+// Finish notes the end, and the error if there was one.
+func (d Document) Finish(err error) {
+	d.Finished = time.Now().UTC()
+	d.Complete = err == nil
+	if err != nil {
+		d.Failure = err.Error()
+	}
+}
+
+// Measurer is an open device and a session with a peer, for one plan after another. It belongs to one goroutine.
+type Measurer struct {
+	config  Config
+	out     output.Streams
+	Device  *opendevice.Device
+	Port    verbs.PortInfo
+	Session control.Session
+	child   *child // the other end of --loopback, or nil
+}
+
+// Open opens the device, starts the other end where --loopback asks for it, and connects. Errors before the
+// connection are set-up errors.
+func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err error) {
+	m := &Measurer{config: c, out: out}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	if m.Device, err = opendevice.Open(c.Device); err != nil {
+		return nil, err
+	}
+	if m.Device.Note != "" && !c.Quiet {
+		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, m.Device.Note)
+	}
+	address := fmt.Sprintf("%s:%d", bracketed(c.Peer.Host), c.Peer.Port)
+	if c.Peer.Loopback {
+		if m.child, err = startChild(ctx, c); err != nil {
+			return nil, exit.SetupError{Err: err}
+		}
+		address = m.child.address
+	}
+	var rdma verbs.Device // nil: TCP
+	if c.Peer.ControlCM {
+		if _, err := rdmacm.ConnectionManagerOf(m.Device.Device); err != nil {
+			return nil, exit.SetupError{Err: err}
+		}
+		rdma = m.Device.Device
+	}
+	m.Session, err = connect.Dial(ctx, address, connect.DialOptions{
+		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Perftest: c.Peer.Perftest, Program: c.Tool + " " + bench.Version(),
+		Source: c.Peer.Source, Wait: c.Peer.Wait, RDMA: rdma, Token: c.Peer.Token,
+	})
+	if err != nil {
+		m.Session = nil
+		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
+			err = fmt.Errorf("%w: nobody serves there; start '%s serve' on %s, or give --wait", err, c.Tool, c.Peer.Host)
+		}
+		if !errors.Is(err, control.ErrPeerLost) {
+			err = exit.SetupError{Err: err}
+		}
+		return nil, err
+	}
+	local, _ := Endpoints(m.Session)
+	if err := opendevice.Bind(m.Device, local); err != nil {
+		m.Session.Fail(err)
+		return nil, err
+	}
+	if err := c.checkLoopback(m.Device); err != nil {
+		m.Session.Fail(err)
+		return nil, err
+	}
+	if m.Port, err = bench.ChoosePort(m.Device, c.Device.Port); err != nil {
+		m.Session.Fail(err)
+		return nil, exit.SetupError{Err: err}
+	}
+	return m, nil
+}
+
+// checkLoopback refuses one address for two ends: on the software device each has its own, line 0 of its table.
+func (c Config) checkLoopback(d *opendevice.Device) error {
+	if !c.Peer.Loopback || !d.Info().Software || c.Device.GID == nil || *c.Device.GID == 0 {
+		return nil
+	}
+	table, err := d.GIDs(1)
+	if err != nil || *c.Device.GID >= len(table) {
+		return nil //nolint:nilerr // told where the address is chosen
+	}
+	return exit.UsageError{Err: fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would take %v, where only one can have UDP port 4791; "+
+		"leave -x out: each end then takes a loopback address of its own", *c.Device.GID, table[*c.Device.GID].GID.Addr())}
+}
+
+// bracketed puts an IPv6 address in brackets.
+func bracketed(host string) string {
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+		return "[" + host + "]"
+	}
+	return host
+}
+
+// Endpoints are the two addresses of a session's connection.
+func Endpoints(s control.Session) (local, remote netip.Addr) {
+	if a, has := s.(interface{ LocalAddr() netip.Addr }); has {
+		local = a.LocalAddr()
+	}
+	if a, has := s.(interface{ RemoteAddr() netip.AddrPort }); has {
+		remote = a.RemoteAddr().Addr()
+	}
+	return local, remote
+}
+
+// Run measures one plan. The result is what was measured, also after an error.
+func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*bench.Result, error) {
+	o.CPU, o.Port, o.GIDIndex = m.config.CPU, m.config.Device.Port, m.config.Device.GID
+	o.Local, o.Remote = Endpoints(m.Session)
+	if m.config.Peer.Timeout > 0 {
+		o.Stall = max(10*time.Second, 3*m.config.Peer.Timeout)
+	}
+	bar := output.NewProgress(m.out, m.config.Quiet)
+	if o.Progress == nil {
+		o.Progress = bar.Show
+	}
+	res, err := bench.Run(ctx, m.Session, &spec, m.Device.Device, o)
+	bar.Clear()
+	return res, Classify(err)
+}
+
+// Classify marks the errors of set-up verbs, and of tests that cannot be.
+func Classify(err error) error {
+	if wrong, is := errors.AsType[*plan.Error](err); is {
+		return exit.UsageError{Err: wrong}
+	}
+	var verb *verbs.Error
+	if errors.As(err, &verb) && verb.Verb != "measure" && !errors.Is(err, control.ErrPeerLost) {
+		return exit.SetupError{Err: err}
+	}
+	return err
+}
+
+// Close says goodbye, waits for the child, and closes the device.
+func (m *Measurer) Close() error {
+	var errs []error
+	if m.Session != nil {
+		errs = append(errs, m.Session.Close())
+	}
+	if m.child != nil {
+		errs = append(errs, m.child.wait())
+	}
+	if m.Device != nil {
+		errs = append(errs, m.Device.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// CommandLine is the process's own, with the program's plain name.
+func CommandLine(tool string) []string {
+	return append([]string{tool}, os.Args[1:]...)
+}

@@ -1,0 +1,104 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/plan"
+)
+
+// PeerFlags say who is at the other end.
+type PeerFlags struct {
+	Loopback    bool
+	port        int
+	source      string
+	peerTimeout string
+	wait        string
+	perftest    string
+	tokenFile   string
+}
+
+// Bind adds the flags to a command.
+func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.Loopback, "loopback", false, "run the other end as a child process")
+	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
+	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
+	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "how long a silent peer is borne")
+	fs.StringVar(&f.wait, "wait", "0s", "how long to go on trying while nobody serves or the server is busy")
+	fs.StringVar(&f.tokenFile, "token-file", "", "file with the secret that the server asks for")
+	fs.StringVar(&f.perftest, "perftest-version", "", "version to tell a stock perftest (6.27; 6.29 negotiates)")
+}
+
+// PeerConfig is who is at the other end.
+type PeerConfig struct {
+	Host     string // empty: Loopback
+	Loopback bool
+	Port     int
+	Source   netip.Addr
+	Timeout  time.Duration
+	Wait     time.Duration
+	Perftest perftest.Options
+	// ControlCM makes the control connection one by RDMA CM, and the dialect perftest's.
+	ControlCM bool
+	Token     []byte // a shared secret that both ends prove; nil: none
+}
+
+// Config checks the flags and names all mistakes at once.
+func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
+	c := PeerConfig{Loopback: f.Loopback, Port: f.port, Perftest: perftest.Options{Version: f.perftest}}
+	var errs []error
+	switch {
+	case len(args) > 1:
+		errs = append(errs, fmt.Errorf("%d hosts (%s): want one", len(args), strings.Join(args, ", ")))
+	case len(args) == 1 && f.Loopback:
+		errs = append(errs, fmt.Errorf("--loopback runs both ends here: leave out the host %q", args[0]))
+	case len(args) == 1:
+		c.Host = args[0]
+	case !f.Loopback:
+		errs = append(errs, fmt.Errorf("no host: name the one that runs '%s serve', or give --loopback", tool))
+	}
+	if f.port < 1 || f.port > 65535 {
+		errs = append(errs, fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
+	}
+	err := c.Perftest.Check()
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--perftest-version: %w", err))
+	}
+	c.Token, err = cmdline.ReadToken(f.tokenFile)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--token-file: %w", err))
+	}
+	if f.source != "" {
+		if c.Source, err = netip.ParseAddr(f.source); err != nil {
+			errs = append(errs, fmt.Errorf("--source: %w", err))
+		}
+	}
+	if c.Timeout, err = plan.ParseSeconds(f.peerTimeout); err != nil || c.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("--peer-timeout %q: want more than 0 seconds", f.peerTimeout))
+	}
+	if c.Wait, err = plan.ParseSeconds(f.wait); err != nil {
+		errs = append(errs, fmt.Errorf("--wait %q: want seconds", f.wait))
+	}
+	return c, errors.Join(errs...)
+}
+
+// PeerGroup is their heading in the help.
+func PeerGroup() cmdline.FlagGroup {
+	return cmdline.FlagGroup{Title: "Other end", Names: []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "token-file", "comm-rdma-cm", "perftest-version"}}
+}
+
+// PortTaken adds to an error of listening what to do about a port in use.
+func PortTaken(err error) error {
+	if strings.Contains(err.Error(), "address already in use") {
+		return fmt.Errorf("%w: another server runs here; stop it, or choose a port with -p", err)
+	}
+	return err
+}

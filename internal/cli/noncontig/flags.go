@@ -1,0 +1,398 @@
+package noncontig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/verbs"
+)
+
+// groups orders the flags of the non-contiguous experiment.
+func groups() []cmdline.FlagGroup {
+	return []cmdline.FlagGroup{
+		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
+		{Title: "Measuring", Names: []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "min-time", "max-time", "seed"}},
+		{Title: "Result", Names: []string{"model", "predict", "format", "save", "resume", "quiet"}},
+		opendevice.Group(),
+		measure.PeerGroup(),
+	}
+}
+
+// Flags are the flags of 'noncontig' as they were typed.
+type Flags struct {
+	shape, blocks, nums, strides, total, cache, footprint, minTime, maxTime, transport, verify, segment, listBytes, strategies string
+	layouts, predict                                                                                                           []string
+	window, runs                                                                                                               int
+	seed                                                                                                                       uint64
+	model, resume, quiet, events                                                                                               bool
+	format, save                                                                                                               string
+
+	device opendevice.Flags
+	Peer   measure.PeerFlags
+	given  func(name string) bool // the flag stood on the command line
+}
+
+// Config is a validated grid.
+type Config struct {
+	Tool       string
+	Args       []string
+	Shapes     []string
+	Layouts    []gridLayout
+	Strategies []string // nil: all
+	Cold       bool
+	Footprint  int64 // 0: chosen when the caches are known
+	Window     int
+	Segment    int64
+	ListBytes  int64 // -1: what suits the device
+	Runs       int
+	MinTime    time.Duration
+	MaxTime    time.Duration
+	Transport  verbs.Transport
+	Verify     string
+	Seed       uint64
+	Model      bool
+	Predict    []pattern.Layout
+	Format     render.Format
+	Save       string
+	Resume     bool
+	Quiet      bool
+	Events     bool
+	Device     opendevice.Config
+	Peer       measure.PeerConfig
+	CPU        bench.CPUChoice
+}
+
+// gridLayout is a layout and its place in the grid.
+type gridLayout struct {
+	Layout pattern.Layout
+	Stride string // as asked
+	Held   string // "total" or "num"
+}
+
+// NewCommand makes 'noncontig'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	flags := &Flags{}
+	cmd := &cobra.Command{
+		Use:   "noncontig [HOST]",
+		Short: "Compare scatter/gather by the device with packing by the CPU",
+		Long: "Compare the ways to move data that is not contiguous: scatter/gather lists,\n" +
+			"packing into one buffer first, and a work request per block, with the contiguous\n" +
+			"transfer as the bound. Every strategy of a shape moves the same bytes to the\nsame end state.\n\n" +
+			"  gather   strided here, contiguous there (WRITE; the course's G-WR)\n" +
+			"  scatter  contiguous there, strided here (READ; S-RD)\n" +
+			"  both     strided at both ends (SEND; GSSR)\n\n" +
+			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
+		Example: "  " + tool + " noncontig --loopback\n" +
+			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save grid\n" +
+			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold --model\n" +
+			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := flags.Config(tool, args)
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			c.Args = measure.CommandLine(tool)
+			return run(cmd.Context(), out, c)
+		},
+	}
+	flags.Bind(cmd.Flags())
+	cmdline.Hide(cmd.Flags(), "perftest-version") // a stock perftest knows no layouts
+	cmdline.GroupFlags(cmd, groups())
+	return cmd
+}
+
+// Bind adds the flags to a command.
+func (f *Flags) Bind(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	f.given = fs.Changed
+	fs.StringVar(&f.shape, "shape", "gather", "gather, scatter, both, or all")
+	fs.StringVar(&f.blocks, "blocks", "64:4K", "block sizes: 64:4K (powers of two), 64,100,1K")
+	fs.StringVar(&f.total, "total", "64K", "message sizes, held while blocks grow: 16K,64K")
+	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, held instead of --total: 64,256")
+	fs.StringVar(&f.strides, "strides", "2x", "from block to block: 2x of the block, or bytes: 2x,4x,4K")
+	fs.StringArrayVar(&f.layouts, "layout", nil, "a layout instead of a grid; may be repeated (see above)")
+	fs.StringVar(&f.strategies, "strategies", "", "only these: gather-write,pack (all)")
+	fs.StringVar(&f.cache, "cache", "hot", "hot: few layouts, again and again; cold: more than the last-level cache")
+	fs.StringVar(&f.footprint, "footprint", "", "bytes of layouts walked (hot: as few as are in flight; cold: twice the cache)")
+	fs.IntVar(&f.window, "window", 4, "messages in flight; 1 measures latency")
+	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
+	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
+	fs.StringVar(&f.listBytes, "list-bytes", "", "payload at which chains of lists are cut (what suits the device; 0: max_sge)")
+	fs.IntVar(&f.runs, "runs", 6, "repetitions, in shuffled order (6 or more give an interval)")
+	fs.StringVar(&f.minTime, "min-time", "25ms", "time to measure each point, strategy and run")
+	fs.StringVar(&f.maxTime, "max-time", "1h", "refuse a grid that would take longer")
+	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
+	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
+	fs.Uint64Var(&f.seed, "seed", 1, "of the shuffled order")
+	fs.BoolVar(&f.model, "model", false, "print the fitted cost model and how well it predicts")
+	fs.StringArrayVar(&f.predict, "predict", nil, "a layout whose time the model predicts; may be repeated")
+	fs.StringVar(&f.format, "format", "table", strings.Join(gridFormats(), ", "))
+	fs.StringVar(&f.save, "save", "", "directory for results, tables and pictures")
+	fs.BoolVar(&f.resume, "resume", false, "complete the grid in the --save directory")
+	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
+	f.device.Bind(fs)
+	f.Peer.Bind(fs)
+}
+
+// gridTimeout is the code of the queue pairs' timeout: about a second, eight times over. A busy machine may keep a
+// software peer from answering for half a second, and a grid of an hour should not end there; a dead peer shows in the
+// control session.
+const gridTimeout = 18
+
+const (
+	maxWindow     = 4096
+	maxGridRuns   = 64
+	maxGridPoints = 100000
+)
+
+// Config checks the flags and names all mistakes at once.
+func (f *Flags) Config(tool string, args []string) (Config, error) {
+	c := Config{
+		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model || len(f.predict) > 0, Save: f.save, Resume: f.resume, Quiet: f.quiet,
+		Events: f.events,
+	}
+	var wrong cmdline.Faults
+	var err error
+	c.Device, err = f.device.Config()
+	wrong.Note(err)
+	c.CPU, err = f.device.CPUChoice(1)
+	wrong.Note(err)
+	c.Peer, err = f.Peer.Config(tool, args)
+	wrong.Note(err)
+	c.Format, err = gridFormat(f.format)
+	wrong.Note(cmdline.Prefixed("--format", err))
+	c.Shapes, err = parseShapes(f.shape)
+	wrong.Note(err)
+	c.Strategies, err = parseStrategies(f.strategies, c.Shapes)
+	wrong.Note(err)
+	wrong.Note(cmdline.Prefixed("--connection (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
+	switch f.cache {
+	case "hot", "cold":
+		c.Cold = f.cache == "cold"
+	default:
+		wrong.Note(fmt.Errorf("--cache %q: want hot or cold", f.cache))
+	}
+	switch f.verify {
+	case "ends", "all":
+		c.Verify = f.verify
+	case "none", "":
+	default:
+		wrong.Note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
+	}
+	if f.footprint != "" {
+		c.Footprint, err = plan.ParseBytes(f.footprint)
+		wrong.Note(cmdline.Prefixed("--footprint", err))
+	}
+	c.Segment, err = plan.ParseBytes(f.segment)
+	wrong.Note(cmdline.Prefixed("--segment", err))
+	if err == nil && (c.Segment < 64 || c.Segment > 1<<30) {
+		wrong.Note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
+	}
+	c.ListBytes = -1
+	if f.listBytes != "" {
+		c.ListBytes, err = plan.ParseBytes(f.listBytes)
+		wrong.Note(cmdline.Prefixed("--list-bytes", err))
+		if err == nil && c.ListBytes > 1<<31 {
+			wrong.Note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
+		}
+	}
+	if c.MinTime, err = plan.ParseSeconds(f.minTime); err != nil || c.MinTime < time.Millisecond {
+		wrong.Note(fmt.Errorf("--min-time %q: want at least 1ms", f.minTime))
+	}
+	if c.MaxTime, err = plan.ParseSeconds(f.maxTime); err != nil || c.MaxTime <= 0 {
+		wrong.Note(fmt.Errorf("--max-time %q: want a time, like 10m", f.maxTime))
+	}
+	inRange := func(name string, v, most int) {
+		if v < 1 || v > most {
+			wrong.Note(fmt.Errorf("%s %d: want 1 to %d", name, v, most))
+		}
+	}
+	inRange("--window", f.window, maxWindow)
+	inRange("--runs", f.runs, maxGridRuns)
+	if f.resume && f.save == "" {
+		wrong.Note(errors.New("--resume: name the directory with --save"))
+	}
+	c.Layouts, err = f.grid()
+	wrong.Note(err)
+	for _, text := range f.predict {
+		l, err := parseLayout(text)
+		wrong.Note(cmdline.Prefixed("--predict", err))
+		c.Predict = append(c.Predict, l)
+	}
+	return c, errors.Join(wrong...)
+}
+
+// parseLayout reads a layout; an unknown word is answered with the nearest that the grammar has.
+func parseLayout(text string) (pattern.Layout, error) {
+	l, err := plan.ParseLayout(text)
+	if unknown, ok := errors.AsType[*pattern.UnknownWordError](err); ok {
+		if near := plain.Nearest(unknown.Word, unknown.Known); near != "" {
+			err = fmt.Errorf("%w; did you mean %q?", err, near)
+		}
+	}
+	return l, err
+}
+
+// exclusive refuses flags of which one would have no effect.
+func (f *Flags) exclusive() error {
+	var idle []string
+	for _, name := range []string{"blocks", "total", "nums", "strides"} {
+		if len(f.layouts) > 0 && f.given(name) {
+			idle = append(idle, "--"+name)
+		}
+	}
+	switch {
+	case len(idle) > 0:
+		return fmt.Errorf("--layout takes the place of a grid: leave out %s", strings.Join(idle, " and "))
+	case f.given("nums") && f.given("total"):
+		return errors.New("--nums and --total exclude each other: one is held while the blocks grow")
+	}
+	return nil
+}
+
+// grid makes the layouts of the grid, or of --layout.
+func (f *Flags) grid() ([]gridLayout, error) {
+	var out []gridLayout
+	var errs []error
+	if err := f.exclusive(); err != nil {
+		return nil, err
+	}
+	if len(f.layouts) > 0 {
+		for _, text := range f.layouts {
+			l, err := parseLayout(text)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("--layout: %w", err))
+				continue
+			}
+			out = append(out, gridLayout{Layout: l, Stride: "as given", Held: "total"})
+		}
+		return out, errors.Join(errs...)
+	}
+	list := func(name, text string) []int64 {
+		v, err := parseByteList(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+		return v
+	}
+	blocks := list("--blocks", f.blocks)
+	held, name := list("--total", f.total), "total"
+	if f.nums != "" {
+		held, name = list("--nums", f.nums), "num"
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	for stride := range strings.SplitSeq(f.strides, ",") {
+		for _, h := range held {
+			for _, block := range blocks {
+				l, err := gridVector(name, block, h, strings.TrimSpace(stride))
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				out = append(out, gridLayout{Layout: l, Stride: strings.TrimSpace(stride), Held: name})
+			}
+		}
+	}
+	if len(out) > maxGridPoints {
+		errs = append(errs, fmt.Errorf("a grid of %d layouts: at most %d", len(out), maxGridPoints))
+	}
+	return out, errors.Join(brief(errs)...)
+}
+
+// gridVector is one layout of the grid; faults name the nearest thing that would work.
+func gridVector(name string, block, held int64, stride string) (pattern.Layout, error) {
+	num := held
+	if name == "total" {
+		if block > held {
+			return pattern.Layout{}, fmt.Errorf("--blocks %d: larger than the message of --total %d; leave it out or use --total %d", block, held, block)
+		}
+		if held%block != 0 {
+			return pattern.Layout{}, fmt.Errorf("--total %d is not a multiple of --blocks %d: the nearest is %d", held, block, max((held+block/2)/block, 1)*block)
+		}
+		num = held / block
+	}
+	step, err := parseStride(stride, block)
+	if err != nil {
+		return pattern.Layout{}, err
+	}
+	return pattern.Vector(block, num, step)
+}
+
+func parseStride(text string, block int64) (int64, error) {
+	if factor, ok := strings.CutSuffix(text, "x"); ok {
+		v, err := strconv.ParseFloat(factor, 64)
+		if err != nil || v < 1 || v > 1e9 {
+			return 0, fmt.Errorf("--strides %s: want a factor of 1 or more, like 2x", text)
+		}
+		return int64(v * float64(block)), nil
+	}
+	step, err := plan.ParseBytes(text)
+	if err != nil {
+		return 0, fmt.Errorf("--strides: %w (or a factor, like 2x)", err)
+	}
+	if step < block {
+		return 0, fmt.Errorf("--strides %s is smaller than a block of %d bytes, which would overlap: use --strides %d, a factor like 2x, or smaller --blocks", text, block, block)
+	}
+	return step, nil
+}
+
+// parseByteList reads sizes and ladders of them, in rising order.
+func parseByteList(text string) ([]int64, error) {
+	out, err := plan.ParseLadder(text)
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
+func parseShapes(text string) ([]string, error) {
+	if text == "all" {
+		return plan.Shapes(), nil
+	}
+	var out []string
+	for s := range strings.SplitSeq(text, ",") {
+		if !slices.Contains(plan.Shapes(), s) {
+			return nil, fmt.Errorf("--shape %q: want %s, or all", s, strings.Join(plan.Shapes(), ", "))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func parseStrategies(text string, shapes []string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var known []string
+	for _, shape := range shapes {
+		for _, s := range plan.Strategies(shape) {
+			if !slices.Contains(known, s.Name) {
+				known = append(known, s.Name)
+			}
+		}
+	}
+	names := strings.Split(text, ",")
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("--strategies %q: want some of %s", n, strings.Join(known, ", "))
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,395 @@
+// Package noncontig is the command 'noncontig': the non-contiguous experiment.
+package noncontig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/hostmemory"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/verbs"
+)
+
+// measurement is one run of one strategy on one layout: the unit that is shuffled.
+type measurement struct {
+	point int // index in the points of the result
+	run   int // from 0
+	plan  plan.Spec
+	recvs int // receives per message
+}
+
+// experiment is a grid being measured.
+type experiment struct {
+	config Config
+	out    output.Streams
+	doc    measure.Document
+	dir    *resultDirectory
+	todo   []measurement
+	caches pattern.Caches
+	limits verbs.Limits
+	mtu    verbs.MTU
+}
+
+// run measures the grid, prints it and saves it. What was measured before an error is kept.
+func run(ctx context.Context, out output.Streams, c Config) error {
+	e, m, err := openExperiment(ctx, out, c)
+	if err != nil {
+		return err
+	}
+	err = e.measure(ctx, m)
+	if cerr := m.Close(); err == nil {
+		err = cerr
+	}
+	e.conclude(err)
+	return errors.Join(err, e.deliver())
+}
+
+// openExperiment connects and makes the list of measurements; the caller closes the measurer.
+func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *experiment, _ *measure.Measurer, err error) {
+	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Args), caches: pattern.HostCaches()}
+	if c.Cold && c.Footprint == 0 {
+		e.config.Footprint = 2 * int64(e.caches.LastLevel)
+	}
+	if c.Save != "" {
+		if e.dir, err = openResultDirectory(c.Save, c.Resume); err != nil {
+			return nil, nil, err
+		}
+	}
+	m, err := measure.Open(ctx, out, measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Quiet})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.prepare(m); err != nil {
+		m.Session.Fail(errors.New("the grid was refused"))
+		return nil, nil, errors.Join(exit.UsageError{Err: err}, m.Close())
+	}
+	return e, m, nil
+}
+
+// prepare makes the list of measurements and refuses what cannot work, all faults together.
+func (e *experiment) prepare(m *measure.Measurer) error {
+	c := &e.config
+	info := m.Device.Info()
+	e.limits, e.mtu = info.Limits, m.Port.ActiveMTU
+	n := &noncontig.Grid{Setup: noncontig.Setup{
+		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
+		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
+		Events: c.Events, ListBytes: e.listBytesText(),
+	}}
+	if c.Cold {
+		n.Setup.Cache = "cold"
+	}
+	goKernel, cKernel := pattern.KernelLanguages()
+	n.Setup.Kernel = goKernel
+	if info.Provider == "ibv" {
+		n.Setup.Kernel = cKernel
+	}
+	e.doc.Noncontig = n
+	e.doc.Label = info.Label
+	var faults []error
+	refused := &refusals{}
+	largest := int64(0)
+	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
+	for _, shape := range c.Shapes {
+		if !slices.ContainsFunc(plan.Strategies(shape), c.carries) {
+			faults = append(faults, fmt.Errorf("--shape %s: %v has none of its operations: use --connection RC", shape, c.Transport))
+		}
+	}
+	for _, g := range c.Layouts {
+		footprint := max(c.Footprint, g.Layout.Extent()*int64(2*c.Window))
+		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
+		for _, shape := range c.Shapes {
+			for _, s := range plan.Strategies(shape) {
+				if !c.carries(s) || !c.takes(s, g.Layout) {
+					continue
+				}
+				settled, err := plan.Settle(e.spec(s, g.Layout.String()), limits, plan.Peer{}, plan.Policy{})
+				if err != nil {
+					refused.add(s, g.Layout.MeanBlockBytes(), err)
+					continue
+				}
+				largest = max(largest, int64(settled.Memory().Buffers))
+				e.addPoint(g, settled)
+			}
+		}
+	}
+	if err := hostmemory.Check(largest, c.Peer.Loopback, info.Software); err != nil {
+		faults = append(faults, err)
+	}
+	faults = brief(append(faults, refused.errors()...))
+	if len(e.todo) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("nothing to measure: no strategy is left for these shapes and layouts"))
+	}
+	if e.dir != nil && c.Resume {
+		if err := e.resume(); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if estimate := e.estimate(); estimate > c.MaxTime {
+		share := float64(c.MaxTime) / float64(estimate)
+		enough := (estimate*5/4 + time.Second).Truncate(time.Second)
+		if enough > 10*time.Minute {
+			enough = (enough + time.Minute).Truncate(time.Minute)
+		}
+		faults = append(faults, fmt.Errorf("the grid would take at least %v, more than --max-time %v: a grid of %d instead of %d measurements would fit, or --runs %d, or --max-time %v",
+			estimate.Round(time.Second), c.MaxTime, int(share*float64(len(e.todo))), len(e.todo), max(int(share*float64(c.Runs)), 1), enough))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(c.Seed, 0x676f6277))
+	random.Shuffle(len(e.todo), func(i, j int) { e.todo[i], e.todo[j] = e.todo[j], e.todo[i] })
+	// Runs stay in order, so that an interrupted grid has whole ones.
+	slices.SortStableFunc(e.todo, func(a, b measurement) int { return a.run - b.run })
+	return nil
+}
+
+// brief keeps a list of faults readable: each once, the first dozen, and how many more.
+func brief(faults []error) []error {
+	const most = 12
+	seen := map[string]bool{}
+	faults = slices.DeleteFunc(faults, func(err error) bool {
+		again := seen[err.Error()]
+		seen[err.Error()] = true
+		return again
+	})
+	if len(faults) <= most {
+		return faults
+	}
+	return append(faults[:most:most], fmt.Errorf("and %d more like these", len(faults)-most))
+}
+
+// carries tells whether the transport has the strategy's operation.
+func (c *Config) carries(s plan.Strategy) bool {
+	return plan.RowOf(s.Operation).Supports(c.Transport)
+}
+
+// takes tells whether a strategy is measured on a layout: a pipeline of one segment is the same as none.
+func (c *Config) takes(s plan.Strategy, l pattern.Layout) bool {
+	if c.Strategies != nil && !slices.Contains(c.Strategies, s.Name) {
+		return false
+	}
+	return s.Cut != plan.Segments || l.Size() > c.Segment && l.Blocks() > 1
+}
+
+// spec of one measurement; the strategy's own settings are for Settle to fill in.
+func (e *experiment) spec(s plan.Strategy, layout string) plan.Spec {
+	c := &e.config
+	return plan.Spec{
+		Timeout:   gridTimeout,
+		Transport: c.Transport, Events: c.Events, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
+		Noncontig: &plan.Noncontig{
+			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(c.Footprint), Segment: int(c.Segment),
+			ListBytes: e.listBytes(s),
+		},
+	}
+}
+
+// listBytes is where the chains of a strategy's lists are cut.
+func (e *experiment) listBytes(s plan.Strategy) int {
+	if e.config.ListBytes >= 0 {
+		return int(e.config.ListBytes)
+	}
+	return plan.ListBytes(s, e.limits, e.mtu)
+}
+
+// listBytesText tells where the lists of the grid are cut, if anywhere: "gather-write 4096, scatter-read 8192".
+func (e *experiment) listBytesText() string {
+	var cuts []string
+	for _, shape := range e.config.Shapes {
+		s := plan.Strategies(shape)[0]
+		if n := e.listBytes(s); n > 0 && s.Operation != plan.Send {
+			cuts = append(cuts, fmt.Sprintf("%s %d", s.Name, n))
+		}
+	}
+	return strings.Join(cuts, ", ")
+}
+
+func (e *experiment) addPoint(g gridLayout, settled *plan.Settled) {
+	s, load, spec := settled.Point().Strategy, settled.Point().Load, settled.Proposal()
+	p := noncontig.Point{
+		Shape: s.Shape, Strategy: s.Name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
+		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
+		Verified: e.config.Verify,
+	}
+	n := e.doc.Noncontig
+	if slices.ContainsFunc(n.Points, func(q noncontig.Point) bool { return samePoint(&p, &q) }) {
+		return
+	}
+	n.Points = append(n.Points, p)
+	for run := range e.config.Runs {
+		spec.Verify = plan.VerifyNothing
+		if run == 0 && e.config.Verify != "" {
+			spec.Verify = plan.VerifyEnds
+		}
+		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, run: run, plan: spec, recvs: max(load.RecvWRs, 1)})
+	}
+	if e.config.Verify == string(plan.VerifyAll) {
+		spec.Verify, spec.Duration, spec.Iterations = plan.VerifyAll, 0, uint64(16*e.config.Window)
+		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, run: -1, plan: spec})
+	}
+}
+
+func samePoint(a, b *noncontig.Point) bool {
+	return a.Shape == b.Shape && a.Strategy == b.Strategy && a.Layout == b.Layout && a.Stride == b.Stride && a.Held == b.Held
+}
+
+// Costs of a measurement beside its own time, for the estimate: connecting, and writing memory for verification.
+const (
+	setupCost     = 25 * time.Millisecond
+	nsPerByteSet  = 1.0
+	nsPerByteTest = 4.0
+)
+
+func (e *experiment) estimate() time.Duration { return e.costOf(e.todo) }
+
+func (e *experiment) costOf(todo []measurement) time.Duration {
+	total := 0.0
+	for i := range todo {
+		m := &todo[i]
+		p := &e.doc.Noncontig.Points[m.point]
+		footprint := float64(max(e.config.Footprint, p.SizeBytes*int64(4*e.config.Window)))
+		total += float64(m.plan.Duration+setupCost) + nsPerByteSet*footprint
+		if m.plan.Verify != "" {
+			total += nsPerByteTest * footprint
+		}
+	}
+	return time.Duration(total)
+}
+
+// measure goes through the shuffled list over one session.
+func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
+	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo), e.config.MaxTime)
+	meter.start(len(e.todo))
+	defer meter.clear()
+	lastSave := time.Now()
+	done := map[int]bool{}
+	defer func() { e.noteMissing(done) }()
+	for i := range e.todo {
+		t := &e.todo[i]
+		p := &e.doc.Noncontig.Points[t.point]
+		meter.show(i, p, e.costOf(e.todo[i:]))
+		res, err := m.Run(ctx, t.plan, bench.Options{Progress: func(bench.Progress) {}})
+		if err != nil {
+			return fmt.Errorf("%s, %s, blocks of %d bytes: %w", p.Shape, p.Strategy, p.BlockBytes, err)
+		}
+		e.note(t, p, i, res)
+		done[i] = true
+		if e.dir != nil && time.Since(lastSave) > 5*time.Second {
+			lastSave = time.Now()
+			if err := e.dir.saveDocument(e.doc.Document); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note keeps one measurement.
+func (e *experiment) note(t *measurement, p *noncontig.Point, order int, res *bench.Result) {
+	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, labelOf(res)
+	if t.run < 0 || len(res.Records) == 0 {
+		return
+	}
+	rec := &res.Records[0]
+	run := noncontig.Run{
+		Order: order, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
+	}
+	for _, w := range rec.Warnings {
+		if !strings.HasPrefix(w, "peer: too short") { // a one-sided peer counts no messages
+			word, _, _ := strings.Cut(strings.TrimPrefix(w, "peer: "), ":")
+			run.Warnings = append(run.Warnings, word)
+		}
+	}
+	if rec.Latency != nil {
+		run.P50Ns, run.P99Ns = rec.Latency.P50Ns, rec.Latency.P99Ns
+	}
+	perByte := func(c *report.CPU) float64 {
+		if c == nil {
+			return 0
+		}
+		if e.config.Events {
+			return c.ProcessSeconds * 1e9 / float64(rec.Messages) / float64(p.SizeBytes)
+		}
+		return (c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage) / float64(p.SizeBytes)
+	}
+	run.CPUNsPerByte, run.PeerCPUNsPerByte = perByte(rec.CPU), perByte(rec.PeerCPU)
+	if !e.config.Events {
+		run.PeerCPUNsPerByte *= float64(t.recvs) // told per receive
+	}
+	p.Runs = append(p.Runs, run)
+}
+
+// labelOf is the device's label and, where the processor is emulated in software, that no time here is a machine's.
+func labelOf(res *bench.Result) string {
+	if strings.Contains(res.Client.CPU, "QEMU TCG") {
+		return strings.TrimPrefix(res.Label+"; emulated time", "; ")
+	}
+	return res.Label
+}
+
+// noteMissing names what was planned and not measured.
+func (e *experiment) noteMissing(done map[int]bool) {
+	n := e.doc.Noncontig
+	n.Missing = nil
+	for i := range e.todo {
+		if t := &e.todo[i]; !done[i] && t.run >= 0 {
+			p := &n.Points[t.point]
+			n.Missing = append(n.Missing, fmt.Sprintf("%s/%s %s run %d", p.Shape, p.Strategy, p.Layout, t.run+1))
+		}
+	}
+}
+
+// conclude analyses what was measured and predicts what was asked.
+func (e *experiment) conclude(err error) {
+	n := e.doc.Noncontig
+	n.Analyze()
+	if n.Setup.Cache == "hot" && n.Setup.FootprintBytes > n.Setup.LLCBytes {
+		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("the layouts in flight take %s, more than the last-level cache of %s: the cache is not hot",
+			plain.Bytes(float64(n.Setup.FootprintBytes)), plain.Bytes(float64(n.Setup.LLCBytes))))
+	}
+	if e.config.Runs < 6 {
+		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("fewer than six runs (--runs %d) give no 95 %% interval: verdicts compare the ranges", e.config.Runs))
+	}
+	if e.config.Model && len(n.Models) == 0 {
+		e.doc.Warnings = append(e.doc.Warnings, "no cost model: each strategy needs at least as many layouts as the model has terms, and two; use more --blocks and --total")
+	}
+	for _, l := range e.config.Predict {
+		var loads []noncontig.Load
+		for _, shape := range e.config.Shapes {
+			for _, s := range plan.Strategies(shape) {
+				x := plan.LoadOf(s, l, e.limits, e.spec(s, l.String()).Noncontig)
+				loads = append(loads, noncontig.Load{
+					Shape: shape, Strategy: s.Name, WRs: x.WRs, SGEs: x.SGEs + x.RecvSGEs, Blocks: l.Blocks(), Bytes: l.Size(),
+				})
+			}
+		}
+		n.Predictions = append(n.Predictions, n.Predict(l.String(), loads)...)
+	}
+	e.doc.Finish(err)
+}
+
+// Measure measures a grid and returns its document, also after an error once the device is open.
+func Measure(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
+	e, m, err := openExperiment(ctx, out, c)
+	if err != nil {
+		return nil, err
+	}
+	err = e.measure(ctx, m)
+	err = errors.Join(err, m.Close())
+	e.conclude(err)
+	return e.doc.Document, err
+}

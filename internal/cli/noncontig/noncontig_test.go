@@ -1,0 +1,253 @@
+package noncontig
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/verbs"
+)
+
+// parseNoncontig parses the flags of a command line that names a host.
+func TestLabelOfAnEmulatedProcessor(t *testing.T) {
+	for _, c := range []struct{ label, cpu, want string }{
+		{"a label", "AMD EPYC", "a label"},
+		{"a label", "QEMU TCG CPU version 2.5+", "a label; emulated time"},
+		{"", "QEMU TCG CPU version 2.5+", "emulated time"},
+	} {
+		res := &bench.Result{Label: c.label, Client: report.Environment{CPU: c.cpu}}
+		if got := labelOf(res); got != c.want {
+			t.Errorf("%q on %s: got %q, want %q", c.label, c.cpu, got, c.want)
+		}
+	}
+}
+
+func parseNoncontig(t *testing.T, args ...string) (Config, error) {
+	t.Helper()
+	flags := &Flags{}
+	cmd := NewCommand("gobw", output.Streams{})
+	cmd.ResetFlags()
+	flags.Bind(cmd.Flags())
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags.Config("gobw", []string{"alpha"})
+}
+
+func TestNoncontigGrid(t *testing.T) {
+	c, err := parseNoncontig(t, "--shape", "all", "--blocks", "64:8K", "--strides", "2x,4x,8x,16x", "--total", "16K,64K,256K")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(c.Layouts), 8*4*3; got != want {
+		t.Errorf("got %d layouts, want %d", got, want)
+	}
+	if got, want := c.Layouts[0].Layout.String(), "vector:block=64,num=256,stride=128"; got != want {
+		t.Errorf("got %s first, want %s", got, want)
+	}
+	if !slices.Equal(c.Shapes, []string{"gather", "scatter", "both"}) || c.Transport != verbs.RC || c.Runs != 6 {
+		t.Errorf("got shapes %v, %v, %d runs", c.Shapes, c.Transport, c.Runs)
+	}
+}
+
+func TestNoncontigGridOfNumbers(t *testing.T) {
+	c, err := parseNoncontig(t, "--nums", "10,20", "--blocks", "8,100", "--strides", "4K")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range c.Layouts {
+		got = append(got, l.Held+" "+l.Layout.String())
+	}
+	want := []string{
+		"num vector:block=8,num=10,stride=4096", "num vector:block=100,num=10,stride=4096",
+		"num vector:block=8,num=20,stride=4096", "num vector:block=100,num=20,stride=4096",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNoncontigRefusesFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--strides 32", "use --strides 64, a factor like 2x"},
+		{"--strides 0.5x", "a factor of 1 or more"},
+		{"--total 1000", "the nearest is 1024"},
+		{"--format junit", "cannot show a grid: want table"},
+		{"--list-bytes 4G", "at most 2 GiB"},
+		{"--blocks 128K", "larger than the message of --total 65536; leave it out or use --total 131072"},
+		{"--blocks 0", "want 1 or more"},
+		{"--blocks 4K:64", "the smaller first"},
+		{"--cache warm", "want hot or cold"},
+		{"--verify some", "want ends, all or none"},
+		{"--shape round", "want gather, scatter, both, or all"},
+		{"--strategies magic", "want some of gather-write, pack"},
+		{"--window 0", "--window 0: want 1 to 4096"},
+		{"--runs 100", "--runs 100: want 1 to 64"},
+		{"--min-time 0", "at least 1ms"},
+		{"--segment 1", "want 64 bytes to 1 GiB"},
+		{"--resume", "name the directory with --save"},
+		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
+		{"--layout vectro:block=8,num=2", "did you mean \"vector\"?"},
+		{"--layout vector:block=8,nun=2", "unknown key \"nun\": want block, coalesce, num, stride; did you mean \"num\"?"},
+		{"--layout subarray:dims=8x8,face=y,size=4x4", "face goes with width, size with start"},
+		{"--predict nonsense", "want KIND:key=value"},
+		{"--connection RD", "want RC, UC or UD"},
+		{"--format word", "--format"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			_, err := parseNoncontig(t, strings.Fields(c.args)...)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func TestNoncontigReportsAllFlagFaults(t *testing.T) {
+	_, err := parseNoncontig(t, "--cache", "warm", "--runs", "0", "--strides", "1")
+	for _, want := range []string{"--cache", "--runs", "--strides"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s in it", err, want)
+		}
+	}
+}
+
+func TestNoncontigLeavesOutWhatDoesNotApply(t *testing.T) {
+	c, err := parseNoncontig(t, "--shape", "all", "--connection", "UD", "--total", "1K", "--blocks", "512")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, shape := range c.Shapes {
+		for _, s := range plan.Strategies(shape) {
+			if c.carries(s) && c.takes(s, c.Layouts[0].Layout) {
+				got = append(got, s.Shape+"/"+s.Name)
+			}
+		}
+	}
+	if want := []string{"both/gather-send", "both/pack-send-unpack", "both/contiguous"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestNoncontigBriefFaults(t *testing.T) {
+	var faults []error
+	for i := range 30 {
+		faults = append(faults, exit.UsageError{Err: os.ErrInvalid}, &os.PathError{Op: "open", Path: strings.Repeat("x", i), Err: os.ErrNotExist})
+	}
+	got := brief(faults)
+	if len(got) != 13 || got[12].Error() != "and 19 more like these" {
+		t.Errorf("got %d faults, the last %q; want 13 and the rest counted", len(got), got[len(got)-1])
+	}
+}
+
+func TestNoncontigResumeTakesOver(t *testing.T) {
+	dir := t.TempDir()
+	old := &report.Document{Schema: report.SchemaVersion, Tool: "gobw", Noncontig: &noncontig.Grid{
+		Setup: noncontig.Setup{Device: "roce0", Runs: 1},
+		Points: []noncontig.Point{
+			{Shape: "gather", Strategy: "pack", Layout: "a", Runs: []noncontig.Run{{GoodputBitsPerS: 1e9}}},
+			{Shape: "gather", Strategy: "pack", Layout: "b"},
+		},
+	}}
+	if err := report.Save(filepath.Join(dir, resultFile), old); err != nil {
+		t.Fatal(err)
+	}
+	d, err := openResultDirectory(dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &experiment{dir: d, doc: measure.NewDocument("gobw", nil)}
+	e.doc.Noncontig = &noncontig.Grid{
+		Setup:  noncontig.Setup{Device: "roce0", Runs: 2},
+		Points: []noncontig.Point{{Shape: "gather", Strategy: "pack", Layout: "a"}, {Shape: "gather", Strategy: "pack", Layout: "b"}},
+	}
+	e.todo = []measurement{{point: 0, run: 0}, {point: 0, run: 1}, {point: 1, run: 0}, {point: 1, run: 1}}
+	if err := e.resume(); err != nil {
+		t.Fatal(err)
+	}
+	if len(e.todo) != 3 || e.todo[0].point != 0 || e.todo[0].run != 1 {
+		t.Errorf("got %v left to do, want three, the first run 1 of point 0", e.todo)
+	}
+	if got := e.doc.Noncontig.Points[0].Runs; len(got) != 1 || got[0].GoodputBitsPerS != 1e9 {
+		t.Errorf("got runs %v, want the one saved", got)
+	}
+	e.doc.Noncontig.Setup.Window = 9
+	if err := e.resume(); err == nil {
+		t.Error("a grid with another window was resumed")
+	}
+	if _, err := openResultDirectory(dir, false); err == nil {
+		t.Error("a result was about to be overwritten")
+	}
+	if _, err := openResultDirectory(t.TempDir(), true); err == nil {
+		t.Error("resumed from an empty directory")
+	}
+}
+
+func TestNoncontigTellsItsPace(t *testing.T) {
+	var told strings.Builder
+	g := newGridMeter(output.Streams{Err: &told}, false, time.Minute, 10*time.Minute)
+	g.start(1000)
+	p := &noncontig.Point{}
+	for _, step := range []struct {
+		done    int
+		elapsed time.Duration
+		left    time.Duration // of what was planned
+		want    string
+	}{
+		{0, 0, time.Minute, "1000 measurements, at least 1m0s"},
+		{3, 40 * time.Second, 59 * time.Second, ""}, // too few to tell
+		{5, 20 * time.Second, 55 * time.Second, "first 5, the grid takes about 4m0s\n"},
+		{10, 42 * time.Second, 50 * time.Second, ""}, // no news
+		{20, 10 * time.Minute, 30 * time.Second, "first 20, the grid takes about 20m0s, more than --max-time 10m0s: Ctrl-C"},
+	} {
+		if step.done > 0 {
+			told.Reset()
+			g.started = time.Now().Add(-step.elapsed)
+			g.show(step.done, p, step.left)
+		}
+		if got := told.String(); (step.want == "") != (got == "") || !strings.Contains(got, step.want) {
+			t.Errorf("after %d: got %q, want %q", step.done, got, step.want)
+		}
+	}
+}
+
+func TestNoncontigGroupsRefusals(t *testing.T) {
+	var r refusals
+	s, err := plan.StrategyNamed("both", "gather-send")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range []float64{64, 128, 4096} {
+		long := &plan.Refusal{Reason: "a message is at most 9 bytes", Detail: strconv.Itoa(int(block)) + " bytes"}
+		if block == 128 {
+			r.add(s, block, errors.Join(long, errors.New("no such layout")))
+			continue
+		}
+		r.add(s, block, errors.Join(long))
+	}
+	var got []string
+	for _, err := range r.errors() {
+		got = append(got, err.Error())
+	}
+	want := []string{
+		"3 points (both: gather-send; blocks of 64 B to 4 KiB): a message is at most 9 bytes; the first: 64 bytes",
+		"1 point (both: gather-send; blocks of 128 B): no such layout",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

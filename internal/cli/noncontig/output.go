@@ -1,0 +1,202 @@
+package noncontig
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/render"
+)
+
+// gridMeter tells on stderr how far a grid has come: the time it takes in lines, by the pace so far, and on a terminal the
+// time left in a line that is written anew.
+type gridMeter struct {
+	bar     *output.Progress
+	out     output.Streams
+	quiet   bool
+	total   int
+	started time.Time
+	planned time.Duration
+	most    time.Duration // --max-time
+	told    time.Duration // the time that was told last; 0: none by pace
+}
+
+func newGridMeter(out output.Streams, quiet bool, planned, most time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
+	return &gridMeter{bar: output.NewProgress(out, quiet), out: out, quiet: quiet, planned: planned, most: most}
+}
+
+func (g *gridMeter) start(total int) {
+	g.total, g.started = total, time.Now()
+	if !g.quiet && total > 0 {
+		fmt.Fprintf(g.out.Err, "gobw: %d measurements, at least %v\n", total, max(g.planned.Round(time.Second), time.Second))
+	}
+}
+
+// The pace is told when it has shown in so many measurements, or so few and for so long; again when it has changed by half
+// or more.
+const (
+	pacePoints    = 30
+	pacePointsMin = 4
+	paceTime      = 10 * time.Second
+)
+
+// show tells what is measured now, and the time left by the pace so far.
+func (g *gridMeter) show(i int, p *noncontig.Point, left time.Duration) {
+	elapsed := time.Since(g.started)
+	if spent := g.planned - left; spent > 0 {
+		left = time.Duration(float64(left) * float64(elapsed) / float64(spent))
+		if i >= pacePoints || i >= pacePointsMin && elapsed >= paceTime {
+			g.pace(i, elapsed+left)
+		}
+	}
+	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %d blocks of %d B  %v left", i+1, g.total, p.Shape, p.Strategy, p.Blocks, p.BlockBytes, left.Round(time.Second)))
+}
+
+// pace tells how long the whole grid takes, if that is news.
+func (g *gridMeter) pace(done int, whole time.Duration) {
+	if g.quiet || g.told > 0 && whole < g.told*3/2 && whole > g.told/2 {
+		return
+	}
+	first := g.told == 0
+	g.told = whole
+	if first && whole < g.planned*3/2 && whole <= g.most {
+		return // as told at the start
+	}
+	g.bar.Clear()
+	fmt.Fprintf(g.out.Err, "gobw: by the pace of the first %d, the grid takes about %v", done, whole.Round(time.Second))
+	if whole > g.most {
+		fmt.Fprintf(g.out.Err, ", more than --max-time %v: Ctrl-C keeps what is measured, --resume completes it", g.most)
+	}
+	fmt.Fprintln(g.out.Err)
+}
+
+func (g *gridMeter) clear() { g.bar.Clear() }
+
+// resultFile is the document in a directory of results.
+const resultFile = "result.json"
+
+// resultDirectory is where --save puts documents, tables and pictures.
+type resultDirectory struct {
+	path     string
+	previous *report.Document // of --resume
+}
+
+func openResultDirectory(path string, resume bool) (*resultDirectory, error) { //nolint:revive // resume is the user's flag
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, exit.SetupError{Err: fmt.Errorf("--save: %w", err)}
+	}
+	d := &resultDirectory{path: path}
+	name := filepath.Join(path, resultFile)
+	if !resume {
+		if _, err := os.Stat(name); err == nil {
+			return nil, exit.UsageError{Err: fmt.Errorf("--save %s: there is a result already; complete it with --resume, or name another directory", path)}
+		}
+		return d, nil
+	}
+	doc, err := report.Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: no %s in %s: leave --resume out to start a grid there", resultFile, path)}
+	}
+	if err != nil {
+		return nil, exit.SetupError{Err: fmt.Errorf("--resume: %w", err)}
+	}
+	if doc.Noncontig == nil {
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %s is not a grid of this experiment: name another directory with --save", name)}
+	}
+	d.previous = doc
+	return d, nil
+}
+
+func (d *resultDirectory) saveDocument(doc *report.Document) error {
+	return report.Save(filepath.Join(d.path, resultFile), doc)
+}
+
+// saveAll writes the document in every format, and its pictures.
+func (d *resultDirectory) saveAll(doc *report.Document) error {
+	if err := d.saveDocument(doc); err != nil {
+		return err
+	}
+	for _, name := range []string{"table", "markdown", "latex", "csv", "html"} {
+		f, err := output.FormatNamed(name)
+		if err != nil {
+			return err
+		}
+		if err := report.WriteFile(filepath.Join(d.path, "result"+f.Extension), func(w io.Writer) error { return f.Render(w, doc) }); err != nil {
+			return err
+		}
+	}
+	for _, p := range render.Pictures([]*report.Document{doc}) {
+		if err := report.WriteFile(filepath.Join(d.path, p.Name+".svg"), func(w io.Writer) error { return plot.WriteSVG(w, p.Figure) }); err != nil {
+			return err
+		}
+		if err := report.WriteFile(filepath.Join(d.path, p.Name+".png"), func(w io.Writer) error { return plot.WritePNG(w, p.Figure, 1.5) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume takes over what the earlier grid measured and leaves the rest to do.
+func (e *experiment) resume() error {
+	old, n := e.dir.previous.Noncontig, e.doc.Noncontig
+	a, b := old.Setup, n.Setup
+	a.Runs, b.Runs = 0, 0
+	a.FootprintBytes, b.FootprintBytes = 0, 0
+	if a != b {
+		return fmt.Errorf("--resume: the grid in %s was measured otherwise (%s, %s cache, window %d, device %s): give the same flags",
+			e.dir.path, a.Transport, a.Cache, a.Window, a.Device)
+	}
+	before := e.dir.previous
+	e.doc.Started, e.doc.Client, e.doc.Server, e.doc.Label = before.Started, before.Client, before.Server, before.Label
+	for i := range old.Points {
+		p := &old.Points[i]
+		at := slices.IndexFunc(n.Points, func(q noncontig.Point) bool { return samePoint(p, &q) })
+		if at < 0 {
+			n.Points = append(n.Points, *p)
+			continue
+		}
+		n.Points[at].Runs = p.Runs
+	}
+	e.todo = slices.DeleteFunc(e.todo, func(m measurement) bool { return m.run >= 0 && m.run < len(n.Points[m.point].Runs) })
+	return nil
+}
+
+// gridFormats are the formats that can show a grid: it has no records, which the others are made of.
+func gridFormats() []string { return []string{"table", "csv", "json", "markdown", "latex", "html"} }
+
+func gridFormat(name string) (render.Format, error) {
+	f, err := output.FormatNamed(name)
+	if err == nil && !slices.Contains(gridFormats(), f.Name) {
+		err = fmt.Errorf("%s cannot show a grid: want %s", name, strings.Join(gridFormats(), ", "))
+	}
+	return f, err
+}
+
+// deliver prints the grid and saves it.
+func (e *experiment) deliver() error {
+	shown := *e.doc.Document
+	if e.config.Format.Name == "table" && !e.config.Model {
+		n := *shown.Noncontig
+		n.Models = nil
+		shown.Noncontig = &n
+	}
+	if len(e.doc.Noncontig.Cells) == 0 {
+		return nil
+	}
+	err := e.config.Format.Render(e.out.Out, &shown)
+	if e.dir != nil {
+		err = errors.Join(err, e.dir.saveAll(e.doc.Document))
+	}
+	return err
+}

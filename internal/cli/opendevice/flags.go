@@ -1,0 +1,109 @@
+package opendevice
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs/roce/netem"
+)
+
+// Flags choose this end's device.
+type Flags struct {
+	name, network, cpu       string
+	pcap, pcapSize, pcapSnap string
+	port, gid                int
+}
+
+// Bind adds the flags to a command.
+func (f *Flags) Bind(fs *pflag.FlagSet) {
+	fs.StringVarP(&f.name, "device", "d", "", "device: mlx5_0, rxe0, roce0 (see 'gobw devices')")
+	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (first ACTIVE)")
+	fs.IntVarP(&f.gid, "gid-index", "x", -1, "line of the GID table (the one that reaches)")
+	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on: a number, auto or none")
+	fs.StringVar(&f.network, "emulate", "", "bad network on roce0: loss=1%,delay=5us,seed=7")
+	fs.StringVar(&f.network, "fabric", "", "")
+	_ = fs.MarkHidden("fabric") // its name until version 1: a fabric is many hosts
+	fs.StringVar(&f.pcap, "pcap", "", "write roce0's packets to this file")
+	fs.StringVar(&f.pcapSize, "pcap-size", "1G", "size at which the file ends")
+	fs.StringVar(&f.pcapSnap, "pcap-snap", "", "bytes kept of each packet: 128 (all)")
+}
+
+// minSnap keeps the headers from Ethernet to the longest of RoCE.
+const minSnap = 96
+
+// Config checks the flags and names all mistakes at once.
+func (f *Flags) Config() (Config, error) {
+	c := Config{Name: f.name, Port: f.port, Emulate: f.network, Pcap: f.pcap}
+	var errs []error
+	if f.port < 0 || f.port > 255 {
+		errs = append(errs, fmt.Errorf("--ib-port (-i) %d: want 1 or more", f.port))
+	}
+	switch {
+	case f.gid >= 0:
+		c.GID = &f.gid
+	case f.gid < -1:
+		errs = append(errs, fmt.Errorf("--gid-index (-x) %d: want 0 or more", f.gid))
+	}
+	if _, err := netem.Parse(f.network); err != nil {
+		errs = append(errs, fmt.Errorf("--emulate: %w", err))
+	}
+	size, err := plan.ParseBytes(f.pcapSize)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--pcap-size: %w", err))
+	}
+	c.PcapBytes = min(size, math.MaxInt64)
+	if f.pcapSnap != "" {
+		if c.PcapSnap, err = plan.ParseSize(f.pcapSnap); err != nil {
+			errs = append(errs, fmt.Errorf("--pcap-snap: %w", err))
+		} else if c.PcapSnap < minSnap || c.PcapSnap > 64<<10 {
+			errs = append(errs, fmt.Errorf("--pcap-snap %s: want %d (the headers) to 64K", f.pcapSnap, minSnap))
+		}
+	}
+	if f.pcap == "" && f.pcapSnap != "" {
+		errs = append(errs, errors.New("--pcap-snap goes with --pcap"))
+	}
+	return c, errors.Join(errs...)
+}
+
+// Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this one.
+func (f *Flags) Words() []string {
+	return []string{
+		"--ib-port", strconv.Itoa(f.port), "--gid-index", strconv.Itoa(f.gid), "--cpu", f.cpu, "--emulate", f.network,
+		"--pcap", f.pcap, "--pcap-size", f.pcapSize, "--pcap-snap", f.pcapSnap,
+	}
+}
+
+// CPUChoice is the CPU to measure on; auto is the last but so many of those allowed: 1 where a test is started, 2 at a
+// server.
+func (f *Flags) CPUChoice(last int) (bench.CPUChoice, error) {
+	return parseCPU(f.cpu, last)
+}
+
+func parseCPU(s string, last int) (bench.CPUChoice, error) {
+	switch s {
+	case "auto", "":
+		return bench.CPUChoice{Last: last}, nil
+	case "none", "-1":
+		return bench.CPUChoice{}, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return bench.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, auto or none", s)
+	}
+	return bench.CPUChoice{Pinned: true, CPU: n}, nil
+}
+
+// Group is their heading in the help.
+func Group() cmdline.FlagGroup {
+	return cmdline.FlagGroup{Title: "Device and path", Names: []string{
+		"device", "ib-port", "gid-index", "mtu", "cpu", "sl", "tclass", "pkey", "qp-timeout", "retries", "rdma-cm", "tos",
+		"emulate", "pcap", "pcap-size", "pcap-snap",
+	}}
+}

@@ -1,0 +1,60 @@
+package opendevice
+
+import (
+	"errors"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Listed is one device with its ports.
+type Listed struct {
+	verbs.DeviceName
+	Error string            `json:"error,omitempty"`
+	Info  *verbs.DeviceInfo `json:"info,omitempty"`
+	Ports []ListedPort      `json:"ports,omitempty"`
+}
+
+// ListedPort is one port with its tables.
+type ListedPort struct {
+	verbs.PortInfo
+	PortBytes
+	GIDs  []verbs.GIDEntry `json:"gids"`
+	PKeys []uint16         `json:"pkeys,omitempty"`
+}
+
+// PortBytes are the MTUs of a port in bytes, beside their codes.
+type PortBytes struct {
+	ActiveMTUBytes int `json:"active_mtu_bytes"`
+	MaxMTUBytes    int `json:"max_mtu_bytes"`
+}
+
+// List opens a device and reads what it says of itself.
+func List(p verbs.Provider, n verbs.DeviceName) Listed {
+	out := Listed{DeviceName: n}
+	d, err := p.Open(n.Name)
+	if err != nil {
+		out.Error = err.Error()
+		return out
+	}
+	info := d.Info()
+	out.Info = &info
+	for i := 1; i <= info.Ports; i++ {
+		port, err := d.Port(i)
+		if err != nil {
+			out.Error = errors.Join(errors.New(out.Error), err).Error()
+			continue
+		}
+		lp := ListedPort{PortInfo: port, PortBytes: PortBytes{port.ActiveMTU.Bytes(), port.MaxMTU.Bytes()}, GIDs: []verbs.GIDEntry{}}
+		if gids, err := d.GIDs(i); err == nil {
+			lp.GIDs = gids
+		}
+		if keys, err := d.PKeys(i); err == nil {
+			lp.PKeys = keys
+		}
+		out.Ports = append(out.Ports, lp)
+	}
+	if err := d.Close(); err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}

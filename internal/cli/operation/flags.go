@@ -1,0 +1,352 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/verbs"
+)
+
+// groups orders the flags of a test for a person.
+func groups() []cmdline.FlagGroup {
+	return []cmdline.FlagGroup{
+		{Title: "Messages", Names: []string{"size", "sizes", "all", "connection", "atomic-type", "write-imm", "send-imm", "bidirectional", "reversed", "verify"}},
+		{Title: "Length", Names: []string{"iters", "duration", "margin", "warmup", "runs", "rate", "gap"}},
+		{Title: "Queues", Names: []string{
+			"qp", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "mr-per-qp", "events", "no-peak", "cpu-time", "huge-pages",
+			"post-api",
+		}},
+		opendevice.Group(),
+		measure.PeerGroup(),
+		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept", "limit-bw", "limit-msgrate"}},
+	}
+}
+
+// Flags are a test's flags as they were typed.
+type Flags struct {
+	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
+	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
+	iters                                                                            string
+	runs, Qps, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu                  int
+	sl, tclass, pkey, timeout, retries                                               int
+	tos                                                                              int
+	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
+	postAPI                                                                          string
+	oldPostSend                                                                      bool
+	limitBW, limitRate                                                               float64
+	gbits, cpuFreq                                                                   bool
+	expect                                                                           []string
+	accept                                                                           string
+
+	given  func(name string) bool // the flag stood on the command line
+	device opendevice.Flags
+	Peer   measure.PeerFlags
+	output output.Flags
+}
+
+// Bind registers the flags of one operation; letters mean what they mean in perftest.
+func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
+	fs.SortFlags = false
+	f.given = fs.Changed
+	bw, row := kind == plan.Bandwidth, plan.RowOf(op)
+	sized := !row.Counter
+
+	if sized {
+		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 64, 4K, 1M ("+defaultSizeText(kind)+")")
+		fs.StringVar(&f.sizes, "sizes", "", "several sizes: 64:1M (powers of two), 64,1000,4K")
+		fs.BoolVarP(&f.all, "all", "a", false, "all sizes from 2 B to 8 MiB (UD: to the MTU)")
+	}
+	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size")
+	fs.StringVarP(&f.duration, "duration", "D", "", "seconds to measure instead: 10, 0.5, 500ms")
+	fs.StringVarP(&f.margin, "margin", "f", "", "seconds to leave out at both ends of -D (0)")
+	fs.StringVar(&f.warmup, "warmup", "steady", "messages before measuring, or 'steady', or 0")
+	fs.IntVar(&f.runs, "runs", 1, "repetitions of each size")
+	if row.Counter {
+		fs.StringVarP(&f.atomicType, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
+	}
+	if row.MayInline() {
+		fs.StringVarP(&f.connection, "connection", "c", "RC", "transport: "+row.TransportText())
+		fs.IntVarP(&f.Inline, "inline", "I", -1, "bytes to send inline at most (-1: as perftest does)")
+	}
+	if bw {
+		fs.IntVarP(&f.Qps, "qp", "q", 1, "queue pairs")
+		fs.BoolVarP(&f.bidirectional, "bidirectional", "b", false, "both directions at once")
+		fs.BoolVar(&f.reversed, "reversed", false, "the server sends to the client")
+		fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight per queue pair (128)")
+		fs.IntVarP(&f.cqMod, "cq-mod", "Q", 0, "signal every n-th message (100; 1 above 8 KiB)")
+		fs.IntVarP(&f.PostList, "post-list", "l", 1, "messages per post")
+		fs.BoolVarP(&f.noPeak, "no-peak", "N", false, "do not look for the peak")
+		fs.StringVar(&f.rate, "rate", "", "limit: 10G, 500M bits per second")
+		fs.BoolVar(&f.mrPerQP, "mr-per-qp", false, "a memory region for each queue pair")
+	} else {
+		fs.StringVar(&f.gap, "gap", "", "least time between messages: 10us")
+	}
+	if row.Responded {
+		fs.IntVarP(&f.outs, "outs", "o", 0, "READs and atomics in flight (device maximum)")
+	}
+	if op == plan.Send {
+		fs.IntVarP(&f.rxDepth, "rx-depth", "r", 0, "receives posted per queue pair (512)")
+		fs.BoolVar(&f.srq, "srq", false, "share one receive queue")
+		fs.BoolVar(&f.sendImm, "send-imm", false, "SEND with immediate")
+	}
+	if op == plan.Write {
+		fs.BoolVar(&f.writeImm, "write-imm", false, "WRITE with immediate")
+		fs.IntVarP(&f.rxDepth, "rx-depth", "r", 0, "receives posted, with --write-imm (512)")
+	}
+	fs.StringVar(&f.postAPI, "post-api", "auto", "how sends are posted: post_send, wr (ibv_wr_*), auto (as perftest does)")
+	fs.BoolVar(&f.oldPostSend, "use-old-post-send", false, "perftest's name of --post-api post_send")
+	cmdline.Hide(fs, "use-old-post-send")
+	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling")
+	fs.StringVar(&f.verify, "verify", "", "compare the data: ends (first and last), all")
+	fs.Lookup("verify").NoOptDefVal = "ends"
+	fs.BoolVar(&f.cpuTime, "cpu-time", false, "account CPU time per message")
+
+	f.device.Bind(fs)
+	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (the smaller active one)")
+	fs.IntVarP(&f.sl, "sl", "S", 0, "service level, 0 to 15")
+	fs.IntVar(&f.tclass, "tclass", 0, "traffic class, 0 to 255")
+	fs.IntVar(&f.pkey, "pkey", 0, "P_Key index")
+	fs.IntVarP(&f.timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
+	fs.IntVar(&f.retries, "retries", 7, "resends before giving up, 1 to 7")
+	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
+	fs.BoolVarP(&f.rdmaCM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
+	fs.BoolVarP(&f.controlCM, "comm-rdma-cm", "z", false, "to a perftest with -z (with -R: to one with -R): no TCP")
+	fs.IntVarP(&f.tos, "tos", "T", 0, "type of service of the path, with -R: 0 to 255")
+
+	f.Peer.Bind(fs)
+	f.output.Bind(fs)
+	fs.StringVar(&f.accept, "accept", "", "let pass expectations that cannot be told for these causes: too-few, unclear, missing")
+	fs.StringArrayVar(&f.expect, "expect", nil, "fail unless: 'bw >= 90Gb/s', 'p99 <= 3us'")
+	if bw {
+		fs.Float64VarP(&f.limitBW, "limit-bw", "w", 0, "fail below this average, in Gb/s")
+		fs.Float64VarP(&f.limitRate, "limit-msgrate", "y", 0, "fail below this rate, in million messages/s")
+		fs.BoolVar(&f.gbits, "report-gbits", true, "ignored: figures name their units")
+		cmdline.Hide(fs, "report-gbits")
+	}
+	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
+	cmdline.Hide(fs, "cpu-freq")
+}
+
+func defaultSizeText(kind plan.Kind) string {
+	if kind == plan.Latency {
+		return "2"
+	}
+	return "64K"
+}
+
+// Config is a validated test.
+type Config struct {
+	Tool   string
+	Args   []string  // the command line, for the document
+	Plan   plan.Spec // without sizes and length where they were left open
+	Device opendevice.Config
+	Peer   measure.PeerConfig
+	Output output.Config
+	CPU    bench.CPUChoice
+	Expect []*expect.Expectation
+	Accept stats.Accepted // causes for which expectations pass although nothing can be told
+	Limits limitConfig
+}
+
+// limitConfig is perftest's -w and -y: judged for every record.
+type limitConfig struct {
+	BitsPerS     float64
+	MessagesPerS float64
+}
+
+// Config checks everything that needs no device and names all mistakes at once.
+func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []string) (Config, error) {
+	var wrong cmdline.Faults
+	c := Config{Tool: tool, Limits: limitConfig{f.limitBW * 1e9, f.limitRate * 1e6}}
+	p := plan.Spec{
+		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.Qps, Bidirectional: f.bidirectional,
+		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
+		PostList: f.PostList, InlineBytes: f.Inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
+		Verify: plan.Verify(f.verify), NoPeak: f.noPeak, CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
+		Timeout: uint8(f.timeout), Retries: uint8(f.retries), HugePages: f.hugePages, RDMACM: f.rdmaCM,
+	}
+	if f.given("tos") {
+		tos := uint8(f.tos)
+		p.TOS = &tos
+	}
+	if f.connection != "" {
+		wrong.Note(cmdline.Prefixed("--connection (-c)", p.Transport.UnmarshalText([]byte(f.connection))))
+	}
+	if op == plan.Atomic {
+		kind, known := atomicType(f.atomicType)
+		if !known {
+			wrong.Note(fmt.Errorf("--atomic-type (-A) %q: want FETCH_AND_ADD or CMP_AND_SWAP", f.atomicType))
+		}
+		p.AtomicType = kind
+	}
+	wrong.Note(cmdline.Prefixed("--post-api", p.PostAPI.UnmarshalText([]byte(f.postAPI))))
+	if f.oldPostSend {
+		if p.PostAPI == verbs.PostWR {
+			wrong.Note(errors.New("--post-api wr and --use-old-post-send: one of them"))
+		}
+		p.PostAPI = verbs.PostSend
+	}
+	var err error
+	p.Sizes, err = f.sizeList()
+	wrong.Note(err)
+	wrong.Note(f.length(&p))
+	if f.given("mtu") {
+		p.MTU, err = verbs.ParseMTU(f.mtu)
+		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
+	}
+	for _, r := range []struct {
+		name, letter string
+		v, lo, hi    int
+	}{
+		{"sl", " (-S)", f.sl, 0, 15},
+		{"tclass", "", f.tclass, 0, 255},
+		{"tos", " (-T)", f.tos, 0, 255},
+		{"qp-timeout", " (-u)", f.timeout, 1, 31},
+		{"retries", "", f.retries, 1, 7},
+	} { // they are narrow in a plan
+		if f.given(r.name) && (r.v < r.lo || r.v > r.hi) {
+			wrong.Note(fmt.Errorf("--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi))
+		}
+	}
+	for _, r := range []struct {
+		name, letter string
+		v            int
+	}{ // 0 is "not said" in a plan
+		{"runs", "", f.runs},
+		{"qp", " (-q)", f.Qps},
+		{"tx-depth", " (-t)", f.txDepth},
+		{"rx-depth", " (-r)", f.rxDepth},
+		{"cq-mod", " (-Q)", f.cqMod},
+		{"post-list", " (-l)", f.PostList},
+		{"outs", " (-o)", f.outs},
+	} {
+		if f.given(r.name) && r.v == 0 {
+			wrong.Note(fmt.Errorf("--%s%s 0: want 1 or more", r.name, r.letter))
+		}
+	}
+	for _, l := range []struct {
+		name  string
+		limit float64
+	}{{"limit-bw", f.limitBW}, {"limit-msgrate", f.limitRate}} {
+		if f.given(l.name) && !(l.limit > 0) { // so is NaN refused
+			wrong.Note(fmt.Errorf("--%s %g: want more than 0", l.name, l.limit))
+		}
+	}
+	if f.rate != "" {
+		p.RateBits, err = plan.ParseRate(f.rate)
+		wrong.Note(cmdline.Prefixed("--rate", err))
+	}
+	if f.gap != "" {
+		p.Gap, err = plan.ParseSeconds(f.gap)
+		wrong.Note(cmdline.Prefixed("--gap", err))
+	}
+	if _, err := plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{}); err != nil {
+		wrong.Note(err)
+	}
+	c.Plan = p
+	c.Device, err = f.device.Config()
+	wrong.Note(err)
+	c.Device.Strict = len(f.expect) > 0 || f.limitBW > 0 || f.limitRate > 0 // no gate passes on the software device unless it was named
+	c.CPU, err = f.device.CPUChoice(1)
+	wrong.Note(err)
+	if f.verify == "ends" && slices.Contains(args, "all") {
+		wrong.Note(errors.New("\"all\" is taken for a host: write --verify=all"))
+		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "all" })
+	}
+	c.Peer, err = f.Peer.Config(tool, args)
+	wrong.Note(err)
+	c.Peer.ControlCM = f.controlCM
+	if f.controlCM && c.Peer.Loopback {
+		wrong.Note(errors.New("--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out"))
+	}
+	c.Output, err = f.output.Config()
+	wrong.Note(err)
+	c.Accept, err = stats.ParseAccepted(f.accept)
+	wrong.Note(cmdline.Prefixed("--accept", err))
+	c.Expect, err = parseExpectations(f.expect, p)
+	wrong.Note(err)
+	return c, errors.Join(wrong...)
+}
+
+// sizeList reads -s, --sizes and -a, which exclude each other.
+func (f *Flags) sizeList() ([]int, error) {
+	var given []string
+	for name, set := range map[string]bool{"--size (-s)": f.size != "", "--sizes": f.sizes != "", "--all (-a)": f.all} {
+		if set {
+			given = append(given, name)
+		}
+	}
+	slices.Sort(given)
+	if len(given) > 1 {
+		return nil, fmt.Errorf("%s exclude each other", strings.Join(given, " and "))
+	}
+	switch {
+	case f.size != "":
+		n, err := plan.ParseSize(f.size)
+		return []int{n}, cmdline.Prefixed("--size (-s)", err)
+	case f.sizes != "":
+		list, err := plan.ParseSizes(f.sizes)
+		return list, cmdline.Prefixed("--sizes", err)
+	default:
+		return nil, nil
+	}
+}
+
+// length reads -n, -D, -f and --warmup.
+func (f *Flags) length(p *plan.Spec) error {
+	var errs []error
+	if f.iters != "" {
+		n, err := strconv.ParseUint(f.iters, 0, 64)
+		if err != nil || n < 1 {
+			errs = append(errs, fmt.Errorf("--iters (-n) %q: want a whole number of at least 1, such as 5000", f.iters))
+		}
+		p.Iterations = n
+	}
+	if f.duration != "" {
+		d, err := plan.ParseSeconds(f.duration)
+		if err == nil && d <= 0 {
+			err = fmt.Errorf("%q: want more than 0 seconds", f.duration)
+		}
+		errs = append(errs, cmdline.Prefixed("--duration (-D)", err))
+		p.Duration = d
+	}
+	if f.margin != "" {
+		d, err := plan.ParseSeconds(f.margin)
+		errs = append(errs, cmdline.Prefixed("--margin (-f)", err))
+		p.Margin = d
+	}
+	switch f.warmup {
+	case "steady", "":
+		p.WarmupSteady = true
+	default:
+		n, err := strconv.ParseUint(f.warmup, 0, 64)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--warmup %q: want a count of messages, or 'steady'", f.warmup))
+		}
+		p.Warmup = n
+	}
+	return errors.Join(errs...)
+}
+
+// atomicType reads the name of an atomic operation, as perftest has it or shorter.
+func atomicType(s string) (verbs.Opcode, bool) {
+	for _, r := range plan.Rows() {
+		if name := r.Perftest.Name; name != "" && (strings.EqualFold(s, name) || strings.EqualFold(s, strings.Replace(name, "_AND_", "_", 1))) {
+			return r.Opcode, true
+		}
+	}
+	return 0, false
+}

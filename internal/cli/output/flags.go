@@ -1,0 +1,66 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/report/render"
+)
+
+// Flags say what becomes of the result.
+type Flags struct {
+	format string
+	save   string
+	quiet  bool
+}
+
+// Bind adds the flags to a command.
+func (f *Flags) Bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.format, "format", "table", strings.Join(FormatNames(), ", "))
+	fs.StringVar(&f.save, "save", "", "save the result; the name's ending tells the format (.json)")
+	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
+}
+
+// Config is what becomes of the result.
+type Config struct {
+	Format render.Format
+	Save   string
+	saveAs render.Format
+	Quiet  bool
+}
+
+// Config checks the flags and names all mistakes at once.
+func (f *Flags) Config() (Config, error) {
+	c := Config{Save: f.save, Quiet: f.quiet}
+	var errs []error
+	var err error
+	if c.Format, err = FormatNamed(f.format); err != nil {
+		errs = append(errs, fmt.Errorf("--format: %w", err))
+	}
+	if f.save != "" {
+		if c.saveAs, err = FormatOfFile(f.save); err != nil {
+			errs = append(errs, fmt.Errorf("--save %s: %w", f.save, err))
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+// FormatOfFile finds the format of a file's ending; none means JSON.
+func FormatOfFile(path string) (render.Format, error) {
+	ending := filepath.Ext(path)
+	if ending == "" {
+		ending = ".json"
+	}
+	var known []string
+	for _, f := range Formats() {
+		if f.Extension == ending {
+			return f, nil
+		}
+		known = append(known, f.Extension)
+	}
+	return render.Format{}, fmt.Errorf("no format ends in %q; there are %s", ending, strings.Join(known, ", "))
+}

@@ -1,0 +1,67 @@
+// Package output is where results go: streams, formats, files, progress.
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/render"
+)
+
+// Formats are all ways to write a result: report's, and those added here.
+func Formats() []render.Format { return append(render.Formats(), perftestcli.Format()) }
+
+// FormatNames are their names.
+func FormatNames() []string {
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// FormatNamed finds a format, or an error that lists them.
+func FormatNamed(name string) (render.Format, error) {
+	if f := perftestcli.Format(); f.Name == name {
+		return f, nil
+	}
+	f, err := render.FormatNamed(name)
+	if err != nil {
+		err = fmt.Errorf("%w, %s", err, perftestcli.Format().Name)
+	}
+	return f, err
+}
+
+// CheckWritable tells before a measurement what would keep its files from being written after it.
+func CheckWritable(paths ...string) error {
+	var errs []error
+	for _, p := range paths {
+		if p != "" {
+			errs = append(errs, report.CheckWritable(p))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return exit.SetupError{Err: err}
+	}
+	return nil
+}
+
+// Deliver prints the document, in no format not at all, and saves it.
+func Deliver(out Streams, c Config, d *report.Document) error {
+	if c.Format.All != nil {
+		if err := c.Format.Render(out.Out, d); err != nil {
+			return fmt.Errorf("print the result: %w", err)
+		}
+	}
+	if c.Save == "" {
+		return nil
+	}
+	if c.saveAs.Name == "json" {
+		return report.Save(c.Save, d)
+	}
+	return report.WriteFile(c.Save, func(w io.Writer) error { return c.saveAs.Render(w, d) })
+}

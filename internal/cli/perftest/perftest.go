@@ -1,0 +1,381 @@
+// Package perftest runs this program under one of perftest's names.
+package perftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/control/rdmacm"
+	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// Exit codes under perftest's names.
+const (
+	PerftestOK         = 0
+	PerftestFailed     = 1
+	perftestCompletion = 17 // a failed completion, in some of the tools
+)
+
+// AsTool takes the command line where the program was started under one of perftest's names.
+func AsTool(ctx context.Context, args []string, out output.Streams) (status int, taken bool) {
+	tool, is := perftestcli.ToolNamed(args[0])
+	if !is {
+		return 0, false
+	}
+	return Main(ctx, tool, args[1:], out), true
+}
+
+// Main is one of perftest's programs: its command line, its text, its exit codes.
+func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.Streams) int {
+	v, err := perftestcli.Parse(tool, args)
+	switch {
+	case err != nil:
+		for _, e := range exit.EachOf(err) {
+			fmt.Fprintf(out.Err, " %v\n", e)
+		}
+		fmt.Fprintf(out.Err, " Parser function exited with Error\n")
+		return PerftestFailed
+	case v.Help:
+		_, err = fmt.Fprint(out.Out, perftestcli.Usage(tool))
+		exit.Complain(out.Err, tool.Name, err)
+		return PerftestFailed
+	case v.Version:
+		_, err = fmt.Fprintf(out.Out, "Version: %s\n", v.AdvertisedVersion())
+		exit.Complain(out.Err, tool.Name, err)
+		return PerftestFailed
+	}
+	if err := (perftest.Options{Version: v.PerftestVersion}).Check(); err != nil {
+		fmt.Fprintf(out.Err, " --perftest-version: %v\n", err)
+		return PerftestFailed
+	}
+	r := testRun{v: v, out: out, clock: job.StartTickClock()}
+	if err := r.run(ctx); err != nil {
+		r.explain(err)
+		return r.status(err)
+	}
+	return r.judge()
+}
+
+// testRun is one run under one of perftest's names.
+type testRun struct {
+	v         perftestcli.Invocation
+	out       output.Streams
+	clock     job.TickClock
+	text      *perftestcli.Text
+	json      *perftestcli.Document
+	plan      plan.Spec
+	row       plan.Row
+	gbits     bool
+	peersView bool // records are the other end's view: the target's, with gobw there
+
+	lowBandwidth, lowRate bool
+	verified              struct{ messages, bytes uint64 } // of --data_validation
+	failed                error                            // of a file or stream, noticed while a row was written
+}
+
+func (r *testRun) run(ctx context.Context) (err error) {
+	d, err := opendevice.Open(opendevice.Config{Name: r.v.Device, Port: r.v.IBPort, GID: r.v.GIDIndex})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if d.Note != "" {
+		fmt.Fprintf(r.out.Err, " %s\n", d.Note)
+	}
+	if !d.Info().Software { // the software device's port comes with its address
+		if _, err := bench.ChoosePort(d, r.v.IBPort); err != nil {
+			return err
+		}
+	}
+	style := perftestcli.Classic
+	if r.v.PerftestVersion >= "6.22" {
+		style = perftestcli.Modern
+	}
+	r.text = perftestcli.NewText(r.out.Out, r.v, style, r.clock.PerNanosecond())
+	s, err := r.connect(ctx, d)
+	if err != nil {
+		return err
+	}
+	local, remote := measure.Endpoints(s)
+	port, err := r.fit(s, d)
+	if err != nil {
+		s.Fail(err)
+		return err
+	}
+	o := bench.Options{
+		CPU: r.cpu(), Port: port.Number, GIDIndex: r.v.GIDIndex, Local: local, Remote: remote, NUMANode: r.v.NUMANode,
+		Connected: func(c bench.Connection) { r.connected(s, c) }, Measured: r.measured,
+		Linger: r.v.WaitDestroy, Lingering: r.finishText,
+	}
+	if r.v.NoNUMA {
+		anywhere := -1
+		o.NUMANode = &anywhere
+	}
+	if o.GIDIndex == nil && r.v.IPv6GID {
+		o.GIDIndex = ipv6GID(d, port.Number)
+	}
+	spec := r.v.Plan
+	if _, err = bench.Run(ctx, s, &spec, d.Device, o); err != nil && !r.endless(err) {
+		return err
+	}
+	if r.v.WaitDestroy == 0 {
+		r.finishText()
+	}
+	return errors.Join(s.Close(), r.text.Err(), r.failed)
+}
+
+// finishText closes the table.
+func (r *testRun) finishText() {
+	r.text.Finish()
+	if r.verified.messages > 0 {
+		r.text.Validated(r.verified.messages, r.verified.bytes)
+	}
+	r.text.Waiting()
+}
+
+// cpu is where the measuring thread runs: on the first of the cores asked for, else on one of the last.
+func (r *testRun) cpu() bench.CPUChoice {
+	switch {
+	case len(r.v.Cores) > 0:
+		return bench.CPUChoice{Pinned: true, CPU: r.v.Cores[0]}
+	case r.v.Server():
+		return bench.CPUChoice{Last: 2}
+	}
+	return bench.CPUChoice{Last: 1}
+}
+
+// endless tells the normal end of a test that runs until it is killed: the client's signal, or at its server the end of
+// the connection.
+func (r *testRun) endless(err error) bool {
+	return r.plan.Infinite && (errors.Is(err, context.Canceled) || r.v.Server() && errors.Is(err, control.ErrPeerLost))
+}
+
+// fit adapts the plan to the device. The software device gets its address first.
+func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, error) {
+	local, _ := measure.Endpoints(s)
+	if err := opendevice.Bind(d, local); err != nil {
+		return verbs.PortInfo{}, err
+	}
+	port, err := bench.ChoosePort(d, r.v.IBPort)
+	if err != nil {
+		return port, err
+	}
+	err = errors.Join(r.v.Fit(d.Info(), port), r.checkCounters(d.Device, port.Number))
+	for _, w := range r.v.Warnings() {
+		fmt.Fprintf(r.out.Err, " Warning: %s\n", w)
+	}
+	return port, err
+}
+
+// checkCounters refuses names that the device does not count before the test, not after.
+func (r *testRun) checkCounters(d verbs.Device, port int) error {
+	if len(r.v.Counters) == 0 {
+		return nil
+	}
+	counters, has := d.(verbs.Counters)
+	if !has {
+		return fmt.Errorf("-W: %s has no counters", d.Info().Name)
+	}
+	known, err := counters.Counters(port)
+	if err != nil {
+		return fmt.Errorf("-W: %w", err)
+	}
+	for _, name := range r.v.Counters {
+		if _, is := known[path.Base(name)]; !is {
+			return fmt.Errorf("-W %s: %s has %s", name, d.Info().Name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	return nil
+}
+
+// connect is both roles: wait for a client, or go to the server.
+func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Session, error) {
+	options := perftest.Options{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.PerftestOnly}
+	program := r.v.Tool.Name + " (gobw " + bench.Version() + ")"
+	var rdma verbs.Device // nil: TCP
+	if r.v.ControlCM {
+		if _, err := rdmacm.ConnectionManagerOf(d.Device); err != nil {
+			return nil, err
+		}
+		rdma = d.Device
+	}
+	if !r.v.Server() {
+		r.text.Begin()
+		return connect.Dial(ctx, net.JoinHostPort(r.v.Host, strconv.Itoa(r.v.TCPPort)), connect.DialOptions{
+			Perftest: options, Program: program, Source: r.v.Source, Network: r.v.Network, RDMA: rdma,
+		})
+	}
+	host := ""
+	if r.v.Source.IsValid() {
+		host = r.v.Source.String()
+	}
+	l, err := connect.Listen(connect.ListenOptions{
+		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: options, Program: program, Once: true, RDMA: rdma,
+		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		LocalFacts: func() (control.Facts, error) { return bench.LocalFacts(d.Device, r.v.IBPort) },
+	})
+	if err != nil {
+		return nil, measure.PortTaken(err)
+	}
+	defer func() { _ = l.Close() }()
+	r.text.Begin()
+	if err := r.text.Err(); err != nil {
+		return nil, err
+	}
+	return l.Accept(ctx)
+}
+
+// connected prints the header, once both ends are known.
+func (r *testRun) connected(s control.Session, c bench.Connection) {
+	r.plan, r.row = c.Plan.Spec(), c.Plan.Row()
+	r.peersView = c.Role == plan.Target && s.Dialect() == control.Ours
+	r.gbits = r.v.Gbits
+	f := perftestcli.Facts{
+		Device: c.Device.Name, TransportType: c.Device.TransportType, Ethernet: c.Port.LinkLayer == verbs.LinkEthernet, MTU: c.MTU,
+		Inline: c.Inline, Outstanding: c.Outstanding, NUMANode: c.Device.NUMANode, Local: c.Local, Remote: c.Remote, Plan: c.Plan,
+		ControlCM: r.v.ControlCM, PostAPI: c.PostAPI,
+	}
+	if f.TransportType == "" {
+		f.TransportType = "IB"
+	}
+	if c.GID != nil {
+		f.GIDIndex = &c.GID.Index
+	}
+	r.text.Header(f)
+	unit := perftestcli.MiBPerSecond
+	if r.gbits {
+		unit = perftestcli.GbitPerSecond
+	}
+	r.json = perftestcli.NewDocument(f, unit)
+}
+
+// measured prints a row, writes the file and compares with the limits.
+func (r *testRun) measured(rec report.Record, samples report.Samples) {
+	if r.v.Server() && r.plan.AllSizes && rec.Messages == 0 {
+		return // with -a a one-sided client tells its server of the last size alone
+	}
+	if r.peersView { // CPU time and counters are printed as this end's own
+		rec.CPU, rec.Counters = rec.PeerCPU, rec.PeerCounters
+	}
+	if rec.Verified != "" {
+		r.verified.messages += rec.Messages
+		r.verified.bytes += rec.Messages * rec.SizeBytes
+	}
+	r.text.Measured(rec, samples)
+	row := r.text.RowOf(rec, samples)
+	if r.v.JSONFile != "" {
+		r.json.Add(r.plan, row, perftestcli.CPUColumn(r.v.CPUUtil))
+		if err := r.json.Write(r.v.JSONFile); err != nil && r.failed == nil {
+			r.failed = err
+		}
+	}
+	if r.v.Server() && r.row.Addressed() && !r.plan.Bidirectional {
+		return // the client judges what it measured
+	}
+	r.lowBandwidth = r.lowBandwidth || r.v.HasLimitBW() && row.Average < r.v.LimitBW
+	r.lowRate = r.lowRate || r.v.HasLimitRate() && row.MsgRate < r.v.LimitRate
+}
+
+// judge is the exit status of a run that went well.
+func (r *testRun) judge() int {
+	if r.lowBandwidth {
+		fmt.Fprintf(r.out.Err, "Error: BW result is below bw limit\n")
+	}
+	if r.lowRate {
+		fmt.Fprintf(r.out.Err, "Error: Msg rate  is below msg_rate limit\n")
+	}
+	if r.lowBandwidth || r.lowRate {
+		return PerftestFailed
+	}
+	return PerftestOK
+}
+
+// status is the exit status of a run that failed.
+func (r *testRun) status(err error) int {
+	var completion *verbs.CompletionError
+	var sig exit.SignalError
+	switch {
+	case errors.As(err, &sig):
+		return exit.Code(sig)
+	case !errors.As(err, &completion):
+		return PerftestFailed
+	}
+	p := r.v.Plan
+	switch {
+	case p.Operation == plan.Send,
+		p.Kind == plan.Latency && p.Operation != plan.Write,
+		p.Operation == plan.Read && p.AllSizes:
+		return perftestCompletion
+	}
+	return PerftestFailed
+}
+
+// explain writes an error: the line that scripts know from perftest where it has one, then ours.
+func (r *testRun) explain(err error) {
+	var completion *verbs.CompletionError
+	var setup exit.SetupError
+	if errors.Is(err, payload.ErrCorrupt) {
+		fmt.Fprintf(r.out.Err, "VALIDATION: FAILED\n")
+	}
+	switch {
+	case errors.As(err, &completion):
+		c := completion.Completion
+		fmt.Fprintf(r.out.Err, " Completion with error at %s\n Failed status %d: wr_id %d syndrom 0x%x\nscnt=%d, ccnt=%d\n",
+			map[bool]string{true: "server", false: "client"}[r.v.Server()], uint32(c.Status), c.ID, c.VendorError, completion.Sent, completion.Done)
+	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && isDial(err):
+		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\n Unable to open file descriptor for socket connection Unable to init the socket connection\n", r.v.Host, r.v.TCPPort)
+	case errors.Is(err, control.ErrPeerLost):
+		fmt.Fprintf(r.out.Err, "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n")
+	case errors.As(err, &setup) && r.text == nil:
+		fmt.Fprintf(r.out.Err, " Unable to find the Infiniband/RoCE device\n")
+	}
+	exit.Complain(r.out.Err, r.v.Tool.Name, err)
+}
+
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// ipv6GID is the first RoCE v2 line with an IPv6 address, global before link-local; nil if there is none.
+func ipv6GID(d verbs.Device, port int) *int {
+	table, err := d.GIDs(port)
+	if err != nil {
+		return nil
+	}
+	var best *verbs.GIDEntry
+	for i, e := range table {
+		if e.Type != verbs.GIDRoCEv2 || e.GID.Addr().Is4() {
+			continue
+		}
+		if best == nil || best.GID.IsLinkLocal() && !e.GID.IsLinkLocal() {
+			best = &table[i]
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return &best.Index
+}

@@ -1,0 +1,179 @@
+// Package report is the command 'report': saved results in any format.
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/render"
+)
+
+// flags are the flags of 'report' as they were typed.
+type flags struct {
+	format, save, pictures, pictureFormat string
+	scale                                 float64
+}
+
+// config is what to render.
+type config struct {
+	Files    []string
+	Format   render.Format
+	Save     string // empty: standard output
+	Pictures string // directory, or empty
+	Draw     func(io.Writer, plot.Figure) error
+	Ending   string
+}
+
+// NewCommand makes 'report'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	flags := &flags{}
+	var names []string
+	for _, f := range output.Formats() {
+		names = append(names, fmt.Sprintf("  %-9s %s", f.Name, f.Description))
+	}
+	cmd := &cobra.Command{
+		Use:   "report FILE...",
+		Short: "Render saved results: tables, CSV, HTML, pictures",
+		Long: "Render saved results. Several files are laid over one another in pictures, and\n" +
+			"follow one another elsewhere; a directory stands for its .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Example: "  " + tool + " report result.json\n" +
+			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
+			"  " + tool + " report result.json --pictures plots --picture-format png\n" +
+			"  " + tool + " report result.json --format latex",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, err := flags.config(args)
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			return run(out, c)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&flags.format, "format", "", strings.Join(output.FormatNames(), ", ")+" (table, or by the ending of --save)")
+	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
+	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into this directory")
+	fs.StringVar(&flags.pictureFormat, "picture-format", "svg", "svg or png")
+	fs.Float64Var(&flags.scale, "scale", 2, "pixels per unit of a PNG; 2 is sharp on any screen")
+	return cmd
+}
+
+func (f *flags) config(args []string) (config, error) {
+	c := config{Files: args, Save: f.save, Pictures: f.pictures}
+	var errs []error
+	if len(args) == 0 {
+		errs = append(errs, errors.New("no file: name one that --save or qualify --json wrote"))
+	}
+	var err error
+	switch {
+	case f.format != "":
+		c.Format, err = output.FormatNamed(f.format)
+		errs = append(errs, cmdline.Prefixed("--format", err))
+	case f.save != "":
+		c.Format, err = output.FormatOfFile(f.save)
+		errs = append(errs, cmdline.Prefixed("--save "+f.save, err))
+	case f.pictures == "":
+		c.Format, err = output.FormatNamed("table")
+		errs = append(errs, err)
+	}
+	c.Ending = "." + f.pictureFormat
+	switch f.pictureFormat {
+	case "svg":
+		c.Draw = plot.WriteSVG
+	case "png":
+		c.Draw = func(w io.Writer, p plot.Figure) error { return plot.WritePNG(w, p, f.scale) }
+	default:
+		errs = append(errs, fmt.Errorf("--picture-format %q: want svg or png", f.pictureFormat))
+	}
+	if !(f.scale >= 0.25 && f.scale <= 10) {
+		errs = append(errs, fmt.Errorf("--scale %g: want 0.25 to 10", f.scale))
+	}
+	return c, errors.Join(errs...)
+}
+
+// run renders files.
+func run(out output.Streams, c config) error {
+	docs, err := output.Load(c.Files)
+	if err != nil {
+		return err
+	}
+	if c.Pictures != "" {
+		if err := writePictures(out, c, docs); err != nil {
+			return err
+		}
+	}
+	if c.Format.All == nil {
+		return nil
+	}
+	render := func(w io.Writer) error { return c.Format.All(w, docs) }
+	if verdicts := verdictsOf(c); verdicts != nil {
+		render = verdicts
+	}
+	if c.Save == "" {
+		return render(out.Out)
+	}
+	return report.WriteFile(c.Save, render)
+}
+
+// verdictsOf renders a single qualification with its verdicts, in the formats that have a place for them.
+func verdictsOf(c config) func(io.Writer) error {
+	render := map[string]func(io.Writer, *qualify.Qualification) error{
+		"table": render.QualificationTable, "markdown": render.QualificationMarkdown, "junit": render.QualificationJUnit, "html": render.QualificationHTML,
+	}[c.Format.Name]
+	if render == nil || len(c.Files) != 1 {
+		return nil
+	}
+	q, err := qualify.Load(c.Files[0])
+	if err != nil || q == nil {
+		return nil // a file of results, which has been read already
+	}
+	if c.Format.Name == "table" {
+		return func(w io.Writer) error {
+			for _, d := range q.Documents() {
+				if _, err := fmt.Fprintf(w, "%s: ", d.Description); err != nil {
+					return err
+				}
+				if err := c.Format.Render(w, d); err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintln(w); err != nil {
+					return err
+				}
+			}
+			return render(w, q)
+		}
+	}
+	return func(w io.Writer) error { return render(w, q) }
+}
+
+// writePictures writes each picture into a file of its own and names the files on standard error.
+func writePictures(out output.Streams, c config, docs []*report.Document) error {
+	pictures := render.Pictures(docs)
+	if len(pictures) == 0 {
+		return exit.UsageError{Err: errors.New("these results give no picture: a curve needs two sizes or more, a histogram --save from golat or a bandwidth test")}
+	}
+	if err := os.MkdirAll(c.Pictures, 0o755); err != nil {
+		return exit.SetupError{Err: err}
+	}
+	for _, p := range pictures {
+		path := filepath.Join(c.Pictures, p.Name+c.Ending)
+		if err := report.WriteFile(path, func(w io.Writer) error { return c.Draw(w, p.Figure) }); err != nil {
+			return err
+		}
+		fmt.Fprintln(out.Err, path)
+	}
+	return nil
+}

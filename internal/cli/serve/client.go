@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// serving is what a client's tests need at this end.
+type serving struct {
+	device    opendevice.Config
+	cpu       bench.CPUChoice
+	end       json.RawMessage // what a doctor at the other end is told; nil: nothing
+	dataAllow []netip.Prefix
+	told      *plan.Spec // of perftest's clients that do not tell theirs
+	planned   func(*plan.Spec)
+	measured  func(report.Record)
+}
+
+// serveSession runs a client's tests, one plan after another, on a device of their own.
+func serveSession(ctx context.Context, s control.Session, c serving) (err error) {
+	d, err := opendevice.Open(c.device)
+	if err != nil {
+		s.Fail(err)
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	local, remote := measure.Endpoints(s)
+	if err := opendevice.Bind(d, local); err != nil {
+		s.Fail(err)
+		return err
+	}
+	_, bound := d.Device.(verbs.Rebinder)
+	s = &guard{Session: s, bound: bound, dataAllow: c.dataAllow, planned: c.planned}
+	o := bench.Options{CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID, Local: local, Remote: remote, End: c.end}
+	var plan *plan.Spec
+	if s.Dialect() == control.Perftest {
+		plan = c.told
+	}
+	for {
+		res, err := bench.Run(ctx, s, plan, d.Device, o)
+		if err != nil {
+			return measure.Classify(err) // bench has told the peer and closed
+		}
+		if res == nil {
+			return s.Close()
+		}
+		for _, r := range res.Records {
+			c.measured(r)
+		}
+		if s.Dialect() == control.Perftest {
+			return s.Close()
+		}
+	}
+}
+
+// perftestServer is a test that a client of perftest before 6.29 expects; nil: none was told.
+type perftestServer struct{ perftestcli.Invocation }
+
+// plan adapts the test to the device.
+func (p *perftestServer) plan(d verbs.Device, port int) (*plan.Spec, error) {
+	if p == nil {
+		return nil, nil //nolint:nilnil // no plan was given
+	}
+	info, err := bench.ChoosePort(d, port)
+	if err != nil {
+		return nil, err
+	}
+	v := p.Invocation
+	if err := v.Fit(d.Info(), info); err != nil {
+		return nil, err
+	}
+	return &v.Plan, nil
+}
+
+// parsePerftestServer reads --perftest 'ib_send_bw -c UD -s 1024'.
+func parsePerftestServer(line string) (*perftestServer, error) {
+	if line == "" {
+		return nil, nil //nolint:nilnil // no plan was given
+	}
+	v, err := perftestcli.ParseLine(line)
+	return &perftestServer{v}, err
+}
+
+// probed is what the server knows of its device without holding it.
+type probed struct {
+	Note  string          `json:"note,omitempty"`
+	Facts *control.Facts  `json:"facts,omitempty"` // for clients that negotiate before a plan is known
+	Plan  *plan.Spec      `json:"plan,omitempty"`  // of --perftest
+	End   json.RawMessage `json:"end,omitempty"`   // what a doctor at the other end is told
+}
+
+// probe finds out before the first client whether there is a device, and what it is.
+func (o *order) probe() (*probed, error) {
+	d, err := opendevice.Open(o.Device.ToLookAt())
+	if err != nil {
+		return nil, err
+	}
+	p := &probed{Note: d.Note}
+	if facts, err := bench.LocalFacts(d, o.Device.Port); err == nil { // else such clients hear why when they come
+		p.Facts = &facts
+	}
+	told, err := parsePerftestServer(o.Perftest)
+	if err == nil {
+		p.Plan, err = told.plan(d, o.Device.Port)
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return nil, err
+	}
+	if end, err := opendevice.Examine(o.Device); err == nil {
+		p.End, _ = json.Marshal(end) // nothing in it can fail
+	}
+	return p, nil
+}

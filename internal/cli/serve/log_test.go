@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gobw/gobw/report"
+)
+
+// TestLogIsBounded: strangers cause a burst of lines and then one every two seconds, each of a length that a person reads; the
+// lines of tests always appear.
+func TestLogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		log := slog.New(newLimited(slog.NewTextHandler(&b, nil))).With("client", "192.0.2.7")
+		for range 3000 {
+			log.Warn("client dropped", "err", strings.Repeat("A", 8<<20>>10))
+		}
+		if n := strings.Count(b.String(), "\n"); n != burstLines {
+			t.Errorf("%d lines of 3000, want %d", n, burstLines)
+		}
+		if b.Len() > burstLines*(maxLogText+200) {
+			t.Errorf("%d bytes", b.Len())
+		}
+		b.Reset()
+		log.Info("begins", "test", "write bandwidth RC")
+		if !strings.Contains(b.String(), "begins") {
+			t.Error("a test's line is left out")
+		}
+		time.Sleep(lineEvery)
+		log.Warn("client dropped")
+		if !strings.Contains(b.String(), "lines_left_out_before=2950") {
+			t.Errorf("what was left out is not counted: %s", b.String())
+		}
+	})
+}
+
+// TestLogNamesTheTest: a latency test has no bandwidth in the log.
+func TestLogNamesTheTest(t *testing.T) {
+	r := report.Record{Kind: "latency", Latency: &report.Latency{P50Ns: 2500}}
+	r.Bandwidth.AverageBitsPerS = 1e9
+	if got := figureText(r); got != "2.50 us" {
+		t.Errorf("latency: %q", got)
+	}
+	r.Kind = "bandwidth"
+	if got := figureText(r); got != "1.00 Gb/s" {
+		t.Errorf("bandwidth: %q", got)
+	}
+}

@@ -1,0 +1,403 @@
+// Package serve is the command 'serve': the other end of tests.
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/hostmemory"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+)
+
+// groups orders the flags of the server.
+func groups() []cmdline.FlagGroup {
+	return []cmdline.FlagGroup{
+		{Title: "Clients", Names: []string{"listen", "port", "allow", "token-file", "clients", "once", "perftest", "peer-timeout"}},
+		{Title: "Limits", Names: []string{"max-memory", "max-duration", "max-qps", "operations", "data-allow"}},
+		opendevice.Group(),
+		{Title: "Output", Names: []string{"quiet"}},
+	}
+}
+
+// flags are the flags of 'serve'.
+type flags struct {
+	device      opendevice.Flags
+	listen      string
+	port        int
+	allow       []string
+	maxMemory   string
+	maxDuration string
+	maxQPs      int
+	operations  []string
+	dataAllow   []string
+	tokenFile   string
+	clients     int
+	testProcess bool
+	once        bool
+	child       bool
+	perftest    string
+	peerTimeout string
+	quiet       bool
+}
+
+// config is a validated server.
+type config struct {
+	Tool     string
+	Listen   connect.ListenOptions
+	Device   opendevice.Config
+	CPU      bench.CPUChoice
+	Once     bool
+	Child    bool // print the address on stdout and end with stdin
+	Quiet    bool
+	Perftest *perftestServer // a plan for clients that do not tell theirs
+	// PerftestLine is what that plan was read from.
+	PerftestLine string
+	Policy       plan.Policy
+	DataAllow    []netip.Prefix
+	End          json.RawMessage // what a doctor at the other end is told
+}
+
+// NewCommand makes 'serve'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	flags := &flags{}
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Be the other end of tests, one client after another",
+		Long: "Be the other end of tests, one client after another. The client says what to\n" +
+			"do; only a perftest before 6.29 does not: for such clients say it with\n" +
+			"--perftest.",
+		Example: "  " + tool + " serve\n  " + tool + " serve --listen 192.0.2.1 --allow 192.0.2.0/24\n" +
+			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
+		Args: cmdline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.testProcess {
+				return runTestProcess(cmd.Context())
+			}
+			c, err := flags.config(tool, out)
+			if err != nil {
+				return exit.UsageError{Err: err}
+			}
+			return run(cmd.Context(), out, c)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&flags.listen, "listen", "", "address to listen on: HOST, HOST:PORT or :PORT (all)")
+	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
+	fs.StringSliceVar(&flags.allow, "allow", nil, "clients admitted: 192.0.2.0/24,2001:db8::/32 (all)")
+	fs.StringVar(&flags.maxMemory, "max-memory", "", "most buffer memory for a client: 512M, 2G (half of what is free)")
+	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "longest test of a client: 10m, 1h; 0: no limit")
+	fs.IntVar(&flags.maxQPs, "max-qps", 1024, "most queue pairs of a client's test")
+	fs.StringSliceVar(&flags.operations, "operations", nil, "operations that clients may run: write,read,send,atomic (all)")
+	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "where traffic may go beside the client's own address: 198.51.100.0/24")
+	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a secret that clients must prove; perftest's cannot")
+	fs.IntVar(&flags.clients, "clients", 1, "clients served at once; the device must be one that can be opened so often")
+	fs.BoolVar(&flags.once, "once", false, "end after one client")
+	fs.StringVar(&flags.perftest, "perftest", "", "the command line that clients before 6.29 expect here")
+	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "how long a silent client is borne")
+	flags.device.Bind(fs)
+	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")
+	fs.BoolVar(&flags.child, "child", false, "print the address and end with standard input")
+	cmdline.Hide(fs, "child")
+	fs.BoolVar(&flags.testProcess, "test-process", false, "be the process of one test; 'serve' starts it by itself")
+	cmdline.Hide(fs, "test-process")
+	cmdline.GroupFlags(cmd, groups())
+	return cmd
+}
+
+// config checks the flags and names all mistakes at once.
+func (f *flags) config(tool string, out output.Streams) (config, error) {
+	c := config{Tool: tool, Once: f.once, Child: f.child, Quiet: f.quiet}
+	var wrong cmdline.Faults
+	var err error
+	c.Device, err = f.device.Config()
+	wrong.Note(err)
+	c.CPU, err = f.device.CPUChoice(2)
+	wrong.Note(err)
+	if f.port < 1 || f.port > 65535 {
+		wrong.Note(fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
+	}
+	c.Listen.Address = listenAddress(f.listen, f.port)
+	for _, a := range f.allow {
+		prefix, err := cmdline.ParsePrefix(a)
+		wrong.Note(cmdline.Prefixed("--allow", err))
+		c.Listen.Allow = append(c.Listen.Allow, prefix)
+	}
+	wrong.Note(f.policy(&c))
+	c.Listen.Token, err = cmdline.ReadToken(f.tokenFile)
+	wrong.Note(cmdline.Prefixed("--token-file", err))
+	c.Listen.Clients, c.Listen.Plans, c.Listen.Admit = f.clients, true, admit(c.Policy)
+	if f.clients < 1 || f.clients > 1024 {
+		wrong.Note(fmt.Errorf("--clients %d: want 1 to 1024", f.clients))
+	}
+	if c.Listen.Timeouts.Peer, err = plan.ParseSeconds(f.peerTimeout); err != nil || c.Listen.Timeouts.Peer <= 0 {
+		wrong.Note(fmt.Errorf("--peer-timeout %q: want more than 0 seconds", f.peerTimeout))
+	}
+	c.Listen.Program = tool + " " + bench.Version()
+	level := slog.LevelInfo
+	if f.quiet {
+		level = slog.LevelError
+	}
+	c.Listen.Log = slog.New(newLimited(slog.NewTextHandler(out.Err, &slog.HandlerOptions{Level: level})))
+	c.PerftestLine = f.perftest
+	c.Perftest, err = parsePerftestServer(f.perftest)
+	wrong.Note(cmdline.Prefixed("--perftest", err))
+	if c.Perftest != nil {
+		c.Listen.Perftest.Gbits = c.Perftest.Gbits
+	}
+	return c, errors.Join(wrong...)
+}
+
+// Bounds that no flag sets: more than any test that is meant, and little enough to be kept.
+const (
+	maxRounds  = 1 << 24
+	maxRecords = 1 << 16
+)
+
+// policy is what a client is granted.
+func (f *flags) policy(c *config) error {
+	var wrong cmdline.Faults
+	p := plan.Policy{Bytes: uint64(hostmemory.Available() / 2), QueuePairs: f.maxQPs, Rounds: maxRounds, Records: maxRecords}
+	if f.maxMemory != "" {
+		n, err := plan.ParseBytes(f.maxMemory)
+		wrong.Note(cmdline.Prefixed("--max-memory", err))
+		p.Bytes = uint64(n)
+	}
+	var err error
+	if p.Duration, err = parseLimit(f.maxDuration); err != nil {
+		wrong.Note(fmt.Errorf("--max-duration %q: want a time such as 10m or 1h, 0: no limit", f.maxDuration))
+	}
+	if f.maxQPs < 1 || f.maxQPs > 16384 {
+		wrong.Note(fmt.Errorf("--max-qps %d: want 1 to 16384", f.maxQPs))
+	}
+	for _, name := range f.operations {
+		op := plan.Operation(name)
+		if !slices.Contains(plan.Operations(), op) {
+			wrong.Note(fmt.Errorf("--operations %q: want write, read, send or atomic", name))
+		}
+		p.Operations = append(p.Operations, op)
+	}
+	for _, a := range f.dataAllow {
+		prefix, err := cmdline.ParsePrefix(a)
+		wrong.Note(cmdline.Prefixed("--data-allow", err))
+		c.DataAllow = append(c.DataAllow, prefix)
+	}
+	if f.child { // whoever asks is whoever started this
+		p = plan.Policy{Bytes: p.Bytes}
+	}
+	c.Policy = p
+	return errors.Join(wrong...)
+}
+
+// parseLimit reads a time with its unit, or seconds.
+func parseLimit(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		d, err = plan.ParseSeconds(s)
+	}
+	if err == nil && d < 0 {
+		err = errors.New("below zero")
+	}
+	return d, err
+}
+
+// listenAddress completes an address with the port.
+func listenAddress(s string, port int) string {
+	if s == "" {
+		return fmt.Sprintf(":%d", port)
+	}
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return netip.AddrPortFrom(a, uint16(port)).String()
+	}
+	if strings.Contains(s, ":") {
+		return s
+	}
+	return fmt.Sprintf("%s:%d", s, port)
+}
+
+// run serves until a signal, or one client with --once.
+func run(ctx context.Context, out output.Streams, c config) error {
+	if c.Perftest != nil && c.Perftest.ControlCM && !c.Once { // such a connection is the device's: it cannot be handed over
+		return c.serveAgain(ctx, out)
+	}
+	apart := canHandOver && !c.Once && !c.Child
+	found, err := c.look(out, apart)
+	if err != nil {
+		return err
+	}
+	c.Listen.Told = found.Plan
+	c.Listen.LocalFacts = func() (control.Facts, error) {
+		if found.Facts == nil {
+			return control.Facts{}, errors.New("the device had no ACTIVE port when the server was started: start it again")
+		}
+		return *found.Facts, nil
+	}
+	if c.trusted() {
+		c.End = found.End
+	}
+	if c.Perftest != nil && c.Perftest.ControlCM {
+		d, err := opendevice.Open(c.Device)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = d.Close() }()
+		c.Listen.RDMA, c.Listen.Plans = d.Device, false
+	}
+	l, err := connect.Listen(c.Listen)
+	if err != nil {
+		return exit.SetupError{Err: measure.PortTaken(err)}
+	}
+	defer func() { _ = l.Close() }()
+	if err := c.announce(out, l.Addr(), found.Note); err != nil {
+		return err
+	}
+	if apart {
+		status := make(chan os.Signal, 1)
+		notifyStatus(status)
+		defer signal.Stop(status)
+		go c.tellStatus(ctx, status, l)
+		return c.serveApart(ctx, l.Accept)
+	}
+	return c.serveHere(ctx, l)
+}
+
+// tellStatus logs, on a signal, who is served since when, and how large the server is.
+func (c config) tellStatus(ctx context.Context, asked <-chan os.Signal, l *connect.Listener) {
+	for {
+		select {
+		case <-asked:
+			c.Listen.Log.Info("status", "test", l.Status(), "goroutines", runtime.NumGoroutine())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look finds out before the first client whether there is a device.
+func (c config) look(out output.Streams, apart bool) (*probed, error) { //nolint:revive // where it is done
+	if apart {
+		return c.probeApart(out.Err)
+	}
+	o := order{Device: c.Device, Perftest: c.PerftestLine}
+	return o.probe()
+}
+
+// trusted tells whether clients are known, by their address or by the token.
+func (c config) trusted() bool { return c.Child || c.Listen.Token != nil || len(c.Listen.Allow) > 0 }
+
+// announce says where the server listens, and once what it means that everybody may come.
+func (c config) announce(out output.Streams, at netip.AddrPort, note string) error {
+	switch {
+	case c.Child:
+		_, err := fmt.Fprintln(out.Out, at)
+		return err
+	case c.Quiet:
+		return nil
+	}
+	fmt.Fprintf(out.Err, "%s: serving on %v\n", c.Tool, at)
+	if note != "" {
+		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, note)
+	}
+	if !c.trusted() && !at.Addr().IsLoopback() {
+		fmt.Fprintf(out.Err, "%s: whoever reaches this port may run tests here: --allow PREFIX or --token-file FILE keeps strangers out\n", c.Tool)
+	}
+	return nil
+}
+
+// serveHere serves in this process, one client after another: it was started for one client, or cannot start others.
+func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
+	if c.Child {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel(errors.New("the starting process has ended"))
+		}()
+	}
+	for {
+		s, err := l.Accept(ctx)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		log := c.Listen.Log.With("client", s.RemoteAddr())
+		err = serveSession(ctx, s, serving{
+			device: c.Device, cpu: c.CPU, end: c.End, dataAllow: c.DataAllow, told: c.Listen.Told,
+			planned: func(p *plan.Spec) { log.Info("begins", "test", planText(p)) },
+			measured: func(r report.Record) {
+				log.Info("measured", "test", r.Point().String(), "figure", figureText(r))
+			},
+		})
+		switch {
+		case ctx.Err() != nil:
+			return stopped(ctx, context.Cause(ctx))
+		case err != nil:
+			log.Error("ended", "err", err)
+		default:
+			log.Info("done")
+		}
+		if c.Once {
+			return err
+		}
+	}
+}
+
+// serveAgain starts this program anew for each client, with the same command line.
+func (c config) serveAgain(ctx context.Context, out output.Streams) error {
+	self, err := os.Executable()
+	if err != nil {
+		return exit.SetupError{Err: err}
+	}
+	for ctx.Err() == nil {
+		cmd := exec.CommandContext(ctx, self, append(os.Args[1:], "--once")...)
+		cmd.Stdout, cmd.Stderr = out.Out, out.Err
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = afterSignal
+		err := cmd.Run()
+		if status, is := errors.AsType[*exec.ExitError](err); is && (status.ExitCode() == exit.Setup || status.ExitCode() == exit.Usage) {
+			return exit.SilentError{Code: status.ExitCode()}
+		}
+		select { // a client that fails at once must not make this spin
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return stopped(ctx, context.Cause(ctx))
+}
+
+// stopped is the end of a server: SIGTERM is a good one, another signal is itself.
+func stopped(ctx context.Context, err error) error {
+	if sig, is := errors.AsType[exit.SignalError](context.Cause(ctx)); is {
+		if sig.Signal == syscall.SIGTERM { // the way to end a server
+			return nil
+		}
+		return sig
+	}
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+// Package version is the command 'version'.
+package version
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/output"
+)
+
+// NewCommand makes 'version'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version and what it was built from", Args: cmdline.NoArguments,
+		Example: "  " + tool + " version\n  " + tool + " version --json",
+		RunE: func(*cobra.Command, []string) error {
+			info, _ := debug.ReadBuildInfo()
+			if asJSON {
+				return json.NewEncoder(out.Out).Encode(describe(tool, info))
+			}
+			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, bench.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, revisionText(info))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
+	return cmd
+}
+
+// description is the version as programs read it.
+type description struct {
+	Program  string `json:"program"`
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+	Revision string `json:"revision,omitempty"` // the commit; absent where the Go tool recorded none
+	Time     string `json:"time,omitempty"`     // the commit's, RFC 3339
+	Modified bool   `json:"modified"`           // with changes that were not committed
+	CGO      bool   `json:"cgo"`                // devices of libibverbs are inside
+}
+
+func describe(tool string, info *debug.BuildInfo) description {
+	facts := settings(info)
+	return description{
+		Program: tool, Version: bench.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Revision: facts["vcs.revision"], Time: facts["vcs.time"], Modified: facts["vcs.modified"] == "true", CGO: facts["CGO_ENABLED"] == "1",
+	}
+}
+
+// settings are what the Go tool recorded of a build.
+func settings(info *debug.BuildInfo) map[string]string {
+	facts := map[string]string{}
+	if info != nil {
+		for _, s := range info.Settings {
+			facts[s.Key] = s.Value
+		}
+	}
+	return facts
+}
+
+// revisionText says which commit a program was built from, as the Go tool recorded it.
+func revisionText(info *debug.BuildInfo) string {
+	facts := settings(info)
+	if facts["vcs.revision"] == "" {
+		return "revision unknown: go run, and go build with -buildvcs=false, record none"
+	}
+	text := "revision " + facts["vcs.revision"]
+	if t := facts["vcs.time"]; t != "" {
+		text += " of " + t
+	}
+	if facts["vcs.modified"] == "true" {
+		text += ", with changes that are not committed"
+	}
+	return text
+}

@@ -1,0 +1,175 @@
+// Package connect dials and listens, and finds out with perftest's first message which dialect both ends speak.
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/native"
+	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/control/rdmacm"
+)
+
+// Dial connects to a server at "host" or "host:port" and finds out which dialect it speaks. Nothing is sent for that
+// beyond perftest's own first message.
+func Dial(ctx context.Context, address string, o DialOptions) (control.Session, error) {
+	o.Timeouts = o.Timeouts.WithDefaults()
+	if o.Perftest.Version == "" {
+		o.Perftest.Version = "6.27"
+	}
+	advertised, err := perftest.ParseVersion(o.Perftest.Version)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(address, strconv.Itoa(control.DefaultPort))
+	}
+	giveUp := time.Now().Add(o.Wait)
+	for {
+		conn, err := connect(ctx, address, o, giveUp)
+		if err != nil {
+			return nil, err
+		}
+		s, err := greet(ctx, conn, advertised, o)
+		if err == nil {
+			return s, nil
+		}
+		_ = conn.Close()
+		if !errors.Is(err, control.ErrBusy) || time.Now().After(giveUp) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// retryAfter is the pause between two tries to connect.
+const retryAfter = 100 * time.Millisecond
+
+// connect opens the connection, trying again until giveUp while the server refuses.
+func connect(ctx context.Context, address string, o DialOptions, giveUp time.Time) (net.Conn, error) {
+	network := o.Network
+	if network == "" {
+		network = "tcp"
+	}
+	d := net.Dialer{Timeout: o.Timeouts.Hello, KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
+	if o.Source.IsValid() {
+		d.LocalAddr = &net.TCPAddr{IP: o.Source.AsSlice(), Zone: o.Source.Zone()}
+	}
+	open := func() (net.Conn, error) { return d.DialContext(ctx, network, address) }
+	if o.RDMA != nil {
+		to, err := net.ResolveTCPAddr(network, address)
+		if err != nil {
+			return nil, &connectError{address, err}
+		}
+		open = func() (net.Conn, error) {
+			ctx, cancel := context.WithTimeoutCause(ctx, o.Timeouts.Hello, control.ErrSilent)
+			defer cancel()
+			return rdmacm.Dial(ctx, o.RDMA, to.AddrPort(), o.Source, o.Timeouts.Peer)
+		}
+	}
+	for {
+		conn, err := open()
+		if err == nil {
+			return conn, nil
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(giveUp) {
+			return nil, &connectError{address, err}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// connectError is a connection that did not come about, without the names of the calls.
+type connectError struct {
+	address string
+	err     error
+}
+
+func (e *connectError) Error() string {
+	cause := e.err
+	if op, is := errors.AsType[*net.OpError](cause); is {
+		cause = op.Err
+	}
+	if call, is := errors.AsType[*os.SyscallError](cause); is {
+		cause = call.Err
+	}
+	return fmt.Sprintf("connect to %s: %v", e.address, cause)
+}
+
+func (e *connectError) Unwrap() error { return e.err }
+
+// greet exchanges the first messages and makes the session of the dialect that both ends speak.
+func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o DialOptions) (control.Session, error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = conn.SetDeadline(time.Now().Add(o.Timeouts.Hello))
+	mine := perftest.Hello{Version: o.Perftest.Version}
+	if !o.Perftest.NoMarker && o.RDMA == nil {
+		mine.Ours = native.Version
+	}
+	if _, err := conn.Write(mine.Encode()); err != nil {
+		return nil, control.Lost(ctx, "sending the first message", err)
+	}
+	var b [perftest.HelloBytes]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		e := control.Lost(ctx, "waiting for the server's first message", err)
+		if l, is := errors.AsType[*control.LostError](e); is {
+			l.Hint = "is a perftest or gobw server on that port, is it free, and does its --allow admit this host?"
+		}
+		return nil, e
+	}
+	theirs, err := perftest.ParseHello(b[:])
+	if err != nil {
+		return nil, fmt.Errorf("the server at %s is neither perftest nor gobw: %w", conn.RemoteAddr(), err)
+	}
+	if !stop() {
+		return nil, context.Cause(ctx)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	if mine.Ours > 0 && theirs.Ours > 0 {
+		if err := native.CheckVersion(theirs.Ours, "server"); err != nil {
+			return nil, err
+		}
+		s := native.NewSession(conn, native.Options{Dialled: true, Timeouts: o.Timeouts, Program: o.Program, Wait: o.Wait, Token: o.Token})
+		if err := s.Introduce(ctx); err != nil {
+			s.Abandon()
+			return nil, err
+		}
+		return s, nil
+	}
+	peer, err := perftest.ParseVersion(theirs.Version)
+	if err != nil {
+		return nil, err
+	}
+	if err := perftest.CheckServer(peer, advertised); err != nil {
+		return nil, err
+	}
+	if o.Token != nil {
+		return nil, errors.New("the server speaks perftest's dialect, which has no token: leave --token-file out")
+	}
+	return perftest.NewSession(conn, perftest.Setup{
+		Dialled: true, Timeouts: o.Timeouts, Peer: peer, Mine: advertised, Gbits: o.Perftest.Gbits, Rdma: o.RDMA != nil,
+	}), nil
+}
+
+// keepAlive makes TCP notice a host that vanished within about the peer timeout.
+func keepAlive(peer time.Duration) net.KeepAliveConfig {
+	interval := max(peer/3, time.Second)
+	return net.KeepAliveConfig{Enable: true, Idle: interval, Interval: interval, Count: 3}
+}

@@ -1,0 +1,211 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/native"
+	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/plan"
+)
+
+// ourHello is this end's first message to a client of ours.
+func ourHello() []byte { return perftest.Hello{Version: "6.27", Ours: native.Version}.Encode() }
+
+// greet turns a connection into a session, or tells the client why not.
+func (l *Listener) greet(v *visitor) {
+	_ = v.conn.SetDeadline(time.Now().Add(l.o.Timeouts.Hello))
+	if l.ctx.Err() != nil { // shut may have missed this connection's deadline
+		_ = v.conn.Close()
+		return
+	}
+	theirs, peer, err := l.readHello(v.conn)
+	if err != nil {
+		l.drop(v, err)
+		return
+	}
+	l.visitors.advance(v, greeted)
+	_ = v.conn.SetDeadline(time.Time{})
+	marked := theirs.Ours > 0 && !l.o.Perftest.NoMarker && l.o.RDMA == nil
+	if !marked && peer < perftest.VersionOldest {
+		l.drop(v, fmt.Errorf("it is perftest %s; versions below %s speak another protocol", theirs.Version, perftest.VersionOldest))
+		return
+	}
+	if !marked && l.o.Token != nil {
+		l.drop(v, errors.New("perftest cannot prove the token"))
+		return
+	}
+	var s control.Session
+	if l.o.Plans {
+		s, err = l.sessionWithPlan(v, theirs, peer, marked)
+	} else {
+		s, err = l.sessionAtOnce(v, theirs, peer, marked)
+	}
+	switch {
+	case err != nil:
+		l.drop(v, err)
+		return
+	case s == nil: // it was told
+		return
+	}
+	l.visitors.leave(v) // it has a slot: closing the listener leaves it alone
+	select {
+	case l.sessions <- s:
+		if l.o.Once {
+			l.shut(nil)
+		}
+	case <-l.ctx.Done():
+		_ = s.Close()
+	}
+}
+
+// drop closes a connection and says why in the log.
+func (l *Listener) drop(v *visitor, err error) {
+	l.o.Log.Warn("client dropped", "client", v.from, "err", control.Bounded(err.Error()))
+	_ = v.conn.Close()
+}
+
+// readHello reads perftest's first message, in which our dialect hides.
+func (l *Listener) readHello(conn net.Conn) (perftest.Hello, perftest.Version, error) {
+	var b [perftest.HelloBytes]byte
+	if n, err := io.ReadFull(conn, b[:]); err != nil {
+		return perftest.Hello{}, 0, fmt.Errorf("%d of the first message's %d bytes: %w", n, perftest.HelloBytes, err)
+	}
+	theirs, err := perftest.ParseHello(b[:])
+	if err != nil {
+		return theirs, 0, fmt.Errorf("it speaks neither perftest's dialect nor ours: %w", err)
+	}
+	peer, err := perftest.ParseVersion(theirs.Version)
+	return theirs, peer, err
+}
+
+// sessionAtOnce gives the slot to whoever has greeted: for a server that is started for one client.
+func (l *Listener) sessionAtOnce(v *visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
+	release := l.takeWithin(v, l.o.Timeouts.Parting, func(why string) {
+		if marked {
+			l.tell(v.conn, native.Message{Kind: native.KindBusy, Error: why})
+		}
+		_ = v.conn.Close()
+	})
+	if release == nil {
+		return nil, nil //nolint:nilnil // it was told
+	}
+	s, err := l.session(v.conn, theirs, peer, marked, release)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// sessionWithPlan gives the slot to whoever has proposed a plan that may be run.
+func (l *Listener) sessionWithPlan(v *visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
+	release := func() {} // until there is a slot
+	s, err := l.session(v.conn, theirs, peer, marked, func() { release() })
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	patience := l.o.Timeouts.Parting
+	var p *plan.Spec
+	turnAway := func(string) { _ = s.Close() }
+	switch s := s.(type) {
+	case *native.Session:
+		p, err = s.AwaitPlan(ctx, l.o.Timeouts.Plan)
+		patience, turnAway = max(patience, s.Wait()), s.Turnaway
+	case *perftest.Session:
+		p, err = s.AwaitPlan(ctx, l.o.Told, l.o.Timeouts.Plan)
+	}
+	switch {
+	case err != nil:
+		l.o.Log.Warn("client refused", "client", v.from, "err", control.Bounded(err.Error()))
+		s.Fail(err)
+		return nil, nil //nolint:nilnil // it was told
+	case p == nil:
+		l.o.Log.Info("client left without a test", "client", v.from)
+		return nil, s.Close()
+	}
+	l.visitors.advance(v, waiting)
+	got := l.takeWithin(v, patience, turnAway)
+	if got == nil {
+		return nil, nil //nolint:nilnil // it was told
+	}
+	release = got
+	return s, nil
+}
+
+// takeWithin is a slot, or nil for a client that was turned away.
+func (l *Listener) takeWithin(v *visitor, patience time.Duration, turnAway func(why string)) (release func()) {
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	defer cancel()
+	release, busy := l.slots.take(ctx, v.from)
+	if release == nil {
+		l.o.Log.Info("client turned away", "client", v.from, "why", busy)
+		turnAway(busy)
+	}
+	return release
+}
+
+// session answers the first message in the dialect that both ends speak.
+func (l *Listener) session(conn net.Conn, theirs perftest.Hello, peer perftest.Version, marked bool, release func()) (control.Session, error) {
+	if !marked {
+		setup := perftest.Setup{
+			Timeouts: l.o.Timeouts, Peer: peer, Gbits: l.o.Perftest.Gbits, Facts: l.o.LocalFacts, Release: release,
+			Admit: l.o.Admit, Rdma: l.o.RDMA != nil,
+		}
+		if l.o.Perftest.Version != "" {
+			setup.Mine, _ = perftest.ParseVersion(l.o.Perftest.Version)
+		}
+		return perftest.NewSession(conn, setup), nil
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(l.o.Timeouts.Peer))
+	if _, err := conn.Write(ourHello()); err != nil {
+		return nil, err
+	}
+	if err := native.CheckVersion(theirs.Ours, "client"); err != nil {
+		l.tellFramed(conn, native.Message{Kind: native.KindError, Error: fmt.Sprintf(
+			"the server speaks gobw/%d, the client gobw/%d: upgrade the older one", native.Version, theirs.Ours)})
+		return nil, err
+	}
+	s := native.NewSession(conn, native.Options{
+		Timeouts: l.o.Timeouts, Program: l.o.Program, Token: l.o.Token, Admit: l.o.Admit, Release: release,
+	})
+	if err := s.Introduce(l.ctx); err != nil {
+		if errors.Is(err, control.ErrPeerLost) {
+			s.Abandon()
+		} else {
+			s.Fail(err)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// tell answers a client of our dialect with one message and lets it read it.
+func (l *Listener) tell(conn net.Conn, m native.Message) {
+	if _, err := conn.Write(ourHello()); err != nil {
+		return
+	}
+	l.tellFramed(conn, m)
+}
+
+func (l *Listener) tellFramed(conn net.Conn, m native.Message) {
+	_ = conn.SetDeadline(time.Now().Add(l.o.Timeouts.Peer))
+	b, err := native.AppendFrame(nil, m)
+	if err != nil {
+		return
+	}
+	if _, err := conn.Write(b); err != nil {
+		return
+	}
+	if c, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1<<16)) // until the client closes: a reset would lose the message
+}

@@ -1,0 +1,158 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/control/rdmacm"
+)
+
+// Listener admits clients, as many at once as it has slots: others wait or hear "busy since ...". Whoever sends garbage,
+// sends slowly or sends nothing is logged and dropped within a time limit, and the listener goes on.
+type Listener struct {
+	o        ListenOptions
+	listener net.Listener
+	sessions chan control.Session
+	ctx      context.Context // ends when the listener closes
+	cancel   context.CancelFunc
+	once     sync.Once
+	wg       sync.WaitGroup
+	visitors visitors
+	slots    slots
+
+	mu     sync.Mutex
+	failed error // why the listener stopped, if it did by itself
+}
+
+// Listen opens the port. Close the listener to stop.
+func Listen(o ListenOptions) (*Listener, error) {
+	o.Timeouts = o.Timeouts.WithDefaults()
+	if o.Address == "" {
+		o.Address = ":" + strconv.Itoa(control.DefaultPort)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Perftest.Version != "" {
+		if _, err := perftest.ParseVersion(o.Perftest.Version); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := openPort(o)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", o.Address, err)
+	}
+	l := &Listener{o: o, listener: listener, sessions: make(chan control.Session), slots: slots{most: max(o.Clients, 1)}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.wg.Go(l.admit)
+	return l, nil
+}
+
+func openPort(o ListenOptions) (net.Listener, error) {
+	if o.RDMA != nil {
+		return rdmacm.Listen(o.RDMA, o.Address, o.Timeouts)
+	}
+	config := net.ListenConfig{KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
+	return config.Listen(context.Background(), "tcp", o.Address)
+}
+
+// Addr is where the listener listens.
+func (l *Listener) Addr() netip.AddrPort { return control.AddrOf(l.listener.Addr()) }
+
+// Accept waits for the next client. Close or Fail its session, or hand it over and release it, before its slot is free.
+func (l *Listener) Accept(ctx context.Context) (control.Session, error) {
+	select {
+	case s := <-l.sessions:
+		return s, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-l.ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.failed != nil {
+			return nil, l.failed
+		}
+		return nil, net.ErrClosed
+	}
+}
+
+// Close stops listening and drops clients that no Accept has returned. Sessions go on.
+func (l *Listener) Close() error {
+	l.shut(nil)
+	l.wg.Wait()
+	return nil
+}
+
+func (l *Listener) shut(why error) {
+	l.once.Do(func() {
+		l.mu.Lock()
+		l.failed = why
+		l.mu.Unlock()
+		l.cancel()
+		l.visitors.each(func(c net.Conn) { _ = c.SetDeadline(time.Unix(1, 0)) })
+		_ = l.listener.Close()
+	})
+}
+
+// admit accepts connections until the listener closes.
+func (l *Listener) admit() {
+	for {
+		conn, err := l.listener.Accept()
+		if err != nil {
+			if l.ctx.Err() != nil {
+				return
+			}
+			if _, temporary := errors.AsType[net.Error](err); temporary { // out of file descriptors, a client that went before accept
+				l.o.Log.Warn("accept", "err", err)
+				select {
+				case <-l.ctx.Done():
+					return
+				case <-time.After(50 * time.Millisecond):
+				}
+				continue
+			}
+			l.shut(fmt.Errorf("accept: %w", err))
+			return
+		}
+		from := control.AddrOf(conn.RemoteAddr())
+		if !l.allowed(from.Addr()) {
+			l.o.Log.Warn("client refused: its address is not in --allow", "client", from)
+			_ = conn.Close()
+			continue
+		}
+		v, closed := l.visitors.add(conn, from)
+		if closed != nil {
+			l.o.Log.Warn("too many connections: the oldest of those that said least is dropped", "client", closed.from)
+		}
+		if v == nil {
+			l.o.Log.Warn("too many clients wait: one more is refused", "client", from)
+			_ = conn.Close()
+			continue
+		}
+		l.wg.Go(func() {
+			defer l.visitors.leave(v)
+			l.greet(v)
+		})
+	}
+}
+
+func (l *Listener) allowed(a netip.Addr) bool {
+	if len(l.o.Allow) == 0 {
+		return true
+	}
+	for _, p := range l.o.Allow {
+		if p.Contains(a.WithZone("")) {
+			return true
+		}
+	}
+	return false
+}

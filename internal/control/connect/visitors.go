@@ -1,0 +1,106 @@
+package connect
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// Bounds of the connections that hold no slot.
+const (
+	maxVisitors    = 256
+	maxFromAddress = 32
+)
+
+// progress is how far a visitor has come. Who has come less far gives way first.
+type progress uint8
+
+const (
+	silent  progress = iota
+	greeted          // its first message was read
+	waiting          // its plan was read: it gives way to nobody
+)
+
+// visitor is a connection that holds no slot.
+type visitor struct {
+	conn     net.Conn
+	from     netip.AddrPort
+	progress progress
+}
+
+// visitors are the connections that hold no slot, oldest first. Who holds connections without a word must not keep others
+// out.
+type visitors struct {
+	mu   sync.Mutex
+	list []*visitor
+}
+
+// add admits a connection. Where there are too many it closes another one and returns it, or admits none.
+func (v *visitors) add(conn net.Conn, from netip.AddrPort) (entered, closed *visitor) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	fromHere := func(x *visitor) bool { return x.from.Addr() == from.Addr() }
+	all := func(*visitor) bool { return true }
+	for _, bound := range []struct {
+		counts func(*visitor) bool
+		most   int
+	}{{fromHere, maxFromAddress}, {all, maxVisitors}} {
+		if v.count(bound.counts) < bound.most {
+			continue
+		}
+		i := v.least(bound.counts)
+		if i < 0 {
+			return nil, nil
+		}
+		closed = v.list[i]
+		v.list = slices.Delete(v.list, i, i+1)
+		_ = closed.conn.Close()
+	}
+	entered = &visitor{conn: conn, from: from}
+	v.list = append(v.list, entered)
+	return entered, closed
+}
+
+func (v *visitors) count(of func(*visitor) bool) int {
+	n := 0
+	for _, x := range v.list {
+		if of(x) {
+			n++
+		}
+	}
+	return n
+}
+
+// least is the oldest of those that have come the least far, -1 where all wait for their turn.
+func (v *visitors) least(of func(*visitor) bool) int {
+	for _, p := range []progress{silent, greeted} {
+		if i := slices.IndexFunc(v.list, func(x *visitor) bool { return x.progress == p && of(x) }); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// advance notes how far a visitor has come.
+func (v *visitors) advance(x *visitor, p progress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x.progress = p
+}
+
+// leave removes a visitor that has gone or has a slot.
+func (v *visitors) leave(x *visitor) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list = slices.DeleteFunc(v.list, func(y *visitor) bool { return y == x })
+}
+
+// each calls f with every connection.
+func (v *visitors) each(f func(net.Conn)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, x := range v.list {
+		f(x.conn)
+	}
+}

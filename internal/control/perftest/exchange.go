@@ -1,0 +1,192 @@
+package perftest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+)
+
+// run does steps that are barriers or the second pass of keys.
+func (s *Session) run(ctx context.Context, steps []step, doing string) error {
+	for _, st := range steps {
+		switch st {
+		case stepBarrier:
+			if _, err := s.keys(ctx, doing, 0); err != nil {
+				return err
+			}
+		case stepKeys:
+			for i := range s.local {
+				a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d again", i), i)
+				if err != nil {
+					return err
+				}
+				if a.QPN != s.remote[i].QPN {
+					return &control.FormatError{Err: fmt.Errorf("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
+						i, a.QPN, s.remote[i].QPN, s.agree("the tool and -q"))}
+				}
+			}
+		case stepReport:
+			return errors.New("a report outside Report")
+		}
+	}
+	return nil
+}
+
+// keys exchanges the keys of queue pair i.
+func (s *Session) keys(ctx context.Context, doing string, i int) (control.Address, error) {
+	mine := s.encode(control.Address{}) // a barrier before there are any, with RDMA CM
+	if i < len(s.local) {
+		mine = s.local[i]
+	}
+	if s.o.Dialled {
+		if err := s.write(doing, mine); err != nil {
+			return control.Address{}, err
+		}
+	}
+	b, err := s.takeKeys(ctx, doing, len(mine))
+	if err != nil {
+		return control.Address{}, err
+	}
+	parse := ParseKeys
+	if s.o.Rdma {
+		parse = parseKeysRDMA
+	}
+	a, err := parse(b)
+	if err != nil {
+		return control.Address{}, &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
+	}
+	if !s.o.Dialled {
+		if err := s.write(doing, mine); err != nil {
+			return control.Address{}, err
+		}
+	}
+	return a, nil
+}
+
+// encode makes a keys message of the form that the transport and the peer's version ask for.
+func (s *Session) encode(a control.Address) []byte {
+	switch {
+	case !s.o.Rdma:
+		return encodeKeys(a)
+	case s.o.Peer >= versionConditional:
+		return EncodeKeysRDMA(a, keysBytesRDMAModern)
+	default:
+		return EncodeKeysRDMA(a, KeysBytesRDMA)
+	}
+}
+
+// takeKeys waits for a keys message. Of the two text forms, the 59-byte one is told from the 108-byte one by its NUL.
+func (s *Session) takeKeys(ctx context.Context, doing string, want int) ([]byte, error) {
+	limit := s.limit(doing)
+	if s.o.Rdma {
+		return s.take(ctx, doing, want, limit)
+	}
+	b, err := s.take(ctx, doing, KeysBytesNoGID, limit)
+	if err != nil {
+		return nil, err
+	}
+	if b[KeysBytesNoGID-1] != 0 {
+		rest, err := s.take(ctx, doing, KeysBytes-KeysBytesNoGID, s.o.Timeouts.Phase)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, rest...)
+	}
+	if len(b) != want {
+		have := map[bool]string{true: "uses a GID", false: "uses none"}
+		return nil, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither",
+			doing, have[want == KeysBytes], have[len(b) == KeysBytes])
+	}
+	return b, nil
+}
+
+// exchange is one exchange of equal lengths.
+func (s *Session) exchange(ctx context.Context, doing string, mine []byte) ([]byte, error) {
+	if s.o.Dialled {
+		if err := s.write(doing, mine); err != nil {
+			return nil, err
+		}
+		return s.take(ctx, doing, len(mine), s.o.Timeouts.Phase)
+	}
+	b, err := s.take(ctx, doing, len(mine), s.o.Timeouts.Phase)
+	if err != nil {
+		return nil, err
+	}
+	return b, s.write(doing, mine)
+}
+
+// limit is the time that a barrier may take.
+func (s *Session) limit(doing string) time.Duration {
+	for _, p := range []control.Phase{control.PhaseDone, control.PhaseFinished} {
+		if doing == "waiting for the peer to be "+p.String() {
+			return s.o.Timeouts.ForPhase(p, s.plan)
+		}
+	}
+	return s.o.Timeouts.Phase
+}
+
+func (s *Session) write(doing string, b []byte) error {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(s.o.Timeouts.Peer))
+	if _, err := s.conn.Write(b); err != nil {
+		return s.explain(context.Background(), doing, err)
+	}
+	return nil
+}
+
+func (s *Session) take(ctx context.Context, doing string, n int, limit time.Duration) ([]byte, error) {
+	b, err := s.in.take(ctx, n, limit)
+	if err != nil {
+		return nil, s.explain(ctx, doing, err)
+	}
+	return bytes.Clone(b), nil
+}
+
+// explain words a failure and names the mismatch that usually causes it.
+func (s *Session) explain(ctx context.Context, doing string, err error) error {
+	if _, is := errors.AsType[*control.FormatError](err); is {
+		return err
+	}
+	var short *shortError
+	hint := s.hint(doing)
+	if errors.As(err, &short) {
+		hint = s.agree("the tool, -q, -a, -b and the use of a GID (-x)")
+	}
+	e := control.Lost(ctx, doing, err)
+	if l, is := errors.AsType[*control.LostError](e); is {
+		if short != nil {
+			l.Cause = short
+			if errors.Is(short.err, io.EOF) {
+				l.Cause = fmt.Errorf("%d of %d bytes came, then %w", short.have, short.want, control.ErrClosed)
+			}
+		}
+		l.Hint = hint
+	}
+	return e
+}
+
+// hint is the likely reason of a peer that goes or falls silent in a phase (perftest says nothing itself).
+func (s *Session) hint(doing string) string {
+	switch {
+	case doing == "negotiating parameters":
+		return "a perftest that finds a difference prints it and exits: see the peer's output"
+	case s.plan == nil || s.local == nil:
+		return "the peer's own output says why"
+	case doing == "measuring" || len(s.remote) == len(s.local):
+		return s.agree("the tool, -c, -s, -n, -D, -q, -a and -b")
+	default:
+		return s.agree("the tool, -q and -c, and have GIDs (-x) of one family")
+	}
+}
+
+// agree tells which flags must be the same; before 6.28 no perftest checks them.
+func (s *Session) agree(flags string) string {
+	if s.negotiates {
+		return "make sure both ends agree on " + flags
+	}
+	return fmt.Sprintf("perftest %s does not tell its parameters: make sure both ends agree on %s", s.o.Peer, flags)
+}

@@ -1,0 +1,84 @@
+package perftest
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// HelloBytes is the length of perftest's first message, in which both dialects hide.
+const HelloBytes = 16
+
+// Hello is the first message of each end: perftest's version string, a NUL, and for our programs a marker that a stock
+// perftest does not look at. Zero ours means no marker.
+type Hello struct {
+	Version string // "6.27"
+	Ours    int    // version of our dialect, 0: a stock perftest
+}
+
+// Encode makes the 16 bytes on the wire.
+func (h Hello) Encode() []byte {
+	var m [HelloBytes]byte
+	n := copy(m[:HelloBytes-1], h.Version)
+	if h.Ours > 0 {
+		copy(m[n+1:], "gobw/"+strconv.Itoa(h.Ours))
+	}
+	return m[:]
+}
+
+// ParseHello decodes a first message. Anything that is not a decimal version with a NUL behind it is refused.
+func ParseHello(b []byte) (Hello, error) {
+	if len(b) != HelloBytes {
+		return Hello{}, fmt.Errorf("first message: %d bytes, want %d", len(b), HelloBytes)
+	}
+	version, rest, found := bytes.Cut(b, []byte{0})
+	if !found {
+		return Hello{}, fmt.Errorf("first message %q is no perftest version: it has no NUL", b)
+	}
+	h := Hello{Version: string(version)}
+	if _, err := ParseVersion(h.Version); err != nil {
+		return Hello{}, fmt.Errorf("first message %q: %w", b, err)
+	}
+	marker, _, _ := bytes.Cut(rest, []byte{0})
+	if digits, is := strings.CutPrefix(string(marker), "gobw/"); is {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 1 {
+			return Hello{}, fmt.Errorf("first message %q: marker %q has no version", b, marker)
+		}
+		h.Ours = n
+	}
+	return h, nil
+}
+
+// Version is a perftest version as perftest compares it: a decimal fraction in hundredths, so that 6.06 < 6.1.
+type Version int
+
+// Versions that change the conversation.
+const (
+	VersionOldest      Version = 570 // below: refused by every perftest since
+	versionNoFarewell  Version = 617
+	VersionNegotiates  Version = 628 // 6.28 negotiates with everyone, later ones only with 6.28 and up
+	versionConditional Version = 629
+)
+
+func (v Version) String() string { return fmt.Sprintf("%d.%02d", v/100, v%100) }
+
+// ParseVersion reads "6.06" as 606 and "6.1" as 610.
+func ParseVersion(s string) (Version, error) {
+	whole, fraction, found := strings.Cut(s, ".")
+	if !found || whole == "" || fraction == "" || len(whole) > 3 || len(fraction) > 8 {
+		return 0, fmt.Errorf("%q is no perftest version: want one such as 6.27", s)
+	}
+	for _, c := range whole + fraction {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%q is no perftest version: want one such as 6.27", s)
+		}
+	}
+	fraction = (fraction + "00")[:2]
+	n, err := strconv.Atoi(whole + fraction)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no perftest version: %w", s, err)
+	}
+	return Version(n), nil
+}

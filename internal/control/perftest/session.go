@@ -1,0 +1,444 @@
+// Package perftest is perftest's dialect of the control session, described in docs/perftest.md.
+package perftest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// partingGrace is how long a closed connection stays no fault where a test ends without a word (write latency).
+const partingGrace = 2 * time.Second
+
+// Setup is what the first message has settled.
+type Setup struct {
+	Dialled  bool
+	Timeouts control.Timeouts
+	Peer     Version
+	Mine     Version // 0 at a server: answer as suits the client
+	Gbits    bool
+	Rdma     bool                          // by RDMA CM: keys are a struct, not text
+	Facts    func() (control.Facts, error) // server: see ListenOptions.LocalFacts
+	Release  func()
+	Admit    func(*plan.Spec) error // server: refuses plans that a client tells; nil: none
+}
+
+// Session speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
+// them. Each message is one write, because a stock peer reads each with one read. Methods belong to one goroutine,
+// except Watch, which may run beside any.
+type Session struct {
+	conn net.Conn
+	in   *stream
+	o    Setup
+
+	plan       *plan.Spec
+	pending    *plan.Spec // server: known, and not yet returned by Propose
+	sequence   sequence
+	unit       unit
+	negotiates bool
+	settled    *control.Facts    // the peer's facts, where Propose had to exchange them
+	local      [][]byte          // this end's keys, encoded
+	remote     []control.Address // of the first pass
+	reported   bool
+	closed     bool
+
+	calls atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
+	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
+}
+
+// CheckServer refuses servers that the advertised version cannot talk to.
+func CheckServer(peer, advertised Version) error {
+	switch {
+	case peer < VersionOldest:
+		return fmt.Errorf("the server is perftest %s; versions below %s speak another protocol: upgrade it", peer, VersionOldest)
+	case peer == VersionNegotiates && advertised < VersionNegotiates:
+		return fmt.Errorf("the server is perftest %s, which negotiates parameters with every client; this client advertised %s: add --perftest-version %s",
+			peer, advertised, versionConditional)
+	}
+	return nil
+}
+
+// NewSession starts a session on a connection whose first messages were read. It owns the connection.
+func NewSession(conn net.Conn, o Setup) *Session {
+	s := &Session{conn: conn, in: newStream(conn), o: o, unit: unitOf(o.Gbits)}
+	s.negotiates = o.Peer >= VersionNegotiates && o.Mine >= VersionNegotiates
+	return s
+}
+
+// Dialect is [Perftest].
+func (s *Session) Dialect() control.Dialect { return control.Perftest }
+
+// Dialled tells whether this end is the client.
+func (s *Session) Dialled() bool { return s.o.Dialled }
+
+// LocalAddr is this end's address of the control connection.
+func (s *Session) LocalAddr() netip.Addr { return control.AddrOf(s.conn.LocalAddr()).Addr() }
+
+// RemoteAddr is the peer's address and port.
+func (s *Session) RemoteAddr() netip.AddrPort { return control.AddrOf(s.conn.RemoteAddr()) }
+
+// ServerPort is the port on which the server was found.
+func (s *Session) ServerPort() uint16 { return control.ServerPort(s.conn, s.o.Dialled) }
+
+// PeerProgram is the peer's version.
+func (s *Session) PeerProgram() string { return "perftest " + s.o.Peer.String() }
+
+// Gbits tells whether figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server.
+func (s *Session) Gbits() bool { return s.unit == unitGbit }
+
+// Propose takes this end's plan. A server without one learns it from a client that negotiates; other clients say
+// nothing of their test, and the error tells how to start the server for them. A second Propose at the server has no
+// further test: perftest has one per connection.
+func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
+	if p := s.pending; p != nil {
+		s.pending = nil
+		return p, nil
+	}
+	if s.plan != nil {
+		if !s.o.Dialled && p == nil {
+			return nil, nil
+		}
+		return nil, errors.New("perftest runs one test per connection: run gobw at both ends, or call once per test")
+	}
+	if p != nil && p.RDMACM && !s.o.Rdma {
+		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
+			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw install-links)")
+	}
+	if !s.o.Dialled {
+		if err := s.answerVersion(p); err != nil {
+			return nil, err
+		}
+	}
+	if p == nil {
+		local, err := s.o.Facts()
+		if err != nil {
+			return nil, err
+		}
+		remote, learned, err := s.exchangeFacts(ctx, local, nil)
+		if err != nil {
+			return nil, err
+		}
+		if s.o.Admit != nil {
+			if err := s.o.Admit(learned); err != nil {
+				return nil, err
+			}
+		}
+		s.settled, p = &remote, learned
+	}
+	s.adopt(p)
+	return p, nil
+}
+
+func (s *Session) adopt(p *plan.Spec) {
+	s.plan, s.sequence = p, sequenceOf(p)
+}
+
+// answerVersion is the server's half of the first exchange.
+func (s *Session) answerVersion(p *plan.Spec) error {
+	if p == nil && (s.o.Peer < VersionNegotiates || s.o.Facts == nil) {
+		return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
+			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw install-links)", s.o.Peer)
+	}
+	if s.o.Mine == 0 {
+		s.o.Mine = 627
+		if s.o.Peer >= VersionNegotiates {
+			s.o.Mine = versionConditional
+		}
+	}
+	s.negotiates = s.o.Peer >= VersionNegotiates && s.o.Mine >= VersionNegotiates
+	if s.o.Peer == VersionNegotiates && !s.negotiates {
+		return fmt.Errorf("the client is perftest %s, which negotiates parameters with every server; this one advertises %s: use --perftest-version %s",
+			s.o.Peer, s.o.Mine, versionConditional)
+	}
+	return s.write("answering the version", Hello{Version: s.o.Mine.String()}.Encode())
+}
+
+// Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
+// remote facts are known; MaxOutstanding is 0 where nothing told it.
+func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
+	if s.plan == nil {
+		return control.Facts{}, errors.New("facts before a plan")
+	}
+	if s.settled != nil {
+		return *s.settled, nil
+	}
+	remote, _, err := s.exchangeFacts(ctx, local, s.plan)
+	return remote, err
+}
+
+// exchangeFacts does the preamble. Without a plan it learns the client's.
+func (s *Session) exchangeFacts(ctx context.Context, local control.Facts, p *plan.Spec) (control.Facts, *plan.Spec, error) {
+	var remote control.Facts
+	number := func(what string, v int) (int, error) {
+		b, err := s.exchange(ctx, what, binary.BigEndian.AppendUint32(nil, uint32(v)))
+		if err != nil {
+			return 0, err
+		}
+		n := int(int32(binary.BigEndian.Uint32(b)))
+		if n < 1 || n > 1<<30 {
+			return 0, &control.FormatError{Err: fmt.Errorf("%s: %d bytes", what, n)}
+		}
+		return n, nil
+	}
+	var err error
+	if remote.PageBytes, err = number("exchanging page sizes", local.PageBytes); err != nil {
+		return control.Facts{}, nil, err
+	}
+	if remote.CacheLineBytes, err = number("exchanging cache lines", local.CacheLineBytes); err != nil {
+		return control.Facts{}, nil, err
+	}
+	b, err := s.exchange(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
+	if err != nil {
+		return control.Facts{}, nil, err
+	}
+	remote.MTU = verbs.MTU(b[0] - '0')
+	if remote.MTU.Bytes() == 0 || b[1] != 0 {
+		return control.Facts{}, nil, &control.FormatError{Err: fmt.Errorf("exchanging MTUs: %q is none of perftest's codes 1 to 5", b)}
+	}
+	if !s.negotiates {
+		return remote, p, nil
+	}
+	n, learned, err := s.negotiate(ctx, p, local, min(local.MTU, remote.MTU))
+	remote.MaxOutstanding = int(n.Outstanding)
+	return remote, learned, err
+}
+
+// negotiate compares the parameters. Both ends send theirs before either complains, so that each can say what differs.
+func (s *Session) negotiate(ctx context.Context, p *plan.Spec, local control.Facts, mtu verbs.MTU) (negotiation, *plan.Spec, error) {
+	const doing = "negotiating parameters"
+	gbits := s.unit == unitGbit
+	if s.o.Dialled {
+		mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
+		b, err := s.exchange(ctx, doing, mine.Encode(NegotiationBytes))
+		if err != nil {
+			return negotiation{}, nil, err
+		}
+		theirs, err := ParseNegotiation(b)
+		if err != nil {
+			return negotiation{}, nil, err
+		}
+		return theirs, p, mine.mismatches(theirs)
+	}
+	b, err := s.take(ctx, doing, NegotiationBytesNoMLX5, s.o.Timeouts.Phase)
+	if err != nil {
+		return negotiation{}, nil, err
+	}
+	// A build without the mlx5 header sends 8 bytes less and then waits for the answer.
+	rest, err := s.in.take(ctx, NegotiationBytes-NegotiationBytesNoMLX5, 200*time.Millisecond)
+	switch {
+	case err == nil:
+		b = append(b, rest...)
+	case !errors.Is(err, control.ErrSilent):
+		return negotiation{}, nil, s.explain(ctx, doing, err)
+	}
+	theirs, err := ParseNegotiation(b)
+	if err != nil {
+		return negotiation{}, nil, err
+	}
+	if p == nil { // answer with the client's own parameters
+		if p, err = theirs.plan(); err != nil {
+			return negotiation{}, nil, err
+		}
+		gbits = theirs.Unit == 0
+	}
+	s.unit = unitOf(gbits)
+	mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
+	if err := s.write(doing, mine.Encode(len(b))); err != nil {
+		return negotiation{}, nil, err
+	}
+	return theirs, p, mine.mismatches(theirs)
+}
+
+func (s *Session) negotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
+	n := NegotiationOf(p, gbits, mtu, outstanding)
+	n.Features[featureRDMA] = s.o.Rdma
+	return n
+}
+
+// Exchange swaps the keys, first pass. Latency tests put a barrier in front.
+func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
+	if s.plan == nil {
+		return nil, errors.New("addresses before a plan")
+	}
+	if want := max(s.plan.QPs, 1); len(local) != want {
+		return nil, fmt.Errorf("%d addresses for %d queue pairs", len(local), want)
+	}
+	s.local = nil
+	for _, a := range local {
+		s.local = append(s.local, s.encode(a))
+	}
+	if err := s.run(ctx, s.sequence.opening, "greeting"); err != nil {
+		return nil, err
+	}
+	s.remote = nil
+	for i := range local {
+		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d", i), i)
+		if err != nil {
+			return nil, err
+		}
+		s.remote = append(s.remote, a)
+	}
+	if s.plan.RDMACM { // which has found the way by itself
+		return s.remote, nil
+	}
+	return s.remote, checkGIDFamilies(local[0], s.remote[0])
+}
+
+// Sync does what the tool does at that phase; often that is nothing.
+func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last bool) error {
+	if s.plan == nil {
+		return errors.New("a phase before a plan")
+	}
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
+	var steps []step
+	switch phase {
+	case control.PhaseHello: // Exchange does it: the barrier carries the keys
+	case control.PhaseListening, control.PhaseJoined:
+		steps = []step{stepBarrier}
+	case control.PhaseConnected:
+		steps = s.sequence.connected
+	case control.PhaseReady:
+		steps = s.sequence.ready
+	case control.PhaseDone:
+		steps = s.sequence.done
+		if last {
+			steps = s.sequence.lastDone
+		}
+		s.reported = last
+	case control.PhaseFinished:
+		steps = s.sequence.finished
+	}
+	if err := s.run(ctx, steps, "waiting for the peer to be "+phase.String()); err != nil {
+		return err
+	}
+	// Nothing is due after the last of these.
+	if phase == control.PhaseFinished || phase == control.PhaseDone && last && len(s.sequence.lastReport)+len(s.sequence.finished) == 0 {
+		s.over.Store(true)
+	}
+	return nil
+}
+
+// Report swaps figures where the tool does. In a test of one direction only the initiator's figures mean anything: the
+// target's are dropped.
+func (s *Session) Report(ctx context.Context, local control.Figures) (control.Figures, error) {
+	if s.plan == nil {
+		return control.Figures{}, errors.New("figures before a plan")
+	}
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
+	steps := s.sequence.report
+	if s.reported { // the last size is done
+		steps = s.sequence.lastReport
+	}
+	var remote control.Figures
+	for _, st := range steps {
+		if st != stepReport {
+			if err := s.run(ctx, []step{st}, "waiting for the peer's next size"); err != nil {
+				return control.Figures{}, err
+			}
+			continue
+		}
+		mine := encodeReport(local, s.unit)
+		var theirs [ReportItems][8]byte
+		for i := range mine {
+			b, err := s.exchange(ctx, "exchanging reports", mine[i][:])
+			if err != nil {
+				return control.Figures{}, err
+			}
+			copy(theirs[i][:], b)
+		}
+		remote = DecodeReport(theirs, s.unit)
+		initiator := s.o.Dialled != s.plan.Reversed
+		if !s.plan.Bidirectional && initiator {
+			remote = control.Figures{} // a stock target answers with whatever lay in its memory
+		} else if !plausible(remote) {
+			return control.Figures{}, &control.FormatError{Err: fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
+				remote.Size, remote.AverageBits, s.agree("-q, -a and -b"))}
+		}
+	}
+	return remote, nil
+}
+
+// Watch returns a context that ends when the connection closes: the only sign of life that perftest gives. While a call
+// is exchanging messages it is that call that fails, and once nothing more is due nothing fails.
+func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.in.dead:
+		case <-ctx.Done():
+			return
+		}
+		grace := 50 * time.Millisecond // what came before the end may be about to be read
+		if s.sequence.partingUnannounced {
+			grace = partingGrace // the peer may have finished just before this end
+		}
+		t := time.NewTicker(grace)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return
+			}
+			if s.over.Load() {
+				return
+			}
+			if s.calls.Load() == 0 {
+				cancel(s.explain(context.Background(), "measuring", s.in.err))
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
+// Fail closes: perftest has no message for errors.
+func (s *Session) Fail(error) { s.shut() }
+
+// Close ends as perftest does: no farewell of ours; one of an old peer is read, because a connection closed with unread
+// bytes is reset.
+func (s *Session) Close() error {
+	if s.closed {
+		return nil
+	}
+	if s.o.Release != nil {
+		s.o.Release()
+	}
+	if c, ok := s.conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+	select {
+	case <-s.in.dead:
+	case <-time.After(time.Second):
+	}
+	s.shut()
+	return nil
+}
+
+func (s *Session) shut() {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if s.o.Release != nil {
+		s.o.Release()
+	}
+	_ = s.conn.Close()
+	s.in.wg.Wait()
+}

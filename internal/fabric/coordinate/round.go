@@ -1,0 +1,367 @@
+package coordinate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/internal/fabric/wire"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// end is a flow's place among those of one agent.
+type end struct {
+	peer  *peer
+	place int
+}
+
+// flowEnds are both ends of a flow: who posts requests, and the other.
+type flowEnds struct {
+	schedule.Flow
+	initiator, target end
+	mirrored          bool // the ping-pong of the flow before: the same objects, seen from the other end
+	dead              bool // an end was lost before the round
+}
+
+// round runs one round and hands its cells to the judge.
+func (c *coordinator) round(ctx context.Context, r schedule.Round, load judge.Load, rail int) error {
+	begun := time.Now()
+	number := c.judge.Round(load)
+	rails := []int{rail}
+	if rail == judge.AllRails {
+		rails = rails[:0]
+		for i := range c.cfg.Rails {
+			rails = append(rails, i)
+		}
+	}
+	flows := c.lay(r.Flows)
+	if err := c.prepare(ctx, int(number), rails, flows); err != nil {
+		return err
+	}
+	if err := c.start(ctx, int(number), rails, flows); err != nil {
+		return err
+	}
+	if err := c.proveLife(ctx, int(number), flows); err != nil {
+		return err
+	}
+	cells := c.cells(number, rails, flows)
+	c.judge.Add(cells)
+	info := RoundInfo{Label: r.Label, Load: load, Flows: len(r.Flows)}
+	for _, x := range cells {
+		if x.State != judge.Measured {
+			info.Failed++
+		}
+	}
+	c.rounds = append(c.rounds, info)
+	c.cost += time.Since(begun) - c.cfg.Lead - c.cfg.Measure - c.cfg.Tail
+	if c.cfg.Cells != nil {
+		return c.cfg.Cells(c.named, r, load, cells)
+	}
+	return nil
+}
+
+// lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
+func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
+	for _, p := range c.part {
+		p.asked, p.prepared, p.result = nil, nil, nil
+	}
+	latency := c.cfg.Plan.Kind == plan.Latency
+	reads := c.cfg.Plan.Operation == plan.Read || c.cfg.Plan.Operation == plan.Atomic
+	out := make([]flowEnds, 0, len(flows))
+	known := map[schedule.Flow]int{}
+	for _, f := range flows {
+		e := flowEnds{Flow: f}
+		from, to := c.part[f.From], c.part[f.To]
+		if from.lost || to.lost {
+			e.dead = true
+			out = append(out, e)
+			continue
+		}
+		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; twin && latency && !reads {
+			e.initiator, e.target, e.mirrored = out[k].target, out[k].initiator, true
+			out = append(out, e)
+			continue
+		}
+		if reads { // whose data is read does not post
+			from, to = to, from
+		}
+		e.initiator, e.target = ask(from, true), ask(to, false)
+		known[f] = len(out)
+		out = append(out, e)
+	}
+	return out
+}
+
+// ask adds a flow to what an agent will be asked for.
+func ask(p *peer, initiates bool) end {
+	if p.asked == nil {
+		p.asked = &wire.Prepare{}
+	}
+	p.asked.Flows = append(p.asked.Flows, initiates)
+	return end{p, len(p.asked.Flows) - 1}
+}
+
+// prepare lets the agents make their objects.
+func (c *coordinator) prepare(ctx context.Context, number int, rails []int, flows []flowEnds) error {
+	mtu := c.mtu()
+	var asked []*peer
+	for _, p := range c.part {
+		if p.asked != nil {
+			p.asked.Round, p.asked.Rails, p.asked.MTU = number, rails, mtu
+			p.send(&wire.Message{Kind: wire.KindPrepare, Prepare: p.asked})
+			asked = append(asked, p)
+		}
+	}
+	err := c.await(ctx, readyWithin, func() bool {
+		for len(asked) > 0 { // those who have answered stay answered
+			p := asked[len(asked)-1]
+			if !p.lost && (p.prepared == nil || p.prepared.Round != number) {
+				return false
+			}
+			asked = asked[:len(asked)-1]
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for k := range flows {
+		f := &flows[k]
+		for _, e := range []end{f.initiator, f.target} {
+			if f.dead || e.peer == nil {
+				continue
+			}
+			if why := e.peer.unready(number, len(rails), len(e.peer.asked.Flows)); why != "" {
+				f.dead = true
+				c.failed(f, why)
+				c.unready(e.peer, why)
+			}
+		}
+	}
+	return nil
+}
+
+// unready tells why an agent has no objects for a round; empty: it has them.
+func (p *peer) unready(number, rails, flows int) string {
+	switch {
+	case p.lost:
+		return "lost"
+	case p.prepared == nil || p.prepared.Round != number:
+		return fmt.Sprintf("not ready within %v", readyWithin)
+	case p.prepared.Error != "":
+		return wire.Clean(p.prepared.Error)
+	case len(p.prepared.Addresses) != rails:
+		return "it prepared other rails than it was asked to"
+	}
+	for _, rail := range p.prepared.Addresses {
+		if len(rail) != flows {
+			return "it prepared other flows than it was asked to"
+		}
+	}
+	return ""
+}
+
+// mostFailures is how often an agent may fail a round by itself before it is left out.
+const mostFailures = 2
+
+// unready counts what an agent failed by itself.
+func (c *coordinator) unready(p *peer, why string) {
+	if p.lost {
+		return
+	}
+	h := &c.hosts[p.rank]
+	note := fmt.Sprintf("round %d: %s", len(c.rounds)+1, why)
+	if len(h.Notes) > 0 && h.Notes[len(h.Notes)-1] == note {
+		return
+	}
+	h.Notes = append(h.Notes, note)
+	failures := 0
+	for _, n := range h.Notes {
+		if len(n) > 6 && n[:6] == "round " {
+			failures++
+		}
+	}
+	if failures >= mostFailures {
+		c.lose(p, why)
+		p.excluded = true
+	}
+}
+
+// start gives all ends their peers' addresses and waits for what they moved.
+func (c *coordinator) start(ctx context.Context, number int, rails []int, flows []flowEnds) error {
+	messages := map[*peer]*wire.Go{}
+	of := func(p *peer) *wire.Go {
+		g := messages[p]
+		if g == nil {
+			g = &wire.Go{Round: number, Lead: c.cfg.Lead, Measure: c.cfg.Measure, Tail: c.cfg.Tail, Addresses: make([][][]control.Address, len(rails))}
+			for i := range g.Addresses {
+				g.Addresses[i] = make([][]control.Address, len(p.asked.Flows))
+			}
+			messages[p] = g
+		}
+		return g
+	}
+	running := 0
+	for k := range flows {
+		f := &flows[k]
+		if f.dead || f.mirrored {
+			continue
+		}
+		running++
+		for i := range rails {
+			of(f.initiator.peer).Addresses[i][f.initiator.place] = f.target.peer.prepared.Addresses[i][f.target.place]
+			of(f.target.peer).Addresses[i][f.target.place] = f.initiator.peer.prepared.Addresses[i][f.initiator.place]
+		}
+	}
+	if running == 0 {
+		return nil
+	}
+	in := 20*time.Millisecond + time.Duration(len(messages))*20*time.Microsecond
+	var asked []*peer
+	begun := time.Now()
+	for p, g := range messages {
+		g.In = max(in-time.Since(begun), 0)
+		p.send(&wire.Message{Kind: wire.KindGo, Go: g})
+		asked = append(asked, p)
+	}
+	return c.await(ctx, in+c.cfg.Lead+c.cfg.Measure+c.cfg.Tail+lateResult, func() bool {
+		for len(asked) > 0 {
+			p := asked[len(asked)-1]
+			if !p.lost && (p.result == nil || p.result.Round != number) {
+				return false
+			}
+			asked = asked[:len(asked)-1]
+		}
+		return true
+	})
+}
+
+// proveLife waits, after a flow has failed, until both its ends have been heard again: a partner's failure comes sooner
+// than the news that it is dead.
+func (c *coordinator) proveLife(ctx context.Context, number int, flows []flowEnds) error {
+	suspects := map[*peer]bool{}
+	for k := range flows {
+		f := &flows[k]
+		if f.dead {
+			continue
+		}
+		for _, e := range []end{f.initiator, f.target} {
+			if r := e.peer.result; r == nil || r.Round != number || r.Error != "" || failedFlow(r, e.place) {
+				suspects[f.initiator.peer], suspects[f.target.peer] = true, true
+			}
+		}
+	}
+	if len(suspects) == 0 {
+		return nil
+	}
+	since := time.Now()
+	return c.await(ctx, Silence+time.Second, func() bool {
+		for p := range suspects {
+			if !p.lost && !p.heardAt().After(since) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func failedFlow(r *wire.Result, place int) bool {
+	for _, flows := range r.Rails {
+		if place >= len(flows) || flows[place].Error != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// cells reads the results.
+func (c *coordinator) cells(number uint16, rails []int, flows []flowEnds) []judge.Cell {
+	out := make([]judge.Cell, 0, len(flows)*len(rails))
+	for k := range flows {
+		f := &flows[k]
+		for i, rail := range rails {
+			x := judge.Cell{From: uint16(f.From), To: uint16(f.To), Round: number, Rail: uint8(rail)}
+			c.fill(&x, f, i)
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// fill gives a cell its figure from the end that knows it.
+func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
+	x.State = judge.Void
+	if f.dead || f.initiator.peer.lost || f.target.peer.lost {
+		if !f.dead {
+			c.failed(f, "an end was lost in this round")
+		}
+		return
+	}
+	a, whyA := f.initiator.flow(int(x.Round), rail)
+	b, whyB := f.target.flow(int(x.Round), rail)
+	for _, e := range []struct {
+		end end
+		why string
+	}{{f.initiator, whyA}, {f.target, whyB}} {
+		if e.why != "" {
+			c.failed(f, e.why)
+			c.unready(e.end.peer, e.why)
+			return
+		}
+	}
+	switch {
+	case a.Corrupt || b.Corrupt:
+		x.State = judge.WrongData
+		c.failed(f, orElse(b.Error, a.Error))
+		return
+	case a.Error != "" || b.Error != "":
+		x.State = judge.NotConnected
+		c.failed(f, orElse(a.Error, b.Error))
+		return
+	}
+	x.State = judge.Measured
+	if c.cfg.Plan.Kind == plan.Latency {
+		q := a.Quantiles
+		x.Value, x.Shape = float32(q[2]), judge.ShapeOf(q[0], q[1], q[2], q[3], q[4])
+	} else if x.Value = float32(a.Bits); c.receiverKnows() {
+		x.Value = float32(b.Bits)
+	}
+	if !(x.Value > 0) {
+		x.State = judge.NotConnected
+		c.failed(f, "nothing arrived in the measured time")
+	}
+}
+
+// receiverKnows tells transports in which a completion at the sender does not mean that anything arrived.
+func (c *coordinator) receiverKnows() bool {
+	return c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD
+}
+
+// flow is what an end says of its flow, or why it says nothing.
+func (e end) flow(number, rail int) (wire.Flow, string) {
+	r := e.peer.result
+	switch {
+	case r == nil || r.Round != number:
+		return wire.Flow{}, "no result in time"
+	case r.Error != "":
+		return wire.Flow{}, wire.Clean(r.Error)
+	case rail >= len(r.Rails) || e.place >= len(r.Rails[rail]):
+		return wire.Flow{}, "an incomplete result"
+	}
+	f := r.Rails[rail][e.place]
+	f.Error = wire.Clean(f.Error)
+	return f, ""
+}
+
+// mostReasons is how many cells have their failure told.
+const mostReasons = 1000
+
+func (c *coordinator) failed(f *flowEnds, why string) {
+	if len(c.reasons) < mostReasons && why != "" {
+		c.reasons[[2]int{f.From, f.To}] = why
+	}
+}

@@ -1,0 +1,172 @@
+// Package hostlist reads and writes host lists as Slurm spells them: "r[1-2]n[01-03,7]". Its answers are scontrol's.
+package hostlist
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// mostHosts bounds an expansion: a list is read from outside.
+const mostHosts = 1 << 17
+
+// Expand lists the hosts of a list in its order; duplicates stay.
+func Expand(list string) ([]string, error) {
+	var out []string
+	for _, word := range splitOutside(list) {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		hosts, err := expandWord(word)
+		if err != nil {
+			return nil, fmt.Errorf("host list %.80q: %w", list, err)
+		}
+		if out = append(out, hosts...); len(out) > mostHosts {
+			return nil, fmt.Errorf("host list %.80q: more than %d hosts", list, mostHosts)
+		}
+	}
+	return out, nil
+}
+
+// splitOutside splits at commas that are not in brackets.
+func splitOutside(list string) []string {
+	var out []string
+	depth, begin := 0, 0
+	for i, c := range list {
+		switch c {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case ',', '\n':
+			if depth <= 0 {
+				out = append(out, list[begin:i])
+				begin = i + 1
+			}
+		}
+	}
+	return append(out, list[begin:])
+}
+
+// expandWord multiplies the brackets of one word out, the last one fastest.
+func expandWord(word string) ([]string, error) {
+	open := strings.IndexByte(word, '[')
+	if open < 0 {
+		if strings.ContainsRune(word, ']') {
+			return nil, fmt.Errorf("%q: ] without [", word)
+		}
+		return []string{word}, nil
+	}
+	length := strings.IndexByte(word[open:], ']')
+	if length < 0 {
+		return nil, fmt.Errorf("%q: [ without ]", word)
+	}
+	numbers, err := expandNumbers(word[open+1 : open+length])
+	if err != nil {
+		return nil, err
+	}
+	rest, err := expandWord(word[open+length+1:])
+	if err != nil {
+		return nil, err
+	}
+	if len(numbers)*len(rest) > mostHosts {
+		return nil, fmt.Errorf("more than %d hosts", mostHosts)
+	}
+	out := make([]string, 0, len(numbers)*len(rest))
+	for _, n := range numbers {
+		for _, r := range rest {
+			out = append(out, word[:open]+n+r)
+		}
+	}
+	return out, nil
+}
+
+// expandNumbers reads "01-03,7": the width of a range's first number is that of all its numbers.
+func expandNumbers(text string) ([]string, error) {
+	var out []string
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		low, err1 := number(first)
+		high, err2 := number(last)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		if high < low {
+			return nil, fmt.Errorf("range %q runs backwards", part)
+		}
+		if high-low >= mostHosts || len(out) > mostHosts {
+			return nil, fmt.Errorf("more than %d hosts", mostHosts)
+		}
+		for n := low; n <= high; n++ {
+			out = append(out, fmt.Sprintf("%0*d", len(first), n))
+		}
+	}
+	return out, nil
+}
+
+func number(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 62)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return n, nil
+}
+
+// Fold writes hosts as a list: neighbours that differ only in the number at their end share a bracket. Order is kept.
+func Fold(hosts []string) string {
+	var words []string
+	for i := 0; i < len(hosts); {
+		prefix, digits := splitName(hosts[i])
+		run := []string{digits}
+		for i++; i < len(hosts) && digits != ""; i++ {
+			p, d := splitName(hosts[i])
+			if p != prefix || d == "" {
+				break
+			}
+			run = append(run, d)
+		}
+		words = append(words, prefix+foldNumbers(run))
+	}
+	return strings.Join(words, ",")
+}
+
+// splitName takes the number off a name's end.
+func splitName(host string) (prefix, digits string) {
+	i := len(host)
+	for i > 0 && host[i-1] >= '0' && host[i-1] <= '9' && len(host)-i < 18 {
+		i--
+	}
+	return host[:i], host[i:]
+}
+
+func foldNumbers(digits []string) string {
+	if len(digits) == 1 {
+		return digits[0]
+	}
+	var parts []string
+	for i := 0; i < len(digits); {
+		first, last := digits[i], digits[i]
+		for i++; i < len(digits) && digits[i] == successor(last, len(first)); i++ {
+			last = digits[i]
+		}
+		if first == last {
+			parts = append(parts, first)
+		} else {
+			parts = append(parts, first+"-"+last)
+		}
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+// successor is the next number, at least as wide as the first of its range.
+func successor(digits string, width int) string {
+	n, err := number(digits)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%0*d", width, n+1)
+}

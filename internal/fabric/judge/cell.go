@@ -1,0 +1,78 @@
+package judge
+
+import "math"
+
+// State tells what became of a cell.
+type State uint8
+
+// States of a cell.
+const (
+	Measured     State = iota
+	NotConnected       // both ends lived, and no connection came about or nothing moved
+	WrongData          // what arrived is not what was sent
+	Void               // an end died: the cell says nothing of the other
+)
+
+// Cell is one flow of one round on one rail, in 16 bytes.
+type Cell struct {
+	Value    float32 // bits/s, or the median latency in ns
+	From, To uint16
+	Round    uint16
+	Rail     uint8
+	State    State
+	Shape    Shape
+}
+
+// Shape is a latency's distribution around its median: the 5th, 25th, 75th and 95th percentile as steps of a 16th of a
+// doubling from it. For a bandwidth it is zero.
+type Shape [4]uint8
+
+const shapeSteps = 16
+
+// ShapeOf rounds a distribution to a Shape.
+func ShapeOf(p5, p25, p50, p75, p95 float64) Shape {
+	step := func(ratio float64) uint8 {
+		if !(ratio > 1) {
+			return 0
+		}
+		return uint8(min(math.Round(math.Log2(ratio)*shapeSteps), 255))
+	}
+	return Shape{step(p50 / p5), step(p50 / p25), step(p75 / p50), step(p95 / p50)}
+}
+
+// Quantiles are the distribution's 5th, 25th, 50th, 75th and 95th percentile.
+func (c Cell) Quantiles() [5]float64 {
+	v := float64(c.Value)
+	at := func(k int, sign float64) float64 { return v * math.Exp2(sign*float64(c.Shape[k])/shapeSteps) }
+	return [5]float64{at(0, -1), at(1, -1), v, at(2, 1), at(3, 1)}
+}
+
+// OneSided is how much slower one latency's distribution is than another, as a share of the other: the mean over the
+// percentiles of what it is above, in the manner of SuperBench's one-sided distance (Xiong et al., USENIX ATC 2024). What
+// is faster than the criterion counts as equal to it.
+func OneSided(observed, criterion [5]float64) float64 {
+	weights := [5]float64{0.15, 0.225, 0.25, 0.225, 0.15} // the share of the distribution that each percentile stands for
+	above, all := 0.0, 0.0
+	for i, w := range weights {
+		above += w * max(0, observed[i]-criterion[i])
+		all += w * criterion[i]
+	}
+	if all == 0 {
+		return 0
+	}
+	return above / all
+}
+
+// logOf is the cell as the judge sees it: a logarithm of which less is worse. A latency counts by the mean of its
+// percentiles, so that a slow tail counts, too.
+func (c Cell) logOf(latency bool) float64 {
+	if !latency {
+		return math.Log(float64(c.Value))
+	}
+	weights := [5]float64{0.15, 0.225, 0.25, 0.225, 0.15}
+	mean := 0.0
+	for i, q := range c.Quantiles() {
+		mean += weights[i] * q
+	}
+	return -math.Log(mean)
+}

@@ -1,0 +1,275 @@
+package judge
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gobw/gobw/internal/fabric/schedule"
+)
+
+// Config is what a judge must know beforehand.
+type Config struct {
+	Hosts   int
+	Leaf    []int   // leaf of each host; nil: all share one
+	Rails   int     // 0: 1
+	Latency bool    // values are latencies
+	Slow    float64 // the least drop that matters, as a share; 0: 0.05
+	Alpha   float64 // the chance that any healthy host or link of the run is accused; 0: 0.01
+	Retests int     // the most rounds of re-tests; 0: 40
+	OneWay  bool    // re-test one direction at a time
+	Seed    uint64
+
+	loads []Load
+}
+
+// Load is how busy the network was in a round.
+type Load struct {
+	FanIn  int  // senders to one receiver; 0 and 1: one
+	OneWay bool // hosts send or receive, but not both
+	Quiet  bool // a re-test in which only suspects and a few controls ran
+	Retest bool
+}
+
+func (c *Config) leaf(host uint16) int {
+	if c.Leaf == nil {
+		return 0
+	}
+	return c.Leaf[host]
+}
+
+func (c *Config) loadOf(round uint16) Load {
+	if int(round) < len(c.loads) {
+		return c.loads[round]
+	}
+	return Load{}
+}
+
+const (
+	missRate    = 0.01 // chance that one that is slower by Config.Slow is let go
+	mostPerTest = 40   // cells after which a subject that is still undecided stays so
+	screenSigma = 3    // a link is suspected from one cell: that many times the noise
+	likely      = 0.95 // the chance for which the power is given
+)
+
+// Judge collects cells and asks for more until it can tell. It belongs to one goroutine.
+type Judge struct {
+	cfg      Config
+	cells    []Cell
+	levels   levels
+	stage    stage
+	subjects map[Subject]*trial
+	lost     []bool
+	effects  map[Subject]float64 // of hosts and trunks that are known to be slow
+	bad      []Finding           // found without a trial: not connected, wrong data
+	retests  int
+	links    int // suspected links beyond the most that are tried
+	tested   map[uint8]*coverage
+}
+
+type stage uint8
+
+const (
+	screening stage = iota
+	tryingHosts
+	tryingLinks
+	decided
+)
+
+// New makes a judge of a run.
+func New(c Config) *Judge {
+	c.Rails = max(c.Rails, 1)
+	c.Slow = cmp.Or(c.Slow, 0.05)
+	c.Alpha = cmp.Or(c.Alpha, 0.01)
+	c.Retests = cmp.Or(c.Retests, 40)
+	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, tested: map[uint8]*coverage{}}
+}
+
+// Lost tells that a host is gone: no partner is sought for it any more.
+func (j *Judge) Lost(host int) { j.lost[host] = true }
+
+// Cells are all cells so far.
+func (j *Judge) Cells() []Cell { return j.cells }
+
+// Round notes how busy the next round is and returns its number.
+func (j *Judge) Round(l Load) uint16 {
+	j.cfg.loads = append(j.cfg.loads, l)
+	return uint16(len(j.cfg.loads) - 1)
+}
+
+// Add takes the cells of one round.
+func (j *Judge) Add(cells []Cell) {
+	j.cells = append(j.cells, cells...)
+	for _, x := range cells {
+		c := j.tested[x.Rail]
+		if c == nil {
+			c = newCoverage(j.cfg.Hosts)
+			j.tested[x.Rail] = c
+		}
+		if x.State != Void {
+			c.add(x)
+		}
+	}
+	if len(cells) > 0 && j.cfg.loadOf(cells[0].Round).Retest {
+		j.try(cells)
+	}
+}
+
+// Retest is a round that the judge asks for.
+type Retest struct {
+	schedule.Round
+	Load Load
+	Rail int // the only rail to run, or AllRails
+}
+
+// Next is the next round that the judge needs, once all scheduled rounds are in; false: it has decided.
+func (j *Judge) Next() (Retest, bool) {
+	if j.stage == screening {
+		j.suspect()
+		if r, more := j.another(); more {
+			return r, true
+		}
+		j.stage = tryingHosts
+	}
+	if j.stage == tryingHosts {
+		if r, some := j.compose(); some {
+			return r, true
+		}
+		j.learnEffects()
+		j.suspectLinks()
+		j.stage = tryingLinks
+	}
+	if j.stage == tryingLinks {
+		if r, some := j.compose(); some {
+			return r, true
+		}
+		j.stage = decided
+	}
+	return Retest{}, false
+}
+
+// suspect looks at all scheduled rounds.
+func (j *Judge) suspect() {
+	clear(j.subjects)
+	j.bad = nil
+	j.levels = j.cfg.learn(j.cells)
+	j.findMissing()
+	j.suspectTrunks()
+	j.suspectHosts()
+}
+
+// another is one more round of the scheduled kind, where the noise has left too few hosts without suspicion to test the
+// others with.
+func (j *Judge) another() (Retest, bool) {
+	var living []int
+	for h, lost := range j.lost {
+		if !lost {
+			living = append(living, h)
+		}
+	}
+	enough := true
+	for rail := range j.cfg.Rails {
+		enough = enough && len(j.goodHosts(uint8(rail))) >= max(2, (len(living)+1)/2)
+	}
+	if enough || j.cfg.OneWay || len(living) < 3 || j.retests >= j.cfg.Retests/2 {
+		return Retest{}, false
+	}
+	j.retests++
+	flows := schedule.Matching(living, j.cfg.Seed^0x5eed, uint64(j.retests))
+	return Retest{Round: schedule.Round{Flows: flows, Label: "one more matching: too noisy to tell yet"}, Rail: AllRails}, true
+}
+
+// AllRails is the Rail of a round that runs on all.
+const AllRails = -1
+
+// Sigma is the noise of one cell as a share, after all rounds but the re-tests were learnt from.
+func (j *Judge) Sigma() float64 { return j.levels.sigma }
+
+// Expected is what a cell of such a place would be if nothing were slow, as a value; 0: unknown.
+func (j *Judge) Expected(x Cell) float64 {
+	base, known := j.levels.base[j.cfg.classOf(x)]
+	if !known {
+		return 0
+	}
+	if j.cfg.Latency {
+		return math.Exp(-base)
+	}
+	return math.Exp(base)
+}
+
+// Share is a cell as a share of what is expected of its class; above 1 is better.
+func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.residual(x)) }
+
+// bounds are Wald's: above accuse a subject is slow, below acquit it is not. The first falls with the number of subjects
+// that are tried, so that the chance to accuse any healthy one stays as it was asked for.
+func (j *Judge) bounds(tried int) (accuse, acquit float64) {
+	alpha := j.cfg.Alpha / float64(max(tried, 1)) / 4 // both stages, busy and alone
+	return math.Log((1 - missRate) / alpha), math.Log(missRate)
+}
+
+// weight is the evidence of one cell: the logarithm of how much likelier it is if the subject is slow, bounded so that one
+// cell neither accuses nor acquits.
+func (j *Judge) weight(residual, accuse, acquit float64) float64 {
+	d := -math.Log(1 - j.cfg.Slow)
+	w := (-residual - d/2) * d / (j.levels.sigma * j.levels.sigma)
+	return min(max(w, acquit), accuse/2.5)
+}
+
+// findMissing finds hosts that nobody could connect to, and data that was wrong.
+func (j *Judge) findMissing() {
+	type count struct{ missing, wrong, all int }
+	hosts := make([]count, j.cfg.Hosts)
+	for _, x := range j.cells {
+		if x.State == Void {
+			continue
+		}
+		for _, h := range []uint16{x.From, x.To} {
+			hosts[h].all++
+			switch x.State {
+			case NotConnected:
+				hosts[h].missing++
+			case WrongData:
+				hosts[h].wrong++
+			case Measured, Void:
+			}
+		}
+	}
+	for h, n := range hosts {
+		if j.cfg.Hosts > 2 && n.missing >= 2 && 2*n.missing > n.all {
+			j.bad = append(j.bad, Finding{Kind: HostNotConnected, From: h, To: h, Cells: n.missing, Of: n.all})
+			j.lost[h] = true
+		}
+		if j.cfg.Hosts > 2 && n.wrong >= 2 && 2*n.wrong > n.all {
+			j.bad = append(j.bad, Finding{Kind: WrongDataHost, From: h, To: h, Cells: n.wrong, Of: n.all})
+		}
+	}
+	accused := func(k Kind, h uint16) bool {
+		return slices.ContainsFunc(j.bad, func(f Finding) bool { return f.Kind == k && f.From == int(h) })
+	}
+	wrong := map[[2]uint16]int{}
+	for _, x := range j.cells {
+		if x.State == WrongData && !accused(WrongDataHost, x.From) && !accused(WrongDataHost, x.To) {
+			wrong[[2]uint16{x.From, x.To}]++
+		}
+	}
+	for pair, n := range wrong {
+		j.bad = append(j.bad, Finding{Kind: WrongDataLink, From: int(pair[0]), To: int(pair[1]), Cells: n, Of: n})
+	}
+}
+
+// Back tells that a lost host is there again.
+func (j *Judge) Back(host int) { j.lost[host] = false }
+
+// Loads are how busy the network was in each round.
+func (j *Judge) Loads() []Load { return j.cfg.loads }
+
+// MedianValue is the median of the measured cells, 0 if there is none.
+func MedianValue(cells []Cell) float64 {
+	v := make([]float64, 0, len(cells))
+	for _, x := range cells {
+		if x.State == Measured {
+			v = append(v, float64(x.Value))
+		}
+	}
+	return median(v)
+}

@@ -1,0 +1,325 @@
+package judge
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gobw/gobw/internal/fabric/schedule"
+)
+
+type decision uint8
+
+const (
+	open decision = iota
+	slow
+	fine
+)
+
+// evidence is what the re-tests of one subject under one load have brought.
+type evidence struct {
+	sum      float64
+	x        []float64
+	missing  int
+	decision decision
+}
+
+func (e *evidence) median() float64 { return median(slices.Clone(e.x)) }
+
+// trial is a subject being tried: first with the network busy, then, if it was slow, alone.
+type trial struct {
+	order    float64 // the greater the sooner
+	screen   float64 // median residual of the scheduled rounds
+	screened float64 // how many cells that is of
+	missing  bool    // it did not connect
+	loaded   evidence
+	quiet    evidence
+	rounds   int
+}
+
+// current is the evidence that is still wanted; nil: none.
+func (t *trial) current() *evidence {
+	switch {
+	case t.loaded.decision == open && t.rounds < mostPerTest:
+		return &t.loaded
+	case t.loaded.decision == slow && !t.missing && t.quiet.decision == open && t.rounds < 2*mostPerTest:
+		return &t.quiet
+	}
+	return nil
+}
+
+// round collects flows in which each host sends once and receives once.
+type round struct {
+	sends, receives []bool
+	flows           []schedule.Flow
+}
+
+func (r *round) add(from, to int) bool {
+	if from == to || r.sends[from] || r.receives[to] {
+		return false
+	}
+	r.sends[from], r.receives[to] = true, true
+	r.flows = append(r.flows, schedule.Flow{From: from, To: to})
+	return true
+}
+
+func (r *round) free(h int) bool { return !r.sends[h] && !r.receives[h] }
+
+// controls is how many pairs of good hosts run beside suspects that are tried alone.
+const controls = 8
+
+// compose makes the next round of re-tests, of one rail and one load: busy ones first.
+func (j *Judge) compose() (Retest, bool) {
+	if j.retests >= j.cfg.Retests {
+		return Retest{}, false
+	}
+	for _, quiet := range []bool{false, true} {
+		for rail := range j.cfg.Rails {
+			if r, some := j.composeOf(uint8(rail), quiet); some {
+				j.retests++
+				return r, true
+			}
+		}
+	}
+	return Retest{}, false
+}
+
+func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
+	var wanted []Subject
+	for s, t := range j.subjects {
+		if e := t.current(); s.Rail == rail && e != nil && (e == &t.quiet) == quiet {
+			wanted = append(wanted, s)
+		}
+	}
+	slices.SortFunc(wanted, func(a, b Subject) int {
+		return cmp.Or(cmp.Compare(j.subjects[a].rounds, j.subjects[b].rounds), cmp.Compare(j.subjects[b].order, j.subjects[a].order),
+			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+	})
+	r := round{sends: make([]bool, j.cfg.Hosts), receives: make([]bool, j.cfg.Hosts)}
+	good := j.goodHosts(rail)
+	rng := rand.New(rand.NewPCG(j.cfg.Seed, uint64(j.retests)))
+	rng.Shuffle(len(good), func(a, b int) { good[a], good[b] = good[b], good[a] })
+	most := len(wanted)
+	if quiet {
+		most = max(1, j.cfg.Hosts/8)
+	}
+	tried := 0
+	for _, s := range wanted {
+		if tried == most {
+			break
+		}
+		if j.place(&r, s, good) {
+			j.subjects[s].rounds++
+			tried++
+		} else if s.Kind == Link && (j.lost[s.A] || j.lost[s.B]) || s.Kind <= Receiver && (j.lost[s.A] || len(good) == 0) {
+			j.subjects[s].rounds = 2 * mostPerTest // nobody can test it any more
+		}
+	}
+	if tried == 0 {
+		return Retest{}, false
+	}
+	j.fill(&r, good, quiet)
+	load := Load{Quiet: quiet, Retest: true, OneWay: j.cfg.OneWay}
+	label := "re-test, network busy"
+	if quiet {
+		label = "re-test, alone"
+	}
+	return Retest{Round: schedule.Round{Flows: r.flows, Label: label}, Load: load, Rail: int(rail)}, true
+}
+
+// goodHosts are hosts of whose two sides none is a subject.
+func (j *Judge) goodHosts(rail uint8) []int {
+	var out []int
+	for h := range j.cfg.Hosts {
+		if !j.lost[h] && j.good(Subject{Sender, rail, int32(h), 0}) && j.good(Subject{Receiver, rail, int32(h), 0}) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// good tells whether nothing is held against a subject.
+func (j *Judge) good(s Subject) bool {
+	t := j.subjects[s]
+	return t == nil || t.loaded.decision == fine
+}
+
+// goodPath tells whether a cell between two good hosts would be good.
+func (j *Judge) goodPath(rail uint8, from, to int) bool {
+	for _, s := range j.subjectsOf(Cell{Rail: rail, From: uint16(from), To: uint16(to)}) {
+		if s.Kind >= Link && !j.good(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// place finds flows for a subject in a round.
+func (j *Judge) place(r *round, s Subject, good []int) bool {
+	switch s.Kind {
+	case Link:
+		if j.lost[s.A] || j.lost[s.B] || !r.add(int(s.A), int(s.B)) {
+			return false
+		}
+		if !j.cfg.OneWay {
+			r.add(int(s.B), int(s.A)) // as it was in the scheduled round
+		}
+		return true
+	case Trunk:
+		return j.placeTrunk(r, s, good)
+	case Sender, Receiver:
+	}
+	if j.lost[s.A] {
+		return false
+	}
+	if s.Kind == Sender && r.sends[s.A] || s.Kind == Receiver && r.receives[s.A] {
+		return !j.cfg.OneWay // the other side's test was this one's, too
+	}
+	for i := range good {
+		g := good[(i+j.subjects[s].rounds*7+int(s.A))%len(good)]
+		if !r.free(g) || g == int(s.A) || !j.goodPath(s.Rail, int(s.A), g) || !j.goodPath(s.Rail, g, int(s.A)) {
+			continue
+		}
+		if s.Kind == Sender || !j.cfg.OneWay {
+			r.add(int(s.A), g)
+		}
+		if s.Kind == Receiver || !j.cfg.OneWay {
+			r.add(g, int(s.A))
+		}
+		return true
+	}
+	return false
+}
+
+// mostMissing is how often a re-test may bring nothing.
+const mostMissing = 4
+
+// trunkFlows is how many flows try a trunk at a time.
+const trunkFlows = 4
+
+func (j *Judge) placeTrunk(r *round, s Subject, good []int) bool {
+	placed := 0
+	for _, from := range good {
+		if placed == trunkFlows {
+			break
+		}
+		if r.sends[from] || s.A != anyLeaf && int32(j.cfg.Leaf[from]) != s.A {
+			continue
+		}
+		for _, to := range good {
+			leaf := int32(j.cfg.Leaf[to])
+			if leaf != int32(j.cfg.Leaf[from]) && (s.B == anyLeaf || leaf == s.B) && (s.A != anyLeaf || int32(j.cfg.Leaf[from]) != s.B) && r.add(from, to) {
+				placed++
+				break
+			}
+		}
+	}
+	return placed > 0
+}
+
+// fill lets the good hosts that are left work: all of them where the network is to be busy, else a few as controls.
+func (j *Judge) fill(r *round, good []int, quiet bool) {
+	var left []int
+	for _, h := range good {
+		if r.free(h) {
+			left = append(left, h)
+		}
+	}
+	pairs := len(left) / 2
+	if quiet {
+		pairs = min(pairs, controls)
+	}
+	for i := range pairs {
+		a, b := left[2*i], left[2*i+1]
+		r.add(a, b)
+		if !j.cfg.OneWay {
+			r.add(b, a)
+		}
+	}
+}
+
+// try weighs the cells of a re-test.
+func (j *Judge) try(cells []Cell) {
+	hosts, links := 0, 0
+	for s := range j.subjects {
+		if s.Kind == Link {
+			links++
+		} else {
+			hosts++
+		}
+	}
+	shift := j.controlLevel(cells)
+	for _, x := range cells {
+		s, single := j.subjectOf(x)
+		if !single || x.State == Void || x.State == WrongData {
+			continue
+		}
+		t := j.subjects[s]
+		e := t.current()
+		if e == nil || (e == &t.quiet) != j.cfg.loadOf(x.Round).Quiet {
+			continue
+		}
+		tried := hosts
+		if s.Kind == Link {
+			tried = links
+		}
+		accuse, acquit := j.bounds(tried)
+		if x.State == NotConnected {
+			// One that was measured between two failures is there, if badly.
+			if e.missing++; e.missing >= 2 && len(e.x) == 0 || e.missing >= mostMissing {
+				e.decision, t.missing = slow, true
+			}
+			continue
+		}
+		r := j.levels.residual(x) - shift
+		if s.Kind == Link {
+			r -= j.effectsOf(x)
+		}
+		if math.IsInf(r, 0) || math.IsNaN(r) {
+			continue
+		}
+		e.x = append(e.x, r)
+		e.sum += max(j.weight(r, accuse, acquit), 0.75*acquit)
+		switch {
+		case e.sum >= accuse:
+			e.decision = slow
+		case e.sum <= acquit:
+			e.decision = fine
+		}
+	}
+}
+
+// subjectOf is the one subject that a cell tells of; false where there is none, or where two could be the cause.
+func (j *Judge) subjectOf(x Cell) (Subject, bool) {
+	var found Subject
+	n := 0
+	for _, s := range j.subjectsOf(x) {
+		if !j.good(s) {
+			if s.Kind != Link && j.stage == tryingLinks { // decided: its effect is taken off
+				continue
+			}
+			found = s
+			n++
+		}
+	}
+	return found, n == 1
+}
+
+// controlLevel is what a re-test as a whole was faster or slower by, seen from cells that nothing is held against.
+func (j *Judge) controlLevel(cells []Cell) float64 {
+	var of []float64
+	for _, x := range cells {
+		if x.State != Measured {
+			continue
+		}
+		suspect := slices.ContainsFunc(j.subjectsOf(x), func(s Subject) bool { return !j.good(s) })
+		if !suspect {
+			of = append(of, j.levels.residual(x))
+		}
+	}
+	if len(of) < 2 {
+		return 0
+	}
+	return median(of) * float64(len(of)) / float64(len(of)+1)
+}

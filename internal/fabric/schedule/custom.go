@@ -1,0 +1,143 @@
+package schedule
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a schedule read from a file.
+const (
+	mostCustomRounds = 100_000
+	mostCustomFlows  = 10_000_000
+)
+
+// ReadCustom reads a schedule. Two forms are known and told apart by their first line: ClusterKit's "ROUND HOST1 HOST2",
+// one pair a line, and SuperBench's "a,b;c,d", one round a line. Hosts are names or ranks; "#" begins a comment.
+func ReadCustom(r io.Reader, names []string) ([]Round, error) {
+	c := customReader{names: map[string]int{}, hosts: len(names)}
+	for i, n := range names {
+		c.names[n] = i
+	}
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<20)
+	for line := 1; s.Scan(); line++ {
+		text, _, _ := strings.Cut(s.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		if err := c.line(text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	if len(c.rounds) == 0 {
+		return nil, errors.New("no round: want lines \"ROUND HOST1 HOST2\" or \"a,b;c,d\"")
+	}
+	for i := range c.rounds {
+		c.rounds[i].Label = fmt.Sprintf("custom %d", i+1)
+	}
+	return c.rounds, nil
+}
+
+type customReader struct {
+	names  map[string]int
+	hosts  int
+	rounds []Round
+	place  map[string]int // ClusterKit's round number to its place
+	rows   bool           // SuperBench's form
+	flows  int
+}
+
+func (c *customReader) line(text string) error {
+	rows := strings.Contains(text, ",")
+	if len(c.rounds) > 0 && rows != c.rows {
+		return errors.New("the two forms \"ROUND HOST1 HOST2\" and \"a,b;c,d\" do not mix")
+	}
+	c.rows = rows
+	if rows {
+		at, err := c.round()
+		if err != nil {
+			return err
+		}
+		for pair := range strings.SplitSeq(text, ";") {
+			if pair = strings.TrimSpace(pair); pair == "" {
+				continue
+			}
+			a, b, found := strings.Cut(pair, ",")
+			if !found {
+				return fmt.Errorf("%q: want two hosts with a comma between", pair)
+			}
+			if err := c.add(at, a, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	fields := strings.Fields(text)
+	if len(fields) != 3 {
+		return fmt.Errorf("%d words: want \"ROUND HOST1 HOST2\"", len(fields))
+	}
+	if _, err := strconv.ParseUint(fields[0], 10, 32); err != nil {
+		return fmt.Errorf("round %q: want a number", fields[0])
+	}
+	at, known := c.place[fields[0]]
+	if !known {
+		var err error
+		if at, err = c.round(); err != nil {
+			return err
+		}
+		if c.place == nil {
+			c.place = map[string]int{}
+		}
+		c.place[fields[0]] = at
+	}
+	return c.add(at, fields[1], fields[2])
+}
+
+// round opens a new round.
+func (c *customReader) round() (int, error) {
+	if len(c.rounds) == mostCustomRounds {
+		return 0, fmt.Errorf("more than %d rounds", mostCustomRounds)
+	}
+	c.rounds = append(c.rounds, Round{})
+	return len(c.rounds) - 1, nil
+}
+
+func (c *customReader) add(at int, a, b string) error {
+	from, err := c.host(strings.TrimSpace(a))
+	if err != nil {
+		return err
+	}
+	to, err := c.host(strings.TrimSpace(b))
+	if err != nil {
+		return err
+	}
+	if from == to {
+		return fmt.Errorf("%q is paired with itself", a)
+	}
+	if c.flows += 2; c.flows > mostCustomFlows {
+		return fmt.Errorf("more than %d flows", mostCustomFlows)
+	}
+	c.rounds[at].Flows = append(c.rounds[at].Flows, Flow{from, to}, Flow{to, from})
+	return nil
+}
+
+func (c *customReader) host(s string) (int, error) {
+	if i, known := c.names[s]; known {
+		return i, nil
+	}
+	i, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, fmt.Errorf("host %q takes no part", s)
+	}
+	if i < 0 || i >= c.hosts {
+		return 0, fmt.Errorf("rank %d: there are ranks 0 to %d", i, c.hosts-1)
+	}
+	return i, nil
+}

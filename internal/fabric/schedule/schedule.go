@@ -1,0 +1,283 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Flow is one host sending to another.
+type Flow struct{ From, To int }
+
+// Round is what runs at one time.
+type Round struct {
+	Flows []Flow
+	// FanIn is how many hosts send to one, where that is the point of the round; 0: it is not.
+	FanIn int
+	Label string
+}
+
+// Schedule is a list of rounds that are computed when asked for.
+type Schedule struct {
+	Pattern Pattern
+	Rounds  int
+	// Whole tells that every ordered pair of hosts is in some round.
+	Whole bool
+	at    func(k int) Round
+}
+
+// At is round k, counted from 0.
+func (s Schedule) At(k int) Round { return s.at(k) }
+
+// Pattern names a way to pair hosts.
+type Pattern string
+
+// Patterns.
+const (
+	Pairs     Pattern = "pairs"     // everyone with everyone, one partner a round (circle method)
+	Shift     Pattern = "shift"     // everyone sends to the host D further on while receiving from the host D before
+	Quick     Pattern = "quick"     // one round: the lower half with the upper half
+	Incast    Pattern = "incast"    // 2, 4, 8, ... hosts send to one
+	AllToAll  Pattern = "alltoall"  // everyone sends to everyone at once
+	Ring      Pattern = "ring"      // everyone sends to the next: in order, then in a random order
+	Bisection Pattern = "bisection" // one half of the leaves against the other, both ways
+	Leaves    Pattern = "leaves"    // inside each leaf, then leaf by leaf
+	Random    Pattern = "random"    // random matchings
+	Custom    Pattern = "custom"    // from a file
+)
+
+// Patterns lists all patterns in the order of the documentation.
+func Patterns() []Pattern {
+	return []Pattern{Pairs, Shift, Quick, Incast, AllToAll, Ring, Bisection, Leaves, Random, Custom}
+}
+
+// ParsePattern reads a pattern's name.
+func ParsePattern(s string) (Pattern, error) {
+	if p := Pattern(s); slices.Contains(Patterns(), p) {
+		return p, nil
+	}
+	return "", fmt.Errorf("pattern %q is not known: want one of %v", s, Patterns())
+}
+
+// Options choose the rounds of a pattern. The zero value of each field works where the pattern does not need it.
+type Options struct {
+	Hosts  int
+	OneWay bool   // a pair's two directions in rounds of their own
+	Leaf   []int  // leaf of each host; nil: all hosts hang on one
+	Shifts int    // leaves: how many shifts between two leaves; 0: 1
+	Count  int    // random: how many matchings; 0: enough that each host has met a few
+	Seed   uint64 // random, ring
+	Custom []Round
+}
+
+// New makes the schedule of a pattern.
+func New(p Pattern, o Options) (Schedule, error) {
+	if o.Hosts < 2 {
+		return Schedule{}, fmt.Errorf("%d hosts: a fabric test needs two or more", o.Hosts)
+	}
+	if o.Leaf != nil && len(o.Leaf) != o.Hosts {
+		return Schedule{}, fmt.Errorf("leaves of %d hosts, but there are %d", len(o.Leaf), o.Hosts)
+	}
+	n := o.Hosts
+	switch p {
+	case Pairs:
+		return o.directed(Schedule{Pattern: p, Rounds: n - 1 + n%2, Whole: true, at: func(k int) Round {
+			return Round{Flows: bothWays(circle(n, k)), Label: fmt.Sprintf("pairs %d", k+1)}
+		}}), nil
+	case Shift:
+		return Schedule{Pattern: p, Rounds: n - 1, Whole: true, at: func(k int) Round { return shifted(n, k+1) }}, nil
+	case Quick:
+		return o.directed(single(p, Round{Flows: bothWays(halves(ordered(n))), Label: "quick"})), nil
+	case Incast:
+		fans := fanIns(n)
+		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k]) }}, nil
+	case AllToAll:
+		return Schedule{Pattern: p, Rounds: 1, Whole: true, at: func(int) Round { return everyone(n) }}, nil
+	case Ring:
+		return Schedule{Pattern: p, Rounds: 2, at: func(k int) Round { return ring(n, k, o.Seed) }}, nil
+	case Bisection:
+		return o.directed(single(p, Round{Flows: bothWays(halves(byLeaf(o))), Label: "bisection"})), nil
+	case Leaves:
+		return o.directed(leaves(o)), nil
+	case Random:
+		return o.directed(random(o)), nil
+	case Custom:
+		if len(o.Custom) == 0 {
+			return Schedule{}, errors.New("the custom pattern has no round: name its file")
+		}
+		return Schedule{Pattern: p, Rounds: len(o.Custom), at: func(k int) Round { return o.Custom[k] }}, nil
+	}
+	return Schedule{}, fmt.Errorf("pattern %q is not known", p)
+}
+
+// leastPerHost is how many cells a host should have on each side: with fewer, noise cannot be told from slowness.
+const leastPerHost = 8
+
+// Repeated runs a schedule again and again where it is so short that hosts have few cells, within a number of rounds.
+func (s Schedule) Repeated(rounds int) Schedule {
+	each := s.Rounds
+	times := min((leastPerHost+each-1)/max(each, 1), rounds/max(each, 1))
+	if times <= 1 {
+		return s
+	}
+	once := s.at
+	s.Rounds *= times
+	s.at = func(k int) Round {
+		r := once(k % each)
+		r.Label = fmt.Sprintf("%s, time %d", r.Label, k/each+1)
+		return r
+	}
+	return s
+}
+
+// directed splits each round into one per direction where that is asked for.
+func (o Options) directed(s Schedule) Schedule {
+	if !o.OneWay {
+		return s
+	}
+	both := s.at
+	s.Rounds *= 2
+	s.at = func(k int) Round {
+		r := both(k / 2)
+		one := Round{Label: fmt.Sprintf("%s %s", r.Label, [...]string{"there", "back"}[k%2])}
+		for i := k % 2; i < len(r.Flows); i += 2 {
+			one.Flows = append(one.Flows, r.Flows[i])
+		}
+		return one
+	}
+	return s
+}
+
+// single is a schedule of one round.
+func single(p Pattern, r Round) Schedule {
+	return Schedule{Pattern: p, Rounds: 1, at: func(int) Round { return r }}
+}
+
+// bothWays makes two flows of each pair, one after the other.
+func bothWays(pairs []Flow) []Flow {
+	out := make([]Flow, 0, 2*len(pairs))
+	for _, p := range pairs {
+		out = append(out, p, Flow{p.To, p.From})
+	}
+	return out
+}
+
+// circle is round k of the circle method: host n-1 stands still, the others turn. With odd n one host is idle.
+func circle(n, k int) []Flow {
+	even := n + n%2
+	out := make([]Flow, 0, n/2)
+	for i := range even {
+		j := 0
+		switch i {
+		case even - 1:
+			j = k
+		case k:
+			j = even - 1
+		default:
+			j = ((2*k-i)%(even-1) + even - 1) % (even - 1)
+		}
+		if i < j && j < n {
+			out = append(out, Flow{i, j})
+		}
+	}
+	return out
+}
+
+func shifted(n, distance int) Round {
+	flows := make([]Flow, n)
+	for i := range flows {
+		flows[i] = Flow{i, (i + distance) % n}
+	}
+	return Round{Flows: flows, Label: fmt.Sprintf("shift %d", distance)}
+}
+
+// halves pairs the first half of a list with the second.
+func halves(hosts []int) []Flow {
+	half := len(hosts) / 2
+	out := make([]Flow, half)
+	for i := range out {
+		out[i] = Flow{hosts[i], hosts[i+half]}
+	}
+	return out
+}
+
+func ordered(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// fanIns are 1, 2, 4, 8, ... and n-1. One sender is the yardstick of the others.
+func fanIns(n int) []int {
+	var out []int
+	for k := 1; k < n-1; k *= 2 {
+		out = append(out, k)
+	}
+	return append(out, n-1)
+}
+
+// incast lets groups of k hosts send to one each. The receivers differ from fan-in to fan-in.
+func incast(n, k int) Round {
+	r := Round{FanIn: k, Label: fmt.Sprintf("incast %d:1", k)}
+	for first := 0; first+k < n; first += k + 1 {
+		to := first + k/2
+		for i := first; i <= first+k; i++ {
+			if i != to {
+				r.Flows = append(r.Flows, Flow{i, to})
+			}
+		}
+	}
+	return r
+}
+
+func everyone(n int) Round {
+	r := Round{Flows: make([]Flow, 0, n*(n-1)), Label: "all to all"}
+	for d := 1; d < n; d++ {
+		for i := range n {
+			r.Flows = append(r.Flows, Flow{i, (i + d) % n})
+		}
+	}
+	return r
+}
+
+func ring(n, k int, seed uint64) Round {
+	order, label := ordered(n), "ring in order"
+	if k > 0 {
+		shuffle(order, seed, uint64(k))
+		label = "ring in random order"
+	}
+	flows := make([]Flow, n)
+	for i := range flows {
+		flows[i] = Flow{order[i], order[(i+1)%n]}
+	}
+	return Round{Flows: flows, Label: label}
+}
+
+func shuffle(hosts []int, seed, stream uint64) {
+	r := rand.New(rand.NewPCG(seed, stream))
+	r.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+}
+
+// Matching is one random matching of some hosts, both ways.
+func Matching(hosts []int, seed, stream uint64) []Flow {
+	order := slices.Clone(hosts)
+	shuffle(order, seed, stream)
+	return bothWays(halves(order))
+}
+
+func random(o Options) Schedule {
+	count := o.Count
+	if count <= 0 {
+		count = DefaultMatchings
+	}
+	all := ordered(o.Hosts)
+	return Schedule{Pattern: Random, Rounds: count, at: func(k int) Round {
+		return Round{Flows: Matching(all, o.Seed, uint64(k)), Label: fmt.Sprintf("matching %d", k+1)}
+	}}
+}
+
+// DefaultMatchings is how many random matchings find the suspects.
+const DefaultMatchings = 6

@@ -1,0 +1,289 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// cells counts how often each ordered pair occurs, and fails where a host is in two flows of a round in the same role.
+func cells(t *testing.T, s Schedule, n int) map[Flow]int {
+	t.Helper()
+	seen := map[Flow]int{}
+	for k := range s.Rounds {
+		out, in := make([]int, n), make([]int, n)
+		for _, f := range s.At(k).Flows {
+			if f.From == f.To || f.From < 0 || f.To < 0 || f.From >= n || f.To >= n {
+				t.Fatalf("round %d: flow %v of %d hosts", k, f, n)
+			}
+			seen[f]++
+			if out[f.From]++; out[f.From] > 1 {
+				t.Fatalf("round %d: host %d sends twice", k, f.From)
+			}
+			if in[f.To]++; in[f.To] > 1 {
+				t.Fatalf("round %d: host %d receives twice", k, f.To)
+			}
+		}
+	}
+	return seen
+}
+
+func TestEveryCellOnce(t *testing.T) {
+	for _, n := range []int{2, 3, 4, 5, 8, 16, 17, 64, 101} {
+		leaf := make([]int, n)
+		for i := range leaf {
+			leaf[i] = i % 4
+		}
+		for _, tt := range []struct {
+			p      Pattern
+			o      Options
+			rounds int
+		}{
+			{Pairs, Options{}, n - 1 + n%2},
+			{Pairs, Options{OneWay: true}, 2 * (n - 1 + n%2)},
+			{Shift, Options{}, n - 1},
+			{Leaves, Options{Leaf: leaf, Shifts: n}, -1},
+			{Leaves, Options{}, n - 1 + n%2},
+		} {
+			t.Run(fmt.Sprintf("%s/%d/%t", tt.p, n, tt.o.OneWay), func(t *testing.T) {
+				tt.o.Hosts = n
+				s, err := New(tt.p, tt.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tt.rounds >= 0 && s.Rounds != tt.rounds {
+					t.Errorf("%d rounds, want %d", s.Rounds, tt.rounds)
+				}
+				if !s.Whole {
+					t.Error("not whole")
+				}
+				seen := cells(t, s, n)
+				if len(seen) != n*(n-1) {
+					t.Errorf("%d cells, want %d", len(seen), n*(n-1))
+				}
+				for f, times := range seen {
+					if times != 1 {
+						t.Errorf("%v occurs %d times", f, times)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestCircleIsSuperBenchs(t *testing.T) { // the closed form for even n: host n-1 meets r, host r meets n-1, else i meets (2r-i) mod (n-1)
+	got := fmt.Sprint(circle(4, 0), circle(4, 1), circle(4, 2), circle(3, 0))
+	if want := "[{0 3} {1 2}] [{0 2} {1 3}] [{0 1} {2 3}] [{1 2}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestOneRoundPatterns(t *testing.T) {
+	for _, tt := range []struct {
+		p     Pattern
+		n     int
+		leaf  []int
+		flows string
+	}{
+		{Quick, 4, nil, "[{0 2} {2 0} {1 3} {3 1}]"},
+		{Quick, 5, nil, "[{0 2} {2 0} {1 3} {3 1}]"},
+		{Bisection, 4, []int{0, 1, 0, 1}, "[{0 1} {1 0} {2 3} {3 2}]"},
+		{AllToAll, 3, nil, "[{0 1} {1 2} {2 0} {0 2} {1 0} {2 1}]"},
+	} {
+		s, err := New(tt.p, Options{Hosts: tt.n, Leaf: tt.leaf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(s.At(0).Flows); s.Rounds != 1 || got != tt.flows {
+			t.Errorf("%s of %d: %d rounds, %s; want %s", tt.p, tt.n, s.Rounds, got, tt.flows)
+		}
+	}
+}
+
+func TestIncastFansIn(t *testing.T) {
+	s, err := New(Incast, Options{Hosts: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fans []int
+	for k := range s.Rounds {
+		r := s.At(k)
+		fans = append(fans, r.FanIn)
+		in, out := map[int]int{}, map[int]int{}
+		for _, f := range r.Flows {
+			in[f.To]++
+			if out[f.From]++; out[f.From] > 1 {
+				t.Errorf("%s: host %d sends twice", r.Label, f.From)
+			}
+		}
+		for to, n := range in {
+			if n != r.FanIn || out[to] != 0 {
+				t.Errorf("%s: host %d receives from %d and sends to %d", r.Label, to, n, out[to])
+			}
+		}
+		if want := 16 / (r.FanIn + 1); len(in) != want {
+			t.Errorf("%s: %d receivers, want %d", r.Label, len(in), want)
+		}
+	}
+	if got, want := fmt.Sprint(fans), "[1 2 4 8 15]"; got != want {
+		t.Errorf("fan-ins %s, want %s", got, want)
+	}
+}
+
+func TestRing(t *testing.T) {
+	s, err := New(Ring, Options{Hosts: 9, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells(t, s, 9)
+	for k := range s.Rounds { // one closed way through all hosts
+		next := map[int]int{}
+		for _, f := range s.At(k).Flows {
+			next[f.From] = f.To
+		}
+		at, steps := next[0], 1
+		for ; at != 0; at = next[at] {
+			steps++
+		}
+		if steps != 9 {
+			t.Errorf("round %d closes after %d of 9 hosts", k, steps)
+		}
+	}
+}
+
+func TestLeavesInsideFirst(t *testing.T) {
+	leaf := make([]int, 1024)
+	for i := range leaf {
+		leaf[i] = i / 32
+	}
+	s, err := New(Leaves, Options{Hosts: 1024, Leaf: leaf, Shifts: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 31 + 31*2; s.Rounds != want {
+		t.Errorf("%d rounds, want %d", s.Rounds, want)
+	}
+	cells(t, s, 1024)
+	for k := range s.Rounds {
+		for _, f := range s.At(k).Flows {
+			if (leaf[f.From] == leaf[f.To]) != (k < 31) {
+				t.Fatalf("round %d: %v", k, f)
+			}
+		}
+	}
+	if s.Whole {
+		t.Error("two shifts of 32 are not everything")
+	}
+}
+
+func TestRandomIsRepeatable(t *testing.T) {
+	o := Options{Hosts: 33, Count: 5, Seed: 7}
+	a, _ := New(Random, o)
+	b, _ := New(Random, o)
+	cells(t, a, 33)
+	if fmt.Sprint(a.At(3)) != fmt.Sprint(b.At(3)) || fmt.Sprint(a.At(3).Flows) == fmt.Sprint(a.At(4).Flows) {
+		t.Error("matchings must repeat with their seed and differ from round to round")
+	}
+	if got := len(a.At(0).Flows); got != 32 {
+		t.Errorf("%d flows, want 32: one of 33 hosts is idle", got)
+	}
+}
+
+func TestCustom(t *testing.T) {
+	names := []string{"n1", "n2", "n3", "n4"}
+	for _, tt := range []struct{ name, text, want string }{
+		{"ClusterKit", "0 n1 n2\n0 n3 n4 # the other two\n\n1 n1 n4\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0}]"},
+		{"ClusterKit, ranks", "7 0 1\n3 2 3\n", "[{0 1} {1 0}] [{2 3} {3 2}]"},
+		{"SuperBench", "0,1;2,3\n0,3;1,2\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0} {1 2} {2 1}]"},
+		{"SuperBench, names", "n1,n2;\n", "[{0 1} {1 0}]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rounds, err := ReadCustom(strings.NewReader(tt.text), names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range rounds {
+				got = append(got, fmt.Sprint(r.Flows))
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("got %v, want %s", got, tt.want)
+			}
+		})
+	}
+	for text, want := range map[string]string{
+		"":                  "no round",
+		"# nothing\n":       "no round",
+		"0 n1\n":            "line 1: 2 words",
+		"x n1 n2\n":         `round "x"`,
+		"0 n1 n9\n":         `host "n9" takes no part`,
+		"0 n1 n1\n":         "paired with itself",
+		"0 0 4\n":           "ranks 0 to 3",
+		"0,1\n0 n1 n2\n":    "line 2: the two forms",
+		"0,1;2\n":           "comma between",
+		"0,-1\n":            "rank -1",
+		"0 n1 n2\n1 n1,n2 ": "line 2",
+	} {
+		if _, err := ReadCustom(strings.NewReader(text), names); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, tt := range []struct {
+		p Pattern
+		o Options
+	}{{Pairs, Options{Hosts: 1}}, {Pairs, Options{}}, {"nonsense", Options{Hosts: 4}}, {Custom, Options{Hosts: 4}}, {Leaves, Options{Hosts: 4, Leaf: []int{1}}}} {
+		if _, err := New(tt.p, tt.o); err == nil {
+			t.Errorf("%s %+v: no error", tt.p, tt.o)
+		}
+	}
+	if _, err := ParsePattern("pears"); err == nil {
+		t.Error("pears")
+	}
+}
+
+func FuzzCustom(f *testing.F) {
+	f.Add("0 n1 n2\n1 n1 n3")
+	f.Add("0,1;2,0\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		rounds, err := ReadCustom(strings.NewReader(text), []string{"n1", "n2", "n3"})
+		if err != nil {
+			return
+		}
+		for _, r := range rounds {
+			for _, fl := range r.Flows {
+				if fl.From == fl.To || min(fl.From, fl.To) < 0 || max(fl.From, fl.To) > 2 {
+					t.Errorf("flow %v", fl)
+				}
+			}
+		}
+	})
+}
+
+func TestChoose(t *testing.T) {
+	leaf := make([]int, 1024)
+	for i := range leaf {
+		leaf[i] = i / 32
+	}
+	for _, tt := range []struct {
+		hosts, rounds int
+		leaf          []int
+		pattern       Pattern
+		want          int
+	}{
+		{16, 100, nil, Pairs, 15},
+		{1024, 1023, leaf, Pairs, 1023},
+		{1024, 100, leaf, Leaves, 93}, // 31 inside, twice 31 between
+		{1024, 40, leaf, Random, 16},
+		{1024, 100, nil, Random, 16},
+		{10000, 8, nil, Random, 8},
+		{10000, 0, nil, Random, 3},
+	} {
+		s, err := Choose(Options{Hosts: tt.hosts, Leaf: tt.leaf}, tt.rounds)
+		if err != nil || s.Pattern != tt.pattern || s.Rounds != tt.want {
+			t.Errorf("%d hosts in %d rounds: %s, %d rounds, %v; want %s, %d", tt.hosts, tt.rounds, s.Pattern, s.Rounds, err, tt.pattern, tt.want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package simulate
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/schedule"
+)
+
+var tables = flag.Bool("tables", false, "print the tables of results/fabric-simulation.txt, which takes minutes")
+
+// trial is one setting of the tables.
+type trial struct {
+	hosts, perLeaf int
+	pattern        schedule.Pattern
+	count          int // matchings or shifts
+	noise          float64
+	bad            int // hosts and as many links
+	drop           float64
+}
+
+type outcome struct {
+	hosts, hostsFound, links, linksFound, falseHosts, falseLinks, undecided, retests, rounds int
+	hostPower, linkPower                                                                     float64
+}
+
+// run plants faults in a fabric, judges it, and counts.
+func (tr trial) run(t testing.TB, seed uint64) outcome {
+	t.Helper()
+	c := Config{Hosts: tr.hosts, Noise: tr.noise, Seed: seed}
+	if tr.perLeaf > 0 {
+		c.Leaf = leavesOf(tr.hosts, tr.perLeaf)
+	}
+	s, err := schedule.New(tr.pattern, schedule.Options{Hosts: tr.hosts, Leaf: c.Leaf, Shifts: tr.count, Count: tr.count, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 99))
+	host, link := map[int]bool{}, map[[2]int]bool{}
+	for len(host) < tr.bad {
+		h := rng.IntN(tr.hosts)
+		if !host[h] {
+			host[h] = true
+			c.Plants = append(c.Plants, Plant{Kind: PlantHost, A: h, Factor: 1 - tr.drop})
+		}
+	}
+	for len(link) < tr.bad { // of those that the schedule tests
+		flows := s.At(rng.IntN(s.Rounds)).Flows
+		if len(flows) == 0 {
+			continue
+		}
+		f := flows[rng.IntN(len(flows))]
+		if !host[f.From] && !host[f.To] && !link[[2]int{f.From, f.To}] {
+			link[[2]int{f.From, f.To}] = true
+			c.Plants = append(c.Plants, Plant{Kind: PlantLink, A: f.From, B: f.To, Factor: 1 - tr.drop})
+		}
+	}
+	v := Judge(New(c), s, judge.Config{Seed: seed}).Conclude()
+	o := outcome{hosts: len(host), links: len(link), retests: v.Retests, undecided: v.Undecided, rounds: s.Rounds, hostPower: v.HostPower, linkPower: v.LinkPower}
+	found := map[int]bool{}
+	for _, f := range v.Findings {
+		switch {
+		case !f.Kind.Bad():
+		case f.Subject == "link" && link[[2]int{f.From, f.To}]:
+			o.linksFound++
+		case f.Subject == "link":
+			o.falseLinks++
+		case host[f.From]:
+			found[f.From] = true
+		default:
+			o.falseHosts++
+		}
+	}
+	o.hostsFound = len(found)
+	return o
+}
+
+// TestErrorRates holds the judge to what it promises: of healthy hosts and links none is accused, of slow ones of the size
+// that it looks for nearly all are found.
+func TestErrorRates(t *testing.T) {
+	accused, planted, found := 0, 0, 0
+	for seed := range uint64(20) {
+		for _, tr := range []trial{
+			{64, 0, schedule.Pairs, 0, 0.01, 3, 0.10}, {64, 0, schedule.Random, 6, 0.01, 1, 0.10}, {256, 16, schedule.Leaves, 1, 0.01, 3, 0.10}, {64, 0, schedule.Random, 6, 0.03, 0, 0},
+		} {
+			o := tr.run(t, seed)
+			accused += o.falseHosts + o.falseLinks
+			planted += o.hosts + o.links
+			found += o.hostsFound + o.linksFound
+		}
+	}
+	if accused > 1 { // 80 runs at 1 % each
+		t.Errorf("%d healthy hosts and links accused in 80 runs", accused)
+	}
+	if found < planted*97/100 {
+		t.Errorf("%d of %d planted faults found", found, planted)
+	}
+}
+
+func TestTables(t *testing.T) {
+	if !*tables {
+		t.Skip("give -tables")
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...any) {
+		for _, c := range cells {
+			fmt.Fprintf(w, "%v\t", c)
+		}
+		fmt.Fprintln(w)
+	}
+	row("hosts", "pattern", "rounds", "re-tests", "noise", "planted", "drop", "hosts found", "links found", "hosts accused", "links accused", "undecided", "host power", "link power", "runs", "s/run")
+	for _, n := range []int{64, 1024, 10000} {
+		patterns := []trial{{hosts: n, pattern: schedule.Random, count: map[int]int{64: 6, 1024: 10, 10000: 14}[n]}, {hosts: n, pattern: schedule.Leaves, perLeaf: map[int]int{64: 8, 1024: 32, 10000: 100}[n], count: 1}}
+		if n == 64 {
+			patterns = append(patterns, trial{hosts: n, pattern: schedule.Pairs}, trial{hosts: n, pattern: schedule.Shift})
+		}
+		runs := uint64(map[int]int{64: 30, 1024: 6, 10000: 2}[n])
+		for _, p := range patterns {
+			for _, noise := range []float64{0.005, 0.01, 0.02, 0.03} {
+				for _, bad := range []int{0, 1, 3, n / 100} {
+					if bad == n/100 && bad <= 3 && n == 64 { // 1 % of 64 hosts is none
+						continue
+					}
+					for _, drop := range []float64{0.05, 0.10, 0.20} {
+						p.noise, p.bad, p.drop = noise, bad, drop
+						var sum outcome
+						begin := time.Now()
+						for seed := range runs {
+							o := p.run(t, seed)
+							sum.hosts += o.hosts
+							sum.hostsFound += o.hostsFound
+							sum.links += o.links
+							sum.linksFound += o.linksFound
+							sum.falseHosts += o.falseHosts
+							sum.falseLinks += o.falseLinks
+							sum.undecided += o.undecided
+							sum.retests += o.retests
+							sum.rounds = o.rounds
+							sum.hostPower, sum.linkPower = o.hostPower, o.linkPower
+						}
+						d := fmt.Sprintf("-%.0f%%", drop*100)
+						if bad == 0 {
+							d = "-"
+						}
+						row(n, p.pattern, sum.rounds, fmt.Sprintf("%.1f", float64(sum.retests)/float64(runs)), fmt.Sprintf("%.1f%%", noise*100), bad, d,
+							fmt.Sprintf("%d/%d", sum.hostsFound, sum.hosts), fmt.Sprintf("%d/%d", sum.linksFound, sum.links), sum.falseHosts, sum.falseLinks, sum.undecided,
+							fmt.Sprintf("%.1f%%", sum.hostPower*100), fmt.Sprintf("%.1f%%", sum.linkPower*100), runs, fmt.Sprintf("%.2f", time.Since(begin).Seconds()/float64(runs)))
+						if bad == 0 {
+							break
+						}
+					}
+				}
+			}
+		}
+		_ = w.Flush()
+	}
+}

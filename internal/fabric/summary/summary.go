@@ -1,0 +1,294 @@
+// Package summary makes the document of a fabric test from its outcome.
+package summary
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/fabric/coordinate"
+	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/fabric"
+)
+
+// Facts are what the outcome does not know of itself.
+type Facts struct {
+	Program, Command string
+	Began            time.Time
+	Plan             plan.Spec
+	Measure          time.Duration
+	OneWay           bool
+	Rails            []string
+	Stopped          string
+}
+
+// mostCells bounds the cells inside a document; the files of cells have all.
+const mostCells = 4 << 20
+
+// Document is the outcome as a document.
+func Document(o coordinate.Outcome, f Facts) *fabric.Document {
+	d := &fabric.Document{
+		Format: fabric.Format, Version: fabric.Version, Program: f.Program, Command: f.Command, Began: f.Began, Seconds: o.Seconds,
+		Pattern: string(o.Schedule.Pattern), Planned: o.Schedule.Rounds, Rails: slices.Clone(f.Rails), Stopped: f.Stopped,
+		Rounds: []fabric.Round{}, Findings: []fabric.Finding{}, Classes: []fabric.Class{}, Scatter: []fabric.Quantile{},
+	}
+	d.Test = fabric.Test{
+		Operation: string(f.Plan.Operation), Kind: string(f.Plan.Kind), Transport: f.Plan.Transport.String(), QPs: max(f.Plan.QPs, 1),
+		Seconds: f.Measure.Seconds(), OneWay: f.OneWay,
+	}
+	if len(f.Plan.Sizes) > 0 {
+		d.Test.SizeBytes = f.Plan.Sizes[0]
+	}
+	s := &summing{Document: d, o: o}
+	s.hosts()
+	if len(o.Leaves) > 1 {
+		d.Leaves = o.Leaves
+	}
+	for _, r := range o.Rounds {
+		d.Rounds = append(d.Rounds, fabric.Round{Label: r.Label, Flows: r.Flows, Failed: r.Failed, FanIn: r.Load.FanIn, Retest: r.Load.Retest, Alone: r.Load.Quiet})
+	}
+	if o.Judge != nil {
+		s.cells()
+		s.findings()
+		s.incast()
+		s.scatter()
+		v := o.Verdict
+		d.Judged = fabric.Judged{
+			Sigma: v.Sigma, Slow: v.Slow, HostPower: v.HostPower, LinkPower: v.LinkPower, Tested: v.Tested, Pairs: v.Pairs, Retests: v.Retests,
+			Undecided: v.Undecided, NotReproduced: v.NotReproduce, Untried: v.Untried, KnownGood: v.KnownGood,
+		}
+	}
+	return d
+}
+
+type summing struct {
+	*fabric.Document
+	o coordinate.Outcome
+}
+
+func (s *summing) hosts() {
+	for _, h := range s.o.Hosts {
+		out := fabric.Host{Rank: h.Rank, Name: h.Name, Leaf: h.Leaf, Address: h.Address, State: string(h.State), Reason: h.Reason, Remedy: h.Remedy, Notes: h.Notes}
+		for _, g := range h.Silent {
+			out.Notes = append(out.Notes, fmt.Sprintf("silent for %.1f s in round %d, then back", g.Seconds, g.Round))
+		}
+		if h.Round > 0 {
+			out.Reason += fmt.Sprintf(" (round %d)", h.Round)
+		}
+		if h.Facts != nil {
+			out.CPUs = h.Facts.CPUs
+			for i, r := range h.Facts.Rails {
+				out.Devices = append(out.Devices, r.Device)
+				s.Software = s.Software || r.Software
+				if i < len(s.Rails) && s.Rails[i] == "" {
+					s.Rails[i] = r.Device
+				}
+			}
+		}
+		s.Hosts = append(s.Hosts, out)
+	}
+}
+
+// name is the host of an index of the cells.
+func (s *summing) name(i int) string { return s.Hosts[s.o.Taking[i]].Name }
+
+func (s *summing) leaf(i int) string {
+	if i >= 0 && i < len(s.o.Leaves) {
+		return s.o.Leaves[i]
+	}
+	return "all leaves"
+}
+
+func (s *summing) cells() {
+	cells := s.o.Judge.Cells()
+	s.Cells.Left = max(0, len(cells)-mostCells)
+	for _, x := range cells[:len(cells)-s.Cells.Left] {
+		c := &s.Cells
+		share := 0.0
+		if x.State == judge.Measured {
+			share = round4(s.o.Judge.Share(x))
+		}
+		c.From, c.To = append(c.From, s.o.Taking[x.From]), append(c.To, s.o.Taking[x.To])
+		c.Round, c.Rail, c.State = append(c.Round, int(x.Round)), append(c.Rail, int(x.Rail)), append(c.State, int(x.State))
+		c.Value, c.Share = append(c.Value, float64(x.Value)), append(c.Share, share)
+	}
+}
+
+func round4(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return math.Round(x*1e4) / 1e4
+}
+
+func (s *summing) findings() {
+	for _, f := range s.o.Verdict.Findings {
+		out := fabric.Finding{
+			Kind: string(f.Kind), Bad: f.Kind.Bad(), Subject: f.Subject, Rail: f.Rail, FromRank: -1, ToRank: -1, Screened: round4(f.Screened),
+			Busy: evidence(f.Loaded), Alone: evidence(f.Quiet),
+		}
+		if out.Subject == "" {
+			out.Subject = "host"
+			if f.From != f.To {
+				out.Subject = "link"
+			}
+		}
+		if f.Cells > 0 {
+			out.Reason = fmt.Sprintf("%d of %d flows; ", f.Cells, f.Of)
+		}
+		if out.Subject == "trunk" {
+			out.From, out.To = s.leaf(f.From), s.leaf(f.To)
+		} else {
+			out.From, out.FromRank = s.name(f.From), s.o.Taking[f.From]
+			out.To, out.ToRank = s.name(f.To), s.o.Taking[f.To]
+			out.Reason += s.reason(f)
+			out.Reproduce = s.reproduce(f)
+			if out.Subject == "link" && s.o.Leaf != nil && len(s.o.Leaves) > 1 {
+				out.Leaves = s.leaf(s.o.Leaf[f.From]) + " -> " + s.leaf(s.o.Leaf[f.To])
+			}
+			if out.Subject != "link" {
+				out.To, out.ToRank = "", -1
+			}
+		}
+		out.Reason = strings.TrimSuffix(out.Reason, "; ")
+		s.Findings = append(s.Findings, out)
+	}
+}
+
+func evidence(e judge.Share) fabric.Evidence {
+	return fabric.Evidence{N: e.N, Share: round4(e.Share), Low: round4(e.Low), High: round4(e.High)}
+}
+
+// reason is why a flow of the finding has no figure, or what its sides tell.
+func (s *summing) reason(f judge.Finding) string {
+	for pair, why := range s.o.Reasons {
+		if f.From != f.To && pair == [2]int{f.From, f.To} || f.From == f.To && (pair[0] == f.From || pair[1] == f.From) && f.Kind == judge.HostNotConnected {
+			return why
+		}
+	}
+	switch {
+	case f.Kind == judge.SlowHost && f.Subject == "host":
+		return "both directions: PCIe, CPU or the port itself"
+	case f.Kind == judge.SlowHost:
+		return "one direction: that half of its cable or port"
+	case f.Kind == judge.SlowUnderLoad:
+		return "fine alone: congestion on its way"
+	}
+	return ""
+}
+
+// reproduce is the test of two hosts that shows the finding; for a host, with one that is known to be good.
+func (s *summing) reproduce(f judge.Finding) string {
+	from, to := f.From, f.To
+	if from == to {
+		for i := range s.o.Taking {
+			bad := slices.ContainsFunc(s.o.Verdict.Findings, func(g judge.Finding) bool { return g.From == i || g.To == i })
+			if i != f.From && !bad {
+				to = i
+				break
+			}
+		}
+		if to == from {
+			return ""
+		}
+		if f.Subject == "receiver" {
+			from, to = to, from
+		}
+	}
+	tool := "gobw"
+	if s.Test.Latency() {
+		tool = "golat"
+	}
+	command := fmt.Sprintf("%s %s %s -s %d -D 5", tool, s.Test.Operation, s.name(to), s.Test.SizeBytes)
+	if s.Test.QPs > 1 {
+		command += fmt.Sprintf(" -q %d", s.Test.QPs)
+	}
+	if r := s.Rails[f.Rail]; r != "" {
+		command += " -d " + r
+	}
+	return "at " + s.name(from) + ": " + command
+}
+
+// incast sums the flows of each receiver in the rounds whose point that is.
+func (s *summing) incast() {
+	type sum struct {
+		total, least float64
+		failed       int
+	}
+	byFan := map[int]map[[2]int]*sum{} // round and receiver
+	for i := range s.Cells.Len() {
+		c := s.Cells
+		fan := s.Rounds[c.Round[i]].FanIn
+		if fan == 0 || s.Pattern != "incast" {
+			continue
+		}
+		if byFan[fan] == nil {
+			byFan[fan] = map[[2]int]*sum{}
+		}
+		k := [2]int{c.Round[i], c.To[i]}
+		r := byFan[fan][k]
+		if r == nil {
+			r = &sum{least: math.Inf(1)}
+			byFan[fan][k] = r
+		}
+		if c.State[i] != fabric.Measured {
+			r.failed++
+			continue
+		}
+		r.total += c.Value[i]
+		r.least = min(r.least, c.Value[i])
+	}
+	for fan, receivers := range byFan {
+		out := fabric.Incast{FanIn: fan, Receivers: len(receivers), Least: math.Inf(1)}
+		var totals []float64
+		for _, r := range receivers {
+			out.Failed += r.failed
+			totals = append(totals, r.total)
+			out.Least = min(out.Least, r.least)
+		}
+		slices.Sort(totals)
+		out.Receiver = totals[len(totals)/2]
+		if math.IsInf(out.Least, 0) {
+			out.Least = 0
+		}
+		s.Incast = append(s.Incast, out)
+	}
+	slices.SortFunc(s.Incast, func(a, b fabric.Incast) int { return a.FanIn - b.FanIn })
+}
+
+// scatter is the distribution of the scheduled cells by rail and by whether they cross a trunk.
+func (s *summing) scatter() {
+	for rail := range s.Rails {
+		for _, trunk := range []bool{false, true} {
+			var v []float64
+			var example judge.Cell
+			for _, x := range s.o.Judge.Cells() {
+				r := s.o.Rounds[x.Round]
+				if int(x.Rail) != rail || x.State != judge.Measured || r.Load.Retest || s.crosses(x) != trunk {
+					continue
+				}
+				if r.Load.FanIn <= 1 || s.Pattern != "incast" {
+					v, example = append(v, float64(x.Value)), x
+				}
+			}
+			if len(v) == 0 {
+				continue
+			}
+			slices.Sort(v)
+			at := func(share float64) float64 { return v[min(int(share*float64(len(v))), len(v)-1)] }
+			hops := "all"
+			if len(s.o.Leaves) > 1 {
+				hops = map[bool]string{false: "same leaf", true: "between leaves"}[trunk]
+			}
+			s.Scatter = append(s.Scatter, fabric.Quantile{Rail: rail, Hops: hops, N: len(v), Min: v[0], P1: at(0.01), P50: at(0.5), P99: at(0.99), Most: v[len(v)-1]})
+			s.Classes = append(s.Classes, fabric.Class{Rail: rail, Hops: hops, Expected: s.o.Judge.Expected(example)})
+		}
+	}
+}
+
+func (s *summing) crosses(x judge.Cell) bool {
+	return len(s.o.Leaf) > 0 && s.o.Leaf[x.From] != s.o.Leaf[x.To]
+}

@@ -1,0 +1,109 @@
+// Package topology tells which hosts share a leaf switch: from what Slurm tells each rank, from its topology.conf, or from
+// a file of two columns.
+package topology
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gobw/gobw/internal/fabric/hostlist"
+)
+
+// LeafOfAddress is the leaf in a SLURM_TOPOLOGY_ADDR such as "spine.leaf2.node5": all before the host. It is empty where
+// the cluster names no switches.
+func LeafOfAddress(address string) string {
+	i := strings.LastIndexByte(address, '.')
+	if i < 0 {
+		return ""
+	}
+	return address[:i]
+}
+
+// Read reads the leaf of each host from Slurm's topology.conf ("SwitchName=leaf1 Nodes=node[1-3]") or from lines
+// "HOST LEAF". "#" begins a comment.
+func Read(r io.Reader) (map[string]string, error) {
+	leaf := map[string]string{}
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<20)
+	for line := 1; s.Scan(); line++ {
+		text, _, _ := strings.Cut(s.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		if err := readLine(leaf, text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	if len(leaf) == 0 {
+		return nil, errors.New("no host: want \"SwitchName=LEAF Nodes=HOSTS\" or \"HOST LEAF\"")
+	}
+	return leaf, nil
+}
+
+func readLine(leaf map[string]string, text string) error {
+	fields := strings.Fields(text)
+	if !strings.Contains(text, "=") {
+		if len(fields) != 2 {
+			return fmt.Errorf("%d words: want \"HOST LEAF\"", len(fields))
+		}
+		return note(leaf, []string{fields[0]}, fields[1])
+	}
+	var name, nodes string
+	for _, f := range fields {
+		key, value, _ := strings.Cut(f, "=")
+		switch strings.ToLower(key) {
+		case "switchname":
+			name = value
+		case "nodes":
+			nodes = value
+		}
+	}
+	if name == "" {
+		return fmt.Errorf("%.60q: no SwitchName", text)
+	}
+	if nodes == "" { // a switch of switches
+		return nil
+	}
+	hosts, err := hostlist.Expand(nodes)
+	if err != nil {
+		return err
+	}
+	return note(leaf, hosts, name)
+}
+
+func note(leaf map[string]string, hosts []string, name string) error {
+	for _, h := range hosts {
+		if before, known := leaf[h]; known && before != name {
+			return fmt.Errorf("host %s hangs on %s and on %s", h, before, name)
+		}
+		leaf[h] = name
+	}
+	return nil
+}
+
+// Number gives each leaf a number in the order of first appearance, and the names by number. Hosts without a leaf share
+// number 0 and the name "" where all lack one; where only some do, each of those is a leaf of its own.
+func Number(leaf []string) (numbers []int, names []string) {
+	known := map[string]int{}
+	any := false
+	for _, l := range leaf {
+		any = any || l != ""
+	}
+	numbers = make([]int, len(leaf))
+	for i, l := range leaf {
+		n, seen := known[l]
+		if !seen || l == "" && any {
+			n = len(names)
+			names = append(names, l)
+			known[l] = n
+		}
+		numbers[i] = n
+	}
+	return numbers, names
+}

@@ -1,0 +1,382 @@
+package perftestcli
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Invocation is one command line of one tool, understood. The plan's zero fields are the defaults in force, which depend
+// on the device (see [Invocation.Fit]) or on the engine.
+type Invocation struct {
+	Tool Tool
+	Plan plan.Spec
+
+	Host     string // empty: serve
+	Device   string // empty: the first
+	TCPPort  int
+	IBPort   int  // counted from 1
+	GIDIndex *int // nil: chosen
+	IPv6GID  bool // prefer an IPv6 GID when choosing one
+	Source   netip.Addr
+	Network  string // "tcp4" (perftest's), "tcp6", or "tcp": either
+	MTUBytes int    // -m, 0: the active one
+	// ControlCM makes the control connection one by RDMA CM (-z; -R implies it).
+	ControlCM bool
+
+	Help    bool
+	Version bool
+
+	Gbits      bool    // --report_gbits
+	ReportBoth bool    // --report-both
+	Cycles     bool    // -C
+	Histogram  bool    // -H
+	Unsorted   bool    // -U
+	Output     string  // --output: "", "bandwidth", "message_rate" or "latency"
+	CPUUtil    bool    // --cpu_util
+	JSONFile   string  // --out_json_file; empty: none
+	LimitBW    float64 // -w, in the unit printed; 0: none
+	LimitRate  float64 // -y, in millions of messages per second; 0: none
+
+	Counters    []string      // -W: device counters to print after each row
+	Cores       []int         // --pin_cores; the measuring thread takes the first
+	NUMANode    *int          // --numa_node; nil: the device's
+	NoNUMA      bool          // --disable_numa
+	WaitDestroy time.Duration // --wait_destroy: between the test and the end of the queue pairs
+
+	PerftestVersion string // --perftest-version (ours): the version to advertise; empty: 6.27
+	PerftestOnly    bool   // --perftest-only (ours): speak perftest's dialect with gobw, too
+
+	sizeGiven  bool
+	margin     *time.Duration
+	retries    *int64 // --retry_count
+	limits     struct{ bw, rate bool }
+	rate       float64
+	rateUnit   string
+	rateType   string
+	json       bool
+	warmUp     bool
+	validate   bool
+	flowLabels []uint32
+	link       verbs.LinkLayer // --force-link; zero: the port's
+	warnings   []string
+}
+
+// Server tells whether this end waits for a client.
+func (v *Invocation) Server() bool { return v.Host == "" }
+
+// HasLimitBW tells whether -w was given.
+func (v *Invocation) HasLimitBW() bool { return v.limits.bw }
+
+// HasLimitRate tells whether -y was given.
+func (v *Invocation) HasLimitRate() bool { return v.limits.rate }
+
+// Default sizes and counts.
+const (
+	bandwidthBytes = 65536
+	latencyBytes   = 2
+	atomicBytes    = 8
+	impliedSeconds = 5
+	// peakIterations is the count above which perftest drops the peak.
+	peakIterations = 20000
+	defaultJSON    = "perftest_out.json"
+)
+
+// Parse reads a tool's command line, without the program's name. All faults come back at once.
+func Parse(tool Tool, args []string) (Invocation, error) {
+	v := Invocation{
+		Tool: tool, TCPPort: control.DefaultPort, IBPort: 1, Network: "tcp",
+		Plan: plan.Spec{Operation: tool.Operation, Kind: tool.Kind, Transport: verbs.RC, InlineBytes: -1},
+	}
+	table := flags()
+	options := make([]option, len(table))
+	for i, f := range table {
+		options[i] = f.option
+	}
+	found, operands, err := getopt(options, args)
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", tool.Name, err)
+	}
+	var errs []error
+	for _, g := range found {
+		f := table[g.index]
+		if err := f.apply(&v, g.value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.option, err))
+		}
+		if v.Help || v.Version {
+			return v, nil
+		}
+	}
+	switch len(operands) {
+	case 0:
+	case 1:
+		v.Host = operands[0]
+	default:
+		errs = append(errs, fmt.Errorf("%q: one host is enough", strings.Join(operands[1:], " ")))
+	}
+	errs = append(errs, v.settle()...)
+	return v, errors.Join(errs...)
+}
+
+// ParseLine reads a whole command line such as "ib_send_bw -c UD -s 1024".
+func ParseLine(line string) (Invocation, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return Invocation{}, errors.New("empty command line: want one such as 'ib_send_bw -c UD -s 1024'")
+	}
+	tool, ok := ToolNamed(words[0])
+	if !ok {
+		return Invocation{}, fmt.Errorf("%q is none of perftest's tools: want one such as 'ib_send_bw -c UD -s 1024'", words[0])
+	}
+	v, err := Parse(tool, words[1:])
+	if err == nil && v.Host != "" {
+		err = fmt.Errorf("%q: a server's command line has no host", v.Host)
+	}
+	return v, err
+}
+
+// settle fills the defaults that depend on other flags, and checks what must fit together.
+func (v *Invocation) settle() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	p := &v.Plan
+	bandwidth := p.Kind == plan.Bandwidth
+	row, err := p.Row()
+	if err != nil {
+		return []error{err}
+	}
+	switch {
+	case p.Duration > 0 && p.AllSizes:
+		bad("-D and -a exclude each other")
+	case p.Duration > 0 && p.Events:
+		bad("-D and -e exclude each other")
+	case p.Duration > 0 && p.Iterations > 0 && !p.Infinite:
+		v.warn("-n %d is ignored: -D decides", p.Iterations)
+		p.Iterations = 0
+	}
+	if p.Infinite {
+		switch {
+		case p.AllSizes:
+			bad("--run_infinitely and -a exclude each other")
+		case p.Operation == plan.Send && p.Bidirectional:
+			bad("--run_infinitely does not work with send -b")
+		}
+		if p.Duration == 0 {
+			p.Duration = impliedSeconds * time.Second
+		}
+		p.Margin, p.Iterations = 0, 0
+	}
+	if p.Duration > 0 && !p.Infinite {
+		p.Margin = p.Duration / 4 / time.Second * time.Second
+		if v.margin != nil {
+			p.Margin = *v.margin
+		}
+	}
+	if p.Duration == 0 && p.Iterations == 0 {
+		p.Iterations = plan.DefaultIterations(row, p.Kind)
+	}
+	v.settleSize()
+	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
+		p.NoPeak = true
+	}
+	if p.Events && !row.NeedsReceive() && !row.Responded {
+		bad("-e: a WRITE makes no event at the peer; add --write_with_imm")
+	}
+	if v.CPUUtil && p.Duration == 0 {
+		v.warn("--cpu_util is ignored: it needs -D")
+		v.CPUUtil = false
+	}
+	p.CPU = v.CPUUtil
+	if v.NUMANode != nil && len(v.Cores) > 0 {
+		bad("--numa_node and --pin_cores exclude each other")
+	}
+	for k := range max(p.QPs, 1) {
+		if len(v.flowLabels) > 0 && v.flowLabels[k%len(v.flowLabels)] != p.FlowLabel {
+			bad("--flow_label %v: all queue pairs have one label here", v.flowLabels)
+			break
+		}
+	}
+	v.settleValidation(bad)
+	if v.ReportBoth && !p.Bidirectional {
+		v.warn("--report-both is ignored: it needs -b")
+		v.ReportBoth = false
+	}
+	v.settleOutput(bad)
+	v.settleRate(bad)
+	v.settleCM()
+	if !row.NeedsReceive() && (p.RxDepth > 0 || p.RecvList > 1) {
+		v.warn("-r and --recv_post_list are ignored: %s takes no receive", row.Text)
+		p.RxDepth, p.RecvList = 0, 0
+	}
+	settled, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, plan.Policy{})
+	if err != nil {
+		return append(errs, err)
+	}
+	if v.warmUp {
+		p.Warmup = uint64(settled.Depths().Tx)
+		if p.PostList > 1 {
+			p.Warmup = uint64(p.PostList)
+		}
+	}
+	return errs
+}
+
+// settleValidation is --data_validation, with perftest's limits where they are ours, too: every message of a test by count,
+// the first and the last of one by duration.
+func (v *Invocation) settleValidation(bad func(string, ...any)) {
+	p := &v.Plan
+	switch {
+	case !v.validate:
+		return
+	case p.Infinite:
+		bad("--data_validation and --run_infinitely exclude each other")
+	case p.Transport != verbs.RC:
+		bad("--data_validation needs -c RC")
+	case v.PerftestOnly:
+		bad("--data_validation and --perftest-only exclude each other: it works with gobw at the other end")
+	case v.ControlCM || p.RDMACM:
+		bad("--data_validation excludes -R and -z, by which the ends speak perftest's dialect: it works with gobw at the other end")
+	}
+	p.Verify = plan.VerifyAll
+	if p.Duration > 0 {
+		p.Verify = plan.VerifyEnds
+	}
+}
+
+func (v *Invocation) settleOutput(bad func(string, ...any)) {
+	bandwidth := v.Plan.Kind == plan.Bandwidth
+	switch v.Output {
+	case "":
+	case "bandwidth", "message_rate":
+		if !bandwidth {
+			bad("--output %s: %s measures latency", v.Output, v.Tool.Name)
+		}
+	case "latency":
+		if bandwidth {
+			bad("--output latency: %s measures bandwidth", v.Tool.Name)
+		}
+	default:
+		bad("--output %q: want bandwidth, message_rate or latency", v.Output)
+	}
+	if v.json && v.JSONFile == "" {
+		v.JSONFile = defaultJSON
+	}
+}
+
+// settleCM is what depends on RDMA CM.
+func (v *Invocation) settleCM() {
+	p := &v.Plan
+	v.ControlCM = v.ControlCM || p.RDMACM
+	if v.retries == nil {
+		return
+	}
+	if *v.retries == 0 {
+		v.warn("--retry_count 0: one resend is the least")
+	}
+	p.Retries = uint8(max(*v.retries, 1))
+}
+
+// settleSize fills the sizes. What a datagram may carry depends on the port: see Fit.
+func (v *Invocation) settleSize() {
+	p := &v.Plan
+	switch row, _ := p.Row(); {
+	case row.Counter:
+		p.Choose(row)
+		p.Sizes = []int{atomicBytes}
+	case p.AllSizes:
+		limit := plan.AllSizesBytes
+		if p.Transport == verbs.UD {
+			limit = verbs.MTU4096.Bytes()
+		}
+		p.Sizes = plan.PowersOfTwo(2, limit)
+	case v.sizeGiven:
+	case p.Kind == plan.Bandwidth:
+		p.Sizes = []int{bandwidthBytes}
+	default:
+		p.Sizes = []int{latencyBytes}
+	}
+}
+
+// settleRate turns --rate_limit and its unit into bits per second.
+func (v *Invocation) settleRate(bad func(string, ...any)) {
+	if v.rate == 0 {
+		return
+	}
+	switch v.rateUnit {
+	case "M":
+		v.Plan.RateBits = v.rate * 8 * (1 << 20)
+	case "", "g":
+		v.Plan.RateBits = v.rate * 1e9
+	case "p":
+		v.Plan.RateBits = v.rate * 8 * float64(v.Plan.LargestSize())
+	default:
+		bad("--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
+	}
+	switch v.rateType {
+	case "", "HW":
+		v.warn("--rate_limit: the rate is kept in software, not by the device")
+	case "SW":
+	case "PP":
+		bad("--rate_limit_type PP (packet pacing) is not there: use SW")
+	default:
+		bad("--rate_limit_type %q: want SW or HW", v.rateType)
+	}
+}
+
+func (v *Invocation) warn(format string, args ...any) {
+	v.warnings = append(v.warnings, fmt.Sprintf(format, args...))
+}
+
+// Warnings are remarks for stderr that Parse and Fit made.
+func (v *Invocation) Warnings() []string { return v.warnings }
+
+// Fit adapts the plan to the device as perftest does before it connects: an MTU or a number of outstanding reads that
+// the device does not have gives way with a warning, UD's default size shrinks to the MTU, -a on UD stops there.
+func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
+	p := &v.Plan
+	if v.link != 0 && v.link != port.LinkLayer {
+		return fmt.Errorf("--force-link: port %d of %s is %v, and no other can be forced on it", port.Number, info.Name, port.LinkLayer)
+	}
+	mtu := port.ActiveMTU
+	if v.MTUBytes > 0 && p.RDMACM {
+		v.warn("-m %d: RDMA CM takes the path's MTU", v.MTUBytes)
+	} else if v.MTUBytes > 0 {
+		switch m, err := verbs.ParseMTU(v.MTUBytes); {
+		case err != nil:
+			v.warn("-m %d is no MTU: the active one, %d, is used", v.MTUBytes, mtu.Bytes())
+		case mtu != 0 && m > mtu:
+			v.warn("-m %d: port %d of %s has %d, which is used", v.MTUBytes, port.Number, info.Name, mtu.Bytes())
+		default:
+			mtu, p.MTU = m, m
+		}
+	}
+	most := max(min(info.Limits.MaxRDAtomic, info.Limits.MaxInitRDAtomic), 1)
+	if p.Outstanding > most {
+		v.warn("-o %d: %s has %d, which is used", p.Outstanding, info.Name, most)
+		p.Outstanding = most
+	}
+	if p.Transport != verbs.UD {
+		return nil
+	}
+	switch limit := mtu.Bytes(); {
+	case limit == 0:
+	case p.AllSizes:
+		n := 0
+		for n < len(p.Sizes) && p.Sizes[n] <= limit {
+			n++
+		}
+		p.Sizes = p.Sizes[:n]
+	case p.LargestSize() > limit && v.sizeGiven:
+		return fmt.Errorf("-s %d: a UD message is one packet, at most the MTU of %d bytes", p.LargestSize(), limit)
+	case p.LargestSize() > limit:
+		v.warn("UD: the size shrinks to the MTU, %d bytes", limit)
+		p.Sizes = []int{limit}
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package perftestcli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of options in docs/perftest.md")
+
+// refusals are what stock perftest takes and we do not, each because it would change what is measured. Options that the table
+// of flags refuses by name are not repeated here.
+var refusals = map[string]string{
+	"-c XRC":                              "XRC is not there",
+	"-c DC":                               "DC is not there",
+	"-c SRD":                              "SRD is not there",
+	"-s 64k":                              "the suffixes are K and M", // stock measures 64 bytes
+	"--rate_limit=1 --rate_limit_type=PP": "packet pacing",            // a NIC's, of which ours would be an imitation
+}
+
+// TestStockTakes holds our parser against stock's: what a tool of either version takes, ours takes, or refuses by name with a
+// sentence. The facts come from the programs themselves: see testdata/accepted.tsv.
+func TestStockTakes(t *testing.T) {
+	text, err := os.ReadFile("testdata/accepted.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := map[string]string{}
+	for _, f := range flags() {
+		if f.set == nil && f.elsewhere == Refused {
+			refused["--"+f.long] = f.why
+			if f.short != 0 {
+				refused["-"+string(f.short)] = f.why
+			}
+		}
+	}
+	taken := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(columns) != 3 || len(columns[1]) != len(Tools()) || len(columns[2]) != len(Tools()) {
+			t.Fatalf("accepted.tsv: %q", line)
+		}
+		args := strings.Fields(columns[0])
+		for i, tool := range Tools() {
+			if columns[1][i] == '-' && columns[2][i] == '-' {
+				continue
+			}
+			name, _, _ := strings.Cut(args[0], "=")
+			_, err := Parse(tool, args)
+			why, isRefused := refused[name]
+			if !isRefused {
+				why, isRefused = refusals[columns[0]]
+			}
+			switch {
+			case err == nil:
+				taken++
+			case isRefused && strings.Contains(err.Error(), why):
+			default:
+				t.Errorf("%s %s: stock takes it, ours says: %v", tool.Name, columns[0], err)
+			}
+		}
+	}
+	if taken < 600 {
+		t.Errorf("%d command lines taken: are the facts all there?", taken)
+	}
+}
+
+// samples are values for options that take one, with what else they need. The first that a tool takes counts.
+var samples = map[string][]string{
+	"atomic_type": {"=CMP_AND_SWAP"}, "connection": {"=UC", "=UD"}, "ib-dev": {"=x"}, "duration": {"=4"}, "margin": {"=1 -D 8"},
+	"ib-port": {"=2"}, "inline_size": {"=64"}, "post_list": {"=4"}, "mtu": {"=1024"}, "iters": {"=500"}, "outs": {"=4"}, "port": {"=7"},
+	"qp": {"=4"}, "cq-mod": {"=10"}, "rx-depth": {"=300", "=300 --write_with_imm"}, "size": {"=4K", "=8"}, "sl": {"=1"}, "tx-depth": {"=64"},
+	"tos": {"=8 -R"}, "qp-timeout": {"=16"}, "limit_bw": {"=1"}, "report-counters": {"=counters/a"}, "gid-index": {"=1"},
+	"vector": {"=1 -e", "=1 -e --write_with_imm"}, "limit_msgrate": {"=1"}, "out_json_file": {"=x"}, "output": {"=bandwidth", "=latency"},
+	"recv_post_list": {"=4", "=4 --write_with_imm"}, "latency_gap": {"=10"}, "pin_cores": {"=0"}, "numa_node": {"=0"}, "wait_destroy": {"=1"}, "pkey_index": {"=1"},
+	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "source_ip": {"=127.0.0.1"}, "bind_source_ip": {"=127.0.0.1"},
+	"rate_limit": {"=1"}, "rate_units": {"=M --rate_limit=1"}, "rate_limit_type": {"=SW --rate_limit=1"}, "perftest-version": {"=6.29"},
+	"force-link": {"=IB"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"}, "hop_limit": {"=64"},
+}
+
+// nothing are options that act by being taken: there is nothing to do, and nothing is left out.
+var nothing = []string{"CPU-freq", "hop_limit", "use_old_post_send", "connection", "size"} // RC alone; an atomic's 8 bytes alone
+
+// changes names the fields that an option sets in a tool, found by parsing with it and without.
+func changes(tool Tool, f perftestFlag) ([]string, error) {
+	values := samples[f.long]
+	if values == nil {
+		values = []string{""}
+	}
+	var failed error
+	for _, value := range values {
+		own, others, _ := strings.Cut(value, " ")
+		rest := strings.Fields(others)
+		with, err := Parse(tool, append([]string{"--" + f.long + own}, rest...))
+		if err != nil {
+			failed = err
+			continue
+		}
+		without, err := Parse(tool, rest)
+		if err != nil {
+			failed = err
+			continue
+		}
+		var fields []string
+		a, b := reflect.ValueOf(with), reflect.ValueOf(without)
+		for i := range a.NumField() {
+			switch name := a.Type().Field(i).Name; {
+			case name == "Plan":
+				fields = append(fields, differences(a.Field(i), b.Field(i))...)
+			case name != "warnings" && !same(a.Field(i), b.Field(i)):
+				fields = append(fields, name)
+			}
+		}
+		if len(fields) > 0 {
+			return fields, nil
+		}
+	}
+	return nil, failed
+}
+
+// differences names the fields in which two plans differ.
+func differences(a, b reflect.Value) []string {
+	var fields []string
+	for i := range a.NumField() {
+		if !same(a.Field(i), b.Field(i)) {
+			fields = append(fields, "plan "+a.Type().Field(i).Name)
+		}
+	}
+	return fields
+}
+
+func same(a, b reflect.Value) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) }
+
+// TestEveryOptionActs has every option that acts in a tool change what that tool runs or prints, so that none is swallowed, and
+// holds the table in docs/perftest.md to it.
+func TestEveryOptionActs(t *testing.T) {
+	var table strings.Builder
+	counts := map[Disposition]int{}
+	table.WriteString("| option | acts in | by | ignored in | refused in | why |\n|---|---|---|---|---|---|\n")
+	for _, f := range flags() {
+		if f.exact && f.set != nil && f.long != "perftest-version" && f.long != "perftest-only" {
+			continue // another spelling of an option
+		}
+		in := map[Disposition][]string{}
+		var by []string
+		for _, tool := range Tools() {
+			d := f.in(tool)
+			in[d] = append(in[d], strings.TrimPrefix(tool.Name, "ib_"))
+			counts[d]++
+			if d != Acts || f.long == "help" || f.long == "version" {
+				continue
+			}
+			fields, err := changes(tool, f)
+			if !slices.Contains(nothing, f.long) && (err != nil || len(fields) == 0) {
+				t.Errorf("%s --%s acts, but changes nothing: %v", tool.Name, f.long, err)
+			}
+			for _, name := range fields {
+				if !slices.Contains(by, name) {
+					by = append(by, name)
+				}
+			}
+		}
+		fmt.Fprintln(&table, f.row(in, by))
+	}
+	fmt.Fprintf(&table, "\nOf the %d pairs of option and tool, %d act, %d are ignored as in stock, %d are refused.\n",
+		counts[Acts]+counts[Ignored]+counts[Refused], counts[Acts], counts[Ignored], counts[Refused])
+	compareTable(t, table.String())
+}
+
+// row is an option's line in the manual.
+func (f perftestFlag) row(in map[Disposition][]string, by []string) string {
+	why := f.why
+	if why == "" && len(in[Ignored]) > 0 {
+		why = "as in perftest"
+	}
+	if f.one {
+		why += "; more than 1 is refused there"
+	}
+	name := "`--" + f.long + "`"
+	if f.short != 0 {
+		name = "`-" + string(f.short) + "`, " + name
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", name, tools(in[Acts]), strings.Join(by, ", "), tools(in[Ignored]), tools(in[Refused]), why)
+}
+
+func compareTable(t *testing.T, table string) {
+	t.Helper()
+	const path, begin, end = "../../docs/perftest.md", "<!-- options: begin -->\n", "<!-- options: end -->\n"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(page), begin)
+	old, tail, found := strings.Cut(rest, end)
+	switch {
+	case !found:
+		t.Fatalf("%s has no place for the table of options", path)
+	case *update:
+		if err := os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case old != table:
+		t.Errorf("the table of options in %s is not what the code says: run this test with -update", path)
+	}
+}
+
+// tools shortens a list of all tools, or of all of one kind.
+func tools(names []string) string {
+	switch strings.Join(names, " ") {
+	case "":
+		return ""
+	case "write_bw read_bw send_bw atomic_bw write_lat read_lat send_lat atomic_lat":
+		return "all"
+	case "write_bw read_bw send_bw atomic_bw":
+		return "`*_bw`"
+	case "write_lat read_lat send_lat atomic_lat":
+		return "`*_lat`"
+	}
+	return "`" + strings.Join(names, "`, `") + "`"
+}

@@ -1,0 +1,430 @@
+package perftestcli
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+const dashes = "---------------------------------------------------------------------------------------\n"
+
+// Style is the generation of perftest whose text is written.
+type Style uint8
+
+// Styles.
+const (
+	Classic Style = iota // 4.5 (it calls itself 6.06): "MB/sec"
+	Modern               // from 24.07 (6.22) on: "MiB/sec" and more lines in the header
+)
+
+// Facts are what the header and the address lines need beside the command line.
+type Facts struct {
+	Device        string
+	TransportType string // "IB"
+	Ethernet      bool
+	MTU           verbs.MTU
+	GIDIndex      *int // nil: none in use
+	Inline        int
+	PostAPI       verbs.PostAPI
+	Outstanding   int
+	NUMANode      int // -1: unknown
+	Local, Remote []control.Address
+	ControlCM     bool          // the control connection is one by RDMA CM
+	Plan          *plan.Settled // in force
+}
+
+// Text writes perftest's output to w as the test goes on. The first write error stops it; see [Text.Err].
+type Text struct {
+	w     io.Writer
+	v     Invocation
+	style Style
+	plan  plan.Spec
+	perUs float64 // cycles per microsecond, with -C
+	err   error
+}
+
+// NewText writes the text of one invocation. cyclesPerNs is for -C.
+func NewText(w io.Writer, v Invocation, style Style, cyclesPerNs float64) *Text {
+	return &Text{w: w, v: v, style: style, plan: v.Plan, perUs: cyclesPerNs * 1e3}
+}
+
+// Err is the first error of the writer.
+func (t *Text) Err() error { return t.err }
+
+func (t *Text) printf(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, format, args...)
+	}
+}
+
+// quiet tells that --output wants one bare number and nothing else.
+func (t *Text) quiet() bool { return t.v.Output != "" }
+
+// mute tells an end that has no table: the server of a latency test that only its client measures.
+func (t *Text) mute() bool {
+	return t.v.Server() && t.plan.Kind == plan.Latency && rowOf(&t.plan).Responded
+}
+
+// Begin is what comes before there is a peer: a server's banner.
+func (t *Text) Begin() {
+	if t.quiet() {
+		return
+	}
+	p := t.v.Plan
+	receiver := t.v.Server() != p.Reversed && rowOf(&p).NeedsReceive()
+	if t.style == Modern && p.Kind == plan.Bandwidth && (p.NoPeak || receiver && !p.Bidirectional) {
+		t.printf(" WARNING: BW peak won't be measured in this run.\n")
+	}
+	if t.v.Server() == p.Reversed { // with --reversed it is perftest's TCP client that says it waits
+		return
+	}
+	const stars = "************************************\n"
+	t.printf("\n%s* Waiting for client to connect... *\n%s", stars, stars)
+}
+
+// Header writes the block of parameters, the addresses and the heading of the table.
+func (t *Text) Header(f Facts) {
+	t.plan = f.Plan.Spec()
+	if t.quiet() {
+		return
+	}
+	t.printf("%s", dashes)
+	t.printf("%20s%s Test\n", "", strings.Join(title(f.Plan), " "))
+	for _, l := range lines(f, t.style) {
+		t.printf(" %s\n", l)
+	}
+	if t.plan.RDMACM && t.v.Server() {
+		t.printf("%s Waiting for client rdma_cm QP to connect\n Please run the same command with the IB/RoCE interface IP\n", dashes)
+	}
+	t.printf("%s", dashes)
+	for _, a := range f.Local {
+		t.address("local", a, f)
+	}
+	for _, a := range f.Remote {
+		t.address("remote", a, f)
+	}
+	if t.mute() {
+		return
+	}
+	t.printf("%s", dashes)
+	t.heading()
+}
+
+// rowOf is the operation of a spec that has been read.
+func rowOf(p *plan.Spec) plan.Row {
+	row, _ := p.Row() // refused while it was read
+	return row
+}
+
+// title is the words before "Test".
+func title(p *plan.Settled) []string {
+	words, s := slices.Clone(p.Row().Perftest.Title), p.Spec()
+	if s.Bidirectional {
+		words = append(words, "Bidirectional")
+	}
+	if s.PostList > 1 {
+		words = append(words, "Post List")
+	}
+	if s.Kind == plan.Latency {
+		return append(words, "Latency")
+	}
+	return append(words, "BW")
+}
+
+func onOff(is bool) string {
+	if is {
+		return "ON"
+	}
+	return "OFF"
+}
+
+func (f Facts) linkType() string {
+	if f.Ethernet {
+		return "Ethernet"
+	}
+	return "IB"
+}
+
+// exchange is how the ends talk to each other.
+func (f Facts) exchange() string {
+	if f.ControlCM {
+		return "rdma_cm"
+	}
+	return "Ethernet"
+}
+
+// lines is the header between title and addresses, as label, padding and value.
+func lines(f Facts, style Style) []string {
+	p, d := f.Plan.Spec(), f.Plan.Depths()
+	var out []string
+	add := func(label, format string, args ...any) {
+		out = append(out, fmt.Sprintf("%-16s: ", label)+fmt.Sprintf(format, args...))
+	}
+	extra := func(label, value string) string {
+		if style == Classic {
+			return ""
+		}
+		return fmt.Sprintf("\t\t%s: %s", label, value)
+	}
+	add("Dual-port", "OFF\t\tDevice         : %s", f.Device)
+	add("Number of qps", "%d\t\tTransport type : %s", p.QPs, f.TransportType)
+	add("Connection type", "%s\t\tUsing SRQ      : %s", p.Transport, onOff(p.SRQ))
+	add("PCIe relax order", "%s%s", onOff(!f.Plan.Strict()), extra("Lock-free      ", "OFF"))
+	add("ibv_wr* API", "%s%s", onOff(f.PostAPI == verbs.PostWR), extra("Using Enhanced Reorder      ", "OFF"))
+	tx, rx := f.Plan.Shown()
+	if tx {
+		add("TX depth", "%d", d.Tx)
+	}
+	if p.PostList > 1 {
+		add("Post List", "%d", p.PostList)
+	}
+	if p.RecvList > 1 {
+		add("Recv Post List", "%d", p.RecvList)
+	}
+	if rx {
+		add("RX depth", "%d", d.Rx)
+	}
+	if p.Kind == plan.Bandwidth {
+		add("CQ Moderation", "%d", d.CQMod)
+		if style == Modern {
+			add("CQE Poll Batch", "16")
+		}
+	}
+	add("Mtu", "%d[B]", f.MTU.Bytes())
+	add("Link type", "%s", f.linkType())
+	if f.GIDIndex != nil {
+		add("GID index", "%d", *f.GIDIndex)
+	}
+	if f.Plan.Row().Responded {
+		add("Outstand reads", "%d", f.Outstanding)
+	} else {
+		add("Max inline data", "%d[B]", f.Inline)
+	}
+	out = append(out, "rdma_cm QPs\t : "+onOff(p.RDMACM))
+	tos := ""
+	if p.TOS != nil {
+		tos = fmt.Sprintf(" \tTOS    : %d", *p.TOS)
+	}
+	add("Data ex. method", "%s%s", f.exchange(), tos)
+	if style == Modern && f.NUMANode >= 0 {
+		add("NUMA node", "%d", f.NUMANode)
+	}
+	return out
+}
+
+// hexadecimal writes a number as C's %#0nx does: the 0x counts in the width, and zero has none.
+func hexadecimal(v uint64, width int) string {
+	if v == 0 {
+		return fmt.Sprintf("%0*d", width, 0)
+	}
+	return fmt.Sprintf("0x%0*x", width-2, v)
+}
+
+func (t *Text) address(whose string, a control.Address, f Facts) {
+	row := f.Plan.Row()
+	if f.ControlCM { // perftest then knows no more than for a SEND
+		row = plan.RowOf(plan.Send)
+	}
+	t.printf(" %s address: LID %s QPN %s PSN %s", whose, hexadecimal(uint64(a.LID), 4), hexadecimal(uint64(a.QPN), 6), hexadecimal(uint64(a.PSN), 6))
+	if row.Responded && !row.Counter {
+		t.printf(" OUT %s", hexadecimal(uint64(a.Outstanding), 4))
+	}
+	if row.Addressed() && !row.NeedsReceive() && !row.Counter {
+		t.printf(" RKey %s VAddr %s", hexadecimal(uint64(a.RKey), 8), hexadecimal(a.Addr, 16))
+	}
+	t.printf("\n")
+	if !a.HasGID {
+		return
+	}
+	for i, b := range a.GID { // decimal, as perftest has it
+		sep := ":"
+		if i == 0 {
+			sep = " GID: "
+		}
+		t.printf("%s%02d", sep, b)
+	}
+	t.printf("\n")
+}
+
+func (t *Text) heading() {
+	p := t.plan
+	cpu := ""
+	if t.v.CPUUtil {
+		cpu = "    CPU_Util[%]"
+	}
+	switch {
+	case p.Kind == plan.Latency && p.Duration > 0:
+		t.printf(" #bytes        #iterations       t_avg[usec]    tps average%s\n", cpu)
+	case p.Kind == plan.Latency:
+		t.printf(" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99%% percentile[usec]   99.9%% percentile[usec] %s\n", cpu)
+	default:
+		unit := "MB"
+		switch {
+		case t.v.Gbits:
+			unit = "Gb"
+		case t.style == Modern:
+			unit = "MiB"
+		}
+		t.printf(" #bytes     #iterations    BW peak[%s/sec]    BW average[%s/sec]   MsgRate[Mpps]%s\n", unit, unit, cpu)
+	}
+}
+
+// Row is one result in the units that are printed.
+type Row struct {
+	Size       uint64
+	Iterations uint64
+	CPU        float64 // %
+	// Bandwidth.
+	Peak, Average, MsgRate float64
+	// Latency, in microseconds, or cycles with -C.
+	Min, Max, Typical, Avg, Stdev, P99, P999 float64
+	TPS                                      float64
+}
+
+// RowOf turns a record into the row that perftest would print. samples may be empty; then percentiles come from the
+// record's histogram.
+func (t *Text) RowOf(r report.Record, samples report.Samples) Row {
+	row := Row{Size: r.SizeBytes, Iterations: r.Iterations}
+	if r.Local != nil && r.Remote != nil { // -b: each end's own
+		row.Iterations /= 2
+		if both := r.Local.AverageBitsPerS + r.Remote.AverageBitsPerS; r.DurationTest && both > 0 {
+			row.Iterations = uint64(float64(r.Iterations)*r.Local.AverageBitsPerS/both + 0.5)
+		}
+	}
+	if r.CPU != nil {
+		row.CPU = r.CPU.SystemUtilization * 100
+	}
+	row.Peak, row.Average, row.MsgRate = t.bandwidth(r.Bandwidth, r.MessagesPerS)
+	if l := r.Latency; l != nil && r.Kind == string(plan.Latency) {
+		scale := 1e-3
+		if t.v.Cycles && t.perUs > 0 {
+			scale *= t.perUs
+		}
+		p99, p999 := tails(r, samples)
+		row.Min, row.Max, row.Typical, row.Avg, row.Stdev = l.MinNs*scale, l.MaxNs*scale, l.P50Ns*scale, l.MeanNs*scale, l.StdevNs*scale
+		row.P99, row.P999 = p99*scale, p999*scale
+		row.TPS = r.MessagesPerS
+	}
+	return row
+}
+
+// bandwidth converts to the unit printed.
+func (t *Text) bandwidth(b report.Bandwidth, perSecond float64) (peak, average, rate float64) {
+	unit := 8.0 * (1 << 20)
+	if t.v.Gbits {
+		unit = 1e9
+	}
+	return b.PeakBitsPerS / unit, b.AverageBitsPerS / unit, perSecond / 1e6
+}
+
+// Measured writes one record's row, and what -U, -H and --report-both add.
+func (t *Text) Measured(r report.Record, samples report.Samples) {
+	if t.mute() {
+		return
+	}
+	row := t.RowOf(r, samples)
+	if t.quiet() {
+		t.bare(row)
+		return
+	}
+	if t.plan.Kind == plan.Latency && (t.v.Unsorted || t.v.Histogram) {
+		t.samples(samples)
+		t.printf("%s", dashes)
+		t.heading()
+	}
+	t.row(row)
+	t.counters(r)
+	if !t.v.ReportBoth || r.Local == nil || r.Remote == nil {
+		return
+	}
+	for _, side := range []struct {
+		name string
+		b    *report.Bandwidth
+	}{{"Local", r.Local}, {"Remote", r.Remote}} {
+		space := " "
+		if rowOf(&t.plan).Counter {
+			space = "" // as it is
+		}
+		t.printf("%s\n %s results:%s\n%s", dashes, side.name, space, dashes)
+		t.heading()
+		half := row
+		half.Peak, half.Average, half.MsgRate = t.bandwidth(*side.b, side.b.AverageBitsPerS/8/float64(max(r.SizeBytes, 1)))
+		t.row(half)
+	}
+}
+
+// counters writes what -W asks for: how far each counter moved during the row's test.
+func (t *Text) counters(r report.Record) {
+	if len(t.v.Counters) == 0 {
+		return
+	}
+	for _, name := range t.v.Counters {
+		t.printf("\t%s=%d\n", name, r.Counters[path.Base(name)])
+	}
+	t.printf("\n")
+}
+
+// Validated says after the table that all data of --data_validation was right.
+func (t *Text) Validated(messages, bytes uint64) {
+	if !t.quiet() {
+		t.printf("VALIDATION: PASSED - %d chunks, %d bytes\n", messages, bytes)
+	}
+}
+
+// Waiting says that --wait_destroy has begun.
+func (t *Text) Waiting() {
+	if t.v.WaitDestroy > 0 && !t.quiet() {
+		t.printf(" Waiting %d seconds before releasing resources...\n", int(t.v.WaitDestroy.Seconds()))
+	}
+}
+
+// bare writes the number that --output asks for.
+func (t *Text) bare(row Row) {
+	switch {
+	case t.v.Output == "bandwidth":
+		t.printf("%f\n", row.Average)
+	case t.v.Output == "message_rate":
+		t.printf("%f\n", row.MsgRate)
+	case t.plan.Duration > 0:
+		t.printf("%f\n", row.Avg)
+	default:
+		t.printf("%f\n", row.Typical)
+	}
+}
+
+func (t *Text) row(r Row) {
+	p := t.plan
+	cpu := ""
+	if t.v.CPUUtil {
+		cpu = fmt.Sprintf("\t    %-3.2f", r.CPU)
+	}
+	switch {
+	case p.Kind == plan.Latency && p.Duration > 0:
+		t.printf(" %-7d       %d            %-7.2f        %-7.2f%s\n", r.Size, r.Iterations, r.Avg, r.TPS, cpu)
+	case p.Kind == plan.Latency:
+		t.printf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f%s\n",
+			r.Size, r.Iterations, r.Min, r.Max, r.Typical, r.Avg, r.Stdev, r.P99, r.P999, cpu)
+	case t.v.Gbits && r.Average < 0.1:
+		t.printf(" %-7d    %d           %-7.6f            %-7.6f            %-7.6f%s\n", r.Size, r.Iterations, r.Peak, r.Average, r.MsgRate, cpu)
+	default:
+		gap := "   "
+		if t.style == Modern {
+			gap = "     "
+		}
+		t.printf(" %-7d    %-10d       %-7.2f            %-7.2f\t\t%s%-7.6f%s\n", r.Size, r.Iterations, r.Peak, r.Average, gap, r.MsgRate, cpu)
+	}
+}
+
+// Finish closes the table.
+func (t *Text) Finish() {
+	if !t.quiet() {
+		t.printf("%s", dashes)
+	}
+}

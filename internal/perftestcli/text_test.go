@@ -1,0 +1,398 @@
+package perftestcli
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// run is one end of a captured run.
+type run struct {
+	name, side string
+	modern     bool
+	tool       Tool
+	args       []string
+}
+
+// capturedRuns reads the commands of the captured runs.
+func capturedRuns(t *testing.T) []run {
+	t.Helper()
+	f, err := os.Open("testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var runs []run
+	for s := bufio.NewScanner(f); s.Scan(); {
+		head, command, _ := strings.Cut(s.Text(), ": ")
+		command, _, _ = strings.Cut(command, "   (")
+		words := strings.Fields(command)
+		r := run{name: strings.Fields(head)[0], side: strings.Fields(head)[1], args: words[1:], modern: strings.HasPrefix(words[0], "perftest-")}
+		tool, ok := ToolNamed(words[0])
+		if !ok {
+			t.Fatalf("%q is no tool", words[0])
+		}
+		r.tool = tool
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// output is a captured text taken apart: what only the device and the peer know, and the rows.
+type output struct {
+	text  string // without stderr
+	facts Facts
+	rows  []Row
+	exit  string
+}
+
+// dissect reads a captured text. It understands just enough to render the same again.
+func dissect(t *testing.T, b []byte, kind plan.Kind, duration bool) output {
+	t.Helper()
+	out := output{facts: Facts{NUMANode: -1, Ethernet: true}}
+	text := regexp.MustCompile(`Correlation coefficient[^\n]*\n`).ReplaceAllString(string(b), "") // stderr in the middle of a row
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	out.exit = lines[len(lines)-1]
+	lines = lines[:len(lines)-1]
+	var kept []string
+	var last *control.Address
+	skip := 0
+	for _, l := range lines {
+		if skip > 0 {
+			skip--
+			continue
+		}
+		switch {
+		case strings.HasPrefix(l, "Device not recognized"):
+			skip = 1 // and a line of dashes
+			continue
+		case strings.HasPrefix(l, "Disabling dynamic polling"), strings.HasPrefix(l, "Conflicting CPU"), strings.HasPrefix(l, "Correlation"):
+			continue
+		}
+		if l+"\n" == dashes && len(kept) == 1 && kept[0] == l { // stderr's line of dashes, written before stdout's
+			continue
+		}
+		kept = append(kept, l)
+		label, value, found := strings.Cut(l, ":")
+		words := strings.Fields(l)
+		value = strings.TrimSpace(value)
+		number := func(s string) int {
+			n, err := strconv.ParseInt(s, 0, 64)
+			if err != nil {
+				t.Fatalf("%q: %v", l, err)
+			}
+			return int(n)
+		}
+		switch {
+		case strings.Contains(l, "Device         :"):
+			out.facts.Device = words[len(words)-1]
+		case strings.Contains(l, "Transport type :"):
+			out.facts.TransportType = words[len(words)-1]
+		case found && strings.TrimSpace(label) == "Mtu":
+			m, err := verbs.ParseMTU(number(strings.TrimSuffix(value, "[B]")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.facts.MTU = m
+		case strings.TrimSpace(label) == "Link type":
+			out.facts.Ethernet = value == "Ethernet"
+		case strings.TrimSpace(label) == "GID index":
+			n := number(value)
+			out.facts.GIDIndex = &n
+		case strings.TrimSpace(label) == "Max inline data":
+			out.facts.Inline = number(strings.TrimSuffix(value, "[B]"))
+		case strings.TrimSpace(label) == "Outstand reads":
+			out.facts.Outstanding = number(value)
+		case strings.TrimSpace(label) == "NUMA node":
+			out.facts.NUMANode = number(value)
+		case len(words) > 2 && words[1] == "address:":
+			a := control.Address{}
+			for i := 2; i+1 < len(words); i += 2 {
+				v, err := strconv.ParseUint(strings.TrimPrefix(words[i+1], "0x"), 16, 64)
+				if err != nil {
+					t.Fatalf("%q: %v", l, err)
+				}
+				switch words[i] {
+				case "LID":
+					a.LID = uint16(v)
+				case "QPN":
+					a.QPN = uint32(v)
+				case "PSN":
+					a.PSN = uint32(v)
+				case "OUT":
+					a.Outstanding = int(v)
+				case "RKey":
+					a.RKey = uint32(v)
+				case "VAddr":
+					a.Addr = v
+				}
+			}
+			list := &out.facts.Local
+			if words[0] == "remote" {
+				list = &out.facts.Remote
+			}
+			*list = append(*list, a)
+			last = &(*list)[len(*list)-1]
+		case len(words) == 2 && words[0] == "GID:":
+			last.HasGID = true
+			for i, s := range strings.Split(words[1], ":") {
+				n, err := strconv.Atoi(s)
+				if err != nil {
+					t.Fatalf("%q: %v", l, err)
+				}
+				last.GID[i] = byte(n)
+			}
+		case len(words) > 3 && words[0][0] >= '0' && words[0][0] <= '9':
+			out.rows = append(out.rows, parseRow(t, words, kind, duration))
+		}
+	}
+	out.text = strings.Join(kept, "\n") + "\n"
+	return out
+}
+
+func parseRow(t *testing.T, words []string, kind plan.Kind, duration bool) Row {
+	t.Helper()
+	var r Row
+	fields := []*float64{&r.Peak, &r.Average, &r.MsgRate}
+	if kind == plan.Latency {
+		fields = []*float64{&r.Min, &r.Max, &r.Typical, &r.Avg, &r.Stdev, &r.P99, &r.P999}
+		if duration {
+			fields = []*float64{&r.Avg, &r.TPS}
+		}
+	}
+	var err error
+	if r.Size, err = strconv.ParseUint(words[0], 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	if r.Iterations, err = strconv.ParseUint(words[1], 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range fields {
+		if *f, err = strconv.ParseFloat(words[2+i], 64); err != nil {
+			t.Fatalf("%q: %v", words, err)
+		}
+	}
+	return r
+}
+
+// TestTextAgainstCaptures renders every captured run that ended well from its command line and its numbers, and compares
+// the whole text.
+func TestTextAgainstCaptures(t *testing.T) {
+	compared := 0
+	for _, r := range capturedRuns(t) {
+		t.Run(r.name+"/"+r.side, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join("testdata", "stdout", r.name+"."+r.side+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := Parse(r.tool, r.args)
+			if strings.Contains(string(b), "Couldn't read") || strings.Contains(string(b), "exit=1\n") || !strings.Contains(string(b), "exit=0\n") || strings.Contains(string(b), "-nan") {
+				t.Skip("refused here, not run to its end there, or perftest printed nan")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Server() != (r.side == "server") {
+				t.Errorf("server: %v", v.Server())
+			}
+			want := dissect(t, b, r.tool.Kind, v.Plan.Duration > 0)
+			style := Classic
+			if r.modern {
+				style = Modern
+			}
+			f := want.facts
+			settledPlan, err := plan.Settle(v.Plan, plan.Limits{Dialled: !v.Server()}, plan.Peer{}, plan.Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Plan, f.ControlCM = settledPlan, v.ControlCM
+			if v.Plan.Transport == verbs.UD && v.Plan.AllSizes {
+				t.Fatal("Fit has not run")
+			}
+			var got bytes.Buffer
+			text := NewText(&got, v, style, 0)
+			text.Begin()
+			text.Header(f)
+			if v.Unsorted {
+				_, rest, _ := strings.Cut(want.text, "#, usec\n")
+				list, _, _ := strings.Cut(rest, dashes)
+				text.printf("#, usec\n%s%s", list, dashes)
+				text.heading()
+				want.rows = want.rows[len(want.rows)-1:]
+			}
+			for i, row := range want.rows {
+				if v.ReportBoth && i > 0 {
+					text.printf("%s\n %s results: \n%s", dashes, []string{"Local", "Remote"}[i-1], dashes)
+					text.heading()
+				}
+				text.row(row)
+			}
+			text.Finish()
+			if diff := cmp.Diff(strings.Split(got.String(), "\n"), strings.Split(want.text, "\n")); diff != "" {
+				t.Errorf("text (-got +want):\n%s", diff)
+			}
+			compared++
+		})
+	}
+	if compared < 100 {
+		t.Errorf("%d texts compared, want at least 100", compared)
+	}
+}
+
+func mustParse(t *testing.T, line string) Invocation {
+	t.Helper()
+	words := strings.Fields(line)
+	tool, ok := ToolNamed(words[0])
+	if !ok {
+		t.Fatalf("%q is no tool", words[0])
+	}
+	v, err := Parse(tool, words[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestMeasuredRows(t *testing.T) {
+	samples := report.Samples{Raw: []int64{1000, 5000, 2000, 3000, 100000}, N: 5, Scale: 0.5}
+	latency := report.Record{
+		Kind: "latency", SizeBytes: 2, Iterations: 5, MessagesPerS: 1e5,
+		Latency: &report.Latency{Samples: 5, MinNs: 500, P50Ns: 1500, MaxNs: 50000, MeanNs: 11100, StdevNs: 19462},
+	}
+	bandwidth := report.Record{
+		Kind: "bandwidth", SizeBytes: 4096, Iterations: 200, MessagesPerS: 1e6,
+		Bandwidth: report.Bandwidth{AverageBitsPerS: 8e9, PeakBitsPerS: 9e9},
+	}
+	both := bandwidth
+	both.Local, both.Remote = &report.Bandwidth{AverageBitsPerS: 3e9}, &report.Bandwidth{AverageBitsPerS: 5e9}
+	for _, tt := range []struct {
+		line string
+		r    report.Record
+		want string
+	}{
+		{"ib_send_lat", latency, " 2       5          0.50           50.00        1.50     \t       11.10       \t19.46  \t\t50.00   \t\t50.00  \n"},
+		{"ib_send_lat -D 4", latency, " 2             5            11.10          100000.00\n"},
+		{"ib_send_lat -C", latency, " 2       5          1000.00        100000.00      3000.00  \t       22200.00     \t38924.00\t\t100000.00 \t\t100000.00\n"},
+		{"ib_send_lat --output latency", latency, "1.500000\n"},
+		{"ib_send_lat -D 4 --output latency", latency, "11.100000\n"},
+		{"ib_write_bw", bandwidth, " 4096       200              1072.88            953.67 \t\t   1.000000\n"},
+		{"ib_write_bw --report_gbits", bandwidth, " 4096       200              9.00               8.00   \t\t   1.000000\n"},
+		{"ib_write_bw --output bandwidth", bandwidth, "953.674316\n"},
+		{"ib_write_bw --output message_rate", bandwidth, "1.000000\n"},
+		{"ib_write_bw -b", both, " 4096       100              1072.88            953.67 \t\t   1.000000\n"},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			var got bytes.Buffer
+			NewText(&got, mustParse(t, tt.line), Classic, 2).Measured(tt.r, samples)
+			if got.String() != tt.want {
+				t.Errorf("\n got %q\nwant %q", got.String(), tt.want)
+			}
+		})
+	}
+	t.Run("report-both", func(t *testing.T) {
+		var got bytes.Buffer
+		NewText(&got, mustParse(t, "ib_write_bw -b --report-both --report_gbits"), Classic, 2).Measured(both, samples)
+		for _, want := range []string{" Local results: \n", "               3.00   ", " Remote results: \n", "               5.00   "} {
+			if !strings.Contains(got.String(), want) {
+				t.Errorf("%q is missing in\n%s", want, got.String())
+			}
+		}
+	})
+	t.Run("samples", func(t *testing.T) {
+		for flag, want := range map[string]string{
+			"-U": "#, usec\n1, 0.5\n2, 2.5\n3, 1\n4, 1.5\n5, 50\n", "-H": "#, usec\n1, 0.5\n2, 1\n3, 1.5\n4, 2.5\n5, 50\n",
+			"-U -H": "#, usec\n1, 0.5\n2, 2.5\n3, 1\n4, 1.5\n5, 50\n#, usec\n1, 0.5\n2, 1\n3, 1.5\n4, 2.5\n5, 50\n",
+		} {
+			var got bytes.Buffer
+			NewText(&got, mustParse(t, "ib_send_lat "+flag), Classic, 2).Measured(latency, samples)
+			if !strings.HasPrefix(got.String(), want) {
+				t.Errorf("%s: got %q, want %q first", flag, got.String(), want)
+			}
+		}
+	})
+}
+
+func TestDocument(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.json")
+	v := mustParse(t, "ib_write_bw -a --out_json_file="+path)
+	index := 1
+	d := NewDocument(Facts{Device: "rxe0", TransportType: "IB", Ethernet: true, MTU: verbs.MTU1024, GIDIndex: &index, Plan: settled(t, v.Plan), PostAPI: verbs.PostWR}, MiBPerSecond)
+	d.Add(v.Plan, Row{Size: 2, Iterations: 5000, Average: 1.234567}, false)
+	d.Add(v.Plan, Row{Size: 4, Iterations: 5000, Average: 0.01234567}, false)
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"test": "RDMA_Write_BW_Test"`, `"TX_depth": 128`, `"MsgSize": 2`, `"BW_average": 1.23`, `"BW_average": 0.012346`, `"BW_unit": "MiB/sec"`, `"ibv_wr_API": "ON"`} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%s is missing in\n%s", want, b)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestHexadecimal(t *testing.T) {
+	for _, tt := range []struct {
+		v     uint64
+		width int
+		want  string
+	}{{0, 4, "0000"}, {0x11, 6, "0x0011"}, {0x4097c, 6, "0x4097c"}, {0x80, 4, "0x80"}, {0x55da527c6000, 16, "0x0055da527c6000"}} {
+		if got := hexadecimal(tt.v, tt.width); got != tt.want {
+			t.Errorf("hexadecimal(%#x, %d) = %q, want %q", tt.v, tt.width, got, tt.want)
+		}
+	}
+}
+
+func TestRender(t *testing.T) {
+	d := &report.Document{
+		Client: report.Environment{Device: "rxe0", LinkLayer: "Ethernet", GID: "::ffff:192.0.2.1", GIDIndex: 1, PostAPI: "wr"},
+		Records: []report.Record{
+			{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 2, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
+				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 16e6},
+			},
+			{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 4, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 1024,
+				Iterations: 5000, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 32e6},
+			},
+			{
+				Operation: "send", Kind: "latency", Transport: "UD", SizeBytes: 2, QPs: 1, TxDepth: 1, CQMod: 1, PostList: 1, MTU: 1024, Iterations: 100,
+				Latency: &report.Latency{Samples: 100, MinNs: 1000, P50Ns: 2000, MaxNs: 9000, MeanNs: 2500, StdevNs: 100},
+			},
+		},
+	}
+	var got bytes.Buffer
+	if err := Render(&got, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"                    RDMA_Write BW Test\n", " ibv_wr* API     : ON\n", " TX depth        : 128\n", " 2          5000             0.00               1.91   \t\t   1.000000\n",
+		" 4          5000             0.00               3.81   \t\t   1.000000\n", "                    Send Latency Test\n", " GID index       : 1\n",
+		" 2       100          1.00           9.00         2.00     \t       2.50        \t0.10   \t\t9.00    \t\t9.00   \n",
+	} {
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, got.String())
+		}
+	}
+	if err := Render(&got, &report.Document{}); err == nil {
+		t.Error("a document without records was rendered")
+	}
+}

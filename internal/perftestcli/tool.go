@@ -1,0 +1,41 @@
+package perftestcli
+
+import (
+	"strings"
+
+	"github.com/gobw/gobw/internal/plan"
+)
+
+// Tool is one of perftest's programs.
+type Tool struct {
+	Name      string
+	Operation plan.Operation
+	Kind      plan.Kind
+}
+
+// Tools lists the programs whose names we answer to.
+func Tools() []Tool {
+	var tools []Tool
+	for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
+		for _, op := range plan.Operations() {
+			suffix := "_bw"
+			if kind == plan.Latency {
+				suffix = "_lat"
+			}
+			tools = append(tools, Tool{Name: "ib_" + plan.RowOf(op).Perftest.Tool + suffix, Operation: op, Kind: kind})
+		}
+	}
+	return tools
+}
+
+// ToolNamed finds the tool that a program name stands for: one that begins with the tool's, such as ib_write_bw_nongdr. A
+// directory in front is ignored.
+func ToolNamed(name string) (Tool, bool) {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	for _, t := range Tools() {
+		if strings.HasPrefix(name, t.Name) {
+			return t, true
+		}
+	}
+	return Tool{}, false
+}

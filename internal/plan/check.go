@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// checkOperation refuses what the operation does not have.
+func (s *Settled) checkOperation(bad func(string, ...any)) {
+	p, r := &s.spec, s.row
+	if !r.Supports(p.Transport) {
+		bad("%v has no %v: use %s", p.Transport, r.Opcode, r.TransportText())
+	}
+	if p.RxDepth != 0 && !r.NeedsReceive() {
+		bad("--rx-depth (-r): %s takes no receive%s", r.Text, hintOfImmediate(r))
+	}
+	if p.RecvList > 1 && !r.NeedsReceive() {
+		bad("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
+	}
+	if p.InlineBytes > 0 && !r.MayInline() {
+		bad("--inline (-I) %d: %v cannot be inline", p.InlineBytes, r.Opcode)
+	}
+	if p.Outstanding > 0 && !r.Responded {
+		bad("--outs (-o) %d: only READs and atomics are limited by it, %v is not", p.Outstanding, r.Opcode)
+	}
+	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
+		bad("--srq: only send uses receives")
+	}
+	if p.Kind == Latency {
+		s.checkLatency(bad)
+	} else if p.Gap > 0 {
+		bad("--gap %v: it is for latency tests; --rate paces a bandwidth test", p.Gap)
+	}
+	if p.Vector > 0 && !p.Events {
+		bad("--vector (-X) %d: it needs --events (-e)", p.Vector)
+	}
+	if p.RDMACM && p.Transport == verbs.UC {
+		bad("--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
+	}
+	if p.TOS != nil && !p.RDMACM {
+		bad("--tos (-T): it needs --rdma-cm (-R); --tclass works without")
+	}
+	if p.PostList > p.TxDepth {
+		bad("--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
+	}
+	if p.PostList > 1 && p.Iterations%uint64(p.PostList) != 0 {
+		bad("--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
+	}
+}
+
+func hintOfImmediate(r Row) string {
+	for _, other := range rows() {
+		if other.Operation == r.Operation && other.NeedsReceive() {
+			return "; it does with --" + string(r.Operation) + "-imm"
+		}
+	}
+	return ""
+}
+
+func (s *Settled) checkLatency(bad func(string, ...any)) {
+	p := &s.spec
+	if p.Bidirectional {
+		bad("--bidirectional (-b): a latency test has both directions already")
+	}
+	if p.QPs != 1 {
+		bad("--qp (-q) %d: a latency test has one queue pair", p.QPs)
+	}
+	if p.PostList > 1 {
+		bad("--post-list (-l) %d: a latency test posts message by message", p.PostList)
+	}
+	if p.Infinite {
+		bad("--run_infinitely: it is for bandwidth tests")
+	}
+	if p.Events && s.row.ByLastByte {
+		bad("--events (-e): a WRITE makes no event at the peer; use --write-imm, or golat send")
+	}
+}
+
+func (s *Settled) checkSizes(bad func(string, ...any)) {
+	p, port := &s.spec, s.limits.Port
+	if s.row.Counter && !slices.Equal(p.Sizes, []int{counterBytes}) {
+		bad("--size (-s): %s change %d bytes", s.row.Text, counterBytes)
+	}
+	for _, size := range p.Sizes {
+		switch {
+		case p.Transport == verbs.UD && s.mtu != 0 && size > s.mtu.Bytes():
+			bad("--size (-s) %d: a UD message is one packet, at most the MTU of %d bytes", size, s.mtu.Bytes())
+		case port.MaxMessage != 0 && uint64(size) > port.MaxMessage:
+			bad("--size (-s) %d: the port carries %d bytes at most", size, port.MaxMessage)
+		}
+	}
+}
+
+func (s *Settled) checkLength(bad func(string, ...any)) {
+	p := &s.spec
+	switch {
+	case p.Iterations != 0 && p.Duration != 0:
+		bad("--iters (-n) %d and --duration (-D) %v exclude each other", p.Iterations, p.Duration)
+	case p.Margin != 0 && p.Duration == 0:
+		bad("--margin (-f) %v: it needs --duration (-D)", p.Margin)
+	case p.Duration != 0 && p.Duration <= 2*p.Margin:
+		bad("--duration (-D) %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
+	case p.Infinite && p.Duration == 0:
+		bad("--run_infinitely: it needs --duration (-D), the time of a row")
+	case p.Infinite && (p.Runs > 1 || len(p.Sizes) > 1):
+		bad("--run_infinitely: one size and one run are enough for ever")
+	}
+}
+
+func (s *Settled) checkDevice(bad func(string, ...any)) {
+	if !s.limits.known() {
+		return
+	}
+	p, info, port := &s.spec, s.limits.Device, s.limits.Port
+	lim := info.Limits
+	atMost := func(name string, v, limit int) {
+		if limit > 0 && v > limit {
+			bad("%s %d: want 1 to %d", name, v, limit)
+		}
+	}
+	atMost("--qp (-q)", p.QPs, lim.MaxQP)
+	if s.point == nil { // what a point needs is told as its refusal
+		atMost("--tx-depth (-t)", p.TxDepth, lim.MaxQPWR)
+		atMost("--rx-depth (-r)", p.RxDepth, lim.MaxQPWR)
+	} else {
+		for _, r := range refusals(p, s.point.Strategy, s.point.Layout, lim, s.mtu.Bytes()) {
+			bad("%w", r)
+		}
+	}
+	if p.InlineBytes > 0 && lim.MaxInline >= 0 && p.InlineBytes > lim.MaxInline {
+		bad("--inline (-I) %d: %s has %d bytes at most", p.InlineBytes, info.Name, lim.MaxInline)
+	}
+	if p.Outstanding > 0 {
+		atMost("--outs (-o)", p.Outstanding, max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic), 1))
+	}
+	if p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU {
+		bad("--mtu (-m) %v: port %d of %s has %v", p.MTU, port.Number, info.Name, port.ActiveMTU)
+	}
+	if s.row.Counter && !lim.Atomic {
+		bad("%s has no atomics", info.Name)
+	}
+}
+
+// checkVerify refuses comparisons that would compare nothing, or the wrong thing.
+func (s *Settled) checkVerify(bad func(string, ...any)) {
+	p := &s.spec
+	if p.Verify == VerifyNothing {
+		return
+	}
+	if p.Verify == VerifyAll && (p.Duration > 0 || p.Kind == Latency) {
+		bad("--verify all: works for bandwidth tests with --iters (-n); --verify ends works for all")
+	}
+	if p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC) {
+		bad("--verify with several queue pairs needs RC, --iters (-n) and no --srq: else nobody knows which message is where")
+	}
+	if s.peer.Perftest {
+		bad("data verification needs gobw at the other end: perftest sends random bytes")
+	}
+}
+
+// checkPerftest refuses what no perftest can run with us.
+func (s *Settled) checkPerftest(bad func(string, ...any)) {
+	p := &s.spec
+	const both = "run gobw at both ends"
+	if p.Noncontig != nil {
+		bad("perftest has no non-contiguous messages: " + both)
+	}
+	if p.Runs > 1 {
+		bad("perftest runs a test once per connection, not %d times: %s", p.Runs, both)
+	}
+	if !p.AllSizes && len(p.Sizes) != 1 {
+		bad("perftest runs one size, or all powers of two (-a), not %d sizes: %s", len(p.Sizes), both)
+	}
+	if p.AllSizes && p.Transport != verbs.UD && !slices.Equal(p.Sizes, AllSizes()) {
+		bad("perftest's -a runs 2, 4, … %d bytes; the plan has other sizes", AllSizesBytes)
+	}
+}
+
+// note names what was asked for and has no effect at this end.
+func (s *Settled) note() {
+	p := &s.spec
+	add := func(format string, args ...any) { s.notes = append(s.notes, fmt.Sprintf(format, args...)) }
+	if p.RecvList > 1 {
+		add("--recv_post_list %d has no effect here: a receive is posted again as soon as it has completed", p.RecvList)
+	}
+	if p.Warmup > 0 && s.peer.Perftest && !s.warmsAlone() {
+		add("--warmup %d has no effect here: perftest at the other end does not wait for it", p.Warmup)
+	}
+	if !s.limits.Device.Software {
+		return
+	}
+	name := s.limits.Device.Name
+	if p.Vector > 0 {
+		add("--vector (-X) %d has no effect on %s: it has one", p.Vector, name)
+	}
+	if p.SL > 0 {
+		add("--sl (-S) %d has no effect on %s: a service level needs a VLAN or InfiniBand", p.SL, name)
+	}
+	if p.StrictOrdering {
+		add("--disable_pcie_relaxed has no effect on %s: a software device writes in order", name)
+	}
+}

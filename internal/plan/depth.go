@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Values in force where a spec says nothing; they are perftest's.
+const (
+	defaultTxDepth     = 128
+	defaultRxDepth     = 512
+	maxDatagramDepth   = 16000 // receives that UC and UD post by default, at most
+	defaultCQMod       = 100
+	smallForModeration = 8192 // above this size every request is signaled
+)
+
+// Depths are what a row of perftest's header shows: the rules' values for a test, before they are fitted to a window.
+type Depths struct{ Tx, Rx, CQMod int }
+
+// Depths applies perftest's rules: 128 and 512 by default, never more than the iterations; moderation 100, but 1 for
+// messages above 8 KiB.
+func (s *Settled) Depths() Depths {
+	d := Depths{Tx: s.window(0), Rx: s.printedReceives(), CQMod: s.moderation(s.LargestSize())}
+	d.CQMod = min(d.CQMod, d.Tx)
+	return d
+}
+
+// Shown tells which depths perftest shows at this end.
+func (s *Settled) Shown() (tx, rx bool) {
+	both := s.spec.Bidirectional
+	return s.role == Initiator || both, s.row.NeedsReceive() && (s.role == Target || both)
+}
+
+// Lane is a settled test's numbers for a round of one size.
+type Lane struct {
+	Window, Signal, Batch int
+	Count                 uint64        // messages per queue pair; 0: by duration
+	Duration              time.Duration // of the posting, margins included
+}
+
+// Lane is what a round of a size does on each queue pair. count is the round's own, as of a warm-up; 0: the test's.
+func (s *Settled) Lane(size int, count uint64) Lane {
+	l := Lane{Window: s.window(count), Batch: max(s.spec.PostList, 1), Count: count}
+	if count == 0 {
+		l.Count, l.Duration = s.spec.Iterations, s.spec.Duration
+	}
+	if s.spec.Kind == Latency {
+		l.Signal, l.Batch = 1, 1
+		return l
+	}
+	l.Signal, l.Batch = min(s.moderation(size), l.Window), min(l.Batch, l.Window)
+	// A batch is posted when all of it fits: moderation leaves room for one beyond the last signaled message.
+	for l.Signal > 1 && l.Signal+l.Batch-gcd(l.Signal, l.Batch) > l.Window {
+		l.Signal--
+	}
+	return l
+}
+
+// window is the messages in flight of a round of count messages; 0: the test's.
+func (s *Settled) window(count uint64) int {
+	if count == 0 {
+		count = s.spec.Iterations
+	}
+	if count > 0 && uint64(s.spec.TxDepth) > count {
+		return int(count)
+	}
+	return s.spec.TxDepth
+}
+
+// moderation is every how many messages of a size one is signaled.
+func (s *Settled) moderation(size int) int {
+	p := &s.spec
+	switch {
+	case p.CQMod != 0:
+		return p.CQMod
+	case p.PostList > 1:
+		return p.PostList
+	case size > smallForModeration && p.Transport != verbs.UD && !p.AllSizes && !p.Events:
+		return 1
+	default:
+		return defaultCQMod
+	}
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// receiveDepth is the number of receives kept posted per queue pair; it does not depend on the size.
+func (s *Settled) receiveDepth() int {
+	if !s.row.NeedsReceive() {
+		return 1
+	}
+	d := s.askedReceives()
+	if n := s.spec.Iterations; n > 0 && uint64(d) > n && len(s.spec.Sizes) == 1 {
+		d = int(n + n%2)
+	}
+	return d
+}
+
+// printedReceives is the number that perftest prints, also where nothing is received.
+func (s *Settled) printedReceives() int {
+	d := s.askedReceives()
+	if n := s.spec.Iterations; n > 0 && uint64(d) > n {
+		d = int(n)
+		if !s.spec.AllSizes {
+			d += d % 2
+		}
+	}
+	return d
+}
+
+// askedReceives is the number asked for, or perftest's default.
+func (s *Settled) askedReceives() int {
+	p := &s.spec
+	switch {
+	case p.RxDepth != 0:
+		return p.RxDepth
+	case p.Transport != verbs.RC && p.Kind == Bandwidth && p.Iterations > 0:
+		return int(min(max(p.Iterations, defaultRxDepth), maxDatagramDepth))
+	default:
+		return defaultRxDepth
+	}
+}

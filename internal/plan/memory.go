@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// Memory is what one end needs for a test, in bytes.
+type Memory struct {
+	Buffers  uint64 // registered: exactly what is allocated
+	Requests uint64 // rings of prepared requests and receives
+	Queues   uint64 // the device's queues: as large as a software device makes them
+	Records  uint64 // recorders, and the records that are kept
+}
+
+// Total is their sum.
+func (m Memory) Total() uint64 { return sum(m.Buffers, m.Requests, m.Queues, m.Records) }
+
+func (m Memory) String() string {
+	return fmt.Sprintf("buffers %d, requests %d, queues %d, records %d", m.Buffers, m.Requests, m.Queues, m.Records)
+}
+
+// sum, product and align stick at the largest number instead of wrapping: what they make then is over every limit.
+func sum(terms ...uint64) uint64 {
+	total := uint64(0)
+	for _, t := range terms {
+		next, carry := bits.Add64(total, t, 0)
+		if carry != 0 {
+			return math.MaxUint64
+		}
+		total = next
+	}
+	return total
+}
+
+func product(factors ...uint64) uint64 {
+	total := uint64(1)
+	for _, f := range factors {
+		high, low := bits.Mul64(total, f)
+		if high != 0 {
+			return math.MaxUint64
+		}
+		total = low
+	}
+	return total
+}
+
+func align(n, unit uint64) uint64 {
+	if n > math.MaxUint64-unit {
+		return math.MaxUint64
+	}
+	return (n + unit - 1) / unit * unit
+}
+
+// mostBytes is the largest memory of an end: what an address can name, with room to add.
+const mostBytes = 1 << 46
+
+// GRHBytes is the room that a UD receive leaves in front for the global routing header.
+const GRHBytes = 40
+
+// Buffers is where messages lie in an end's memory: for each queue pair a slot to send from, then for each a slot to
+// receive into (perftest's order, so that peers find the addresses they are told). With a region for each queue pair every
+// region holds one slot of each.
+type Buffers struct {
+	qps   int
+	perQP bool
+	send  int // slot to send from, per queue pair
+	recv  int // slot that the peer writes, or receives land in
+	lead  int // bytes before the first receive slot (UD: the header ends on a cache line)
+}
+
+// SendBytes and RecvBytes are the sizes of a queue pair's slots.
+func (b Buffers) SendBytes() int { return b.send }
+
+// RecvBytes is the size of the slot that the peer writes or receives land in.
+func (b Buffers) RecvBytes() int { return b.recv }
+
+// Regions is how many memory regions there are, and how large each is.
+func (b Buffers) Regions() (count, bytes int) {
+	if b.perQP {
+		return b.qps, b.send + b.lead + b.recv
+	}
+	return 1, b.qps*(b.send+b.recv) + b.lead
+}
+
+// SendAt is the region of queue pair q's slot to send from, and the offset in it.
+func (b Buffers) SendAt(q int) (region, offset int) {
+	if b.perQP {
+		return q, 0
+	}
+	return 0, q * b.send
+}
+
+// RecvAt is the region of the slot that queue pair q's peer writes, and the offset in it.
+func (b Buffers) RecvAt(q int) (region, offset int) {
+	if b.perQP {
+		return q, b.send + b.lead
+	}
+	return 0, b.qps*b.send + b.lead + q*b.recv
+}
+
+// Queues is what a queue pair and its completion queues hold.
+type Queues struct {
+	SendWRs, RecvWRs   int // work requests outstanding, per queue pair
+	SendSGEs, RecvSGEs int
+	Inline             int // bytes; negative: as many as the device has, up to this
+}
+
+// Bytes that a software device and a job hold for each entry; a test holds them against the types' sizes.
+const (
+	sendEntryBytes    = 128 // of a send queue
+	receiveEntryBytes = 64  // of a receive queue
+	completionBytes   = 64  // of a completion queue
+	preparedBytes     = 256 // a request as a device has prepared it
+	queuePairBytes    = 4096
+	recordBytes       = 64 << 10 // of a result, with its histogram and its series
+)
+
+// ringBytes is what one message of one request holds, sges entries long.
+func ringBytes(sges uint64) uint64 {
+	one := unsafe.Sizeof(job.Message{}) + unsafe.Sizeof(job.Step{}) + unsafe.Sizeof(verbs.SendRequest{}) + preparedBytes
+	return sum(uint64(one), product(2*uint64(unsafe.Sizeof(verbs.SGE{})), sges))
+}
+
+func receiveBytes(sges uint64) uint64 {
+	one := 2*unsafe.Sizeof(verbs.ReceiveRequest{}) + unsafe.Sizeof(job.Work{}) // a round has a turned copy
+	return sum(uint64(one), product(uint64(unsafe.Sizeof(verbs.SGE{})), sges))
+}
+
+// queueBytes is what a device holds for the queues of a test.
+func (q Queues) bytes(qps uint64) uint64 {
+	sge := uint64(unsafe.Sizeof(verbs.SGE{}))
+	inline := uint64(max(q.Inline, -q.Inline))
+	send := product(powerOfTwo(q.SendWRs), sum(sendEntryBytes, product(sge, uint64(q.SendSGEs)), inline))
+	recv := product(powerOfTwo(q.RecvWRs), sum(receiveEntryBytes, product(sge, uint64(q.RecvSGEs))))
+	completions := product(2*completionBytes, sum(uint64(q.SendWRs), uint64(q.RecvWRs)))
+	return product(qps, sum(queuePairBytes, send, recv, completions))
+}
+
+func powerOfTwo(n int) uint64 {
+	if n <= 1 {
+		return 1
+	}
+	return 1 << bits.Len(uint(n-1))
+}

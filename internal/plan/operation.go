@@ -1,0 +1,182 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Row is one operation as data. Nothing outside this table and the runners asks which operation a test has.
+type Row struct {
+	Operation Operation
+	Opcode    verbs.Opcode
+	Text      string // as a sentence names it: "RDMA WRITE"
+
+	Transports []verbs.Transport
+	Access     verbs.Access // that the peer needs to this end's memory
+	// Responded operations (READ, atomics) are answered with data: how many are in flight is the devices' to limit, and
+	// what arrives lies at the initiator.
+	Responded bool
+	// Answered operations make the target of a latency test answer in kind: half of the round trip is the figure.
+	Answered bool
+	// TargetFirst: in a latency test the target moves first, as in perftest.
+	TargetFirst bool
+	// ByLastByte: the end that waits for a message sees its last byte change, so that this must be written last.
+	ByLastByte bool
+	// Strict: perftest registers the memory of a latency test without relaxed ordering.
+	Strict bool
+	// Counter operations change a counter of the peer's instead of moving a message; the size is always 8.
+	Counter bool
+
+	// Inline is how much perftest sends inline by default in a latency test, on UD InlineUD; 0: nothing.
+	Inline, InlineUD int
+	Iterations       uint64 // perftest's default of a bandwidth test
+	Perftest         Perftest
+}
+
+// Perftest is what perftest calls an operation.
+type Perftest struct {
+	Tool   string   // the middle of the program's name: "write" of ib_write_bw
+	Code   uint32   // of the verb, in the parameter negotiation
+	Atomic uint32   // of the atomic type there
+	Title  []string // of the output, before "BW" or "Latency"
+	Name   string   // of the atomic type, as the flag spells it
+}
+
+// rows is the table of operations. The first row of an operation is its default.
+func rows() []Row {
+	connected := []verbs.Transport{verbs.RC, verbs.UC}
+	all := []verbs.Transport{verbs.RC, verbs.UC, verbs.UD}
+	reliable := []verbs.Transport{verbs.RC}
+	return []Row{
+		{
+			Operation: Write, Opcode: verbs.OpWrite, Text: "RDMA WRITE", Transports: connected, Access: verbs.AccessRemoteWrite,
+			Answered: true, TargetFirst: true, ByLastByte: true, Strict: true, Inline: 220, Iterations: 5000,
+			Perftest: Perftest{Tool: "write", Code: 2, Title: []string{"RDMA_Write"}},
+		},
+		{
+			Operation: Write, Opcode: verbs.OpWriteWithImmediate, Text: "RDMA WRITE with immediate", Transports: connected,
+			Access: verbs.AccessRemoteWrite, Answered: true, TargetFirst: true, Strict: true, Inline: 220, Iterations: 5000,
+			Perftest: Perftest{Tool: "write", Code: 3, Title: []string{"RDMA_Write_imm"}},
+		},
+		{
+			Operation: Read, Opcode: verbs.OpRead, Text: "RDMA READ", Transports: reliable, Access: verbs.AccessRemoteRead,
+			Responded: true, Iterations: 1000,
+			Perftest: Perftest{Tool: "read", Code: 4, Title: []string{"RDMA_Read"}},
+		},
+		{
+			Operation: Send, Opcode: verbs.OpSend, Text: "SEND", Transports: all, Access: verbs.AccessRemoteWrite,
+			Answered: true, Inline: 236, InlineUD: 188, Iterations: 1000,
+			Perftest: Perftest{Tool: "send", Code: 0, Title: []string{"Send"}},
+		},
+		{
+			Operation: Send, Opcode: verbs.OpSendWithImmediate, Text: "SEND with immediate", Transports: all, Access: verbs.AccessRemoteWrite,
+			Answered: true, Inline: 236, InlineUD: 188, Iterations: 1000,
+			Perftest: Perftest{Tool: "send", Code: 1, Title: []string{"Send_imm"}},
+		},
+		{
+			Operation: Atomic, Opcode: verbs.OpFetchAdd, Text: "atomics", Transports: reliable, Access: verbs.AccessRemoteAtomic,
+			Responded: true, Counter: true, Iterations: 1000,
+			Perftest: Perftest{Tool: "atomic", Code: 5, Atomic: 1, Title: []string{"Atomic", "FETCH_AND_ADD"}, Name: "FETCH_AND_ADD"},
+		},
+		{
+			Operation: Atomic, Opcode: verbs.OpCompareSwap, Text: "atomics", Transports: reliable, Access: verbs.AccessRemoteAtomic,
+			Responded: true, Counter: true, Iterations: 1000,
+			Perftest: Perftest{Tool: "atomic", Code: 5, Atomic: 0, Title: []string{"Atomic", "CMP_AND_SWAP"}, Name: "CMP_AND_SWAP"},
+		},
+	}
+}
+
+// Rows lists every operation with its variants.
+func Rows() []Row { return rows() }
+
+// Operations lists the operations in the order of the commands.
+func Operations() []Operation { return []Operation{Write, Read, Send, Atomic} }
+
+// NeedsReceive tells whether a message takes a receive at the peer.
+func (r Row) NeedsReceive() bool { return r.Opcode.NeedsReceive() }
+
+// Addressed tells whether a request names memory of the peer's; else the data goes to where a receive names it.
+func (r Row) Addressed() bool {
+	return r.Opcode != verbs.OpSend && r.Opcode != verbs.OpSendWithImmediate && r.Opcode != verbs.OpSendWithInvalidate
+}
+
+// MayInline tells whether the data can travel in the request itself.
+func (r Row) MayInline() bool { return !r.Responded }
+
+// Supports tells whether a transport has the operation.
+func (r Row) Supports(t verbs.Transport) bool { return slices.Contains(r.Transports, t) }
+
+// TransportText lists the transports: "RC or UC".
+func (r Row) TransportText() string {
+	names := make([]string, len(r.Transports))
+	for i, t := range r.Transports {
+		names[i] = t.String()
+	}
+	switch n := len(names); n {
+	case 1:
+		return names[0]
+	case 2:
+		return names[0] + " or " + names[1]
+	default:
+		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+}
+
+// Row is the operation that the spec names, with its variant.
+func (s *Spec) Row() (Row, error) {
+	opcode := map[Operation]verbs.Opcode{
+		Write: verbs.OpWrite, Read: verbs.OpRead, Send: verbs.OpSend, Atomic: s.AtomicType,
+	}[s.Operation]
+	switch {
+	case s.Operation == Write && s.WriteImm:
+		opcode = verbs.OpWriteWithImmediate
+	case s.Operation == Send && s.SendImm:
+		opcode = verbs.OpSendWithImmediate
+	case s.Operation == Atomic && s.AtomicType == 0:
+		opcode = verbs.OpFetchAdd
+	}
+	for _, r := range rows() {
+		if r.Operation == s.Operation && r.Opcode == opcode {
+			return r, nil
+		}
+	}
+	switch {
+	case !slices.Contains(Operations(), s.Operation):
+		return Row{}, fmt.Errorf("operation %q: want write, read, send or atomic", s.Operation)
+	default:
+		return Row{}, fmt.Errorf("atomic type %v: want FETCH_AND_ADD or CMP_AND_SWAP", s.AtomicType)
+	}
+}
+
+// RowOf is the default row of an operation.
+func RowOf(op Operation) Row {
+	r, err := (&Spec{Operation: op}).Row()
+	if err != nil {
+		return Row{Operation: op}
+	}
+	return r
+}
+
+// RowOfPerftest is the row that perftest's negotiation names.
+func RowOfPerftest(code, atomic uint32) (Row, bool) {
+	for _, r := range rows() {
+		if r.Perftest.Code == code && (!r.Counter || r.Perftest.Atomic == atomic) {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
+
+// Choose makes s a test of the row's operation and variant.
+func (s *Spec) Choose(r Row) {
+	s.Operation = r.Operation
+	s.WriteImm = r.Opcode == verbs.OpWriteWithImmediate
+	s.SendImm = r.Opcode == verbs.OpSendWithImmediate
+	s.AtomicType = 0
+	if r.Counter {
+		s.AtomicType = r.Opcode
+	}
+}

@@ -1,0 +1,88 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestParseSizes(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []int // nil: refused
+	}{
+		{"64", []int{64}},
+		{"64,1000,4K", []int{64, 1000, 4096}},
+		{"64:256", []int{64, 128, 256}},
+		{"64:1M:4", []int{64, 256, 1024, 4096, 16384, 65536, 262144, 1048576}},
+		{"0x40", []int{64}},
+		{"4KiB,4kB", []int{4096, 4096}},
+		{"100:250", []int{100, 200}},
+		{"1G", []int{1 << 30}},
+		{"2147483647", []int{1<<31 - 1}},
+		{"2G", nil},
+		{"", nil},
+		{"0", nil},
+		{"-1", nil},
+		{"1_0", nil},
+		{"64:32", nil},
+		{"64:128:1", nil},
+		{"1:2:3:4", nil},
+		{"9223372036854775807K", nil},
+		{"K", nil},
+	} {
+		got, err := ParseSizes(c.text)
+		if (err != nil) != (c.want == nil) || err == nil && !slices.Equal(got, c.want) {
+			t.Errorf("ParseSizes(%q) = %v, %v; want %v", c.text, got, err, c.want)
+		}
+	}
+}
+
+func TestParseNumbers(t *testing.T) {
+	for text, want := range map[string]time.Duration{"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "500ms": 500 * time.Millisecond, "NaN": -1, "-1": -1, "1e9": -1, "3000h": -1, "": -1} {
+		got, err := ParseSeconds(text)
+		if (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("ParseSeconds(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]float64{"10G": 1e10, "500Mb/s": 5e8, "25": -1, "1e308T": -1, "NaN": -1, "-1G": -1, "": -1} {
+		got, err := ParseRate(text)
+		if (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("ParseRate(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string][]int{"0-3,8": {0, 1, 2, 3, 8}, "5": {5}, "3-1": nil, "a": nil, "": nil, "0-100000": nil, "1,1": {1}} {
+		got, err := ParseCPUs(text)
+		if (err != nil) != (want == nil) || err == nil && !slices.Equal(got, want) {
+			t.Errorf("ParseCPUs(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
+// FuzzParse: the grammars end, refuse or keep to their bounds.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"64:1M:4,3", "0-3,8", "10Gb/s", "500ms", "vector:block=64,num=4,stride=128", "1:9223372036854775807", "0x7fffffffffffffff:0x7fffffffffffffff:2147483647"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if sizes, err := ParseSizes(s); err == nil {
+			for _, n := range sizes {
+				if n < 1 || n > MaxMessage {
+					t.Errorf("ParseSizes(%q) has %d", s, n)
+				}
+			}
+		}
+		if n, err := ParseBytes(s); err == nil && n < 0 {
+			t.Errorf("ParseBytes(%q) = %d", s, n)
+		}
+		if d, err := ParseSeconds(s); err == nil && (d < 0 || d > maxSeconds*time.Second) {
+			t.Errorf("ParseSeconds(%q) = %v", s, d)
+		}
+		if r, err := ParseRate(s); err == nil && !(r >= 1000) {
+			t.Errorf("ParseRate(%q) = %v", s, r)
+		}
+		if list, err := ParseCPUs(s); err == nil && (len(list) == 0 || len(list) > maxCPU+1) {
+			t.Errorf("ParseCPUs(%q) = %d CPUs", s, len(list))
+		}
+	})
+}

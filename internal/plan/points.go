@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Point is one point of the non-contiguous experiment, with its memory laid out at this end.
+//
+// An end whose data is strided has places, one layout each, that messages walk in turn; packed data has slots, as many as
+// messages can be in flight. Message k uses place k mod Places and slot k mod slots. What the initiator names lies in its
+// send buffer, what the peer reaches or receives in the receive buffer; each has its places first, then its slots.
+type Point struct {
+	Strategy Strategy
+	Layout   pattern.Layout
+	Load     Load
+	Lists    pattern.ListLimits
+
+	Window    int
+	Places    int
+	Pitch     int // from one place to the next
+	SlotBytes int // from one slot to the next
+	SendSlots int
+	RecvSlots int // at the receiving end
+}
+
+const (
+	maxWindow    = 4096
+	maxPlaces    = 1 << 15
+	maxRingSGEs  = 1 << 22
+	noncontigPad = 64 // after the last place and slot: a guard
+	// SlotLead is before each slot: room for the UD header, and a guard.
+	SlotLead = 64
+)
+
+// SendPlacesBytes are the bytes of the send buffer's places: the bound of a shape has none.
+func (p *Point) SendPlacesBytes() int {
+	if p.Strategy.Bound {
+		return 0
+	}
+	return p.Places * p.Pitch
+}
+
+// RecvPlacesBytes are the bytes of the receive buffer's places.
+func (p *Point) RecvPlacesBytes() int {
+	if p.Strategy.Shape == "both" && !p.Strategy.Bound {
+		return p.Places * p.Pitch
+	}
+	return 0
+}
+
+// PlaceAt is where message k's place begins.
+func (p *Point) PlaceAt(k uint64) int { return int(k%uint64(p.Places)) * p.Pitch }
+
+// SendSlotAt is where message k's slot of the send buffer begins.
+func (p *Point) SendSlotAt(k uint64) int {
+	return p.SendPlacesBytes() + SlotLead + int(k%uint64(p.SendSlots))*p.SlotBytes
+}
+
+// RecvSlotAt is where message k's slot of the receive buffer begins.
+func (p *Point) RecvSlotAt(k uint64) int {
+	return p.RecvPlacesBytes() + SlotLead + int(k%uint64(p.RecvSlots))*p.SlotBytes
+}
+
+// Places is how many layouts a footprint holds: as many as may be in flight or posted at once, or a multiple.
+func Places(l pattern.Layout, footprint int64, window int) int {
+	pitch := int64(align(uint64(l.Extent()), 64))
+	unit := int64(2 * window) // twice the window of receives is posted, each with a place and a slot of its own
+	n := max(min(footprint/pitch, maxPlaces, maxRingSGEs/l.Blocks()), unit)
+	return int(n / unit * unit)
+}
+
+// parsePoint reads the layout and the strategy of n.
+func parsePoint(n *Noncontig) (Strategy, pattern.Layout, error) {
+	l, err := pattern.Parse(n.Layout, pattern.ParseOptions{})
+	if err != nil {
+		return Strategy{}, l, err
+	}
+	s, err := StrategyNamed(n.Shape, n.Strategy)
+	return s, l, err
+}
+
+// choosePoint makes the spec what its point of the experiment needs.
+func (s *Settled) choosePoint(bad func(string, ...any)) {
+	n := s.spec.Noncontig
+	strategy, l, err := parsePoint(n)
+	if err != nil {
+		bad("%w", err)
+		return
+	}
+	for _, r := range []struct {
+		name string
+		v    int
+	}{{"footprint", n.Footprint}, {"segment", n.Segment}, {"list bytes", n.ListBytes}} {
+		if r.v < 0 {
+			bad("%s %d: want 0 or more", r.name, r.v)
+			return
+		}
+	}
+	if n.Window < 0 || n.Window > maxWindow {
+		bad("--window %d: want 1 to %d", n.Window, maxWindow)
+		return
+	}
+	if l.Size() > MaxMessage || product(uint64(2*max(n.Window, 1)), uint64(l.Extent())) > mostBytes {
+		bad("layout %s: %d bytes over %d are more than a message or a memory holds", l, l.Size(), l.Extent())
+		return
+	}
+	s.point = &Point{Strategy: strategy, Layout: l, Window: max(n.Window, 1)}
+	p := &s.spec
+	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.QPs > 1 || p.Kind == Latency ||
+		len(p.Sizes) > 1 || len(p.Sizes) == 1 && int64(p.Sizes[0]) != l.Size() || p.SRQ || p.AllSizes || p.WriteImm || p.SendImm {
+		bad("non-contiguous plan: one queue pair, one direction, operation %s and size %d are needed", strategy.Operation, l.Size())
+	}
+	p.Operation, p.Kind = strategy.Operation, Bandwidth
+	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{int(l.Size())}, s.point.Window, 1, true
+	p.RxDepth, p.PostList, p.QPs = 0, 0, 1
+}
+
+// layOutPoint computes the geometry of the point once the device is known.
+func (s *Settled) layOutPoint(lim verbs.Limits) (send, recv uint64) {
+	p, n := s.point, s.spec.Noncontig
+	line := uint64(max(s.line, 64))
+	p.Load = LoadOf(p.Strategy, p.Layout, lim, n)
+	p.Lists = ListLimits(p.Strategy, p.Layout, lim, n)
+	p.Pitch = int(align(uint64(p.Layout.Extent()), line))
+	p.SlotBytes = int(align(uint64(p.Layout.Size())+SlotLead, line))
+	p.Places = Places(p.Layout, int64(n.Footprint), p.Window)
+	p.SendSlots, p.RecvSlots = p.Window, p.Window
+	if s.row.NeedsReceive() {
+		p.RecvSlots = 2 * p.Window
+	}
+	if p.Strategy.Bound { // it walks as much memory as the others do, so that the cache state is the same
+		p.SendSlots = p.Places
+	}
+	places := product(uint64(p.Places), uint64(p.Pitch))
+	bytes := func(isPlaces bool, slots int) uint64 {
+		n := sum(product(uint64(slots), uint64(p.SlotBytes)), SlotLead, noncontigPad)
+		if isPlaces {
+			n = sum(n, places)
+		}
+		return align(n, 64)
+	}
+	return bytes(!p.Strategy.Bound, p.SendSlots), bytes(p.Strategy.Shape == "both" && !p.Strategy.Bound, p.RecvSlots)
+}
+
+// queues of the point.
+func (p *Point) queues(t verbs.Transport) Queues {
+	q := Queues{
+		SendWRs: p.Window * p.Load.WRs, RecvWRs: max(2*p.Window*p.Load.RecvWRs, 1),
+		SendSGEs: p.Load.SendSGEs, RecvSGEs: max(p.Load.RecvListSGEs, 1),
+	}
+	if t == verbs.UD && p.Strategy.Remote == Strided {
+		q.RecvSGEs++
+	}
+	return q
+}
+
+// requestBytes is what the prepared requests and receives of the point hold.
+func (p *Point) requestBytes() uint64 {
+	one := sum(product(ringBytes(0), uint64(p.Load.WRs)), product(2*16, uint64(p.Load.SGEs)))
+	recv := sum(product(receiveBytes(0), uint64(p.Load.RecvWRs)), product(16, uint64(p.Load.RecvSGEs)))
+	return product(uint64(p.Places), sum(one, recv))
+}
+
+// Refusal is why a point of a grid cannot be measured: the reason, alike for many points, and what is so at this one.
+type Refusal struct{ Detail, Reason string }
+
+func (r *Refusal) Error() string { return r.Detail + ": " + r.Reason }
+
+// CheckPoint refuses what a device cannot do, all faults together, each a [Refusal] with the nearest thing that would work.
+// mtuBytes is the path's; 0: unknown.
+func CheckPoint(p *Spec, lim verbs.Limits, mtuBytes int) error {
+	s, l, err := parsePoint(p.Noncontig)
+	if err != nil {
+		return err
+	}
+	return errors.Join(refusals(p, s, l, lim, mtuBytes)...)
+}
+
+func refusals(p *Spec, s Strategy, l pattern.Layout, lim verbs.Limits, mtuBytes int) []error {
+	var errs []error
+	bad := func(reason, detail string, args ...any) {
+		errs = append(errs, &Refusal{Reason: reason, Detail: fmt.Sprintf(detail, args...)})
+	}
+	n := p.Noncontig
+	load := LoadOf(s, l, lim, n)
+	transport := p.Transport
+	if transport == 0 {
+		transport = verbs.RC
+	}
+	if row := RowOf(s.Operation); !row.Supports(transport) {
+		bad(fmt.Sprintf("%v does not have %v: use RC", transport, s.Operation), "%s", s.Name)
+	}
+	most := int64(MaxMessage)
+	if lim.MaxMessageBytes > 0 {
+		most = min(most, int64(min(lim.MaxMessageBytes, MaxMessage)))
+	}
+	if l.Size() > most {
+		bad(fmt.Sprintf("a message is at most %d bytes", most), "%d bytes", l.Size())
+	}
+	if transport == verbs.UD && mtuBytes > 0 && l.Size() > int64(mtuBytes) {
+		bad(fmt.Sprintf("a UD message is at most the MTU of %d bytes: use --connection RC or smaller messages", mtuBytes), "%d bytes", l.Size())
+	}
+	if width := maxList(s, lim); transport != verbs.RC && load.RecvWRs > 1 {
+		bad(fmt.Sprintf("%v may lose one of several SENDs: use at most %d blocks, or RC", transport, width),
+			"%d blocks in %d SENDs", l.Blocks(), load.RecvWRs)
+	} else if transport == verbs.UD && s.Remote == Strided && l.Blocks() >= int64(width) {
+		bad(fmt.Sprintf("a UD receive has an entry for the 40-byte header, and the device %d: use at most %d blocks", width, width-1),
+			"%d blocks", l.Blocks())
+	}
+	window := min(max(n.Window, 1), maxWindow)
+	most = int64(lim.MaxQPWR)
+	if most <= 0 {
+		most = maxRequests
+	}
+	reason := fmt.Sprintf("the send queue has %d work requests", most)
+	switch wrs := int64(load.WRs); {
+	case wrs > most:
+		bad(reason, "%d blocks need %d a message, use blocks of %d bytes or more for this message size", l.Blocks(), wrs, align(uint64(l.Size()/most+1), 8))
+	case int64(window) > most/wrs:
+		bad(reason, "%d blocks with %d messages in flight need %d, use --window %d", l.Blocks(), window, int64(window)*wrs, most/wrs)
+	}
+	if recvs := int64(max(load.RecvWRs, 1)); int64(2*window) > most/recvs && load.RecvWRs > 0 {
+		bad(fmt.Sprintf("the receive queue has %d work requests", most), "%d messages in flight need %d, use --window %d", window, int64(2*window)*recvs, max(most/(2*recvs), 1))
+	}
+	return errs
+}

@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Policy is what an end grants to a test that somebody else proposes. Zero fields grant everything.
+type Policy struct {
+	Bytes      uint64         // memory at this end, see [Memory]
+	Duration   time.Duration  // of the whole test: what is settled, and what is measured
+	QueuePairs int            // of one test
+	Rounds     uint64         // measured and unmeasured ones, parts of verified ones included
+	Records    uint64         // rows of a result
+	Operations []Operation    // those allowed
+	Addresses  []netip.Prefix // to which traffic may go
+}
+
+// check notes what the policy does not grant.
+func (p Policy) check(s *Settled, bad func(string, ...any)) {
+	if need := s.memory.Total(); p.Bytes > 0 && need > p.Bytes {
+		bad("the test needs %d bytes at this end (%s); it grants %d", need, s.memory, p.Bytes)
+	}
+	if d := s.Length(); p.Duration > 0 && d > p.Duration {
+		bad("the test takes %v; this end grants %v", d, p.Duration)
+	}
+	if p.Duration > 0 && s.spec.Infinite {
+		bad("the test runs until it is stopped; this end grants %v", p.Duration)
+	}
+	if p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs {
+		bad("%d queue pairs; this end grants %d", s.spec.QPs, p.QueuePairs)
+	}
+	if n := s.RoundCount(); p.Rounds > 0 && n > p.Rounds {
+		bad("%d rounds; this end grants %d", n, p.Rounds)
+	}
+	if n := s.RecordCount(); p.Records > 0 && n > p.Records {
+		bad("%d records; this end grants %d", n, p.Records)
+	}
+	if len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation) {
+		names := make([]string, len(p.Operations))
+		for i, o := range p.Operations {
+			names[i] = string(o)
+		}
+		bad("operation %s; this end grants %s", s.spec.Operation, strings.Join(names, ", "))
+	}
+}
+
+// CheckAddress refuses an address to which no traffic may go, whoever asks for it.
+func (p Policy) CheckAddress(a netip.Addr) error {
+	a = a.Unmap()
+	switch {
+	case !a.IsValid() || a.IsUnspecified():
+		return fmt.Errorf("the peer's address %v is none", a)
+	case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return fmt.Errorf("the peer's address %v stands for many", a)
+	case p.Addresses == nil:
+		return nil
+	}
+	for _, prefix := range p.Addresses {
+		if prefix.Contains(a) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the peer wants traffic to %v; this end sends to %s", a, prefixText(p.Addresses))
+}
+
+func prefixText(list []netip.Prefix) string {
+	if len(list) == 0 {
+		return "nobody"
+	}
+	names := make([]string, len(list))
+	for i, prefix := range list {
+		names[i] = prefix.String()
+		if prefix.IsSingleIP() {
+			names[i] = prefix.Addr().String()
+		}
+	}
+	return strings.Join(names, ", ")
+}

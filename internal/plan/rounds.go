@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"iter"
+	"math"
+	"time"
+)
+
+// A test goes through its sizes in order. Each size is a run of rounds that both ends know beforehand: a proof, a warm-up,
+// and the measured runs. A round is one job, or several parts where every message of it has a place of its own in memory.
+
+// RoundKind is what a round is for.
+type RoundKind uint8
+
+// Kinds of round.
+const (
+	Measured RoundKind = iota
+	Warmup
+	Steady // a warm-up that ends when the rate is steady
+	Proof  // the first message, verified
+)
+
+// Round is one step of a test from ready to done.
+type Round struct {
+	Size  int // index in Sizes
+	Run   int // from 1
+	Kind  RoundKind
+	Count uint64 // messages per queue pair; 0: the test's
+	Last  bool
+	Alone bool // nothing of it crosses the session: the peer need not know
+}
+
+// roundsOf are the rounds of one size, in order; runs as one.
+func (s *Settled) preludes() []Round {
+	var out []Round
+	if s.peer.Perftest {
+		if s.spec.Warmup > 0 && s.warmsAlone() {
+			out = append(out, Round{Kind: Warmup, Count: s.spec.Warmup, Alone: true})
+		}
+		return out
+	}
+	if s.spec.Verify != VerifyNothing {
+		out = append(out, Round{Kind: Proof, Count: 1})
+	}
+	switch {
+	case s.spec.WarmupSteady:
+		out = append(out, Round{Kind: Steady})
+	case s.spec.Warmup > 0:
+		out = append(out, Round{Kind: Warmup, Count: s.spec.Warmup})
+	}
+	return out
+}
+
+// warmsAlone tells whether this end can warm up without the peer's help, as perftest does: it posts requests that take
+// nothing of the peer's but the time of its device.
+func (s *Settled) warmsAlone() bool {
+	return s.spec.Kind == Bandwidth && s.Sends() && !s.row.NeedsReceive()
+}
+
+// Counted is the messages of a measured round where it is not the test's number: between two ends of ours an exchange
+// comes before those that are counted, which holds the time until the peer is awake. 0: the test's.
+func (s *Settled) Counted() uint64 {
+	if !s.peer.Perftest && s.Answers() && s.spec.Iterations > 0 {
+		return s.spec.Iterations + 1
+	}
+	return 0
+}
+
+// Rounds are the rounds of the test in order; those of an endless test never end.
+func (s *Settled) Rounds() iter.Seq[Round] {
+	return func(yield func(Round) bool) {
+		for n := 1; s.spec.Infinite; n++ {
+			if !yield(Round{Run: n, Last: true}) {
+				return
+			}
+		}
+		preludes, counted := s.preludes(), s.Counted()
+		for size := range s.spec.Sizes {
+			for _, r := range preludes {
+				r.Size = size
+				if !yield(r) {
+					return
+				}
+			}
+			for run := range s.spec.Runs {
+				last := size == len(s.spec.Sizes)-1 && run == s.spec.Runs-1
+				if !yield(Round{Size: size, Run: run + 1, Count: counted, Last: last}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// RoundCount is the number of rounds, parts included, and RecordCount that of records; the largest number where the test
+// is endless.
+func (s *Settled) RoundCount() uint64 {
+	if s.spec.Infinite {
+		return math.MaxUint64
+	}
+	perRun := uint64(1)
+	if n := s.partMessages(); n > 0 {
+		perRun = max((s.spec.Iterations+n-1)/n, 1)
+	}
+	perSize := sum(uint64(len(s.preludes())), product(uint64(s.spec.Runs), perRun))
+	return product(uint64(len(s.spec.Sizes)), perSize)
+}
+
+// RecordCount is the number of records that the test makes.
+func (s *Settled) RecordCount() uint64 {
+	if s.spec.Infinite {
+		return math.MaxUint64
+	}
+	return product(uint64(len(s.spec.Sizes)), uint64(s.spec.Runs))
+}
+
+// partMessages is how many messages of a queue pair have places of their own: after so many, a round in which every
+// message is compared is looked at. 0: the round is one part.
+func (s *Settled) partMessages() uint64 {
+	if s.spec.Verify != VerifyAll || s.spec.Iterations == 0 {
+		return 0
+	}
+	return uint64(s.places)
+}
+
+// Parts are the message counts of a round's parts; 0 is the test's own.
+func (s *Settled) Parts(r Round) iter.Seq2[uint64, uint64] {
+	return func(yield func(uint64, uint64) bool) {
+		each := s.partMessages()
+		if each == 0 || r.Kind != Measured {
+			yield(0, r.Count)
+			return
+		}
+		left := s.spec.Iterations
+		for i := uint64(0); left > 0; i++ {
+			n := min(left, each)
+			left -= n
+			if !yield(i, n) {
+				return
+			}
+		}
+	}
+}
+
+// Length is how long the measured part of the test takes at least; 0 where it counts messages.
+func (s *Settled) Length() time.Duration {
+	if s.spec.Infinite {
+		return s.spec.Duration
+	}
+	ns := product(uint64(len(s.spec.Sizes)), uint64(s.spec.Runs), uint64(max(s.spec.Duration, 0)))
+	return time.Duration(min(ns, math.MaxInt64))
+}

@@ -1,0 +1,363 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// Values in force where a spec says nothing.
+const (
+	bandwidthBytes     = 65536
+	latencyBytes       = 2
+	counterBytes       = 8
+	latencyIterations  = 1000
+	defaultTimeout     = 14
+	softwareTimeout    = 16 // 268 ms: a software device that is off the processor for a while has not gone
+	defaultRetries     = 7
+	defaultQKey        = 0x11111111
+	defaultMinRNRTimer = 12
+
+	warmupWhenVerifying = 256 // messages
+	verifyBytes         = 64 << 20
+)
+
+// AllSizesBytes is the largest size of -a.
+const AllSizesBytes = 8 << 20
+
+// Bounds of a test on any device. They are perftest's where it has some.
+const (
+	maxQueuePairs = 16384
+	maxTxDepth    = 15000
+	maxRxDepth    = 16384
+	maxCQMod      = 1024
+	maxRuns       = 1 << 20
+	maxIterations = 1 << 40
+	maxInline     = 4096
+	maxPageBytes  = 1 << 16 // the largest that Linux has on any architecture
+	maxLineBytes  = 1 << 12
+)
+
+// Settle makes of a spec the test that this end runs, or names everything that stands against it. The peer's facts may
+// still be unknown: see [Peer].
+func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error) {
+	s := &Settled{spec: spec, limits: limits, peer: peer}
+	s.spec.Sizes = slices.Clone(spec.Sizes)
+	var wrong []error
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	s.checkNumbers(bad)
+	s.checkLength(bad)
+	if s.spec.Noncontig != nil {
+		s.choosePoint(bad)
+	}
+	var err error
+	if s.row, err = s.spec.Row(); err != nil {
+		bad("%w", err)
+	}
+	if s.spec.Kind != Bandwidth && s.spec.Kind != Latency {
+		bad("kind %q: want bandwidth or latency", s.spec.Kind)
+	}
+	if len(wrong) > 0 { // what follows would only repeat them
+		return nil, &Error{wrong}
+	}
+	s.fill()
+	s.checkOperation(bad)
+	s.checkSizes(bad)
+	s.checkDevice(bad)
+	s.checkVerify(bad)
+	if peer.Perftest {
+		s.checkPerftest(bad)
+	}
+	if len(wrong) == 0 {
+		s.layOut(bad)
+	}
+	if len(wrong) == 0 {
+		policy.check(s, bad)
+	}
+	if len(wrong) > 0 {
+		return nil, &Error{wrong}
+	}
+	s.note()
+	return s, nil
+}
+
+// checkNumbers refuses numbers that no test has, so that what follows can count with them.
+func (s *Settled) checkNumbers(bad func(string, ...any)) {
+	p := &s.spec
+	inRange := func(name string, v, low, high int) {
+		if v != 0 && (v < low || v > high) {
+			bad("%s %d: want %d to %d", name, v, low, high)
+		}
+	}
+	inRange("--runs", p.Runs, 1, maxRuns)
+	inRange("--qp (-q)", p.QPs, 1, maxQueuePairs)
+	inRange("--tx-depth (-t)", p.TxDepth, 1, maxTxDepth)
+	inRange("--rx-depth (-r)", p.RxDepth, 1, maxRxDepth)
+	inRange("--cq-mod (-Q)", p.CQMod, 1, maxCQMod)
+	inRange("--post-list (-l)", p.PostList, 1, maxTxDepth)
+	inRange("--recv_post_list", p.RecvList, 1, maxRxDepth)
+	inRange("--inline (-I)", p.InlineBytes, -1, maxInline)
+	inRange("--outs (-o)", p.Outstanding, 1, 1<<16)
+	inRange("--vector (-X)", p.Vector, 1, 2048)
+	inRange("--pkey", p.PKeyIndex, 1, 1<<16-1)
+	inRange("--mtu (-m) code", int(p.MTU), int(verbs.MTU256), int(verbs.MTU4096))
+	inRange("--qp-timeout (-u)", int(p.Timeout), 1, 31)
+	inRange("--retries", int(p.Retries), 1, 7)
+	inRange("--sl (-S)", int(p.SL), 1, 15)
+	inRange("RNR retries", int(p.RNRRetries), 1, 7)
+	inRange("--flow_label", int(p.FlowLabel), 1, 1<<20-1)
+	if len(p.Sizes) > maxSizes {
+		bad("%d message sizes, the limit is %d", len(p.Sizes), maxSizes)
+	}
+	for _, size := range p.Sizes {
+		if size < 1 || size > MaxMessage {
+			bad("--size (-s) %d: want 1 to %d bytes", size, MaxMessage)
+			break
+		}
+	}
+	if p.Iterations > maxIterations {
+		bad("--iters (-n) %d: want at most %d", p.Iterations, uint64(maxIterations))
+	}
+	for _, d := range []struct {
+		name string
+		v    time.Duration
+	}{{"--duration (-D)", p.Duration}, {"--margin (-f)", p.Margin}, {"--gap", p.Gap}} {
+		if d.v < 0 || d.v > maxSeconds*time.Second {
+			bad("%s %v: want 0 to %d seconds", d.name, d.v, maxSeconds)
+		}
+	}
+	if !(p.RateBits >= 0) || p.RateBits > 1e18 {
+		bad("--rate %g: want a positive number of bits per second", p.RateBits)
+	}
+	if p.Warmup > maxIterations {
+		bad("--warmup %d: want at most %d", p.Warmup, uint64(maxIterations))
+	}
+	switch p.Transport {
+	case 0, verbs.RC, verbs.UC, verbs.UD:
+	default:
+		bad("transport %v: want RC, UC or UD", p.Transport)
+	}
+	switch p.Verify {
+	case VerifyNothing, VerifyEnds, VerifyAll:
+	default:
+		bad("--verify %q: want ends or all", p.Verify)
+	}
+	for _, n := range []struct {
+		name string
+		v    int
+		most int
+	}{{"page", s.peer.PageBytes, maxPageBytes}, {"cache line", s.peer.LineBytes, maxLineBytes}} {
+		if n.v < 0 || n.v > n.most || n.v&(n.v-1) != 0 {
+			bad("the peer's %s of %d bytes: want a power of two up to %d", n.name, n.v, n.most)
+		}
+	}
+}
+
+// fill chooses what the spec left open.
+func (s *Settled) fill() {
+	p := &s.spec
+	p.QPs, p.Runs, p.PostList = max(p.QPs, 1), max(p.Runs, 1), max(p.PostList, 1)
+	if p.Transport == 0 {
+		p.Transport = verbs.RC
+	}
+	p.Choose(s.row)
+	s.role = Target
+	if s.limits.Dialled != p.Reversed {
+		s.role = Initiator
+	}
+	s.mtu = s.limits.Port.ActiveMTU
+	if p.MTU != 0 {
+		s.mtu = p.MTU
+	}
+	if s.peer.MTU != 0 && (s.mtu == 0 || s.peer.MTU < s.mtu) {
+		s.mtu = s.peer.MTU
+	}
+	s.fillSizes()
+	s.fillLength()
+	if p.TxDepth == 0 {
+		p.TxDepth = defaultTxDepth
+		if p.Kind == Latency {
+			p.TxDepth = 1
+		}
+		p.TxDepth = max(p.TxDepth, p.PostList)
+	}
+	if p.Verify != VerifyNothing && p.QPs > 1 && p.WarmupSteady {
+		// Which receive takes which message is known only where each queue pair's share is: a warm-up by count.
+		p.WarmupSteady, p.Warmup = false, warmupWhenVerifying
+	}
+	timeout := uint8(defaultTimeout)
+	if s.limits.Device.Software {
+		timeout = softwareTimeout
+	}
+	setDefault(&p.Timeout, timeout)
+	setDefault(&p.Retries, defaultRetries)
+	setDefault(&p.RNRRetries, defaultRetries)
+	if p.QKey == 0 {
+		p.QKey = defaultQKey
+	}
+	if s.peer.Perftest { // it knows no warm-up that ends by itself
+		p.WarmupSteady = false
+	}
+}
+
+// fillSizes chooses the sizes. Those of UD depend on the path's MTU.
+func (s *Settled) fillSizes() {
+	p := &s.spec
+	datagram := s.mtu.Bytes()
+	if datagram == 0 {
+		datagram = verbs.MTU4096.Bytes()
+	}
+	s.openSizes = len(p.Sizes) == 0 && p.Transport == verbs.UD
+	switch {
+	case len(p.Sizes) > 0 && p.AllSizes && p.Transport == verbs.UD: // -a ends at the path's MTU
+		for len(p.Sizes) > 1 && p.Sizes[len(p.Sizes)-1] > datagram {
+			p.Sizes = p.Sizes[:len(p.Sizes)-1]
+		}
+	case len(p.Sizes) > 0:
+	case s.row.Counter:
+		p.Sizes = []int{counterBytes}
+	case p.AllSizes && p.Transport == verbs.UD:
+		p.Sizes = PowersOfTwo(2, datagram)
+	case p.AllSizes:
+		p.Sizes = AllSizes()
+	case p.Kind == Latency:
+		p.Sizes, s.openSizes = []int{latencyBytes}, false
+	case p.Transport == verbs.UD:
+		p.Sizes = []int{datagram}
+	default:
+		p.Sizes = []int{bandwidthBytes}
+	}
+}
+
+// AllSizes is the ladder of -a.
+func AllSizes() []int { return PowersOfTwo(2, AllSizesBytes) }
+
+// fillLength chooses a count or a time: perftest's count where perftest expects it.
+func (s *Settled) fillLength() {
+	p := &s.spec
+	if p.Iterations != 0 || p.Duration != 0 {
+		return
+	}
+	p.Iterations = DefaultIterations(s.row, p.Kind)
+	largest := s.LargestSize()
+	switch {
+	case s.peer.Perftest || p.Verify == VerifyAll:
+	case p.Kind == Bandwidth && len(p.Sizes) > 1: // a sweep: the same time for each
+		p.Iterations, p.Duration = 0, 500*time.Millisecond
+	case p.Kind == Bandwidth && largest > 1<<16:
+		p.Iterations, p.Duration = 0, time.Second
+	case p.Kind == Bandwidth:
+		p.Iterations = max(p.Iterations, 5000)
+	case p.Kind == Latency && largest <= 1<<16:
+		p.Iterations = 10000 // enough for p99.9
+	}
+	if n := uint64(p.PostList); n > 1 {
+		p.Iterations = align(p.Iterations, n)
+	}
+}
+
+// DefaultIterations is how many messages perftest sends where it is not told.
+func DefaultIterations(r Row, k Kind) uint64 {
+	if k == Bandwidth {
+		return r.Iterations
+	}
+	return latencyIterations
+}
+
+func setDefault(v *uint8, to uint8) {
+	if *v == 0 {
+		*v = to
+	}
+}
+
+// layOut computes the memory of this end.
+func (s *Settled) layOut(bad func(string, ...any)) {
+	p, lim := &s.spec, s.limits.Device.Limits
+	s.page = max(s.limits.PageBytes, s.peer.PageBytes, 4096)
+	s.line = max(s.limits.LineBytes, s.peer.LineBytes, 64)
+	s.rxDepth = s.receiveDepth()
+	s.outstanding = 1
+	if s.row.Responded {
+		s.outstanding = max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic), 1)
+		for _, n := range []int{p.Outstanding, s.peer.Outstanding} {
+			if n > 0 {
+				s.outstanding = min(s.outstanding, n)
+			}
+		}
+	}
+	s.largest = s.LargestSize()
+	if p.AllSizes && p.Transport != verbs.UD {
+		s.largest = max(s.largest, AllSizesBytes)
+	}
+	send, recv, lead := s.slots()
+	total := sum(product(uint64(p.QPs), sum(send, recv)), lead)
+	if p.MRPerQP {
+		total = product(uint64(p.QPs), sum(send, recv, lead))
+	}
+	if total > mostBytes {
+		bad("the test needs %d bytes of buffers: no memory holds that", total)
+		return
+	}
+	s.buffers = Buffers{qps: p.QPs, perQP: p.MRPerQP, send: int(send), recv: int(recv), lead: int(lead)}
+	s.countMemory(total)
+}
+
+// slots are the bytes of a queue pair's two slots, and those before the first receive slot.
+func (s *Settled) slots() (send, recv, lead uint64) {
+	p := &s.spec
+	if s.point != nil {
+		send, recv = s.layOutPoint(s.limits.Device.Limits)
+		s.queues = s.point.queues(p.Transport)
+		s.places = s.point.Window
+		return send, recv, 0
+	}
+	largest, line := uint64(s.largest), uint64(s.line)
+	message := align(largest+GRHBytes, line)
+	slot := max(largest, uint64(s.page))
+	s.places = int(max(min(uint64(p.TxDepth), verifyBytes/message/uint64(p.QPs)), 1))
+	if p.Verify == VerifyAll {
+		s.spread = s.places
+		slot = max(slot, uint64(s.spread)*message)
+	}
+	send, recv = slot, slot
+	if p.Transport == verbs.UD {
+		lead, recv = line, align(max(largest+GRHBytes, slot), line)
+	}
+	s.queues = Queues{SendWRs: p.TxDepth, RecvWRs: s.rxDepth, SendSGEs: 1, RecvSGEs: 1, Inline: s.inline()}
+	return send, recv, lead
+}
+
+// inline is how much perftest would send inline; negative means "try, and take less where the device has less".
+func (s *Settled) inline() int {
+	switch p := &s.spec; {
+	case p.InlineBytes >= 0:
+		return p.InlineBytes
+	case p.Kind == Bandwidth:
+		return 0
+	case p.Transport == verbs.UD:
+		return -s.row.InlineUD
+	default:
+		return -s.row.Inline
+	}
+}
+
+// countMemory adds up what is needed.
+func (s *Settled) countMemory(buffers uint64) {
+	p := &s.spec
+	qps := uint64(p.QPs)
+	s.memory = Memory{Buffers: buffers, Queues: s.queues.bytes(qps)}
+	if s.point != nil {
+		s.memory.Requests = s.point.requestBytes()
+	} else {
+		places := uint64(s.stepsOf(1).Places)
+		s.memory.Requests = product(qps, places, sum(ringBytes(1), receiveBytes(1)))
+	}
+	raw := uint64(job.RawSamples)
+	if n := p.Iterations; n > 0 {
+		raw = min(raw, product(n, qps))
+	}
+	s.memory.Records = sum(8*job.HistogramCounts, product(8, raw), product(recordBytes, min(s.RecordCount(), 1<<32)))
+}

@@ -1,0 +1,454 @@
+package plan
+
+import (
+	"encoding/json"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// device is what a software device of ours grants.
+func device() Limits {
+	return Limits{
+		Device: verbs.DeviceInfo{
+			Name: "roce0", Software: true,
+			Limits: verbs.Limits{
+				MaxQP: 16384, MaxQPWR: 16384, MaxSGE: 32, MaxSGERead: 32, MaxInline: 256, MaxCQE: 1 << 22, MaxRDAtomic: 128, MaxInitRDAtomic: 128,
+				Atomic: true, MaxMessageBytes: 1 << 31,
+			},
+		},
+		Port:    verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, MaxMessage: 1 << 31},
+		Dialled: true,
+	}
+}
+
+func settle(t *testing.T, s Spec) *Settled {
+	t.Helper()
+	x, err := Settle(s, device(), Peer{}, Policy{})
+	if err != nil {
+		t.Fatalf("Settle(%+v): %v", s, err)
+	}
+	return x
+}
+
+func TestDefaults(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		spec                Spec
+		peer                Peer
+		sizes               []int
+		iterations          uint64
+		duration            time.Duration
+		tx, rx              int
+		window, signal, max int
+	}{
+		{"write", Spec{Operation: Write, Kind: Bandwidth}, Peer{}, []int{65536}, 5000, 0, 128, 1, 128, 1, 65536},
+		{"write to perftest", Spec{Operation: Write, Kind: Bandwidth}, Peer{Perftest: true}, []int{65536}, 5000, 0, 128, 1, 128, 1, 65536},
+		{"read to perftest", Spec{Operation: Read, Kind: Bandwidth}, Peer{Perftest: true}, []int{65536}, 1000, 0, 128, 1, 128, 1, 65536},
+		{"small", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{64}}, Peer{}, []int{64}, 5000, 0, 128, 1, 128, 100, 64},
+		{"latency", Spec{Operation: Send, Kind: Latency}, Peer{}, []int{2}, 10000, 0, 1, 512, 1, 1, 2},
+		{"sweep", Spec{Operation: Send, Kind: Bandwidth, Sizes: []int{64, 128}}, Peer{}, []int{64, 128}, 0, 500 * time.Millisecond, 128, 512, 128, 100, 128},
+		{"large", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{1 << 20}}, Peer{}, []int{1 << 20}, 0, time.Second, 128, 1, 128, 1, 1 << 20},
+		{"UD", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD}, Peer{MTU: verbs.MTU1024}, []int{1024}, 5000, 0, 128, 5000, 128, 100, 1024},
+		{"few", Spec{Operation: Send, Kind: Bandwidth, Iterations: 5}, Peer{}, []int{65536}, 5, 0, 128, 6, 5, 1, 65536},
+		{"atomic", Spec{Operation: Atomic, Kind: Bandwidth}, Peer{}, []int{8}, 5000, 0, 128, 1, 128, 100, 8},
+		{"list", Spec{Operation: Write, Kind: Bandwidth, PostList: 7, Sizes: []int{2}}, Peer{}, []int{2}, 5005, 0, 128, 1, 128, 7, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x, err := Settle(c.spec, device(), c.peer, Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lane := x.Lane(x.Spec().Sizes[0], 0)
+			if !slices.Equal(x.Spec().Sizes, c.sizes) || x.Spec().Iterations != c.iterations || x.Spec().Duration != c.duration ||
+				x.Spec().TxDepth != c.tx || x.RxDepth() != c.rx || lane.Window != c.window || lane.Signal != c.signal || x.LargestSize() != c.max {
+				t.Errorf("got sizes %v, %d iterations, %v, depths %d and %d, window %d, signal %d, largest %d",
+					x.Spec().Sizes, x.Spec().Iterations, x.Spec().Duration, x.Spec().TxDepth, x.RxDepth(), lane.Window, lane.Signal, x.LargestSize())
+			}
+		})
+	}
+}
+
+// TestRefusals: each is refused by name, and all problems of a spec at once.
+func TestRefusals(t *testing.T) {
+	base := Spec{Operation: Write, Kind: Bandwidth}
+	with := func(change func(*Spec)) Spec {
+		s := base
+		change(&s)
+		return s
+	}
+	for _, c := range []struct {
+		name string
+		spec Spec
+		want []string
+	}{
+		{"nothing", Spec{}, []string{"operation", "kind"}},
+		{"two", with(func(s *Spec) { s.Sizes, s.QPs = []int{0}, 20000 }), []string{"--size", "--qp"}},
+		{"negative depth", with(func(s *Spec) { s.TxDepth = -1 }), []string{"--tx-depth"}},
+		{"overflowing time", with(func(s *Spec) { s.Duration = math.MaxInt64 }), []string{"--duration"}},
+		{"rate", with(func(s *Spec) { s.RateBits = math.NaN() }), []string{"--rate"}},
+		{"infinite rate", with(func(s *Spec) { s.RateBits = math.Inf(1) }), []string{"--rate"}},
+		{"outs", with(func(s *Spec) { s.Outstanding = 4 }), []string{"--outs"}},
+		{"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }), []string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --write-imm"}},
+		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify all"}},
+		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA_READ: use RC"}},
+		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
+		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
+		{"wrapping layout", Spec{
+			Operation: Write, Kind: Bandwidth, Reversed: true, Verify: VerifyEnds, Sizes: []int{2}, TxDepth: 2, Duration: time.Second,
+			Noncontig: &Noncontig{Shape: "gather", Strategy: "gather-write", Layout: "vector:block=1,num=2,stride=4611686018427387903", Window: 2},
+		}, []string{"more than a message or a memory holds"}},
+		{"segments", Spec{
+			Kind: Bandwidth, Duration: time.Second,
+			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack-pipelined", Layout: "vector:block=1,num=67108864,stride=2", Window: 1, Segment: 1},
+		}, []string{"the send queue has"}},
+		{"window", Spec{
+			Kind: Bandwidth, Duration: time.Second,
+			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Window: math.MaxInt},
+		}, []string{"--window"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Settle(c.spec, device(), Peer{}, Policy{})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not name %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestPeerIsRefused(t *testing.T) {
+	for _, p := range []Peer{{PageBytes: 2 << 20}, {PageBytes: 4095}, {PageBytes: -1}, {LineBytes: 1 << 20}} {
+		if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth}, device(), p, Policy{}); err == nil {
+			t.Errorf("%+v is settled with", p)
+		}
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		spec   Spec
+		policy Policy
+		want   string // "": granted
+	}{
+		{"bytes", Spec{Operation: Write, Kind: Bandwidth, QPs: 256, AllSizes: true}, Policy{Bytes: 1 << 30}, "grants 1073741824"},
+		{"queues", Spec{Operation: Write, Kind: Bandwidth, QPs: 16000, TxDepth: 15000}, Policy{Bytes: 4 << 30}, "queues"},
+		{"verified", Spec{Operation: Write, Kind: Bandwidth, QPs: 32, Verify: VerifyAll}, Policy{Bytes: 1 << 30}, ""},
+		{"honest", Spec{Operation: Write, Kind: Bandwidth}, Policy{Bytes: 64 << 20, Duration: time.Hour, QueuePairs: 1, Rounds: 10, Records: 10}, ""},
+		{"long", Spec{Operation: Write, Kind: Bandwidth, Duration: time.Hour, Runs: 2}, Policy{Duration: time.Hour}, "grants 1h"},
+		{"endless", Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true}, Policy{Duration: time.Hour}, "until it is stopped"},
+		{"queue pairs", Spec{Operation: Write, Kind: Bandwidth, QPs: 9}, Policy{QueuePairs: 8}, "grants 8"},
+		{"records", Spec{Operation: Write, Kind: Bandwidth, Sizes: slices.Repeat([]int{64}, 4096), Runs: 1 << 20}, Policy{Records: 1 << 20}, "4294967296 records"},
+		{"rounds", Spec{Operation: Read, Kind: Bandwidth, TxDepth: 1, Verify: VerifyAll, Iterations: 1 << 40}, Policy{Rounds: 1 << 30}, "rounds"},
+		{"operations", Spec{Operation: Write, Kind: Bandwidth}, Policy{Operations: []Operation{Read, Send}}, "grants read, send"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Settle(c.spec, device(), Peer{}, c.policy)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	p := Policy{Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.2/32")}}
+	for text, ok := range map[string]bool{
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "127.0.0.2": true, "127.0.0.3": false, "224.0.0.1": false, "ff02::1": false, "0.0.0.0": false,
+		"255.255.255.255": false,
+	} {
+		if err := p.CheckAddress(netip.MustParseAddr(text)); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+		if err := (Policy{}).CheckAddress(netip.MustParseAddr("224.0.0.1")); err == nil {
+			t.Error("a multicast address is granted where all are")
+		}
+	}
+}
+
+// TestRoundsAreCounted: the iterator makes as many rounds as are counted, and the parts of a round all its messages.
+func TestRoundsAreCounted(t *testing.T) {
+	for _, spec := range []Spec{
+		{Operation: Write, Kind: Bandwidth, Sizes: []int{2, 4, 8}, Runs: 3, WarmupSteady: true},
+		{Operation: Write, Kind: Bandwidth, Verify: VerifyAll, Iterations: 1000, Warmup: 5, Runs: 2},
+		{Operation: Send, Kind: Latency, Runs: 5},
+		{Operation: Read, Kind: Bandwidth, Verify: VerifyAll, TxDepth: 1, Iterations: 100},
+	} {
+		x := settle(t, spec)
+		n, records, last := uint64(0), uint64(0), 0
+		for r := range x.Rounds() {
+			messages := uint64(0)
+			for _, m := range partsOf(x, r) {
+				n++
+				messages += m
+			}
+			if r.Kind == Measured {
+				records++
+				if x.Spec().Verify == VerifyAll && messages != x.Spec().Iterations {
+					t.Errorf("%+v: parts of %d messages, want %d", spec, messages, x.Spec().Iterations)
+				}
+			}
+			if r.Last {
+				last++
+			}
+		}
+		if n != x.RoundCount() || records != x.RecordCount() || last != 1 {
+			t.Errorf("%+v: %d rounds and %d records, %d last; counted %d and %d", spec, n, records, last, x.RoundCount(), x.RecordCount())
+		}
+	}
+}
+
+func partsOf(s *Settled, r Round) []uint64 {
+	var out []uint64
+	for _, n := range s.Parts(r) {
+		out = append(out, n)
+	}
+	return out
+}
+
+// FuzzSettle: whatever JSON a peer sends, a spec that settles lies within its memory, and settling ends.
+func FuzzSettle(f *testing.F) {
+	for _, seed := range []string{
+		`{"operation":"write","kind":"bandwidth","transport":"RC"}`,
+		`{"operation":"send","kind":"bandwidth","transport":"UD","qps":3,"all_sizes":true,"srq":true}`,
+		`{"operation":"send","kind":"latency","transport":"UC","sizes":[2,4096],"iterations":7,"verify":"ends"}`,
+		`{"operation":"read","kind":"bandwidth","transport":"RC","verify":"all","iterations":1099511627776,"tx_depth":1}`,
+		`{"operation":"write","kind":"bandwidth","transport":"RC","qps":16000,"tx_depth":15000,"reversed":true,"mr_per_qp":true}`,
+		`{"kind":"bandwidth","transport":"RC","duration_ns":1000000000,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`,
+		`{"kind":"bandwidth","transport":"UD","duration_ns":1000000000,"noncontig":{"shape":"both","strategy":"gather-send","layout":"vector:block=16,num=20,stride=64","window":8,"footprint":1000000}}`,
+	} {
+		f.Add([]byte(seed), uint16(4096), uint16(64), uint8(5), uint8(0))
+		f.Add([]byte(seed), uint16(1<<15), uint16(128), uint8(1), uint8(1))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, page, line uint16, mtu, flags uint8) {
+		var spec Spec
+		if json.Unmarshal(b, &spec) != nil {
+			return
+		}
+		limits := device()
+		limits.Dialled = flags&1 != 0
+		peer := Peer{PageBytes: int(page), LineBytes: int(line), MTU: verbs.MTU(mtu % 6), Perftest: flags&2 != 0}
+		s, err := Settle(spec, limits, peer, Policy{Bytes: 64 << 30})
+		if err != nil {
+			return
+		}
+		checkGeometry(t, s)
+		again, err := Settle(s.Proposal(), limits, peer, Policy{})
+		if err != nil {
+			t.Fatalf("what was settled does not settle: %v", err)
+		}
+		if again.Memory() != s.Memory() {
+			t.Errorf("memory %v, settled again %v", s.Memory(), again.Memory())
+		}
+		n := 0
+		for r := range s.Rounds() {
+			for range s.Parts(r) {
+				if n++; n > 1000 {
+					return
+				}
+			}
+		}
+		if uint64(n) != s.RoundCount() {
+			t.Errorf("%d rounds, counted %d", n, s.RoundCount())
+		}
+	})
+}
+
+// checkGeometry: everything that a test touches lies within its slots, and the regions are the buffers' bytes.
+func checkGeometry(t *testing.T, s *Settled) {
+	t.Helper()
+	b := s.Buffers()
+	count, bytes := b.Regions()
+	if count <= 0 || bytes <= 0 || product(uint64(count), uint64(bytes)) != s.Memory().Buffers {
+		t.Fatalf("%d regions of %d bytes, settled are %d", count, bytes, s.Memory().Buffers)
+	}
+	within := func(what string, at, n, most int) {
+		if at < 0 || n < 0 || at > most-n {
+			t.Fatalf("%s: %d bytes at %d of %d", what, n, at, most)
+		}
+	}
+	for _, q := range []int{0, s.Spec().QPs - 1} {
+		_, at := b.SendAt(q)
+		within("send slot", at, b.SendBytes(), bytes)
+		_, at = b.RecvAt(q)
+		within("receive slot", at, b.RecvBytes(), bytes)
+		if s.Spec().Transport == verbs.UD && at < GRHBytes {
+			t.Fatalf("receive slot at %d: no room for the header", at)
+		}
+	}
+	if p := s.Point(); p != nil {
+		lastPlace, lastSlot := uint64(p.Places-1), uint64(p.RecvSlots-1)
+		if !p.Strategy.Bound {
+			within("place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.SendBytes())
+		}
+		within("send slot", p.SendSlotAt(uint64(p.SendSlots-1)), int(p.Layout.Size()), b.SendBytes())
+		within("receive slot", p.RecvSlotAt(lastSlot), int(p.Layout.Size()), b.RecvBytes())
+		if p.Strategy.Remote == Strided && !p.Strategy.Bound {
+			within("remote place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.RecvBytes())
+		}
+		return
+	}
+	for _, size := range s.Spec().Sizes {
+		steps := s.SendSteps(size)
+		within("message", steps.At(uint64(steps.Places-1)), size, b.SendBytes())
+		within("message there", steps.At(uint64(steps.Places-1)), size, b.RecvBytes())
+		steps, length := s.ReceiveSteps(size)
+		at := steps.At(uint64(steps.Places - 1))
+		within("receive", at, length, b.RecvBytes())
+		if lane := s.Lane(size, 0); lane.Window < 1 || lane.Signal < 1 || lane.Batch < 1 || lane.Signal+lane.Batch-gcd(lane.Signal, lane.Batch) > lane.Window {
+			t.Fatalf("size %d: lane %+v gets stuck", size, lane)
+		}
+	}
+}
+
+// TestRoundsWithPerftest has the warm-up of a plan whose other end is a perftest, which must not notice it.
+func TestRoundsWithPerftest(t *testing.T) {
+	alone, once := Round{Kind: Warmup, Count: 32, Alone: true}, Round{Run: 1, Last: true}
+	for _, tt := range []struct {
+		name string
+		spec Spec
+		role Role
+		want []Round
+	}{
+		{"none asked for", Spec{Operation: Write, Kind: Bandwidth}, Initiator, []Round{once}},
+		{"write", Spec{Operation: Write, Kind: Bandwidth, Warmup: 32}, Initiator, []Round{alone, once}},
+		{"the end that is written to", Spec{Operation: Write, Kind: Bandwidth, Warmup: 32}, Target, []Round{once}},
+		{"both directions", Spec{Operation: Read, Kind: Bandwidth, Warmup: 32, Bidirectional: true}, Target, []Round{alone, once}},
+		{"send takes the peer's receives", Spec{Operation: Send, Kind: Bandwidth, Warmup: 32}, Initiator, []Round{once}},
+		{"latency", Spec{Operation: Read, Kind: Latency, Warmup: 32}, Initiator, []Round{once}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.spec.Sizes, tt.spec.Transport = []int{64}, verbs.RC
+			limits := device()
+			limits.Dialled = tt.role == Initiator
+			s, err := Settle(tt.spec, limits, Peer{Perftest: true}, Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(slices.Collect(s.Rounds()), tt.want); diff != "" {
+				t.Errorf("rounds (-got +want):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSteps holds the addresses against captured tests of perftest.
+func TestSteps(t *testing.T) {
+	for _, tt := range []struct{ size, page, stride, places int }{
+		{1000, 4096, 0x400, 4},
+		{512, 4096, 0x200, 8},
+		{8, 4096, 0x40, 64},
+		{2048, 4096, 2048, 2},
+		{2049, 4096, 0, 1},
+		{65536, 4096, 0, 1},
+		{4096, 65536, 4096, 16},
+	} {
+		s, err := Settle(Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{tt.size}}, device(), Peer{PageBytes: tt.page}, Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.SendSteps(tt.size); got != (Steps{tt.stride, tt.places}) {
+			t.Errorf("size %d, page %d: %+v, want stride %#x, %d places", tt.size, tt.page, got, tt.stride, tt.places)
+		}
+	}
+}
+
+func TestRoles(t *testing.T) {
+	for _, tt := range []struct {
+		op              Operation
+		kind            Kind
+		bidir           bool
+		sends, receives [2]bool // initiator, target
+	}{
+		{Write, Bandwidth, false, [2]bool{true, false}, [2]bool{false, false}},
+		{Send, Bandwidth, false, [2]bool{true, false}, [2]bool{false, true}},
+		{Send, Bandwidth, true, [2]bool{true, true}, [2]bool{true, true}},
+		{Write, Latency, false, [2]bool{true, true}, [2]bool{false, false}},
+		{Send, Latency, false, [2]bool{true, true}, [2]bool{true, true}},
+		{Read, Latency, false, [2]bool{true, false}, [2]bool{false, false}},
+	} {
+		for i, dialled := range []bool{true, false} {
+			for _, reversed := range []bool{false, true} {
+				limits := device()
+				limits.Dialled = dialled != reversed
+				s, err := Settle(Spec{Operation: tt.op, Kind: tt.kind, Bidirectional: tt.bidir, Reversed: reversed}, limits, Peer{}, Policy{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Role() != []Role{Initiator, Target}[i] || s.Sends() != tt.sends[i] || s.Receives() != tt.receives[i] {
+					t.Errorf("%s %s: %v, sends %v, receives %v", tt.op, tt.kind, s.Role(), s.Sends(), s.Receives())
+				}
+			}
+		}
+	}
+}
+
+// TestWithPerftest: what no perftest can run with us is refused before it hears of it.
+func TestWithPerftest(t *testing.T) {
+	for want, spec := range map[string]Spec{
+		"one size":              {Operation: Write, Kind: Bandwidth, Sizes: []int{64, 128}},
+		"once per connection":   {Operation: Write, Kind: Bandwidth, Runs: 3},
+		"one queue pair":        {Operation: Write, Kind: Latency, QPs: 2},
+		"non-contiguous":        {Duration: time.Second, Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128"}},
+		"2, 4, …":               {Operation: Write, Kind: Bandwidth, AllSizes: true, Sizes: []int{64}},
+		"perftest sends random": {Operation: Write, Kind: Bandwidth, Verify: VerifyEnds},
+	} {
+		if _, err := Settle(spec, device(), Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestLanes holds the numbers in force against perftest's rules.
+func TestLanes(t *testing.T) {
+	tests := []struct {
+		name                      string
+		change                    func(*Spec)
+		size                      int
+		window, signal, batch, rx int
+	}{
+		{"default", func(*Spec) {}, 65536, 128, 1, 1, 1},
+		{"small messages", func(*Spec) {}, 8192, 128, 100, 1, 1},
+		{"just above", func(*Spec) {}, 8193, 128, 1, 1, 1},
+		{"all sizes keep moderation", func(p *Spec) { p.AllSizes = true }, 65536, 128, 100, 1, 1},
+		{"explicit moderation", func(p *Spec) { p.CQMod = 10 }, 65536, 128, 10, 1, 1},
+		{"few iterations lower tx depth", func(p *Spec) { p.Iterations = 20 }, 64, 20, 20, 1, 1},
+		{"post list sets moderation", func(p *Spec) { p.PostList = 4 }, 65536, 128, 4, 4, 1},
+		{"moderation leaves room for a batch", func(p *Spec) { p.PostList, p.CQMod, p.TxDepth = 4, 15, 16 }, 64, 16, 14, 4, 1},
+		{"latency", func(p *Spec) { p.Kind = Latency }, 2, 1, 1, 1, 1},
+		{"send receives", func(p *Spec) { p.Operation = Send }, 64, 128, 100, 1, 512},
+		{"few sends, even receives", func(p *Spec) { p.Operation, p.Iterations = Send, 21 }, 64, 21, 21, 1, 22},
+		{"UD posts all receives", func(p *Spec) {
+			p.Operation, p.Transport, p.Sizes = Send, verbs.UD, []int{64}
+		}, 64, 128, 100, 1, 5000},
+		{"UD posts 16000 at most", func(p *Spec) {
+			p.Operation, p.Transport, p.Sizes, p.Iterations = Send, verbs.UD, []int{64}, 1e6
+		}, 64, 128, 100, 1, 16000},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{tt.size}, Iterations: 5000}
+			tt.change(&p)
+			x, err := Settle(p, device(), Peer{}, Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := x.Lane(tt.size, 0)
+			if s.Window != tt.window || s.Signal != tt.signal || s.Batch != tt.batch || x.RxDepth() != tt.rx {
+				t.Errorf("window %d signal %d batch %d rx %d, want %d %d %d %d", s.Window, s.Signal, s.Batch, x.RxDepth(), tt.window, tt.signal, tt.batch, tt.rx)
+			}
+		})
+	}
+}

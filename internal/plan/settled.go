@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Limits is what this end is: its device, its memory, its part in the conversation. Without a device (a command line that
+// is being read) nothing is limited by one.
+type Limits struct {
+	Device    verbs.DeviceInfo
+	Port      verbs.PortInfo
+	PageBytes int  // 0: 4096
+	LineBytes int  // of a cache line; 0: 64
+	Dialled   bool // this end is the client
+}
+
+// known tells whether there is a device.
+func (l *Limits) known() bool { return l.Device.Name != "" }
+
+// Peer is what the other end has told. The zero Peer is one of ours that has told nothing yet: a test that is settled with
+// it may be proposed, and is settled with what the peer tells before anything is made.
+type Peer struct {
+	Perftest    bool // it speaks perftest's dialect
+	PageBytes   int
+	LineBytes   int
+	MTU         verbs.MTU
+	Outstanding int // READs and atomics
+}
+
+// Role is an end's part in a test. It does not depend on who dialled.
+type Role uint8
+
+// Roles.
+const (
+	Initiator Role = iota // posts the requests (in a bidirectional test: like the other end)
+	Target                // is written to, read from, or receives
+)
+
+func (r Role) String() string { return [...]string{"initiator", "target"}[r] }
+
+// Settled is a test as one end runs it: nothing in it is open. [Settle] makes it, and nothing changes it.
+type Settled struct {
+	spec   Spec // complete
+	row    Row
+	role   Role
+	limits Limits
+	peer   Peer
+	point  *Point // of the non-contiguous experiment, or nil
+
+	openSizes   bool // sizes are the path's to choose, see Proposal
+	largest     int  // bytes of the largest message
+	mtu         verbs.MTU
+	outstanding int
+	page, line  int
+	spread      int // places of a test in which every message is compared; 0: as perftest
+	places      int // messages that may be sent before one lies over another
+	rxDepth     int
+
+	buffers Buffers
+	queues  Queues
+	memory  Memory
+	notes   []string
+}
+
+// Spec is the test in full. What it holds is not to be changed.
+func (s *Settled) Spec() Spec { return s.spec }
+
+// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides.
+func (s *Settled) Proposal() Spec {
+	p := s.spec
+	if s.openSizes {
+		p.Sizes = nil
+	}
+	return p
+}
+
+// Row is the operation.
+func (s *Settled) Row() Row { return s.row }
+
+// Opcode is the request that the test posts.
+func (s *Settled) Opcode() verbs.Opcode { return s.row.Opcode }
+
+// Role is this end's part.
+func (s *Settled) Role() Role { return s.role }
+
+// Ours tells whether the other end is one of ours.
+func (s *Settled) Ours() bool { return !s.peer.Perftest }
+
+// Traffic is what the packets of the test carry, and how long a queue pair waits for an answer.
+type Traffic struct {
+	SL, TrafficClass, HopLimit uint8
+	FlowLabel                  uint32
+	PKeyIndex                  int
+	QKey                       uint32
+	Timeout, Retries           uint8
+	RNRRetries, MinRNRTimer    uint8
+}
+
+// Traffic is what the packets carry.
+func (s *Settled) Traffic() Traffic {
+	p := &s.spec
+	return Traffic{
+		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabel: p.FlowLabel, PKeyIndex: p.PKeyIndex, QKey: p.QKey,
+		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: defaultMinRNRTimer,
+	}
+}
+
+// Answers tells whether both ends send in turn: a latency test of an operation that the peer can see arrive.
+func (s *Settled) Answers() bool { return s.spec.Kind == Latency && s.row.Answered }
+
+// Sends tells whether this end posts requests.
+func (s *Settled) Sends() bool { return s.sends(s.role) }
+
+// Receives tells whether this end posts receives.
+func (s *Settled) Receives() bool { return s.receives(s.role) }
+
+func (s *Settled) sends(r Role) bool { return r == Initiator || s.spec.Bidirectional || s.Answers() }
+
+func (s *Settled) receives(r Role) bool {
+	return s.row.NeedsReceive() && (r == Target || s.spec.Bidirectional || s.Answers())
+}
+
+// MovesFirst tells whether this end makes the first move of a latency test.
+func (s *Settled) MovesFirst() bool {
+	return (s.role == Initiator) != (s.Answers() && s.row.TargetFirst)
+}
+
+// LargestSize is the largest message in bytes, LargestSlot what the buffers are laid out for.
+func (s *Settled) LargestSize() int { return slices.Max(s.spec.Sizes) }
+
+// LargestSlot is the largest message that the buffers are laid out for: with -a it is the ladder's end.
+func (s *Settled) LargestSlot() int { return s.largest }
+
+// MTU is the path's, 0 where no end knows it.
+func (s *Settled) MTU() verbs.MTU { return s.mtu }
+
+// Outstanding is how many READs and atomics may be in flight per queue pair.
+func (s *Settled) Outstanding() int { return s.outstanding }
+
+// Page and Line are the units by which both ends step through memory.
+func (s *Settled) Page() int { return s.page }
+
+// Line is the cache line.
+func (s *Settled) Line() int { return s.line }
+
+// Spread is how many places the messages of a test walk in which every one is compared; 0: as perftest's do.
+func (s *Settled) Spread() int { return s.spread }
+
+// RxDepth is the number of receives kept posted per queue pair.
+func (s *Settled) RxDepth() int { return s.rxDepth }
+
+// OpenEnded tells whether receives are kept posted across rounds, for any number of messages.
+func (s *Settled) OpenEnded() bool { return s.Ours() || s.spec.Infinite }
+
+// ReceivesPerMessage is 1 but where a message is a chain of SENDs.
+func (s *Settled) ReceivesPerMessage() uint64 {
+	if s.point != nil {
+		return uint64(max(s.point.Load.RecvWRs, 1))
+	}
+	return 1
+}
+
+// Strict tells whether memory is registered without relaxed ordering.
+func (s *Settled) Strict() bool {
+	return s.spec.StrictOrdering || s.row.Strict && s.spec.Kind == Latency
+}
+
+// Access is the right that the peer needs to this end's memory.
+func (s *Settled) Access() verbs.Access { return s.row.Access }
+
+// Buffers is where messages lie, Queues what queue pairs hold, Memory what it all takes.
+func (s *Settled) Buffers() Buffers { return s.buffers }
+
+// Queues is what each queue pair and its completion queues hold.
+func (s *Settled) Queues() Queues { return s.queues }
+
+// Memory is what this end needs, in bytes.
+func (s *Settled) Memory() Memory { return s.memory }
+
+// Point is the point of the non-contiguous experiment, nil for other tests.
+func (s *Settled) Point() *Point { return s.point }
+
+// Notes name what was asked for and has no effect here.
+func (s *Settled) Notes() []string { return slices.Clip(s.notes) }

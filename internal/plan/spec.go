@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Operation is what a test does; the spelling is the command's name.
+type Operation string
+
+// Operations.
+const (
+	Write  Operation = "write"
+	Read   Operation = "read"
+	Send   Operation = "send"
+	Atomic Operation = "atomic"
+)
+
+// Kind is what a test measures.
+type Kind string
+
+// Kinds.
+const (
+	Bandwidth Kind = "bandwidth"
+	Latency   Kind = "latency"
+)
+
+// Verify is which data of a test is compared.
+type Verify string
+
+// Verifications.
+const (
+	VerifyNothing Verify = ""
+	VerifyEnds    Verify = "ends" // the first message and the last
+	VerifyAll     Verify = "all"  // every message
+)
+
+// Spec is all that can be said about a test, and the only thing of it that crosses the wire. Zero fields mean what the
+// comment says, or that [Settle] chooses.
+type Spec struct {
+	Operation Operation       `json:"operation"`
+	Kind      Kind            `json:"kind"`
+	Transport verbs.Transport `json:"transport"` // 0: RC
+
+	Sizes         []int         `json:"sizes"`                   // bytes per message, in the order to run; none: the operation's default
+	AllSizes      bool          `json:"all_sizes,omitempty"`     // -a: buffers are laid out for the largest size
+	Iterations    uint64        `json:"iterations,omitempty"`    // per queue pair and size; 0: by Duration, or the default length
+	Duration      time.Duration `json:"duration_ns,omitempty"`   // measured time, margins included
+	Margin        time.Duration `json:"margin_ns,omitempty"`     // unmeasured lead-in and tail of a duration test
+	Warmup        uint64        `json:"warmup,omitempty"`        // messages before each measured size; 0: none
+	WarmupSteady  bool          `json:"warmup_steady,omitempty"` // ours: warm up until the rate is steady
+	Runs          int           `json:"runs,omitempty"`          // repetitions of each size; 0: 1
+	QPs           int           `json:"qps,omitempty"`           // 0: 1
+	Bidirectional bool          `json:"bidirectional,omitempty"` // -b
+	Reversed      bool          `json:"reversed,omitempty"`      // the target initiates
+	Infinite      bool          `json:"infinite,omitempty"`      // perftest's --run_infinitely: a record each Duration, until stopped
+	WriteImm      bool          `json:"write_imm,omitempty"`     // WRITE with immediate
+	SendImm       bool          `json:"send_imm,omitempty"`      // SEND with immediate
+	AtomicType    verbs.Opcode  `json:"atomic_type,omitempty"`   // OpFetchAdd or OpCompareSwap; 0: OpFetchAdd
+
+	TxDepth        int           `json:"tx_depth,omitempty"`       // window, messages per QP; 0: 128, latency 1
+	RxDepth        int           `json:"rx_depth,omitempty"`       // receives per QP; 0: 512
+	CQMod          int           `json:"cq_mod,omitempty"`         // signal every n-th; 0: 100, and 1 above 8 KiB
+	PostList       int           `json:"post_list,omitempty"`      // messages per post; 0: 1
+	RecvList       int           `json:"recv_post_list,omitempty"` // receives per post; 0: 1
+	InlineBytes    int           `json:"inline,omitempty"`         // -1: as perftest chooses
+	Outstanding    int           `json:"outstanding,omitempty"`    // READs and atomics; 0: as many as both devices have
+	MTU            verbs.MTU     `json:"mtu,omitempty"`            // 0: the smaller active MTU
+	SRQ            bool          `json:"srq,omitempty"`
+	Events         bool          `json:"events,omitempty"` // -e: sleep on completion events
+	MRPerQP        bool          `json:"mr_per_qp,omitempty"`
+	Vector         int           `json:"vector,omitempty"`          // completion vector of this end's queues
+	StrictOrdering bool          `json:"strict_ordering,omitempty"` // register without relaxed ordering
+	PostAPI        verbs.PostAPI `json:"post_api,omitempty"`        // of the ends that send; 0: as perftest chooses for the device
+	Verify         Verify        `json:"verify,omitempty"`
+	RateBits       float64       `json:"rate_bits_per_s,omitempty"` // pace; 0: none
+	Gap            time.Duration `json:"gap_ns,omitempty"`          // latency: pause before each message
+	NoPeak         bool          `json:"no_peak,omitempty"`
+	CPU            bool          `json:"cpu,omitempty"` // account CPU ticks
+
+	SL           uint8  `json:"sl,omitempty"`
+	TrafficClass uint8  `json:"tclass,omitempty"`
+	FlowLabel    uint32 `json:"flow_label,omitempty"`
+	HopLimit     uint8  `json:"hop_limit,omitempty"` // 0: 255
+	PKeyIndex    int    `json:"pkey_index,omitempty"`
+	Timeout      uint8  `json:"qp_timeout,omitempty"`  // code; 0: 14, a software device 16
+	Retries      uint8  `json:"retries,omitempty"`     // 0: 7
+	RNRRetries   uint8  `json:"rnr_retries,omitempty"` // 0: 7, for ever
+	QKey         uint32 `json:"qkey,omitempty"`        // 0: 0x11111111
+	HugePages    bool   `json:"huge_pages,omitempty"`
+	RDMACM       bool   `json:"rdma_cm,omitempty"` // the queue pairs are connected by RDMA CM
+	TOS          *uint8 `json:"tos,omitempty"`     // type of service of the path that RDMA CM finds; nil: none
+
+	// Noncontig, where set, makes this one point of the non-contiguous experiment.
+	Noncontig *Noncontig `json:"noncontig,omitempty"`
+}
+
+// Noncontig is one point of the non-contiguous experiment: a layout, a shape, a strategy.
+type Noncontig struct {
+	Shape     string `json:"shape"`                // "gather", "scatter", "both"
+	Strategy  string `json:"strategy"`             // "gather-write", "pack", "pack-pipelined", "multi-wr", "contiguous", ...
+	Layout    string `json:"layout"`               // in the grammar of package pattern
+	Window    int    `json:"window"`               // messages in flight
+	Footprint int    `json:"footprint,omitempty"`  // bytes walked; 0: as many layouts as may be in flight
+	Segment   int    `json:"segment,omitempty"`    // bytes per segment of a pipelined pack; 0: 16 KiB
+	ListBytes int    `json:"list_bytes,omitempty"` // payload at which chains of lists are cut; 0: as few requests as possible
+}
+
+// LargestSize is the largest message of the spec in bytes; 0 where it leaves the sizes open.
+func (s *Spec) LargestSize() int {
+	largest := 0
+	for _, size := range s.Sizes {
+		largest = max(largest, size)
+	}
+	return largest
+}
+
+// Same refuses another spec, by the names of the fields that differ. Sizes that this one leaves open are the other's to
+// choose.
+func (s *Spec) Same(other *Spec) error {
+	mine, theirs := reflect.ValueOf(*s), reflect.ValueOf(*other)
+	var wrong []error
+	for i := range mine.NumField() {
+		f := mine.Type().Field(i)
+		if f.Name == "Sizes" && len(s.Sizes) == 0 || reflect.DeepEqual(mine.Field(i).Interface(), theirs.Field(i).Interface()) {
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		a, _ := json.Marshal(mine.Field(i).Interface())
+		b, _ := json.Marshal(theirs.Field(i).Interface())
+		wrong = append(wrong, fmt.Errorf("%s is %s, want %s", name, shorten(string(b)), shorten(string(a))))
+	}
+	return errors.Join(wrong...)
+}
+
+// Error is everything that stands against a test.
+type Error struct{ Problems []error }
+
+func (e *Error) Error() string { return errors.Join(e.Problems...).Error() }
+
+// Unwrap returns the problems.
+func (e *Error) Unwrap() []error { return e.Problems }

@@ -1,0 +1,54 @@
+package plan
+
+import "github.com/gobw/gobw/verbs"
+
+// Steps is how requests walk through a slot: request k goes to (k mod Places) × Stride.
+type Steps struct{ Stride, Places int }
+
+// At is where request k lies in its slot.
+func (s Steps) At(k uint64) int { return int(k%uint64(s.Places)) * s.Stride }
+
+// stepsWithin walk a page as perftest does: by the size rounded up to a cache line, and not at all where a page holds less
+// than two messages.
+func (s *Settled) stepsWithin(size int) Steps {
+	if size > s.page/2 {
+		return Steps{Places: 1}
+	}
+	stride := int(align(uint64(max(size, 1)), uint64(s.line)))
+	return Steps{Stride: stride, Places: max(s.page/stride, 1)}
+}
+
+// stepsOf is how messages of a size walk. Latency tests do not walk; where every message is compared, each has a place of
+// its own.
+func (s *Settled) stepsOf(size int) Steps {
+	switch {
+	case s.spec.Kind == Latency:
+		return Steps{Places: 1}
+	case s.spread > 0:
+		return Steps{Stride: int(align(uint64(s.largest+GRHBytes), uint64(s.line))), Places: s.spread}
+	default:
+		return s.stepsWithin(size)
+	}
+}
+
+// SendSteps is how messages of a size walk through the slot that they are sent from.
+func (s *Settled) SendSteps(size int) Steps { return s.stepsOf(size) }
+
+// ReceiveSteps is how receives walk, and how long each is: those of a test whose receives outlive a round do not depend on
+// the size, and UD leaves room for the header.
+func (s *Settled) ReceiveSteps(size int) (Steps, int) {
+	length := size
+	if s.OpenEnded() {
+		length = s.largest
+	}
+	switch {
+	case s.spread > 0:
+		return s.stepsOf(size), s.largest
+	case s.spec.Kind == Latency:
+		return Steps{Places: 1}, length
+	case s.spec.Transport == verbs.UD:
+		return s.stepsWithin(length + GRHBytes), length
+	default:
+		return s.stepsWithin(length), length
+	}
+}

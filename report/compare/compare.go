@@ -1,0 +1,254 @@
+package compare
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Options are how to compare. The zero value takes the defaults shown.
+type Options struct {
+	Margin     float64        // the change up to which two figures are the same: 5 %
+	Confidence float64        // of the verdicts, and of the intervals: 95 %
+	Figures    []string       // "bw" for bandwidth tests, "p50" and "p99" for latency tests
+	Unlike     bool           // compare unlike set-ups all the same
+	By         string         // the one field of the plan or of the set-up that may differ: "qps", "device"
+	Accept     stats.Accepted // Disturbed, Incomplete: judge such points all the same
+	// DisturbedShare is the share of a side's runs that may be disturbed before nothing is told: a half.
+	DisturbedShare float64
+}
+
+// Comparison is what became of each figure between two sets of documents.
+type Comparison struct {
+	Old        []string     `json:"old"` // names of the documents
+	New        []string     `json:"new"`
+	Confidence float64      `json:"confidence"`
+	Margin     float64      `json:"margin"`
+	Procedure  string       `json:"procedure"` // how figures judged together are corrected
+	By         string       `json:"by,omitempty"`
+	Unlike     []Difference `json:"unlike,omitempty"`  // that make set-ups incomparable
+	Changed    []Difference `json:"changed,omitempty"` // that a comparison may be about: versions, firmware
+	Points     []Point      `json:"points"`
+	Geomeans   []Geomean    `json:"geomeans,omitempty"`
+	OnlyOld    []string     `json:"only_old,omitempty"` // points that the other side does not have
+	OnlyNew    []string     `json:"only_new,omitempty"`
+	Incomplete []string     `json:"incomplete,omitempty"` // documents that were interrupted
+	Labels     []string     `json:"labels,omitempty"`
+}
+
+// Point is one figure at one point. Values are in Unit.
+type Point struct {
+	Group   string        `json:"group"` // the set-up
+	Row     string        `json:"row"`   // the size, or the layout and strategy
+	Figure  string        `json:"figure"`
+	Unit    string        `json:"unit"`
+	Old     stats.Summary `json:"old"`
+	New     stats.Summary `json:"new"`
+	WorseBy float64       `json:"worse_by"` // the change in the bad direction, negative where it got better
+	stats.Effect
+	stats.Verdict
+}
+
+// Geomean is the geometric mean of new over old of one figure, over all its points that have an interval.
+type Geomean struct {
+	Figure  string  `json:"figure"`
+	Points  int     `json:"points"`
+	Ratio   float64 `json:"ratio"`
+	WorseBy float64 `json:"worse_by"`
+	Effect  stats.Effect
+}
+
+// UnlikeError refuses to compare set-ups that differ in what decides the figures.
+type UnlikeError struct{ Differences []Difference }
+
+func (e *UnlikeError) Error() string {
+	lines := []string{"the set-ups are not alike:"}
+	for _, d := range e.Differences {
+		lines = append(lines, "  "+d.String())
+	}
+	return strings.Join(append(lines, "compare like with like, or give --unlike to compare all the same"), "\n")
+}
+
+// Documents matches the points of two sets of documents by their whole plan and judges all figures together.
+func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
+	o.Margin, o.Confidence = cmp.Or(o.Margin, stats.DefaultMargin), cmp.Or(o.Confidence, stats.DefaultConfidence)
+	o.DisturbedShare = cmp.Or(o.DisturbedShare, 0.5)
+	if len(old) == 0 || len(new) == 0 {
+		return nil, errors.New("a comparison needs results on both sides")
+	}
+	figures, err := figuresNamed(o.Figures)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBy(o.By); err != nil {
+		return nil, err
+	}
+	c := &Comparison{Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By}
+	c.Unlike, c.Changed = Differences(old, new)
+	c.Unlike = slices.DeleteFunc(c.Unlike, func(d Difference) bool { return d.is(o.By) })
+	if len(c.Unlike) > 0 && !o.Unlike {
+		return nil, &UnlikeError{c.Unlike}
+	}
+	c.describe(old, new)
+	before, err := collect(old, figures, o.By)
+	if err != nil {
+		return nil, fmt.Errorf("the old side: %w", err)
+	}
+	after, err := collect(new, figures, o.By)
+	if err != nil {
+		return nil, fmt.Errorf("the new side: %w", err)
+	}
+	c.match(before, after, o)
+	if len(c.Points) == 0 {
+		return nil, noCommonPoint(c)
+	}
+	return c, nil
+}
+
+// describe names the documents, and says which are incomplete and what their labels are.
+func (c *Comparison) describe(old, new []*report.Document) {
+	labels := map[string]bool{}
+	for i, d := range slices.Concat(old, new) {
+		if i < len(old) {
+			c.Old = append(c.Old, d.Name())
+		} else {
+			c.New = append(c.New, d.Name())
+		}
+		if !d.Complete {
+			c.Incomplete = append(c.Incomplete, d.Name())
+		}
+		if d.Label != "" && !labels[d.Label] {
+			labels[d.Label] = true
+			c.Labels = append(c.Labels, d.Label)
+		}
+	}
+}
+
+// match makes a point of each series that both sides have, and judges them together.
+func (c *Comparison) match(before, after *collection, o Options) {
+	var effects []stats.Effect
+	for _, b := range before.series {
+		a := after.find(b.key)
+		if a == nil {
+			c.OnlyOld = append(c.OnlyOld, b.String())
+			continue
+		}
+		p := Point{Group: b.group, Row: b.row, Figure: b.figure.Name, Unit: b.figure.Unit}
+		if b.by != a.by {
+			p.Row += fmt.Sprintf(" (%s %s → %s)", o.By, quoteEmpty(b.by), quoteEmpty(a.by))
+		}
+		p.Old, p.New = b.summary(o.Confidence), a.summary(o.Confidence)
+		p.Effect = stats.Unpaired(b.values, a.values, o.Confidence, b.figure.Direction)
+		effects = append(effects, p.Effect)
+		c.Points = append(c.Points, p)
+	}
+	for _, a := range after.series {
+		if before.find(a.key) == nil {
+			c.OnlyNew = append(c.OnlyNew, a.String())
+		}
+	}
+	verdicts := stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence})
+	at := 0
+	for _, b := range before.series {
+		a := after.find(b.key)
+		if a == nil {
+			continue
+		}
+		p := &c.Points[at]
+		p.Verdict = trusted(verdicts[at], b, a, o)
+		p.WorseBy, _, _ = p.Worse()
+		if math.IsNaN(p.Change) || math.IsInf(p.Change, 0) { // JSON has no such numbers; the verdict says it
+			p.Change, p.WorseBy = 0, 0
+		}
+		at++
+	}
+	c.Geomeans = geomeans(c.Points)
+}
+
+// trusted is the verdict where the runs can be trusted.
+func trusted(v stats.Verdict, old, new *series, o Options) stats.Verdict {
+	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
+		return v
+	}
+	for _, side := range []struct {
+		name string
+		*series
+	}{{"old", old}, {"new", new}} {
+		if side.incomplete && !o.Accept.Has(stats.Incomplete) {
+			return stats.Unknown(stats.Incomplete, "measure the "+side.name+" side to its end", "the %s side was interrupted", side.name)
+		}
+		if share := float64(side.disturbed) / float64(max(len(side.values), 1)); share > o.DisturbedShare && !o.Accept.Has(stats.Disturbed) {
+			return stats.Unknown(stats.Disturbed, "measure again on a quiet machine, or judge all the same: --accept disturbed",
+				"%.0f %% of the %s side's runs were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
+		}
+	}
+	return v
+}
+
+// geomeans are the means of each figure's changes, with intervals from those of the points, which are taken to be
+// independent: the standard error of a mean of k logarithms is the root of the sum of their squares over k.
+func geomeans(points []Point) []Geomean {
+	var out []Geomean
+	for _, p := range points {
+		if p.Interval == nil || p.Change <= -1 || p.Interval.Low <= -1 || p.Cause == stats.NotFinite {
+			continue
+		}
+		at := slices.IndexFunc(out, func(g Geomean) bool { return g.Figure == p.Figure })
+		if at < 0 {
+			at = len(out)
+			out = append(out, Geomean{Figure: p.Figure, Effect: stats.Effect{Better: p.Better, Interval: &stats.Interval{Confidence: p.Interval.Confidence}}})
+		}
+		g := &out[at]
+		g.Points++
+		g.Ratio += math.Log1p(p.Change)
+		half := (math.Log1p(p.Interval.High) - math.Log1p(p.Interval.Low)) / 2
+		g.Effect.Interval.High += half * half
+		g.Effect.Interval.Confidence = min(g.Effect.Interval.Confidence, p.Interval.Confidence)
+	}
+	for i := range out {
+		g := &out[i]
+		k := float64(g.Points)
+		mean, half := g.Ratio/k, math.Sqrt(g.Effect.Interval.High)/k
+		g.Ratio, g.Effect.Change = math.Exp(mean), math.Expm1(mean)
+		g.Effect.Interval.Low, g.Effect.Interval.High = math.Expm1(mean-half), math.Expm1(mean+half)
+		g.WorseBy, _, _ = g.Effect.Worse()
+	}
+	return out
+}
+
+func noCommonPoint(c *Comparison) error {
+	first := func(s []string) string {
+		if len(s) == 0 {
+			return "nothing"
+		}
+		return s[0]
+	}
+	return fmt.Errorf("no point is in both: before there is %s (of %d), now %s (of %d); measure the same sizes and options, or compare across the one that differs (--by qps)",
+		first(c.OnlyOld), len(c.OnlyOld), first(c.OnlyNew), len(c.OnlyNew))
+}
+
+// figuresNamed finds the figures; one without a better side cannot be judged.
+func figuresNamed(names []string) ([]figure.Figure, error) {
+	var out []figure.Figure
+	for _, name := range names {
+		f, ok := figure.Named(name)
+		switch {
+		case !ok && slices.Contains(figure.CounterNames(), name):
+			f = figure.Counter(name)
+		case !ok:
+			return nil, fmt.Errorf("no figure %q%s", name, plain.Suggest(name, figure.Words()))
+		case f.Direction == stats.Neither:
+			return nil, fmt.Errorf("figure %q is neither better nor worse when it grows: compare bw, msgrate, p50, p99 or others that are", name)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}

@@ -1,0 +1,2 @@
+// Package compare tells whether two sets of results differ.
+package compare

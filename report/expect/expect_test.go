@@ -1,0 +1,475 @@
+package expect
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// expectable is a document with known figures: 40 Gb/s of 100, 2 million messages/s, p50 2 us, p99 3 us, no p99.9.
+func expectable() *report.Document {
+	p90, p99, share := 2500.0, 3000.0, 0.985
+	d := &report.Document{
+		Schema: report.SchemaVersion, Complete: true,
+		Client: report.Environment{Device: "mlx5_0", LinkBitsPerS: 100e9},
+		Server: &report.Environment{Device: "mlx5_0", LinkBitsPerS: 200e9},
+		Records: []report.Record{{
+			Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 65536, QPs: 1, Messages: 5000, Seconds: 1.5,
+			Bandwidth: report.Bandwidth{AverageBitsPerS: 40e9, PeakBitsPerS: 45e9}, MessagesPerS: 2e6, Delivered: &share,
+			Latency:  &report.Latency{Samples: 5000, MinNs: 1900, P50Ns: 2000, P90Ns: &p90, P99Ns: &p99, MaxNs: 9000, MeanNs: 2100, StdevNs: 100},
+			Counters: map[string]int64{"retransmits": 0, "discards": 4, "odd.name": 1}, PeerCounters: map[string]int64{"retransmits": 0, "icrc_errors": 2},
+			Series: &report.Series{IntervalS: 0.1, Bytes: []float64{1, 5e8, 4e8, 5e8, 1}, Messages: []float64{0, 7629, 6104, 7629, 0}},
+		}},
+	}
+	return d
+}
+
+func TestExpectation(t *testing.T) {
+	earlier := expectable()
+	earlier.Records[0].Bandwidth.AverageBitsPerS = 50e9
+	for _, tt := range []struct {
+		text string
+		pass bool
+	}{
+		{"bw >= 40 Gb/s", true},
+		{"bw>=40.1Gb/s", false},
+		{"bw >= 5000 MB/s", true},
+		{"bw >= 5001 MB/s", false},
+		{"bw > 4768 MiB/s", true}, // 40e9/8/2^20 = 4768.37
+		{"bw > 4769 MiB/s", false},
+		{"bw >= 0.4*line", true}, // the slower link has 100 Gb/s
+		{"bw >= 0.41 * line", false},
+		{"bw >= 40% * line", true},
+		{"peak <= 45 Gb/s", true},
+		{"lowest >= 32 Gb/s", true}, // 4e8 bytes in 0.1 s
+		{"lowest >= 32.1 Gb/s", false},
+		{"p99 <= 3us", true},
+		{"p99 < 3us", false},
+		{"p99 <= 2999 ns", false},
+		{"p50 == 2 us", true},
+		{"median != 2 us", false},
+		{"p99 <= 2*p50", true},
+		{"p99 <= 1.4*p50", false},
+		{"p99 - p50 <= 1 us", true},
+		{"(p99 + p50) / 2 <= 2500 ns", true},
+		{"retransmits == 0", true},
+		{"discards == 0", false},
+		{"counter.discards <= 4", true},
+		{"counter.odd.name == 1", true},
+		{"msgrate >= 2M", true},
+		{"msgrate >= 2.1 Mmsg/s", false},
+		{"delivered >= 98.5%", true},
+		{"delivered >= 99%", false},
+		{"bw within 20% of line*0.5", true}, // 40 of 50: 20 % worse
+		{"bw within 19% of line*0.5", false},
+		{"bw within 1% of 30 Gb/s", true}, // better passes
+		{"p99 within 0% of 3us", true},
+		{"p99 within 10% of 2us", false},
+		{"messages == 5000", true},
+		{"seconds >= 1s", true},
+		{"bw >= 99 Gb/s for size < 64KiB", false}, // nothing left to judge
+		{"bw >= 40 Gb/s for size >= 64KiB", true},
+		{"bw >= 0.8*write-64k.bw", true},
+		{"bw >= 0.81*write-64k.bw", false},
+		{"bw * 1s >= 40e9 * 1 B / 8", true},
+		{"p50 ≤ 2µs", true},
+		{"p50 >= -1us", true},
+		{"p99.9 <= 1s", false}, // 5000 samples do not support it
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			e, err := Parse(tt.text, Options{Tests: []string{"write-64k"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checks := e.Evaluate(expectable(), Judgement{Tests: map[string]*report.Document{"write-64k": earlier}})
+			if len(checks) != 1 || checks[0].Passed != tt.pass {
+				t.Errorf("%+v, want passed %v", checks, tt.pass)
+			}
+			if !tt.pass && checks[0].Reason == "" && !strings.Contains(tt.text, "==") {
+				t.Errorf("%+v fails without a reason", checks[0])
+			}
+		})
+	}
+}
+
+func TestExpectationMistakes(t *testing.T) {
+	for _, tt := range []struct {
+		text   string
+		column int
+		want   string
+	}{
+		{"bww >= 1 Gb/s", 1, `did you mean "bw"?`},
+		{"bandwdth >= 1 Gb/s", 1, `"bandwidth"`},
+		{"bw >= 1 Gbs", 9, `"Gb/s"`},
+		{"bw >= 10", 7, "a bandwidth (as 10 Gb/s), the right is a plain number"},
+		{"p99 <= 3 Gb/s", 8, "a time"},
+		{"bw = 1 Gb/s", 4, `"=="`},
+		{"bw", 3, "a comparison is missing"},
+		{"bw >=", 6, "a value is missing"},
+		{"bw => 1 Gb/s", 4, `"=="`},
+		{"peak >= mine.bw", 9, "mine is this test: write bw alone"},
+		{"1 Gb/s >= 2 Gb/s", 1, "no figure"},
+		{"bw >= 1 Gb/s please", 14, "unexpected"},
+		{"bw >= (1 Gb/s", 14, `")"`},
+		{"bw within 5 of line", 13, `"%" is missing`},
+		{"bw withn 5% of line", 4, `did you mean "within"?`},
+		{"bw*2 within 5% of line", 1, "one figure"},
+		{"bw >= 0.9*write-64.bw", 11, `did you mean "write-64k`},
+		{"bw >= 0.9*write-64k.bww", 21, `"bw"`},
+		{"p50 + bw <= 3us", 5, "does not add up"},
+		{"bw >= 1 Gb/s for sise > 2 B", 18, `"size"`},
+		{"bw >= $5", 7, "means nothing"},
+		{"bw within 5% of \"x", 17, "does not end"},
+		{"", 1, "a value is missing"},
+		{"bw >= 1 Gb/s for size > 2 B for size < 5 B", 29, "no filter of its own"},
+		{"bw within 100% of line", 11, "cannot fail"},
+		{"bw within 1e999% of line", 11, ""},
+		{"peer.retransmit == 0", 6, `"retransmits"`},
+		{"retransmits == 0 where cunted", 24, `"counted"`},
+	} {
+		_, err := Parse(tt.text, Options{Tests: []string{"write-64k"}, Test: "mine"})
+		var ee *report.ExpressionError
+		if !errors.As(err, &ee) || ee.Column != tt.column || !strings.Contains(ee.Problem, tt.want) {
+			t.Errorf("%q: %v, want column %d and %q", tt.text, err, tt.column, tt.want)
+		}
+	}
+}
+
+func TestExpectationMissingFigure(t *testing.T) {
+	latency := expectable()
+	latency.Records[0].Kind = "latency"
+	few := expectable()
+	few.Records[0].Latency = &report.Latency{Samples: 500, P50Ns: 2000}
+	bare := expectable()
+	bare.Records[0].Delivered, bare.Records[0].Counters, bare.Records[0].PeerCounters = nil, nil, nil
+	none := expectable()
+	none.Records = nil
+	for _, tt := range []struct {
+		text string
+		doc  *report.Document
+		want string
+	}{
+		{"bw >= 1 Gb/s", latency, "no bw here: a latency test has none"},
+		{"p99 <= 1 s", few, "no p99 here: 500 samples do not support it, 1000 are needed"},
+		{"delivered >= 99%", bare, "no delivered here: RC delivers every message or fails"},
+		{"retransmits == 0", bare, "no retransmits here: the device reported no counters"},
+		{"counter.discard == 0", expectable(), `did you mean "discards"?`},
+		{"bw >= 1 Gb/s", none, "the test left no result"},
+		{"bw >= 1 Gb/s for size > 1 MiB", expectable(), "the filter leaves no point"},
+	} {
+		e, err := Parse(tt.text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := e.Evaluate(tt.doc, Judgement{})
+		if len(checks) != 1 || checks[0].Passed || !strings.Contains(checks[0].Reason, tt.want) {
+			t.Errorf("%s: %+v, want %q", tt.text, checks, tt.want)
+		}
+	}
+}
+
+func TestExpectationLine(t *testing.T) {
+	e, err := Parse("bw >= 0.9*line", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	software := report.Environment{Device: "roce0", Software: true, LinkBitsPerS: 1e9}
+	if err := e.CheckDevice(software); !errors.Is(err, ErrNoLine) || !strings.Contains(err.Error(), "roce0 is a software device") {
+		t.Errorf("%v", err)
+	}
+	if err := e.CheckDevice(report.Environment{Device: "mlx5_0", LinkBitsPerS: 100e9}); err != nil {
+		t.Error(err)
+	}
+	d := expectable()
+	d.Client = software
+	if c := e.Evaluate(d, Judgement{}); c[0].Passed || !strings.Contains(c[0].Reason, "software device") {
+		t.Errorf("%+v", c)
+	}
+	if c := e.Evaluate(d, Judgement{LineBitsPerS: 44e9}); !c[0].Passed {
+		t.Errorf("with the rate given: %+v", c)
+	}
+}
+
+func TestExpectationCheckTest(t *testing.T) {
+	for _, tt := range []struct {
+		text, kind, transport string
+		want                  string
+	}{
+		{"bw >= 1 Gb/s", "latency", "RC", `this RC latency test has no "bw"`},
+		{"p99 <= 1 us", "latency", "RC", ""},
+		{"p99 <= 1 us", "bandwidth", "RC", ""},
+		{"delivered >= 99%", "bandwidth", "RC", "delivers every message"},
+		{"delivered >= 99%", "bandwidth", "UD", ""},
+	} {
+		e, err := Parse(tt.text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.CheckTest(tt.kind, tt.transport)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s of %s: %v, want %q", tt.text, tt.kind, err, tt.want)
+		}
+	}
+}
+
+// Devices call the same thing differently; the words of expectations find it.
+func TestExpectationCounterNames(t *testing.T) {
+	for _, tt := range []struct {
+		counters map[string]int64
+		text     string
+		pass     bool
+	}{
+		{map[string]int64{"resent_pkts": 3, "local_ack_timeout_err": 1}, "retransmits == 3", true},
+		{map[string]int64{"local_ack_timeout_err": 1, "packet_seq_err": 2}, "retransmits == 3", true},
+		{map[string]int64{"completer_retry_err": 0}, "retransmits == 0", true},
+		{map[string]int64{"np_cnp_sent": 5}, "cnps == 5", true},
+		{map[string]int64{"sent_pkts": 5}, "retransmits == 0", false},
+	} {
+		d := expectable()
+		d.Records[0].Counters, d.Records[0].PeerCounters = tt.counters, map[string]int64{"rcvd_pkts": 1}
+		e, err := Parse(tt.text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := e.Evaluate(d, Judgement{}); c[0].Passed != tt.pass {
+			t.Errorf("%v: %+v, want %v", tt.counters, c[0], tt.pass)
+		}
+	}
+}
+
+// Several runs are judged on their median, counters on the worst run.
+func TestExpectationOverRuns(t *testing.T) {
+	d := expectable()
+	for i, bits := range []float64{39e9, 10e9} {
+		r := d.Records[0]
+		r.Run, r.Bandwidth.AverageBitsPerS, r.Counters = i+2, bits, map[string]int64{"retransmits": int64(i)}
+		d.Records = append(d.Records, r)
+	}
+	for text, pass := range map[string]bool{"bw == 39 Gb/s": true, "retransmits == 0": false} {
+		e, err := Parse(text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := e.Evaluate(d, Judgement{}); len(c) != 1 || c[0].Passed != pass {
+			t.Errorf("%s: %+v, want %v", text, c, pass)
+		}
+	}
+}
+
+func TestExpectationBaseline(t *testing.T) {
+	dir := t.TempDir()
+	expectable := func() *report.Document {
+		d := expectable()
+		for run := 2; run <= 5; run++ {
+			r := d.Records[0]
+			r.Run = run
+			d.Records = append(d.Records, r)
+		}
+		return d
+	}
+	times := func(factor float64) func(d *report.Document) {
+		return func(d *report.Document) {
+			for i := range d.Records {
+				d.Records[i].Bandwidth.AverageBitsPerS *= factor
+			}
+		}
+	}
+	if err := report.Save(filepath.Join(dir, "base.json"), expectable()); err != nil {
+		t.Fatal(err)
+	}
+	parse := func(text string) *Expectation {
+		t.Helper()
+		e, err := Parse(text, Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(d *report.Document)
+		pass   bool
+		want   string
+	}{
+		{"the same", func(*report.Document) {}, true, ""},
+		{"4 % less", times(0.96), true, ""},
+		{"6 % less", times(0.94), false, "base.json has 40.00 Gb/s: 6.0 % worse"},
+		{"twice as much", times(2), true, ""},
+		{"one run", func(d *report.Document) { d.Records = d.Records[:1] }, false, "cannot tell: too-few: a single run on one side"},
+		{"one run is infinite", func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }, false, "cannot tell: not-finite"},
+		{"other verification", func(d *report.Document) {
+			for i := range d.Records {
+				d.Records[i].Verified = "all"
+			}
+		}, false, "base.json has no point write bandwidth, RC, 1 QP, every message verified"},
+		{"another size", func(d *report.Document) { d.Records = d.Records[:1]; d.Records[0].SizeBytes = 2 }, false, "base.json has no point write bandwidth, RC, 1 QP, 2 B; it has write bandwidth, RC, 1 QP, 65536 B"},
+		{"another device", func(d *report.Document) { d.Client.Device = "mlx5_1" }, false, "measured elsewhere: client device: mlx5_0 before, mlx5_1 now"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := expectable()
+			tt.change(d)
+			for _, text := range []string{"bw within 5% of base.json", `bw within 5% of "base.json"`, "bw within 5% of ./base.json for size > 0 B"} {
+				c := parse(text).Evaluate(d, Judgement{})
+				if len(c) != 1 || c[0].Passed != tt.pass || !strings.Contains(strings.ReplaceAll(c[0].Reason, "./", ""), tt.want) {
+					t.Errorf("%s: %+v, want %v %q", text, c, tt.pass, tt.want)
+				}
+			}
+		})
+	}
+	_, err := Parse("bw within 5% of nowhere.json", Options{Dir: dir})
+	var fe *report.FileError
+	if !errors.As(err, &fe) || !strings.Contains(err.Error(), "nowhere.json") || !strings.Contains(err.Error(), "column 17") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What cannot be told fails, and says so; what was accepted by name passes, unless what was seen is bad.
+func TestExpectationCannotTell(t *testing.T) {
+	zero := func(d *report.Document) { d.Records[0].Seconds = 0 }
+	runs := func(bits ...float64) func(d *report.Document) {
+		return func(d *report.Document) {
+			for i, b := range bits {
+				r := d.Records[0]
+				r.Run, r.Bandwidth.AverageBitsPerS = i+1, b
+				if i > 0 {
+					d.Records = append(d.Records, r)
+				} else {
+					d.Records[0] = r
+				}
+			}
+		}
+	}
+	for _, tt := range []struct {
+		text   string
+		change func(d *report.Document)
+		accept stats.Accepted
+		pass   bool
+		cause  stats.Cause
+	}{
+		{"bw/seconds >= 1 Gb/s * 1 / 1 s", zero, nil, false, stats.NotFinite},
+		{"1 s / seconds <= 0.1", zero, nil, false, stats.NotFinite},
+		{"1 s / seconds >= 0.1", zero, nil, false, stats.NotFinite},
+		{"p99.9 <= 1 s", zero, nil, false, stats.Missing},
+		{"bw >= 10 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), nil, false, stats.Unclear},
+		{"bw >= 10 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), stats.Accepted{stats.Unclear}, true, stats.Unclear},
+		{"bw >= 8 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), nil, true, ""},
+		{"bw >= 14 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), stats.Accepted{stats.Unclear}, false, ""},
+	} {
+		e, err := Parse(tt.text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := expectable()
+		tt.change(d)
+		c := e.Evaluate(d, Judgement{Accept: tt.accept})
+		if len(c) != 1 || c[0].Passed != tt.pass || c[0].Cause != tt.cause {
+			t.Errorf("%s: %+v, want %v %s", tt.text, c, tt.pass, tt.cause)
+		}
+	}
+}
+
+// A bare counter is that of both ends; one end is chosen by name; where nobody counts, "where counted" does not judge.
+func TestExpectationCountersOfBothEnds(t *testing.T) {
+	for _, tt := range []struct {
+		text        string
+		local, peer map[string]int64
+		pass        bool
+	}{
+		{"out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, map[string]int64{"out_of_sequence": 3}, false},
+		{"out_of_sequence == 3", map[string]int64{"out_of_sequence": 0}, map[string]int64{"out_of_sequence": 3}, true},
+		{"local.out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, map[string]int64{"out_of_sequence": 3}, true},
+		{"peer.out_of_sequence == 3", map[string]int64{"out_of_sequence": 0}, map[string]int64{"out_of_seq_request": 3}, true},
+		{"peer.counter.odd == 1", map[string]int64{"odd": 0}, map[string]int64{"odd": 1}, true},
+		{"out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, nil, false}, // the receiving end was not seen
+		{"local.out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, nil, true},
+		{"icrc_errors == 0 where counted", map[string]int64{"x": 0}, map[string]int64{"x": 3}, true},
+		{"icrc_errors == 0 where counted", map[string]int64{"x": 0}, map[string]int64{"icrc_errors": 3}, false},
+		{"icrc_errors == 0 where counted", map[string]int64{"icrc_errors": 3}, nil, false},
+		{"local.icrc_errors == 0 where counted", nil, nil, true},
+		{"icrc_errors == 0", map[string]int64{"x": 0}, map[string]int64{"x": 3}, false},
+	} {
+		e, err := Parse(tt.text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := expectable()
+		d.Records[0].Counters, d.Records[0].PeerCounters = tt.local, tt.peer
+		if c := e.Evaluate(d, Judgement{}); c[0].Passed != tt.pass {
+			t.Errorf("%v %v: %+v, want %v", tt.local, tt.peer, c[0], tt.pass)
+		}
+	}
+}
+
+// A check that passed says its limit and how far the figure is from it.
+func TestExpectationMargin(t *testing.T) {
+	for text, want := range map[string]float64{"bw >= 20 Gb/s": 1, "p99 <= 4 us": 0.25, "bw >= 80 Gb/s": -0.5} {
+		e, err := Parse(text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := e.Evaluate(expectable(), Judgement{})[0]
+		if c.Margin == nil || math.Abs(*c.Margin-want) > 1e-9 || c.Limit == "" {
+			t.Errorf("%s: %+v, want a margin of %v", text, c, want)
+		}
+	}
+}
+
+func FuzzParseExpectation(f *testing.F) {
+	for _, s := range []string{"bw >= 0.9*line", "p99 within 5% of base.json for size > 2 KiB", "((bw))==1e3Gb/s", "of ./", "a.b-c.d<=µ"} {
+		f.Add(s)
+	}
+	d := expectable()
+	f.Fuzz(func(t *testing.T, s string) {
+		e, err := Parse(s, Options{Dir: t.TempDir(), Tests: []string{"a-b"}})
+		if err != nil {
+			var ee *report.ExpressionError
+			if errors.As(err, &ee) && (ee.Column < 1 || ee.Column > len([]rune(s))+1) {
+				t.Errorf("%q: column %d lies outside", s, ee.Column)
+			}
+			return
+		}
+		if len(e.Evaluate(d, Judgement{})) == 0 {
+			t.Errorf("%q judges nothing", s)
+		}
+	})
+}
+
+// In a non-contiguous experiment every strategy is a test, at every layout.
+func TestExpectationNoncontig(t *testing.T) {
+	point := func(strategy, layout string, bits float64) noncontig.Point {
+		return noncontig.Point{Shape: "gather", Strategy: strategy, Layout: layout, SizeBytes: 65536, Runs: []noncontig.Run{{Messages: 1000, Seconds: 1, GoodputBitsPerS: bits, P50Ns: 2000}}}
+	}
+	d := &report.Document{Complete: true, Noncontig: &noncontig.Grid{Points: []noncontig.Point{
+		point("pack", "a", 8e9), point("gather-write", "a", 4e9), point("contiguous", "a", 10e9),
+		point("pack", "b", 5e9), point("gather-write", "b", 9e9), point("contiguous", "b", 10e9),
+	}}}
+	strategies := []string{"pack", "gather-write", "contiguous"}
+	for text, want := range map[string][]bool{
+		"gather-write.bw >= pack.bw":  {false, true},
+		"bw >= 0.8*contiguous.bw":     {true, true}, // the fastest of each layout
+		"bw >= 0.85*contiguous.bw":    {false, true},
+		"pack.p50 <= 2us":             {true, true},
+		"bw >= 1 Gb/s for bw > 8Gb/s": {true},
+	} {
+		e, err := Parse(text, Options{Tests: strategies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := e.Evaluate(d, Judgement{})
+		if len(checks) != len(want) {
+			t.Errorf("%s: %+v, want %v", text, checks, want)
+			continue
+		}
+		for i, c := range checks {
+			if c.Passed != want[i] {
+				t.Errorf("%s: %+v, want %v", text, c, want[i])
+			}
+		}
+	}
+}

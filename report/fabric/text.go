@@ -1,0 +1,274 @@
+package fabric
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// plain takes from a text what would steer a terminal.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f%%", share*100) }
+
+// Figure is a value with its unit.
+func (t Test) Figure(v float64) string {
+	if t.Latency() {
+		return fmt.Sprintf("%.2f us", v/1e3)
+	}
+	if v < 1e9 {
+		return fmt.Sprintf("%.2f Mb/s", v/1e6)
+	}
+	return fmt.Sprintf("%.2f Gb/s", v/1e9)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Line is the verdict in one line.
+func (d *Document) Line() string {
+	took, retests := 0, 0
+	for _, h := range d.Hosts {
+		if h.TookPart() {
+			took++
+		}
+	}
+	for _, r := range d.Rounds {
+		if r.Retest {
+			retests++
+		}
+	}
+	var parts []string
+	counts := map[string]int{}
+	var kinds []string
+	for _, f := range d.Findings {
+		if f.Bad || f.Kind == "cannot tell" {
+			if counts[f.Kind] == 0 {
+				kinds = append(kinds, f.Kind)
+			}
+			counts[f.Kind]++
+		}
+	}
+	for _, k := range kinds {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
+	}
+	if missing := len(d.Hosts) - took; missing > 0 {
+		parts = append(parts, plural(missing, "host")+" missing")
+	}
+	if d.Stopped != "" {
+		parts = append(parts, "stopped: "+plain(d.Stopped))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "nothing slow found")
+	}
+	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s in %s.", d.Verdict(), strings.Join(parts, ", "), took,
+		plural(len(d.Hosts), "host"), plural(len(d.Rails), "rail"), plural(len(d.Rounds)-retests, "round"), plural(retests, "re-test"),
+		time.Duration(d.Seconds*float64(time.Second)).Round(time.Second/10))
+}
+
+// Text writes the report for a person: the verdict first, then what is bad, worst first, then what was and was not seen.
+func (d *Document) Text(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("%s", d.Line())
+	if d.Software {
+		p.line("The devices are software: the figures are those of the hosts' processors, not of NICs.")
+	}
+	p.line("%s", d.Tested())
+	d.textFindings(p)
+	d.textHosts(p)
+	d.textIncast(p)
+	d.textDistribution(p)
+	d.textAdvice(p)
+	return p.err
+}
+
+// Tested says what the run could have seen.
+func (d *Document) Tested() string {
+	j := d.Judged
+	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s; noise of one cell %s.", j.Tested, j.Pairs,
+		percent(float64(j.Tested)/float64(max(j.Pairs, 1))), plain(d.Pattern), percent(j.Sigma))
+	if j.HostPower == 0 {
+		return s + " Too noisy, or too few hosts known to be good: this run can tell nothing."
+	}
+	s += fmt.Sprintf(" Found with 95 %%: a host slower by %s, a tested link slower by %s.", percent(j.HostPower), percent(j.LinkPower))
+	if j.Tested < j.Pairs {
+		s += " Links that were not tested can be anything."
+	}
+	return s
+}
+
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// table writes rows with aligned columns under a title; nothing where there are no rows.
+func (p *printer) table(title string, rows [][]string) {
+	if len(rows) < 2 || p.err != nil {
+		return
+	}
+	p.line("\n%s", title)
+	t := tabwriter.NewWriter(p.w, 0, 8, 2, ' ', 0)
+	for _, r := range rows {
+		for i := range r {
+			r[i] = plain(r[i])
+		}
+		if _, err := fmt.Fprintln(t, strings.Join(r, "\t")); err != nil {
+			p.err = err
+		}
+	}
+	if err := t.Flush(); p.err == nil {
+		p.err = err
+	}
+}
+
+func (e Evidence) String() string {
+	if e.N == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%d)", percent(e.Share), e.N)
+}
+
+// mostRows bounds the tables on a terminal; files have all.
+const mostRows = 40
+
+func (d *Document) textFindings(p *printer) {
+	hosts := [][]string{{"verdict", "host", "rail", "screened", "busy (n)", "alone (n)", "reason"}}
+	links := [][]string{{"verdict", "from -> to", "rail", "leaves", "screened", "busy (n)", "alone (n)", "reason"}}
+	var reproduce []string
+	left := 0
+	for _, f := range d.Findings {
+		screened := "-"
+		if f.Screened > 0 {
+			screened = percent(f.Screened)
+		}
+		if len(hosts)+len(links) > mostRows {
+			left++
+			continue
+		}
+		if f.Subject == "link" || f.Subject == "trunk" {
+			links = append(links, []string{f.Kind, f.Where(), d.rail(f.Rail), f.Leaves, screened, f.Busy.String(), f.Alone.String(), f.Reason})
+		} else {
+			hosts = append(hosts, []string{f.Kind, f.Where(), d.rail(f.Rail), screened, f.Busy.String(), f.Alone.String(), f.Reason})
+		}
+		if f.Bad && f.Reproduce != "" && len(reproduce) < 5 {
+			reproduce = append(reproduce, fmt.Sprintf("  %s: %s", plain(f.Where()), plain(f.Reproduce)))
+		}
+	}
+	p.table("Hosts (shares of what is expected; re-tests with partners known to be good)", hosts)
+	p.table("Links and trunks", links)
+	if left > 0 {
+		p.line("and %d more, in the files", left)
+	}
+	if n := d.Judged.NotReproduced; n > 0 {
+		p.line("%s looked slow once and did not when tested again.", plural(n, "link"))
+	}
+	if n := d.Judged.Untried; n > 0 {
+		p.line("%s looked slow and were not tested again: there were too many.", plural(n, "link"))
+	}
+	if len(reproduce) > 0 {
+		p.line("\nTo see it alone ('gobw serve' at the second host, the command at the first):\n%s", strings.Join(reproduce, "\n"))
+	}
+}
+
+func (d *Document) rail(i int) string {
+	if i < len(d.Rails) && d.Rails[i] != "" {
+		return d.Rails[i]
+	}
+	return fmt.Sprint(i)
+}
+
+func (d *Document) textHosts(p *printer) {
+	missing := [][]string{{"state", "rank", "host", "reason", "what to do"}}
+	notes := [][]string{{"host", "note"}}
+	for _, h := range d.Hosts {
+		if !h.TookPart() {
+			missing = append(missing, []string{h.State, fmt.Sprint(h.Rank), h.Name, h.Reason, h.Remedy})
+		}
+		for _, n := range h.Notes {
+			notes = append(notes, []string{h.Name, n})
+		}
+	}
+	if len(missing) > mostRows {
+		missing = missing[:mostRows]
+	}
+	p.table("Hosts that were not measured to the end", missing)
+	if len(notes) > mostRows {
+		notes = notes[:mostRows]
+	}
+	p.table("Noted", notes)
+}
+
+func (d *Document) textIncast(p *printer) {
+	rows := [][]string{{"senders", "receivers", "receiver gets", "of one sender", "least sender", "failed flows"}}
+	for _, i := range d.Incast {
+		rows = append(rows, []string{
+			fmt.Sprint(i.FanIn), fmt.Sprint(i.Receivers), d.Test.Figure(i.Receiver), percent(i.Receiver / max(d.Incast[0].Receiver, 1)), d.Test.Figure(i.Least), fmt.Sprint(i.Failed),
+		})
+	}
+	p.table("Incast", rows)
+	if k := d.Knee(); k > 0 {
+		p.line("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k)
+	}
+}
+
+// Knee is the fan-in from which on a receiver gets less than nine tenths of the best; 0: none.
+func (d *Document) Knee() int {
+	best := 0.0
+	for _, i := range d.Incast {
+		best = max(best, i.Receiver)
+	}
+	knee := 0
+	for _, i := range slices.Backward(d.Incast) {
+		if i.Receiver >= 0.9*best {
+			break
+		}
+		knee = i.FanIn
+	}
+	return knee
+}
+
+func (d *Document) textDistribution(p *printer) {
+	rows := [][]string{{"path", "rail", "cells", "least", "1 %", "median", "99 %", "most"}}
+	for _, q := range d.Scatter {
+		rows = append(rows, []string{
+			q.Hops, d.rail(q.Rail), fmt.Sprint(q.N), d.Test.Figure(q.Min), d.Test.Figure(q.P1), d.Test.Figure(q.P50), d.Test.Figure(q.P99), d.Test.Figure(q.Most),
+		})
+	}
+	title := "Bandwidth of a flow"
+	if d.Test.Latency() {
+		title = "Median latency of a pair"
+	}
+	p.table(title, rows)
+}
+
+// textAdvice prints what an operator does next. Nothing of it is run.
+func (d *Document) textAdvice(p *printer) {
+	bad := d.BadHosts()
+	if len(bad) == 0 {
+		return
+	}
+	list := plain(Fold(bad))
+	p.line("\nFor the next job:    --exclude=%s", list)
+	p.line("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Began.Format("2006-01-02"))
+}

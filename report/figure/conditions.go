@@ -1,0 +1,107 @@
+package figure
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Conditions are the circumstances of a measurement, as plain numbers; zero fields were not observed and are not judged.
+type Conditions struct {
+	Seconds  float64 // measured time
+	Messages uint64
+	InFlight uint64 // messages in flight at once: the edges of a run this long are not negligible
+
+	RunValues    []float64 // the figure, once per run
+	SeriesValues []float64 // the rate, once per interval
+
+	WatchedSeconds float64          // time over which the disturbances were counted
+	WaitedSeconds  float64          // of it, the measuring thread was ready to run and had no CPU
+	Waits          int64            // how often it got its CPU back, or first
+	StealSeconds   float64          // time the hypervisor took from the measuring CPU, at least
+	ThrottledCount int64            // thermal throttle events of the CPU
+	QuotaStops     int64            // periods in which the process had used up its CPU quota
+	QuotaSeconds   float64          // and how long it stood still for that
+	ClockCostNs    float64          // cost of a time stamp
+	MedianNs       float64          // median latency, to set the clock cost against
+	Counters       map[string]int64 // counters of the device, after minus before; those of errors are judged
+}
+
+// Thresholds of the verdicts, in the units their names say.
+const (
+	shortSeconds     = 0.010 // below, one scheduling slice decides the figure
+	shortInFlights   = 10    // fewer windows than this are mostly start and end
+	noisyRelative    = 0.05  // half width of the 95 % interval, or (below 6 runs) half the range, over the median
+	unsteadyRelative = 0.20  // quartile range of the interval rates over their median
+	stealRelative    = 0.01
+	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
+	waitedSeconds    = 0.001
+	clockRelative    = 0.05
+)
+
+// Warnings says in words what makes a measurement untrustworthy: each starts with one of "too short", "too noisy",
+// "unsteady", "disturbed", "throttled", "clock", "counters moved", a colon, and the reason. None: nothing was found.
+func (c Conditions) Warnings() []string {
+	var out []string
+	add := func(word, format string, args ...any) {
+		out = append(out, word+": "+fmt.Sprintf(format, args...))
+	}
+	if c.Seconds > 0 && c.Seconds < shortSeconds {
+		add("too short", "measured for %.3g ms; below %g ms a single interruption decides the figure (raise -n or -D)",
+			c.Seconds*1e3, shortSeconds*1e3)
+	} else if c.InFlight > 0 && c.Messages > 0 && c.Messages < shortInFlights*c.InFlight {
+		add("too short", "%d messages are fewer than %d windows of %d (raise -n or -D)", c.Messages, shortInFlights, c.InFlight)
+	}
+	if len(c.RunValues) > 1 {
+		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
+		low, high, what := slices.Min(c.RunValues), slices.Max(c.RunValues), "range"
+		if s.Interval != nil {
+			low, high, what = s.Interval.Low, s.Interval.High, "95 % interval"
+		}
+		if half := (high - low) / 2; s.Median > 0 && half > noisyRelative*s.Median {
+			add("too noisy", "the %s of %d runs is ±%.0f %% of their median", what, s.N, 100*half/s.Median)
+		}
+	}
+	if n := len(c.SeriesValues); n >= 8 {
+		sorted := slices.Sorted(slices.Values(c.SeriesValues))
+		median := sorted[n/2]
+		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
+			add("unsteady", "the rate moved within the run: half of its intervals lie further apart than %.0f %% of the median", 100*spread/median)
+		}
+	}
+	if c.WatchedSeconds > 0 {
+		if c.StealSeconds > stealRelative*c.WatchedSeconds {
+			add("disturbed", "the hypervisor took at least %.0f ms, %.1f %% of the measuring CPU's time", c.StealSeconds*1e3, 100*c.StealSeconds/c.WatchedSeconds)
+		}
+		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative && c.WaitedSeconds >= waitedSeconds {
+			add("disturbed", "the measuring thread waited %.0f ms, %.0f %% of the time, for its CPU, on which other threads ran (%d times)",
+				c.WaitedSeconds*1e3, 100*share, c.Waits)
+		}
+	}
+	if c.ThrottledCount > 0 {
+		add("throttled", "the CPU reported %d thermal throttle events", c.ThrottledCount)
+	}
+	if c.QuotaStops > 0 {
+		add("throttled", "the CPU quota of this process's control group was used up %d times: its threads stood still for %.0f ms", c.QuotaStops, c.QuotaSeconds*1e3)
+	}
+	if c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs {
+		add("clock", "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
+		if meaning := counterMeaning(name); meaning != "" && c.Counters[name] > 0 {
+			add("counters moved", "%s by %d: %s", name, c.Counters[name], meaning)
+		}
+	}
+	return out
+}
+
+// Disturbed tells whether a run's warnings say that something else had its CPU.
+func Disturbed(warnings []string) bool {
+	return slices.ContainsFunc(warnings, func(w string) bool {
+		w = strings.TrimPrefix(w, "peer: ")
+		return strings.HasPrefix(w, "disturbed:") || strings.HasPrefix(w, "throttled:")
+	})
+}

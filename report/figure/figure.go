@@ -1,0 +1,218 @@
+package figure
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Dimension is what a figure is measured in, as powers of bit and second.
+type Dimension struct{ Bits, Seconds int }
+
+func (d Dimension) String() string {
+	switch d {
+	case Dimension{}:
+		return "a plain number"
+	case Dimension{1, -1}:
+		return "a bandwidth (as 10 Gb/s)"
+	case Dimension{0, 1}:
+		return "a time (as 3 us)"
+	case Dimension{0, -1}:
+		return "a rate (as 2 Mmsg/s)"
+	case Dimension{1, 0}:
+		return "a size (as 64 KiB)"
+	}
+	return fmt.Sprintf("bits^%d s^%d", d.Bits, d.Seconds)
+}
+
+// Figure is one figure of a record: how to name, read and judge it. Values are in bits, seconds and counts.
+type Figure struct {
+	Name      string
+	aliases   []string
+	Dimension Dimension
+	Direction stats.Direction
+	Unit      string  // for tables
+	Scale     float64 // from base units to unit
+	Get       func(r *report.Record) (float64, bool)
+	// Absent says why a record has no such figure.
+	Absent func(r *report.Record) string
+}
+
+// All are the figures of a record that have a name of their own; counters are named by the device.
+func All() []Figure {
+	bandwidth, duration, rate := Dimension{1, -1}, Dimension{0, 1}, Dimension{0, -1}
+	onlyBandwidth := func(*report.Record) string { return "a latency test has none: it sends one message at a time" }
+	inBandwidth := func(f func(*report.Record) (float64, bool)) func(*report.Record) (float64, bool) {
+		return func(r *report.Record) (float64, bool) {
+			if r.Kind == "latency" {
+				return 0, false
+			}
+			return f(r)
+		}
+	}
+	latency := func(name string, share float64, f func(*report.Latency) *float64, aliases ...string) Figure {
+		return Figure{
+			Name: name, aliases: aliases, Dimension: duration, Direction: stats.LowerIsBetter, Unit: "us", Scale: 1e6,
+			Get: func(r *report.Record) (float64, bool) {
+				if r.Latency == nil || r.Latency.Samples == 0 {
+					return 0, false
+				}
+				v := f(r.Latency)
+				if v == nil {
+					return 0, false
+				}
+				return *v / 1e9, true
+			},
+			Absent: func(r *report.Record) string {
+				switch {
+				case r.Latency == nil || r.Latency.Samples == 0:
+					return "the test took no time samples"
+				case share > 0 && !report.Supported(share, r.Latency.Samples):
+					return fmt.Sprintf("%d samples do not support it, %.0f are needed (raise -n or -D)", r.Latency.Samples, 10/(1-share))
+				}
+				return "the record holds no " + name
+			},
+		}
+	}
+	return []Figure{
+		{Name: "bw", aliases: []string{"bandwidth"}, Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(AverageBits), Absent: onlyBandwidth},
+		{Name: "peak", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(PeakBits), Absent: func(r *report.Record) string {
+			if r.Kind == "latency" {
+				return onlyBandwidth(r)
+			}
+			return "the peak was not measured (it is not with -N or -D)"
+		}},
+		{Name: "lowest", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval, Absent: func(*report.Record) string {
+			return "the test kept no time series, or was too short for one"
+		}},
+		{Name: "msgrate", aliases: []string{"rate"}, Dimension: rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: MessageRate, Absent: func(*report.Record) string { return "the message rate was not measured" }},
+		latency("min", 0, func(l *report.Latency) *float64 { return &l.MinNs }),
+		latency("p50", 0, func(l *report.Latency) *float64 { return &l.P50Ns }, "median", "typical"),
+		latency("p90", 0.9, func(l *report.Latency) *float64 { return l.P90Ns }),
+		latency("p99", 0.99, func(l *report.Latency) *float64 { return l.P99Ns }),
+		latency("p99.9", 0.999, func(l *report.Latency) *float64 { return l.P999Ns }, "p999"),
+		latency("p99.99", 0.9999, func(l *report.Latency) *float64 { return l.P9999Ns }, "p9999"),
+		latency("max", 0, func(l *report.Latency) *float64 { return &l.MaxNs }),
+		latency("mean", 0, func(l *report.Latency) *float64 { return &l.MeanNs }),
+		latency("stdev", 0, func(l *report.Latency) *float64 { return &l.StdevNs }),
+		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, Get: Delivered, Absent: func(r *report.Record) string {
+			return r.Transport + " delivers every message or fails; the share is counted for UC and UD"
+		}},
+		{Name: "messages", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) { return float64(r.Messages), true }},
+		{Name: "samples", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) {
+			if r.Latency == nil {
+				return 0, false
+			}
+			return float64(r.Latency.Samples), true
+		}, Absent: func(*report.Record) string { return "the test took no time samples" }},
+		{Name: "seconds", Dimension: duration, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, bool) { return r.Seconds, true }},
+		{Name: "size", Dimension: Dimension{1, 0}, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, bool) { return 8 * float64(r.SizeBytes), true }},
+		{Name: "qps", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) { return float64(r.QPs), true }},
+		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, bool) {
+			if r.CPU == nil || r.CPU.SystemUtilization == 0 {
+				return 0, false
+			}
+			return r.CPU.SystemUtilization, true
+		}, Absent: func(*report.Record) string { return "CPU use was not measured (--cpu)" }},
+	}
+}
+
+// lowestInterval is the lowest rate of a time series, its first and last interval left out, which are partial.
+func lowestInterval(r *report.Record) (float64, bool) {
+	s := r.Rates()
+	if s == nil || len(s.Bytes) < 3 {
+		return 0, false
+	}
+	return 8 * slices.Min(s.Bytes[1:len(s.Bytes)-1]) / s.IntervalS, true
+}
+
+// Named finds a figure; a word that is none may be a counter or an extra figure of the record.
+func Named(name string) (Figure, bool) {
+	for _, f := range All() {
+		if f.Name == name || slices.Contains(f.aliases, name) {
+			return f, true
+		}
+	}
+	return Figure{}, false
+}
+
+// Words are all words that name a figure.
+func Words() []string {
+	var out []string
+	for _, f := range All() {
+		out = append(append(out, f.Name), f.aliases...)
+	}
+	return append(out, CounterNames()...)
+}
+
+// InUnit writes a value of the figure for people, with its unit.
+func (f Figure) InUnit(v float64) string {
+	s := plain.Number(v * f.Scale)
+	if f.Scale == 1 && v == float64(int64(v)) {
+		s = strconv.FormatInt(int64(v), 10)
+	}
+	if f.Unit == "" {
+		return s
+	}
+	return s + " " + f.Unit
+}
+
+// AverageBits is the bandwidth in bits/s.
+func AverageBits(r *report.Record) (float64, bool) { return r.Bandwidth.AverageBitsPerS, true }
+
+// PeakBits is the highest bandwidth, in bits/s, where it was measured.
+func PeakBits(r *report.Record) (float64, bool) {
+	return r.Bandwidth.PeakBitsPerS, r.Bandwidth.PeakBitsPerS > 0
+}
+
+// MessageRate is messages a second.
+func MessageRate(r *report.Record) (float64, bool) { return r.MessagesPerS, r.MessagesPerS > 0 }
+
+// Delivered is the share of messages that arrived, where it was counted.
+func Delivered(r *report.Record) (float64, bool) {
+	if r.Delivered == nil {
+		return 0, false
+	}
+	return *r.Delivered, true
+}
+
+// MedianLatency is in nanoseconds.
+func MedianLatency(r *report.Record) (float64, bool) {
+	if r.Latency == nil {
+		return 0, false
+	}
+	return r.Latency.P50Ns, true
+}
+
+// WorstOf tells a figure of which the worst run counts, not the median: counters and shares.
+func (f Figure) WorstOf() bool {
+	return f.Dimension == (Dimension{}) && f.Direction != stats.Neither && f.Name != "cpu"
+}
+
+// Over is the figure over the runs of a row: the median, and for counters and shares the worst.
+func (f Figure) Over(r Row) (float64, error) {
+	vs := r.Values(f.Get)
+	if len(vs) == 0 {
+		reason := "it was not measured"
+		if f.Absent != nil && len(r.Runs) > 0 {
+			reason = f.Absent(r.Runs[0])
+		}
+		return 0, &MissingError{f.Name, reason}
+	}
+	if f.WorstOf() {
+		if f.Direction == stats.HigherIsBetter {
+			return slices.Min(vs), nil
+		}
+		return slices.Max(vs), nil
+	}
+	return stats.Summarize(vs, stats.DefaultConfidence).Median, nil
+}
+
+// MissingError is a figure that a record does not have.
+type MissingError struct{ Figure, Reason string }
+
+func (e *MissingError) Error() string { return fmt.Sprintf("no %s here: %s", e.Figure, e.Reason) }

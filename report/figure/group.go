@@ -1,0 +1,115 @@
+package figure
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Group is the records of one set-up, in the order in which they were measured, gathered by size.
+type Group struct {
+	Setup report.Setup
+	Rows  []Row
+}
+
+// Row is the repetitions of one point.
+type Row struct {
+	Size  uint64
+	CQMod int
+	Runs  []*report.Record
+}
+
+// Signaled says how often messages are signaled in a group: "100", or "100 or 1" where it depends on the size.
+func (g Group) Signaled() string {
+	var out []string
+	for _, r := range g.Rows {
+		if s := strconv.Itoa(max(r.CQMod, 1)); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, " or ")
+}
+
+// Groups gathers the records of a document by set-up and size, keeping the order of first appearance.
+func Groups(records []report.Record) []Group {
+	type place struct{ group, row int }
+	var out []Group
+	groups := map[report.Setup]int{}
+	rows := map[report.Point]place{}
+	for i := range records {
+		r := &records[i]
+		point := r.Point()
+		at, seen := rows[point]
+		if !seen {
+			g, known := groups[point.Setup]
+			if !known {
+				g = len(out)
+				groups[point.Setup] = g
+				out = append(out, Group{Setup: point.Setup})
+			}
+			at = place{g, len(out[g].Rows)}
+			rows[point] = at
+			out[g].Rows = append(out[g].Rows, Row{Size: r.SizeBytes, CQMod: r.CQMod})
+		}
+		row := &out[at.group].Rows[at.row]
+		row.Runs = append(row.Runs, r)
+	}
+	return out
+}
+
+// Values of one figure over the runs that have it.
+func (r Row) Values(f func(*report.Record) (float64, bool)) []float64 {
+	var out []float64
+	for _, rec := range r.Runs {
+		if v, ok := f(rec); ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Latency of the row: of the only run, or the median of each figure over the runs, but for the least and the greatest of
+// all samples.
+func (r Row) Latency() *report.Latency {
+	var all []*report.Latency
+	for _, rec := range r.Runs {
+		if rec.Latency != nil {
+			all = append(all, rec.Latency)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	median := func(f func(*report.Latency) *float64) *float64 {
+		var vs []float64
+		for _, l := range all {
+			if v := f(l); v != nil {
+				vs = append(vs, *v)
+			}
+		}
+		if len(vs) == 0 {
+			return nil
+		}
+		m := stats.Summarize(vs, stats.DefaultConfidence).Median
+		return &m
+	}
+	out := &report.Latency{
+		MinNs:   all[0].MinNs,
+		P50Ns:   *median(func(l *report.Latency) *float64 { return &l.P50Ns }),
+		P90Ns:   median(func(l *report.Latency) *float64 { return l.P90Ns }),
+		P99Ns:   median(func(l *report.Latency) *float64 { return l.P99Ns }),
+		P999Ns:  median(func(l *report.Latency) *float64 { return l.P999Ns }),
+		P9999Ns: median(func(l *report.Latency) *float64 { return l.P9999Ns }),
+		MaxNs:   all[0].MaxNs,
+		MeanNs:  *median(func(l *report.Latency) *float64 { return &l.MeanNs }),
+		StdevNs: *median(func(l *report.Latency) *float64 { return &l.StdevNs }),
+	}
+	for _, l := range all {
+		out.Samples += l.Samples
+		out.MinNs, out.MaxNs = min(out.MinNs, l.MinNs), max(out.MaxNs, l.MaxNs)
+	}
+	return out
+}

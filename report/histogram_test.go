@@ -1,0 +1,73 @@
+package report
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestHistogram(t *testing.T) {
+	var values []int64
+	for i := range 20000 {
+		values = append(values, int64(2000+i*i%70001))
+	}
+	exact := NewLatency(counted(values, len(values)))
+	for _, raw := range []int{0, len(values)} {
+		h, err := NewHistogram(counted(values, raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := h.Decode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		within := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= max(a, b)/500 })
+		if diff := cmp.Diff(d.Latency(), exact, within); diff != "" {
+			t.Errorf("raw %d: %s", raw, diff)
+		}
+		var n int64
+		for _, b := range d.Bars(40) {
+			n += b.Count
+		}
+		if n != 20000 {
+			t.Errorf("bars hold %d samples, want 20000", n)
+		}
+		both, err := MergeHistograms(h, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := both.Decode(); err != nil || d.N() != 40000 {
+			t.Errorf("merged: %v, %v", d.N(), err)
+		}
+	}
+	for _, bad := range []Histogram{{Unit: "us", Encoded: "HISTFAAAAA=="}, {Unit: "ps"}, {Unit: "ps", Encoded: "HISTFAAAAAAAAAAAAAAAAA=="}} {
+		if _, err := bad.Decode(); err == nil {
+			t.Errorf("%+v decodes", bad)
+		}
+	}
+}
+
+// A percentile is the smallest sample such that at least that share is not above it: of 1060 samples p99 is the 1050th.
+func TestHistogramRank(t *testing.T) {
+	var ns []float64
+	for i := range 1060 {
+		ns = append(ns, float64(i+1))
+	}
+	h, err := HistogramFromNs(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := h.Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[float64]float64{0.5: 530, 0.99: 1050, 0.9: 954, 1: 1060, 0: 1} {
+		if got := d.QuantileNs(p); math.Abs(got/want-1) > 1.0/1024+1e-9 || got < want {
+			t.Errorf("p%g: got %v, want %v", 100*p, got, want)
+		}
+		if l := LatencyFromNs(ns); p == 0.99 && *l.P99Ns != want {
+			t.Errorf("exactly: got %v, want %v", *l.P99Ns, want)
+		}
+	}
+}

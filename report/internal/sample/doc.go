@@ -1,0 +1,2 @@
+// Package sample has documents for tests.
+package sample

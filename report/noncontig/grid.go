@@ -1,0 +1,469 @@
+package noncontig
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/report/internal/fields"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Grid is the outcome of the non-contiguous experiment: what was measured, and what follows from it.
+type Grid struct {
+	Setup  Setup   `json:"setup"`
+	Points []Point `json:"points"`
+	// Missing names the points that were planned and not measured (an interrupted grid).
+	Missing []string `json:"missing,omitempty"`
+
+	// The rest is computed by [Noncontig.Analyze] from the points alone.
+	Cells       []Cell       `json:"cells,omitempty"`
+	Crossovers  []Crossover  `json:"crossovers,omitempty"`
+	Models      []Model      `json:"models,omitempty"`
+	Predictions []Prediction `json:"predictions,omitempty"`
+	Summary     []string     `json:"summary,omitempty"`
+}
+
+// Setup is what all points of a grid share.
+type Setup struct {
+	Device         string  `json:"device"`
+	Transport      string  `json:"transport"`
+	Cache          string  `json:"cache"` // "hot" or "cold"
+	FootprintBytes int64   `json:"footprint_bytes"`
+	LLCBytes       int64   `json:"llc_bytes"` // last-level cache of the client
+	Window         int     `json:"window"`    // messages in flight
+	MaxSGE         int     `json:"max_sge"`
+	MaxSGERead     int     `json:"max_sge_read"`
+	ListBytes      string  `json:"list_bytes,omitempty"` // where chains of lists are cut, if not at the device's entries
+	Runs           int     `json:"runs"`
+	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
+	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
+	Verify         string  `json:"verify"`
+	Seed           uint64  `json:"seed"`             // of the order of points
+	Events         bool    `json:"events,omitempty"` // both ends sleep on completion events; CPU is then that of the processes
+}
+
+// Point is one layout moved by one strategy, in all its runs.
+type Point struct {
+	Shape       string `json:"shape"` // "gather", "scatter", "both"
+	Strategy    string `json:"strategy"`
+	Layout      string `json:"layout"`
+	BlockBytes  int64  `json:"block_bytes"` // the mean, where blocks differ
+	Blocks      int64  `json:"blocks"`
+	StrideBytes int64  `json:"stride_bytes"` // 0: no single one
+	Stride      string `json:"stride"`       // as asked: "2x" or "4096"
+	SizeBytes   int64  `json:"size_bytes"`   // payload of a message
+	Held        string `json:"held"`         // what the series holds constant while blocks grow: "total" or "num"
+	WRs         int    `json:"wrs"`          // work requests per message, receives not counted
+	SGEs        int    `json:"sges"`         // scatter/gather entries per message, both ends
+	Verified    string `json:"verified,omitempty"`
+
+	Runs []Run `json:"runs"`
+}
+
+// Plan is all that was settled of a point: its key, by which comparisons and baselines match.
+type Plan struct {
+	Shape          string `plan:"shape"`
+	Strategy       string `plan:"strategy"`
+	Layout         string `plan:"layout"`
+	Transport      string `plan:"transport"`
+	Cache          string `plan:"cache"`
+	FootprintBytes int64  `plan:"footprint_bytes"`
+	Window         int    `plan:"window"`
+	MaxSGE         int    `plan:"max_sge"`
+	MaxSGERead     int    `plan:"max_sge_read"`
+	ListBytes      string `plan:"list_bytes"`
+	Kernel         string `plan:"kernel"`
+	Verify         string `plan:"verify"`
+	Events         bool   `plan:"events"`
+}
+
+// Plan of a point of the grid.
+func (n *Grid) Plan(p *Point) Plan {
+	s := &n.Setup
+	return Plan{
+		Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Transport: s.Transport, Cache: s.Cache, FootprintBytes: s.FootprintBytes,
+		Window: s.Window, MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead, ListBytes: s.ListBytes, Kernel: s.Kernel, Verify: s.Verify, Events: s.Events,
+	}
+}
+
+// PlanFields are the names of the fields by which points may differ.
+func PlanFields() []string { return fields.Names[Plan]() }
+
+// Without is the plan without one of its fields, and what that was; false where there is no such field.
+func (p Plan) Without(name string) (rest Plan, value string, ok bool) {
+	value, ok = fields.Clear(&p, name)
+	return p, value, ok
+}
+
+// Run is one measurement of a point.
+type Run struct {
+	Order            int      `json:"order"` // when it was measured, from 0
+	Messages         uint64   `json:"messages"`
+	Seconds          float64  `json:"seconds"`
+	GoodputBitsPerS  float64  `json:"goodput_bits_per_s"`
+	P50Ns            float64  `json:"p50_ns"`
+	P99Ns            *float64 `json:"p99_ns,omitempty"`
+	CPUNsPerByte     float64  `json:"cpu_ns_per_byte"`
+	PeerCPUNsPerByte float64  `json:"peer_cpu_ns_per_byte"`
+	Warnings         []string `json:"warnings,omitempty"`
+}
+
+// Key names a series of points that differ in block size alone.
+type Key struct {
+	Shape     string `json:"shape"`
+	SizeBytes int64  `json:"size_bytes,omitempty"` // of a message; 0: the number of blocks is held
+	Count     int64  `json:"count,omitempty"`      // of blocks; 0: the size is held
+	Stride    string `json:"stride"`
+}
+
+// What names the messages of the series: "64 KiB messages", "256 blocks".
+func (k Key) What() string {
+	if k.Count > 0 {
+		return fmt.Sprintf("%d blocks", k.Count)
+	}
+	return plain.Bytes(float64(k.SizeBytes)) + " messages"
+}
+
+// Cell is the verdict on one layout: which strategy moves it fastest.
+type Cell struct {
+	Key
+	BlockBytes int64    `json:"block_bytes"`
+	Blocks     int64    `json:"blocks"`
+	Bytes      int64    `json:"bytes"` // of a message
+	Layout     string   `json:"layout"`
+	Strategies []Figure `json:"strategies"`
+	// Winner is empty where the best two cannot be told apart. Contiguous does not take part.
+	Winner string  `json:"winner,omitempty"`
+	Margin float64 `json:"margin,omitempty"` // the winner's goodput over the runner-up's
+	// Speedup is the NIC's own way over the pack kernel's; 0 where one of them is missing.
+	Speedup float64 `json:"speedup,omitempty"`
+	// Differs tells whether the intervals of these two are apart.
+	Differs bool `json:"differs"`
+}
+
+// Figure is one strategy within a cell: medians over the runs.
+type Figure struct {
+	Strategy         string        `json:"strategy"`
+	Goodput          stats.Summary `json:"goodput_bits_per_s"`
+	Low              float64       `json:"low"`  // of the interval; below six runs of the range
+	High             float64       `json:"high"` // equal to Low where there is one run
+	Ratio            float64       `json:"ratio_to_contiguous,omitempty"`
+	P50Ns            float64       `json:"p50_ns"`
+	P99Ns            *float64      `json:"p99_ns,omitempty"`
+	CPUNsPerByte     float64       `json:"cpu_ns_per_byte"`
+	PeerCPUNsPerByte float64       `json:"peer_cpu_ns_per_byte"`
+	WRs              int           `json:"wrs"`
+	SGEs             int           `json:"sges"`
+}
+
+// Contiguous is the bound of every shape: the same bytes without gaps.
+const Contiguous = "contiguous"
+
+// Sides are the two strategies of a shape that the question is about: the device's own scatter/gather list, and
+// the copy by the CPU.
+func Sides(shape string) (device, cpu string) {
+	switch shape {
+	case "scatter":
+		return "scatter-read", "read-unpack"
+	case "both":
+		return "gather-send", "pack-send-unpack"
+	default:
+		return "gather-write", "pack"
+	}
+}
+
+func (p *Point) key() Key {
+	if p.Held == "num" {
+		return Key{Shape: p.Shape, Count: p.Blocks, Stride: p.Stride}
+	}
+	return Key{Shape: p.Shape, SizeBytes: p.SizeBytes, Stride: p.Stride}
+}
+
+// Goodputs of the runs, in bits/s.
+func (p *Point) Goodputs() []float64 {
+	return pick(p.Runs, func(r *Run) float64 { return r.GoodputBitsPerS })
+}
+
+func pick(runs []Run, f func(*Run) float64) []float64 {
+	out := make([]float64, len(runs))
+	for i := range runs {
+		out[i] = f(&runs[i])
+	}
+	return out
+}
+
+func medianRun(runs []Run, f func(*Run) float64) float64 {
+	return stats.Summarize(pick(runs, f), stats.DefaultConfidence).Median
+}
+
+func (p *Point) figure() Figure {
+	f := Figure{
+		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs,
+		Goodput:          stats.Summarize(p.Goodputs(), stats.DefaultConfidence),
+		P50Ns:            medianRun(p.Runs, func(r *Run) float64 { return r.P50Ns }),
+		CPUNsPerByte:     medianRun(p.Runs, func(r *Run) float64 { return r.CPUNsPerByte }),
+		PeerCPUNsPerByte: medianRun(p.Runs, func(r *Run) float64 { return r.PeerCPUNsPerByte }),
+	}
+	f.Low, f.High = slices.Min(p.Goodputs()), slices.Max(p.Goodputs())
+	if i := f.Goodput.Interval; i != nil {
+		f.Low, f.High = i.Low, i.High
+	}
+	var p99 []float64
+	for i := range p.Runs {
+		if v := p.Runs[i].P99Ns; v != nil {
+			p99 = append(p99, *v)
+		}
+	}
+	if len(p99) > 0 {
+		m := stats.Summarize(p99, stats.DefaultConfidence).Median
+		f.P99Ns = &m
+	}
+	return f
+}
+
+// Analyze computes cells, crossovers, models and the summary from the points. It is deterministic.
+func (n *Grid) Analyze() {
+	n.Cells = n.cells()
+	n.Crossovers = nil
+	for _, k := range n.Keys() {
+		if c, ok := n.crossover(k); ok {
+			n.Crossovers = append(n.Crossovers, c)
+		}
+	}
+	n.Models = n.models()
+	n.Summary = n.summary()
+}
+
+// Keys are the series of the grid.
+func (n *Grid) Keys() []Key {
+	var out []Key
+	for i := range n.Cells {
+		if k := n.Cells[i].Key; !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// cells groups the points by layout, in the order shape, message size, stride, block size.
+func (n *Grid) cells() []Cell {
+	var out []Cell
+	for i := range n.Points {
+		p := &n.Points[i]
+		if len(p.Runs) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(out, func(c Cell) bool { return c.Key == p.key() && c.Layout == p.Layout })
+		if at < 0 {
+			at = len(out)
+			out = append(out, Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout})
+		}
+		out[at].Strategies = append(out[at].Strategies, p.figure())
+	}
+	for i := range out {
+		out[i].judge()
+	}
+	slices.SortStableFunc(out, func(a, b Cell) int {
+		return cmp.Or(
+			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
+			CompareStrides(a.Stride, b.Stride), cmp.Compare(a.BlockBytes, b.BlockBytes))
+	})
+	return out
+}
+
+func shapeRank(s string) int { return slices.Index([]string{"gather", "scatter", "both"}, s) }
+
+// CompareStrides orders "2x" before "4x" before "16x", and those before absolute ones.
+func CompareStrides(a, b string) int {
+	return cmp.Or(cmp.Compare(strideRank(a), strideRank(b)), cmp.Compare(a, b))
+}
+
+func strideRank(s string) float64 {
+	v, unit := 0.0, ""
+	_, _ = fmt.Sscanf(s, "%f%s", &v, &unit) // what does not parse ranks first, then by its text
+	if unit != "x" {
+		v += 1e6
+	}
+	return v
+}
+
+// StrategyRank is the order of columns: the device's way, the CPU's ways, one work request per block, the bound.
+func StrategyRank(s string) int {
+	order := []string{
+		"gather-write", "scatter-read", "gather-send", "pack", "read-unpack", "pack-send-unpack", "pack-pipelined", "multi-wr", Contiguous,
+	}
+	if i := slices.Index(order, s); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// Find the figures of a strategy; nil where it was not measured.
+func (c *Cell) Find(strategy string) *Figure {
+	for i := range c.Strategies {
+		if c.Strategies[i].Strategy == strategy {
+			return &c.Strategies[i]
+		}
+	}
+	return nil
+}
+
+// judge names the winner: the fastest strategy, if its interval lies above that of the next.
+func (c *Cell) judge() {
+	slices.SortFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
+	if bound := c.Find(Contiguous); bound != nil {
+		for i := range c.Strategies {
+			c.Strategies[i].Ratio = c.Strategies[i].Goodput.Median / bound.Goodput.Median
+		}
+	}
+	var best, next *Figure
+	for i := range c.Strategies {
+		f := &c.Strategies[i]
+		switch {
+		case f.Strategy == Contiguous:
+		case best == nil || f.Goodput.Median > best.Goodput.Median:
+			best, next = f, best
+		case next == nil || f.Goodput.Median > next.Goodput.Median:
+			next = f
+		}
+	}
+	if best != nil && next != nil {
+		c.Margin = best.Goodput.Median / next.Goodput.Median
+		if best.Low > next.High && best.Goodput.N > 1 && next.Goodput.N > 1 { // one run proves nothing
+			c.Winner = best.Strategy
+		}
+	}
+	device, cpu := Sides(c.Shape)
+	a, b := c.Find(device), c.Find(cpu)
+	if a != nil && b != nil {
+		c.Speedup = a.Goodput.Median / b.Goodput.Median
+		c.Differs = (a.Low > b.High || b.Low > a.High) && a.Goodput.N > 1 && b.Goodput.N > 1
+	}
+}
+
+// summary says the outcome in plain words, one sentence per series of block sizes.
+func (n *Grid) summary() []string {
+	var out []string
+	on := ""
+	if n.Setup.Device != "" {
+		on = "on " + n.Setup.Device + ", "
+	}
+	for _, k := range n.Keys() {
+		var cells []Cell
+		for _, c := range n.Cells {
+			if c.Key == k && c.Speedup > 0 {
+				cells = append(cells, c)
+			}
+		}
+		if len(cells) == 0 {
+			continue
+		}
+		where := fmt.Sprintf("%s%s of %s, stride %s: ", on, k.Shape, k.What(), k.Stride)
+		out = append(out, where+seriesInWords(k, cells, n.CrossoverOf(k)))
+	}
+	if len(n.Missing) > 0 {
+		out = append(out, fmt.Sprintf("%d measurements are missing: the grid was interrupted; with --save, --resume completes it", len(n.Missing)))
+	}
+	return out
+}
+
+// CrossoverOf a series; nil where it has too few block sizes.
+func (n *Grid) CrossoverOf(k Key) *Crossover {
+	for i := range n.Crossovers {
+		if n.Crossovers[i].Key == k {
+			return &n.Crossovers[i]
+		}
+	}
+	return nil
+}
+
+// Single tells that there is one run of each: nothing can say whether they differ.
+func (c *Cell) Single() bool {
+	return !slices.ContainsFunc(c.Strategies, func(f Figure) bool { return f.Goodput.N > 1 })
+}
+
+// seriesInWords sorts the cells of a series, block sizes rising, into those that one side wins clearly and the rest.
+func seriesInWords(k Key, cells []Cell, x *Crossover) string {
+	device, cpu := Sides(k.Shape)
+	var ours, theirs, open []Cell
+	for _, c := range cells {
+		switch {
+		case !c.Differs:
+			open = append(open, c)
+		case c.Speedup > 1:
+			ours = append(ours, c)
+		default:
+			theirs = append(theirs, c)
+		}
+	}
+	if f := cells[0].Find(device); f != nil && f.Goodput.N == 1 {
+		first, last := &cells[0], &cells[len(cells)-1]
+		return fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s, %.2f at %s", device, first.Speedup, cpu,
+			plain.Bytes(float64(first.BlockBytes)), last.Speedup, plain.Bytes(float64(last.BlockBytes)))
+	}
+	in := func(chosen []Cell) string { return blocksInWords(cells, chosen) }
+	switch {
+	case len(ours) == 0 && len(theirs) == 0:
+		return fmt.Sprintf("no difference between %s and %s %s", device, cpu, in(cells))
+	case len(ours) > 0 && len(theirs) > 0 && x != nil && x.Clear:
+		s := fmt.Sprintf("%s wins from about %s blocks", device, plain.Bytes(x.BlockBytes))
+		if x.Low > 0 {
+			s += fmt.Sprintf(" (%s to %s)", plain.Bytes(x.Low), plain.Bytes(x.High))
+		}
+		return fmt.Sprintf("%s, %s; below, %s wins, %s", s, mostInWords(ours), cpu, mostInWords(theirs))
+	}
+	var parts []string
+	if len(ours) > 0 {
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, in(ours), mostInWords(ours)))
+	}
+	if len(theirs) > 0 {
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", cpu, in(theirs), mostInWords(theirs)))
+	}
+	if len(open) > 0 {
+		parts = append(parts, "no difference "+in(open))
+	}
+	if len(ours) == 0 || len(theirs) == 0 {
+		parts = append(parts, "no clear crossover in range")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// blocksInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.
+func blocksInWords(all, chosen []Cell) string {
+	size := func(c *Cell) string { return plain.Bytes(float64(c.BlockBytes)) }
+	index := func(i int) int {
+		return slices.IndexFunc(all, func(c Cell) bool { return c.BlockBytes == chosen[i].BlockBytes })
+	}
+	var parts []string
+	for i := 0; i < len(chosen); {
+		end := i
+		for end+1 < len(chosen) && index(end+1) == index(end)+1 {
+			end++
+		}
+		if end-i >= 2 {
+			parts = append(parts, size(&chosen[i])+" to "+size(&chosen[end]))
+		} else {
+			for j := i; j <= end; j++ {
+				parts = append(parts, size(&chosen[j]))
+			}
+		}
+		i = end + 1
+	}
+	last := len(parts) - 1
+	if last == 0 {
+		return "at " + parts[0] + " blocks"
+	}
+	return "at " + strings.Join(parts[:last], ", ") + " and " + parts[last] + " blocks"
+}
+
+// mostInWords is the largest ratio and where it is: "2.1× at 64 B".
+func mostInWords(cells []Cell) string {
+	best := slices.MaxFunc(cells, func(a, b Cell) int {
+		return cmp.Compare(math.Abs(math.Log(a.Speedup)), math.Abs(math.Log(b.Speedup)))
+	})
+	return fmt.Sprintf("%.2g× at %s", max(best.Speedup, 1/best.Speedup), plain.Bytes(float64(best.BlockBytes)))
+}

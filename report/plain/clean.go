@@ -1,0 +1,66 @@
+package plain
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Terminal makes text safe to show: control characters, among them those that begin escape sequences, and marks that turn
+// the direction of writing become "?". Line ends and tabs stay; what is one cell or title must be passed through [OneLine].
+func Terminal(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x2028, r == 0x2029, r == 0xfeff:
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// OneLine makes one line of text: a line end in it could pose as a line of ours.
+func OneLine(s string) string {
+	if !strings.ContainsAny(s, "\n\r\t\v\f") {
+		return s
+	}
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// CSV keeps text from being a formula: a spreadsheet evaluates what begins with =, +, -, @ or a tab. Figures are no text.
+func CSV(s string) string {
+	s = Terminal(OneLine(s))
+	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+// XML keeps what XML may hold; other characters become "?".
+func XML(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r < 0x7f || r >= 0xa0 && r <= 0xd7ff || r >= 0xe000 && r != utf8.RuneError && r != 0xfffe && r != 0xffff {
+			return r
+		}
+		return '?'
+	}, Terminal(s))
+}
+
+// FileName makes text part of a file's name: letters, digits, dots within and hyphens; nothing else, so no other directory.
+func FileName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return unicode.ToLower(r)
+		}
+		return '_'
+	}, s)
+	s = strings.Trim(s, ".")
+	if len(s) > 100 {
+		s = s[:100]
+	}
+	return s
+}

@@ -1,0 +1,2 @@
+// Package plain is text for people: numbers, wrapped lines, the word that was meant.
+package plain

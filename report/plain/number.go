@@ -1,0 +1,45 @@
+package plain
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Number writes a figure with three or four significant digits and no exponent where people read tables.
+func Number(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case v == 0:
+		return "0"
+	case a >= 999.5:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 99.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.9995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case a >= 0.09995:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	case a >= 0.00009995:
+		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a*1.0005))), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// Bytes writes a size for people: 512 B, 4 KiB, 1.5 MiB.
+func Bytes(v float64) string {
+	unit := "B"
+	for _, u := range []string{"KiB", "MiB", "GiB"} {
+		if v < 1024 {
+			break
+		}
+		v /= 1024
+		unit = u
+	}
+	if unit == "B" || v == math.Trunc(v) {
+		return fmt.Sprintf("%.0f %s", v, unit)
+	}
+	return fmt.Sprintf("%.3g %s", v, unit)
+}

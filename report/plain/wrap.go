@@ -1,0 +1,26 @@
+package plain
+
+import (
+	"strings"
+)
+
+// Wrap breaks text into lines of at most width runes, the later ones indented.
+func Wrap(text string, width int) []string { return WrapWith(text, width, "    ") }
+
+// WrapWith is Wrap with an indent of one's own.
+func WrapWith(text string, width int, indent string) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case len([]rune(line))+1+len([]rune(word)) > width:
+			lines = append(lines, line)
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}

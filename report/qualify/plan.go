@@ -1,0 +1,537 @@
+package qualify
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Plan is a list of tests and what is expected of each, read from YAML.
+type Plan struct {
+	File        string
+	Name        string
+	Description string
+	Quiet       bool // require: quiet: a test on a disturbed machine fails
+	Tests       []Test
+}
+
+// Test is one test of a plan.
+type Test struct {
+	Name    string
+	About   string   // what the test shows, or why the limits are what they are
+	Run     []string // the command line in words: "gobw", "write", "-s", "64K"
+	Expect  []*expect.Expectation
+	Timeout time.Duration
+	Line    int // of the test in the file
+}
+
+// Options tell how to read a plan.
+type Options struct {
+	// CheckRun finds what is wrong with a command line (words[0] is the tool) and tells the kind and the transport of the
+	// test. Nil: command lines are only split.
+	CheckRun func(words []string) (kind, transport string, names []string, errs []error)
+}
+
+// Mistake is one thing wrong with a plan, and where.
+type Mistake struct {
+	File         string
+	Line, Column int
+	Problem      string
+}
+
+func (m Mistake) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Problem)
+}
+
+// PlanError is all that is wrong with a plan.
+type PlanError struct{ Mistakes []Mistake }
+
+func (e *PlanError) Error() string {
+	lines := make([]string, len(e.Mistakes))
+	for i, m := range e.Mistakes {
+		lines[i] = m.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives each mistake.
+func (e *PlanError) Unwrap() []error {
+	errs := make([]error, len(e.Mistakes))
+	for i, m := range e.Mistakes {
+		errs[i] = m
+	}
+	return errs
+}
+
+//go:embed plans/*.yaml
+var shippedPlans embed.FS
+
+//go:embed plan.schema.json
+var planSchemaText string
+
+// Schema is the JSON Schema of a plan.
+func Schema() string { return planSchemaText }
+
+// ShippedPlans are the names of the plans that come with the program.
+func ShippedPlans() []string {
+	files, err := fs.Glob(shippedPlans, "plans/*.yaml")
+	if err != nil {
+		return nil
+	}
+	out := make([]string, len(files))
+	for i, f := range files {
+		out[i] = strings.TrimSuffix(path.Base(f), ".yaml")
+	}
+	return out
+}
+
+// ShippedPlan is the text of a plan that comes with the program.
+func ShippedPlan(name string) ([]byte, error) {
+	b, err := shippedPlans.ReadFile("plans/" + name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("no shipped plan %q%s; there are %s", name, plain.Suggest(name, ShippedPlans()), strings.Join(ShippedPlans(), ", "))
+	}
+	return b, nil
+}
+
+// LoadPlan reads a plan from a file or, by its name alone, one that comes with the program.
+func LoadPlan(file string, o Options) (*Plan, error) {
+	if slices.Contains(ShippedPlans(), file) {
+		if _, err := os.Stat(file); err != nil {
+			b, err := ShippedPlan(file)
+			if err != nil {
+				return nil, err
+			}
+			return ParsePlan(file+" (shipped)", b, o)
+		}
+	}
+	b, err := report.ReadFile(file, planBytes)
+	if err != nil {
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
+			err = pe.Err
+		}
+		remedy := "shipped plans are " + strings.Join(ShippedPlans(), ", ")
+		if near := plain.Nearest(file, ShippedPlans()); near != "" {
+			remedy = fmt.Sprintf("did you mean the shipped plan %q? %s", near, remedy)
+		}
+		return nil, &report.FileError{File: file, Err: err, Remedy: remedy}
+	}
+	return ParsePlan(file, b, o)
+}
+
+// ParsePlan reads a plan and reports every mistake in it at once as a [PlanError].
+func ParsePlan(file string, b []byte, o Options) (*Plan, error) {
+	p := &planParser{file: file, options: o, plan: &Plan{File: file}}
+	if err := checkPlanText(b); err != nil {
+		return nil, &PlanError{[]Mistake{{file, 1, 1, err.Error()}}}
+	}
+	root, err := parser.ParseBytes(b, 0)
+	if err != nil {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok {
+			p.mistake(syntax.GetToken(), "not YAML: %s", syntax.GetMessage())
+		} else {
+			p.mistakes = append(p.mistakes, Mistake{file, 1, 1, "not YAML: " + err.Error()})
+		}
+		return nil, &PlanError{p.mistakes}
+	}
+	switch {
+	case len(root.Docs) == 0 || root.Docs[0].Body == nil:
+		p.mistakes = append(p.mistakes, Mistake{file, 1, 1, "the plan is empty; it wants name and tests"})
+	case len(root.Docs) > 1:
+		var second *token.Token
+		if body := root.Docs[1].Body; body != nil {
+			second = body.GetToken()
+		}
+		p.mistake(second, "a plan is one YAML document, this is the second")
+	default:
+		p.top(root.Docs[0].Body)
+	}
+	if len(p.mistakes) > 0 {
+		slices.SortStableFunc(p.mistakes, func(a, b Mistake) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+		return nil, &PlanError{p.mistakes}
+	}
+	return p.plan, nil
+}
+
+// Bounds of a plan, which is written by hand: the parser of YAML takes gigabytes for a few kilobytes of brackets.
+const (
+	planBytes = 1 << 20
+	planDepth = 32 // of brackets within brackets, of dashes on a line, of spaces before a key over two
+)
+
+// checkPlanText refuses what no hand writes before it is parsed. Brackets in text count, too: there they come in pairs.
+func checkPlanText(b []byte) error {
+	if len(b) > planBytes {
+		return fmt.Errorf("the plan has %d bytes; a plan has at most %d", len(b), planBytes)
+	}
+	depth := 0
+	for number, line := range bytes.Split(b, []byte("\n")) {
+		indent := len(line) - len(bytes.TrimLeft(line, " -?:&*!"))
+		for _, c := range line {
+			switch c {
+			case '[', '{':
+				depth++
+			case ']', '}':
+				depth = max(0, depth-1)
+			}
+		}
+		if depth > planDepth || indent > 8*planDepth {
+			return fmt.Errorf("line %d: nested deeper than %d levels", number+1, planDepth)
+		}
+	}
+	return nil
+}
+
+type planParser struct {
+	file     string
+	options  Options
+	plan     *Plan
+	mistakes []Mistake
+	timeout  time.Duration
+	flags    []string
+}
+
+func (p *planParser) mistake(t *token.Token, format string, args ...any) {
+	m := Mistake{File: p.file, Line: 1, Column: 1, Problem: fmt.Sprintf(format, args...)}
+	if t != nil && t.Position != nil {
+		m.Line, m.Column = t.Position.Line, t.Position.Column
+	}
+	p.mistakes = append(p.mistakes, m)
+}
+
+// field is one key of a mapping.
+type field struct {
+	key   string
+	token *token.Token
+	value ast.Node
+}
+
+// fields of a mapping, of which the keys must be known.
+func (p *planParser) fields(n ast.Node, what string, known []string) []field {
+	var values []*ast.MappingValueNode
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		values = m.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{m}
+	default:
+		p.mistake(n.GetToken(), "%s is %s, want keys and values: %s", what, nodeKind(n), strings.Join(known, ", "))
+		return nil
+	}
+	var out []field
+	for _, v := range values {
+		f := field{key: v.Key.String(), token: v.Key.GetToken(), value: v.Value}
+		if !slices.Contains(known, f.key) {
+			p.mistake(f.token, "%s has no key %q%s; there are %s", what, f.key, plain.Suggest(f.key, known), strings.Join(known, ", "))
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// begin is the token that a mapping starts with: its first key, where its own is the first colon.
+func begin(n ast.Node) *token.Token {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		if !m.IsFlowStyle && len(m.Values) > 0 {
+			return m.Values[0].Key.GetToken()
+		}
+	case *ast.MappingValueNode:
+		return m.Key.GetToken()
+	}
+	return n.GetToken()
+}
+
+func nodeKind(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.SequenceNode:
+		if len(n.Values) == 0 {
+			return "empty"
+		}
+		return "a list"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.NullNode, nil:
+		return "empty"
+	}
+	return fmt.Sprintf("%q", n.String())
+}
+
+// text of a scalar, and the token that starts it.
+func (p *planParser) text(f field) (string, *token.Token, bool) {
+	switch v := f.value.(type) {
+	case *ast.StringNode:
+		return v.Value, v.Token, true
+	case *ast.LiteralNode:
+		return strings.TrimSpace(v.Value.Value), v.Value.Token, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return v.String(), v.GetToken(), true
+	case *ast.NullNode, nil:
+		p.mistake(f.token, "%s is empty", f.key)
+	default:
+		p.mistake(f.value.GetToken(), "%s is %s, want text", f.key, nodeKind(v))
+	}
+	return "", nil, false
+}
+
+func (p *planParser) top(n ast.Node) {
+	var tests *field
+	for _, f := range p.fields(n, "the plan", []string{"name", "description", "require", "defaults", "tests"}) {
+		switch f.key {
+		case "name":
+			p.plan.Name, _, _ = p.text(f)
+		case "description":
+			p.plan.Description, _, _ = p.text(f)
+		case "require":
+			if s, t, ok := p.text(f); ok {
+				p.plan.Quiet = s == "quiet"
+				if !p.plan.Quiet {
+					p.mistake(t, "require: %q%s; there is quiet: a test on a disturbed machine fails", s, plain.Suggest(s, []string{"quiet"}))
+				}
+			}
+		case "defaults":
+			p.defaults(f.value)
+		case "tests":
+			tests = &f
+		}
+	}
+	if p.plan.Name == "" {
+		p.plan.Name = strings.TrimSuffix(filepath.Base(strings.TrimSuffix(p.file, " (shipped)")), ".yaml")
+	}
+	if tests == nil {
+		p.mistake(n.GetToken(), "the plan has no tests")
+		return
+	}
+	list, ok := tests.value.(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		p.mistake(tests.token, "tests is %s, want a list of tests", nodeKind(tests.value))
+		return
+	}
+	for _, item := range list.Values {
+		p.test(item)
+	}
+}
+
+func (p *planParser) defaults(n ast.Node) {
+	for _, f := range p.fields(n, "defaults", []string{"flags", "timeout"}) {
+		switch f.key {
+		case "flags":
+			if s, t, ok := p.text(f); ok {
+				words, err := SplitWords(s)
+				if err != nil {
+					p.mistake(t, "flags: %v", err)
+				}
+				p.flags = words
+			}
+		case "timeout":
+			p.timeout = p.duration(f)
+		}
+	}
+}
+
+func (p *planParser) duration(f field) time.Duration {
+	s, t, ok := p.text(f)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(strings.ReplaceAll(s, " ", ""))
+	if err != nil || d <= 0 {
+		p.mistake(t, "timeout %q is not a time, as in 30s or 2m", s)
+	}
+	return d
+}
+
+// testName is what a test may be called, so that expectations can refer to it.
+var testName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+
+func (p *planParser) test(n ast.Node) {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+	default:
+		p.mistake(n.GetToken(), "a test is %s, want keys and values: name, about, run, expect, timeout", nodeKind(n))
+		return
+	}
+	start := begin(n)
+	t := Test{Timeout: p.timeout, Line: start.Position.Line}
+	var run, name, expect *field
+	for _, f := range p.fields(n, "a test", []string{"name", "about", "run", "expect", "timeout"}) {
+		switch f.key {
+		case "name":
+			name = &f
+		case "about":
+			t.About, _, _ = p.text(f)
+		case "run":
+			run = &f
+		case "expect":
+			expect = &f
+		case "timeout":
+			t.Timeout = p.duration(f)
+		}
+	}
+	if name == nil {
+		p.mistake(start, "the test has no name")
+	} else if s, at, ok := p.text(*name); ok {
+		t.Name = s
+		switch {
+		case !testName.MatchString(s):
+			p.mistake(at, "%q cannot name a test: letters, digits, - and _, a letter first", s)
+		case slices.Contains(p.earlier(), s):
+			p.mistake(at, "a test called %q is there already", s)
+		}
+	}
+	kind, transport, names := "", "", []string(nil)
+	switch run {
+	case nil:
+		p.mistake(start, "test %q has no run: the command line, as in run: gobw write -s 64K", t.Name)
+	default:
+		kind, transport, names = p.run(&t, *run)
+	}
+	if expect != nil {
+		p.expect(&t, *expect, kind, transport, names)
+	}
+	p.plan.Tests = append(p.plan.Tests, t)
+}
+
+func (p *planParser) earlier() []string {
+	var out []string
+	for _, t := range p.plan.Tests {
+		if t.Name != "" {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+func (p *planParser) run(t *Test, f field) (kind, transport string, names []string) {
+	s, at, ok := p.text(f)
+	if !ok {
+		return "", "", nil
+	}
+	words, err := SplitWords(s)
+	if err != nil {
+		p.mistake(at, "run: %v", err)
+		return "", "", nil
+	}
+	if tools := []string{"gobw", "golat"}; len(words) == 0 || !slices.Contains(tools, words[0]) {
+		first := ""
+		if len(words) > 0 {
+			first = words[0]
+		}
+		p.mistake(at, "run starts with %q%s, want gobw or golat", first, plain.Suggest(first, tools))
+		return "", "", nil
+	}
+	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
+	t.Run = slices.Concat(words[:test], p.flags, words[test:])
+	if p.options.CheckRun == nil {
+		return "", "", nil
+	}
+	kind, transport, names, errs := p.options.CheckRun(t.Run)
+	for _, err := range errs {
+		place := at
+		for _, w := range words { // point at the word that the problem names
+			if offset := strings.Index(at.Value, w); len(w) > 1 && offset > 0 && strings.Contains(err.Error(), strings.TrimLeft(w, "-")) && strings.HasPrefix(w, "-") {
+				place = shifted(at, offset)
+				break
+			}
+		}
+		p.mistake(place, "run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return kind, transport, names
+}
+
+// shifted is a token some characters further on the same line.
+func shifted(t *token.Token, by int) *token.Token {
+	c := *t
+	position := *t.Position
+	position.Column += by
+	if quoted := t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType; quoted {
+		position.Column++
+	}
+	c.Position = &position
+	return &c
+}
+
+func (p *planParser) expect(t *Test, f field, kind, transport string, names []string) {
+	items := []ast.Node{f.value}
+	if list, ok := f.value.(*ast.SequenceNode); ok {
+		items = list.Values
+	}
+	dir := filepath.Dir(p.file)
+	for _, item := range items {
+		s, at, ok := p.text(field{key: "expect", token: f.token, value: item})
+		if !ok {
+			continue
+		}
+		e, err := expect.Parse(s, expect.Options{Dir: dir, Tests: slices.Concat(p.earlier(), names), Test: t.Name})
+		var ee *report.ExpressionError
+		switch {
+		case errors.As(err, &ee):
+			p.mistake(shifted(at, ee.Column-1), "expect: %s", ee.Short())
+		case err != nil:
+			p.mistake(at, "expect: %v", err)
+		default:
+			if kind != "" {
+				if err := e.CheckTest(kind, transport); err != nil {
+					p.mistake(at, "expect: %v", err)
+				}
+			}
+			t.Expect = append(t.Expect, e)
+		}
+	}
+}
+
+// SplitWords splits a command line at spaces; quotation marks keep words together. It is no shell.
+func SplitWords(s string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	in, quote := false, rune(0)
+	for _, r := range s {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			} else {
+				word.WriteRune(r)
+			}
+		case r == '\'' || r == '"':
+			in, quote = true, r
+		case r == ' ' || r == '\t' || r == '\n':
+			if in {
+				words = append(words, word.String())
+				word.Reset()
+				in = false
+			}
+		default:
+			in = true
+			word.WriteRune(r)
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("the quotation %c does not end", quote)
+	}
+	if in {
+		words = append(words, word.String())
+	}
+	return words, nil
+}

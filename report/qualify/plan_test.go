@@ -1,0 +1,332 @@
+package qualify
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func TestParsePlan(t *testing.T) {
+	p, err := ParsePlan("dir/mine.yaml", []byte(`
+description: two tests
+defaults:
+  flags: --runs 3
+  timeout: 30s
+tests:
+  - name: first
+    run: gobw write -s 64K --expect-like "two words"
+    expect:
+      - bw >= 0.9*line
+      - "retransmits == 0"
+  - name: second
+    about: half of the first
+    run: golat send
+    expect: p99 <= 3us for size <= 4 KiB
+    timeout: 2m
+  - {name: third, run: gobw read, expect: [bw >= 0.5*first.bw]}
+`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type short struct {
+		Name, Run, Expect, Timeout string
+		Line                       int
+	}
+	var got []short
+	for _, test := range p.Tests {
+		var expect []string
+		for _, e := range test.Expect {
+			expect = append(expect, e.String())
+		}
+		got = append(got, short{test.Name, strings.Join(test.Run, "|"), strings.Join(expect, "|"), test.Timeout.String(), test.Line})
+	}
+	want := []short{
+		{"first", "gobw|write|--runs|3|-s|64K|--expect-like|two words", "bw >= 0.9*line|retransmits == 0", "30s", 7},
+		{"second", "golat|send|--runs|3", "p99 <= 3us for size <= 4 KiB", "2m0s", 12},
+		{"third", "gobw|read|--runs|3", "bw >= 0.5*first.bw", "30s", 17},
+	}
+	if diff := cmp.Diff(got, want); diff != "" {
+		t.Error(diff)
+	}
+	if p.Name != "mine" || p.Description != "two tests" {
+		t.Errorf("name %q, description %q", p.Name, p.Description)
+	}
+}
+
+// All mistakes come at once, each with its place.
+func TestPlanMistakes(t *testing.T) {
+	source := `name: wrong
+descriptino: a letter is missing
+defaults:
+  timeout: soon
+tests:
+  - name: first
+    run: gobw write -s 64K
+    expects: bw >= 1 Gb/s
+  - name: first
+    run: gbow write
+    expect:
+      - bww >= 1 Gb/s
+      - "bw >= 1 Gbs"
+      - bw within 5% of nowhere.json
+  - run: gobw write --szie 4
+    expect: p99 <= 3us
+  - name: has space
+    run: [gobw, write]
+  - just text
+  - name: latency
+    run: golat send
+    expect: bw >= 1 Gb/s
+`
+	check := func(words []string) (string, string, []string, []error) {
+		kind := map[string]string{"gobw": "bandwidth", "golat": "latency"}[words[0]]
+		if slices.Contains(words, "--szie") {
+			return kind, "RC", nil, []error{errors.New("unknown flag: --szie; did you mean --size?")}
+		}
+		return kind, "RC", nil, nil
+	}
+	_, err := ParsePlan("plan.yaml", []byte(source), Options{CheckRun: check})
+	var pe *PlanError
+	if !errors.As(err, &pe) {
+		t.Fatal(err)
+	}
+	want := []string{
+		`plan.yaml:2:1: the plan has no key "descriptino", did you mean "description"?`,
+		`plan.yaml:4:12: timeout "soon" is not a time`,
+		`plan.yaml:8:5: a test has no key "expects", did you mean "expect"?`,
+		`plan.yaml:9:11: a test called "first" is there already`,
+		`plan.yaml:10:10: run starts with "gbow", did you mean "gobw"?`,
+		`plan.yaml:12:9: expect: no figure "bww", did you mean "bw"?`,
+		`plan.yaml:13:18: expect: no unit "Gbs", did you mean "Gb/s"?`,
+		`plan.yaml:14:25: expect: nowhere.json: no such file or directory`,
+		`plan.yaml:15:5: the test has no name`,
+		`plan.yaml:15:21: run: unknown flag: --szie; did you mean --size?`,
+		`plan.yaml:17:11: "has space" cannot name a test`,
+		`plan.yaml:18:10: run is a list, want text`,
+		`plan.yaml:19:5: a test is "just text", want keys and values`,
+		`plan.yaml:22:13: expect: bw >= 1 Gb/s: this RC latency test has no "bw"`,
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("lacks %s", w)
+		}
+	}
+	for _, m := range pe.Mistakes {
+		found := false
+		for _, w := range want {
+			found = found || strings.HasPrefix(m.Error(), w)
+		}
+		if !found {
+			t.Errorf("unexpected: %s", m)
+		}
+	}
+	if t.Failed() {
+		t.Logf("all:\n%v", err)
+	}
+}
+
+func TestPlanNotYAML(t *testing.T) {
+	for _, tt := range []struct{ name, source, want string }{
+		{"empty", "", "plan.yaml:1:1: the plan is empty"},
+		{"indent", "name: x\n  tests:\n- y: [\n", "plan.yaml:"},
+		{"twice", "name: x\nname: y\ntests: [{name: a, run: gobw write}]\n", "plan.yaml:2:1: not YAML"},
+		{"list", "- a\n- b\n", "the plan is a list"},
+		{"no tests", "name: x\n", "the plan has no tests"},
+		{"empty tests", "tests:\n", "tests is empty"},
+		{"two documents", "tests: [{name: a, run: gobw write}]\n---\nname: b\n", "this is the second"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := ParsePlan("plan.yaml", []byte(tt.source), Options{})
+			var pe *PlanError
+			if !errors.As(err, &pe) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestShippedPlans(t *testing.T) {
+	raw, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("plan.schema.json", raw); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("plan.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(ShippedPlans(), []string{"course", "nic", "quick"}); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range ShippedPlans() {
+		p, err := LoadPlan(name, Options{})
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		if p.Name != name || len(p.Tests) < 10 {
+			t.Errorf("%s: name %q, %d tests", name, p.Name, len(p.Tests))
+		}
+		for _, test := range p.Tests {
+			if len(test.Expect) == 0 {
+				t.Errorf("%s: %s expects nothing", name, test.Name)
+			}
+		}
+		source, err := ShippedPlan(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := yaml.Unmarshal(source, &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(v); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if schema.Validate(map[string]any{"tests": []any{map[string]any{"name": "a", "run": "rm -rf"}}}) == nil {
+		t.Error("the schema lets any command pass")
+	}
+	for _, name := range []string{"quik", filepath.Join(t.TempDir(), "none.yaml")} {
+		_, err := LoadPlan(name, Options{})
+		var fe *report.FileError
+		if !errors.As(err, &fe) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "shipped plans are course, nic, quick") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSplitWords(t *testing.T) {
+	got, err := SplitWords(`gobw  write -s '64 K' --label="a b"c ''`)
+	if diff := cmp.Diff(got, []string{"gobw", "write", "-s", "64 K", "--label=a bc", ""}); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if _, err := SplitWords(`gobw "write`); err == nil {
+		t.Error("an open quotation passes")
+	}
+}
+
+func TestExamplePlans(t *testing.T) {
+	files, err := filepath.Glob("../../examples/plans/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no example plans: %v", err)
+	}
+	for _, f := range files {
+		if _, err := LoadPlan(f, Options{}); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestBaselineOfPlan: a baseline of many tests is asked for the one of the same name, and for the same layout of a grid,
+// whichever strategy won there.
+func TestBaselineOfPlan(t *testing.T) {
+	same, other := sample.Repeated(1), sample.Repeated(2)
+	same.Description, other.Description = "write", "steady"
+	grid := func(strategy string, bits float64) *report.Document {
+		d := sample.Repeated(1)
+		d.Records, d.Description = nil, "grid"
+		for _, s := range []string{"pack", "gather-write"} {
+			p := noncontig.Point{Shape: "gather", Strategy: s, Layout: "vector:block=64,num=8,stride=128", SizeBytes: 512}
+			v := bits / 2
+			if s == strategy {
+				v = bits
+			}
+			for range 6 {
+				p.Runs = append(p.Runs, noncontig.Run{Messages: 100, Seconds: 1, GoodputBitsPerS: v})
+			}
+			if d.Noncontig == nil {
+				d.Noncontig = &noncontig.Grid{Setup: noncontig.Setup{Transport: "RC"}}
+			}
+			d.Noncontig.Points = append(d.Noncontig.Points, p)
+		}
+		return d
+	}
+	file := filepath.Join(t.TempDir(), "base.json")
+	base := &Qualification{Plan: "p", Tests: []Result{
+		{Name: "steady", Document: other}, {Name: "write", Document: same}, {Name: "grid", Document: grid("pack", 8e9)},
+	}}
+	if err := Save(file, base); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		test string
+		d    *report.Document
+		want bool
+	}{
+		{"write", sample.Repeated(1), true},
+		{"steady", sample.Repeated(1), false}, // half of what it was
+		{"", sample.Repeated(1), false},       // the median of both
+		{"grid", grid("gather-write", 7.8e9), true},
+		{"grid", grid("gather-write", 7e9), false},
+	} {
+		e, err := expect.Parse("bw within 5% of '"+file+"'", expect.Options{Test: tt.test})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range e.Evaluate(tt.d, expect.Judgement{}) {
+			if c.Passed != tt.want {
+				t.Errorf("%q: passed %t, want %t: %s %s", tt.test, c.Passed, tt.want, c.Actual, c.Reason)
+			}
+		}
+	}
+}
+
+// What a stranger's file may hold ends in a mistake with its place, in little memory.
+func TestHostilePlans(t *testing.T) {
+	for name, text := range map[string]string{
+		"an empty document at the end": "x\n---\n",
+		"two documents":                "name: a\ntests: []\n---\nname: b\n",
+		"brackets":                     strings.Repeat("[", 100_000),
+		"braces":                       strings.Repeat("{a: ", 100_000),
+		"dashes":                       strings.Repeat("- ", 100_000),
+		"large":                        strings.Repeat("# comment\n", 200_000),
+		"aliases":                      "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n",
+		"an alias of itself":           "tests: &a [*a]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := ParsePlan("hostile.yaml", []byte(text), Options{}); err == nil {
+				t.Error("it is a plan")
+			}
+			runtime.ReadMemStats(&after)
+			if grew := after.TotalAlloc - before.TotalAlloc; grew > 64<<20 {
+				t.Errorf("it took %d MiB", grew>>20)
+			}
+		})
+	}
+}
+
+func FuzzParsePlan(f *testing.F) {
+	for _, name := range ShippedPlans() {
+		text, err := ShippedPlan(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("x\n---\n"))
+	f.Add([]byte("tests: [{name: a, run: [gobw, write], expect: bw >= 1}]"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := ParsePlan("fuzzed.yaml", b, Options{})
+		if (p == nil) == (err == nil) {
+			t.Errorf("a plan %v and an error %v", p, err)
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package qualify
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
+)
+
+// Version is the version of the qualification that this package writes.
+const Version = "gobw.qualification/1"
+
+// Outcome is how a test of a qualification ended.
+type Outcome string
+
+// Outcomes.
+const (
+	Passed  Outcome = "pass"
+	Failed  Outcome = "fail"    // an expectation missed
+	Broken  Outcome = "error"   // the test did not complete
+	Skipped Outcome = "skipped" // not run: not asked for, or an earlier test lost the peer or the device
+)
+
+// Qualification is a plan that was run: each test with its document and verdict.
+type Qualification struct {
+	Schema   string    `json:"schema"`
+	Plan     string    `json:"plan"` // its name
+	File     string    `json:"file,omitempty"`
+	Version  string    `json:"version"`
+	Command  []string  `json:"command"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	Label    string    `json:"label,omitempty"`
+	Outcome  Outcome   `json:"outcome"`
+	ExitCode int       `json:"exit_code"`
+	Tests    []Result  `json:"tests"`
+}
+
+// Result is one test of a qualification.
+type Result struct {
+	Name     string           `json:"name"`
+	Command  string           `json:"command"` // as one would type it
+	Outcome  Outcome          `json:"outcome"`
+	Reason   string           `json:"reason,omitempty"`
+	Seconds  float64          `json:"seconds"`
+	LeftOut  []string         `json:"left_out,omitempty"` // expectations of the plan that were not judged (--leave-out)
+	Document *report.Document `json:"document,omitempty"`
+}
+
+// Disturbed tells whether most of a test's runs say that something else had their CPU.
+func (r *Result) Disturbed() bool {
+	if r.Document == nil {
+		return false
+	}
+	runs, disturbed := 0, 0
+	count := func(warnings []string) {
+		runs++
+		if figure.Disturbed(warnings) {
+			disturbed++
+		}
+	}
+	for i := range r.Document.Records {
+		count(r.Document.Records[i].Warnings)
+	}
+	if n := r.Document.Noncontig; n != nil {
+		for i := range n.Points {
+			for j := range n.Points[i].Runs {
+				count(n.Points[i].Runs[j].Warnings)
+			}
+		}
+	}
+	return 2*disturbed > runs
+}
+
+// Documents of the tests that have one.
+func (q *Qualification) Documents() []*report.Document {
+	var out []*report.Document
+	for i := range q.Tests {
+		if d := q.Tests[i].Document; d != nil {
+			if d.Description == "" {
+				d.Description = q.Tests[i].Name
+			}
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Save writes a qualification as [Save] writes a document.
+func Save(path string, q *Qualification) error {
+	c := *q
+	c.Schema = Version
+	b, err := json.MarshalIndent(&c, "", "  ")
+	if err != nil {
+		return &report.FileError{File: path, Err: err}
+	}
+	return report.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
+}
+
+// Load reads a saved qualification; nil where the file holds something else.
+func Load(path string) (*Qualification, error) {
+	b, err := report.ReadFile(path, 1<<30)
+	if err != nil {
+		return nil, err
+	}
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if json.Unmarshal(b, &head) != nil || !strings.HasPrefix(head.Schema, report.QualificationPrefix) {
+		return nil, nil //nolint:nilnil // another kind of file is no error
+	}
+	return parse(path, b)
+}
+
+func parse(file string, b []byte) (*Qualification, error) {
+	q := &Qualification{}
+	if err := report.Decode(file, b, q); err != nil {
+		return nil, err
+	}
+	return q, report.CheckVersion(file, q.Schema, report.QualificationPrefix, report.QualificationNumber)
+}
+
+// counts of the tests by outcome.
+func (q *Qualification) counts() map[Outcome]int {
+	out := map[Outcome]int{}
+	for _, t := range q.Tests {
+		out[t.Outcome]++
+	}
+	return out
+}
+
+// disturbed counts the tests with an outcome that were measured on a disturbed machine.
+func (q *Qualification) disturbed(o Outcome) int {
+	n := 0
+	for i := range q.Tests {
+		if q.Tests[i].Outcome == o && q.Tests[i].Disturbed() {
+			n++
+		}
+	}
+	return n
+}
+
+// LeftOut counts the expectations that were not judged.
+func (q *Qualification) LeftOut() int {
+	n := 0
+	for _, t := range q.Tests {
+		n += len(t.LeftOut)
+	}
+	return n
+}
+
+// Summary is the verdict in one line.
+func (q *Qualification) Summary() string {
+	n := q.counts()
+	var parts []string
+	for _, o := range []Outcome{Passed, Failed, Broken, Skipped} {
+		if n[o] > 0 {
+			word := map[Outcome]string{Passed: "passed", Failed: "failed", Broken: "did not complete", Skipped: "skipped"}[o]
+			part := fmt.Sprintf("%d %s", n[o], word)
+			if d := q.disturbed(o); d > 0 {
+				part += fmt.Sprintf(", %d of them on a disturbed machine", d)
+			}
+			parts = append(parts, part)
+		}
+	}
+	verdict := "PASS"
+	if q.Outcome != Passed {
+		verdict = strings.ToUpper(string(q.Outcome))
+	}
+	return fmt.Sprintf("%s: plan %s: %s (exit status %d)", verdict, q.Plan, strings.Join(parts, ", "), q.ExitCode)
+}

@@ -1,0 +1,155 @@
+package render
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// comparisonGrids are the tables of a comparison: one for each set-up and figure.
+func comparisonGrids(c *compare.Comparison) []grid {
+	var out []grid
+	at := map[string]int{}
+	covered := map[int][]float64{}
+	for _, p := range c.Points {
+		title := fmt.Sprintf("%s: %s in %s", p.Group, p.Figure, p.Unit)
+		i, ok := at[title]
+		if !ok {
+			i = len(out)
+			at[title] = i
+			out = append(out, grid{title: title, keys: 1, header: []string{"point", "old", "new", "change", "interval", "p", "runs", "verdict"}})
+		}
+		between := "-"
+		if in := p.Interval; in != nil {
+			between = percent(in.Low) + "…" + percent(in.High)
+			covered[i] = append(covered[i], in.Confidence)
+		}
+		out[i].rows = append(out[i].rows, []string{
+			p.Row, plain.Number(p.Old.Median), plain.Number(p.New.Median), percent(p.Change), between, pValue(p.P),
+			fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String(),
+		})
+	}
+	for i := range out {
+		if len(covered[i]) > 0 {
+			low, high := stats.Percent(slices.Min(covered[i])), stats.Percent(slices.Max(covered[i]))
+			out[i].header[4] = low + " interval"
+			if low != high {
+				out[i].header[4] = strings.TrimSuffix(low, " %") + "…" + high + " interval"
+			}
+		}
+	}
+	return out
+}
+
+func percent(v float64) string { return fmt.Sprintf("%+.1f%%", 100*v) }
+
+func pValue(p float64) string {
+	if p < 0.001 {
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
+}
+
+// comparisonClosing are the lines below the tables: how it was judged, what would settle what is open, means, what has no
+// partner, what changed around.
+func comparisonClosing(c *compare.Comparison) []string {
+	out := []string{fmt.Sprintf("same: the change lies within ±%s; better, worse: at %s, %d judged together (%s)",
+		stats.Percent(c.Margin), stats.Percent(c.Confidence), len(c.Points), c.Procedure)}
+	for _, cause := range stats.Causes() {
+		var open []compare.Point
+		for _, p := range c.Points {
+			if p.Word == stats.CannotTell && p.Cause == cause {
+				open = append(open, p)
+			}
+		}
+		if len(open) > 0 {
+			worst := slices.MaxFunc(open, func(a, b compare.Point) int { return cmp.Compare(a.WorseBy, b.WorseBy) })
+			line := fmt.Sprintf("cannot tell: %s: %d of %d, the worst %s, %s: %s", cause, len(open), len(c.Points), worst.Row, worst.Figure, worst.Reason)
+			if worst.Settle != "" {
+				line += "; to settle it: " + worst.Settle
+			}
+			out = append(out, line)
+		}
+	}
+	for _, g := range c.Geomeans {
+		out = append(out, fmt.Sprintf("geometric mean of new/old %s over %d points: %.3f (%s, between %s and %s)",
+			g.Figure, g.Points, g.Ratio, percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
+	}
+	for _, s := range c.OnlyOld {
+		out = append(out, "only in old: "+s)
+	}
+	for _, s := range c.OnlyNew {
+		out = append(out, "only in new: "+s)
+	}
+	for _, s := range c.Incomplete {
+		out = append(out, "INCOMPLETE: "+s)
+	}
+	for _, d := range c.Unlike {
+		out = append(out, "NOT ALIKE: "+d.String())
+	}
+	for _, d := range c.Changed {
+		out = append(out, "changed: "+d.String())
+	}
+	return out
+}
+
+// Comparison writes a comparison as "table", "markdown", "latex" or "json".
+func Comparison(w io.Writer, format string, c *compare.Comparison) error {
+	out := &strings.Builder{}
+	switch format {
+	case "json":
+		b, err := json.MarshalIndent(c, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encode comparison: %w", err)
+		}
+		out.Write(append(b, '\n'))
+	case "table", "text":
+		for _, l := range c.Labels {
+			fmt.Fprintln(out, l)
+		}
+		for i, g := range comparisonGrids(c) {
+			if i > 0 || len(c.Labels) > 0 {
+				fmt.Fprintln(out)
+			}
+			if err := writeGrid(out, g); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(out)
+		for _, line := range comparisonClosing(c) {
+			for _, l := range plain.Wrap(line, terminalWidth) {
+				fmt.Fprintln(out, l)
+			}
+		}
+	case "markdown", "md":
+		for _, l := range c.Labels {
+			fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(l))
+		}
+		for _, g := range comparisonGrids(c) {
+			writeMarkdown(out, g)
+		}
+		for _, line := range comparisonClosing(c) {
+			fmt.Fprintf(out, "- %s\n", escapeMarkdown(line))
+		}
+	case "latex", "tex":
+		out.WriteString(laTeXPackages)
+		for _, g := range comparisonGrids(c) {
+			writeLaTeX(out, g, strings.Join(c.Labels, "; "))
+		}
+		for _, line := range comparisonClosing(c) {
+			fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
+		}
+	default:
+		names := []string{"table", "markdown", "latex", "json"}
+		return fmt.Errorf("no format %q%s for a comparison; there are %s", format, plain.Suggest(format, names), strings.Join(names, ", "))
+	}
+	_, err := io.WriteString(w, plain.Terminal(out.String()))
+	return err
+}

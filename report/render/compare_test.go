@@ -1,0 +1,34 @@
+package render
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/internal/sample"
+)
+
+func TestCompareRender(t *testing.T) {
+	old := sample.Repeated(1)
+	slower := sample.Repeated(0.9)
+	slower.Records = slower.Records[:len(slower.Records)-6]
+	slower.Client.Version = "v0.2.0"
+	extra := sample.Document().Records[6]
+	old.Records = append(old.Records, extra)
+	c, err := compare.Documents([]*report.Document{old}, []*report.Document{slower}, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for format, file := range map[string]string{"table": "compare.txt", "markdown": "compare.md", "json": "compare.json"} {
+		var b bytes.Buffer
+		if err := Comparison(&b, format, c); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, b.Bytes())
+	}
+	if err := Comparison(&bytes.Buffer{}, "tabel", c); err == nil || !strings.Contains(err.Error(), `"table"`) {
+		t.Errorf("%v", err)
+	}
+}

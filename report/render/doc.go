@@ -1,0 +1,2 @@
+// Package render writes results: a file for each format, and pictures.
+package render

@@ -1,0 +1,344 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// grid is a table before it is written: what table, Markdown, LaTeX and HTML have in common.
+type grid struct {
+	title  string
+	header []string // with units
+	rows   [][]string
+	notes  []string // below the table
+	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
+	prose  bool     // rows are sentences: on a terminal they are wrapped
+}
+
+// grids makes the tables of a document, one for each set-up. A row is a size: the only run's figures, or the medians.
+func grids(d *report.Document) []grid {
+	var out []grid
+	for _, g := range figure.Groups(d.Records) {
+		if g.Setup.IsLatency() {
+			out = append(out, latencyGrid(g))
+		} else {
+			out = append(out, bandwidthGrid(g))
+		}
+	}
+	out = append(out, noncontigGrids(d)...)
+	if len(d.Checks) > 0 {
+		out = append(out, checkGrid(d.Checks))
+	}
+	return out
+}
+
+// column computes a cell; a column that is empty in all rows is left out.
+type column struct {
+	header string
+	cell   func(r figure.Row) string
+}
+
+func build(title string, rows []figure.Row, columns []column) grid {
+	g := grid{title: title, rows: make([][]string, len(rows)), keys: 1}
+	for _, c := range columns {
+		cells := make([]string, len(rows))
+		empty := true
+		for i, r := range rows {
+			cells[i] = c.cell(r)
+			empty = empty && cells[i] == ""
+		}
+		if empty {
+			continue
+		}
+		g.header = append(g.header, c.header)
+		for i := range rows {
+			if cells[i] == "" {
+				cells[i] = "-"
+			}
+			g.rows[i] = append(g.rows[i], cells[i])
+		}
+	}
+	return g
+}
+
+// summary of one figure as two cells' worth: the median, and the interval where there is one.
+func medianOf(f func(*report.Record) (float64, bool), scale float64) func(figure.Row) string {
+	return func(r figure.Row) string {
+		vs := r.Values(f)
+		if len(vs) == 0 {
+			return ""
+		}
+		return plain.Number(stats.Summarize(vs, stats.DefaultConfidence).Median * scale)
+	}
+}
+
+func intervalOf(f func(*report.Record) (float64, bool), scale float64) func(figure.Row) string {
+	return func(r figure.Row) string {
+		s := stats.Summarize(r.Values(f), stats.DefaultConfidence)
+		if s.Interval == nil {
+			return ""
+		}
+		return plain.Number(s.Interval.Low*scale) + "…" + plain.Number(s.Interval.High*scale)
+	}
+}
+
+// loopNs is what the measuring loop spent on a message at this end, where --cpu-time counted it.
+func loopNs(r *report.Record) (float64, bool) {
+	if r.CPU == nil {
+		return 0, false
+	}
+	ns := r.CPU.PackNsPerMessage + r.CPU.UnpackNsPerMessage + r.CPU.PostNsPerMessage + r.CPU.PollNsPerMessage
+	return ns, ns > 0
+}
+
+// latencyCell shows one figure of a row's latency in microseconds.
+func latencyCell(f func(*report.Latency) *float64) func(figure.Row) string {
+	return func(r figure.Row) string {
+		l := r.Latency()
+		if l == nil {
+			return ""
+		}
+		v := f(l)
+		if v == nil {
+			return ""
+		}
+		return plain.Number(*v / 1e3)
+	}
+}
+
+// noteHeader is above the column that refers to the notes below a table.
+const noteHeader = "note"
+
+func sizeColumn() column {
+	return column{"bytes", func(r figure.Row) string { return strconv.FormatUint(r.Size, 10) }}
+}
+
+// runsColumn tells how many runs a row is the median of; where all rows have as many, the title says it.
+func runsColumn(g figure.Group) column {
+	return column{"runs", func(r figure.Row) string {
+		if len(r.Runs) < 2 || sameRuns(g) {
+			return ""
+		}
+		return strconv.Itoa(len(r.Runs))
+	}}
+}
+
+func sameRuns(g figure.Group) bool {
+	return !slices.ContainsFunc(g.Rows, func(r figure.Row) bool { return len(r.Runs) != len(g.Rows[0].Runs) })
+}
+
+// sameSamples is how many samples each row of a latency test has, 0 if they differ.
+func sameSamples(g figure.Group) uint64 {
+	n := uint64(0)
+	for i, r := range g.Rows {
+		l := r.Latency()
+		if l == nil || i > 0 && l.Samples != n {
+			return 0
+		}
+		n = l.Samples
+	}
+	return n
+}
+
+// repetitions is what a title says of the runs.
+func repetitions(g figure.Group) string {
+	n := len(g.Rows[0].Runs)
+	switch {
+	case n < 2 || !sameRuns(g):
+		return ""
+	case stats.Summarize(make([]float64, n), stats.DefaultConfidence).Interval == nil:
+		return fmt.Sprintf(", medians of %d runs", n)
+	}
+	return fmt.Sprintf(", medians of %d runs with 95 %% intervals", n)
+}
+
+func bandwidthGrid(g figure.Group) grid {
+	marks := &noteMarks{}
+	title := g.Setup.Title()
+	if every := g.Signaled(); every != "1" {
+		title += ", signaled every " + every
+	}
+	title += repetitions(g)
+	out := build(title, g.Rows, []column{
+		sizeColumn(),
+		runsColumn(g),
+		{"peak Gb/s", medianOf(figure.PeakBits, 1e-9)},
+		{"Gb/s", medianOf(figure.AverageBits, 1e-9)},
+		{"interval", intervalOf(figure.AverageBits, 1e-9)},
+		{"MiB/s", medianOf(figure.AverageBits, 1.0/8/(1<<20))},
+		{"Mmsg/s", medianOf(figure.MessageRate, 1e-6)},
+		{"delivered %", medianOf(figure.Delivered, 100)},
+		{"p50 us", latencyCell(func(l *report.Latency) *float64 { return &l.P50Ns })},
+		{"p99 us", latencyCell(func(l *report.Latency) *float64 { return l.P99Ns })},
+		{"cpu ns/msg", medianOf(loopNs, 1)},
+		{noteHeader, func(r figure.Row) string { return marks.cell(r, figure.AverageBits) }},
+	})
+	out.notes = marks.lines()
+	return out
+}
+
+func latencyGrid(g figure.Group) grid {
+	title := g.Setup.Title()
+	if g.Setup.HalfTrip {
+		title += "; half round trip in us"
+	} else {
+		title += "; full round trip in us"
+	}
+	samples := sameSamples(g)
+	if samples > 0 {
+		title += fmt.Sprintf(", %d samples", samples)
+	}
+	title += repetitions(g)
+	marks := &noteMarks{}
+	out := build(title, g.Rows, []column{
+		sizeColumn(),
+		runsColumn(g),
+		{"samples", func(r figure.Row) string {
+			if l := r.Latency(); l != nil && samples == 0 {
+				return strconv.FormatUint(l.Samples, 10)
+			}
+			return ""
+		}},
+		{"min", latencyCell(func(l *report.Latency) *float64 { return &l.MinNs })},
+		{"p50", latencyCell(func(l *report.Latency) *float64 { return &l.P50Ns })},
+		{"interval", intervalOf(figure.MedianLatency, 1e-3)},
+		{"p90", latencyCell(func(l *report.Latency) *float64 { return l.P90Ns })},
+		{"p99", latencyCell(func(l *report.Latency) *float64 { return l.P99Ns })},
+		{"p99.9", latencyCell(func(l *report.Latency) *float64 { return l.P999Ns })},
+		{"p99.99", latencyCell(func(l *report.Latency) *float64 { return l.P9999Ns })},
+		{"max", latencyCell(func(l *report.Latency) *float64 { return &l.MaxNs })},
+		{"mean", latencyCell(func(l *report.Latency) *float64 { return &l.MeanNs })},
+		{"stdev", latencyCell(func(l *report.Latency) *float64 { return &l.StdevNs })},
+		{"cpu ns/msg", medianOf(loopNs, 1)},
+		{noteHeader, func(r figure.Row) string { return marks.cell(r, figure.MedianLatency) }},
+	})
+	out.notes = marks.lines()
+	return out
+}
+
+// noteMarks numbers the warnings of a table's rows: the row shows the first word, the note below it the whole. Warnings
+// that differ in their figures only share a note, which shows the first.
+type noteMarks struct{ notes []note }
+
+type note struct {
+	kind  string // the text without figures
+	text  string
+	count int
+}
+
+// cell is a row's: the warnings of its runs, and what is to be said of the figure over all of them.
+func (m *noteMarks) cell(r figure.Row, get func(*report.Record) (float64, bool)) string {
+	var words []string
+	var numbers []int
+	warnings := figure.Conditions{RunValues: r.Values(get)}.Warnings()
+	for _, rec := range r.Runs {
+		warnings = append(warnings, rec.Warnings...)
+	}
+	for _, w := range warnings {
+		at := m.at(w)
+		m.notes[at].count++
+		if !slices.Contains(numbers, at+1) {
+			numbers = append(numbers, at+1)
+		}
+		if word := firstWord(w); !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return words[0] + " [" + ranges(numbers) + "]"
+	}
+	return words[0] + "… [" + ranges(numbers) + "]"
+}
+
+// at is the place of a warning's note, which is made where there is none.
+func (m *noteMarks) at(warning string) int {
+	kind := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("0123456789.", r) {
+			return -1
+		}
+		return r
+	}, warning)
+	at := slices.IndexFunc(m.notes, func(n note) bool { return n.kind == kind })
+	if at < 0 {
+		at = len(m.notes)
+		m.notes = append(m.notes, note{kind: kind, text: warning})
+	}
+	return at
+}
+
+// lines are the notes to write below the table.
+func (m *noteMarks) lines() []string {
+	var out []string
+	for _, n := range m.notes {
+		if n.count > 1 {
+			n.text += fmt.Sprintf(" (the first of %d like it)", n.count)
+		}
+		out = append(out, n.text)
+	}
+	return out
+}
+
+// firstWord is what a warning says before its colon; a peer's says whose it is.
+func firstWord(warning string) string {
+	word, rest, _ := strings.Cut(warning, ": ")
+	if word == "peer" {
+		next, _, _ := strings.Cut(rest, ":")
+		word += " " + next
+	}
+	if len(word) > 20 {
+		return "see"
+	}
+	return word
+}
+
+// ranges writes ascending numbers as 1,3-5.
+func ranges(numbers []int) string {
+	slices.Sort(numbers)
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		switch j {
+		case i:
+			parts = append(parts, strconv.Itoa(numbers[i]))
+		case i + 1:
+			parts = append(parts, strconv.Itoa(numbers[i]), strconv.Itoa(numbers[j]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+func checkGrid(checks []report.Check) grid {
+	g := grid{title: "expectations", header: []string{"verdict", "expectation", "point", "actual", "reason"}}
+	reasons := false
+	for _, c := range checks {
+		verdict := "pass"
+		if !c.Passed {
+			verdict = "FAIL"
+		}
+		reasons = reasons || c.Reason != ""
+		g.rows = append(g.rows, []string{verdict, c.Expression, c.Point, c.Actual, c.Reason})
+	}
+	if !reasons {
+		g.header = g.header[:4]
+		for i := range g.rows {
+			g.rows[i] = g.rows[i][:4]
+		}
+	}
+	return g
+}

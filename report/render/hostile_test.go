@@ -1,0 +1,195 @@
+package render
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/qualify"
+)
+
+// hostile is text as a stranger's file may hold it.
+const hostile = "=cmd|'/c x'!A0 \x1b]0;owned\x07\x1b[31m \u009b31m \u202ereversed\n\\input{/etc/passwd} </text><script>alert(1)</script> ]]> & % ^^M\rPASS"
+
+// hostileDocument has it in every text of a record and its surroundings.
+func hostileDocument() *report.Document {
+	d := sample.Repeated(1)
+	d.Tool, d.Version, d.Label, d.Description, d.Failure, d.Complete = hostile, hostile, hostile, hostile, hostile, false
+	d.Command, d.Warnings = []string{hostile}, []string{hostile}
+	d.Client.Host, d.Client.Device, d.Client.Provider, d.Client.Firmware, d.Client.GID = hostile, hostile, hostile, hostile, hostile
+	d.Server = &d.Client
+	d.Checks = []report.Check{{Expression: hostile, Point: hostile, Actual: hostile, Reason: hostile}}
+	for i := range d.Records {
+		r := &d.Records[i]
+		r.Operation, r.Transport, r.Direction, r.Atomic, r.Verified, r.Warnings = "../../"+hostile, hostile, hostile, hostile, hostile, []string{hostile}
+		r.SizeBytes = uint64(i/3 + 1)
+	}
+	d.Noncontig = sample.Noncontig(0.02, 4)
+	for i := range d.Noncontig.Points {
+		p := &d.Noncontig.Points[i]
+		p.Shape, p.Stride, p.Layout = "../../"+p.Shape+hostile, hostile, p.Layout+hostile
+	}
+	d.Noncontig.Setup = noncontig.Setup{Device: hostile, Transport: hostile, Cache: hostile, Kernel: hostile}
+	d.Noncontig.Analyze()
+	return d
+}
+
+// Text from a file reaches a terminal without control characters, and stays text in every language.
+func TestHostileText(t *testing.T) {
+	control := regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f\u202a-\u202e]")
+	d := hostileDocument()
+	for _, f := range Formats() {
+		t.Run(f.Name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := f.Render(&b, d); err != nil {
+				t.Fatal(err)
+			}
+			if f.Name != "json" && f.Name != "jsonl" && f.Name != "html" {
+				if at := control.FindStringIndex(b.String()); at != nil {
+					t.Errorf("a control character at %q", b.String()[max(0, at[0]-40):min(b.Len(), at[1]+10)])
+				}
+				for line := range strings.SplitSeq(b.String(), "\n") {
+					if strings.HasPrefix(line, "PASS") {
+						t.Error("a line of its own:", line)
+					}
+				}
+			}
+			switch f.Name {
+			case "latex":
+				if strings.Contains(b.String(), `\input`) {
+					t.Error("a command of LaTeX")
+				}
+			case "html":
+				if strings.Contains(b.String(), "<script>alert") {
+					t.Error("a script")
+				}
+			case "junit":
+				if err := wellFormed(&b); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, docs := range [][]*report.Document{{d}, {{Noncontig: d.Noncontig, Label: hostile}}} {
+		var b bytes.Buffer
+		if err := CSV(&b, docs); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(&b).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			for _, cell := range row {
+				if strings.HasPrefix(cell, "=") || strings.HasPrefix(cell, "@") || strings.HasPrefix(cell, "+") {
+					t.Fatalf("a formula: %q", cell)
+				}
+			}
+		}
+	}
+	q := sampleQualification()
+	q.Tests[1].Name, q.Tests[1].Reason, q.Tests[1].Document = hostile, hostile, d
+	for name, write := range map[string]func(io.Writer, *qualify.Qualification) error{"table": QualificationTable, "markdown": QualificationMarkdown, "annotations": QualificationAnnotations} {
+		var b bytes.Buffer
+		if err := write(&b, q); err != nil {
+			t.Fatal(err)
+		}
+		if at := control.FindStringIndex(b.String()); at != nil {
+			t.Errorf("%s: a control character at %q", name, b.String()[max(0, at[0]-40):at[1]])
+		}
+		if name == "annotations" {
+			for line := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
+				if !strings.HasPrefix(line, "::") {
+					t.Errorf("not a command: %q", line)
+				}
+			}
+		}
+	}
+}
+
+func wellFormed(r io.Reader) error {
+	d := xml.NewDecoder(r)
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// A picture's name is one file in the directory asked for, and the picture is XML.
+func TestHostilePictures(t *testing.T) {
+	pictures := Pictures([]*report.Document{hostileDocument()})
+	if len(pictures) == 0 {
+		t.Fatal("no pictures")
+	}
+	for _, p := range pictures {
+		if strings.ContainsAny(p.Name, `/\`) || strings.HasPrefix(p.Name, ".") {
+			t.Errorf("a picture named %q", p.Name)
+		}
+		var b bytes.Buffer
+		if err := plot.WriteSVG(&b, p.Figure); err != nil {
+			t.Fatal(err)
+		}
+		if err := wellFormed(&b); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+// Figures one step of a float64 apart, at any size, are drawn in little memory.
+func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
+	for _, at := range []string{"1e27", "1e300", "1e-300", "5e-324"} {
+		next := strings.Replace(at, "e", ".0000000000000002e", 1)
+		text := `{"schema":"gobw.result/1","records":[` +
+			`{"kind":"latency","operation":"a","size_bytes":1,"latency":{"samples":9,"p50_ns":` + at + `,"p99_ns":` + next + `,"max_ns":` + next + `}},` +
+			`{"kind":"latency","operation":"a","size_bytes":2,"latency":{"samples":9,"p50_ns":` + next + `,"p99_ns":` + at + `}}]}`
+		docs, err := report.Parse("edge.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		var b bytes.Buffer
+		_ = HTML(&b, docs) // an error is as good
+		if took := time.Since(start); took > 5*time.Second || b.Len() > 4<<20 {
+			t.Errorf("%s: %v, %d bytes", at, took, b.Len())
+		}
+	}
+}
+
+// The Markdown of a qualification opens with its verdict, and says each figure with its limit and margin.
+func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
+	q := sampleQualification()
+	margin := 0.25
+	q.Tests[0].Document.Checks[0].Limit, q.Tests[0].Document.Checks[0].Margin = "29.0 Gb/s", &margin
+	for i := range q.Tests[0].Document.Records {
+		q.Tests[0].Document.Records[i].Warnings = []string{"disturbed: by others"}
+	}
+	var b bytes.Buffer
+	if err := QualificationMarkdown(&b, q); err != nil {
+		t.Fatal(err)
+	}
+	if want := "## ERROR: plan mine: 1 passed, 1 of them on a disturbed machine, 1 failed"; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("it opens with %q, want %q", b.String()[:120], want)
+	}
+	for _, want := range []string{"29.0 Gb/s", "+25.0%", "write-64k"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	line := QualificationLine(&q.Tests[0])
+	if want := "pass write-64k, 3.1 s: bw >= 1 Gb/s: 36.26 Gb/s (limit 29.0 Gb/s, +25.0%); on a disturbed machine"; line != want {
+		t.Errorf("got %q, want %q", line, want)
+	}
+}

@@ -1,0 +1,317 @@
+package render
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/plot"
+)
+
+//go:embed page.html
+var pageSource string
+
+// page is what the template shows.
+type page struct {
+	Title     string
+	Style     template.CSS
+	Notices   []string
+	Verdict   *pageVerdict
+	Verdicts  []pageTable // of a qualification
+	Pictures  []template.HTML
+	Documents []pageDocument
+}
+
+type pageVerdict struct {
+	Text string
+	Good bool
+}
+
+type pageDocument struct {
+	Name     string
+	Anchor   string
+	Command  string
+	When     string
+	Tables   []pageTable
+	Warnings []string
+	Columns  []string
+	Facts    []fact
+	Unlike   string // the document whose environment the facts differ from
+}
+
+type pageTable struct {
+	Title  string
+	Header []pageCell
+	Rows   [][]pageCell
+	Notes  []string
+}
+
+type pageCell struct {
+	Text   string
+	Number bool
+	Mark   string // "pass", "fail"
+}
+
+// fact is a row of the environment table.
+type fact struct {
+	Name   string
+	Values []string
+}
+
+// HTML writes one page that needs no network: what was measured, on what, all tables, and all pictures as inline SVG.
+// It follows the reader's light or dark theme and prints on white.
+func HTML(w io.Writer, docs []*report.Document) error {
+	p, err := newPage(docs)
+	if err != nil {
+		return err
+	}
+	return p.write(w)
+}
+
+func (p *page) write(w io.Writer) error {
+	t, err := template.New("page").Parse(pageSource)
+	if err != nil {
+		return fmt.Errorf("html: %w", err)
+	}
+	return t.Execute(w, p)
+}
+
+func newPage(docs []*report.Document) (*page, error) {
+	p := &page{Style: template.CSS(plot.Style())} //nolint:gosec // our own style sheet
+	passed, failed := 0, 0
+	for i, d := range docs {
+		p.Documents = append(p.Documents, pageOf(d, i))
+		for _, h := range heading(d) {
+			if !slices.Contains(p.Notices, h) {
+				p.Notices = append(p.Notices, h)
+			}
+		}
+		for _, c := range d.Checks {
+			if c.Passed {
+				passed++
+			} else {
+				failed++
+			}
+		}
+	}
+	tellOnce(p.Documents)
+	switch {
+	case failed > 0:
+		p.Verdict = &pageVerdict{Text: fmt.Sprintf("%d of the expectations missed, %d met.", failed, passed)}
+	case passed > 0:
+		p.Verdict = &pageVerdict{Text: fmt.Sprintf("All %d expectations met.", passed), Good: true}
+	}
+	switch len(docs) {
+	case 0:
+		p.Title = "No results"
+	case 1:
+		p.Title = strings.Join(kinds(docs[0]), ", ") + " on " + docs[0].Device()
+		if docs[0].Description != "" {
+			p.Title = docs[0].Description
+		}
+	default:
+		p.Title = fmt.Sprintf("%d results", len(docs))
+	}
+	p.Title = title(p.Title)
+	for _, pic := range Pictures(docs) {
+		b := &strings.Builder{}
+		if err := plot.WriteInlineSVG(b, pic.Figure); err != nil {
+			return nil, err
+		}
+		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text
+	}
+	return p, nil
+}
+
+// kinds of tests in a document, each once.
+func kinds(d *report.Document) []string {
+	var out []string
+	for i := range d.Records {
+		if k := d.Records[i].Operation + " " + d.Records[i].Kind; !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	if d.Noncontig != nil {
+		out = append(out, "non-contiguous transfers")
+	}
+	if len(out) == 0 {
+		out = append(out, d.Tool)
+	}
+	return out
+}
+
+func pageOf(d *report.Document, index int) pageDocument {
+	out := pageDocument{
+		Name: d.Name(), Anchor: "result-" + strconv.Itoa(index+1), Command: strings.Join(d.Command, " "), Warnings: d.Warnings,
+	}
+	if !d.Started.IsZero() {
+		out.When = d.Started.UTC().Format("2006-01-02 15:04:05 UTC")
+		if s := d.Finished.Sub(d.Started).Seconds(); s > 0 {
+			out.When += fmt.Sprintf(", %.1f s", s)
+		}
+	}
+	for _, g := range grids(d) {
+		out.Tables = append(out.Tables, pageTableOf(g))
+	}
+	envs := []*report.Environment{&d.Client}
+	out.Columns = []string{"client"}
+	if d.Server != nil {
+		envs = append(envs, d.Server)
+		out.Columns = append(out.Columns, "server")
+	}
+	out.Facts = facts(envs)
+	return out
+}
+
+// tellOnce leaves of the later documents' environments what differs from the first one's.
+func tellOnce(docs []pageDocument) {
+	for i := range docs {
+		d, first := &docs[i], &docs[0]
+		if i == 0 || len(d.Columns) != len(first.Columns) {
+			continue
+		}
+		d.Unlike = first.Name
+		d.Facts = slices.DeleteFunc(d.Facts, func(f fact) bool {
+			same := func(g fact) bool { return g.Name == f.Name && slices.Equal(g.Values, f.Values) }
+			return f.Name == clockFact || slices.ContainsFunc(first.Facts, same) // what a stamp costs is measured anew each time
+		})
+	}
+}
+
+func pageTableOf(g grid) pageTable {
+	t := pageTable{Title: g.title}
+	for i, n := range g.notes {
+		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", i+1, n))
+	}
+	for i, h := range g.header {
+		t.Header = append(t.Header, pageCell{Text: h, Number: rightAligned(g, i)})
+	}
+	for _, r := range g.rows {
+		var cells []pageCell
+		for i, c := range r {
+			cell := pageCell{Text: c, Number: rightAligned(g, i)}
+			switch c {
+			case "pass":
+				cell.Mark = "pass"
+			case "FAIL", "ERROR":
+				cell.Mark = "fail"
+			}
+			cells = append(cells, cell)
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}
+
+const clockFact = "clock"
+
+// facts lists what is known of each end; a row that is empty everywhere is left out.
+func facts(envs []*report.Environment) []fact {
+	var out []fact
+	add := func(name string, f func(e *report.Environment) string) {
+		row := fact{Name: name}
+		empty := true
+		for _, e := range envs {
+			v := f(e)
+			empty = empty && v == ""
+			row.Values = append(row.Values, v)
+		}
+		if !empty {
+			out = append(out, row)
+		}
+	}
+	count := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	add("host", func(e *report.Environment) string { return e.Host })
+	add("system", func(e *report.Environment) string { return strings.TrimSpace(e.OS + " " + e.Arch) })
+	add("CPU", func(e *report.Environment) string { return e.CPU })
+	add("CPUs", func(e *report.Environment) string { return count(e.CPUs) })
+	add("NUMA nodes", func(e *report.Environment) string { return count(e.NUMANodes) })
+	add("measured on CPU", func(e *report.Environment) string {
+		if e.PinnedCPU < 0 {
+			return "not pinned"
+		}
+		return strconv.Itoa(e.PinnedCPU)
+	})
+	add("governor", func(e *report.Environment) string { return e.Governor })
+	add("last-level cache", func(e *report.Environment) string {
+		if e.LLCBytes == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.4g MiB", float64(e.LLCBytes)/(1<<20))
+	})
+	add("device", func(e *report.Environment) string {
+		s := e.Device
+		if e.Provider != "" {
+			s += " (" + e.Provider + ")"
+		}
+		if e.Software {
+			s += ", software"
+		}
+		return s
+	})
+	add("driver, firmware", func(e *report.Environment) string { return strings.Trim(e.Driver+" "+e.Firmware, " ") })
+	add("port", func(e *report.Environment) string { return count(e.Port) })
+	add("link", func(e *report.Environment) string {
+		s := e.LinkLayer
+		if e.LinkBitsPerS > 0 {
+			s += fmt.Sprintf(" %s Gb/s", plain.Number(e.LinkBitsPerS/1e9))
+		}
+		return strings.TrimSpace(s + " " + e.LinkState)
+	})
+	add("PCIe", func(e *report.Environment) string {
+		if e.PCILinkWidth == 0 {
+			return e.PCILinkSpeed
+		}
+		return fmt.Sprintf("%s x%d", e.PCILinkSpeed, e.PCILinkWidth)
+	})
+	add("path MTU", func(e *report.Environment) string {
+		if e.MTU == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d B", e.MTU)
+	})
+	add("GID", func(e *report.Environment) string {
+		if e.GID == "" {
+			return ""
+		}
+		s := e.GID
+		if e.GIDIndex >= 0 {
+			s += fmt.Sprintf(" (index %d)", e.GIDIndex)
+		}
+		return strings.TrimSpace(s + " " + e.GIDType)
+	})
+	add("posting interface", func(e *report.Environment) string {
+		if e.PostAPI == "" {
+			return ""
+		}
+		return "ibv_" + e.PostAPI
+	})
+	add("emulated network", func(e *report.Environment) string { return e.Fabric })
+	add(clockFact, func(e *report.Environment) string {
+		if e.TicksPerNs == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.4g ticks/ns, a stamp costs %.3g ns", e.TicksPerNs, e.ClockCostNs)
+	})
+	add("Go", func(e *report.Environment) string { return e.GoVersion })
+	add("gobw", func(e *report.Environment) string { return e.Version })
+	add("GOMAXPROCS", func(e *report.Environment) string { return count(e.GOMAXPROCS) })
+	add("garbage collection", func(e *report.Environment) string {
+		if e.GCDuringRun {
+			return "on during the run"
+		}
+		return "off during the run"
+	})
+	return out
+}

@@ -1,0 +1,163 @@
+package render
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
+)
+
+type junitSuites struct {
+	XMLName  xml.Name     `xml:"testsuites"`
+	Name     string       `xml:"name,attr"`
+	Tests    int          `xml:"tests,attr"`
+	Failures int          `xml:"failures,attr"`
+	Errors   int          `xml:"errors,attr"`
+	Skipped  int          `xml:"skipped,attr"`
+	Suites   []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name       string          `xml:"name,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"`
+	Timestamp  string          `xml:"timestamp,attr,omitempty"`
+	Hostname   string          `xml:"hostname,attr,omitempty"`
+	Properties []junitProperty `xml:"properties>property,omitempty"`
+	Cases      []junitCase     `xml:"testcase"`
+	SystemOut  string          `xml:"system-out,omitempty"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+type junitCase struct {
+	Name      string       `xml:"name,attr"`
+	Classname string       `xml:"classname,attr"`
+	Time      string       `xml:"time,attr"`
+	Failure   *junitReason `xml:"failure,omitempty"`
+	Error     *junitReason `xml:"error,omitempty"`
+	Skipped   *junitReason `xml:"skipped,omitempty"`
+	SystemOut string       `xml:"system-out,omitempty"`
+}
+
+type junitReason struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+	Text    string `xml:",chardata"`
+}
+
+// JUnit writes a test suite for each document: a test case for each expectation, or for each record where nothing was
+// expected. A run that did not complete is an error of the suite.
+func JUnit(w io.Writer, docs []*report.Document) error {
+	all := junitSuites{Name: "gobw"}
+	for _, d := range docs {
+		all.add(junitOf(d))
+	}
+	return all.write(w)
+}
+
+func (all *junitSuites) add(s junitSuite) {
+	s.Tests = len(s.Cases)
+	for _, c := range s.Cases {
+		switch {
+		case c.Error != nil:
+			s.Errors++
+		case c.Failure != nil:
+			s.Failures++
+		case c.Skipped != nil:
+			s.Skipped++
+		}
+	}
+	all.Tests += s.Tests
+	all.Failures += s.Failures
+	all.Errors += s.Errors
+	all.Skipped += s.Skipped
+	all.Suites = append(all.Suites, s)
+}
+
+func (all *junitSuites) write(w io.Writer) error {
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(all); err != nil {
+		return fmt.Errorf("junit: %w", err)
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func junitOf(d *report.Document) junitSuite {
+	s := junitSuite{Name: plain.XML(d.Name()), Hostname: plain.XML(d.Client.Host), Time: seconds(d.Finished.Sub(d.Started).Seconds())}
+	if !d.Started.IsZero() {
+		s.Timestamp = d.Started.UTC().Format("2006-01-02T15:04:05")
+	}
+	add := func(name, value string) {
+		if value != "" {
+			s.Properties = append(s.Properties, junitProperty{plain.XML(name), plain.XML(value)})
+		}
+	}
+	add("command", strings.Join(d.Command, " "))
+	add("version", d.Version)
+	add("device", d.Device())
+	add("label", d.Label)
+	class := d.Tool
+	if d.Description != "" {
+		class += "." + d.Description
+	}
+	class = plain.XML(class)
+	if len(d.Checks) == 0 {
+		for i := range d.Records {
+			r := &d.Records[i]
+			c := junitCase{Name: fmt.Sprintf("%s run %d", r.Point(), r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
+			s.Cases = append(s.Cases, c)
+		}
+	}
+	for _, check := range d.Checks {
+		c := junitCase{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0), SystemOut: plain.XML("actual: " + check.Actual)}
+		if !check.Passed {
+			text := check.Expression + ": actual " + check.Actual
+			if check.Reason != "" {
+				text += ": " + check.Reason
+			}
+			c.Failure = &junitReason{Message: plain.XML(text), Type: "expectation", Text: plain.XML(text)}
+			c.SystemOut = ""
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	if !d.Complete {
+		reason := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
+		s.Cases = append(s.Cases, junitCase{
+			Name: "run", Classname: class, Time: s.Time,
+			Error: &junitReason{Message: plain.XML(reason), Type: "incomplete", Text: plain.XML(reason)},
+		})
+	}
+	if len(d.Warnings) > 0 {
+		s.SystemOut = plain.XML(strings.Join(d.Warnings, "\n"))
+	}
+	return s
+}
+
+// inWords says a record's figures in one line.
+func inWords(r *report.Record) string {
+	if r.Kind == "latency" && r.Latency != nil {
+		s := fmt.Sprintf("p50 %s us", plain.Number(r.Latency.P50Ns/1e3))
+		if p := r.Latency.P99Ns; p != nil {
+			s += fmt.Sprintf(", p99 %s us", plain.Number(*p/1e3))
+		}
+		return s + fmt.Sprintf(" (%d samples)", r.Latency.Samples)
+	}
+	return fmt.Sprintf("%s Gb/s, %s Mmsg/s", plain.Number(r.Bandwidth.AverageBitsPerS/1e9), plain.Number(r.MessagesPerS/1e6))
+}
+
+func seconds(s float64) string { return fmt.Sprintf("%.3f", max(0, s)) }

@@ -1,0 +1,103 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
+)
+
+// LaTeX writes the document as tables in the style of the booktabs package. A table wider than the text is made smaller.
+func LaTeX(w io.Writer, d *report.Document) error {
+	out := &strings.Builder{}
+	out.WriteString(laTeXPackages)
+	said := strings.Join(heading(d), "; ")
+	if s := d.Device(); s != "" {
+		if said != "" {
+			said += "; "
+		}
+		said += s
+	}
+	for _, g := range grids(d) {
+		if d.Description != "" {
+			g.title = d.Description + ": " + g.title
+		}
+		writeLaTeX(out, g, said)
+	}
+	for _, n := range d.Warnings {
+		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(oneLine(n)))
+	}
+	_, err := io.WriteString(w, plain.Terminal(out.String()))
+	return err
+}
+
+const laTeXPackages = "% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n"
+
+func writeLaTeX(out *strings.Builder, g grid, said string) {
+	if g.prose {
+		fmt.Fprintf(out, "\\paragraph{%s}\n", escapeLaTeX(g.title))
+		for _, r := range g.rows {
+			fmt.Fprintf(out, "%s.\n", escapeLaTeX(sentence(r)))
+		}
+		out.WriteString("\n")
+		return
+	}
+	caption := escapeLaTeX(g.title)
+	if said != "" {
+		caption += " (" + escapeLaTeX(said) + ")"
+	}
+	parts := g.parts(terminalWidth) // as wide is readable when it is made to fit a page
+	for i, p := range parts {
+		title := caption
+		if i > 0 {
+			title = caption + ", continued"
+		}
+		fmt.Fprintf(out, "\\begin{table}[htbp]\n\\centering\n\\setlength{\\belowcaptionskip}{4pt}\n\\caption{%s}\n", title)
+		out.WriteString("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n")
+		out.WriteString("\\begin{tabular}{" + alignment(p, "l", "r") + "}\n\\toprule\n")
+		writeLaTeXRow(out, p, p.header)
+		out.WriteString("\\midrule\n")
+		for _, r := range p.rows {
+			writeLaTeXRow(out, p, r)
+		}
+		out.WriteString("\\bottomrule\n\\end{tabular}}\n")
+		if i == len(parts)-1 && len(g.notes) > 0 {
+			out.WriteString("\\par\\medskip\n")
+			for i, n := range g.notes {
+				fmt.Fprintf(out, "{\\footnotesize\\raggedright [%d] %s\\par}\n", i+1, escapeLaTeX(n))
+			}
+		}
+		out.WriteString("\\end{table}\n")
+	}
+}
+
+// between is what an interval of numbers has in its middle.
+var between = regexp.MustCompile(`(\d)…(\d)`)
+
+// writeLaTeXRow writes a row or the header. The note at its end is the numbers of what is said below the table.
+func writeLaTeXRow(out *strings.Builder, g grid, cells []string) {
+	written := make([]string, len(cells))
+	for i, c := range cells {
+		written[i] = strings.ReplaceAll(escapeLaTeX(between.ReplaceAllString(c, "$1–$2")), "–", "--")
+		if _, numbers, has := strings.Cut(c, " ["); has && g.header[i] == noteHeader {
+			written[i] = "[" + numbers
+		} else if c == "-" {
+			written[i] = "--"
+		}
+	}
+	fmt.Fprintf(out, "%s \\\\\n", strings.Join(written, " & "))
+}
+
+// escapeLaTeX keeps text text.
+func escapeLaTeX(s string) string {
+	return strings.NewReplacer(
+		`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "$", `\$`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`,
+		"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`,
+		"…", `\ldots{}`, "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "×", `$\times$`, "\n", " ",
+	).Replace(s)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,549 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/plot"
+)
+
+// experiment is a grid as it is shown.
+type experiment struct{ *noncontig.Grid }
+
+// noncontigGrids makes the tables of the non-contiguous experiment of a document, if it has one.
+func noncontigGrids(d *report.Document) []grid {
+	if d.Noncontig == nil {
+		return nil
+	}
+	return experiment{d.Noncontig}.grids()
+}
+
+// noncontigPictures draws it.
+func noncontigPictures(d *report.Document) []Picture {
+	if d.Noncontig == nil {
+		return nil
+	}
+	return experiment{d.Noncontig}.pictures(d)
+}
+
+// table of a message size: what cells of all strides have in common.
+type noncontigTable struct {
+	noncontig.Key // without its stride
+	cells         []noncontig.Cell
+}
+
+func (n experiment) tables() []noncontigTable {
+	var out []noncontigTable
+	for _, c := range n.Cells {
+		k := c.Key
+		k.Stride = ""
+		at := slices.IndexFunc(out, func(t noncontigTable) bool { return t.Key == k })
+		if at < 0 {
+			at = len(out)
+			out = append(out, noncontigTable{Key: k})
+		}
+		out[at].cells = append(out[at].cells, c)
+	}
+	return out
+}
+
+// strategies of the table's cells, in the order of columns.
+func (t noncontigTable) strategies() []string {
+	var out []string
+	for _, c := range t.cells {
+		for _, f := range c.Strategies {
+			if !slices.Contains(out, f.Strategy) {
+				out = append(out, f.Strategy)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return noncontig.StrategyRank(a) - noncontig.StrategyRank(b) })
+	return out
+}
+
+// title says what was measured and under which circumstances.
+func (n experiment) title(k noncontig.Key) string {
+	s := fmt.Sprintf("%s of %s", k.Shape, k.What())
+	if k.Stride != "" {
+		s += ", stride " + k.Stride
+	}
+	return s
+}
+
+func (n experiment) circumstances() string {
+	s := fmt.Sprintf("%s, %s cache, window %d", n.Setup.Transport, n.Setup.Cache, n.Setup.Window)
+	if n.Setup.Events {
+		s += ", events"
+	}
+	return s
+}
+
+// grids are the tables of the experiment: for each message size the goodput of all strategies and the verdict, then
+// latency and CPU time of the two that the question is about, then the cost model.
+func (n experiment) grids() []grid {
+	var out []grid
+	tables := n.tables()
+	for _, t := range tables {
+		out = append(out, n.goodputGrid(t))
+	}
+	for _, t := range tables {
+		if g := n.costGrid(t); len(g.rows) > 0 {
+			out = append(out, g)
+		}
+	}
+	if len(n.Models) > 0 {
+		out = append(out, n.modelGrid())
+	}
+	out = append(out, n.predictionGrids()...)
+	if len(out) > 0 && len(n.Summary) > 0 {
+		g := grid{title: "in words", header: []string{"series", "outcome"}, prose: true}
+		for _, s := range n.Summary {
+			where, what, found := strings.Cut(s, ": ")
+			if !found {
+				where, what = "", s
+			}
+			g.rows = append(g.rows, []string{where, what})
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// place columns tell one row from another.
+func (t noncontigTable) placeHeader() []string {
+	h := []string{"block B", "blocks"}
+	if t.Count > 0 {
+		h[1] = "message B"
+	}
+	if t.strides() > 1 {
+		h = append([]string{"stride"}, h...)
+	}
+	return h
+}
+
+func (t noncontigTable) place(c *noncontig.Cell) []string {
+	row := []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Blocks, 10)}
+	if t.Count > 0 {
+		row[1] = strconv.FormatInt(c.Bytes, 10)
+	}
+	if t.strides() > 1 {
+		row = append([]string{c.Stride}, row...)
+	}
+	return row
+}
+
+func (t noncontigTable) strides() int {
+	var seen []string
+	for i := range t.cells {
+		if !slices.Contains(seen, t.cells[i].Stride) {
+			seen = append(seen, t.cells[i].Stride)
+		}
+	}
+	return len(seen)
+}
+
+func (n experiment) goodputGrid(t noncontigTable) grid {
+	k := t.Key
+	if t.strides() == 1 {
+		k.Stride = t.cells[0].Stride
+	}
+	g := grid{title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s (share of contiguous)", header: t.placeHeader()}
+	g.keys = len(g.header)
+	strategies := t.strategies()
+	g.header = append(g.header, strategies...)
+	g.header = append(g.header, "winner", "by")
+	device, cpu := noncontig.Sides(t.Shape)
+	g.header = append(g.header, device+":"+cpu)
+	for i := range t.cells {
+		c := &t.cells[i]
+		row := t.place(c)
+		for _, s := range strategies {
+			row = append(row, goodputCell(c.Find(s)))
+		}
+		winner, by := c.Winner, fmt.Sprintf("%.2f×", c.Margin)
+		switch {
+		case c.Single():
+			winner, by = "one run", "-"
+		case winner == "":
+			winner, by = "no difference", "-"
+		}
+		ratio := "-"
+		if c.Speedup > 0 {
+			ratio = fmt.Sprintf("%.2f", c.Speedup)
+			if !c.Differs && !c.Single() {
+				ratio += " ≈"
+			}
+		}
+		g.rows = append(g.rows, append(row, winner, by, ratio))
+	}
+	for _, x := range n.Crossovers {
+		y := x.Key
+		y.Stride = ""
+		if y == t.Key {
+			g.notes = append(g.notes, fmt.Sprintf("crossover of %s over %s, stride %s: %s", device, cpu, x.Stride, x.Words))
+		}
+	}
+	return g
+}
+
+func goodputCell(f *noncontig.Figure) string {
+	if f == nil {
+		return "-"
+	}
+	s := plain.Number(f.Goodput.Median / 1e9)
+	if f.Ratio > 0 && f.Strategy != noncontig.Contiguous {
+		s += fmt.Sprintf(" (%.0f %%)", 100*f.Ratio)
+	}
+	return s
+}
+
+// costGrid sets latency, CPU time and requests of the device's way and of the CPU's side by side.
+func (n experiment) costGrid(t noncontigTable) grid {
+	device, cpu := noncontig.Sides(t.Shape)
+	k := t.Key
+	if t.strides() == 1 {
+		k.Stride = t.cells[0].Stride
+	}
+	g := grid{
+		title: fmt.Sprintf("%s; %s: what a message costs, %s / %s", n.title(k), n.circumstances(), device, cpu),
+	}
+	g.header = t.placeHeader()
+	g.keys = len(g.header)
+	g.header = append(g.header, "p50 us", "p99 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
+	for i := range t.cells {
+		c := &t.cells[i]
+		a, b := c.Find(device), c.Find(cpu)
+		if a == nil || b == nil {
+			continue
+		}
+		pair := func(f func(*noncontig.Figure) string) string {
+			if x, y := f(a), f(b); x != "-" || y != "-" {
+				return x + " / " + y
+			}
+			return "-"
+		}
+		row := append(t.place(c),
+			pair(func(f *noncontig.Figure) string {
+				if f.P50Ns == 0 { // unreliable transports: a completion says only that the message has left
+					return "-"
+				}
+				return plain.Number(f.P50Ns / 1e3)
+			}),
+			pair(func(f *noncontig.Figure) string {
+				if f.P99Ns == nil {
+					return "-"
+				}
+				return plain.Number(*f.P99Ns / 1e3)
+			}),
+			pair(func(f *noncontig.Figure) string { return plain.Number(f.CPUNsPerByte * 1024) }),
+			pair(func(f *noncontig.Figure) string {
+				if f.PeerCPUNsPerByte == 0 {
+					return "-"
+				}
+				return plain.Number(f.PeerCPUNsPerByte * 1024)
+			}),
+			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.WRs) }),
+			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.SGEs) }))
+		g.rows = append(g.rows, row)
+	}
+	for i := len(g.header) - 1; i >= g.keys; i-- { // a one-sided peer counts nothing, an unreliable transport tells no latency
+		if !slices.ContainsFunc(g.rows, func(r []string) bool { return r[i] != "-" }) {
+			g.header = slices.Delete(g.header, i, i+1)
+			for k := range g.rows {
+				g.rows[k] = slices.Delete(g.rows[k], i, i+1)
+			}
+		}
+	}
+	if n.Setup.ListBytes != "" && t.Shape != "both" {
+		g.notes = append(g.notes, "layouts beyond one list are cut where lists reach so many bytes: "+n.Setup.ListBytes)
+	}
+	return g
+}
+
+func (n experiment) modelGrid() grid {
+	g := grid{
+		title:  "cost model: the time of a message is the sum of its counts times these; " + n.circumstances(),
+		header: []string{"shape", "strategy", "message ns", "ns/WR", "ns/SGE", "ns/block", "ns/byte", "points", "fit error %", "held out %", "p90 %"},
+		keys:   2,
+	}
+	percent := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", 100**v)
+	}
+	var merged []string // each set of terms that could not be told apart
+	models := map[string][]string{}
+	for _, m := range n.Models {
+		row := []string{m.Shape, m.Strategy}
+		for i, c := range []float64{m.Costs.MessageNs, m.Costs.WRNs, m.Costs.SGENs, m.Costs.BlockNs, m.Costs.ByteNs} {
+			cell := plain.Number(c)
+			if slices.ContainsFunc(m.Merged, func(s string) bool { return strings.HasPrefix(s, "per "+noncontig.CostNames[i]+" ") }) {
+				cell = "-"
+			}
+			row = append(row, cell)
+		}
+		g.rows = append(g.rows, append(row, strconv.Itoa(m.Points), percent(&m.FitError), percent(m.HeldOutError), percent(m.HeldOutWorst)))
+		if len(m.Merged) > 0 {
+			terms := strings.Join(m.Merged, ", ")
+			if models[terms] == nil {
+				merged = append(merged, terms)
+			}
+			models[terms] = append(models[terms], m.Shape+"/"+m.Strategy)
+		}
+	}
+	for _, terms := range merged {
+		g.notes = append(g.notes, fmt.Sprintf("-: the grid cannot tell apart %s: %s", terms, strings.Join(models[terms], ", ")))
+	}
+	return g
+}
+
+// predictionGrids are a table for each layout whose time was asked for.
+func (n experiment) predictionGrids() []grid {
+	var out []grid
+	layout := ""
+	for _, p := range n.Predictions {
+		if len(out) == 0 || p.Layout != layout {
+			layout = p.Layout
+			out = append(out, grid{
+				title:  "predicted by the cost model for " + layout,
+				header: []string{"shape", "strategy", "time us", "Gb/s", "±%"},
+			})
+		}
+		expected := "-"
+		if p.ExpectedError > 0 {
+			expected = fmt.Sprintf("%.0f", 100*p.ExpectedError)
+		}
+		g := &out[len(out)-1]
+		g.rows = append(g.rows, []string{p.Shape, p.Strategy, plain.Number(p.MessageNs / 1e3), plain.Number(p.GoodputBitsPerS / 1e9), expected})
+	}
+	return out
+}
+
+// subtitle keeps a picture honest: device, transport, circumstances, label.
+func (n experiment) subtitle(d *report.Document) string {
+	s := d.Device()
+	if s == "" {
+		s = n.Setup.Device
+	}
+	s += "; " + n.circumstances()
+	if n.Setup.Runs > 1 {
+		s += fmt.Sprintf(", median of %d runs", n.Setup.Runs)
+	}
+	if d.Label != "" {
+		s = d.Label + "; " + s
+	}
+	return s
+}
+
+// pictures are a heat map per shape and message size, and a line chart per series.
+func (n experiment) pictures(d *report.Document) []Picture {
+	var out []Picture
+	for _, t := range n.tables() {
+		if f := n.heatMap(d, t); f != nil {
+			out = append(out, Picture{Name: "noncontig-" + slug(t.Key) + "-speedup", Figure: f})
+		}
+	}
+	for _, k := range n.Keys() {
+		if f := n.chart(d, k); f != nil {
+			out = append(out, Picture{Name: "noncontig-" + slug(k) + "-goodput", Figure: f})
+		}
+	}
+	return out
+}
+
+func slug(k noncontig.Key) string {
+	s := k.Shape + "-" + strings.ReplaceAll(strings.ToLower(plain.Bytes(float64(k.SizeBytes))), " ", "")
+	if k.Count > 0 {
+		s = fmt.Sprintf("%s-%dblocks", k.Shape, k.Count)
+	}
+	if k.Stride != "" {
+		s += "-stride" + strings.Map(func(r rune) rune {
+			if strings.ContainsRune("0123456789abcdefghijklmnopqrstuvwxyz.", r) {
+				return r
+			}
+			return -1
+		}, strings.ToLower(k.Stride))
+	}
+	return s
+}
+
+const fullStrength = 4 // a speed-up of this much has the strongest colour
+
+// heatMap shows the speed-up of the device's way over the pack kernel for block size by stride.
+func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
+	var blocks []int64
+	var strides []string
+	for _, c := range t.cells {
+		if c.Speedup == 0 {
+			continue
+		}
+		if !slices.Contains(blocks, c.BlockBytes) {
+			blocks = append(blocks, c.BlockBytes)
+		}
+		if !slices.Contains(strides, c.Stride) {
+			strides = append(strides, c.Stride)
+		}
+	}
+	if len(blocks) < 2 {
+		return nil
+	}
+	slices.Sort(blocks)
+	slices.SortStableFunc(strides, noncontig.CompareStrides)
+	gather, copying := noncontig.Sides(t.Shape)
+	h := &plot.HeatMap{
+		Title: fmt.Sprintf("%s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
+		XLabel: "block size (bytes, logarithmic)", YLabel: "stride", CellWidth: max(60, 520/float64(len(blocks))),
+		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
+		Note: fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). Grey, with ≈: the intervals overlap. "+
+			"Black line: the crossover, interpolated between blocks, where both sides of it are clear; thin line: its 95 %% interval.", gather, copying, fullStrength, fullStrength),
+	}
+	if !slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return !c.Single() }) {
+		h.Note = fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). One run each: nothing here tells a difference from noise.",
+			gather, copying, fullStrength, fullStrength)
+	}
+	for _, b := range blocks {
+		h.Columns = append(h.Columns, plot.Bytes(float64(b)))
+	}
+	for _, s := range strides {
+		h.Rows = append(h.Rows, strideName(s))
+		row := make([]plot.Cell, len(blocks))
+		for _, c := range t.cells {
+			if at := slices.Index(blocks, c.BlockBytes); c.Stride == s && c.Speedup > 0 {
+				row[at] = speedupCell(&c)
+			}
+		}
+		h.Cells = append(h.Cells, row)
+	}
+	h.Paths = n.crossoverPaths(t, blocks, strides)
+	return h
+}
+
+// strideName is a stride with its unit: "2x" is "2x block", "4096" is "4096 B".
+func strideName(stride string) string {
+	switch {
+	case strings.HasSuffix(stride, "x"):
+		return stride + " block"
+	case strings.Trim(stride, "0123456789") == "":
+		return stride + " B"
+	}
+	return stride
+}
+
+func speedupCell(c *noncontig.Cell) plot.Cell {
+	cell := plot.Cell{Text: fmt.Sprintf("%.2f", c.Speedup)}
+	cell.Hint = fmt.Sprintf("%s blocks, %d of them, stride %s: %.3f", plain.Bytes(float64(c.BlockBytes)), c.Blocks, c.Stride, c.Speedup)
+	if !c.Differs && !c.Single() {
+		cell.Text += " ≈"
+		return cell
+	}
+	cell.Category = 1
+	if c.Speedup < 1 {
+		cell.Category = 2
+	}
+	cell.Strength = min(1, math.Abs(math.Log2(c.Speedup))/math.Log2(fullStrength))
+	return cell
+}
+
+// crossoverPaths are a vertical line through the row of each stride that has a crossover, joined between neighbours,
+// and its interval.
+func (n experiment) crossoverPaths(t noncontigTable, blocks []int64, strides []string) []plot.Path {
+	column := func(block float64) float64 {
+		for i := 1; i < len(blocks); i++ {
+			if a, b := math.Log2(float64(blocks[i-1])), math.Log2(float64(blocks[i])); block <= float64(blocks[i]) {
+				return float64(i-1) + (math.Log2(block)-a)/(b-a)
+			}
+		}
+		return float64(len(blocks) - 1)
+	}
+	var out []plot.Path
+	var line plot.Path
+	for row, s := range strides {
+		k := t.Key
+		k.Stride = s
+		x := n.CrossoverOf(k)
+		if x == nil || !x.Clear {
+			if len(line.X) > 0 {
+				out = append(out, line)
+			}
+			line = plot.Path{}
+			continue
+		}
+		at, y := column(x.BlockBytes), float64(row)
+		line.X = append(line.X, at, at)
+		line.Y = append(line.Y, y-0.5, y+0.5)
+		if x.Low > 0 {
+			out = append(out, plot.Path{X: []float64{column(x.Low), column(x.High)}, Y: []float64{y + 0.32, y + 0.32}, Width: 1.2})
+		}
+	}
+	if len(line.X) > 0 {
+		out = append(out, line)
+	}
+	return out
+}
+
+// chart shows the goodput of all strategies over the block size, with intervals and the crossover.
+func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
+	c := &plot.Chart{
+		Title: "Goodput by block size, " + n.title(k), Subtitle: n.subtitle(d),
+		X: plot.Axis{Label: "block size (bytes)", Scale: plot.Log2, Format: plot.Bytes},
+		Y: plot.Axis{Label: "goodput (Gb/s)", Scale: plot.Log10},
+	}
+	blocks := 0
+	for _, cell := range n.Cells {
+		if cell.Key != k {
+			continue
+		}
+		blocks++
+		for _, f := range cell.Strategies {
+			at := slices.IndexFunc(c.Series, func(s plot.Series) bool { return s.Name == f.Strategy })
+			if at < 0 {
+				at = len(c.Series)
+				c.Series = append(c.Series, plot.Series{Name: f.Strategy, Color: chartColor(f.Strategy), Marker: chartMarker(f.Strategy)})
+			}
+			s := &c.Series[at]
+			s.X = append(s.X, float64(cell.BlockBytes))
+			s.Y = append(s.Y, f.Goodput.Median/1e9)
+			s.Low = append(s.Low, f.Low/1e9)
+			s.High = append(s.High, f.High/1e9)
+		}
+	}
+	if blocks < 2 {
+		return nil
+	}
+	slices.SortStableFunc(c.Series, func(a, b plot.Series) int { return noncontig.StrategyRank(a.Name) - noncontig.StrategyRank(b.Name) })
+	if x := n.CrossoverOf(k); x != nil && x.Clear {
+		c.Marks = append(c.Marks, plot.Mark{Label: "crossover " + plain.Bytes(x.BlockBytes), X: x.BlockBytes})
+	}
+	return c
+}
+
+// chartColor gives a kind of strategy the same colour in all pictures.
+func chartColor(strategy string) int {
+	switch strategy {
+	case "gather-write", "scatter-read", "gather-send":
+		return 1
+	case "pack", "read-unpack", "pack-send-unpack":
+		return 2
+	case "pack-pipelined":
+		return 4
+	case "multi-wr":
+		return 3
+	default:
+		return 8
+	}
+}
+
+// chartMarker tells the kinds of strategy apart where there are no colours.
+func chartMarker(strategy string) int {
+	if c := chartColor(strategy); c < 8 {
+		return c
+	}
+	return 5
+}

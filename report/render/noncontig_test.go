@@ -1,0 +1,117 @@
+package render
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/plot"
+)
+
+func TestNoncontigPictures(t *testing.T) {
+	d := sample.NoncontigDocument()
+	pictures := Pictures([]*report.Document{d})
+	var names []string
+	for _, p := range pictures {
+		names = append(names, p.Name)
+		var svg, png bytes.Buffer
+		if err := plot.WriteSVG(&svg, p.Figure); err != nil {
+			t.Fatal(err)
+		}
+		if err := plot.WritePNG(&png, p.Figure, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"software device, not a NIC; rxe0 (ibv) on alpha; RC, hot cache, window 16", "block size (bytes"} {
+			if !strings.Contains(svg.String(), want) {
+				t.Errorf("%s does not say %q", p.Name, want)
+			}
+		}
+		if png.Len() == 0 {
+			t.Errorf("%s: empty PNG", p.Name)
+		}
+	}
+	want := []string{
+		"noncontig-gather-16kib-speedup", "noncontig-gather-64kib-speedup",
+		"noncontig-gather-16kib-stride2x-goodput", "noncontig-gather-16kib-stride16x-goodput",
+		"noncontig-gather-64kib-stride2x-goodput", "noncontig-gather-64kib-stride16x-goodput",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("got pictures %v, want %v", names, want)
+	}
+	h := pictures[0].Figure.(*plot.HeatMap)
+	if !slices.Equal(h.Rows, []string{"2x block", "16x block"}) || len(h.Columns) != 7 || len(h.Paths) == 0 {
+		t.Errorf("got rows %v, %d columns and %d paths, want two strides, seven blocks and a crossover", h.Rows, len(h.Columns), len(h.Paths))
+	}
+	if c := h.Cells[0][0]; c.Category != 2 || h.Cells[0][6].Category != 1 {
+		t.Errorf("got category %d at the smallest block and %d at the largest, want 2 (pack) and 1 (gather)", c.Category, h.Cells[0][6].Category)
+	}
+	if c := h.Cells[0][6]; c.Strength <= 0 || c.Strength > 1 {
+		t.Errorf("got strength %v, want it within 0 and 1", c.Strength)
+	}
+}
+
+func TestNoncontigTables(t *testing.T) {
+	d := sample.NoncontigDocument()
+	for _, f := range Formats() {
+		if f.Name == "junit" || f.Name == "jsonl" {
+			continue
+		}
+		var b bytes.Buffer
+		if err := f.Render(&b, d); err != nil {
+			t.Fatalf("%s: %v", f.Name, err)
+		}
+		for _, want := range []string{"gather-write", "multi-wr", "software device, not a NIC"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s does not say %q", f.Name, want)
+			}
+		}
+	}
+	var terminal bytes.Buffer
+	if err := Table(&terminal, d); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(terminal.String()) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	g := noncontigGrids(d)
+	if got, want := g[0].title, "gather of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s (share of contiguous)"; got != want {
+		t.Errorf("got title %q, want %q", got, want)
+	}
+	if got, want := len(g[0].rows), 14; got != want {
+		t.Errorf("got %d rows, want %d", got, want)
+	}
+	for _, r := range g[0].rows {
+		if len(r) != len(g[0].header) {
+			t.Errorf("got %d cells under %d headings: %v", len(r), len(g[0].header), r)
+		}
+	}
+}
+
+// TestWideTablesComeInParts: every column is there once, behind the columns that tell rows apart.
+func TestWideTablesComeInParts(t *testing.T) {
+	g := grid{header: []string{"key", "first figure", "second figure", "third figure"}, keys: 1}
+	g.rows = [][]string{{"1", "10", "20", "30"}, {"2", "11", "21", "31"}}
+	var got [][]string
+	for _, p := range g.parts(32) {
+		got = append(got, p.header)
+		for i, r := range p.rows {
+			if r[0] != g.rows[i][0] || len(r) != len(p.header) {
+				t.Errorf("got row %v under %v", r, p.header)
+			}
+		}
+	}
+	want := [][]string{{"key", "first figure", "second figure"}, {"key", "third figure"}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, most := range []int{80, 10} {
+		if n := len(g.parts(most)); most == 80 && n != 1 || most == 10 && n != 3 {
+			t.Errorf("got %d parts within %d columns", n, most)
+		}
+	}
+}

@@ -1,0 +1,472 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Picture is a figure with a name that is fit for a file and unique in its list.
+type Picture struct {
+	Name   string // "write-bandwidth"
+	Figure plot.Figure
+}
+
+// Pictures draws the documents: for each operation bandwidth, message rate or latency over size, and for each set-up
+// with histograms or series those. Several documents are laid over one another.
+func Pictures(docs []*report.Document) []Picture {
+	var out []Picture
+	curves := allCurves(docs)
+	for _, key := range operations(curves) {
+		chosen := slices.DeleteFunc(slices.Clone(curves), func(c curve) bool { return c.operation() != key })
+		label(chosen, len(docs) > 1)
+		out = append(out, overSize(key, chosen)...)
+		out = append(out, distributions(key, chosen)...)
+		out = append(out, overTime(key, chosen)...)
+	}
+	for i, d := range docs {
+		for _, p := range noncontigPictures(d) {
+			if len(docs) > 1 {
+				p.Name += "-" + strconv.Itoa(i+1)
+			}
+			out = append(out, p)
+		}
+	}
+	seen := map[string]int{}
+	for i := range out {
+		out[i].Name = plain.FileName(out[i].Name) // operations and shapes are whatever a file says
+		seen[out[i].Name]++
+		if n := seen[out[i].Name]; n > 1 {
+			out[i].Name += "-" + strconv.Itoa(n)
+		}
+	}
+	return out
+}
+
+// curve is the records of one set-up of one document.
+type curve struct {
+	figure.Group
+	doc   *report.Document
+	index int    // of the document
+	name  string // what tells it from the others of its picture
+}
+
+func (c curve) operation() operation { return operation{c.Setup.Operation, c.Setup.Kind} }
+
+// operation is what shares a picture.
+type operation struct{ operation, kind string }
+
+func (o operation) String() string { return o.operation + " " + o.kind }
+
+func (o operation) slug() string { return o.operation + "-" + o.kind }
+
+func allCurves(docs []*report.Document) []curve {
+	var out []curve
+	for i, d := range docs {
+		for _, g := range figure.Groups(d.Records) {
+			slices.SortStableFunc(g.Rows, func(a, b figure.Row) int {
+				switch {
+				case a.Size < b.Size:
+					return -1
+				case a.Size > b.Size:
+					return 1
+				}
+				return 0
+			})
+			out = append(out, curve{Group: g, doc: d, index: i})
+		}
+	}
+	return out
+}
+
+func operations(curves []curve) []operation {
+	var out []operation
+	for _, c := range curves {
+		if !slices.Contains(out, c.operation()) {
+			out = append(out, c.operation())
+		}
+	}
+	return out
+}
+
+// label names curves by what differs among them.
+func label(curves []curve, several bool) { //nolint:revive // several documents: a fact, not a mode
+	features := []func(s report.Setup) string{
+		func(s report.Setup) string { return s.Transport },
+		func(s report.Setup) string { return plural(s.QPs, "QP") },
+		func(s report.Setup) string {
+			return map[string]string{"out": "outbound", "in": "inbound", "both": "both directions"}[s.Direction]
+		},
+		func(s report.Setup) string { return fmt.Sprintf("tx depth %d", s.TxDepth) },
+		func(s report.Setup) string { return fmt.Sprintf("lists of %d", s.PostList) },
+		func(s report.Setup) string { return fmt.Sprintf("inline %d B", s.InlineBytes) },
+		func(s report.Setup) string { return fmt.Sprintf("MTU %d", s.MTU) },
+		func(s report.Setup) string { return map[bool]string{true: "events", false: "polling"}[s.Events] },
+	}
+	for i := range curves {
+		var parts []string
+		for _, f := range features {
+			differs := slices.ContainsFunc(curves, func(c curve) bool { return f(c.Setup) != f(curves[0].Setup) })
+			if s := f(curves[i].Setup); differs && s != "" {
+				parts = append(parts, s)
+			}
+		}
+		if several {
+			parts = append([]string{curves[i].doc.Name()}, parts...)
+			if !slices.ContainsFunc(curves, func(c curve) bool { return c.doc != curves[i].doc && c.doc.Name() == curves[i].doc.Name() }) &&
+				!alsoOf(curves, i) {
+				parts = parts[:1] // the name says it all
+			}
+		}
+		curves[i].name = strings.Join(parts, ", ")
+	}
+	if several { // documents of one device have one name: number them
+		for i := range curves {
+			if slices.ContainsFunc(curves, func(c curve) bool {
+				return c.index != curves[i].index && c.doc.Name() == curves[i].doc.Name()
+			}) {
+				curves[i].name = fmt.Sprintf("%d: %s", curves[i].index+1, curves[i].name)
+			}
+		}
+	}
+}
+
+// alsoOf tells whether another curve is of the same document.
+func alsoOf(curves []curve, i int) bool {
+	for j := range curves {
+		if j != i && curves[j].doc == curves[i].doc {
+			return true
+		}
+	}
+	return false
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// subtitle says what must be said with the numbers: the label, the device, and the set-up where there is one only.
+func subtitle(curves []curve) string {
+	var parts []string
+	for _, c := range curves {
+		for _, h := range heading(c.doc) {
+			if !slices.Contains(parts, h) {
+				parts = append(parts, h)
+			}
+		}
+	}
+	same := func(f func(c curve) string) string {
+		s := f(curves[0])
+		for _, c := range curves {
+			if f(c) != s {
+				return ""
+			}
+		}
+		return s
+	}
+	for _, f := range []func(c curve) string{
+		func(c curve) string { return c.doc.Device() },
+		func(c curve) string { return c.Setup.Transport },
+		func(c curve) string { return plural(c.Setup.QPs, "QP") },
+		func(c curve) string { return fmt.Sprintf("MTU %d", c.Setup.MTU) },
+	} {
+		if s := same(f); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// sizeName is a size for a legend: "64 KiB", "2 B".
+func sizeName(bytes uint64) string {
+	s := plot.Bytes(float64(bytes))
+	if strings.HasSuffix(s, "i") {
+		return s + "B"
+	}
+	return s + " B"
+}
+
+func title(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func sizeAxis() plot.Axis {
+	return plot.Axis{Label: "message size (bytes)", Scale: plot.Log2, Format: plot.Bytes}
+}
+
+// overSize draws a figure over the message size; a picture of one size only says nothing and is left out.
+func overSize(op operation, curves []curve) []Picture {
+	if !slices.ContainsFunc(curves, func(c curve) bool { return len(c.Rows) > 1 }) {
+		return nil
+	}
+	chart := func(what string, y plot.Axis) *plot.Chart {
+		return &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitle(curves), X: sizeAxis(), Y: y}
+	}
+	if op.kind == "latency" {
+		half := ""
+		if curves[0].Setup.HalfTrip {
+			half = "half round trip "
+		}
+		c := chart("latency", plot.Axis{Label: half + "latency (us)"})
+		for i, cv := range curves {
+			c.Series = append(c.Series, cv.series(joined("p50", cv.name), i+1, figure.MedianLatency, 1e-3))
+			p99 := cv.series(joined("p99", cv.name), i+1, func(r *report.Record) (float64, bool) {
+				if r.Latency == nil || r.Latency.P99Ns == nil {
+					return 0, false
+				}
+				return *r.Latency.P99Ns, true
+			}, 1e-3)
+			if len(p99.X) > 0 {
+				c.Series = append(c.Series, p99)
+			}
+		}
+		c.Y.Scale = fitting(c.Series, 12)
+		return []Picture{{op.slug(), c}}
+	}
+	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth (Gb/s)"})
+	rate := chart("message rate", plot.Axis{Label: "messages (million/s)"})
+	for i, cv := range curves {
+		bandwidth.Series = append(bandwidth.Series, cv.series(cv.name, i+1, figure.AverageBits, 1e-9))
+		rate.Series = append(rate.Series, cv.series(cv.name, i+1, figure.MessageRate, 1e-6))
+		if line := cv.doc.Client.LinkBitsPerS; line > 0 && len(bandwidth.Marks) == 0 {
+			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.Number(line/1e9) + " Gb/s", Y: line / 1e9})
+		}
+	}
+	rate.Y.Scale = fitting(rate.Series, 12)
+	return []Picture{{op.slug(), bandwidth}, {op.operation + "-message-rate", rate}}
+}
+
+// fitting is the logarithmic scale where the values span more than a ratio.
+func fitting(series []plot.Series, ratio float64) plot.Scale {
+	lo, hi := math.Inf(1), 0.0
+	for _, s := range series {
+		for _, y := range s.Y {
+			if y > 0 {
+				lo, hi = min(lo, y), max(hi, y)
+			}
+		}
+	}
+	if hi > ratio*lo {
+		return plot.Log10
+	}
+	return plot.Linear
+}
+
+func joined(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return b + ", " + a
+}
+
+// series is one figure over the size: medians, with their intervals where there are enough runs.
+func (c curve) series(name string, color int, f func(*report.Record) (float64, bool), scale float64) plot.Series {
+	out := plot.Series{Name: name, Color: color}
+	intervals := false
+	for _, r := range c.Rows {
+		vs := r.Values(f)
+		if len(vs) == 0 {
+			continue
+		}
+		s := stats.Summarize(vs, stats.DefaultConfidence)
+		low, high := s.Median, s.Median
+		if s.Interval != nil {
+			low, high, intervals = s.Interval.Low, s.Interval.High, true
+		}
+		out.X, out.Y = append(out.X, float64(r.Size)), append(out.Y, s.Median*scale)
+		out.Low, out.High = append(out.Low, low*scale), append(out.High, high*scale)
+	}
+	if !intervals {
+		out.Low, out.High = nil, nil
+	}
+	return out
+}
+
+// mostCurves is how many distributions one picture can hold and still be read.
+const mostCurves = 6
+
+// spread picks mostCurves of many, the first and the last among them; fewer stay as they are.
+func spread[T any](all []T) []T {
+	if len(all) <= mostCurves {
+		return all
+	}
+	out := make([]T, mostCurves)
+	for i := range out {
+		out[i] = all[i*(len(all)-1)/(mostCurves-1)]
+	}
+	return out
+}
+
+// sampled is the decoded histogram of one size of one curve, over its runs.
+type sampled struct {
+	name string
+	d    *report.Distribution
+}
+
+// distributions draws histogram and percentiles of what has histograms; a histogram that does not decode is left out
+// here, as Load has no business failing for a picture.
+func distributions(op operation, curves []curve) []Picture {
+	var all []sampled
+	sizes := 0
+	for _, c := range curves {
+		sizes = max(sizes, len(c.Rows))
+	}
+	for _, c := range curves {
+		for _, r := range c.Rows {
+			var hs []*report.Histogram
+			for _, rec := range r.Runs {
+				if rec.Histogram != nil {
+					hs = append(hs, rec.Histogram)
+				}
+			}
+			h, err := report.MergeHistograms(hs...)
+			if err != nil || h == nil {
+				continue
+			}
+			d, err := h.Decode()
+			if err != nil {
+				continue
+			}
+			all = append(all, sampled{joined(sizeName(r.Size), c.name), d})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	said := subtitle(curves)
+	if len(all) > mostCurves {
+		said = fmt.Sprintf("%d of %d curves · %s", mostCurves, len(all), said)
+		all = spread(all)
+	}
+	what, axis := "completion time", "completion time (us)"
+	if op.kind == "latency" {
+		what, axis = "latency", "latency (us)"
+		if curves[0].Setup.HalfTrip {
+			axis = "half round trip latency (us)"
+		}
+	}
+	histogram := &plot.Chart{
+		Title: title(op.operation + " " + what + ": histogram"), Subtitle: said,
+		X: plot.Axis{Label: axis, Scale: plot.Log10}, Y: plot.Axis{Label: "samples (% of all, per bar)"},
+	}
+	nines := &plot.Chart{
+		Title: title(op.operation + " " + what + " by percentile"), Subtitle: said,
+		X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: plot.Axis{Label: axis},
+	}
+	for _, s := range all {
+		histogram.Series = append(histogram.Series, s.bars())
+		nines.Series = append(nines.Series, s.percentiles())
+	}
+	if sizes == 1 && len(all) == 1 {
+		histogram.Series[0].Name, nines.Series[0].Name = "", ""
+	}
+	nines.Y.Scale = fitting(nines.Series, 8)
+	return []Picture{{op.slug() + "-histogram", histogram}, {op.slug() + "-percentiles", nines}}
+}
+
+// bars of the histogram as steps.
+func (s sampled) bars() plot.Series {
+	const bars = 90
+	out := plot.Series{Name: s.name, Shape: plot.Steps}
+	n := float64(s.d.N())
+	var last report.Bar
+	for i, b := range s.d.Bars(bars) {
+		if i == 0 {
+			out.X, out.Y = append(out.X, b.FromNs/1e3), append(out.Y, 0)
+		}
+		out.X = append(out.X, b.FromNs/1e3)
+		out.Y = append(out.Y, 100*float64(b.Count)/n)
+		last = b
+	}
+	out.X, out.Y = append(out.X, last.ToNs/1e3), append(out.Y, 0)
+	return out
+}
+
+// percentiles as far as the samples support them: 10/(1-p) samples for p.
+func (s sampled) percentiles() plot.Series {
+	out := plot.Series{Name: s.name}
+	limit := math.Log10(max(float64(s.d.N())/10, 2))
+	const points = 160
+	for i := range points + 1 {
+		p := 1 - math.Pow(10, -limit*float64(i)/points)
+		out.X = append(out.X, p)
+		out.Y = append(out.Y, s.d.QuantileNs(p)/1e3)
+	}
+	return out
+}
+
+// overTime draws the rate per interval of what has a series.
+func overTime(op operation, curves []curve) []Picture {
+	c := &plot.Chart{
+		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitle(curves),
+		X: plot.Axis{Label: "time (s)"}, Y: plot.Axis{Label: "bandwidth (Gb/s)"},
+	}
+	if op.kind == "latency" {
+		c.Title, c.Y.Label = title(op.operation+" round trips over time"), "messages (1000/s)"
+	}
+	var all, first []plot.Series // of all runs; of the first of each size
+	for _, cv := range curves {
+		for _, r := range cv.Rows {
+			for i, rec := range r.Runs {
+				rates := rec.Rates()
+				if rates == nil {
+					continue
+				}
+				label := joined(sizeName(r.Size), cv.name)
+				if len(r.Runs) > 1 {
+					label += fmt.Sprintf(", run %d", rec.Run)
+				}
+				s := plot.Series{Name: label, Shape: plot.Steps}
+				counts, scale := rates.Bytes, 8e-9
+				if op.kind == "latency" {
+					counts, scale = rates.Messages, 1e-3
+				}
+				for i, b := range counts {
+					s.X = append(s.X, float64(i)*rates.IntervalS)
+					s.Y = append(s.Y, b*scale/rates.IntervalS)
+				}
+				last := len(s.X) - 1
+				s.X, s.Y = append(s.X, s.X[last]+rates.IntervalS), append(s.Y, s.Y[last])
+				all = append(all, s)
+				if i == 0 {
+					first = append(first, s)
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	c.Series = all
+	if len(all) > mostCurves {
+		if len(first) > 1 {
+			c.Series = first
+		}
+		c.Series = spread(c.Series)
+		c.Subtitle = fmt.Sprintf("%d of %d · %s", len(c.Series), len(all), c.Subtitle)
+	}
+	lo := math.Inf(1)
+	for _, s := range c.Series {
+		for _, y := range s.Y {
+			lo = min(lo, y)
+		}
+	}
+	if lo > 0 { // a dip is seen against nothing
+		c.Y.Min = -1e-12
+	}
+	return []Picture{{op.slug() + "-over-time", c}}
+}

@@ -1,0 +1,199 @@
+package stats
+
+import (
+	"math"
+	"slices"
+	"sync"
+)
+
+// Direction says which way a figure is better.
+type Direction int8
+
+// Directions.
+const (
+	Neither        Direction = 0
+	HigherIsBetter Direction = 1
+	LowerIsBetter  Direction = -1
+)
+
+// Effect is by how much one set of values differs from another, as a share of it, and what the values allow to say of that.
+type Effect struct {
+	Change   float64   `json:"change"`             // (new - old) / old
+	Interval *Interval `json:"interval,omitempty"` // of the change; nil: too few values for one
+	P        float64   `json:"p"`                  // two-sided, of no change
+	N        int       `json:"n"`                  // values, or pairs, on the side that has fewer
+	Better   Direction `json:"better"`             // which way the figure is better
+	Pairs    bool      `json:"pairs,omitempty"`    // measured back to back, see [Paired]
+}
+
+// Unpaired is the effect between two independent sets of values: the Hodges-Lehmann estimate of their ratio (the median of
+// all ratios of a new to an old value), with its exact rank interval, and the rank test that belongs to it. Values that are
+// not all positive have no ratios; their differences are taken as shares of the larger of the two medians. Without a value
+// on each side, or with one that is not finite, the change is NaN.
+func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
+	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better}
+	if e.N == 0 || !finite(old) || !finite(new) {
+		return e
+	}
+	_, p, err := MannWhitney(old, new)
+	if err != nil {
+		return e
+	}
+	e.P = p
+	a, b := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(new))
+	back := func(d float64) float64 { return math.Expm1(d) }
+	if a[0] > 0 && b[0] > 0 {
+		a, b = logs(a), logs(b)
+	} else {
+		scale := max(math.Abs(median(a)), math.Abs(median(b)))
+		if scale == 0 {
+			scale = max(math.Abs(a[0]), math.Abs(b[0]), math.Abs(a[len(a)-1]), math.Abs(b[len(b)-1]), math.SmallestNonzeroFloat64)
+		}
+		back = func(d float64) float64 { return d / scale }
+	}
+	all := len(a) * len(b)
+	e.Change = back((kthDifference(a, b, (all+1)/2) + kthDifference(a, b, all/2+1)) / 2)
+	if k, covered := rankInterval(len(a), len(b), confidence); k > 0 {
+		e.Interval = &Interval{Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, all+1-k)), Confidence: covered}
+	}
+	return e
+}
+
+// Worse is the change and its interval turned so that more is worse: for a figure without a better side, as it is.
+func (e Effect) Worse() (change, low, high float64) {
+	low, high = math.Inf(-1), math.Inf(1)
+	if e.Interval != nil {
+		low, high = e.Interval.Low, e.Interval.High
+	}
+	if e.Better == HigherIsBetter {
+		return -e.Change, -high, -low
+	}
+	return e.Change, low, high
+}
+
+// LeastRuns is how many runs on each side an interval of this confidence takes at least.
+func LeastRuns(confidence float64) int {
+	n := 1
+	for 1-SmallestP(n, n) < confidence && n < 1000 {
+		n++
+	}
+	return n
+}
+
+func finite(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}
+
+func logs(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = math.Log(v)
+	}
+	return out
+}
+
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// kthDifference is the k-th smallest of all b - a, both sorted, k from 1: found by halving the values between which it
+// lies, so that many values need no table of all pairs.
+func kthDifference(a, b []float64, k int) float64 {
+	n := len(a)
+	if n*len(b) <= 4096 {
+		all := make([]float64, 0, n*len(b))
+		for _, x := range a {
+			for _, y := range b {
+				all = append(all, y-x)
+			}
+		}
+		slices.Sort(all)
+		return all[k-1]
+	}
+	below := func(d float64) int { // how many differences are at most d
+		count := 0
+		for _, y := range b {
+			at, _ := slices.BinarySearchFunc(a, d, func(x, d float64) int {
+				if y-x <= d {
+					return 1
+				}
+				return -1
+			})
+			count += n - at
+		}
+		return count
+	}
+	low, high := b[0]-a[n-1], b[len(b)-1]-a[0]
+	for range 200 {
+		middle := low + (high-low)/2
+		if middle <= low || middle >= high {
+			break
+		}
+		if below(middle) >= k {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	if below(low) >= k {
+		return low
+	}
+	return high
+}
+
+// rankInterval is the order of the differences that bounds their median with at least the confidence, and the coverage
+// reached; 0 where no order does. Up to 60 values the coverage is that of the exact distribution of the rank sum.
+func rankInterval(n, m int, confidence float64) (k int, covered float64) {
+	if n+m > exactRanks {
+		mean, sigma := float64(n*m)/2, math.Sqrt(float64(n*m*(n+m+1))/12)
+		z := math.Sqrt2 * math.Erfinv(confidence)
+		k = int(math.Floor(mean - z*sigma + 0.5))
+		if k < 1 {
+			return 0, 0
+		}
+		return k, 1 - math.Erfc((mean-float64(k)+0.5)/sigma/math.Sqrt2)
+	}
+	tail := 0.0 // P(U < k)
+	for u, share := range rankSums(n, m) {
+		tail += share
+		if 1-2*tail < confidence {
+			break
+		}
+		k, covered = u+1, 1-2*tail
+	}
+	return k, covered
+}
+
+// rankSumsSeen keeps the distributions that were computed: a comparison of many points asks for few.
+var rankSumsSeen sync.Map //nolint:gochecknoglobals // a cache of constants: {n, m} to []float64
+
+// rankSums is the distribution of the Mann-Whitney U of n and m values without ties.
+func rankSums(n, m int) []float64 {
+	if seen, ok := rankSumsSeen.Load([2]int{n, m}); ok {
+		return seen.([]float64)
+	}
+	ways := make([][]float64, n+1) // ways[i][u]: choices of i of the values seen, with the sum u above the least
+	for i := range ways {
+		ways[i] = make([]float64, n*m+1)
+	}
+	ways[0][0] = 1
+	for seen := range n + m {
+		for i := min(n, seen+1); i >= 1; i-- {
+			gain := seen - (i - 1) // of the ranks below, those not chosen
+			for u := n * m; u >= gain; u-- {
+				ways[i][u] += ways[i-1][u-gain]
+			}
+		}
+	}
+	total := 0.0
+	for _, w := range ways[n] {
+		total += w
+	}
+	out := make([]float64, n*m+1)
+	for u, w := range ways[n] {
+		out[u] = w / total
+	}
+	rankSumsSeen.Store([2]int{n, m}, out)
+	return out
+}

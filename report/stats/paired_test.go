@@ -1,0 +1,71 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestPairedByHand holds the estimate, interval and p value against what tables and hand calculation give.
+func TestPairedByHand(t *testing.T) {
+	old := []float64{1, 1, 1, 1, 1, 1}
+	grown := []float64{1.1, 1.2, 1.3, 1.4, 1.5, 1.6}
+	e := Paired(old, grown, 0.95, HigherIsBetter)
+	// Six pairs that all grew: p = 2/64; the interval spans all Walsh means and covers 1 - 2/64.
+	if math.Abs(e.P-2.0/64) > 1e-12 || e.Interval == nil || math.Abs(e.Interval.Confidence-(1-2.0/64)) > 1e-12 {
+		t.Fatalf("p %v, interval %+v; want 2/64 and 96.875 %%", e.P, e.Interval)
+	}
+	if math.Abs(e.Interval.Low-0.1) > 1e-9 || math.Abs(e.Interval.High-0.6) > 1e-9 {
+		t.Errorf("interval %+v, want 10 %% to 60 %%", e.Interval)
+	}
+	if e := Paired(old[:5], grown[:5], 0.95, HigherIsBetter); e.Interval != nil || math.Abs(e.P-2.0/32) > 1e-12 {
+		t.Errorf("five pairs: interval %+v, p %v; want none and 2/32", e.Interval, e.P)
+	}
+	// Differences 1, 1, -1, 2 (in ranks 2, 2, -2, 4): W+ = 8 of 10, P(W >= 8 or <= 2) = 2 * 4/16, by listing all 16 signs.
+	if p := signedRankP([]float64{1, 1, -1, 2}); math.Abs(p-0.5) > 1e-12 {
+		t.Errorf("with ties: p %v, want 0.5", p)
+	}
+	if LeastPairs(0.95) != 6 || LeastPairs(0.99) != 8 {
+		t.Errorf("least pairs %d and %d, want 6 and 8", LeastPairs(0.95), LeastPairs(0.99))
+	}
+	for name, pair := range map[string][2][]float64{
+		"zero": {{0, 1}, {1, 1}}, "infinite": {{1, 1}, {math.Inf(1), 1}}, "not a number": {{1, 1}, {math.NaN(), 1}}, "nothing": {nil, nil},
+	} {
+		if e := Paired(pair[0], pair[1], 0.95, HigherIsBetter); !math.IsNaN(e.Change) || e.Interval != nil {
+			t.Errorf("%s: %+v, want nothing", name, e)
+		}
+	}
+}
+
+// TestPairedUnderDrift plants 10 % on a machine whose speed doubles and halves, and nothing: pairs tell, by far more often
+// than they are wrong.
+func TestPairedUnderDrift(t *testing.T) {
+	const trials, pairs = 400, 21
+	measure := func(r *rand.Rand, planted float64) Word {
+		var a, b []float64
+		speed := 1.0
+		for range pairs {
+			speed *= math.Exp(0.3 * r.NormFloat64())
+			a = append(a, speed*math.Exp(0.04*r.NormFloat64()))
+			b = append(b, planted*speed*math.Exp(0.04*r.NormFloat64()))
+		}
+		return Conclude([]Effect{Paired(a, b, 0.95, HigherIsBetter)}, Margins{})[0].Word
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	found, alarms, same := 0, 0, 0
+	for range trials {
+		if measure(r, 0.9) == Worse {
+			found++
+		}
+		switch measure(r, 1) {
+		case Worse, Better:
+			alarms++
+		case Same:
+			same++
+		case CannotTell:
+		}
+	}
+	if found < trials*95/100 || alarms > trials*5/100 || same < trials*9/10 {
+		t.Errorf("of %d: %d found, %d false alarms, %d called the same; want 95 %%, at most 5 %%, 90 %%", trials, found, alarms, same)
+	}
+}

@@ -1,0 +1,242 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Word is what a verdict says.
+type Word string
+
+// Words. Same is a claim, too: the interval lies within the margin. Whatever cannot be claimed cannot be told.
+const (
+	Better     Word = "better"
+	Worse      Word = "worse"
+	Same       Word = "same"
+	CannotTell Word = "cannot tell"
+)
+
+// Cause is why nothing can be told: a name that gates may be told to accept.
+type Cause string
+
+// Causes.
+const (
+	TooFew     Cause = "too-few"    // runs, for an interval
+	Unclear    Cause = "unclear"    // the interval holds both answers
+	Disturbed  Cause = "disturbed"  // too many of the runs were
+	Incomplete Cause = "incomplete" // the run was interrupted
+	Missing    Cause = "missing"    // one side, or the figure, is not there
+	NotFinite  Cause = "not-finite" // a figure is infinite or not a number
+)
+
+// Causes are all of them.
+func Causes() []Cause { return []Cause{TooFew, Unclear, Disturbed, Incomplete, Missing, NotFinite} }
+
+// Accepted are the causes that a gate lets pass.
+type Accepted []Cause
+
+// ParseAccepted reads a list such as "too-few,disturbed".
+func ParseAccepted(text string) (Accepted, error) {
+	var out Accepted
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		c := Cause(strings.TrimSpace(word))
+		if !slices.Contains(Causes(), c) {
+			var names []string
+			for _, k := range Causes() {
+				names = append(names, string(k))
+			}
+			return nil, fmt.Errorf("no cause %q; there are %s", c, strings.Join(names, ", "))
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// Has tells whether the cause is accepted.
+func (a Accepted) Has(c Cause) bool { return slices.Contains(a, c) }
+
+// Verdict is what a comparison says, and why.
+type Verdict struct {
+	Word   Word   `json:"verdict"`
+	Cause  Cause  `json:"cause,omitempty"`  // where it cannot tell
+	Reason string `json:"reason,omitempty"` // in words, with the interval and its coverage
+	Settle string `json:"settle,omitempty"` // what would settle it
+}
+
+// String is the verdict in a word or two, for a cell of a table.
+func (v Verdict) String() string {
+	if v.Word == CannotTell && v.Cause != "" {
+		return fmt.Sprintf("%s: %s", v.Word, v.Cause)
+	}
+	return string(v.Word)
+}
+
+// InWords is the verdict with its reason, and what would settle it.
+func (v Verdict) InWords() string {
+	s := v.String()
+	if v.Reason != "" {
+		s += ": " + v.Reason
+	}
+	if v.Settle != "" {
+		s += "; to settle it: " + v.Settle
+	}
+	return s
+}
+
+// Unknown is the verdict that nothing can be told.
+func Unknown(c Cause, settle, format string, args ...any) Verdict {
+	return Verdict{Word: CannotTell, Cause: c, Reason: fmt.Sprintf(format, args...), Settle: settle}
+}
+
+// DefaultMargin is the change up to which two figures count as the same.
+const DefaultMargin = 0.05
+
+// Margins are how to conclude. The zero value takes the defaults.
+type Margins struct {
+	Same       float64 // the change up to which two figures are the same: 5 %
+	Confidence float64 // of the claims: 95 %
+}
+
+func (m Margins) withDefaults() Margins {
+	return Margins{Same: cmp.Or(m.Same, DefaultMargin), Confidence: cmp.Or(m.Confidence, DefaultConfidence)}
+}
+
+// Procedure names the correction for many figures judged together, for outputs to say.
+const Procedure = "Benjamini-Hochberg"
+
+// Conclude judges effects together. Same: the interval lies within the margin. Better and worse: the interval does not hold
+// zero, and the difference stands among all (Benjamini-Hochberg at the level of alarm, so that equal figures, however many,
+// raise an alarm in less than 1 - confidence of comparisons). A claim that all are the same needs no correction, as all
+// must hold.
+func Conclude(effects []Effect, o Margins) []Verdict {
+	o = o.withDefaults()
+	ps := make([]float64, len(effects))
+	for i, e := range effects {
+		ps[i] = e.P
+	}
+	adjusted := BenjaminiHochberg(ps)
+	out := make([]Verdict, len(effects))
+	for i, e := range effects {
+		out[i] = e.conclude(o, adjusted[i], len(effects))
+	}
+	return out
+}
+
+// conclude one of several effects; p is adjusted for them.
+func (e Effect) conclude(o Margins, p float64, together int) Verdict {
+	if math.IsNaN(e.Change) || math.IsInf(e.Change, 0) {
+		return Unknown(NotFinite, "", "a figure is missing, infinite or not a number")
+	}
+	if e.Interval == nil {
+		need := fmt.Sprintf("%d runs or more on each side", LeastRuns(o.Confidence))
+		if e.Pairs {
+			need = fmt.Sprintf("%d pairs or more", LeastPairs(o.Confidence))
+		}
+		return Unknown(TooFew, need, "%s: too few for a %s interval", e.measured(), Percent(o.Confidence))
+	}
+	_, low, high := e.Worse()
+	said := fmt.Sprintf("%+.1f %%, %s", 100*e.Change, e.Interval.changes())
+	switch {
+	case low >= -o.Same && high <= o.Same:
+		return Verdict{Word: Same, Reason: said}
+	case low > 0 && p <= alarm(o, together):
+		return Verdict{Word: Worse, Reason: said}
+	case high < 0 && p <= alarm(o, together):
+		return Verdict{Word: Better, Reason: said}
+	}
+	if together > 1 && (low > 0 || high < 0) {
+		return Unknown(Unclear, e.settle(o, together), "%s; of %d figures judged together some look so by chance (%s: p = %.2g)", said, together, Procedure, p)
+	}
+	return Unknown(Unclear, e.settle(o, together), "%s", said)
+}
+
+// alarm is the level at which differences are told. Of figures that are all equal the procedure uses the whole level, so
+// several are judged at four fifths of it: false alarms then stay below what is promised.
+func alarm(o Margins, together int) float64 {
+	if together > 1 {
+		return 0.8 * (1 - o.Confidence)
+	}
+	return 1 - o.Confidence
+}
+
+// settle says how many runs would likely tell, as an interval narrows with the root of their number.
+func (e Effect) settle(o Margins, together int) string {
+	need := e.N + 1
+	smallest := func(n int) float64 { return SmallestP(n, n) }
+	if e.Pairs {
+		smallest = func(n int) float64 { return math.Ldexp(1, 1-n) }
+	}
+	for smallest(need) > alarm(o, together)/float64(together) && need < 1000 {
+		need++
+	}
+	half := (e.Interval.High - e.Interval.Low) / 2
+	middle := math.Abs(e.Interval.High+e.Interval.Low) / 2
+	if room := max(middle, o.Same-middle); room > 0 {
+		need = max(need, int(math.Ceil(float64(e.N)*(half/room)*(half/room))))
+	}
+	if need > 1000 && e.Pairs {
+		return "no number of pairs below 1000: make the machine quieter, or the tests longer"
+	}
+	if need > 1000 {
+		return "no number of runs below 1000: make the machine quieter, or measure both in pairs"
+	}
+	if e.Pairs {
+		return fmt.Sprintf("about %d pairs", need)
+	}
+	return fmt.Sprintf("about %d runs on each side", need)
+}
+
+// NotWorse tells whether the interval shows that the figure is worse by no more than the limit.
+func (e Effect) NotWorse(limit float64) bool {
+	_, _, high := e.Worse()
+	return high <= limit
+}
+
+// changes is an interval of a change in words: "between -1.2 % and +3.4 % (95.2 % interval)".
+func (i Interval) changes() string {
+	return fmt.Sprintf("between %+.1f %% and %+.1f %% (%s interval)", 100*i.Low, 100*i.High, Percent(i.Confidence))
+}
+
+// Percent writes a share as a percentage, with the digits that tell it from 100 %.
+func Percent(share float64) string {
+	digits := 3
+	if share > 0.99 && share < 1 {
+		digits = 4
+	}
+	return fmt.Sprintf("%.*g %%", digits, 100*math.Min(share, 1))
+}
+
+// measured says how many values there are.
+func (e Effect) measured() string {
+	switch {
+	case e.Pairs && e.N == 1:
+		return "a single pair"
+	case e.Pairs:
+		return fmt.Sprintf("%d pairs", e.N)
+	case e.N == 1:
+		return "a single run on one side"
+	}
+	return fmt.Sprintf("%d runs", e.N)
+}
+
+// BenjaminiHochberg adjusts p values that are judged together: those below a level are false in at most that share.
+func BenjaminiHochberg(ps []float64) []float64 {
+	order := make([]int, len(ps))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ps[a], ps[b]) })
+	out := make([]float64, len(ps))
+	least := 1.0
+	for rank, at := range slices.Backward(order) {
+		least = min(least, ps[at]*float64(len(ps))/float64(rank+1))
+		out[at] = least
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The lab's software iWARP and its address.
+const (
+	iWARPDevice  = "siw0"
+	iWARPAddress = "10.78.0.1"
+)
+
+// noCredits: iWARP has no RNR, so over it perftest's receiver writes the sender credits (send_rcredit in perftest_resources.c).
+const noCredits = "stock waits for credits of SENDs over iWARP, which ours does not write yet: "
+
+// runIWARP runs what iWARP has, RC by RDMA CM without atomics: gobw and golat with each other, all data verified, and our
+// programs under perftest's names against the stock ones, both ways round.
+func runIWARP(ctx context.Context, s *suite) []outcome {
+	if s.native {
+		return []outcome{{Name: "iwarp", Verdict: notRun, Reason: "needs the lab's software iWARP; run scripts/lab test"}}
+	}
+	if _, err := os.Stat(filepath.Join("/sys/class/infiniband", iWARPDevice)); err != nil {
+		return []outcome{{Name: "iwarp", Verdict: notRun, Reason: "the image has no siw: run scripts/lab setup --siw"}}
+	}
+	var cells []cell
+	for _, o := range operations() {
+		if o.lossy || slices.Contains(o.argv, "atomic") {
+			continue
+		}
+		c := s.toolCell("siw0 to siw0", iWARPDevice, iWARPDevice, o)
+		c.client.argv = slices.Insert(c.client.argv, len(c.client.argv)-1, "-R")
+		c.client.argv[len(c.client.argv)-1] = iWARPAddress
+		cells = append(cells, c)
+	}
+	for _, server := range []string{"stock", "gobw"} {
+		for _, t := range tools() {
+			if t.verb() == "atomic" {
+				continue
+			}
+			for _, v := range variants() {
+				if v.name == "-R" || v.name == "-R -q 4" && v.applies(t, "RC") {
+					cells = append(cells, s.iWARPCell(server, combination{t, "RC", v}))
+				}
+			}
+		}
+	}
+	out := s.runCells(ctx, cells)
+	for i := range out {
+		if out[i].Verdict == failed && strings.HasPrefix(out[i].Name, "ib_send_bw") {
+			out[i].Verdict, out[i].Reason = known, noCredits+out[i].Reason
+		}
+	}
+	printMatrix(s.stdout, out)
+	return out
+}
+
+func (s *suite) iWARPCell(server string, c combination) cell {
+	end := func(ours bool, host ...string) command {
+		e := command{label: "stock", argv: []string{c.tool.name, "-d", iWARPDevice}}
+		if ours {
+			e = command{label: "gobw", argv: []string{s.ours(c.tool.name), "-d", iWARPDevice}}
+		}
+		e.argv = append(append(e.argv, c.flags()...), host...)
+		return e
+	}
+	return cell{
+		name: fmt.Sprintf("%s %s, %s server, siw0", c.tool.name, c.variant.name, server), row: c.tool.name, column: strings.TrimSpace(c.variant.name + ", " + server + " server"),
+		server: end(server != "stock"), client: end(server == "stock", iWARPAddress), port: 18515, rdmaCM: true, timeout: c.limit(),
+		check: func(server, client ended) (string, error) { return checkPerftest(c, server, client) },
+	}
+}

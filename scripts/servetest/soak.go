@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce"
+)
+
+// soakEvery is how often a line of figures is written.
+const soakEvery = 30 * time.Second
+
+// soak sends n clients, a tenth of them hostile, and writes what the server takes meanwhile.
+func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
+	s, err := startServer(gobw, "--max-memory", "256M", "--max-duration", "10s")
+	if err != nil {
+		return err
+	}
+	fmt.Println("   time  clients  hostile  failed  rss_kB  fds  threads  goroutines  log_lines  log_bytes  p50_ms  p99_ms  max_ms")
+	begun, reported := time.Now(), time.Now()
+	var took []time.Duration
+	hostile, failed, done := 0, 0, 0
+	report := func() {
+		slices.Sort(took)
+		at := func(share float64) float64 {
+			if len(took) == 0 {
+				return 0
+			}
+			return took[int(share*float64(len(took)-1))].Seconds() * 1e3
+		}
+		st := s.status()
+		fmt.Printf("%7.0f %8d %8d %7d %7d %4d %8d %11d %10d %10d %7.1f %7.1f %7.1f\n", time.Since(begun).Seconds(), done, hostile, failed,
+			st.rssKB, st.descriptors, st.threads, st.goroutines, st.lines, st.bytes, at(0.5), at(0.99), at(1))
+		took = took[:0]
+		reported = time.Now()
+	}
+	var kept []net.Conn // connections that somebody forgot
+	for ; done < n && ctx.Err() == nil; done++ {
+		if random.IntN(10) == 0 {
+			hostile++
+			if conn := attack(s, random); conn != nil {
+				if kept = append(kept, conn); len(kept) > 100 {
+					_ = kept[0].Close()
+					kept = kept[1:]
+				}
+			}
+		} else {
+			start := time.Now()
+			if err := honest(ctx, s); err != nil && ctx.Err() == nil {
+				failed++
+				fmt.Printf("an honest client, number %d: %v\n", done, err)
+			}
+			took = append(took, time.Since(start))
+		}
+		if time.Since(reported) > soakEvery {
+			report()
+		}
+	}
+	report()
+	for _, c := range kept {
+		_ = c.Close()
+	}
+	if err := s.stop(); err != nil {
+		return fmt.Errorf("the server ended with %w:\n%s", err, s.last(20))
+	}
+	fmt.Printf("%d clients in %v, %d of them hostile; %d honest ones failed\n", done, time.Since(begun).Round(time.Second), hostile, failed)
+	if failed > 0 {
+		return fmt.Errorf("%d honest clients were not served", failed)
+	}
+	return nil
+}
+
+// honest runs one short test.
+func honest(ctx context.Context, s *server) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	d, err := roce.New(roce.Options{}).Open(roce.DeviceName)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	session, err := connect.Dial(ctx, net.JoinHostPort("127.0.0.1", s.port), connect.DialOptions{
+		Timeouts: control.Timeouts{Peer: 20 * time.Second}, Program: "soak", Wait: 30 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	if b, can := d.(verbs.Rebinder); can {
+		if err := b.Bind(netip.MustParseAddr("127.0.0.1")); err != nil {
+			session.Fail(err)
+			return err
+		}
+	}
+	test := soakPlan()
+	res, err := bench.Run(ctx, session, &test, d, bench.Options{})
+	if err != nil {
+		return err
+	}
+	if len(res.Records) != 1 || res.Records[0].Bandwidth.AverageBitsPerS <= 0 {
+		return fmt.Errorf("no figures: %d records", len(res.Records))
+	}
+	return session.Close()
+}
+
+func soakPlan() plan.Spec {
+	return plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, QPs: 1, Verify: "ends", NoPeak: true,
+	}
+}
+
+// attack does something that no client should. A connection that it returns stays open.
+func attack(s *server, random *rand.Rand) net.Conn {
+	conn, err := s.dial()
+	if err != nil {
+		return nil
+	}
+	const hello = "6.27\x00gobw/1\x00\x00\x00\x00\x00"
+	frame := func(text string) string { return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text }
+	greeting := hello + frame(`{"kind":"hello","program":"x","peer_timeout_ms":3000}`)
+	plans := []string{
+		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[64],"iterations":100`,
+		`"operation":"write","kind":"bandwidth","transport":"UC","reversed":true,"sizes":[65536],"duration_ns":5000000000`,
+		`"operation":"send","kind":"latency","transport":"UD","sizes":[64],"iterations":1000000`,
+		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[67108864],"iterations":1`,
+		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[64],"qps":100000,"iterations":1`,
+		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[2],"iterations":1,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}`,
+	}
+	proposal := greeting + frame(`{"kind":"propose","plan":{`+plans[random.IntN(len(plans))]+`}}`)
+	garbage := make([]byte, random.IntN(70000))
+	for i := range garbage {
+		garbage[i] = byte(random.Uint32())
+	}
+	switch random.IntN(8) {
+	case 0: // says nothing and stays
+		return conn
+	case 1: // greets and stays
+		_, _ = io.WriteString(conn, hello)
+		return conn
+	case 2:
+		_, _ = conn.Write(garbage)
+	case 3:
+		_, _ = io.WriteString(conn, hello+string(garbage))
+	case 4:
+		_, _ = io.WriteString(conn, greeting+frame(`{"kind":"`+strings.Repeat("x", random.IntN(60000))+`"}`))
+	case 5: // proposes and goes
+		_, _ = io.WriteString(conn, proposal)
+		time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
+	case 6: // proposes and goes on with anything
+		_, _ = io.WriteString(conn, proposal+string(garbage))
+	case 7: // an old perftest's keys
+		_, _ = io.WriteString(conn, "6.29\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+string(garbage))
+	}
+	_ = conn.(*net.TCPConn).SetLinger(random.IntN(2) - 1) // half of them with a reset
+	_ = conn.Close()
+	return nil
+}

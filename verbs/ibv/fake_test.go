@@ -1,0 +1,135 @@
+//go:build linux && cgo
+
+package ibv
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// fakeLibraries are those linked so far, in a folder that goes when the tests end.
+var fakeLibraries struct { //nolint:gochecknoglobals // compiled once for all tests
+	sync.Mutex
+	compiler, dir string
+	objects       []string
+	names         map[string]string // by the symbols absent
+}
+
+func TestMain(m *testing.M) {
+	m.Run()
+	_ = os.RemoveAll(fakeLibraries.dir)
+}
+
+// fakeVerbs is a provider that loads the libibverbs of testdata without the symbols named. Settings are the FAKEVERBS_
+// variables that its source explains, without that front.
+func fakeVerbs(t testing.TB, settings map[string]string, absent ...string) *Provider {
+	t.Helper()
+	p := New()
+	p.name, p.sysfs = fakeLibrary(t, absent), t.TempDir()
+	for name, v := range settings {
+		t.Setenv("FAKEVERBS_"+name, v)
+	}
+	return p
+}
+
+// fakeLibrary links the library, unless that has been done.
+func fakeLibrary(t testing.TB, absent []string) string {
+	t.Helper()
+	l := &fakeLibraries
+	l.Lock()
+	defer l.Unlock()
+	key := strings.Join(absent, " ")
+	if name := l.names[key]; name != "" {
+		return name
+	}
+	if l.dir == "" {
+		compileFake(t)
+	}
+	library := filepath.Join(l.dir, fmt.Sprintf("%d-%s", len(l.names), soname))
+	script := library + ".map"
+	if err := os.WriteFile(script, []byte(versionScript(absent)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-shared", "-pthread", "-o", library, "-Wl,--version-script=" + script}, l.objects...)
+	if out, err := exec.Command(l.compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	l.names[key] = library
+	return library
+}
+
+// compileFake compiles the library's sources.
+func compileFake(t testing.TB) {
+	t.Helper()
+	l := &fakeLibraries
+	sources, err := filepath.Glob(filepath.Join("testdata", "fakeverbs", "*.c"))
+	if err != nil || len(sources) == 0 {
+		t.Skipf("the test's sources are not here (%v): run it with go test, not as a binary elsewhere", err)
+	}
+	l.compiler = compiler(t, sources[0])
+	dir, err := os.MkdirTemp("", "fakeverbs") //nolint:usetesting // outlives the test that is first
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.dir, l.names = dir, make(map[string]string)
+	args := []string{"-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread", "-c"}
+	for _, file := range sources {
+		whole, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, whole)
+		l.objects = append(l.objects, filepath.Join(dir, strings.TrimSuffix(filepath.Base(file), ".c")+".o"))
+	}
+	c := exec.Command(l.compiler, args...)
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// versionScript exports what we call, in the versions that we ask for; the rest is not there.
+func versionScript(absent []string) string {
+	byVersion := make(map[string][]string)
+	for _, s := range symbols() {
+		if !slices.Contains(absent, s.Name) {
+			byVersion[s.Version] = append(byVersion[s.Version], s.Name)
+		}
+	}
+	versions := slices.SortedFunc(func(yield func(string) bool) {
+		for v := range byVersion {
+			if !yield(v) {
+				return
+			}
+		}
+	}, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	var b strings.Builder
+	for i, v := range versions {
+		local := ""
+		if i == 0 {
+			local = " local: *;"
+		}
+		fmt.Fprintf(&b, "%s { global: %s;%s };\n", v, strings.Join(byVersion[v], "; "), local)
+	}
+	return b.String()
+}
+
+// openFake opens the fake device.
+func openFake(t testing.TB, p *Provider) verbs.Device {
+	t.Helper()
+	d, err := p.Open("fake0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, d)
+	return d
+}

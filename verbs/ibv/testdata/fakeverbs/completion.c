@@ -1,0 +1,149 @@
+#define _GNU_SOURCE
+#include "fake.h"
+
+struct vb_comp_channel *ibv_create_comp_channel(struct vb_context *c) {
+	int ends[2];
+	if (fault("create_comp_channel") || gone(c) || pipe2(ends, O_CLOEXEC))
+		return NULL;
+	struct vb_comp_channel *ch = calloc(1, sizeof *ch);
+	*ch = (struct vb_comp_channel){.context = c, .fd = ends[0], .refcnt = ends[1]}; /* nobody reads refcnt */
+	return ch;
+}
+
+int ibv_destroy_comp_channel(struct vb_comp_channel *ch) { close(ch->fd); close(ch->refcnt); free(ch); return 0; }
+
+int ibv_get_cq_event(struct vb_comp_channel *ch, struct vb_cq **cq, void **context) {
+	if (read(ch->fd, cq, sizeof *cq) != sizeof *cq)
+		return -1;
+	*context = (*cq)->cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct vb_cq *cq, unsigned n) { ((struct cq *)cq)->unacknowledged -= (int)n; }
+
+int req_notify_cq(struct vb_cq *cq, int solicited_only) {
+	pthread_mutex_lock(&lock);
+	((struct cq *)cq)->armed = solicited_only ? 2 : 1;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static uint64_t device_time(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return ((uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000) * (uint64_t)setting("FAKEVERBS_CLOCK", 0) / 1000;
+}
+
+void complete(struct cq *q, struct cqe e, int solicited) {
+	if (q->broken)
+		return;
+	if (q->in - q->out == (uint32_t)q->ex.base.cqe) {
+		q->broken = 1;
+		raise_event(q->ex.base.context, CQ_ERR, q, &q->events);
+		return;
+	}
+	if (q->ex.read_completion_ts)
+		e.time = device_time() & ((1ull << 48) - 1);
+	q->e[q->in++ % (uint32_t)q->ex.base.cqe] = e;
+	if (q->ex.base.channel && (q->armed == 1 || (q->armed && (solicited || e.wc.status)))) {
+		q->armed = 0;
+		q->unacknowledged++;
+		void *p = q;
+		if (write(q->ex.base.channel->refcnt, &p, sizeof p) != sizeof p)
+			abort();
+	}
+}
+
+static int take(struct cq *q, struct cqe *e) {
+	if (q->in == q->out || context_of(q->ex.base.context)->gone)
+		return 0;
+	*e = q->e[q->out++ % (uint32_t)q->ex.base.cqe];
+	if (e->qp && e->is_send)
+		e->qp->out = e->slot + 1;
+	return 1;
+}
+
+int poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
+	struct cqe e;
+	int got = 0;
+	pthread_mutex_lock(&lock);
+	for (; got < n && take((struct cq *)cq, &e); got++)
+		wc[got] = e.wc;
+	pthread_mutex_unlock(&lock);
+	return got;
+}
+
+static int next_poll(struct vb_cq_ex *x) {
+	struct cq *q = (struct cq *)x;
+	if (!take(q, &q->now))
+		return ENOENT;
+	x->wr_id = q->now.wc.wr_id;
+	x->status = q->now.wc.status;
+	return 0;
+}
+
+static int start_poll(struct vb_cq_ex *x, void *attr) {
+	(void)attr;
+	pthread_mutex_lock(&lock);
+	int rc = next_poll(x);
+	if (rc)
+		pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static void end_poll(struct vb_cq_ex *x) { (void)x, pthread_mutex_unlock(&lock); }
+
+#define READER(type, name, value) static type read_##name(struct vb_cq_ex *x) { return (type)((struct cq *)x)->now.value; }
+READER(uint32_t, opcode, wc.opcode)
+READER(uint32_t, vendor_err, wc.vendor_err)
+READER(uint32_t, byte_len, wc.byte_len)
+READER(uint32_t, imm_data, wc.imm_or_rkey)
+READER(uint32_t, qp_num, wc.qp_num)
+READER(uint32_t, src_qp, wc.src_qp)
+READER(unsigned, wc_flags, wc.wc_flags)
+READER(uint64_t, completion_ts, time)
+
+struct vb_cq_ex *create_cq_ex(struct vb_context *c, struct vb_cq_init_attr_ex *a) {
+	if (fault("create_cq") || gone(c))
+		return NULL;
+	if (a->cqe < 1 || a->cqe > MAX_CQE || a->wc_flags & ~(uint64_t)(VB_WC_EX_STANDARD | VB_WC_EX_TIMESTAMP)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (a->wc_flags & VB_WC_EX_TIMESTAMP && !setting("FAKEVERBS_CLOCK", 0)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	struct cq *q = calloc(1, sizeof *q);
+	q->ex = (struct vb_cq_ex){
+		.base = {.context = c, .channel = a->channel, .cq_context = a->cq_context, .cqe = (int)a->cqe},
+		.start_poll = start_poll, .next_poll = next_poll, .end_poll = end_poll, .read_opcode = read_opcode, .read_vendor_err = read_vendor_err,
+		.read_byte_len = read_byte_len, .read_imm_data = read_imm_data, .read_qp_num = read_qp_num, .read_src_qp = read_src_qp,
+		.read_wc_flags = read_wc_flags, .read_completion_ts = a->wc_flags & VB_WC_EX_TIMESTAMP ? read_completion_ts : NULL,
+	};
+	q->e = calloc(a->cqe, sizeof *q->e);
+	return &q->ex;
+}
+
+struct vb_cq *ibv_create_cq(struct vb_context *c, int cqe, void *context, struct vb_comp_channel *ch, int vector) {
+	struct vb_cq_init_attr_ex a = {.cqe = (uint32_t)cqe, .cq_context = context, .channel = ch, .comp_vector = (uint32_t)vector};
+	struct vb_cq_ex *x = create_cq_ex(c, &a);
+	return x ? &x->base : NULL;
+}
+
+int ibv_destroy_cq(struct vb_cq *cq) {
+	struct cq *q = (struct cq *)cq;
+	await_events(&q->events);
+	if (q->unacknowledged)
+		return EBUSY; /* libibverbs would wait for ever */
+	free(q->e);
+	free(q);
+	return 0;
+}
+
+void forget(struct cq *q, const struct qp *qp) {
+	for (uint32_t i = q->out; i != q->in; i++)
+		if (q->e[i % (uint32_t)q->ex.base.cqe].qp == qp)
+			q->e[i % (uint32_t)q->ex.base.cqe].qp = NULL;
+}
+

@@ -1,0 +1,158 @@
+#define _GNU_SOURCE
+#include "fake.h"
+
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+struct key keys[KEYS];
+struct qp *qps[QPS];
+
+long setting(const char *name, long by_default) {
+	const char *v = getenv(name);
+	return v && *v ? strtol(v, NULL, 10) : by_default;
+}
+
+int infiniband(void) {
+	const char *v = getenv("FAKEVERBS_LINK");
+	return v && !strcmp(v, "ib");
+}
+
+/* fault sets errno and returns it when the verb is to fail. */
+int fault(const char *verb) {
+	const char *v = getenv("FAKEVERBS_FAULTS");
+	size_t n = strlen(verb);
+	for (; v && *v; v = strchr(v, ',') ? strchr(v, ',') + 1 : NULL)
+		if (!strncmp(v, verb, n) && v[n] == '=')
+			return errno = atoi(v + n + 1);
+	return 0;
+}
+
+struct device_context *context_of(struct vb_context *c) { return (struct device_context *)((char *)c - offsetof(struct vb_verbs_context, context)); }
+
+/* gone tells whether a call into the kernel would find the device torn out. */
+int gone(struct vb_context *c) { return context_of(c)->gone ? (errno = EIO) : 0; }
+
+void raise_event(struct vb_context *c, int type, void *element, _Atomic int *count) {
+	if (count)
+		++*count;
+	struct vb_async_event e = {.event_type = type};
+	memcpy(&e.element, &element, sizeof element);
+	if (write(context_of(c)->events_in, &e, sizeof e) != sizeof e)
+		abort();
+}
+
+static struct vb_device device = {.node_type = 1, .name = "fake0", .dev_name = "uverbs0", .ibdev_path = "/sys/class/infiniband/fake0"};
+
+struct vb_device **ibv_get_device_list(int *n) {
+	if (fault("get_device_list"))
+		return NULL;
+	struct vb_device **l = calloc(2, sizeof *l);
+	l[0] = &device;
+	*n = 1;
+	return l;
+}
+
+void ibv_free_device_list(struct vb_device **l) { free(l); }
+uint64_t ibv_get_device_guid(struct vb_device *d) { return (void)d, __builtin_bswap64(0x0200fffe00000001ull); }
+
+int ibv_query_device(struct vb_context *c, struct vb_device_attr *a) {
+	if (fault("query_device") || gone(c))
+		return errno;
+	*a = (struct vb_device_attr){
+		.fw_ver = "0.1", .node_guid = __builtin_bswap64(0x0200fffe00000001ull), .max_mr_size = ~0ull, .page_size_cap = 0xfffff000,
+		.vendor_part_id = (uint32_t)setting("FAKEVERBS_PART", 0), .max_qp = QPS - 1, .max_qp_wr = MAX_WR,
+		.device_cap_flags = 1 << 21 | 1 << 24, .max_sge = MAX_SGE, .max_sge_rd = MAX_SGE_READ, .max_cq = 4096, .max_cqe = MAX_CQE,
+		.max_mr = KEYS - 1, .max_pd = 4096, .max_qp_rd_atom = MAX_READS, .max_qp_init_rd_atom = MAX_READS, .atomic_cap = 1,
+		.max_mw = KEYS - 1, .max_ah = 4096, .max_srq = 4096, .max_srq_wr = MAX_WR, .max_srq_sge = MAX_SGE, .max_pkeys = 1, .phys_port_cnt = 1,
+	};
+	return 0;
+}
+
+static int query_device_ex(struct vb_context *c, const void *input, struct vb_device_attr_ex *a, size_t size) {
+	(void)input, (void)size;
+	a->completion_timestamp_mask = setting("FAKEVERBS_CLOCK", 0) ? (1ull << 48) - 1 : 0;
+	a->hca_core_clock = (uint64_t)setting("FAKEVERBS_CLOCK", 0);
+	return ibv_query_device(c, &a->orig);
+}
+
+int ibv_query_port(struct vb_context *c, uint8_t port, struct vb_port_attr *a) {
+	if (gone(c) || port != 1)
+		return gone(c) ? EIO : EINVAL;
+	*a = (struct vb_port_attr){
+		.state = 4, .max_mtu = 5, .active_mtu = 5, .gid_tbl_len = infiniband() ? 1 : 2, .max_msg_sz = 1 << 30, .pkey_tbl_len = 1,
+		.lid = (uint16_t)infiniband(), .sm_lid = (uint16_t)infiniband(), .active_width = 2, .active_speed = 32, .phys_state = 5,
+		.link_layer = infiniband() ? 1 : 2,
+	};
+	return 0;
+}
+
+int ibv_query_gid(struct vb_context *c, uint8_t port, int i, uint8_t *gid) {
+	(void)c;
+	if (port != 1 || i < 0 || i >= (infiniband() ? 1 : 2)) {
+		errno = EINVAL;
+		return -1;
+	}
+	static const uint8_t gids[2][16] = {{0xfe, 0x80, [8] = 2, [11] = 0xff, [12] = 0xfe, [15] = 1}, {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+	memcpy(gid, gids[i], 16);
+	return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct vb_context *c, struct vb_gid_entry *e, size_t max, uint32_t flags, size_t size) {
+	(void)flags, (void)size;
+	int n = 0;
+	for (; (size_t)n < max && !ibv_query_gid(c, 1, n, e[n].gid); n++)
+		e[n].gid_index = (uint32_t)n, e[n].port_num = 1, e[n].gid_type = infiniband() ? 0 : 2, e[n].ndev_ifindex = 0;
+	return n;
+}
+
+int ibv_query_pkey(struct vb_context *c, uint8_t port, int i, uint16_t *key) {
+	(void)c;
+	*key = 0xffff;
+	return port == 1 && i == 0 ? 0 : -1;
+}
+
+int ibv_get_async_event(struct vb_context *c, struct vb_async_event *e) { return read(c->async_fd, e, sizeof *e) == sizeof *e ? 0 : -1; }
+
+void ibv_ack_async_event(struct vb_async_event *e) {
+	switch (e->event_type) {
+	case CQ_ERR:
+		--((struct cq *)e->element.cq)->events;
+		break;
+	case SRQ_LIMIT:
+		--((struct srq *)e->element.srq)->events;
+		break;
+	case SQ_DRAINED:
+	case LAST_WQE:
+		--((struct qp *)e->element.qp)->events;
+	}
+}
+
+void await_events(_Atomic int *count) {
+	while (*count)
+		usleep(100);
+}
+
+
+struct vb_context *ibv_open_device(struct vb_device *d) {
+	int ends[2];
+	if (fault("open_device") || pipe2(ends, O_CLOEXEC))
+		return NULL;
+	struct device_context *n = calloc(1, sizeof *n);
+	long before = setting("FAKEVERBS_CONTEXT", (long)offsetof(struct vb_verbs_context, context));
+	n->events_in = ends[1];
+	n->posts_left = setting("FAKEVERBS_VANISH", 0);
+	n->x = (struct vb_verbs_context){
+		.create_cq_ex = create_cq_ex, .query_device_ex = query_device_ex, .create_qp_ex = create_qp_ex, .sz = (size_t)before + sizeof(struct vb_context),
+		.context = {.device = d, .cmd_fd = -1, .async_fd = ends[0], .num_comp_vectors = 1, .abi_compat = before ? (void *)-1 : NULL},
+	};
+	struct vb_context *c = &n->x.context;
+	c->ops.alloc_mw = alloc_mw, c->ops.dealloc_mw = dealloc_mw, c->ops.poll_cq = poll_cq, c->ops.req_notify_cq = req_notify_cq;
+	c->ops.post_srq_recv = post_srq_recv, c->ops.post_send = post_send, c->ops.post_recv = post_recv;
+	return c;
+}
+
+int ibv_close_device(struct vb_context *c) {
+	struct device_context *n = context_of(c);
+	close(c->async_fd);
+	close(n->events_in);
+	free(n);
+	return 0;
+}

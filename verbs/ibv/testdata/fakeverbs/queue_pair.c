@@ -1,0 +1,157 @@
+#define _GNU_SOURCE
+#include "fake.h"
+
+static uint32_t next_qp;
+
+static int make_rq(struct rq *rq, uint32_t wr, uint32_t sge) {
+	*rq = (struct rq){.size = wr, .sges = (int)sge, .r = calloc(wr ? wr : 1, sizeof *rq->r)};
+	return rq->r ? 0 : ENOMEM;
+}
+
+static struct vb_qp *create_qp(struct vb_pd *pd, const struct vb_qp_init_attr *a, const char *verb) {
+	const struct vb_qp_cap *c = &a->cap;
+	if (fault(verb) || gone(pd->context))
+		return NULL;
+	if (c->max_send_wr > MAX_WR || c->max_recv_wr > MAX_WR || c->max_send_sge > MAX_SGE || c->max_recv_sge > MAX_SGE || c->max_inline_data > MAX_INLINE) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct qp *q = aligned_alloc(64, (sizeof *q + 63) & ~63ul);
+	memset(q, 0, sizeof *q);
+	q->cap = *c;
+	q->all = a->sq_sig_all;
+	q->sq = calloc(c->max_send_wr + 1, sizeof *q->sq);
+	q->draft = calloc(c->max_send_wr + 1, sizeof *q->draft);
+	q->srq = (struct srq *)a->srq;
+	q->rq = q->srq ? &q->srq->rq : &q->own;
+	make_rq(&q->own, c->max_recv_wr, c->max_recv_sge);
+	q->ex = (struct vb_qp_ex){
+		.base = {.context = pd->context, .pd = pd, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq, .qp_type = a->qp_type},
+	};
+	offer_wr(&q->ex);
+	pthread_mutex_lock(&lock);
+	do
+		next_qp = next_qp % (QPS - 1) + 1;
+	while (qps[next_qp]);
+	qps[next_qp] = q;
+	q->ex.base.qp_num = q->ex.base.handle = next_qp;
+	pthread_mutex_unlock(&lock);
+	return &q->ex.base;
+}
+
+struct vb_qp *ibv_create_qp(struct vb_pd *pd, struct vb_qp_init_attr *a) { return create_qp(pd, a, "create_qp"); }
+
+struct vb_qp *create_qp_ex(struct vb_context *c, struct vb_qp_init_attr_ex *x) {
+	(void)c;
+	struct vb_qp_init_attr a = {.send_cq = x->send_cq, .recv_cq = x->recv_cq, .srq = x->srq, .cap = x->cap, .qp_type = x->qp_type, .sq_sig_all = x->sq_sig_all};
+	return create_qp(x->pd, &a, "create_qp_ex");
+}
+
+struct vb_qp_ex *ibv_qp_to_qp_ex(struct vb_qp *qp) { return (struct vb_qp_ex *)qp; }
+
+int ibv_modify_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
+	struct qp *q = (struct qp *)qp;
+	if (fault("modify_qp") || gone(qp->context))
+		return errno;
+	if (mask & 1 << 7 && (a->ah_attr.grh.sgid_index >= (infiniband() ? 1 : 2) || (!a->ah_attr.is_global && !infiniband())))
+		return EINVAL;
+	pthread_mutex_lock(&lock);
+#define SET(bit, field) if (mask & 1 << (bit)) q->a.field = a->field
+	SET(3, qp_access_flags); SET(4, pkey_index); SET(5, port_num); SET(6, qkey); SET(7, ah_attr); SET(8, path_mtu); SET(9, timeout);
+	SET(10, retry_cnt); SET(11, rnr_retry); SET(12, rq_psn); SET(13, max_rd_atomic); SET(15, min_rnr_timer); SET(16, sq_psn);
+	SET(17, max_dest_rd_atomic); SET(20, dest_qp_num);
+	if (mask & 1) {
+		if (a->qp_state == RESET) {
+			q->in = q->next = q->out = q->own.in = q->own.out = 0;
+			forget((struct cq *)qp->send_cq, q);
+		}
+		set_state(q, a->qp_state);
+		if (a->qp_state == SQD && mask & 1 << 2 && a->en_sqd_async_notify)
+			raise_event(qp->context, SQ_DRAINED, q, &q->events);
+		run(q);
+	}
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int ibv_query_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_init_attr *i) {
+	(void)mask, (void)i;
+	if (gone(qp->context))
+		return errno;
+	pthread_mutex_lock(&lock);
+	*a = ((struct qp *)qp)->a;
+	if (setting("FAKEVERBS_UNTOLD", 0))
+		a->qp_state = RESET;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int ibv_destroy_qp(struct vb_qp *qp) {
+	struct qp *q = (struct qp *)qp;
+	await_events(&q->events);
+	pthread_mutex_lock(&lock);
+	qps[qp->qp_num] = NULL;
+	forget((struct cq *)qp->send_cq, q);
+	forget((struct cq *)qp->recv_cq, q);
+	pthread_mutex_unlock(&lock);
+	free(q->sq);
+	free(q->draft);
+	free(q->own.r);
+	free(q);
+	return 0;
+}
+
+struct vb_srq *ibv_create_srq(struct vb_pd *pd, struct vb_srq_init_attr *a) {
+	if (fault("create_srq") || gone(pd->context))
+		return NULL;
+	if (a->attr.max_wr > MAX_WR || a->attr.max_sge > MAX_SGE) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct srq *s = calloc(1, sizeof *s);
+	s->srq.context = pd->context, s->srq.pd = pd;
+	make_rq(&s->rq, a->attr.max_wr, a->attr.max_sge);
+	return &s->srq;
+}
+
+int ibv_modify_srq(struct vb_srq *srq, struct vb_srq_attr *a, int mask) {
+	struct srq *s = (struct srq *)srq;
+	if (!(mask & 2) || a->srq_limit > s->rq.size)
+		return EINVAL;
+	pthread_mutex_lock(&lock);
+	s->limit = a->srq_limit;
+	if (s->limit && s->rq.in - s->rq.out < s->limit) {
+		s->limit = 0;
+		raise_event(srq->context, SRQ_LIMIT, s, &s->events);
+	}
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int ibv_query_srq(struct vb_srq *srq, struct vb_srq_attr *a) {
+	struct srq *s = (struct srq *)srq;
+	*a = (struct vb_srq_attr){.max_wr = s->rq.size, .max_sge = (uint32_t)s->rq.sges, .srq_limit = s->limit};
+	return 0;
+}
+
+int ibv_destroy_srq(struct vb_srq *srq) {
+	await_events(&((struct srq *)srq)->events);
+	free(((struct srq *)srq)->rq.r);
+	free(srq);
+	return 0;
+}
+
+struct vb_ah *ibv_create_ah(struct vb_pd *pd, struct vb_ah_attr *a) {
+	if (fault("create_ah") || gone(pd->context))
+		return NULL;
+	if ((!a->is_global && !infiniband()) || a->grh.sgid_index >= (infiniband() ? 1 : 2)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	struct ah *h = calloc(1, sizeof *h);
+	h->ah.context = pd->context, h->ah.pd = pd, h->a = *a;
+	return &h->ah;
+}
+
+int ibv_destroy_ah(struct vb_ah *ah) { free(ah); return 0; }
+

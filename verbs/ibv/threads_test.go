@@ -1,0 +1,82 @@
+//go:build linux && cgo
+
+package ibv
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// threadedJob is a stream of WRITEs by n threads, with queue pairs and a completion queue for each.
+func threadedJob(tb testing.TB, d verbs.Device, n int, count uint64) *job.Threads {
+	tb.Helper()
+	whole := &job.Job{Shape: job.Stream, Stop: new(atomic.Uint32), Record: job.NewRecorder(0)}
+	var parts []*job.Job
+	for range n {
+		x, y := newEndpoint(tb, d, 1, verbs.QueuePairOptions{}), newEndpoint(tb, d, 1, verbs.QueuePairOptions{})
+		connect(tb, x, y)
+		lane := job.Lane{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 64, 2, y, 0), Count: count, Window: 128, Signal: 100, Batch: 1}
+		whole.Lanes = append(whole.Lanes, lane)
+		whole.CQs = append(whole.CQs, x.cq)
+		parts = append(parts, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{lane}})
+	}
+	t, err := job.PrepareThreads(d, whole, parts, job.ThreadOptions{Slice: 10_000_000}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+// TestThreads runs a job on several threads: the sum is the whole, each thread has done its part, and a stop ends all.
+func TestThreads(t *testing.T) {
+	d := anyDevice(t)
+	for _, n := range []int{1, 2, 3} {
+		r := threadedJob(t, d, n, 20_000)
+		var p job.Progress
+		for err := error(nil); !p.Done; {
+			if p, err = r.Run(job.Now() + 10_000_000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := uint64(n) * 20_000; p.Posted != want || p.Completed != want || p.BytesOut != 2*want {
+			t.Errorf("%d threads: %+v, want %d messages", n, p, want)
+		}
+		for i, part := range r.Parts() {
+			if part.Completed != 20_000 || part.FirstPost < p.FirstPost || part.LastDone > p.LastDone {
+				t.Errorf("thread %d of %d: %+v of %+v", i, n, part, p)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	endless := threadedJob(t, d, 2, 1<<40)
+	if p, err := endless.Run(job.Now() + 10_000_000); err != nil || p.Done {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if err := endless.Close(); err != nil { // as after a failure: the threads are in mid-job
+		t.Error(err)
+	}
+}
+
+// BenchmarkThreads is what n threads do in the time of one message.
+func BenchmarkThreads(b *testing.B) {
+	for _, n := range []int{1, 2} {
+		b.Run(map[int]string{1: "threads=1", 2: "threads=2"}[n], func(b *testing.B) {
+			r := threadedJob(b, nullDevice(b), n, uint64(max(b.N/n, 1)))
+			b.ResetTimer()
+			for p, err := (job.Progress{}), error(nil); !p.Done; {
+				if p, err = r.Run(job.Now() + 10_000_000); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			if err := r.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

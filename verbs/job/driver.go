@@ -1,0 +1,173 @@
+package job
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Driver is a device as the loop sees it: it takes compiled requests in batches, and gives completions. Its methods are
+// called by one goroutine; those between Enter and Leave allocate nothing.
+type Driver interface {
+	// Compile takes what a lane posts, once, before the job starts. A group is a list of requests that are posted
+	// together: a message, or one step of it.
+	Compile(lane int, l *Lane, groups [][]verbs.SendRequest) error
+	// Enter begins a slice: the device belongs to the loop until Leave. Done says that the job has ended.
+	Enter() error
+	Leave(done bool)
+
+	// Append puts requests on the lane's list, and Flush posts the list. AtOnce says that it shall be on its way when Flush
+	// returns; else it is when the device makes progress.
+	Append(b Batch) error
+	Flush(lane int, atOnce bool) error
+	// PostReceives posts n receives of the lane's ring, from place at on, beginning anew at its end.
+	PostReceives(lane, at, n int) error
+
+	// Progress makes the device receive and send what it can without waiting, and tells whether it did.
+	Progress(now Ticks) (bool, error)
+	// Poll takes completions from the job's queues.
+	Poll(out []verbs.Completion) (int, error)
+	// Idle is called when nothing moved. A job with a channel may wait there for an event, up to the limit; 0: not at all.
+	Idle(limit Ticks) error
+
+	Close() error
+}
+
+// Batch is a run of a lane's groups, from First on, beginning anew after the last.
+type Batch struct {
+	Lane, First, N int
+	ID             uint64 // of the first group's requests; each further group's is one more
+	Signaled       bool   // the last request asks for a completion
+	// Lazy says that nobody waits for the completion alone: the device may put off asking the peer for an acknowledgement.
+	Lazy bool
+}
+
+// verbsDriver drives any device through its verbs.
+type verbsDriver struct {
+	job   *Job
+	lanes []verbsLane
+	next  int  // the queue that is polled first
+	armed bool // for an event: the queues have been looked at since
+}
+
+type verbsLane struct {
+	*Lane
+	groups [][]verbs.SendRequest
+	list   []verbs.SendRequest
+}
+
+// NewVerbsRunner prepares a job to be run over PostSend, PostReceive and Poll, on any device.
+func NewVerbsRunner(j *Job) (Runner, error) {
+	return NewRunner(j, &verbsDriver{job: j, lanes: make([]verbsLane, len(j.Lanes))})
+}
+
+func (d *verbsDriver) Compile(lane int, l *Lane, groups [][]verbs.SendRequest) error {
+	longest := 0
+	for _, g := range groups {
+		longest = max(longest, len(g))
+	}
+	d.lanes[lane] = verbsLane{Lane: l, groups: groups, list: make([]verbs.SendRequest, 0, longest*max(l.Batch, 1))}
+	return nil
+}
+
+func (d *verbsDriver) Enter() error { return nil }
+func (d *verbsDriver) Leave(bool)   {}
+func (d *verbsDriver) Close() error { return nil }
+
+func (d *verbsDriver) Append(b Batch) error {
+	l := &d.lanes[b.Lane]
+	at := b.First
+	for k := range b.N {
+		for _, q := range l.groups[at] {
+			q.ID = b.ID + uint64(k)
+			q.Flags &^= verbs.Signaled
+			l.list = append(l.list, q)
+		}
+		if at++; at == len(l.groups) {
+			at = 0
+		}
+	}
+	if b.Signaled {
+		l.list[len(l.list)-1].Flags |= verbs.Signaled
+	}
+	return nil
+}
+
+func (d *verbsDriver) Flush(lane int, _ bool) error {
+	l := &d.lanes[lane]
+	if len(l.list) == 0 {
+		return nil
+	}
+	err := l.QP.PostSend(l.list)
+	l.list = l.list[:0]
+	return err
+}
+
+func (d *verbsDriver) PostReceives(lane, at, n int) error {
+	l := &d.lanes[lane]
+	for n > 0 {
+		part := l.Receives[at:min(at+n, len(l.Receives))]
+		var err error
+		if l.SRQ != nil {
+			err = l.SRQ.PostReceive(part)
+		} else {
+			err = l.QP.PostReceive(part)
+		}
+		if err != nil {
+			return err
+		}
+		n -= len(part)
+		at = 0
+	}
+	return nil
+}
+
+// Progress does nothing: polling drives a software device.
+func (d *verbsDriver) Progress(Ticks) (bool, error) { return false, nil }
+
+func (d *verbsDriver) Poll(out []verbs.Completion) (n int, err error) {
+	for range d.job.CQs {
+		got, err := d.job.CQs[d.next].Poll(out[n:])
+		if n += got; err != nil || n == len(out) {
+			return n, err
+		}
+		if d.next++; d.next == len(d.job.CQs) {
+			d.next = 0
+		}
+	}
+	return n, nil
+}
+
+// Idle arms the queues first, so that they are polled once more before it waits.
+func (d *verbsDriver) Idle(limit Ticks) error {
+	if d.job.Channel == nil || limit == 0 {
+		runtime.Gosched()
+		return nil
+	}
+	if !d.armed {
+		for _, cq := range d.job.CQs {
+			if err := cq.Arm(verbs.NotifyAny); err != nil {
+				return err
+			}
+		}
+		d.armed = true
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), eventWait)
+	defer cancel()
+	cq, err := d.job.Channel.Wait(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // nothing yet: look at the clock and the stop word
+		}
+		return err
+	}
+	cq.Acknowledge(1)
+	d.armed = false
+	return nil
+}
+
+// eventWait is how long a job waits for an event before it looks at the clock and the stop word.
+const eventWait = 10 * time.Millisecond

@@ -1,0 +1,231 @@
+package job
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// Job is a measurement as data, compiled before the clock starts: what to post on which queue pairs, how much to keep in
+// flight, what to wait for and when to stop. A device prepares it once and runs it alone: between Prepare and the end
+// nobody else posts on its queue pairs or polls its completion queues.
+//
+// The meaning of a job is what the loop over a [Driver] does; a runner of another kind is compared with it.
+type Job struct {
+	Shape Shape
+	// First tells, for PingPong, that this end moves first.
+	First bool
+	Lanes []Lane
+	// CQs are all completion queues of the lanes, polled round robin. All lanes' queue pairs complete into them.
+	CQs []verbs.CompletionQueue
+	// Deadline ends the job; 0: none. Posting goes on to the lane's next signaled message, so that none stays behind whose
+	// completion nobody asked for; what is in flight is awaited, unless AbandonAtDeadline. Receives are not awaited.
+	Deadline          Ticks
+	AbandonAtDeadline bool
+	// Stop ends the job when it becomes non-zero, as a deadline that has passed would.
+	Stop *atomic.Uint32
+	// Channel, where set, is waited on instead of spinning when nothing completes (event mode, -e). All CQs belong to it.
+	Channel verbs.CompletionChannel
+	Record  *Recorder
+	// Pace is the least time between the starts of two messages of a lane; 0: as fast as it goes.
+	Pace Ticks
+	// Trace, where set, is told every event in order: for the conformance suite, not for measuring.
+	Trace func(TraceEvent)
+}
+
+// Shape is how a job moves.
+type Shape uint8
+
+// Shapes.
+const (
+	// Stream keeps every lane's window full until its count or the deadline, reposts receives, and ends when all that was
+	// sent has completed and all that is expected has arrived.
+	Stream Shape = iota
+	// PingPong alternates on its only lane: send one message, await the peer's (or the own completion), and again.
+	PingPong
+	// Serve posts nothing but makes progress, so that a software device serves its peer promptly; it ends by Stop.
+	Serve
+)
+
+func (s Shape) String() string {
+	return name(s, "Shape", "stream", "ping-pong", "serve")
+}
+
+// Await is what ends one step of a ping-pong.
+type Await uint8
+
+// Awaits.
+const (
+	AwaitCompletion Await = iota // the own completion: READ, atomics, and any operation at window 1
+	AwaitReceive                 // the peer's message, by its receive completion; the own completion is reaped on the way
+	AwaitLastByte                // the peer's WRITE, by the last byte of the buffer it goes to
+)
+
+// Lane is one queue pair's part in a job, in both directions.
+type Lane struct {
+	QP verbs.QueuePair
+	// Ring is what this end sends: message k is Ring[k % len]. Empty: this lane only receives.
+	Ring []Message
+	// Count is how many messages to send; 0 with a Ring: until the deadline or Stop.
+	Count uint64
+	// Window is the number of messages in flight (posted, not yet known to be complete). A signaled completion retires
+	// all messages up to its own. A batch is posted when all of it fits, so a Window below Signal + Batch less their
+	// greatest common divisor could get stuck: Validate refuses it.
+	Window int
+	// Signal requests a completion on every Signal-th message, and on the last: 1 for all. At most Window.
+	Signal int
+	// Batch is the number of messages posted as one list; at most Window.
+	Batch int
+
+	// Receives is the ring of receives that this end keeps posted: receive k is Receives[k % len]. Prepare does not post
+	// them: call [Lane.PostInitial] before the peer may send. Each receive completion reposts one while any remain due, see
+	// Posted.
+	Receives []verbs.ReceiveRequest
+	// SRQ takes the receives instead of the QP.
+	SRQ verbs.SharedReceiveQueue
+	// Posted is how many receives of the ring are posted when the job starts: [Lane.PostInitial] sets it; 0 means the
+	// whole ring, or as many as are expected. Receive completion n (from 0) reposts receive Posted+n while that is below
+	// Expect, or always where Expect is 0.
+	Posted uint64
+	// Expect is how many messages to receive; 0 with Receives: until the deadline or Stop.
+	Expect uint64
+	// Unpack is done when receive k completes: Unpack[k % len]; empty: nothing.
+	Unpack []Work
+
+	// PingPong: what ends a step.
+	Await Await
+	// AwaitLastByte: before message k (from 1) the byte at FlagOut, the last of what is sent, becomes byte(k); the step
+	// ends when the byte at FlagIn equals the count expected.
+	FlagOut, FlagIn *byte
+}
+
+// Message is one message of a lane: its steps are done in order. All but non-contiguous pipelines have one step.
+// Only the last request of the last step may be signaled by the runner, which owns the Signaled flag and the ID of every
+// request; a message counts as complete when that request does.
+type Message struct {
+	Steps []Step
+	Bytes uint64 // payload, for the recorder
+	// Done is work after the message's own completion (unpacking what a READ fetched); it needs Signal 1.
+	Done Work
+}
+
+// Step packs, then posts one list.
+type Step struct {
+	Pack     Work
+	Requests []verbs.SendRequest
+}
+
+// Work is a copy done by the CPU inside a job: a kernel in the language of the runner and its argument, which lives
+// outside the Go heap. The zero Work does nothing.
+type Work struct {
+	Go  func(arg unsafe.Pointer)
+	C   uintptr // void (*)(void *arg), for runners in C; 0: the runner refuses the job by name
+	Arg unsafe.Pointer
+}
+
+// IsZero tells whether there is nothing to do.
+func (w Work) IsZero() bool { return w.Go == nil && w.C == 0 }
+
+// Runner is a prepared job. It belongs to one goroutine, locked to its thread.
+type Runner interface {
+	// Run works until the job is done, has failed, or the clock passes until (about 10 ms ahead), and resumes where it
+	// left. It allocates nothing. After an error or Done it must not be called again.
+	Run(until Ticks) (Progress, error)
+	// Close frees what Prepare made. It does not touch the queue pairs.
+	Close() error
+}
+
+// Preparer is implemented by devices that run jobs themselves.
+type Preparer interface {
+	// Prepare compiles a job so that running it allocates, locks and logs nothing.
+	Prepare(j *Job) (Runner, error)
+}
+
+// Prepare compiles a job for the device of its queue pairs: by the device itself where it runs jobs, else as a loop over
+// its verbs.
+func Prepare(d verbs.Device, j *Job) (Runner, error) {
+	if p, ok := d.(Preparer); ok {
+		return p.Prepare(j)
+	}
+	return NewVerbsRunner(j)
+}
+
+// Progress is how far a job has come, since its start.
+type Progress struct {
+	Done      bool
+	Posted    uint64 // messages posted
+	Completed uint64 // messages known complete at this end
+	Received  uint64 // messages received
+	BytesOut  uint64 // payload of completed messages
+	BytesIn   uint64 // payload of received messages
+	FirstPost Ticks  // when the first post began; 0: nothing posted yet
+	LastDone  Ticks  // when the latest completion or receive was seen
+}
+
+// TraceEvent is one step of a runner as the conformance suite compares it.
+type TraceEvent struct {
+	Kind TraceKind
+	Lane int
+	N    uint64 // message or receive number, from 0
+}
+
+// TraceKind is the kind of a trace event.
+type TraceKind uint8
+
+// Trace kinds.
+const (
+	TracePost TraceKind = iota
+	TraceComplete
+	TraceReceive
+	TraceRepost
+)
+
+func (k TraceKind) String() string {
+	return name(k, "TraceKind", "post", "complete", "receive", "repost")
+}
+
+// name is the name of an enumeration's value, or "Type(7)" for one that has none.
+func name[T ~uint8](v T, typ string, names ...string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", typ, uint8(v))
+}
+
+// PostInitial fills a lane's receive queue: as many receives as depth, but no more than are expected.
+func (l *Lane) PostInitial(depth int) error {
+	n := uint64(depth)
+	if l.Expect > 0 {
+		n = min(n, l.Expect)
+	}
+	for k := range n {
+		if err := l.PostReceive(k); err != nil {
+			return err
+		}
+	}
+	l.Posted = n
+	return nil
+}
+
+// PostReceive posts the lane's k-th receive, one of its ring.
+func (l *Lane) PostReceive(k uint64) error {
+	r := l.Receives[k%uint64(len(l.Receives)):][:1]
+	if l.SRQ != nil {
+		return l.SRQ.PostReceive(r)
+	}
+	return l.QP.PostReceive(r)
+}
+
+// InitialReceives is how many receives are posted when the job starts, see [Lane].Posted.
+func (l *Lane) InitialReceives() uint64 {
+	switch {
+	case l.Posted > 0:
+		return l.Posted
+	case l.Expect > 0:
+		return min(l.Expect, uint64(len(l.Receives)))
+	default:
+		return uint64(len(l.Receives))
+	}
+}

@@ -1,0 +1,119 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// lane is a Lane in progress.
+type lane struct {
+	*Lane
+	index  int
+	qpn    uint32
+	ud     bool
+	packed bool // some message has several steps or a kernel before its requests
+	ring   []message
+	packs  []Work // of each group
+	lazy   uint64 // messages in flight before somebody waits for a completion
+
+	sendAt, groupAt, retireAt                 int // places in the ring, and in the groups
+	receiveAt, unpackAt                       int
+	untilSignal                               uint64 // messages up to the next signaled one
+	posted, retired, received, receivesPosted uint64
+	owed                                      int // receives that are due to be posted
+	nextPost                                  Ticks
+	postedAt                                  []Ticks // of the messages in flight; nil: not needed
+	stampAt, stampedAt                        int     // places in postedAt: next to be posted, next to be retired
+}
+
+// message is a Message without its requests.
+type message struct {
+	groups int
+	bytes  uint64
+	done   Work
+}
+
+var errKernel = errors.New("the kernel is written in C: this runner runs Go")
+
+func (w Work) isForGo() bool { return w.Go != nil || w.C == 0 }
+
+// compile takes a lane apart: its requests, in groups, are the driver's.
+func (l *lane) compile(j *Job, index int) ([][]verbs.SendRequest, error) {
+	from := &j.Lanes[index]
+	*l = lane{
+		Lane: from, index: index, qpn: from.QP.QPN(), ud: from.QP.Transport() == verbs.UD,
+		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(),
+	}
+	if j.Shape == Serve {
+		l.Lane = &Lane{QP: from.QP}
+		return nil, nil
+	}
+	if n := len(from.Receives); n > 0 {
+		l.receiveAt = int(l.receivesPosted % uint64(n))
+	}
+	if j.Shape == PingPong && from.Await != AwaitCompletion {
+		l.lazy = uint64(from.Window) / 2
+	}
+	if j.Shape == Stream && j.Record != nil && j.Record.Samples {
+		l.postedAt = make([]Ticks, max(from.Window, 1))
+	}
+	var groups [][]verbs.SendRequest
+	l.ring = make([]message, len(from.Ring))
+	for k := range from.Ring {
+		m := &from.Ring[k]
+		l.ring[k] = message{groups: len(m.Steps), bytes: m.Bytes, done: m.Done}
+		l.packed = l.packed || len(m.Steps) > 1
+		if !m.Done.isForGo() {
+			return nil, fmt.Errorf("message %d: %w", k, errKernel)
+		}
+		for s := range m.Steps {
+			pack := m.Steps[s].Pack
+			if !pack.isForGo() {
+				return nil, fmt.Errorf("message %d, step %d: %w", k, s, errKernel)
+			}
+			l.packed = l.packed || !pack.IsZero()
+			l.packs = append(l.packs, pack)
+			groups = append(groups, m.Steps[s].Requests)
+		}
+	}
+	for k, w := range from.Unpack {
+		if !w.isForGo() {
+			return nil, fmt.Errorf("unpack %d: %w", k, errKernel)
+		}
+	}
+	return groups, nil
+}
+
+// due is the length of the lane's next batch: 0 when it has sent everything.
+func (l *lane) due(ended bool) uint64 {
+	if len(l.ring) == 0 {
+		return 0
+	}
+	n := uint64(l.Batch)
+	if l.Count > 0 {
+		n = min(n, l.Count-l.posted)
+	}
+	if ended { // as far as the next signaled message
+		if l.untilSignal == uint64(l.Signal) {
+			return 0
+		}
+		n = min(n, l.untilSignal)
+	}
+	return n
+}
+
+func (l *lane) finished(ended bool) bool {
+	sent := len(l.ring) == 0 || l.retired == l.posted && l.due(ended) == 0
+	arrived := len(l.Receives) == 0 || ended || l.Expect > 0 && l.received >= l.Expect
+	return sent && arrived
+}
+
+// wrap is the place n after at in a ring.
+func wrap(at, n, ring int) int {
+	if at += n; at < ring {
+		return at
+	}
+	return at % ring
+}

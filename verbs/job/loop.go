@@ -1,0 +1,437 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+const (
+	// pollBatch is how many completions the loop takes at a time, and pollRounds how often it does before it posts again.
+	pollBatch  = 16
+	pollRounds = 64
+)
+
+// IDs of send requests: the job's generation, and in the low bits the number of the message. A job that was abandoned
+// leaves completions behind, and the next one on the same queues knows by the generation that they are not its own.
+const (
+	numberBits = 48
+	numberMask = 1<<numberBits - 1
+)
+
+// generations counts the jobs of this process.
+var generations atomic.Uint64 //nolint:gochecknoglobals // two jobs of one process must not have the same
+
+// Generation is a number for a job to know its completions by: 1 to 65535, then anew.
+func Generation() uint64 { return generations.Add(1)%(1<<(64-numberBits)-1) + 1 }
+
+// loop runs a job over a driver. It is the meaning of a job: whoever runs jobs in another way is compared with it.
+type loop struct {
+	job    *Job
+	driver Driver
+	device string
+	lanes  []lane
+	index  laneIndex
+	record *Recorder
+	tag    uint64 // the generation, in its place in an ID
+
+	progress    Progress
+	postedBytes uint64
+	peak        *PeakSearch // nil: not asked for
+	found       [pollBatch]verbs.Completion
+	owing       []*lane // those with receives to post
+
+	// Ping-pong.
+	steps     uint64
+	stepStart Ticks // when the previous step ended
+	lap       Ticks // the previous step's sample, not yet recorded
+	sent      bool  // this step's message is out
+}
+
+// NewRunner prepares a job to be run by the loop over a driver of its device. It closes the driver when it refuses the job.
+func NewRunner(j *Job, d Driver) (Runner, error) {
+	r, err := newLoop(j, d)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return r, nil
+}
+
+func newLoop(j *Job, d Driver) (*loop, error) {
+	if err := j.Validate(); err != nil {
+		return nil, err
+	}
+	r := &loop{job: j, driver: d, lanes: make([]lane, len(j.Lanes)), record: j.Record, tag: Generation() << numberBits}
+	if r.record == nil {
+		r.record = NewRecorder(0)
+	}
+	window := 0
+	for i := range j.Lanes {
+		groups, err := r.lanes[i].compile(j, i)
+		if err == nil {
+			err = d.Compile(i, &j.Lanes[i], groups)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("lane %d: %w", i, err)
+		}
+		window += j.Lanes[i].Window
+	}
+	if len(j.Lanes) > 0 {
+		r.device = j.Lanes[0].QP.Device().Info().Name
+	}
+	r.index = indexLanes(r.lanes)
+	r.owing = make([]*lane, 0, len(r.lanes))
+	if r.record.Peak && j.Shape == Stream {
+		r.peak = NewPeakSearch(r.record, window)
+	}
+	return r, nil
+}
+
+// Close implements [Runner].
+func (r *loop) Close() error { return r.driver.Close() }
+
+// Run implements [Runner].
+func (r *loop) Run(until Ticks) (Progress, error) {
+	if err := r.driver.Enter(); err != nil {
+		return r.progress, err
+	}
+	done, err := r.run(until)
+	if late := r.catchUp(); err == nil {
+		err = late
+	}
+	r.progress.Done = done && err == nil
+	r.driver.Leave(done || err != nil)
+	return r.progress, err
+}
+
+func (r *loop) run(until Ticks) (done bool, err error) {
+	j := r.job
+	for {
+		now := Now()
+		if now >= until {
+			return false, nil
+		}
+		ended := j.Stop != nil && j.Stop.Load() != 0 || j.Deadline != 0 && now >= j.Deadline
+		if ended && j.AbandonAtDeadline {
+			return true, nil
+		}
+		var moved bool
+		switch j.Shape {
+		case Stream:
+			moved, done, err = r.stream(now, ended)
+		case PingPong:
+			moved, done, err = r.alternate(now, ended)
+		case Serve:
+			moved, err = r.poll(now)
+			done = ended
+		}
+		if done || err != nil {
+			return done, err
+		}
+		if !moved {
+			limit := until
+			if j.Pace != 0 {
+				limit = 0 // the next message may be due before any event
+			}
+			if err := r.driver.Idle(limit); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// stream posts on every lane what its window admits, then drives the device and takes what completed.
+func (r *loop) stream(now Ticks, ended bool) (moved, done bool, err error) {
+	for i := range r.lanes {
+		l := &r.lanes[i]
+		for {
+			n := l.due(ended)
+			if n == 0 || l.posted-l.retired+n > uint64(l.Window) || now < l.nextPost {
+				break
+			}
+			if err := r.post(l, n, now); err != nil {
+				return false, false, err
+			}
+			moved = true
+		}
+	}
+	found, err := r.poll(now)
+	if err != nil {
+		return false, false, err
+	}
+	if found || ended || !moved {
+		for i := range r.lanes {
+			if !r.lanes[i].finished(ended) {
+				return moved || found, false, nil
+			}
+		}
+		return true, true, nil
+	}
+	return moved, false, nil
+}
+
+// post posts the lane's next n messages as one list; the steps of a message of several are lists of their own.
+func (r *loop) post(l *lane, n uint64, now Ticks) error {
+	start := now
+	if r.record.CPU || r.progress.FirstPost == 0 || r.job.Pace != 0 {
+		start = Now()
+		if r.progress.FirstPost == 0 {
+			r.progress.FirstPost = start
+		}
+		l.nextPost = start + r.job.Pace*Ticks(n)
+	}
+	if r.peak != nil {
+		r.peak.Post(r.postedBytes, start)
+	}
+	var packing Ticks
+	for left := n; left > 0; {
+		// Up to the next signaled message. One that must be packed goes alone.
+		part := min(left, l.untilSignal)
+		if l.packed {
+			part = 1
+		}
+		b := Batch{
+			Lane: l.index, First: l.groupAt, N: int(part), ID: r.tag | l.posted,
+			Signaled: part == l.untilSignal || l.posted+part == l.Count,
+			Lazy:     l.posted-l.retired+part < l.lazy && l.posted+part != l.Count,
+		}
+		var err error
+		if l.packed {
+			err = r.appendSteps(l, b, &packing)
+		} else {
+			l.groupAt = wrap(l.groupAt, b.N, len(l.packs))
+			err = r.driver.Append(b)
+		}
+		if err != nil {
+			return fmt.Errorf("lane %d, message %d: %w", l.index, l.posted, err)
+		}
+		if l.untilSignal -= part; l.untilSignal == 0 {
+			l.untilSignal = uint64(l.Signal)
+		}
+		r.stamp(l, part, start)
+		left -= part
+	}
+	if err := r.driver.Flush(l.index, r.job.Shape == PingPong); err != nil {
+		return fmt.Errorf("lane %d, message %d: %w", l.index, l.posted-n, err)
+	}
+	r.progress.Posted += n
+	if r.record.CPU {
+		r.record.PackTicks += packing
+		r.record.PostTicks += Now() - start - packing
+	}
+	return nil
+}
+
+// appendSteps packs and posts the steps of one message; the last is left on the list.
+func (r *loop) appendSteps(l *lane, b Batch, packing *Ticks) error {
+	last := l.ring[l.sendAt].groups - 1
+	signaled := b.Signaled
+	b.N = 1
+	for s := range last + 1 {
+		if w := l.packs[l.groupAt]; w.Go != nil {
+			begin := Now()
+			w.Go(w.Arg)
+			*packing += Now() - begin
+		}
+		b.First, b.Signaled = l.groupAt, signaled && s == last
+		if err := r.driver.Append(b); err != nil {
+			return err
+		}
+		l.groupAt = wrap(l.groupAt, 1, len(l.packs))
+		if s < last {
+			if err := r.driver.Flush(l.index, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stamp accounts for messages that were posted.
+func (r *loop) stamp(l *lane, n uint64, at Ticks) {
+	for range n {
+		if l.postedAt != nil {
+			l.postedAt[l.stampAt] = at
+			l.stampAt = wrap(l.stampAt, 1, len(l.postedAt))
+		}
+		r.postedBytes += l.ring[l.sendAt].bytes
+		l.sendAt = wrap(l.sendAt, 1, len(l.ring))
+		if r.job.Trace != nil {
+			r.trace(TracePost, l, l.posted)
+		}
+		l.posted++
+	}
+}
+
+// poll drives the device one round and takes the completions.
+func (r *loop) poll(now Ticks) (found bool, err error) {
+	var start Ticks
+	if r.record.CPU {
+		start = Now()
+	}
+	worked, err := r.driver.Progress(now)
+	if err != nil {
+		return false, err
+	}
+	r.record.Polls++
+	for range pollRounds {
+		n, err := r.driver.Poll(r.found[:])
+		if n > 0 {
+			found = true
+			at := Now()
+			for i := range r.found[:n] {
+				if err := r.account(&r.found[i], at); err != nil {
+					return found, err
+				}
+			}
+			if r.job.Shape == Stream {
+				if err := r.catchUp(); err != nil {
+					return found, err
+				}
+			}
+		}
+		if err != nil {
+			return found, err
+		}
+		if n < len(r.found) {
+			break
+		}
+	}
+	if !found {
+		r.record.EmptyPolls++
+	}
+	if r.record.CPU && (worked || found) {
+		r.record.PollTicks += Now() - start
+	}
+	return found, nil
+}
+
+// account takes a completion into the job's books.
+func (r *loop) account(c *verbs.Completion, now Ticks) error {
+	l := r.index.find(r.lanes, c.QPN)
+	own := c.ID&^numberMask == r.tag
+	if c.Status != verbs.Success {
+		failed := *c
+		if own {
+			failed.ID &= numberMask
+		}
+		return &verbs.CompletionError{Device: r.device, Completion: failed, Sent: r.progress.Posted, Done: r.progress.Completed}
+	}
+	receive := c.Opcode.IsReceive()
+	switch {
+	case !receive && !own && c.ID > numberMask:
+		return nil // an abandoned job's
+	case l == nil:
+		return r.fail(c.QPN, errors.New("a completion of a queue pair that is on no lane"))
+	case !receive && !own:
+		return r.fail(c.QPN, fmt.Errorf("a completion of request %d, which no job posted", c.ID))
+	case receive:
+		r.progress.LastDone = now
+		r.receive(l, c.Bytes)
+		return nil
+	}
+	to := c.ID&numberMask + 1
+	if to <= l.retired || to > l.posted {
+		return r.fail(c.QPN, fmt.Errorf("message %d completed; in flight are those from %d to before %d", to-1, l.retired, l.posted))
+	}
+	r.progress.LastDone = now
+	r.retire(l, to, now)
+	return nil
+}
+
+func (r *loop) fail(qpn uint32, err error) error {
+	return &verbs.Error{Verb: "run job", Device: r.device, QP: qpn, Err: err}
+}
+
+// retire accounts for a completion: all of the lane's messages before to are complete.
+func (r *loop) retire(l *lane, to uint64, now Ticks) {
+	n := to - l.retired
+	for range n {
+		m := &l.ring[l.retireAt]
+		l.retireAt = wrap(l.retireAt, 1, len(l.ring))
+		r.progress.BytesOut += m.bytes
+		r.unpack(m.done)
+	}
+	l.retired = to
+	r.progress.Completed += n
+	if r.job.Trace != nil {
+		r.trace(TraceComplete, l, to-1)
+	}
+	if l.postedAt != nil {
+		last := wrap(l.stampedAt, int(n)-1, len(l.postedAt))
+		l.stampedAt = wrap(last, 1, len(l.postedAt))
+		r.record.Add(now - l.postedAt[last])
+	}
+	if r.peak != nil {
+		r.peak.Complete(r.progress.BytesOut, now)
+	}
+}
+
+// unpack does work that a message's arrival or completion asks for.
+func (r *loop) unpack(w Work) {
+	if w.Go == nil {
+		return
+	}
+	begin := Now()
+	w.Go(w.Arg)
+	if r.record.CPU {
+		r.record.UnpackTicks += Now() - begin
+	}
+}
+
+// receive accounts for one arrived message, and unpacks it. The receive that replaces it is posted by catchUp.
+func (r *loop) receive(l *lane, bytes uint32) {
+	if l.ud {
+		bytes -= min(bytes, grhBytes)
+	}
+	r.progress.Received++
+	r.progress.BytesIn += uint64(bytes)
+	if r.job.Trace != nil {
+		r.trace(TraceReceive, l, l.received)
+	}
+	l.received++
+	if len(l.Unpack) > 0 {
+		r.unpack(l.Unpack[l.unpackAt])
+		l.unpackAt = wrap(l.unpackAt, 1, len(l.Unpack))
+	}
+	if len(l.Receives) == 0 || l.Expect > 0 && l.receivesPosted+uint64(l.owed) >= l.Expect {
+		return
+	}
+	if l.owed == 0 {
+		r.owing = append(r.owing, l)
+	}
+	l.owed++
+}
+
+// catchUp posts the receives that are due, and keeps a ping-pong's sample: its answer goes out before either.
+func (r *loop) catchUp() error {
+	for _, l := range r.owing {
+		n := l.owed
+		l.owed = 0
+		if err := r.driver.PostReceives(l.index, l.receiveAt, n); err != nil {
+			return fmt.Errorf("lane %d, receive %d: %w", l.index, l.receivesPosted, err)
+		}
+		l.receiveAt = wrap(l.receiveAt, n, len(l.Receives))
+		for range n {
+			if r.job.Trace != nil {
+				r.trace(TraceRepost, l, l.receivesPosted)
+			}
+			l.receivesPosted++
+		}
+	}
+	r.owing = r.owing[:0]
+	if r.lap > 0 {
+		r.record.Add(r.lap)
+		r.lap = 0
+	}
+	return nil
+}
+
+func (r *loop) trace(k TraceKind, l *lane, n uint64) {
+	r.job.Trace(TraceEvent{Kind: k, Lane: l.index, N: n})
+}
+
+// grhBytes is what a UD receive counts besides the payload.
+const grhBytes = 40

@@ -1,0 +1,81 @@
+package job
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+func TestHistogramIndexIsHdrHistograms(t *testing.T) {
+	h := hdrhistogram.New(1, HistogramHighest, 3)
+	if got, want := HistogramCounts, len(h.Export().Counts); got != want {
+		t.Fatalf("%d counts, hdrhistogram has %d", got, want)
+	}
+	values := []uint64{0, 1, 2047, 2048, 2049, 4095, 4096, 1 << 20, 1<<43 + 12345, HistogramHighest}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		values = append(values, rng.Uint64()>>(20+rng.IntN(40)))
+	}
+	for _, v := range values {
+		h.Reset()
+		if err := h.RecordValue(int64(v)); err != nil {
+			t.Fatal(err)
+		}
+		if h.Export().Counts[HistogramIndex(v)] != 1 {
+			t.Errorf("value %d: index %d is not hdrhistogram's", v, HistogramIndex(v))
+		}
+	}
+}
+
+func TestRecorderAdd(t *testing.T) {
+	r := NewRecorder(2)
+	for _, v := range []Ticks{100, 50, 150, 1 << 50} {
+		r.Add(v)
+	}
+	if r.N != 4 || r.Min != 50 || r.Max != 1<<50 || r.RawLen != 2 || r.Clipped != 1 {
+		t.Errorf("got n %d min %d max %d raw %d clipped %d, want 4 50 2^50 2 1", r.N, r.Min, r.Max, r.RawLen, r.Clipped)
+	}
+	if n := testing.AllocsPerRun(100, func() { r.Add(77) }); n != 0 {
+		t.Errorf("Add allocates %v times, want 0", n)
+	}
+}
+
+func BenchmarkRecorderAdd(b *testing.B) {
+	r := NewRecorder(RawSamples)
+	for b.Loop() {
+		r.Add(3000)
+	}
+}
+
+// TestRecorderMerge compares two recorders that were merged with one that took all samples.
+func TestRecorderMerge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, sizes := range [][2]int{{0, 0}, {0, 9}, {9, 0}, {500, 300}} {
+		whole, parts := NewRecorder(100), [2]*Recorder{NewRecorder(100), NewRecorder(50)}
+		for i, n := range sizes {
+			for range n {
+				v := Ticks(rng.IntN(1 << (4 + 20*i)))
+				whole.Add(v)
+				parts[i].Add(v)
+			}
+		}
+		parts[0].Merge(parts[1])
+		got := parts[0]
+		if got.N != whole.N || got.Min != whole.Min || got.Max != whole.Max || got.Sum != whole.Sum {
+			t.Errorf("%v: n %d min %d max %d sum %v, want %d %d %d %v", sizes, got.N, got.Min, got.Max, got.Sum, whole.N, whole.Min, whole.Max, whole.Sum)
+		}
+		// About the same shift the squares agree but for rounding.
+		if d := got.SumSq - whole.SumSq; got.Shift == whole.Shift && math.Abs(d) > 1e-9*whole.SumSq {
+			t.Errorf("%v: sum of squares %v, want %v", sizes, got.SumSq, whole.SumSq)
+		}
+		if !slices.Equal(got.Counts, whole.Counts) {
+			t.Errorf("%v: counts differ", sizes)
+		}
+		if want := min(uint64(100), min(uint64(sizes[0]), 100)+min(uint64(sizes[1]), 50)); got.RawLen != want {
+			t.Errorf("%v: %d samples as they came, want %d", sizes, got.RawLen, want)
+		}
+	}
+}

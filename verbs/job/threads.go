@@ -1,0 +1,191 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// ThreadOptions say how the threads of [PrepareThreads] are made.
+type ThreadOptions struct {
+	// Slice is how long a thread works before it tells how far it has come.
+	Slice Ticks
+	// Pin binds the calling goroutine's thread, the n-th from 1 on, and returns how to undo it; nil: nothing is bound.
+	Pin func(n int) (undo func(), err error)
+}
+
+// Threads runs the parts of one job at the same time: each has its own lanes, completion queues and recorder. The first
+// runs on the goroutine that calls Run, the others on threads of their own, which do not wait for each other. It is a
+// [Runner]: its progress is the sum, and when it is closed it has added the recorders to that of the whole job.
+type Threads struct {
+	whole   *Job
+	parts   []part
+	o       ThreadOptions
+	first   Progress
+	started bool
+	closing atomic.Bool
+	ended   chan struct{} // a thread's part has come to its end
+	workers sync.WaitGroup
+}
+
+// part is one thread's.
+type part struct {
+	job    *Job
+	runner Runner
+
+	mu       sync.Mutex
+	progress Progress
+	err      error
+}
+
+// PrepareThreads compiles the parts of a job, one for each thread. Their lanes are the whole's, dealt out; they share its
+// stop word, without which the job could not end when one of them fails.
+func PrepareThreads(d verbs.Device, whole *Job, parts []*Job, o ThreadOptions, prepare func(*Job) (Runner, error)) (*Threads, error) {
+	if prepare == nil {
+		prepare = func(j *Job) (Runner, error) { return Prepare(d, j) }
+	}
+	if whole.Shape != Stream || whole.Stop == nil || len(parts) < 1 {
+		return nil, fmt.Errorf("%v job in %d parts: threads share a stream that has a stop word", whole.Shape, len(parts))
+	}
+	t := &Threads{whole: whole, parts: make([]part, len(parts)), o: o, ended: make(chan struct{}, len(parts))}
+	for i, j := range parts {
+		j.Stop, j.Record = whole.Stop, NewRecorder(0)
+		if w := whole.Record; w != nil {
+			j.Record = NewRecorder(len(w.Raw) / len(parts))
+			j.Record.Samples, j.Record.CPU = w.Samples, w.CPU // the peaks of parts are not that of the whole
+		}
+		r, err := prepare(j)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("thread %d: %w", i, err), t.Close())
+		}
+		t.parts[i].job, t.parts[i].runner = j, r
+	}
+	return t, nil
+}
+
+// Run implements [Runner].
+func (t *Threads) Run(until Ticks) (Progress, error) {
+	if !t.started {
+		t.started = true
+		for n := range t.parts[1:] {
+			t.workers.Go(func() { t.work(n + 1) })
+		}
+	}
+	p := &t.parts[0]
+	if !t.first.Done && p.err == nil {
+		t.first, p.err = p.runner.Run(until)
+		p.progress = t.first
+	} else {
+		t.await(until)
+	}
+	return t.sum()
+}
+
+// await lets the other threads work while the first has nothing left to do.
+func (t *Threads) await(until Ticks) {
+	for Now() < until {
+		select {
+		case <-t.ended:
+			return
+		default:
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+}
+
+// work runs a part on a thread of its own.
+func (t *Threads) work(n int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer func() { t.ended <- struct{}{} }()
+	p := &t.parts[n]
+	if t.o.Pin != nil {
+		undo, err := t.o.Pin(n)
+		if err != nil {
+			p.set(Progress{}, err)
+			return
+		}
+		defer undo()
+	}
+	for !t.closing.Load() {
+		progress, err := p.runner.Run(Now() + t.o.Slice)
+		p.set(progress, err)
+		if progress.Done || err != nil {
+			return
+		}
+	}
+}
+
+func (p *part) set(progress Progress, err error) {
+	p.mu.Lock()
+	p.progress, p.err = progress, err
+	p.mu.Unlock()
+}
+
+func (p *part) state() (Progress, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.progress, p.err
+}
+
+// sum is how far all have come. When one has failed, the others are told to stop.
+func (t *Threads) sum() (Progress, error) {
+	all := Progress{Done: true}
+	for i := range t.parts {
+		p, err := t.parts[i].state()
+		if err != nil {
+			t.whole.Stop.Store(1)
+			return all, err
+		}
+		all.add(p)
+	}
+	return all, nil
+}
+
+// add adds what another job has done at the same time.
+func (p *Progress) add(o Progress) {
+	p.Done = p.Done && o.Done
+	p.Posted += o.Posted
+	p.Completed += o.Completed
+	p.Received += o.Received
+	p.BytesOut += o.BytesOut
+	p.BytesIn += o.BytesIn
+	if p.FirstPost == 0 || o.FirstPost != 0 && o.FirstPost < p.FirstPost {
+		p.FirstPost = o.FirstPost
+	}
+	p.LastDone = max(p.LastDone, o.LastDone)
+}
+
+// Parts is how far each thread has come.
+func (t *Threads) Parts() []Progress {
+	out := make([]Progress, len(t.parts))
+	for i := range t.parts {
+		out[i], _ = t.parts[i].state()
+	}
+	return out
+}
+
+// Close ends the threads, and adds what they recorded.
+func (t *Threads) Close() error {
+	if t.closing.Swap(true) {
+		return nil
+	}
+	t.workers.Wait()
+	var errs []error
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.runner == nil {
+			continue
+		}
+		errs = append(errs, p.runner.Close())
+		if t.whole.Record != nil {
+			t.whole.Record.Merge(p.job.Record)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,3 @@
+package job
+
+func now() Ticks

@@ -1,0 +1,306 @@
+package roce
+
+import (
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// The completer is the requester's receiving side: what ACKs, NAKs and answers mean for what was sent (IBTA 9.7.5, 9.7.7).
+
+// verdict is what a queue pair has to do after an event.
+type verdict struct {
+	status verbs.Status // not Success: the oldest request fails with it
+	lost   bool         // the network lost something
+	acked  int          // bytes of SENDs and WRITEs that the peer has
+	read   int          // bytes of answers that are here
+	resent int          // packets that will be sent again
+	event  event
+}
+
+// event names what the counters count.
+type event uint8
+
+const (
+	noEvent event = iota
+	rnrNAKReceived
+	sequenceNAKReceived
+	impliedNAK
+	timedOut
+	retriesExceeded
+	probed
+)
+
+// owns tells whether a PSN in a response is of what is outstanding: others were never sent, or are stale.
+func (r *requester) owns(psn uint32) bool {
+	return wire.PSNDiff(psn, r.high) < 0 && wire.PSNDiff(psn, r.una) >= 0
+}
+
+// onAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
+func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict) {
+	next := (psn + 1) & wire.Mask24
+	switch s.Class() {
+	case wire.ClassACK:
+		r.advance(next, now, &v)
+		r.imply(next, &v)
+		r.afterProbe(psn, now, &v)
+	case wire.ClassRNR:
+		r.advance(psn, now, &v)
+		if r.una != psn {
+			r.imply(psn, &v)
+			return v
+		}
+		if r.rnrAt != 0 {
+			return v // a copy: nothing was sent since
+		}
+		v.event = rnrNAKReceived
+		if r.rnrRetries != 7 {
+			if r.rnrLeft == 0 {
+				v.status = verbs.RNRRetryExceeded
+				return v
+			}
+			r.rnrLeft--
+		}
+		v.resent = r.rewind(psn)
+		r.rnrAt = now + r.trip.clock.ticks(s.RNRTimer())
+	case wire.ClassNAK:
+		if s == wire.NAKSequenceError {
+			return r.onSequenceError(psn, now)
+		}
+		r.refusal, r.refused = nakStatus(s), psn
+		r.advance(psn, now, &v)
+		if r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
+			r.imply(psn, &v)
+		}
+	case wire.ClassReserved:
+	}
+	return v
+}
+
+// nakStatus is how a request ends that the peer refuses.
+func nakStatus(s wire.Syndrome) verbs.Status {
+	switch s {
+	case wire.NAKInvalidRequest:
+		return verbs.RemoteInvalidReqErr
+	case wire.NAKRemoteAccessError:
+		return verbs.RemoteAccessError
+	case wire.NAKRemoteOperational:
+		return verbs.RemoteOpError
+	default:
+		return verbs.BadResponseError
+	}
+}
+
+// refusedNow is the status of a NAK once its request is the oldest, and Success otherwise.
+func (r *requester) refusedNow() verbs.Status {
+	if r.refusal != verbs.Success && r.una == r.refused {
+		return r.refusal
+	}
+	return verbs.Success
+}
+
+// onSequenceError goes back to the packet the peer waits for.
+func (r *requester) onSequenceError(psn uint32, now job.Ticks) (v verdict) {
+	if r.rnrAt != 0 {
+		return v // the RNR wait resends from there anyway
+	}
+	v.event = sequenceNAKReceived
+	progressed := psn != r.una
+	r.advance(psn, now, &v)
+	behind := r.una != psn
+	if behind { // a READ before it has not been answered
+		if r.imply(psn, &v); !r.keeps {
+			return v
+		}
+	} else if !progressed {
+		if r.nakAt != 0 && r.nak == psn && now-r.nakAt < r.trip.smoothed {
+			return v // a copy: what was sent again cannot have been seen
+		}
+		if !r.spend() {
+			v.status, v.event = verbs.RetryExceeded, retriesExceeded
+			return v
+		}
+	}
+	v.lost = true
+	adjacent := r.nakAt != 0 && psn == (r.nak+1)&wire.Mask24
+	r.nak, r.nakAt = psn, now
+	if _, w := r.find(psn); r.keeps && w != nil && (behind || !adjacent) {
+		x := span{psn, (psn + 1) & wire.Mask24}
+		if w.isResponded() {
+			x.to = w.end()
+		}
+		r.again(x)
+		return v
+	}
+	v.resent = r.rewind(psn)
+	return v
+}
+
+// imply takes what a response says about answers before it: those that are not here were lost.
+func (r *requester) imply(to uint32, v *verdict) {
+	switch {
+	case r.keeps:
+		if !r.expect(to) {
+			return
+		}
+	case wire.PSNDiff(to, r.una) <= 0, r.gapKnown && r.gap == r.una:
+		return
+	default:
+		r.gapKnown, r.gap = true, r.una
+		v.resent = r.rewind(r.una)
+	}
+	v.event, v.lost = impliedNAK, true
+}
+
+// advance takes everything before to as executed by the peer, and moves on as far as answers to READs are here.
+func (r *requester) advance(to uint32, now job.Ticks, v *verdict) {
+	if wire.PSNDiff(to, r.reached) > 0 {
+		r.reached = to
+	}
+	from := r.una
+	for i := r.done; i != r.tail; i++ {
+		w := r.at(i)
+		end := w.end()
+		if w.packets == 0 || wire.PSNDiff(r.una, end) >= 0 {
+			continue
+		}
+		if w.isResponded() {
+			for r.una != end && r.take(r.una) {
+				r.una = (r.una + 1) & wire.Mask24
+			}
+			if r.una != end {
+				break
+			}
+			r.answered(w)
+			continue
+		}
+		stop := end
+		if wire.PSNDiff(r.reached, end) < 0 {
+			stop = r.reached
+		}
+		n := wire.PSNDiff(stop, r.una)
+		if n <= 0 {
+			break
+		}
+		if flown := wire.PSNDiff(r.nxt, r.una); flown > 0 { // not rewound: still in flight
+			a := (r.una - w.psn) & wire.Mask24
+			bytes := r.cost(w, a, a+uint32(min(flown, n)))
+			r.inFlight -= bytes
+			v.acked += bytes
+		}
+		if r.una = stop; stop != end {
+			break
+		}
+	}
+	if r.una == from {
+		return
+	}
+	r.onProgress(now)
+	if wire.PSNDiff(r.una, r.nxt) > 0 { // acknowledged although it was to be sent again
+		r.seek(r.una)
+	}
+	if wire.PSNDiff(r.una, r.edge) > 0 {
+		r.edge = r.una
+	}
+}
+
+// answered notes that a READ or atomic has all its data: another may start.
+func (r *requester) answered(w *sendWork) {
+	r.outstanding--
+	r.awaited -= int(w.awaited)
+	w.awaited = 0
+}
+
+// placement says what to do with an answer to a READ or atomic.
+type placement uint8
+
+const (
+	dropped   placement = iota // it is here already, or nobody asked
+	wanted                     // its data belongs to a request
+	malformed                  // it cannot be an answer to what was asked
+)
+
+// place looks for the request that an answer of n bytes is for, and its place there. The answer acknowledges what came before.
+func (r *requester) place(psn uint32, n int, read bool, now job.Ticks, v *verdict) (index, offset uint32, p placement) {
+	if wire.PSNDiff(psn, r.una) >= keptPSNs || r.has(psn) {
+		return 0, 0, dropped
+	}
+	index, w := r.find(psn)
+	if w == nil || !w.isResponded() || !w.started {
+		return 0, 0, dropped
+	}
+	if psn != r.una {
+		r.advance(psn, now, v)
+		r.imply(psn, v)
+		if psn != r.una && !r.keeps {
+			return 0, 0, dropped
+		}
+	}
+	offset = ((psn - w.psn) & wire.Mask24) * r.mtu
+	if read != (w.opcode == verbs.OpRead) || read && uint32(n) != min(r.mtu, w.length-offset) {
+		if psn != r.una {
+			return 0, 0, dropped
+		}
+		return index, 0, malformed
+	}
+	return index, offset, wanted
+}
+
+// arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the last one of a
+// READ as the peer sees it.
+func (r *requester) arrived(index, psn uint32, n int, ends bool, now job.Ticks, v *verdict) {
+	w := r.at(index)
+	v.read = n
+	n = min(n, int(w.awaited))
+	w.awaited -= uint32(n)
+	r.awaited -= n
+	next := (psn + 1) & wire.Mask24
+	if psn == r.una {
+		r.una = next
+		if wire.PSNDiff(next, r.reached) > 0 {
+			r.reached = next
+		}
+		if next == w.end() {
+			r.answered(w)
+		}
+		r.onProgress(now)
+		r.advance(next, now, v)
+		if wire.PSNDiff(r.una, r.nxt) > 0 {
+			r.seek(r.una)
+		}
+	} else {
+		r.keep(psn)
+	}
+	if wire.PSNDiff(next, r.edge) > 0 {
+		r.edge = next
+	}
+	if ends && next != w.end() {
+		r.afterProbe(psn, now, v)
+	}
+	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
+		r.askAgain()
+		v.lost = v.lost || r.mends.n > 0
+	}
+}
+
+// afterProbe looks at the answer to a probe: what was sent before the probe and is not here was lost. An answer that comes
+// much later than a round trip after the probe is to the packet itself: the path has become longer.
+func (r *requester) afterProbe(psn uint32, now job.Ticks, v *verdict) {
+	if !r.probing || wire.PSNDiff(psn, r.probed) < 0 {
+		return
+	}
+	r.probing = false
+	if r.trip.smoothed != 0 && now-r.lastAt > 2*r.trip.smoothed {
+		return
+	}
+	if psn != r.probed || r.una != (psn+1)&wire.Mask24 || r.una == r.nxt {
+		return
+	}
+	if _, w := r.find(r.una); r.keeps && w != nil && w.isResponded() && wire.PSNDiff(r.reached, w.psn) > 0 { // answers are missing
+		r.edge = r.una
+		v.lost = r.expect(r.nxt)
+		return
+	}
+	v.resent = r.rewind(r.una)
+	v.lost = true
+}

@@ -1,0 +1,330 @@
+package roce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// jobDriver is the device as a job's loop drives it: the queues' rings in place of verbs, under one hold of the lock for
+// a whole slice.
+type jobDriver struct {
+	e        *engine
+	lanes    []laneQueue
+	cqs      []*completionQueue
+	channel  *completionChannel // nil: spin
+	stop     func() bool
+	receives int // how often a round of progress takes from a socket
+
+	armed   bool
+	spin    spin
+	counted bool // in engine.running
+	closed  bool
+}
+
+// laneQueue is what a lane posts on.
+type laneQueue struct {
+	q        *queuePair
+	srq      *sharedReceiveQueue
+	groups   [][]prepared
+	mtu      uint32 // for which the groups' packets were counted
+	receives []verbs.ReceiveRequest
+}
+
+// prepared is a send request ready to be copied into the ring.
+type prepared struct {
+	work   sendWork
+	list   []verbs.SGE
+	inline []verbs.SGE
+}
+
+// Prepare implements [job.Preparer].
+func (d *device) Prepare(j *job.Job) (job.Runner, error) {
+	const verb = "prepare job"
+	if err := j.Validate(); err != nil {
+		return nil, d.e.fail(verb, 0, err)
+	}
+	driver, err := newJobDriver(d.e, j)
+	if err != nil {
+		return nil, d.e.fail(verb, 0, err)
+	}
+	r, err := job.NewRunner(j, driver)
+	if err != nil {
+		return nil, d.e.fail(verb, 0, err)
+	}
+	return r, nil
+}
+
+func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
+	e.lock()
+	defer e.unlock()
+	if e.closed {
+		return nil, verbs.ErrClosed
+	}
+	d := &jobDriver{e: e, lanes: make([]laneQueue, len(j.Lanes)), receives: receiveBudget}
+	d.stop = func() bool { return j.Stop != nil && j.Stop.Load() != 0 }
+	if j.Shape == job.PingPong {
+		d.receives = 1 // whatever came, the answer goes out before anything more is looked at
+	}
+	if j.Channel != nil {
+		ch, ok := j.Channel.(*completionChannel)
+		if !ok || ch.e != e {
+			return nil, fmt.Errorf("completion channel: %w", errForeign)
+		}
+		d.channel = ch
+	}
+	for i, c := range j.CQs {
+		own, err := e.ownCQ(c)
+		if err != nil {
+			return nil, fmt.Errorf("completion queue %d: %w", i, err)
+		}
+		if d.channel != nil && own.channel != d.channel {
+			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
+		}
+		d.cqs = append(d.cqs, own)
+	}
+	return d, nil
+}
+
+// Compile implements [job.Driver].
+func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendRequest) error {
+	e := d.e
+	e.lock()
+	defer e.unlock()
+	q, ok := from.QP.(*queuePair)
+	if !ok || q.e != e {
+		return errForeign
+	}
+	l := laneQueue{q: q, mtu: q.mtu, receives: from.Receives}
+	if from.SRQ != nil {
+		if l.srq, ok = from.SRQ.(*sharedReceiveQueue); !ok || l.srq.e != e {
+			return fmt.Errorf("shared receive queue: %w", errForeign)
+		}
+	}
+	l.groups = make([][]prepared, len(groups))
+	for g, requests := range groups {
+		l.groups[g] = make([]prepared, len(requests))
+		for i := range requests {
+			p, from := &l.groups[g][i], &requests[i]
+			if err := q.compile(from, &p.work); err != nil {
+				return fmt.Errorf("list %d, request %d: %w", g, i, err)
+			}
+			p.work.flags &^= verbs.Signaled
+			list := append([]verbs.SGE(nil), from.SGEs...)
+			if from.Flags&verbs.Inline != 0 {
+				p.inline = list
+			} else {
+				p.list = list
+			}
+		}
+	}
+	d.lanes[lane] = l
+	return nil
+}
+
+// Enter takes the device's lock for a slice.
+func (d *jobDriver) Enter() error {
+	e := d.e
+	e.lock()
+	if d.closed || e.closed {
+		e.unlock()
+		return e.fail("run job", 0, verbs.ErrClosed)
+	}
+	d.spin.enter(job.Now())
+	for i := range d.lanes {
+		if l := &d.lanes[i]; l.mtu != l.q.mtu {
+			l.countPackets()
+		}
+	}
+	if !d.counted {
+		d.counted = true
+		e.running.Add(1)
+	}
+	return nil
+}
+
+// countPackets is for a queue pair that got its path MTU after the job was prepared.
+func (l *laneQueue) countPackets() {
+	l.mtu = l.q.mtu
+	for _, g := range l.groups {
+		for i := range g {
+			switch w := &g[i].work; w.opcode {
+			case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpLocalInvalidate, verbs.OpBindMW: // whatever the MTU
+			default:
+				if l.q.transport != verbs.UD {
+					w.packets = l.q.packetsOf(w.length)
+				}
+			}
+		}
+	}
+}
+
+// Leave gives the lock back.
+func (d *jobDriver) Leave(done bool) {
+	if done {
+		d.uncount()
+	}
+	d.e.unlock()
+}
+
+func (d *jobDriver) uncount() {
+	if d.counted {
+		d.counted = false
+		d.e.running.Add(-1)
+	}
+}
+
+// Close implements [job.Driver].
+func (d *jobDriver) Close() error {
+	d.e.lock()
+	defer d.e.unlock()
+	d.uncount()
+	d.closed = true
+	return nil
+}
+
+// Append puts requests into the send queue.
+func (d *jobDriver) Append(b job.Batch) error {
+	l := &d.lanes[b.Lane]
+	q := l.q
+	s := &q.send
+	id, at := b.ID, b.First
+	for range b.N {
+		g := l.groups[at]
+		for i := range g {
+			p := &g[i]
+			if q.state != verbs.StateRTS || s.tail-s.released >= s.depth {
+				if err := q.maySend(); err != nil {
+					return d.e.fail("post send", q.qpn, err)
+				}
+			}
+			w := s.at(s.tail)
+			*w = p.work
+			w.id, w.patient = id, b.Lazy
+			if p.inline == nil {
+				copy(s.list(s.tail, w.sges), p.list)
+			} else {
+				q.copyInline(p.inline)
+			}
+			q.number(w)
+		}
+		id++
+		if at++; at == len(l.groups) {
+			at = 0
+		}
+	}
+	if b.Signaled {
+		s.at(s.tail - 1).flags |= verbs.Signaled
+	}
+	return nil
+}
+
+// Flush sends what was appended, at once or when the device is driven.
+func (d *jobDriver) Flush(lane int, atOnce bool) error {
+	q := d.lanes[lane].q
+	switch {
+	case atOnce:
+		q.start()
+	case q.state == verbs.StateError || q.state == verbs.StateSQE:
+		q.flush()
+	default:
+		q.kick()
+	}
+	return nil
+}
+
+// PostReceives implements [job.Driver].
+func (d *jobDriver) PostReceives(lane, at, n int) error {
+	l := &d.lanes[lane]
+	for range n {
+		var err error
+		switch {
+		case l.srq == nil:
+			err = l.q.postReceive(&l.receives[at])
+		case l.srq.closed:
+			err = verbs.ErrClosed
+		default:
+			err = l.srq.queue.post(&l.receives[at])
+		}
+		if err != nil {
+			return d.e.fail("post receive", l.q.qpn, err)
+		}
+		if at++; at == len(l.receives) {
+			at = 0
+		}
+	}
+	return nil
+}
+
+// Progress drives the device one round, and lets in whoever waits for its lock.
+func (d *jobDriver) Progress(now job.Ticks) (bool, error) {
+	e := d.e
+	if e.waiting.Load() != 0 {
+		e.letIn()
+	}
+	if e.closed {
+		return false, e.fail("run job", 0, verbs.ErrClosed)
+	}
+	d.spin.look(now, e.clock)
+	if e.round(now, d.receives) {
+		d.spin.worked()
+		return true, nil
+	}
+	return false, nil
+}
+
+// Poll implements [job.Driver].
+func (d *jobDriver) Poll(out []verbs.Completion) (n int, err error) {
+	for _, c := range d.cqs {
+		if c.head == c.tail {
+			if c.overrun {
+				return n, d.e.fail("run job", 0, fmt.Errorf("completion queue overrun: more than %d completions", c.depth))
+			}
+			continue
+		}
+		for n < len(out) && c.head != c.tail {
+			out[n] = c.take().Completion
+			n++
+		}
+		if len(c.flushing) > 0 {
+			c.resumeFlush()
+		}
+	}
+	if n > 0 {
+		d.spin.worked()
+	}
+	return n, nil
+}
+
+// Idle polls on or, with a channel, waits for a completion event: armed first, and looked once more, before blocking in the kernel.
+func (d *jobDriver) Idle(limit job.Ticks) error {
+	if d.channel == nil || limit == 0 {
+		d.spin.idle(d.e, limit)
+		return nil
+	}
+	if !d.armed {
+		for _, c := range d.cqs {
+			c.armed, c.any = true, true
+		}
+		d.armed = true
+		return nil
+	}
+	for {
+		if d.channel.closed {
+			return d.e.fail("run job", 0, errors.New("the completion channel was closed"))
+		}
+		if c := d.channel.next(); c != nil {
+			c.pending = max(c.pending-1, 0)
+			d.armed = false
+			return nil
+		}
+		if job.Now() >= limit || d.e.closed || d.stop() {
+			return nil
+		}
+		if !d.e.progress(job.Now()) {
+			d.e.await(limit)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package roce
+
+import "github.com/gobw/gobw/verbs/roce/wire"
+
+// span is a range of PSNs, without its end.
+type span struct{ from, to uint32 }
+
+// spans is a short list of what is to be sent again out of turn.
+type spans struct {
+	list [8]span
+	n    int
+}
+
+func (s *spans) clear() { s.n = 0 }
+
+// add reports whether there was room.
+func (s *spans) add(x span) bool {
+	if s.n == len(s.list) {
+		return false
+	}
+	s.list[s.n] = x
+	s.n++
+	return true
+}
+
+func (s *spans) drop() {
+	copy(s.list[:], s.list[1:s.n])
+	s.n--
+}
+
+// arrivals remembers which answers to READs and atomics have arrived behind one that is missing.
+type arrivals struct {
+	bits []uint64 // by PSN, for keptPSNs from una on
+	kept int      // bits set
+	edge uint32   // everything before it has arrived, or was missed and asked for again
+	// Peers answer in the order in which they are asked: once what was asked first behind the repeats, at mark, is answered,
+	// whatever is missing of what had been missed by then, before markEdge, was lost again.
+	marked         bool
+	mark, markEdge uint32
+	mends          spans
+}
+
+// keptPSNs is how far behind a missing answer others are kept.
+const keptPSNs = 1 << 15
+
+func (a *arrivals) has(psn uint32) bool {
+	psn &= wire.Mask24
+	return a.kept > 0 && a.bits[psn%keptPSNs/64]>>(psn%64)&1 != 0
+}
+
+func (a *arrivals) keep(psn uint32) {
+	if a.bits == nil {
+		a.bits = make([]uint64, keptPSNs/64)
+	}
+	a.kept++
+	a.bits[psn%keptPSNs/64] |= 1 << (psn % 64)
+}
+
+func (a *arrivals) take(psn uint32) bool {
+	if !a.has(psn) {
+		return false
+	}
+	a.kept--
+	a.bits[psn%keptPSNs/64] &^= 1 << (psn % 64)
+	return true
+}
+
+// expect notes that answers to what was asked before to should be here. Those that are not are asked for again, once; it reports
+// whether there are any. Only devices like ours are known to answer parts of a READ.
+func (r *requester) expect(to uint32) bool {
+	from := r.edge
+	if wire.PSNDiff(from, r.una) < 0 {
+		from = r.una
+	}
+	if wire.PSNDiff(to, from) <= 0 {
+		return false
+	}
+	r.edge = to
+	lost := false
+	for i := r.done; i != r.next; i++ {
+		w := r.at(i)
+		if !w.isResponded() || wire.PSNDiff(from, w.end()) >= 0 {
+			continue
+		}
+		if wire.PSNDiff(to, w.psn) <= 0 {
+			break
+		}
+		x := span{w.psn, w.end()}
+		if wire.PSNDiff(from, x.from) > 0 {
+			x.from = from
+		}
+		if wire.PSNDiff(to, x.to) < 0 {
+			x.to = to
+		}
+		for x.from != x.to && r.has(x.from) {
+			x.from = (x.from + 1) & wire.Mask24
+		}
+		for x.from != x.to && r.has(x.to-1) {
+			x.to = (x.to - 1) & wire.Mask24
+		}
+		if x.from == x.to {
+			continue
+		}
+		lost = true
+		if !r.again(x) {
+			break
+		}
+	}
+	if lost {
+		r.setMark()
+	}
+	return lost
+}
+
+func (r *requester) setMark() {
+	if !r.marked {
+		r.marked, r.mark, r.markEdge = true, r.nxt, r.edge
+	}
+}
+
+// askAgain asks a third time for what was lost twice.
+func (r *requester) askAgain() {
+	r.marked = false
+	edge, to := r.edge, r.markEdge
+	if wire.PSNDiff(to, r.una) > 0 {
+		r.edge = r.una
+		r.expect(to)
+		r.edge = edge
+	}
+	if wire.PSNDiff(edge, r.una) > 0 { // something is missing still
+		r.marked = false
+		r.setMark()
+	}
+}
+
+// again has a span sent again, out of turn; false where so much is lost that everything is.
+func (r *requester) again(x span) bool {
+	if wire.PSNDiff(x.from, r.nxt) >= 0 {
+		return true // will be sent anyway
+	}
+	if wire.PSNDiff(x.from, r.samplePSN) <= 0 && wire.PSNDiff(r.samplePSN, x.to) < 0 {
+		r.unsample()
+	}
+	if !r.mends.add(x) {
+		r.rewind(r.una)
+		return false
+	}
+	return true
+}

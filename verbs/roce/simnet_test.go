@@ -1,0 +1,447 @@
+package roce
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// simNet is a network of engines without sockets, in time of its own: a packet crosses a distance and then a link of limited
+// rate into its receiver, with a buffer in front that drops what it has no room for. Everything follows from the seed.
+type simNet struct {
+	t      testing.TB
+	r      *rand.Rand
+	now    job.Ticks
+	nodes  []*simNode
+	flows  []*simFlow
+	oneWay job.Ticks
+	rate   float64 // bytes per nanosecond into a receiver
+	buffer int     // bytes in front of the link
+	loss   float64
+	twice  float64
+	late   float64 // overtaken by those sent 20 µs later
+
+	sent, dropped uint64
+}
+
+// simNode is a device.
+type simNode struct {
+	n      *simNet
+	index  int
+	e      *engine
+	pd     verbs.ProtectionDomain
+	cq     *completionQueue
+	socket *socket
+	buf    *verbs.Buffer
+	mr     verbs.MemoryRegion
+	free   job.Ticks // when its link has nothing to carry
+	queue  []simPacket
+	ahead  []simPacket // overtaken
+	file   []byte      // of the capture, as far as it is not read
+}
+
+type simPacket struct {
+	from  int
+	due   job.Ticks
+	bytes []byte
+}
+
+// simFlow keeps a queue pair full of one kind of request.
+type simFlow struct {
+	q       *queuePair
+	peer    *simFlow
+	at, to  *simNode
+	op      verbs.Opcode
+	size    int
+	depth   int
+	posted  uint64
+	done    uint64 // bytes
+	start   job.Ticks
+	offset  int // of its memory, at both ends
+	compare bool
+}
+
+const (
+	simMemory = 8 << 20
+	simDepth  = 256
+)
+
+func newSimNet(t testing.TB, nodes, window int) *simNet {
+	n := &simNet{t: t, r: rand.New(rand.NewPCG(1, 2)), now: 1, rate: 2, buffer: 16 << 20}
+	for i := range nodes {
+		e := newEngine(Options{}, clock{perNanosecond: 1})
+		e.device = &device{e: e}
+		e.qps = make([]*queuePair, maxQP)
+		s := &simNode{n: n, index: i, e: e}
+		var err error
+		s.pd, err = e.device.AllocPD()
+		check(t, err)
+		cq, err := e.device.CreateCQ(verbs.CompletionQueueOptions{Depth: 1 << 14})
+		check(t, err)
+		s.cq = cq.(*completionQueue)
+		s.buf, err = verbs.Alloc(simMemory, verbs.MemoryOptions{})
+		check(t, err)
+		t.Cleanup(func() { check(t, s.buf.Close()) })
+		s.mr, err = s.pd.RegisterMemory(s.buf.Bytes(), everything)
+		check(t, err)
+		e.capture, err = newCapture(Options{Pcap: s})
+		check(t, err)
+		s.socket = &socket{fd: -1, local: simAddr(i), port: Port, paths: map[pathKey]*path{}, sources: newSourceTable(), bufferBytes: 2 * window}
+		n.nodes = append(n.nodes, s)
+	}
+	return n
+}
+
+func simAddr(i int) netip.Addr {
+	a := netip.MustParseAddr("fd00::100").As16()
+	a[15] = byte(i)
+	return netip.AddrFrom16(a)
+}
+
+// Write takes what the engine sends.
+func (s *simNode) Write(b []byte) (int, error) {
+	size := len(b)
+	s.file = append(s.file, b...)
+	b = s.file
+	if len(b) >= 24 && binary.LittleEndian.Uint32(b) == 0xa1b23c4d {
+		b = b[24:]
+	}
+	for len(b) >= 16 {
+		n := int(binary.LittleEndian.Uint32(b[8:]))
+		if len(b) < 16+n {
+			break
+		}
+		ip := b[16+14 : 16+n]
+		b = b[16+n:]
+		if int(ip[23]) == s.index {
+			s.n.send(s.index, s.n.nodes[ip[39]], ip[40+wire.UDPBytes:])
+		}
+	}
+	s.file = s.file[:copy(s.file, b)]
+	return size, nil
+}
+
+func (n *simNet) send(from int, to *simNode, b []byte) {
+	n.sent++
+	if n.r.Float64() < n.loss {
+		return
+	}
+	copies := 1
+	if n.r.Float64() < n.twice {
+		copies = 2
+	}
+	for range copies {
+		arrives := n.now + n.oneWay
+		begin := max(arrives, to.free)
+		if float64(begin-arrives)*n.rate > float64(n.buffer) {
+			n.dropped++
+			continue
+		}
+		to.free = begin + job.Ticks(float64(len(b)+60)/n.rate)
+		p := simPacket{from: from, due: to.free, bytes: append([]byte(nil), b...)}
+		if n.late > 0 && n.r.Float64() < n.late {
+			p.due += job.Ticks(20 * time.Microsecond)
+			to.ahead = append(to.ahead, p)
+		} else {
+			to.queue = append(to.queue, p)
+		}
+	}
+}
+
+// connect makes a flow from one node to another.
+func (n *simNet) connect(from, to int, op verbs.Opcode, size, window int) *simFlow {
+	a, b := n.nodes[from], n.nodes[to]
+	f := &simFlow{at: a, to: b, op: op, size: size, depth: simDepth / 2, start: n.now, offset: len(n.flows) * (simMemory / 8)}
+	g := &simFlow{at: b, to: a}
+	f.peer, g.peer = g, f
+	for _, x := range []*simFlow{f, g} {
+		qp, err := x.at.pd.CreateQP(verbs.QueuePairOptions{SendCQ: x.at.cq, SendDepth: simDepth, RecvDepth: simDepth})
+		check(n.t, err)
+		x.q = qp.(*queuePair)
+		x.q.path, err = x.at.e.pathFor(x.at.socket, x.to.socket.local, service{})
+		check(n.t, err)
+		x.q.path.segments = maxSegments
+	}
+	for _, x := range []*simFlow{f, g} {
+		x.q.attr = verbs.QueuePairAttributes{
+			Access: everything, PathMTU: verbs.MTU4096, DestQPN: x.peer.q.qpn, MaxRDAtomic: 64, MaxDestRDAtomic: 64,
+			Timeout: 16, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 1, PeerWindow: window,
+		}
+		x.q.mtu = 4096
+		x.q.state = verbs.StateRTR
+		x.q.beginReceiving()
+		x.q.move(verbs.StateRTS)
+	}
+	n.flows = append(n.flows, f)
+	return f
+}
+
+// post keeps the flow's queue full.
+func (f *simFlow) post() {
+	for f.q.send.tail-f.q.send.released < uint32(f.depth) && f.q.state == verbs.StateRTS {
+		k := f.posted
+		slots := uint64(simMemory / 8 / f.size)
+		at := uint64(f.offset) + k%slots*uint64(f.size)
+		if f.op == verbs.OpSend {
+			check(f.at.n.t, f.peer.q.postReceive(&verbs.ReceiveRequest{SGEs: []verbs.SGE{{Addr: f.to.mr.Addr() + at, Length: uint32(f.size), LKey: f.to.mr.LKey()}}}))
+		}
+		if f.compare {
+			binary.LittleEndian.PutUint64(f.at.buf.Bytes()[at:], k)
+			for i := 8; i < f.size; i += 512 {
+				f.at.buf.Bytes()[int(at)+i] = byte(k*31 + uint64(i))
+			}
+		}
+		check(f.at.n.t, f.q.post(&verbs.SendRequest{
+			ID: k, Opcode: f.op, Flags: verbs.Signaled, RemoteAddr: f.to.mr.Addr() + at, RKey: f.to.mr.RKey(),
+			SGEs: []verbs.SGE{{Addr: f.at.mr.Addr() + at, Length: uint32(f.size), LKey: f.at.mr.LKey()}},
+		}))
+		f.posted++
+	}
+	f.q.kick()
+}
+
+// poll takes completions.
+func (s *simNode) poll() {
+	for s.cq.head != s.cq.tail {
+		c := s.cq.take().Completion
+		for _, f := range s.n.flows {
+			switch {
+			case f.q.qpn != c.QPN || f.at != s || c.Opcode == verbs.CompletedReceive:
+				continue
+			case c.Status != verbs.Success:
+				if f.peer.q.closed {
+					continue
+				}
+				s.n.t.Fatalf("at %v: request %d: %v; counters %+v and %+v", time.Duration(s.n.now), c.ID, c.Status, s.e.count, f.to.e.count)
+			}
+			f.done += uint64(f.size)
+			if f.compare {
+				f.verify(c.ID)
+			}
+		}
+	}
+}
+
+// verify looks at the peer's memory of a WRITE that is complete.
+func (f *simFlow) verify(k uint64) {
+	at := f.offset + int(k%uint64(simMemory/8/f.size))*f.size
+	a, b := f.at.buf.Bytes()[at:at+f.size], f.to.buf.Bytes()[at:at+f.size]
+	if string(a) != string(b) {
+		f.at.n.t.Fatalf("WRITE %d: data differ", k)
+	}
+}
+
+// run lets time pass.
+func (n *simNet) run(d time.Duration) {
+	end := n.now + job.Ticks(d)
+	for n.now < end {
+		next := end
+		for _, f := range n.flows {
+			if f.start <= n.now {
+				f.post()
+			} else {
+				next = min(next, f.start)
+			}
+		}
+		for _, s := range n.nodes {
+			for len(s.queue) > 0 && s.queue[0].due <= n.now {
+				s.deliver(s.queue[0])
+				s.queue = s.queue[1:]
+			}
+			for len(s.ahead) > 0 && s.ahead[0].due <= n.now {
+				s.deliver(s.ahead[0])
+				s.ahead = s.ahead[1:]
+			}
+			for s.e.progress(n.now) {
+			}
+			check(n.t, s.e.capture.w.Flush())
+			s.poll()
+		}
+		for _, s := range n.nodes {
+			next = min(next, s.e.nextTimer)
+			for _, q := range [][]simPacket{s.queue, s.ahead} {
+				if len(q) > 0 {
+					next = min(next, q[0].due)
+				}
+			}
+		}
+		n.now = max(n.now+1, next)
+	}
+}
+
+func (s *simNode) deliver(p simPacket) {
+	from := s.socket.sources.find(s.socket, simAddr(p.from), wire.Port)
+	s.e.onPacket(from, p.bytes, 0, s.n.now)
+}
+
+// rateOver is what a flow carries in a span, in bytes per second.
+func (n *simNet) rateOver(f *simFlow, d time.Duration) float64 {
+	before := f.done
+	n.run(d)
+	return float64(f.done-before) / d.Seconds()
+}
+
+// TestDistance fills the window over a distance: a READ is asked for once, and nothing is sent twice.
+func TestDistance(t *testing.T) {
+	const window = 2 << 20
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpSend, verbs.OpRead} {
+		for _, oneWay := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
+			t.Run(op.String()+"/"+oneWay.String(), func(t *testing.T) {
+				n := newSimNet(t, 2, window)
+				n.oneWay = job.Ticks(oneWay)
+				f := n.connect(0, 1, op, 64<<10, window)
+				n.run(24 * oneWay) // until the window is open
+				trip := 2 * oneWay.Seconds()
+				got := n.rateOver(f, 20*oneWay)
+				if want := window / trip; got < 0.8*want {
+					t.Errorf("%.1f MB/s, %.2f of window ÷ round trip", got/1e6, got/want)
+				}
+				a, b := &n.nodes[0].e.count, &n.nodes[1].e.count
+				if b.duplicateRequests > 10 || // of the first packet, while the round trip is not known
+					op == verbs.OpRead && a.probes+a.resentPackets != 0 || a.timeouts != 0 {
+					t.Errorf("nothing is lost, but: %d duplicates; %+v", b.duplicateRequests, *a)
+				}
+				t.Logf("%.2f of window ÷ round trip; window %d", got*trip/window, f.q.path.window.size)
+			})
+		}
+	}
+}
+
+// TestPathChanges makes a path a thousand times as long, and short again.
+func TestPathChanges(t *testing.T) {
+	const window = 2 << 20
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
+		t.Run(op.String(), func(t *testing.T) {
+			n := newSimNet(t, 2, window)
+			n.rate = 0.5
+			n.oneWay = job.Ticks(50 * time.Microsecond)
+			f := n.connect(0, 1, op, 64<<10, window)
+			n.run(20 * time.Millisecond)
+			near := n.rateOver(f, 20*time.Millisecond)
+			n.oneWay = job.Ticks(50 * time.Millisecond)
+			n.run(time.Second)
+			if far, want := n.rateOver(f, time.Second), window/0.1; far < 0.8*want {
+				t.Errorf("after a second at 50 ms: %.1f MB/s, want 0.8 of %.1f", far/1e6, want/1e6)
+			}
+			n.oneWay = job.Ticks(50 * time.Microsecond)
+			n.run(time.Second)
+			if again := n.rateOver(f, 20*time.Millisecond); again < 0.8*near {
+				t.Errorf("a second after the path is short again: %.1f MB/s, %.1f before", again/1e6, near/1e6)
+			}
+		})
+	}
+}
+
+// TestLoss keeps most of the bandwidth over a network that loses, doubles and reorders, and every byte is right.
+func TestLoss(t *testing.T) {
+	const window = 2 << 20
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
+		rate := func(set func(*simNet)) (float64, *simNet) {
+			n := newSimNet(t, 2, window)
+			n.oneWay, n.rate = job.Ticks(10*time.Microsecond), 1
+			set(n)
+			f := n.connect(0, 1, op, 64<<10, window)
+			f.compare = op == verbs.OpWrite
+			n.run(5 * time.Millisecond)
+			return n.rateOver(f, 200*time.Millisecond), n
+		}
+		clean, good := rate(func(*simNet) {})
+		perPacket := float64(good.nodes[1].e.count.sentPackets+good.nodes[0].e.count.sentPackets) / clean
+		for _, tt := range []struct {
+			name string
+			set  func(*simNet)
+			want float64
+		}{
+			{"0.1 %", func(n *simNet) { n.loss = 0.001 }, 0.9},
+			{"1 %", func(n *simNet) { n.loss = 0.01 }, 0.8},
+			{"5 %", func(n *simNet) { n.loss = 0.05 }, 0.05},
+			{"doubled", func(n *simNet) { n.twice = 0.01 }, 0.9},
+			{"reordered", func(n *simNet) { n.late = 0.01 }, 0.8},
+			{"all", func(n *simNet) { n.loss, n.twice, n.late = 0.01, 0.01, 0.01 }, 0.6},
+		} {
+			t.Run(op.String()+"/"+tt.name, func(t *testing.T) {
+				got, n := rate(tt.set)
+				sent := float64(n.nodes[1].e.count.sentPackets+n.nodes[0].e.count.sentPackets) / got / perPacket
+				t.Logf("%.2f of the bandwidth, %.2f of the packets a byte", got/clean, sent)
+				if got < tt.want*clean {
+					t.Errorf("%.1f MB/s, %.2f of %.1f", got/1e6, got/clean, clean/1e6)
+				}
+				if sent > 1.5 {
+					t.Errorf("%.2f times the packets a byte that a good network takes", sent)
+				}
+			})
+		}
+	}
+}
+
+// TestSendersShare lets two devices send to one, which has a receive buffer as small as kernels give without privileges.
+func TestSendersShare(t *testing.T) {
+	const window = 208 << 10
+	for _, later := range []time.Duration{0, 30 * time.Millisecond} {
+		t.Run(later.String(), func(t *testing.T) {
+			n := newSimNet(t, 3, window)
+			n.oneWay, n.rate, n.buffer = job.Ticks(10*time.Microsecond), 1, 2*window
+			a := n.connect(0, 2, verbs.OpWrite, 64<<10, window)
+			b := n.connect(1, 2, verbs.OpWrite, 64<<10, window)
+			b.start += job.Ticks(later)
+			n.run(later + 20*time.Millisecond)
+			x, y := a.done, b.done
+			n.sent, n.dropped = 0, 0
+			n.run(200 * time.Millisecond)
+			x, y = a.done-x, b.done-y
+			if share := float64(min(x, y)) / float64(max(x, y)); share < 0.8 {
+				t.Errorf("%d and %d bytes: shared by %.2f", x, y, share)
+			}
+			if lost := float64(n.dropped) / float64(n.sent); lost > 0.01 {
+				t.Errorf("%.2f %% lost", 100*lost)
+			}
+			if total := float64(x+y) / 0.2e9; total < 0.8 {
+				t.Errorf("both together use %.2f of the link", total)
+			}
+		})
+	}
+}
+
+// TestSiblings lets four queue pairs of a path share it; then the peers of two go.
+func TestSiblings(t *testing.T) {
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
+		for _, window := range []int{0, 2 << 20} {
+			n := newSimNet(t, 2, 2<<20)
+			n.oneWay, n.rate = job.Ticks(10*time.Microsecond), 1
+			var flows []*simFlow
+			for range 4 {
+				flows = append(flows, n.connect(0, 1, op, 16<<10, window))
+			}
+			n.run(10 * time.Millisecond)
+			var low, high float64
+			before := make([]uint64, 4)
+			for i, f := range flows {
+				before[i] = f.done
+			}
+			n.run(100 * time.Millisecond)
+			for i, f := range flows {
+				x := float64(f.done - before[i])
+				if i == 0 || x < low {
+					low = x
+				}
+				high = max(high, x)
+			}
+			if low < 0.8*high {
+				t.Errorf("%v, window %d: queue pairs share a path by %.2f", op, window, low/high)
+			}
+			check(t, flows[0].peer.q.Close())
+			check(t, flows[1].peer.q.Close())
+			n.run(30 * time.Millisecond) // a few round trips of a full window of READs
+			both := n.rateOver(flows[2], 20*time.Millisecond) / (high / 0.1)
+			if both < 1.6 {
+				t.Errorf("%v, window %d: with two of four peers gone a queue pair carries %.2f of its share, want nearly 2", op, window, both)
+			}
+		}
+	}
+}

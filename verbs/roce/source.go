@@ -1,0 +1,207 @@
+package roce
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// source is where packets come from: an address and UDP port of a peer, and what checking their ICRC takes.
+type source struct {
+	socket *socket // at which they arrive
+	addr   netip.Addr
+	port   uint16
+	known  bool // it has sent a packet whose ICRC was right
+	flow   wire.Flow
+	ids    *numbers // of its address
+}
+
+// sourceTable remembers the sources of a socket's packets in constant memory: anybody may send to it. A source enters
+// with its first right packet and may take the place of another, which costs that one the making of its entry anew.
+type sourceTable struct {
+	slots  [sourceSlots]source
+	ids    map[netip.Addr]*numbers // of known sources
+	latest *source                 // nil or of slots: that of the latest datagram
+	other  source                  // of the latest datagram if it is not in slots
+	seed   uint64                  // so that nobody knows who shares a place with whom
+}
+
+const (
+	sourceSlots  = 512
+	maxAddresses = 512
+)
+
+func newSourceTable() *sourceTable {
+	return &sourceTable{seed: rand.Uint64() | 1, ids: map[netip.Addr]*numbers{}}
+}
+
+func (t *sourceTable) slot(addr netip.Addr, port uint16) *source {
+	b := addr.As16()
+	h := (binary.LittleEndian.Uint64(b[:])^t.seed)*t.seed ^ binary.LittleEndian.Uint64(b[8:]) ^ uint64(port)<<20
+	h *= t.seed
+	return &t.slots[(h^h>>29)>>20%sourceSlots]
+}
+
+// find returns the entry of a source, perhaps one that was just made and is not yet known; nil where its address is of
+// the other family.
+func (t *sourceTable) find(s *socket, addr netip.Addr, port uint16) *source {
+	if x := t.slot(addr, port); x.known && x.addr == addr && x.port == port {
+		return x
+	}
+	flow, err := wire.NewFlow(netip.AddrPortFrom(addr, port), netip.AddrPortFrom(s.local, s.port))
+	if err != nil {
+		return nil
+	}
+	t.other = source{socket: s, addr: addr, port: port, flow: flow, ids: t.ids[addr]}
+	return &t.other
+}
+
+// keep makes a source known.
+func (t *sourceTable) keep(x *source) {
+	x.known = true
+	if t.ids[x.addr] == nil {
+		if len(t.ids) >= maxAddresses {
+			clear(t.ids)
+		}
+		t.ids[x.addr] = x.ids
+	}
+	to := t.slot(x.addr, x.port)
+	if t.latest == to {
+		t.latest = nil
+	}
+	*to = *x
+}
+
+// source tells who sent the datagram received last.
+func (s *socket) source() *source {
+	if x := s.sources.latest; x != nil && s.sameSender() {
+		return x
+	}
+	s.remember()
+	addr, port := s.sender()
+	x := s.sources.find(s, addr, port)
+	s.sources.latest = nil
+	if x != nil && x.known {
+		s.sources.latest = x
+	}
+	return x
+}
+
+// verify checks a packet's ICRC and returns its IPv4 ID. place is its place in what the kernel joined.
+func (x *source) verify(b []byte, place uint16, now job.Ticks, c clock) (id uint16, ok bool) {
+	if id, ok = x.flow.Solve(b, place); !ok {
+		return 0, false
+	}
+	if id == place {
+		x.proven()
+		return id, true
+	}
+	if x.ids == nil {
+		x.ids = &numbers{}
+	}
+	if !x.ids.expects(id, now, c) {
+		return 0, false
+	}
+	if !x.known {
+		x.socket.sources.keep(x)
+	}
+	return id, true
+}
+
+// proven notes a packet whose IPv4 ID is its place: its ICRC is right beyond doubt.
+func (x *source) proven() {
+	if !x.known {
+		if x.ids == nil {
+			x.ids = &numbers{}
+		}
+		x.socket.sources.keep(x)
+	}
+	x.ids.inPlace()
+}
+
+// numbers judges the IPv4 ID for which a packet's ICRC is right. A UDP socket does not show the ID, and for some ID one
+// damaged packet of 2^15 seems right; so an address is held to the way in which it numbers its packets. Senders do it in
+// one of three ways: this device by places (0, or the place in a segmented send), rxe by the kernel's counter of the
+// destination, and some in no way that shows. With places a damaged packet passes with probability 2^-25, with a counter
+// 2^-20. Only the first packet of an address, those after a minute of silence and those of the third kind pass with 2^-15.
+type numbers struct {
+	way       numbering
+	strangers uint8  // packets in a row that did not fit
+	stranger  uint16 // ID of the latest
+	last      uint16 // counter
+	at        job.Ticks
+}
+
+type numbering uint8
+
+const (
+	unknownNumbers numbering = iota
+	byPlaces
+	byCounter
+	inNoWay
+)
+
+const (
+	// counterReach is how far the counter may run ahead between two packets that we see: others of its destination use it
+	// too, and packets are lost. The kernel adds up to one per clock tick of idleness on top (net/ipv4/route.c, ip_idents_reserve).
+	counterReach = 1024
+	// counterBack is how far behind a packet may be that was overtaken.
+	counterBack = 256
+	// manyStrangers packets that fit nothing, one after another, are no damage (2^-60) but a sender's way.
+	manyStrangers = 4
+	maxPlace      = maxSegments
+)
+
+// expects tells whether a packet with this ID, which is not its place, may come from the source, and learns from it.
+func (n *numbers) expects(id uint16, now job.Ticks, c clock) bool {
+	switch {
+	case n.way == inNoWay:
+		return true
+	case id < maxPlace && n.way != byCounter: // segments before it were lost
+		n.fits(byPlaces, id, now)
+		return true
+	case n.way == unknownNumbers:
+		n.fits(byCounter, id, now)
+		return true
+	case n.way == byCounter && within(id, n.last, counterReach+n.idle(now, c)):
+		n.fits(byCounter, id, now)
+		return true
+	case n.way == byCounter && n.last-id <= counterBack:
+		n.strangers = 0
+		return true
+	}
+	if n.strangers++; n.strangers > 1 && within(id, n.stranger, counterReach) { // two that follow each other: 2^-37
+		n.fits(byCounter, id, now)
+		return true
+	}
+	n.stranger = id
+	if n.strangers < manyStrangers {
+		return false
+	}
+	n.way = inNoWay
+	return true
+}
+
+// fits notes a packet that was as expected.
+func (n *numbers) fits(way numbering, id uint16, now job.Ticks) {
+	n.way, n.last, n.at, n.strangers = way, id, now, 0
+}
+
+// inPlace notes a packet whose ID is its place, which proves its ICRC right.
+func (n *numbers) inPlace() {
+	if n.way == unknownNumbers {
+		n.way = byPlaces
+	}
+	n.strangers = 0
+}
+
+// idle is how many ticks of the kernel's clock, at most 1000 a second, passed since the last packet.
+func (n *numbers) idle(now job.Ticks, c clock) int {
+	return int(min(c.duration(now-n.at).Milliseconds(), 1<<16))
+}
+
+// within tells whether a number is beyond another by at most reach.
+func within(id, base uint16, reach int) bool { return id != base && int(id-base) <= reach }

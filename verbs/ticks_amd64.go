@@ -1,3 +1,0 @@
-package verbs
-
-func now() Ticks

@@ -1,9 +1,0 @@
-//go:build !amd64 && !arm64
-
-package verbs
-
-import "time"
-
-var base = time.Now() //nolint:gochecknoglobals // the origin of a monotonic clock
-
-func now() Ticks { return Ticks(time.Since(base)) }
