@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,8 @@ type Config struct {
 	Wait   time.Duration // until rank 0 must have been found
 	Facts  func() wire.Facts
 	Worker func(rail int) Worker
-	Note   func(string)
+	// Dial connects to a place; nil: over TCP.
+	Dial func(ctx context.Context, place string) (net.Conn, error)
 }
 
 const (
@@ -52,6 +54,10 @@ func (e *OrphanError) Unwrap() error { return e.Err }
 
 // Run takes part in a run until rank 0 says that it is over, and returns its parting words.
 func Run(ctx context.Context, cfg Config) (string, error) {
+	if cfg.Dial == nil {
+		d := net.Dialer{Timeout: dialWithin}
+		cfg.Dial = func(ctx context.Context, place string) (net.Conn, error) { return d.DialContext(ctx, "tcp", place) }
+	}
 	conn, err := find(ctx, cfg)
 	if err != nil {
 		return "", err
@@ -86,7 +92,7 @@ func find(ctx context.Context, cfg Config) (net.Conn, error) {
 			}
 			// A stranger at a place that is only a guess is no reason to stop: another job may run there.
 			if last == nil || i == 0 || errors.Is(err, wire.ErrStranger) {
-				last = fmt.Errorf("%s: %w", place, err)
+				last = explain(place, err)
 			}
 			if ctx.Err() != nil {
 				break
@@ -100,9 +106,27 @@ func find(ctx context.Context, cfg Config) (net.Conn, error) {
 	}
 }
 
+// explain says of a failed attempt what is likely wrong with the place. Many systems give their own name a loopback address:
+// where that is the name of rank 0's host, each host looks for rank 0 on itself.
+func explain(place string, err error) error {
+	if unknown, is := errors.AsType[*net.DNSError](err); is {
+		return fmt.Errorf("%s: its name does not resolve here (%w): mend DNS or /etc/hosts, or give rank 0's address by --coordinator", place, unknown)
+	}
+	dialled, is := errors.AsType[*net.OpError](err)
+	host, _, _ := net.SplitHostPort(place)
+	if _, literal := netip.ParseAddr(host); is && literal != nil && dialled.Addr != nil {
+		if at, e := netip.ParseAddrPort(dialled.Addr.String()); e == nil && at.Addr().IsLoopback() {
+			return fmt.Errorf("%s: its name resolves to %s, which is this host itself (%w): mend /etc/hosts, or give rank 0's address by --coordinator", place, at.Addr(), err)
+		}
+	}
+	if errors.Is(err, wire.ErrStranger) || errors.Is(err, wire.ErrFormat) {
+		return fmt.Errorf("%s: %w: another run may be there, its secret may differ, or its name may resolve to another host", place, err)
+	}
+	return fmt.Errorf("%s: %w", place, err)
+}
+
 func join(ctx context.Context, cfg Config, place string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialWithin}
-	conn, err := d.DialContext(ctx, "tcp", place)
+	conn, err := cfg.Dial(ctx, place)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package coordinate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -53,6 +55,7 @@ func (f *fake) Go(ctx context.Context, g wire.Go, rail int) ([]wire.Flow, error)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	noise := rand.New(rand.NewPCG(uint64(f.rank), uint64(g.Round)))
 	out := make([]wire.Flow, len(f.flows))
 	for i := range out {
 		if len(g.Addresses[rail][i]) == 0 {
@@ -62,29 +65,42 @@ func (f *fake) Go(ctx context.Context, g wire.Go, rail int) ([]wire.Flow, error)
 		if s, slow := f.slow[f.rank]; slow {
 			share = s
 		}
-		out[i].Bits = 1e9 * share * math.Exp(rand.NormFloat64()*0.01)
+		out[i].Bits = 1e9 * share * math.Exp(noise.NormFloat64()*0.01)
 	}
 	return out, nil
 }
 
 func (f *fake) Close() error { return nil }
 
-// run is one run of a coordinator with agents of this process.
+// run is one run of a coordinator with agents of this process, in virtual time. Rank r comes r milliseconds after the start.
 type run struct {
-	ranks int
-	cfg   func(*Config)
-	agent func(rank int, c *agent.Config) bool // false: this rank stays away
-	// control of a rank's connection
-	during func(cancel []context.CancelCauseFunc)
+	ranks  int
+	cfg    func(*Config)
+	agent  func(rank int, c *agent.Config) bool // false: this rank stays away
 	worker func(rank int) *fake
+	late   map[int]time.Duration // ranks that come later than the others
+	during func(n *network)      // beside the run
 }
 
-func (r run) run(t testing.TB) (Outcome, []error, error) {
+// ended is what a run left.
+type ended struct {
+	Outcome
+	agents []error // how each rank's agent ended
+	notes  []string
+}
+
+func (r run) run(t *testing.T) (ended, error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var e ended
+	var err error
+	synctest.Test(t, func(t *testing.T) { e, err = r.inBubble(t) })
+	return e, err
+}
+
+func (r run) inBubble(t *testing.T) (ended, error) {
+	n := newNetwork()
+	e := ended{agents: make([]error, r.ranks)}
+	var mu sync.Mutex // of the notes, which the server makes, too
 	cfg := Config{
 		Ranks: r.ranks, Key: wire.KeyOf("job", "secret"), Version: "v1", Wait: 5 * time.Second, Rails: []string{""},
 		Choose: func(o schedule.Options, _ []string) (schedule.Schedule, error) {
@@ -92,21 +108,22 @@ func (r run) run(t testing.TB) (Outcome, []error, error) {
 			return s.Repeated(100), err
 		},
 		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
-		Measure: 10 * time.Millisecond, Judge: judge.Config{Seed: 1},
-		Note: func(s string) { t.Log(s) },
+		Measure: 200 * time.Millisecond, Judge: judge.Config{Seed: 1},
+		Note: func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			e.notes = append(e.notes, s)
+		},
 	}
 	if r.cfg != nil {
 		r.cfg(&cfg)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	errs := make([]error, r.ranks)
-	cancels := make([]context.CancelCauseFunc, r.ranks)
 	var wg sync.WaitGroup
 	for rank := range r.ranks {
 		a := agent.Config{
-			Hello: wire.Hello{Version: "v1", Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank), Now: time.Now()},
-			Key:   cfg.Key, Places: []string{l.Addr().String()}, Wait: 10 * time.Second, Facts: func() wire.Facts { return wire.Facts{CPUs: 2} },
+			Hello: wire.Hello{Version: "v1", Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank)},
+			Key:   cfg.Key, Places: []string{"node0:1"}, Wait: 2 * time.Minute, Facts: func() wire.Facts { return wire.Facts{CPUs: 2} },
+			Dial: func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, rank) },
 			Worker: func(int) agent.Worker {
 				w := &fake{rank: rank}
 				if r.worker != nil {
@@ -118,21 +135,18 @@ func (r run) run(t testing.TB) (Outcome, []error, error) {
 		if r.agent != nil && !r.agent(rank, &a) {
 			continue
 		}
-		var ctxA context.Context
-		ctxA, cancels[rank] = context.WithCancelCause(ctx)
-		wg.Go(func() { _, errs[rank] = agent.Run(ctxA, a) })
+		wg.Go(func() {
+			time.Sleep(time.Duration(rank)*time.Millisecond + r.late[rank])
+			_, e.agents[rank] = agent.Run(t.Context(), a)
+		})
 	}
 	if r.during != nil {
-		wg.Go(func() { r.during(cancels) })
+		wg.Go(func() { r.during(n) })
 	}
-	o, err := Run(ctx, l, cfg)
+	o, err := Run(t.Context(), n, cfg)
 	wg.Wait()
-	for _, c := range cancels {
-		if c != nil {
-			c(nil)
-		}
-	}
-	return o, errs, err
+	e.Outcome = o
+	return e, err
 }
 
 func findings(v judge.Verdict) []string {
@@ -147,8 +161,8 @@ func findings(v judge.Verdict) []string {
 }
 
 func TestRunFindsTheSlowHost(t *testing.T) {
-	o, errs, err := run{ranks: 6, worker: func(rank int) *fake { return &fake{rank: rank, slow: map[int]float64{4: 0.6}} }}.run(t)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	o, err := run{ranks: 6, worker: func(rank int) *fake { return &fake{rank: rank, slow: map[int]float64{4: 0.6}} }}.run(t)
+	if err := errors.Join(append(o.agents, err)...); err != nil {
 		t.Fatal(err)
 	}
 	if got := findings(o.Verdict); !slices.Equal(got, []string{"slow host sender 4"}) {
@@ -164,16 +178,33 @@ func TestRunFindsTheSlowHost(t *testing.T) {
 	}
 }
 
-func hostOf(o Outcome, rank int) Host { return o.Hosts[rank] }
+// long is a run of about fifteen seconds.
+func long(c *Config) {
+	c.Choose = func(o schedule.Options, _ []string) (schedule.Schedule, error) {
+		o.Count = 60
+		return schedule.New(schedule.Random, o)
+	}
+}
 
-func TestHostsThatCannotTakePart(t *testing.T) {
+// TestBadHosts: whatever is wrong with rank 3 is told of it, and the others are measured.
+func TestBadHosts(t *testing.T) {
+	sick := func(r wire.Rail, fail func(int) error) func(int) *fake {
+		return func(rank int) *fake {
+			if rank != 3 {
+				return &fake{rank: rank}
+			}
+			return &fake{rank: rank, rail: r, fail: fail}
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		r      run
 		state  State
-		reason string
+		reason string // in its reason, or its notes
 	}{
-		{"never comes", run{agent: func(rank int, _ *agent.Config) bool { return rank != 3 }, cfg: func(c *Config) { c.Wait = time.Second }}, Absent, "did not come within 1s"},
+		{"never comes", run{agent: func(rank int, _ *agent.Config) bool { return rank != 3 }}, Absent, "did not come within 5s"},
+		{"slow to start by a minute", run{late: map[int]time.Duration{3: time.Minute}, cfg: func(c *Config) { c.Wait = 90 * time.Second }}, Taking, ""},
+		{"comes when the run has begun", run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long}, Absent, "it came after 8 s, when the run had begun"},
 		{"another version", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.Version = "v2"
@@ -183,192 +214,156 @@ func TestHostsThatCannotTakePart(t *testing.T) {
 		{"two ranks on one host", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.Place = "2"
-				time.Sleep(300 * time.Millisecond)
 			}
 			return true
 		}}, Unfit, "shares host node3 with rank 2"},
-		{"its device does not open", run{worker: func(rank int) *fake {
-			f := &fake{rank: rank}
+		{"two ranks on one host, the higher first", run{late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
-				f.rail = wire.Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}
+				c.Hello.Place = "2"
 			}
-			return f
-		}}, Unfit, "mlx5_0: port 1 is DOWN"},
-		{"its device vanishes", run{worker: func(rank int) *fake {
-			f := &fake{rank: rank}
-			if rank == 3 {
-				f.fail = func(round int) error {
-					if round >= 4 {
-						return errors.New("the device is gone")
-					}
-					return nil
+			return true
+		}}, Unfit, "shares host node3 with rank 2"},
+		{"another clock", run{agent: func(rank int, c *agent.Config) bool {
+			if dial := c.Dial; rank == 3 {
+				c.Dial = func(ctx context.Context, place string) (net.Conn, error) {
+					conn, err := dial(ctx, place)
+					return &skewed{Conn: conn, by: -90 * time.Second}, err
 				}
 			}
-			return f
-		}}, Lost, "the device is gone"},
-		{"dies in mid-run", run{during: func(cancel []context.CancelCauseFunc) {
+			return true
+		}}, Taking, "its clock is -90.0 s off rank 0's"},
+		{"one CPU", run{agent: func(rank int, c *agent.Config) bool {
+			if rank == 3 {
+				c.Facts = func() wire.Facts { return wire.Facts{CPUs: 1, Warnings: []string{"one CPU only"}} }
+			}
+			return true
+		}}, Taking, "one CPU only"},
+		{"its device does not open", run{worker: sick(wire.Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}, nil)}, Unfit, "mlx5_0: port 1 is DOWN"},
+		{"its device vanishes in round 40", run{cfg: long, worker: sick(wire.Rail{}, func(round int) error {
+			if round >= 39 {
+				return errors.New("the device is gone")
+			}
+			return nil
+		})}, Lost, "the device is gone"},
+		{"killed in mid-run", run{cfg: long, during: func(n *network) {
 			time.Sleep(time.Second)
-			cancel[3](errors.New("killed"))
-		}, cfg: func(c *Config) { c.Measure = 200 * time.Millisecond }}, Lost, "ended"},
+			n.of(3).kill()
+		}}, Lost, "its agent has ended"},
+		{"stopped in mid-run", run{cfg: long, during: func(n *network) {
+			time.Sleep(time.Second)
+			n.of(3).hold(true)
+			time.Sleep(time.Minute)
+			n.of(3).kill()
+		}}, Lost, "not heard of for 3."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.r.ranks = 5
-			o, _, err := tt.r.run(t)
+			o, err := tt.r.run(t)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h := hostOf(o, 3); h.State != tt.state || !strings.Contains(h.Reason, tt.reason) {
+			h := o.Hosts[3]
+			if h.State != tt.state || !strings.Contains(strings.Join(append(h.Notes, h.Reason), "; "), tt.reason) {
 				t.Errorf("%+v", h)
 			}
 			if got := findings(o.Verdict); len(got) > 0 {
 				t.Errorf("findings %q among the rest", got)
 			}
-			if o.Verdict.Tested < 4*3 {
+			least := 4 * 3
+			if tt.state == Taking {
+				least = 5 * 4
+			}
+			if o.Verdict.Tested < least {
 				t.Errorf("%d pairs tested", o.Verdict.Tested)
+			}
+			if strings.Contains(tt.name, "round 40") && h.Round < 39 {
+				t.Errorf("lost in round %d", h.Round)
+			}
+			for rank, err := range o.agents {
+				if err != nil && rank != 3 {
+					t.Errorf("rank %d: %v", rank, err)
+				}
 			}
 		})
 	}
 }
 
+// skewed is the connection of a host whose clock is off.
+type skewed struct {
+	net.Conn
+	by time.Duration
+}
+
+func (s *skewed) Write(b []byte) (int, error) {
+	m, err := wire.Read(bytes.NewReader(b), wire.FromAgent)
+	if err != nil || m.Kind != wire.KindHello {
+		return s.Conn.Write(b)
+	}
+	m.Hello.Now = m.Hello.Now.Add(s.by)
+	return len(b), wire.Write(s.Conn, m)
+}
+
 func TestDuplicateRankIsRefused(t *testing.T) {
-	o, errs, err := run{ranks: 4, agent: func(rank int, c *agent.Config) bool {
+	o, err := run{ranks: 4, agent: func(rank int, c *agent.Config) bool {
 		if rank == 3 {
 			c.Hello.Rank = 2
-			time.Sleep(300 * time.Millisecond)
 		}
 		return true
-	}, cfg: func(c *Config) { c.Wait = time.Second }}.run(t)
+	}}.run(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := hostOf(o, 2); h.State != Taking || len(h.Notes) != 1 || !strings.Contains(h.Notes[0], "second process") {
-		t.Errorf("%+v, agents %v", h, errs)
+	if h := o.Hosts[2]; h.State != Taking || len(h.Notes) != 1 || !strings.Contains(h.Notes[0], "second process") {
+		t.Errorf("%+v, agents %v", h, o.agents)
 	}
 }
 
 func TestStrangersStayOut(t *testing.T) {
-	o, errs, err := run{ranks: 4, agent: func(rank int, c *agent.Config) bool {
+	o, err := run{ranks: 4, agent: func(rank int, c *agent.Config) bool {
 		if rank == 3 {
 			c.Key, c.Wait = wire.KeyOf("job", "guess"), time.Second
 		}
 		return true
-	}, cfg: func(c *Config) { c.Wait = 1500 * time.Millisecond }}.run(t)
+	}}.run(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hostOf(o, 3).State != Absent || errs[3] == nil || o.Verdict.Tested == 0 {
-		t.Errorf("%+v, %v", hostOf(o, 3), errs[3])
+	if o.Hosts[3].State != Absent || !strings.Contains(fmt.Sprint(o.agents[3]), "its token is another") || o.Verdict.Tested != 3*2 {
+		t.Errorf("%+v, %v", o.Hosts[3], o.agents[3])
 	}
-}
-
-// proxy lets a test silence an agent without closing its connection.
-type proxy struct {
-	net.Listener
-	target string
-	mu     sync.Mutex
-	cut    bool
-}
-
-func (p *proxy) serve() {
-	for {
-		a, err := p.Accept()
-		if err != nil {
-			return
-		}
-		b, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = a.Close()
-			continue
-		}
-		pipe := func(dst, src net.Conn) {
-			buf := make([]byte, 64<<10)
-			for {
-				n, err := src.Read(buf)
-				for p.isCut() {
-					time.Sleep(20 * time.Millisecond)
-				}
-				if n > 0 {
-					_, _ = dst.Write(buf[:n])
-				}
-				if err != nil {
-					_ = dst.Close()
-					return
-				}
-			}
-		}
-		go pipe(a, b)
-		go pipe(b, a)
-	}
-}
-
-func (p *proxy) isCut() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cut
-}
-
-func (p *proxy) set(cut bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = cut
 }
 
 func TestSilenceIsNoticedWithinThreeSecondsAndForgiven(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{Listener: l}
-	var mu sync.Mutex // over the two: the coordinator notes, this test waits
-	var began time.Time
+	var cut time.Time
 	var noticed time.Duration
-	ready := make(chan struct{})
-	o, _, err := run{
+	o, err := run{
 		ranks: 5,
 		cfg: func(c *Config) {
-			c.Measure = 200 * time.Millisecond
-			c.Choose = func(o schedule.Options, _ []string) (schedule.Schedule, error) {
-				o.Count = 40
-				return schedule.New(schedule.Random, o)
-			}
+			long(c)
+			note := c.Note
 			c.Note = func(s string) {
-				t.Log(s)
-				mu.Lock()
-				defer mu.Unlock()
+				note(s)
 				if strings.Contains(s, "is lost") && noticed == 0 {
-					noticed = time.Since(began)
+					noticed = time.Since(cut)
 				}
 			}
 		},
-		agent: func(rank int, c *agent.Config) bool {
-			if rank == 3 {
-				p.target = c.Places[0]
-				go p.serve()
-				c.Places = []string{l.Addr().String()}
-				close(ready)
-			}
-			return true
-		},
-		during: func([]context.CancelCauseFunc) {
-			<-ready
+		during: func(n *network) {
 			time.Sleep(1500 * time.Millisecond)
-			mu.Lock()
-			began = time.Now()
-			mu.Unlock()
-			p.set(true)
+			cut = time.Now()
+			n.of(3).hold(true)
 			time.Sleep(4500 * time.Millisecond)
-			p.set(false)
+			n.of(3).hold(false)
 		},
 	}.run(t)
-	_ = l.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if noticed == 0 || noticed > Silence+time.Second {
+	if noticed < Silence-Heartbeat || noticed > Silence+2*look {
 		t.Errorf("noticed after %v", noticed)
 	}
-	if h := hostOf(o, 3); h.State != Taking || len(h.Silent) != 1 || h.Silent[0].Seconds < 3 {
+	if h := o.Hosts[3]; h.State != Taking || len(h.Silent) != 1 || h.Silent[0].Seconds < 4 {
 		t.Errorf("%+v", h)
 	}
 	if got := findings(o.Verdict); len(got) > 0 {
@@ -376,25 +371,39 @@ func TestSilenceIsNoticedWithinThreeSecondsAndForgiven(t *testing.T) {
 	}
 }
 
+// TestShortSilenceCostsNothing: a link that is silent for less than the limit is not even noted.
+func TestShortSilenceCostsNothing(t *testing.T) {
+	o, err := run{ranks: 5, cfg: long, during: func(n *network) {
+		time.Sleep(1500 * time.Millisecond)
+		n.of(3).hold(true)
+		time.Sleep(Silence - 2*Heartbeat)
+		n.of(3).hold(false)
+	}}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := o.Hosts[3]; h.State != Taking || len(h.Silent) != 0 || len(findings(o.Verdict)) > 0 {
+		t.Errorf("%+v, findings %q", h, findings(o.Verdict))
+	}
+}
+
 func TestFullDiskKeepsWhatThereIs(t *testing.T) {
-	r := run{ranks: 4, cfg: func(c *Config) {
-		c.Measure = 300 * time.Millisecond
-		n := 0
+	rounds := 0
+	o, err := run{ranks: 4, cfg: func(c *Config) {
 		c.Cells = func(Named, schedule.Round, judge.Load, []judge.Cell) error {
-			if n++; n == 3 {
+			if rounds++; rounds == 3 {
 				return errors.New("disk full")
 			}
 			return nil
 		}
-	}}
-	o, errs, err := r.run(t)
+	}}.run(t)
 	if err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("error %v", err)
 	}
 	if o.Verdict.Tested == 0 {
 		t.Error("nothing was kept")
 	}
-	for _, e := range errs {
+	for _, e := range o.agents {
 		if e != nil {
 			t.Errorf("an agent ended with %v", e)
 		}

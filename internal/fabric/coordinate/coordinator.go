@@ -310,6 +310,8 @@ func (c *coordinator) await(ctx context.Context, within time.Duration, ready fun
 			for n := len(c.events); n > 0; n-- { // ready may cost a look at every agent
 				c.handle(<-c.events)
 			}
+		case p := <-c.server.met:
+			c.comesLate(p)
 		case <-tick.C:
 			c.lookAfter(time.Now())
 		case <-deadline.C:

@@ -91,13 +91,7 @@ func (c *coordinator) admit(p *peer) {
 		h.Rank = c.rankByName(h.Host)
 	}
 	p.rank = h.Rank
-	refuse := func(format string, args ...any) {
-		why := fmt.Sprintf(format, args...)
-		c.note("refused a process on %s (rank %d): %s", wire.Clean(h.Host), h.Rank, why)
-		_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_ = wire.Write(p.conn, &wire.Message{Kind: wire.KindBye, Text: why})
-		_ = p.conn.Close()
-	}
+	refuse := func(format string, args ...any) { c.refuse(p, fmt.Sprintf(format, args...)) }
 	if h.Rank < 0 || h.Rank >= c.cfg.Ranks {
 		refuse("there is no rank %d among %d ranks, or its host is not in the host list", h.Rank, c.cfg.Ranks)
 		return
@@ -118,21 +112,58 @@ func (c *coordinator) admit(p *peer) {
 		_ = p.conn.Close()
 		return
 	}
-	for r, other := range c.peers {
-		if h.Place != "" && other.hello.Place == h.Place && !other.lost {
-			host.State = Unfit
-			host.Reason = fmt.Sprintf("shares host %s with rank %d", host.Name, r)
-			host.Remedy = "start one rank a host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node"
-			refuse("%s; %s", host.Reason, host.Remedy)
-			return
-		}
-	}
 	if off := time.Since(h.Now); math.Abs(off.Seconds()) > 2 {
 		host.Notes = append(host.Notes, fmt.Sprintf("its clock is %.1f s off rank 0's; rounds do not depend on it, but logs will not match", -off.Seconds()))
 	}
 	c.peers[h.Rank] = p
 	p.start(c.events)
 }
+
+// refuse sends a process away that has proven itself.
+func (c *coordinator) refuse(p *peer, why string) {
+	c.note("refused a process on %s (rank %d): %s", wire.Clean(p.hello.Host), p.hello.Rank, why)
+	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = wire.Write(p.conn, &wire.Message{Kind: wire.KindBye, Text: why})
+	_ = p.conn.Close()
+}
+
+// comesLate refuses an agent once the gathering is over, so that it does not wait for a run that has begun without it.
+func (c *coordinator) comesLate(p *peer) {
+	after := time.Since(c.begun).Seconds()
+	c.refuse(p, fmt.Sprintf("it came %.0f s after rank 0 began, which had gone on without it; a longer --wait waits for it", after))
+	if r := p.hello.Rank; r >= 0 && r < len(c.hosts) && len(c.hosts[r].Notes) < mostNotes {
+		c.hosts[r].Notes = append(c.hosts[r].Notes, fmt.Sprintf("it came after %.0f s, when the run had begun", after))
+	}
+}
+
+// oneRankAHost keeps the lowest of the ranks that share a host: two would measure each other's noise.
+func (c *coordinator) oneRankAHost() {
+	at := map[string]int{}
+	for r := range c.cfg.Ranks {
+		p := c.peers[r]
+		if p == nil || p.lost || p.excluded || p.hello.Place == "" {
+			continue
+		}
+		first, taken := at[p.hello.Place]
+		if !taken {
+			at[p.hello.Place] = r
+			continue
+		}
+		c.unfit(p, fmt.Sprintf("shares host %s with rank %d", c.hosts[r].Name, first), "start one rank a host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node")
+	}
+}
+
+// unfit takes a host out that cannot take part.
+func (c *coordinator) unfit(p *peer, why, remedy string) {
+	h := &c.hosts[p.rank]
+	h.State, h.Reason, h.Remedy = Unfit, wire.Clean(why), wire.Clean(remedy)
+	p.excluded = true
+	c.note("%s (rank %d) cannot take part: %s", h.Name, p.rank, h.Reason)
+	p.send(&wire.Message{Kind: wire.KindBye, Text: "this host cannot take part: " + h.Reason})
+}
+
+// mostNotes is how many things are told of one host.
+const mostNotes = 16
 
 // rankByName is the rank of an agent that has none, from the host list; -1: it is not in it.
 func (c *coordinator) rankByName(host string) int {
@@ -155,8 +186,12 @@ func (c *coordinator) rankByName(host string) int {
 
 // open lets all agents open their devices and keeps those that can take part.
 func (c *coordinator) open(ctx context.Context) error {
+	c.oneRankAHost()
 	mine := c.ownAddress()
 	for r, p := range c.peers {
+		if p.excluded {
+			continue
+		}
 		at := p.remote()
 		if at.IsLoopback() && mine.IsValid() { // rank 0's own host, or one whose name for it resolves to itself
 			at = mine
@@ -166,7 +201,7 @@ func (c *coordinator) open(ctx context.Context) error {
 	}
 	if err := c.await(ctx, openWithin, func() bool {
 		for _, p := range c.peers {
-			if p.facts == nil && !p.lost {
+			if p.facts == nil && !p.lost && !p.excluded {
 				return false
 			}
 		}
@@ -175,7 +210,7 @@ func (c *coordinator) open(ctx context.Context) error {
 		return err
 	}
 	for r := range c.cfg.Ranks {
-		if p := c.peers[r]; p != nil && !p.lost {
+		if p := c.peers[r]; p != nil && !p.lost && !p.excluded {
 			c.judgeFacts(p)
 		}
 	}
@@ -201,29 +236,23 @@ func (c *coordinator) ownAddress() netip.Addr {
 // judgeFacts takes a host out whose devices do not work.
 func (c *coordinator) judgeFacts(p *peer) {
 	h := &c.hosts[p.rank]
-	unfit := func(why, remedy string) {
-		h.State, h.Reason, h.Remedy = Unfit, wire.Clean(why), wire.Clean(remedy)
-		p.excluded = true
-		c.note("%s (rank %d) cannot take part: %s", h.Name, p.rank, h.Reason)
-		p.send(&wire.Message{Kind: wire.KindBye, Text: "this host cannot take part: " + h.Reason})
-	}
 	h.Facts = p.facts
 	switch {
 	case p.facts == nil:
-		unfit(fmt.Sprintf("its devices were not open within %v", openWithin), "run 'gobw doctor' there")
+		c.unfit(p, fmt.Sprintf("its devices were not open within %v", openWithin), "run 'gobw doctor' there")
 		return
 	case len(p.facts.Rails) != len(c.cfg.Rails):
-		unfit(fmt.Sprintf("it opened %d of %d devices", len(p.facts.Rails), len(c.cfg.Rails)), "run 'gobw devices' there")
+		c.unfit(p, fmt.Sprintf("it opened %d of %d devices", len(p.facts.Rails), len(c.cfg.Rails)), "run 'gobw devices' there")
 		return
 	}
 	for i, rail := range p.facts.Rails {
 		if rail.Error != "" {
-			unfit(fmt.Sprintf("%s: %s", orElse(rail.Device, c.cfg.Rails[i], "device"), rail.Error), rail.Remedy)
+			c.unfit(p, fmt.Sprintf("%s: %s", orElse(rail.Device, c.cfg.Rails[i], "device"), rail.Error), rail.Remedy)
 			return
 		}
 	}
 	for _, w := range p.facts.Warnings {
-		if len(h.Notes) < 16 {
+		if len(h.Notes) < mostNotes {
 			h.Notes = append(h.Notes, wire.Clean(w))
 		}
 	}

@@ -3,11 +3,13 @@ package coordinate
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gobw/gobw/internal/fabric/wire"
@@ -62,8 +64,11 @@ func (p *peer) read(events chan<- event) {
 			err = wire.ErrFormat
 		}
 		if err != nil {
-			if errors.Is(err, io.EOF) {
+			switch {
+			case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 				err = errors.New("its agent has ended")
+			case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+				err = fmt.Errorf("its host no longer answers: %w", err)
 			}
 			select {
 			case events <- event{peer: p, err: err}:
