@@ -56,6 +56,11 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 			return err
 		}
 	}
+	if r.o.DLID != 0 {
+		for q := range r.peer {
+			r.peer[q].LID = r.o.DLID
+		}
+	}
 	if err := r.checkPeer(); err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func (e *Endpoint) addresses() []control.Address {
 // connect moves the queue pairs to RTR, and to RTS where this end posts requests. RDMA CM has done that already.
 func (e *Endpoint) connect(peer []control.Address) error {
 	for q, qp := range e.qps {
-		av := e.addressVector(peer[q])
+		av := e.addressVector(q, peer[q])
 		if e.spec.RDMACM {
 			if known := e.joined[q].AddressVector; known.DLID != 0 || known.UseGID {
 				av = known
@@ -243,10 +243,10 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 	})
 }
 
-func (e *Endpoint) addressVector(peer control.Address) verbs.AddressVector {
+func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVector {
 	traffic := e.plan.Traffic()
 	av := verbs.AddressVector{
-		DLID: peer.LID, SL: traffic.SL, TrafficClass: traffic.TrafficClass, FlowLabel: traffic.FlowLabel, HopLimit: traffic.HopLimit,
+		DLID: peer.LID, SL: traffic.SL, TrafficClass: traffic.TrafficClass, FlowLabel: traffic.FlowLabel(q), HopLimit: traffic.HopLimit,
 		Port: e.port.Number,
 	}
 	if e.useGID && peer.HasGID {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -97,6 +98,24 @@ func cpuName() string {
 		}
 	}
 	return runtime.GOARCH
+}
+
+// CheckNUMANode refuses a node that this machine does not have. Numbers may have gaps: the highest counts, as for libnuma.
+func CheckNUMANode(node int) error {
+	paths, err := filepath.Glob("/sys/devices/system/node/node[0-9]*")
+	if err != nil {
+		return err
+	}
+	highest := 0
+	for _, path := range paths {
+		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(path), "node")); err == nil {
+			highest = max(highest, n)
+		}
+	}
+	if node > highest {
+		return fmt.Errorf("NUMA node %d does not exist (available: 0-%d)", node, highest)
+	}
+	return nil
 }
 
 func numaNodes() int {

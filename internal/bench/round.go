@@ -159,7 +159,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
 	j.AbandonAtDeadline = !r.ours && !r.spec.Infinite && r.spec.Duration > 0 && r.plan.Opcode().NeedsReceive() ||
 		!r.ours && r.spec.Duration > 0 && r.plan.Answers()
-	j.Stop, j.Record, j.Pace = &atomic.Uint32{}, rec, r.pace(size)
+	j.Stop, j.Record, j.Pace, j.Burst = &atomic.Uint32{}, rec, r.pace(size), r.spec.Burst
 	if verifying {
 		if err := r.end.work.arm(r.end, size, r.seed(rd, n)); err != nil {
 			return t, d, nil, err

@@ -20,6 +20,7 @@ import (
 type Options struct {
 	CPU      CPUChoice
 	Port     int        // device port, counted from 1; 0: the first that is ACTIVE
+	DLID     uint16     // the peer's LID in place of the one it tells; 0: that
 	GIDIndex *int       // line of the GID table; nil: the one that reaches the peer
 	Local    netip.Addr // this end's address of the control connection, if known
 	Remote   netip.Addr // the peer's

@@ -290,6 +290,12 @@ func flags() []perftestFlag {
 		{option: val(0, "rate_limit"), elsewhere: Ignored, kind: bw, set: positive(func(v *Invocation) *float64 { return &v.rate }, nil)},
 		{option: val(0, "rate_units"), elsewhere: Ignored, kind: bw, set: text(func(v *Invocation) *string { return &v.rateUnit })},
 		{option: val(0, "rate_limit_type"), elsewhere: Ignored, kind: bw, set: text(func(v *Invocation) *string { return &v.rateType })},
+		{option: val(0, "burst_size"), elsewhere: Ignored, kind: bw, set: integer(0, 15000, func(v *Invocation) *int { return &v.burst })},
+		{option: val(0, "dlid"), set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 1<<16-1)
+			v.DLID = uint16(n)
+			return err
+		}},
 		{option: o(0, "use_old_post_send"), set: func(v *Invocation, _ string) error {
 			v.Plan.PostAPI = verbs.PostSend
 			return nil
@@ -307,22 +313,21 @@ func flags() []perftestFlag {
 		names string // with "=" behind those that take a value
 		why   string
 	}{
-		{"burst_size= typical_pkt_size=", "bursts are not there; --rate_limit alone spaces single messages"},
+		{"typical_pkt_size=", "packet pacing (--rate_limit_type PP) is not there: use SW, with --burst_size"},
 		{"odp use-null-mr", "only ordinary memory and huge pages are there; leave it out, or use --use_hugepages"},
 		{"mmap= mmap-offset= payload_file_path=", "only ordinary memory and huge pages are there; leave it out, or use --use_hugepages"},
 		{"use_cuda= use_cuda_dmabuf use_cuda_pcie_mapping use_cuda_pcie_relax use_cuda_bus_id= use_data_direct cuda_mem_type=", gpu},
 		{"use_rocm= use_rocm_dmabuf use_musa= use_musa_bus_id= use_musa_dmabuf use_musa_pcie_mapping use_neuron= use_neuron_dmabuf", gpu},
 		{"use_hl= use_mlu= use_mlu_dmabuf use_opencl= opencl_platform_id= gpu_touch= use_ib_dm_dmabuf=", gpu},
-		{"dlid=", "choosing a LID by hand is not there; -x INDEX chooses a GID on any link"},
 		{"report-per-port", "two ports in one run are not there; run one process per port"},
 		{"dont_xchg_versions", "it cannot work in any perftest: the check of the version fails without one"},
 		{"log_dci_streams= log_active_dci_streams=", "DC is not there; use -c RC, UC or UD"},
 		{"aes_xts encrypt_on_tx sig_before sig_offload", "encryption and signatures are not there; use stock perftest"},
 		{"aes_block_size= data_enc_keys_number= kek_path= credentials_path= data_enc_key_app_path=", "encryption and signatures are not there; use stock perftest"},
-		{"tcp vlan_en promiscuous raw_mcast raw_ipv6 mac_fwd sniffer flows= flows_burst= reply_every= vlan_pcp= ethertype=", raw},
+		{"tcp use_rss vlan_en promiscuous raw_mcast raw_ipv6 mac_fwd sniffer flows= flows_burst= reply_every= vlan_pcp= ethertype=", raw},
 		{"remote_ip= local_ip= remote_mac= local_mac= remote_port= local_port= dest_ip= dest_port= source_port= source_mac= dest_mac=", raw},
-		{"use_ooo no_enhanced_reorder unsolicited_write connectionless tph_mem", "extensions of some hardware are not there; use stock perftest"},
-		{"congest_type= cpu_id= ph=", "extensions of some hardware are not there; use stock perftest"},
+		{"use_ooo no_enhanced_reorder unsolicited_write connectionless", "extensions of some hardware are not there; use stock perftest"},
+		{"congest_type= tph_mem= cpu_id= ph=", "extensions of some hardware are not there; use stock perftest"},
 		{"data_validation_debug", "--data_validation alone says whether all data was right"},
 	} {
 		for name := range strings.FieldsSeq(m.names) {
@@ -368,15 +373,14 @@ const defaultHopLimit = 64
 
 // setFlowLabels reads a list, of which queue pair k takes number k modulo its length.
 func setFlowLabels(v *Invocation, value string) error {
-	v.flowLabels = nil
+	v.Plan.FlowLabels = nil
 	for part := range strings.SplitSeq(value, ",") {
 		n, err := number(part, 0, 1<<20-1)
 		if err != nil {
 			return err
 		}
-		v.flowLabels = append(v.flowLabels, uint32(n))
+		v.Plan.FlowLabels = append(v.Plan.FlowLabels, uint32(n))
 	}
-	v.Plan.FlowLabel = v.flowLabels[0]
 	return nil
 }
 

@@ -21,9 +21,10 @@ type Invocation struct {
 	Host     string // empty: serve
 	Device   string // empty: the first
 	TCPPort  int
-	IBPort   int  // counted from 1
-	GIDIndex *int // nil: chosen
-	IPv6GID  bool // prefer an IPv6 GID when choosing one
+	IBPort   int    // counted from 1
+	GIDIndex *int   // nil: chosen
+	DLID     uint16 // --dlid: the peer's LID in place of what it tells; 0: that
+	IPv6GID  bool   // prefer an IPv6 GID when choosing one
 	Source   netip.Addr
 	Network  string // "tcp4" (perftest's), "tcp6", or "tcp": either
 	MTUBytes int    // -m, 0: the active one
@@ -53,19 +54,19 @@ type Invocation struct {
 	PerftestVersion string // --perftest-version (ours): the version to advertise; empty: 6.27
 	PerftestOnly    bool   // --perftest-only (ours): speak perftest's dialect with gobw, too
 
-	sizeGiven  bool
-	margin     *time.Duration
-	retries    *int64 // --retry_count
-	limits     struct{ bw, rate bool }
-	rate       float64
-	rateUnit   string
-	rateType   string
-	json       bool
-	warmUp     bool
-	validate   bool
-	flowLabels []uint32
-	link       verbs.LinkLayer // --force-link; zero: the port's
-	warnings   []string
+	sizeGiven bool
+	margin    *time.Duration
+	retries   *int64 // --retry_count
+	limits    struct{ bw, rate bool }
+	rate      float64
+	rateUnit  string
+	rateType  string
+	json      bool
+	warmUp    bool
+	validate  bool
+	burst     int
+	link      verbs.LinkLayer // --force-link; zero: the port's
+	warnings  []string
 }
 
 // Server tells whether this end waits for a client.
@@ -196,12 +197,6 @@ func (v *Invocation) settle() []error {
 	if v.NUMANode != nil && len(v.Cores) > 0 {
 		bad("--numa_node and --pin_cores exclude each other")
 	}
-	for k := range max(p.QPs, 1) {
-		if len(v.flowLabels) > 0 && v.flowLabels[k%len(v.flowLabels)] != p.FlowLabel {
-			bad("--flow_label %v: all queue pairs have one label here", v.flowLabels)
-			break
-		}
-	}
 	v.settleValidation(bad)
 	if v.ReportBoth && !p.Bidirectional {
 		v.warn("--report-both is ignored: it needs -b")
@@ -217,6 +212,9 @@ func (v *Invocation) settle() []error {
 	settled, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, plan.Policy{})
 	if err != nil {
 		return append(errs, err)
+	}
+	if v.rateType == "SW" && p.RateBits > 0 && p.Burst == 0 {
+		p.Burst = settled.Depths().Tx // as in perftest
 	}
 	if v.warmUp {
 		p.Warmup = uint64(settled.Depths().Tx)
@@ -306,6 +304,9 @@ func (v *Invocation) settleSize() {
 // settleRate turns --rate_limit and its unit into bits per second.
 func (v *Invocation) settleRate(bad func(string, ...any)) {
 	if v.rate == 0 {
+		if v.burst > 0 {
+			bad("--burst_size %d: it needs --rate_limit", v.burst)
+		}
 		return
 	}
 	switch v.rateUnit {
@@ -321,7 +322,11 @@ func (v *Invocation) settleRate(bad func(string, ...any)) {
 	switch v.rateType {
 	case "", "HW":
 		v.warn("--rate_limit: the rate is kept in software, not by the device")
+		if v.burst > 0 {
+			v.warn("--burst_size is ignored: it needs --rate_limit_type SW, as in perftest")
+		}
 	case "SW":
+		v.Plan.Burst = v.burst
 	case "PP":
 		bad("--rate_limit_type PP (packet pacing) is not there: use SW")
 	default:

@@ -118,18 +118,25 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw --use_huge", func(v *Invocation) { v.Plan.HugePages = true }},
 		{"ib_write_bw --pkey_index 1", func(v *Invocation) { v.Plan.PKeyIndex = 1 }},
 		{"ib_write_bw --tclass 0x60", func(v *Invocation) { v.Plan.TrafficClass = 96 }},
-		{"ib_write_bw --flow_label 7", func(v *Invocation) { v.Plan.FlowLabel = 7 }},
+		{"ib_write_bw --flow_label 7", func(v *Invocation) { v.Plan.FlowLabels = []uint32{7} }},
+		{"ib_write_bw --flow_label=1,0x2,3 -q 2", func(v *Invocation) { v.Plan.FlowLabels, v.Plan.QPs = []uint32{1, 2, 3}, 2 }},
+		{"ib_write_bw --dlid 0x11", func(v *Invocation) { v.DLID = 17 }},
 		{"ib_write_bw --ipv6", func(v *Invocation) { v.IPv6GID = true }},
 		{"ib_write_bw --ipv6-addr", func(v *Invocation) { v.Network = "tcp6" }},
 		{"ib_write_bw --write_with_imm -e", func(v *Invocation) { v.Plan.WriteImm, v.Plan.Events = true, true }},
 		{"ib_send_bw --send_with_imm", func(v *Invocation) { v.Plan.SendImm = true }},
 		{"ib_write_bw --disable_pcie_relaxed", func(v *Invocation) { v.Plan.StrictOrdering = true }},
-		{"ib_write_bw --rate_limit 10 --rate_limit_type SW", func(v *Invocation) { v.rate, v.rateType, v.Plan.RateBits = 10, "SW", 1e10 }},
+		{"ib_write_bw --rate_limit 10 --rate_limit_type SW", func(v *Invocation) { v.rate, v.rateType, v.Plan.RateBits, v.Plan.Burst = 10, "SW", 1e10, 128 }},
+		{"ib_write_bw --rate_limit 10 --rate_limit_type SW --burst_size 0x10", func(v *Invocation) {
+			v.rate, v.rateType, v.Plan.RateBits, v.burst, v.Plan.Burst = 10, "SW", 1e10, 16, 16
+		}},
 		{"ib_write_bw --rate_limit 10 --rate_units M --rate_limit_type SW", func(v *Invocation) {
 			v.rate, v.rateUnit, v.rateType, v.Plan.RateBits = 10, "M", "SW", 10*8*(1<<20)
+			v.Plan.Burst = 128
 		}},
 		{"ib_write_bw --rate_limit 10 --rate_units p --rate_limit_type SW", func(v *Invocation) {
 			v.rate, v.rateUnit, v.rateType, v.Plan.RateBits = 10, "p", "SW", 10*8*65536
+			v.Plan.Burst = 128
 		}},
 		{"ib_write_bw --use_old_post_send --no_lock", func(v *Invocation) {
 			v.Plan.PostAPI = verbs.PostSend
@@ -169,7 +176,7 @@ func TestFlags(t *testing.T) {
 				}
 				return
 			}
-			ignore := cmpopts.IgnoreFields(Invocation{}, "margin", "flowLabels", "Source")
+			ignore := cmpopts.IgnoreFields(Invocation{}, "margin", "Source")
 			if diff := cmp.Diff(got, want, ignore, cmp.AllowUnexported(Invocation{}), cmp.AllowUnexported(struct{ bw, rate bool }{})); diff != "" {
 				t.Errorf("invocation (-got +want):\n%s", diff)
 			}
@@ -248,7 +255,8 @@ func TestRefusals(t *testing.T) {
 		{"ib_write_bw -T 96", "--tclass"},
 		{"ib_write_bw --use_cuda=0", "--use_cuda: GPU and other device memory is not there"},
 		{"ib_write_bw --use_data_direct", "GPU and other device memory"},
-		{"ib_write_bw --burst_size 8", "--rate_limit alone spaces single messages"},
+		{"ib_write_bw --typical_pkt_size 64", "packet pacing"},
+		{"ib_write_bw --burst_size 8", "it needs --rate_limit"},
 		{"ib_send_bw --data_validation", "this tool does not have it"},
 		{"ib_write_bw --data_validation -c UC", "needs -c RC"},
 		{"ib_write_bw --data_validation --run_infinitely", "exclude each other"},

@@ -148,6 +148,7 @@ func helpGroups(tool Tool) []helpGroup {
 			{"rate_limit", "RATE", "send no faster, in the units of --rate_units (no limit)"},
 			{"rate_units", "UNIT", "M: MiB/s, g: Gb/s, p: packets/s (g)"},
 			{"rate_limit_type", "TYPE", "SW or HW; the limit is kept in software either way (HW)"},
+			{"burst_size", "N", "with --rate_limit_type SW: messages that follow each other at once (the tx depth)"},
 			{"latency_gap", "USEC", "least time between two messages, in microseconds (0)"},
 		}},
 		{"Queues", []helpOption{
@@ -176,7 +177,8 @@ func helpGroups(tool Tool) []helpGroup {
 			{"mtu", "BYTES", "path MTU, 256 to 4096 (the port's)"},
 			{"sl", "N", "service level, 0 to 15 (0)"},
 			{"tclass", "N", "traffic class of the packets, 0 to 255 (0)"},
-			{"flow_label", "N", "flow label of the packets (0)"},
+			{"flow_label", "LIST", "flow labels, separated by commas, for the queue pairs in turn (0)"},
+			{"dlid", "LID", "LID to send to, on InfiniBand (the one that the peer tells)"},
 			{"pkey_index", "N", "line of the P_Key table (0)"},
 			{"qp-timeout", "N", "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)"},
 			{"retry_count", "N", "how often a message is sent again, 1 to 7 (7)"},

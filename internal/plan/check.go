@@ -27,11 +27,16 @@ func (s *Settled) checkOperation(bad func(string, ...any)) {
 	}
 	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
 		bad("--srq: only send uses receives")
+	} else if n := s.printedReceives(); p.SRQ && n < p.QPs {
+		bad("--rx-depth (-r) %d: the %d queue pairs share them with --srq, and each needs one", n, p.QPs)
 	}
 	if p.Kind == Latency {
 		s.checkLatency(bad)
 	} else if p.Gap > 0 {
 		bad("--gap %v: it is for latency tests; --rate paces a bandwidth test", p.Gap)
+	}
+	if p.Burst > 1 && p.RateBits == 0 {
+		bad("--burst_size %d: without --rate_limit messages follow each other at once anyway", p.Burst)
 	}
 	if p.Vector > 0 && !p.Events {
 		bad("--vector (-X) %d: it needs --events (-e)", p.Vector)

@@ -90,7 +90,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// receiveDepth is the number of receives kept posted per queue pair; it does not depend on the size.
+// receiveDepth is the number of receives kept posted per queue pair; it does not depend on the size. What queue pairs
+// share, each fills its part of.
 func (s *Settled) receiveDepth() int {
 	if !s.row.NeedsReceive() {
 		return 1
@@ -98,6 +99,9 @@ func (s *Settled) receiveDepth() int {
 	d := s.askedReceives()
 	if n := s.spec.Iterations; n > 0 && uint64(d) > n && len(s.spec.Sizes) == 1 {
 		d = int(n + n%2)
+	}
+	if s.spec.SRQ {
+		d = max(d/s.spec.QPs, 1)
 	}
 	return d
 }

@@ -108,7 +108,16 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	inRange("--retries", int(p.Retries), 1, 7)
 	inRange("--sl (-S)", int(p.SL), 1, 15)
 	inRange("RNR retries", int(p.RNRRetries), 1, 7)
-	inRange("--flow_label", int(p.FlowLabel), 1, 1<<20-1)
+	inRange("--burst_size", p.Burst, 1, maxTxDepth)
+	if len(p.FlowLabels) > maxQueuePairs {
+		bad("--flow_label: %d labels, the limit is %d", len(p.FlowLabels), maxQueuePairs)
+	}
+	for _, label := range p.FlowLabels {
+		if label > 1<<20-1 {
+			bad("--flow_label %d: want 0 to %d", label, 1<<20-1)
+			break
+		}
+	}
 	if len(p.Sizes) > maxSizes {
 		bad("%d message sizes, the limit is %d", len(p.Sizes), maxSizes)
 	}

@@ -91,7 +91,7 @@ func (s *Settled) Ours() bool { return !s.peer.Perftest }
 // Traffic is what the packets of the test carry, and how long a queue pair waits for an answer.
 type Traffic struct {
 	SL, TrafficClass, HopLimit uint8
-	FlowLabel                  uint32
+	FlowLabels                 []uint32
 	PKeyIndex                  int
 	QKey                       uint32
 	Timeout, Retries           uint8
@@ -102,9 +102,17 @@ type Traffic struct {
 func (s *Settled) Traffic() Traffic {
 	p := &s.spec
 	return Traffic{
-		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabel: p.FlowLabel, PKeyIndex: p.PKeyIndex, QKey: p.QKey,
+		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabels: p.FlowLabels, PKeyIndex: p.PKeyIndex, QKey: p.QKey,
 		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: defaultMinRNRTimer,
 	}
+}
+
+// FlowLabel is queue pair q's.
+func (t Traffic) FlowLabel(q int) uint32 {
+	if len(t.FlowLabels) == 0 {
+		return 0
+	}
+	return t.FlowLabels[q%len(t.FlowLabels)]
 }
 
 // Answers tells whether both ends send in turn: a latency test of an operation that the peer can see arrive.

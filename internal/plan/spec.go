@@ -80,22 +80,23 @@ type Spec struct {
 	PostAPI        verbs.PostAPI `json:"post_api,omitempty"`        // of the ends that send; 0: as perftest chooses for the device
 	Verify         Verify        `json:"verify,omitempty"`
 	RateBits       float64       `json:"rate_bits_per_s,omitempty"` // pace; 0: none
+	Burst          int           `json:"burst,omitempty"`           // messages of a queue pair that follow each other at once under RateBits; 0: 1
 	Gap            time.Duration `json:"gap_ns,omitempty"`          // latency: pause before each message
 	NoPeak         bool          `json:"no_peak,omitempty"`
 	CPU            bool          `json:"cpu,omitempty"` // account CPU ticks
 
-	SL           uint8  `json:"sl,omitempty"`
-	TrafficClass uint8  `json:"tclass,omitempty"`
-	FlowLabel    uint32 `json:"flow_label,omitempty"`
-	HopLimit     uint8  `json:"hop_limit,omitempty"` // 0: 255
-	PKeyIndex    int    `json:"pkey_index,omitempty"`
-	Timeout      uint8  `json:"qp_timeout,omitempty"`  // code; 0: 14, a software device 16
-	Retries      uint8  `json:"retries,omitempty"`     // 0: 7
-	RNRRetries   uint8  `json:"rnr_retries,omitempty"` // 0: 7, for ever
-	QKey         uint32 `json:"qkey,omitempty"`        // 0: 0x11111111
-	HugePages    bool   `json:"huge_pages,omitempty"`
-	RDMACM       bool   `json:"rdma_cm,omitempty"` // the queue pairs are connected by RDMA CM
-	TOS          *uint8 `json:"tos,omitempty"`     // type of service of the path that RDMA CM finds; nil: none
+	SL           uint8    `json:"sl,omitempty"`
+	TrafficClass uint8    `json:"tclass,omitempty"`
+	FlowLabels   []uint32 `json:"flow_labels,omitempty"` // queue pair q takes number q modulo their count; none: 0
+	HopLimit     uint8    `json:"hop_limit,omitempty"`   // 0: 255
+	PKeyIndex    int      `json:"pkey_index,omitempty"`
+	Timeout      uint8    `json:"qp_timeout,omitempty"`  // code; 0: 14, a software device 16
+	Retries      uint8    `json:"retries,omitempty"`     // 0: 7
+	RNRRetries   uint8    `json:"rnr_retries,omitempty"` // 0: 7, for ever
+	QKey         uint32   `json:"qkey,omitempty"`        // 0: 0x11111111
+	HugePages    bool     `json:"huge_pages,omitempty"`
+	RDMACM       bool     `json:"rdma_cm,omitempty"` // the queue pairs are connected by RDMA CM
+	TOS          *uint8   `json:"tos,omitempty"`     // type of service of the path that RDMA CM finds; nil: none
 
 	// Noncontig, where set, makes this one point of the non-contiguous experiment.
 	Noncontig *Noncontig `json:"noncontig,omitempty"`

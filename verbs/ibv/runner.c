@@ -208,6 +208,17 @@ static uint64_t bytes_of(const struct vb_lane *l, uint64_t k, uint64_t n) {
 	return (k + n) / l->ring * before[l->ring] + before[(k + n) % l->ring] - k / l->ring * before[l->ring] - before[k % l->ring];
 }
 
+/* pace lets the messages of a burst follow each other at once; then the lane waits for the time that all of them take. */
+static void pace(const struct vb_job *j, struct vb_lane *l, int64_t start, uint64_t n) {
+	if (!l->in_burst)
+		l->burst_start = start;
+	l->in_burst += n;
+	if (l->in_burst >= j->burst) {
+		l->next_post = l->burst_start + j->pace * (int64_t)l->in_burst;
+		l->in_burst = 0;
+	}
+}
+
 /* post sends the lane's next n messages as one list; all but the last step of a message are lists of their own. */
 static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 	struct vb_record *r = &j->record;
@@ -215,7 +226,7 @@ static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 	if (!j->first_post)
 		j->first_post = start;
 	if (j->pace)
-		l->next_post = start + j->pace * (int64_t)n;
+		pace(j, l, start, n);
 	if (j->stamped)
 		stamp_post(j, l, n, bytes_of(l, l->posted, n), start);
 	struct vb_send_wr *head = NULL, *tail = NULL;

@@ -75,6 +75,7 @@ func (r *runner) compile() error {
 	ops := &d.context.ops
 	c.post_recv, c.post_srq_recv, c.poll_cq = ops.post_recv, ops.post_srq_recv, ops.poll_cq
 	c.shape, c.deadline, c.pace = C.uint32_t(j.Shape), C.int64_t(j.Deadline), C.int64_t(j.Pace)
+	c.burst = C.uint64_t(j.Burst)
 	c.tag = C.uint64_t(sendID | job.Generation()<<C.VB_TAG_SHIFT)
 	c.first, c.abandon = flag(j.First), flag(j.AbandonAtDeadline)
 	if rec := j.Record; rec != nil {

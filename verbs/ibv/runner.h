@@ -75,7 +75,8 @@ struct vb_lane {
 	uint64_t bytes_each;  /* payload of every message, or VB_ENDLESS where they differ */
 	int64_t *sample_at;   /* when messages were posted: sample_slots of them */
 	uint32_t sample_slots, sample_in, sample_out;
-	int64_t next_post;    /* pacing */
+	int64_t next_post, burst_start; /* pacing */
+	uint64_t in_burst; /* messages of a burst that has begun */
 
 	struct vb_recv_wr *receives; /* linked in a circle of receive_slots */
 	uint32_t receive_slots, receive_at;
@@ -122,6 +123,7 @@ struct vb_job {
 	uint32_t shape, first, await, abandon;
 	int64_t deadline; /* 0: none */
 	int64_t pace;
+	uint64_t burst; /* messages that may follow each other at once; 0: 1 */
 	uint32_t sends, receives; /* any lane does */
 	uint32_t fast;            /* every sending lane has prepared batches */
 	uint64_t tag;             /* of this job's IDs */

@@ -31,6 +31,9 @@ type Job struct {
 	Record  *Recorder
 	// Pace is the least time between the starts of two messages of a lane; 0: as fast as it goes.
 	Pace Ticks
+	// Burst is how many messages of a lane may follow each other at once before it waits for its pace: all of a burst take
+	// the time of as many messages. 0: 1.
+	Burst int
 	// Trace, where set, is told every event in order: for the conformance suite, not for measuring.
 	Trace func(TraceEvent)
 }

@@ -23,7 +23,8 @@ type lane struct {
 	untilSignal                               uint64 // messages up to the next signaled one
 	posted, retired, received, receivesPosted uint64
 	owed                                      int // receives that are due to be posted
-	nextPost                                  Ticks
+	nextPost, burstStart                      Ticks
+	inBurst                                   uint64  // messages of a burst that has begun
 	postedAt                                  []Ticks // of the messages in flight; nil: not needed
 	stampAt, stampedAt                        int     // places in postedAt: next to be posted, next to be retired
 }
@@ -116,4 +117,15 @@ func wrap(at, n, ring int) int {
 		return at
 	}
 	return at % ring
+}
+
+// pace lets the messages of a burst follow each other at once; then the lane waits for the time that all of them take.
+func (l *lane) pace(start Ticks, n uint64, j *Job) {
+	if l.inBurst == 0 {
+		l.burstStart = start
+	}
+	if l.inBurst += n; l.inBurst >= uint64(j.Burst) {
+		l.nextPost = l.burstStart + j.Pace*Ticks(l.inBurst)
+		l.inBurst = 0
+	}
 }

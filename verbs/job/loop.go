@@ -180,7 +180,7 @@ func (r *loop) post(l *lane, n uint64, now Ticks) error {
 		if r.progress.FirstPost == 0 {
 			r.progress.FirstPost = start
 		}
-		l.nextPost = start + r.job.Pace*Ticks(n)
+		l.pace(start, n, r.job)
 	}
 	if r.peak != nil {
 		r.peak.Post(r.postedBytes, start)

@@ -34,6 +34,9 @@ func (j *Job) Validate() error {
 			bad("completion queue %d is nil", i)
 		}
 	}
+	if j.Burst < 0 || j.Burst > 1 && j.Pace == 0 {
+		bad("bursts of %d messages: want 0 or more, with a pace", j.Burst)
+	}
 	if j.Pace < 0 {
 		bad("pace of %d ticks: want 0 or more", j.Pace)
 	}

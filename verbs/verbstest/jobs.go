@@ -711,6 +711,32 @@ func endingCases() []jobCase {
 			},
 		},
 		{
+			name: "paced in bursts", anyPace: true,
+			build: func(g *stage) (part, part) {
+				p := g.stream("A", verbs.OpWrite, 64, 30, 4, 1, 1)
+				p.job.Pace, p.job.Burst = job.Ticks(2*g.ticks), 10
+				return p, serve()
+			},
+			check: func(g *stage, a, _ outcome) {
+				if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took < 39.5 {
+					g.t.Errorf("3 bursts 20 ms apart took %.2f ms, want at least 40", took)
+				}
+			},
+		},
+		{
+			name: "one burst", anyPace: true,
+			build: func(g *stage) (part, part) {
+				p := g.stream("A", verbs.OpWrite, 64, 30, 4, 1, 1)
+				p.job.Pace, p.job.Burst = job.Ticks(1000*g.ticks), 30
+				return p, serve()
+			},
+			check: func(g *stage, a, _ outcome) {
+				if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took > 15000 {
+					g.t.Errorf("a burst of 30 messages took %.0f ms: one by one they take 29000", took)
+				}
+			},
+		},
+		{
 			name: "failing", want: verbs.RemoteAccessError,
 			build: func(g *stage) (part, part) {
 				p := g.stream("A", verbs.OpWrite, 64, 30, 8, 4, 1)

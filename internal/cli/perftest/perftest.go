@@ -96,6 +96,11 @@ type testRun struct {
 }
 
 func (r *testRun) run(ctx context.Context) (err error) {
+	if r.v.NUMANode != nil {
+		if err := bench.CheckNUMANode(*r.v.NUMANode); err != nil {
+			return fmt.Errorf("--numa_node: %w", err)
+		}
+	}
 	d, err := opendevice.Open(opendevice.Config{Name: r.v.Device, Port: r.v.IBPort, GID: r.v.GIDIndex})
 	if err != nil {
 		return err
@@ -125,7 +130,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	o := bench.Options{
-		CPU: r.cpu(), Port: port.Number, GIDIndex: r.v.GIDIndex, Local: local, Remote: remote, NUMANode: r.v.NUMANode,
+		CPU: r.cpu(), Port: port.Number, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, Local: local, Remote: remote, NUMANode: r.v.NUMANode,
 		Connected: func(c bench.Connection) { r.connected(s, c) }, Measured: r.measured,
 		Linger: r.v.WaitDestroy, Lingering: r.finishText,
 	}
