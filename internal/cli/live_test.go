@@ -65,6 +65,9 @@ func measureLive(t *testing.T, m *measure.Measurer, line string) []report.Record
 // distribution, the intervals of 12 and 12 runs miss each other with probability 0.0017 on either side (the tenth of one
 // lies below the third of the other); only five misses on one side fail the test: about once in 10^13.
 func TestSweepAgreesWithAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("judges figures: not with -short")
+	}
 	for _, tt := range []struct {
 		name, sweep, alone string
 		size               uint64
@@ -160,6 +163,9 @@ func compareLive(t *testing.T, sides []*liveSide, figure string) (alarms [2]bool
 // when one of the two sides is misjudged in five attempts, which by chance is less than once in 10^9.
 // With -live-repetitions it reports how other figures fare, which a busy machine does disturb.
 func TestCompareTellsLive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("judges figures: not with -short")
+	}
 	delayed := func(delay string) *measure.Measurer { return openLive(t, "delay="+delay) }
 	first, second, slower := delayed("4ms"), delayed("4ms"), delayed("4400us")
 	line := "golat send -s 64 -n 8 --warmup 0"
