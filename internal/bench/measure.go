@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/verbs/job"
 )
 
 // measure runs all rounds on a quiet thread.
@@ -14,7 +13,6 @@ func (r *run) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.quiet.restore()) }()
-	r.clock = job.StartTickClock()
 	r.perNs = r.clock.PerNanosecond()
 	r.clockCostNs = clockCost() / r.perNs
 	l := r.local()

@@ -94,7 +94,7 @@ type environmentFacts struct {
 // where the client has no further test, the result is nil. An error of this end is told to the peer and the session is
 // closed; the result then holds what was measured before.
 func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Device, o Options) (*Result, error) {
-	r := &run{session: s, device: dev, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}}
+	r := &run{session: s, device: dev, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}, clock: job.StartTickClock()}
 	res, err := r.all(ctx, spec)
 	if err != nil {
 		s.Fail(tellPeer(err))

@@ -152,7 +152,7 @@ func (s *server) status() status {
 	_ = s.cmd.Process.Signal(syscall.SIGUSR1) // it logs a line
 	for range 100 {
 		time.Sleep(5 * time.Millisecond)
-		if _, n, is := strings.Cut(s.last(1), "goroutines="); is {
+		if _, n, is := strings.Cut(s.last(8), "goroutines="); is {
 			st.goroutines, _ = strconv.Atoi(strings.Fields(n)[0])
 			break
 		}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
 )
 
 // overhead runs n tests against each of two servers in turns: one whose tests run in processes of their own, and one that
@@ -24,7 +27,7 @@ func overhead(ctx context.Context, gobw, other string, n int) error {
 		for j := range 2 {
 			which := (i + j) % 2
 			began := time.Now()
-			if err := honest(ctx, []*server{a, b}[which]); err != nil {
+			if err := honest(ctx, []*server{a, b}[which], overheadPlan()); err != nil {
 				return err
 			}
 			took[which] = time.Since(began)
@@ -49,4 +52,10 @@ func overhead(ctx context.Context, gobw, other string, n int) error {
 	}
 	_ = b.stop() // an older one does not end well on SIGTERM
 	return nil
+}
+
+func overheadPlan() plan.Spec {
+	return plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, QPs: 1, Verify: plan.VerifyEnds, NoPeak: true,
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -21,7 +22,35 @@ import (
 )
 
 // soakEvery is how often a line of figures is written.
-const soakEvery = 30 * time.Second
+const soakEvery = time.Minute
+
+// What a server may have more at the end of a soak than after its first minute: what differs from look to look, not what
+// grows with the clients.
+const (
+	moreRSSKB       = 8 << 10
+	moreDescriptors = 110 // connections that attackers keep, see soak, and a test's own
+	moreThreads     = 8
+	moreGoroutines  = 220
+)
+
+// grown says what of a server has grown since an earlier look.
+func (st status) grown(before status) error {
+	var wrong []error
+	for _, c := range []struct {
+		name              string
+		before, now, most int
+	}{
+		{"resident memory in kB", before.rssKB, st.rssKB, moreRSSKB},
+		{"descriptors", before.descriptors, st.descriptors, moreDescriptors},
+		{"threads", before.threads, st.threads, moreThreads},
+		{"goroutines", before.goroutines, st.goroutines, moreGoroutines},
+	} {
+		if c.before >= 0 && c.now > c.before+c.most {
+			wrong = append(wrong, fmt.Errorf("%s: %d after the first look, %d at the end", c.name, c.before, c.now))
+		}
+	}
+	return errors.Join(wrong...)
+}
 
 // soak sends n clients, a tenth of them hostile, and writes what the server takes meanwhile.
 func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
@@ -33,6 +62,7 @@ func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
 	begun, reported := time.Now(), time.Now()
 	var took []time.Duration
 	hostile, failed, done := 0, 0, 0
+	var first, last status
 	report := func() {
 		slices.Sort(took)
 		at := func(share float64) float64 {
@@ -46,6 +76,9 @@ func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
 			st.rssKB, st.descriptors, st.threads, st.goroutines, st.lines, st.bytes, at(0.5), at(0.99), at(1))
 		took = took[:0]
 		reported = time.Now()
+		if last = st; first == (status{}) {
+			first = st
+		}
 	}
 	var kept []net.Conn // connections that somebody forgot
 	for ; done < n && ctx.Err() == nil; done++ {
@@ -59,7 +92,7 @@ func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
 			}
 		} else {
 			start := time.Now()
-			if err := honest(ctx, s); err != nil && ctx.Err() == nil {
+			if err := honest(ctx, s, soakPlan(random)); err != nil && ctx.Err() == nil {
 				failed++
 				fmt.Printf("an honest client, number %d: %v\n", done, err)
 			}
@@ -80,11 +113,11 @@ func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
 	if failed > 0 {
 		return fmt.Errorf("%d honest clients were not served", failed)
 	}
-	return nil
+	return last.grown(first)
 }
 
 // honest runs one short test.
-func honest(ctx context.Context, s *server) error {
+func honest(ctx context.Context, s *server, test plan.Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	d, err := roce.New(roce.Options{}).Open(roce.DeviceName)
@@ -104,7 +137,6 @@ func honest(ctx context.Context, s *server) error {
 			return err
 		}
 	}
-	test := soakPlan()
 	res, err := bench.Run(ctx, session, &test, d, bench.Options{})
 	if err != nil {
 		return err
@@ -115,10 +147,19 @@ func honest(ctx context.Context, s *server) error {
 	return session.Close()
 }
 
-func soakPlan() plan.Spec {
-	return plan.Spec{
-		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, QPs: 1, Verify: "ends", NoPeak: true,
+// soakPlan is a test that takes both ends a few milliseconds.
+func soakPlan(random *rand.Rand) plan.Spec {
+	all := plan.Operations()
+	p := plan.Spec{
+		Operation: all[random.IntN(len(all))], Kind: plan.Bandwidth, Transport: verbs.RC, Iterations: 16, QPs: 1 + random.IntN(2), NoPeak: true,
 	}
+	if p.Operation != plan.Atomic {
+		p.Sizes = []int{64 << random.IntN(8)}
+	}
+	if random.IntN(8) == 0 {
+		p.Verify = plan.VerifyEnds
+	}
+	return p
 }
 
 // attack does something that no client should. A connection that it returns stays open.

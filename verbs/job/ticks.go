@@ -9,6 +9,9 @@ type Ticks int64
 // Now reads the cycle counter. It costs about 10 ns and never allocates.
 func Now() Ticks { return now() }
 
+// shortestCalibration is how far apart the two readings of a calibration lie at least.
+const shortestCalibration = 2 * time.Millisecond
+
 // TickClock converts ticks to time by two readings of both clocks.
 type TickClock struct {
 	ticks Ticks
@@ -31,11 +34,7 @@ func StartTickClock() TickClock {
 
 // PerNanosecond is the counter's frequency in ticks per nanosecond, measured since the start of the clock.
 func (c TickClock) PerNanosecond() float64 {
-	for time.Since(c.wall) < 2*time.Millisecond { // too short to calibrate: wait
-		for range 1000 {
-			now()
-		}
-	}
+	time.Sleep(shortestCalibration - time.Since(c.wall))
 	e := StartTickClock()
 	return float64(e.ticks-c.ticks) / float64(e.wall.Sub(c.wall))
 }
