@@ -2,14 +2,9 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
-	"runtime"
-	"sync/atomic"
 	"time"
 
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
@@ -24,14 +19,6 @@ const (
 	undisturbed = 25 * time.Millisecond
 	// patience is the slice of an end that waits for the first message: it bounds the error of the first stamp.
 	patience = 20 * time.Microsecond
-
-	drainReliable   = 2 * time.Millisecond  // quiet time after which nothing more is coming, the peer being done
-	drainUnreliable = 20 * time.Millisecond // datagrams may still lie in a socket
-	steadyWindow    = 20 * time.Millisecond
-	steadyShare     = 0.10
-	steadyMost      = 500 * time.Millisecond
-	progressEvery   = 100 * time.Millisecond
-	reasonWait      = 200 * time.Millisecond // for what explains a failure
 )
 
 // driver drives one job in slices.
@@ -49,6 +36,7 @@ type driver struct {
 	peerDone bool
 	stopping bool
 	final    *job.Progress // this end's part was complete
+	lull     lull          // since the peer is done
 	told     telling
 	gauge    steadiness
 	signs    signs
@@ -76,7 +64,6 @@ func (d *driver) drive(ctx context.Context) (err error) {
 			return d.sleepUntilDone(watch)
 		}
 	}
-	quietSince := job.Ticks(0)
 	for {
 		done, err := d.slice()
 		if err != nil {
@@ -100,11 +87,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		if !d.peerDone || (!d.limit.passive && d.final == nil) || d.owed() {
 			continue
 		}
-		if quietSince == 0 || d.t.lastChange > quietSince {
-			quietSince = now
-		}
-		complete := d.limit.expected > 0 && d.p.Received >= d.limit.expected && d.spec.Transport == verbs.RC
-		if d.job.Shape == job.Serve || complete || now-quietSince > d.limit.quietAfterDone {
+		if d.allArrived(d.job.Shape, now) {
 			d.finishStopped()
 			break
 		}
@@ -114,86 +97,13 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		d.t.last = *d.final
 		d.t.last.Received, d.t.last.BytesIn = d.p.Received, d.p.BytesIn
 	}
-	if err := d.settle(); err != nil {
+	if err := d.takeLeftovers(); err != nil {
 		return d.explain(ctx, watch, err)
 	}
 	if d.peerDone || d.endless() {
 		return nil
 	}
 	return d.serveUntilDone(ctx, watch)
-}
-
-// servesItself tells whether the peer's requests are served while this process sleeps.
-func servesItself(d verbs.Device) bool {
-	_, ok := d.(verbs.SelfServing)
-	return ok
-}
-
-// sleepUntilDone waits for the peer's Done without taking the processor from it, but looks around now and then.
-func (d *driver) sleepUntilDone(watch context.Context) error {
-	look := time.NewTicker(100 * time.Millisecond)
-	defer look.Stop()
-	for {
-		select {
-		case err := <-d.synced:
-			d.peerDone = true
-			if err == nil {
-				d.finishStopped()
-			}
-			d.t.last = d.p
-			return err
-		case <-watch.Done():
-			return context.Cause(watch)
-		case <-look.C:
-			if err := d.lookAround(watch, job.Now()); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// settle takes what a stopped ping-pong left on its way: the completion of its last message, and at the end that moves
-// first the answer to it. Else the next round would take them for its own.
-func (d *driver) settle() error {
-	if d.job.Shape != job.PingPong {
-		return nil
-	}
-	p := &d.t.last
-	lane := &d.job.Lanes[0]
-	answer := d.ours && d.job.First && lane.Await != job.AwaitCompletion && d.stopping
-	wait := 50 * time.Millisecond
-	if d.spec.Transport == verbs.RC {
-		wait = time.Second
-	}
-	found := make([]verbs.Completion, 16)
-	for end := job.Now() + d.ticks(wait); job.Now() < end; {
-		answered := !answer || lane.Await == job.AwaitReceive && p.Received >= p.Posted ||
-			lane.Await == job.AwaitLastByte && *lane.FlagIn == byte(p.Posted)
-		if answered && p.Completed >= p.Posted {
-			return nil
-		}
-		for _, cq := range d.job.CQs {
-			n, err := cq.Poll(found)
-			if err != nil {
-				return err
-			}
-			for i := range found[:n] {
-				c := &found[i]
-				switch {
-				case c.Status != verbs.Success:
-					return &verbs.CompletionError{Device: d.device.Info().Name, Completion: *c, Sent: p.Posted, Done: p.Completed}
-				case c.Opcode.IsReceive():
-					p.Received++
-					d.p.Received++
-					d.end.outstanding[0]-- // nobody reposts it now
-					d.end.posted[0]--
-				default:
-					p.Completed++
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // sliceOf is how long a runner of this plan works at a time.
@@ -342,232 +252,9 @@ func (d *driver) owed() bool {
 		d.plan.Receives() && d.p.Received < d.limit.expected
 }
 
-// signs looks for signs of life of a test in which no message completes: a signaled window of large messages can take
-// longer than the limit on a slow path, and then packets move.
-type signs struct {
-	last    job.Ticks // the last sign
-	packets uint64    // counted halfway to the limit
-	naks    uint64
-	looked  bool
-	borne   int // how often packets have been a sign
-}
-
-// mostBorne bounds how long packets alone are a sign of life: counters tell of other traffic of the device, too.
-const mostBorne = 10
-
-// alive tells whether a message or a packet has moved within the limit. Packets that only ask for what the peer has not
-// (a receive) are none.
-func (s *signs) alive(now, lastChange, limit job.Ticks, counters func() map[string]uint64) bool {
-	if lastChange > s.last {
-		*s = signs{last: lastChange}
-	}
-	silent := now - s.last
-	if silent <= limit/2 || s.looked && silent <= limit {
-		return true
-	}
-	c := counters() // names of the kernel's rxe and of roce; other devices are fast
-	packets, naks := c["sent_pkts"]+c["rcvd_pkts"], c["rnr_nak_retry_err"]+c["rcvd_rnr_err"]
-	if !s.looked { // a look that comes late, because this process had no CPU, judges nobody
-		s.packets, s.naks, s.looked = packets, naks, true
-		s.last = max(s.last, now-limit/2-1)
-		return true
-	}
-	if packets == s.packets || naks != s.naks || s.borne == mostBorne {
-		return false
-	}
-	*s = signs{last: now, borne: s.borne + 1}
-	return true
-}
-
-// deviceFailure looks at the events of this end's device for one that no test survives.
-func (d *driver) deviceFailure() error {
-	for {
-		select {
-		case e, open := <-d.device.Events():
-			if !open {
-				return nil
-			}
-			if err := d.endedBy(e); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
-	}
-}
-
-// endedBy is the error that an event makes of a test, or nil.
-func (d *driver) endedBy(e verbs.AsyncEvent) error {
-	if !e.Type.EndsTest() {
-		return nil
-	}
-	return &verbs.Error{
-		Verb: "measure", Device: d.device.Info().Name, Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()), Fix: e.Type.Remedy(),
-	}
-}
-
-// StallError is a test in which nothing moves although both ends live.
-type StallError struct {
-	For       time.Duration
-	Transport verbs.Transport
-	Progress  job.Progress
-}
-
-func (e *StallError) Error() string {
-	return fmt.Sprintf("nothing moved for %v: %d messages posted, %d complete, %d received",
-		e.For.Round(time.Second/10), e.Progress.Posted, e.Progress.Completed, e.Progress.Received)
-}
-
-// Remedy says what usually causes it.
-func (e *StallError) Remedy() string {
-	if e.Transport != verbs.RC {
-		return "a lost datagram ends a ping-pong, and receivers that are too slow lose many: use -c RC, or more receives (-r)"
-	}
-	return "the two ends may run different tests (size, operation, iterations, who sends): give both the same flags; or UDP port 4791 is blocked: run 'gobw doctor HOST'"
-}
-
-func (d *driver) stalled(now job.Ticks) error {
-	return &StallError{For: time.Duration(float64(now-d.t.lastChange) / d.perNs), Transport: d.spec.Transport, Progress: d.p}
-}
-
 // ownPartDone tells whether a job that goes on receiving has sent all of its own.
 func (d *driver) ownPartDone() bool {
 	return !d.limit.passive && d.limit.count > 0 && d.p.Completed >= d.limit.count && d.job.Shape == job.Stream
-}
-
-// meet tells the peer that this end is done and waits for the same, beside the measurement.
-func (d *driver) meet(ctx context.Context) {
-	d.synced = make(chan error, 1)
-	go func() { d.synced <- d.session.Sync(ctx, control.PhaseDone, d.rd.Size, d.rd.Last) }()
-}
-
-func (d *driver) pollSync() error {
-	if d.synced == nil || d.peerDone {
-		return nil
-	}
-	select {
-	case err := <-d.synced:
-		d.peerDone = true
-		return err
-	default:
-		return nil
-	}
-}
-
-// awaitSync does not leave the goroutine of meet behind.
-func (d *driver) awaitSync(cancel context.CancelFunc) {
-	if d.synced != nil && !d.peerDone {
-		cancel()
-		<-d.synced //nolint:errcheck // the round has its error already
-	}
-}
-
-// finishStopped ends a job that has no end of its own.
-func (d *driver) finishStopped() {
-	d.job.Stop.Store(1)
-	if p, err := d.runner.Run(job.Now() + d.ticks(time.Millisecond)); err == nil {
-		p.LastDone = d.p.LastDone
-		d.p = p
-	}
-}
-
-// serveUntilDone waits for the peer's Done after this end's job has ended, making progress for the peer on the way.
-func (d *driver) serveUntilDone(ctx, watch context.Context) error {
-	if d.synced == nil {
-		d.meet(ctx)
-	}
-	after := d.end.serveJob(d.job, d.receivedPerQP())
-	if after.Shape == job.Serve && (servesItself(d.device) || !d.spec.Bidirectional) {
-		select {
-		case err := <-d.synced:
-			d.peerDone = true
-			return err
-		case <-watch.Done():
-			return context.Cause(watch)
-		}
-	}
-	stop := &atomic.Uint32{}
-	after.Stop = stop
-	runner, err := d.prepare(after)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = runner.Close() }()
-	already := d.p
-	quietSince := job.Ticks(0)
-	for {
-		p, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
-		if err != nil {
-			return d.explain(ctx, watch, err)
-		}
-		now := job.Now()
-		if n := already.Received + p.Received; n > d.t.last.Received {
-			d.t.last.Received, d.t.last.BytesIn = n, already.BytesIn+p.BytesIn
-			d.p.Received = n
-			quietSince = now
-		}
-		if watch.Err() != nil {
-			return context.Cause(watch)
-		}
-		if err := d.pollSync(); err != nil {
-			return err
-		}
-		if d.peerDone {
-			if quietSince == 0 {
-				quietSince = now
-			}
-			if after.Shape == job.Serve || now-quietSince > d.limit.quietAfterDone {
-				stop.Store(1)
-				_, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
-				return err
-			}
-		}
-		runtime.Gosched()
-	}
-}
-
-// explain prefers the reason why this end's device failed, or why the peer is gone, to the failed completion that follows
-// from it.
-func (d *driver) explain(ctx, watch context.Context, err error) error {
-	d.t.last = d.p
-	if _, is := errors.AsType[*verbs.CompletionError](err); !is {
-		return err
-	}
-	if reason := d.awaitDeviceFailure(); reason != nil {
-		return fmt.Errorf("%w (and then: %w)", reason, err)
-	}
-	if watch.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w (and then: %w)", context.Cause(watch), err)
-	}
-	return err
-}
-
-// rooted prefers the reason why this end's device failed to what the peer says: a port that both ends use fails at both.
-func (d *driver) rooted(err error) error {
-	if _, is := errors.AsType[*control.PeerError](err); is {
-		if reason := d.awaitDeviceFailure(); reason != nil {
-			return fmt.Errorf("%w (and the %s)", reason, err.Error())
-		}
-	}
-	return err
-}
-
-// awaitDeviceFailure waits a moment for an event of this end's device that explains a failure: the event, the peer's
-// words and the failed completion come by different ways. Events of a queue pair tell no more than its completions do.
-func (d *driver) awaitDeviceFailure() error {
-	limit := time.After(reasonWait)
-	for events := d.device.Events(); ; {
-		select {
-		case e, open := <-events:
-			if !open {
-				events = nil
-			} else if err := d.endedBy(e); err != nil && e.QPN == 0 {
-				return err
-			}
-		case <-limit:
-			return nil
-		}
-	}
 }
 
 // receivedPerQP is what each queue pair received. With several, only a counted reliable round says it exactly.
@@ -599,68 +286,4 @@ func (d *driver) sentPerQP(q int) uint64 {
 		return n/qps + 1
 	}
 	return n / qps
-}
-
-func (d *driver) tell(now job.Ticks) {
-	t := &d.told
-	bytes, messages := float64(d.p.BytesOut-t.p.BytesOut), float64(d.p.Completed-t.p.Completed)
-	if !d.plan.Sends() {
-		bytes, messages = float64(d.p.BytesIn-t.p.BytesIn), float64(d.p.Received-t.p.Received)
-	}
-	t.at = now
-	if messages > 0 {
-		seconds := float64(now-t.moved) / d.perNs / 1e9
-		t.bitsPerS, t.messagesPerS = bytes*8/seconds, messages/seconds
-		t.moved, t.p = now, d.p
-	}
-	share := -1.0
-	switch {
-	case d.limit.count > 0:
-		share = float64(max(d.p.Completed, d.p.Received)) / float64(d.limit.count)
-	case d.limit.duration > 0:
-		share = float64(now-d.begun) / float64(d.limit.duration)
-	}
-	d.o.Progress(Progress{
-		Size: d.spec.Sizes[d.rd.Size], SizeIndex: d.rd.Size, Sizes: len(d.spec.Sizes), Run: d.rd.Run, Runs: d.spec.Runs,
-		Warmup: d.rd.Kind != plan.Measured, Share: min(share, 1), BitsPerS: t.bitsPerS, MessagesPerS: t.messagesPerS,
-		Messages: max(d.p.Completed, d.p.Received),
-	})
-}
-
-// telling is what the last progress said. Completions may come less often than it is told: the rates are those up to the
-// last that came.
-type telling struct {
-	at, moved              job.Ticks
-	p                      job.Progress // at moved
-	bitsPerS, messagesPerS float64
-}
-
-// steadiness tells when the rate of a warm-up has settled: three windows in a row within a tenth of each other.
-type steadiness struct {
-	window job.Ticks
-	start  job.Ticks
-	sum    float64
-	rates  [3]float64
-	n      int
-}
-
-func (s *steadiness) add(now job.Ticks, messages float64) {
-	if s.start == 0 {
-		s.start = now
-		return
-	}
-	s.sum += messages
-	if e := now - s.start; e >= s.window {
-		s.rates[s.n%3] = s.sum / float64(e)
-		s.n++
-		s.start, s.sum = now, 0
-	}
-}
-
-func (s *steadiness) steady() bool {
-	if s.n < 3 {
-		return false
-	}
-	low, high := min(s.rates[0], s.rates[1], s.rates[2]), max(s.rates[0], s.rates[1], s.rates[2])
-	return low > 0 && high-low <= steadyShare*high
 }

@@ -272,9 +272,9 @@ func (r *run) limit(rd plan.Round, count uint64) limits {
 	if !r.ours { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
 		l.passive = !active && !r.plan.Receives()
 	}
-	l.quietAfterDone = r.ticks(drainReliable)
+	l.quietAfterDone = r.ticks(lullReliable)
 	if r.spec.Transport != verbs.RC {
-		l.quietAfterDone = r.ticks(drainUnreliable)
+		l.quietAfterDone = r.ticks(lullUnreliable)
 	}
 	stall := r.o.Stall
 	if stall <= 0 {

@@ -60,19 +60,6 @@ type Connection struct {
 	PostAPI       verbs.PostAPI
 }
 
-// Progress is how far a test has come.
-type Progress struct {
-	Size         int // bytes
-	SizeIndex    int
-	Sizes        int
-	Run, Runs    int
-	Warmup       bool
-	Share        float64 // of this round, 0…1; negative where unknown
-	BitsPerS     float64 // over the last tenth of a second, or up to the last completion where they come less often
-	MessagesPerS float64
-	Messages     uint64
-}
-
 // Result is what a run measured; after an error, what it had measured before.
 type Result struct {
 	Plan     *plan.Settled // nil where the ends did not agree on one

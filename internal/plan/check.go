@@ -154,6 +154,9 @@ func (s *Settled) checkVerify(bad func(string, ...any)) {
 	if p.Verify == VerifyNothing {
 		return
 	}
+	if s.row.Traceless {
+		bad("--verify: %v leaves nothing to compare; FETCH_AND_ADD does, it counts", s.row.Opcode)
+	}
 	if p.Verify == VerifyAll && (p.Duration > 0 || p.Kind == Latency) {
 		bad("--verify all: works for bandwidth tests with --iters (-n); --verify ends works for all")
 	}

@@ -29,6 +29,8 @@ type Row struct {
 	Strict bool
 	// Counter operations change a counter of the peer's instead of moving a message; the size is always 8.
 	Counter bool
+	// Traceless operations leave nothing behind that tells how often they ran: there is nothing to compare.
+	Traceless bool
 
 	// Inline is how much perftest sends inline by default in a latency test, on UD InlineUD; 0: nothing.
 	Inline, InlineUD int
@@ -83,7 +85,7 @@ func rows() []Row {
 		},
 		{
 			Operation: Atomic, Opcode: verbs.OpCompareSwap, Text: "atomics", Transports: reliable, Access: verbs.AccessRemoteAtomic,
-			Responded: true, Counter: true, Iterations: 1000,
+			Responded: true, Counter: true, Traceless: true, Iterations: 1000,
 			Perftest: Perftest{Tool: "atomic", Code: 5, Atomic: 0, Title: []string{"Atomic", "CMP_AND_SWAP"}, Name: "CMP_AND_SWAP"},
 		},
 	}

@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// servesItself tells whether the peer's requests are served while this process sleeps.
+func servesItself(d verbs.Device) bool {
+	_, ok := d.(verbs.SelfServing)
+	return ok
+}
+
+// sleepUntilDone waits for the peer's Done without taking the processor from it, but looks around now and then.
+func (d *driver) sleepUntilDone(watch context.Context) error {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-d.synced:
+			d.peerDone = true
+			if err == nil {
+				err = d.sleepUntilArrived(watch)
+			}
+			if err == nil {
+				d.finishStopped()
+			}
+			d.t.last = d.p
+			return err
+		case <-watch.Done():
+			return context.Cause(watch)
+		case <-look.C:
+			if err := d.lookAround(watch, job.Now()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// meet tells the peer that this end is done and waits for the same, beside the measurement.
+func (d *driver) meet(ctx context.Context) {
+	d.synced = make(chan error, 1)
+	go func() { d.synced <- d.session.Sync(ctx, control.PhaseDone, d.rd.Size, d.rd.Last) }()
+}
+
+func (d *driver) pollSync() error {
+	if d.synced == nil || d.peerDone {
+		return nil
+	}
+	select {
+	case err := <-d.synced:
+		d.peerDone = true
+		return err
+	default:
+		return nil
+	}
+}
+
+// awaitSync does not leave the goroutine of meet behind.
+func (d *driver) awaitSync(cancel context.CancelFunc) {
+	if d.synced != nil && !d.peerDone {
+		cancel()
+		<-d.synced //nolint:errcheck // the round has its error already
+	}
+}
+
+// finishStopped ends a job that has no end of its own.
+func (d *driver) finishStopped() {
+	d.job.Stop.Store(1)
+	if p, err := d.runner.Run(job.Now() + d.ticks(time.Millisecond)); err == nil {
+		p.LastDone = d.p.LastDone
+		d.p = p
+	}
+}
+
+// serveUntilDone waits for the peer's Done after this end's job has ended, making progress for the peer on the way.
+func (d *driver) serveUntilDone(ctx, watch context.Context) error {
+	if d.synced == nil {
+		d.meet(ctx)
+	}
+	after := d.end.serveJob(d.job, d.receivedPerQP())
+	if after.Shape == job.Serve && (servesItself(d.device) || !d.spec.Bidirectional) {
+		select {
+		case err := <-d.synced:
+			d.peerDone = true
+			if err == nil && d.spec.Bidirectional {
+				err = d.sleepUntilArrived(watch)
+			}
+			return err
+		case <-watch.Done():
+			return context.Cause(watch)
+		}
+	}
+	stop := &atomic.Uint32{}
+	after.Stop = stop
+	runner, err := d.prepare(after)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = runner.Close() }()
+	already := d.p
+	for {
+		p, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
+		if err != nil {
+			return d.explain(ctx, watch, err)
+		}
+		now := job.Now()
+		if n := already.Received + p.Received; n > d.t.last.Received {
+			d.t.last.Received, d.t.last.BytesIn = n, already.BytesIn+p.BytesIn
+			d.p.Received, d.t.lastChange = n, now
+		}
+		if watch.Err() != nil {
+			return context.Cause(watch)
+		}
+		if err := d.pollSync(); err != nil {
+			return err
+		}
+		if d.peerDone && d.allArrived(after.Shape, now) {
+			stop.Store(1)
+			_, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
+			return err
+		}
+		runtime.Gosched()
+	}
+}
