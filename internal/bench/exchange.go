@@ -58,6 +58,9 @@ type Movement struct {
 	BitsPerS  float64
 	LatencyNs []float64 // samples, sorted
 	Err       error
+	// Unmeasured is a flow that had moved nothing when another one of this device failed and ended the run: nobody knows
+	// whether it would have.
+	Unmeasured bool
 }
 
 // OpenExchange settles a test against a device. Its duration only has to be there: each round brings its own.
@@ -196,6 +199,7 @@ type exchangeRun struct {
 	whole *job.Job
 	rec   *job.Recorder
 	raw   uint64 // samples before the measured time
+	begun job.Ticks
 	p     job.Progress
 	from  *job.Progress
 	to    *job.Progress
@@ -237,6 +241,10 @@ const (
 	exchangeSamples = 1 << 18
 	idleSlice       = 50 * time.Microsecond
 	idleSleep       = 100 * time.Microsecond
+	// firstWithin is how long beyond the span a run waits for the first completion where none has come: a path that is slower
+	// than the span still has a figure, and one that is dead has the device's own error (RC retries for half a second to
+	// two).
+	firstWithin = 2500 * time.Millisecond
 )
 
 func (d *exchangeRun) drive(ctx context.Context, s Span) error {
@@ -244,8 +252,8 @@ func (d *exchangeRun) drive(ctx context.Context, s Span) error {
 		return err
 	}
 	begun := job.Now()
-	end := begun + d.ticks(s.whole())
-	d.whole.Deadline, d.whole.AbandonAtDeadline = end, true
+	d.begun = begun
+	d.whole.Deadline, d.whole.AbandonAtDeadline = begun+d.ticks(s.whole()+firstWithin), true
 	if d.whole.Shape == job.Serve && servesItself(d.device) {
 		return d.sleep(ctx, s.whole())
 	}
@@ -282,10 +290,10 @@ func (d *exchangeRun) loop(ctx context.Context, runner job.Runner, begun job.Tic
 	length := slice
 	for {
 		now := job.Now()
-		if now >= end {
+		if now >= end && d.heard() {
 			d.whole.Stop.Store(1)
 		}
-		if now > end+d.ticks(time.Second) { // the runner does not come back to its deadline
+		if now > d.whole.Deadline+d.ticks(time.Second) { // the runner does not come back to its deadline
 			return nil
 		}
 		p, err := runner.Run(now + d.ticks(length))
@@ -316,6 +324,14 @@ func (d *exchangeRun) loop(ctx context.Context, runner job.Runner, begun job.Tic
 			}
 		}
 	}
+}
+
+// heard tells whether something has come back in each direction that this end knows of.
+func (d *exchangeRun) heard() bool {
+	sends := d.whole.Shape == job.Stream && slices.ContainsFunc(d.running(), func(f *exchangeFlow) bool { return f.plan.Sends() })
+	receives := d.whole.Shape != job.PingPong && slices.ContainsFunc(d.running(), func(f *exchangeFlow) bool { return f.plan.Receives() })
+	pings := d.whole.Shape == job.PingPong
+	return !(sends && d.p.Completed == 0 || receives && d.p.Received == 0 || pings && d.rec.RawLen == 0)
 }
 
 // blame gives a failed completion to the flow of its queue pair.
@@ -351,9 +367,20 @@ func (d *exchangeRun) figures() {
 		bitsOut = float64(d.to.BytesOut-d.from.BytesOut) * 8 / seconds
 		bitsIn = float64(d.to.BytesIn-d.from.BytesIn) * 8 / seconds
 	}
-	if bitsOut+bitsIn == 0 && d.p.FirstPost > 0 && d.p.LastDone > d.p.FirstPost { // so slow that the whole run has to tell
-		bitsOut = float64(d.p.BytesOut) * 8 / (float64(d.p.LastDone-d.p.FirstPost) / perNs / 1e9)
+	// So slow that the whole run has to tell.
+	whole := func(bytes uint64, since job.Ticks) float64 {
+		if since == 0 || d.p.LastDone <= since {
+			return 0
+		}
+		return float64(bytes) * 8 / (float64(d.p.LastDone-since) / perNs / 1e9)
 	}
+	if bitsOut == 0 {
+		bitsOut = whole(d.p.BytesOut, d.p.FirstPost)
+	}
+	if bitsIn == 0 {
+		bitsIn = whole(d.p.BytesIn, d.begun)
+	}
+	failed := slices.ContainsFunc(d.out, func(m Movement) bool { return m.Err != nil })
 	for k, f := range d.flows {
 		m := &d.out[k]
 		switch {
@@ -365,6 +392,7 @@ func (d *exchangeRun) figures() {
 		case f.plan.Receives():
 			m.BitsPerS = bitsIn / float64(in)
 		}
+		m.Unmeasured = failed && m.Err == nil && m.BitsPerS == 0 && len(m.LatencyNs) == 0
 	}
 }
 
@@ -374,11 +402,12 @@ func (d *exchangeRun) samples(perNs float64) []float64 {
 	if d.flows[0].plan.Answers() {
 		scale /= 2
 	}
-	if d.from == nil || d.rec.RawLen <= d.raw {
-		return nil
+	first := d.raw
+	if d.from == nil || d.rec.RawLen <= d.raw { // so slow that the whole run has to tell
+		first = 0
 	}
-	out := make([]float64, 0, d.rec.RawLen-d.raw)
-	for _, t := range d.rec.Raw[d.raw:d.rec.RawLen] {
+	out := make([]float64, 0, d.rec.RawLen-first)
+	for _, t := range d.rec.Raw[first:d.rec.RawLen] {
 		out = append(out, float64(t)*scale)
 	}
 	slices.Sort(out)

@@ -14,17 +14,25 @@ import (
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce"
+	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
 // hosts opens an exchange on each of n loopback addresses.
 func exchanges(t *testing.T, n int, p plan.Spec) []*Exchange {
+	t.Helper()
+	return exchangesOver(t, n, p, netem.Options{})
+}
+
+// exchangesOver lets each of them receive over an emulated network.
+func exchangesOver(t *testing.T, n int, p plan.Spec, network netem.Options) []*Exchange {
 	t.Helper()
 	old := debug.SetGCPercent(100) // the exchanges of one process restore each other's
 	t.Cleanup(func() { debug.SetGCPercent(old) })
 	out := make([]*Exchange, n)
 	for i := range out {
 		at := netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)})
-		d, err := openOurs(at)
+		d, err := roce.New(roce.Options{Address: at, Network: network}).Open(roce.DeviceName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,12 +68,17 @@ func join(t *testing.T, from, to *Exchange) {
 
 func runAll(t *testing.T, all []*Exchange) [][]Movement {
 	t.Helper()
+	return runAllFor(t, all, Span{Lead: 20 * time.Millisecond, Measure: 200 * time.Millisecond, Tail: 50 * time.Millisecond})
+}
+
+func runAllFor(t *testing.T, all []*Exchange, s Span) [][]Movement {
+	t.Helper()
 	out := make([][]Movement, len(all))
 	var wg sync.WaitGroup
 	for i, x := range all {
 		wg.Go(func() {
 			var err error
-			if out[i], err = x.Run(context.Background(), Span{Lead: 20 * time.Millisecond, Measure: 200 * time.Millisecond, Tail: 50 * time.Millisecond}); err != nil {
+			if out[i], err = x.Run(context.Background(), s); err != nil {
 				t.Error(err)
 			}
 		})
@@ -116,6 +129,54 @@ func TestExchange(t *testing.T) {
 	}
 }
 
+// TestExchangeShorterThanARoundTrip: in a round that is over before the first message of a slow path has come back, the flows
+// are slow and not dead.
+func TestExchangeShorterThanARoundTrip(t *testing.T) {
+	for name, p := range map[string]plan.Spec{
+		"write":        {Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, TxDepth: 4},
+		"send":         {Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{4096}, TxDepth: 4, Timeout: 18},
+		"send latency": {Operation: plan.Send, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.Duration = time.Second
+			all := exchangesOver(t, 2, p, netem.Options{Delay: 100 * time.Millisecond})
+			join(t, all[0], all[1])
+			m := runAllFor(t, all, Span{Measure: 50 * time.Millisecond})[0][0]
+			if m.Err != nil || m.Unmeasured {
+				t.Errorf("%+v", m)
+			}
+			if p.Kind == plan.Latency && (len(m.LatencyNs) == 0 || m.LatencyNs[0] < 90e6) {
+				t.Errorf("latencies %v", m.LatencyNs)
+			}
+			if p.Kind == plan.Bandwidth && (m.BitsPerS < 1000 || m.BitsPerS > 8*4*4096/0.2) {
+				t.Errorf("%g bits/s", m.BitsPerS)
+			}
+		})
+	}
+}
+
+// TestExchangeBlamesNobodyElse: a flow that had moved nothing when another one of its host failed is not known to be dead.
+func TestExchangeBlamesNobodyElse(t *testing.T) {
+	all := exchangesOver(t, 3, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Timeout: 8, Retries: 1},
+		netem.Options{Delay: 400 * time.Millisecond})
+	join(t, all[0], all[1])
+	join(t, all[0], all[2])
+	if err := all[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := all[0].Run(context.Background(), Span{Measure: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, other := moved[0], moved[1] // whichever lane's timer comes first
+	if failed.Err == nil {
+		failed, other = other, failed
+	}
+	if failed.Err == nil || other.Err != nil || !other.Unmeasured {
+		t.Errorf("%+v", moved)
+	}
+}
+
 func TestExchangeLatency(t *testing.T) {
 	for _, op := range []plan.Operation{plan.Send, plan.Write, plan.Read} {
 		t.Run(string(op), func(t *testing.T) {
@@ -141,7 +202,7 @@ func TestExchangeSaysWhoFailed(t *testing.T) {
 	if err := all[2].Close(); err != nil { // its peer's queue pairs are gone
 		t.Fatal(err)
 	}
-	moved, err := all[0].Run(context.Background(), Span{Measure: 5 * time.Second})
+	moved, err := all[0].Run(context.Background(), Span{Measure: 20 * time.Millisecond}) // and then as long as the device takes to tell
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,11 +197,7 @@ func TestClusterOfSixteen(t *testing.T) {
 			t.Errorf("%s: %s, %d cells", pattern, d.Pattern, d.Cells.Len())
 		}
 		for _, a := range accused(d) {
-			switch {
-			case a == "node3" || strings.Contains(a, "node3"):
-			case pattern == "alltoall": // a known fault: on two CPUs some of 240 connections at once are given up, and healthy hosts named
-				t.Logf("%s accuses %s", pattern, a)
-			default:
+			if !strings.Contains(a, "node3") {
 				t.Errorf("%s accuses %s", pattern, a)
 			}
 		}

@@ -31,7 +31,7 @@ type Process struct {
 const (
 	openWithin    = 25 * time.Second
 	prepareWithin = 8 * time.Second
-	beyondRun     = 4 * time.Second
+	beyondRun     = 8 * time.Second // a slow path's first completion is waited for, and processors may be busy
 )
 
 // tail keeps the end of what a process prints.

@@ -23,7 +23,7 @@ const (
 	look        = 100 * time.Millisecond // how often the agents are looked after
 	openWithin  = 30 * time.Second       // for devices to be opened
 	readyWithin = 10 * time.Second       // for a round's objects to be made
-	lateResult  = 5 * time.Second        // beyond the end of a round
+	lateResult  = 10 * time.Second       // beyond the end of a round
 )
 
 // Config is one run.

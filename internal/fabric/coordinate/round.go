@@ -322,6 +322,9 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
 		x.State = judge.NotConnected
 		c.failed(f, orElse(a.Error, b.Error))
 		return
+	case a.Unmeasured || c.receiverKnows() && b.Unmeasured:
+		c.failed(f, "another flow of its host failed before this one had moved anything")
+		return
 	}
 	x.State = judge.Measured
 	if c.cfg.Plan.Kind == plan.Latency {

@@ -164,7 +164,7 @@ func (m *measurer) run(ctx context.Context, g wire.Go) *wire.Result {
 	}
 	for k, v := range moved {
 		f := &flows[k]
-		f.Bits, f.Samples = v.BitsPerS, len(v.LatencyNs)
+		f.Bits, f.Samples, f.Unmeasured = v.BitsPerS, len(v.LatencyNs), v.Unmeasured
 		for i, share := range []float64{0.05, 0.25, 0.50, 0.75, 0.95} {
 			if n := len(v.LatencyNs); n > 0 {
 				f.Quantiles[i] = v.LatencyNs[min(int(share*float64(n)), n-1)]

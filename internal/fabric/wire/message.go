@@ -137,4 +137,6 @@ type Flow struct {
 	Samples   int        `json:"samples,omitempty"`
 	Error     string     `json:"error,omitempty"`
 	Corrupt   bool       `json:"corrupt,omitempty"`
+	// Unmeasured is a flow that had moved nothing when another one of this device failed.
+	Unmeasured bool `json:"unmeasured,omitempty"`
 }
