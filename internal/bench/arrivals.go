@@ -13,10 +13,15 @@ const (
 	// nothing more will: unacknowledged packets may still lie in a socket, or be on their way.
 	lullReliable   = 2 * time.Millisecond
 	lullUnreliable = 20 * time.Millisecond
+	// lullStock is that of datagrams from a stock perftest, which does not say that it is done, and may begin late: it
+	// measures its clock before each size.
+	lullStock = 3 * time.Second
 	// lullLooks is how often it looks meanwhile at least: an end that had no CPU finds much time gone and has seen nothing.
 	lullLooks = 3
-	// lullMost bounds the wait: packets are counted for the device, which may have other traffic.
-	lullMost = time.Second
+	// lullMost bounds the wait, lullMostStock that for a stock perftest: packets are counted for the device, which may have
+	// other traffic.
+	lullMost      = time.Second
+	lullMostStock = time.Minute
 )
 
 // lull is the time since something arrived.
@@ -45,14 +50,18 @@ func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets uint64) boo
 // its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
 func (d *driver) allArrived(shape job.Shape, now job.Ticks) bool {
 	reliable := d.spec.Transport == verbs.RC
-	if reliable && (shape == job.Serve || d.limit.expected > 0 && d.p.Received >= d.limit.expected) {
+	counted := reliable || !d.ours // a stock perftest sends as many as it was told to, and begins the next size when told so
+	if reliable && shape == job.Serve || counted && d.limit.expected > 0 && d.p.Received >= d.limit.expected {
 		return true
 	}
-	packets := uint64(0)
+	packets, most := uint64(0), d.ticks(lullMost)
+	if !d.ours {
+		most = d.ticks(lullMostStock)
+	}
 	if !reliable { // a WRITE is seen in the device's counters alone
 		packets = d.deviceCounters()["rcvd_pkts"]
 	}
-	return d.lull.lasts(now, d.t.lastChange, d.limit.quietAfterDone, d.ticks(lullMost), packets)
+	return d.lull.lasts(now, d.t.lastChange, d.limit.quietAfterDone, most, packets)
 }
 
 // sleepUntilArrived waits for what is still on its way at an end whose device needs nobody.

@@ -92,8 +92,8 @@ func (e *Endpoint) postReceives(j *job.Job) error {
 	return nil
 }
 
-// settleReceives notes what a round consumed: n receives per queue pair, in order. Exact rounds leave nothing posted;
-// open-ended ones repost all.
+// settleReceives notes what a round consumed: n receives per queue pair, in order. A counted round reposts until all that it
+// expects have been posted: where messages were lost, some of them are left to the next round. Open-ended ones repost all.
 func (e *Endpoint) settleReceives(j *job.Job, n []uint64) {
 	for q := range j.Lanes {
 		l := &j.Lanes[q]
@@ -101,8 +101,9 @@ func (e *Endpoint) settleReceives(j *job.Job, n []uint64) {
 			continue
 		}
 		if l.Expect > 0 {
-			e.posted[q] += l.Expect - uint64(e.outstanding[q])
-			e.outstanding[q] = 0
+			all := min(l.Posted+n[q], l.Expect)
+			e.posted[q] += all - l.Posted
+			e.outstanding[q] = int(all - n[q])
 			continue
 		}
 		e.posted[q] += n[q]

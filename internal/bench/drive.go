@@ -257,10 +257,14 @@ func (d *driver) ownPartDone() bool {
 	return !d.limit.passive && d.limit.count > 0 && d.p.Completed >= d.limit.count && d.job.Shape == job.Stream
 }
 
-// receivedPerQP is what each queue pair received. With several, only a counted reliable round says it exactly.
+// receivedPerQP is what each queue pair received. With several, only a counted round says it exactly.
 func (d *driver) receivedPerQP() []uint64 {
 	n := make([]uint64, len(d.job.Lanes))
 	for q := range n {
+		if len(n) > 1 && d.job.Lanes[q].Expect > 0 {
+			n[q] = d.runner.Received(q)
+			continue
+		}
 		n[q] = d.p.Received / uint64(len(n))
 		if q < int(d.p.Received%uint64(len(n))) {
 			n[q]++

@@ -275,6 +275,9 @@ func (r *run) limit(rd plan.Round, count uint64) limits {
 	l.quietAfterDone = r.ticks(lullReliable)
 	if r.spec.Transport != verbs.RC {
 		l.quietAfterDone = r.ticks(lullUnreliable)
+		if !r.ours && r.plan.Receives() {
+			l.quietAfterDone = r.ticks(lullStock)
+		}
 	}
 	stall := r.o.Stall
 	if stall <= 0 {

@@ -590,6 +590,14 @@ func (r *runner) exportRecord() {
 	rec.PollTicks, rec.Polls, rec.EmptyPolls = job.Ticks(c.poll_ticks), uint64(c.polls), uint64(c.empty_polls)
 }
 
+// Received implements [job.Runner].
+func (r *runner) Received(lane int) uint64 {
+	if r.c == nil {
+		return 0
+	}
+	return uint64(r.lanes[lane].received)
+}
+
 // Close frees the job's C memory.
 func (r *runner) Close() error {
 	if r.c == nil {

@@ -136,6 +136,8 @@ type Runner interface {
 	// Run works until the job is done, has failed, or the clock passes until (about 10 ms ahead), and resumes where it
 	// left. It allocates nothing. After an error or Done it must not be called again.
 	Run(until Ticks) (Progress, error)
+	// Received is how many messages a lane has received so far.
+	Received(lane int) uint64
 	// Close frees what Prepare made. It does not touch the queue pairs.
 	Close() error
 }

@@ -92,6 +92,9 @@ func newLoop(j *Job, d Driver) (*loop, error) {
 // Close implements [Runner].
 func (r *loop) Close() error { return r.driver.Close() }
 
+// Received implements [Runner].
+func (r *loop) Received(lane int) uint64 { return r.lanes[lane].received }
+
 // Run implements [Runner].
 func (r *loop) Run(until Ticks) (Progress, error) {
 	if err := r.driver.Enter(); err != nil {

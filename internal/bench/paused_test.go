@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/verbstest"
+)
+
+// pausing is a session of an end that sleeps after it has said that it is ready, as a stock perftest does that has no CPU, or
+// measures its clock again.
+type pausing struct {
+	control.Session
+	pause time.Duration
+}
+
+func (p *pausing) Sync(ctx context.Context, phase control.Phase, size int, last bool) error {
+	err := p.Session.Sync(ctx, phase, size, last)
+	if phase == control.PhaseReady {
+		select {
+		case <-time.After(p.pause):
+		case <-ctx.Done():
+		}
+	}
+	return err
+}
+
+// TestUnreliablePeerPauses: where nothing in perftest's dialect says that the peer is done, an end that has sent all of its
+// own waits for datagrams of a peer that begins late, and one that has given up waiting still knows what it has posted.
+func TestUnreliablePeerPauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		transport verbs.Transport
+		sizes     []int
+		qps       int
+	}{
+		"UD":        {verbs.UD, []int{2, 4, 8, 16}, 1},
+		"two of UD": {verbs.UD, []int{2, 4, 8, 16}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &verbstest.Meeting{}
+			devices := [2]verbs.Device{m.Open(t, openOurs), m.Open(t, openOurs)}
+			spec := plan.Spec{
+				Operation: plan.Send, Kind: plan.Bandwidth, Transport: c.transport, Sizes: c.sizes, AllSizes: true, QPs: c.qps,
+				Iterations: 10, RxDepth: 10, Bidirectional: true,
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			patient := control.Timeouts{Peer: time.Minute}
+			l, err := connect.Listen(connect.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			end := func(s control.Session, d verbs.Device) (*Result, error) {
+				own := spec
+				r, err := Run(ctx, s, &own, d, Options{Local: s.LocalAddr(), Remote: s.RemoteAddr().Addr()})
+				return r, errors.Join(err, s.Close())
+			}
+			served := make(chan error, 1)
+			go func() {
+				s, err := l.Accept(ctx)
+				if err == nil {
+					_, err = end(&pausing{s, 100 * time.Millisecond}, devices[0])
+				}
+				served <- err
+			}()
+			s, err := connect.Dial(ctx, l.Addr().String(), connect.DialOptions{Timeouts: patient, Perftest: perftest.Options{NoMarker: true}})
+			if err != nil {
+				t.Fatal(errors.Join(err, <-served))
+			}
+			result, err := end(s, devices[1])
+			if err := errors.Join(err, <-served); err != nil {
+				t.Fatal(err)
+			}
+			if len(result.Records) != len(c.sizes) {
+				t.Errorf("%d records of %d sizes", len(result.Records), len(c.sizes))
+			}
+		})
+	}
+}
+
+// TestReceivesLeftOver: a counted round that has lost messages leaves the receives for them to the next.
+func TestReceivesLeftOver(t *testing.T) {
+	for _, c := range []struct {
+		posted, expect, received uint64
+		left                     int
+	}{{10, 10, 10, 0}, {10, 10, 4, 6}, {4, 10, 10, 0}, {4, 10, 3, 4}, {4, 10, 8, 2}, {10, 10, 0, 10}} {
+		e := Endpoint{posted: []uint64{100 + c.posted}, outstanding: []int{int(c.posted)}}
+		j := &job.Job{Lanes: []job.Lane{{Receives: make([]verbs.ReceiveRequest, 3), Posted: c.posted, Expect: c.expect}}}
+		e.settleReceives(j, []uint64{c.received})
+		if e.outstanding[0] != c.left || e.posted[0] != 100+c.received+uint64(c.left) {
+			t.Errorf("%+v: %d left of %d posted", c, e.outstanding[0], e.posted[0])
+		}
+	}
+}
