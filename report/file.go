@@ -20,6 +20,8 @@ type FileError struct {
 	Place  string // "line 12, column 4", or ""
 	Err    error
 	Remedy string
+	// Foreign tells a file that is no result, as far as can be seen, from one that is broken.
+	Foreign bool
 }
 
 func (e *FileError) Error() string {
@@ -151,15 +153,15 @@ func Load(path string) (*Document, error) {
 
 // LoadAll reads a file of one document, of a list of them, or of a qualification.
 func LoadAll(path string) ([]*Document, error) {
-	b, err := ReadFile(path, mostBytes)
+	b, err := ReadFile(path, MostBytes)
 	if err != nil {
 		return nil, err
 	}
 	return Parse(path, b)
 }
 
-// mostBytes is the size of a file of results that is read: a hundred thousand records with histograms have less.
-const mostBytes = 1 << 30
+// MostBytes is the largest file of results that is read: a hundred thousand records with histograms have less.
+const MostBytes = 1 << 30
 
 // ReadFile reads a file of at most so many bytes, which /dev/zero and a pipe have not either.
 func ReadFile(path string, most int64) ([]byte, error) {
@@ -184,10 +186,6 @@ func Parse(file string, b []byte) ([]*Document, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "the run that should have written it did not get that far"}
 	}
-	var raw json.RawMessage
-	if err := json.Unmarshal(b, &raw); err != nil {
-		return nil, jsonError(file, b, err)
-	}
 	if t := bytes.TrimSpace(b); t[0] == '[' {
 		var list []json.RawMessage
 		if err := json.Unmarshal(b, &list); err != nil {
@@ -203,10 +201,7 @@ func Parse(file string, b []byte) ([]*Document, error) {
 		}
 		return docs, nil
 	}
-	var head struct {
-		Schema string `json:"schema"`
-	}
-	if err := json.Unmarshal(b, &head); err == nil && strings.HasPrefix(head.Schema, QualificationPrefix) {
+	if schema, err := schemaOf(file, b); err == nil && schema != nil && strings.HasPrefix(*schema, QualificationPrefix) {
 		return parseQualification(file, b)
 	}
 	d, err := parseOne(file, b)
@@ -214,6 +209,51 @@ func Parse(file string, b []byte) ([]*Document, error) {
 		return nil, err
 	}
 	return []*Document{d}, nil
+}
+
+// schemaOf reads what a document says it is, and no further; nil where it does not.
+func schemaOf(file string, b []byte) (*string, error) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	open, err := dec.Token()
+	if err != nil {
+		return nil, jsonError(file, b, err)
+	}
+	if open != json.Delim('{') {
+		return nil, foreign(file, "holds a JSON "+tokenKind(open))
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, jsonError(file, b, err)
+		}
+		if key == "schema" {
+			var schema *string
+			if err := dec.Decode(&schema); err != nil {
+				return nil, jsonError(file, b, err)
+			}
+			return schema, nil
+		}
+		var skipped json.RawMessage
+		if err := dec.Decode(&skipped); err != nil {
+			return nil, jsonError(file, b, err)
+		}
+	}
+	return nil, nil //nolint:nilnil // a document without a schema is a foreign one
+}
+
+// tokenKind is what JSON calls the value that a token begins.
+func tokenKind(t json.Token) string {
+	switch t.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	case float64:
+		return "number"
+	case nil:
+		return "null"
+	}
+	return "list"
 }
 
 // QualificationPrefix and QualificationNumber make the version of a qualification, whose documents [Parse] reads.
@@ -257,20 +297,17 @@ func Decode(file string, b []byte, v any) error {
 
 // parseOne reads one document.
 func parseOne(file string, b []byte) (*Document, error) {
-	var head struct {
-		Schema *string `json:"schema"`
+	schema, err := schemaOf(file, b)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		var te *json.UnmarshalTypeError
-		if errors.As(err, &te) && te.Field == "" {
-			return nil, foreign(file, "holds a JSON "+te.Value)
+	if schema == nil {
+		if err := json.Unmarshal(b, &struct{}{}); err != nil {
+			return nil, jsonError(file, b, err)
 		}
-		return nil, jsonError(file, b, err)
-	}
-	if head.Schema == nil {
 		return nil, foreign(file, `has no "schema"`)
 	}
-	if err := CheckVersion(file, *head.Schema, schemaPrefix, schemaNumber); err != nil {
+	if err := CheckVersion(file, *schema, schemaPrefix, schemaNumber); err != nil {
 		return nil, err
 	}
 	d := &Document{}
@@ -316,7 +353,7 @@ func CheckVersion(file, schema, prefix string, known int) error {
 func foreign(file, why string) error {
 	return &FileError{
 		File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
-		Remedy: "give a file written by --save, or by gobw qualify --json",
+		Remedy: "give a file written by --save, or by gobw qualify --json", Foreign: true,
 	}
 }
 

@@ -72,6 +72,9 @@ func PlanFields() []string { return fields.Names[Point]() }
 
 // Without is the point without one field of its plan, and what that field was; false where there is no such field.
 func (p Point) Without(name string) (rest Point, value string, ok bool) {
+	if name == "" {
+		return p, "", false
+	}
 	if value, ok = fields.Clear(&p, name); ok {
 		return p, value, true
 	}

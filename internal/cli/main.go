@@ -29,6 +29,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/qualify"
 	"github.com/gobw/gobw/internal/cli/report"
 	"github.com/gobw/gobw/internal/cli/serve"
+	"github.com/gobw/gobw/internal/cli/trend"
 	"github.com/gobw/gobw/internal/cli/version"
 	"github.com/gobw/gobw/internal/plan"
 )
@@ -173,6 +174,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		grouped(groupSystem, version.NewCommand(tool, out)),
 	)
 	root.AddCommand(grouped(groupResults, report.NewCommand(tool, out)), grouped(groupResults, compare.NewCommand(tool, out)),
+		grouped(groupResults, trend.NewCommand(tool, out)),
 		grouped(groupTests, ab.NewCommand(tool, out)))
 	if tool == "gobw" {
 		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupResults, qualify.NewCommand(tool, out)))

@@ -82,7 +82,7 @@ func scriptInterrupt(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: interrupt FILE SIGNAL CODE CMD...")
 	}
 	file := ts.MkAbs(args[0])
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM}[args[1]]
+	signals := strings.Split(args[1], "+") // each 50 ms after the one before, as timeout(1) and supervisors do
 	want, err := strconv.Atoi(args[2])
 	ts.Check(err)
 	path, err := exec.LookPath(args[3])
@@ -107,7 +107,12 @@ func scriptInterrupt(ts *testscript.TestScript, neg bool, args []string) {
 				continue
 			}
 			look.Stop()
-			_ = cmd.Process.Signal(sig)
+			for i, name := range signals {
+				if i > 0 {
+					<-time.After(50 * time.Millisecond)
+				}
+				_ = cmd.Process.Signal(map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM}[name])
+			}
 		case err := <-ended:
 			if got := statusOf(err); got != want {
 				ts.Fatalf("exit status %d, want %d\n%s", got, want, out.String())

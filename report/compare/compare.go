@@ -10,6 +10,7 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/internal/series"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -84,7 +85,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if len(old) == 0 || len(new) == 0 {
 		return nil, errors.New("a comparison needs results on both sides")
 	}
-	figures, err := figuresNamed(o.Figures)
+	figures, err := Figures(o.Figures)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +99,11 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		return nil, &UnlikeError{c.Unlike}
 	}
 	c.describe(old, new)
-	before, err := collect(old, figures, o.By)
+	before, err := series.Collect(old, figures, o.By)
 	if err != nil {
 		return nil, fmt.Errorf("the old side: %w", err)
 	}
-	after, err := collect(new, figures, o.By)
+	after, err := series.Collect(new, figures, o.By)
 	if err != nil {
 		return nil, fmt.Errorf("the new side: %w", err)
 	}
@@ -133,32 +134,32 @@ func (c *Comparison) describe(old, new []*report.Document) {
 }
 
 // match makes a point of each series that both sides have, and judges them together.
-func (c *Comparison) match(before, after *collection, o Options) {
+func (c *Comparison) match(before, after *series.Collection, o Options) {
 	var effects []stats.Effect
-	for _, b := range before.series {
-		a := after.find(b.key)
+	for _, b := range before.Series {
+		a := after.Find(b.Key)
 		if a == nil {
 			c.OnlyOld = append(c.OnlyOld, b.String())
 			continue
 		}
-		p := Point{Group: b.group, Row: b.row, Figure: b.figure.Name, Unit: b.figure.Unit}
-		if b.by != a.by {
-			p.Row += fmt.Sprintf(" (%s %s → %s)", o.By, quoteEmpty(b.by), quoteEmpty(a.by))
+		p := Point{Group: b.Group, Row: b.Row, Figure: b.Of.Name, Unit: b.Of.Unit}
+		if b.By != a.By {
+			p.Row += fmt.Sprintf(" (%s %s → %s)", o.By, quoteEmpty(b.By), quoteEmpty(a.By))
 		}
-		p.Old, p.New = b.summary(o.Confidence), a.summary(o.Confidence)
-		p.Effect = stats.Unpaired(b.values, a.values, o.Confidence, b.figure.Direction)
+		p.Old, p.New = b.Summary(o.Confidence), a.Summary(o.Confidence)
+		p.Effect = stats.Unpaired(b.Values, a.Values, o.Confidence, b.Of.Direction)
 		effects = append(effects, p.Effect)
 		c.Points = append(c.Points, p)
 	}
-	for _, a := range after.series {
-		if before.find(a.key) == nil {
+	for _, a := range after.Series {
+		if before.Find(a.Key) == nil {
 			c.OnlyNew = append(c.OnlyNew, a.String())
 		}
 	}
 	verdicts := stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence})
 	at := 0
-	for _, b := range before.series {
-		a := after.find(b.key)
+	for _, b := range before.Series {
+		a := after.Find(b.Key)
 		if a == nil {
 			continue
 		}
@@ -174,18 +175,18 @@ func (c *Comparison) match(before, after *collection, o Options) {
 }
 
 // trusted is the verdict where the runs can be trusted.
-func trusted(v stats.Verdict, old, new *series, o Options) stats.Verdict {
+func trusted(v stats.Verdict, old, new *series.Series, o Options) stats.Verdict {
 	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
 		return v
 	}
 	for _, side := range []struct {
 		name string
-		*series
+		*series.Series
 	}{{"old", old}, {"new", new}} {
-		if side.incomplete && !o.Accept.Has(stats.Incomplete) {
+		if side.Incomplete && !o.Accept.Has(stats.Incomplete) {
 			return stats.Unknown(stats.Incomplete, "measure the "+side.name+" side to its end", "the %s side was interrupted", side.name)
 		}
-		if share := float64(side.disturbed) / float64(max(len(side.values), 1)); share > o.DisturbedShare && !o.Accept.Has(stats.Disturbed) {
+		if share := float64(side.Disturbed) / float64(max(len(side.Values), 1)); share > o.DisturbedShare && !o.Accept.Has(stats.Disturbed) {
 			return stats.Unknown(stats.Disturbed, "measure again on a quiet machine, or judge all the same: --accept disturbed",
 				"%.0f %% of the %s side's runs were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
 		}
@@ -235,8 +236,8 @@ func noCommonPoint(c *Comparison) error {
 		first(c.OnlyOld), len(c.OnlyOld), first(c.OnlyNew), len(c.OnlyNew))
 }
 
-// figuresNamed finds the figures; one without a better side cannot be judged.
-func figuresNamed(names []string) ([]figure.Figure, error) {
+// Figures finds figures by their names; one without a better side cannot be judged.
+func Figures(names []string) ([]figure.Figure, error) {
 	var out []figure.Figure
 	for _, name := range names {
 		f, ok := figure.Named(name)

@@ -1,13 +1,14 @@
 package fabric
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/gobw/gobw/report/openmetrics"
 )
 
 // StateName is a cell's state in words.
@@ -187,48 +188,33 @@ func (d *Document) JUnit(w io.Writer) error {
 	return err
 }
 
-// OpenMetrics writes gauges for a scrape or a textfile collector.
+// OpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.
 func (d *Document) OpenMetrics(out io.Writer) error {
-	w := bufio.NewWriter(out)
-	label := func(s string) string {
-		return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(plain(s))
+	type label = openmetrics.Label
+	pass := &openmetrics.Family{Name: "gobw_fabric_pass", Help: "1 if nothing was found and everything was seen."}
+	tested := &openmetrics.Family{Name: "gobw_fabric_tested_ratio", Unit: "ratio", Help: "Share of ordered pairs that were tested."}
+	noise := &openmetrics.Family{Name: "gobw_fabric_noise_ratio", Unit: "ratio", Help: "Standard deviation of one cell, as a share."}
+	up := &openmetrics.Family{Name: "gobw_fabric_host_up", Help: "1 if the host took part to the end."}
+	found := &openmetrics.Family{Name: "gobw_fabric_finding_ratio", Unit: "ratio", Help: "Share of what is expected that a slow host, link or trunk reaches."}
+	figure := &openmetrics.Family{Name: "gobw_fabric_bandwidth_bytes_per_second", Unit: "bytes_per_second", Help: "Median over the cells of a class."}
+	scale := 1.0 / 8
+	if d.Test.Latency() {
+		figure.Name, figure.Unit, scale = "gobw_fabric_latency_seconds", "seconds", 1e-9
 	}
-	gauge := func(name, help string) {
-		fmt.Fprintf(w, "# TYPE gobw_fabric_%s gauge\n# HELP gobw_fabric_%s %s\n", name, name, help)
-	}
-	gauge("pass", "1 if nothing was found and everything was seen.")
-	pass := 0
-	if d.Verdict() == Pass {
-		pass = 1
-	}
-	fmt.Fprintf(w, "gobw_fabric_pass %d\n", pass)
-	gauge("tested_share", "Share of ordered pairs that were tested.")
-	fmt.Fprintf(w, "gobw_fabric_tested_share %g\n", float64(d.Judged.Tested)/float64(max(d.Judged.Pairs, 1)))
-	gauge("noise", "Standard deviation of one cell, as a share.")
-	fmt.Fprintf(w, "gobw_fabric_noise %g\n", d.Judged.Sigma)
-	gauge("host_up", "1 if the host took part to the end.")
+	pass.Add(openmetrics.Flag(d.Verdict() == Pass))
+	tested.Add(float64(d.Judged.Tested) / float64(max(d.Judged.Pairs, 1)))
+	noise.Add(d.Judged.Sigma)
 	for _, h := range d.Hosts {
-		up := 0
-		if h.TookPart() {
-			up = 1
-		}
-		fmt.Fprintf(w, "gobw_fabric_host_up{rank=\"%d\",host=\"%s\"} %d\n", h.Rank, label(h.Name), up)
+		up.Add(openmetrics.Flag(h.TookPart()), label{Name: "rank", Value: fmt.Sprint(h.Rank)}, label{Name: "host", Value: h.Name})
 	}
-	gauge("finding_share", "Share of what is expected that a slow host, link or trunk reaches.")
 	for _, f := range d.Findings {
 		if f.Bad {
-			fmt.Fprintf(w, "gobw_fabric_finding_share{kind=\"%s\",subject=\"%s\",from=\"%s\",to=\"%s\",rail=\"%s\"} %g\n",
-				label(f.Kind), label(f.Subject), label(f.From), label(f.To), label(d.rail(f.Rail)), f.Share())
+			found.Add(f.Share(), label{Name: "kind", Value: f.Kind}, label{Name: "subject", Value: f.Subject}, label{Name: "from", Value: f.From},
+				label{Name: "to", Value: f.To}, label{Name: "rail", Value: d.rail(f.Rail)})
 		}
 	}
-	unit, name := 1.0, "bandwidth_bits_per_second"
-	if d.Test.Latency() {
-		unit, name = 1e-9, "latency_seconds"
-	}
-	gauge(name, "Median over the cells of a class.")
 	for _, q := range d.Scatter {
-		fmt.Fprintf(w, "gobw_fabric_%s{rail=\"%s\",path=\"%s\"} %g\n", name, label(d.rail(q.Rail)), label(q.Hops), q.P50*unit)
+		figure.Add(q.P50*scale, label{Name: "rail", Value: d.rail(q.Rail)}, label{Name: "path", Value: q.Hops})
 	}
-	fmt.Fprintln(w, "# EOF")
-	return w.Flush()
+	return openmetrics.Write(out, pass, tested, noise, up, found, figure)
 }

@@ -100,7 +100,12 @@ func comparisonClosing(c *compare.Comparison) []string {
 	return out
 }
 
-// Comparison writes a comparison as "table", "markdown", "latex" or "json".
+// ComparisonFormats are the formats of a comparison.
+func ComparisonFormats() []string {
+	return []string{"table", "markdown", "latex", "json", "openmetrics"}
+}
+
+// Comparison writes a comparison in one of its formats.
 func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 	out := &strings.Builder{}
 	switch format {
@@ -110,6 +115,8 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 			return fmt.Errorf("encode comparison: %w", err)
 		}
 		out.Write(append(b, '\n'))
+	case "openmetrics":
+		return comparisonOpenMetrics(w, c)
 	case "table", "text":
 		for _, l := range c.Labels {
 			fmt.Fprintln(out, l)
@@ -147,8 +154,7 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 			fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
 		}
 	default:
-		names := []string{"table", "markdown", "latex", "json"}
-		return fmt.Errorf("no format %q%s for a comparison; there are %s", format, plain.Suggest(format, names), strings.Join(names, ", "))
+		return fmt.Errorf("no format %q%s for a comparison; there are %s", format, plain.Suggest(format, ComparisonFormats()), strings.Join(ComparisonFormats(), ", "))
 	}
 	_, err := io.WriteString(w, plain.Terminal(out.String()))
 	return err

@@ -79,7 +79,12 @@ func (p *page) write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("html: %w", err)
 	}
-	return t.Execute(w, p)
+	b := &strings.Builder{}
+	if err := t.Execute(b, p); err != nil {
+		return fmt.Errorf("html: %w", err)
+	}
+	_, err = io.WriteString(w, plain.Terminal(b.String()))
+	return err
 }
 
 func newPage(docs []*report.Document) (*page, error) {

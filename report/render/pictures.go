@@ -299,14 +299,17 @@ func (c curve) series(name string, color int, f func(*report.Record) (float64, b
 // mostCurves is how many distributions one picture can hold and still be read.
 const mostCurves = 6
 
-// spread picks mostCurves of many, the first and the last among them; fewer stay as they are.
-func spread[T any](all []T) []T {
-	if len(all) <= mostCurves {
+// mostMerged is how many runs of a point one distribution is made of.
+const mostMerged = 100
+
+// spread picks so many of all, the first and the last among them; fewer stay as they are.
+func spread[T any](all []T, most int) []T {
+	if len(all) <= most {
 		return all
 	}
-	out := make([]T, mostCurves)
+	out := make([]T, most)
 	for i := range out {
-		out[i] = all[i*(len(all)-1)/(mostCurves-1)]
+		out[i] = all[i*(len(all)-1)/(most-1)]
 	}
 	return out
 }
@@ -320,12 +323,14 @@ type sampled struct {
 // distributions draws histogram and percentiles of what has histograms; a histogram that does not decode is left out
 // here, as Load has no business failing for a picture.
 func distributions(op operation, curves []curve) []Picture {
-	var all []sampled
-	sizes := 0
+	type row struct {
+		name string
+		runs []*report.Histogram
+	}
+	var rows []row
+	sizes, most := 0, 0
 	for _, c := range curves {
 		sizes = max(sizes, len(c.Rows))
-	}
-	for _, c := range curves {
 		for _, r := range c.Rows {
 			var hs []*report.Histogram
 			for _, rec := range r.Runs {
@@ -333,24 +338,31 @@ func distributions(op operation, curves []curve) []Picture {
 					hs = append(hs, rec.Histogram)
 				}
 			}
-			h, err := report.MergeHistograms(hs...)
-			if err != nil || h == nil {
-				continue
+			if most = max(most, len(hs)); len(hs) > 0 {
+				rows = append(rows, row{joined(sizeName(r.Size), c.name), hs})
 			}
-			d, err := h.Decode()
-			if err != nil {
-				continue
-			}
-			all = append(all, sampled{joined(sizeName(r.Size), c.name), d})
+		}
+	}
+	said := subtitle(curves)
+	if len(rows) > mostCurves {
+		said = fmt.Sprintf("%d of %d curves · %s", mostCurves, len(rows), said)
+		rows = spread(rows, mostCurves)
+	}
+	if most > mostMerged { // decoding is what takes the time
+		said = fmt.Sprintf("%d of %d runs · %s", mostMerged, most, said)
+	}
+	var all []sampled
+	for _, r := range rows {
+		h, err := report.MergeHistograms(spread(r.runs, mostMerged)...)
+		if err != nil || h == nil {
+			continue
+		}
+		if d, err := h.Decode(); err == nil {
+			all = append(all, sampled{r.name, d})
 		}
 	}
 	if len(all) == 0 {
 		return nil
-	}
-	said := subtitle(curves)
-	if len(all) > mostCurves {
-		said = fmt.Sprintf("%d of %d curves · %s", mostCurves, len(all), said)
-		all = spread(all)
 	}
 	what, axis := "completion time", "completion time (us)"
 	if op.kind == "latency" {
@@ -418,7 +430,11 @@ func overTime(op operation, curves []curve) []Picture {
 	if op.kind == "latency" {
 		c.Title, c.Y.Label = title(op.operation+" round trips over time"), "messages (1000/s)"
 	}
-	var all, first []plot.Series // of all runs; of the first of each size
+	type run struct {
+		name  string
+		rates *report.Series
+	}
+	var all, first []run // of all runs; of the first of each size
 	for _, cv := range curves {
 		for _, r := range cv.Rows {
 			for i, rec := range r.Runs {
@@ -426,24 +442,13 @@ func overTime(op operation, curves []curve) []Picture {
 				if rates == nil {
 					continue
 				}
-				label := joined(sizeName(r.Size), cv.name)
+				name := joined(sizeName(r.Size), cv.name)
 				if len(r.Runs) > 1 {
-					label += fmt.Sprintf(", run %d", rec.Run)
+					name += fmt.Sprintf(", run %d", rec.Run)
 				}
-				s := plot.Series{Name: label, Shape: plot.Steps}
-				counts, scale := rates.Bytes, 8e-9
-				if op.kind == "latency" {
-					counts, scale = rates.Messages, 1e-3
-				}
-				for i, b := range counts {
-					s.X = append(s.X, float64(i)*rates.IntervalS)
-					s.Y = append(s.Y, b*scale/rates.IntervalS)
-				}
-				last := len(s.X) - 1
-				s.X, s.Y = append(s.X, s.X[last]+rates.IntervalS), append(s.Y, s.Y[last])
-				all = append(all, s)
+				all = append(all, run{name, rates})
 				if i == 0 {
-					first = append(first, s)
+					first = append(first, run{name, rates})
 				}
 			}
 		}
@@ -451,13 +456,27 @@ func overTime(op operation, curves []curve) []Picture {
 	if len(all) == 0 {
 		return nil
 	}
-	c.Series = all
+	chosen := all
 	if len(all) > mostCurves {
 		if len(first) > 1 {
-			c.Series = first
+			chosen = first
 		}
-		c.Series = spread(c.Series)
-		c.Subtitle = fmt.Sprintf("%d of %d · %s", len(c.Series), len(all), c.Subtitle)
+		chosen = spread(chosen, mostCurves)
+		c.Subtitle = fmt.Sprintf("%d of %d · %s", len(chosen), len(all), c.Subtitle)
+	}
+	for _, r := range chosen {
+		s := plot.Series{Name: r.name, Shape: plot.Steps}
+		counts, scale := r.rates.Bytes, 8e-9
+		if op.kind == "latency" {
+			counts, scale = r.rates.Messages, 1e-3
+		}
+		for i, b := range counts {
+			s.X = append(s.X, float64(i)*r.rates.IntervalS)
+			s.Y = append(s.Y, b*scale/r.rates.IntervalS)
+		}
+		last := len(s.X) - 1
+		s.X, s.Y = append(s.X, s.X[last]+r.rates.IntervalS), append(s.Y, s.Y[last])
+		c.Series = append(c.Series, s)
 	}
 	lo := math.Inf(1)
 	for _, s := range c.Series {

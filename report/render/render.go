@@ -35,6 +35,7 @@ func Formats() []Format {
 		{Name: "markdown", Description: "tables for a README or an issue", Extension: ".md", All: each(Markdown, "\n")},
 		{Name: "latex", Description: "tables for a paper (booktabs)", Extension: ".tex", All: each(LaTeX, "\n")},
 		{Name: "junit", Description: "JUnit XML: a test case per expectation, or per record", Extension: ".xml", All: JUnit},
+		{Name: "openmetrics", Description: "gauges for Prometheus and node_exporter's textfile collector", Extension: ".prom", All: OpenMetrics},
 		{Name: "html", Description: "one self-contained page with pictures", Extension: ".html", All: HTML},
 	}
 }

@@ -112,15 +112,12 @@ func kthDifference(a, b []float64, k int) float64 {
 		return all[k-1]
 	}
 	below := func(d float64) int { // how many differences are at most d
-		count := 0
+		count, near := 0, 0
 		for _, y := range b {
-			at, _ := slices.BinarySearchFunc(a, d, func(x, d float64) int {
-				if y-x <= d {
-					return 1
-				}
-				return -1
-			})
-			count += n - at
+			for near < n && y-a[near] > d {
+				near++
+			}
+			count += n - near
 		}
 		return count
 	}

@@ -156,6 +156,11 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 	return Unknown(Unclear, e.settle(o, together), "%s", said)
 }
 
+// Level is the level at which one of several differences that are judged together is told: see [Conclude].
+func Level(confidence float64, together int) float64 {
+	return alarm(Margins{Confidence: confidence}, together)
+}
+
 // alarm is the level at which differences are told. Of figures that are all equal the procedure uses the whole level, so
 // several are judged at four fifths of it: false alarms then stay below what is promised.
 func alarm(o Margins, together int) float64 {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,7 +86,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.margin, "margin", "5%", "changes up to this count as the same")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdict and interval")
 	fs.StringVar(&f.seed, "seed", "", "number from which the order is drawn (another each time)")
-	fs.StringVar(&f.format, "format", "table", "table, markdown, latex, json")
+	fs.StringVar(&f.format, "format", "table", strings.Join(render.ComparisonFormats(), ", "))
 	fs.StringVar(&f.save, "save", "", "write to this file instead of standard output")
 	fs.BoolVar(&f.quiet, "quiet", false, "no line for each pair")
 	return cmd
@@ -157,8 +158,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	if f.accept != "" && f.failOn == "" {
 		wrong.Note(errors.New("--accept is for a gate: give --fail-on, too"))
 	}
-	if !slices.Contains([]string{"table", "markdown", "latex", "json"}, f.format) {
-		wrong.Note(fmt.Errorf("--format %q: want table, markdown, latex or json", f.format))
+	if !slices.Contains(render.ComparisonFormats(), f.format) {
+		wrong.Note(fmt.Errorf("--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", ")))
 	}
 	return c, errors.Join(wrong...)
 }

@@ -73,7 +73,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.Float64Var(&flags.confidence, "confidence", 0.95, "of verdicts and intervals")
 	fs.Float64Var(&flags.disturbed, "disturbed", 0.5, "share of disturbed runs above which nothing is told")
 	fs.BoolVar(&flags.unlike, "unlike", false, "compare although device, CPU or link differ")
-	fs.StringVar(&flags.format, "format", "table", "table, markdown, latex, json")
+	fs.StringVar(&flags.format, "format", "table", strings.Join(render.ComparisonFormats(), ", "))
 	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
 	return cmd
 }
@@ -112,19 +112,19 @@ func (f *flags) config(args []string) (config, error) {
 	if !(f.confidence > 0 && f.confidence < 1) {
 		errs = append(errs, fmt.Errorf("--confidence %g: want more than 0 and less than 1", f.confidence))
 	}
-	known := []string{"table", "markdown", "latex", "json", "md", "tex"}
-	if !slices.Contains(known, f.format) {
-		errs = append(errs, fmt.Errorf("--format %q: want table, markdown, latex or json", f.format))
+	if !slices.Contains(append(render.ComparisonFormats(), "md", "tex"), f.format) {
+		errs = append(errs, fmt.Errorf("--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", ")))
 	}
 	return c, errors.Join(errs...)
 }
 
 // run compares, prints, and judges by the gate.
 func run(out output.Streams, c config) error {
-	comparisons, err := compared(c)
+	comparisons, lost, err := compared(c)
 	if err != nil {
 		return err
 	}
+	lost.Note(out)
 	write := func(w io.Writer) error {
 		for _, one := range comparisons {
 			if err := render.Comparison(w, c.Format, one); err != nil {
@@ -141,7 +141,7 @@ func run(out output.Streams, c config) error {
 	if err != nil || c.Gate == nil {
 		return err
 	}
-	var missed []error
+	missed := lost.Missed(c.Options.Accept)
 	for _, one := range comparisons {
 		for _, reason := range c.Gate.Judge(one, c.Options.Accept) {
 			missed = append(missed, exit.MissedError{What: reason})
@@ -151,30 +151,28 @@ func run(out output.Streams, c config) error {
 }
 
 // compared compares the two sides, or within one side each value of a field with the first.
-func compared(c config) ([]*compare.Comparison, error) {
-	old, errOld := output.Load(c.Old)
+func compared(c config) ([]*compare.Comparison, output.Lost, error) {
+	old, lost, err := output.Load(c.Old)
 	sides := [][]*report.Document{old}
-	errs := errOld
 	if len(c.New) > 0 {
-		new, errNew := output.Load(c.New)
-		sides, errs = append(sides, new), errors.Join(errOld, errNew)
+		now, more, errNew := output.Load(c.New)
+		sides, lost, err = append(sides, now), append(lost, more...), errors.Join(err, errNew)
 	}
-	if errs != nil {
-		return nil, errs
+	if err != nil {
+		return nil, nil, err
 	}
 	if len(sides) == 1 {
-		var err error
 		if _, sides, err = compare.Split(old, c.Options.By); err != nil {
-			return nil, exit.UsageError{Err: err}
+			return nil, nil, exit.UsageError{Err: err}
 		}
 	}
 	var out []*compare.Comparison
 	for _, side := range sides[1:] {
 		one, err := compare.Documents(sides[0], side, c.Options)
 		if err != nil {
-			return nil, exit.UsageError{Err: err}
+			return nil, nil, exit.UsageError{Err: err}
 		}
 		out = append(out, one)
 	}
-	return out, nil
+	return out, lost, nil
 }

@@ -29,7 +29,7 @@ func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
 		{Title: "Measuring", Names: []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "min-time", "max-time", "seed"}},
-		{Title: "Result", Names: []string{"model", "predict", "format", "save", "resume", "quiet"}},
+		{Title: "Result", Names: []string{"model", "predict", "format", "save", "openmetrics", "resume", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
 	}

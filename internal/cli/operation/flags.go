@@ -31,7 +31,7 @@ func groups() []cmdline.FlagGroup {
 		}},
 		opendevice.Group(),
 		measure.PeerGroup(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept", "limit-bw", "limit-msgrate"}},
+		{Title: "Output and verdict", Names: []string{"format", "save", "openmetrics", "quiet", "expect", "accept", "limit-bw", "limit-msgrate"}},
 	}
 }
 

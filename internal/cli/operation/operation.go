@@ -67,7 +67,7 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 
 // run measures, prints and saves, and judges.
 func run(ctx context.Context, out output.Streams, c Config) error {
-	if err := output.CheckWritable(c.Output.Save); err != nil {
+	if err := output.CheckWritable(c.Output.Save, c.Output.OpenMetrics); err != nil {
 		return err
 	}
 	doc, err := measure.Run(ctx, out, measure.Config{

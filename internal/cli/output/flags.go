@@ -13,15 +13,17 @@ import (
 
 // Flags say what becomes of the result.
 type Flags struct {
-	format string
-	save   string
-	quiet  bool
+	format      string
+	save        string
+	openMetrics string
+	quiet       bool
 }
 
 // Bind adds the flags to a command.
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.format, "format", "table", strings.Join(FormatNames(), ", "))
 	fs.StringVar(&f.save, "save", "", "save the result; the name's ending tells the format (.json)")
+	fs.StringVar(&f.openMetrics, "openmetrics", "", "write the figures for node_exporter's textfile collector, in one step: x.prom")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
 }
 
@@ -30,12 +32,14 @@ type Config struct {
 	Format render.Format
 	Save   string
 	saveAs render.Format
-	Quiet  bool
+	// OpenMetrics is a file for the figures as gauges, or empty. It is replaced in one step: a collector sees all or nothing.
+	OpenMetrics string
+	Quiet       bool
 }
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
-	c := Config{Save: f.save, Quiet: f.quiet}
+	c := Config{Save: f.save, OpenMetrics: f.openMetrics, Quiet: f.quiet}
 	var errs []error
 	var err error
 	if c.Format, err = FormatNamed(f.format); err != nil {

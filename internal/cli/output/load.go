@@ -1,6 +1,8 @@
 package output
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,45 +13,124 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/report/stats"
 )
 
-// Load reads files of results, and all .json files of directories, in the order of their names. Documents
-// without a description take the file's name, so that several can be told apart.
-func Load(paths []string) ([]*report.Document, error) {
+// Lost are the files of directories that could not be read: the others are used all the same.
+type Lost []*report.FileError
+
+// Note names them.
+func (l Lost) Note(out Streams) {
+	for _, e := range l {
+		fmt.Fprintf(out.Err, "left out: %v\n", e)
+	}
+}
+
+// Missed are those that a gate must not pass over: results that are broken, unless that is accepted. A file that is no result
+// at all is none of them.
+func (l Lost) Missed(accept stats.Accepted) []error {
+	var out []error
+	for _, e := range l {
+		if !e.Foreign && !accept.Has(stats.Incomplete) {
+			out = append(out, exit.MissedError{What: fmt.Sprintf("cannot tell: incomplete: %s cannot be read (mend or remove it, or --accept incomplete)", e.File)})
+		}
+	}
+	return out
+}
+
+// Load reads files of results, of tests of many hosts too, and all .json files of directories, in the order of their names.
+// A file that was named must be one; of a directory, those that are not are lost. Documents without a description take the
+// file's name, so that several can be told apart.
+func Load(paths []string) ([]*report.Document, Lost, error) {
 	var docs []*report.Document
+	var lost Lost
 	var errs []error
 	for _, path := range paths {
 		files := []string{path}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			if files, err = filepath.Glob(filepath.Join(path, "*.json")); err != nil || len(files) == 0 {
-				errs = append(errs, &report.FileError{File: path, Err: errors.New("the directory holds no .json file"), Remedy: "name a file of results"})
+		info, err := os.Stat(path)
+		directory := err == nil && info.IsDir()
+		if directory {
+			if files, err = inDirectory(path); err != nil {
+				errs = append(errs, err)
 				continue
 			}
-			slices.Sort(files)
 		}
 		for _, file := range files {
-			found, err := report.LoadAll(file)
+			found, err := load(file)
+			if fe, ok := errors.AsType[*report.FileError](err); ok && directory {
+				lost = append(lost, fe)
+				continue
+			}
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			for i, d := range found {
-				if d.Description == "" && (len(paths) > 1 || len(files) > 1) {
-					d.Description = strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-					if len(found) > 1 {
-						d.Description += fmt.Sprintf(" %d", i+1)
-					}
-				}
-				docs = append(docs, d)
-			}
+			describe(found, file, len(paths) > 1 || len(files) > 1)
+			docs = append(docs, found...)
+		}
+	}
+	if len(docs) == 0 {
+		for _, e := range lost {
+			errs = append(errs, e)
 		}
 	}
 	err := errors.Join(errs...)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, exit.SetupError{Err: err}
+		return nil, nil, exit.SetupError{Err: err}
 	}
 	if err != nil {
-		return nil, exit.UsageError{Err: err}
+		return nil, nil, exit.UsageError{Err: err}
 	}
-	return docs, nil
+	return docs, lost, nil
+}
+
+// inDirectory are the .json files of a directory, whatever characters its name has.
+func inDirectory(path string) ([]string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, &report.FileError{File: path, Err: err}
+	}
+	var files []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, &report.FileError{File: path, Err: errors.New("the directory holds no .json file"), Remedy: "name a file of results"}
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// load reads one file.
+func load(file string) ([]*report.Document, error) {
+	b, err := report.ReadFile(file, report.MostBytes)
+	if err != nil {
+		return nil, err
+	}
+	if !fabric.Is(b) {
+		return report.Parse(file, b)
+	}
+	d, err := fabric.Read(bytes.NewReader(b))
+	if err != nil {
+		return nil, &report.FileError{File: file, Err: err}
+	}
+	return []*report.Document{d.Result()}, nil
+}
+
+// describe gives documents the file's name where they have none of their own.
+func describe(docs []*report.Document, file string, several bool) { //nolint:revive // several files: a fact, not a mode
+	if !several {
+		return
+	}
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	for i, d := range docs {
+		number := ""
+		if len(docs) > 1 {
+			number = fmt.Sprintf(" %d", i+1)
+		}
+		d.Description = cmp.Or(d.Description, name+number)
+	}
 }

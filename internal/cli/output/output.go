@@ -57,6 +57,11 @@ func Deliver(out Streams, c Config, d *report.Document) error {
 			return fmt.Errorf("print the result: %w", err)
 		}
 	}
+	if c.OpenMetrics != "" {
+		if err := report.WriteFile(c.OpenMetrics, func(w io.Writer) error { return render.OpenMetrics(w, []*report.Document{d}) }); err != nil {
+			return err
+		}
+	}
 	if c.Save == "" {
 		return nil
 	}

@@ -33,7 +33,7 @@ func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Plan", Names: []string{"only", "scale", "runs", "list", "dry-run", "print"}},
 		{Title: "Verdict", Names: []string{"line", "leave-out", "baseline", "within", "accept"}},
-		{Title: "Result", Names: []string{"junit", "html", "json", "markdown", "quiet"}},
+		{Title: "Result", Names: []string{"junit", "html", "json", "markdown", "openmetrics", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
 	}
@@ -42,6 +42,7 @@ func groups() []cmdline.FlagGroup {
 // flags are the flags of 'qualify' as they were typed.
 type flags struct {
 	host, line, junit, html, json string
+	openMetrics                   string
 	baseline, within, leaveOut    string
 	accept, markdown              string
 	only                          []string
@@ -55,19 +56,20 @@ type flags struct {
 
 // config is a validated qualification.
 type config struct {
-	Args   []string
-	Plan   *qualify.Plan
-	Tests  []qualifyTest
-	Line   float64 // bits/s, 0: the link's own
-	JUnit  string
-	HTML   string
-	JSON   string
-	DryRun bool
-	Quiet  bool
-	Accept stats.Accepted
-	MD     string
-	Device opendevice.Config
-	Peer   measure.PeerConfig
+	Args        []string
+	Plan        *qualify.Plan
+	Tests       []qualifyTest
+	Line        float64 // bits/s, 0: the link's own
+	JUnit       string
+	OpenMetrics string
+	HTML        string
+	JSON        string
+	DryRun      bool
+	Quiet       bool
+	Accept      stats.Accepted
+	MD          string
+	Device      opendevice.Config
+	Peer        measure.PeerConfig
 }
 
 // qualifyTest is one test of a plan, ready to run.
@@ -137,6 +139,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVar(&flags.runs, "runs", 0, "repetitions of each test (as the plan says)")
 	fs.StringVar(&flags.junit, "junit", "", "write the verdicts as JUnit XML")
 	fs.StringVar(&flags.html, "html", "", "write the page with verdicts, tables and pictures")
+	fs.StringVar(&flags.openMetrics, "openmetrics", "", "write verdicts and figures for node_exporter's textfile collector: x.prom")
 	fs.StringVar(&flags.json, "json", "", "write everything as JSON, for 'report', 'compare' and baselines")
 	fs.StringVar(&flags.markdown, "markdown", "", "write the verdicts as Markdown, for a step summary")
 	fs.StringVar(&flags.accept, "accept", "", "let pass what cannot be told for these causes: too-few, unclear, incomplete, missing, not-finite")
@@ -146,7 +149,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 }
 
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{JUnit: f.junit, HTML: f.html, JSON: f.json, DryRun: f.dryRun, Quiet: f.quiet, MD: f.markdown}
+	c := config{JUnit: f.junit, HTML: f.html, JSON: f.json, DryRun: f.dryRun, Quiet: f.quiet, MD: f.markdown, OpenMetrics: f.openMetrics}
 	if len(args) != 1 {
 		return c, fmt.Errorf("%d plans: want one, a file or one of %s", len(args), strings.Join(qualify.ShippedPlans(), ", "))
 	}
@@ -323,7 +326,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	q := &qualification{config: c, out: out, earlier: map[string]*report.Document{}, report: &qualify.Qualification{
 		Plan: c.Plan.Name, File: c.Plan.File, Version: bench.Version(), Command: c.Args, Started: time.Now().UTC(),
 	}}
-	if err := errors.Join(output.CheckWritable(c.JUnit, c.HTML, c.JSON, c.MD), q.check()); err != nil {
+	if err := errors.Join(output.CheckWritable(c.JUnit, c.HTML, c.JSON, c.MD, c.OpenMetrics), q.check()); err != nil {
 		return err
 	}
 	if c.DryRun {
@@ -515,6 +518,7 @@ func (q *qualification) deliver() error {
 	errs := []error{render.QualificationTable(q.out.Out, q.report)}
 	for path, write := range map[string]func(io.Writer, *qualify.Qualification) error{
 		q.config.JUnit: render.QualificationJUnit, q.config.HTML: render.QualificationHTML, q.config.MD: render.QualificationMarkdown,
+		q.config.OpenMetrics: render.QualificationOpenMetrics,
 	} {
 		if path != "" {
 			errs = append(errs, report.WriteFile(path, func(w io.Writer) error { return write(w, q.report) }))

@@ -130,7 +130,7 @@ func ParseRun(words []string, length TestLength) (parsedRun, []error) {
 		if device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil {
 			errs = append(errs, fmt.Errorf("--%s belongs to the command line of qualify, not to the plan", f.Name))
 		}
-		if slices.Contains([]string{"format", "save", "quiet", "resume"}, f.Name) {
+		if slices.Contains([]string{"format", "save", "openmetrics", "quiet", "resume"}, f.Name) {
 			errs = append(errs, fmt.Errorf("--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name))
 		}
 		if slices.Contains([]string{"expect", "accept", "limit-bw", "limit-msgrate"}, f.Name) {

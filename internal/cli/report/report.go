@@ -106,10 +106,11 @@ func (f *flags) config(args []string) (config, error) {
 
 // run renders files.
 func run(out output.Streams, c config) error {
-	docs, err := output.Load(c.Files)
+	docs, lost, err := output.Load(c.Files)
 	if err != nil {
 		return err
 	}
+	lost.Note(out)
 	if c.Pictures != "" {
 		if err := writePictures(out, c, docs); err != nil {
 			return err
@@ -132,6 +133,7 @@ func run(out output.Streams, c config) error {
 func verdictsOf(c config) func(io.Writer) error {
 	render := map[string]func(io.Writer, *qualify.Qualification) error{
 		"table": render.QualificationTable, "markdown": render.QualificationMarkdown, "junit": render.QualificationJUnit, "html": render.QualificationHTML,
+		"openmetrics": render.QualificationOpenMetrics,
 	}[c.Format.Name]
 	if render == nil || len(c.Files) != 1 {
 		return nil

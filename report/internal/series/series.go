@@ -1,0 +1,163 @@
+// Package series gathers the figures of documents by what must agree for them to be compared.
+package series
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Key is what figures must have in common: the whole plan, and the name of the figure.
+type Key struct {
+	Point  report.Point
+	Grid   noncontig.Plan
+	Figure string
+}
+
+// Series is the values of one figure at one point, over runs and documents, in the figure's base unit.
+type Series struct {
+	Key
+	Group, Row string // the set-up in words; the size, or the layout and strategy
+	By         string // what the field was by which is compared
+	Of         figure.Figure
+	Values     []float64
+	Disturbed  int  // of the runs
+	Incomplete bool // a document it comes from was interrupted
+}
+
+func (s *Series) String() string { return s.Group + ", " + s.Row + ": " + s.Of.Name }
+
+// Summary in the figure's unit; values that are not finite are not shown, the verdict tells of them.
+func (s *Series) Summary(confidence float64) stats.Summary {
+	var out []float64
+	for _, v := range s.Values {
+		if v *= s.Of.Scale; !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 {
+		return stats.Summary{}
+	}
+	return stats.Summarize(out, confidence)
+}
+
+// Over is the figure over the runs: the median, and for counters and shares the worst.
+func (s *Series) Over() float64 {
+	switch {
+	case s.Of.WorstOf() && s.Of.Direction == stats.HigherIsBetter:
+		return slices.Min(s.Values)
+	case s.Of.WorstOf():
+		return slices.Max(s.Values)
+	}
+	return stats.Summarize(s.Values, stats.DefaultConfidence).Median
+}
+
+// Collection is the series of some documents in the order of first appearance.
+type Collection struct {
+	Series []*Series
+	at     map[Key]*Series
+}
+
+// Find is the series of a key, or nil.
+func (c *Collection) Find(k Key) *Series { return c.at[k] }
+
+// Collect gathers the figures of documents by point: the named ones, or of bandwidth tests bw, of latency tests p50 and p99,
+// of non-contiguous experiments the goodput. By names the one field of the plan that is no part of the key.
+func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Collection, error) {
+	c := &Collection{at: map[Key]*Series{}}
+	bw, p50, p99 := mustFigures("bw", "p50", "p99")
+	for _, d := range docs {
+		for i := range d.Records {
+			r := &d.Records[i]
+			chosen := figures
+			switch {
+			case len(figures) > 0:
+			case r.Kind == "latency":
+				chosen = []figure.Figure{p50, p99}
+			default:
+				chosen = []figure.Figure{bw}
+			}
+			rest, value, _ := r.Point().Without(by)
+			for _, f := range chosen {
+				v, ok := f.Get(r)
+				if !ok {
+					continue
+				}
+				s, err := c.add(Key{Point: rest, Figure: f.Name}, value, by, f, func() (string, string) {
+					title := rest.Title()
+					if r.CQMod > 1 {
+						title += fmt.Sprintf(", signaled every %d", r.CQMod)
+					}
+					return title, fmt.Sprintf("%d B", r.SizeBytes)
+				})
+				if err != nil {
+					return nil, err
+				}
+				s.take(v, r.Warnings, d)
+			}
+		}
+		if d.Noncontig != nil && len(figures) == 0 {
+			if err := c.addGrid(d, by); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// addGrid takes the goodput of a non-contiguous experiment.
+func (c *Collection) addGrid(d *report.Document, by string) error {
+	n := d.Noncontig
+	goodput := figure.Figure{Name: "goodput", Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9}
+	for i := range n.Points {
+		p := &n.Points[i]
+		rest, value, _ := n.Plan(p).Without(by)
+		for j := range p.Runs {
+			s, err := c.add(Key{Grid: rest, Figure: goodput.Name}, value, by, goodput, func() (string, string) {
+				return "non-contiguous, " + p.Shape + ", " + n.Setup.Cache, p.Layout + " " + p.Strategy
+			})
+			if err != nil {
+				return err
+			}
+			s.take(p.Runs[j].GoodputBitsPerS, p.Runs[j].Warnings, d)
+		}
+	}
+	return nil
+}
+
+// add finds or makes the series of a key.
+func (c *Collection) add(k Key, value, by string, f figure.Figure, name func() (group, row string)) (*Series, error) {
+	s := c.at[k]
+	if s == nil {
+		s = &Series{Key: k, By: value, Of: f}
+		s.Group, s.Row = name()
+		c.at[k] = s
+		c.Series = append(c.Series, s)
+	}
+	if s.By != value {
+		return nil, fmt.Errorf("%s, %s has %s %s and %s: one of them is wanted on each side (or give one result alone: compare FILE --by %s)",
+			s.Group, s.Row, by, cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
+	}
+	return s, nil
+}
+
+func (s *Series) take(v float64, warnings []string, d *report.Document) {
+	s.Values = append(s.Values, v)
+	if figure.Disturbed(warnings) {
+		s.Disturbed++
+	}
+	s.Incomplete = s.Incomplete || !d.Complete
+}
+
+func mustFigures(a, b, c string) (x, y, z figure.Figure) {
+	x, _ = figure.Named(a)
+	y, _ = figure.Named(b)
+	z, _ = figure.Named(c)
+	return x, y, z
+}

@@ -1,0 +1,154 @@
+package openmetrics_test
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/openmetrics"
+	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/render"
+)
+
+func parsed(t *testing.T, write func(w io.Writer) error) map[string]*family {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	f, err := parse(b.String())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &b)
+	}
+	return f
+}
+
+func TestParserIsStrict(t *testing.T) {
+	good := "# TYPE a_seconds gauge\n# UNIT a_seconds seconds\n# HELP a_seconds Time.\na_seconds{x=\"1\\n\\\"\"} 1e-06\na_seconds 2\n# EOF\n"
+	if _, err := parse(good); err != nil {
+		t.Fatal(err)
+	}
+	for old, new := range map[string]string{
+		"# EOF\n": "", " 2\n": " 2 17\n", "a_seconds 2\n": "a_seconds{x=\"1\\n\\\"\"} 3\n", "\\n": "\\t", "x=": "1x=",
+		"UNIT a_seconds seconds": "UNIT a_seconds bytes", "# HELP a_seconds Time.\n": "", "gauge": "counter", "1e-06\n": "1e-06\n\n",
+		"a_seconds 2": "a_seconds two", "a_seconds{": "# HELP a_seconds Again.\na_seconds{",
+	} {
+		if _, err := parse(strings.Replace(good, old, new, 1)); err == nil {
+			t.Errorf("%q for %q is read", new, old)
+		}
+	}
+}
+
+// hostile is a text that every label may hold.
+const hostile = "a\"b\\c\nd\x1b[31m\xff}{,= é"
+
+func TestResults(t *testing.T) {
+	d := sample.Document()
+	d.Client.Host, d.Client.Device = hostile, hostile
+	for i := range d.Records {
+		d.Records[i].Plan = map[string]string{hostile: hostile, "threads": "2"}
+	}
+	d.Checks = []report.Check{{Expression: hostile, Point: "p", Passed: true}, {Expression: "bw > 1", Point: "p"}}
+	f := parsed(t, func(w io.Writer) error { return render.OpenMetrics(w, []*report.Document{d}) })
+	for _, name := range []string{"gobw_result_info", "gobw_result_complete", "gobw_bandwidth_bytes_per_second", "gobw_expectation_met", "gobw_result_finished_timestamp_seconds"} {
+		if f[name] == nil {
+			t.Errorf("no %s in %v", name, names(f))
+		}
+	}
+	two := parsed(t, func(w io.Writer) error {
+		return render.OpenMetrics(w, []*report.Document{d, sample.Document(), sample.Document()})
+	})
+	if n := len(two["gobw_result_complete"].samples); n != 3 {
+		t.Errorf("%d of 3 results", n)
+	}
+	if a, b := len(f["gobw_bandwidth_bytes_per_second"].samples), len(two["gobw_bandwidth_bytes_per_second"].samples); b != 3*a || a == 0 {
+		t.Errorf("%d points of one result and %d of three", a, b)
+	}
+}
+
+func names(f map[string]*family) []string {
+	var out []string
+	for name := range f {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Figures are in base units: bytes a second, seconds, shares.
+func TestUnits(t *testing.T) {
+	r := report.Record{Operation: "send", Kind: "bandwidth", Transport: "UD", SizeBytes: 1024, QPs: 1, MessagesPerS: 5e6}
+	r.Bandwidth.AverageBitsPerS = 8e9
+	delivered, p99 := 0.75, 2000.0
+	r.Delivered, r.Latency = &delivered, &report.Latency{Samples: 1000, P50Ns: 1500, P99Ns: &p99, MinNs: 1000, MaxNs: 9000, MeanNs: 1600}
+	d := &report.Document{Tool: "gobw", Complete: true, Finished: time.Unix(1700000000, 0), Records: []report.Record{r}}
+	f := parsed(t, func(w io.Writer) error { return render.OpenMetrics(w, []*report.Document{d}) })
+	for name, want := range map[string]float64{
+		"gobw_bandwidth_bytes_per_second": 1e9, "gobw_delivered_ratio": 0.75, "gobw_messages_per_second": 5e6,
+		"gobw_result_finished_timestamp_seconds": 1.7e9, "gobw_latency_mean_seconds": 1.6e-6,
+	} {
+		if f[name] == nil {
+			t.Errorf("no %s", name)
+			continue
+		}
+		for _, got := range f[name].samples {
+			if math.Abs(got-want) > 1e-9*want {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
+	}
+	if n := len(f["gobw_latency_seconds"].samples); n != 4 {
+		t.Errorf("%d quantiles, want minimum, median, 0.99 and maximum", n)
+	}
+}
+
+func TestOtherResults(t *testing.T) {
+	grid := parsed(t, func(w io.Writer) error { return render.OpenMetrics(w, []*report.Document{sample.NoncontigDocument()}) })
+	if grid["gobw_noncontig_goodput_bytes_per_second"] == nil {
+		t.Errorf("a grid has %v", names(grid))
+	}
+	q := &qualify.Qualification{Plan: hostile, Outcome: qualify.Failed, Tests: []qualify.Result{
+		{Name: "a", Outcome: qualify.Passed, Document: sample.Document()}, {Name: hostile, Outcome: qualify.Failed},
+	}}
+	f := parsed(t, func(w io.Writer) error { return render.QualificationOpenMetrics(w, q) })
+	if f["gobw_qualification_passed"] == nil || len(f["gobw_qualification_test_passed"].samples) != 2 || f["gobw_bandwidth_bytes_per_second"] == nil {
+		t.Errorf("a qualification has %v", names(f))
+	}
+	c := &compare.Comparison{Points: []compare.Point{{Group: hostile, Row: "64 B", Figure: "bw", Unit: "Gb/s"}}}
+	if f := parsed(t, func(w io.Writer) error { return render.Comparison(w, "openmetrics", c) }); f["gobw_comparison_change_ratio"] == nil {
+		t.Errorf("a comparison has %v", names(f))
+	}
+	fab := &fabric.Document{
+		Hosts: []fabric.Host{{Name: hostile}, {Rank: 1, Name: hostile}}, Rails: []string{hostile},
+		Findings: []fabric.Finding{{Kind: "slow host", Bad: true, From: hostile}, {Kind: "slow host", Bad: true, From: hostile}},
+		Scatter:  []fabric.Quantile{{Hops: "all", P50: 8e10}},
+	}
+	if f := parsed(t, fab.OpenMetrics); len(f["gobw_fabric_host_up"].samples) != 2 || len(f["gobw_fabric_finding_ratio"].samples) != 1 {
+		t.Errorf("a test of many hosts has %v", names(f))
+	}
+}
+
+func FuzzWrite(f *testing.F) {
+	f.Add(hostile, "a", 1.5)
+	f.Fuzz(func(t *testing.T, one, two string, v float64) {
+		var b bytes.Buffer
+		family := &openmetrics.Family{Name: "gobw_x", Help: one}
+		family.Add(v, openmetrics.Label{Name: "a", Value: one}, openmetrics.Label{Name: "b", Value: two})
+		family.Add(v, openmetrics.Label{Name: "a", Value: two}, openmetrics.Label{Name: "b", Value: one})
+		family.Help = "Help."
+		if err := openmetrics.Write(&b, family); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parse(b.String()); err != nil {
+			t.Errorf("%v\n%s", err, &b)
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package render
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/internal/sample"
+)
+
+// large is a document of so many records: a hundred points each in many runs, with histograms.
+func large(records int) *report.Document {
+	latency := report.LatencyFromNs([]float64{1000, 1100, 1200, 1300, 2000})
+	h := sample.Document().Records[6].Histogram
+	d := &report.Document{Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Records: make([]report.Record, records)}
+	for i := range d.Records {
+		r := &d.Records[i]
+		*r = report.Record{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 1 << (i % 10), QPs: 1 + i/10%10, Run: 1 + i/100, Latency: &latency, Histogram: h, Messages: 1000}
+		r.Bandwidth.AverageBitsPerS = 1e9 * float64(1+i%10) * (1 + 0.001*float64(i*7919%101))
+		r.MessagesPerS = r.Bandwidth.AverageBitsPerS / 8 / float64(r.SizeBytes)
+		r.Plan = map[string]string{"threads": "1", "flow_label": "0", "window": "128"}
+		r.Warnings = []string{"disturbed: the measuring thread waited 3 ms, 5 % of the time, for its CPU, on which other threads ran (4 times)"}
+	}
+	return d
+}
+
+// A hundred thousand records are read, compared and drawn in seconds, and the page stays one that a browser shows.
+func TestHundredThousandRecords(t *testing.T) {
+	records := 100_000
+	if testing.Short() {
+		records = 10_000
+	}
+	d := large(records)
+	b, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(name string, f func() error) {
+		began := time.Now()
+		if err := f(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		t.Logf("%s: %v", name, time.Since(began).Round(time.Millisecond))
+	}
+	var docs []*report.Document
+	step("read", func() error { docs, err = report.Parse("large.json", b); return err })
+	step("compare", func() error { _, err := compare.Documents(docs, docs, compare.Options{}); return err })
+	for _, f := range Formats() {
+		if f.Name != "html" && f.Name != "table" && f.Name != "openmetrics" {
+			continue
+		}
+		var out counter
+		step(f.Name, func() error { return f.All(&out, docs) })
+		t.Logf("%s: %d KiB", f.Name, out>>10)
+		if f.Name == "html" && out > 2<<20 {
+			t.Errorf("the page has %d KiB", out>>10)
+		}
+	}
+}
+
+// counter counts what is written.
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}

@@ -1,0 +1,216 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/openmetrics"
+	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// metrics are the families of results. A sample is a point: the median over its runs.
+type metrics struct {
+	info, complete, finished, met                     openmetrics.Family
+	bandwidth, peak, rate, delivered, quantiles, mean openmetrics.Family
+	runs, disturbed, counters, goodput, gridTime      openmetrics.Family
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		info:      openmetrics.Family{Name: "gobw_result_info", Help: "What was measured on what: always 1."},
+		complete:  openmetrics.Family{Name: "gobw_result_complete", Help: "1 if the test ran to its end."},
+		finished:  openmetrics.Family{Name: "gobw_result_finished_timestamp_seconds", Unit: "seconds", Help: "When the test ended, in seconds since 1970."},
+		met:       openmetrics.Family{Name: "gobw_expectation_met", Help: "1 if the figure is as expected, 0 if it is not or if that cannot be told."},
+		bandwidth: openmetrics.Family{Name: "gobw_bandwidth_bytes_per_second", Unit: "bytes_per_second", Help: "Average bandwidth, the median over the runs."},
+		peak:      openmetrics.Family{Name: "gobw_bandwidth_peak_bytes_per_second", Unit: "bytes_per_second", Help: "Highest bandwidth from any post to any completion."},
+		rate:      openmetrics.Family{Name: "gobw_messages_per_second", Unit: "per_second", Help: "Message rate."},
+		delivered: openmetrics.Family{Name: "gobw_delivered_ratio", Unit: "ratio", Help: "Share of the messages that arrived."},
+		quantiles: openmetrics.Family{Name: "gobw_latency_seconds", Unit: "seconds", Help: "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample."},
+		mean:      openmetrics.Family{Name: "gobw_latency_mean_seconds", Unit: "seconds", Help: "Mean of the latency."},
+		runs:      openmetrics.Family{Name: "gobw_runs", Help: "Repetitions of the point."},
+		disturbed: openmetrics.Family{Name: "gobw_disturbed_runs", Help: "Repetitions during which something else had the CPU."},
+		counters:  openmetrics.Family{Name: "gobw_device_counter", Help: "Change of a device counter during the test, the highest of the runs."},
+		goodput:   openmetrics.Family{Name: "gobw_noncontig_goodput_bytes_per_second", Unit: "bytes_per_second", Help: "Goodput of a non-contiguous transfer."},
+		gridTime:  openmetrics.Family{Name: "gobw_noncontig_message_seconds", Unit: "seconds", Help: "Median time of a non-contiguous message."},
+	}
+}
+
+func (m *metrics) families() []*openmetrics.Family {
+	return []*openmetrics.Family{
+		&m.info, &m.complete, &m.finished, &m.met, &m.bandwidth, &m.peak, &m.rate, &m.delivered, &m.quantiles, &m.mean, &m.runs, &m.disturbed, &m.counters,
+		&m.goodput, &m.gridTime,
+	}
+}
+
+// OpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.
+func OpenMetrics(w io.Writer, docs []*report.Document) error {
+	m := newMetrics()
+	m.addAll(docs)
+	return openmetrics.Write(w, m.families()...)
+}
+
+// addAll adds documents; several are told apart by the label result.
+func (m *metrics) addAll(docs []*report.Document) {
+	seen := map[string]int{}
+	for _, d := range docs {
+		name := ""
+		if len(docs) > 1 || d.Description != "" {
+			name = d.Name()
+		}
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s %d", name, seen[name])
+		}
+		m.add(d, tag("result", name))
+	}
+}
+
+func tag(name, value string) openmetrics.Label { return openmetrics.Label{Name: name, Value: value} }
+
+func (m *metrics) add(d *report.Document, result openmetrics.Label) {
+	ends := []openmetrics.Label{result, tag("device", d.Client.Device), tag("host", d.Client.Host)}
+	peer := tag("peer", "")
+	if d.Server != nil {
+		peer.Value = d.Server.Host
+	}
+	ends = append(ends, peer)
+	m.info.Add(1, append(slices.Clone(ends),
+		tag("tool", d.Tool), tag("version", d.Version), tag("provider", d.Client.Provider), tag("firmware", d.Client.Firmware), tag("note", d.Label), tag("failure", d.Failure))...)
+	m.complete.Add(openmetrics.Flag(d.Complete), ends...)
+	if !d.Finished.IsZero() {
+		m.finished.Add(float64(d.Finished.UnixMilli())/1000, ends...)
+	}
+	for _, c := range d.Checks {
+		m.met.Add(openmetrics.Flag(c.Passed), append(slices.Clone(ends), tag("expectation", c.Expression), tag("point", c.Point))...)
+	}
+	for _, g := range figure.Groups(d.Records) {
+		for _, row := range g.Rows {
+			m.addRow(row, append(slices.Clone(ends), pointLabels(row.Runs[0].Point())...))
+		}
+	}
+	m.addGrid(d, ends)
+}
+
+// pointLabels are the whole plan of a point: each of its fields that says something is a label, and the rest of it one more.
+func pointLabels(p report.Point) []openmetrics.Label {
+	rest := p.More
+	var out []openmetrics.Label
+	for _, name := range report.PlanFields() {
+		var value string
+		if p, value, _ = p.Without(name); value != "0" && value != "false" {
+			out = append(out, tag(name, value))
+		}
+	}
+	return append(out, tag("plan", strings.ReplaceAll(rest, "\n", " ")))
+}
+
+func (m *metrics) addRow(row figure.Row, labels []openmetrics.Label) {
+	with := func(more ...openmetrics.Label) []openmetrics.Label { return append(slices.Clone(labels), more...) }
+	median := func(f *openmetrics.Family, scale float64, get func(*report.Record) (float64, bool)) {
+		if vs := row.Values(get); len(vs) > 0 {
+			f.Add(stats.Summarize(vs, stats.DefaultConfidence).Median*scale, labels...)
+		}
+	}
+	latencyTest := row.Runs[0].Kind == "latency"
+	if !latencyTest {
+		median(&m.bandwidth, 1.0/8, figure.AverageBits)
+		median(&m.peak, 1.0/8, figure.PeakBits)
+		median(&m.rate, 1, figure.MessageRate)
+	}
+	median(&m.delivered, 1, figure.Delivered)
+	if l := row.Latency(); l != nil && l.Samples > 0 {
+		for _, q := range []struct {
+			at string
+			ns *float64
+		}{{"0", &l.MinNs}, {"0.5", &l.P50Ns}, {"0.9", l.P90Ns}, {"0.99", l.P99Ns}, {"0.999", l.P999Ns}, {"0.9999", l.P9999Ns}, {"1", &l.MaxNs}} {
+			if q.ns != nil {
+				m.quantiles.Add(*q.ns/1e9, with(tag("quantile", q.at))...)
+			}
+		}
+		m.mean.Add(l.MeanNs/1e9, labels...)
+	}
+	disturbed := 0
+	highest := map[[2]string]int64{}
+	for _, r := range row.Runs {
+		if figure.Disturbed(r.Warnings) {
+			disturbed++
+		}
+		for end, counters := range map[string]map[string]int64{"local": r.Counters, "peer": r.PeerCounters} {
+			for name, n := range counters {
+				key := [2]string{name, end}
+				if before, seen := highest[key]; !seen || n > before {
+					highest[key] = n
+				}
+			}
+		}
+	}
+	m.runs.Add(float64(len(row.Runs)), labels...)
+	m.disturbed.Add(float64(disturbed), labels...)
+	keys := slices.SortedFunc(maps.Keys(highest), func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) })
+	for _, k := range keys {
+		m.counters.Add(float64(highest[k]), with(tag("counter", k[0]), tag("end", k[1]))...)
+	}
+}
+
+// addGrid adds the points of a non-contiguous experiment.
+func (m *metrics) addGrid(d *report.Document, ends []openmetrics.Label) {
+	n := d.Noncontig
+	if n == nil {
+		return
+	}
+	for i := range n.Points {
+		p := &n.Points[i]
+		if len(p.Runs) == 0 {
+			continue
+		}
+		labels := append(slices.Clone(ends),
+			tag("shape", p.Shape), tag("strategy", p.Strategy), tag("layout", p.Layout), tag("stride", p.Stride), tag("held", p.Held), tag("size_bytes", strconv.FormatInt(p.SizeBytes, 10)),
+			tag("transport", n.Setup.Transport), tag("cache", n.Setup.Cache), tag("window", strconv.Itoa(n.Setup.Window)), tag("kernel", n.Setup.Kernel))
+		var goodput, p50 []float64
+		for _, r := range p.Runs {
+			goodput, p50 = append(goodput, r.GoodputBitsPerS/8), append(p50, r.P50Ns/1e9)
+		}
+		m.goodput.Add(stats.Summarize(goodput, stats.DefaultConfidence).Median, labels...)
+		m.gridTime.Add(stats.Summarize(p50, stats.DefaultConfidence).Median, labels...)
+	}
+}
+
+// QualificationOpenMetrics writes the verdicts of a qualification and the figures of its tests.
+func QualificationOpenMetrics(w io.Writer, q *qualify.Qualification) error {
+	passed := &openmetrics.Family{Name: "gobw_qualification_passed", Help: "1 if every test passed."}
+	status := &openmetrics.Family{Name: "gobw_qualification_exit_status", Help: "Exit status of the qualification."}
+	test := &openmetrics.Family{Name: "gobw_qualification_test_passed", Help: "1 if the test passed; the outcome says how it ended."}
+	passed.Add(openmetrics.Flag(q.Outcome == qualify.Passed), tag("qualification", q.Plan))
+	status.Add(float64(q.ExitCode), tag("qualification", q.Plan))
+	for _, t := range q.Tests {
+		test.Add(openmetrics.Flag(t.Outcome == qualify.Passed), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
+	}
+	m := newMetrics()
+	m.addAll(q.Documents())
+	return openmetrics.Write(w, append([]*openmetrics.Family{passed, status, test}, m.families()...)...)
+}
+
+// comparisonOpenMetrics writes the changes of a comparison with their intervals and verdicts.
+func comparisonOpenMetrics(w io.Writer, c *compare.Comparison) error {
+	change := &openmetrics.Family{Name: "gobw_comparison_change_ratio", Unit: "ratio", Help: "Change of the figure as a share of the old."}
+	low := &openmetrics.Family{Name: "gobw_comparison_change_low_ratio", Unit: "ratio", Help: "Lower end of the interval of the change."}
+	high := &openmetrics.Family{Name: "gobw_comparison_change_high_ratio", Unit: "ratio", Help: "Upper end of the interval of the change."}
+	verdict := &openmetrics.Family{Name: "gobw_comparison_verdict", Help: "What can be told of the change: always 1."}
+	for _, p := range c.Points {
+		labels := []openmetrics.Label{tag("setup", p.Group), tag("point", p.Row), tag("figure", p.Figure)}
+		change.Add(p.Change, labels...)
+		if p.Interval != nil {
+			low.Add(p.Interval.Low, labels...)
+			high.Add(p.Interval.High, labels...)
+		}
+		verdict.Add(1, append(slices.Clone(labels), tag("verdict", string(p.Word)), tag("cause", string(p.Cause)))...)
+	}
+	return openmetrics.Write(w, change, low, high, verdict)
+}

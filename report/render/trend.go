@@ -1,0 +1,271 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/report/trend"
+)
+
+// TrendFormats are the formats of a trend.
+func TrendFormats() []string { return []string{"table", "markdown", "latex", "html", "json"} }
+
+// Trend writes a trend, and below it the state since some time against the one before, where that is given.
+func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
+	out := &strings.Builder{}
+	grids := trendGrids(t)
+	switch format {
+	case "json":
+		b, err := json.MarshalIndent(struct {
+			*trend.Trend
+			Since *compare.Comparison `json:"since,omitempty"`
+		}{t, since}, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encode trend: %w", err)
+		}
+		out.Write(append(b, '\n'))
+	case "table":
+		for _, l := range t.Labels {
+			fmt.Fprintln(out, l)
+		}
+		for i, g := range grids {
+			if i > 0 || len(t.Labels) > 0 {
+				fmt.Fprintln(out)
+			}
+			if err := writeGrid(out, g); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(out)
+		for _, line := range trendClosing(t) {
+			for _, l := range plain.Wrap(line, terminalWidth) {
+				fmt.Fprintln(out, l)
+			}
+		}
+	case "markdown":
+		for _, l := range t.Labels {
+			fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(l))
+		}
+		for _, g := range grids {
+			writeMarkdown(out, g)
+		}
+		for _, line := range trendClosing(t) {
+			fmt.Fprintf(out, "- %s\n", escapeMarkdown(line))
+		}
+	case "latex":
+		out.WriteString(laTeXPackages)
+		for _, g := range grids {
+			writeLaTeX(out, g, strings.Join(t.Labels, "; "))
+		}
+		for _, line := range trendClosing(t) {
+			fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
+		}
+	case "html":
+		return trendHTML(w, t, since)
+	default:
+		return fmt.Errorf("no format %q%s for a trend; there are %s", format, plain.Suggest(format, TrendFormats()), strings.Join(TrendFormats(), ", "))
+	}
+	if _, err := io.WriteString(w, plain.Terminal(out.String())); err != nil || since == nil || format == "json" {
+		return err
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return Comparison(w, format, since)
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// trendGrids are the tables: one for each plan, set-up and figure; a row is a change, or a series without one.
+func trendGrids(t *trend.Trend) []grid {
+	var out []grid
+	at := map[string]int{}
+	for i := range t.Series {
+		s := &t.Series[i]
+		title := fmt.Sprintf("%s: %s in %s", s.Group, s.Figure, s.Unit)
+		if s.Place != "" {
+			title += " (" + s.Place + ")"
+		}
+		at1, ok := at[title]
+		if !ok {
+			at1 = len(out)
+			at[title] = at1
+			out = append(out, grid{title: title, keys: 1, header: []string{"point", "results", "last", "changed", "before", "after", "change", "verdict"}})
+		}
+		g := &out[at1]
+		row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
+		if len(s.Changes) == 0 {
+			g.rows = append(g.rows, append(row, "never", plain.Number(stats.Summarize(pointValues(s.Points), t.Confidence).Median), "-", "-", "-"))
+		}
+		for _, c := range s.Changes {
+			g.rows = append(g.rows, append(slices.Clone(row), day(c.First), plain.Number(c.Before.Median), plain.Number(c.After.Median), percent(c.Change), c.String()))
+		}
+	}
+	return out
+}
+
+func pointValues(points []trend.Point) []float64 {
+	out := make([]float64, len(points))
+	for i, p := range points {
+		out[i] = p.Value
+	}
+	return out
+}
+
+// mostTold is how many changes are told in words: the newest.
+const mostTold = 20
+
+// trendClosing are the lines below the tables: each change with the first result after it, newest first, and how it was judged.
+func trendClosing(t *trend.Trend) []string {
+	type told struct {
+		s *trend.Series
+		c *trend.Change
+	}
+	var all []told
+	for i := range t.Series {
+		for j := range t.Series[i].Changes {
+			all = append(all, told{&t.Series[i], &t.Series[i].Changes[j]})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b told) int { return b.c.First.Compare(a.c.First) })
+	var out []string
+	for i, x := range all {
+		if i == mostTold {
+			out = append(out, fmt.Sprintf("and %d changes before these", len(all)-i))
+			break
+		}
+		line := fmt.Sprintf("%s, first in %s: %s: %s (permutation test: p = %.2g)", x.c.First.Format("2006-01-02 15:04"), x.c.Name, x.s.Name(), x.c.InWords(), x.c.P)
+		for _, d := range x.c.Changed {
+			line += "; " + d.String()
+		}
+		out = append(out, line)
+	}
+	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s; --seed %d); same: within ±%s",
+		plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, t.Seed, stats.Percent(t.Margin)))
+	for i, s := range t.LeftOut {
+		if i == mostTold {
+			out = append(out, fmt.Sprintf("left out: %d more", len(t.LeftOut)-i))
+			break
+		}
+		out = append(out, "left out: "+s)
+	}
+	return out
+}
+
+// mostOnPage is how many pictures a page of a trend holds: those of series that changed come first.
+const mostOnPage = 48
+
+func trendHTML(w io.Writer, t *trend.Trend, since *compare.Comparison) error {
+	p := &page{Title: title("trend of " + plural(t.Results, "result")), Style: template.CSS(plot.Style()), Notices: t.Labels} //nolint:gosec // our own style sheet
+	changes := 0
+	for i := range t.Series {
+		changes += len(t.Series[i].Changes)
+	}
+	p.Verdict = &pageVerdict{Text: fmt.Sprintf("%s in %d series.", plural(changes, "change"), len(t.Series)), Good: changes == 0}
+	closing := pageTable{Title: "Changes", Notes: trendClosing(t)}
+	p.Verdicts = append(p.Verdicts, closing)
+	if since != nil {
+		for _, g := range comparisonGrids(since) {
+			g.title = "Since: " + g.title
+			p.Verdicts = append(p.Verdicts, pageTableOf(g))
+		}
+	}
+	for _, g := range trendGrids(t) {
+		p.Verdicts = append(p.Verdicts, pageTableOf(g))
+	}
+	for _, pic := range TrendPictures(t, mostOnPage) {
+		b := &strings.Builder{}
+		if err := plot.WriteInlineSVG(b, pic.Figure); err != nil {
+			return err
+		}
+		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text
+	}
+	return p.write(w)
+}
+
+// TrendPictures draws at most so many series over time, those that changed most recently first: the results as dots, the
+// states as levels, and a line at each change.
+func TrendPictures(t *trend.Trend, most int) []Picture {
+	order := make([]*trend.Series, len(t.Series))
+	for i := range t.Series {
+		order[i] = &t.Series[i]
+	}
+	newest := func(s *trend.Series) time.Time {
+		if len(s.Changes) == 0 {
+			return time.Time{}
+		}
+		return s.Changes[len(s.Changes)-1].First
+	}
+	slices.SortStableFunc(order, func(a, b *trend.Series) int { return newest(b).Compare(newest(a)) })
+	var out []Picture
+	seen := map[string]int{}
+	for _, s := range order {
+		if len(out) == most {
+			break
+		}
+		name := plain.FileName(s.Row + "-" + s.Figure + "-" + s.Group)
+		if seen[name]++; seen[name] > 1 {
+			name += "-" + strconv.Itoa(seen[name])
+		}
+		out = append(out, Picture{name, trendChart(t, s)})
+	}
+	return out
+}
+
+// dated is the span from which on a picture's axis is in dates.
+const dated = 6 * 24 * time.Hour
+
+func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
+	first, last := s.Points[0].Time, s.Points[len(s.Points)-1].Time
+	x := func(at time.Time) float64 { return float64(at.Unix()) / 86400 }
+	axis := plot.Axis{Label: "measured (UTC)", Format: func(v float64) string {
+		return time.Unix(int64(v*86400), 0).UTC().Format("06-01-02")
+	}}
+	if last.Sub(first) < dated {
+		x = func(at time.Time) float64 { return at.Sub(first).Hours() }
+		axis = plot.Axis{Label: "hours since " + first.Format("2006-01-02 15:04 UTC")}
+	}
+	unit := s.Figure
+	if s.Unit != "" {
+		unit += " (" + s.Unit + ")"
+	}
+	c := &plot.Chart{
+		Title: title(s.Group + ", " + s.Row), Subtitle: strings.Join(append(slices.Clone(t.Labels), s.Place), " · "), X: axis, Y: plot.Axis{Label: unit},
+	}
+	quiet, disturbed := plot.Series{Name: "results", Shape: plot.Dots, Color: 1}, plot.Series{Name: "disturbed", Shape: plot.Dots, Color: 3, Marker: 2}
+	for _, p := range s.Points {
+		to := &quiet
+		if p.Disturbed || p.Incomplete {
+			to = &disturbed
+		}
+		to.X, to.Y = append(to.X, x(p.Time)), append(to.Y, p.Value)
+	}
+	for _, part := range []plot.Series{quiet, disturbed} {
+		if len(part.X) > 0 {
+			c.Series = append(c.Series, part)
+		}
+	}
+	level, bounds := plot.Series{Name: "state (median)", Color: 2}, s.Segments()
+	for i := range len(bounds) - 1 {
+		points := s.Points[bounds[i]:bounds[i+1]]
+		from, to := x(points[0].Time), x(points[len(points)-1].Time)
+		m := stats.Summarize(pointValues(points), t.Confidence).Median
+		level.X, level.Y = append(level.X, from, to, to), append(level.Y, m, m, math.NaN()) // a gap to the next
+	}
+	c.Series = append(c.Series, level)
+	for _, ch := range s.Changes {
+		c.Marks = append(c.Marks, plot.Mark{Label: percent(ch.Change), X: x(ch.First)})
+	}
+	return c
+}

@@ -1,0 +1,302 @@
+package trend
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/internal/series"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Options are how to look. The zero value takes the defaults shown.
+type Options struct {
+	Figures    []string       // "bw" for bandwidth tests, "p50" and "p99" for latency tests
+	Margin     float64        // the change up to which two states are the same: 5 %
+	Confidence float64        // of changes, verdicts and intervals: 95 %
+	Split      []string       // fields of the set-up that make series of their own besides those that compare refuses: "host"
+	Seed       uint64         // from which the permutations are drawn
+	Accept     stats.Accepted // Disturbed, Incomplete: judge such results all the same
+	// DisturbedShare is the share of disturbed runs above which a result is disturbed, and of disturbed results above which
+	// nothing is told: a half.
+	DisturbedShare float64
+}
+
+// Trend is what became of each figure over many results.
+type Trend struct {
+	Schema     string    `json:"schema"`
+	Results    int       `json:"results"`
+	From       time.Time `json:"from"`
+	To         time.Time `json:"to"`
+	Confidence float64   `json:"confidence"`
+	Margin     float64   `json:"margin"`
+	Procedure  string    `json:"procedure"` // how series judged together are corrected
+	Seed       uint64    `json:"seed"`
+	Series     []Series  `json:"series"`
+	LeftOut    []string  `json:"left_out,omitempty"` // results that could not be used, and why
+	Labels     []string  `json:"labels,omitempty"`
+
+	accept    stats.Accepted
+	disturbed float64
+	docs      []*report.Document // in the order of time
+}
+
+// Schema identifies a [Trend] in JSON.
+const Schema = "gobw.trend/1"
+
+// Series is one figure of one plan on one set-up. Values are in Unit.
+type Series struct {
+	Group   string          `json:"group"` // the plan
+	Row     string          `json:"row"`   // the size, or the layout and strategy
+	Place   string          `json:"place"` // the set-up: device, machine
+	Figure  string          `json:"figure"`
+	Unit    string          `json:"unit"`
+	Better  stats.Direction `json:"better"`
+	Points  []Point         `json:"points"` // by time
+	Changes []Change        `json:"changes,omitempty"`
+}
+
+// Name of the series in a few words.
+func (s *Series) Name() string { return s.Group + ", " + s.Row + ": " + s.Figure }
+
+// Point is one result: the median over its runs, and of counters and shares the worst.
+type Point struct {
+	Time       time.Time `json:"time"`
+	Name       string    `json:"name"` // of the document
+	Value      float64   `json:"value"`
+	Runs       int       `json:"runs"`
+	Disturbed  bool      `json:"disturbed,omitempty"`
+	Incomplete bool      `json:"incomplete,omitempty"`
+
+	doc *report.Document
+}
+
+// Change is where a series goes over from one state to another.
+type Change struct {
+	At      int                  `json:"at"`    // index of the first result after it
+	First   time.Time            `json:"first"` // when that was measured
+	Name    string               `json:"name"`
+	Before  stats.Summary        `json:"before"` // the results since the change before it
+	After   stats.Summary        `json:"after"`  // and up to the next
+	P       float64              `json:"p"`      // of the permutation test
+	WorseBy float64              `json:"worse_by"`
+	Changed []compare.Difference `json:"changed,omitempty"` // versions, firmware, host: between the results beside it
+	stats.Effect
+	stats.Verdict
+}
+
+// Documents orders results by the time they hold and finds where their figures changed.
+func Documents(docs []*report.Document, o Options) (*Trend, error) {
+	o.Margin, o.Confidence = cmp.Or(o.Margin, stats.DefaultMargin), cmp.Or(o.Confidence, stats.DefaultConfidence)
+	o.DisturbedShare = cmp.Or(o.DisturbedShare, 0.5)
+	figures, err := compare.Figures(o.Figures)
+	if err != nil {
+		return nil, err
+	}
+	if err := compare.CheckSetUp(o.Split); err != nil {
+		return nil, err
+	}
+	t := &Trend{
+		Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, Seed: o.Seed,
+		accept: o.Accept, disturbed: o.DisturbedShare,
+	}
+	docs = t.usable(docs)
+	if len(docs) == 0 {
+		return nil, errors.New("no result says when it was measured: " + strings.Join(t.LeftOut, "; "))
+	}
+	t.Results, t.From, t.To = len(docs), docs[0].Started.UTC(), docs[len(docs)-1].Started.UTC()
+	if err := t.gather(docs, figures, o.Split); err != nil {
+		return nil, err
+	}
+	if len(t.Series) == 0 {
+		return nil, errors.New("the results hold none of the figures")
+	}
+	t.find(o)
+	return t, nil
+}
+
+// usable are the documents that have a time, each once, in its order.
+func (t *Trend) usable(docs []*report.Document) []*report.Document {
+	var out []*report.Document
+	for _, d := range docs {
+		if d.Started.IsZero() || d.Started.Year() > 9999 || d.Started.Year() < 1 { // JSON has no such years
+			t.LeftOut = append(t.LeftOut, d.Name()+": it does not say when it was measured")
+			continue
+		}
+		out = append(out, d)
+	}
+	slices.SortStableFunc(out, func(a, b *report.Document) int { return a.Started.Compare(b.Started) })
+	seen := map[string]*report.Document{}
+	return slices.DeleteFunc(out, func(d *report.Document) bool {
+		id := fmt.Sprintf("%d %d %q %q %d", d.Started.UnixNano(), d.Finished.UnixNano(), d.Client.Host, d.Command, len(d.Records))
+		first := seen[id]
+		if first == nil {
+			seen[id] = d
+			return false
+		}
+		t.LeftOut = append(t.LeftOut, d.Name()+": it is the same result as "+first.Name())
+		return true
+	})
+}
+
+// place is a series' key.
+type place struct {
+	series.Key
+	setUp string
+}
+
+// gather makes the series.
+func (t *Trend) gather(docs []*report.Document, figures []figure.Figure, split []string) error {
+	t.docs = docs
+	at := map[place]int{}
+	for _, d := range docs {
+		if d.Label != "" && !slices.Contains(t.Labels, d.Label) {
+			t.Labels = append(t.Labels, d.Label)
+		}
+		found, err := series.Collect([]*report.Document{d}, figures, "")
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.Name(), err)
+		}
+		setUp := compare.SetUp(d, split)
+		for _, s := range found.Series {
+			v := s.Over() * s.Of.Scale
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				t.LeftOut = append(t.LeftOut, fmt.Sprintf("%s: %s is not a finite number", d.Name(), s))
+				continue
+			}
+			k := place{s.Key, setUp}
+			i, ok := at[k]
+			if !ok {
+				i = len(t.Series)
+				at[k] = i
+				t.Series = append(t.Series, Series{
+					Group: s.Group, Row: s.Row, Place: setUp, Figure: s.Of.Name, Unit: s.Of.Unit, Better: s.Of.Direction,
+				})
+			}
+			t.Series[i].Points = append(t.Series[i].Points, Point{
+				Time: d.Started.UTC(), Name: d.Name(), Value: v, Runs: len(s.Values), Incomplete: s.Incomplete,
+				Disturbed: float64(s.Disturbed) > t.disturbed*float64(len(s.Values)), doc: d,
+			})
+		}
+	}
+	return nil
+}
+
+const (
+	permutations = 999
+	// Bounds of the orders drawn: for a long series fewer, so that it takes seconds, but enough to tell at all.
+	leastPermutations, mostPermutations = 199, 200_000
+	mostSteps                           = 2e8
+)
+
+// drawn is how many orders of n values are drawn where so many are wanted.
+func drawn(n, wanted int) int {
+	affordable := mostSteps / (float64(n) * (1 + math.Log2(float64(max(n, 1)))))
+	return max(leastPermutations, min(wanted, mostPermutations, int(affordable)))
+}
+
+// find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
+// change of each): with many series and few changes each test draws more orders, so that one change among them can stand.
+func (t *Trend) find(o Options) {
+	alpha := 1 - o.Confidence
+	divides := make([]*divide, len(t.Series))
+	firsts := make([]split, len(t.Series))
+	ps := make([]float64, len(t.Series))
+	apparent := 0
+	run := func(i, wanted int) {
+		values := t.Series[i].values()
+		divides[i] = newDivide(values, alpha, drawn(len(values), wanted), rand.New(rand.NewPCG(o.Seed, t.Series[i].hash())))
+		ps[i] = 1
+		if s, ok := divides[i].first(); ok {
+			firsts[i], ps[i] = s, s.p
+		}
+	}
+	for i := range t.Series {
+		run(i, permutations)
+		if ps[i] <= alpha {
+			apparent++
+		}
+	}
+	if apparent > 0 {
+		need := int(math.Ceil(25 * float64(len(t.Series)) / (alpha * float64(apparent))))
+		if need > permutations {
+			for i := range t.Series {
+				if ps[i] <= alpha {
+					run(i, need)
+				}
+			}
+		}
+	}
+	for i, p := range stats.BenjaminiHochberg(ps) {
+		if p <= stats.Level(o.Confidence, max(len(ps), 2)) { // one series is many places to split it
+			divides[i].permutations = drawn(len(t.Series[i].Points), permutations)
+			t.Series[i].settle(divides[i].all(firsts[i]), o)
+		}
+	}
+}
+
+func (s *Series) values() []float64 {
+	out := make([]float64, len(s.Points))
+	for i, p := range s.Points {
+		out[i] = p.Value
+	}
+	return out
+}
+
+// hash tells series apart by what they are, so that another series beside one does not change its permutations.
+func (s *Series) hash() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, s.Group, "\x00", s.Row, "\x00", s.Place, "\x00", s.Figure)
+	return h.Sum64()
+}
+
+// settle describes the changes: each between the states beside it.
+func (s *Series) settle(splits []split, o Options) {
+	values := s.values()
+	var effects []stats.Effect
+	for i, sp := range splits {
+		from, to := 0, len(values)
+		if i > 0 {
+			from = splits[i-1].at
+		}
+		if i+1 < len(splits) {
+			to = splits[i+1].at
+		}
+		before, after := values[from:sp.at], values[sp.at:to]
+		c := Change{
+			At: sp.at, First: s.Points[sp.at].Time, Name: s.Points[sp.at].Name, P: sp.p,
+			Before: stats.Summarize(before, o.Confidence), After: stats.Summarize(after, o.Confidence),
+			Effect: stats.Unpaired(before, after, o.Confidence, s.Better),
+		}
+		c.Effect.P = sp.p // the place was chosen for its difference, which the permutation test knows and a rank test does not
+		effects = append(effects, c.Effect)
+		_, c.Changed = compare.Differences([]*report.Document{s.Points[sp.at-1].doc}, []*report.Document{s.Points[sp.at].doc})
+		s.Changes = append(s.Changes, c)
+	}
+	for i, v := range stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence}) {
+		c := &s.Changes[i]
+		c.Verdict = v
+		if math.IsNaN(c.Change) || math.IsInf(c.Change, 0) { // JSON has no such numbers; the verdict says it
+			c.Change = 0
+		}
+		c.WorseBy, _, _ = c.Worse()
+	}
+}
+
+// Segments are the bounds of the states: indices of points, from each to before the next; the last is their number.
+func (s *Series) Segments() []int {
+	out := []int{0}
+	for _, c := range s.Changes {
+		out = append(out, c.At)
+	}
+	return append(out, len(s.Points))
+}

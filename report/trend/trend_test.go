@@ -1,0 +1,325 @@
+package trend
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/stats"
+)
+
+var simulated = flag.Int("simulated", 90, "how many series each row of the simulations makes")
+
+var start = time.Date(2026, 9, 1, 2, 0, 0, 0, time.UTC)
+
+// night is the result of one night: a bandwidth in Gb/s for each size.
+func night(n int, gbs ...float64) *report.Document {
+	d := &report.Document{
+		Schema: report.SchemaVersion, Complete: true, Started: start.Add(time.Duration(n) * 24 * time.Hour), Description: fmt.Sprintf("night-%02d", n),
+		Client: report.Environment{Device: "mlx5_0", Host: "alpha", Version: "v1"},
+	}
+	for i, v := range gbs {
+		r := report.Record{Operation: "write", Kind: "bandwidth", Transport: "RC", QPs: 1, Run: 1, SizeBytes: 1 << (10 + i)}
+		r.Bandwidth.AverageBitsPerS = v * 1e9
+		d.Records = append(d.Records, r)
+	}
+	return d
+}
+
+func mustTrend(t *testing.T, docs []*report.Document, o Options) *Trend {
+	t.Helper()
+	tr, err := Documents(docs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// The statistic by its definition, over all pairs.
+func energy(values []float64, at int) float64 {
+	mean := func(a, b []float64, pairs float64) float64 {
+		sum := 0.0
+		for _, x := range a {
+			for _, y := range b {
+				sum += math.Abs(x - y)
+			}
+		}
+		return sum / pairs
+	}
+	x, y := values[:at], values[at:]
+	n, m := float64(len(x)), float64(len(y))
+	return n * m / (n + m) * (2*mean(x, y, n*m) - mean(x, x, n*(n-1)) - mean(y, y, m*(m-1)))
+}
+
+func TestBestSplitIsTheDefinitions(t *testing.T) {
+	lot := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		values := make([]float64, 6+lot.IntN(30))
+		for i := range values {
+			values[i] = math.Round(10*lot.NormFloat64()) / 10 // with ties
+		}
+		values[lot.IntN(len(values))] = 1 // so that the largest is not zero
+		d := newDivide(values, 0.05, 1, lot)
+		got, _ := d.best(d.ranks)
+		want := split{q: math.Inf(-1)}
+		for at := leastSegment; at <= len(values)-leastSegment; at++ {
+			if q := energy(d.values, at); q > want.q+1e-12 {
+				want = split{at: at, q: q}
+			}
+		}
+		if math.Abs(got.q-want.q) > 1e-9 || math.Abs(energy(d.values, got.at)-want.q) > 1e-9 {
+			t.Fatalf("%v: %+v, want %+v", values, got, want)
+		}
+	}
+}
+
+// Steps that were planted are found where they were planted, in series of the length and noise of nightly tests.
+func TestPlantedStepsAreFound(t *testing.T) {
+	trials := *simulated / 3
+	for _, tt := range []struct {
+		name  string
+		steps map[int]float64 // night: factor from then on
+		noise float64
+	}{
+		{"-10 % at 3 % noise", map[int]float64{25: 0.9}, 0.03},
+		{"-5 % at 1 % noise", map[int]float64{30: 0.95}, 0.01},
+		{"down and up again", map[int]float64{14: 0.8, 28: 1.25}, 0.03},
+		{"a week ago", map[int]float64{33: 0.9}, 0.02},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			found, where := 0, 0
+			for trial := range trials {
+				lot := rand.New(rand.NewPCG(uint64(trial), 7))
+				var docs []*report.Document
+				level := 50.0
+				for n := range 40 {
+					if f, ok := tt.steps[n]; ok {
+						level *= f
+					}
+					docs = append(docs, night(n, level*math.Exp(tt.noise*lot.NormFloat64())))
+				}
+				lot.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] }) // the time is in the document
+				changes := mustTrend(t, docs, Options{Seed: uint64(trial)}).Series[0].Changes
+				if len(changes) < len(tt.steps) {
+					continue
+				}
+				found++
+				right := 0
+				for _, c := range changes {
+					for at, factor := range tt.steps {
+						if abs(c.At-at) <= 1 && (c.Change > 0) == (factor > 1) {
+							right++
+						}
+					}
+				}
+				if right == len(tt.steps) {
+					where++
+				}
+			}
+			t.Logf("%d of %d found, %d within a night of their place", found, trials, where)
+			if found < trials*95/100 || where < trials*85/100 {
+				t.Errorf("%d of %d trials found all steps, %d at their place", found, trials, where)
+			}
+		})
+	}
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// Where nothing changed, at most one trend in twenty says that something did: whatever the noise, with one series and many.
+func TestFalseAlarms(t *testing.T) {
+	noises := map[string]func(*rand.Rand) float64{
+		"normal":       func(r *rand.Rand) float64 { return 50 * math.Exp(0.03*r.NormFloat64()) },
+		"heavy tails":  func(r *rand.Rand) float64 { return 50 + 1/(0.02+r.Float64()) },
+		"two states":   func(r *rand.Rand) float64 { return 50 - 8*float64(r.IntN(2)) },
+		"all the same": func(*rand.Rand) float64 { return 50 },
+	}
+	trials := *simulated
+	for name, noise := range noises {
+		for _, together := range []int{1, 6} {
+			t.Run(fmt.Sprintf("%s, %d series", name, together), func(t *testing.T) {
+				alarms := 0
+				for trial := range trials {
+					lot := rand.New(rand.NewPCG(uint64(trial), 3))
+					var docs []*report.Document
+					for n := range 30 {
+						values := make([]float64, together)
+						for i := range values {
+							values[i] = noise(lot)
+						}
+						docs = append(docs, night(n, values...))
+					}
+					tr := mustTrend(t, docs, Options{Seed: uint64(trial)})
+					if slices.ContainsFunc(tr.Series, func(s Series) bool { return len(s.Changes) > 0 }) {
+						alarms++
+					}
+				}
+				t.Logf("%d alarms in %d trends", alarms, trials)
+				if alarms > trials*5/100+int(0.65*math.Sqrt(float64(trials))) { // three standard deviations of a rate of exactly 5 %
+					t.Errorf("%d alarms in %d trends without a change", alarms, trials)
+				}
+			})
+		}
+	}
+}
+
+func steady(nights int, level func(n int) float64) []*report.Document {
+	lot := rand.New(rand.NewPCG(5, 5))
+	var docs []*report.Document
+	for n := range nights {
+		docs = append(docs, night(n, level(n)*math.Exp(0.005*lot.NormFloat64())))
+	}
+	return docs
+}
+
+func TestSince(t *testing.T) {
+	same := func(int) float64 { return 50 }
+	stepAt := func(at int, factor float64) func(int) float64 {
+		return func(n int) float64 {
+			if n >= at {
+				return 50 * factor
+			}
+			return 50
+		}
+	}
+	week := Window{Results: 7}
+	for _, tt := range []struct {
+		name   string
+		docs   []*report.Document
+		window Window
+		want   stats.Word
+		cause  stats.Cause
+	}{
+		{"nothing changed", steady(30, same), week, stats.Same, ""},
+		{"worse within the window", steady(30, stepAt(25, 0.85)), week, stats.Worse, ""},
+		{"better within the window", steady(30, stepAt(25, 1.2)), week, stats.Better, ""},
+		{"worse before the window", steady(40, stepAt(20, 0.85)), week, stats.Same, ""},
+		{"worse just before the window", steady(30, stepAt(21, 0.85)), week, stats.Same, ""},
+		{"by time", steady(30, stepAt(25, 0.85)), Window{Span: 6 * 24 * time.Hour}, stats.Worse, ""},
+		{"by date", steady(30, stepAt(25, 0.85)), Window{Since: start.Add(24 * 24 * time.Hour)}, stats.Worse, ""},
+		{"three nights", steady(3, same), week, stats.CannotTell, stats.TooFew},
+		{"all new", steady(7, same), week, stats.CannotTell, stats.TooFew},
+		{"one new night", steady(20, same), Window{Results: 1}, stats.CannotTell, stats.TooFew},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustTrend(t, tt.docs, Options{}).Since(tt.window)
+			if len(c.Points) != 1 || c.Points[0].Word != tt.want || c.Points[0].Cause != tt.cause {
+				t.Errorf("%+v, want %s %s", c.Points, tt.want, tt.cause)
+			}
+		})
+	}
+}
+
+func TestSinceTrusts(t *testing.T) {
+	docs := steady(30, func(int) float64 { return 50 })
+	docs[28].Complete = false
+	if p := mustTrend(t, docs, Options{}).Since(Window{Results: 7}).Points[0]; p.Cause != stats.Incomplete {
+		t.Errorf("an interrupted night: %v", p.Verdict)
+	}
+	docs[28].Complete = true
+	for _, d := range docs[24:] {
+		d.Records[0].Warnings = []string{"disturbed: by something"}
+	}
+	if p := mustTrend(t, docs, Options{}).Since(Window{Results: 7}).Points[0]; p.Cause != stats.Disturbed {
+		t.Errorf("disturbed nights: %v", p.Verdict)
+	}
+	if p := mustTrend(t, docs, Options{Accept: stats.Accepted{stats.Disturbed}}).Since(Window{Results: 7}).Points[0]; p.Word != stats.Same {
+		t.Errorf("disturbed nights, accepted: %v", p.Verdict)
+	}
+	for _, d := range docs[20:] {
+		d.Records[0].SizeBytes = 4096
+	}
+	if c := mustTrend(t, docs, Options{}).Since(Window{Results: 7}); len(c.OnlyOld) != 1 {
+		t.Errorf("a point that is no longer measured: %v", c.OnlyOld)
+	}
+}
+
+func TestSeriesAreTold(t *testing.T) {
+	docs := steady(12, func(int) float64 { return 50 })
+	docs[3].Records[0].TxDepth = 16  // another plan
+	docs[4].Client.Device = "mlx5_1" // another set-up
+	docs[5].Client.Host = "beta"     // the same
+	docs[6].Started = time.Time{}    // no time
+	docs = append(docs, docs[8])     // twice
+	tr := mustTrend(t, docs, Options{})
+	if len(tr.Series) != 3 || len(tr.Series[0].Points) != 9 || len(tr.LeftOut) != 2 {
+		t.Errorf("%d series, %v left out", len(tr.Series), tr.LeftOut)
+	}
+	if tr := mustTrend(t, docs, Options{Split: []string{"host"}}); len(tr.Series) != 4 {
+		t.Errorf("by host: %d series, want 4", len(tr.Series))
+	}
+	if _, err := Documents(docs, Options{Split: []string{"hots"}}); err == nil {
+		t.Error("no field hots, and no error")
+	}
+}
+
+// The same results give the same trend, in whatever order and company they are read.
+func TestDeterministic(t *testing.T) {
+	docs := steady(30, func(n int) float64 { return 50 - 4*float64(n/20) })
+	one := mustTrend(t, docs, Options{Seed: 4})
+	slices.Reverse(docs)
+	for _, d := range docs {
+		extra := night(0, 1, 2)
+		d.Records = append(d.Records, extra.Records[1])
+	}
+	two := mustTrend(t, docs, Options{Seed: 4})
+	if len(one.Series[0].Changes) != 1 || one.Series[0].Changes[0].At != two.Series[0].Changes[0].At {
+		t.Errorf("%+v, then %+v", one.Series[0].Changes, two.Series[0].Changes)
+	}
+}
+
+func TestHostileValues(t *testing.T) {
+	for _, v := range []float64{0, -1, 1e300, -1e300, math.MaxFloat64, 5e-324, math.Inf(1), math.NaN()} {
+		var docs []*report.Document
+		for n := range 12 {
+			w := 1.0
+			if n%3 == 0 {
+				w = v
+			}
+			docs = append(docs, night(n, w))
+		}
+		tr := mustTrend(t, docs, Options{})
+		_ = tr.Since(Window{Results: 3})
+	}
+}
+
+// A long series is divided in seconds: a test every ten minutes for a year.
+func TestLongSeries(t *testing.T) {
+	docs := make([]*report.Document, 10_000)
+	lot := rand.New(rand.NewPCG(9, 9))
+	for n := range docs {
+		level := 50.0
+		if n > 6_000 {
+			level = 48
+		}
+		docs[n] = night(0, level+lot.NormFloat64())
+		docs[n].Started = start.Add(time.Duration(n) * 10 * time.Minute)
+	}
+	began := time.Now()
+	tr := mustTrend(t, docs, Options{})
+	if c := tr.Series[0].Changes; len(c) == 0 || abs(c[0].At-6_001) > 10 {
+		t.Errorf("%+v", c)
+	}
+	t.Logf("%v", time.Since(began))
+}
+
+func TestParseWindow(t *testing.T) {
+	for text, want := range map[string]Window{
+		"7": {Results: 7}, "14d": {Span: 14 * 24 * time.Hour}, "36h": {Span: 36 * time.Hour},
+		"2026-11-01": {Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)},
+	} {
+		if got, err := ParseWindow(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "0d", "-3h", "x", "1e9d", "9999999999d", "2026-13-01"} {
+		if w, err := ParseWindow(text); err == nil {
+			t.Errorf("%q: %+v", text, w)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package trend
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Window is what counts as new: the last results, or those since a time, or those of the time before the newest.
+type Window struct {
+	Results int
+	Since   time.Time
+	Span    time.Duration
+}
+
+// ParseWindow reads "7" (results), "14d", "36h", "2026-11-01" or a time as in RFC 3339.
+func ParseWindow(text string) (Window, error) {
+	text = strings.TrimSpace(text)
+	if n, err := strconv.Atoi(text); err == nil && n > 0 {
+		return Window{Results: n}, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
+			return Window{Span: time.Duration(n) * 24 * time.Hour}, nil
+		}
+	}
+	if span, err := time.ParseDuration(text); err == nil && span > 0 {
+		return Window{Span: span}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return Window{Since: at}, nil
+		}
+	}
+	return Window{}, fmt.Errorf("%q: want a number of results (7), a time before the newest (14d, 36h) or a date (2026-11-01)", text)
+}
+
+// begin is the index of the first point that is new; the number of points where none is. The newest result of all counts, not
+// the newest of this series: one that is no longer measured has nothing new.
+func (w Window) begin(t *Trend, s *Series) int {
+	since := w.Since
+	switch {
+	case w.Results > 0:
+		since = t.docs[max(0, len(t.docs)-w.Results)].Started
+		return s.from(since)
+	case w.Span > 0:
+		since = t.To.Add(-w.Span)
+	}
+	return s.from(since)
+}
+
+func (s *Series) from(since time.Time) int {
+	for i, p := range s.Points {
+		if !p.Time.Before(since) {
+			return i
+		}
+	}
+	return len(s.Points)
+}
+
+// Since sets the state that is in force now against the one before the window, for all series together: the results since the
+// last change against those of the state in which the window began. Where there was no change, the window's own results are
+// set against those before. A gate judges it.
+func (t *Trend) Since(w Window) *compare.Comparison {
+	c := &compare.Comparison{
+		Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure, Labels: t.Labels,
+	}
+	var effects []stats.Effect
+	var judged []*Series
+	var old, new [][]Point
+	for i := range t.Series {
+		s := &t.Series[i]
+		begin := w.begin(t, s)
+		if begin == len(s.Points) {
+			c.OnlyOld = append(c.OnlyOld, fmt.Sprintf("%s (last measured %s)", s.Name(), s.Points[begin-1].Time.Format(time.DateOnly)))
+			continue
+		}
+		before, since := s.states(begin, stats.LeastRuns(t.Confidence))
+		p := compare.Point{Group: s.Group, Row: s.Row, Figure: s.Figure, Unit: s.Unit}
+		p.Old, p.New = summary(before, t.Confidence), summary(since, t.Confidence)
+		p.Effect = stats.Unpaired(values(before), values(since), t.Confidence, s.Better)
+		for _, ch := range s.Changes {
+			if ch.At > begin {
+				p.P = max(p.P, ch.P) // the place was chosen for its difference
+			}
+		}
+		effects = append(effects, p.Effect)
+		c.Points = append(c.Points, p)
+		judged, old, new = append(judged, s), append(old, before), append(new, since)
+	}
+	for i, v := range stats.Conclude(effects, stats.Margins{Same: t.Margin, Confidence: t.Confidence}) {
+		p := &c.Points[i]
+		p.Verdict = t.trusted(v, old[i], new[i])
+		if judged[i].Better == stats.Neither {
+			p.Verdict = stats.Unknown(stats.Missing, "", "%s is neither better nor worse when it grows", p.Figure)
+		}
+		if math.IsNaN(p.Change) || math.IsInf(p.Change, 0) {
+			p.Change = 0
+		}
+		p.WorseBy, _, _ = p.Worse()
+	}
+	return c
+}
+
+// states are the points of the state in which a window begins, and those of the state in force. Where the window began
+// right after a change, it begins later, so that there are enough points to tell that state by.
+func (s *Series) states(begin, least int) (before, since []Point) {
+	bounds := s.Segments()
+	start, end := 0, len(s.Points)
+	for i := range len(bounds) - 1 {
+		if bounds[i] <= begin {
+			start, end = bounds[i], bounds[i+1]
+		}
+	}
+	if end < len(s.Points) { // changed within the window
+		return s.Points[start:end], s.Points[bounds[len(bounds)-2]:]
+	}
+	if middle := start + least; begin < middle && middle+least <= end {
+		begin = middle
+	}
+	return s.Points[start:begin], s.Points[begin:]
+}
+
+func values(points []Point) []float64 {
+	out := make([]float64, len(points))
+	for i, p := range points {
+		out[i] = p.Value
+	}
+	return out
+}
+
+func summary(points []Point, confidence float64) stats.Summary {
+	if len(points) == 0 {
+		return stats.Summary{}
+	}
+	return stats.Summarize(values(points), confidence)
+}
+
+// trusted is the verdict where the results can be trusted.
+func (t *Trend) trusted(v stats.Verdict, before, since []Point) stats.Verdict {
+	if v.Word == stats.CannotTell && v.Cause == stats.NotFinite && len(before) == 0 {
+		need := stats.LeastRuns(t.Confidence)
+		return stats.Unknown(stats.TooFew, fmt.Sprintf("%d results before the window and in it", need), "all results are new: there is none before the window")
+	}
+	if v.Word == stats.CannotTell && v.Cause == stats.TooFew {
+		v.Settle = strings.Replace(v.Settle, "runs or more on each side", "results or more before and since", 1)
+		v.Reason = strings.Replace(v.Reason, " on one side", "", 1)
+	}
+	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
+		return v
+	}
+	for _, side := range []struct {
+		name   string
+		points []Point
+	}{{"before", before}, {"since", since}} {
+		disturbed := 0
+		for _, p := range side.points {
+			if p.Incomplete && !t.accept.Has(stats.Incomplete) {
+				return stats.Unknown(stats.Incomplete, "measure it to its end, or --accept incomplete", "%s of %s was interrupted", p.Name, p.Time.Format(time.DateOnly))
+			}
+			if p.Disturbed {
+				disturbed++
+			}
+		}
+		if share := float64(disturbed) / float64(len(side.points)); share > t.disturbed && !t.accept.Has(stats.Disturbed) {
+			return stats.Unknown(stats.Disturbed, "measure on a quiet machine, or judge all the same: --accept disturbed",
+				"%.0f %% of the results %s were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
+		}
+	}
+	return v
+}
