@@ -89,6 +89,7 @@ type Record struct {
 	Atomic        string `json:"atomic,omitempty"`          // "fetch-and-add", "compare-and-swap"
 	Outstanding   int    `json:"outstanding,omitempty"`     // read, atomic: requests in flight per queue pair
 	SRQ           bool   `json:"srq,omitempty"`             // receives come from a shared receive queue
+	Threads       int    `json:"threads,omitempty"`         // that shared an end's queue pairs; 0: one
 
 	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty"` // asked for; 0: none
 	GapNs             float64 `json:"gap_ns,omitempty"`                // latency: the pause asked for before each message
@@ -115,8 +116,21 @@ type Record struct {
 	Verified     string             `json:"verified,omitempty"`      // "", "ends", "all"
 	Local        *Bandwidth         `json:"local,omitempty"`         // -b: this end's share
 	Remote       *Bandwidth         `json:"remote,omitempty"`
+	PerThread    []Share            `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
+	PeerThreads  []Share            `json:"peer_per_thread,omitempty"` // the other end's
 	Extra        map[string]float64 `json:"extra,omitempty"`
 	Warnings     []string           `json:"warnings,omitempty"`
+}
+
+// Share is what one of several threads did, in its own time.
+type Share struct {
+	CPU             int     `json:"cpu"` // -1: not pinned
+	QPs             int     `json:"qps"`
+	Messages        uint64  `json:"messages"`
+	Bytes           uint64  `json:"bytes"`
+	Seconds         float64 `json:"seconds"`
+	AverageBitsPerS float64 `json:"average_bits_per_s"`
+	MessagesPerS    float64 `json:"messages_per_s"`
 }
 
 // Bandwidth is in decimal bits per second; a peak of 0 was not measured.

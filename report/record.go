@@ -29,6 +29,7 @@ type Setup struct {
 	Atomic      string  `plan:"atomic"`
 	Outstanding int     `plan:"outstanding"`
 	SRQ         bool    `plan:"srq"`
+	Threads     int     `plan:"threads"`
 	RateLimit   float64 `plan:"rate_limit_bits_per_s"` // bit/s
 	GapNs       float64 `plan:"gap_ns"`
 	Verified    string  `plan:"verified"`
@@ -48,7 +49,7 @@ func (r *Record) Setup() Setup {
 	return Setup{
 		Operation: r.Operation, Kind: r.Kind, Transport: r.Transport, Direction: r.Direction, QPs: r.QPs,
 		TxDepth: r.TxDepth, PostList: r.PostList, InlineBytes: r.InlineBytes, Events: r.Events,
-		MTU: r.MTU, HalfTrip: r.RoundTripHalf, Immediate: r.Immediate, Atomic: r.Atomic, Outstanding: r.Outstanding, SRQ: r.SRQ,
+		MTU: r.MTU, HalfTrip: r.RoundTripHalf, Immediate: r.Immediate, Atomic: r.Atomic, Outstanding: r.Outstanding, SRQ: r.SRQ, Threads: r.Threads,
 		RateLimit: r.RateLimitBitsPerS, GapNs: r.GapNs, Verified: r.Verified, More: canonical(r.Plan),
 	}
 }
@@ -109,6 +110,9 @@ func (s Setup) Title() string {
 	} else {
 		parts = append(parts, fmt.Sprintf("%d QPs", s.QPs))
 	}
+	if s.Threads > 1 {
+		parts = append(parts, fmt.Sprintf("%d threads", s.Threads))
+	}
 	if s.MTU > 0 {
 		parts = append(parts, fmt.Sprintf("MTU %d", s.MTU))
 	}
@@ -162,6 +166,9 @@ func (p Point) String() string {
 	s := fmt.Sprintf("%s %s %s %d B", p.Operation, p.Kind, p.Transport, p.SizeBytes)
 	if p.QPs > 1 {
 		s += fmt.Sprintf(" %d QPs", p.QPs)
+	}
+	if p.Threads > 1 {
+		s += fmt.Sprintf(" %d threads", p.Threads)
 	}
 	if p.Direction == "both" && !p.IsLatency() {
 		s += " both directions"

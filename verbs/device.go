@@ -65,6 +65,8 @@ type Limits struct {
 	ReadBatchPackets  int `json:"read_batch_packets,omitempty"`
 	// A software device: bytes that one peer may have in flight to it. It also keeps what arrives behind a gap.
 	ReceiveWindow int `json:"receive_window,omitempty"`
+	// Threads is how many threads its queue pairs can work for at the same time; 0: one for each queue pair.
+	Threads int `json:"threads,omitempty"`
 }
 
 // PortState is the state of a port (ibv_port_state).

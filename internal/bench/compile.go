@@ -18,7 +18,10 @@ func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job
 	}
 	p := e.plan
 	s := p.Lane(size, count)
-	j := &job.Job{Shape: job.Stream, CQs: e.cqs(), Channel: e.channel}
+	j := &job.Job{Shape: job.Stream, CQs: e.cqs()}
+	if len(e.threads) == 1 {
+		j.Channel = e.threads[0].channel
+	}
 	if !p.Sends() && !p.Receives() {
 		j.Shape = job.Serve
 		j.Channel = nil
@@ -62,10 +65,27 @@ func rotate[T any](ring []T, n uint64) []T {
 }
 
 func (e *Endpoint) cqs() []verbs.CompletionQueue {
-	if e.recvCQ == e.sendCQ {
-		return []verbs.CompletionQueue{e.sendCQ}
+	var all []verbs.CompletionQueue
+	for _, c := range e.threads {
+		all = append(all, c.all()...)
 	}
-	return []verbs.CompletionQueue{e.sendCQ, e.recvCQ}
+	return all
+}
+
+// split deals a job out to the threads.
+func (e *Endpoint) split(whole *job.Job) []*job.Job {
+	parts := make([]*job.Job, len(e.threads))
+	for i, c := range e.threads {
+		parts[i] = &job.Job{
+			Shape: whole.Shape, CQs: c.all(), Channel: c.channel,
+			Deadline: whole.Deadline, AbandonAtDeadline: whole.AbandonAtDeadline, Pace: whole.Pace,
+		}
+	}
+	for q, lane := range whole.Lanes {
+		p := parts[e.thread(q)]
+		p.Lanes = append(p.Lanes, lane)
+	}
+	return parts
 }
 
 // postReceives brings each lane's receive queue to its depth before the peer may send. Receives left over from earlier

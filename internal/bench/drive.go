@@ -208,7 +208,7 @@ func (d *driver) account(began job.Ticks, p job.Progress) {
 	}
 	d.p = p
 	if start := d.start(); d.limit.margin > 0 && d.limit.duration > 0 && start > 0 {
-		m := &mark{at: now, p: p}
+		m := &mark{at: now, p: p, threads: d.threads()}
 		if d.t.from == nil && now >= start+d.limit.margin {
 			d.t.from = m
 		} else if d.t.to == nil && now >= start+d.limit.duration-d.limit.margin {
@@ -221,6 +221,14 @@ func (d *driver) account(began job.Ticks, p job.Progress) {
 	if d.o.Progress != nil && now-d.told.at > d.ticks(progressEvery) {
 		d.tell(now)
 	}
+}
+
+// threads is how far each thread has come, nil where there is one.
+func (d *driver) threads() []job.Progress {
+	if t, several := d.runner.(*job.Threads); several {
+		return t.Parts()
+	}
+	return nil
 }
 
 // lookAround checks everything that may end the job early.

@@ -27,20 +27,32 @@ type Endpoint struct {
 	qkey   uint32 // RDMA CM may choose another than the plan's
 	inline int    // bytes granted
 
-	channel        verbs.CompletionChannel
-	sendCQ, recvCQ verbs.CompletionQueue // recvCQ is sendCQ where nothing is received
-	pd             verbs.ProtectionDomain
-	srq            verbs.SharedReceiveQueue
-	buffers        []*verbs.Buffer // one, or one per queue pair
-	regions        []verbs.MemoryRegion
-	qps            []verbs.QueuePair
-	handles        []verbs.AddressHandle  // UD
-	joined         []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
-	psns           []uint32
-	posted         []uint64 // receives posted so far, per queue pair
-	outstanding    []int    // receives posted and not completed, per queue pair
+	threads     []completionQueues // of each thread
+	pd          verbs.ProtectionDomain
+	srq         verbs.SharedReceiveQueue
+	buffers     []*verbs.Buffer // one, or one per queue pair
+	regions     []verbs.MemoryRegion
+	qps         []verbs.QueuePair
+	handles     []verbs.AddressHandle  // UD
+	joined      []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
+	psns        []uint32
+	posted      []uint64 // receives posted so far, per queue pair
+	outstanding []int    // receives posted and not completed, per queue pair
 
 	closers closers
+}
+
+// completionQueues are those of one thread.
+type completionQueues struct {
+	channel       verbs.CompletionChannel // nil: it polls
+	send, receive verbs.CompletionQueue   // the same where nothing is received
+}
+
+func (c completionQueues) all() []verbs.CompletionQueue {
+	if c.receive == c.send {
+		return []verbs.CompletionQueue{c.send}
+	}
+	return []verbs.CompletionQueue{c.send, c.receive}
 }
 
 // endpointOptions is what an endpoint needs beside its plan.
@@ -70,8 +82,10 @@ func newEndpoint(dev verbs.Device, p *plan.Settled, o endpointOptions) (_ *Endpo
 		return nil, err
 	}
 	e.closers.add(e.pd)
-	if err := e.createCQs(d); err != nil {
-		return nil, err
+	for range e.spec.Threads {
+		if err := e.createCQs(d); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.allocate(o.numaNode); err != nil {
 		return nil, err
@@ -90,34 +104,43 @@ func newEndpoint(dev verbs.Device, p *plan.Settled, o endpointOptions) (_ *Endpo
 	return e, nil
 }
 
+// createCQs makes the completion queues of the next thread, for its share of the queue pairs.
 func (e *Endpoint) createCQs(d plan.Queues) (err error) {
+	var c completionQueues
 	if e.spec.Events {
-		if e.channel, err = e.Device.CreateCompletionChannel(); err != nil {
+		if c.channel, err = e.Device.CreateCompletionChannel(); err != nil {
 			return err
 		}
-		e.closers.add(e.channel)
+		e.closers.add(c.channel)
 	}
+	share := (e.spec.QPs + e.spec.Threads - 1) / e.spec.Threads
 	create := func(depth int) (verbs.CompletionQueue, error) {
 		depth = max(depth, 1)
 		if limit := e.Device.Info().Limits.MaxCQE; limit > 0 {
 			depth = min(depth, limit)
 		}
-		cq, err := e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: depth, Channel: e.channel, Vector: e.vector()})
+		cq, err := e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: depth, Channel: c.channel, Vector: e.vector()})
 		if err != nil {
 			return nil, err
 		}
 		e.closers.add(cq)
 		return cq, nil
 	}
-	if e.sendCQ, err = create(d.SendWRs * e.spec.QPs); err != nil {
+	if c.send, err = create(d.SendWRs * share); err != nil {
 		return err
 	}
-	e.recvCQ = e.sendCQ
+	c.receive = c.send
 	if e.plan.Receives() {
-		e.recvCQ, err = create(d.RecvWRs * e.spec.QPs)
+		if c.receive, err = create(d.RecvWRs * share); err != nil {
+			return err
+		}
 	}
-	return err
+	e.threads = append(e.threads, c)
+	return nil
 }
+
+// thread is the thread of queue pair q: they are dealt out.
+func (e *Endpoint) thread(q int) int { return q % len(e.threads) }
 
 // vector is the completion vector of this end's queues: a software device has one.
 func (e *Endpoint) vector() int {
@@ -156,8 +179,9 @@ func (e *Endpoint) allocate(numaNode int) error {
 }
 
 func (e *Endpoint) createQP(d plan.Queues) error {
+	cqs := e.threads[e.thread(len(e.qps))]
 	o := verbs.QueuePairOptions{
-		Transport: e.spec.Transport, SendCQ: e.sendCQ, RecvCQ: e.recvCQ, SRQ: e.srq,
+		Transport: e.spec.Transport, SendCQ: cqs.send, RecvCQ: cqs.receive, SRQ: e.srq,
 		SendDepth: max(d.SendWRs, 1), RecvDepth: max(d.RecvWRs, 1), SendSGEs: max(d.SendSGEs, 1), RecvSGEs: max(d.RecvSGEs, 1),
 	}
 	if e.srq != nil {

@@ -180,7 +180,7 @@ func (x *Exchange) Run(ctx context.Context, s Span) ([]Movement, error) {
 	if len(x.running()) == 0 {
 		return out, nil
 	}
-	q, err := beQuiet(x.o.CPU, x.device.Info().NUMANode)
+	q, err := beQuiet(x.o.CPU, x.device.Info().NUMANode, 1)
 	if err != nil {
 		return nil, err
 	}

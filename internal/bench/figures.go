@@ -45,6 +45,9 @@ func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) 
 		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.Count == 0, RoundTripHalf: r.plan.Answers(),
 		Immediate: row.Opcode.HasImmediate(), SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap),
 	}
+	if p.Threads > 1 {
+		out.Threads, out.PerThread = p.Threads, r.shares(t, uint64(size))
+	}
 	if row.Responded {
 		out.Outstanding = r.plan.Outstanding()
 	}
@@ -88,6 +91,28 @@ func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) 
 	}
 	out.Verified = string(p.Verify)
 	out.Warnings = append(out.Warnings, r.conditions(&out, t, d).Warnings()...)
+	return out
+}
+
+// shares is what each thread did of a round.
+func (r *run) shares(t *trace, size uint64) []report.Share {
+	out := make([]report.Share, len(t.threads))
+	for n := range out {
+		m := t.thread(n).measured(r.perNs, size, r.plan.Sends())
+		s := report.Share{CPU: -1, Messages: m.messages, Bytes: m.bytes, Seconds: m.seconds}
+		if m.seconds > 0 {
+			s.AverageBitsPerS, s.MessagesPerS = float64(m.bytes)*8/m.seconds, float64(m.messages)/m.seconds
+		}
+		if r.quiet.pins != nil {
+			s.CPU = r.quiet.pins[n]
+		}
+		for q := range r.end.qps {
+			if r.end.thread(q) == n {
+				s.QPs++
+			}
+		}
+		out[n] = s
+	}
 	return out
 }
 
@@ -190,6 +215,7 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 	}
 	e.Record = local
 	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Counters, e.Record.Warnings = nil, nil, nil, nil, nil, nil
+	e.Record.PerThread = nil
 	e.Record.Iterations, e.Record.Messages = f.Iterations, f.Iterations
 	e.Record.Bytes = f.Iterations * local.SizeBytes
 	e.Record.Bandwidth = report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}
@@ -207,7 +233,7 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 		from, to, atFrom, atTo = remote, local, there, here
 	}
 	out := from
-	out.PeerCPU, out.PeerCounters = to.CPU, to.Counters
+	out.PeerCPU, out.PeerCounters, out.PeerThreads = to.CPU, to.Counters, to.PerThread
 	for _, w := range to.Warnings {
 		out.Warnings = append(out.Warnings, "peer: "+w)
 	}
@@ -392,6 +418,7 @@ type amount struct {
 // trace is what the driving of one round saw.
 type trace struct {
 	last       job.Progress
+	threads    []job.Progress // of each thread, where there are several
 	from, to   *mark     // ends of the sampling window of a duration test with margins
 	firstIn    job.Ticks // just before the first receive was seen
 	firstStep  job.Ticks // ping-pong with a perftest peer: when the first exchange was seen to be over
@@ -402,8 +429,20 @@ type trace struct {
 }
 
 type mark struct {
-	at job.Ticks
-	p  job.Progress
+	at      job.Ticks
+	p       job.Progress
+	threads []job.Progress
+}
+
+// thread is the trace of one thread alone.
+func (t *trace) thread(n int) *trace {
+	of := func(m *mark) *mark {
+		if m == nil {
+			return nil
+		}
+		return &mark{at: m.at, p: m.threads[n]}
+	}
+	return &trace{last: t.threads[n], from: of(t.from), to: of(t.to), firstIn: t.firstIn}
 }
 
 // measured is the round's amount: what was sent, or at an end that does not send, what was received.

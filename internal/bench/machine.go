@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gobw/gobw/report/figure"
@@ -16,15 +17,17 @@ import (
 
 // CPUChoice says where the measuring thread runs. The zero value leaves it to the kernel.
 type CPUChoice struct {
-	Pinned bool // to CPU
-	CPU    int
-	Last   int // else: how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
+	CPUs []int // pinned to these, one for each thread
+	Last int   // else: how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
 }
 
 // quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
 // processors left over for the goroutines that watch. It belongs to the goroutine that measures.
 type quiet struct {
-	cpu            int  // pinned to, -1: not pinned
+	cpu            int   // pinned to, -1: not pinned
+	threads        int   // that measure
+	pins           []int // the CPU of each thread; nil: not pinned
+	others         followers
 	blocked        bool // Go's preemption signals cannot reach this thread
 	maxProcs       int  // in force
 	oldProcs       int
@@ -42,31 +45,32 @@ type quiet struct {
 	started        time.Time
 }
 
-// beQuiet prepares the calling goroutine's thread. numa is the device's node, -1 if unknown.
-func beQuiet(choice CPUChoice, numa int) (*quiet, error) {
+// beQuiet prepares the calling goroutine's thread, the first of so many that measure. numa is the device's node, -1 if
+// unknown.
+func beQuiet(choice CPUChoice, numa, threads int) (*quiet, error) {
 	runtime.LockOSThread()
 	nothing := func() error { return nil }
-	q := &quiet{cpu: -1, restoreCPU: nothing, restoreSignals: nothing}
+	q := &quiet{cpu: -1, threads: threads, restoreCPU: nothing, restoreSignals: nothing}
 	q.schedule, q.unfollow = followThread()
-	cpu, err := choice.pick(numa)
-	if err == nil && cpu >= 0 {
-		q.restoreCPU, err = pinThread(cpu)
-		q.cpu = cpu
+	var err error
+	if q.pins, err = choice.pick(numa, threads); err == nil && q.pins != nil {
+		q.cpu, q.cpus = q.pins[0], q.pins
+		q.restoreCPU, err = pinThread(q.cpu)
 	}
 	if err != nil {
 		runtime.UnlockOSThread()
 		return nil, errors.Join(err, q.unfollow())
 	}
-	if q.cpu >= 0 {
-		q.cpus = []int{q.cpu}
-	} else if q.cpus, err = allowedCPUs(); err != nil {
-		q.cpus = nil // whose steal nobody knows
+	if q.cpu < 0 {
+		if q.cpus, err = allowedCPUs(); err != nil {
+			q.cpus = nil // whose steal nobody knows
+		}
 	}
 	if restoreSignals, err := blockPreemption(); err == nil { // without it, slices keep most of the signals out
 		q.blocked, q.restoreSignals = true, restoreSignals
 	}
-	// The spinner keeps one processor; heartbeats and signals need others, however few CPUs there are.
-	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3))
+	// The spinners keep their processors; heartbeats and signals need others, however few CPUs there are.
+	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), threads+2))
 	q.maxProcs = runtime.GOMAXPROCS(0)
 	q.oldLimit = debug.SetMemoryLimit(-1)
 	q.collectNow()
@@ -118,19 +122,82 @@ type schedule struct {
 	waits  int64         // how often it got one
 }
 
+func (s schedule) plus(o schedule) schedule { return schedule{s.waited + o.waited, s.waits + o.waits} }
+
+func (s schedule) minus(o schedule) schedule { return schedule{s.waited - o.waited, s.waits - o.waits} }
+
+// followers add up the accounts of the other threads, each from when it was ready to when it ended.
+type followers struct {
+	mu    sync.Mutex
+	ended schedule
+	begun map[int]func() schedule // of those at work, what they have waited so far
+}
+
+func (f *followers) begin(n int, so func() schedule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.begun == nil {
+		f.begun = map[int]func() schedule{}
+	}
+	f.begun[n] = so
+}
+
+func (f *followers) end(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = f.ended.plus(f.begun[n]())
+	delete(f.begun, n)
+}
+
+// counted is what they have waited since the last call.
+func (f *followers) counted() schedule {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := f.ended
+	f.ended = schedule{}
+	for _, so := range f.begun {
+		sum = sum.plus(so())
+	}
+	return sum
+}
+
+// pin makes the calling goroutine's thread, the n-th of those that measure, as quiet as the first.
+func (q *quiet) pin(n int) (undo func(), err error) {
+	restoreCPU, restoreSignals := func() error { return nil }, func() error { return nil }
+	if q.pins != nil {
+		if restoreCPU, err = pinThread(q.pins[n]); err != nil {
+			return nil, err
+		}
+	}
+	if q.blocked {
+		if restore, err := blockPreemption(); err == nil {
+			restoreSignals = restore
+		}
+	}
+	read, unfollow := followThread()
+	before := read()
+	q.others.begin(n, func() schedule { return read().minus(before) })
+	return func() {
+		q.others.end(n)
+		if errors.Join(restoreSignals(), restoreCPU(), unfollow()) != nil {
+			runtime.LockOSThread() // once more than is undone: the thread ends with its goroutine
+		}
+	}, nil
+}
+
 // disturbance is what happened to the measuring thread and the process since watch.
 type disturbance struct {
 	taken
-	Waited     time.Duration // the measuring thread was ready and had no CPU
+	Waited     time.Duration // the measuring thread was ready and had no CPU; of several the mean
 	Waits      int64         // how often it got one
 	ProcessCPU time.Duration
 	Wall       time.Duration
 }
 
 func (q *quiet) counted() disturbance {
-	now := q.schedule()
+	now := q.schedule().minus(q.waits).plus(q.others.counted())
 	d := disturbance{
-		Waited: now.waited - q.waits.waited, Waits: now.waits - q.waits.waits, ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
+		Waited: now.waited / time.Duration(q.threads), Waits: now.waits, ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
 	}
 	d.taken = readTakings("/", q.cpus).since(q.takings)
 	return d
@@ -159,30 +226,44 @@ func (q *quiet) restore() error {
 	return err
 }
 
-// pick chooses the CPU: the one asked for, or one of the last of those allowed on the device's node.
-func (c CPUChoice) pick(numa int) (int, error) {
+// pick chooses a CPU for each thread: those asked for, or the last of those allowed on the device's node. Nil: none is
+// pinned.
+func (c CPUChoice) pick(numa, threads int) ([]int, error) {
 	allowed, err := allowedCPUs()
 	if err != nil {
-		if c.Pinned {
-			return -1, err
+		if c.CPUs != nil {
+			return nil, err
 		}
-		return -1, nil //nolint:nilerr // without affinity there is no pinning, which the result says
+		return nil, nil //nolint:nilerr // without affinity there is no pinning, which the result says
+	}
+	refuse := func(format string, args ...any) error {
+		return &verbs.Error{Verb: "choose CPU", Err: fmt.Errorf(format, args...)}
+	}
+	for _, cpu := range c.CPUs {
+		if !slices.Contains(allowed, cpu) {
+			return nil, refuse("--cpu %d: this process may run on CPUs %v", cpu, allowed)
+		}
 	}
 	switch {
-	case c.Pinned && slices.Contains(allowed, c.CPU):
-		return c.CPU, nil
-	case c.Pinned:
-		return -1, &verbs.Error{Verb: "choose CPU", Err: fmt.Errorf("--cpu %d: this process may run on CPUs %v", c.CPU, allowed)}
+	case c.CPUs != nil && len(c.CPUs) < threads:
+		return nil, refuse("--cpu names %d CPUs for %d threads: name one for each, as in --cpu 2,3", len(c.CPUs), threads)
+	case c.CPUs != nil:
+		return c.CPUs[:threads], nil
 	case c.Last == 0:
-		return -1, nil
+		return nil, nil
 	}
-	if near := nodeCPUs(numa, allowed); len(near) >= 2 {
+	if near := nodeCPUs(numa, allowed); len(near) >= max(threads, 2) {
 		allowed = near
 	}
 	if len(allowed) < 2 {
-		return -1, nil
+		return nil, nil
 	}
-	return allowed[(len(allowed)-c.Last%len(allowed))%len(allowed)], nil
+	out, n := make([]int, threads), len(allowed)
+	for i := range out { // two ends on this host take different ones, as long as there are
+		from := (c.Last-1)*threads + i + 1
+		out[i] = allowed[(n-from%n)%n]
+	}
+	return out, nil
 }
 
 // clockCost measures what one reading of the cycle counter costs, in ticks.

@@ -3,6 +3,7 @@ package bench
 import (
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/gobw/gobw/verbs/job"
@@ -13,7 +14,7 @@ func TestQuietIsRestored(t *testing.T) {
 	limit := debug.SetMemoryLimit(-1)
 	before := debug.SetGCPercent(73)
 	defer debug.SetGCPercent(before)
-	q, err := beQuiet(CPUChoice{Last: 1}, -1)
+	q, err := beQuiet(CPUChoice{Last: 1}, -1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,22 +46,70 @@ func TestCPUChoice(t *testing.T) {
 	if err != nil {
 		t.Skipf("no affinity here: %v", err)
 	}
-	if cpu, err := (CPUChoice{Pinned: true, CPU: allowed[0]}).pick(-1); err != nil || cpu != allowed[0] {
-		t.Errorf("asked for CPU %d, got %d, %v", allowed[0], cpu, err)
+	if cpus, err := (CPUChoice{CPUs: allowed}).pick(-1, len(allowed)); err != nil || !slices.Equal(cpus, allowed) {
+		t.Errorf("asked for CPUs %v, got %v, %v", allowed, cpus, err)
 	}
-	if _, err := (CPUChoice{Pinned: true, CPU: 100000}).pick(-1); err == nil {
+	if _, err := (CPUChoice{CPUs: []int{100000}}).pick(-1, 1); err == nil {
 		t.Error("CPU 100000 is taken")
 	}
-	if cpu, err := (CPUChoice{}).pick(-1); err != nil || cpu != -1 {
-		t.Errorf("no pinning gives CPU %d, %v", cpu, err)
+	if _, err := (CPUChoice{CPUs: allowed[:1]}).pick(-1, 2); err == nil {
+		t.Error("one CPU is taken for two threads")
+	}
+	if cpus, err := (CPUChoice{}).pick(-1, 2); err != nil || cpus != nil {
+		t.Errorf("no pinning gives CPUs %v, %v", cpus, err)
 	}
 	if len(allowed) < 2 {
 		return
 	}
-	one, _ := (CPUChoice{Last: 1}).pick(-1)
-	two, _ := (CPUChoice{Last: 2}).pick(-1)
-	if one == two || one < 0 || two < 0 {
-		t.Errorf("the two ends of one host share CPU %d and %d", one, two)
+	one, _ := (CPUChoice{Last: 1}).pick(-1, 1)
+	two, _ := (CPUChoice{Last: 2}).pick(-1, 1)
+	if len(one) != 1 || len(two) != 1 || one[0] == two[0] {
+		t.Errorf("the two ends of one host share CPUs %v and %v", one, two)
+	}
+	for last := range 2 {
+		all, err := (CPUChoice{Last: last + 1}).pick(-1, len(allowed))
+		if slices.Sort(all); err != nil || !slices.Equal(all, allowed) {
+			t.Errorf("as many threads as CPUs %v take %v, %v", allowed, all, err)
+		}
+	}
+}
+
+// TestPinnedThreads pins a second thread, counts how long it has waited, and leaves it as it was.
+func TestPinnedThreads(t *testing.T) {
+	allowed, err := allowedCPUs()
+	if err != nil || len(allowed) < 2 {
+		t.Skipf("two CPUs and affinity are needed: %v, %v", allowed, err)
+	}
+	q, err := beQuiet(CPUChoice{Last: 1}, -1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type seen struct {
+		during, after []int
+		err           error
+	}
+	found := make(chan seen)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var s seen
+		undo, err := q.pin(1)
+		if s.err = err; err == nil {
+			s.during, _ = allowedCPUs()
+			undo()
+			s.after, _ = allowedCPUs()
+		}
+		found <- s
+	}()
+	s := <-found
+	if s.err != nil || len(s.during) != 1 || s.during[0] == q.cpu || !slices.Equal(s.after, allowed) {
+		t.Errorf("the second thread ran on %v beside %d, and then on %v of %v (%v)", s.during, q.cpu, s.after, allowed, s.err)
+	}
+	if c := q.others.counted(); c.waited < 0 || len(q.others.begun) != 0 {
+		t.Errorf("%+v, %d threads still followed", c, len(q.others.begun))
+	}
+	if err := q.restore(); err != nil {
+		t.Fatal(err)
 	}
 }
 

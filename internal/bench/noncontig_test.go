@@ -13,14 +13,15 @@ import (
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
-// noncontigPair is two software devices and a session between them: run sends a plan to the other end.
-type noncontigPair struct {
+// pair is two software devices and a session between them: run sends a plan to the other end.
+type pair struct {
 	client  verbs.Device
 	session control.Session
 	at      [2]netip.Addr // client, server
 }
 
-func newNoncontigPair(t *testing.T) *noncontigPair {
+// newPair opens both devices, each as wrap makes of it.
+func newPair(t *testing.T, wrap func(verbs.Device) verbs.Device) *pair {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	at := [2]netip.Addr{verbstest.Address(), verbstest.Address()}
@@ -30,7 +31,7 @@ func newNoncontigPair(t *testing.T) *noncontigPair {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = d.Close() })
-		return d
+		return wrap(d)
 	}
 	client, server := open(at[0]), open(at[1])
 	patient := control.Timeouts{Peer: time.Minute}
@@ -63,16 +64,16 @@ func newNoncontigPair(t *testing.T) *noncontigPair {
 		cancel()
 		<-served
 	})
-	return &noncontigPair{client: client, session: s, at: at}
+	return &pair{client: client, session: s, at: at}
 }
 
-func (p *noncontigPair) run(t *testing.T, spec plan.Spec) (*Result, error) {
+func (p *pair) run(t *testing.T, spec plan.Spec) (*Result, error) {
 	t.Helper()
 	return Run(t.Context(), p.session, &spec, p.client, Options{Local: p.at[0], Remote: p.at[1]})
 }
 
 func TestNoncontigStrategies(t *testing.T) {
-	p := newNoncontigPair(t)
+	p := newPair(t, func(d verbs.Device) verbs.Device { return d })
 	for _, shape := range plan.Shapes() {
 		for _, s := range plan.Strategies(shape) {
 			for _, layout := range []string{
@@ -100,7 +101,7 @@ func TestNoncontigStrategies(t *testing.T) {
 }
 
 func TestNoncontigColdAndAll(t *testing.T) {
-	p := newNoncontigPair(t)
+	p := newPair(t, func(d verbs.Device) verbs.Device { return d })
 	for _, shape := range plan.Shapes() {
 		for _, s := range plan.Strategies(shape) {
 			res, err := p.run(t, plan.Spec{

@@ -173,7 +173,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	if err := r.end.postReceives(j); err != nil {
 		return t, d, nil, err
 	}
-	runner, err := r.prepare(j)
+	runner, err := r.prepareThreads(j)
 	if err != nil {
 		return t, d, nil, err
 	}
@@ -189,6 +189,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	dr := &driver{run: r, rd: rd, job: j, runner: runner, t: t, limit: r.limit(rd, count), peerDone: rd.Alone}
 	err = dr.rooted(dr.drive(ctx))
 	d = r.quiet.counted()
+	t.threads = dr.threads()
 	t.counters = difference(before, r.counters(rd))
 	if err != nil {
 		return t, d, nil, err
@@ -214,6 +215,16 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 		r.result.Warnings = append(r.result.Warnings, note)
 	}
 	return job.NewVerbsRunner(j)
+}
+
+// prepareThreads makes the runner of a round: one for each thread where there are several. What only serves needs one.
+func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
+	if r.spec.Threads == 1 || j.Shape != job.Stream {
+		return r.prepare(j)
+	}
+	return job.PrepareThreads(r.device, j, r.end.split(j), job.ThreadOptions{
+		Slice: r.ticks(sliceOf(r.plan, r.device)), First: r.ticks(patience), Pin: r.quiet.pin,
+	}, r.prepare)
 }
 
 // clearFlags zeroes the byte that a write latency test spins on: one of an earlier round must not count. In perftest's
@@ -343,21 +354,30 @@ func (t *trace) join(p *trace, first bool) {
 		*t = *p
 		return
 	}
-	// Parts follow each other with unmeasured work between: add the times, not the stamps.
-	span := p.last.LastDone - p.last.FirstPost
-	if p.last.FirstPost == 0 {
-		span = p.last.LastDone - p.firstIn
+	t.last = follow(t.last, p.last, p.firstIn)
+	for i := range t.threads {
+		t.threads[i] = follow(t.threads[i], p.threads[i], p.firstIn)
 	}
-	t.last.LastDone += span
-	t.last.Posted += p.last.Posted
-	t.last.Completed += p.last.Completed
-	t.last.Received += p.last.Received
-	t.last.BytesOut += p.last.BytesOut
-	t.last.BytesIn += p.last.BytesIn
 	for name, v := range p.counters {
 		if t.counters == nil {
 			t.counters = map[string]int64{}
 		}
 		t.counters[name] += v
 	}
+}
+
+// follow adds what a part did to what those before it did. Parts follow each other with unmeasured work between: the times
+// are added, not the stamps.
+func follow(all, p job.Progress, firstIn job.Ticks) job.Progress {
+	begin := p.FirstPost
+	if begin == 0 {
+		begin = firstIn
+	}
+	all.LastDone += p.LastDone - begin
+	all.Posted += p.Posted
+	all.Completed += p.Completed
+	all.Received += p.Received
+	all.BytesOut += p.BytesOut
+	all.BytesIn += p.BytesIn
+	return all
 }

@@ -146,6 +146,10 @@ func (r *run) all(ctx context.Context, spec *plan.Spec) (*Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, r.o.Policy.Duration, fmt.Errorf("the test takes longer than %v, which this end grants", r.o.Policy.Duration))
 		defer cancel()
 	}
+	if spec != nil {
+		own := r.plan.Agreed(*agreed)
+		agreed = &own
+	}
 	if err := r.settle(*agreed, r.strange()); err != nil {
 		return nil, err
 	}
@@ -166,6 +170,9 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	}
 	limits := plan.Limits{
 		Device: r.device.Info(), Port: r.port, PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: r.session.Dialled(),
+	}
+	if cpus, err := allowedCPUs(); err == nil {
+		limits.CPUs = len(cpus)
 	}
 	settled, err := plan.Settle(spec, limits, peer, r.o.Policy)
 	if err != nil {

@@ -83,6 +83,35 @@ func (s *Settled) checkLatency(bad func(string, ...any)) {
 	}
 }
 
+// checkThreads refuses threads that could not work apart from each other.
+func (s *Settled) checkThreads(bad func(string, ...any)) {
+	p := &s.spec
+	if p.Threads <= 1 {
+		return
+	}
+	switch {
+	case p.Kind == Latency:
+		bad("--threads %d: a latency test has one queue pair, and one thread", p.Threads)
+	case p.Noncontig != nil:
+		bad("--threads %d: the non-contiguous experiment has one queue pair, and one thread", p.Threads)
+	case p.Threads > p.QPs:
+		bad("--threads %d of %d queue pairs: each thread needs one of its own, give --qp (-q) %d or more", p.Threads, p.QPs, p.Threads)
+	}
+	if p.SRQ {
+		bad("--threads %d with --srq: all threads would wait for one receive queue", p.Threads)
+	}
+	if !s.Sends() && !s.Receives() {
+		return
+	}
+	l := &s.limits
+	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most {
+		bad("--threads %d: the queue pairs of %s share one engine, which works for one thread at a time", p.Threads, l.Device.Name)
+	}
+	if l.CPUs > 0 && p.Threads > l.CPUs && !p.Events {
+		bad("--threads %d: this end may run on %d CPUs, and each thread needs one of its own (with -e it sleeps)", p.Threads, l.CPUs)
+	}
+}
+
 func (s *Settled) checkSizes(bad func(string, ...any)) {
 	p, port := &s.spec, s.limits.Port
 	if s.row.Counter && !slices.Equal(p.Sizes, []int{counterBytes}) {

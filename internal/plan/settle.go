@@ -31,6 +31,7 @@ const AllSizesBytes = 8 << 20
 // Bounds of a test on any device. They are perftest's where it has some.
 const (
 	maxQueuePairs = 16384
+	maxThreads    = 1024
 	maxTxDepth    = 15000
 	maxRxDepth    = 16384
 	maxCQMod      = 1024
@@ -66,6 +67,7 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	s.fill()
 	s.checkOperation(bad)
 	s.checkSizes(bad)
+	s.checkThreads(bad)
 	s.checkDevice(bad)
 	s.checkVerify(bad)
 	if peer.Perftest {
@@ -94,6 +96,7 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	}
 	inRange("--runs", p.Runs, 1, maxRuns)
 	inRange("--qp (-q)", p.QPs, 1, maxQueuePairs)
+	inRange("--threads", p.Threads, 1, maxThreads)
 	inRange("--tx-depth (-t)", p.TxDepth, 1, maxTxDepth)
 	inRange("--rx-depth (-r)", p.RxDepth, 1, maxRxDepth)
 	inRange("--cq-mod (-Q)", p.CQMod, 1, maxCQMod)
@@ -168,7 +171,7 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 // fill chooses what the spec left open.
 func (s *Settled) fill() {
 	p := &s.spec
-	p.QPs, p.Runs, p.PostList = max(p.QPs, 1), max(p.Runs, 1), max(p.PostList, 1)
+	p.QPs, p.Threads, p.Runs, p.PostList = max(p.QPs, 1), max(p.Threads, 1), max(p.Runs, 1), max(p.PostList, 1)
 	if p.Transport == 0 {
 		p.Transport = verbs.RC
 	}
@@ -368,5 +371,9 @@ func (s *Settled) countMemory(buffers uint64) {
 	if n := p.Iterations; n > 0 {
 		raw = min(raw, product(n, qps))
 	}
-	s.memory.Records = sum(8*job.HistogramCounts, product(8, raw), product(recordBytes, min(s.RecordCount(), 1<<32)))
+	recorders := product(8*job.HistogramCounts, uint64(p.Threads))
+	if p.Threads > 1 { // the whole's beside those of the threads
+		recorders, raw = sum(recorders, 8*job.HistogramCounts), product(2, raw)
+	}
+	s.memory.Records = sum(recorders, product(8, raw), product(recordBytes, min(s.RecordCount(), 1<<32)))
 }

@@ -458,3 +458,58 @@ func TestLanes(t *testing.T) {
 		})
 	}
 }
+
+// TestThreads: who works with threads, who is told of them, and what has none.
+func TestThreads(t *testing.T) {
+	limits := device()
+	limits.CPUs = 4
+	for _, c := range []struct {
+		spec Spec
+		wire int // threads that the peer is told
+		want string
+	}{
+		{Spec{Operation: Write, QPs: 4, Threads: 2}, 0, ""},
+		{Spec{Operation: Write, QPs: 4, Threads: 2, Reversed: true}, 2, ""},
+		{Spec{Operation: Write, QPs: 4, Threads: 2, Bidirectional: true}, 2, ""},
+		{Spec{Operation: Read, QPs: 2, Threads: 2}, 0, ""},
+		{Spec{Operation: Send, QPs: 3, Threads: 2}, 2, ""},
+		{Spec{Operation: Write, QPs: 2, Threads: 2, WriteImm: true}, 2, ""},
+		{Spec{Operation: Write, QPs: 8, Threads: 8, Events: true}, 0, ""},
+		{Spec{Operation: Send, QPs: 1}, 0, ""},
+		{Spec{Operation: Write, QPs: 2, Threads: 3}, 0, "--threads 3 of 2 queue pairs"},
+		{Spec{Operation: Write, Threads: -1}, 0, "--threads -1: want 1 to 1024"},
+		{Spec{Operation: Write, QPs: 8, Threads: 8}, 0, "this end may run on 4 CPUs"},
+		{Spec{Operation: Send, QPs: 2, Threads: 2, SRQ: true}, 0, "with --srq"},
+		{Spec{Operation: Send, Kind: Latency, Threads: 2}, 0, "a latency test has one queue pair"},
+	} {
+		if c.spec.Kind == "" {
+			c.spec.Kind = Bandwidth
+		}
+		x, err := Settle(c.spec, limits, Peer{}, Policy{})
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: %v, want %q", c.spec, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c.spec, err)
+			continue
+		}
+		p := x.Proposal()
+		if p.Threads != c.wire {
+			t.Errorf("%+v: the peer is told %d threads, want %d", c.spec, p.Threads, c.wire)
+		}
+		if got := x.Agreed(p).Threads; max(got, 1) != max(c.spec.Threads, 1) {
+			t.Errorf("%+v: %d threads once the peer has agreed", c.spec, got)
+		}
+	}
+	limits.Device.Limits.Threads = 1
+	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Threads: 2}, limits, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "roce0 share one engine") {
+		t.Errorf("one engine takes two threads: %v", err)
+	}
+	limits.Dialled = false
+	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Threads: 2}, limits, Peer{}, Policy{}); err != nil {
+		t.Errorf("an end that only serves refuses threads: %v", err)
+	}
+}

@@ -13,6 +13,7 @@ type Limits struct {
 	Port      verbs.PortInfo
 	PageBytes int  // 0: 4096
 	LineBytes int  // of a cache line; 0: 64
+	CPUs      int  // that this end may run on; 0: not known
 	Dialled   bool // this end is the client
 }
 
@@ -67,13 +68,31 @@ type Settled struct {
 // Spec is the test in full. What it holds is not to be changed.
 func (s *Settled) Spec() Spec { return s.spec }
 
-// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides.
+// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, and for the threads of
+// this end where the peer neither posts nor receives.
 func (s *Settled) Proposal() Spec {
 	p := s.spec
 	if s.openSizes {
 		p.Sizes = nil
 	}
+	if p.Threads == 1 || !s.sharesThreads() {
+		p.Threads = 0
+	}
 	return p
+}
+
+// Agreed is what the peer has agreed to, with what the proposal kept back.
+func (s *Settled) Agreed(spec Spec) Spec {
+	if !s.sharesThreads() {
+		spec.Threads = s.spec.Threads
+	}
+	return spec
+}
+
+// sharesThreads tells whether the peer works with as many threads: it posts or receives, too.
+func (s *Settled) sharesThreads() bool {
+	other := Target - s.role
+	return s.sends(other) || s.receives(other)
 }
 
 // Row is the operation.

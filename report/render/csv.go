@@ -106,6 +106,7 @@ func csvColumns() []struct {
 		text("half_round_trip", func(_ *report.Document, r *report.Record) string { return strconv.FormatBool(r.RoundTripHalf) }),
 		text("verified", func(_ *report.Document, r *report.Record) string { return r.Verified }),
 		text("warnings", func(_ *report.Document, r *report.Record) string { return joinWarnings(r.Warnings) }),
+		integer("threads", func(r *report.Record) uint64 { return uint64(max(r.Threads, 1)) }),
 	}
 }
 

@@ -29,7 +29,7 @@ func grids(d *report.Document) []grid {
 		if g.Setup.IsLatency() {
 			out = append(out, latencyGrid(g))
 		} else {
-			out = append(out, bandwidthGrid(g))
+			out = append(append(out, bandwidthGrid(g)), threadGrids(g)...)
 		}
 	}
 	out = append(out, noncontigGrids(d)...)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -13,21 +14,25 @@ import (
 
 // ThreadOptions say how the threads of [PrepareThreads] are made.
 type ThreadOptions struct {
-	// Slice is how long a thread works before it tells how far it has come.
-	Slice Ticks
-	// Pin binds the calling goroutine's thread, the n-th from 1 on, and returns how to undo it; nil: nothing is bound.
+	// Slice is how long a thread works before it tells how far it has come; First is the same until it has posted or
+	// received its first message.
+	Slice, First Ticks
+	// Pin makes the calling goroutine's thread, the n-th from 1 on, fit to measure, and returns how to undo it; nil: nothing
+	// is done.
 	Pin func(n int) (undo func(), err error)
 }
 
 // Threads runs the parts of one job at the same time: each has its own lanes, completion queues and recorder. The first
-// runs on the goroutine that calls Run, the others on threads of their own, which do not wait for each other. It is a
-// [Runner]: its progress is the sum, and when it is closed it has added the recorders to that of the whole job.
+// runs on the goroutine that calls Run, the others on threads of their own, which do not wait for each other: they are
+// ready when PrepareThreads returns, and begin with the first Run. It is a [Runner]: its progress is the sum, and when it
+// is closed it has added the recorders to that of the whole job.
 type Threads struct {
 	whole   *Job
 	parts   []part
 	o       ThreadOptions
 	first   Progress
-	started bool
+	begin   chan struct{} // closed by the first Run, or by Close
+	begun   bool
 	closing atomic.Bool
 	ended   chan struct{} // a thread's part has come to its end
 	workers sync.WaitGroup
@@ -52,7 +57,7 @@ func PrepareThreads(d verbs.Device, whole *Job, parts []*Job, o ThreadOptions, p
 	if whole.Shape != Stream || whole.Stop == nil || len(parts) < 1 {
 		return nil, fmt.Errorf("%v job in %d parts: threads share a stream that has a stop word", whole.Shape, len(parts))
 	}
-	t := &Threads{whole: whole, parts: make([]part, len(parts)), o: o, ended: make(chan struct{}, len(parts))}
+	t := &Threads{whole: whole, parts: make([]part, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts))}
 	for i, j := range parts {
 		j.Stop, j.Record = whole.Stop, NewRecorder(0)
 		if w := whole.Record; w != nil {
@@ -65,16 +70,30 @@ func PrepareThreads(d verbs.Device, whole *Job, parts []*Job, o ThreadOptions, p
 		}
 		t.parts[i].job, t.parts[i].runner = j, r
 	}
+	if err := t.start(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
 	return t, nil
+}
+
+// start makes the threads and waits until each is ready.
+func (t *Threads) start() error {
+	ready := make(chan error, len(t.parts))
+	for n := range t.parts[1:] {
+		t.workers.Go(func() { t.work(n+1, ready) })
+	}
+	var errs []error
+	for range t.parts[1:] {
+		errs = append(errs, <-ready)
+	}
+	return errors.Join(errs...)
 }
 
 // Run implements [Runner].
 func (t *Threads) Run(until Ticks) (Progress, error) {
-	if !t.started {
-		t.started = true
-		for n := range t.parts[1:] {
-			t.workers.Go(func() { t.work(n + 1) })
-		}
+	if !t.begun {
+		t.begun = true
+		close(t.begin)
 	}
 	p := &t.parts[0]
 	if !t.first.Done && p.err == nil {
@@ -99,24 +118,29 @@ func (t *Threads) await(until Ticks) {
 }
 
 // work runs a part on a thread of its own.
-func (t *Threads) work(n int) {
+func (t *Threads) work(n int, ready chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer func() { t.ended <- struct{}{} }()
 	p := &t.parts[n]
 	if t.o.Pin != nil {
 		undo, err := t.o.Pin(n)
 		if err != nil {
-			p.set(Progress{}, err)
+			ready <- fmt.Errorf("thread %d: %w", n, err)
 			return
 		}
 		defer undo()
 	}
-	for !t.closing.Load() {
-		progress, err := p.runner.Run(Now() + t.o.Slice)
+	ready <- nil
+	<-t.begin
+	defer func() { t.ended <- struct{}{} }()
+	for length := cmp.Or(t.o.First, t.o.Slice); !t.closing.Load(); {
+		progress, err := p.runner.Run(Now() + length)
 		p.set(progress, err)
 		if progress.Done || err != nil {
 			return
+		}
+		if progress.Posted+progress.Received > 0 {
+			length = t.o.Slice
 		}
 	}
 }
@@ -174,6 +198,10 @@ func (t *Threads) Parts() []Progress {
 func (t *Threads) Close() error {
 	if t.closing.Swap(true) {
 		return nil
+	}
+	if !t.begun {
+		t.begun = true
+		close(t.begin)
 	}
 	t.workers.Wait()
 	var errs []error

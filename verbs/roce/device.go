@@ -63,6 +63,7 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 			MaxRDAtomic: maxRDAtomic, MaxInitRDAtomic: maxRDAtomic, MaxMessageBytes: maxMessage, MaxPKeys: 1, Atomic: true,
 			MemoryWindow2: true, SendInvalidate: true, LocalCAAckDelay: 15, PageSizeCap: 0xfffff000,
 			WriteBatchPackets: writeBatchPackets, ReadBatchPackets: readBatchPackets,
+			Threads: 1,
 		},
 	}
 }

@@ -26,7 +26,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.name, "device", "d", "", "device: mlx5_0, rxe0, roce0 (see 'gobw devices')")
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (first ACTIVE)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "line of the GID table (the one that reaches)")
-	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on: a number, auto or none")
+	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on, or CPUs (2,3 or 4-7), auto or none")
 	fs.StringVar(&f.network, "emulate", "", "bad network on roce0: loss=1%,delay=5us,seed=7")
 	fs.StringVar(&f.network, "fabric", "", "")
 	_ = fs.MarkHidden("fabric") // its name until version 1: a fabric is many hosts
@@ -93,11 +93,11 @@ func parseCPU(s string, last int) (bench.CPUChoice, error) {
 	case "none", "-1":
 		return bench.CPUChoice{}, nil
 	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 {
-		return bench.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, auto or none", s)
+	cpus, err := plan.ParseCPUs(s)
+	if err != nil {
+		return bench.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, numbers of threads such as 2,3 or 4-7, auto or none", s)
 	}
-	return bench.CPUChoice{Pinned: true, CPU: n}, nil
+	return bench.CPUChoice{CPUs: cpus}, nil
 }
 
 // Group is their heading in the help.

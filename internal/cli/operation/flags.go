@@ -26,7 +26,7 @@ func groups() []cmdline.FlagGroup {
 		{Title: "Messages", Names: []string{"size", "sizes", "all", "connection", "atomic-type", "write-imm", "send-imm", "bidirectional", "reversed", "verify"}},
 		{Title: "Length", Names: []string{"iters", "duration", "margin", "warmup", "runs", "rate", "gap"}},
 		{Title: "Queues", Names: []string{
-			"qp", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "mr-per-qp", "events", "no-peak", "cpu-time", "huge-pages",
+			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "mr-per-qp", "events", "no-peak", "cpu-time", "huge-pages",
 			"post-api",
 		}},
 		opendevice.Group(),
@@ -44,7 +44,7 @@ type Flags struct {
 	sl, tclass, pkey, timeout, retries                                               int
 	tos                                                                              int
 	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
-	postAPI                                                                          string
+	postAPI, threads                                                                 string
 	oldPostSend                                                                      bool
 	limitBW, limitRate                                                               float64
 	gbits, cpuFreq                                                                   bool
@@ -83,6 +83,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	if bw {
 		fs.IntVarP(&f.Qps, "qp", "q", 1, "queue pairs")
+		fs.StringVar(&f.threads, "threads", "1", "threads that share an end's queue pairs: a number, or auto (what pays)")
 		fs.BoolVarP(&f.bidirectional, "bidirectional", "b", false, "both directions at once")
 		fs.BoolVar(&f.reversed, "reversed", false, "the server sends to the client")
 		fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight per queue pair (128)")
@@ -159,6 +160,8 @@ type Config struct {
 	Expect []*expect.Expectation
 	Accept stats.Accepted // causes for which expectations pass although nothing can be told
 	Limits limitConfig
+	// AutoThreads runs the plan with more and more threads, as long as that brings something.
+	AutoThreads bool
 }
 
 // limitConfig is perftest's -w and -y: judged for every record.
@@ -203,6 +206,8 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	p.Sizes, err = f.sizeList()
 	wrong.Note(err)
 	wrong.Note(f.length(&p))
+	p.Threads, c.AutoThreads, err = parseThreads(f.threads)
+	wrong.Note(err)
 	if f.given("mtu") {
 		p.MTU, err = verbs.ParseMTU(f.mtu)
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
@@ -279,6 +284,17 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	c.Expect, err = parseExpectations(f.expect, p)
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
+}
+
+// parseThreads reads --threads; a latency test has none.
+func parseThreads(text string) (n int, auto bool, err error) {
+	if text == "" || text == "auto" {
+		return 0, text == "auto", nil
+	}
+	if n, err = strconv.Atoi(text); err != nil || n < 1 {
+		return 0, false, fmt.Errorf("--threads %q: want 1 or more, or auto", text)
+	}
+	return n, false, nil
 }
 
 // sizeList reads -s, --sizes and -a, which exclude each other.

@@ -164,7 +164,7 @@ func (r *testRun) finishText() {
 func (r *testRun) cpu() bench.CPUChoice {
 	switch {
 	case len(r.v.Cores) > 0:
-		return bench.CPUChoice{Pinned: true, CPU: r.v.Cores[0]}
+		return bench.CPUChoice{CPUs: r.v.Cores[:1]}
 	case r.v.Server():
 		return bench.CPUChoice{Last: 2}
 	}

@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// threadable is the software device as one that lets several threads work at once: they take turns at its lock. Its jobs
+// run over its verbs.
+type threadable struct{ verbs.Device }
+
+func (d threadable) Info() verbs.DeviceInfo {
+	i := d.Device.Info()
+	i.Limits.Threads = 0
+	return i
+}
+
+func needCPUs(t *testing.T, n int) {
+	t.Helper()
+	if cpus, err := allowedCPUs(); err != nil || len(cpus) < n {
+		t.Skipf("%d CPUs are needed, one for each thread: there are %v (%v)", n, cpus, err)
+	}
+}
+
+// TestThreads runs tests whose queue pairs two threads share, with all data compared where that can be: the record holds
+// what each thread did, at each end that posts or receives.
+func TestThreads(t *testing.T) {
+	needCPUs(t, 2)
+	p := newPair(t, func(d verbs.Device) verbs.Device { return threadable{d} })
+	for _, tt := range []struct {
+		name   string
+		spec   plan.Spec
+		remote bool // the other end has threads, too
+	}{
+		{"write", plan.Spec{Operation: plan.Write, Iterations: 500, Verify: plan.VerifyAll}, false},
+		{"read", plan.Spec{Operation: plan.Read, Iterations: 500, Verify: plan.VerifyAll}, false},
+		{"send", plan.Spec{Operation: plan.Send, Iterations: 500, Verify: plan.VerifyAll, Runs: 2}, true},
+		{"both directions", plan.Spec{Operation: plan.Send, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true}, true},
+		{"reversed", plan.Spec{Operation: plan.Write, Iterations: 300, Verify: plan.VerifyAll, Reversed: true}, false},
+		{"atomic", plan.Spec{Operation: plan.Atomic, Iterations: 300, Verify: plan.VerifyAll}, false},
+		{"events", plan.Spec{Operation: plan.Send, Iterations: 300, Events: true}, true},
+		{"lists", plan.Spec{Operation: plan.Write, Iterations: 320, PostList: 16, CQMod: 16}, false},
+		{"warm-up by rate", plan.Spec{Operation: plan.Send, Duration: 30 * time.Millisecond, WarmupSteady: true}, true},
+		{"margins", plan.Spec{Operation: plan.Write, Duration: 60 * time.Millisecond, Margin: 10 * time.Millisecond}, false},
+		{"several sizes", plan.Spec{Operation: plan.Write, Sizes: []int{64, 4096}, Duration: 20 * time.Millisecond}, false},
+		{"UC", plan.Spec{Operation: plan.Send, Transport: verbs.UC, Duration: 30 * time.Millisecond}, true},
+		{"UD", plan.Spec{Operation: plan.Send, Transport: verbs.UD, Duration: 30 * time.Millisecond}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := tt.spec
+			s.Kind, s.QPs, s.Threads = plan.Bandwidth, 3, 2
+			if s.Sizes == nil && s.Operation != plan.Atomic {
+				s.Sizes = []int{512}
+			}
+			res, err := p.run(t, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := max(len(s.Sizes), 1) * max(s.Runs, 1); len(res.Records) != want {
+				t.Fatalf("%d records, want %d", len(res.Records), want)
+			}
+			for i := range res.Records {
+				r := &res.Records[i]
+				if r.Threads != 2 {
+					t.Errorf("the record says %d threads", r.Threads)
+				}
+				checkShares(t, r.PerThread)
+				if (len(r.PeerThreads) > 0) != tt.remote {
+					t.Errorf("the other end tells of %d threads", len(r.PeerThreads))
+				} else if tt.remote {
+					checkShares(t, r.PeerThreads)
+				}
+				if s.Iterations > 0 && !s.Bidirectional && r.PerThread[0].Messages+r.PerThread[1].Messages != r.Messages {
+					t.Errorf("threads moved %d and %d of %d messages", r.PerThread[0].Messages, r.PerThread[1].Messages, r.Messages)
+				}
+			}
+		})
+	}
+}
+
+func checkShares(t *testing.T, shares []report.Share) {
+	t.Helper()
+	if len(shares) != 2 || shares[0].QPs != 2 || shares[1].QPs != 1 {
+		t.Fatalf("got %+v, want threads of 2 queue pairs and of 1", shares)
+	}
+	for i, s := range shares {
+		if s.Messages == 0 || s.Seconds <= 0 || s.MessagesPerS <= 0 || s.Bytes == 0 {
+			t.Errorf("thread %d did nothing: %+v", i, s)
+		}
+	}
+}
+
+// TestThreadsOfOneEngine: the software device refuses threads where they would work, and serves a peer that has some.
+func TestThreadsOfOneEngine(t *testing.T) {
+	needCPUs(t, 2)
+	p := newPair(t, func(d verbs.Device) verbs.Device { return d })
+	_, err := p.run(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, QPs: 2, Threads: 2})
+	if err == nil || !strings.Contains(err.Error(), "--threads 2: the queue pairs of roce0 share one engine") {
+		t.Errorf("got %v", err)
+	}
+	p = newPair(t, func(d verbs.Device) verbs.Device { return d })
+	p.client = threadable{p.client}
+	res, err := p.run(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, QPs: 3, Threads: 2, Iterations: 100, Verify: plan.VerifyEnds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkShares(t, res.Records[0].PerThread)
+	_, err = p.run(t, plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, QPs: 3, Threads: 2, Iterations: 100})
+	if err == nil || !strings.Contains(err.Error(), "share one engine") {
+		t.Errorf("a receiver that has one engine took two threads: %v", err)
+	}
+}
