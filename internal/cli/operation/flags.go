@@ -40,11 +40,11 @@ type Flags struct {
 	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
 	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
 	iters                                                                            string
-	runs, Qps, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu                  int
+	runs, Qps, threads, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu                  int
 	sl, tclass, pkey, timeout, retries                                               int
 	tos                                                                              int
 	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
-	postAPI, threads                                                                 string
+	postAPI                                                                          string
 	oldPostSend                                                                      bool
 	limitBW, limitRate                                                               float64
 	gbits, cpuFreq                                                                   bool
@@ -83,7 +83,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	if bw {
 		fs.IntVarP(&f.Qps, "qp", "q", 1, "queue pairs")
-		fs.StringVar(&f.threads, "threads", "1", "threads that share an end's queue pairs: a number, or auto (what pays)")
+		fs.IntVar(&f.threads, "threads", 1, "threads that share an end's queue pairs (not roce0)")
 		fs.BoolVarP(&f.bidirectional, "bidirectional", "b", false, "both directions at once")
 		fs.BoolVar(&f.reversed, "reversed", false, "the server sends to the client")
 		fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight per queue pair (128)")
@@ -160,8 +160,6 @@ type Config struct {
 	Expect []*expect.Expectation
 	Accept stats.Accepted // causes for which expectations pass although nothing can be told
 	Limits limitConfig
-	// AutoThreads runs the plan with more and more threads, as long as that brings something.
-	AutoThreads bool
 }
 
 // limitConfig is perftest's -w and -y: judged for every record.
@@ -175,7 +173,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	var wrong cmdline.Faults
 	c := Config{Tool: tool, Limits: limitConfig{f.limitBW * 1e9, f.limitRate * 1e6}}
 	p := plan.Spec{
-		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.Qps, Bidirectional: f.bidirectional,
+		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.Qps, Threads: f.threads, Bidirectional: f.bidirectional,
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
 		PostList: f.PostList, InlineBytes: f.Inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
 		Verify: plan.Verify(f.verify), NoPeak: f.noPeak, CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
@@ -206,8 +204,6 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	p.Sizes, err = f.sizeList()
 	wrong.Note(err)
 	wrong.Note(f.length(&p))
-	p.Threads, c.AutoThreads, err = parseThreads(f.threads)
-	wrong.Note(err)
 	if f.given("mtu") {
 		p.MTU, err = verbs.ParseMTU(f.mtu)
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
@@ -232,6 +228,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	}{ // 0 is "not said" in a plan
 		{"runs", "", f.runs},
 		{"qp", " (-q)", f.Qps},
+		{"threads", "", f.threads},
 		{"tx-depth", " (-t)", f.txDepth},
 		{"rx-depth", " (-r)", f.rxDepth},
 		{"cq-mod", " (-Q)", f.cqMod},
@@ -284,17 +281,6 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	c.Expect, err = parseExpectations(f.expect, p)
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
-}
-
-// parseThreads reads --threads; a latency test has none.
-func parseThreads(text string) (n int, auto bool, err error) {
-	if text == "" || text == "auto" {
-		return 0, text == "auto", nil
-	}
-	if n, err = strconv.Atoi(text); err != nil || n < 1 {
-		return 0, false, fmt.Errorf("--threads %q: want 1 or more, or auto", text)
-	}
-	return n, false, nil
 }
 
 // sizeList reads -s, --sizes and -a, which exclude each other.
