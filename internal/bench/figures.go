@@ -419,10 +419,10 @@ type amount struct {
 type trace struct {
 	last       job.Progress
 	threads    []job.Progress // of each thread, where there are several
-	from, to   *mark     // ends of the sampling window of a duration test with margins
-	firstIn    job.Ticks // just before the first receive was seen
-	firstStep  job.Ticks // ping-pong with a perftest peer: when the first exchange was seen to be over
-	skipped    uint64    // messages complete by then
+	from, to   *mark          // ends of the sampling window of a duration test with margins
+	firstIn    job.Ticks      // just before the first receive was seen
+	firstStep  job.Ticks      // ping-pong with a perftest peer: when the first exchange was seen to be over
+	skipped    uint64         // messages complete by then
 	lastChange job.Ticks
 	series     series
 	counters   map[string]int64

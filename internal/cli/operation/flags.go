@@ -40,7 +40,7 @@ type Flags struct {
 	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
 	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
 	iters                                                                            string
-	runs, Qps, threads, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu                  int
+	runs, Qps, threads, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu         int
 	sl, tclass, pkey, timeout, retries                                               int
 	tos                                                                              int
 	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
