@@ -36,7 +36,11 @@ type Threads struct {
 	closing atomic.Bool
 	ended   chan struct{} // a thread's part has come to its end
 	workers sync.WaitGroup
+	lanes   []place // of the whole job
 }
+
+// place is a lane of a part.
+type place struct{ part, lane int }
 
 // part is one thread's.
 type part struct {
@@ -45,6 +49,7 @@ type part struct {
 
 	mu       sync.Mutex
 	progress Progress
+	received []uint64 // of each lane
 	err      error
 }
 
@@ -68,12 +73,33 @@ func PrepareThreads(d verbs.Device, whole *Job, parts []*Job, o ThreadOptions, p
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("thread %d: %w", i, err), t.Close())
 		}
-		t.parts[i].job, t.parts[i].runner = j, r
+		t.parts[i].job, t.parts[i].runner, t.parts[i].received = j, r, make([]uint64, len(j.Lanes))
+	}
+	if err := t.place(); err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	if err := t.start(); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
+}
+
+// place finds the lanes of the whole job in its parts.
+func (t *Threads) place() error {
+	where := map[verbs.QueuePair]place{}
+	for i := range t.parts {
+		for n := range t.parts[i].job.Lanes {
+			where[t.parts[i].job.Lanes[n].QP] = place{i, n}
+		}
+	}
+	for i := range t.whole.Lanes {
+		at, is := where[t.whole.Lanes[i].QP]
+		if !is {
+			return fmt.Errorf("lane %d is in no part", i)
+		}
+		t.lanes = append(t.lanes, at)
+	}
+	return nil
 }
 
 // start makes the threads and waits until each is ready.
@@ -97,8 +123,9 @@ func (t *Threads) Run(until Ticks) (Progress, error) {
 	}
 	p := &t.parts[0]
 	if !t.first.Done && p.err == nil {
-		t.first, p.err = p.runner.Run(until)
-		p.progress = t.first
+		var err error
+		t.first, err = p.runner.Run(until)
+		p.set(t.first, err)
 	} else {
 		t.await(until)
 	}
@@ -148,6 +175,9 @@ func (t *Threads) work(n int, ready chan<- error) {
 func (p *part) set(progress Progress, err error) {
 	p.mu.Lock()
 	p.progress, p.err = progress, err
+	for i := range p.received {
+		p.received[i] = p.runner.Received(i)
+	}
 	p.mu.Unlock()
 }
 
@@ -192,6 +222,15 @@ func (t *Threads) Parts() []Progress {
 		out[i], _ = t.parts[i].state()
 	}
 	return out
+}
+
+// Received implements [Runner].
+func (t *Threads) Received(lane int) uint64 {
+	at := t.lanes[lane]
+	p := &t.parts[at.part]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.received[at.lane]
 }
 
 // Close ends the threads, and adds what they recorded.
