@@ -146,7 +146,10 @@ func (e *engine) flush() {
 	if e.capture != nil {
 		e.captureBatch(t)
 	}
-	if !t.path.socket.send(t.path, t.scratch[:t.used], t.segment) {
+	switch b := t.scratch[:t.used]; {
+	case e.carry != nil:
+		e.carry(t.path, b, t.segment)
+	case !t.path.socket.send(t.path, b, t.segment):
 		e.sendSingly(t)
 	}
 	t.reset()

@@ -14,7 +14,7 @@ type verdict struct {
 	lost   bool         // the network lost something
 	acked  int          // bytes of SENDs and WRITEs that the peer has
 	read   int          // bytes of answers that are here
-	resent int          // packets that will be sent again
+	resent int          // packets that will be sent again because of a loss, or a probe that turned out to be one of them
 	event  event
 }
 
@@ -28,7 +28,6 @@ const (
 	impliedNAK
 	timedOut
 	retriesExceeded
-	probed
 )
 
 // owns tells whether a PSN in a response is of what is outstanding: others were never sent, or are stale.
@@ -125,7 +124,7 @@ func (r *requester) onSequenceError(psn uint32, now job.Ticks) (v verdict) {
 	adjacent := r.nakAt != 0 && psn == (r.nak+1)&wire.Mask24
 	r.nak, r.nakAt = psn, now
 	if _, w := r.find(psn); r.keeps && w != nil && (behind || !adjacent) {
-		x := span{psn, (psn + 1) & wire.Mask24}
+		x := span{from: psn, to: (psn + 1) & wire.Mask24}
 		if w.isResponded() {
 			x.to = w.end()
 		}
@@ -274,7 +273,7 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now job.Ticks, 
 	if wire.PSNDiff(next, r.edge) > 0 {
 		r.edge = next
 	}
-	if ends && next != w.end() {
+	if ends && (next != w.end() || r.una == r.nxt) {
 		r.afterProbe(psn, now, v)
 	}
 	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
@@ -284,23 +283,36 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now job.Ticks, 
 }
 
 // afterProbe looks at the answer to a probe: what was sent before the probe and is not here was lost. An answer that comes
-// much later than a round trip after the probe is to the packet itself: the path has become longer.
+// much later than a round trip after the probe is to the packet itself: the path has become longer. So is one that comes
+// sooner, unless that happens twice: then the path has become shorter.
 func (r *requester) afterProbe(psn uint32, now job.Ticks, v *verdict) {
 	if !r.probing || wire.PSNDiff(psn, r.probed) < 0 {
 		return
 	}
 	r.probing = false
-	if r.trip.smoothed != 0 && now-r.lastAt > 2*r.trip.smoothed {
+	known, took := r.trip.smoothed != 0, now-r.lastAt
+	if known && took > 2*r.trip.smoothed || psn != r.probed || r.una != (psn+1)&wire.Mask24 {
 		return
 	}
-	if psn != r.probed || r.una != (psn+1)&wire.Mask24 || r.una == r.nxt {
+	soon := known && took < r.trip.standing()
+	if r.una == r.nxt { // nothing follows that would show a gap; a busy peer's answer seldom comes when that to the first probe does
+		if known && !soon && r.firstProbe {
+			v.resent = 1
+		}
 		return
 	}
+	if soon && !r.doubted {
+		r.doubted = true
+		return
+	}
+	r.doubted, v.lost = false, true
 	if _, w := r.find(r.una); r.keeps && w != nil && w.isResponded() && wire.PSNDiff(r.reached, w.psn) > 0 { // answers are missing
 		r.edge = r.una
 		v.lost = r.expect(r.nxt)
-		return
+	} else {
+		v.resent = r.rewind(r.una)
 	}
-	v.resent = r.rewind(r.una)
-	v.lost = true
+	if v.lost {
+		v.resent++ // the probe
+	}
 }

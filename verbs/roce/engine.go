@@ -48,6 +48,7 @@ type engine struct {
 	input   []byte
 	network *netem.Network[arrival] // nil: the real one alone
 	capture *capture
+	carry   func(p *path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
 
 	qps     []*queuePair // by the low bits of the QPN
 	lastQP  uint32

@@ -508,11 +508,13 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 		s.e.runTimers(now)
 		s.e.transmit(now)
 		if _, _, psns := s.answered(); len(psns) > 1 {
+			t.Errorf("PSNs %v again: the timer asks for the oldest alone", psns)
+		} else if len(psns) == 1 {
 			resends++
 		}
 	}
-	if resends != 2 {
-		t.Errorf("%d resends by the timer, want 2: the retry count", resends)
+	if n := s.e.count.timeouts; resends != 2 || n != 3 {
+		t.Errorf("%d resends at %d timeouts, want 2, the retry count, and 3", resends, n)
 	}
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.RetryExceeded {
 		t.Errorf("completions %v, %v: want RETRY_EXC_ERR", ids, status)

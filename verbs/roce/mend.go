@@ -3,7 +3,10 @@ package roce
 import "github.com/gobw/gobw/verbs/roce/wire"
 
 // span is a range of PSNs, without its end.
-type span struct{ from, to uint32 }
+type span struct {
+	from, to uint32
+	probe    bool // nothing says that it was lost
+}
 
 // spans is a short list of what is to be sent again out of turn.
 type spans struct {
@@ -85,7 +88,7 @@ func (r *requester) expect(to uint32) bool {
 		if wire.PSNDiff(to, w.psn) <= 0 {
 			break
 		}
-		x := span{w.psn, w.end()}
+		x := span{from: w.psn, to: w.end()}
 		if wire.PSNDiff(from, x.from) > 0 {
 			x.from = from
 		}

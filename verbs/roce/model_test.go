@@ -124,7 +124,10 @@ func FuzzModel(f *testing.F) {
 	for seed := range *seeds {
 		f.Add(*firstSeed + seed)
 	}
-	f.Fuzz(func(t *testing.T, seed uint64) { newModel(t, seed).run() })
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		t.Parallel()
+		newModel(t, seed).run()
+	})
 }
 
 func newModel(t testing.TB, seed uint64) *model {
@@ -143,13 +146,13 @@ func newModelNetwork(t testing.TB, seed uint64) *model {
 	r := m.r
 	m.mtu = verbs.MTU(1 + r.IntN(3))
 	if r.IntN(4) > 0 { // else the network is good
-		m.loss = []float64{0, 0.01, 0.03, 0.08}[r.IntN(4)] // with more, seven retries in a row are lost now and then
+		m.loss = []float64{0, 0.01, 0.03, 0.15}[r.IntN(4)]
 		m.twice = []float64{0, 0.02, 0.1}[r.IntN(3)]
 		m.corrupt = []float64{0, 0, 0.02}[r.IntN(3)]
 		m.jitter = []job.Ticks{0, 0, 1000, 30000}[r.IntN(4)]
 	}
 	m.delay = []job.Ticks{2e3, 2e3, 2e3, 50e3, 1e6, 20e6, 100e6}[r.IntN(7)]
-	if m.delay > 1e6 { // too far for a probe between two retries
+	if m.delay > 1e6 { // a retry may be the only question in its time: with 15 % each way, eight in a row fail once in 26,000
 		m.loss = min(m.loss, 0.03)
 	}
 	m.hostile = []float64{0, 0, 0.05, 0.5}[r.IntN(4)]
@@ -185,8 +188,7 @@ func newModelEnd(m *model, index int, own, peer netip.Addr) *modelEnd {
 	m.t.Cleanup(func() { check(m.t, s.buffer.Close()) })
 	s.mr, err = s.pd.RegisterMemory(s.buffer.Bytes(), everything|verbs.AccessMWBind)
 	check(m.t, err)
-	e.capture, err = newCapture(Options{Pcap: s})
-	check(m.t, err)
+	e.carry = s.carry
 	s.path, err = e.pathFor(&socket{fd: -1, local: own, port: Port, paths: map[pathKey]*path{}, sources: newSourceTable()}, peer, service{})
 	check(m.t, err)
 	if m.shared {
@@ -212,29 +214,16 @@ func (s *modelEnd) newReceives() *modelReceives {
 
 func (s *modelEnd) memory(at, n int) []byte { return s.buffer.Bytes()[at : at+n : at+n] }
 
-// Write takes what the engine captures: what it received and, to be delivered, what it sent.
-func (s *modelEnd) Write(b []byte) (int, error) {
-	n := len(b)
-	if len(b) >= 24 && binary.LittleEndian.Uint32(b) == 0xa1b23c4d {
-		b = b[24:]
-	}
-	own := s.path.socket.local.AsSlice()
-	for len(b) > 0 {
-		size := int(binary.LittleEndian.Uint32(b[8:]))
-		ip := b[16+14 : 16+size]
-		b = b[16+size:]
-		p := modelPacket{to: 1 - s.index}
-		source, header := ip[8:24], 40
-		if len(own) == 4 {
-			source, header = ip[12:16], 20
-			p.id = binary.BigEndian.Uint16(ip[4:])
+// carry takes what the engine sends: over IPv4 the kernel numbers the packets of a batch.
+func (s *modelEnd) carry(p *path, b []byte, segment int) {
+	for id := uint16(0); len(b) > 0; id++ {
+		x := modelPacket{to: 1 - s.index, bytes: b[:min(segment, len(b))]}
+		if p.remote.Is4() {
+			x.id = id
 		}
-		if bytes.Equal(source, own) {
-			p.bytes = ip[header+wire.UDPBytes:]
-			s.m.send(p)
-		}
+		b = b[len(x.bytes):]
+		s.m.send(x)
 	}
-	return n, nil
 }
 
 // send decides a packet's fate.
@@ -418,10 +407,8 @@ func (m *model) exchange() {
 		if r.IntN(4) == 0 {
 			continue
 		}
-		s.path.segments, s.path.socket.segmentation = []int{1, maxSegments}[r.IntN(2)], true
+		s.path.segments = []int{1, maxSegments}[r.IntN(2)]
 		s.e.progress(m.now)
-		check(m.t, s.e.capture.w.Flush())
-		check(m.t, s.e.capture.err)
 	}
 }
 
@@ -490,8 +477,8 @@ func (f *modelFlow) post() {
 	x.Immediate = r.Uint32()
 	x.RKey = f.to.mr.RKey()
 	source := f.from.memory(slot, modelSlot)
-	for i := range source {
-		source[i] = byte(r.Uint32())
+	for i := 0; i < len(source); i += 8 {
+		binary.NativeEndian.PutUint64(source[i:], r.Uint64())
 	}
 	switch x.Opcode {
 	case verbs.OpWrite, verbs.OpWriteWithImmediate:
@@ -634,7 +621,9 @@ func (f *modelFlow) onError(k int, s verbs.Status) {
 	f.refused++
 	switch {
 	case s == verbs.FlushError && (!first || f.bad < 0):
-	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0 || m.jitter > 0):
+	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0 || m.jitter > 0 && !f.q.request.keeps):
+		// The peer is in ERR and silent. Its NAK was lost, or is behind a READ of which a stranger's requester dropped what had been
+		// overtaken, and asks again.
 	case s == verbs.RemoteAccessError && first && k == f.bad:
 	default:
 		m.t.Fatalf("qp %#x: request %d (the bad one is %d) ends with %v, first error %v\n%s", f.q.qpn, k, f.bad, s, first, m.dump())

@@ -37,6 +37,7 @@ func FuzzUnreliable(f *testing.F) {
 		f.Add(*firstSeed + seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
+		t.Parallel()
 		m := newModelNetwork(t, seed)
 		transport := []verbs.Transport{verbs.UC, verbs.UD}[m.r.IntN(2)]
 		a := newUnreliableFlow(m, transport, 0)

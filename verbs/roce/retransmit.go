@@ -26,6 +26,9 @@ type recovery struct {
 	probed  uint32
 	lastAt  job.Ticks // when the latest probe was due
 
+	firstProbe bool // the latest probe was the first since progress
+	doubted    bool // the answer to the latest probe came too soon to be one
+
 	sampling  bool
 	samplePSN uint32
 	sampleAt  job.Ticks
@@ -146,12 +149,11 @@ func (r *requester) onTick(now job.Ticks) (v verdict) {
 			v.status, v.event = verbs.RetryExceeded, retriesExceeded
 			return v
 		}
-		v.lost, r.gapKnown = true, false
-		v.resent = r.rewind(r.una)
+		v.lost = true
+		r.probe(now)
 		r.schedule(now)
 	case now >= r.probeAt:
-		r.probe(&v)
-		r.lastAt = now
+		r.probe(now)
 		r.probes = min(r.probes+1, 16)
 		r.silent = min(r.silent+1, 16)
 		r.probeAt = now + r.probeInterval()
@@ -159,13 +161,14 @@ func (r *requester) onTick(now job.Ticks) (v verdict) {
 	return v
 }
 
-// probe asks again for the fate of the oldest unacknowledged packet, and of a READ for that packet alone.
-func (r *requester) probe(v *verdict) {
+// probe asks again for the fate of the oldest unacknowledged packet, and of a READ for that packet alone. Its answer tells what
+// was lost, if anything was: what waits in the socket of a busy peer is not sent twice.
+func (r *requester) probe(now job.Ticks) {
 	r.gapKnown = false
+	r.lastAt, r.firstProbe = now, r.silent == 0
 	if r.nxt == r.una { // not in flight: it will be sent anyway
 		return
 	}
-	v.event = probed
 	r.probing, r.probed = true, r.una
-	r.again(span{r.una, (r.una + 1) & wire.Mask24})
+	r.again(span{from: r.una, to: (r.una + 1) & wire.Mask24, probe: true})
 }

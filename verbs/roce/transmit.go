@@ -197,7 +197,11 @@ func (q *queuePair) mend() (sent int) {
 				psn = (psn + 1) & wire.Mask24
 			}
 			sent++
-			q.e.count.resentPackets++
+			if x.probe {
+				q.e.count.probes++
+			} else {
+				q.e.count.resentPackets++
+			}
 		}
 	}
 	return sent
@@ -414,8 +418,6 @@ func (q *queuePair) conclude(v verdict, now job.Ticks) {
 	case retriesExceeded:
 		c.timeouts++
 		c.retriesExceeded++
-	case probed:
-		c.probes++
 	}
 	c.resentPackets += uint64(v.resent)
 	q.charge()

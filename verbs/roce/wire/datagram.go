@@ -123,8 +123,13 @@ func putIPv6(h []byte, src, dst netip.Addr) {
 // headerChecksum is the internet checksum of an IPv4 header whose checksum field is zero (RFC 1071).
 func headerChecksum(h []byte) uint16 { return ^foldSum(addWords(0, h)) }
 
-// addWords adds 16-bit words; an odd byte at the end counts as the upper half of a word.
+// addWords adds 16-bit words; an odd byte at the end counts as the upper half of a word. Words of 32 bits add up to the same
+// (RFC 1071 §2).
 func addWords(sum uint64, b []byte) uint64 {
+	for ; len(b) >= 8; b = b[8:] {
+		v := binary.BigEndian.Uint64(b)
+		sum += v>>32 + v&0xffff_ffff
+	}
 	for ; len(b) >= 2; b = b[2:] {
 		sum += uint64(binary.BigEndian.Uint16(b))
 	}
