@@ -45,16 +45,16 @@ type CompletionChannel interface {
 // Completion is what became of a work request (struct ibv_wc in Go words). Where Status is not Success, only ID, Status,
 // QPN and VendorError mean anything.
 type Completion struct {
-	ID            uint64
-	Status        Status
-	Opcode        CompletionOpcode
-	VendorError   uint32
-	Bytes         uint32 // received, UD: with the 40 bytes of GRH
-	Immediate     uint32 // with WithImmediate: host order, see [SendRequest].Immediate
-	InvalidatedRK uint32 // with WithInvalidate
-	QPN           uint32 // ours
-	SourceQPN     uint32 // UD: the sender's
-	Flags         CompletionFlags
+	ID              uint64
+	Status          Status
+	Opcode          CompletionOpcode
+	VendorError     uint32
+	Bytes           uint32 // received, UD: with the 40 bytes of GRH
+	Immediate       uint32 // with WithImmediate: host order, see [SendRequest].Immediate
+	InvalidatedRKey uint32 // with WithInvalidate
+	QPN             uint32 // ours
+	SourceQPN       uint32 // UD: the sender's
+	Flags           CompletionFlags
 }
 
 // CompletionFlags qualifies a receive completion (ibv_wc_flags).
@@ -72,15 +72,15 @@ type CompletionOpcode uint32
 
 // Completion opcodes.
 const (
-	CompletedSend          CompletionOpcode = 0
-	CompletedWrite         CompletionOpcode = 1
-	CompletedRead          CompletionOpcode = 2
-	CompletedCompareSwap   CompletionOpcode = 3
-	CompletedFetchAdd      CompletionOpcode = 4
-	CompletedBindMW        CompletionOpcode = 5
-	CompletedLocalInv      CompletionOpcode = 6
-	CompletedReceive       CompletionOpcode = 128
-	CompletedReceiveWithIm CompletionOpcode = 129 // RECV_RDMA_WITH_IMM: a WRITE with immediate arrived
+	CompletedSend                 CompletionOpcode = 0
+	CompletedWrite                CompletionOpcode = 1
+	CompletedRead                 CompletionOpcode = 2
+	CompletedCompareSwap          CompletionOpcode = 3
+	CompletedFetchAdd             CompletionOpcode = 4
+	CompletedBindMW               CompletionOpcode = 5
+	CompletedLocalInv             CompletionOpcode = 6
+	CompletedReceive              CompletionOpcode = 128
+	CompletedReceiveWithImmediate CompletionOpcode = 129 // RECV_RDMA_WITH_IMM: a WRITE with immediate arrived
 )
 
 func (o CompletionOpcode) String() string {

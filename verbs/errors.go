@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -86,3 +87,16 @@ func RemedyOf(err error) string {
 	}
 	return ""
 }
+
+// ErrBusy says that a handle still has children: "busy: 2 queue pairs open".
+var ErrBusy = errors.New("busy")
+
+// ErrUnsupported says that the device or the provider does not have what was asked. Errors that wrap it name it.
+var ErrUnsupported = errors.New("not supported")
+
+// ErrClosed says that the handle was closed.
+var ErrClosed = errors.New("closed")
+
+// ErrQueueFull says that a send, receive or shared receive queue has no free slot. Slots of unsignaled requests come
+// back only when a later signaled completion is polled.
+var ErrQueueFull = errors.New("queue full: poll completions (signal every n-th request) before posting more")

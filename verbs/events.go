@@ -89,14 +89,18 @@ func (t EventType) Remedy() string {
 // AsyncEvent is something that happened outside any work request.
 type AsyncEvent struct {
 	Type EventType
-	Port int    // port events
-	QPN  uint32 // queue pair events
+	Port int                // port events
+	QPN  uint32             // queue pair events
+	CQ   CompletionQueue    // completion queue events: nil where it is closed
+	SRQ  SharedReceiveQueue // shared receive queue events: nil where it is closed
 }
 
 func (e AsyncEvent) String() string {
 	switch {
 	case e.QPN != 0:
 		return fmt.Sprintf("%v on qp %#x", e.Type, e.QPN)
+	case e.CQ != nil:
+		return fmt.Sprintf("%v on a completion queue of %d entries", e.Type, e.CQ.Depth())
 	case e.Port != 0:
 		return fmt.Sprintf("%v on port %d", e.Type, e.Port)
 	default:

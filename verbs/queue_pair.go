@@ -185,10 +185,11 @@ func AckTimeout(code uint8) time.Duration {
 	return 4096 * time.Nanosecond << (code & 31)
 }
 
-// ConnectOptions is all that a queue pair needs to go from RESET to RTS (or RTR).
+// ConnectOptions is all that a queue pair needs to go from RESET to RTS (or RTR). Values go to the device as they are, but for
+// Port.
 type ConnectOptions struct {
-	Port            int    // 1
-	PKeyIndex       int    // 0
+	Port            int // counted from 1; 0 is 1
+	PKeyIndex       int
 	Access          Access // remote operations let in
 	QKey            uint32 // UD
 	PathMTU         MTU
@@ -198,8 +199,8 @@ type ConnectOptions struct {
 	RecvPSN         uint32
 	MaxRDAtomic     uint8
 	MaxDestRDAtomic uint8
-	MinRNRTimer     uint8 // 12
-	Timeout         uint8 // 14: 67 ms
+	MinRNRTimer     uint8 // code of IBTA table 46; 0 is 655 ms, 12 is 0.64 ms
+	Timeout         uint8 // 4.096 µs × 2^n; 0: no timer, 14 is 67 ms
 	RetryCount      uint8
 	RNRRetry        uint8
 	PeerWindow      int  // the peer's Limits.ReceiveWindow; 0: it has none

@@ -7,30 +7,30 @@ type Status uint32
 
 // Completion statuses.
 const (
-	Success             Status = 0
-	LocalLengthError    Status = 1
-	LocalQPOpError      Status = 2
-	LocalEECOpError     Status = 3
-	LocalProtError      Status = 4
-	FlushError          Status = 5
-	MWBindError         Status = 6
-	BadResponseError    Status = 7
-	LocalAccessError    Status = 8
-	RemoteInvalidReqErr Status = 9
-	RemoteAccessError   Status = 10
-	RemoteOpError       Status = 11
-	RetryExceeded       Status = 12
-	RNRRetryExceeded    Status = 13
-	LocalRDDViolation   Status = 14
-	RemoteInvalidRDReq  Status = 15
-	RemoteAborted       Status = 16
-	InvalidEECN         Status = 17
-	InvalidEECState     Status = 18
-	FatalError          Status = 19
-	ResponseTimeout     Status = 20
-	GeneralError        Status = 21
-	TagMatchingError    Status = 22
-	TagRendezvousError  Status = 23
+	Success                     Status = 0
+	LocalLengthError            Status = 1
+	LocalQPOperationError       Status = 2
+	LocalEECOperationError      Status = 3
+	LocalProtectionError        Status = 4
+	FlushError                  Status = 5
+	MWBindError                 Status = 6
+	BadResponseError            Status = 7
+	LocalAccessError            Status = 8
+	RemoteInvalidRequestError   Status = 9
+	RemoteAccessError           Status = 10
+	RemoteOperationError        Status = 11
+	RetryExceeded               Status = 12
+	RNRRetryExceeded            Status = 13
+	LocalRDDViolation           Status = 14
+	RemoteInvalidRDRequestError Status = 15
+	RemoteAborted               Status = 16
+	InvalidEECN                 Status = 17
+	InvalidEECState             Status = 18
+	FatalError                  Status = 19
+	ResponseTimeout             Status = 20
+	GeneralError                Status = 21
+	TagMatchingError            Status = 22
+	TagRendezvousError          Status = 23
 )
 
 // explanation is what a status means and what usually causes it, most likely first.
@@ -47,13 +47,13 @@ var statusTable = [...]explanation{
 		[]string{"the peer sends more than this end's receive holds", "a UD message above the MTU, or a UD receive without room for the 40-byte GRH"},
 		"use the same --size on both ends; for UD add 40 bytes to each receive",
 	},
-	LocalQPOpError: {
+	LocalQPOperationError: {
 		"LOC_QP_OP_ERR", "this end's queue pair could not do what was asked",
 		[]string{"a work request that the transport does not have", "on Soft-RoCE: a bad lkey, or a receive shorter than the message"},
 		"check opcode, lkey and receive size",
 	},
-	LocalEECOpError: {"LOC_EEC_OP_ERR", "an end-to-end context failed (RD only)", nil, ""},
-	LocalProtError: {
+	LocalEECOperationError: {"LOC_EEC_OP_ERR", "an end-to-end context failed (RD only)", nil, ""},
+	LocalProtectionError: {
 		"LOC_PROT_ERR", "a scatter/gather entry is not covered by its memory region",
 		[]string{"wrong lkey, address or length in the list", "the region lacks LOCAL_WRITE (receive, READ, atomic)", "the region was deregistered before the completion was polled"},
 		"check each entry against the region it names",
@@ -74,7 +74,7 @@ var statusTable = [...]explanation{
 		"capture the packets and compare",
 	},
 	LocalAccessError: {"LOC_ACCESS_ERR", "a receive of a WRITE with immediate hit memory that may not be written", nil, "check the region's access flags"},
-	RemoteInvalidReqErr: {
+	RemoteInvalidRequestError: {
 		"REM_INV_REQ_ERR", "the peer refused the request as invalid",
 		[]string{"the peer's receive is shorter than the message", "the peer's queue pair does not let the operation in (access flags)", "more READs or atomics outstanding than the peer serves", "a misaligned atomic"},
 		"use the same --size and operation on both ends; compare --outs with the peer's limit",
@@ -84,7 +84,7 @@ var statusTable = [...]explanation{
 		[]string{"wrong or revoked rkey", "the address range leaves the peer's region", "the peer's region lacks the remote right"},
 		"exchange rkey, address and size anew; use the same --size on both ends",
 	},
-	RemoteOpError: {
+	RemoteOperationError: {
 		"REM_OP_ERR", "the peer could not finish the operation",
 		[]string{"a bad receive work request at the peer", "on Soft-RoCE: the peer's receive is shorter than the message"},
 		"look at the peer's own completion",
@@ -99,11 +99,11 @@ var statusTable = [...]explanation{
 		[]string{"the sender outruns the receiver", "the peer expects fewer messages"},
 		"post more receives (--rx-depth) or use the same --iters on both ends",
 	},
-	LocalRDDViolation:  {"LOC_RDD_VIOL_ERR", "reliable datagram domain violation (RD only)", nil, ""},
-	RemoteInvalidRDReq: {"REM_INV_RD_REQ_ERR", "the peer refused an RD request (RD only)", nil, ""},
-	RemoteAborted:      {"REM_ABORT_ERR", "the peer aborted the operation", nil, ""},
-	InvalidEECN:        {"INV_EECN_ERR", "invalid end-to-end context number (RD only)", nil, ""},
-	InvalidEECState:    {"INV_EEC_STATE_ERR", "invalid end-to-end context state (RD only)", nil, ""},
+	LocalRDDViolation:           {"LOC_RDD_VIOL_ERR", "reliable datagram domain violation (RD only)", nil, ""},
+	RemoteInvalidRDRequestError: {"REM_INV_RD_REQ_ERR", "the peer refused an RD request (RD only)", nil, ""},
+	RemoteAborted:               {"REM_ABORT_ERR", "the peer aborted the operation", nil, ""},
+	InvalidEECN:                 {"INV_EECN_ERR", "invalid end-to-end context number (RD only)", nil, ""},
+	InvalidEECState:             {"INV_EEC_STATE_ERR", "invalid end-to-end context state (RD only)", nil, ""},
 	FatalError: {
 		"FATAL_ERR", "the device failed",
 		[]string{"a device or driver fault", "the device was removed"},

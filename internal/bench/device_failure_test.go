@@ -38,7 +38,7 @@ var (
 // TestPortDownGoesBeforeItsConsequences holds that a failed completion and a peer's complaint that follow from a dead
 // port name the port, and that the exit code stays that of a failed test.
 func TestPortDownGoesBeforeItsConsequences(t *testing.T) {
-	flushed := &verbs.CompletionError{Device: "rxe0", Completion: verbs.Completion{Status: verbs.LocalQPOpError, QPN: 0x12}}
+	flushed := &verbs.CompletionError{Device: "rxe0", Completion: verbs.Completion{Status: verbs.LocalQPOperationError, QPN: 0x12}}
 	ctx := t.Context()
 	lost, lose := context.WithCancelCause(ctx)
 	lose(&control.PeerError{Message: "measure: rxe0: the device reports PORT_ERR on port 1"})

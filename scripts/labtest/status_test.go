@@ -104,9 +104,9 @@ func shortReceive(t *testing.T, d direction) {
 	p.to.receive(t, verbs.ReceiveRequest{ID: 1, SGEs: []verbs.SGE{p.to.sge(0, 100)}})
 	p.from.post(t, p.request(1, verbs.OpSend, 0, 200, 0))
 	from, to := p.fails(t, p.from), p.fails(t, p.to)
-	wantFrom, wantTo := []verbs.Status{verbs.RemoteInvalidReqErr}, []verbs.Status{verbs.LocalLengthError}
+	wantFrom, wantTo := []verbs.Status{verbs.RemoteInvalidRequestError}, []verbs.Status{verbs.LocalLengthError}
 	if p.to.dev.Info().Provider == "ibv" { // rxe_resp.c: RESPST_ERR_LENGTH of a receive
-		wantFrom, wantTo = append(wantFrom, verbs.RemoteOpError), append(wantTo, verbs.LocalQPOpError)
+		wantFrom, wantTo = append(wantFrom, verbs.RemoteOperationError), append(wantTo, verbs.LocalQPOperationError)
 	}
 	if !slices.Contains(wantFrom, from) || !slices.Contains(wantTo, to) {
 		t.Errorf("%s: %v, %s: %v; want %v and %v", p.from.name, from, p.to.name, to, wantFrom, wantTo)

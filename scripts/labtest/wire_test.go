@@ -106,7 +106,7 @@ func (p *pair) arrived(t *testing.T, op verbs.Opcode, id uint64, size int) {
 	}
 	want := verbs.CompletedReceive
 	if op == verbs.OpWriteWithImmediate {
-		want = verbs.CompletedReceiveWithIm
+		want = verbs.CompletedReceiveWithImmediate
 	}
 	c := p.succeed(t, p.to, id, want)
 	if int(c.Bytes) != size {

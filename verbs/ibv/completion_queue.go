@@ -71,6 +71,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return nil, explain(f)
 	}
 	q.cq = cq
+	d.queues.Store(unsafe.Pointer(cq), q)
 	q.wc = (*[pollBatch]C.struct_vb_wc)(C.calloc(pollBatch, C.sizeof_struct_vb_wc))
 	if q.channel != nil {
 		q.channel.enrol(q)
@@ -119,7 +120,7 @@ func goCompletion(w *C.struct_vb_wc) verbs.Completion {
 		c.Immediate = networkOrder(uint32(w.imm_or_rkey))
 	}
 	if c.Flags&verbs.WithInvalidate != 0 {
-		c.InvalidatedRK = uint32(w.imm_or_rkey)
+		c.InvalidatedRKey = uint32(w.imm_or_rkey)
 	}
 	return c
 }
@@ -165,6 +166,7 @@ func (q *completionQueue) Close() error {
 		if rc := C.vb_destroy_cq(q.d.v, q.cq); rc != 0 {
 			return errnoError(int(rc))
 		}
+		q.d.queues.CompareAndDelete(unsafe.Pointer(q.cq), q)
 		C.free(unsafe.Pointer(q.wc))
 		q.dropChannel()
 		q.d.children.drop("completion queue")

@@ -9,6 +9,7 @@ import "C"
 import (
 	"bytes"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -24,6 +25,7 @@ type device struct {
 
 	cm       *connectionManager
 	children children
+	queues   sync.Map // completion and shared receive queues by libibverbs' pointers, which events carry
 	events   *eventReader
 }
 

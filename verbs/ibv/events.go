@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -59,10 +60,14 @@ func (r *eventReader) run() {
 		for {
 			var typ, port C.int
 			var qpn C.uint32_t
-			if C.vb_get_async_event(r.d.v, r.d.context, &typ, &port, &qpn) != 0 {
+			var queue unsafe.Pointer
+			if C.vb_get_async_event(r.d.v, r.d.context, &typ, &port, &qpn, &queue) != 0 {
 				return false
 			}
 			e := verbs.AsyncEvent{Type: verbs.EventType(typ), Port: int(port), QPN: uint32(qpn)}
+			q, _ := r.d.queues.Load(queue)
+			e.CQ, _ = q.(verbs.CompletionQueue)
+			e.SRQ, _ = q.(verbs.SharedReceiveQueue)
 			select {
 			case r.events <- e:
 			default:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -431,6 +432,7 @@ func (p *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.S
 	if err != nil {
 		return nil, err
 	}
+	p.d.queues.Store(unsafe.Pointer(s.srq), s)
 	s.sges, s.depth = int(a.attr.max_sge), int(a.attr.max_wr)
 	return s, nil
 }
@@ -484,6 +486,7 @@ func (s *sharedReceiveQueue) Close() error {
 		if rc := C.vb_destroy_srq(s.p.d.v, s.srq); rc != 0 {
 			return syscall.Errno(rc)
 		}
+		s.p.d.queues.CompareAndDelete(unsafe.Pointer(s.srq), s)
 		s.receives.free()
 		s.p.children.drop("shared receive queue")
 		return nil

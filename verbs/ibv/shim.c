@@ -177,7 +177,7 @@ int vb_query_pkey(const struct vb_verbs *v, struct vb_context *c, int port, int 
 	return rc;
 }
 
-int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn) {
+int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn, void **queue) {
 	struct vb_async_event e;
 	errno = 0;
 	int rc = result(v->get_async_event(c, &e));
@@ -186,7 +186,14 @@ int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type
 	*type = e.event_type;
 	*port = 0;
 	*qpn = 0;
+	*queue = NULL;
 	switch (e.event_type) {
+	case 0:
+		*queue = e.element.cq;
+		break;
+	case 14: case 15:
+		*queue = e.element.srq;
+		break;
 	case 1: case 2: case 3: case 4: case 5: case 6: case 7: case 16: /* of a queue pair */
 		*qpn = e.element.qp->qp_num;
 		break;

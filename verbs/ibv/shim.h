@@ -85,7 +85,7 @@ int vb_query_port(const struct vb_verbs *v, struct vb_context *c, int port, stru
 int vb_query_gid(const struct vb_verbs *v, struct vb_context *c, int port, int index, void *gid);
 int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb_gid_entry *e, size_t max); /* n, or -errno */
 int vb_query_pkey(const struct vb_verbs *v, struct vb_context *c, int port, int index, uint16_t *key);
-int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn);
+int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn, void **queue);
 struct vb_pd *vb_alloc_pd(const struct vb_verbs *v, struct vb_context *c);
 int vb_dealloc_pd(const struct vb_verbs *v, struct vb_pd *pd);
 struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, uintptr_t addr, size_t length, unsigned access);

@@ -53,6 +53,7 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict
 			return v // a copy: nothing was sent since
 		}
 		v.event = rnrNAKReceived
+		r.left, r.silent = r.retries, 0 // the peer is there: timeouts in a long wait for a receive do not add up
 		if r.rnrRetries != 7 {
 			if r.rnrLeft == 0 {
 				v.status = verbs.RNRRetryExceeded
@@ -80,11 +81,11 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict
 func nakStatus(s wire.Syndrome) verbs.Status {
 	switch s {
 	case wire.NAKInvalidRequest:
-		return verbs.RemoteInvalidReqErr
+		return verbs.RemoteInvalidRequestError
 	case wire.NAKRemoteAccessError:
 		return verbs.RemoteAccessError
 	case wire.NAKRemoteOperational:
-		return verbs.RemoteOpError
+		return verbs.RemoteOperationError
 	default:
 		return verbs.BadResponseError
 	}

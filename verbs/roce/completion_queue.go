@@ -139,7 +139,7 @@ func (c *completionQueue) push(x entry, solicited bool) bool {
 	if !c.room() {
 		if !c.overrun {
 			c.overrun = true
-			c.e.raise(verbs.AsyncEvent{Type: verbs.EventCQError})
+			c.e.raise(verbs.AsyncEvent{Type: verbs.EventCQError, CQ: c})
 		}
 		return false
 	}

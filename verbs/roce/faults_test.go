@@ -116,7 +116,7 @@ func TestMemoryGoes(t *testing.T) {
 				s.ack(0, wire.SyndromeAck, 10)
 			}
 			s.e.transmit(10)
-			if ids, status := s.completions(); len(ids) != 2 || status != verbs.LocalProtError {
+			if ids, status := s.completions(); len(ids) != 2 || status != verbs.LocalProtectionError {
 				t.Errorf("completions %v, %v: want two, the second LOC_PROT_ERR", ids, status)
 			}
 		})
@@ -131,7 +131,7 @@ func TestMemoryGoesBeforeProbe(t *testing.T) {
 	check(t, s.mr.Close())
 	s.e.runTimers(job.Ticks(time.Second))
 	s.e.transmit(job.Ticks(time.Second))
-	if ids, status := s.completions(); len(ids) != 1 || status != verbs.LocalProtError {
+	if ids, status := s.completions(); len(ids) != 1 || status != verbs.LocalProtectionError {
 		t.Errorf("completions %v, %v: want LOC_PROT_ERR", ids, status)
 	}
 }
@@ -171,7 +171,7 @@ func TestLeavingSQE(t *testing.T) {
 		check(t, err)
 		got = append(got, list[:n]...)
 	}
-	want := []verbs.Status{verbs.LocalProtError, verbs.FlushError, verbs.FlushError, verbs.FlushError, verbs.Success}
+	want := []verbs.Status{verbs.LocalProtectionError, verbs.FlushError, verbs.FlushError, verbs.FlushError, verbs.Success}
 	if len(got) != len(want) {
 		t.Fatalf("completions %+v, want %v", got, want)
 	}

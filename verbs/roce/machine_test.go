@@ -183,7 +183,7 @@ func TestResponder(t *testing.T) {
 		{"WRITE within a SEND", everything, 1, []step{
 			{request{op: wire.SendFirst, bytes: 256}, none, 0, 1},
 			{request{op: wire.WriteOnly, psn: 1, bytes: 4, length: 4}, wire.NAKInvalidRequest, 1, 1},
-		}, verbs.StateError, []verbs.Status{verbs.RemoteInvalidReqErr}},
+		}, verbs.StateError, []verbs.Status{verbs.RemoteInvalidRequestError}},
 		{"FIRST shorter than the MTU", everything, 1, []step{
 			{request{op: wire.SendFirst, bytes: 255}, wire.NAKInvalidRequest, 0, 0},
 		}, verbs.StateError, []verbs.Status{verbs.FlushError}},
@@ -518,6 +518,30 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	}
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.RetryExceeded {
 		t.Errorf("completions %v, %v: want RETRY_EXC_ERR", ids, status)
+	}
+}
+
+// TestTimeoutsBetweenRNRNAKs loses something in every other exchange with a peer that has no receive for long: what counts is
+// the silence in a row.
+func TestTimeoutsBetweenRNRNAKs(t *testing.T) {
+	s := newStage(t, everything)
+	r := &s.q.request
+	r.rnrRetries, r.rnrLeft = 7, 7
+	s.post(verbs.OpSend, 10)
+	now := job.Ticks(1000)
+	s.wantSent(now, 0)
+	for range 3 * int(r.retries) {
+		now += job.Ticks(timerStretch * verbs.AckTimeout(14)) // lost
+		s.e.runTimers(now)
+		s.wantSent(now, 0)
+		s.ack(0, wire.SyndromeRNR|5, now+10)
+		now += 10 + job.Ticks((wire.SyndromeRNR | 5).RNRTimer())
+		s.e.runTimers(now)
+		s.wantSent(now, 0)
+	}
+	s.ack(0, wire.SyndromeAck, now+10)
+	if ids, status := s.completions(); len(ids) != 1 || status != verbs.Success {
+		t.Errorf("completions %v, %v: want a success", ids, status)
 	}
 }
 

@@ -576,7 +576,7 @@ func (m *model) poll() {
 				at := slices.IndexFunc(m.flows, func(f *modelFlow) bool { return f.from == s && f.q.qpn == c.QPN })
 				f := m.flows[at]
 				switch {
-				case c.Opcode != verbs.CompletedReceive && c.Opcode != verbs.CompletedReceiveWithIm:
+				case c.Opcode != verbs.CompletedReceive && c.Opcode != verbs.CompletedReceiveWithImmediate:
 					f.onSent(c)
 				default:
 					f.back.onReceived(c)
@@ -672,7 +672,7 @@ func (f *modelFlow) onReceived(c *verbs.Completion) {
 	f.delivered++
 	opcode := verbs.CompletedReceive
 	if x.Opcode == verbs.OpWriteWithImmediate {
-		opcode = verbs.CompletedReceiveWithIm
+		opcode = verbs.CompletedReceiveWithImmediate
 	}
 	if c.Opcode != opcode || int(c.Bytes) != x.length || x.Opcode.HasImmediate() != (c.Flags&verbs.WithImmediate != 0) ||
 		x.Opcode.HasImmediate() && c.Immediate != x.Immediate {

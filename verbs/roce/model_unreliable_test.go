@@ -123,7 +123,7 @@ func (m *model) stepUnreliable(flows []*unreliableFlow) {
 			for i := range list[:n] {
 				c := &list[i]
 				f := flows[0]
-				received := c.Opcode == verbs.CompletedReceive || c.Opcode == verbs.CompletedReceiveWithIm
+				received := c.Opcode == verbs.CompletedReceive || c.Opcode == verbs.CompletedReceiveWithImmediate
 				if (f.q.qpn == c.QPN && f.from == s) == received {
 					f = flows[1]
 				}

@@ -120,7 +120,7 @@ func (q *queuePair) onReadRequest(p *wire.Packet, psn uint32) {
 	h := p.RETH()
 	switch {
 	case q.attr.Access&verbs.AccessRemoteRead == 0, h.Length > maxMessage, len(r.reads.ring) == 0, len(p.Payload) != 0:
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	case h.Length > 0 && q.e.remote(q, h.Addr, uint64(h.Length), h.RKey, verbs.AccessRemoteRead) == nil:
 		q.refuse(wire.NAKRemoteAccessError, psn, verbs.LocalAccessError)
@@ -128,7 +128,7 @@ func (q *queuePair) onReadRequest(p *wire.Packet, psn uint32) {
 	}
 	packets := q.packetsOf(h.Length)
 	if !r.reads.add(readWork{psn: psn, packets: packets, addr: h.Addr, rkey: h.RKey, length: h.Length}) {
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	}
 	r.arrived()
@@ -141,7 +141,7 @@ func (q *queuePair) onAtomicRequest(p *wire.Packet, psn uint32) {
 	r := &q.respond
 	h := p.AtomicETH()
 	if q.attr.Access&verbs.AccessRemoteAtomic == 0 || len(r.reads.ring) == 0 || h.Addr&7 != 0 || len(p.Payload) != 0 {
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	}
 	at := q.e.remote(q, h.Addr, 8, h.RKey, verbs.AccessRemoteAtomic)
@@ -150,11 +150,11 @@ func (q *queuePair) onAtomicRequest(p *wire.Packet, psn uint32) {
 		return
 	}
 	if uintptr(at)&7 != 0 {
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	}
 	if !r.reads.add(readWork{psn: psn, packets: 1, atomic: true}) {
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	}
 	w := &r.reads.ring[(r.reads.tail-1)&r.reads.mask]

@@ -172,7 +172,7 @@ func (s *sharedReceiveQueue) Limit() (int, error) {
 func (s *sharedReceiveQueue) checkLimit() {
 	if s.limit > 0 && s.queue.len() < s.limit {
 		s.limit = 0
-		s.e.raise(verbs.AsyncEvent{Type: verbs.EventSRQLimitReached})
+		s.e.raise(verbs.AsyncEvent{Type: verbs.EventSRQLimitReached, SRQ: s})
 	}
 }
 

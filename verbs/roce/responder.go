@@ -118,7 +118,7 @@ func (q *queuePair) handleRequest(p *wire.Packet) {
 	}
 	class := p.Opcode.Class()
 	if !r.inOrder(p.Opcode, class) {
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	}
 	switch class {
@@ -158,7 +158,7 @@ func (q *queuePair) onSend(p *wire.Packet, psn uint32) {
 	r := &q.respond
 	n := uint32(len(p.Payload))
 	if !q.sized(p.Opcode, n) {
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	}
 	if p.Opcode.Begins() && !q.takeReceive() {
@@ -170,7 +170,7 @@ func (q *queuePair) onSend(p *wire.Packet, psn uint32) {
 		return
 	}
 	if !q.fill(p.Payload) {
-		q.refuse(wire.NAKRemoteOperational, psn, verbs.LocalProtError)
+		q.refuse(wire.NAKRemoteOperational, psn, verbs.LocalProtectionError)
 		return
 	}
 	r.executed(psn)
@@ -186,11 +186,11 @@ func (q *queuePair) onSend(p *wire.Packet, psn uint32) {
 	if p.Opcode.Has(wire.HasIETH) {
 		key := p.InvalidateRKey()
 		if !q.invalidate(key) {
-			q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+			q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 			return
 		}
 		c.Flags |= verbs.WithInvalidate
-		c.InvalidatedRK = key
+		c.InvalidatedRKey = key
 	}
 	r.msn++
 	q.ackIf(p)
@@ -204,7 +204,7 @@ func (q *queuePair) onWrite(p *wire.Packet, psn uint32) {
 	begins, ends := p.Opcode.Begins(), p.Opcode.Ends()
 	if begins {
 		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
-			q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+			q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 			return
 		}
 		h := p.RETH()
@@ -215,7 +215,7 @@ func (q *queuePair) onWrite(p *wire.Packet, psn uint32) {
 		c.addr, c.rkey, c.left, c.length = h.Addr, h.RKey, h.Length, h.Length
 	}
 	if !q.sized(p.Opcode, n) || n > c.left || ends && n != c.left {
-		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidReqErr)
+		q.refuse(wire.NAKInvalidRequest, psn, verbs.RemoteInvalidRequestError)
 		return
 	}
 	if p.Opcode.TakesReceive() && !c.hasWork && !q.takeReceive() {
@@ -235,7 +235,7 @@ func (q *queuePair) onWrite(p *wire.Packet, psn uint32) {
 	r.msn++
 	if p.Opcode.CompletesReceive() {
 		q.completeReceive(verbs.Completion{
-			Opcode: verbs.CompletedReceiveWithIm, Bytes: c.length, Flags: verbs.WithImmediate, Immediate: p.Immediate(),
+			Opcode: verbs.CompletedReceiveWithImmediate, Bytes: c.length, Flags: verbs.WithImmediate, Immediate: p.Immediate(),
 		}, p.Solicited())
 		return
 	}

@@ -150,6 +150,7 @@ func (r *requester) onTick(now job.Ticks) (v verdict) {
 			return v
 		}
 		v.lost = true
+		r.unsample() // what follows waits behind the gap: its round trip is not the path's
 		r.probe(now)
 		r.schedule(now)
 	case now >= r.probeAt:

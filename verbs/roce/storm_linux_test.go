@@ -22,8 +22,43 @@ type storm struct {
 	done chan struct{}
 }
 
+// datagram is a UDP datagram in IPv4, or a fragment of one, for a raw socket; the kernel fills in the header's checksum.
+func datagram(from, to netip.AddrPort, id, fragment uint16, payload []byte) []byte {
+	b := make([]byte, 28, 28+len(payload))
+	b[0], b[8], b[9] = 0x45, 64, 17
+	binary.BigEndian.PutUint16(b[4:], id)
+	binary.BigEndian.PutUint16(b[6:], fragment)
+	copy(b[12:], from.Addr().AsSlice())
+	copy(b[16:], to.Addr().AsSlice())
+	binary.BigEndian.PutUint16(b[20:], from.Port())
+	binary.BigEndian.PutUint16(b[22:], to.Port())
+	binary.BigEndian.PutUint16(b[24:], uint16(8+len(payload)))
+	return append(b, payload...)
+}
+
+// forgeries are datagrams that say that they come from the peer, or from the target itself: damaged ones with the right queue
+// pair, and fragments of which the rest never comes.
+func forgeries(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr) [][]byte {
+	const moreFragments, dontFragment = 0x2000, 0x4000
+	var list [][]byte
+	for _, from := range []netip.Addr{peer, target.Addr()} {
+		flow, err := wire.NewFlow(netip.AddrPortFrom(from, Port), target)
+		check(t, err)
+		for k := range uint16(8) {
+			b := make([]byte, 400)
+			wire.PutBTH(b, []wire.Opcode{wire.RCSendOnly, wire.RCAcknowledge}[k%2], wire.FlagAckReq, qpn, uint32(k)<<20)
+			flow.Seal(b, 0)
+			b[len(b)-1-int(k)] ^= 1
+			list = append(list, datagram(netip.AddrPortFrom(from, Port), target, 0, dontFragment, b),
+				datagram(netip.AddrPortFrom(from, Port), target, 100+k, moreFragments|8*k, b))
+		}
+	}
+	return list
+}
+
 // startStorm sends about perSecond packets to target, in turn of every kind that strangers send: random bytes, cut short,
-// right but from others than the peer, replayed, longer than any packet, and 64 KB of what looks like headers.
+// right but from others than the peer, replayed, longer than any packet, 64 KB of what looks like headers, and, with the
+// privilege of a raw socket, forgeries.
 func startStorm(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr, perSecond int) *storm {
 	t.Helper()
 	const sources = 64
@@ -58,6 +93,11 @@ func startStorm(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr
 		crafted := bytes.Repeat([]byte{0x04, 0, 0xff, 0xff}, maxBatchBytes/4)
 		packets[i] = [][]byte{noise, right[:r.IntN(40)], right, replayed, long, noise, right, crafted}
 	}
+	var forged [][]byte
+	raw, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.IPPROTO_RAW)
+	if err == nil {
+		forged = forgeries(t, target, qpn, peer)
+	}
 	s := &storm{done: make(chan struct{})}
 	to := &syscall.SockaddrInet4{Port: int(target.Port()), Addr: target.Addr().As4()}
 	go func() {
@@ -70,13 +110,17 @@ func startStorm(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr
 			if kind == 255 {
 				p = packets[i][7]
 			}
-			_ = syscall.Sendto(fds[i], p, syscall.MSG_DONTWAIT, to)
+			fd := fds[i]
+			if len(forged) > 0 && n%7 == 3 {
+				fd, p = raw, forged[n/7%uint64(len(forged))]
+			}
+			_ = syscall.Sendto(fd, p, syscall.MSG_DONTWAIT, to)
 			s.sent.Add(1)
 			for n%64 == 63 && float64(n) > time.Since(start).Seconds()*float64(perSecond) && !s.stop.Load() {
 				<-time.After(50 * time.Microsecond)
 			}
 		}
-		for _, fd := range fds {
+		for _, fd := range append(fds[:], raw) {
 			_ = syscall.Close(fd)
 		}
 	}()
@@ -150,7 +194,7 @@ func BenchmarkRatioStorm(b *testing.B) {
 	lanes := []job.Lane{sendLane(x, y, verbs.OpWrite, []verbs.SGE{x.sge(0, 65536)}, 32, 4, 4)}
 	q := y.qp.(*queuePair)
 	local := q.path.socket.local
-	var rawLeft, left, ratio []float64
+	var rawLeft, left, ratio, control []float64
 	for b.Loop() {
 		beside := func(target netip.AddrPort, run func() float64) float64 {
 			quiet := run()
@@ -158,12 +202,14 @@ func BenchmarkRatioStorm(b *testing.B) {
 			defer s.end()
 			return run() / quiet
 		}
-		r := beside(netip.MustParseAddrPort("127.2.9.2:4999"), func() float64 { return raw.stream(rawPacket, rawBatch) })
+		stream := func() float64 { return raw.stream(rawPacket, rawBatch) }
+		r := beside(netip.MustParseAddrPort("127.2.9.2:4999"), stream)
 		v := beside(netip.AddrPortFrom(local, Port), func() float64 {
 			v, _ := deviceStream(b, x, y, lanes, nil)
 			return v
 		})
-		rawLeft, left, ratio = append(rawLeft, r), append(left, v), append(ratio, v/r)
+		again := beside(netip.MustParseAddrPort("127.2.9.2:4999"), stream)
+		rawLeft, left, ratio, control = append(rawLeft, r), append(left, v), append(ratio, v/r), append(control, again/r)
 	}
-	report(b, "raw-left", median(rawLeft), "left", median(left), "ratio", median(ratio))
+	report(b, "raw-left", median(rawLeft), "left", median(left), "ratio", median(ratio), "control", median(control))
 }

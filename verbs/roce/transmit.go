@@ -166,7 +166,7 @@ func (q *queuePair) refuseSend(index uint32, status verbs.Status) {
 func (q *queuePair) gone(index uint32) {
 	q.charge()
 	q.clock()
-	q.refuseSend(index, verbs.LocalProtError)
+	q.refuseSend(index, verbs.LocalProtectionError)
 }
 
 // mend sends again what was lost, out of turn, and returns how many packets that took.
@@ -210,7 +210,7 @@ func (q *queuePair) mend() (sent int) {
 // check looks at a request's memory before its first packet leaves.
 func (q *queuePair) check(w *sendWork) verbs.Status {
 	if w.isResponded() && q.attr.MaxRDAtomic == 0 {
-		return verbs.LocalQPOpError
+		return verbs.LocalQPOperationError
 	}
 	if q.transport == verbs.UD && w.length > q.mtu {
 		return verbs.LocalLengthError
@@ -224,7 +224,7 @@ func (q *queuePair) check(w *sendWork) verbs.Status {
 	}
 	for _, g := range q.send.list(q.send.next, w.sges) {
 		if g.Length > 0 && q.e.local(q.pd, g.Addr, g.Length, g.LKey, need) == nil {
-			return verbs.LocalProtError
+			return verbs.LocalProtectionError
 		}
 	}
 	return verbs.Success
@@ -240,7 +240,7 @@ func (q *queuePair) local(w *sendWork) verbs.Status {
 		return verbs.Success
 	}
 	if !q.invalidate(w.immediate) {
-		return verbs.LocalQPOpError
+		return verbs.LocalQPOperationError
 	}
 	return verbs.Success
 }
@@ -390,7 +390,7 @@ func (q *queuePair) onResponse(p *wire.Packet, now job.Ticks) {
 		q.conclude(v, now)
 	case wanted:
 		if !q.scatterAt(q.send.list(index, q.send.at(index).sges), offset, data) {
-			q.send.at(index).failure = verbs.LocalProtError
+			q.send.at(index).failure = verbs.LocalProtectionError
 			q.conclude(v, now)
 			return
 		}

@@ -42,7 +42,7 @@ func (q *queuePair) onUnreliable(p *wire.Packet) {
 		return
 	}
 	if !q.fill(p.Payload) {
-		q.failReceive(verbs.LocalProtError)
+		q.failReceive(verbs.LocalProtectionError)
 		q.enterError()
 		return
 	}
@@ -83,7 +83,7 @@ func (q *queuePair) onUnreliableWrite(p *wire.Packet, n uint32) {
 	}
 	if p.Opcode.CompletesReceive() {
 		q.completeReceive(verbs.Completion{
-			Opcode: verbs.CompletedReceiveWithIm, Bytes: c.length, Flags: verbs.WithImmediate, Immediate: p.Immediate(),
+			Opcode: verbs.CompletedReceiveWithImmediate, Bytes: c.length, Flags: verbs.WithImmediate, Immediate: p.Immediate(),
 		}, p.Solicited())
 	}
 }
@@ -125,7 +125,7 @@ func (q *queuePair) onDatagram(p *wire.Packet, from *source, id uint16) {
 	}
 	d.PutGRH(q.e.grh[:])
 	if !q.fill(q.e.grh[:]) || !q.fill(p.Payload) {
-		q.failReceive(verbs.LocalProtError)
+		q.failReceive(verbs.LocalProtectionError)
 		q.enterError()
 		return
 	}
@@ -154,7 +154,7 @@ func (q *queuePair) sendDatagrams(quantum int) (int, outcome) {
 			return sent, why
 		}
 		if !q.sendDatagram(s.next, w) {
-			q.refuseSend(s.next, verbs.LocalProtError)
+			q.refuseSend(s.next, verbs.LocalProtectionError)
 			return sent, idle
 		}
 		w.finished = true

@@ -139,7 +139,7 @@ func (r *rig) checkReceive(op verbs.Opcode, transport verbs.Transport, id uint64
 	}
 	opcode := verbs.CompletedReceive
 	if op == verbs.OpWriteWithImmediate {
-		opcode = verbs.CompletedReceiveWithIm
+		opcode = verbs.CompletedReceiveWithImmediate
 	}
 	if c.Opcode != opcode {
 		t.Errorf("receive completion says %v, want %v", c.Opcode, opcode)

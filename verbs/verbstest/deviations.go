@@ -112,12 +112,12 @@ func SoftRoCE() Deviations {
 	capture := func(name string) string { return fmt.Sprintf("verbs/roce/testdata/%s.pcap and its README", name) }
 	const driver = "drivers/infiniband/sw/rxe, Linux 6.1"
 	return Deviations{
-		{Case: ShortReceiveAtReceiver, Status: verbs.LocalQPOpError, Reason: "rxe takes a full receive for a malformed one", Source: capture("rc_err_send_len")},
-		{Case: ShortReceiveAtSender, Status: verbs.RemoteOpError, Reason: "rxe answers a short receive with NAK 0x63", Source: capture("rc_err_send_len")},
-		{Case: ShortReceiveUC, Status: verbs.LocalQPOpError, Reason: "as for RC", Source: driver + "/rxe_resp.c"},
-		{Case: ShortReceiveUD, Status: verbs.LocalQPOpError, Reason: "as for RC", Source: capture("ud_send_edge")},
-		{Case: BadLKeySend, Status: verbs.LocalQPOpError, Reason: "rxe fails the packet, not the protection check", Source: driver + "/rxe_req.c"},
-		{Case: BadReceiveAtReceiver, Status: verbs.LocalQPOpError, Reason: "a malformed receive is LOC_QP_OP", Source: driver + "/rxe_resp.c"},
+		{Case: ShortReceiveAtReceiver, Status: verbs.LocalQPOperationError, Reason: "rxe takes a full receive for a malformed one", Source: capture("rc_err_send_len")},
+		{Case: ShortReceiveAtSender, Status: verbs.RemoteOperationError, Reason: "rxe answers a short receive with NAK 0x63", Source: capture("rc_err_send_len")},
+		{Case: ShortReceiveUC, Status: verbs.LocalQPOperationError, Reason: "as for RC", Source: driver + "/rxe_resp.c"},
+		{Case: ShortReceiveUD, Status: verbs.LocalQPOperationError, Reason: "as for RC", Source: capture("ud_send_edge")},
+		{Case: BadLKeySend, Status: verbs.LocalQPOperationError, Reason: "rxe fails the packet, not the protection check", Source: driver + "/rxe_req.c"},
+		{Case: BadReceiveAtReceiver, Status: verbs.LocalQPOperationError, Reason: "a malformed receive is LOC_QP_OP", Source: driver + "/rxe_resp.c"},
 		{Case: TooLongUD, Status: verbs.Success, Reason: "completes, and nothing is sent", Source: capture("ud_send_edge")},
 		{Case: RetrySevenEnds, Ignored: Yes, Reason: "a retry count of 7 is for ever", Source: capture("edge_req")},
 		{Case: InvalidatePlainRegion, Ignored: Yes, Reason: "the packet is acknowledged; the receive fails with REM_INV_REQ", Source: capture("edge_resp_d")},

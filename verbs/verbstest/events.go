@@ -10,16 +10,18 @@ import (
 )
 
 // wantEvent waits for an asynchronous event on one end; other kinds before it are passed over.
-func (r *rig) wantEvent(x *side, want verbs.EventType) {
+func (r *rig) wantEvent(x *side, want verbs.EventType) verbs.AsyncEvent {
 	r.t.Helper()
+	var e verbs.AsyncEvent
 	r.until("event "+want.String(), func() bool {
 		select {
-		case e := <-x.end.Device.Events():
+		case e = <-x.end.Device.Events():
 			return e.Type == want
 		default:
 			return false
 		}
 	})
+	return e
 }
 
 func testEvents(t *testing.T, s *suite) {
@@ -145,7 +147,9 @@ func testEvents(t *testing.T, s *suite) {
 		for overflowed := false; !overflowed; {
 			select {
 			case e := <-r.b.end.Device.Events():
-				overflowed = e.Type == verbs.EventCQError
+				if overflowed = e.Type == verbs.EventCQError; overflowed && e.CQ != r.b.recvCQ {
+					t.Errorf("the event names the queue %v, want the one that overflowed", e.CQ)
+				}
 			default:
 				r.pollSends()
 				if time.Now().After(deadline) {

@@ -105,7 +105,7 @@ func testDomains(t *testing.T, s *suite) {
 		q := r.a.request(1, verbs.OpWrite, 64)
 		q.SGEs[0].LKey = other(t, r.a, allRemote).LKey()
 		r.a.post(q)
-		r.a.wantSent(1, s.dev.status(BadLKeySend, verbs.LocalProtError))
+		r.a.wantSent(1, s.dev.status(BadLKeySend, verbs.LocalProtectionError))
 	})
 	t.Run("rkey of another domain", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{})

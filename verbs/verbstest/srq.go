@@ -70,7 +70,9 @@ func testSharedReceives(t *testing.T, s *suite) {
 			r1.a.wantSent(id, verbs.Success)
 			r1.b.wantReceived(id, verbs.Success)
 		}
-		r1.wantEvent(r1.b, verbs.EventSRQLimitReached)
+		if e := r1.wantEvent(r1.b, verbs.EventSRQLimitReached); e.SRQ != srq {
+			t.Errorf("the event names the queue %v, want the one whose limit was reached", e.SRQ)
+		}
 		if n, err := srq.Limit(); err != nil || n != 0 {
 			t.Errorf("limit %d, %v after it fired; want 0", n, err)
 		}

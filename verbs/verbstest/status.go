@@ -16,7 +16,7 @@ func testStatuses(t *testing.T, s *suite) {
 			target := r.b.buf.Bytes()
 			r.b.receive(1, r.b.sge(0, size-1))
 			r.a.post(r.a.request(1, verbs.OpSend, size))
-			r.a.wantSent(1, s.dev.status(ShortReceiveAtSender, verbs.RemoteInvalidReqErr))
+			r.a.wantSent(1, s.dev.status(ShortReceiveAtSender, verbs.RemoteInvalidRequestError))
 			r.b.wantReceived(1, s.dev.status(ShortReceiveAtReceiver, verbs.LocalLengthError))
 			r.a.wantError()
 			r.b.wantError()
@@ -44,7 +44,7 @@ func testStatuses(t *testing.T, s *suite) {
 				q := r.a.request(1, op, 64)
 				edit(&q.SGEs[0])
 				r.a.post(q)
-				want := verbs.LocalProtError
+				want := verbs.LocalProtectionError
 				if name == "key" {
 					want = s.dev.status(BadLKeySend, want)
 				}
@@ -61,7 +61,7 @@ func testStatuses(t *testing.T, s *suite) {
 		q.SGEs[0].LKey = mr.LKey()
 		fill(r.b.buf.Bytes(), 3)
 		r.a.post(q)
-		r.a.wantSent(1, s.dev.status(BadLKeyReadTarget, verbs.LocalProtError))
+		r.a.wantSent(1, s.dev.status(BadLKeyReadTarget, verbs.LocalProtectionError))
 		if !allAre(r.a.buf.Bytes(), 0) {
 			t.Error("read-only memory was written")
 		}
@@ -72,8 +72,8 @@ func testStatuses(t *testing.T, s *suite) {
 		e.LKey ^= 0x5a00
 		r.b.receive(1, e)
 		r.a.post(r.a.request(1, verbs.OpSend, 64))
-		r.a.wantSent(1, s.dev.status(BadReceiveAtSender, verbs.RemoteOpError))
-		r.b.wantReceived(1, s.dev.status(BadReceiveAtReceiver, verbs.LocalProtError))
+		r.a.wantSent(1, s.dev.status(BadReceiveAtSender, verbs.RemoteOperationError))
+		r.b.wantReceived(1, s.dev.status(BadReceiveAtReceiver, verbs.LocalProtectionError))
 		r.a.wantError()
 		r.b.wantError()
 	})
@@ -85,14 +85,14 @@ func testStatuses(t *testing.T, s *suite) {
 			}
 		}})
 		r.a.post(r.a.request(1, verbs.OpRead, 64))
-		r.a.wantSent(1, s.dev.status(NoReadResources, verbs.RemoteInvalidReqErr))
+		r.a.wantSent(1, s.dev.status(NoReadResources, verbs.RemoteInvalidRequestError))
 	})
 	t.Run("REM_INV_REQ: misaligned atomic", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{})
 		q := r.a.request(1, verbs.OpFetchAdd, 8)
 		q.RemoteAddr += 4
 		if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil { // refusing it at once is as good
-			r.a.wantSent(1, s.dev.status(MisalignedAtomic, verbs.RemoteInvalidReqErr))
+			r.a.wantSent(1, s.dev.status(MisalignedAtomic, verbs.RemoteInvalidRequestError))
 		}
 	})
 	t.Run("REM_ACCESS: unknown rkey", func(t *testing.T) {
@@ -186,7 +186,7 @@ func testNotLetIn(t *testing.T, s *suite) {
 			}
 		}})
 		r.a.post(r.a.request(1, tt.op, 8))
-		r.a.check(tt.op.String(), r.a.sent(), 1, s.dev.status(QPAccessWrite, verbs.RemoteInvalidReqErr))
+		r.a.check(tt.op.String(), r.a.sent(), 1, s.dev.status(QPAccessWrite, verbs.RemoteInvalidRequestError))
 		r.a.wantError()
 		r.b.wantError()
 	}

@@ -87,7 +87,7 @@ func testWindows(t *testing.T, s *suite) {
 		r, w, _ := bound(t, rights)
 		q := verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: w.RKey() ^ 0x5a5a00}
 		r.b.post(q)
-		r.b.wantSent(7, verbs.LocalQPOpError)
+		r.b.wantSent(7, verbs.LocalQPOperationError)
 		r.b.wantError()
 	})
 	t.Run("SEND_WITH_INV", func(t *testing.T) {
@@ -98,8 +98,8 @@ func testWindows(t *testing.T, s *suite) {
 		r.a.post(q)
 		r.a.wantSent(2, verbs.Success)
 		c := r.b.wantReceived(5, verbs.Success)
-		if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRK != key) && !s.dev.ignored(t, InvalidatedKeyTold) {
-			t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRK, key)
+		if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != key) && !s.dev.ignored(t, InvalidatedKeyTold) {
+			t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, key)
 		}
 		r.a.post(through(r, 3, key, verbs.OpWrite, 0))
 		r.a.wantSent(3, verbs.RemoteAccessError)
@@ -146,7 +146,7 @@ func testInvalidateRegion(t *testing.T, s *suite) {
 	q.InvalidateRKey = r.b.mr.RKey()
 	r.a.post(q)
 	c := r.a.sent()
-	if want := s.dev.status(InvalidatePlainRegion, verbs.RemoteAccessError); c.Status != want && c.Status != verbs.RemoteInvalidReqErr {
+	if want := s.dev.status(InvalidatePlainRegion, verbs.RemoteAccessError); c.Status != want && c.Status != verbs.RemoteInvalidRequestError {
 		t.Errorf("completed with %v, want %v or REM_INV_REQ_ERR", c.Status, want)
 	}
 }
