@@ -104,6 +104,7 @@ func mix(t *testing.T, a, b *end) {
 				atomics++
 			}
 			completed++
+			deadline = time.Now().Add(time.Minute)
 		}
 		n, err = b.cq.Poll(found[:])
 		check(t, err)
