@@ -37,6 +37,7 @@ func run(ctx context.Context, args []string) error {
 	against := fs.String("against", "", "overhead: a program of before, whose server runs tests itself")
 	gobw := fs.String("gobw", "bin/gobw", "the program")
 	n := fs.Int("n", 100000, "clients, or deaths")
+	houses := fs.Int("houses", 24, "deaths: tests at once, each in a network namespace of its own")
 	limit := fs.Duration("time", time.Hour, "end after this time at the latest")
 	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of the random choices")
 	if err := fs.Parse(args[1:]); err != nil {
@@ -48,15 +49,18 @@ func run(ctx context.Context, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	fmt.Printf("%s -n %d -time %v -seed %d, %s\n", args[0], *n, *limit, *seed, version(path))
 	random := rand.New(rand.NewPCG(*seed, 1))
+	if args[0] == "house" { // a part of deaths
+		return house(ctx, path, *n, random)
+	}
+	fmt.Printf("%s -n %d -time %v -seed %d, %s\n", args[0], *n, *limit, *seed, version(path))
 	switch args[0] {
 	case "soak":
 		return soak(ctx, path, *n, random)
 	case "overhead":
 		return overhead(ctx, path, *against, *n)
 	case "deaths":
-		return deaths(ctx, path, *n, random)
+		return deaths(ctx, path, *n, *houses, random)
 	}
 	return fmt.Errorf("%q: want soak, deaths or overhead", args[0])
 }
