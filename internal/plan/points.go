@@ -158,11 +158,26 @@ func (p *Point) queues(t verbs.Transport) Queues {
 	return q
 }
 
-// requestBytes is what the prepared requests and receives of the point hold.
-func (p *Point) requestBytes() uint64 {
-	one := sum(product(ringBytes(0), uint64(p.Load.WRs)), product(2*16, uint64(p.Load.SGEs)))
-	recv := sum(product(receiveBytes(0), uint64(p.Load.RecvWRs)), product(16, uint64(p.Load.RecvSGEs)))
-	return product(uint64(p.Places), sum(one, recv))
+// rings are how many messages a point's ring has, and how many receives.
+func (p *Point) rings(s *Settled) (messages, receives int) {
+	if s.Sends() {
+		messages = p.Places
+	}
+	if s.Receives() {
+		receives = p.Places
+		if p.Strategy.Bound {
+			receives = p.RecvSlots
+		}
+		receives *= p.Load.RecvWRs
+	}
+	return messages, receives
+}
+
+// requestBytes is what the rings of a point hold.
+func (p *Point) requestBytes(messages, receives int) uint64 {
+	message := sum(product(ringBytes(0), uint64(p.Load.WRs)), product(2*16, uint64(p.Load.SGEs)))
+	entries := uint64(receives) / uint64(max(p.Load.RecvWRs, 1)) * uint64(p.Load.RecvSGEs)
+	return sum(product(uint64(messages), message), product(uint64(receives), receiveBytes(0)), product(16, entries))
 }
 
 // Refusal is why a point of a grid cannot be measured: the reason, alike for many points, and what is so at this one.

@@ -361,11 +361,11 @@ func (s *Settled) countMemory(buffers uint64) {
 	p := &s.spec
 	qps := uint64(p.QPs)
 	s.memory = Memory{Buffers: buffers, Queues: s.queues.bytes(qps)}
+	messages, receives := s.Rings()
 	if s.point != nil {
-		s.memory.Requests = s.point.requestBytes()
+		s.memory.Requests = s.point.requestBytes(messages, receives)
 	} else {
-		places := uint64(s.stepsOf(1).Places)
-		s.memory.Requests = product(qps, places, sum(ringBytes(1), receiveBytes(1)))
+		s.memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(1)), product(uint64(receives), receiveBytes(1))))
 	}
 	raw := uint64(job.RawSamples)
 	if n := p.Iterations; n > 0 {

@@ -52,3 +52,24 @@ func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 		return s.stepsWithin(length), length
 	}
 }
+
+// Rings are the lengths of the longest rings of a queue pair at this end: of messages to send, and of receives.
+func (s *Settled) Rings() (messages, receives int) {
+	if s.point != nil {
+		return s.point.rings(s)
+	}
+	for _, size := range s.spec.Sizes {
+		if s.Sends() {
+			messages = max(messages, s.SendSteps(size).Places)
+		}
+		switch {
+		case !s.Receives():
+		case s.row.Addressed(): // with immediate: the data goes elsewhere
+			receives = max(receives, 1)
+		default:
+			steps, _ := s.ReceiveSteps(size)
+			receives = max(receives, steps.Places)
+		}
+	}
+	return messages, receives
+}

@@ -1,4 +1,5 @@
-// Command servetest lets 'gobw serve' live through a crowd of clients (soak) and through deaths of either end (deaths).
+// Command servetest lets 'gobw serve' live through a crowd of clients (soak) and through deaths of either end (deaths), and
+// looks whether long tests grow (memory).
 package main
 
 import (
@@ -31,13 +32,14 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("want soak, deaths or overhead")
+		return errors.New("want soak, deaths, memory or overhead")
 	}
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	against := fs.String("against", "", "overhead: a program of before, whose server runs tests itself")
 	gobw := fs.String("gobw", "bin/gobw", "the program")
 	n := fs.Int("n", 100000, "clients, or deaths")
 	houses := fs.Int("houses", 24, "deaths: tests at once, each in a network namespace of its own")
+	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run")
 	limit := fs.Duration("time", time.Hour, "end after this time at the latest")
 	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of the random choices")
 	if err := fs.Parse(args[1:]); err != nil {
@@ -59,10 +61,12 @@ func run(ctx context.Context, args []string) error {
 		return soak(ctx, path, *n, random)
 	case "overhead":
 		return overhead(ctx, path, *against, *n)
+	case "memory":
+		return memory(ctx, path, *each)
 	case "deaths":
 		return deaths(ctx, path, *n, *houses, random)
 	}
-	return fmt.Errorf("%q: want soak, deaths or overhead", args[0])
+	return fmt.Errorf("%q: want soak, deaths, memory or overhead", args[0])
 }
 
 func version(gobw string) string {
@@ -136,7 +140,23 @@ func (s *server) last(n int) string {
 type status struct{ rssKB, descriptors, threads, goroutines, lines, bytes int }
 
 func (s *server) status() status {
-	pid := s.cmd.Process.Pid
+	st := statusOf(s.cmd.Process.Pid)
+	_ = s.cmd.Process.Signal(syscall.SIGUSR1) // it logs a line
+	for range 100 {
+		time.Sleep(5 * time.Millisecond)
+		if _, n, is := strings.Cut(s.last(8), "goroutines="); is {
+			st.goroutines, _ = strconv.Atoi(strings.Fields(n)[0])
+			break
+		}
+	}
+	s.mu.Lock()
+	st.lines, st.bytes = s.count, s.bytes
+	s.mu.Unlock()
+	return st
+}
+
+// statusOf is what the kernel knows of a process.
+func statusOf(pid int) status {
 	st := status{goroutines: -1}
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
@@ -153,24 +173,16 @@ func (s *server) status() status {
 	}
 	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	st.descriptors = len(fds)
-	_ = s.cmd.Process.Signal(syscall.SIGUSR1) // it logs a line
-	for range 100 {
-		time.Sleep(5 * time.Millisecond)
-		if _, n, is := strings.Cut(s.last(8), "goroutines="); is {
-			st.goroutines, _ = strconv.Atoi(strings.Fields(n)[0])
-			break
-		}
-	}
-	s.mu.Lock()
-	st.lines, st.bytes = s.count, s.bytes
-	s.mu.Unlock()
 	return st
 }
 
 // children lists the processes that the server has started.
-func (s *server) children() []int {
+func (s *server) children() []int { return childrenOf(s.cmd.Process.Pid) }
+
+// childrenOf lists the processes that a process has started.
+func childrenOf(pid int) []int {
 	var all []int
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, f := range files {
 		b, _ := os.ReadFile(f)
 		for word := range strings.FieldsSeq(string(b)) {

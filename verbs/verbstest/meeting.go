@@ -29,7 +29,7 @@ type meetingPlace struct {
 
 // Open opens a device at an address of its own, closes it with the test, and gives it this RDMA CM. The device needs a
 // default GID.
-func (m *Meeting) Open(t *testing.T, open func(at netip.Addr) (verbs.Device, error)) verbs.Device {
+func (m *Meeting) Open(t testing.TB, open func(at netip.Addr) (verbs.Device, error)) verbs.Device {
 	t.Helper()
 	addr := Address()
 	d, err := open(addr)

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// FuzzAllocated: whatever test a peer asks for, each end allocates exactly what was settled: bytes of memory, entries of
+// queues, places in rings.
+func FuzzAllocated(f *testing.F) {
+	specs := make([]plan.Spec, 0, 64)
+	for _, x := range fields() {
+		specs = append(specs, x.base, with(x.base, x.change))
+	}
+	for _, s := range specs {
+		b, err := json.Marshal(s)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, uint8(0), uint8(12))
+		f.Add(b, uint8(3), uint8(16))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, flags, page uint8) {
+		var spec plan.Spec
+		if json.Unmarshal(b, &spec) != nil {
+			return
+		}
+		spec.HugePages, spec.RDMACM, spec.TOS = false, false, nil
+		d := newNotingDevice(flags&1 != 0)
+		limits := plan.Limits{Device: d.info, Port: d.port, PageBytes: 4096, LineBytes: 64, Dialled: flags&2 != 0}
+		peer := plan.Peer{PageBytes: 1 << min(page%32, 16), LineBytes: 64, MTU: verbs.MTU1024, Outstanding: 4, Perftest: flags&4 != 0}
+		// Little, so that many are tried: what is granted is allocated here.
+		p, err := plan.Settle(spec, limits, peer, plan.Policy{Bytes: 64 << 20, QueuePairs: 32, Rounds: 64, Records: 32})
+		if err != nil || p.Memory().Buffers > 8<<20 {
+			return
+		}
+		e, err := newEndpoint(d, p, endpointOptions{mtu: p.MTU(), port: d.port, gid: notingGID(1), useGID: true, numaNode: -1})
+		if err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+		defer func() { _ = e.Close() }()
+		checkAllocated(t, e, d, p)
+	})
+}
+
+// checkAllocated compares what an end has made with what is settled.
+func checkAllocated(t *testing.T, e *Endpoint, d *notingDevice, p *plan.Settled) {
+	t.Helper()
+	mapped := uint64(0)
+	for _, b := range e.buffers {
+		mapped += uint64(b.Len())
+	}
+	if want := p.Memory().Buffers; mapped != want || d.registered != want {
+		t.Errorf("%d bytes allocated and %d registered, settled are %d", mapped, d.registered, want)
+	}
+	qps, q := p.Spec().QPs, p.Queues()
+	want := entries{queuePairs: qps, send: qps * q.SendWRs, recv: qps * q.RecvWRs, completions: qps * q.SendWRs}
+	if p.Receives() {
+		want.completions += qps * q.RecvWRs
+	}
+	if p.Spec().SRQ && p.Receives() {
+		want.recv, want.sharedRecv = 0, want.recv
+	}
+	if d.entries != want {
+		t.Errorf("queues of %+v, settled are %+v", d.entries, want)
+	}
+	peer := make([]control.Address, qps)
+	e.handles = make([]verbs.AddressHandle, qps)
+	messages, receives := 0, 0
+	for _, size := range p.Spec().Sizes {
+		j, err := e.compile(size, 0, peer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range j.Lanes {
+			messages, receives = max(messages, len(l.Ring)), max(receives, len(l.Receives))
+		}
+	}
+	if m, r := p.Rings(); m != messages || r != receives {
+		t.Errorf("rings of %d messages and %d receives, settled are %d and %d", messages, receives, m, r)
+	}
+}

@@ -1,0 +1,350 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// field is how a field of a spec can be seen to act: on a test in which it can.
+type field struct {
+	name   string
+	flag   string // ours; empty: perftest's name has it, or a file
+	base   plan.Spec
+	change func(*plan.Spec)
+	noted  bool // on the software device it has no effect, and the result says so
+}
+
+var (
+	aWrite  = plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000, InlineBytes: 0}
+	aSend   = plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000}
+	aRead   = plan.Spec{Operation: plan.Read, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000}
+	anAdd   = plan.Spec{Operation: plan.Atomic, Kind: plan.Bandwidth, Iterations: 1000}
+	aUDSend = plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{64}, Iterations: 1000}
+	aTimed  = plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Duration: time.Second}
+	aPoint  = plan.Spec{Kind: plan.Bandwidth, Iterations: 100, Noncontig: &plan.Noncontig{
+		Shape: "gather", Strategy: "gather-write", Layout: "vector:block=64,num=16,stride=128", Window: 4,
+	}}
+)
+
+func with(base plan.Spec, change func(*plan.Spec)) plan.Spec {
+	change(&base)
+	return base
+}
+
+func fields() []field {
+	tos := uint8(32)
+	return []field{
+		{"Operation", "(the command)", aWrite, func(s *plan.Spec) { s.Operation = plan.Read }, false},
+		{"Kind", "(gobw or golat)", aWrite, func(s *plan.Spec) { s.Kind = plan.Latency }, false},
+		{"Transport", "--connection", aWrite, func(s *plan.Spec) { s.Transport = verbs.UC }, false},
+		{"Sizes", "--size, --sizes", aWrite, func(s *plan.Spec) { s.Sizes = []int{64, 128} }, false},
+		{"AllSizes", "--all", aWrite, func(s *plan.Spec) { s.AllSizes = true }, false},
+		{"Iterations", "--iters", aWrite, func(s *plan.Spec) { s.Iterations = 2000 }, false},
+		{"Duration", "--duration", aTimed, func(s *plan.Spec) { s.Duration = 2 * time.Second }, false},
+		{"Margin", "--margin", aTimed, func(s *plan.Spec) { s.Margin = time.Second / 10 }, false},
+		{"Warmup", "--warmup N", aWrite, func(s *plan.Spec) { s.Warmup = 7 }, false},
+		{"WarmupSteady", "--warmup steady", aWrite, func(s *plan.Spec) { s.WarmupSteady = true }, false},
+		{"Runs", "--runs", aWrite, func(s *plan.Spec) { s.Runs = 3 }, false},
+		{"QPs", "--qp", aWrite, func(s *plan.Spec) { s.QPs = 2 }, false},
+		{"Bidirectional", "--bidirectional", aWrite, func(s *plan.Spec) { s.Bidirectional = true }, false},
+		{"Reversed", "--reversed", aWrite, func(s *plan.Spec) { s.Reversed = true }, false},
+		{"Infinite", "", aTimed, func(s *plan.Spec) { s.Infinite = true }, false},
+		{"WriteImm", "--write-imm", aWrite, func(s *plan.Spec) { s.WriteImm = true }, false},
+		{"SendImm", "--send-imm", aSend, func(s *plan.Spec) { s.SendImm = true }, false},
+		{"AtomicType", "--atomic-type", anAdd, func(s *plan.Spec) { s.AtomicType = verbs.OpCompareSwap }, false},
+		{"TxDepth", "--tx-depth", aWrite, func(s *plan.Spec) { s.TxDepth = 64 }, false},
+		{"RxDepth", "--rx-depth", aSend, func(s *plan.Spec) { s.RxDepth = 64 }, false},
+		{"CQMod", "--cq-mod", aWrite, func(s *plan.Spec) { s.CQMod = 7 }, false},
+		{"PostList", "--post-list", aWrite, func(s *plan.Spec) { s.PostList = 4 }, false},
+		{"RecvList", "", aSend, func(s *plan.Spec) { s.RecvList = 4 }, true},
+		{"InlineBytes", "--inline", aWrite, func(s *plan.Spec) { s.InlineBytes = 64 }, false},
+		{"Outstanding", "--outs", aRead, func(s *plan.Spec) { s.Outstanding = 2 }, false},
+		{"MTU", "--mtu", aWrite, func(s *plan.Spec) { s.MTU = verbs.MTU1024 }, false},
+		{"SRQ", "--srq", aSend, func(s *plan.Spec) { s.SRQ = true }, false},
+		{"Events", "--events", aSend, func(s *plan.Spec) { s.Events = true }, false},
+		{"MRPerQP", "--mr-per-qp", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.MRPerQP = true }, false},
+		{"Vector", "", with(aSend, func(s *plan.Spec) { s.Events = true }), func(s *plan.Spec) { s.Vector = 3 }, true},
+		{"StrictOrdering", "", aWrite, func(s *plan.Spec) { s.StrictOrdering = true }, true},
+		{"PostAPI", "--post-api", aWrite, func(s *plan.Spec) { s.PostAPI = verbs.PostSend }, false},
+		{"Verify", "--verify", aWrite, func(s *plan.Spec) { s.Verify = plan.VerifyEnds }, false},
+		{"RateBits", "--rate", aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }, false},
+		{"Burst", "", with(aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }), func(s *plan.Spec) { s.Burst = 4 }, false},
+		{"Gap", "--gap", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Gap = time.Millisecond }, false},
+		{"NoPeak", "--no-peak", aWrite, func(s *plan.Spec) { s.NoPeak = true }, false},
+		{"CPU", "--cpu-time", aWrite, func(s *plan.Spec) { s.CPU = true }, false},
+		{"SL", "--sl", aWrite, func(s *plan.Spec) { s.SL = 3 }, true},
+		{"TrafficClass", "--tclass", aWrite, func(s *plan.Spec) { s.TrafficClass = 32 }, false},
+		{"FlowLabels", "", aWrite, func(s *plan.Spec) { s.FlowLabels = []uint32{5} }, false},
+		{"HopLimit", "", aWrite, func(s *plan.Spec) { s.HopLimit = 5 }, false},
+		{"PKeyIndex", "--pkey", aWrite, func(s *plan.Spec) { s.PKeyIndex = 1 }, false},
+		{"Timeout", "--qp-timeout", aWrite, func(s *plan.Spec) { s.Timeout = 18 }, false},
+		{"Retries", "--retries", aWrite, func(s *plan.Spec) { s.Retries = 3 }, false},
+		{"RNRRetries", "", aWrite, func(s *plan.Spec) { s.RNRRetries = 3 }, false},
+		{"QKey", "", aUDSend, func(s *plan.Spec) { s.QKey = 0x22222222 }, false},
+		{"HugePages", "--huge-pages", aWrite, func(s *plan.Spec) { s.HugePages = true }, false},
+		{"RDMACM", "--rdma-cm", aWrite, func(s *plan.Spec) { s.RDMACM = true }, false},
+		{"TOS", "--tos", with(aWrite, func(s *plan.Spec) { s.RDMACM = true }), func(s *plan.Spec) { s.TOS = &tos }, false},
+		{"Noncontig", "(gobw noncontig)", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{1024}, Iterations: 100}, func(s *plan.Spec) {
+			*s = aPoint
+		}, false},
+		{"Noncontig.Shape", "--shapes", aPoint, point(func(n *plan.Noncontig) { n.Shape, n.Strategy = "scatter", "scatter-read" }), false},
+		{"Noncontig.Strategy", "--strategies", aPoint, point(func(n *plan.Noncontig) { n.Strategy = "pack" }), false},
+		{"Noncontig.Layout", "--layout", aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=16,stride=256" }), false},
+		{"Noncontig.Window", "--window", aPoint, point(func(n *plan.Noncontig) { n.Window = 8 }), false},
+		{"Noncontig.Footprint", "--cache", aPoint, point(func(n *plan.Noncontig) { n.Footprint = 1 << 20 }), false},
+		{"Noncontig.Segment", "--segment", with(aPoint, point(func(n *plan.Noncontig) { n.Strategy = "pack-pipelined" })), point(func(n *plan.Noncontig) { n.Segment = 256 }), false},
+		{"Noncontig.ListBytes", "--list-bytes", with(aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=64,stride=128" })), point(func(n *plan.Noncontig) { n.ListBytes = 1024 }), false},
+	}
+}
+
+// point changes a copy of the point.
+func point(change func(*plan.Noncontig)) func(*plan.Spec) {
+	return func(s *plan.Spec) {
+		n := *s.Noncontig
+		change(&n)
+		s.Noncontig = &n
+	}
+}
+
+// TestEveryFieldActs walks the fields of a spec: each reaches the device, the loop or the record, at one end at least, or
+// the result says by name that it has no effect.
+func TestEveryFieldActs(t *testing.T) {
+	known := map[string]bool{}
+	var table strings.Builder
+	for _, f := range fields() {
+		known[f.name] = true
+		t.Run(f.name, func(t *testing.T) {
+			var names []string
+			for _, software := range []bool{false, true} {
+				before, _ := observe(t, f.base, software)
+				after, notes := observe(t, with(f.base, f.change), software)
+				differs := before.differs(after)
+				if len(differs) == 0 && !(f.noted && len(notes) > 0) {
+					t.Errorf("software %v: it reaches nobody, and no note says so: %q", software, notes)
+				}
+				if f.noted && software && len(notes) == 0 {
+					t.Errorf("no note on the software device; it changes %v", differs)
+				}
+				if !software || len(names) == 0 {
+					names = differs
+				}
+			}
+			effect := strings.Join(brief(names), ", ")
+			if f.noted && len(names) == 0 {
+				effect = "none"
+			}
+			onRoce := "the same"
+			if f.noted {
+				onRoce = "none: the result says so"
+			}
+			flag := f.flag
+			if flag == "" {
+				flag = "(perftest's command line)"
+			}
+			fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", flag, f.name, effect, onRoce)
+		})
+	}
+	for name := range specFields(reflect.TypeFor[plan.Spec](), "") {
+		if !known[name] {
+			t.Errorf("%s is not among the fields that are known to act: add it to fields()", name)
+		}
+	}
+	if !t.Failed() {
+		compareTable(t, table.String())
+	}
+}
+
+// specFields are the names of all fields, those of a point included.
+func specFields(s reflect.Type, prefix string) map[string]bool {
+	out := map[string]bool{}
+	for i := range s.NumField() {
+		f := s.Field(i)
+		out[prefix+f.Name] = true
+		if f.Type == reflect.TypeFor[*plan.Noncontig]() {
+			for name := range specFields(f.Type.Elem(), f.Name+".") {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// brief leaves few of many names.
+func brief(names []string) []string {
+	const most = 4
+	if len(names) <= most {
+		return names
+	}
+	return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", len(names)-most))
+}
+
+// compareTable holds docs/flags.md against the table; GOBW_UPDATE=1 writes it.
+func compareTable(t *testing.T, table string) {
+	t.Helper()
+	const file, begin, end = "../../docs/flags.md", "<!-- table: written by internal/bench TestEveryFieldActs, GOBW_UPDATE=1 -->\n", "<!-- end -->"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(b), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	want := head + begin + "| flag | field of the plan | what it changes | on `roce0` |\n|---|---|---|---|\n" + table + end + tail
+	if want == string(b) {
+		return
+	}
+	if os.Getenv("GOBW_UPDATE") == "" {
+		t.Fatalf("%s does not say what the flags do: run this test with GOBW_UPDATE=1 and read the difference", file)
+	}
+	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// observe makes both ends of a test on devices that note what they are asked for, and says what can be seen of it.
+func observe(t *testing.T, spec plan.Spec, software bool) (observation, []string) {
+	t.Helper()
+	all := observation{}
+	var notes []string
+	for _, dialled := range []bool{true, false} {
+		d := newNotingDevice(software)
+		r, err := settledRun(spec, d, dialled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes = append(notes, r.plan.Notes()...)
+		if err := watchRun(r, d); err != nil {
+			d.seen.add("error", err)
+		}
+		for name, text := range d.seen {
+			all.add(name, text)
+		}
+	}
+	return all, notes
+}
+
+// settledRun is an end whose test is settled and that has made nothing yet.
+func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
+	limits := plan.Limits{Device: d.info, Port: d.port, PageBytes: 4096, LineBytes: 64, Dialled: dialled}
+	p, err := plan.Settle(spec, limits, plan.Peer{PageBytes: 4096, LineBytes: 64, MTU: verbs.MTU4096, Outstanding: 16}, plan.Policy{})
+	if err != nil {
+		return nil, err
+	}
+	return &run{
+		plan: p, spec: p.Spec(), device: d, ours: true, perNs: 1, port: d.port, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
+		quiet: &quiet{}, result: &Result{},
+	}, nil
+}
+
+// joining is as much of a session as RDMA CM needs.
+type joining struct {
+	control.Session
+	dialled bool
+}
+
+func (j joining) Dialled() bool                                      { return j.dialled }
+func (joining) ServerPort() uint16                                   { return 18515 }
+func (joining) RemoteAddr() netip.AddrPort                           { return netip.AddrPort{} }
+func (joining) Sync(context.Context, control.Phase, int, bool) error { return nil }
+func (joining) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
+}
+
+// watchRun lets a run do everything that it does before the clock starts.
+func watchRun(r *run, d *notingDevice) (err error) {
+	seen := d.seen
+	if r.end, err = newEndpoint(d, r.plan, endpointOptions{mtu: r.plan.MTU(), port: d.port, gid: notingGID(1), useGID: true, numaNode: -1}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.end.Close()) }()
+	if r.spec.RDMACM {
+		return r.join(context.Background(), netip.MustParseAddrPort("192.0.2.2:18515"))
+	}
+	peer := make([]control.Address, r.spec.QPs)
+	for q := range peer {
+		peer[q] = control.Address{QPN: 7, PSN: 1, RKey: 9, GID: notingGID(2).GID, HasGID: true, Outstanding: r.plan.Outstanding()}
+	}
+	if err := r.end.connect(peer); err != nil {
+		return err
+	}
+	r.peer = peer
+	for rd := range r.plan.Rounds() {
+		if rd.Run > 3 { // of an endless test
+			break
+		}
+		seen.add("rounds", fmt.Sprintf("%+v", rd))
+		seen.addFields("round: ", exported(r.limit(rd, rd.Count)))
+		rec := r.recorder(rd)
+		seen.add("samples", fmt.Sprint(rec.Samples, rec.Peak, rec.CPU, len(rec.Raw)))
+		for part, n := range r.plan.Parts(rd) {
+			if part > 1 {
+				break
+			}
+			seen.add("part", n)
+			if err := watchJob(r, rd, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// exported shows a round's limits under the names of a struct that can be walked.
+func exported(l limits) any {
+	return struct {
+		Count, Expected                  uint64
+		Duration, Margin, Stall, LongEnd job.Ticks
+		Steady, Passive, WaitsForFirst   bool
+	}{l.count, l.expected, l.duration, l.margin, l.stall, l.quietAfterDone, l.steady, l.passive, l.waitsForFirst}
+}
+
+// watchJob notes the job of one part.
+func watchJob(r *run, rd plan.Round, count uint64) error {
+	seen := r.device.(*notingDevice).seen
+	j, err := r.end.compile(r.spec.Sizes[rd.Size], count, r.peer)
+	if err != nil {
+		return err
+	}
+	seen.add("job", fmt.Sprint(j.Shape, j.First, j.Channel != nil, len(j.CQs)))
+	seen.add("pace", fmt.Sprint(r.pace(r.spec.Sizes[rd.Size]), r.spec.Burst))
+	base := r.end.buffers[0].Addr()
+	for _, l := range j.Lanes {
+		seen.add("lane: count", l.Count)
+		seen.add("lane: window", l.Window)
+		seen.add("lane: signal", l.Signal)
+		seen.add("lane: batch", l.Batch)
+		seen.add("lane: receives", fmt.Sprint(len(l.Receives), l.Expect, l.SRQ != nil))
+		seen.add("lane: await", l.Await)
+		for _, m := range l.Ring {
+			for _, s := range m.Steps {
+				for _, q := range s.Requests {
+					q.SGEs = slices.Clone(q.SGEs)
+					for i := range q.SGEs {
+						q.SGEs[i].Addr -= base
+					}
+					if len(r.end.buffers) > 1 {
+						q.SGEs = nil
+					}
+					q.AH = nil
+					seen.addFields("request: ", q)
+				}
+			}
+		}
+	}
+	return r.end.postReceives(j)
+}
