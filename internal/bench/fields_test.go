@@ -224,6 +224,12 @@ func observe(t *testing.T, spec plan.Spec, software bool) (observation, []string
 	for _, dialled := range []bool{true, false} {
 		d := newNotingDevice(software)
 		r, err := settledRun(spec, d, dialled)
+		if err == nil && spec.HugePages { // whether this machine has any is not the test's affair
+			d.seen.add("memory: pages", pages(r, d))
+			ordinary := with(spec, func(s *plan.Spec) { s.HugePages = false })
+			d.seen, d.entries = observation{"memory: pages": d.seen["memory: pages"]}, entries{}
+			r, err = settledRun(ordinary, d, dialled)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,11 +237,31 @@ func observe(t *testing.T, spec plan.Spec, software bool) (observation, []string
 		if err := watchRun(r, d); err != nil {
 			d.seen.add("error", err)
 		}
+		d.seen.add("queue pairs", d.entries.queuePairs)
 		for name, text := range d.seen {
-			all.add(name, text)
+			all.add(name, fmt.Sprintf("dialled %v:%s", dialled, text))
 		}
 	}
 	return all, notes
+}
+
+// pages is the kind of memory that an end asks for: where there are no huge pages it says so.
+func pages(r *run, d *notingDevice) string {
+	e, err := newEndpoint(d, r.plan, endpointOptions{mtu: r.plan.MTU(), port: d.port, numaNode: -1})
+	if err != nil {
+		if strings.Contains(err.Error(), "huge") {
+			return "huge"
+		}
+		return err.Error()
+	}
+	defer func() { _ = e.Close() }()
+	maps, _ := os.ReadFile("/proc/self/smaps")
+	_, from, _ := strings.Cut(string(maps), fmt.Sprintf("\n%x-", e.buffers[0].Addr()))
+	_, size, _ := strings.Cut(from, "KernelPageSize:")
+	if fields := strings.Fields(size); len(fields) > 0 && fields[0] != "4" {
+		return "huge"
+	}
+	return "ordinary"
 }
 
 // settledRun is an end whose test is settled and that has made nothing yet.

@@ -41,10 +41,14 @@ func newNotingDevice(software bool) *notingDevice {
 	}
 }
 
-// observation is what can be seen of a test: a text for each thing that has a name.
+// observation is what can be seen of a test: of each thing that has a name the values that occurred.
 type observation map[string]string
 
-func (o observation) add(name string, value any) { o[name] += fmt.Sprintf("%v;", value) }
+func (o observation) add(name string, value any) {
+	if text := fmt.Sprintf(" %v;", value); !strings.Contains(o[name], text) {
+		o[name] += text
+	}
+}
 
 // addFields notes the fields of a struct, but for those that are objects.
 func (o observation) addFields(prefix string, x any) {
