@@ -93,6 +93,7 @@ func fields() []field {
 		{"Timeout", "--qp-timeout", aWrite, func(s *plan.Spec) { s.Timeout = 18 }, false},
 		{"Retries", "--retries", aWrite, func(s *plan.Spec) { s.Retries = 3 }, false},
 		{"RNRRetries", "", aWrite, func(s *plan.Spec) { s.RNRRetries = 3 }, false},
+		{"RNRTimer", "--rnr-timer", aSend, func(s *plan.Spec) { s.RNRTimer = 20 }, false},
 		{"QKey", "", aUDSend, func(s *plan.Spec) { s.QKey = 0x22222222 }, false},
 		{"HugePages", "--huge-pages", aWrite, func(s *plan.Spec) { s.HugePages = true }, false},
 		{"RDMACM", "--rdma-cm", aWrite, func(s *plan.Spec) { s.RDMACM = true }, false},

@@ -11,15 +11,15 @@ import (
 
 // Values in force where a spec says nothing.
 const (
-	bandwidthBytes     = 65536
-	latencyBytes       = 2
-	counterBytes       = 8
-	latencyIterations  = 1000
-	defaultTimeout     = 14
-	softwareTimeout    = 16 // 268 ms: a software device that is off the processor for a while has not gone
-	defaultRetries     = 7
-	defaultQKey        = 0x11111111
-	defaultMinRNRTimer = 12
+	bandwidthBytes    = 65536
+	latencyBytes      = 2
+	counterBytes      = 8
+	latencyIterations = 1000
+	defaultTimeout    = 14
+	softwareTimeout   = 16 // 268 ms: a software device that is off the processor for a while has not gone
+	defaultRetries    = 7
+	defaultQKey       = 0x11111111
+	defaultRNRTimer   = 12
 
 	warmupWhenVerifying = 256 // messages
 	verifyBytes         = 64 << 20
@@ -111,6 +111,7 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	inRange("--retries", int(p.Retries), 1, 7)
 	inRange("--sl (-S)", int(p.SL), 1, 15)
 	inRange("RNR retries", int(p.RNRRetries), 1, 7)
+	inRange("--rnr-timer", int(p.RNRTimer), 1, 31)
 	inRange("--burst_size", p.Burst, 1, maxTxDepth)
 	if len(p.FlowLabels) > maxQueuePairs {
 		bad("--flow_label: %d labels, the limit is %d", len(p.FlowLabels), maxQueuePairs)

@@ -103,6 +103,7 @@ func TestRefusals(t *testing.T) {
 		{"shared receives", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 2}, []string{"--rx-depth (-r) 2: the 3 queue pairs share them"}},
 		{"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }), []string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --write-imm"}},
 		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify all"}},
+		{"RNR timer of a WRITE", with(func(s *Spec) { s.RNRTimer = 14 }), []string{"--rnr-timer: only who sends over RC to receives waits for them; it does with --write-imm"}},
 		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; FETCH_AND_ADD"}},
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA_READ: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gobw/gobw/verbs"
@@ -122,7 +123,7 @@ func (s *Settled) Traffic() Traffic {
 	p := &s.spec
 	return Traffic{
 		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabels: p.FlowLabels, PKeyIndex: p.PKeyIndex, QKey: p.QKey,
-		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: defaultMinRNRTimer,
+		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: cmp.Or(p.RNRTimer, defaultRNRTimer),
 	}
 }
 

@@ -94,6 +94,7 @@ type Spec struct {
 	Timeout      uint8    `json:"qp_timeout,omitempty"`  // code; 0: 14, a software device 16
 	Retries      uint8    `json:"retries,omitempty"`     // 0: 7
 	RNRRetries   uint8    `json:"rnr_retries,omitempty"` // 0: 7, for ever
+	RNRTimer     uint8    `json:"rnr_timer,omitempty"`   // code of IBTA table 46: how long a peer without receive asks senders to wait; 0: 12, 0.64 ms
 	QKey         uint32   `json:"qkey,omitempty"`        // 0: 0x11111111
 	HugePages    bool     `json:"huge_pages,omitempty"`
 	RDMACM       bool     `json:"rdma_cm,omitempty"` // the queue pairs are connected by RDMA CM

@@ -26,7 +26,8 @@ func groups() []cmdline.FlagGroup {
 		{Title: "Messages", Names: []string{"size", "sizes", "all", "connection", "atomic-type", "write-imm", "send-imm", "bidirectional", "reversed", "verify"}},
 		{Title: "Length", Names: []string{"iters", "duration", "margin", "warmup", "runs", "rate", "gap"}},
 		{Title: "Queues", Names: []string{
-			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "mr-per-qp", "events", "no-peak", "cpu-time", "huge-pages",
+			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "rnr-timer", "mr-per-qp", "events", "no-peak",
+			"cpu-time", "huge-pages",
 			"post-api",
 		}},
 		opendevice.Group(),
@@ -41,7 +42,7 @@ type Flags struct {
 	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
 	iters                                                                            string
 	runs, Qps, threads, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu         int
-	sl, tclass, pkey, timeout, retries                                               int
+	sl, tclass, pkey, timeout, retries, rnrTimer                                     int
 	tos                                                                              int
 	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
 	postAPI                                                                          string
@@ -106,6 +107,9 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if op == plan.Write {
 		fs.BoolVar(&f.writeImm, "write-imm", false, "WRITE with immediate")
 		fs.IntVarP(&f.rxDepth, "rx-depth", "r", 0, "receives posted, with --write-imm (512)")
+	}
+	if op == plan.Send || op == plan.Write {
+		fs.IntVar(&f.rnrTimer, "rnr-timer", 0, "how long a sender waits for a receive, code 1 to 31 (12: 0.64 ms)")
 	}
 	fs.StringVar(&f.postAPI, "post-api", "auto", "how sends are posted: post_send, wr (ibv_wr_*), auto (as perftest does)")
 	fs.BoolVar(&f.oldPostSend, "use-old-post-send", false, "perftest's name of --post-api post_send")
@@ -177,7 +181,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
 		PostList: f.PostList, InlineBytes: f.Inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
 		Verify: plan.Verify(f.verify), NoPeak: f.noPeak, CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
-		Timeout: uint8(f.timeout), Retries: uint8(f.retries), HugePages: f.hugePages, RDMACM: f.rdmaCM,
+		Timeout: uint8(f.timeout), Retries: uint8(f.retries), RNRTimer: uint8(f.rnrTimer), HugePages: f.hugePages, RDMACM: f.rdmaCM,
 	}
 	if f.given("tos") {
 		tos := uint8(f.tos)
@@ -217,6 +221,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 		{"tos", " (-T)", f.tos, 0, 255},
 		{"qp-timeout", " (-u)", f.timeout, 1, 31},
 		{"retries", "", f.retries, 1, 7},
+		{"rnr-timer", "", f.rnrTimer, 1, 31},
 	} { // they are narrow in a plan
 		if f.given(r.name) && (r.v < r.lo || r.v > r.hi) {
 			wrong.Note(fmt.Errorf("--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi))
