@@ -20,7 +20,11 @@ func (s *Settled) checkOperation(bad func(string, ...any)) {
 		bad("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
 	}
 	if p.RNRTimer != 0 && (!r.NeedsReceive() || p.Transport != verbs.RC) {
-		bad("--rnr-timer: only who sends over RC to receives waits for them%s", hintOfImmediate(r))
+		hint := ""
+		if !r.NeedsReceive() {
+			hint = hintOfImmediate(r)
+		}
+		bad("--rnr-timer: only who sends over RC to receives waits for them%s", hint)
 	}
 	if p.InlineBytes > 0 && !r.MayInline() {
 		bad("--inline (-I) %d: %v cannot be inline", p.InlineBytes, r.Opcode)

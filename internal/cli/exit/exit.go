@@ -125,8 +125,12 @@ func Complain(w io.Writer, tool string, err error) {
 	if err == nil || errors.As(err, &silent) {
 		return
 	}
+	told := map[string]bool{} // a flag may be refused where it is read and where the test is settled
 	for _, e := range EachOf(err) {
-		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(e.Error()))
+		if text := e.Error(); !told[text] {
+			told[text] = true
+			fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(text))
+		}
 	}
 	if fix := verbs.RemedyOf(err); fix != "" {
 		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(fix))
