@@ -1,0 +1,35 @@
+package operation
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/plan"
+)
+
+// What judges does not take the software device for a NIC: each way to ask for a verdict is strict about the device.
+func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		strict bool
+	}{
+		{nil, false},
+		{[]string{"-w", "10"}, true},
+		{[]string{"--limit-bw", "10"}, true},
+		{[]string{"-y", "1"}, true},
+		{[]string{"--limit-msgrate", "1"}, true},
+		{[]string{"--expect", "bw >= 1Gb/s"}, true},
+	} {
+		var f Flags
+		fs := pflag.NewFlagSet("write", pflag.ContinueOnError)
+		f.Bind(fs, plan.Write, plan.Bandwidth)
+		if err := fs.Parse(append([]string{"--loopback"}, tt.args...)); err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.Config("gobw", plan.Write, plan.Bandwidth, fs.Args())
+		if err != nil || c.Device.Strict != tt.strict {
+			t.Errorf("%v: strict %v, %v; want %v", tt.args, c.Device.Strict, err, tt.strict)
+		}
+	}
+}
