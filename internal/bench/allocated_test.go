@@ -58,9 +58,11 @@ func checkAllocated(t *testing.T, e *Endpoint, d *notingDevice, p *plan.Settled)
 		t.Errorf("%d bytes allocated and %d registered, settled are %d", mapped, d.registered, want)
 	}
 	qps, q := p.Spec().QPs, p.Queues()
-	want := entries{queuePairs: qps, send: qps * q.SendWRs, recv: qps * q.RecvWRs, completions: qps * q.SendWRs}
+	threads := p.Spec().Threads
+	shared := (qps + threads - 1) / threads * threads // each thread has queues for as many queue pairs
+	want := entries{queuePairs: qps, queues: threads, send: qps * q.SendWRs, recv: qps * q.RecvWRs, completions: shared * q.SendWRs}
 	if p.Receives() {
-		want.completions += qps * q.RecvWRs
+		want.queues, want.completions = 2*threads, want.completions+shared*q.RecvWRs
 	}
 	if p.Spec().SRQ && p.Receives() {
 		want.recv, want.sharedRecv = 0, want.recv

@@ -23,18 +23,19 @@ type notingDevice struct {
 }
 
 // entries are what the queues of a test hold, in all.
-type entries struct{ queuePairs, send, recv, sharedRecv, completions int }
+type entries struct{ queuePairs, queues, send, recv, sharedRecv, completions int }
 
 // newNotingDevice is like a NIC of the ordinary kind, or like the software device.
 func newNotingDevice(software bool) *notingDevice {
 	name := "noting0"
+	threads := 0 // as many as there are
 	if software {
-		name = "roce0"
+		name, threads = "roce0", 1
 	}
 	return &notingDevice{
 		info: verbs.DeviceInfo{Name: name, Software: software, TransportType: "IB", NUMANode: -1, Limits: verbs.Limits{
 			MaxQP: 1 << 17, MaxQPWR: 1 << 15, MaxSGE: 30, MaxSGERead: 30, MaxInline: 1024, MaxCQE: 1 << 30, MaxRDAtomic: 16, MaxInitRDAtomic: 16,
-			Atomic: true, MaxMessageBytes: 1 << 31,
+			Atomic: true, MaxMessageBytes: 1 << 31, Threads: threads,
 		}},
 		port: verbs.PortInfo{Number: 1, State: verbs.PortActive, LinkLayer: verbs.LinkEthernet, ActiveMTU: verbs.MTU4096, MaxMTU: verbs.MTU4096, MaxMessage: 1 << 31},
 		seen: observation{},
@@ -98,6 +99,7 @@ func (d *notingDevice) CreateCompletionChannel() (verbs.CompletionChannel, error
 
 func (d *notingDevice) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue, error) {
 	d.seen.addFields("completion queue: ", o)
+	d.entries.queues++
 	d.entries.completions += o.Depth
 	return notingCQ{depth: o.Depth}, nil
 }

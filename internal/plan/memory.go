@@ -132,14 +132,15 @@ func receiveBytes(sges uint64) uint64 {
 	return sum(uint64(one), product(uint64(unsafe.Sizeof(verbs.SGE{})), sges))
 }
 
-// queueBytes is what a device holds for the queues of a test.
-func (q Queues) bytes(qps uint64) uint64 {
+// bytes is what a device holds for the queues of a test: those of each queue pair, and completion queues, of which each
+// thread has its own for as many queue pairs.
+func (q Queues) bytes(qps, threads uint64) uint64 {
 	sge := uint64(unsafe.Sizeof(verbs.SGE{}))
 	inline := uint64(max(q.Inline, -q.Inline))
 	send := product(powerOfTwo(q.SendWRs), sum(sendEntryBytes, product(sge, uint64(q.SendSGEs)), inline))
 	recv := product(powerOfTwo(q.RecvWRs), sum(receiveEntryBytes, product(sge, uint64(q.RecvSGEs))))
 	completions := product(2*completionBytes, sum(uint64(q.SendWRs), uint64(q.RecvWRs)))
-	return product(qps, sum(queuePairBytes, send, recv, completions))
+	return sum(product(qps, sum(queuePairBytes, send, recv)), product(align(qps, threads), completions))
 }
 
 func powerOfTwo(n int) uint64 {

@@ -361,7 +361,7 @@ func (s *Settled) inline() int {
 func (s *Settled) countMemory(buffers uint64) {
 	p := &s.spec
 	qps := uint64(p.QPs)
-	s.memory = Memory{Buffers: buffers, Queues: s.queues.bytes(qps)}
+	s.memory = Memory{Buffers: buffers, Queues: s.queues.bytes(qps, uint64(p.Threads))}
 	messages, receives := s.Rings()
 	if s.point != nil {
 		s.memory.Requests = s.point.requestBytes(messages, receives)
