@@ -137,7 +137,7 @@ func TestEveryFieldActs(t *testing.T) {
 					t.Fatal(err)
 				}
 				after, notes, err := observe(with(f.base, f.change), software)
-				if err != nil && software && strings.Contains(err.Error(), strings.Fields(f.flag+" ?")[0]) {
+				if err != nil && software && strings.Contains(err.Error(), strings.Fields(f.flag + " ?")[0]) {
 					onRoce = "refused by name"
 					continue
 				}
