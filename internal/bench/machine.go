@@ -56,6 +56,10 @@ func beQuiet(choice CPUChoice, numa, threads int) (*quiet, error) {
 	if q.pins, err = choice.pick(numa, threads); err == nil && q.pins != nil {
 		q.cpu, q.cpus = q.pins[0], q.pins
 		q.restoreCPU, err = pinThread(q.cpu)
+		if err == nil && choice.CPUs == nil && threads == 1 && crowded(q.schedule) {
+			err = q.restoreCPU()
+			q.cpu, q.cpus, q.pins, q.restoreCPU = -1, nil, nil, nothing
+		}
 	}
 	if err != nil {
 		runtime.UnlockOSThread()
@@ -76,6 +80,19 @@ func beQuiet(choice CPUChoice, numa, threads int) (*quiet, error) {
 	q.collectNow()
 	q.oldGC = debug.SetGCPercent(-1)
 	return q, nil
+}
+
+// crowdedLook is for how long a CPU is tried out: long enough for whoever else wants it to get a turn.
+const crowdedLook = 8 * time.Millisecond
+
+// crowded tells whether the calling thread, just pinned, has to share its CPU: it wants it for a while and looks how long it
+// had to wait. A pinned thread cannot go where there is room, and one that gets no CPU for seconds loses its peer.
+func crowded(read func() schedule) bool {
+	began, before := time.Now(), read()
+	for time.Since(began) < crowdedLook {
+		_ = job.Now()
+	}
+	return read().minus(before).waited > crowdedLook/10
 }
 
 // garbageMost is how much garbage may lie around before it is collected between two jobs; while a job runs, the collector is
@@ -259,6 +276,9 @@ func (c CPUChoice) pick(numa, threads int) ([]int, error) {
 		return nil, nil
 	}
 	out, n := make([]int, threads), len(allowed)
+	if threads == 1 && c.Last == n { // the second of two ends on a host of two CPUs: one is left to everybody else
+		return nil, nil
+	}
 	for i := range out { // two ends on this host take different ones, as long as there are
 		from := (c.Last-1)*threads + i + 1
 		out[i] = allowed[(n-from%n)%n]
