@@ -28,7 +28,7 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	}
 	r.result.Plan = r.plan
 	r.result.Warnings = append(r.result.Warnings, r.plan.Notes()...)
-	o := endpointOptions{mtu: r.plan.MTU(), port: r.port, numaNode: -1}
+	o := endpointOptions{mtu: r.plan.MTU(), port: r.port, numaNode: -1, planted: r.o.Planted}
 	if node := r.numaNode(); node >= 0 && numaNodes() > 1 {
 		o.numaNode = node
 	}

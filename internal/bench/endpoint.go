@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -63,12 +64,13 @@ type endpointOptions struct {
 	server   verbs.GID // the server's, where both tables are known
 	mtu      verbs.MTU // of the path; RDMA CM may tell another than the plan's
 	numaNode int       // -1: no binding
+	planted  time.Duration
 }
 
 // newEndpoint makes every object of the plan, up to queue pairs in INIT.
 func newEndpoint(dev verbs.Device, p *plan.Settled, o endpointOptions) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		Device: dev, plan: p, spec: p.Spec(), work: workloadOf(p), slots: p.Buffers(), port: o.port, gid: o.gid, useGID: o.useGID, mtu: o.mtu, qkey: p.Spec().QKey,
+		Device: dev, plan: p, spec: p.Spec(), work: workloadOf(p, o.planted), slots: p.Buffers(), port: o.port, gid: o.gid, useGID: o.useGID, mtu: o.mtu, qkey: p.Spec().QKey,
 	}
 	qps := e.spec.QPs
 	e.posted, e.outstanding = make([]uint64, qps), make([]int, qps)

@@ -30,6 +30,9 @@ type Options struct {
 	Linger   time.Duration // how long the queue pairs outlive a test that went well
 	// Lingering is told when that time begins.
 	Lingering func()
+	// Planted is a cost that each message of the non-contiguous experiment bears on purpose: the time that this end spins before
+	// it posts. It needs a runner in Go.
+	Planted time.Duration
 	// End is what this end says of itself to a doctor at the other, in JSON; nil: nothing.
 	End json.RawMessage
 	// Connected is told once, before the first message, what the two ends agreed on.

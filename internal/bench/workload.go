@@ -1,6 +1,10 @@
 package bench
 
 import (
+	"slices"
+	"time"
+	"unsafe"
+
 	"github.com/gobw/gobw/internal/bench/noncontig"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -28,15 +32,18 @@ type movement struct {
 }
 
 // workloadOf picks the workload of a plan.
-func workloadOf(p *plan.Settled) workload {
+func workloadOf(p *plan.Settled, planted time.Duration) workload {
 	if p.Point() != nil {
-		return &layouts{noncontig.New(p)}
+		return &layouts{noncontig.New(p), planted}
 	}
 	return &contiguous{plan: p, spec: p.Spec()}
 }
 
 // layouts is the workload of the non-contiguous experiment: one queue pair.
-type layouts struct{ *noncontig.Workload }
+type layouts struct {
+	*noncontig.Workload
+	planted time.Duration // that each message costs on purpose
+}
 
 func (w *layouts) memory(e *Endpoint, q int) noncontig.Memory {
 	m := noncontig.Memory{
@@ -52,7 +59,28 @@ func (w *layouts) lane(e *Endpoint, _, q int, peer control.Address) (job.Lane, e
 	if k := w.Kernels(); k != nil {
 		e.closers.add(k)
 	}
-	return w.Lane(w.memory(e, q), noncontig.Remote{Addr: peer.Addr, RKey: peer.RKey, QPN: peer.QPN})
+	lane, err := w.Lane(w.memory(e, q), noncontig.Remote{Addr: peer.Addr, RKey: peer.RKey, QPN: peer.QPN})
+	if err != nil || w.planted == 0 {
+		return lane, err
+	}
+	lane.Ring = slices.Clone(lane.Ring) // the workload keeps its own
+	for k := range lane.Ring {
+		steps := slices.Clone(lane.Ring[k].Steps)
+		steps[0].Pack = delayed(w.planted, steps[0].Pack)
+		lane.Ring[k].Steps = steps
+	}
+	return lane, nil
+}
+
+// delayed is work that begins with a wait.
+func delayed(by time.Duration, work job.Work) job.Work {
+	return job.Work{Arg: work.Arg, Go: func(arg unsafe.Pointer) {
+		for start := time.Now(); time.Since(start) < by; {
+		}
+		if work.Go != nil {
+			work.Go(arg)
+		}
+	}}
 }
 
 func (w *layouts) arm(e *Endpoint, _ int, seed uint64) error {

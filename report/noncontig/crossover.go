@@ -1,178 +1,107 @@
 package noncontig
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
-	"math/rand/v2"
-	"slices"
 
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Crossover is the block size from which the device's scatter/gather beats the copy, for one series.
 type Crossover struct {
 	Key
-	BlockBytes float64 `json:"block_bytes"`    // 0: none in range; with three runs or more the median of the resamples
-	Low        float64 `json:"low,omitempty"`  // 95 % bootstrap interval; 0: too few runs, or it leaves the range
-	High       float64 `json:"high,omitempty"` // see Low
-	// Clear tells that one side wins clearly below, and the other above.
+	BlockBytes float64 `json:"block_bytes"`    // 0: none in range; interpolated between Low and High
+	Low        float64 `json:"low,omitempty"`  // the largest block size at which the copy is better, by the verdict
+	High       float64 `json:"high,omitempty"` // the smallest at which the device is
+	// Clear tells that there is one: the copy is better below, and the device above.
 	Clear bool `json:"clear"`
-	// Share is the part of the bootstrap resamples that have a crossover in range.
-	Share float64 `json:"share"`
 	// Words says what was found: "none in range: pack is ahead from 64 B to 4 KiB".
 	Words string `json:"words"`
 }
 
-// ratioPoint is the speed-up of the device over the copy at one block size, with the runs behind it.
-type ratioPoint struct {
-	block       float64
-	device, cpu []float64
-}
-
-const bootstrapRounds = 1000
-
-// crossover interpolates, in log2 of the block size and the logarithm of the ratio, where the ratio passes 1 upwards.
-// With three runs or more the runs of each point are resampled: the estimate is the median of what the resamples give,
-// and its interval their middle 95 %, so that one lies within the other whatever the noise.
+// crossover reads the verdicts of a series along its block sizes: the copy's cells below, the device's above, and between the
+// two, in log2 of the block size and the logarithm of the ratio, where the ratio passes 1 upwards.
 func (n *Grid) crossover(k Key) (x Crossover, ok bool) {
-	series := n.ratios(k)
-	if len(series) < 2 {
-		return Crossover{}, false
-	}
-	ratios := make([]float64, len(series))
-	fewest := math.MaxInt
-	for i, p := range series {
-		ratios[i] = medianOfValues(p.device) / medianOfValues(p.cpu)
-		fewest = min(fewest, len(p.device), len(p.cpu))
-	}
-	x = Crossover{Key: k, BlockBytes: crossing(series, ratios)}
-	enough := fewest >= 3
-	if enough {
-		found := resampledCrossings(series, rand.New(rand.NewPCG(uint64(k.SizeBytes+k.Count), uint64(len(k.Stride))+uint64(len(series)))))
-		x.Share = float64(len(found)) / bootstrapRounds
-		x.BlockBytes = 0
-		if x.Share >= 0.5 {
-			x.BlockBytes = medianOfValues(found)
-		}
-		if x.Share >= 0.95 {
-			x.Low, x.High = found[int(0.025*float64(len(found)))], found[int(0.975*float64(len(found)-1)+0.5)]
+	var series []*Cell
+	for i := range n.Cells {
+		if c := &n.Cells[i]; c.Key == k && c.Question != nil {
+			if len(series) > 0 && series[len(series)-1].BlockBytes == c.BlockBytes {
+				return x, false // layouts that differ in more than their blocks
+			}
+			series = append(series, c)
 		}
 	}
-	below, above := n.clearAround(k, x.BlockBytes)
-	x.Clear = x.BlockBytes > 0 && below && above
-	x.Words = x.inWords(series, ratios, enough)
+	if len(series) < 2 || k.Stride == AsGiven {
+		return x, false
+	}
+	x = Crossover{Key: k}
+	first := map[stats.Word]int{stats.Better: -1, stats.Worse: -1} // where the device's way is so first, and last
+	last := maps.Clone(first)
+	told := 0
+	for i, c := range series {
+		word := c.Question.Word
+		if first[word] < 0 {
+			first[word] = i
+		}
+		last[word] = i
+		if word != stats.CannotTell {
+			told++
+		}
+	}
+	worse, better := last[stats.Worse], first[stats.Better]
+	device, cpu := Sides(k.Shape)
+	size := func(i int) string { return plain.Bytes(float64(series[i].BlockBytes)) }
+	span := fmt.Sprintf("from %s to %s", size(0), size(len(series)-1))
+	open := ""
+	if told < len(series) {
+		open = fmt.Sprintf(" (%d of %d block sizes cannot be told)", len(series)-told, len(series))
+	}
+	switch {
+	case worse >= 0 && better >= 0 && worse < better:
+		x.Clear = true
+		x.Low, x.High = float64(series[worse].BlockBytes), float64(series[better].BlockBytes)
+		x.BlockBytes = crossing(series[worse : better+1])
+		x.Words = fmt.Sprintf("about %s: %s is better at %s, %s at %s", plain.Bytes(x.BlockBytes), cpu, size(worse), device, size(better))
+	case told == 0:
+		x.Words = "cannot tell: no block size has a verdict " + span
+	case better < 0 && worse < 0:
+		x.Words = fmt.Sprintf("none in range: %s and %s are the same %s%s", device, cpu, span, open)
+	case worse < 0:
+		x.Words = fmt.Sprintf("none in range: %s is ahead %s%s", device, span, open)
+	case better < 0:
+		x.Words = fmt.Sprintf("none in range: %s is ahead %s%s", cpu, span, open)
+	case last[stats.Better] < first[stats.Worse]:
+		x.Words = fmt.Sprintf("none: %s loses to %s as blocks grow %s%s", device, cpu, span, open)
+	default:
+		x.Words = fmt.Sprintf("none that holds: now one is ahead, now the other, %s%s", span, open)
+	}
 	return x, true
 }
 
-// inWords says what was found, and how sure it is.
-func (x *Crossover) inWords(series []ratioPoint, ratios []float64, enough bool) string { //nolint:revive // whether there were runs enough
-	last := len(series) - 1
-	if x.BlockBytes == 0 {
-		device, cpu := Sides(x.Shape)
-		span := fmt.Sprintf("from %s to %s", plain.Bytes(series[0].block), plain.Bytes(series[last].block))
-		low, high := slices.Min(ratios), slices.Max(ratios)
-		switch {
-		case low >= 1:
-			return fmt.Sprintf("none in range: %s is ahead %s", device, span)
-		case high <= 1:
-			return fmt.Sprintf("none in range: %s is ahead %s", cpu, span)
-		case ratios[0] > 1 && ratios[last] < 1:
-			return fmt.Sprintf("none: %s loses to %s as blocks grow %s", device, cpu, span)
-		default:
-			return fmt.Sprintf("none that holds: now one is ahead, now the other, %s", span)
-		}
-	}
-	words := "about " + plain.Bytes(x.BlockBytes)
-	switch {
-	case !enough:
-		words += "; too few runs for an interval"
-	case x.Low > 0:
-		words = fmt.Sprintf("%s (95 %% interval %s to %s)", plain.Bytes(x.BlockBytes), plain.Bytes(x.Low), plain.Bytes(x.High))
-	default:
-		words += fmt.Sprintf("; %.0f %% of resamples have one in range", 100*x.Share)
-	}
-	if !x.Clear {
-		words += "; not clear: the intervals overlap on one side of it"
-	}
-	return words
-}
-
-// resampledCrossings are the crossings of resampled runs that have one in range, in rising order.
-func resampledCrossings(series []ratioPoint, random *rand.Rand) []float64 {
-	ratios := make([]float64, len(series))
-	var found []float64
-	for range bootstrapRounds {
-		for i, p := range series {
-			ratios[i] = resampledMedian(random, p.device) / resampledMedian(random, p.cpu)
-		}
-		if b := crossing(series, ratios); b > 0 {
-			found = append(found, b)
-		}
-	}
-	slices.Sort(found)
-	return found
-}
-
-// clearAround tells whether the copy wins clearly at some block size below at, and the device at one above.
-func (n *Grid) clearAround(k Key, at float64) (below, above bool) {
-	for i := range n.Cells {
-		c := &n.Cells[i]
-		if c.Key != k || !c.Differs {
-			continue
-		}
-		below = below || c.Speedup < 1 && float64(c.BlockBytes) <= at
-		above = above || c.Speedup > 1 && float64(c.BlockBytes) >= at
-	}
-	return below, above
-}
-
-func (n *Grid) ratios(k Key) []ratioPoint {
-	device, cpu := Sides(k.Shape)
-	var out []ratioPoint
-	for i := range n.Points {
-		p := &n.Points[i]
-		if p.key() != k || len(p.Runs) == 0 || p.Strategy != device && p.Strategy != cpu {
-			continue
-		}
-		at := slices.IndexFunc(out, func(r ratioPoint) bool { return r.block == float64(p.BlockBytes) })
-		if at < 0 {
-			at = len(out)
-			out = append(out, ratioPoint{block: float64(p.BlockBytes)})
-		}
-		if p.Strategy == device {
-			out[at].device = p.Goodputs()
-		} else {
-			out[at].cpu = p.Goodputs()
-		}
-	}
-	out = slices.DeleteFunc(out, func(r ratioPoint) bool { return r.device == nil || r.cpu == nil })
-	slices.SortFunc(out, func(a, b ratioPoint) int { return cmp.Compare(a.block, b.block) })
-	return out
-}
-
-// crossing is the block size at which the ratio passes 1 upwards, or 0. A ratio that falls where it ought to rise is
-// noise more often than not: such neighbours are pooled, so that there is at most one passage.
-func crossing(series []ratioPoint, ratios []float64) float64 {
-	logs := rising(ratios)
+// crossing is the block size at which the speed-up passes 1, of a series that begins below it and ends above. A ratio that
+// falls where it ought to rise is noise more often than not: such neighbours are pooled, so that there is one passage.
+func crossing(series []*Cell) float64 {
+	logs := rising(series)
 	for i := 1; i < len(series); i++ {
 		if a, b := logs[i-1], logs[i]; a < 0 && b >= 0 {
-			x0, x1 := math.Log2(series[i-1].block), math.Log2(series[i].block)
+			x0, x1 := math.Log2(float64(series[i-1].BlockBytes)), math.Log2(float64(series[i].BlockBytes))
 			return math.Exp2(x0 + (x1-x0)*a/(a-b))
 		}
 	}
-	return 0
+	return float64(series[len(series)-1].BlockBytes)
 }
 
-// rising are the logarithms of the ratios, made to rise: the closest in least squares (pool adjacent violators).
-func rising(ratios []float64) []float64 {
+// rising are the logarithms of the speed-ups, made to rise: the closest in least squares (pool adjacent violators).
+func rising(series []*Cell) []float64 {
 	type pool struct {
 		sum float64
 		n   int
 	}
 	var pools []pool
-	for _, r := range ratios {
-		pools = append(pools, pool{math.Log(r), 1})
+	for _, c := range series {
+		pools = append(pools, pool{math.Log(c.Speedup), 1})
 		for len(pools) > 1 {
 			a, b := &pools[len(pools)-2], &pools[len(pools)-1]
 			if a.sum*float64(b.n) < b.sum*float64(a.n) {
@@ -182,26 +111,11 @@ func rising(ratios []float64) []float64 {
 			pools = pools[:len(pools)-1]
 		}
 	}
-	out := make([]float64, 0, len(ratios))
+	out := make([]float64, 0, len(series))
 	for _, p := range pools {
 		for range p.n {
 			out = append(out, p.sum/float64(p.n))
 		}
 	}
 	return out
-}
-
-func medianOfValues(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
-
-func resampledMedian(r *rand.Rand, v []float64) float64 {
-	var b [64]float64
-	s := b[:0]
-	for range v {
-		s = append(s, v[r.IntN(len(v))])
-	}
-	slices.Sort(s)
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -21,6 +21,7 @@ type Grid struct {
 
 	// The rest is computed by [Noncontig.Analyze] from the points alone.
 	Cells       []Cell       `json:"cells,omitempty"`
+	Disturbance Disturbance  `json:"disturbance"`
 	Crossovers  []Crossover  `json:"crossovers,omitempty"`
 	Models      []Model      `json:"models,omitempty"`
 	Predictions []Prediction `json:"predictions,omitempty"`
@@ -42,8 +43,9 @@ type Setup struct {
 	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
 	Verify         string  `json:"verify"`
-	Seed           uint64  `json:"seed"`             // of the order of points
-	Events         bool    `json:"events,omitempty"` // both ends sleep on completion events; CPU is then that of the processes
+	Seed           uint64  `json:"seed"`              // of the order of points
+	Planted        float64 `json:"planted,omitempty"` // share of its speed that the control loses on purpose
+	Events         bool    `json:"events,omitempty"`  // both ends sleep on completion events; CPU is then that of the processes
 }
 
 // Point is one layout moved by one strategy, in all its runs.
@@ -101,7 +103,9 @@ func (p Plan) Without(name string) (rest Plan, value string, ok bool) {
 
 // Run is one measurement of a point.
 type Run struct {
-	Order            int      `json:"order"` // when it was measured, from 0
+	Order            int      `json:"order"`              // when it was measured, from 0
+	Round            int      `json:"round,omitempty"`    // from 1: what has the same was measured back to back; 0: in no such order
+	Attempts         int      `json:"attempts,omitempty"` // measurements it took, where the first were disturbed
 	Messages         uint64   `json:"messages"`
 	Seconds          float64  `json:"seconds"`
 	GoodputBitsPerS  float64  `json:"goodput_bits_per_s"`
@@ -136,13 +140,17 @@ type Cell struct {
 	Bytes      int64    `json:"bytes"` // of a message
 	Layout     string   `json:"layout"`
 	Strategies []Figure `json:"strategies"`
-	// Winner is empty where the best two cannot be told apart. Contiguous does not take part.
-	Winner string  `json:"winner,omitempty"`
-	Margin float64 `json:"margin,omitempty"` // the winner's goodput over the runner-up's
-	// Speedup is the NIC's own way over the pack kernel's; 0 where one of them is missing.
-	Speedup float64 `json:"speedup,omitempty"`
-	// Differs tells whether the intervals of these two are apart.
-	Differs bool `json:"differs"`
+	// Winner is better than every other strategy by the verdict. Contiguous and the control do not take part. Where there is
+	// none, the fastest are Tied (the same), or Open (they cannot be told apart), fastest first.
+	Winner  string        `json:"winner,omitempty"`
+	Tied    []string      `json:"tied,omitempty"`
+	Open    []string      `json:"open,omitempty"`
+	Margin  float64       `json:"margin,omitempty"` // the speed-up over the runner-up
+	Verdict stats.Verdict `json:"verdict"`
+	// Question is the device's own way against the pack kernel; nil where one of them is missing.
+	Question *Judgement `json:"question,omitempty"`
+	Speedup  float64    `json:"speedup,omitempty"` // that of Question
+	Control  *Judgement `json:"control,omitempty"` // the device's own way against itself, or against itself with a planted cost
 }
 
 // Figure is one strategy within a cell: medians over the runs.
@@ -160,8 +168,14 @@ type Figure struct {
 	SGEs             int           `json:"sges"`
 }
 
-// Contiguous is the bound of every shape: the same bytes without gaps.
-const Contiguous = "contiguous"
+// AsGiven is the stride of layouts that were given one by one: they are no series of block sizes.
+const AsGiven = "as given"
+
+// Strategies that do not compete.
+const (
+	Contiguous = "contiguous" // the bound of every shape: the same bytes without gaps
+	Control    = "control"    // the device's own way once more: what is told of it is what the machine and the statistics add
+)
 
 // Sides are the two strategies of a shape that the question is about: the device's own scatter/gather list, and
 // the copy by the CPU.
@@ -197,7 +211,11 @@ func pick(runs []Run, f func(*Run) float64) []float64 {
 }
 
 func medianRun(runs []Run, f func(*Run) float64) float64 {
-	return stats.Summarize(pick(runs, f), stats.DefaultConfidence).Median
+	return medianOf(pick(runs, f))
+}
+
+func medianOf(values []float64) float64 {
+	return stats.Summarize(values, stats.DefaultConfidence).Median
 }
 
 func (p *Point) figure() Figure {
@@ -219,7 +237,7 @@ func (p *Point) figure() Figure {
 		}
 	}
 	if len(p99) > 0 {
-		m := stats.Summarize(p99, stats.DefaultConfidence).Median
+		m := medianOf(p99)
 		f.P99Ns = &m
 	}
 	return f
@@ -228,6 +246,8 @@ func (p *Point) figure() Figure {
 // Analyze computes cells, crossovers, models and the summary from the points. It is deterministic.
 func (n *Grid) Analyze() {
 	n.Cells = n.cells()
+	n.verdicts()
+	n.Disturbance = n.disturbance()
 	n.Crossovers = nil
 	for _, k := range n.Keys() {
 		if c, ok := n.crossover(k); ok {
@@ -265,7 +285,7 @@ func (n *Grid) cells() []Cell {
 		out[at].Strategies = append(out[at].Strategies, p.figure())
 	}
 	for i := range out {
-		out[i].judge()
+		out[i].order()
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(
@@ -294,7 +314,7 @@ func strideRank(s string) float64 {
 // StrategyRank is the order of columns: the device's way, the CPU's ways, one work request per block, the bound.
 func StrategyRank(s string) int {
 	order := []string{
-		"gather-write", "scatter-read", "gather-send", "pack", "read-unpack", "pack-send-unpack", "pack-pipelined", "multi-wr", Contiguous,
+		"gather-write", "scatter-read", "gather-send", "pack", "read-unpack", "pack-send-unpack", "pack-pipelined", "multi-wr", Contiguous, Control,
 	}
 	if i := slices.Index(order, s); i >= 0 {
 		return i
@@ -312,37 +332,52 @@ func (c *Cell) Find(strategy string) *Figure {
 	return nil
 }
 
-// judge names the winner: the fastest strategy, if its interval lies above that of the next.
-func (c *Cell) judge() {
+// order sorts the strategies, and sets each against the bound.
+func (c *Cell) order() {
 	slices.SortFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
-	if bound := c.Find(Contiguous); bound != nil {
+	if bound := c.Find(Contiguous); bound != nil && bound.Goodput.Median > 0 {
 		for i := range c.Strategies {
 			c.Strategies[i].Ratio = c.Strategies[i].Goodput.Median / bound.Goodput.Median
 		}
 	}
-	var best, next *Figure
-	for i := range c.Strategies {
-		f := &c.Strategies[i]
-		switch {
-		case f.Strategy == Contiguous:
-		case best == nil || f.Goodput.Median > best.Goodput.Median:
-			best, next = f, best
-		case next == nil || f.Goodput.Median > next.Goodput.Median:
-			next = f
+}
+
+// Disturbance is how far the runs of a grid were left alone.
+type Disturbance struct {
+	Runs   int `json:"runs"`
+	Again  int `json:"again"`  // runs that were measured again, as something else had their CPU
+	Stayed int `json:"stayed"` // runs that are disturbed, measured again or not
+}
+
+func (n *Grid) disturbance() Disturbance {
+	var d Disturbance
+	for i := range n.Points {
+		for k := range n.Points[i].Runs {
+			r := &n.Points[i].Runs[k]
+			d.Runs++
+			if r.Attempts > 1 {
+				d.Again++
+			}
+			if r.Disturbed() {
+				d.Stayed++
+			}
 		}
 	}
-	if best != nil && next != nil {
-		c.Margin = best.Goodput.Median / next.Goodput.Median
-		if best.Low > next.High && best.Goodput.N > 1 && next.Goodput.N > 1 { // one run proves nothing
-			c.Winner = best.Strategy
-		}
+	return d
+}
+
+// Disturbed tells whether something else had the CPU of either end.
+func (r *Run) Disturbed() bool {
+	return slices.ContainsFunc(r.Warnings, func(w string) bool { return w == "disturbed" || w == "throttled" })
+}
+
+// String says it in words; nothing where all runs were left alone.
+func (d Disturbance) String() string {
+	if d.Again == 0 && d.Stayed == 0 {
+		return ""
 	}
-	device, cpu := Sides(c.Shape)
-	a, b := c.Find(device), c.Find(cpu)
-	if a != nil && b != nil {
-		c.Speedup = a.Goodput.Median / b.Goodput.Median
-		c.Differs = (a.Low > b.High || b.Low > a.High) && a.Goodput.N > 1 && b.Goodput.N > 1
-	}
+	return fmt.Sprintf("%.0f %% of %d runs were disturbed; %d were measured again, and %.0f %% stayed so: ratios are of runs back to back, which "+
+		"bear what disturbs both", 100*float64(max(d.Again, d.Stayed))/float64(d.Runs), d.Runs, d.Again, 100*float64(d.Stayed)/float64(d.Runs))
 }
 
 // summary says the outcome in plain words, one sentence per series of block sizes.
@@ -362,13 +397,63 @@ func (n *Grid) summary() []string {
 		if len(cells) == 0 {
 			continue
 		}
-		where := fmt.Sprintf("%s%s of %s, stride %s: ", on, k.Shape, k.What(), k.Stride)
+		where := fmt.Sprintf("%s%s of %s, stride %s: ", on, ShapeName(k.Shape), k.What(), k.Stride)
+		if k.Stride == AsGiven {
+			where = fmt.Sprintf("%s%s of %s: ", on, ShapeName(k.Shape), k.What())
+		}
 		out = append(out, where+seriesInWords(k, cells, n.CrossoverOf(k)))
+	}
+	if text := n.controlInWords(); text != "" {
+		out = append(out, text)
+	}
+	if text := n.Disturbance.String(); text != "" {
+		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {
 		out = append(out, fmt.Sprintf("%d measurements are missing: the grid was interrupted; with --save, --resume completes it", len(n.Missing)))
 	}
 	return out
+}
+
+// controlInWords counts what the verdicts say of the control: of the same strategy measured twice, or of a planted cost.
+func (n *Grid) controlInWords() string {
+	count := map[stats.Word]int{}
+	all := 0
+	for i := range n.Cells {
+		if c := n.Cells[i].Control; c != nil {
+			count[c.Word]++
+			all++
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	what := "control: the device's way against itself"
+	if n.Setup.Planted > 0 {
+		what = fmt.Sprintf("control: the device's way against itself with a planted cost of %s", stats.Percent(n.Setup.Planted))
+	}
+	var parts []string
+	for _, w := range []stats.Word{stats.Same, stats.Worse, stats.Better, stats.CannotTell} {
+		if count[w] > 0 {
+			parts = append(parts, fmt.Sprintf("%q in %d", w, count[w]))
+		}
+	}
+	return fmt.Sprintf("%s: %s of %d cells", what, strings.Join(parts, ", "), all)
+}
+
+// ShapeName is a shape with the course's name for it: "gather (G-WR)".
+func ShapeName(shape string) string {
+	for name, word := range CourseNames() {
+		if word == shape {
+			return shape + " (" + name + ")"
+		}
+	}
+	return shape
+}
+
+// CourseNames are the shapes by the names that a course on RDMA gives them.
+func CourseNames() map[string]string {
+	return map[string]string{"G-WR": "gather", "S-RD": "scatter", "GSSR": "both"}
 }
 
 // CrossoverOf a series; nil where it has too few block sizes.
@@ -386,78 +471,80 @@ func (c *Cell) Single() bool {
 	return !slices.ContainsFunc(c.Strategies, func(f Figure) bool { return f.Goodput.N > 1 })
 }
 
-// seriesInWords sorts the cells of a series, block sizes rising, into those that one side wins clearly and the rest.
+// Name of the cell within its series: its block size, or its layout.
+func (c *Cell) Name() string {
+	if c.Stride == AsGiven {
+		return c.Layout
+	}
+	return plain.Bytes(float64(c.BlockBytes))
+}
+
+// seriesInWords sorts the cells of a series, block sizes rising, by their verdicts.
 func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 	device, cpu := Sides(k.Shape)
-	var ours, theirs, open []Cell
+	by := map[stats.Word][]Cell{}
 	for _, c := range cells {
-		switch {
-		case !c.Differs:
-			open = append(open, c)
-		case c.Speedup > 1:
-			ours = append(ours, c)
-		default:
-			theirs = append(theirs, c)
-		}
+		by[c.Question.Word] = append(by[c.Question.Word], c)
 	}
-	if f := cells[0].Find(device); f != nil && f.Goodput.N == 1 {
+	ours, theirs := by[stats.Better], by[stats.Worse]
+	if cells[0].Single() {
 		first, last := &cells[0], &cells[len(cells)-1]
-		return fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s, %.2f at %s", device, first.Speedup, cpu,
-			plain.Bytes(float64(first.BlockBytes)), last.Speedup, plain.Bytes(float64(last.BlockBytes)))
-	}
-	in := func(chosen []Cell) string { return blocksInWords(cells, chosen) }
-	switch {
-	case len(ours) == 0 && len(theirs) == 0:
-		return fmt.Sprintf("no difference between %s and %s %s", device, cpu, in(cells))
-	case len(ours) > 0 && len(theirs) > 0 && x != nil && x.Clear:
-		s := fmt.Sprintf("%s wins from about %s blocks", device, plain.Bytes(x.BlockBytes))
-		if x.Low > 0 {
-			s += fmt.Sprintf(" (%s to %s)", plain.Bytes(x.Low), plain.Bytes(x.High))
+		words := fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s", device, first.Speedup, cpu, first.Name())
+		if first != last {
+			words += fmt.Sprintf(", %.2f at %s", last.Speedup, last.Name())
 		}
-		return fmt.Sprintf("%s, %s; below, %s wins, %s", s, mostInWords(ours), cpu, mostInWords(theirs))
+		return words
+	}
+	if x != nil && x.Clear {
+		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins, %s", device, plain.Bytes(x.BlockBytes),
+			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
 	}
 	var parts []string
+	in := func(chosen []Cell) string { return cellsInWords(k, cells, chosen) }
 	if len(ours) > 0 {
 		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, in(ours), mostInWords(ours)))
 	}
 	if len(theirs) > 0 {
 		parts = append(parts, fmt.Sprintf("%s wins %s, %s", cpu, in(theirs), mostInWords(theirs)))
 	}
-	if len(open) > 0 {
-		parts = append(parts, "no difference "+in(open))
+	if same := by[stats.Same]; len(same) > 0 {
+		parts = append(parts, fmt.Sprintf("%s and %s are the same %s", device, cpu, in(same)))
 	}
-	if len(ours) == 0 || len(theirs) == 0 {
-		parts = append(parts, "no clear crossover in range")
+	if open := by[stats.CannotTell]; len(open) > 0 {
+		parts = append(parts, "cannot tell "+in(open))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// blocksInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.
-func blocksInWords(all, chosen []Cell) string {
-	size := func(c *Cell) string { return plain.Bytes(float64(c.BlockBytes)) }
+// cellsInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.
+func cellsInWords(k Key, all, chosen []Cell) string {
 	index := func(i int) int {
-		return slices.IndexFunc(all, func(c Cell) bool { return c.BlockBytes == chosen[i].BlockBytes })
+		return slices.IndexFunc(all, func(c Cell) bool { return c.Layout == chosen[i].Layout })
 	}
 	var parts []string
 	for i := 0; i < len(chosen); {
 		end := i
-		for end+1 < len(chosen) && index(end+1) == index(end)+1 {
+		for k.Stride != AsGiven && end+1 < len(chosen) && index(end+1) == index(end)+1 {
 			end++
 		}
 		if end-i >= 2 {
-			parts = append(parts, size(&chosen[i])+" to "+size(&chosen[end]))
+			parts = append(parts, chosen[i].Name()+" to "+chosen[end].Name())
 		} else {
 			for j := i; j <= end; j++ {
-				parts = append(parts, size(&chosen[j]))
+				parts = append(parts, chosen[j].Name())
 			}
 		}
 		i = end + 1
 	}
 	last := len(parts) - 1
-	if last == 0 {
-		return "at " + parts[0] + " blocks"
+	words := "at " + strings.Join(parts[:max(last, 1)], ", ")
+	if last > 0 {
+		words += " and " + parts[last]
 	}
-	return "at " + strings.Join(parts[:last], ", ") + " and " + parts[last] + " blocks"
+	if k.Stride == AsGiven {
+		return words
+	}
+	return words + " blocks"
 }
 
 // mostInWords is the largest ratio and where it is: "2.1× at 64 B".
@@ -465,5 +552,5 @@ func mostInWords(cells []Cell) string {
 	best := slices.MaxFunc(cells, func(a, b Cell) int {
 		return cmp.Compare(math.Abs(math.Log(a.Speedup)), math.Abs(math.Log(b.Speedup)))
 	})
-	return fmt.Sprintf("%.2g× at %s", max(best.Speedup, 1/best.Speedup), plain.Bytes(float64(best.BlockBytes)))
+	return fmt.Sprintf("%.2g× at %s", max(best.Speedup, 1/best.Speedup), best.Name())
 }

@@ -1,6 +1,7 @@
 package noncontig_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 func TestNoncontigCrossover(t *testing.T) {
@@ -22,11 +24,11 @@ func TestNoncontigCrossover(t *testing.T) {
 		if x.BlockBytes < 465 || x.BlockBytes > 505 {
 			t.Errorf("size %d: got a crossover at %.0f bytes, want about 490", x.SizeBytes, x.BlockBytes)
 		}
-		if !(x.Low < x.BlockBytes && x.BlockBytes < x.High) || x.High-x.Low > 60 {
-			t.Errorf("size %d: got the interval %.0f to %.0f around %.0f", x.SizeBytes, x.Low, x.High, x.BlockBytes)
+		if x.Low != 256 && x.Low != 512 || x.High != 512 && x.High != 1024 || !x.Clear {
+			t.Errorf("size %d: got %.0f to %.0f around %.0f, want 256 or 512 to 512 or 1024", x.SizeBytes, x.Low, x.High, x.BlockBytes)
 		}
 	}
-	if got, want := n.Summary[0], "on rxe0, gather of 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
+	if got, want := n.Summary[0], "on rxe0, gather (G-WR) of 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
 		t.Errorf("got summary %q, want it to start with %q", got, want)
 	}
 	if got, want := n.Summary[0], "below, pack wins, "; !strings.Contains(got, want) {
@@ -34,72 +36,181 @@ func TestNoncontigCrossover(t *testing.T) {
 	}
 }
 
-// TestNoncontigCrossoverLiesInItsInterval: whatever the noise and the shape of the curve, the estimate lies within the
-// interval told with it, and within the range of block sizes.
-func TestNoncontigCrossoverLiesInItsInterval(t *testing.T) {
+// TestNoncontigCrossoverLiesBetweenVerdicts: whatever the noise and the shape of the curve, a crossover lies between a block size at
+// which the copy is better and a larger one at which the device is, and beyond them no verdict says otherwise.
+func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	intervals := 0
+	found := 0
 	for round := range 100 {
 		n := &noncontig.Grid{}
-		noise, slope, runs := 0.6*r.Float64(), 0.6*(r.Float64()-0.2), 3+r.IntN(8)
+		noise, slope, runs := 0.3*r.Float64(), 0.6*(r.Float64()-0.2), 8+r.IntN(8)
 		for i, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
+			middle := 6 * r.Float64()
 			for _, s := range []string{"gather-write", "pack"} {
 				p := noncontig.Point{Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
-				for range runs {
+				for run := range runs {
 					g := noise * r.NormFloat64()
 					if r.IntN(10) == 0 { // now and then the processor was away
 						g -= 1
 					}
 					if s == "gather-write" {
-						g += slope * (float64(i) - 6*r.Float64())
+						g += slope * (float64(i) - middle)
 					}
-					p.Runs = append(p.Runs, noncontig.Run{GoodputBitsPerS: 1e9 * math.Exp(g)})
+					p.Runs = append(p.Runs, noncontig.Run{Round: run + 1, GoodputBitsPerS: 1e9 * math.Exp(g)})
 				}
 				n.Points = append(n.Points, p)
 			}
 		}
 		n.Analyze()
 		x := n.Crossovers[0]
-		if x.BlockBytes != 0 && (x.BlockBytes < 64 || x.BlockBytes > 4096) {
-			t.Fatalf("round %d: a crossover at %v, outside the range", round, x.BlockBytes)
+		if x.Clear != (x.BlockBytes > 0) || x.Words == "" {
+			t.Fatalf("round %d: %+v", round, x)
 		}
-		if x.Low > 0 {
-			intervals++
-			if x.BlockBytes < x.Low || x.BlockBytes > x.High {
-				t.Errorf("round %d: %v lies outside its interval, %v to %v", round, x.BlockBytes, x.Low, x.High)
+		if !x.Clear {
+			continue
+		}
+		found++
+		if !(x.Low <= x.BlockBytes && x.BlockBytes <= x.High) {
+			t.Errorf("round %d: %v lies outside of %v to %v", round, x.BlockBytes, x.Low, x.High)
+		}
+		for _, c := range n.Cells {
+			at, word := float64(c.BlockBytes), c.Question.Word
+			if at == x.Low && word != stats.Worse || at == x.High && word != stats.Better || at < x.Low && word == stats.Better || at > x.High && word == stats.Worse {
+				t.Errorf("round %d: %q at %v, with a crossover between %v and %v", round, word, at, x.Low, x.High)
 			}
 		}
 	}
-	if intervals < 20 {
-		t.Errorf("only %d of 100 curves had an interval: the test shows too little", intervals)
+	if found < 20 {
+		t.Errorf("only %d of 100 curves had a crossover: the test shows too little", found)
 	}
 }
 
-// TestNoncontigIntervalsCover: of curves whose crossover is known, the 95 % intervals hold it about as often as they say.
-func TestNoncontigIntervalsCover(t *testing.T) {
-	exact := sample.Noncontig(0, 1)
-	exact.Analyze()
-	covered, told := 0, 0
-	for seed := range uint64(60) {
-		n := sample.NoncontigSeed(0.05, 9, seed)
-		n.Analyze()
-		for i, x := range n.Crossovers {
-			if x.Low == 0 {
-				continue
+// TestNoncontigUnderDrift: on a machine whose speed wanders by 30 % from round to round, with a run in ten disturbed, a planted
+// cost of 10 % is found in nine tenths of cells, a strategy against itself is hardly ever called faster or slower, and
+// mostly the same; and without rounds, as earlier versions measured, hardly anything is.
+func TestNoncontigUnderDrift(t *testing.T) {
+	grid := func(seed uint64, planted float64, rounds bool) *noncontig.Grid {
+		r := rand.New(rand.NewPCG(seed, 3))
+		n := &noncontig.Grid{Setup: noncontig.Setup{Planted: planted}}
+		for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
+			speed := 1.0
+			points := map[string]*noncontig.Point{}
+			for run := range 12 {
+				speed *= math.Exp(0.3 * r.NormFloat64())
+				for _, s := range []string{"gather-write", "pack", noncontig.Control} {
+					if points[s] == nil {
+						points[s] = &noncontig.Point{Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
+					}
+					g := speed * math.Exp(0.025*r.NormFloat64())
+					switch s {
+					case "pack":
+						g *= 0.9
+					case noncontig.Control:
+						g *= 1 - planted
+					}
+					time := 1e9 / g * math.Exp(0.01*r.NormFloat64())
+					if r.IntN(10) == 0 {
+						g *= 1 - 0.3*r.Float64() // the processor was away, which the median message does not see
+					}
+					one := noncontig.Run{GoodputBitsPerS: 1e9 * g, P50Ns: time}
+					if rounds {
+						one.Round = run + 1
+					}
+					points[s].Runs = append(points[s].Runs, one)
+				}
 			}
-			told++
-			if want := exact.Crossovers[i].BlockBytes; x.Low <= want && want <= x.High {
-				covered++
+			for _, s := range []string{"gather-write", "pack", noncontig.Control} {
+				n.Points = append(n.Points, *points[s])
 			}
 		}
+		n.Analyze()
+		return n
 	}
-	if share := float64(covered) / float64(told); told < 100 || share < 0.88 {
-		t.Errorf("%.3f of %d intervals hold the true crossover, want 0.88 or more of 100 or more", share, told)
+	count := func(planted float64, rounds bool) (pack, control map[stats.Word]int, all int) {
+		pack, control = map[stats.Word]int{}, map[stats.Word]int{}
+		for seed := range uint64(40) {
+			for _, c := range grid(seed, planted, rounds).Cells {
+				pack[c.Question.Word]++
+				control[c.Control.Word]++
+				all++
+			}
+		}
+		return pack, control, all
+	}
+	pack, control, all := count(0, true)
+	if got := control[stats.Better] + control[stats.Worse]; got > all*4/100 || control[stats.Same] < all*9/10 {
+		t.Errorf("a strategy against itself: %v of %d, want 99 %% without an alarm, 90 %% the same", control, all)
+	}
+	if pack[stats.Better] < all*9/10 || pack[stats.Worse] > 0 {
+		t.Errorf("a strategy that is 10 %% slower: %v of %d, want 90 %% found", pack, all)
+	}
+	if _, control, _ = count(0.1, true); control[stats.Worse] < all*9/10 {
+		t.Errorf("a planted cost of 10 %%: %v of %d, want 90 %% found", control, all)
+	}
+	if pack, _, _ = count(0, false); pack[stats.Better] > all/2 {
+		t.Errorf("without rounds: %v of %d: the drift of this test is too small to show what pairs are for", pack, all)
+	}
+}
+
+// TestNoncontigTwoFigures: where one figure cannot tell the other does; where they contradict each other, nothing is told.
+func TestNoncontigTwoFigures(t *testing.T) {
+	for name, tt := range map[string]struct {
+		goodput, time float64 // of pack over gather-write
+		noisy         bool    // the goodput
+		shape         string
+		want          stats.Word
+		by            string
+	}{
+		"both":               {goodput: 0.8, time: 1.25, want: stats.Better, by: "by goodput and p50 time"},
+		"time alone":         {goodput: 0.9, time: 1.25, noisy: true, want: stats.Better, by: "by p50 time"},
+		"goodput alone":      {goodput: 0.8, time: 1, want: stats.Better, by: "by goodput"},
+		"contrary":           {goodput: 0.8, time: 0.8, want: stats.CannotTell, by: "goodput says faster"},
+		"the same":           {goodput: 1, time: 1, want: stats.Same, by: "by goodput and p50 time"},
+		"a SEND has no time": {goodput: 1, time: 1.25, shape: "both", want: stats.Same, by: "by goodput:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shape := cmp.Or(tt.shape, "gather")
+			device, cpu := noncontig.Sides(shape)
+			n := &noncontig.Grid{}
+			for _, s := range []string{device, cpu} {
+				p := noncontig.Point{Shape: shape, Strategy: s, Layout: "a", BlockBytes: 64, Stride: "2x", SizeBytes: 4096}
+				for i := range 12 {
+					r := noncontig.Run{Round: i + 1, GoodputBitsPerS: 1e9, P50Ns: 1000}
+					if s == cpu {
+						r.GoodputBitsPerS, r.P50Ns = tt.goodput*1e9, tt.time*1000
+						if tt.noisy {
+							r.GoodputBitsPerS *= math.Exp(0.5 * math.Sin(float64(i*i)))
+						}
+					}
+					p.Runs = append(p.Runs, r)
+				}
+				n.Points = append(n.Points, p)
+			}
+			n.Analyze()
+			c := n.Cells[0]
+			if c.Question.Word != tt.want || !strings.Contains(c.Question.Reason, tt.by) {
+				t.Errorf("%s: %s; want %s, %q", c.Question.Word, c.Question.Reason, tt.want, tt.by)
+			}
+			switch tt.want {
+			case stats.Better:
+				if c.Winner != device || c.Margin < 1.09 {
+					t.Errorf("winner %q by %v, want %s", c.Winner, c.Margin, device)
+				}
+			case stats.Same:
+				if c.Winner != "" || len(c.Tied) != 2 {
+					t.Errorf("winner %q, tied %v, want two tied", c.Winner, c.Tied)
+				}
+			default:
+				if c.Winner != "" || len(c.Open) != 2 {
+					t.Errorf("winner %q, open %v, want two open", c.Winner, c.Open)
+				}
+			}
+		})
 	}
 }
 
 func TestNoncontigWinners(t *testing.T) {
-	n := sample.Noncontig(0.01, 7)
+	n := sample.Noncontig(0.01, 12)
 	n.Analyze()
 	for _, c := range n.Cells {
 		want := "pack"
@@ -116,24 +227,32 @@ func TestNoncontigWinners(t *testing.T) {
 }
 
 func TestNoncontigNoDifference(t *testing.T) {
-	n := &noncontig.Grid{}
-	for _, block := range []int64{64, 128} {
-		for _, s := range []string{"gather-write", "pack"} {
-			p := noncontig.Point{Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 4096}
-			for i := range 7 {
-				p.Runs = append(p.Runs, noncontig.Run{GoodputBitsPerS: 1e9 + 1e7*float64((i*3+len(s))%7)})
+	grid := func(spread float64) *noncontig.Grid {
+		n := &noncontig.Grid{}
+		for _, block := range []int64{64, 128} {
+			for _, s := range []string{"gather-write", "pack"} {
+				p := noncontig.Point{Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 4096}
+				for i := range 7 {
+					p.Runs = append(p.Runs, noncontig.Run{GoodputBitsPerS: 1e9 * (1 + spread*float64((i*3+len(s))%7))})
+				}
+				n.Points = append(n.Points, p)
 			}
-			n.Points = append(n.Points, p)
 		}
+		n.Analyze()
+		return n
 	}
-	n.Analyze()
-	for _, c := range n.Cells {
-		if c.Winner != "" || c.Differs {
-			t.Errorf("block %d: got winner %q, want none", c.BlockBytes, c.Winner)
+	for spread, want := range map[float64]string{
+		0.005: "gather-write and pack are the same at 64 B and 128 B blocks", 0.1: "cannot tell at 64 B and 128 B blocks",
+	} {
+		n := grid(spread)
+		for _, c := range n.Cells {
+			if c.Winner != "" {
+				t.Errorf("block %d: got winner %q, want none", c.BlockBytes, c.Winner)
+			}
 		}
-	}
-	if got, want := n.Summary[0], "gather of 4 KiB messages, stride 2x: no difference between gather-write and pack at 64 B and 128 B blocks"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		if got, want := n.Summary[0], "gather (G-WR) of 4 KiB messages, stride 2x: "+want; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ type costSample struct {
 }
 
 func (p *Point) sample() costSample {
-	goodput := medianOfValues(p.Goodputs())
+	goodput := medianOf(p.Goodputs())
 	return costSample{
 		counts: [5]float64{1, float64(p.WRs), float64(p.SGEs), float64(p.Blocks), float64(p.SizeBytes)},
 		ns:     float64(p.SizeBytes) * 8 / goodput * 1e9,
@@ -107,7 +107,7 @@ func fitModel(s []costSample) (Model, bool) {
 	c := fitCosts(s, use)
 	m := Model{
 		Costs: Costs{c[0], c[1], c[2], c[3], c[4]}, Points: len(s), Merged: merged,
-		FitError: medianOfValues(relativeErrors(s, c)),
+		FitError: medianOf(relativeErrors(s, c)),
 	}
 	if len(s) >= len(use)+2 {
 		var held []float64
@@ -116,7 +116,7 @@ func fitModel(s []costSample) (Model, bool) {
 			held = append(held, relativeErrors(s[i:i+1], fitCosts(rest, use))...)
 		}
 		slices.Sort(held)
-		median, worst := medianOfValues(held), held[int(math.Ceil(0.9*float64(len(held))))-1]
+		median, worst := medianOf(held), held[int(math.Ceil(0.9*float64(len(held))))-1]
 		m.HeldOutError, m.HeldOutWorst = &median, &worst
 	}
 	return m, true

@@ -125,13 +125,13 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 			if i > 0 || len(c.Labels) > 0 {
 				fmt.Fprintln(out)
 			}
-			if err := writeGrid(out, g); err != nil {
+			if err := writeGrid(out, g, columns(w)); err != nil {
 				return err
 			}
 		}
 		fmt.Fprintln(out)
 		for _, line := range comparisonClosing(c) {
-			for _, l := range plain.Wrap(line, terminalWidth) {
+			for _, l := range plain.Wrap(line, columns(w)) {
 				fmt.Fprintln(out, l)
 			}
 		}

@@ -17,8 +17,10 @@ type grid struct {
 	title  string
 	header []string // with units
 	rows   [][]string
+	above  []string // between title and table: what holds for most rows
 	notes  []string // below the table
 	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
+	least  []int    // runes that columns take at least, so that a table is cut alike whatever its figures are; may be shorter
 	prose  bool     // rows are sentences: on a terminal they are wrapped
 }
 
@@ -113,6 +115,9 @@ func latencyCell(f func(*report.Latency) *float64) func(figure.Row) string {
 	}
 }
 
+// reasonHeader is above the column of reasons: a terminal too narrow for them gets them below the table.
+const reasonHeader = "reason"
+
 // noteHeader is above the column that refers to the notes below a table.
 const noteHeader = "note"
 
@@ -180,7 +185,7 @@ func bandwidthGrid(g figure.Group) grid {
 		{"cpu ns/msg", medianOf(loopNs, 1)},
 		{noteHeader, func(r figure.Row) string { return marks.cell(r, figure.AverageBits) }},
 	})
-	out.notes = marks.lines()
+	marks.finish(&out)
 	return out
 }
 
@@ -219,45 +224,123 @@ func latencyGrid(g figure.Group) grid {
 		{"cpu ns/msg", medianOf(loopNs, 1)},
 		{noteHeader, func(r figure.Row) string { return marks.cell(r, figure.MedianLatency) }},
 	})
-	out.notes = marks.lines()
+	marks.finish(&out)
 	return out
 }
 
 // noteMarks numbers the warnings of a table's rows: the row shows the first word, the note below it the whole. Warnings
-// that differ in their figures only share a note, which shows the first.
-type noteMarks struct{ notes []note }
+// that differ in their figures only share a note, which quotes the worst. A note of most rows stands once, above the table.
+type noteMarks struct {
+	notes []note
+	rows  [][]int // the notes of each row
+}
 
 type note struct {
 	kind  string // the text without figures
 	text  string
-	count int
+	count int // of warnings
+	rows  int
 }
 
-// cell is a row's: the warnings of its runs, and what is to be said of the figure over all of them.
+// cell keeps the warnings of a row's runs, and what is to be said of the figure over all of them; finish fills it in.
 func (m *noteMarks) cell(r figure.Row, get func(*report.Record) (float64, bool)) string {
-	var words []string
-	var numbers []int
 	warnings := figure.Conditions{RunValues: r.Values(get)}.Warnings()
 	for _, rec := range r.Runs {
 		warnings = append(warnings, rec.Warnings...)
 	}
+	var row []int
 	for _, w := range warnings {
 		at := m.at(w)
-		m.notes[at].count++
-		if !slices.Contains(numbers, at+1) {
-			numbers = append(numbers, at+1)
+		n := &m.notes[at]
+		n.count++
+		if severity(w) > severity(n.text) {
+			n.text = w
 		}
-		if word := firstWord(w); !slices.Contains(words, word) {
-			words = append(words, word)
+		if !slices.Contains(row, at) {
+			row = append(row, at)
+			n.rows++
 		}
 	}
-	switch len(words) {
-	case 0:
+	m.rows = append(m.rows, row)
+	if row == nil {
 		return ""
-	case 1:
-		return words[0] + " [" + ranges(numbers) + "]"
 	}
-	return words[0] + "… [" + ranges(numbers) + "]"
+	return "noted"
+}
+
+// severity orders warnings that differ in their figures: by the share they tell, else by the first figure; of what is too short,
+// the shortest.
+func severity(warning string) float64 {
+	fields := strings.Fields(warning)
+	worst, found := 0.0, false
+	for i, f := range fields {
+		v, err := strconv.ParseFloat(strings.Trim(f, "±,;()"), 64)
+		if share := err == nil && i+1 < len(fields) && strings.HasPrefix(fields[i+1], "%"); share {
+			return v
+		}
+		if err == nil && !found {
+			worst, found = v, true
+		}
+	}
+	if strings.Contains(warning, "too short") {
+		return -worst
+	}
+	return worst
+}
+
+// finish fills in the rows' notes, and puts those of most rows above the table.
+func (m *noteMarks) finish(g *grid) {
+	column := len(g.header) - 1
+	if column < 0 || g.header[column] != noteHeader {
+		return
+	}
+	number := make([]int, len(m.notes)) // 0: above
+	for i, n := range m.notes {
+		if len(g.rows) > 2 && 2*n.rows > len(g.rows) {
+			where := fmt.Sprintf("%d of %d rows", n.rows, len(g.rows))
+			if n.rows == len(g.rows) {
+				where = "all rows"
+			}
+			g.above = append(g.above, fmt.Sprintf("%s: %s%s", where, n.text, n.ofMany()))
+			continue
+		}
+		g.notes = append(g.notes, n.text+n.ofMany())
+		number[i] = len(g.notes)
+	}
+	for i, row := range m.rows {
+		var words []string
+		var numbers []int
+		for _, at := range row {
+			if number[at] == 0 {
+				continue
+			}
+			numbers = append(numbers, number[at])
+			if word := firstWord(m.notes[at].text); !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+		switch len(words) {
+		case 0:
+			g.rows[i][column] = "-"
+		case 1:
+			g.rows[i][column] = words[0] + " [" + ranges(numbers) + "]"
+		default:
+			g.rows[i][column] = words[0] + "… [" + ranges(numbers) + "]"
+		}
+	}
+	if len(g.notes) == 0 {
+		g.header = g.header[:column]
+		for i := range g.rows {
+			g.rows[i] = g.rows[i][:column]
+		}
+	}
+}
+
+func (n note) ofMany() string {
+	if n.count < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (the worst of %d like it)", n.count)
 }
 
 // at is the place of a warning's note, which is made where there is none.
@@ -274,18 +357,6 @@ func (m *noteMarks) at(warning string) int {
 		m.notes = append(m.notes, note{kind: kind, text: warning})
 	}
 	return at
-}
-
-// lines are the notes to write below the table.
-func (m *noteMarks) lines() []string {
-	var out []string
-	for _, n := range m.notes {
-		if n.count > 1 {
-			n.text += fmt.Sprintf(" (the first of %d like it)", n.count)
-		}
-		out = append(out, n.text)
-	}
-	return out
 }
 
 // firstWord is what a warning says before its colon; a peer's says whose it is.
@@ -324,7 +395,7 @@ func ranges(numbers []int) string {
 }
 
 func checkGrid(checks []report.Check) grid {
-	g := grid{title: "expectations", header: []string{"verdict", "expectation", "point", "actual", "reason"}}
+	g := grid{title: "expectations", header: []string{"verdict", "expectation", "point", "actual", reasonHeader}, keys: 2}
 	reasons := false
 	for _, c := range checks {
 		verdict := "pass"

@@ -191,6 +191,7 @@ func tellOnce(docs []pageDocument) {
 
 func pageTableOf(g grid) pageTable {
 	t := pageTable{Title: g.title}
+	t.Notes = append(t.Notes, g.above...)
 	for i, n := range g.notes {
 		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", i+1, n))
 	}

@@ -49,13 +49,16 @@ func writeLaTeX(out *strings.Builder, g grid, said string) {
 	if said != "" {
 		caption += " (" + escapeLaTeX(said) + ")"
 	}
-	parts := g.parts(terminalWidth) // as wide is readable when it is made to fit a page
+	parts := []grid{g}
+	if g.header[len(g.header)-1] != reasonHeader {
+		parts = g.parts(80) // as wide is readable when it is made to fit a page
+	}
 	for i, p := range parts {
 		title := caption
 		if i > 0 {
 			title = caption + ", continued"
 		}
-		fmt.Fprintf(out, "\\begin{table}[htbp]\n\\centering\n\\setlength{\\belowcaptionskip}{4pt}\n\\caption{%s}\n", title)
+		fmt.Fprintf(out, "\\begin{table}[htbp]\n\\centering\n\\setlength{\\belowcaptionskip}{4pt}\n\\caption{%s}\n\\label{%s}\n", title, labelOf(g.title, i))
 		out.WriteString("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n")
 		out.WriteString("\\begin{tabular}{" + alignment(p, "l", "r") + "}\n\\toprule\n")
 		writeLaTeXRow(out, p, p.header)
@@ -64,14 +67,31 @@ func writeLaTeX(out *strings.Builder, g grid, said string) {
 			writeLaTeXRow(out, p, r)
 		}
 		out.WriteString("\\bottomrule\n\\end{tabular}}\n")
-		if i == len(parts)-1 && len(g.notes) > 0 {
+		if i == len(parts)-1 && len(g.notes)+len(g.above) > 0 {
 			out.WriteString("\\par\\medskip\n")
+			for _, n := range g.above {
+				fmt.Fprintf(out, "{\\footnotesize\\raggedright %s\\par}\n", escapeLaTeX(n))
+			}
 			for i, n := range g.notes {
 				fmt.Fprintf(out, "{\\footnotesize\\raggedright [%d] %s\\par}\n", i+1, escapeLaTeX(n))
 			}
 		}
 		out.WriteString("\\end{table}\n")
 	}
+}
+
+// labelOf is what \ref calls a table, from its title; later parts have a number.
+func labelOf(title string, part int) string {
+	label := "tab:" + labelText(title)
+	if part > 0 {
+		label += fmt.Sprintf("-%d", part+1)
+	}
+	return label
+}
+
+func labelText(s string) string {
+	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return strings.Join(words[:min(len(words), 12)], "-")
 }
 
 // between is what an interval of numbers has in its middle.

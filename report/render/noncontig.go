@@ -11,6 +11,7 @@ import (
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // experiment is a grid as it is shown.
@@ -69,8 +70,8 @@ func (t noncontigTable) strategies() []string {
 
 // title says what was measured and under which circumstances.
 func (n experiment) title(k noncontig.Key) string {
-	s := fmt.Sprintf("%s of %s", k.Shape, k.What())
-	if k.Stride != "" {
+	s := fmt.Sprintf("%s of %s", noncontig.ShapeName(k.Shape), k.What())
+	if k.Stride != "" && k.Stride != noncontig.AsGiven {
 		s += ", stride " + k.Stride
 	}
 	return s
@@ -121,6 +122,9 @@ func (t noncontigTable) placeHeader() []string {
 	if t.Count > 0 {
 		h[1] = "message B"
 	}
+	if t.given() {
+		return []string{"layout"}
+	}
 	if t.strides() > 1 {
 		h = append([]string{"stride"}, h...)
 	}
@@ -128,6 +132,9 @@ func (t noncontigTable) placeHeader() []string {
 }
 
 func (t noncontigTable) place(c *noncontig.Cell) []string {
+	if t.given() {
+		return []string{c.Layout}
+	}
 	row := []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Blocks, 10)}
 	if t.Count > 0 {
 		row[1] = strconv.FormatInt(c.Bytes, 10)
@@ -136,6 +143,11 @@ func (t noncontigTable) place(c *noncontig.Cell) []string {
 		row = append([]string{c.Stride}, row...)
 	}
 	return row
+}
+
+// given tells that the layouts were given one by one: each is named in full, as two may have the same blocks.
+func (t noncontigTable) given() bool {
+	return slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return c.Stride == noncontig.AsGiven })
 }
 
 func (t noncontigTable) strides() int {
@@ -155,32 +167,45 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 	}
 	g := grid{title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s (share of contiguous)", header: t.placeHeader()}
 	g.keys = len(g.header)
-	strategies := t.strategies()
+	strategies := slices.DeleteFunc(t.strategies(), func(s string) bool { return s == noncontig.Control })
 	g.header = append(g.header, strategies...)
 	g.header = append(g.header, "winner", "by")
 	device, cpu := noncontig.Sides(t.Shape)
 	g.header = append(g.header, device+":"+cpu)
+	controlled := slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return c.Control != nil })
+	if controlled {
+		g.header = append(g.header, noncontig.Control)
+	}
+	marks := map[string]bool{}
 	for i := range t.cells {
 		c := &t.cells[i]
 		row := t.place(c)
 		for _, s := range strategies {
 			row = append(row, goodputCell(c.Find(s)))
 		}
-		winner, by := c.Winner, fmt.Sprintf("%.2f×", c.Margin)
-		switch {
-		case c.Single():
-			winner, by = "one run", "-"
-		case winner == "":
-			winner, by = "no difference", "-"
+		row = append(row, winner(c), "-", "-")
+		if c.Winner != "" {
+			row[len(row)-2] = fmt.Sprintf("%.2f×", c.Margin)
 		}
-		ratio := "-"
-		if c.Speedup > 0 {
-			ratio = fmt.Sprintf("%.2f", c.Speedup)
-			if !c.Differs && !c.Single() {
-				ratio += " ≈"
-			}
+		if c.Question != nil {
+			mark := verdictMark(c.Question, c.Single())
+			marks[mark] = true
+			row[len(row)-1] = strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Speedup, mark))
 		}
-		g.rows = append(g.rows, append(row, winner, by, ratio))
+		if controlled && c.Control != nil {
+			row = append(row, string(c.Control.Word))
+		} else if controlled {
+			row = append(row, "-")
+		}
+		g.rows = append(g.rows, row)
+	}
+	g.reserve(g.keys, g.keys+len(strategies), goodputWidth)
+	g.reserve(g.keys+len(strategies), g.keys+len(strategies)+1, len("pack-send-unpack"))
+	if marks[sameMark] {
+		g.notes = append(g.notes, fmt.Sprintf("%s: the same, within %.0f %%", sameMark, 100*stats.DefaultMargin))
+	}
+	if marks[openMark] {
+		g.notes = append(g.notes, openMark+": cannot tell whether they differ")
 	}
 	for _, x := range n.Crossovers {
 		y := x.Key
@@ -191,6 +216,42 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 	}
 	return g
 }
+
+// Marks behind a ratio: that of two that are the same, and of two that cannot be told apart.
+const (
+	sameMark = "≈"
+	openMark = "?"
+)
+
+func verdictMark(j *noncontig.Judgement, single bool) string { //nolint:revive // single: one run each, of which the table says so
+	switch {
+	case single:
+		return ""
+	case j.Word == stats.Same:
+		return sameMark
+	case j.Word == stats.CannotTell:
+		return openMark
+	}
+	return ""
+}
+
+// winner is what a cell says of the strategies: the best by the verdict, that the best are the same, or that it cannot tell.
+func winner(c *noncontig.Cell) string {
+	switch {
+	case c.Single():
+		return "one run"
+	case c.Winner != "":
+		return c.Winner
+	case len(c.Tied) > 0:
+		return string(stats.Same)
+	case len(c.Open) > 0:
+		return string(stats.CannotTell)
+	}
+	return "-"
+}
+
+// goodputWidth is what the longest goodput with its share takes, "123.4 (100 %)": a table is cut in the same parts whatever was measured.
+const goodputWidth = 13
 
 func goodputCell(f *noncontig.Figure) string {
 	if f == nil {
@@ -376,53 +437,84 @@ func slug(k noncontig.Key) string {
 
 const fullStrength = 4 // a speed-up of this much has the strongest colour
 
-// heatMap shows the speed-up of the device's way over the pack kernel for block size by stride.
+// heatMap shows the speed-up of the device's way over the pack kernel for block size by stride; of layouts that were given one by
+// one, for each.
 func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 	var blocks []int64
-	var strides []string
-	for _, c := range t.cells {
-		if c.Speedup == 0 {
+	var rows, columns []string
+	for i := range t.cells {
+		c := &t.cells[i]
+		if c.Question == nil {
 			continue
 		}
 		if !slices.Contains(blocks, c.BlockBytes) {
 			blocks = append(blocks, c.BlockBytes)
 		}
-		if !slices.Contains(strides, c.Stride) {
-			strides = append(strides, c.Stride)
+		if name := rowName(c); !slices.Contains(rows, name) {
+			rows = append(rows, name)
 		}
 	}
-	if len(blocks) < 2 {
+	gather, copying := noncontig.Sides(t.Shape)
+	axis := "block size (bytes)"
+	if t.given() {
+		axis, columns = gather+" over "+copying, []string{""}
+	} else if len(blocks) < 2 {
+		return nil
+	}
+	if len(rows) == 0 {
 		return nil
 	}
 	slices.Sort(blocks)
-	slices.SortStableFunc(strides, noncontig.CompareStrides)
-	gather, copying := noncontig.Sides(t.Shape)
+	if !t.given() {
+		slices.SortStableFunc(rows, noncontig.CompareStrides)
+		for _, b := range blocks {
+			columns = append(columns, plot.Bytes(float64(b)))
+		}
+	}
 	h := &plot.HeatMap{
-		Title: fmt.Sprintf("%s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
-		XLabel: "block size (bytes, logarithmic)", YLabel: "stride", CellWidth: max(60, 520/float64(len(blocks))),
+		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
+		XLabel: axis, YLabel: "stride",
 		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
-		Note: fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). Grey, with ≈: the intervals overlap. "+
-			"Black line: the crossover, interpolated between blocks, where both sides of it are clear; thin line: its 95 %% interval.", gather, copying, fullStrength, fullStrength),
+		Note: fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%d). Grey: %s the same within %.0f %%, %s cannot tell. "+
+			"Black line: the crossover, interpolated between the block sizes whose verdicts are on its two sides (thin line).",
+			gather, copying, fullStrength, fullStrength, sameMark, 100*stats.DefaultMargin, openMark),
+		Columns: columns,
+	}
+	if t.given() {
+		h.YLabel = "layout"
 	}
 	if !slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return !c.Single() }) {
-		h.Note = fmt.Sprintf("Numbers are speed-ups: goodput of %s divided by that of %s; full colour from %d× (or 1/%d). One run each: nothing here tells a difference from noise.",
+		h.Note = fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%d). One run each: nothing here tells a difference from noise.",
 			gather, copying, fullStrength, fullStrength)
 	}
-	for _, b := range blocks {
-		h.Columns = append(h.Columns, plot.Bytes(float64(b)))
-	}
-	for _, s := range strides {
-		h.Rows = append(h.Rows, strideName(s))
-		row := make([]plot.Cell, len(blocks))
-		for _, c := range t.cells {
-			if at := slices.Index(blocks, c.BlockBytes); c.Stride == s && c.Speedup > 0 {
-				row[at] = speedupCell(&c)
+	for _, name := range rows {
+		row := make([]plot.Cell, len(columns))
+		for i := range t.cells {
+			c := &t.cells[i]
+			if c.Question == nil || rowName(c) != name {
+				continue
 			}
+			at := 0
+			if !t.given() {
+				at = slices.Index(blocks, c.BlockBytes)
+			}
+			row[at] = speedupCell(c)
 		}
+		h.Rows = append(h.Rows, strideName(name))
 		h.Cells = append(h.Cells, row)
 	}
-	h.Paths = n.crossoverPaths(t, blocks, strides)
+	if !t.given() {
+		h.Paths = n.crossoverPaths(t, blocks, rows)
+	}
 	return h
+}
+
+// rowName is what a cell's row of the heat map is named by: its stride, or its layout.
+func rowName(c *noncontig.Cell) string {
+	if c.Stride == noncontig.AsGiven {
+		return c.Layout
+	}
+	return c.Stride
 }
 
 // strideName is a stride with its unit: "2x" is "2x block", "4096" is "4096 B".
@@ -438,9 +530,9 @@ func strideName(stride string) string {
 
 func speedupCell(c *noncontig.Cell) plot.Cell {
 	cell := plot.Cell{Text: fmt.Sprintf("%.2f", c.Speedup)}
-	cell.Hint = fmt.Sprintf("%s blocks, %d of them, stride %s: %.3f", plain.Bytes(float64(c.BlockBytes)), c.Blocks, c.Stride, c.Speedup)
-	if !c.Differs && !c.Single() {
-		cell.Text += " ≈"
+	cell.Hint = fmt.Sprintf("%s: %.3f, %s", c.Layout, c.Speedup, c.Question.InWords())
+	if mark := verdictMark(c.Question, c.Single()); mark != "" {
+		cell.Text += " " + mark
 		return cell
 	}
 	cell.Category = 1
@@ -514,7 +606,7 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 			s.High = append(s.High, f.High/1e9)
 		}
 	}
-	if blocks < 2 {
+	if blocks < 2 || k.Stride == noncontig.AsGiven {
 		return nil
 	}
 	slices.SortStableFunc(c.Series, func(a, b plot.Series) int { return noncontig.StrategyRank(a.Name) - noncontig.StrategyRank(b.Name) })

@@ -187,21 +187,21 @@ func QualificationAnnotations(w io.Writer, q *qualify.Qualification) error {
 
 // QualificationTable writes the verdicts for a terminal.
 func QualificationTable(w io.Writer, q *qualify.Qualification) error {
-	out := &strings.Builder{}
+	out, most := &strings.Builder{}, columns(w)
 	if q.Label != "" {
 		fmt.Fprintf(out, "%s\n\n", q.Label)
 	}
 	g := verdicts(q)
 	g.title = ""
 	if len(g.header) == 5 { // reasons are given in full below
-		room := max(terminalWidth-g.columns(0, 4).width()-2, 20)
+		room := max(most-g.columns(0, 4).width()-2, 20)
 		for i, r := range g.rows {
 			if reason := []rune(r[4]); len(reason) > room {
 				g.rows[i][4] = string(reason[:room-1]) + "…"
 			}
 		}
 	}
-	if err := writeGrid(out, g); err != nil {
+	if err := writeGrid(out, g, most); err != nil {
 		return err
 	}
 	for _, t := range q.Tests {
@@ -213,7 +213,7 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 					if c.Reason != "" {
 						text += " (" + c.Reason + ")"
 					}
-					for _, line := range plain.Wrap(text, terminalWidth-4) {
+					for _, line := range plain.Wrap(text, most-4) {
 						fmt.Fprintln(out, "    "+line)
 					}
 				}
@@ -221,7 +221,7 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 		}
 		if t.Outcome == qualify.Broken {
 			fmt.Fprintln(out)
-			for _, line := range plain.Wrap(t.Name+": "+t.Reason, terminalWidth) {
+			for _, line := range plain.Wrap(t.Name+": "+t.Reason, most) {
 				fmt.Fprintln(out, line)
 			}
 			fmt.Fprintf(out, "    %s\n", t.Command)
@@ -236,7 +236,7 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 		if several(q) {
 			f = judged(q)
 		}
-		if err := writeGrid(out, f); err != nil {
+		if err := writeGrid(out, f, most); err != nil {
 			return err
 		}
 	}

@@ -13,13 +13,24 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// terminalWidth is what tables try to keep to.
-const terminalWidth = 80
+// Sized is a writer that tells how many columns it shows.
+type Sized interface {
+	io.Writer
+	Columns() int
+}
+
+// columns is what tables keep to: what the writer shows, or 80.
+func columns(w io.Writer) int {
+	if s, is := w.(Sized); is && s.Columns() > 0 {
+		return max(s.Columns(), 40)
+	}
+	return 80
+}
 
 // Table writes the document as tables for a terminal: the label first, a title and a table for each set-up with units in
 // the header, warnings by number below. With several runs the figures are medians.
 func Table(w io.Writer, d *report.Document) error {
-	out := &strings.Builder{}
+	out, most := &strings.Builder{}, columns(w)
 	for _, line := range heading(d) {
 		fmt.Fprintln(out, plain.OneLine(line))
 	}
@@ -30,12 +41,12 @@ func Table(w io.Writer, d *report.Document) error {
 		if i > 0 || out.Len() > 0 {
 			fmt.Fprintln(out)
 		}
-		if err := writeGrid(out, g); err != nil {
+		if err := writeGrid(out, g, most); err != nil {
 			return err
 		}
 	}
 	for _, n := range d.Warnings {
-		for _, line := range plain.Wrap("warning: "+n, terminalWidth) {
+		for _, line := range plain.Wrap("warning: "+n, most) {
 			fmt.Fprintln(out, line)
 		}
 	}
@@ -43,37 +54,66 @@ func Table(w io.Writer, d *report.Document) error {
 	return err
 }
 
-// writeGrid writes one table.
-func writeGrid(w io.Writer, g grid) error {
+// writeGrid writes one table of at most so many columns.
+func writeGrid(w io.Writer, g grid, most int) error {
 	g = g.oneLined()
 	if g.title != "" {
-		for _, line := range plain.Wrap(g.title, terminalWidth) {
+		for _, line := range plain.Wrap(g.title, most) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
+	for _, text := range g.above {
+		for _, line := range plain.Wrap(text, most) {
 			if _, err := fmt.Fprintln(w, line); err != nil {
 				return err
 			}
 		}
 	}
 	if g.prose {
-		return writeProse(w, g.rows)
+		return writeProse(w, g.rows, most)
 	}
-	for i, p := range g.parts(terminalWidth) {
+	g = g.footnoted(most)
+	for i, p := range g.parts(most) {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
 			}
 		}
-		if err := WriteTable(w, p.header, p.rows); err != nil {
+		if err := writeTable(w, p.header, p.rows, most); err != nil {
 			return err
 		}
 	}
 	for i, n := range g.notes {
-		for _, line := range plain.Wrap(fmt.Sprintf("[%d] %s", i+1, n), terminalWidth) {
+		for _, line := range plain.Wrap(fmt.Sprintf("[%d] %s", i+1, n), most) {
 			if _, err := fmt.Fprintln(w, line); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// footnoted is a table too wide for its reasons with the reasons below it.
+func (g grid) footnoted(most int) grid {
+	last := len(g.header) - 1
+	if last < 0 || g.header[last] != reasonHeader || g.width() <= most {
+		return g
+	}
+	g.header, g.notes, g.rows = slices.Clone(g.header), slices.Clone(g.notes), slices.Clone(g.rows)
+	for i, row := range g.rows {
+		if row[last] == "" {
+			continue
+		}
+		at := slices.Index(g.notes, row[last])
+		if at < 0 {
+			at = len(g.notes)
+			g.notes = append(g.notes, row[last])
+		}
+		g.rows[i] = append(slices.Clone(row[:last]), fmt.Sprintf("[%d]", at+1))
+	}
+	return g
 }
 
 // oneLined is the table with each of its texts on one line.
@@ -85,7 +125,7 @@ func (g grid) oneLined() grid {
 		}
 		return out
 	}
-	g.title, g.notes, g.rows = plain.OneLine(g.title), line(g.notes), slices.Clone(g.rows)
+	g.title, g.above, g.notes, g.rows = plain.OneLine(g.title), line(g.above), line(g.notes), slices.Clone(g.rows)
 	for i := range g.rows {
 		g.rows[i] = line(g.rows[i])
 	}
@@ -114,6 +154,9 @@ func (g grid) parts(most int) []grid {
 func (g grid) columns(from, to int) grid {
 	pick := func(row []string) []string { return append(slices.Clone(row[:g.keys]), row[from:to]...) }
 	p := grid{header: pick(g.header)}
+	if len(g.least) > g.keys {
+		p.least = append(slices.Clone(g.least[:g.keys]), g.least[min(from, len(g.least)):min(to, len(g.least))]...)
+	}
 	for _, r := range g.rows {
 		p.rows = append(p.rows, pick(r))
 	}
@@ -121,12 +164,31 @@ func (g grid) columns(from, to int) grid {
 }
 
 // width of the table as it is written when it is narrow enough for one gap only.
-func (g grid) width() int { return width(g.header, g.rows, 1) - 1 }
+func (g grid) width() int {
+	sum := -1
+	for i, w := range widths(g.header, g.rows) {
+		if i < len(g.least) {
+			w = max(w, g.least[i])
+		}
+		sum += w + 1
+	}
+	return sum
+}
+
+// reserve sets what columns from…to take at least.
+func (g *grid) reserve(from, to, runes int) {
+	for len(g.least) < to {
+		g.least = append(g.least, 0)
+	}
+	for i := from; i < to; i++ {
+		g.least[i] = runes
+	}
+}
 
 // writeProse writes each row as a sentence.
-func writeProse(w io.Writer, rows [][]string) error {
+func writeProse(w io.Writer, rows [][]string, most int) error {
 	for _, r := range rows {
-		for _, line := range plain.Wrap(sentence(r), terminalWidth) {
+		for _, line := range plain.Wrap(sentence(r), most) {
 			if _, err := fmt.Fprintln(w, line); err != nil {
 				return err
 			}
@@ -142,6 +204,10 @@ func sentence(row []string) string {
 // WriteTable writes a plain table for a terminal in the style of this package: a header, a rule, rows; columns of
 // figures to the right, others to the left.
 func WriteTable(w io.Writer, header []string, rows [][]string) error {
+	return writeTable(w, header, rows, columns(w))
+}
+
+func writeTable(w io.Writer, header []string, rows [][]string, most int) error {
 	align := make([]tw.Align, len(header))
 	for i := range header {
 		align[i] = tw.AlignRight
@@ -152,7 +218,11 @@ func WriteTable(w io.Writer, header []string, rows [][]string) error {
 		}
 	}
 	gap := "  "
-	if width(header, rows, len(gap)) > terminalWidth {
+	sum := 0
+	for _, w := range widths(header, rows) {
+		sum += w + len(gap)
+	}
+	if sum > most {
 		gap = " "
 	}
 	cells := tw.CellAlignment{Global: tw.AlignRight, PerColumn: align}
@@ -190,19 +260,18 @@ func WriteTable(w io.Writer, header []string, rows [][]string) error {
 	return nil
 }
 
-// width of a table in runes.
-func width(header []string, rows [][]string, gap int) int {
-	sum := 0
+// widths of a table's columns in runes.
+func widths(header []string, rows [][]string) []int {
+	out := make([]int, len(header))
 	for i, h := range header {
-		widest := len([]rune(h))
+		out[i] = len([]rune(h))
 		for _, r := range rows {
 			if i < len(r) {
-				widest = max(widest, len([]rune(r[i])))
+				out[i] = max(out[i], len([]rune(r[i])))
 			}
 		}
-		sum += widest + gap
 	}
-	return sum
+	return out
 }
 
 // isFigure tells whether a cell holds a number, an interval of numbers or nothing.

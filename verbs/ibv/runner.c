@@ -286,8 +286,11 @@ static void retire(struct vb_job *j, struct vb_lane *l, int64_t at) {
 	uint64_t to = (l->retired / l->signal + 1) * l->signal;
 	if (to > l->count)
 		to = l->count;
-	if (l->signal == 1)
-		work(j, l->messages[l->retired % l->ring].done);
+	struct vb_work done = l->messages[l->retired % l->ring].done;
+	if (l->signal == 1 && done.run) {
+		work(j, done);
+		at = now(); /* the message is where it belongs only now */
+	}
 	uint64_t n = to - l->retired;
 	j->completed += n;
 	l->retired = to;

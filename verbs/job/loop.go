@@ -355,7 +355,10 @@ func (r *loop) retire(l *lane, to uint64, now Ticks) {
 		m := &l.ring[l.retireAt]
 		l.retireAt = wrap(l.retireAt, 1, len(l.ring))
 		r.progress.BytesOut += m.bytes
-		r.unpack(m.done)
+		if m.done.Go != nil {
+			r.unpack(m.done)
+			now = Now() // the message is where it belongs only now
+		}
 	}
 	l.retired = to
 	r.progress.Completed += n

@@ -19,6 +19,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
@@ -28,7 +29,7 @@ import (
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
-		{Title: "Measuring", Names: []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "min-time", "max-time", "seed"}},
+		{Title: "Measuring", Names: []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "again", "control", "min-time", "max-time", "seed"}},
 		{Title: "Result", Names: []string{"model", "predict", "format", "save", "openmetrics", "resume", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
@@ -42,7 +43,7 @@ type Flags struct {
 	window, runs                                                                                                               int
 	seed                                                                                                                       uint64
 	model, resume, quiet, events                                                                                               bool
-	format, save                                                                                                               string
+	format, save, again, control                                                                                               string
 
 	device opendevice.Flags
 	Peer   measure.PeerFlags
@@ -74,6 +75,9 @@ type Config struct {
 	Resume     bool
 	Quiet      bool
 	Events     bool
+	Again      float64 // time for disturbed runs, as a share of the grid's
+	Control    bool
+	Planted    float64 // share of its speed that the control loses on purpose
 	Device     opendevice.Config
 	Peer       measure.PeerConfig
 	CPU        bench.CPUChoice
@@ -122,7 +126,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	f.given = fs.Changed
-	fs.StringVar(&f.shape, "shape", "gather", "gather, scatter, both, or all")
+	fs.StringVar(&f.shape, "shape", "gather", "gather, scatter, both, or all; or G-WR, S-RD, GSSR")
 	fs.StringVar(&f.blocks, "blocks", "64:4K", "block sizes: 64:4K (powers of two), 64,100,1K")
 	fs.StringVar(&f.total, "total", "64K", "message sizes, held while blocks grow: 16K,64K")
 	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, held instead of --total: 64,256")
@@ -135,8 +139,11 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
 	fs.StringVar(&f.listBytes, "list-bytes", "", "payload at which chains of lists are cut (what suits the device; 0: max_sge)")
-	fs.IntVar(&f.runs, "runs", 6, "repetitions, in shuffled order (6 or more give an interval)")
-	fs.StringVar(&f.minTime, "min-time", "25ms", "time to measure each point, strategy and run")
+	fs.IntVar(&f.runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
+	fs.StringVar(&f.again, "again", "25%", "time to measure disturbed runs again, as a share of the grid's")
+	fs.StringVar(&f.control, "control", "", "measure the device's way twice, to see what is told of no difference; =10%: of a planted cost")
+	fs.Lookup("control").NoOptDefVal = "0%"
+	fs.StringVar(&f.minTime, "min-time", "10ms", "time to measure each point, strategy and run")
 	fs.StringVar(&f.maxTime, "max-time", "1h", "refuse a grid that would take longer")
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
@@ -213,6 +220,12 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 			wrong.Note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
 		}
 	}
+	c.Again, err = cmdline.ParsePercent(f.again)
+	if err == nil && !(c.Again >= 0 && c.Again <= 10) {
+		err = fmt.Errorf("%s: want 0%% to 1000%%", f.again)
+	}
+	wrong.Note(cmdline.Prefixed("--again", err))
+	wrong.Note(c.parseControl(f.control))
 	if c.MinTime, err = plan.ParseSeconds(f.minTime); err != nil || c.MinTime < time.Millisecond {
 		wrong.Note(fmt.Errorf("--min-time %q: want at least 1ms", f.minTime))
 	}
@@ -237,6 +250,26 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 		c.Predict = append(c.Predict, l)
 	}
 	return c, errors.Join(wrong...)
+}
+
+// parseControl reads --control: nothing, or the share of a planted cost.
+func (c *Config) parseControl(text string) (err error) {
+	if text == "" {
+		return nil
+	}
+	c.Control = true
+	c.Planted, err = cmdline.ParsePercent(text)
+	if err == nil && !(c.Planted >= 0 && c.Planted <= 0.9) {
+		err = fmt.Errorf("%s: want 0%% to 90%%", text)
+	}
+	if err == nil && c.Strategies != nil {
+		for _, shape := range c.Shapes {
+			if device, _ := noncontig.Sides(shape); !slices.Contains(c.Strategies, device) {
+				err = fmt.Errorf("it repeats %s, which --strategies leaves out", device)
+			}
+		}
+	}
+	return cmdline.Prefixed("--control", err)
 }
 
 // parseLayout reads a layout; an unknown word is answered with the nearest that the grammar has.
@@ -281,7 +314,7 @@ func (f *Flags) grid() ([]gridLayout, error) {
 				errs = append(errs, fmt.Errorf("--layout: %w", err))
 				continue
 			}
-			out = append(out, gridLayout{Layout: l, Stride: "as given", Held: "total"})
+			out = append(out, gridLayout{Layout: l, Stride: noncontig.AsGiven, Held: "total"})
 		}
 		return out, errors.Join(errs...)
 	}
@@ -368,8 +401,13 @@ func parseShapes(text string) ([]string, error) {
 	}
 	var out []string
 	for s := range strings.SplitSeq(text, ",") {
+		for name, shape := range noncontig.CourseNames() {
+			if strings.EqualFold(s, name) {
+				s = shape
+			}
+		}
 		if !slices.Contains(plan.Shapes(), s) {
-			return nil, fmt.Errorf("--shape %q: want %s, or all", s, strings.Join(plan.Shapes(), ", "))
+			return nil, fmt.Errorf("--shape %q: want %s (or G-WR, S-RD, GSSR), or all", s, strings.Join(plan.Shapes(), ", "))
 		}
 		out = append(out, s)
 	}

@@ -2,6 +2,7 @@
 package noncontig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,16 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
 )
 
-// measurement is one run of one strategy on one layout: the unit that is shuffled.
+// measurement is one run of one strategy on one layout. Those of one layout and one run are a round: they are measured back to
+// back, in an order drawn by lot, and so are the rounds of a run.
 type measurement struct {
 	point int // index in the points of the result
-	run   int // from 0
+	cell  int // the layout and shape: what a round is of
+	run   int // from 0; -1: of no round, before all
 	plan  plan.Spec
 	recvs int // receives per message
 }
@@ -41,6 +45,9 @@ type experiment struct {
 	caches pattern.Caches
 	limits verbs.Limits
 	mtu    verbs.MTU
+	cells  int
+	orders int           // measurements made, again included
+	spare  time.Duration // that disturbed runs may still take
 }
 
 // run measures the grid, prints it and saves it. What was measured before an error is kept.
@@ -87,7 +94,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
-		Events: c.Events, ListBytes: e.listBytesText(),
+		Events: c.Events, ListBytes: e.listBytesText(), Planted: c.Planted,
 	}}
 	if c.Cold {
 		n.Setup.Cache = "cold"
@@ -103,12 +110,22 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	refused := &refusals{}
 	largest := int64(0)
 	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
+	if c.Planted > 0 && info.Provider == "ibv" {
+		faults = append(faults, fmt.Errorf("--control=%g%%: %s runs its messages in C, which plants no cost: leave out the share", 100*c.Planted, info.Name))
+	}
 	for _, shape := range c.Shapes {
 		if !slices.ContainsFunc(plan.Strategies(shape), c.carries) {
 			faults = append(faults, fmt.Errorf("--shape %s: %v has none of its operations: use --connection RC", shape, c.Transport))
 		}
 	}
 	for _, g := range c.Layouts {
+		if g.Layout.Extent() == g.Layout.Size() {
+			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; for gaps between them give a stride larger than the block", g.Layout)
+			e.doc.Warnings = append(e.doc.Warnings, text)
+			if !c.Quiet {
+				fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
+			}
+		}
 		footprint := max(c.Footprint, g.Layout.Extent()*int64(2*c.Window))
 		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
 		for _, shape := range c.Shapes {
@@ -122,8 +139,12 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 					continue
 				}
 				largest = max(largest, int64(settled.Memory().Buffers))
-				e.addPoint(g, settled)
+				e.addPoint(g, settled, s.Name)
+				if device, _ := noncontig.Sides(shape); c.Control && s.Name == device {
+					e.addPoint(g, settled, noncontig.Control)
+				}
 			}
+			e.cells++
 		}
 	}
 	if err := hostmemory.Check(largest, c.Peer.Loopback, info.Software); err != nil {
@@ -150,11 +171,28 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	random := rand.New(rand.NewPCG(c.Seed, 0x676f6277))
-	random.Shuffle(len(e.todo), func(i, j int) { e.todo[i], e.todo[j] = e.todo[j], e.todo[i] })
-	// Runs stay in order, so that an interrupted grid has whole ones.
-	slices.SortStableFunc(e.todo, func(a, b measurement) int { return a.run - b.run })
+	e.shuffle()
 	return nil
+}
+
+// shuffle draws the order: of the rounds within each run, and within each round. Runs stay in order, so that an interrupted grid
+// has whole ones.
+func (e *experiment) shuffle() {
+	random := rand.New(rand.NewPCG(e.config.Seed, 0x676f6277))
+	random.Shuffle(len(e.todo), func(i, j int) { e.todo[i], e.todo[j] = e.todo[j], e.todo[i] })
+	places := map[int][]int{}
+	for run := -1; run < e.config.Runs; run++ {
+		places[run] = random.Perm(e.cells)
+	}
+	planted := func(m *measurement) int { // its cost is a share of what was measured before
+		if m.run == 0 && e.config.Planted > 0 && e.doc.Noncontig.Points[m.point].Strategy == noncontig.Control {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(e.todo, func(a, b measurement) int {
+		return cmp.Or(a.run-b.run, places[a.run][a.cell]-places[b.run][b.cell], planted(&a)-planted(&b))
+	})
 }
 
 // brief keeps a list of faults readable: each once, the first dozen, and how many more.
@@ -218,10 +256,10 @@ func (e *experiment) listBytesText() string {
 	return strings.Join(cuts, ", ")
 }
 
-func (e *experiment) addPoint(g gridLayout, settled *plan.Settled) {
+func (e *experiment) addPoint(g gridLayout, settled *plan.Settled, name string) {
 	s, load, spec := settled.Point().Strategy, settled.Point().Load, settled.Proposal()
 	p := noncontig.Point{
-		Shape: s.Shape, Strategy: s.Name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
+		Shape: s.Shape, Strategy: name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
 		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
 		Verified: e.config.Verify,
 	}
@@ -235,11 +273,11 @@ func (e *experiment) addPoint(g gridLayout, settled *plan.Settled) {
 		if run == 0 && e.config.Verify != "" {
 			spec.Verify = plan.VerifyEnds
 		}
-		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, run: run, plan: spec, recvs: max(load.RecvWRs, 1)})
+		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, cell: e.cells, run: run, plan: spec, recvs: max(load.RecvWRs, 1)})
 	}
 	if e.config.Verify == string(plan.VerifyAll) {
 		spec.Verify, spec.Duration, spec.Iterations = plan.VerifyAll, 0, uint64(16*e.config.Window)
-		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, run: -1, plan: spec})
+		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, cell: e.cells, run: -1, plan: spec})
 	}
 }
 
@@ -270,24 +308,31 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 	return time.Duration(total)
 }
 
-// measure goes through the shuffled list over one session.
+// measure goes through the rounds over one session.
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo), e.config.MaxTime)
 	meter.start(len(e.todo))
 	defer meter.clear()
 	lastSave := time.Now()
-	done := map[int]bool{}
-	defer func() { e.noteMissing(done) }()
-	for i := range e.todo {
-		t := &e.todo[i]
-		p := &e.doc.Noncontig.Points[t.point]
-		meter.show(i, p, e.costOf(e.todo[i:]))
-		res, err := m.Run(ctx, t.plan, bench.Options{Progress: func(bench.Progress) {}})
-		if err != nil {
-			return fmt.Errorf("%s, %s, blocks of %d bytes: %w", p.Shape, p.Strategy, p.BlockBytes, err)
+	done := 0
+	defer func() { e.noteMissing(e.todo[done:]) }()
+	for done < len(e.todo) {
+		first, begin := e.todo[done], done
+		for done < len(e.todo) && e.todo[done].run == first.run && e.todo[done].cell == first.cell {
+			meter.show(done, &e.doc.Noncontig.Points[e.todo[done].point], e.costOf(e.todo[done:]))
+			if err := e.one(ctx, m, &e.todo[done]); err != nil {
+				return err
+			}
+			done++
 		}
-		e.note(t, p, i, res)
-		done[i] = true
+		round := e.todo[begin:done]
+		e.spare += time.Duration(e.config.Again * float64(e.costOf(round)))
+		if err := e.again(ctx, m, round); err != nil {
+			return err
+		}
+		if first.run >= 0 && (done == len(e.todo) || e.todo[done].run != first.run) {
+			meter.round(first.run+1, e.config.Runs, e.doc.Noncontig)
+		}
 		if e.dir != nil && time.Since(lastSave) > 5*time.Second {
 			lastSave = time.Now()
 			if err := e.dir.saveDocument(e.doc.Document); err != nil {
@@ -298,20 +343,84 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	return nil
 }
 
+// one makes one measurement, and keeps it.
+func (e *experiment) one(ctx context.Context, m *measure.Measurer, t *measurement) error {
+	p := &e.doc.Noncontig.Points[t.point]
+	o := bench.Options{Progress: func(bench.Progress) {}}
+	if p.Strategy == noncontig.Control {
+		o.Planted = e.planted(p)
+	}
+	res, err := m.Run(ctx, t.plan, o)
+	if err != nil {
+		return fmt.Errorf("%s, %s, %s: %w", p.Shape, p.Strategy, p.Layout, err)
+	}
+	e.note(t, p, res)
+	return nil
+}
+
+// planted is the time that makes a message of the control slower by the share that was asked for, by what the device's own way
+// took so far.
+func (e *experiment) planted(control *noncontig.Point) time.Duration {
+	device, _ := noncontig.Sides(control.Shape)
+	for i := range e.doc.Noncontig.Points {
+		p := &e.doc.Noncontig.Points[i]
+		if p.Strategy != device || p.Shape != control.Shape || p.Layout != control.Layout || len(p.Runs) == 0 {
+			continue
+		}
+		goodput := stats.Summarize(p.Goodputs(), stats.DefaultConfidence).Median
+		share := e.config.Planted
+		return time.Duration(share / (1 - share) * float64(p.SizeBytes) * 8e9 / goodput)
+	}
+	return 0
+}
+
+// attempts are how often a run is measured at most: beyond, what disturbs it stays.
+const attempts = 3
+
+// again measures the disturbed runs of a round again, as long as there is time to spare for it.
+func (e *experiment) again(ctx context.Context, m *measure.Measurer, round []measurement) error {
+	for range attempts - 1 {
+		for i := range round {
+			t := &round[i]
+			p := &e.doc.Noncontig.Points[t.point]
+			cost := e.costOf(round[i : i+1])
+			if t.run < 0 || len(p.Runs) == 0 || e.spare < cost {
+				continue
+			}
+			last := p.Runs[len(p.Runs)-1]
+			if last.Round != t.run+1 || !last.Disturbed() {
+				continue
+			}
+			e.spare -= cost
+			p.Runs = p.Runs[:len(p.Runs)-1]
+			if err := e.one(ctx, m, t); err != nil {
+				p.Runs = append(p.Runs, last)
+				return err
+			}
+			p.Runs[len(p.Runs)-1].Attempts = max(last.Attempts, 1) + 1
+		}
+	}
+	return nil
+}
+
 // note keeps one measurement.
-func (e *experiment) note(t *measurement, p *noncontig.Point, order int, res *bench.Result) {
+func (e *experiment) note(t *measurement, p *noncontig.Point, res *bench.Result) {
 	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, labelOf(res)
+	order := e.orders
+	e.orders++
 	if t.run < 0 || len(res.Records) == 0 {
 		return
 	}
 	rec := &res.Records[0]
 	run := noncontig.Run{
-		Order: order, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
+		Order: order, Round: t.run + 1, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
 	}
 	for _, w := range rec.Warnings {
 		if !strings.HasPrefix(w, "peer: too short") { // a one-sided peer counts no messages
 			word, _, _ := strings.Cut(strings.TrimPrefix(w, "peer: "), ":")
-			run.Warnings = append(run.Warnings, word)
+			if !slices.Contains(run.Warnings, word) {
+				run.Warnings = append(run.Warnings, word)
+			}
 		}
 	}
 	if rec.Latency != nil {
@@ -342,11 +451,11 @@ func labelOf(res *bench.Result) string {
 }
 
 // noteMissing names what was planned and not measured.
-func (e *experiment) noteMissing(done map[int]bool) {
+func (e *experiment) noteMissing(left []measurement) {
 	n := e.doc.Noncontig
 	n.Missing = nil
-	for i := range e.todo {
-		if t := &e.todo[i]; !done[i] && t.run >= 0 {
+	for i := range left {
+		if t := &left[i]; t.run >= 0 {
 			p := &n.Points[t.point]
 			n.Missing = append(n.Missing, fmt.Sprintf("%s/%s %s run %d", p.Shape, p.Strategy, p.Layout, t.run+1))
 		}
@@ -362,7 +471,7 @@ func (e *experiment) conclude(err error) {
 			plain.Bytes(float64(n.Setup.FootprintBytes)), plain.Bytes(float64(n.Setup.LLCBytes))))
 	}
 	if e.config.Runs < 6 {
-		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("fewer than six runs (--runs %d) give no 95 %% interval: verdicts compare the ranges", e.config.Runs))
+		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("fewer than six runs (--runs %d) give no 95 %% interval: nothing can be told", e.config.Runs))
 	}
 	if e.config.Model && len(n.Models) == 0 {
 		e.doc.Warnings = append(e.doc.Warnings, "no cost model: each strategy needs at least as many layouts as the model has terms, and two; use more --blocks and --total")

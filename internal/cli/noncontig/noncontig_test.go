@@ -57,7 +57,7 @@ func TestNoncontigGrid(t *testing.T) {
 	if got, want := c.Layouts[0].Layout.String(), "vector:block=64,num=256,stride=128"; got != want {
 		t.Errorf("got %s first, want %s", got, want)
 	}
-	if !slices.Equal(c.Shapes, []string{"gather", "scatter", "both"}) || c.Transport != verbs.RC || c.Runs != 6 {
+	if !slices.Equal(c.Shapes, []string{"gather", "scatter", "both"}) || c.Transport != verbs.RC || c.Runs != 20 {
 		t.Errorf("got shapes %v, %v, %d runs", c.Shapes, c.Transport, c.Runs)
 	}
 }
@@ -92,10 +92,13 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--blocks 4K:64", "the smaller first"},
 		{"--cache warm", "want hot or cold"},
 		{"--verify some", "want ends, all or none"},
-		{"--shape round", "want gather, scatter, both, or all"},
+		{"--shape round", "want gather, scatter, both (or G-WR, S-RD, GSSR), or all"},
 		{"--strategies magic", "want some of gather-write, pack"},
 		{"--window 0", "--window 0: want 1 to 4096"},
 		{"--runs 100", "--runs 100: want 1 to 64"},
+		{"--again 2000%", "--again: 2000%: want 0% to 1000%"},
+		{"--control=95%", "--control: 95%: want 0% to 90%"},
+		{"--control --strategies pack", "--control: it repeats gather-write, which --strategies leaves out"},
 		{"--min-time 0", "at least 1ms"},
 		{"--segment 1", "want 64 bytes to 1 GiB"},
 		{"--resume", "name the directory with --save"},
@@ -175,7 +178,7 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 		Setup:  noncontig.Setup{Device: "roce0", Runs: 2},
 		Points: []noncontig.Point{{Shape: "gather", Strategy: "pack", Layout: "a"}, {Shape: "gather", Strategy: "pack", Layout: "b"}},
 	}
-	e.todo = []measurement{{point: 0, run: 0}, {point: 0, run: 1}, {point: 1, run: 0}, {point: 1, run: 1}}
+	e.todo = []measurement{{point: 0, run: 0}, {point: 0, run: 1}, {point: 1, cell: 1, run: 0}, {point: 1, cell: 1, run: 1}}
 	if err := e.resume(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,6 +197,59 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 	}
 	if _, err := openResultDirectory(t.TempDir(), true); err == nil {
 		t.Error("resumed from an empty directory")
+	}
+}
+
+// TestNoncontigRounds: each layout's strategies are measured back to back, whole runs one after another; a round of which a
+// strategy is missing is measured anew as a whole.
+func TestNoncontigRounds(t *testing.T) {
+	e := &experiment{config: Config{Runs: 5, Seed: 3, Planted: 0.1}, cells: 4, doc: measure.NewDocument("gobw", nil)}
+	n := &noncontig.Grid{}
+	e.doc.Noncontig = n
+	for cell := range e.cells {
+		for _, s := range []string{"gather-write", "pack", noncontig.Control} {
+			n.Points = append(n.Points, noncontig.Point{Strategy: s, Layout: strconv.Itoa(cell)})
+			for run := range e.config.Runs {
+				e.todo = append(e.todo, measurement{point: len(n.Points) - 1, cell: cell, run: run})
+			}
+		}
+	}
+	e.shuffle()
+	orders := map[string]bool{}
+	for i := 0; i < len(e.todo); i += 3 {
+		order := ""
+		for k := range 3 {
+			m := e.todo[i+k]
+			if m.run != i/12 || m.cell != e.todo[i].cell {
+				t.Fatalf("measurement %d is of run %d and layout %d, want run %d and layout %d", i+k, m.run, m.cell, i/12, e.todo[i].cell)
+			}
+			order += n.Points[m.point].Strategy + " "
+		}
+		orders[order] = true
+		if i < 12 && !strings.HasSuffix(order, noncontig.Control+" ") {
+			t.Errorf("round 1: %s, want the planted cost behind what it is a share of", order)
+		}
+	}
+	if len(orders) < 4 {
+		t.Errorf("only the orders %v in 20 rounds", orders)
+	}
+
+	for i := range n.Points { // two rounds measured, and of the third the first two layouts' but one strategy
+		for round := range 3 {
+			if round < 2 || i < 5 {
+				n.Points[i].Runs = append(n.Points[i].Runs, noncontig.Run{Round: round + 1})
+			}
+		}
+	}
+	e.dropBroken()
+	for i, p := range n.Points {
+		want := 2
+		if i < 3 {
+			want = 3
+		}
+		if len(p.Runs) != want {
+			t.Errorf("layout %s, %s: %d rounds kept, want %d", p.Layout, p.Strategy, len(p.Runs), want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package noncontig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // gridMeter tells on stderr how far a grid has come: the time it takes in lines, by the pace so far, and on a terminal the
@@ -60,7 +62,30 @@ func (g *gridMeter) show(i int, p *noncontig.Point, left time.Duration) {
 			g.pace(i, elapsed+left)
 		}
 	}
-	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %d blocks of %d B  %v left", i+1, g.total, p.Shape, p.Strategy, p.Blocks, p.BlockBytes, left.Round(time.Second)))
+	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s  %v left", i+1, g.total, p.Shape, p.Strategy, p.Layout, left.Round(time.Second)))
+}
+
+// round tells, after each round of the whole grid, what the verdicts are so far.
+func (g *gridMeter) round(run, runs int, n *noncontig.Grid) {
+	if g.quiet || run < stats.LeastPairs(stats.DefaultConfidence) || run == runs {
+		return
+	}
+	soFar := *n
+	soFar.Analyze()
+	count := map[stats.Word]int{}
+	cells := 0
+	for i := range soFar.Cells {
+		if q := soFar.Cells[i].Question; q != nil {
+			count[q.Word]++
+			cells++
+		}
+	}
+	if cells == 0 {
+		return
+	}
+	g.bar.Clear()
+	fmt.Fprintf(g.out.Err, "gobw: round %d of %d: the device is better in %d cells of %d, the copy in %d, the same in %d; cannot tell in %d\n",
+		run, runs, count[stats.Better], cells, count[stats.Worse], count[stats.Same], count[stats.CannotTell])
 }
 
 // pace tells how long the whole grid takes, if that is news.
@@ -168,8 +193,34 @@ func (e *experiment) resume() error {
 		}
 		n.Points[at].Runs = p.Runs
 	}
-	e.todo = slices.DeleteFunc(e.todo, func(m measurement) bool { return m.run >= 0 && m.run < len(n.Points[m.point].Runs) })
+	e.dropBroken()
+	e.todo = slices.DeleteFunc(e.todo, func(m measurement) bool {
+		return m.run >= 0 && slices.ContainsFunc(n.Points[m.point].Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 })
+	})
 	return nil
+}
+
+// dropBroken drops the rounds of which a strategy is missing: what is measured now is not back to back with the rest of them.
+// Runs of versions without rounds are numbered as they come.
+func (e *experiment) dropBroken() {
+	n := e.doc.Noncontig
+	type round struct{ cell, run int }
+	missing := map[round]bool{}
+	for i := range e.todo {
+		m := &e.todo[i]
+		runs := n.Points[m.point].Runs
+		for k := range runs {
+			runs[k].Round = cmp.Or(runs[k].Round, k+1)
+		}
+		if m.run >= 0 && !slices.ContainsFunc(runs, func(r noncontig.Run) bool { return r.Round == m.run+1 }) {
+			missing[round{m.cell, m.run}] = true
+		}
+	}
+	for i := range e.todo {
+		m := &e.todo[i]
+		p := &n.Points[m.point]
+		p.Runs = slices.DeleteFunc(p.Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 && missing[round{m.cell, m.run}] })
+	}
 }
 
 // gridFormats are the formats that can show a grid: it has no records, which the others are made of.

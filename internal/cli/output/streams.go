@@ -3,6 +3,7 @@ package output
 import (
 	"io"
 	"os"
+	"strconv"
 )
 
 // Streams are what a command reads and writes: results go to Out, everything else to Err.
@@ -17,7 +18,7 @@ type Streams struct {
 
 // StandardStreams are the process's own.
 func StandardStreams() Streams {
-	return Streams{Out: os.Stdout, Err: os.Stderr, ErrTerminal: isTerminal(os.Stderr), OutTerminal: isTerminal(os.Stdout)}
+	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: os.Stderr, ErrTerminal: isTerminal(os.Stderr), OutTerminal: isTerminal(os.Stdout)}
 }
 
 // isTerminal tells whether f is a character device that is not /dev/null.
@@ -28,4 +29,21 @@ func isTerminal(f *os.File) bool {
 	}
 	null, err := os.Stat(os.DevNull)
 	return err != nil || !os.SameFile(info, null)
+}
+
+// sized is a stream that tells tables how wide they may be.
+type sized struct {
+	io.Writer
+	columns int
+}
+
+// Columns the stream shows; 0: unknown.
+func (s sized) Columns() int { return s.columns }
+
+// columnsOf is the width of a terminal, or what COLUMNS says; 0: unknown.
+func columnsOf(f *os.File) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 && n <= 1000 {
+		return n
+	}
+	return terminalColumns(f)
 }

@@ -59,7 +59,7 @@ func NoncontigSeed(noise float64, runs int, seed uint64) *noncontig.Grid {
 				}
 				for i := range runs {
 					ns := s.ns * math.Exp(noise*r.NormFloat64())
-					p.Runs = append(p.Runs, noncontig.Run{Order: i, Messages: 1000, Seconds: 0.1, GoodputBitsPerS: float64(total) * 8e9 / ns, P50Ns: ns * 16})
+					p.Runs = append(p.Runs, noncontig.Run{Order: i, Round: i + 1, Messages: 1000, Seconds: 0.1, GoodputBitsPerS: float64(total) * 8e9 / ns, P50Ns: ns * 16})
 				}
 				n.Points = append(n.Points, p)
 			}

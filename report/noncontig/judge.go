@@ -1,0 +1,279 @@
+package noncontig
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Judgement is one strategy against another on the same layout: by the ratios of their goodput and, where a completion says
+// that the data is in place, of the median time of a message. Runs of one round were measured back to back, so that each
+// round gives a ratio; without rounds (documents of earlier versions) the two sets are compared.
+type Judgement struct {
+	Strategy string        `json:"strategy"`
+	Against  string        `json:"against"`
+	Goodput  *stats.Effect `json:"goodput,omitempty"`  // nil: not every run has one
+	Time     *stats.Effect `json:"p50_time,omitempty"` // nil: as above, or a completion tells no time
+	// Speedup is by how much the strategy is faster, by the figure that tells most: above 1 it is faster.
+	Speedup float64 `json:"speedup,omitempty"`
+	stats.Verdict
+}
+
+// judge weighs one point against another. The verdict is open until all of a grid are concluded together.
+func judge(a, b *Point) *Judgement {
+	j := &Judgement{Strategy: a.Strategy, Against: b.Strategy}
+	j.Goodput = effect(a, b, stats.HigherIsBetter, func(r *Run) float64 { return r.GoodputBitsPerS })
+	if a.Shape != "both" { // a SEND completes before the peer has unpacked it
+		j.Time = effect(a, b, stats.LowerIsBetter, func(r *Run) float64 { return r.P50Ns })
+	}
+	return j
+}
+
+// effect of a against b on one figure; nil where there is none.
+func effect(a, b *Point, better stats.Direction, figure func(*Run) float64) *stats.Effect {
+	none := func(r Run) bool { return !(figure(&r) > 0) }
+	if slices.ContainsFunc(a.Runs, none) || slices.ContainsFunc(b.Runs, none) {
+		return nil
+	}
+	var e stats.Effect
+	if old, new, ok := rounds(b, a, figure); ok {
+		e = stats.Paired(old, new, stats.DefaultConfidence, better)
+	} else {
+		e = stats.Unpaired(pick(b.Runs, figure), pick(a.Runs, figure), stats.DefaultConfidence, better)
+	}
+	if math.IsNaN(e.Change) || math.IsInf(e.Change, 0) || e.Change <= -1 {
+		return nil
+	}
+	return &e
+}
+
+// rounds are the figures of the rounds that both points have; false where runs are in no rounds.
+func rounds(a, b *Point, figure func(*Run) float64) (x, y []float64, ok bool) {
+	for i := range a.Runs {
+		if a.Runs[i].Round == 0 {
+			return nil, nil, false
+		}
+		for k := range b.Runs {
+			if b.Runs[k].Round == a.Runs[i].Round {
+				x, y = append(x, figure(&a.Runs[i])), append(y, figure(&b.Runs[k]))
+				break
+			}
+		}
+	}
+	return x, y, len(x) > 0
+}
+
+// conclude judges all of them together: each figure of each is one of many.
+func conclude(all []*Judgement) {
+	var effects []stats.Effect
+	for _, j := range all {
+		for _, e := range []*stats.Effect{j.Goodput, j.Time} {
+			if e != nil {
+				effects = append(effects, *e)
+			}
+		}
+	}
+	verdicts := stats.Conclude(effects, stats.Margins{})
+	for _, j := range all {
+		var told []told
+		if j.Goodput != nil {
+			told, verdicts = append(told, tell("goodput", j.Goodput, verdicts[0])), verdicts[1:]
+		}
+		if j.Time != nil {
+			told, verdicts = append(told, tell("p50 time", j.Time, verdicts[0])), verdicts[1:]
+		}
+		j.unite(told)
+	}
+}
+
+// told is what one figure tells.
+type told struct {
+	stats.Verdict
+	figure  string
+	speedup float64
+	width   float64 // of the interval; infinite: none
+}
+
+func tell(figure string, e *stats.Effect, v stats.Verdict) told {
+	t := told{Verdict: v, figure: figure, speedup: 1 + e.Change, width: math.Inf(1)}
+	if e.Better == stats.LowerIsBetter {
+		t.speedup = 1 / t.speedup
+	}
+	if e.Interval != nil {
+		t.width = e.Interval.High - e.Interval.Low
+	}
+	return t
+}
+
+// unite makes one verdict of two: a difference that one figure shows counts unless the other shows the contrary; after it,
+// that both are the same. What decides is, among those that say so, the figure with the narrower interval.
+func (j *Judgement) unite(all []told) {
+	if len(all) == 0 {
+		j.Verdict = stats.Unknown(stats.Missing, "", "a figure is missing, infinite or not a number")
+		return
+	}
+	rank := func(w stats.Word) int {
+		return slices.Index([]stats.Word{stats.Better, stats.Worse, stats.Same, stats.CannotTell}, w)
+	}
+	slices.SortStableFunc(all, func(a, b told) int {
+		return cmp.Or(cmp.Compare(min(rank(a.Word), 1+rank(stats.Better)), min(rank(b.Word), 1+rank(stats.Better))), cmp.Compare(rank(a.Word), rank(b.Word)))
+	})
+	first, last := all[0], all[len(all)-1]
+	if first.Word == stats.Better && last.Word == stats.Worse {
+		j.Speedup = first.speedup
+		j.Verdict = stats.Unknown(stats.Unclear, "longer runs", "%s says faster (%s), %s slower (%s)", first.figure, first.Reason, last.figure, last.Reason)
+		return
+	}
+	var figures []string
+	best := first
+	for _, t := range all {
+		if t.Word != first.Word {
+			continue
+		}
+		figures = append(figures, t.figure)
+		if t.width < best.width {
+			best = t
+		}
+	}
+	j.Verdict, j.Speedup = best.Verdict, best.speedup
+	j.Reason = fmt.Sprintf("by %s: %s", strings.Join(figures, " and "), best.Reason)
+}
+
+// verdicts judges every cell: the question, the winner against every other, the control.
+func (n *Grid) verdicts() {
+	var all []*Judgement
+	byCell := make([][]*Judgement, len(n.Cells))
+	for i := range n.Cells {
+		byCell[i] = n.Cells[i].weigh(n.pointsOf(&n.Cells[i]))
+		all = append(all, byCell[i]...)
+	}
+	conclude(all)
+	for i := range n.Cells {
+		n.Cells[i].decide(byCell[i])
+	}
+}
+
+// pointsOf are the measured points of a cell.
+func (n *Grid) pointsOf(c *Cell) []*Point {
+	var out []*Point
+	for i := range n.Points {
+		if p := &n.Points[i]; len(p.Runs) > 0 && p.key() == c.Key && p.Layout == c.Layout {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// weigh lists what there is to judge in a cell: each two of the strategies that compete, the device's own way against the copy
+// among them, and the control against what it repeats.
+func (c *Cell) weigh(points []*Point) []*Judgement {
+	device, cpu := Sides(c.Shape)
+	var out []*Judgement
+	var ours *Point
+	slices.SortStableFunc(points, func(a, b *Point) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
+	for i, a := range points {
+		if a.Strategy == device {
+			ours = a
+		}
+		for _, b := range points[i+1:] {
+			if !competes(a.Strategy) || !competes(b.Strategy) {
+				continue
+			}
+			j := judge(a, b)
+			if a.Strategy == device && b.Strategy == cpu {
+				c.Question = j
+			}
+			out = append(out, j)
+		}
+	}
+	if again := points[len(points)-1]; again.Strategy == Control && ours != nil {
+		c.Control = judge(again, ours)
+		out = append(out, c.Control)
+	}
+	return out
+}
+
+// competes tells whether a strategy can win.
+func competes(strategy string) bool { return strategy != Contiguous && strategy != Control }
+
+// decide names the winner: the strategy that is better than each other by the verdict. Where there is none, it names those that
+// are the same as the fastest; where verdicts are open, those that nothing is better than.
+func (c *Cell) decide(judged []*Judgement) {
+	if c.Question != nil {
+		c.Speedup = c.Question.Speedup
+	}
+	for i := range c.Strategies {
+		name := c.Strategies[i].Strategy
+		if !competes(name) {
+			continue
+		}
+		var s standing
+		for _, j := range judged {
+			switch {
+			case j == c.Control:
+			case j.Strategy == name:
+				s.add(j.Against, j.Verdict, j.Speedup)
+			case j.Against == name:
+				s.add(j.Strategy, j.Turned(), 1/j.Speedup)
+			}
+		}
+		switch {
+		case s.beaten:
+		case s.open == nil && s.same == nil && s.margin > 0:
+			c.Winner, c.Margin, c.Verdict, c.Open = name, s.margin, s.closest, nil
+			return
+		case s.open == nil && s.same != nil:
+			if c.Tied == nil {
+				c.Tied, c.Margin, c.Verdict, c.Open = append([]string{name}, s.same...), s.margin, s.closest, nil
+			}
+		case c.Tied == nil && s.open != nil:
+			c.Open, c.Verdict = append(c.Open, name), s.closest
+		}
+	}
+}
+
+// standing is how one strategy stands against the others of its cell.
+type standing struct {
+	beaten     bool
+	same, open []string
+	margin     float64       // the least speed-up over another
+	closest    stats.Verdict // against that; an open one comes first
+}
+
+func (s *standing) add(other string, v stats.Verdict, speedup float64) {
+	switch v.Word {
+	case stats.Worse:
+		s.beaten = true
+	case stats.Same:
+		s.same = append(s.same, other)
+	case stats.CannotTell:
+		s.open = append(s.open, other)
+	case stats.Better:
+	}
+	if s.margin == 0 || speedup < s.margin {
+		s.margin = speedup
+		if s.closest.Word != stats.CannotTell {
+			s.closest = v
+		}
+	}
+	if v.Word == stats.CannotTell {
+		s.closest = v
+	}
+}
+
+// Turned is the verdict seen from the other strategy.
+func (j *Judgement) Turned() stats.Verdict {
+	v := j.Verdict
+	switch v.Word {
+	case stats.Better:
+		v.Word = stats.Worse
+	case stats.Worse:
+		v.Word = stats.Better
+	case stats.Same, stats.CannotTell:
+	}
+	return v
+}
