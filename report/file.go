@@ -330,6 +330,9 @@ func parseOne(file string, b []byte) (*Document, error) {
 			}
 		}
 	}
+	if d.Noncontig != nil {
+		d.Noncontig.Renew()
+	}
 	return d, nil
 }
 

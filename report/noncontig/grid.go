@@ -258,6 +258,13 @@ func (n *Grid) Analyze() {
 	n.Summary = n.summary()
 }
 
+// Renew analyses a grid again that a version without verdicts has analysed.
+func (n *Grid) Renew() {
+	if slices.ContainsFunc(n.Cells, func(c Cell) bool { return c.Verdict.Word == "" && c.Question == nil && len(c.Strategies) > 1 }) {
+		n.Analyze()
+	}
+}
+
 // Keys are the series of the grid.
 func (n *Grid) Keys() []Key {
 	var out []Key
@@ -272,14 +279,16 @@ func (n *Grid) Keys() []Key {
 // cells groups the points by layout, in the order shape, message size, stride, block size.
 func (n *Grid) cells() []Cell {
 	var out []Cell
+	places := map[place]int{}
 	for i := range n.Points {
 		p := &n.Points[i]
 		if len(p.Runs) == 0 {
 			continue
 		}
-		at := slices.IndexFunc(out, func(c Cell) bool { return c.Key == p.key() && c.Layout == p.Layout })
-		if at < 0 {
+		at, known := places[p.place()]
+		if !known {
 			at = len(out)
+			places[p.place()] = at
 			out = append(out, Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout})
 		}
 		out[at].Strategies = append(out[at].Strategies, p.figure())

@@ -299,3 +299,22 @@ func TestNoncontigModel(t *testing.T) {
 		t.Errorf("got %.0f ns, want %.0f", got[0].MessageNs, want)
 	}
 }
+
+// TestGridsOfEarlierVersionsAreJudged: what was saved before there were verdicts and rounds gets them when it is read, from its runs.
+func TestGridsOfEarlierVersionsAreJudged(t *testing.T) {
+	n := sample.Noncontig(0.01, 8)
+	for i := range n.Points {
+		for k := range n.Points[i].Runs {
+			n.Points[i].Runs[k].Round = 0
+		}
+	}
+	n.Cells = []noncontig.Cell{{Strategies: []noncontig.Figure{{Strategy: "gather-write"}, {Strategy: "pack"}}}}
+	n.Renew()
+	if len(n.Cells) != 14 || n.Cells[0].Winner != "pack" || n.Cells[0].Question.Goodput.Pairs {
+		t.Errorf("%d cells, the first won by %q: %+v; want 14, pack, judged without pairs", len(n.Cells), n.Cells[0].Winner, n.Cells[0].Question)
+	}
+	said := n.Cells[0].Question
+	if n.Renew(); n.Cells[0].Question != said {
+		t.Error("a grid with verdicts was judged again")
+	}
+}

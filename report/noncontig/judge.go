@@ -51,17 +51,27 @@ func effect(a, b *Point, better stats.Direction, figure func(*Run) float64) *sta
 	return &e
 }
 
+// Bounds of what a file may make this work on; what we measure is far within.
+const (
+	mostRounds     = 1000 // pairs are weighed each with each
+	mostStrategies = 32   // of a cell
+)
+
 // rounds are the figures of the rounds that both points have; false where runs are in no rounds.
 func rounds(a, b *Point, figure func(*Run) float64) (x, y []float64, ok bool) {
+	if len(a.Runs) > mostRounds {
+		return nil, nil, false
+	}
+	other := map[int]float64{}
+	for k := range b.Runs {
+		other[b.Runs[k].Round] = figure(&b.Runs[k])
+	}
 	for i := range a.Runs {
 		if a.Runs[i].Round == 0 {
 			return nil, nil, false
 		}
-		for k := range b.Runs {
-			if b.Runs[k].Round == a.Runs[i].Round {
-				x, y = append(x, figure(&a.Runs[i])), append(y, figure(&b.Runs[k]))
-				break
-			}
+		if v, has := other[a.Runs[i].Round]; has {
+			x, y = append(x, figure(&a.Runs[i])), append(y, v)
 		}
 	}
 	return x, y, len(x) > 0
@@ -143,12 +153,19 @@ func (j *Judgement) unite(all []told) {
 	j.Reason = fmt.Sprintf("by %s: %s", strings.Join(figures, " and "), best.Reason)
 }
 
-// verdicts judges every cell: the question, the winner against every other, the control.
+// verdicts judges every cell: each two of its strategies, and the control.
 func (n *Grid) verdicts() {
+	points := map[place][]*Point{}
+	for i := range n.Points {
+		if p := &n.Points[i]; len(p.Runs) > 0 {
+			points[p.place()] = append(points[p.place()], p)
+		}
+	}
 	var all []*Judgement
 	byCell := make([][]*Judgement, len(n.Cells))
 	for i := range n.Cells {
-		byCell[i] = n.Cells[i].weigh(n.pointsOf(&n.Cells[i]))
+		c := &n.Cells[i]
+		byCell[i] = c.weigh(points[place{c.Key, c.Layout}])
 		all = append(all, byCell[i]...)
 	}
 	conclude(all)
@@ -157,16 +174,13 @@ func (n *Grid) verdicts() {
 	}
 }
 
-// pointsOf are the measured points of a cell.
-func (n *Grid) pointsOf(c *Cell) []*Point {
-	var out []*Point
-	for i := range n.Points {
-		if p := &n.Points[i]; len(p.Runs) > 0 && p.key() == c.Key && p.Layout == c.Layout {
-			out = append(out, p)
-		}
-	}
-	return out
+// place is what the points of a cell share.
+type place struct {
+	Key
+	layout string
 }
+
+func (p *Point) place() place { return place{p.key(), p.Layout} }
 
 // weigh lists what there is to judge in a cell: each two of the strategies that compete, the device's own way against the copy
 // among them, and the control against what it repeats.
@@ -175,6 +189,7 @@ func (c *Cell) weigh(points []*Point) []*Judgement {
 	var out []*Judgement
 	var ours *Point
 	slices.SortStableFunc(points, func(a, b *Point) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
+	points = points[:min(len(points), mostStrategies)]
 	for i, a := range points {
 		if a.Strategy == device {
 			ours = a
