@@ -43,13 +43,13 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 			if i > 0 || len(t.Labels) > 0 {
 				fmt.Fprintln(out)
 			}
-			if err := writeGrid(out, g); err != nil {
+			if err := writeGrid(out, g, columns(w)); err != nil {
 				return err
 			}
 		}
 		fmt.Fprintln(out)
 		for _, line := range trendClosing(t) {
-			for _, l := range plain.Wrap(line, terminalWidth) {
+			for _, l := range plain.Wrap(line, columns(w)) {
 				fmt.Fprintln(out, l)
 			}
 		}
