@@ -167,7 +167,7 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (job.Work,
 	}
 	k.tune(args, l, inner.step)
 	address, _ := ckernel.Kernel()
-	return job.Work{Go: kernelFor(args.op, args.flags), C: address, Arg: unsafe.Pointer(args)}, nil
+	return job.Work{Go: kernelFor(wideISA(), args.op, args.flags), C: address, Arg: unsafe.Pointer(args)}, nil
 }
 
 // even tells whether blocks are of one length that the kernels of even lists copy.

@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -18,9 +19,14 @@ func wideISA() string {
 	}
 }
 
-// kernelFor is the kernel in Go for an operation on this processor.
-func kernelFor(op operation, flags uint32) func(unsafe.Pointer) {
-	isa := wideISA()
+// instructionSets are all that this processor has, for tests of each kernel.
+func instructionSets() []string {
+	all := []string{"sse2", "avx2", "avx512"}
+	return all[:slices.Index(all, wideISA())+1]
+}
+
+// kernelFor is the kernel in Go for an operation by an instruction set.
+func kernelFor(isa string, op operation, flags uint32) func(unsafe.Pointer) {
 	switch {
 	case op == opList && isa == "sse2":
 		return copyListRows

@@ -6,8 +6,11 @@ import "unsafe"
 
 func wideISA() string { return "portable" }
 
-// kernelFor is the kernel in Go for an operation on this processor.
-func kernelFor(op operation, _ uint32) func(unsafe.Pointer) {
+// instructionSets are all that this processor has, for tests of each kernel.
+func instructionSets() []string { return []string{wideISA()} }
+
+// kernelFor is the kernel in Go for an operation.
+func kernelFor(_ string, op operation, _ uint32) func(unsafe.Pointer) {
 	switch {
 	case op == opList:
 		return copyListRows

@@ -26,6 +26,12 @@ func buffer(tb testing.TB, n int) []byte {
 // languages are the ways to run a work: every kernel must do the same.
 func languages() map[string]func(job.Work) {
 	l := map[string]func(job.Work){"go": func(w job.Work) { w.Go(w.Arg) }}
+	for _, isa := range instructionSets() {
+		l["go/"+isa] = func(w job.Work) {
+			a := (*copyArgs)(w.Arg)
+			kernelFor(isa, a.op, a.flags)(w.Arg)
+		}
+	}
 	for isa, address := range ckernel.Kernels() {
 		l["c/"+isa] = func(w job.Work) { ckernel.Run(address, ckernel.Args{First: w.Arg, Count: 1}, 1) }
 	}

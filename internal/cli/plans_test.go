@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/flaky"
 )
 
 // planAttempts is how often a plan may not pass before its test fails: a machine that is busy with something else may
@@ -83,9 +84,11 @@ func TestShippedPlans(t *testing.T) {
 			for attempt := 1; ; attempt++ {
 				var code int
 				if text, code = qualify(append([]string{"--peer-timeout", "60s"}, strings.Fields(tt.args)...)...); code == 0 {
+					flaky.Passed(t, attempt)
 					break
 				}
-				if starved := code == exit.Missed || code == exit.PeerLost || code == exit.Failed; !starved || attempt == planAttempts {
+				late := code == exit.Failed && strings.Contains(text, "did not end within its timeout")
+				if starved := code == exit.Missed || code == exit.PeerLost || late; !starved || attempt == planAttempts {
 					t.Fatalf("attempt %d: exit status %d\n%s", attempt, code, text)
 				}
 				t.Logf("attempt %d:\n%s", attempt, text)

@@ -7,9 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/gobw/gobw/internal/flaky"
 )
+
+// later is the line of a cell that passed, but not at once.
+var later = regexp.MustCompile(`(?m)^passed\s+(.*?): [0-9.]+ s.*\battempt ([2-9])\b`)
 
 // TestLab boots the lab and runs its suite. It takes minutes, so it asks to be asked.
 func TestLab(t *testing.T) {
@@ -30,6 +37,10 @@ func TestLab(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
 	t.Logf("%s test:\n%s", script, out.Bytes())
+	for _, m := range later.FindAllStringSubmatch(out.String(), -1) {
+		attempt, _ := strconv.Atoi(m[2])
+		flaky.Note(t, "lab: "+m[1], attempt)
+	}
 	if err != nil {
 		t.Errorf("scripts/lab test: %v", err)
 	}

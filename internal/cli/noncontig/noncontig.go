@@ -313,7 +313,7 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo), e.config.MaxTime)
 	meter.start(len(e.todo))
 	defer meter.clear()
-	lastSave := time.Now()
+	lastSave, saving := time.Now(), time.Duration(0)
 	done := 0
 	defer func() { e.noteMissing(e.todo[done:]) }()
 	for done < len(e.todo) {
@@ -333,11 +333,12 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 		if first.run >= 0 && (done == len(e.todo) || e.todo[done].run != first.run) {
 			meter.round(first.run+1, e.config.Runs, e.doc.Noncontig)
 		}
-		if e.dir != nil && time.Since(lastSave) > 5*time.Second {
-			lastSave = time.Now()
+		if e.dir != nil && time.Since(lastSave) > 20*saving { // each round, if that takes a twentieth of the time
+			began := time.Now()
 			if err := e.dir.saveDocument(e.doc.Document); err != nil {
 				return err
 			}
+			lastSave, saving = time.Now(), time.Since(began)
 		}
 	}
 	return nil

@@ -179,8 +179,7 @@ func (e *experiment) resume() error {
 	a.Runs, b.Runs = 0, 0
 	a.FootprintBytes, b.FootprintBytes = 0, 0
 	if a != b {
-		return fmt.Errorf("--resume: the grid in %s was measured otherwise (%s, %s cache, window %d, device %s): give the same flags",
-			e.dir.path, a.Transport, a.Cache, a.Window, a.Device)
+		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.dir.path, strings.Join(differing(a, b), "; "))
 	}
 	before := e.dir.previous
 	e.doc.Started, e.doc.Client, e.doc.Server, e.doc.Label = before.Started, before.Client, before.Server, before.Label
@@ -223,8 +222,41 @@ func (e *experiment) dropBroken() {
 	}
 }
 
+// differing names the flags by which two grids differ, and what else does.
+func differing(before, now noncontig.Setup) []string {
+	var out []string
+	for _, f := range []struct {
+		name string
+		of   func(noncontig.Setup) any
+	}{
+		{"--device", func(s noncontig.Setup) any { return s.Device }},
+		{"--connection", func(s noncontig.Setup) any { return s.Transport }},
+		{"--cache", func(s noncontig.Setup) any { return s.Cache }},
+		{"--window", func(s noncontig.Setup) any { return s.Window }},
+		{"--list-bytes", func(s noncontig.Setup) any { return s.ListBytes }},
+		{"--min-time", func(s noncontig.Setup) any { return time.Duration(s.MinSeconds * float64(time.Second)) }},
+		{"--verify", func(s noncontig.Setup) any { return s.Verify }},
+		{"--seed", func(s noncontig.Setup) any { return s.Seed }},
+		{"--events", func(s noncontig.Setup) any { return s.Events }},
+		{"the machine's cache", func(s noncontig.Setup) any { return s.LLCBytes }},
+		{"the device's max_sge", func(s noncontig.Setup) any { return s.MaxSGE }},
+		{"the device's max_sge_rd", func(s noncontig.Setup) any { return s.MaxSGERead }},
+		{"the kernel that packs", func(s noncontig.Setup) any { return s.Kernel }},
+	} {
+		if a, b := f.of(before), f.of(now); a != b {
+			out = append(out, fmt.Sprintf("%s was %v, is %v", f.name, a, b))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, "by another version")
+	}
+	return out
+}
+
 // gridFormats are the formats that can show a grid: it has no records, which the others are made of.
-func gridFormats() []string { return []string{"table", "csv", "json", "markdown", "latex", "html"} }
+func gridFormats() []string {
+	return []string{"table", "csv", "json", "markdown", "latex", "openmetrics", "html"}
+}
 
 func gridFormat(name string) (render.Format, error) {
 	f, err := output.FormatNamed(name)

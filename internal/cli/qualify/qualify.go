@@ -2,6 +2,7 @@
 package qualify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Plan", Names: []string{"only", "scale", "runs", "list", "dry-run", "print"}},
 		{Title: "Verdict", Names: []string{"line", "leave-out", "baseline", "within", "accept"}},
-		{Title: "Result", Names: []string{"junit", "html", "json", "markdown", "openmetrics", "quiet"}},
+		{Title: "Result", Names: []string{"junit", "html", "json", "markdown", "openmetrics", "resume", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
 	}
@@ -42,7 +43,7 @@ func groups() []cmdline.FlagGroup {
 // flags are the flags of 'qualify' as they were typed.
 type flags struct {
 	host, line, junit, html, json string
-	openMetrics                   string
+	openMetrics, resume           string
 	baseline, within, leaveOut    string
 	accept, markdown              string
 	only                          []string
@@ -64,6 +65,7 @@ type config struct {
 	OpenMetrics string
 	HTML        string
 	JSON        string
+	Resume      *qualify.Qualification // nil: from the start
 	DryRun      bool
 	Quiet       bool
 	Accept      stats.Accepted
@@ -139,6 +141,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVar(&flags.runs, "runs", 0, "repetitions of each test (as the plan says)")
 	fs.StringVar(&flags.junit, "junit", "", "write the verdicts as JUnit XML")
 	fs.StringVar(&flags.html, "html", "", "write the page with verdicts, tables and pictures")
+	fs.StringVar(&flags.resume, "resume", "", "take over what an interrupted run of the plan finished: its --json file")
 	fs.StringVar(&flags.openMetrics, "openmetrics", "", "write verdicts and figures for node_exporter's textfile collector: x.prom")
 	fs.StringVar(&flags.json, "json", "", "write everything as JSON, for 'report', 'compare' and baselines")
 	fs.StringVar(&flags.markdown, "markdown", "", "write the verdicts as Markdown, for a step summary")
@@ -184,6 +187,15 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	if f.given("only") && len(f.only) == 0 {
 		wrong.Note(errors.New("--only names no test: want some of those that --list shows, such as write-64k,read-64k"))
 	}
+	if f.resume != "" {
+		var err error
+		c.Resume, err = qualify.Load(f.resume)
+		if c.Resume == nil && err == nil {
+			err = fmt.Errorf("%s is not of a qualification: name what --json wrote", f.resume)
+		}
+		wrong.Note(cmdline.Prefixed("--resume", err))
+		c.JSON = cmp.Or(c.JSON, f.resume)
+	}
 	length := TestLength{scale: f.scale, runs: f.runs}
 	wrong.Note(length.check())
 	cpu, err := f.device.CPUChoice(1)
@@ -192,6 +204,9 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.Note(err)
 	if err := errors.Join(wrong...); err != nil {
 		return c, err
+	}
+	if c.Resume != nil && c.Resume.Plan != c.Plan.Name {
+		return c, fmt.Errorf("--resume %s: it is of plan %s, and PLAN is %s", f.resume, c.Resume.Plan, c.Plan.Name)
 	}
 	chosen, err := chooseTests(c.Plan, f.only)
 	if err != nil {
@@ -336,13 +351,21 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		_, err := fmt.Fprintf(out.Out, "ready: %s on %s; nothing was run\n", plural(len(c.Tests), "test"), q.device)
 		return err
 	}
+	if err := q.checkResumed(); err != nil {
+		return err
+	}
 	for i, t := range c.Tests {
+		if done := q.finished(t); done != nil {
+			q.judge(t, done.Document, nil, done.Seconds)
+			continue
+		}
 		if reason := q.stopped(ctx); reason != "" {
 			q.report.Tests = append(q.report.Tests, qualify.Result{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: qualify.Skipped, Reason: reason})
 			continue
 		}
 		q.announce(i, t)
 		q.run(ctx, t)
+		q.checkpoint()
 	}
 	q.report.Finished = time.Now().UTC()
 	code := q.exitCode(ctx)
@@ -438,7 +461,6 @@ func (q *qualification) announce(i int, t qualifyTest) {
 // run measures and judges one test.
 func (q *qualification) run(ctx context.Context, t qualifyTest) {
 	started := time.Now()
-	result := qualify.Result{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: qualify.Passed, LeftOut: t.leftOut}
 	if t.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, timeoutError{t.Timeout})
@@ -448,6 +470,12 @@ func (q *qualification) run(ctx context.Context, t qualifyTest) {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
+	q.judge(t, doc, err, time.Since(started).Seconds())
+}
+
+// judge sets what a test gave against what is expected of it.
+func (q *qualification) judge(t qualifyTest, doc *report.Document, err error, seconds float64) {
+	result := qualify.Result{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: qualify.Passed, LeftOut: t.leftOut, Seconds: seconds}
 	if doc != nil {
 		doc.Description, doc.Command = t.Name, t.Run
 		if err == nil {
@@ -480,11 +508,53 @@ func (q *qualification) run(ctx context.Context, t qualifyTest) {
 	if result.Outcome == qualify.Passed {
 		q.errs = append(q.errs, nil)
 	}
-	result.Seconds = time.Since(started).Seconds()
 	q.report.Tests = append(q.report.Tests, result)
 	if !q.config.Quiet {
 		fmt.Fprintln(q.out.Err, render.QualificationLine(&result))
 	}
+}
+
+// finished is the earlier run's result of a test that it measured to the end with the same command; nil where there is none.
+func (q *qualification) finished(t qualifyTest) *qualify.Result {
+	if q.config.Resume == nil {
+		return nil
+	}
+	for i := range q.config.Resume.Tests {
+		r := &q.config.Resume.Tests[i]
+		if r.Name == t.Name && r.Command == strings.Join(t.Run, " ") && (r.Outcome == qualify.Passed || r.Outcome == qualify.Failed) && r.Document != nil && r.Document.Complete {
+			return r
+		}
+	}
+	return nil
+}
+
+// checkResumed refuses to put the results of two devices or peers into one qualification.
+func (q *qualification) checkResumed() error {
+	for _, t := range q.config.Tests {
+		done := q.finished(t)
+		if done == nil {
+			continue
+		}
+		d := done.Document
+		if d.Client.Device != q.device {
+			return exit.UsageError{Err: fmt.Errorf("--resume: --device was %s, is %s: give the same, or leave --resume out", d.Client.Device, q.device)}
+		}
+		if host := bench.Host().Host; d.Client.Host != host {
+			return exit.UsageError{Err: fmt.Errorf("--resume: the tests ran on host %s, this is %s: go on there, or leave --resume out", d.Client.Host, host)}
+		}
+	}
+	return nil
+}
+
+// checkpoint saves what has run: whatever ends this process, --resume takes it over. That it cannot be written is told at the
+// end, when the whole is.
+func (q *qualification) checkpoint() {
+	if q.config.JSON == "" {
+		return
+	}
+	partial := *q.report
+	partial.Outcome, partial.ExitCode, partial.Finished = qualify.Broken, exit.Failed, time.Now().UTC()
+	_ = qualify.Save(q.config.JSON, &partial)
 }
 
 // timeoutError ends a test that takes longer than its plan allows.

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/qualify"
+)
+
+// killed starts a command and kills it (kill -9) as soon as a file is as wanted.
+func killed(t *testing.T, dir string, ready func() bool, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "gobw", args...)
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(2 * time.Minute)
+	for {
+		select {
+		case <-look.C:
+			if ready() {
+				_ = cmd.Process.Kill()
+				<-ended
+				return
+			}
+		case err := <-ended:
+			t.Fatalf("it ended before it could be killed: %v\n%s", err, &out)
+		case <-late:
+			_ = cmd.Process.Kill()
+			<-ended
+			t.Fatalf("no checkpoint in 2 minutes\n%s", &out)
+		}
+	}
+}
+
+func finish(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "gobw", args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// A qualification that was killed goes on after its last finished test.
+func TestKilledQualificationResumes(t *testing.T) {
+	dir := t.TempDir()
+	plan := func(second string) {
+		text := fmt.Sprintf("name: p\ntests:\n  - {name: one, run: gobw write -n 100, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write %s, expect: bw >= 1 kb/s}\n", second)
+		if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "q.json")
+	line := []string{"qualify", "p.yaml", "-d", "roce0", "--loopback", "--peer-timeout", "60s"}
+	plan("-D 300")
+	killed(t, dir, func() bool { _, err := os.Stat(path); return err == nil }, append(line, "--json", "q.json")...)
+	before, err := qualify.Load(path)
+	if err != nil || before == nil || len(before.Tests) != 1 {
+		t.Fatalf("%v, %+v", err, before)
+	}
+	plan("-n 100")
+	finish(t, dir, append(line, "--resume", "q.json")...)
+	after, err := qualify.Load(path)
+	if err != nil || after.Outcome != qualify.Passed || len(after.Tests) != 2 {
+		t.Fatalf("%v, %+v", err, after)
+	}
+	if a, b := before.Tests[0].Document.Started, after.Tests[0].Document.Started; !a.Equal(b) {
+		t.Errorf("the first test was measured again: at %v, then at %v", a, b)
+	}
+}
+
+// A grid that was killed goes on after its last finished point, and another grid is refused by the flag that differs.
+func TestKilledGridResumes(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "grid", "result.json")
+	line := []string{"noncontig", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--blocks", "64,4K", "--runs", "2", "--seed", "7", "--save", "grid"}
+	runs := func() map[string][]float64 {
+		d, err := report.Load(path)
+		if err != nil || d.Noncontig == nil {
+			return nil
+		}
+		out := map[string][]float64{}
+		for _, p := range d.Noncontig.Points {
+			for _, r := range p.Runs {
+				key := p.Shape + " " + p.Strategy + " " + p.Layout
+				out[key] = append(out[key], r.GoodputBitsPerS)
+			}
+		}
+		return out
+	}
+	killed(t, dir, func() bool { return len(runs()) > 1 }, append(line, "--min-time", "100ms")...)
+	before := runs()
+	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "--min-time", "101ms", "--resume")...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--min-time was 100ms, is 101ms") {
+		t.Errorf("another grid: %v\n%s", err, out)
+	}
+	finish(t, dir, append(line, "--min-time", "100ms", "--resume")...)
+	after := runs()
+	if len(after) <= len(before) && len(after) < 10 {
+		t.Errorf("%d points before and %d after", len(before), len(after))
+	}
+	for key, values := range before {
+		if len(after[key]) != 2 || after[key][0] != values[0] {
+			t.Errorf("%s: %v before, %v after", key, values, after[key])
+		}
+	}
+}
