@@ -196,6 +196,7 @@ func TestPerftestErrors(t *testing.T) {
 		{"ib_write_bw -d roce0 --numa_node 4095", 1, "NUMA node 4095 does not exist"},
 		{"ib_write_bw --tph_mem=vm --cpu_id=0 --ph=1", 1, "--tph_mem: extensions of some hardware are not there"},
 		{"ib_send_bw --use-srq -q 3 -r 2", 1, "--rx-depth (-r) 2: the 3 queue pairs share them"},
+		{"ib_write_bw --peer-timeout 0", 1, "want more than 0 seconds"},
 		{"ib_write_bw -V", 1, "Version: 6.27"},
 		{"ib_write_bw -d nosuch0 127.5.9.1", 1, `no device "nosuch0"`},
 		{"ib_write_bw -d roce0 -p 1 127.5.9.1", 1, "Couldn't connect to 127.5.9.1:1"},

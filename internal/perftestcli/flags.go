@@ -307,7 +307,15 @@ func flags() []perftestFlag {
 		{option: o('Z', "server"), elsewhere: Ignored, why: "the host on the command line makes the client"},
 		{option: val(0, "force-link"), set: setLink},
 		{option: option{long: "perftest-version", value: true, exact: true}, set: text(func(v *Invocation) *string { return &v.PerftestVersion })}, // ours
-		{option: option{long: "perftest-only", exact: true}, set: on(func(v *Invocation) *bool { return &v.PerftestOnly })},                        // ours
+		{option: option{long: "peer-timeout", value: true, exact: true}, set: func(v *Invocation, value string) error { // ours
+			d, err := plan.ParseSeconds(value)
+			if err == nil && d <= 0 {
+				err = fmt.Errorf("%q: want more than 0 seconds", value)
+			}
+			v.PeerTimeout = d
+			return err
+		}},
+		{option: option{long: "perftest-only", exact: true}, set: on(func(v *Invocation) *bool { return &v.PerftestOnly })}, // ours
 	}
 	for _, m := range []struct {
 		names string // with "=" behind those that take a value

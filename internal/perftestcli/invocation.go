@@ -51,8 +51,9 @@ type Invocation struct {
 	NoNUMA      bool          // --disable_numa
 	WaitDestroy time.Duration // --wait_destroy: between the test and the end of the queue pairs
 
-	PerftestVersion string // --perftest-version (ours): the version to advertise; empty: 6.27
-	PerftestOnly    bool   // --perftest-only (ours): speak perftest's dialect with gobw, too
+	PerftestVersion string        // --perftest-version (ours): the version to advertise; empty: 6.27
+	PeerTimeout     time.Duration // --peer-timeout (ours): how long a silent peer, or one with which nothing moves, is borne; 0: the defaults
+	PerftestOnly    bool          // --perftest-only (ours): speak perftest's dialect with gobw, too
 
 	sizeGiven bool
 	margin    *time.Duration

@@ -195,6 +195,7 @@ func helpGroups(tool Tool) []helpGroup {
 			{"source_ip", "ADDR", "the same, as older versions call it"},
 			{"ipv6-addr", "", "IPv6 addresses only"},
 			{"perftest-version", "V", "version to tell the other end; with 6.29 both compare the whole test (" + DefaultVersion + ")"},
+			{"peer-timeout", "SECONDS", "how long a silent peer is borne (30 in a phase, 10 where nothing moves)"},
 			{"perftest-only", "", "speak perftest's protocol with gobw, too"},
 		}},
 		{"Output and verdict", []helpOption{

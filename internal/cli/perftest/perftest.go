@@ -132,7 +132,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 	o := bench.Options{
 		CPU: r.cpu(), Port: port.Number, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, Local: local, Remote: remote, NUMANode: r.v.NUMANode,
 		Connected: func(c bench.Connection) { r.connected(s, c) }, Measured: r.measured,
-		Linger: r.v.WaitDestroy, Lingering: r.finishText,
+		Stall: r.v.PeerTimeout, Linger: r.v.WaitDestroy, Lingering: r.finishText,
 	}
 	if r.v.NoNUMA {
 		anywhere := -1
@@ -149,6 +149,12 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		r.finishText()
 	}
 	return errors.Join(s.Close(), r.text.Err(), r.failed)
+}
+
+// timeouts are the limits of every wait, all the same where the command line has one.
+func (r *testRun) timeouts() control.Timeouts {
+	d := r.v.PeerTimeout
+	return control.Timeouts{Peer: d, Hello: d, Plan: d, Phase: d}
 }
 
 // finishText closes the table.
@@ -229,7 +235,7 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 	if !r.v.Server() {
 		r.text.Begin()
 		return connect.Dial(ctx, net.JoinHostPort(r.v.Host, strconv.Itoa(r.v.TCPPort)), connect.DialOptions{
-			Perftest: options, Program: program, Source: r.v.Source, Network: r.v.Network, RDMA: rdma,
+			Perftest: options, Program: program, Source: r.v.Source, Network: r.v.Network, RDMA: rdma, Timeouts: r.timeouts(),
 		})
 	}
 	host := ""
@@ -237,7 +243,7 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 		host = r.v.Source.String()
 	}
 	l, err := connect.Listen(connect.ListenOptions{
-		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: options, Program: program, Once: true, RDMA: rdma,
+		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: options, Program: program, Once: true, RDMA: rdma, Timeouts: r.timeouts(),
 		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		LocalFacts: func() (control.Facts, error) { return bench.LocalFacts(d.Device, r.v.IBPort) },
 	})
