@@ -58,7 +58,7 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && cmdline.IsCobraUsage(err) {
-		err = exit.UsageError{Err: err}
+		err = exit.UsageError{Err: cmdline.CommandError(err)}
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		err = cause

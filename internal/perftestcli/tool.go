@@ -39,3 +39,20 @@ func ToolNamed(name string) (Tool, bool) {
 	}
 	return Tool{}, false
 }
+
+// Known finds an option by its long name, with dashes or underscores, or by its letter: the long name as perftest has it, and a
+// tool in which it does something, the preferred one if it can be.
+func Known(name, preferred string) (long, tool string, known bool) {
+	for _, f := range flags() {
+		plain := strings.ReplaceAll(f.long, "_", "-")
+		if strings.ReplaceAll(name, "_", "-") != plain && (len(name) != 1 || f.short != name[0]) || f.exact && !f.value && f.set == nil {
+			continue
+		}
+		for _, t := range Tools() {
+			if f.in(t) == Acts && (tool == "" || t.Name == preferred) {
+				long, tool = f.long, t.Name
+			}
+		}
+	}
+	return long, tool, tool != ""
+}

@@ -32,7 +32,7 @@ func groups() []cmdline.FlagGroup {
 		}},
 		opendevice.Group(),
 		measure.PeerGroup(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "openmetrics", "quiet", "expect", "accept", "limit-bw", "limit-msgrate"}},
+		{Title: "Output and verdict", Names: []string{"format", "save", "openmetrics", "quiet", "expect", "accept", "limit-bw", "limit-msgrate", "report-gbits"}},
 	}
 }
 
@@ -70,7 +70,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.StringVar(&f.sizes, "sizes", "", "several sizes: 64:1M (powers of two), 64,1000,4K")
 		fs.BoolVarP(&f.all, "all", "a", false, "all sizes from 2 B to 8 MiB (UD: to the MTU)")
 	}
-	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size")
+	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size ("+defaultLengthText(kind)+")")
 	fs.StringVarP(&f.duration, "duration", "D", "", "seconds to measure instead: 10, 0.5, 500ms")
 	fs.StringVarP(&f.margin, "margin", "f", "", "seconds to leave out at both ends of -D (0)")
 	fs.StringVar(&f.warmup, "warmup", "steady", "messages before measuring, or 'steady', or 0")
@@ -136,13 +136,19 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.StringVar(&f.accept, "accept", "", "let pass expectations that cannot be told for these causes: too-few, unclear, missing")
 	fs.StringArrayVar(&f.expect, "expect", nil, "fail unless: 'bw >= 90Gb/s', 'p99 <= 3us'")
 	if bw {
-		fs.Float64VarP(&f.limitBW, "limit-bw", "w", 0, "fail below this average, in Gb/s")
+		fs.Float64VarP(&f.limitBW, "limit-bw", "w", 0, "fail below this average, in MiB/s; with --report-gbits in Gb/s")
 		fs.Float64VarP(&f.limitRate, "limit-msgrate", "y", 0, "fail below this rate, in million messages/s")
-		fs.BoolVar(&f.gbits, "report-gbits", true, "ignored: figures name their units")
-		cmdline.Hide(fs, "report-gbits")
+		fs.BoolVar(&f.gbits, "report-gbits", false, "--limit-bw is in Gb/s; figures name their units anyway")
 	}
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
 	cmdline.Hide(fs, "cpu-freq")
+}
+
+func defaultLengthText(kind plan.Kind) string {
+	if kind == plan.Latency {
+		return "10000; above 64K 1000"
+	}
+	return "5000; above 64K for 1 s; of several sizes for 0.5 s each"
 }
 
 func defaultSizeText(kind plan.Kind) string {
@@ -175,7 +181,7 @@ type limitConfig struct {
 // Config checks everything that needs no device and names all mistakes at once.
 func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []string) (Config, error) {
 	var wrong cmdline.Faults
-	c := Config{Tool: tool, Limits: limitConfig{f.limitBW * 1e9, f.limitRate * 1e6}}
+	c := Config{Tool: tool, Limits: limitConfig{f.limitBW * f.limitUnit(), f.limitRate * 1e6}}
 	p := plan.Spec{
 		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.Qps, Threads: f.threads, Bidirectional: f.bidirectional,
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
@@ -288,6 +294,14 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	return c, errors.Join(wrong...)
 }
 
+// limitUnit is that of --limit-bw in bits per second: perftest's.
+func (f *Flags) limitUnit() float64 {
+	if f.gbits {
+		return 1e9
+	}
+	return 8 << 20
+}
+
 // sizeList reads -s, --sizes and -a, which exclude each other.
 func (f *Flags) sizeList() ([]int, error) {
 	var given []string
@@ -302,6 +316,9 @@ func (f *Flags) sizeList() ([]int, error) {
 	}
 	switch {
 	case f.size != "":
+		if strings.ContainsAny(f.size, ":,") {
+			return nil, fmt.Errorf("--size (-s) %q: one size; --sizes %s takes several", f.size, f.size)
+		}
 		n, err := plan.ParseSize(f.size)
 		return []int{n}, cmdline.Prefixed("--size (-s)", err)
 	case f.sizes != "":

@@ -1,0 +1,72 @@
+package cmdline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/plan"
+)
+
+// ours says what we have in place of an option of perftest's.
+var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"report-histogrm": "--save FILE.html draws all samples", "report-unsorted": "--format json has the percentiles",
+	"out_json": "give --format json, or --save FILE.json", "cpu_util": "give --cpu-time",
+	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --format json, or csv",
+	"report-both": "--format json has both directions", "perform_warm_up": "give --warmup N", "data_validation": "give --verify=all",
+	"pin_cores": "give --cpu N", "retry_count": "give --retries", "report-counters": "--format json has the counters of both ends",
+	"version": "'%s version' tells it", "CPU-freq": "nothing is to do: leave it out",
+}
+
+// perftestFlag says what to do about an option that perftest has and we have not: our own, or perftest's names. name is the
+// long one, or a letter.
+func perftestFlag(path, name string) string {
+	program, command, _ := strings.Cut(path, " ")
+	kind := map[string]string{"gobw": "bw", "golat": "lat"}[program]
+	long, tool, known := perftestcli.Known(name, "ib_"+command+"_"+kind)
+	if !known {
+		return ""
+	}
+	text := fmt.Sprintf("; 'gobw install-links DIR' makes %s, which knows perftest's", tool)
+	if hint := ours[long]; hint != "" {
+		if strings.Contains(hint, "%s") {
+			hint = fmt.Sprintf(hint, program)
+		}
+		text = "; " + hint + text
+	}
+	return text
+}
+
+// CommandError words an unknown command: perftest's names, and those of the other program, lead to ours.
+func CommandError(err error) error {
+	word, found := strings.CutPrefix(err.Error(), "unknown command ")
+	if !found {
+		return err
+	}
+	word, rest, _ := strings.Cut(word, " for ")
+	program, _, _ := strings.Cut(strings.Trim(rest, `"`), `"`)
+	word = strings.Trim(word, `"`)
+	op, suffix := strings.TrimPrefix(word, "ib_"), ""
+	for _, s := range []string{"bw", "lat"} {
+		if o, has := strings.CutSuffix(op, s); has && (o == "" || strings.HasSuffix(o, "_")) {
+			op, suffix = strings.TrimSuffix(o, "_"), s
+			break
+		}
+	}
+	right := map[string]string{"bw": "gobw", "lat": "golat"}[suffix]
+	switch {
+	case suffix == "":
+		return err
+	case op == "" && right == program:
+		return fmt.Errorf("unknown command %q: %s measures that; say of what: %s write, read, send or atomic", word, program, program)
+	case op == "":
+		return fmt.Errorf("unknown command %q: that is %s's: %s write, read, send or atomic", word, right, right)
+	}
+	for _, known := range plan.Operations() {
+		if op == string(known) {
+			return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw install-links DIR' makes ib_%s_%s", word, right, op, op, suffix)
+		}
+	}
+	return errors.New(err.Error())
+}
