@@ -261,6 +261,13 @@ func processors(e End) []Finding {
 			[]string{"cpupower frequency-set -g performance"},
 		})
 	}
+	if free := float64(s.CPUs) - s.LoadAverage; s.CPUs > 1 && free < 1 {
+		all = append(all, Finding{
+			"cpu-load", Warning, e.Name, fmt.Sprintf("%.1f threads ran or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs),
+			"a measuring thread spins: what else runs takes its CPU away, and figures suffer by more than they show",
+			[]string{"top -b -n 1 | head -n 15   # stop what is not needed, or wait", "gobw write HOST --cpu N   # a CPU that nothing else uses"},
+		})
+	}
 	if s.CPUs < 2 {
 		all = append(all, Finding{
 			"cpus", Warning, e.Name, "only one CPU", "a spinning end takes it all; with --loopback both ends share it", []string{"use -e (events), or another machine for one end"},

@@ -41,6 +41,8 @@ func TestExamine(t *testing.T) {
 		{"narrow slot", End{Devices: []Device{nic(func(d *Device) { d.Info.PCILinkWidth = 8 })}, System: healthy}, 0, "pcie", []string{"126 Gb/s", "200 Gb/s", "lspci -vv -s 0000:81:00.0"}},
 		{"far NUMA node", End{Devices: []Device{nic(func(d *Device) { d.Info.NUMANode = 1 })}, System: System{Linux: true, CPUs: 8, MemlockUnlimited: true, NUMANodes: []int{0, 1}, AffinityNodes: []int{0}}}, 0, "numa", []string{"--cpunodebind=1"}},
 		{"empty GID table", End{Devices: []Device{nic(func(d *Device) { d.GIDs = nil })}, System: healthy}, 0, "gid-table", []string{"empty", "netns"}},
+		{"busy", End{Devices: []Device{nic(nil)}, System: System{Linux: true, CPUs: 8, MemlockUnlimited: true, LoadAverage: 7.4}}, 0, "cpu-load", []string{"7.4 threads", "8 CPUs"}},
+		{"one busy CPU of eight", End{Devices: []Device{nic(nil)}, System: System{Linux: true, CPUs: 8, MemlockUnlimited: true, LoadAverage: 1.2}}, 0, "", nil},
 		{"governor", End{Devices: []Device{nic(nil)}, System: System{Linux: true, CPUs: 8, MemlockUnlimited: true, Governor: "powersave"}}, 0, "cpu-governor", []string{"powersave", "cpupower"}},
 		{"port 4791", End{Devices: []Device{{Info: verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1}}}, System: System{Linux: true, CPUs: 8, Port4791: "in use"}}, 0, "udp-4791", []string{"rdma_rxe", "ip netns add"}},
 		{"module not loaded", End{System: System{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"modprobe ib_uverbs"}},
@@ -70,6 +72,19 @@ func TestExamine(t *testing.T) {
 	}
 }
 
+// TestExaminePairMTU: an end with jumbo frames and one without are told, with the interface that has the smaller MTU.
+func TestExaminePairMTU(t *testing.T) {
+	small := nic(func(d *Device) {
+		d.Ports[0].ActiveMTU, d.Ports[0].NetInterface, d.Info.Name = verbs.MTU1024, "eth7", "rxe0"
+	})
+	for _, pair := range [][2]Device{{nic(nil), small}, {small, nic(nil)}} {
+		got := ExaminePair(End{Devices: pair[:1]}, End{Devices: pair[1:]})
+		if len(got) != 1 || got[0].Check != "mtu-mismatch" || Clean(got) || !strings.Contains(got[0].Fix[0], "ip link set eth7 mtu 4200   # on the end of rxe0") {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 func TestExaminePairRoCEVersions(t *testing.T) {
 	a := End{Devices: []Device{nic(nil)}}
 	b := End{Devices: []Device{nic(func(d *Device) { d.GIDs[1][0].Type = verbs.GIDRoCEv1 })}}
@@ -89,6 +104,7 @@ func TestInspectReadsTheSystem(t *testing.T) {
 		"proc/sys/kernel/osrelease":                            {Data: []byte("6.1.0\n")},
 		"lib/modules/6.1.0/modules.dep":                        {Data: []byte("kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko: kernel/x.ko\n")},
 		"proc/sys/net/core/rmem_max":                           {Data: []byte("212992\n")},
+		"proc/loadavg":                                         {Data: []byte("1.25 0.80 0.40 2/345 6789\n")},
 		"proc/net/route":                                       {Data: []byte("Iface\tDestination\tGateway\neth7\t00000000\t0100000A\n")},
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": {Data: []byte("ondemand\n")},
 		"sys/devices/system/node/node0/cpulist":                {Data: []byte("0-3\n")},

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -28,10 +29,11 @@ func pairMTU(a, b Device) []Finding {
 		small, large = b, a
 	}
 	return []Finding{{
-		"mtu-mismatch", Note, small.Info.Name + " and " + large.Info.Name,
+		"mtu-mismatch", Warning, small.Info.Name + " and " + large.Info.Name,
 		fmt.Sprintf("active MTUs differ: %v and %v bytes; tests use %v", small.Ports[0].ActiveMTU, large.Ports[0].ActiveMTU, small.Ports[0].ActiveMTU),
-		"the smaller costs bandwidth",
-		[]string{"ip link set INTERFACE mtu 4200   # on the end with the smaller one, and on the switch"},
+		"the smaller costs bandwidth, and a path of both kinds drops what only one end can send",
+		[]string{fmt.Sprintf("ip link set %s mtu 4200   # on the end of %s, and on the switch; or as large as the other end's",
+			cmp.Or(small.Ports[0].NetInterface, "INTERFACE"), small.Info.Name)},
 	}}
 }
 

@@ -14,6 +14,7 @@ type System struct {
 	Linux             bool            `json:"linux"`
 	CPUs              int             `json:"cpus"`
 	Governor          string          `json:"governor,omitempty"`
+	LoadAverage       float64         `json:"load_average,omitempty"` // threads that ran or wanted to, over a minute; 0: unknown
 	NUMANodes         []int           `json:"numa_nodes,omitempty"`
 	AffinityNodes     []int           `json:"affinity_nodes,omitempty"` // nodes on which this process may run
 	MemlockBytes      uint64          `json:"memlock_bytes"`
@@ -37,6 +38,8 @@ func Inspect(root fs.FS) System {
 		Modules:         map[string]bool{},
 		ModuleAvailable: map[string]bool{},
 	}
+	load, _, _ := strings.Cut(firstLine(root, "proc/loadavg"), " ")
+	s.LoadAverage, _ = strconv.ParseFloat(load, 64)
 	s.ReceiveBufferMax, _ = strconv.Atoi(firstLine(root, "proc/sys/net/core/rmem_max"))
 	for _, m := range []string{"ib_uverbs", "rdma_ucm", "rdma_rxe"} {
 		if _, err := fs.Stat(root, "sys/module/"+m); err == nil {

@@ -177,11 +177,25 @@ func (s *Settled) checkDevice(bad func(string, ...any)) {
 		atMost("--outs (-o)", p.Outstanding, max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic), 1))
 	}
 	if p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU {
-		bad("--mtu (-m) %v: port %d of %s has %v", p.MTU, port.Number, info.Name, port.ActiveMTU)
+		bad("--mtu (-m) %v: port %d of %s has %v%s", p.MTU, port.Number, info.Name, port.ActiveMTU, hintOfMTU(p.MTU, port))
 	}
 	if s.row.Counter && !lim.Atomic {
 		bad("%s has no atomics", info.Name)
 	}
+}
+
+// hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would need: room for every header, as the
+// kernel and roce0 count it.
+func hintOfMTU(want verbs.MTU, port verbs.PortInfo) string {
+	if port.LinkLayer != verbs.LinkEthernet || port.NetInterface == "" {
+		return ""
+	}
+	needed := (want.Bytes()/100 + 2) * 100
+	if want.Bytes()%100+96 <= 100 {
+		needed -= 100
+	}
+	return fmt.Sprintf(", the most that interface %s carries: with an MTU of %d there (ip link set %s mtu %d), at the other end and on the way it is %v",
+		port.NetInterface, needed, port.NetInterface, needed, want)
 }
 
 // checkVerify refuses comparisons that would compare nothing, or the wrong thing.

@@ -38,6 +38,19 @@ func settle(t *testing.T, s Spec) *Settled {
 	return x
 }
 
+// TestMTURefusalNamesTheInterface: who asks for more than a RoCE port has learns which interface bounds it, and what would do.
+func TestMTURefusalNamesTheInterface(t *testing.T) {
+	l := device()
+	l.Port.ActiveMTU, l.Port.LinkLayer, l.Port.NetInterface = verbs.MTU1024, verbs.LinkEthernet, "ens1"
+	for mtu, needed := range map[verbs.MTU]string{verbs.MTU2048: "2200", verbs.MTU4096: "4200"} {
+		_, err := Settle(Spec{Operation: Write, Kind: Bandwidth, MTU: mtu}, l, Peer{}, Policy{})
+		want := "has 1024, the most that interface ens1 carries: with an MTU of " + needed + " there (ip link set ens1 mtu " + needed + ")"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", mtu, err, want)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	for _, c := range []struct {
 		name                string
