@@ -120,7 +120,7 @@ func TestInspectReadsTheSystem(t *testing.T) {
 	if !s.ModuleAvailable["rdma_rxe"] || s.Modules["ib_uverbs"] {
 		t.Errorf("modules: available %v loaded %v", s.ModuleAvailable, s.Modules)
 	}
-	if s.ReceiveBufferMax != 212992 || s.DefaultInterface != "eth7" || s.Governor != "ondemand" || s.IOMMUTranslates {
+	if s.ReceiveBufferMax != 212992 || s.LoadAverage != 1.25 || s.DefaultInterface != "eth7" || s.Governor != "ondemand" || s.IOMMUTranslates {
 		t.Errorf("got %+v", s)
 	}
 	if !slices.Equal(s.NUMANodes, []int{0, 1}) || !slices.Equal(s.AffinityNodes, []int{0}) {
