@@ -43,6 +43,7 @@ type Comparison struct {
 	OnlyNew    []string     `json:"only_new,omitempty"`
 	Incomplete []string     `json:"incomplete,omitempty"` // documents that were interrupted
 	Labels     []string     `json:"labels,omitempty"`
+	Hosts      int          `json:"hosts,omitempty"` // of tests of many hosts: how many are in both
 }
 
 // Point is one figure at one point. Values are in Unit.

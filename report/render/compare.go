@@ -118,8 +118,10 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 	case "openmetrics":
 		return comparisonOpenMetrics(w, c)
 	case "table", "text":
-		for _, l := range c.Labels {
-			fmt.Fprintln(out, l)
+		for _, label := range c.Labels {
+			for _, l := range plain.Wrap(label, terminalWidth) {
+				fmt.Fprintln(out, l)
+			}
 		}
 		for i, g := range comparisonGrids(c) {
 			if i > 0 || len(c.Labels) > 0 {

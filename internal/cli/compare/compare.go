@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/fabric"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -48,6 +50,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"Hodges-Lehmann estimate with its rank interval, which assume no distribution.\n\n" +
 			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
 			"One alone is compared with itself across a field: --by qps.\n" +
+			"Two documents of 'fabric' are compared host by host and link by link.\n" +
 			"Four runs or more on each side are needed to tell anything: --runs 10 is good.\n\n" +
 			"A gate (--fail-on) fails where it cannot tell, unless the cause is accepted.",
 		Example: "  " + tool + " write alpha --runs 10 --save old.json\n" +
@@ -127,6 +130,9 @@ func run(out output.Streams, c config) error {
 	lost.Note(out)
 	write := func(w io.Writer) error {
 		for _, one := range comparisons {
+			if one.Hosts > 0 && c.Format != "json" {
+				one = fabric.Brief(one)
+			}
 			if err := render.Comparison(w, c.Format, one); err != nil {
 				return err
 			}
@@ -152,6 +158,9 @@ func run(out output.Streams, c config) error {
 
 // compared compares the two sides, or within one side each value of a field with the first.
 func compared(c config) ([]*compare.Comparison, output.Lost, error) {
+	if fabrics, err := fabrics(c); len(fabrics) > 0 || err != nil {
+		return fabrics, nil, err
+	}
 	old, lost, err := output.Load(c.Old)
 	sides := [][]*report.Document{old}
 	if len(c.New) > 0 {
@@ -175,4 +184,51 @@ func compared(c config) ([]*compare.Comparison, output.Lost, error) {
 		out = append(out, one)
 	}
 	return out, lost, nil
+}
+
+// fabrics compares two documents of 'gobw fabric'; nothing where the files are other results.
+func fabrics(c config) ([]*compare.Comparison, error) {
+	files := slices.Concat(c.Old, c.New)
+	var docs []*fabric.Document
+	for _, path := range files {
+		d, err := readFabric(path)
+		if err != nil {
+			return nil, exit.UsageError{Err: err}
+		}
+		if d != nil {
+			docs = append(docs, d)
+		}
+	}
+	switch {
+	case len(docs) == 0:
+		return nil, nil
+	case len(docs) != 2 || len(files) != 2:
+		return nil, exit.UsageError{Err: errors.New("documents of 'gobw fabric' are compared one with one: gobw compare OLD NEW")}
+	case len(c.Options.Figures) > 0:
+		return nil, exit.UsageError{Err: errors.New("--figures: a document of 'gobw fabric' has one figure")}
+	}
+	one, err := fabric.Compare(docs[0], docs[1], c.Options)
+	if err != nil {
+		return nil, exit.UsageError{Err: err}
+	}
+	return []*compare.Comparison{one}, nil
+}
+
+// readFabric reads a document of 'gobw fabric'; nil: the file is something else, which others will read or refuse.
+func readFabric(path string) (d *fabric.Document, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil //nolint:nilerr // whoever reads results says it better
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if !fabric.IsDocument(f) {
+		return nil, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if d, err = fabric.Read(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
 }

@@ -62,6 +62,7 @@ type Judge struct {
 	lost     []bool
 	effects  map[Subject]float64 // of hosts and trunks that are known to be slow
 	bad      []Finding           // found without a trial: not connected, wrong data
+	controls map[bool][]float64  // of re-tests, by whether they ran alone: logarithms
 	retests  int
 	links    int // suspected links beyond the most that are tried
 	tested   map[uint8]*coverage
@@ -82,7 +83,7 @@ func New(c Config) *Judge {
 	c.Slow = cmp.Or(c.Slow, 0.05)
 	c.Alpha = cmp.Or(c.Alpha, 0.01)
 	c.Retests = cmp.Or(c.Retests, 40)
-	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, tested: map[uint8]*coverage{}}
+	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, controls: map[bool][]float64{}, tested: map[uint8]*coverage{}}
 }
 
 // Lost tells that a host is gone: no partner is sought for it any more.

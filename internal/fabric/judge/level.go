@@ -82,15 +82,20 @@ func (c *Config) learn(all []Cell) levels {
 			above = append(above, r)
 		}
 	}
-	l.sigma = 1.4826 * median(above) * (1 + 1/math.Sqrt(float64(max(len(above), 1))))
+	l.sigma = 1.4826 * median(above) * (1 + sigmaMargin/math.Sqrt(float64(max(len(above), 1))))
 	if few {
 		if repeated, enough := c.repeatability(cells); enough {
-			l.sigma = repeated
+			l.sigma = min(l.sigma, repeated)
 		}
 	}
 	l.sigma = max(l.sigma, leastSigma)
 	return l
 }
+
+// sigmaMargin keeps the noise from being taken for less than it is, which would make noise look like evidence. The relative
+// standard error of a median deviation of n values is 1.17/sqrt(n); an estimate is raised by 2.3 of them, so that one in a
+// hundred is too low. Both estimates are upper bounds (faults widen the one, few repeats the other): the lesser holds.
+const sigmaMargin = 2.3 * 1.17
 
 // enoughRepeats is how many repeated cells tell their noise.
 const enoughRepeats = 8
@@ -115,7 +120,7 @@ func (c *Config) repeatability(cells []Cell) (float64, bool) {
 		last[k] = y
 	}
 	n := float64(len(differences))
-	return 1.4826 * median(differences) / math.Sqrt2 * (1 + 1/math.Sqrt(max(n, 1))), n >= enoughRepeats
+	return 1.4826 * median(differences) / math.Sqrt2 * (1 + sigmaMargin/math.Sqrt(max(n, 1))), n >= enoughRepeats
 }
 
 // mostLearnt is how many cells the levels are learnt from: more tell nothing more, and take memory.

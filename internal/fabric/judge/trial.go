@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/report/stats"
 )
 
 type decision uint8
@@ -66,8 +67,8 @@ func (r *round) add(from, to int) bool {
 
 func (r *round) free(h int) bool { return !r.sends[h] && !r.receives[h] }
 
-// controls is how many pairs of good hosts run beside suspects that are tried alone.
-const controls = 8
+// controlPairs is how many pairs of good hosts run beside suspects that are tried alone.
+const controlPairs = 8
 
 // compose makes the next round of re-tests, of one rail and one load: busy ones first.
 func (j *Judge) compose() (Retest, bool) {
@@ -228,7 +229,7 @@ func (j *Judge) fill(r *round, good []int, quiet bool) {
 	}
 	pairs := len(left) / 2
 	if quiet {
-		pairs = min(pairs, controls)
+		pairs = min(pairs, controlPairs)
 	}
 	for i := range pairs {
 		a, b := left[2*i], left[2*i+1]
@@ -250,6 +251,7 @@ func (j *Judge) try(cells []Cell) {
 		}
 	}
 	shift := j.controlLevel(cells)
+	quiet := j.cfg.loadOf(cells[0].Round).Quiet
 	for _, x := range cells {
 		s, single := j.subjectOf(x)
 		if !single || x.State == Void || x.State == WrongData {
@@ -283,7 +285,9 @@ func (j *Judge) try(cells []Cell) {
 		e.sum += max(j.weight(r, accuse, acquit), 0.75*acquit)
 		switch {
 		case e.sum >= accuse:
-			e.decision = slow
+			if j.worse(e.x, j.controls[quiet], tried) {
+				e.decision = slow
+			}
 		case e.sum <= acquit:
 			e.decision = fine
 		}
@@ -318,8 +322,33 @@ func (j *Judge) controlLevel(cells []Cell) float64 {
 			of = append(of, j.levels.residual(x))
 		}
 	}
-	if len(of) < 2 {
-		return 0
+	shift := 0.0
+	if len(of) >= 2 {
+		shift = median(of) * float64(len(of)) / float64(len(of)+1)
 	}
-	return median(of) * float64(len(of)) / float64(len(of)+1)
+	quiet := j.cfg.loadOf(cells[0].Round).Quiet
+	for _, r := range of {
+		j.controls[quiet] = append(j.controls[quiet], r-shift)
+	}
+	j.controls[quiet] = j.controls[quiet][max(0, len(j.controls[quiet])-mostControls):]
+	return shift
+}
+
+// mostControls is how many cells of good hosts a suspect's are compared with, the latest.
+const mostControls = 512
+
+// worse is the verdict on a suspect's re-tests against those of good hosts under the same load, at a level that holds for
+// all suspects together. Where it cannot tell yet, the suspect is tested again.
+func (j *Judge) worse(suspect, controls []float64, tried int) bool {
+	confidence := 1 - j.cfg.Alpha/float64(max(tried, 1))
+	effect := stats.Unpaired(shares(controls), shares(suspect), confidence, stats.HigherIsBetter)
+	return stats.Conclude([]stats.Effect{effect}, stats.Margins{Same: j.cfg.Slow / 2, Confidence: confidence})[0].Word == stats.Worse
+}
+
+func shares(logs []float64) []float64 {
+	out := make([]float64, len(logs))
+	for i, x := range logs {
+		out[i] = math.Exp(x)
+	}
+	return out
 }

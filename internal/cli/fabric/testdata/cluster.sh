@@ -17,7 +17,7 @@ for i in $(seq "$n"); do shape "$i" 8mbit; done
 shape 3 4mbit
 
 if [ "$n" -gt 4 ]; then
-	run matchings srun -K -N"$n" -n"$n" "$gobw" fabric "${common[@]}" --round 0.5s --time 30s --pattern random --html "$dir/matchings.html" --junit "$dir/matchings.xml"
+	run matchings srun -K -N"$n" -n"$n" "$gobw" fabric "${common[@]}" --round 0.5s --time 45s --pattern random --html "$dir/matchings.html" --junit "$dir/matchings.xml"
 	for pattern in shift quick incast alltoall ring bisection leaves; do
 		run "$pattern" srun -K -N"$n" -n"$n" "$gobw" fabric "${common[@]}" -t 4 --pattern $pattern --round 0.1s --time 1s --slow 60%
 	done
@@ -33,7 +33,7 @@ node1 qdisc replace dev eth0 root handle 1: htb default 1
 node1 class add dev eth0 parent 1: classid 1:1 htb rate 8mbit burst 8k
 node1 class add dev eth0 parent 1: classid 1:2 htb rate 3mbit burst 8k
 node1 filter add dev eth0 parent 1: protocol ip u32 match ip dst 10.77.0.3/32 flowid 1:2
-run slow-link srun -K -N4 -n4 "$gobw" fabric "${common[@]}" --round 0.4s --time 30s
+run slow-link srun -K -N4 -n4 "$gobw" fabric "${common[@]}" --round 0.4s --time 45s
 shape 1 8mbit
 
 # A program that is started without srun is told so.
