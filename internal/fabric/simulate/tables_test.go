@@ -96,8 +96,12 @@ func TestErrorRates(t *testing.T) {
 	runs, accused, planted, found := 0, 0, 0, 0
 	for seed := range uint64(25) {
 		for _, tr := range []trial{
-			{64, 0, schedule.Pairs, 0, 0.01, 3, 0.10}, {64, 0, schedule.Random, 6, 0.01, 1, 0.10}, {256, 16, schedule.Leaves, 1, 0.01, 3, 0.10}, {64, 0, schedule.Random, 6, 0.03, 0, 0},
-			{64, 0, schedule.Random, 6, 0.03, 3, 0.20}, {64, 8, schedule.Leaves, 1, 0.02, 3, 0.10}, // where links were accused by noise taken for less than it is
+			{64, 0, schedule.Pairs, 0, 0.01, 3, 0.10},
+			{64, 0, schedule.Random, 6, 0.01, 1, 0.10},
+			{256, 16, schedule.Leaves, 1, 0.01, 3, 0.10},
+			{64, 0, schedule.Random, 6, 0.03, 0, 0},
+			{64, 0, schedule.Random, 6, 0.03, 3, 0.20},
+			{64, 8, schedule.Leaves, 1, 0.02, 3, 0.10}, // where links were accused by noise taken for less than it is
 		} {
 			o := tr.run(t, seed)
 			runs++
