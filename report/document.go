@@ -25,7 +25,8 @@ type Document struct {
 	Server      *Environment    `json:"server,omitempty"`
 	Records     []Record        `json:"records"`
 	Noncontig   *noncontig.Grid `json:"noncontig,omitempty"`
-	Checks      []Check         `json:"checks,omitempty"` // expectations and their verdicts
+	Scaling     []Step          `json:"scaling,omitempty"` // of '--threads auto'
+	Checks      []Check         `json:"checks,omitempty"`  // expectations and their verdicts
 	Warnings    []string        `json:"warnings,omitempty"`
 	Description string          `json:"description,omitempty"`
 }

@@ -35,6 +35,9 @@ func grids(d *report.Document) []grid {
 		}
 	}
 	out = append(out, noncontigGrids(d)...)
+	if len(d.Scaling) > 0 {
+		out = append(out, scalingGrid(d.Scaling))
+	}
 	if len(d.Checks) > 0 {
 		out = append(out, checkGrid(d.Checks))
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // threadGrids show what each thread of a set-up did: a row per size and thread, of the end that sends and of the other.
@@ -53,4 +54,22 @@ func threadGrid(g figure.Group, title string, of func(*report.Record) []report.S
 		}
 	}
 	return t
+}
+
+// scalingGrid shows what more threads brought.
+func scalingGrid(steps []report.Step) grid {
+	g := grid{title: "what more threads bring", header: []string{"bytes", "threads", "Mmsg/s", "gain", "verdict", "knee"}, keys: 2}
+	for _, s := range steps {
+		gain, verdict, knee := "-", "-", ""
+		if s.Verdict != nil {
+			gain, verdict = plain.Number(s.Gain)+"x", s.Verdict.String()
+		}
+		if s.Knee {
+			knee = "here"
+		}
+		g.rows = append(g.rows, []string{
+			strconv.FormatUint(s.SizeBytes, 10), strconv.Itoa(s.Threads), plain.Number(s.MessagesPerS / 1e6), gain, verdict, knee,
+		})
+	}
+	return g
 }

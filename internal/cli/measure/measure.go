@@ -46,7 +46,7 @@ func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, e
 		return nil, err
 	}
 	res, err := m.Run(ctx, c.Plan, c.Observe)
-	doc.add(res)
+	doc.Add(res)
 	err = errors.Join(err, m.Close())
 	doc.Finish(err)
 	return doc.Document, err
@@ -63,8 +63,8 @@ func NewDocument(tool string, command []string) Document {
 	}}
 }
 
-// add takes over what a run measured; nil is nothing.
-func (d Document) add(res *bench.Result) {
+// Add takes over what a run measured; nil is nothing.
+func (d Document) Add(res *bench.Result) {
 	if res == nil {
 		return
 	}

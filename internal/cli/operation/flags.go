@@ -41,11 +41,11 @@ type Flags struct {
 	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
 	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
 	iters                                                                            string
-	runs, Qps, threads, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu         int
+	runs, Qps, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu                  int
 	sl, tclass, pkey, timeout, retries, rnrTimer                                     int
 	tos                                                                              int
 	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
-	postAPI                                                                          string
+	postAPI, threads                                                                 string
 	oldPostSend                                                                      bool
 	limitBW, limitRate                                                               float64
 	gbits, cpuFreq                                                                   bool
@@ -84,7 +84,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	if bw {
 		fs.IntVarP(&f.Qps, "qp", "q", 1, "queue pairs")
-		fs.IntVar(&f.threads, "threads", 1, "threads that share an end's queue pairs (not roce0)")
+		fs.StringVar(&f.threads, "threads", "1", "threads that share an end's queue pairs, or auto: as many as pay (not roce0)")
 		fs.BoolVarP(&f.bidirectional, "bidirectional", "b", false, "both directions at once")
 		fs.BoolVar(&f.reversed, "reversed", false, "the server sends to the client")
 		fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight per queue pair (128)")
@@ -170,6 +170,8 @@ type Config struct {
 	Expect []*expect.Expectation
 	Accept stats.Accepted // causes for which expectations pass although nothing can be told
 	Limits limitConfig
+
+	Threads threadFlag
 }
 
 // limitConfig is perftest's -w and -y: judged for every record.
@@ -183,7 +185,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	var wrong cmdline.Faults
 	c := Config{Tool: tool, Limits: limitConfig{f.limitBW * f.limitUnit(), f.limitRate * 1e6}}
 	p := plan.Spec{
-		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.Qps, Threads: f.threads, Bidirectional: f.bidirectional,
+		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.Qps, Bidirectional: f.bidirectional,
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
 		PostList: f.PostList, InlineBytes: f.Inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
 		Verify: plan.Verify(f.verify), NoPeak: f.noPeak, CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
@@ -214,6 +216,11 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	p.Sizes, err = f.sizeList()
 	wrong.Note(err)
 	wrong.Note(f.length(&p))
+	c.Threads.qps = f.given("qp")
+	wrong.Note(c.Threads.parse(f.threads))
+	if p.Threads = c.Threads.threads; c.Threads.auto && !f.given("runs") {
+		p.Runs = threadRuns
+	}
 	if f.given("mtu") {
 		p.MTU, err = verbs.ParseMTU(f.mtu)
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
@@ -239,7 +246,6 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	}{ // 0 is "not said" in a plan
 		{"runs", "", f.runs},
 		{"qp", " (-q)", f.Qps},
-		{"threads", "", f.threads},
 		{"tx-depth", " (-t)", f.txDepth},
 		{"rx-depth", " (-r)", f.rxDepth},
 		{"cq-mod", " (-Q)", f.cqMod},

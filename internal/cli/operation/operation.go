@@ -70,10 +70,17 @@ func run(ctx context.Context, out output.Streams, c Config) error {
 	if err := output.CheckWritable(c.Output.Save, c.Output.OpenMetrics); err != nil {
 		return err
 	}
-	doc, err := measure.Run(ctx, out, measure.Config{
+	config := measure.Config{
 		Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet,
 		Plan: c.Plan,
-	})
+	}
+	var doc *report.Document
+	var err error
+	if c.Threads.auto {
+		doc, err = measureThreads(ctx, out, config, c.Threads)
+	} else {
+		doc, err = measure.Run(ctx, out, config)
+	}
 	var usage exit.UsageError
 	if doc == nil || errors.As(err, &usage) {
 		return err
