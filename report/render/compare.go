@@ -119,7 +119,7 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 		return comparisonOpenMetrics(w, c)
 	case "table", "text":
 		for _, label := range c.Labels {
-			for _, l := range plain.Wrap(label, terminalWidth) {
+			for _, l := range plain.Wrap(label, columns(w)) {
 				fmt.Fprintln(out, l)
 			}
 		}
