@@ -331,7 +331,7 @@ func (d *exchangeRun) heard() bool {
 	sends := d.whole.Shape == job.Stream && slices.ContainsFunc(d.running(), func(f *exchangeFlow) bool { return f.plan.Sends() })
 	receives := d.whole.Shape != job.PingPong && slices.ContainsFunc(d.running(), func(f *exchangeFlow) bool { return f.plan.Receives() })
 	pings := d.whole.Shape == job.PingPong
-	return !(sends && d.p.Completed == 0 || receives && d.p.Received == 0 || pings && d.rec.RawLen == 0)
+	return (!sends || d.p.Completed > 0) && (!receives || d.p.Received > 0) && (!pings || d.rec.RawLen > 0)
 }
 
 // blame gives a failed completion to the flow of its queue pair.

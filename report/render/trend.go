@@ -145,11 +145,11 @@ func trendClosing(t *trend.Trend) []string {
 			out = append(out, fmt.Sprintf("and %d changes before these", len(all)-i))
 			break
 		}
-		line := fmt.Sprintf("%s, first in %s: %s: %s (permutation test: p = %.2g)", x.c.First.Format("2006-01-02 15:04"), x.c.Name, x.s.Name(), x.c.InWords(), x.c.P)
+		line := []string{fmt.Sprintf("%s, first in %s: %s: %s (permutation test: p = %.2g)", x.c.First.Format("2006-01-02 15:04"), x.c.Name, x.s.Name(), x.c.InWords(), x.c.P)}
 		for _, d := range x.c.Changed {
-			line += "; " + d.String()
+			line = append(line, d.String())
 		}
-		out = append(out, line)
+		out = append(out, strings.Join(line, "; "))
 	}
 	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s; --seed %d); same: within ±%s",
 		plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, t.Seed, stats.Percent(t.Margin)))

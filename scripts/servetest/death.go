@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -179,7 +181,7 @@ func (d *death) clientEnds(struck time.Time) (time.Duration, string) {
 		return late, d.judge(err, late)
 	case <-time.After(hangLimit):
 		_ = d.client.Process.Signal(syscall.SIGQUIT)
-		<-d.ended
+		_ = <-d.ended
 		return hangLimit, "the client hung: " + d.said.String()
 	}
 }

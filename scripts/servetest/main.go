@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command servetest lets 'gobw serve' live through a crowd of clients (soak) and through deaths of either end (deaths), and
 // looks whether long tests grow (memory).
 package main

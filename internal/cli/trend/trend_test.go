@@ -103,7 +103,7 @@ func TestGate(t *testing.T) {
 		{"nothing named", nil, exit.Usage, "name a directory"},
 		{"wrong rule", []string{good, "--fail-on", "slower"}, exit.Usage, "slower"},
 		{"wrong window", []string{good, "--since", "yesterday"}, exit.Usage, "yesterday"},
-		{"wrong figure", []string{good, "--figures", "bandwith"}, exit.Usage, "bandwidth"},
+		{"wrong figure", []string{good, "--figures", "bandwitch"}, exit.Usage, "bandwidth"},
 		{"a figure without a better side", []string{good, "--figures", "seconds"}, exit.Usage, "neither better nor worse"},
 		{"wrong format", []string{good, "--format", "cvs"}, exit.Usage, "cvs"},
 		{"wrong ending", []string{good, "--save", "x.doc"}, exit.Usage, ".html"},

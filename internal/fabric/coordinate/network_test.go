@@ -91,21 +91,21 @@ func (s *stream) change(do func()) {
 }
 
 // read returns n, or a channel that tells when to look again.
-func (s *stream) read(p []byte) (n int, err error, again <-chan struct{}, deadline time.Time) {
+func (s *stream) read(p []byte) (n int, again <-chan struct{}, deadline time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return 0, net.ErrClosed, nil, s.deadline
+		return 0, nil, s.deadline, net.ErrClosed
 	case !s.deadline.IsZero() && !time.Now().Before(s.deadline):
-		return 0, os.ErrDeadlineExceeded, nil, s.deadline
+		return 0, nil, s.deadline, os.ErrDeadlineExceeded
 	case !s.held && s.b.Len() > 0:
 		n, err = s.b.Read(p)
-		return n, err, nil, s.deadline
+		return n, nil, s.deadline, err
 	case !s.held && s.end != nil:
-		return 0, s.end, nil, s.deadline
+		return 0, nil, s.deadline, s.end
 	}
-	return 0, nil, s.changed, s.deadline
+	return 0, s.changed, s.deadline, nil
 }
 
 // memoryConn is one end of a connection.
@@ -116,7 +116,7 @@ type memoryConn struct {
 
 func (c *memoryConn) Read(p []byte) (int, error) {
 	for {
-		n, err, again, deadline := c.in.read(p)
+		n, again, deadline, err := c.in.read(p)
 		if again == nil {
 			return n, err
 		}
