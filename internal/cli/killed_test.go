@@ -34,15 +34,14 @@ func killed(t *testing.T, dir string, ready func() bool, args ...string) {
 		case <-look.C:
 			if ready() {
 				_ = cmd.Process.Kill()
-				_ = <-ended // killed
+				t.Logf("killed: %v", <-ended)
 				return
 			}
 		case err := <-ended:
 			t.Fatalf("it ended before it could be killed: %v\n%s", err, &out)
 		case <-late:
 			_ = cmd.Process.Kill()
-			_ = <-ended // killed
-			t.Fatalf("no checkpoint in 2 minutes\n%s", &out)
+			t.Fatalf("no checkpoint in 2 minutes, %v\n%s", <-ended, &out)
 		}
 	}
 }

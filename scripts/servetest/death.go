@@ -181,8 +181,7 @@ func (d *death) clientEnds(struck time.Time) (time.Duration, string) {
 		return late, d.judge(err, late)
 	case <-time.After(hangLimit):
 		_ = d.client.Process.Signal(syscall.SIGQUIT)
-		_ = <-d.ended
-		return hangLimit, "the client hung: " + d.said.String()
+		return hangLimit, fmt.Sprintf("the client hung, %v: %s", <-d.ended, d.said.String())
 	}
 }
 
