@@ -27,6 +27,7 @@ type driver struct {
 	rd     plan.Round
 	job    *job.Job
 	runner job.Runner
+	later  []uint64 // what each queue pair received after the job had ended; nil: nothing
 	t      *trace
 	limit  limits
 
@@ -265,17 +266,16 @@ func (d *driver) ownPartDone() bool {
 	return !d.limit.passive && d.limit.count > 0 && d.p.Completed >= d.limit.count && d.job.Shape == job.Stream
 }
 
-// receivedPerQP is what each queue pair received. With several, only a counted round says it exactly.
+// receivedPerQP is what each queue pair received. What a ping-pong left on its way counts for its one.
 func (d *driver) receivedPerQP() []uint64 {
+	if len(d.job.Lanes) == 1 {
+		return []uint64{d.p.Received}
+	}
 	n := make([]uint64, len(d.job.Lanes))
 	for q := range n {
-		if len(n) > 1 && d.job.Lanes[q].Expect > 0 {
-			n[q] = d.runner.Received(q)
-			continue
-		}
-		n[q] = d.p.Received / uint64(len(n))
-		if q < int(d.p.Received%uint64(len(n))) {
-			n[q]++
+		n[q] = d.runner.Received(q)
+		if d.later != nil {
+			n[q] += d.later[q]
 		}
 	}
 	return n

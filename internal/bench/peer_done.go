@@ -70,12 +70,18 @@ func (d *driver) awaitSync(cancel context.CancelFunc) {
 	}
 }
 
-// finishStopped ends a job that has no end of its own.
+// finishStopped ends a job that has no end of its own, on all of its threads.
 func (d *driver) finishStopped() {
 	d.job.Stop.Store(1)
-	if p, err := d.runner.Run(job.Now() + d.ticks(time.Millisecond)); err == nil {
+	for end := job.Now() + d.ticks(lullMost); job.Now() < end; {
+		p, err := d.runner.Run(job.Now() + d.ticks(time.Millisecond))
+		if err != nil {
+			return
+		}
 		p.LastDone = d.p.LastDone
-		d.p = p
+		if d.p = p; p.Done {
+			return
+		}
 	}
 }
 
@@ -103,7 +109,12 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = runner.Close() }()
+	defer func() {
+		for q := range after.Lanes {
+			d.later = append(d.later, runner.Received(q))
+		}
+		_ = runner.Close()
+	}()
 	already := d.p
 	for {
 		p, err := runner.Run(job.Now() + d.ticks(time.Millisecond))

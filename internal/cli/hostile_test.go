@@ -272,6 +272,7 @@ func TestDeathOfATest(t *testing.T) {
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%v: the client heard of it after %v", sig, took)
 		}
+		waitForAfter(t, s, before, "test's process died") // the client may hear of it first
 		if said := s.log.String()[before:]; strings.Count(said, "test's process died") != 1 {
 			t.Errorf("%v: the log says %s", sig, said)
 		}

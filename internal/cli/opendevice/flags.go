@@ -95,7 +95,7 @@ func parseCPU(s string, last int) (bench.CPUChoice, error) {
 	}
 	cpus, err := plan.ParseCPUs(s)
 	if err != nil {
-		return bench.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, numbers of threads such as 2,3 or 4-7, auto or none", s)
+		return bench.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, one for each thread such as 2,3 or 4-7, auto or none", s)
 	}
 	return bench.CPUChoice{CPUs: cpus}, nil
 }
