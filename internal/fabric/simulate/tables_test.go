@@ -112,10 +112,10 @@ func TestErrorRates(t *testing.T) {
 			found += o.hostsFound + o.linksFound
 		}
 	}
-	if accused > 3 { // at 1 % each, 150 runs have more than so many in 7 of 100 tries; the seeds are fixed
+	if accused > 1 { // one run in a hundred is what is promised; the seeds are fixed
 		t.Errorf("healthy hosts or links accused in %d of %d runs", accused, runs)
 	}
-	if found < planted*95/100 {
+	if found < planted*97/100 {
 		t.Errorf("%d of %d planted faults found", found, planted)
 	}
 }
