@@ -148,7 +148,7 @@ func TestHostilePictures(t *testing.T) {
 	}
 }
 
-// Figures one step of a float64 apart, at any size, are drawn in little memory.
+// Figures one step of a float64 apart, at any size, are drawn in little memory, and end.
 func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
 	for _, at := range []string{"1e27", "1e300", "1e-300", "5e-324"} {
 		next := strings.Replace(at, "e", ".0000000000000002e", 1)
@@ -162,7 +162,7 @@ func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
 		start := time.Now()
 		var b bytes.Buffer
 		_ = HTML(&b, docs) // an error is as good
-		if took := time.Since(start); took > 5*time.Second || b.Len() > 4<<20 {
+		if took := time.Since(start); took > time.Minute || b.Len() > 4<<20 {
 			t.Errorf("%s: %v, %d bytes", at, took, b.Len())
 		}
 	}
