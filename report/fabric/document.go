@@ -169,6 +169,7 @@ type Judged struct {
 	HostPower     float64 `json:"host_power"` // the least drop of a host that is found with 95 %; 0: none is
 	LinkPower     float64 `json:"link_power"` // of a tested link
 	Tested        int     `json:"tested_pairs"`
+	Untimed       int     `json:"untimed_pairs,omitempty"` // of the tested, whose speed nobody judged: several senders met at a receiver
 	Pairs         int     `json:"pairs"`
 	Retests       int     `json:"retest_rounds"`
 	Undecided     int     `json:"undecided"`

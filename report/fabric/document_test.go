@@ -186,3 +186,20 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A run says no power to find slow paths where it judged no speed.
+func TestTestedSaysWhatWasJudged(t *testing.T) {
+	for _, tt := range []struct {
+		untimed    int
+		want, lack string
+	}{
+		{0, "a host slower by", "Speeds are judged"},
+		{4, "Speeds are judged of 2 of them", "speeds are not"},
+		{6, "connections and data are judged here, speeds are not", "a host slower by"},
+	} {
+		d := &Document{Judged: Judged{Sigma: 0.01, HostPower: 0.05, LinkPower: 0.05, Tested: 6, Pairs: 6, Untimed: tt.untimed}}
+		if got := d.Tested(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.lack) {
+			t.Errorf("%d of 6 untimed: %s", tt.untimed, got)
+		}
+	}
+}

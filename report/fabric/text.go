@@ -104,6 +104,12 @@ func (d *Document) Tested() string {
 	if j.HostPower == 0 {
 		return s + " Too noisy, or too few hosts known to be good: this run can tell nothing."
 	}
+	if j.Untimed > 0 && j.Untimed >= j.Tested {
+		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not."
+	}
+	if j.Untimed > 0 {
+		s += fmt.Sprintf(" Speeds are judged of %d of them, where one host alone sends to another.", j.Tested-j.Untimed)
+	}
 	s += fmt.Sprintf(" Found with 95 %%: a host slower by %s, a tested link slower by %s.", percent(j.HostPower), percent(j.LinkPower))
 	if j.Tested < j.Pairs {
 		s += " Links that were not tested can be anything."

@@ -66,6 +66,7 @@ type Judge struct {
 	retests  int
 	links    int // suspected links beyond the most that are tried
 	tested   map[uint8]*coverage
+	timed    map[uint8]*coverage // of these, whose speed was judged
 }
 
 type stage uint8
@@ -83,7 +84,7 @@ func New(c Config) *Judge {
 	c.Slow = cmp.Or(c.Slow, 0.05)
 	c.Alpha = cmp.Or(c.Alpha, 0.01)
 	c.Retests = cmp.Or(c.Retests, 40)
-	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, controls: map[bool][]float64{}, tested: map[uint8]*coverage{}}
+	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, controls: map[bool][]float64{}, tested: map[uint8]*coverage{}, timed: map[uint8]*coverage{}}
 }
 
 // Lost tells that a host is gone: no partner is sought for it any more.
@@ -102,18 +103,26 @@ func (j *Judge) Round(l Load) uint16 {
 func (j *Judge) Add(cells []Cell) {
 	j.cells = append(j.cells, cells...)
 	for _, x := range cells {
-		c := j.tested[x.Rail]
-		if c == nil {
-			c = newCoverage(j.cfg.Hosts)
-			j.tested[x.Rail] = c
+		if x.State == Void {
+			continue
 		}
-		if x.State != Void {
-			c.add(x)
+		j.covered(j.tested, x)
+		if j.cfg.loadOf(x.Round).FanIn <= 1 {
+			j.covered(j.timed, x)
 		}
 	}
 	if len(cells) > 0 && j.cfg.loadOf(cells[0].Round).Retest {
 		j.try(cells)
 	}
+}
+
+func (j *Judge) covered(by map[uint8]*coverage, x Cell) {
+	c := by[x.Rail]
+	if c == nil {
+		c = newCoverage(j.cfg.Hosts)
+		by[x.Rail] = c
+	}
+	c.add(x)
 }
 
 // Retest is a round that the judge asks for.

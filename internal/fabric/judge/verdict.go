@@ -58,6 +58,7 @@ type Verdict struct {
 	HostPower    float64   `json:"host_power"`                     // the least drop of a host that is found with 95 %; 0: none is
 	LinkPower    float64   `json:"link_power"`                     // of a tested link
 	Tested       int       `json:"tested"`                         // ordered pairs on all rails
+	Untimed      int       `json:"untimed,omitempty"`              // of the tested, whose speed nobody judged: several senders met at a receiver
 	Pairs        int       `json:"pairs"`                          // that there are
 	Retests      int       `json:"retest_rounds"`                  // rounds
 	Untried      int       `json:"untried_links,omitempty"`        // suspected, beyond the most that are tried
@@ -77,6 +78,10 @@ func (j *Judge) Conclude() Verdict {
 	}
 	for _, c := range j.tested {
 		v.Tested += c.n
+		v.Untimed += c.n
+	}
+	for _, c := range j.timed {
+		v.Untimed -= c.n
 	}
 	for rail := range j.cfg.Rails {
 		v.KnownGood = min(v.KnownGood, len(j.goodHosts(uint8(rail))))

@@ -57,7 +57,7 @@ func Document(o coordinate.Outcome, f Facts) *fabric.Document {
 		s.scatter()
 		v := o.Verdict
 		d.Judged = fabric.Judged{
-			Sigma: v.Sigma, Slow: v.Slow, HostPower: v.HostPower, LinkPower: v.LinkPower, Tested: v.Tested, Pairs: v.Pairs, Retests: v.Retests,
+			Sigma: v.Sigma, Slow: v.Slow, HostPower: v.HostPower, LinkPower: v.LinkPower, Tested: v.Tested, Untimed: v.Untimed, Pairs: v.Pairs, Retests: v.Retests,
 			Undecided: v.Undecided, NotReproduced: v.NotReproduce, Untried: v.Untried, KnownGood: v.KnownGood,
 		}
 	}
