@@ -100,6 +100,9 @@ func (e *Expectation) UsesLine() bool {
 	return e.left.line || e.right.line || e.filter != nil && e.filter.UsesLine()
 }
 
+// OfCounter tells whether the expectation is of a counter alone, judged where an end counts it.
+func (e *Expectation) OfCounter() bool { return e.counted }
+
 // ErrNoLine refuses an expectation on the line rate of a device that has none.
 var ErrNoLine = errors.New("there is no line rate") //nolint:gochecknoglobals // a sentinel
 

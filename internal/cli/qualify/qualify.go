@@ -44,9 +44,9 @@ func groups() []cmdline.FlagGroup {
 type flags struct {
 	host, line, junit, html, json string
 	openMetrics, resume           string
-	baseline, within, leaveOut    string
+	baseline, within              string
 	accept, markdown              string
-	only                          []string
+	only, leaveOut                []string
 	given                         func(name string) bool // the flag stood on the command line
 	scale                         float64
 	runs                          int
@@ -134,7 +134,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&flags.dryRun, "dry-run", false, "check plan and device, and run nothing")
 	fs.BoolVar(&flags.show, "print", false, "print a plan that comes along, to start your own from")
 	fs.StringVar(&flags.line, "line", "", "the line rate for expectations, where the device does not tell: 25Gb/s")
-	fs.StringVar(&flags.leaveOut, "leave-out", "", "do not judge what the plan expects of the line rate (line), or any of it (all: see --baseline)")
+	fs.StringSliceVar(&flags.leaveOut, "leave-out", nil, "do not judge what the plan expects of the line rate (line), of counters (counters), or any of it (all: see --baseline)")
 	fs.StringVar(&flags.baseline, "baseline", "", "judge each test against the same one in this file, too (of --json or --save)")
 	fs.StringVar(&flags.within, "within", "10%", "how much worse than the baseline a test may be: bw, or p50 of a latency")
 	fs.Float64Var(&flags.scale, "scale", 1, "length of the tests: 0.1 for a quick look, 20 for a long one")
@@ -178,11 +178,14 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		c.Line, err = plan.ParseRate(strings.TrimSuffix(strings.TrimSuffix(strings.ReplaceAll(f.line, " ", ""), "b/s"), "bit/s"))
 		wrong.Note(cmdline.Prefixed("--line", err))
 	}
-	if !slices.Contains([]string{"", "line", "all"}, f.leaveOut) {
-		wrong.Note(fmt.Errorf("--leave-out %q%s: want line or all", f.leaveOut, cmdline.DidYouMean(f.leaveOut, []string{"line", "all"})))
-	}
-	if f.leaveOut != "" && f.line != "" {
-		wrong.Note(fmt.Errorf("--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", f.leaveOut))
+	kinds := []string{leaveLine, leaveCounters, leaveAll}
+	for _, kind := range f.leaveOut {
+		if !slices.Contains(kinds, kind) {
+			wrong.Note(fmt.Errorf("--leave-out %q%s: want line, counters or all", kind, cmdline.DidYouMean(kind, kinds)))
+		}
+		if (kind == leaveLine || kind == leaveAll) && f.line != "" {
+			wrong.Note(fmt.Errorf("--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", kind))
+		}
 	}
 	if f.given("only") && len(f.only) == 0 {
 		wrong.Note(errors.New("--only names no test: want some of those that --list shows, such as write-64k,read-64k"))
@@ -233,14 +236,19 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	return c, nil
 }
 
-// leaveOut drops expectations, those of the line rate or all, and remembers them.
-func (t *qualifyTest) leaveOut(what string) {
-	if what == "" {
-		return
-	}
+// What --leave-out leaves out.
+const (
+	leaveLine     = "line"
+	leaveCounters = "counters"
+	leaveAll      = "all"
+)
+
+// leaveOut drops expectations of some kinds, and remembers them.
+func (t *qualifyTest) leaveOut(kinds []string) {
 	var kept []*expect.Expectation
 	for _, e := range t.Expect {
-		if what == "all" || e.UsesLine() {
+		if slices.Contains(kinds, leaveAll) || slices.Contains(kinds, leaveLine) && e.UsesLine() ||
+			slices.Contains(kinds, leaveCounters) && e.OfCounter() {
 			t.leftOut = append(t.leftOut, e.String())
 		} else {
 			kept = append(kept, e)

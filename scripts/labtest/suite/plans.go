@@ -28,7 +28,8 @@ const planTimeout = 5 * time.Minute
 
 // runPlans qualifies the kernel's device by the plans that ship. It has no line rate, and time in an emulation is no
 // NIC's: tests are short, and "nic" is judged by a baseline that was taken just before in place of its own limits; then by
-// one that no device could reach, and by those of its own that hold wherever there is RDMA. Of "course" the tests that
+// one that no device could reach, and by those of its own that hold wherever there is RDMA (the kernel's device sends again
+// what its emulated processor was late to acknowledge: its counters are left out). Of "course" the tests that
 // differ from those of "nic" are run; internal/cli runs the whole on our own device. At last the peer is killed.
 func runPlans(ctx context.Context, s *suite) []outcome {
 	folder := filepath.Join(s.out, "plans")
@@ -49,7 +50,7 @@ func runPlans(ctx context.Context, s *suite) []outcome {
 			name: "nic by a baseline out of reach", want: 1, check: said("FAIL: plan nic", "faster.json", "limit"),
 			runs: one(with("nic", "--leave-out", "all", "--only", "write-64k", "--baseline", faster, "--within", "80%", "--accept", "too-few")), // too far off to be let pass
 		},
-		{name: "nic by its ratios", again: true, check: said("PASS: plan nic: 3 passed"), runs: one(with("nic", "--leave-out", "line", "--only", "rate,ud"))},
+		{name: "nic by its ratios", again: true, check: said("PASS: plan nic: 3 passed"), runs: one(with("nic", "--leave-out", "line,counters", "--only", "rate,ud"))},
 		{name: "nic without a line rate", want: 2, check: said("there is no line rate", "--leave-out line"), runs: one(with("nic"))},
 		{name: "quick", check: said("PASS: plan quick: 12 passed"), runs: one(with("quick", "--leave-out", "all"))},
 		{name: "part of course", check: said("PASS: plan course: 5 passed"), runs: one(with("course", "--leave-out", "all", "--only", "lists,ud,noncontig"))},
