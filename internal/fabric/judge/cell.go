@@ -47,22 +47,6 @@ func (c Cell) Quantiles() [5]float64 {
 	return [5]float64{at(0, -1), at(1, -1), v, at(2, 1), at(3, 1)}
 }
 
-// OneSided is how much slower one latency's distribution is than another, as a share of the other: the mean over the
-// percentiles of what it is above, in the manner of SuperBench's one-sided distance (Xiong et al., USENIX ATC 2024). What
-// is faster than the criterion counts as equal to it.
-func OneSided(observed, criterion [5]float64) float64 {
-	weights := [5]float64{0.15, 0.225, 0.25, 0.225, 0.15} // the share of the distribution that each percentile stands for
-	above, all := 0.0, 0.0
-	for i, w := range weights {
-		above += w * max(0, observed[i]-criterion[i])
-		all += w * criterion[i]
-	}
-	if all == 0 {
-		return 0
-	}
-	return above / all
-}
-
 // logOf is the cell as the judge sees it: a logarithm of which less is worse. A latency counts by the mean of its
 // percentiles, so that a slow tail counts, too.
 func (c Cell) logOf(latency bool) float64 {
