@@ -52,10 +52,10 @@ func splitOutside(list string) []string {
 // expandWord multiplies the brackets of one word out, the last one fastest.
 func expandWord(word string) ([]string, error) {
 	open := strings.IndexByte(word, '[')
+	if closing := strings.IndexByte(word, ']'); closing >= 0 && (open < 0 || closing < open) {
+		return nil, fmt.Errorf("%q: ] without [", word)
+	}
 	if open < 0 {
-		if strings.ContainsRune(word, ']') {
-			return nil, fmt.Errorf("%q: ] without [", word)
-		}
 		return []string{word}, nil
 	}
 	length := strings.IndexByte(word[open:], ']')

@@ -32,6 +32,8 @@ func TestExpand(t *testing.T) {
 	for list, want := range map[string]string{
 		"n[1-":            "without ]",
 		"n1]":             "without [",
+		"][0]":            "without [",
+		"n[0]]":           "without [",
 		"n[3-1]":          "backwards",
 		"n[a-b]":          "not a number",
 		"n[]":             "not a number",
@@ -68,7 +70,7 @@ func TestFold(t *testing.T) {
 }
 
 func FuzzExpand(f *testing.F) {
-	for _, s := range []string{"r[1-2]n[01-03,7]", "n[08-10],x", "a[", "[1]", "n[0-9][0-9]"} {
+	for _, s := range []string{"r[1-2]n[01-03,7]", "n[08-10],x", "a[", "[1]", "n[0-9][0-9]", "][0]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
