@@ -43,9 +43,11 @@ func FuzzConn(f *testing.F) {
 			t.Fatal(err)
 		}
 		read := make(chan []byte, 1)
-		go func() {
+		closed := make(chan error, 1)
+		go func() { // as a session does: where reading ends, it closes, and whoever still sends to it hears of that
 			all, _ := io.ReadAll(ours)
 			read <- all
+			closed <- ours.Close()
 		}()
 		sent := hostileMessages(theirs, b)
 		_ = theirs.Close()
@@ -55,7 +57,7 @@ func FuzzConn(f *testing.F) {
 		case <-time.After(time.Minute):
 			t.Fatal("the connection does not end")
 		}
-		if err := ours.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		if err := <-closed; err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("close: %v", err)
 		}
 		if !bytes.HasPrefix(sent, got) { // who sends faster than is read is cut off
