@@ -326,7 +326,10 @@ func (f *Flags) sizeList() ([]int, error) {
 			return nil, fmt.Errorf("--size (-s) %q: one size; --sizes %s takes several", f.size, f.size)
 		}
 		n, err := plan.ParseSize(f.size)
-		return []int{n}, cmdline.Prefixed("--size (-s)", err)
+		if err != nil {
+			return nil, cmdline.Prefixed("--size (-s)", err)
+		}
+		return []int{n}, nil
 	case f.sizes != "":
 		list, err := plan.ParseSizes(f.sizes)
 		return list, cmdline.Prefixed("--sizes", err)

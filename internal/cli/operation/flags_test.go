@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -30,6 +31,22 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 		c, err := f.Config("gobw", plan.Write, plan.Bandwidth, fs.Args())
 		if err != nil || c.Device.Strict != tt.strict {
 			t.Errorf("%v: strict %v, %v; want %v", tt.args, c.Device.Strict, err, tt.strict)
+		}
+	}
+}
+
+// What was wrong is told once: a size that cannot be read is not also a size of 0.
+func TestWrongSizeIsToldOnce(t *testing.T) {
+	for _, args := range [][]string{{"-s", "abc"}, {"-s", "0"}, {"--sizes", "1:x"}} {
+		var f Flags
+		fs := pflag.NewFlagSet("write", pflag.ContinueOnError)
+		f.Bind(fs, plan.Write, plan.Bandwidth)
+		if err := fs.Parse(append([]string{"--loopback"}, args...)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := f.Config("gobw", plan.Write, plan.Bandwidth, fs.Args())
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: %v, want one line", args, err)
 		}
 	}
 }
