@@ -54,6 +54,14 @@ type Test struct {
 	OneWay    bool    `json:"one_way,omitempty"`
 }
 
+func (t Test) String() string {
+	s := fmt.Sprintf("%s of %s over %s, %d bytes, %s", t.Kind, t.Operation, t.Transport, t.SizeBytes, plural(t.QPs, "queue pair"))
+	if t.OneWay {
+		s += ", one way"
+	}
+	return s
+}
+
 // Latency tells a test of which less is better.
 func (t Test) Latency() bool { return t.Kind == "latency" }
 
@@ -107,19 +115,23 @@ type Cells struct {
 // Len is their number.
 func (c Cells) Len() int { return len(c.From) }
 
-// Class is what cells must share to be compared.
+// Class is what cells must share to be compared, and what was learnt of them: what a later run is held to by --baseline.
 type Class struct {
 	Rail     int     `json:"rail"`
 	Hops     string  `json:"hops"` // "same leaf", "between leaves"
 	FanIn    int     `json:"fan_in,omitempty"`
-	Expected float64 `json:"expected"`
+	OneWay   bool    `json:"one_way,omitempty"`
+	Expected float64 `json:"expected"` // bits/s, or the median latency in ns
+	// Percentiles of a latency in ns: the 5th, 25th, 50th, 75th and 95th.
+	Percentiles []float64 `json:"percentiles_ns,omitempty"`
+	Hosts       []float64 `json:"host_shares,omitempty"` // median share of it that each host has, in order
 }
 
 // Finding is one verdict.
 type Finding struct {
 	Kind      string   `json:"kind"`
 	Bad       bool     `json:"bad"`
-	Subject   string   `json:"subject"` // "host", "sender", "receiver", "link", "trunk"
+	Subject   string   `json:"subject"` // "host", "sender", "receiver", "link", "trunk", "class" (all paths of one)
 	Rail      int      `json:"rail"`
 	From      string   `json:"from"` // host or leaf
 	To        string   `json:"to,omitempty"`
@@ -141,6 +153,11 @@ type Evidence struct {
 	High  float64 `json:"high,omitempty"`
 }
 
+// OfHost tells a finding of one host from those of paths.
+func (f Finding) OfHost() bool {
+	return f.Subject != "link" && f.Subject != "trunk" && f.Subject != "class"
+}
+
 // Where is the finding's subject in words.
 func (f Finding) Where() string {
 	switch f.Subject {
@@ -150,6 +167,8 @@ func (f Finding) Where() string {
 		return f.From + ", sending"
 	case "receiver":
 		return f.From + ", receiving"
+	case "class":
+		return "all paths, " + f.From
 	}
 	return f.From
 }
@@ -176,6 +195,8 @@ type Judged struct {
 	NotReproduced int     `json:"not_reproduced_links"`
 	Untried       int     `json:"untried_links"`
 	KnownGood     int     `json:"known_good_hosts"`
+	Baseline      string  `json:"baseline,omitempty"`       // what the run was held to
+	BaselinePower float64 `json:"baseline_power,omitempty"` // the least drop of all paths of a class against it that is found with 95 %; 0: none is
 }
 
 // Incast is what receivers got from so many senders.
@@ -237,7 +258,7 @@ func (d *Document) BadHosts() []string {
 		}
 	}
 	for _, f := range d.Findings {
-		if f.Bad && f.Subject != "link" && f.Subject != "trunk" {
+		if f.Bad && f.OfHost() {
 			add(f.From)
 		}
 	}

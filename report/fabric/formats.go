@@ -147,7 +147,7 @@ func (d *Document) JUnit(w io.Writer) error {
 			failed = &junitText{Message: plain(h.State + ": " + h.Reason), Text: plain(h.Remedy)}
 		}
 		for _, f := range d.Findings {
-			if f.Subject != "link" && f.Subject != "trunk" && f.FromRank == h.Rank && failure == nil {
+			if f.OfHost() && f.FromRank == h.Rank && failure == nil {
 				if f.Bad {
 					failure = text(f)
 				} else if f.Kind == "cannot tell" {
@@ -162,7 +162,7 @@ func (d *Document) JUnit(w io.Writer) error {
 		add("fabric.host", name, failure, failed)
 	}
 	for _, f := range d.Findings {
-		if f.Subject != "link" && f.Subject != "trunk" {
+		if f.OfHost() {
 			continue
 		}
 		if f.Bad {

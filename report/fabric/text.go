@@ -105,16 +105,27 @@ func (d *Document) Tested() string {
 		return s + " Too noisy, or too few hosts known to be good: this run can tell nothing."
 	}
 	if j.Untimed > 0 && j.Untimed >= j.Tested {
-		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not."
+		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not." + j.against()
 	}
 	if j.Untimed > 0 {
 		s += fmt.Sprintf(" Speeds are judged of %d of them, where one host alone sends to another.", j.Tested-j.Untimed)
 	}
-	s += fmt.Sprintf(" Found with 95 %%: a host slower by %s, a tested link slower by %s.", percent(j.HostPower), percent(j.LinkPower))
+	s += fmt.Sprintf(" Found with 95 %%: a host slower by %s, a tested link slower by %s.", percent(j.HostPower), percent(j.LinkPower)) + j.against()
 	if j.Tested < j.Pairs {
 		s += " Links that were not tested can be anything."
 	}
 	return s
+}
+
+// against says what a baseline could have shown.
+func (j Judged) against() string {
+	switch {
+	case j.Baseline == "":
+		return ""
+	case j.BaselinePower == 0:
+		return fmt.Sprintf(" All paths together cannot be compared with %s: too few hosts, or no flow that was measured alone.", plain(j.Baseline))
+	}
+	return fmt.Sprintf(" Against %s: all paths slower by %s.", plain(j.Baseline), percent(j.BaselinePower))
 }
 
 type printer struct {
@@ -172,7 +183,7 @@ func (d *Document) textFindings(p *printer) {
 			left++
 			continue
 		}
-		if f.Subject == "link" || f.Subject == "trunk" {
+		if !f.OfHost() {
 			links = append(links, []string{f.Kind, f.Where(), d.rail(f.Rail), f.Leaves, screened, f.Busy.String(), f.Alone.String(), f.Reason})
 		} else {
 			hosts = append(hosts, []string{f.Kind, f.Where(), d.rail(f.Rail), screened, f.Busy.String(), f.Alone.String(), f.Reason})
@@ -182,7 +193,7 @@ func (d *Document) textFindings(p *printer) {
 		}
 	}
 	p.table("Hosts (shares of what is expected; re-tests with partners known to be good)", hosts)
-	p.table("Links and trunks", links)
+	p.table("Links, trunks and all paths", links)
 	if left > 0 {
 		p.line("and %d more, in the files", left)
 	}

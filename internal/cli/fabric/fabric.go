@@ -191,6 +191,7 @@ func verdict(d *report.Document) error {
 func (c *config) facts(began time.Time, o coordinate.Outcome) summary.Facts {
 	f := summary.Facts{
 		Program: "gobw " + bench.Version(), Command: c.command, Began: began, Plan: c.plan, Measure: c.measure, OneWay: c.oneWay, Rails: c.rails,
+		Baseline: c.baseline,
 	}
 	if o.Interrupted != nil {
 		f.Stopped = o.Interrupted.Error()

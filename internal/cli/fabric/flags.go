@@ -16,13 +16,16 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/fabric/coordinate"
 	"github.com/gobw/gobw/internal/fabric/hostlist"
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/rank"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/fabric/simulate"
+	"github.com/gobw/gobw/internal/fabric/summary"
 	"github.com/gobw/gobw/internal/fabric/topology"
 	"github.com/gobw/gobw/internal/plan"
+	report "github.com/gobw/gobw/report/fabric"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -33,7 +36,7 @@ type flags struct {
 	secret agent.Secret
 
 	pattern, custom, topology, duration, measure, wait    string
-	slow, alpha                                           string
+	slow, alpha, baseline                                 string
 	oneWay                                                bool
 	seed                                                  uint64
 	rank, ranks, port                                     int
@@ -70,6 +73,7 @@ type config struct {
 	oneWay      bool
 	files       files
 	quiet       bool
+	baseline    string // file
 
 	simulated, leafSize int
 	plants              []simulate.Plant
@@ -90,6 +94,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.measure, "round", "1s", "measured time of a round")
 	fs.StringVar(&f.slow, "slow", "5%", "the least drop that matters")
 	fs.StringVar(&f.alpha, "alpha", "1%", "chance that a run accuses any healthy host or link")
+	fs.StringVar(&f.baseline, "baseline", "", "a run's --json to hold this one to (the run itself alone)")
 	fs.BoolVar(&f.oneWay, "one-way", false, "each direction of a pair in a round of its own")
 	fs.Uint64Var(&f.seed, "seed", 1, "of the random patterns")
 	fs.StringVar(&f.hosts, "hosts", "", "file of hosts, one a line, or a list node[1-4]: agents are started elsewhere")
@@ -123,7 +128,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.noise, "noise", "1%", "its noise: the standard deviation of a cell")
 	fs.IntVar(&f.leafSize, "leaf-size", 0, "its hosts per leaf (one leaf)")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
-		{Title: "What to test", Names: []string{"pattern", "custom", "topology", "time", "round", "slow", "alpha", "one-way", "seed"}},
+		{Title: "What to test", Names: []string{"pattern", "custom", "topology", "time", "round", "slow", "alpha", "baseline", "one-way", "seed"}},
 		{Title: "Ranks", Names: []string{"hosts", "rank", "ranks", "coordinator", "port", "wait", "token-file"}},
 		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp", "tx-depth", "no-verify"}},
 		opendevice.Group(),
@@ -155,7 +160,26 @@ func (f *flags) config(string, output.Streams) (config, error) {
 	f.rounds(&c, &wrong)
 	f.test(&c, &wrong)
 	f.simulation(&c, &wrong)
+	if f.baseline != "" && len(wrong) == 0 {
+		wrong.Note(cmdline.Prefixed("--baseline "+f.baseline, c.holdTo(f.baseline)))
+	}
 	return c, errors.Join(wrong...)
+}
+
+// holdTo takes what an earlier run has learnt for this one's criterion.
+func (c *config) holdTo(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	d, err := report.Read(file)
+	if err != nil {
+		return err
+	}
+	c.judge.Baseline, err = summary.Baseline(d, c.facts(time.Time{}, coordinate.Outcome{}))
+	c.baseline = fmt.Sprintf("%s of %s", path, d.Began.Format(time.DateOnly))
+	return err
 }
 
 // rounds checks what decides which rounds are run.
@@ -260,8 +284,11 @@ func (f *flags) simulation(c *config, wrong *cmdline.Faults) {
 		leaves = (f.simulate + f.leafSize - 1) / f.leafSize
 	}
 	var err error
-	c.plants, err = simulate.ParsePlants(f.plant, f.simulate, leaves)
+	c.plants, err = simulate.ParsePlants(f.plant, simulate.Size{Hosts: f.simulate, Leaves: leaves, Rails: len(c.rails)})
 	wrong.Note(cmdline.Prefixed("--plant", err))
+	if f.kind == plan.Bandwidth && slices.ContainsFunc(c.plants, func(p simulate.Plant) bool { return p.Kind == simulate.PlantTail }) {
+		wrong.Note(errors.New("--plant tail=...: only latencies have a tail: golat fabric"))
+	}
 	if c.noise, err = parsePercent(f.noise); err != nil || c.noise < 0 || c.noise > 0.5 {
 		wrong.Note(fmt.Errorf("--noise %q: want 0%% to 50%%", f.noise))
 	}

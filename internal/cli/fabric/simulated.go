@@ -19,7 +19,7 @@ func runSimulated(out output.Streams, c config) error {
 	n := c.simulated
 	o := coordinate.Outcome{Hosts: make([]coordinate.Host, n), Taking: make([]int, n)}
 	names := make([]string, n)
-	f := simulate.Config{Hosts: n, Rails: len(c.rails), Noise: c.noise, Plants: c.plants, Seed: c.judge.Seed}
+	f := simulate.Config{Hosts: n, Rails: len(c.rails), Noise: c.noise, Plants: c.plants, Seed: c.judge.Seed, Latency: c.judge.Latency}
 	if c.leafSize > 0 {
 		f.Leaf = make([]int, n)
 	}

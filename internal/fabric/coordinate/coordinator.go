@@ -200,9 +200,6 @@ func (c *coordinator) run(ctx context.Context) error {
 	for c.done < c.schedule.Rounds {
 		r := c.schedule.At(c.done)
 		load := judge.Load{FanIn: r.FanIn, OneWay: c.cfg.Judge.OneWay}
-		if r.FanIn == 0 && c.schedule.Pattern == schedule.AllToAll {
-			load.FanIn = len(c.part) - 1
-		}
 		left := time.Duration(c.schedule.Rounds-c.done) * (c.cfg.Lead + c.cfg.Measure + c.cfg.Tail + c.meanCost())
 		c.tell(Progress{Round: c.done + 1, Rounds: c.schedule.Rounds, Label: r.Label, Left: left})
 		if err := c.round(ctx, r, load, judge.AllRails); err != nil {

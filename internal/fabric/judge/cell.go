@@ -23,11 +23,14 @@ type Cell struct {
 	Shape    Shape
 }
 
-// Shape is a latency's distribution around its median: the 5th, 25th, 75th and 95th percentile as steps of a 16th of a
-// doubling from it. For a bandwidth it is zero.
-type Shape [4]uint8
+// Shape is a latency's distribution around its median: the 5th, 25th, 75th and 95th percentile as how many doublings lie
+// between, to the square: steps of a percent near the median, and up to 2^16 times it. For a bandwidth it is zero.
+type Shape [percentiles - 1]uint8
 
-const shapeSteps = 16
+const (
+	mostDoublings = 16
+	shapeSteps    = 255
+)
 
 // ShapeOf rounds a distribution to a Shape.
 func ShapeOf(p5, p25, p50, p75, p95 float64) Shape {
@@ -35,28 +38,17 @@ func ShapeOf(p5, p25, p50, p75, p95 float64) Shape {
 		if !(ratio > 1) {
 			return 0
 		}
-		return uint8(min(math.Round(math.Log2(ratio)*shapeSteps), 255))
+		return uint8(math.Round(math.Sqrt(min(math.Log2(ratio)/mostDoublings, 1)) * shapeSteps))
 	}
 	return Shape{step(p50 / p5), step(p50 / p25), step(p75 / p50), step(p95 / p50)}
 }
 
 // Quantiles are the distribution's 5th, 25th, 50th, 75th and 95th percentile.
-func (c Cell) Quantiles() [5]float64 {
+func (c Cell) Quantiles() [percentiles]float64 {
 	v := float64(c.Value)
-	at := func(k int, sign float64) float64 { return v * math.Exp2(sign*float64(c.Shape[k])/shapeSteps) }
-	return [5]float64{at(0, -1), at(1, -1), v, at(2, 1), at(3, 1)}
-}
-
-// logOf is the cell as the judge sees it: a logarithm of which less is worse. A latency counts by the mean of its
-// percentiles, so that a slow tail counts, too.
-func (c Cell) logOf(latency bool) float64 {
-	if !latency {
-		return math.Log(float64(c.Value))
+	at := func(k int, sign float64) float64 {
+		root := float64(c.Shape[k]) / shapeSteps
+		return v * math.Exp2(sign*root*root*mostDoublings)
 	}
-	weights := [5]float64{0.15, 0.225, 0.25, 0.225, 0.15}
-	mean := 0.0
-	for i, q := range c.Quantiles() {
-		mean += weights[i] * q
-	}
-	return -math.Log(mean)
+	return [percentiles]float64{at(0, -1), at(1, -1), v, at(2, 1), at(3, 1)}
 }

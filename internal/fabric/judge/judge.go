@@ -19,6 +19,8 @@ type Config struct {
 	Retests int     // the most rounds of re-tests; 0: 40
 	OneWay  bool    // re-test one direction at a time
 	Seed    uint64
+	// Baseline is what an earlier run of the same test has learnt; nil: this run alone says what is to be expected.
+	Baseline []Level
 
 	loads []Load
 }
@@ -112,7 +114,9 @@ func (j *Judge) Add(cells []Cell) {
 		}
 	}
 	if len(cells) > 0 && j.cfg.loadOf(cells[0].Round).Retest {
-		j.try(cells)
+		for rail := range j.cfg.Rails {
+			j.try(slices.DeleteFunc(slices.Clone(cells), func(x Cell) bool { return int(x.Rail) != rail }))
+		}
 	}
 }
 
@@ -194,18 +198,6 @@ const AllRails = -1
 
 // Sigma is the noise of one cell as a share, after all rounds but the re-tests were learnt from.
 func (j *Judge) Sigma() float64 { return j.levels.sigma }
-
-// Expected is what a cell of such a place would be if nothing were slow, as a value; 0: unknown.
-func (j *Judge) Expected(x Cell) float64 {
-	base, known := j.levels.base[j.cfg.classOf(x)]
-	if !known {
-		return 0
-	}
-	if j.cfg.Latency {
-		return math.Exp(-base)
-	}
-	return math.Exp(base)
-}
 
 // Share is a cell as a share of what is expected of its class; above 1 is better.
 func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.residual(x)) }

@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -8,17 +10,28 @@ import (
 // levels are the medians that cells are measured against.
 type levels struct {
 	cfg   *Config
-	base  map[class]float64
-	sigma float64 // of one cell's logarithm, from the good half
+	own   map[Class]curve // of this run
+	base  map[Class]curve // the criterion: own, or a baseline's where this run is better
+	sigma float64         // of one cell's logarithm, from the good half
 	round map[roundRail]float64
 }
 
-// class is what cells must share to be compared: the rail, whether they cross a trunk, and how many send to one.
-type class struct {
-	rail   uint8
-	trunk  bool
-	fanIn  int
-	oneWay bool
+// Class is what cells must share to be compared: the rail, whether they cross a trunk, and how many send to one.
+type Class struct {
+	Rail   uint8
+	Trunk  bool
+	FanIn  int
+	OneWay bool
+}
+
+func (c Class) compare(d Class) int {
+	one := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(c.Rail, d.Rail), one(c.Trunk)-one(d.Trunk), cmp.Compare(c.FanIn, d.FanIn), one(c.OneWay)-one(d.OneWay))
 }
 
 type roundRail struct {
@@ -32,46 +45,27 @@ const enoughForRound = 16
 // leastSigma is the noise below which none is believed: clocks and rounding.
 const leastSigma = 0.002
 
-func (c *Config) classOf(x Cell) class {
+func (c *Config) classOf(x Cell) Class {
 	load := c.loadOf(x.Round)
-	return class{rail: x.Rail, trunk: c.leaf(x.From) != c.leaf(x.To), fanIn: load.FanIn, oneWay: load.OneWay}
+	return Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: load.FanIn, OneWay: load.OneWay}
 }
 
-// learn finds level and noise of each class. It has to stand up to a large share of bad cells where hosts are few: of four
-// hosts one slow one makes half of all cells slow. Therefore the level is the median over hosts of each host's median.
+// learn finds level and noise of each class.
 func (c *Config) learn(all []Cell) levels {
 	cells := sampled(all)
-	l := levels{cfg: c, base: map[class]float64{}, round: map[roundRail]float64{}}
-	logs := map[class][]float64{}
-	hosts := map[class]map[int32][]float64{}
 	few := len(cells) <= 64*c.Hosts && c.Hosts <= 128
-	for _, x := range cells {
-		if x.State != Measured {
+	l := levels{cfg: c, own: map[Class]curve{}, round: map[roundRail]float64{}}
+	for k := range percentiles {
+		if k != middle && !c.Latency {
 			continue
 		}
-		k, y := c.classOf(x), x.logOf(c.Latency)
-		logs[k] = append(logs[k], y)
-		if !few {
-			continue
+		for class, y := range c.medians(cells, few, k) {
+			of := l.own[class]
+			of[k] = y
+			l.own[class] = of
 		}
-		if hosts[k] == nil {
-			hosts[k] = map[int32][]float64{}
-		}
-		out, in := int32(x.From), -1-int32(x.To)
-		hosts[k][out] = append(hosts[k][out], y)
-		hosts[k][in] = append(hosts[k][in], y)
 	}
-	for k, values := range logs {
-		if !few {
-			l.base[k] = median(values)
-			continue
-		}
-		medians := make([]float64, 0, len(hosts[k]))
-		for _, of := range hosts[k] {
-			medians = append(medians, upperMedian(of))
-		}
-		l.base[k] = upperMedian(medians)
-	}
+	l.base = l.own
 	l.learnRounds(cells)
 	var above []float64
 	for _, x := range cells {
@@ -89,7 +83,56 @@ func (c *Config) learn(all []Cell) levels {
 		}
 	}
 	l.sigma = max(l.sigma, leastSigma)
+	l.hold(c.baseline())
 	return l
+}
+
+// hold takes a baseline for the criterion where this run is better than it: a host that does what was accepted is not slow,
+// however fast the others have become. Where the run is worse, its hosts are held to each other, and the class as a whole
+// is judged by [Judge.against].
+func (l *levels) hold(baseline map[Class]curve) {
+	l.base = maps.Clone(l.own)
+	for class, own := range l.own {
+		if b, known := baseline[class]; known && l.cfg.distance(own, b) > 0 {
+			l.base[class] = b
+		}
+	}
+}
+
+// medians are the levels of the classes in one percentile. They have to stand up to a large share of bad cells where hosts
+// are few: of four hosts one slow one makes half of all cells slow. Therefore a level is the median over hosts of each
+// host's median.
+func (c *Config) medians(cells []Cell, few bool, percentile int) map[Class]float64 {
+	logs := map[Class][]float64{}
+	hosts := map[Class]map[int32][]float64{}
+	for _, x := range cells {
+		if x.State != Measured {
+			continue
+		}
+		k, y := c.classOf(x), c.curveOf(x)[percentile]
+		if !few {
+			logs[k] = append(logs[k], y)
+			continue
+		}
+		if hosts[k] == nil {
+			hosts[k] = map[int32][]float64{}
+		}
+		out, in := int32(x.From), -1-int32(x.To)
+		hosts[k][out] = append(hosts[k][out], y)
+		hosts[k][in] = append(hosts[k][in], y)
+	}
+	out := map[Class]float64{}
+	for k, values := range logs {
+		out[k] = median(values)
+	}
+	for k, of := range hosts {
+		medians := make([]float64, 0, len(of))
+		for _, values := range of {
+			medians = append(medians, upperMedian(values))
+		}
+		out[k] = upperMedian(medians)
+	}
+	return out
 }
 
 // sigmaMargin keeps the noise from being taken for less than it is, which would make noise look like evidence. The relative
@@ -104,18 +147,18 @@ const enoughRepeats = 8
 // one that does not depend on which of them are slow.
 func (c *Config) repeatability(cells []Cell) (float64, bool) {
 	type place struct {
-		class
+		Class
 		from, to uint16
 	}
-	last := map[place]float64{}
+	last := map[place]curve{}
 	var differences []float64
 	for _, x := range cells {
 		if x.State != Measured {
 			continue
 		}
-		k, y := place{c.classOf(x), x.From, x.To}, x.logOf(c.Latency)
+		k, y := place{c.classOf(x), x.From, x.To}, c.curveOf(x)
 		if before, again := last[k]; again {
-			differences = append(differences, math.Abs(y-before))
+			differences = append(differences, math.Abs(c.distance(y, before)))
 		}
 		last[k] = y
 	}
@@ -146,7 +189,7 @@ func (l *levels) learnRounds(cells []Cell) {
 	for _, x := range cells {
 		if x.State == Measured {
 			k := roundRail{x.Round, x.Rail}
-			of[k] = append(of[k], x.logOf(l.cfg.Latency)-l.base[l.cfg.classOf(x)])
+			of[k] = append(of[k], l.cfg.distance(l.cfg.curveOf(x), l.own[l.cfg.classOf(x)]))
 		}
 	}
 	for k, all := range of {
@@ -156,15 +199,18 @@ func (l *levels) learnRounds(cells []Cell) {
 	}
 }
 
-// residual is by how much a cell is above (or below) what cells like it are.
-func (l *levels) residual(x Cell) float64 {
+// residual is by how much a cell is above (or below) the criterion.
+func (l *levels) residual(x Cell) float64 { return l.above(x, l.base) }
+
+// above is by how much a cell is above some levels.
+func (l *levels) above(x Cell, levels map[Class]curve) float64 {
 	k := l.cfg.classOf(x)
-	base, known := l.base[k]
+	level, known := levels[k]
 	if !known { // a class that only a re-test made: take the same rail's other side
-		k.trunk = !k.trunk
-		base = l.base[k]
+		k.Trunk = !k.Trunk
+		level = levels[k]
 	}
-	return x.logOf(l.cfg.Latency) - base - l.round[roundRail{x.Round, x.Rail}]
+	return l.cfg.distance(l.cfg.curveOf(x), level) - l.round[roundRail{x.Round, x.Rail}]
 }
 
 // median of values that may be reordered; 0 of none.

@@ -70,7 +70,8 @@ func (r *round) free(h int) bool { return !r.sends[h] && !r.receives[h] }
 // controlPairs is how many pairs of good hosts run beside suspects that are tried alone.
 const controlPairs = 8
 
-// compose makes the next round of re-tests, of one rail and one load: busy ones first.
+// compose makes the next round of re-tests: busy ones first, in which all rails run as in the scheduled rounds; then those
+// alone, of one rail, so that what rails take from each other shows.
 func (j *Judge) compose() (Retest, bool) {
 	if j.retests >= j.cfg.Retests {
 		return Retest{}, false
@@ -121,12 +122,12 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		return Retest{}, false
 	}
 	j.fill(&r, good, quiet)
-	load := Load{Quiet: quiet, Retest: true, OneWay: j.cfg.OneWay}
-	label := "re-test, network busy"
+	out := Retest{Load: Load{Quiet: quiet, Retest: true, OneWay: j.cfg.OneWay}, Rail: AllRails}
+	out.Round = schedule.Round{Flows: r.flows, Label: "re-test, network busy"}
 	if quiet {
-		label = "re-test, alone"
+		out.Label, out.Rail = "re-test, alone", int(rail)
 	}
-	return Retest{Round: schedule.Round{Flows: r.flows, Label: label}, Load: load, Rail: int(rail)}, true
+	return out, true
 }
 
 // goodHosts are hosts of whose two sides none is a subject.
@@ -240,8 +241,11 @@ func (j *Judge) fill(r *round, good []int, quiet bool) {
 	}
 }
 
-// try weighs the cells of a re-test.
+// try weighs the cells of a re-test on one rail.
 func (j *Judge) try(cells []Cell) {
+	if len(cells) == 0 {
+		return
+	}
 	hosts, links := 0, 0
 	for s := range j.subjects {
 		if s.Kind == Link {
@@ -312,14 +316,14 @@ func (j *Judge) subjectOf(x Cell) (Subject, bool) {
 
 // controlLevel is what a re-test as a whole was faster or slower by, seen from cells that nothing is held against.
 func (j *Judge) controlLevel(cells []Cell) float64 {
-	var of []float64
+	var of, good []float64
 	for _, x := range cells {
 		if x.State != Measured {
 			continue
 		}
 		suspect := slices.ContainsFunc(j.subjectsOf(x), func(s Subject) bool { return !j.good(s) })
 		if !suspect {
-			of = append(of, j.levels.residual(x))
+			of, good = append(of, j.levels.above(x, j.levels.own)), append(good, j.levels.residual(x))
 		}
 	}
 	shift := 0.0
@@ -327,7 +331,7 @@ func (j *Judge) controlLevel(cells []Cell) float64 {
 		shift = median(of) * float64(len(of)) / float64(len(of)+1)
 	}
 	quiet := j.cfg.loadOf(cells[0].Round).Quiet
-	for _, r := range of {
+	for _, r := range good {
 		j.controls[quiet] = append(j.controls[quiet], r-shift)
 	}
 	j.controls[quiet] = j.controls[quiet][max(0, len(j.controls[quiet])-mostControls):]

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -22,6 +21,7 @@ const (
 	WrongDataHost    Kind = "wrong data at host"
 	WrongDataLink    Kind = "wrong data"
 	CannotTell       Kind = "cannot tell"
+	BelowBaseline    Kind = "slower than baseline" // all paths of a class
 )
 
 // Bad tells whether a finding is a fault that was shown.
@@ -33,10 +33,11 @@ type Finding struct {
 	Kind     Kind    `json:"kind"`
 	Of       int     `json:"cells_of,omitempty"`
 	Cells    int     `json:"cells,omitempty"`
-	Subject  string  `json:"subject"` // "sender", "receiver", "host", "link", "trunk"
+	Subject  string  `json:"subject"` // "sender", "receiver", "host", "link", "trunk", "class"
 	Rail     int     `json:"rail"`
 	From     int     `json:"from"` // host, or leaf of a trunk (-1: all others)
 	To       int     `json:"to"`
+	Crosses  bool    `json:"crosses,omitempty"`        // class: the paths between leaves
 	Screened float64 `json:"screened_share,omitempty"` // in the scheduled rounds
 	Loaded   Share   `json:"busy"`
 	Quiet    Share   `json:"alone"`
@@ -57,6 +58,7 @@ type Verdict struct {
 	Slow         float64   `json:"slow"`                           // the drop that was looked for
 	HostPower    float64   `json:"host_power"`                     // the least drop of a host that is found with 95 %; 0: none is
 	LinkPower    float64   `json:"link_power"`                     // of a tested link
+	Baseline     float64   `json:"baseline_power,omitempty"`       // the least drop of all paths of a class that is found with 95 %; 0: none is
 	Tested       int       `json:"tested"`                         // ordered pairs on all rails
 	Untimed      int       `json:"untimed,omitempty"`              // of the tested, whose speed nobody judged: several senders met at a receiver
 	Pairs        int       `json:"pairs"`                          // that there are
@@ -100,7 +102,8 @@ func (j *Judge) Conclude() Verdict {
 		}
 		v.Findings = append(v.Findings, f)
 	}
-	v.Findings = joinSides(v.Findings)
+	below, power := j.against()
+	v.Findings, v.Baseline = append(joinSides(v.Findings), below...), power
 	slices.SortFunc(v.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(a.worst(), b.worst()),
 			cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Rail, b.Rail))
@@ -110,7 +113,7 @@ func (j *Judge) Conclude() Verdict {
 
 func rankOf(k Kind) int {
 	return slices.Index([]Kind{
-		WrongDataHost, WrongDataLink, HostNotConnected, SlowTrunk, SlowHost, LinkNotConnected, SlowLink, SlowUnderLoad, CannotTell, NotReproduced,
+		WrongDataHost, WrongDataLink, HostNotConnected, BelowBaseline, SlowTrunk, SlowHost, LinkNotConnected, SlowLink, SlowUnderLoad, CannotTell, NotReproduced,
 	}, k)
 }
 
@@ -202,23 +205,4 @@ func (j *Judge) power(v *Verdict) {
 	if v.KnownGood == 0 || acquit == 0 {
 		v.HostPower, v.LinkPower = 0, 0
 	}
-}
-
-// Text is the finding in words; name and leaf turn numbers into names.
-func (f Finding) Text(name, leaf func(int) string, rail func(int) string) string {
-	on := rail(f.Rail)
-	switch f.Subject {
-	case "link":
-		return fmt.Sprintf("%s -> %s%s", name(f.From), name(f.To), on)
-	case "trunk":
-		return fmt.Sprintf("%s -> %s%s", leaf(f.From), leaf(f.To), on)
-	case "sender":
-		return name(f.From) + on + ", sending"
-	case "receiver":
-		return name(f.From) + on + ", receiving"
-	}
-	if f.From != f.To {
-		return fmt.Sprintf("%s -> %s%s", name(f.From), name(f.To), on)
-	}
-	return name(f.From) + on
 }

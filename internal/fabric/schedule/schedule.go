@@ -13,7 +13,7 @@ type Flow struct{ From, To int }
 // Round is what runs at one time.
 type Round struct {
 	Flows []Flow
-	// FanIn is how many hosts send to one, where that is the point of the round; 0: it is not.
+	// FanIn is how many hosts send to one, where several do; 0: one does.
 	FanIn int
 	Label string
 }
@@ -234,7 +234,7 @@ func incast(n, k int) Round {
 }
 
 func everyone(n int) Round {
-	r := Round{Flows: make([]Flow, 0, n*(n-1)), Label: "all to all"}
+	r := Round{Flows: make([]Flow, 0, n*(n-1)), FanIn: n - 1, Label: "all to all"}
 	for d := 1; d < n; d++ {
 		for i := range n {
 			r.Flows = append(r.Flows, Flow{i, (i + d) % n})

@@ -11,8 +11,12 @@ import (
 type Plant struct {
 	Kind   PlantKind
 	A, B   int
-	Factor float64 // what is left of the bandwidth
+	Rail   int     // AllRails: on all
+	Factor float64 // what is left of the bandwidth, or of the speed
 }
+
+// AllRails is the Rail of a fault on all rails.
+const AllRails = -1
 
 // PlantKind is what is at fault.
 type PlantKind string
@@ -25,17 +29,21 @@ const (
 	PlantLink     PlantKind = "link"    // from A to B
 	PlantTrunk    PlantKind = "trunk"   // from leaf A to leaf B
 	PlantLoad     PlantKind = "load"    // a host that is slow only while others are busy
+	PlantTail     PlantKind = "tail"    // a host whose latest messages are later still; the others are not
 	PlantDead     PlantKind = "dead"    // a host that nobody reaches
 )
 
-// ParsePlants reads "host=17:-20%,link=3-900:-50%,trunk=0-1:-30%,dead=5" for a fabric of so many hosts and leaves.
-func ParsePlants(text string, hosts, leaves int) ([]Plant, error) {
+// Size is what a fabric has of what faults can be planted in.
+type Size struct{ Hosts, Leaves, Rails int }
+
+// ParsePlants reads "host=17:-20%,link=3-900@1:-50%,trunk=0-1:-30%,dead=5": @1 is on rail 1 alone.
+func ParsePlants(text string, of Size) ([]Plant, error) {
 	var out []Plant
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		p, err := parsePlant(part, hosts, leaves)
+		p, err := parsePlant(part, of)
 		if err != nil {
 			return nil, fmt.Errorf("planted fault %q: %w", part, err)
 		}
@@ -44,9 +52,9 @@ func ParsePlants(text string, hosts, leaves int) ([]Plant, error) {
 	return out, nil
 }
 
-func parsePlant(part string, hosts, leaves int) (Plant, error) {
+func parsePlant(part string, of Size) (Plant, error) {
 	kind, rest, found := strings.Cut(part, "=")
-	p := Plant{Kind: PlantKind(kind), Factor: 1}
+	p := Plant{Kind: PlantKind(kind), Factor: 1, Rail: AllRails}
 	if !found {
 		return p, fmt.Errorf("want KIND=WHERE:-N%%")
 	}
@@ -58,15 +66,23 @@ func parsePlant(part string, hosts, leaves int) (Plant, error) {
 		}
 		p.Factor = 1 + percent/100
 	}
-	limit, two := hosts, false
+	where, on, hasRail := strings.Cut(where, "@")
+	if hasRail {
+		n, err := strconv.Atoi(on)
+		if err != nil || n < 0 || n >= of.Rails || p.Kind == PlantDead {
+			return p, fmt.Errorf("@%s: want a rail from 0 to %d, of any fault but dead", on, of.Rails-1)
+		}
+		p.Rail = n
+	}
+	limit, two := of.Hosts, false
 	switch p.Kind {
-	case PlantHost, PlantSender, PlantReceiver, PlantLoad, PlantDead:
+	case PlantHost, PlantSender, PlantReceiver, PlantLoad, PlantTail, PlantDead:
 	case PlantLink:
 		two = true
 	case PlantTrunk:
-		limit, two = leaves, true
+		limit, two = of.Leaves, true
 	default:
-		return p, fmt.Errorf("want host, send, receive, load, link, trunk or dead")
+		return p, fmt.Errorf("want host, send, receive, load, tail, link, trunk or dead")
 	}
 	if (p.Kind == PlantDead) == hasDrop {
 		return p, fmt.Errorf("every fault but dead has a drop, such as :-20%%")

@@ -49,7 +49,7 @@ func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule,
 		h := rng.IntN(tr.hosts)
 		if !host[h] {
 			host[h] = true
-			c.Plants = append(c.Plants, Plant{Kind: PlantHost, A: h, Factor: 1 - tr.drop})
+			c.Plants = append(c.Plants, Plant{Kind: PlantHost, A: h, Rail: AllRails, Factor: 1 - tr.drop})
 		}
 	}
 	for len(link) < tr.bad { // of those that the schedule tests
@@ -60,7 +60,7 @@ func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule,
 		f := flows[rng.IntN(len(flows))]
 		if !host[f.From] && !host[f.To] && !link[[2]int{f.From, f.To}] {
 			link[[2]int{f.From, f.To}] = true
-			c.Plants = append(c.Plants, Plant{Kind: PlantLink, A: f.From, B: f.To, Factor: 1 - tr.drop})
+			c.Plants = append(c.Plants, Plant{Kind: PlantLink, A: f.From, B: f.To, Rail: AllRails, Factor: 1 - tr.drop})
 		}
 	}
 	return c, s, host, link

@@ -2,6 +2,7 @@
 package summary
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -23,6 +24,7 @@ type Facts struct {
 	OneWay           bool
 	Rails            []string
 	Stopped          string
+	Baseline         string // what the run was held to; empty: itself alone
 }
 
 // mostCells bounds the cells inside a document; the files of cells have all.
@@ -35,13 +37,7 @@ func Document(o coordinate.Outcome, f Facts) *fabric.Document {
 		Pattern: string(o.Schedule.Pattern), Planned: o.Schedule.Rounds, Rails: slices.Clone(f.Rails), Stopped: f.Stopped,
 		Rounds: []fabric.Round{}, Findings: []fabric.Finding{}, Classes: []fabric.Class{}, Scatter: []fabric.Quantile{},
 	}
-	d.Test = fabric.Test{
-		Operation: string(f.Plan.Operation), Kind: string(f.Plan.Kind), Transport: f.Plan.Transport.String(), QPs: max(f.Plan.QPs, 1),
-		Seconds: f.Measure.Seconds(), OneWay: f.OneWay,
-	}
-	if len(f.Plan.Sizes) > 0 {
-		d.Test.SizeBytes = f.Plan.Sizes[0]
-	}
+	d.Test = newTest(f)
 	s := &summing{Document: d, o: o}
 	s.hosts()
 	if len(o.Leaves) > 1 {
@@ -55,10 +51,12 @@ func Document(o coordinate.Outcome, f Facts) *fabric.Document {
 		s.findings()
 		s.incast()
 		s.scatter()
+		s.classes()
 		v := o.Verdict
 		d.Judged = fabric.Judged{
 			Sigma: v.Sigma, Slow: v.Slow, HostPower: v.HostPower, LinkPower: v.LinkPower, Tested: v.Tested, Untimed: v.Untimed, Pairs: v.Pairs, Retests: v.Retests,
 			Undecided: v.Undecided, NotReproduced: v.NotReproduce, Untried: v.Untried, KnownGood: v.KnownGood,
+			Baseline: f.Baseline, BaselinePower: v.Baseline,
 		}
 	}
 	return d
@@ -139,9 +137,12 @@ func (s *summing) findings() {
 		if f.Cells > 0 {
 			out.Reason = fmt.Sprintf("%d of %d flows; ", f.Cells, f.Of)
 		}
-		if out.Subject == "trunk" {
+		switch out.Subject {
+		case "trunk":
 			out.From, out.To = s.leaf(f.From), s.leaf(f.To)
-		} else {
+		case "class":
+			out.From, out.Reason = s.hops(f.Crosses), "all alike: what they share, or what has changed since"
+		default:
 			out.From, out.FromRank = s.name(f.From), s.o.Taking[f.From]
 			out.To, out.ToRank = s.name(f.To), s.o.Taking[f.To]
 			out.Reason += s.reason(f)
@@ -174,6 +175,8 @@ func (s *summing) reason(f judge.Finding) string {
 		return "both directions: PCIe, CPU or the port itself"
 	case f.Kind == judge.SlowHost:
 		return "one direction: that half of its cable or port"
+	case f.Kind == judge.SlowUnderLoad && len(s.Rails) > 1:
+		return "fine with its rail alone: congestion on its way, or the host's rails share a limit (PCIe, memory)"
 	case f.Kind == judge.SlowUnderLoad:
 		return "fine alone: congestion on its way"
 	}
@@ -264,14 +267,13 @@ func (s *summing) scatter() {
 	for rail := range s.Rails {
 		for _, trunk := range []bool{false, true} {
 			var v []float64
-			var example judge.Cell
 			for _, x := range s.o.Judge.Cells() {
 				r := s.o.Rounds[x.Round]
 				if int(x.Rail) != rail || x.State != judge.Measured || r.Load.Retest || s.crosses(x) != trunk {
 					continue
 				}
 				if r.Load.FanIn <= 1 || s.Pattern != "incast" {
-					v, example = append(v, float64(x.Value)), x
+					v = append(v, float64(x.Value))
 				}
 			}
 			if len(v) == 0 {
@@ -279,16 +281,81 @@ func (s *summing) scatter() {
 			}
 			slices.Sort(v)
 			at := func(share float64) float64 { return v[min(int(share*float64(len(v))), len(v)-1)] }
-			hops := "all"
-			if len(s.o.Leaves) > 1 {
-				hops = map[bool]string{false: "same leaf", true: "between leaves"}[trunk]
-			}
-			s.Scatter = append(s.Scatter, fabric.Quantile{Rail: rail, Hops: hops, N: len(v), Min: v[0], P1: at(0.01), P50: at(0.5), P99: at(0.99), Most: v[len(v)-1]})
-			s.Classes = append(s.Classes, fabric.Class{Rail: rail, Hops: hops, Expected: s.o.Judge.Expected(example)})
+			s.Scatter = append(s.Scatter, fabric.Quantile{Rail: rail, Hops: s.hops(trunk), N: len(v), Min: v[0], P1: at(0.01), P50: at(0.5), P99: at(0.99), Most: v[len(v)-1]})
 		}
 	}
 }
 
 func (s *summing) crosses(x judge.Cell) bool {
 	return len(s.o.Leaf) > 0 && s.o.Leaf[x.From] != s.o.Leaf[x.To]
+}
+
+// hops names the paths of a class.
+func (s *summing) hops(trunk bool) string {
+	if len(s.o.Leaves) < 2 {
+		return allPaths
+	}
+	return map[bool]string{false: sameLeaf, true: betweenLeaves}[trunk]
+}
+
+const (
+	allPaths      = "all"
+	sameLeaf      = "same leaf"
+	betweenLeaves = "between leaves"
+)
+
+// classes keeps what was learnt, for this page and as the baseline of another run.
+func (s *summing) classes() {
+	for _, l := range s.o.Judge.Learnt() {
+		c := fabric.Class{Rail: int(l.Class.Rail), Hops: s.hops(l.Class.Trunk), FanIn: l.Class.FanIn, OneWay: l.Class.OneWay, Expected: l.Values[len(l.Values)/2]}
+		if s.Test.Latency() {
+			c.Percentiles = l.Values[:]
+		}
+		for _, share := range l.Hosts {
+			c.Hosts = append(c.Hosts, round4(share))
+		}
+		s.Classes = append(s.Classes, c)
+	}
+}
+
+// Baseline is what a saved document has learnt, for a judge of another run of the same test.
+func Baseline(d *fabric.Document, of Facts) ([]judge.Level, error) {
+	test := newTest(of)
+	test.Seconds = d.Test.Seconds // a longer round is as good a measure
+	if d.Test != test {
+		return nil, fmt.Errorf("it holds %s, and this run measures %s", d.Test, test)
+	}
+	var out []judge.Level
+	for _, c := range d.Classes {
+		l := judge.Level{Class: judge.Class{Rail: uint8(c.Rail), Trunk: c.Hops == betweenLeaves, FanIn: c.FanIn, OneWay: c.OneWay}, Hosts: c.Hosts}
+		for k := range l.Values {
+			l.Values[k] = c.Expected
+		}
+		if test.Latency() && len(c.Percentiles) != len(l.Values) || len(c.Hosts) == 0 {
+			return nil, fmt.Errorf("it has no levels to compare with: it was written by an earlier program (%s)", d.Program)
+		}
+		copy(l.Values[:], c.Percentiles)
+		if !slices.IsSorted(l.Values[:]) || !(l.Values[0] > 0) || slices.ContainsFunc(c.Hosts, func(share float64) bool { return !(share > 0) }) {
+			return nil, fmt.Errorf("its level of the paths %q on rail %d makes no sense", c.Hops, c.Rail)
+		}
+		if c.Rail < len(of.Rails) {
+			out = append(out, l)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("it has measured no flow alone on these rails")
+	}
+	return out, nil
+}
+
+// newTest is what runs between two hosts.
+func newTest(f Facts) fabric.Test {
+	t := fabric.Test{
+		Operation: string(f.Plan.Operation), Kind: string(f.Plan.Kind), Transport: f.Plan.Transport.String(), QPs: max(f.Plan.QPs, 1),
+		Seconds: f.Measure.Seconds(), OneWay: f.OneWay,
+	}
+	if len(f.Plan.Sizes) > 0 {
+		t.SizeBytes = f.Plan.Sizes[0]
+	}
+	return t
 }

@@ -1,0 +1,58 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestDistance(t *testing.T) {
+	c := &Config{Latency: true}
+	at := func(ns ...float64) curve { return latencyCurve([percentiles]float64(ns)) }
+	expected := at(1900, 1950, 2000, 2100, 2500)
+	for _, tt := range []struct {
+		name string
+		of   curve
+		want float64 // share
+	}{
+		{"the same", expected, 1},
+		{"a quarter slower", at(2375, 2437.5, 2500, 2625, 3125), 0.8},
+		{"a quarter faster", at(1520, 1560, 1600, 1680, 2000), 1.25},
+		// The mean is lower than expected, and yet the tail is slower.
+		{"faster in the middle, slower in its tail", at(1800, 1850, 1900, 2000, 3200), 2076.25 / (2076.25 + 0.15*700)},
+		{"slower in its tail alone", at(1900, 1950, 2000, 2100, 5000), 2076.25 / (2076.25 + 0.15*2500)},
+	} {
+		if got := math.Exp(c.distance(tt.of, expected)); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%s: share %.4f, want %.4f", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestDistanceHasNoDirection: seen from the other side a distance is as large, so that noise neither accuses nor acquits.
+func TestDistanceHasNoDirection(t *testing.T) {
+	c := &Config{Latency: true}
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func() (out curve) {
+		for k := range out {
+			out[k] = -7 - rng.Float64()
+		}
+		return out
+	}
+	for range 1000 {
+		a, b := random(), random()
+		if there, back := c.distance(a, b), c.distance(b, a); math.Abs(there+back) > 1e-12 {
+			t.Fatalf("%v, %v: %g and %g", a, b, there, back)
+		}
+	}
+}
+
+func TestShapeKeepsADistribution(t *testing.T) {
+	for _, q := range [][percentiles]float64{{1900, 1950, 2000, 2100, 2500}, {10, 1000, 2000, 1e6, 5e7}, {2000, 2000, 2000, 2000, 2000}} {
+		got := Cell{Value: float32(q[2]), Shape: ShapeOf(q[0], q[1], q[2], q[3], q[4])}.Quantiles()
+		for k := range q {
+			if wrong := math.Abs(math.Log(got[k] / q[k])); wrong > 0.01+0.02*math.Abs(math.Log(q[k]/q[2])) {
+				t.Errorf("%v became %v", q, got)
+			}
+		}
+	}
+}
