@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,25 @@ func TestText(t *testing.T) {
 		if i == 0 && !strings.HasPrefix(b.String(), want) {
 			t.Errorf("the first line is not the verdict:\n%s", &b)
 		}
+	}
+}
+
+// TestBelowBaseline: what is slow everywhere is told as such, fails the run, and drains no host.
+func TestBelowBaseline(t *testing.T) {
+	d := sample()
+	d.Hosts, d.Judged.Baseline, d.Judged.BaselinePower = d.Hosts[:2], "accepted.json", 0.03
+	d.Findings = []Finding{{Kind: "slower than baseline", Bad: true, Subject: "class", From: "same leaf", FromRank: -1, ToRank: -1, Busy: Evidence{N: 2, Share: 0.9}}}
+	var text, junit bytes.Buffer
+	if err := errors.Join(d.Text(&text), d.JUnit(&junit)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"FAIL: 1 slower than baseline", "all paths, same leaf", "90.0% (2)", "Against accepted.json: all paths slower by 3.0%."} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, &text)
+		}
+	}
+	if len(d.BadHosts()) > 0 || strings.Contains(text.String(), "--exclude") || !strings.Contains(junit.String(), `classname="fabric.class"`) {
+		t.Errorf("bad hosts %v\n%s", d.BadHosts(), &junit)
 	}
 }
 

@@ -55,11 +55,12 @@ func (c *Config) distance(of, expected curve) float64 {
 
 // values are a curve in the cells' unit.
 func (c *Config) values(of curve) (out [percentiles]float64) {
-	for k, y := range of {
+	for k := range of {
 		if c.Latency {
-			y = -y
+			out[k] = math.Exp(-of[k])
+		} else {
+			out[k] = math.Exp(of[middle])
 		}
-		out[k] = math.Exp(y)
 	}
 	return out
 }

@@ -338,7 +338,7 @@ func Baseline(d *fabric.Document, of Facts) ([]judge.Level, error) {
 		if !slices.IsSorted(l.Values[:]) || !(l.Values[0] > 0) || slices.ContainsFunc(c.Hosts, func(share float64) bool { return !(share > 0) }) {
 			return nil, fmt.Errorf("its level of the paths %q on rail %d makes no sense", c.Hops, c.Rail)
 		}
-		if c.Rail < len(of.Rails) {
+		if c.Rail >= 0 && c.Rail < len(of.Rails) {
 			out = append(out, l)
 		}
 	}
