@@ -73,6 +73,9 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	if r.o.Measured != nil {
 		r.o.Measured(record, Samples(rec, r.perNs, HalfTrip(r.plan.Answers())))
 	}
+	if r.o.Kept != nil && corrupt == nil {
+		r.o.Kept(r.result)
+	}
 	return corrupt
 }
 

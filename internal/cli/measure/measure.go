@@ -40,14 +40,21 @@ type Config struct {
 // what was measured before, Complete is false and Failure says why. Nothing is printed but notes and progress on
 // out.Err; deliver prints and saves the document.
 func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
+	return With(ctx, out, c, func(m *Measurer, doc Document) error {
+		res, err := m.Run(ctx, c.Plan, c.Observe)
+		doc.Add(res)
+		return err
+	})
+}
+
+// With opens a session for what fills a document, and ends both. The document is as [Run]'s.
+func With(ctx context.Context, out output.Streams, c Config, fill func(*Measurer, Document) error) (*report.Document, error) {
 	doc := NewDocument(c.Tool, c.Command)
 	m, err := Open(ctx, out, c)
 	if err != nil {
 		return nil, err
 	}
-	res, err := m.Run(ctx, c.Plan, c.Observe)
-	doc.Add(res)
-	err = errors.Join(err, m.Close())
+	err = errors.Join(fill(m, doc), m.Close())
 	doc.Finish(err)
 	return doc.Document, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
@@ -32,7 +33,7 @@ func groups() []cmdline.FlagGroup {
 		}},
 		opendevice.Group(),
 		measure.PeerGroup(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "openmetrics", "quiet", "expect", "accept", "limit-bw", "limit-msgrate", "report-gbits"}},
+		{Title: "Output and verdict", Names: []string{"format", "save", "resume", "openmetrics", "quiet", "expect", "accept", "limit-bw", "limit-msgrate", "report-gbits"}},
 	}
 }
 
@@ -48,7 +49,7 @@ type Flags struct {
 	postAPI, threads                                                                 string
 	oldPostSend                                                                      bool
 	limitBW, limitRate                                                               float64
-	gbits, cpuFreq                                                                   bool
+	gbits, cpuFreq, resume                                                           bool
 	expect                                                                           []string
 	accept                                                                           string
 
@@ -133,6 +134,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	f.Peer.Bind(fs)
 	f.output.Bind(fs)
+	fs.BoolVar(&f.resume, "resume", false, "go on after the last point that the --save file holds")
 	fs.StringVar(&f.accept, "accept", "", "let pass expectations that cannot be told for these causes: too-few, unclear, missing")
 	fs.StringArrayVar(&f.expect, "expect", nil, "fail unless: 'bw >= 90Gb/s', 'p99 <= 3us'")
 	if bw {
@@ -172,6 +174,8 @@ type Config struct {
 	Limits limitConfig
 
 	Threads threadFlag
+
+	before *report.Document // of --resume; nil: from the start
 }
 
 // limitConfig is perftest's -w and -y: judged for every record.
@@ -293,6 +297,12 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	}
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
+	switch {
+	case f.resume && !c.Output.Checkpoints():
+		wrong.Note(errors.New("--resume: name the file to go on with: --save result.json"))
+	case f.resume && f.threads == "auto":
+		wrong.Note(errors.New("--resume: --threads auto decides by all its steps: measure them together"))
+	}
 	c.Accept, err = stats.ParseAccepted(f.accept)
 	wrong.Note(cmdline.Prefixed("--accept", err))
 	c.Expect, err = parseExpectations(f.expect, p)

@@ -38,6 +38,11 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 				return exit.UsageError{Err: err}
 			}
 			c.Args = measure.CommandLine(tool)
+			if flags.resume {
+				if c.before, err = before(cmd.Flags(), op, kind, c.Output.Save); err != nil {
+					return exit.UsageError{Err: err}
+				}
+			}
 			return run(cmd.Context(), out, c)
 		},
 	}
@@ -79,7 +84,7 @@ func run(ctx context.Context, out output.Streams, c Config) error {
 	if c.Threads.auto {
 		doc, err = measureThreads(ctx, out, config, c.Threads)
 	} else {
-		doc, err = measure.Run(ctx, out, config)
+		doc, err = sweep(ctx, out, config, c)
 	}
 	var usage exit.UsageError
 	if doc == nil || errors.As(err, &usage) {

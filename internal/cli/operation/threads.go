@@ -43,16 +43,11 @@ func (f *threadFlag) parse(text string) error {
 // measureThreads runs the plan with 1, 2, 4, ... threads, as long as one more step is shown to bring something for some
 // size, and judges the steps.
 func measureThreads(ctx context.Context, out output.Streams, c measure.Config, f threadFlag) (*report.Document, error) {
-	m, err := measure.Open(ctx, out, c)
-	if err != nil {
-		return nil, err
-	}
-	doc := measure.NewDocument(c.Tool, c.Command)
-	err = climb(ctx, m, c, f, doc)
-	doc.Scaling = figure.Scaling(doc.Records)
-	err = errors.Join(err, m.Close())
-	doc.Finish(err)
-	return doc.Document, err
+	return measure.With(ctx, out, c, func(m *measure.Measurer, doc measure.Document) error {
+		err := climb(ctx, m, c, f, doc)
+		doc.Scaling = figure.Scaling(doc.Records)
+		return err
+	})
 }
 
 func climb(ctx context.Context, m *measure.Measurer, c measure.Config, f threadFlag, doc measure.Document) error {

@@ -53,6 +53,9 @@ func (f *Flags) Config() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
+// Checkpoints tells whether what was measured so far can be saved and gone on with: in a document.
+func (c Config) Checkpoints() bool { return c.saveAs.Name == "json" }
+
 // FormatOfFile finds the format of a file's ending; none means JSON.
 func FormatOfFile(path string) (render.Format, error) {
 	ending := filepath.Ext(path)

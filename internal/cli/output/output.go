@@ -65,7 +65,7 @@ func Deliver(out Streams, c Config, d *report.Document) error {
 	if c.Save == "" {
 		return nil
 	}
-	if c.saveAs.Name == "json" {
+	if c.Checkpoints() {
 		return report.Save(c.Save, d)
 	}
 	return report.WriteFile(c.Save, func(w io.Writer) error { return c.saveAs.Render(w, d) })
