@@ -193,7 +193,7 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 		o.PostAPI = e.spec.PostAPI
 	}
 	if e.plan.Point() == nil { // what a queue pair is not made for may make its requests larger
-		o.Sends = verbs.OpcodesOf(e.plan.Opcode())
+		o.Sends = verbs.OpcodesOf(e.plan.Row().Requests()...)
 	}
 	var qp verbs.QueuePair
 	var err error

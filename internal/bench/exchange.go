@@ -78,7 +78,7 @@ func OpenExchange(dev verbs.Device, spec plan.Spec, o ExchangeOptions) (*Exchang
 	if p.Spec().Transport == verbs.UC && !p.Row().NeedsReceive() {
 		return nil, errors.New("UC WRITE: nobody knows how much arrives; use send, or RC")
 	}
-	if p.Spec().Verify != plan.VerifyNothing && (!bandwidth || p.Row().Responded || !p.Row().Addressed()) {
+	if p.Spec().Verify != plan.VerifyNothing && (!bandwidth || p.Row().Fetches() || !p.Row().Addressed()) {
 		return nil, errors.New("data is verified for the bandwidth of write only")
 	}
 	if x.port.LinkLayer == verbs.LinkInfiniBand && o.GIDIndex == nil {

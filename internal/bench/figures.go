@@ -167,7 +167,7 @@ func direction(p *plan.Settled) string {
 	switch {
 	case s.Bidirectional || p.Answers():
 		return "both"
-	case s.Reversed != (p.Row().Responded && !p.Row().Counter):
+	case s.Reversed != (p.Row().Fetches() && !p.Row().Counter):
 		return "in"
 	default:
 		return "out"

@@ -113,7 +113,7 @@ func (r *run) endless() bool { return r.spec.Infinite && !r.ours }
 
 // alone is this end's record where the peer tells no figures, as perftest mostly does not.
 func (r *run) alone(local report.Record) report.Record {
-	if r.plan.Sends() && r.spec.Transport != verbs.RC && r.plan.Opcode().NeedsReceive() && r.spec.Kind == plan.Bandwidth {
+	if r.plan.Sends() && r.spec.Transport != verbs.RC && r.plan.Row().NeedsReceive() && r.spec.Kind == plan.Bandwidth {
 		local.Warnings = append(local.Warnings, "this is what left: perftest does not tell the sender what arrived")
 	}
 	return local
@@ -160,7 +160,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
-	j.AbandonAtDeadline = !r.ours && !r.spec.Infinite && r.spec.Duration > 0 && r.plan.Opcode().NeedsReceive() ||
+	j.AbandonAtDeadline = !r.ours && !r.spec.Infinite && r.spec.Duration > 0 && r.plan.Row().NeedsReceive() ||
 		!r.ours && r.spec.Duration > 0 && r.plan.Answers()
 	j.Stop, j.Record, j.Pace, j.Burst = &atomic.Uint32{}, rec, r.pace(size), r.spec.Burst
 	if verifying {

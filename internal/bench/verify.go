@@ -15,7 +15,7 @@ func (c *contiguous) arm(e *Endpoint, size int, seed uint64) error {
 	steps, row := c.plan.SendSteps(size), c.plan.Row()
 	for q := range e.qps {
 		from, to := e.sendSlot(q), e.recvSlot(q)
-		if row.Responded {
+		if row.Fetches() {
 			from, to = to, from
 		}
 		clear(to)
@@ -62,7 +62,7 @@ func (c *contiguous) checkQP(e *Endpoint, size int, seed uint64, q int, moved mo
 			return c.checkCounters(e, size, q, moved)
 		}
 		return 0, nil
-	case row.Responded:
+	case row.Fetches():
 		if !p.Sends() {
 			return 0, nil
 		}

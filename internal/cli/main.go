@@ -163,7 +163,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		&cobra.Group{ID: groupResults, Title: "Results:"},
 		&cobra.Group{ID: groupSystem, Title: "System:"},
 	)
-	for _, op := range []plan.Operation{plan.Write, plan.Read, plan.Send, plan.Atomic} {
+	for _, op := range plan.Operations() {
 		root.AddCommand(grouped(groupTests, operation.NewCommand(tool, op, kind, out)))
 	}
 	root.AddCommand(grouped(groupTests, serve.NewCommand(tool, out)), grouped(groupTests, fabric.NewCommand(tool, kind, out)), grouped(groupTests, agent.NewCommand(tool, out)))

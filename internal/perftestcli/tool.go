@@ -18,6 +18,9 @@ func Tools() []Tool {
 	var tools []Tool
 	for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
 		for _, op := range plan.Operations() {
+			if !plan.RowOf(op).PerftestHas() {
+				continue
+			}
 			suffix := "_bw"
 			if kind == plan.Latency {
 				suffix = "_lat"

@@ -11,7 +11,7 @@ import (
 func (s *Settled) checkOperation(bad func(string, ...any)) {
 	p, r := &s.spec, s.row
 	if !r.Supports(p.Transport) {
-		bad("%v has no %v: use %s", p.Transport, r.Opcode, r.TransportText())
+		bad("%v has no %s: use %s", p.Transport, r.Text, r.TransportText())
 	}
 	if p.RxDepth != 0 && !r.NeedsReceive() {
 		bad("--rx-depth (-r): %s takes no receive%s", r.Text, hintOfImmediate(r))
@@ -30,7 +30,7 @@ func (s *Settled) checkOperation(bad func(string, ...any)) {
 		bad("--inline (-I) %d: %v cannot be inline", p.InlineBytes, r.Opcode)
 	}
 	if p.Outstanding > 0 && !r.Responded {
-		bad("--outs (-o) %d: only READs and atomics are limited by it, %v is not", p.Outstanding, r.Opcode)
+		bad("--outs (-o) %d: only READs and atomics are limited by it, %s is not", p.Outstanding, r.Text)
 	}
 	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
 		bad("--srq: only send uses receives")
@@ -163,7 +163,7 @@ func (s *Settled) checkDevice(bad func(string, ...any)) {
 	}
 	atMost("--qp (-q)", p.QPs, lim.MaxQP)
 	if s.point == nil { // what a point needs is told as its refusal
-		atMost("--tx-depth (-t)", p.TxDepth, lim.MaxQPWR)
+		atMost("--tx-depth (-t)", p.TxDepth, lim.MaxQPWR/len(s.row.Requests()))
 		atMost("--rx-depth (-r)", p.RxDepth, lim.MaxQPWR)
 	} else {
 		for _, r := range refusals(p, s.point.Strategy, s.point.Layout, lim, s.mtu.Bytes()) {
@@ -222,6 +222,9 @@ func (s *Settled) checkVerify(bad func(string, ...any)) {
 func (s *Settled) checkPerftest(bad func(string, ...any)) {
 	p := &s.spec
 	const both = "run gobw at both ends"
+	if !s.row.PerftestHas() {
+		bad("perftest has no %s: %s", s.row.Operation, both)
+	}
 	if p.Noncontig != nil {
 		bad("perftest has no non-contiguous messages: " + both)
 	}

@@ -121,10 +121,10 @@ const (
 	recordBytes       = 64 << 10 // of a result, with its histogram and its series
 )
 
-// ringBytes is what one message of one request holds, sges entries long.
-func ringBytes(sges uint64) uint64 {
+// ringBytes is what a message of so many requests holds, each with so many entries.
+func ringBytes(requests int, sges uint64) uint64 {
 	one := unsafe.Sizeof(job.Message{}) + unsafe.Sizeof(job.Step{}) + unsafe.Sizeof(verbs.SendRequest{}) + preparedBytes
-	return sum(uint64(one), product(2*uint64(unsafe.Sizeof(verbs.SGE{})), sges))
+	return product(uint64(requests), sum(uint64(one), product(2*uint64(unsafe.Sizeof(verbs.SGE{})), sges)))
 }
 
 func receiveBytes(sges uint64) uint64 {

@@ -8,6 +8,17 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
+// Operation is what a test does; the spelling is the command's name.
+type Operation string
+
+// Operations.
+const (
+	Write  Operation = "write"
+	Read   Operation = "read"
+	Send   Operation = "send"
+	Atomic Operation = "atomic"
+)
+
 // Row is one operation as data. Nothing outside this table and the runners asks which operation a test has.
 type Row struct {
 	Operation Operation
@@ -16,8 +27,7 @@ type Row struct {
 
 	Transports []verbs.Transport
 	Access     verbs.Access // that the peer needs to this end's memory
-	// Responded operations (READ, atomics) are answered with data: how many are in flight is the devices' to limit, and
-	// what arrives lies at the initiator.
+	// Responded operations (READ, atomics) are answered with data: how many are in flight is the devices' to limit.
 	Responded bool
 	// Answered operations make the target of a latency test answer in kind: half of the round trip is the figure.
 	Answered bool
@@ -38,7 +48,7 @@ type Row struct {
 	Perftest         Perftest
 }
 
-// Perftest is what perftest calls an operation.
+// Perftest is what perftest calls an operation; the zero value of one that it does not have.
 type Perftest struct {
 	Tool   string   // the middle of the program's name: "write" of ib_write_bw
 	Code   uint32   // of the verb, in the parameter negotiation
@@ -95,7 +105,33 @@ func rows() []Row {
 func Rows() []Row { return rows() }
 
 // Operations lists the operations in the order of the commands.
-func Operations() []Operation { return []Operation{Write, Read, Send, Atomic} }
+func Operations() []Operation {
+	var all []Operation
+	for _, r := range rows() {
+		if !slices.Contains(all, r.Operation) {
+			all = append(all, r.Operation)
+		}
+	}
+	return all
+}
+
+// OperationNames are the operations in words: "write, read, send or atomic".
+func OperationNames() string {
+	names := make([]string, 0, len(rows()))
+	for _, op := range Operations() {
+		names = append(names, string(op))
+	}
+	return alternatives(names)
+}
+
+// Requests are those that make up a message, in order. The completion of the last is the message's.
+func (r Row) Requests() []verbs.Opcode { return []verbs.Opcode{r.Opcode} }
+
+// Fetches tells whether what moves comes to the initiator.
+func (r Row) Fetches() bool { return r.Opcode == verbs.OpRead || r.Counter }
+
+// PerftestHas tells whether perftest has the operation.
+func (r Row) PerftestHas() bool { return r.Perftest.Tool != "" }
 
 // NeedsReceive tells whether a message takes a receive at the peer.
 func (r Row) NeedsReceive() bool { return r.Opcode.NeedsReceive() }
@@ -106,7 +142,7 @@ func (r Row) Addressed() bool {
 }
 
 // MayInline tells whether the data can travel in the request itself.
-func (r Row) MayInline() bool { return !r.Responded }
+func (r Row) MayInline() bool { return !r.Fetches() }
 
 // Supports tells whether a transport has the operation.
 func (r Row) Supports(t verbs.Transport) bool { return slices.Contains(r.Transports, t) }
@@ -117,40 +153,30 @@ func (r Row) TransportText() string {
 	for i, t := range r.Transports {
 		names[i] = t.String()
 	}
-	switch n := len(names); n {
-	case 1:
+	return alternatives(names)
+}
+
+// alternatives are names with an "or" before the last.
+func alternatives(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
 		return names[0]
-	case 2:
-		return names[0] + " or " + names[1]
-	default:
-		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // Row is the operation that the spec names, with its variant.
 func (s *Spec) Row() (Row, error) {
-	opcode := map[Operation]verbs.Opcode{
-		Write: verbs.OpWrite, Read: verbs.OpRead, Send: verbs.OpSend, Atomic: s.AtomicType,
-	}[s.Operation]
-	switch {
-	case s.Operation == Write && s.WriteImm:
-		opcode = verbs.OpWriteWithImmediate
-	case s.Operation == Send && s.SendImm:
-		opcode = verbs.OpSendWithImmediate
-	case s.Operation == Atomic && s.AtomicType == 0:
-		opcode = verbs.OpFetchAdd
-	}
+	immediate := s.Operation == Write && s.WriteImm || s.Operation == Send && s.SendImm
 	for _, r := range rows() {
-		if r.Operation == s.Operation && r.Opcode == opcode {
+		if r.Operation == s.Operation && r.Opcode.HasImmediate() == immediate && (!r.Counter || s.AtomicType == 0 || s.AtomicType == r.Opcode) {
 			return r, nil
 		}
 	}
-	switch {
-	case !slices.Contains(Operations(), s.Operation):
-		return Row{}, fmt.Errorf("operation %q: want write, read, send or atomic", s.Operation)
-	default:
-		return Row{}, fmt.Errorf("atomic type %v: want FETCH_AND_ADD or CMP_AND_SWAP", s.AtomicType)
+	if !slices.Contains(Operations(), s.Operation) {
+		return Row{}, fmt.Errorf("operation %q: want %s", s.Operation, OperationNames())
 	}
+	return Row{}, fmt.Errorf("atomic type %v: want FETCH_AND_ADD or CMP_AND_SWAP", s.AtomicType)
 }
 
 // RowOf is the default row of an operation.
@@ -165,7 +191,7 @@ func RowOf(op Operation) Row {
 // RowOfPerftest is the row that perftest's negotiation names.
 func RowOfPerftest(code, atomic uint32) (Row, bool) {
 	for _, r := range rows() {
-		if r.Perftest.Code == code && (!r.Counter || r.Perftest.Atomic == atomic) {
+		if r.PerftestHas() && r.Perftest.Code == code && (!r.Counter || r.Perftest.Atomic == atomic) {
 			return r, true
 		}
 	}

@@ -175,7 +175,7 @@ func (p *Point) rings(s *Settled) (messages, receives int) {
 
 // requestBytes is what the rings of a point hold.
 func (p *Point) requestBytes(messages, receives int) uint64 {
-	message := sum(product(ringBytes(0), uint64(p.Load.WRs)), product(2*16, uint64(p.Load.SGEs)))
+	message := sum(ringBytes(p.Load.WRs, 0), product(2*16, uint64(p.Load.SGEs)))
 	entries := uint64(receives) / uint64(max(p.Load.RecvWRs, 1)) * uint64(p.Load.RecvSGEs)
 	return sum(product(uint64(messages), message), product(uint64(receives), receiveBytes(0)), product(16, entries))
 }

@@ -339,7 +339,7 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 	if p.Transport == verbs.UD {
 		lead, recv = line, align(max(largest+GRHBytes, slot), line)
 	}
-	s.queues = Queues{SendWRs: p.TxDepth, RecvWRs: s.rxDepth, SendSGEs: 1, RecvSGEs: 1, Inline: s.inline()}
+	s.queues = Queues{SendWRs: p.TxDepth * len(s.row.Requests()), RecvWRs: s.rxDepth, SendSGEs: 1, RecvSGEs: 1, Inline: s.inline()}
 	return send, recv, lead
 }
 
@@ -366,7 +366,7 @@ func (s *Settled) countMemory(buffers uint64) {
 	if s.point != nil {
 		s.memory.Requests = s.point.requestBytes(messages, receives)
 	} else {
-		s.memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(1)), product(uint64(receives), receiveBytes(1))))
+		s.memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(len(s.row.Requests()), 1)), product(uint64(receives), receiveBytes(1))))
 	}
 	raw := uint64(job.RawSamples)
 	if n := p.Iterations; n > 0 {

@@ -118,7 +118,7 @@ func TestRefusals(t *testing.T) {
 		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify all"}},
 		{"RNR timer of a WRITE", with(func(s *Spec) { s.RNRTimer = 14 }), []string{"--rnr-timer: only who sends over RC to receives waits for them; it does with --write-imm"}},
 		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; FETCH_AND_ADD"}},
-		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA_READ: use RC"}},
+		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
 		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
 		{"wrapping layout", Spec{
@@ -525,5 +525,24 @@ func TestThreads(t *testing.T) {
 	limits.Dialled = false
 	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Threads: 2}, limits, Peer{}, Policy{}); err != nil {
 		t.Errorf("an end that only serves refuses threads: %v", err)
+	}
+}
+
+// TestRowsAreFound: each row of the table is what a spec of it names, and an operation's first row is its default.
+func TestRowsAreFound(t *testing.T) {
+	seen := map[Operation]bool{}
+	for _, want := range Rows() {
+		var s Spec
+		s.Choose(want)
+		if got, err := s.Row(); err != nil || got.Opcode != want.Opcode || got.Text != want.Text {
+			t.Errorf("%s: %v finds %v, %v", want.Text, want.Opcode, got.Opcode, err)
+		}
+		if got := RowOf(want.Operation); !seen[want.Operation] && got.Opcode != want.Opcode {
+			t.Errorf("%s: the default is %v, want %v", want.Operation, got.Opcode, want.Opcode)
+		}
+		seen[want.Operation] = true
+		if row, known := RowOfPerftest(want.Perftest.Code, want.Perftest.Atomic); want.PerftestHas() && (!known || row.Opcode != want.Opcode) {
+			t.Errorf("%s: perftest's codes name %v", want.Text, row.Opcode)
+		}
 	}
 }

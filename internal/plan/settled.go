@@ -99,9 +99,6 @@ func (s *Settled) sharesThreads() bool {
 // Row is the operation.
 func (s *Settled) Row() Row { return s.row }
 
-// Opcode is the request that the test posts.
-func (s *Settled) Opcode() verbs.Opcode { return s.row.Opcode }
-
 // Role is this end's part.
 func (s *Settled) Role() Role { return s.role }
 

@@ -11,17 +11,6 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Operation is what a test does; the spelling is the command's name.
-type Operation string
-
-// Operations.
-const (
-	Write  Operation = "write"
-	Read   Operation = "read"
-	Send   Operation = "send"
-	Atomic Operation = "atomic"
-)
-
 // Kind is what a test measures.
 type Kind string
 

@@ -33,7 +33,7 @@ func (w *Workload) newChecker(mem []byte, seed uint64) *checker {
 	switch {
 	case w.stridedDestination():
 		c.places, c.pitch, c.at = uint64(w.Places), w.Pitch, w.PlaceAt
-	case w.plan.Row().Responded:
+	case w.plan.Row().Fetches():
 		c.places, c.pitch, c.at = uint64(w.SendSlots), w.SlotBytes, w.SendSlotAt
 	default:
 		c.places, c.pitch, c.at = uint64(w.RecvSlots), w.SlotBytes, w.RecvSlotAt

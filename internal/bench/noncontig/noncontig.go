@@ -124,7 +124,7 @@ func (w *Workload) message(own Memory, k uint64, peer Remote) (job.Message, erro
 				return m, err
 			}
 		}
-		if w.Strategy.Unpack && row.Responded {
+		if w.Strategy.Unpack && row.Fetches() {
 			if m.Done, err = w.kernels.Unpack(w.Layout, mem[place:], mem[slot:]); err != nil {
 				return m, err
 			}
@@ -232,18 +232,18 @@ func gapSeed(seed uint64) uint64 { return seed ^ 0x5a5a5a5a5a5a5a5a }
 
 // isSource tells whether the data starts here: it flows to the initiator in a READ, from it otherwise.
 func (w *Workload) isSource() bool {
-	return (w.plan.Role() == plan.Initiator) != w.plan.Row().Responded
+	return (w.plan.Role() == plan.Initiator) != w.plan.Row().Fetches()
 }
 
 func (w *Workload) sourceMemory(m Memory) []byte {
-	if w.plan.Row().Responded {
+	if w.plan.Row().Fetches() {
 		return m.Recv
 	}
 	return m.Send
 }
 
 func (w *Workload) destinationMemory(m Memory) []byte {
-	if w.plan.Row().Responded {
+	if w.plan.Row().Fetches() {
 		return m.Send
 	}
 	return m.Recv
@@ -252,7 +252,7 @@ func (w *Workload) destinationMemory(m Memory) []byte {
 // sources is the number of messages with contents of their own.
 func (w *Workload) sources() uint64 {
 	switch {
-	case w.plan.Row().Responded:
+	case w.plan.Row().Fetches():
 		return uint64(w.RecvSlots)
 	case w.Strategy.Bound:
 		return uint64(w.SendSlots)
@@ -264,7 +264,7 @@ func (w *Workload) sources() uint64 {
 // store writes message k where the source has it.
 func (w *Workload) store(mem []byte, k uint64, message []byte) {
 	switch {
-	case w.plan.Row().Responded:
+	case w.plan.Row().Fetches():
 		copy(mem[w.RecvSlotAt(k):], message)
 	case w.Strategy.Bound:
 		copy(mem[w.SendSlotAt(k):], message)

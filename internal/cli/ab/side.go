@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 )
@@ -30,9 +31,6 @@ type side struct {
 
 // errTimeUp ends the measuring when --time is over.
 var errTimeUp = errors.New("the time is up")
-
-// operations are the commands of ours that measure one test.
-func operations() []string { return []string{"write", "read", "send", "atomic"} }
 
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...' or 'perftest:ib_write_bw HOST ...'.
 func parseSide(tool, line string) (side, error) {
@@ -54,7 +52,7 @@ func parseSide(tool, line string) (side, error) {
 			s.tool, words = words[0], words[1:]
 		}
 	}
-	if len(words) == 0 || !slices.Contains(operations(), words[0]) {
+	if len(words) == 0 || !slices.Contains(plan.Operations(), plan.Operation(words[0])) {
 		return s, fmt.Errorf("%q: want a test, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line)
 	}
 	for _, w := range words {

@@ -59,12 +59,12 @@ func CommandError(err error) error {
 	case suffix == "":
 		return err
 	case op == "" && right == program:
-		return fmt.Errorf("unknown command %q: %s measures that; say of what: %s write, read, send or atomic", word, program, program)
+		return fmt.Errorf("unknown command %q: %s measures that; say of what: %s %s", word, program, program, plan.OperationNames())
 	case op == "":
-		return fmt.Errorf("unknown command %q: that is %s's: %s write, read, send or atomic", word, right, right)
+		return fmt.Errorf("unknown command %q: that is %s's: %s %s", word, right, right, plan.OperationNames())
 	}
 	for _, known := range plan.Operations() {
-		if op == string(known) {
+		if op == string(known) && plan.RowOf(known).PerftestHas() {
 			return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw install-links DIR' makes ib_%s_%s", word, right, op, op, suffix)
 		}
 	}

@@ -98,7 +98,10 @@ func checkRun(words []string) (kind, transport string, names []string, errs []er
 
 // ParseRun reads the command line of a test in a plan and stretches the test.
 func ParseRun(words []string, length TestLength) (parsedRun, []error) {
-	commands := []string{"write", "read", "send", "atomic"}
+	commands := make([]string, 0, len(plan.Operations())+1)
+	for _, op := range plan.Operations() {
+		commands = append(commands, string(op))
+	}
 	kind := plan.Latency
 	if words[0] == "gobw" {
 		commands = append(commands, "noncontig")

@@ -112,7 +112,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.maxMemory, "max-memory", "", "most buffer memory for a client: 512M, 2G (half of what is free)")
 	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "longest test of a client: 10m, 1h; 0: no limit")
 	fs.IntVar(&flags.maxQPs, "max-qps", 1024, "most queue pairs of a client's test")
-	fs.StringSliceVar(&flags.operations, "operations", nil, "operations that clients may run: write,read,send,atomic (all)")
+	fs.StringSliceVar(&flags.operations, "operations", nil, "operations that clients may run: write,read (all)")
 	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "where traffic may go beside the client's own address: 198.51.100.0/24")
 	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a secret that clients must prove; perftest's cannot")
 	fs.IntVar(&flags.clients, "clients", 1, "clients served at once; the device must be one that can be opened so often")
@@ -197,7 +197,7 @@ func (f *flags) policy(c *config) error {
 	for _, name := range f.operations {
 		op := plan.Operation(name)
 		if !slices.Contains(plan.Operations(), op) {
-			wrong.Note(fmt.Errorf("--operations %q: want write, read, send or atomic", name))
+			wrong.Note(fmt.Errorf("--operations %q: want %s", name, plan.OperationNames()))
 		}
 		p.Operations = append(p.Operations, op)
 	}

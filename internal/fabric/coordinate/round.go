@@ -70,7 +70,7 @@ func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
 		p.asked, p.prepared, p.result = nil, nil, nil
 	}
 	latency := c.cfg.Plan.Kind == plan.Latency
-	reads := c.cfg.Plan.Operation == plan.Read || c.cfg.Plan.Operation == plan.Atomic
+	fetches := plan.RowOf(c.cfg.Plan.Operation).Fetches()
 	out := make([]flowEnds, 0, len(flows))
 	known := map[schedule.Flow]int{}
 	for _, f := range flows {
@@ -81,12 +81,12 @@ func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
 			out = append(out, e)
 			continue
 		}
-		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; twin && latency && !reads {
+		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; twin && latency && !fetches {
 			e.initiator, e.target, e.mirrored = out[k].target, out[k].initiator, true
 			out = append(out, e)
 			continue
 		}
-		if reads { // whose data is read does not post
+		if fetches { // whose data is read does not post
 			from, to = to, from
 		}
 		e.initiator, e.target = ask(from, true), ask(to, false)
