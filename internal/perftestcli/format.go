@@ -83,6 +83,9 @@ func specOf(r report.Record) (plan.Spec, error) {
 	if p.Kind != plan.Bandwidth && p.Kind != plan.Latency {
 		return p, fmt.Errorf("--format perftest: perftest measures no %s", r.Kind)
 	}
+	if row := plan.RowOf(p.Operation); !row.PerftestHas() {
+		return p, fmt.Errorf("--format perftest: perftest has no %s", p.Operation)
+	}
 	p.Iterations = r.Iterations
 	if p.PostList > 1 {
 		p.Iterations -= p.Iterations % uint64(p.PostList)
