@@ -262,6 +262,24 @@ func TestNAKOutlivesACK(t *testing.T) {
 	}
 }
 
+// TestACKWaitsForAnswer owes an ACK of a WRITE that came before a READ. By the time it leaves, a WRITE behind the READ has been
+// executed: an ACK that tells of it would tell that the READ's answer was lost (IBTA 9.7.5.2.7).
+func TestACKWaitsForAnswer(t *testing.T) {
+	s := newStage(t, everything)
+	s.q.onRequest(s.packet(request{op: wire.WriteOnly, bytes: 4, length: 4, ack: true}))
+	s.q.onRequest(s.packet(request{op: wire.ReadRequest, psn: 1, length: 4}))
+	s.q.onRequest(s.packet(request{op: wire.WriteFirst, psn: 2, bytes: stageMTU, length: 2 * stageMTU}))
+	s.e.flushAcks()
+	if ops, _, psns := s.answered(); len(ops) > 0 {
+		t.Errorf("%v for %v before the READ has its answer", ops, psns)
+	}
+	s.e.transmit(0)
+	ops, _, psns := s.answered()
+	if !slices.Equal(ops, []wire.Operation{wire.ReadResponseOnly, wire.Acknowledge}) || !slices.Equal(psns, []int{1, 2}) {
+		t.Errorf("%v for %v, want the answer to the READ with PSN 1 and an ACK for 2", ops, psns)
+	}
+}
+
 // TestAtomicIsNotRepeated replays a FETCH_ADD: the saved result comes back and the word stays.
 func TestAtomicIsNotRepeated(t *testing.T) {
 	s := newStage(t, everything)

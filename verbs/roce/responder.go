@@ -268,6 +268,9 @@ func (q *queuePair) place(c *incoming, b []byte, ends bool) bool {
 func (r *responder) executed(psn uint32) {
 	r.expected = (psn + 1) & wire.Mask24
 	r.ackable = psn
+	if r.reads.fresh > 0 { // an ACK that tells of this packet would deny the answers before it
+		r.behind = r.reads.end
+	}
 	r.arrived()
 }
 
