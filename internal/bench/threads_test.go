@@ -43,6 +43,7 @@ func TestThreads(t *testing.T) {
 		{"both directions", plan.Spec{Operation: plan.Send, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true}, true},
 		{"reversed", plan.Spec{Operation: plan.Write, Iterations: 300, Verify: plan.VerifyAll, Reversed: true}, false},
 		{"atomic", plan.Spec{Operation: plan.Atomic, Iterations: 300, Verify: plan.VerifyAll}, false},
+		{"flush", plan.Spec{Operation: plan.Flush, Iterations: 300, Verify: plan.VerifyAll}, false},
 		{"events", plan.Spec{Operation: plan.Send, Iterations: 300, Events: true}, true},
 		{"lists", plan.Spec{Operation: plan.Write, Iterations: 320, PostList: 16, CQMod: 16}, false},
 		{"warm-up by rate", plan.Spec{Operation: plan.Send, Duration: 30 * time.Millisecond, WarmupSteady: true}, true},

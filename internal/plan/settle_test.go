@@ -119,6 +119,7 @@ func TestRefusals(t *testing.T) {
 		{"RNR timer of a WRITE", with(func(s *Spec) { s.RNRTimer = 14 }), []string{"--rnr-timer: only who sends over RC to receives waits for them; it does with --write-imm"}},
 		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; FETCH_AND_ADD"}},
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
+		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
 		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
 		{"wrapping layout", Spec{
@@ -544,5 +545,40 @@ func TestRowsAreFound(t *testing.T) {
 		if row, known := RowOfPerftest(want.Perftest.Code, want.Perftest.Atomic); want.PerftestHas() && (!known || row.Opcode != want.Opcode) {
 			t.Errorf("%s: perftest's codes name %v", want.Text, row.Opcode)
 		}
+	}
+}
+
+// TestFlush settles a test whose messages are two requests: queues and rings are made for both, and a stock perftest is
+// refused.
+func TestFlush(t *testing.T) {
+	spec := Spec{Operation: Flush, Kind: Bandwidth, Sizes: []int{64}, Iterations: 100, TxDepth: 8}
+	s, err := Settle(spec, Limits{Dialled: true}, Peer{}, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := spec
+	plain.Operation = Write
+	w, err := Settle(plain, Limits{Dialled: true}, Peer{}, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Queues().SendWRs; got != 16 {
+		t.Errorf("a send queue of %d requests for 8 messages, want 16", got)
+	}
+	if got, want := s.Memory().Requests, 2*w.Memory().Requests; got != want {
+		t.Errorf("rings of %d bytes, want %d: twice those of a WRITE", got, want)
+	}
+	if got := s.Lane(64, 0).Window; got != 8 {
+		t.Errorf("a window of %d messages, want 8", got)
+	}
+	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Access() != want {
+		t.Errorf("access %v, want %v", s.Access(), want)
+	}
+	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), "perftest has no flush: run gobw at both ends") {
+		t.Errorf("with perftest at the other end: %v", err)
+	}
+	d := verbs.DeviceInfo{Name: "small0", Limits: verbs.Limits{MaxQPWR: 12}}
+	if _, err := Settle(spec, Limits{Dialled: true, Device: d}, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "--tx-depth (-t) 8: want 1 to 6") {
+		t.Errorf("with a send queue of 12 requests: %v", err)
 	}
 }

@@ -491,6 +491,21 @@ func streamCases(s *suite) []jobCase {
 			check: func(g *stage, _, _ outcome) { g.sameRings(90, 0) },
 		},
 		{
+			name: "WRITEs that READs flush",
+			build: func(g *stage) (part, part) {
+				p := g.stream("A", verbs.OpWrite, 90, 30, 8, 4, 2)
+				for k := range p.job.Lanes[0].Ring { // the last byte comes back to where it was
+					step := &p.job.Lanes[0].Ring[k].Steps[0]
+					write := step.Requests[0]
+					last := write.SGEs[0]
+					last.Addr, last.Length = last.Addr+89, 1
+					step.Requests = append(step.Requests, verbs.SendRequest{Opcode: verbs.OpRead, SGEs: []verbs.SGE{last}, RemoteAddr: write.RemoteAddr + 89, RKey: write.RKey})
+				}
+				return p, serve()
+			},
+			check: func(g *stage, _, _ outcome) { g.sameRings(90, 0) },
+		},
+		{
 			name: "events", channel: true,
 			build: func(g *stage) (part, part) {
 				b := g.sink(100, 40)
