@@ -117,11 +117,7 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	}
 	share := (e.spec.QPs + e.spec.Threads - 1) / e.spec.Threads
 	create := func(depth int) (verbs.CompletionQueue, error) {
-		depth = max(depth, 1)
-		if limit := e.Device.Info().Limits.MaxCQE; limit > 0 {
-			depth = min(depth, limit)
-		}
-		cq, err := e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: depth, Channel: c.channel, Vector: e.vector()})
+		cq, err := e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: e.vector()})
 		if err != nil {
 			return nil, err
 		}
@@ -262,8 +258,8 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 	return verbs.ConnectQP(qp, verbs.ConnectOptions{
 		Port: e.port.Number, PKeyIndex: traffic.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
-		MaxRDAtomic:     uint8(min(peer.Outstanding, max(e.Device.Info().Limits.MaxInitRDAtomic, 1), 255)),
-		MaxDestRDAtomic: uint8(min(e.plan.Outstanding(), 255)),
+		MaxRDAtomic:     uint8(min(peer.Outstanding, max(e.Device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
+		MaxDestRDAtomic: uint8(e.plan.Outstanding()),
 		MinRNRTimer:     traffic.MinRNRTimer, Timeout: traffic.Timeout, RetryCount: traffic.Retries, RNRRetry: traffic.RNRRetries, PeerWindow: peer.Window,
 		StayRTR: !e.plan.Sends(),
 	})

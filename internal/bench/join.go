@@ -86,7 +86,7 @@ func (r *run) join(ctx context.Context, server netip.AddrPort) error {
 		AddressVector: verbs.AddressVector{SL: traffic.SL, TrafficClass: traffic.TrafficClass},
 	}
 	if r.plan.Row().Responded {
-		o.MaxRDAtomic, o.MaxDestRDAtomic = uint8(min(outstanding, 255)), uint8(min(outstanding, 255))
+		o.MaxRDAtomic, o.MaxDestRDAtomic = uint8(outstanding), uint8(outstanding)
 	}
 	var listener verbs.CMListener
 	if !r.session.Dialled() {

@@ -249,6 +249,18 @@ func (s *Settled) note() {
 	if p.Warmup > 0 && s.peer.Perftest && !s.warmsAlone() {
 		add("--warmup %d has no effect here: perftest at the other end does not wait for it", p.Warmup)
 	}
+	if peer := s.peer.Outstanding; s.row.Responded && peer > 0 && p.Outstanding > peer {
+		add("--outs (-o) %d: the other end's device has %d, which is in force", p.Outstanding, peer)
+	}
+	if p.MTU > s.mtu {
+		add("--mtu (-m) %v: the other end's port has %v, which is in force", p.MTU, s.mtu)
+	}
+	if s.row.NeedsReceive() && s.point == nil && p.RxDepth == 0 && s.mostCompletions() < defaultRxDepth {
+		add("%d receives per queue pair in place of %d: a completion queue of %s holds no more", s.mostCompletions(), defaultRxDepth, s.limits.Device.Name)
+	}
+	if s.point != nil && s.point.cut(p.Noncontig.Footprint) {
+		add("a footprint of %d bytes: %d layouts are walked, of %d bytes in all", p.Noncontig.Footprint, s.point.Places, s.point.Places*s.point.Pitch)
+	}
 	if !s.limits.Device.Software {
 		return
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -118,15 +119,40 @@ func (s *Settled) printedReceives() int {
 	return d
 }
 
-// askedReceives is the number asked for, or perftest's default.
+// askedReceives is the number asked for, or perftest's default, as far as a completion queue holds so many.
 func (s *Settled) askedReceives() int {
 	p := &s.spec
 	switch {
 	case p.RxDepth != 0:
 		return p.RxDepth
 	case p.Transport != verbs.RC && p.Kind == Bandwidth && p.Iterations > 0:
-		return int(min(max(p.Iterations, defaultRxDepth), maxDatagramDepth))
+		return min(int(min(max(p.Iterations, defaultRxDepth), maxDatagramDepth)), s.mostCompletions())
 	default:
-		return defaultRxDepth
+		return min(defaultRxDepth, s.mostCompletions())
+	}
+}
+
+// mostCompletions is how many entries each queue pair may have in a completion queue of this end: those of a thread share one.
+func (s *Settled) mostCompletions() int {
+	limit := s.limits.Device.Limits.MaxCQE
+	if limit <= 0 {
+		return math.MaxInt
+	}
+	share := (s.spec.QPs + s.spec.Threads - 1) / s.spec.Threads
+	return max(limit/share, 1)
+}
+
+// checkCompletions refuses more requests than the completion queues have room for: one that overflows is lost.
+func (s *Settled) checkCompletions(bad func(string, ...any)) {
+	most := s.mostCompletions()
+	const text = "%s: %d on each of %d queue pairs are more than a completion queue of %s holds, %d: at most %d"
+	tell := func(flag string, n, each int) {
+		if n > most {
+			bad(text, flag, n, s.spec.QPs, s.limits.Device.Name, s.limits.Device.Limits.MaxCQE, most/each)
+		}
+	}
+	tell("--tx-depth (-t)", s.queues.SendWRs, s.queues.SendWRs/s.spec.TxDepth)
+	if s.Receives() {
+		tell("--rx-depth (-r)", s.queues.RecvWRs, 1)
 	}
 }

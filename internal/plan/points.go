@@ -73,6 +73,12 @@ func Places(l pattern.Layout, footprint int64, window int) int {
 	return int(n / unit * unit)
 }
 
+// cut tells whether a footprint is too large for as many places as a ring has.
+func (p *Point) cut(footprint int) bool {
+	unit := 2 * p.Window * p.Pitch // which is rounded to
+	return footprint > unit && p.Places*p.Pitch <= footprint-unit
+}
+
 // parsePoint reads the layout and the strategy of n.
 func parsePoint(n *Noncontig) (Strategy, pattern.Layout, error) {
 	l, err := pattern.Parse(n.Layout, pattern.ParseOptions{})

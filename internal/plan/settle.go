@@ -30,16 +30,17 @@ const AllSizesBytes = 8 << 20
 
 // Bounds of a test on any device. They are perftest's where it has some.
 const (
-	maxQueuePairs = 16384
-	maxThreads    = 1024
-	maxTxDepth    = 15000
-	maxRxDepth    = 16384
-	maxCQMod      = 1024
-	maxRuns       = 1 << 20
-	maxIterations = 1 << 40
-	maxInline     = 4096
-	maxPageBytes  = 1 << 16 // the largest that Linux has on any architecture
-	maxLineBytes  = 1 << 12
+	maxQueuePairs  = 16384
+	maxThreads     = 1024
+	maxTxDepth     = 15000
+	maxRxDepth     = 16384
+	maxCQMod       = 1024
+	maxRuns        = 1 << 20
+	maxIterations  = 1 << 40
+	maxInline      = 4096
+	maxOutstanding = 255     // a queue pair's attribute has eight bits
+	maxPageBytes   = 1 << 16 // the largest that Linux has on any architecture
+	maxLineBytes   = 1 << 12
 )
 
 // Settle makes of a spec the test that this end runs, or names everything that stands against it. The peer's facts may
@@ -75,6 +76,7 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	}
 	if len(wrong) == 0 {
 		s.layOut(bad)
+		s.checkCompletions(bad)
 	}
 	if len(wrong) == 0 {
 		policy.check(s, bad)
@@ -103,7 +105,7 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	inRange("--post-list (-l)", p.PostList, 1, maxTxDepth)
 	inRange("--recv_post_list", p.RecvList, 1, maxRxDepth)
 	inRange("--inline (-I)", p.InlineBytes, -1, maxInline)
-	inRange("--outs (-o)", p.Outstanding, 1, 1<<16)
+	inRange("--outs (-o)", p.Outstanding, 1, maxOutstanding)
 	inRange("--vector (-X)", p.Vector, 1, 2048)
 	inRange("--pkey", p.PKeyIndex, 1, 1<<16-1)
 	inRange("--mtu (-m) code", int(p.MTU), int(verbs.MTU256), int(verbs.MTU4096))
@@ -191,7 +193,7 @@ func (s *Settled) fill() {
 	s.fillSizes()
 	s.fillLength()
 	if p.TxDepth == 0 {
-		p.TxDepth = defaultTxDepth
+		p.TxDepth = max(min(defaultTxDepth, s.mostCompletions()/len(s.row.Requests())), 1)
 		if p.Kind == Latency {
 			p.TxDepth = 1
 		}
@@ -294,7 +296,7 @@ func (s *Settled) layOut(bad func(string, ...any)) {
 	s.rxDepth = s.receiveDepth()
 	s.outstanding = 1
 	if s.row.Responded {
-		s.outstanding = max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic), 1)
+		s.outstanding = max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic, maxOutstanding), 1)
 		for _, n := range []int{p.Outstanding, s.peer.Outstanding} {
 			if n > 0 {
 				s.outstanding = min(s.outstanding, n)

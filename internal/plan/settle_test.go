@@ -165,7 +165,7 @@ func TestPolicy(t *testing.T) {
 		want   string // "": granted
 	}{
 		{"bytes", Spec{Operation: Write, Kind: Bandwidth, QPs: 256, AllSizes: true}, Policy{Bytes: 1 << 30}, "grants 1073741824"},
-		{"queues", Spec{Operation: Write, Kind: Bandwidth, QPs: 16000, TxDepth: 15000}, Policy{Bytes: 4 << 30}, "queues"},
+		{"queues", Spec{Operation: Write, Kind: Bandwidth, QPs: 16000, TxDepth: 260}, Policy{Bytes: 1 << 30}, "queues"},
 		{"verified", Spec{Operation: Write, Kind: Bandwidth, QPs: 32, Verify: VerifyAll}, Policy{Bytes: 1 << 30}, ""},
 		{"honest", Spec{Operation: Write, Kind: Bandwidth}, Policy{Bytes: 64 << 20, Duration: time.Hour, QueuePairs: 1, Rounds: 10, Records: 10}, ""},
 		{"long", Spec{Operation: Write, Kind: Bandwidth, Duration: time.Hour, Runs: 2}, Policy{Duration: time.Hour}, "grants 1h"},
@@ -580,5 +580,73 @@ func TestFlush(t *testing.T) {
 	d := verbs.DeviceInfo{Name: "small0", Limits: verbs.Limits{MaxQPWR: 12}}
 	if _, err := Settle(spec, Limits{Dialled: true, Device: d}, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "--tx-depth (-t) 8: want 1 to 6") {
 		t.Errorf("with a send queue of 12 requests: %v", err)
+	}
+}
+
+// TestCompletionQueues: what was asked for fits a completion queue of the device or is refused; what nobody asked for is made
+// to fit, and the result says so.
+func TestCompletionQueues(t *testing.T) {
+	limits := Limits{Dialled: true, Device: verbs.DeviceInfo{Name: "rxe0", Limits: verbs.Limits{MaxCQE: 32767}}}
+	server := limits
+	server.Dialled = false
+	for _, tt := range []struct {
+		name   string
+		limits Limits
+		spec   Spec
+		want   string // error; empty: none
+		tx, rx int
+		note   string
+	}{
+		{"fits", limits, Spec{Operation: Send, QPs: 63}, "", 63 * 128, 1, ""},
+		{"receives fit", server, Spec{Operation: Send, QPs: 63}, "", 63 * 128, 63 * 512, ""},
+		{"default receives", server, Spec{Operation: Send, QPs: 64}, "", 64 * 128, 64 * 511, "511 receives per queue pair in place of 512: a completion queue of rxe0 holds no more"},
+		{"by threads", server, Spec{Operation: Send, QPs: 64, Threads: 2}, "", 64 * 128, 64 * 512, ""},
+		{"default depth", limits, Spec{Operation: Flush, QPs: 200}, "", 200 * 162, 1, ""},
+		{"asked receives", server, Spec{Operation: Send, QPs: 64, RxDepth: 600}, "--rx-depth (-r): 600 on each of 64 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 511", 0, 0, ""},
+		{"asked depth", limits, Spec{Operation: Write, QPs: 300, TxDepth: 128}, "--tx-depth (-t): 128 on each of 300 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 109", 0, 0, ""},
+		{"asked depth of two requests", limits, Spec{Operation: Flush, QPs: 300, TxDepth: 128}, "at most 54", 0, 0, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.spec.Kind = Bandwidth
+			s, err := Settle(tt.spec, tt.limits, Peer{}, Policy{})
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%v, want %q", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tx, rx := s.Queues().SendWRs*tt.spec.QPs, s.Queues().RecvWRs*tt.spec.QPs; tx != tt.tx || s.Receives() && rx != tt.rx {
+				t.Errorf("queues of %d and %d in all, want %d and %d", tx, rx, tt.tx, tt.rx)
+			}
+			if got := strings.Join(s.Notes(), "; "); got != tt.note {
+				t.Errorf("notes %q, want %q", got, tt.note)
+			}
+		})
+	}
+}
+
+// TestPeerHasLess: of what both ends must agree on, the smaller number is in force, and the result says so.
+func TestPeerHasLess(t *testing.T) {
+	spec := Spec{Operation: Read, Kind: Bandwidth, Outstanding: 16, MTU: verbs.MTU4096}
+	limits := Limits{Dialled: true, Device: verbs.DeviceInfo{Name: "nic0", Limits: verbs.Limits{MaxRDAtomic: 16, MaxInitRDAtomic: 16}}}
+	s, err := Settle(spec, limits, Peer{Outstanding: 4, MTU: verbs.MTU1024}, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "--outs (-o) 16: the other end's device has 4, which is in force; --mtu (-m) 4096: the other end's port has 1024, which is in force"
+	if got := strings.Join(s.Notes(), "; "); got != want {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+	point := Spec{Kind: Bandwidth, Iterations: 100, Noncontig: &Noncontig{
+		Shape: "gather", Strategy: "gather-write", Layout: "vector:block=8,num=2,stride=16", Window: 4, Footprint: 64 << 20,
+	}}
+	if s, err = Settle(point, limits, Peer{}, Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.Notes(), "; "); !strings.Contains(got, "a footprint of 67108864 bytes: 32768 layouts are walked, of 2097152 bytes in all") {
+		t.Errorf("notes %q, want what is left of the footprint", got)
 	}
 }
