@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ import (
 // options are the suite's flags.
 type options struct {
 	bin, out, tree, device, only string
+	stock                        string // folder of the stock perftest; empty: the one in PATH
 	full, native                 bool
 	list                         bool
 	match                        string
@@ -55,6 +57,7 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "", "folder of the programs under test")
 	flag.StringVar(&o.out, "out", "", "folder for summary.json and all output")
 	flag.StringVar(&o.tree, "tree", ".", "the project's folder, for the tests' data")
+	flag.StringVar(&o.stock, "stock", "", "folder of the stock perftest's programs, in place of those in PATH")
 	flag.StringVar(&o.device, "device", "rxe0", "the kernel's device")
 	flag.StringVar(&o.only, "only", "", "groups to run, separated by commas")
 	flag.StringVar(&o.match, "match", "", "run only the cells whose name matches this regular expression")
@@ -152,8 +155,8 @@ func (s *suite) ready() error {
 		return err
 	}
 	if s.native {
-		if _, err := os.Stat("/sys/class/infiniband/" + s.device); err != nil {
-			return fmt.Errorf("no device %s here: name one with --device; /sys/class/infiniband lists them", s.device)
+		if out, err := exec.Command("ibv_devinfo", "-d", s.device).CombinedOutput(); err != nil {
+			return fmt.Errorf("no device %s here: name one with --device; ibv_devices lists them (%s)", s.device, strings.TrimSpace(string(out)))
 		}
 	}
 	return nil
