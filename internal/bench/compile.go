@@ -43,6 +43,7 @@ func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job
 		if len(lane.Receives) > 0 {
 			lane.Receives = rotate(lane.Receives, e.ringStart(q))
 			lane.Unpack = rotate(lane.Unpack, e.ringStart(q))
+			lane.ReceiveList = p.ReceiveList()
 			if !p.OpenEnded() {
 				lane.Expect = s.Count
 			}
@@ -100,14 +101,32 @@ func (e *Endpoint) postReceives(j *job.Job) error {
 		if l.Expect > 0 && uint64(n) > l.Expect {
 			n = int(l.Expect)
 		}
-		for k := e.outstanding[q]; k < n; k++ {
-			if err := l.PostReceive(uint64(k)); err != nil {
+		for e.outstanding[q] < n {
+			list := min(max(l.ReceiveList, 1), n-e.outstanding[q])
+			if err := l.PostReceives(uint64(e.outstanding[q]), list); err != nil {
 				return fmt.Errorf("post receives: %w", err)
 			}
-			e.posted[q]++
-			e.outstanding[q]++
+			e.posted[q] += uint64(list)
+			e.outstanding[q] += list
 		}
 		l.Posted = uint64(e.outstanding[q])
+	}
+	return nil
+}
+
+// postOwed posts the receives that a job still owes, because too few were due for one of its lists; got is how many each
+// lane has received.
+func (e *Endpoint) postOwed(j *job.Job, got []uint64) error {
+	for q := range j.Lanes {
+		l := &j.Lanes[q]
+		if l.ReceiveList == 0 || l.Expect > 0 && l.Posted+got[q] >= l.Expect {
+			continue // posted as they came, or all that are expected
+		}
+		if n := got[q] % uint64(l.ReceiveList); n > 0 {
+			if err := l.PostReceives(l.Posted+got[q]-n, int(n)); err != nil {
+				return fmt.Errorf("post receives: %w", err)
+			}
+		}
 	}
 	return nil
 }

@@ -101,6 +101,9 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	if err := d.takeLeftovers(); err != nil {
 		return d.explain(ctx, watch, err)
 	}
+	if err := d.end.postOwed(d.job, d.receivedPerQP()); err != nil {
+		return err
+	}
 	if d.peerDone || d.endless() {
 		return nil
 	}

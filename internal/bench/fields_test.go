@@ -71,7 +71,7 @@ func fields() []field {
 		{"RxDepth", "--rx-depth", aSend, func(s *plan.Spec) { s.RxDepth = 64 }, false},
 		{"CQMod", "--cq-mod", aWrite, func(s *plan.Spec) { s.CQMod = 7 }, false},
 		{"PostList", "--post-list", aWrite, func(s *plan.Spec) { s.PostList = 4 }, false},
-		{"RecvList", "", aSend, func(s *plan.Spec) { s.RecvList = 4 }, true},
+		{"RecvList", "", aSend, func(s *plan.Spec) { s.RecvList = 4 }, false},
 		{"InlineBytes", "--inline", aWrite, func(s *plan.Spec) { s.InlineBytes = 64 }, false},
 		{"Outstanding", "--outs", aRead, func(s *plan.Spec) { s.Outstanding = 2 }, false},
 		{"MTU", "--mtu", aWrite, func(s *plan.Spec) { s.MTU = verbs.MTU1024 }, false},
@@ -367,6 +367,7 @@ func watchJob(r *run, rd plan.Round, count uint64) error {
 		seen.add("lane: signal", l.Signal)
 		seen.add("lane: batch", l.Batch)
 		seen.add("lane: receives", fmt.Sprint(len(l.Receives), l.Expect, l.SRQ != nil))
+		seen.add("lane: receive list", l.ReceiveList)
 		seen.add("lane: await", l.Await)
 		for _, m := range l.Ring {
 			for _, s := range m.Steps {

@@ -18,6 +18,8 @@ func (s *Settled) checkOperation(bad func(string, ...any)) {
 	}
 	if p.RecvList > 1 && !r.NeedsReceive() {
 		bad("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
+	} else if n := s.receiveDepth(); p.RecvList > n {
+		bad("--recv_post_list %d: want 1 to %d, the receives that each queue pair has posted (--rx-depth, -r)", p.RecvList, n)
 	}
 	if p.RNRTimer != 0 && (!r.NeedsReceive() || p.Transport != verbs.RC) {
 		hint := ""
@@ -243,9 +245,6 @@ func (s *Settled) checkPerftest(bad func(string, ...any)) {
 func (s *Settled) note() {
 	p := &s.spec
 	add := func(format string, args ...any) { s.notes = append(s.notes, fmt.Sprintf(format, args...)) }
-	if p.RecvList > 1 {
-		add("--recv_post_list %d has no effect here: a receive is posted again as soon as it has completed", p.RecvList)
-	}
 	if p.Warmup > 0 && s.peer.Perftest && !s.warmsAlone() {
 		add("--warmup %d has no effect here: perftest at the other end does not wait for it", p.Warmup)
 	}

@@ -176,6 +176,14 @@ func (s *Settled) Spread() int { return s.spread }
 // RxDepth is the number of receives kept posted per queue pair.
 func (s *Settled) RxDepth() int { return s.rxDepth }
 
+// ReceiveList is how many receives are posted as one list; 0: as they come.
+func (s *Settled) ReceiveList() int {
+	if s.spec.RecvList > 1 {
+		return s.spec.RecvList
+	}
+	return 0
+}
+
 // OpenEnded tells whether receives are kept posted across rounds, for any number of messages.
 func (s *Settled) OpenEnded() bool { return s.Ours() || s.spec.Infinite }
 

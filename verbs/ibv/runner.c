@@ -308,18 +308,11 @@ INLINE struct vb_lane *lane_of(const struct vb_job *j, uint32_t qpn) {
 	}
 }
 
-/* repost posts the n next receives of a lane's ring as one list. */
-static int repost(struct vb_job *j, struct vb_lane *l, uint64_t n) {
-	if (l->expect != VB_ENDLESS) {
-		uint64_t left = l->receives_posted < l->expect ? l->expect - l->receives_posted : 0;
-		if (n > left)
-			n = left;
-	}
-	if (n == 0)
-		return VB_RUNNING;
+/* post_receives posts the n next receives of a lane's ring as one list. */
+static int post_receives(struct vb_job *j, struct vb_lane *l, uint32_t n) {
 	struct vb_recv_wr *head = &l->receives[l->receive_at], *bad;
-	uint32_t last = l->receive_at + (uint32_t)n - 1;
-	l->receive_at += (uint32_t)n;
+	uint32_t last = l->receive_at + n - 1;
+	l->receive_at += n;
 	if (last >= l->receive_slots)
 		last -= l->receive_slots;
 	if (l->receive_at >= l->receive_slots)
@@ -335,6 +328,30 @@ static int repost(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 	for (; n; n--)
 		trace(j, VB_TRACE_REPOST, l, l->receives_posted++);
 	return VB_RUNNING;
+}
+
+/* repost posts the receives that are due: as they come, or in lists of receive_list, of which the last may be shorter. */
+static int repost(struct vb_job *j, struct vb_lane *l) {
+	for (;;) {
+		uint64_t left = VB_ENDLESS;
+		if (l->expect != VB_ENDLESS)
+			left = l->receives_posted < l->expect ? l->expect - l->receives_posted : 0;
+		if (l->due > left)
+			l->due = (uint32_t)left;
+		uint32_t n = l->due;
+		if (l->receive_list) {
+			if (n < l->receive_list && n < left)
+				return VB_RUNNING;
+			if (n > l->receive_list)
+				n = l->receive_list;
+		}
+		if (n == 0)
+			return VB_RUNNING;
+		l->due -= n;
+		int end = post_receives(j, l, n);
+		if (unlikely(end))
+			return end;
+	}
 }
 
 static int bad_completion(struct vb_job *j, const struct vb_wc *w, const struct vb_lane *l) {
@@ -368,7 +385,10 @@ static int account(struct vb_job *j, const struct vb_wc *w, int64_t at) {
 	trace(j, VB_TRACE_RECEIVE, l, k);
 	if (l->unpacks)
 		work(j, l->unpack[k % l->unpacks]);
-	return l->receive_slots ? repost(j, l, 1) : VB_RUNNING;
+	if (!l->receive_slots)
+		return VB_RUNNING;
+	l->due++;
+	return repost(j, l);
 }
 
 static int bad_poll(struct vb_job *j, int n) {
@@ -483,7 +503,7 @@ INLINE int trace_full(const struct vb_job *j) {
 		return 0;
 	uint64_t most = 2ull * VB_POLL_BATCH * j->cq_count;
 	for (uint32_t i = 0; i < j->lane_count; i++)
-		most += j->lanes[i].batch;
+		most += j->lanes[i].batch + j->lanes[i].receive_list;
 	return j->trace_len + most > j->trace_cap;
 }
 
@@ -788,12 +808,8 @@ again:
 			for (uint32_t i = 0; i < touched; i++) {
 				struct vb_lane *l = list[i];
 				l->listed = 0;
-				if (receives && l->due) {
-					uint32_t n = l->due;
-					l->due = 0;
-					if (unlikely((end = repost(j, l, n))))
-						return end;
-				}
+				if (receives && l->due && unlikely((end = repost(j, l))))
+					return end;
 				if (sends && l->ring) {
 					uint64_t n = room(l), posted = n - fill(j, l, n, 0, &end);
 					l->posted += posted;

@@ -429,7 +429,8 @@ func (r *runner) compileReceives(i int, qp *queuePair) error {
 			return fmt.Errorf("receive %d: %w", k, err)
 		}
 	}
-	slots := ring * ((2*pollBatch + ring - 1) / ring)
+	longest := 2*pollBatch + l.ReceiveList
+	slots := ring * ((longest + ring - 1) / ring)
 	wrs, lists := allocate[C.struct_vb_recv_wr](r, slots), allocate[C.struct_vb_sge](r, sges)
 	list := 0
 	for s := range slots {
@@ -442,7 +443,7 @@ func (r *runner) compileReceives(i int, qp *queuePair) error {
 		wrs[s].next = &wrs[(s+1)%slots]
 		list += n
 	}
-	c.receives, c.receive_slots = &wrs[0], C.uint32_t(slots)
+	c.receives, c.receive_slots, c.receive_list = &wrs[0], C.uint32_t(slots), C.uint32_t(l.ReceiveList)
 	c.receives_posted = C.uint64_t(l.InitialReceives())
 	c.receive_at = C.uint32_t(uint64(c.receives_posted) % uint64(slots))
 	unpack := allocate[C.struct_vb_work](r, len(l.Unpack))

@@ -64,7 +64,8 @@ struct vb_lane {
 	struct vb_send_wr **fast, **fast_end, **fast_at;
 	uint64_t fast_limit; /* messages that go out as prepared batches */
 	uint32_t every, until_signal; /* batches from one completion to the next */
-	uint32_t listed, due; /* in this poll: on the list, receives to repost */
+	uint32_t listed; /* in this poll */
+	uint32_t due, receive_list; /* receives to repost; how many at a time, 0: all of a poll */
 
 	/* The general way: messages as steps, linked when posted. slots is a multiple of ring, and at least a batch. */
 	struct vb_message *messages; /* ring of them */

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,12 +28,13 @@ type shape struct {
 	ring                  int
 	both                  bool // in both directions
 	srq                   bool
+	list                  int // receives posted again at a time
 	api                   verbs.PostAPI
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("%v %v qps=%d count=%d window=%d signal=%d batch=%d ring=%d both=%t srq=%t",
-		s.transport, s.op, s.qps, s.count, s.window, s.signal, s.batch, s.ring, s.both, s.srq)
+	return fmt.Sprintf("%v %v qps=%d count=%d window=%d signal=%d batch=%d ring=%d both=%t srq=%t list=%d",
+		s.transport, s.op, s.qps, s.count, s.window, s.signal, s.batch, s.ring, s.both, s.srq, s.list)
 }
 
 // jobs makes the jobs of both ends.
@@ -49,7 +52,7 @@ func (s shape) jobs(x, y *endpoint, srq verbs.SharedReceiveQueue) (a, b *job.Job
 				if s.transport == verbs.UD {
 					room += 40
 				}
-				l.Receives, l.Expect = e.receives(64, room), s.count
+				l.Receives, l.Expect, l.ReceiveList = e.receives(64, room), s.count, s.list
 				if e == y {
 					l.SRQ = srq
 				}
@@ -90,6 +93,9 @@ func testQuickLoops(t *testing.T, api verbs.PostAPI) {
 		{op: verbs.OpSend, qps: 2, count: 515, window: 64, signal: 16, batch: 4, ring: 8, both: true},
 		{op: verbs.OpSend, qps: 1, count: 515, window: 32, signal: 7, batch: 1, ring: 8, both: true},
 		{op: verbs.OpSend, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8, srq: true},
+		{op: verbs.OpSend, qps: 1, count: 1000, window: 64, signal: 16, batch: 1, ring: 64, list: 64},
+		{op: verbs.OpSend, qps: 2, count: 515, window: 64, signal: 16, batch: 4, ring: 8, both: true, list: 7},
+		{op: verbs.OpSend, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8, srq: true, list: 10},
 		{op: verbs.OpSend, transport: verbs.UD, qps: 1, count: 62, window: 16, signal: 4, batch: 2, ring: 8},
 		{op: verbs.OpWriteWithImmediate, qps: 1, count: 515, window: 32, signal: 8, batch: 1, ring: 8},
 	} {
@@ -113,6 +119,43 @@ func testQuickLoops(t *testing.T, api verbs.PostAPI) {
 				}
 			}
 		})
+	}
+}
+
+// TestReceiveLists reads from the library's own trace in which lists the receives of a job were posted again.
+func TestReceiveLists(t *testing.T) {
+	for _, s := range []shape{
+		{op: verbs.OpSend, transport: verbs.RC, qps: 1, count: 1003, window: 64, signal: 16, batch: 1, ring: 64, list: 16},
+		{op: verbs.OpSend, transport: verbs.RC, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8, srq: true, list: 10},
+		{op: verbs.OpWriteWithImmediate, transport: verbs.RC, qps: 1, count: 515, window: 32, signal: 8, batch: 1, ring: 8, list: 33},
+	} {
+		for _, slice := range []job.Ticks{0, 100_000_000} { // by the reference, and by the device
+			t.Run(fmt.Sprintf("%v slice=%d", s, slice), func(t *testing.T) {
+				if os.Getenv("GOBW_IBV_DEVICE") != "" {
+					t.Skip("only the library of the tests tells how it was called")
+				}
+				trace := filepath.Join(t.TempDir(), "trace")
+				t.Setenv("FAKEVERBS_TRACE", trace)
+				s.run(t, slice)
+				text, err := os.ReadFile(trace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				call, posted := "post_recv", int(s.count)-64 // after the first, which are posted one by one
+				if s.srq {
+					call = "post_srq_recv"
+				}
+				for _, want := range []struct{ lists, length int }{{posted / s.list, s.list}, {1, posted % s.list}} {
+					line := fmt.Sprintf("%s %d\n", call, want.length)
+					if got := strings.Count(string(text), line); want.length > 1 && got != want.lists*s.qps {
+						t.Errorf("%d lists of %d, want %d", got, want.length, want.lists*s.qps)
+					}
+				}
+				if got, want := strings.Count(string(text), call+" 1\n"), 64*s.qps; got != want && posted%s.list != 1 {
+					t.Errorf("%d single receives, want %d", got, want)
+				}
+			})
+		}
 	}
 }
 

@@ -56,6 +56,7 @@ type verbsLane struct {
 	*Lane
 	groups [][]verbs.SendRequest
 	list   []verbs.SendRequest
+	posts  []verbs.ReceiveRequest // a list that goes over the ring's end
 }
 
 // NewVerbsRunner prepares a job to be run over PostSend, PostReceive and Poll, on any device.
@@ -107,21 +108,15 @@ func (d *verbsDriver) Flush(lane int, _ bool) error {
 
 func (d *verbsDriver) PostReceives(lane, at, n int) error {
 	l := &d.lanes[lane]
-	for n > 0 {
-		part := l.Receives[at:min(at+n, len(l.Receives))]
-		var err error
-		if l.SRQ != nil {
-			err = l.SRQ.PostReceive(part)
-		} else {
-			err = l.QP.PostReceive(part)
+	list := l.Receives[at:min(at+n, len(l.Receives))]
+	if len(list) < n {
+		l.posts = append(l.posts[:0], list...)
+		for len(l.posts) < n {
+			l.posts = append(l.posts, l.Receives[:min(n-len(l.posts), len(l.Receives))]...)
 		}
-		if err != nil {
-			return err
-		}
-		n -= len(part)
-		at = 0
+		list = l.posts
 	}
-	return nil
+	return l.postList(list)
 }
 
 // Progress does nothing: polling drives a software device.

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -94,6 +95,9 @@ type Lane struct {
 	Posted uint64
 	// Expect is how many messages to receive; 0 with Receives: until the deadline or Stop.
 	Expect uint64
+	// ReceiveList is how many receives are posted again as one list, which waits until so many have completed; the last may
+	// be shorter. 0: what a poll has brought. As many must be posted as a list is long, or none ever becomes due.
+	ReceiveList int
 	// Unpack is done when receive k completes: Unpack[k % len]; empty: nothing.
 	Unpack []Work
 
@@ -206,7 +210,7 @@ func (l *Lane) PostInitial(depth int) error {
 		n = min(n, l.Expect)
 	}
 	for k := range n {
-		if err := l.PostReceive(k); err != nil {
+		if err := l.PostReceives(k, 1); err != nil {
 			return err
 		}
 	}
@@ -214,13 +218,24 @@ func (l *Lane) PostInitial(depth int) error {
 	return nil
 }
 
-// PostReceive posts the lane's k-th receive, one of its ring.
-func (l *Lane) PostReceive(k uint64) error {
-	r := l.Receives[k%uint64(len(l.Receives)):][:1]
-	if l.SRQ != nil {
-		return l.SRQ.PostReceive(r)
+// PostReceives posts n of the lane's receives as one list, from its k-th on, one of its ring.
+func (l *Lane) PostReceives(k uint64, n int) error {
+	at := int(k % uint64(len(l.Receives)))
+	list := l.Receives[at:min(at+n, len(l.Receives))]
+	if len(list) < n {
+		list = slices.Clone(list)
+		for len(list) < n {
+			list = append(list, l.Receives[:min(n-len(list), len(l.Receives))]...)
+		}
 	}
-	return l.QP.PostReceive(r)
+	return l.postList(list)
+}
+
+func (l *Lane) postList(list []verbs.ReceiveRequest) error {
+	if l.SRQ != nil {
+		return l.SRQ.PostReceive(list)
+	}
+	return l.QP.PostReceive(list)
 }
 
 // InitialReceives is how many receives are posted when the job starts, see [Lane].Posted.

@@ -22,7 +22,8 @@ type lane struct {
 	receiveAt, unpackAt                       int
 	untilSignal                               uint64 // messages up to the next signaled one
 	posted, retired, received, receivesPosted uint64
-	owed                                      int // receives that are due to be posted
+	owed                                      int // receives that have completed and are not posted again
+	owing                                     bool // some of them are due: see loop.owing
 	nextPost, burstStart                      Ticks
 	inBurst                                   uint64  // messages of a burst that has begun
 	postedAt                                  []Ticks // of the messages in flight; nil: not needed
@@ -103,6 +104,17 @@ func (l *lane) due(ended bool) uint64 {
 		n = min(n, l.untilSignal)
 	}
 	return n
+}
+
+// dueReceives is how many receives are to be posted next as one list; 0: none yet.
+func (l *lane) dueReceives() int {
+	switch last := l.Expect > 0 && l.receivesPosted+uint64(l.owed) >= l.Expect; {
+	case l.ReceiveList == 0, last && l.owed < l.ReceiveList:
+		return l.owed
+	case l.owed < l.ReceiveList:
+		return 0
+	}
+	return l.ReceiveList
 }
 
 func (l *lane) finished(ended bool) bool {

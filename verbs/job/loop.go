@@ -405,26 +405,28 @@ func (r *loop) receive(l *lane, bytes uint32) {
 	if len(l.Receives) == 0 || l.Expect > 0 && l.receivesPosted+uint64(l.owed) >= l.Expect {
 		return
 	}
-	if l.owed == 0 {
+	if l.owed++; !l.owing && l.dueReceives() > 0 {
+		l.owing = true
 		r.owing = append(r.owing, l)
 	}
-	l.owed++
 }
 
 // catchUp posts the receives that are due, and keeps a ping-pong's sample: its answer goes out before either.
 func (r *loop) catchUp() error {
 	for _, l := range r.owing {
-		n := l.owed
-		l.owed = 0
-		if err := r.driver.PostReceives(l.index, l.receiveAt, n); err != nil {
-			return fmt.Errorf("lane %d, receive %d: %w", l.index, l.receivesPosted, err)
-		}
-		l.receiveAt = wrap(l.receiveAt, n, len(l.Receives))
-		for range n {
-			if r.job.Trace != nil {
-				r.trace(TraceRepost, l, l.receivesPosted)
+		l.owing = false
+		for n := l.dueReceives(); n > 0; n = l.dueReceives() {
+			l.owed -= n
+			if err := r.driver.PostReceives(l.index, l.receiveAt, n); err != nil {
+				return fmt.Errorf("lane %d, receive %d: %w", l.index, l.receivesPosted, err)
 			}
-			l.receivesPosted++
+			l.receiveAt = wrap(l.receiveAt, n, len(l.Receives))
+			for range n {
+				if r.job.Trace != nil {
+					r.trace(TraceRepost, l, l.receivesPosted)
+				}
+				l.receivesPosted++
+			}
 		}
 	}
 	r.owing = r.owing[:0]

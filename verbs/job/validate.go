@@ -83,6 +83,17 @@ func (l *Lane) problems(j *Job) []error {
 	if len(l.Receives) > 0 && l.Expect == 0 && endless && j.Shape != PingPong {
 		bad("receives for ever: set Expect, Deadline or Stop")
 	}
+	if l.ReceiveList < 0 || l.ReceiveList > 0 && len(l.Receives) == 0 {
+		bad("receives posted in lists of %d: want 0 or more, and receives", l.ReceiveList)
+	} else if posted := l.InitialReceives(); l.ReceiveList > 0 {
+		due := uint64(l.ReceiveList)
+		if l.Expect > 0 {
+			due = min(due, l.Expect-min(posted, l.Expect))
+		}
+		if due > posted {
+			bad("%d receives are posted: a list of %d never becomes due", posted, due)
+		}
+	}
 	if len(l.Unpack) > 0 && len(l.Receives) == 0 {
 		bad("unpacks without receives")
 	}

@@ -363,6 +363,15 @@ func (g *stage) sink(size int, count uint64) part {
 	return p
 }
 
+// sinkLists is a sink that posts its receives again in lists of n.
+func (g *stage) sinkLists(size int, count uint64, n int) part {
+	p := g.sink(size, count)
+	for i := range p.job.Lanes {
+		p.job.Lanes[i].ReceiveList = n
+	}
+	return p
+}
+
 // sameRings checks that the ring of messages is at the target, where it was written, or received.
 func (g *stage) sameRings(size, at int) {
 	g.t.Helper()
@@ -441,6 +450,20 @@ func streamCases(s *suite) []jobCase {
 			name: "send on three queue pairs", lanes: 3, rig: rigOptions{bytes: 64 << 10},
 			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpSend, 100, 40, 8, 4, 2), g.sink(100, 40) },
 			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
+		},
+		{
+			name: "receives posted in lists", lanes: 2, rig: rigOptions{bytes: 64 << 10},
+			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpSend, 100, 163, 8, 4, 2), g.sinkLists(100, 163, 7) },
+			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
+		},
+		{
+			name: "receives of a write posted in a list as long as the queue", rig: rigOptions{bytes: 64 << 10},
+			build: func(g *stage) (part, part) {
+				b := g.sinkLists(64, 100, ringReceives)
+				b.job.Lanes[0].Receives, b.job.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
+				return g.stream("A", verbs.OpWriteWithImmediate, 64, 100, 8, 2, 1), b
+			},
+			check: func(g *stage, _, _ outcome) { g.sameRings(64, 0) },
 		},
 		{
 			name: "write on four queue pairs", lanes: 4,

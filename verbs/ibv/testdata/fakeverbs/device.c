@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "fake.h"
 
+#include <stdarg.h>
+
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct key keys[KEYS];
 struct qp *qps[QPS];
@@ -13,6 +15,19 @@ long setting(const char *name, long by_default) {
 int infiniband(void) {
 	const char *v = getenv("FAKEVERBS_LINK");
 	return v && !strcmp(v, "ib");
+}
+
+void note(const char *format, ...) {
+	const char *file = getenv("FAKEVERBS_TRACE");
+	FILE *f = file ? fopen(file, "a") : NULL;
+	if (!f)
+		return;
+	va_list args;
+	va_start(args, format);
+	vfprintf(f, format, args);
+	va_end(args);
+	fputc('\n', f);
+	fclose(f);
 }
 
 /* fault sets errno and returns it when the verb is to fail. */

@@ -9,6 +9,7 @@
  *   FAKEVERBS_CONTEXT=56       bytes of the extended context before the ordinary one; 0: not extended (libraries before 2013)
  *   FAKEVERBS_UNTOLD=1         querying a queue pair leaves its state out, as on software iWARP
  *   FAKEVERBS_VANISH=1000      the device is torn out after so many posts: DEVICE_FATAL, and nothing ever completes
+ *   FAKEVERBS_TRACE=FILE       receives a line per call that a test asks for: its name and what it was given
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -65,6 +66,7 @@ extern struct qp *qps[QPS];
 /* device.c */
 long setting(const char *name, long by_default);
 int infiniband(void);
+void note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a line of the trace */
 int fault(const char *verb); /* sets errno and returns it when the verb is to fail */
 int gone(struct vb_context *c); /* likewise when the device has been torn out */
 struct device_context *context_of(struct vb_context *c);

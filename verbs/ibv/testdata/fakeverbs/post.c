@@ -65,8 +65,16 @@ static int put_receives(struct rq *rq, struct vb_recv_wr *w, struct vb_recv_wr *
 	return 0;
 }
 
+static int length(const struct vb_recv_wr *w) {
+	int n = 0;
+	for (; w; w = w->next)
+		n++;
+	return n;
+}
+
 int post_recv(struct vb_qp *qp, struct vb_recv_wr *w, struct vb_recv_wr **bad) {
 	struct qp *q = (struct qp *)qp;
+	note("post_recv %d", length(w));
 	pthread_mutex_lock(&lock);
 	int rc = put_receives(&q->own, w, bad);
 	if (qp->state == ERR)
@@ -77,6 +85,7 @@ int post_recv(struct vb_qp *qp, struct vb_recv_wr *w, struct vb_recv_wr **bad) {
 }
 
 int post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *w, struct vb_recv_wr **bad) {
+	note("post_srq_recv %d", length(w));
 	pthread_mutex_lock(&lock);
 	int rc = put_receives(&((struct srq *)srq)->rq, w, bad);
 	run_waiting();
