@@ -11,9 +11,6 @@ const (
 	middle      = percentiles / 2
 )
 
-// weights are what each percentile of a [Shape] stands for of the whole distribution.
-var weights = [percentiles]float64{0.15, 0.225, 0.25, 0.225, 0.15}
-
 func (c *Config) curveOf(x Cell) curve {
 	if !c.Latency {
 		return curve{middle: math.Log(float64(x.Value))}
@@ -39,6 +36,7 @@ func (c *Config) distance(of, expected curve) float64 {
 	if !c.Latency {
 		return of[middle] - expected[middle]
 	}
+	weights := [percentiles]float64{0.15, 0.225, 0.25, 0.225, 0.15} // what each stands for of the whole distribution
 	var slower, faster, mean, wanted float64
 	for k, w := range weights {
 		q, e := math.Exp(-of[k]), math.Exp(-expected[k])

@@ -17,6 +17,8 @@ var tables = flag.Bool("tables", false, "print the tables of results/fabric-simu
 
 var only = flag.Int("hosts", 0, "of the tables: those of 64, 1024 or 10000 hosts only")
 
+var onlyPattern = flag.String("pattern", "", "of the tables: those of this pattern only")
+
 // trial is one setting of the tables.
 type trial struct {
 	hosts, perLeaf int
@@ -142,6 +144,12 @@ func TestTables(t *testing.T) {
 		}
 		runs := uint64(map[int]int{64: 30, 1024: 6, 10000: 2}[n])
 		for _, p := range patterns {
+			if *onlyPattern != "" && p.pattern != schedule.Pattern(*onlyPattern) {
+				continue
+			}
+			if n == 10000 && p.pattern == schedule.Leaves {
+				runs = 1 // of two million cells
+			}
 			for _, noise := range []float64{0.005, 0.01, 0.02, 0.03} {
 				planted := []int{0, 1, 3}
 				if n > 300 {
