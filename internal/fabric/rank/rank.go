@@ -38,8 +38,9 @@ const mostRanks = 1 << 16
 // ErrAlone says that nothing told this process of others.
 var ErrAlone = errors.New("no launcher tells this process of other ranks")
 
-// Discover finds this process's rank in the order: flags, Slurm step, Kubernetes Indexed Job, Open MPI, PMI, torchrun.
-// hosts is an optional host list of the user's.
+// Discover finds this process's rank in the order: flags, Slurm step, Kubernetes Indexed Job, Open MPI, PMI, PMIx, torchrun.
+// A launcher that was itself started in a Slurm step or a pod (mpirun in an allocation starts its daemons by srun) has set
+// its own variables beside those that its daemon inherited: its own count. hosts is an optional host list of the user's.
 func Discover(f Flags, env func(string) string, hosts []string) (Identity, error) {
 	e := environment{get: env}
 	id, err := e.identify(f, hosts)
@@ -90,33 +91,23 @@ func (e *environment) number(name string) int {
 }
 
 func (e *environment) identify(f Flags, hosts []string) (Identity, error) {
-	var id Identity
-	switch {
-	case f.Rank >= 0 && f.Size > 0:
-		id = Identity{Source: "--rank"}
-	case e.get("SLURM_STEP_ID") != "" && !batchStep(e.get("SLURM_STEP_ID")):
-		var err error
-		if id, err = e.slurm(); err != nil {
-			return id, err
+	if f.Rank >= 0 && f.Size > 0 {
+		return Identity{Source: "--rank"}, nil
+	}
+	id, outer, err := e.scheduler(f)
+	if err != nil {
+		return id, err
+	}
+	switch inner, some := e.mpi(f); {
+	case some && !outer:
+		id = inner
+	case some && !e.ofSlurm(id):
+		inner.Source += ", inside " + id.Source
+		if len(inner.Rendezvous) == 0 {
+			inner.Rendezvous = id.Rendezvous
 		}
-	case e.get("JOB_COMPLETION_INDEX") != "":
-		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: indexedJob(e.get("HOSTNAME"))}
-		if e.get("GOBW_RANKS") != "" {
-			id.Size = e.number("GOBW_RANKS")
-		}
-		if f.Size == 0 && id.Size == 0 && e.err == nil {
-			e.err = errors.New("JOB_COMPLETION_INDEX is set, but not how many pods there are: give --ranks N or set GOBW_RANKS to the Job's completions")
-		}
-		if c := e.get("GOBW_COORDINATOR"); c != "" {
-			id.Rendezvous = []string{c}
-		}
-	case e.get("OMPI_COMM_WORLD_RANK") != "":
-		id = Identity{
-			Source: "Open MPI", Rank: e.number("OMPI_COMM_WORLD_RANK"), Size: e.number("OMPI_COMM_WORLD_SIZE"),
-			Job: e.get("OMPI_MCA_ess_base_jobid"), Rendezvous: launcherOfOpenMPI(e.get("OMPI_MCA_orte_hnp_uri")),
-		}
-	case e.get("PMI_RANK") != "":
-		id = Identity{Source: "PMI", Rank: e.number("PMI_RANK"), Size: e.number("PMI_SIZE"), Job: e.get("PMI_JOBID")}
+		id = inner
+	case outer:
 	case e.get("RANK") != "" && e.get("WORLD_SIZE") != "":
 		id = Identity{Source: "RANK and WORLD_SIZE", Rank: e.number("RANK"), Size: e.number("WORLD_SIZE")}
 		if addr := e.get("MASTER_ADDR"); addr != "" {
@@ -128,6 +119,73 @@ func (e *environment) identify(f Flags, hosts []string) (Identity, error) {
 		return id, ErrAlone
 	}
 	return id, e.err
+}
+
+// scheduler is what the cluster's scheduler says.
+func (e *environment) scheduler(f Flags) (id Identity, some bool, err error) {
+	switch {
+	case e.get("SLURM_STEP_ID") != "" && !batchStep(e.get("SLURM_STEP_ID")):
+		id, err = e.slurm()
+	case e.get("JOB_COMPLETION_INDEX") != "":
+		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: indexedJob(e.get("HOSTNAME"))}
+		id.Size = e.ranks(f, "JOB_COMPLETION_INDEX is set, but not how many pods there are: give --ranks N or set GOBW_RANKS to the Job's completions")
+		if c := e.get("GOBW_COORDINATOR"); c != "" {
+			id.Rendezvous = []string{c}
+		}
+	default:
+		return id, false, nil
+	}
+	return id, true, err
+}
+
+// mpi is what an MPI launcher says.
+func (e *environment) mpi(f Flags) (id Identity, some bool) {
+	switch {
+	case e.get("OMPI_COMM_WORLD_RANK") != "":
+		id = Identity{
+			Source: "Open MPI", Rank: e.number("OMPI_COMM_WORLD_RANK"), Size: e.number("OMPI_COMM_WORLD_SIZE"),
+			Job: e.get("OMPI_MCA_ess_base_jobid"), Rendezvous: launcherOfOpenMPI(e.get("OMPI_MCA_orte_hnp_uri")),
+		}
+	case e.get("PMI_RANK") != "":
+		id = Identity{Source: "PMI", Rank: e.number("PMI_RANK"), Size: e.number("PMI_SIZE"), Job: e.get("PMI_JOBID")}
+	case e.get("PMIX_RANK") != "":
+		id = Identity{Source: "PMIx", Rank: e.number("PMIX_RANK"), Job: e.get("PMIX_NAMESPACE")}
+		if !strings.HasPrefix(id.Job, slurmPMIx) {
+			id.Size = e.ranks(f, "PMIX_RANK is set, but not how many ranks there are (a PMIx server alone knows): give --ranks N or set GOBW_RANKS")
+		}
+	default:
+		return id, false
+	}
+	return id, true
+}
+
+// ranks is their number, where the launcher does not tell.
+func (e *environment) ranks(f Flags, otherwise string) int {
+	switch {
+	case e.get("GOBW_RANKS") != "":
+		return e.number("GOBW_RANKS")
+	case f.Size == 0 && e.err == nil:
+		e.err = errors.New(otherwise)
+	}
+	return 0
+}
+
+// slurmPMIx begins the namespaces of 'srun --mpi=pmix': slurm.pmix.JOB.STEP.
+const slurmPMIx = "slurm.pmix."
+
+// ofSlurm tells whether the variables of PMI or PMIx are those that the Slurm step has set itself ('srun --mpi=pmi2', pmix),
+// so that Slurm, which knows the hosts, too, may be asked alone. All ranks of a run come to the same answer.
+func (e *environment) ofSlurm(step Identity) bool {
+	job := e.get("SLURM_JOB_ID")
+	switch {
+	case job == "" || e.get("OMPI_COMM_WORLD_RANK") != "": // which srun never sets
+		return false
+	case e.get("PMI_RANK") == "":
+		return strings.HasPrefix(e.get("PMIX_NAMESPACE"), slurmPMIx)
+	case e.get("PMI_JOBID") == "":
+		return e.get("PMI_SIZE") == strconv.Itoa(step.Size)
+	}
+	return e.get("PMI_JOBID") == job || strings.HasPrefix(e.get("PMI_JOBID"), job+".")
 }
 
 // batchStep tells the step of a batch script, which newer Slurms number, from one that srun made: the numbers of the batch,
