@@ -67,6 +67,18 @@ type Environment struct {
 	GOMAXPROCS    int     `json:"gomaxprocs"`
 	GCDuringRun   bool    `json:"gc_during_run"`
 	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals could reach the measuring thread
+	Rails         []Rail  `json:"rails,omitempty"` // each device, where the end ran several at once: what stands above is the first's
+}
+
+// Rail is one of several devices that an end ran at once.
+type Rail struct {
+	Device       string  `json:"device"`
+	Firmware     string  `json:"firmware,omitempty"`
+	Port         int     `json:"port"`
+	LinkBitsPerS float64 `json:"link_bits_per_s"` // 0: no link rate (software device)
+	MTU          int     `json:"mtu"`             // active, bytes
+	GID          string  `json:"gid"`             // empty: LIDs
+	NUMANode     int     `json:"numa_node"`
 }
 
 // Record is one measured point: one size, one direction, one repetition.
@@ -91,6 +103,7 @@ type Record struct {
 	Outstanding   int    `json:"outstanding,omitempty"`     // read, atomic: requests in flight per queue pair
 	SRQ           bool   `json:"srq,omitempty"`             // receives come from a shared receive queue
 	Threads       int    `json:"threads,omitempty"`         // that shared an end's queue pairs; 0: one
+	Rails         int    `json:"rails,omitempty"`           // devices that an end ran at once; 0: one
 
 	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty"` // asked for; 0: none
 	GapNs             float64 `json:"gap_ns,omitempty"`                // latency: the pause asked for before each message
@@ -119,13 +132,16 @@ type Record struct {
 	Remote       *Bandwidth         `json:"remote,omitempty"`
 	PerThread    []Share            `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
 	PeerThreads  []Share            `json:"peer_per_thread,omitempty"` // the other end's
+	PerRail      []Share            `json:"per_rail,omitempty"`        // of the same end as PerThread
+	PeerRails    []Share            `json:"peer_per_rail,omitempty"`
 	Extra        map[string]float64 `json:"extra,omitempty"`
 	Warnings     []string           `json:"warnings,omitempty"`
 }
 
-// Share is what one of several threads did, in its own time.
+// Share is what one of several threads or devices did, in its own time.
 type Share struct {
-	CPU             int     `json:"cpu"` // -1: not pinned
+	Device          string  `json:"device,omitempty"` // where there are several: its name, with its address where that is not enough
+	CPU             int     `json:"cpu"`              // -1: not pinned, or of several threads
 	QPs             int     `json:"qps"`
 	Messages        uint64  `json:"messages"`
 	Bytes           uint64  `json:"bytes"`

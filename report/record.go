@@ -30,6 +30,7 @@ type Setup struct {
 	Outstanding int     `plan:"outstanding"`
 	SRQ         bool    `plan:"srq"`
 	Threads     int     `plan:"threads"`
+	Rails       int     `plan:"rails"`
 	RateLimit   float64 `plan:"rate_limit_bits_per_s"` // bit/s
 	GapNs       float64 `plan:"gap_ns"`
 	Verified    string  `plan:"verified"`
@@ -49,7 +50,7 @@ func (r *Record) Setup() Setup {
 	return Setup{
 		Operation: r.Operation, Kind: r.Kind, Transport: r.Transport, Direction: r.Direction, QPs: r.QPs,
 		TxDepth: r.TxDepth, PostList: r.PostList, InlineBytes: r.InlineBytes, Events: r.Events,
-		MTU: r.MTU, HalfTrip: r.RoundTripHalf, Immediate: r.Immediate, Atomic: r.Atomic, Outstanding: r.Outstanding, SRQ: r.SRQ, Threads: r.Threads,
+		MTU: r.MTU, HalfTrip: r.RoundTripHalf, Immediate: r.Immediate, Atomic: r.Atomic, Outstanding: r.Outstanding, SRQ: r.SRQ, Threads: r.Threads, Rails: r.Rails,
 		RateLimit: r.RateLimitBitsPerS, GapNs: r.GapNs, Verified: r.Verified, More: canonical(r.Plan),
 	}
 }
@@ -110,7 +111,10 @@ func (s Setup) Title() string {
 	} else {
 		parts = append(parts, fmt.Sprintf("%d QPs", s.QPs))
 	}
-	if s.Threads > 1 {
+	if s.Rails > 1 {
+		parts = append(parts, fmt.Sprintf("%d rails", s.Rails))
+	}
+	if s.Threads > max(s.Rails, 1) {
 		parts = append(parts, fmt.Sprintf("%d threads", s.Threads))
 	}
 	if s.MTU > 0 {
@@ -167,7 +171,10 @@ func (p Point) String() string {
 	if p.QPs > 1 {
 		s += fmt.Sprintf(" %d QPs", p.QPs)
 	}
-	if p.Threads > 1 {
+	if p.Rails > 1 {
+		s += fmt.Sprintf(" %d rails", p.Rails)
+	}
+	if p.Threads > max(p.Rails, 1) {
 		s += fmt.Sprintf(" %d threads", p.Threads)
 	}
 	if p.Direction == "both" && !p.IsLatency() {

@@ -15,35 +15,28 @@ import (
 
 // connect exchanges facts and addresses and connects the queue pairs.
 func (r *run) connect(ctx context.Context, spec plan.Spec) error {
-	table, err := r.device.GIDs(r.port.Number)
+	tables, err := r.tables()
 	if err != nil {
 		return err
 	}
-	if table, err = r.narrow(table); err != nil {
-		return err
-	}
-	remote, err := r.exchangeFacts(ctx, spec, table)
+	remote, err := r.exchangeFacts(ctx, spec, tables)
 	if err != nil {
 		return err
 	}
 	r.result.Plan = r.plan
 	r.result.Warnings = append(r.result.Warnings, r.plan.Notes()...)
-	o := endpointOptions{mtu: r.plan.MTU(), port: r.port, numaNode: -1, planted: r.o.Planted}
-	if node := r.numaNode(); node >= 0 && numaNodes() > 1 {
-		o.numaNode = node
-	}
-	reason, err := r.chooseGID(&o, table, remote.GIDs)
+	server, err := r.chooseGIDs(tables, remote)
 	if err != nil {
 		return err
 	}
-	if r.end, err = newEndpoint(r.device, r.plan, o); err != nil {
+	if r.end, err = newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU(), planted: r.o.Planted}); err != nil {
 		if _, said := errors.AsType[*verbs.Error](err); said {
 			return err
 		}
-		return setupOf("set up", r.device.Info().Name, err)
+		return setupOf("set up", r.rails[0].device.Info().Name, err)
 	}
 	if r.spec.RDMACM {
-		if err := r.joinAll(ctx, &o); err != nil {
+		if err := r.joinAll(ctx, server); err != nil {
 			return err
 		}
 	}
@@ -67,16 +60,16 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	if err := r.end.connect(r.peer); err != nil {
 		return err
 	}
-	r.noteConnection(addresses, o, reason)
+	r.noteConnection(addresses)
 	return r.session.Sync(ctx, control.PhaseConnected, 0, false)
 }
 
 // exchangeFacts settles the test with what both ends are.
-func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, table []verbs.GIDEntry) (control.Facts, error) {
-	info := r.device.Info()
-	env := describe(Host(), r.device, r.port)
+func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verbs.GIDEntry) (control.Facts, error) {
+	info := r.rails[0].device.Info()
+	env := describe(Host(), r.rails[0].device, r.rails[0].port)
 	local := control.Facts{
-		PageBytes: os.Getpagesize(), CacheLineBytes: cacheLine(), MTU: r.plan.MTU(), MaxOutstanding: r.plan.Outstanding(), GIDs: table,
+		PageBytes: os.Getpagesize(), CacheLineBytes: cacheLine(), MTU: r.plan.MTU(), MaxOutstanding: r.plan.Outstanding(), GIDs: tables[0], Rails: tables[1:],
 		Limits: &info.Limits,
 	}
 	var err error
@@ -95,66 +88,8 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, table []verbs.G
 	})
 }
 
-// numaNode is where thread and buffers belong; -1: anywhere.
-func (r *run) numaNode() int {
-	if r.o.NUMANode != nil {
-		return *r.o.NUMANode
-	}
-	return r.device.Info().NUMANode
-}
-
-// narrow leaves only the line of the GID table that was asked for, or that the device was bound to.
-func (r *run) narrow(table []verbs.GIDEntry) ([]verbs.GIDEntry, error) {
-	name := r.device.Info().Name
-	if r.o.GIDIndex != nil {
-		e, err := GIDWithIndex(table, *r.o.GIDIndex)
-		if err != nil {
-			return nil, setupOf("choose GID", name, err)
-		}
-		return []verbs.GIDEntry{e}, nil
-	}
-	if d, has := r.device.(interface {
-		DefaultGID() (verbs.GIDEntry, error)
-	}); has {
-		e, err := d.DefaultGID()
-		if err != nil {
-			return nil, err
-		}
-		return []verbs.GIDEntry{e}, nil
-	}
-	return table, nil
-}
-
 func setupOf(verb, device string, err error) error {
 	return &verbs.Error{Verb: verb, Device: device, Err: err}
-}
-
-func (r *run) chooseGID(o *endpointOptions, mine, theirs []verbs.GIDEntry) (string, error) {
-	if r.port.LinkLayer == verbs.LinkInfiniBand && r.o.GIDIndex == nil {
-		return "InfiniBand: LIDs", nil
-	}
-	o.useGID = true
-	if len(theirs) == 0 {
-		var err error
-		o.gid, err = ChooseGID(mine, r.o.Local)
-		return fmt.Sprintf("%v %v: the peer does not tell its table", o.gid.Type, o.gid.GID.Addr()), err
-	}
-	client, server := mine, theirs
-	at := ControlAddresses{Client: r.o.Local, Server: r.o.Remote}
-	if !r.session.Dialled() {
-		client, server = theirs, mine
-		at = ControlAddresses{Client: r.o.Remote, Server: r.o.Local}
-	}
-	pair, err := ChooseGIDs(client, server, at)
-	if err != nil {
-		return "", err
-	}
-	o.gid = pair.Client
-	if !r.session.Dialled() {
-		o.gid = pair.Server
-	}
-	o.server = pair.Server.GID
-	return pair.Reason, nil
 }
 
 // checkPeer refuses addresses that cannot be what the plan needs.
@@ -169,7 +104,7 @@ func (r *run) checkPeer() error {
 		if a.Bytes != 0 && a.Bytes < need && r.plan.Row().Addressed() {
 			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
 		}
-		if r.end.useGID && !a.HasGID {
+		if r.end.railOf(q).useGID && !a.HasGID {
 			return fmt.Errorf("this end uses GIDs, the peer sent none: give -x to both ends or to neither")
 		}
 	}
@@ -202,20 +137,21 @@ func (r *run) local() *report.Environment {
 	return r.result.Server
 }
 
-func (r *run) noteConnection(addresses []control.Address, o endpointOptions, reason string) {
+func (r *run) noteConnection(addresses []control.Address) {
 	for _, e := range []*report.Environment{&r.result.Client, r.result.Server} {
 		if e != nil {
-			e.MTU = o.mtu.Bytes()
+			e.MTU = r.end.mtu.Bytes()
 		}
 	}
-	l := r.local()
+	l, first := r.local(), &r.rails[0]
 	postAPI := r.end.qps[0].Capabilities().PostAPI
 	if postAPI != verbs.PostAuto {
 		l.PostAPI = postAPI.String()
 	}
-	if o.useGID {
-		l.GIDIndex, l.GID, l.GIDType = o.gid.Index, o.gid.GID.String(), o.gid.Type.String()
+	if first.useGID {
+		l.GIDIndex, l.GID, l.GIDType = first.gid.Index, first.gid.GID.String(), first.gid.Type.String()
 	}
+	describeRails(l, r.rails)
 	if other := r.remote(); other != nil && r.peer[0].HasGID {
 		other.GID, other.GIDType = r.peer[0].GID.String(), l.GIDType
 	}
@@ -223,11 +159,12 @@ func (r *run) noteConnection(addresses []control.Address, o endpointOptions, rea
 		return
 	}
 	c := Connection{
-		Plan: r.plan, Role: r.plan.Role(), Local: addresses, Remote: r.peer, MTU: o.mtu, GIDReason: reason, Inline: r.end.inline,
-		Outstanding: r.plan.Outstanding(), Device: r.device.Info(), Port: r.port, CPU: -1, PostAPI: postAPI,
+		Plan: r.plan, Role: r.plan.Role(), Local: addresses, Remote: r.peer, MTU: r.end.mtu, GIDReason: first.reason, Inline: r.end.inline,
+		Outstanding: r.plan.Outstanding(), Device: first.device.Info(), Port: first.port, CPU: -1, PostAPI: postAPI,
 	}
-	if o.useGID {
-		c.GID = &o.gid
+	if first.useGID {
+		gid := first.gid
+		c.GID = &gid
 	}
 	r.o.Connected(c)
 }

@@ -13,30 +13,18 @@ import (
 // reasonWait is how long this end waits for what explains a failure.
 const reasonWait = 200 * time.Millisecond
 
-// deviceFailure looks at the events of this end's device for one that no test survives.
+// deviceFailure looks at the events of this end's devices for one that no test survives.
 func (d *driver) deviceFailure() error {
-	for {
-		select {
-		case e, open := <-d.device.Events():
-			if !open {
-				return nil
-			}
-			if err := d.endedBy(e); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
-	}
+	return d.nextFailure(func(verbs.AsyncEvent) bool { return true })
 }
 
 // endedBy is the error that an event makes of a test, or nil.
-func (d *driver) endedBy(e verbs.AsyncEvent) error {
+func endedBy(dev verbs.Device, e verbs.AsyncEvent) error {
 	if !e.Type.EndsTest() {
 		return nil
 	}
 	return &verbs.Error{
-		Verb: "measure", Device: d.device.Info().Name, Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()), Fix: e.Type.Remedy(),
+		Verb: "measure", Device: dev.Info().Name, Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()), Fix: e.Type.Remedy(),
 	}
 }
 
@@ -69,17 +57,10 @@ func (d *driver) rooted(err error) error {
 // awaitDeviceFailure waits a moment for an event of this end's device that explains a failure: the event, the peer's
 // words and the failed completion come by different ways. Events of a queue pair tell no more than its completions do.
 func (d *driver) awaitDeviceFailure() error {
-	limit := time.After(reasonWait)
-	for events := d.device.Events(); ; {
-		select {
-		case e, open := <-events:
-			if !open {
-				events = nil
-			} else if err := d.endedBy(e); err != nil && e.QPN == 0 {
-				return err
-			}
-		case <-limit:
-			return nil
+	for end := time.Now().Add(reasonWait); ; time.Sleep(reasonWait / 50) {
+		err := d.nextFailure(func(e verbs.AsyncEvent) bool { return e.QPN == 0 })
+		if err != nil || time.Now().After(end) {
+			return err
 		}
 	}
 }

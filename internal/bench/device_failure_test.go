@@ -26,7 +26,7 @@ func driverOf(events ...verbs.AsyncEvent) *driver {
 	for _, e := range events {
 		d.events <- e
 	}
-	return &driver{run: &run{device: d, perNs: 1}, t: &trace{}}
+	return &driver{run: &run{rails: []rail{{device: d}}, perNs: 1}, t: &trace{}}
 }
 
 var (

@@ -61,7 +61,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	d.gauge = steadiness{window: d.ticks(steadyWindow)}
 	if d.limit.passive {
 		d.meet(ctx)
-		if d.job.Shape == job.Serve && servesItself(d.device) {
+		if d.job.Shape == job.Serve && d.servesItself() {
 			return d.sleepUntilDone(watch)
 		}
 	}
@@ -110,9 +110,9 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	return d.serveUntilDone(ctx, watch)
 }
 
-// sliceOf is how long a runner of this plan works at a time.
-func sliceOf(p *plan.Settled, d verbs.Device) time.Duration {
-	if p.Spec().Kind == plan.Latency && !p.Answers() && servesItself(d) {
+// sliceLength is how long a runner works at a time.
+func (r *run) sliceLength() time.Duration {
+	if r.spec.Kind == plan.Latency && !r.plan.Answers() && r.servesItself() {
 		return undisturbed
 	}
 	return slice
@@ -121,7 +121,7 @@ func sliceOf(p *plan.Settled, d verbs.Device) time.Duration {
 // slice lets the runner work once.
 func (d *driver) slice() (done bool, err error) {
 	now := job.Now()
-	length := d.ticks(sliceOf(d.plan, d.device))
+	length := d.ticks(d.sliceLength())
 	switch {
 	case (d.limit.waitsForFirst || !d.ours && d.plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
 		length = d.ticks(patience)

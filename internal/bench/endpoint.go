@@ -15,21 +15,17 @@ import (
 
 // Endpoint is one end's verbs objects for one plan. It belongs to the goroutine that measures.
 type Endpoint struct {
-	Device verbs.Device
-
 	plan   *plan.Settled
 	spec   plan.Spec // of plan
 	work   workload
 	slots  plan.Buffers
-	port   verbs.PortInfo
-	gid    verbs.GIDEntry
-	useGID bool
 	mtu    verbs.MTU
 	qkey   uint32 // RDMA CM may choose another than the plan's
 	inline int    // bytes granted
 
-	threads     []completionQueues // of each thread
-	pd          verbs.ProtectionDomain
+	rails       []rail
+	pds         []verbs.ProtectionDomain // of each rail
+	threads     []completionQueues       // of each thread
 	srq         verbs.SharedReceiveQueue
 	buffers     []*verbs.Buffer // one, or one per queue pair
 	regions     []verbs.MemoryRegion
@@ -56,21 +52,16 @@ func (c completionQueues) all() []verbs.CompletionQueue {
 	return []verbs.CompletionQueue{c.send, c.receive}
 }
 
-// endpointOptions is what an endpoint needs beside its plan.
+// endpointOptions is what an endpoint needs beside its plan and its rails.
 type endpointOptions struct {
-	port     verbs.PortInfo
-	gid      verbs.GIDEntry
-	useGID   bool
-	server   verbs.GID // the server's, where both tables are known
-	mtu      verbs.MTU // of the path; RDMA CM may tell another than the plan's
-	numaNode int       // -1: no binding
-	planted  time.Duration
+	mtu     verbs.MTU // of the path; RDMA CM may tell another than the plan's
+	planted time.Duration
 }
 
 // newEndpoint makes every object of the plan, up to queue pairs in INIT.
-func newEndpoint(dev verbs.Device, p *plan.Settled, o endpointOptions) (_ *Endpoint, err error) {
+func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		Device: dev, plan: p, spec: p.Spec(), work: workloadOf(p, o.planted), slots: p.Buffers(), port: o.port, gid: o.gid, useGID: o.useGID, mtu: o.mtu, qkey: p.Spec().QKey,
+		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.planted), slots: p.Buffers(), mtu: o.mtu, qkey: p.Spec().QKey,
 	}
 	qps := e.spec.QPs
 	e.posted, e.outstanding = make([]uint64, qps), make([]int, qps)
@@ -80,20 +71,24 @@ func newEndpoint(dev verbs.Device, p *plan.Settled, o endpointOptions) (_ *Endpo
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if e.pd, err = dev.AllocPD(); err != nil {
-		return nil, err
+	for i := range rails {
+		pd, err := rails[i].device.AllocPD()
+		if err != nil {
+			return nil, err
+		}
+		e.pds = append(e.pds, pd)
+		e.closers.add(pd)
 	}
-	e.closers.add(e.pd)
 	for range e.spec.Threads {
 		if err := e.createCQs(d); err != nil {
 			return nil, err
 		}
 	}
-	if err := e.allocate(o.numaNode); err != nil {
+	if err := e.allocate(); err != nil {
 		return nil, err
 	}
 	if e.spec.SRQ && p.Receives() {
-		if e.srq, err = e.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * qps, SGEs: d.RecvSGEs}); err != nil {
+		if e.srq, err = e.pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * qps, SGEs: d.RecvSGEs}); err != nil {
 			return nil, err
 		}
 		e.closers.add(e.srq)
@@ -109,15 +104,16 @@ func newEndpoint(dev verbs.Device, p *plan.Settled, o endpointOptions) (_ *Endpo
 // createCQs makes the completion queues of the next thread, for its share of the queue pairs.
 func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	var c completionQueues
+	dev := e.rails[len(e.threads)%len(e.rails)].device
 	if e.spec.Events {
-		if c.channel, err = e.Device.CreateCompletionChannel(); err != nil {
+		if c.channel, err = dev.CreateCompletionChannel(); err != nil {
 			return err
 		}
 		e.closers.add(c.channel)
 	}
 	share := (e.spec.QPs + e.spec.Threads - 1) / e.spec.Threads
 	create := func(depth int) (verbs.CompletionQueue, error) {
-		cq, err := e.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: e.vector()})
+		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: e.vector(dev)})
 		if err != nil {
 			return nil, err
 		}
@@ -137,26 +133,37 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	return nil
 }
 
-// thread is the thread of queue pair q: they are dealt out.
+// thread is the thread of queue pair q: they are dealt out, as the threads are to the rails.
 func (e *Endpoint) thread(q int) int { return q % len(e.threads) }
 
+// railOf is the rail of queue pair q: there are as many threads on each.
+func (e *Endpoint) railOf(q int) *rail { return &e.rails[q%len(e.rails)] }
+
+// pd is the protection domain of queue pair q, and of its memory.
+func (e *Endpoint) pd(q int) verbs.ProtectionDomain { return e.pds[q%len(e.pds)] }
+
 // vector is the completion vector of this end's queues: a software device has one.
-func (e *Endpoint) vector() int {
-	if e.Device.Info().Software {
+func (e *Endpoint) vector(dev verbs.Device) int {
+	if dev.Info().Software {
 		return 0
 	}
 	return e.spec.Vector
 }
 
-// allocate makes and registers the memory: exactly the regions that are settled.
-func (e *Endpoint) allocate(numaNode int) error {
+// allocate makes and registers the memory: exactly the regions that are settled, where there are several rails one for each
+// queue pair.
+func (e *Endpoint) allocate() error {
 	access := verbs.AccessLocalWrite | e.plan.Access()
 	if !e.plan.Strict() {
 		access |= verbs.AccessRelaxedOrdering
 	}
 	regions, bytes := e.slots.Regions()
-	for range regions {
-		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{HugePages: e.spec.HugePages, NUMANode: numaNode + 1, Touch: true})
+	for n := range regions {
+		node := -1
+		if numaNodes() > 1 {
+			node = e.railOf(n).numaNode
+		}
+		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{HugePages: e.spec.HugePages, NUMANode: node + 1, Touch: true})
 		if err != nil {
 			return err
 		}
@@ -166,7 +173,7 @@ func (e *Endpoint) allocate(numaNode int) error {
 		if row := e.plan.Row(); !row.Counter && (!e.plan.Answers() || !row.ByLastByte) {
 			fillRandom(b.Bytes())
 		}
-		mr, err := e.pd.RegisterMemory(b.Bytes(), access)
+		mr, err := e.pd(n).RegisterMemory(b.Bytes(), access)
 		if err != nil {
 			return err
 		}
@@ -195,11 +202,11 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	var err error
 	want := d.Inline
 	if len(e.qps) > 0 && want < 0 {
-		want = e.inline // as the first one got
+		want = -e.inline // as the one before got, or less on another device
 	}
 	for try := max(want, -want); ; try = try * 3 / 4 {
 		o.InlineBytes = try
-		if qp, err = e.pd.CreateQP(o); err == nil || want >= 0 || try == 0 {
+		if qp, err = e.pd(len(e.qps)).CreateQP(o); err == nil || want >= 0 || try == 0 {
 			break
 		}
 	}
@@ -214,7 +221,7 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 		return nil
 	}
 	return verbs.InitQP(qp, verbs.ConnectOptions{
-		Port: e.port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
+		Port: e.railOf(len(e.qps) - 1).port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
 	})
 }
 
@@ -222,9 +229,10 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 func (e *Endpoint) addresses() []control.Address {
 	out := make([]control.Address, len(e.qps))
 	for q, qp := range e.qps {
+		r := e.railOf(q)
 		out[q] = control.Address{
-			LID: e.port.LID, QPN: qp.QPN(), PSN: e.psns[q], RKey: e.region(q).RKey(), Addr: e.recvAddr(q),
-			Bytes: uint64(e.slots.RecvBytes()), GID: e.gid.GID, HasGID: e.useGID, Outstanding: e.plan.Outstanding(), Window: e.Device.Info().Limits.ReceiveWindow,
+			LID: r.port.LID, QPN: qp.QPN(), PSN: e.psns[q], RKey: e.region(q).RKey(), Addr: e.recvAddr(q),
+			Bytes: uint64(e.slots.RecvBytes()), GID: r.gid.GID, HasGID: r.useGID, Outstanding: e.plan.Outstanding(), Window: r.device.Info().Limits.ReceiveWindow,
 		}
 	}
 	return out
@@ -242,7 +250,7 @@ func (e *Endpoint) connect(peer []control.Address) error {
 			return err
 		}
 		if e.spec.Transport == verbs.UD && e.plan.Sends() {
-			ah, err := e.pd.CreateAH(av)
+			ah, err := e.pd(q).CreateAH(av)
 			if err != nil {
 				return err
 			}
@@ -254,11 +262,11 @@ func (e *Endpoint) connect(peer []control.Address) error {
 }
 
 func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address) error {
-	traffic := e.plan.Traffic()
+	traffic, r := e.plan.Traffic(), e.railOf(q)
 	return verbs.ConnectQP(qp, verbs.ConnectOptions{
-		Port: e.port.Number, PKeyIndex: traffic.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
+		Port: r.port.Number, PKeyIndex: traffic.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
-		MaxRDAtomic:     uint8(min(peer.Outstanding, max(e.Device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
+		MaxRDAtomic:     uint8(min(peer.Outstanding, max(r.device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
 		MaxDestRDAtomic: uint8(e.plan.Outstanding()),
 		MinRNRTimer:     traffic.MinRNRTimer, Timeout: traffic.Timeout, RetryCount: traffic.Retries, RNRRetry: traffic.RNRRetries, PeerWindow: peer.Window,
 		StayRTR: !e.plan.Sends(),
@@ -266,13 +274,13 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 }
 
 func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVector {
-	traffic := e.plan.Traffic()
+	traffic, r := e.plan.Traffic(), e.railOf(q)
 	av := verbs.AddressVector{
 		DLID: peer.LID, SL: traffic.SL, TrafficClass: traffic.TrafficClass, FlowLabel: traffic.FlowLabel(q), HopLimit: traffic.HopLimit,
-		Port: e.port.Number,
+		Port: r.port.Number,
 	}
-	if e.useGID && peer.HasGID {
-		av.UseGID, av.DGID, av.SGIDIndex = true, peer.GID, e.gid.Index
+	if r.useGID && peer.HasGID {
+		av.UseGID, av.DGID, av.SGIDIndex = true, peer.GID, r.gid.Index
 		if av.HopLimit == 0 {
 			av.HopLimit = 255
 		}

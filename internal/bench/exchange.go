@@ -85,12 +85,11 @@ func OpenExchange(dev verbs.Device, spec plan.Spec, o ExchangeOptions) (*Exchang
 		return x, nil
 	}
 	x.useGID = true
-	r := run{device: dev, o: Options{GIDIndex: o.GIDIndex}}
 	table, err := dev.GIDs(x.port.Number)
 	if err != nil {
 		return nil, err
 	}
-	if table, err = r.narrow(table); err != nil {
+	if table, err = narrow(dev, o.GIDIndex, table); err != nil {
 		return nil, err
 	}
 	x.gid, err = ChooseGID(table, o.Local)
@@ -116,7 +115,7 @@ func (x *Exchange) Add(role plan.Role, mtu verbs.MTU) ([]control.Address, error)
 	if err != nil {
 		return nil, err
 	}
-	end, err := newEndpoint(x.device, p, endpointOptions{mtu: p.MTU(), port: x.port, gid: x.gid, useGID: x.useGID, numaNode: -1})
+	end, err := newEndpoint([]rail{{device: x.device, port: x.port, gid: x.gid, useGID: x.useGID, numaNode: -1}}, p, endpointOptions{mtu: p.MTU()})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +179,7 @@ func (x *Exchange) Run(ctx context.Context, s Span) ([]Movement, error) {
 	if len(x.running()) == 0 {
 		return out, nil
 	}
-	q, err := beQuiet(x.o.CPU, x.device.Info().NUMANode, 1)
+	q, err := beQuiet(x.o.CPU, []int{x.device.Info().NUMANode})
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +253,7 @@ func (d *exchangeRun) drive(ctx context.Context, s Span) error {
 	begun := job.Now()
 	d.begun = begun
 	d.whole.Deadline, d.whole.AbandonAtDeadline = begun+d.ticks(s.whole()+firstWithin), true
-	if d.whole.Shape == job.Serve && servesItself(d.device) {
+	if _, sleeps := d.device.(verbs.SelfServing); sleeps && d.whole.Shape == job.Serve {
 		return d.sleep(ctx, s.whole())
 	}
 	runner, err := job.Prepare(d.device, d.whole)

@@ -61,6 +61,7 @@ func fields() []field {
 		{"Runs", "--runs", aWrite, func(s *plan.Spec) { s.Runs = 3 }, false},
 		{"QPs", "--qp", aWrite, func(s *plan.Spec) { s.QPs = 2 }, false},
 		{"Threads", "--threads", with(aWrite, func(s *plan.Spec) { s.QPs = 4 }), func(s *plan.Spec) { s.Threads = 2 }, false},
+		{"Rails", "--device A,B", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.Rails = 2 }, false},
 		{"Bidirectional", "--bidirectional", aWrite, func(s *plan.Spec) { s.Bidirectional = true }, false},
 		{"Reversed", "--reversed", aWrite, func(s *plan.Spec) { s.Reversed = true }, false},
 		{"Infinite", "", aTimed, func(s *plan.Spec) { s.Infinite = true }, false},
@@ -259,7 +260,7 @@ func observe(spec plan.Spec, software bool) (observation, []string, error) {
 
 // pages is the kind of memory that an end asks for: where there are no huge pages it says so.
 func pages(r *run, d *notingDevice) string {
-	e, err := newEndpoint(d, r.plan, endpointOptions{mtu: r.plan.MTU(), port: d.port, numaNode: -1})
+	e, err := newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU()})
 	if err != nil {
 		if strings.Contains(err.Error(), "huge") {
 			return "huge"
@@ -278,13 +279,13 @@ func pages(r *run, d *notingDevice) string {
 
 // settledRun is an end whose test is settled and that has made nothing yet.
 func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
-	limits := plan.Limits{Device: d.info, Port: d.port, PageBytes: 4096, LineBytes: 64, Dialled: dialled}
+	limits := plan.Limits{Rails: 2, Device: d.info, Port: d.port, PageBytes: 4096, LineBytes: 64, Dialled: dialled}
 	p, err := plan.Settle(spec, limits, plan.Peer{PageBytes: 4096, LineBytes: 64, MTU: verbs.MTU4096, Outstanding: 16}, plan.Policy{})
 	if err != nil {
 		return nil, err
 	}
 	return &run{
-		plan: p, spec: p.Spec(), device: d, ours: true, perNs: 1, port: d.port, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
+		plan: p, spec: p.Spec(), rails: d.rails(p.Spec().Rails), ours: true, perNs: 1, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
 		quiet: &quiet{}, result: &Result{},
 	}, nil
 }
@@ -306,7 +307,7 @@ func (joining) Watch(ctx context.Context) (context.Context, context.CancelFunc) 
 // watchRun lets a run do everything that it does before the clock starts.
 func watchRun(r *run, d *notingDevice) (err error) {
 	seen := d.seen
-	if r.end, err = newEndpoint(d, r.plan, endpointOptions{mtu: r.plan.MTU(), port: d.port, gid: notingGID(1), useGID: true, numaNode: -1}); err != nil {
+	if r.end, err = newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU()}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.end.Close()) }()
@@ -353,7 +354,7 @@ func exported(l limits) any {
 
 // watchJob notes the job of one part.
 func watchJob(r *run, rd plan.Round, count uint64) error {
-	seen := r.device.(*notingDevice).seen
+	seen := r.rails[0].device.(*notingDevice).seen
 	j, err := r.end.compile(r.spec.Sizes[rd.Size], count, r.peer)
 	if err != nil {
 		return err

@@ -46,7 +46,16 @@ func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) 
 		Immediate: row.Opcode.HasImmediate(), SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap),
 	}
 	if p.Threads > 1 {
-		out.Threads, out.PerThread = p.Threads, r.shares(t, uint64(size))
+		out.Threads = p.Threads
+	}
+	if t.threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
+		out.PerThread = r.shares(t, uint64(size), p.Threads)
+		if p.Rails > 1 {
+			out.PerRail = r.shares(t, uint64(size), p.Rails)
+		}
+	}
+	if p.Rails > 1 {
+		out.Rails = p.Rails
 	}
 	if row.Responded {
 		out.Outstanding = r.plan.Outstanding()
@@ -94,31 +103,34 @@ func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) 
 	return out
 }
 
-// shares is what each thread did of a round.
-func (r *run) shares(t *trace, size uint64) []report.Share {
-	out := make([]report.Share, len(t.threads))
-	for n := range out {
-		m := t.thread(n).measured(r.perNs, size, r.plan.Sends())
+// shares is what each of n did of a round: the threads, or the rails to which they are dealt out.
+func (r *run) shares(t *trace, size uint64, n int) []report.Share {
+	out, of := make([]report.Share, n), names(r.rails)
+	for i := range out {
+		m := t.share(i, n).measured(r.perNs, size, r.plan.Sends())
 		s := report.Share{CPU: -1, Messages: m.messages, Bytes: m.bytes, Seconds: m.seconds}
 		if m.seconds > 0 {
 			s.AverageBitsPerS, s.MessagesPerS = float64(m.bytes)*8/m.seconds, float64(m.messages)/m.seconds
 		}
-		if r.quiet.pins != nil {
-			s.CPU = r.quiet.pins[n]
+		if len(of) > 1 {
+			s.Device = of[i%len(of)]
+		}
+		if r.quiet.pins != nil && n == len(r.quiet.pins) {
+			s.CPU = r.quiet.pins[i]
 		}
 		for q := range r.end.qps {
-			if r.end.thread(q) == n {
+			if r.end.thread(q)%n == i {
 				s.QPs++
 			}
 		}
-		out[n] = s
+		out[i] = s
 	}
 	return out
 }
 
 func (r *run) conditions(rec *report.Record, t *trace, d disturbance) figure.Conditions {
 	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.counters}
-	if r.device.Info().Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
+	if info, _ := common(r.rails); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
 		c.Counters = maps.Clone(t.counters)
 		delete(c.Counters, "duplicate_request")
 	}
@@ -215,7 +227,7 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 	}
 	e.Record = local
 	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Counters, e.Record.Warnings = nil, nil, nil, nil, nil, nil
-	e.Record.PerThread = nil
+	e.Record.PerThread, e.Record.PerRail = nil, nil
 	e.Record.Iterations, e.Record.Messages = f.Iterations, f.Iterations
 	e.Record.Bytes = f.Iterations * local.SizeBytes
 	e.Record.Bandwidth = report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}
@@ -233,7 +245,7 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 		from, to, atFrom, atTo = remote, local, there, here
 	}
 	out := from
-	out.PeerCPU, out.PeerCounters, out.PeerThreads = to.CPU, to.Counters, to.PerThread
+	out.PeerCPU, out.PeerCounters, out.PeerThreads, out.PeerRails = to.CPU, to.Counters, to.PerThread, to.PerRail
 	for _, w := range to.Warnings {
 		out.Warnings = append(out.Warnings, "peer: "+w)
 	}
@@ -297,7 +309,7 @@ func (r *run) deliverUncounted(out *report.Record, whole uint64) {
 		return
 	}
 	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
-	out.Local, out.Remote = nil, nil
+	out.Local, out.Remote, out.PerThread, out.PerRail = nil, nil, nil, nil
 	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not tell what of a WRITE arrived; --verify=all counts it, and so do the receives of --write-imm",
 		r.spec.Transport))
 }
@@ -434,15 +446,22 @@ type mark struct {
 	threads []job.Progress
 }
 
-// thread is the trace of one thread alone.
-func (t *trace) thread(n int) *trace {
+// share is the trace of every n-th thread from number i on.
+func (t *trace) share(i, n int) *trace {
+	add := func(threads []job.Progress) job.Progress {
+		all := threads[i]
+		for k := i + n; k < len(threads); k += n {
+			all.Add(threads[k])
+		}
+		return all
+	}
 	of := func(m *mark) *mark {
 		if m == nil {
 			return nil
 		}
-		return &mark{at: m.at, p: m.threads[n]}
+		return &mark{at: m.at, p: add(m.threads)}
 	}
-	return &trace{last: t.threads[n], from: of(t.from), to: of(t.to), firstIn: t.firstIn}
+	return &trace{last: add(t.threads), from: of(t.from), to: of(t.to), firstIn: t.firstIn}
 }
 
 // measured is the round's amount: what was sent, or at an end that does not send, what was received.

@@ -25,19 +25,21 @@ func (r *run) hasConnectionManager(p plan.Spec) error {
 	if !p.RDMACM {
 		return nil
 	}
-	_, err := rdmacm.ConnectionManagerOf(r.device)
+	_, err := rdmacm.ConnectionManagerOf(r.rails[0].device)
 	return err
 }
 
-// joinAll connects the queue pairs by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers.
-func (r *run) joinAll(ctx context.Context, o *endpointOptions) error {
+// joinAll connects the queue pairs by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers. known is
+// the server's address, zero where it is not.
+func (r *run) joinAll(ctx context.Context, known verbs.GID) error {
 	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address. An iWARP device has
 	// no address of its own (its GID is made of the MAC), and its ports are those of TCP, where the session listens already.
-	iWARP := r.device.Info().TransportType == "IW"
+	first := &r.end.rails[0]
+	iWARP := first.device.Info().TransportType == "IW"
 	server := netip.AddrPortFrom(r.o.Local, r.session.ServerPort())
 	if r.session.Dialled() {
 		server = netip.AddrPortFrom(r.session.RemoteAddr().Addr(), r.session.ServerPort())
-		if a := o.server.Addr(); !o.server.IsZero() && !a.IsLinkLocalUnicast() && !iWARP {
+		if a := known.Addr(); !known.IsZero() && !a.IsLinkLocalUnicast() && !iWARP {
 			server = netip.AddrPortFrom(a, server.Port())
 		}
 	}
@@ -50,29 +52,29 @@ func (r *run) joinAll(ctx context.Context, o *endpointOptions) error {
 	for q, j := range r.end.joined {
 		r.end.psns[q] = j.SendPSN
 	}
-	first := r.end.joined[0]
-	if first.PathMTU != 0 {
-		o.mtu, r.end.mtu = first.PathMTU, first.PathMTU
+	joined := r.end.joined[0]
+	if joined.PathMTU != 0 {
+		r.end.mtu = joined.PathMTU
 	}
 	if r.spec.Transport == verbs.UD {
-		r.end.qkey = first.QKey
+		r.end.qkey = joined.QKey
 	}
-	if !first.AddressVector.UseGID {
+	if !joined.AddressVector.UseGID {
 		return nil
 	}
-	table, err := r.device.GIDs(r.port.Number)
+	table, err := first.device.GIDs(first.port.Number)
 	if err != nil {
 		return err
 	}
-	if e, err := GIDWithIndex(table, first.AddressVector.SGIDIndex); err == nil {
-		o.gid, r.end.gid = e, e
+	if e, err := GIDWithIndex(table, joined.AddressVector.SGIDIndex); err == nil {
+		first.gid = e
 	}
 	return nil
 }
 
 // join connects the queue pairs in order. server is where the server's RDMA CM listens.
 func (r *run) join(ctx context.Context, server netip.AddrPort) error {
-	m, err := rdmacm.ConnectionManagerOf(r.device)
+	m, err := rdmacm.ConnectionManagerOf(r.rails[0].device)
 	if err != nil {
 		return err
 	}
@@ -151,10 +153,10 @@ func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verb
 	if err != nil {
 		return o, err
 	}
-	if init.Port != e.port.Number {
+	if init.Port != e.rails[0].port.Number {
 		return o, &verbs.Error{
-			Verb: "connect by RDMA CM", Device: e.Device.Info().Name, QP: qp.QPN(),
-			Err: fmt.Errorf("the way leads through port %d, this end uses port %d", init.Port, e.port.Number),
+			Verb: "connect by RDMA CM", Device: e.rails[0].device.Info().Name, QP: qp.QPN(),
+			Err: fmt.Errorf("the way leads through port %d, this end uses port %d", init.Port, e.rails[0].port.Number),
 			Fix: fmt.Sprintf("use -i %d", init.Port),
 		}
 	}
@@ -171,7 +173,7 @@ func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verb
 // datagram of four bytes. (Our server takes the number from the keys, and lets a stock client's datagram find no receive.)
 func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
 	qp := e.qps[q]
-	ah, err := e.pd.CreateAH(o.AddressVector)
+	ah, err := e.pd(q).CreateAH(o.AddressVector)
 	if err != nil {
 		return err
 	}
@@ -189,18 +191,18 @@ func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
 		case err != nil:
 			return err
 		case n == 1 && found[0].Status != verbs.Success:
-			return &verbs.CompletionError{Device: e.Device.Info().Name, Completion: found[0], Sent: 1}
+			return &verbs.CompletionError{Device: e.rails[0].device.Info().Name, Completion: found[0], Sent: 1}
 		case n == 1:
 			return nil
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.Device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
+	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.rails[0].device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
 }
 
 // pair puts the peer's addresses in the order of this end's queue pairs: RDMA CM has told each one its partner.
 func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
-	if e.spec.Transport == verbs.UD || e.Device.Info().TransportType == "IW" { // iWARP has no such numbers: both ends go in order
+	if e.spec.Transport == verbs.UD || e.rails[0].device.Info().TransportType == "IW" { // iWARP has no such numbers: both ends go in order
 		return peer, nil
 	}
 	byQPN := map[uint32]control.Address{}

@@ -36,7 +36,7 @@ func (d *driver) takeLeftovers() error {
 				c := &found[i]
 				switch {
 				case c.Status != verbs.Success:
-					return &verbs.CompletionError{Device: d.device.Info().Name, Completion: *c, Sent: p.Posted, Done: p.Completed}
+					return &verbs.CompletionError{Device: d.rails[0].device.Info().Name, Completion: *c, Sent: p.Posted, Done: p.Completed}
 				case c.Opcode.IsReceive():
 					p.Received++
 					d.p.Received++

@@ -45,15 +45,16 @@ type quiet struct {
 	started        time.Time
 }
 
-// beQuiet prepares the calling goroutine's thread, the first of so many that measure. numa is the device's node, -1 if
-// unknown.
-func beQuiet(choice CPUChoice, numa, threads int) (*quiet, error) {
+// beQuiet prepares the calling goroutine's thread, the first of those that measure: one for each of
+// the nodes, which is its device's, -1 if unknown.
+func beQuiet(choice CPUChoice, nodes []int) (*quiet, error) {
+	threads := len(nodes)
 	runtime.LockOSThread()
 	nothing := func() error { return nil }
 	q := &quiet{cpu: -1, threads: threads, restoreCPU: nothing, restoreSignals: nothing}
 	q.schedule, q.unfollow = followThread()
 	var err error
-	if q.pins, err = choice.pick(numa, threads); err == nil && q.pins != nil {
+	if q.pins, err = choice.pickOn(nodes); err == nil && q.pins != nil {
 		q.cpu, q.cpus = q.pins[0], q.pins
 		q.restoreCPU, err = pinThread(q.cpu)
 		if err == nil && choice.CPUs == nil && threads == 1 && crowded(q.schedule) {
@@ -241,6 +242,31 @@ func (q *quiet) restore() error {
 	err := errors.Join(q.restoreSignals(), q.restoreCPU(), q.unfollow())
 	runtime.UnlockOSThread()
 	return err
+}
+
+// pickOn chooses a CPU for each thread, at its device's node where they differ and all are known.
+func (c CPUChoice) pickOn(nodes []int) ([]int, error) {
+	members := map[int][]int{} // threads of a node
+	for n, node := range nodes {
+		members[node] = append(members[node], n)
+	}
+	switch unknown := members[-1] != nil; {
+	case len(members) == 1:
+		return c.pick(nodes[0], len(nodes))
+	case unknown || c.CPUs != nil:
+		return c.pick(-1, len(nodes))
+	}
+	out := make([]int, len(nodes))
+	for node, threads := range members {
+		cpus, err := c.pick(node, len(threads))
+		if err != nil || cpus == nil {
+			return nil, err
+		}
+		for i, n := range threads {
+			out[n] = cpus[i]
+		}
+	}
+	return out, nil
 }
 
 // pick chooses a CPU for each thread: those asked for, or the last of those allowed on the device's node. Nil: none is

@@ -31,7 +31,7 @@ func urgentPending(t *testing.T) bool {
 
 // TestQuietBlocksSignals sends the measuring thread what Go's scheduler would: it hears it only once it is no longer quiet.
 func TestQuietBlocksSignals(t *testing.T) {
-	q, err := beQuiet(CPUChoice{}, -1, 1)
+	q, err := beQuiet(CPUChoice{}, []int{-1})
 	if err != nil {
 		t.Fatal(err)
 	}

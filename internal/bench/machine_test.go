@@ -15,7 +15,7 @@ func TestQuietIsRestored(t *testing.T) {
 	limit := debug.SetMemoryLimit(-1)
 	before := debug.SetGCPercent(73)
 	defer debug.SetGCPercent(before)
-	q, err := beQuiet(CPUChoice{Last: 1}, -1, 1)
+	q, err := beQuiet(CPUChoice{Last: 1}, []int{-1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestPinnedThreads(t *testing.T) {
 	if err != nil || len(allowed) < 2 {
 		t.Skipf("two CPUs and affinity are needed: %v, %v", allowed, err)
 	}
-	q, err := beQuiet(CPUChoice{Last: 1}, -1, 2)
+	q, err := beQuiet(CPUChoice{Last: 1}, []int{-1, -1})
 	if err != nil {
 		t.Fatal(err)
 	}

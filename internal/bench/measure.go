@@ -9,7 +9,7 @@ import (
 
 // measure runs all rounds on a quiet thread.
 func (r *run) measure(ctx context.Context) (err error) {
-	if r.quiet, err = beQuiet(r.o.CPU, r.numaNode(), r.spec.Threads); err != nil {
+	if r.quiet, err = beQuiet(r.o.CPU, r.nodes()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.quiet.restore()) }()

@@ -16,12 +16,19 @@ import (
 // pair is two software devices and a session between them: run sends a plan to the other end.
 type pair struct {
 	client  verbs.Device
+	others  []verbs.Device // the client's further ones
 	session control.Session
 	at      [2]netip.Addr // client, server
 }
 
 // newPair opens both devices, each as wrap makes of it.
 func newPair(t *testing.T, wrap func(verbs.Device) verbs.Device) *pair {
+	t.Helper()
+	return newPairOfRails(t, 1, 1, wrap)
+}
+
+// newPairOfRails gives each end so many devices.
+func newPairOfRails(t *testing.T, clients, servers int, wrap func(verbs.Device) verbs.Device) *pair {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	at := [2]netip.Addr{verbstest.Address(), verbstest.Address()}
@@ -34,6 +41,13 @@ func newPair(t *testing.T, wrap func(verbs.Device) verbs.Device) *pair {
 		return wrap(d)
 	}
 	client, server := open(at[0]), open(at[1])
+	further := func(n int) (out []verbs.Device) {
+		for range n - 1 {
+			out = append(out, open(verbstest.Address()))
+		}
+		return out
+	}
+	others, serving := further(clients), further(servers)
 	patient := control.Timeouts{Peer: time.Minute}
 	l, err := connect.Listen(connect.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient})
 	if err != nil {
@@ -47,7 +61,7 @@ func newPair(t *testing.T, wrap func(verbs.Device) verbs.Device) *pair {
 			return
 		}
 		for {
-			res, err := Run(ctx, s, nil, server, Options{Local: at[1], Remote: at[0]})
+			res, err := Run(ctx, s, nil, server, Options{Rails: serving, Local: at[1], Remote: at[0]})
 			if err != nil || res == nil {
 				_ = s.Close()
 				return
@@ -64,12 +78,12 @@ func newPair(t *testing.T, wrap func(verbs.Device) verbs.Device) *pair {
 		cancel()
 		<-served
 	})
-	return &pair{client: client, session: s, at: at}
+	return &pair{client: client, others: others, session: s, at: at}
 }
 
 func (p *pair) run(t *testing.T, spec plan.Spec) (*Result, error) {
 	t.Helper()
-	return Run(t.Context(), p.session, &spec, p.client, Options{Local: p.at[0], Remote: p.at[1]})
+	return Run(t.Context(), p.session, &spec, p.client, Options{Rails: p.others, Local: p.at[0], Remote: p.at[1]})
 }
 
 func TestNoncontigStrategies(t *testing.T) {

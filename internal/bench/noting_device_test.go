@@ -42,6 +42,15 @@ func newNotingDevice(software bool) *notingDevice {
 	}
 }
 
+// rails are so many that all are the device.
+func (d *notingDevice) rails(n int) []rail {
+	out := make([]rail, n)
+	for i := range out {
+		out[i] = rail{device: d, port: d.port, gid: notingGID(1), useGID: true, numaNode: -1}
+	}
+	return out
+}
+
 // observation is what can be seen of a test: of each thing that has a name the values that occurred.
 type observation map[string]string
 

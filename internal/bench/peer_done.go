@@ -7,15 +7,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
-
-// servesItself tells whether the peer's requests are served while this process sleeps.
-func servesItself(d verbs.Device) bool {
-	_, ok := d.(verbs.SelfServing)
-	return ok
-}
 
 // sleepUntilDone waits for the peer's Done without taking the processor from it, but looks around now and then.
 func (d *driver) sleepUntilDone(watch context.Context) error {
@@ -91,7 +84,7 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 		d.meet(ctx)
 	}
 	after := d.end.serveJob(d.job, d.receivedPerQP())
-	if after.Shape == job.Serve && (servesItself(d.device) || !d.spec.Bidirectional) {
+	if after.Shape == job.Serve && (d.servesItself() || !d.spec.Bidirectional) {
 		select {
 		case err := <-d.synced:
 			d.peerDone = true
@@ -105,7 +98,7 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 	}
 	stop := &atomic.Uint32{}
 	after.Stop = stop
-	runner, err := d.prepare(after)
+	runner, err := d.prepareServing(after)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 // part runs one job of a round: compile, ready, run, done.
 func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *trace, d disturbance, moved []movement, err error) {
 	size := r.spec.Sizes[rd.Size]
-	t = &trace{series: newSeries(r.ticks(2 * sliceOf(r.plan, r.device)))}
+	t = &trace{series: newSeries(r.ticks(2 * r.sliceLength()))}
 	j, err := r.end.compile(size, count, r.peer)
 	if err != nil {
 		return t, d, nil, err
@@ -206,28 +206,38 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	return t, d, moved, nil
 }
 
-// prepare makes the job's runner: the device's own, or where it refuses the job as unsupported, the reference, which the
-// result then says.
-func (r *run) prepare(j *job.Job) (job.Runner, error) {
-	runner, err := job.Prepare(r.device, j)
+// prepare makes the runner of the job of one thread: its device's own, or where that refuses the job as unsupported, the
+// reference, which the result then says.
+func (r *run) prepare(thread int, j *job.Job) (job.Runner, error) {
+	dev := r.rails[thread%len(r.rails)].device
+	runner, err := job.Prepare(dev, j)
 	if !errors.Is(err, verbs.ErrUnsupported) {
 		return runner, err
 	}
-	note := fmt.Sprintf("%s runs this test by the slow loop over verbs: %v", r.device.Info().Name, err)
+	note := fmt.Sprintf("%s runs this test by the slow loop over verbs: %v", dev.Info().Name, err)
 	if !slices.Contains(r.result.Warnings, note) {
 		r.result.Warnings = append(r.result.Warnings, note)
 	}
 	return job.NewVerbsRunner(j)
 }
 
-// prepareThreads makes the runner of a round: one for each thread where there are several. What only serves needs one.
+// prepareThreads makes the runner of a round: one for each thread where there are several. What only serves needs one for
+// each rail.
 func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
-	if r.spec.Threads == 1 || j.Shape != job.Stream {
-		return r.prepare(j)
+	if r.spec.Threads == 1 || j.Shape != job.Stream && len(r.rails) == 1 {
+		return r.prepare(0, j)
 	}
-	return job.PrepareThreads(r.device, j, r.end.split(j), job.ThreadOptions{
-		Slice: r.ticks(sliceOf(r.plan, r.device)), First: r.ticks(patience), Pin: r.quiet.pin,
+	return job.PrepareThreads(j, r.end.split(j), job.ThreadOptions{
+		Slice: r.ticks(r.sliceLength()), First: r.ticks(patience), Pin: r.quiet.pin,
 	}, r.prepare)
+}
+
+// prepareServing makes the runner of a job that only keeps the peer going.
+func (r *run) prepareServing(j *job.Job) (job.Runner, error) {
+	if len(r.rails) == 1 {
+		return r.prepare(0, j)
+	}
+	return r.prepareThreads(j)
 }
 
 // clearFlags zeroes the byte that a write latency test spins on: one of an earlier round must not count. In perftest's
@@ -325,19 +335,6 @@ func (r *run) counters(rd plan.Round) map[string]uint64 {
 		return nil
 	}
 	return r.deviceCounters()
-}
-
-// deviceCounters reads the device's counters, nil where it has none.
-func (r *run) deviceCounters() map[string]uint64 {
-	c, has := r.device.(verbs.Counters)
-	if !has {
-		return nil
-	}
-	m, err := c.Counters(r.port.Number)
-	if err != nil {
-		return nil
-	}
-	return m
 }
 
 func difference(before, after map[string]uint64) map[string]int64 {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 // Options choose how this end runs a plan. The zero value works; none of it is known to the peer.
 type Options struct {
+	Rails    []verbs.Device // this end's further devices, for a test that runs on several at once
 	CPU      CPUChoice
 	Port     int        // device port, counted from 1; 0: the first that is ACTIVE
 	DLID     uint16     // the peer's LID in place of the one it tells; 0: that
@@ -86,8 +88,8 @@ type environmentFacts struct {
 // where the client has no further test, the result is nil. An error of this end is told to the peer and the session is
 // closed; the result then holds what was measured before.
 func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Device, o Options) (*Result, error) {
-	r := &run{session: s, device: dev, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}, clock: job.StartTickClock()}
-	res, err := r.all(ctx, spec)
+	r := &run{session: s, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}, clock: job.StartTickClock()}
+	res, err := r.all(ctx, spec, dev)
 	if err != nil {
 		s.Fail(tellPeer(err))
 	}
@@ -108,13 +110,12 @@ func tellPeer(err error) error {
 // run is one plan being measured.
 type run struct {
 	session control.Session
-	device  verbs.Device
+	rails   []rail // this end's devices; once the test is agreed on, those that it runs on
 	o       Options
 	ours    bool
 
 	plan        *plan.Settled
 	spec        plan.Spec // of plan
-	port        verbs.PortInfo
 	end         *Endpoint
 	peer        []control.Address
 	quiet       *quiet
@@ -125,9 +126,9 @@ type run struct {
 	recorders   map[int]*job.Recorder // by raw samples kept
 }
 
-func (r *run) all(ctx context.Context, spec *plan.Spec) (*Result, error) {
+func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Result, error) {
 	var err error
-	if r.port, err = ChoosePort(r.device, r.o.Port); err != nil {
+	if r.rails, err = openRails(dev, r.o); err != nil {
 		return nil, err
 	}
 	if spec != nil {
@@ -158,7 +159,11 @@ func (r *run) all(ctx context.Context, spec *plan.Spec) (*Result, error) {
 	if err := r.settle(*agreed, r.strange()); err != nil {
 		return nil, err
 	}
-	r.result = &Result{Label: r.device.Info().Label}
+	r.rails = r.rails[:r.spec.Rails]
+	r.result = &Result{}
+	for _, on := range r.rails {
+		r.result.Label = cmp.Or(r.result.Label, on.device.Info().Label)
+	}
 	if err := r.connect(ctx, *agreed); err != nil {
 		return r.finish(ctx, err)
 	}
@@ -173,8 +178,9 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	if err := r.hasConnectionManager(spec); err != nil {
 		return err
 	}
+	info, port := common(r.rails[:min(max(spec.Rails, 1), len(r.rails))])
 	limits := plan.Limits{
-		Device: r.device.Info(), Port: r.port, PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: r.session.Dialled(),
+		Device: info, Port: port, Rails: len(r.rails), PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: r.session.Dialled(),
 	}
 	if cpus, err := allowedCPUs(); err == nil {
 		limits.CPUs = len(cpus)

@@ -150,7 +150,7 @@ func openBound(s control.Session) (verbs.Device, error) {
 		return nil, err
 	}
 	local, _ := measure.Endpoints(s)
-	return dev, opendevice.Bind(dev, local)
+	return dev, (&opendevice.Device{Device: dev}).Bind(local)
 }
 
 // TestPeerDeath kills, stops and silences either end at each phase: the survivor ends in time, with the cause, exit code

@@ -54,13 +54,14 @@ type Address struct {
 
 // Facts is what an end says of itself before addresses are made.
 type Facts struct {
-	PageBytes      int              `json:"page_bytes"`
-	CacheLineBytes int              `json:"cache_line_bytes"`
-	MTU            verbs.MTU        `json:"mtu"` // active or chosen; both ends use the smaller
-	MaxOutstanding int              `json:"max_outstanding"`
-	GIDs           []verbs.GIDEntry `json:"gids,omitempty"`        // ours only
-	Environment    json.RawMessage  `json:"environment,omitempty"` // ours only: report.Environment
-	Limits         *verbs.Limits    `json:"limits,omitempty"`      // ours only
+	PageBytes      int                `json:"page_bytes"`
+	CacheLineBytes int                `json:"cache_line_bytes"`
+	MTU            verbs.MTU          `json:"mtu"` // active or chosen; both ends use the smaller
+	MaxOutstanding int                `json:"max_outstanding"`
+	GIDs           []verbs.GIDEntry   `json:"gids,omitempty"`        // ours only
+	Rails          [][]verbs.GIDEntry `json:"rails,omitempty"`       // ours only: the tables of the devices after the first
+	Environment    json.RawMessage    `json:"environment,omitempty"` // ours only: report.Environment
+	Limits         *verbs.Limits      `json:"limits,omitempty"`      // ours only
 }
 
 // Phase names a point at which both ends meet. The dialect decides what, if anything, crosses the wire there.

@@ -92,32 +92,66 @@ func (s *Settled) checkLatency(bad func(string, ...any)) {
 	}
 }
 
+// checkRails refuses devices that could not work beside each other.
+func (s *Settled) checkRails(bad func(string, ...any)) {
+	p, have := &s.spec, s.limits.Rails
+	if have > 0 && p.Rails > have {
+		bad("the test runs on %d devices at once, this end has %d: name as many with -d here, as in -d mlx5_0,mlx5_1", p.Rails, have)
+	}
+	if p.Rails <= 1 {
+		return
+	}
+	no := func(why string) { bad("%d devices (-d) at once: %s", p.Rails, why) }
+	switch {
+	case p.Kind == Latency:
+		no("a latency test has one queue pair, on one device")
+	case p.Noncontig != nil:
+		no("the non-contiguous experiment has one queue pair, on one device")
+	case p.QPs < p.Rails:
+		no(fmt.Sprintf("each needs a queue pair of its own, give --qp (-q) %d or more", p.Rails))
+	}
+	if p.Threads%p.Rails != 0 {
+		no(fmt.Sprintf("--threads %d is not a multiple of them, and each has as many threads", p.Threads))
+	}
+	if p.SRQ {
+		no("--srq is one receive queue on one device")
+	}
+	if p.RDMACM {
+		no("--rdma-cm (-R) finds one path, which leads through one device")
+	}
+	if s.peer.Perftest {
+		no("a perftest at the other end has one; run gobw at both ends, or a test for each device")
+	}
+}
+
 // checkThreads refuses threads that could not work apart from each other.
 func (s *Settled) checkThreads(bad func(string, ...any)) {
 	p := &s.spec
 	if p.Threads <= 1 {
 		return
 	}
+	name := fmt.Sprintf("--threads %d", p.Threads)
 	switch {
+	case p.Threads == p.Rails: // one a device, which checkRails has looked at
+		name = fmt.Sprintf("%d devices (-d) at once", p.Rails)
 	case p.Kind == Latency:
-		bad("--threads %d: a latency test has one queue pair, and one thread", p.Threads)
+		bad("%s: a latency test has one queue pair, and one thread", name)
 	case p.Noncontig != nil:
-		bad("--threads %d: the non-contiguous experiment has one queue pair, and one thread", p.Threads)
+		bad("%s: the non-contiguous experiment has one queue pair, and one thread", name)
+	case p.SRQ:
+		bad("%s with --srq: all threads would wait for one receive queue", name)
 	case p.Threads > p.QPs:
-		bad("--threads %d of %d queue pairs: each thread needs one of its own, give --qp (-q) %d or more", p.Threads, p.QPs, p.Threads)
-	}
-	if p.SRQ {
-		bad("--threads %d with --srq: all threads would wait for one receive queue", p.Threads)
+		bad("%s of %d queue pairs: each thread needs one of its own, give --qp (-q) %d or more", name, p.QPs, p.Threads)
 	}
 	if !s.Sends() && !s.Receives() {
 		return
 	}
 	l := &s.limits
-	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most {
-		bad("--threads %d: the queue pairs of %s share one engine, which works for one thread at a time", p.Threads, l.Device.Name)
+	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most*p.Rails {
+		bad("%s: the queue pairs of %s share one engine, which works for one thread at a time", name, l.Device.Name)
 	}
 	if l.CPUs > 0 && p.Threads > l.CPUs && !p.Events {
-		bad("--threads %d: this end may run on %d CPUs, and each thread needs one of its own (with -e it sleeps)", p.Threads, l.CPUs)
+		bad("%s: this end may run on %d CPUs, and each thread needs one of its own (with -e it sleeps)", name, l.CPUs)
 	}
 }
 

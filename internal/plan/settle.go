@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,7 @@ const AllSizesBytes = 8 << 20
 const (
 	maxQueuePairs  = 16384
 	maxThreads     = 1024
+	maxRails       = 64
 	maxTxDepth     = 15000
 	maxRxDepth     = 16384
 	maxCQMod       = 1024
@@ -68,6 +70,7 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	s.fill()
 	s.checkOperation(bad)
 	s.checkSizes(bad)
+	s.checkRails(bad)
 	s.checkThreads(bad)
 	s.checkDevice(bad)
 	s.checkVerify(bad)
@@ -99,6 +102,7 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	inRange("--runs", p.Runs, 1, maxRuns)
 	inRange("--qp (-q)", p.QPs, 1, maxQueuePairs)
 	inRange("--threads", p.Threads, 1, maxThreads)
+	inRange("devices (-d)", p.Rails, 1, maxRails)
 	inRange("--tx-depth (-t)", p.TxDepth, 1, maxTxDepth)
 	inRange("--rx-depth (-r)", p.RxDepth, 1, maxRxDepth)
 	inRange("--cq-mod (-Q)", p.CQMod, 1, maxCQMod)
@@ -174,7 +178,9 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 // fill chooses what the spec left open.
 func (s *Settled) fill() {
 	p := &s.spec
-	p.QPs, p.Threads, p.Runs, p.PostList = max(p.QPs, 1), max(p.Threads, 1), max(p.Runs, 1), max(p.PostList, 1)
+	p.QPs, p.Rails, p.Runs, p.PostList = max(p.QPs, 1), max(p.Rails, 1), max(p.Runs, 1), max(p.PostList, 1)
+	p.Threads = cmp.Or(p.Threads, p.Rails)
+	p.MRPerQP = p.MRPerQP || p.Rails > 1 // memory is registered with the device that uses it
 	if p.Transport == 0 {
 		p.Transport = verbs.RC
 	}

@@ -650,3 +650,57 @@ func TestPeerHasLess(t *testing.T) {
 		t.Errorf("notes %q, want what is left of the footprint", got)
 	}
 }
+
+// TestRails: several devices have a thread and a queue pair each, and their own memory; what one path or one queue would have to
+// share is refused by name.
+func TestRails(t *testing.T) {
+	limits := device()
+	limits.CPUs, limits.Rails = 4, 2
+	limits.Device.Limits.Threads = 1
+	for _, c := range []struct {
+		spec    Spec
+		stock   bool
+		threads int
+		want    string
+	}{
+		{Spec{Operation: Write, QPs: 2, Rails: 2}, false, 2, ""},
+		{Spec{Operation: Send, QPs: 5, Rails: 2, Bidirectional: true}, false, 2, ""},
+		{Spec{Operation: Read, QPs: 2, Rails: 1}, false, 1, ""},
+		{Spec{Operation: Write, QPs: 2, Rails: 2, Threads: 2}, false, 2, ""},
+		{Spec{Operation: Write, QPs: 4, Rails: 2, Threads: 4}, false, 0, "--threads 4: the queue pairs of roce0 share one engine"},
+		{Spec{Operation: Write, QPs: 4, Rails: 2, Threads: 3}, false, 0, "--threads 3 is not a multiple"},
+		{Spec{Operation: Write, QPs: 1, Rails: 2}, false, 0, "give --qp (-q) 2 or more"},
+		{Spec{Operation: Write, QPs: 3, Rails: 3}, false, 0, "the test runs on 3 devices at once, this end has 2"},
+		{Spec{Operation: Write, QPs: 2, Rails: 65}, false, 0, "devices (-d) 65: want 1 to 64"},
+		{Spec{Operation: Write, QPs: 2, Rails: -1}, false, 0, "devices (-d) -1: want 1 to 64"},
+		{Spec{Operation: Send, QPs: 2, Rails: 2, SRQ: true}, false, 0, "--srq is one receive queue"},
+		{Spec{Operation: Write, QPs: 2, Rails: 2, RDMACM: true}, false, 0, "--rdma-cm (-R) finds one path"},
+		{Spec{Operation: Send, Kind: Latency, Rails: 2}, false, 0, "2 devices (-d) at once: a latency test has one queue pair"},
+		{Spec{Operation: Write, QPs: 2, Rails: 2}, true, 0, "a perftest at the other end has one"},
+	} {
+		if c.spec.Kind == "" {
+			c.spec.Kind = Bandwidth
+		}
+		x, err := Settle(c.spec, limits, Peer{Perftest: c.stock}, Policy{})
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: %v, want %q", c.spec, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c.spec, err)
+			continue
+		}
+		if got := x.Spec(); got.Threads != c.threads || got.MRPerQP != (got.Rails > 1) {
+			t.Errorf("%+v: %d threads, a region for each queue pair %v", c.spec, got.Threads, got.MRPerQP)
+		}
+		if again, err := Settle(x.Agreed(x.Proposal()), limits, Peer{}, Policy{}); err != nil || again.Spec().Threads != c.threads {
+			t.Errorf("%+v: once the peer has agreed: %v", c.spec, err)
+		}
+	}
+	limits.CPUs = 1
+	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Rails: 2}, limits, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "2 devices (-d) at once: this end may run on 1 CPUs") {
+		t.Errorf("two devices on one CPU: %v", err)
+	}
+}

@@ -15,6 +15,7 @@ type Limits struct {
 	PageBytes int  // 0: 4096
 	LineBytes int  // of a cache line; 0: 64
 	CPUs      int  // that this end may run on; 0: not known
+	Rails     int  // devices that this end runs at once, of which Device and Port are the common part; 0: not known
 	Dialled   bool // this end is the client
 }
 
@@ -78,6 +79,9 @@ func (s *Settled) Proposal() Spec {
 	}
 	if p.Threads == 1 || !s.sharesThreads() {
 		p.Threads = 0
+	}
+	if p.Rails == 1 {
+		p.Rails = 0
 	}
 	return p
 }

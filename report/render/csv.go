@@ -107,6 +107,7 @@ func csvColumns() []struct {
 		text("verified", func(_ *report.Document, r *report.Record) string { return r.Verified }),
 		text("warnings", func(_ *report.Document, r *report.Record) string { return joinWarnings(r.Warnings) }),
 		integer("threads", func(r *report.Record) uint64 { return uint64(max(r.Threads, 1)) }),
+		integer("rails", func(r *report.Record) uint64 { return uint64(max(r.Rails, 1)) }),
 	}
 }
 

@@ -31,7 +31,7 @@ func grids(d *report.Document) []grid {
 		if g.Setup.IsLatency() {
 			out = append(out, latencyGrid(g))
 		} else {
-			out = append(append(out, bandwidthGrid(g)), threadGrids(g)...)
+			out = append(append(out, bandwidthGrid(g)), shareGrids(g)...)
 		}
 	}
 	out = append(out, noncontigGrids(d)...)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/gobw/gobw/report"
@@ -8,30 +9,50 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// threadGrids show what each thread of a set-up did: a row per size and thread, of the end that sends and of the other.
-func threadGrids(g figure.Group) []grid {
-	if g.Setup.Threads < 2 {
-		return nil
-	}
+// shareGrids show what each device and each thread of a set-up did: a row per size and one of them, of the end that sends and
+// of the other.
+func shareGrids(g figure.Group) []grid {
 	var out []grid
-	for _, end := range []struct {
-		title string
-		of    func(*report.Record) []report.Share
+	for _, part := range []struct {
+		several bool
+		name    string
+		of      func(*report.Record) []report.Share
+		peer    func(*report.Record) []report.Share
 	}{
-		{"by thread", func(r *report.Record) []report.Share { return r.PerThread }},
-		{"by thread of the other end", func(r *report.Record) []report.Share { return r.PeerThreads }},
+		{
+			g.Setup.Rails > 1, "rail",
+			func(r *report.Record) []report.Share { return r.PerRail },
+			func(r *report.Record) []report.Share { return r.PeerRails },
+		},
+		{
+			g.Setup.Threads > max(g.Setup.Rails, 1), "thread",
+			func(r *report.Record) []report.Share { return r.PerThread },
+			func(r *report.Record) []report.Share { return r.PeerThreads },
+		},
 	} {
-		if t := threadGrid(g, end.title, end.of); len(t.rows) > 0 {
-			out = append(out, t)
+		if !part.several {
+			continue
+		}
+		for _, end := range []struct {
+			title string
+			of    func(*report.Record) []report.Share
+		}{{"by " + part.name, part.of}, {"by " + part.name + " of the other end", part.peer}} {
+			if t := shareGrid(g, end.title, part.name, end.of); len(t.rows) > 0 {
+				out = append(out, t)
+			}
 		}
 	}
 	return out
 }
 
-func threadGrid(g figure.Group, title string, of func(*report.Record) []report.Share) grid {
-	t := grid{title: title + repetitions(g), header: []string{"bytes", "thread", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2}
+// shareGrid is one table of parts: what stands above it is their total.
+func shareGrid(g figure.Group, title, part string, of func(*report.Record) []report.Share) grid {
+	t := grid{title: title + repetitions(g), header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 3}
+	if g.Setup.Rails < 2 {
+		t.header, t.keys = slices.Delete(t.header, 2, 3), 2
+	}
 	for _, row := range g.Rows {
-		for n := range of(row.Runs[0]) {
+		for n, share := range of(row.Runs[0]) {
 			figureOf := func(f func(report.Share) float64) func(*report.Record) (float64, bool) {
 				return func(r *report.Record) (float64, bool) {
 					if shares := of(r); n < len(shares) {
@@ -42,15 +63,16 @@ func threadGrid(g figure.Group, title string, of func(*report.Record) []report.S
 			}
 			bits := figureOf(func(s report.Share) float64 { return s.AverageBitsPerS })
 			rate := figureOf(func(s report.Share) float64 { return s.MessagesPerS })
-			share := of(row.Runs[0])[n]
 			cpu := "-"
 			if share.CPU >= 0 {
 				cpu = strconv.Itoa(share.CPU)
 			}
-			t.rows = append(t.rows, []string{
-				strconv.FormatUint(row.Size, 10), strconv.Itoa(n + 1), cpu, strconv.Itoa(share.QPs),
-				medianOf(bits, 1e-9)(row), medianOf(bits, 1.0/8/(1<<20))(row), medianOf(rate, 1e-6)(row),
-			})
+			cells := []string{strconv.FormatUint(row.Size, 10), strconv.Itoa(n + 1)}
+			if g.Setup.Rails > 1 {
+				cells = append(cells, share.Device)
+			}
+			t.rows = append(t.rows, append(cells, cpu, strconv.Itoa(share.QPs),
+				medianOf(bits, 1e-9)(row), medianOf(bits, 1.0/8/(1<<20))(row), medianOf(rate, 1e-6)(row)))
 		}
 	}
 	return t

@@ -23,7 +23,7 @@ func threadedJob(tb testing.TB, d verbs.Device, n int, count uint64) *job.Thread
 		whole.CQs = append(whole.CQs, x.cq)
 		parts = append(parts, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{lane}})
 	}
-	t, err := job.PrepareThreads(d, whole, parts, job.ThreadOptions{Slice: 10_000_000}, nil)
+	t, err := job.PrepareThreads(whole, parts, job.ThreadOptions{Slice: 10_000_000}, func(_ int, j *job.Job) (job.Runner, error) { return job.Prepare(d, j) })
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -53,14 +53,11 @@ type part struct {
 	err      error
 }
 
-// PrepareThreads compiles the parts of a job, one for each thread. Their lanes are the whole's, dealt out; they share its
-// stop word, without which the job could not end when one of them fails.
-func PrepareThreads(d verbs.Device, whole *Job, parts []*Job, o ThreadOptions, prepare func(*Job) (Runner, error)) (*Threads, error) {
-	if prepare == nil {
-		prepare = func(j *Job) (Runner, error) { return Prepare(d, j) }
-	}
-	if whole.Shape != Stream || whole.Stop == nil || len(parts) < 1 {
-		return nil, fmt.Errorf("%v job in %d parts: threads share a stream that has a stop word", whole.Shape, len(parts))
+// PrepareThreads compiles the parts of a job, one for each thread, on the device of each. Their lanes are the whole's, dealt
+// out; they share its stop word, without which the job could not end when one of them fails.
+func PrepareThreads(whole *Job, parts []*Job, o ThreadOptions, prepare func(thread int, j *Job) (Runner, error)) (*Threads, error) {
+	if whole.Shape == PingPong || whole.Stop == nil || len(parts) < 1 {
+		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, len(parts))
 	}
 	t := &Threads{whole: whole, parts: make([]part, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts))}
 	for i, j := range parts {
@@ -69,7 +66,7 @@ func PrepareThreads(d verbs.Device, whole *Job, parts []*Job, o ThreadOptions, p
 			j.Record = NewRecorder(len(w.Raw) / len(parts))
 			j.Record.Samples, j.Record.CPU = w.Samples, w.CPU // the peaks of parts are not that of the whole
 		}
-		r, err := prepare(j)
+		r, err := prepare(i, j)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("thread %d: %w", i, err), t.Close())
 		}
@@ -166,7 +163,7 @@ func (t *Threads) work(n int, ready chan<- error) {
 		if progress.Done || err != nil {
 			return
 		}
-		if progress.Posted+progress.Received > 0 {
+		if progress.Posted+progress.Received > 0 || p.job.Shape == Serve { // which has no first message
 			length = t.o.Slice
 		}
 	}
@@ -196,13 +193,13 @@ func (t *Threads) sum() (Progress, error) {
 			t.whole.Stop.Store(1)
 			return all, err
 		}
-		all.add(p)
+		all.Add(p)
 	}
 	return all, nil
 }
 
-// add adds what another job has done at the same time.
-func (p *Progress) add(o Progress) {
+// Add adds what another job has done at the same time.
+func (p *Progress) Add(o Progress) {
 	p.Done = p.Done && o.Done
 	p.Posted += o.Posted
 	p.Completed += o.Completed

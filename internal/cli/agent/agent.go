@@ -199,7 +199,7 @@ func work(ctx context.Context, f *opendevice.Flags, c opendevice.Config) error {
 			if err != nil {
 				return nil, err
 			}
-			if err := opendevice.Bind(d, local); err != nil {
+			if err := d.Bind(local); err != nil {
 				return nil, errors.Join(err, d.Close())
 			}
 			return d.Device, nil

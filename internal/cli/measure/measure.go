@@ -143,7 +143,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		return nil, err
 	}
 	local, _ := Endpoints(m.Session)
-	if err := opendevice.Bind(m.Device, local); err != nil {
+	if err := m.Device.Bind(local); err != nil {
 		m.Session.Fail(err)
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func Endpoints(s control.Session) (local, remote netip.Addr) {
 
 // Run measures one plan. The result is what was measured, also after an error.
 func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*bench.Result, error) {
-	o.CPU, o.Port, o.GIDIndex = m.config.CPU, m.config.Device.Port, m.config.Device.GID
+	o.Rails, o.CPU, o.Port, o.GIDIndex = m.Device.Others(), m.config.CPU, m.config.Device.Port, m.config.Device.GID
 	o.Local, o.Remote = Endpoints(m.Session)
 	if m.config.Peer.Timeout > 0 {
 		o.Stall = max(10*time.Second, 3*m.config.Peer.Timeout)

@@ -2,6 +2,8 @@ package opendevice
 
 import (
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/internal/doctor"
 	"github.com/gobw/gobw/verbs"
@@ -26,7 +28,7 @@ func Examine(c Config) (doctor.End, error) {
 			end.IBVError, end.IBVRemedy = err.Error(), verbs.RemedyOf(err)
 		}
 		for _, n := range names {
-			if c.Name != "" && n.Name != c.Name {
+			if c.Name != "" && !slices.ContainsFunc(c.Names(), func(named string) bool { return named == n.Name || strings.HasPrefix(named, n.Name+"@") }) {
 				continue
 			}
 			listed := List(p, n)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/internal/bench"
@@ -19,7 +20,8 @@ import (
 
 // Config says which device to use and how.
 type Config struct {
-	Name    string // empty: chosen
+	Name    string // empty: chosen; roce0@ADDRESS says at which, A,B names several
+	Several bool   // the command runs several devices at once
 	Port    int    // 0: the first ACTIVE one
 	GID     *int   // nil: chosen
 	Emulate string // bad network that the software device emulates
@@ -42,17 +44,32 @@ func (c Config) ToLookAt() Config {
 // Device is a device in use and what to say about its choice.
 type Device struct {
 	verbs.Device
-	Note string // one line for the user, or empty
-	pcap io.Closer
+	Note   string    // one line for the user, or empty
+	others []*Device // that were named beside it
+	placed bool      // its address was named, too
+	pcap   io.Closer
 }
 
-// Close closes the device and its capture file.
-func (d *Device) Close() error {
-	err := d.Device.Close()
-	if d.pcap != nil {
-		err = errors.Join(err, d.pcap.Close())
+// Others are the devices that were named beside the first.
+func (d *Device) Others() []verbs.Device {
+	var out []verbs.Device
+	for _, o := range d.others {
+		out = append(out, o.Device)
 	}
-	return err
+	return out
+}
+
+// Close closes the devices and the capture file.
+func (d *Device) Close() error {
+	var errs []error
+	for _, o := range slices.Backward(d.others) {
+		errs = append(errs, o.Close())
+	}
+	errs = append(errs, d.Device.Close())
+	if d.pcap != nil {
+		errs = append(errs, d.pcap.Close())
+	}
+	return errors.Join(errs...)
 }
 
 const softwareNote = "no RDMA device: using the embedded software device roce0; its numbers are this machine's software, not a NIC's"
@@ -81,24 +98,73 @@ func Providers(c Config) ([]verbs.Provider, io.Closer, error) {
 	return all, file, nil
 }
 
-// Open opens the device that was named, or the best there is: one with an ACTIVE port first, the software device
+// Open opens the devices that were named, or the best there is: one with an ACTIVE port first, the software device
 // when there is no other.
-func Open(c Config) (*Device, error) {
+func Open(c Config) (_ *Device, err error) {
+	names := c.Names()
+	switch {
+	case len(names) > 1 && !c.Several:
+		return nil, exit.UsageError{Err: fmt.Errorf("--device (-d) %s: this command uses one device", c.Name)}
+	case len(names) > 1 && c.Pcap != "":
+		return nil, exit.UsageError{Err: fmt.Errorf("--pcap: the packets of %d devices do not go into one file", len(names))}
+	}
+	var first *Device
+	for _, name := range names {
+		one := c
+		one.Name = name
+		d, err := openOne(one)
+		if err != nil {
+			if first != nil {
+				err = errors.Join(err, first.Close())
+			}
+			return nil, err
+		}
+		if first == nil {
+			first = d
+		} else {
+			first.others = append(first.others, d)
+		}
+	}
+	return first, nil
+}
+
+// Names are the devices that were named: one, which may be empty, or several.
+func (c Config) Names() []string { return strings.Split(c.Name, ",") }
+
+func openOne(c Config) (*Device, error) {
+	name, at, placed := strings.Cut(c.Name, "@")
+	c.Name = name
+	address, err := netip.ParseAddr(at)
+	if placed && err != nil {
+		return nil, exit.UsageError{Err: fmt.Errorf("--device (-d) %s@%s: want an address after the @: %w", name, at, err)}
+	}
 	all, pcap, err := Providers(c)
 	if err != nil {
 		return nil, err
 	}
-	d, note, err := chooseDevice(all, c)
+	chosen, note, err := chooseDevice(all, c)
 	if err != nil {
 		if pcap != nil {
 			err = errors.Join(err, pcap.Close())
 		}
 		return nil, err
 	}
-	if !d.Info().Software && (c.Emulate != "" || c.Pcap != "") {
-		return nil, errors.Join(exit.UsageError{Err: fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name)}, d.Close())
+	d := &Device{Device: chosen, Note: note, pcap: pcap}
+	switch rebinder, can := chosen.(verbs.Rebinder); {
+	case !d.Info().Software && (c.Emulate != "" || c.Pcap != ""):
+		err = exit.UsageError{Err: fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name)}
+	case placed && !can:
+		err = exit.UsageError{Err: fmt.Errorf("--device (-d) %s@%s: only roce0 takes an address; of other devices choose a line of the GID table with -x", name, at)}
+	case placed:
+		if err = rebinder.Bind(address); err != nil {
+			err = exit.SetupError{Err: err}
+		}
+		d.placed = true
 	}
-	return &Device{Device: d, Note: note, pcap: pcap}, nil
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) {
@@ -185,21 +251,16 @@ func noSuchDevice(name string, names []verbs.DeviceName, reasons []string) error
 	return err
 }
 
-// Bind makes the local address of the control connection the software device's default GID.
-func Bind(d verbs.Device, local netip.Addr) error {
-	b, can := unwrapDevice(d).(verbs.Rebinder)
-	if !can || !local.IsValid() {
-		return nil
-	}
-	if err := b.Bind(local); err != nil {
-		return exit.SetupError{Err: err}
+// Bind makes the local address of the control connection the software device's default GID, where none was named.
+func (d *Device) Bind(local netip.Addr) error {
+	for _, one := range append([]*Device{d}, d.others...) {
+		b, can := one.Device.(verbs.Rebinder)
+		if !can || !local.IsValid() || one.placed {
+			continue
+		}
+		if err := b.Bind(local); err != nil {
+			return exit.SetupError{Err: err}
+		}
 	}
 	return nil
-}
-
-func unwrapDevice(d verbs.Device) verbs.Device {
-	if o, is := d.(*Device); is {
-		return o.Device
-	}
-	return d
 }

@@ -220,9 +220,24 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	p.Sizes, err = f.sizeList()
 	wrong.Note(err)
 	wrong.Note(f.length(&p))
+	c.Device, err = f.device.Config()
+	wrong.Note(err)
+	c.Device.Several = true
+	if rails := len(c.Device.Names()); rails > 1 {
+		p.Rails = rails
+		if kind == plan.Bandwidth && !f.given("qp") {
+			p.QPs = rails
+		}
+	}
 	c.Threads.qps = f.given("qp")
 	wrong.Note(c.Threads.parse(f.threads))
-	if p.Threads = c.Threads.threads; c.Threads.auto && !f.given("runs") {
+	if c.Threads.auto && p.Rails > 1 {
+		wrong.Note(fmt.Errorf("--threads auto with %d devices (-d): give a number, a multiple of them", p.Rails))
+	}
+	if f.given("threads") {
+		p.Threads = c.Threads.threads
+	}
+	if c.Threads.auto && !f.given("runs") {
 		p.Runs = threadRuns
 	}
 	if f.given("mtu") {
@@ -280,8 +295,6 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 		wrong.Note(err)
 	}
 	c.Plan = p
-	c.Device, err = f.device.Config()
-	wrong.Note(err)
 	c.Device.Strict = len(f.expect) > 0 || f.limitBW > 0 || f.limitRate > 0 // no gate passes on the software device unless it was named
 	c.CPU, err = f.device.CPUChoice(1)
 	wrong.Note(err)

@@ -36,13 +36,13 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	local, remote := measure.Endpoints(s)
-	if err := opendevice.Bind(d, local); err != nil {
+	if err := d.Bind(local); err != nil {
 		s.Fail(err)
 		return err
 	}
 	_, bound := d.Device.(verbs.Rebinder)
 	s = &guard{Session: s, bound: bound, dataAllow: c.dataAllow, planned: c.planned}
-	o := bench.Options{CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID, Local: local, Remote: remote, End: c.end}
+	o := bench.Options{Rails: d.Others(), CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID, Local: local, Remote: remote, End: c.end}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
 		plan = c.told

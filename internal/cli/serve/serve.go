@@ -135,6 +135,7 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 	var wrong cmdline.Faults
 	var err error
 	c.Device, err = f.device.Config()
+	c.Device.Several = true
 	wrong.Note(err)
 	c.CPU, err = f.device.CPUChoice(2)
 	wrong.Note(err)
