@@ -60,6 +60,7 @@ func Examine(e End, need uint64) []Finding {
 		all = append(all, numa(e, d)...)
 		all = append(all, softwareDevice(e, d)...)
 	}
+	all = append(all, rails(e)...)
 	all = append(all, processors(e)...)
 	all = append(all, iommu(e)...)
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })

@@ -11,23 +11,25 @@ import (
 
 // System is what the checks need to know of the operating system.
 type System struct {
-	Linux             bool            `json:"linux"`
-	CPUs              int             `json:"cpus"`
-	Governor          string          `json:"governor,omitempty"`
-	LoadAverage       float64         `json:"load_average,omitempty"` // threads that ran or wanted to, over a minute; 0: unknown
-	NUMANodes         []int           `json:"numa_nodes,omitempty"`
-	AffinityNodes     []int           `json:"affinity_nodes,omitempty"` // nodes on which this process may run
-	MemlockBytes      uint64          `json:"memlock_bytes"`
-	MemlockUnlimited  bool            `json:"memlock_unlimited"`
-	CanLockMemory     bool            `json:"can_lock_memory"` // CAP_IPC_LOCK: the limit does not apply
-	Modules           map[string]bool `json:"modules,omitempty"`
-	ModuleAvailable   map[string]bool `json:"module_available,omitempty"`
-	RDMAHardware      []string        `json:"rdma_hardware,omitempty"` // PCI functions that RDMA drivers serve
-	DeniedDeviceFiles []string        `json:"denied_device_files,omitempty"`
-	DefaultInterface  string          `json:"default_interface,omitempty"`
-	IOMMUTranslates   bool            `json:"iommu_translates"`
-	ReceiveBufferMax  int             `json:"receive_buffer_max"`
-	Port4791          string          `json:"port_4791,omitempty"` // why the port cannot be bound; empty: free
+	Linux             bool              `json:"linux"`
+	CPUs              int               `json:"cpus"`
+	Governor          string            `json:"governor,omitempty"`
+	LoadAverage       float64           `json:"load_average,omitempty"` // threads that ran or wanted to, over a minute; 0: unknown
+	NUMANodes         []int             `json:"numa_nodes,omitempty"`
+	AffinityNodes     []int             `json:"affinity_nodes,omitempty"` // nodes on which this process may run
+	MemlockBytes      uint64            `json:"memlock_bytes"`
+	MemlockUnlimited  bool              `json:"memlock_unlimited"`
+	CanLockMemory     bool              `json:"can_lock_memory"` // CAP_IPC_LOCK: the limit does not apply
+	Modules           map[string]bool   `json:"modules,omitempty"`
+	ModuleAvailable   map[string]bool   `json:"module_available,omitempty"`
+	RDMAHardware      []string          `json:"rdma_hardware,omitempty"` // PCI functions that RDMA drivers serve
+	DeniedDeviceFiles []string          `json:"denied_device_files,omitempty"`
+	DefaultInterface  string            `json:"default_interface,omitempty"`
+	IOMMUTranslates   bool              `json:"iommu_translates"`
+	ReceiveBufferMax  int               `json:"receive_buffer_max"`
+	Port4791          string            `json:"port_4791,omitempty"` // why the port cannot be bound; empty: free
+	Slots             map[string]Slot   `json:"slots,omitempty"`     // of the RDMA devices on PCI buses, by name
+	Bonds             map[string]string `json:"bonds,omitempty"`     // of network interfaces: the bond that each is in
 }
 
 // Inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
@@ -53,6 +55,7 @@ func Inspect(root fs.FS) System {
 		}
 	}
 	s.RDMAHardware = rdmaFunctions(root)
+	s.Slots, s.Bonds = slots(root), bonds(root)
 	s.NUMANodes = numberedEntries(root, "sys/devices/system/node", "node")
 	s.AffinityNodes = affinityNodes(root, s.NUMANodes)
 	s.MemlockBytes, s.MemlockUnlimited = memlockLimit(root)
