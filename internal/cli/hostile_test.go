@@ -10,12 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,12 +37,24 @@ type server struct {
 
 func startServer(t *testing.T, flags ...string) *server {
 	t.Helper()
+	return startServerAs(t, []string{thisProgram(t)}, flags...)
+}
+
+func thisProgram(t *testing.T) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return self
+}
+
+// startServerAs starts it by other words than the program's name.
+func startServerAs(t *testing.T, words []string, flags ...string) *server {
+	t.Helper()
 	s := &server{address: verbstest.Address().String(), log: &locked{}}
-	s.cmd = exec.Command(self, append([]string{"serve", "-d", "roce0", "--cpu", "none", "--listen", s.address + ":0", "--peer-timeout", "10s"}, flags...)...)
+	words = append(slices.Clone(words), "serve", "-d", "roce0", "--cpu", "none", "--listen", s.address+":0", "--peer-timeout", "10s")
+	s.cmd = exec.Command(words[0], append(words[1:], flags...)...)
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -102,8 +114,14 @@ func (s *server) dial(t *testing.T) net.Conn {
 
 // client runs a command line of ours against the server.
 func (s *server) client(line string) (code int, text string) {
+	return s.clientOf(line, "--quiet")
+}
+
+// clientOf puts the address behind a command line, and more flags.
+func (s *server) clientOf(line string, more ...string) (code int, text string) {
 	var out locked
-	words := append(strings.Fields(line), s.address, "-p", s.port, "-d", "roce0", "--cpu", "none", "--source", verbstest.Address().String(), "--quiet")
+	words := append(strings.Fields(line), s.address, "-p", s.port, "-d", "roce0", "--cpu", "none", "--source", verbstest.Address().String())
+	words = append(words, more...)
 	code = Main(words, output.Streams{Out: &out, Err: &out})
 	return code, out.String()
 }
@@ -124,15 +142,15 @@ func frame(text string) string {
 	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
 }
 
+// proposal is a plan with some fields said, as they are written.
 func proposal(fields string) string {
-	base := map[string]any{"operation": "write", "kind": "bandwidth", "transport": "RC", "sizes": []int{64}, "iterations": 100, "qps": 1, "atomic_type": 0}
-	var more map[string]any
-	if err := json.Unmarshal([]byte("{"+fields+"}"), &more); err != nil {
-		panic(err)
+	plan := map[string]json.RawMessage{}
+	for _, text := range []string{`{"operation":"write","kind":"bandwidth","transport":"RC","sizes":[64],"iterations":100,"qps":1}`, "{" + fields + "}"} {
+		if err := json.Unmarshal([]byte(text), &plan); err != nil {
+			panic(err)
+		}
 	}
-	maps.Copy(base, more)
-	delete(base, "atomic_type")
-	b, _ := json.Marshal(map[string]any{"kind": "propose", "plan": base})
+	b, _ := json.Marshal(map[string]any{"kind": "propose", "plan": plan})
 	return frame(string(b))
 }
 
@@ -143,6 +161,8 @@ const sayHello = `{"kind":"hello","program":"x","peer_timeout_ms":3000}`
 func TestHostileClients(t *testing.T) {
 	s := startServer(t, "--max-memory", "256M", "--max-duration", "30s")
 	open := ourHello + frame(sayHello)
+	aFact := frame(`{"kind":"facts","facts":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`)
+	before := descriptorsOf(t, s.cmd.Process.Pid)
 	long := func(kind string, n int) string {
 		text := `{"kind":"` + kind + `","error":"`
 		return frame(text + strings.Repeat("x", n-len(text)-2) + `"}`)
@@ -185,11 +205,41 @@ func TestHostileClients(t *testing.T) {
 		{"4096 sizes, a million runs", open + proposal(`"runs":1048576,"sizes":[`+strings.Repeat("64,", 4095)+`64]`), "rounds|records"},
 		{"ten hours", open + proposal(`"iterations":0,"duration_ns":36000000000000`), "this end grants 30s"},
 		{"for ever", open + proposal(`"infinite":true,"iterations":0,"duration_ns":1000000000`), "until it is stopped"},
+		{"a thousand million threads", open + proposal(`"qps":4,"threads":1000000000`), "--threads 1000000000: want 1 to 1024"},
+		{"more threads than queue pairs", open + proposal(`"qps":2,"threads":3`), "each thread needs one of its own"},
+		{"threads below zero", open + proposal(`"qps":2,"threads":-1`), "--threads -1"},
+		{"bursts without a pace", open + proposal(`"burst":9`), "--burst_size 9"},
+		{"an endless burst", open + proposal(`"rate_bits_per_s":1e9,"burst":9223372036854775807`), "want 1 to 15000"},
+		{"a pace of nothing", open + proposal(`"rate_bits_per_s":-1`), "--rate -1"},
+		{"a receiver's timer out of its code", open + proposal(`"operation":"send","rnr_timer":32`), "--rnr-timer 32"},
+		{"a number that its field does not hold", open + proposal(`"rnr_timer":256`), "does not keep"},
+		{"a fraction of a queue pair", open + proposal(`"qps":1.5`), "does not keep"},
+		{"10,000 flow labels out of range", open + proposal(`"flow_labels":[`+strings.Repeat("1,", 9999)+`1048576]`), "--flow_label 1048576"},
+		{"17,000 flow labels", open + proposal(`"flow_labels":[`+strings.Repeat("1,", 16999)+`1]`), "17000 labels"},
+		{"a window that wraps", open + proposal(`"tx_depth":9223372036854775807`), "want 1 to 15000"},
+		{"receives below zero", open + proposal(`"operation":"send","rx_depth":-9223372036854775808`), "want 1 to 16384"},
+		{"sizes of nothing", open + proposal(`"sizes":[0]`), "--size"},
+		{"sizes below zero", open + proposal(`"sizes":[-9223372036854775808]`), "--size"},
+		{"a size of 2^63 - 1", open + proposal(`"sizes":[9223372036854775807]`), "--size"},
+		{"2^64 - 1 messages", open + proposal(`"iterations":18446744073709551615`), "--iters"},
+		{"a warm-up of 2^64 - 1", open + proposal(`"warmup":18446744073709551615`), "--warmup"},
+		{"a margin without a time", open + proposal(`"margin_ns":9223372036854775807`), "--margin"},
+		{"flushes of a quiet gigabyte", open + proposal(`"operation":"flush","reversed":true,"sizes":[1073741824]`), "error"},
+		{"flushes over datagrams", open + proposal(`"operation":"flush","transport":"UD"`), "use RC"},
+		{"outstanding READs without end", open + proposal(`"operation":"read","outstanding":1073741824`), "--outs"},
 		{"a plan, and gone", open + proposal(""), ""},
 		{"a plan of 200 MB, and gone", open + proposal(`"sizes":[67108864]`), ""},
 		{"two plans at once", open + proposal("") + proposal(""), ""},
 		{"a plan, then a hundred kinds", open + proposal("") + strings.Repeat(frame(`{"kind":"sync"}`), 100), ""},
 		{"a plan, then addresses where facts are due", open + proposal("") + frame(`{"kind":"addresses","addresses":[]}`), "where .*facts.* was due"},
+		{"a plan, then the report", open + proposal("") + frame(`{"kind":"report","figures":{}}`), "where .*facts.* was due"},
+		{"a plan, then facts twice", open + proposal("") + strings.Repeat(frame(`{"kind":"facts","facts":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), 2), "where .*addresses.* was due"},
+		{"a plan, then goodbye", open + proposal("") + frame(`{"kind":"bye"}`), ""},
+		{"a plan, then the peer's page is not one", open + proposal("") + frame(`{"kind":"facts","facts":{"page_bytes":3,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), "want a power of two"},
+		{"a plan, facts, then addresses of too few queue pairs", open + proposal(`"qps":2`) + aFact + frame(`{"kind":"addresses","addresses":[{"qpn":18}]}`), "1 addresses, this end has 2"},
+		{"a plan, facts, then an address that wraps", open + proposal("") + aFact + frame(`{"kind":"addresses","addresses":[{"qpn":18,"addr":18446744073709551615,"bytes":2}]}`), "impossible"},
+		{"a plan, facts, then a queue pair of 32 bits", open + proposal("") + aFact + frame(`{"kind":"addresses","addresses":[{"qpn":4294967295}]}`), "impossible"},
+		{"a plan, facts, then a synchronization for addresses", open + proposal("") + aFact + frame(`{"kind":"sync","phase":"ready"}`), "where .*addresses.* was due"},
 		{"a plan, then facts of nonsense", open + proposal("") + frame(`{"kind":"facts","facts":{"page_bytes":-1,"mtu":99}}`), ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -209,6 +259,7 @@ func TestHostileClients(t *testing.T) {
 			s.honest(t)
 		})
 	}
+	checkNothingLeft(t, s, before)
 	if lines := strings.Count(s.log.String(), "\n"); lines > 500 {
 		t.Errorf("the log has %d lines", lines)
 	}
@@ -216,6 +267,125 @@ func TestHostileClients(t *testing.T) {
 		if len(line) > 2000 || strings.ContainsAny(line, "\x1b\u202e") {
 			t.Errorf("a stranger's line in the log: %.200q", line)
 		}
+	}
+}
+
+// checkNothingLeft: neither processes nor descriptors of the tests are left behind.
+func checkNothingLeft(t *testing.T, s *server, descriptors int) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		children, now := childrenOf(t, s.cmd.Process.Pid), descriptorsOf(t, s.cmd.Process.Pid)
+		if len(children) == 0 && now <= descriptors+2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left are the processes %v and %d descriptors, %d at the start", children, now, descriptors)
+		}
+		select { // nothing tells
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+}
+
+func descriptorsOf(t *testing.T, pid int) int {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// TestFewDescriptors: connections that say nothing take all descriptors; who waits is served all the same.
+func TestFewDescriptors(t *testing.T) {
+	s := startServerAs(t, []string{"sh", "-c", `ulimit -n 64; exec "$0" "$@"`, thisProgram(t)})
+	for range 200 {
+		s.dial(t)
+	}
+	s.honest(t)
+	for range 100 {
+		_, _ = io.WriteString(s.dial(t), ourHello+frame(sayHello))
+	}
+	s.honest(t)
+}
+
+// TestReplacedProgram: a server goes on serving when its program was taken away or replaced, by what it was started from.
+func TestReplacedProgram(t *testing.T) {
+	b, err := os.ReadFile(thisProgram(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "gobw")
+	if err := os.WriteFile(path, b, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := startServerAs(t, []string{path})
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s.honest(t)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.honest(t)
+}
+
+// TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing has its slot for the
+// 30 s that a phase may take, and leaves nothing behind.
+func TestLivingClientThatStays(t *testing.T) {
+	s := startServer(t, "--peer-timeout", "2s")
+	before := descriptorsOf(t, s.cmd.Process.Pid)
+	conn := s.dial(t).(*net.TCPConn)
+	_ = conn.SetReadBuffer(1)
+	_, _ = io.WriteString(conn, ourHello+frame(sayHello)+proposal(`"qps":1000`))
+	_, _ = io.WriteString(conn, frame(`{"kind":"facts","facts":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
+	waitFor(t, s, "begins")
+	done := make(chan struct{})
+	beats := make(chan struct{})
+	go func() {
+		defer close(beats)
+		for beat := time.NewTicker(50 * time.Millisecond); ; {
+			select {
+			case <-beat.C:
+			case <-done:
+				return
+			}
+			if _, err := io.WriteString(conn, frame(`{"kind":"heartbeat"}`)); err != nil {
+				return
+			}
+		}
+	}()
+	if code, text := s.client("gobw write -s 64 -n 200 --wait 2m --peer-timeout 30s"); code != exit.Passed {
+		t.Errorf("the next honest client: exit %d\n%s", code, text)
+	}
+	close(done)
+	<-beats
+	_ = conn.Close()
+	checkNothingLeft(t, s, before)
+}
+
+// TestOthersWait: a client that begins one test after another gives way after the time of one, where others wait.
+func TestOthersWait(t *testing.T) {
+	s := startServer(t, "--max-duration", "1s")
+	greedy := make(chan string, 1)
+	go func() {
+		code, text := s.client("gobw noncontig --shape all --blocks 64,1K --total 8K --runs 64 --min-time 100ms")
+		greedy <- fmt.Sprint(code, " ", text)
+	}()
+	waitFor(t, s, "begins")
+	code, text := s.client("gobw write -s 64 -n 200 --wait 2m --peer-timeout 30s")
+	if code != exit.Passed {
+		t.Errorf("who waited: exit %d\n%s", code, text)
+	}
+	select {
+	case r := <-greedy:
+		if !strings.Contains(r, "others wait, and this client has been served for") {
+			t.Errorf("who did not give way: %s", r)
+		}
+	case <-time.After(time.Minute):
+		t.Error("who had to give way goes on")
 	}
 }
 

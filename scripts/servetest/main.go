@@ -41,7 +41,8 @@ func run(ctx context.Context, args []string) error {
 	gobw := fs.String("gobw", "bin/gobw", "the program")
 	n := fs.Int("n", 100000, "clients, or deaths")
 	houses := fs.Int("houses", 24, "deaths: tests at once, each in a network namespace of its own")
-	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run")
+	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run, or until they end")
+	only := fs.String("only", "", "memory: only tests with this in their command line")
 	limit := fs.Duration("time", time.Hour, "end after this time at the latest")
 	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of the random choices")
 	if err := fs.Parse(args[1:]); err != nil {
@@ -64,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 	case "overhead":
 		return overhead(ctx, path, *against, *n)
 	case "memory":
-		return memory(ctx, path, *each)
+		return memory(ctx, path, *each, *only)
 	case "deaths":
 		return deaths(ctx, path, *n, *houses, random)
 	}

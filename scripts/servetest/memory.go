@@ -24,7 +24,7 @@ const (
 
 // memory runs long tests of the kinds that once grew, both ends on this host, and looks how much memory their processes
 // take early and late.
-func memory(ctx context.Context, gobw string, each time.Duration) error {
+func memory(ctx context.Context, gobw string, each time.Duration, only string) error {
 	seconds := strconv.Itoa(int(each.Seconds()) + 60) // the report at the end is no growth
 	link := filepath.Join(filepath.Dir(gobw), "ib_write_bw")
 	_ = os.Remove(link)
@@ -43,13 +43,15 @@ func memory(ctx context.Context, gobw string, each time.Duration) error {
 			link + " -d roce0 -p 18599 --run_infinitely -D 1 -s 4096 -F 127.0.0.1",
 		},
 	} {
-		wg.Go(func() { errs[i] = watchMemory(ctx, commands, each) })
+		if strings.Contains(commands[0], only) {
+			wg.Go(func() { errs[i] = watchMemory(ctx, commands, each) })
+		}
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// watchMemory starts commands one after another and watches them and their children for a time, or until they end.
+// watchMemory starts commands one after another and watches them and their children for a time, or until the first has ended.
 func watchMemory(ctx context.Context, commands []string, each time.Duration) error {
 	started := time.Now()
 	var all []*exec.Cmd
@@ -65,15 +67,26 @@ func watchMemory(ctx context.Context, commands []string, each time.Duration) err
 		all = append(all, c)
 		time.Sleep(time.Second / 2)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- all[0].Wait() }()
 	defer func() {
-		for _, c := range all {
+		for i, c := range all {
 			_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
-			_ = c.Wait()
+			if i > 0 {
+				_ = c.Wait()
+			}
 		}
 	}()
 	early, late := map[int]int{}, map[int]int{}
-	for time.Since(started) < each && ctx.Err() == nil {
-		time.Sleep(time.Second)
+	for end := false; !end && time.Since(started) < each && ctx.Err() == nil; {
+		select {
+		case err := <-ended:
+			if err != nil {
+				return fmt.Errorf("%s: %w: %s", commands[0], err, said.String())
+			}
+			end = true
+		case <-time.After(time.Second):
+		}
 		into := late
 		if time.Since(started) < memoryEarly {
 			into = early

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 )
@@ -40,9 +41,18 @@ type process struct {
 	events chan event
 }
 
+// thisProgram is what runs here, also when its file was replaced meanwhile: an order is for a process of the same version.
+func thisProgram() (string, error) {
+	const running = "/proc/self/exe"
+	if _, err := os.Stat(running); err == nil {
+		return running, nil
+	}
+	return os.Executable()
+}
+
 // start runs this program as a test's process.
 func start(o order, connection *os.File) (*process, error) {
-	self, err := os.Executable()
+	self, err := thisProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -147,20 +157,22 @@ func (c config) probeApart(errs io.Writer) (*probed, error) {
 }
 
 // serveApart serves clients in processes of their own until a signal.
-func (c config) serveApart(ctx context.Context, accept func(context.Context) (control.Session, error)) error {
+func (c config) serveApart(ctx context.Context, l *connect.Listener) error {
 	var tests sync.WaitGroup
 	defer tests.Wait()
 	for {
-		s, err := accept(ctx)
+		s, err := l.Accept(ctx)
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		tests.Go(func() { c.serveOne(ctx, s) })
+		tests.Go(func() { c.serveOne(ctx, s, l.Waiting) })
 	}
 }
 
-// serveOne has a process run a client's tests, and tells log and client if that process dies.
-func (c config) serveOne(ctx context.Context, s control.Session) {
+// serveOne has a process run a client's tests, and tells log and client if that process dies. While others wait, a client may
+// begin tests only for as long as one may take.
+func (c config) serveOne(ctx context.Context, s control.Session, othersWait func() bool) {
+	began := time.Now()
 	log := c.Listen.Log.With("client", s.RemoteAddr())
 	o := order{
 		Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts, Policy: c.Policy, DataAllow: c.DataAllow, End: c.End,
@@ -193,12 +205,18 @@ func (c config) serveOne(ctx context.Context, s control.Session) {
 		c.watch(ctx, p, conn, planned, ended)
 	}()
 	test := "none"
+	var over error
 	for e := range p.events {
 		switch {
 		case e.Ended:
 			last = &e
 		case e.Planned != "":
 			test = e.Planned
+			if took := time.Since(began).Round(time.Second); c.Policy.Duration > 0 && took > c.Policy.Duration && othersWait() {
+				over = fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", took, c.Policy.Duration)
+				_ = p.cmd.Process.Kill()
+				continue
+			}
 			log.Info("begins", "test", test)
 			select {
 			case planned <- struct{}{}:
@@ -212,6 +230,9 @@ func (c config) serveOne(ctx context.Context, s control.Session) {
 	close(ended)
 	<-watched
 	switch {
+	case over != nil:
+		log.Warn("ended", "test", test, "err", over)
+		tellClient(conn, o, over)
 	case last == nil:
 		err = p.deathOf(err)
 		log.Error("test", "test", test, "err", err)

@@ -281,7 +281,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		notifyStatus(status)
 		defer signal.Stop(status)
 		go c.tellStatus(ctx, status, l)
-		return c.serveApart(ctx, l.Accept)
+		return c.serveApart(ctx, l)
 	}
 	return c.serveHere(ctx, l)
 }

@@ -10,13 +10,21 @@ import (
 	"time"
 )
 
-// slots are the tests that may run at once. Who waits is served in the order of arrival.
+// slots are the tests that may run at once. Networks and addresses that wait take turns: of them the one that was served
+// longest ago, then who came first. So nobody waits longer because somebody else waits many times.
 type slots struct {
 	most int
 
-	mu    sync.Mutex
-	held  []*slot
-	queue []chan *slot
+	mu     sync.Mutex
+	held   []*slot
+	queue  []*waiter
+	served []netip.Prefix // addresses and networks, latest last
+}
+
+// waiter is a client that waits for a slot.
+type waiter struct {
+	by   netip.AddrPort
+	turn chan *slot
 }
 
 // slot is one that is taken.
@@ -33,24 +41,22 @@ func (s *slots) take(ctx context.Context, by netip.AddrPort) (release func(), bu
 		s.mu.Unlock()
 		return s.releaser(mine), ""
 	}
-	turn := make(chan *slot, 1)
-	s.queue = append(s.queue, turn)
+	w := &waiter{by: by, turn: make(chan *slot, 1)}
+	s.queue = append(s.queue, w)
 	s.mu.Unlock()
 	select {
-	case mine := <-turn:
-		mine.by, mine.since = by, time.Now()
+	case mine := <-w.turn:
 		return s.releaser(mine), ""
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case mine := <-turn: // it came at the same moment
-		mine.by, mine.since = by, time.Now()
+	case mine := <-w.turn: // it came at the same moment
 		return s.releaser(mine), ""
 	default:
 	}
-	s.queue = slices.DeleteFunc(s.queue, func(c chan *slot) bool { return c == turn })
+	s.queue = slices.DeleteFunc(s.queue, func(x *waiter) bool { return x == w })
 	return nil, s.holders()
 }
 
@@ -58,7 +64,50 @@ func (s *slots) take(ctx context.Context, by netip.AddrPort) (release func(), bu
 func (s *slots) give(by netip.AddrPort) *slot {
 	mine := &slot{by: by, since: time.Now()}
 	s.held = append(s.held, mine)
+	for _, source := range []netip.Prefix{networkOf(by.Addr()), addressOf(by.Addr())} {
+		s.served = append(slices.DeleteFunc(s.served, func(p netip.Prefix) bool { return p == source }), source)
+	}
+	if over := len(s.served) - 2*maxVisitors; over > 0 { // more than wait
+		s.served = slices.Delete(s.served, 0, over)
+	}
 	return mine
+}
+
+// next is whose turn it is. The lock is held, and somebody waits.
+func (s *slots) next() int {
+	turn := func(w *waiter) [2]int {
+		return [2]int{slices.Index(s.served, networkOf(w.by.Addr())), slices.Index(s.served, addressOf(w.by.Addr()))}
+	}
+	best := 0
+	for i := range s.queue {
+		a, b := turn(s.queue[i]), turn(s.queue[best])
+		if slices.Compare(a[:], b[:]) < 0 {
+			best = i
+		}
+	}
+	return best
+}
+
+// addressOf is an address as a prefix, and networkOf what one host may have any number of addresses of: 64 bits of an IPv6
+// address.
+func addressOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+func networkOf(a netip.Addr) netip.Prefix {
+	p := addressOf(a)
+	if p.Addr().Is6() {
+		p, _ = p.Addr().Prefix(64)
+	}
+	return p
+}
+
+// Waiting tells whether a client waits for a slot.
+func (l *Listener) Waiting() bool {
+	l.slots.mu.Lock()
+	defer l.slots.mu.Unlock()
+	return len(l.slots.queue) > 0
 }
 
 func (s *slots) releaser(mine *slot) func() {
@@ -67,8 +116,9 @@ func (s *slots) releaser(mine *slot) func() {
 		defer s.mu.Unlock()
 		s.held = slices.DeleteFunc(s.held, func(x *slot) bool { return x == mine })
 		if len(s.queue) > 0 && len(s.held) < s.most {
-			s.queue[0] <- s.give(netip.AddrPort{})
-			s.queue = s.queue[1:]
+			i := s.next()
+			s.queue[i].turn <- s.give(s.queue[i].by)
+			s.queue = slices.Delete(s.queue, i, i+1)
 		}
 	})
 }

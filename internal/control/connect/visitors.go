@@ -10,6 +10,7 @@ import (
 // Bounds of the connections that hold no slot.
 const (
 	maxVisitors    = 256
+	maxFromNetwork = 128
 	maxFromAddress = 32
 )
 
@@ -40,12 +41,13 @@ type visitors struct {
 func (v *visitors) add(conn net.Conn, from netip.AddrPort) (entered, closed *visitor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	fromHere := func(x *visitor) bool { return x.from.Addr() == from.Addr() }
+	fromHere := func(x *visitor) bool { return addressOf(x.from.Addr()) == addressOf(from.Addr()) }
+	fromNear := func(x *visitor) bool { return networkOf(x.from.Addr()) == networkOf(from.Addr()) }
 	all := func(*visitor) bool { return true }
 	for _, bound := range []struct {
 		counts func(*visitor) bool
 		most   int
-	}{{fromHere, maxFromAddress}, {all, maxVisitors}} {
+	}{{fromHere, maxFromAddress}, {fromNear, maxFromNetwork}, {all, maxVisitors}} {
 		if v.count(bound.counts) < bound.most {
 			continue
 		}
