@@ -18,7 +18,10 @@ import (
 // CPUChoice says where the measuring thread runs. The zero value leaves it to the kernel.
 type CPUChoice struct {
 	CPUs []int // pinned to these, one for each thread
-	Last int   // else: how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
+	// AnyMask has one thread take the first of CPUs that the kernel lets it have, whatever mask (taskset) the process was
+	// started with.
+	AnyMask bool
+	Last    int // else: how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
 }
 
 // quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
@@ -269,6 +272,14 @@ func (c CPUChoice) pickOn(nodes []int) ([]int, error) {
 	return out, nil
 }
 
+// Check tells whether there is a CPU for the measuring thread.
+func (c CPUChoice) Check() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_, err := c.pick(-1, 1)
+	return err
+}
+
 // pick chooses a CPU for each thread: those asked for, or the last of those allowed on the device's node. Nil: none is
 // pinned.
 func (c CPUChoice) pick(numa, threads int) ([]int, error) {
@@ -281,6 +292,14 @@ func (c CPUChoice) pick(numa, threads int) ([]int, error) {
 	}
 	refuse := func(format string, args ...any) error {
 		return &verbs.Error{Verb: "choose CPU", Err: fmt.Errorf(format, args...)}
+	}
+	if c.AnyMask {
+		for _, cpu := range c.CPUs {
+			if undo, err := pinThread(cpu); err == nil {
+				return []int{cpu}, undo()
+			}
+		}
+		return nil, refuse("the kernel lets this process have none of the CPUs %v", c.CPUs)
 	}
 	for _, cpu := range c.CPUs {
 		if !slices.Contains(allowed, cpu) {

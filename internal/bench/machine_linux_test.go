@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -51,5 +53,33 @@ func TestQuietBlocksSignals(t *testing.T) {
 	case <-heard:
 	case <-time.After(5 * time.Second):
 		t.Error("SIGURG not heard afterwards")
+	}
+}
+
+// TestCPUBeyondTheMask starts with a mask of one CPU, as under taskset, and asks for the other.
+func TestCPUBeyondTheMask(t *testing.T) {
+	allowed, err := allowedCPUs()
+	if err != nil || len(allowed) < 2 {
+		t.Skipf("two CPUs are needed: %v, %v", allowed, err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	undo, err := pinThread(allowed[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := undo(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if got, err := (CPUChoice{CPUs: []int{99999, allowed[0], allowed[1]}, AnyMask: true}).pick(-1, 1); err != nil || !slices.Equal(got, allowed[:1]) {
+		t.Errorf("CPUs %v, %v, want %v", got, err, allowed[:1])
+	}
+	if got, err := allowedCPUs(); err != nil || !slices.Equal(got, allowed[1:2]) {
+		t.Errorf("the mask is %v afterwards, %v, want %v", got, err, allowed[1:2])
+	}
+	if got, err := (CPUChoice{CPUs: allowed[:1]}).pick(-1, 1); err == nil {
+		t.Errorf("--cpu leaves the mask: %v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ type perftestFlag struct {
 	kind      plan.Kind // of the tests where it acts; empty: both
 	set       func(v *Invocation, value string) error
 	elsewhere Disposition // in all other tools: Ignored or Refused, as stock perftest has it
-	one       bool        // elsewhere (where kind is set: in tests of the other kind) 1 is taken, and more refused
+	only      string      // elsewhere (where kind is set: in tests of the other kind) this value is taken, and others refused
 	why       string      // it is ignored or refused
 }
 
@@ -49,8 +50,8 @@ func (f perftestFlag) apply(v *Invocation, value string) error {
 	case Acts:
 		return f.set(v, value)
 	case Ignored:
-		if f.one && value != "1" && (f.kind == "" || f.kind != v.Tool.Kind) {
-			return fmt.Errorf("%s: this tool has 1 and no more, as in perftest", value)
+		if f.only != "" && value != f.only && (f.kind == "" || f.kind != v.Tool.Kind) {
+			return fmt.Errorf("%s: this tool has %s and nothing else, as in perftest", value, f.only)
 		}
 		why := f.why
 		if why == "" {
@@ -123,6 +124,23 @@ func text(field func(v *Invocation) *string) func(*Invocation, string) error {
 	}
 }
 
+// leading reads a number as strtof does, which perftest reads -w and -y with: what follows the number says nothing, and here
+// a line on stderr says that.
+func leading(name string, field func(v *Invocation) *float64, note func(v *Invocation)) func(*Invocation, string) error {
+	return func(v *Invocation, value string) error {
+		number := numberAtFront.FindString(value)
+		if err := positive(field, note)(v, number); err != nil {
+			return fmt.Errorf("%q: want a number, zero or more", value)
+		}
+		if number != value {
+			v.warn("%s %s is read as %s, as by perftest: there are no suffixes", name, value, number)
+		}
+		return nil
+	}
+}
+
+var numberAtFront = regexp.MustCompile(`^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?`)
+
 func positive(field func(v *Invocation) *float64, note func(v *Invocation)) func(*Invocation, string) error {
 	return func(v *Invocation, value string) error {
 		x, err := strconv.ParseFloat(value, 64)
@@ -136,8 +154,6 @@ func positive(field func(v *Invocation) *float64, note func(v *Invocation)) func
 		return nil
 	}
 }
-
-func ignore(*Invocation, string) error { return nil }
 
 // flags is the table of every option that perftest 4.5 to 6.29 has. The options that stock's parser
 // takes in every tool, and uses in some, are Ignored elsewhere.
@@ -170,17 +186,14 @@ func flags() []perftestFlag {
 			v.margin = &d
 			return err
 		}},
-		{option: o('F', "CPU-freq"), set: ignore}, // hides a warning that we never print
+		{option: o('F', "CPU-freq"), set: on(func(v *Invocation) *bool { return &v.AnyFrequency })},
 		{option: o('g', "mcg"), verbs: "s", why: "multicast is not there; -c UD alone reaches one peer"},
 		{option: o('h', "help"), set: on(func(v *Invocation) *bool { return &v.Help })},
 		{option: o('H', "report-histogrm"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Histogram })},
 		{option: val('i', "ib-port"), set: integer(1, 255, func(v *Invocation) *int { return &v.IBPort })},
 		{option: val('I', "inline_size"), verbs: "sw", set: integer(0, 1024, func(v *Invocation) *int { return &v.Plan.InlineBytes })},
-		{option: val('l', "post_list"), elsewhere: Ignored, one: true, kind: bw, set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.PostList })},
-		{option: val('L', "hop_limit"), set: func(_ *Invocation, value string) error {
-			_, err := number(value, defaultHopLimit, defaultHopLimit)
-			return prefix("only the raw Ethernet tools have another", err)
-		}},
+		{option: val('l', "post_list"), elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.PostList })},
+		{option: val('L', "hop_limit"), elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64"},
 		{option: val('m', "mtu"), set: integer(0, 1<<20, func(v *Invocation) *int { return &v.MTUBytes })},
 		{option: val('M', "MGID"), verbs: "s", why: "multicast is not there; -c UD alone reaches one peer"},
 		{option: val('n', "iters"), set: func(v *Invocation, value string) error {
@@ -192,9 +205,9 @@ func flags() []perftestFlag {
 		{option: val('o', "outs"), verbs: "ra", set: integer(1, 1<<16, func(v *Invocation) *int { return &v.Plan.Outstanding })},
 		{option: o('O', "dualport"), kind: bw, why: "two ports in one run are not there; run one process per port"},
 		{option: val('p', "port"), set: integer(1, 65535, func(v *Invocation) *int { return &v.TCPPort })},
-		{option: val('q', "qp"), elsewhere: Ignored, one: true, kind: bw, set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.QPs })},
+		{option: val('q', "qp"), elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.QPs })},
 		{option: val('Q', "cq-mod"), elsewhere: Ignored, kind: bw, set: integer(1, 1024, func(v *Invocation) *int { return &v.Plan.CQMod })},
-		{option: val('r', "rx-depth"), elsewhere: Ignored, one: true, verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RxDepth })},
+		{option: val('r', "rx-depth"), elsewhere: Ignored, only: "1", verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RxDepth })},
 		{option: o('R', "rdma_cm"), set: on(func(v *Invocation) *bool { return &v.Plan.RDMACM })},
 		{option: val('s', "size"), set: func(v *Invocation, value string) error {
 			n, err := size(value)
@@ -215,7 +228,7 @@ func flags() []perftestFlag {
 		{option: val('u', "qp-timeout"), set: octet(0, 31, func(v *Invocation) *uint8 { return &v.Plan.Timeout })},
 		{option: o('U', "report-unsorted"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Unsorted })},
 		{option: o('V', "version"), set: on(func(v *Invocation) *bool { return &v.Version })},
-		{option: val('w', "limit_bw"), elsewhere: Ignored, kind: bw, set: positive(func(v *Invocation) *float64 { return &v.LimitBW }, func(v *Invocation) { v.limits.bw = true })},
+		{option: val('w', "limit_bw"), elsewhere: Ignored, kind: bw, set: leading("-w", func(v *Invocation) *float64 { return &v.LimitBW }, func(v *Invocation) { v.limits.bw = true })},
 		{option: val('W', "report-counters"), set: setCounters},
 		{option: val('x', "gid-index"), set: func(v *Invocation, value string) error {
 			n, err := number(value, 0, 4095)
@@ -224,7 +237,7 @@ func flags() []perftestFlag {
 			return err
 		}},
 		{option: val('X', "vector"), set: integer(0, 2048, func(v *Invocation) *int { return &v.Plan.Vector })},
-		{option: val('y', "limit_msgrate"), elsewhere: Ignored, kind: bw, set: positive(func(v *Invocation) *float64 { return &v.LimitRate }, func(v *Invocation) { v.limits.rate = true })},
+		{option: val('y', "limit_msgrate"), elsewhere: Ignored, kind: bw, set: leading("-y", func(v *Invocation) *float64 { return &v.LimitRate }, func(v *Invocation) { v.limits.rate = true })},
 		{option: o('z', "comm_rdma_cm"), set: controlCM},
 		{option: option{long: "com_rdma_cm", exact: true}, set: controlCM}, // as 4.5's help spells it
 
@@ -241,7 +254,7 @@ func flags() []perftestFlag {
 		{option: val(0, "output"), set: text(func(v *Invocation) *string { return &v.Output })},
 		{option: o(0, "cpu_util"), set: on(func(v *Invocation) *bool { return &v.CPUUtil })},
 		{option: o(0, "use-srq"), verbs: "s", set: on(func(v *Invocation) *bool { return &v.Plan.SRQ })},
-		{option: val(0, "recv_post_list"), elsewhere: Ignored, one: true, kind: bw, verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RecvList })},
+		{option: val(0, "recv_post_list"), elsewhere: Ignored, only: "1", kind: bw, verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RecvList })},
 		{option: val(0, "inline_recv"), elsewhere: Ignored, why: "perftest parses it, and does nothing with it"},
 		{option: val(0, "latency_gap"), elsewhere: Ignored, kind: lat, set: func(v *Invocation, value string) error {
 			n, err := number(value, 0, 1<<40)
@@ -376,9 +389,6 @@ func setConnection(v *Invocation, value string) error {
 	return nil
 }
 
-// defaultHopLimit is the only one that tools other than raw Ethernet's have.
-const defaultHopLimit = 64
-
 // setFlowLabels reads a list, of which queue pair k takes number k modulo its length.
 func setFlowLabels(v *Invocation, value string) error {
 	v.Plan.FlowLabels = nil
@@ -403,13 +413,6 @@ func setLink(v *Invocation, value string) error {
 		return fmt.Errorf("%q: want IB or Ethernet", value)
 	}
 	return nil
-}
-
-func prefix(text string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", text, err)
 }
 
 // setCounters reads -W: paths below the port's folder in sysfs, of which the file's name tells the counter.

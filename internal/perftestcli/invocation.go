@@ -31,6 +31,8 @@ type Invocation struct {
 	// ControlCM makes the control connection one by RDMA CM (-z; -R implies it).
 	ControlCM bool
 
+	AnyFrequency bool // -F: say nothing where the CPUs differ in frequency
+
 	Help    bool
 	Version bool
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,11 +83,57 @@ var samples = map[string][]string{
 	"recv_post_list": {"=4", "=4 --write_with_imm"}, "latency_gap": {"=10"}, "pin_cores": {"=0"}, "numa_node": {"=0"}, "wait_destroy": {"=1"}, "pkey_index": {"=1"},
 	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "dlid": {"=3"}, "burst_size": {"=8 --rate_limit=1 --rate_limit_type=SW", "=8 --rate_limit=1"}, "source_ip": {"=127.0.0.1"}, "bind_source_ip": {"=127.0.0.1"},
 	"rate_limit": {"=1"}, "rate_units": {"=M --rate_limit=1"}, "rate_limit_type": {"=SW --rate_limit=1"}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
-	"force-link": {"=IB"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"}, "hop_limit": {"=64"},
+	"force-link": {"=IB"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"},
 }
 
-// nothing are options that act by being taken: there is nothing to do, and nothing is left out.
-var nothing = []string{"CPU-freq", "hop_limit", "use_old_post_send", "connection", "size"} // RC alone; an atomic's 8 bytes alone
+// alone are options that have a single value in some tools, whose default it is: RC, and an atomic's 8 bytes.
+var alone = []string{"connection", "size"}
+
+// proofs are the tests that show what becomes of a field of [Invocation] that is no field of the plan; those of the plan are
+// walked by TestEveryFieldActs of internal/bench.
+var proofs = map[string]string{
+	"AnyFrequency": "../cli/perftest/frequency_test.go TestFrequencyConflict", "Help": "../cli/perftest_test.go TestPerftestErrors",
+	"Version": "../cli/perftest_test.go TestPerftestErrors", "Device": "../cli/perftest_test.go TestPerftestErrors", "TCPPort": "../cli/perftest_test.go TestPerftestErrors",
+	"Gbits": "text_test.go TestMeasuredRows", "ReportBoth": "text_test.go TestMeasuredRows", "Cycles": "text_test.go TestMeasuredRows",
+	"Histogram": "text_test.go TestMeasuredRows", "Unsorted": "text_test.go TestMeasuredRows", "Output": "text_test.go TestMeasuredRows",
+	"JSONFile": "../cli/perftest_test.go TestPerftestLimits", "LimitBW": "../cli/perftest_test.go TestPerftestLimits", "LimitRate": "../cli/perftest_test.go TestPerftestLimits",
+	"Counters": "../cli/perftest_test.go TestPerftestAround", "WaitDestroy": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+	"MTUBytes": "parse_test.go TestFit", "link": "parse_test.go TestForceLink", "CPUUtil": "text_test.go TestMeasuredRows",
+	"IBPort": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "GIDIndex": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+	"Cores": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "NUMANode": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+	"NoNUMA": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "DLID": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+	"IPv6GID": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "Network": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+	"Source": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "ControlCM": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+	"PerftestVersion": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "PeerTimeout": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+	"PerftestOnly": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
+}
+
+// proof names the test that shows the effect of the first of the fields that is proved, and checks that this test uses the option.
+func (f perftestFlag) proof(t *testing.T, fields []string) string {
+	t.Helper()
+	for _, name := range fields {
+		if strings.HasPrefix(name, "plan ") {
+			return "`TestEveryFieldActs`"
+		}
+		file, test, named := strings.Cut(proofs[name], " ")
+		if !named {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_, body, found := strings.Cut(string(text), "\nfunc "+test+"(")
+		body, _, _ = strings.Cut(body, "\n}\n")
+		uses := strings.Contains(body, "--"+f.long) || f.short != 0 && regexp.MustCompile(`[" ]-`+string(f.short)+`\b`).MatchString(body)
+		if found && uses {
+			return "`" + test + "`"
+		}
+		t.Errorf("--%s changes %s, and %s of %s does not use it", f.long, name, test, file)
+	}
+	return ""
+}
 
 // changes names the fields that an option sets in a tool, found by parsing with it and without.
 func changes(tool Tool, f perftestFlag) ([]string, error) {
@@ -107,6 +154,9 @@ func changes(tool Tool, f perftestFlag) ([]string, error) {
 		if err != nil {
 			failed = err
 			continue
+		}
+		if f.long == "help" || f.long == "version" { // ends the parsing
+			return []string{map[string]string{"help": "Help", "version": "Version"}[f.long]}, nil
 		}
 		var fields []string
 		a, b := reflect.ValueOf(with), reflect.ValueOf(without)
@@ -143,7 +193,7 @@ func same(a, b reflect.Value) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf
 func TestEveryOptionActs(t *testing.T) {
 	var table strings.Builder
 	counts := map[Disposition]int{}
-	table.WriteString("| option | acts in | by | ignored in | refused in | why |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| option | acts in | by | shown by | ignored in | refused in | why |\n|---|---|---|---|---|---|---|\n")
 	for _, f := range flags() {
 		if f.exact && f.set != nil && !slices.Contains([]string{"perftest-version", "perftest-only", "peer-timeout"}, f.long) {
 			continue // another spelling of an option
@@ -154,11 +204,11 @@ func TestEveryOptionActs(t *testing.T) {
 			d := f.in(tool)
 			in[d] = append(in[d], strings.TrimPrefix(tool.Name, "ib_"))
 			counts[d]++
-			if d != Acts || f.long == "help" || f.long == "version" {
+			if d != Acts {
 				continue
 			}
 			fields, err := changes(tool, f)
-			if !slices.Contains(nothing, f.long) && (err != nil || len(fields) == 0) {
+			if !slices.Contains(alone, f.long) && (err != nil || len(fields) == 0) {
 				t.Errorf("%s --%s acts, but changes nothing: %v", tool.Name, f.long, err)
 			}
 			for _, name := range fields {
@@ -167,7 +217,13 @@ func TestEveryOptionActs(t *testing.T) {
 				}
 			}
 		}
-		fmt.Fprintln(&table, f.row(in, by))
+		shown := ""
+		if len(in[Acts]) > 0 {
+			if shown = f.proof(t, by); shown == "" {
+				t.Errorf("--%s acts by %v, and no test shows it", f.long, by)
+			}
+		}
+		fmt.Fprintln(&table, f.row(in, by, shown))
 	}
 	fmt.Fprintf(&table, "\nOf the %d pairs of option and tool, %d act, %d are ignored as in stock, %d are refused.\n",
 		counts[Acts]+counts[Ignored]+counts[Refused], counts[Acts], counts[Ignored], counts[Refused])
@@ -175,19 +231,19 @@ func TestEveryOptionActs(t *testing.T) {
 }
 
 // row is an option's line in the manual.
-func (f perftestFlag) row(in map[Disposition][]string, by []string) string {
+func (f perftestFlag) row(in map[Disposition][]string, by []string, shown string) string {
 	why := f.why
 	if why == "" && len(in[Ignored]) > 0 {
 		why = "as in perftest"
 	}
-	if f.one {
+	if f.only == "1" {
 		why += "; more than 1 is refused there"
 	}
 	name := "`--" + f.long + "`"
 	if f.short != 0 {
 		name = "`-" + string(f.short) + "`, " + name
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", name, tools(in[Acts]), strings.Join(by, ", "), tools(in[Ignored]), tools(in[Refused]), why)
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", name, tools(in[Acts]), strings.Join(by, ", "), shown, tools(in[Ignored]), tools(in[Refused]), why)
 }
 
 func compareTable(t *testing.T, table string) {

@@ -51,8 +51,8 @@ func TestFlags(t *testing.T) {
 			v.Plan.Duration, v.Plan.Margin, v.Plan.Iterations = 5*time.Second, time.Second, 0
 		}},
 		{"ib_send_bw -e -X 1", func(v *Invocation) { v.Plan.Events, v.Plan.Vector = true, 1 }},
-		{"ib_write_bw -F", func(*Invocation) {}},
-		{"ib_write_bw --CPU-freq", func(*Invocation) {}},
+		{"ib_write_bw -F", func(v *Invocation) { v.AnyFrequency = true }},
+		{"ib_write_bw --CPU-freq", func(v *Invocation) { v.AnyFrequency = true }},
 		{"ib_send_lat -H", func(v *Invocation) { v.Histogram = true }},
 		{"ib_send_lat --report-hist", func(v *Invocation) { v.Histogram = true }},
 		{"ib_send_lat --report-histogrm", func(v *Invocation) { v.Histogram = true }},
@@ -81,6 +81,9 @@ func TestFlags(t *testing.T) {
 		{"ib_send_lat -t 16", func(v *Invocation) { v.Plan.TxDepth = 16 }},
 		{"ib_write_bw -u 18", func(v *Invocation) { v.Plan.Timeout = 18 }},
 		{"ib_send_lat -U", func(v *Invocation) { v.Unsorted = true }},
+		{"ib_write_bw -w 100M", func(v *Invocation) { // read as perftest reads it, which a line on stderr says
+			v.LimitBW, v.limits.bw, v.warnings = 100, true, []string{"-w 100M is read as 100, as by perftest: there are no suffixes"}
+		}},
 		{"ib_write_bw -w 90 --report_gbits", func(v *Invocation) { v.LimitBW, v.limits.bw, v.Gbits = 90, true, true }},
 		{"ib_write_bw -y 1.5", func(v *Invocation) { v.LimitRate, v.limits.rate = 1.5, true }},
 		{"ib_write_bw -x 3", func(v *Invocation) { v.GIDIndex = index(3) }},
@@ -161,9 +164,11 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw -V", func(v *Invocation) { v.Version = true }},
 		// getopt's ways
 		{"ib_write_bw 192.0.2.1 -s 64 -F", func(v *Invocation) {
-			v.Host, v.Plan.Sizes, v.sizeGiven = "192.0.2.1", []int{64}, true
+			v.Host, v.Plan.Sizes, v.sizeGiven, v.AnyFrequency = "192.0.2.1", []int{64}, true, true
 		}},
-		{"ib_write_bw -Fbq2 -- host", func(v *Invocation) { v.Host, v.Plan.Bidirectional, v.Plan.QPs = "host", true, 2 }},
+		{"ib_write_bw -Fbq2 -- host", func(v *Invocation) {
+			v.Host, v.Plan.Bidirectional, v.Plan.QPs, v.AnyFrequency = "host", true, 2, true
+		}},
 		{"ib_write_bw --iters=7 --iter 9", func(v *Invocation) { v.Plan.Iterations = 9 }},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
@@ -223,6 +228,8 @@ func TestRefusals(t *testing.T) {
 		{"ib_send_bw -D 5 -e", "-D and -e exclude each other"},
 		{"ib_write_bw -D 4 -f 2", "more than two margins"},
 		{"ib_write_bw -D 0", "want 1 to"},
+		{"ib_write_bw -D 10s", `"10s" is no number`}, // as in stock
+		{"ib_write_bw -w M", "want a number, zero or more"},
 		{"ib_write_bw -c UD", "UD has no RDMA WRITE"},
 		{"ib_read_bw -c UC", "UC has no RDMA READ"},
 		{"ib_write_bw -c rc", "in upper case"},
@@ -236,7 +243,7 @@ func TestRefusals(t *testing.T) {
 		{"ib_write_bw -n 1_000", "is no number"},
 		{"ib_atomic_bw -a", "this tool does not have it"},
 		{"ib_write_lat -b", "this tool does not have it"},
-		{"ib_write_lat -q 2", "this tool has 1 and no more"},
+		{"ib_write_lat -q 2", "this tool has 1 and nothing else"},
 		{"ib_write_bw -e", "makes no event"},
 		{"ib_write_bw -l 7", "not a multiple of --post-list (-l) 7"},
 		{"ib_send_bw -X 1", "needs --events (-e)"},

@@ -215,10 +215,9 @@ func helpGroups(tool Tool) []helpGroup {
 			{"version", "", "print the version of perftest that is spoken"},
 			{"help", "", "this text"},
 		}},
-		{"Taken, and nothing is to do", []helpOption{
-			{"CPU-freq", "", "time stamps need no constant CPU frequency"},
-			{"use_old_post_send", "", "requests are posted by ibv_post_send as it is"},
-			{"hop_limit", "N", "64, the only one that this tool has"},
+		{"Other", []helpOption{
+			{"CPU-freq", "", "no warning where the CPUs differ in frequency"},
+			{"use_old_post_send", "", "post with ibv_post_send, also where ibv_wr_* is there"},
 		}},
 	}
 }

@@ -101,6 +101,11 @@ func (r *testRun) run(ctx context.Context) (err error) {
 			return fmt.Errorf("--numa_node: %w", err)
 		}
 	}
+	if len(r.v.Cores) > 0 {
+		if err := r.cpu().Check(); err != nil {
+			return fmt.Errorf("--pin_cores: %w", err)
+		}
+	}
 	d, err := opendevice.Open(opendevice.Config{Name: r.v.Device, Port: r.v.IBPort, GID: r.v.GIDIndex})
 	if err != nil {
 		return err
@@ -114,6 +119,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	r.warnOfFrequency("/proc/cpuinfo")
 	style := perftestcli.Classic
 	if r.v.PerftestVersion >= "6.22" {
 		style = perftestcli.Modern
@@ -129,18 +135,9 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		s.Fail(err)
 		return err
 	}
-	o := bench.Options{
-		CPU: r.cpu(), Port: port.Number, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, Local: local, Remote: remote, NUMANode: r.v.NUMANode,
-		Connected: func(c bench.Connection) { r.connected(s, c) }, Measured: r.measured,
-		Stall: r.v.PeerTimeout, Linger: r.v.WaitDestroy, Lingering: r.finishText,
-	}
-	if r.v.NoNUMA {
-		anywhere := -1
-		o.NUMANode = &anywhere
-	}
-	if o.GIDIndex == nil && r.v.IPv6GID {
-		o.GIDIndex = ipv6GID(d, port.Number)
-	}
+	o := r.options(d, port.Number)
+	o.Local, o.Remote = local, remote
+	o.Connected, o.Measured, o.Lingering = func(c bench.Connection) { r.connected(s, c) }, r.measured, r.finishText
 	spec := r.v.Plan
 	if _, err = bench.Run(ctx, s, &spec, d.Device, o); err != nil && !r.endless(err) {
 		return err
@@ -149,6 +146,26 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		r.finishText()
 	}
 	return errors.Join(s.Close(), r.text.Err(), r.failed)
+}
+
+// options are what the command line says of this end alone.
+func (r *testRun) options(d gidTable, port int) bench.Options {
+	o := bench.Options{
+		CPU: r.cpu(), Port: port, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, NUMANode: r.v.NUMANode, Stall: r.v.PeerTimeout, Linger: r.v.WaitDestroy,
+	}
+	if r.v.NoNUMA {
+		anywhere := -1
+		o.NUMANode = &anywhere
+	}
+	if o.GIDIndex == nil && r.v.IPv6GID {
+		o.GIDIndex = ipv6GID(d, port)
+	}
+	return o
+}
+
+// gidTable is a device's.
+type gidTable interface {
+	GIDs(port int) ([]verbs.GIDEntry, error)
 }
 
 // timeouts are the limits of every wait, all the same where the command line has one.
@@ -166,11 +183,11 @@ func (r *testRun) finishText() {
 	r.text.Waiting()
 }
 
-// cpu is where the measuring thread runs: on the first of the cores asked for, else on one of the last.
+// cpu is where the measuring thread runs: on the first of the cores asked for that there is, else on one of the last.
 func (r *testRun) cpu() bench.CPUChoice {
 	switch {
 	case len(r.v.Cores) > 0:
-		return bench.CPUChoice{CPUs: r.v.Cores[:1]}
+		return bench.CPUChoice{CPUs: r.v.Cores, AnyMask: true}
 	case r.v.Server():
 		return bench.CPUChoice{Last: 2}
 	}
@@ -223,27 +240,23 @@ func (r *testRun) checkCounters(d verbs.Device, port int) error {
 
 // connect is both roles: wait for a client, or go to the server.
 func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Session, error) {
-	options := perftest.Options{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.PerftestOnly}
-	program := r.v.Tool.Name + " (gobw " + bench.Version() + ")"
-	var rdma verbs.Device // nil: TCP
+	dial := r.dialOptions()
 	if r.v.ControlCM {
 		if _, err := rdmacm.ConnectionManagerOf(d.Device); err != nil {
 			return nil, err
 		}
-		rdma = d.Device
+		dial.RDMA = d.Device
 	}
 	if !r.v.Server() {
 		r.text.Begin()
-		return connect.Dial(ctx, net.JoinHostPort(r.v.Host, strconv.Itoa(r.v.TCPPort)), connect.DialOptions{
-			Perftest: options, Program: program, Source: r.v.Source, Network: r.v.Network, RDMA: rdma, Timeouts: r.timeouts(),
-		})
+		return connect.Dial(ctx, net.JoinHostPort(r.v.Host, strconv.Itoa(r.v.TCPPort)), dial)
 	}
 	host := ""
 	if r.v.Source.IsValid() {
 		host = r.v.Source.String()
 	}
 	l, err := connect.Listen(connect.ListenOptions{
-		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: options, Program: program, Once: true, RDMA: rdma, Timeouts: r.timeouts(),
+		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: dial.Perftest, Program: dial.Program, Once: true, RDMA: dial.RDMA, Timeouts: dial.Timeouts,
 		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		LocalFacts: func() (control.Facts, error) { return bench.LocalFacts(d.Device, r.v.IBPort) },
 	})
@@ -256,6 +269,14 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 		return nil, err
 	}
 	return l.Accept(ctx)
+}
+
+// dialOptions are how a client reaches its server, and what it says of itself.
+func (r *testRun) dialOptions() connect.DialOptions {
+	return connect.DialOptions{
+		Perftest: perftest.Options{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.PerftestOnly},
+		Program:  r.v.Tool.Name + " (gobw " + bench.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: r.timeouts(),
+	}
 }
 
 // connected prints the header, once both ends are known.
@@ -371,7 +392,7 @@ func isDial(err error) bool {
 }
 
 // ipv6GID is the first RoCE v2 line with an IPv6 address, global before link-local; nil if there is none.
-func ipv6GID(d verbs.Device, port int) *int {
+func ipv6GID(d gidTable, port int) *int {
 	table, err := d.GIDs(port)
 	if err != nil {
 		return nil
