@@ -125,7 +125,7 @@ func Brief(c *compare.Comparison) *compare.Comparison {
 		}
 		return cmp.Or(cmp.Compare(paths(a), paths(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(b.WorseBy, a.WorseBy))
 	})
-	out.Labels = append(slices.Clone(c.Labels), fmt.Sprintf("%s the same, not shown", plural(same, "figure of a host or link")))
+	out.Labels = append(slices.Clone(c.Labels), fmt.Sprintf("%s of hosts and links the same, not shown", plural(same, "figure")))
 	return &out
 }
 

@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -30,7 +32,21 @@ type Plan struct {
 	Name        string
 	Description string
 	Quiet       bool // require: quiet: a test on a disturbed machine fails
+	Against     *Against
 	Tests       []Test
+}
+
+// Against is the other side that each test of a plan is measured beside, in pairs: an earlier build, another device, or both.
+type Against struct {
+	Program string   // file of the build; empty: the one that runs
+	Flags   []string // appended to the command line of each test
+	Pairs   int      // 21
+	Within  float64  // by which share a test may be worse: 0.05
+}
+
+// String is the other side as expectations name it.
+func (a *Against) String() string {
+	return strings.TrimSpace(cmp.Or(a.Program, "this build") + " " + strings.Join(a.Flags, " "))
 }
 
 // Test is one test of a plan.
@@ -40,7 +56,8 @@ type Test struct {
 	Run     []string // the command line in words: "gobw", "write", "-s", "64K"
 	Expect  []*expect.Expectation
 	Timeout time.Duration
-	Line    int // of the test in the file
+	Alone   bool // against: none: it is not measured beside the plan's other side
+	Line    int  // of the test in the file
 }
 
 // Options tell how to read a plan.
@@ -297,7 +314,7 @@ func (p *planParser) text(f field) (string, *token.Token, bool) {
 
 func (p *planParser) top(n ast.Node) {
 	var tests *field
-	for _, f := range p.fields(n, "the plan", []string{"name", "description", "require", "defaults", "tests"}) {
+	for _, f := range p.fields(n, "the plan", []string{"name", "description", "require", "defaults", "against", "tests"}) {
 		switch f.key {
 		case "name":
 			p.plan.Name, _, _ = p.text(f)
@@ -312,6 +329,8 @@ func (p *planParser) top(n ast.Node) {
 			}
 		case "defaults":
 			p.defaults(f.value)
+		case "against":
+			p.against(f)
 		case "tests":
 			tests = &f
 		}
@@ -350,6 +369,48 @@ func (p *planParser) defaults(n ast.Node) {
 	}
 }
 
+// mostPairs bounds the pairs of a test: each is three measurements.
+const mostPairs = 1001
+
+// against reads the other side.
+func (p *planParser) against(f field) {
+	a := &Against{Pairs: 21, Within: stats.DefaultMargin}
+	p.plan.Against = a
+	for _, f := range p.fields(f.value, "against", []string{"program", "flags", "pairs", "within"}) {
+		s, t, ok := p.text(f)
+		if !ok {
+			continue
+		}
+		var err error
+		switch f.key {
+		case "program":
+			a.Program = s
+			if strings.Contains(s, "/") && !filepath.IsAbs(s) {
+				a.Program = filepath.Join(filepath.Dir(p.file), s)
+			}
+		case "flags":
+			a.Flags, err = SplitWords(s)
+		case "pairs":
+			if a.Pairs, err = strconv.Atoi(s); err != nil || a.Pairs < 1 || a.Pairs > mostPairs {
+				err = fmt.Errorf("%q: want 1 to %d; six are the least that tell anything", s, mostPairs)
+			}
+		case "within":
+			var share float64
+			digits, percent := strings.CutSuffix(strings.ReplaceAll(s, " ", ""), "%")
+			if share, err = strconv.ParseFloat(digits, 64); err != nil || !percent || !(share > 0 && share < 100) {
+				err = fmt.Errorf("%q: want more than 0%% and less than 100%%, as in 5%%", s)
+			}
+			a.Within = share / 100
+		}
+		if err != nil {
+			p.mistake(t, "%s: %v", f.key, err)
+		}
+	}
+	if a.Program == "" && a.Flags == nil {
+		p.mistake(f.token, "against wants the other side: program (an earlier build), flags (another device), or both")
+	}
+}
+
 func (p *planParser) duration(f field) time.Duration {
 	s, t, ok := p.text(f)
 	if !ok {
@@ -369,14 +430,20 @@ func (p *planParser) test(n ast.Node) {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 	default:
-		p.mistake(n.GetToken(), "a test is %s, want keys and values: name, about, run, expect, timeout", nodeKind(n))
+		p.mistake(n.GetToken(), "a test is %s, want keys and values: name, about, run, expect, timeout, against", nodeKind(n))
 		return
 	}
 	start := begin(n)
 	t := Test{Timeout: p.timeout, Line: start.Position.Line}
 	var run, name, expect *field
-	for _, f := range p.fields(n, "a test", []string{"name", "about", "run", "expect", "timeout"}) {
+	for _, f := range p.fields(n, "a test", []string{"name", "about", "run", "expect", "timeout", "against"}) {
 		switch f.key {
+		case "against":
+			if s, at, ok := p.text(f); ok {
+				if t.Alone = s == "none"; !t.Alone {
+					p.mistake(at, "against: %q: of a test there is none (the other side is the plan's)", s)
+				}
+			}
 		case "name":
 			name = &f
 		case "about":

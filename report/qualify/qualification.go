@@ -48,6 +48,7 @@ type Result struct {
 	Reason   string           `json:"reason,omitempty"`
 	Seconds  float64          `json:"seconds"`
 	LeftOut  []string         `json:"left_out,omitempty"` // expectations of the plan that were not judged (--leave-out)
+	Against  *report.Check    `json:"against,omitempty"`  // what was told beside the plan's other side
 	Document *report.Document `json:"document,omitempty"`
 }
 

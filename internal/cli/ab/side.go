@@ -23,7 +23,8 @@ import (
 // side is one of the two tests: a command line that is run again and again.
 type side struct {
 	line    string   // as it was typed
-	program string   // of a stock perftest; empty: this program
+	program string   // of a stock perftest; empty: ours
+	build   string   // of ours: the file of another build; empty: this program
 	tool    string   // "gobw" or "golat"
 	args    []string // without the tool
 	latency bool
@@ -113,9 +114,12 @@ func (s side) run(ctx context.Context, f figure.Figure) (outcome, error) {
 	if s.program != "" {
 		return s.runPerftest(ctx, f)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return outcome{}, exit.SetupError{Err: fmt.Errorf("find this program: %w", err)}
+	ours := s.build
+	if ours == "" {
+		var err error
+		if ours, err = os.Executable(); err != nil {
+			return outcome{}, exit.SetupError{Err: fmt.Errorf("find this program: %w", err)}
+		}
 	}
 	dir, err := os.MkdirTemp("", "gobw-ab-")
 	if err != nil {
@@ -123,7 +127,7 @@ func (s side) run(ctx context.Context, f figure.Figure) (outcome, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "result.json")
-	c := exec.CommandContext(ctx, self, append(slices.Clone(s.args), "--quiet", "--save", file)...)
+	c := exec.CommandContext(ctx, ours, append(slices.Clone(s.args), "--quiet", "--save", file)...)
 	c.Args[0] = s.tool
 	if _, err := s.finish(ctx, c); err != nil {
 		return outcome{}, err

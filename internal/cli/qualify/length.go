@@ -78,7 +78,10 @@ func (l TestLength) time(d, least time.Duration) time.Duration {
 // typed is a command line as one would type it: its first words and the flags that are set.
 func typed(words []string, fs *pflag.FlagSet) []string {
 	out := append([]string(nil), words...)
-	fs.Visit(func(f *pflag.Flag) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed {
+			return
+		}
 		name := "--" + f.Name
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand

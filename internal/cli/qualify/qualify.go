@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
@@ -53,6 +54,7 @@ type flags struct {
 	list, dryRun, show, quiet     bool
 	device                        opendevice.Flags
 	peer                          measure.PeerFlags
+	placed                        *pflag.FlagSet // those of device and peer
 }
 
 // config is a validated qualification.
@@ -79,6 +81,7 @@ type qualifyTest struct {
 	qualify.Test
 	command parsedRun
 	leftOut []string // expectations that --leave-out leaves out
+	beside  *beside  // the other side; nil: none
 }
 
 // NewCommand makes 'qualify'.
@@ -127,8 +130,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	flags.given = fs.Changed
 	fs.StringVar(&flags.host, "peer", "", "host that runs 'gobw serve'")
-	flags.peer.Bind(fs)
-	flags.device.Bind(fs)
+	flags.bindPlace(fs)
 	fs.StringSliceVar(&flags.only, "only", nil, "run these tests of the plan: write-64k,read-64k")
 	fs.BoolVar(&flags.list, "list", false, "list the tests of the plan, or without one the plans")
 	fs.BoolVar(&flags.dryRun, "dry-run", false, "check plan and device, and run nothing")
@@ -230,6 +232,11 @@ func (f *flags) config(tool string, args []string) (config, error) {
 			}
 			t.Expect = append(slices.Clone(t.Expect), e)
 		}
+		if c.Plan.Against != nil && !t.Alone {
+			if t.beside, err = f.besides(c.Plan.Against, &t); err != nil {
+				return c, err
+			}
+		}
 		t.command.place(c.Device, c.Peer, cpu)
 		c.Tests = append(c.Tests, t)
 	}
@@ -318,6 +325,9 @@ func listTests(out output.Streams, c config) error {
 		if expect := texts(t.Expect); len(expect) > 0 {
 			add("expect " + strings.Join(expect, ", "))
 		}
+		if t.beside != nil {
+			add(fmt.Sprintf("beside %s: %d pairs, within %s", t.beside.side, t.beside.side.Pairs, stats.Percent(t.beside.side.Within)))
+		}
 		if len(t.leftOut) > 0 {
 			add("left out: " + strings.Join(t.leftOut, ", "))
 		}
@@ -364,7 +374,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	for i, t := range c.Tests {
 		if done := q.finished(t); done != nil {
-			q.judge(t, done.Document, nil, done.Seconds)
+			q.judge(t, done.Document, done.Against, nil, done.Seconds)
 			continue
 		}
 		if reason := q.stopped(ctx); reason != "" {
@@ -475,19 +485,26 @@ func (q *qualification) run(ctx context.Context, t qualifyTest) {
 		defer cancel()
 	}
 	doc, err := t.command.measure(ctx, q.out, q.config.Quiet)
+	var against *report.Check
+	if err == nil && t.beside != nil {
+		against, err = t.beside.judge(ctx, q.out, q.config.Accept)
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	q.judge(t, doc, err, time.Since(started).Seconds())
+	q.judge(t, doc, against, err, time.Since(started).Seconds())
 }
 
 // judge sets what a test gave against what is expected of it.
-func (q *qualification) judge(t qualifyTest, doc *report.Document, err error, seconds float64) {
-	result := qualify.Result{Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: qualify.Passed, LeftOut: t.leftOut, Seconds: seconds}
+func (q *qualification) judge(t qualifyTest, doc *report.Document, against *report.Check, err error, seconds float64) {
+	result := qualify.Result{Against: against, Name: t.Name, Command: strings.Join(t.Run, " "), Outcome: qualify.Passed, LeftOut: t.leftOut, Seconds: seconds}
 	if doc != nil {
 		doc.Description, doc.Command = t.Name, t.Run
 		if err == nil {
 			doc.Checks = expect.Judge(doc, t.Expect, expect.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier, Accept: q.config.Accept})
+			if against != nil {
+				doc.Checks = append(doc.Checks, *against)
+			}
 		}
 		q.earlier[t.Name] = doc
 		result.Document = doc
