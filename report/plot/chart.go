@@ -41,6 +41,7 @@ type Chart struct {
 	X, Y     Axis
 	Series   []Series
 	Marks    []Mark
+	Note     string  // below the diagram: what its whiskers are
 	Width    float64 // 0: 720
 	Height   float64 // 0: 400
 }
@@ -56,7 +57,14 @@ func (c *Chart) size() (width, height float64) {
 	if height == 0 {
 		height = 400
 	}
-	return width, height + c.legendHeight(width)
+	return width, height + c.legendHeight(width) + c.noteHeight()
+}
+
+func (c *Chart) noteHeight() float64 {
+	if c.Note == "" {
+		return 0
+	}
+	return noteRow
 }
 
 const (
@@ -87,7 +95,10 @@ func (c *Chart) draw(cv canvas) {
 	c.legend(cv, width, top)
 	top += c.legendHeight(width)
 
-	f := frame{top: top + 8, right: width - edge - 8, bottom: height - 46}
+	f := frame{top: top + 8, right: width - edge - 8, bottom: height - 46 - c.noteHeight()}
+	if c.Note != "" {
+		cv.text(point{edge, height - 8}, fit(c.Note, textSize, width-2*edge), font{size: textSize, color: color{muted, 1}})
+	}
 	f.x, f.y = newRuler(c.X, c.xs()).tight(c.xs()), newRuler(c.Y, c.ys())
 	yTicks := f.y.ticks(18 / (f.bottom - f.top))
 	labels := 0.0

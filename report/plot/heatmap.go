@@ -61,13 +61,16 @@ func (h *HeatMap) left() float64 {
 }
 
 func (h *HeatMap) size() (width, height float64) {
-	width = max(h.left()+float64(len(h.Columns))*h.cellWidth()+edge, 420, min(2*edge+textWidth(h.Subtitle, textSize), 720))
+	width = max(h.left()+float64(len(h.Columns))*h.cellWidth()+edge, 420, min(2*edge+max(textWidth(h.Subtitle, textSize), textWidth(h.Title, titleSize*1.05)), 720))
 	height = h.top(width) + float64(len(h.Rows))*cellHeight + 48 + noteRow*float64(len(lines(h.Note, width-2*edge)))
 	return width, height
 }
 
 func (h *HeatMap) top(width float64) float64 {
-	top := edge + titleSize + 8.0
+	top := edge + 8.0
+	if h.Title != "" {
+		top += titleSize
+	}
 	if h.Subtitle != "" {
 		top += 18
 	}
@@ -101,7 +104,10 @@ func box(x, y, w, h float64) []point {
 
 func (h *HeatMap) draw(cv canvas) {
 	width, height := h.size()
-	y := header(cv, h.Title, h.Subtitle, width)
+	y := edge + 8.0
+	if h.Title != "" {
+		y = header(cv, h.Title, h.Subtitle, width)
+	}
 	h.legend(cv, width, y)
 	left, top, w := h.left(), h.top(width), h.cellWidth()
 	small := font{size: textSize, color: color{muted, 1}, anchor: end}

@@ -102,7 +102,7 @@ func (n experiment) grids() []grid {
 		out = append(out, n.modelGrid())
 	}
 	out = append(out, n.predictionGrids()...)
-	if len(out) > 0 && len(n.Summary) > 0 {
+	if len(n.Summary) > 0 {
 		g := grid{title: "in words", header: []string{"series", "outcome"}, prose: true}
 		for _, s := range n.Summary {
 			where, what, found := strings.Cut(s, ": ")
@@ -587,33 +587,47 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 		X: plot.Axis{Label: "block size (bytes)", Scale: plot.Log2, Format: plot.Bytes},
 		Y: plot.Axis{Label: "goodput (Gb/s)", Scale: plot.Log10},
 	}
-	blocks := 0
-	for _, cell := range n.Cells {
-		if cell.Key != k {
-			continue
-		}
-		blocks++
-		for _, f := range cell.Strategies {
-			at := slices.IndexFunc(c.Series, func(s plot.Series) bool { return s.Name == f.Strategy })
-			if at < 0 {
-				at = len(c.Series)
-				c.Series = append(c.Series, plot.Series{Name: f.Strategy, Color: chartColor(f.Strategy), Marker: chartMarker(f.Strategy)})
-			}
-			s := &c.Series[at]
-			s.X = append(s.X, float64(cell.BlockBytes))
-			s.Y = append(s.Y, f.Goodput.Median/1e9)
-			s.Low = append(s.Low, f.Low/1e9)
-			s.High = append(s.High, f.High/1e9)
-		}
-	}
-	if blocks < 2 || k.Stride == noncontig.AsGiven {
+	cells := slices.DeleteFunc(slices.Clone(n.Cells), func(c noncontig.Cell) bool { return c.Key != k })
+	if len(cells) < 2 || k.Stride == noncontig.AsGiven {
 		return nil
 	}
-	slices.SortStableFunc(c.Series, func(a, b plot.Series) int { return noncontig.StrategyRank(a.Name) - noncontig.StrategyRank(b.Name) })
+	for _, strategy := range (noncontigTable{cells: cells}).strategies() {
+		s := plot.Series{Name: strategy, Color: chartColor(strategy), Marker: chartMarker(strategy)}
+		for i := range cells {
+			y, low, high := math.NaN(), math.NaN(), math.NaN() // a gap, which no line may bridge
+			if f := cells[i].Find(strategy); f != nil {
+				y, low, high = f.Goodput.Median/1e9, f.Low/1e9, f.High/1e9
+			}
+			s.X, s.Y = append(s.X, float64(cells[i].BlockBytes)), append(s.Y, y)
+			s.Low, s.High = append(s.Low, low), append(s.High, high)
+		}
+		c.Series = append(c.Series, s)
+	}
+	c.Note = whiskerWords(cells)
 	if x := n.CrossoverOf(k); x != nil && x.Clear {
 		c.Marks = append(c.Marks, plot.Mark{Label: "crossover " + plain.Bytes(x.BlockBytes), X: x.BlockBytes})
 	}
 	return c
+}
+
+// whiskerWords says what the whiskers of a chart are: intervals where all have runs for one, else ranges.
+func whiskerWords(cells []noncontig.Cell) string {
+	intervals, ranges := false, false
+	for i := range cells {
+		for _, f := range cells[i].Strategies {
+			intervals = intervals || f.Goodput.Interval != nil
+			ranges = ranges || f.Goodput.Interval == nil && f.Low < f.High
+		}
+	}
+	switch {
+	case intervals && ranges:
+		return "Whiskers: " + stats.Percent(stats.DefaultConfidence) + " intervals of the medians, of fewer than six runs their range."
+	case intervals:
+		return "Whiskers: " + stats.Percent(stats.DefaultConfidence) + " intervals of the medians."
+	case ranges:
+		return "Whiskers: the range of the runs, which are too few for an interval."
+	}
+	return ""
 }
 
 // chartColor gives a kind of strategy the same colour in all pictures.

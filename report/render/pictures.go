@@ -9,6 +9,7 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/internal/fields"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/stats"
@@ -97,56 +98,110 @@ func operations(curves []curve) []operation {
 	return out
 }
 
-// label names curves by what differs among them.
+// label names curves by what differs among them: the set-up, and of several documents what tells them apart. Where nothing does,
+// they are numbered.
 func label(curves []curve, several bool) { //nolint:revive // several documents: a fact, not a mode
-	features := []func(s report.Setup) string{
-		func(s report.Setup) string { return s.Transport },
-		func(s report.Setup) string { return plural(s.QPs, "QP") },
-		func(s report.Setup) string {
-			return map[string]string{"out": "outbound", "in": "inbound", "both": "both directions"}[s.Direction]
-		},
-		func(s report.Setup) string { return fmt.Sprintf("tx depth %d", s.TxDepth) },
-		func(s report.Setup) string { return fmt.Sprintf("lists of %d", s.PostList) },
-		func(s report.Setup) string { return fmt.Sprintf("inline %d B", s.InlineBytes) },
-		func(s report.Setup) string { return fmt.Sprintf("MTU %d", s.MTU) },
-		func(s report.Setup) string { return map[bool]string{true: "events", false: "polling"}[s.Events] },
+	if len(curves) == 0 {
+		return
 	}
-	for i := range curves {
-		var parts []string
-		for _, f := range features {
-			differs := slices.ContainsFunc(curves, func(c curve) bool { return f(c.Setup) != f(curves[0].Setup) })
-			if s := f(curves[i].Setup); differs && s != "" {
-				parts = append(parts, s)
-			}
-		}
-		if several {
-			parts = append([]string{curves[i].doc.Name()}, parts...)
-			if !slices.ContainsFunc(curves, func(c curve) bool { return c.doc != curves[i].doc && c.doc.Name() == curves[i].doc.Name() }) &&
-				!alsoOf(curves, i) {
-				parts = parts[:1] // the name says it all
-			}
-		}
-		curves[i].name = strings.Join(parts, ", ")
+	features := setupFeatures(curves)
+	if several {
+		features = append(documentFeatures(), features...)
 	}
-	if several { // documents of one device have one name: number them
+	name := func(features []func(curve) string) {
 		for i := range curves {
-			if slices.ContainsFunc(curves, func(c curve) bool {
-				return c.index != curves[i].index && c.doc.Name() == curves[i].doc.Name()
-			}) {
-				curves[i].name = fmt.Sprintf("%d: %s", curves[i].index+1, curves[i].name)
+			var parts []string
+			for _, f := range features {
+				differs := slices.ContainsFunc(curves, func(c curve) bool { return f(c) != f(curves[0]) })
+				if s := f(curves[i]); differs && s != "" && !slices.Contains(parts, s) {
+					parts = append(parts, s)
+				}
 			}
+			curves[i].name = strings.Join(parts, ", ")
+		}
+	}
+	alike := func() bool {
+		for i, c := range curves {
+			if slices.ContainsFunc(curves[i+1:], func(o curve) bool { return o.index != c.index && o.name == c.name }) {
+				return true
+			}
+		}
+		return false
+	}
+	if name(features); several && alike() {
+		name(append([]func(curve) string{func(c curve) string { return c.doc.Started.UTC().Format("2006-01-02 15:04:05") }}, features...))
+	}
+	if several && alike() {
+		for i := range curves {
+			curves[i].name = strings.TrimSuffix(fmt.Sprintf("%d: %s", curves[i].index+1, curves[i].name), ": ")
 		}
 	}
 }
 
-// alsoOf tells whether another curve is of the same document.
-func alsoOf(curves []curve, i int) bool {
-	for j := range curves {
-		if j != i && curves[j].doc == curves[i].doc {
-			return true
+// documentFeatures are what tells documents apart.
+func documentFeatures() []func(curve) string {
+	return []func(curve) string{
+		func(c curve) string { return c.doc.Description },
+		func(c curve) string { return c.doc.Client.Host },
+		func(c curve) string { return c.doc.Client.Device },
+		func(c curve) string { return c.doc.Client.Fabric },
+		func(c curve) string { return c.doc.Version },
+		func(c curve) string { return c.doc.Client.Firmware },
+		func(c curve) string { return c.doc.Client.Driver },
+		func(c curve) string { return c.doc.Client.OS },
+	}
+}
+
+// setupFeatures are what tells set-ups apart: each field of the plan that differs, under its own name unless it has words.
+func setupFeatures(curves []curve) []func(curve) string {
+	words := map[string]func(s report.Setup) string{
+		"transport": func(s report.Setup) string { return s.Transport },
+		"qps":       func(s report.Setup) string { return plural(s.QPs, "QP") },
+		"direction": func(s report.Setup) string {
+			return map[string]string{"out": "outbound", "in": "inbound", "both": "both directions"}[s.Direction]
+		},
+		"post_list":    func(s report.Setup) string { return fmt.Sprintf("lists of %d", s.PostList) },
+		"inline_bytes": func(s report.Setup) string { return fmt.Sprintf("inline %d B", s.InlineBytes) },
+		"mtu":          func(s report.Setup) string { return fmt.Sprintf("MTU %d", s.MTU) },
+		"events":       func(s report.Setup) string { return map[bool]string{true: "events", false: "polling"}[s.Events] },
+		"threads":      func(s report.Setup) string { return plural(max(s.Threads, 1), "thread") },
+		"rate_limit_bits_per_s": func(s report.Setup) string {
+			if s.RateLimit == 0 {
+				return "no rate limit"
+			}
+			return plain.Number(s.RateLimit/1e9) + " Gb/s asked"
+		},
+	}
+	var out []func(curve) string
+	for _, name := range fields.Names[report.Setup]() {
+		in, worded := words[name]
+		if !worded {
+			in = func(s report.Setup) string {
+				value, _ := fields.Clear(&s, name)
+				return strings.ReplaceAll(name, "_", " ") + " " + value
+			}
+		}
+		out = append(out, func(c curve) string { return in(c.Setup) })
+	}
+	var rest []string // what else plans say
+	for _, c := range curves {
+		for name := range c.Rows[0].Runs[0].Plan {
+			if !slices.Contains(rest, name) {
+				rest = append(rest, name)
+			}
 		}
 	}
-	return false
+	slices.Sort(rest)
+	for _, name := range rest {
+		out = append(out, func(c curve) string {
+			value := c.Rows[0].Runs[0].Plan[name]
+			if value == "" {
+				return ""
+			}
+			return strings.ReplaceAll(name, "_", " ") + " " + value
+		})
+	}
+	return out
 }
 
 func plural(n int, word string) string {
@@ -166,6 +221,10 @@ func subtitle(curves []curve) string {
 			}
 		}
 	}
+	all := slices.Clone(parts) // one label may hold another: "software device, not a NIC; emulated network ..."
+	parts = slices.DeleteFunc(parts, func(h string) bool {
+		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, h+";") })
+	})
 	same := func(f func(c curve) string) string {
 		s := f(curves[0])
 		for _, c := range curves {
@@ -230,11 +289,12 @@ func overSize(op operation, curves []curve) []Picture {
 				}
 				return *r.Latency.P99Ns, true
 			}, 1e-3)
-			if len(p99.X) > 0 {
+			if slices.ContainsFunc(p99.Y, func(y float64) bool { return !math.IsNaN(y) }) {
 				c.Series = append(c.Series, p99)
 			}
 		}
 		c.Y.Scale = fitting(c.Series, 12)
+		c.Note = whiskerNote(c)
 		return []Picture{{op.slug(), c}}
 	}
 	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth (Gb/s)"})
@@ -247,7 +307,16 @@ func overSize(op operation, curves []curve) []Picture {
 		}
 	}
 	rate.Y.Scale = fitting(rate.Series, 12)
+	bandwidth.Note, rate.Note = whiskerNote(bandwidth), whiskerNote(rate)
 	return []Picture{{op.slug(), bandwidth}, {op.operation + "-message-rate", rate}}
+}
+
+// whiskerNote says what the whiskers are, where there are any.
+func whiskerNote(c *plot.Chart) string {
+	if !slices.ContainsFunc(c.Series, func(s plot.Series) bool { return len(s.Low) > 0 }) {
+		return ""
+	}
+	return "Whiskers: " + stats.Percent(stats.DefaultConfidence) + " intervals of the medians."
 }
 
 // fitting is the logarithmic scale where the values span more than a ratio.
@@ -279,7 +348,9 @@ func (c curve) series(name string, color int, f func(*report.Record) (float64, b
 	intervals := false
 	for _, r := range c.Rows {
 		vs := r.Values(f)
-		if len(vs) == 0 {
+		if len(vs) == 0 { // a gap, which no line may bridge
+			out.X, out.Y = append(out.X, float64(r.Size)), append(out.Y, math.NaN())
+			out.Low, out.High = append(out.Low, math.NaN()), append(out.High, math.NaN())
 			continue
 		}
 		s := stats.Summarize(vs, stats.DefaultConfidence)

@@ -30,7 +30,7 @@ func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
 		{Title: "Measuring", Names: []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "again", "control", "min-time", "max-time", "seed"}},
-		{Title: "Result", Names: []string{"model", "predict", "format", "save", "openmetrics", "resume", "quiet"}},
+		{Title: "Result", Names: []string{"model", "predict", "format", "save", "all", "openmetrics", "resume", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
 	}
@@ -42,7 +42,7 @@ type Flags struct {
 	layouts, predict                                                                                                           []string
 	window, runs                                                                                                               int
 	seed                                                                                                                       uint64
-	model, resume, quiet, events                                                                                               bool
+	model, resume, quiet, events, all                                                                                          bool
 	format, save, again, control                                                                                               string
 
 	device opendevice.Flags
@@ -73,6 +73,7 @@ type Config struct {
 	Format     render.Format
 	Save       string
 	Resume     bool
+	All        bool // with Save: print the grid, too
 	Quiet      bool
 	Events     bool
 	Again      float64 // time for disturbed runs, as a share of the grid's
@@ -152,6 +153,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.predict, "predict", nil, "a layout whose time the model predicts; may be repeated")
 	fs.StringVar(&f.format, "format", "table", strings.Join(gridFormats(), ", "))
 	fs.StringVar(&f.save, "save", "", "directory for results, tables and pictures")
+	fs.BoolVar(&f.all, "all", false, "with --save: print the whole grid, too, not its words alone")
 	fs.BoolVar(&f.resume, "resume", false, "complete the grid in the --save directory")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
 	f.device.Bind(fs)
@@ -172,7 +174,7 @@ const (
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c := Config{
-		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model || len(f.predict) > 0, Save: f.save, Resume: f.resume, Quiet: f.quiet,
+		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model || len(f.predict) > 0, Save: f.save, All: f.all, Resume: f.resume, Quiet: f.quiet,
 		Events: f.events,
 	}
 	var wrong cmdline.Faults

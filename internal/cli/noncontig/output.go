@@ -16,7 +16,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
-	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -147,29 +146,29 @@ func (d *resultDirectory) saveDocument(doc *report.Document) error {
 	return report.Save(filepath.Join(d.path, resultFile), doc)
 }
 
-// saveAll writes the document in every format, and its pictures.
-func (d *resultDirectory) saveAll(doc *report.Document) error {
+// saveAll writes the document in every format, and its pictures, and tells their names.
+func (d *resultDirectory) saveAll(doc *report.Document) ([]render.File, error) {
 	if err := d.saveDocument(doc); err != nil {
-		return err
+		return nil, err
 	}
-	for _, name := range []string{"table", "markdown", "latex", "csv", "html"} {
-		f, err := output.FormatNamed(name)
-		if err != nil {
-			return err
-		}
-		if err := report.WriteFile(filepath.Join(d.path, "result"+f.Extension), func(w io.Writer) error { return f.Render(w, doc) }); err != nil {
-			return err
+	files := render.GridFiles(doc)
+	for _, f := range files {
+		if err := report.WriteFile(filepath.Join(d.path, f.Name), f.Write); err != nil {
+			return nil, err
 		}
 	}
-	for _, p := range render.Pictures([]*report.Document{doc}) {
-		if err := report.WriteFile(filepath.Join(d.path, p.Name+".svg"), func(w io.Writer) error { return plot.WriteSVG(w, p.Figure) }); err != nil {
-			return err
-		}
-		if err := report.WriteFile(filepath.Join(d.path, p.Name+".png"), func(w io.Writer) error { return plot.WritePNG(w, p.Figure, 1.5) }); err != nil {
-			return err
+	return files, nil
+}
+
+// tell names the files in the directory, pictures by one of their two.
+func (d *resultDirectory) tell(w io.Writer, files []render.File) error {
+	rows := [][]string{{filepath.Join(d.path, resultFile), "all that was measured, for 'report', 'compare' and --resume"}}
+	for _, f := range files {
+		if f.About != "" {
+			rows = append(rows, []string{filepath.Join(d.path, f.Name), f.About})
 		}
 	}
-	return nil
+	return render.WriteTable(w, []string{"file", "what is in it"}, rows)
 }
 
 // resume takes over what the earlier grid measured and leaves the rest to do.
@@ -277,9 +276,17 @@ func (e *experiment) deliver() error {
 	if len(e.doc.Noncontig.Cells) == 0 {
 		return nil
 	}
-	err := e.config.Format.Render(e.out.Out, &shown)
-	if e.dir != nil {
-		err = errors.Join(err, e.dir.saveAll(e.doc.Document))
+	if e.dir == nil {
+		return e.config.Format.Render(e.out.Out, &shown)
 	}
-	return err
+	show := e.config.Format.Render
+	if e.config.Format.Name == "table" && !e.config.All { // the grid is in the files
+		show = render.GridWords
+	}
+	files, err := e.dir.saveAll(e.doc.Document)
+	if err = errors.Join(show(e.out.Out, &shown), err); err != nil || e.config.Format.Name != "table" {
+		return err
+	}
+	_, err = fmt.Fprintln(e.out.Out)
+	return errors.Join(err, e.dir.tell(e.out.Out, files))
 }

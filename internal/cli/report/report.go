@@ -66,7 +66,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.format, "format", "", strings.Join(output.FormatNames(), ", ")+" (table, or by the ending of --save)")
 	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
 	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into this directory")
-	fs.StringVar(&flags.pictureFormat, "picture-format", "svg", "svg or png")
+	fs.StringVar(&flags.pictureFormat, "picture-format", "svg", "svg, png or pdf")
 	fs.Float64Var(&flags.scale, "scale", 2, "pixels per unit of a PNG; 2 is sharp on any screen")
 	return cmd
 }
@@ -95,8 +95,10 @@ func (f *flags) config(args []string) (config, error) {
 		c.Draw = plot.WriteSVG
 	case "png":
 		c.Draw = func(w io.Writer, p plot.Figure) error { return plot.WritePNG(w, p, f.scale) }
+	case "pdf":
+		c.Draw = plot.WritePDF
 	default:
-		errs = append(errs, fmt.Errorf("--picture-format %q: want svg or png", f.pictureFormat))
+		errs = append(errs, fmt.Errorf("--picture-format %q: want svg, png or pdf", f.pictureFormat))
 	}
 	if !(f.scale >= 0.25 && f.scale <= 10) {
 		errs = append(errs, fmt.Errorf("--scale %g: want 0.25 to 10", f.scale))

@@ -1,0 +1,89 @@
+package render
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plot"
+)
+
+// overlay is a sweep of two sizes, of which a test changes what it likes.
+func overlay(change func(*report.Document)) *report.Document {
+	d := &report.Document{Tool: "gobw", Version: "1", Complete: true, Started: time.Unix(1, 0), Client: report.Environment{Host: "alpha", Device: "mlx5_0", OS: "Linux"}}
+	for _, size := range []uint64{64, 4096, 65536} {
+		for run := range 6 {
+			d.Records = append(d.Records, report.Record{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1, TxDepth: 128, Run: run + 1, MTU: 4096,
+				Messages: 100, Seconds: 1, Bandwidth: report.Bandwidth{AverageBitsPerS: float64(size)*1e6 + float64(run)}, MessagesPerS: 100,
+			})
+		}
+	}
+	change(d)
+	return d
+}
+
+// Curves are named by what differs, and by nothing else; documents that do not differ by their time, or by their number.
+func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
+	set := func(f func(r *report.Record)) func(*report.Document) {
+		return func(d *report.Document) {
+			for i := range d.Records {
+				f(&d.Records[i])
+			}
+		}
+	}
+	plain := func(*report.Document) {}
+	for _, tt := range []struct {
+		name string
+		a, b func(*report.Document)
+		want [2]string
+	}{
+		{"hosts", plain, func(d *report.Document) { d.Client.Host = "beta" }, [2]string{"alpha", "beta"}},
+		{"versions", plain, func(d *report.Document) { d.Version = "2" }, [2]string{"1", "2"}},
+		{"depths", plain, set(func(r *report.Record) { r.TxDepth = 16 }), [2]string{"tx depth 128", "tx depth 16"}},
+		{"threads", plain, set(func(r *report.Record) { r.Threads = 4 }), [2]string{"1 thread", "4 threads"}},
+		{"another field of the plan", plain, set(func(r *report.Record) { r.Plan = map[string]string{"service_level": "3"} }), [2]string{"", "service level 3"}},
+		{"times", plain, func(d *report.Document) { d.Started = time.Unix(61, 0) }, [2]string{"1970-01-01 00:00:01", "1970-01-01 00:01:01"}},
+		{"nothing", plain, plain, [2]string{"1", "2"}},
+	} {
+		pictures := Pictures([]*report.Document{overlay(tt.a), overlay(tt.b)})
+		c := pictures[0].Figure.(*plot.Chart)
+		if len(c.Series) != 2 || c.Series[0].Name != tt.want[0] || c.Series[1].Name != tt.want[1] {
+			t.Errorf("%s: %d curves, %q and %q; want %q", tt.name, len(c.Series), c.Series[0].Name, c.Series[len(c.Series)-1].Name, tt.want)
+		}
+	}
+}
+
+// A size without a figure breaks the line, and the chart says what its whiskers are.
+func TestChartsSayWhiskersAndKeepGaps(t *testing.T) {
+	d := overlay(func(d *report.Document) {
+		for i := range d.Records {
+			d.Records[i].Kind = "latency"
+			d.Records[i].Latency = &report.Latency{Samples: 1000, P50Ns: 1000 + float64(i), MinNs: 1, MaxNs: 2000}
+			if d.Records[i].SizeBytes != 4096 {
+				p99 := 1500.0
+				d.Records[i].Latency.P99Ns = &p99
+			}
+		}
+	})
+	c := Pictures([]*report.Document{d})[0].Figure.(*plot.Chart)
+	if !strings.Contains(c.Note, "Whiskers: 95 % intervals of the medians") {
+		t.Errorf("the note is %q", c.Note)
+	}
+	p99 := c.Series[1]
+	if p99.Name != "p99" || len(p99.Y) != 3 || !math.IsNaN(p99.Y[1]) {
+		t.Fatalf("%q: %v; want a gap at 4096", p99.Name, p99.Y)
+	}
+	var svg strings.Builder
+	c.Series = []plot.Series{{Name: "gap", X: []float64{64, 4096, 65536}, Y: []float64{1, math.NaN(), 2}}}
+	if err := plot.WriteSVG(&svg, c); err != nil {
+		t.Fatal(err)
+	}
+	for part := range strings.SplitSeq(svg.String(), "<path") {
+		if strings.Contains(part, `stroke="#1f6fb4" stroke-width="2"`) && strings.Count(part, "L") > 1 {
+			t.Errorf("a line bridges the gap: %s", part)
+		}
+	}
+}
