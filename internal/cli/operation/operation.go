@@ -17,6 +17,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -28,8 +29,8 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 	cmd := &cobra.Command{
 		Use:   string(op) + " [HOST]",
 		Short: fmt.Sprintf("Measure the %s of %s", what, plan.RowOf(op).Text),
-		Long: fmt.Sprintf("Measure the %s of %s to the host that runs '%s serve',\n"+
-			"or, with --loopback, within this one. One-letter flags mean what they mean in\nperftest.", what, plan.RowOf(op).Text, tool),
+		Long: strings.Join(plain.WrapWith(fmt.Sprintf("Measure the %s of %s to the host that runs '%s serve', or, with --loopback, within this one. "+
+			"One-letter flags mean what they mean in perftest.", what, plan.RowOf(op).Text, tool), cmdline.HelpWidth, ""), "\n"),
 		Example: testExamples(tool, op, kind),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
