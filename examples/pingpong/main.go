@@ -1,5 +1,6 @@
 // Command pingpong sends messages back and forth over RC, UC or UD and says how long a round trip took. It speaks the
-// handshake of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong, so any of them can be at the other end:
+// handshake of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and (-q) ibv_srq_pingpong, so any of them can be
+// at the other end:
 //
 //	ibv_rc_pingpong -d rxe0 -g 1             # on one host
 //	pingpong -d mlx5_0 -g 3 -c RC HOST       # on the other
@@ -33,6 +34,7 @@ type options struct {
 	size      int
 	iters     int
 	rxDepth   int
+	shared    int // queue pairs that share their receives, as ibv_srq_pingpong's; 0: one, with receives of its own
 	mtu       verbs.MTU
 	port      int
 	listen    string
@@ -44,6 +46,8 @@ const (
 	grhBytes = 40         // a UD receive starts with the global routing header
 	idSend   = 1
 	idRecv   = 2
+	// sharedMost is how many destinations ibv_srq_pingpong exchanges, however many queue pairs there are: the rest are zeros.
+	sharedMost = 256
 )
 
 func main() {
@@ -74,6 +78,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.size, "s", 0, "bytes per message (4096; UD: 2048)")
 	fs.IntVar(&o.iters, "n", 1000, "round trips")
 	fs.IntVar(&o.rxDepth, "r", 500, "receives posted")
+	fs.IntVar(&o.shared, "q", 0, "queue pairs that share their receives, as ibv_srq_pingpong's do (its default: 16)")
 	mtu := fs.Int("m", 1024, "path MTU in bytes")
 	fs.IntVar(&o.port, "p", 18515, "TCP port")
 	fs.StringVar(&o.listen, "listen", "", "address to listen on (all)")
@@ -93,6 +98,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		err = errors.Join(err, fmt.Errorf("%d hosts: want one, or none to be the server", fs.NArg()))
 	case o.iters < 1 || o.size < 1 || o.rxDepth < 1:
 		err = errors.Join(err, errors.New("-s, -n and -r want at least 1"))
+	case o.shared < 0 || o.shared >= sharedMost || o.shared > o.rxDepth:
+		err = errors.Join(err, fmt.Errorf("-q %d: want fewer than %d queue pairs, and a receive for each (-r %d)", o.shared, sharedMost, o.rxDepth))
+	case o.shared > 0 && o.transport != verbs.RC:
+		err = errors.Join(err, fmt.Errorf("-q %d: ibv_srq_pingpong is over RC, not %v", o.shared, o.transport))
 	}
 	o.host = fs.Arg(0)
 	return o, err
@@ -148,8 +157,8 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
-	for range o.rxDepth {
-		if err := e.postReceive(); err != nil {
+	for k := range o.rxDepth {
+		if err := e.postReceive(k % len(e.qps)); err != nil {
 			return err
 		}
 	}
@@ -189,10 +198,11 @@ type end struct {
 	cq     verbs.CompletionQueue
 	buf    *verbs.Buffer
 	mr     verbs.MemoryRegion
-	qp     verbs.QueuePair
+	srq    verbs.SharedReceiveQueue // nil: each queue pair has its own
+	qps    []verbs.QueuePair
 	ah     verbs.AddressHandle // UD
-	mine   destination
-	theirs destination
+	mine   []destination       // of each queue pair
+	theirs []destination
 	undo   []io.Closer
 }
 
@@ -224,7 +234,7 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.pd)
-	if e.cq, err = e.dev.CreateCQ(verbs.CompletionQueueOptions{Depth: o.rxDepth + 1}); err != nil {
+	if e.cq, err = e.dev.CreateCQ(verbs.CompletionQueueOptions{Depth: o.rxDepth + max(o.shared, 1)}); err != nil {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.cq)
@@ -236,13 +246,11 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.mr)
-	e.qp, err = e.pd.CreateQP(verbs.QueuePairOptions{Transport: o.transport, SendCQ: e.cq, SendDepth: 1, RecvDepth: o.rxDepth})
-	if err != nil {
-		return nil, err
-	}
-	e.undo = append(e.undo, e.qp)
-	if err := verbs.InitQP(e.qp, verbs.ConnectOptions{QKey: qkey}); err != nil {
-		return nil, err
+	if o.shared > 0 {
+		if e.srq, err = e.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: o.rxDepth}); err != nil {
+			return nil, err
+		}
+		e.undo = append(e.undo, e.srq)
 	}
 	port, err := e.dev.Port(1)
 	if err != nil {
@@ -251,7 +259,18 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 	if o.transport == verbs.UD && o.size > port.ActiveMTU.Bytes() {
 		return nil, fmt.Errorf("-s %d: a UD message is one packet of at most %v bytes here", o.size, port.ActiveMTU)
 	}
-	e.mine = destination{LID: port.LID, QPN: e.qp.QPN(), PSN: rand.Uint32() & 0xff_ffff, GID: e.gid.GID}
+	for range max(o.shared, 1) {
+		qp, err := e.pd.CreateQP(verbs.QueuePairOptions{Transport: o.transport, SendCQ: e.cq, SendDepth: 1, RecvDepth: o.rxDepth, SRQ: e.srq})
+		if err != nil {
+			return nil, err
+		}
+		e.undo = append(e.undo, qp)
+		if err := verbs.InitQP(qp, verbs.ConnectOptions{QKey: qkey}); err != nil {
+			return nil, err
+		}
+		e.qps = append(e.qps, qp)
+		e.mine = append(e.mine, destination{LID: port.LID, QPN: qp.QPN(), PSN: rand.Uint32() & 0xff_ffff, GID: e.gid.GID})
+	}
 	return e, nil
 }
 
@@ -299,27 +318,44 @@ func chooseGID(dev verbs.Device, index int, local netip.Addr) (verbs.GIDEntry, e
 	return verbs.GIDEntry{}, fmt.Errorf("no GID for -g %d in %v", index, table)
 }
 
-// meet is the handshake: the client speaks first, the server connects its queue pair before it answers, and the client
+// meet is the handshake: the client speaks first, the server connects its queue pairs before it answers, and the client
 // ends with "done".
 func (e *end) meet(conn net.Conn, out io.Writer) error {
-	fmt.Fprintf(out, "  local address:  LID %#04x, QPN %#06x, PSN %#06x, GID %v\n", e.mine.LID, e.mine.QPN, e.mine.PSN, e.mine.GID)
-	message := append([]byte(e.mine.String()), 0)
-	reply := make([]byte, wireBytes)
+	places := 1
+	if e.o.shared > 0 {
+		places = sharedMost
+	}
+	var message []byte
+	for k := range places {
+		var d destination
+		if k < len(e.mine) {
+			d = e.mine[k]
+			d.print(out, "local address: ")
+		}
+		message = append(append(message, d.String()...), 0)
+	}
 	if e.o.host != "" {
 		if _, err := conn.Write(message); err != nil {
 			return err
 		}
 	}
+	reply := make([]byte, len(message))
 	if _, err := io.ReadFull(conn, reply); err != nil {
 		return fmt.Errorf("read the peer's address: %w", err)
 	}
-	var err error
-	if e.theirs, err = parseDestination(string(reply)); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "  remote address: LID %#04x, QPN %#06x, PSN %#06x, GID %v\n", e.theirs.LID, e.theirs.QPN, e.theirs.PSN, e.theirs.GID)
-	if err := e.join(); err != nil {
-		return err
+	for k := range e.qps {
+		d, err := parseDestination(string(reply[k*wireBytes:][:wireBytes]))
+		if err != nil {
+			return err
+		}
+		if d.QPN == 0 {
+			return fmt.Errorf("the peer has %d queue pairs, this end %d: give both the same -q", k, len(e.qps))
+		}
+		d.print(out, "remote address:")
+		e.theirs = append(e.theirs, d)
+		if err := e.join(k); err != nil {
+			return err
+		}
 	}
 	if e.o.host != "" {
 		_, err := conn.Write([]byte("done\x00"))
@@ -328,18 +364,23 @@ func (e *end) meet(conn net.Conn, out io.Writer) error {
 	if _, err := conn.Write(message); err != nil {
 		return err
 	}
-	_, err = io.ReadFull(conn, make([]byte, len("done")))
+	_, err := io.ReadFull(conn, make([]byte, len("done")))
 	return err
 }
 
-// join connects the queue pair with the peer's.
-func (e *end) join() error {
-	av := verbs.AddressVector{DLID: e.theirs.LID}
-	if !e.theirs.GID.IsZero() {
-		av.UseGID, av.DGID, av.SGIDIndex = true, e.theirs.GID, e.gid.Index
+func (d destination) print(out io.Writer, name string) {
+	fmt.Fprintf(out, "  %s LID %#04x, QPN %#06x, PSN %#06x, GID %v\n", name, d.LID, d.QPN, d.PSN, d.GID)
+}
+
+// join connects queue pair k with the peer's.
+func (e *end) join(k int) error {
+	mine, theirs := e.mine[k], e.theirs[k]
+	av := verbs.AddressVector{DLID: theirs.LID}
+	if !theirs.GID.IsZero() {
+		av.UseGID, av.DGID, av.SGIDIndex = true, theirs.GID, e.gid.Index
 	}
-	err := verbs.ConnectQP(e.qp, verbs.ConnectOptions{
-		PathMTU: e.o.mtu, AddressVector: av, DestQPN: e.theirs.QPN, SendPSN: e.mine.PSN, RecvPSN: e.theirs.PSN,
+	err := verbs.ConnectQP(e.qps[k], verbs.ConnectOptions{
+		PathMTU: e.o.mtu, AddressVector: av, DestQPN: theirs.QPN, SendPSN: mine.PSN, RecvPSN: theirs.PSN,
 		MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7,
 	})
 	if err != nil || e.o.transport != verbs.UD {
@@ -352,38 +393,46 @@ func (e *end) join() error {
 	return nil
 }
 
-func (e *end) postReceive() error {
+// postReceive posts a receive for queue pair k, or for all where they share them.
+func (e *end) postReceive(k int) error {
 	sge := verbs.SGE{Addr: e.mr.Addr() + grhBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}
 	if e.o.transport == verbs.UD {
 		sge.Addr, sge.Length = e.mr.Addr(), grhBytes+sge.Length
 	}
-	return e.qp.PostReceive([]verbs.ReceiveRequest{{ID: idRecv, SGEs: []verbs.SGE{sge}}})
+	list := []verbs.ReceiveRequest{{ID: idRecv, SGEs: []verbs.SGE{sge}}}
+	if e.srq != nil {
+		return e.srq.PostReceive(list)
+	}
+	return e.qps[k].PostReceive(list)
 }
 
-func (e *end) postSend() error {
-	return e.qp.PostSend([]verbs.SendRequest{{
+func (e *end) postSend(k int) error {
+	return e.qps[k].PostSend([]verbs.SendRequest{{
 		ID: idSend, Opcode: verbs.OpSend, Flags: verbs.Signaled,
 		SGEs: []verbs.SGE{{Addr: e.mr.Addr() + grhBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}},
-		AH:   e.ah, RemoteQPN: e.theirs.QPN, RemoteQKey: qkey,
+		AH:   e.ah, RemoteQPN: e.theirs[k].QPN, RemoteQKey: qkey,
 	}})
 }
 
-// play sends a message for each one received until both have done all. The client starts. A message is sent when the one
-// before has completed, because the send queue has one slot.
+// play sends a message on a queue pair for each one received there, when the one before has completed, because a send queue
+// has one slot. The client starts, on all of them. The round trips of all queue pairs are counted together, and both ends
+// stop when they have seen enough, as rdma-core's do.
 func (e *end) play(ctx context.Context) error {
-	sent, completed, received := 0, 0, 0
-	due := 0 // messages to send that are not sent yet
-	if e.o.host != "" {
-		due = 1
-	}
-	completions := make([]verbs.Completion, 2)
-	for completed < e.o.iters || received < e.o.iters {
-		if due > 0 && sent == completed && sent < e.o.iters {
-			if err := e.postSend(); err != nil {
+	pending := make([]int, len(e.qps)) // what each waits for: its send, the peer's, or both
+	index := map[uint32]int{}
+	for k, qp := range e.qps {
+		index[qp.QPN()] = k
+		pending[k] = idRecv
+		if e.o.host != "" {
+			if err := e.postSend(k); err != nil {
 				return err
 			}
-			sent, due = sent+1, due-1
+			pending[k] = idSend | idRecv
 		}
+	}
+	sent, received := 0, 0
+	completions := make([]verbs.Completion, 16)
+	for sent < e.o.iters || received < e.o.iters {
 		n, err := e.cq.Poll(completions)
 		if err != nil {
 			return err
@@ -392,16 +441,25 @@ func (e *end) play(ctx context.Context) error {
 			return ctx.Err()
 		}
 		for _, c := range completions[:n] {
-			if c.Status != verbs.Success {
-				return &verbs.CompletionError{Device: e.dev.Info().Name, Completion: c, Sent: uint64(sent), Done: uint64(completed)}
+			k, ours := index[c.QPN]
+			switch {
+			case c.Status != verbs.Success:
+				return &verbs.CompletionError{Device: e.dev.Info().Name, Completion: c, Sent: uint64(sent), Done: uint64(received)}
+			case !ours:
+				return fmt.Errorf("a completion of queue pair %#06x, which is none of ours", c.QPN)
+			case c.ID == idSend:
+				sent++
+			default:
+				received++
+				if err := e.postReceive(k); err != nil {
+					return err
+				}
 			}
-			if c.ID == idSend {
-				completed++
-				continue
-			}
-			received, due = received+1, due+1
-			if err := e.postReceive(); err != nil {
-				return err
+			if pending[k] &^= int(c.ID); pending[k] == 0 && sent < e.o.iters {
+				if err := e.postSend(k); err != nil {
+					return err
+				}
+				pending[k] = idSend | idRecv
 			}
 		}
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +15,12 @@ import (
 )
 
 func TestPingpong(t *testing.T) {
-	for _, transport := range []string{"RC", "UC", "UD"} {
-		t.Run(transport, func(t *testing.T) {
+	for _, kind := range []string{"RC", "UC", "UD", "RC -q 1", "RC -q 5"} {
+		t.Run(kind, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			address := verbstest.Address().String()
-			common := []string{"-d", "roce0", "-c", transport, "-s", "1000", "-n", "200"}
+			common := append([]string{"-d", "roce0", "-s", "1000", "-n", "200", "-c"}, strings.Fields(kind)...)
 			server, err := parse(append(common, "-listen", address), io.Discard)
 			if err != nil {
 				t.Fatal(err)
@@ -42,6 +44,33 @@ func TestPingpong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for line, want := range map[string]string{
+		"-q 256":      "fewer than 256 queue pairs",
+		"-q 9 -r 8":   "a receive for each (-r 8)",
+		"-q 2 -c UD":  "ibv_srq_pingpong is over RC, not UD",
+		"-n 0":        "want at least 1",
+		"host1 host2": "2 hosts",
+	} {
+		if _, err := parse(strings.Fields(line), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}
+
+// TestPeerWithFewerQueuePairs has the other end tell fewer destinations than this one has queue pairs.
+func TestPeerWithFewerQueuePairs(t *testing.T) {
+	a, b := net.Pipe()
+	defer func() { _ = errors.Join(a.Close(), b.Close()) }()
+	go func() {
+		_, _ = b.Write(bytes.Repeat([]byte(destination{}.String()+"\x00"), sharedMost)) // the error at the other end is looked at
+	}()
+	e := end{o: options{shared: 2}, mine: make([]destination, 2), qps: make([]verbs.QueuePair, 2)}
+	if err := e.meet(a, io.Discard); err == nil || !strings.Contains(err.Error(), "the peer has 0 queue pairs, this end 2") {
+		t.Error(err)
 	}
 }
 

@@ -15,8 +15,12 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 	var cells []cell
 	here, peer := os.Getenv("LAB_HERE"), os.Getenv("LAB_PEER")
 	gid := gidIndex(s.device, here)
-	for _, transport := range []string{"rc", "uc", "ud"} {
-		size, lossy := "4096", transport != "rc"
+	for _, transport := range []string{"rc", "uc", "ud", "srq"} {
+		size, lossy := "4096", transport == "uc" || transport == "ud"
+		kind := []string{"-c", strings.ToUpper(transport)}
+		if transport == "srq" {
+			kind = []string{"-q", "16"} // its default
+		}
 		if transport == "ud" {
 			size = "1024"
 		}
@@ -33,7 +37,7 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 				return command{label: "stock", argv: append(argv, host...)}
 			}
 			ours := func(host ...string) command {
-				argv := []string{s.ours("pingpong"), "-d", device, "-c", strings.ToUpper(transport), "-s", size, "-n", "300", "-m", "1024", "-p", "18517"}
+				argv := append([]string{s.ours("pingpong"), "-d", device, "-s", size, "-n", "300", "-m", "1024", "-p", "18517"}, kind...)
 				if !inPeer {
 					argv = append(argv, "-g", gid)
 				}
