@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// takings are what was taken from a measurement's CPUs, as counters that only grow; counters that the system does not
+// cpuLosses are what was taken from a measurement's CPUs, as counters that only grow; counters that the system does not
 // have stay 0.
-type takings struct {
+type cpuLosses struct {
 	steal     []time.Duration // per CPU: the hypervisor ran something else
 	stops     int64           // periods in which a control group of this process had used up its CPU quota
 	stopped   time.Duration   // how long its threads stood still for that
 	throttles int64           // times that a CPU slowed down because it was hot
 }
 
-// taken is the difference of two takings.
-type taken struct {
+// cpuLoss is the difference of two readings.
+type cpuLoss struct {
 	Steal     time.Duration // at least, per CPU
 	Stops     int64
 	Stopped   time.Duration
@@ -32,8 +32,8 @@ const stealTick = 10 * time.Millisecond
 
 // since is what was taken since an earlier reading. The kernel rounds steal down to ticks: what is certain is a tick less
 // than the difference.
-func (t takings) since(before takings) taken {
-	d := taken{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
+func (t cpuLosses) since(before cpuLosses) cpuLoss {
+	d := cpuLoss{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
 	if n := len(t.steal); n > 0 && n == len(before.steal) {
 		for i := range n {
 			d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0)
@@ -43,14 +43,14 @@ func (t takings) since(before takings) taken {
 	return d
 }
 
-func (t taken) plus(u taken) taken {
-	return taken{Steal: t.Steal + u.Steal, Stops: t.Stops + u.Stops, Stopped: t.Stopped + u.Stopped, Throttles: t.Throttles + u.Throttles}
+func (t cpuLoss) plus(u cpuLoss) cpuLoss {
+	return cpuLoss{Steal: t.Steal + u.Steal, Stops: t.Stops + u.Stops, Stopped: t.Stopped + u.Stopped, Throttles: t.Throttles + u.Throttles}
 }
 
-// readTakings reads the counters of some CPUs and of this process's control groups below root, which is "/" but in tests.
+// readCPULosses reads the counters of some CPUs and of this process's control groups below root, which is "/" but in tests.
 // The files are the kernel's: Documentation/filesystems/proc.rst, admin-guide/cgroup-v1 and cgroup-v2.rst.
-func readTakings(root string, cpus []int) takings {
-	t := takings{steal: stealOf(path.Join(root, "proc/stat"), cpus)}
+func readCPULosses(root string, cpus []int) cpuLosses {
+	t := cpuLosses{steal: stealOf(path.Join(root, "proc/stat"), cpus)}
 	for _, cpu := range cpus {
 		t.throttles += number(path.Join(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu)))
 	}

@@ -23,12 +23,12 @@ func kernelFiles(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-func TestTakings(t *testing.T) {
+func TestCPULosses(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		cpus          []int
 		before, after map[string]string
-		want          taken
+		want          cpuLoss
 		words         string // of the warning of a second's measurement
 	}{
 		{
@@ -39,7 +39,7 @@ func TestTakings(t *testing.T) {
 			name: "steal of the pinned CPU", cpus: []int{1},
 			before: map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 900 0 0\ncpu0 1 2 3 4 5 6 7 800 0 0\ncpu1 1 2 3 4 5 6 7 100 0 0\nintr 1\n"},
 			after:  map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 999 0 0\ncpu0 1 2 3 4 5 6 7 894 0 0\ncpu1 1 2 3 4 5 6 7 105 0 0\nintr 1\n"},
-			want:   taken{Steal: 40 * time.Millisecond},
+			want:   cpuLoss{Steal: 40 * time.Millisecond},
 			words:  "disturbed: the hypervisor took at least 40 ms, 4.0 % of the measuring CPU's time",
 		},
 		{
@@ -51,7 +51,7 @@ func TestTakings(t *testing.T) {
 			name: "not pinned: the mean of the CPUs", cpus: []int{0, 1},
 			before: map[string]string{"proc/stat": "cpu0 0 0 0 0 0 0 0 10 0 0\ncpu1 0 0 0 0 0 0 0 10 0 0\n"},
 			after:  map[string]string{"proc/stat": "cpu0 0 0 0 0 0 0 0 21 0 0\ncpu1 0 0 0 0 0 0 0 10 0 0\n"},
-			want:   taken{Steal: 50 * time.Millisecond},
+			want:   cpuLoss{Steal: 50 * time.Millisecond},
 			words:  "disturbed: the hypervisor took at least 50 ms, 5.0 % of the measuring CPU's time",
 		},
 		{
@@ -67,7 +67,7 @@ func TestTakings(t *testing.T) {
 				"sys/fs/cgroup/pod/cpu.stat":         "usage_usec 7\nnr_periods 12\nnr_throttled 5\nthrottled_usec 91000\n",
 				"sys/fs/cgroup/elsewhere/x/cpu.stat": "nr_throttled 100\n",
 			},
-			want:  taken{Stops: 2, Stopped: 90 * time.Millisecond},
+			want:  cpuLoss{Stops: 2, Stopped: 90 * time.Millisecond},
 			words: "throttled: the CPU quota of this process's control group was used up 2 times: its threads stood still for 90 ms",
 		},
 		{
@@ -80,28 +80,28 @@ func TestTakings(t *testing.T) {
 			after: map[string]string{
 				"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": "nr_periods 9\nnr_throttled 1\nthrottled_time 30000000\n",
 			},
-			want:  taken{Stops: 1, Stopped: 30 * time.Millisecond},
+			want:  cpuLoss{Stops: 1, Stopped: 30 * time.Millisecond},
 			words: "throttled: the CPU quota of this process's control group was used up 1 times: its threads stood still for 30 ms",
 		},
 		{
 			name: "heat", cpus: []int{2},
 			before: map[string]string{"sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_count": "7\n"},
 			after:  map[string]string{"sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_count": "9\n"},
-			want:   taken{Throttles: 2},
+			want:   cpuLoss{Throttles: 2},
 			words:  "throttled: the CPU reported 2 thermal throttle events",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			kernelFiles(t, root, tt.before)
-			before := readTakings(root, tt.cpus)
+			before := readCPULosses(root, tt.cpus)
 			kernelFiles(t, root, tt.after)
-			got := readTakings(root, tt.cpus).since(before)
+			got := readCPULosses(root, tt.cpus).since(before)
 			if got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 			c := figure.Conditions{}
-			disturbance{taken: got, Wall: time.Second}.fill(&c)
+			disturbance{cpuLoss: got, Wall: time.Second}.fill(&c)
 			words := ""
 			if w := c.Warnings(); len(w) > 0 {
 				words = w[0]
@@ -113,17 +113,17 @@ func TestTakings(t *testing.T) {
 	}
 }
 
-// TestTakingsHere reads this machine's: whatever they are, they do not shrink.
-func TestTakingsHere(t *testing.T) {
+// TestCPULossesHere reads this machine's: whatever they are, they do not shrink.
+func TestCPULossesHere(t *testing.T) {
 	cpus, err := allowedCPUs()
 	if err != nil {
 		t.Skipf("no list of CPUs here: %v", err)
 	}
-	before := readTakings("/", cpus)
+	before := readCPULosses("/", cpus)
 	if len(before.steal) != len(cpus) {
 		t.Fatalf("steal of %d CPUs, want %d", len(before.steal), len(cpus))
 	}
-	got := readTakings("/", cpus).since(before)
+	got := readCPULosses("/", cpus).since(before)
 	if got.Steal < 0 || got.Stops < 0 || got.Stopped < 0 || got.Throttles < 0 {
 		t.Errorf("a counter shrank: %+v", got)
 	}

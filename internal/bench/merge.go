@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+// endReport is what the ends tell each other after a round, inside [control.Figures].Record.
+type endReport struct {
+	Record   report.Record `json:"record"`
+	Received uint64        `json:"received"`
+	Whole    uint64        `json:"whole,omitempty"` // messages compared and found whole
+	Corrupt  string        `json:"corrupt,omitempty"`
+	// Environment is the end's, now that it is known where and how it measures.
+	Environment *report.Environment `json:"environment,omitempty"`
+}
+
+func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
+	f := control.Figures{
+		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
+		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
+	}
+	env := *r.local()
+	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.blocked
+	e := endReport{Record: rec, Received: x.received, Whole: x.whole, Environment: &env}
+	if x.corrupt != nil {
+		e.Corrupt = x.corrupt.Error()
+	}
+	if b, err := json.Marshal(e); err == nil {
+		f.Record = b
+	}
+	return f
+}
+
+// remoteReport reads the peer's figures; in perftest's dialect only the numbers come.
+func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, error) {
+	var e endReport
+	if len(f.Record) > 0 {
+		if err := json.Unmarshal(f.Record, &e); err != nil {
+			return e, fmt.Errorf("the peer's record: %w", err)
+		}
+		if theirs := r.remote(); theirs != nil && e.Environment != nil {
+			*theirs = *e.Environment
+		}
+		return e, nil
+	}
+	e.Record = local
+	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Counters, e.Record.Warnings = nil, nil, nil, nil, nil, nil
+	e.Record.PerThread, e.Record.PerRail = nil, nil
+	e.Record.Iterations, e.Record.Messages = f.Iterations, f.Iterations
+	e.Record.Bytes = f.Iterations * local.SizeBytes
+	e.Record.Bandwidth = report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}
+	e.Record.MessagesPerS = f.MessagesPerS
+	if f.MessagesPerS > 0 {
+		e.Record.Seconds = float64(f.Iterations) / f.MessagesPerS
+	}
+	return e, nil
+}
+
+// merge makes the one record of a round from both ends' views; both ends come to the same.
+func (r *run) merge(local, remote report.Record, here, there arrival) report.Record {
+	from, to, atFrom, atTo := local, remote, here, there
+	if r.plan.Role() == plan.Target {
+		from, to, atFrom, atTo = remote, local, there, here
+	}
+	out := from
+	out.PeerCPU, out.PeerCounters, out.PeerThreads, out.PeerRails = to.CPU, to.Counters, to.PerThread, to.PerRail
+	for _, w := range to.Warnings {
+		out.Warnings = append(out.Warnings, "peer: "+w)
+	}
+	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
+	lossy := r.ours && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
+	counted := r.plan.Row().NeedsReceive()
+	if r.spec.Bidirectional {
+		a, b := local.Bandwidth, remote.Bandwidth
+		out.Local, out.Remote = &a, &b
+		out.Messages, out.Bytes = from.Messages+to.Messages, from.Bytes+to.Bytes
+		out.Iterations = out.Messages
+		out.Seconds = max(from.Seconds, to.Seconds)
+		out.Bandwidth = report.Bandwidth{
+			AverageBitsPerS: a.AverageBitsPerS + b.AverageBitsPerS, PeakBitsPerS: a.PeakBitsPerS + b.PeakBitsPerS,
+		}
+		out.MessagesPerS = from.MessagesPerS + to.MessagesPerS
+		if lossy && counted {
+			deliver(&out, float64(atFrom.received+atTo.received)/float64(max(out.Messages, 1)))
+		} else if lossy {
+			r.deliverUncounted(&out, atFrom.whole+atTo.whole)
+		}
+		return out
+	}
+	if lossy && !counted {
+		r.deliverUncounted(&out, atFrom.whole+atTo.whole)
+	}
+	if lossy && counted && to.Messages+from.Messages > 0 && from.Messages > 0 {
+		share := min(float64(atTo.received)/float64(from.Messages), 1)
+		out.Delivered = &share
+		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
+		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
+		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, max(to.Seconds, from.Seconds)
+		if out.Seconds > 0 {
+			out.Bandwidth.AverageBitsPerS = float64(out.Bytes) * 8 / out.Seconds
+			out.MessagesPerS = float64(out.Messages) / out.Seconds
+		}
+		if to.Series != nil {
+			out.Series = to.Series
+		}
+	}
+	return out
+}
+
+// deliver makes the figures of what left those of the share that arrived.
+func deliver(out *report.Record, share float64) {
+	share = min(share, 1)
+	out.Delivered = &share
+	out.Bandwidth = report.Bandwidth{AverageBitsPerS: out.Bandwidth.AverageBitsPerS * share}
+	out.MessagesPerS *= share
+}
+
+// deliverUncounted makes the figures of a WRITE that may be lost, of which no completion tells at the peer: where every
+// message was compared, by those found whole; else nobody knows what arrived, and there are none.
+func (r *run) deliverUncounted(out *report.Record, whole uint64) {
+	if r.spec.Verify == plan.VerifyAll {
+		deliver(out, float64(whole)/float64(max(out.Messages, 1)))
+		return
+	}
+	if r.plan.Point() != nil { // a grid compares what the initiator's requests take
+		out.Warnings = append(out.Warnings, "this is what left: nobody counts what of a WRITE arrives over "+r.spec.Transport.String())
+		return
+	}
+	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
+	out.Local, out.Remote, out.PerThread, out.PerRail = nil, nil, nil, nil
+	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not tell what of a WRITE arrived; --verify=all counts it, and so do the receives of --write-imm",
+		r.spec.Transport))
+}
+
+// arrival is what an end knows of what arrived there.
+type arrival struct {
+	received uint64 // completions of receives
+	whole    uint64 // messages compared and found whole
+}
+
+func (e *endReport) arrival() arrival { return arrival{e.Received, e.Whole} }

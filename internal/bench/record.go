@@ -1,0 +1,182 @@
+package bench
+
+import (
+	"maps"
+	"runtime"
+
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// Samples are a record's samples as the recorder kept them, for renderings that want each one.
+func Samples(rec *job.Recorder, ticksPerNs float64, half HalfTrip) report.Samples {
+	scale := 1 / ticksPerNs
+	if half {
+		scale /= 2
+	}
+	raw := make([]int64, rec.RawLen)
+	for i, t := range rec.Raw[:rec.RawLen] {
+		raw[i] = int64(t)
+	}
+	return report.Samples{
+		Counts: rec.Counts, Raw: raw, N: rec.N, Min: int64(rec.Min), Max: int64(rec.Max), Sum: rec.Sum, SumSq: rec.SumSq,
+		Shift: int64(rec.Shift), Clipped: rec.Clipped, Scale: scale,
+	}
+}
+
+// HalfTrip tells that a latency is half of what was stamped: send and write, where the peer answers.
+type HalfTrip bool
+
+// record makes the record of one measured round from this end's view.
+func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) report.Record {
+	p, size := &r.spec, r.spec.Sizes[rd.Size]
+	s, row := r.plan.Lane(size, 0), r.plan.Row()
+	out := report.Record{
+		Operation: string(p.Operation), Kind: string(p.Kind), Transport: p.Transport.String(), Direction: direction(r.plan),
+		SizeBytes: uint64(size), QPs: p.QPs, Run: rd.Run, TxDepth: s.Window, CQMod: s.Signal, PostList: s.Batch,
+		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.Count == 0, RoundTripHalf: r.plan.Answers(),
+		Immediate: row.Opcode.HasImmediate(), SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap),
+	}
+	if p.Threads > 1 {
+		out.Threads = p.Threads
+	}
+	if t.threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
+		out.PerThread = r.shares(t, uint64(size), p.Threads)
+		if p.Rails > 1 {
+			out.PerRail = r.shares(t, uint64(size), p.Rails)
+		}
+	}
+	if p.Rails > 1 {
+		out.Rails = p.Rails
+	}
+	if row.Responded {
+		out.Outstanding = r.plan.Outstanding()
+	}
+	if row.Counter {
+		out.Atomic = "fetch-and-add"
+		if row.Opcode == verbs.OpCompareSwap {
+			out.Atomic = "compare-and-swap"
+		}
+	}
+	if size <= r.end.inline {
+		out.InlineBytes = r.end.inline
+	}
+	m := t.measured(r.perNs, uint64(size), r.plan.Sends())
+	if r.ours && r.plan.Answers() {
+		m = t.exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
+	}
+	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.messages, m.messages, m.bytes, m.seconds
+	if m.seconds > 0 {
+		out.Bandwidth.AverageBitsPerS = float64(m.bytes) * 8 / m.seconds
+		out.MessagesPerS = float64(m.messages) / m.seconds
+	}
+	if rec.PeakTicks > 0 && !p.NoPeak {
+		// The runner looks at what was in flight at once; the whole run is a span between two stamps as well.
+		best := float64(rec.PeakBytes) * 8 / (float64(rec.PeakTicks) / r.perNs / 1e9)
+		out.Bandwidth.PeakBitsPerS = max(best, out.Bandwidth.AverageBitsPerS)
+	}
+	if rec.N > 0 {
+		samples := Samples(rec, r.perNs, HalfTrip(r.plan.Answers()))
+		l := report.NewLatency(samples)
+		out.Latency = &l
+		h, err := report.NewHistogram(samples)
+		if err != nil {
+			out.Warnings = append(out.Warnings, err.Error())
+		}
+		out.Histogram = h
+	}
+	out.Series = t.series.report(r.perNs)
+	out.Counters = t.counters
+	if p.CPU || p.Events {
+		out.CPU = cpuFigures(rec, r.perNs, m.messages, d)
+	}
+	out.Verified = string(p.Verify)
+	out.Warnings = append(out.Warnings, r.conditions(&out, t, d).Warnings()...)
+	return out
+}
+
+// shares is what each of n did of a round: the threads, or the rails to which they are dealt out.
+func (r *run) shares(t *trace, size uint64, n int) []report.Share {
+	out, of := make([]report.Share, n), names(r.rails)
+	for i := range out {
+		m := t.share(i, n).measured(r.perNs, size, r.plan.Sends())
+		s := report.Share{CPU: -1, Messages: m.messages, Bytes: m.bytes, Seconds: m.seconds}
+		if m.seconds > 0 {
+			s.AverageBitsPerS, s.MessagesPerS = float64(m.bytes)*8/m.seconds, float64(m.messages)/m.seconds
+		}
+		if len(of) > 1 {
+			s.Device = of[i%len(of)]
+		}
+		if r.quiet.pins != nil && n == len(r.quiet.pins) {
+			s.CPU = r.quiet.pins[i]
+		}
+		for q := range r.end.qps {
+			if r.end.thread(q)%n == i {
+				s.QPs++
+			}
+		}
+		out[i] = s
+	}
+	return out
+}
+
+func (r *run) conditions(rec *report.Record, t *trace, d disturbance) figure.Conditions {
+	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.counters}
+	if info, _ := common(r.rails); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
+		c.Counters = maps.Clone(t.counters)
+		delete(c.Counters, "duplicate_request")
+	}
+	d.fill(&c)
+	if rec.Kind == string(plan.Latency) {
+		c.ClockCostNs = r.clockCostNs
+		if rec.Latency != nil {
+			c.MedianNs = rec.Latency.P50Ns
+		}
+	} else {
+		c.InFlight = uint64(rec.TxDepth * rec.QPs)
+		if rates := rec.Rates(); rates != nil {
+			c.SeriesValues = steadyPart(rates.Bytes)
+		}
+	}
+	return c
+}
+
+// steadyPart leaves out the first and the last interval, which are not whole.
+func steadyPart(v []float64) []float64 {
+	if len(v) < 3 {
+		return nil
+	}
+	return v[1 : len(v)-1]
+}
+
+func cpuFigures(rec *job.Recorder, perNs float64, messages uint64, d disturbance) *report.CPU {
+	per := func(t job.Ticks) float64 {
+		if messages == 0 {
+			return 0
+		}
+		return float64(t) / perNs / float64(messages)
+	}
+	c := &report.CPU{
+		PackNsPerMessage: per(rec.PackTicks), UnpackNsPerMessage: per(rec.UnpackTicks), PostNsPerMessage: per(rec.PostTicks),
+		PollNsPerMessage: per(rec.PollTicks), ProcessSeconds: d.ProcessCPU.Seconds(),
+	}
+	if d.Wall > 0 {
+		c.SystemUtilization = d.ProcessCPU.Seconds() / d.Wall.Seconds() / float64(runtime.NumCPU())
+	}
+	return c
+}
+
+func direction(p *plan.Settled) string {
+	s := p.Spec()
+	switch {
+	case s.Bidirectional || p.Answers():
+		return "both"
+	case s.Reversed != (p.Row().Fetches() && !p.Row().Counter):
+		return "in"
+	default:
+		return "out"
+	}
+}

@@ -1,0 +1,25 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/gobw/gobw/verbs/job"
+)
+
+func TestSeriesFolds(t *testing.T) {
+	s := newSeries(10)
+	for i := range 5000 {
+		s.add(job.Ticks(1+i*10), 2, 1)
+	}
+	if len(s.bytes) > seriesLength {
+		t.Errorf("%d intervals, want at most %d", len(s.bytes), seriesLength)
+	}
+	var bytes, messages float64
+	for i := range s.bytes {
+		bytes += s.bytes[i]
+		messages += s.messages[i]
+	}
+	if bytes != 10000 || messages != 5000 {
+		t.Errorf("sums %v bytes, %v messages; want 10000, 5000", bytes, messages)
+	}
+}
