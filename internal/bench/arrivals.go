@@ -29,26 +29,33 @@ type lull struct {
 	begun   job.Ticks // the first look
 	since   job.Ticks
 	looks   int
+	slices  uint64 // that the threads had worked at the last look
 	packets uint64
 }
 
 // lasts tells whether nothing has arrived for the limit. lastChange is when the last message did, packets counts what the
-// device has received.
-func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets uint64) bool {
+// device has received, slices how often every thread of this end has looked.
+func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets, slices uint64) bool {
 	if l.begun == 0 {
 		l.begun = now
 	}
+	if lastChange > l.since { // a message was found, and more may lie behind it
+		most *= 10
+	}
 	if l.since == 0 || lastChange > l.since || packets != l.packets {
-		l.since, l.looks, l.packets = now, 0, packets
+		l.since, l.looks, l.packets, l.slices = now, 0, packets, slices
 		return now-l.begun > most
 	}
-	l.looks++
+	if slices != l.slices {
+		l.looks, l.slices = l.looks+1, slices
+	}
 	return l.looks >= lullLooks && now-l.since > limit
 }
 
 // allArrived tells whether all that the peer has sent is here, the peer being done. What is acknowledged has arrived when
-// its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
-func (d *driver) allArrived(shape job.Shape, now job.Ticks) bool {
+// its sender is done; of the rest nobody knows, and it is over when nothing has come for a while. by is what looks, nil where
+// nobody need.
+func (d *driver) allArrived(by job.Runner, shape job.Shape, now job.Ticks) bool {
 	reliable := d.spec.Transport == verbs.RC
 	counted := reliable || !d.ours // a stock perftest sends as many as it was told to, and begins the next size when told so
 	if reliable && shape == job.Serve || counted && d.limit.expected > 0 && d.p.Received >= d.limit.expected {
@@ -61,14 +68,21 @@ func (d *driver) allArrived(shape job.Shape, now job.Ticks) bool {
 	if !reliable { // a WRITE is seen in the device's counters alone
 		packets = d.deviceCounters()["rcvd_pkts"]
 	}
-	return d.lull.lasts(now, d.t.lastChange, d.limit.quietAfterDone, most, packets)
+	d.looked++
+	slices := d.looked
+	if t, several := by.(*job.Threads); several {
+		if n, working := t.Slices(); working {
+			slices = n
+		}
+	}
+	return d.lull.lasts(now, d.t.lastChange, d.limit.quietAfterDone, most, packets, slices)
 }
 
 // sleepUntilArrived waits for what is still on its way at an end whose device needs nobody.
 func (d *driver) sleepUntilArrived(watch context.Context) error {
 	look := time.NewTicker(lullUnreliable / 4)
 	defer look.Stop()
-	for !d.allArrived(job.Serve, job.Now()) {
+	for !d.allArrived(nil, job.Serve, job.Now()) {
 		select {
 		case <-look.C:
 		case <-watch.Done():

@@ -38,6 +38,7 @@ type driver struct {
 	stopping bool
 	final    *job.Progress // this end's part was complete
 	lull     lull          // since the peer is done
+	looked   uint64        // how often this end has looked since
 	told     telling
 	gauge    steadiness
 	signs    signs
@@ -88,7 +89,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 		if !d.peerDone || (!d.limit.passive && d.final == nil) || d.owed() {
 			continue
 		}
-		if d.allArrived(d.job.Shape, now) {
+		if d.allArrived(d.runner, d.job.Shape, now) {
 			d.finishStopped()
 			break
 		}

@@ -63,10 +63,13 @@ func (d *driver) awaitSync(cancel context.CancelFunc) {
 	}
 }
 
+// stopMost bounds the wait for a thread that is told to stop: on a busy machine it may get no CPU for a second and more.
+const stopMost = 10 * time.Second
+
 // finishStopped ends a job that has no end of its own, on all of its threads.
 func (d *driver) finishStopped() {
 	d.job.Stop.Store(1)
-	for end := job.Now() + d.ticks(lullMost); job.Now() < end; {
+	for end := job.Now() + d.ticks(stopMost); job.Now() < end; {
 		p, err := d.runner.Run(job.Now() + d.ticks(time.Millisecond))
 		if err != nil {
 			return
@@ -125,7 +128,7 @@ func (d *driver) serveUntilDone(ctx, watch context.Context) error {
 		if err := d.pollSync(); err != nil {
 			return err
 		}
-		if d.peerDone && d.allArrived(after.Shape, now) {
+		if d.peerDone && d.allArrived(runner, after.Shape, now) {
 			stop.Store(1)
 			_, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
 			return err

@@ -50,6 +50,7 @@ type part struct {
 	mu       sync.Mutex
 	progress Progress
 	received []uint64 // of each lane
+	slices   uint64   // that it has worked
 	err      error
 }
 
@@ -172,6 +173,7 @@ func (t *Threads) work(n int, ready chan<- error) {
 func (p *part) set(progress Progress, err error) {
 	p.mu.Lock()
 	p.progress, p.err = progress, err
+	p.slices++
 	for i := range p.received {
 		p.received[i] = p.runner.Received(i)
 	}
@@ -219,6 +221,20 @@ func (t *Threads) Parts() []Progress {
 		out[i], _ = t.parts[i].state()
 	}
 	return out
+}
+
+// Slices is how often each thread that is still at work has looked for completions, at least; false: none is. A thread that
+// gets no CPU has seen nothing of what has arrived.
+func (t *Threads) Slices() (least uint64, working bool) {
+	for i := range t.parts {
+		p := &t.parts[i]
+		p.mu.Lock()
+		if !p.progress.Done && (!working || p.slices < least) {
+			least, working = p.slices, true
+		}
+		p.mu.Unlock()
+	}
+	return least, working
 }
 
 // Received implements [Runner].
