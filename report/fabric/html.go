@@ -45,13 +45,14 @@ func (d *Document) HTML(w io.Writer) error {
 		return err
 	}
 	line, rest, _ := strings.Cut(text.String(), "\n")
+	rest = strings.Replace(rest, d.Tested()+"\n", "", 1) // a paragraph of its own
 	data, left := d.pageData()
 	t, err := template.New("page").Parse(page)
 	if err != nil {
 		return err
 	}
 	return t.Execute(w, map[string]any{
-		"Doc": d, "Line": line, "Rest": rest, "Data": data, "LeftOut": left, "Verdict": string(d.Verdict()), "Good": d.Verdict() == Pass,
+		"Doc": d, "Line": line, "Tested": d.Tested(), "Rest": strings.TrimPrefix(rest, "\n"), "Leaves": len(d.Leaves) > 1, "Data": data, "LeftOut": left, "Verdict": string(d.Verdict()), "Good": d.Verdict() == Pass,
 		"Histogram": template.HTML(d.histogram()), "Curve": template.HTML(d.incastCurve()), //nolint:gosec // made of numbers below
 	})
 }
@@ -174,8 +175,15 @@ func (d *Document) histogram() string {
 			}
 		}
 	}
-	for s := low; s <= high+1e-9; s += 0.2 {
-		fmt.Fprintf(&b, `<text x="%.0f" y="%d">%.0f %%</text>`, (s-low)/(high-low)*(wide-40), tall+14, s*100)
+	for s := low; s <= high+1e-9; s += 0.2 { // the first and the last stay inside
+		x := (s - low) / (high - low) * wide
+		anchor := "middle"
+		if s == low {
+			anchor = "start"
+		} else if s+0.1 > high {
+			anchor = "end"
+		}
+		fmt.Fprintf(&b, `<path class="tick" d="M%.0f %dv4"/><text x="%.0f" y="%d" text-anchor="%s">%.0f %%</text>`, x, tall, x, tall+16, anchor, s*100)
 	}
 	b.WriteString(`</svg>`)
 	return b.String()

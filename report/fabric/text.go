@@ -64,7 +64,11 @@ func (d *Document) Line() string {
 		}
 	}
 	for _, k := range kinds {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
+		if strings.HasPrefix(k, "slow ") && !strings.Contains(k, "only") {
+			parts = append(parts, plural(counts[k], k)) // slow hosts
+		} else {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
+		}
 	}
 	if missing := len(d.Hosts) - took; missing > 0 {
 		parts = append(parts, plural(missing, "host")+" missing")
