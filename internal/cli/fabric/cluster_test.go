@@ -43,7 +43,7 @@ func cluster(t *testing.T, hosts string) string {
 		t.Fatal(err)
 	}
 	gobw := filepath.Join(dir, "gobw")
-	build := exec.Command("go", "build", "-o", gobw, "./cmd/gobw")
+	build := exec.Command("go", "build", "-o", dir, "./cmd/gobw", "./cmd/golat")
 	build.Dir = root
 	if b, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
@@ -125,6 +125,23 @@ func TestClusterOfFour(t *testing.T) {
 		back := slices.DeleteFunc(slices.Clone(got), func(a string) bool { return a == "node2node1" })
 		if !slices.Equal(back, []string{"node1node2"}) || status != "1" {
 			t.Errorf("accused %v, status %s", got, status)
+		}
+	})
+	t.Run("a slow rail", func(t *testing.T) {
+		d, status := result(t, dir, "rails")
+		if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" || d.Judged.Tested != 2*12 {
+			t.Errorf("accused %v, status %s, %d pairs", got, status, d.Judged.Tested)
+		}
+		for _, f := range d.Findings {
+			if f.Bad && (f.Rail != 1 || f.Alone.N == 0) {
+				t.Errorf("%+v: want rail 1, tested alone, too", f)
+			}
+		}
+	})
+	t.Run("late", func(t *testing.T) {
+		d, status := result(t, dir, "latency")
+		if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" || !d.Test.Latency() || d.Judged.Tested != 12 {
+			t.Errorf("accused %v, status %s, %d pairs", got, status, d.Judged.Tested)
 		}
 	})
 	t.Run("without srun", func(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 
 // Config is one measuring process.
 type Config struct {
-	// Open opens a device by name, empty for the agent's choice, at an address.
-	Open func(name string, local netip.Addr) (verbs.Device, error)
+	// Open opens a device by name, empty for the agent's choice, at the address that others know this host by, and returns the
+	// device's own: rails may have others.
+	Open func(name string, local netip.Addr) (verbs.Device, netip.Addr, error)
 	// Options of the exchange; Local is filled in.
 	Options bench.ExchangeOptions
 }
@@ -91,7 +92,7 @@ func (m *measurer) open(o wire.Open) wire.Rail {
 	if err != nil {
 		return fail(err)
 	}
-	if m.device, err = m.cfg.Open(o.Rails[0], local); err != nil {
+	if m.device, local, err = m.cfg.Open(o.Rails[0], local); err != nil {
 		return fail(err)
 	}
 	options := m.cfg.Options

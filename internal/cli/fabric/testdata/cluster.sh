@@ -36,6 +36,21 @@ node1 filter add dev eth0 parent 1: protocol ip u32 match ip dst 10.77.0.3/32 fl
 run slow-link srun -K -N4 -n4 "$gobw" fabric "${common[@]}" --round 0.4s --time 45s
 shape 1 8mbit
 
+# Two rails, each a network of its own; the second one of node3 is slow.
+for i in $(seq 4); do
+	ip link add "w$i" type veth peer name eth1 netns "node$i"
+	ip addr add 10.79.255.254/32 dev "w$i"
+	ip link set "w$i" up
+	ip route add "10.79.0.$i" dev "w$i"
+	ip -n "node$i" addr add "10.79.0.$i/32" dev eth1
+	ip -n "node$i" link set eth1 up
+	ip -n "node$i" route add 10.79.255.254 dev eth1 scope link
+	ip -n "node$i" route add 10.79.0.0/24 via 10.79.255.254 dev eth1
+	nsenter --net="/run/netns/node$i" tc qdisc replace dev eth1 root tbf rate 8mbit burst 8k latency 800ms
+done
+nsenter --net=/run/netns/node3 tc qdisc replace dev eth1 root tbf rate 4mbit burst 8k latency 800ms
+run rails srun -K -N4 -n4 "$gobw" fabric "${common[@]}" -d roce0,roce0@eth1 --round 0.4s --time 30s
+
 # A program that is started without srun is told so.
 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 run batch "$gobw" fabric -d roce0
 
@@ -67,6 +82,15 @@ inside() { nsenter --net="/run/netns/$1" unshare --uts sh -c 'hostname $0; exec 
 seq -f node%g 4 >"$dir/hosts"
 for i in 2 3 4; do inside node$i "$gobw" agent node1 -d roce0 --cpu none 2>"$dir/agent$i.err" & done
 run loop inside node1 "$gobw" fabric --hosts "$dir/hosts" "${common[@]}" --round 0.3s --time 15s
+wait
+
+# Latencies: what node3 receives is late. Delays are so long that the processors, which all hosts share, matter little.
+for i in 2 3 4; do
+	late=30ms
+	[ $i != 3 ] || late=120ms
+	inside node$i "$gobw" agent node1 -d roce0 --cpu none --emulate delay=$late 2>"$dir/late$i.err" &
+done
+run latency inside node1 "$(dirname "$gobw")/golat" fabric --hosts "$dir/hosts" -d roce0 --cpu none --emulate delay=30ms --op send --slow 30% --quiet --round 0.6s --time 30s
 wait
 if command -v mpirun >/dev/null; then
 	export -f inside
