@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -126,9 +127,9 @@ func TestTables(t *testing.T) {
 	}
 	row := func(cells ...any) { // at once: a table that is stopped keeps what it has
 		for i, c := range cells {
-			fmt.Printf("%*v", []int{7, 9, 8, 10, 7, 9, 6, 13, 13, 15, 15, 11, 12, 12, 6, 8}[i], c)
+			fmt.Fprintf(os.Stdout, "%*v", []int{7, 9, 8, 10, 7, 9, 6, 13, 13, 15, 15, 11, 12, 12, 6, 8}[i], c)
 		}
-		fmt.Println()
+		fmt.Fprintln(os.Stdout)
 	}
 	row("hosts", "pattern", "rounds", "re-tests", "noise", "planted", "drop", "hosts found", "links found", "hosts accused", "links accused", "undecided", "host power", "link power", "runs", "s/run")
 	for _, n := range []int{64, 1024, 10000} {
