@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -129,16 +128,4 @@ func bucket(i int) (low, high int64) {
 	shift := i/halfSubBuckets - 1
 	low = int64(i-shift*halfSubBuckets) << shift
 	return low, low + 1<<shift - 1
-}
-
-// Check reports counts that do not add up to N, which only a recorder gone wrong can make.
-func (s Samples) Check() error {
-	var n uint64
-	for _, c := range s.Counts {
-		n += uint64(c)
-	}
-	if n != s.N {
-		return fmt.Errorf("samples: the histogram counts %d, the recorder %d", n, s.N)
-	}
-	return nil
 }

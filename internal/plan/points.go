@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gobw/gobw/pattern"
@@ -191,16 +190,8 @@ type Refusal struct{ Detail, Reason string }
 
 func (r *Refusal) Error() string { return r.Detail + ": " + r.Reason }
 
-// CheckPoint refuses what a device cannot do, all faults together, each a [Refusal] with the nearest thing that would work.
-// mtuBytes is the path's; 0: unknown.
-func CheckPoint(p *Spec, lim verbs.Limits, mtuBytes int) error {
-	s, l, err := parsePoint(p.Noncontig)
-	if err != nil {
-		return err
-	}
-	return errors.Join(refusals(p, s, l, lim, mtuBytes)...)
-}
-
+// refusals are what a device cannot do of a point, each a [Refusal] with the nearest thing that would work. mtuBytes is the
+// path's; 0: unknown.
 func refusals(p *Spec, s Strategy, l pattern.Layout, lim verbs.Limits, mtuBytes int) []error {
 	var errs []error
 	bad := func(reason, detail string, args ...any) {

@@ -161,18 +161,3 @@ func exactRankP(doubled []int, n, sum int) float64 {
 func SmallestP(n, m int) float64 {
 	return min(1, 2*math.Exp(-logChoose(n+m, n)))
 }
-
-// GeometricMean of positive values; NaN where one is not positive or there is none.
-func GeometricMean(values []float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	sum := 0.0
-	for _, v := range values {
-		if !(v > 0) {
-			return math.NaN()
-		}
-		sum += math.Log(v)
-	}
-	return math.Exp(sum / float64(len(values)))
-}

@@ -94,15 +94,6 @@ func TestMannWhitneyManyTies(t *testing.T) {
 	}
 }
 
-func TestGeometricMean(t *testing.T) {
-	if got := GeometricMean([]float64{1, 4, 16}); !near(got, 4) {
-		t.Errorf("%v, want 4", got)
-	}
-	if got := GeometricMean([]float64{1, 0}); !math.IsNaN(got) {
-		t.Errorf("%v, want NaN", got)
-	}
-}
-
 func TestSmallestP(t *testing.T) {
 	if got := SmallestP(3, 3); !near(got, 0.1) {
 		t.Errorf("%v, want 0.1", got)

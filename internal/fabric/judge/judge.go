@@ -196,9 +196,6 @@ func (j *Judge) another() (Retest, bool) {
 // AllRails is the Rail of a round that runs on all.
 const AllRails = -1
 
-// Sigma is the noise of one cell as a share, after all rounds but the re-tests were learnt from.
-func (j *Judge) Sigma() float64 { return j.levels.sigma }
-
 // Share is a cell as a share of what is expected of its class; above 1 is better.
 func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.residual(x)) }
 
