@@ -187,6 +187,12 @@ func long(c *Config) {
 }
 
 // TestBadHosts: whatever is wrong with rank 3 is told of it, and the others are measured.
+//
+// What may come in badly, and who holds the run to it beside the rows here: a name that does not resolve, resolves to loopback
+// or to another host: agent.TestPlaceThatIsNotRankZero. A duplicate rank: TestDuplicateRankIsRefused. A link that falls silent
+// and comes back: TestShortSilenceCostsNothing, TestSilenceIsNoticedWithinThreeSecondsAndForgiven. A full disk at rank 0:
+// TestFullDiskKeepsWhatThereIs. In namespaces, with real devices: two jobs at once, a link cut in mid-run, a job cancelled, a
+// slow rail, late messages: cli/fabric.TestClusterOfFour.
 func TestBadHosts(t *testing.T) {
 	sick := func(r wire.Rail, fail func(int) error) func(int) *fake {
 		return func(rank int) *fake {
