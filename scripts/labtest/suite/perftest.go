@@ -435,13 +435,16 @@ func agree(c combination, server, client row) error {
 	return nil
 }
 
+// leastPrinted is the bandwidth in MiB/s from which on two decimals are more than 0.00; what is below took that long at least.
+const leastPrinted = 0.005
+
 // took is the time in seconds that a row's figure stands for.
 func took(c combination, r row) float64 {
 	size, messages, v := r[0], r[1], figure(c, r)
 	if c.tool.latency {
 		return 2 * messages * v / 1e6
 	}
-	return size * messages / (v * (1 << 20))
+	return size * messages / (max(v, leastPrinted) * (1 << 20))
 }
 
 // plausible tells whether all figures are numbers above zero. Ten messages of 64 bytes that lose a time slice come to 0.00
