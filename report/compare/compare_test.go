@@ -15,6 +15,7 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -117,6 +118,27 @@ func TestCompareRefusesUnlike(t *testing.T) {
 	c, err = Documents([]*report.Document{old}, []*report.Document{newer}, Options{})
 	if err != nil || len(c.Changed) != 2 {
 		t.Errorf("versions are what one compares: %v", err)
+	}
+}
+
+// Grids that were measured otherwise have no point in common: nothing compares silently.
+func TestCompareRefusesUnlikeGrids(t *testing.T) {
+	for name, change := range map[string]func(*noncontig.Setup){
+		"transport": func(s *noncontig.Setup) { s.Transport = "UC" },
+		"window":    func(s *noncontig.Setup) { s.Window++ },
+		"kernel":    func(s *noncontig.Setup) { s.Kernel = "another" },
+		"cache":     func(s *noncontig.Setup) { s.Cache = "cold" },
+		"events":    func(s *noncontig.Setup) { s.Events = !s.Events },
+	} {
+		old, now := sample.NoncontigDocument(), sample.NoncontigDocument()
+		if c, err := Documents([]*report.Document{old}, []*report.Document{now}, Options{}); err != nil || len(c.Points) == 0 {
+			t.Fatalf("equal grids: %v", err)
+		}
+		change(&now.Noncontig.Setup)
+		c, err := Documents([]*report.Document{old}, []*report.Document{now}, Options{})
+		if err == nil && len(c.Points) > 0 {
+			t.Errorf("another %s: %d points compare silently", name, len(c.Points))
+		}
 	}
 }
 

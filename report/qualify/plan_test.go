@@ -182,6 +182,13 @@ func TestShippedPlans(t *testing.T) {
 		if p.Name != name || len(p.Tests) < 10 {
 			t.Errorf("%s: name %q, %d tests", name, p.Name, len(p.Tests))
 		}
+		counted := false
+		for _, test := range p.Tests {
+			counted = counted || slices.ContainsFunc(test.Expect, (*expect.Expectation).OfCounter)
+		}
+		if !counted && name != "course" {
+			t.Errorf("%s: no test expects anything of a counter", name)
+		}
 		for _, test := range p.Tests {
 			if len(test.Expect) == 0 {
 				t.Errorf("%s: %s expects nothing", name, test.Name)

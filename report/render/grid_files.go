@@ -31,11 +31,10 @@ func GridFiles(d *report.Document) []File {
 	text("result.tex", "as LaTeX", LaTeX)
 	add("result.csv", "as CSV", func(w io.Writer) error { return CSV(w, []*report.Document{d}) })
 	add("result.html", "a page with tables and pictures", func(w io.Writer) error { return HTML(w, []*report.Document{d}) })
-	pictures := noncontigPictures(d)
+	pictures := Pictures([]*report.Document{d})
 	var main *Picture
 	for i := range pictures {
 		p := &pictures[i]
-		p.Name = plain.FileName(p.Name)
 		add(p.Name+".svg", "", func(w io.Writer) error { return plot.WriteSVG(w, p.Figure) })
 		add(p.Name+".png", p.Figure.Heading(), func(w io.Writer) error { return plot.WritePNG(w, p.Figure, 1.5) })
 		if h, is := p.Figure.(*plot.HeatMap); is && (main == nil || cellsOf(h) > cellsOf(main.Figure.(*plot.HeatMap))) {

@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/qualify"
 )
@@ -80,6 +81,18 @@ func TestHostileText(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, f := range GridFiles(d) {
+		var b bytes.Buffer
+		if err := f.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(f.Name, ".tex") && (strings.Contains(b.String(), `\input{/`) || control.MatchString(b.String())) {
+			t.Errorf("%s holds a command or a control character of the document's", f.Name)
+		}
+		if f.Name != plain.FileName(f.Name) {
+			t.Errorf("%q is no name for a file", f.Name)
+		}
 	}
 	for _, docs := range [][]*report.Document{{d}, {{Noncontig: d.Noncontig, Label: hostile}}} {
 		var b bytes.Buffer
