@@ -49,8 +49,13 @@ func common(rails []rail) (verbs.DeviceInfo, verbs.PortInfo) {
 			limit *int
 			other int
 		}{
-			{&l.MaxQP, i.Limits.MaxQP}, {&l.MaxQPWR, i.Limits.MaxQPWR}, {&l.MaxSGE, i.Limits.MaxSGE}, {&l.MaxCQE, i.Limits.MaxCQE},
-			{&l.MaxInline, i.Limits.MaxInline}, {&l.MaxRDAtomic, i.Limits.MaxRDAtomic}, {&l.MaxInitRDAtomic, i.Limits.MaxInitRDAtomic},
+			{&l.MaxQP, i.Limits.MaxQP},
+			{&l.MaxQPWR, i.Limits.MaxQPWR},
+			{&l.MaxSGE, i.Limits.MaxSGE},
+			{&l.MaxCQE, i.Limits.MaxCQE},
+			{&l.MaxInline, i.Limits.MaxInline},
+			{&l.MaxRDAtomic, i.Limits.MaxRDAtomic},
+			{&l.MaxInitRDAtomic, i.Limits.MaxInitRDAtomic},
 		} {
 			*v.limit = min(*v.limit, v.other)
 		}

@@ -22,7 +22,7 @@ type lane struct {
 	receiveAt, unpackAt                       int
 	untilSignal                               uint64 // messages up to the next signaled one
 	posted, retired, received, receivesPosted uint64
-	owed                                      int // receives that have completed and are not posted again
+	owed                                      int  // receives that have completed and are not posted again
 	owing                                     bool // some of them are due: see loop.owing
 	nextPost, burstStart                      Ticks
 	inBurst                                   uint64  // messages of a burst that has begun

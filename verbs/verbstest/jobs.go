@@ -453,7 +453,9 @@ func streamCases(s *suite) []jobCase {
 		},
 		{
 			name: "receives posted in lists", lanes: 2, rig: rigOptions{bytes: 64 << 10},
-			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpSend, 100, 163, 8, 4, 2), g.sinkLists(100, 163, 7) },
+			build: func(g *stage) (part, part) {
+				return g.stream("A", verbs.OpSend, 100, 163, 8, 4, 2), g.sinkLists(100, 163, 7)
+			},
 			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
 		},
 		{
