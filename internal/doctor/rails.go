@@ -51,7 +51,7 @@ func bonds(root fs.FS) map[string]string {
 		return nil
 	}
 	for _, e := range entries {
-		for _, member := range strings.Fields(firstLine(root, "sys/class/net/"+e.Name()+"/bonding/slaves")) {
+		for member := range strings.FieldsSeq(firstLine(root, "sys/class/net/"+e.Name()+"/bonding/slaves")) {
 			out[member] = e.Name()
 		}
 	}
