@@ -12,9 +12,9 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// What follows is of Kubernetes' own OpenAPI documents (api/openapi-spec/v3 of kubernetes/kubernetes, batch/v1 and v1, of
-// commit 0021731): the fields that a manifest like ours may have, by their names and types there. Any other field is an
-// error, as it is for a server with fieldValidation=Strict.
+// What follows is of Kubernetes' API reference (batch/v1 Job; v1 Service, Secret, PodSpec, Container): the fields that a
+// manifest like ours may have, by their names and types there, and not all that there are. Any other field is an error, as it
+// is for a server with fieldValidation=Strict.
 type (
 	objectMeta struct {
 		Name, Namespace     string
