@@ -126,6 +126,9 @@ type MemoryWindow interface {
 // AddressHandle is a destination for UD sends.
 type AddressHandle interface{ io.Closer }
 
+// MaxFlowLabel is the largest flow label: they have 20 bits (RFC 8200).
+const MaxFlowLabel = 1<<20 - 1
+
 // AddressVector is the path to a peer (ibv_ah_attr with its GRH).
 type AddressVector struct {
 	DGID         GID    // the peer's GID; zero on InfiniBand without GRH
@@ -134,7 +137,7 @@ type AddressVector struct {
 	DLID         uint16 // InfiniBand only
 	SL           uint8
 	TrafficClass uint8
-	HopLimit     uint8 // 0: 64
-	FlowLabel    uint32
-	Port         int // ours, counted from 1; 0 means 1
+	HopLimit     uint8  // 0: 64
+	FlowLabel    uint32 // up to [MaxFlowLabel]
+	Port         int    // ours, counted from 1; 0 means 1
 }

@@ -70,7 +70,7 @@ func OpenExchange(dev verbs.Device, spec plan.Spec, o ExchangeOptions) (*Exchang
 	if x.port, err = ChoosePort(dev, o.Port); err != nil {
 		return nil, err
 	}
-	p, err := x.settle(plan.Initiator, x.port.ActiveMTU, 0)
+	p, err := x.settle(x.spec, plan.Initiator, x.port.ActiveMTU)
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +103,23 @@ func (x *Exchange) Port() verbs.PortInfo { return x.port }
 func (x *Exchange) GID() (verbs.GIDEntry, bool) { return x.gid, x.useGID }
 
 // settle makes the test of one part.
-func (x *Exchange) settle(role plan.Role, mtu verbs.MTU, outstanding int) (*plan.Settled, error) {
-	return plan.Settle(x.spec, plan.Limits{
-		Device: x.device.Info(), Port: x.port, PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: (role == plan.Initiator) != x.spec.Reversed,
-	}, plan.Peer{MTU: mtu, Outstanding: outstanding}, plan.Policy{})
+func (x *Exchange) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
+	return plan.Settle(spec, plan.Limits{
+		Device: x.device.Info(), Port: x.port, PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: (role == plan.Initiator) != spec.Reversed,
+	}, plan.Peer{MTU: mtu}, plan.Policy{})
 }
 
-// Add makes the objects of one more flow and returns its addresses for the peer.
-func (x *Exchange) Add(role plan.Role, mtu verbs.MTU) ([]control.Address, error) {
-	p, err := x.settle(role, mtu, 0)
+// Add makes the objects of one more flow and returns its addresses for the peer. Its queue pairs have flow labels from the
+// given one on; 0: none has one.
+func (x *Exchange) Add(role plan.Role, mtu verbs.MTU, flowLabel uint32) ([]control.Address, error) {
+	spec := x.spec
+	if flowLabel != 0 {
+		spec.FlowLabels = make([]uint32, max(spec.QPs, 1))
+		for q := range spec.FlowLabels {
+			spec.FlowLabels[q] = (flowLabel + uint32(q)) & verbs.MaxFlowLabel
+		}
+	}
+	p, err := x.settle(spec, role, mtu)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
@@ -53,16 +54,31 @@ func exchangesOver(t *testing.T, n int, p plan.Spec, network netem.Options) []*E
 // join makes one flow between two exchanges, each end's place among its flows being its number so far.
 func join(t *testing.T, from, to *Exchange) {
 	t.Helper()
-	a, err := from.Add(plan.Initiator, 0)
+	a, err := from.Add(plan.Initiator, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := to.Add(plan.Target, 0)
+	b, err := to.Add(plan.Target, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(from.Connect(len(from.flows)-1, b), to.Connect(len(to.flows)-1, a)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestExchangeFlowLabels: a flow's queue pairs have the label that it was given and those after it.
+func TestExchangeFlowLabels(t *testing.T) {
+	x := exchanges(t, 1, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Duration: time.Hour, QPs: 3})[0]
+	for k, want := range [][]uint32{{7, 8, 9}, {verbs.MaxFlowLabel, 0, 1}, {0, 0, 0}} {
+		if _, err := x.Add(plan.Initiator, 0, want[0]); err != nil {
+			t.Fatal(err)
+		}
+		for q, label := range want {
+			if av := x.flows[k].end.addressVector(q, control.Address{HasGID: true}); av.FlowLabel != label {
+				t.Errorf("flow %d, queue pair %d: flow label %d, want %d", k, q, av.FlowLabel, label)
+			}
+		}
 	}
 }
 

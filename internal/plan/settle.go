@@ -123,8 +123,8 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 		bad("--flow_label: %d labels, the limit is %d", len(p.FlowLabels), maxQueuePairs)
 	}
 	for _, label := range p.FlowLabels {
-		if label > 1<<20-1 {
-			bad("--flow_label %d: want 0 to %d", label, 1<<20-1)
+		if label > verbs.MaxFlowLabel {
+			bad("--flow_label %d: want 0 to %d", label, verbs.MaxFlowLabel)
 			break
 		}
 	}

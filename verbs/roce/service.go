@@ -3,6 +3,8 @@ package roce
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/gobw/gobw/verbs"
 )
 
 // service is how a path's packets are to be treated on their way: the GRH fields and SL of an address vector, which go
@@ -27,7 +29,7 @@ func (v service) validate() error {
 	switch {
 	case v.level > 15:
 		return fmt.Errorf("SL %d: want 0 to 15", v.level)
-	case v.flowLabel > 1<<20-1:
+	case v.flowLabel > verbs.MaxFlowLabel:
 		return fmt.Errorf("flow label %#x: want 20 bits", v.flowLabel)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -29,7 +30,8 @@ type fake struct {
 	rank  int
 	slow  map[int]float64 // share that a rank reaches, as a sender
 	fail  func(round int) error
-	flows []bool
+	flows []wire.Part
+	asked func(wire.Prepare) // beside fail; nil: nobody looks
 	rail  wire.Rail
 }
 
@@ -42,6 +44,9 @@ func (f *fake) Prepare(_ context.Context, p wire.Prepare) ([][]control.Address, 
 		}
 	}
 	f.flows = p.Flows
+	if f.asked != nil {
+		f.asked(p)
+	}
 	out := make([][]control.Address, len(p.Flows))
 	for i := range out {
 		out[i] = []control.Address{{QPN: uint32(f.rank)}}
@@ -175,6 +180,50 @@ func TestRunFindsTheSlowHost(t *testing.T) {
 	}
 	if o.Scheduled != 10 || len(o.Rounds) <= 10 {
 		t.Errorf("%d scheduled, %d in all", o.Scheduled, len(o.Rounds))
+	}
+}
+
+// TestEachShiftHasItsFlowLabels: so that a network with several equal ways takes others in each round of a shift. Both ends of a
+// flow have the same, and what is tested again has its own.
+func TestEachShiftHasItsFlowLabels(t *testing.T) {
+	const ranks, qps = 5, 2
+	var mu sync.Mutex
+	labels := map[int]map[uint32]int{} // how often each, by round
+	_, err := run{
+		ranks: ranks,
+		cfg: func(c *Config) {
+			c.Plan.QPs = qps
+			c.Choose = func(o schedule.Options, _ []string) (schedule.Schedule, error) {
+				return schedule.New(schedule.Shift, o)
+			}
+		},
+		worker: func(rank int) *fake {
+			return &fake{rank: rank, asked: func(p wire.Prepare) {
+				mu.Lock()
+				defer mu.Unlock()
+				if labels[p.Round] == nil {
+					labels[p.Round] = map[uint32]int{}
+				}
+				for _, f := range p.Flows {
+					labels[p.Round][f.FlowLabel]++
+				}
+			}}
+		},
+	}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[uint32]bool{}
+	for _, round := range slices.Sorted(maps.Keys(labels))[:ranks-1] {
+		for label, ends := range labels[round] {
+			if label%qps != 1 || seen[label] || ends != 2*ranks {
+				t.Errorf("round %d: %d ends with flow label %d; before: %v", round, ends, label, seen)
+			}
+			seen[label] = true
+		}
+	}
+	if len(seen) != ranks-1 {
+		t.Errorf("flow labels %v of %d shifts", seen, ranks-1)
 	}
 }
 

@@ -89,19 +89,28 @@ func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
 		if fetches { // whose data is read does not post
 			from, to = to, from
 		}
-		e.initiator, e.target = ask(from, true), ask(to, false)
+		label := c.flowLabel(f)
+		e.initiator, e.target = ask(from, wire.Part{Initiates: true, FlowLabel: label}), ask(to, wire.Part{FlowLabel: label})
 		known[f] = len(out)
 		out = append(out, e)
 	}
 	return out
 }
 
+// flowLabel is that of a flow's first queue pair: every shift, by how many places the receiver comes after the sender, has
+// others, so that a network with several equal ways takes others, too; and a flow that is tested again has its own again.
+func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
+	n := len(c.part)
+	shift := (f.To - f.From + n) % n
+	return 1 + uint32(shift*max(c.cfg.Plan.QPs, 1))%verbs.MaxFlowLabel
+}
+
 // ask adds a flow to what an agent will be asked for.
-func ask(p *peer, initiates bool) end {
+func ask(p *peer, part wire.Part) end {
 	if p.asked == nil {
 		p.asked = &wire.Prepare{}
 	}
-	p.asked.Flows = append(p.asked.Flows, initiates)
+	p.asked.Flows = append(p.asked.Flows, part)
 	return end{p, len(p.asked.Flows) - 1}
 }
 

@@ -120,12 +120,12 @@ func (m *measurer) prepare(p wire.Prepare) *wire.Prepared {
 		return out
 	}
 	rail := make([][]control.Address, 0, len(p.Flows))
-	for _, initiates := range p.Flows {
+	for _, f := range p.Flows {
 		role := plan.Target
-		if initiates {
+		if f.Initiates {
 			role = plan.Initiator
 		}
-		a, err := m.exchange.Add(role, p.MTU)
+		a, err := m.exchange.Add(role, p.MTU, f.FlowLabel)
 		if err != nil {
 			out.Error = err.Error()
 			return out

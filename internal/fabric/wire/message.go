@@ -101,8 +101,15 @@ type Prepare struct {
 	Round int       `json:"round"`
 	Rails []int     `json:"rails"`
 	MTU   verbs.MTU `json:"mtu,omitempty"`
-	// Flows are this agent's: whether it initiates each.
-	Flows []bool `json:"flows"`
+	Flows []Part    `json:"flows"` // this agent's
+}
+
+// Part is one end's part in a flow.
+type Part struct {
+	Initiates bool `json:"initiates,omitempty"`
+	// FlowLabel is the flow's first queue pair's; each other one has the next. By it a network with several equal ways (ECMP)
+	// chooses: a NIC makes the UDP source port of it (RoCEv2, InfiniBand specification, annex A17).
+	FlowLabel uint32 `json:"flow_label,omitempty"`
 }
 
 // Prepared answers it.
