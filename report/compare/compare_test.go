@@ -285,7 +285,7 @@ func TestCompareByAField(t *testing.T) {
 func TestWholePlanIsTheKey(t *testing.T) {
 	results := []string{
 		"size_bytes", "cq_mod", "run", "duration_test", "iterations", "messages", "bytes", "seconds", "bandwidth", "messages_per_s", "latency", "delivered",
-		"histogram", "series", "cpu", "peer_cpu", "per_thread", "peer_per_thread", "counters", "peer_counters", "local", "remote", "extra", "warnings", "plan",
+		"histogram", "series", "cpu", "peer_cpu", "per_thread", "peer_per_thread", "per_rail", "peer_per_rail", "counters", "peer_counters", "local", "remote", "extra", "warnings", "plan",
 	}
 	for i := range reflect.TypeFor[report.Record]().NumField() {
 		f := reflect.TypeFor[report.Record]().Field(i)
