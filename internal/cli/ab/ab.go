@@ -80,7 +80,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVar(&f.pairs, "pairs", 0, "pairs to measure (21; with --width at most 201)")
 	fs.StringVar(&f.width, "width", "", "end when the interval of the change is as narrow as this: 2%")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
-	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, p50, p99 (bw; of golat p50)")
+	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (bw; of golat p50)")
 	fs.StringVar(&f.failOn, "fail-on", "", "exit 1 on: worse, worse>5%")
 	fs.StringVar(&f.accept, "accept", "", "let pass what cannot be told for these causes: unclear, disturbed, too-few, incomplete")
 	fs.StringVar(&f.margin, "margin", "5%", "changes up to this count as the same")
