@@ -1,4 +1,4 @@
-// Package hostlist reads and writes host lists as Slurm spells them: "r[1-2]n[01-03,7]". Its answers are scontrol's.
+// Package hostlist reads host lists as Slurm spells them: "r[1-2]n[01-03,7]". Its answers are scontrol's.
 package hostlist
 
 import (
@@ -114,59 +114,4 @@ func number(s string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not a number", s)
 	}
 	return n, nil
-}
-
-// Fold writes hosts as a list: neighbours that differ only in the number at their end share a bracket. Order is kept.
-func Fold(hosts []string) string {
-	var words []string
-	for i := 0; i < len(hosts); {
-		prefix, digits := splitName(hosts[i])
-		run := []string{digits}
-		for i++; i < len(hosts) && digits != ""; i++ {
-			p, d := splitName(hosts[i])
-			if p != prefix || d == "" {
-				break
-			}
-			run = append(run, d)
-		}
-		words = append(words, prefix+foldNumbers(run))
-	}
-	return strings.Join(words, ",")
-}
-
-// splitName takes the number off a name's end.
-func splitName(host string) (prefix, digits string) {
-	i := len(host)
-	for i > 0 && host[i-1] >= '0' && host[i-1] <= '9' && len(host)-i < 18 {
-		i--
-	}
-	return host[:i], host[i:]
-}
-
-func foldNumbers(digits []string) string {
-	if len(digits) == 1 {
-		return digits[0]
-	}
-	var parts []string
-	for i := 0; i < len(digits); {
-		first, last := digits[i], digits[i]
-		for i++; i < len(digits) && digits[i] == successor(last, len(first)); i++ {
-			last = digits[i]
-		}
-		if first == last {
-			parts = append(parts, first)
-		} else {
-			parts = append(parts, first+"-"+last)
-		}
-	}
-	return "[" + strings.Join(parts, ",") + "]"
-}
-
-// successor is the next number, at least as wide as the first of its range.
-func successor(digits string, width int) string {
-	n, err := number(digits)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%0*d", width, n+1)
 }
