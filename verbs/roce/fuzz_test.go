@@ -24,6 +24,7 @@ const (
 	fuzzPart    = 16 << 10
 	fuzzMTU     = verbs.MTU1024
 	fuzzPackets = 64
+	manyAtOnce  = 1024
 )
 
 // target is a device that takes arbitrary packets: an RC, a UC and a UD queue pair with receives posted and requests out.
@@ -234,12 +235,12 @@ func FuzzEngine(f *testing.F) {
 	x := newTarget(f)
 	f.Fuzz(func(t *testing.T, input []byte) {
 		x.t = t
-		x.feed(input)
+		x.feed(input, fuzzPackets)
 	})
 }
 
-// feed makes packets of the input, gives them to the device one by one, and checks the memory around the open region.
-func (x *target) feed(input []byte) {
+// feed makes up to most packets of the input, gives them to the device one by one, and checks the memory around the open region.
+func (x *target) feed(input []byte, most int) {
 	x.t.Helper()
 	for _, q := range x.qps {
 		x.connect(q)
@@ -247,15 +248,16 @@ func (x *target) feed(input []byte) {
 	p := &program{input}
 	e := x.device.e
 	var c [64]verbs.Completion
-	for n := 0; n < fuzzPackets && len(p.rest) > 0; n++ {
+	for n := 0; n < most && len(p.rest) > 0; n++ {
 		e.lock()
 		packet, q := x.packet(p)
 		e.onPacket(x.path.socket.sources.find(x.path.socket, x.path.remote, wire.Port), packet, 0, job.Now())
 		e.progress(job.Now())
 		dead := q.state != verbs.StateRTS
 		e.unlock()
-		_, err := x.cq.Poll(c[:])
-		check(x.t, err)
+		if _, err := x.cq.Poll(c[:]); err != nil {
+			x.t.Fatal(err)
+		}
 		if dead {
 			x.connect(q)
 		}
@@ -285,7 +287,7 @@ func TestArbitraryPackets(t *testing.T) {
 		for i := range input {
 			input[i] = byte(r.Uint32())
 		}
-		x.feed(input)
+		x.feed(input, fuzzPackets)
 		if round == 20 {
 			settled = liveHeap()
 		}
@@ -302,7 +304,7 @@ func TestArbitraryPackets(t *testing.T) {
 var manyPackets = flag.Uint64("packets", 0, "packets of TestManyPackets")
 
 // TestManyPackets feeds the codec and the machines packets that are nearly right, wrong and random, for as long as is
-// asked. feed checks the memory outside of the regions after every 64 of them.
+// asked. feed checks the memory outside of the regions after every manyAtOnce of them.
 func TestManyPackets(t *testing.T) {
 	if *manyPackets == 0 {
 		t.Skip("a search of hours: scripts/fuzz-packets")
@@ -311,15 +313,15 @@ func TestManyPackets(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
-	input := make([]byte, 704)
+	input := make([]byte, 11*manyAtOnce)
 	var settled, sent, codec, parsed uint64
 	start := time.Now()
 	for next := uint64(0); sent < *manyPackets; {
 		for i := 0; i < len(input); i += 8 {
 			binary.LittleEndian.PutUint64(input[i:], r.Uint64())
 		}
-		for i := range fuzzPackets { // the codec alone, on random bytes behind a known opcode
-			b := input[i*11%640:][:r.IntN(64)]
+		for i := range manyAtOnce { // the codec alone, on random bytes behind a known opcode
+			b := input[i*11%(len(input)-64):][:r.IntN(64)]
 			if len(b) > 1 {
 				b[0], b[1] = byte(i), b[1]&0xf0
 			}
@@ -328,8 +330,8 @@ func TestManyPackets(t *testing.T) {
 				_, _, _, _, _ = p.RETH(), p.AtomicETH(), p.AETH(), p.DETH(), p.Immediate()
 			}
 		}
-		x.feed(input)
-		codec += fuzzPackets
+		x.feed(input, manyAtOnce)
+		codec += manyAtOnce
 		c := &x.device.e.count
 		sent = codec + c.receivedPackets + c.malformed + c.unknownQP + c.wrongPath + c.badPKeys + c.badICRCs
 		if sent >= next {
@@ -342,7 +344,7 @@ func TestManyPackets(t *testing.T) {
 			if settled > 0 && heap > settled+4<<20 {
 				t.Fatalf("the heap grew from %d to %d bytes", settled, heap)
 			}
-			next += max(*manyPackets/20, 1<<16)
+			next += max(*manyPackets/100, 1<<16)
 		}
 	}
 	t.Logf("%d packets in %v: none wrote outside of a region", sent, time.Since(start).Round(time.Second))
