@@ -150,7 +150,8 @@ func openBound(s control.Session) (verbs.Device, error) {
 		return nil, err
 	}
 	local, _ := measure.Endpoints(s)
-	return dev, (&opendevice.Device{Device: dev}).Bind(local)
+	_, err = (&opendevice.Device{Device: dev}).Bind(local)
+	return dev, err
 }
 
 // TestPeerDeath kills, stops and silences either end at each phase: the survivor ends in time, with the cause, exit code

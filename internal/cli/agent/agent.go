@@ -194,43 +194,17 @@ func work(ctx context.Context, f *opendevice.Flags, c opendevice.Config) error {
 	return measure.Serve(ctx, measure.Config{
 		Open: func(name string, local netip.Addr) (verbs.Device, netip.Addr, error) {
 			c := c
-			var at string
-			c.Name, at, _ = strings.Cut(name, "@")
-			c.Strict = true
-			var err error
-			if at != "" {
-				if local, err = addressOn(at, local.Is4()); err != nil {
-					return nil, local, err
-				}
-			}
+			c.Name, c.Strict = name, true
 			d, err := opendevice.Open(c)
 			if err != nil {
 				return nil, local, err
 			}
-			if err := d.Bind(local); err != nil {
-				return nil, local, errors.Join(err, d.Close())
+			at, err := d.Bind(local)
+			if err != nil {
+				return nil, at, errors.Join(err, d.Close())
 			}
-			return d.Device, local, nil
+			return d.Device, at, nil
 		},
 		Options: bench.ExchangeOptions{Port: c.Port, GIDIndex: c.GID, CPU: cpu},
 	}, os.Stdin, os.Stdout)
-}
-
-// addressOn is the address of a rail of the software device, named roce0@eth1: that of an interface, of the family that the
-// hosts know each other by.
-func addressOn(name string, four bool) (netip.Addr, error) {
-	i, err := net.InterfaceByName(name)
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("interface %s: %w (see 'ip address')", name, err)
-	}
-	all, err := i.Addrs()
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("interface %s: %w", name, err)
-	}
-	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() == four && !p.Addr().IsLinkLocalUnicast() {
-			return p.Addr(), nil
-		}
-	}
-	return netip.Addr{}, fmt.Errorf("interface %s has no address of the family that rank 0 knows this host by", name)
 }

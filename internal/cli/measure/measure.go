@@ -143,7 +143,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		return nil, err
 	}
 	local, _ := Endpoints(m.Session)
-	if err := m.Device.Bind(local); err != nil {
+	if _, err := m.Device.Bind(local); err != nil {
 		m.Session.Fail(err)
 		return nil, err
 	}

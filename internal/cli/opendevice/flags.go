@@ -23,7 +23,7 @@ type Flags struct {
 
 // Bind adds the flags to a command.
 func (f *Flags) Bind(fs *pflag.FlagSet) {
-	fs.StringVarP(&f.name, "device", "d", "", "device: mlx5_0, rxe0, roce0 (see 'gobw devices'), roce0@ADDRESS; bandwidth: several, A,B")
+	fs.StringVarP(&f.name, "device", "d", "", "device: mlx5_0, rxe0, roce0, roce0@eth1, roce0@ADDRESS (see 'gobw devices'); bandwidth: several, A,B")
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (first ACTIVE)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "line of the GID table (the one that reaches)")
 	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on, or CPUs (2,3 or 4-7), auto or none")

@@ -20,7 +20,7 @@ import (
 
 // Config says which device to use and how.
 type Config struct {
-	Name    string // empty: chosen; roce0@ADDRESS says at which, A,B names several
+	Name    string // empty: chosen; roce0@ADDRESS and roce0@INTERFACE say where, A,B names several
 	Several bool   // the command runs several devices at once
 	Port    int    // 0: the first ACTIVE one
 	GID     *int   // nil: chosen
@@ -46,7 +46,8 @@ type Device struct {
 	verbs.Device
 	Note   string    // one line for the user, or empty
 	others []*Device // that were named beside it
-	placed bool      // its address was named, too
+	place  place     // where it was named to be
+	at     netip.Addr
 	pcap   io.Closer
 }
 
@@ -132,11 +133,11 @@ func Open(c Config) (_ *Device, err error) {
 func (c Config) Names() []string { return strings.Split(c.Name, ",") }
 
 func openOne(c Config) (*Device, error) {
-	name, at, placed := strings.Cut(c.Name, "@")
-	c.Name = name
-	address, err := netip.ParseAddr(at)
-	if placed && err != nil {
-		return nil, exit.UsageError{Err: fmt.Errorf("--device (-d) %s@%s: want an address after the @: %w", name, at, err)}
+	named := c.Name
+	var at place
+	var err error
+	if c.Name, at, err = cutPlace(named); err != nil {
+		return nil, err
 	}
 	all, pcap, err := Providers(c)
 	if err != nil {
@@ -149,17 +150,15 @@ func openOne(c Config) (*Device, error) {
 		}
 		return nil, err
 	}
-	d := &Device{Device: chosen, Note: note, pcap: pcap}
-	switch rebinder, can := chosen.(verbs.Rebinder); {
+	d := &Device{Device: chosen, Note: note, pcap: pcap, place: at}
+	_, can := chosen.(verbs.Rebinder)
+	switch {
 	case !d.Info().Software && (c.Emulate != "" || c.Pcap != ""):
 		err = exit.UsageError{Err: fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name)}
-	case placed && !can:
-		err = exit.UsageError{Err: fmt.Errorf("--device (-d) %s@%s: only roce0 takes an address; of other devices choose a line of the GID table with -x", name, at)}
-	case placed:
-		if err = rebinder.Bind(address); err != nil {
-			err = exit.SetupError{Err: err}
-		}
-		d.placed = true
+	case at.text != "" && !can:
+		err = exit.UsageError{Err: fmt.Errorf("--device (-d) %s: only roce0 takes a place; of other devices choose a line of the GID table with -x", named)}
+	case at.text != "":
+		_, err = d.bind(netip.Addr{})
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -249,18 +248,4 @@ func noSuchDevice(name string, names []verbs.DeviceName, reasons []string) error
 		err = fmt.Errorf("%w (%s)", err, strings.Join(reasons, "; "))
 	}
 	return err
-}
-
-// Bind makes the local address of the control connection the software device's default GID, where none was named.
-func (d *Device) Bind(local netip.Addr) error {
-	for _, one := range append([]*Device{d}, d.others...) {
-		b, can := one.Device.(verbs.Rebinder)
-		if !can || !local.IsValid() || one.placed {
-			continue
-		}
-		if err := b.Bind(local); err != nil {
-			return exit.SetupError{Err: err}
-		}
-	}
-	return nil
 }

@@ -203,7 +203,7 @@ func (r *testRun) endless(err error) bool {
 // fit adapts the plan to the device. The software device gets its address first.
 func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, error) {
 	local, _ := measure.Endpoints(s)
-	if err := d.Bind(local); err != nil {
+	if _, err := d.Bind(local); err != nil {
 		return verbs.PortInfo{}, err
 	}
 	port, err := bench.ChoosePort(d, r.v.IBPort)

@@ -36,7 +36,7 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	local, remote := measure.Endpoints(s)
-	if err := d.Bind(local); err != nil {
+	if _, err := d.Bind(local); err != nil {
 		s.Fail(err)
 		return err
 	}

@@ -1,0 +1,93 @@
+package opendevice
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/verbs"
+)
+
+// place is where a software device is to be: NAME@ADDRESS has one address, NAME@INTERFACE those of the interface, of which
+// the one is taken whose family both ends use. Without an @ there is none, and the control connection says where.
+type place struct {
+	text    string
+	literal bool
+	among   []netip.Addr
+}
+
+// cutPlace takes the place off a device's name.
+func cutPlace(named string) (string, place, error) {
+	name, text, placed := strings.Cut(named, "@")
+	if !placed {
+		return name, place{}, nil
+	}
+	if a, err := netip.ParseAddr(text); err == nil {
+		return name, place{text, true, []netip.Addr{a.Unmap()}}, nil
+	}
+	i, err := net.InterfaceByName(text)
+	if err != nil {
+		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: %q is neither an address nor an interface of this machine (see 'ip address')", named, text)}
+	}
+	all, err := i.Addrs()
+	if err != nil {
+		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: %w", named, err)}
+	}
+	p := place{text: text}
+	for _, a := range all {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
+			p.among = append(p.among, prefix.Addr().Unmap())
+		}
+	}
+	if len(p.among) == 0 {
+		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: interface %s has no address but link-local ones", named, text)}
+	}
+	return name, p, nil
+}
+
+// towards is the address to have where the ends know each other by a local address of some family; an invalid one asks for none.
+func (p place) towards(local netip.Addr) (netip.Addr, error) {
+	if len(p.among) == 0 {
+		return local, nil
+	}
+	if p.literal {
+		return p.among[0], nil
+	}
+	for _, a := range p.among {
+		if !local.IsValid() || a.Is4() == local.Unmap().Is4() {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, exit.SetupError{Err: fmt.Errorf("roce0@%s is at %s, and the ends know each other by %s: both must be IPv4, or IPv6", p.text, p.among[0], local)}
+}
+
+// Bind makes an address the software devices' default GID: the one that was named with each (roce0@ADDRESS, roce0@INTERFACE), else the
+// local address of the control connection. It returns where the first is.
+func (d *Device) Bind(local netip.Addr) (netip.Addr, error) {
+	at, err := d.bind(local)
+	errs := []error{err}
+	for _, o := range d.others {
+		_, err := o.bind(local)
+		errs = append(errs, err)
+	}
+	return at, errors.Join(errs...)
+}
+
+func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
+	b, can := d.Device.(verbs.Rebinder)
+	if !can {
+		return local, nil
+	}
+	at, err := d.place.towards(local)
+	if err != nil || !at.IsValid() || at == d.at {
+		return at, err
+	}
+	if err := b.Bind(at); err != nil {
+		return at, exit.SetupError{Err: err}
+	}
+	d.at = at
+	return at, nil
+}
