@@ -17,6 +17,9 @@ const (
 	// undisturbed is the slice of a READ or atomic latency test on a device that needs no Go: where kernel and ping-pong share
 	// a CPU, each look around changes the rhythm of the messages after it.
 	undisturbed = 25 * time.Millisecond
+	// spanSlice is the slice of a point of the non-contiguous experiment: as long as the spans among which the best is sought
+	// have to be, so that one fits into the time for which a busy machine lets both ends run.
+	spanSlice = time.Millisecond / 2
 	// patience is the slice of an end that waits for the first message: it bounds the error of the first stamp.
 	patience = 20 * time.Microsecond
 )
@@ -113,6 +116,9 @@ func (d *driver) drive(ctx context.Context) (err error) {
 
 // sliceLength is how long a runner works at a time.
 func (r *run) sliceLength() time.Duration {
+	if r.spec.Noncontig != nil {
+		return spanSlice
+	}
 	if r.spec.Kind == plan.Latency && !r.plan.Answers() && r.servesItself() {
 		return undisturbed
 	}
@@ -212,6 +218,9 @@ func (d *driver) account(began job.Ticks, p job.Progress) {
 		d.t.firstStep, d.t.skipped = now, p.Completed
 	}
 	d.p = p
+	if !d.stopping {
+		d.t.best.add(p)
+	}
 	if start := d.start(); d.limit.margin > 0 && d.limit.duration > 0 && start > 0 {
 		m := &mark{at: now, p: p, threads: d.threads()}
 		if d.t.from == nil && now >= start+d.limit.margin {

@@ -73,6 +73,9 @@ func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) 
 		out.Bandwidth.AverageBitsPerS = float64(m.bytes) * 8 / m.seconds
 		out.MessagesPerS = float64(m.messages) / m.seconds
 	}
+	if t.best.ticks > 0 {
+		out.Bandwidth.BestSpanBitsPerS = float64(t.best.messages) * float64(size) * 8e9 * r.perNs / float64(t.best.ticks)
+	}
 	if rec.PeakTicks > 0 && !p.NoPeak {
 		// The runner looks at what was in flight at once; the whole run is a span between two stamps as well.
 		best := float64(rec.PeakBytes) * 8 / (float64(rec.PeakTicks) / r.perNs / 1e9)

@@ -14,7 +14,35 @@ type trace struct {
 	skipped    uint64         // messages complete by then
 	lastChange job.Ticks
 	series     series
+	best       bestSpan
 	counters   map[string]int64
+}
+
+// bestSpan finds the highest rate of any span of a round, from completion to completion, of at least so many messages. Other
+// work on the machine lowers the rate of a round; a span in which both ends had their processors shows what the way itself can do.
+type bestSpan struct {
+	least    uint64 // messages; 0: no spans are looked at
+	from     job.Progress
+	messages uint64
+	ticks    job.Ticks
+}
+
+func (s *bestSpan) add(p job.Progress) {
+	if s.least == 0 || p.Completed == 0 {
+		return
+	}
+	if s.from.Completed == 0 { // what came before the first slice's end is the filling of the window
+		s.from = p
+		return
+	}
+	n, ticks := p.Completed-s.from.Completed, p.LastDone-s.from.LastDone
+	if n < s.least || ticks <= 0 {
+		return
+	}
+	if s.ticks == 0 || float64(n)*float64(s.ticks) > float64(s.messages)*float64(ticks) {
+		s.messages, s.ticks = n, ticks
+	}
+	s.from = p
 }
 
 type mark struct {

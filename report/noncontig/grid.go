@@ -103,12 +103,14 @@ func (p Plan) Without(name string) (rest Plan, value string, ok bool) {
 
 // Run is one measurement of a point.
 type Run struct {
-	Order            int      `json:"order"`              // when it was measured, from 0
-	Round            int      `json:"round,omitempty"`    // from 1: what has the same was measured back to back; 0: in no such order
-	Attempts         int      `json:"attempts,omitempty"` // measurements it took, where the first were disturbed
-	Messages         uint64   `json:"messages"`
-	Seconds          float64  `json:"seconds"`
-	GoodputBitsPerS  float64  `json:"goodput_bits_per_s"`
+	Order           int     `json:"order"`              // when it was measured, from 0
+	Round           int     `json:"round,omitempty"`    // from 1: what has the same was measured back to back; 0: in no such order
+	Attempts        int     `json:"attempts,omitempty"` // measurements it took, where the first were disturbed
+	Messages        uint64  `json:"messages"`
+	Seconds         float64 `json:"seconds"`
+	GoodputBitsPerS float64 `json:"goodput_bits_per_s"`
+	// BestBitsPerS is the goodput of the best span of some windows of messages: what else ran hardly lowers it. 0: none was seen.
+	BestBitsPerS     float64  `json:"best_bits_per_s,omitempty"`
 	P50Ns            float64  `json:"p50_ns"`
 	P99Ns            *float64 `json:"p99_ns,omitempty"`
 	CPUNsPerByte     float64  `json:"cpu_ns_per_byte"`

@@ -152,6 +152,51 @@ func TestNoncontigUnderDrift(t *testing.T) {
 	}
 }
 
+// TestNoncontigOnBusyMachine: where goodput and the median time are those of waiting for a processor, the best spans tell: a
+// planted cost is found, a strategy against itself is the same. Rounds without a span are left out; where hardly any has
+// one, nothing is told; and where goodput tells, the spans are not asked.
+func TestNoncontigOnBusyMachine(t *testing.T) {
+	count := func(planted, seen, noise float64) map[stats.Word]int {
+		words := map[stats.Word]int{}
+		for seed := range uint64(60) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			n := &noncontig.Grid{Setup: noncontig.Setup{Planted: planted}}
+			for _, block := range []int64{64, 256, 1024, 4096} {
+				for _, s := range []string{"gather-send", noncontig.Control} {
+					p := noncontig.Point{Shape: "both", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
+					for run := range 21 {
+						g := 1e9
+						if s == noncontig.Control {
+							g *= 1 - planted
+						}
+						one := noncontig.Run{Round: run + 1, GoodputBitsPerS: g * math.Exp(noise*r.NormFloat64())}
+						if r.Float64() < seen {
+							one.BestBitsPerS = g * math.Exp(0.02*r.NormFloat64())
+						}
+						p.Runs = append(p.Runs, one)
+					}
+					n.Points = append(n.Points, p)
+				}
+			}
+			n.Analyze()
+			for _, c := range n.Cells {
+				words[c.Control.Word]++
+			}
+		}
+		return words
+	}
+	const all = 60 * 4
+	if w := count(0.1, 0.8, 1); w[stats.Worse] < all*95/100 || w[stats.Better] > all*2/100 {
+		t.Errorf("a planted cost of 10 %%: %v of %d, want 95 %% found, 2 %% the other way at most", w, all)
+	}
+	if w := count(0, 0.8, 1); w[stats.Same] < all*9/10 || w[stats.Better]+w[stats.Worse] > all*4/100 {
+		t.Errorf("a strategy against itself: %v of %d, want 90 %% the same", w, all)
+	}
+	if w := count(0.1, 0.1, 1); w[stats.CannotTell] < all*95/100 {
+		t.Errorf("with spans in one run of ten: %v of %d, want no verdict", w, all)
+	}
+}
+
 // TestNoncontigTwoFigures: where one figure cannot tell the other does; where they contradict each other, nothing is told.
 func TestNoncontigTwoFigures(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -18,6 +18,8 @@ type Judgement struct {
 	Against  string        `json:"against"`
 	Goodput  *stats.Effect `json:"goodput,omitempty"`  // nil: not every run has one
 	Time     *stats.Effect `json:"p50_time,omitempty"` // nil: as above, or a completion tells no time
+	// Best decides where neither of the others tells: on a busy machine they are those of waiting for a processor.
+	Best *stats.Effect `json:"best_span,omitempty"`
 	// Speedup is by how much the strategy is faster, by the figure that tells most: above 1 it is faster.
 	Speedup float64 `json:"speedup,omitempty"`
 	stats.Verdict
@@ -27,6 +29,7 @@ type Judgement struct {
 func judge(a, b *Point) *Judgement {
 	j := &Judgement{Strategy: a.Strategy, Against: b.Strategy}
 	j.Goodput = effect(a, b, stats.HigherIsBetter, func(r *Run) float64 { return r.GoodputBitsPerS })
+	j.Best = best(a, b)
 	if a.Shape != "both" { // a SEND completes before the peer has unpacked it
 		j.Time = effect(a, b, stats.LowerIsBetter, func(r *Run) float64 { return r.P50Ns })
 	}
@@ -39,12 +42,25 @@ func effect(a, b *Point, better stats.Direction, figure func(*Run) float64) *sta
 	if slices.ContainsFunc(a.Runs, none) || slices.ContainsFunc(b.Runs, none) {
 		return nil
 	}
-	var e stats.Effect
 	if old, new, ok := rounds(b, a, figure); ok {
-		e = stats.Paired(old, new, stats.DefaultConfidence, better)
-	} else {
-		e = stats.Unpaired(pick(b.Runs, figure), pick(a.Runs, figure), stats.DefaultConfidence, better)
+		return usable(stats.Paired(old, new, stats.DefaultConfidence, better))
 	}
+	return usable(stats.Unpaired(pick(b.Runs, figure), pick(a.Runs, figure), stats.DefaultConfidence, better))
+}
+
+// best is the effect on the best span, of the rounds in which both had one; nil where there are too few of them.
+func best(a, b *Point) *stats.Effect {
+	seen := func(p *Point) *Point {
+		return &Point{Runs: slices.DeleteFunc(slices.Clone(p.Runs), func(r Run) bool { return !(r.BestBitsPerS > 0) })}
+	}
+	old, new, ok := rounds(seen(b), seen(a), func(r *Run) float64 { return r.BestBitsPerS })
+	if !ok || len(old) < stats.LeastPairs(stats.DefaultConfidence) {
+		return nil
+	}
+	return usable(stats.Paired(old, new, stats.DefaultConfidence, stats.HigherIsBetter))
+}
+
+func usable(e stats.Effect) *stats.Effect {
 	if math.IsNaN(e.Change) || math.IsInf(e.Change, 0) || e.Change <= -1 {
 		return nil
 	}
@@ -81,22 +97,27 @@ func rounds(a, b *Point, figure func(*Run) float64) (x, y []float64, ok bool) {
 func conclude(all []*Judgement) {
 	var effects []stats.Effect
 	for _, j := range all {
-		for _, e := range []*stats.Effect{j.Goodput, j.Time} {
+		for _, e := range []*stats.Effect{j.Goodput, j.Time, j.Best} {
 			if e != nil {
 				effects = append(effects, *e)
 			}
 		}
 	}
 	verdicts := stats.Conclude(effects, stats.Margins{})
+	next := func(figure string, e *stats.Effect) (all []told) {
+		if e != nil {
+			all = []told{tell(figure, e, verdicts[0])}
+			verdicts = verdicts[1:]
+		}
+		return all
+	}
 	for _, j := range all {
-		var told []told
-		if j.Goodput != nil {
-			told, verdicts = append(told, tell("goodput", j.Goodput, verdicts[0])), verdicts[1:]
+		says := append(next("goodput", j.Goodput), next("p50 time", j.Time)...)
+		best := next("best span", j.Best)
+		if !slices.ContainsFunc(says, func(t told) bool { return t.Word != stats.CannotTell }) {
+			says = append(says, best...)
 		}
-		if j.Time != nil {
-			told, verdicts = append(told, tell("p50 time", j.Time, verdicts[0])), verdicts[1:]
-		}
-		j.unite(told)
+		j.unite(says)
 	}
 }
 

@@ -141,7 +141,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
 	fs.StringVar(&f.listBytes, "list-bytes", "", "payload at which chains of lists are cut (what suits the device; 0: max_sge)")
 	fs.IntVar(&f.runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
-	fs.StringVar(&f.again, "again", "25%", "time to measure disturbed runs again, as a share of the grid's")
+	fs.StringVar(&f.again, "again", "100%", "time to measure disturbed runs again, as a share of the grid's")
 	fs.StringVar(&f.control, "control", "", "measure the device's way twice, to see what is told of no difference; =10%: of a planted cost")
 	fs.Lookup("control").NoOptDefVal = "0%"
 	fs.StringVar(&f.minTime, "min-time", "10ms", "time to measure each point, strategy and run")
