@@ -10,6 +10,8 @@ type CompletionQueueOptions struct {
 	Depth   int               // entries; 128. The device may grant more
 	Channel CompletionChannel // nil: polled only
 	Vector  int               // completion vector
+	// Timestamps has the device stamp each completion; a device without a clock ([DeviceInfo].Clock) refuses.
+	Timestamps bool
 }
 
 // CompletionQueue collects completions. It belongs to one goroutine at a time.
@@ -55,7 +57,20 @@ type Completion struct {
 	QPN             uint32 // ours
 	SourceQPN       uint32 // UD: the sender's
 	Flags           CompletionFlags
+	Timestamp       uint64 // of a queue with Timestamps: when the device completed the request, by its [CompletionClock]
 }
+
+// CompletionClock is the clock by which a device stamps completions. The zero value is that of a device that does not.
+type CompletionClock struct {
+	Hz   float64 `json:"hz"`   // as the device states it
+	Mask uint64  `json:"mask"` // the largest stamp, a power of two less one: after it comes 0
+}
+
+// IsZero tells a device that stamps no completions, or does not say in which unit.
+func (c CompletionClock) IsZero() bool { return c.Hz == 0 || c.Mask == 0 }
+
+// Between is the number of ticks from one stamp to a later one, which came before the clock had gone round once.
+func (c CompletionClock) Between(from, to uint64) uint64 { return (to - from) & c.Mask }
 
 // CompletionFlags qualifies a receive completion (ibv_wc_flags).
 type CompletionFlags uint32

@@ -74,6 +74,8 @@ type DeviceInfo struct {
 	NetInterface    string `json:"net_interface,omitempty"`
 	TransportType   string `json:"transport_type"` // "IB", "IW": as perftest prints it
 	Limits          Limits `json:"limits"`
+	// Clock stamps the completions of queues that ask for it.
+	Clock CompletionClock `json:"completion_clock,omitzero"`
 }
 
 // Limits are the numbers a device grants; 0 means "none" except where noted.

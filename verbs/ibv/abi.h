@@ -303,6 +303,9 @@ struct vb_recv_wr {
 	int32_t num_sge;
 };
 
+enum { VB_WC_RECV = 1 << 7 }; /* of an opcode */
+enum { VB_WC_WITH_IMM = 1 << 1, VB_WC_WITH_INV = 1 << 3 }; /* of wc_flags */
+
 struct vb_wc {
 	uint64_t wr_id;
 	uint32_t status;
@@ -401,8 +404,16 @@ struct vb_cq_init_attr_ex {
 };
 
 enum {
+	VB_WC_EX_BYTE_LEN = 1 << 0,
+	VB_WC_EX_IMM = 1 << 1,
+	VB_WC_EX_QP_NUM = 1 << 2,
+	VB_WC_EX_SRC_QP = 1 << 3,
 	VB_WC_EX_STANDARD = 0x7f, /* all that struct vb_wc has */
 	VB_WC_EX_TIMESTAMP = 1 << 7,
+};
+
+struct vb_poll_cq_attr {
+	uint32_t comp_mask;
 };
 
 struct vb_cq_ex {
@@ -410,7 +421,7 @@ struct vb_cq_ex {
 	uint32_t comp_mask;
 	uint32_t status;
 	uint64_t wr_id;
-	int (*start_poll)(struct vb_cq_ex *, void *attr);
+	int (*start_poll)(struct vb_cq_ex *, struct vb_poll_cq_attr *);
 	int (*next_poll)(struct vb_cq_ex *);
 	void (*end_poll)(struct vb_cq_ex *);
 	uint32_t (*read_opcode)(struct vb_cq_ex *);

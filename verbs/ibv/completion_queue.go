@@ -21,7 +21,7 @@ import (
 )
 
 // pollBatch is the number of completions fetched in one call.
-const pollBatch = 16
+const pollBatch = C.VB_POLL_BATCH
 
 // defaultDepth is the depth of queues that ask for none.
 const defaultDepth = 128
@@ -31,7 +31,8 @@ type completionQueue struct {
 	d        *device
 	cq       *C.struct_vb_cq
 	channel  *completionChannel
-	wc       *[pollBatch]C.struct_vb_wc // C memory
+	polled   *C.struct_vb_polled // C memory
+	stamps   bool
 	children children
 
 	mu      sync.Mutex
@@ -44,7 +45,10 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		o.Depth = defaultDepth
 	}
 	verb := fmt.Sprintf("create completion queue of %d entries", o.Depth)
-	q := &completionQueue{d: d}
+	q := &completionQueue{d: d, stamps: o.Timestamps}
+	if o.Timestamps && d.info.Clock.IsZero() {
+		return nil, d.fail(verb, fmt.Errorf("completions with time stamps: %w by this device: it tells no clock of its own", verbs.ErrUnsupported))
+	}
 	var channel *C.struct_vb_comp_channel
 	if o.Channel != nil {
 		ch, ok := o.Channel.(*completionChannel)
@@ -60,7 +64,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		q.dropChannel()
 		return nil, d.fail(verb, err)
 	}
-	cq, err := C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector))
+	cq, err := C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), C.int(flag(o.Timestamps)))
 	if cq == nil {
 		d.children.drop("completion queue")
 		q.dropChannel()
@@ -72,7 +76,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	}
 	q.cq = cq
 	d.queues.Store(unsafe.Pointer(cq), q)
-	q.wc = (*[pollBatch]C.struct_vb_wc)(C.calloc(pollBatch, C.sizeof_struct_vb_wc))
+	q.polled = (*C.struct_vb_polled)(C.calloc(1, C.sizeof_struct_vb_polled))
 	if q.channel != nil {
 		q.channel.enrol(q)
 	}
@@ -90,15 +94,23 @@ func (q *completionQueue) Depth() int { return int(q.cq.cqe) }
 
 // Poll moves up to len(c) completions into c.
 func (q *completionQueue) Poll(c []verbs.Completion) (int, error) {
-	got := 0
+	got, wc := 0, &q.polled.wc
 	for got < len(c) {
 		want := min(len(c)-got, pollBatch)
-		n := int(C.vb_poll_cq(q.cq, C.int(want), &q.wc[0]))
+		var n int
+		if q.stamps {
+			n = int(C.vb_poll_stamped(q.cq, C.int(want), &wc[0]))
+		} else {
+			n = int(C.vb_poll_cq(q.cq, C.int(want), &wc[0]))
+		}
 		if n < 0 {
 			return got, q.d.fail("poll completion queue", syscall.Errno(-n))
 		}
-		for i := range q.wc[:n] {
-			c[got] = goCompletion(&q.wc[i])
+		for i := range wc[:n] {
+			c[got] = goCompletion(&wc[i])
+			if q.stamps && c[got].Status == verbs.Success {
+				c[got].Timestamp = uint64(q.polled.stamps[i])
+			}
 			got++
 		}
 		if n < want {
@@ -167,7 +179,7 @@ func (q *completionQueue) Close() error {
 			return errnoError(int(rc))
 		}
 		q.d.queues.CompareAndDelete(unsafe.Pointer(q.cq), q)
-		C.free(unsafe.Pointer(q.wc))
+		C.free(unsafe.Pointer(q.polled))
 		q.dropChannel()
 		q.d.children.drop("completion queue")
 		return nil

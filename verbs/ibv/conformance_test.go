@@ -44,21 +44,22 @@ func bestGID(t testing.TB, d verbs.Device) verbs.GIDEntry {
 // interfaces: a difference is ours, since that device has none.
 func TestConformanceWithoutHardware(t *testing.T) {
 	for _, tt := range []struct {
-		name, link, part string
-		post             verbs.PostAPI
+		name, link, part, clock string
+		post                    verbs.PostAPI
 	}{
-		{"InfiniBand, ibv_post_send", "ib", "0", verbs.PostSend},
-		{"InfiniBand, ibv_wr", "ib", "4129", verbs.PostWR},
+		{"InfiniBand, ibv_post_send", "ib", "0", "", verbs.PostSend},
+		{"InfiniBand, ibv_wr", "ib", "4129", "", verbs.PostWR},
+		{"InfiniBand, ibv_start_poll", "ib", "0", "156250", verbs.PostSend},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := fakeVerbs(t, map[string]string{"LINK": tt.link, "PART": tt.part})
+			p := fakeVerbs(t, map[string]string{"LINK": tt.link, "PART": tt.part, "CLOCK": tt.clock, "WRAP": "100000"})
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {
 				end := func() verbstest.End {
 					d := openFake(t, p)
 					g := bestGID(t, d)
 					return verbstest.End{Device: d, Port: 1, GIDIndex: g.Index, GID: g.GID}
 				}
-				return verbstest.Pair{A: end(), B: end(), MTU: verbs.MTU4096}
+				return verbstest.Pair{A: end(), B: end(), MTU: verbs.MTU4096, Timestamps: tt.clock != ""}
 			}, nil)
 			e := newEndpoint(t, openFake(t, p), 1, verbs.QueuePairOptions{})
 			if got := e.qps[0].Capabilities().PostAPI; got != tt.post {

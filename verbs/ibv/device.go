@@ -80,6 +80,10 @@ func (d *device) describe() error {
 			DeviceCapFlags: uint32(a.device_cap_flags), PageSizeCap: uint64(a.page_size_cap), MaxMulticastGroup: int(a.max_mcast_grp),
 		},
 	}
+	var x C.struct_vb_device_attr_ex
+	if C.vb_query_device_ex(d.context, &x) == 0 && x.hca_core_clock != 0 {
+		d.info.Clock = verbs.CompletionClock{Hz: 1000 * float64(x.hca_core_clock), Mask: uint64(x.completion_timestamp_mask)}
+	}
 	if d.context.ops.alloc_mw == nil {
 		d.info.Limits.MemoryWindow2 = false
 	}
@@ -118,7 +122,7 @@ func (d *device) probeInline() int {
 		return -1
 	}
 	defer C.vb_dealloc_pd(d.v, pd)
-	cq, _ := C.vb_create_cq(d.v, d.context, 2, nil, 0)
+	cq, _ := C.vb_create_cq(d.v, d.context, 2, nil, 0, 0)
 	if cq == nil {
 		return -1
 	}

@@ -14,7 +14,6 @@
 
 enum {
 	SIGNALED = 1 << 1,
-	RECEIVE = 1 << 7,   /* of a completion's opcode */
 	GRH_BYTES = 40,
 	LOOK = 16,          /* polls between looks at the clock and the stop word */
 	SPIN = 64,          /* looks at a byte between polls */
@@ -362,7 +361,7 @@ static int bad_completion(struct vb_job *j, const struct vb_wc *w, const struct 
 
 /* foreign is not 0 for the ID of a send that this job did not post; left_behind tells whether another job did. */
 INLINE uint64_t foreign(const struct vb_job *j, uint64_t id) { return (id ^ j->tag) >> VB_TAG_SHIFT; }
-INLINE int left_behind(const struct vb_job *j, const struct vb_wc *w) { return foreign(j, w->wr_id) && w->wr_id >> 63 && !(w->opcode & RECEIVE); }
+INLINE int left_behind(const struct vb_job *j, const struct vb_wc *w) { return foreign(j, w->wr_id) && w->wr_id >> 63 && !(w->opcode & VB_WC_RECV); }
 
 static int account(struct vb_job *j, const struct vb_wc *w, int64_t at) {
 	struct vb_lane *l = lane_of(j, w->qp_num);
@@ -370,12 +369,12 @@ static int account(struct vb_job *j, const struct vb_wc *w, int64_t at) {
 		return bad_completion(j, w, l);
 	if (unlikely(left_behind(j, w)))
 		return VB_RUNNING;
-	if (unlikely(!l || (!(w->opcode & RECEIVE) && foreign(j, w->wr_id)))) {
+	if (unlikely(!l || (!(w->opcode & VB_WC_RECV) && foreign(j, w->wr_id)))) {
 		j->bad = *w;
 		j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
 		return VB_STRANGE_COMPLETION;
 	}
-	if (!(w->opcode & RECEIVE)) {
+	if (!(w->opcode & VB_WC_RECV)) {
 		retire(j, l, at);
 		return VB_RUNNING;
 	}
@@ -770,7 +769,7 @@ again:
 			uint64_t bad = 0;
 			for (int i = 0; i < got; i++) {
 				bad |= wc[i].status;
-				if (!receives || !(wc[i].opcode & RECEIVE))
+				if (!receives || !(wc[i].opcode & VB_WC_RECV))
 					bad |= foreign(j, wc[i].wr_id);
 			}
 			if (unlikely(bad)) {
@@ -782,9 +781,9 @@ again:
 			}
 			for (int i = 0; i < got; i++) {
 				struct vb_lane *l;
-				if (receives && (!sends || wc[i].opcode & RECEIVE)) {
+				if (receives && (!sends || wc[i].opcode & VB_WC_RECV)) {
 					l = lane_of(j, wc[i].qp_num);
-					if (unlikely(!l || !(wc[i].opcode & RECEIVE))) {
+					if (unlikely(!l || !(wc[i].opcode & VB_WC_RECV))) {
 						j->bad = wc[i];
 						j->bad_lane = ~0u;
 						return VB_STRANGE_COMPLETION;
@@ -1031,6 +1030,16 @@ INLINE int arrived(const struct vb_lane *l, uint64_t step, uint32_t await) {
 	}
 }
 
+/* sample_by_device takes the time between the completions that ended this step and the one before. */
+static __attribute__((noinline)) void sample_by_device(struct vb_job *j, int64_t at) {
+	const uint64_t stamp = j->polled.latest[j->await == VB_AWAIT_RECEIVE];
+	if (j->step > 0) {
+		j->pending[j->pending_len++] = (int64_t)((stamp - j->step_stamp) & j->record.clock_mask);
+		j->record.elapsed += at - j->step_start;
+	}
+	j->step_stamp = stamp;
+}
+
 /* alternate is any ping-pong. A sample is counted after the next message is out, while it is on its way. */
 static int alternate(struct vb_job *j, int64_t until) {
 	struct vb_lane *l = j->lanes;
@@ -1109,8 +1118,12 @@ static int alternate(struct vb_job *j, int64_t until) {
 		}
 	here:;
 		int64_t at = now();
-		if (j->record.samples && (sends_first || j->step > 0))
-			j->pending[j->pending_len++] = at - j->step_start;
+		if (likely(j->record.samples == VB_SAMPLES_HOST)) {
+			if (sends_first || j->step > 0)
+				j->pending[j->pending_len++] = at - j->step_start;
+		} else if (j->record.samples == VB_SAMPLES_DEVICE) {
+			sample_by_device(j, at);
+		}
 		j->step_start = at;
 		if (await == VB_AWAIT_LAST_BYTE)
 			j->last_done = at;

@@ -80,6 +80,10 @@ func (r *runner) compile() error {
 	c.first, c.abandon = flag(j.First), flag(j.AbandonAtDeadline)
 	if rec := j.Record; rec != nil {
 		c.record.samples, c.record.peak, c.record.cpu = flag(rec.Samples), flag(rec.Peak), flag(rec.CPU)
+		if !rec.Clock.IsZero() {
+			c.record.samples, c.record.clock_mask = flag(rec.Samples)*C.VB_SAMPLES_DEVICE, C.uint64_t(rec.Clock.Mask)
+			c.poll_cq = (*C.vb_poll_cq_fn)(C.vb_poll_stamped)
+		}
 		r.counts, r.raw = rec.Counts, rec.Raw
 		if len(r.counts) != job.HistogramCounts {
 			return fmt.Errorf("a recorder with %d counts, want %d: make it with NewRecorder", len(r.counts), job.HistogramCounts)
@@ -94,7 +98,7 @@ func (r *runner) compile() error {
 	r.lanes = allocate[C.struct_vb_lane](r, len(j.Lanes))
 	c.lanes, c.lane_count = unsafe.SliceData(r.lanes), C.uint32_t(len(j.Lanes))
 	c.stamped = flag(j.Shape == job.Stream && c.record.samples|c.record.peak != 0)
-	c.fast = flag(j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.cpu == 0 && j.Shape != job.Serve)
+	c.fast = flag(c.record.clock_mask == 0 && j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.cpu == 0 && j.Shape != job.Serve)
 	window, batches := 0, 0
 	for i := range j.Lanes {
 		if err := r.compileLane(i); err != nil {
@@ -146,6 +150,9 @@ func (r *runner) compileQueues() error {
 		}
 		if r.job.Channel != nil && cq.channel != r.job.Channel {
 			return fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
+		}
+		if r.c.record.clock_mask != 0 && !cq.stamps {
+			return fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
 		if r.uses(cq) {
 			cqs = append(cqs, cq.cq)
@@ -571,7 +578,7 @@ func (r *runner) importRecord() {
 	}
 	c.raw_cap, c.raw_len, c.n, c.clipped = C.uint64_t(len(rec.Raw)), C.uint64_t(rec.RawLen), C.uint64_t(rec.N), C.uint64_t(rec.Clipped)
 	c.min, c.max, c.shift = C.int64_t(rec.Min), C.int64_t(rec.Max), C.int64_t(rec.Shift)
-	c.sum, c.sum_sq = C.double(rec.Sum), C.double(rec.SumSq)
+	c.sum, c.sum_sq, c.elapsed = C.double(rec.Sum), C.double(rec.SumSq), C.int64_t(rec.Elapsed)
 	c.peak_bytes, c.peak_ticks = C.uint64_t(rec.PeakBytes), C.int64_t(rec.PeakTicks)
 	c.pack_ticks, c.unpack_ticks, c.post_ticks = C.int64_t(rec.PackTicks), C.int64_t(rec.UnpackTicks), C.int64_t(rec.PostTicks)
 	c.poll_ticks, c.polls, c.empty_polls = C.int64_t(rec.PollTicks), C.uint64_t(rec.Polls), C.uint64_t(rec.EmptyPolls)
@@ -585,7 +592,7 @@ func (r *runner) exportRecord() {
 	}
 	rec.RawLen, rec.N, rec.Clipped = uint64(c.raw_len), uint64(c.n), uint64(c.clipped)
 	rec.Min, rec.Max, rec.Shift = job.Ticks(c.min), job.Ticks(c.max), job.Ticks(c.shift)
-	rec.Sum, rec.SumSq = float64(c.sum), float64(c.sum_sq)
+	rec.Sum, rec.SumSq, rec.Elapsed = float64(c.sum), float64(c.sum_sq), job.Ticks(c.elapsed)
 	rec.PeakBytes, rec.PeakTicks = uint64(c.peak_bytes), job.Ticks(c.peak_ticks)
 	rec.PackTicks, rec.UnpackTicks, rec.PostTicks = job.Ticks(c.pack_ticks), job.Ticks(c.unpack_ticks), job.Ticks(c.post_ticks)
 	rec.PollTicks, rec.Polls, rec.EmptyPolls = job.Ticks(c.poll_ticks), uint64(c.polls), uint64(c.empty_polls)

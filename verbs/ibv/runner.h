@@ -25,7 +25,7 @@ enum {
 	VB_BAD_EVENT,
 };
 
-enum { VB_POLL_BATCH = 16, VB_PENDING = 1024, VB_HULL = 256 };
+enum { VB_PENDING = 1024, VB_HULL = 256 };
 
 /* IDs of sends: the lane, its message's place, and from the tag on the job's generation under a bit that is always set. */
 enum { VB_SLOT_SHIFT = 16, VB_TAG_SHIFT = 47 };
@@ -105,9 +105,15 @@ struct vb_peak {
 	struct vb_start hull[VB_HULL];
 };
 
+/* Whose clock samples are of; the device's in a ping-pong alone. */
+enum { VB_SAMPLES_NONE, VB_SAMPLES_HOST, VB_SAMPLES_DEVICE };
+
 /* What job.Recorder holds besides its slices. */
 struct vb_record {
-	uint32_t samples, peak, cpu;
+	uint32_t samples; /* VB_SAMPLES_ */
+	uint32_t peak, cpu;
+	uint64_t clock_mask; /* of the device's clock */
+	int64_t elapsed;
 	uint64_t raw_cap, raw_len, n, clipped;
 	int64_t min, max, shift;
 	double sum, sum_sq;
@@ -146,6 +152,7 @@ struct vb_job {
 	uint32_t dirty; /* completions seen since last_done */
 	uint64_t step;
 	int64_t step_start;
+	uint64_t step_stamp;
 	uint32_t sent, ended;
 
 	struct vb_record record;
@@ -160,7 +167,10 @@ struct vb_job {
 	struct vb_trace *trace; /* NULL: none */
 	uint32_t trace_len, trace_cap;
 
-	struct vb_wc wc[VB_POLL_BATCH];
+	union {
+		struct vb_wc wc[VB_POLL_BATCH];
+		struct vb_polled polled; /* where poll_cq is vb_poll_stamped */
+	};
 
 	/* What went wrong. */
 	struct vb_wc bad;

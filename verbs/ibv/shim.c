@@ -246,16 +246,58 @@ int vb_get_cq_event(const struct vb_verbs *v, struct vb_comp_channel *ch, struct
 
 void vb_ack_cq_events(const struct vb_verbs *v, struct vb_cq *cq, unsigned n) { v->ack_cq_events(cq, n); }
 
-struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector) {
+struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector, int stamps) {
+	struct vb_verbs_context *x = EXTENDED(c, create_cq_ex);
+	struct vb_cq_init_attr_ex a = {
+		.cqe = (uint32_t)depth, .channel = ch, .comp_vector = (uint32_t)vector,
+		.wc_flags = stamps ? VB_WC_EX_BYTE_LEN | VB_WC_EX_IMM | VB_WC_EX_QP_NUM | VB_WC_EX_SRC_QP | VB_WC_EX_TIMESTAMP : 0,
+	};
+	errno = x ? 0 : EOPNOTSUPP;
+	struct vb_cq_ex *cq = x ? x->create_cq_ex(c, &a) : NULL;
+	if (stamps && cq && !cq->read_completion_ts) { /* the driver does not know the flag */
+		v->destroy_cq(&cq->base);
+		cq = NULL;
+		errno = EOPNOTSUPP;
+	}
+	if (cq || stamps || errno != EOPNOTSUPP)
+		return (struct vb_cq *)cq;
 	errno = 0;
 	return v->create_cq(c, depth, NULL, ch, vector);
 }
 
 int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq) { return result(v->destroy_cq(cq)); }
+
 int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
 	errno = 0;
 	n = cq->context->ops.poll_cq(cq, n, wc);
 	return n < 0 ? -result(n) : n;
+}
+
+int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc) {
+	struct vb_cq_ex *x = (struct vb_cq_ex *)cq;
+	struct vb_polled *p = (struct vb_polled *)wc;
+	struct vb_poll_cq_attr attr = {0};
+	int got = 0, rc = x->start_poll(x, &attr);
+	if (rc)
+		return rc == ENOENT ? 0 : -rc;
+	do {
+		struct vb_wc *w = &wc[got];
+		*w = (struct vb_wc){.wr_id = x->wr_id, .status = x->status, .qp_num = x->read_qp_num(x)};
+		if (w->status) {
+			w->vendor_err = x->read_vendor_err(x);
+			continue;
+		}
+		w->opcode = x->read_opcode(x);
+		w->byte_len = x->read_byte_len(x);
+		w->wc_flags = x->read_wc_flags(x);
+		if (w->wc_flags & (VB_WC_WITH_IMM | VB_WC_WITH_INV))
+			w->imm_or_rkey = x->read_imm_data(x);
+		if (w->opcode & VB_WC_RECV)
+			w->src_qp = x->read_src_qp(x);
+		p->latest[w->opcode & VB_WC_RECV ? 1 : 0] = p->stamps[got] = x->read_completion_ts(x);
+	} while (++got < n && x->next_poll(x) == 0);
+	x->end_poll(x);
+	return got;
 }
 
 int vb_req_notify_cq(struct vb_cq *cq, int solicited_only) { return result(cq->context->ops.req_notify_cq(cq, solicited_only)); }

@@ -42,6 +42,17 @@ struct vb_verbs {
 	int (*destroy_ah)(struct vb_ah *);
 };
 
+/* VB_POLL_BATCH is the number of completions fetched in one call. */
+enum { VB_POLL_BATCH = 16 };
+
+/* What vb_poll_stamped has found: beside the completions the device's time stamps of those that succeeded, and of all found so
+   far the latest stamp of an own request [0] and of a receive [1]. */
+struct vb_polled {
+	struct vb_wc wc[VB_POLL_BATCH];
+	uint64_t stamps[VB_POLL_BATCH];
+	uint64_t latest[2];
+};
+
 /* A row of a library's symbol table. */
 struct vb_symbol {
 	const char *name;
@@ -96,9 +107,12 @@ struct vb_comp_channel *vb_create_comp_channel(const struct vb_verbs *v, struct 
 int vb_destroy_comp_channel(const struct vb_verbs *v, struct vb_comp_channel *ch);
 int vb_get_cq_event(const struct vb_verbs *v, struct vb_comp_channel *ch, struct vb_cq **cq);
 void vb_ack_cq_events(const struct vb_verbs *v, struct vb_cq *cq, unsigned n);
-struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector);
+/* vb_create_cq makes a queue as perftest does, by ibv_create_cq_ex where the device has it. One with stamps is polled with
+   vb_poll_stamped; NULL with errno EOPNOTSUPP where there is none. */
+struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector, int stamps);
 int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq);
 int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc); /* n found, or a negative errno */
+int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc); /* the same, into the wc of a struct vb_polled */
 int vb_req_notify_cq(struct vb_cq *cq, int solicited_only);
 struct vb_qp *vb_create_qp(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a);
 /* vb_create_qp_ex makes a queue pair whose sends are posted with ibv_wr_*: ops are bits, 1 << opcode. NULL with errno EOPNOTSUPP

@@ -62,15 +62,20 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 // endStep stamps the end of an await.
 func (r *loop) endStep(sendsFirst bool) {
 	now := Now()
-	if r.record.Samples && (sendsFirst || r.steps > 0) {
-		r.lap = now - r.stepStart
+	switch device := !r.record.Clock.IsZero(); {
+	case !r.record.Samples || r.steps == 0 && (device || !sendsFirst):
+	case device:
+		r.lap, r.lapped = Ticks(r.record.Clock.Between(r.stepAwaited, r.awaited)), true
+		r.record.Elapsed += now - r.stepStart
+	default:
+		r.lap, r.lapped = now-r.stepStart, true
 	}
-	r.stepStart = now
+	r.stepStart, r.stepAwaited = now, r.awaited
 }
 
 // listen drives the device one round: whatever came, the answer goes out before anything more is looked at.
 func (r *loop) listen(now Ticks) (moved bool, err error) {
-	if len(r.owing) > 0 || r.lap > 0 {
+	if len(r.owing) > 0 || r.lapped {
 		if err := r.catchUp(); err != nil {
 			return false, err
 		}

@@ -46,8 +46,11 @@ type loop struct {
 	// Ping-pong.
 	steps     uint64
 	stepStart Ticks // when the previous step ended
-	lap       Ticks // the previous step's sample, not yet recorded
+	lap       Ticks // the previous step's sample,
+	lapped    bool  // not yet recorded
 	sent      bool  // this step's message is out
+	// By the device's clock: the latest completion of the kind that is awaited, and the one that ended the previous step.
+	awaited, stepAwaited uint64
 }
 
 // NewRunner prepares a job to be run by the loop over a driver of its device. It closes the driver when it refuses the job.
@@ -332,6 +335,9 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 		return r.fail(c.QPN, fmt.Errorf("a completion of request %d, which no job posted", c.ID))
 	case receive:
 		r.progress.LastDone = now
+		if l.Await == AwaitReceive {
+			r.awaited = c.Timestamp
+		}
 		r.receive(l, c.Bytes)
 		return nil
 	}
@@ -340,6 +346,9 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 		return r.fail(c.QPN, fmt.Errorf("message %d completed; in flight are those from %d to before %d", to-1, l.retired, l.posted))
 	}
 	r.progress.LastDone = now
+	if l.Await == AwaitCompletion {
+		r.awaited = c.Timestamp
+	}
 	r.retire(l, to, now)
 	return nil
 }
@@ -430,9 +439,9 @@ func (r *loop) catchUp() error {
 		}
 	}
 	r.owing = r.owing[:0]
-	if r.lap > 0 {
+	if r.lapped {
 		r.record.Add(r.lap)
-		r.lap = 0
+		r.lapped = false
 	}
 	return nil
 }

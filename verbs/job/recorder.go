@@ -1,6 +1,10 @@
 package job
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/gobw/gobw/verbs"
+)
 
 // Histogram layout: HdrHistogram with unit magnitude 0 and 2048 sub-buckets (3 significant digits): values below 2048 are
 // exact, above they share a bucket with neighbours within 1/1024.
@@ -24,6 +28,9 @@ type Recorder struct {
 	Samples bool // a sample per step (ping-pong) or per signaled completion (stream: post to completion, per batch)
 	Peak    bool // of a stream: search for the best rate from a post to a completion
 	CPU     bool // account ticks spent packing, unpacking, posting and in polls that found something
+	// Clock, where set, is the device's, and the samples of a ping-pong are from the completion that ended one step to that
+	// of the next, in its ticks. The first step has none. All queues of the job must stamp their completions.
+	Clock verbs.CompletionClock
 
 	Counts  []int64 // HistogramCounts long, in ticks
 	Raw     []Ticks // capacity for the first samples
@@ -35,6 +42,9 @@ type Recorder struct {
 	SumSq   float64 // of (sample - Shift), so that the deviation keeps its digits
 	Shift   Ticks   // the first sample
 	Clipped uint64
+	// Elapsed is by the host's clock what Sum is by Clock: from the moment the first sample's begin was noticed to that of
+	// the last one's end.
+	Elapsed Ticks
 
 	PeakBytes uint64 // the best rate, as a fraction; see [PeakSearch]
 	PeakTicks Ticks
@@ -51,7 +61,7 @@ func NewRecorder(raw int) *Recorder {
 // Reset forgets all samples and keeps what to record.
 func (r *Recorder) Reset() {
 	clear(r.Counts)
-	*r = Recorder{Samples: r.Samples, Peak: r.Peak, CPU: r.CPU, Counts: r.Counts, Raw: r.Raw}
+	*r = Recorder{Samples: r.Samples, Peak: r.Peak, CPU: r.CPU, Clock: r.Clock, Counts: r.Counts, Raw: r.Raw}
 }
 
 // Add records one sample.
@@ -101,6 +111,7 @@ func (r *Recorder) Merge(o *Recorder) {
 	r.SumSq += o.SumSq + 2*d*(o.Sum-n*float64(o.Shift)) + n*d*d // about this recorder's shift
 	r.Sum += o.Sum
 	r.N += o.N
+	r.Elapsed += o.Elapsed
 	r.Clipped += o.Clipped
 	r.RawLen += uint64(copy(r.Raw[r.RawLen:], o.Raw[:o.RawLen]))
 	for i, c := range o.Counts {

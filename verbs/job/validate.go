@@ -40,6 +40,11 @@ func (j *Job) Validate() error {
 	if j.Pace < 0 {
 		bad("pace of %d ticks: want 0 or more", j.Pace)
 	}
+	if j.Record != nil && !j.Record.Clock.IsZero() {
+		if j.Shape != PingPong || j.Pace > 0 || len(j.Lanes) == 1 && j.Lanes[0].Await == AwaitLastByte {
+			bad("samples by the device's clock: want a ping-pong that awaits completions, without a pace")
+		}
+	}
 	lanes := make(map[uint32]int, len(j.Lanes))
 	for i := range j.Lanes {
 		l := &j.Lanes[i]

@@ -3,6 +3,7 @@ package roce
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
@@ -15,6 +16,12 @@ type entry struct {
 	release uint32     // send slots before this one are free
 }
 
+// completionClock is the host's, read while the packet that completes a request is handled: what the program did between
+// that and its poll is not in it, but all that the kernel did before is.
+func completionClock() verbs.CompletionClock { return verbs.CompletionClock{Hz: 1e9, Mask: 1<<63 - 1} }
+
+var clockEpoch = time.Now() //nolint:gochecknoglobals // Go tells monotonic time by differences alone
+
 // completionQueue is a verbs.CompletionQueue.
 type completionQueue struct {
 	e       *engine
@@ -26,6 +33,7 @@ type completionQueue struct {
 	users   int
 	closed  bool
 	overrun bool
+	stamps  bool // completions say when they came to be
 
 	channel  *completionChannel
 	armed    bool
@@ -53,7 +61,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return nil, e.fail(verb, 0, fmt.Errorf("%d completion queues are the most", maxCQ))
 	}
 	n := ringSize(o.Depth)
-	c := &completionQueue{e: e, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth)}
+	c := &completionQueue{e: e, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
 	if o.Channel != nil {
 		ch, ok := o.Channel.(*completionChannel)
 		if !ok || ch.e != e || ch.closed {
@@ -142,6 +150,9 @@ func (c *completionQueue) push(x entry, solicited bool) bool {
 			c.e.raise(verbs.AsyncEvent{Type: verbs.EventCQError, CQ: c})
 		}
 		return false
+	}
+	if c.stamps {
+		x.Timestamp = uint64(time.Since(clockEpoch))
 	}
 	c.ring[c.tail&c.mask] = x
 	c.tail++

@@ -57,6 +57,7 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 		Name: DeviceName, Provider: "roce", Software: true, Label: label, EmulatedNetwork: network, Firmware: runtime.Version(),
 		NodeGUID: 0x0200_00ff_fe00_12b7, SystemGUID: 0x0200_00ff_fe00_12b7, VendorID: 0xffffff, Ports: 1, NUMANode: -1,
 		Driver: "roce", TransportType: "IB",
+		Clock: completionClock(),
 		Limits: verbs.Limits{
 			MaxQP: maxQP - 32, MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxInline: maxInline, MaxCQ: maxCQ, MaxCQE: maxCQE,
 			MaxMR: maxMR, MaxMRBytes: 1 << 62, MaxPD: maxPD, MaxAH: maxAH, MaxMW: maxMW, MaxSRQ: maxSRQ, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,

@@ -83,6 +83,9 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 		if d.channel != nil && own.channel != d.channel {
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
 		}
+		if j.Record != nil && !j.Record.Clock.IsZero() && !own.stamps {
+			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
+		}
 		d.cqs = append(d.cqs, own)
 	}
 	return d, nil

@@ -650,6 +650,9 @@ func pingPongCases(s *suite) []jobCase {
 			})
 		}
 	}
+	if clock := s.pair.A.Device.Info().Clock; !clock.IsZero() {
+		cases = append(cases, stampedCases(clock)...)
+	}
 	return append(cases, jobCase{
 		name: "read latency",
 		build: func(g *stage) (part, part) {
@@ -662,6 +665,55 @@ func pingPongCases(s *suite) []jobCase {
 			}
 		},
 	})
+}
+
+// stampedCases take the samples of a ping-pong by the device's clock.
+func stampedCases(clock verbs.CompletionClock) []jobCase {
+	const count = 40
+	check := func(g *stage, o, other outcome) {
+		g.t.Helper()
+		if o.record.N != count-1 || o.record.RawLen != count-1 {
+			g.t.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, count, o.record.RawLen)
+		}
+		// The first message may have arrived before this end's job began.
+		sum, most := time.Duration(o.record.Sum/clock.Hz*1e9), o.took+other.took
+		if sum <= 0 || sum > most+most/100 {
+			g.t.Errorf("samples of %v in all, of jobs that took %v and %v", sum, o.took, other.took)
+		}
+		if o.record.Elapsed <= 0 || float64(o.record.Elapsed) > g.ticks*o.took.Seconds()*1e3*1.01 {
+			g.t.Errorf("samples of %d ticks by the host's clock, of a job that took %v", o.record.Elapsed, o.took)
+		}
+	}
+	stamped := func(parts ...*part) {
+		for _, p := range parts {
+			p.job.Record = job.NewRecorder(count)
+			p.job.Record.Clock = clock
+		}
+	}
+	cases := []jobCase{{
+		name: "read latency by the device's clock", rig: rigOptions{timestamps: true},
+		build: func(g *stage) (part, part) {
+			a, _ := g.pingPong(verbs.OpRead, 64, count, job.AwaitCompletion, 1)
+			stamped(&a)
+			return a, serve()
+		},
+		check: check,
+	}}
+	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+		cases = append(cases, jobCase{
+			name: transport.String() + " send ping-pong by the device's clock", rig: rigOptions{transport: transport, timestamps: true},
+			build: func(g *stage) (part, part) {
+				a, b := g.pingPong(verbs.OpSend, 64, count, job.AwaitReceive, 8)
+				stamped(&a, &b)
+				return a, b
+			},
+			check: func(g *stage, a, b outcome) {
+				check(g, a, b)
+				check(g, b, a)
+			},
+		})
+	}
+	return cases
 }
 
 // pingPong makes both ends of a ping-pong; A moves first.

@@ -32,9 +32,11 @@ type rigOptions struct {
 	srq       verbs.SharedReceiveQueue
 	pdB       verbs.ProtectionDomain // B's domain, where the test has one already
 	with      *rig                   // share its domains and completion queues
-	connect   func(side string, o *verbs.ConnectOptions)
-	leave     verbs.QPState // stop on the way: StateReset (0) means RTS
-	stay      Choice        // with leave: Yes keeps RESET
+
+	timestamps bool // completions carry them
+	connect    func(side string, o *verbs.ConnectOptions)
+	leave      verbs.QPState // stop on the way: StateReset (0) means RTS
+	stay       Choice        // with leave: Yes keeps RESET
 }
 
 // rig is a connected pair of queue pairs with memory, the stage of most tests.
@@ -124,7 +126,7 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 		x.pd = must[verbs.ProtectionDomain](t, "allocate domain")(e.Device.AllocPD())
 		closing(t, "domain", x.pd)
 	}
-	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth}
+	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth, Timestamps: o.timestamps || x.r.s.pair.Timestamps}
 	if name == "B" {
 		queue.Channel = o.channel
 	}

@@ -20,6 +20,8 @@ type Pair struct {
 	MTU  verbs.MTU
 	// Largest bounds the longest message tried, in bytes; 0: what the device grants, up to 2^31.
 	Largest uint64
+	// Timestamps has all completions stamped, not only those of the tests that look at stamps.
+	Timestamps bool
 }
 
 // Run drives the provider behind newPair through the whole suite. newPair opens fresh devices and closes them by
@@ -50,6 +52,7 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 		{"events", testEvents},
 		{"windows", testWindows},
 		{"visibility", testVisibility},
+		{"timestamps", testTimestamps},
 		{"jobs", testJobs},
 		{"job edges", testJobEdges},
 		{"many", testMany},

@@ -349,6 +349,7 @@ FIELD(vb_cq_init_attr_ex, wc_flags, ibv_cq_init_attr_ex, wc_flags);
 FIELD(vb_cq_init_attr_ex, comp_mask, ibv_cq_init_attr_ex, comp_mask);
 FIELD(vb_cq_init_attr_ex, flags, ibv_cq_init_attr_ex, flags);
 FIELD(vb_cq_init_attr_ex, parent_domain, ibv_cq_init_attr_ex, parent_domain);
+SIZE(vb_poll_cq_attr, ibv_poll_cq_attr);
 FIELD(vb_cq_ex, comp_mask, ibv_cq_ex, comp_mask);
 FIELD(vb_cq_ex, status, ibv_cq_ex, status);
 FIELD(vb_cq_ex, wr_id, ibv_cq_ex, wr_id);
@@ -380,7 +381,10 @@ BEFORE(query_device_ex);
 BEFORE(create_cq_ex);
 _Static_assert((void *)-1 == __VERBS_ABI_IS_EXTENDED, "the mark of an extended context");
 _Static_assert(VB_QP_INIT_PD == IBV_QP_INIT_ATTR_PD && VB_QP_INIT_SEND_OPS == IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, "ibv_qp_init_attr_mask");
-_Static_assert(VB_WC_EX_STANDARD == IBV_WC_STANDARD_FLAGS && VB_WC_EX_TIMESTAMP == IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, "wc_flags");
+_Static_assert(VB_WC_EX_STANDARD == IBV_WC_STANDARD_FLAGS && VB_WC_EX_TIMESTAMP == IBV_WC_EX_WITH_COMPLETION_TIMESTAMP &&
+	VB_WC_EX_BYTE_LEN == IBV_WC_EX_WITH_BYTE_LEN && VB_WC_EX_IMM == IBV_WC_EX_WITH_IMM && VB_WC_EX_QP_NUM == IBV_WC_EX_WITH_QP_NUM &&
+	VB_WC_EX_SRC_QP == IBV_WC_EX_WITH_SRC_QP, "wc_flags");
+_Static_assert(VB_WC_RECV == IBV_WC_RECV && VB_WC_WITH_IMM == IBV_WC_WITH_IMM && VB_WC_WITH_INV == IBV_WC_WITH_INV, "of a completion");
 /* The bit of an operation is its opcode. */
 _Static_assert(IBV_QP_EX_WITH_RDMA_WRITE == 1 << IBV_WR_RDMA_WRITE && IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM == 1 << IBV_WR_RDMA_WRITE_WITH_IMM &&
 	IBV_QP_EX_WITH_SEND == 1 << IBV_WR_SEND && IBV_QP_EX_WITH_SEND_WITH_IMM == 1 << IBV_WR_SEND_WITH_IMM &&

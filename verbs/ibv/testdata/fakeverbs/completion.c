@@ -28,10 +28,15 @@ int req_notify_cq(struct vb_cq *cq, int solicited_only) {
 	return 0;
 }
 
+/* device_time is called under the lock. */
 static uint64_t device_time(void) {
+	static uint64_t first;
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return ((uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000) * (uint64_t)setting("FAKEVERBS_CLOCK", 0) / 1000;
+	uint64_t now = (uint64_t)(((__int128)t.tv_sec * 1000000000 + t.tv_nsec) * setting("FAKEVERBS_TICKS", setting("FAKEVERBS_CLOCK", 0)) / 1000000);
+	if (!first)
+		first = now;
+	return (now - first - (uint64_t)setting("FAKEVERBS_WRAP", 0)) & CLOCK_MASK;
 }
 
 void complete(struct cq *q, struct cqe e, int solicited) {
@@ -43,7 +48,7 @@ void complete(struct cq *q, struct cqe e, int solicited) {
 		return;
 	}
 	if (q->ex.read_completion_ts)
-		e.time = device_time() & ((1ull << 48) - 1);
+		e.time = device_time();
 	q->e[q->in++ % (uint32_t)q->ex.base.cqe] = e;
 	if (q->ex.base.channel && (q->armed == 1 || (q->armed && (solicited || e.wc.status)))) {
 		q->armed = 0;
@@ -82,8 +87,9 @@ static int next_poll(struct vb_cq_ex *x) {
 	return 0;
 }
 
-static int start_poll(struct vb_cq_ex *x, void *attr) {
-	(void)attr;
+static int start_poll(struct vb_cq_ex *x, struct vb_poll_cq_attr *attr) {
+	if (attr->comp_mask)
+		return EINVAL;
 	pthread_mutex_lock(&lock);
 	int rc = next_poll(x);
 	if (rc)
@@ -103,7 +109,7 @@ READER(uint32_t, src_qp, wc.src_qp)
 READER(unsigned, wc_flags, wc.wc_flags)
 READER(uint64_t, completion_ts, time)
 
-struct vb_cq_ex *create_cq_ex(struct vb_context *c, struct vb_cq_init_attr_ex *a) {
+static struct vb_cq_ex *make_cq(struct vb_context *c, struct vb_cq_init_attr_ex *a) {
 	if (fault("create_cq") || gone(c))
 		return NULL;
 	if (a->cqe < 1 || a->cqe > MAX_CQE || a->wc_flags & ~(uint64_t)(VB_WC_EX_STANDARD | VB_WC_EX_TIMESTAMP)) {
@@ -119,15 +125,21 @@ struct vb_cq_ex *create_cq_ex(struct vb_context *c, struct vb_cq_init_attr_ex *a
 		.base = {.context = c, .channel = a->channel, .cq_context = a->cq_context, .cqe = (int)a->cqe},
 		.start_poll = start_poll, .next_poll = next_poll, .end_poll = end_poll, .read_opcode = read_opcode, .read_vendor_err = read_vendor_err,
 		.read_byte_len = read_byte_len, .read_imm_data = read_imm_data, .read_qp_num = read_qp_num, .read_src_qp = read_src_qp,
-		.read_wc_flags = read_wc_flags, .read_completion_ts = a->wc_flags & VB_WC_EX_TIMESTAMP ? read_completion_ts : NULL,
+		.read_wc_flags = read_wc_flags, .read_completion_ts = a->wc_flags & VB_WC_EX_TIMESTAMP && !setting("FAKEVERBS_STAMPLESS", 0) ? read_completion_ts : NULL,
 	};
 	q->e = calloc(a->cqe, sizeof *q->e);
 	return &q->ex;
 }
 
+struct vb_cq_ex *create_cq_ex(struct vb_context *c, struct vb_cq_init_attr_ex *a) {
+	note("create_cq_ex %#llx", (unsigned long long)a->wc_flags);
+	return fault("create_cq_ex") ? NULL : make_cq(c, a);
+}
+
 struct vb_cq *ibv_create_cq(struct vb_context *c, int cqe, void *context, struct vb_comp_channel *ch, int vector) {
+	note("create_cq");
 	struct vb_cq_init_attr_ex a = {.cqe = (uint32_t)cqe, .cq_context = context, .channel = ch, .comp_vector = (uint32_t)vector};
-	struct vb_cq_ex *x = create_cq_ex(c, &a);
+	struct vb_cq_ex *x = make_cq(c, &a);
 	return x ? &x->base : NULL;
 }
 

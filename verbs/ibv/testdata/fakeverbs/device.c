@@ -83,7 +83,7 @@ int ibv_query_device(struct vb_context *c, struct vb_device_attr *a) {
 
 static int query_device_ex(struct vb_context *c, const void *input, struct vb_device_attr_ex *a, size_t size) {
 	(void)input, (void)size;
-	a->completion_timestamp_mask = setting("FAKEVERBS_CLOCK", 0) ? (1ull << 48) - 1 : 0;
+	a->completion_timestamp_mask = setting("FAKEVERBS_CLOCK", 0) ? CLOCK_MASK : 0;
 	a->hca_core_clock = (uint64_t)setting("FAKEVERBS_CLOCK", 0);
 	return ibv_query_device(c, &a->orig);
 }

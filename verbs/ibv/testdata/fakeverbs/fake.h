@@ -5,6 +5,9 @@
  *   FAKEVERBS_LINK=ib          InfiniBand with a LID; otherwise Ethernet with GIDs of RoCE v2
  *   FAKEVERBS_PART=4129        the device's part number: 4129 is a ConnectX-7, on which perftest posts with ibv_wr_*
  *   FAKEVERBS_CLOCK=156250     kHz of the device's clock; without it, completions have no time stamps
+ *   FAKEVERBS_TICKS=156260     kHz at which it really runs, as a quartz that is a little off
+ *   FAKEVERBS_WRAP=5000        its ticks from the first stamp until it begins anew at 0
+ *   FAKEVERBS_STAMPLESS=1      ibv_create_cq_ex takes the flag for time stamps and overlooks it
  *   FAKEVERBS_FAULTS=verb=12   a comma list: that verb fails with that errno
  *   FAKEVERBS_CONTEXT=56       bytes of the extended context before the ordinary one; 0: not extended (libraries before 2013)
  *   FAKEVERBS_UNTOLD=1         querying a queue pair leaves its state out, as on software iWARP
@@ -32,6 +35,7 @@ enum { FENCE = 1, SIGNALED = 2, SOLICITED = 4, INLINED = 8 };
 enum { LOCAL_WRITE = 1, REMOTE_WRITE = 2, REMOTE_READ = 4, REMOTE_ATOMIC = 8, MW_BIND = 16 };
 enum { OK, LOC_LEN, LOC_QP_OP, LOC_EEC_OP, LOC_PROT, FLUSH, MW_BIND_ERR, BAD_RESP, LOC_ACCESS, REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_EXC, WAIT = -1, DROPPED = -2 };
 enum { RECV = 128, WITH_GRH = 1, WITH_IMM = 2, WITH_INV = 8, GRH = 40 };
+#define CLOCK_MASK ((1ull << 48) - 1)
 enum { CQ_ERR = 0, SQ_DRAINED = 5, DEVICE_FATAL = 8, SRQ_LIMIT = 15, LAST_WQE = 16 };
 
 struct qp;

@@ -1,0 +1,51 @@
+package verbstest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// testTimestamps holds the stamps of completions against the host's clock, or a device without a clock to saying so.
+func testTimestamps(t *testing.T, s *suite) {
+	d := s.pair.A.Device
+	clock := d.Info().Clock
+	if clock.IsZero() {
+		cq, err := d.CreateCQ(verbs.CompletionQueueOptions{Timestamps: true})
+		if err == nil {
+			t.Errorf("%s tells no clock and makes a queue with time stamps", d.Info().Name)
+			_ = cq.Close()
+		} else if !errors.Is(err, verbs.ErrUnsupported) {
+			t.Errorf("a queue with time stamps: %v, want %v", err, verbs.ErrUnsupported)
+		}
+		return
+	}
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpSend} {
+		t.Run(op.String(), func(t *testing.T) {
+			r := newRig(t, s, rigOptions{timestamps: true})
+			var ends [2][2]time.Time // of the first and the last message: before it was posted, after its completion was seen
+			var seen [2]verbs.Completion
+			for n := range ends {
+				if n > 0 { // long against what the clocks may differ by
+					r.quiet("nothing posted")
+				}
+				ends[n][0] = time.Now()
+				if op == verbs.OpSend {
+					r.b.receive(7, r.b.sge(0, 64))
+				}
+				r.a.post(r.a.request(uint64(n), op, 64))
+				if seen[n] = r.a.wantSent(uint64(n), verbs.Success); op == verbs.OpSend {
+					seen[n] = r.b.wantReceived(7, verbs.Success)
+				}
+				ends[n][1] = time.Now()
+			}
+			took := time.Duration(float64(clock.Between(seen[0].Timestamp, seen[1].Timestamp)) / clock.Hz * 1e9)
+			low, high := ends[1][0].Sub(ends[0][1]), ends[1][1].Sub(ends[0][0])
+			if took < low-low/100 || took > high+high/100 {
+				t.Errorf("%v between two completions by a clock of %g Hz; by the host's it was %v to %v", took, clock.Hz, low, high)
+			}
+		})
+	}
+}
