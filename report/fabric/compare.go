@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -125,7 +126,7 @@ func Brief(c *compare.Comparison) *compare.Comparison {
 		}
 		return cmp.Or(cmp.Compare(paths(a), paths(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(b.WorseBy, a.WorseBy))
 	})
-	out.Labels = append(slices.Clone(c.Labels), fmt.Sprintf("%s of hosts and links the same, not shown", plural(same, "figure")))
+	out.Labels = append(slices.Clone(c.Labels), fmt.Sprintf("%s of hosts and links the same, not shown", plain.Plural(same, "figure")))
 	return &out
 }
 
@@ -157,10 +158,8 @@ func (t Test) point(b, a Series, confidence float64) compare.Point {
 
 // name is a run in a few words.
 func (d *Document) name() string {
-	return fmt.Sprintf("%s of %s, %s", orElse(d.Pattern, "run"), d.Began.UTC().Format("2006-01-02 15:04"), plural(len(d.Hosts), "host"))
+	return fmt.Sprintf("%s of %s, %s", cmp.Or(d.Pattern, "run"), d.Began.UTC().Format("2006-01-02 15:04"), plain.Plural(len(d.Hosts), "host"))
 }
-
-func orElse(s, other string) string { return cmp.Or(s, other) }
 
 // unlike is what decides the figures and differs.
 func (d *Document) unlike(o *Document) []compare.Difference {
@@ -194,7 +193,7 @@ func (d *Document) changes(o *Document) []string {
 	}
 	for _, h := range o.Hosts {
 		if before, known := was[h.Name]; known && before != h.State {
-			out = append(out, plain(fmt.Sprintf("%s: %s, now %s %s", h.Name, before, h.State, h.Reason)))
+			out = append(out, plain.Text(fmt.Sprintf("%s: %s, now %s %s", h.Name, before, h.State, h.Reason)))
 		}
 	}
 	found := func(d *Document) map[string]bool {
@@ -209,12 +208,12 @@ func (d *Document) changes(o *Document) []string {
 	before, after := found(d), found(o)
 	for f := range after {
 		if !before[f] {
-			out = append(out, plain("new finding: "+f))
+			out = append(out, plain.Text("new finding: "+f))
 		}
 	}
 	for f := range before {
 		if !after[f] {
-			out = append(out, plain("no longer found: "+f))
+			out = append(out, plain.Text("no longer found: "+f))
 		}
 	}
 	slices.Sort(out)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Format and Version identify the document.
@@ -55,7 +57,7 @@ type Test struct {
 }
 
 func (t Test) String() string {
-	s := fmt.Sprintf("%s of %s over %s, %d bytes, %s", t.Kind, t.Operation, t.Transport, t.SizeBytes, plural(t.QPs, "queue pair"))
+	s := fmt.Sprintf("%s of %s over %s, %d bytes, %s", t.Kind, t.Operation, t.Transport, t.SizeBytes, plain.Plural(t.QPs, "queue pair"))
 	if t.OneWay {
 		s += ", one way"
 	}

@@ -6,9 +6,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/gobw/gobw/report/openmetrics"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // StateName is a cell's state in words.
@@ -71,7 +71,7 @@ func (d *Document) CSV(w io.Writer) error {
 	for i := range d.Cells.Len() {
 		r := d.record(i)
 		if err := c.Write([]string{
-			fmt.Sprint(r.Round), cell(r.Label), cell(r.From), cell(r.To), cell(r.Rail), r.State, fmt.Sprintf("%.6g", d.Cells.Value[i]),
+			fmt.Sprint(r.Round), plain.CSV(r.Label), plain.CSV(r.From), plain.CSV(r.To), plain.CSV(r.Rail), r.State, fmt.Sprintf("%.6g", d.Cells.Value[i]),
 			fmt.Sprintf("%.4f", r.Share), fmt.Sprint(r.FanIn), fmt.Sprint(r.Retest), fmt.Sprint(r.Alone),
 		}); err != nil {
 			return err
@@ -81,19 +81,10 @@ func (d *Document) CSV(w io.Writer) error {
 	return c.Error()
 }
 
-// cell keeps a spreadsheet from taking a name for a formula.
-func cell(s string) string {
-	s = plain(s)
-	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
-		return "'" + s
-	}
-	return s
-}
-
 // Nodes writes a line per good host, for mpirun and others.
 func (d *Document) Nodes(w io.Writer) error {
 	for _, h := range d.GoodHosts() {
-		if _, err := fmt.Fprintln(w, plain(h)); err != nil {
+		if _, err := fmt.Fprintln(w, plain.Text(h)); err != nil {
 			return err
 		}
 	}
@@ -128,7 +119,7 @@ type junitText struct {
 func (d *Document) JUnit(w io.Writer) error {
 	s := junitSuite{Name: "gobw fabric", Time: fmt.Sprintf("%.3f", d.Seconds), Out: d.Line() + "\n" + d.Tested()}
 	add := func(class, name string, failure, failed *junitText) {
-		s.Cases = append(s.Cases, junitCase{Name: plain(name), Class: class, Time: "0", Failure: failure, Error: failed})
+		s.Cases = append(s.Cases, junitCase{Name: plain.Text(name), Class: class, Time: "0", Failure: failure, Error: failed})
 		s.Tests++
 		if failure != nil {
 			s.Failures++
@@ -139,12 +130,12 @@ func (d *Document) JUnit(w io.Writer) error {
 	}
 	text := func(f Finding) *junitText {
 		m := fmt.Sprintf("%s: %s, busy %s, alone %s", f.Kind, f.Where(), f.Busy, f.Alone)
-		return &junitText{Message: plain(m), Text: plain(f.Reason + "\n" + f.Reproduce)}
+		return &junitText{Message: plain.Text(m), Text: plain.Text(f.Reason + "\n" + f.Reproduce)}
 	}
 	for _, h := range d.Hosts {
 		var failure, failed *junitText
 		if !h.TookPart() {
-			failed = &junitText{Message: plain(h.State + ": " + h.Reason), Text: plain(h.Remedy)}
+			failed = &junitText{Message: plain.Text(h.State + ": " + h.Reason), Text: plain.Text(h.Remedy)}
 		}
 		for _, f := range d.Findings {
 			if f.OfHost() && f.FromRank == h.Rank && failure == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Is tells whether a file holds a [Document], as far as its head says.
@@ -26,7 +27,7 @@ func Is(b []byte) bool {
 // common is their plan: the pattern, the rail, the path and how many senders a receiver has.
 func (d *Document) Result() *report.Document {
 	out := &report.Document{
-		Schema: report.SchemaVersion, Tool: "gobw", Version: plain(d.Program), Command: strings.Fields(d.Command), Started: d.Began,
+		Schema: report.SchemaVersion, Tool: "gobw", Version: plain.Text(d.Program), Command: strings.Fields(d.Command), Started: d.Began,
 		Finished: d.Began.Add(time.Duration(min(d.Seconds, 1e9) * float64(time.Second))), Complete: d.Stopped == "", Failure: d.Stopped,
 	}
 	out.Client.Device, out.Client.Software = strings.Join(d.Rails, ", "), d.Software

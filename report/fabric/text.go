@@ -7,17 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-)
 
-// plain takes from a text what would steer a terminal.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
-}
+	"github.com/gobw/gobw/report/plain"
+)
 
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", share*100) }
 
@@ -30,13 +22,6 @@ func (t Test) Figure(v float64) string {
 		return fmt.Sprintf("%.2f Mb/s", v/1e6)
 	}
 	return fmt.Sprintf("%.2f Gb/s", v/1e9)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Line is the verdict in one line.
@@ -65,22 +50,22 @@ func (d *Document) Line() string {
 	}
 	for _, k := range kinds {
 		if strings.HasPrefix(k, "slow ") && !strings.Contains(k, "only") {
-			parts = append(parts, plural(counts[k], k)) // slow hosts
+			parts = append(parts, plain.Plural(counts[k], k)) // slow hosts
 		} else {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
 		}
 	}
 	if missing := len(d.Hosts) - took; missing > 0 {
-		parts = append(parts, plural(missing, "host")+" missing")
+		parts = append(parts, plain.Plural(missing, "host")+" missing")
 	}
 	if d.Stopped != "" {
-		parts = append(parts, "stopped: "+plain(d.Stopped))
+		parts = append(parts, "stopped: "+plain.Text(d.Stopped))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "nothing slow found")
 	}
 	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s in %s.", d.Verdict(), strings.Join(parts, ", "), took,
-		plural(len(d.Hosts), "host"), plural(len(d.Rails), "rail"), plural(len(d.Rounds)-retests, "round"), plural(retests, "re-test"),
+		plain.Plural(len(d.Hosts), "host"), plain.Plural(len(d.Rails), "rail"), plain.Plural(len(d.Rounds)-retests, "round"), plain.Plural(retests, "re-test"),
 		time.Duration(d.Seconds*float64(time.Second)).Round(time.Second/10))
 }
 
@@ -104,7 +89,7 @@ func (d *Document) Text(w io.Writer) error {
 func (d *Document) Tested() string {
 	j := d.Judged
 	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s; noise of one cell %s.", j.Tested, j.Pairs,
-		percent(float64(j.Tested)/float64(max(j.Pairs, 1))), plain(d.Pattern), percent(j.Sigma))
+		percent(float64(j.Tested)/float64(max(j.Pairs, 1))), plain.Text(d.Pattern), percent(j.Sigma))
 	if j.HostPower == 0 {
 		return s + " Too noisy, or too few hosts known to be good: this run can tell nothing."
 	}
@@ -127,9 +112,9 @@ func (j Judged) against() string {
 	case j.Baseline == "":
 		return ""
 	case j.BaselinePower == 0:
-		return fmt.Sprintf(" All paths together cannot be compared with %s: too few hosts, or no flow that was measured alone.", plain(j.Baseline))
+		return fmt.Sprintf(" All paths together cannot be compared with %s: too few hosts, or no flow that was measured alone.", plain.Text(j.Baseline))
 	}
-	return fmt.Sprintf(" Against %s: all paths slower by %s.", plain(j.Baseline), percent(j.BaselinePower))
+	return fmt.Sprintf(" Against %s: all paths slower by %s.", plain.Text(j.Baseline), percent(j.BaselinePower))
 }
 
 type printer struct {
@@ -152,7 +137,7 @@ func (p *printer) table(title string, rows [][]string) {
 	t := tabwriter.NewWriter(p.w, 0, 8, 2, ' ', 0)
 	for _, r := range rows {
 		for i := range r {
-			r[i] = plain(r[i])
+			r[i] = plain.Text(r[i])
 		}
 		if _, err := fmt.Fprintln(t, strings.Join(r, "\t")); err != nil {
 			p.err = err
@@ -193,7 +178,7 @@ func (d *Document) textFindings(p *printer) {
 			hosts = append(hosts, []string{f.Kind, f.Where(), d.rail(f.Rail), screened, f.Busy.String(), f.Alone.String(), f.Reason})
 		}
 		if f.Bad && f.Reproduce != "" && len(reproduce) < 5 {
-			reproduce = append(reproduce, fmt.Sprintf("  %s: %s", plain(f.Where()), plain(f.Reproduce)))
+			reproduce = append(reproduce, fmt.Sprintf("  %s: %s", plain.Text(f.Where()), plain.Text(f.Reproduce)))
 		}
 	}
 	p.table("Hosts (shares of what is expected; re-tests with partners known to be good)", hosts)
@@ -202,10 +187,10 @@ func (d *Document) textFindings(p *printer) {
 		p.line("and %d more, in the files", left)
 	}
 	if n := d.Judged.NotReproduced; n > 0 {
-		p.line("%s looked slow once and did not when tested again.", plural(n, "link"))
+		p.line("%s looked slow once and did not when tested again.", plain.Plural(n, "link"))
 	}
 	if n := d.Judged.Untried; n > 0 {
-		p.line("%s looked slow and were not tested again: there were too many.", plural(n, "link"))
+		p.line("%s looked slow and were not tested again: there were too many.", plain.Plural(n, "link"))
 	}
 	if len(reproduce) > 0 {
 		p.line("\nTo see it alone ('gobw serve' at the second host, the command at the first):\n%s", strings.Join(reproduce, "\n"))
@@ -289,7 +274,7 @@ func (d *Document) textAdvice(p *printer) {
 	if len(bad) == 0 {
 		return
 	}
-	list := plain(Fold(bad))
+	list := plain.Text(Fold(bad))
 	p.line("\nFor the next job:    --exclude=%s", list)
 	p.line("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Began.Format("2006-01-02"))
 }

@@ -28,9 +28,12 @@ func OneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
+// Text makes one line of text that is safe to show.
+func Text(s string) string { return Terminal(OneLine(s)) }
+
 // CSV keeps text from being a formula: a spreadsheet evaluates what begins with =, +, -, @ or a tab. Figures are no text.
 func CSV(s string) string {
-	s = Terminal(OneLine(s))
+	s = Text(s)
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
 		return "'" + s
 	}

@@ -16,14 +16,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/expect"
-	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/stats"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Plan is a list of tests and what is expected of each, read from YAML.
@@ -357,7 +358,7 @@ func (p *planParser) defaults(n ast.Node) {
 		switch f.key {
 		case "flags":
 			if s, t, ok := p.text(f); ok {
-				words, err := SplitWords(s)
+				words, err := plain.SplitWords(s)
 				if err != nil {
 					p.mistake(t, "flags: %v", err)
 				}
@@ -389,7 +390,7 @@ func (p *planParser) against(f field) {
 				a.Program = filepath.Join(filepath.Dir(p.file), s)
 			}
 		case "flags":
-			a.Flags, err = SplitWords(s)
+			a.Flags, err = plain.SplitWords(s)
 		case "pairs":
 			if a.Pairs, err = strconv.Atoi(s); err != nil || a.Pairs < 1 || a.Pairs > mostPairs {
 				err = fmt.Errorf("%q: want 1 to %d; six are the least that tell anything", s, mostPairs)
@@ -495,7 +496,7 @@ func (p *planParser) run(t *Test, f field) (kind, transport string, names []stri
 	if !ok {
 		return "", "", nil
 	}
-	words, err := SplitWords(s)
+	words, err := plain.SplitWords(s)
 	if err != nil {
 		p.mistake(at, "run: %v", err)
 		return "", "", nil
@@ -566,39 +567,4 @@ func (p *planParser) expect(t *Test, f field, kind, transport string, names []st
 			t.Expect = append(t.Expect, e)
 		}
 	}
-}
-
-// SplitWords splits a command line at spaces; quotation marks keep words together. It is no shell.
-func SplitWords(s string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	in, quote := false, rune(0)
-	for _, r := range s {
-		switch {
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			} else {
-				word.WriteRune(r)
-			}
-		case r == '\'' || r == '"':
-			in, quote = true, r
-		case r == ' ' || r == '\t' || r == '\n':
-			if in {
-				words = append(words, word.String())
-				word.Reset()
-				in = false
-			}
-		default:
-			in = true
-			word.WriteRune(r)
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("the quotation %c does not end", quote)
-	}
-	if in {
-		words = append(words, word.String())
-	}
-	return words, nil
 }

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
-	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 func TestParsePlan(t *testing.T) {
@@ -215,16 +216,6 @@ func TestShippedPlans(t *testing.T) {
 		if !errors.As(err, &fe) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "shipped plans are course, nic, quick") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-func TestSplitWords(t *testing.T) {
-	got, err := SplitWords(`gobw  write -s '64 K' --label="a b"c ''`)
-	if diff := cmp.Diff(got, []string{"gobw", "write", "-s", "64 K", "--label=a bc", ""}); diff != "" || err != nil {
-		t.Error(diff, err)
-	}
-	if _, err := SplitWords(`gobw "write`); err == nil {
-		t.Error("an open quotation passes")
 	}
 }
 

@@ -156,7 +156,7 @@ func documentFeatures() []func(curve) string {
 func setupFeatures(curves []curve) []func(curve) string {
 	words := map[string]func(s report.Setup) string{
 		"transport": func(s report.Setup) string { return s.Transport },
-		"qps":       func(s report.Setup) string { return plural(s.QPs, "QP") },
+		"qps":       func(s report.Setup) string { return plain.Plural(s.QPs, "QP") },
 		"direction": func(s report.Setup) string {
 			return map[string]string{"out": "outbound", "in": "inbound", "both": "both directions"}[s.Direction]
 		},
@@ -164,7 +164,7 @@ func setupFeatures(curves []curve) []func(curve) string {
 		"inline_bytes": func(s report.Setup) string { return fmt.Sprintf("inline %d B", s.InlineBytes) },
 		"mtu":          func(s report.Setup) string { return fmt.Sprintf("MTU %d", s.MTU) },
 		"events":       func(s report.Setup) string { return map[bool]string{true: "events", false: "polling"}[s.Events] },
-		"threads":      func(s report.Setup) string { return plural(max(s.Threads, 1), "thread") },
+		"threads":      func(s report.Setup) string { return plain.Plural(max(s.Threads, 1), "thread") },
 		"rate_limit_bits_per_s": func(s report.Setup) string {
 			if s.RateLimit == 0 {
 				return "no rate limit"
@@ -204,13 +204,6 @@ func setupFeatures(curves []curve) []func(curve) string {
 	return out
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
 // subtitle says what must be said with the numbers: the label, the device, and the set-up where there is one only.
 func subtitle(curves []curve) string {
 	var parts []string
@@ -237,7 +230,7 @@ func subtitle(curves []curve) string {
 	for _, f := range []func(c curve) string{
 		func(c curve) string { return c.doc.Device() },
 		func(c curve) string { return c.Setup.Transport },
-		func(c curve) string { return plural(c.Setup.QPs, "QP") },
+		func(c curve) string { return plain.Plural(c.Setup.QPs, "QP") },
 		func(c curve) string { return fmt.Sprintf("MTU %d", c.Setup.MTU) },
 	} {
 		if s := same(f); s != "" {

@@ -152,7 +152,7 @@ func trendClosing(t *trend.Trend) []string {
 		out = append(out, strings.Join(line, "; "))
 	}
 	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s; --seed %d); same: within ±%s",
-		plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, t.Seed, stats.Percent(t.Margin)))
+		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, t.Seed, stats.Percent(t.Margin)))
 	for i, s := range t.LeftOut {
 		if i == mostTold {
 			out = append(out, fmt.Sprintf("left out: %d more", len(t.LeftOut)-i))
@@ -167,12 +167,12 @@ func trendClosing(t *trend.Trend) []string {
 const mostOnPage = 48
 
 func trendHTML(w io.Writer, t *trend.Trend, since *compare.Comparison) error {
-	p := &page{Title: title("trend of " + plural(t.Results, "result")), Style: template.CSS(plot.Style()), Notices: t.Labels} //nolint:gosec // our own style sheet
+	p := &page{Title: title("trend of " + plain.Plural(t.Results, "result")), Style: template.CSS(plot.Style()), Notices: t.Labels} //nolint:gosec // our own style sheet
 	changes := 0
 	for i := range t.Series {
 		changes += len(t.Series[i].Changes)
 	}
-	p.Verdict = &pageVerdict{Text: fmt.Sprintf("%s in %d series.", plural(changes, "change"), len(t.Series)), Good: changes == 0}
+	p.Verdict = &pageVerdict{Text: fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), Good: changes == 0}
 	closing := pageTable{Title: "Changes", Notes: trendClosing(t)}
 	p.Verdicts = append(p.Verdicts, closing)
 	if since != nil {

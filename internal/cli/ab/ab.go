@@ -15,9 +15,8 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -25,11 +24,10 @@ import (
 
 // flags are the flags of 'ab' as they were typed.
 type flags struct {
-	pairs                              int
-	figure, width, limit, margin       string
-	failOn, accept, format, save, seed string
-	confidence                         float64
-	quiet                              bool
+	gate                                     gate.Flags
+	pairs                                    int
+	figure, width, limit, format, save, seed string
+	quiet                                    bool
 }
 
 // config is what to measure, and how to judge.
@@ -39,11 +37,9 @@ type config struct {
 	Pairs      int           // at most
 	Width      float64       // of the interval at which enough is known, a share; 0: all pairs
 	Limit      time.Duration // for all of it; 0: none
-	Margin     float64
+	Gate       gate.Config
 	Confidence float64
 	Seed       uint64
-	Gate       *compare.Gate
-	Accept     stats.Accepted
 	Format     string
 	Save       string
 	Quiet      bool
@@ -81,10 +77,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.width, "width", "", "end when the interval of the change is as narrow as this: 2%")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
 	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (bw; of golat p50)")
-	fs.StringVar(&f.failOn, "fail-on", "", "exit 1 on: worse, worse>5%")
-	fs.StringVar(&f.accept, "accept", "", "let pass what cannot be told for these causes: unclear, disturbed, too-few, incomplete")
-	fs.StringVar(&f.margin, "margin", "5%", "changes up to this count as the same")
-	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdict and interval")
+	f.gate.Bind(fs, "worse, worse>5%", "unclear, disturbed, too-few, incomplete")
 	fs.StringVar(&f.seed, "seed", "", "number from which the order is drawn (another each time)")
 	fs.StringVar(&f.format, "format", "table", strings.Join(render.ComparisonFormats(), ", "))
 	fs.StringVar(&f.save, "save", "", "write to this file instead of standard output")
@@ -94,7 +87,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{Pairs: f.pairs, Confidence: f.confidence, Format: f.format, Save: f.save, Quiet: f.quiet, Seed: rand.Uint64()}
+	c := config{Pairs: f.pairs, Confidence: f.gate.Confidence, Format: f.format, Save: f.save, Quiet: f.quiet, Seed: rand.Uint64()}
 	var wrong cmdline.Faults
 	var err error
 	c.A, err = parseSide(tool, args[0])
@@ -116,10 +109,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		wrong.Note(fmt.Errorf("--figure %q: no figure of which one side is better; try bw, msgrate, p50 or p99", name))
 	}
 	if f.width != "" {
-		c.Width, err = cmdline.ParsePercent(f.width)
-		if err == nil && !(c.Width > 0 && c.Width < 1) {
-			err = fmt.Errorf("%s: want more than 0%% and less than 100%%", f.width)
-		}
+		c.Width, err = cmdline.ParseShare(f.width)
 		wrong.Note(cmdline.Prefixed("--width", err))
 	}
 	switch {
@@ -136,27 +126,12 @@ func (f *flags) config(tool string, args []string) (config, error) {
 			wrong.Note(fmt.Errorf("--time %q: want a time such as 90s or 10m", f.limit))
 		}
 	}
-	c.Margin, err = cmdline.ParsePercent(f.margin)
-	if err == nil && !(c.Margin > 0 && c.Margin < 1) {
-		err = fmt.Errorf("%s: want more than 0%% and less than 100%%", f.margin)
-	}
-	wrong.Note(cmdline.Prefixed("--margin", err))
-	if !(f.confidence > 0 && f.confidence < 1) {
-		wrong.Note(fmt.Errorf("--confidence %g: want more than 0 and less than 1", f.confidence))
-	}
+	c.Gate, err = f.gate.Config()
+	wrong.Note(err)
 	if f.seed != "" {
 		if _, err := fmt.Sscan(f.seed, &c.Seed); err != nil {
 			wrong.Note(fmt.Errorf("--seed %q: want a whole number", f.seed))
 		}
-	}
-	if f.failOn != "" {
-		c.Gate, err = compare.ParseGate(f.failOn)
-		wrong.Note(cmdline.Prefixed("--fail-on", err))
-	}
-	c.Accept, err = stats.ParseAccepted(f.accept)
-	wrong.Note(cmdline.Prefixed("--accept", err))
-	if f.accept != "" && f.failOn == "" {
-		wrong.Note(errors.New("--accept is for a gate: give --fail-on, too"))
 	}
 	if !slices.Contains(render.ComparisonFormats(), f.format) {
 		wrong.Note(fmt.Errorf("--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", ")))
@@ -180,21 +155,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return failed
 	}
 	whole := m.comparison(c)
-	write := func(w io.Writer) error { return render.Comparison(w, c.Format, whole) }
-	var err error
-	if c.Save == "" {
-		err = write(out.Out)
-	} else {
-		err = report.WriteFile(c.Save, write)
-	}
-	if err = errors.Join(failed, err); err != nil || c.Gate == nil {
+	err := output.Write(out, c.Save, func(w io.Writer) error { return render.Comparison(w, c.Format, whole) })
+	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
 	judged := *whole
 	judged.Points = judged.Points[:1] // the control has said its part in the verdict
-	var missed []error
-	for _, reason := range c.Gate.Judge(&judged, c.Accept) {
-		missed = append(missed, exit.MissedError{What: reason})
-	}
-	return errors.Join(missed...)
+	return c.Gate.Judge(nil, &judged)
 }

@@ -2,36 +2,18 @@ package ab
 
 import (
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
+	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/stats"
 )
-
-func TestSplit(t *testing.T) {
-	for _, tt := range []struct {
-		line string
-		want []string
-	}{
-		{"write host -q 4", []string{"write", "host", "-q", "4"}},
-		{`  write  'a b' "c'd" e\ f '' `, []string{"write", "a b", "c'd", "e f", ""}},
-		{"", nil},
-	} {
-		got, err := split(tt.line)
-		if err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%q: %q, %v; want %q", tt.line, got, err, tt.want)
-		}
-	}
-	for _, line := range []string{"write 'host", `write "host`, `write host\`} {
-		if _, err := split(line); err == nil {
-			t.Errorf("%q: no error", line)
-		}
-	}
-}
 
 func TestParseSide(t *testing.T) {
 	for line, want := range map[string]side{
@@ -54,8 +36,14 @@ func TestParseSide(t *testing.T) {
 }
 
 func TestConfigNamesAllMistakes(t *testing.T) {
-	f := &flags{pairs: -1, figure: "qps", width: "200%", limit: "soon", margin: "0%", failOn: "worst", accept: "all", confidence: 2, format: "xml", seed: "x"}
-	_, err := f.config("gobw", []string{"serve", "write host"})
+	refused := func(args ...string) error {
+		cmd := NewCommand("gobw", output.Streams{Out: io.Discard, Err: io.Discard})
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(args)
+		return cmd.Execute()
+	}
+	err := refused("serve", "write host", "--pairs", "-1", "--figure", "qps", "--width", "200%", "--time", "soon", "--margin", "0%",
+		"--fail-on", "worst", "--accept", "all", "--confidence", "2", "--format", "xml", "--seed", "x")
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -64,8 +52,8 @@ func TestConfigNamesAllMistakes(t *testing.T) {
 			t.Errorf("no word of %s in:\n%v", want, err)
 		}
 	}
-	if _, err := (&flags{margin: "5%", confidence: 0.95, format: "table"}).config("gobw", []string{"write host", "golat write host"}); err == nil {
-		t.Error("bandwidth was compared with latency")
+	if err := refused("write host", "golat write host"); err == nil || !strings.Contains(err.Error(), "no figure to compare") {
+		t.Errorf("bandwidth was compared with latency: %v", err)
 	}
 }
 
@@ -111,7 +99,7 @@ func TestPerftestFigure(t *testing.T) {
 // TestComparison judges rounds as they come from a machine that drifts: planted, not planted, and with a control that differs.
 func TestComparison(t *testing.T) {
 	bw, _ := figure.Named("bw")
-	c := config{Figure: bw, Pairs: 21, Margin: 0.05, Confidence: 0.95, A: side{line: "a"}, B: side{line: "b"}}
+	c := config{Figure: bw, Pairs: 21, Gate: gate.Config{Margin: 0.05}, Confidence: 0.95, A: side{line: "a"}, B: side{line: "b"}}
 	rounds := func(b, again float64) measurement {
 		var m measurement
 		for i := range 21 {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
@@ -25,7 +26,7 @@ func Against(ctx context.Context, out output.Streams, base, now Command, figureN
 		return nil, fmt.Errorf("no figure %q", figureName)
 	}
 	c := config{
-		A: base.side(), B: now.side(), Figure: f, Pairs: pairs, Margin: margin, Confidence: stats.DefaultConfidence, Seed: rand.Uint64(), Quiet: !out.ErrTerminal,
+		A: base.side(), B: now.side(), Figure: f, Pairs: pairs, Gate: gate.Config{Margin: margin}, Confidence: stats.DefaultConfidence, Seed: rand.Uint64(), Quiet: !out.ErrTerminal,
 	}
 	m, err := measure(ctx, out, c)
 	if err != nil {

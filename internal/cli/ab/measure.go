@@ -95,7 +95,7 @@ func (m *measurement) control(c config) stats.Effect {
 
 // comparison judges: the first point is B against A, the second the control.
 func (m *measurement) comparison(c config) *compare.Comparison {
-	margins := stats.Margins{Same: c.Margin, Confidence: c.Confidence}
+	margins := stats.Margins{Same: c.Gate.Margin, Confidence: c.Confidence}
 	effect, control := m.effect(c), m.control(c)
 	verdict := stats.Conclude([]stats.Effect{effect}, margins)[0]
 	controlled := stats.Conclude([]stats.Effect{control}, margins)[0]
@@ -104,7 +104,7 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 			"the control, A against itself, differs by %+.1f %%, where nothing does", 100*control.Change)
 	}
 	out := &compare.Comparison{
-		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: c.Margin, Procedure: "one figure, in pairs",
+		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: c.Gate.Margin, Procedure: "one figure, in pairs",
 		Points: []compare.Point{
 			m.point(c, "B against A", m.b, effect, verdict),
 			m.point(c, "A against itself", m.again, control, controlled),

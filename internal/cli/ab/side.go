@@ -18,6 +18,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // side is one of the two tests: a command line that is run again and again.
@@ -35,9 +36,9 @@ var errTimeUp = errors.New("the time is up")
 
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...' or 'perftest:ib_write_bw HOST ...'.
 func parseSide(tool, line string) (side, error) {
-	words, err := split(line)
+	words, err := plain.SplitWords(line)
 	if err != nil {
-		return side{}, err
+		return side{}, fmt.Errorf("%q: %w", line, err)
 	}
 	s := side{line: line, tool: tool}
 	if len(words) > 0 {
@@ -64,42 +65,6 @@ func parseSide(tool, line string) (side, error) {
 	}
 	s.args, s.latency = words, s.tool == "golat"
 	return s, nil
-}
-
-// split parts a line into words as a shell does, with quotes and backslashes and nothing else.
-func split(line string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	inside, quote, escaped := false, rune(0), false
-	for _, r := range line {
-		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			escaped, inside = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '\'' || r == '"'):
-			quote, inside = r, true
-		case quote == 0 && (r == ' ' || r == '\t' || r == '\n'):
-			if inside {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			inside = false
-		default:
-			word.WriteRune(r)
-			inside = true
-		}
-	}
-	if quote != 0 || escaped {
-		return nil, fmt.Errorf("%q: a quote is not closed", line)
-	}
-	if inside {
-		words = append(words, word.String())
-	}
-	return words, nil
 }
 
 // outcome is what one run of a side measured.

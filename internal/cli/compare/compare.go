@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
@@ -23,17 +23,16 @@ import (
 
 // flags are the flags of 'compare' as they were typed.
 type flags struct {
-	failOn, accept, by, format, save string
-	figures                          []string
-	margin                           string
-	confidence, disturbed            float64
-	unlike                           bool
+	gate             gate.Flags
+	by, format, save string
+	figures          []string
+	unlike           bool
 }
 
 // config is what to compare, and how.
 type config struct {
-	Old, New []string      // without New: Old compared by a field with itself
-	Gate     *compare.Gate // nil: report only
+	Old, New []string // without New: Old compared by a field with itself
+	Gate     gate.Config
 	Format   string
 	Save     string
 	Options  compare.Options
@@ -41,7 +40,7 @@ type config struct {
 
 // NewCommand makes 'compare'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
-	flags := &flags{}
+	flags := &flags{gate: gate.Flags{WithoutGate: []stats.Cause{stats.Disturbed, stats.Incomplete}}}
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Tell whether two results differ",
@@ -68,13 +67,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&flags.failOn, "fail-on", "", "exit 1 on: worse, worse>5%, geomean>2%, too-few, missing")
+	flags.gate.Bind(fs, "worse, worse>5%, geomean>2%, too-few, missing", "too-few, unclear, disturbed, incomplete, missing, not-finite")
+	flags.gate.BindDisturbed(fs)
 	fs.StringSliceVar(&flags.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
-	fs.StringVar(&flags.accept, "accept", "", "let pass what cannot be told for these causes: too-few, unclear, disturbed, incomplete, missing, not-finite")
 	fs.StringVar(&flags.by, "by", "", "compare across this one field, which may differ: qps, tx_depth, device")
-	fs.StringVar(&flags.margin, "margin", "5%", "changes up to this count as the same")
-	fs.Float64Var(&flags.confidence, "confidence", 0.95, "of verdicts and intervals")
-	fs.Float64Var(&flags.disturbed, "disturbed", 0.5, "share of disturbed runs above which nothing is told")
 	fs.BoolVar(&flags.unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.StringVar(&flags.format, "format", "table", strings.Join(render.ComparisonFormats(), ", "))
 	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
@@ -83,10 +79,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 func (f *flags) config(args []string) (config, error) {
 	c := config{Format: f.format, Save: f.save, Options: compare.Options{
-		Confidence: f.confidence, Figures: f.figures, Unlike: f.unlike, By: f.by, DisturbedShare: f.disturbed,
+		Confidence: f.gate.Confidence, Figures: f.figures, Unlike: f.unlike, By: f.by, DisturbedShare: f.gate.Disturbed,
 	}}
 	var errs []error
-	var err error
 	switch {
 	case len(args) == 2:
 		c.Old, c.New = strings.Split(args[0], ","), strings.Split(args[1], ",")
@@ -95,26 +90,9 @@ func (f *flags) config(args []string) (config, error) {
 	default:
 		errs = append(errs, fmt.Errorf("%d results: want two, OLD and NEW, or one and --by", len(args)))
 	}
-	c.Options.Margin, err = cmdline.ParsePercent(f.margin)
-	if err == nil && !(c.Options.Margin > 0 && c.Options.Margin < 1) {
-		err = fmt.Errorf("%s: want more than 0%% and less than 100%%", f.margin)
-	}
-	errs = append(errs, cmdline.Prefixed("--margin", err))
-	c.Options.Accept, err = stats.ParseAccepted(f.accept)
-	errs = append(errs, cmdline.Prefixed("--accept", err))
-	if f.accept != "" && f.failOn == "" && !c.Options.Accept.Has(stats.Disturbed) && !c.Options.Accept.Has(stats.Incomplete) {
-		errs = append(errs, errors.New("--accept is for a gate: give --fail-on, too"))
-	}
-	if !(f.disturbed >= 0 && f.disturbed <= 1) {
-		errs = append(errs, fmt.Errorf("--disturbed %g: want 0 to 1", f.disturbed))
-	}
-	if f.failOn != "" {
-		c.Gate, err = compare.ParseGate(f.failOn)
-		errs = append(errs, cmdline.Prefixed("--fail-on", err))
-	}
-	if !(f.confidence > 0 && f.confidence < 1) {
-		errs = append(errs, fmt.Errorf("--confidence %g: want more than 0 and less than 1", f.confidence))
-	}
+	g, err := f.gate.Config()
+	errs = append(errs, err)
+	c.Gate, c.Options.Margin, c.Options.Accept = g, g.Margin, g.Accept
 	if !slices.Contains(append(render.ComparisonFormats(), "md", "tex"), f.format) {
 		errs = append(errs, fmt.Errorf("--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", ")))
 	}
@@ -139,21 +117,10 @@ func run(out output.Streams, c config) error {
 		}
 		return nil
 	}
-	if c.Save == "" {
-		err = write(out.Out)
-	} else {
-		err = report.WriteFile(c.Save, write)
-	}
-	if err != nil || c.Gate == nil {
+	if err := output.Write(out, c.Save, write); err != nil {
 		return err
 	}
-	missed := lost.Missed(c.Options.Accept)
-	for _, one := range comparisons {
-		for _, reason := range c.Gate.Judge(one, c.Options.Accept) {
-			missed = append(missed, exit.MissedError{What: reason})
-		}
-	}
-	return errors.Join(missed...)
+	return c.Gate.Judge(lost, comparisons...)
 }
 
 // compared compares the two sides, or within one side each value of a field with the first.

@@ -218,11 +218,11 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 		c.hosts, err = readHosts(f.hosts)
 		wrong.Note(cmdline.Prefixed("--hosts", err))
 	}
-	slow, err := parsePercent(f.slow)
+	slow, err := cmdline.ParsePercent(f.slow)
 	if err != nil || slow < 0.005 || slow > 0.9 {
 		wrong.Note(fmt.Errorf("--slow %q: want 0.5%% to 90%%", f.slow))
 	}
-	alpha, err := parsePercent(f.alpha)
+	alpha, err := cmdline.ParsePercent(f.alpha)
 	if err != nil || alpha <= 0 || alpha > 0.5 {
 		wrong.Note(fmt.Errorf("--alpha %q: want more than 0%%, at most 50%%", f.alpha))
 	}
@@ -289,24 +289,9 @@ func (f *flags) simulation(c *config, wrong *cmdline.Faults) {
 	if f.kind == plan.Bandwidth && slices.ContainsFunc(c.plants, func(p simulate.Plant) bool { return p.Kind == simulate.PlantTail }) {
 		wrong.Note(errors.New("--plant tail=...: only latencies have a tail: golat fabric"))
 	}
-	if c.noise, err = parsePercent(f.noise); err != nil || c.noise < 0 || c.noise > 0.5 {
+	if c.noise, err = cmdline.ParsePercent(f.noise); err != nil || c.noise < 0 || c.noise > 0.5 {
 		wrong.Note(fmt.Errorf("--noise %q: want 0%% to 50%%", f.noise))
 	}
-}
-
-// parsePercent reads "5%".
-func parsePercent(s string) (float64, error) {
-	number, is := strings.CutSuffix(strings.TrimSpace(s), "%")
-	if !is {
-		return 0, errors.New("want a percentage")
-	}
-	var v float64
-	var rest string
-	n, err := fmt.Sscanf(number+" .", "%g %s", &v, &rest)
-	if err != nil || n != 2 || rest != "." || v != v {
-		return 0, errors.New("want a percentage")
-	}
-	return v / 100, nil
 }
 
 // readHosts reads a file of hosts, one a line (what follows on it is ignored: mpirun's "slots=2"), or a list as Slurm's.

@@ -50,6 +50,14 @@ func CheckWritable(paths ...string) error {
 	return nil
 }
 
+// Write writes into a file, or with no name to standard output.
+func Write(out Streams, file string, write func(io.Writer) error) error {
+	if file == "" {
+		return write(out.Out)
+	}
+	return report.WriteFile(file, write)
+}
+
 // Deliver prints the document, in no format not at all, and saves it.
 func Deliver(out Streams, c Config, d *report.Document) error {
 	if c.Format.All != nil {

@@ -366,7 +366,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		if err := listTests(out, c); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(out.Out, "ready: %s on %s; nothing was run\n", plural(len(c.Tests), "test"), q.device)
+		_, err := fmt.Fprintf(out.Out, "ready: %s on %s; nothing was run\n", plain.Plural(len(c.Tests), "test"), q.device)
 		return err
 	}
 	if err := q.checkResumed(); err != nil {
@@ -442,7 +442,7 @@ func (q *qualification) checkLine(env report.Environment) error {
 		return nil
 	}
 	return exit.UsageError{Err: errors.Join(
-		fmt.Errorf("%s: %w for %s: %s", q.config.Plan.File, err, plural(len(lined), "expectation"), strings.Join(lined, ", ")),
+		fmt.Errorf("%s: %w for %s: %s", q.config.Plan.File, err, plain.Plural(len(lined), "expectation"), strings.Join(lined, ", ")),
 		errors.New("give the rate with --line 25Gb/s, or leave out what refers to it with --leave-out line; a plan of your own "+
 			"can expect absolute figures (bw >= 10 Gb/s), another test's or a baseline's"),
 	)}
@@ -626,11 +626,4 @@ func (q *qualification) deliver() error {
 		errs = append(errs, qualify.Save(q.config.JSON, q.report))
 	}
 	return errors.Join(errs...)
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,16 +12,14 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 )
 
 // flags are the flags of 'report' as they were typed.
 type flags struct {
-	format, save, pictures, pictureFormat string
-	scale                                 float64
+	format, save string
+	pictures     output.PictureFlags
 }
 
 // config is what to render.
@@ -31,9 +27,7 @@ type config struct {
 	Files    []string
 	Format   render.Format
 	Save     string // empty: standard output
-	Pictures string // directory, or empty
-	Draw     func(io.Writer, plot.Figure) error
-	Ending   string
+	Pictures output.Pictures
 }
 
 // NewCommand makes 'report'.
@@ -65,14 +59,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	fs.StringVar(&flags.format, "format", "", strings.Join(output.FormatNames(), ", ")+" (table, or by the ending of --save)")
 	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
-	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into this directory")
-	fs.StringVar(&flags.pictureFormat, "picture-format", "svg", "svg, png or pdf")
-	fs.Float64Var(&flags.scale, "scale", 2, "pixels per unit of a PNG; 2 is sharp on any screen")
+	flags.pictures.Bind(fs, "write each picture into this directory")
 	return cmd
 }
 
 func (f *flags) config(args []string) (config, error) {
-	c := config{Files: args, Save: f.save, Pictures: f.pictures}
+	c := config{Files: args, Save: f.save}
 	var errs []error
 	if len(args) == 0 {
 		errs = append(errs, errors.New("no file: name one that --save or qualify --json wrote"))
@@ -85,24 +77,12 @@ func (f *flags) config(args []string) (config, error) {
 	case f.save != "":
 		c.Format, err = output.FormatOfFile(f.save)
 		errs = append(errs, cmdline.Prefixed("--save "+f.save, err))
-	case f.pictures == "":
+	case !f.pictures.Asked():
 		c.Format, err = output.FormatNamed("table")
 		errs = append(errs, err)
 	}
-	c.Ending = "." + f.pictureFormat
-	switch f.pictureFormat {
-	case "svg":
-		c.Draw = plot.WriteSVG
-	case "png":
-		c.Draw = func(w io.Writer, p plot.Figure) error { return plot.WritePNG(w, p, f.scale) }
-	case "pdf":
-		c.Draw = plot.WritePDF
-	default:
-		errs = append(errs, fmt.Errorf("--picture-format %q: want svg, png or pdf", f.pictureFormat))
-	}
-	if !(f.scale >= 0.25 && f.scale <= 10) {
-		errs = append(errs, fmt.Errorf("--scale %g: want 0.25 to 10", f.scale))
-	}
+	c.Pictures, err = f.pictures.Config()
+	errs = append(errs, err)
 	return c, errors.Join(errs...)
 }
 
@@ -113,8 +93,12 @@ func run(out output.Streams, c config) error {
 		return err
 	}
 	lost.Note(out)
-	if c.Pictures != "" {
-		if err := writePictures(out, c, docs); err != nil {
+	if c.Pictures.Directory != "" {
+		pictures := render.Pictures(docs)
+		if len(pictures) == 0 {
+			return exit.UsageError{Err: errors.New("these results give no picture: a curve needs two sizes or more, a histogram --save from golat or a bandwidth test")}
+		}
+		if err := c.Pictures.Write(out, pictures); err != nil {
 			return err
 		}
 	}
@@ -125,10 +109,7 @@ func run(out output.Streams, c config) error {
 	if verdicts := verdictsOf(c); verdicts != nil {
 		render = verdicts
 	}
-	if c.Save == "" {
-		return render(out.Out)
-	}
-	return report.WriteFile(c.Save, render)
+	return output.Write(out, c.Save, render)
 }
 
 // verdictsOf renders a single qualification with its verdicts, in the formats that have a place for them.
@@ -161,23 +142,4 @@ func verdictsOf(c config) func(io.Writer) error {
 		}
 	}
 	return func(w io.Writer) error { return render(w, q) }
-}
-
-// writePictures writes each picture into a file of its own and names the files on standard error.
-func writePictures(out output.Streams, c config, docs []*report.Document) error {
-	pictures := render.Pictures(docs)
-	if len(pictures) == 0 {
-		return exit.UsageError{Err: errors.New("these results give no picture: a curve needs two sizes or more, a histogram --save from golat or a bandwidth test")}
-	}
-	if err := os.MkdirAll(c.Pictures, 0o755); err != nil {
-		return exit.SetupError{Err: err}
-	}
-	for _, p := range pictures {
-		path := filepath.Join(c.Pictures, p.Name+c.Ending)
-		if err := report.WriteFile(path, func(w io.Writer) error { return c.Draw(w, p.Figure) }); err != nil {
-			return err
-		}
-		fmt.Fprintln(out.Err, path)
-	}
-	return nil
 }

@@ -1,0 +1,28 @@
+package plain
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSplitWords(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		want []string
+	}{
+		{"write host -q 4", []string{"write", "host", "-q", "4"}},
+		{`  write  'a b' "c'd" e\ f '' `, []string{"write", "a b", "c'd", "e f", ""}},
+		{`gobw  write -s '64 K' --label="a b"c ''`, []string{"gobw", "write", "-s", "64 K", "--label=a bc", ""}},
+		{"", nil},
+	} {
+		got, err := SplitWords(tt.line)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, %v; want %q", tt.line, got, err, tt.want)
+		}
+	}
+	for _, line := range []string{"write 'host", `write "host`, `write host\`} {
+		if _, err := SplitWords(line); err == nil {
+			t.Errorf("%q: no error", line)
+		}
+	}
+}
