@@ -29,13 +29,12 @@ type lull struct {
 	begun   job.Ticks // the first look
 	since   job.Ticks
 	looks   int
-	slices  uint64 // that the threads had worked at the last look
 	packets uint64
 }
 
 // lasts tells whether nothing has arrived for the limit. lastChange is when the last message did, packets counts what the
-// device has received, slices how often every thread of this end has looked.
-func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets, slices uint64) bool {
+// device has received, looked whether every thread of this end has looked again.
+func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets uint64, looked bool) bool {
 	if l.begun == 0 {
 		l.begun = now
 	}
@@ -43,11 +42,11 @@ func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets, slices uin
 		most *= 10
 	}
 	if l.since == 0 || lastChange > l.since || packets != l.packets {
-		l.since, l.looks, l.packets, l.slices = now, 0, packets, slices
+		l.since, l.looks, l.packets = now, 0, packets
 		return now-l.begun > most
 	}
-	if slices != l.slices {
-		l.looks, l.slices = l.looks+1, slices
+	if looked {
+		l.looks++
 	}
 	return l.looks >= lullLooks && now-l.since > limit
 }
@@ -61,21 +60,18 @@ func (d *driver) allArrived(by job.Runner, shape job.Shape, now job.Ticks) bool 
 	if reliable && shape == job.Serve || counted && d.limit.expected > 0 && d.p.Received >= d.limit.expected {
 		return true
 	}
-	packets, most := uint64(0), d.ticks(lullMost)
+	packets, most, quiet := uint64(0), d.ticks(lullMost), d.limit.quietAfterDone
 	if !d.ours {
 		most = d.ticks(lullMostStock)
+	}
+	if reliable && d.limit.expected > 0 && d.plan.Receives() { // the others are on their way: an end may have no CPU for long
+		quiet, most = d.ticks(lullMost), 10*d.ticks(lullMost)
 	}
 	if !reliable { // a WRITE is seen in the device's counters alone
 		packets = d.deviceCounters()["rcvd_pkts"]
 	}
-	d.looked++
-	slices := d.looked
-	if t, several := by.(*job.Threads); several {
-		if n, working := t.Slices(); working {
-			slices = n
-		}
-	}
-	return d.lull.lasts(now, d.t.lastChange, d.limit.quietAfterDone, most, packets, slices)
+	t, several := by.(*job.Threads)
+	return d.lull.lasts(now, d.t.lastChange, quiet, most, packets, !several || t.Looked())
 }
 
 // sleepUntilArrived waits for what is still on its way at an end whose device needs nobody.

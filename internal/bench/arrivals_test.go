@@ -30,7 +30,7 @@ func TestLull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &lull{}
 			for i, k := range looks {
-				if got := l.lasts(job.Ticks(k.now), job.Ticks(k.lastChange), 20, 1000, k.packets, uint64(i)); got != k.want {
+				if got := l.lasts(job.Ticks(k.now), job.Ticks(k.lastChange), 20, 1000, k.packets, true); got != k.want {
 					t.Fatalf("look %d: got %v, want %v", i, got, k.want)
 				}
 			}
@@ -38,14 +38,20 @@ func TestLull(t *testing.T) {
 	}
 }
 
-// stub is a part's runner that finds one message when it is let go, and none before: a thread without a CPU.
+// stub is a part's runner that finds one message when it is let go, and none before: a thread that loses its CPU after some
+// slices.
 type stub struct {
+	before   int64 // slices that it works first, and finds nothing
+	worked   atomic.Int64
 	gate     chan struct{} // closed: it may run
 	received atomic.Uint64
 	stop     *atomic.Uint32
 }
 
 func (s *stub) Run(job.Ticks) (job.Progress, error) {
+	if s.worked.Add(1) <= s.before {
+		return job.Progress{}, nil
+	}
 	<-s.gate
 	s.received.Store(1)
 	return job.Progress{Received: 1, Done: s.stop.Load() != 0}, nil
@@ -54,10 +60,16 @@ func (s *stub) Received(int) uint64 { return s.received.Load() }
 func (s *stub) Close() error        { return nil }
 
 // TestArrivedAtEveryThread: an end of two threads whose second has no CPU does not believe that all has arrived, however long
-// the first finds nothing; once it runs, what it found is counted.
+// the first finds nothing, and however often the second had looked before; once it runs, what it found is counted.
 func TestArrivedAtEveryThread(t *testing.T) {
+	for name, before := range map[string]int64{"from the start": 0, "after some slices": 10_000} {
+		t.Run(name, func(t *testing.T) { testStarvedThread(t, before) })
+	}
+}
+
+func testStarvedThread(t *testing.T, before int64) {
 	whole := &job.Job{Shape: job.Stream, Stop: &atomic.Uint32{}}
-	running, starved := &stub{gate: make(chan struct{}), stop: whole.Stop}, &stub{gate: make(chan struct{}), stop: whole.Stop}
+	running, starved := &stub{gate: make(chan struct{}), stop: whole.Stop}, &stub{before: before, gate: make(chan struct{}), stop: whole.Stop}
 	close(running.gate)
 	threads, err := job.PrepareThreads(whole, []*job.Job{{Shape: job.Stream}, {Shape: job.Stream}}, job.ThreadOptions{Slice: 1000},
 		func(n int, _ *job.Job) (job.Runner, error) { return []*stub{running, starved}[n], nil })
@@ -69,6 +81,10 @@ func TestArrivedAtEveryThread(t *testing.T) {
 	look := func() bool {
 		d.p, err = threads.Run(job.Now() + 1)
 		return d.allArrived(threads, job.Stream, job.Now())
+	}
+	for starved.worked.Load() < before { // its slices go on beside those of the first
+		d.p, err = threads.Run(job.Now() + 1)
+		time.Sleep(time.Millisecond)
 	}
 	for range 1000 {
 		if look() {

@@ -41,7 +41,6 @@ type driver struct {
 	stopping bool
 	final    *job.Progress // this end's part was complete
 	lull     lull          // since the peer is done
-	looked   uint64        // how often this end has looked since
 	told     telling
 	gauge    steadiness
 	signs    signs

@@ -68,7 +68,7 @@ func TestRails(t *testing.T) {
 // checkRails holds the rows against the devices of an end, of which the result tells; a reversed test's are the server's.
 func checkRails(t *testing.T, shares []report.Share, e report.Environment) {
 	t.Helper()
-	checkShares(t, shares)
+	checkShares(t, shares, false)
 	if len(e.Rails) != 2 || e.Rails[0].GID == e.Rails[1].GID || e.Device != e.Rails[0].Device+","+e.Rails[1].Device {
 		t.Fatalf("the environment tells of %q: %+v", e.Device, e.Rails)
 	}

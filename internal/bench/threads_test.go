@@ -70,13 +70,13 @@ func TestThreads(t *testing.T) {
 				if r.Threads != 2 {
 					t.Errorf("the record says %d threads", r.Threads)
 				}
-				checkShares(t, r.PerThread)
+				checkShares(t, r.PerThread, s.Margin > 0)
 				if (len(r.PeerThreads) > 0) != tt.remote {
 					t.Errorf("the other end tells of %d threads", len(r.PeerThreads))
 				} else if tt.remote {
-					checkShares(t, r.PeerThreads)
+					checkShares(t, r.PeerThreads, false)
 				}
-				if s.Iterations > 0 && !s.Bidirectional && r.PerThread[0].Messages+r.PerThread[1].Messages != r.Messages {
+				if (s.Iterations > 0 || s.Margin > 0) && !s.Bidirectional && r.PerThread[0].Messages+r.PerThread[1].Messages != r.Messages {
 					t.Errorf("threads moved %d and %d of %d messages", r.PerThread[0].Messages, r.PerThread[1].Messages, r.Messages)
 				}
 			}
@@ -84,13 +84,14 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-func checkShares(t *testing.T, shares []report.Share) {
+// checkShares holds each thread to have worked; none need have in a window of the test: it may have had no CPU in that time.
+func checkShares(t *testing.T, shares []report.Share, window bool) {
 	t.Helper()
 	if len(shares) != 2 || shares[0].QPs != 2 || shares[1].QPs != 1 {
 		t.Fatalf("got %+v, want threads of 2 queue pairs and of 1", shares)
 	}
 	for i, s := range shares {
-		if s.Messages == 0 || s.Seconds <= 0 || s.MessagesPerS <= 0 || s.Bytes == 0 {
+		if s.Seconds <= 0 || !window && (s.Messages == 0 || s.MessagesPerS <= 0 || s.Bytes == 0) {
 			t.Errorf("thread %d did nothing: %+v", i, s)
 		}
 	}
@@ -110,7 +111,7 @@ func TestThreadsOfOneEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkShares(t, res.Records[0].PerThread)
+	checkShares(t, res.Records[0].PerThread, false)
 	_, err = p.run(t, plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, QPs: 3, Threads: 2, Iterations: 100})
 	if err == nil || !strings.Contains(err.Error(), "share one engine") {
 		t.Errorf("a receiver that has one engine took two threads: %v", err)

@@ -51,6 +51,7 @@ type part struct {
 	progress Progress
 	received []uint64 // of each lane
 	slices   uint64   // that it has worked
+	seen     uint64   // of them at the last Looked that was true
 	err      error
 }
 
@@ -223,18 +224,25 @@ func (t *Threads) Parts() []Progress {
 	return out
 }
 
-// Slices is how often each thread that is still at work has looked for completions, at least; false: none is. A thread that
-// gets no CPU has seen nothing of what has arrived.
-func (t *Threads) Slices() (least uint64, working bool) {
+// Looked tells whether every thread that is still at work has looked for completions since this was last true. A thread that
+// gets no CPU has seen nothing of what has arrived, however often it had looked before.
+func (t *Threads) Looked() bool {
 	for i := range t.parts {
 		p := &t.parts[i]
 		p.mu.Lock()
-		if !p.progress.Done && (!working || p.slices < least) {
-			least, working = p.slices, true
+		still := !p.progress.Done && p.slices == p.seen
+		p.mu.Unlock()
+		if still {
+			return false
 		}
+	}
+	for i := range t.parts {
+		p := &t.parts[i]
+		p.mu.Lock()
+		p.seen = p.slices
 		p.mu.Unlock()
 	}
-	return least, working
+	return true
 }
 
 // Received implements [Runner].
