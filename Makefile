@@ -4,8 +4,8 @@
 test: ## everything that CI runs; installs what it needs
 	scripts/test
 
-quick: ## the Go tests that decide by content: no root, no emulator, no clusters, no servers
-	go test $$(go list ./... | grep -vE '/internal/cli$$|/internal/cli/fabric$$|/internal/fabric/coordinate$$|/verbs/roce$$|/scripts/labtest|/report/render$$')
+quick: ## the Go tests that decide by content, with short simulations: no root, no emulator, no clusters, no servers
+	go test -short $$(go list ./... | grep -vE '/internal/cli$$|/internal/cli/fabric$$|/internal/fabric/coordinate$$|/verbs/roce$$|/scripts/labtest|/report/render$$')
 
 lint:
 	scripts/lint

@@ -1,12 +1,16 @@
 package plot
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"image"
 	stdcolor "image/color"
 	imagedraw "image/draw"
 	"image/png"
 	"io"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 
@@ -40,7 +44,67 @@ func writePNG(w io.Writer, f Figure, scale float64) error {
 	if fonts.err != nil {
 		return fonts.err
 	}
-	return png.Encode(w, r.img)
+	return png.Encode(w, paletted(r.img))
+}
+
+// paletted is an opaque picture in at most 256 colours: all that it has, or those that most pixels have and the others as the
+// nearest of them, which are shades within the edges of letters and lines. Most of the time that a PNG takes is its encoding, and
+// a byte a pixel takes a fraction of three with their filters.
+func paletted(img *image.RGBA) *image.Paletted {
+	count := map[uint32]int{}
+	for run := range runs(img.Pix) {
+		count[run.color] += run.pixels
+	}
+	colors := slices.SortedFunc(maps.Keys(count), func(a, b uint32) int { // the most frequent first, and the same order on every machine
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	out := image.NewPaletted(img.Bounds(), nil)
+	index := map[uint32]uint8{}
+	for i, c := range colors {
+		if i < 256 {
+			index[c] = uint8(i)
+			out.Palette = append(out.Palette, stdcolor.RGBA{uint8(c), uint8(c >> 8), uint8(c >> 16), 0xff})
+			continue
+		}
+		index[c] = uint8(out.Palette.Index(stdcolor.RGBA{uint8(c), uint8(c >> 8), uint8(c >> 16), 0xff}))
+	}
+	at := 0
+	for run := range runs(img.Pix) {
+		if i := index[run.color]; i != 0 { // 0, the paper's as a rule, is there already
+			for p := range run.pixels {
+				out.Pix[at+p] = i
+			}
+		}
+		at += run.pixels
+	}
+	return out
+}
+
+// run is pixels of one colour beside one another: red in the lowest byte, then green and blue.
+type run struct {
+	color  uint32
+	pixels int
+}
+
+// runs are the runs of pixels of four bytes.
+func runs(pix []byte) iter.Seq[run] {
+	return func(yield func(run) bool) {
+		var r run
+		for ; len(pix) >= 4; pix = pix[4:] {
+			c := binary.LittleEndian.Uint32(pix)
+			if c != r.color && r.pixels > 0 {
+				if !yield(r) {
+					return
+				}
+				r.pixels = 0
+			}
+			r.color = c
+			r.pixels++
+		}
+		if r.pixels > 0 {
+			yield(r)
+		}
+	}
 }
 
 // fill draws closed paths as one shape. Only the part of the picture that they touch is rasterized.

@@ -175,6 +175,9 @@ var comparisons = flag.Int("comparisons", 100, "of the simulation of many points
 // TestManyEqualPoints: comparisons of 48 points that are equal raise an alarm in at most 5 %, and a tenth's slowdown of one
 // of them is found where the noise allows. go test ./report/stats -run ManyEqualPoints -v -comparisons 10000
 func TestManyEqualPoints(t *testing.T) {
+	if testing.Short() {
+		*comparisons = min(*comparisons, 20)
+	}
 	r := rand.New(rand.NewPCG(3, 3))
 	t.Logf("%5s %6s %14s %18s %22s %20s", "runs", "noise", "false alarms", "all told the same", "10 % slower: found", "all 10 % slower")
 	for _, runs := range []int{5, 10, 20} {

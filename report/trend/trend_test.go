@@ -31,6 +31,14 @@ func night(n int, gbs ...float64) *report.Document {
 	return d
 }
 
+// trials is how many series a simulation makes.
+func trials() int {
+	if testing.Short() {
+		return min(*simulated, 30)
+	}
+	return *simulated
+}
+
 func mustTrend(t *testing.T, docs []*report.Document, o Options) *Trend {
 	t.Helper()
 	tr, err := Documents(docs, o)
@@ -80,7 +88,7 @@ func TestBestSplitIsTheDefinitions(t *testing.T) {
 
 // Steps that were planted are found where they were planted, in series of the length and noise of nightly tests.
 func TestPlantedStepsAreFound(t *testing.T) {
-	trials := *simulated / 3
+	trials := trials() / 3
 	for _, tt := range []struct {
 		name  string
 		steps map[int]float64 // night: factor from then on
@@ -139,7 +147,7 @@ func TestFalseAlarms(t *testing.T) {
 		"two states":   func(r *rand.Rand) float64 { return 50 - 8*float64(r.IntN(2)) },
 		"all the same": func(*rand.Rand) float64 { return 50 },
 	}
-	trials := *simulated
+	trials := trials()
 	for name, noise := range noises {
 		for _, together := range []int{1, 6} {
 			t.Run(fmt.Sprintf("%s, %d series", name, together), func(t *testing.T) {
@@ -291,10 +299,14 @@ func TestHostileValues(t *testing.T) {
 // A long series is divided in seconds: a test every ten minutes for a year.
 func TestLongSeries(t *testing.T) {
 	docs := make([]*report.Document, 10_000)
+	if testing.Short() {
+		docs = docs[:2_000]
+	}
+	change := len(docs)*6/10 + 1
 	lot := rand.New(rand.NewPCG(9, 9))
 	for n := range docs {
 		level := 50.0
-		if n > 6_000 {
+		if n >= change {
 			level = 48
 		}
 		docs[n] = night(0, level+lot.NormFloat64())
@@ -302,7 +314,7 @@ func TestLongSeries(t *testing.T) {
 	}
 	began := time.Now()
 	tr := mustTrend(t, docs, Options{})
-	if c := tr.Series[0].Changes; len(c) == 0 || abs(c[0].At-6_001) > 10 {
+	if c := tr.Series[0].Changes; len(c) == 0 || abs(c[0].At-change) > 10 {
 		t.Errorf("%+v", c)
 	}
 	t.Logf("%v", time.Since(began))

@@ -30,6 +30,14 @@ func words(v judge.Verdict) []string {
 	return out
 }
 
+// seeds is how many runs of a simulation there are: a fifth of all with -short.
+func seeds(all uint64) uint64 {
+	if testing.Short() {
+		return all / 5
+	}
+	return all
+}
+
 func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -56,7 +64,7 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 		{"dead and slow", 16, 4, schedule.Leaves, schedule.Options{Shifts: 4}, 0.01, "dead=5,host=6:-20%", []string{"host not connected  5>5", "slow host host 6>6"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			for seed := range seeds(5) {
 				c := Config{Hosts: tt.hosts, Noise: tt.noise, Seed: seed}
 				leaves := 1
 				if tt.leaf > 0 {
@@ -96,7 +104,7 @@ func TestLatencyIsJudgedByItsDistribution(t *testing.T) {
 		{"a small tail", "tail=7:-5%", 0.01, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for seed := range uint64(10) {
+			for seed := range seeds(10) {
 				plants, err := ParsePlants(tt.plant, Size{32, 1, 1})
 				if err != nil {
 					t.Fatal(err)
@@ -158,7 +166,7 @@ func TestBaseline(t *testing.T) {
 			{"all faster but one, which is slower", "receive=7:-40%", 1.3, []string{"slow host receiver 7>7"}},
 		} {
 			t.Run(fmt.Sprintf("%s, latency %t", tt.name, latency), func(t *testing.T) {
-				for seed := range uint64(5) {
+				for seed := range seeds(5) {
 					_, v := run(t, seed, tt.all, tt.plant, level)
 					if got := words(v); !slices.Equal(got, tt.want) || v.Baseline < 0.02 || v.Baseline > 0.1 {
 						t.Errorf("seed %d, power %.3f: %q, want %q", seed, v.Baseline, got, tt.want)
@@ -201,7 +209,7 @@ func TestRails(t *testing.T) {
 		"host=7@1:-30%":                 {"slow host host 7>7 rail 1"},
 		"link=3-9@0:-50%,load=5@1:-30%": {"slow link link 3>9 rail 0", "slow only under load host 5>5 rail 1"},
 	} {
-		for seed := range uint64(5) {
+		for seed := range seeds(5) {
 			plants, err := ParsePlants(plant, Size{16, 1, 2})
 			if err != nil {
 				t.Fatal(err)

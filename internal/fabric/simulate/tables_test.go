@@ -95,7 +95,7 @@ func (tr trial) run(t testing.TB, seed uint64) outcome {
 // that it looks for nearly all are found.
 func TestErrorRates(t *testing.T) {
 	runs, accused, planted, found := 0, 0, 0, 0
-	for seed := range uint64(25) {
+	for seed := range seeds(25) {
 		for _, tr := range []trial{
 			{64, 0, schedule.Pairs, 0, 0.01, 3, 0.10},
 			{64, 0, schedule.Random, 6, 0.01, 1, 0.10},
