@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,12 +34,12 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// runScripts runs scripts with two more commands: 'status CODE CMD...' checks the exit status, 'interrupt FILE SIGNAL CODE
+// runScripts runs scripts with three more commands: 'prometheus FILE' has Prometheus's own parser read a file, 'status CODE CMD...' checks the exit status, 'interrupt FILE SIGNAL CODE
 // CMD...' sends a signal once the command has written a good deal to a file. PATIENT is what every command is told that
 // measures: nobody is dead because the machine is busy.
 func runScripts(t *testing.T, p testscript.Params, env map[string]string) {
 	t.Helper()
-	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "interrupt": scriptInterrupt}
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "interrupt": scriptInterrupt, "prometheus": scriptPrometheus}
 	p.Setup = func(e *testscript.Env) error {
 		e.Setenv("GORACE", os.Getenv("GORACE"))
 		e.Setenv("PATIENT", "--peer-timeout=60s")
@@ -48,6 +49,28 @@ func runScripts(t *testing.T, p testscript.Params, env map[string]string) {
 		return nil
 	}
 	testscript.Run(t, p)
+}
+
+// scriptPrometheus reads a file with the parsers of Debian's python3-prometheus-client. CI has them; elsewhere it passes without.
+func scriptPrometheus(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: prometheus FILE")
+	}
+	const python = "/usr/bin/python3" // for which Debian packages it; another may be first in the path
+	if err := exec.Command(python, "-c", "import prometheus_client.openmetrics.parser").Run(); err != nil {
+		if os.Getenv("GOBW_CI") != "" {
+			ts.Fatalf("no package python3-prometheus-client (scripts/setup installs it): %v", err)
+		}
+		ts.Logf("%s is not read: no package python3-prometheus-client", args[0])
+		return
+	}
+	_, here, _, _ := runtime.Caller(0)
+	cmd := exec.Command(python, filepath.Join(filepath.Dir(here), "../../report/openmetrics/testdata/prometheus.py"))
+	cmd.Stdin = strings.NewReader(ts.ReadFile(args[0]))
+	out, err := cmd.CombinedOutput()
+	if (err != nil) != neg {
+		ts.Fatalf("Prometheus reads %s: %v\n%s", args[0], err, out)
+	}
 }
 
 func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {

@@ -2,7 +2,9 @@ package openmetrics_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -43,7 +45,8 @@ func parse(text string) (map[string]*family, error) {
 		}
 		return out[name], nil
 	}
-	for i, line := range strings.Split(strings.TrimSuffix(body, "\n"), "\n") {
+	lines := strings.Split(body, "\n") // the last is empty, as each line ends
+	for i, line := range lines[:len(lines)-1] {
 		if err := parseLine(line, open); err != nil {
 			return nil, fmt.Errorf("line %d: %w: %s", i+1, err, line)
 		}
@@ -124,27 +127,38 @@ func parseLabels(s string) (labels, rest string, err error) {
 	if !ok {
 		return "", s, nil
 	}
-	seen := map[string]bool{}
+	seen := map[string]string{}
 	for {
 		name, value, ok := strings.Cut(s, `="`)
-		if !ok || !labelName.MatchString(name) || seen[name] {
-			return "", "", fmt.Errorf("label name %q, or twice", name)
+		if !ok || !labelName.MatchString(name) {
+			return "", "", fmt.Errorf("label name %q", name)
 		}
-		seen[name] = true
+		if _, twice := seen[name]; twice {
+			return "", "", fmt.Errorf("label name %q twice", name)
+		}
 		text, after, err := escaped(value, false)
 		if err != nil {
 			return "", "", err
 		}
-		labels += name + "=" + strconv.Quote(text) + ","
+		seen[name] = text
 		switch {
 		case strings.HasPrefix(after, "}"):
-			return labels, after[1:], nil
+			return labelKey(seen), after[1:], nil
 		case strings.HasPrefix(after, ","):
 			s = after[1:]
 		default:
 			return "", "", fmt.Errorf("after a label %q", after)
 		}
 	}
+}
+
+// labelKey is a set of labels as one text.
+func labelKey(set map[string]string) string {
+	key := ""
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		key += name + "=" + strconv.Quote(set[name]) + ","
+	}
+	return key
 }
 
 // escaped reads to the closing quote.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -116,7 +117,7 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 		}
 		out.Write(append(b, '\n'))
 	case "openmetrics":
-		return comparisonOpenMetrics(w, c)
+		return openmetrics.Write(w, comparisonMetrics(c)...)
 	case "table", "text":
 		for _, label := range c.Labels {
 			for _, l := range plain.Wrap(label, columns(w)) {

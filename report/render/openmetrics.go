@@ -14,6 +14,7 @@ import (
 	"github.com/gobw/gobw/report/openmetrics"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/report/trend"
 )
 
 // metrics are the families of results. A sample is a point: the median over its runs.
@@ -197,8 +198,8 @@ func QualificationOpenMetrics(w io.Writer, q *qualify.Qualification) error {
 	return openmetrics.Write(w, append([]*openmetrics.Family{passed, status, test}, m.families()...)...)
 }
 
-// comparisonOpenMetrics writes the changes of a comparison with their intervals and verdicts.
-func comparisonOpenMetrics(w io.Writer, c *compare.Comparison) error {
+// comparisonMetrics are the changes of a comparison with their intervals and verdicts.
+func comparisonMetrics(c *compare.Comparison) []*openmetrics.Family {
 	change := &openmetrics.Family{Name: "gobw_comparison_change_ratio", Unit: "ratio", Help: "Change of the figure as a share of the old."}
 	low := &openmetrics.Family{Name: "gobw_comparison_change_low_ratio", Unit: "ratio", Help: "Lower end of the interval of the change."}
 	high := &openmetrics.Family{Name: "gobw_comparison_change_high_ratio", Unit: "ratio", Help: "Upper end of the interval of the change."}
@@ -212,5 +213,25 @@ func comparisonOpenMetrics(w io.Writer, c *compare.Comparison) error {
 		}
 		verdict.Add(1, append(slices.Clone(labels), tag("verdict", string(p.Word)), tag("cause", string(p.Cause)))...)
 	}
-	return openmetrics.Write(w, change, low, high, verdict)
+	return []*openmetrics.Family{change, low, high, verdict}
+}
+
+// trendMetrics are, for each series, how often and when it last changed, and by how much.
+func trendMetrics(t *trend.Trend) []*openmetrics.Family {
+	results := &openmetrics.Family{Name: "gobw_trend_results", Help: "Results of the series."}
+	changes := &openmetrics.Family{Name: "gobw_trend_changes", Help: "Changes found in the series."}
+	last := &openmetrics.Family{Name: "gobw_trend_last_change_ratio", Unit: "ratio", Help: "Last change of the figure as a share of what it was before."}
+	when := &openmetrics.Family{Name: "gobw_trend_last_change_timestamp_seconds", Unit: "seconds", Help: "When the first result after the last change began, in seconds since 1970."}
+	for i := range t.Series {
+		s := &t.Series[i]
+		labels := []openmetrics.Label{tag("setup", s.Group), tag("place", s.Place), tag("point", s.Row), tag("figure", s.Figure)}
+		results.Add(float64(len(s.Points)), labels...)
+		changes.Add(float64(len(s.Changes)), labels...)
+		if n := len(s.Changes); n > 0 {
+			c := &s.Changes[n-1]
+			last.Add(c.Change, labels...)
+			when.Add(float64(c.First.UnixMilli())/1000, labels...)
+		}
+	}
+	return []*openmetrics.Family{results, changes, last, when}
 }

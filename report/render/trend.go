@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/stats"
@@ -19,7 +20,9 @@ import (
 )
 
 // TrendFormats are the formats of a trend.
-func TrendFormats() []string { return []string{"table", "markdown", "latex", "html", "json"} }
+func TrendFormats() []string {
+	return []string{"table", "markdown", "latex", "html", "json", "openmetrics"}
+}
 
 // Trend writes a trend, and below it the state since some time against the one before, where that is given.
 func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
@@ -73,6 +76,12 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		}
 	case "html":
 		return trendHTML(w, t, since)
+	case "openmetrics":
+		families := trendMetrics(t)
+		if since != nil {
+			families = append(families, comparisonMetrics(since)...)
+		}
+		return openmetrics.Write(w, families...)
 	default:
 		return fmt.Errorf("no format %q%s for a trend; there are %s", format, plain.Suggest(format, TrendFormats()), strings.Join(TrendFormats(), ", "))
 	}

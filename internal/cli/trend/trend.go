@@ -114,13 +114,13 @@ func (f *flags) config(args []string) (config, error) {
 
 // output checks what becomes of the trend.
 func (f *flags) output(c *config) error {
-	endings := map[string]string{".txt": "table", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json"}
+	endings := map[string]string{".txt": "table", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json", ".prom": "openmetrics"}
 	if c.Format == "" {
 		c.Format = "table"
 		if f.save != "" {
 			var known bool
 			if c.Format, known = endings[filepath.Ext(f.save)]; !known {
-				return fmt.Errorf("--save %s: no format ends so; want .txt, .md, .tex, .html or .json, or give --format", f.save)
+				return fmt.Errorf("--save %s: no format ends so; want .txt, .md, .tex, .html, .json or .prom, or give --format", f.save)
 			}
 		}
 	}

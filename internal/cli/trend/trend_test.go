@@ -14,6 +14,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/report/render"
 )
 
 // runTrend runs the command as a user would.
@@ -216,7 +217,7 @@ func TestHostileFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, format := range []string{"table", "markdown", "latex", "html", "json"} {
+	for _, format := range render.TrendFormats() {
 		out, errs, code := runTrend(t, dir, "--format", format, "--pictures", filepath.Join(to, "p"), "--since", "3")
 		if code != 0 || strings.Contains(out+errs, "\x1b") || format == "html" && strings.Contains(out, "<svg onload") {
 			t.Errorf("%s: exit status %d\n%s%s", format, code, out, errs)
