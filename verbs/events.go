@@ -101,6 +101,8 @@ func (e AsyncEvent) String() string {
 		return fmt.Sprintf("%v on qp %#x", e.Type, e.QPN)
 	case e.CQ != nil:
 		return fmt.Sprintf("%v on a completion queue of %d entries", e.Type, e.CQ.Depth())
+	case e.SRQ != nil:
+		return fmt.Sprintf("%v on a shared receive queue", e.Type)
 	case e.Port != 0:
 		return fmt.Sprintf("%v on port %d", e.Type, e.Port)
 	default:

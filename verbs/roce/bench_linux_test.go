@@ -12,6 +12,8 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/netem"
@@ -36,9 +38,15 @@ const pingPongs = 12000
 var slotTime = flag.Duration("slot", 150*time.Millisecond, "time per measurement of the ratio benchmarks")
 
 // rawPair is a pair of plain UDP sockets.
-type rawPair struct{ a, b int }
+type rawPair struct {
+	a, b      int
+	connected bool
+	buffer    []byte
+}
 
-func newRawPair(b *testing.B) *rawPair {
+// newRawPair connects the sockets, or not: the packets of connected ones have IP IDs that their sender does not know, and RoCE's
+// ICRC covers them over IPv4.
+func newRawPair(b *testing.B, connected bool) *rawPair {
 	open := func(last byte) int {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK, 0)
 		check(b, err)
@@ -47,9 +55,15 @@ func newRawPair(b *testing.B) *rawPair {
 		check(b, syscall.Bind(fd, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, last}}))
 		return fd
 	}
-	p := &rawPair{open(1), open(2)}
-	check(b, syscall.Connect(p.a, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, 2}}))
-	check(b, syscall.Connect(p.b, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, 1}}))
+	one, two := byte(1), byte(2)
+	if !connected {
+		one, two = 3, 4
+	}
+	p := &rawPair{open(one), open(two), connected, make([]byte, 1<<16)}
+	if connected {
+		check(b, syscall.Connect(p.a, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, 2}}))
+		check(b, syscall.Connect(p.b, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, 1}}))
+	}
 	b.Cleanup(func() {
 		_ = syscall.Close(p.a)
 		_ = syscall.Close(p.b)
@@ -60,6 +74,29 @@ func newRawPair(b *testing.B) *rawPair {
 func rawSend(fd int, b []byte) bool {
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
 	return errno == 0
+}
+
+// send sends b, to an address where the sockets are not connected.
+func (p *rawPair) send(fd int, b []byte, to *sockaddr) {
+	if p.connected {
+		rawSend(fd, b)
+		return
+	}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0,
+		uintptr(unsafe.Pointer(&to.b[0])), uintptr(to.n))
+}
+
+func (p *rawPair) receive(fd int, b []byte, from *sockaddr) int {
+	if p.connected {
+		return rawReceive(fd, b)
+	}
+	from.n = uint32(len(from.b))
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0,
+		uintptr(unsafe.Pointer(&from.b[0])), uintptr(unsafe.Pointer(&from.n)))
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
 }
 
 func rawReceive(fd int, b []byte) int {
@@ -83,8 +120,8 @@ func onThread(cpu int, f func()) <-chan struct{} {
 	return done
 }
 
-// stream returns the bytes per second that arrive of a segmented stream.
-func (p *rawPair) stream(segment, batch int) float64 {
+// stream returns the bytes per second that arrive of a segmented stream, of which each call sends so many batches.
+func (p *rawPair) stream(segment, batch, batches int) float64 {
 	check := func(err error) {
 		if err != nil {
 			panic(err)
@@ -109,9 +146,18 @@ func (p *rawPair) stream(segment, batch int) float64 {
 	})
 	sender := onThread(0, func() {
 		buffer := make([]byte, segment*batch)
+		messages, vector := make([]multiMessage, batches), syscall.Iovec{Base: &buffer[0]}
+		vector.SetLen(len(buffer))
+		for i := range messages {
+			messages[i].Iov, messages[i].Iovlen = &vector, 1
+		}
 		for end := time.Now().Add(*slotTime); time.Now().Before(end); {
-			for range 16 {
-				rawSend(p.a, buffer)
+			for range 16 / batches {
+				if batches == 1 {
+					rawSend(p.a, buffer)
+					continue
+				}
+				_, _, _ = syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(p.a), uintptr(unsafe.Pointer(&messages[0])), uintptr(batches), 0, 0, 0)
 			}
 		}
 	})
@@ -129,19 +175,20 @@ func (p *rawPair) pingPong(size int) []float64 {
 	_ = syscall.SetsockoptInt(p.b, solUDP, udpGRO, 0)
 	var stop atomic.Bool
 	echo := onThread(1, func() {
-		buffer := make([]byte, 1<<16)
+		buffer, peer := make([]byte, 1<<16), new(sockaddr)
 		for !stop.Load() {
-			if n := rawReceive(p.b, buffer); n > 0 {
-				rawSend(p.b, buffer[:n])
+			if n := p.receive(p.b, buffer, peer); n > 0 {
+				p.send(p.b, buffer[:n], peer)
 			}
 		}
 	})
 	samples := make([]float64, 0, pingPongs)
 	<-onThread(0, func() {
-		buffer := make([]byte, 1<<16)
+		buffer, from := make([]byte, 1<<16), new(sockaddr)
+		to := makeSockaddr(netip.AddrFrom4([4]byte{127, 2, 9, 4}), 0, 4999, 0)
 		for t := time.Now(); len(samples) < cap(samples); {
-			rawSend(p.a, buffer[:size])
-			for rawReceive(p.a, buffer) == 0 {
+			p.send(p.a, buffer[:size], &to)
+			for p.receive(p.a, buffer, from) == 0 {
 				if time.Since(t) > time.Second {
 					break
 				}
@@ -217,21 +264,25 @@ func BenchmarkRatioBandwidth(b *testing.B) {
 	for _, tt := range []struct {
 		name        string
 		op          verbs.Opcode
-		size, batch int // batch: packets of a send of the yardstick
+		size, batch int // batch: packets of a batch of the yardstick
+		batches     int // of a call
 	}{
-		{"write", verbs.OpWrite, 65536, rawBatch},
-		{"send", verbs.OpSend, 65536, rawBatch},
-		{"read", verbs.OpRead, 65536, rawBatch},
-		{"write", verbs.OpWrite, 8192, 2}, // FIRST and LAST: nothing longer than LAST may follow it in a send
+		{"write", verbs.OpWrite, 65536, rawBatch, 1},
+		{"send", verbs.OpSend, 65536, rawBatch, 1},
+		{"read", verbs.OpRead, 65536, rawBatch, 1},
+		{"write", verbs.OpWrite, 4096, rawBatch, 1},
+		{"write", verbs.OpWrite, 8192, 2, 6}, // FIRST and LAST: nothing longer than LAST may follow it in a batch
+		{"write", verbs.OpWrite, 16384, 2, 6},
+		{"write", verbs.OpWrite, 32768, 4, 3}, // two and six
 	} {
 		b.Run(fmt.Sprintf("op=%s/size=%d", tt.name, tt.size), func(b *testing.B) {
 			spinners(b)
-			raw := newRawPair(b)
+			raw := newRawPair(b, true)
 			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
 			size := tt.size
 			var yard, got, ratio []float64
 			for b.Loop() {
-				r := raw.stream(rawPacket, tt.batch)
+				r := raw.stream(rawPacket, tt.batch, tt.batches)
 				var receives []job.Lane
 				if tt.op == verbs.OpSend {
 					receives = []job.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, size)}}}}}
@@ -260,11 +311,11 @@ func BenchmarkRatioMessageRate(b *testing.B) {
 	}{{"write", verbs.OpWrite}, {"send", verbs.OpSend}} {
 		b.Run("op="+tt.name+"/size=2", func(b *testing.B) {
 			spinners(b)
-			raw := newRawPair(b)
+			raw := newRawPair(b, true)
 			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 512})
 			var yard, got, ratio []float64
 			for b.Loop() {
-				r := raw.stream(36, 64) / 36
+				r := raw.stream(36, 64, 1) / 36
 				var receives []job.Lane
 				if tt.op == verbs.OpSend {
 					receives = []job.Lane{{QP: y.qp, Receives: []verbs.ReceiveRequest{{SGEs: []verbs.SGE{y.sge(0, 2)}}}}}
@@ -286,19 +337,22 @@ func BenchmarkRatioLatency(b *testing.B) {
 	}{{"send", verbs.OpSend, job.AwaitReceive}, {"write", verbs.OpWrite, job.AwaitLastByte}} {
 		b.Run("op="+tt.name+"/size=2", func(b *testing.B) {
 			spinners(b)
-			raw := newRawPair(b)
+			raw, loose := newRawPair(b, true), newRawPair(b, false)
 			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
-			var yard, got, ratio, yard99, got99, ratio99, rawMin, gotMin []float64
+			var unconnected, yard, got, ratio, yard99, got99, ratio99, ratio999, rawMin, gotMin []float64
 			for b.Loop() {
 				r := raw.pingPong(20)
+				u := loose.pingPong(20)
 				v := devicePingPong(b, x, y, tt.op, tt.await, 2)
 				at := func(s []float64, p float64) float64 { return s[int(p*float64(len(s)-1))] }
+				unconnected = append(unconnected, at(v, 0.5)/at(u, 0.5))
 				yard, got, ratio = append(yard, at(r, 0.5)), append(got, at(v, 0.5)), append(ratio, at(v, 0.5)/at(r, 0.5))
 				rawMin, gotMin = append(rawMin, r[len(r)/10]), append(gotMin, v[len(v)/10])
+				ratio999 = append(ratio999, at(v, 0.999)/at(r, 0.999))
 				yard99, got99, ratio99 = append(yard99, at(r, 0.99)), append(got99, at(v, 0.99)), append(ratio99, at(v, 0.99)/at(r, 0.99))
 			}
 			report(b, "raw-p10-µs", slices.Min(rawMin)/1e3, "p10-µs", slices.Min(gotMin)/1e3, "raw-µs", median(yard)/1e3, "µs", median(got)/1e3, "ratio", median(ratio),
-				"raw-p99-µs", median(yard99)/1e3, "p99-µs", median(got99)/1e3, "p99-ratio", median(ratio99))
+				"unconnected-ratio", median(unconnected), "raw-p99-µs", median(yard99)/1e3, "p99-µs", median(got99)/1e3, "p99-ratio", median(ratio99), "p99.9-ratio", median(ratio999))
 		})
 	}
 }
@@ -342,6 +396,156 @@ func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await job.Await, s
 	}
 	slices.Sort(samples)
 	return samples
+}
+
+// multiMessage is struct mmsghdr.
+type multiMessage struct {
+	syscall.Msghdr
+	_ uint32
+}
+
+// serialRounds is how many times BenchmarkSerial measures each.
+const serialRounds = 3000
+
+// BenchmarkSerial has one thread do the work of both ends, and tells what a message costs at best (the tenth percentile of short
+// rounds): beside other work, too, it repeats within a few per cent. The yardsticks send the same packets by plain sockets,
+// in batches as RoCE admits them: connected, each batch by a call of its own, and several by one call.
+func BenchmarkSerial(b *testing.B) {
+	b.Run("op=send/size=2", func(b *testing.B) {
+		raw, loose := newRawPair(b, true), newRawPair(b, false)
+		x, y := newPair(b, pairOptions{bytes: 1 << 16, depth: 128})
+		var packet [20]byte
+		to, from := makeSockaddr(netip.AddrFrom4([4]byte{127, 2, 9, 4}), 0, 4999, 0), new(sockaddr)
+		bounce := func(p *rawPair) func() {
+			return func() {
+				for range 16 {
+					p.send(p.a, packet[:], &to)
+					for p.receive(p.b, packet[:], from) == 0 {
+					}
+				}
+			}
+		}
+		for b.Loop() {
+			r, l, v := bestOf(x, 16, bounce(raw)), bestOf(x, 16, bounce(loose)), bestOf(x, 16, func() { pingPongSerially(b, x, y, 8) })
+			report(b, "raw-ns", r, "unconnected-ns", l, "ns", v, "ratio", v/r, "unconnected-ratio", v/l)
+		}
+	})
+	for _, tt := range []struct {
+		size, messages int
+		batches        []int // packets: [FIRST, MIDDLE or LAST], [MIDDLE … LAST]
+		repeats        int   // of batches
+	}{
+		{4096, 15, []int{15}, 1}, {8192, 8, []int{2}, 8}, {16384, 4, []int{2, 2}, 4}, {32768, 2, []int{2, 6}, 2}, {65536, 2, []int{2, 14}, 2},
+	} {
+		b.Run(fmt.Sprintf("op=write/size=%d", tt.size), func(b *testing.B) {
+			raw := newRawPair(b, true)
+			check(b, syscall.SetsockoptInt(raw.a, solUDP, udpSegment, rawPacket))
+			check(b, syscall.SetsockoptInt(raw.b, solUDP, udpGRO, 1))
+			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
+			for b.Loop() {
+				one := bestOf(x, tt.messages, func() { raw.serially(tt.batches, tt.repeats, 1) })
+				many := bestOf(x, tt.messages, func() { raw.serially(tt.batches, tt.repeats, 16) })
+				v := bestOf(x, tt.messages, func() { writeSerially(b, x, y, tt.size, tt.messages) })
+				report(b, "raw-ns", one, "raw-burst-ns", many, "ns", v, "ratio", many/v)
+			}
+		})
+	}
+}
+
+// bestOf is the tenth percentile of what f takes, in nanoseconds for each of so many messages.
+func bestOf(x *end, messages int, f func()) float64 {
+	samples := make([]float64, serialRounds)
+	for i := range samples {
+		start := job.Now()
+		f()
+		samples[i] = float64(x.device.e.clock.duration(job.Now()-start).Nanoseconds()) / float64(messages)
+	}
+	slices.Sort(samples)
+	return samples[len(samples)/10]
+}
+
+// serially sends batches of so many packets, several times, and receives them; burst batches leave in one call.
+func (p *rawPair) serially(batches []int, repeats, burst int) {
+	var list [32]multiMessage
+	var vectors [32]syscall.Iovec
+	n, bytes := 0, 0
+	for range repeats {
+		for _, packets := range batches {
+			vectors[n].Base = &p.buffer[0]
+			vectors[n].SetLen(packets * rawPacket)
+			list[n].Iov, list[n].Iovlen = &vectors[n], 1
+			bytes += packets * rawPacket
+			n++
+		}
+	}
+	for i := 0; i < n; i += burst {
+		k := min(burst, n-i)
+		if burst == 1 {
+			rawSend(p.a, p.buffer[:vectors[i].Len])
+			continue
+		}
+		_, _, _ = syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(p.a), uintptr(unsafe.Pointer(&list[i])), uintptr(k), 0, 0, 0)
+	}
+	for bytes > 0 {
+		bytes -= rawReceive(p.b, p.buffer)
+	}
+}
+
+// writeSerially posts WRITEs and drives both devices until the last is complete.
+func writeSerially(b *testing.B, x, y *end, size, messages int) {
+	ex, ey := x.device.e, y.device.e
+	ex.lock()
+	ey.lock()
+	defer ex.unlock()
+	defer ey.unlock()
+	q, cq := x.qp.(*queuePair), x.cq.(*completionQueue)
+	r := verbs.SendRequest{Opcode: verbs.OpWrite, SGEs: []verbs.SGE{x.sge(0, size)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
+	for i := range messages {
+		if i == messages-1 {
+			r.Flags = verbs.Signaled
+		}
+		if err := q.post(&r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for q.kick(); cq.head == cq.tail; {
+		now := job.Now()
+		ex.round(now, receiveBudget)
+		ey.round(now, receiveBudget)
+	}
+	cq.take()
+}
+
+// pingPongSerially sends a SEND to and fro.
+func pingPongSerially(b *testing.B, x, y *end, n int) {
+	type side struct {
+		q       *queuePair
+		cq      *completionQueue
+		send    verbs.SendRequest
+		receive verbs.ReceiveRequest
+	}
+	var sides [2]side
+	for i, e := range []*end{x, y} {
+		e.device.e.lock()
+		defer e.device.e.unlock()
+		sides[i] = side{
+			e.qp.(*queuePair), e.cq.(*completionQueue), verbs.SendRequest{Opcode: verbs.OpSend, SGEs: []verbs.SGE{e.sge(0, 2)}},
+			verbs.ReceiveRequest{SGEs: []verbs.SGE{e.sge(64, 64)}},
+		}
+	}
+	for i := range 2 * n {
+		from, to := &sides[i%2], &sides[1-i%2]
+		s := &from.q.send
+		if to.q.postReceive(&to.receive) != nil || from.q.post(&from.send) != nil {
+			b.Fatal("a queue is full")
+		}
+		s.at(s.tail - 1).patient = true
+		for from.q.start(); to.cq.head == to.cq.tail; {
+			to.q.e.round(job.Now(), 1)
+		}
+		to.cq.take()
+		s.released = s.done // nothing is signaled
+	}
 }
 
 func BenchmarkRatioGather(b *testing.B) {

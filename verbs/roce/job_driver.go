@@ -157,7 +157,7 @@ func (l *laneQueue) countPackets() {
 			case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpLocalInvalidate, verbs.OpBindMW: // whatever the MTU
 			default:
 				if l.q.transport != verbs.UD {
-					w.packets = l.q.packetsOf(w.length)
+					w.packets = packetsOf(w.length, l.mtu)
 				}
 			}
 		}

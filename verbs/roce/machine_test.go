@@ -300,11 +300,11 @@ func TestAtomicIsNotRepeated(t *testing.T) {
 func TestReadQueue(t *testing.T) {
 	r := newReadQueue(3) // rounded up to 4
 	for i := range 4 {
-		if !r.add(readWork{psn: uint32(10 * i), packets: 10}) {
+		if r.add(readWork{psn: uint32(10 * i), packets: 10}) == nil {
 			t.Fatalf("READ %d refused", i)
 		}
 	}
-	if r.add(readWork{psn: 40, packets: 10}) {
+	if r.add(readWork{psn: 40, packets: 10}) != nil {
 		t.Error("a fifth READ is served, want 4 at most")
 	}
 	sent := func(work, from uint32) {
@@ -330,7 +330,7 @@ func TestReadQueue(t *testing.T) {
 		t.Errorf("%+v is due, want nothing", a)
 	}
 	r.repeat(i, 0, 10)
-	if !r.add(readWork{psn: 40, packets: 10}) {
+	if r.add(readWork{psn: 40, packets: 10}) == nil {
 		t.Error("a READ is refused because of a repeat that nobody waits for")
 	}
 	sent(4, 0) // the repeat is of a READ that is forgotten

@@ -147,11 +147,11 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 		}
 	case verbs.OpSendWithInvalidate:
 		w.immediate = r.InvalidateRKey
-		w.packets = q.packetsOf(w.length)
+		w.packets = packetsOf(w.length, q.mtu)
 	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate:
-		w.packets = q.packetsOf(w.length)
+		w.packets = packetsOf(w.length, q.mtu)
 	case verbs.OpRead:
-		if w.packets = q.packetsOf(w.length); w.packets >= 1<<23 {
+		if w.packets = packetsOf(w.length, q.mtu); w.packets >= 1<<23 {
 			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; split it or raise the path MTU", w.packets, q.mtu)
 		}
 	}
@@ -180,11 +180,12 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 	return nil
 }
 
-func (q *queuePair) packetsOf(length uint32) uint32 {
-	if length <= q.mtu || q.mtu == 0 {
+// packetsOf is how many packets carry a message of length bytes.
+func packetsOf(length, mtu uint32) uint32 {
+	if length <= mtu || mtu == 0 {
 		return 1
 	}
-	return (length + q.mtu - 1) / q.mtu
+	return (length + mtu - 1) / mtu
 }
 
 // copyInline copies the payload of the request in the next slot: its memory is the caller's again.

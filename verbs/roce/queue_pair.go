@@ -34,6 +34,7 @@ type queuePair struct {
 	charged  int  // of the path's window: bytes sent
 	reading  int  // of the path's window of READs: bytes asked for
 	timed    bool // in engine.timed
+	inAcks   bool // in engine.acks
 
 	queued [2]bool
 	next   [2]*queuePair
@@ -206,7 +207,7 @@ func (t *keyTable) unbindOf(q *queuePair) {
 // leave takes the queue pair off every list of the engine.
 func (q *queuePair) leave() {
 	q.e.untime(q)
-	q.e.forgetAck(q)
+	q.respond.forget() // flushAcks takes it off the list
 	if q.path != nil {
 		q.path.window.inFlight -= q.charged
 		q.path.reads.inFlight -= q.reading

@@ -160,7 +160,7 @@ func (q *queuePair) beginReceiving() {
 	if q.transport == verbs.RC && q.attr.PeerWindow > 0 {
 		pool = &q.e.pool
 	}
-	q.respond.begin(q.attr.RecvPSN, q.attr.MaxDestRDAtomic, pool)
+	q.respond.begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool)
 }
 
 // beginSending starts the requester at the transition to RTS.
@@ -196,10 +196,7 @@ func (q *queuePair) reset() {
 	s.released, s.done, s.next, s.flushTo = s.tail, s.tail, s.tail, s.tail
 	q.receives.head = q.receives.tail
 	q.request = requester{sendQueue: s}
-	list := q.respond.current.list[:0]
-	q.respond.held.clear()
-	q.respond = responder{}
-	q.respond.current.list = list
+	q.respond.reset()
 	q.path = nil
 	q.attr = verbs.QueuePairAttributes{}
 }

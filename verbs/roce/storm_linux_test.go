@@ -189,7 +189,7 @@ func TestStorm(t *testing.T) {
 // stream and of our own.
 func BenchmarkRatioStorm(b *testing.B) {
 	spinners(b)
-	raw := newRawPair(b)
+	raw := newRawPair(b, true)
 	x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
 	lanes := []job.Lane{sendLane(x, y, verbs.OpWrite, []verbs.SGE{x.sge(0, 65536)}, 32, 4, 4)}
 	q := y.qp.(*queuePair)
@@ -202,7 +202,7 @@ func BenchmarkRatioStorm(b *testing.B) {
 			defer s.end()
 			return run() / quiet
 		}
-		stream := func() float64 { return raw.stream(rawPacket, rawBatch) }
+		stream := func() float64 { return raw.stream(rawPacket, rawBatch, 1) }
 		r := beside(netip.MustParseAddrPort("127.2.9.2:4999"), stream)
 		v := beside(netip.AddrPortFrom(local, Port), func() float64 {
 			v, _ := deviceStream(b, x, y, lanes, nil)

@@ -1,0 +1,111 @@
+package roce
+
+import "github.com/gobw/gobw/verbs/roce/wire"
+
+// readQueue holds the latest READs and atomics of a peer, which may have to be answered again, and the answers that are due, in
+// the order in which they were asked for. It is a ring of max_dest_rd_atomic places, rounded up to a power of two as rxe
+// does (IBTA 9.7.5.1).
+type readQueue struct {
+	ring []readWork
+	mask uint32
+	tail uint32 // of ring
+
+	due        []dueAnswer // a ring of twice as many: each may be due, and due again
+	first, end uint32      // of due
+	fresh      uint32      // of those due: answers to what was asked for the first time
+}
+
+// readWork is a READ or an atomic of the peer.
+type readWork struct {
+	psn, packets uint32
+	addr         uint64
+	rkey         uint32
+	length       uint32
+	atomic       bool
+	original     uint64
+}
+
+// dueAnswer is what is due for a request: its packets from sent to end.
+type dueAnswer struct {
+	work      uint32 // index in the ring
+	sent, end uint32
+	again     bool
+}
+
+func newReadQueue(depth uint8) readQueue {
+	if depth == 0 {
+		return readQueue{}
+	}
+	n := ringSize(int(depth))
+	return readQueue{ring: make([]readWork, n), mask: n - 1, due: make([]dueAnswer, 2*n)}
+}
+
+func (r *readQueue) empty() bool { return r.first == r.end }
+
+func (r *readQueue) push(a dueAnswer) {
+	r.due[r.end%uint32(len(r.due))] = a
+	r.end++
+}
+
+// head is the answer that is due first, and its request. What nobody can be waiting for any more is left out.
+func (r *readQueue) head() (*dueAnswer, *readWork) {
+	for !r.empty() {
+		a := &r.due[r.first%uint32(len(r.due))]
+		if a.sent < a.end && r.tail-a.work <= uint32(len(r.ring)) {
+			return a, &r.ring[a.work&r.mask]
+		}
+		r.passed(a)
+	}
+	return nil, nil
+}
+
+func (r *readQueue) passed(a *dueAnswer) {
+	r.first++
+	if !a.again {
+		r.fresh--
+	}
+}
+
+// add takes a place for a request; nil where the peer has more outstanding than was agreed.
+func (r *readQueue) add(w readWork) *readWork {
+	if r.fresh >= uint32(len(r.ring)) {
+		return nil
+	}
+	a := &r.ring[r.tail&r.mask]
+	*a = w
+	r.push(dueAnswer{work: r.tail, end: w.packets})
+	r.tail++
+	r.fresh++
+	return a
+}
+
+// find looks for the request that a PSN belongs to, among those still remembered.
+func (r *readQueue) find(psn uint32) (uint32, *readWork) {
+	kept := min(r.tail, uint32(len(r.ring)))
+	for n := uint32(1); n <= kept; n++ {
+		i := r.tail - n
+		w := &r.ring[i&r.mask]
+		if wire.PSNDiff(psn, w.psn) >= 0 && wire.PSNDiff(psn, w.psn+w.packets) < 0 {
+			return i, w
+		}
+	}
+	return 0, nil
+}
+
+// repeat answers packets from to end of request i again, behind what is due already. What is due in any case is not made
+// due twice: old requests that somebody replays take no more than a share of the answers.
+func (r *readQueue) repeat(i, from, end uint32) {
+	again := uint32(0)
+	for k := r.first; k != r.end; k++ {
+		a := &r.due[k%uint32(len(r.due))]
+		if a.work == i && from >= a.sent && end <= a.end {
+			return
+		}
+		if a.again {
+			again++
+		}
+	}
+	if again < uint32(len(r.ring)) {
+		r.push(dueAnswer{work: i, sent: from, end: end, again: true})
+	}
+}
