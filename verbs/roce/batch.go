@@ -12,23 +12,21 @@ const (
 	// maxBatchBytes is the longest UDP payload over IPv4.
 	maxBatchBytes = 65507
 	// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than what
-	// follows, so that a system call carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and
+	// follows, so that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and
 	// the LAST of a READ response are of one length (both have an AETH), longer than a MIDDLE: two packets may follow on.
 	writeBatchPackets = 1
 	readBatchPackets  = 2
 )
 
-// batch is a batch of packets to one path, sent by one system call. All packets but the last have the length of the
-// first, only the last may be shorter: a WRITE, whose FIRST is the longest, takes two batches at least, [FIRST, MIDDLE] and
-// [MIDDLE … LAST], where SENDs of whole packets fill batches across messages.
+// burst is batches of packets to one path that leave in one system call. A batch is cut into its packets by the kernel: all but
+// the last have the length of the first, only the last may be shorter. A WRITE, whose FIRST is the longest, takes two batches at
+// least, [FIRST, MIDDLE] and [MIDDLE … LAST], where SENDs of whole packets fill batches across messages.
 //
 // Payload is copied, and the ICRC is that of the copy: its owner may change it at any time, and what a NIC sends then is
 // torn but not damaged. The copy is made by the pass that computes the CRC and costs nothing beside it.
-type batch struct {
-	path     *path
-	packets  int
-	segment  int  // length of the first packet
-	complete bool // the last packet was shorter: nothing may follow
+type burst struct {
+	path    *path
+	batches []batch
 
 	scratch []byte
 	used    int // of scratch
@@ -39,7 +37,24 @@ type batch struct {
 	pad   int    // bytes of padding of the open packet
 }
 
-func newBatch() *batch { return &batch{scratch: make([]byte, maxBatchBytes)} }
+// batch is its place in scratch, up to the next one's.
+type batch struct {
+	at       int
+	packets  int
+	segment  int  // length of the first packet
+	complete bool // the last packet was shorter: nothing may follow
+}
+
+const (
+	// maxBatches is how many batches leave in one system call.
+	maxBatches = 16
+	// burstBytes is how much of a burst another batch may follow: the peer works on what has left.
+	burstBytes = 48 << 10
+)
+
+func newBurst() burst {
+	return burst{scratch: make([]byte, burstBytes+maxBatchBytes), batches: make([]batch, 0, maxBatches)}
+}
 
 // piece is memory that a packet's payload is gathered from.
 type piece struct {
@@ -47,35 +62,53 @@ type piece struct {
 	n    uintptr
 }
 
-// fits tells whether a packet of n bytes to p may join.
-func (t *batch) fits(p *path, n int) bool {
-	return t.packets == 0 ||
-		t.path == p && !t.complete && n <= t.segment && t.packets < p.segments && t.used+n <= maxBatchBytes
+// joins tells whether a packet of n bytes may join the last batch.
+func (t *burst) joins(n int) bool {
+	if len(t.batches) == 0 {
+		return false
+	}
+	b := &t.batches[len(t.batches)-1]
+	return !b.complete && n <= b.segment && b.packets < t.path.segments && t.used-b.at+n <= maxBatchBytes
+}
+
+// fits tells whether a packet of n bytes to p may leave with what is there.
+func (t *burst) fits(p *path, n int) bool {
+	return len(t.batches) == 0 || t.path == p && (t.joins(n) || len(t.batches) < maxBatches && t.used < burstBytes)
 }
 
 // open begins a packet of n bytes from BTH through ICRC and returns room for its headers. The caller has made sure that it fits.
-func (t *batch) open(p *path, n, headers int) []byte {
-	if t.packets == 0 {
-		t.path, t.segment = p, n
-	} else if n < t.segment {
-		t.complete = true
+func (t *burst) open(p *path, n, headers int) []byte {
+	if !t.joins(n) {
+		t.path = p
+		t.batches = append(t.batches, batch{at: t.used, segment: n})
 	}
-	t.crc = p.flow.Prefix(n+wire.UDPBytes, uint16(t.packets))
-	t.packets++
+	b := &t.batches[len(t.batches)-1]
+	b.complete = n < b.segment
+	t.crc = p.flow.Prefix(n+wire.UDPBytes, uint16(b.packets))
+	b.packets++
 	t.crcAt = t.used
 	t.begun = false
 	return t.stage(headers)
 }
 
+// bytes is what batch i sends.
+func (t *burst) bytes(i int) []byte {
+	end := t.used
+	if i+1 < len(t.batches) {
+		end = t.batches[i+1].at
+	}
+	return t.scratch[t.batches[i].at:end]
+}
+
 // stage gives n bytes of scratch that follow what the packet has so far.
-func (t *batch) stage(n int) []byte {
+func (t *burst) stage(n int) []byte {
 	b := t.scratch[t.used : t.used+n : t.used+n]
 	t.used += n
 	return b
 }
 
 // checksum takes staged bytes into the CRC.
-func (t *batch) checksum() {
+func (t *burst) checksum() {
 	b := t.scratch[t.crcAt:t.used]
 	t.crcAt = t.used
 	if len(b) == 0 {
@@ -90,7 +123,7 @@ func (t *batch) checksum() {
 }
 
 // payload appends n bytes of payload.
-func (t *batch) payload(at unsafe.Pointer, n int) {
+func (t *burst) payload(at unsafe.Pointer, n int) {
 	from := unsafe.Slice((*byte)(at), n)
 	if n < copyApart {
 		copy(t.stage(n), from)
@@ -106,7 +139,7 @@ func (t *batch) payload(at unsafe.Pointer, n int) {
 const copyApart = 256
 
 // close ends the packet with its padding and the ICRC.
-func (t *batch) close() {
+func (t *burst) close() {
 	if t.pad > 0 {
 		clear(t.stage(t.pad))
 	}
@@ -114,16 +147,16 @@ func (t *batch) close() {
 	wire.PutICRC(t.stage(wire.ICRCBytes), t.crc)
 }
 
-func (t *batch) reset() {
+func (t *burst) reset() {
 	t.path = nil
-	t.packets, t.segment, t.used = 0, 0, 0
-	t.complete = false
+	t.batches = t.batches[:0]
+	t.used = 0
 }
 
-// open begins a packet with n bytes of payload, after sending the batch where the packet cannot join it. It returns room for
+// open begins a packet with n bytes of payload, after sending the burst where the packet cannot join it. It returns room for
 // the headers behind the BTH; payload and close follow.
 func (e *engine) open(p *path, code wire.Opcode, flags wire.BTHFlags, qpn, psn uint32, n int) []byte {
-	t := &e.batch
+	t := &e.out
 	headers, pad := code.HeaderBytes(), wire.PadBytes(n)
 	total := headers + n + pad + wire.ICRCBytes
 	if !t.fits(p, total) {
@@ -135,35 +168,43 @@ func (e *engine) open(p *path, code wire.Opcode, flags wire.BTHFlags, qpn, psn u
 	return h[wire.BTHBytes:]
 }
 
-// flush sends the batch.
+// flush sends the burst.
 func (e *engine) flush() {
-	t := &e.batch
-	if t.packets == 0 {
+	t := &e.out
+	if len(t.batches) == 0 {
 		return
 	}
-	e.count.sentPackets += uint64(t.packets)
 	e.count.sentBytes += uint64(t.used)
-	if e.capture != nil {
-		e.captureBatch(t)
+	for i := range t.batches {
+		e.count.sentPackets += uint64(t.batches[i].packets)
+		if e.capture != nil {
+			e.captureBatch(t.path, t.bytes(i), t.batches[i].segment)
+		}
 	}
-	switch b := t.scratch[:t.used]; {
-	case e.carry != nil:
-		e.carry(t.path, b, t.segment)
-	case !t.path.socket.send(t.path, b, t.segment):
-		e.sendSingly(t)
+	s, taken := t.path.socket, 0
+	if len(t.batches) > 1 && e.carry == nil {
+		taken = s.sendBurst(t)
+	}
+	for i := taken; i < len(t.batches); i++ {
+		b, segment := t.bytes(i), t.batches[i].segment
+		switch {
+		case e.carry != nil:
+			e.carry(t.path, b, segment)
+		case !s.send(t.path, b, segment):
+			e.sendSingly(t.path, b, segment)
+		}
 	}
 	t.reset()
 }
 
 // sendSingly sends a batch that the kernel would not segment packet by packet, each with the IP ID of a single datagram.
-func (e *engine) sendSingly(t *batch) {
-	p := t.path
-	if t.packets > 1 {
+func (e *engine) sendSingly(p *path, b []byte, segment int) {
+	if len(b) > segment {
 		p.segments = 1
 		p.socket.segmentation = false
 	}
-	for b := t.scratch[:t.used]; len(b) > 0; {
-		n := min(t.segment, len(b))
+	for len(b) > 0 {
+		n := min(segment, len(b))
 		p.flow.Seal(b[:n], 0)
 		if !p.socket.send(p, b[:n], n) {
 			e.count.sendErrors++

@@ -398,12 +398,6 @@ func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await job.Await, s
 	return samples
 }
 
-// multiMessage is struct mmsghdr.
-type multiMessage struct {
-	syscall.Msghdr
-	_ uint32
-}
-
 // serialRounds is how many times BenchmarkSerial measures each.
 const serialRounds = 3000
 
@@ -539,7 +533,7 @@ func pingPongSerially(b *testing.B, x, y *end, n int) {
 		if to.q.postReceive(&to.receive) != nil || from.q.post(&from.send) != nil {
 			b.Fatal("a queue is full")
 		}
-		s.at(s.tail - 1).patient = true
+		s.at(s.tail - 1).lazy = true
 		for from.q.start(); to.cq.head == to.cq.tail; {
 			to.q.e.round(job.Now(), 1)
 		}

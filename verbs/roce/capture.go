@@ -50,11 +50,9 @@ func (c *capture) close() error {
 }
 
 // captureBatch writes the packets of a batch that is about to leave.
-func (e *engine) captureBatch(t *batch) {
-	p := t.path
-	id := uint16(0)
-	for b := t.scratch[:t.used]; len(b) > 0; id++ {
-		n := min(t.segment, len(b))
+func (e *engine) captureBatch(p *path, b []byte, segment int) {
+	for id := uint16(0); len(b) > 0; id++ {
+		n := min(segment, len(b))
 		e.capture.write(&wire.Datagram{
 			Source: netip.AddrPortFrom(p.socket.local, p.socket.port), Dest: netip.AddrPortFrom(p.remote, wire.Port), ID: id,
 			TrafficClass: p.service.class, Hops: p.service.hopLimit(), FlowLabel: p.service.flowLabel, Payload: b[:n],

@@ -52,7 +52,7 @@ func (q *queuePair) sendDatagrams(quantum int) (int, outcome) {
 			return sent, paused
 		}
 		w := s.at(s.next)
-		if why := q.begin(w); why != ready {
+		if why := q.prepare(w); why != ready {
 			return sent, why
 		}
 		if !q.sendDatagram(s.next, w) {
@@ -90,8 +90,8 @@ func (q *queuePair) sendDatagram(index uint32, w *sendWork) bool {
 		putUint32(h[wire.DETHBytes:], w.immediate)
 	}
 	for i := range pieces {
-		e.batch.payload(e.gathered[i].base, int(e.gathered[i].n))
+		e.out.payload(e.gathered[i].base, int(e.gathered[i].n))
 	}
-	e.batch.close()
+	e.out.close()
 	return true
 }

@@ -43,7 +43,7 @@ type engine struct {
 
 	sockets []*socket
 	busy    []*path
-	batch   batch
+	out     burst
 	pool    packetPool
 	input   []byte
 	network *netem.Network[arrival] // nil: the real one alone
@@ -81,7 +81,7 @@ func newEngine(o Options, c clock) *engine {
 		options: o, clock: c, nextTimer: never, input: make([]byte, 1<<16),
 		events: make(chan verbs.AsyncEvent, 64),
 	}
-	e.batch = *newBatch()
+	e.out = newBurst()
 	for i := range e.ackTimeout {
 		if i > 0 { // 0 is no timer
 			e.ackTimeout[i] = c.ticks(timerStretch * verbs.AckTimeout(uint8(i)))

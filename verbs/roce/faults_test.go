@@ -147,7 +147,7 @@ func TestLeavingSQE(t *testing.T) {
 	q := qp.(*queuePair)
 	q.path, q.mtu, q.attr.PathMTU, q.attr.DestQPN = s.q.path, stageMTU, verbs.MTU256, peerQPN
 	q.state = verbs.StateRTR
-	q.move(verbs.StateRTS)
+	q.enter(verbs.StateRTS)
 	send := func(id uint64, key uint32) {
 		check(t, q.PostSend([]verbs.SendRequest{{
 			ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 10, LKey: key}},

@@ -205,7 +205,7 @@ func (d *jobDriver) Append(b job.Batch) error {
 			}
 			w := s.at(s.tail)
 			*w = p.work
-			w.id, w.patient = id, b.Lazy
+			w.id, w.lazy = id, b.Lazy
 			if p.inline == nil {
 				copy(s.list(s.tail, w.sges), p.list)
 			} else {

@@ -67,7 +67,7 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 	s.q.mtu = stageMTU
 	s.q.state = verbs.StateRTR
 	s.q.beginReceiving()
-	s.q.move(verbs.StateRTS)
+	s.q.enter(verbs.StateRTS)
 	return s
 }
 
@@ -293,6 +293,33 @@ func TestAtomicIsNotRepeated(t *testing.T) {
 	}
 	if got := s.b.Bytes()[0]; got != 1 {
 		t.Errorf("the word is %d, want 1", got)
+	}
+}
+
+// TestBurst has WRITEs leave together: each batch holds what follows a packet that is at least as long.
+func TestBurst(t *testing.T) {
+	s := newStage(t, everything)
+	for _, n := range []uint32{600, 600, 200, 200} {
+		check(t, s.q.post(&verbs.SendRequest{
+			Opcode: verbs.OpWrite, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}}, RemoteAddr: s.mr.Addr(), RKey: s.mr.RKey(),
+		}))
+	}
+	s.q.kick()
+	s.e.transmit(0)
+	var packets []int
+	bytes := 0
+	for i, b := range s.e.out.batches {
+		packets = append(packets, b.packets)
+		bytes += len(s.e.out.bytes(i))
+	}
+	if want := []int{2, 1, 2, 1, 2}; !slices.Equal(packets, want) {
+		t.Errorf("batches of %v packets, want %v: FIRST and MIDDLE, LAST, and so again, two of one packet", packets, want)
+	}
+	if bytes != s.e.out.used {
+		t.Errorf("the batches are %d bytes, staged are %d", bytes, s.e.out.used)
+	}
+	if ops, _, _ := s.answered(); len(ops) != 8 {
+		t.Errorf("%v left, want 8 packets", ops)
 	}
 }
 
@@ -573,22 +600,22 @@ func TestPatientRequests(t *testing.T) {
 		}
 		s.asked = s.asked[:0]
 	}
-	patient := func(now job.Ticks, psn int) {
+	lazy := func(now job.Ticks, psn int) {
 		t.Helper()
 		s.post(verbs.OpSend, 10)
-		s.q.send.at(s.q.send.tail - 1).patient = true
+		s.q.send.at(s.q.send.tail - 1).lazy = true
 		s.wantSent(now, psn)
 	}
 	start := 10 * job.Ticks(time.Second)
-	patient(start, 0) // nothing has asked for long
+	lazy(start, 0) // nothing has asked for long
 	want(start, 0)
 	s.ack(0, wire.SyndromeAck, start+5000)
 	now := start + 10000
-	patient(now, 1)
-	patient(now+1, 2)
+	lazy(now, 1)
+	lazy(now+1, 2)
 	want(now)
 	late := start + job.Ticks(shortestProbe)/2
-	patient(late, 3)
+	lazy(late, 3)
 	want(late, 3)
 	if ids, _ := s.completions(); len(ids) != 1 {
 		t.Errorf("completions %v, want the first alone", ids)
@@ -598,8 +625,8 @@ func TestPatientRequests(t *testing.T) {
 		t.Errorf("completions %v, want the other three", ids)
 	}
 	now = late + 10000
-	patient(now, 4)
-	patient(now, 5) // both are lost, and nothing follows
+	lazy(now, 4)
+	lazy(now, 5) // both are lost, and nothing follows
 	want(now)
 	probe := now + job.Ticks(shortestProbe)
 	s.e.runTimers(probe)

@@ -96,7 +96,7 @@ func (f *unreliableFlow) connect(to *unreliableFlow) {
 			f.qkey++
 		}
 	}
-	q.move(verbs.StateRTS)
+	q.enter(verbs.StateRTS)
 	fill := m.sites[f.to.index].memory(f.targetAt, modelTarget)
 	for i := range fill {
 		f.wrote[i] = append(f.wrote[i], fill[i])

@@ -102,7 +102,7 @@ func (r *requester) cost(w *sendWork, from, to uint32) int {
 const askEvery = 64 << 10
 
 // wantsAck decides on AckReq for packet k of the request at next, which costs so much of a window with room more bytes: where
-// nothing can follow now, else about every half window. A request that is patient leaves asking to a later one, for a
+// nothing can follow now, else about every half window. A request that is lazy leaves asking to a later one, for a
 // while: the probe would ask if none came.
 func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Ticks) bool {
 	w := r.at(r.next)
@@ -112,7 +112,7 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Tic
 		n := r.at(r.next + 1)
 		follows = n.flags&verbs.Fence == 0 && n.packets > 0 && !n.isResponded() && !r.draining
 	}
-	if w.patient && now-r.askedAt < r.probeInterval()/2 && r.nxt == r.high {
+	if w.lazy && now-r.askedAt < r.probeInterval()/2 && r.nxt == r.high {
 		follows = true
 	}
 	if follows && 2*cost <= room && r.unasked < min(window/4, askEvery) {

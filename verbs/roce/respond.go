@@ -50,7 +50,7 @@ func (q *queuePair) acknowledge() {
 	e, r := q.e, &q.respond
 	s, psn := r.acknowledged()
 	wire.PutAETH(e.open(q.path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0), s, r.msn)
-	e.batch.close()
+	e.out.close()
 	if r.dying {
 		q.enterError()
 	}
@@ -95,7 +95,7 @@ func (q *queuePair) respondAtomic(w *readWork) {
 	wire.PutAETH(h, wire.SyndromeAck, q.respond.msn)
 	putUint32(h[wire.AETHBytes:], uint32(w.original>>32))
 	putUint32(h[wire.AETHBytes+4:], uint32(w.original))
-	q.e.batch.close()
+	q.e.out.close()
 }
 
 // respondRead sends the next packet of an answer. A part of a READ ends with LAST; only the whole starts with FIRST.
@@ -123,8 +123,8 @@ func (q *queuePair) respondRead(w *readWork, a *dueAnswer) bool {
 		wire.PutAETH(h, wire.SyndromeAck, q.respond.msn)
 	}
 	if n > 0 {
-		e.batch.payload(at, n)
+		e.out.payload(at, n)
 	}
-	e.batch.close()
+	e.out.close()
 	return true
 }

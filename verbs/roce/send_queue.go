@@ -49,7 +49,7 @@ type sendWork struct {
 	opcode     verbs.Opcode
 	flags      verbs.SendFlags
 	sges       uint8
-	patient    bool // nobody waits for its completion alone: see wantsAck
+	lazy       bool // nobody waits for its completion alone: see wantsAck
 	started    bool
 	finished   bool         // local operations, UC and UD, which nobody acknowledges
 	failure    verbs.Status // why it cannot go on; it fails when everything before it is complete

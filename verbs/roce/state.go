@@ -38,7 +38,7 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 		}
 	}
 	q.set(&a, p)
-	q.move(to)
+	q.enter(to)
 	return nil
 }
 
@@ -118,8 +118,8 @@ func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
 	}
 }
 
-// move performs a legal change of state.
-func (q *queuePair) move(to verbs.QPState) {
+// enter performs a legal change of state.
+func (q *queuePair) enter(to verbs.QPState) {
 	from := q.state
 	switch to {
 	case verbs.StateReset:

@@ -49,7 +49,7 @@ func (q *queuePair) sendSome(now job.Ticks, quantum int) (sent int, why outcome)
 			break
 		}
 		w := q.send.at(q.send.next)
-		if why = q.begin(w); why != ready {
+		if why = q.prepare(w); why != ready {
 			break
 		}
 		if w.packets == 0 {
@@ -111,8 +111,8 @@ func (q *queuePair) sendUnreliable(w *sendWork) bool {
 	return true
 }
 
-// begin looks at a request before its first packet leaves.
-func (q *queuePair) begin(w *sendWork) outcome {
+// prepare looks at a request before its first packet leaves.
+func (q *queuePair) prepare(w *sendWork) outcome {
 	s, r := &q.send, &q.request
 	switch {
 	case w.failure != verbs.Success:
@@ -131,7 +131,7 @@ func (q *queuePair) begin(w *sendWork) outcome {
 	}
 	status := q.check(w)
 	if status == verbs.Success && w.packets == 0 {
-		status = q.local(w)
+		status = q.executeLocal(w)
 	}
 	if status != verbs.Success {
 		q.refuseSend(s.next, status)
@@ -230,8 +230,8 @@ func (q *queuePair) check(w *sendWork) verbs.Status {
 	return verbs.Success
 }
 
-// local executes a request that sends nothing.
-func (q *queuePair) local(w *sendWork) verbs.Status {
+// executeLocal executes a request that sends nothing.
+func (q *queuePair) executeLocal(w *sendWork) verbs.Status {
 	w.finished = true
 	if w.opcode == verbs.OpBindMW {
 		if !q.bind(w.bound) {
@@ -282,9 +282,9 @@ func (q *queuePair) sendData(index, k uint32, ack bool) bool {
 		putUint32(h, w.immediate)
 	}
 	for i := range pieces {
-		e.batch.payload(e.gathered[i].base, int(e.gathered[i].n))
+		e.out.payload(e.gathered[i].base, int(e.gathered[i].n))
 	}
-	e.batch.close()
+	e.out.close()
 	return true
 }
 
@@ -355,7 +355,7 @@ func (q *queuePair) ask(w *sendWork, k, end uint32) {
 		}
 		eth.Put(h)
 	}
-	q.e.batch.close()
+	q.e.out.close()
 }
 
 // onResponse handles a packet from the peer's responder.

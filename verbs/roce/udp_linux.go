@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Socket options of Linux that package syscall lacks (include/uapi/linux/udp.h, in.h, socket.h).
@@ -76,10 +78,16 @@ type socket struct {
 		last    [syscall.SizeofSockaddrInet6]byte // the sender before
 	}
 	out struct {
-		message syscall.Msghdr
-		vector  syscall.Iovec
-		control [cmsgSpace]byte
+		messages [maxBatches]multiMessage
+		vectors  [maxBatches]syscall.Iovec
+		controls [maxBatches][cmsgSpace]byte
 	}
+}
+
+// multiMessage is struct mmsghdr.
+type multiMessage struct {
+	syscall.Msghdr
+	sent uint32
 }
 
 // openSocket binds a local address. zone is the interface's index, for link-local addresses.
@@ -224,21 +232,47 @@ func (s *socket) send(p *path, b []byte, segment int) bool {
 
 // sendSegments has the kernel cut b into packets (UDP_SEGMENT).
 func (s *socket) sendSegments(p *path, b []byte, segment int) syscall.Errno {
-	m := &s.out.message
+	s.describe(0, p, b, segment)
+	_, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0].Msghdr)), syscall.MSG_DONTWAIT)
+	return errno
+}
+
+// sendBurst hands batches to the kernel in one call, and tells how many it took.
+func (s *socket) sendBurst(t *burst) int {
+	if t.path.service != s.treated {
+		s.treat(t.path.service)
+	}
+	for i := range t.batches {
+		s.describe(i, t.path, t.bytes(i), t.batches[i].segment)
+	}
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0])), uintptr(len(t.batches)),
+		syscall.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// describe makes message i one of b, in packets of segment bytes.
+func (s *socket) describe(i int, p *path, b []byte, segment int) {
+	m, v, control := &s.out.messages[i].Msghdr, &s.out.vectors[i], &s.out.controls[i]
 	m.Name = &p.name.b[0]
 	m.Namelen = p.name.n
-	s.out.vector.Base = &b[0]
-	s.out.vector.SetLen(len(b))
-	m.Iov = &s.out.vector
+	v.Base = &b[0]
+	v.SetLen(len(b))
+	m.Iov = v
 	m.Iovlen = 1
-	h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.out.control[0]))
+	m.Control = nil
+	m.SetControllen(0)
+	if len(b) <= segment {
+		return
+	}
+	h := (*syscall.Cmsghdr)(unsafe.Pointer(control))
 	h.Level, h.Type = solUDP, udpSegment
 	h.SetLen(syscall.SizeofCmsghdr + 2)
-	binary.NativeEndian.PutUint16(s.out.control[syscall.SizeofCmsghdr:], uint16(segment))
-	m.Control = &s.out.control[0]
+	binary.NativeEndian.PutUint16(control[syscall.SizeofCmsghdr:], uint16(segment))
+	m.Control = &control[0]
 	m.SetControllen(cmsgSpace)
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(m)), syscall.MSG_DONTWAIT)
-	return errno
 }
 
 // treat tells the kernel how what follows is to be treated on its way. One socket sends to all paths, so that every packet
