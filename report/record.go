@@ -82,15 +82,36 @@ func (p Point) Without(name string) (rest Point, value string, ok bool) {
 	}
 	var parts []string
 	for part := range strings.SplitSeq(p.More, "\n") {
-		if v, found := strings.CutPrefix(part, strconv.Quote(name)+"="); found {
-			value, _ = strconv.Unquote(v)
-			ok = true
+		if key, v, _ := cutField(part); key == name {
+			value, ok = v, true
 		} else {
 			parts = append(parts, part)
 		}
 	}
 	p.More = strings.Join(parts, "\n")
 	return p, value, ok
+}
+
+// Fields are all of the point's plan, in words, by name.
+func (p Point) Fields() map[string]string {
+	out := fields.Values(p)
+	for part := range strings.SplitSeq(p.More, "\n") {
+		if name, value, ok := cutField(part); ok {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// cutField reads a line of the canonical form.
+func cutField(part string) (name, value string, ok bool) {
+	quoted, err := strconv.QuotedPrefix(part)
+	if err != nil {
+		return "", "", false
+	}
+	name, _ = strconv.Unquote(quoted)
+	value, err = strconv.Unquote(strings.TrimPrefix(part[len(quoted):], "="))
+	return name, value, err == nil
 }
 
 // IsLatency tells a latency test from a bandwidth test.

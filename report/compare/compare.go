@@ -110,7 +110,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	}
 	c.match(before, after, o)
 	if len(c.Points) == 0 {
-		return nil, noCommonPoint(c)
+		return nil, noCommonPoint(before, after)
 	}
 	return c, nil
 }
@@ -226,15 +226,26 @@ func geomeans(points []Point) []Geomean {
 	return out
 }
 
-func noCommonPoint(c *Comparison) error {
-	first := func(s []string) string {
-		if len(s) == 0 {
-			return "nothing"
+// noCommonPoint names the two series that differ in the fewest fields, and those: first of the old side that has one.
+func noCommonPoint(before, after *series.Collection) error {
+	var old, now *series.Series
+	var differ []string
+	for _, b := range before.Series[:min(len(before.Series), 16)] {
+		for _, a := range after.Series {
+			if d := b.Differences(a.Key); a.Figure == b.Figure && (old == nil || len(d) < len(differ)) {
+				old, now, differ = b, a, d
+			}
 		}
-		return s[0]
 	}
-	return fmt.Errorf("no point is in both: before there is %s (of %d), now %s (of %d); measure the same sizes and options, or compare across the one that differs (--by qps)",
-		first(c.OnlyOld), len(c.OnlyOld), first(c.OnlyNew), len(c.OnlyNew))
+	if old == nil {
+		return fmt.Errorf("no figure is in both: %d before, %d now; measure the same kind of test on both sides", len(before.Series), len(after.Series))
+	}
+	remedy := "measure with the same options"
+	if name, _, _ := strings.Cut(differ[0], ":"); len(differ) == 1 {
+		remedy += ", or compare across the one that differs (--by " + name + ")"
+	}
+	return fmt.Errorf("no point is in both: nearest are %s (of %d) and %s (of %d); they differ in %s; %s",
+		old, len(before.Series), now, len(after.Series), strings.Join(differ, "; "), remedy)
 }
 
 // Figures finds figures by their names; one without a better side cannot be judged.

@@ -136,8 +136,10 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 		}
 		change(&now.Noncontig.Setup)
 		c, err := Documents([]*report.Document{old}, []*report.Document{now}, Options{})
-		if err == nil && len(c.Points) > 0 {
+		if err == nil {
 			t.Errorf("another %s: %d points compare silently", name, len(c.Points))
+		} else if !strings.Contains(err.Error(), name+": ") {
+			t.Errorf("another %s is not named: %v", name, err)
 		}
 	}
 }
@@ -148,7 +150,7 @@ func TestCompareWithoutACommonPoint(t *testing.T) {
 		other.Records[i].TxDepth = 16
 	}
 	_, err := Documents([]*report.Document{old}, []*report.Document{other}, Options{})
-	if err == nil || !strings.Contains(err.Error(), "tx depth 128") || !strings.Contains(err.Error(), "tx depth 16") {
+	if err == nil || !strings.Contains(err.Error(), "they differ in tx_depth: 128 before, 16 now") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Documents(nil, nil, Options{}); err == nil {

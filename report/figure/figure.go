@@ -2,6 +2,7 @@ package figure
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -151,6 +152,9 @@ func Words() []string {
 
 // InUnit writes a value of the figure for people, with its unit.
 func (f Figure) InUnit(v float64) string {
+	if small := math.Abs(v * f.Scale); f.Unit == "Gb/s" && small > 0 && small < 1e-3 {
+		return plain.Number(v/1e3) + " kb/s"
+	}
 	s := plain.Number(v * f.Scale)
 	if f.Scale == 1 && v == float64(int64(v)) {
 		s = strconv.FormatInt(int64(v), 10)

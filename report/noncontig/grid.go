@@ -101,6 +101,9 @@ func (p Plan) Without(name string) (rest Plan, value string, ok bool) {
 	return p, value, ok
 }
 
+// Fields are all of the plan, in words, by name.
+func (p Plan) Fields() map[string]string { return fields.Values(p) }
+
 // Run is one measurement of a point.
 type Run struct {
 	Order           int     `json:"order"`              // when it was measured, from 0

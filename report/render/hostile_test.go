@@ -205,6 +205,10 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 	if want := "pass write-64k, 3.1 s: bw >= 1 Gb/s: 36.26 Gb/s (limit 29.0 Gb/s, +25.0%); on a disturbed machine"; line != want {
 		t.Errorf("got %q, want %q", line, want)
 	}
+	margin = 11773998
+	if line := QualificationLine(&q.Tests[0]); !strings.Contains(line, "(limit 29.0 Gb/s, >10×)") {
+		t.Errorf("a margin of a million percent reads %q", line)
+	}
 }
 
 // processorTime is what this process has used: what else the machine does leaves it as it is.

@@ -83,12 +83,20 @@ func judged(q *qualify.Qualification) grid {
 		for _, c := range t.Document.Checks {
 			margin := "-"
 			if c.Margin != nil {
-				margin = percent(*c.Margin)
+				margin = marginInWords(*c.Margin)
 			}
 			g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, cmp.Or(c.Limit, "-"), margin, checkVerdict(c)})
 		}
 	}
 	return g
+}
+
+// marginInWords is how far a figure is from its limit; beyond ten times the share says nothing more.
+func marginInWords(share float64) string {
+	if share > 10 {
+		return ">10×"
+	}
+	return percent(share)
 }
 
 // checkVerdict is a check in a word: a miss in capitals, what could not be told by its cause.
@@ -125,7 +133,7 @@ func QualificationLine(r *qualify.Result) string {
 		for _, c := range r.Document.Checks {
 			part := c.Expression + ": " + c.Actual
 			if c.Margin != nil {
-				part += fmt.Sprintf(" (limit %s, %s)", c.Limit, percent(*c.Margin))
+				part += fmt.Sprintf(" (limit %s, %s)", c.Limit, marginInWords(*c.Margin))
 			}
 			if !c.Passed {
 				part = checkVerdict(c) + " " + part

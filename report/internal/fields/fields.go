@@ -1,4 +1,4 @@
-// Package fields clears fields of plans by the name that their tag gives them.
+// Package fields reads and clears fields of plans by the name that their tag gives them.
 package fields
 
 import (
@@ -13,6 +13,15 @@ func Names[T any]() []string {
 		if name := f.Tag.Get("plan"); name != "" {
 			out = append(out, name)
 		}
+	}
+	return out
+}
+
+// Values are those fields in words, by name.
+func Values[T any](p T) map[string]string {
+	out := map[string]string{}
+	for _, name := range Names[T]() {
+		out[name], _ = Clear(&p, name)
 	}
 	return out
 }

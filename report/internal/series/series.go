@@ -4,6 +4,7 @@ package series
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -18,6 +19,21 @@ type Key struct {
 	Point  report.Point
 	Grid   noncontig.Plan
 	Figure string
+}
+
+// Differences are the fields of the plan in which a later key is another: "tx_depth: 128 before, 16 now".
+func (k Key) Differences(now Key) []string {
+	var out []string
+	for _, p := range [][2]map[string]string{{k.Point.Fields(), now.Point.Fields()}, {k.Grid.Fields(), now.Grid.Fields()}} {
+		names := maps.Clone(p[0])
+		maps.Copy(names, p[1])
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if before, after := p[0][name], p[1][name]; before != after {
+				out = append(out, fmt.Sprintf("%s: %s before, %s now", name, cmp.Or(before, "none"), cmp.Or(after, "none")))
+			}
+		}
+	}
+	return out
 }
 
 // Series is the values of one figure at one point, over runs and documents, in the figure's base unit.
