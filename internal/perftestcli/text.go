@@ -392,10 +392,8 @@ func (t *Text) bare(row Row) {
 		t.printf("%f\n", row.Average)
 	case t.v.Output == "message_rate":
 		t.printf("%f\n", row.MsgRate)
-	case t.plan.Duration > 0:
+	default: // the average, in both versions and with -D
 		t.printf("%f\n", row.Avg)
-	default:
-		t.printf("%f\n", row.Typical)
 	}
 }
 

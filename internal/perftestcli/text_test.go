@@ -285,7 +285,7 @@ func TestMeasuredRows(t *testing.T) {
 		{"ib_send_lat", latency, " 2       5          0.50           50.00        1.50     \t       11.10       \t19.46  \t\t50.00   \t\t50.00  \n"},
 		{"ib_send_lat -D 4", latency, " 2             5            11.10          100000.00\n"},
 		{"ib_send_lat -C", latency, " 2       5          1000.00        100000.00      3000.00  \t       22200.00     \t38924.00\t\t100000.00 \t\t100000.00\n"},
-		{"ib_send_lat --output latency", latency, "1.500000\n"},
+		{"ib_send_lat --output latency", latency, "11.100000\n"},
 		{"ib_send_lat -D 4 --output latency", latency, "11.100000\n"},
 		{"ib_write_bw", bandwidth, " 4096       200              1072.88            953.67 \t\t   1.000000\n"},
 		{"ib_write_bw --report_gbits", bandwidth, " 4096       200              9.00               8.00   \t\t   1.000000\n"},
