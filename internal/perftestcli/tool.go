@@ -44,18 +44,21 @@ func ToolNamed(name string) (Tool, bool) {
 }
 
 // Known finds an option by its long name, with dashes or underscores, or by its letter: the long name as perftest has it, and a
-// tool in which it does something, the preferred one if it can be.
-func Known(name, preferred string) (long, tool string, known bool) {
+// tool that takes it: the preferred one, or the first in which it does something. acts tells whether it does in that tool.
+func Known(name, preferred string) (long, tool string, acts bool) {
 	for _, f := range flags() {
 		plain := strings.ReplaceAll(f.long, "_", "-")
 		if strings.ReplaceAll(name, "_", "-") != plain && (len(name) != 1 || f.short != name[0]) || f.exact && !f.value && f.set == nil {
 			continue
 		}
 		for _, t := range Tools() {
-			if f.in(t) == Acts && (tool == "" || t.Name == preferred) {
-				long, tool = f.long, t.Name
+			switch in := f.in(t); {
+			case t.Name == preferred && in != Refused && f.set != nil:
+				return f.long, t.Name, in == Acts
+			case in == Acts && tool == "":
+				long, tool, acts = f.long, t.Name, true
 			}
 		}
 	}
-	return long, tool, tool != ""
+	return long, tool, acts
 }

@@ -33,14 +33,14 @@ func FlagError(c *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if hint := perftestFlag(c.CommandPath(), name); hint != "" {
+		if hint := perftestFlag(c, name); hint != "" {
 			text += hint
 		} else if near := plain.Nearest(name, names); near != "" {
 			text += fmt.Sprintf("; did you mean --%s?", near)
 		}
 	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
 		if letter := regexp.MustCompile(`'(.)' in`).FindStringSubmatch(text); letter != nil {
-			text += perftestFlag(c.CommandPath(), letter[1])
+			text += perftestFlag(c, letter[1])
 		}
 		text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {

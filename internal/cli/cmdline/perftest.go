@@ -3,7 +3,10 @@ package cmdline
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
@@ -19,17 +22,24 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"version": "'%s version' tells it", "CPU-freq": "nothing is to do: leave it out",
 }
 
-// perftestFlag says what to do about an option that perftest has and we have not: our own, or perftest's names. name is the
-// long one, or a letter.
-func perftestFlag(path, name string) string {
-	program, command, _ := strings.Cut(path, " ")
+// perftestFlag says what to do about an option that perftest has and this command has not: our own, or perftest's names. name is
+// the long one, or a letter.
+func perftestFlag(c *cobra.Command, name string) string {
+	program, command, _ := strings.Cut(c.CommandPath(), " ")
 	kind := map[string]string{"gobw": "bw", "golat": "lat"}[program]
-	long, tool, known := perftestcli.Known(name, "ib_"+command+"_"+kind)
-	if !known {
+	long, tool, acts := perftestcli.Known(name, "ib_"+command+"_"+kind)
+	if tool == "" {
 		return ""
 	}
 	text := fmt.Sprintf("; 'gobw install-links DIR' makes %s, which knows perftest's", tool)
-	if hint := ours[long]; hint != "" {
+	if !acts {
+		text = fmt.Sprintf("; leave it out: %s takes it and does nothing with it; so does ours, which 'gobw install-links DIR' makes", tool)
+	}
+	hint := ours[long]
+	if flag := regexp.MustCompile(`--([a-z-]+)`).FindStringSubmatch(hint); flag != nil && c.Flags().Lookup(flag[1]) == nil {
+		return text
+	}
+	if hint != "" {
 		if strings.Contains(hint, "%s") {
 			hint = fmt.Sprintf(hint, program)
 		}
