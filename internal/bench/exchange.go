@@ -123,12 +123,38 @@ func (x *Exchange) Add(role plan.Role, mtu verbs.MTU, flowLabel uint32) ([]contr
 	if err != nil {
 		return nil, err
 	}
+	if len(x.flows) == 0 {
+		if err := x.find(); err != nil {
+			return nil, err
+		}
+	}
 	end, err := newEndpoint([]rail{{device: x.device, port: x.port, gid: x.gid, useGID: x.useGID, numaNode: -1}}, p, endpointOptions{mtu: p.MTU()})
 	if err != nil {
 		return nil, err
 	}
 	x.flows = append(x.flows, &exchangeFlow{plan: p, end: end})
 	return end.addresses(), nil
+}
+
+// find looks for the address in use where it is now: an interface that comes or goes moves the lines of the table, and an index
+// from before would name another.
+func (x *Exchange) find() error {
+	if !x.useGID {
+		return nil
+	}
+	table, err := x.device.GIDs(x.port.Number)
+	if err != nil {
+		return err
+	}
+	same := func(e verbs.GIDEntry) bool { return e.GID == x.gid.GID && e.Type == x.gid.Type }
+	if i := slices.IndexFunc(table, same); i >= 0 {
+		x.gid = table[i]
+		return nil
+	}
+	return &verbs.Error{
+		Verb: "find the address in use", Device: x.device.Info().Name,
+		Err: fmt.Errorf("%v is gone: its interface %s has vanished, is down, or has lost it", x.gid.GID.Addr(), x.gid.NetInterface), Fix: "look at 'ip address' and the kernel's log (dmesg)",
+	}
 }
 
 // Connect connects flow k, posts its receives and compiles its job.

@@ -13,11 +13,12 @@ import (
 	report "github.com/gobw/gobw/report/fabric"
 )
 
-// cluster runs testdata/cluster.sh on a Slurm cluster in namespaces and returns the directory of its results.
-func cluster(t *testing.T, hosts string) string {
+// cluster runs a script of testdata on a Slurm cluster in namespaces and returns the directory of its results. Programs, by their
+// directory below it, are built beside gobw and golat, with flags of 'go build'.
+func cluster(t *testing.T, hosts, script string, programs map[string][]string, env ...string) string {
 	t.Helper()
 	required := os.Getenv("GOBW_CI") != ""
-	for _, tool := range []string{"slurmctld", "munged", "tc", "nsenter", "go"} {
+	for _, tool := range []string{"slurmctld", "munged", "tc", "nsenter", "taskset", "go"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			if required {
 				t.Fatal(err)
@@ -38,22 +39,33 @@ func cluster(t *testing.T, hosts string) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
+	build := func(below string, words ...string) {
+		cmd := exec.Command("go", append([]string{"build", "-o", filepath.Join(dir, below) + "/"}, words...)...)
+		cmd.Dir = root(t)
+		if b, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
 	}
-	gobw := filepath.Join(dir, "gobw")
-	build := exec.Command("go", "build", "-o", dir, "./cmd/gobw", "./cmd/golat")
-	build.Dir = root
-	if b, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
+	build("", "./cmd/gobw", "./cmd/golat")
+	for below, words := range programs {
+		build(below, append(words, "./cmd/gobw")...)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts/slurm-lab"), hosts, filepath.Join(root, "internal/cli/fabric/testdata/cluster.sh"), gobw, dir)
-	cmd.Env = append(os.Environ(), "LEAF_SIZE=4")
+	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "scripts/slurm-lab"), hosts, filepath.Join(root(t), "internal/cli/fabric/testdata", script), dir)
+	cmd.Env = append(os.Environ(), env...)
 	if b, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() == 125 || ctx.Err() != nil {
 		t.Fatalf("%v\n%s", err, b)
+	}
+	return dir
+}
+
+// root is the directory of the module.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -94,17 +106,19 @@ func accused(d *report.Document) []string {
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-func hostState(d *report.Document, name string) string {
+func host(d *report.Document, name string) report.Host {
 	for _, h := range d.Hosts {
 		if h.Name == name {
-			return h.State
+			return h
 		}
 	}
-	return "not there"
+	return report.Host{State: "not there"}
 }
 
+func hostState(d *report.Document, name string) string { return host(d, name).State }
+
 func TestClusterOfFour(t *testing.T) {
-	dir := cluster(t, "4")
+	dir := cluster(t, "4", "cluster.sh", nil, "LEAF_SIZE=4", "RAILS=2")
 	t.Run("a slow host", func(t *testing.T) {
 		d, status := result(t, dir, "slow-host")
 		if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" {
@@ -172,8 +186,11 @@ func TestClusterOfFour(t *testing.T) {
 		if d.Stopped == "" || d.Cells.Len() < 8 || status == "0" || hostState(d, "node2") != "took part" {
 			t.Errorf("stopped %q, %d cells, status %s", d.Stopped, d.Cells.Len(), status)
 		}
+		if err := text(t, dir, "cancelled.err"); !strings.Contains(err, "stopped: a snapshot, the run goes on. 4 of 4 hosts") {
+			t.Errorf("no snapshot: %s", err)
+		}
 		if left := text(t, dir, "left-behind"); left != "" {
-			t.Errorf("processes left behind: %s", left)
+			t.Errorf("left behind: %s", left)
 		}
 	})
 	t.Run("a loop of agents", func(t *testing.T) {
@@ -197,7 +214,7 @@ func TestClusterOfFour(t *testing.T) {
 }
 
 func TestClusterOfSixteen(t *testing.T) {
-	dir := cluster(t, "16")
+	dir := cluster(t, "16", "cluster.sh", nil, "LEAF_SIZE=4")
 	d, status := result(t, dir, "matchings")
 	if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" {
 		t.Errorf("accused %v, status %s", got, status)
@@ -208,7 +225,7 @@ func TestClusterOfSixteen(t *testing.T) {
 	if !strings.Contains(text(t, dir, "matchings.xml"), `name="node3"`) || !strings.Contains(text(t, dir, "matchings.html"), "<canvas") {
 		t.Error("JUnit or HTML is not what it should be")
 	}
-	for _, pattern := range []string{"shift", "quick", "incast", "alltoall", "ring", "bisection", "leaves"} {
+	for _, pattern := range []string{"shift", "quick", "incast", "alltoall", "ring", "bisection", "leaves", "custom"} {
 		d, _ := result(t, dir, pattern)
 		if d.Pattern != pattern || d.Cells.Len() == 0 {
 			t.Errorf("%s: %s, %d cells", pattern, d.Pattern, d.Cells.Len())

@@ -96,7 +96,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err != nil {
 		return exit.SetupError{Err: err}
 	}
-	r := &rankZero{config: c, out: out, began: time.Now(), key: key, ranks: id.Size}
+	r := &rankZero{config: c, out: out, began: time.Now(), key: key, ranks: id.Size, hosts: id.Hosts}
 	return r.run(ctx, l, &hello)
 }
 

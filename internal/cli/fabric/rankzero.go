@@ -33,7 +33,8 @@ type rankZero struct {
 	began time.Time
 	key   wire.Key
 	ranks int
-	names []string
+	names []string // of ranks
+	hosts []string // of the job
 
 	stream   *bufio.Writer // of --jsonl
 	encoder  *json.Encoder
@@ -84,7 +85,7 @@ func (r *rankZero) run(ctx context.Context, l net.Listener, hello *wire.Hello) e
 		})
 	}
 	o, err := coordinate.Run(ctx, l, coordinate.Config{
-		Ranks: r.ranks, Names: r.names, Key: r.key, Version: bench.Version(), Wait: r.wait, Rails: r.rails, Plan: r.plan, Leaf: r.leaf, Judge: r.limited(),
+		Ranks: r.ranks, Names: r.names, Hosts: r.hosts, Key: r.key, Version: bench.Version(), Wait: r.wait, Rails: r.rails, Plan: r.plan, Leaf: r.leaf, Judge: r.limited(),
 		Choose: r.choose, Lead: lead, Measure: r.measure, Tail: tail, Progress: r.progress.round, Cells: r.cells, Note: r.note,
 		Snapshots: asked, Snapshot: r.snapshot,
 	})
@@ -119,7 +120,7 @@ func (c *config) limited() judge.Config {
 func (c *config) mostRounds() int { return int(c.time / (c.measure + lead + tail + perRound)) }
 
 // choose picks the rounds: those asked for, or what fits seven tenths of the time.
-func (c *config) choose(o schedule.Options, names []string) (schedule.Schedule, error) {
+func (c *config) choose(o schedule.Options) (schedule.Schedule, error) {
 	most := max(c.mostRounds()*7/10, 1)
 	if c.pattern == "" {
 		s, err := schedule.Choose(o, most)
@@ -127,7 +128,7 @@ func (c *config) choose(o schedule.Options, names []string) (schedule.Schedule, 
 	}
 	if c.pattern == schedule.Custom {
 		var err error
-		if o.Custom, err = schedule.ReadCustom(bytes.NewReader(c.custom), names); err != nil {
+		if o.Custom, err = schedule.ReadCustom(bytes.NewReader(c.custom), o.Roster); err != nil {
 			return schedule.Schedule{}, fmt.Errorf("--custom: %w", err)
 		}
 	}
@@ -186,9 +187,14 @@ func (r *rankZero) cells(o coordinate.Named, round schedule.Round, load judge.Lo
 		} else {
 			rec.Bits = float64(x.Value)
 		}
-		r.diskFull = errors.Join(r.diskFull, r.encoder.Encode(rec))
+		if r.diskFull = r.encoder.Encode(rec); r.diskFull != nil {
+			break
+		}
 	}
-	if r.diskFull = errors.Join(r.diskFull, r.stream.Flush()); r.diskFull != nil {
+	if r.diskFull == nil {
+		r.diskFull = r.stream.Flush()
+	}
+	if r.diskFull != nil {
 		r.note(fmt.Sprintf("--jsonl: %v; the run goes on without this file", r.diskFull))
 	}
 	return nil
@@ -198,7 +204,10 @@ func (r *rankZero) closeStream() error {
 	if r.file == nil {
 		return nil
 	}
-	if err := errors.Join(r.diskFull, r.stream.Flush(), r.file.Close()); err != nil {
+	if r.diskFull == nil {
+		r.diskFull = r.stream.Flush()
+	}
+	if err := errors.Join(r.diskFull, r.file.Close()); err != nil {
 		return fmt.Errorf("--jsonl: %w", err)
 	}
 	return nil
@@ -213,14 +222,19 @@ func (r *rankZero) snapshot(o coordinate.Outcome) {
 	}
 }
 
-// finish prints the report and writes all files that were asked for; one that fails does not keep the others back.
+// write prints the report and writes all files that were asked for; one that fails does not keep the others back.
 func (c *config) write(d *report.Document, out io.Writer) error {
 	errs := []error{d.Text(out)}
+	cells := c.files.jsonl
+	if c.simulated == 0 { // streamed
+		cells = ""
+	}
 	for _, f := range []struct {
 		flag, path string
 		write      func(io.Writer) error
 	}{
 		{"--json", c.files.json, d.Write},
+		{"--jsonl", cells, d.JSONLines},
 		{"--html", c.files.html, d.HTML},
 		{"--junit", c.files.junit, d.JUnit},
 		{"--csv", c.files.csv, d.CSV},
@@ -254,7 +268,10 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	b := bufio.NewWriter(f)
-	if err := errors.Join(write(b), b.Flush(), f.Close()); err != nil {
+	if err = write(b); err == nil {
+		err = b.Flush()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(part))
 	}
 	return os.Rename(part, path)

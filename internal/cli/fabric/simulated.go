@@ -18,14 +18,14 @@ func runSimulated(out output.Streams, c config) error {
 	began := time.Now()
 	n := c.simulated
 	o := coordinate.Outcome{Hosts: make([]coordinate.Host, n), Taking: make([]int, n)}
-	names := make([]string, n)
+	roster := make([]schedule.Member, n)
 	f := simulate.Config{Hosts: n, Rails: len(c.rails), Noise: c.noise, Plants: c.plants, Seed: c.judge.Seed, Latency: c.judge.Latency}
 	if c.leafSize > 0 {
 		f.Leaf = make([]int, n)
 	}
 	for i := range n {
-		names[i] = fmt.Sprintf("host%d", i)
-		o.Hosts[i] = coordinate.Host{Rank: i, Name: names[i], State: coordinate.Taking}
+		roster[i] = schedule.Member{Host: fmt.Sprintf("host%d", i), Place: i}
+		o.Hosts[i] = coordinate.Host{Rank: i, Name: roster[i].Host, State: coordinate.Taking}
 		o.Taking[i] = i
 		if f.Leaf != nil {
 			f.Leaf[i] = i / c.leafSize
@@ -37,7 +37,7 @@ func runSimulated(out output.Streams, c config) error {
 	}
 	o.Leaf = f.Leaf
 	var err error
-	if o.Schedule, err = c.choose(schedule.Options{Hosts: n, Leaf: f.Leaf, OneWay: c.oneWay, Seed: c.judge.Seed}, names); err != nil {
+	if o.Schedule, err = c.choose(schedule.Options{Hosts: n, Leaf: f.Leaf, OneWay: c.oneWay, Seed: c.judge.Seed, Roster: roster}); err != nil {
 		return exit.UsageError{Err: err}
 	}
 	j := simulate.Judge(simulate.New(f), o.Schedule, c.limited())

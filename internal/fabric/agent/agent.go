@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -52,7 +53,8 @@ type OrphanError struct{ Err error }
 func (e *OrphanError) Error() string { return fmt.Sprintf("rank 0 is lost: %v", e.Err) }
 func (e *OrphanError) Unwrap() error { return e.Err }
 
-// Run takes part in a run until rank 0 says that it is over, and returns its parting words.
+// Run takes part in a run until rank 0 says that it is over, and returns its parting words. The error of an agent that rank 0 sends
+// away is a [wire.RefusedError].
 func Run(ctx context.Context, cfg Config) (string, error) {
 	if cfg.Dial == nil {
 		d := net.Dialer{Timeout: dialWithin}
@@ -115,8 +117,12 @@ func explain(place string, err error) error {
 	dialled, is := errors.AsType[*net.OpError](err)
 	host, _, _ := net.SplitHostPort(place)
 	if _, literal := netip.ParseAddr(host); is && literal != nil && dialled.Addr != nil {
-		if at, e := netip.ParseAddrPort(dialled.Addr.String()); e == nil && at.Addr().IsLoopback() {
+		at, e := netip.ParseAddrPort(dialled.Addr.String())
+		switch {
+		case e == nil && at.Addr().IsLoopback():
 			return fmt.Errorf("%s: its name resolves to %s, which is this host itself (%w): mend /etc/hosts, or give rank 0's address by --coordinator", place, at.Addr(), err)
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return fmt.Errorf("%s: %w: rank 0 has not begun there, or its name resolves to another host", place, err)
 		}
 	}
 	if errors.Is(err, wire.ErrStranger) || errors.Is(err, wire.ErrFormat) {
@@ -190,6 +196,9 @@ func (a *agent) read(cancel context.CancelCauseFunc) {
 		case wire.KindHeartbeat:
 		case wire.KindBye:
 			cancel(errBye(wire.Clean(m.Text)))
+			return
+		case wire.KindRefused:
+			cancel(&wire.RefusedError{Why: wire.Clean(m.Text)})
 			return
 		case wire.KindOpen, wire.KindPrepare, wire.KindGo:
 			select {

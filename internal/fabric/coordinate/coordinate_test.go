@@ -108,7 +108,7 @@ func (r run) inBubble(t *testing.T) (ended, error) {
 	var mu sync.Mutex // of the notes, which the server makes, too
 	cfg := Config{
 		Ranks: r.ranks, Key: wire.KeyOf("job", "secret"), Version: "v1", Wait: 5 * time.Second, Rails: []string{""},
-		Choose: func(o schedule.Options, _ []string) (schedule.Schedule, error) {
+		Choose: func(o schedule.Options) (schedule.Schedule, error) {
 			s, err := schedule.New(schedule.Pairs, o)
 			return s.Repeated(100), err
 		},
@@ -193,7 +193,7 @@ func TestEachShiftHasItsFlowLabels(t *testing.T) {
 		ranks: ranks,
 		cfg: func(c *Config) {
 			c.Plan.QPs = qps
-			c.Choose = func(o schedule.Options, _ []string) (schedule.Schedule, error) {
+			c.Choose = func(o schedule.Options) (schedule.Schedule, error) {
 				return schedule.New(schedule.Shift, o)
 			}
 		},
@@ -229,7 +229,7 @@ func TestEachShiftHasItsFlowLabels(t *testing.T) {
 
 // long is a run of about fifteen seconds.
 func long(c *Config) {
-	c.Choose = func(o schedule.Options, _ []string) (schedule.Schedule, error) {
+	c.Choose = func(o schedule.Options) (schedule.Schedule, error) {
 		o.Count = 60
 		return schedule.New(schedule.Random, o)
 	}
@@ -237,11 +237,8 @@ func long(c *Config) {
 
 // TestBadHosts: whatever is wrong with rank 3 is told of it, and the others are measured.
 //
-// What may come in badly, and who holds the run to it beside the rows here: a name that does not resolve, resolves to loopback
-// or to another host: agent.TestPlaceThatIsNotRankZero. A duplicate rank: TestDuplicateRankIsRefused. A link that falls silent
-// and comes back: TestShortSilenceCostsNothing, TestSilenceIsNoticedWithinThreeSecondsAndForgiven. A full disk at rank 0:
-// TestFullDiskKeepsWhatThereIs. In namespaces, with real devices: two jobs at once, a link cut in mid-run, a job cancelled, a
-// slow rail, late messages: cli/fabric.TestClusterOfFour.
+// A name that does not resolve, resolves to loopback or to another host: agent.TestPlaceThatIsNotRankZero. In namespaces, with real
+// devices: cli/fabric.TestBadInput.
 func TestBadHosts(t *testing.T) {
 	sick := func(r wire.Rail, fail func(int) error) func(int) *fake {
 		return func(rank int) *fake {
@@ -257,7 +254,10 @@ func TestBadHosts(t *testing.T) {
 		state  State
 		reason string // in its reason, or its notes
 	}{
-		{"never comes", run{agent: func(rank int, _ *agent.Config) bool { return rank != 3 }}, Absent, "did not come within 5s"},
+		{"never comes", run{
+			agent: func(rank int, _ *agent.Config) bool { return rank != 3 },
+			cfg:   func(c *Config) { c.Hosts = []string{"node4", "node3", "node2", "node1", "node0"} },
+		}, Absent, "did not come within 5s"},
 		{"slow to start by a minute", run{late: map[int]time.Duration{3: time.Minute}, cfg: func(c *Config) { c.Wait = 90 * time.Second }}, Taking, ""},
 		{"comes when the run has begun", run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long}, Absent, "it came after 8 s, when the run had begun"},
 		{"another version", run{agent: func(rank int, c *agent.Config) bool {
@@ -332,6 +332,9 @@ func TestBadHosts(t *testing.T) {
 			if o.Verdict.Tested < least {
 				t.Errorf("%d pairs tested", o.Verdict.Tested)
 			}
+			if tt.name == "never comes" && h.Name != "node3" {
+				t.Errorf("named %q", h.Name)
+			}
 			if strings.Contains(tt.name, "round 40") && h.Round < 39 {
 				t.Errorf("lost in round %d", h.Round)
 			}
@@ -368,6 +371,9 @@ func TestDuplicateRankIsRefused(t *testing.T) {
 	}}.run(t)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.agents[3] == nil || !strings.Contains(o.agents[3].Error(), "rank 2 is there already") {
+		t.Errorf("the second one ended with %v", o.agents[3])
 	}
 	if h := o.Hosts[2]; h.State != Taking || len(h.Notes) != 1 || !strings.Contains(h.Notes[0], "second process") {
 		t.Errorf("%+v, agents %v", h, o.agents)

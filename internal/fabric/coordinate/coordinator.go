@@ -30,6 +30,7 @@ const (
 type Config struct {
 	Ranks   int
 	Names   []string // host of each rank, where a host list says; empty: whatever each rank says
+	Hosts   []string // hosts of the run, where the launcher tells, in no order of ranks: names those that never come
 	Key     wire.Key
 	Version string
 	Wait    time.Duration // for agents to come
@@ -38,7 +39,7 @@ type Config struct {
 	Plan    plan.Spec
 	Leaf    map[string]string // by host; nil: what each rank says
 	Judge   judge.Config      // Hosts, Leaf and Rails are filled in
-	Choose  func(o schedule.Options, names []string) (schedule.Schedule, error)
+	Choose  func(schedule.Options) (schedule.Schedule, error)
 	Lead    time.Duration
 	Measure time.Duration
 	Tail    time.Duration
@@ -169,6 +170,7 @@ func Run(ctx context.Context, l net.Listener, cfg Config) (Outcome, error) {
 	why := "the run is over"
 	if ctx.Err() != nil {
 		why = "the run was stopped"
+		c.settle(ctx)
 	} else if err != nil {
 		why = err.Error()
 	}
@@ -219,6 +221,13 @@ func (c *coordinator) run(ctx context.Context) error {
 	return nil
 }
 
+// settle hears what was under way when a run was stopped: a launcher that ends all ranks because one has died (srun -K) may tell this
+// one sooner than the connection to the dead one does.
+func (c *coordinator) settle(ctx context.Context) {
+	const within = 250 * time.Millisecond
+	_ = c.await(context.WithoutCancel(ctx), within, func() bool { return false })
+}
+
 func (c *coordinator) tell(p Progress) {
 	if c.cfg.Progress != nil {
 		c.cfg.Progress(p)
@@ -246,15 +255,19 @@ func (c *coordinator) plan() error {
 		names[i] = c.hosts[p.rank].Leaf
 	}
 	c.leaf, c.leaves = topology.Number(names)
-	o := schedule.Options{Hosts: len(c.part), OneWay: c.cfg.Judge.OneWay, Seed: c.cfg.Judge.Seed}
+	o := schedule.Options{Hosts: len(c.part), OneWay: c.cfg.Judge.OneWay, Seed: c.cfg.Judge.Seed, Roster: make([]schedule.Member, len(c.hosts))}
 	if len(c.leaves) > 1 {
 		o.Leaf = c.leaf
 	}
 	var err error
-	for _, p := range c.part {
-		c.named.names = append(c.named.names, c.hosts[p.rank].Name)
+	for r, h := range c.hosts {
+		o.Roster[r] = schedule.Member{Host: h.Name, Place: -1}
 	}
-	if c.schedule, err = c.cfg.Choose(o, c.named.names); err != nil {
+	for i, p := range c.part {
+		c.named.names = append(c.named.names, c.hosts[p.rank].Name)
+		o.Roster[p.rank].Place = i
+	}
+	if c.schedule, err = c.cfg.Choose(o); err != nil {
 		return err
 	}
 	j := c.cfg.Judge
@@ -337,7 +350,7 @@ func (c *coordinator) lookAfter(now time.Time) {
 		switch {
 		case p.gone || p.excluded:
 		case !p.lost && silent > Silence:
-			c.lose(p, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()))
+			c.lose(p, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()), "is the host up, and its agent running? look at its console and at the link")
 		case p.lost && silent < Heartbeat*2:
 			c.back(p)
 		}
@@ -345,14 +358,14 @@ func (c *coordinator) lookAfter(now time.Time) {
 }
 
 // lose takes an agent out of the rounds.
-func (c *coordinator) lose(p *peer, why string) {
+func (c *coordinator) lose(p *peer, why, remedy string) {
 	if p.lost {
 		return
 	}
 	p.lost, p.lostAt = true, p.heardAt()
 	h := &c.hosts[p.rank]
 	if h.State == Taking || h.State == waiting {
-		h.State, h.Reason, h.Round = Lost, why, len(c.rounds)+1
+		h.State, h.Reason, h.Remedy, h.Round = Lost, why, remedy, len(c.rounds)+1
 		c.note("%s (rank %d) is lost: %s", h.Name, p.rank, why)
 	}
 	if p.index >= 0 && c.judge != nil {
@@ -368,7 +381,7 @@ func (c *coordinator) back(p *peer) {
 	}
 	p.lost = false
 	gap := p.heardAt().Sub(p.lostAt)
-	h.State, h.Reason = Taking, ""
+	h.State, h.Reason, h.Remedy = Taking, "", ""
 	h.Silent = append(h.Silent, Gap{Round: h.Round, Seconds: gap.Seconds()})
 	h.Round = 0
 	if c.judge != nil {
@@ -383,7 +396,7 @@ func (c *coordinator) handle(e event) {
 	if e.err != nil {
 		if !p.gone {
 			p.gone = true
-			c.lose(p, wire.Clean(e.err.Error()))
+			c.lose(p, wire.Clean(e.err.Error()), "look at its own output and its kernel's log (dmesg): it was killed, or has crashed")
 		}
 		return
 	}

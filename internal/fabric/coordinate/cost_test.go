@@ -89,7 +89,7 @@ func TestCost(t *testing.T) {
 	o, err := Run(t.Context(), l, Config{
 		Ranks: *cost, Key: wire.KeyOf("job", "secret"), Version: "v1", Wait: 2 * time.Minute, Rails: []string{""},
 		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
-		Choose: func(o schedule.Options, _ []string) (schedule.Schedule, error) {
+		Choose: func(o schedule.Options) (schedule.Schedule, error) {
 			met = time.Since(begun)
 			o.Count = rounds
 			return schedule.New(schedule.Random, o)

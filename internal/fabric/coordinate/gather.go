@@ -53,7 +53,24 @@ func (c *coordinator) giveUpWaiting() {
 	for r := range c.hosts {
 		if h := &c.hosts[r]; h.State == waiting && c.peers[r] == nil {
 			h.State, h.Reason = Absent, fmt.Sprintf("did not come within %v", c.cfg.Wait)
-			h.Remedy = "look at its own output: the host may be down, its name for rank 0 may not resolve, or a firewall may close the port"
+			h.Remedy = "look at its own output: the host may be down, its name for rank 0 may not resolve or be another host's, or a firewall may close the port"
+		}
+	}
+	c.nameAbsent()
+}
+
+// nameAbsent names the ranks that did not come by the hosts that none came from. Of several, which rank is which host is only
+// likely (launchers count in the order of their lists), but that these hosts are missing is certain.
+func (c *coordinator) nameAbsent() {
+	var left []string
+	for _, name := range c.cfg.Hosts {
+		if !slices.ContainsFunc(c.hosts, func(h Host) bool { return h.Name == name }) && !slices.Contains(left, name) {
+			left = append(left, name)
+		}
+	}
+	for r := range c.hosts {
+		if h := &c.hosts[r]; h.State == Absent && h.Name == "" && len(left) > 0 {
+			h.Name, left = left[0], left[1:]
 		}
 	}
 }
@@ -123,7 +140,7 @@ func (c *coordinator) admit(p *peer) {
 func (c *coordinator) refuse(p *peer, why string) {
 	c.note("refused a process on %s (rank %d): %s", wire.Clean(p.hello.Host), p.hello.Rank, why)
 	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_ = wire.Write(p.conn, &wire.Message{Kind: wire.KindBye, Text: why})
+	_ = wire.Write(p.conn, &wire.Message{Kind: wire.KindRefused, Text: why})
 	_ = p.conn.Close()
 }
 
@@ -159,7 +176,7 @@ func (c *coordinator) unfit(p *peer, why, remedy string) {
 	h.State, h.Reason, h.Remedy = Unfit, wire.Clean(why), wire.Clean(remedy)
 	p.excluded = true
 	c.note("%s (rank %d) cannot take part: %s", h.Name, p.rank, h.Reason)
-	p.send(&wire.Message{Kind: wire.KindBye, Text: "this host cannot take part: " + h.Reason})
+	p.send(&wire.Message{Kind: wire.KindRefused, Text: "this host cannot take part: " + h.Reason})
 }
 
 // mostNotes is how many things are told of one host.

@@ -195,7 +195,7 @@ func (c *coordinator) unready(p *peer, why string) {
 		}
 	}
 	if failures >= mostFailures {
-		c.lose(p, why)
+		c.lose(p, why, "run 'gobw doctor' there")
 		p.excluded = true
 	}
 }

@@ -20,6 +20,7 @@ type Identity struct {
 	Source     string   // what said so: "Slurm step 7.0"
 	Job        string   // the same at all ranks of a run, and at no other's; empty: unknown
 	Rendezvous []string // where rank 0 may be, the likeliest first: host or host:port
+	Hosts      []string // all hosts of the run, where the launcher tells; in no order of ranks
 	Host       string   // what the launcher calls this host; empty: ask the system
 	Leaf       string   // leaf switch, where the launcher tells
 	Port       int      // a port that the launcher reserved for this job; 0: none
@@ -215,7 +216,7 @@ func (e *environment) slurm() (Identity, error) {
 		return id, fmt.Errorf("SLURM_STEP_NODELIST: %w", err)
 	}
 	// Rank 0 is on the first host, but with an arbitrary distribution (-m arbitrary) on any: the others are tried after it.
-	id.Rendezvous = hosts
+	id.Rendezvous, id.Hosts = hosts, hosts
 	if ports := e.get("SLURM_STEP_RESV_PORTS"); ports != "" {
 		first, _, _ := strings.Cut(ports, "-")
 		first, _, _ = strings.Cut(first, ",")

@@ -25,7 +25,7 @@ func TestDiscover(t *testing.T) {
 		return out
 	}
 	inStep := Identity{
-		Rank: 2, Size: 3, Source: "Slurm step 7.0", Job: "lab.7.0", Rendezvous: []string{"node1", "node3", "node4"}, Host: "node4", Leaf: "spine.leaf2", Port: 12001,
+		Rank: 2, Size: 3, Source: "Slurm step 7.0", Job: "lab.7.0", Rendezvous: []string{"node1", "node3", "node4"}, Hosts: []string{"node1", "node3", "node4"}, Host: "node4", Leaf: "spine.leaf2", Port: 12001,
 	}
 	inside := []string{"node1", "node3", "node4"}
 	for _, tt := range []struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,11 +17,14 @@ const (
 )
 
 // ReadCustom reads a schedule. Two forms are known and told apart by their first line: ClusterKit's "ROUND HOST1 HOST2",
-// one pair a line, and SuperBench's "a,b;c,d", one round a line. Hosts are names or ranks; "#" begins a comment.
-func ReadCustom(r io.Reader, names []string) ([]Round, error) {
-	c := customReader{names: map[string]int{}, hosts: len(names)}
-	for i, n := range names {
-		c.names[n] = i
+// one pair a line, and SuperBench's "a,b;c,d", one round a line. Hosts are names or ranks; "#" begins a comment. A pair of which an
+// end takes no part is left out, the others are tested.
+func ReadCustom(r io.Reader, roster []Member) ([]Round, error) {
+	c := customReader{names: map[string]int{}, roster: roster}
+	for _, m := range roster {
+		if m.Host != "" {
+			c.names[m.Host] = m.Place
+		}
 	}
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 1<<20)
@@ -36,8 +40,9 @@ func ReadCustom(r io.Reader, names []string) ([]Round, error) {
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
+	c.rounds = slices.DeleteFunc(c.rounds, func(r Round) bool { return len(r.Flows) == 0 })
 	if len(c.rounds) == 0 {
-		return nil, errors.New("no round: want lines \"ROUND HOST1 HOST2\" or \"a,b;c,d\"")
+		return nil, errors.New("no round of hosts that take part: want lines \"ROUND HOST1 HOST2\" or \"a,b;c,d\"")
 	}
 	for i := range c.rounds {
 		c.rounds[i].Label = fmt.Sprintf("custom %d", i+1)
@@ -46,8 +51,8 @@ func ReadCustom(r io.Reader, names []string) ([]Round, error) {
 }
 
 type customReader struct {
-	names  map[string]int
-	hosts  int
+	names  map[string]int // to places
+	roster []Member       // by rank
 	rounds []Round
 	place  map[string]int // ClusterKit's round number to its place
 	rows   bool           // SuperBench's form
@@ -118,6 +123,9 @@ func (c *customReader) add(at int, a, b string) error {
 	if err != nil {
 		return err
 	}
+	if from < 0 || to < 0 {
+		return nil
+	}
 	if from == to {
 		return fmt.Errorf("%q is paired with itself", a)
 	}
@@ -134,10 +142,10 @@ func (c *customReader) host(s string) (int, error) {
 	}
 	i, err := strconv.Atoi(s)
 	if err != nil {
-		return 0, fmt.Errorf("host %q takes no part", s)
+		return 0, fmt.Errorf("host %q is not one of this run", s)
 	}
-	if i < 0 || i >= c.hosts {
-		return 0, fmt.Errorf("rank %d: there are ranks 0 to %d", i, c.hosts-1)
+	if i < 0 || i >= len(c.roster) {
+		return 0, fmt.Errorf("rank %d: there are ranks 0 to %d", i, len(c.roster)-1)
 	}
-	return i, nil
+	return c.roster[i].Place, nil
 }

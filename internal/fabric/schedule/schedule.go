@@ -68,7 +68,14 @@ type Options struct {
 	Shifts int    // leaves: how many shifts between two leaves; 0: 1
 	Count  int    // random: how many matchings; 0: enough that each host has met a few
 	Seed   uint64 // random, ring
+	Roster []Member
 	Custom []Round
+}
+
+// Member is a rank as a user's file may name it.
+type Member struct {
+	Host  string // empty: unknown
+	Place int    // among the hosts that are tested; -1: it takes no part
 }
 
 // New makes the schedule of a pattern.

@@ -190,15 +190,21 @@ func TestRandomIsRepeatable(t *testing.T) {
 }
 
 func TestCustom(t *testing.T) {
-	names := []string{"n1", "n2", "n3", "n4"}
-	for _, tt := range []struct{ name, text, want string }{
-		{"ClusterKit", "0 n1 n2\n0 n3 n4 # the other two\n\n1 n1 n4\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0}]"},
-		{"ClusterKit, ranks", "7 0 1\n3 2 3\n", "[{0 1} {1 0}] [{2 3} {3 2}]"},
-		{"SuperBench", "0,1;2,3\n0,3;1,2\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0} {1 2} {2 1}]"},
-		{"SuperBench, names", "n1,n2;\n", "[{0 1} {1 0}]"},
+	all := []Member{{"n1", 0}, {"n2", 1}, {"n3", 2}, {"n4", 3}}
+	one := []Member{{"n1", 0}, {"n2", -1}, {"n3", 1}, {"n4", 2}} // n2 has not come
+	for _, tt := range []struct {
+		name, text, want string
+		roster           []Member
+	}{
+		{"ClusterKit", "0 n1 n2\n0 n3 n4 # the other two\n\n1 n1 n4\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0}]", all},
+		{"ClusterKit, ranks", "7 0 1\n3 2 3\n", "[{0 1} {1 0}] [{2 3} {3 2}]", all},
+		{"SuperBench", "0,1;2,3\n0,3;1,2\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0} {1 2} {2 1}]", all},
+		{"SuperBench, names", "n1,n2;\n", "[{0 1} {1 0}]", all},
+		{"a host is absent", "0 n1 n2\n0 n3 n4\n1 n1 n4\n2 n2 n4\n", "[{1 2} {2 1}] [{0 2} {2 0}]", one},
+		{"a host is absent, ranks", "0,1;2,3\n0,3;1,2\n", "[{1 2} {2 1}] [{0 2} {2 0}]", one},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rounds, err := ReadCustom(strings.NewReader(tt.text), names)
+			rounds, err := ReadCustom(strings.NewReader(tt.text), tt.roster)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +222,7 @@ func TestCustom(t *testing.T) {
 		"# nothing\n":       "no round",
 		"0 n1\n":            "line 1: 2 words",
 		"x n1 n2\n":         `round "x"`,
-		"0 n1 n9\n":         `host "n9" takes no part`,
+		"0 n1 n9\n":         `host "n9" is not one of this run`,
 		"0 n1 n1\n":         "paired with itself",
 		"0 0 4\n":           "ranks 0 to 3",
 		"0,1\n0 n1 n2\n":    "line 2: the two forms",
@@ -224,7 +230,7 @@ func TestCustom(t *testing.T) {
 		"0,-1\n":            "rank -1",
 		"0 n1 n2\n1 n1,n2 ": "line 2",
 	} {
-		if _, err := ReadCustom(strings.NewReader(text), names); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadCustom(strings.NewReader(text), all); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
@@ -248,7 +254,7 @@ func FuzzCustom(f *testing.F) {
 	f.Add("0 n1 n2\n1 n1 n3")
 	f.Add("0,1;2,0\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		rounds, err := ReadCustom(strings.NewReader(text), []string{"n1", "n2", "n3"})
+		rounds, err := ReadCustom(strings.NewReader(text), []Member{{"n1", 0}, {"n2", 1}, {"n3", 2}, {"n4", -1}})
 		if err != nil {
 			return
 		}

@@ -16,6 +16,8 @@ var tables = flag.Bool("tables", false, "print the tables of results/fabric-simu
 
 var only = flag.Int("hosts", 0, "of the tables: those of 64, 1024 or 10000 hosts only")
 
+var retests = flag.Int("retests", 40, "of the tables: the most rounds of re-tests")
+
 var onlyPattern = flag.String("pattern", "", "of the tables: those of this pattern only")
 
 // trial is one setting of the tables.
@@ -71,7 +73,7 @@ func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule,
 func (tr trial) run(t testing.TB, seed uint64) outcome {
 	t.Helper()
 	c, s, host, link := tr.build(t, seed)
-	v := Judge(New(c), s, judge.Config{Seed: seed}).Conclude()
+	v := Judge(New(c), s, judge.Config{Seed: seed, Retests: *retests}).Conclude()
 	o := outcome{hosts: len(host), links: len(link), retests: v.Retests, undecided: v.Undecided, rounds: s.Rounds, hostPower: v.HostPower, linkPower: v.LinkPower}
 	found := map[int]bool{}
 	for _, f := range v.Findings {

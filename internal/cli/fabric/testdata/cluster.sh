@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs on the login host of scripts/slurm-lab: cluster.sh GOBW DIR. Leaves NAME.json, NAME.status and NAME.err in DIR.
-gobw=$1 dir=$2
+# Runs on the login host of scripts/slurm-lab: cluster.sh DIR, in which gobw and golat are. Leaves NAME.json, NAME.status and NAME.err in DIR.
+gobw=$1/gobw dir=$1
 n=$HOSTS
 export GOBW_FABRIC_SECRET=known-to-the-job
 common=(-d roce0 --cpu none -s 4K -t 16 --slow 30% --quiet)
@@ -21,6 +21,8 @@ if [ "$n" -gt 4 ]; then
 	for pattern in shift quick incast alltoall ring bisection leaves; do
 		run "$pattern" srun -K -N"$n" -n"$n" "$gobw" fabric "${common[@]}" -t 4 --pattern $pattern --round 0.1s --time 1s --slow 60%
 	done
+	echo '0,1;2,3;4,5;6,7;8,9;10,11;12,13;14,15' >"$dir/rows" # as SuperBench's
+	run custom srun -K -N"$n" -n"$n" "$gobw" fabric "${common[@]}" --pattern custom --custom "$dir/rows" --round 0.1s --time 1s --slow 60%
 	exit 0
 fi
 
@@ -37,17 +39,7 @@ run slow-link srun -K -N4 -n4 "$gobw" fabric "${common[@]}" --round 0.4s --time 
 shape 1 8mbit
 
 # Two rails, each a network of its own; the second one of node3 is slow.
-for i in $(seq 4); do
-	ip link add "w$i" type veth peer name eth1 netns "node$i"
-	ip addr add 10.79.255.254/32 dev "w$i"
-	ip link set "w$i" up
-	ip route add "10.79.0.$i" dev "w$i"
-	ip -n "node$i" addr add "10.79.0.$i/32" dev eth1
-	ip -n "node$i" link set eth1 up
-	ip -n "node$i" route add 10.79.255.254 dev eth1 scope link
-	ip -n "node$i" route add 10.79.0.0/24 via 10.79.255.254 dev eth1
-	nsenter --net="/run/netns/node$i" tc qdisc replace dev eth1 root tbf rate 8mbit burst 8k latency 800ms
-done
+for i in $(seq 4); do nsenter --net="/run/netns/node$i" tc qdisc replace dev eth1 root tbf rate 8mbit burst 8k latency 800ms; done
 nsenter --net=/run/netns/node3 tc qdisc replace dev eth1 root tbf rate 4mbit burst 8k latency 800ms
 run rails srun -K -N4 -n4 "$gobw" fabric "${common[@]}" -d roce0,roce0@eth1 --round 0.4s --time 30s
 
@@ -71,10 +63,20 @@ wait
 # A job that is cancelled saves what it has and leaves nothing behind.
 run cancelled srun -K -N4 -n4 "$gobw" fabric "${common[@]}" --pattern random --round 0.3s --time 60s --jsonl "$dir/cancelled.jsonl" &
 for _ in $(seq 400); do [ "$(wc -l <"$dir/cancelled.jsonl" 2>/dev/null || echo 0)" -lt 8 ] || break; sleep 0.05; done
+scancel -s USR1 -n gobw # a snapshot
+for _ in $(seq 100); do ! grep -q 'a snapshot' "$dir/cancelled.err" || break; sleep 0.05; done
 scancel -n gobw
 wait
-sleep 0.3
-pgrep -x gobw >"$dir/left-behind"
+left() { # processes, RoCE's sockets, shared memory
+	pgrep -x gobw
+	for i in $(seq 4); do nsenter --net="/run/netns/node$i" grep -hi ':12B7 ' /proc/net/udp /proc/net/udp6; done
+	grep -v key /proc/sysvipc/shm
+}
+for _ in $(seq 100); do
+	left >"$dir/left-behind"
+	[ -s "$dir/left-behind" ] || break
+	sleep 0.05
+done
 
 # Without Slurm: a loop of agents, and mpirun.
 # shellcheck disable=SC2016 # the inner shell expands it
@@ -90,7 +92,7 @@ for i in 2 3 4; do
 	[ $i != 3 ] || late=120ms
 	inside node$i "$gobw" agent node1 -d roce0 --cpu none --emulate delay=$late 2>"$dir/late$i.err" &
 done
-run latency inside node1 "$(dirname "$gobw")/golat" fabric --hosts "$dir/hosts" -d roce0 --cpu none --emulate delay=30ms --op send --slow 30% --quiet --round 0.6s --time 30s
+run latency inside node1 "$dir/golat" fabric --hosts "$dir/hosts" -d roce0 --cpu none --emulate delay=30ms --op send --slow 30% --quiet --round 0.6s --time 30s
 wait
 if command -v mpirun >/dev/null; then
 	export -f inside
