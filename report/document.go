@@ -107,6 +107,7 @@ type Record struct {
 
 	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty"` // asked for; 0: none
 	GapNs             float64 `json:"gap_ns,omitempty"`                // latency: the pause asked for before each message
+	Timestamps        string  `json:"timestamps,omitempty"`            // latency: "device": from the stamps of its completions; "": the host's clock
 
 	// Plan is what else the settled plan says, by name: it belongs to the key of the record.
 	Plan map[string]string `json:"plan,omitempty"`
@@ -127,6 +128,7 @@ type Record struct {
 	PeerCPU      *CPU               `json:"peer_cpu,omitempty"`
 	Counters     map[string]int64   `json:"counters,omitempty"`      // device counters, after minus before
 	PeerCounters map[string]int64   `json:"peer_counters,omitempty"` // the other end's
+	Clock        *Clock             `json:"clock,omitempty"`         // with Timestamps
 	Verified     string             `json:"verified,omitempty"`      // "", "ends", "all"
 	Local        *Bandwidth         `json:"local,omitempty"`         // -b: this end's share
 	Remote       *Bandwidth         `json:"remote,omitempty"`
@@ -136,6 +138,15 @@ type Record struct {
 	PeerRails    []Share            `json:"peer_per_rail,omitempty"`
 	Extra        map[string]float64 `json:"extra,omitempty"`
 	Warnings     []string           `json:"warnings,omitempty"`
+}
+
+// Clock is a device's, in ticks a second: by the stamps of its completions a latency was timed.
+type Clock struct {
+	StatedHz    float64 `json:"stated_hz"`   // what the device says
+	MeasuredHz  float64 `json:"measured_hz"` // against the host's clock, from the first sample's begin to the last one's end
+	Uncertainty float64 `json:"uncertainty"` // of MeasuredHz, as a share of it
+	// Hz is in force: what was measured, where that is uncertain by no more than a ten-thousandth, else what is stated.
+	Hz float64 `json:"hz"`
 }
 
 // Share is what one of several threads or devices did, in its own time.

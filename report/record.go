@@ -33,6 +33,7 @@ type Setup struct {
 	Rails       int     `plan:"rails"`
 	RateLimit   float64 `plan:"rate_limit_bits_per_s"` // bit/s
 	GapNs       float64 `plan:"gap_ns"`
+	Timestamps  string  `plan:"timestamps"` // of a latency: "device"; empty: the host's
 	Verified    string  `plan:"verified"`
 	More        string  // what else the plan says, in canonical form
 }
@@ -51,7 +52,7 @@ func (r *Record) Setup() Setup {
 		Operation: r.Operation, Kind: r.Kind, Transport: r.Transport, Direction: r.Direction, QPs: r.QPs,
 		TxDepth: r.TxDepth, PostList: r.PostList, InlineBytes: r.InlineBytes, Events: r.Events,
 		MTU: r.MTU, HalfTrip: r.RoundTripHalf, Immediate: r.Immediate, Atomic: r.Atomic, Outstanding: r.Outstanding, SRQ: r.SRQ, Threads: r.Threads, Rails: r.Rails,
-		RateLimit: r.RateLimitBitsPerS, GapNs: r.GapNs, Verified: r.Verified, More: canonical(r.Plan),
+		RateLimit: r.RateLimitBitsPerS, GapNs: r.GapNs, Timestamps: r.Timestamps, Verified: r.Verified, More: canonical(r.Plan),
 	}
 }
 
@@ -167,6 +168,9 @@ func (s Setup) Title() string {
 	}
 	if s.GapNs > 0 {
 		parts = append(parts, fmt.Sprintf("a pause of %v before each message", time.Duration(s.GapNs)))
+	}
+	if s.Timestamps != "" {
+		parts = append(parts, "by the "+s.Timestamps+"'s clock")
 	}
 	if s.Events {
 		parts = append(parts, "events")

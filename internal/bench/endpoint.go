@@ -113,7 +113,7 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	}
 	share := (e.spec.QPs + e.spec.Threads - 1) / e.spec.Threads
 	create := func(depth int) (verbs.CompletionQueue, error) {
-		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: e.vector(dev)})
+		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: e.vector(dev), Timestamps: e.plan.StampedByDevice()})
 		if err != nil {
 			return nil, err
 		}

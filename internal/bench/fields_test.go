@@ -86,6 +86,7 @@ func fields() []field {
 		{"RateBits", "--rate", aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }, false},
 		{"Burst", "", with(aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }), func(s *plan.Spec) { s.Burst = 4 }, false},
 		{"Gap", "--gap", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Gap = time.Millisecond }, false},
+		{"Timestamps", "--timestamps", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Timestamps = plan.DeviceClock }, false},
 		{"NoPeak", "--no-peak", aWrite, func(s *plan.Spec) { s.NoPeak = true }, false},
 		{"CPU", "--cpu-time", aWrite, func(s *plan.Spec) { s.CPU = true }, false},
 		{"SL", "--sl", aWrite, func(s *plan.Spec) { s.SL = 3 }, true},
@@ -329,7 +330,7 @@ func watchRun(r *run, d *notingDevice) (err error) {
 		seen.add("rounds", fmt.Sprintf("%+v", rd))
 		seen.addFields("round: ", exported(r.limit(rd, rd.Count)))
 		rec := r.recorder(rd)
-		seen.add("samples", fmt.Sprint(rec.Samples, rec.Peak, rec.CPU, len(rec.Raw)))
+		seen.add("samples", fmt.Sprint(rec.Samples, rec.Peak, rec.CPU, rec.Clock, len(rec.Raw)))
 		for part, n := range r.plan.Parts(rd) {
 			if part > 1 {
 				break

@@ -33,7 +33,7 @@ func newNotingDevice(software bool) *notingDevice {
 		name, threads = "roce0", 1
 	}
 	return &notingDevice{
-		info: verbs.DeviceInfo{Name: name, Software: software, TransportType: "IB", NUMANode: -1, Limits: verbs.Limits{
+		info: verbs.DeviceInfo{Name: name, Software: software, TransportType: "IB", NUMANode: -1, Clock: verbs.CompletionClock{Hz: 1e9, Mask: 1<<48 - 1}, Limits: verbs.Limits{
 			MaxQP: 1 << 17, MaxQPWR: 1 << 15, MaxSGE: 30, MaxSGERead: 30, MaxInline: 1024, MaxCQE: 1 << 30, MaxRDAtomic: 16, MaxInitRDAtomic: 16,
 			Atomic: true, MaxMessageBytes: 1 << 31, Threads: threads,
 		}},

@@ -31,14 +31,14 @@ func Samples(rec *job.Recorder, ticksPerNs float64, half HalfTrip) report.Sample
 type HalfTrip bool
 
 // record makes the record of one measured round from this end's view.
-func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) report.Record {
+func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, clock *report.Clock, d disturbance) report.Record {
 	p, size := &r.spec, r.spec.Sizes[rd.Size]
 	s, row := r.plan.Lane(size, 0), r.plan.Row()
 	out := report.Record{
 		Operation: string(p.Operation), Kind: string(p.Kind), Transport: p.Transport.String(), Direction: direction(r.plan),
 		SizeBytes: uint64(size), QPs: p.QPs, Run: rd.Run, TxDepth: s.Window, CQMod: s.Signal, PostList: s.Batch,
 		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.Count == 0, RoundTripHalf: r.plan.Answers(),
-		Immediate: row.Opcode.HasImmediate(), SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap),
+		Immediate: row.Opcode.HasImmediate(), SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap), Timestamps: string(p.Timestamps), Clock: clock,
 	}
 	if p.Threads > 1 {
 		out.Threads = p.Threads
@@ -82,7 +82,7 @@ func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, d disturbance) 
 		out.Bandwidth.PeakBitsPerS = max(best, out.Bandwidth.AverageBitsPerS)
 	}
 	if rec.N > 0 {
-		samples := Samples(rec, r.perNs, HalfTrip(r.plan.Answers()))
+		samples := r.samples(rec, clock)
 		l := report.NewLatency(samples)
 		out.Latency = &l
 		h, err := report.NewHistogram(samples)

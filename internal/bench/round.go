@@ -39,10 +39,14 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		return x.corrupt
 	}
 	r.perNs = r.clock.PerNanosecond()
-	if r.plan.Answers() && r.plan.MovesFirst() {
+	if r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() {
 		dropFirst(rec) // it holds the time until the peer was ready; the end that moves second has no sample of it
 	}
-	local := r.record(rd, &x.trace, rec, x.hurt)
+	clock, err := deviceClock(rec, r.perNs)
+	if err != nil {
+		return err
+	}
+	local := r.record(rd, &x.trace, rec, clock, x.hurt)
 	var figures control.Figures
 	if !r.endless() {
 		if figures, err = r.session.Report(ctx, r.figuresOf(local, x)); err != nil {
@@ -71,7 +75,7 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	}
 	r.keep(record)
 	if r.o.Measured != nil {
-		r.o.Measured(record, Samples(rec, r.perNs, HalfTrip(r.plan.Answers())))
+		r.o.Measured(record, r.samples(rec, clock))
 	}
 	if r.o.Kept != nil && corrupt == nil {
 		r.o.Kept(r.result)
@@ -142,7 +146,10 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost.
 	rec.Samples = rd.Kind == plan.Measured && (r.spec.Kind == plan.Latency || !r.spec.NoPeak)
 	rec.Peak = rd.Kind == plan.Measured && !r.spec.NoPeak && r.spec.Kind == plan.Bandwidth
-	rec.CPU = r.spec.CPU
+	rec.CPU, rec.Clock = r.spec.CPU, verbs.CompletionClock{}
+	if rec.Samples && r.plan.StampedByDevice() {
+		rec.Clock = r.rails[0].device.Info().Clock
+	}
 	return rec
 }
 
@@ -328,7 +335,11 @@ func (r *run) notePartial(rd plan.Round, t *trace, rec *job.Recorder, d disturba
 		return
 	}
 	r.perNs = r.clock.PerNanosecond()
-	record := r.record(rd, t, rec, d)
+	clock, err := deviceClock(rec, r.perNs)
+	if err != nil {
+		return // nothing is known of the samples
+	}
+	record := r.record(rd, t, rec, clock, d)
 	record.Verified = ""
 	record.Warnings = append(record.Warnings, "incomplete: "+why.Error())
 	r.keep(record)

@@ -108,7 +108,10 @@ func (t *trace) exchanges(m amount, rec *job.Recorder, perNs float64, size uint6
 		return m
 	}
 	m.messages, m.bytes = rec.N, rec.N*size
-	if !gap {
+	switch {
+	case !rec.Clock.IsZero():
+		m.seconds = float64(rec.Elapsed) / perNs / 1e9
+	case !gap:
 		m.seconds = rec.Sum / perNs / 1e9
 	}
 	return m

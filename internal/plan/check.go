@@ -44,6 +44,9 @@ func (s *Settled) checkOperation(bad func(string, ...any)) {
 	} else if p.Gap > 0 {
 		bad("--gap %v: it is for latency tests; --rate paces a bandwidth test", p.Gap)
 	}
+	if p.Timestamps == DeviceClock {
+		s.checkTimestamps(bad)
+	}
 	if p.Burst > 1 && p.RateBits == 0 {
 		bad("--burst_size %d: without --rate_limit messages follow each other at once anyway", p.Burst)
 	}
@@ -89,6 +92,22 @@ func (s *Settled) checkLatency(bad func(string, ...any)) {
 	}
 	if p.Events && s.row.ByLastByte {
 		bad("--events (-e): a WRITE makes no event at the peer; use --write-imm, or golat send")
+	}
+}
+
+// checkTimestamps refuses what no completion tells.
+func (s *Settled) checkTimestamps(bad func(string, ...any)) {
+	const name = "--timestamps device"
+	switch {
+	case s.spec.Kind != Latency:
+		bad(name + ": it is for latency tests (golat)")
+	case s.row.ByLastByte:
+		bad(name + ": no completion tells when the peer's WRITE is there; it does with --write-imm, and of golat send, read and atomic")
+	case s.spec.Gap > 0:
+		bad(name + " with --gap: the pause would be part of the time from one completion to the next")
+	}
+	if l := &s.limits; l.known() && s.StampedByDevice() && l.Device.Clock.IsZero() {
+		bad(name+": %s tells of no clock that stamps completions (ibv_query_device_ex); use --timestamps host", l.Device.Name)
 	}
 }
 
@@ -298,6 +317,9 @@ func (s *Settled) note() {
 		return
 	}
 	name := s.limits.Device.Name
+	if s.StampedByDevice() {
+		add("--timestamps device: the clock of %s is the host's, read when a packet is handled", name)
+	}
 	if p.Vector > 0 {
 		add("--vector (-X) %d has no effect on %s: it has one", p.Vector, name)
 	}

@@ -164,6 +164,11 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	default:
 		bad("--verify %q: want ends or all", p.Verify)
 	}
+	switch p.Timestamps {
+	case HostClock, DeviceClock:
+	default:
+		bad("--timestamps %q: want host or device", p.Timestamps)
+	}
 	for _, n := range []struct {
 		name string
 		v    int

@@ -156,6 +156,11 @@ func (s *Settled) MovesFirst() bool {
 	return (s.role == Initiator) != (s.Answers() && s.row.TargetFirst)
 }
 
+// StampedByDevice tells whether this end times the test by the device's clock.
+func (s *Settled) StampedByDevice() bool {
+	return s.spec.Timestamps == DeviceClock && s.role == Initiator
+}
+
 // LargestSize is the largest message in bytes, LargestSlot what the buffers are laid out for.
 func (s *Settled) LargestSize() int { return slices.Max(s.spec.Sizes) }
 

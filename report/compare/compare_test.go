@@ -286,7 +286,7 @@ func TestCompareByAField(t *testing.T) {
 // Every field of a record's plan keeps points apart: a new field belongs to the key or into the list here.
 func TestWholePlanIsTheKey(t *testing.T) {
 	results := []string{
-		"size_bytes", "cq_mod", "run", "duration_test", "iterations", "messages", "bytes", "seconds", "bandwidth", "messages_per_s", "latency", "delivered",
+		"size_bytes", "cq_mod", "run", "duration_test", "iterations", "messages", "bytes", "seconds", "bandwidth", "messages_per_s", "latency", "delivered", "clock",
 		"histogram", "series", "cpu", "peer_cpu", "per_thread", "peer_per_thread", "per_rail", "peer_per_rail", "counters", "peer_counters", "local", "remote", "extra", "warnings", "plan",
 	}
 	for i := range reflect.TypeFor[report.Record]().NumField() {

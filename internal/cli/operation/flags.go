@@ -29,7 +29,7 @@ func groups() []cmdline.FlagGroup {
 		{Title: "Queues", Names: []string{
 			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "rnr-timer", "mr-per-qp", "events", "no-peak",
 			"cpu-time", "huge-pages",
-			"post-api",
+			"post-api", "timestamps",
 		}},
 		opendevice.Group(),
 		measure.PeerGroup(),
@@ -43,6 +43,7 @@ type Flags struct {
 	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
 	iters                                                                            string
 	runs, Qps, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu                  int
+	timestamps                                                                       string
 	sl, tclass, pkey, timeout, retries, rnrTimer                                     int
 	tos                                                                              int
 	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
@@ -96,6 +97,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.BoolVar(&f.mrPerQP, "mr-per-qp", false, "a memory region for each queue pair")
 	} else {
 		fs.StringVar(&f.gap, "gap", "", "least time between messages: 10us")
+		fs.StringVar(&f.timestamps, "timestamps", "host", "whose clock: host, or device (stamps of completions)")
 	}
 	if row.Responded {
 		fs.IntVarP(&f.outs, "outs", "o", 0, "READs and atomics in flight (device maximum)")
@@ -290,6 +292,9 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	if f.gap != "" {
 		p.Gap, err = plan.ParseSeconds(f.gap)
 		wrong.Note(cmdline.Prefixed("--gap", err))
+	}
+	if f.timestamps != "host" {
+		p.Timestamps = plan.Clock(f.timestamps)
 	}
 	if _, err := plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{}); err != nil {
 		wrong.Note(err)
