@@ -296,6 +296,68 @@ func TestAtomicIsNotRepeated(t *testing.T) {
 	}
 }
 
+// TestResponderAlone drives a responder without a queue pair or an engine.
+func TestResponderAlone(t *testing.T) {
+	var r responder
+	r.begin(10, stageMTU, 2, nil)
+	packet := func(op wire.Operation, psn uint32) *wire.Packet {
+		t.Helper()
+		code := wire.MakeOpcode(wire.RC, op)
+		b := make([]byte, code.HeaderBytes()+wire.ICRCBytes)
+		wire.PutBTH(b, code, wire.FlagAckReq, 1, psn)
+		p, err := wire.ParsePacket(b)
+		check(t, err)
+		return &p
+	}
+	admit := func(op wire.Operation, psn uint32, want admission) *wire.Packet {
+		t.Helper()
+		p := packet(op, psn)
+		if got := r.admit(p); got != want {
+			t.Errorf("%v of PSN %d is %d, want %d", p.Opcode, psn, got, want)
+		}
+		return p
+	}
+	owes := func(s wire.Syndrome, psn uint32) {
+		t.Helper()
+		if !r.mayAcknowledge() {
+			t.Fatalf("nothing may leave, want %v of PSN %d", s, psn)
+		}
+		if gotS, gotPSN := r.acknowledged(); gotS != s || gotPSN != psn {
+			t.Errorf("%v of PSN %d is owed, want %v of %d", gotS, gotPSN, s, psn)
+		}
+	}
+	admit(wire.ReadRequest, 10, inTurn)
+	if r.asked(readWork{psn: 10, packets: 3}) == nil {
+		t.Fatal("a READ is refused")
+	}
+	r.executed(admit(wire.WriteOnly, 13, inTurn))
+	for k := range uint32(3) {
+		if r.mayAcknowledge() {
+			t.Errorf("the ACK of what follows a READ leaves before packet %d of its answer", k)
+		}
+		a, w := r.reads.head()
+		r.answered(a, w)
+	}
+	owes(wire.SyndromeAck, 13)
+	admit(wire.WriteOnly, 15, early)
+	owes(wire.NAKSequenceError, 14)
+	admit(wire.WriteOnly, 16, ignored)
+	admit(wire.WriteMiddle, 14, misplaced)
+	r.repeat(admit(wire.WriteOnly, 13, repeated))
+	owes(wire.SyndromeAck, 13)
+	r.repeat(admit(wire.ReadRequest, 11, repeated))
+	if a, _ := r.reads.head(); a == nil || a.sent != 1 || a.end != 2 {
+		t.Errorf("due is %+v, want the READ's second packet", a)
+	}
+	r.forget()
+	admit(wire.SendOnly, 14, inTurn)
+	r.wait(14, 5)
+	owes(wire.SyndromeRNR|5, 14)
+	r.refuse(wire.NAKInvalidRequest, 14)
+	owes(wire.NAKInvalidRequest, 14)
+	admit(wire.SendOnly, 14, ignored)
+}
+
 // TestBurst has WRITEs leave together: each batch holds what follows a packet that is at least as long.
 func TestBurst(t *testing.T) {
 	s := newStage(t, everything)
@@ -377,7 +439,7 @@ func (s *stage) post(op verbs.Opcode, n int) {
 }
 
 func (s *stage) ack(psn int, syndrome wire.Syndrome, now job.Ticks) {
-	b := make([]byte, ackBytes)
+	b := make([]byte, wire.BTHBytes+wire.AETHBytes+wire.ICRCBytes)
 	wire.PutBTH(b, wire.RCAcknowledge, 0, s.q.qpn, uint32(firstPSN+psn)&wire.Mask24)
 	wire.PutAETH(b[wire.BTHBytes:], syndrome, 0)
 	p, err := wire.ParsePacket(b)

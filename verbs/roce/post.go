@@ -35,9 +35,6 @@ func (q *queuePair) start() {
 	case verbs.StateRTS:
 		e := q.e
 		now := job.Now()
-		if e.shorterThanAck(q) {
-			e.flushAcks()
-		}
 		q.kick()
 		e.transmit(now)
 		e.flushAcks()

@@ -9,8 +9,6 @@ import (
 
 // A queue pair sends here what its responder owes: ACKs, NAKs, and answers to READs and atomics.
 
-const ackBytes = wire.BTHBytes + wire.AETHBytes + wire.ICRCBytes
-
 // oweAnswers puts the queue pair in line for what it owes.
 func (q *queuePair) oweAnswers() {
 	r := &q.respond
@@ -54,15 +52,6 @@ func (q *queuePair) acknowledge() {
 	if r.dying {
 		q.enterError()
 	}
-}
-
-// shorterThanAck tells whether what q sends next is shorter than an ACK, which then goes first in the batch.
-func (e *engine) shorterThanAck(q *queuePair) bool {
-	if len(e.acks) == 0 || q.send.next == q.send.tail {
-		return false
-	}
-	w := q.send.at(q.send.next)
-	return w.length == 0 && (w.opcode == verbs.OpSend || w.packets == 0)
 }
 
 // sendResponses sends up to quantum packets of READ and atomic responses and returns how many.
