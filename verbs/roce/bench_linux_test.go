@@ -523,7 +523,8 @@ func pingPongSerially(b *testing.B, x, y *end, n int) {
 		e.device.e.lock()
 		defer e.device.e.unlock()
 		sides[i] = side{
-			e.qp.(*queuePair), e.cq.(*completionQueue), verbs.SendRequest{Opcode: verbs.OpSend, SGEs: []verbs.SGE{e.sge(0, 2)}},
+			e.qp.(*queuePair), e.cq.(*completionQueue),
+			verbs.SendRequest{Opcode: verbs.OpSend, SGEs: []verbs.SGE{e.sge(0, 2)}},
 			verbs.ReceiveRequest{SGEs: []verbs.SGE{e.sge(64, 64)}},
 		}
 	}

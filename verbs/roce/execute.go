@@ -10,18 +10,31 @@ import (
 
 // A queue pair does here what its responder admits: it looks at memory, takes receives and completes them.
 
-// refusal is why a request is not executed: the NAK, and how the receive that it has taken completes.
-type refusal struct {
-	nak    wire.Syndrome
-	status verbs.Status
-}
+// refusal is why a request is not executed.
+type refusal uint8
 
-var (
-	accepted  = refusal{nak: wire.SyndromeAck}
-	noReceive = refusal{nak: wire.SyndromeRNR}
-	invalid   = refusal{wire.NAKInvalidRequest, verbs.RemoteInvalidRequestError}
-	noAccess  = refusal{wire.NAKRemoteAccessError, verbs.LocalAccessError}
+const (
+	accepted    refusal = iota
+	noReceive           // nothing is posted for it: the peer is to wait
+	invalid             // no such request may come, or not now
+	noAccess            // it names memory that the peer may not use
+	tooLong             // for the receive
+	receiveGone         // the receive's memory may not be written
 )
+
+// consequences are the NAK, and how the receive that the request has taken completes.
+func (no refusal) consequences() (wire.Syndrome, verbs.Status) {
+	switch no {
+	case noAccess:
+		return wire.NAKRemoteAccessError, verbs.LocalAccessError
+	case tooLong:
+		return wire.NAKInvalidRequest, verbs.LocalLengthError
+	case receiveGone:
+		return wire.NAKRemoteOperational, verbs.LocalProtectionError
+	default:
+		return wire.NAKInvalidRequest, verbs.RemoteInvalidRequestError
+	}
+}
 
 // serves tells whether the state lets requests in.
 func (q *queuePair) serves() bool {
@@ -109,8 +122,9 @@ func (q *queuePair) onUnreliable(p *wire.Packet) {
 	switch no := q.take(p); {
 	case no == accepted:
 		q.completeMessage(p)
-	case no.nak != wire.SyndromeRNR && no != invalid && p.Opcode.Class() == wire.ClassSend:
-		q.failReceive(no.status)
+	case no == tooLong || no == receiveGone:
+		_, status := no.consequences()
+		q.failReceive(status)
 		q.enterError()
 	default:
 		q.respond.current.class = wire.ClassUnknown
@@ -130,9 +144,9 @@ func (q *queuePair) take(p *wire.Packet) refusal {
 	case p.Opcode.Begins() && !q.takeReceive():
 		return noReceive
 	case n > c.room:
-		return refusal{wire.NAKInvalidRequest, verbs.LocalLengthError}
+		return tooLong
 	case !q.fill(p.Payload):
-		return refusal{wire.NAKRemoteOperational, verbs.LocalProtectionError}
+		return receiveGone
 	case p.Opcode.Has(wire.HasIETH) && !q.invalidate(p.InvalidateRKey()):
 		return invalid
 	}
@@ -296,13 +310,14 @@ func (q *queuePair) dropReceive() {
 
 // refuse answers with a fatal NAK and ends the queue pair.
 func (q *queuePair) refuse(no refusal, psn uint32) {
-	q.failReceive(no.status)
+	nak, status := no.consequences()
+	q.failReceive(status)
 	event := verbs.EventQPRequestError
 	if no == noAccess {
 		event = verbs.EventQPAccessError
 	}
 	q.e.raise(verbs.AsyncEvent{Type: event, QPN: q.qpn})
-	q.respond.refuse(no.nak, psn)
+	q.respond.refuse(nak, psn)
 	q.oweAnswers()
 	q.e.flushAcks()
 }
