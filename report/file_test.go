@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestSaveAndLoad(t *testing.T) {
@@ -155,7 +156,11 @@ func TestLoadRefuses(t *testing.T) {
 func TestLoadAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "two.json")
 	err := report.WriteFile(path, func(w io.Writer) error {
-		return render.AllJSON(w, []*report.Document{sample.Document(), sample.Repeated(1)})
+		f, err := render.FormatNamed("json")
+		if err != nil {
+			return err
+		}
+		return f.All(w, []*report.Document{sample.Document(), sample.Repeated(1)})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -156,26 +156,3 @@ func (d *Distribution) Bars(n int) []Bar {
 	}
 	return bars
 }
-
-// Latency computes the figures of the distribution; unlike [NewLatency] its mean and deviation are those of the buckets.
-func (d *Distribution) Latency() Latency {
-	n := d.N()
-	if n == 0 {
-		return Latency{}
-	}
-	l := Latency{
-		Samples: n,
-		MinNs:   float64(d.hdr.Min()) / 1000,
-		MaxNs:   float64(d.hdr.Max()) / 1000,
-		P50Ns:   d.QuantileNs(0.5),
-		MeanNs:  d.hdr.Mean() / 1000,
-		StdevNs: d.hdr.StdDev() / 1000,
-	}
-	for i, p := range percentiles {
-		if Supported(p, n) {
-			v := d.QuantileNs(p)
-			*l.percentile(i) = &v
-		}
-	}
-	return l
-}

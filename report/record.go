@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report/internal/fields"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Setup is the settled plan of a record, without its size: records of one Setup make one table and one curve. How long
@@ -128,11 +129,7 @@ func (s Setup) Title() string {
 	case s.Direction == "in":
 		parts = append(parts, "inbound")
 	}
-	if s.QPs == 1 {
-		parts = append(parts, "1 QP")
-	} else {
-		parts = append(parts, fmt.Sprintf("%d QPs", s.QPs))
-	}
+	parts = append(parts, plain.Plural(s.QPs, "QP"))
 	if s.Rails > 1 {
 		parts = append(parts, fmt.Sprintf("%d rails", s.Rails))
 	}

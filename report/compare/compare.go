@@ -166,10 +166,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		}
 		p := &c.Points[at]
 		p.Verdict = trusted(verdicts[at], b, a, o)
-		p.WorseBy, _, _ = p.Worse()
-		if math.IsNaN(p.Change) || math.IsInf(p.Change, 0) { // JSON has no such numbers; the verdict says it
-			p.Change, p.WorseBy = 0, 0
-		}
+		p.WorseBy = p.Finite()
 		at++
 	}
 	c.Geomeans = geomeans(c.Points)

@@ -103,8 +103,8 @@ func (e *Expectation) UsesLine() bool {
 // OfCounter tells whether the expectation is of a counter alone, judged where an end counts it.
 func (e *Expectation) OfCounter() bool { return e.counted }
 
-// ErrNoLine refuses an expectation on the line rate of a device that has none.
-var ErrNoLine = errors.New("there is no line rate") //nolint:gochecknoglobals // a sentinel
+// errNoLine refuses an expectation on the line rate of a device that has none.
+var errNoLine = errors.New("there is no line rate") //nolint:gochecknoglobals // a sentinel
 
 // CheckDevice refuses an expectation that the device cannot meet in principle: the line rate of a software device.
 func (e *Expectation) CheckDevice(env report.Environment) error {
@@ -120,7 +120,7 @@ func (e *Expectation) CheckDevice(env report.Environment) error {
 // CheckLine says why a device has no line rate.
 func CheckLine(env report.Environment) error {
 	if reason := noLine(env); reason != "" {
-		return fmt.Errorf("%s: %w", reason, ErrNoLine)
+		return fmt.Errorf("%s: %w", reason, errNoLine)
 	}
 	return nil
 }
@@ -152,8 +152,8 @@ func (e *Expectation) CheckTest(kind, transport string) error {
 	return nil
 }
 
-// LineRate is the rate of the slower of the two links, in bits/s; 0 where one has none.
-func LineRate(d *report.Document) float64 {
+// lineRate is the rate of the slower of the two links, in bits/s; 0 where one has none.
+func lineRate(d *report.Document) float64 {
 	if noLine(d.Client) != "" {
 		return 0
 	}
@@ -173,9 +173,9 @@ type Judgement struct {
 	Accept       stats.Accepted              // causes for which a check passes although nothing can be told
 }
 
-// Evaluate judges the expectation at every point of the document. A document without a point to judge fails it: an
+// evaluate judges the expectation at every point of the document. A document without a point to judge fails it: an
 // expectation that checks nothing must not pass.
-func (e *Expectation) Evaluate(d *report.Document, j Judgement) []report.Check {
+func (e *Expectation) evaluate(d *report.Document, j Judgement) []report.Check {
 	var out []report.Check
 	filtered := 0
 	for _, sc := range scopes(d, j) {
@@ -207,7 +207,7 @@ func (e *Expectation) Evaluate(d *report.Document, j Judgement) []report.Check {
 func scopes(d *report.Document, j Judgement) []*scope {
 	line, why := j.LineBitsPerS, ""
 	if line == 0 {
-		if line = LineRate(d); line == 0 {
+		if line = lineRate(d); line == 0 {
 			if why = noLine(d.Client); why == "" && d.Server != nil {
 				why = noLine(*d.Server)
 			}
@@ -275,7 +275,7 @@ func noncontigRecords(p *noncontig.Point, transport string) []report.Record {
 func Judge(d *report.Document, expectations []*Expectation, j Judgement) []report.Check {
 	var out []report.Check
 	for _, e := range expectations {
-		out = append(out, e.Evaluate(d, j)...)
+		out = append(out, e.evaluate(d, j)...)
 	}
 	return out
 }

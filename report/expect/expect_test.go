@@ -87,7 +87,7 @@ func TestExpectation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checks := e.Evaluate(expectable(), Judgement{Tests: map[string]*report.Document{"write-64k": earlier}})
+			checks := e.evaluate(expectable(), Judgement{Tests: map[string]*report.Document{"write-64k": earlier}})
 			if len(checks) != 1 || checks[0].Passed != tt.pass {
 				t.Errorf("%+v, want passed %v", checks, tt.pass)
 			}
@@ -167,7 +167,7 @@ func TestExpectationMissingFigure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks := e.Evaluate(tt.doc, Judgement{})
+		checks := e.evaluate(tt.doc, Judgement{})
 		if len(checks) != 1 || checks[0].Passed || !strings.Contains(checks[0].Reason, tt.want) {
 			t.Errorf("%s: %+v, want %q", tt.text, checks, tt.want)
 		}
@@ -180,7 +180,7 @@ func TestExpectationLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	software := report.Environment{Device: "roce0", Software: true, LinkBitsPerS: 1e9}
-	if err := e.CheckDevice(software); !errors.Is(err, ErrNoLine) || !strings.Contains(err.Error(), "roce0 is a software device") {
+	if err := e.CheckDevice(software); !errors.Is(err, errNoLine) || !strings.Contains(err.Error(), "roce0 is a software device") {
 		t.Errorf("%v", err)
 	}
 	if err := e.CheckDevice(report.Environment{Device: "mlx5_0", LinkBitsPerS: 100e9}); err != nil {
@@ -188,10 +188,10 @@ func TestExpectationLine(t *testing.T) {
 	}
 	d := expectable()
 	d.Client = software
-	if c := e.Evaluate(d, Judgement{}); c[0].Passed || !strings.Contains(c[0].Reason, "software device") {
+	if c := e.evaluate(d, Judgement{}); c[0].Passed || !strings.Contains(c[0].Reason, "software device") {
 		t.Errorf("%+v", c)
 	}
-	if c := e.Evaluate(d, Judgement{LineBitsPerS: 44e9}); !c[0].Passed {
+	if c := e.evaluate(d, Judgement{LineBitsPerS: 44e9}); !c[0].Passed {
 		t.Errorf("with the rate given: %+v", c)
 	}
 }
@@ -237,7 +237,7 @@ func TestExpectationCounterNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := e.Evaluate(d, Judgement{}); c[0].Passed != tt.pass {
+		if c := e.evaluate(d, Judgement{}); c[0].Passed != tt.pass {
 			t.Errorf("%v: %+v, want %v", tt.counters, c[0], tt.pass)
 		}
 	}
@@ -256,7 +256,7 @@ func TestExpectationOverRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := e.Evaluate(d, Judgement{}); len(c) != 1 || c[0].Passed != pass {
+		if c := e.evaluate(d, Judgement{}); len(c) != 1 || c[0].Passed != pass {
 			t.Errorf("%s: %+v, want %v", text, c, pass)
 		}
 	}
@@ -315,7 +315,7 @@ func TestExpectationBaseline(t *testing.T) {
 			d := expectable()
 			tt.change(d)
 			for _, text := range []string{"bw within 5% of base.json", `bw within 5% of "base.json"`, "bw within 5% of ./base.json for size > 0 B"} {
-				c := parse(text).Evaluate(d, Judgement{})
+				c := parse(text).evaluate(d, Judgement{})
 				if len(c) != 1 || c[0].Passed != tt.pass || !strings.Contains(strings.ReplaceAll(c[0].Reason, "./", ""), tt.want) {
 					t.Errorf("%s: %+v, want %v %q", text, c, tt.pass, tt.want)
 				}
@@ -367,7 +367,7 @@ func TestExpectationCannotTell(t *testing.T) {
 		}
 		d := expectable()
 		tt.change(d)
-		c := e.Evaluate(d, Judgement{Accept: tt.accept})
+		c := e.evaluate(d, Judgement{Accept: tt.accept})
 		if len(c) != 1 || c[0].Passed != tt.pass || c[0].Cause != tt.cause {
 			t.Errorf("%s: %+v, want %v %s", tt.text, c, tt.pass, tt.cause)
 		}
@@ -400,7 +400,7 @@ func TestExpectationCountersOfBothEnds(t *testing.T) {
 		}
 		d := expectable()
 		d.Records[0].Counters, d.Records[0].PeerCounters = tt.local, tt.peer
-		if c := e.Evaluate(d, Judgement{}); c[0].Passed != tt.pass {
+		if c := e.evaluate(d, Judgement{}); c[0].Passed != tt.pass {
 			t.Errorf("%v %v: %+v, want %v", tt.local, tt.peer, c[0], tt.pass)
 		}
 	}
@@ -413,7 +413,7 @@ func TestExpectationMargin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := e.Evaluate(expectable(), Judgement{})[0]
+		c := e.evaluate(expectable(), Judgement{})[0]
 		if c.Margin == nil || math.Abs(*c.Margin-want) > 1e-9 || c.Limit == "" {
 			t.Errorf("%s: %+v, want a margin of %v", text, c, want)
 		}
@@ -434,7 +434,7 @@ func FuzzParseExpectation(f *testing.F) {
 			}
 			return
 		}
-		if len(e.Evaluate(d, Judgement{})) == 0 {
+		if len(e.evaluate(d, Judgement{})) == 0 {
 			t.Errorf("%q judges nothing", s)
 		}
 	})
@@ -461,7 +461,7 @@ func TestExpectationNoncontig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks := e.Evaluate(d, Judgement{})
+		checks := e.evaluate(d, Judgement{})
 		if len(checks) != len(want) {
 			t.Errorf("%s: %+v, want %v", text, checks, want)
 			continue

@@ -3,7 +3,6 @@ package fabric
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -33,48 +32,46 @@ func Compare(old, new *Document, o compare.Options) (*compare.Comparison, error)
 			c.Incomplete = append(c.Incomplete, d.name())
 		}
 	}
-	before := map[[3]string]Series{}
-	key := func(s Series) [3]string { return [3]string{string(s.Kind), s.Name, s.Rail} }
-	for _, s := range old.Series() {
+	before := map[[3]string]series{}
+	key := func(s series) [3]string { return [3]string{string(s.kind), s.name, s.rail} }
+	for _, s := range old.series() {
 		before[key(s)] = s
 	}
 	var links []compare.Point
-	for _, a := range new.Series() {
+	for _, a := range new.series() {
 		b, known := before[key(a)]
 		if !known {
-			if a.Kind == BySender {
+			if a.kind == bySender {
 				c.OnlyNew = append(c.OnlyNew, a.where())
 			}
 			continue
 		}
 		delete(before, key(a))
 		p := old.Test.point(b, a, o.Confidence)
-		switch a.Kind {
-		case ByLink:
+		switch a.kind {
+		case byLink:
 			links = append(links, p)
 			continue
-		case BySender:
+		case bySender:
 			c.Hosts++
-		case ByHops, ByReceiver:
+		case byHops, byReceiver:
 		}
 		c.Points = append(c.Points, p)
 	}
 	for _, b := range before {
-		if b.Kind == BySender {
+		if b.kind == bySender {
 			c.OnlyOld = append(c.OnlyOld, b.where())
 		}
 	}
 	slices.Sort(c.OnlyOld)
 	if len(c.Points) == 0 {
-		return nil, fmt.Errorf("no host is in both runs: before there were %s, now %s", Fold(old.GoodHosts()), Fold(new.GoodHosts()))
+		return nil, fmt.Errorf("no host is in both runs: before there were %s, now %s", Fold(old.goodHosts()), Fold(new.goodHosts()))
 	}
 	conclude(c.Points, o)
 	conclude(links, o) // apart, or a million links would leave nothing to be told of a host
 	c.Points = append(c.Points, notable(links, o.Margin)...)
 	for i := range c.Points {
-		if p := &c.Points[i]; math.IsNaN(p.Change) || math.IsInf(p.Change, 0) { // JSON has no such numbers; the verdict says it
-			p.Change, p.WorseBy = 0, 0
-		}
+		c.Points[i].WorseBy = c.Points[i].Finite()
 	}
 	c.Labels = old.changes(new)
 	return c, nil
@@ -111,7 +108,7 @@ func Brief(c *compare.Comparison) *compare.Comparison {
 	out.Points = nil
 	same := 0
 	for _, p := range c.Points {
-		if p.Word == stats.Same && !strings.HasPrefix(p.Group, string(ByHops)) {
+		if p.Word == stats.Same && !strings.HasPrefix(p.Group, string(byHops)) {
 			same++
 			continue
 		}
@@ -119,7 +116,7 @@ func Brief(c *compare.Comparison) *compare.Comparison {
 	}
 	slices.SortStableFunc(out.Points, func(a, b compare.Point) int {
 		paths := func(p compare.Point) int {
-			if strings.HasPrefix(p.Group, string(ByHops)) {
+			if strings.HasPrefix(p.Group, string(byHops)) {
 				return 0
 			}
 			return 1
@@ -130,12 +127,12 @@ func Brief(c *compare.Comparison) *compare.Comparison {
 	return &out
 }
 
-func (s Series) where() string { return s.Name + " on " + orNone(s.Rail) }
+func (s series) where() string { return s.name + " on " + orNone(s.rail) }
 
 func orNone(rail string) string { return cmp.Or(rail, "its device") }
 
 // point is one series in both runs, without a verdict.
-func (t Test) point(b, a Series, confidence float64) compare.Point {
+func (t Test) point(b, a series, confidence float64) compare.Point {
 	unit, scale, figure := "Gb/s", 1e-9, "bandwidth"
 	if t.Latency() {
 		unit, scale, figure = "us", 1e-3, "latency"
@@ -148,9 +145,9 @@ func (t Test) point(b, a Series, confidence float64) compare.Point {
 		return out
 	}
 	p := compare.Point{
-		Group: fmt.Sprintf("%s, %s", a.Kind, orNone(a.Rail)), Row: a.Name, Figure: figure, Unit: unit,
-		Old: stats.Summarize(scaled(b.Values), confidence), New: stats.Summarize(scaled(a.Values), confidence),
-		Effect: stats.Unpaired(b.Values, a.Values, confidence, t.Better()),
+		Group: fmt.Sprintf("%s, %s", a.kind, orNone(a.rail)), Row: a.name, Figure: figure, Unit: unit,
+		Old: stats.Summarize(scaled(b.values), confidence), New: stats.Summarize(scaled(a.values), confidence),
+		Effect: stats.Unpaired(b.values, a.values, confidence, t.better()),
 	}
 	p.WorseBy, _, _ = p.Worse()
 	return p
@@ -200,7 +197,7 @@ func (d *Document) changes(o *Document) []string {
 		all := map[string]bool{}
 		for _, f := range d.Findings {
 			if f.Bad {
-				all[f.Kind+": "+f.Where()] = true
+				all[f.Kind+": "+f.where()] = true
 			}
 		}
 		return all

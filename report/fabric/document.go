@@ -91,15 +91,15 @@ type Host struct {
 	Devices []string `json:"devices,omitempty"`
 }
 
-// TookPart tells whether a host was measured to the end.
-func (h Host) TookPart() bool { return h.State == "took part" }
+// tookPart tells whether a host was measured to the end.
+func (h Host) tookPart() bool { return h.State == "took part" }
 
 // States of a cell.
 const (
 	Measured     = 0
-	NotConnected = 1
-	WrongData    = 2
-	Void         = 3
+	notConnected = 1
+	wrongData    = 2
+	void         = 3
 )
 
 // Cells are all flows of all rounds, one array per field. Hosts are ranks.
@@ -155,13 +155,13 @@ type Evidence struct {
 	High  float64 `json:"high,omitempty"`
 }
 
-// OfHost tells a finding of one host from those of paths.
-func (f Finding) OfHost() bool {
+// ofHost tells a finding of one host from those of paths.
+func (f Finding) ofHost() bool {
 	return f.Subject != "link" && f.Subject != "trunk" && f.Subject != "class"
 }
 
-// Where is the finding's subject in words.
-func (f Finding) Where() string {
+// where is the finding's subject in words.
+func (f Finding) where() string {
 	switch f.Subject {
 	case "link", "trunk":
 		return f.From + " -> " + f.To
@@ -175,8 +175,8 @@ func (f Finding) Where() string {
 	return f.From
 }
 
-// Share is the worst share that was measured for it.
-func (f Finding) Share() float64 {
+// share is the worst share that was measured for it.
+func (f Finding) share() float64 {
 	if f.Busy.N > 0 {
 		return f.Busy.Share
 	}
@@ -243,7 +243,7 @@ func (d *Document) Verdict() Verdict {
 	switch {
 	case bad:
 		return Fail
-	case slices.ContainsFunc(d.Hosts, func(h Host) bool { return !h.TookPart() }):
+	case slices.ContainsFunc(d.Hosts, func(h Host) bool { return !h.tookPart() }):
 		return HostsMissing
 	case open || d.Stopped != "" || d.Judged.HostPower == 0 || d.Cells.Len() == 0:
 		return CannotTell
@@ -251,8 +251,8 @@ func (d *Document) Verdict() Verdict {
 	return Pass
 }
 
-// BadHosts are the names of hosts to leave out: slow, unreachable, unfit or lost ones.
-func (d *Document) BadHosts() []string {
+// badHosts are the names of hosts to leave out: slow, unreachable, unfit or lost ones.
+func (d *Document) badHosts() []string {
 	var out []string
 	add := func(name string) {
 		if name != "" && !slices.Contains(out, name) {
@@ -260,24 +260,24 @@ func (d *Document) BadHosts() []string {
 		}
 	}
 	for _, f := range d.Findings {
-		if f.Bad && f.OfHost() {
+		if f.Bad && f.ofHost() {
 			add(f.From)
 		}
 	}
 	for _, h := range d.Hosts {
-		if !h.TookPart() {
+		if !h.tookPart() {
 			add(h.Name)
 		}
 	}
 	return out
 }
 
-// GoodHosts are the rest.
-func (d *Document) GoodHosts() []string {
-	bad := d.BadHosts()
+// goodHosts are the rest.
+func (d *Document) goodHosts() []string {
+	bad := d.badHosts()
 	var out []string
 	for _, h := range d.Hosts {
-		if h.TookPart() && !slices.Contains(bad, h.Name) {
+		if h.tookPart() && !slices.Contains(bad, h.Name) {
 			out = append(out, h.Name)
 		}
 	}
@@ -316,7 +316,7 @@ func (d *Document) check() error {
 	}
 	for i := range n {
 		ok := c.From[i] >= 0 && c.From[i] < len(d.Hosts) && c.To[i] >= 0 && c.To[i] < len(d.Hosts) && c.From[i] != c.To[i] &&
-			c.Round[i] >= 0 && c.Round[i] < len(d.Rounds) && c.Rail[i] >= 0 && c.Rail[i] < len(d.Rails) && c.State[i] >= Measured && c.State[i] <= Void
+			c.Round[i] >= 0 && c.Round[i] < len(d.Rounds) && c.Rail[i] >= 0 && c.Rail[i] < len(d.Rails) && c.State[i] >= Measured && c.State[i] <= void
 		if !ok || math.IsNaN(c.Share[i]) || math.IsInf(c.Share[i], 0) || c.Value[i] < 0 {
 			return fmt.Errorf("fabric document: cell %d points at what is not there", i)
 		}

@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -47,17 +46,6 @@ func (d *Document) record(i int) CellRecord {
 	return out
 }
 
-// JSONLines writes a record per cell.
-func (d *Document) JSONLines(w io.Writer) error {
-	e := json.NewEncoder(w)
-	for i := range d.Cells.Len() {
-		if err := e.Encode(d.record(i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // CSV writes a row per cell.
 func (d *Document) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
@@ -83,7 +71,7 @@ func (d *Document) CSV(w io.Writer) error {
 
 // Nodes writes a line per good host, for mpirun and others.
 func (d *Document) Nodes(w io.Writer) error {
-	for _, h := range d.GoodHosts() {
+	for _, h := range d.goodHosts() {
 		if _, err := fmt.Fprintln(w, plain.Text(h)); err != nil {
 			return err
 		}
@@ -117,7 +105,7 @@ type junitText struct {
 
 // JUnit writes a case per host, one per bad link or trunk, and one for the run.
 func (d *Document) JUnit(w io.Writer) error {
-	s := junitSuite{Name: "gobw fabric", Time: fmt.Sprintf("%.3f", d.Seconds), Out: d.Line() + "\n" + d.Tested()}
+	s := junitSuite{Name: "gobw fabric", Time: fmt.Sprintf("%.3f", d.Seconds), Out: d.Line() + "\n" + d.tested()}
 	add := func(class, name string, failure, failed *junitText) {
 		s.Cases = append(s.Cases, junitCase{Name: plain.Text(name), Class: class, Time: "0", Failure: failure, Error: failed})
 		s.Tests++
@@ -129,16 +117,16 @@ func (d *Document) JUnit(w io.Writer) error {
 		}
 	}
 	text := func(f Finding) *junitText {
-		m := fmt.Sprintf("%s: %s, busy %s, alone %s", f.Kind, f.Where(), f.Busy, f.Alone)
+		m := fmt.Sprintf("%s: %s, busy %s, alone %s", f.Kind, f.where(), f.Busy, f.Alone)
 		return &junitText{Message: plain.Text(m), Text: plain.Text(f.Reason + "\n" + f.Reproduce)}
 	}
 	for _, h := range d.Hosts {
 		var failure, failed *junitText
-		if !h.TookPart() {
+		if !h.tookPart() {
 			failed = &junitText{Message: plain.Text(h.State + ": " + h.Reason), Text: plain.Text(h.Remedy)}
 		}
 		for _, f := range d.Findings {
-			if f.OfHost() && f.FromRank == h.Rank && failure == nil {
+			if f.ofHost() && f.FromRank == h.Rank && failure == nil {
 				if f.Bad {
 					failure = text(f)
 				} else if f.Kind == "cannot tell" {
@@ -153,13 +141,13 @@ func (d *Document) JUnit(w io.Writer) error {
 		add("fabric.host", name, failure, failed)
 	}
 	for _, f := range d.Findings {
-		if f.OfHost() {
+		if f.ofHost() {
 			continue
 		}
 		if f.Bad {
-			add("fabric."+f.Subject, f.Where(), text(f), nil)
+			add("fabric."+f.Subject, f.where(), text(f), nil)
 		} else if f.Kind == "cannot tell" {
-			add("fabric."+f.Subject, f.Where(), nil, text(f))
+			add("fabric."+f.Subject, f.where(), nil, text(f))
 		}
 	}
 	var run *junitText
@@ -196,11 +184,11 @@ func (d *Document) OpenMetrics(out io.Writer) error {
 	tested.Add(float64(d.Judged.Tested) / float64(max(d.Judged.Pairs, 1)))
 	noise.Add(d.Judged.Sigma)
 	for _, h := range d.Hosts {
-		up.Add(openmetrics.Flag(h.TookPart()), label{Name: "rank", Value: fmt.Sprint(h.Rank)}, label{Name: "host", Value: h.Name})
+		up.Add(openmetrics.Flag(h.tookPart()), label{Name: "rank", Value: fmt.Sprint(h.Rank)}, label{Name: "host", Value: h.Name})
 	}
 	for _, f := range d.Findings {
 		if f.Bad {
-			found.Add(f.Share(), label{Name: "kind", Value: f.Kind}, label{Name: "subject", Value: f.Subject}, label{Name: "from", Value: f.From},
+			found.Add(f.share(), label{Name: "kind", Value: f.Kind}, label{Name: "subject", Value: f.Subject}, label{Name: "from", Value: f.From},
 				label{Name: "to", Value: f.To}, label{Name: "rail", Value: d.rail(f.Rail)})
 		}
 	}

@@ -45,14 +45,14 @@ func (d *Document) HTML(w io.Writer) error {
 		return err
 	}
 	line, rest, _ := strings.Cut(text.String(), "\n")
-	rest = strings.Replace(rest, d.Tested()+"\n", "", 1) // a paragraph of its own
+	rest = strings.Replace(rest, d.tested()+"\n", "", 1) // a paragraph of its own
 	data, left := d.pageData()
 	t, err := template.New("page").Parse(page)
 	if err != nil {
 		return err
 	}
 	return t.Execute(w, map[string]any{
-		"Doc": d, "Line": line, "Tested": d.Tested(), "Rest": strings.TrimPrefix(rest, "\n"), "Leaves": len(d.Leaves) > 1, "Data": data, "LeftOut": left, "Verdict": string(d.Verdict()), "Good": d.Verdict() == Pass,
+		"Doc": d, "Line": line, "Tested": d.tested(), "Rest": strings.TrimPrefix(rest, "\n"), "Leaves": len(d.Leaves) > 1, "Data": data, "LeftOut": left, "Verdict": string(d.Verdict()), "Good": d.Verdict() == Pass,
 		"Histogram": template.HTML(d.histogram()), "Curve": template.HTML(d.incastCurve()), //nolint:gosec // made of numbers below
 	})
 }
@@ -106,7 +106,7 @@ func (d *Document) drawn(rail int, place []int) ([]byte, int) {
 	c := d.Cells
 	left := c.Left
 	for i := range c.Len() {
-		if c.Rail[i] != rail || c.State[i] == Void || d.Rounds[c.Round[i]].FanIn > 1 && d.Pattern != "alltoall" || d.Rounds[c.Round[i]].Alone {
+		if c.Rail[i] != rail || c.State[i] == void || d.Rounds[c.Round[i]].FanIn > 1 && d.Pattern != "alltoall" || d.Rounds[c.Round[i]].Alone {
 			continue
 		}
 		k := [2]int{place[c.From[i]], place[c.To[i]]}
@@ -206,7 +206,7 @@ func (d *Document) incastCurve() string {
 		x := math.Log2(float64(i.FanIn)) / max(last, 1) * wide
 		y := tall - i.Receiver/max(most, 1)*tall
 		fmt.Fprintf(&points, "%.1f,%.1f ", x, y)
-		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="4"><title>%d senders: %s</title></circle><text x="%.1f" y="%d">%d</text>`, x, y, i.FanIn, d.Test.Figure(i.Receiver), x-4, tall+20, i.FanIn)
+		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="4"><title>%d senders: %s</title></circle><text x="%.1f" y="%d">%d</text>`, x, y, i.FanIn, d.Test.figure(i.Receiver), x-4, tall+20, i.FanIn)
 	}
 	fmt.Fprintf(&b, `<polyline points="%s"/></svg>`, points.String())
 	return b.String()

@@ -36,7 +36,7 @@ func (d *Document) Result() *report.Document {
 	}
 	took := 0
 	for _, h := range d.Hosts {
-		if h.TookPart() {
+		if h.tookPart() {
 			took++
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", share*100) }
 
-// Figure is a value with its unit.
-func (t Test) Figure(v float64) string {
+// figure is a value with its unit.
+func (t Test) figure(v float64) string {
 	if t.Latency() {
 		return fmt.Sprintf("%.2f us", v/1e3)
 	}
@@ -28,7 +28,7 @@ func (t Test) Figure(v float64) string {
 func (d *Document) Line() string {
 	took, retests := 0, 0
 	for _, h := range d.Hosts {
-		if h.TookPart() {
+		if h.tookPart() {
 			took++
 		}
 	}
@@ -76,7 +76,7 @@ func (d *Document) Text(w io.Writer) error {
 	if d.Software {
 		p.line("The devices are software: the figures are those of the hosts' processors, not of NICs.")
 	}
-	p.line("%s", d.Tested())
+	p.line("%s", d.tested())
 	d.textFindings(p)
 	d.textHosts(p)
 	d.textIncast(p)
@@ -85,8 +85,8 @@ func (d *Document) Text(w io.Writer) error {
 	return p.err
 }
 
-// Tested says what the run could have seen.
-func (d *Document) Tested() string {
+// tested says what the run could have seen.
+func (d *Document) tested() string {
 	j := d.Judged
 	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s; noise of one cell %s.", j.Tested, j.Pairs,
 		percent(float64(j.Tested)/float64(max(j.Pairs, 1))), plain.Text(d.Pattern), percent(j.Sigma))
@@ -172,13 +172,13 @@ func (d *Document) textFindings(p *printer) {
 			left++
 			continue
 		}
-		if !f.OfHost() {
-			links = append(links, []string{f.Kind, f.Where(), d.rail(f.Rail), f.Leaves, screened, f.Busy.String(), f.Alone.String(), f.Reason})
+		if !f.ofHost() {
+			links = append(links, []string{f.Kind, f.where(), d.rail(f.Rail), f.Leaves, screened, f.Busy.String(), f.Alone.String(), f.Reason})
 		} else {
-			hosts = append(hosts, []string{f.Kind, f.Where(), d.rail(f.Rail), screened, f.Busy.String(), f.Alone.String(), f.Reason})
+			hosts = append(hosts, []string{f.Kind, f.where(), d.rail(f.Rail), screened, f.Busy.String(), f.Alone.String(), f.Reason})
 		}
 		if f.Bad && f.Reproduce != "" && len(reproduce) < 5 {
-			reproduce = append(reproduce, fmt.Sprintf("  %s: %s", plain.Text(f.Where()), plain.Text(f.Reproduce)))
+			reproduce = append(reproduce, fmt.Sprintf("  %s: %s", plain.Text(f.where()), plain.Text(f.Reproduce)))
 		}
 	}
 	p.table("Hosts (shares of what is expected; re-tests with partners known to be good)", hosts)
@@ -208,7 +208,7 @@ func (d *Document) textHosts(p *printer) {
 	missing := [][]string{{"state", "rank", "host", "reason", "what to do"}}
 	notes := [][]string{{"host", "note"}}
 	for _, h := range d.Hosts {
-		if !h.TookPart() {
+		if !h.tookPart() {
 			missing = append(missing, []string{h.State, fmt.Sprint(h.Rank), h.Name, h.Reason, h.Remedy})
 		}
 		for _, n := range h.Notes {
@@ -229,17 +229,17 @@ func (d *Document) textIncast(p *printer) {
 	rows := [][]string{{"senders", "receivers", "receiver gets", "of one sender", "least sender", "failed flows"}}
 	for _, i := range d.Incast {
 		rows = append(rows, []string{
-			fmt.Sprint(i.FanIn), fmt.Sprint(i.Receivers), d.Test.Figure(i.Receiver), percent(i.Receiver / max(d.Incast[0].Receiver, 1)), d.Test.Figure(i.Least), fmt.Sprint(i.Failed),
+			fmt.Sprint(i.FanIn), fmt.Sprint(i.Receivers), d.Test.figure(i.Receiver), percent(i.Receiver / max(d.Incast[0].Receiver, 1)), d.Test.figure(i.Least), fmt.Sprint(i.Failed),
 		})
 	}
 	p.table("Incast", rows)
-	if k := d.Knee(); k > 0 {
+	if k := d.knee(); k > 0 {
 		p.line("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k)
 	}
 }
 
-// Knee is the fan-in from which on a receiver gets less than nine tenths of the best; 0: none.
-func (d *Document) Knee() int {
+// knee is the fan-in from which on a receiver gets less than nine tenths of the best; 0: none.
+func (d *Document) knee() int {
 	best := 0.0
 	for _, i := range d.Incast {
 		best = max(best, i.Receiver)
@@ -258,7 +258,7 @@ func (d *Document) textDistribution(p *printer) {
 	rows := [][]string{{"path", "rail", "cells", "least", "1 %", "median", "99 %", "most"}}
 	for _, q := range d.Scatter {
 		rows = append(rows, []string{
-			q.Hops, d.rail(q.Rail), fmt.Sprint(q.N), d.Test.Figure(q.Min), d.Test.Figure(q.P1), d.Test.Figure(q.P50), d.Test.Figure(q.P99), d.Test.Figure(q.Most),
+			q.Hops, d.rail(q.Rail), fmt.Sprint(q.N), d.Test.figure(q.Min), d.Test.figure(q.P1), d.Test.figure(q.P50), d.Test.figure(q.P99), d.Test.figure(q.Most),
 		})
 	}
 	title := "Bandwidth of a flow"
@@ -270,7 +270,7 @@ func (d *Document) textDistribution(p *printer) {
 
 // textAdvice prints what an operator does next. Nothing of it is run.
 func (d *Document) textAdvice(p *printer) {
-	bad := d.BadHosts()
+	bad := d.badHosts()
 	if len(bad) == 0 {
 		return
 	}

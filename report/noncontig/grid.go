@@ -215,10 +215,6 @@ func pick(runs []Run, f func(*Run) float64) []float64 {
 	return out
 }
 
-func medianRun(runs []Run, f func(*Run) float64) float64 {
-	return medianOf(pick(runs, f))
-}
-
 func medianOf(values []float64) float64 {
 	return stats.Summarize(values, stats.DefaultConfidence).Median
 }
@@ -227,9 +223,9 @@ func (p *Point) figure() Figure {
 	f := Figure{
 		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs,
 		Goodput:          stats.Summarize(p.Goodputs(), stats.DefaultConfidence),
-		P50Ns:            medianRun(p.Runs, func(r *Run) float64 { return r.P50Ns }),
-		CPUNsPerByte:     medianRun(p.Runs, func(r *Run) float64 { return r.CPUNsPerByte }),
-		PeerCPUNsPerByte: medianRun(p.Runs, func(r *Run) float64 { return r.PeerCPUNsPerByte }),
+		P50Ns:            medianOf(pick(p.Runs, func(r *Run) float64 { return r.P50Ns })),
+		CPUNsPerByte:     medianOf(pick(p.Runs, func(r *Run) float64 { return r.CPUNsPerByte })),
+		PeerCPUNsPerByte: medianOf(pick(p.Runs, func(r *Run) float64 { return r.PeerCPUNsPerByte })),
 	}
 	f.Low, f.High = slices.Min(p.Goodputs()), slices.Max(p.Goodputs())
 	if i := f.Goodput.Interval; i != nil {
@@ -485,8 +481,8 @@ func (c *Cell) Single() bool {
 	return !slices.ContainsFunc(c.Strategies, func(f Figure) bool { return f.Goodput.N > 1 })
 }
 
-// Name of the cell within its series: its block size, or its layout.
-func (c *Cell) Name() string {
+// name of the cell within its series: its block size, or its layout.
+func (c *Cell) name() string {
 	if c.Stride == AsGiven {
 		return c.Layout
 	}
@@ -503,9 +499,9 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 	ours, theirs := by[stats.Better], by[stats.Worse]
 	if cells[0].Single() {
 		first, last := &cells[0], &cells[len(cells)-1]
-		words := fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s", device, first.Speedup, cpu, first.Name())
+		words := fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s", device, first.Speedup, cpu, first.name())
 		if first != last {
-			words += fmt.Sprintf(", %.2f at %s", last.Speedup, last.Name())
+			words += fmt.Sprintf(", %.2f at %s", last.Speedup, last.name())
 		}
 		return words
 	}
@@ -542,10 +538,10 @@ func cellsInWords(k Key, all, chosen []Cell) string {
 			end++
 		}
 		if end-i >= 2 {
-			parts = append(parts, chosen[i].Name()+" to "+chosen[end].Name())
+			parts = append(parts, chosen[i].name()+" to "+chosen[end].name())
 		} else {
 			for j := i; j <= end; j++ {
-				parts = append(parts, chosen[j].Name())
+				parts = append(parts, chosen[j].name())
 			}
 		}
 		i = end + 1
@@ -566,5 +562,5 @@ func mostInWords(cells []Cell) string {
 	best := slices.MaxFunc(cells, func(a, b Cell) int {
 		return cmp.Compare(math.Abs(math.Log(a.Speedup)), math.Abs(math.Log(b.Speedup)))
 	})
-	return fmt.Sprintf("%.2g× at %s", max(best.Speedup, 1/best.Speedup), best.Name())
+	return fmt.Sprintf("%.2g× at %s", max(best.Speedup, 1/best.Speedup), best.name())
 }

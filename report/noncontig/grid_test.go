@@ -324,7 +324,7 @@ func TestNoncontigModel(t *testing.T) {
 	}
 	m := n.Models[0]
 	if m.Strategy != "gather-write" || math.Abs(m.Costs.SGENs-98.4) > 10 || math.Abs(m.Costs.ByteNs-0.1) > 0.02 {
-		t.Errorf("got %s: %s", m.Strategy, m)
+		t.Errorf("got %s: %+v", m.Strategy, m)
 	}
 	for _, m := range n.Models {
 		if m.HeldOutError == nil || *m.HeldOutError > 0.03 {

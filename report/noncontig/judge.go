@@ -254,7 +254,7 @@ func (c *Cell) decide(judged []*Judgement) {
 			case j.Strategy == name:
 				s.add(j.Against, j.Verdict, j.Speedup)
 			case j.Against == name:
-				s.add(j.Strategy, j.Turned(), 1/j.Speedup)
+				s.add(j.Strategy, j.turned(), 1/j.Speedup)
 			}
 		}
 		switch {
@@ -301,8 +301,8 @@ func (s *standing) add(other string, v stats.Verdict, speedup float64) {
 	}
 }
 
-// Turned is the verdict seen from the other strategy.
-func (j *Judgement) Turned() stats.Verdict {
+// turned is the verdict seen from the other strategy.
+func (j *Judgement) turned() stats.Verdict {
 	v := j.Verdict
 	switch v.Word {
 	case stats.Better:

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-
-	"github.com/gobw/gobw/report/plain"
 )
 
 // Costs are the terms of the cost model: the time of a message is the sum of each times its count.
@@ -217,22 +214,4 @@ func (n *Grid) Predict(layout string, loads []Load) []Prediction {
 		return cmp.Or(cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.MessageNs, b.MessageNs))
 	})
 	return out
-}
-
-// String is the model as a formula: "T = 1200 ns + 85 ns/WR + 0.25 ns/byte".
-func (m Model) String() string {
-	var terms []string
-	for i, c := range []float64{m.Costs.MessageNs, m.Costs.WRNs, m.Costs.SGENs, m.Costs.BlockNs, m.Costs.ByteNs} {
-		switch {
-		case c == 0:
-		case i == 0:
-			terms = append(terms, plain.Number(c)+" ns")
-		default:
-			terms = append(terms, plain.Number(c)+" ns/"+CostNames[i])
-		}
-	}
-	if len(terms) == 0 {
-		terms = []string{"0 ns"}
-	}
-	return "T = " + strings.Join(terms, " + ")
 }

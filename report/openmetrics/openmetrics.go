@@ -16,8 +16,8 @@ import (
 // Label is a name and a value. A label without a value is the same as none and is not written.
 type Label struct{ Name, Value string }
 
-// Sample is one value. Its labels tell it from the others of its family.
-type Sample struct {
+// sample is one value. Its labels tell it from the others of its family.
+type sample struct {
 	Labels []Label
 	Value  float64
 }
@@ -27,12 +27,12 @@ type Family struct {
 	Name    string // ends in the unit, where there is one: "gobw_latency_seconds"
 	Unit    string // a base unit: "seconds", "bytes_per_second", "ratio"; empty: a count, or 0 and 1
 	Help    string // a sentence
-	Samples []Sample
+	Samples []sample
 }
 
 // Add adds a sample.
 func (f *Family) Add(value float64, labels ...Label) {
-	f.Samples = append(f.Samples, Sample{labels, value})
+	f.Samples = append(f.Samples, sample{labels, value})
 }
 
 // Write writes families in their order, those without samples not at all. Of samples with the same labels the first is

@@ -19,18 +19,16 @@ const (
 	Nines // a share p from 0 to 1, by log10 of 1/(1-p): 90 %, 99 % and 99.9 % are equally far apart
 )
 
-func (s Scale) String() string { return [...]string{"linear", "log10", "log2", "nines"}[s] }
-
-// Axis is one axis of a chart. Min and Max widen the range beyond the data; both 0 leave it to the data.
+// Axis is one axis of a chart. Min widens the range below the data; 0 leaves it to the data.
 type Axis struct {
-	Label    string // with the unit: "latency (us)"
-	Scale    Scale
-	Min, Max float64
-	Format   func(v float64) string // of tick labels; nil: [Number]
+	Label  string // with the unit: "latency (us)"
+	Scale  Scale
+	Min    float64
+	Format func(v float64) string // of tick labels; nil: a number without needless digits
 }
 
-// Number writes a tick label without needless digits: 0.001, 2.5, 40, 100k, 2M.
-func Number(v float64) string {
+// number writes a tick label without needless digits: 0.001, 2.5, 40, 100k, 2M.
+func number(v float64) string {
 	a := math.Abs(v)
 	switch {
 	case v == 0:
@@ -85,9 +83,9 @@ func newRuler(a Axis, values []float64) ruler {
 	for _, v := range values {
 		see(v)
 	}
-	if a.Min != 0 || a.Max != 0 {
+	if a.Min != 0 {
 		see(a.Min)
-		see(a.Max)
+		see(0)
 	}
 	if lo > hi {
 		lo, hi = 1, 10
@@ -131,7 +129,7 @@ func (r ruler) tight(values []float64) ruler {
 			lo, hi = min(lo, v), max(hi, v)
 		}
 	}
-	if r.axis.Scale == Log10 && hi/lo >= 1.25 && r.axis.Min == 0 && r.axis.Max == 0 {
+	if r.axis.Scale == Log10 && hi/lo >= 1.25 && r.axis.Min == 0 {
 		r.min, r.max = lo, hi
 	}
 	return r
@@ -193,7 +191,7 @@ func (r ruler) place(v float64) (at float64, ok bool) {
 func (r ruler) ticks(gap float64) []tick {
 	format := r.axis.Format
 	if format == nil {
-		format = Number
+		format = number
 	}
 	var out []tick
 	switch r.axis.Scale {

@@ -41,23 +41,14 @@ type Chart struct {
 	X, Y     Axis
 	Series   []Series
 	Marks    []Mark
-	Note     string  // below the diagram: what its whiskers are
-	Width    float64 // 0: 720
-	Height   float64 // 0: 400
+	Note     string // below the diagram: what its whiskers are
 }
 
 // Heading is the title.
 func (c *Chart) Heading() string { return c.Title }
 
 func (c *Chart) size() (width, height float64) {
-	width, height = c.Width, c.Height
-	if width == 0 {
-		width = 720
-	}
-	if height == 0 {
-		height = 400
-	}
-	return width, height + c.legendHeight(width) + c.noteHeight()
+	return chartWidth, chartHeight + c.legendHeight(chartWidth) + c.noteHeight()
 }
 
 func (c *Chart) noteHeight() float64 {
@@ -68,6 +59,8 @@ func (c *Chart) noteHeight() float64 {
 }
 
 const (
+	chartWidth, chartHeight = 720, 400
+
 	titleSize  = 15
 	textSize   = 11.5
 	legendRow  = 18

@@ -18,7 +18,6 @@ type HeatMap struct {
 	Cells           [][]Cell
 	Categories      []string // names of the colours, for the legend
 	Note            string   // what the strength means, below the map
-	CellWidth       float64  // 0: from the texts
 	Paths           []Path   // drawn over the cells
 }
 
@@ -37,9 +36,6 @@ const (
 )
 
 func (h *HeatMap) cellWidth() float64 {
-	if h.CellWidth > 0 {
-		return h.CellWidth
-	}
 	widest := 44.0
 	for _, row := range h.Cells {
 		for _, c := range row {

@@ -7,7 +7,7 @@ import (
 
 func TestPlanAgainst(t *testing.T) {
 	const tests = "tests: [{name: a, run: gobw write, against: none}, {name: b, run: gobw read}]\n"
-	p, err := ParsePlan("dir/p.yaml", []byte("against: {program: old/gobw, flags: '-d mlx5_1', pairs: 11, within: 3%}\n"+tests), Options{})
+	p, err := parsePlan("dir/p.yaml", []byte("against: {program: old/gobw, flags: '-d mlx5_1', pairs: 11, within: 3%}\n"+tests), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestPlanAgainst(t *testing.T) {
 		"against: {binary: x}\n" + tests:                                                  "no key \"binary\"",
 		"against: {flags: -b}\ntests: [{name: a, run: gobw write, against: yesterday}]\n": "of a test there is none",
 	} {
-		if _, err := ParsePlan("p.yaml", []byte(text), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parsePlan("p.yaml", []byte(text), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

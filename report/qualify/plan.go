@@ -68,45 +68,19 @@ type Options struct {
 	CheckRun func(words []string) (kind, transport string, names []string, errs []error)
 }
 
-// Mistake is one thing wrong with a plan, and where.
-type Mistake struct {
-	File         string
-	Line, Column int
-	Problem      string
+// mistake is one thing wrong with a plan, and where.
+type mistake struct {
+	file         string
+	line, column int
+	problem      string
 }
 
-func (m Mistake) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Problem)
-}
-
-// PlanError is all that is wrong with a plan.
-type PlanError struct{ Mistakes []Mistake }
-
-func (e *PlanError) Error() string {
-	lines := make([]string, len(e.Mistakes))
-	for i, m := range e.Mistakes {
-		lines[i] = m.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap gives each mistake.
-func (e *PlanError) Unwrap() []error {
-	errs := make([]error, len(e.Mistakes))
-	for i, m := range e.Mistakes {
-		errs[i] = m
-	}
-	return errs
+func (m mistake) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", m.file, m.line, m.column, m.problem)
 }
 
 //go:embed plans/*.yaml
 var shippedPlans embed.FS
-
-//go:embed plan.schema.json
-var planSchemaText string
-
-// Schema is the JSON Schema of a plan.
-func Schema() string { return planSchemaText }
 
 // ShippedPlans are the names of the plans that come with the program.
 func ShippedPlans() []string {
@@ -138,7 +112,7 @@ func LoadPlan(file string, o Options) (*Plan, error) {
 			if err != nil {
 				return nil, err
 			}
-			return ParsePlan(file+" (shipped)", b, o)
+			return parsePlan(file+" (shipped)", b, o)
 		}
 	}
 	b, err := report.ReadFile(file, planBytes)
@@ -152,27 +126,27 @@ func LoadPlan(file string, o Options) (*Plan, error) {
 		}
 		return nil, &report.FileError{File: file, Err: err, Remedy: remedy}
 	}
-	return ParsePlan(file, b, o)
+	return parsePlan(file, b, o)
 }
 
-// ParsePlan reads a plan and reports every mistake in it at once as a [PlanError].
-func ParsePlan(file string, b []byte, o Options) (*Plan, error) {
+// parsePlan reads a plan and reports every mistake in it at once.
+func parsePlan(file string, b []byte, o Options) (*Plan, error) {
 	p := &planParser{file: file, options: o, plan: &Plan{File: file}}
 	if err := checkPlanText(b); err != nil {
-		return nil, &PlanError{[]Mistake{{file, 1, 1, err.Error()}}}
+		return nil, mistake{file, 1, 1, err.Error()}
 	}
 	root, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		if syntax, ok := errors.AsType[yaml.Error](err); ok {
 			p.mistake(syntax.GetToken(), "not YAML: %s", syntax.GetMessage())
 		} else {
-			p.mistakes = append(p.mistakes, Mistake{file, 1, 1, "not YAML: " + err.Error()})
+			p.mistake(nil, "not YAML: %v", err)
 		}
-		return nil, &PlanError{p.mistakes}
+		return nil, p.mistakes[0]
 	}
 	switch {
 	case len(root.Docs) == 0 || root.Docs[0].Body == nil:
-		p.mistakes = append(p.mistakes, Mistake{file, 1, 1, "the plan is empty; it wants name and tests"})
+		p.mistake(nil, "the plan is empty; it wants name and tests")
 	case len(root.Docs) > 1:
 		var second *token.Token
 		if body := root.Docs[1].Body; body != nil {
@@ -183,10 +157,12 @@ func ParsePlan(file string, b []byte, o Options) (*Plan, error) {
 		p.top(root.Docs[0].Body)
 	}
 	if len(p.mistakes) > 0 {
-		slices.SortStableFunc(p.mistakes, func(a, b Mistake) int {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-		})
-		return nil, &PlanError{p.mistakes}
+		slices.SortStableFunc(p.mistakes, func(a, b mistake) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column)) })
+		errs := make([]error, len(p.mistakes))
+		for i, m := range p.mistakes {
+			errs[i] = m
+		}
+		return nil, errors.Join(errs...)
 	}
 	return p.plan, nil
 }
@@ -224,15 +200,15 @@ type planParser struct {
 	file     string
 	options  Options
 	plan     *Plan
-	mistakes []Mistake
+	mistakes []mistake
 	timeout  time.Duration
 	flags    []string
 }
 
 func (p *planParser) mistake(t *token.Token, format string, args ...any) {
-	m := Mistake{File: p.file, Line: 1, Column: 1, Problem: fmt.Sprintf(format, args...)}
+	m := mistake{file: p.file, line: 1, column: 1, problem: fmt.Sprintf(format, args...)}
 	if t != nil && t.Position != nil {
-		m.Line, m.Column = t.Position.Line, t.Position.Column
+		m.line, m.column = t.Position.Line, t.Position.Column
 	}
 	p.mistakes = append(p.mistakes, m)
 }

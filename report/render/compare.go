@@ -2,7 +2,6 @@ package render
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -108,57 +107,13 @@ func ComparisonFormats() []string {
 
 // Comparison writes a comparison in one of its formats.
 func Comparison(w io.Writer, format string, c *compare.Comparison) error {
-	out := &strings.Builder{}
 	switch format {
 	case "json":
-		b, err := json.MarshalIndent(c, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encode comparison: %w", err)
-		}
-		out.Write(append(b, '\n'))
+		return writeJSON(w, c)
 	case "openmetrics":
 		return openmetrics.Write(w, comparisonMetrics(c)...)
-	case "table", "text":
-		for _, label := range c.Labels {
-			for _, l := range plain.Wrap(label, columns(w)) {
-				fmt.Fprintln(out, l)
-			}
-		}
-		for i, g := range comparisonGrids(c) {
-			if i > 0 || len(c.Labels) > 0 {
-				fmt.Fprintln(out)
-			}
-			if err := writeGrid(out, g, columns(w)); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintln(out)
-		for _, line := range comparisonClosing(c) {
-			for _, l := range plain.Wrap(line, columns(w)) {
-				fmt.Fprintln(out, l)
-			}
-		}
-	case "markdown", "md":
-		for _, l := range c.Labels {
-			fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(l))
-		}
-		for _, g := range comparisonGrids(c) {
-			writeMarkdown(out, g)
-		}
-		for _, line := range comparisonClosing(c) {
-			fmt.Fprintf(out, "- %s\n", escapeMarkdown(line))
-		}
-	case "latex", "tex":
-		out.WriteString(laTeXPackages)
-		for _, g := range comparisonGrids(c) {
-			writeLaTeX(out, g, strings.Join(c.Labels, "; "))
-		}
-		for _, line := range comparisonClosing(c) {
-			fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
-		}
-	default:
-		return fmt.Errorf("no format %q%s for a comparison; there are %s", format, plain.Suggest(format, ComparisonFormats()), strings.Join(ComparisonFormats(), ", "))
+	case "table", "markdown", "md", "latex", "tex":
+		return sheet{c.Labels, comparisonGrids(c), comparisonClosing(c)}.write(w, format)
 	}
-	_, err := io.WriteString(w, plain.Terminal(out.String()))
-	return err
+	return fmt.Errorf("no format %q%s for a comparison; there are %s", format, plain.Suggest(format, ComparisonFormats()), strings.Join(ComparisonFormats(), ", "))
 }

@@ -12,30 +12,29 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// csvColumns are the columns of [CSV], in order. They are stable: new ones are only added at the end.
-func csvColumns() []struct {
+// csvColumn is a column of documentsCSV.
+type csvColumn struct {
 	name  string
 	value func(d *report.Document, r *report.Record) string
-} {
-	type column = struct {
-		name  string
-		value func(d *report.Document, r *report.Record) string
+}
+
+// csvColumns are the columns of documentsCSV, in order. They are stable: new ones are only added at the end.
+func csvColumns() []csvColumn {
+	text := func(name string, f func(d *report.Document, r *report.Record) string) csvColumn {
+		return csvColumn{name, func(d *report.Document, r *report.Record) string { return plain.CSV(f(d, r)) }}
 	}
-	text := func(name string, f func(d *report.Document, r *report.Record) string) column {
-		return column{name, func(d *report.Document, r *report.Record) string { return plain.CSV(f(d, r)) }}
+	integer := func(name string, f func(r *report.Record) uint64) csvColumn {
+		return csvColumn{name, func(_ *report.Document, r *report.Record) string { return strconv.FormatUint(f(r), 10) }}
 	}
-	integer := func(name string, f func(r *report.Record) uint64) column {
-		return column{name, func(_ *report.Document, r *report.Record) string { return strconv.FormatUint(f(r), 10) }}
-	}
-	float := func(name string, f func(r *report.Record) *float64) column {
-		return column{name, func(_ *report.Document, r *report.Record) string {
+	float := func(name string, f func(r *report.Record) *float64) csvColumn {
+		return csvColumn{name, func(_ *report.Document, r *report.Record) string {
 			if v := f(r); v != nil {
 				return strconv.FormatFloat(*v, 'g', -1, 64)
 			}
 			return ""
 		}}
 	}
-	latency := func(name string, f func(l *report.Latency) *float64) column {
+	latency := func(name string, f func(l *report.Latency) *float64) csvColumn {
 		return float(name, func(r *report.Record) *float64 {
 			if r.Latency == nil {
 				return nil
@@ -43,7 +42,7 @@ func csvColumns() []struct {
 			return f(r.Latency)
 		})
 	}
-	return []column{
+	return []csvColumn{
 		text("started", func(d *report.Document, _ *report.Record) string { return d.Started.UTC().Format(time.RFC3339) }),
 		text("tool", func(d *report.Document, _ *report.Record) string { return d.Tool }),
 		text("version", func(d *report.Document, _ *report.Record) string { return d.Version }),
@@ -51,18 +50,8 @@ func csvColumns() []struct {
 		text("complete", func(d *report.Document, _ *report.Record) string { return strconv.FormatBool(d.Complete) }),
 		text("client_host", func(d *report.Document, _ *report.Record) string { return d.Client.Host }),
 		text("client_device", func(d *report.Document, _ *report.Record) string { return d.Client.Device }),
-		text("server_host", func(d *report.Document, _ *report.Record) string {
-			if d.Server == nil {
-				return ""
-			}
-			return d.Server.Host
-		}),
-		text("server_device", func(d *report.Document, _ *report.Record) string {
-			if d.Server == nil {
-				return ""
-			}
-			return d.Server.Device
-		}),
+		text("server_host", func(d *report.Document, _ *report.Record) string { return serverOf(d).Host }),
+		text("server_device", func(d *report.Document, _ *report.Record) string { return serverOf(d).Device }),
 		text("operation", func(_ *report.Document, r *report.Record) string { return r.Operation }),
 		text("kind", func(_ *report.Document, r *report.Record) string { return r.Kind }),
 		text("transport", func(_ *report.Document, r *report.Record) string { return r.Transport }),
@@ -105,40 +94,46 @@ func csvColumns() []struct {
 		latency("stdev_ns", func(l *report.Latency) *float64 { return &l.StdevNs }),
 		text("half_round_trip", func(_ *report.Document, r *report.Record) string { return strconv.FormatBool(r.RoundTripHalf) }),
 		text("verified", func(_ *report.Document, r *report.Record) string { return r.Verified }),
-		text("warnings", func(_ *report.Document, r *report.Record) string { return joinWarnings(r.Warnings) }),
+		text("warnings", func(_ *report.Document, r *report.Record) string { return strings.Join(r.Warnings, "; ") }),
 		integer("threads", func(r *report.Record) uint64 { return uint64(max(r.Threads, 1)) }),
 		integer("rails", func(r *report.Record) uint64 { return uint64(max(r.Rails, 1)) }),
 	}
 }
 
-func joinWarnings(ws []string) string {
-	return strings.Join(ws, "; ")
+// serverOf is the other end; without one nothing is known of it.
+func serverOf(d *report.Document) report.Environment {
+	if d.Server == nil {
+		return report.Environment{}
+	}
+	return *d.Server
 }
 
-// CSV writes a header and a line for each record of the documents. A cell is empty where there is no figure.
-func CSV(w io.Writer, docs []*report.Document) error {
+// documentsCSV writes a header and a line for each record of the documents. A cell is empty where there is no figure.
+func documentsCSV(w io.Writer, docs []*report.Document) error {
 	if isNoncontig(docs) {
 		return noncontigCSV(w, docs)
 	}
 	columns := csvColumns()
-	out := csv.NewWriter(w)
 	line := make([]string, len(columns))
 	for i, c := range columns {
 		line[i] = c.name
 	}
-	if err := out.Write(line); err != nil {
-		return fmt.Errorf("csv: %w", err)
-	}
+	lines := [][]string{line}
 	for _, d := range docs {
 		for i := range d.Records {
+			line := make([]string, len(columns))
 			for j, c := range columns {
 				line[j] = c.value(d, &d.Records[i])
 			}
-			if err := out.Write(line); err != nil {
-				return fmt.Errorf("csv: %w", err)
-			}
+			lines = append(lines, line)
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return writeCSV(w, lines)
+}
+
+func writeCSV(w io.Writer, lines [][]string) error {
+	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
+		return fmt.Errorf("csv: %w", err)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,24 +54,26 @@ type column struct {
 func build(title string, rows []figure.Row, columns []column) grid {
 	g := grid{title: title, rows: make([][]string, len(rows)), keys: 1}
 	for _, c := range columns {
-		cells := make([]string, len(rows))
-		empty := true
-		for i, r := range rows {
-			cells[i] = c.cell(r)
-			empty = empty && cells[i] == ""
-		}
-		if empty {
-			continue
-		}
 		g.header = append(g.header, c.header)
-		for i := range rows {
-			if cells[i] == "" {
-				cells[i] = "-"
-			}
-			g.rows[i] = append(g.rows[i], cells[i])
+		for i, r := range rows {
+			g.rows[i] = append(g.rows[i], cmp.Or(c.cell(r), "-"))
 		}
 	}
+	g.dropEmpty(0)
 	return g
+}
+
+// dropEmpty drops the columns, from one on, that hold nothing in any row.
+func (g *grid) dropEmpty(from int) {
+	for i := len(g.header) - 1; i >= from; i-- {
+		if slices.ContainsFunc(g.rows, func(r []string) bool { return r[i] != "" && r[i] != "-" }) {
+			continue
+		}
+		g.header = slices.Delete(g.header, i, i+1)
+		for k := range g.rows {
+			g.rows[k] = slices.Delete(g.rows[k], i, i+1)
+		}
+	}
 }
 
 // summary of one figure as two cells' worth: the median, and the interval where there is one.
@@ -331,12 +334,7 @@ func (m *noteMarks) finish(g *grid) {
 			g.rows[i][column] = words[0] + "… [" + ranges(numbers) + "]"
 		}
 	}
-	if len(g.notes) == 0 {
-		g.header = g.header[:column]
-		for i := range g.rows {
-			g.rows[i] = g.rows[i][:column]
-		}
-	}
+	g.dropEmpty(column)
 }
 
 func (n note) ofMany() string {
@@ -399,20 +397,13 @@ func ranges(numbers []int) string {
 
 func checkGrid(checks []report.Check) grid {
 	g := grid{title: "expectations", header: []string{"verdict", "expectation", "point", "actual", reasonHeader}, keys: 2}
-	reasons := false
 	for _, c := range checks {
 		verdict := "pass"
 		if !c.Passed {
 			verdict = "FAIL"
 		}
-		reasons = reasons || c.Reason != ""
 		g.rows = append(g.rows, []string{verdict, c.Expression, c.Point, c.Actual, c.Reason})
 	}
-	if !reasons {
-		g.header = g.header[:4]
-		for i := range g.rows {
-			g.rows[i] = g.rows[i][:4]
-		}
-	}
+	g.dropEmpty(4)
 	return g
 }

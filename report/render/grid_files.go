@@ -26,11 +26,11 @@ func GridFiles(d *report.Document) []File {
 	text := func(name, about string, write func(io.Writer, *report.Document) error) {
 		add(name, about, func(w io.Writer) error { return write(w, d) })
 	}
-	text("result.txt", "the grid as text", Table)
-	text("result.md", "as Markdown", Markdown)
-	text("result.tex", "as LaTeX", LaTeX)
-	add("result.csv", "as CSV", func(w io.Writer) error { return CSV(w, []*report.Document{d}) })
-	add("result.html", "a page with tables and pictures", func(w io.Writer) error { return HTML(w, []*report.Document{d}) })
+	text("result.txt", "the grid as text", documentTable)
+	text("result.md", "as Markdown", documentMarkdown)
+	text("result.tex", "as LaTeX", documentLaTeX)
+	add("result.csv", "as CSV", func(w io.Writer) error { return documentsCSV(w, []*report.Document{d}) })
+	add("result.html", "a page with tables and pictures", func(w io.Writer) error { return documentsHTML(w, []*report.Document{d}) })
 	pictures := Pictures([]*report.Document{d})
 	var main *Picture
 	for i := range pictures {
@@ -60,7 +60,7 @@ func GridWords(w io.Writer, d *report.Document) error {
 	n := *d.Noncontig
 	n.Cells = nil
 	words.Noncontig = &n
-	return Table(w, &words)
+	return documentTable(w, &words)
 }
 
 // mostCrossovers is how many a page holds beside its picture.
@@ -92,8 +92,7 @@ func gridSummary(w io.Writer, d *report.Document, main *Picture) error {
 	if len(see) > 0 {
 		fmt.Fprintf(out, "%s.\n", strings.Join(see, ", and "))
 	}
-	_, err := io.WriteString(w, plain.Terminal(out.String()))
-	return err
+	return write(w, plain.Terminal(out.String()))
 }
 
 // crossoverGrid is a row for each series of block sizes.

@@ -95,7 +95,7 @@ func TestHostileText(t *testing.T) {
 	}
 	for _, docs := range [][]*report.Document{{d}, {{Noncontig: d.Noncontig, Label: hostile}}} {
 		var b bytes.Buffer
-		if err := CSV(&b, docs); err != nil {
+		if err := documentsCSV(&b, docs); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(&b).ReadAll()
@@ -174,7 +174,7 @@ func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
 		}
 		before := processorTime(t)
 		var b bytes.Buffer
-		_ = HTML(&b, docs) // an error is as good
+		_ = documentsHTML(&b, docs) // an error is as good
 		if took := processorTime(t) - before; took > 5*time.Second || b.Len() > 4<<20 {
 			t.Errorf("%s: %v, %d bytes", at, took, b.Len())
 		}

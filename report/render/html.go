@@ -64,9 +64,9 @@ type fact struct {
 	Values []string
 }
 
-// HTML writes one page that needs no network: what was measured, on what, all tables, and all pictures as inline SVG.
+// documentsHTML writes one page that needs no network: what was measured, on what, all tables, and all pictures as inline SVG.
 // It follows the reader's light or dark theme and prints on white.
-func HTML(w io.Writer, docs []*report.Document) error {
+func documentsHTML(w io.Writer, docs []*report.Document) error {
 	p, err := newPage(docs)
 	if err != nil {
 		return err
@@ -83,8 +83,7 @@ func (p *page) write(w io.Writer) error {
 	if err := t.Execute(b, p); err != nil {
 		return fmt.Errorf("html: %w", err)
 	}
-	_, err = io.WriteString(w, plain.Terminal(b.String()))
-	return err
+	return write(w, plain.Terminal(b.String()))
 }
 
 func newPage(docs []*report.Document) (*page, error) {

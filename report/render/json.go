@@ -1,43 +1,46 @@
 package render
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 )
 
-// JSON writes the document as [Save] does.
-func JSON(w io.Writer, d *report.Document) error {
-	b, err := report.Marshal(d)
-	if err != nil {
-		return err
+// documentsJSON writes one document as [report.Save] does, and several as a list.
+func documentsJSON(w io.Writer, docs []*report.Document) error {
+	out := &bytes.Buffer{}
+	for i, d := range docs {
+		b, err := report.Marshal(d)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			out.WriteString(",\n")
+		}
+		out.Write(b)
 	}
-	_, err = w.Write(b)
+	if len(docs) != 1 {
+		return write(w, "[\n"+out.String()+"]\n")
+	}
+	return write(w, out.String())
+}
+
+func write(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
 	return err
 }
 
-// AllJSON writes one document as itself and several as a list.
-func AllJSON(w io.Writer, docs []*report.Document) error {
-	if len(docs) == 1 {
-		return JSON(w, docs[0])
+// writeJSON writes what is no document; what would steer a terminal is taken out of its texts.
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode JSON: %w", err)
 	}
-	if _, err := io.WriteString(w, "[\n"); err != nil {
-		return err
-	}
-	for i, d := range docs {
-		if i > 0 {
-			if _, err := io.WriteString(w, ",\n"); err != nil {
-				return err
-			}
-		}
-		if err := JSON(w, d); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(w, "]\n")
-	return err
+	return write(w, plain.Terminal(string(b)+"\n"))
 }
 
 // jsonLine is one record with what it needs to stand alone.
@@ -54,15 +57,13 @@ type jsonLine struct {
 	*report.Record
 }
 
-// JSONLines writes each record as one line of JSON.
-func JSONLines(w io.Writer, d *report.Document) error {
+// documentJSONLines writes each record as one line of JSON.
+func documentJSONLines(w io.Writer, d *report.Document) error {
 	for i := range d.Records {
 		line := jsonLine{
 			Schema: d.Schema, Tool: d.Tool, Version: d.Version, Started: d.Started.UTC().Format("2006-01-02T15:04:05Z"),
-			Label: d.Label, ClientHost: d.Client.Host, ClientDevice: d.Client.Device, Record: &d.Records[i],
-		}
-		if d.Server != nil {
-			line.ServerHost, line.ServerDevice = d.Server.Host, d.Server.Device
+			Label: d.Label, ClientHost: d.Client.Host, ClientDevice: d.Client.Device, ServerHost: serverOf(d).Host, ServerDevice: serverOf(d).Device,
+			Record: &d.Records[i],
 		}
 		b, err := json.Marshal(line)
 		if err != nil {

@@ -55,9 +55,9 @@ type junitReason struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit writes a test suite for each document: a test case for each expectation, or for each record where nothing was
+// documentsJUnit writes a test suite for each document: a test case for each expectation, or for each record where nothing was
 // expected. A run that did not complete is an error of the suite.
-func JUnit(w io.Writer, docs []*report.Document) error {
+func documentsJUnit(w io.Writer, docs []*report.Document) error {
 	all := junitSuites{Name: "gobw"}
 	for _, d := range docs {
 		all.add(junitOf(d))

@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// LaTeX writes the document as tables in the style of the booktabs package. A table wider than the text is made smaller.
-func LaTeX(w io.Writer, d *report.Document) error {
+// documentLaTeX writes the document as tables in the style of the booktabs package. A table wider than the text is made smaller.
+func documentLaTeX(w io.Writer, d *report.Document) error {
 	out := &strings.Builder{}
 	out.WriteString(laTeXPackages)
 	said := strings.Join(heading(d), "; ")
@@ -30,8 +30,7 @@ func LaTeX(w io.Writer, d *report.Document) error {
 	for _, n := range d.Warnings {
 		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(oneLine(n)))
 	}
-	_, err := io.WriteString(w, plain.Terminal(out.String()))
-	return err
+	return write(w, plain.Terminal(out.String()))
 }
 
 const laTeXPackages = "% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n"

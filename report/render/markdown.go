@@ -9,8 +9,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Markdown writes the document as GitHub-flavoured Markdown tables.
-func Markdown(w io.Writer, d *report.Document) error {
+// documentMarkdown writes the document as GitHub-flavoured Markdown tables.
+func documentMarkdown(w io.Writer, d *report.Document) error {
 	out := &strings.Builder{}
 	if d.Description != "" {
 		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(d.Description))
@@ -27,8 +27,7 @@ func Markdown(w io.Writer, d *report.Document) error {
 	for _, n := range d.Warnings {
 		fmt.Fprintf(out, "- warning: %s\n", escapeMarkdown(n))
 	}
-	_, err := io.WriteString(w, plain.Terminal(out.String()))
-	return err
+	return write(w, plain.Terminal(out.String()))
 }
 
 func writeMarkdown(out *strings.Builder, g grid) {

@@ -313,14 +313,7 @@ func (n experiment) costGrid(t noncontigTable) grid {
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.SGEs) }))
 		g.rows = append(g.rows, row)
 	}
-	for i := len(g.header) - 1; i >= g.keys; i-- { // a one-sided peer counts nothing, an unreliable transport tells no latency
-		if !slices.ContainsFunc(g.rows, func(r []string) bool { return r[i] != "-" }) {
-			g.header = slices.Delete(g.header, i, i+1)
-			for k := range g.rows {
-				g.rows[k] = slices.Delete(g.rows[k], i, i+1)
-			}
-		}
-	}
+	g.dropEmpty(g.keys) // a one-sided peer counts nothing, an unreliable transport tells no latency
 	if n.Setup.ListBytes != "" && t.Shape != "both" {
 		g.notes = append(g.notes, "layouts beyond one list are cut where lists reach so many bytes: "+n.Setup.ListBytes)
 	}

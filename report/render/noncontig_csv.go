@@ -1,8 +1,6 @@
 package render
 
 import (
-	"encoding/csv"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -22,7 +20,6 @@ func isNoncontig(docs []*report.Document) bool {
 
 // noncontigCSV writes a line per point, strategy and run. The columns are stable: new ones are only added at the end.
 func noncontigCSV(w io.Writer, docs []*report.Document) error {
-	out := csv.NewWriter(w)
 	rows := [][]string{{
 		"device", "label", "transport", "cache", "footprint_bytes", "window", "kernel", "shape", "strategy", "layout", "block_bytes", "blocks",
 		"stride", "stride_bytes", "size_bytes", "wrs", "sges", "run", "order", "messages", "seconds", "goodput_bits_per_s", "p50_ns", "p99_ns",
@@ -49,8 +46,5 @@ func noncontigCSV(w io.Writer, docs []*report.Document) error {
 			}
 		}
 	}
-	if err := out.WriteAll(rows); err != nil {
-		return fmt.Errorf("csv: %w", err)
-	}
-	return nil
+	return writeCSV(w, rows)
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -73,15 +74,7 @@ func allCurves(docs []*report.Document) []curve {
 	var out []curve
 	for i, d := range docs {
 		for _, g := range figure.Groups(d.Records) {
-			slices.SortStableFunc(g.Rows, func(a, b figure.Row) int {
-				switch {
-				case a.Size < b.Size:
-					return -1
-				case a.Size > b.Size:
-					return 1
-				}
-				return 0
-			})
+			slices.SortStableFunc(g.Rows, func(a, b figure.Row) int { return cmp.Compare(a.Size, b.Size) })
 			out = append(out, curve{Group: g, doc: d, index: i})
 		}
 	}

@@ -23,7 +23,6 @@ func shown(o qualify.Outcome) string {
 
 func verdicts(q *qualify.Qualification) grid {
 	g := grid{title: "verdicts", header: []string{"verdict", "test", "s", "expectations", "reason"}}
-	reasons := false
 	for _, t := range q.Tests {
 		met, all := 0, 0
 		if t.Document != nil {
@@ -41,19 +40,13 @@ func verdicts(q *qualify.Qualification) grid {
 		if n := len(t.LeftOut); n > 0 {
 			expectations = strings.TrimPrefix(expectations+fmt.Sprintf(", %d left out", n), "-, ")
 		}
-		reasons = reasons || t.Reason != ""
 		took := "-"
 		if t.Outcome != qualify.Skipped {
 			took = fmt.Sprintf("%.1f", t.Seconds)
 		}
 		g.rows = append(g.rows, []string{shown(t.Outcome), t.Name, took, expectations, t.Reason})
 	}
-	if !reasons {
-		g.header = g.header[:4]
-		for i := range g.rows {
-			g.rows[i] = g.rows[i][:4]
-		}
-	}
+	g.dropEmpty(4)
 	return g
 }
 
@@ -169,8 +162,7 @@ func QualificationMarkdown(w io.Writer, q *qualify.Qualification) error {
 			writeMarkdown(out, g)
 		}
 	}
-	_, err := io.WriteString(w, plain.Terminal(out.String()))
-	return err
+	return write(w, plain.Terminal(out.String()))
 }
 
 // QualificationAnnotations are workflow commands of GitHub Actions: an error for each test that did not pass.
@@ -229,9 +221,7 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 		}
 		if t.Outcome == qualify.Broken {
 			fmt.Fprintln(out)
-			for _, line := range plain.Wrap(t.Name+": "+t.Reason, most) {
-				fmt.Fprintln(out, line)
-			}
+			writeWrapped(out, t.Name+": "+t.Reason, most)
 			fmt.Fprintf(out, "    %s\n", t.Command)
 		}
 	}
@@ -252,8 +242,7 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 		fmt.Fprintf(out, "\n%d of the plan's expectations left out on request (--leave-out)\n", n)
 	}
 	fmt.Fprintf(out, "\n%s\n", q.Summary())
-	_, err := io.WriteString(w, plain.Terminal(out.String()))
-	return err
+	return write(w, plain.Terminal(out.String()))
 }
 
 // QualificationJUnit writes a test suite for each test: a case for each expectation. A test that did not complete is an

@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Renderer writes one document in one format. It holds no state, reads no clock, and returns write errors.
-type Renderer func(w io.Writer, d *report.Document) error
+// documentWriter writes one document in one format. It holds no state, reads no clock, and returns write errors.
+type documentWriter func(w io.Writer, d *report.Document) error
 
 // Format is a way to write documents.
 type Format struct {
@@ -28,15 +28,15 @@ func (f Format) Render(w io.Writer, d *report.Document) error { return f.All(w, 
 // Formats are all formats but pictures, for which see [Pictures].
 func Formats() []Format {
 	return []Format{
-		{Name: "table", Description: "tables for a terminal", Extension: ".txt", All: each(Table, "\n")},
-		{Name: "csv", Description: "a line per record, stable columns", Extension: ".csv", All: CSV},
-		{Name: "json", Description: "the document itself", Extension: ".json", All: AllJSON},
-		{Name: "jsonl", Description: "a JSON object per record, one on each line", Extension: ".jsonl", All: each(JSONLines, "")},
-		{Name: "markdown", Description: "tables for a README or an issue", Extension: ".md", All: each(Markdown, "\n")},
-		{Name: "latex", Description: "tables for a paper (booktabs)", Extension: ".tex", All: each(LaTeX, "\n")},
-		{Name: "junit", Description: "JUnit XML: a test case per expectation, or per record", Extension: ".xml", All: JUnit},
+		{Name: "table", Description: "tables for a terminal", Extension: ".txt", All: each(documentTable, "\n")},
+		{Name: "csv", Description: "a line per record, stable columns", Extension: ".csv", All: documentsCSV},
+		{Name: "json", Description: "the document itself", Extension: ".json", All: documentsJSON},
+		{Name: "jsonl", Description: "a JSON object per record, one on each line", Extension: ".jsonl", All: each(documentJSONLines, "")},
+		{Name: "markdown", Description: "tables for a README or an issue", Extension: ".md", All: each(documentMarkdown, "\n")},
+		{Name: "latex", Description: "tables for a paper (booktabs)", Extension: ".tex", All: each(documentLaTeX, "\n")},
+		{Name: "junit", Description: "JUnit XML: a test case per expectation, or per record", Extension: ".xml", All: documentsJUnit},
 		{Name: "openmetrics", Description: "gauges for Prometheus and node_exporter's textfile collector", Extension: ".prom", All: OpenMetrics},
-		{Name: "html", Description: "one self-contained page with pictures", Extension: ".html", All: HTML},
+		{Name: "html", Description: "one self-contained page with pictures", Extension: ".html", All: documentsHTML},
 	}
 }
 
@@ -53,7 +53,7 @@ func FormatNamed(name string) (Format, error) {
 }
 
 // each makes a renderer of one document one of several, with something between them.
-func each(r Renderer, between string) func(io.Writer, []*report.Document) error {
+func each(r documentWriter, between string) func(io.Writer, []*report.Document) error {
 	return func(w io.Writer, docs []*report.Document) error {
 		for i, d := range docs {
 			if i > 0 {

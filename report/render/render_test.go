@@ -13,10 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/plot"
-	"github.com/google/go-cmp/cmp"
 )
 
 var Update = flag.Bool("update", false, "write the golden files again") //nolint:gochecknoglobals // a flag of the test
@@ -88,7 +89,7 @@ func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
 func TestTableFits(t *testing.T) {
 	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1)} {
 		var b bytes.Buffer
-		if err := Table(&b, d); err != nil {
+		if err := documentTable(&b, d); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -102,7 +103,7 @@ func TestTableFits(t *testing.T) {
 func TestCSVParses(t *testing.T) {
 	var b bytes.Buffer
 	d := sample.Document()
-	if err := CSV(&b, []*report.Document{d}); err != nil {
+	if err := documentsCSV(&b, []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := csv.NewReader(&b).ReadAll()
@@ -120,7 +121,7 @@ func TestCSVParses(t *testing.T) {
 func TestJSONLinesParse(t *testing.T) {
 	var b bytes.Buffer
 	d := sample.Document()
-	if err := JSONLines(&b, d); err != nil {
+	if err := documentJSONLines(&b, d); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -143,7 +144,7 @@ func TestJUnitParses(t *testing.T) {
 	d := sample.Document()
 	d.Complete, d.Failure = false, "peer said: \x1b[31mno\x00"
 	var b bytes.Buffer
-	if err := JUnit(&b, []*report.Document{d}); err != nil {
+	if err := documentsJUnit(&b, []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
 	var got junitSuites
@@ -169,7 +170,7 @@ func TestEscapes(t *testing.T) {
 	d.Description = "<script>alert(1)</script>"
 	d.Warnings = []string{nasty}
 	var b bytes.Buffer
-	if err := HTML(&b, []*report.Document{d}); err != nil {
+	if err := documentsHTML(&b, []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "<script>alert") {
@@ -231,7 +232,7 @@ func TestTableSaysWhatWasAsked(t *testing.T) {
 	r.Direction, r.Events, r.Verified = "both", true, "ends"
 	d.Records, d.Checks = d.Records[4:5], nil
 	var b bytes.Buffer
-	if err := Table(&b, d); err != nil {
+	if err := documentTable(&b, d); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"\n    first and last message verified, signaled every 100\n", "cpu ns/msg", " 970.0"} {

@@ -6,30 +6,31 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/plain"
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 )
 
-// Sized is a writer that tells how many columns it shows.
-type Sized interface {
+// sized is a writer that tells how many columns it shows.
+type sized interface {
 	io.Writer
 	Columns() int
 }
 
 // columns is what tables keep to: what the writer shows, or 80.
 func columns(w io.Writer) int {
-	if s, is := w.(Sized); is && s.Columns() > 0 {
+	if s, is := w.(sized); is && s.Columns() > 0 {
 		return max(s.Columns(), 40)
 	}
 	return 80
 }
 
-// Table writes the document as tables for a terminal: the label first, a title and a table for each set-up with units in
+// documentTable writes the document as tables for a terminal: the label first, a title and a table for each set-up with units in
 // the header, warnings by number below. With several runs the figures are medians.
-func Table(w io.Writer, d *report.Document) error {
+func documentTable(w io.Writer, d *report.Document) error {
 	out, most := &strings.Builder{}, columns(w)
 	for _, line := range heading(d) {
 		fmt.Fprintln(out, plain.OneLine(line))
@@ -46,51 +47,37 @@ func Table(w io.Writer, d *report.Document) error {
 		}
 	}
 	for _, n := range d.Warnings {
-		for _, line := range plain.Wrap("warning: "+n, most) {
-			fmt.Fprintln(out, line)
-		}
+		writeWrapped(out, "warning: "+n, most)
 	}
-	_, err := io.WriteString(w, plain.Terminal(out.String()))
-	return err
+	return write(w, plain.Terminal(out.String()))
 }
 
 // writeGrid writes one table of at most so many columns.
-func writeGrid(w io.Writer, g grid, most int) error {
+func writeGrid(out *strings.Builder, g grid, most int) error {
 	g = g.oneLined()
 	if g.title != "" {
-		for _, line := range plain.Wrap(g.title, most) {
-			if _, err := fmt.Fprintln(w, line); err != nil {
-				return err
-			}
-		}
+		writeWrapped(out, g.title, most)
 	}
 	for _, text := range g.above {
-		for _, line := range plain.Wrap(text, most) {
-			if _, err := fmt.Fprintln(w, line); err != nil {
-				return err
-			}
-		}
+		writeWrapped(out, text, most)
 	}
 	if g.prose {
-		return writeProse(w, g.rows, most)
+		for _, r := range g.rows {
+			writeWrapped(out, sentence(r), most)
+		}
+		return nil
 	}
 	g = g.footnoted(most)
 	for i, p := range g.parts(most) {
 		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
+			fmt.Fprintln(out)
 		}
-		if err := writeTable(w, p.header, p.rows, most); err != nil {
+		if err := writeTable(out, p.header, p.rows, most); err != nil {
 			return err
 		}
 	}
 	for i, n := range g.notes {
-		for _, line := range plain.Wrap(fmt.Sprintf("[%d] %s", i+1, n), most) {
-			if _, err := fmt.Fprintln(w, line); err != nil {
-				return err
-			}
-		}
+		writeWrapped(out, fmt.Sprintf("[%d] %s", i+1, n), most)
 	}
 	return nil
 }
@@ -185,18 +172,6 @@ func (g *grid) reserve(from, to, runes int) {
 	}
 }
 
-// writeProse writes each row as a sentence.
-func writeProse(w io.Writer, rows [][]string, most int) error {
-	for _, r := range rows {
-		for _, line := range plain.Wrap(sentence(r), most) {
-			if _, err := fmt.Fprintln(w, line); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 func sentence(row []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(row), func(s string) bool { return s == "" }), ": ")
 }
@@ -252,12 +227,11 @@ func writeTable(w io.Writer, header []string, rows [][]string, most int) error {
 	if err := t.Render(); err != nil {
 		return fmt.Errorf("table: %w", err)
 	}
+	out := &strings.Builder{}
 	for line := range strings.Lines(buffer.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
+		fmt.Fprintln(out, strings.TrimRight(line, " \n"))
 	}
-	return nil
+	return write(w, out.String())
 }
 
 // widths of a table's columns in runes.

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -26,54 +25,13 @@ func TrendFormats() []string {
 
 // Trend writes a trend, and below it the state since some time against the one before, where that is given.
 func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
-	out := &strings.Builder{}
-	grids := trendGrids(t)
+	var err error
 	switch format {
 	case "json":
-		b, err := json.MarshalIndent(struct {
+		return writeJSON(w, struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
-		}{t, since}, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encode trend: %w", err)
-		}
-		out.Write(append(b, '\n'))
-	case "table":
-		for _, l := range t.Labels {
-			fmt.Fprintln(out, l)
-		}
-		for i, g := range grids {
-			if i > 0 || len(t.Labels) > 0 {
-				fmt.Fprintln(out)
-			}
-			if err := writeGrid(out, g, columns(w)); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintln(out)
-		for _, line := range trendClosing(t) {
-			for _, l := range plain.Wrap(line, columns(w)) {
-				fmt.Fprintln(out, l)
-			}
-		}
-	case "markdown":
-		for _, l := range t.Labels {
-			fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(l))
-		}
-		for _, g := range grids {
-			writeMarkdown(out, g)
-		}
-		for _, line := range trendClosing(t) {
-			fmt.Fprintf(out, "- %s\n", escapeMarkdown(line))
-		}
-	case "latex":
-		out.WriteString(laTeXPackages)
-		for _, g := range grids {
-			writeLaTeX(out, g, strings.Join(t.Labels, "; "))
-		}
-		for _, line := range trendClosing(t) {
-			fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
-		}
+		}{t, since})
 	case "html":
 		return trendHTML(w, t, since)
 	case "openmetrics":
@@ -82,10 +40,12 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 			families = append(families, comparisonMetrics(since)...)
 		}
 		return openmetrics.Write(w, families...)
+	case "table", "markdown", "latex":
+		err = sheet{t.Labels, trendGrids(t), trendClosing(t)}.write(w, format)
 	default:
 		return fmt.Errorf("no format %q%s for a trend; there are %s", format, plain.Suggest(format, TrendFormats()), strings.Join(TrendFormats(), ", "))
 	}
-	if _, err := io.WriteString(w, plain.Terminal(out.String())); err != nil || since == nil || format == "json" {
+	if err != nil || since == nil {
 		return err
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
@@ -115,19 +75,11 @@ func trendGrids(t *trend.Trend) []grid {
 		g := &out[at1]
 		row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
 		if len(s.Changes) == 0 {
-			g.rows = append(g.rows, append(row, "never", plain.Number(stats.Summarize(pointValues(s.Points), t.Confidence).Median), "-", "-", "-"))
+			g.rows = append(g.rows, append(row, "never", plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
 		}
 		for _, c := range s.Changes {
 			g.rows = append(g.rows, append(slices.Clone(row), day(c.First), plain.Number(c.Before.Median), plain.Number(c.After.Median), percent(c.Change), c.String()))
 		}
-	}
-	return out
-}
-
-func pointValues(points []trend.Point) []float64 {
-	out := make([]float64, len(points))
-	for i, p := range points {
-		out[i] = p.Value
 	}
 	return out
 }
@@ -269,7 +221,7 @@ func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
 	for i := range len(bounds) - 1 {
 		points := s.Points[bounds[i]:bounds[i+1]]
 		from, to := x(points[0].Time), x(points[len(points)-1].Time)
-		m := stats.Summarize(pointValues(points), t.Confidence).Median
+		m := stats.Summarize(trend.Values(points), t.Confidence).Median
 		level.X, level.Y = append(level.X, from, to, to), append(level.Y, m, m, math.NaN()) // a gap to the next
 	}
 	c.Series = append(c.Series, level)

@@ -35,7 +35,7 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	if e.N == 0 || !finite(old) || !finite(new) {
 		return e
 	}
-	_, p, err := MannWhitney(old, new)
+	_, p, err := mannWhitney(old, new)
 	if err != nil {
 		return e
 	}
@@ -71,10 +71,21 @@ func (e Effect) Worse() (change, low, high float64) {
 	return e.Change, low, high
 }
 
+// Finite makes an effect fit for JSON, which has no infinity: a change of which the verdict says that it is none becomes 0. It
+// tells by how much the figure is worse.
+func (e *Effect) Finite() (worseBy float64) {
+	if !finite([]float64{e.Change}) {
+		e.Change = 0
+		return 0
+	}
+	worseBy, _, _ = e.Worse()
+	return worseBy
+}
+
 // LeastRuns is how many runs on each side an interval of this confidence takes at least.
 func LeastRuns(confidence float64) int {
 	n := 1
-	for 1-SmallestP(n, n) < confidence && n < 1000 {
+	for 1-smallestP(n, n) < confidence && n < 1000 {
 		n++
 	}
 	return n

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -105,15 +106,7 @@ func signedRankP(differences []float64) float64 {
 	if n == 0 {
 		return 1
 	}
-	slices.SortFunc(d, func(a, b float64) int {
-		switch x, y := math.Abs(a), math.Abs(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 	doubled := make([]int, n) // twice the ranks, so that those of ties are whole
 	positive, squares := 0, 0.0
 	for i := 0; i < n; {

@@ -56,10 +56,10 @@ func logChoose(n, k int) float64 {
 // approximation, which is good to the third digit there.
 const exactRanks = 60
 
-// MannWhitney tests whether x and y come from the same distribution, against one lying above the other: p is two-sided.
+// mannWhitney tests whether x and y come from the same distribution, against one lying above the other: p is two-sided.
 // U counts the pairs in which x is the larger, ties as half. Ties share mid-ranks; up to 60 values p is exact (the
 // permutation distribution of the ranks seen), above it is the normal approximation with the correction for ties.
-func MannWhitney(x, y []float64) (u, p float64, err error) {
+func mannWhitney(x, y []float64) (u, p float64, err error) {
 	if len(x) == 0 || len(y) == 0 {
 		return 0, 0, errors.New("a rank test needs at least one value on each side")
 	}
@@ -156,8 +156,8 @@ func exactRankP(doubled []int, n, sum int) float64 {
 	return min(1, extreme/all)
 }
 
-// SmallestP is the smallest p that [MannWhitney] can give for n and m values: 2 of all orders. Where it is not below the
+// smallestP is the smallest p that mannWhitney can give for n and m values: 2 of all orders. Where it is not below the
 // level asked for there are too few values to tell anything.
-func SmallestP(n, m int) float64 {
+func smallestP(n, m int) float64 {
 	return min(1, 2*math.Exp(-logChoose(n+m, n)))
 }

@@ -50,13 +50,13 @@ func TestMannWhitney(t *testing.T) {
 		{"ties", []float64{2, 3}, []float64{1, 2, 2}, 5, 0.6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			u, p, err := MannWhitney(tt.x, tt.y)
+			u, p, err := mannWhitney(tt.x, tt.y)
 			if err != nil || !near(u, tt.u) || !near(p, tt.p) {
 				t.Errorf("u %v p %v %v, want u %v p %v", u, p, err, tt.u, tt.p)
 			}
 		})
 	}
-	if _, _, err := MannWhitney(nil, []float64{1}); err == nil {
+	if _, _, err := mannWhitney(nil, []float64{1}); err == nil {
 		t.Error("an empty side passes")
 	}
 }
@@ -67,9 +67,9 @@ func TestMannWhitneyApproximation(t *testing.T) {
 	for i := range x {
 		x[i], y[i] = float64(i*7%31), float64(i*11%37)+1.5
 	}
-	_, exact, _ := MannWhitney(x, y)
+	_, exact, _ := mannWhitney(x, y)
 	x2, y2 := append(x, 15, 16, 17), append(y, 18, 19, 20)
-	_, approximate, _ := MannWhitney(x2, y2)
+	_, approximate, _ := mannWhitney(x2, y2)
 	doubled, _ := doubledRanks(append(append([]float64{}, x2...), y2...))
 	sum := 0
 	for _, r := range doubled[:len(x2)] {
@@ -88,17 +88,17 @@ func TestMannWhitneyManyTies(t *testing.T) {
 	for i := range x {
 		x[i], y[i] = float64(i/8), float64((i+6)/8)
 	}
-	u, p, err := MannWhitney(x, y)
+	u, p, err := mannWhitney(x, y)
 	if err != nil || u != 322 || math.Abs(p-0.0222646205) > 1e-9 {
 		t.Errorf("u %v, p %.10f, %v; want 322, 0.0222646205", u, p, err)
 	}
 }
 
 func TestSmallestP(t *testing.T) {
-	if got := SmallestP(3, 3); !near(got, 0.1) {
+	if got := smallestP(3, 3); !near(got, 0.1) {
 		t.Errorf("%v, want 0.1", got)
 	}
-	if got := SmallestP(1, 1); !near(got, 1) {
+	if got := smallestP(1, 1); !near(got, 1) {
 		t.Errorf("%v, want 1", got)
 	}
 }

@@ -173,7 +173,7 @@ func alarm(o Margins, together int) float64 {
 // settle says how many runs would likely tell, as an interval narrows with the root of their number.
 func (e Effect) settle(o Margins, together int) string {
 	need := e.N + 1
-	smallest := func(n int) float64 { return SmallestP(n, n) }
+	smallest := func(n int) float64 { return smallestP(n, n) }
 	if e.Pairs {
 		smallest = func(n int) float64 { return math.Ldexp(1, 1-n) }
 	}

@@ -50,8 +50,8 @@ type Trend struct {
 	docs      []*report.Document // in the order of time
 }
 
-// Schema identifies a [Trend] in JSON.
-const Schema = "gobw.trend/1"
+// schema identifies a [Trend] in JSON.
+const schema = "gobw.trend/1"
 
 // Series is one figure of one plan on one set-up. Values are in Unit.
 type Series struct {
@@ -106,7 +106,7 @@ func Documents(docs []*report.Document, o Options) (*Trend, error) {
 		return nil, err
 	}
 	t := &Trend{
-		Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, Seed: o.Seed,
+		Schema: schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, Seed: o.Seed,
 		accept: o.Accept, disturbed: o.DisturbedShare,
 	}
 	docs = t.usable(docs)
@@ -213,7 +213,7 @@ func (t *Trend) find(o Options) {
 	ps := make([]float64, len(t.Series))
 	apparent := 0
 	run := func(i, wanted int) {
-		values := t.Series[i].values()
+		values := Values(t.Series[i].Points)
 		divides[i] = newDivide(values, alpha, drawn(len(values), wanted), rand.New(rand.NewPCG(o.Seed, t.Series[i].hash())))
 		ps[i] = 1
 		if s, ok := divides[i].first(); ok {
@@ -244,14 +244,6 @@ func (t *Trend) find(o Options) {
 	}
 }
 
-func (s *Series) values() []float64 {
-	out := make([]float64, len(s.Points))
-	for i, p := range s.Points {
-		out[i] = p.Value
-	}
-	return out
-}
-
 // hash tells series apart by what they are, so that another series beside one does not change its permutations.
 func (s *Series) hash() uint64 {
 	h := fnv.New64a()
@@ -261,7 +253,7 @@ func (s *Series) hash() uint64 {
 
 // settle describes the changes: each between the states beside it.
 func (s *Series) settle(splits []split, o Options) {
-	values := s.values()
+	values := Values(s.Points)
 	var effects []stats.Effect
 	for i, sp := range splits {
 		from, to := 0, len(values)
@@ -285,10 +277,7 @@ func (s *Series) settle(splits []split, o Options) {
 	for i, v := range stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence}) {
 		c := &s.Changes[i]
 		c.Verdict = v
-		if math.IsNaN(c.Change) || math.IsInf(c.Change, 0) { // JSON has no such numbers; the verdict says it
-			c.Change = 0
-		}
-		c.WorseBy, _, _ = c.Worse()
+		c.WorseBy = c.Finite()
 	}
 }
 

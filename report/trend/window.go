@@ -2,7 +2,6 @@ package trend
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +46,6 @@ func (w Window) begin(t *Trend, s *Series) int {
 	switch {
 	case w.Results > 0:
 		since = t.docs[max(0, len(t.docs)-w.Results)].Started
-		return s.from(since)
 	case w.Span > 0:
 		since = t.To.Add(-w.Span)
 	}
@@ -83,7 +81,7 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 		before, since := s.states(begin, stats.LeastRuns(t.Confidence))
 		p := compare.Point{Group: s.Group, Row: s.Row, Figure: s.Figure, Unit: s.Unit}
 		p.Old, p.New = summary(before, t.Confidence), summary(since, t.Confidence)
-		p.Effect = stats.Unpaired(values(before), values(since), t.Confidence, s.Better)
+		p.Effect = stats.Unpaired(Values(before), Values(since), t.Confidence, s.Better)
 		for _, ch := range s.Changes {
 			if ch.At > begin {
 				p.P = max(p.P, ch.P) // the place was chosen for its difference
@@ -99,10 +97,7 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 		if judged[i].Better == stats.Neither {
 			p.Verdict = stats.Unknown(stats.Missing, "", "%s is neither better nor worse when it grows", p.Figure)
 		}
-		if math.IsNaN(p.Change) || math.IsInf(p.Change, 0) {
-			p.Change = 0
-		}
-		p.WorseBy, _, _ = p.Worse()
+		p.WorseBy = p.Finite()
 	}
 	return c
 }
@@ -126,7 +121,8 @@ func (s *Series) states(begin, least int) (before, since []Point) {
 	return s.Points[start:begin], s.Points[begin:]
 }
 
-func values(points []Point) []float64 {
+// Values of points.
+func Values(points []Point) []float64 {
 	out := make([]float64, len(points))
 	for i, p := range points {
 		out[i] = p.Value
@@ -138,7 +134,7 @@ func summary(points []Point, confidence float64) stats.Summary {
 	if len(points) == 0 {
 		return stats.Summary{}
 	}
-	return stats.Summarize(values(points), confidence)
+	return stats.Summarize(Values(points), confidence)
 }
 
 // trusted is the verdict where the results can be trusted.

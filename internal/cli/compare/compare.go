@@ -2,10 +2,10 @@
 package compare
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -182,19 +182,13 @@ func fabrics(c config) ([]*compare.Comparison, error) {
 }
 
 // readFabric reads a document of 'gobw fabric'; nil: the file is something else, which others will read or refuse.
-func readFabric(path string) (d *fabric.Document, err error) {
-	f, err := os.Open(path)
+func readFabric(path string) (*fabric.Document, error) {
+	b, err := report.ReadFile(path, report.MostBytes)
+	if err != nil || !fabric.Is(b) {
+		return nil, nil //nolint:nilerr,nilnil // whoever reads results says it better
+	}
+	d, err := fabric.Read(bytes.NewReader(b))
 	if err != nil {
-		return nil, nil //nolint:nilerr // whoever reads results says it better
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if !fabric.IsDocument(f) {
-		return nil, nil
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	if d, err = fabric.Read(f); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return d, nil
