@@ -27,64 +27,83 @@ func needCPUs(t *testing.T, n int) {
 	}
 }
 
-// TestThreads runs tests whose queue pairs two threads share, with all data compared where that can be: the record holds
-// what each thread did, at each end that posts or receives.
-func TestThreads(t *testing.T) {
-	needCPUs(t, 2)
-	p := newPair(t, func(d verbs.Device) verbs.Device { return threadable{d} })
-	for _, tt := range []struct {
-		name   string
-		spec   plan.Spec
-		remote bool // the other end has threads, too
-	}{
+// partTests are tests of which two threads, or two rails, each do a part, with all data compared where that can be.
+func partTests() []partTest {
+	return []partTest{
 		{"write", plan.Spec{Operation: plan.Write, Iterations: 500, Verify: plan.VerifyAll}, false},
 		{"read", plan.Spec{Operation: plan.Read, Iterations: 500, Verify: plan.VerifyAll}, false},
 		{"send", plan.Spec{Operation: plan.Send, Iterations: 500, Verify: plan.VerifyAll, Runs: 2}, true},
 		{"both directions", plan.Spec{Operation: plan.Send, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true}, true},
 		{"reversed", plan.Spec{Operation: plan.Write, Iterations: 300, Verify: plan.VerifyAll, Reversed: true}, false},
 		{"atomic", plan.Spec{Operation: plan.Atomic, Iterations: 300, Verify: plan.VerifyAll}, false},
-		{"flush", plan.Spec{Operation: plan.Flush, Iterations: 300, Verify: plan.VerifyAll}, false},
 		{"events", plan.Spec{Operation: plan.Send, Iterations: 300, Events: true}, true},
-		{"lists", plan.Spec{Operation: plan.Write, Iterations: 320, PostList: 16, CQMod: 16}, false},
-		{"warm-up by rate", plan.Spec{Operation: plan.Send, Duration: 30 * time.Millisecond, WarmupSteady: true}, true},
 		{"margins", plan.Spec{Operation: plan.Write, Duration: 60 * time.Millisecond, Margin: 10 * time.Millisecond}, false},
 		{"several sizes", plan.Spec{Operation: plan.Write, Sizes: []int{64, 4096}, Duration: 20 * time.Millisecond}, false},
 		{"UC", plan.Spec{Operation: plan.Send, Transport: verbs.UC, Duration: 30 * time.Millisecond}, true},
 		{"UD", plan.Spec{Operation: plan.Send, Transport: verbs.UD, Duration: 30 * time.Millisecond}, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := tt.spec
-			s.Kind, s.QPs, s.Threads = plan.Bandwidth, 3, 2
-			if s.Sizes == nil && s.Operation != plan.Atomic {
-				s.Sizes = []int{512}
+	}
+}
+
+type partTest struct {
+	name   string
+	spec   plan.Spec
+	remote bool // the other end posts or receives in parts, too
+}
+
+// runParts runs a test and checks each of its records, which tell of the parts of the end that sends and of the other's.
+func runParts(t *testing.T, p *pair, tt partTest, parts func(r *report.Record) (here, there []report.Share), check func(t *testing.T, r *report.Record, res *Result)) {
+	t.Helper()
+	t.Run(tt.name, func(t *testing.T) {
+		s := tt.spec
+		s.Kind, s.QPs = plan.Bandwidth, 3
+		if s.Sizes == nil && s.Operation != plan.Atomic {
+			s.Sizes = []int{512}
+		}
+		res, err := p.run(t, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := max(len(s.Sizes), 1) * max(s.Runs, 1); len(res.Records) != want {
+			t.Fatalf("%d records, want %d", len(res.Records), want)
+		}
+		for i := range res.Records {
+			r := &res.Records[i]
+			here, there := parts(r)
+			checkShares(t, here, s.Margin > 0)
+			if (len(there) > 0) != tt.remote {
+				t.Errorf("the other end tells of %d parts", len(there))
+			} else if tt.remote {
+				checkShares(t, there, false)
 			}
-			res, err := p.run(t, s)
-			if err != nil {
-				t.Fatal(err)
+			if (s.Iterations > 0 || s.Margin > 0) && !s.Bidirectional && here[0].Messages+here[1].Messages != r.Messages {
+				t.Errorf("the parts moved %d and %d of %d messages", here[0].Messages, here[1].Messages, r.Messages)
 			}
-			if want := max(len(s.Sizes), 1) * max(s.Runs, 1); len(res.Records) != want {
-				t.Fatalf("%d records, want %d", len(res.Records), want)
-			}
-			for i := range res.Records {
-				r := &res.Records[i]
-				if r.Threads != 2 {
-					t.Errorf("the record says %d threads", r.Threads)
-				}
-				checkShares(t, r.PerThread, s.Margin > 0)
-				if (len(r.PeerThreads) > 0) != tt.remote {
-					t.Errorf("the other end tells of %d threads", len(r.PeerThreads))
-				} else if tt.remote {
-					checkShares(t, r.PeerThreads, false)
-				}
-				if (s.Iterations > 0 || s.Margin > 0) && !s.Bidirectional && r.PerThread[0].Messages+r.PerThread[1].Messages != r.Messages {
-					t.Errorf("threads moved %d and %d of %d messages", r.PerThread[0].Messages, r.PerThread[1].Messages, r.Messages)
-				}
+			check(t, r, res)
+		}
+	})
+}
+
+// TestThreads runs tests whose queue pairs two threads share: the record holds what each thread did, at each end that posts or
+// receives.
+func TestThreads(t *testing.T) {
+	needCPUs(t, 2)
+	p := newPair(t, func(d verbs.Device) verbs.Device { return threadable{d} })
+	for _, tt := range append(
+		partTests(),
+		partTest{"flush", plan.Spec{Operation: plan.Flush, Iterations: 300, Verify: plan.VerifyAll}, false},
+		partTest{"lists", plan.Spec{Operation: plan.Write, Iterations: 320, PostList: 16, CQMod: 16}, false},
+		partTest{"warm-up by rate", plan.Spec{Operation: plan.Send, Duration: 30 * time.Millisecond, WarmupSteady: true}, true},
+	) {
+		tt.spec.Threads = 2
+		parts := func(r *report.Record) (here, there []report.Share) { return r.PerThread, r.PeerThreads }
+		runParts(t, p, tt, parts, func(t *testing.T, r *report.Record, _ *Result) {
+			if r.Threads != 2 {
+				t.Errorf("the record says %d threads", r.Threads)
 			}
 		})
 	}
 }
 
-// checkShares holds each thread to have worked; none need have in a window of the test: it may have had no CPU in that time.
 func checkShares(t *testing.T, shares []report.Share, window bool) {
 	t.Helper()
 	if len(shares) != 2 || shares[0].QPs != 2 || shares[1].QPs != 1 {

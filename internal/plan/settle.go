@@ -119,6 +119,12 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	inRange("RNR retries", int(p.RNRRetries), 1, 7)
 	inRange("--rnr-timer", int(p.RNRTimer), 1, 31)
 	inRange("--burst_size", p.Burst, 1, maxTxDepth)
+	s.checkLengths(bad)
+}
+
+// checkLengths refuses sizes, counts and times that no test has, and words that mean nothing.
+func (s *Settled) checkLengths(bad func(string, ...any)) {
+	p := &s.spec
 	if len(p.FlowLabels) > maxQueuePairs {
 		bad("--flow_label: %d labels, the limit is %d", len(p.FlowLabels), maxQueuePairs)
 	}

@@ -20,84 +20,89 @@ type csvColumn struct {
 
 // csvColumns are the columns of documentsCSV, in order. They are stable: new ones are only added at the end.
 func csvColumns() []csvColumn {
-	text := func(name string, f func(d *report.Document, r *report.Record) string) csvColumn {
-		return csvColumn{name, func(d *report.Document, r *report.Record) string { return plain.CSV(f(d, r)) }}
-	}
-	integer := func(name string, f func(r *report.Record) uint64) csvColumn {
-		return csvColumn{name, func(_ *report.Document, r *report.Record) string { return strconv.FormatUint(f(r), 10) }}
-	}
-	float := func(name string, f func(r *report.Record) *float64) csvColumn {
-		return csvColumn{name, func(_ *report.Document, r *report.Record) string {
-			if v := f(r); v != nil {
-				return strconv.FormatFloat(*v, 'g', -1, 64)
-			}
-			return ""
-		}}
-	}
-	latency := func(name string, f func(l *report.Latency) *float64) csvColumn {
-		return float(name, func(r *report.Record) *float64 {
-			if r.Latency == nil {
-				return nil
-			}
-			return f(r.Latency)
-		})
-	}
 	return []csvColumn{
-		text("started", func(d *report.Document, _ *report.Record) string { return d.Started.UTC().Format(time.RFC3339) }),
-		text("tool", func(d *report.Document, _ *report.Record) string { return d.Tool }),
-		text("version", func(d *report.Document, _ *report.Record) string { return d.Version }),
-		text("label", func(d *report.Document, _ *report.Record) string { return d.Label }),
-		text("complete", func(d *report.Document, _ *report.Record) string { return strconv.FormatBool(d.Complete) }),
-		text("client_host", func(d *report.Document, _ *report.Record) string { return d.Client.Host }),
-		text("client_device", func(d *report.Document, _ *report.Record) string { return d.Client.Device }),
-		text("server_host", func(d *report.Document, _ *report.Record) string { return serverOf(d).Host }),
-		text("server_device", func(d *report.Document, _ *report.Record) string { return serverOf(d).Device }),
-		text("operation", func(_ *report.Document, r *report.Record) string { return r.Operation }),
-		text("kind", func(_ *report.Document, r *report.Record) string { return r.Kind }),
-		text("transport", func(_ *report.Document, r *report.Record) string { return r.Transport }),
-		text("direction", func(_ *report.Document, r *report.Record) string { return r.Direction }),
-		integer("size_bytes", func(r *report.Record) uint64 { return r.SizeBytes }),
-		integer("qps", func(r *report.Record) uint64 { return uint64(r.QPs) }),
-		integer("run", func(r *report.Record) uint64 { return uint64(r.Run) }),
-		integer("tx_depth", func(r *report.Record) uint64 { return uint64(r.TxDepth) }),
-		integer("cq_mod", func(r *report.Record) uint64 { return uint64(r.CQMod) }),
-		integer("post_list", func(r *report.Record) uint64 { return uint64(r.PostList) }),
-		integer("inline_bytes", func(r *report.Record) uint64 { return uint64(r.InlineBytes) }),
-		integer("mtu_bytes", func(r *report.Record) uint64 { return uint64(r.MTU) }),
-		integer("iterations", func(r *report.Record) uint64 { return r.Iterations }),
-		integer("messages", func(r *report.Record) uint64 { return r.Messages }),
-		integer("bytes", func(r *report.Record) uint64 { return r.Bytes }),
-		float("seconds", func(r *report.Record) *float64 { return &r.Seconds }),
-		float("average_bits_per_s", func(r *report.Record) *float64 { return &r.Bandwidth.AverageBitsPerS }),
-		float("peak_bits_per_s", func(r *report.Record) *float64 {
+		textColumn("started", func(d *report.Document, _ *report.Record) string { return d.Started.UTC().Format(time.RFC3339) }),
+		textColumn("tool", func(d *report.Document, _ *report.Record) string { return d.Tool }),
+		textColumn("version", func(d *report.Document, _ *report.Record) string { return d.Version }),
+		textColumn("label", func(d *report.Document, _ *report.Record) string { return d.Label }),
+		textColumn("complete", func(d *report.Document, _ *report.Record) string { return strconv.FormatBool(d.Complete) }),
+		textColumn("client_host", func(d *report.Document, _ *report.Record) string { return d.Client.Host }),
+		textColumn("client_device", func(d *report.Document, _ *report.Record) string { return d.Client.Device }),
+		textColumn("server_host", func(d *report.Document, _ *report.Record) string { return serverOf(d).Host }),
+		textColumn("server_device", func(d *report.Document, _ *report.Record) string { return serverOf(d).Device }),
+		textColumn("operation", func(_ *report.Document, r *report.Record) string { return r.Operation }),
+		textColumn("kind", func(_ *report.Document, r *report.Record) string { return r.Kind }),
+		textColumn("transport", func(_ *report.Document, r *report.Record) string { return r.Transport }),
+		textColumn("direction", func(_ *report.Document, r *report.Record) string { return r.Direction }),
+		integerColumn("size_bytes", func(r *report.Record) uint64 { return r.SizeBytes }),
+		integerColumn("qps", func(r *report.Record) uint64 { return uint64(r.QPs) }),
+		integerColumn("run", func(r *report.Record) uint64 { return uint64(r.Run) }),
+		integerColumn("tx_depth", func(r *report.Record) uint64 { return uint64(r.TxDepth) }),
+		integerColumn("cq_mod", func(r *report.Record) uint64 { return uint64(r.CQMod) }),
+		integerColumn("post_list", func(r *report.Record) uint64 { return uint64(r.PostList) }),
+		integerColumn("inline_bytes", func(r *report.Record) uint64 { return uint64(r.InlineBytes) }),
+		integerColumn("mtu_bytes", func(r *report.Record) uint64 { return uint64(r.MTU) }),
+		integerColumn("iterations", func(r *report.Record) uint64 { return r.Iterations }),
+		integerColumn("messages", func(r *report.Record) uint64 { return r.Messages }),
+		integerColumn("bytes", func(r *report.Record) uint64 { return r.Bytes }),
+		floatColumn("seconds", func(r *report.Record) *float64 { return &r.Seconds }),
+		floatColumn("average_bits_per_s", func(r *report.Record) *float64 { return &r.Bandwidth.AverageBitsPerS }),
+		floatColumn("peak_bits_per_s", func(r *report.Record) *float64 {
 			if r.Bandwidth.PeakBitsPerS == 0 {
 				return nil
 			}
 			return &r.Bandwidth.PeakBitsPerS
 		}),
-		float("messages_per_s", func(r *report.Record) *float64 { return &r.MessagesPerS }),
-		float("delivered", func(r *report.Record) *float64 { return r.Delivered }),
-		text("samples", func(_ *report.Document, r *report.Record) string {
+		floatColumn("messages_per_s", func(r *report.Record) *float64 { return &r.MessagesPerS }),
+		floatColumn("delivered", func(r *report.Record) *float64 { return r.Delivered }),
+		textColumn("samples", func(_ *report.Document, r *report.Record) string {
 			if r.Latency == nil {
 				return ""
 			}
 			return strconv.FormatUint(r.Latency.Samples, 10)
 		}),
-		latency("min_ns", func(l *report.Latency) *float64 { return &l.MinNs }),
-		latency("p50_ns", func(l *report.Latency) *float64 { return &l.P50Ns }),
-		latency("p90_ns", func(l *report.Latency) *float64 { return l.P90Ns }),
-		latency("p99_ns", func(l *report.Latency) *float64 { return l.P99Ns }),
-		latency("p999_ns", func(l *report.Latency) *float64 { return l.P999Ns }),
-		latency("p9999_ns", func(l *report.Latency) *float64 { return l.P9999Ns }),
-		latency("max_ns", func(l *report.Latency) *float64 { return &l.MaxNs }),
-		latency("mean_ns", func(l *report.Latency) *float64 { return &l.MeanNs }),
-		latency("stdev_ns", func(l *report.Latency) *float64 { return &l.StdevNs }),
-		text("half_round_trip", func(_ *report.Document, r *report.Record) string { return strconv.FormatBool(r.RoundTripHalf) }),
-		text("verified", func(_ *report.Document, r *report.Record) string { return r.Verified }),
-		text("warnings", func(_ *report.Document, r *report.Record) string { return strings.Join(r.Warnings, "; ") }),
-		integer("threads", func(r *report.Record) uint64 { return uint64(max(r.Threads, 1)) }),
-		integer("rails", func(r *report.Record) uint64 { return uint64(max(r.Rails, 1)) }),
+		latencyColumn("min_ns", func(l *report.Latency) *float64 { return &l.MinNs }),
+		latencyColumn("p50_ns", func(l *report.Latency) *float64 { return &l.P50Ns }),
+		latencyColumn("p90_ns", func(l *report.Latency) *float64 { return l.P90Ns }),
+		latencyColumn("p99_ns", func(l *report.Latency) *float64 { return l.P99Ns }),
+		latencyColumn("p999_ns", func(l *report.Latency) *float64 { return l.P999Ns }),
+		latencyColumn("p9999_ns", func(l *report.Latency) *float64 { return l.P9999Ns }),
+		latencyColumn("max_ns", func(l *report.Latency) *float64 { return &l.MaxNs }),
+		latencyColumn("mean_ns", func(l *report.Latency) *float64 { return &l.MeanNs }),
+		latencyColumn("stdev_ns", func(l *report.Latency) *float64 { return &l.StdevNs }),
+		textColumn("half_round_trip", func(_ *report.Document, r *report.Record) string { return strconv.FormatBool(r.RoundTripHalf) }),
+		textColumn("verified", func(_ *report.Document, r *report.Record) string { return r.Verified }),
+		textColumn("warnings", func(_ *report.Document, r *report.Record) string { return strings.Join(r.Warnings, "; ") }),
+		integerColumn("threads", func(r *report.Record) uint64 { return uint64(max(r.Threads, 1)) }),
+		integerColumn("rails", func(r *report.Record) uint64 { return uint64(max(r.Rails, 1)) }),
 	}
+}
+
+func textColumn(name string, f func(d *report.Document, r *report.Record) string) csvColumn {
+	return csvColumn{name, func(d *report.Document, r *report.Record) string { return plain.CSV(f(d, r)) }}
+}
+
+func integerColumn(name string, f func(r *report.Record) uint64) csvColumn {
+	return csvColumn{name, func(_ *report.Document, r *report.Record) string { return strconv.FormatUint(f(r), 10) }}
+}
+
+// floatColumn is empty where there is no figure.
+func floatColumn(name string, f func(r *report.Record) *float64) csvColumn {
+	return csvColumn{name, func(_ *report.Document, r *report.Record) string {
+		if v := f(r); v != nil {
+			return strconv.FormatFloat(*v, 'g', -1, 64)
+		}
+		return ""
+	}}
+}
+
+func latencyColumn(name string, f func(l *report.Latency) *float64) csvColumn {
+	return floatColumn(name, func(r *report.Record) *float64 {
+		if r.Latency == nil {
+			return nil
+		}
+		return f(r.Latency)
+	})
 }
 
 // serverOf is the other end; without one nothing is known of it.

@@ -231,12 +231,16 @@ func facts(envs []*report.Environment) []fact {
 			out = append(out, row)
 		}
 	}
-	count := func(n int) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
-	}
+	machineFacts(add)
+	deviceFacts(add)
+	softwareFacts(add)
+	return out
+}
+
+// addFact adds a row of the environment: what it is called, and how it reads of an end.
+type addFact func(name string, read func(e *report.Environment) string)
+
+func machineFacts(add addFact) {
 	add("host", func(e *report.Environment) string { return e.Host })
 	add("system", func(e *report.Environment) string { return strings.TrimSpace(e.OS + " " + e.Arch) })
 	add("CPU", func(e *report.Environment) string { return e.CPU })
@@ -255,6 +259,9 @@ func facts(envs []*report.Environment) []fact {
 		}
 		return fmt.Sprintf("%.4g MiB", float64(e.LLCBytes)/(1<<20))
 	})
+}
+
+func deviceFacts(add addFact) {
 	add("device", func(e *report.Environment) string {
 		s := e.Device
 		if e.Provider != "" {
@@ -303,6 +310,9 @@ func facts(envs []*report.Environment) []fact {
 		return "ibv_" + e.PostAPI
 	})
 	add("emulated network", func(e *report.Environment) string { return e.Fabric })
+}
+
+func softwareFacts(add addFact) {
 	add(clockFact, func(e *report.Environment) string {
 		if e.TicksPerNs == 0 {
 			return ""
@@ -318,5 +328,12 @@ func facts(envs []*report.Environment) []fact {
 		}
 		return "off during the run"
 	})
-	return out
+}
+
+// count is a number; 0 is not known.
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }

@@ -82,7 +82,8 @@ func ArgumentCount(low, high int, what string) cobra.PositionalArgs {
 	}
 }
 
-// RefuseUnknownWords has cobra's own commands fail where they would print their help: a typing error is none's success.
+// RefuseUnknownWords makes cobra's own commands (help, completion) fail on a word they do not know, where they would print their
+// help and exit with status 0.
 func RefuseUnknownWords(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -205,23 +205,7 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	default:
 		wrong.Note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
 	}
-	if f.footprint != "" {
-		c.Footprint, err = plan.ParseBytes(f.footprint)
-		wrong.Note(cmdline.Prefixed("--footprint", err))
-	}
-	c.Segment, err = plan.ParseBytes(f.segment)
-	wrong.Note(cmdline.Prefixed("--segment", err))
-	if err == nil && (c.Segment < 64 || c.Segment > 1<<30) {
-		wrong.Note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
-	}
-	c.ListBytes = -1
-	if f.listBytes != "" {
-		c.ListBytes, err = plan.ParseBytes(f.listBytes)
-		wrong.Note(cmdline.Prefixed("--list-bytes", err))
-		if err == nil && c.ListBytes > 1<<31 {
-			wrong.Note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
-		}
-	}
+	f.bytes(&c, &wrong)
 	c.Again, err = cmdline.ParsePercent(f.again)
 	if err == nil && !(c.Again >= 0 && c.Again <= 10) {
 		err = fmt.Errorf("%s: want 0%% to 1000%%", f.again)
@@ -252,6 +236,28 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 		c.Predict = append(c.Predict, l)
 	}
 	return c, errors.Join(wrong...)
+}
+
+// bytes checks the flags that are numbers of bytes.
+func (f *Flags) bytes(c *Config, wrong *cmdline.Faults) {
+	var err error
+	if f.footprint != "" {
+		c.Footprint, err = plan.ParseBytes(f.footprint)
+		wrong.Note(cmdline.Prefixed("--footprint", err))
+	}
+	c.Segment, err = plan.ParseBytes(f.segment)
+	wrong.Note(cmdline.Prefixed("--segment", err))
+	if err == nil && (c.Segment < 64 || c.Segment > 1<<30) {
+		wrong.Note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
+	}
+	c.ListBytes = -1
+	if f.listBytes != "" {
+		c.ListBytes, err = plan.ParseBytes(f.listBytes)
+		wrong.Note(cmdline.Prefixed("--list-bytes", err))
+		if err == nil && c.ListBytes > 1<<31 {
+			wrong.Note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
+		}
+	}
 }
 
 // parseControl reads --control: nothing, or the share of a planted cost.

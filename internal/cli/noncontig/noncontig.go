@@ -159,19 +159,26 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 			faults = append(faults, err)
 		}
 	}
+	faults = append(faults, e.checkTime())
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	e.shuffle()
+	return nil
+}
+
+// checkTime refuses a grid that takes longer than it may.
+func (e *experiment) checkTime() error {
+	c := &e.config
 	if estimate := e.estimate(); estimate > c.MaxTime {
 		share := float64(c.MaxTime) / float64(estimate)
 		enough := (estimate*5/4 + time.Second).Truncate(time.Second)
 		if enough > 10*time.Minute {
 			enough = (enough + time.Minute).Truncate(time.Minute)
 		}
-		faults = append(faults, fmt.Errorf("the grid would take at least %v, more than --max-time %v: a grid of %d instead of %d measurements would fit, or --runs %d, or --max-time %v",
-			estimate.Round(time.Second), c.MaxTime, int(share*float64(len(e.todo))), len(e.todo), max(int(share*float64(c.Runs)), 1), enough))
+		return fmt.Errorf("the grid would take at least %v, more than --max-time %v: a grid of %d instead of %d measurements would fit, or --runs %d, or --max-time %v",
+			estimate.Round(time.Second), c.MaxTime, int(share*float64(len(e.todo))), len(e.todo), max(int(share*float64(c.Runs)), 1), enough)
 	}
-	if err := errors.Join(faults...); err != nil {
-		return err
-	}
-	e.shuffle()
 	return nil
 }
 

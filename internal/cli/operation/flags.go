@@ -123,17 +123,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.BoolVar(&f.cpuTime, "cpu-time", false, "account CPU time per message")
 
 	f.device.Bind(fs)
-	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (the smaller active one)")
-	fs.IntVarP(&f.sl, "sl", "S", 0, "service level, 0 to 15")
-	fs.IntVar(&f.tclass, "tclass", 0, "traffic class, 0 to 255")
-	fs.IntVar(&f.pkey, "pkey", 0, "P_Key index")
-	fs.IntVarP(&f.timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
-	fs.IntVar(&f.retries, "retries", 7, "resends before giving up, 1 to 7")
-	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
-	fs.BoolVarP(&f.rdmaCM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
-	fs.BoolVarP(&f.controlCM, "comm-rdma-cm", "z", false, "to a perftest with -z (with -R: to one with -R): no TCP")
-	fs.IntVarP(&f.tos, "tos", "T", 0, "type of service of the path, with -R: 0 to 255")
-
+	f.bindPath(fs)
 	f.Peer.Bind(fs)
 	f.output.Bind(fs)
 	fs.BoolVar(&f.resume, "resume", false, "go on after the last point that the --save file holds")
@@ -146,6 +136,20 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
 	cmdline.Hide(fs, "cpu-freq")
+}
+
+// bindPath registers what the packets and the queue pairs' connection are.
+func (f *Flags) bindPath(fs *pflag.FlagSet) {
+	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (the smaller active one)")
+	fs.IntVarP(&f.sl, "sl", "S", 0, "service level, 0 to 15")
+	fs.IntVar(&f.tclass, "tclass", 0, "traffic class, 0 to 255")
+	fs.IntVar(&f.pkey, "pkey", 0, "P_Key index")
+	fs.IntVarP(&f.timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
+	fs.IntVar(&f.retries, "retries", 7, "resends before giving up, 1 to 7")
+	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
+	fs.BoolVarP(&f.rdmaCM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
+	fs.BoolVarP(&f.controlCM, "comm-rdma-cm", "z", false, "to a perftest with -z (with -R: to one with -R): no TCP")
+	fs.IntVarP(&f.tos, "tos", "T", 0, "type of service of the path, with -R: 0 to 255")
 }
 
 func defaultLengthText(kind plan.Kind) string {
@@ -246,6 +250,31 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 		p.MTU, err = verbs.ParseMTU(f.mtu)
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
 	}
+	f.checkNumbers(&wrong)
+	if f.rate != "" {
+		p.RateBits, err = plan.ParseRate(f.rate)
+		wrong.Note(cmdline.Prefixed("--rate", err))
+	}
+	if f.gap != "" {
+		p.Gap, err = plan.ParseSeconds(f.gap)
+		wrong.Note(cmdline.Prefixed("--gap", err))
+	}
+	if f.timestamps != "host" {
+		p.Timestamps = plan.Clock(f.timestamps)
+	}
+	if _, err := plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{}); err != nil {
+		wrong.Note(err)
+	}
+	c.Plan = p
+	c.Device.Strict = len(f.expect) > 0 || f.limitBW > 0 || f.limitRate > 0 // no gate passes on the software device unless it was named
+	c.CPU, err = f.device.CPUChoice(1)
+	wrong.Note(err)
+	f.configAround(&c, &wrong, args)
+	return c, errors.Join(wrong...)
+}
+
+// checkNumbers refuses numbers that a plan cannot hold, or would take for none.
+func (f *Flags) checkNumbers(wrong *cmdline.Faults) {
 	for _, r := range []struct {
 		name, letter string
 		v, lo, hi    int
@@ -285,29 +314,16 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 			wrong.Note(fmt.Errorf("--%s %g: want more than 0", l.name, l.limit))
 		}
 	}
-	if f.rate != "" {
-		p.RateBits, err = plan.ParseRate(f.rate)
-		wrong.Note(cmdline.Prefixed("--rate", err))
-	}
-	if f.gap != "" {
-		p.Gap, err = plan.ParseSeconds(f.gap)
-		wrong.Note(cmdline.Prefixed("--gap", err))
-	}
-	if f.timestamps != "host" {
-		p.Timestamps = plan.Clock(f.timestamps)
-	}
-	if _, err := plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{}); err != nil {
-		wrong.Note(err)
-	}
-	c.Plan = p
-	c.Device.Strict = len(f.expect) > 0 || f.limitBW > 0 || f.limitRate > 0 // no gate passes on the software device unless it was named
-	c.CPU, err = f.device.CPUChoice(1)
-	wrong.Note(err)
+}
+
+// configAround checks what is about the other end, the result and the verdict.
+func (f *Flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 	if f.verify == "ends" && slices.Contains(args, "all") {
 		wrong.Note(errors.New("\"all\" is taken for a host: write --verify=all"))
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "all" })
 	}
-	c.Peer, err = f.Peer.Config(tool, args)
+	var err error
+	c.Peer, err = f.Peer.Config(c.Tool, args)
 	wrong.Note(err)
 	c.Peer.ControlCM = f.controlCM
 	if f.controlCM && c.Peer.Loopback {
@@ -323,9 +339,8 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	}
 	c.Accept, err = stats.ParseAccepted(f.accept)
 	wrong.Note(cmdline.Prefixed("--accept", err))
-	c.Expect, err = parseExpectations(f.expect, p)
+	c.Expect, err = parseExpectations(f.expect, c.Plan)
 	wrong.Note(err)
-	return c, errors.Join(wrong...)
 }
 
 // limitUnit is that of --limit-bw in bits per second: perftest's.

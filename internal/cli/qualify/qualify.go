@@ -193,7 +193,6 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		wrong.Note(errors.New("--only names no test: want some of those that --list shows, such as write-64k,read-64k"))
 	}
 	if f.resume != "" {
-		var err error
 		c.Resume, err = qualify.Load(f.resume)
 		if c.Resume == nil && err == nil {
 			err = fmt.Errorf("%s is not of a qualification: name what --json wrote", f.resume)
@@ -203,7 +202,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	length := TestLength{scale: f.scale, runs: f.runs}
 	wrong.Note(length.check())
-	cpu, err := f.device.CPUChoice(1)
+	_, err = f.device.CPUChoice(1)
 	wrong.Note(err)
 	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{CheckRun: checkRun})
 	wrong.Note(err)
@@ -217,30 +216,39 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	if err != nil {
 		return c, err
 	}
+	return c, f.tests(&c, chosen, length)
+}
+
+// tests makes the tests ready to run: as long as was asked for, on the device and against the peer of the command line.
+func (f *flags) tests(c *config, chosen []qualify.Test, length TestLength) error {
+	cpu, err := f.device.CPUChoice(1)
+	if err != nil {
+		return err
+	}
 	for _, test := range chosen {
 		t := qualifyTest{Test: test}
 		command, errs := ParseRun(t.Run, length)
 		if t.command = command; len(errs) > 0 {
-			return c, fmt.Errorf("test %s: %w", t.Name, errors.Join(errs...))
+			return fmt.Errorf("test %s: %w", t.Name, errors.Join(errs...))
 		}
 		t.Run, t.Timeout = t.command.args(), time.Duration(float64(t.Timeout)*max(f.scale, 1))
 		t.leaveOut(f.leaveOut)
 		if f.baseline != "" {
 			e, err := t.command.regression(f.baseline, f.within, t.Name)
 			if err != nil {
-				return c, err
+				return err
 			}
 			t.Expect = append(slices.Clone(t.Expect), e)
 		}
 		if c.Plan.Against != nil && !t.Alone {
 			if t.beside, err = f.besides(c.Plan.Against, &t); err != nil {
-				return c, err
+				return err
 			}
 		}
 		t.command.place(c.Device, c.Peer, cpu)
 		c.Tests = append(c.Tests, t)
 	}
-	return c, nil
+	return nil
 }
 
 // What --leave-out leaves out.

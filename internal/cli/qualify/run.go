@@ -117,9 +117,6 @@ func ParseRun(words []string, length TestLength) (parsedRun, []error) {
 	cmd := &cobra.Command{Use: words[1]}
 	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
 	test, grid := &operation.Flags{Inline: -1, Qps: 1, PostList: 1}, &noncontig.Flags{}
-	var device, peer pflag.FlagSet
-	(&opendevice.Flags{}).Bind(&device)
-	(&measure.PeerFlags{}).Bind(&peer)
 	if words[1] == "noncontig" {
 		grid.Bind(cmd.Flags())
 	} else {
@@ -128,22 +125,7 @@ func ParseRun(words []string, length TestLength) (parsedRun, []error) {
 	if err := cmd.ParseFlags(words[2:]); err != nil {
 		return parsedRun{}, []error{cmdline.FlagError(cmd, err)}
 	}
-	var errs []error
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil {
-			errs = append(errs, fmt.Errorf("--%s belongs to the command line of qualify, not to the plan", f.Name))
-		}
-		if slices.Contains([]string{"format", "save", "openmetrics", "quiet", "resume"}, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name))
-		}
-		if slices.Contains([]string{"expect", "accept", "limit-bw", "limit-msgrate"}, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s: the plan says what it expects under the key expect", f.Name))
-		}
-	})
-	if rest := cmd.Flags().Args(); len(rest) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected %q: the peer belongs to the command line of qualify", rest[0]))
-	}
-	if len(errs) > 0 {
+	if errs := misplaced(cmd.Flags()); len(errs) > 0 {
 		return parsedRun{}, errs
 	}
 	var r parsedRun
@@ -177,4 +159,27 @@ func ParseRun(words []string, length TestLength) (parsedRun, []error) {
 		r.Test.Args = words
 	}
 	return r, nil
+}
+
+// misplaced are the flags and words of a test that belong to qualify's own command line, or to the plan's keys.
+func misplaced(typed *pflag.FlagSet) []error {
+	var device, peer pflag.FlagSet
+	(&opendevice.Flags{}).Bind(&device)
+	(&measure.PeerFlags{}).Bind(&peer)
+	var errs []error
+	typed.Visit(func(f *pflag.Flag) {
+		if device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil {
+			errs = append(errs, fmt.Errorf("--%s belongs to the command line of qualify, not to the plan", f.Name))
+		}
+		if slices.Contains([]string{"format", "save", "openmetrics", "quiet", "resume"}, f.Name) {
+			errs = append(errs, fmt.Errorf("--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name))
+		}
+		if slices.Contains([]string{"expect", "accept", "limit-bw", "limit-msgrate"}, f.Name) {
+			errs = append(errs, fmt.Errorf("--%s: the plan says what it expects under the key expect", f.Name))
+		}
+	})
+	if rest := typed.Args(); len(rest) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected %q: the peer belongs to the command line of qualify", rest[0]))
+	}
+	return errs
 }

@@ -179,13 +179,18 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	return asked, nil
 }
 
+// swap sends a message and waits for the peer's of the same kind.
+func (s *Session) swap(ctx context.Context, doing string, local Message, timeout time.Duration) (Message, error) {
+	s.setDoing(doing)
+	if err := s.Send(local); err != nil {
+		return Message{}, err
+	}
+	return s.expect(ctx, local.Kind, timeout)
+}
+
 // Facts exchanges what the two systems are.
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
-	s.setDoing("exchanging facts")
-	if err := s.Send(Message{Kind: kindFacts, Facts: &local}); err != nil {
-		return control.Facts{}, err
-	}
-	m, err := s.expect(ctx, kindFacts, s.o.Timeouts.Phase)
+	m, err := s.swap(ctx, "exchanging facts", Message{Kind: kindFacts, Facts: &local}, s.o.Timeouts.Phase)
 	if err != nil {
 		return control.Facts{}, err
 	}
@@ -197,11 +202,7 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 
 // Exchange swaps addresses.
 func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
-	s.setDoing("exchanging addresses")
-	if err := s.Send(Message{Kind: KindAddresses, Addresses: local}); err != nil {
-		return nil, err
-	}
-	m, err := s.expect(ctx, KindAddresses, s.o.Timeouts.Phase)
+	m, err := s.swap(ctx, "exchanging addresses", Message{Kind: KindAddresses, Addresses: local}, s.o.Timeouts.Phase)
 	if err != nil {
 		return nil, err
 	}
@@ -218,11 +219,8 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 
 // Sync meets the peer at a phase.
 func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last bool) error {
-	s.setDoing("waiting for the peer to be " + phase.String())
-	if err := s.Send(Message{Kind: kindSync, Phase: phase.String(), Size: size, Last: last}); err != nil {
-		return err
-	}
-	m, err := s.expect(ctx, kindSync, s.o.Timeouts.ForPhase(phase, s.plan))
+	m, err := s.swap(ctx, "waiting for the peer to be "+phase.String(),
+		Message{Kind: kindSync, Phase: phase.String(), Size: size, Last: last}, s.o.Timeouts.ForPhase(phase, s.plan))
 	if err != nil {
 		return err
 	}
@@ -237,11 +235,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last 
 
 // Report swaps figures.
 func (s *Session) Report(ctx context.Context, local control.Figures) (control.Figures, error) {
-	s.setDoing("exchanging figures")
-	if err := s.Send(Message{Kind: kindReport, Figures: &local}); err != nil {
-		return control.Figures{}, err
-	}
-	m, err := s.expect(ctx, kindReport, s.o.Timeouts.Phase)
+	m, err := s.swap(ctx, "exchanging figures", Message{Kind: kindReport, Figures: &local}, s.o.Timeouts.Phase)
 	if err != nil {
 		return control.Figures{}, err
 	}
