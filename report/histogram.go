@@ -44,17 +44,6 @@ func NewHistogram(s Samples) (*Histogram, error) {
 	return encode(h)
 }
 
-// HistogramFromNs encodes plain samples in nanoseconds.
-func HistogramFromNs(ns []float64) (*Histogram, error) {
-	h := newHDR()
-	for _, v := range ns {
-		if err := h.RecordValue(picoseconds(v, 1)); err != nil {
-			return nil, fmt.Errorf("histogram: %w", err)
-		}
-	}
-	return encode(h)
-}
-
 func newHDR() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, histogramHighestPs, histogramDigits)
 }

@@ -49,11 +49,12 @@ func TestHistogram(t *testing.T) {
 
 // A percentile is the smallest sample such that at least that share is not above it: of 1060 samples p99 is the 1050th.
 func TestHistogramRank(t *testing.T) {
-	var ns []float64
+	var ns []int64
 	for i := range 1060 {
-		ns = append(ns, float64(i+1))
+		ns = append(ns, int64(i+1))
 	}
-	h, err := HistogramFromNs(ns)
+	samples := counted(ns, len(ns))
+	h, err := NewHistogram(samples)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestHistogramRank(t *testing.T) {
 		if got := d.QuantileNs(p); math.Abs(got/want-1) > 1.0/1024+1e-9 || got < want {
 			t.Errorf("p%g: got %v, want %v", 100*p, got, want)
 		}
-		if l := LatencyFromNs(ns); p == 0.99 && *l.P99Ns != want {
+		if l := NewLatency(samples); p == 0.99 && *l.P99Ns != want {
 			t.Errorf("exactly: got %v, want %v", *l.P99Ns, want)
 		}
 	}

@@ -66,30 +66,6 @@ func NewLatency(s Samples) Latency {
 	return l
 }
 
-// LatencyFromNs computes the figures of plain samples in nanoseconds, all exact.
-func LatencyFromNs(ns []float64) Latency {
-	if len(ns) == 0 {
-		return Latency{}
-	}
-	sorted := slices.Sorted(slices.Values(ns))
-	n := uint64(len(ns))
-	l := Latency{Samples: n, MinNs: sorted[0], MaxNs: sorted[n-1], P50Ns: sorted[rank(0.5, n)-1]}
-	for _, v := range sorted {
-		l.MeanNs += v / float64(n)
-	}
-	for _, v := range sorted {
-		l.StdevNs += (v - l.MeanNs) * (v - l.MeanNs) / float64(n)
-	}
-	l.StdevNs = math.Sqrt(l.StdevNs)
-	for i, p := range percentiles {
-		if Supported(p, n) {
-			v := sorted[rank(p, n)-1]
-			*l.percentile(i) = &v
-		}
-	}
-	return l
-}
-
 // percentile is the field of the i-th of percentiles.
 func (l *Latency) percentile(i int) **float64 {
 	return [...]**float64{&l.P90Ns, &l.P99Ns, &l.P999Ns, &l.P9999Ns}[i]

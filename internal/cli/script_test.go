@@ -65,7 +65,7 @@ func scriptPrometheus(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command(python, filepath.Join(filepath.Dir(here), "../../report/openmetrics/testdata/prometheus.py"))
+	cmd := exec.Command(python, filepath.Join(filepath.Dir(here), "../../report/internal/openmetrics/testdata/prometheus.py"))
 	cmd.Stdin = strings.NewReader(ts.ReadFile(args[0]))
 	out, err := cmd.CombinedOutput()
 	if (err != nil) != neg {

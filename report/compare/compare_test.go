@@ -43,7 +43,7 @@ func noisyDocument(rng *rand.Rand, runs int, slower float64) *report.Document {
 		for i := range ns {
 			ns[i] = base * math.Exp(0.05*math.Abs(rng.NormFloat64()))
 		}
-		l := report.LatencyFromNs(ns)
+		l := sample.Latency(ns)
 		lat := template
 		lat.Run, lat.Kind, lat.Operation, lat.SizeBytes, lat.Latency = run, "latency", "send", 2, &l
 		lat.Bandwidth = report.Bandwidth{}
@@ -266,11 +266,11 @@ func TestCompareByAField(t *testing.T) {
 	if _, err := Documents([]*report.Document{both}, []*report.Document{old}, Options{By: "qps"}); err == nil || !strings.Contains(err.Error(), "1 and 4") {
 		t.Errorf("two values on a side: %v", err)
 	}
-	values, sides, err := Split([]*report.Document{both}, "qps")
-	if err != nil || len(values) != 2 || values[0] != "1" || len(sides[1][0].Records) != len(four.Records) {
-		t.Errorf("got %v, %v", values, err)
+	sides, err := Split([]*report.Document{both}, "qps")
+	if err != nil || len(sides) != 2 || sides[0][0].Records[0].QPs != 1 || len(sides[1][0].Records) != len(four.Records) {
+		t.Errorf("got %v, %v", sides, err)
 	}
-	if _, _, err := Split([]*report.Document{old}, "qps"); err == nil {
+	if _, err := Split([]*report.Document{old}, "qps"); err == nil {
 		t.Error("one value compares with nothing")
 	}
 	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{By: "qp"}); err == nil || !strings.Contains(err.Error(), `"qps"`) {

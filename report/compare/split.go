@@ -31,9 +31,10 @@ func checkBy(by string) error {
 
 // Split parts the records and grids of documents by the values of one field of their plans, in the order of first
 // appearance: what 'compare FILE --by qps' compares.
-func Split(docs []*report.Document, by string) (values []string, sides [][]*report.Document, err error) {
+func Split(docs []*report.Document, by string) (sides [][]*report.Document, err error) {
+	var values []string
 	if err := checkBy(by); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	side := func(value string) int {
 		at := slices.Index(values, value)
@@ -72,7 +73,7 @@ func Split(docs []*report.Document, by string) (values []string, sides [][]*repo
 		}
 	}
 	if len(values) < 2 {
-		return nil, nil, fmt.Errorf("there is nothing to compare by %s: it has %d values here", by, len(values))
+		return nil, fmt.Errorf("there is nothing to compare by %s: it has %d values here", by, len(values))
 	}
-	return values, sides, nil
+	return sides, nil
 }

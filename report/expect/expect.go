@@ -103,9 +103,6 @@ func (e *Expectation) UsesLine() bool {
 // OfCounter tells whether the expectation is of a counter alone, judged where an end counts it.
 func (e *Expectation) OfCounter() bool { return e.counted }
 
-// errNoLine refuses an expectation on the line rate of a device that has none.
-var errNoLine = errors.New("there is no line rate") //nolint:gochecknoglobals // a sentinel
-
 // CheckDevice refuses an expectation that the device cannot meet in principle: the line rate of a software device.
 func (e *Expectation) CheckDevice(env report.Environment) error {
 	if !e.UsesLine() {
@@ -120,7 +117,7 @@ func (e *Expectation) CheckDevice(env report.Environment) error {
 // CheckLine says why a device has no line rate.
 func CheckLine(env report.Environment) error {
 	if reason := noLine(env); reason != "" {
-		return fmt.Errorf("%s: %w", reason, errNoLine)
+		return fmt.Errorf("%s: there is no line rate", reason)
 	}
 	return nil
 }

@@ -138,9 +138,12 @@ func TestFormats(t *testing.T) {
 		t.Errorf("CSV %q, %v", rows, err)
 	}
 	b.Reset()
-	for i := range d.Cells.Len() {
-		line, err := json.Marshal(d.record(i))
-		if err != nil || len(line) > 1023 {
+	if err := d.JSONLines(&b); err != nil || strings.Count(b.String(), "\n") != 3 {
+		t.Errorf("JSON lines %v:\n%s", err, &b)
+	}
+	for line := range strings.Lines(b.String()) {
+		var c CellRecord
+		if err := json.Unmarshal([]byte(line), &c); err != nil || len(line) > 1023 {
 			t.Errorf("%s: %v", line, err)
 		}
 	}

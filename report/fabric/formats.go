@@ -2,11 +2,13 @@ package fabric
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
 
-	"github.com/gobw/gobw/report/openmetrics"
+	"github.com/gobw/gobw/report/internal/junit"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -46,6 +48,17 @@ func (d *Document) record(i int) CellRecord {
 	return out
 }
 
+// JSONLines writes a record per cell.
+func (d *Document) JSONLines(w io.Writer) error {
+	e := json.NewEncoder(w)
+	for i := range d.Cells.Len() {
+		if err := e.Encode(d.record(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CSV writes a row per cell.
 func (d *Document) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
@@ -80,34 +93,21 @@ func (d *Document) Nodes(w io.Writer) error {
 }
 
 type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Time     string      `xml:"time,attr"`
-	Cases    []junitCase `xml:"testcase"`
-	Out      string      `xml:"system-out"`
-}
-
-type junitCase struct {
-	Name    string     `xml:"name,attr"`
-	Class   string     `xml:"classname,attr"`
-	Time    string     `xml:"time,attr"`
-	Failure *junitText `xml:"failure,omitempty"`
-	Error   *junitText `xml:"error,omitempty"`
-}
-
-type junitText struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
+	XMLName  xml.Name     `xml:"testsuite"`
+	Name     string       `xml:"name,attr"`
+	Tests    int          `xml:"tests,attr"`
+	Failures int          `xml:"failures,attr"`
+	Errors   int          `xml:"errors,attr"`
+	Time     string       `xml:"time,attr"`
+	Cases    []junit.Case `xml:"testcase"`
+	Out      string       `xml:"system-out"`
 }
 
 // JUnit writes a case per host, one per bad link or trunk, and one for the run.
 func (d *Document) JUnit(w io.Writer) error {
 	s := junitSuite{Name: "gobw fabric", Time: fmt.Sprintf("%.3f", d.Seconds), Out: d.Line() + "\n" + d.tested()}
-	add := func(class, name string, failure, failed *junitText) {
-		s.Cases = append(s.Cases, junitCase{Name: plain.Text(name), Class: class, Time: "0", Failure: failure, Error: failed})
+	add := func(class, name string, failure, failed *junit.Reason) {
+		s.Cases = append(s.Cases, junit.Case{Name: plain.Text(name), Classname: class, Time: "0", Failure: failure, Error: failed})
 		s.Tests++
 		if failure != nil {
 			s.Failures++
@@ -116,14 +116,14 @@ func (d *Document) JUnit(w io.Writer) error {
 			s.Errors++
 		}
 	}
-	text := func(f Finding) *junitText {
+	text := func(f Finding) *junit.Reason {
 		m := fmt.Sprintf("%s: %s, busy %s, alone %s", f.Kind, f.where(), f.Busy, f.Alone)
-		return &junitText{Message: plain.Text(m), Text: plain.Text(f.Reason + "\n" + f.Reproduce)}
+		return &junit.Reason{Message: plain.Text(m), Text: plain.Text(f.Reason + "\n" + f.Reproduce)}
 	}
 	for _, h := range d.Hosts {
-		var failure, failed *junitText
+		var failure, failed *junit.Reason
 		if !h.tookPart() {
-			failed = &junitText{Message: plain.Text(h.State + ": " + h.Reason), Text: plain.Text(h.Remedy)}
+			failed = &junit.Reason{Message: plain.Text(h.State + ": " + h.Reason), Text: plain.Text(h.Remedy)}
 		}
 		for _, f := range d.Findings {
 			if f.ofHost() && f.FromRank == h.Rank && failure == nil {
@@ -150,21 +150,12 @@ func (d *Document) JUnit(w io.Writer) error {
 			add("fabric."+f.Subject, f.where(), nil, text(f))
 		}
 	}
-	var run *junitText
+	var run *junit.Reason
 	if v := d.Verdict(); v == CannotTell {
-		run = &junitText{Message: d.Line()}
+		run = &junit.Reason{Message: d.Line()}
 	}
 	add("fabric", "run", nil, run)
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(s); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return junit.Write(w, s)
 }
 
 // OpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/sample"
 )
 
 // The extremes of several runs are extremes of their samples.
 func TestExtremesOverRuns(t *testing.T) {
 	var r Row
 	for _, ns := range [][]float64{{1, 5, 9}, {2, 5, 30}, {3, 4, 8}} {
-		l := report.LatencyFromNs(ns)
+		l := sample.Latency(ns)
 		r.Runs = append(r.Runs, &report.Record{Latency: &l})
 	}
 	if got := r.Latency(); got.MinNs != 1 || got.MaxNs != 30 || got.P50Ns != 5 || got.Samples != 9 {

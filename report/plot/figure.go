@@ -21,16 +21,6 @@ func WriteInlineSVG(w io.Writer, f Figure) error {
 	return writeSVG(w, f, variableColor)
 }
 
-// WritePNG writes a PNG on white; scale is pixels per unit, 2 looks sharp everywhere.
-func WritePNG(w io.Writer, f Figure, scale float64) error {
-	return writePNG(w, f, scale)
-}
-
-// WritePDF writes a page as large as the figure, on nothing, for a paper.
-func WritePDF(w io.Writer, f Figure) error {
-	return writePDF(w, f)
-}
-
 // canvas is what figures draw on: units of 1/96 inch, the origin at the top left.
 type canvas interface {
 	line(points []point, s stroke)

@@ -25,7 +25,8 @@ type pdf struct {
 // pointsPerUnit are PDF's units of 1/72 inch in one of ours.
 const pointsPerUnit = 0.75
 
-func writePDF(w io.Writer, f Figure) error {
+// WritePDF writes a page as large as the figure, on nothing, for a paper.
+func WritePDF(w io.Writer, f Figure) error {
 	fonts, err := newFontBook()
 	if err != nil {
 		return err

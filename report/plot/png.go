@@ -29,7 +29,8 @@ type raster struct {
 	fonts *fontBook
 }
 
-func writePNG(w io.Writer, f Figure, scale float64) error {
+// WritePNG writes a PNG on white; scale is pixels per unit, 2 looks sharp everywhere.
+func WritePNG(w io.Writer, f Figure, scale float64) error {
 	fonts, err := newFontBook()
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/openmetrics"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )

@@ -35,7 +35,9 @@ func grids(d *report.Document) []grid {
 			out = append(append(out, bandwidthGrid(g)), shareGrids(g)...)
 		}
 	}
-	out = append(out, noncontigGrids(d)...)
+	if d.Noncontig != nil {
+		out = append(out, experiment{d.Noncontig}.grids()...)
+	}
 	if len(d.Scaling) > 0 {
 		out = append(out, scalingGrid(d.Scaling))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/junit"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -30,29 +31,13 @@ type junitSuite struct {
 	Timestamp  string          `xml:"timestamp,attr,omitempty"`
 	Hostname   string          `xml:"hostname,attr,omitempty"`
 	Properties []junitProperty `xml:"properties>property,omitempty"`
-	Cases      []junitCase     `xml:"testcase"`
+	Cases      []junit.Case    `xml:"testcase"`
 	SystemOut  string          `xml:"system-out,omitempty"`
 }
 
 type junitProperty struct {
 	Name  string `xml:"name,attr"`
 	Value string `xml:"value,attr"`
-}
-
-type junitCase struct {
-	Name      string       `xml:"name,attr"`
-	Classname string       `xml:"classname,attr"`
-	Time      string       `xml:"time,attr"`
-	Failure   *junitReason `xml:"failure,omitempty"`
-	Error     *junitReason `xml:"error,omitempty"`
-	Skipped   *junitReason `xml:"skipped,omitempty"`
-	SystemOut string       `xml:"system-out,omitempty"`
-}
-
-type junitReason struct {
-	Message string `xml:"message,attr"`
-	Type    string `xml:"type,attr,omitempty"`
-	Text    string `xml:",chardata"`
 }
 
 // documentsJUnit writes a test suite for each document: a test case for each expectation, or for each record where nothing was
@@ -62,7 +47,7 @@ func documentsJUnit(w io.Writer, docs []*report.Document) error {
 	for _, d := range docs {
 		all.add(junitOf(d))
 	}
-	return all.write(w)
+	return junit.Write(w, &all)
 }
 
 func (all *junitSuites) add(s junitSuite) {
@@ -82,19 +67,6 @@ func (all *junitSuites) add(s junitSuite) {
 	all.Errors += s.Errors
 	all.Skipped += s.Skipped
 	all.Suites = append(all.Suites, s)
-}
-
-func (all *junitSuites) write(w io.Writer) error {
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-	if err := enc.Encode(all); err != nil {
-		return fmt.Errorf("junit: %w", err)
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
 }
 
 func junitOf(d *report.Document) junitSuite {
@@ -119,27 +91,27 @@ func junitOf(d *report.Document) junitSuite {
 	if len(d.Checks) == 0 {
 		for i := range d.Records {
 			r := &d.Records[i]
-			c := junitCase{Name: fmt.Sprintf("%s run %d", r.Point(), r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
+			c := junit.Case{Name: fmt.Sprintf("%s run %d", r.Point(), r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
 			s.Cases = append(s.Cases, c)
 		}
 	}
 	for _, check := range d.Checks {
-		c := junitCase{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0), SystemOut: plain.XML("actual: " + check.Actual)}
+		c := junit.Case{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0), SystemOut: plain.XML("actual: " + check.Actual)}
 		if !check.Passed {
 			text := check.Expression + ": actual " + check.Actual
 			if check.Reason != "" {
 				text += ": " + check.Reason
 			}
-			c.Failure = &junitReason{Message: plain.XML(text), Type: "expectation", Text: plain.XML(text)}
+			c.Failure = &junit.Reason{Message: plain.XML(text), Type: "expectation", Text: plain.XML(text)}
 			c.SystemOut = ""
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	if !d.Complete {
 		reason := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
-		s.Cases = append(s.Cases, junitCase{
+		s.Cases = append(s.Cases, junit.Case{
 			Name: "run", Classname: class, Time: s.Time,
-			Error: &junitReason{Message: plain.XML(reason), Type: "incomplete", Text: plain.XML(reason)},
+			Error: &junit.Reason{Message: plain.XML(reason), Type: "incomplete", Text: plain.XML(reason)},
 		})
 	}
 	if len(d.Warnings) > 0 {

@@ -12,7 +12,7 @@ import (
 
 // large is a document of so many records: a hundred points each in many runs, with histograms.
 func large(records int) *report.Document {
-	latency := report.LatencyFromNs([]float64{1000, 1100, 1200, 1300, 2000})
+	latency := sample.Latency([]float64{1000, 1100, 1200, 1300, 2000})
 	h := sample.Document().Records[6].Histogram
 	d := &report.Document{Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Records: make([]report.Record, records)}
 	for i := range d.Records {

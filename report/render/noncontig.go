@@ -17,22 +17,6 @@ import (
 // experiment is a grid as it is shown.
 type experiment struct{ *noncontig.Grid }
 
-// noncontigGrids makes the tables of the non-contiguous experiment of a document, if it has one.
-func noncontigGrids(d *report.Document) []grid {
-	if d.Noncontig == nil {
-		return nil
-	}
-	return experiment{d.Noncontig}.grids()
-}
-
-// noncontigPictures draws it.
-func noncontigPictures(d *report.Document) []Picture {
-	if d.Noncontig == nil {
-		return nil
-	}
-	return experiment{d.Noncontig}.pictures(d)
-}
-
 // table of a message size: what cells of all strides have in common.
 type noncontigTable struct {
 	noncontig.Key // without its stride

@@ -78,7 +78,7 @@ func TestNoncontigTables(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	g := noncontigGrids(d)
+	g := experiment{d.Noncontig}.grids()
 	if got, want := g[0].title, "gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s (share of contiguous)"; got != want {
 		t.Errorf("got title %q, want %q", got, want)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
-	"github.com/gobw/gobw/report/openmetrics"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/report/trend"

@@ -35,7 +35,10 @@ func Pictures(docs []*report.Document) []Picture {
 		out = append(out, overTime(key, chosen)...)
 	}
 	for i, d := range docs {
-		for _, p := range noncontigPictures(d) {
+		if d.Noncontig == nil {
+			continue
+		}
+		for _, p := range (experiment{d.Noncontig}).pictures(d) {
 			if len(docs) > 1 {
 				p.Name += "-" + strconv.Itoa(i+1)
 			}

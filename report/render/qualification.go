@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/junit"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 )
@@ -53,14 +55,9 @@ func verdicts(q *qualify.Qualification) grid {
 // missed lists the expectations that were missed, with the figures.
 func missed(q *qualify.Qualification) grid {
 	g := grid{title: "missed", header: []string{"test", "expectation", "point", "actual", "reason"}}
-	for _, t := range q.Tests {
-		if t.Document == nil {
-			continue
-		}
-		for _, c := range t.Document.Checks {
-			if !c.Passed {
-				g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, c.Reason})
-			}
+	for t, c := range checks(q) {
+		if !c.Passed {
+			g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, c.Reason})
 		}
 	}
 	return g
@@ -69,19 +66,29 @@ func missed(q *qualify.Qualification) grid {
 // judged lists every expectation with the figure, its limit and how far the figure is from it, passed ones too.
 func judged(q *qualify.Qualification) grid {
 	g := grid{title: "figures", keys: 2, header: []string{"test", "expectation", "point", "actual", "limit", "margin", "verdict"}}
-	for _, t := range q.Tests {
-		if t.Document == nil {
-			continue
+	for t, c := range checks(q) {
+		margin := "-"
+		if c.Margin != nil {
+			margin = marginInWords(*c.Margin)
 		}
-		for _, c := range t.Document.Checks {
-			margin := "-"
-			if c.Margin != nil {
-				margin = marginInWords(*c.Margin)
-			}
-			g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, cmp.Or(c.Limit, "-"), margin, checkVerdict(c)})
-		}
+		g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, cmp.Or(c.Limit, "-"), margin, checkVerdict(c)})
 	}
 	return g
+}
+
+// checks are all that were made, each with its test.
+func checks(q *qualify.Qualification) iter.Seq2[*qualify.Result, report.Check] {
+	return func(yield func(*qualify.Result, report.Check) bool) {
+		for i := range q.Tests {
+			if d := q.Tests[i].Document; d != nil {
+				for _, c := range d.Checks {
+					if !yield(&q.Tests[i], c) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // marginInWords is how far a figure is from its limit; beyond ten times the share says nothing more.
@@ -107,14 +114,13 @@ func checkVerdict(c report.Check) string {
 
 // several tells whether a test has more than one point, so that the point must be named.
 func several(q *qualify.Qualification) bool {
-	for _, t := range q.Tests {
-		seen := map[string]bool{}
-		for i := 0; t.Document != nil && i < len(t.Document.Checks); i++ {
-			if seen[t.Document.Checks[i].Expression] {
-				return true
-			}
-			seen[t.Document.Checks[i].Expression] = true
+	seen := map[string]bool{}
+	for t, c := range checks(q) {
+		key := t.Name + "\x00" + c.Expression
+		if seen[key] {
+			return true
 		}
+		seen[key] = true
 	}
 	return false
 }
@@ -264,21 +270,21 @@ func QualificationJUnit(w io.Writer, q *qualify.Qualification) error {
 		}
 		switch {
 		case t.Outcome == qualify.Broken:
-			s.Cases = append(s.Cases, junitCase{
+			s.Cases = append(s.Cases, junit.Case{
 				Name: "run", Classname: class, Time: s.Time,
-				Error: &junitReason{Message: plain.XML(t.Reason), Type: "error", Text: plain.XML(t.Command + "\n" + t.Reason)},
+				Error: &junit.Reason{Message: plain.XML(t.Reason), Type: "error", Text: plain.XML(t.Command + "\n" + t.Reason)},
 			})
 		case t.Outcome == qualify.Skipped:
-			s.Cases = append(s.Cases, junitCase{Name: "run", Classname: class, Time: seconds(0), Skipped: &junitReason{Message: plain.XML(t.Reason)}})
+			s.Cases = append(s.Cases, junit.Case{Name: "run", Classname: class, Time: seconds(0), Skipped: &junit.Reason{Message: plain.XML(t.Reason)}})
 		case len(s.Cases) == 0 && len(t.LeftOut) == 0:
-			s.Cases = append(s.Cases, junitCase{Name: "run", Classname: class, Time: s.Time})
+			s.Cases = append(s.Cases, junit.Case{Name: "run", Classname: class, Time: s.Time})
 		}
 		for _, e := range t.LeftOut {
-			s.Cases = append(s.Cases, junitCase{Name: plain.XML(e), Classname: class, Time: seconds(0), Skipped: &junitReason{Message: leftOutReason}})
+			s.Cases = append(s.Cases, junit.Case{Name: plain.XML(e), Classname: class, Time: seconds(0), Skipped: &junit.Reason{Message: leftOutReason}})
 		}
 		all.add(s)
 	}
-	return all.write(w)
+	return junit.Write(w, &all)
 }
 
 // leftOutReason is why an expectation was not judged.

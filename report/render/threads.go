@@ -13,33 +13,22 @@ import (
 // of the other.
 func shareGrids(g figure.Group) []grid {
 	var out []grid
-	for _, part := range []struct {
-		several bool
-		name    string
-		of      func(*report.Record) []report.Share
-		peer    func(*report.Record) []report.Share
+	rails, threads := g.Setup.Rails > 1, g.Setup.Threads > max(g.Setup.Rails, 1)
+	for _, t := range []struct {
+		several     bool
+		title, part string
+		of          func(*report.Record) []report.Share
 	}{
-		{
-			g.Setup.Rails > 1, "rail",
-			func(r *report.Record) []report.Share { return r.PerRail },
-			func(r *report.Record) []report.Share { return r.PeerRails },
-		},
-		{
-			g.Setup.Threads > max(g.Setup.Rails, 1), "thread",
-			func(r *report.Record) []report.Share { return r.PerThread },
-			func(r *report.Record) []report.Share { return r.PeerThreads },
-		},
+		{rails, "by rail", "rail", func(r *report.Record) []report.Share { return r.PerRail }},
+		{rails, "by rail of the other end", "rail", func(r *report.Record) []report.Share { return r.PeerRails }},
+		{threads, "by thread", "thread", func(r *report.Record) []report.Share { return r.PerThread }},
+		{threads, "by thread of the other end", "thread", func(r *report.Record) []report.Share { return r.PeerThreads }},
 	} {
-		if !part.several {
+		if !t.several {
 			continue
 		}
-		for _, end := range []struct {
-			title string
-			of    func(*report.Record) []report.Share
-		}{{"by " + part.name, part.of}, {"by " + part.name + " of the other end", part.peer}} {
-			if t := shareGrid(g, end.title, part.name, end.of); len(t.rows) > 0 {
-				out = append(out, t)
-			}
+		if table := shareGrid(g, t.title, t.part, t.of); len(table.rows) > 0 {
+			out = append(out, table)
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/openmetrics"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/stats"

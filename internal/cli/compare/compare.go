@@ -138,7 +138,7 @@ func compared(c config) ([]*compare.Comparison, output.Lost, error) {
 		return nil, nil, err
 	}
 	if len(sides) == 1 {
-		if _, sides, err = compare.Split(old, c.Options.By); err != nil {
+		if sides, err = compare.Split(old, c.Options.By); err != nil {
 			return nil, nil, exit.UsageError{Err: err}
 		}
 	}

@@ -154,7 +154,7 @@ func tryPair(ctx context.Context, out output.Streams, c measure.Config, spec pla
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	res, err := m.Run(ctx, spec, c.Observe)
+	res, err := m.Run(ctx, spec, bench.Options{})
 	if res == nil || len(res.PeerEnd) == 0 {
 		return nil, err
 	}

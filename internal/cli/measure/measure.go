@@ -32,8 +32,6 @@ type Config struct {
 	CPU     bench.CPUChoice
 	Quiet   bool
 	Plan    plan.Spec
-	// Observe hooks into the run; its device fields are filled in here.
-	Observe bench.Options
 }
 
 // Run runs one plan against its peer. The document is never nil once the device is open: after an error it holds
@@ -41,7 +39,7 @@ type Config struct {
 // out.Err; deliver prints and saves the document.
 func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
 	return With(ctx, out, c, func(m *Measurer, doc Document) error {
-		res, err := m.Run(ctx, c.Plan, c.Observe)
+		res, err := m.Run(ctx, c.Plan, bench.Options{})
 		doc.Add(res)
 		return err
 	})

@@ -170,7 +170,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 // checkTime refuses a grid that takes longer than it may.
 func (e *experiment) checkTime() error {
 	c := &e.config
-	if estimate := e.estimate(); estimate > c.MaxTime {
+	if estimate := e.costOf(e.todo); estimate > c.MaxTime {
 		share := float64(c.MaxTime) / float64(estimate)
 		enough := (estimate*5/4 + time.Second).Truncate(time.Second)
 		if enough > 10*time.Minute {
@@ -292,14 +292,12 @@ func samePoint(a, b *noncontig.Point) bool {
 	return a.Shape == b.Shape && a.Strategy == b.Strategy && a.Layout == b.Layout && a.Stride == b.Stride && a.Held == b.Held
 }
 
-// Costs of a measurement beside its own time, for the estimate: connecting, and writing memory for verification.
+// Costs of a measurement beside its own time: connecting, and writing memory for verification.
 const (
 	setupCost     = 25 * time.Millisecond
 	nsPerByteSet  = 1.0
 	nsPerByteTest = 4.0
 )
-
-func (e *experiment) estimate() time.Duration { return e.costOf(e.todo) }
 
 func (e *experiment) costOf(todo []measurement) time.Duration {
 	total := 0.0
@@ -319,7 +317,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo), e.config.MaxTime)
 	meter.start(len(e.todo))
-	defer meter.clear()
+	defer meter.bar.Clear()
 	lastSave, saving := time.Now(), time.Duration(0)
 	done := 0
 	defer func() { e.noteMissing(e.todo[done:]) }()

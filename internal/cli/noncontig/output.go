@@ -105,8 +105,6 @@ func (g *gridMeter) pace(done int, whole time.Duration) {
 	fmt.Fprintln(g.out.Err)
 }
 
-func (g *gridMeter) clear() { g.bar.Clear() }
-
 // resultFile is the document in a directory of results.
 const resultFile = "result.json"
 

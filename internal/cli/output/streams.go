@@ -12,13 +12,11 @@ type Streams struct {
 	Err io.Writer
 	// ErrTerminal tells that Err is a terminal: progress is shown.
 	ErrTerminal bool
-	// OutTerminal tells that Out is a terminal: a person reads along.
-	OutTerminal bool
 }
 
 // StandardStreams are the process's own.
 func StandardStreams() Streams {
-	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: os.Stderr, ErrTerminal: isTerminal(os.Stderr), OutTerminal: isTerminal(os.Stdout)}
+	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: os.Stderr, ErrTerminal: isTerminal(os.Stderr)}
 }
 
 // isTerminal tells whether f is a character device that is not /dev/null.

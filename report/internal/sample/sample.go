@@ -4,10 +4,43 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gobw/gobw/report"
 )
+
+// Latency is the figures of plain samples in nanoseconds, all exact.
+func Latency(ns []float64) report.Latency {
+	sorted := slices.Sorted(slices.Values(ns))
+	n := float64(len(ns))
+	at := func(p float64) *float64 {
+		if p > 0.5 && !report.Supported(p, uint64(len(ns))) {
+			return nil
+		}
+		return &sorted[int(math.Ceil(p*n-1e-9))-1]
+	}
+	l := report.Latency{
+		Samples: uint64(len(ns)), MinNs: sorted[0], MaxNs: sorted[len(ns)-1], P50Ns: *at(0.5), P90Ns: at(0.9), P99Ns: at(0.99), P999Ns: at(0.999), P9999Ns: at(0.9999),
+	}
+	for _, v := range sorted {
+		l.MeanNs += v / n
+	}
+	for _, v := range sorted {
+		l.StdevNs += (v - l.MeanNs) * (v - l.MeanNs) / n
+	}
+	l.StdevNs = math.Sqrt(l.StdevNs)
+	return l
+}
+
+// histogram is that of plain samples in nanoseconds.
+func histogram(ns []float64) (*report.Histogram, error) {
+	s := report.Samples{N: uint64(len(ns)), Scale: 1e-3}
+	for _, v := range ns {
+		s.Raw = append(s.Raw, int64(math.Round(v*1000)))
+	}
+	return report.NewHistogram(s)
+}
 
 // Document is a document as a run makes it, the same on every call: bandwidth and latency over sizes, with
 // histograms, series, warnings and text that every format must escape.
@@ -61,8 +94,8 @@ func Document() *report.Document {
 				ns[i] += 30000 * rng.Float64()
 			}
 		}
-		l := report.LatencyFromNs(ns)
-		h, err := report.HistogramFromNs(ns)
+		l := Latency(ns)
+		h, err := histogram(ns)
 		if err != nil {
 			panic(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/internal/sample"
-	"github.com/gobw/gobw/report/openmetrics"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 )
