@@ -111,9 +111,52 @@ type Limits struct {
 	WriteBatchPackets int `json:"write_batch_packets,omitempty"`
 	ReadBatchPackets  int `json:"read_batch_packets,omitempty"`
 	// A software device: bytes that one peer may have in flight to it. It also keeps what arrives behind a gap.
-	ReceiveWindow int `json:"receive_window,omitempty"`
+	ReceiveWindow int      `json:"receive_window,omitempty"`
+	OnDemand      OnDemand `json:"on_demand,omitzero"`
 	// Threads is how many threads its queue pairs can work for at the same time; 0: one for each queue pair.
 	Threads int `json:"threads,omitempty"`
+}
+
+// OnDemand is what a device does with memory registered by [AccessOnDemand] (struct ibv_odp_caps): the operations of each
+// transport. The zero value is a device that needs all registered memory in place.
+type OnDemand struct {
+	Supported bool           `json:"supported"`
+	RC        PagedOperation `json:"rc,omitempty"`
+	UC        PagedOperation `json:"uc,omitempty"`
+	UD        PagedOperation `json:"ud,omitempty"`
+}
+
+// PagedOperation is a set of operations; the bits are those of ibv_odp_transport_cap_bits.
+type PagedOperation uint32
+
+// Operations on memory that is registered on demand.
+const (
+	PagedSend          PagedOperation = 1 << 0
+	PagedReceive       PagedOperation = 1 << 1
+	PagedWrite         PagedOperation = 1 << 2
+	PagedRead          PagedOperation = 1 << 3
+	PagedAtomic        PagedOperation = 1 << 4
+	PagedSharedReceive PagedOperation = 1 << 5
+)
+
+func (p PagedOperation) String() string {
+	return flagString(uint32(p), []string{"SEND", "RECV", "WRITE", "READ", "ATOMIC", "SRQ_RECV"})
+}
+
+// PagedOperations is what an opcode needs of the memory it names.
+func PagedOperations(o Opcode) PagedOperation {
+	switch o {
+	case OpWrite, OpWriteWithImmediate:
+		return PagedWrite
+	case OpRead:
+		return PagedRead
+	case OpCompareSwap, OpFetchAdd:
+		return PagedAtomic
+	case OpSend, OpSendWithImmediate, OpSendWithInvalidate:
+		return PagedSend
+	default:
+		return 0
+	}
 }
 
 // PortState is the state of a port (ibv_port_state).
@@ -238,6 +281,9 @@ func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 // IsZero tells whether the entry is empty.
 func (g GID) IsZero() bool { return g == GID{} }
+
+// IsMulticast tells whether the GID names a multicast group: ff00::/8, or an IPv4 one of 224.0.0.0/4.
+func (g GID) IsMulticast() bool { return g.Addr().IsMulticast() }
 
 // IsLinkLocal tells whether the GID is fe80::/10.
 func (g GID) IsLinkLocal() bool { return g[0] == 0xfe && g[1]&0xc0 == 0x80 }

@@ -79,9 +79,18 @@ type QueuePair interface {
 	PostSend(r []SendRequest) error
 	// PostReceive queues receives in order.
 	PostReceive(r []ReceiveRequest) error
+	// AttachMulticast has the messages to a multicast group delivered to this UD queue pair as well: every queue pair attached
+	// to a group gets a copy of each (IBTA 10.5.2), its sender included. lid is the group's on InfiniBand, where the subnet manager
+	// gives it; 0 on Ethernet. Attaching twice is attaching once. A queue pair that is attached cannot be closed.
+	AttachMulticast(group GID, lid uint16) error
+	// DetachMulticast takes the queue pair out of a group.
+	DetachMulticast(group GID, lid uint16) error
 	// Device and PD are the queue pair's parents.
 	Device() Device
 }
+
+// MulticastQPN is the queue pair number of every multicast group: senders name the group by its GID alone (IBTA 10.5.2).
+const MulticastQPN = 0xffffff
 
 // SharedReceiveQueueOptions describes a shared receive queue. Zero fields take the default shown.
 type SharedReceiveQueueOptions struct {

@@ -39,7 +39,7 @@ func FuzzAllocated(f *testing.F) {
 		if err != nil || p.Memory().Buffers > 8<<20 {
 			return
 		}
-		e, err := newEndpoint(d.rails(p.Spec().Rails), p, endpointOptions{mtu: p.MTU()})
+		e, err := newEndpoint(d.rails(p.Spec()), p, endpointOptions{mtu: p.MTU()})
 		if err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -60,6 +61,9 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	if err := r.end.connect(r.peer); err != nil {
 		return err
 	}
+	if r.plan.SendsToGroup() {
+		time.Sleep(groupSpreads)
+	}
 	r.noteConnection(addresses)
 	return r.session.Sync(ctx, control.PhaseConnected, 0, false)
 }
@@ -88,6 +92,9 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verb
 	})
 }
 
+// groupSpreads is how long switches get to learn who has joined a group; perftest waits as long.
+const groupSpreads = 50 * time.Millisecond
+
 func setupOf(verb, device string, err error) error {
 	return &verbs.Error{Verb: verb, Device: device, Err: err}
 }
@@ -95,11 +102,18 @@ func setupOf(verb, device string, err error) error {
 // checkPeer refuses addresses that cannot be what the plan needs.
 func (r *run) checkPeer() error {
 	need := uint64(r.end.slots.RecvBytes())
+	check := r.o.Policy.CheckAddress
+	if r.plan.SendsToGroup() {
+		check = r.o.Policy.CheckGroup
+	}
 	for q, a := range r.peer {
 		if a.HasGID {
-			if err := r.o.Policy.CheckAddress(a.GID.Addr()); err != nil {
+			if err := check(a.GID.Addr()); err != nil {
 				return err
 			}
+		}
+		if r.end.group != nil && a.GID == r.end.group.gid {
+			return fmt.Errorf("both ends listen to the group %v, where each hears itself: leave --MGID (-M) out at one of them", a.GID)
 		}
 		if a.Bytes != 0 && a.Bytes < need && r.plan.Row().Addressed() {
 			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
@@ -165,6 +179,10 @@ func (r *run) noteConnection(addresses []control.Address) {
 	if first.useGID {
 		gid := first.gid
 		c.GID = &gid
+	}
+	if r.spec.DualPort && r.rails[1].useGID {
+		second := r.rails[1].gid
+		c.SecondGID = &second
 	}
 	r.o.Connected(c)
 }

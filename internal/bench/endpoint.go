@@ -35,6 +35,7 @@ type Endpoint struct {
 	psns        []uint32
 	posted      []uint64 // receives posted so far, per queue pair
 	outstanding []int    // receives posted and not completed, per queue pair
+	group       *membership
 
 	closers closers
 }
@@ -72,6 +73,9 @@ func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint,
 		}
 	}()
 	for i := range rails {
+		if e.spec.DualPort && i > 0 { // two ports of one device
+			break
+		}
 		pd, err := rails[i].device.AllocPD()
 		if err != nil {
 			return nil, err
@@ -98,7 +102,29 @@ func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint,
 			return nil, fmt.Errorf("queue pair %d of %d: %w", q+1, qps, err)
 		}
 	}
-	return e, nil
+	return e, e.joinGroup()
+}
+
+// membership is a queue pair in a multicast group.
+type membership struct {
+	qp  verbs.QueuePair
+	gid verbs.GID
+}
+
+func (m *membership) Close() error { return m.qp.DetachMulticast(m.gid, 0) }
+
+// joinGroup attaches the queue pair that receives to the plan's multicast group, if it has one.
+func (e *Endpoint) joinGroup() error {
+	gid, has := e.plan.Group(e.rails[0].gid.GID)
+	if !has {
+		return nil
+	}
+	if err := e.qps[0].AttachMulticast(gid, 0); err != nil {
+		return err
+	}
+	e.group = &membership{e.qps[0], gid}
+	e.closers.add(e.group)
+	return nil
 }
 
 // createCQs makes the completion queues of the next thread, for its share of the queue pairs.
@@ -136,8 +162,14 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 // thread is the thread of queue pair q: they are dealt out, as the threads are to the rails.
 func (e *Endpoint) thread(q int) int { return q % len(e.threads) }
 
-// railOf is the rail of queue pair q: there are as many threads on each.
-func (e *Endpoint) railOf(q int) *rail { return &e.rails[q%len(e.rails)] }
+// railOf is the rail of queue pair q: there are as many threads on each. Of two ports the first has the first half of the queue
+// pairs, as in perftest.
+func (e *Endpoint) railOf(q int) *rail {
+	if e.spec.DualPort {
+		return &e.rails[2*q/e.spec.QPs]
+	}
+	return &e.rails[q%len(e.rails)]
+}
 
 // pd is the protection domain of queue pair q, and of its memory.
 func (e *Endpoint) pd(q int) verbs.ProtectionDomain { return e.pds[q%len(e.pds)] }
@@ -156,6 +188,9 @@ func (e *Endpoint) allocate() error {
 	access := verbs.AccessLocalWrite | e.plan.Access()
 	if !e.plan.Strict() {
 		access |= verbs.AccessRelaxedOrdering
+	}
+	if e.spec.OnDemand {
+		access |= verbs.AccessOnDemand
 	}
 	regions, bytes := e.slots.Regions()
 	for n := range regions {
@@ -233,6 +268,9 @@ func (e *Endpoint) addresses() []control.Address {
 		out[q] = control.Address{
 			LID: r.port.LID, QPN: qp.QPN(), PSN: e.psns[q], RKey: e.region(q).RKey(), Addr: e.recvAddr(q),
 			Bytes: uint64(e.slots.RecvBytes()), GID: r.gid.GID, HasGID: r.useGID, Outstanding: e.plan.Outstanding(), Window: r.device.Info().Limits.ReceiveWindow,
+		}
+		if e.group != nil {
+			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, e.group.gid, true
 		}
 	}
 	return out

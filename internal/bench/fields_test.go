@@ -47,6 +47,7 @@ func with(base plan.Spec, change func(*plan.Spec)) plan.Spec {
 
 func fields() []field {
 	tos := uint8(32)
+	group, another := verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, 2, 3})), verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, 2, 4}))
 	return []field{
 		{"Operation", "(the command)", aWrite, func(s *plan.Spec) { s.Operation = plan.Read }, false},
 		{"Kind", "(gobw or golat)", aWrite, func(s *plan.Spec) { s.Kind = plan.Latency }, false},
@@ -77,6 +78,9 @@ func fields() []field {
 		{"Outstanding", "--outs", aRead, func(s *plan.Spec) { s.Outstanding = 2 }, false},
 		{"MTU", "--mtu", aWrite, func(s *plan.Spec) { s.MTU = verbs.MTU1024 }, false},
 		{"SRQ", "--srq", aSend, func(s *plan.Spec) { s.SRQ = true }, false},
+		{"Multicast", "", aUDSend, func(s *plan.Spec) { s.Multicast = true }, false},
+		{"MGID", "", with(aUDSend, func(s *plan.Spec) { s.Multicast, s.MGID = true, &group }), func(s *plan.Spec) { s.MGID = &another }, false},
+		{"DualPort", "--dualport (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.DualPort = true }, false},
 		{"Events", "--events", aSend, func(s *plan.Spec) { s.Events = true }, false},
 		{"MRPerQP", "--mr-per-qp", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.MRPerQP = true }, false},
 		{"Vector", "", with(aSend, func(s *plan.Spec) { s.Events = true }), func(s *plan.Spec) { s.Vector = 3 }, true},
@@ -100,6 +104,7 @@ func fields() []field {
 		{"RNRTimer", "--rnr-timer", aSend, func(s *plan.Spec) { s.RNRTimer = 20 }, false},
 		{"QKey", "", aUDSend, func(s *plan.Spec) { s.QKey = 0x22222222 }, false},
 		{"HugePages", "--huge-pages", aWrite, func(s *plan.Spec) { s.HugePages = true }, false},
+		{"OnDemand", "", aWrite, func(s *plan.Spec) { s.OnDemand = true }, true},
 		{"RDMACM", "--rdma-cm", aWrite, func(s *plan.Spec) { s.RDMACM = true }, false},
 		{"TOS", "--tos", with(aWrite, func(s *plan.Spec) { s.RDMACM = true }), func(s *plan.Spec) { s.TOS = &tos }, false},
 		{"Noncontig", "(gobw noncontig)", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{1024}, Iterations: 100}, func(s *plan.Spec) {
@@ -286,7 +291,7 @@ func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
 		return nil, err
 	}
 	return &run{
-		plan: p, spec: p.Spec(), rails: d.rails(p.Spec().Rails), ours: true, perNs: 1, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
+		plan: p, spec: p.Spec(), rails: d.rails(p.Spec()), ours: true, perNs: 1, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
 		quiet: &quiet{}, result: &Result{},
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -27,26 +28,34 @@ type entries struct{ queuePairs, queues, send, recv, sharedRecv, completions int
 
 // newNotingDevice is like a NIC of the ordinary kind, or like the software device.
 func newNotingDevice(software bool) *notingDevice {
-	name := "noting0"
+	name, ports := "noting0", 2
 	threads := 0 // as many as there are
 	if software {
-		name, threads = "roce0", 1
+		name, ports, threads = "roce0", 1, 1
 	}
 	return &notingDevice{
-		info: verbs.DeviceInfo{Name: name, Software: software, TransportType: "IB", NUMANode: -1, Clock: verbs.CompletionClock{Hz: 1e9, Mask: 1<<48 - 1}, Limits: verbs.Limits{
+		info: verbs.DeviceInfo{Name: name, Software: software, Ports: ports, TransportType: "IB", NUMANode: -1, Clock: verbs.CompletionClock{Hz: 1e9, Mask: 1<<48 - 1}, Limits: verbs.Limits{
 			MaxQP: 1 << 17, MaxQPWR: 1 << 15, MaxSGE: 30, MaxSGERead: 30, MaxInline: 1024, MaxCQE: 1 << 30, MaxRDAtomic: 16, MaxInitRDAtomic: 16,
 			Atomic: true, MaxMessageBytes: 1 << 31, Threads: threads,
+			OnDemand: verbs.OnDemand{Supported: true, RC: verbs.PagedWrite | verbs.PagedRead | verbs.PagedSend | verbs.PagedReceive | verbs.PagedAtomic},
 		}},
 		port: verbs.PortInfo{Number: 1, State: verbs.PortActive, LinkLayer: verbs.LinkEthernet, ActiveMTU: verbs.MTU4096, MaxMTU: verbs.MTU4096, MaxMessage: 1 << 31},
 		seen: observation{},
 	}
 }
 
-// rails are so many that all are the device.
-func (d *notingDevice) rails(n int) []rail {
+// rails are those of a test, which all are the device.
+func (d *notingDevice) rails(s plan.Spec) []rail {
+	n := s.Rails
+	if s.DualPort {
+		n = 2
+	}
 	out := make([]rail, n)
 	for i := range out {
 		out[i] = rail{device: d, port: d.port, gid: notingGID(1), useGID: true, numaNode: -1}
+		if s.DualPort {
+			out[i].port.Number = i + 1
+		}
 	}
 	return out
 }
@@ -201,6 +210,12 @@ func (q *notingQP) Transport() verbs.Transport       { return q.o.Transport }
 func (*notingQP) State() verbs.QPState               { return verbs.StateRTS }
 func (q *notingQP) Device() verbs.Device             { return q.d }
 func (*notingQP) PostSend([]verbs.SendRequest) error { return nil }
+
+func (q *notingQP) AttachMulticast(group verbs.GID, lid uint16) error {
+	q.d.seen.add("multicast group", fmt.Sprint(group, lid))
+	return nil
+}
+func (*notingQP) DetachMulticast(verbs.GID, uint16) error { return nil }
 func (q *notingQP) PostReceive(r []verbs.ReceiveRequest) error {
 	q.d.seen.add("receives posted at once", len(r))
 	return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// rail is one device of an end, and its address: rail i of one end talks to rail i of the other. Most tests have one.
+// rail is one device of an end, and its address: rail i of one end talks to rail i of the other. Most tests have one. In a test
+// on two ports of a device each is a rail.
 type rail struct {
 	device   verbs.Device
 	port     verbs.PortInfo
@@ -38,12 +39,31 @@ func openRails(dev verbs.Device, o Options) ([]rail, error) {
 	return rails, nil
 }
 
+// openPorts leaves those rails that a test runs on. One on two ports has each as a rail.
+func (r *run) openPorts() error {
+	r.rails = r.rails[:r.spec.Rails]
+	if !r.spec.DualPort {
+		return nil
+	}
+	first := r.rails[0]
+	r.rails = []rail{first, first}
+	for i := range r.rails {
+		var err error
+		if r.rails[i].port, err = ChoosePort(first.device, i+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // common is what all rails can do, which is what a test is settled with.
 func common(rails []rail) (verbs.DeviceInfo, verbs.PortInfo) {
 	info, port := rails[0].device.Info(), rails[0].port
 	for _, r := range rails[1:] {
 		i, l := r.device.Info(), &info.Limits
-		info.Name += "," + i.Name
+		if r.device != rails[0].device {
+			info.Name += "," + i.Name
+		}
 		info.Software = info.Software || i.Software
 		for _, v := range []struct {
 			limit *int
@@ -108,13 +128,16 @@ func narrow(dev verbs.Device, index *int, table []verbs.GIDEntry) ([]verbs.GIDEn
 // chooseGIDs chooses each rail's address by its table and that of the peer's rail; server is the server's on the first, where
 // both are known.
 func (r *run) chooseGIDs(mine [][]verbs.GIDEntry, theirs control.Facts) (server verbs.GID, err error) {
-	if len(theirs.Rails) < len(r.rails)-1 {
+	if r.ours && len(theirs.Rails) < len(r.rails)-1 {
 		return server, fmt.Errorf("the peer tells of %d devices, the test has %d", len(theirs.Rails)+1, len(r.rails))
 	}
 	for i := range r.rails {
 		table := theirs.GIDs
 		if i > 0 {
-			table = theirs.Rails[i-1]
+			table = nil
+			if r.ours {
+				table = theirs.Rails[i-1]
+			}
 		}
 		at, err := r.chooseGID(&r.rails[i], i == 0, mine[i], table)
 		if err != nil {

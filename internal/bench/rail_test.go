@@ -65,7 +65,7 @@ func TestCommonOfRails(t *testing.T) {
 	a, b := newNotingDevice(false), newNotingDevice(false)
 	a.info.Name, b.info.Name = "mlx5_0", "mlx5_1"
 	a.info.Limits.MaxInline, b.info.Limits.MaxQPWR, b.info.Limits.Atomic, b.port.ActiveMTU = 64, 256, false, verbs.MTU1024
-	info, port := common(append(a.rails(1), b.rails(1)...))
+	info, port := common(append(a.rails(plan.Spec{Rails: 1}), b.rails(plan.Spec{Rails: 1})...))
 	l := info.Limits
 	if info.Name != "mlx5_0,mlx5_1" || l.MaxInline != 64 || l.MaxQPWR != 256 || l.Atomic || port.ActiveMTU != verbs.MTU1024 || l.MaxSGE != 30 {
 		t.Errorf("got %+v, MTU %v", info, port.ActiveMTU)

@@ -58,6 +58,7 @@ type Connection struct {
 	Local, Remote []control.Address
 	MTU           verbs.MTU
 	GID           *verbs.GIDEntry // nil: LIDs are used
+	SecondGID     *verbs.GIDEntry // of the second port; nil: none, or LIDs are used
 	GIDReason     string
 	Inline        int
 	Outstanding   int
@@ -159,7 +160,9 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	if err := r.settle(*agreed, r.strange()); err != nil {
 		return nil, err
 	}
-	r.rails = r.rails[:r.spec.Rails]
+	if err := r.openPorts(); err != nil {
+		return nil, err
+	}
 	r.result = &Result{}
 	for _, on := range r.rails {
 		r.result.Label = cmp.Or(r.result.Label, on.device.Info().Label)
@@ -178,7 +181,11 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	if err := r.hasConnectionManager(spec); err != nil {
 		return err
 	}
-	info, port := common(r.rails[:min(max(spec.Rails, 1), len(r.rails))])
+	on := r.rails
+	if r.result == nil { // it is not known yet which of them are needed
+		on = r.rails[:min(max(spec.Rails, 1), len(r.rails))]
+	}
+	info, port := common(on)
 	limits := plan.Limits{
 		Device: info, Port: port, Rails: len(r.rails), PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: r.session.Dialled(),
 	}

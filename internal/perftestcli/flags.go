@@ -187,7 +187,7 @@ func flags() []perftestFlag {
 			return err
 		}},
 		{option: o('F', "CPU-freq"), set: on(func(v *Invocation) *bool { return &v.AnyFrequency })},
-		{option: o('g', "mcg"), verbs: "s", why: "multicast is not there; -c UD alone reaches one peer"},
+		{option: o('g', "mcg"), verbs: "s", set: on(func(v *Invocation) *bool { return &v.Plan.Multicast })},
 		{option: o('h', "help"), set: on(func(v *Invocation) *bool { return &v.Help })},
 		{option: o('H', "report-histogrm"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Histogram })},
 		{option: val('i', "ib-port"), set: integer(1, 255, func(v *Invocation) *int { return &v.IBPort })},
@@ -195,7 +195,7 @@ func flags() []perftestFlag {
 		{option: val('l', "post_list"), elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.PostList })},
 		{option: val('L', "hop_limit"), elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64"},
 		{option: val('m', "mtu"), set: integer(0, 1<<20, func(v *Invocation) *int { return &v.MTUBytes })},
-		{option: val('M', "MGID"), verbs: "s", why: "multicast is not there; -c UD alone reaches one peer"},
+		{option: val('M', "MGID"), elsewhere: Ignored, verbs: "s", set: setGroup},
 		{option: val('n', "iters"), set: func(v *Invocation, value string) error {
 			n, err := number(value, 5, 1<<32)
 			v.Plan.Iterations = uint64(n)
@@ -203,7 +203,10 @@ func flags() []perftestFlag {
 		}},
 		{option: o('N', "noPeak"), kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.NoPeak })},
 		{option: val('o', "outs"), verbs: "ra", set: integer(1, 1<<16, func(v *Invocation) *int { return &v.Plan.Outstanding })},
-		{option: o('O', "dualport"), kind: bw, why: "two ports in one run are not there; run one process per port"},
+		{option: o('O', "dualport"), kind: bw, set: func(v *Invocation, _ string) error {
+			v.Plan.DualPort, v.IBPort = true, 1
+			return nil
+		}},
 		{option: val('p', "port"), set: integer(1, 65535, func(v *Invocation) *int { return &v.TCPPort })},
 		{option: val('q', "qp"), elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.QPs })},
 		{option: val('Q', "cq-mod"), elsewhere: Ignored, kind: bw, set: integer(1, 1024, func(v *Invocation) *int { return &v.Plan.CQMod })},
@@ -281,6 +284,7 @@ func flags() []perftestFlag {
 			v.WaitDestroy = time.Duration(n) * time.Second
 			return err
 		}},
+		{option: o(0, "odp"), set: on(func(v *Invocation) *bool { return &v.Plan.OnDemand })},
 		{option: o(0, "use_hugepages"), set: on(func(v *Invocation) *bool { return &v.Plan.HugePages })},
 		{option: val(0, "pkey_index"), set: integer(0, 65535, func(v *Invocation) *int { return &v.Plan.PKeyIndex })},
 		{option: val(0, "retry_count"), set: func(v *Invocation, value string) error {
@@ -335,12 +339,12 @@ func flags() []perftestFlag {
 		why   string
 	}{
 		{"typical_pkt_size=", "packet pacing (--rate_limit_type PP) is not there: use SW, with --burst_size"},
-		{"odp use-null-mr", "only ordinary memory and huge pages are there; leave it out, or use --use_hugepages"},
+		{"use-null-mr", "only ordinary memory and huge pages are there; leave it out, or use --use_hugepages"},
 		{"mmap= mmap-offset= payload_file_path=", "only ordinary memory and huge pages are there; leave it out, or use --use_hugepages"},
 		{"use_cuda= use_cuda_dmabuf use_cuda_pcie_mapping use_cuda_pcie_relax use_cuda_bus_id= use_data_direct cuda_mem_type=", gpu},
 		{"use_rocm= use_rocm_dmabuf use_musa= use_musa_bus_id= use_musa_dmabuf use_musa_pcie_mapping use_neuron= use_neuron_dmabuf", gpu},
 		{"use_hl= use_mlu= use_mlu_dmabuf use_opencl= opencl_platform_id= gpu_touch= use_ib_dm_dmabuf=", gpu},
-		{"report-per-port", "two ports in one run are not there; run one process per port"},
+		{"report-per-port", "the figures of a test on two ports (-O) are of both together; run one process per port"},
 		{"dont_xchg_versions", "it cannot work in any perftest: the check of the version fails without one"},
 		{"log_dci_streams= log_active_dci_streams=", "DC is not there; use -c RC, UC or UD"},
 		{"aes_xts encrypt_on_tx sig_before sig_offload", "encryption and signatures are not there; use stock perftest"},
@@ -386,6 +390,29 @@ func setConnection(v *Invocation, value string) error {
 	default:
 		return fmt.Errorf("%q: want RC, UC or UD, in upper case", value)
 	}
+	return nil
+}
+
+// setGroup reads a multicast group as perftest writes it, 16 numbers with colons between, or as an IP address.
+func setGroup(v *Invocation, value string) error {
+	var g verbs.GID
+	parts := strings.Split(value, ":")
+	if len(parts) != len(g) {
+		a, err := netip.ParseAddr(value)
+		if err != nil {
+			return fmt.Errorf("%q: want 16 numbers such as 255:14:0:0:0:0:0:0:0:0:0:0:0:0:0:1, or an address such as 239.1.2.3 or ff0e::1", value)
+		}
+		g = verbs.GIDFromAddr(a)
+	} else {
+		for i, part := range parts {
+			n, err := number(part, 0, 255)
+			if err != nil {
+				return fmt.Errorf("%q: byte %d: %w", value, i+1, err)
+			}
+			g[i] = byte(n)
+		}
+	}
+	v.Plan.MGID = &g
 	return nil
 }
 

@@ -185,6 +185,7 @@ func (v *Invocation) settle() []error {
 	if p.Duration == 0 && p.Iterations == 0 {
 		p.Iterations = plan.DefaultIterations(row, p.Kind)
 	}
+	v.settlePorts()
 	v.settleSize()
 	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
 		p.NoPeak = true
@@ -301,6 +302,21 @@ func (v *Invocation) settleSize() {
 		p.Sizes = []int{bandwidthBytes}
 	default:
 		p.Sizes = []int{latencyBytes}
+	}
+}
+
+// settlePorts is multicast, which runs over UD whatever -c says, and the second port, which has as many queue pairs as the first.
+func (v *Invocation) settlePorts() {
+	p := &v.Plan
+	switch {
+	case p.Multicast:
+		p.Transport = verbs.UD
+	case p.MGID != nil:
+		v.warn("-M is ignored: it needs -g")
+		p.MGID = nil
+	}
+	if p.DualPort {
+		p.QPs = 2 * max(p.QPs, 1)
 	}
 }
 

@@ -25,7 +25,7 @@ func NewDocument(f Facts, gbits Unit) *Document {
 	tx, rx := f.Plan.Shown()
 	info := map[string]any{
 		"test":      strings.ReplaceAll(strings.Join(append(title(f.Plan), "Test"), "_"), " ", "_"),
-		"Dual_port": "OFF", "Device": f.Device, "Number_of_qps": max(p.QPs, 1), "Transport_type": f.TransportType,
+		"Dual_port": onOff(p.DualPort), "Device": f.Device, "Number_of_qps": max(p.QPs, 1), "Transport_type": f.TransportType,
 		"Connection_type": p.Transport.String(), "Using_SRQ": onOff(p.SRQ), "PCIe_relax_order": onOff(!f.Plan.Strict()), "ibv_wr_API": onOff(f.PostAPI == verbs.PostWR),
 		"Mtu": f.MTU.Bytes(), "Link_type": f.linkType(), "rdma_cm_QPs": onOff(p.RDMACM), "Data_ex_method": f.exchange(),
 	}
@@ -46,6 +46,10 @@ func NewDocument(f Facts, gbits Unit) *Document {
 	if f.GIDIndex != nil {
 		info["GID_index"] = *f.GIDIndex
 	}
+	if f.SecondGIDIndex != nil {
+		info["GID_index2"] = *f.SecondGIDIndex
+	}
+	put("MultiCast_runs", p.Multicast, "on_UD")
 	put("Outstand_reads", row.Responded, f.Outstanding)
 	put("Max_inline_data", !row.Responded, f.Inline)
 	return &Document{TestInfo: info}

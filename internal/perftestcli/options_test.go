@@ -83,7 +83,7 @@ var samples = map[string][]string{
 	"recv_post_list": {"=4", "=4 --write_with_imm"}, "latency_gap": {"=10"}, "pin_cores": {"=0"}, "numa_node": {"=0"}, "wait_destroy": {"=1"}, "pkey_index": {"=1"},
 	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "dlid": {"=3"}, "burst_size": {"=8 --rate_limit=1 --rate_limit_type=SW", "=8 --rate_limit=1"}, "source_ip": {"=127.0.0.1"}, "bind_source_ip": {"=127.0.0.1"},
 	"rate_limit": {"=1"}, "rate_units": {"=M --rate_limit=1"}, "rate_limit_type": {"=SW --rate_limit=1"}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
-	"force-link": {"=IB"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"},
+	"force-link": {"=IB"}, "MGID": {"=239.1.2.3 -g"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"},
 }
 
 // alone are options that have a single value in some tools, whose default it is: RC, and an atomic's 8 bytes.

@@ -26,18 +26,19 @@ const (
 
 // Facts are what the header and the address lines need beside the command line.
 type Facts struct {
-	Device        string
-	TransportType string // "IB"
-	Ethernet      bool
-	MTU           verbs.MTU
-	GIDIndex      *int // nil: none in use
-	Inline        int
-	PostAPI       verbs.PostAPI
-	Outstanding   int
-	NUMANode      int // -1: unknown
-	Local, Remote []control.Address
-	ControlCM     bool          // the control connection is one by RDMA CM
-	Plan          *plan.Settled // in force
+	Device         string
+	TransportType  string // "IB"
+	Ethernet       bool
+	MTU            verbs.MTU
+	GIDIndex       *int // nil: none in use
+	SecondGIDIndex *int // of the second port; nil: none in use
+	Inline         int
+	PostAPI        verbs.PostAPI
+	Outstanding    int
+	NUMANode       int // -1: unknown
+	Local, Remote  []control.Address
+	ControlCM      bool          // the control connection is one by RDMA CM
+	Plan           *plan.Settled // in force
 }
 
 // Text writes perftest's output to w as the test goes on. The first write error stops it; see [Text.Err].
@@ -132,10 +133,14 @@ func title(p *plan.Settled) []string {
 	if s.PostList > 1 {
 		words = append(words, "Post List")
 	}
+	measure := "BW"
 	if s.Kind == plan.Latency {
-		return append(words, "Latency")
+		measure = "Latency"
 	}
-	return append(words, "BW")
+	if words = append(words, measure); s.Multicast {
+		words = append(words, "Multicast")
+	}
+	return words
 }
 
 func onOff(is bool) string {
@@ -173,7 +178,10 @@ func lines(f Facts, style Style) []string {
 		}
 		return fmt.Sprintf("\t\t%s: %s", label, value)
 	}
-	add("Dual-port", "OFF\t\tDevice         : %s", f.Device)
+	if p.Multicast {
+		out = append(out, "MultiCast runs on UD!")
+	}
+	add("Dual-port", "%s\t\tDevice         : %s", onOff(p.DualPort), f.Device)
 	add("Number of qps", "%d\t\tTransport type : %s", p.QPs, f.TransportType)
 	add("Connection type", "%s\t\tUsing SRQ      : %s", p.Transport, onOff(p.SRQ))
 	add("PCIe relax order", "%s%s", onOff(!f.Plan.Strict()), extra("Lock-free      ", "OFF"))
@@ -201,6 +209,9 @@ func lines(f Facts, style Style) []string {
 	add("Link type", "%s", f.linkType())
 	if f.GIDIndex != nil {
 		add("GID index", "%d", *f.GIDIndex)
+	}
+	if f.SecondGIDIndex != nil {
+		add("GID index2", "%d", *f.SecondGIDIndex)
 	}
 	if f.Plan.Row().Responded {
 		add("Outstand reads", "%d", f.Outstanding)
@@ -243,10 +254,14 @@ func (t *Text) address(whose string, a control.Address, f Facts) {
 	if !a.HasGID {
 		return
 	}
+	name := "GID"
+	if f.Plan.Spec().Multicast && (whose == "local") == t.v.Server() { // the server's, as perftest has it
+		name = "MGID"
+	}
 	for i, b := range a.GID { // decimal, as perftest has it
 		sep := ":"
 		if i == 0 {
-			sep = " GID: "
+			sep = " " + name + ": "
 		}
 		t.printf("%s%02d", sep, b)
 	}

@@ -111,6 +111,90 @@ func (s *Settled) checkTimestamps(bad func(string, ...any)) {
 	}
 }
 
+// checkMulticast refuses what a group of receivers cannot do. The limits are perftest's.
+func (s *Settled) checkMulticast(bad func(string, ...any)) {
+	p := &s.spec
+	if !p.Multicast {
+		if p.MGID != nil {
+			bad("--MGID (-M): it names the group of --mcg (-g)")
+		}
+		return
+	}
+	if s.row.Operation != Send || p.Transport != verbs.UD {
+		bad("--mcg (-g): only send over UD has multicast")
+	}
+	if p.MGID != nil && !p.MGID.IsMulticast() {
+		bad("--MGID (-M) %v: that is no multicast address: want ff00::/8, or 224.0.0.0/4", p.MGID.Addr())
+	}
+	for _, no := range []struct {
+		is   bool
+		what string
+	}{{p.Bidirectional, "--bidirectional (-b)"}, {p.QPs != 1, "--qp (-q) above 1"}, {p.RDMACM, "--rdma-cm (-R)"}, {p.DualPort, "--dualport (-O)"}} {
+		if no.is {
+			bad("--mcg (-g) and %s exclude each other", no.what)
+		}
+	}
+	if s.limits.known() && s.limits.Port.LinkLayer == verbs.LinkInfiniBand {
+		bad("--mcg (-g): on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port")
+	}
+}
+
+// checkDualPort refuses what two ports of a device cannot share. The limits are perftest's.
+func (s *Settled) checkDualPort(bad func(string, ...any)) {
+	p, info := &s.spec, s.limits.Device
+	if !p.DualPort {
+		return
+	}
+	if p.Kind != Bandwidth || p.Noncontig != nil {
+		bad("--dualport (-O): only bandwidth tests have queue pairs on two ports")
+	}
+	if p.QPs%2 != 0 {
+		bad("--dualport (-O): %d queue pairs (-q): want an even number, half of them for each port", p.QPs)
+	}
+	if p.RDMACM {
+		bad("--dualport (-O) and --rdma-cm (-R) exclude each other")
+	}
+	if p.Rails > 1 {
+		bad("--dualport (-O) and several devices (-d) exclude each other")
+	}
+	if s.limits.known() && info.Ports < 2 {
+		bad("--dualport (-O): %s has one port; two devices at once are gobw's --device A,B", info.Name)
+	}
+}
+
+// checkOnDemand refuses memory that the device would need in place, operation by operation as perftest does.
+func (s *Settled) checkOnDemand(bad func(string, ...any)) {
+	p, name, has := &s.spec, s.limits.Device.Name, s.limits.Device.Limits.OnDemand
+	if !p.OnDemand || !s.limits.known() {
+		return
+	}
+	if !has.Supported {
+		bad("--odp: %s has no on-demand paging (ibv_query_device_ex: odp_caps): leave it out", name)
+		return
+	}
+	var can verbs.PagedOperation
+	switch p.Transport {
+	case verbs.UC:
+		can = has.UC
+	case verbs.UD: // some devices do it and do not say so: registering tells
+		return
+	default:
+		can = has.RC
+	}
+	for _, o := range s.row.Requests() {
+		need := verbs.PagedOperations(o)
+		if need == verbs.PagedSend && !s.Sends() {
+			need = 0
+		}
+		if need&^can != 0 {
+			bad("--odp: %s has no on-demand paging for %v over %v", name, need, p.Transport)
+		}
+	}
+	if s.Receives() && can&(verbs.PagedReceive|verbs.PagedSharedReceive) == 0 {
+		bad("--odp: %s has no on-demand paging for receives over %v", name, p.Transport)
+	}
+}
+
 // checkRails refuses devices that could not work beside each other.
 func (s *Settled) checkRails(bad func(string, ...any)) {
 	p, have := &s.spec, s.limits.Rails
@@ -325,6 +409,9 @@ func (s *Settled) note() {
 	}
 	if p.SL > 0 {
 		add("--sl (-S) %d has no effect on %s: a service level needs a VLAN or InfiniBand", p.SL, name)
+	}
+	if p.OnDemand {
+		add("--odp has no effect on %s: its memory is never pinned, the kernel brings a page when it is touched", name)
 	}
 	if p.StrictOrdering {
 		add("--disable_pcie_relaxed has no effect on %s: a software device writes in order", name)

@@ -56,7 +56,21 @@ func (p Policy) CheckAddress(a netip.Addr) error {
 		return fmt.Errorf("the peer's address %v is none", a)
 	case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return fmt.Errorf("the peer's address %v stands for many", a)
-	case p.Addresses == nil:
+	}
+	return p.grants(a)
+}
+
+// CheckGroup refuses a multicast group that the peer of a multicast test wants traffic to. An end that limits where its traffic
+// goes sends to no group, unless it is told to.
+func (p Policy) CheckGroup(g netip.Addr) error {
+	if !g.IsMulticast() {
+		return fmt.Errorf("the peer's address %v is no multicast group: give --mcg (-g) to both ends", g)
+	}
+	return p.grants(g)
+}
+
+func (p Policy) grants(a netip.Addr) error {
+	if p.Addresses == nil {
 		return nil
 	}
 	for _, prefix := range p.Addresses {

@@ -197,6 +197,16 @@ func TestAddresses(t *testing.T) {
 			t.Error("a multicast address is granted where all are")
 		}
 	}
+	group, host := netip.MustParseAddr("239.1.2.3"), netip.MustParseAddr("10.1.2.3")
+	if err := (Policy{}).CheckGroup(group); err != nil {
+		t.Errorf("a multicast test may not send to a group: %v", err)
+	}
+	if p.CheckGroup(group) == nil {
+		t.Error("a server that sends to its client alone sends to a group that the client named")
+	}
+	if (Policy{}).CheckGroup(host) == nil || p.CheckGroup(host) == nil {
+		t.Errorf("%v is taken for a group", host)
+	}
 }
 
 // TestRoundsAreCounted: the iterator makes as many rounds as are counted, and the parts of a round all its messages.

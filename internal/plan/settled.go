@@ -2,6 +2,9 @@ package plan
 
 import (
 	"cmp"
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
 	"slices"
 
 	"github.com/gobw/gobw/verbs"
@@ -149,6 +152,31 @@ func (s *Settled) sends(r Role) bool { return r == Initiator || s.spec.Bidirecti
 
 func (s *Settled) receives(r Role) bool {
 	return s.row.NeedsReceive() && (r == Target || s.spec.Bidirectional || s.Answers())
+}
+
+// SendsToGroup tells whether what this end sends goes to a multicast group that the peer has joined.
+func (s *Settled) SendsToGroup() bool { return s.spec.Multicast && s.Sends() }
+
+// Group is the multicast group that this end joins to receive; false: none. It is the one asked for, or one drawn at random of
+// the family of this end's address: who listens tells whom it expects. Where both ends listen the client's is the next, because
+// each is told what it sends to its own group, too; perftest does so where it is not told a group.
+func (s *Settled) Group(own verbs.GID) (verbs.GID, bool) {
+	if !s.spec.Multicast || !s.Receives() {
+		return verbs.GID{}, false
+	}
+	var g verbs.GID
+	switch {
+	case s.spec.MGID != nil:
+		if g = *s.spec.MGID; s.limits.Dialled && s.Sends() {
+			g[len(g)-1]++
+		}
+	case own.Addr().Is4():
+		g = verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 255, byte(rand.Uint32()), byte(rand.Uint32())})) // RFC 2365: of the site
+	default:
+		g = verbs.GID{0: 0xff, 1: 0x12} // RFC 4291: of the link, not assigned for good
+		binary.BigEndian.PutUint32(g[12:], rand.Uint32())
+	}
+	return g, true
 }
 
 // MovesFirst tells whether this end makes the first move of a latency test.

@@ -73,7 +73,10 @@ type Spec struct {
 	Outstanding    int           `json:"outstanding,omitempty"`    // READs and atomics; 0: as many as both devices have
 	MTU            verbs.MTU     `json:"mtu,omitempty"`            // 0: the smaller active MTU
 	SRQ            bool          `json:"srq,omitempty"`
-	Events         bool          `json:"events,omitempty"` // -e: sleep on completion events
+	Multicast      bool          `json:"multicast,omitempty"` // -g: who receives joins a multicast group, to which the other end sends
+	MGID           *verbs.GID    `json:"mgid,omitempty"`      // the group; nil: one that is drawn
+	DualPort       bool          `json:"dual_port,omitempty"` // -O: the first half of the queue pairs on the device's port 1, the second on port 2
+	Events         bool          `json:"events,omitempty"`    // -e: sleep on completion events
 	MRPerQP        bool          `json:"mr_per_qp,omitempty"`
 	Vector         int           `json:"vector,omitempty"`          // completion vector of this end's queues
 	StrictOrdering bool          `json:"strict_ordering,omitempty"` // register without relaxed ordering
@@ -97,8 +100,9 @@ type Spec struct {
 	RNRTimer     uint8    `json:"rnr_timer,omitempty"`   // code of IBTA table 46: how long a peer without receive asks senders to wait; 0: 12, 0.64 ms
 	QKey         uint32   `json:"qkey,omitempty"`        // 0: 0x11111111
 	HugePages    bool     `json:"huge_pages,omitempty"`
-	RDMACM       bool     `json:"rdma_cm,omitempty"` // the queue pairs are connected by RDMA CM
-	TOS          *uint8   `json:"tos,omitempty"`     // type of service of the path that RDMA CM finds; nil: none
+	OnDemand     bool     `json:"on_demand,omitempty"` // register memory whose pages the device has brought as it needs them
+	RDMACM       bool     `json:"rdma_cm,omitempty"`   // the queue pairs are connected by RDMA CM
+	TOS          *uint8   `json:"tos,omitempty"`       // type of service of the path that RDMA CM finds; nil: none
 
 	// Noncontig, where set, makes this one point of the non-contiguous experiment.
 	Noncontig *Noncontig `json:"noncontig,omitempty"`

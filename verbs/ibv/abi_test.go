@@ -70,6 +70,7 @@ func TestABIConstants(t *testing.T) {
 		"IBV_ACCESS_LOCAL_WRITE": uint64(verbs.AccessLocalWrite), "IBV_ACCESS_REMOTE_WRITE": uint64(verbs.AccessRemoteWrite),
 		"IBV_ACCESS_REMOTE_READ": uint64(verbs.AccessRemoteRead), "IBV_ACCESS_REMOTE_ATOMIC": uint64(verbs.AccessRemoteAtomic),
 		"IBV_ACCESS_MW_BIND": uint64(verbs.AccessMWBind), "IBV_ACCESS_ZERO_BASED": uint64(verbs.AccessZeroBased),
+		"IBV_ACCESS_ON_DEMAND":        uint64(verbs.AccessOnDemand),
 		"IBV_ACCESS_RELAXED_ORDERING": uint64(verbs.AccessRelaxedOrdering), "IBV_ACCESS_OPTIONAL_RANGE": uint64(optionalAccess),
 		"IBV_QPT_RC": uint64(verbs.RC), "IBV_QPT_UC": uint64(verbs.UC), "IBV_QPT_UD": uint64(verbs.UD),
 		"IBV_QPS_RESET": uint64(verbs.StateReset), "IBV_QPS_INIT": uint64(verbs.StateInit), "IBV_QPS_RTR": uint64(verbs.StateRTR),
@@ -89,6 +90,9 @@ func TestABIConstants(t *testing.T) {
 		"IBV_EVENT_PORT_ERR": uint64(verbs.EventPortError), "IBV_EVENT_GID_CHANGE": uint64(verbs.EventGIDChange), "IBV_EVENT_WQ_FATAL": uint64(verbs.EventWorkQueueFatal),
 		"IBV_EVENT_QP_LAST_WQE_REACHED": uint64(verbs.EventQPLastWQEReached), "IBV_SRQ_LIMIT": srqLimit, "IBV_MTU_4096": uint64(verbs.MTU4096),
 		"IBV_PORT_ACTIVE": uint64(verbs.PortActive), "IBV_LINK_LAYER_ETHERNET": uint64(verbs.LinkEthernet), "IBV_GID_TYPE_ROCE_V2": uint64(verbs.GIDRoCEv2),
+		"IBV_ODP_SUPPORT": odpSupport, "IBV_ODP_SUPPORT_SEND": uint64(verbs.PagedSend), "IBV_ODP_SUPPORT_RECV": uint64(verbs.PagedReceive),
+		"IBV_ODP_SUPPORT_WRITE": uint64(verbs.PagedWrite), "IBV_ODP_SUPPORT_READ": uint64(verbs.PagedRead), "IBV_ODP_SUPPORT_ATOMIC": uint64(verbs.PagedAtomic),
+		"IBV_ODP_SUPPORT_SRQ_RECV":      uint64(verbs.PagedSharedReceive),
 		"IBV_DEVICE_MEM_MGT_EXTENSIONS": capMemoryManagement, "IBV_DEVICE_MEM_WINDOW_TYPE_2A": capMemoryWindow2A, "IBV_DEVICE_MEM_WINDOW_TYPE_2B": capMemoryWindow2B,
 	} {
 		fmt.Fprintf(&b, "_Static_assert((unsigned long long)(%s) == %dull, %q);\n", name, v, name)

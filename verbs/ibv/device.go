@@ -34,6 +34,7 @@ const (
 	capMemoryManagement = 1 << 21 // SEND_WITH_INV and LOCAL_INV
 	capMemoryWindow2A   = 1 << 23
 	capMemoryWindow2B   = 1 << 24
+	odpSupport          = 1 << 0 // IBV_ODP_SUPPORT
 )
 
 func (p *Provider) open(d *C.struct_vb_device) (*device, error) {
@@ -86,6 +87,13 @@ func (d *device) describe() error {
 	}
 	if d.context.ops.alloc_mw == nil {
 		d.info.Limits.MemoryWindow2 = false
+	}
+	var x C.struct_vb_device_attr_ex
+	if C.vb_query_device_ex(d.context, &x) == 0 && x.odp_caps.general_caps&odpSupport != 0 {
+		caps := &x.odp_caps
+		d.info.Limits.OnDemand = verbs.OnDemand{
+			Supported: true, RC: verbs.PagedOperation(caps.rc), UC: verbs.PagedOperation(caps.uc), UD: verbs.PagedOperation(caps.ud),
+		}
 	}
 	d.sysfs.describe(&d.info)
 	if port, err := d.Port(1); err == nil {

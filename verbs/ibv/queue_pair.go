@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 	"unsafe"
 
@@ -29,6 +30,7 @@ type queuePair struct {
 	sends     sendList
 	receives  receiveList
 	children  children
+	groups    map[attachment]io.Closer // attached to: what the host joined for them
 }
 
 // CreateQP makes a queue pair in state RESET.

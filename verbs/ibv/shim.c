@@ -50,6 +50,8 @@ static const struct vb_symbol symbols[] = {
 	ROW("ibv_destroy_srq", "IBVERBS_1.1", REQUIRED, destroy_srq, ""),
 	ROW("ibv_create_ah", "IBVERBS_1.1", REQUIRED, create_ah, ""),
 	ROW("ibv_destroy_ah", "IBVERBS_1.1", REQUIRED, destroy_ah, ""),
+	ROW("ibv_attach_mcast", "IBVERBS_1.1", REQUIRED, attach_mcast, ""),
+	ROW("ibv_detach_mcast", "IBVERBS_1.1", REQUIRED, detach_mcast, ""),
 };
 
 enum { SYMBOLS = sizeof symbols / sizeof symbols[0] };
@@ -372,3 +374,13 @@ int vb_post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *wr, struct vb_recv_w
 
 struct vb_ah *vb_create_ah(const struct vb_verbs *v, struct vb_pd *pd, struct vb_ah_attr *a) { errno = 0; return v->create_ah(pd, a); }
 int vb_destroy_ah(const struct vb_verbs *v, struct vb_ah *ah) { return result(v->destroy_ah(ah)); }
+
+int vb_attach_mcast(const struct vb_verbs *v, struct vb_qp *qp, const void *gid, int lid) {
+	errno = 0;
+	return result(v->attach_mcast(qp, gid, (uint16_t)lid));
+}
+
+int vb_detach_mcast(const struct vb_verbs *v, struct vb_qp *qp, const void *gid, int lid) {
+	errno = 0;
+	return result(v->detach_mcast(qp, gid, (uint16_t)lid));
+}

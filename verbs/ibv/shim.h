@@ -40,6 +40,8 @@ struct vb_verbs {
 	int (*destroy_srq)(struct vb_srq *);
 	struct vb_ah *(*create_ah)(struct vb_pd *, struct vb_ah_attr *);
 	int (*destroy_ah)(struct vb_ah *);
+	int (*attach_mcast)(struct vb_qp *, const void *gid, uint16_t lid);
+	int (*detach_mcast)(struct vb_qp *, const void *gid, uint16_t lid);
 };
 
 /* VB_POLL_BATCH is the number of completions fetched in one call. */
@@ -131,5 +133,7 @@ int vb_destroy_srq(const struct vb_verbs *v, struct vb_srq *srq);
 int vb_post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *wr, struct vb_recv_wr **bad);
 struct vb_ah *vb_create_ah(const struct vb_verbs *v, struct vb_pd *pd, struct vb_ah_attr *a);
 int vb_destroy_ah(const struct vb_verbs *v, struct vb_ah *ah);
+int vb_attach_mcast(const struct vb_verbs *v, struct vb_qp *qp, const void *gid, int lid);
+int vb_detach_mcast(const struct vb_verbs *v, struct vb_qp *qp, const void *gid, int lid);
 
 #endif

@@ -47,6 +47,9 @@ func openDevice(o Options) (*device, error) {
 	return d, nil
 }
 
+// everyPage is every operation: this device copies as the process it is in, whose pages the kernel brings when they are touched.
+const everyPage = verbs.PagedSend | verbs.PagedReceive | verbs.PagedWrite | verbs.PagedRead | verbs.PagedAtomic | verbs.PagedSharedReceive
+
 func deviceInfo(o Options) verbs.DeviceInfo {
 	label := "software device, not a NIC"
 	network := o.Network.String()
@@ -62,7 +65,8 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 			MaxQP: maxQP - 32, MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxInline: maxInline, MaxCQ: maxCQ, MaxCQE: maxCQE,
 			MaxMR: maxMR, MaxMRBytes: 1 << 62, MaxPD: maxPD, MaxAH: maxAH, MaxMW: maxMW, MaxSRQ: maxSRQ, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
 			MaxRDAtomic: maxRDAtomic, MaxInitRDAtomic: maxRDAtomic, MaxMessageBytes: maxMessage, MaxPKeys: 1, Atomic: true,
-			MemoryWindow2: true, SendInvalidate: true, LocalCAAckDelay: 15, PageSizeCap: 0xfffff000,
+			MemoryWindow2: true, SendInvalidate: true, LocalCAAckDelay: 15, PageSizeCap: 0xfffff000, MaxMulticastGroup: maxGroups,
+			OnDemand:          verbs.OnDemand{Supported: true, RC: everyPage, UC: everyPage, UD: everyPage},
 			WriteBatchPackets: writeBatchPackets, ReadBatchPackets: readBatchPackets,
 			Threads: 1,
 		},
@@ -243,6 +247,11 @@ func (e *engine) socketOf(g *gid) (*socket, error) {
 			return s, nil
 		}
 	}
+	return e.addSocket(g)
+}
+
+// addSocket opens the socket of an address and has everybody watch it.
+func (e *engine) addSocket(g *gid) (*socket, error) {
 	buffer := e.options.ReceiveBuffer
 	if buffer == 0 {
 		buffer = 8 << 20
@@ -283,6 +292,11 @@ func (e *engine) pathTo(a verbs.AddressVector) (*path, error) {
 	s, err := e.socketOf(g)
 	if err != nil {
 		return nil, bindError(g.addr, err)
+	}
+	if remote.IsMulticast() {
+		if err := s.sendToGroups(); err != nil {
+			return nil, err
+		}
 	}
 	v := service{class: a.TrafficClass, level: a.SL, hops: a.HopLimit, flowLabel: a.FlowLabel}
 	if err := v.validate(); err != nil {

@@ -28,6 +28,7 @@ const (
 	maxSRQ      = 1 << 12
 	maxSRQWR    = 1 << 16
 	maxRDAtomic = 128
+	maxGroups   = 256 // multicast groups, of which each takes a socket; rxe has 8192
 	maxMessage  = 1 << 31
 )
 
@@ -313,7 +314,12 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 	}
 	qpn := p.DestQPN()
 	q := e.qps[qpn&(maxQP-1)]
-	if q == nil || q.qpn != qpn || q.wire != p.Opcode.Transport() {
+	if members := from.socket.members; members != nil && qpn == wire.MulticastQPN {
+		q = members[0] // for the checks, which are those of any UD queue pair
+	} else if q == nil || q.qpn != qpn || members != nil {
+		q = nil
+	}
+	if q == nil || q.wire != p.Opcode.Transport() {
 		e.count.unknownQP++
 		return
 	}
@@ -341,6 +347,14 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 	if e.capture != nil {
 		e.captureReceived(from, b, id)
 	}
+	if members := from.socket.members; members != nil {
+		for _, q := range members {
+			if q.serves() {
+				q.onDatagram(&p, from, id)
+			}
+		}
+		return
+	}
 	if p.Opcode.IsResponse() {
 		q.onResponse(&p, now)
 		return
@@ -365,7 +379,7 @@ func (e *engine) addQP(q *queuePair) error {
 	}
 	for {
 		e.lastQP = (e.lastQP + 1) & wire.Mask24
-		if e.lastQP&(maxQP-1) < 17 { // 0 and 1 are reserved; rxe starts at 17
+		if e.lastQP&(maxQP-1) < 17 || e.lastQP == wire.MulticastQPN { // 0 and 1 are reserved; rxe starts at 17
 			continue
 		}
 		if slot := &e.qps[e.lastQP&(maxQP-1)]; *slot == nil {

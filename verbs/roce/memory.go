@@ -137,7 +137,7 @@ func (pd *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs
 	e.lock()
 	defer e.unlock()
 	const verb = "register memory"
-	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessZeroBased | verbs.AccessRelaxedOrdering
+	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessZeroBased | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
 	switch {
 	case pd.closed || e.closed:
 		return nil, e.fail(verb, 0, verbs.ErrClosed)

@@ -20,6 +20,7 @@ type queuePair struct {
 	caps      verbs.QueuePairCapabilities
 	signalAll bool
 	closed    bool
+	groups    int // multicast groups attached to
 
 	sendCQ, recvCQ *completionQueue
 	srq            *sharedReceiveQueue
@@ -173,6 +174,9 @@ func (q *queuePair) Close() error {
 	defer e.unlock()
 	if q.closed {
 		return nil
+	}
+	if q.groups > 0 {
+		return e.fail("close queue pair", q.qpn, fmt.Errorf("%w: attached to %d multicast groups", verbs.ErrBusy, q.groups))
 	}
 	if q.respond.ackDue { // what was received is acknowledged: the peer would otherwise resend it to nobody
 		e.flushAcks()

@@ -23,6 +23,8 @@ const (
 	soSndBufForce   = 32
 	ipv6FlowInfo    = 33 // IPV6_FLOWINFO_SEND: the flow label is in the destination's address
 	ipv6AutoLabel   = 70 // IPV6_AUTOFLOWLABEL
+	ipMulticastAll  = 49 // IP_MULTICAST_ALL
+	ipv6McastAll    = 29 // IPV6_MULTICAST_ALL
 	cmsgSpace       = 24
 )
 
@@ -44,7 +46,7 @@ func makeSockaddr(a netip.Addr, zone uint32, port uint16, flowLabel uint32) sock
 		ip := a.As16()
 		copy(s.b[8:], ip[:])
 		binary.BigEndian.PutUint32(s.b[4:], flowLabel)
-		if a.IsLinkLocalUnicast() {
+		if a.IsLinkLocalUnicast() || a.IsMulticast() {
 			binary.NativeEndian.PutUint32(s.b[24:], zone)
 		}
 		s.n = syscall.SizeofSockaddrInet6
@@ -67,7 +69,9 @@ type socket struct {
 	bufferBytes  int // of the receive buffer, as the kernel counts
 	paths        map[pathKey]*path
 	sources      *sourceTable
-	treated      service // what the kernel was told last
+	treated      service      // what the kernel was told last
+	members      []*queuePair // local is a multicast group: those attached to it
+	multicasts   bool         // it sends to groups
 
 	in struct {
 		message syscall.Msghdr
@@ -90,7 +94,8 @@ type multiMessage struct {
 	sent uint32
 }
 
-// openSocket binds a local address. zone is the interface's index, for link-local addresses.
+// openSocket binds a local address; zone is the index of its interface. A multicast group is joined there, and may be bound by
+// others, too.
 func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (*socket, error) {
 	local = local.WithZone("").Unmap()
 	family := syscall.AF_INET
@@ -109,7 +114,7 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, ipMTUDiscover, pmtudiscProbe)
 	} else {
 		six := &syscall.SockaddrInet6{Port: int(port), Addr: local.As16()}
-		if local.IsLinkLocalUnicast() {
+		if local.IsLinkLocalUnicast() || local.IsMulticast() {
 			six.ZoneId = zone
 		}
 		to = six
@@ -118,6 +123,9 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6FlowInfo, 1)
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6AutoLabel, 0)
 		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6MTUDiscover, pmtudiscProbe)
+	}
+	if local.IsMulticast() && err == nil {
+		err = s.join()
 	}
 	if err == nil {
 		err = syscall.Bind(fd, to)
@@ -135,6 +143,37 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 	}
 	s.bufferBytes, _ = syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF)
 	return s, nil
+}
+
+// join makes the socket, which is not bound yet, a member of its group on one interface, and deaf to groups that others joined.
+func (s *socket) join() error {
+	if err := syscall.SetsockoptInt(s.fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	if s.local.Is4() {
+		_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IP, ipMulticastAll, 0)
+		return syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_ADD_MEMBERSHIP, &syscall.IPMreqn{Multiaddr: s.local.As4(), Ifindex: int32(s.zone)})
+	}
+	_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, ipv6McastAll, 0)
+	return syscall.SetsockoptIPv6Mreq(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_JOIN_GROUP, &syscall.IPv6Mreq{Multiaddr: s.local.As16(), Interface: s.zone})
+}
+
+// sendToGroups has what goes to multicast groups leave by the socket's interface, and reach this machine's own members.
+func (s *socket) sendToGroups() error {
+	if s.multicasts {
+		return nil
+	}
+	var err error
+	if s.local.Is4() {
+		err = syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_MULTICAST_IF, &syscall.IPMreqn{Ifindex: int32(s.zone)})
+	} else {
+		err = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_MULTICAST_IF, int(s.zone))
+	}
+	if err != nil {
+		return fmt.Errorf("send to multicast groups: %w", err)
+	}
+	s.multicasts, s.treated = true, service{} // IP_MULTICAST_LOOP is on by default
+	return nil
 }
 
 // useOffloads turns on the coalescing of what arrives and the segmentation of what is sent.
@@ -279,9 +318,12 @@ func (s *socket) describe(i int, p *path, b []byte, segment int) {
 // comes from port 4791; paths that differ take turns at some cost.
 func (s *socket) treat(v service) {
 	s.treated = v
-	level, class, hops := syscall.IPPROTO_IP, syscall.IP_TOS, syscall.IP_TTL
+	level, class, hops, groupHops := syscall.IPPROTO_IP, syscall.IP_TOS, syscall.IP_TTL, syscall.IP_MULTICAST_TTL
 	if s.local.Is6() {
-		level, class, hops = syscall.IPPROTO_IPV6, syscall.IPV6_TCLASS, syscall.IPV6_UNICAST_HOPS
+		level, class, hops, groupHops = syscall.IPPROTO_IPV6, syscall.IPV6_TCLASS, syscall.IPV6_UNICAST_HOPS, syscall.IPV6_MULTICAST_HOPS
+	}
+	if s.multicasts {
+		_ = syscall.SetsockoptInt(s.fd, level, groupHops, int(v.hops))
 	}
 	_ = syscall.SetsockoptInt(s.fd, level, class, int(v.class))
 	_ = syscall.SetsockoptInt(s.fd, level, hops, int(v.hops))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
 
@@ -37,6 +38,7 @@ type socket struct {
 	bufferBytes  int
 	paths        map[pathKey]*path
 	sources      *sourceTable
+	members      []*queuePair // of a multicast group: there are none
 
 	in struct {
 		from, last netip.AddrPort
@@ -44,6 +46,9 @@ type socket struct {
 }
 
 func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (*socket, error) {
+	if local.IsMulticast() {
+		return nil, errNoMulticast
+	}
 	local = local.WithZone("").Unmap()
 	fd, err := openDatagram(local.Is6())
 	if err != nil {
@@ -62,6 +67,10 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 	s.bufferBytes = receiveBufferOf(fd)
 	return s, nil
 }
+
+var errNoMulticast = fmt.Errorf("multicast: %w: this device has it on Linux", verbs.ErrUnsupported)
+
+func (s *socket) sendToGroups() error { return errNoMulticast }
 
 func (s *socket) useOffloads() {}
 

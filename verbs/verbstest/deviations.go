@@ -39,6 +39,7 @@ const (
 	WindowRange              Case = "access outside a window, inside its region"      // REM_ACCESS_ERR
 	InvalidatedKeyTold       Case = "the receive tells the invalidated key"           // flag and key
 	GRHChecksum              Case = "checksum of the IPv4 header before a UD message" // right
+	MulticastDelivered       Case = "messages to a multicast group"                   // a copy to each queue pair attached
 	ReadsServedKept          Case = "READs served at once, read back"                 // as set
 )
 

@@ -48,6 +48,7 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 		{"domains", testDomains},
 		{"atomics", testAtomics},
 		{"datagrams", testDatagrams},
+		{"multicast", testMulticast},
 		{"shared receives", testSharedReceives},
 		{"events", testEvents},
 		{"windows", testWindows},

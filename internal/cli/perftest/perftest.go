@@ -295,6 +295,9 @@ func (r *testRun) connected(s control.Session, c bench.Connection) {
 	if c.GID != nil {
 		f.GIDIndex = &c.GID.Index
 	}
+	if c.SecondGID != nil {
+		f.SecondGIDIndex = &c.SecondGID.Index
+	}
 	r.text.Header(f)
 	unit := perftestcli.MiBPerSecond
 	if r.gbits {

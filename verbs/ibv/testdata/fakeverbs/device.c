@@ -6,6 +6,7 @@
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 struct key keys[KEYS];
 struct qp *qps[QPS];
+struct member members[MAX_GROUPS];
 
 long setting(const char *name, long by_default) {
 	const char *v = getenv(name);
@@ -16,6 +17,8 @@ int infiniband(void) {
 	const char *v = getenv("FAKEVERBS_LINK");
 	return v && !strcmp(v, "ib");
 }
+
+int has_port(int port) { return port >= 1 && port <= setting("FAKEVERBS_PORTS", 1); }
 
 void note(const char *format, ...) {
 	const char *file = getenv("FAKEVERBS_TRACE");
@@ -76,7 +79,8 @@ int ibv_query_device(struct vb_context *c, struct vb_device_attr *a) {
 		.vendor_part_id = (uint32_t)setting("FAKEVERBS_PART", 0), .max_qp = QPS - 1, .max_qp_wr = MAX_WR,
 		.device_cap_flags = 1 << 21 | 1 << 24, .max_sge = MAX_SGE, .max_sge_rd = MAX_SGE_READ, .max_cq = 4096, .max_cqe = MAX_CQE,
 		.max_mr = KEYS - 1, .max_pd = 4096, .max_qp_rd_atom = MAX_READS, .max_qp_init_rd_atom = MAX_READS, .atomic_cap = 1,
-		.max_mw = KEYS - 1, .max_ah = 4096, .max_srq = 4096, .max_srq_wr = MAX_WR, .max_srq_sge = MAX_SGE, .max_pkeys = 1, .phys_port_cnt = 1,
+		.max_mw = KEYS - 1, .max_ah = 4096, .max_srq = 4096, .max_srq_wr = MAX_WR, .max_srq_sge = MAX_SGE, .max_pkeys = 1,
+		.phys_port_cnt = (uint8_t)setting("FAKEVERBS_PORTS", 1), .max_mcast_grp = MAX_GROUPS, .max_mcast_qp_attach = MAX_GROUPS,
 	};
 	return 0;
 }
@@ -84,12 +88,14 @@ int ibv_query_device(struct vb_context *c, struct vb_device_attr *a) {
 static int query_device_ex(struct vb_context *c, const void *input, struct vb_device_attr_ex *a, size_t size) {
 	(void)input, (void)size;
 	a->completion_timestamp_mask = setting("FAKEVERBS_CLOCK", 0) ? CLOCK_MASK : 0;
+	if (setting("FAKEVERBS_ODP", 0))
+		a->odp_caps.general_caps = 1, a->odp_caps.rc = 0x3f, a->odp_caps.ud = 1;
 	a->hca_core_clock = (uint64_t)setting("FAKEVERBS_CLOCK", 0);
 	return ibv_query_device(c, &a->orig);
 }
 
 int ibv_query_port(struct vb_context *c, uint8_t port, struct vb_port_attr *a) {
-	if (gone(c) || port != 1)
+	if (gone(c) || !has_port(port))
 		return gone(c) ? EIO : EINVAL;
 	*a = (struct vb_port_attr){
 		.state = 4, .max_mtu = 5, .active_mtu = 5, .gid_tbl_len = infiniband() ? 1 : 2, .max_msg_sz = 1 << 30, .pkey_tbl_len = 1,
@@ -101,27 +107,29 @@ int ibv_query_port(struct vb_context *c, uint8_t port, struct vb_port_attr *a) {
 
 int ibv_query_gid(struct vb_context *c, uint8_t port, int i, uint8_t *gid) {
 	(void)c;
-	if (port != 1 || i < 0 || i >= (infiniband() ? 1 : 2)) {
+	if (!has_port(port) || i < 0 || i >= (infiniband() ? 1 : 2)) {
 		errno = EINVAL;
 		return -1;
 	}
 	static const uint8_t gids[2][16] = {{0xfe, 0x80, [8] = 2, [11] = 0xff, [12] = 0xfe, [15] = 1}, {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
 	memcpy(gid, gids[i], 16);
+	gid[15] = port;
 	return 0;
 }
 
 ssize_t _ibv_query_gid_table(struct vb_context *c, struct vb_gid_entry *e, size_t max, uint32_t flags, size_t size) {
 	(void)flags, (void)size;
 	int n = 0;
-	for (; (size_t)n < max && !ibv_query_gid(c, 1, n, e[n].gid); n++)
-		e[n].gid_index = (uint32_t)n, e[n].port_num = 1, e[n].gid_type = infiniband() ? 0 : 2, e[n].ndev_ifindex = 0;
+	for (int port = 1; has_port(port); port++)
+		for (int i = 0; (size_t)n < max && !ibv_query_gid(c, (uint8_t)port, i, e[n].gid); i++, n++)
+			e[n].gid_index = (uint32_t)i, e[n].port_num = (uint32_t)port, e[n].gid_type = infiniband() ? 0 : 2, e[n].ndev_ifindex = 0;
 	return n;
 }
 
 int ibv_query_pkey(struct vb_context *c, uint8_t port, int i, uint16_t *key) {
 	(void)c;
 	*key = 0xffff;
-	return port == 1 && i == 0 ? 0 : -1;
+	return has_port(port) && i == 0 ? 0 : -1;
 }
 
 int ibv_get_async_event(struct vb_context *c, struct vb_async_event *e) { return read(c->async_fd, e, sizeof *e) == sizeof *e ? 0 : -1; }

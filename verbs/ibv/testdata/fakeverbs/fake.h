@@ -3,6 +3,8 @@
  * answers as the specification has it, so that verbs/verbstest needs no table of deviations.
  *
  *   FAKEVERBS_LINK=ib          InfiniBand with a LID; otherwise Ethernet with GIDs of RoCE v2
+ *   FAKEVERBS_PORTS=2          two ports, whose GIDs end in 1 and 2
+ *   FAKEVERBS_ODP=1            memory may be registered on demand, for all operations over RC; otherwise such calls fail
  *   FAKEVERBS_PART=4129        the device's part number: 4129 is a ConnectX-7, on which perftest posts with ibv_wr_*
  *   FAKEVERBS_CLOCK=156250     kHz of the device's clock; without it, completions have no time stamps
  *   FAKEVERBS_TICKS=156260     kHz at which it really runs, as a quartz that is a little off
@@ -27,14 +29,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_SGE = 16, MAX_SGE_READ = 8, MAX_INLINE = 256, MAX_WR = 16384, MAX_CQE = 1 << 16, MAX_READS = 16, KEYS = 1 << 14, QPS = 1 << 12 };
+enum { MAX_SGE = 16, MAX_SGE_READ = 8, MAX_INLINE = 256, MAX_WR = 16384, MAX_CQE = 1 << 16, MAX_READS = 16, MAX_GROUPS = 64, KEYS = 1 << 14, QPS = 1 << 12 };
 enum { RC = 2, UC = 3, UD = 4 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR };
 enum { WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, LOCAL_INV, BIND_MW, SEND_INV };
 enum { FENCE = 1, SIGNALED = 2, SOLICITED = 4, INLINED = 8 };
-enum { LOCAL_WRITE = 1, REMOTE_WRITE = 2, REMOTE_READ = 4, REMOTE_ATOMIC = 8, MW_BIND = 16 };
+enum { LOCAL_WRITE = 1, REMOTE_WRITE = 2, REMOTE_READ = 4, REMOTE_ATOMIC = 8, MW_BIND = 16, ON_DEMAND = 64 };
 enum { OK, LOC_LEN, LOC_QP_OP, LOC_EEC_OP, LOC_PROT, FLUSH, MW_BIND_ERR, BAD_RESP, LOC_ACCESS, REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_EXC, WAIT = -1, DROPPED = -2 };
-enum { RECV = 128, WITH_GRH = 1, WITH_IMM = 2, WITH_INV = 8, GRH = 40 };
+enum { RECV = 128, WITH_GRH = 1, WITH_IMM = 2, WITH_INV = 8, GRH = 40, MULTICAST_QPN = 0xffffff };
 #define CLOCK_MASK ((1ull << 48) - 1)
 enum { CQ_ERR = 0, SQ_DRAINED = 5, DEVICE_FATAL = 8, SRQ_LIMIT = 15, LAST_WQE = 16 };
 
@@ -62,14 +64,17 @@ struct qp {
 struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; int access, is_window, bound; struct qp *qp; };
 struct device_context { struct vb_verbs_context x; int events_in; long posts_left; int gone; };
 struct ah { struct vb_ah ah; struct vb_ah_attr a; };
+struct member { struct qp *qp; uint8_t group[16]; uint16_t lid; }; /* of a multicast group */
 
 extern pthread_mutex_t lock; /* of everything */
 extern struct key keys[KEYS];
 extern struct qp *qps[QPS];
+extern struct member members[MAX_GROUPS];
 
 /* device.c */
 long setting(const char *name, long by_default);
 int infiniband(void);
+int has_port(int port);
 void note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a line of the trace */
 int fault(const char *verb); /* sets errno and returns it when the verb is to fail */
 int gone(struct vb_context *c); /* likewise when the device has been torn out */

@@ -34,6 +34,12 @@ struct vb_mr *ibv_reg_mr_iova2(struct vb_pd *pd, void *addr, size_t length, uint
 	(void)iova;
 	if (fault("reg_mr") || gone(pd->context))
 		return NULL;
+	if ((access & ON_DEMAND) && !setting("FAKEVERBS_ODP", 0)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (access & ON_DEMAND)
+		note("reg_mr on demand");
 	if (!length || ((access & (REMOTE_WRITE | REMOTE_ATOMIC)) && !(access & LOCAL_WRITE))) {
 		errno = EINVAL;
 		return NULL;

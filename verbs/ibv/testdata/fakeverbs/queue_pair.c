@@ -55,6 +55,12 @@ int ibv_modify_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
 		return errno;
 	if (mask & 1 << 7 && (a->ah_attr.grh.sgid_index >= (infiniband() ? 1 : 2) || (!a->ah_attr.is_global && !infiniband())))
 		return EINVAL;
+	if ((mask & 1 << 5 && !has_port(a->port_num)) || (mask & 1 << 7 && !has_port(a->ah_attr.port_num)))
+		return EINVAL;
+	if (mask & 1 << 5)
+		note("modify_qp port %d", a->port_num);
+	if (mask & 1 << 7)
+		note("modify_qp ah port %d", a->ah_attr.port_num);
 	pthread_mutex_lock(&lock);
 #define SET(bit, field) if (mask & 1 << (bit)) q->a.field = a->field
 	SET(3, qp_access_flags); SET(4, pkey_index); SET(5, port_num); SET(6, qkey); SET(7, ah_attr); SET(8, path_mtu); SET(9, timeout);
@@ -88,6 +94,9 @@ int ibv_query_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_
 
 int ibv_destroy_qp(struct vb_qp *qp) {
 	struct qp *q = (struct qp *)qp;
+	for (int i = 0; i < MAX_GROUPS; i++)
+		if (members[i].qp == q)
+			return EBUSY;
 	await_events(&q->events);
 	pthread_mutex_lock(&lock);
 	qps[qp->qp_num] = NULL;
@@ -148,6 +157,11 @@ struct vb_ah *ibv_create_ah(struct vb_pd *pd, struct vb_ah_attr *a) {
 		errno = EINVAL;
 		return NULL;
 	}
+	if (!has_port(a->port_num)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	note("create_ah port %d", a->port_num);
 	struct ah *h = calloc(1, sizeof *h);
 	h->ah.context = pd->context, h->ah.pd = pd, h->a = *a;
 	return &h->ah;
@@ -155,3 +169,37 @@ struct vb_ah *ibv_create_ah(struct vb_pd *pd, struct vb_ah_attr *a) {
 
 int ibv_destroy_ah(struct vb_ah *ah) { free(ah); return 0; }
 
+/* find_member is the place of a queue pair in a group, or a free one; NULL: there is none. */
+static struct member *find_member(struct qp *q, const uint8_t *group, uint16_t lid) {
+	for (int i = 0; i < MAX_GROUPS; i++)
+		if (members[i].qp == q && (!q || (members[i].lid == lid && !memcmp(members[i].group, group, 16))))
+			return &members[i];
+	return NULL;
+}
+
+int ibv_attach_mcast(struct vb_qp *qp, const uint8_t *group, uint16_t lid) {
+	struct qp *q = (struct qp *)qp;
+	if (fault("attach_mcast") || gone(qp->context))
+		return errno;
+	if (qp->qp_type != UD || (group[0] != 0xff && (group[12] & 0xf0) != 0xe0))
+		return EINVAL;
+	pthread_mutex_lock(&lock);
+	struct member *m = find_member(q, group, lid);
+	if (!m && (m = find_member(NULL, NULL, 0))) {
+		m->qp = q, m->lid = lid;
+		memcpy(m->group, group, 16);
+	}
+	pthread_mutex_unlock(&lock);
+	note("attach_mcast %02x%02x::%02x%02x:%d.%d.%d.%d lid %d", group[0], group[1], group[10], group[11], group[12], group[13], group[14], group[15], lid);
+	return m ? 0 : ENOMEM;
+}
+
+int ibv_detach_mcast(struct vb_qp *qp, const uint8_t *group, uint16_t lid) {
+	pthread_mutex_lock(&lock);
+	struct member *m = find_member((struct qp *)qp, group, lid);
+	if (m)
+		m->qp = NULL;
+	pthread_mutex_unlock(&lock);
+	note("detach_mcast");
+	return m ? 0 : EINVAL;
+}

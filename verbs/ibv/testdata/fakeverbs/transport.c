@@ -93,7 +93,7 @@ static int remote(const struct qp *p, uint32_t rkey, uint64_t addr, uint64_t len
 static void put_grh(uint8_t *h, const struct vb_ah_attr *to, uint64_t length) {
 	uint8_t from[16];
 	memset(h, 0, GRH);
-	ibv_query_gid(NULL, 1, to->grh.sgid_index, from);
+	ibv_query_gid(NULL, to->port_num, to->grh.sgid_index, from);
 	if (infiniband() || from[0]) {
 		h[0] = 0x60, h[4] = (uint8_t)(length >> 8), h[5] = (uint8_t)length, h[6] = infiniband() ? 0x1b : 17, h[7] = to->grh.hop_limit;
 		memcpy(h + 8, from, 16);
@@ -203,6 +203,20 @@ static int respond(struct qp *q, struct qp *p, struct send *s, uint8_t *data, ui
 	}
 }
 
+/* takes_datagram tells whether a queue pair lets a datagram in. */
+static int takes_datagram(const struct qp *p, const struct send *s) {
+	return p && p->ex.base.qp_type == UD && p->ex.base.state >= RTR && p->ex.base.state != ERR && p->a.qkey == s->wr.wr.ud.remote_qkey;
+}
+
+/* deliver_to_group gives each member a copy. */
+static int deliver_to_group(struct qp *q, struct send *s, const uint8_t *data, uint64_t length) {
+	const uint8_t *group = ((struct ah *)s->wr.wr.ud.ah)->a.grh.dgid;
+	for (int i = 0; i < MAX_GROUPS; i++)
+		if (members[i].qp && !memcmp(members[i].group, group, 16) && takes_datagram(members[i].qp, s))
+			deliver(q, members[i].qp, s, data, length);
+	return OK;
+}
+
 /* carry_out does one request: a completion status, WAIT for a receive, or DROPPED on the way. */
 static int carry_out(struct qp *q, struct send *s) {
 	struct vb_send_wr *w = &s->wr;
@@ -232,10 +246,14 @@ static int carry_out(struct qp *q, struct send *s) {
 			memcpy(data, (void *)s->sge[i].addr, s->sge[i].length);
 		data = joined;
 	}
+	if (type == UD && w->wr.ud.remote_qpn == MULTICAST_QPN) {
+		deliver_to_group(q, s, data, (uint64_t)length);
+		free(joined);
+		return OK;
+	}
 	struct qp *p = find_qp(type == UD ? w->wr.ud.remote_qpn : q->a.dest_qp_num);
 	int status;
-	if (!p || p->ex.base.qp_type != type || p->ex.base.state < RTR || p->ex.base.state == ERR ||
-	    (type == UD ? p->a.qkey != w->wr.ud.remote_qkey : p->a.dest_qp_num != q->ex.base.qp_num))
+	if (type == UD ? !takes_datagram(p, s) : !p || p->ex.base.qp_type != type || p->ex.base.state < RTR || p->ex.base.state == ERR || p->a.dest_qp_num != q->ex.base.qp_num)
 		status = RETRY_EXC;
 	else
 		status = respond(q, p, s, data, (uint64_t)length);

@@ -1,0 +1,148 @@
+package verbstest
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// newGroup is a multicast group of the ends' family that no other test has.
+func newGroup(s *suite) verbs.GID {
+	id, n := os.Getpid(), addresses.Add(1)
+	if s.pair.A.GID.Addr().Is4() {
+		return verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 192 | byte(id>>8&63), byte(id), byte(1 + n%254)})) // RFC 2365: of an organisation
+	}
+	return verbs.GID{0: 0xff, 1: 0x12, 12: byte(id >> 16), 13: byte(id >> 8), 14: byte(id), 15: byte(1 + n%254)} // RFC 4291: of a link
+}
+
+// attach attaches a side's queue pair to a group for the rest of the test.
+func (x *side) attach(group verbs.GID) {
+	t := x.r.t
+	t.Helper()
+	if err := x.qp.AttachMulticast(group, 0); err != nil {
+		t.Fatalf("attach %s to %v: %v", x.name, group, err)
+	}
+	t.Cleanup(func() {
+		if err := x.qp.DetachMulticast(group, 0); err != nil {
+			t.Errorf("detach %s from %v: %v", x.name, group, err)
+		}
+	})
+}
+
+// toGroup is a request that sends to a group.
+func (x *side) toGroup(id uint64, group verbs.GID, length int) verbs.SendRequest {
+	t := x.r.t
+	t.Helper()
+	to := x.vector(x.peer())
+	to.DGID = group
+	ah := must[verbs.AddressHandle](t, "create address handle of a group")(x.pd.CreateAH(to))
+	closing(t, "AH", ah)
+	q := x.request(id, verbs.OpSend, length)
+	q.AH, q.RemoteQPN = ah, verbs.MulticastQPN
+	return q
+}
+
+func testMulticast(t *testing.T, s *suite) {
+	t.Run("refused", func(t *testing.T) { testRefusedGroups(t, s) })
+	if s.dev.ignored(t, MulticastDelivered) {
+		return
+	}
+	t.Run("a copy each", func(t *testing.T) {
+		group := newGroup(s)
+		r, other := newRig(t, s, rigOptions{transport: verbs.UD}), newRig(t, s, rigOptions{transport: verbs.UD})
+		r.b.attach(group)
+		r.b.attachAgain(group)
+		other.b.attach(group)
+		fill(r.a.buf.Bytes()[:100], 1)
+		for _, x := range []*side{r.b, other.b} {
+			x.receive(1, x.sge(0, 256))
+		}
+		r.a.post(r.a.toGroup(1, group, 100))
+		r.a.wantSent(1, verbs.Success)
+		for _, x := range []*side{r.b, other.b} {
+			if c := x.wantReceived(1, verbs.Success); c.SourceQPN != r.a.qp.QPN() || c.Bytes != 100+grhBytes {
+				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+grhBytes, r.a.qp.QPN())
+			}
+			b := x.buf.Bytes()
+			if i := firstDifference(b[grhBytes:][:100], r.a.buf.Bytes()[:100]); i >= 0 {
+				t.Errorf("byte %d differs", i)
+			}
+			if to := verbs.GID(b[24:40]); group.Addr().Is4() && [4]byte(b[36:]) != group.Addr().As4() || !group.Addr().Is4() && to != group {
+				t.Errorf("GRH %x: want the group %v as destination", b[:grhBytes], group)
+			}
+		}
+		r.b.receive(2, r.b.sge(0, 256)) // attached twice, it gets one copy
+		r.quiet("after a message to a group")
+	})
+	t.Run("its own Q_Key", func(t *testing.T) {
+		group := newGroup(s)
+		r := newRig(t, s, rigOptions{transport: verbs.UD})
+		r.b.attach(group)
+		r.b.receive(1, r.b.sge(0, 256))
+		bad := r.a.toGroup(1, group, 64)
+		bad.RemoteQKey++
+		r.a.post(bad)
+		r.a.wantSent(1, verbs.Success)
+		r.quiet("after a message to a group with a wrong Q_Key")
+	})
+	t.Run("not attached", func(t *testing.T) {
+		group, another := newGroup(s), newGroup(s)
+		r, other := newRig(t, s, rigOptions{transport: verbs.UD}), newRig(t, s, rigOptions{transport: verbs.UD})
+		r.b.attach(another)
+		other.b.attach(group)
+		r.b.receive(1, r.b.sge(0, 256))
+		other.b.receive(1, other.b.sge(0, 256))
+		r.a.post(r.a.toGroup(1, group, 64))
+		r.a.wantSent(1, verbs.Success)
+		other.b.wantReceived(1, verbs.Success)
+		r.quiet("after a message to another group")
+	})
+	t.Run("detached", func(t *testing.T) {
+		group := newGroup(s)
+		r, other := newRig(t, s, rigOptions{transport: verbs.UD}), newRig(t, s, rigOptions{transport: verbs.UD})
+		other.b.attach(group)
+		if err := errors.Join(r.b.qp.AttachMulticast(group, 0), r.b.qp.DetachMulticast(group, 0)); err != nil {
+			t.Fatal(err)
+		}
+		r.b.receive(1, r.b.sge(0, 256))
+		other.b.receive(1, other.b.sge(0, 256))
+		r.a.post(r.a.toGroup(1, group, 64))
+		r.a.wantSent(1, verbs.Success)
+		other.b.wantReceived(1, verbs.Success)
+		r.quiet("after leaving the group")
+		if err := r.b.qp.DetachMulticast(group, 0); err == nil {
+			t.Error("detached from a group that it is not attached to")
+		}
+	})
+}
+
+// attachAgain attaches a side's queue pair to a group that it is attached to.
+func (x *side) attachAgain(group verbs.GID) {
+	x.r.t.Helper()
+	if err := x.qp.AttachMulticast(group, 0); err != nil {
+		x.r.t.Errorf("attach %s to %v once more: %v", x.name, group, err)
+	}
+}
+
+// testRefusedGroups: only UD has groups, a group has a multicast address, and who is attached to one stays open.
+func testRefusedGroups(t *testing.T, s *suite) {
+	group := newGroup(s)
+	r := newRig(t, s, rigOptions{})
+	if err := r.b.qp.AttachMulticast(group, 0); err == nil {
+		t.Error("an RC queue pair was attached to a multicast group")
+	}
+	r = newRig(t, s, rigOptions{transport: verbs.UD})
+	if err := r.b.qp.AttachMulticast(s.pair.B.GID, 0); err == nil {
+		t.Errorf("%v was taken for a multicast group", s.pair.B.GID)
+	}
+	if err := r.b.qp.DetachMulticast(group, 0); err == nil {
+		t.Error("detached from a group that it is not attached to")
+	}
+	r.b.attach(group)
+	if err := r.b.qp.Close(); !errors.Is(err, verbs.ErrBusy) {
+		t.Errorf("a queue pair attached to a group was closed: %v", err)
+	}
+}
