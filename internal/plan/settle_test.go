@@ -714,3 +714,87 @@ func TestRails(t *testing.T) {
 		t.Errorf("two devices on one CPU: %v", err)
 	}
 }
+
+// TestDevicesThatCannot: multicast on InfiniBand, a second port and memory on demand are refused by the device's name, operation by
+// operation, and taken where they are.
+func TestDevicesThatCannot(t *testing.T) {
+	write, send, add := Spec{Operation: Write, Kind: Bandwidth}, Spec{Operation: Send, Kind: Bandwidth}, Spec{Operation: Atomic, Kind: Bandwidth}
+	with := func(s Spec, change func(*Spec)) Spec {
+		change(&s)
+		return s
+	}
+	onDemand := func(s *Spec) { s.OnDemand = true }
+	multicast := func(s *Spec) { s.Multicast, s.Transport = true, verbs.UD }
+	ports := func(n int) func(*Limits) { return func(l *Limits) { l.Device.Ports = n } }
+	pages := func(rc verbs.PagedOperation) func(*Limits) {
+		return func(l *Limits) { l.Device.Limits.OnDemand = verbs.OnDemand{Supported: true, RC: rc} }
+	}
+	for _, c := range []struct {
+		name   string
+		spec   Spec
+		device func(*Limits)
+		want   string // empty: taken
+	}{
+		{"one port", with(write, func(s *Spec) { s.DualPort, s.QPs = true, 2 }), ports(1), "has one port"},
+		{"two ports", with(write, func(s *Spec) { s.DualPort, s.QPs = true, 2 }), ports(2), ""},
+		{"half a queue pair", with(write, func(s *Spec) { s.DualPort, s.QPs = true, 3 }), ports(2), "want an even number"},
+		{"latency", with(write, func(s *Spec) { s.DualPort, s.Kind, s.QPs = true, Latency, 2 }), ports(2), "only bandwidth tests"},
+		{"no paging", with(write, onDemand), func(*Limits) {}, "has no on-demand paging (ibv_query_device_ex: odp_caps)"},
+		{"paged WRITE", with(write, onDemand), pages(verbs.PagedWrite), ""},
+		{"no paged WRITE", with(write, onDemand), pages(verbs.PagedRead), "no on-demand paging for WRITE over RC"},
+		{"no paged atomics", with(add, onDemand), pages(verbs.PagedRead), "no on-demand paging for ATOMIC over RC"},
+		{"paged SEND of its sender", with(send, onDemand), pages(verbs.PagedSend), ""},
+		{"no paged receives", with(send, func(s *Spec) { s.OnDemand, s.Bidirectional = true, true }), pages(verbs.PagedSend), "for receives over RC"},
+		{"UC", with(write, func(s *Spec) { s.OnDemand, s.Transport = true, verbs.UC }), pages(verbs.PagedWrite), "WRITE over UC"},
+		{"UD", with(send, func(s *Spec) { s.OnDemand, s.Transport = true, verbs.UD }), pages(0), ""},
+		{"multicast", with(send, multicast), func(*Limits) {}, ""},
+		{"multicast on InfiniBand", with(send, multicast), func(l *Limits) { l.Port.LinkLayer = verbs.LinkInfiniBand }, "the subnet manager must be asked"},
+		{"multicast WRITE", with(write, multicast), func(*Limits) {}, "only send over UD"},
+		{"multicast RC", with(send, func(s *Spec) { s.Multicast = true }), func(*Limits) {}, "only send over UD"},
+		{"a group alone", with(send, func(s *Spec) { s.MGID = &verbs.GID{0: 0xff} }), func(*Limits) {}, "it names the group of --mcg"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := device()
+			l.Dialled, l.Port.LinkLayer = true, verbs.LinkEthernet
+			c.device(&l)
+			_, err := Settle(c.spec, l, Peer{}, Policy{})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestGroup: who receives joins a group, the one asked for or one of its own family; of two that listen the client takes the next.
+func TestGroup(t *testing.T) {
+	asked := verbs.GIDFromAddr(netip.MustParseAddr("239.1.2.3"))
+	settled := func(kind Kind, dialled bool, g *verbs.GID) *Settled {
+		l := device()
+		l.Dialled = dialled
+		s, err := Settle(Spec{Operation: Send, Kind: kind, Transport: verbs.UD, Sizes: []int{64}, Multicast: true, MGID: g}, l, Peer{}, Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		kind    Kind
+		dialled bool
+		want    string
+	}{{Bandwidth, false, "239.1.2.3"}, {Bandwidth, true, ""}, {Latency, false, "239.1.2.3"}, {Latency, true, "239.1.2.4"}} {
+		s := settled(c.kind, c.dialled, &asked)
+		g, has := s.Group(verbs.GID{})
+		if has != (c.want != "") || has && g.Addr().String() != c.want {
+			t.Errorf("%v, dialled %v: %v %v, want %q", c.kind, c.dialled, g, has, c.want)
+		}
+		if s.SendsToGroup() != (c.kind == Latency || c.dialled) {
+			t.Errorf("%v, dialled %v: sends to a group: %v", c.kind, c.dialled, s.SendsToGroup())
+		}
+	}
+	for own, in := range map[string]string{"192.0.2.1": "239.255.0.0/16", "2001:db8::1": "ff12::/96"} {
+		g, _ := settled(Bandwidth, false, nil).Group(verbs.GIDFromAddr(netip.MustParseAddr(own)))
+		if !netip.MustParsePrefix(in).Contains(g.Addr()) {
+			t.Errorf("%s draws %v, want one of %s", own, g, in)
+		}
+	}
+}

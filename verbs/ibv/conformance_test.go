@@ -46,20 +46,26 @@ func TestConformanceWithoutHardware(t *testing.T) {
 	for _, tt := range []struct {
 		name, link, part, clock string
 		post                    verbs.PostAPI
+		ports                   [2]int // of A and B
 	}{
-		{"InfiniBand, ibv_post_send", "ib", "0", "", verbs.PostSend},
-		{"InfiniBand, ibv_wr", "ib", "4129", "", verbs.PostWR},
-		{"InfiniBand, ibv_start_poll", "ib", "0", "156250", verbs.PostSend},
+		{"InfiniBand, ibv_post_send", "ib", "0", "", verbs.PostSend, [2]int{1, 1}},
+		{"InfiniBand, ibv_wr", "ib", "4129", "", verbs.PostWR, [2]int{1, 1}},
+		{"InfiniBand, ibv_start_poll", "ib", "0", "156250", verbs.PostSend, [2]int{1, 1}},
+		{"two ports", "eth", "0", "", verbs.PostSend, [2]int{1, 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := fakeVerbs(t, map[string]string{"LINK": tt.link, "PART": tt.part, "CLOCK": tt.clock, "WRAP": "100000"})
+			p := fakeVerbs(t, map[string]string{"LINK": tt.link, "PART": tt.part, "CLOCK": tt.clock, "WRAP": "100000", "PORTS": "2"})
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {
-				end := func() verbstest.End {
+				end := func(port int) verbstest.End {
 					d := openFake(t, p)
-					g := bestGID(t, d)
-					return verbstest.End{Device: d, Port: 1, GIDIndex: g.Index, GID: g.GID}
+					gids, err := d.GIDs(port)
+					if err != nil {
+						t.Fatal(err)
+					}
+					g := gids[len(gids)-1]
+					return verbstest.End{Device: d, Port: port, GIDIndex: g.Index, GID: g.GID}
 				}
-				return verbstest.Pair{A: end(), B: end(), MTU: verbs.MTU4096, Timestamps: tt.clock != ""}
+				return verbstest.Pair{A: end(tt.ports[0]), B: end(tt.ports[1]), MTU: verbs.MTU4096, Timestamps: tt.clock != ""}
 			}, nil)
 			e := newEndpoint(t, openFake(t, p), 1, verbs.QueuePairOptions{})
 			if got := e.qps[0].Capabilities().PostAPI; got != tt.post {

@@ -81,19 +81,9 @@ func (d *device) describe() error {
 			DeviceCapFlags: uint32(a.device_cap_flags), PageSizeCap: uint64(a.page_size_cap), MaxMulticastGroup: int(a.max_mcast_grp),
 		},
 	}
-	var x C.struct_vb_device_attr_ex
-	if C.vb_query_device_ex(d.context, &x) == 0 && x.hca_core_clock != 0 {
-		d.info.Clock = verbs.CompletionClock{Hz: 1000 * float64(x.hca_core_clock), Mask: uint64(x.completion_timestamp_mask)}
-	}
+	d.describeExtended()
 	if d.context.ops.alloc_mw == nil {
 		d.info.Limits.MemoryWindow2 = false
-	}
-	var x C.struct_vb_device_attr_ex
-	if C.vb_query_device_ex(d.context, &x) == 0 && x.odp_caps.general_caps&odpSupport != 0 {
-		caps := &x.odp_caps
-		d.info.Limits.OnDemand = verbs.OnDemand{
-			Supported: true, RC: verbs.PagedOperation(caps.rc), UC: verbs.PagedOperation(caps.uc), UD: verbs.PagedOperation(caps.ud),
-		}
 	}
 	d.sysfs.describe(&d.info)
 	if port, err := d.Port(1); err == nil {
@@ -101,6 +91,22 @@ func (d *device) describe() error {
 	}
 	d.info.Limits.MaxInline = d.probeInline()
 	return nil
+}
+
+// describeExtended asks for what only newer drivers know.
+func (d *device) describeExtended() {
+	var x C.struct_vb_device_attr_ex
+	if C.vb_query_device_ex(d.context, &x) != 0 {
+		return
+	}
+	if x.hca_core_clock != 0 {
+		d.info.Clock = verbs.CompletionClock{Hz: 1000 * float64(x.hca_core_clock), Mask: uint64(x.completion_timestamp_mask)}
+	}
+	if caps := &x.odp_caps; caps.general_caps&odpSupport != 0 {
+		d.info.Limits.OnDemand = verbs.OnDemand{
+			Supported: true, RC: verbs.PagedOperation(caps.rc), UC: verbs.PagedOperation(caps.uc), UD: verbs.PagedOperation(caps.ud),
+		}
+	}
 }
 
 // isIWARP tells a device whose connections are those of RDMA CM alone.

@@ -298,6 +298,9 @@ func (r *testRun) connected(s control.Session, c bench.Connection) {
 	if c.SecondGID != nil {
 		f.SecondGIDIndex = &c.SecondGID.Index
 	}
+	for _, note := range c.Plan.Notes() {
+		fmt.Fprintf(r.out.Err, " Warning: %s\n", note)
+	}
 	r.text.Header(f)
 	unit := perftestcli.MiBPerSecond
 	if r.gbits {
