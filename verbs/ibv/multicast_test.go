@@ -27,15 +27,12 @@ func TestMulticastCalls(t *testing.T) {
 	if err := errors.Join(e.qps[0].AttachMulticast(group, 0xc001), e.qps[0].DetachMulticast(group, 0xc001)); err != nil {
 		t.Fatal(err)
 	}
-	calls, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "create_ah port 1\nmodify_qp port 2\nattach_mcast 0000::ffff:239.1.2.3 lid 49153\ndetach_mcast\n"; string(calls) != want {
+	calls := traced(t, trace)
+	if want := "create_ah port 1\nmodify_qp port 2\nattach_mcast 0000::ffff:239.1.2.3 lid 49153\ndetach_mcast\n"; calls != want {
 		t.Errorf("libibverbs was asked for\n%swant\n%s", calls, want)
 	}
 	t.Setenv("FAKEVERBS_FAULTS", "attach_mcast=12")
-	err = e.qps[0].AttachMulticast(group, 0)
+	err := e.qps[0].AttachMulticast(group, 0)
 	if !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "attach queue pair to multicast group ::ffff:239.1.2.3: fake0") {
 		t.Errorf("a device without room for groups: %v", err)
 	}
@@ -63,8 +60,23 @@ func TestOnDemand(t *testing.T) {
 			closeLater(t, mr)
 		}
 	}
-	calls, err := os.ReadFile(trace)
-	if err != nil || string(calls) != "reg_mr on demand\n" {
-		t.Errorf("libibverbs was asked for %q (%v)", calls, err)
+	if calls := traced(t, trace); calls != "reg_mr on demand\n" {
+		t.Errorf("libibverbs was asked for %q", calls)
 	}
+}
+
+// traced are the calls in a trace, without those that make completion queues.
+func traced(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "create_cq_ex ") {
+			calls.WriteString(line)
+		}
+	}
+	return calls.String()
 }
