@@ -32,15 +32,15 @@ func (x *side) attach(group verbs.GID) {
 	})
 }
 
-// toGroup is a request that sends to a group.
-func (x *side) toGroup(id uint64, group verbs.GID, length int) verbs.SendRequest {
+// toGroup is request 1, which sends to a group.
+func (x *side) toGroup(group verbs.GID, length int) verbs.SendRequest {
 	t := x.r.t
 	t.Helper()
 	to := x.vector(x.peer())
 	to.DGID = group
 	ah := must[verbs.AddressHandle](t, "create address handle of a group")(x.pd.CreateAH(to))
 	closing(t, "AH", ah)
-	q := x.request(id, verbs.OpSend, length)
+	q := x.request(1, verbs.OpSend, length)
 	q.AH, q.RemoteQPN = ah, verbs.MulticastQPN
 	return q
 }
@@ -60,7 +60,7 @@ func testMulticast(t *testing.T, s *suite) {
 		for _, x := range []*side{r.b, other.b} {
 			x.receive(1, x.sge(0, 256))
 		}
-		r.a.post(r.a.toGroup(1, group, 100))
+		r.a.post(r.a.toGroup(group, 100))
 		r.a.wantSent(1, verbs.Success)
 		for _, x := range []*side{r.b, other.b} {
 			if c := x.wantReceived(1, verbs.Success); c.SourceQPN != r.a.qp.QPN() || c.Bytes != 100+grhBytes {
@@ -82,7 +82,7 @@ func testMulticast(t *testing.T, s *suite) {
 		r := newRig(t, s, rigOptions{transport: verbs.UD})
 		r.b.attach(group)
 		r.b.receive(1, r.b.sge(0, 256))
-		bad := r.a.toGroup(1, group, 64)
+		bad := r.a.toGroup(group, 64)
 		bad.RemoteQKey++
 		r.a.post(bad)
 		r.a.wantSent(1, verbs.Success)
@@ -95,7 +95,7 @@ func testMulticast(t *testing.T, s *suite) {
 		other.b.attach(group)
 		r.b.receive(1, r.b.sge(0, 256))
 		other.b.receive(1, other.b.sge(0, 256))
-		r.a.post(r.a.toGroup(1, group, 64))
+		r.a.post(r.a.toGroup(group, 64))
 		r.a.wantSent(1, verbs.Success)
 		other.b.wantReceived(1, verbs.Success)
 		r.quiet("after a message to another group")
@@ -109,7 +109,7 @@ func testMulticast(t *testing.T, s *suite) {
 		}
 		r.b.receive(1, r.b.sge(0, 256))
 		other.b.receive(1, other.b.sge(0, 256))
-		r.a.post(r.a.toGroup(1, group, 64))
+		r.a.post(r.a.toGroup(group, 64))
 		r.a.wantSent(1, verbs.Success)
 		other.b.wantReceived(1, verbs.Success)
 		r.quiet("after leaving the group")
