@@ -195,12 +195,12 @@ func pageTableOf(g grid) pageTable {
 		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", i+1, n))
 	}
 	for i, h := range g.header {
-		t.Header = append(t.Header, pageCell{Text: h, Number: rightAligned(g, i)})
+		t.Header = append(t.Header, pageCell{Text: h, Number: rightAligned(g, i)}) // asks every row
 	}
 	for _, r := range g.rows {
 		var cells []pageCell
 		for i, c := range r {
-			cell := pageCell{Text: c, Number: rightAligned(g, i)}
+			cell := pageCell{Text: c, Number: t.Header[i].Number}
 			switch c {
 			case "pass":
 				cell.Mark = "pass"

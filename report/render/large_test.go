@@ -60,6 +60,32 @@ func TestHundredThousandRecords(t *testing.T) {
 	}
 }
 
+// A sweep over many sizes costs as much for each of them as one over few: a table has a row for each, a picture a point.
+func TestManySizes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compares times")
+	}
+	page := func(sizes int) time.Duration {
+		d := large(10 * sizes)
+		for i := range d.Records {
+			r := &d.Records[i]
+			r.Kind, r.SizeBytes, r.QPs, r.Run, r.Histogram = "latency", uint64(i/10+1), 1, i%10+1, nil
+		}
+		before := processorTime(t)
+		var out counter
+		if err := HTML(&out, []*report.Document{d}); err != nil {
+			t.Fatal(err)
+		}
+		took := processorTime(t) - before
+		t.Logf("%d sizes: %v, %d KiB", sizes, took, out>>10)
+		return took
+	}
+	page(100)
+	if few, many := page(500), page(4000); many > 24*few+time.Second { // 8 times as many
+		t.Errorf("500 sizes take %v, 4000 take %v", few, many)
+	}
+}
+
 // counter counts what is written.
 type counter int64
 

@@ -161,6 +161,12 @@ func setupFeatures(curves []curve) []func(curve) string {
 		"mtu":          func(s report.Setup) string { return fmt.Sprintf("MTU %d", s.MTU) },
 		"events":       func(s report.Setup) string { return map[bool]string{true: "events", false: "polling"}[s.Events] },
 		"threads":      func(s report.Setup) string { return plain.Plural(max(s.Threads, 1), "thread") },
+		"verified": func(s report.Setup) string {
+			if s.Verified == "" {
+				return "not verified"
+			}
+			return "verified: " + s.Verified
+		},
 		"rate_limit_bits_per_s": func(s report.Setup) string {
 			if s.RateLimit == 0 {
 				return "no rate limit"

@@ -44,6 +44,7 @@ func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 		{"versions", plain, func(d *report.Document) { d.Version = "2" }, [2]string{"1", "2"}},
 		{"depths", plain, set(func(r *report.Record) { r.TxDepth = 16 }), [2]string{"tx depth 128", "tx depth 16"}},
 		{"threads", plain, set(func(r *report.Record) { r.Threads = 4 }), [2]string{"1 thread", "4 threads"}},
+		{"verification", plain, set(func(r *report.Record) { r.Verified = "all" }), [2]string{"not verified", "verified: all"}},
 		{"another field of the plan", plain, set(func(r *report.Record) { r.Plan = map[string]string{"service_level": "3"} }), [2]string{"", "service level 3"}},
 		{"times", plain, func(d *report.Document) { d.Started = time.Unix(61, 0) }, [2]string{"1970-01-01 00:00:01", "1970-01-01 00:01:01"}},
 		{"nothing", plain, plain, [2]string{"1", "2"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/report"
@@ -72,6 +73,12 @@ func judged(q *qualify.Qualification) grid {
 			margin = marginInWords(*c.Margin)
 		}
 		g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, cmp.Or(c.Limit, "-"), margin, checkVerdict(c)})
+	}
+	if !several(q) { // the test says it all
+		g.header = slices.Delete(g.header, 2, 3)
+		for i := range g.rows {
+			g.rows[i] = slices.Delete(g.rows[i], 2, 3)
+		}
 	}
 	return g
 }
@@ -233,13 +240,6 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 	}
 	if f := judged(q); len(f.rows) > 0 {
 		fmt.Fprintln(out)
-		for i := range f.rows {
-			f.rows[i] = append(f.rows[i][:2:2], f.rows[i][3:]...)
-		}
-		f.header = append(f.header[:2:2], f.header[3:]...)
-		if several(q) {
-			f = judged(q)
-		}
 		if err := writeGrid(out, f, most); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -95,6 +96,10 @@ func (f *flags) config(args []string) (config, error) {
 	c.Gate, c.Options.Margin, c.Options.Accept = g, g.Margin, g.Accept
 	if !slices.Contains(append(render.ComparisonFormats(), "md", "tex"), f.format) {
 		errs = append(errs, fmt.Errorf("--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", ")))
+	}
+	if ending := strings.ToLower(filepath.Ext(f.save)); slices.Contains([]string{".html", ".htm", ".svg", ".png", ".pdf"}, ending) {
+		errs = append(errs, fmt.Errorf("--save %s: a comparison is no page and no picture: --format is one of %s; 'report OLD NEW --save %s' lays both over one another",
+			f.save, strings.Join(render.ComparisonFormats(), ", "), f.save))
 	}
 	return c, errors.Join(errs...)
 }
