@@ -73,7 +73,7 @@ func TestManySizes(t *testing.T) {
 		}
 		before := processorTime(t)
 		var out counter
-		if err := HTML(&out, []*report.Document{d}); err != nil {
+		if err := documentsHTML(&out, []*report.Document{d}); err != nil {
 			t.Fatal(err)
 		}
 		took := processorTime(t) - before
