@@ -117,14 +117,14 @@ func LoadPlan(file string, o Options) (*Plan, error) {
 	}
 	b, err := report.ReadFile(file, planBytes)
 	if err != nil {
-		if pe, ok := errors.AsType[*os.PathError](err); ok {
-			err = pe.Err
-		}
 		remedy := "shipped plans are " + strings.Join(ShippedPlans(), ", ")
 		if near := plain.Nearest(file, ShippedPlans()); near != "" {
 			remedy = fmt.Sprintf("did you mean the shipped plan %q? %s", near, remedy)
 		}
-		return nil, &report.FileError{File: file, Err: err, Remedy: remedy}
+		if unread, ok := errors.AsType[*report.FileError](err); ok { // it names the file
+			unread.Remedy = remedy
+		}
+		return nil, err
 	}
 	return parsePlan(file, b, o)
 }

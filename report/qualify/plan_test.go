@@ -212,7 +212,7 @@ func TestShippedPlans(t *testing.T) {
 	for _, name := range []string{"quik", filepath.Join(t.TempDir(), "none.yaml")} {
 		_, err := LoadPlan(name, Options{})
 		var fe *report.FileError
-		if !errors.As(err, &fe) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "shipped plans are course, nic, quick") {
+		if !errors.As(err, &fe) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "shipped plans are course, nic, quick") || strings.Count(err.Error(), name+":") != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -126,6 +126,14 @@ func latencyCell(f func(*report.Latency) *float64) func(figure.Row) string {
 // reasonHeader is above the column of reasons: a terminal too narrow for them gets them below the table.
 const reasonHeader = "reason"
 
+// number is what stands before a note: what the rows refer to it by, where there is a column for that.
+func (g grid) number(note int) string {
+	if last := len(g.header) - 1; last < 0 || g.header[last] != noteHeader && g.header[last] != reasonHeader {
+		return ""
+	}
+	return fmt.Sprintf("[%d] ", note+1)
+}
+
 // noteHeader is above the column that refers to the notes below a table.
 const noteHeader = "note"
 

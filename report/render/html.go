@@ -192,7 +192,7 @@ func pageTableOf(g grid) pageTable {
 	t := pageTable{Title: g.title}
 	t.Notes = append(t.Notes, g.above...)
 	for i, n := range g.notes {
-		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", i+1, n))
+		t.Notes = append(t.Notes, g.number(i)+n)
 	}
 	for i, h := range g.header {
 		t.Header = append(t.Header, pageCell{Text: h, Number: rightAligned(g, i)}) // asks every row

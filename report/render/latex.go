@@ -72,7 +72,7 @@ func writeLaTeX(out *strings.Builder, g grid, said string) {
 				fmt.Fprintf(out, "{\\footnotesize\\raggedright %s\\par}\n", escapeLaTeX(n))
 			}
 			for i, n := range g.notes {
-				fmt.Fprintf(out, "{\\footnotesize\\raggedright [%d] %s\\par}\n", i+1, escapeLaTeX(n))
+				fmt.Fprintf(out, "{\\footnotesize\\raggedright %s%s\\par}\n", g.number(i), escapeLaTeX(n))
 			}
 		}
 		out.WriteString("\\end{table}\n")

@@ -50,7 +50,7 @@ func writeMarkdown(out *strings.Builder, g grid) {
 	}
 	out.WriteString("\n")
 	for i, n := range g.notes {
-		fmt.Fprintf(out, "[%d] %s  \n", i+1, escapeMarkdown(n))
+		fmt.Fprintf(out, "%s%s  \n", g.number(i), escapeMarkdown(n))
 	}
 	if len(g.notes) > 0 {
 		out.WriteString("\n")

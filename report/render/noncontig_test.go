@@ -115,3 +115,20 @@ func TestWideTablesComeInParts(t *testing.T) {
 		}
 	}
 }
+
+// The notes of a grid are of its marks and strides: no row refers to them by number, so they have none.
+func TestNoncontigNotesWithoutNumbers(t *testing.T) {
+	for _, format := range []string{"table", "markdown", "latex", "html"} {
+		var b bytes.Buffer
+		for _, f := range Formats() {
+			if f.Name == format {
+				if err := f.All(&b, []*report.Document{sample.NoncontigDocument()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !strings.Contains(b.String(), "cannot tell") || strings.Contains(b.String(), "[1] ") {
+			t.Errorf("%s has numbered notes, or none:\n%.3000s", format, &b)
+		}
+	}
+}

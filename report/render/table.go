@@ -77,7 +77,7 @@ func writeGrid(out *strings.Builder, g grid, most int) error {
 		}
 	}
 	for i, n := range g.notes {
-		writeWrapped(out, fmt.Sprintf("[%d] %s", i+1, n), most)
+		writeWrapped(out, g.number(i)+n, most)
 	}
 	return nil
 }

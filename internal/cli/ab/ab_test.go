@@ -2,8 +2,11 @@ package ab
 
 import (
 	"errors"
+	"flag"
 	"io"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +127,100 @@ func TestComparison(t *testing.T) {
 		if got := m.comparison(c).Points[0].Verdict; got.Word != tt.want || got.Cause != tt.cause {
 			t.Errorf("%s: %s, want %s %s", tt.name, got.InWords(), tt.want, tt.cause)
 		}
+	}
+}
+
+var trials = flag.Int("trials", 150, "of each row of the simulation of --width")
+
+// noises are processes that the logarithm of a figure may follow from run to run, by their names.
+func noises() map[string]func(r *rand.Rand) func() float64 {
+	return map[string]func(r *rand.Rand) func() float64{
+		"normal, 4 %": func(r *rand.Rand) func() float64 { return func() float64 { return 0.04 * r.NormFloat64() } },
+		"skewed":      func(r *rand.Rand) func() float64 { return func() float64 { return 0.04 * r.ExpFloat64() } },
+		"heavy tail": func(r *rand.Rand) func() float64 { // every seventh run waits for something else
+			return func() float64 {
+				x := 0.01 * r.NormFloat64()
+				if r.Float64() < 0.15 {
+					x += 0.3 * r.ExpFloat64()
+				}
+				return x
+			}
+		},
+		"drift": func(r *rand.Rand) func() float64 {
+			at := 0.0
+			return func() float64 { at += 0.01 + 0.02*r.NormFloat64(); return at + 0.02*r.NormFloat64() }
+		},
+		"autocorrelated": func(r *rand.Rand) func() float64 {
+			at := 0.0
+			return func() float64 {
+				at = 0.9*at + 0.04*math.Sqrt(1-0.9*0.9)*r.NormFloat64()
+				return at + 0.01*r.NormFloat64()
+			}
+		},
+	}
+}
+
+// TestWidthKeepsItsPromise: where the width of the interval ends the measuring, the interval still holds the true change as often
+// as it says, and equal sides are called different in at most one of twenty. results/verdicts.txt has more trials.
+func TestWidthKeepsItsPromise(t *testing.T) {
+	latency, _ := figure.Named("p50")
+	made, widths := noises(), []float64{0.06, 0.03}
+	if testing.Short() {
+		*trials, widths = min(*trials, 50), widths[:1]
+	}
+	t.Logf("%-15s %5s %6s %8s %7s %6s %7s %6s", "noise", "width", "change", "covered", "alarms", "found", "missed", "pairs")
+	for _, width := range widths {
+		for _, name := range slices.Sorted(maps.Keys(made)) {
+			for _, change := range []float64{0, 0.05, 0.10} {
+				c := config{Figure: latency, Pairs: 128, Width: width, Gate: gate.Config{Margin: 0.05}, Confidence: 0.95, Quiet: true}
+				covered, alarms, found, missed, pairs := 0, 0, 0, 0, 0
+				for trial := range *trials {
+					c.Seed = uint64(trial)
+					next := made[name](rand.New(rand.NewPCG(uint64(trial), 5)))
+					m, err := rounds(output.Streams{}, c, func(arm int) (outcome, error) {
+						v := math.Exp(next())
+						if arm == armB {
+							v *= 1 + change
+						}
+						return outcome{value: v}, nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					p := m.comparison(c).Points[0]
+					if p.Interval != nil && p.Interval.Low <= change && change <= p.Interval.High {
+						covered++
+					}
+					switch {
+					case p.Word == stats.Better || p.Word == stats.Worse && change == 0:
+						alarms++
+					case p.Word == stats.Worse:
+						found++
+					case p.Word == stats.Same && change > c.Gate.Margin:
+						missed++
+					}
+					pairs += len(m.a)
+				}
+				n := float64(*trials)
+				share := func(k int) float64 { return 100 * float64(k) / n }
+				t.Logf("%-15s %3.0f %% %4.0f %% %6.1f %% %5.1f %% %4.0f %% %5.1f %% %6.1f", name, 100*width, 100*change, share(covered), share(alarms), share(found), share(missed), float64(pairs)/n)
+				if slack := 3 * math.Sqrt(n*0.05*0.95); float64(covered) < 0.95*n-slack || float64(alarms) > 0.05*n+slack || float64(missed) > 0.05*n+slack {
+					t.Errorf("%s, width %g, change %g: covered in %d of %d, %d false alarms, %d called the same", name, width, change, covered, *trials, alarms, missed)
+				}
+			}
+		}
+	}
+}
+
+func TestLooks(t *testing.T) {
+	var got []int
+	for n := range 201 {
+		if isLook(n) {
+			got = append(got, n)
+		}
+	}
+	if want := []int{8, 11, 16, 23, 32, 45, 64, 91, 128, 181}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -27,31 +27,55 @@ const (
 	arms
 )
 
+// isLook tells after which numbers of pairs the interval may end the measuring: 8, 11, 16, 23, 32, ..., each a root of two times
+// the one before. Where every pair could end it, it would end where noise makes the interval too narrow.
+func isLook(pairs int) bool {
+	for at := 8.0; at < float64(pairs)+1; at *= math.Sqrt2 {
+		if int(math.Round(at)) == pairs {
+			return true
+		}
+	}
+	return false
+}
+
+// lookShare is the share of the permitted error (5 % at a confidence of 95 %) with which each look's interval is made, so
+// that what is left after all looks is what was permitted: see TestWidthKeepsItsPromise.
+const lookShare = 0.6
+
 // measure runs round after round, each in an order of its own, until there are enough. After an error the rounds before it
 // stand.
 func measure(ctx context.Context, out output.Streams, c config) (measurement, error) {
+	return rounds(out, c, func(arm int) (outcome, error) {
+		if arm == armB {
+			return c.B.run(ctx, c.Figure)
+		}
+		return c.A.run(ctx, c.Figure)
+	})
+}
+
+func rounds(out output.Streams, c config, run func(arm int) (outcome, error)) (measurement, error) {
 	lot := rand.New(rand.NewPCG(c.Seed, 0))
 	var m measurement
 	for round := range c.Pairs {
 		var got [arms]outcome
 		for _, arm := range lot.Perm(arms) {
-			s := c.A
-			if arm == armB {
-				s = c.B
-			}
 			var err error
-			if got[arm], err = s.run(ctx, c.Figure); err != nil {
+			if got[arm], err = run(arm); err != nil {
 				m.ended = "interrupted"
 				return m, err
 			}
 		}
 		m.add(got)
+		look := c.Width > 0 && isLook(len(m.a))
+		if c.Quiet && !look {
+			continue
+		}
 		effect := m.effect(c)
 		if !c.Quiet {
 			fmt.Fprintf(out.Err, "pair %d of %d: A %s, B %s: %+.1f %%%s\n", round+1, c.Pairs, c.Figure.InUnit(got[armA].value), c.Figure.InUnit(got[armB].value),
 				100*(got[armB].value/got[armA].value-1), soFar(effect))
 		}
-		if in := effect.Interval; c.Width > 0 && in != nil && in.High-in.Low <= c.Width {
+		if in := effect.Interval; look && in != nil && in.High-in.Low <= c.Width {
 			m.ended = fmt.Sprintf("the interval is as narrow as %s", stats.Percent(c.Width))
 			return m, nil
 		}
@@ -79,18 +103,27 @@ func (m *measurement) add(got [arms]outcome) {
 	}
 }
 
-// effect is that of B against A: against the mean of the round's two, which halves A's part of the noise.
+// effect is that of B against A. The lot makes the two exchangeable, so that without a difference their ratio is symmetric
+// whatever the noise; that of B to the mean of the round's two As would not be where the noise has a tail.
 func (m *measurement) effect(c config) stats.Effect {
-	middle := make([]float64, len(m.a))
-	for i := range middle {
-		middle[i] = math.Sqrt(m.a[i] * m.again[i])
-	}
-	return stats.Paired(middle, m.b, c.Confidence, c.Figure.Direction)
+	return c.paired(m.a, m.b)
 }
 
 // control is that of A against itself.
 func (m *measurement) control(c config) stats.Effect {
-	return stats.Paired(m.a, m.again, c.Confidence, c.Figure.Direction)
+	return c.paired(m.a, m.again)
+}
+
+// paired is an effect whose interval has the confidence also where its width may have ended the measuring.
+func (c config) paired(old, new []float64) stats.Effect {
+	if c.Width == 0 {
+		return stats.Paired(old, new, c.Confidence, c.Figure.Direction)
+	}
+	e := stats.Paired(old, new, 1-lookShare*(1-c.Confidence), c.Figure.Direction)
+	if e.Interval != nil {
+		e.Interval.Confidence = c.Confidence
+	}
+	return e
 }
 
 // comparison judges: the first point is B against A, the second the control.
