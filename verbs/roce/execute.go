@@ -119,10 +119,10 @@ func (q *queuePair) onUnreliable(p *wire.Packet) {
 	if !q.respond.admitUnreliable(p) {
 		return
 	}
-	switch no := q.take(p); {
-	case no == accepted:
+	switch no := q.take(p); no {
+	case accepted:
 		q.completeMessage(p)
-	case no == tooLong || no == receiveGone:
+	case tooLong, receiveGone:
 		_, status := no.consequences()
 		q.failReceive(status)
 		q.enterError()
