@@ -78,6 +78,9 @@ type DeviceInfo struct {
 	Clock CompletionClock `json:"completion_clock,omitzero"`
 }
 
+// IWARP tells a device whose connections are streams that RDMA CM makes: RC alone, without immediate data and atomics.
+func (i *DeviceInfo) IWARP() bool { return i.TransportType == "IW" }
+
 // Limits are the numbers a device grants; 0 means "none" except where noted.
 type Limits struct {
 	MaxQP             int    `json:"max_qp"`

@@ -41,13 +41,14 @@ func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job
 			lane.Count = s.Count
 		}
 		if len(lane.Receives) > 0 {
-			lane.Receives = rotate(lane.Receives, e.ringStart(q))
-			lane.Unpack = rotate(lane.Unpack, e.ringStart(q))
+			lane.Receives = job.Rotate(lane.Receives, e.ringStart(q))
+			lane.Unpack = job.Rotate(lane.Unpack, e.ringStart(q))
 			lane.ReceiveList = p.ReceiveList()
 			if !p.OpenEnded() {
 				lane.Expect = s.Count
 			}
 		}
+		lane.Credit = e.credit(q, s, peer[q])
 		j.Lanes = append(j.Lanes, lane)
 	}
 	return j, nil
@@ -55,15 +56,6 @@ func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job
 
 // ringStart is the place in a receive ring at which a job begins: receives left over from earlier rounds are its first.
 func (e *Endpoint) ringStart(q int) uint64 { return e.posted[q] - uint64(e.outstanding[q]) }
-
-// rotate makes ring begin at element n mod its length.
-func rotate[T any](ring []T, n uint64) []T {
-	if len(ring) == 0 {
-		return ring
-	}
-	k := int(n % uint64(len(ring)))
-	return append(append([]T(nil), ring[k:]...), ring[:k]...)
-}
 
 func (e *Endpoint) cqs() []verbs.CompletionQueue {
 	var all []verbs.CompletionQueue
@@ -152,18 +144,8 @@ func (e *Endpoint) settleReceives(j *job.Job, n []uint64) {
 // serveJob makes progress for the peer while this end waits: where receives are kept posted, a stream that goes on
 // reposting them; got is how many each lane has received by now.
 func (e *Endpoint) serveJob(j *job.Job, got []uint64) *job.Job {
-	after := &job.Job{Shape: job.Serve, CQs: j.CQs, Lanes: j.Lanes}
 	if j.Shape != job.Stream || !e.plan.OpenEnded() || len(j.Lanes[0].Receives) == 0 {
-		return after
+		return &job.Job{Shape: job.Serve, CQs: j.CQs, Lanes: j.Lanes}
 	}
-	after.Shape = job.Stream
-	after.Lanes = nil
-	for q := range j.Lanes {
-		l := &j.Lanes[q]
-		after.Lanes = append(after.Lanes, job.Lane{
-			QP: l.QP, SRQ: l.SRQ, Receives: rotate(l.Receives, got[q]), Unpack: rotate(l.Unpack, got[q]), Posted: l.Posted,
-			Window: 1, Signal: 1, Batch: 1,
-		})
-	}
-	return after
+	return j.Receiving(got)
 }

@@ -31,6 +31,7 @@ type Endpoint struct {
 	regions     []verbs.MemoryRegion
 	qps         []verbs.QueuePair
 	handles     []verbs.AddressHandle  // UD
+	credits     *credits               // nil: the transport sees to it that receives are there
 	joined      []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
 	psns        []uint32
 	posted      []uint64 // receives posted so far, per queue pair
@@ -90,6 +91,11 @@ func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint,
 	}
 	if err := e.allocate(); err != nil {
 		return nil, err
+	}
+	if p.ByCredit() {
+		if e.credits, err = newCredits(e, qps); err != nil {
+			return nil, err
+		}
 	}
 	if e.spec.SRQ && p.Receives() {
 		if e.srq, err = e.pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * qps, SGEs: d.RecvSGEs}); err != nil {
@@ -232,6 +238,9 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	}
 	if e.plan.Point() == nil { // what a queue pair is not made for may make its requests larger
 		o.Sends = verbs.OpcodesOf(e.plan.Row().Requests()...)
+		if e.credits != nil {
+			o.Sends |= verbs.OpcodesOf(verbs.OpWrite)
+		}
 	}
 	var qp verbs.QueuePair
 	var err error
@@ -271,6 +280,9 @@ func (e *Endpoint) addresses() []control.Address {
 		}
 		if e.group != nil {
 			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, e.group.gid, true
+		}
+		if e.credits != nil {
+			out[q].RKey, out[q].Addr = e.credits.region.RKey(), e.credits.buffer.Addr()+grantedAt(q)
 		}
 	}
 	return out

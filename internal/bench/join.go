@@ -35,7 +35,8 @@ func (r *run) joinAll(ctx context.Context, known verbs.GID) error {
 	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address. An iWARP device has
 	// no address of its own (its GID is made of the MAC), and its ports are those of TCP, where the session listens already.
 	first := &r.end.rails[0]
-	iWARP := first.device.Info().TransportType == "IW"
+	info := first.device.Info()
+	iWARP := info.IWARP()
 	server := netip.AddrPortFrom(r.o.Local, r.session.ServerPort())
 	if r.session.Dialled() {
 		server = netip.AddrPortFrom(r.session.RemoteAddr().Addr(), r.session.ServerPort())
@@ -202,7 +203,7 @@ func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
 
 // pair puts the peer's addresses in the order of this end's queue pairs: RDMA CM has told each one its partner.
 func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
-	if e.spec.Transport == verbs.UD || e.rails[0].device.Info().TransportType == "IW" { // iWARP has no such numbers: both ends go in order
+	if info := e.rails[0].device.Info(); e.spec.Transport == verbs.UD || info.IWARP() { // iWARP has no such numbers: both ends go in order
 		return peer, nil
 	}
 	byQPN := map[uint32]control.Address{}

@@ -173,6 +173,9 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	if rd.Kind == plan.Steady {
 		for i := range j.Lanes {
 			j.Lanes[i].Count, j.Lanes[i].Expect = 0, 0
+			if c := j.Lanes[i].Credit; c != nil {
+				c.Total = 0
+			}
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
@@ -313,6 +316,9 @@ func (r *run) limit(rd plan.Round, count uint64) limits {
 		l.passive = !active && !r.plan.Receives()
 	}
 	l.quietAfterDone = r.ticks(lullReliable)
+	if r.plan.ByCredit() { // a SEND is complete there when TCP has taken it
+		l.quietAfterDone = r.ticks(lullUnreliable)
+	}
 	if r.spec.Transport != verbs.RC {
 		l.quietAfterDone = r.ticks(lullUnreliable)
 		if !r.ours && r.plan.Receives() {

@@ -295,6 +295,9 @@ func (s *Settled) checkDevice(bad func(string, ...any)) {
 	}
 	p, info, port := &s.spec, s.limits.Device, s.limits.Port
 	lim := info.Limits
+	if info.IWARP() {
+		s.checkIWARP(bad)
+	}
 	atMost := func(name string, v, limit int) {
 		if limit > 0 && v > limit {
 			bad("%s %d: want 1 to %d", name, v, limit)
@@ -318,8 +321,33 @@ func (s *Settled) checkDevice(bad func(string, ...any)) {
 	if p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU {
 		bad("--mtu (-m) %v: port %d of %s has %v%s", p.MTU, port.Number, info.Name, port.ActiveMTU, hintOfMTU(p.MTU, port))
 	}
-	if s.row.Counter && !lim.Atomic {
+	if s.row.Counter && !lim.Atomic && !info.IWARP() {
 		bad("%s has no atomics", info.Name)
+	}
+}
+
+// checkIWARP refuses what a stream of RFC 5040 and 5041 does not carry.
+func (s *Settled) checkIWARP(bad func(string, ...any)) {
+	p, name := &s.spec, s.limits.Device.Name
+	switch {
+	case p.Transport != verbs.RC:
+		bad("%v: %s is an iWARP device, which has RC alone", p.Transport, name)
+	case s.point != nil:
+		bad("%s is an iWARP device, whose connections RDMA CM makes: the non-contiguous experiment does not use it", name)
+	case !p.RDMACM:
+		bad("%s is an iWARP device, whose connections RDMA CM makes: give --rdma-cm (-R)", name)
+	}
+	if s.row.Opcode.HasImmediate() {
+		bad("%s: iWARP has no immediate data, and %s is an iWARP device", s.row.Text, name)
+	}
+	if s.row.Counter {
+		bad("%s: iWARP has none before RFC 7306, and %s is an iWARP device", s.row.Text, name)
+	}
+	if s.ByCredit() && p.PostList > s.receiveDepth() {
+		bad("--post-list (-l) %d: the other end has %d receives (--rx-depth, -r), and over iWARP a SEND must find one", p.PostList, s.receiveDepth())
+	}
+	if s.ByCredit() && p.Infinite && s.peer.Perftest {
+		bad("--run_infinitely of SENDs over iWARP: perftest's credits count from its first row on; run gobw at both ends")
 	}
 }
 

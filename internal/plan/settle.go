@@ -362,6 +362,9 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 		lead, recv = line, align(max(largest+GRHBytes, slot), line)
 	}
 	s.queues = Queues{SendWRs: p.TxDepth * len(s.row.Requests()), RecvWRs: s.rxDepth, SendSGEs: 1, RecvSGEs: 1, Inline: s.inline()}
+	if s.ByCredit() {
+		s.queues.SendWRs += grantWRs
+	}
 	return send, recv, lead
 }
 

@@ -149,6 +149,60 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestIWARP: what its streams do not carry is refused by name; SENDs go by credit there, and only there.
+func TestIWARP(t *testing.T) {
+	l := device()
+	l.Device.Name, l.Device.TransportType, l.Device.Limits.Atomic = "siw0", "IW", false
+	for _, c := range []struct {
+		name string
+		spec Spec
+		peer Peer
+		want string
+	}{
+		{"no -R", Spec{Operation: Write, Kind: Bandwidth}, Peer{}, "siw0 is an iWARP device, whose connections RDMA CM makes: give --rdma-cm (-R)"},
+		{"UC", Spec{Operation: Write, Kind: Bandwidth, Transport: verbs.UC}, Peer{}, "UC: siw0 is an iWARP device, which has RC alone"},
+		{"UD", Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, RDMACM: true}, Peer{}, "UD: siw0 is an iWARP device, which has RC alone"},
+		{"immediate", Spec{Operation: Write, WriteImm: true, Kind: Bandwidth, RDMACM: true}, Peer{}, "iWARP has no immediate data, and siw0 is an iWARP device"},
+		{"atomics", Spec{Operation: Atomic, Kind: Bandwidth, RDMACM: true}, Peer{}, "atomics: iWARP has none"},
+		{"list", Spec{Operation: Send, Kind: Bandwidth, RDMACM: true, PostList: 64, RxDepth: 32}, Peer{}, "--post-list (-l) 64: the other end has 32 receives"},
+		{"endless", Spec{Operation: Send, Kind: Bandwidth, RDMACM: true, Infinite: true, Duration: time.Second}, Peer{Perftest: true}, "--run_infinitely of SENDs over iWARP"},
+		{"scattered", Spec{
+			Kind: Bandwidth, Duration: time.Second,
+			Noncontig: &Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=64,num=4,stride=128", Window: 2},
+		}, Peer{}, "the non-contiguous experiment does not use it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := Settle(c.spec, l, c.peer, Policy{}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	for _, c := range []struct {
+		spec   Spec
+		credit bool
+		every  int
+	}{
+		{Spec{Operation: Send, Kind: Bandwidth}, true, 170},
+		{Spec{Operation: Send, Kind: Bandwidth, RxDepth: 1}, true, 1},
+		{Spec{Operation: Send, Kind: Bandwidth, PostList: 500, Iterations: 5000, TxDepth: 500}, true, 12},
+		{Spec{Operation: Send, Kind: Latency}, false, 0},
+		{Spec{Operation: Write, Kind: Bandwidth}, false, 0},
+	} {
+		c.spec.RDMACM = true
+		s, err := Settle(c.spec, l, Peer{}, Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ByCredit(); got != c.credit || got && s.CreditEvery() != c.every {
+			t.Errorf("%+v: by credit %v, every %d; want %v, %d", c.spec, got, s.CreditEvery(), c.credit, c.every)
+		}
+		on, err := Settle(c.spec, device(), Peer{}, Policy{})
+		if err != nil || on.ByCredit() {
+			t.Errorf("not on iWARP: by credit %v, %v", on.ByCredit(), err)
+		}
+	}
+}
+
 func TestPeerIsRefused(t *testing.T) {
 	for _, p := range []Peer{{PageBytes: 2 << 20}, {PageBytes: 4095}, {PageBytes: -1}, {LineBytes: 1 << 20}} {
 		if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth}, device(), p, Policy{}); err == nil {

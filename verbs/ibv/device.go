@@ -110,7 +110,7 @@ func (d *device) describeExtended() {
 }
 
 // isIWARP tells a device whose connections are those of RDMA CM alone.
-func (d *device) isIWARP() bool { return d.info.TransportType == "IW" }
+func (d *device) isIWARP() bool { return d.info.IWARP() }
 
 // transportType names a transport as perftest prints it (ibv_transport_type).
 func transportType(t int) string {

@@ -56,6 +56,9 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	if err := j.Validate(); err != nil {
 		return nil, d.fail(verb, err)
 	}
+	if j.Credited() {
+		return nil, d.fail(verb, job.ErrCredit)
+	}
 	if err := d.children.add("prepared job"); err != nil {
 		return nil, d.fail(verb, err)
 	}

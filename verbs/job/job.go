@@ -98,6 +98,8 @@ type Lane struct {
 	// ReceiveList is how many receives are posted again as one list, which waits until so many have completed; the last may
 	// be shorter. 0: what a poll has brought. As many must be posted as a list is long, or none ever becomes due.
 	ReceiveList int
+	// Credit, where set, keeps what is sent within the receives posted at the other end.
+	Credit *Credit
 	// Unpack is done when receive k completes: Unpack[k % len]; empty: nothing.
 	Unpack []Work
 
@@ -236,6 +238,29 @@ func (l *Lane) postList(list []verbs.ReceiveRequest) error {
 		return l.SRQ.PostReceive(list)
 	}
 	return l.QP.PostReceive(list)
+}
+
+// Receiving is a job that goes on with the open-ended receives of one that has ended; got is how many each lane has received.
+// Stop and Channel are the caller's to set.
+func (j *Job) Receiving(got []uint64) *Job {
+	after := &Job{Shape: Stream, CQs: j.CQs}
+	for i := range j.Lanes {
+		l := &j.Lanes[i]
+		after.Lanes = append(after.Lanes, Lane{
+			QP: l.QP, SRQ: l.SRQ, Receives: Rotate(l.Receives, got[i]), Unpack: Rotate(l.Unpack, got[i]), Posted: l.Posted,
+			Window: 1, Signal: 1, Batch: 1,
+		})
+	}
+	return after
+}
+
+// Rotate makes a ring begin at its element n, counted round and round.
+func Rotate[T any](ring []T, n uint64) []T {
+	if len(ring) == 0 {
+		return ring
+	}
+	k := int(n % uint64(len(ring)))
+	return append(append([]T(nil), ring[k:]...), ring[:k]...)
 }
 
 // InitialReceives is how many receives are posted when the job starts, see [Lane].Posted.

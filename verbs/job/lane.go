@@ -24,6 +24,7 @@ type lane struct {
 	posted, retired, received, receivesPosted uint64
 	owed                                      int  // receives that have completed and are not posted again
 	owing                                     bool // some of them are due: see loop.owing
+	granting                                  granting
 	nextPost, burstStart                      Ticks
 	inBurst                                   uint64  // messages of a burst that has begun
 	postedAt                                  []Ticks // of the messages in flight; nil: not needed

@@ -42,6 +42,7 @@ type loop struct {
 	peak        *PeakSearch // nil: not asked for
 	found       [pollBatch]verbs.Completion
 	owing       []*lane // those with receives to post
+	credited    bool
 
 	// Ping-pong.
 	steps     uint64
@@ -66,7 +67,7 @@ func newLoop(j *Job, d Driver) (*loop, error) {
 	if err := j.Validate(); err != nil {
 		return nil, err
 	}
-	r := &loop{job: j, driver: d, lanes: make([]lane, len(j.Lanes)), record: j.Record, tag: Generation() << numberBits}
+	r := &loop{job: j, driver: d, lanes: make([]lane, len(j.Lanes)), record: j.Record, tag: Generation() << numberBits, credited: j.Credited()}
 	if r.record == nil {
 		r.record = NewRecorder(0)
 	}
@@ -154,7 +155,7 @@ func (r *loop) stream(now Ticks, ended bool) (moved, done bool, err error) {
 		l := &r.lanes[i]
 		for {
 			n := l.due(ended)
-			if n == 0 || l.posted-l.retired+n > uint64(l.Window) || now < l.nextPost {
+			if n == 0 || l.posted-l.retired+n > uint64(l.Window) || now < l.nextPost || !l.covered(n) {
 				break
 			}
 			if err := r.post(l, n, now); err != nil {
@@ -342,6 +343,10 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 		return nil
 	}
 	to := c.ID&numberMask + 1
+	if to-1 == grantNumber {
+		l.granting.flying = false
+		return nil
+	}
 	if to <= l.retired || to > l.posted {
 		return r.fail(c.QPN, fmt.Errorf("message %d completed; in flight are those from %d to before %d", to-1, l.retired, l.posted))
 	}
@@ -439,6 +444,13 @@ func (r *loop) catchUp() error {
 		}
 	}
 	r.owing = r.owing[:0]
+	if r.credited {
+		for i := range r.lanes {
+			if err := r.grant(&r.lanes[i]); err != nil {
+				return err
+			}
+		}
+	}
 	if r.lapped {
 		r.record.Add(r.lap)
 		r.lapped = false

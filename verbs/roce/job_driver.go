@@ -46,6 +46,9 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	if err := j.Validate(); err != nil {
 		return nil, d.e.fail(verb, 0, err)
 	}
+	if j.Credited() {
+		return nil, d.e.fail(verb, 0, job.ErrCredit)
+	}
 	driver, err := newJobDriver(d.e, j)
 	if err != nil {
 		return nil, d.e.fail(verb, 0, err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The lab's software iWARP and its address.
@@ -14,9 +15,6 @@ const (
 	iWARPDevice  = "siw0"
 	iWARPAddress = "10.78.0.1"
 )
-
-// noCredits: iWARP has no RNR, so over it perftest's receiver writes the sender credits (send_rcredit in perftest_resources.c).
-const noCredits = "stock waits for credits of SENDs over iWARP, which ours does not write yet: "
 
 // runIWARP runs what iWARP has, RC by RDMA CM without atomics: gobw and golat with each other, all data verified, and our
 // programs under perftest's names against the stock ones, both ways round.
@@ -28,7 +26,7 @@ func runIWARP(ctx context.Context, s *suite) []outcome {
 		return []outcome{{Name: "iwarp", Verdict: notRun, Reason: "the image has no siw: run scripts/lab setup --siw"}}
 	}
 	var cells []cell
-	for _, o := range operations() {
+	for _, o := range append(operations(), longSends()...) {
 		if o.lossy || slices.Contains(o.argv, "atomic") {
 			continue
 		}
@@ -43,20 +41,64 @@ func runIWARP(ctx context.Context, s *suite) []outcome {
 				continue
 			}
 			for _, v := range variants() {
-				if v.name == "-R" || v.name == "-R -q 4" && v.applies(t, "RC") {
+				if slices.Contains(v.flags, "-R") && v.applies(t, "RC") {
 					cells = append(cells, s.iWARPCell(server, combination{t, "RC", v}))
 				}
 			}
 		}
 	}
 	out := s.runCells(ctx, cells)
-	for i := range out {
-		if out[i].Verdict == failed && strings.HasPrefix(out[i].Name, "ib_send_bw") {
-			out[i].Verdict, out[i].Reason = known, noCredits+out[i].Reason
+	for why, argv := range iWARPRefusals() {
+		if s.wanted.MatchString(strings.Join(argv, " ")) {
+			out = append(out, s.iWARPRefusal(why, argv))
 		}
 	}
 	printMatrix(s.stdout, out)
 	return out
+}
+
+// longSends are more than the receives that are posted at once: iWARP has no RNR, so they go by credit.
+func longSends() []operation {
+	var out []operation
+	for _, flags := range [][]string{
+		{"-n", "5000", "--verify=all"}, {"-n", "3000", "-b", "-q", "2", "--verify=all"}, {"-n", "3000", "--reversed", "--verify=all"},
+		{"-n", "3000", "-l", "4", "-r", "8", "--verify=all"}, {"-n", "3000", "--srq", "-q", "4"}, {"-D", "1", "-q", "2"},
+	} {
+		argv := append([]string{"gobw", "send", "-s", "64", "--quiet"}, flags...)
+		out = append(out, operation{name: "gobw send " + strings.Join(flags, " "), argv: argv, size: 64})
+	}
+	return out
+}
+
+// iWARPRefusals are tests that iWARP does not carry, by what the refusal says.
+func iWARPRefusals() map[string][]string {
+	return map[string][]string{
+		"give --rdma-cm (-R)":        {"gobw", "write"},
+		"has RC alone":               {"gobw", "send", "-c", "UD", "-R"},
+		"has no immediate data":      {"gobw", "write", "--write-imm", "-R"},
+		"atomics: iWARP has none":    {"golat", "atomic", "-R"},
+		"experiment does not use it": {"gobw", "noncontig"},
+	}
+}
+
+// iWARPRefusal is a test of this device with itself that is refused.
+func (s *suite) iWARPRefusal(why string, argv []string) outcome {
+	o := outcome{Name: strings.Join(argv, " ") + ", refused", Row: strings.Join(argv, " "), Column: "refused"}
+	c := command{label: iWARPDevice, argv: append(append([]string{s.ours(argv[0])}, argv[1:]...), "-d", iWARPDevice, "--loopback")}
+	o.Command = c.line()
+	o.attempt(func(int) (string, bool, error) {
+		p, err := start(c)
+		if err != nil {
+			return "", false, err
+		}
+		e := p.wait(time.Now().Add(time.Minute))
+		s.keepOne(o.Name, c, e)
+		if e.code != 2 || !strings.Contains(e.stderr, why) {
+			return "", false, fmt.Errorf("exit %d, %s; want exit 2 and %q", e.code, e.said(), why)
+		}
+		return "exit 2", false, nil
+	})
+	return o
 }
 
 func (s *suite) iWARPCell(server string, c combination) cell {
