@@ -5,6 +5,7 @@ package ibv
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
@@ -59,6 +60,82 @@ func TestThreads(t *testing.T) {
 	}
 	if err := endless.Close(); err != nil { // as after a failure: the threads are in mid-job
 		t.Error(err)
+	}
+}
+
+// gated is a runner that does not run before it is let: a thread without a CPU.
+type gated struct {
+	job.Runner
+	open chan struct{}
+}
+
+func (g gated) Run(until job.Ticks) (job.Progress, error) {
+	<-g.open
+	return g.Runner.Run(until)
+}
+
+// TestThreadsThatAreDoneReceiveOn: in both directions, a thread that has sent all of its own goes on receiving until the others
+// have. The peer sends more than receives are posted, and would wait for ever.
+func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
+	d := anyDevice(t)
+	whole := &job.Job{Shape: job.Stream, Stop: new(atomic.Uint32)}
+	var parts []*job.Job
+	var first, peer *endpoint
+	for n := range 2 {
+		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{RecvDepth: 16}), newEndpoint(t, d, 1, verbs.QueuePairOptions{RecvDepth: 16})
+		connect(t, x, y)
+		lane := job.Lane{QP: x.qps[0], Ring: x.ring(verbs.OpSend, 8, 32, y, 0), Window: 8, Signal: 1, Batch: 1, Receives: x.receives(16, 32)}
+		if err := lane.PostInitial(16); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			first, peer = x, y
+		}
+		whole.Lanes, whole.CQs = append(whole.Lanes, lane), append(whole.CQs, x.cq)
+		parts = append(parts, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{lane}})
+	}
+	gate := make(chan struct{})
+	threads, err := job.PrepareThreads(whole, parts, job.ThreadOptions{Slice: 1_000_000}, func(n int, j *job.Job) (job.Runner, error) {
+		r, err := job.Prepare(d, j)
+		if n == 1 && err == nil {
+			return gated{r, gate}, nil
+		}
+		return r, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, threads)
+	whole.Stop.Store(1) // both have sent all: nothing
+
+	const count = 200
+	ring := peer.ring(verbs.OpSend, 8, 32, first, 0)
+	sender, err := job.Prepare(d, &job.Job{
+		CQs: []verbs.CompletionQueue{peer.cq}, Lanes: []job.Lane{{QP: peer.qps[0], Ring: ring, Count: count, Window: 8, Signal: 1, Batch: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, sender)
+	var p, sent job.Progress
+	for end := time.Now().Add(30 * time.Second); !p.Done; {
+		if p, err = threads.Run(job.Now() + 100_000); err != nil {
+			t.Fatal(err)
+		}
+		if !sent.Done {
+			if sent, err = sender.Run(job.Now() + 100_000); err != nil {
+				t.Fatal(err)
+			}
+			if sent.Done { // the other thread has a CPU from here on
+				close(gate)
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d messages have found a receive at a thread that is done", sent.Completed, count)
+		}
+	}
+	if got := threads.Received(0); got != count || p.Received != count {
+		t.Errorf("received %d on the queue pair, %d in all; want %d", got, p.Received, count)
 	}
 }
 

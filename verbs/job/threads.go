@@ -30,9 +30,11 @@ type Threads struct {
 	whole   *Job
 	parts   []part
 	o       ThreadOptions
-	first   Progress
 	begin   chan struct{} // closed by the first Run, or by Close
 	begun   bool
+	prepare func(thread int, j *Job) (Runner, error)
+	working atomic.Int32  // parts that are not done
+	enough  atomic.Uint32 // all are: stops those that go on receiving
 	closing atomic.Bool
 	ended   chan struct{} // a thread's part has come to its end
 	workers sync.WaitGroup
@@ -46,6 +48,10 @@ type place struct{ part, lane int }
 type part struct {
 	job    *Job
 	runner Runner
+	over   bool // it has come to its end, with what it still received
+
+	own   Progress // when the part was done
+	after Runner   // what receives from then on until the others are done, too; nil: nothing
 
 	mu       sync.Mutex
 	progress Progress
@@ -61,7 +67,8 @@ func PrepareThreads(whole *Job, parts []*Job, o ThreadOptions, prepare func(thre
 	if whole.Shape == PingPong || whole.Stop == nil || len(parts) < 1 {
 		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, len(parts))
 	}
-	t := &Threads{whole: whole, parts: make([]part, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts))}
+	t := &Threads{whole: whole, parts: make([]part, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts)), prepare: prepare}
+	t.working.Store(int32(len(parts)))
 	for i, j := range parts {
 		j.Stop, j.Record = whole.Stop, NewRecorder(0)
 		if w := whole.Record; w != nil {
@@ -120,11 +127,8 @@ func (t *Threads) Run(until Ticks) (Progress, error) {
 		t.begun = true
 		close(t.begin)
 	}
-	p := &t.parts[0]
-	if !t.first.Done && p.err == nil {
-		var err error
-		t.first, err = p.runner.Run(until)
-		p.set(t.first, err)
+	if !t.parts[0].over {
+		t.slice(0, until)
 	} else {
 		t.await(until)
 	}
@@ -160,9 +164,8 @@ func (t *Threads) work(n int, ready chan<- error) {
 	<-t.begin
 	defer func() { t.ended <- struct{}{} }()
 	for length := cmp.Or(t.o.First, t.o.Slice); !t.closing.Load(); {
-		progress, err := p.runner.Run(Now() + length)
-		p.set(progress, err)
-		if progress.Done || err != nil {
+		progress := t.slice(n, Now()+length)
+		if p.over {
 			return
 		}
 		if progress.Posted+progress.Received > 0 || p.job.Shape == Serve { // which has no first message
@@ -171,12 +174,64 @@ func (t *Threads) work(n int, ready chan<- error) {
 	}
 }
 
+// slice lets a part work once.
+func (t *Threads) slice(n int, until Ticks) Progress {
+	p := &t.parts[n]
+	r := p.runner
+	if p.after != nil {
+		r = p.after
+	}
+	progress, err := r.Run(until)
+	switch {
+	case p.after != nil:
+		all := p.own
+		all.Received += progress.Received
+		all.BytesIn += progress.BytesIn
+		all.Done = progress.Done
+		progress = all
+	case progress.Done && err == nil:
+		err = t.linger(n, progress)
+		progress.Done = p.after == nil
+	}
+	p.over = progress.Done || err != nil
+	p.set(progress, err)
+	return progress
+}
+
+// linger makes a part that is done, and that sent and received, go on taking and posting receives until the others are done,
+// too: the peer may still send on its queue pairs, and would wait for ever where none is posted, as the others do for the peer.
+func (t *Threads) linger(n int, own Progress) (err error) {
+	if t.working.Add(-1) == 0 {
+		t.enough.Store(1)
+		return nil
+	}
+	p := &t.parts[n]
+	if len(p.job.Lanes) == 0 {
+		return nil
+	}
+	got := make([]uint64, len(p.job.Lanes))
+	for i := range p.job.Lanes {
+		l := &p.job.Lanes[i]
+		if p.job.Shape != Stream || len(l.Ring) == 0 || len(l.Receives) == 0 || l.Expect > 0 || l.ReceiveList > 1 || l.Credit != nil {
+			return nil
+		}
+		got[i] = p.runner.Received(i)
+	}
+	j := p.job.Receiving(got)
+	j.Stop, j.Channel, p.own = &t.enough, p.job.Channel, own
+	p.after, err = t.prepare(n, j)
+	return err
+}
+
 func (p *part) set(progress Progress, err error) {
 	p.mu.Lock()
 	p.progress, p.err = progress, err
 	p.slices++
 	for i := range p.received {
 		p.received[i] = p.runner.Received(i)
+		if p.after != nil {
+			p.received[i] += p.after.Received(i)
+		}
 	}
 	p.mu.Unlock()
 }
@@ -271,6 +326,9 @@ func (t *Threads) Close() error {
 			continue
 		}
 		errs = append(errs, p.runner.Close())
+		if p.after != nil {
+			errs = append(errs, p.after.Close())
+		}
 		if t.whole.Record != nil {
 			t.whole.Record.Merge(p.job.Record)
 		}
