@@ -101,6 +101,7 @@ func testCredit(t *testing.T, a, b *job.Job, receives, count int) {
 				}
 			case job.TraceRepost:
 				posted[i]++
+			default:
 			}
 		}
 		if _, err := job.Prepare(l.QP.Device(), j); !errors.Is(err, verbs.ErrUnsupported) {

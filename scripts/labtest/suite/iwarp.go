@@ -61,8 +61,12 @@ func runIWARP(ctx context.Context, s *suite) []outcome {
 func longSends() []operation {
 	var out []operation
 	for _, flags := range [][]string{
-		{"-n", "5000", "--verify=all"}, {"-n", "3000", "-b", "-q", "2", "--verify=all"}, {"-n", "3000", "--reversed", "--verify=all"},
-		{"-n", "3000", "-l", "4", "-r", "8", "--verify=all"}, {"-n", "3000", "--srq", "-q", "4"}, {"-D", "1", "-q", "2"},
+		{"-n", "5000", "--verify=all"},
+		{"-n", "3000", "-b", "-q", "2", "--verify=all"},
+		{"-n", "3000", "--reversed", "--verify=all"},
+		{"-n", "3000", "-l", "4", "-r", "8", "--verify=all"},
+		{"-n", "3000", "--srq", "-q", "4"},
+		{"-D", "1", "-q", "2"},
 	} {
 		argv := append([]string{"gobw", "send", "-s", "64", "--quiet"}, flags...)
 		out = append(out, operation{name: "gobw send " + strings.Join(flags, " "), argv: argv, size: 64})
