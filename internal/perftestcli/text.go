@@ -402,10 +402,10 @@ func (t *Text) Waiting() {
 
 // bare writes the number that --output asks for.
 func (t *Text) bare(row Row) {
-	switch {
-	case t.v.Output == "bandwidth":
+	switch t.v.Output {
+	case "bandwidth":
 		t.printf("%f\n", row.Average)
-	case t.v.Output == "message_rate":
+	case "message_rate":
 		t.printf("%f\n", row.MsgRate)
 	default: // the average, in both versions and with -D
 		t.printf("%f\n", row.Avg)
