@@ -198,7 +198,7 @@ func TestExchangeLatency(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			all := exchanges(t, 2, plan.Spec{Operation: op, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})
 			join(t, all[0], all[1])
-			moved := runAll(t, all)
+			moved := runAllFor(t, all, Span{Lead: 20 * time.Millisecond, Measure: time.Second, Tail: 50 * time.Millisecond})
 			for i, m := range moved {
 				if op == plan.Read && i == 1 {
 					continue

@@ -91,6 +91,10 @@ func TestExtremesOfPlans(t *testing.T) {
 				try(name, whole)
 			}
 			v.Set(reflect.ValueOf(old))
+		case reflect.Array:
+			for i := range v.Len() {
+				walk(name, v.Index(i), whole)
+			}
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
 			try(name, whole)
