@@ -165,7 +165,7 @@ func (r *run) leastSpan() uint64 {
 // part runs one job of a round: compile, ready, run, done.
 func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *trace, d disturbance, moved []movement, err error) {
 	size := r.spec.Sizes[rd.Size]
-	t = &trace{series: newSeries(r.ticks(2 * r.sliceLength())), best: bestSpan{least: r.leastSpan()}}
+	t = &trace{series: newSeries(r.ticks(2 * max(r.sliceLength(), slice))), best: bestSpan{least: r.leastSpan()}}
 	j, err := r.end.compile(size, count, r.peer)
 	if err != nil {
 		return t, d, nil, err
