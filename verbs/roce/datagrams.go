@@ -85,7 +85,7 @@ func (q *queuePair) sendDatagram(index uint32, w *sendWork) bool {
 	if qkey>>31 != 0 { // IBTA 10.2.5: a privileged key is the queue pair's own
 		qkey = q.attr.QKey
 	}
-	wire.PutDETH(h, qkey, q.qpn)
+	wire.DETH{QKey: qkey, SourceQPN: q.qpn}.Put(h)
 	if len(h) > wire.DETHBytes {
 		putUint32(h[wire.DETHBytes:], w.immediate)
 	}

@@ -40,16 +40,16 @@ func (r *edgeRig) request(op wire.Operation, psn uint32, headers []byte, payload
 	if edit != nil {
 		edit(&h)
 	}
-	b := append(h.Append(nil), headers...)
+	b := append(header(wire.BTHBytes, h), headers...)
 	return append(b, make([]byte, payload+int(h.Pad)+wire.ICRCBytes)...)
 }
 
 func (r *edgeRig) reth(offset, length int) []byte {
-	return wire.RETH{Addr: r.mr.Addr() + uint64(offset), RKey: r.mr.RKey(), Length: uint32(length)}.Append(nil)
+	return header(wire.RETHBytes, wire.RETH{Addr: r.mr.Addr() + uint64(offset), RKey: r.mr.RKey(), Length: uint32(length)})
 }
 
 func (r *edgeRig) atomic(offset int, add uint64) []byte {
-	return wire.AtomicETH{Addr: r.mr.Addr() + uint64(offset), RKey: r.mr.RKey(), SwapAdd: add}.Append(nil)
+	return header(wire.AtomicETHBytes, wire.AtomicETH{Addr: r.mr.Addr() + uint64(offset), RKey: r.mr.RKey(), SwapAdd: add})
 }
 
 // say words the answers to what was sent: "ACK 100" or "NAK 61 101", READ responses by PSN alone.
@@ -61,7 +61,7 @@ func (r *edgeRig) say() string {
 		case wire.ClassReadResponse:
 			words = append(words, fmt.Sprintf("DATA %x", p.PSN()))
 		case wire.ClassAtomicAcknowledge:
-			words = append(words, fmt.Sprintf("ATOMIC %x was %d", p.PSN(), p.AtomicAckETH().Original))
+			words = append(words, fmt.Sprintf("ATOMIC %x was %d", p.PSN(), p.Original()))
 		default:
 			if s.IsAck() {
 				words = append(words, fmt.Sprintf("ACK %x", p.PSN()))
@@ -105,7 +105,7 @@ func TestResponderSequence(t *testing.T) {
 		{"congestion bits", send(0x104, func(h *wire.BTH) { h.FECN, h.BECN, h.Reserved6 = true, true, 0x3f }), false, "ACK 104"},
 		{"reserved bits", send(0x105, func(h *wire.BTH) { h.Reserved7 = 0x7f }), false, "ACK 105"},
 		{"version 1", send(0x106, func(h *wire.BTH) { h.Version = 1 }), false, ""},
-		{"UC opcode", send(0x106, func(h *wire.BTH) { h.Opcode = wire.UCSendOnly }), false, ""},
+		{"UC opcode", send(0x106, func(h *wire.BTH) { h.Opcode = wire.MakeOpcode(wire.UC, wire.SendOnly) }), false, ""},
 		{"unknown opcode", send(0x106, func(h *wire.BTH) { h.Opcode = 0x1f }), false, ""},
 		{"RESYNC", send(0x106, func(h *wire.BTH) { h.Opcode = 0x15 }), false, ""},
 		{"unknown queue pair", send(0x106, func(h *wire.BTH) { h.DestQPN ^= 0x4000 }), false, ""},
@@ -123,7 +123,7 @@ func TestResponderSequence(t *testing.T) {
 		{"FETCH_ADD", r.request(wire.FetchAdd, 0x10b, r.atomic(4096, 5), 0, nil), false, "ATOMIC 10b was 40"},
 		{"FETCH_ADD again: not executed", r.request(wire.FetchAdd, 0x10b, r.atomic(4096, 5), 0, nil), false, "ATOMIC 10b was 40"},
 		{"next FETCH_ADD", r.request(wire.FetchAdd, 0x10c, r.atomic(4096, 1), 0, nil), false, "ATOMIC 10c was 45"},
-		{"READ of nothing", r.request(wire.ReadRequest, 0x10d, wire.RETH{}.Append(nil), 0, nil), false, "DATA 10d"},
+		{"READ of nothing", r.request(wire.ReadRequest, 0x10d, header(wire.RETHBytes, wire.RETH{}), 0, nil), false, "DATA 10d"},
 		{"READ without AckReq", r.request(wire.ReadRequest, 0x10e, r.reth(0, 8), 0, func(h *wire.BTH) { h.AckReq = false }), false, "DATA 10e"},
 		{"misaligned FETCH_ADD", r.request(wire.FetchAdd, 0x10f, r.atomic(4100, 1), 0, nil), false, "NAK 61 10f"},
 		{"after the error", plain(0x110), false, ""},

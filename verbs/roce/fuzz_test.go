@@ -176,9 +176,9 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 	if how&0x40 != 0 {
 		pad = int(p.byte() & 3)
 	}
-	b := wire.BTH{
+	b := header(wire.BTHBytes, wire.BTH{
 		Opcode: op, Solicited: how&8 != 0, Pad: uint8(pad), PKey: wire.DefaultPKey, DestQPN: q.qpn, AckReq: how&4 != 0, PSN: psn,
-	}.Append(nil)
+	})
 	key, base := x.open.RKey(), x.open.Addr()
 	switch p.byte() & 7 {
 	case 0:
@@ -197,11 +197,11 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 		} else if b&2 != 0 {
 			length = uint32(p.number(4))
 		}
-		b = wire.RETH{Addr: addr, RKey: key, Length: length}.Append(b)
+		b = append(b, header(wire.RETHBytes, wire.RETH{Addr: addr, RKey: key, Length: length})...)
 	case op.Has(wire.HasAtomicETH):
-		b = wire.AtomicETH{Addr: addr, RKey: key, SwapAdd: p.number(8), Compare: p.number(1)}.Append(b)
+		b = append(b, header(wire.AtomicETHBytes, wire.AtomicETH{Addr: addr, RKey: key, SwapAdd: p.number(8), Compare: p.number(1)})...)
 	case op.Has(wire.HasDETH):
-		b = wire.DETH{QKey: 0x1234, SourceQPN: uint32(p.byte())}.Append(b)
+		b = append(b, header(wire.DETHBytes, wire.DETH{QKey: 0x1234, SourceQPN: uint32(p.byte())})...)
 	}
 	for len(b) < op.HeaderBytes() { // AETH, immediate, key to invalidate
 		b = append(b, p.byte())
@@ -356,4 +356,11 @@ func liveHeap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// header is one header as bytes.
+func header(size int, h interface{ Put(b []byte) }) []byte {
+	b := make([]byte, size)
+	h.Put(b)
+	return b
 }

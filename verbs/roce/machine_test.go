@@ -100,7 +100,7 @@ func (s *stage) packet(r request) *wire.Packet {
 	}
 	switch {
 	case op.Has(wire.HasRETH):
-		wire.PutRETH(b[wire.BTHBytes:], addr, key, uint32(r.length))
+		wire.RETH{Addr: addr, RKey: key, Length: uint32(r.length)}.Put(b[wire.BTHBytes:])
 	case op.Has(wire.HasAtomicETH):
 		wire.AtomicETH{Addr: addr, RKey: key, SwapAdd: 1}.Put(b[wire.BTHBytes:])
 	}
@@ -441,7 +441,7 @@ func (s *stage) post(op verbs.Opcode, n int) {
 func (s *stage) ack(psn int, syndrome wire.Syndrome, now job.Ticks) {
 	b := make([]byte, wire.BTHBytes+wire.AETHBytes+wire.ICRCBytes)
 	wire.PutBTH(b, wire.RCAcknowledge, 0, s.q.qpn, uint32(firstPSN+psn)&wire.Mask24)
-	wire.PutAETH(b[wire.BTHBytes:], syndrome, 0)
+	wire.AETH{Syndrome: syndrome}.Put(b[wire.BTHBytes:])
 	p, err := wire.ParsePacket(b)
 	check(s.t, err)
 	s.q.onResponse(&p, now)
@@ -511,7 +511,7 @@ func TestNAKBehindLostAnswer(t *testing.T) {
 	s.wantSent(20, 0, 1)
 	b := make([]byte, wire.RCReadResponseOnly.HeaderBytes()+100+wire.ICRCBytes)
 	wire.PutBTH(b, wire.RCReadResponseOnly, 0, s.q.qpn, firstPSN)
-	wire.PutAETH(b[wire.BTHBytes:], wire.SyndromeAck, 1)
+	wire.AETH{Syndrome: wire.SyndromeAck, MSN: 1}.Put(b[wire.BTHBytes:])
 	p, err := wire.ParsePacket(b)
 	check(t, err)
 	s.q.onResponse(&p, 30)

@@ -177,7 +177,7 @@ func (a answer) String() string {
 
 func answerOf(p *wire.Packet) answer {
 	h := p.AETH()
-	return answer{p.Opcode, p.PSN(), h.Syndrome, h.MSN, p.AtomicAckETH().Original, len(p.Payload), wire.UpdateICRC(0, p.Payload)}
+	return answer{p.Opcode, p.PSN(), h.Syndrome, h.MSN, p.Original(), len(p.Payload), wire.UpdateICRC(0, p.Payload)}
 }
 
 const (
@@ -320,7 +320,7 @@ func retarget(p wire.Packet, qpn uint32, b captureSide, mr verbs.MemoryRegion) [
 	at := func(va uint64) uint64 { return va - b.va + mr.Addr() }
 	if p.Opcode.Has(wire.HasRETH) {
 		r := p.RETH()
-		wire.PutRETH(out[wire.BTHBytes:], at(r.Addr), key(r.RKey), r.Length)
+		wire.RETH{Addr: at(r.Addr), RKey: key(r.RKey), Length: r.Length}.Put(out[wire.BTHBytes:])
 	}
 	if p.Opcode.Has(wire.HasAtomicETH) {
 		x := p.AtomicETH()
@@ -548,8 +548,8 @@ func ok(n int) []verbs.Status { return make([]verbs.Status, n) }
 
 // response builds a responder's packet, without its ICRC; the queue pair number is filled in later.
 func response(o wire.Opcode, psn uint32, s wire.Syndrome, payload []byte) []byte {
-	b := wire.BTH{Opcode: o, PKey: wire.DefaultPKey, PSN: psn}.Append(nil)
-	b = wire.AETH{Syndrome: s, MSN: 1}.Append(b)
+	b := header(wire.BTHBytes, wire.BTH{Opcode: o, PKey: wire.DefaultPKey, PSN: psn})
+	b = append(b, header(wire.AETHBytes, wire.AETH{Syndrome: s, MSN: 1})...)
 	return append(append(b, payload...), 0, 0, 0, 0)
 }
 

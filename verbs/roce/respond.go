@@ -47,7 +47,7 @@ func (e *engine) flushAcks() {
 func (q *queuePair) acknowledge() {
 	e, r := q.e, &q.respond
 	s, psn := r.acknowledged()
-	wire.PutAETH(e.open(q.path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0), s, r.msn)
+	wire.AETH{Syndrome: s, MSN: r.msn}.Put(e.open(q.path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0))
 	e.out.close()
 	if r.dying {
 		q.enterError()
@@ -81,7 +81,7 @@ func (q *queuePair) sendResponses(quantum int) int {
 
 func (q *queuePair) respondAtomic(w *readWork) {
 	h := q.e.open(q.path, wire.RCAtomicAcknowledge, 0, q.attr.DestQPN, w.psn, 0)
-	wire.PutAETH(h, wire.SyndromeAck, q.respond.msn)
+	wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.respond.msn}.Put(h)
 	putUint32(h[wire.AETHBytes:], uint32(w.original>>32))
 	putUint32(h[wire.AETHBytes+4:], uint32(w.original))
 	q.e.out.close()
@@ -109,7 +109,7 @@ func (q *queuePair) respondRead(w *readWork, a *dueAnswer) bool {
 	}
 	h := e.open(q.path, code, 0, q.attr.DestQPN, (w.psn+a.sent)&wire.Mask24, n)
 	if len(h) > 0 {
-		wire.PutAETH(h, wire.SyndromeAck, q.respond.msn)
+		wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.respond.msn}.Put(h)
 	}
 	if n > 0 {
 		e.out.payload(at, n)

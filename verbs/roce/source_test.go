@@ -22,7 +22,7 @@ func sealed(t testing.TB, s *socket, from netip.AddrPort, payload int, id uint16
 	flow, err := wire.NewFlow(from, netip.AddrPortFrom(s.local, s.port))
 	check(t, err)
 	b := make([]byte, wire.BTHBytes+payload+wire.PadBytes(payload)+wire.ICRCBytes)
-	wire.PutBTH(b, wire.RCSendOnly, wire.PadFlag(payload), 5, 6)
+	wire.PutBTH(b, wire.MakeOpcode(wire.RC, wire.SendOnly), wire.PadFlag(payload), 5, 6)
 	flow.Seal(b, id)
 	return b
 }
@@ -116,7 +116,7 @@ func TestStrangers(t *testing.T) {
 		t.Helper()
 		before := x.e.count.badICRCs
 		b := sealed(t, s, from, 8, 0)
-		wire.PutBTH(b, wire.RCSendOnly, 0, x.q.qpn, 6)
+		wire.PutBTH(b, wire.MakeOpcode(wire.RC, wire.SendOnly), 0, x.q.qpn, 6)
 		src := s.sources.find(s, from.Addr(), from.Port())
 		src.flow.Seal(b, 0)
 		x.e.onPacket(src, b, 0, 1)

@@ -46,7 +46,7 @@ func forgeries(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr)
 		check(t, err)
 		for k := range uint16(8) {
 			b := make([]byte, 400)
-			wire.PutBTH(b, []wire.Opcode{wire.RCSendOnly, wire.RCAcknowledge}[k%2], wire.FlagAckReq, qpn, uint32(k)<<20)
+			wire.PutBTH(b, []wire.Opcode{wire.MakeOpcode(wire.RC, wire.SendOnly), wire.RCAcknowledge}[k%2], wire.FlagAckReq, qpn, uint32(k)<<20)
 			flow.Seal(b, 0)
 			b[len(b)-1-int(k)] ^= 1
 			list = append(list, datagram(netip.AddrPortFrom(from, Port), target, 0, dontFragment, b),
@@ -84,7 +84,7 @@ func startStorm(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr
 			noise[k] = byte(r.Uint32())
 		}
 		right := make([]byte, 1200)
-		wire.PutBTH(right, wire.RCSendOnly, wire.FlagAckReq, qpn, r.Uint32()&wire.Mask24)
+		wire.PutBTH(right, wire.MakeOpcode(wire.RC, wire.SendOnly), wire.FlagAckReq, qpn, r.Uint32()&wire.Mask24)
 		replayed := bytes.Clone(right)
 		flow.Seal(right, 0)
 		asPeer.Seal(replayed, 0)

@@ -275,7 +275,7 @@ func (q *queuePair) sendData(index, k uint32, ack bool) bool {
 	}
 	h := e.open(q.path, code, flags, q.attr.DestQPN, (w.psn+k)&wire.Mask24, int(n))
 	if first && (w.opcode == verbs.OpWrite || w.opcode == verbs.OpWriteWithImmediate) {
-		wire.PutRETH(h, w.remote, w.rkey, w.length)
+		wire.RETH{Addr: w.remote, RKey: w.rkey, Length: w.length}.Put(h)
 		h = h[wire.RETHBytes:]
 	}
 	if len(h) > 0 {
@@ -347,7 +347,7 @@ func (q *queuePair) ask(w *sendWork, k, end uint32) {
 	h := q.e.open(q.path, wire.MakeOpcode(wire.RC, op), wire.FlagAckReq, q.attr.DestQPN, (w.psn+k)&wire.Mask24, 0)
 	if op == wire.ReadRequest {
 		offset := k * q.mtu
-		wire.PutRETH(h, w.remote+uint64(offset), w.rkey, min(w.length, end*q.mtu)-offset)
+		wire.RETH{Addr: w.remote + uint64(offset), RKey: w.rkey, Length: min(w.length, end*q.mtu) - offset}.Put(h)
 	} else {
 		eth := wire.AtomicETH{Addr: w.remote, RKey: w.rkey, SwapAdd: w.compareAdd}
 		if op == wire.CompareSwap {
@@ -377,7 +377,7 @@ func (q *queuePair) onResponse(p *wire.Packet, now job.Ticks) {
 	data := p.Payload
 	atomic := p.Opcode == wire.RCAtomicAcknowledge
 	if atomic {
-		original = p.AtomicAckETH().Original
+		original = p.Original()
 		data = unsafe.Slice((*byte)(unsafe.Pointer(&original)), 8)
 	}
 	var v verdict

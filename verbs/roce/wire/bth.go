@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "encoding/binary"
 
 // Port is the UDP destination port of every RoCEv2 packet, requests and responses alike.
 const Port = 4791
@@ -12,8 +9,6 @@ const Port = 4791
 const (
 	DefaultPKey  = 0xffff
 	MulticastQPN = 0xffffff
-	GSIQPN       = 1
-	GSIQKey      = 0x80010000
 	Mask24       = 0xffffff // PSN, QPN and MSN have 24 bits
 
 	UDPBytes  = 8 // the UDP header counts in UDP's length
@@ -22,8 +17,6 @@ const (
 	MinPacketBytes = BTHBytes + ICRCBytes
 	// MaxPacketBytes is the longest: the largest MTU behind the longest headers.
 	MaxPacketBytes = BTHBytes + AtomicETHBytes + 4096 + ICRCBytes
-	// MaxHeaderBytes is the most that BTH and extension headers take (CMP_SWAP).
-	MaxHeaderBytes = BTHBytes + AtomicETHBytes
 )
 
 // Offsets in the BTH.
@@ -65,13 +58,6 @@ type BTH struct {
 	PSN       uint32 // 24 bits
 }
 
-// Append encodes the header.
-func (h BTH) Append(b []byte) []byte {
-	b = append(b, make([]byte, BTHBytes)...)
-	h.Put(b[len(b)-BTHBytes:])
-	return b
-}
-
 // Put encodes the header into the first 12 bytes of b.
 func (h BTH) Put(b []byte) {
 	_ = b[BTHBytes-1]
@@ -91,11 +77,8 @@ func bit(set bool, mask byte) byte {
 	return 0
 }
 
-// ParseBTH decodes the header at the front of b and returns the bytes after it.
-func ParseBTH(b []byte) (BTH, []byte, error) {
-	if len(b) < BTHBytes {
-		return BTH{}, nil, fmt.Errorf("BTH: %d bytes, need %d", len(b), BTHBytes)
-	}
+func bth(b []byte) BTH {
+	_ = b[BTHBytes-1]
 	return BTH{
 		Opcode:    Opcode(b[opcodeAt]),
 		Solicited: b[flagsAt]&solicitedBit != 0,
@@ -110,7 +93,7 @@ func ParseBTH(b []byte) (BTH, []byte, error) {
 		AckReq:    b[ackAt]&ackBit != 0,
 		Reserved7: b[ackAt] & reservedMask7,
 		PSN:       Uint24(b[psnAt:]),
-	}, b[BTHBytes:], nil
+	}
 }
 
 // BTHFlags are what a sender sets in a BTH besides opcode, QPN and PSN, for [PutBTH].
@@ -150,6 +133,3 @@ func Uint24(b []byte) uint32 {
 
 // PSNDiff is how far PSN a lies ahead of b, modulo 2^24; negative when it lies behind (IBTA 9.7.2).
 func PSNDiff(a, b uint32) int32 { return int32((a-b)<<8) >> 8 }
-
-// PSNAdd is the PSN n places after p.
-func PSNAdd(p, n uint32) uint32 { return (p + n) & Mask24 }

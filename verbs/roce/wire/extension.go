@@ -24,27 +24,12 @@ type RETH struct {
 	Length uint32 // of the whole message
 }
 
-// Append encodes the header.
-func (h RETH) Append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, h.Addr)
-	b = binary.BigEndian.AppendUint32(b, h.RKey)
-	return binary.BigEndian.AppendUint32(b, h.Length)
-}
-
-// PutRETH encodes the header into the first 16 bytes of b.
-func PutRETH(b []byte, addr uint64, rkey, length uint32) {
+// Put encodes the header into the first 16 bytes of b.
+func (h RETH) Put(b []byte) {
 	_ = b[RETHBytes-1]
-	binary.BigEndian.PutUint64(b, addr)
-	binary.BigEndian.PutUint32(b[8:], rkey)
-	binary.BigEndian.PutUint32(b[12:], length)
-}
-
-// ParseRETH decodes the header at the front of b and returns the bytes after it.
-func ParseRETH(b []byte) (RETH, []byte, error) {
-	if len(b) < RETHBytes {
-		return RETH{}, nil, fmt.Errorf("RETH: %d bytes, need %d", len(b), RETHBytes)
-	}
-	return reth(b), b[RETHBytes:], nil
+	binary.BigEndian.PutUint64(b, h.Addr)
+	binary.BigEndian.PutUint32(b[8:], h.RKey)
+	binary.BigEndian.PutUint32(b[12:], h.Length)
 }
 
 func reth(b []byte) RETH {
@@ -60,14 +45,6 @@ type AtomicETH struct {
 	Compare uint64 // CMP_SWAP only
 }
 
-// Append encodes the header.
-func (h AtomicETH) Append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, h.Addr)
-	b = binary.BigEndian.AppendUint32(b, h.RKey)
-	b = binary.BigEndian.AppendUint64(b, h.SwapAdd)
-	return binary.BigEndian.AppendUint64(b, h.Compare)
-}
-
 // Put encodes the header into the first 28 bytes of b.
 func (h AtomicETH) Put(b []byte) {
 	_ = b[AtomicETHBytes-1]
@@ -75,14 +52,6 @@ func (h AtomicETH) Put(b []byte) {
 	binary.BigEndian.PutUint32(b[8:], h.RKey)
 	binary.BigEndian.PutUint64(b[12:], h.SwapAdd)
 	binary.BigEndian.PutUint64(b[20:], h.Compare)
-}
-
-// ParseAtomicETH decodes the header at the front of b and returns the bytes after it.
-func ParseAtomicETH(b []byte) (AtomicETH, []byte, error) {
-	if len(b) < AtomicETHBytes {
-		return AtomicETH{}, nil, fmt.Errorf("AtomicETH: %d bytes, need %d", len(b), AtomicETHBytes)
-	}
-	return atomicETH(b), b[AtomicETHBytes:], nil
 }
 
 func atomicETH(b []byte) AtomicETH {
@@ -99,23 +68,8 @@ type AETH struct {
 	MSN      uint32 // message sequence number, 24 bits
 }
 
-// Append encodes the header.
-func (h AETH) Append(b []byte) []byte {
-	return binary.BigEndian.AppendUint32(b, uint32(h.Syndrome)<<24|h.MSN&Mask24)
-}
-
-// PutAETH encodes the header into the first 4 bytes of b.
-func PutAETH(b []byte, s Syndrome, msn uint32) {
-	binary.BigEndian.PutUint32(b, uint32(s)<<24|msn&Mask24)
-}
-
-// ParseAETH decodes the header at the front of b and returns the bytes after it.
-func ParseAETH(b []byte) (AETH, []byte, error) {
-	if len(b) < AETHBytes {
-		return AETH{}, nil, fmt.Errorf("AETH: %d bytes, need %d", len(b), AETHBytes)
-	}
-	return aeth(b), b[AETHBytes:], nil
-}
+// Put encodes the header into the first 4 bytes of b.
+func (h AETH) Put(b []byte) { binary.BigEndian.PutUint32(b, uint32(h.Syndrome)<<24|h.MSN&Mask24) }
 
 func aeth(b []byte) AETH {
 	v := binary.BigEndian.Uint32(b)
@@ -225,20 +179,6 @@ func RNRTimer(code uint8) time.Duration {
 	return time.Duration(rnrTable[code&syndromeValueMask]) * 10 * time.Microsecond
 }
 
-// AtomicAckETH carries the target's original value (IBTA 9.2.8).
-type AtomicAckETH struct{ Original uint64 }
-
-// Append encodes the header.
-func (h AtomicAckETH) Append(b []byte) []byte { return binary.BigEndian.AppendUint64(b, h.Original) }
-
-// ParseAtomicAckETH decodes the header at the front of b and returns the bytes after it.
-func ParseAtomicAckETH(b []byte) (AtomicAckETH, []byte, error) {
-	if len(b) < AtomicAckETHBytes {
-		return AtomicAckETH{}, nil, fmt.Errorf("AtomicAckETH: %d bytes, need %d", len(b), AtomicAckETHBytes)
-	}
-	return AtomicAckETH{Original: binary.BigEndian.Uint64(b)}, b[AtomicAckETHBytes:], nil
-}
-
 // DETH is the datagram extended transport header of UD (IBTA 9.2.4).
 type DETH struct {
 	QKey      uint32 // the receiver's
@@ -246,62 +186,14 @@ type DETH struct {
 	SourceQPN uint32 // 24 bits
 }
 
-// Append encodes the header.
-func (h DETH) Append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, h.QKey)
-	return binary.BigEndian.AppendUint32(b, uint32(h.Reserved)<<24|h.SourceQPN&Mask24)
-}
-
-// PutDETH encodes the header into the first 8 bytes of b.
-func PutDETH(b []byte, qkey, sourceQPN uint32) {
+// Put encodes the header into the first 8 bytes of b.
+func (h DETH) Put(b []byte) {
 	_ = b[DETHBytes-1]
-	binary.BigEndian.PutUint32(b, qkey)
-	binary.BigEndian.PutUint32(b[4:], sourceQPN&Mask24)
-}
-
-// ParseDETH decodes the header at the front of b and returns the bytes after it.
-func ParseDETH(b []byte) (DETH, []byte, error) {
-	if len(b) < DETHBytes {
-		return DETH{}, nil, fmt.Errorf("DETH: %d bytes, need %d", len(b), DETHBytes)
-	}
-	return deth(b), b[DETHBytes:], nil
+	binary.BigEndian.PutUint32(b, h.QKey)
+	binary.BigEndian.PutUint32(b[4:], uint32(h.Reserved)<<24|h.SourceQPN&Mask24)
 }
 
 func deth(b []byte) DETH {
 	_ = b[DETHBytes-1]
 	return DETH{QKey: binary.BigEndian.Uint32(b), Reserved: b[4], SourceQPN: Uint24(b[5:])}
 }
-
-// ImmDt is immediate data: a number that travels big-endian to the peer's completion (IBTA 9.2.9).
-type ImmDt uint32
-
-// Append encodes the header.
-func (h ImmDt) Append(b []byte) []byte { return binary.BigEndian.AppendUint32(b, uint32(h)) }
-
-// ParseImmDt decodes the header at the front of b and returns the bytes after it.
-func ParseImmDt(b []byte) (ImmDt, []byte, error) {
-	if len(b) < ImmediateBytes {
-		return 0, nil, fmt.Errorf("ImmDt: %d bytes, need %d", len(b), ImmediateBytes)
-	}
-	return ImmDt(binary.BigEndian.Uint32(b)), b[ImmediateBytes:], nil
-}
-
-// IETH names the key that a SEND_WITH_INVALIDATE invalidates (IBTA 9.2.10).
-type IETH struct{ RKey uint32 }
-
-// Append encodes the header.
-func (h IETH) Append(b []byte) []byte { return binary.BigEndian.AppendUint32(b, h.RKey) }
-
-// ParseIETH decodes the header at the front of b and returns the bytes after it.
-func ParseIETH(b []byte) (IETH, []byte, error) {
-	if len(b) < IETHBytes {
-		return IETH{}, nil, fmt.Errorf("IETH: %d bytes, need %d", len(b), IETHBytes)
-	}
-	return IETH{RKey: binary.BigEndian.Uint32(b)}, b[IETHBytes:], nil
-}
-
-// PutUint32 writes an immediate or an invalidated key: four bytes, big-endian.
-func PutUint32(b []byte, v uint32) { binary.BigEndian.PutUint32(b, v) }
-
-// PutUint64 writes an atomic's original value: eight bytes, big-endian.
-func PutUint64(b []byte, v uint64) { binary.BigEndian.PutUint64(b, v) }

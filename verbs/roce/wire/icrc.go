@@ -220,29 +220,6 @@ func BeginICRC(prefix uint32, packet []byte) uint32 {
 // PutICRC writes an ICRC: the only little-endian field.
 func PutICRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
 
-// ICRC computes the invariant CRC of a whole IP packet, from the IP header through the four bytes of the ICRC (which are
-// not looked at), straight from the definition. It is the yardstick; the device uses [Flow].
-func ICRC(ip []byte) (uint32, error) {
-	header, err := ipHeaderBytes(ip)
-	if err != nil {
-		return 0, err
-	}
-	if len(ip) < header+UDPBytes+MinPacketBytes {
-		return 0, ErrShort
-	}
-	m := append([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, ip[:len(ip)-ICRCBytes]...)
-	h := m[8:]
-	if header == ipv4Bytes {
-		h[ipv4TOSAt], h[ipv4TTLAt], h[ipv4SumAt], h[ipv4SumAt+1] = 0xff, 0xff, 0xff, 0xff
-	} else {
-		h[0] |= 0x0f
-		h[1], h[2], h[3], h[ipv6HopsAt] = 0xff, 0xff, 0xff, 0xff
-	}
-	h[header+udpChecksumAt], h[header+udpChecksumAt+1] = 0xff, 0xff
-	h[header+UDPBytes+congestionAt] = 0xff
-	return crc32.ChecksumIEEE(m), nil
-}
-
 var (
 	errIPVersion = errors.New("neither an IPv4 nor an IPv6 packet")
 	errIPOptions = errors.New("IP options or extension headers are not part of RoCEv2")

@@ -68,47 +68,17 @@ const (
 // Opcode is the first byte of a packet: transport and operation.
 type Opcode uint8
 
-// Opcodes of each transport.
+// Opcodes that a device names; others are made by [MakeOpcode].
 const (
-	RCSendFirst          = Opcode(RC<<transportShift) | Opcode(SendFirst)
-	RCSendMiddle         = Opcode(RC<<transportShift) | Opcode(SendMiddle)
-	RCSendLast           = Opcode(RC<<transportShift) | Opcode(SendLast)
-	RCSendLastImmediate  = Opcode(RC<<transportShift) | Opcode(SendLastImmediate)
-	RCSendOnly           = Opcode(RC<<transportShift) | Opcode(SendOnly)
-	RCSendOnlyImmediate  = Opcode(RC<<transportShift) | Opcode(SendOnlyImmediate)
-	RCWriteFirst         = Opcode(RC<<transportShift) | Opcode(WriteFirst)
-	RCWriteMiddle        = Opcode(RC<<transportShift) | Opcode(WriteMiddle)
-	RCWriteLast          = Opcode(RC<<transportShift) | Opcode(WriteLast)
-	RCWriteLastImmediate = Opcode(RC<<transportShift) | Opcode(WriteLastImmediate)
-	RCWriteOnly          = Opcode(RC<<transportShift) | Opcode(WriteOnly)
-	RCWriteOnlyImmediate = Opcode(RC<<transportShift) | Opcode(WriteOnlyImmediate)
-	RCReadRequest        = Opcode(RC<<transportShift) | Opcode(ReadRequest)
 	RCReadResponseFirst  = Opcode(RC<<transportShift) | Opcode(ReadResponseFirst)
 	RCReadResponseMiddle = Opcode(RC<<transportShift) | Opcode(ReadResponseMiddle)
 	RCReadResponseLast   = Opcode(RC<<transportShift) | Opcode(ReadResponseLast)
 	RCReadResponseOnly   = Opcode(RC<<transportShift) | Opcode(ReadResponseOnly)
 	RCAcknowledge        = Opcode(RC<<transportShift) | Opcode(Acknowledge)
 	RCAtomicAcknowledge  = Opcode(RC<<transportShift) | Opcode(AtomicAcknowledge)
-	RCCompareSwap        = Opcode(RC<<transportShift) | Opcode(CompareSwap)
 	RCFetchAdd           = Opcode(RC<<transportShift) | Opcode(FetchAdd)
-	RCSendLastInvalidate = Opcode(RC<<transportShift) | Opcode(SendLastInvalidate)
-	RCSendOnlyInvalidate = Opcode(RC<<transportShift) | Opcode(SendOnlyInvalidate)
-
-	UCSendFirst          = Opcode(UC<<transportShift) | Opcode(SendFirst)
-	UCSendMiddle         = Opcode(UC<<transportShift) | Opcode(SendMiddle)
-	UCSendLast           = Opcode(UC<<transportShift) | Opcode(SendLast)
-	UCSendLastImmediate  = Opcode(UC<<transportShift) | Opcode(SendLastImmediate)
-	UCSendOnly           = Opcode(UC<<transportShift) | Opcode(SendOnly)
-	UCSendOnlyImmediate  = Opcode(UC<<transportShift) | Opcode(SendOnlyImmediate)
-	UCWriteFirst         = Opcode(UC<<transportShift) | Opcode(WriteFirst)
-	UCWriteMiddle        = Opcode(UC<<transportShift) | Opcode(WriteMiddle)
-	UCWriteLast          = Opcode(UC<<transportShift) | Opcode(WriteLast)
-	UCWriteLastImmediate = Opcode(UC<<transportShift) | Opcode(WriteLastImmediate)
-	UCWriteOnly          = Opcode(UC<<transportShift) | Opcode(WriteOnly)
-	UCWriteOnlyImmediate = Opcode(UC<<transportShift) | Opcode(WriteOnlyImmediate)
-
-	UDSendOnly          = Opcode(UD<<transportShift) | Opcode(SendOnly)
-	UDSendOnlyImmediate = Opcode(UD<<transportShift) | Opcode(SendOnlyImmediate)
+	UDSendOnly           = Opcode(UD<<transportShift) | Opcode(SendOnly)
+	UDSendOnlyImmediate  = Opcode(UD<<transportShift) | Opcode(SendOnlyImmediate)
 
 	// CongestionNotification is the RoCEv2 CNP (annex A17.9.3): BTH and 16 reserved bytes.
 	CongestionNotification = Opcode(CNP<<transportShift) | Opcode(congestionOperation)
@@ -262,17 +232,11 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("Opcode(%#02x)", uint8(o))
 }
 
-// Properties are the facts about the opcode; 0 for an unknown one.
-func (o Opcode) Properties() Properties { return opcodes[o].props }
-
 // Class is the kind of message the opcode belongs to.
 func (o Opcode) Class() Class { return opcodes[o].class }
 
 // HeaderBytes is the length of BTH and extension headers; 0 for an unknown opcode.
 func (o Opcode) HeaderBytes() int { return int(opcodes[o].size) }
-
-// IsKnown tells whether the opcode exists.
-func (o Opcode) IsKnown() bool { return opcodes[o].props&Known != 0 }
 
 // Begins tells whether the packet starts a message (FIRST or ONLY).
 func (o Opcode) Begins() bool { return opcodes[o].props&Begins != 0 }

@@ -47,10 +47,7 @@ func MayBegin(b []byte) bool {
 }
 
 // BTH decodes the base header.
-func (p *Packet) BTH() BTH {
-	h, _, _ := ParseBTH(p.Raw) // an empty view gives the zero header
-	return h
-}
+func (p *Packet) BTH() BTH { return bth(p.Raw) }
 
 // PSN is the packet's sequence number.
 func (p *Packet) PSN() uint32 { return Uint24(p.Raw[psnAt:]) }
@@ -66,15 +63,6 @@ func (p *Packet) AckReq() bool { return p.Raw[ackAt]&ackBit != 0 }
 
 // Solicited tells whether the packet's completion is a solicited event.
 func (p *Packet) Solicited() bool { return p.Raw[flagsAt]&solicitedBit != 0 }
-
-// Pad is the number of bytes of padding.
-func (p *Packet) Pad() int { return int(p.Raw[flagsAt] >> padShift & padMask) }
-
-// ICRC is the invariant CRC as it came.
-func (p *Packet) ICRC() uint32 { return binary.LittleEndian.Uint32(p.Raw[len(p.Raw)-ICRCBytes:]) }
-
-// Covered are the bytes of the UDP payload that the ICRC covers.
-func (p *Packet) Covered() []byte { return p.Raw[:len(p.Raw)-ICRCBytes] }
 
 // RETH decodes the header.
 func (p *Packet) RETH() RETH {
@@ -100,12 +88,12 @@ func (p *Packet) AETH() AETH {
 	return aeth(p.Raw[BTHBytes:])
 }
 
-// AtomicAckETH decodes the header.
-func (p *Packet) AtomicAckETH() AtomicAckETH {
+// Original is the target's value before an atomic, of its answer (AtomicAckETH, IBTA 9.2.8).
+func (p *Packet) Original() uint64 {
 	if !p.Opcode.Has(HasAtomicAckETH) {
-		return AtomicAckETH{}
+		return 0
 	}
-	return AtomicAckETH{Original: binary.BigEndian.Uint64(p.Raw[BTHBytes+AETHBytes:])}
+	return binary.BigEndian.Uint64(p.Raw[BTHBytes+AETHBytes:])
 }
 
 // DETH decodes the header.
@@ -116,7 +104,7 @@ func (p *Packet) DETH() DETH {
 	return deth(p.Raw[BTHBytes:])
 }
 
-// Immediate is the immediate data; it is always the last header.
+// Immediate is the immediate data, a number that travels big-endian to the peer's completion (ImmDt, IBTA 9.2.9): always the last header.
 func (p *Packet) Immediate() uint32 {
 	if !p.Opcode.Has(HasImmediate) {
 		return 0
@@ -124,7 +112,7 @@ func (p *Packet) Immediate() uint32 {
 	return binary.BigEndian.Uint32(p.Raw[p.Opcode.HeaderBytes()-ImmediateBytes:])
 }
 
-// InvalidateRKey is the key to invalidate; it is always the last header.
+// InvalidateRKey is the key that a SEND_WITH_INVALIDATE invalidates (IETH, IBTA 9.2.10): always the last header.
 func (p *Packet) InvalidateRKey() uint32 {
 	if !p.Opcode.Has(HasIETH) {
 		return 0

@@ -141,9 +141,6 @@ func NewPcapReader(r io.Reader) (*PcapReader, error) {
 	return nil, fmt.Errorf("capture file starts with %x: want the classic pcap format", h[:4])
 }
 
-// LinkType says what frames start with.
-func (p *PcapReader) LinkType() LinkType { return p.link }
-
 // Next returns the next frame, valid until the call after, or io.EOF.
 func (p *PcapReader) Next() (at time.Time, frame []byte, err error) {
 	var h [pcapRecordBytes]byte
