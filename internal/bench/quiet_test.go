@@ -22,8 +22,10 @@ func TestQuietIsRestored(t *testing.T) {
 	if got := debug.SetGCPercent(-1); got != -1 {
 		t.Errorf("GC percent %d while measuring, want -1", got)
 	}
-	if _, held := heap(); debug.SetMemoryLimit(-1) > int64(held)+2*garbageMost {
-		t.Errorf("memory limit %d while measuring, want at most %d above the %d bytes held", debug.SetMemoryLimit(-1), 2*garbageMost, held)
+	// What the runtime holds may have changed since the limit was set: it returns memory in the background.
+	const most = 3 * garbageMost
+	if _, held := heap(); debug.SetMemoryLimit(-1) > int64(held)+most {
+		t.Errorf("memory limit %d while measuring, want at most %d above the %d bytes held", debug.SetMemoryLimit(-1), most, held)
 	}
 	if err := q.restore(); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,9 @@ import (
 // later is the line of a cell that passed, but not at once.
 var later = regexp.MustCompile(`(?m)^passed\s+(.*?): [0-9.]+ s.*\battempt ([2-9])\b`)
 
+// red is the line of a cell that failed, with its reason.
+var red = regexp.MustCompile(`(?m)^FAILED: (.*?): (.*)$`)
+
 // TestLab boots the lab and runs its suite. It takes minutes, so it asks to be asked.
 func TestLab(t *testing.T) {
 	if os.Getenv("GOBW_LAB") != "1" {
@@ -40,6 +43,9 @@ func TestLab(t *testing.T) {
 	for _, m := range later.FindAllStringSubmatch(out.String(), -1) {
 		attempt, _ := strconv.Atoi(m[2])
 		flaky.Note(t, "lab: "+m[1], attempt)
+	}
+	for _, m := range red.FindAllStringSubmatch(out.String(), -1) {
+		t.Run(m[1], func(t *testing.T) { t.Error(m[2]) }) // by its name, so that a summary of failed tests tells which
 	}
 	if err != nil {
 		t.Errorf("scripts/lab test: %v", err)
