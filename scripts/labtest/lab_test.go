@@ -16,7 +16,7 @@ import (
 )
 
 // later is the line of a cell that passed, but not at once.
-var later = regexp.MustCompile(`(?m)^passed\s+(.*?): [0-9.]+ s.*\battempt ([2-9])\b`)
+var later = regexp.MustCompile(`(?m)^LATER: (.*?): attempt ([0-9]+)`)
 
 // red is the line of a cell that failed, with its reason.
 var red = regexp.MustCompile(`(?m)^FAILED: (.*?): (.*)$`)

@@ -156,8 +156,8 @@ func (s *suite) runCell(c cell) outcome {
 		if err == nil {
 			figures, err = c.check(server, client)
 		}
-		_, distant := errors.AsType[*disagreement](err)
-		return figures, distant || c.lossy, err
+		again = c.lossy || err != nil && !grave.MatchString(err.Error()) && client.code != 6 && server.code != 6
+		return figures, again, err
 	})
 	return o
 }

@@ -360,7 +360,7 @@ func checkPerftest(c combination, server, client ended) (string, error) {
 	if n := len(ratios); n > 1 {
 		both += fmt.Sprintf(" (%d sizes, ends apart ×%.2f at the median)", n, ratios[n/2])
 		if c.tool.latency && ratios[n/2] > latencyApart {
-			errs = append(errs, &disagreement{fmt.Errorf("the median over all sizes: the two ends are a factor of %.2f apart", ratios[n/2])})
+			errs = append(errs, fmt.Errorf("the median over all sizes: the two ends are a factor of %.2f apart", ratios[n/2]))
 		}
 	}
 	return both, errors.Join(append(errs, plausible(c, k))...)
@@ -408,7 +408,7 @@ func agree(c combination, server, client row) error {
 	a, b := figure(c, server), figure(c, client)
 	apart := func(factor float64) error {
 		if err := alike(a, b, factor); err != nil {
-			return &disagreement{fmt.Errorf("%g B: %w", server[0], err)}
+			return fmt.Errorf("%g B: %w", server[0], err)
 		}
 		return nil
 	}
@@ -430,7 +430,7 @@ func agree(c combination, server, client row) error {
 		share = 1 // the median of four samples at our end, of two at a stock one: the sizes together are judged closer
 	}
 	if max(x, y)-min(x, y) > slip.Seconds()+share*min(x, y) {
-		return &disagreement{fmt.Errorf("%g B: the two ends disagree: %g and %g, which is %.3f s and %.3f s for %g messages", server[0], a, b, x, y, server[1])}
+		return fmt.Errorf("%g B: the two ends disagree: %g and %g, which is %.3f s and %.3f s for %g messages", server[0], a, b, x, y, server[1])
 	}
 	return nil
 }
@@ -454,7 +454,7 @@ func plausible(c combination, rs []row) error {
 		switch v := figure(c, r); {
 		case v == 0 && !c.tool.latency && r[0] < 64:
 		case v == 0 && !c.tool.latency:
-			return &disagreement{fmt.Errorf("%g B: figure 0", r[0])}
+			return fmt.Errorf("%g B: figure 0", r[0])
 		case !(v > 0) || math.IsInf(v, 0):
 			return fmt.Errorf("%g B: figure %g", r[0], v)
 		}

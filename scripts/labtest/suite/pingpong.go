@@ -86,16 +86,10 @@ func checkPingpong(server, client ended) (string, error) {
 // alike tells whether two positive figures of the same thing are within a factor.
 func alike(a, b, factor float64) error {
 	if !(a > 0 && b > 0) || max(a, b) > factor*min(a, b) {
-		return &disagreement{fmt.Errorf("the two ends disagree: %g and %g", a, b)}
+		return fmt.Errorf("the two ends disagree: %g and %g", a, b)
 	}
 	return nil
 }
-
-// disagreement is a pair of figures too far apart. On two emulated CPUs a lost time slice can do that: such a cell is tried
-// again, and the table's figures tell how often.
-type disagreement struct{ error }
-
-func (d *disagreement) Unwrap() error { return d.error }
 
 // gidIndex finds the line of a device's GID table that holds an IPv4 address, as the tools' -g and -x want it.
 func gidIndex(device, address string) string {
