@@ -106,23 +106,6 @@ func (e *Endpoint) postReceives(j *job.Job) error {
 	return nil
 }
 
-// postOwed posts the receives that a job still owes, because too few were due for one of its lists; got is how many each
-// lane has received.
-func (e *Endpoint) postOwed(j *job.Job, got []uint64) error {
-	for q := range j.Lanes {
-		l := &j.Lanes[q]
-		if l.ReceiveList == 0 || l.Expect > 0 && l.Posted+got[q] >= l.Expect {
-			continue // posted as they came, or all that are expected
-		}
-		if n := got[q] % uint64(l.ReceiveList); n > 0 {
-			if err := l.PostReceives(l.Posted+got[q]-n, int(n)); err != nil {
-				return fmt.Errorf("post receives: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
 // settleReceives notes what a round consumed: n receives per queue pair, in order. A counted round reposts until all that it
 // expects have been posted: where messages were lost, some of them are left to the next round. Open-ended ones repost all.
 func (e *Endpoint) settleReceives(j *job.Job, n []uint64) {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -104,7 +105,7 @@ func (d *driver) drive(ctx context.Context) (err error) {
 	if err := d.takeLeftovers(); err != nil {
 		return d.explain(ctx, watch, err)
 	}
-	if err := d.end.postOwed(d.job, d.receivedPerQP()); err != nil {
+	if err := d.postOwed(); err != nil {
 		return err
 	}
 	if d.peerDone || d.endless() {
@@ -310,4 +311,17 @@ func (d *driver) sentPerQP(q int) uint64 {
 		return n/qps + 1
 	}
 	return n / qps
+}
+
+// postOwed posts the receives that the job still owes; those of several threads have been posted by them.
+func (d *driver) postOwed() error {
+	if _, several := d.runner.(*job.Threads); several {
+		return nil
+	}
+	for q, got := range d.receivedPerQP() {
+		if err := d.job.Lanes[q].PostOwed(got); err != nil {
+			return fmt.Errorf("post receives: %w", err)
+		}
+	}
+	return nil
 }

@@ -69,7 +69,12 @@ func TestRunByRDMACM(t *testing.T) {
 // runBoth runs a plan at both ends: the server's result and the client's.
 func runBoth(t *testing.T, server, client verbs.Device, p plan.Spec, dialect control.Dialect) (results [2]*Result, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	return runBothWith(t.Context(), server, client, p, dialect, Options{})
+}
+
+// runBothWith is runBoth with options of the client's.
+func runBothWith(ctx context.Context, server, client verbs.Device, p plan.Spec, dialect control.Dialect, of Options) (results [2]*Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	patient := control.Timeouts{Peer: time.Minute}
 	lo, do := connect.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient}, connect.DialOptions{Timeouts: patient}
@@ -83,8 +88,8 @@ func runBoth(t *testing.T, server, client verbs.Device, p plan.Spec, dialect con
 		return results, err
 	}
 	defer func() { _ = l.Close() }()
-	end := func(s control.Session, d verbs.Device, plan *plan.Spec) (*Result, error) {
-		o := Options{Local: s.LocalAddr(), Remote: s.RemoteAddr().Addr()}
+	end := func(s control.Session, d verbs.Device, plan *plan.Spec, o Options) (*Result, error) {
+		o.Local, o.Remote = s.LocalAddr(), s.RemoteAddr().Addr()
 		r, err := Run(ctx, s, plan, d, o)
 		if err != nil {
 			return r, err
@@ -95,13 +100,13 @@ func runBoth(t *testing.T, server, client verbs.Device, p plan.Spec, dialect con
 	go func() {
 		s, err := l.Accept(ctx)
 		if err == nil {
-			results[0], err = end(s, server, plans[0])
+			results[0], err = end(s, server, plans[0], Options{})
 		}
 		served <- err
 	}()
 	s, err := connect.Dial(ctx, l.Addr().String(), do)
 	if err == nil {
-		results[1], err = end(s, client, plans[1])
+		results[1], err = end(s, client, plans[1], of)
 	}
 	return results, errors.Join(err, <-served)
 }

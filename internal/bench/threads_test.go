@@ -1,13 +1,18 @@
 package bench
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // threadable is the software device as one that lets several threads work at once: they take turns at its lock. Its jobs
@@ -134,5 +139,95 @@ func TestThreadsOfOneEngine(t *testing.T) {
 	_, err = p.run(t, plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, QPs: 3, Threads: 2, Iterations: 100})
 	if err == nil || !strings.Contains(err.Error(), "share one engine") {
 		t.Errorf("a receiver that has one engine took two threads: %v", err)
+	}
+}
+
+// managed is a device of RDMA CM whose queue pairs several threads may use; as one of iWARP, its SENDs go by credit.
+type managed struct {
+	verbs.Device
+	verbs.ConnectionManager
+	transport string
+}
+
+func (d managed) Info() verbs.DeviceInfo {
+	i := d.Device.Info()
+	i.Limits.Threads, i.TransportType = 0, d.transport
+	return i
+}
+
+// TestBothWaysUntilDone sends both ways for a time, with few receives: an end whose thread is done goes on posting receives, in
+// lists, or telling the peer of them, for as long as the peer sends.
+func TestBothWaysUntilDone(t *testing.T) {
+	needCPUs(t, 2)
+	both := plan.Spec{
+		Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: true, Duration: 20 * time.Millisecond, Sizes: []int{64}, RDMACM: true,
+		QPs: 4, Runs: 10, RxDepth: 8, TxDepth: 64, CQMod: 32,
+	}
+	for _, tt := range []struct {
+		name, transport string
+		threads, list   int
+		events          bool
+	}{
+		{"lists", "IB", 1, 8, false},
+		{"lists, threads", "IB", 2, 8, false},
+		{"odd lists, threads", "IB", 2, 3, false},
+		{"lists, threads, events", "IB", 2, 5, true},
+		{"credits", "IW", 1, 1, false},
+		{"credits, threads", "IW", 2, 1, false},
+		{"credits, lists, threads", "IW", 2, 3, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := &verbstest.Meeting{}
+			open := func() verbs.Device {
+				d := m.Open(t, openOurs)
+				return managed{d, d.(verbs.ConnectionManager), tt.transport}
+			}
+			s := both
+			s.Threads, s.RecvList, s.Events = tt.threads, tt.list, tt.events
+			results, err := runBoth(t, open(), open(), s, control.Ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range results {
+				if len(r.Records) != s.Runs {
+					t.Errorf("%d records, want %d", len(r.Records), s.Runs)
+				}
+			}
+		})
+	}
+}
+
+// TestEndless runs a test that ends when its user has seen enough, with receives posted in lists: by itself, and by threads.
+func TestEndless(t *testing.T) {
+	needCPUs(t, 2)
+	for _, dialect := range []control.Dialect{control.Ours, control.Perftest} {
+		for _, threads := range []int{1, 2} {
+			for _, both := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, %d threads, both ways %v", dialect, threads, both), func(t *testing.T) {
+					m := &verbstest.Meeting{}
+					open := func() verbs.Device {
+						d := m.Open(t, openOurs)
+						return managed{d, d.(verbs.ConnectionManager), "IB"}
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					rows := 0
+					results, err := runBothWith(ctx, open(), open(), plan.Spec{
+						Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: both, Duration: 20 * time.Millisecond, Infinite: true,
+						Sizes: []int{64}, RDMACM: true, QPs: 4, Threads: threads, RxDepth: 8, RecvList: 3, NoPeak: true,
+					}, dialect, Options{Kept: func(*Result) {
+						if rows++; rows == 5 {
+							cancel()
+						}
+					}})
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("ended with %v after %d rows, want its user's word", err, rows)
+					}
+					if r := results[1]; r == nil || len(r.Records) != 1 || rows < 5 {
+						t.Errorf("%d rows, result %+v; want the last", rows, r)
+					}
+				})
+			}
+		}
 	}
 }

@@ -24,6 +24,8 @@ type Credit struct {
 	Count *uint32
 	Every int
 	Total uint64
+	// Before is what the lane received in the job that this one goes on with: the peer counts on.
+	Before uint64
 }
 
 // ErrCredit is what a runner answers that does not know credits; the loop over verbs does.
@@ -85,7 +87,7 @@ func (r *loop) grant(l *lane) error {
 	if c == nil || c.Count == nil || l.granting.flying || c.Total > 0 && l.granting.told+uint64(c.Receives) > c.Total {
 		return nil
 	}
-	n := l.received - uint64(l.owed)
+	n := c.Before + l.received - uint64(l.owed)
 	if n < l.granting.told+uint64(c.Every) {
 		return nil
 	}

@@ -246,12 +246,29 @@ func (j *Job) Receiving(got []uint64) *Job {
 	after := &Job{Shape: Stream, CQs: j.CQs}
 	for i := range j.Lanes {
 		l := &j.Lanes[i]
-		after.Lanes = append(after.Lanes, Lane{
+		next := Lane{
 			QP: l.QP, SRQ: l.SRQ, Receives: Rotate(l.Receives, got[i]), Unpack: Rotate(l.Unpack, got[i]), Posted: l.Posted,
 			Window: 1, Signal: 1, Batch: 1,
-		})
+		}
+		if c := l.Credit; c != nil && c.Count != nil {
+			next.Credit = &Credit{Receives: c.Receives, Grant: c.Grant, Count: c.Count, Every: c.Every, Before: c.Before + got[i]}
+		}
+		after.Lanes = append(after.Lanes, next)
 	}
 	return after
+}
+
+// PostOwed posts the receives that a lane still owes when its job has ended, because too few were due for one of its lists; got
+// is how many it has received.
+func (l *Lane) PostOwed(got uint64) error {
+	if l.ReceiveList == 0 || l.Expect > 0 && l.Posted+got >= l.Expect {
+		return nil // posted as they came, or all that are expected
+	}
+	n := got % uint64(l.ReceiveList)
+	if n == 0 {
+		return nil
+	}
+	return l.PostReceives(l.Posted+got-n, int(n))
 }
 
 // Rotate makes a ring begin at its element n, counted round and round.

@@ -201,21 +201,25 @@ func (t *Threads) slice(n int, until Ticks) Progress {
 // linger makes a part that is done, and that sent and received, go on taking and posting receives until the others are done,
 // too: the peer may still send on its queue pairs, and would wait for ever where none is posted, as the others do for the peer.
 func (t *Threads) linger(n int, own Progress) (err error) {
+	p := &t.parts[n]
+	got := make([]uint64, len(p.job.Lanes))
+	lingers := p.job.Shape == Stream && len(p.job.Lanes) > 0
+	for i := range p.job.Lanes {
+		l := &p.job.Lanes[i]
+		got[i] = p.runner.Received(i)
+		if p.job.Shape == Stream {
+			if err := l.PostOwed(got[i]); err != nil {
+				return fmt.Errorf("lane %d: %w", i, err)
+			}
+		}
+		lingers = lingers && len(l.Ring) > 0 && len(l.Receives) > 0 && l.Expect == 0
+	}
 	if t.working.Add(-1) == 0 {
 		t.enough.Store(1)
 		return nil
 	}
-	p := &t.parts[n]
-	if len(p.job.Lanes) == 0 {
+	if !lingers {
 		return nil
-	}
-	got := make([]uint64, len(p.job.Lanes))
-	for i := range p.job.Lanes {
-		l := &p.job.Lanes[i]
-		if p.job.Shape != Stream || len(l.Ring) == 0 || len(l.Receives) == 0 || l.Expect > 0 || l.ReceiveList > 1 || l.Credit != nil {
-			return nil
-		}
-		got[i] = p.runner.Received(i)
 	}
 	j := p.job.Receiving(got)
 	j.Stop, j.Channel, p.own = &t.enough, p.job.Channel, own
