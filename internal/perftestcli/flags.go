@@ -214,10 +214,13 @@ func flags() []perftestFlag {
 		{option: o('R', "rdma_cm"), set: on(func(v *Invocation) *bool { return &v.Plan.RDMACM })},
 		{option: val('s', "size"), set: func(v *Invocation, value string) error {
 			n, err := size(value)
-			if err == nil && v.Tool.Operation == plan.Atomic && n != atomicBytes {
-				err = fmt.Errorf("%d: an atomic has %d bytes", n, atomicBytes)
+			if err != nil {
+				return err
 			}
 			v.Plan.Sizes, v.sizeGiven = []int{n}, true
+			if v.Tool.Operation == plan.Atomic && n != atomicBytes {
+				err = fmt.Errorf("%d: an atomic has %d bytes", n, atomicBytes)
+			}
 			return err
 		}},
 		{option: val('S', "sl"), set: octet(0, 15, func(v *Invocation) *uint8 { return &v.Plan.SL })},

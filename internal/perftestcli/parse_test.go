@@ -292,6 +292,13 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+	t.Run("each once", func(t *testing.T) {
+		tool, _ := ToolNamed("ib_write_bw")
+		_, err := Parse(tool, strings.Fields("-s abc"))
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want one fault", err)
+		}
+	})
 	t.Run("all at once", func(t *testing.T) {
 		tool, _ := ToolNamed("ib_write_lat")
 		_, err := Parse(tool, strings.Fields("-b -n 3 -O"))

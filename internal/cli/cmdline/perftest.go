@@ -1,7 +1,6 @@
 package cmdline
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -55,6 +54,7 @@ func CommandError(err error) error {
 		return err
 	}
 	word, rest, _ := strings.Cut(word, " for ")
+	rest, near, _ := strings.Cut(rest, "Did you mean this?")
 	program, _, _ := strings.Cut(strings.Trim(rest, `"`), `"`)
 	word = strings.Trim(word, `"`)
 	op, suffix := strings.TrimPrefix(word, "ib_"), ""
@@ -66,17 +66,18 @@ func CommandError(err error) error {
 	}
 	right := map[string]string{"bw": "gobw", "lat": "golat"}[suffix]
 	switch {
-	case suffix == "":
-		return err
 	case op == "" && right == program:
 		return fmt.Errorf("unknown command %q: %s measures that; say of what: %s %s", word, program, program, plan.OperationNames())
-	case op == "":
+	case op == "" && suffix != "":
 		return fmt.Errorf("unknown command %q: that is %s's: %s %s", word, right, right, plan.OperationNames())
 	}
 	for _, known := range plan.Operations() {
-		if op == string(known) && plan.RowOf(known).PerftestHas() {
+		if suffix != "" && op == string(known) && plan.RowOf(known).PerftestHas() {
 			return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw install-links DIR' makes ib_%s_%s", word, right, op, op, suffix)
 		}
 	}
-	return errors.New(err.Error())
+	if names := strings.Fields(near); len(names) > 0 {
+		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", word, program, names[0])
+	}
+	return fmt.Errorf("unknown command %q; '%s --help' lists all", word, program)
 }

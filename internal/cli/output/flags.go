@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -68,6 +69,9 @@ func FormatOfFile(path string) (render.Format, error) {
 			return f, nil
 		}
 		known = append(known, f.Extension)
+	}
+	if slices.Contains([]string{".png", ".svg", ".pdf"}, ending) {
+		return render.Format{}, fmt.Errorf("pictures come from a saved result: 'gobw report FILE.json --pictures DIR --picture-format %s'; a .html has them all", ending[1:])
 	}
 	return render.Format{}, fmt.Errorf("no format ends in %q; there are %s", ending, strings.Join(known, ", "))
 }

@@ -80,10 +80,9 @@ func (p *program) wait(deadline time.Time) ended {
 	select {
 	case err = <-p.done:
 	case <-time.After(time.Until(deadline)):
-		err = errors.New("did not end in time")
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
 		kill := time.AfterFunc(5*time.Second, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
-		err = errors.Join(err, <-p.done)
+		err = fmt.Errorf("did not end in time (%v)", <-p.done)
 		kill.Stop()
 	}
 	return ended{stdout: p.stdout.String(), stderr: p.stderr.String(), code: p.cmd.ProcessState.ExitCode(), err: err}
