@@ -29,7 +29,7 @@ func HostCaches() Caches {
 			c.L2 = int(size)
 		}
 		if level > highest {
-			highest, c.LastLevel = level, int(size)
+			highest, c.LastLevel, c.Guessed = level, int(size), false
 		}
 	}
 	return c

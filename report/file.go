@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -64,7 +65,7 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 		if err != nil {
 			return saveError(path, err)
 		}
-		if err := errors.Join(write(f), f.Close()); err != nil {
+		if err := errors.Join(buffered(f, write), f.Close()); err != nil {
 			return saveError(path, err)
 		}
 		return nil
@@ -84,7 +85,7 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 			err = saveError(path, err)
 		}
 	}()
-	if err := write(f); err != nil {
+	if err := buffered(f, write); err != nil {
 		return err
 	}
 	if err := f.Chmod(0o644); err != nil {
@@ -104,6 +105,14 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 		_ = d.Close()
 	}
 	return nil
+}
+
+func buffered(f *os.File, write func(w io.Writer) error) error {
+	b := bufio.NewWriter(f)
+	if err := write(b); err != nil {
+		return err
+	}
+	return b.Flush()
 }
 
 // CheckWritable tells whether [WriteFile] can begin: a long measurement should not end in front of a missing directory.

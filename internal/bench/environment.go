@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
@@ -126,26 +127,13 @@ func numaNodes() int {
 	return len(nodes)
 }
 
-// lastLevelCache is the size of CPU 0's largest cache, 0 if unknown.
+// lastLevelCache is the size of CPU 0's last cache, 0 if unknown.
 func lastLevelCache() int {
-	sizes, err := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*/size")
-	if err != nil {
+	c := pattern.HostCaches()
+	if c.Guessed {
 		return 0
 	}
-	largest := 0
-	for _, path := range sizes {
-		s := firstLine(path)
-		unit := 1
-		if t, is := strings.CutSuffix(s, "K"); is {
-			s, unit = t, 1<<10
-		} else if t, is := strings.CutSuffix(s, "M"); is {
-			s, unit = t, 1<<20
-		}
-		if n, err := strconv.Atoi(s); err == nil {
-			largest = max(largest, n*unit)
-		}
-	}
-	return largest
+	return c.LastLevel
 }
 
 // cacheLine is the size of a cache line, 64 if unknown.

@@ -3,12 +3,15 @@ package bench
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gobw/gobw/internal/plan"
 )
 
 // allowedCPUs lists the CPUs that this thread may run on, ascending.
@@ -57,38 +60,8 @@ func nodeCPUs(node int, allowed []int) []int {
 	if node < 0 {
 		return nil
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/node/node%d/cpulist", node))
-	if err != nil {
-		return nil
-	}
-	var out []int
-	for _, a := range allowed {
-		if inList(strings.TrimSpace(string(b)), a) {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// inList reads the kernel's "0-3,8".
-func inList(list string, n int) bool {
-	for part := range strings.SplitSeq(list, ",") {
-		low, high, ranged := strings.Cut(part, "-")
-		a, err := strconv.Atoi(low)
-		if err != nil {
-			continue
-		}
-		b := a
-		if ranged {
-			if b, err = strconv.Atoi(high); err != nil {
-				continue
-			}
-		}
-		if n >= a && n <= b {
-			return true
-		}
-	}
-	return false
+	there, _ := plan.ParseCPUs(firstLine(fmt.Sprintf("/sys/devices/system/node/node%d/cpulist", node)))
+	return slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return !slices.Contains(there, cpu) })
 }
 
 // followThread reads the calling thread's account at any time: run time, waiting time in nanoseconds and time slices
@@ -112,13 +85,4 @@ func followThread() (read func() schedule, end func() error) {
 		}
 		return schedule{waited: time.Duration(waited), waits: waits}
 	}, f.Close
-}
-
-// processCPU is the CPU time of the whole process.
-func processCPU() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -5,8 +5,11 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gobw/gobw/internal/plan"
 )
 
 // System is what the checks need to know of the operating system.
@@ -107,36 +110,12 @@ func numberedEntries(root fs.FS, dir, prefix string) []int {
 
 // affinityNodes lists the nodes that have a CPU on which this process may run.
 func affinityNodes(root fs.FS, nodes []int) []int {
-	allowed := cpuList(statusField(root, "Cpus_allowed_list"))
+	allowed, _ := plan.ParseCPUs(statusField(root, "Cpus_allowed_list"))
 	var all []int
 	for _, n := range nodes {
-		for c := range cpuList(firstLine(root, fmt.Sprintf("sys/devices/system/node/node%d/cpulist", n))) {
-			if allowed[c] {
-				all = append(all, n)
-				break
-			}
-		}
-	}
-	return all
-}
-
-// cpuList reads the kernel's list format: "0-3,8,10-11".
-func cpuList(s string) map[int]bool {
-	all := map[int]bool{}
-	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
-		lo, hi, ranged := strings.Cut(part, "-")
-		a, err := strconv.Atoi(lo)
-		if err != nil {
-			continue
-		}
-		b := a
-		if ranged {
-			if b, err = strconv.Atoi(hi); err != nil {
-				continue
-			}
-		}
-		for c := a; c <= b && c-a < 1<<16; c++ {
-			all[c] = true
+		cpus, _ := plan.ParseCPUs(firstLine(root, fmt.Sprintf("sys/devices/system/node/node%d/cpulist", n)))
+		if slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(allowed, cpu) }) {
+			all = append(all, n)
 		}
 	}
 	return all

@@ -19,6 +19,7 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric/agent"
@@ -174,7 +175,7 @@ func Part(ctx context.Context, o Options) (string, error) {
 // facts are what this host is, before any device is open.
 func facts() wire.Facts {
 	host := bench.Host()
-	f := wire.Facts{CPUs: runtime.NumCPU(), Kernel: host.OS, MemlockBytes: memlock()}
+	f := wire.Facts{CPUs: runtime.NumCPU(), Kernel: host.OS, MemlockBytes: hostmemory.LockedLimit()}
 	if f.CPUs == 1 {
 		f.Warnings = append(f.Warnings, "this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
 	}

@@ -2,6 +2,7 @@
 package devices
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -55,9 +56,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			}
 			l := listDevices(all)
 			if format == "json" {
-				e := json.NewEncoder(out.Out)
-				e.SetIndent("", "  ")
-				return e.Encode(l)
+				return output.JSON(out, l)
 			}
 			return l.write(out.Out, verbose)
 		},
@@ -104,6 +103,7 @@ func (l deviceListing) write(w io.Writer, verbose bool) error {
 			}
 		}
 	}
+	text := &strings.Builder{}
 	if len(ports) > 0 {
 		if err := render.WriteTable(w, []string{"device", "provider", "port", "state", "link", "rate", "MTU", "LID"}, ports); err != nil {
 			return err
@@ -116,14 +116,15 @@ func (l deviceListing) write(w io.Writer, verbose bool) error {
 		}
 	}
 	for _, n := range notes {
-		if _, err := fmt.Fprintln(w, n); err != nil {
+		fmt.Fprintln(text, n)
+	}
+	if verbose {
+		if err := l.describe(text); err != nil {
 			return err
 		}
 	}
-	if !verbose {
-		return nil
-	}
-	return l.writeVerbose(w)
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 func portRow(d *opendevice.Listed, p *opendevice.ListedPort) []string {
@@ -150,32 +151,26 @@ func gidRows(d *opendevice.Listed, p *opendevice.ListedPort) [][]string {
 	return rows
 }
 
-// writeVerbose prints every fact as a name and a value.
-func (l deviceListing) writeVerbose(w io.Writer) error {
+// describe gives every fact as a name and a value.
+func (l deviceListing) describe(text *strings.Builder) error {
 	for _, p := range l.Providers {
 		for _, d := range p.Devices {
 			if d.Info == nil {
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "\n%s\n", d.Name); err != nil {
-				return err
-			}
-			if err := writeFacts(w, "  ", d.Info); err != nil {
+			fmt.Fprintf(text, "\n%s\n", d.Name)
+			if err := writeFacts(text, "  ", d.Info); err != nil {
 				return err
 			}
 			for i := range d.Ports {
-				if _, err := fmt.Fprintf(w, "  port %d\n", d.Ports[i].Number); err != nil {
-					return err
-				}
+				fmt.Fprintf(text, "  port %d\n", d.Ports[i].Number)
 				for _, facts := range []any{&d.Ports[i].PortInfo, &d.Ports[i].PortBytes} {
-					if err := writeFacts(w, "    ", facts); err != nil {
+					if err := writeFacts(text, "    ", facts); err != nil {
 						return err
 					}
 				}
 				if len(d.Ports[i].PKeys) > 0 {
-					if _, err := fmt.Fprintf(w, "    %-24s %#04x\n", "pkeys", d.Ports[i].PKeys); err != nil {
-						return err
-					}
+					fmt.Fprintf(text, "    %-24s %#04x\n", "pkeys", d.Ports[i].PKeys)
 				}
 			}
 		}
@@ -183,13 +178,13 @@ func (l deviceListing) writeVerbose(w io.Writer) error {
 	return nil
 }
 
-// writeFacts prints the JSON fields of v, nested ones with their parent's name before.
-func writeFacts(w io.Writer, indent string, v any) error {
+// writeFacts writes the JSON fields of v, nested ones without their parent's name.
+func writeFacts(text *strings.Builder, indent string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(strings.NewReader(string(b)))
+	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var m map[string]any
 	if err := d.Decode(&m); err != nil {
@@ -204,7 +199,7 @@ func writeFacts(w io.Writer, indent string, v any) error {
 			continue
 		}
 		if n, is := x.(json.Number); is && strings.HasSuffix(k, "_guid") {
-			if g, err := parseUint(n.String()); err == nil {
+			if g, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
 				x = fmt.Sprintf("%04x:%04x:%04x:%04x", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
 			}
 		}
@@ -212,11 +207,7 @@ func writeFacts(w io.Writer, indent string, v any) error {
 	}
 	slices.Sort(lines)
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
+		fmt.Fprintln(text, line)
 	}
 	return nil
 }
-
-func parseUint(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }

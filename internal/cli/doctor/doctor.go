@@ -3,7 +3,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -93,9 +92,7 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 	}
 	d.Clean = doctor.Clean(d.Findings)
 	if format == "json" {
-		e := json.NewEncoder(out.Out)
-		e.SetIndent("", "  ")
-		err = e.Encode(d)
+		err = output.JSON(out, d)
 	} else {
 		err = d.write(out.Out)
 	}
@@ -181,25 +178,22 @@ func orEmpty(e *report.Environment) *report.Environment {
 
 // write prints the diagnosis for a person.
 func (d diagnosis) write(w io.Writer) error {
+	text := &strings.Builder{}
 	for _, f := range d.Findings {
 		lines := plain.Wrap(fmt.Sprintf("%s: %s: %s", f.Severity, f.Where, f.What), cmdline.HelpWidth)
 		for _, line := range plain.Wrap("why: "+f.Why, cmdline.HelpWidth-4) {
 			lines = append(lines, "    "+line)
 		}
-		if _, err := fmt.Fprintln(w, strings.Join(lines, "\n")); err != nil {
-			return err
-		}
+		fmt.Fprintln(text, strings.Join(lines, "\n"))
 		for _, fix := range f.Fix { // to be copied as they stand
-			if _, err := fmt.Fprintf(w, "    fix: %s\n", fix); err != nil {
-				return err
-			}
+			fmt.Fprintf(text, "    fix: %s\n", fix)
 		}
 	}
 	if d.Clean {
-		_, err := fmt.Fprintln(w, "clean: nothing keeps tests from running well")
-		return err
+		fmt.Fprintln(text, "clean: nothing keeps tests from running well")
 	}
-	return nil
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // groups orders the flags of the doctor.

@@ -23,6 +23,7 @@ import (
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/fabric/summary"
 	"github.com/gobw/gobw/internal/fabric/wire"
+	results "github.com/gobw/gobw/report"
 	report "github.com/gobw/gobw/report/fabric"
 )
 
@@ -244,7 +245,7 @@ func (c *config) write(d *report.Document, out io.Writer) error {
 		if f.path == "" {
 			continue
 		}
-		if err := writeFile(f.path, f.write); err != nil {
+		if err := results.WriteFile(f.path, f.write); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", f.flag, err))
 		}
 	}
@@ -252,27 +253,3 @@ func (c *config) write(d *report.Document, out io.Writer) error {
 }
 
 func (r *rankZero) finish(d *report.Document) error { return r.write(d, r.out.Out) }
-
-// writeFile writes beside the file and renames, so that a reader never sees half of one.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() { // /dev/stderr, a pipe
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(write(f), f.Close())
-	}
-	part := path + ".part"
-	f, err := os.Create(part)
-	if err != nil {
-		return err
-	}
-	b := bufio.NewWriter(f)
-	if err = write(b); err == nil {
-		err = b.Flush()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(part))
-	}
-	return os.Rename(part, path)
-}

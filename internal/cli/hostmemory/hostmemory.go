@@ -22,7 +22,7 @@ func Check(bytes int64, loopback, software bool) error { //nolint:revive // two 
 		return fmt.Errorf("the largest point needs %s of memory, %s are available: use a smaller --footprint, --window or --total",
 			plain.Bytes(float64(ends*bytes)), plain.Bytes(float64(free)))
 	}
-	if limit := LockedLimit(); !software && limit > 0 && uint64(bytes) > limit {
+	if limit := LockedLimit(); !software && limit >= 0 && bytes > limit {
 		return fmt.Errorf("the largest point registers %s, the limit of locked memory is %s: 'ulimit -l unlimited', or a smaller --footprint",
 			plain.Bytes(float64(bytes)), plain.Bytes(float64(limit)))
 	}

@@ -1,15 +1,12 @@
 package hostmemory
 
-import (
-	"syscall"
-)
+import "golang.org/x/sys/unix"
 
-// LockedLimit is RLIMIT_MEMLOCK in bytes, 0 where there is none.
-func LockedLimit() uint64 {
-	const rlimitMemlock = 8
-	var l syscall.Rlimit
-	if err := syscall.Getrlimit(rlimitMemlock, &l); err != nil || l.Cur == ^uint64(0) {
-		return 0
+// LockedLimit is RLIMIT_MEMLOCK in bytes; -1: none.
+func LockedLimit() int64 {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil || l.Cur > 1<<62 {
+		return -1
 	}
-	return l.Cur
+	return int64(l.Cur)
 }

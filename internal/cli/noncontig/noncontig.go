@@ -52,16 +52,33 @@ type experiment struct {
 
 // run measures the grid, prints it and saves it. What was measured before an error is kept.
 func run(ctx context.Context, out output.Streams, c Config) error {
+	e, err := measureGrid(ctx, out, c)
+	if e == nil {
+		return err
+	}
+	return errors.Join(err, e.deliver())
+}
+
+// Measure measures a grid and returns its document, also after an error once the device is open.
+func Measure(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
+	e, err := measureGrid(ctx, out, c)
+	if e == nil {
+		return nil, err
+	}
+	return e.doc.Document, err
+}
+
+func measureGrid(ctx context.Context, out output.Streams, c Config) (*experiment, error) {
 	e, m, err := openExperiment(ctx, out, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = e.measure(ctx, m)
 	if cerr := m.Close(); err == nil {
 		err = cerr
 	}
 	e.conclude(err)
-	return errors.Join(err, e.deliver())
+	return e, err
 }
 
 // openExperiment connects and makes the list of measurements; the caller closes the measurer.
@@ -500,16 +517,4 @@ func (e *experiment) conclude(err error) {
 		n.Predictions = append(n.Predictions, n.Predict(l.String(), loads)...)
 	}
 	e.doc.Finish(err)
-}
-
-// Measure measures a grid and returns its document, also after an error once the device is open.
-func Measure(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
-	e, m, err := openExperiment(ctx, out, c)
-	if err != nil {
-		return nil, err
-	}
-	err = e.measure(ctx, m)
-	err = errors.Join(err, m.Close())
-	e.conclude(err)
-	return e.doc.Document, err
 }

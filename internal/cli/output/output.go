@@ -2,6 +2,7 @@
 package output
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +57,13 @@ func Write(out Streams, file string, write func(io.Writer) error) error {
 		return write(out.Out)
 	}
 	return report.WriteFile(file, write)
+}
+
+// JSON prints what is no result as JSON for people and programs.
+func JSON(out Streams, v any) error {
+	e := json.NewEncoder(out.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // Deliver prints the document, in no format not at all, and saves it.

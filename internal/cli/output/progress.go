@@ -48,9 +48,7 @@ func (b *Progress) Show(p bench.Progress) {
 	case p.Share >= 0:
 		line += fmt.Sprintf("  %3.0f %%", p.Share*100)
 	}
-	pad := max(b.width-len(line), 0)
-	b.width = len(line)
-	fmt.Fprintf(b.out.Err, "\r%s%s", line, strings.Repeat(" ", pad))
+	b.Write(line)
 }
 
 // Clear removes the line.
