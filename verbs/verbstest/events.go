@@ -24,140 +24,154 @@ func (r *rig) wantEvent(x *side, want verbs.EventType) verbs.AsyncEvent {
 	return e
 }
 
-func testEvents(t *testing.T, s *suite) {
-	// eventRig has a channel on B's receive queue.
-	eventRig := func(t *testing.T) (*rig, verbs.CompletionChannel) {
-		ch := must[verbs.CompletionChannel](t, "create channel")(s.pair.B.Device.CreateCompletionChannel())
-		closing(t, "channel", ch)
-		r := newRig(t, s, rigOptions{channel: ch})
-		for i := range uint64(8) {
-			r.b.receive(i, r.b.sge(0, 64))
-		}
-		return r, ch
+// eventRig is a rig with a channel on B's receive queue.
+type eventRig struct {
+	*rig
+	ch verbs.CompletionChannel
+}
+
+func newEventRig(t *testing.T, s *suite) eventRig {
+	ch := must[verbs.CompletionChannel](t, "create channel")(s.pair.B.Device.CreateCompletionChannel())
+	closing(t, "channel", ch)
+	r := newRig(t, s, rigOptions{channel: ch})
+	for i := range uint64(8) {
+		r.b.receive(i, r.b.sge(0, 64))
 	}
-	arm := func(r *rig, n verbs.Notify) {
-		r.t.Helper()
-		if err := r.b.recvCQ.Arm(n); err != nil {
-			r.t.Fatalf("arm: %v", err)
-		}
+	return eventRig{r, ch}
+}
+
+func (r eventRig) arm(n verbs.Notify) {
+	r.t.Helper()
+	if err := r.b.recvCQ.Arm(n); err != nil {
+		r.t.Fatalf("arm: %v", err)
 	}
-	wait := func(r *rig, ch verbs.CompletionChannel) {
-		r.t.Helper()
-		ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-		defer cancel()
-		cq, err := ch.Wait(ctx)
-		if err != nil {
-			r.t.Fatalf("wait: %v", err)
-		}
-		if cq != r.b.recvCQ {
-			r.t.Errorf("the event names %v, want B's receive queue", cq)
-		}
+}
+
+// wait waits for an event, which must be of B's receive queue.
+func (r eventRig) wait() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	cq, err := r.ch.Wait(ctx)
+	if err != nil {
+		r.t.Fatalf("wait: %v", err)
+	}
+	if cq != r.b.recvCQ {
+		r.t.Errorf("the event names %v, want B's receive queue", cq)
+	}
+	cq.Acknowledge(1)
+}
+
+// none sees that no event comes.
+func (r eventRig) none(why string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), silence)
+	defer cancel()
+	cq, err := r.ch.Wait(ctx)
+	if err == nil {
 		cq.Acknowledge(1)
+		r.t.Errorf("%s: an event came", why)
+	} else if !errors.Is(err, context.DeadlineExceeded) {
+		r.t.Errorf("%s: %v, want the deadline", why, err)
 	}
-	none := func(r *rig, ch verbs.CompletionChannel, why string) {
-		r.t.Helper()
-		ctx, cancel := context.WithTimeout(r.t.Context(), silence)
-		defer cancel()
-		cq, err := ch.Wait(ctx)
-		if err == nil {
-			cq.Acknowledge(1)
-			r.t.Errorf("%s: an event came", why)
-		} else if !errors.Is(err, context.DeadlineExceeded) {
-			r.t.Errorf("%s: %v, want the deadline", why, err)
-		}
-	}
+}
+
+func testEvents(t *testing.T, s *suite) {
 	t.Run("any", func(t *testing.T) {
-		r, ch := eventRig(t)
+		r := newEventRig(t, s)
 		for i := range uint64(4) {
-			arm(r, verbs.NotifyAny)
+			r.arm(verbs.NotifyAny)
 			r.a.post(r.a.request(i, verbs.OpSend, 8))
-			wait(r, ch) // nobody polls meanwhile: the device works by itself
+			r.wait() // nobody polls meanwhile: the device works by itself
 			r.b.wantReceived(i, verbs.Success)
 			r.a.wantSent(i, verbs.Success)
 		}
 	})
 	t.Run("one event per arming", func(t *testing.T) {
-		r, ch := eventRig(t)
-		arm(r, verbs.NotifyAny)
+		r := newEventRig(t, s)
+		r.arm(verbs.NotifyAny)
 		for i := range uint64(3) {
 			r.a.post(r.a.request(i, verbs.OpSend, 8))
 			r.a.wantSent(i, verbs.Success)
 		}
-		wait(r, ch)
-		none(r, ch, "after one arming")
+		r.wait()
+		r.none("after one arming")
 		for i := range uint64(3) {
 			r.b.wantReceived(i, verbs.Success)
 		}
 	})
 	t.Run("too late", func(t *testing.T) {
-		r, ch := eventRig(t)
+		r := newEventRig(t, s)
 		r.a.post(r.a.request(0, verbs.OpSend, 8))
 		r.a.wantSent(0, verbs.Success)
 		r.until("the completion", func() bool { return len(r.b.recvs) > 0 })
-		arm(r, verbs.NotifyAny)
-		none(r, ch, "armed after the completion")
+		r.arm(verbs.NotifyAny)
+		r.none("armed after the completion")
 	})
 	t.Run("solicited", func(t *testing.T) {
-		r, ch := eventRig(t)
-		arm(r, verbs.NotifySolicited)
+		r := newEventRig(t, s)
+		r.arm(verbs.NotifySolicited)
 		r.a.post(r.a.request(0, verbs.OpSend, 8))
 		r.a.wantSent(0, verbs.Success)
 		if !s.dev.ignored(t, SolicitedIgnoresOrdinary) {
-			none(r, ch, "an ordinary message")
+			r.none("an ordinary message")
 		}
 		for i, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteWithImmediate} {
 			id := uint64(i) + 1
-			arm(r, verbs.NotifySolicited)
+			r.arm(verbs.NotifySolicited)
 			q := r.a.request(id, op, 8)
 			q.Flags |= verbs.Solicited
 			r.a.post(q)
-			wait(r, ch)
+			r.wait()
 			r.a.wantSent(id, verbs.Success)
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		_, ch := eventRig(t)
+		r := newEventRig(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(silence, cancel)
-		if _, err := ch.Wait(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := r.ch.Wait(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("wait ended with %v, want context.Canceled", err)
 		}
 	})
-	t.Run("CQ_ERR", func(t *testing.T) {
-		if s.dev.ignored(t, CompletionQueueOverflow) {
-			return
+	t.Run("CQ_ERR", func(t *testing.T) { testOverflow(t, s) })
+}
+
+// testOverflow fills a completion queue that nobody polls.
+func testOverflow(t *testing.T, s *suite) {
+	if s.dev.ignored(t, CompletionQueueOverflow) {
+		return
+	}
+	r := newRig(t, s, rigOptions{cqDepth: 4, qp: verbs.QueuePairOptions{RecvDepth: 256, SendDepth: 256}})
+	depth := r.b.recvCQ.Depth()
+	if depth > 100 {
+		t.Skipf("the device makes no queue smaller than %d", depth)
+	}
+	for i := range uint64(depth + 8) {
+		r.b.receive(i, r.b.sge(0, 64))
+	}
+	for i := range uint64(depth + 1) { // only A's send queue is polled
+		q := r.a.request(i, verbs.OpSend, 8)
+		r.a.post(q)
+		if i == uint64(depth) {
+			break // may never be acknowledged
 		}
-		r := newRig(t, s, rigOptions{cqDepth: 4, qp: verbs.QueuePairOptions{RecvDepth: 256, SendDepth: 256}})
-		depth := r.b.recvCQ.Depth()
-		if depth > 100 {
-			t.Skipf("the device makes no queue smaller than %d", depth)
-		}
-		for i := range uint64(depth + 8) {
-			r.b.receive(i, r.b.sge(0, 64))
-		}
-		for i := range uint64(depth + 1) { // only A's send queue is polled
-			q := r.a.request(i, verbs.OpSend, 8)
-			r.a.post(q)
-			if i == uint64(depth) {
-				break // may never be acknowledged
+		r.untilSent(i)
+	}
+	deadline := time.Now().Add(patience)
+	for overflowed := false; !overflowed; {
+		select {
+		case e := <-r.b.end.Device.Events():
+			if overflowed = e.Type == verbs.EventCQError; overflowed && e.CQ != r.b.recvCQ {
+				t.Errorf("the event names the queue %v, want the one that overflowed", e.CQ)
 			}
-			r.untilSent(i)
-		}
-		deadline := time.Now().Add(patience)
-		for overflowed := false; !overflowed; {
-			select {
-			case e := <-r.b.end.Device.Events():
-				if overflowed = e.Type == verbs.EventCQError; overflowed && e.CQ != r.b.recvCQ {
-					t.Errorf("the event names the queue %v, want the one that overflowed", e.CQ)
-				}
-			default:
-				r.pollSends()
-				if time.Now().After(deadline) {
-					t.Fatal("no CQ_ERR event after an overflow")
-				}
+		default:
+			r.pollSends()
+			if time.Now().After(deadline) {
+				t.Fatal("no CQ_ERR event after an overflow")
 			}
 		}
-	})
+	}
 }
 
 // pollSends polls A's send queue alone.

@@ -405,6 +405,7 @@ func jobCases(s *suite) []jobCase {
 		})
 	}
 	cases = append(cases, streamCases(s)...)
+	cases = append(cases, preparedCases()...)
 	cases = append(cases, pingPongCases(s)...)
 	return append(cases, endingCases()...)
 }
@@ -496,6 +497,12 @@ func streamCases(s *suite) []jobCase {
 				}
 			},
 		},
+	}
+}
+
+// preparedCases are streams of messages that are more than a request each, or wait otherwise.
+func preparedCases() []jobCase {
+	return []jobCase{
 		{
 			name: "chains of requests",
 			build: func(g *stage) (part, part) {

@@ -341,6 +341,14 @@ func (x *side) received() verbs.Completion {
 	return c
 }
 
+// fail moves the side's queue pair to ERR.
+func (x *side) fail() {
+	x.r.t.Helper()
+	if err := x.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError}); err != nil {
+		x.r.t.Fatalf("%s: to ERR: %v", x.name, err)
+	}
+}
+
 // wantSent waits for a send completion and checks it.
 func (x *side) wantSent(id uint64, status verbs.Status) verbs.Completion {
 	x.r.t.Helper()

@@ -6,32 +6,52 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
+// The range that windows are bound to, and what they let through.
+const (
+	windowAt, windowBytes = 8192, 4096
+	windowRights          = verbs.AccessRemoteWrite | verbs.AccessRemoteRead
+)
+
+// windowRig is a rig whose B end has bound a window.
+type windowRig struct {
+	*rig
+	w   verbs.MemoryWindow
+	key uint32
+}
+
+func newWindowRig(t *testing.T, s *suite) windowRig {
+	r := newUnboundRig(t, s, verbs.AccessMWBind)
+	r.b.post(bindRequest(r.b, r.w, r.key, windowAt, windowBytes, windowRights))
+	if c := r.b.wantSent(1, verbs.Success); c.Opcode != verbs.CompletedBindMW {
+		t.Errorf("completed as %v, want BIND_MW", c.Opcode)
+	}
+	return r
+}
+
+// newUnboundRig has a window that is not bound yet, and the key to bind it by.
+func newUnboundRig(t *testing.T, s *suite, access verbs.Access) windowRig {
+	r := newRig(t, s, rigOptions{access: allRemote | access})
+	w := must[verbs.MemoryWindow](t, "allocate window")(r.b.pd.AllocMW())
+	closing(t, "window", w)
+	return windowRig{r, w, nextKey(w.RKey())}
+}
+
+// nextKey is a window's key with another low byte, which is the consumer's to choose.
+func nextKey(key uint32) uint32 { return key&^0xff | (key+1)&0xff }
+
+// through is A's request into the window, by any key.
+func (r windowRig) through(id uint64, key uint32, op verbs.Opcode, at int64) verbs.SendRequest {
+	q := r.a.request(id, op, 64)
+	q.RKey, q.RemoteAddr = key, r.b.buf.Addr()+uint64(windowAt+at)
+	return q
+}
+
 // testWindows binds, uses and invalidates type 2 memory windows.
 func testWindows(t *testing.T, s *suite) {
 	t.Run("invalidate an ordinary region", func(t *testing.T) { testInvalidateRegion(t, s) })
 	if !s.pair.B.Device.Info().Limits.MemoryWindow2 {
 		t.Skip("the device has no type 2 memory windows")
 	}
-	const base, length = 8192, 4096
-	// bound is a rig whose B end has bound a window, and A's WRITE into it.
-	bound := func(t *testing.T, access verbs.Access) (*rig, verbs.MemoryWindow, uint32) {
-		r := newRig(t, s, rigOptions{access: allRemote | verbs.AccessMWBind})
-		w := must[verbs.MemoryWindow](t, "allocate window")(r.b.pd.AllocMW())
-		closing(t, "window", w)
-		key := w.RKey()&^0xff | (w.RKey()+1)&0xff
-		r.b.post(bindRequest(r.b, w, key, base, length, access))
-		c := r.b.wantSent(1, verbs.Success)
-		if c.Opcode != verbs.CompletedBindMW {
-			t.Errorf("completed as %v, want BIND_MW", c.Opcode)
-		}
-		return r, w, key
-	}
-	through := func(r *rig, id uint64, key uint32, op verbs.Opcode, at int64) verbs.SendRequest {
-		q := r.a.request(id, op, 64)
-		q.RKey, q.RemoteAddr = key, r.b.buf.Addr()+uint64(base+at)
-		return q
-	}
-	rights := verbs.AccessRemoteWrite | verbs.AccessRemoteRead
 	for _, tt := range []struct {
 		name string
 		op   verbs.Opcode
@@ -39,14 +59,14 @@ func testWindows(t *testing.T, s *suite) {
 		want verbs.Status
 	}{
 		{"first bytes", verbs.OpWrite, 0, verbs.Success},
-		{"last bytes", verbs.OpRead, length - 64, verbs.Success},
+		{"last bytes", verbs.OpRead, windowBytes - 64, verbs.Success},
 		{"before", verbs.OpWrite, -1, s.dev.status(WindowRange, verbs.RemoteAccessError)},
-		{"behind", verbs.OpWrite, length - 63, s.dev.status(WindowRange, verbs.RemoteAccessError)},
+		{"behind", verbs.OpWrite, windowBytes - 63, s.dev.status(WindowRange, verbs.RemoteAccessError)},
 		{"a right it lacks", verbs.OpFetchAdd, 0, verbs.RemoteAccessError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, _, key := bound(t, rights)
-			q := through(r, 2, key, tt.op, tt.at)
+			r := newWindowRig(t, s)
+			q := r.through(2, r.key, tt.op, tt.at)
 			if tt.op == verbs.OpFetchAdd {
 				q.SGEs[0].Length = 8
 			}
@@ -55,72 +75,73 @@ func testWindows(t *testing.T, s *suite) {
 		})
 	}
 	t.Run("old key", func(t *testing.T) {
-		r, w, key := bound(t, rights)
-		next := key&^0xff | (key+1)&0xff
-		invalidate := verbs.SendRequest{ID: 6, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: key}
-		r.b.post(invalidate, bindRequest(r.b, w, next, base, length, rights))
+		r := newWindowRig(t, s)
+		next := nextKey(r.key)
+		invalidate := verbs.SendRequest{ID: 6, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: r.key}
+		r.b.post(invalidate, bindRequest(r.b, r.w, next, windowAt, windowBytes, windowRights))
 		r.b.wantSent(6, verbs.Success)
 		r.b.wantSent(1, verbs.Success)
-		r.a.post(through(r, 2, next, verbs.OpWrite, 0))
+		r.a.post(r.through(2, next, verbs.OpWrite, 0))
 		r.a.wantSent(2, verbs.Success)
-		r.a.post(through(r, 3, key, verbs.OpWrite, 0))
+		r.a.post(r.through(3, r.key, verbs.OpWrite, 0))
 		r.a.wantSent(3, verbs.RemoteAccessError)
 	})
 	t.Run("another queue pair's", func(t *testing.T) {
-		r, _, key := bound(t, rights)
+		r := newWindowRig(t, s)
 		other := newRig(t, s, rigOptions{pdB: r.b.pd})
 		q := other.a.request(2, verbs.OpWrite, 64)
-		q.RKey, q.RemoteAddr = key, r.b.buf.Addr()+base
+		q.RKey, q.RemoteAddr = r.key, r.b.buf.Addr()+windowAt
 		other.a.post(q)
 		other.a.wantSent(2, verbs.RemoteAccessError)
 	})
 	t.Run("LOCAL_INV", func(t *testing.T) {
-		r, _, key := bound(t, rights)
-		r.b.post(verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: key})
+		r := newWindowRig(t, s)
+		r.b.post(verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: r.key})
 		if c := r.b.wantSent(7, verbs.Success); c.Opcode != verbs.CompletedLocalInv {
 			t.Errorf("completed as %v, want LOCAL_INV", c.Opcode)
 		}
-		r.a.post(through(r, 2, key, verbs.OpWrite, 0))
+		r.a.post(r.through(2, r.key, verbs.OpWrite, 0))
 		r.a.wantSent(2, verbs.RemoteAccessError)
 	})
 	t.Run("LOC_QP_OP: LOCAL_INV of an unknown key", func(t *testing.T) {
-		r, w, _ := bound(t, rights)
-		q := verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: w.RKey() ^ 0x5a5a00}
+		r := newWindowRig(t, s)
+		q := verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: r.w.RKey() ^ 0x5a5a00}
 		r.b.post(q)
 		r.b.wantSent(7, verbs.LocalQPOperationError)
 		r.b.wantError()
 	})
 	t.Run("SEND_WITH_INV", func(t *testing.T) {
-		r, _, key := bound(t, rights)
+		r := newWindowRig(t, s)
 		r.b.receive(5, r.b.sge(0, 64))
 		q := r.a.request(2, verbs.OpSendWithInvalidate, 64)
-		q.InvalidateRKey = key
+		q.InvalidateRKey = r.key
 		r.a.post(q)
 		r.a.wantSent(2, verbs.Success)
 		c := r.b.wantReceived(5, verbs.Success)
-		if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != key) && !s.dev.ignored(t, InvalidatedKeyTold) {
-			t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, key)
+		if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != r.key) && !s.dev.ignored(t, InvalidatedKeyTold) {
+			t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, r.key)
 		}
-		r.a.post(through(r, 3, key, verbs.OpWrite, 0))
+		r.a.post(r.through(3, r.key, verbs.OpWrite, 0))
 		r.a.wantSent(3, verbs.RemoteAccessError)
 	})
+	testRefusedBinds(t, s)
+}
+
+// testRefusedBinds binds what may not be bound.
+func testRefusedBinds(t *testing.T, s *suite) {
 	t.Run("MW_BIND: bound already", func(t *testing.T) {
-		r, w, key := bound(t, rights)
-		r.b.post(bindRequest(r.b, w, key&^0xff|(key+1)&0xff, base, length, rights))
+		r := newWindowRig(t, s)
+		r.b.post(bindRequest(r.b, r.w, nextKey(r.key), windowAt, windowBytes, windowRights))
 		r.b.wantSent(1, verbs.MWBindError)
 	})
 	t.Run("MW_BIND: out of the region", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{access: allRemote | verbs.AccessMWBind})
-		w := must[verbs.MemoryWindow](t, "allocate window")(r.b.pd.AllocMW())
-		closing(t, "window", w)
-		r.b.post(bindRequest(r.b, w, w.RKey()&^0xff|(w.RKey()+1)&0xff, 64<<10-16, 32, rights))
+		r := newUnboundRig(t, s, verbs.AccessMWBind)
+		r.b.post(bindRequest(r.b, r.w, r.key, 64<<10-16, 32, windowRights))
 		r.b.wantSent(1, verbs.MWBindError)
 	})
 	t.Run("MW_BIND: region without the right", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{access: allRemote})
-		w := must[verbs.MemoryWindow](t, "allocate window")(r.b.pd.AllocMW())
-		closing(t, "window", w)
-		q := bindRequest(r.b, w, w.RKey()&^0xff|(w.RKey()+1)&0xff, base, length, rights)
+		r := newUnboundRig(t, s, 0)
+		q := bindRequest(r.b, r.w, r.key, windowAt, windowBytes, windowRights)
 		if err := r.b.qp.PostSend([]verbs.SendRequest{q}); err == nil { // refusing it at once is as good
 			r.b.wantSent(1, s.dev.status(WindowBindRefused, verbs.MWBindError))
 		}
