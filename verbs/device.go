@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -175,23 +176,15 @@ const (
 	PortActiveDefer PortState = 5
 )
 
-func (s PortState) String() string {
-	return enumString(s, []string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}, "PortState")
-}
+func portStates() []string { return []string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"} }
+
+func (s PortState) String() string { return enumString(s, portStates(), "PortState") }
 
 // MarshalText spells the state as String does.
 func (s PortState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (s *PortState) UnmarshalText(b []byte) error {
-	for v := PortNop; v <= PortActiveDefer; v++ {
-		if v.String() == string(b) {
-			*s = v
-			return nil
-		}
-	}
-	return fmt.Errorf("port state %q is not known", b)
-}
+func (s *PortState) UnmarshalText(b []byte) error { return parseEnum(s, b, portStates(), "port state") }
 
 // LinkLayer is a port's link layer.
 type LinkLayer uint8
@@ -203,23 +196,15 @@ const (
 	LinkEthernet    LinkLayer = 2
 )
 
-func (l LinkLayer) String() string {
-	return enumString(l, []string{"Unspecified", "InfiniBand", "Ethernet"}, "LinkLayer")
-}
+func linkLayers() []string { return []string{"Unspecified", "InfiniBand", "Ethernet"} }
+
+func (l LinkLayer) String() string { return enumString(l, linkLayers(), "LinkLayer") }
 
 // MarshalText spells the link layer as String does.
 func (l LinkLayer) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (l *LinkLayer) UnmarshalText(b []byte) error {
-	for v := LinkUnspecified; v <= LinkEthernet; v++ {
-		if v.String() == string(b) {
-			*l = v
-			return nil
-		}
-	}
-	return fmt.Errorf("link layer %q is not known", b)
-}
+func (l *LinkLayer) UnmarshalText(b []byte) error { return parseEnum(l, b, linkLayers(), "link layer") }
 
 // MTU is a path MTU in its wire code: 1 is 256 bytes, 5 is 4096.
 type MTU uint8
@@ -320,23 +305,15 @@ const (
 	GIDRoCEv2     GIDType = 2
 )
 
-func (t GIDType) String() string {
-	return enumString(t, []string{"IB", "RoCE v1", "RoCE v2"}, "GIDType")
-}
+func gidTypes() []string { return []string{"IB", "RoCE v1", "RoCE v2"} }
+
+func (t GIDType) String() string { return enumString(t, gidTypes(), "GIDType") }
 
 // MarshalText spells the type as String does.
 func (t GIDType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (t *GIDType) UnmarshalText(b []byte) error {
-	for v := GIDInfiniBand; v <= GIDRoCEv2; v++ {
-		if v.String() == string(b) {
-			*t = v
-			return nil
-		}
-	}
-	return fmt.Errorf("GID type %q: want IB, RoCE v1 or RoCE v2", b)
-}
+func (t *GIDType) UnmarshalText(b []byte) error { return parseEnum(t, b, gidTypes(), "GID type") }
 
 // GIDEntry is one valid line of a port's GID table.
 type GIDEntry struct {
@@ -351,4 +328,14 @@ func enumString[T ~uint8 | ~uint32](v T, names []string, typ string) string {
 		return names[v]
 	}
 	return fmt.Sprintf("%s(%d)", typ, uint64(v))
+}
+
+// parseEnum reads one of the names of an enum whose values are their places.
+func parseEnum[T ~uint8](v *T, text []byte, names []string, what string) error {
+	i := slices.Index(names, string(text))
+	if i < 0 {
+		return fmt.Errorf("%s %q: want one of %s", what, text, strings.Join(names, ", "))
+	}
+	*v = T(i)
+	return nil
 }

@@ -20,12 +20,27 @@ func AddrOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// ServerPort is the server's port of a connection.
-func ServerPort(c net.Conn, dialled bool) uint16 {
-	if dialled {
-		return AddrOf(c.RemoteAddr()).Port()
+// Ends are the two ends of a control connection, which sessions of every dialect know.
+type Ends struct {
+	Conn   net.Conn
+	Client bool // this end has dialled
+}
+
+// Dialled tells whether this end is the client.
+func (e Ends) Dialled() bool { return e.Client }
+
+// LocalAddr is this end's address of the control connection.
+func (e Ends) LocalAddr() netip.Addr { return AddrOf(e.Conn.LocalAddr()).Addr() }
+
+// RemoteAddr is the peer's address and port.
+func (e Ends) RemoteAddr() netip.AddrPort { return AddrOf(e.Conn.RemoteAddr()) }
+
+// ServerPort is the port on which the server was found.
+func (e Ends) ServerPort() uint16 {
+	if e.Client {
+		return AddrOf(e.Conn.RemoteAddr()).Port()
 	}
-	return AddrOf(c.LocalAddr()).Port()
+	return AddrOf(e.Conn.LocalAddr()).Port()
 }
 
 // Dialect is the language of a session.

@@ -53,7 +53,6 @@ func (a *Against) String() string {
 // Test is one test of a plan.
 type Test struct {
 	Name    string
-	About   string   // what the test shows, or why the limits are what they are
 	Run     []string // the command line in words: "gobw", "write", "-s", "64K"
 	Expect  []*expect.Expectation
 	Timeout time.Duration
@@ -424,7 +423,7 @@ func (p *planParser) test(n ast.Node) {
 		case "name":
 			name = &f
 		case "about":
-			t.About, _, _ = p.text(f)
+			_, _, _ = p.text(f) // what the test shows: for who reads the plan
 		case "run":
 			run = &f
 		case "expect":

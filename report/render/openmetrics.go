@@ -19,43 +19,43 @@ import (
 
 // metrics are the families of results. A sample is a point: the median over its runs.
 type metrics struct {
-	info, complete, finished, met                     openmetrics.Family
-	bandwidth, peak, rate, delivered, quantiles, mean openmetrics.Family
-	runs, disturbed, counters, goodput, gridTime      openmetrics.Family
+	families []*openmetrics.Family // in the order of the page
+
+	info, complete, finished, met                     *openmetrics.Family
+	bandwidth, peak, rate, delivered, quantiles, mean *openmetrics.Family
+	runs, disturbed, counters, goodput, gridTime      *openmetrics.Family
 }
 
 func newMetrics() *metrics {
-	return &metrics{
-		info:      openmetrics.Family{Name: "gobw_result_info", Help: "What was measured on what: always 1."},
-		complete:  openmetrics.Family{Name: "gobw_result_complete", Help: "1 if the test ran to its end."},
-		finished:  openmetrics.Family{Name: "gobw_result_finished_timestamp_seconds", Unit: "seconds", Help: "When the test ended, in seconds since 1970."},
-		met:       openmetrics.Family{Name: "gobw_expectation_met", Help: "1 if the figure is as expected, 0 if it is not or if that cannot be told."},
-		bandwidth: openmetrics.Family{Name: "gobw_bandwidth_bytes_per_second", Unit: "bytes_per_second", Help: "Average bandwidth, the median over the runs."},
-		peak:      openmetrics.Family{Name: "gobw_bandwidth_peak_bytes_per_second", Unit: "bytes_per_second", Help: "Highest bandwidth from any post to any completion."},
-		rate:      openmetrics.Family{Name: "gobw_messages_per_second", Unit: "per_second", Help: "Message rate."},
-		delivered: openmetrics.Family{Name: "gobw_delivered_ratio", Unit: "ratio", Help: "Share of the messages that arrived."},
-		quantiles: openmetrics.Family{Name: "gobw_latency_seconds", Unit: "seconds", Help: "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample."},
-		mean:      openmetrics.Family{Name: "gobw_latency_mean_seconds", Unit: "seconds", Help: "Mean of the latency."},
-		runs:      openmetrics.Family{Name: "gobw_runs", Help: "Repetitions of the point."},
-		disturbed: openmetrics.Family{Name: "gobw_disturbed_runs", Help: "Repetitions during which something else had the CPU."},
-		counters:  openmetrics.Family{Name: "gobw_device_counter", Help: "Change of a device counter during the test, the highest of the runs."},
-		goodput:   openmetrics.Family{Name: "gobw_noncontig_goodput_bytes_per_second", Unit: "bytes_per_second", Help: "Goodput of a non-contiguous transfer."},
-		gridTime:  openmetrics.Family{Name: "gobw_noncontig_message_seconds", Unit: "seconds", Help: "Median time of a non-contiguous message."},
+	m := &metrics{}
+	add := func(name, unit, help string) *openmetrics.Family {
+		f := &openmetrics.Family{Name: name, Unit: unit, Help: help}
+		m.families = append(m.families, f)
+		return f
 	}
-}
-
-func (m *metrics) families() []*openmetrics.Family {
-	return []*openmetrics.Family{
-		&m.info, &m.complete, &m.finished, &m.met, &m.bandwidth, &m.peak, &m.rate, &m.delivered, &m.quantiles, &m.mean, &m.runs, &m.disturbed, &m.counters,
-		&m.goodput, &m.gridTime,
-	}
+	m.info = add("gobw_result_info", "", "What was measured on what: always 1.")
+	m.complete = add("gobw_result_complete", "", "1 if the test ran to its end.")
+	m.finished = add("gobw_result_finished_timestamp_seconds", "seconds", "When the test ended, in seconds since 1970.")
+	m.met = add("gobw_expectation_met", "", "1 if the figure is as expected, 0 if it is not or if that cannot be told.")
+	m.bandwidth = add("gobw_bandwidth_bytes_per_second", "bytes_per_second", "Average bandwidth, the median over the runs.")
+	m.peak = add("gobw_bandwidth_peak_bytes_per_second", "bytes_per_second", "Highest bandwidth from any post to any completion.")
+	m.rate = add("gobw_messages_per_second", "per_second", "Message rate.")
+	m.delivered = add("gobw_delivered_ratio", "ratio", "Share of the messages that arrived.")
+	m.quantiles = add("gobw_latency_seconds", "seconds", "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample.")
+	m.mean = add("gobw_latency_mean_seconds", "seconds", "Mean of the latency.")
+	m.runs = add("gobw_runs", "", "Repetitions of the point.")
+	m.disturbed = add("gobw_disturbed_runs", "", "Repetitions during which something else had the CPU.")
+	m.counters = add("gobw_device_counter", "", "Change of a device counter during the test, the highest of the runs.")
+	m.goodput = add("gobw_noncontig_goodput_bytes_per_second", "bytes_per_second", "Goodput of a non-contiguous transfer.")
+	m.gridTime = add("gobw_noncontig_message_seconds", "seconds", "Median time of a non-contiguous message.")
+	return m
 }
 
 // OpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.
 func OpenMetrics(w io.Writer, docs []*report.Document) error {
 	m := newMetrics()
 	m.addAll(docs)
-	return openmetrics.Write(w, m.families()...)
+	return openmetrics.Write(w, m.families...)
 }
 
 // addAll adds documents; several are told apart by the label result.
@@ -121,11 +121,11 @@ func (m *metrics) addRow(row figure.Row, labels []openmetrics.Label) {
 	}
 	latencyTest := row.Runs[0].Kind == "latency"
 	if !latencyTest {
-		median(&m.bandwidth, 1.0/8, figure.AverageBits)
-		median(&m.peak, 1.0/8, figure.PeakBits)
-		median(&m.rate, 1, figure.MessageRate)
+		median(m.bandwidth, 1.0/8, figure.AverageBits)
+		median(m.peak, 1.0/8, figure.PeakBits)
+		median(m.rate, 1, figure.MessageRate)
 	}
-	median(&m.delivered, 1, figure.Delivered)
+	median(m.delivered, 1, figure.Delivered)
 	if l := row.Latency(); l != nil && l.Samples > 0 {
 		for _, q := range []struct {
 			at string
@@ -195,7 +195,7 @@ func QualificationOpenMetrics(w io.Writer, q *qualify.Qualification) error {
 	}
 	m := newMetrics()
 	m.addAll(q.Documents())
-	return openmetrics.Write(w, append([]*openmetrics.Family{passed, status, test}, m.families()...)...)
+	return openmetrics.Write(w, append([]*openmetrics.Family{passed, status, test}, m.families...)...)
 }
 
 // comparisonMetrics are the changes of a comparison with their intervals and verdicts.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,7 @@ type Options struct {
 // heartbeat goroutine shows the peer that this end lives and judges the peer's silence. Methods belong to one goroutine,
 // except Watch and Sync, which may run at once.
 type Session struct {
-	Conn    net.Conn
+	control.Ends
 	o       Options
 	plan    *plan.Spec
 	pending *plan.Spec // server: proposed, and not yet answered
@@ -75,7 +74,7 @@ func NewSession(conn net.Conn, o Options) *Session {
 
 func newSession(conn net.Conn, o Options) *Session {
 	s := &Session{
-		Conn: conn, o: o, r: bufio.NewReader(conn), interval: Interval(o.Timeouts.Peer),
+		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, r: bufio.NewReader(conn), interval: Interval(o.Timeouts.Peer),
 		inbox: make(chan Message, inboxMessages), more: make(chan struct{}, 1),
 		pace: make(chan time.Duration, 1),
 		dead: make(chan struct{}),
@@ -96,18 +95,6 @@ func (s *Session) begin() {
 
 // Dialect is [Ours].
 func (s *Session) Dialect() control.Dialect { return control.Ours }
-
-// Dialled tells whether this end is the client.
-func (s *Session) Dialled() bool { return s.o.Dialled }
-
-// LocalAddr is this end's address of the control connection.
-func (s *Session) LocalAddr() netip.Addr { return control.AddrOf(s.Conn.LocalAddr()).Addr() }
-
-// RemoteAddr is the peer's address and port.
-func (s *Session) RemoteAddr() netip.AddrPort { return control.AddrOf(s.Conn.RemoteAddr()) }
-
-// ServerPort is the port on which the server was found.
-func (s *Session) ServerPort() uint16 { return control.ServerPort(s.Conn, s.o.Dialled) }
 
 // PeerProgram is the peer's name and version as it gave them.
 func (s *Session) PeerProgram() string { return s.program }

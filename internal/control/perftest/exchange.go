@@ -131,8 +131,8 @@ func (s *Session) limit(doing string) time.Duration {
 }
 
 func (s *Session) write(doing string, b []byte) error {
-	_ = s.conn.SetWriteDeadline(time.Now().Add(s.o.Timeouts.Peer))
-	if _, err := s.conn.Write(b); err != nil {
+	_ = s.Conn.SetWriteDeadline(time.Now().Add(s.o.Timeouts.Peer))
+	if _, err := s.Conn.Write(b); err != nil {
 		return s.explain(context.Background(), doing, err)
 	}
 	return nil

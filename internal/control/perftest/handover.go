@@ -51,24 +51,24 @@ func (s *Session) Handover() (h Handover, conn net.Conn, release func(), err err
 		return h, nil, nil, errors.New("a session is handed over with its plan")
 	}
 	s.closed = true
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0))
+	_ = s.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.in.wg.Wait()
-	_ = s.conn.SetReadDeadline(time.Time{})
+	_ = s.Conn.SetReadDeadline(time.Time{})
 	var timeout net.Error
 	if !errors.As(s.in.err, &timeout) || !timeout.Timeout() {
-		_ = s.conn.Close()
+		_ = s.Conn.Close()
 		s.o.Release()
 		return h, nil, nil, s.explain(context.Background(), "waiting for its turn", s.in.err)
 	}
 	return Handover{
 		Peer: s.o.Peer, Mine: s.o.Mine, Gbits: s.Gbits(), Negotiates: s.negotiates, Plan: s.pending, Facts: *s.settled, Unread: s.in.buf,
-	}, s.conn, s.o.Release, nil
+	}, s.Conn, s.o.Release, nil
 }
 
 // Resume continues a session that another process handed over. It owns the connection.
 func Resume(conn net.Conn, h Handover, timeouts control.Timeouts) *Session {
 	s := &Session{
-		conn: conn, in: newStream(conn, h.Unread...), unit: unitOf(h.Gbits),
+		Ends: control.Ends{Conn: conn}, in: newStream(conn, h.Unread...), unit: unitOf(h.Gbits),
 		o:          Setup{Timeouts: timeouts, Peer: h.Peer, Mine: h.Mine, Gbits: h.Gbits},
 		negotiates: h.Negotiates, settled: &h.Facts, pending: h.Plan,
 	}

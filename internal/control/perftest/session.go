@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -36,9 +35,9 @@ type Setup struct {
 // them. Each message is one write, because a stock peer reads each with one read. Methods belong to one goroutine,
 // except Watch, which may run beside any.
 type Session struct {
-	conn net.Conn
-	in   *stream
-	o    Setup
+	control.Ends
+	in *stream
+	o  Setup
 
 	plan       *plan.Spec
 	pending    *plan.Spec // server: known, and not yet returned by Propose
@@ -69,25 +68,13 @@ func CheckServer(peer, advertised Version) error {
 
 // NewSession starts a session on a connection whose first messages were read. It owns the connection.
 func NewSession(conn net.Conn, o Setup) *Session {
-	s := &Session{conn: conn, in: newStream(conn), o: o, unit: unitOf(o.Gbits)}
+	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o, unit: unitOf(o.Gbits)}
 	s.negotiates = o.Peer >= VersionNegotiates && o.Mine >= VersionNegotiates
 	return s
 }
 
 // Dialect is [Perftest].
 func (s *Session) Dialect() control.Dialect { return control.Perftest }
-
-// Dialled tells whether this end is the client.
-func (s *Session) Dialled() bool { return s.o.Dialled }
-
-// LocalAddr is this end's address of the control connection.
-func (s *Session) LocalAddr() netip.Addr { return control.AddrOf(s.conn.LocalAddr()).Addr() }
-
-// RemoteAddr is the peer's address and port.
-func (s *Session) RemoteAddr() netip.AddrPort { return control.AddrOf(s.conn.RemoteAddr()) }
-
-// ServerPort is the port on which the server was found.
-func (s *Session) ServerPort() uint16 { return control.ServerPort(s.conn, s.o.Dialled) }
 
 // PeerProgram is the peer's version.
 func (s *Session) PeerProgram() string { return "perftest " + s.o.Peer.String() }
@@ -420,7 +407,7 @@ func (s *Session) Close() error {
 	if s.o.Release != nil {
 		s.o.Release()
 	}
-	if c, ok := s.conn.(interface{ CloseWrite() error }); ok {
+	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
 	}
 	select {
@@ -439,6 +426,6 @@ func (s *Session) shut() {
 	if s.o.Release != nil {
 		s.o.Release()
 	}
-	_ = s.conn.Close()
+	_ = s.Conn.Close()
 	s.in.wg.Wait()
 }
