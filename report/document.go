@@ -41,7 +41,8 @@ type Environment struct {
 	NUMANodes     int     `json:"numa_nodes"`
 	Governor      string  `json:"governor,omitempty"`
 	LLCBytes      int     `json:"llc_bytes,omitempty"`
-	PinnedCPU     int     `json:"pinned_cpu"` // -1: not pinned
+	PinnedCPU     int     `json:"pinned_cpu"`         // -1: not pinned
+	Priority      string  `json:"priority,omitempty"` // of the measuring threads: "normal", "realtime"
 	GoVersion     string  `json:"go_version"`
 	Version       string  `json:"version"`
 	Device        string  `json:"device"`

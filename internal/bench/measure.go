@@ -17,6 +17,7 @@ func (r *run) measure(ctx context.Context) (err error) {
 	r.clockCostNs = clockCost() / r.perNs
 	l := r.local()
 	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.cpu, r.quiet.maxProcs, r.clockCostNs
+	l.Priority = r.quiet.priority()
 	for rd := range r.plan.Rounds() { // those of an endless test go on until the context ends
 		if err := r.round(ctx, rd); err != nil {
 			return err

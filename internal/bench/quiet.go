@@ -18,8 +18,9 @@ type quiet struct {
 	threads        int   // that measure
 	pins           []int // the CPU of each thread; nil: not pinned
 	others         followers
-	blocked        bool // Go's preemption signals cannot reach this thread
-	maxProcs       int  // in force
+	realtime       *realtimePriority // nil: normal
+	blocked        bool              // Go's preemption signals cannot reach this thread
+	maxProcs       int               // in force
 	oldProcs       int
 	oldGC          int
 	oldLimit       int64
@@ -44,7 +45,14 @@ func beQuiet(choice CPUChoice, nodes []int) (*quiet, error) {
 	q := &quiet{cpu: -1, threads: threads, restoreCPU: nothing, restoreSignals: nothing}
 	q.schedule, q.unfollow = followThread()
 	var err error
-	if q.pins, err = choice.pickOn(nodes); err == nil && q.pins != nil {
+	if choice.Realtime { // before a look at how crowded the CPU is
+		q.realtime = &realtimePriority{}
+		err = q.realtime.raise()
+	}
+	if err == nil {
+		q.pins, err = choice.pickOn(nodes)
+	}
+	if err == nil && q.pins != nil {
 		q.cpu, q.cpus = q.pins[0], q.pins
 		q.restoreCPU, err = pinThread(q.cpu)
 		if err == nil && choice.CPUs == nil && threads == 1 && crowded(q.schedule) {
@@ -53,8 +61,9 @@ func beQuiet(choice CPUChoice, nodes []int) (*quiet, error) {
 		}
 	}
 	if err != nil {
+		err = errors.Join(err, q.lowerPriority(), q.unfollow())
 		runtime.UnlockOSThread()
-		return nil, errors.Join(err, q.unfollow())
+		return nil, err
 	}
 	if q.cpu < 0 {
 		if q.cpus, err = allowedCPUs(); err != nil {
@@ -71,6 +80,29 @@ func beQuiet(choice CPUChoice, nodes []int) (*quiet, error) {
 	q.collectNow()
 	q.oldGC = debug.SetGCPercent(-1)
 	return q, nil
+}
+
+// raisePriority puts what threads the process has by now before all others, where that was asked for.
+func (q *quiet) raisePriority() error {
+	if q.realtime == nil {
+		return nil
+	}
+	return q.realtime.raise()
+}
+
+func (q *quiet) lowerPriority() error {
+	if q.realtime == nil {
+		return nil
+	}
+	return q.realtime.lower()
+}
+
+// priority is that of the calling thread, which may have been started with it.
+func (q *quiet) priority() string {
+	if realtimeThread() {
+		return PriorityRealtime
+	}
+	return PriorityNormal
 }
 
 // garbageMost is how much garbage may lie around before it is collected between two jobs; while a job runs, the collector is
@@ -171,7 +203,7 @@ func (q *quiet) restore() error {
 	debug.SetGCPercent(q.oldGC)
 	debug.SetMemoryLimit(q.oldLimit)
 	runtime.GOMAXPROCS(q.oldProcs)
-	err := errors.Join(q.restoreSignals(), q.restoreCPU(), q.unfollow())
+	err := errors.Join(q.lowerPriority(), q.restoreSignals(), q.restoreCPU(), q.unfollow())
 	runtime.UnlockOSThread()
 	return err
 }

@@ -202,6 +202,9 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	before := r.counters(rd)
 	r.quiet.prepareWatch()
+	if err := r.quiet.raisePriority(); err != nil { // of threads that are new
+		return t, d, nil, err
+	}
 	if !rd.Alone && (!r.endless() || rd.Run == 1) {
 		if err := r.session.Sync(ctx, control.PhaseReady, rd.Size, rd.Last); err != nil {
 			return t, d, nil, err

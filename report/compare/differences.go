@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ func facts() []fact {
 		{"system", false, func(e *report.Environment) string { return e.OS }},
 		{"governor", false, func(e *report.Environment) string { return e.Governor }},
 		{"pinned CPU", false, func(e *report.Environment) string { return fmt.Sprint(e.PinnedCPU) }},
+		{"priority", false, func(e *report.Environment) string { return cmp.Or(e.Priority, "normal") }},
 		{"driver", false, func(e *report.Environment) string { return e.Driver }},
 		{"firmware", false, func(e *report.Environment) string { return e.Firmware }},
 		{"gobw", false, func(e *report.Environment) string { return e.Version }},

@@ -252,6 +252,7 @@ func machineFacts(add addFact) {
 		}
 		return strconv.Itoa(e.PinnedCPU)
 	})
+	add("priority", func(e *report.Environment) string { return e.Priority })
 	add("governor", func(e *report.Environment) string { return e.Governor })
 	add("last-level cache", func(e *report.Environment) string {
 		if e.LLCBytes == 0 {

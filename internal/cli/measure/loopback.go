@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gobw/gobw/internal/bench"
 )
 
 // child is the other end of --loopback: this program as 'serve --once' on a port of its own.
@@ -50,6 +52,9 @@ func startChild(ctx context.Context, c Config) (*child, error) {
 	}
 	if c.CPU.Last == 0 { // where this end's CPU was chosen by hand, the other end's is left to the kernel
 		args = append(args, "--cpu", "none")
+	}
+	if c.CPU.Realtime {
+		args = append(args, "--priority", bench.PriorityRealtime)
 	}
 	if c.Device.Name == "" && (c.Device.Pcap != "" || c.Device.Emulate != "") {
 		args = append(args, "--device", "roce0")

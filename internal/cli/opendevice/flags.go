@@ -16,7 +16,8 @@ import (
 
 // Flags choose this end's device.
 type Flags struct {
-	name, network, cpu       string
+	name, network            string
+	cpu, priority            string
 	pcap, pcapSize, pcapSnap string
 	port, gid                int
 }
@@ -27,6 +28,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (first ACTIVE)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "line of the GID table (the one that reaches)")
 	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on, or CPUs (2,3 or 4-7), auto or none")
+	fs.StringVar(&f.priority, "priority", bench.PriorityNormal, "of the measuring threads: normal, or realtime: before all others")
 	fs.StringVar(&f.network, "emulate", "", "bad network on roce0: loss=1%,delay=5us,seed=7")
 	fs.StringVar(&f.network, "fabric", "", "")
 	_ = fs.MarkHidden("fabric") // its name until version 1: a fabric is many hosts
@@ -75,15 +77,23 @@ func (f *Flags) Config() (Config, error) {
 // Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this one.
 func (f *Flags) Words() []string {
 	return []string{
-		"--ib-port", strconv.Itoa(f.port), "--gid-index", strconv.Itoa(f.gid), "--cpu", f.cpu, "--emulate", f.network,
+		"--ib-port", strconv.Itoa(f.port), "--gid-index", strconv.Itoa(f.gid), "--cpu", f.cpu, "--priority", f.priority, "--emulate", f.network,
 		"--pcap", f.pcap, "--pcap-size", f.pcapSize, "--pcap-snap", f.pcapSnap,
 	}
 }
 
-// CPUChoice is the CPU to measure on; auto is the last but so many of those allowed: 1 where a test is started, 2 at a
-// server.
+// CPUChoice is the CPU to measure on, and the priority there; auto is the last but so many of those allowed: 1 where a test
+// is started, 2 at a server.
 func (f *Flags) CPUChoice(last int) (bench.CPUChoice, error) {
-	return parseCPU(f.cpu, last)
+	c, err := parseCPU(f.cpu, last)
+	switch f.priority {
+	case bench.PriorityRealtime:
+		c.Realtime = true
+	case bench.PriorityNormal, "":
+	default:
+		err = errors.Join(err, fmt.Errorf("--priority %q: want %s or %s", f.priority, bench.PriorityNormal, bench.PriorityRealtime))
+	}
+	return c, err
 }
 
 func parseCPU(s string, last int) (bench.CPUChoice, error) {
@@ -103,7 +113,7 @@ func parseCPU(s string, last int) (bench.CPUChoice, error) {
 // Group is their heading in the help.
 func Group() cmdline.FlagGroup {
 	return cmdline.FlagGroup{Title: "Device and path", Names: []string{
-		"device", "ib-port", "gid-index", "mtu", "cpu", "sl", "tclass", "pkey", "qp-timeout", "retries", "rdma-cm", "tos",
+		"device", "ib-port", "gid-index", "mtu", "cpu", "priority", "sl", "tclass", "pkey", "qp-timeout", "retries", "rdma-cm", "tos",
 		"emulate", "pcap", "pcap-size", "pcap-snap",
 	}}
 }

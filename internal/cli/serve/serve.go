@@ -245,6 +245,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if c.Perftest != nil && c.Perftest.ControlCM && !c.Once { // such a connection is the device's: it cannot be handed over
 		return c.serveAgain(ctx, out)
 	}
+	if err := c.CPU.CheckPriority(); err != nil {
+		return exit.SetupError{Err: err}
+	}
 	apart := canHandOver && !c.Once && !c.Child
 	found, err := c.look(out, apart)
 	if err != nil {
