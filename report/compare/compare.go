@@ -185,7 +185,7 @@ func trusted(v stats.Verdict, old, new *series.Series, o Options) stats.Verdict 
 			return stats.Unknown(stats.Incomplete, "measure the "+side.name+" side to its end", "the %s side was interrupted", side.name)
 		}
 		if share := float64(side.Disturbed) / float64(max(len(side.Values), 1)); share > o.DisturbedShare && !o.Accept.Has(stats.Disturbed) {
-			return stats.Unknown(stats.Disturbed, "measure again on a quiet machine, or judge all the same: --accept disturbed",
+			return stats.Unknown(stats.Disturbed, "measure again on a quiet machine or, where that is allowed, with --priority realtime; or judge all the same: --accept disturbed",
 				"%.0f %% of the %s side's runs were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
 		}
 	}

@@ -43,9 +43,10 @@ type Setup struct {
 	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
 	Verify         string  `json:"verify"`
-	Seed           uint64  `json:"seed"`              // of the order of points
-	Planted        float64 `json:"planted,omitempty"` // share of its speed that the control loses on purpose
-	Events         bool    `json:"events,omitempty"`  // both ends sleep on completion events; CPU is then that of the processes
+	Seed           uint64  `json:"seed"`               // of the order of points
+	Planted        float64 `json:"planted,omitempty"`  // share of its speed that the control loses on purpose
+	Priority       string  `json:"priority,omitempty"` // "realtime": both ends ran before all others
+	Events         bool    `json:"events,omitempty"`   // both ends sleep on completion events; CPU is then that of the processes
 }
 
 // Point is one layout moved by one strategy, in all its runs.
@@ -417,6 +418,9 @@ func (n *Grid) summary() []string {
 		out = append(out, text)
 	}
 	if text := n.Disturbance.String(); text != "" {
+		if n.Setup.Priority == "" && 5*n.Disturbance.Stayed > n.Disturbance.Runs {
+			text += "; where the machine cannot be quieter, measure with --priority realtime"
+		}
 		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {

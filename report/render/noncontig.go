@@ -66,6 +66,9 @@ func (n experiment) circumstances() string {
 	if n.Setup.Events {
 		s += ", events"
 	}
+	if n.Setup.Priority != "" {
+		s += ", " + n.Setup.Priority + " priority"
+	}
 	return s
 }
 

@@ -133,7 +133,7 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	verdict := stats.Conclude([]stats.Effect{effect}, margins)[0]
 	controlled := stats.Conclude([]stats.Effect{control}, margins)[0]
 	if controlled.Word == stats.Better || controlled.Word == stats.Worse {
-		verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or longer tests",
+		verdict = stats.Unknown(stats.Disturbed, "a quieter machine, longer tests, or --priority realtime in both commands where that is allowed",
 			"the control, A against itself, differs by %+.1f %%, where nothing does", 100*control.Change)
 	}
 	out := &compare.Comparison{

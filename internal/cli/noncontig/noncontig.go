@@ -113,6 +113,9 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
 		Events: c.Events, ListBytes: e.listBytesText(), Planted: c.Planted,
 	}}
+	if c.CPU.Realtime {
+		n.Setup.Priority = bench.PriorityRealtime
+	}
 	if c.Cold {
 		n.Setup.Cache = "cold"
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
@@ -229,6 +230,7 @@ func differing(before, now noncontig.Setup) []string {
 		{"--device", func(s noncontig.Setup) any { return s.Device }},
 		{"--connection", func(s noncontig.Setup) any { return s.Transport }},
 		{"--cache", func(s noncontig.Setup) any { return s.Cache }},
+		{"--priority", func(s noncontig.Setup) any { return cmp.Or(s.Priority, bench.PriorityNormal) }},
 		{"--window", func(s noncontig.Setup) any { return s.Window }},
 		{"--list-bytes", func(s noncontig.Setup) any { return s.ListBytes }},
 		{"--min-time", func(s noncontig.Setup) any { return time.Duration(s.MinSeconds * float64(time.Second)) }},

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report"
+)
+
+// TestPriorityIsRecorded runs both ends with real-time priority and without: the result says which it was, at each end.
+func TestPriorityIsRecorded(t *testing.T) {
+	dir := t.TempDir()
+	for _, priority := range []string{bench.PriorityNormal, bench.PriorityRealtime} {
+		if priority == bench.PriorityRealtime && !bench.MayRealtime() {
+			t.Skip((bench.CPUChoice{Realtime: true}).CheckPriority())
+		}
+		file := filepath.Join(dir, priority+".json")
+		finish(t, dir, "write", "--loopback", "-d", "roce0", "-n", "1000", "--priority", priority, "--quiet", "--save", file)
+		d, err := report.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Client.Priority != priority || d.Server == nil || d.Server.Priority != priority {
+			t.Errorf("--priority %s: the client says %q, the server %+v", priority, d.Client.Priority, d.Server)
+		}
+	}
+	text := finish(t, dir, "compare", "normal.json", "realtime.json")
+	if !strings.Contains(text, "priority: normal before, realtime now") {
+		t.Errorf("compare does not tell of the priority:\n%s", text)
+	}
+}
+
+// TestPriorityRefused is a user who may not: nothing is measured with less than was asked for.
+func TestPriorityRefused(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "gobw", "write", "--loopback", "-d", "roce0", "-n", "10", "--priority", "realtime")
+	if bench.MayRealtime() {
+		var err error
+		if cmd.Path, err = exec.LookPath("setpriv"); err != nil {
+			t.Skip("setpriv takes rights away: ", err)
+		}
+		cmd.Args = append([]string{"setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"}, cmd.Args...)
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	err := cmd.Run()
+	status, is := errors.AsType[*exec.ExitError](err)
+	if !is || status.ExitCode() != exit.Setup || !strings.Contains(said.String(), "--priority realtime: sched_setattr: operation not permitted") ||
+		!strings.Contains(said.String(), "ulimit -r") {
+		t.Errorf("%v\n%s", err, &said)
+	}
+}
+
+// TestInterruptedWithRealtime sends Ctrl-C to a test whose two ends spin with real-time priority, on all CPUs of a small machine.
+func TestInterruptedWithRealtime(t *testing.T) {
+	if !bench.MayRealtime() {
+		t.Skip((bench.CPUChoice{Realtime: true}).CheckPriority())
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "gobw", "write", "--loopback", "-d", "roce0", "-D", "60", "--priority", "realtime", "--quiet", "--save", "cut.json")
+	cmd.Dir = dir
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	var measuring time.Time
+	for measuring.IsZero() || time.Since(measuring) < time.Second {
+		<-look.C
+		a, err := unix.SchedGetAttr(cmd.Process.Pid, 0)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, &said)
+		}
+		if measuring.IsZero() && a.Policy == unix.SCHED_RR {
+			measuring = time.Now()
+		}
+	}
+	sent := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	t.Logf("ended %v after Ctrl-C", time.Since(sent))
+	status, is := errors.AsType[*exec.ExitError](err)
+	if !is || status.ExitCode() != 130 {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	d, err := report.Load(filepath.Join(dir, "cut.json"))
+	if err != nil || d.Complete || len(d.Records) == 0 {
+		t.Errorf("what was measured before was not kept: %v, %+v", err, d)
+	}
+}
