@@ -590,6 +590,9 @@ INLINE uint64_t fill(struct vb_job *j, struct vb_lane *l, uint64_t n, int stampe
 	return n;
 }
 
+/* with tells whether a special loop may be taken. */
+INLINE int with(const struct vb_job *j, uint32_t loop) { return !(j->without & loop); }
+
 /* unsent is how many messages are still to go out as prepared batches. */
 INLINE uint64_t unsent(const struct vb_lane *l) { return l->posted < l->fast_limit ? l->fast_limit - l->posted : 0; }
 
@@ -609,63 +612,23 @@ static __attribute__((noinline, cold)) int recover(struct vb_job *j, int n) {
 	return VB_RUNNING;
 }
 
-/* stream_alone is a stream of one lane that only sends, into one queue: everything is in registers. */
-static __attribute__((noinline)) int stream_alone(struct vb_job *j, int64_t until) {
-	struct vb_lane *l = j->lanes;
-	struct vb_cq *cq = j->cqs[0];
-	struct vb_wc *wc = j->wc;
-	vb_poll_cq_fn *poll = j->poll_cq;
-	const uint64_t signal = l->signal;
-	uint64_t posted = l->posted, retired = l->retired;
-	uint64_t window = l->window, limit = l->fast_limit;
-	uint32_t look = LOOK, dirty = j->dirty;
-	int end = VB_RUNNING;
-	while (posted < limit) {
-		uint64_t n = window - (posted - retired), left = limit - posted;
-		n = n < left ? n : left;
-		posted += n - fill(j, l, n, 0, &end);
-		if (unlikely(end))
-			break;
-		int got = poll(cq, VB_POLL_BATCH, wc);
-		if (got > 0) {
-			uint64_t bad = 0;
-			for (int i = 0; i < got; i++)
-				bad |= wc[i].status | foreign(j, wc[i].wr_id);
-			if (unlikely(bad)) {
-				j->posted += posted - l->posted;
-				j->completed += retired - l->retired;
-				l->posted = posted;
-				l->retired = retired;
-				if ((end = recover(j, got)))
-					return end;
-				retired = l->retired;
-				continue;
-			}
-			retired += (uint64_t)got * signal;
-			dirty = 1;
-		} else {
-			if (unlikely(got < 0)) {
-				end = bad_poll(j, got);
-				break;
-			}
-			if (dirty) {
-				j->last_done = now();
-				dirty = 0;
-			}
-		}
-		if (unlikely(--look == 0)) {
-			look = LOOK;
-			int64_t at = now();
-			if (at >= until || over(j, at))
-				break;
-		}
+/* doubtful tells whether any of the polled completions is not as expected. */
+INLINE int doubtful(const struct vb_job *j, int n, const uint32_t receives) {
+	uint64_t bad = 0;
+	for (int i = 0; i < n; i++) {
+		bad |= j->wc[i].status;
+		if (!receives || !(j->wc[i].opcode & VB_WC_RECV))
+			bad |= foreign(j, j->wc[i].wr_id);
 	}
-	j->dirty = dirty;
+	return bad != 0;
+}
+
+/* advance brings a lane to where a quick loop has come. */
+INLINE void advance(struct vb_job *j, struct vb_lane *l, uint64_t posted, uint64_t retired) {
 	j->posted += posted - l->posted;
 	j->completed += retired - l->retired;
 	l->posted = posted;
 	l->retired = retired;
-	return end;
 }
 
 /* count takes up to n completions that the quick loop has found into the histogram and the peak. */
@@ -682,44 +645,58 @@ static __attribute__((noinline)) void count(struct vb_job *j, uint32_t n) {
 	}
 }
 
-/* stream_stamped is stream_alone with a stamp for each batch and each poll that found something. The stamps wait in rings
-   and are counted after the job, outside of what is measured; a job that fills the rings counts as it goes, a few at a time. */
-static __attribute__((noinline)) int stream_stamped(struct vb_job *j, int64_t until) {
+/* found keeps when completions were found, until they are counted. */
+INLINE void found(struct vb_job *j, uint32_t n) {
+	int64_t at = j->last_done = now();
+	uint32_t in = j->found_out + j->found;
+	j->found += n;
+	for (; n; n--, in++)
+		j->found_at[in >= j->found_slots ? in - j->found_slots : in] = at;
+}
+
+/* stream_one is a stream of one lane that only sends, into one queue: everything is in registers. Stamped: with a stamp for each
+   batch and each poll that found something. The stamps wait in rings and are counted after the job, outside of what is measured;
+   a job that fills the rings counts as it goes, a few at a time. */
+INLINE int stream_one(struct vb_job *j, int64_t until, const int stamped) {
 	struct vb_lane *l = j->lanes;
+	struct vb_cq *cq = j->cqs[0];
 	struct vb_wc *wc = j->wc;
-	const uint64_t signal = l->signal;
+	vb_poll_cq_fn *poll = j->poll_cq;
+	const uint64_t signal = l->signal, window = l->window, limit = l->fast_limit;
 	const uint32_t full = j->found_slots - VB_POLL_BATCH;
-	uint32_t look = LOOK;
+	uint64_t posted = l->posted, retired = l->retired;
+	uint32_t look = LOOK, dirty = j->dirty;
 	int end = VB_RUNNING;
-	while (l->posted < l->fast_limit) {
-		uint64_t n = room(l), posted = n - fill(j, l, n, 1, &end);
-		l->posted += posted;
-		j->posted += posted;
+	while (posted < limit) {
+		uint64_t n = window - (posted - retired), left = limit - posted;
+		n = n < left ? n : left;
+		posted += n - fill(j, l, n, stamped, &end);
 		if (unlikely(end))
 			break;
-		if (unlikely(j->found > full))
+		if (stamped && unlikely(j->found > full))
 			count(j, 2 * VB_POLL_BATCH);
-		int got = j->poll_cq(j->cqs[0], VB_POLL_BATCH, wc);
+		int got = poll(cq, VB_POLL_BATCH, wc);
 		if (got > 0) {
-			uint64_t bad = 0;
-			for (int i = 0; i < got; i++)
-				bad |= wc[i].status | foreign(j, wc[i].wr_id);
-			if (unlikely(bad)) {
-				count(j, j->found);
+			if (unlikely(doubtful(j, got, 0))) {
+				advance(j, l, posted, retired);
+				if (stamped)
+					count(j, j->found);
 				if ((end = recover(j, got)))
 					return end;
+				retired = l->retired;
 				continue;
 			}
-			int64_t at = j->last_done = now();
-			l->retired += (uint64_t)got * signal;
-			j->completed += (uint64_t)got * signal;
-			uint32_t in = j->found_out + j->found;
-			j->found += (uint32_t)got;
-			for (; got; got--, in++)
-				j->found_at[in >= j->found_slots ? in - j->found_slots : in] = at;
+			retired += (uint64_t)got * signal;
+			if (stamped)
+				found(j, (uint32_t)got);
+			else
+				dirty = 1;
 		} else if (unlikely(got < 0)) {
 			end = bad_poll(j, got);
 			break;
+		} else if (!stamped && dirty) {
+			j->last_done = now();
+			dirty = 0;
 		}
 		if (unlikely(--look == 0)) {
 			look = LOOK;
@@ -728,30 +705,67 @@ static __attribute__((noinline)) int stream_stamped(struct vb_job *j, int64_t un
 				break;
 		}
 	}
+	j->dirty = dirty;
+	advance(j, l, posted, retired);
 	return end;
+}
+
+static __attribute__((noinline)) int stream_alone(struct vb_job *j, int64_t until) { return stream_one(j, until, 0); }
+static __attribute__((noinline)) int stream_stamped(struct vb_job *j, int64_t until) { return stream_one(j, until, 1); }
+
+/* refill posts as many prepared batches as a lane has room for, and returns their messages. */
+INLINE uint64_t refill(struct vb_job *j, struct vb_lane *l, int *end) {
+	uint64_t n = room(l), posted = n - fill(j, l, n, 0, end);
+	l->posted += posted;
+	j->posted += posted;
+	return posted;
+}
+
+/* take accounts for a completion that is as expected, and returns its lane; NULL: it is a receive of none. */
+INLINE struct vb_lane *take(struct vb_job *j, const struct vb_wc *w, const uint32_t sends, const uint32_t receives) {
+	struct vb_lane *l;
+	if (!receives || (sends && !(w->opcode & VB_WC_RECV))) {
+		l = &j->lanes[w->wr_id & ((1 << VB_SLOT_SHIFT) - 1)];
+		l->retired += l->signal;
+		j->completed += l->signal;
+		return l;
+	}
+	l = lane_of(j, w->qp_num);
+	if (unlikely(!l || !(w->opcode & VB_WC_RECV))) {
+		j->bad = *w;
+		j->bad_lane = ~0u;
+		return NULL;
+	}
+	l->received++;
+	l->due++;
+	j->received++;
+	j->bytes_in += w->byte_len - (l->ud && w->byte_len >= GRH_BYTES ? GRH_BYTES : 0);
+	return l;
+}
+
+/* begin fills every lane, and returns what is left to post or, where nothing is sent, to receive. */
+static uint64_t begin(struct vb_job *j, int *end) {
+	uint64_t left = 0;
+	for (uint32_t i = 0; i < j->lane_count; i++) {
+		struct vb_lane *l = &j->lanes[i];
+		if (j->sends && l->ring) {
+			refill(j, l, end);
+			left += unsent(l);
+		} else if (!j->sends && l->received < l->expect) {
+			left += l->expect - l->received;
+		}
+	}
+	return left;
 }
 
 /* stream_quickly is any number of lanes in both directions. */
 static __attribute__((noinline)) int stream_quickly(struct vb_job *j, int64_t until) {
 	const uint32_t sends = j->sends, receives = j->receives;
-	struct vb_lane *lanes = j->lanes, *list[VB_POLL_BATCH];
+	struct vb_lane *list[VB_POLL_BATCH];
 	struct vb_wc *wc = j->wc;
 	uint32_t look = LOOK;
 	int end = VB_RUNNING;
-	uint64_t left; /* to post, or where nothing is sent, to receive */
-again:
-	left = 0;
-	for (uint32_t i = 0; i < j->lane_count; i++) {
-		struct vb_lane *l = &lanes[i];
-		if (sends && l->ring) {
-			uint64_t n = room(l), posted = n - fill(j, l, n, 0, &end);
-			l->posted += posted;
-			j->posted += posted;
-			left += unsent(l);
-		} else if (!sends && l->received < l->expect) {
-			left += l->expect - l->received;
-		}
-	}
+	uint64_t left = begin(j, &end);
 	while (left && !end) {
 		for (uint32_t c = 0; c < j->cq_count; c++) {
 			int got = j->poll_cq(j->cqs[c], VB_POLL_BATCH, wc);
@@ -765,56 +779,33 @@ again:
 				continue;
 			}
 			j->dirty = 1;
-			uint32_t touched = 0;
-			uint64_t bad = 0;
-			for (int i = 0; i < got; i++) {
-				bad |= wc[i].status;
-				if (!receives || !(wc[i].opcode & VB_WC_RECV))
-					bad |= foreign(j, wc[i].wr_id);
-			}
-			if (unlikely(bad)) {
+			if (unlikely(doubtful(j, got, receives))) {
 				if ((end = recover(j, got)))
 					return end;
 				if (now() >= until)
 					return VB_RUNNING;
-				goto again;
+				left = begin(j, &end);
+				break;
 			}
+			uint32_t touched = 0;
 			for (int i = 0; i < got; i++) {
-				struct vb_lane *l;
-				if (receives && (!sends || wc[i].opcode & VB_WC_RECV)) {
-					l = lane_of(j, wc[i].qp_num);
-					if (unlikely(!l || !(wc[i].opcode & VB_WC_RECV))) {
-						j->bad = wc[i];
-						j->bad_lane = ~0u;
-						return VB_STRANGE_COMPLETION;
-					}
-					l->received++;
-					l->due++;
-					j->received++;
-					j->bytes_in += wc[i].byte_len - (l->ud && wc[i].byte_len >= GRH_BYTES ? GRH_BYTES : 0);
-					if (!sends)
-						left--;
-				} else {
-					l = &lanes[wc[i].wr_id & ((1 << VB_SLOT_SHIFT) - 1)];
-					l->retired += l->signal;
-					j->completed += l->signal;
-				}
+				struct vb_lane *l = take(j, &wc[i], sends, receives);
+				if (unlikely(!l))
+					return VB_STRANGE_COMPLETION;
 				if (!l->listed) {
 					l->listed = 1;
 					list[touched++] = l;
 				}
 			}
+			if (!sends)
+				left -= (uint64_t)got;
 			for (uint32_t i = 0; i < touched; i++) {
 				struct vb_lane *l = list[i];
 				l->listed = 0;
 				if (receives && l->due && unlikely((end = repost(j, l))))
 					return end;
-				if (sends && l->ring) {
-					uint64_t n = room(l), posted = n - fill(j, l, n, 0, &end);
-					l->posted += posted;
-					j->posted += posted;
-					left -= posted;
-				}
+				if (sends && l->ring)
+					left -= refill(j, l, &end);
 			}
 		}
 		if (unlikely(--look == 0)) {
@@ -827,19 +818,25 @@ again:
 	return end;
 }
 
+typedef int loop(struct vb_job *, int64_t);
+
+/* quick_loop is the loop for a stream of prepared batches. */
+static loop *quick_loop(const struct vb_job *j) {
+	if (j->stamped)
+		return with(j, VB_STAMPED) ? stream_stamped : NULL;
+	if (with(j, VB_ALONE) && !j->receives && j->lane_count == 1 && j->cq_count == 1)
+		return stream_alone;
+	return with(j, VB_QUICKLY) ? stream_quickly : NULL;
+}
+
 static int stream(struct vb_job *j, int64_t until) {
 	int64_t at = now();
-	if (!j->fast || j->ended || over(j, at))
+	loop *quick = j->fast ? quick_loop(j) : NULL;
+	if (!quick || j->ended || over(j, at))
 		return stream_slowly(j, until);
 	if (j->sends && !j->first_post)
 		j->first_post = at;
-	int end;
-	if (j->stamped)
-		end = stream_stamped(j, until);
-	else if (j->receives || j->lane_count > 1 || j->cq_count > 1)
-		end = stream_quickly(j, until);
-	else
-		end = stream_alone(j, until);
+	int end = quick(j, until);
 	at = now();
 	if (j->dirty && !end) {
 		j->last_done = at;
@@ -1040,13 +1037,78 @@ static __attribute__((noinline)) void sample_by_device(struct vb_job *j, int64_t
 	j->step_stamp = stamp;
 }
 
-/* alternate is any ping-pong. A sample is counted after the next message is out, while it is on its way. */
+/* comes tells whether what ends the step is there. A byte is looked at several times: nothing but memory has to move for it. */
+INLINE int comes(const struct vb_lane *l, uint64_t step, uint32_t await) {
+	if (arrived(l, step, await))
+		return 1;
+	for (uint32_t left = await == VB_AWAIT_LAST_BYTE ? SPIN : 0; left; left--)
+		if (arrived(l, step, await))
+			return 1;
+	return 0;
+}
+
+/* wind_up waits for the completions that are due after the last step. */
+static int wind_up(struct vb_job *j, const struct vb_lane *l) {
+	uint64_t last = j->step == l->count ? l->posted : l->posted - l->posted % l->signal;
+	if (l->retired >= last)
+		return VB_DONE;
+	int moved = 0, end = poll_all(j, &moved);
+	return end || moved ? end : idle(j);
+}
+
+/* take_turn posts this end's message as soon as the window has room for it and its time has come. The last sample is counted
+   when it is on its way. */
+INLINE int take_turn(struct vb_job *j, struct vb_lane *l, uint32_t await, int sends_first) {
+	int moved = 0, end;
+	if (l->posted - l->retired >= l->window || (j->pace && now() < l->next_post)) {
+		end = poll_all(j, &moved);
+		return end || moved || j->pace ? end : idle(j);
+	}
+	if (sends_first && (j->step == 0 || j->pace))
+		j->step_start = now();
+	if (!j->first_post)
+		j->first_post = now();
+	if (unlikely((end = move(j, l, await))))
+		return end;
+	if (j->pending_len)
+		fold(j);
+	if (j->sent == 2) {
+		j->sent = 0;
+		j->step++;
+	} else {
+		j->sent = 1;
+	}
+	return poll_all(j, &moved);
+}
+
+/* finish_step takes the sample of a step whose end has come. */
+INLINE void finish_step(struct vb_job *j, uint32_t await, int sends_first) {
+	int64_t at = now();
+	if (likely(j->record.samples == VB_SAMPLES_HOST)) {
+		if (sends_first || j->step > 0)
+			j->pending[j->pending_len++] = at - j->step_start;
+	} else if (j->record.samples == VB_SAMPLES_DEVICE) {
+		sample_by_device(j, at);
+	}
+	j->step_start = at;
+	if (await == VB_AWAIT_LAST_BYTE)
+		j->last_done = at;
+	if (sends_first) {
+		j->sent = 0;
+		j->step++;
+	} else {
+		j->sent = 2;
+	}
+}
+
+/* alternate is any ping-pong. */
 static int alternate(struct vb_job *j, int64_t until) {
 	struct vb_lane *l = j->lanes;
 	const uint32_t await = j->await;
 	const int sends_first = j->first || await == VB_AWAIT_COMPLETION;
 	uint32_t look = 1;
 	for (;;) {
+		int moved = 0, end;
 		if (--look == 0) {
 			look = SPIN;
 			int64_t at = now();
@@ -1061,50 +1123,18 @@ static int alternate(struct vb_job *j, int64_t until) {
 		}
 		if (trace_full(j))
 			return VB_TRACE_FULL;
-		int moved = 0, end;
 		if (j->step == l->count || j->ended) {
-			uint64_t last = j->step == l->count ? l->posted : l->posted - l->posted % l->signal;
-			if (l->retired >= last)
-				return VB_DONE;
-			if (unlikely((end = poll_all(j, &moved))))
-				return end;
-			if (!moved && unlikely((end = idle(j))))
+			if ((end = wind_up(j, l)))
 				return end;
 			continue;
 		}
-		/* This end's message goes out when it is its turn; sent: 0 not yet, 1 out, 2 the answer is due. */
+		/* sent: 0 this end's message is not yet out, 1 it is, 2 the answer to the peer's is due. */
 		if ((!j->sent && sends_first) || j->sent == 2) {
-			if (l->posted - l->retired >= l->window || (j->pace && now() < l->next_post)) {
-				if (unlikely((end = poll_all(j, &moved))))
-					return end;
-				if (!moved && !j->pace && unlikely((end = idle(j))))
-					return end;
-				continue;
-			}
-			if (sends_first && (j->step == 0 || j->pace))
-				j->step_start = now();
-			if (!j->first_post)
-				j->first_post = now();
-			if (unlikely((end = move(j, l, await))))
-				return end;
-			if (j->pending_len)
-				fold(j);
-			if (j->sent == 2) {
-				j->sent = 0;
-				j->step++;
-			} else {
-				j->sent = 1;
-			}
-			if (unlikely((end = poll_all(j, &moved))))
+			if (unlikely((end = take_turn(j, l, await, sends_first))))
 				return end;
 			continue;
 		}
-		if (!arrived(l, j->step, await)) {
-			if (await == VB_AWAIT_LAST_BYTE) {
-				for (uint32_t i = 0; i < SPIN; i++)
-					if (arrived(l, j->step, await))
-						goto here;
-			}
+		if (!comes(l, j->step, await)) {
 			if (unlikely((end = poll_all(j, &moved))))
 				return end;
 			if (!arrived(l, j->step, await)) {
@@ -1116,28 +1146,12 @@ static int alternate(struct vb_job *j, int64_t until) {
 				continue;
 			}
 		}
-	here:;
-		int64_t at = now();
-		if (likely(j->record.samples == VB_SAMPLES_HOST)) {
-			if (sends_first || j->step > 0)
-				j->pending[j->pending_len++] = at - j->step_start;
-		} else if (j->record.samples == VB_SAMPLES_DEVICE) {
-			sample_by_device(j, at);
-		}
-		j->step_start = at;
-		if (await == VB_AWAIT_LAST_BYTE)
-			j->last_done = at;
-		if (sends_first) {
-			j->sent = 0;
-			j->step++;
-		} else {
-			j->sent = 2;
-		}
+		finish_step(j, await, sends_first);
 	}
 }
 
 static int ping_pong(struct vb_job *j, int64_t until) {
-	if (j->await == VB_AWAIT_COMPLETION && j->fast && !j->receives && j->cq_count == 1 && !j->pace && !j->channel && !j->ended) {
+	if (with(j, VB_BOUNCE) && j->await == VB_AWAIT_COMPLETION && j->fast && !j->receives && j->cq_count == 1 && !j->pace && !j->channel && !j->ended) {
 		int end = bounce(j, until);
 		if (end)
 			return end;

@@ -232,31 +232,12 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 	if l.Count == 0 {
 		c.count = C.VB_ENDLESS
 	}
-	ring, requests, sges, steps, plain := len(l.Ring), 0, 0, 0, true
-	for k := range l.Ring {
-		m := &l.Ring[k]
-		plain = plain && len(m.Steps) == 1 && m.Steps[0].Pack.IsZero() && m.Done.IsZero()
-		steps += len(m.Steps)
-		for s := range m.Steps {
-			requests += len(m.Steps[s].Requests)
-			for q := range m.Steps[s].Requests {
-				sges += len(m.Steps[s].Requests[q].SGEs)
-			}
-		}
-	}
 	// The same message may stand twice in one list, so the ring is repeated until a batch fits.
-	rounds := (l.Batch + ring - 1) / ring
-	c.ring, c.slots = C.uint32_t(ring), C.uint32_t(ring*rounds)
-	if c.slots > 1<<31 || ring*rounds > 1<<30 {
+	ring, rounds := len(l.Ring), (l.Batch+len(l.Ring)-1)/len(l.Ring)
+	if ring*rounds > 1<<30 {
 		return fmt.Errorf("a ring of %d messages is too long", ring)
 	}
-	messages := allocate[C.struct_vb_message](r, ring)
-	before := allocate[C.uint64_t](r, ring+1)
-	firstStep := allocate[C.uint32_t](r, ring*rounds)
-	stepTable := allocate[C.struct_vb_step](r, steps*rounds)
-	wrs := allocate[C.struct_vb_send_wr](r, requests*rounds)
-	lists := allocate[C.struct_vb_sge](r, sges)
-	c.messages, c.bytes_before, c.slot_step, c.steps = &messages[0], &before[0], &firstStep[0], &stepTable[0]
+	c.ring, c.slots = C.uint32_t(ring), C.uint32_t(ring*rounds)
 	c.sample_slots = c.window
 	if len(r.lanes) == 1 && r.c.stamped != 0 {
 		c.sample_slots += C.uint32_t(stampsWaiting(int(c.signal)))
@@ -264,13 +245,29 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 	samples := allocate[C.int64_t](r, int(c.sample_slots))
 	c.sample_at = unsafe.SliceData(samples)
 	clear(samples)
+	if err := r.compileMessages(i); err != nil {
+		return err
+	}
+	first, err := r.compileSteps(i, qp)
+	if err != nil {
+		return err
+	}
+	c.post_send = qp.post
+	if qp.caps.PostAPI == verbs.PostWR {
+		c.post_send = C.vb_poster(qp.qp, first, C.int(flag(alike(l.Ring))))
+	}
+	if !r.compileBatches(i) {
+		r.c.fast = 0
+	}
+	return nil
+}
 
-	wr, step, list := 0, 0, 0
-	for slot := range ring * rounds {
-		k := slot % ring
-		if k == 0 {
-			list = 0 // the rounds share their lists
-		}
+// compileMessages prepares what the loops know of a message besides its requests.
+func (r *runner) compileMessages(i int) error {
+	l, c := &r.job.Lanes[i], &r.lanes[i]
+	messages, before := allocate[C.struct_vb_message](r, len(l.Ring)), allocate[C.uint64_t](r, len(l.Ring)+1)
+	c.messages, c.bytes_before, c.bytes_each = &messages[0], &before[0], C.uint64_t(l.Ring[0].Bytes)
+	for k := range l.Ring {
 		m := &l.Ring[k]
 		done, err := cWork(m.Done)
 		if err != nil {
@@ -278,48 +275,77 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 		}
 		messages[k].steps, messages[k].done = C.uint32_t(len(m.Steps)), done
 		before[k+1] = before[k] + C.uint64_t(m.Bytes)
-		firstStep[slot] = C.uint32_t(step)
-		for s := range m.Steps {
-			t := &stepTable[step]
-			step++
-			if t.pack, err = cWork(m.Steps[s].Pack); err != nil {
-				return fmt.Errorf("message %d, step %d: %w", k, s, err)
+		if m.Bytes != l.Ring[0].Bytes {
+			c.bytes_each = C.VB_ENDLESS
+		}
+	}
+	return nil
+}
+
+// compileSteps links the requests of every step, for as many rounds of the ring as it has slots, and returns the first.
+func (r *runner) compileSteps(i int, qp *queuePair) (*C.struct_vb_send_wr, error) {
+	l, c := &r.job.Lanes[i], &r.lanes[i]
+	requests, sges, steps := 0, 0, 0
+	for k := range l.Ring {
+		steps += len(l.Ring[k].Steps)
+		for _, s := range l.Ring[k].Steps {
+			requests += len(s.Requests)
+			for q := range s.Requests {
+				sges += len(s.Requests[q].SGEs)
 			}
-			for q := range m.Steps[s].Requests {
-				req := m.Steps[s].Requests[q]
+		}
+	}
+	rounds := int(c.slots) / len(l.Ring)
+	firstStep := allocate[C.uint32_t](r, int(c.slots))
+	table := allocate[C.struct_vb_step](r, steps*rounds)
+	wrs := allocate[C.struct_vb_send_wr](r, requests*rounds)
+	lists := allocate[C.struct_vb_sge](r, sges)
+	c.slot_step, c.steps = &firstStep[0], &table[0]
+	wr, step, list := 0, 0, 0
+	for slot := range firstStep {
+		k := slot % len(l.Ring)
+		if k == 0 {
+			list = 0 // the rounds share their lists
+		}
+		firstStep[slot] = C.uint32_t(step)
+		for s := range l.Ring[k].Steps {
+			from, to := &l.Ring[k].Steps[s], &table[step]
+			step++
+			var err error
+			if to.pack, err = cWork(from.Pack); err != nil {
+				return nil, fmt.Errorf("message %d, step %d: %w", k, s, err)
+			}
+			for q := range from.Requests {
+				req := from.Requests[q]
 				req.Flags &^= verbs.Signaled
 				if err := qp.checkSend(&req); err != nil {
-					return fmt.Errorf("message %d, request %d: %w", k, q, err)
+					return nil, fmt.Errorf("message %d, request %d: %w", k, q, err)
 				}
 				w := &wrs[wr]
 				wr++
 				fillSend(w, lists[list:list+len(req.SGEs)], &req)
 				list += len(req.SGEs)
 				w.wr_id = r.wrID(i, slot)
-				if t.head == nil {
-					t.head = w
+				if to.head == nil {
+					to.head = w
 				} else {
-					t.tail.next = w
+					to.tail.next = w
 				}
-				t.tail, t.flags = w, w.send_flags
+				to.tail, to.flags = w, w.send_flags
 			}
 		}
 	}
-	c.bytes_each = before[1]
-	for k := range l.Ring {
-		if before[k+1]-before[k] != c.bytes_each {
-			c.bytes_each = C.VB_ENDLESS
-			break
+	return &wrs[0], nil
+}
+
+// plain tells whether every message of a ring is one list of requests, with nothing to do before or after it.
+func plain(ring []job.Message) bool {
+	for k := range ring {
+		if m := &ring[k]; len(m.Steps) != 1 || !m.Steps[0].Pack.IsZero() || !m.Done.IsZero() {
+			return false
 		}
 	}
-	c.post_send = qp.post
-	if qp.caps.PostAPI == verbs.PostWR {
-		c.post_send = C.vb_poster(qp.qp, &wrs[0], C.int(flag(alike(l.Ring))))
-	}
-	if !r.compileBatches(i, plain) {
-		r.c.fast = 0
-	}
-	return nil
+	return true
 }
 
 // alike tells whether all of a ring's requests are of one opcode, with one entry each, all or none of them inline.
@@ -354,10 +380,10 @@ const sendID = 1 << 63
 
 // compileBatches links whole batches ahead of time, once without and once with a completion of the last message, so that
 // posting one is a call and nothing else. It tells whether the lane's shape allows that.
-func (r *runner) compileBatches(i int, plain bool) bool {
+func (r *runner) compileBatches(i int) bool {
 	l, c := &r.job.Lanes[i], &r.lanes[i]
 	batch, signal, ring := l.Batch, l.Signal, len(l.Ring)
-	if !plain || r.c.fast == 0 || (signal%batch != 0 && batch%signal != 0) {
+	if r.c.fast == 0 || !plain(l.Ring) || (signal%batch != 0 && batch%signal != 0) {
 		return false
 	}
 	steps := unsafe.Slice(c.steps, int(c.slots))

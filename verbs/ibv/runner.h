@@ -27,6 +27,9 @@ enum {
 
 enum { VB_PENDING = 1024, VB_HULL = 256 };
 
+/* The loops for some jobs only. What they do, the general ones do as well, which tests tell them to. */
+enum { VB_ALONE = 1, VB_STAMPED = 2, VB_QUICKLY = 4, VB_BOUNCE = 8 };
+
 /* IDs of sends: the lane, its message's place, and from the tag on the job's generation under a bit that is always set. */
 enum { VB_SLOT_SHIFT = 16, VB_TAG_SHIFT = 47 };
 
@@ -135,6 +138,7 @@ struct vb_job {
 	uint32_t fast;            /* every sending lane has prepared batches */
 	uint64_t tag;             /* of this job's IDs */
 	uint32_t stamped;         /* a stream whose posts and completions are stamped */
+	uint32_t without;         /* special loops not to be taken */
 	vb_post_recv_fn *post_recv;
 	vb_post_srq_recv_fn *post_srq_recv;
 	vb_poll_cq_fn *poll_cq;
