@@ -190,7 +190,7 @@ func runPerftest(ctx context.Context, s *suite) []outcome {
 	if !s.native {
 		all = append(all, outcome{Name: "perftest: " + oldAPI, Verdict: notRun, Reason: "perftest posts with ibv_post_send on " + s.device + " in any case"})
 	}
-	return all
+	return append(all, s.runMulticast(ctx)...)
 }
 
 // stockName is "stock", with the version where -stock chose one.
