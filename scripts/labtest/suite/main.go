@@ -64,7 +64,15 @@ func main() {
 	flag.BoolVar(&o.full, "full", false, "the whole perftest matrix instead of a covering part")
 	flag.BoolVar(&o.native, "native", false, "on this machine's own devices: what needs the lab's network is named and not run")
 	flag.BoolVar(&o.list, "list", false, "list the groups")
+	ofLogs := flag.Bool("tables", false, "print the perftest matrix from what runs with -full printed, whole or in parts: the files that follow")
 	flag.Parse()
+	if *ofLogs {
+		if err := tables(os.Stdout, flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "suite:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	os.Exit(run(os.Stdout, o))
 }
 
