@@ -613,8 +613,15 @@ static __attribute__((noinline, cold)) int recover(struct vb_job *j, int n) {
 }
 
 /* doubtful tells whether any of the polled completions is not as expected. */
-INLINE int doubtful(const struct vb_job *j, int n, const uint32_t receives) {
-	uint64_t bad = 0;
+INLINE int doubtful(const struct vb_job *j, int n, const uint32_t sends, const uint32_t receives) {
+	uint64_t bad = 0, kinds = VB_WC_RECV;
+	if (!sends) {
+		for (int i = 0; i < n; i++) {
+			bad |= j->wc[i].status;
+			kinds &= j->wc[i].opcode;
+		}
+		return bad || !kinds;
+	}
 	for (int i = 0; i < n; i++) {
 		bad |= j->wc[i].status;
 		if (!receives || !(j->wc[i].opcode & VB_WC_RECV))
@@ -677,7 +684,7 @@ INLINE int stream_one(struct vb_job *j, int64_t until, const int stamped) {
 			count(j, 2 * VB_POLL_BATCH);
 		int got = poll(cq, VB_POLL_BATCH, wc);
 		if (got > 0) {
-			if (unlikely(doubtful(j, got, 0))) {
+			if (unlikely(doubtful(j, got, 1, 0))) {
 				advance(j, l, posted, retired);
 				if (stamped)
 					count(j, j->found);
@@ -721,25 +728,36 @@ INLINE uint64_t refill(struct vb_job *j, struct vb_lane *l, int *end) {
 	return posted;
 }
 
-/* take accounts for a completion that is as expected, and returns its lane; NULL: it is a receive of none. */
-INLINE struct vb_lane *take(struct vb_job *j, const struct vb_wc *w, const uint32_t sends, const uint32_t receives) {
-	struct vb_lane *l;
-	if (!receives || (sends && !(w->opcode & VB_WC_RECV))) {
-		l = &j->lanes[w->wr_id & ((1 << VB_SLOT_SHIFT) - 1)];
-		l->retired += l->signal;
-		j->completed += l->signal;
-		return l;
-	}
-	l = lane_of(j, w->qp_num);
-	if (unlikely(!l || !(w->opcode & VB_WC_RECV))) {
+/* take_send accounts for a send's completion that is as expected, and returns its lane. */
+INLINE struct vb_lane *take_send(struct vb_job *j, const struct vb_wc *w) {
+	struct vb_lane *l = &j->lanes[w->wr_id & ((1 << VB_SLOT_SHIFT) - 1)];
+	l->retired += l->signal;
+	j->completed += l->signal;
+	return l;
+}
+
+/* take_receives accounts for receives of one queue pair, as many as follow each other, and returns its lane; NULL: it is on none. */
+INLINE struct vb_lane *take_receives(struct vb_job *j, const struct vb_wc *w, int got, int *taken) {
+	const uint32_t qpn = w->qp_num;
+	struct vb_lane *l = lane_of(j, qpn);
+	if (unlikely(!l)) {
 		j->bad = *w;
 		j->bad_lane = ~0u;
 		return NULL;
 	}
-	l->received++;
-	l->due++;
-	j->received++;
-	j->bytes_in += w->byte_len - (l->ud && w->byte_len >= GRH_BYTES ? GRH_BYTES : 0);
+	uint64_t bytes = 0;
+	int n = 0;
+	do {
+		bytes += w[n].byte_len;
+		if (unlikely(l->ud) && w[n].byte_len >= GRH_BYTES)
+			bytes -= GRH_BYTES;
+		n++;
+	} while (n < got && w[n].qp_num == qpn && w[n].opcode & VB_WC_RECV);
+	l->received += (uint64_t)n;
+	l->due += (uint32_t)n;
+	j->received += (uint64_t)n;
+	j->bytes_in += bytes;
+	*taken = n;
 	return l;
 }
 
@@ -779,7 +797,7 @@ static __attribute__((noinline)) int stream_quickly(struct vb_job *j, int64_t un
 				continue;
 			}
 			j->dirty = 1;
-			if (unlikely(doubtful(j, got, receives))) {
+			if (unlikely(doubtful(j, got, sends, receives))) {
 				if ((end = recover(j, got)))
 					return end;
 				if (now() >= until)
@@ -788,10 +806,14 @@ static __attribute__((noinline)) int stream_quickly(struct vb_job *j, int64_t un
 				break;
 			}
 			uint32_t touched = 0;
-			for (int i = 0; i < got; i++) {
-				struct vb_lane *l = take(j, &wc[i], sends, receives);
-				if (unlikely(!l))
+			for (int i = 0, n = 1; i < got; i += n) {
+				struct vb_lane *l;
+				if (!receives || (sends && !(wc[i].opcode & VB_WC_RECV))) {
+					l = take_send(j, &wc[i]);
+					n = 1;
+				} else if (unlikely(!(l = take_receives(j, &wc[i], got - i, &n)))) {
 					return VB_STRANGE_COMPLETION;
+				}
 				if (!l->listed) {
 					l->listed = 1;
 					list[touched++] = l;
