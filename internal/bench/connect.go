@@ -24,7 +24,6 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.result.Plan = r.plan
 	r.result.Warnings = append(r.result.Warnings, r.plan.Notes()...)
 	server, err := r.chooseGIDs(tables, remote)
 	if err != nil {
@@ -173,8 +172,8 @@ func (r *run) noteConnection(addresses []control.Address) {
 		return
 	}
 	c := Connection{
-		Plan: r.plan, Role: r.plan.Role(), Local: addresses, Remote: r.peer, MTU: r.end.mtu, GIDReason: first.reason, Inline: r.end.inline,
-		Outstanding: r.plan.Outstanding(), Device: first.device.Info(), Port: first.port, CPU: -1, PostAPI: postAPI,
+		Plan: r.plan, Role: r.plan.Role(), Local: addresses, Remote: r.peer, MTU: r.end.mtu, Inline: r.end.inline,
+		Outstanding: r.plan.Outstanding(), Device: first.device.Info(), Port: first.port, PostAPI: postAPI,
 	}
 	if first.useGID {
 		gid := first.gid

@@ -41,7 +41,6 @@ type ExchangeOptions struct {
 type exchangeFlow struct {
 	plan *plan.Settled
 	end  *Endpoint
-	peer []control.Address
 	job  *job.Job
 
 	dropped bool
@@ -171,7 +170,6 @@ func (x *Exchange) Connect(k int, peer []control.Address) error {
 	if err := f.end.connect(peer); err != nil {
 		return err
 	}
-	f.peer = peer
 	var err error
 	if f.job, err = f.end.compile(spec.Sizes[0], 0, peer); err != nil {
 		return err

@@ -10,11 +10,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// GIDPair is the choice of an address on each end, and why.
-type GIDPair struct {
-	Client, Server verbs.GIDEntry
-	Reason         string
-}
+// GIDPair is the choice of an address on each end.
+type GIDPair struct{ Client, Server verbs.GIDEntry }
 
 // ChooseGIDs picks the pair of addresses that can reach each other: of the same type and family; RoCE v2 before v1, IPv4
 // before IPv6, global before link-local, then the addresses of the control connection, then the longest common prefix.
@@ -48,8 +45,7 @@ func ChooseGIDs(client, server []verbs.GIDEntry, control ControlAddresses) (GIDP
 		}
 	}
 	best := slices.MaxFunc(all, func(a, b candidate) int { return slices.Compare(a.score[:], b.score[:]) })
-	return GIDPair{Client: best.c, Server: best.s, Reason: fmt.Sprintf("%v over %s, %v to %v: best of %d pairs that reach each other",
-		best.c.Type, family(best.c.GID), best.c.GID.Addr(), best.s.GID.Addr(), len(all))}, nil
+	return GIDPair{Client: best.c, Server: best.s}, nil
 }
 
 // ControlAddresses are the two ends of the control connection; either may be invalid.
@@ -95,17 +91,6 @@ func commonPrefix(a, b verbs.GID) int {
 		}
 	}
 	return len(a) * 8
-}
-
-func family(g verbs.GID) string {
-	switch {
-	case g.Addr().Is4():
-		return "IPv4"
-	case g.IsLinkLocal():
-		return "link-local IPv6"
-	default:
-		return "IPv6"
-	}
 }
 
 func tableText(t []verbs.GIDEntry) string {

@@ -18,8 +18,7 @@ type rail struct {
 	port     verbs.PortInfo
 	gid      verbs.GIDEntry
 	useGID   bool
-	reason   string // why that address
-	numaNode int    // where its threads and its buffers are to be; -1: wherever the kernel wants
+	numaNode int // where its threads and its buffers are to be; -1: wherever the kernel wants
 }
 
 // openRails chooses the port of each device.
@@ -153,13 +152,11 @@ func (r *run) chooseGIDs(mine [][]verbs.GIDEntry, theirs control.Facts) (server 
 // chooseGID chooses one rail's address. Those of the control connection are the first's.
 func (r *run) chooseGID(on *rail, first bool, mine, theirs []verbs.GIDEntry) (server verbs.GID, err error) {
 	if on.port.LinkLayer == verbs.LinkInfiniBand && r.o.GIDIndex == nil {
-		on.reason = "InfiniBand: LIDs"
 		return server, nil
 	}
 	on.useGID = true
 	if len(theirs) == 0 {
 		on.gid, err = ChooseGID(mine, r.o.Local)
-		on.reason = fmt.Sprintf("%v %v: the peer does not tell its table", on.gid.Type, on.gid.GID.Addr())
 		return server, err
 	}
 	var at ControlAddresses
@@ -179,7 +176,6 @@ func (r *run) chooseGID(on *rail, first bool, mine, theirs []verbs.GIDEntry) (se
 	if on.gid = pair.Client; !dialled {
 		on.gid = pair.Server
 	}
-	on.reason = pair.Reason
 	return pair.Server.GID, nil
 }
 

@@ -59,18 +59,15 @@ type Connection struct {
 	MTU           verbs.MTU
 	GID           *verbs.GIDEntry // nil: LIDs are used
 	SecondGID     *verbs.GIDEntry // of the second port; nil: none, or LIDs are used
-	GIDReason     string
 	Inline        int
 	Outstanding   int
 	Device        verbs.DeviceInfo
 	Port          verbs.PortInfo
-	CPU           int // the measuring thread's, -1: not pinned
 	PostAPI       verbs.PostAPI
 }
 
 // Result is what a run measured; after an error, what it had measured before.
 type Result struct {
-	Plan     *plan.Settled // nil where the ends did not agree on one
 	Client   report.Environment
 	Server   *report.Environment
 	Label    string

@@ -117,7 +117,6 @@ type Traffic struct {
 	SL, TrafficClass, HopLimit uint8
 	FlowLabels                 []uint32
 	PKeyIndex                  int
-	QKey                       uint32
 	Timeout, Retries           uint8
 	RNRRetries, MinRNRTimer    uint8
 }
@@ -126,7 +125,7 @@ type Traffic struct {
 func (s *Settled) Traffic() Traffic {
 	p := &s.spec
 	return Traffic{
-		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabels: p.FlowLabels, PKeyIndex: p.PKeyIndex, QKey: p.QKey,
+		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabels: p.FlowLabels, PKeyIndex: p.PKeyIndex,
 		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: cmp.Or(p.RNRTimer, defaultRNRTimer),
 	}
 }

@@ -31,7 +31,6 @@ const (
 type Strategy struct {
 	Shape, Name string
 	Operation   Operation
-	Explain     string
 
 	Local  Side // what the initiator's requests name
 	Remote Side // what the peer's memory or receives are
@@ -47,21 +46,21 @@ func Shapes() []string { return []string{"gather", "scatter", "both"} }
 // Strategies are all ways of a shape to reach the same end state. The device's own comes first, the bound last.
 func Strategies(shape string) []Strategy {
 	return slices.DeleteFunc([]Strategy{
-		{Shape: "gather", Name: "gather-write", Operation: Write, Local: Strided, Explain: "scatter/gather lists, WRITE (G-WR)"},
-		{Shape: "gather", Name: "pack", Operation: Write, Pack: true, Explain: "pack, then WRITE"},
-		{Shape: "gather", Name: "pack-pipelined", Operation: Write, Pack: true, Cut: Segments, Explain: "pack and WRITE by segments (BC-SPUP)"},
-		{Shape: "gather", Name: "multi-wr", Operation: Write, Local: Strided, Cut: Blocks, Explain: "a WRITE per block (Multi-W)"},
-		{Shape: "gather", Name: "contiguous", Operation: Write, Bound: true, Explain: "no gaps: the bound"},
+		{Shape: "gather", Name: "gather-write", Operation: Write, Local: Strided},              // scatter/gather lists, WRITE (G-WR)
+		{Shape: "gather", Name: "pack", Operation: Write, Pack: true},                          // pack, then WRITE
+		{Shape: "gather", Name: "pack-pipelined", Operation: Write, Pack: true, Cut: Segments}, // pack and WRITE by segments (BC-SPUP)
+		{Shape: "gather", Name: "multi-wr", Operation: Write, Local: Strided, Cut: Blocks},     // a WRITE per block (Multi-W)
+		{Shape: "gather", Name: "contiguous", Operation: Write, Bound: true},                   // no gaps: the bound
 
-		{Shape: "scatter", Name: "scatter-read", Operation: Read, Local: Strided, Explain: "READ into scatter/gather lists (S-RD, P-RRS)"},
-		{Shape: "scatter", Name: "read-unpack", Operation: Read, Unpack: true, Explain: "READ, then unpack"},
-		{Shape: "scatter", Name: "multi-wr", Operation: Read, Local: Strided, Cut: Blocks, Explain: "a READ per block"},
-		{Shape: "scatter", Name: "contiguous", Operation: Read, Bound: true, Explain: "no gaps: the bound"},
+		{Shape: "scatter", Name: "scatter-read", Operation: Read, Local: Strided},          // READ into scatter/gather lists (S-RD, P-RRS)
+		{Shape: "scatter", Name: "read-unpack", Operation: Read, Unpack: true},             // READ, then unpack
+		{Shape: "scatter", Name: "multi-wr", Operation: Read, Local: Strided, Cut: Blocks}, // a READ per block
+		{Shape: "scatter", Name: "contiguous", Operation: Read, Bound: true},               // no gaps: the bound
 
-		{Shape: "both", Name: "gather-send", Operation: Send, Local: Strided, Remote: Strided, Explain: "SEND of lists into scattered receives (GSSR, SGRS)"},
-		{Shape: "both", Name: "pack-send-unpack", Operation: Send, Pack: true, Unpack: true, Explain: "pack, SEND, unpack"},
-		{Shape: "both", Name: "multi-wr", Operation: Write, Local: Strided, Remote: Strided, Cut: Blocks, Explain: "a WRITE per block (Multi-W)"},
-		{Shape: "both", Name: "contiguous", Operation: Send, Bound: true, Explain: "no gaps: the bound"},
+		{Shape: "both", Name: "gather-send", Operation: Send, Local: Strided, Remote: Strided},            // SEND of lists into scattered receives (GSSR, SGRS)
+		{Shape: "both", Name: "pack-send-unpack", Operation: Send, Pack: true, Unpack: true},              // pack, SEND, unpack
+		{Shape: "both", Name: "multi-wr", Operation: Write, Local: Strided, Remote: Strided, Cut: Blocks}, // a WRITE per block (Multi-W)
+		{Shape: "both", Name: "contiguous", Operation: Send, Bound: true},                                 // no gaps: the bound
 	}, func(s Strategy) bool { return s.Shape != shape })
 }
 

@@ -260,7 +260,7 @@ func (e *engine) addSocket(g *gid) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.name, s.mtu = g.name, activeMTU(g.mtu).Bytes()
+	s.mtu = activeMTU(g.mtu).Bytes()
 	if e.options.Offload == OffloadOn || e.options.Offload == OffloadAuto && g.virtual {
 		s.useOffloads()
 	}

@@ -20,7 +20,6 @@ type receiveQueue struct {
 // receiveWork is a posted receive.
 type receiveWork struct {
 	id   uint64
-	sges int
 	list []verbs.SGE // in the ring's memory: valid until the slot is posted again
 }
 
@@ -50,7 +49,7 @@ func (r *receiveQueue) post(x *verbs.ReceiveRequest) error {
 	o := int(i) * r.maxSGE
 	list := r.sges[o : o+len(x.SGEs)]
 	copy(list, x.SGEs)
-	r.ring[i] = receiveWork{id: x.ID, sges: len(x.SGEs), list: list}
+	r.ring[i] = receiveWork{id: x.ID, list: list}
 	r.tail++
 	return nil
 }

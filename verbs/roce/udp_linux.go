@@ -62,7 +62,6 @@ type socket struct {
 	zone         uint32
 	port         uint16
 	mtu          int // payload bytes of a packet that its interface carries
-	name         string
 	segmentation bool
 	joins        bool // the kernel joins what arrives in a row
 	calm         calm

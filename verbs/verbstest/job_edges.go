@@ -79,7 +79,7 @@ func testAbandonedJob(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 	const size, count = 2000, 100
 	o := rigOptions{connect: patient, bytes: 256 << 10, cqDepth: 1024}
 	o.qp.SendDepth = 256
-	g := &stage{t: t, s: s}
+	g := &stage{t: t}
 	for i := range 3 {
 		if i > 0 {
 			o.with = g.rigs[0]

@@ -34,7 +34,6 @@ func (e engine) prepare(x *side, j *job.Job) (job.Runner, error) {
 // stage is what a job case is built on: one or more connected pairs that share completion queues.
 type stage struct {
 	t     *testing.T
-	s     *suite
 	rigs  []*rig
 	ticks float64 // a millisecond
 	stop  *atomic.Uint32
@@ -104,7 +103,7 @@ func testJobs(t *testing.T, s *suite) {
 
 func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a, b outcome, ok bool) {
 	t.Helper()
-	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32)}
+	g := &stage{t: t, ticks: ticks, stop: new(atomic.Uint32)}
 	o := c.rig
 	o.qp.SendDepth, o.qp.RecvDepth = 128, 128
 	o.connect = patient
@@ -862,7 +861,7 @@ func endingCases() []jobCase {
 // testJobAllocations counts what a run of the device's own runners allocates on both ends.
 func testJobAllocations(t *testing.T, s *suite, ticks float64) {
 	const count = 3000
-	g := &stage{t: t, s: s, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
+	g := &stage{t: t, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
 	a, b := g.stream("A", verbs.OpWrite, 64, count, 64, 16, 8), serve()
 	var oa, ob outcome
 	ra := must[job.Runner](t, "prepare")(g.prepare(g.rigs[0].a, &a, byDevice, &oa))

@@ -29,10 +29,7 @@ type Pair struct {
 func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 	t.Helper()
 	d.check(t)
-	for _, g := range []struct {
-		name string
-		run  func(t *testing.T, s *suite)
-	}{
+	for _, g := range []group{
 		{"device", testDevice},
 		{"close", testClose},
 		{"memory", testMemory},
@@ -63,6 +60,12 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 			g.run(t, &suite{pair: p, dev: d})
 		})
 	}
+}
+
+// group is tests that have a suite of their own, or one of a group's.
+type group struct {
+	name string
+	run  func(t *testing.T, s *suite)
 }
 
 // suite is what every test of a group has.

@@ -9,10 +9,7 @@ import (
 // testStatuses provokes every completion status that a pair of well-behaved ends can provoke, and checks that both
 // queue pairs end where they should.
 func testStatuses(t *testing.T, s *suite) {
-	for _, c := range []struct {
-		name string
-		run  func(t *testing.T, s *suite)
-	}{
+	for _, c := range []group{
 		{"LOC_LEN and REM_INV_REQ: short receive", testShortReceive},
 		{"LOC_LEN: short receive on UC", testShortReceiveUC},
 		{"LOC_PROT: send", testBadSource},

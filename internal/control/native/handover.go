@@ -58,7 +58,6 @@ func (s *Session) Handover() (h Handover, conn net.Conn, release func(), err err
 func Resume(conn net.Conn, h Handover, o Options) *Session {
 	s := newSession(&readFirst{Conn: conn, first: h.Unread}, o)
 	s.program, s.pending, s.interval = h.Program, h.Plan, h.Pace
-	s.introduced = true
 	s.begin()
 	return s
 }

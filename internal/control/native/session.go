@@ -56,9 +56,8 @@ type Session struct {
 	leaving atomic.Bool            // the peer said goodbye
 	program string                 // the peer's name and version
 
-	introduced bool
-	wait       time.Duration // the client's
-	interval   time.Duration // of heartbeats
+	wait     time.Duration // the client's
+	interval time.Duration // of heartbeats
 }
 
 // inboxMessages is how many messages may have come before they are due: the ends take turns, so a goodbye may follow what
@@ -122,7 +121,7 @@ func (s *Session) Introduce(ctx context.Context) error {
 	case m.Kind != KindHello:
 		return s.protest(fmt.Sprintf("%.20q message where %q was due", m.Kind, KindHello))
 	}
-	s.program, s.introduced = m.Program, true
+	s.program = m.Program
 	s.wait = time.Duration(min(max(m.WaitMs, 0), int64(maxWait/time.Millisecond))) * time.Millisecond
 	s.interval = s.paceFor(m.PeerTimeoutMs)
 	s.pace <- s.interval

@@ -113,7 +113,6 @@ type Outcome struct {
 	Reasons     map[[2]int]string // why some cells have no figure
 	Interrupted error
 	Seconds     float64
-	RoundCost   time.Duration // mean time of a round beyond its measuring
 }
 
 // RoundInfo is what was run in a round.
@@ -290,7 +289,7 @@ func (c *coordinator) living() int {
 func (c *coordinator) outcome() Outcome {
 	o := Outcome{
 		Hosts: slices.Clone(c.hosts), Leaves: c.leaves, Leaf: c.leaf, Schedule: c.schedule, Scheduled: c.done, Rounds: c.rounds,
-		Judge: c.judge, Reasons: c.reasons, Seconds: time.Since(c.begun).Seconds(), RoundCost: c.meanCost(),
+		Judge: c.judge, Reasons: c.reasons, Seconds: time.Since(c.begun).Seconds(),
 	}
 	for r := range o.Hosts {
 		if o.Hosts[r].State == waiting {
@@ -406,7 +405,7 @@ func (c *coordinator) handle(e event) {
 	case wire.KindPrepared:
 		p.prepared = e.m.Prepared
 	case wire.KindResult:
-		p.result, p.resultAt = e.m.Result, time.Now()
+		p.result = e.m.Result
 	default: // a heartbeat; whatever else an agent may say has been refused by its reader
 	}
 }

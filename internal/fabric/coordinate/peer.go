@@ -34,7 +34,6 @@ type peer struct {
 	facts    *wire.Facts
 	prepared *wire.Prepared
 	result   *wire.Result
-	resultAt time.Time
 	asked    *wire.Prepare
 }
 
