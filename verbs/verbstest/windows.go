@@ -21,7 +21,7 @@ type windowRig struct {
 
 func newWindowRig(t *testing.T, s *suite) windowRig {
 	r := newUnboundRig(t, s, verbs.AccessMWBind)
-	r.b.post(bindRequest(r.b, r.w, r.key, windowAt, windowBytes, windowRights))
+	r.b.post(r.bind(r.key, windowAt, windowBytes))
 	if c := r.b.wantSent(1, verbs.Success); c.Opcode != verbs.CompletedBindMW {
 		t.Errorf("completed as %v, want BIND_MW", c.Opcode)
 	}
@@ -78,7 +78,7 @@ func testWindows(t *testing.T, s *suite) {
 		r := newWindowRig(t, s)
 		next := nextKey(r.key)
 		invalidate := verbs.SendRequest{ID: 6, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: r.key}
-		r.b.post(invalidate, bindRequest(r.b, r.w, next, windowAt, windowBytes, windowRights))
+		r.b.post(invalidate, r.bind(next, windowAt, windowBytes))
 		r.b.wantSent(6, verbs.Success)
 		r.b.wantSent(1, verbs.Success)
 		r.a.post(r.through(2, next, verbs.OpWrite, 0))
@@ -131,27 +131,28 @@ func testWindows(t *testing.T, s *suite) {
 func testRefusedBinds(t *testing.T, s *suite) {
 	t.Run("MW_BIND: bound already", func(t *testing.T) {
 		r := newWindowRig(t, s)
-		r.b.post(bindRequest(r.b, r.w, nextKey(r.key), windowAt, windowBytes, windowRights))
+		r.b.post(r.bind(nextKey(r.key), windowAt, windowBytes))
 		r.b.wantSent(1, verbs.MWBindError)
 	})
 	t.Run("MW_BIND: out of the region", func(t *testing.T) {
 		r := newUnboundRig(t, s, verbs.AccessMWBind)
-		r.b.post(bindRequest(r.b, r.w, r.key, 64<<10-16, 32, windowRights))
+		r.b.post(r.bind(r.key, 64<<10-16, 32))
 		r.b.wantSent(1, verbs.MWBindError)
 	})
 	t.Run("MW_BIND: region without the right", func(t *testing.T) {
 		r := newUnboundRig(t, s, 0)
-		q := bindRequest(r.b, r.w, r.key, windowAt, windowBytes, windowRights)
+		q := r.bind(r.key, windowAt, windowBytes)
 		if err := r.b.qp.PostSend([]verbs.SendRequest{q}); err == nil { // refusing it at once is as good
 			r.b.wantSent(1, s.dev.status(WindowBindRefused, verbs.MWBindError))
 		}
 	})
 }
 
-func bindRequest(x *side, w verbs.MemoryWindow, key uint32, at, length uint64, access verbs.Access) verbs.SendRequest {
+// bind asks for r's window to be bound at B by a key.
+func (r windowRig) bind(key uint32, at, length uint64) verbs.SendRequest {
 	return verbs.SendRequest{
 		ID: 1, Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
-		Bind: &verbs.MemoryWindowBind{Window: w, Region: x.mr, RKey: key, Addr: x.buf.Addr() + at, Length: length, Access: access},
+		Bind: &verbs.MemoryWindowBind{Window: r.w, Region: r.b.mr, RKey: key, Addr: r.b.buf.Addr() + at, Length: length, Access: windowRights},
 	}
 }
 
