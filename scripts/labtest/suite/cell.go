@@ -82,8 +82,9 @@ func (p *program) wait(deadline time.Time) ended {
 	case <-time.After(time.Until(deadline)):
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
 		kill := time.AfterFunc(5*time.Second, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
-		err = fmt.Errorf("did not end in time (%v)", <-p.done)
+		<-p.done
 		kill.Stop()
+		err = fmt.Errorf("did not end in time: %v", p.cmd.ProcessState)
 	}
 	return ended{stdout: p.stdout.String(), stderr: p.stderr.String(), code: p.cmd.ProcessState.ExitCode(), err: err}
 }
