@@ -28,7 +28,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (first ACTIVE)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "line of the GID table (the one that reaches)")
 	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on, or CPUs (2,3 or 4-7), auto or none")
-	fs.StringVar(&f.priority, "priority", bench.PriorityNormal, "of the measuring threads: normal, or realtime: before all others")
+	fs.StringVar(&f.priority, "priority", bench.PriorityNormal, "while measuring: normal, or realtime: before all others")
 	fs.StringVar(&f.network, "emulate", "", "bad network on roce0: loss=1%,delay=5us,seed=7")
 	fs.StringVar(&f.network, "fabric", "", "")
 	_ = fs.MarkHidden("fabric") // its name until version 1: a fabric is many hosts
