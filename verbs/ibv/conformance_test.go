@@ -3,6 +3,7 @@
 package ibv
 
 import (
+	"net/netip"
 	"os"
 	"testing"
 
@@ -82,7 +83,7 @@ func TestConformance(t *testing.T) {
 		end := func() verbstest.End {
 			d := realDevice(t)
 			g := bestGID(t, d)
-			return verbstest.End{Device: d, Port: 1, GIDIndex: g.Index, GID: g.GID}
+			return verbstest.End{Device: d, Port: 1, GIDIndex: g.Index, GID: g.GID, Address: managerAddress(t, d)}
 		}
 		p := verbstest.Pair{A: end(), B: end()}
 		port, err := p.A.Device.Port(1)
@@ -96,8 +97,25 @@ func TestConformance(t *testing.T) {
 
 // deviations is the table of the device's driver.
 func deviations(t *testing.T) verbstest.Deviations {
-	if realDevice(t).Info().Driver == "rdma_rxe" {
+	switch info := realDevice(t).Info(); {
+	case info.Driver == "rdma_rxe":
 		return verbstest.SoftRoCE()
+	case info.IWARP() && info.Software:
+		return verbstest.SoftIWARP()
 	}
 	return nil
+}
+
+// managerAddress is where RDMA CM finds a device that nothing else connects; of any other, none.
+func managerAddress(t *testing.T, d verbs.Device) (a netip.Addr) {
+	t.Helper()
+	if info := d.Info(); !info.IWARP() {
+		return a
+	}
+	const variable = "GOBW_RDMACM_ADDRESS"
+	a, err := netip.ParseAddr(os.Getenv(variable))
+	if err != nil {
+		t.Fatalf("%s: %v: %s is connected by RDMA CM alone, tell its network interface's address", variable, err, d.Info().Name)
+	}
+	return a
 }

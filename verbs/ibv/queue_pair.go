@@ -166,9 +166,11 @@ func (q *queuePair) fail(verb string, err error) error {
 func (q *queuePair) State() verbs.QPState {
 	var a C.struct_vb_qp_attr
 	var i C.struct_vb_qp_init_attr
-	// Software iWARP answers, and leaves the state out: 0. No queue pair goes back to RESET by itself.
+	known := q.qp.state
+	// Software iWARP answers, and leaves the state out: 0, which libibverbs keeps. No queue pair goes back to RESET by itself.
 	if C.vb_query_qp(q.p.d.v, q.qp, &a, C.int(verbs.AttrState), &i) != 0 || verbs.QPState(a.qp_state) == verbs.StateReset {
-		return verbs.QPState(q.qp.state)
+		q.qp.state = known
+		return verbs.QPState(known)
 	}
 	return verbs.QPState(a.qp_state)
 }

@@ -27,16 +27,17 @@ func testData(t *testing.T, s *suite) {
 }
 
 func testOperation(t *testing.T, s *suite, transport verbs.Transport, op verbs.Opcode) {
+	s.needOpcode(t, op)
 	limits := s.pair.A.Device.Info().Limits
 	most := min(limits.MaxSGE, s.pair.B.Device.Info().Limits.MaxSGE)
 	r := newRig(t, s, rigOptions{
 		transport: transport, bytes: 1<<20 + 4096,
 		qp: verbs.QueuePairOptions{SendSGEs: most, RecvSGEs: most, SendDepth: 16, RecvDepth: 16},
 	})
-	sourceEntries := []int{1, 2, most}
 	if op == verbs.OpRead && limits.MaxSGERead > 0 {
-		sourceEntries[2] = min(most, limits.MaxSGERead)
+		most = min(most, limits.MaxSGERead)
 	}
+	sourceEntries := []int{1, min(2, most), most}
 	id := uint64(0)
 	for _, size := range sizes(s.pair.MTU.Bytes()) {
 		if transport == verbs.UD && size > s.pair.MTU.Bytes() {

@@ -12,35 +12,56 @@ type Case string
 
 // Expectations, each with the outcome that the suite takes for granted.
 const (
-	ShortReceiveAtReceiver   Case = "short receive, at the receiver"                  // LOC_LEN_ERR
-	ShortReceiveAtSender     Case = "short receive, at the sender"                    // REM_INV_REQ_ERR
-	ShortReceiveUC           Case = "short receive on UC"                             // LOC_LEN_ERR
-	ShortReceiveUD           Case = "short receive on UD"                             // LOC_LEN_ERR
-	BadLKeySend              Case = "bad lkey in a send"                              // LOC_PROT_ERR
-	BadLKeyReadTarget        Case = "READ into memory without LOCAL_WRITE"            // LOC_PROT_ERR
-	BadReceiveAtReceiver     Case = "bad lkey in a receive, at the receiver"          // LOC_PROT_ERR
-	BadReceiveAtSender       Case = "bad lkey in a receive, at the sender"            // REM_OP_ERR
-	QPAccessWrite            Case = "WRITE to a queue pair without REMOTE_WRITE"      // REM_INV_REQ_ERR
-	NoReadResources          Case = "READ from a peer that serves none"               // REM_INV_REQ_ERR
-	MisalignedAtomic         Case = "misaligned atomic"                               // refused by PostSend, or REM_INV_REQ_ERR
-	TooLongUD                Case = "UD message above the MTU"                        // refused by PostSend, or LOC_LEN_ERR
-	RetrySevenEnds           Case = "retry count 7 is seven"                          // RETRY_EXC_ERR
-	InvalidatePlainRegion    Case = "SEND_WITH_INV of an ordinary region"             // REM_ACCESS_ERR at the sender
-	UnsignaledHoldSlots      Case = "unsignaled requests hold their slots"            // ErrQueueFull
-	PostAfterErrorFlushes    Case = "requests posted in ERR flush at once"            // WR_FLUSH_ERR
-	DrainedQueueResumes      Case = "a drained send queue resumes"                    // works
-	DrainedEvent             Case = "SQ_DRAINED event"                                // delivered
-	LocalWriteRequired       Case = "REMOTE_WRITE needs LOCAL_WRITE"                  // registration refused
-	WindowBindRefused        Case = "bind to a region without MW_BIND"                // MW_BIND_ERR
-	InlineTooLong            Case = "inline data above the limit"                     // refused by PostSend
-	CompletionQueueOverflow  Case = "completion queue overflow"                       // CQ_ERR event
-	MessageAboveLimit        Case = "message above the device's limit"                // refused by PostSend
-	SolicitedIgnoresOrdinary Case = "armed for solicited, an ordinary message"        // no event
-	WindowRange              Case = "access outside a window, inside its region"      // REM_ACCESS_ERR
-	InvalidatedKeyTold       Case = "the receive tells the invalidated key"           // flag and key
-	GRHChecksum              Case = "checksum of the IPv4 header before a UD message" // right
-	MulticastDelivered       Case = "messages to a multicast group"                   // a copy to each queue pair attached
-	ReadsServedKept          Case = "READs served at once, read back"                 // as set
+	ShortReceiveAtReceiver   Case = "short receive, at the receiver"                          // LOC_LEN_ERR
+	ShortReceiveAtSender     Case = "short receive, at the sender"                            // REM_INV_REQ_ERR
+	ShortReceiveUC           Case = "short receive on UC"                                     // LOC_LEN_ERR
+	ShortReceiveUD           Case = "short receive on UD"                                     // LOC_LEN_ERR
+	BadLKeySend              Case = "bad lkey in a send"                                      // LOC_PROT_ERR
+	BadLKeyReadTarget        Case = "READ into memory without LOCAL_WRITE"                    // LOC_PROT_ERR
+	BadReceiveAtReceiver     Case = "bad lkey in a receive, at the receiver"                  // LOC_PROT_ERR
+	BadReceiveAtSender       Case = "bad lkey in a receive, at the sender"                    // REM_OP_ERR
+	QPAccessWrite            Case = "WRITE to a queue pair without REMOTE_WRITE"              // REM_INV_REQ_ERR
+	NoReadResources          Case = "READ from a peer that serves none"                       // REM_INV_REQ_ERR
+	MisalignedAtomic         Case = "misaligned atomic"                                       // refused by PostSend, or REM_INV_REQ_ERR
+	TooLongUD                Case = "UD message above the MTU"                                // refused by PostSend, or LOC_LEN_ERR
+	RetrySevenEnds           Case = "retry count 7 is seven"                                  // RETRY_EXC_ERR
+	InvalidatePlainRegion    Case = "SEND_WITH_INV of an ordinary region"                     // REM_ACCESS_ERR at the sender
+	UnsignaledHoldSlots      Case = "unsignaled requests hold their slots"                    // ErrQueueFull
+	PostAfterErrorFlushes    Case = "requests posted in ERR flush at once"                    // WR_FLUSH_ERR
+	DrainedQueueResumes      Case = "a drained send queue resumes"                            // works
+	DrainedEvent             Case = "SQ_DRAINED event"                                        // delivered
+	LocalWriteRequired       Case = "REMOTE_WRITE needs LOCAL_WRITE"                          // registration refused
+	WindowBindRefused        Case = "bind to a region without MW_BIND"                        // MW_BIND_ERR
+	InlineTooLong            Case = "inline data above the limit"                             // refused by PostSend
+	CompletionQueueOverflow  Case = "completion queue overflow"                               // CQ_ERR event
+	MessageAboveLimit        Case = "message above the device's limit"                        // refused by PostSend
+	SolicitedIgnoresOrdinary Case = "armed for solicited, an ordinary message"                // no event
+	WindowRange              Case = "access outside a window, inside its region"              // REM_ACCESS_ERR
+	InvalidatedKeyTold       Case = "the receive tells the invalidated key"                   // flag and key
+	GRHChecksum              Case = "checksum of the IPv4 header before a UD message"         // right
+	MulticastDelivered       Case = "messages to a multicast group"                           // a copy to each queue pair attached
+	ReadsServedKept          Case = "READs served at once, read back"                         // as set
+	WrongRangeSend           Case = "send of memory outside its region"                       // LOC_PROT_ERR
+	RefusedByPeer            Case = "WRITE or SEND that the peer refuses"                     // REM_ACCESS_ERR, REM_INV_REQ_ERR, REM_OP_ERR
+	RefusedReadByPeer        Case = "READ that the peer refuses"                              // REM_ACCESS_ERR, REM_INV_REQ_ERR
+	ReadRights               Case = "READ of memory, or by a queue pair, without REMOTE_READ" // REM_ACCESS_ERR, REM_INV_REQ_ERR
+	OrderBehindRead          Case = "completions of READs and of what follows them"           // in the order of posting
+	DeadPeer                 Case = "WRITE to a queue pair in ERR"                            // RETRY_EXC_ERR
+	ReceiverNotReady         Case = "SEND that finds no receive"                              // waits, and RNR_RETRY_EXC_ERR at the end
+	ErrorStateTold           Case = "the state of a queue pair that has failed"               // ERR
+	SolicitedDelivered       Case = "armed for solicited, a solicited message"                // an event
+	OverfullListTold         Case = "list of sends longer than the queue"                     // ErrQueueFull
+	ManyQueuePairs           Case = "many queue pairs at once"                                // work
+	LimitTold                Case = "limit of a shared receive queue, read back"              // as set
+
+	// What a device may lack: with a row that says Refused, the suite leaves it out where it would be used, and checks once
+	// that it is refused.
+	HasUnconnected Case = "UC and UD queue pairs"
+	HasImmediate   Case = "immediate data"
+	HasAtomics     Case = "atomics"
+	HasPKeys       Case = "table of P_Keys"
+	HasEmptyLists  Case = "receives without memory"
+	ConnectsByHand Case = "queue pairs connected by what the ends are told"
 )
 
 // Deviation is one reviewed difference of a provider.
@@ -49,8 +70,10 @@ type Deviation struct {
 	Reason string // why it differs, in a sentence
 	Source string // where that can be looked up, or the capture that shows it
 	// The other outcome: a completion status; or, with Ignored, nothing to check: the provider makes no promise.
+	// Or, with Refused, the device lacks it, and says so.
 	Status  verbs.Status
 	Ignored Choice
+	Refused Choice
 }
 
 // Choice is a decision in a table row.
@@ -108,6 +131,12 @@ func (d Deviations) ignored(t *testing.T, c Case) bool {
 	return false
 }
 
+// lacks tells whether a row says that the device has not what a case is about.
+func (d Deviations) lacks(c Case) bool {
+	v, ok := d.find(c)
+	return ok && v.Refused == Yes
+}
+
 // SoftRoCE is the table of the kernel's rdma_rxe, Linux 6.1, as captured (testdata of verbs/roce) and read.
 func SoftRoCE() Deviations {
 	capture := func(name string) string { return fmt.Sprintf("verbs/roce/testdata/%s.pcap and its README", name) }
@@ -132,5 +161,40 @@ func SoftRoCE() Deviations {
 		{Case: ReadsServedKept, Ignored: Yes, Reason: "rounded up to a power of two", Source: driver + "/rxe_qp.c"},
 		{Case: MulticastDelivered, Ignored: Yes, Reason: "not verified: rxe takes the group's MAC address alone, and has its packets from the IP layer only where the host joined the group", Source: driver + "/rxe_mcast.c (rxe_mcast_add)"},
 		{Case: DrainedEvent, Ignored: Yes, Reason: "raised only while a message is in progress", Source: driver + "/rxe_comp.c"},
+	}
+}
+
+// SoftIWARP is the table of the kernel's siw, Linux 6.1, with rdma-core's libsiw.
+func SoftIWARP() Deviations {
+	const (
+		driver  = "drivers/infiniband/sw/siw, Linux 6.1: "
+		library = "rdma-core's providers/siw/siw.c: "
+		early   = "a request is complete when TCP has taken it; the peer's Terminate comes later and ends the connection"
+	)
+	return Deviations{
+		{Case: HasUnconnected, Refused: Yes, Reason: "RDMAP runs over a connection", Source: "RFC 5040, 2; " + driver + "siw_create_qp"},
+		{Case: HasImmediate, Refused: Yes, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
+		{Case: HasAtomics, Refused: Yes, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
+		{Case: HasPKeys, Refused: Yes, Reason: "partitions are InfiniBand's", Source: driver + "siw_query_port"},
+		{Case: HasEmptyLists, Refused: Yes, Reason: "the library wants an entry, which may have no bytes", Source: library + "push_recv_wqe"},
+		{Case: ConnectsByHand, Refused: Yes, Reason: "RDMA CM brings the TCP connection", Source: "RFC 5044, 7; " + driver + "siw_qp_nextstate_from_idle"},
+		{Case: RefusedByPeer, Status: verbs.Success, Reason: early, Source: "RFC 5040, 5.3; " + driver + "siw_qp_tx.c"},
+		{Case: RefusedReadByPeer, Status: verbs.FlushError, Reason: "the Terminate ends the connection, which flushes it", Source: driver + "siw_sq_flush"},
+		{Case: ReadRights, Status: verbs.Success, Reason: "the memory of a READ's answer is looked up without rights", Source: driver + "siw_qp_tx.c (siw_qp_sq_proc_tx)"},
+		{Case: OrderBehindRead, Ignored: Yes, Reason: "a READ completes with its answer, what follows it when TCP has taken it", Source: driver + "siw_qp_rx.c (siw_proc_rresp)"},
+		{Case: DeadPeer, Ignored: Yes, Reason: "what is posted after the connection has ended never completes", Source: driver + "siw_post_send"},
+		{Case: NoReadResources, Status: verbs.Success, Reason: "RDMA CM negotiates at least one", Source: driver + "siw_cm.c (siw_accept)"},
+		{Case: BadLKeySend, Status: verbs.LocalQPOperationError, Reason: "siw has one status for what fails before it is sent", Source: driver + "siw_qp_tx.c (siw_qp_sq_process)"},
+		{Case: WrongRangeSend, Status: verbs.LocalQPOperationError, Reason: "siw has one status for what fails before it is sent", Source: driver + "siw_qp_tx.c (siw_qp_sq_process)"},
+		{Case: BadReceiveAtReceiver, Status: verbs.GeneralError, Reason: "siw has one status for what fails in placing a message", Source: driver + "siw_qp_rx.c (siw_rdmap_complete)"},
+		{Case: ReceiverNotReady, Status: verbs.Success, Reason: "there is no RNR NAK: " + early, Source: "RFC 5041, 7.1; " + driver + "siw_rqe_get"},
+		{Case: ErrorStateTold, Ignored: Yes, Reason: "the driver leaves the state out of its answer", Source: driver + "siw_query_qp"},
+		{Case: SolicitedDelivered, Ignored: Yes, Reason: "a receive is announced as signaled, never as solicited", Source: driver + "siw_rqe_complete"},
+		{Case: OverfullListTold, Ignored: Yes, Reason: "the error of the full queue is lost behind the doorbell's", Source: library + "siw_post_send"},
+		{Case: UnsignaledHoldSlots, Ignored: Yes, Reason: "the kernel frees a slot when it takes the request", Source: driver + "siw_activate_tx_from_sq"},
+		{Case: LimitTold, Ignored: Yes, Reason: "the library has no query", Source: library + "siw_context_ops"},
+		{Case: ManyQueuePairs, Ignored: Yes, Reason: "not verified: of 128 completion queues of 512 entries the library does not make all, and tells no reason", Source: "seen; " + library + "siw_create_cq"},
+		{Case: RetrySevenEnds, Ignored: Yes, Reason: "TCP retries", Source: "RFC 5044"},
+		{Case: InvalidatePlainRegion, Status: verbs.Success, Reason: early, Source: driver + "siw_invalidate_stag"},
 	}
 }

@@ -122,7 +122,11 @@ func testEvents(t *testing.T, s *suite) {
 			q := r.a.request(id, op, 8)
 			q.Flags |= verbs.Solicited
 			r.a.post(q)
-			r.wait()
+			if s.dev.ignored(t, SolicitedDelivered) {
+				r.none("take the row away: a solicited message")
+			} else {
+				r.wait()
+			}
 			r.a.wantSent(id, verbs.Success)
 		}
 	})

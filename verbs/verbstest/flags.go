@@ -59,7 +59,7 @@ func testSignalAll(t *testing.T, s *suite) {
 
 // testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
 func testInline(t *testing.T, s *suite) {
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+	for _, transport := range s.transports(verbs.RC, verbs.UC, verbs.UD) {
 		r := newRig(t, s, rigOptions{transport: transport, qp: verbs.QueuePairOptions{InlineBytes: 64, SendSGEs: 2}})
 		limit := r.a.qp.Capabilities().InlineBytes
 		if limit < 64 {
@@ -125,9 +125,18 @@ func testOrder(t *testing.T, s *suite) {
 		send := r.a.request(4*i+3, verbs.OpSend, 16)
 		r.b.receive(i, r.b.sge(50000, 64))
 		list = []verbs.SendRequest{write, read, add, send}
+		if s.dev.lacks(HasAtomics) {
+			list = []verbs.SendRequest{write, read, send}
+		}
+		if s.dev.ignored(t, OrderBehindRead) { // it follows when the READ has completed
+			r.a.post(list[:2]...)
+			r.a.wantSent(write.ID, verbs.Success)
+			r.a.wantSent(read.ID, verbs.Success)
+			list = list[2:]
+		}
 		r.a.post(list...)
-		for k := range uint64(4) {
-			r.a.wantSent(4*i+k, verbs.Success)
+		for k := range list {
+			r.a.wantSent(list[k].ID, verbs.Success)
 		}
 		if d := firstDifference(a[:size], a[20000:20000+size]); d >= 0 {
 			t.Fatalf("round %d: the READ behind a WRITE got another byte %d", i, d)
@@ -135,7 +144,7 @@ func testOrder(t *testing.T, s *suite) {
 		if d := firstDifference(a[:size], b[:size]); d >= 0 {
 			t.Fatalf("round %d: byte %d was not written", i, d)
 		}
-		if got := word(a[40000:]); got != i {
+		if got := word(a[40000:]); got != i && !s.dev.lacks(HasAtomics) {
 			t.Errorf("round %d: the counter was %d", i, got)
 		}
 		r.b.wantReceived(i, verbs.Success)
@@ -176,7 +185,14 @@ func testQueues(t *testing.T, s *suite) {
 		for i := range uint64(3*depth + 16) {
 			list = append(list, r.a.request(i, verbs.OpWrite, 8))
 		}
-		posted := wantFull(t, r.a.qp, r.a.qp.PostSend(list), depth)
+		err := r.a.qp.PostSend(list)
+		if s.dev.ignored(t, OverfullListTold) {
+			if err != nil {
+				t.Errorf("%v: the overfull list is told, take the row %q away", err, OverfullListTold)
+			}
+			return
+		}
+		posted := wantFull(t, r.a.qp, err, depth)
 		for i := range uint64(posted) {
 			r.a.wantSent(i, verbs.Success)
 		}

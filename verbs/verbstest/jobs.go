@@ -103,6 +103,9 @@ func testJobs(t *testing.T, s *suite) {
 
 func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a, b outcome, ok bool) {
 	t.Helper()
+	if _, deviates := s.dev.find(RefusedByPeer); deviates && c.want != verbs.Success {
+		t.Skip("no message tells that the peer has refused it")
+	}
 	g := &stage{t: t, ticks: ticks, stop: new(atomic.Uint32)}
 	o := c.rig
 	o.qp.SendDepth, o.qp.RecvDepth = 128, 128
@@ -341,6 +344,11 @@ func serve() part { return part{job: job.Job{Shape: job.Serve}, serves: true} }
 
 // stream is a stream of count messages on every lane of one end.
 func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) part {
+	s := g.rigs[0].s
+	s.needOpcode(g.t, op)
+	if _, deviates := s.dev.find(ReceiverNotReady); deviates && op == verbs.OpSend && count > ringReceives {
+		g.t.Skip("SENDs that outrun the receives need credit here: no transport holds them back")
+	}
 	var p part
 	for _, r := range g.rigs {
 		x := r.a

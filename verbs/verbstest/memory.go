@@ -79,7 +79,11 @@ func testBounds(t *testing.T, s *suite) {
 				}
 				q.RemoteAddr, q.RKey = mr.Addr()+uint64(tt.start), mr.RKey()
 				r.a.post(q)
-				r.a.wantSent(1, tt.want)
+				want := tt.want
+				if want != verbs.Success {
+					want = s.refused(op, want)
+				}
+				r.a.wantSent(1, want)
 				if !allAre(target[:base], 0xee) || !allAre(target[base+length:], 0xee) {
 					t.Error("memory outside the region was written")
 				}
@@ -112,7 +116,7 @@ func testDomains(t *testing.T, s *suite) {
 		q := r.a.request(1, verbs.OpWrite, 64)
 		q.RKey = other(t, r.b, allRemote).RKey()
 		r.a.post(q)
-		r.a.wantSent(1, verbs.RemoteAccessError)
+		r.a.wantSent(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
 	})
 	t.Run("rkey of a closed region", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{})
@@ -123,7 +127,7 @@ func testDomains(t *testing.T, s *suite) {
 			t.Fatal(err)
 		}
 		r.a.post(q)
-		r.a.wantSent(1, verbs.RemoteAccessError)
+		r.a.wantSent(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
 	})
 	for _, tt := range []struct {
 		op     verbs.Opcode
@@ -141,7 +145,7 @@ func testDomains(t *testing.T, s *suite) {
 			q := r.a.request(1, tt.op, 8)
 			q.RKey = mr.RKey()
 			r.a.post(q)
-			r.a.wantSent(1, verbs.RemoteAccessError)
+			r.a.wantSent(1, s.notAllowed(tt.op, verbs.RemoteAccessError))
 			r.a.wantError()
 			r.b.wantError()
 		})

@@ -1,8 +1,10 @@
 package verbstest
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"runtime"
 	"testing"
 	"time"
@@ -96,6 +98,9 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 	if o.cqDepth == 0 {
 		o.cqDepth = 512
 	}
+	if o.transport != verbs.RC && s.dev.lacks(HasUnconnected) {
+		t.Skipf("the device has no %v queue pairs", o.transport)
+	}
 	r := &rig{t: t, s: s, patience: patience}
 	r.a = r.newSide("A", s.pair.A, o)
 	r.b = r.newSide("B", s.pair.B, o)
@@ -184,6 +189,10 @@ func (x *side) vector(peer *side) verbs.AddressVector {
 func (r *rig) connect(o rigOptions) {
 	t := r.t
 	t.Helper()
+	if r.s.managed() {
+		r.meet(o)
+		return
+	}
 	for _, p := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
 		if err := verbs.InitQP(p[0].qp, r.connectOptions(p[0], p[1], o)); err != nil {
 			t.Fatalf("%s to INIT: %v", p[0].name, err)
@@ -198,6 +207,56 @@ func (r *rig) connect(o rigOptions) {
 			closing(t, "AH", p[0].ah)
 		}
 	}
+}
+
+// meet connects by RDMA CM.
+func (r *rig) meet(o rigOptions) {
+	t := r.t
+	t.Helper()
+	l := must[verbs.CMListener](t, "listen")(r.b.end.Device.(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(r.b.end.Address, 0), verbs.CMOptions{}))
+	closing(t, "listener", l)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	joined := make(chan error, 1)
+	var dialled, accepted verbs.CMConnection
+	go func() {
+		var err error
+		if dialled, err = r.a.end.Device.(verbs.ConnectionManager).DialCM(ctx, l.Addr(), verbs.CMOptions{Source: r.a.end.Address}); err == nil {
+			err = r.join(ctx, r.a, dialled, o)
+		}
+		if err != nil {
+			cancel()
+		}
+		joined <- err
+	}()
+	accepted, err := l.Accept(ctx)
+	if err == nil {
+		err = r.join(ctx, r.b, accepted, o)
+	}
+	err = errors.Join(err, <-joined)
+	for _, c := range []verbs.CMConnection{dialled, accepted} {
+		if c != nil {
+			closing(t, "connection", c)
+		}
+	}
+	if err != nil {
+		t.Fatalf("connect by RDMA CM: %v", err)
+	}
+}
+
+// join takes one side's queue pair to RTS.
+func (r *rig) join(ctx context.Context, x *side, cm verbs.CMConnection, o rigOptions) error {
+	c := r.connectOptions(x, x.peer(), o)
+	path, err := cm.InitOptions()
+	if err != nil {
+		return err
+	}
+	c.Port, c.PKeyIndex, c.AddressVector = path.Port, path.PKeyIndex, verbs.AddressVector{}
+	if err := verbs.InitQP(x.qp, c); err != nil {
+		return err
+	}
+	_, err = cm.Join(ctx, x.qp, c)
+	return err
 }
 
 // walk takes both queue pairs as far as o.leave.
@@ -263,6 +322,9 @@ func (x *side) request(id uint64, op verbs.Opcode, length int) verbs.SendRequest
 
 func (x *side) post(q ...verbs.SendRequest) {
 	x.r.t.Helper()
+	for i := range q {
+		x.r.s.needOpcode(x.r.t, q[i].Opcode)
+	}
 	if err := x.qp.PostSend(q); err != nil {
 		x.r.t.Fatalf("%s: post send: %v", x.name, err)
 	}
@@ -270,6 +332,9 @@ func (x *side) post(q ...verbs.SendRequest) {
 
 func (x *side) receive(id uint64, list ...verbs.SGE) {
 	x.r.t.Helper()
+	if len(list) == 0 && x.r.s.dev.lacks(HasEmptyLists) {
+		list = []verbs.SGE{x.sge(0, 0)}
+	}
 	if err := x.qp.PostReceive([]verbs.ReceiveRequest{{ID: id, SGEs: list}}); err != nil {
 		x.r.t.Fatalf("%s: post receive: %v", x.name, err)
 	}
@@ -378,6 +443,14 @@ func (x *side) check(what string, c verbs.Completion, id uint64, status verbs.St
 // wantError waits until the queue pair is in ERR.
 func (x *side) wantError() {
 	x.r.t.Helper()
+	if _, untold := x.r.s.dev.find(ErrorStateTold); untold {
+		for deadline := time.Now().Add(silence); time.Now().Before(deadline); runtime.Gosched() {
+			if x.qp.State() == verbs.StateError {
+				x.r.t.Fatalf("%s: the state ERR is told: take the row %q away", x.name, ErrorStateTold)
+			}
+		}
+		return
+	}
 	x.r.until(x.name+" in state ERR", func() bool { return x.qp.State() == verbs.StateError })
 }
 

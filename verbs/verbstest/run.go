@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
@@ -12,6 +13,9 @@ type End struct {
 	Port     int // counted from 1
 	GIDIndex int
 	GID      verbs.GID
+	// Address is where RDMA CM finds the device. Where both ends have one, queue pairs are connected by RDMA CM, which the
+	// devices must have ([verbs.ConnectionManager]); else by what the ends are told of each other.
+	Address netip.Addr
 }
 
 // Pair is two ends that can reach each other; both may be one device. MTU is the path MTU to use.
@@ -30,6 +34,7 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 	t.Helper()
 	d.check(t)
 	for _, g := range []group{
+		{"lacks", testLacks},
 		{"device", testDevice},
 		{"close", testClose},
 		{"memory", testMemory},
@@ -73,3 +78,6 @@ type suite struct {
 	pair Pair
 	dev  Deviations
 }
+
+// managed tells whether queue pairs are connected by RDMA CM.
+func (s *suite) managed() bool { return s.pair.A.Address.IsValid() && s.pair.B.Address.IsValid() }

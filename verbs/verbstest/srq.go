@@ -54,6 +54,9 @@ func testSharedReceives(t *testing.T, s *suite) {
 		}
 	})
 	t.Run("empty", func(t *testing.T) {
+		if _, deviates := s.dev.find(ReceiverNotReady); deviates {
+			return // as without a receive
+		}
 		x := newSharedRig(t, s)
 		x.one.a.post(x.one.a.request(1, verbs.OpSend, 100))
 		x.one.quiet("without a shared receive")
@@ -70,8 +73,11 @@ func testSharedReceives(t *testing.T, s *suite) {
 		if err := x.srq.SetLimit(3); err != nil {
 			t.Fatalf("arm the limit: %v", err)
 		}
-		if n, err := x.srq.Limit(); err != nil || n != 3 {
+		told := !s.dev.ignored(t, LimitTold)
+		if n, err := x.srq.Limit(); told && (err != nil || n != 3) {
 			t.Errorf("limit %d, %v; want 3", n, err)
+		} else if !told && err == nil {
+			t.Errorf("the limit is told, take the row %q away", LimitTold)
 		}
 		for id := range uint64(3) {
 			x.one.a.post(x.one.a.request(id, verbs.OpSend, 10))
@@ -81,7 +87,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 		if e := x.one.wantEvent(x.one.b, verbs.EventSRQLimitReached); e.SRQ != x.srq {
 			t.Errorf("the event names the queue %v, want the one whose limit was reached", e.SRQ)
 		}
-		if n, err := x.srq.Limit(); err != nil || n != 0 {
+		if n, err := x.srq.Limit(); told && (err != nil || n != 0) {
 			t.Errorf("limit %d, %v after it fired; want 0", n, err)
 		}
 	})

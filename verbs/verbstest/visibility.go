@@ -10,7 +10,7 @@ import (
 
 // testVisibility watches the last byte of WRITEs, as latency tests do: when it has changed, all the rest has.
 func testVisibility(t *testing.T, s *suite) {
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC} {
+	for _, transport := range s.transports(verbs.RC, verbs.UC) {
 		for _, size := range []int{2, 64, s.pair.MTU.Bytes() + 1, 5*s.pair.MTU.Bytes() + 3} {
 			r := newRig(t, s, rigOptions{transport: transport})
 			a, b := r.a.buf.Bytes()[:size], r.b.buf.Bytes()[:size]
@@ -48,6 +48,9 @@ func testVisibility(t *testing.T, s *suite) {
 
 // testMany connects many queue pairs at once and moves something over each.
 func testMany(t *testing.T, s *suite) {
+	if s.dev.ignored(t, ManyQueuePairs) {
+		return
+	}
 	const pairs = 32
 	first := newRig(t, s, rigOptions{bytes: 4096})
 	rigs := []*rig{first}

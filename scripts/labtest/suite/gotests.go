@@ -58,7 +58,7 @@ func (s *suite) goTestsTwice(ctx context.Context, binary, dir string) []outcome 
 var testLine = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \(([0-9.]+)s\)`)
 
 // goTests runs a compiled Go test binary and returns an outcome per leaf test.
-func (s *suite) goTests(ctx context.Context, binary, dir, env string) []outcome {
+func (s *suite) goTests(ctx context.Context, binary, dir string, env ...string) []outcome {
 	program := filepath.Join(s.bin, binary)
 	if _, err := os.Stat(program); err != nil {
 		return []outcome{{Name: binary, Verdict: failed, Reason: fmt.Sprintf("not built: %v", err)}}
@@ -70,7 +70,7 @@ func (s *suite) goTests(ctx context.Context, binary, dir, env string) []outcome 
 		args = append(args, "-test.run="+s.match)
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), env)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Dir = filepath.Join(s.tree, dir) // where its testdata is
 	logName := filepath.Join(s.logs, binary+".log")
 	log, err := os.Create(logName)

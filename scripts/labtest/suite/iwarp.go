@@ -24,6 +24,7 @@ func runIWARP(ctx context.Context, s *suite) []outcome {
 	if _, err := os.Stat(filepath.Join("/sys/class/infiniband", iWARPDevice)); err != nil {
 		return []outcome{{Name: "iwarp", Verdict: notRun, Reason: "the image has no siw: run scripts/lab setup --siw"}}
 	}
+	out := s.iWARPConformance(ctx)
 	var cells []cell
 	for _, o := range append(operations(), longSends()...) {
 		if o.lossy || slices.Contains(o.argv, "atomic") {
@@ -46,9 +47,22 @@ func runIWARP(ctx context.Context, s *suite) []outcome {
 			}
 		}
 	}
-	out := s.runCells(ctx, cells)
-	printMatrix(s.stdout, out)
-	return out
+	met := s.runCells(ctx, cells)
+	printMatrix(s.stdout, met)
+	return append(out, met...)
+}
+
+// iWARPConformance is the suite that every provider passes, its queue pairs connected by RDMA CM.
+func (s *suite) iWARPConformance(ctx context.Context) []outcome {
+	own := *s
+	own.logs = filepath.Join(s.logs, iWARPDevice)
+	if own.match == "" {
+		own.match = "^TestConformance$"
+	}
+	if err := os.MkdirAll(own.logs, 0o755); err != nil {
+		return []outcome{{Name: "conformance over iWARP", Verdict: failed, Reason: err.Error()}}
+	}
+	return own.goTests(ctx, "ibv.test", "verbs/ibv", "GOBW_IBV_DEVICE="+iWARPDevice, "GOBW_RDMACM_ADDRESS="+iWARPAddress)
 }
 
 // longSends are more than the receives that are posted at once: iWARP has no RNR, so they go by credit.
