@@ -82,7 +82,7 @@ func (p *program) wait(deadline time.Time) ended {
 	case <-time.After(time.Until(deadline)):
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
 		kill := time.AfterFunc(5*time.Second, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
-		<-p.done
+		_ = <-p.done // its state tells how it ended
 		kill.Stop()
 		err = fmt.Errorf("did not end in time: %v", p.cmd.ProcessState)
 	}

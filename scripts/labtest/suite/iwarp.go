@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The lab's software iWARP and its address.
@@ -56,9 +57,14 @@ func runIWARP(ctx context.Context, s *suite) []outcome {
 func (s *suite) iWARPConformance(ctx context.Context) []outcome {
 	own := *s
 	own.logs = filepath.Join(s.logs, iWARPDevice)
-	if own.match == "" {
+	switch {
+	case own.match == "":
 		own.match = "^TestConformance$"
+	case !strings.Contains(own.match, "TestConformance"):
+		return nil // other cells were asked for
 	}
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute) // it takes one or two
+	defer cancel()
 	if err := os.MkdirAll(own.logs, 0o755); err != nil {
 		return []outcome{{Name: "conformance over iWARP", Verdict: failed, Reason: err.Error()}}
 	}

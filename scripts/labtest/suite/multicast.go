@@ -31,7 +31,9 @@ func (s *suite) runMulticast(ctx context.Context) []outcome {
 		{bandwidth, plain, role{"our client on roce0, our server", s.device, "roce0"}},
 		{latency, plain, role{"our client on roce0, our server", s.device, "roce0"}},
 	} {
-		cells = append(cells, s.perftestCell(c.role, combination{c.tool, "UD", c.v}))
+		one := s.perftestCell(c.role, combination{c.tool, "UD", c.v})
+		one.row += ", " + c.role.name
+		cells = append(cells, one)
 	}
 	// rxe has a group's packets from the IP layer, which takes them where the host has joined.
 	const join = "ip addr %s 239.1.2.3/32 dev v0 autojoin"

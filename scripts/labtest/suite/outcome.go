@@ -36,7 +36,7 @@ type outcome struct {
 const attempts = 3
 
 // grave is what no second attempt excuses: wrong data, a crash, and a program that says that a test failed (exit status 6).
-var grave = regexp.MustCompile(`(?i)corrupt|differ|panic|signal|fault|race|exit status [56]\b|ran nothing`)
+var grave = regexp.MustCompile(`(?i)\bcorrupt|\bdiffers?\b|wrong data|\bpanic|\bdata race|signal: (segm|abort|bus|illegal)|exit status [56]\b|ran nothing`)
 
 // attempt runs a test, and again where it says that its failure may be the machine's, and notes what became of it. Whoever
 // runs the suite counts the second attempts: see [printDetails].
