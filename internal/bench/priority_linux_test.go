@@ -152,11 +152,11 @@ func TestRealtimeOfThePast(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 3}, 0); err != nil {
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_NORMAL}, 0); err != nil {
+		if err := unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_NORMAL, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -171,7 +171,7 @@ func TestRealtimeOfThePast(t *testing.T) {
 		if err := q.restore(); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := unix.SchedGetAttr(0, 0); err != nil || a.Policy != unix.SCHED_FIFO || a.Priority != 3 {
+		if a, err := unix.SchedGetAttr(0, 0); err != nil || a.Policy != unix.SCHED_FIFO || a.Priority != 1 {
 			t.Errorf("%+v: %+v afterwards, %v", c, a, err)
 		}
 	}

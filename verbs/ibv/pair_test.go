@@ -3,6 +3,7 @@
 package ibv
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -165,31 +166,30 @@ func run(tb testing.TB, d verbs.Device, j *job.Job, slice job.Ticks) job.Progres
 }
 
 // prepare compiles a job. GOBW_IBV_WITHOUT is the sum of the special loops of runner.h that it shall not take, so that their
-// worth can be counted, or "c": then it is run by the loop in Go.
-func prepare(tb testing.TB, d verbs.Device, j *job.Job) job.Runner {
-	tb.Helper()
+// worth can be counted (scripts/bench-count), or "c": then it is run by the loop in Go.
+func prepare(d verbs.Device, j *job.Job) (job.Runner, error) {
 	compile, without := job.Prepare, os.Getenv("GOBW_IBV_WITHOUT")
 	if without == "c" {
 		compile = func(_ verbs.Device, j *job.Job) (job.Runner, error) { return job.NewVerbsRunner(j) }
 	}
 	r, err := compile(d, j)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	if c, ok := r.(*runner); ok && without != "" {
 		loops, err := strconv.ParseUint(without, 10, 32)
 		if err != nil {
-			tb.Fatalf("GOBW_IBV_WITHOUT: %v", err)
+			return nil, fmt.Errorf("GOBW_IBV_WITHOUT: %w", err)
 		}
 		*(*uint32)(unsafe.Pointer(&c.c.without)) = uint32(loops)
 	}
-	return r
+	return r, err
 }
 
 // runAnd is run, and something else as soon as a message is posted.
 func runAnd(tb testing.TB, d verbs.Device, j *job.Job, slice job.Ticks, then func()) job.Progress {
 	tb.Helper()
-	r := prepare(tb, d, j)
+	r, err := prepare(d, j)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	defer func() {
 		if err := r.Close(); err != nil {
 			tb.Error(err)

@@ -828,6 +828,8 @@ static __attribute__((noinline)) int stream_quickly(struct vb_job *j, int64_t un
 					return end;
 				if (sends && l->ring)
 					left -= refill(j, l, &end);
+				if (unlikely(end))
+					return end;
 			}
 		}
 		if (unlikely(--look == 0)) {

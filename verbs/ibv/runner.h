@@ -27,7 +27,7 @@ enum {
 
 enum { VB_PENDING = 1024, VB_HULL = 256 };
 
-/* The loops for some jobs only. What they do, the general ones do as well, which tests tell them to. */
+/* The loops for some jobs only. What they do, the general ones do as well, and TestQuickLoops tells them to. */
 enum { VB_ALONE = 1, VB_STAMPED = 2, VB_QUICKLY = 4, VB_BOUNCE = 8 };
 
 /* IDs of sends: the lane, its message's place, and from the tag on the job's generation under a bit that is always set. */

@@ -118,6 +118,10 @@ func testQuickLoops(t *testing.T, api verbs.PostAPI) {
 					t.Errorf("slices of %d ticks:\ngot  %+v\nwant %+v", slice, got, want)
 				}
 			}
+			t.Setenv("GOBW_IBV_WITHOUT", "15")
+			if got := s.run(t, 100_000_000); got != want {
+				t.Errorf("by the general loops:\ngot  %+v\nwant %+v", got, want)
+			}
 		})
 	}
 }
@@ -217,11 +221,11 @@ func (s shape) run(t *testing.T, slice job.Ticks) [2]job.Progress {
 
 // runUntilDone is run for goroutines other than the test's.
 func runUntilDone(t *testing.T, d verbs.Device, j *job.Job, slice job.Ticks) job.Progress {
-	prepare := d.(job.Preparer).Prepare
+	compile := prepare
 	if slice == 0 { // the reference
-		prepare, slice = job.NewVerbsRunner, 30_000_000
+		compile, slice = func(_ verbs.Device, j *job.Job) (job.Runner, error) { return job.NewVerbsRunner(j) }, 30_000_000
 	}
-	r, err := prepare(j)
+	r, err := compile(d, j)
 	if err != nil {
 		t.Error(err)
 		return job.Progress{}

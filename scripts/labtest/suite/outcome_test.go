@@ -9,12 +9,12 @@ import (
 func TestAttempt(t *testing.T) {
 	for reason, want := range map[string]bool{
 		"gobw client: exit status 1: nothing moved for 10s / the two ends may run different tests": true,
-		"the two ends disagree: 1 and 9": true,
-		"did not end in time":            true,
-		"message 3: byte 7 differs":      false,
-		"data corrupt":                   false,
-		"exit status 2: panic: index":    false,
-		"exit status 6: PORT_ERR":        false,
+		"the two ends disagree: 1 and 9":                         true,
+		"did not end in time":                                    true,
+		"message 3: byte 7 differs":                              false,
+		"data corrupt":                                           false,
+		"exit status 2: panic: index":                            false,
+		"exit status 6: PORT_ERR":                                false,
 		"stock client: signal: segmentation fault (core dumped)": false,
 	} {
 		if got := !grave.MatchString(reason); got != want {
