@@ -82,9 +82,11 @@ func (p *program) wait(deadline time.Time) ended {
 	case <-time.After(time.Until(deadline)):
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGQUIT) // Go programs print where they are
 		kill := time.AfterFunc(5*time.Second, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
-		_ = <-p.done // its state tells how it ended
+		err = errors.New("did not end in time")
+		if how := <-p.done; how != nil {
+			err = fmt.Errorf("%w: %w", err, how)
+		}
 		kill.Stop()
-		err = fmt.Errorf("did not end in time: %v", p.cmd.ProcessState)
 	}
 	return ended{stdout: p.stdout.String(), stderr: p.stderr.String(), code: p.cmd.ProcessState.ExitCode(), err: err}
 }
