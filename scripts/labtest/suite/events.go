@@ -51,14 +51,11 @@ func runEvents(ctx context.Context, s *suite) []outcome {
 			all = append(all, o)
 			continue
 		}
-		began := time.Now()
-		figures, err := s.runPortDown(ctx, name, p)
-		o.Seconds, o.Figures = time.Since(began).Seconds(), figures
-		if err = errors.Join(err, s.portUp(ctx)); err != nil {
-			o.Reason = err.Error()
-		} else {
-			o.Verdict = passed
-		}
+		o.attempt(func(int) (figures string, again bool, err error) {
+			figures, err = s.runPortDown(ctx, name, p)
+			err = errors.Join(err, s.portUp(ctx))
+			return figures, err != nil && !grave.MatchString(err.Error()), err
+		})
 		all = append(all, o)
 	}
 	return all
