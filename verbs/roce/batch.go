@@ -147,6 +147,9 @@ func (t *burst) close() {
 	wire.PutICRC(t.stage(wire.ICRCBytes), t.crc)
 }
 
+// single tells whether there is one packet and no more.
+func (t *burst) single() bool { return len(t.batches) == 1 && t.batches[0].packets == 1 }
+
 func (t *burst) reset() {
 	t.path = nil
 	t.batches = t.batches[:0]

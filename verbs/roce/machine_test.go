@@ -262,6 +262,27 @@ func TestNAKOutlivesACK(t *testing.T) {
 	}
 }
 
+// TestReplyLeavesAlone answers a WRITE by one of its own, or by several: what is one packet leaves before the ACK, so that the
+// peer receives it by the short way; what leaves as a batch takes the ACK along.
+func TestReplyLeavesAlone(t *testing.T) {
+	for replies, want := range map[int][]int{1: {1, 1}, 3: {4}} { // packets of each batch
+		s := newStage(t, everything)
+		var got []int
+		s.e.carry = func(_ *path, b []byte, segment int) { got = append(got, (len(b)+segment-1)/segment) }
+		s.q.onRequest(s.packet(request{op: wire.WriteOnly, bytes: 4, length: 4, ack: true}))
+		check(t, s.q.PostSend(slices.Repeat([]verbs.SendRequest{{
+			Opcode: verbs.OpWrite, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 4, LKey: s.mr.LKey()}}, RemoteAddr: 1, RKey: 1,
+		}}, replies)))
+		if !slices.Equal(got, want) {
+			t.Errorf("%d replies: batches of %v packets, want %v", replies, got, want)
+		}
+		ops, _, _ := s.answered()
+		if len(ops) != replies+1 || ops[replies] != wire.Acknowledge {
+			t.Errorf("%d replies: %v, want the ACK last", replies, ops)
+		}
+	}
+}
+
 // TestACKWaitsForAnswer owes an ACK of a WRITE that came before a READ. By the time it leaves, a WRITE behind the READ has been
 // executed: an ACK that tells of it would tell that the READ's answer was lost (IBTA 9.7.5.2.7).
 func TestACKWaitsForAnswer(t *testing.T) {

@@ -26,7 +26,7 @@ func (q *queuePair) PostSend(list []verbs.SendRequest) error {
 	return failed
 }
 
-// start sends what was posted, together with acknowledgements that are due.
+// start sends what was posted, and acknowledgements that are due.
 func (q *queuePair) start() {
 	if q.closed {
 		return
@@ -37,6 +37,9 @@ func (q *queuePair) start() {
 		now := job.Now()
 		q.kick()
 		e.transmit(now)
+		if e.out.single() {
+			e.flush() // before an ACK: joined, both would take the kernel's longer way, and keep the peer's receiving on it
+		}
 		e.flushAcks()
 		e.flush()
 		e.wakeSleepers()
