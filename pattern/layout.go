@@ -254,11 +254,6 @@ func (l Layout) Stride() int64 {
 	return l.blocks[0].Length
 }
 
-// IsContiguous tells whether the layout has no gaps, its base apart.
-func (l Layout) IsContiguous() bool {
-	return len(l.blocks) > 0 && l.extent-l.blocks[0].Offset == l.size
-}
-
 // Iterator walks the blocks of a layout in order; it allocates nothing. Copy it to remember a place.
 type Iterator struct {
 	layout     *Layout

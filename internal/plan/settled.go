@@ -188,11 +188,8 @@ func (s *Settled) StampedByDevice() bool {
 	return s.spec.Timestamps == DeviceClock && s.role == Initiator
 }
 
-// LargestSize is the largest message in bytes, LargestSlot what the buffers are laid out for.
+// LargestSize is the largest message in bytes.
 func (s *Settled) LargestSize() int { return slices.Max(s.spec.Sizes) }
-
-// LargestSlot is the largest message that the buffers are laid out for: with -a it is the ladder's end.
-func (s *Settled) LargestSlot() int { return s.largest }
 
 // MTU is the path's, 0 where no end knows it.
 func (s *Settled) MTU() verbs.MTU { return s.mtu }
@@ -205,9 +202,6 @@ func (s *Settled) Page() int { return s.page }
 
 // Line is the cache line.
 func (s *Settled) Line() int { return s.line }
-
-// Spread is how many places the messages of a test walk in which every one is compared; 0: as perftest's do.
-func (s *Settled) Spread() int { return s.spread }
 
 // RxDepth is the number of receives kept posted per queue pair.
 func (s *Settled) RxDepth() int { return s.rxDepth }

@@ -185,18 +185,18 @@ func (f Finding) share() float64 {
 
 // Judged says how far the verdict can be trusted.
 type Judged struct {
-	Sigma         float64 `json:"sigma"`
+	Sigma         float64 `json:"sigma"`      // noise of one cell
 	Slow          float64 `json:"slow"`       // the drop that was looked for
 	HostPower     float64 `json:"host_power"` // the least drop of a host that is found with 95 %; 0: none is
 	LinkPower     float64 `json:"link_power"` // of a tested link
-	Tested        int     `json:"tested_pairs"`
+	Tested        int     `json:"tested_pairs"`            // ordered, on all rails
 	Untimed       int     `json:"untimed_pairs,omitempty"` // of the tested, whose speed nobody judged: several senders met at a receiver
-	Pairs         int     `json:"pairs"`
+	Pairs         int     `json:"pairs"`                   // that there are
 	Retests       int     `json:"retest_rounds"`
-	Undecided     int     `json:"undecided"`
-	NotReproduced int     `json:"not_reproduced_links"`
-	Untried       int     `json:"untried_links"`
-	KnownGood     int     `json:"known_good_hosts"`
+	Undecided     int     `json:"undecided"`               // subjects
+	NotReproduced int     `json:"not_reproduced_links"`    // suspected from one cell alone, not listed
+	Untried       int     `json:"untried_links"`           // suspected, beyond the most that are tried
+	KnownGood     int     `json:"known_good_hosts"`        // that could serve as partners, on the rail with fewest
 	Baseline      string  `json:"baseline,omitempty"`       // what the run was held to
 	BaselinePower float64 `json:"baseline_power,omitempty"` // the least drop of all paths of a class against it that is found with 95 %; 0: none is
 }

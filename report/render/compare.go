@@ -16,16 +16,10 @@ import (
 // comparisonGrids are the tables of a comparison: one for each set-up and figure.
 func comparisonGrids(c *compare.Comparison) []grid {
 	var out []grid
-	at := map[string]int{}
 	covered := map[int][]float64{}
 	for _, p := range c.Points {
 		title := fmt.Sprintf("%s: %s in %s", p.Group, p.Figure, p.Unit)
-		i, ok := at[title]
-		if !ok {
-			i = len(out)
-			at[title] = i
-			out = append(out, grid{title: title, keys: 1, header: []string{"point", "old", "new", "change", "interval", "p", "runs", "verdict"}})
-		}
+		i := titled(&out, title, "point", "old", "new", "change", "interval", "p", "runs", "verdict")
 		between := "-"
 		if in := p.Interval; in != nil {
 			between = percent(in.Low) + "…" + percent(in.High)
@@ -113,7 +107,7 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 	case "openmetrics":
 		return openmetrics.Write(w, comparisonMetrics(c)...)
 	case "table", "markdown", "md", "latex", "tex":
-		return sheet{c.Labels, comparisonGrids(c), comparisonClosing(c)}.write(w, format)
+		return sheet{labels: c.Labels, grids: comparisonGrids(c), closing: comparisonClosing(c)}.write(w, format)
 	}
 	return fmt.Errorf("no format %q%s for a comparison; there are %s", format, plain.Suggest(format, ComparisonFormats()), strings.Join(ComparisonFormats(), ", "))
 }

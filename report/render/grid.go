@@ -25,6 +25,16 @@ type grid struct {
 	prose  bool     // rows are sentences: on a terminal they are wrapped
 }
 
+// titled is the place of the table of a title, which is made where there is none.
+func titled(tables *[]grid, title string, header ...string) int {
+	at := slices.IndexFunc(*tables, func(g grid) bool { return g.title == title })
+	if at < 0 {
+		at = len(*tables)
+		*tables = append(*tables, grid{title: title, keys: 1, header: header})
+	}
+	return at
+}
+
 // grids makes the tables of a document, one for each set-up. A row is a size: the only run's figures, or the medians.
 func grids(d *report.Document) []grid {
 	var out []grid

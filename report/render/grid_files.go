@@ -26,9 +26,9 @@ func GridFiles(d *report.Document) []File {
 	text := func(name, about string, write func(io.Writer, *report.Document) error) {
 		add(name, about, func(w io.Writer) error { return write(w, d) })
 	}
-	text("result.txt", "the grid as text", documentTable)
-	text("result.md", "as Markdown", documentMarkdown)
-	text("result.tex", "as LaTeX", documentLaTeX)
+	text("result.txt", "the grid as text", documentAs("table"))
+	text("result.md", "as Markdown", documentAs("markdown"))
+	text("result.tex", "as LaTeX", documentAs("latex"))
 	add("result.csv", "as CSV", func(w io.Writer) error { return documentsCSV(w, []*report.Document{d}) })
 	add("result.html", "a page with tables and pictures", func(w io.Writer) error { return documentsHTML(w, []*report.Document{d}) })
 	pictures := Pictures([]*report.Document{d})
@@ -60,7 +60,7 @@ func GridWords(w io.Writer, d *report.Document) error {
 	n := *d.Noncontig
 	n.Cells = nil
 	words.Noncontig = &n
-	return documentTable(w, &words)
+	return documentSheet(&words).write(w, "table")
 }
 
 // mostCrossovers is how many a page holds beside its picture.

@@ -123,14 +123,26 @@ func newPage(docs []*report.Document) (*page, error) {
 		p.Title = fmt.Sprintf("%d results", len(docs))
 	}
 	p.Title = title(p.Title)
-	for _, pic := range Pictures(docs) {
+	return p, p.draw(Pictures(docs))
+}
+
+// add puts tables on top of the page.
+func (p *page) add(tables []grid) {
+	for _, g := range tables {
+		p.Verdicts = append(p.Verdicts, pageTableOf(g))
+	}
+}
+
+// draw adds pictures to the page.
+func (p *page) draw(pictures []Picture) error {
+	for _, pic := range pictures {
 		b := &strings.Builder{}
 		if err := plot.WriteInlineSVG(b, pic.Figure); err != nil {
-			return nil, err
+			return err
 		}
 		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text
 	}
-	return p, nil
+	return nil
 }
 
 // kinds of tests in a document, each once.

@@ -2,36 +2,9 @@ package render
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
-
-	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/plain"
 )
-
-// documentLaTeX writes the document as tables in the style of the booktabs package. A table wider than the text is made smaller.
-func documentLaTeX(w io.Writer, d *report.Document) error {
-	out := &strings.Builder{}
-	out.WriteString(laTeXPackages)
-	said := strings.Join(heading(d), "; ")
-	if s := d.Device(); s != "" {
-		if said != "" {
-			said += "; "
-		}
-		said += s
-	}
-	for _, g := range grids(d) {
-		if d.Description != "" {
-			g.title = d.Description + ": " + g.title
-		}
-		writeLaTeX(out, g, said)
-	}
-	for _, n := range d.Warnings {
-		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(oneLine(n)))
-	}
-	return write(w, plain.Terminal(out.String()))
-}
 
 const laTeXPackages = "% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n"
 

@@ -2,33 +2,8 @@ package render
 
 import (
 	"fmt"
-	"io"
 	"strings"
-
-	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/plain"
 )
-
-// documentMarkdown writes the document as GitHub-flavoured Markdown tables.
-func documentMarkdown(w io.Writer, d *report.Document) error {
-	out := &strings.Builder{}
-	if d.Description != "" {
-		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(d.Description))
-	}
-	for _, line := range heading(d) {
-		fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(line))
-	}
-	if s := d.Device(); s != "" {
-		fmt.Fprintf(out, "%s\n\n", escapeMarkdown(s))
-	}
-	for _, g := range grids(d) {
-		writeMarkdown(out, g)
-	}
-	for _, n := range d.Warnings {
-		fmt.Fprintf(out, "- warning: %s\n", escapeMarkdown(n))
-	}
-	return write(w, plain.Terminal(out.String()))
-}
 
 func writeMarkdown(out *strings.Builder, g grid) {
 	if g.title != "" {

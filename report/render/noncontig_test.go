@@ -70,7 +70,7 @@ func TestNoncontigTables(t *testing.T) {
 		}
 	}
 	var terminal bytes.Buffer
-	if err := documentTable(&terminal, d); err != nil {
+	if err := documentAs("table")(&terminal, d); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(terminal.String()) {

@@ -45,15 +45,20 @@ func Pictures(docs []*report.Document) []Picture {
 			out = append(out, p)
 		}
 	}
+	return named(out)
+}
+
+// named makes the names fit for files, as operations and shapes are whatever a file says, and unique.
+func named(pictures []Picture) []Picture {
 	seen := map[string]int{}
-	for i := range out {
-		out[i].Name = plain.FileName(out[i].Name) // operations and shapes are whatever a file says
-		seen[out[i].Name]++
-		if n := seen[out[i].Name]; n > 1 {
-			out[i].Name += "-" + strconv.Itoa(n)
+	for i := range pictures {
+		p := &pictures[i]
+		p.Name = plain.FileName(p.Name)
+		if seen[p.Name]++; seen[p.Name] > 1 {
+			p.Name += "-" + strconv.Itoa(seen[p.Name])
 		}
 	}
-	return out
+	return pictures
 }
 
 // curve is the records of one set-up of one document.

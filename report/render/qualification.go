@@ -162,20 +162,16 @@ func QualificationLine(r *qualify.Result) string {
 
 // QualificationMarkdown opens with the verdict: a step summary shows its first lines.
 func QualificationMarkdown(w io.Writer, q *qualify.Qualification) error {
-	out := &strings.Builder{}
-	fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(q.Summary()))
+	s := sheet{title: q.Summary(), grids: filled(missed(q), verdicts(q), judged(q))}
 	if q.Label != "" {
-		fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(q.Label))
+		s.labels = []string{q.Label}
 	}
-	if m := missed(q); len(m.rows) > 0 {
-		writeMarkdown(out, m)
-	}
-	for _, g := range []grid{verdicts(q), judged(q)} {
-		if len(g.rows) > 0 {
-			writeMarkdown(out, g)
-		}
-	}
-	return write(w, plain.Terminal(out.String()))
+	return s.write(w, "markdown")
+}
+
+// filled are the tables that have rows.
+func filled(tables ...grid) []grid {
+	return slices.DeleteFunc(tables, func(g grid) bool { return len(g.rows) == 0 })
 }
 
 // QualificationAnnotations are workflow commands of GitHub Actions: an error for each test that did not pass.
@@ -298,12 +294,6 @@ func QualificationHTML(w io.Writer, q *qualify.Qualification) error {
 	}
 	p.Title = title(strings.ToLower(q.Summary()[:strings.IndexByte(q.Summary(), ':')])) + ": qualification " + q.Plan
 	p.Verdict = &pageVerdict{Text: q.Summary(), Good: q.Outcome == qualify.Passed}
-	p.Verdicts = append(p.Verdicts, pageTableOf(verdicts(q)))
-	if m := missed(q); len(m.rows) > 0 {
-		p.Verdicts = append(p.Verdicts, pageTableOf(m))
-	}
-	if f := judged(q); len(f.rows) > 0 {
-		p.Verdicts = append(p.Verdicts, pageTableOf(f))
-	}
+	p.add(filled(verdicts(q), missed(q), judged(q)))
 	return p.write(w)
 }

@@ -28,12 +28,12 @@ func (f Format) Render(w io.Writer, d *report.Document) error { return f.All(w, 
 // Formats are all formats but pictures, for which see [Pictures].
 func Formats() []Format {
 	return []Format{
-		{Name: "table", Description: "tables for a terminal", Extension: ".txt", All: each(documentTable, "\n")},
+		{Name: "table", Description: "tables for a terminal", Extension: ".txt", All: each(documentAs("table"), "\n")},
 		{Name: "csv", Description: "a line per record, stable columns", Extension: ".csv", All: documentsCSV},
 		{Name: "json", Description: "the document itself", Extension: ".json", All: documentsJSON},
 		{Name: "jsonl", Description: "a JSON object per record, one on each line", Extension: ".jsonl", All: each(documentJSONLines, "")},
-		{Name: "markdown", Description: "tables for a README or an issue", Extension: ".md", All: each(documentMarkdown, "\n")},
-		{Name: "latex", Description: "tables for a paper (booktabs)", Extension: ".tex", All: each(documentLaTeX, "\n")},
+		{Name: "markdown", Description: "tables for a README or an issue", Extension: ".md", All: each(documentAs("markdown"), "\n")},
+		{Name: "latex", Description: "tables for a paper (booktabs)", Extension: ".tex", All: each(documentAs("latex"), "\n")},
 		{Name: "junit", Description: "JUnit XML: a test case per expectation, or per record", Extension: ".xml", All: documentsJUnit},
 		{Name: "openmetrics", Description: "gauges for Prometheus and node_exporter's textfile collector", Extension: ".prom", All: OpenMetrics},
 		{Name: "html", Description: "one self-contained page with pictures", Extension: ".html", All: documentsHTML},

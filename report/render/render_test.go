@@ -89,7 +89,7 @@ func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
 func TestTableFits(t *testing.T) {
 	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1)} {
 		var b bytes.Buffer
-		if err := documentTable(&b, d); err != nil {
+		if err := documentAs("table")(&b, d); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -232,7 +232,7 @@ func TestTableSaysWhatWasAsked(t *testing.T) {
 	r.Direction, r.Events, r.Verified = "both", true, "ends"
 	d.Records, d.Checks = d.Records[4:5], nil
 	var b bytes.Buffer
-	if err := documentTable(&b, d); err != nil {
+	if err := documentAs("table")(&b, d); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"\n    first and last message verified, signaled every 100\n", "cpu ns/msg", " 970.0"} {

@@ -10,7 +10,6 @@ import (
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -26,30 +25,6 @@ func columns(w io.Writer) int {
 		return max(s.Columns(), 40)
 	}
 	return 80
-}
-
-// documentTable writes the document as tables for a terminal: the label first, a title and a table for each set-up with units in
-// the header, warnings by number below. With several runs the figures are medians.
-func documentTable(w io.Writer, d *report.Document) error {
-	out, most := &strings.Builder{}, columns(w)
-	for _, line := range heading(d) {
-		fmt.Fprintln(out, plain.OneLine(line))
-	}
-	if s := d.Device(); s != "" {
-		fmt.Fprintln(out, plain.OneLine(s))
-	}
-	for i, g := range grids(d) {
-		if i > 0 || out.Len() > 0 {
-			fmt.Fprintln(out)
-		}
-		if err := writeGrid(out, g, most); err != nil {
-			return err
-		}
-	}
-	for _, n := range d.Warnings {
-		writeWrapped(out, "warning: "+n, most)
-	}
-	return write(w, plain.Terminal(out.String()))
 }
 
 // writeGrid writes one table of at most so many columns.

@@ -16,7 +16,7 @@ func TestThreadTable(t *testing.T) {
 	two.PerThread = []report.Share{{CPU: 7, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6}, {CPU: 6, QPs: 1, AverageBitsPerS: 1e9, MessagesPerS: 1e6}}
 	two.PeerThreads = []report.Share{{CPU: -1, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6}, {CPU: -1, QPs: 1, AverageBitsPerS: 1e9, MessagesPerS: 1e6}}
 	var b bytes.Buffer
-	if err := documentTable(&b, &report.Document{Records: []report.Record{one, two}, Complete: true}); err != nil {
+	if err := documentAs("table")(&b, &report.Document{Records: []report.Record{one, two}, Complete: true}); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
@@ -43,7 +43,7 @@ func TestRailTable(t *testing.T) {
 	r.PerThread = r.PerRail
 	table := func(r report.Record) string {
 		var b bytes.Buffer
-		if err := documentTable(&b, &report.Document{Records: []report.Record{r}, Complete: true}); err != nil {
+		if err := documentAs("table")(&b, &report.Document{Records: []report.Record{r}, Complete: true}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

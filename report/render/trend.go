@@ -41,7 +41,7 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		}
 		return openmetrics.Write(w, families...)
 	case "table", "markdown", "latex":
-		err = sheet{t.Labels, trendGrids(t), trendClosing(t)}.write(w, format)
+		err = sheet{labels: t.Labels, grids: trendGrids(t), closing: trendClosing(t)}.write(w, format)
 	default:
 		return fmt.Errorf("no format %q%s for a trend; there are %s", format, plain.Suggest(format, TrendFormats()), strings.Join(TrendFormats(), ", "))
 	}
@@ -59,20 +59,14 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 // trendGrids are the tables: one for each plan, set-up and figure; a row is a change, or a series without one.
 func trendGrids(t *trend.Trend) []grid {
 	var out []grid
-	at := map[string]int{}
 	for i := range t.Series {
 		s := &t.Series[i]
 		title := fmt.Sprintf("%s: %s in %s", s.Group, s.Figure, s.Unit)
 		if s.Place != "" {
 			title += " (" + s.Place + ")"
 		}
-		at1, ok := at[title]
-		if !ok {
-			at1 = len(out)
-			at[title] = at1
-			out = append(out, grid{title: title, keys: 1, header: []string{"point", "results", "last", "changed", "before", "after", "change", "verdict"}})
-		}
-		g := &out[at1]
+		at := titled(&out, title, "point", "results", "last", "changed", "before", "after", "change", "verdict")
+		g := &out[at]
 		row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
 		if len(s.Changes) == 0 {
 			g.rows = append(g.rows, append(row, "never", plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
@@ -137,20 +131,15 @@ func trendHTML(w io.Writer, t *trend.Trend, since *compare.Comparison) error {
 	closing := pageTable{Title: "Changes", Notes: trendClosing(t)}
 	p.Verdicts = append(p.Verdicts, closing)
 	if since != nil {
-		for _, g := range comparisonGrids(since) {
-			g.title = "Since: " + g.title
-			p.Verdicts = append(p.Verdicts, pageTableOf(g))
+		changes := comparisonGrids(since)
+		for i := range changes {
+			changes[i].title = "Since: " + changes[i].title
 		}
+		p.add(changes)
 	}
-	for _, g := range trendGrids(t) {
-		p.Verdicts = append(p.Verdicts, pageTableOf(g))
-	}
-	for _, pic := range TrendPictures(t, mostOnPage) {
-		b := &strings.Builder{}
-		if err := plot.WriteInlineSVG(b, pic.Figure); err != nil {
-			return err
-		}
-		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text
+	p.add(trendGrids(t))
+	if err := p.draw(TrendPictures(t, mostOnPage)); err != nil {
+		return err
 	}
 	return p.write(w)
 }
@@ -170,18 +159,10 @@ func TrendPictures(t *trend.Trend, most int) []Picture {
 	}
 	slices.SortStableFunc(order, func(a, b *trend.Series) int { return newest(b).Compare(newest(a)) })
 	var out []Picture
-	seen := map[string]int{}
-	for _, s := range order {
-		if len(out) == most {
-			break
-		}
-		name := plain.FileName(s.Row + "-" + s.Figure + "-" + s.Group)
-		if seen[name]++; seen[name] > 1 {
-			name += "-" + strconv.Itoa(seen[name])
-		}
-		out = append(out, Picture{name, trendChart(t, s)})
+	for _, s := range order[:min(most, len(order))] {
+		out = append(out, Picture{s.Row + "-" + s.Figure + "-" + s.Group, trendChart(t, s)})
 	}
-	return out
+	return named(out)
 }
 
 // dated is the span from which on a picture's axis is in dates.

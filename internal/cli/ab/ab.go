@@ -94,9 +94,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.Note(cmdline.Prefixed("A", err))
 	c.B, err = parseSide(tool, args[1])
 	wrong.Note(cmdline.Prefixed("B", err))
-	if c.A.latency != c.B.latency && wrong == nil {
-		wrong.Note(errors.New("one command measures bandwidth and the other latency: they have no figure to compare"))
-	}
+	wrong.If(c.A.latency != c.B.latency && wrong == nil,
+		"one command measures bandwidth and the other latency: they have no figure to compare")
 	name := f.figure
 	if name == "" {
 		name = "bw"
@@ -117,14 +116,11 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		c.Pairs = 201
 	case c.Pairs == 0:
 		c.Pairs = 21
-	case c.Pairs < 1 || c.Pairs > 1001:
-		wrong.Note(fmt.Errorf("--pairs %d: want 1 to 1001", c.Pairs))
 	}
+	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	if f.limit != "" {
 		c.Limit, err = time.ParseDuration(f.limit)
-		if err != nil || c.Limit <= 0 {
-			wrong.Note(fmt.Errorf("--time %q: want a time such as 90s or 10m", f.limit))
-		}
+		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time such as 90s or 10m", f.limit)
 	}
 	c.Gate, err = f.gate.Config()
 	wrong.Note(err)
@@ -133,9 +129,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 			wrong.Note(fmt.Errorf("--seed %q: want a whole number", f.seed))
 		}
 	}
-	if !slices.Contains(render.ComparisonFormats(), f.format) {
-		wrong.Note(fmt.Errorf("--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", ")))
-	}
+	wrong.If(!slices.Contains(render.ComparisonFormats(), f.format),
+		"--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", "))
 	return c, errors.Join(wrong...)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -82,26 +83,25 @@ func (f *flags) config(args []string) (config, error) {
 	c := config{Format: f.format, Save: f.save, Options: compare.Options{
 		Confidence: f.gate.Confidence, Figures: f.figures, Unlike: f.unlike, By: f.by, DisturbedShare: f.gate.Disturbed,
 	}}
-	var errs []error
+	var wrong cmdline.Faults
 	switch {
 	case len(args) == 2:
 		c.Old, c.New = strings.Split(args[0], ","), strings.Split(args[1], ",")
 	case len(args) == 1 && f.by != "":
 		c.Old = strings.Split(args[0], ",")
 	default:
-		errs = append(errs, fmt.Errorf("%d results: want two, OLD and NEW, or one and --by", len(args)))
+		wrong.Note(fmt.Errorf("%d results: want two, OLD and NEW, or one and --by", len(args)))
 	}
 	g, err := f.gate.Config()
-	errs = append(errs, err)
+	wrong.Note(err)
 	c.Gate, c.Options.Margin, c.Options.Accept = g, g.Margin, g.Accept
-	if !slices.Contains(append(render.ComparisonFormats(), "md", "tex"), f.format) {
-		errs = append(errs, fmt.Errorf("--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", ")))
-	}
+	wrong.If(!slices.Contains(append(render.ComparisonFormats(), "md", "tex"), f.format),
+		"--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", "))
 	if ending := strings.ToLower(filepath.Ext(f.save)); slices.Contains([]string{".html", ".htm", ".svg", ".png", ".pdf"}, ending) {
-		errs = append(errs, fmt.Errorf("--save %s: a comparison is no page and no picture: --format is one of %s; 'report OLD NEW --save %s' lays both over one another",
+		wrong.Note(fmt.Errorf("--save %s: a comparison is no page and no picture: --format is one of %s; 'report OLD NEW --save %s' lays both over one another",
 			f.save, strings.Join(render.ComparisonFormats(), ", "), f.save))
 	}
-	return c, errors.Join(errs...)
+	return c, errors.Join(wrong...)
 }
 
 // run compares, prints, and judges by the gate.

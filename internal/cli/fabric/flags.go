@@ -148,15 +148,10 @@ func (f *flags) config(string, output.Streams) (config, error) {
 	device, err := f.device.Config()
 	wrong.Note(err)
 	c.rails = strings.Split(device.Name, ",")
-	if f.rank < -1 || f.ranks < 0 || f.ranks > 1<<16 {
-		wrong.Note(fmt.Errorf("--rank %d --ranks %d: want a rank from 0 and at most %d ranks", f.rank, f.ranks, 1<<16))
-	}
-	if f.rank >= 0 && f.ranks == 0 {
-		wrong.Note(errors.New("--rank needs --ranks: how many there are"))
-	}
-	if f.port < 0 || f.port > 65535 {
-		wrong.Note(fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
-	}
+	wrong.If(f.rank < -1 || f.ranks < 0 || f.ranks > 1<<16,
+		"--rank %d --ranks %d: want a rank from 0 and at most %d ranks", f.rank, f.ranks, 1<<16)
+	wrong.If(f.rank >= 0 && f.ranks == 0, "--rank needs --ranks: how many there are")
+	wrong.If(f.port < 0 || f.port > 65535, "--port (-p) %d: want 1 to 65535", f.port)
 	f.rounds(&c, &wrong)
 	f.test(&c, &wrong)
 	f.simulation(&c, &wrong)
@@ -187,9 +182,7 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 	var err error
 	seconds := func(name, text string, least time.Duration) time.Duration {
 		d, err := plan.ParseSeconds(text)
-		if err != nil || d < least {
-			wrong.Note(fmt.Errorf("%s %q: want a time of %v or more, such as 90s or 20m", name, text, least))
-		}
+		wrong.If(err != nil || d < least, "%s %q: want a time of %v or more, such as 90s or 20m", name, text, least)
 		return d
 	}
 	c.time, c.measure, c.wait = seconds("--time", f.duration, time.Second), seconds("--round", f.measure, 10*time.Millisecond), seconds("--wait", f.wait, time.Second)
@@ -198,9 +191,7 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 		wrong.Note(cmdline.Prefixed("--pattern", err))
 	}
 	if f.custom != "" {
-		if c.pattern != "" && c.pattern != schedule.Custom {
-			wrong.Note(fmt.Errorf("--custom and --pattern %s exclude each other", c.pattern))
-		}
+		wrong.If(c.pattern != "" && c.pattern != schedule.Custom, "--custom and --pattern %s exclude each other", c.pattern)
 		c.pattern = schedule.Custom
 		c.custom, err = os.ReadFile(f.custom)
 		wrong.Note(cmdline.Prefixed("--custom", err))
@@ -219,13 +210,9 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 		wrong.Note(cmdline.Prefixed("--hosts", err))
 	}
 	slow, err := cmdline.ParsePercent(f.slow)
-	if err != nil || slow < 0.005 || slow > 0.9 {
-		wrong.Note(fmt.Errorf("--slow %q: want 0.5%% to 90%%", f.slow))
-	}
+	wrong.If(err != nil || slow < 0.005 || slow > 0.9, "--slow %q: want 0.5%% to 90%%", f.slow)
 	alpha, err := cmdline.ParsePercent(f.alpha)
-	if err != nil || alpha <= 0 || alpha > 0.5 {
-		wrong.Note(fmt.Errorf("--alpha %q: want more than 0%%, at most 50%%", f.alpha))
-	}
+	wrong.If(err != nil || alpha <= 0 || alpha > 0.5, "--alpha %q: want more than 0%%, at most 50%%", f.alpha)
 	c.judge = judge.Config{Slow: slow, Alpha: alpha, OneWay: f.oneWay, Seed: f.seed, Latency: f.kind == plan.Latency}
 }
 
@@ -235,9 +222,8 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 	if f.kind == plan.Latency {
 		c.plan.InlineBytes = -1
 	}
-	if !slices.Contains([]plan.Operation{plan.Write, plan.Read, plan.Send}, c.plan.Operation) {
-		wrong.Note(fmt.Errorf("--op %q: want write, read or send", f.operation))
-	}
+	wrong.If(!slices.Contains([]plan.Operation{plan.Write, plan.Read, plan.Send}, c.plan.Operation),
+		"--op %q: want write, read or send", f.operation)
 	if err := c.plan.Transport.UnmarshalText([]byte(strings.ToUpper(f.transport))); err != nil {
 		wrong.Note(cmdline.Prefixed("--connection (-c)", err))
 	}
@@ -247,28 +233,21 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 	if size >= 1024 { // a slow path has few completions in a round: each is looked at
 		c.plan.CQMod = 1
 	}
-	if f.qps < 1 || f.qps > 256 {
-		wrong.Note(fmt.Errorf("--qp (-q) %d: want 1 to 256", f.qps))
-	}
-	if f.txDepth < 0 || f.txDepth > 15000 {
-		wrong.Note(fmt.Errorf("--tx-depth (-t) %d: want 1 to 15000", f.txDepth))
-	}
+	wrong.Range("--qp (-q)", f.qps, 1, 256)
+	wrong.If(f.txDepth < 0 || f.txDepth > 15000, "--tx-depth (-t) %d: want 1 to 15000", f.txDepth)
 	if c.plan.Operation == plan.Write && f.kind == plan.Bandwidth && c.plan.Transport == verbs.RC && f.qps == 1 && !f.noVerify {
 		c.plan.Verify = "ends"
 	}
 	if f.kind == plan.Latency && c.plan.Operation == plan.Read {
 		c.oneWay, c.judge.OneWay = true, true // a host measures one pair at a time
 	}
-	if f.kind == plan.Latency && slices.Contains([]schedule.Pattern{schedule.Shift, schedule.Incast, schedule.AllToAll, schedule.Ring}, c.pattern) {
-		wrong.Note(fmt.Errorf("--pattern %s: a latency test has one partner a round: pairs, quick, bisection, leaves, random or custom", c.pattern))
-	}
+	wrong.If(f.kind == plan.Latency && slices.Contains([]schedule.Pattern{schedule.Shift, schedule.Incast, schedule.AllToAll, schedule.Ring}, c.pattern),
+		"--pattern %s: a latency test has one partner a round: pairs, quick, bisection, leaves, random or custom", c.pattern)
 }
 
 func (f *flags) simulation(c *config, wrong *cmdline.Faults) {
 	if f.simulate == 0 {
-		if f.plant != "" {
-			wrong.Note(errors.New("--plant: only a simulated fabric (--simulate N) has planted faults"))
-		}
+		wrong.If(f.plant != "", "--plant: only a simulated fabric (--simulate N) has planted faults")
 		return
 	}
 	if f.simulate < 2 || f.simulate > 20000 {
@@ -286,9 +265,8 @@ func (f *flags) simulation(c *config, wrong *cmdline.Faults) {
 	var err error
 	c.plants, err = simulate.ParsePlants(f.plant, simulate.Size{Hosts: f.simulate, Leaves: leaves, Rails: len(c.rails)})
 	wrong.Note(cmdline.Prefixed("--plant", err))
-	if f.kind == plan.Bandwidth && slices.ContainsFunc(c.plants, func(p simulate.Plant) bool { return p.Kind == simulate.PlantTail }) {
-		wrong.Note(errors.New("--plant tail=...: only latencies have a tail: golat fabric"))
-	}
+	wrong.If(f.kind == plan.Bandwidth && slices.ContainsFunc(c.plants, func(p simulate.Plant) bool { return p.Kind == simulate.PlantTail }),
+		"--plant tail=...: only latencies have a tail: golat fabric")
 	if c.noise, err = cmdline.ParsePercent(f.noise); err != nil || c.noise < 0 || c.noise > 0.5 {
 		wrong.Note(fmt.Errorf("--noise %q: want 0%% to 50%%", f.noise))
 	}

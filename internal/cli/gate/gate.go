@@ -3,7 +3,6 @@ package gate
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -58,12 +57,8 @@ func (f *Flags) Config() (c Config, err error) {
 	} else if f.accept != "" && !slices.ContainsFunc(f.WithoutGate, c.Accept.Has) {
 		wrong.Note(errors.New("--accept is for a gate: give --fail-on, too"))
 	}
-	if !(f.Confidence > 0 && f.Confidence < 1) {
-		wrong.Note(fmt.Errorf("--confidence %g: want more than 0 and less than 1", f.Confidence))
-	}
-	if !(f.Disturbed > 0 && f.Disturbed <= 1) {
-		wrong.Note(fmt.Errorf("--disturbed %g: want more than 0, at most 1", f.Disturbed))
-	}
+	wrong.If(!(f.Confidence > 0 && f.Confidence < 1), "--confidence %g: want more than 0 and less than 1", f.Confidence)
+	wrong.If(!(f.Disturbed > 0 && f.Disturbed <= 1), "--disturbed %g: want more than 0, at most 1", f.Disturbed)
 	return c, errors.Join(wrong...)
 }
 

@@ -8,20 +8,20 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/child"
 )
 
-// child is the other end of --loopback: this program as 'serve --once' on a port of its own.
-type child struct {
+// otherEnd is the other end of --loopback: this program as 'serve --once' on a port of its own.
+type otherEnd struct {
 	address string
 	cmd     *exec.Cmd
 	stdin   io.Closer // closing it ends the child
-	stderr  *tail
+	stderr  child.Words
 	done    chan error
 	once    sync.Once
 	err     error
@@ -32,7 +32,7 @@ type child struct {
 const childStart = time.Minute
 
 // startChild starts the other end and waits until it listens.
-func startChild(ctx context.Context, c Config) (*child, error) {
+func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("--loopback: find this program: %w", err)
@@ -60,7 +60,7 @@ func startChild(ctx context.Context, c Config) (*child, error) {
 		args = append(args, "--device", "roce0")
 	}
 	cmd := exec.Command(self, args...)
-	cmd.SysProcAttr = ownGroup()
+	cmd.SysProcAttr = child.OwnGroup()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func startChild(ctx context.Context, c Config) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &child{cmd: cmd, stdin: stdin, stderr: &tail{}, done: make(chan error, 1)}
-	cmd.Stderr = ch.stderr
+	ch := &otherEnd{cmd: cmd, stdin: stdin, done: make(chan error, 1)}
+	cmd.Stderr = &ch.stderr
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("--loopback: start the other end: %w", err)
 	}
@@ -94,7 +94,7 @@ func startChild(ctx context.Context, c Config) (*child, error) {
 	if ch.address == "" {
 		werr := ch.wait()
 		if err == nil {
-			err = fmt.Errorf("--loopback: the other end: %s (%w)", ch.stderr.text(), werr)
+			err = fmt.Errorf("--loopback: the other end: %s (%w)", ch.stderr.String(), werr)
 		}
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func startChild(ctx context.Context, c Config) (*child, error) {
 }
 
 // wait ends the child if it does not end by itself: what it reported is already known through the session.
-func (c *child) wait() error {
+func (c *otherEnd) wait() error {
 	c.once.Do(func() {
 		select {
 		case c.err = <-c.done:
@@ -114,7 +114,7 @@ func (c *child) wait() error {
 				_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it says where it hangs
 				select {
 				case c.err = <-c.done:
-					c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.stderr.text())
+					c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.stderr.String())
 					return
 				case <-time.After(time.Second):
 				}
@@ -127,29 +127,4 @@ func (c *child) wait() error {
 		return nil
 	}
 	return c.err
-}
-
-// tailBytes is how much of a child's last words is kept: enough for its stacks.
-const tailBytes = 64 << 10
-
-// tail keeps the end of what a child wrote.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - tailBytes; over > 0 {
-		t.b = t.b[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.b))
 }

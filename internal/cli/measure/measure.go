@@ -94,7 +94,7 @@ type Measurer struct {
 	Device  *opendevice.Device
 	Port    verbs.PortInfo
 	Session control.Session
-	child   *child // the other end of --loopback, or nil
+	child   *otherEnd // the other end of --loopback, or nil
 }
 
 // Open opens the device, starts the other end where --loopback asks for it, and connects. Errors before the

@@ -54,40 +54,31 @@ type PeerConfig struct {
 // Config checks the flags and names all mistakes at once.
 func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 	c := PeerConfig{Loopback: f.Loopback, Port: f.port, Perftest: perftest.Options{Version: f.perftest}}
-	var errs []error
+	var wrong cmdline.Faults
 	switch {
 	case len(args) > 1:
-		errs = append(errs, fmt.Errorf("%d hosts (%s): want one", len(args), strings.Join(args, ", ")))
+		wrong.Note(fmt.Errorf("%d hosts (%s): want one", len(args), strings.Join(args, ", ")))
 	case len(args) == 1 && f.Loopback:
-		errs = append(errs, fmt.Errorf("--loopback runs both ends here: leave out the host %q", args[0]))
+		wrong.Note(fmt.Errorf("--loopback runs both ends here: leave out the host %q", args[0]))
 	case len(args) == 1:
 		c.Host = args[0]
 	case !f.Loopback:
-		errs = append(errs, fmt.Errorf("no host: name the one that runs '%s serve', or give --loopback", tool))
+		wrong.Note(fmt.Errorf("no host: name the one that runs '%s serve', or give --loopback", tool))
 	}
-	if f.port < 1 || f.port > 65535 {
-		errs = append(errs, fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
-	}
-	err := c.Perftest.Check()
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--perftest-version: %w", err))
-	}
+	wrong.Range("--port (-p)", f.port, 1, 65535)
+	wrong.Note(cmdline.Prefixed("--perftest-version", c.Perftest.Check()))
+	var err error
 	c.Token, err = cmdline.ReadToken(f.tokenFile)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--token-file: %w", err))
-	}
+	wrong.Note(cmdline.Prefixed("--token-file", err))
 	if f.source != "" {
-		if c.Source, err = netip.ParseAddr(f.source); err != nil {
-			errs = append(errs, fmt.Errorf("--source: %w", err))
-		}
+		c.Source, err = netip.ParseAddr(f.source)
+		wrong.Note(cmdline.Prefixed("--source", err))
 	}
-	if c.Timeout, err = plan.ParseSeconds(f.peerTimeout); err != nil || c.Timeout <= 0 {
-		errs = append(errs, fmt.Errorf("--peer-timeout %q: want more than 0 seconds", f.peerTimeout))
-	}
-	if c.Wait, err = plan.ParseSeconds(f.wait); err != nil {
-		errs = append(errs, fmt.Errorf("--wait %q: want seconds", f.wait))
-	}
-	return c, errors.Join(errs...)
+	c.Timeout, err = plan.ParseSeconds(f.peerTimeout)
+	wrong.If(err != nil || c.Timeout <= 0, "--peer-timeout %q: want more than 0 seconds", f.peerTimeout)
+	c.Wait, err = plan.ParseSeconds(f.wait)
+	wrong.If(err != nil, "--wait %q: want seconds", f.wait)
+	return c, errors.Join(wrong...)
 }
 
 // PeerGroup is their heading in the help.

@@ -192,12 +192,8 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c.Strategies, err = parseStrategies(f.strategies, c.Shapes)
 	wrong.Note(err)
 	wrong.Note(cmdline.Prefixed("--connection (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
-	switch f.cache {
-	case "hot", "cold":
-		c.Cold = f.cache == "cold"
-	default:
-		wrong.Note(fmt.Errorf("--cache %q: want hot or cold", f.cache))
-	}
+	c.Cold = f.cache == "cold"
+	wrong.If(!c.Cold && f.cache != "hot", "--cache %q: want hot or cold", f.cache)
 	switch f.verify {
 	case "ends", "all":
 		c.Verify = f.verify
@@ -212,22 +208,13 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	}
 	wrong.Note(cmdline.Prefixed("--again", err))
 	wrong.Note(c.parseControl(f.control))
-	if c.MinTime, err = plan.ParseSeconds(f.minTime); err != nil || c.MinTime < time.Millisecond {
-		wrong.Note(fmt.Errorf("--min-time %q: want at least 1ms", f.minTime))
-	}
-	if c.MaxTime, err = plan.ParseSeconds(f.maxTime); err != nil || c.MaxTime <= 0 {
-		wrong.Note(fmt.Errorf("--max-time %q: want a time, like 10m", f.maxTime))
-	}
-	inRange := func(name string, v, most int) {
-		if v < 1 || v > most {
-			wrong.Note(fmt.Errorf("%s %d: want 1 to %d", name, v, most))
-		}
-	}
-	inRange("--window", f.window, maxWindow)
-	inRange("--runs", f.runs, maxGridRuns)
-	if f.resume && f.save == "" {
-		wrong.Note(errors.New("--resume: name the directory with --save"))
-	}
+	c.MinTime, err = plan.ParseSeconds(f.minTime)
+	wrong.If(err != nil || c.MinTime < time.Millisecond, "--min-time %q: want at least 1ms", f.minTime)
+	c.MaxTime, err = plan.ParseSeconds(f.maxTime)
+	wrong.If(err != nil || c.MaxTime <= 0, "--max-time %q: want a time, like 10m", f.maxTime)
+	wrong.Range("--window", f.window, 1, maxWindow)
+	wrong.Range("--runs", f.runs, 1, maxGridRuns)
+	wrong.If(f.resume && f.save == "", "--resume: name the directory with --save")
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
 	for _, text := range f.predict {
@@ -247,16 +234,12 @@ func (f *Flags) bytes(c *Config, wrong *cmdline.Faults) {
 	}
 	c.Segment, err = plan.ParseBytes(f.segment)
 	wrong.Note(cmdline.Prefixed("--segment", err))
-	if err == nil && (c.Segment < 64 || c.Segment > 1<<30) {
-		wrong.Note(fmt.Errorf("--segment %s: want 64 bytes to 1 GiB", f.segment))
-	}
+	wrong.If(err == nil && (c.Segment < 64 || c.Segment > 1<<30), "--segment %s: want 64 bytes to 1 GiB", f.segment)
 	c.ListBytes = -1
 	if f.listBytes != "" {
 		c.ListBytes, err = plan.ParseBytes(f.listBytes)
 		wrong.Note(cmdline.Prefixed("--list-bytes", err))
-		if err == nil && c.ListBytes > 1<<31 {
-			wrong.Note(fmt.Errorf("--list-bytes %s: want at most 2 GiB, or 0", f.listBytes))
-		}
+		wrong.If(err == nil && c.ListBytes > 1<<31, "--list-bytes %s: want at most 2 GiB, or 0", f.listBytes)
 	}
 }
 

@@ -3,7 +3,6 @@ package opendevice
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -43,35 +42,23 @@ const minSnap = 96
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
 	c := Config{Name: f.name, Port: f.port, Emulate: f.network, Pcap: f.pcap}
-	var errs []error
-	if f.port < 0 || f.port > 255 {
-		errs = append(errs, fmt.Errorf("--ib-port (-i) %d: want 1 or more", f.port))
-	}
-	switch {
-	case f.gid >= 0:
+	var wrong cmdline.Faults
+	wrong.If(f.port < 0 || f.port > 255, "--ib-port (-i) %d: want 1 or more", f.port)
+	wrong.If(f.gid < -1, "--gid-index (-x) %d: want 0 or more", f.gid)
+	if f.gid >= 0 {
 		c.GID = &f.gid
-	case f.gid < -1:
-		errs = append(errs, fmt.Errorf("--gid-index (-x) %d: want 0 or more", f.gid))
 	}
-	if _, err := netem.Parse(f.network); err != nil {
-		errs = append(errs, fmt.Errorf("--emulate: %w", err))
-	}
-	size, err := plan.ParseBytes(f.pcapSize)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--pcap-size: %w", err))
-	}
-	c.PcapBytes = min(size, math.MaxInt64)
+	_, err := netem.Parse(f.network)
+	wrong.Note(cmdline.Prefixed("--emulate", err))
+	c.PcapBytes, err = plan.ParseBytes(f.pcapSize)
+	wrong.Note(cmdline.Prefixed("--pcap-size", err))
 	if f.pcapSnap != "" {
-		if c.PcapSnap, err = plan.ParseSize(f.pcapSnap); err != nil {
-			errs = append(errs, fmt.Errorf("--pcap-snap: %w", err))
-		} else if c.PcapSnap < minSnap || c.PcapSnap > 64<<10 {
-			errs = append(errs, fmt.Errorf("--pcap-snap %s: want %d (the headers) to 64K", f.pcapSnap, minSnap))
-		}
+		c.PcapSnap, err = plan.ParseSize(f.pcapSnap)
+		wrong.Note(cmdline.Prefixed("--pcap-snap", err))
+		wrong.If(err == nil && (c.PcapSnap < minSnap || c.PcapSnap > 64<<10), "--pcap-snap %s: want %d (the headers) to 64K", f.pcapSnap, minSnap)
+		wrong.If(f.pcap == "", "--pcap-snap goes with --pcap")
 	}
-	if f.pcap == "" && f.pcapSnap != "" {
-		errs = append(errs, errors.New("--pcap-snap goes with --pcap"))
-	}
-	return c, errors.Join(errs...)
+	return c, errors.Join(wrong...)
 }
 
 // Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this one.

@@ -210,16 +210,12 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	}
 	if op == plan.Atomic {
 		kind, known := atomicType(f.atomicType)
-		if !known {
-			wrong.Note(fmt.Errorf("--atomic-type (-A) %q: want FETCH_AND_ADD or CMP_AND_SWAP", f.atomicType))
-		}
+		wrong.If(!known, "--atomic-type (-A) %q: want FETCH_AND_ADD or CMP_AND_SWAP", f.atomicType)
 		p.AtomicType = kind
 	}
 	wrong.Note(cmdline.Prefixed("--post-api", p.PostAPI.UnmarshalText([]byte(f.postAPI))))
 	if f.oldPostSend {
-		if p.PostAPI == verbs.PostWR {
-			wrong.Note(errors.New("--post-api wr and --use-old-post-send: one of them"))
-		}
+		wrong.If(p.PostAPI == verbs.PostWR, "--post-api wr and --use-old-post-send: one of them")
 		p.PostAPI = verbs.PostSend
 	}
 	var err error
@@ -237,9 +233,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	}
 	c.Threads.qps = f.given("qp")
 	wrong.Note(c.Threads.parse(f.threads))
-	if c.Threads.auto && p.Rails > 1 {
-		wrong.Note(fmt.Errorf("--threads auto with %d devices (-d): give a number, a multiple of them", p.Rails))
-	}
+	wrong.If(c.Threads.auto && p.Rails > 1, "--threads auto with %d devices (-d): give a number, a multiple of them", p.Rails)
 	if f.given("threads") {
 		p.Threads = c.Threads.threads
 	}
@@ -262,9 +256,8 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	if f.timestamps != "host" {
 		p.Timestamps = plan.Clock(f.timestamps)
 	}
-	if _, err := plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{}); err != nil {
-		wrong.Note(err)
-	}
+	_, err = plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
+	wrong.Note(err)
 	c.Plan = p
 	c.Device.Strict = len(f.expect) > 0 || f.limitBW > 0 || f.limitRate > 0 // no gate passes on the software device unless it was named
 	c.CPU, err = f.device.CPUChoice(1)
@@ -286,9 +279,7 @@ func (f *Flags) checkNumbers(wrong *cmdline.Faults) {
 		{"retries", "", f.retries, 1, 7},
 		{"rnr-timer", "", f.rnrTimer, 1, 31},
 	} { // they are narrow in a plan
-		if f.given(r.name) && (r.v < r.lo || r.v > r.hi) {
-			wrong.Note(fmt.Errorf("--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi))
-		}
+		wrong.If(f.given(r.name) && (r.v < r.lo || r.v > r.hi), "--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi)
 	}
 	for _, r := range []struct {
 		name, letter string
@@ -302,17 +293,13 @@ func (f *Flags) checkNumbers(wrong *cmdline.Faults) {
 		{"post-list", " (-l)", f.PostList},
 		{"outs", " (-o)", f.outs},
 	} {
-		if f.given(r.name) && r.v == 0 {
-			wrong.Note(fmt.Errorf("--%s%s 0: want 1 or more", r.name, r.letter))
-		}
+		wrong.If(f.given(r.name) && r.v == 0, "--%s%s 0: want 1 or more", r.name, r.letter)
 	}
 	for _, l := range []struct {
 		name  string
 		limit float64
 	}{{"limit-bw", f.limitBW}, {"limit-msgrate", f.limitRate}} {
-		if f.given(l.name) && !(l.limit > 0) { // so is NaN refused
-			wrong.Note(fmt.Errorf("--%s %g: want more than 0", l.name, l.limit))
-		}
+		wrong.If(f.given(l.name) && !(l.limit > 0), "--%s %g: want more than 0", l.name, l.limit) // so is NaN refused
 	}
 }
 
@@ -326,9 +313,7 @@ func (f *Flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 	c.Peer, err = f.Peer.Config(c.Tool, args)
 	wrong.Note(err)
 	c.Peer.ControlCM = f.controlCM
-	if f.controlCM && c.Peer.Loopback {
-		wrong.Note(errors.New("--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out"))
-	}
+	wrong.If(f.controlCM && c.Peer.Loopback, "--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out")
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
 	switch {
@@ -383,38 +368,26 @@ func (f *Flags) sizeList() ([]int, error) {
 
 // length reads -n, -D, -f and --warmup.
 func (f *Flags) length(p *plan.Spec) error {
-	var errs []error
+	var wrong cmdline.Faults
+	var err error
 	if f.iters != "" {
-		n, err := strconv.ParseUint(f.iters, 0, 64)
-		if err != nil || n < 1 {
-			errs = append(errs, fmt.Errorf("--iters (-n) %q: want a whole number of at least 1, such as 5000", f.iters))
-		}
-		p.Iterations = n
+		p.Iterations, err = strconv.ParseUint(f.iters, 0, 64)
+		wrong.If(err != nil || p.Iterations < 1, "--iters (-n) %q: want a whole number of at least 1, such as 5000", f.iters)
 	}
 	if f.duration != "" {
-		d, err := plan.ParseSeconds(f.duration)
-		if err == nil && d <= 0 {
-			err = fmt.Errorf("%q: want more than 0 seconds", f.duration)
-		}
-		errs = append(errs, cmdline.Prefixed("--duration (-D)", err))
-		p.Duration = d
+		p.Duration, err = plan.ParseSeconds(f.duration)
+		wrong.Note(cmdline.Prefixed("--duration (-D)", err))
+		wrong.If(err == nil && p.Duration <= 0, "--duration (-D): %q: want more than 0 seconds", f.duration)
 	}
 	if f.margin != "" {
-		d, err := plan.ParseSeconds(f.margin)
-		errs = append(errs, cmdline.Prefixed("--margin (-f)", err))
-		p.Margin = d
+		p.Margin, err = plan.ParseSeconds(f.margin)
+		wrong.Note(cmdline.Prefixed("--margin (-f)", err))
 	}
-	switch f.warmup {
-	case "steady", "":
-		p.WarmupSteady = true
-	default:
-		n, err := strconv.ParseUint(f.warmup, 0, 64)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--warmup %q: want a count of messages, or 'steady'", f.warmup))
-		}
-		p.Warmup = n
+	if p.WarmupSteady = f.warmup == "steady" || f.warmup == ""; !p.WarmupSteady {
+		p.Warmup, err = strconv.ParseUint(f.warmup, 0, 64)
+		wrong.If(err != nil, "--warmup %q: want a count of messages, or 'steady'", f.warmup)
 	}
-	return errors.Join(errs...)
+	return errors.Join(wrong...)
 }
 
 // atomicType reads the name of an atomic operation, as perftest has it or shorter.

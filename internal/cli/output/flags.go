@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/report/render"
 )
 
@@ -41,17 +42,15 @@ type Config struct {
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
 	c := Config{Save: f.save, OpenMetrics: f.openMetrics, Quiet: f.quiet}
-	var errs []error
+	var wrong cmdline.Faults
 	var err error
-	if c.Format, err = FormatNamed(f.format); err != nil {
-		errs = append(errs, fmt.Errorf("--format: %w", err))
-	}
+	c.Format, err = FormatNamed(f.format)
+	wrong.Note(cmdline.Prefixed("--format", err))
 	if f.save != "" {
-		if c.saveAs, err = FormatOfFile(f.save); err != nil {
-			errs = append(errs, fmt.Errorf("--save %s: %w", f.save, err))
-		}
+		c.saveAs, err = FormatOfFile(f.save)
+		wrong.Note(cmdline.Prefixed("--save "+f.save, err))
 	}
-	return c, errors.Join(errs...)
+	return c, errors.Join(wrong...)
 }
 
 // Checkpoints tells whether what was measured so far can be saved and gone on with: in a document.

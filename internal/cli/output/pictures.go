@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plot"
@@ -46,14 +47,10 @@ func (f *PictureFlags) Config() (Pictures, error) {
 		"pdf": plot.WritePDF,
 	}
 	p := Pictures{Directory: f.directory, ending: "." + f.format, draw: draw[f.format]}
-	var errs []error
-	if p.draw == nil {
-		errs = append(errs, fmt.Errorf("--picture-format %q: want svg, png or pdf", f.format))
-	}
-	if !(f.scale >= 0.25 && f.scale <= 10) {
-		errs = append(errs, fmt.Errorf("--scale %g: want 0.25 to 10", f.scale))
-	}
-	return p, errors.Join(errs...)
+	var wrong cmdline.Faults
+	wrong.If(p.draw == nil, "--picture-format %q: want svg, png or pdf", f.format)
+	wrong.If(!(f.scale >= 0.25 && f.scale <= 10), "--scale %g: want 0.25 to 10", f.scale)
+	return p, errors.Join(wrong...)
 }
 
 // Write writes each picture into a file of its own and names the files on standard error.

@@ -2,12 +2,12 @@ package qualify
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -27,14 +27,10 @@ const (
 func (l TestLength) asPlanned() bool { return (l.scale == 0 || l.scale == 1) && l.runs == 0 }
 
 func (l TestLength) check() error {
-	var errs []error
-	if !(l.scale > 0 && l.scale <= 1000) {
-		errs = append(errs, fmt.Errorf("--scale %g: want more than 0, to 1000; 1 is as the plan says", l.scale))
-	}
-	if l.runs < 0 || l.runs > 1000 {
-		errs = append(errs, fmt.Errorf("--runs %d: want 1 to 1000; 0 is as the plan says", l.runs))
-	}
-	return errors.Join(errs...)
+	var wrong cmdline.Faults
+	wrong.If(!(l.scale > 0 && l.scale <= 1000), "--scale %g: want more than 0, to 1000; 1 is as the plan says", l.scale)
+	wrong.If(l.runs < 0 || l.runs > 1000, "--runs %d: want 1 to 1000; 0 is as the plan says", l.runs)
+	return errors.Join(wrong...)
 }
 
 // stretch sets the flags of a parsed test to the length asked for.

@@ -182,16 +182,11 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	kinds := []string{leaveLine, leaveCounters, leaveAll}
 	for _, kind := range f.leaveOut {
-		if !slices.Contains(kinds, kind) {
-			wrong.Note(fmt.Errorf("--leave-out %q%s: want line, counters or all", kind, cmdline.DidYouMean(kind, kinds)))
-		}
-		if (kind == leaveLine || kind == leaveAll) && f.line != "" {
-			wrong.Note(fmt.Errorf("--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", kind))
-		}
+		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, cmdline.DidYouMean(kind, kinds))
+		wrong.If((kind == leaveLine || kind == leaveAll) && f.line != "",
+			"--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", kind)
 	}
-	if f.given("only") && len(f.only) == 0 {
-		wrong.Note(errors.New("--only names no test: want some of those that --list shows, such as write-64k,read-64k"))
-	}
+	wrong.If(f.given("only") && len(f.only) == 0, "--only names no test: want some of those that --list shows, such as write-64k,read-64k")
 	if f.resume != "" {
 		c.Resume, err = qualify.Load(f.resume)
 		if c.Resume == nil && err == nil {

@@ -65,25 +65,23 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 func (f *flags) config(args []string) (config, error) {
 	c := config{Files: args, Save: f.save}
-	var errs []error
-	if len(args) == 0 {
-		errs = append(errs, errors.New("no file: name one that --save or qualify --json wrote"))
-	}
+	var wrong cmdline.Faults
+	wrong.If(len(args) == 0, "no file: name one that --save or qualify --json wrote")
 	var err error
 	switch {
 	case f.format != "":
 		c.Format, err = output.FormatNamed(f.format)
-		errs = append(errs, cmdline.Prefixed("--format", err))
+		wrong.Note(cmdline.Prefixed("--format", err))
 	case f.save != "":
 		c.Format, err = output.FormatOfFile(f.save)
-		errs = append(errs, cmdline.Prefixed("--save "+f.save, err))
+		wrong.Note(cmdline.Prefixed("--save "+f.save, err))
 	case !f.pictures.Asked():
 		c.Format, err = output.FormatNamed("table")
-		errs = append(errs, err)
+		wrong.Note(err)
 	}
 	c.Pictures, err = f.pictures.Config()
-	errs = append(errs, err)
-	return c, errors.Join(errs...)
+	wrong.Note(err)
+	return c, errors.Join(wrong...)
 }
 
 // run renders files.

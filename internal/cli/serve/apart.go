@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gobw/gobw/internal/child"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
@@ -37,7 +38,7 @@ const (
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
-	stderr tail
+	stderr child.Words
 	events chan event
 }
 
@@ -67,7 +68,7 @@ func start(o order, connection *os.File) (*process, error) {
 	p := &process{cmd: exec.Command(self, "serve", "--test-process"), events: make(chan event, 16)}
 	p.cmd.ExtraFiles = []*os.File{connection, w}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = ownGroup()
+	p.cmd.SysProcAttr = child.OwnGroup()
 	p.cmd.Env = append(os.Environ(), "GOTRACEBACK=single")
 	stdin, err := p.cmd.StdinPipe()
 	if err == nil {
@@ -150,7 +151,7 @@ func (c config) probeApart(errs io.Writer) (*probed, error) {
 		return found, nil
 	}
 	if status, is := errors.AsType[*exec.ExitError](err); is && status.ExitCode() > 0 {
-		_, _ = io.WriteString(errs, p.stderr.String())
+		fmt.Fprintln(errs, p.stderr.String())
 		return nil, exit.SilentError{Code: status.ExitCode()}
 	}
 	return nil, exit.SetupError{Err: p.deathOf(err)}
@@ -324,32 +325,4 @@ func fileOf(conn net.Conn) (*os.File, error) {
 		return nil, fmt.Errorf("a connection of %T stays in its process", conn)
 	}
 	return c.File()
-}
-
-// tail keeps the beginning and the end of what a process writes.
-type tail struct {
-	mu          sync.Mutex
-	first, last []byte
-}
-
-const tailBytes = 16 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := len(p)
-	if room := tailBytes - len(t.first); room > 0 {
-		k := min(room, len(p))
-		t.first, p = append(t.first, p[:k]...), p[k:]
-	}
-	if t.last = append(t.last, p...); len(t.last) > tailBytes {
-		t.last = append([]byte(nil), t.last[len(t.last)-tailBytes:]...)
-	}
-	return n, nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.first) + string(t.last)
 }

@@ -15,10 +15,6 @@ const canHandOver = true
 // notifyStatus asks for SIGUSR1, on which a server says how it is.
 func notifyStatus(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }
 
-func ownGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
-}
-
 // hasLeft tells whether the client has closed its side, or the connection is no more. Nothing is read for that.
 func hasLeft(c net.Conn) bool {
 	left := false

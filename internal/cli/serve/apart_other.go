@@ -5,15 +5,12 @@ package serve
 import (
 	"net"
 	"os"
-	"syscall"
 )
 
 // canHandOver: elsewhere a test runs in the server's own process.
 const canHandOver = false
 
 func notifyStatus(chan<- os.Signal) {}
-
-func ownGroup() *syscall.SysProcAttr { return nil }
 
 func hasLeft(net.Conn) bool { return false }
 

@@ -139,9 +139,7 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 	wrong.Note(err)
 	c.CPU, err = f.device.CPUChoice(2)
 	wrong.Note(err)
-	if f.port < 1 || f.port > 65535 {
-		wrong.Note(fmt.Errorf("--port (-p) %d: want 1 to 65535", f.port))
-	}
+	wrong.Range("--port (-p)", f.port, 1, 65535)
 	c.Listen.Address = listenAddress(f.listen, f.port)
 	for _, a := range f.allow {
 		prefix, err := cmdline.ParsePrefix(a)
@@ -152,12 +150,9 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 	c.Listen.Token, err = cmdline.ReadToken(f.tokenFile)
 	wrong.Note(cmdline.Prefixed("--token-file", err))
 	c.Listen.Clients, c.Listen.Plans, c.Listen.Admit = f.clients, true, admit(c.Policy)
-	if f.clients < 1 || f.clients > 1024 {
-		wrong.Note(fmt.Errorf("--clients %d: want 1 to 1024", f.clients))
-	}
-	if c.Listen.Timeouts.Peer, err = plan.ParseSeconds(f.peerTimeout); err != nil || c.Listen.Timeouts.Peer <= 0 {
-		wrong.Note(fmt.Errorf("--peer-timeout %q: want more than 0 seconds", f.peerTimeout))
-	}
+	wrong.Range("--clients", f.clients, 1, 1024)
+	c.Listen.Timeouts.Peer, err = plan.ParseSeconds(f.peerTimeout)
+	wrong.If(err != nil || c.Listen.Timeouts.Peer <= 0, "--peer-timeout %q: want more than 0 seconds", f.peerTimeout)
 	c.Listen.Program = tool + " " + bench.Version()
 	level := slog.LevelInfo
 	if f.quiet {
@@ -189,17 +184,12 @@ func (f *flags) policy(c *config) error {
 		p.Bytes = uint64(n)
 	}
 	var err error
-	if p.Duration, err = parseLimit(f.maxDuration); err != nil {
-		wrong.Note(fmt.Errorf("--max-duration %q: want a time such as 10m or 1h, 0: no limit", f.maxDuration))
-	}
-	if f.maxQPs < 1 || f.maxQPs > 16384 {
-		wrong.Note(fmt.Errorf("--max-qps %d: want 1 to 16384", f.maxQPs))
-	}
+	p.Duration, err = parseLimit(f.maxDuration)
+	wrong.If(err != nil, "--max-duration %q: want a time such as 10m or 1h, 0: no limit", f.maxDuration)
+	wrong.Range("--max-qps", f.maxQPs, 1, 16384)
 	for _, name := range f.operations {
 		op := plan.Operation(name)
-		if !slices.Contains(plan.Operations(), op) {
-			wrong.Note(fmt.Errorf("--operations %q: want %s", name, plan.OperationNames()))
-		}
+		wrong.If(!slices.Contains(plan.Operations(), op), "--operations %q: want %s", name, plan.OperationNames())
 		p.Operations = append(p.Operations, op)
 	}
 	for _, a := range f.dataAllow {

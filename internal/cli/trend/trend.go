@@ -88,9 +88,7 @@ func (f *flags) config(args []string) (config, error) {
 		Figures: f.figures, Confidence: f.gate.Confidence, Split: f.split, Seed: f.seed, DisturbedShare: f.gate.Disturbed,
 	}}
 	var wrong cmdline.Faults
-	if len(args) == 0 {
-		wrong.Note(errors.New("no result: name a directory of results, or files that --save or qualify --json wrote"))
-	}
+	wrong.If(len(args) == 0, "no result: name a directory of results, or files that --save or qualify --json wrote")
 	g, err := f.gate.Config()
 	wrong.Note(err)
 	c.Gate, c.Options.Margin, c.Options.Accept = g, g.Margin, g.Accept

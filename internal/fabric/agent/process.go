@@ -8,9 +8,9 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/gobw/gobw/internal/child"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/fabric/wire"
 )
@@ -23,7 +23,7 @@ type Process struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	stderr *tail
+	stderr *child.Words
 	opened *wire.Open
 	rail   int
 }
@@ -34,34 +34,10 @@ const (
 	beyondRun     = 8 * time.Second // a slow path's first completion is waited for, and processors may be busy
 )
 
-// tail keeps the end of what a process prints.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	const most = 2048
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, b...)
-	if len(t.b) > most {
-		t.b = t.b[len(t.b)-most:]
-	}
-	return len(b), nil
-}
-
-func (t *tail) first() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	line, _, _ := strings.Cut(strings.TrimSpace(string(t.b)), "\n")
-	return line
-}
-
 // start starts the process.
 func (p *Process) start() error {
 	cmd := p.Command()
-	p.stderr = &tail{}
+	p.stderr = &child.Words{}
 	cmd.Stderr = p.stderr
 	dieWithParent(cmd)
 	in, err := cmd.StdinPipe()
@@ -112,7 +88,7 @@ func (p *Process) ask(ctx context.Context, m *wire.Message, within time.Duration
 	}
 	_ = p.cmd.Process.Kill()
 	state := p.reap()
-	if said := p.stderr.first(); said != "" {
+	if said, _, _ := strings.Cut(p.stderr.String(), "\n"); said != "" {
 		state += ": " + said
 	}
 	return nil, fmt.Errorf("the measuring process ended (%s): %w", state, a.err)

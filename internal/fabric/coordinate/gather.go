@@ -1,6 +1,7 @@
 package coordinate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -264,7 +265,7 @@ func (c *coordinator) judgeFacts(p *peer) {
 	}
 	for i, rail := range p.facts.Rails {
 		if rail.Error != "" {
-			c.unfit(p, fmt.Sprintf("%s: %s", orElse(rail.Device, c.cfg.Rails[i], "device"), rail.Error), rail.Remedy)
+			c.unfit(p, fmt.Sprintf("%s: %s", cmp.Or(rail.Device, c.cfg.Rails[i], "device"), rail.Error), rail.Remedy)
 			return
 		}
 	}
@@ -273,15 +274,6 @@ func (c *coordinator) judgeFacts(p *peer) {
 			h.Notes = append(h.Notes, wire.Clean(w))
 		}
 	}
-}
-
-func orElse(names ...string) string {
-	for _, n := range names {
-		if n != "" {
-			return n
-		}
-	}
-	return ""
 }
 
 // mtu is the smallest of a rail's MTUs: all paths have it.

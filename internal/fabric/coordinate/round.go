@@ -1,6 +1,7 @@
 package coordinate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -125,17 +126,8 @@ func (c *coordinator) prepare(ctx context.Context, number int, rails []int, flow
 			asked = append(asked, p)
 		}
 	}
-	err := c.await(ctx, readyWithin, func() bool {
-		for len(asked) > 0 { // those who have answered stay answered
-			p := asked[len(asked)-1]
-			if !p.lost && (p.prepared == nil || p.prepared.Round != number) {
-				return false
-			}
-			asked = asked[:len(asked)-1]
-		}
-		return true
-	})
-	if err != nil {
+	ready := func(p *peer) bool { return p.lost || p.prepared != nil && p.prepared.Round == number }
+	if err := c.await(ctx, readyWithin, all(asked, ready)); err != nil {
 		return err
 	}
 	for k := range flows {
@@ -237,16 +229,18 @@ func (c *coordinator) start(ctx context.Context, number int, rails []int, flows 
 		p.send(&wire.Message{Kind: wire.KindGo, Go: g})
 		asked = append(asked, p)
 	}
-	return c.await(ctx, in+c.cfg.Lead+c.cfg.Measure+c.cfg.Tail+lateResult, func() bool {
-		for len(asked) > 0 {
-			p := asked[len(asked)-1]
-			if !p.lost && (p.result == nil || p.result.Round != number) {
-				return false
-			}
+	done := func(p *peer) bool { return p.lost || p.result != nil && p.result.Round == number }
+	return c.await(ctx, in+c.cfg.Lead+c.cfg.Measure+c.cfg.Tail+lateResult, all(asked, done))
+}
+
+// all tells whether all agents have done something. It is asked again and again: those who have stay so.
+func all(asked []*peer, done func(*peer) bool) func() bool {
+	return func() bool {
+		for len(asked) > 0 && done(asked[len(asked)-1]) {
 			asked = asked[:len(asked)-1]
 		}
-		return true
-	})
+		return len(asked) == 0
+	}
 }
 
 // proveLife waits, after a flow has failed, until both its ends have been heard again: a partner's failure comes sooner
@@ -325,11 +319,11 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
 	switch {
 	case a.Corrupt || b.Corrupt:
 		x.State = judge.WrongData
-		c.failed(f, orElse(b.Error, a.Error))
+		c.failed(f, cmp.Or(b.Error, a.Error))
 		return
 	case a.Error != "" || b.Error != "":
 		x.State = judge.NotConnected
-		c.failed(f, orElse(a.Error, b.Error))
+		c.failed(f, cmp.Or(a.Error, b.Error))
 		return
 	case a.Unmeasured || c.receiverKnows() && b.Unmeasured:
 		c.failed(f, "another flow of its host failed before this one had moved anything")

@@ -90,19 +90,11 @@ func (s *server) meet(conn net.Conn) {
 		if h == nil || len(proof) == 0 { // only who has proven himself is known by his rank
 			return
 		}
-		p := newPeer(conn, h)
-		p.excluded = true
-		select {
-		case s.met <- p:
-			keep = true
-		case <-s.stop:
-		}
-		return
-	}
-	if wire.Write(conn, &wire.Message{Kind: wire.KindWelcome, Challenge: &wire.Challenge{Proof: proof}}) != nil || conn.SetDeadline(time.Time{}) != nil {
+	} else if wire.Write(conn, &wire.Message{Kind: wire.KindWelcome, Challenge: &wire.Challenge{Proof: proof}}) != nil || conn.SetDeadline(time.Time{}) != nil {
 		return
 	}
 	p := newPeer(conn, h)
+	p.excluded = err != nil
 	select {
 	case s.met <- p:
 		keep = true

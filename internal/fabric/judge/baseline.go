@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gobw/gobw/report/fabric"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -89,7 +90,7 @@ func (j *Judge) against() (found []Finding, power float64) {
 		}
 		power = max(power, j.cfg.Slow/2+e.Interval.High-e.Interval.Low)
 		if v.Word == stats.Worse {
-			s := Share{N: len(now[of[k].Class]), Share: 1 + e.Change, Low: 1 + e.Interval.Low, High: 1 + e.Interval.High}
+			s := fabric.Evidence{N: len(now[of[k].Class]), Share: 1 + e.Change, Low: 1 + e.Interval.Low, High: 1 + e.Interval.High}
 			found = append(found, Finding{Kind: BelowBaseline, Subject: "class", Rail: int(of[k].Class.Rail), From: -1, To: -1, Crosses: of[k].Class.Trunk, Loaded: s})
 		}
 	}

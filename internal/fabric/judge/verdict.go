@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/gobw/gobw/report/fabric"
 )
 
 // Kind is what a finding says.
@@ -39,34 +41,14 @@ type Finding struct {
 	To       int     `json:"to"`
 	Crosses  bool    `json:"crosses,omitempty"`        // class: the paths between leaves
 	Screened float64 `json:"screened_share,omitempty"` // in the scheduled rounds
-	Loaded   Share   `json:"busy"`
-	Quiet    Share   `json:"alone"`
-}
-
-// Share is the median of some re-tests.
-type Share struct {
-	N     int     `json:"n"`
-	Share float64 `json:"share,omitempty"`
-	Low   float64 `json:"low,omitempty"` // 95 % interval of the median
-	High  float64 `json:"high,omitempty"`
+	Loaded   fabric.Evidence `json:"busy"`
+	Quiet    fabric.Evidence `json:"alone"`
 }
 
 // Verdict is what the whole run says.
 type Verdict struct {
-	Findings     []Finding `json:"findings"`
-	Sigma        float64   `json:"sigma"`                          // noise of one cell
-	Slow         float64   `json:"slow"`                           // the drop that was looked for
-	HostPower    float64   `json:"host_power"`                     // the least drop of a host that is found with 95 %; 0: none is
-	LinkPower    float64   `json:"link_power"`                     // of a tested link
-	Baseline     float64   `json:"baseline_power,omitempty"`       // the least drop of all paths of a class that is found with 95 %; 0: none is
-	Tested       int       `json:"tested"`                         // ordered pairs on all rails
-	Untimed      int       `json:"untimed,omitempty"`              // of the tested, whose speed nobody judged: several senders met at a receiver
-	Pairs        int       `json:"pairs"`                          // that there are
-	Retests      int       `json:"retest_rounds"`                  // rounds
-	Untried      int       `json:"untried_links,omitempty"`        // suspected, beyond the most that are tried
-	Undecided    int       `json:"undecided,omitempty"`            // subjects
-	KnownGood    int       `json:"known_good_hosts"`               // hosts that could serve as partners, on the rail with fewest
-	NotReproduce int       `json:"not_reproduced_links,omitempty"` // links suspected from one cell alone, not listed
+	Findings []Finding `json:"findings"`
+	fabric.Judged
 }
 
 // Conclude judges with what is there. It may be asked at any time.
@@ -74,10 +56,9 @@ func (j *Judge) Conclude() Verdict {
 	if j.stage == screening {
 		j.levels = j.cfg.learn(j.cells)
 	}
-	v := Verdict{
-		Sigma: j.levels.sigma, Slow: j.cfg.Slow, Retests: j.retests, Untried: j.links, KnownGood: j.cfg.Hosts,
-		Pairs: j.cfg.Rails * j.cfg.Hosts * (j.cfg.Hosts - 1), Findings: slices.Clone(j.bad),
-	}
+	v := Verdict{slices.Clone(j.bad), fabric.Judged{
+		Sigma: j.levels.sigma, Slow: j.cfg.Slow, Retests: j.retests, Untried: j.links, KnownGood: j.cfg.Hosts, Pairs: j.cfg.Rails * j.cfg.Hosts * (j.cfg.Hosts - 1),
+	}}
 	for _, c := range j.tested {
 		v.Tested += c.n
 		v.Untimed += c.n
@@ -95,7 +76,7 @@ func (j *Judge) Conclude() Verdict {
 		case f.Kind == CannotTell:
 			v.Undecided++
 		case f.Kind == NotReproduced && s.Kind == Link:
-			v.NotReproduce++
+			v.NotReproduced++
 			continue
 		case f.Kind == NotReproduced && f.Screened > 1-j.cfg.Slow/2: // noise: it was never slow by as much as matters
 			continue
@@ -103,7 +84,7 @@ func (j *Judge) Conclude() Verdict {
 		v.Findings = append(v.Findings, f)
 	}
 	below, power := j.against()
-	v.Findings, v.Baseline = append(joinSides(v.Findings), below...), power
+	v.Findings, v.BaselinePower = append(joinSides(v.Findings), below...), power
 	slices.SortFunc(v.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(a.worst(), b.worst()),
 			cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Rail, b.Rail))
@@ -152,15 +133,15 @@ func (j *Judge) finding(s Subject, t *trial) Finding {
 }
 
 // share is the median of the evidence with the distribution-free interval of its order statistics.
-func (e *evidence) share() Share {
+func (e *evidence) share() fabric.Evidence {
 	n := len(e.x)
 	if n == 0 {
-		return Share{}
+		return fabric.Evidence{}
 	}
 	x := slices.Clone(e.x)
 	slices.Sort(x)
 	k := max(int(math.Floor(float64(n)/2-0.98*math.Sqrt(float64(n)))), 0)
-	return Share{N: n, Share: math.Exp(median(x)), Low: math.Exp(x[k]), High: math.Exp(x[n-1-k])}
+	return fabric.Evidence{N: n, Share: math.Exp(median(x)), Low: math.Exp(x[k]), High: math.Exp(x[n-1-k])}
 }
 
 // joinSides makes one finding of a host whose sending and receiving sides have the same verdict.

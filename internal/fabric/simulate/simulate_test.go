@@ -168,8 +168,8 @@ func TestBaseline(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, latency %t", tt.name, latency), func(t *testing.T) {
 				for seed := range seeds(5) {
 					_, v := run(t, seed, tt.all, tt.plant, level)
-					if got := words(v); !slices.Equal(got, tt.want) || v.Baseline < 0.02 || v.Baseline > 0.1 {
-						t.Errorf("seed %d, power %.3f: %q, want %q", seed, v.Baseline, got, tt.want)
+					if got := words(v); !slices.Equal(got, tt.want) || v.BaselinePower < 0.02 || v.BaselinePower > 0.1 {
+						t.Errorf("seed %d, power %.3f: %q, want %q", seed, v.BaselinePower, got, tt.want)
 					}
 				}
 			})

@@ -52,12 +52,8 @@ func Document(o coordinate.Outcome, f Facts) *fabric.Document {
 		s.incast()
 		s.scatter()
 		s.classes()
-		v := o.Verdict
-		d.Judged = fabric.Judged{
-			Sigma: v.Sigma, Slow: v.Slow, HostPower: v.HostPower, LinkPower: v.LinkPower, Tested: v.Tested, Untimed: v.Untimed, Pairs: v.Pairs, Retests: v.Retests,
-			Undecided: v.Undecided, NotReproduced: v.NotReproduce, Untried: v.Untried, KnownGood: v.KnownGood,
-			Baseline: f.Baseline, BaselinePower: v.Baseline,
-		}
+		d.Judged = o.Verdict.Judged
+		d.Judged.Baseline = f.Baseline
 	}
 	return d
 }
@@ -159,7 +155,7 @@ func (s *summing) findings() {
 	}
 }
 
-func evidence(e judge.Share) fabric.Evidence {
+func evidence(e fabric.Evidence) fabric.Evidence {
 	return fabric.Evidence{N: e.N, Share: round4(e.Share), Low: round4(e.Low), High: round4(e.High)}
 }
 

@@ -79,7 +79,6 @@ type Facts struct {
 	MemlockBytes  int64    `json:"memlock_bytes"` // -1: unlimited
 	Kernel        string   `json:"kernel,omitempty"`
 	Warnings      []string `json:"warnings,omitempty"`
-	MeasuringPIDs []int    `json:"pids,omitempty"`
 }
 
 // Rail is one device, opened.

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package measure
-
-import "syscall"
-
-func ownGroup() *syscall.SysProcAttr { return nil }
