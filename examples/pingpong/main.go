@@ -7,7 +7,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -39,6 +38,7 @@ type options struct {
 	port      int
 	listen    string
 	host      string
+	timeout   time.Duration // how long a silent peer is borne
 }
 
 const (
@@ -51,11 +51,9 @@ const (
 )
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
 	o, err := parse(os.Args[1:], os.Stderr)
 	if err == nil {
-		err = run(ctx, o, os.Stdout)
+		err = run(o, os.Stdout)
 	}
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return
@@ -82,6 +80,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	mtu := fs.Int("m", 1024, "path MTU in bytes")
 	fs.IntVar(&o.port, "p", 18515, "TCP port")
 	fs.StringVar(&o.listen, "listen", "", "address to listen on (all)")
+	fs.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait for a peer that says or sends nothing")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -96,8 +95,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	switch {
 	case fs.NArg() > 1:
 		err = errors.Join(err, fmt.Errorf("%d hosts: want one, or none to be the server", fs.NArg()))
-	case o.iters < 1 || o.size < 1 || o.rxDepth < 1:
-		err = errors.Join(err, errors.New("-s, -n and -r want at least 1"))
+	case o.iters < 1 || o.size < 1 || o.rxDepth < 1 || o.timeout < 1:
+		err = errors.Join(err, errors.New("-s, -n and -r want at least 1, -timeout more than 0"))
 	case o.shared < 0 || o.shared >= sharedMost || o.shared > o.rxDepth:
 		err = errors.Join(err, fmt.Errorf("-q %d: want fewer than %d queue pairs, and a receive for each (-r %d)", o.shared, sharedMost, o.rxDepth))
 	case o.shared > 0 && o.transport != verbs.RC:
@@ -146,7 +145,7 @@ func parseDestination(s string) (d destination, err error) {
 }
 
 // run plays one end.
-func run(ctx context.Context, o options, out io.Writer) (err error) {
+func run(o options, out io.Writer) (err error) {
 	conn, err := connect(o)
 	if err != nil {
 		return err
@@ -162,11 +161,14 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 	}
+	if err := conn.SetDeadline(time.Now().Add(o.timeout)); err != nil {
+		return err
+	}
 	if err := e.meet(conn, out); err != nil {
 		return err
 	}
 	start := time.Now()
-	if err := e.play(ctx); err != nil {
+	if err := e.play(); err != nil {
 		return err
 	}
 	d := time.Since(start)
@@ -179,7 +181,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 // connect opens the TCP connection of the handshake.
 func connect(o options) (net.Conn, error) {
 	if o.host != "" {
-		return net.Dial("tcp", net.JoinHostPort(o.host, strconv.Itoa(o.port)))
+		return net.DialTimeout("tcp", net.JoinHostPort(o.host, strconv.Itoa(o.port)), o.timeout)
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(o.listen, strconv.Itoa(o.port)))
 	if err != nil {
@@ -340,8 +342,8 @@ func (e *end) meet(conn net.Conn, out io.Writer) error {
 		}
 	}
 	reply := make([]byte, len(message))
-	if _, err := io.ReadFull(conn, reply); err != nil {
-		return fmt.Errorf("read the peer's address: %w", err)
+	if n, err := io.ReadFull(conn, reply); err != nil {
+		return fmt.Errorf("read the peer's address: %d of %d bytes came: %w: give both ends the same -q, or none", n, len(reply), err)
 	}
 	for k := range e.qps {
 		d, err := parseDestination(string(reply[k*wireBytes:][:wireBytes]))
@@ -364,8 +366,14 @@ func (e *end) meet(conn net.Conn, out io.Writer) error {
 	if _, err := conn.Write(message); err != nil {
 		return err
 	}
-	_, err := io.ReadFull(conn, make([]byte, len("done")))
-	return err
+	last := make([]byte, len("done"))
+	if _, err := io.ReadFull(conn, last); err != nil {
+		return fmt.Errorf("read the peer's \"done\": %w", err)
+	}
+	if string(last) != "done" {
+		return fmt.Errorf("%q in place of \"done\": the peer has more queue pairs: give both ends the same -q, or none", last)
+	}
+	return nil
 }
 
 func (d destination) print(out io.Writer, name string) {
@@ -416,8 +424,9 @@ func (e *end) postSend(k int) error {
 
 // play sends a message on a queue pair for each one received there, when the one before has completed, because a send queue
 // has one slot. The client starts, on all of them. The round trips of all queue pairs are counted together, and both ends
-// stop when they have seen enough, as rdma-core's do.
-func (e *end) play(ctx context.Context) error {
+// stop when they have seen enough, as rdma-core's do. Those close their connection after the handshake, so that a peer that
+// has ended is noticed by its silence alone.
+func (e *end) play() error {
 	pending := make([]int, len(e.qps)) // what each waits for: its send, the peer's, or both
 	index := map[uint32]int{}
 	for k, qp := range e.qps {
@@ -430,15 +439,18 @@ func (e *end) play(ctx context.Context) error {
 			pending[k] = idSend | idRecv
 		}
 	}
-	sent, received := 0, 0
+	sent, received, moved := 0, 0, time.Now()
 	completions := make([]verbs.Completion, 16)
 	for sent < e.o.iters || received < e.o.iters {
 		n, err := e.cq.Poll(completions)
 		if err != nil {
 			return err
 		}
-		if n == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n > 0 {
+			moved = time.Now()
+		} else if time.Since(moved) > e.o.timeout {
+			return fmt.Errorf("nothing came for %v, after %d messages of %d: give both ends the same -c, -n, -q and -s",
+				e.o.timeout, received, e.o.iters)
 		}
 		for _, c := range completions[:n] {
 			k, ours := index[c.QPN]

@@ -17,10 +17,8 @@ import (
 func TestPingpong(t *testing.T) {
 	for _, kind := range []string{"RC", "UC", "UD", "RC -q 1", "RC -q 5"} {
 		t.Run(kind, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
 			address := verbstest.Address().String()
-			common := append([]string{"-d", "roce0", "-s", "1000", "-n", "200", "-c"}, strings.Fields(kind)...)
+			common := append([]string{"-d", "roce0", "-timeout", "1m", "-s", "1000", "-n", "200", "-c"}, strings.Fields(kind)...)
 			server, err := parse(append(common, "-listen", address), io.Discard)
 			if err != nil {
 				t.Fatal(err)
@@ -30,17 +28,54 @@ func TestPingpong(t *testing.T) {
 				t.Fatal(err)
 			}
 			var said [2]bytes.Buffer
-			served := make(chan error, 1)
-			go func() { served <- run(ctx, server, &said[0]) }()
-			if err := retry(ctx, func() error { return run(ctx, client, &said[1]) }); err != nil {
-				t.Fatalf("client: %v", err)
-			}
-			if err := <-served; err != nil {
-				t.Fatalf("server: %v", err)
+			served, came := pair(t, server, client, &said)
+			if served != nil || came != nil {
+				t.Fatalf("server: %v, client: %v", served, came)
 			}
 			for i := range said {
 				if !strings.Contains(said[i].String(), "200 iters in ") {
 					t.Errorf("end %d prints no result: %s", i, said[i].String())
+				}
+			}
+		})
+	}
+}
+
+// pair runs both ends and returns how they ended.
+func pair(t *testing.T, server, client options, said *[2]bytes.Buffer) (served, came error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- run(server, &said[0]) }()
+	came = retry(ctx, func() error { return run(client, &said[1]) })
+	return <-ended, came
+}
+
+// TestEndsDisagree gives the ends different options: whoever waits for what never comes ends, and says what to compare.
+func TestEndsDisagree(t *testing.T) {
+	for _, tt := range []struct{ server, client, serverSays, clientSays string }{
+		{"-q 4", "", "52 of 13312 bytes came", "give both ends the same -q"},
+		{"", "-q 4", "give both ends the same -q", "give both ends the same -q"},
+		{"-n 100 -c UC", "-n 300 -c UC", "", "of 300: give both ends the same -c, -n"},
+		{"-n 300 -c UC", "-n 100 -c UC", "of 300: give both ends the same -c, -n", ""},
+	} {
+		t.Run(tt.server+" and "+tt.client, func(t *testing.T) {
+			address := verbstest.Address().String()
+			server, err := parse(strings.Fields("-d roce0 -timeout 2s -listen "+address+" "+tt.server), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := parse(strings.Fields("-d roce0 -timeout 2s "+tt.client+" "+address), io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			served, came := pair(t, server, client, new([2]bytes.Buffer))
+			for _, end := range []struct {
+				name, want string
+				err        error
+			}{{"server", tt.serverSays, served}, {"client", tt.clientSays, came}} {
+				if end.want != "" && (end.err == nil || !strings.Contains(end.err.Error(), end.want)) {
+					t.Errorf("%s: %v, want %q", end.name, end.err, end.want)
 				}
 			}
 		})

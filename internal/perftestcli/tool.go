@@ -44,19 +44,27 @@ func ToolNamed(name string) (Tool, bool) {
 }
 
 // Known finds an option by its long name, with dashes or underscores, or by its letter: the long name as perftest has it, and a
-// tool that takes it: the preferred one, or the first in which it does something. acts tells whether it does in that tool.
-func Known(name, preferred string) (long, tool string, acts bool) {
+// tool that takes it: the one of that operation and kind, or the nearest in which it does something (of that kind before of
+// that operation). acts tells whether it does in that tool.
+func Known(name string, op plan.Operation, kind plan.Kind) (long, tool string, acts bool) {
+	const exact = 3
+	best := -1
 	for _, f := range flags() {
 		plain := strings.ReplaceAll(f.long, "_", "-")
 		if strings.ReplaceAll(name, "_", "-") != plain && (len(name) != 1 || f.short != name[0]) || f.exact && !f.value && f.set == nil {
 			continue
 		}
 		for _, t := range Tools() {
-			switch in := f.in(t); {
-			case t.Name == preferred && in != Refused && f.set != nil:
-				return f.long, t.Name, in == Acts
-			case in == Acts && tool == "":
-				long, tool, acts = f.long, t.Name, true
+			near := 0
+			if t.Kind == kind {
+				near += 2
+			}
+			if t.Operation == op {
+				near++
+			}
+			in := f.in(t)
+			if near > best && (in == Acts || in == Ignored && near == exact && f.set != nil) {
+				best, long, tool, acts = near, f.long, t.Name, in == Acts
 			}
 		}
 	}

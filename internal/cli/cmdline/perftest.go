@@ -25,8 +25,8 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 // the long one, or a letter.
 func perftestFlag(c *cobra.Command, name string) string {
 	program, command, _ := strings.Cut(c.CommandPath(), " ")
-	kind := map[string]string{"gobw": "bw", "golat": "lat"}[program]
-	long, tool, acts := perftestcli.Known(name, "ib_"+command+"_"+kind)
+	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[program]
+	long, tool, acts := perftestcli.Known(name, plan.Operation(command), kind)
 	if tool == "" {
 		return ""
 	}

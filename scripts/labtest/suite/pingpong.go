@@ -37,7 +37,7 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 				return command{label: "stock", argv: append(argv, host...)}
 			}
 			ours := func(host ...string) command {
-				argv := append([]string{s.ours("pingpong"), "-d", device, "-s", size, "-n", "300", "-m", "1024", "-p", "18517"}, kind...)
+				argv := append([]string{s.ours("pingpong"), "-d", device, "-s", size, "-n", "300", "-m", "1024", "-p", "18517", "-timeout", "1m"}, kind...)
 				if !inPeer {
 					argv = append(argv, "-g", gid)
 				}
