@@ -34,11 +34,13 @@ type Setup struct {
 	Transport      string  `json:"transport"`
 	Cache          string  `json:"cache"` // "hot" or "cold"
 	FootprintBytes int64   `json:"footprint_bytes"`
-	LLCBytes       int64   `json:"llc_bytes"` // last-level cache of the client
-	Window         int     `json:"window"`    // messages in flight
+	FootprintAsked int64   `json:"footprint_asked,omitempty"` // by a flag; 0: what the cache state wants
+	LLCBytes       int64   `json:"llc_bytes"`                 // last-level cache of the client
+	Window         int     `json:"window"`                    // messages in flight
 	MaxSGE         int     `json:"max_sge"`
 	MaxSGERead     int     `json:"max_sge_read"`
-	ListBytes      string  `json:"list_bytes,omitempty"` // where chains of lists are cut, if not at the device's entries
+	ListBytes      string  `json:"list_bytes,omitempty"`    // where chains of lists are cut, if not at the device's entries
+	SegmentBytes   int64   `json:"segment_bytes,omitempty"` // what pack-pipelined packs at a time; documents without it: 16 KiB
 	Runs           int     `json:"runs"`
 	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
@@ -79,6 +81,7 @@ type Plan struct {
 	MaxSGE         int    `plan:"max_sge"`
 	MaxSGERead     int    `plan:"max_sge_read"`
 	ListBytes      string `plan:"list_bytes"`
+	SegmentBytes   int64  `plan:"segment_bytes"` // pack-pipelined's
 	Kernel         string `plan:"kernel"`
 	Verify         string `plan:"verify"`
 	Events         bool   `plan:"events"`
@@ -87,11 +90,18 @@ type Plan struct {
 // Plan of a point of the grid.
 func (n *Grid) Plan(p *Point) Plan {
 	s := &n.Setup
-	return Plan{
+	plan := Plan{
 		Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Transport: s.Transport, Cache: s.Cache, FootprintBytes: s.FootprintBytes,
 		Window: s.Window, MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead, ListBytes: s.ListBytes, Kernel: s.Kernel, Verify: s.Verify, Events: s.Events,
 	}
+	if p.Strategy == "pack-pipelined" {
+		plan.SegmentBytes = s.Segment()
+	}
+	return plan
 }
+
+// Segment is what pack-pipelined packs at a time, in bytes.
+func (s *Setup) Segment() int64 { return cmp.Or(s.SegmentBytes, 16<<10) }
 
 // PlanFields are the names of the fields by which points may differ.
 func PlanFields() []string { return fields.Names[Plan]() }

@@ -194,6 +194,9 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 	if marks[openMark] {
 		g.notes = append(g.notes, openMark+": cannot tell whether they differ")
 	}
+	if slices.Contains(strategies, "pack-pipelined") {
+		g.notes = append(g.notes, "pack-pipelined packs and sends segments of "+plain.Bytes(float64(n.Setup.Segment())))
+	}
 	for _, x := range n.Crossovers {
 		y := x.Key
 		y.Stride = ""

@@ -48,6 +48,7 @@ type experiment struct {
 	cells  int
 	orders int           // measurements made, again included
 	spare  time.Duration // that disturbed runs may still take
+	asked  int64         // --footprint; 0: chosen
 }
 
 // run measures the grid, prints it and saves it. What was measured before an error is kept.
@@ -83,7 +84,7 @@ func measureGrid(ctx context.Context, out output.Streams, c Config) (*experiment
 
 // openExperiment connects and makes the list of measurements; the caller closes the measurer.
 func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *experiment, _ *measure.Measurer, err error) {
-	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Args), caches: pattern.HostCaches()}
+	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Args), caches: pattern.HostCaches(), asked: c.Footprint}
 	if c.Cold && c.Footprint == 0 {
 		e.config.Footprint = 2 * int64(e.caches.LastLevel)
 	}
@@ -111,7 +112,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
-		Events: c.Events, ListBytes: e.listBytesText(), Planted: c.Planted,
+		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment, FootprintAsked: e.asked, Planted: c.Planted,
 	}}
 	if c.CPU.Realtime {
 		n.Setup.Priority = bench.PriorityRealtime

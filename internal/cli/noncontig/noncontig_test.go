@@ -188,9 +188,17 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 	if got := e.doc.Noncontig.Points[0].Runs; len(got) != 1 || got[0].GoodputBitsPerS != 1e9 {
 		t.Errorf("got runs %v, want the one saved", got)
 	}
-	e.doc.Noncontig.Setup.Window = 9
-	if err := e.resume(); err == nil {
-		t.Error("a grid with another window was resumed")
+	for want, other := range map[string]noncontig.Setup{
+		"--window was 0, is 9":          {Window: 9},
+		"--segment was 16384, is 32768": {SegmentBytes: 32 << 10},
+		"--footprint was 0, is 4096":    {FootprintAsked: 4096},
+		"--control was 0%, is 10%":      {Planted: 0.1},
+	} {
+		other.Device = "roce0"
+		e.doc.Noncontig.Setup = other
+		if err := e.resume(); err == nil || !strings.HasSuffix(err.Error(), "measured otherwise: "+want) {
+			t.Errorf("resumed a grid of another set-up: %v, want %q", err, want)
+		}
 	}
 	if _, err := openResultDirectory(dir, false); err == nil {
 		t.Error("a result was about to be overwritten")

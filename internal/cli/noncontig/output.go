@@ -175,7 +175,8 @@ func (e *experiment) resume() error {
 	old, n := e.dir.previous.Noncontig, e.doc.Noncontig
 	a, b := old.Setup, n.Setup
 	a.Runs, b.Runs = 0, 0
-	a.FootprintBytes, b.FootprintBytes = 0, 0
+	a.FootprintBytes, b.FootprintBytes = 0, 0 // of the layouts, which may be others now
+	a.SegmentBytes, b.SegmentBytes = a.Segment(), b.Segment()
 	if a != b {
 		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.dir.path, strings.Join(differing(a, b), "; "))
 	}
@@ -233,6 +234,9 @@ func differing(before, now noncontig.Setup) []string {
 		{"--priority", func(s noncontig.Setup) any { return cmp.Or(s.Priority, bench.PriorityNormal) }},
 		{"--window", func(s noncontig.Setup) any { return s.Window }},
 		{"--list-bytes", func(s noncontig.Setup) any { return s.ListBytes }},
+		{"--segment", func(s noncontig.Setup) any { return s.SegmentBytes }},
+		{"--footprint", func(s noncontig.Setup) any { return s.FootprintAsked }},
+		{"--control", func(s noncontig.Setup) any { return fmt.Sprintf("%g%%", 100*s.Planted) }},
 		{"--min-time", func(s noncontig.Setup) any { return time.Duration(s.MinSeconds * float64(time.Second)) }},
 		{"--verify", func(s noncontig.Setup) any { return s.Verify }},
 		{"--seed", func(s noncontig.Setup) any { return s.Seed }},
