@@ -153,6 +153,12 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " send alpha -s 4K -D 5  # on host beta",
 		SilenceUsage: true, SilenceErrors: true, DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmdline.RefuseEmpty(cmd.Flags()); err != nil {
+				return exit.UsageError{Err: err}
+			}
+			return nil
+		},
 	}
 	root.SetOut(out.Out)
 	root.SetErr(out.Err)

@@ -169,7 +169,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		p.WorseBy = p.Finite()
 		at++
 	}
-	c.Geomeans = geomeans(c.Points)
+	c.Geomeans = Geomeans(c.Points)
 }
 
 // trusted is the verdict where the runs can be trusted.
@@ -192,9 +192,9 @@ func trusted(v stats.Verdict, old, new *series.Series, o Options) stats.Verdict 
 	return v
 }
 
-// geomeans are the means of each figure's changes, with intervals from those of the points, which are taken to be
+// Geomeans are the means of each figure's changes, with intervals from those of the points, which are taken to be
 // independent: the standard error of a mean of k logarithms is the root of the sum of their squares over k.
-func geomeans(points []Point) []Geomean {
+func Geomeans(points []Point) []Geomean {
 	var out []Geomean
 	for _, p := range points {
 		if p.Interval == nil || p.Change <= -1 || p.Interval.Low <= -1 || p.Cause == stats.NotFinite {

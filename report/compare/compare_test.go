@@ -399,13 +399,14 @@ func TestGate(t *testing.T) {
 		{"worse > 9 %", "too-few,missing,incomplete", 1},
 		{"worse>10%", "too-few,missing,incomplete", 1}, // by how much it cannot tell: 8 to 12 %
 		{"worse>10%", "too-few,missing,incomplete,unclear", 0},
-		{"better", "", 1},
-		{"better>30%", "", 0},
+		{"worse>0%", "too-few,missing,incomplete,unclear", 1}, // and not more than the margin
+		{"worse>100%", "too-few,missing,incomplete", 3},       // of what is better higher nothing can be worse by more
 		{"too-few", "", 1},
 		{"missing", "", 2},
-		{"geomean>2%", "missing,incomplete", 1},
-		{"geomean>5%", "missing,incomplete", 0},
-		{"geomean>5%", "", 2},
+		{"geomean>2%", "too-few,missing,incomplete", 1},
+		{"geomean>5%", "too-few,missing,incomplete", 0},
+		{"geomean>5%", "missing,incomplete", 1}, // few is not in the mean
+		{"geomean>5%", "", 3},
 	} {
 		accepted, _ := stats.ParseAccepted(tt.accept)
 		g, err := ParseGate(tt.text)
@@ -424,7 +425,9 @@ func TestGate(t *testing.T) {
 	}{
 		{"wors>5%", 1, `did you mean "worse"?`},
 		{"worse>5", 7, "not a percentage"},
-		{"worse, bettr", 8, `"better"`},
+		{"worse, too-fw", 8, `"too-few"`},
+		{"worse>NaN%", 7, "not a percentage"},
+		{"worse>Inf%", 7, "not a percentage"},
 		{"missing>5%", 8, "takes no limit"},
 		{"geomean", 8, "needs a limit"},
 		{"", 1, "no rule"},

@@ -1,8 +1,8 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +17,12 @@ type Gate struct{ rules []gateRule }
 
 type gateRule struct {
 	word  string
-	above float64 // share
+	limit string  // of its own, as it was typed; empty: none
+	above float64 // that limit, a share
 }
 
-// gateWords are what a rule may start with, and what each means.
-func gateWords() []string { return []string{"worse", "better", "too-few", "missing", "geomean"} }
+// gateWords are what a rule may start with.
+func gateWords() []string { return []string{"worse", "too-few", "missing", "geomean"} }
 
 // ParseGate reads the rules of --fail-on:
 //
@@ -30,8 +31,12 @@ func gateWords() []string { return []string{"worse", "better", "too-few", "missi
 //	geomean>2%  it is not shown of a geometric mean that it is worse by no more than 2 %
 //	too-few     a figure had too few runs to judge
 //	missing     a point of the old side is not in the new
-//	better      any figure is better (for tests of the test)
-func ParseGate(text string) (*Gate, error) {
+//
+// Where only some of these can be judged, they are named by their first words.
+func ParseGate(text string, words ...string) (*Gate, error) {
+	if len(words) == 0 {
+		words = gateWords()
+	}
 	g := &Gate{}
 	column := 1
 	for part := range strings.SplitSeq(text, ",") {
@@ -39,22 +44,18 @@ func ParseGate(text string) (*Gate, error) {
 		at := column + strings.Index(part, trimmed)
 		word, limit, bounded := strings.Cut(trimmed, ">")
 		word = strings.TrimSpace(word)
-		known := false
-		for _, w := range gateWords() {
-			known = known || w == word
+		if !slices.Contains(words, word) {
+			return nil, &report.ExpressionError{Text: text, Column: at, Problem: fmt.Sprintf("no rule %q%s; here are %s", word, plain.Suggest(word, words), strings.Join(words, ", "))}
 		}
-		if !known {
-			return nil, &report.ExpressionError{Text: text, Column: at, Problem: fmt.Sprintf("no rule %q%s; there are %s", word, plain.Suggest(word, gateWords()), strings.Join(gateWords(), ", "))}
-		}
-		rule := gateRule{word: word}
+		rule := gateRule{word: word, limit: strings.TrimSpace(limit)}
 		if bounded {
 			if word == "too-few" || word == "missing" {
 				return nil, &report.ExpressionError{Text: text, Column: at + len(word), Problem: fmt.Sprintf("%q takes no limit", word)}
 			}
-			number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
+			number, percent := strings.CutSuffix(rule.limit, "%")
 			v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-			if err != nil || !percent || v < 0 {
-				return nil, &report.ExpressionError{Text: text, Column: at + strings.Index(trimmed, ">") + 1, Problem: fmt.Sprintf("%q is not a percentage, as in worse>5%%", strings.TrimSpace(limit))}
+			if err != nil || !percent || !(v >= 0) || math.IsInf(v, 0) {
+				return nil, &report.ExpressionError{Text: text, Column: at + strings.Index(trimmed, ">") + 1, Problem: fmt.Sprintf("%q is not a percentage, as in worse>5%%", rule.limit)}
 			}
 			rule.above = v / 100
 		} else if word == "geomean" {
@@ -76,15 +77,12 @@ func (g *Gate) Judge(c *Comparison, accept stats.Accepted) []string {
 		switch rule.word {
 		case "worse":
 			unseen = true
-			for i := range c.Points {
-				if reason := c.Points[i].notWorse(cmp.Or(rule.above, c.Margin), accept); reason != "" {
-					out = append(out, reason)
-				}
+			if rule.limit == "" {
+				rule.limit, rule.above = stats.Percent(c.Margin), c.Margin
 			}
-		case "better":
-			for _, p := range c.Points {
-				if p.Word == stats.Better && -p.WorseBy > rule.above {
-					out = append(out, p.say())
+			for i := range c.Points {
+				if reason := c.Points[i].notWorse(rule, accept); reason != "" {
+					out = append(out, reason)
 				}
 			}
 		case "too-few":
@@ -97,6 +95,11 @@ func (g *Gate) Judge(c *Comparison, accept stats.Accepted) []string {
 			unseen = true
 		case "geomean":
 			unseen = true
+			for _, p := range c.Points {
+				if p.unseen() && !accept.Has(p.Cause) { // a mean of the others is not the mean
+					out = append(out, p.say())
+				}
+			}
 			out = append(out, c.geomeanAbove(rule.above, accept)...)
 		}
 	}
@@ -117,18 +120,23 @@ func (p *Point) say() string {
 	return fmt.Sprintf("%s, %s: %s: %s", p.Group, p.Row, p.Figure, p.InWords())
 }
 
+// unseen tells a point of which nothing can be told, whatever is asked of it.
+func (p *Point) unseen() bool { return p.Word == stats.CannotTell && p.Cause != stats.Unclear }
+
 // notWorse says why the point does not show that it is worse by no more than the limit; "": it does, or the cause is accepted.
-func (p *Point) notWorse(limit float64, accept stats.Accepted) string {
+func (p *Point) notWorse(rule gateRule, accept stats.Accepted) string {
 	switch {
-	case p.Word == stats.CannotTell && p.Cause != stats.Unclear:
-		if accept.Has(p.Cause) && !(p.WorseBy > limit) { // what was seen is bad, however few the runs
+	case rule.above >= 1 && p.Better == stats.HigherIsBetter:
+		return fmt.Sprintf("%s, %s: %s: a limit of %s cannot fail: nothing is worse by more than 100 %%", p.Group, p.Row, p.Figure, rule.limit)
+	case p.unseen():
+		if accept.Has(p.Cause) && !(p.WorseBy > rule.above) { // what was seen is bad, however few the runs
 			return ""
 		}
 		return p.say()
-	case p.NotWorse(limit):
+	case p.NotWorse(rule.above):
 		return ""
 	}
-	if _, low, _ := p.Worse(); p.Word == stats.Worse && low > 0 && p.WorseBy > limit {
+	if _, low, _ := p.Worse(); p.Word == stats.Worse && low > 0 && p.WorseBy > rule.above {
 		return p.say()
 	}
 	if accept.Has(stats.Unclear) {
@@ -136,14 +144,17 @@ func (p *Point) notWorse(limit float64, accept stats.Accepted) string {
 	}
 	v := p.Verdict
 	v.Word, v.Cause = stats.CannotTell, stats.Unclear
-	v.Reason = fmt.Sprintf("whether it is worse by more than %s: %s", stats.Percent(limit), v.Reason)
+	v.Reason = fmt.Sprintf("whether it is worse by more than %s: %s", rule.limit, v.Reason)
 	return fmt.Sprintf("%s, %s: %s: %s", p.Group, p.Row, p.Figure, v.InWords())
 }
 
 // geomeanAbove are the geometric means of which it is not shown that they are worse by no more than the limit.
 func (c *Comparison) geomeanAbove(limit float64, accept stats.Accepted) []string {
 	var out []string
-	if len(c.Geomeans) == 0 && !accept.Has(stats.TooFew) {
+	switch {
+	case c.Hosts > 0:
+		out = append(out, "cannot tell: no geometric mean is made of hosts and links: the rule worse judges each")
+	case len(c.Geomeans) == 0 && !accept.Has(stats.TooFew):
 		out = append(out, "cannot tell: too-few: no point has an interval, so there is no geometric mean to judge")
 	}
 	for _, m := range c.Geomeans {

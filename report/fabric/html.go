@@ -1,7 +1,6 @@
 package fabric
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/base64"
@@ -40,19 +39,15 @@ type pageData struct {
 
 // HTML writes one page that needs no network: the tables, and a heat map of all pairs per rail.
 func (d *Document) HTML(w io.Writer) error {
-	var text bytes.Buffer
-	if err := d.Text(&text); err != nil {
-		return err
-	}
-	line, rest, _ := strings.Cut(text.String(), "\n")
-	rest = strings.Replace(rest, d.tested()+"\n", "", 1) // a paragraph of its own
+	var rest strings.Builder
+	d.textBody(&printer{w: &rest})
 	data, left := d.pageData()
 	t, err := template.New("page").Parse(page)
 	if err != nil {
 		return err
 	}
 	return t.Execute(w, map[string]any{
-		"Doc": d, "Line": line, "Tested": d.tested(), "Rest": strings.TrimPrefix(rest, "\n"), "Leaves": len(d.Leaves) > 1, "Data": data, "LeftOut": left, "Verdict": string(d.Verdict()), "Good": d.Verdict() == Pass,
+		"Doc": d, "Line": d.Line(), "Tested": d.tested(), "Rest": strings.TrimPrefix(rest.String(), "\n"), "Leaves": len(d.Leaves) > 1, "Data": data, "LeftOut": left, "Verdict": string(d.Verdict()), "Good": d.Verdict() == Pass,
 		"Histogram": template.HTML(d.histogram()), "Curve": template.HTML(d.incastCurve()), //nolint:gosec // made of numbers below
 	})
 }

@@ -5,10 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/render"
 )
 
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", share*100) }
@@ -72,17 +72,22 @@ func (d *Document) Line() string {
 // Text writes the report for a person: the verdict first, then what is bad, worst first, then what was and was not seen.
 func (d *Document) Text(w io.Writer) error {
 	p := &printer{w: w}
-	p.line("%s", d.Line())
+	p.text(d.Line())
+	p.text(d.tested())
+	d.textBody(p)
+	return p.err
+}
+
+// textBody is the report below its first two paragraphs.
+func (d *Document) textBody(p *printer) {
 	if d.Software {
-		p.line("The devices are software: the figures are those of the hosts' processors, not of NICs.")
+		p.text("The devices are software: the figures are those of the hosts' processors, not of NICs.")
 	}
-	p.line("%s", d.tested())
 	d.textFindings(p)
 	d.textHosts(p)
 	d.textIncast(p)
 	d.textDistribution(p)
 	d.textAdvice(p)
-	return p.err
 }
 
 // tested says what the run could have seen.
@@ -128,23 +133,22 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// table writes rows with aligned columns under a title; nothing where there are no rows.
+// text writes a paragraph.
+func (p *printer) text(s string) {
+	if p.err == nil {
+		p.err = render.WriteText(p.w, s)
+	}
+}
+
+// table writes rows, the first of which is their header, under a title; nothing where there are no others.
 func (p *printer) table(title string, rows [][]string) {
-	if len(rows) < 2 || p.err != nil {
+	if len(rows) < 2 {
 		return
 	}
-	p.line("\n%s", title)
-	t := tabwriter.NewWriter(p.w, 0, 8, 2, ' ', 0)
-	for _, r := range rows {
-		for i := range r {
-			r[i] = plain.Text(r[i])
-		}
-		if _, err := fmt.Fprintln(t, strings.Join(r, "\t")); err != nil {
-			p.err = err
-		}
-	}
-	if err := t.Flush(); p.err == nil {
-		p.err = err
+	p.line("")
+	p.text(title)
+	if p.err == nil {
+		p.err = render.WriteTable(p.w, rows[0], rows[1:])
 	}
 }
 
@@ -159,8 +163,8 @@ func (e Evidence) String() string {
 const mostRows = 40
 
 func (d *Document) textFindings(p *printer) {
-	hosts := [][]string{{"verdict", "host", "rail", "screened", "busy (n)", "alone (n)", "reason"}}
-	links := [][]string{{"verdict", "from -> to", "rail", "leaves", "screened", "busy (n)", "alone (n)", "reason"}}
+	hosts := [][]string{{"host", "verdict", "rail", "screened", "busy (n)", "alone (n)", "reason"}}
+	links := [][]string{{"from -> to", "verdict", "rail", "leaves", "screened", "busy (n)", "alone (n)", "reason"}}
 	var reproduce []string
 	left := 0
 	for _, f := range d.Findings {
@@ -173,9 +177,9 @@ func (d *Document) textFindings(p *printer) {
 			continue
 		}
 		if !f.ofHost() {
-			links = append(links, []string{f.Kind, f.where(), d.rail(f.Rail), f.Leaves, screened, f.Busy.String(), f.Alone.String(), f.Reason})
+			links = append(links, []string{f.where(), f.Kind, d.rail(f.Rail), f.Leaves, screened, f.Busy.String(), f.Alone.String(), f.Reason})
 		} else {
-			hosts = append(hosts, []string{f.Kind, f.where(), d.rail(f.Rail), screened, f.Busy.String(), f.Alone.String(), f.Reason})
+			hosts = append(hosts, []string{f.where(), f.Kind, d.rail(f.Rail), screened, f.Busy.String(), f.Alone.String(), f.Reason})
 		}
 		if f.Bad && f.Reproduce != "" && len(reproduce) < 5 {
 			reproduce = append(reproduce, fmt.Sprintf("  %s: %s", plain.Text(f.where()), plain.Text(f.Reproduce)))
@@ -187,10 +191,10 @@ func (d *Document) textFindings(p *printer) {
 		p.line("and %d more, in the files", left)
 	}
 	if n := d.Judged.NotReproduced; n > 0 {
-		p.line("%s looked slow once and did not when tested again.", plain.Plural(n, "link"))
+		p.text(plain.Plural(n, "link") + " looked slow once and did not when tested again.")
 	}
 	if n := d.Judged.Untried; n > 0 {
-		p.line("%s looked slow and were not tested again: there were too many.", plain.Plural(n, "link"))
+		p.text("Looked slow and not tested again, as there were too many: " + plain.Plural(n, "link") + ".")
 	}
 	if len(reproduce) > 0 {
 		p.line("\nTo see it alone ('gobw serve' at the second host, the command at the first):\n%s", strings.Join(reproduce, "\n"))
@@ -205,11 +209,11 @@ func (d *Document) rail(i int) string {
 }
 
 func (d *Document) textHosts(p *printer) {
-	missing := [][]string{{"state", "rank", "host", "reason", "what to do"}}
-	notes := [][]string{{"host", "note"}}
+	missing := [][]string{{"host", "rank", "state", "reason"}}
+	notes := [][]string{{"host", "reason"}}
 	for _, h := range d.Hosts {
 		if !h.tookPart() {
-			missing = append(missing, []string{h.State, fmt.Sprint(h.Rank), h.Name, h.Reason, h.Remedy})
+			missing = append(missing, []string{h.Name, fmt.Sprint(h.Rank), h.State, strings.TrimSuffix(h.Reason+"; "+h.Remedy, "; ")})
 		}
 		for _, n := range h.Notes {
 			notes = append(notes, []string{h.Name, n})
@@ -234,7 +238,7 @@ func (d *Document) textIncast(p *printer) {
 	}
 	p.table("Incast", rows)
 	if k := d.knee(); k > 0 {
-		p.line("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k)
+		p.text(fmt.Sprintf("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k))
 	}
 }
 
@@ -274,7 +278,14 @@ func (d *Document) textAdvice(p *printer) {
 	if len(bad) == 0 {
 		return
 	}
-	list := plain.Text(Fold(bad))
-	p.line("\nFor the next job:    --exclude=%s", list)
-	p.line("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Began.Format("2006-01-02"))
+	if list := Fold(bad); list != "" {
+		if strings.Contains(list, "[") { // which shells read as a pattern of file names
+			list = "'" + list + "'"
+		}
+		p.line("\nFor the next job:    --exclude=%s", list)
+		p.line("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Began.Format("2006-01-02"))
+	}
+	if odd := slices.DeleteFunc(bad, pasteable); len(odd) > 0 {
+		p.text(fmt.Sprintf("Not in a list for commands, as their names are none for a host: %q", odd))
+	}
 }

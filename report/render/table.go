@@ -152,9 +152,21 @@ func sentence(row []string) string {
 }
 
 // WriteTable writes a plain table for a terminal in the style of this package: a header, a rule, rows; columns of
-// figures to the right, others to the left.
+// figures to the right, others to the left. One that is too wide has the texts of its last column, where that is "reason", below it,
+// and is cut into parts behind its first column.
 func WriteTable(w io.Writer, header []string, rows [][]string) error {
-	return writeTable(w, header, rows, columns(w))
+	out := &strings.Builder{}
+	if err := writeGrid(out, grid{header: header, rows: rows, keys: 1}, columns(w)); err != nil {
+		return err
+	}
+	return write(w, plain.Terminal(out.String()))
+}
+
+// WriteText writes a paragraph for a terminal.
+func WriteText(w io.Writer, text string) error {
+	out := &strings.Builder{}
+	writeWrapped(out, text, columns(w))
+	return write(w, plain.Terminal(out.String()))
 }
 
 func writeTable(w io.Writer, header []string, rows [][]string, most int) error {

@@ -99,6 +99,7 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 		}
 		p.WorseBy = p.Finite()
 	}
+	c.Geomeans = compare.Geomeans(c.Points)
 	return c
 }
 

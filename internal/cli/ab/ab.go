@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -77,9 +78,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.width, "width", "", "end when the interval of the change is as narrow as this: 2%")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
 	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (bw; of golat p50)")
-	f.gate.Bind(fs, "worse, worse>5%", "unclear, disturbed, too-few, incomplete")
+	f.gate.Bind(fs, "worse, worse>5%, too-few", "unclear, disturbed, too-few, incomplete")
 	fs.StringVar(&f.seed, "seed", "", "number from which the order is drawn (another each time)")
-	fs.StringVar(&f.format, "format", "table", strings.Join(render.ComparisonFormats(), ", "))
+	fs.StringVar(&f.format, "format", "", strings.Join(render.ComparisonFormats(), ", ")+" (table, or by the ending of --save)")
 	fs.StringVar(&f.save, "save", "", "write to this file instead of standard output")
 	fs.BoolVar(&f.quiet, "quiet", false, "no line for each pair")
 	return cmd
@@ -87,7 +88,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{Pairs: f.pairs, Confidence: f.gate.Confidence, Format: f.format, Save: f.save, Quiet: f.quiet, Seed: rand.Uint64()}
+	c := config{Pairs: f.pairs, Confidence: f.gate.Confidence, Save: f.save, Quiet: f.quiet, Seed: rand.Uint64()}
 	var wrong cmdline.Faults
 	var err error
 	c.A, err = parseSide(tool, args[0])
@@ -119,24 +120,27 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	if f.limit != "" {
-		c.Limit, err = time.ParseDuration(f.limit)
+		c.Limit, err = plan.ParseSeconds(f.limit)
 		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time such as 90s or 10m", f.limit)
 	}
 	c.Gate, err = f.gate.Config()
 	wrong.Note(err)
 	if f.seed != "" {
-		if _, err := fmt.Sscan(f.seed, &c.Seed); err != nil {
+		if c.Seed, err = strconv.ParseUint(f.seed, 10, 64); err != nil {
 			wrong.Note(fmt.Errorf("--seed %q: want a whole number", f.seed))
 		}
 	}
-	wrong.If(!slices.Contains(render.ComparisonFormats(), f.format),
-		"--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", "))
+	c.Format, err = output.FormatAmong(render.ComparisonFormats(), f.format, f.save)
+	wrong.Note(err)
 	return c, errors.Join(wrong...)
 }
 
 // run measures, prints what there is, and judges by the gate. What ended the measuring early ends the command, after what was
 // measured has been printed.
 func run(ctx context.Context, out output.Streams, c config) error {
+	if err := output.CheckWritable(c.Save); err != nil {
+		return err
+	}
 	if c.Limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.Limit, errTimeUp)
@@ -144,7 +148,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	m, failed := measure(ctx, out, c)
 	if errors.Is(failed, errTimeUp) {
-		failed = nil
+		return exit.UsageError{Err: fmt.Errorf("--time %v: no pair ended in it, so there is nothing to tell", c.Limit)}
 	}
 	if failed != nil && len(m.a) == 0 {
 		return failed

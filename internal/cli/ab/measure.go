@@ -2,6 +2,7 @@ package ab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -60,10 +61,13 @@ func rounds(out output.Streams, c config, run func(arm int) (outcome, error)) (m
 		var got [arms]outcome
 		for _, arm := range lot.Perm(arms) {
 			var err error
-			if got[arm], err = run(arm); err != nil {
-				m.ended = "interrupted"
-				return m, err
+			if got[arm], err = run(arm); err == nil {
+				continue
 			}
+			if m.ended = "interrupted"; errors.Is(err, errTimeUp) && len(m.a) > 0 { // an end that was asked for
+				m.ended, err = err.Error(), nil
+			}
+			return m, err
 		}
 		m.add(got)
 		look := c.Width > 0 && isLook(len(m.a))
@@ -147,7 +151,11 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	if m.label != "" {
 		out.Labels = append(out.Labels, m.label)
 	}
-	out.Labels = append(out.Labels, fmt.Sprintf("%d pairs, %d of them with a disturbed run; order drawn from --seed %d", len(m.a), m.disturbed, c.Seed))
+	pairs := fmt.Sprintf("%d pairs", len(m.a))
+	if m.ended != "" {
+		pairs = fmt.Sprintf("%d of %d pairs (%s)", len(m.a), c.Pairs, m.ended)
+	}
+	out.Labels = append(out.Labels, fmt.Sprintf("%s, %d of them with a disturbed run; order drawn from --seed %d", pairs, m.disturbed, c.Seed))
 	if m.ended == "interrupted" {
 		out.Incomplete = append(out.Incomplete, fmt.Sprintf("ended after %d of %d pairs", len(m.a), c.Pairs))
 	}

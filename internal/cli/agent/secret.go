@@ -1,13 +1,11 @@
 package agent
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/fabric/wire"
 )
 
@@ -29,13 +27,11 @@ func (s *Secret) Given() bool { return s.file != "" || os.Getenv(SecretVariable)
 func (s *Secret) Key(job string) (wire.Key, error) {
 	secret := os.Getenv(SecretVariable)
 	if s.file != "" {
-		b, err := os.ReadFile(s.file)
+		b, err := cmdline.ReadToken(s.file)
 		if err != nil {
-			return nil, fmt.Errorf("--token-file: %w", err)
+			return nil, cmdline.Prefixed("--token-file", err)
 		}
-		if secret = strings.TrimSpace(string(b)); secret == "" {
-			return nil, errors.New("--token-file: the file is empty")
-		}
+		secret = string(b)
 	}
 	return wire.KeyOf(job, secret), nil
 }

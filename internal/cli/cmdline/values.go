@@ -1,12 +1,27 @@
 package cmdline
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
+
+// RefuseEmpty refuses flags that were given with nothing, as by a variable that is not set: a gate would pass unseen, a file would not
+// be written, and any device would do.
+func RefuseEmpty(fs *pflag.FlagSet) error {
+	var wrong Faults
+	fs.Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); value == "" || value == "[]" {
+			wrong.Note(fmt.Errorf("--%s is given with nothing: a variable that is not set? Give a value, or leave the flag out", f.Name))
+		}
+	})
+	return errors.Join(wrong...)
+}
 
 // ParsePrefix reads an address or a prefix such as 192.0.2.0/24.
 func ParsePrefix(s string) (netip.Prefix, error) {

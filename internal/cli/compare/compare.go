@@ -74,13 +74,13 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringSliceVar(&flags.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
 	fs.StringVar(&flags.by, "by", "", "compare across this one field, which may differ: qps, tx_depth, device")
 	fs.BoolVar(&flags.unlike, "unlike", false, "compare although device, CPU or link differ")
-	fs.StringVar(&flags.format, "format", "table", strings.Join(render.ComparisonFormats(), ", "))
+	fs.StringVar(&flags.format, "format", "", strings.Join(render.ComparisonFormats(), ", ")+" (table, or by the ending of --save)")
 	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
 	return cmd
 }
 
 func (f *flags) config(args []string) (config, error) {
-	c := config{Format: f.format, Save: f.save, Options: compare.Options{
+	c := config{Save: f.save, Options: compare.Options{
 		Confidence: f.gate.Confidence, Figures: f.figures, Unlike: f.unlike, By: f.by, DisturbedShare: f.gate.Disturbed,
 	}}
 	var wrong cmdline.Faults
@@ -95,12 +95,12 @@ func (f *flags) config(args []string) (config, error) {
 	g, err := f.gate.Config()
 	wrong.Note(err)
 	c.Gate, c.Options.Margin, c.Options.Accept = g, g.Margin, g.Accept
-	wrong.If(!slices.Contains(append(render.ComparisonFormats(), "md", "tex"), f.format),
-		"--format %q: want %s", f.format, strings.Join(render.ComparisonFormats(), ", "))
+	c.Format, err = output.FormatAmong(render.ComparisonFormats(), f.format, f.save)
 	if ending := strings.ToLower(filepath.Ext(f.save)); slices.Contains([]string{".html", ".htm", ".svg", ".png", ".pdf"}, ending) {
-		wrong.Note(fmt.Errorf("--save %s: a comparison is no page and no picture: --format is one of %s; 'report OLD NEW --save %s' lays both over one another",
-			f.save, strings.Join(render.ComparisonFormats(), ", "), f.save))
+		err = fmt.Errorf("--save %s: a comparison is no page and no picture: --format is one of %s; 'report OLD NEW --save %s' lays both over one another",
+			f.save, strings.Join(render.ComparisonFormats(), ", "), f.save)
 	}
+	wrong.Note(err)
 	return c, errors.Join(wrong...)
 }
 

@@ -46,7 +46,7 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("rank %s said %q, want %q", rank, got, said)
 			}
 		}
-		if out := text(t, dir, "gather.out"); !strings.Contains(out, "--exclude=node[3-6,9]") {
+		if out := text(t, dir, "gather.out"); !strings.Contains(out, "--exclude='node[3-6,9]'") {
 			t.Errorf("report:\n%s", out)
 		}
 	})

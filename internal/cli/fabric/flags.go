@@ -25,6 +25,7 @@ import (
 	"github.com/gobw/gobw/internal/fabric/summary"
 	"github.com/gobw/gobw/internal/fabric/topology"
 	"github.com/gobw/gobw/internal/plan"
+	results "github.com/gobw/gobw/report"
 	report "github.com/gobw/gobw/report/fabric"
 	"github.com/gobw/gobw/verbs"
 )
@@ -32,6 +33,7 @@ import (
 // flags are the flags of 'fabric'.
 type flags struct {
 	kind   plan.Kind
+	given  func(name string) bool // the flag stood on the command line
 	device opendevice.Flags
 	secret agent.Secret
 
@@ -83,6 +85,7 @@ type config struct {
 func (f *flags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
+	f.given = fs.Changed
 	names := make([]string, 0, 10)
 	for _, p := range schedule.Patterns() {
 		names = append(names, string(p))
@@ -193,13 +196,13 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 	if f.custom != "" {
 		wrong.If(c.pattern != "" && c.pattern != schedule.Custom, "--custom and --pattern %s exclude each other", c.pattern)
 		c.pattern = schedule.Custom
-		c.custom, err = os.ReadFile(f.custom)
+		c.custom, err = results.ReadFile(f.custom, mostListed)
 		wrong.Note(cmdline.Prefixed("--custom", err))
 	} else if c.pattern == schedule.Custom {
 		wrong.Note(errors.New("--pattern custom: name its file with --custom"))
 	}
 	if f.topology != "" {
-		b, err := os.ReadFile(f.topology)
+		b, err := results.ReadFile(f.topology, mostListed)
 		if err == nil {
 			c.leaf, err = topology.Read(bytes.NewReader(b))
 		}
@@ -246,8 +249,14 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 }
 
 func (f *flags) simulation(c *config, wrong *cmdline.Faults) {
-	if f.simulate == 0 {
-		wrong.If(f.plant != "", "--plant: only a simulated fabric (--simulate N) has planted faults")
+	idle, why := []string{"plant", "noise", "leaf-size"}, "only a simulated fabric (--simulate N) has it"
+	if f.given("simulate") {
+		idle, why = []string{"hosts", "rank", "ranks", "coordinator", "port", "wait", "token-file", "topology"}, "a simulated fabric has no ranks; its leaves are --leaf-size"
+	}
+	for _, name := range idle {
+		wrong.If(f.given(name), "--%s: %s", name, why)
+	}
+	if !f.given("simulate") {
 		return
 	}
 	if f.simulate < 2 || f.simulate > 20000 {
@@ -272,9 +281,12 @@ func (f *flags) simulation(c *config, wrong *cmdline.Faults) {
 	}
 }
 
+// mostListed bounds a file of hosts, leaves or rounds.
+const mostListed = 64 << 20
+
 // readHosts reads a file of hosts, one a line (what follows on it is ignored: mpirun's "slots=2"), or a list as Slurm's.
 func readHosts(s string) ([]string, error) {
-	b, err := os.ReadFile(s)
+	b, err := results.ReadFile(s, mostListed)
 	var hosts []string
 	switch {
 	case err == nil:

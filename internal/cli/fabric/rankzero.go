@@ -54,7 +54,11 @@ const (
 // run coordinates, takes part if this host is one of those tested, and prints the verdict.
 func (r *rankZero) run(ctx context.Context, l net.Listener, hello *wire.Hello) error {
 	r.progress = progress{out: r.out, quiet: r.quiet}
-	if err := r.openStream(); err != nil {
+	err := r.files.check()
+	if err == nil {
+		err = r.openStream()
+	}
+	if err != nil {
 		return errors.Join(exit.SetupError{Err: err}, l.Close())
 	}
 	snapshots := make(chan os.Signal, 1)
@@ -157,6 +161,11 @@ func (c *config) choose(o schedule.Options) (schedule.Schedule, error) {
 }
 
 func (r *rankZero) note(s string) { r.progress.note(s) }
+
+// check tells before a run what would keep its files from being written.
+func (f files) check() error {
+	return output.CheckWritable(f.html, f.junit, f.json, f.jsonl, f.csv, f.openMetrics, f.nodes)
+}
 
 // openStream opens the file that gets each cell as it comes.
 func (r *rankZero) openStream() error {

@@ -15,6 +15,9 @@ import (
 
 // runSimulated judges a fabric of numbers by the same schedule and the same judge.
 func runSimulated(out output.Streams, c config) error {
+	if err := c.files.check(); err != nil {
+		return err
+	}
 	began := time.Now()
 	n := c.simulated
 	o := coordinate.Outcome{Hosts: make([]coordinate.Host, n), Taking: make([]int, n)}

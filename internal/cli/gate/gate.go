@@ -4,6 +4,7 @@ package gate
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -21,6 +22,8 @@ type Flags struct {
 	FailOn, accept, margin string
 	Confidence, Disturbed  float64
 	WithoutGate            []stats.Cause // that --accept changes what is told of even where nothing is gated
+
+	rules []string // that can apply, by their first words
 }
 
 // Config is how to judge.
@@ -32,6 +35,11 @@ type Config struct {
 
 // Bind adds the flags to a command; rules and causes are those that can apply to it.
 func (f *Flags) Bind(fs *pflag.FlagSet, rules, causes string) {
+	for rule := range strings.SplitSeq(rules, ", ") {
+		word, _, _ := strings.Cut(rule, ">")
+		f.rules = append(f.rules, word)
+	}
+	f.rules = slices.Compact(f.rules)
 	fs.StringVar(&f.FailOn, "fail-on", "", "exit 1 on: "+rules)
 	fs.StringVar(&f.accept, "accept", "", "let pass what cannot be told for these causes: "+causes)
 	fs.StringVar(&f.margin, "margin", "5%", "changes up to this count as the same")
@@ -52,7 +60,7 @@ func (f *Flags) Config() (c Config, err error) {
 	c.Accept, err = stats.ParseAccepted(f.accept)
 	wrong.Note(cmdline.Prefixed("--accept", err))
 	if f.FailOn != "" {
-		c.Gate, err = compare.ParseGate(f.FailOn)
+		c.Gate, err = compare.ParseGate(f.FailOn, f.rules...)
 		wrong.Note(cmdline.Prefixed("--fail-on", err))
 	} else if f.accept != "" && !slices.ContainsFunc(f.WithoutGate, c.Accept.Has) {
 		wrong.Note(errors.New("--accept is for a gate: give --fail-on, too"))

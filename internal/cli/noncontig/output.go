@@ -121,6 +121,9 @@ func openResultDirectory(path string, resume bool) (*resultDirectory, error) { /
 	}
 	d := &resultDirectory{path: path}
 	name := filepath.Join(path, resultFile)
+	if err := output.CheckWritable(name); err != nil {
+		return nil, err
+	}
 	if !resume {
 		if _, err := os.Stat(name); err == nil {
 			return nil, exit.UsageError{Err: fmt.Errorf("--save %s: there is a result already; complete it with --resume, or name another directory", path)}

@@ -63,10 +63,16 @@ func (f *Flags) Config() (Config, error) {
 
 // Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this one.
 func (f *Flags) Words() []string {
-	return []string{
-		"--ib-port", strconv.Itoa(f.port), "--gid-index", strconv.Itoa(f.gid), "--cpu", f.cpu, "--priority", f.priority, "--emulate", f.network,
-		"--pcap", f.pcap, "--pcap-size", f.pcapSize, "--pcap-snap", f.pcapSnap,
+	var words []string
+	for _, w := range [][2]string{
+		{"--ib-port", strconv.Itoa(f.port)}, {"--gid-index", strconv.Itoa(f.gid)}, {"--cpu", f.cpu}, {"--priority", f.priority}, {"--emulate", f.network},
+		{"--pcap", f.pcap}, {"--pcap-size", f.pcapSize}, {"--pcap-snap", f.pcapSnap},
+	} {
+		if w[1] != "" {
+			words = append(words, w[:]...)
+		}
 	}
+	return words
 }
 
 // CPUChoice is the CPU to measure on, and the priority there; auto is the last but so many of those allowed: 1 where a test

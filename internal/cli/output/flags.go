@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -55,6 +56,31 @@ func (f *Flags) Config() (Config, error) {
 
 // Checkpoints tells whether what was measured so far can be saved and gone on with: in a document.
 func (c Config) Checkpoints() bool { return c.saveAs.Name == "json" }
+
+// FormatAmong is the one of these formats that --format names or, where it names none, in which a name like that of --save ends; a
+// table without either.
+func FormatAmong(formats []string, format, save string) (string, error) {
+	short := map[string]string{"txt": "table", "md": "markdown", "tex": "latex", "html": "html", "json": "json", "prom": "openmetrics"}
+	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(save)), ".")
+	chosen := cmp.Or(short[format], format, short[ending])
+	if format == "" && ending == "" {
+		chosen = "table"
+	}
+	switch {
+	case slices.Contains(formats, chosen):
+		return chosen, nil
+	case format == "":
+		var endings []string
+		for e, f := range short {
+			if slices.Contains(formats, f) {
+				endings = append(endings, "."+e)
+			}
+		}
+		slices.Sort(endings)
+		return "", fmt.Errorf("--save %s: no format ends so; want %s, or give --format", save, strings.Join(endings, ", "))
+	}
+	return "", fmt.Errorf("--format %q: want %s", format, strings.Join(formats, ", "))
+}
 
 // FormatOfFile finds the format of a file's ending; none means JSON.
 func FormatOfFile(path string) (render.Format, error) {

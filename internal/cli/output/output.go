@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/perftestcli"
@@ -40,10 +42,14 @@ func FormatNamed(name string) (render.Format, error) {
 // CheckWritable tells before a measurement what would keep its files from being written after it.
 func CheckWritable(paths ...string) error {
 	var errs []error
-	for _, p := range paths {
-		if p != "" {
-			errs = append(errs, report.CheckWritable(p))
+	for i, p := range paths {
+		if p == "" {
+			continue
 		}
+		if slices.Contains(paths[:i], p) && !strings.HasPrefix(p, "/dev/") {
+			errs = append(errs, fmt.Errorf("%s: two results would be written there: give each a file", p))
+		}
+		errs = append(errs, report.CheckWritable(p))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return exit.SetupError{Err: err}

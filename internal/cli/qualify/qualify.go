@@ -48,7 +48,6 @@ type flags struct {
 	baseline, within              string
 	accept, markdown              string
 	only, leaveOut                []string
-	given                         func(name string) bool // the flag stood on the command line
 	scale                         float64
 	runs                          int
 	list, dryRun, show, quiet     bool
@@ -128,7 +127,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	flags.given = fs.Changed
 	fs.StringVar(&flags.host, "peer", "", "host that runs 'gobw serve'")
 	flags.bindPlace(fs)
 	fs.StringSliceVar(&flags.only, "only", nil, "run these tests of the plan: write-64k,read-64k")
@@ -186,7 +184,6 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		wrong.If((kind == leaveLine || kind == leaveAll) && f.line != "",
 			"--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", kind)
 	}
-	wrong.If(f.given("only") && len(f.only) == 0, "--only names no test: want some of those that --list shows, such as write-64k,read-64k")
 	if f.resume != "" {
 		c.Resume, err = qualify.Load(f.resume)
 		if c.Resume == nil && err == nil {

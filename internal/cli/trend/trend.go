@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,7 +82,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 }
 
 func (f *flags) config(args []string) (config, error) {
-	c := config{Files: args, Save: f.save, Format: f.format, Options: trend.Options{
+	c := config{Files: args, Save: f.save, Options: trend.Options{
 		Figures: f.figures, Confidence: f.gate.Confidence, Split: f.split, Seed: f.seed, DisturbedShare: f.gate.Disturbed,
 	}}
 	var wrong cmdline.Faults
@@ -104,28 +102,11 @@ func (f *flags) config(args []string) (config, error) {
 		wrong.Note(cmdline.Prefixed("--since", err))
 		c.Window = &w
 	}
-	wrong.Note(f.output(&c))
+	c.Format, err = output.FormatAmong(render.TrendFormats(), f.format, f.save)
+	wrong.Note(err)
 	c.Pictures, err = f.pictures.Config()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
-}
-
-// output checks what becomes of the trend.
-func (f *flags) output(c *config) error {
-	endings := map[string]string{".txt": "table", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json", ".prom": "openmetrics"}
-	if c.Format == "" {
-		c.Format = "table"
-		if f.save != "" {
-			var known bool
-			if c.Format, known = endings[filepath.Ext(f.save)]; !known {
-				return fmt.Errorf("--save %s: no format ends so; want .txt, .md, .tex, .html, .json or .prom, or give --format", f.save)
-			}
-		}
-	}
-	if !slices.Contains(render.TrendFormats(), c.Format) {
-		return fmt.Errorf("--format %q: want %s", c.Format, strings.Join(render.TrendFormats(), ", "))
-	}
-	return nil
 }
 
 // run finds the changes, prints, and judges by the gate.

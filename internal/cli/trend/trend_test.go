@@ -97,6 +97,8 @@ func TestGate(t *testing.T) {
 		{"steady", []string{good, "--fail-on", "worse>5%"}, exit.Passed, ""},
 		{"dropped", []string{bad, "--fail-on", "worse>5%"}, exit.Missed, "worse"},
 		{"dropped by less than asked", []string{bad, "--fail-on", "worse>20%"}, exit.Passed, ""},
+		{"dropped, all together", []string{bad, "--fail-on", "geomean>5%"}, exit.Missed, "the geometric mean of bw is worse by"},
+		{"steady, all together", []string{good, "--fail-on", "geomean>5%"}, exit.Passed, ""},
 		{"dropped before the window", []string{nights(t, 60, dropped), "--fail-on", "worse>5%", "--since", "14d"}, exit.Passed, ""},
 		{"too few", []string{nights(t, 5, steady), "--fail-on", "worse>5%"}, exit.Missed, "too-few"},
 		{"too few, accepted", []string{nights(t, 5, steady), "--fail-on", "worse>5%", "--accept", "too-few"}, exit.Passed, ""},
