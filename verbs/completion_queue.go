@@ -44,6 +44,9 @@ type CompletionChannel interface {
 	Wait(ctx context.Context) (CompletionQueue, error)
 }
 
+// GRHBytes is what a receive of UD holds before the payload: room for the global routing header (IBTA 11.4.1.2).
+const GRHBytes = 40
+
 // Completion is what became of a work request (struct ibv_wc in Go words). Where Status is not Success, only ID, Status,
 // QPN and VendorError mean anything.
 type Completion struct {
@@ -51,7 +54,7 @@ type Completion struct {
 	Status          Status
 	Opcode          CompletionOpcode
 	VendorError     uint32
-	Bytes           uint32 // received, UD: with the 40 bytes of GRH
+	Bytes           uint32 // received, UD: with GRHBytes
 	Immediate       uint32 // with WithImmediate: host order, see [SendRequest].Immediate
 	InvalidatedRKey uint32 // with WithInvalidate
 	QPN             uint32 // ours

@@ -42,10 +42,9 @@ type options struct {
 }
 
 const (
-	qkey     = 0x11111111 // all pingpongs use it
-	grhBytes = 40         // a UD receive starts with the global routing header
-	idSend   = 1
-	idRecv   = 2
+	qkey   = 0x11111111 // all pingpongs use it
+	idSend = 1
+	idRecv = 2
 	// sharedMost is how many destinations ibv_srq_pingpong exchanges, however many queue pairs there are: the rest are zeros.
 	sharedMost = 256
 )
@@ -240,7 +239,7 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.cq)
-	if e.buf, err = verbs.Alloc(grhBytes+o.size, verbs.MemoryOptions{}); err != nil {
+	if e.buf, err = verbs.Alloc(verbs.GRHBytes+o.size, verbs.MemoryOptions{}); err != nil {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.buf)
@@ -403,9 +402,9 @@ func (e *end) join(k int) error {
 
 // postReceive posts a receive for queue pair k, or for all where they share them.
 func (e *end) postReceive(k int) error {
-	sge := verbs.SGE{Addr: e.mr.Addr() + grhBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}
+	sge := verbs.SGE{Addr: e.mr.Addr() + verbs.GRHBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}
 	if e.o.transport == verbs.UD {
-		sge.Addr, sge.Length = e.mr.Addr(), grhBytes+sge.Length
+		sge.Addr, sge.Length = e.mr.Addr(), verbs.GRHBytes+sge.Length
 	}
 	list := []verbs.ReceiveRequest{{ID: idRecv, SGEs: []verbs.SGE{sge}}}
 	if e.srq != nil {
@@ -417,7 +416,7 @@ func (e *end) postReceive(k int) error {
 func (e *end) postSend(k int) error {
 	return e.qps[k].PostSend([]verbs.SendRequest{{
 		ID: idSend, Opcode: verbs.OpSend, Flags: verbs.Signaled,
-		SGEs: []verbs.SGE{{Addr: e.mr.Addr() + grhBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}},
+		SGEs: []verbs.SGE{{Addr: e.mr.Addr() + verbs.GRHBytes, Length: uint32(e.o.size), LKey: e.mr.LKey()}},
 		AH:   e.ah, RemoteQPN: e.theirs[k].QPN, RemoteQKey: qkey,
 	}})
 }

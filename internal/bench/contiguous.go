@@ -86,8 +86,8 @@ func (c *contiguous) receives(e *Endpoint, size, q int) []verbs.ReceiveRequest {
 	for k := range ring {
 		sge := verbs.SGE{Addr: e.recvAddr(q) + uint64(steps.At(uint64(k))), Length: uint32(length), LKey: e.lkey(q)}
 		if c.spec.Transport == verbs.UD {
-			sge.Addr -= plan.GRHBytes
-			sge.Length += plan.GRHBytes
+			sge.Addr -= verbs.GRHBytes
+			sge.Length += verbs.GRHBytes
 		}
 		ring[k] = verbs.ReceiveRequest{SGEs: []verbs.SGE{sge}}
 	}

@@ -21,8 +21,8 @@ const (
 	// spanSlice is the slice of a point of the non-contiguous experiment: as long as the spans among which the best is sought
 	// have to be, so that one fits into the time for which a busy machine lets both ends run.
 	spanSlice = time.Millisecond / 2
-	// patience is the slice of an end that waits for the first message: it bounds the error of the first stamp.
-	patience = 20 * time.Microsecond
+	// firstSlice is the slice of an end that waits for the first message: it bounds the error of the first stamp.
+	firstSlice = 20 * time.Microsecond
 )
 
 // driver drives one job in slices.
@@ -131,7 +131,7 @@ func (d *driver) slice() (done bool, err error) {
 	length := d.ticks(d.sliceLength())
 	switch {
 	case (d.limit.waitsForFirst || !d.ours && d.plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
-		length = d.ticks(patience)
+		length = d.ticks(firstSlice)
 	case d.peerDone || d.limit.passive && d.synced != nil && d.job.Shape == job.Serve:
 		length = d.ticks(time.Millisecond)
 	case d.spec.Bidirectional && d.limit.count > 0 && d.nearEnd(now):

@@ -250,7 +250,7 @@ func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
 		return r.prepare(0, j)
 	}
 	return job.PrepareThreads(j, r.end.split(j), job.ThreadOptions{
-		Slice: r.ticks(r.sliceLength()), First: r.ticks(patience), Pin: r.quiet.pin,
+		Slice: r.ticks(r.sliceLength()), First: r.ticks(firstSlice), Pin: r.quiet.pin,
 	}, r.prepare)
 }
 

@@ -130,7 +130,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 		return nil, err
 	}
 	if spec != nil {
-		if err := r.settle(*spec, r.strange()); err != nil { // before the peer hears of it
+		if err := r.settle(*spec, r.unknownPeer()); err != nil { // before the peer hears of it
 			return nil, err
 		}
 		proposal := r.plan.Proposal()
@@ -154,7 +154,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 		own := r.plan.Agreed(*agreed)
 		agreed = &own
 	}
-	if err := r.settle(*agreed, r.strange()); err != nil {
+	if err := r.settle(*agreed, r.unknownPeer()); err != nil {
 		return nil, err
 	}
 	if err := r.openPorts(); err != nil {
@@ -170,8 +170,8 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	return r.finish(ctx, r.measure(ctx))
 }
 
-// strange is a peer that has told nothing yet.
-func (r *run) strange() plan.Peer { return plan.Peer{Perftest: !r.ours} }
+// unknownPeer is one that has told nothing yet.
+func (r *run) unknownPeer() plan.Peer { return plan.Peer{Perftest: !r.ours} }
 
 // settle makes the test of this end.
 func (r *run) settle(spec plan.Spec, peer plan.Peer) error {

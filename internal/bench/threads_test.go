@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -154,6 +155,9 @@ func (d managed) Info() verbs.DeviceInfo {
 	i.Limits.Threads, i.TransportType = 0, d.transport
 	return i
 }
+
+// Prepare has the device run the job as it would alone; it refuses one by credit.
+func (d managed) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
 
 // TestBothWaysUntilDone sends both ways for a time, with few receives: an end whose thread is done goes on posting receives, in
 // lists, or telling the peer of them, for as long as the peer sends.

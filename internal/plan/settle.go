@@ -350,7 +350,7 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 		return send, recv, 0
 	}
 	largest, line := uint64(s.largest), uint64(s.line)
-	message := align(largest+GRHBytes, line)
+	message := align(largest+verbs.GRHBytes, line)
 	slot := max(largest, uint64(s.page))
 	s.places = int(max(min(uint64(p.TxDepth), verifyBytes/message/uint64(p.QPs)), 1))
 	if p.Verify == VerifyAll {
@@ -359,7 +359,7 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 	}
 	send, recv = slot, slot
 	if p.Transport == verbs.UD {
-		lead, recv = line, align(max(largest+GRHBytes, slot), line)
+		lead, recv = line, align(max(largest+verbs.GRHBytes, slot), line)
 	}
 	s.queues = Queues{SendWRs: p.TxDepth * len(s.row.Requests()), RecvWRs: s.rxDepth, SendSGEs: 1, RecvSGEs: 1, Inline: s.inline()}
 	if s.ByCredit() {

@@ -369,7 +369,7 @@ func checkGeometry(t *testing.T, s *Settled) {
 		within("send slot", at, b.SendBytes(), bytes)
 		_, at = b.RecvAt(q)
 		within("receive slot", at, b.RecvBytes(), bytes)
-		if s.Spec().Transport == verbs.UD && at < GRHBytes {
+		if s.Spec().Transport == verbs.UD && at < verbs.GRHBytes {
 			t.Fatalf("receive slot at %d: no room for the header", at)
 		}
 	}

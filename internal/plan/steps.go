@@ -25,7 +25,7 @@ func (s *Settled) stepsOf(size int) Steps {
 	case s.spec.Kind == Latency:
 		return Steps{Places: 1}
 	case s.spread > 0:
-		return Steps{Stride: int(align(uint64(s.largest+GRHBytes), uint64(s.line))), Places: s.spread}
+		return Steps{Stride: int(align(uint64(s.largest+verbs.GRHBytes), uint64(s.line))), Places: s.spread}
 	default:
 		return s.stepsWithin(size)
 	}
@@ -47,7 +47,7 @@ func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 	case s.spec.Kind == Latency:
 		return Steps{Places: 1}, length
 	case s.spec.Transport == verbs.UD:
-		return s.stepsWithin(length + GRHBytes), length
+		return s.stepsWithin(length + verbs.GRHBytes), length
 	default:
 		return s.stepsWithin(length), length
 	}

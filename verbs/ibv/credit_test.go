@@ -4,6 +4,7 @@ package ibv
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -55,6 +56,56 @@ func TestCredit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCreditGoesOn: a job that goes on with the receives of another tells the peer of what is new, and of nothing twice.
+func TestCreditGoesOn(t *testing.T) {
+	d := anyDevice(t)
+	o := verbs.QueuePairOptions{SendDepth: 80, RecvDepth: 16}
+	x, y := newEndpoint(t, d, 1, o), newEndpoint(t, d, 1, o)
+	connect(t, x, y)
+	sender := func(count uint64) *job.Job {
+		j := creditJob(x, y, 16, 1, 16)
+		j.Lanes[0].Receives, j.Lanes[0].Credit.Count, j.Lanes[0].Count = nil, nil, count
+		return j
+	}
+	b := creditJob(y, x, 16, 1, 16)
+	b.Lanes[0].Ring, b.Lanes[0].Credit.Granted = nil, nil
+	testCredit(t, sender(23), b, 16, 23)
+	told := b.Lanes[0].Credit.Count
+	if *told != 16 {
+		t.Fatalf("the peer was told of %d receives of 23, want 16", *told)
+	}
+	var stop atomic.Uint32
+	after := b.Receiving([]uint64{23})
+	after.Stop = &stop
+	run := func(r job.Runner) job.Progress {
+		p, err := r.Run(job.Now() + 20_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	prepare := func(j *job.Job) job.Runner {
+		r, err := job.NewVerbsRunner(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, r)
+		return r
+	}
+	receiver := prepare(after)
+	for range 5 {
+		run(receiver)
+	}
+	if *told != 16 {
+		t.Fatalf("the job that goes on told of %d receives before anything came, want nothing new", *told)
+	}
+	for s, deadline := prepare(sender(9)), job.Now()+1<<35; *told != 32; run(receiver) {
+		if run(s); job.Now() > deadline {
+			t.Fatalf("told of %d receives after 32, want 32", *told)
+		}
 	}
 }
 

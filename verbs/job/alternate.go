@@ -31,7 +31,7 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 		if r.steps == 0 || r.job.Pace > 0 {
 			r.stepStart = Now()
 		}
-		if err := r.move(l, now); err != nil {
+		if err := r.postNext(l, now); err != nil {
 			return false, false, err
 		}
 		r.sent = true
@@ -50,7 +50,7 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 		if now < l.nextPost || l.posted-l.retired >= uint64(l.Window) {
 			return moved, false, nil
 		}
-		if err := r.move(l, now); err != nil {
+		if err := r.postNext(l, now); err != nil {
 			return false, false, err
 		}
 	}
@@ -83,8 +83,8 @@ func (r *loop) listen(now Ticks) (moved bool, err error) {
 	return r.poll(now)
 }
 
-// move posts the next message, which leaves at once.
-func (r *loop) move(l *lane, now Ticks) error {
+// postNext posts the next message, which leaves at once.
+func (r *loop) postNext(l *lane, now Ticks) error {
 	if l.Await == AwaitLastByte {
 		storeByte(l.FlagOut, byte(l.posted+1))
 	}

@@ -24,7 +24,8 @@ type Credit struct {
 	Count *uint32
 	Every int
 	Total uint64
-	// Before is what the lane received in the job that this one goes on with: the peer counts on.
+	// Before is what the lane received in the job that this one goes on with, whose last grant is still in Count: the peer
+	// counts on. 0: Count begins at 0.
 	Before uint64
 }
 
@@ -79,6 +80,18 @@ func (l *lane) covered(n uint64) bool {
 		inFlight = uint32(l.posted)
 	}
 	return uint64(inFlight)+n <= uint64(c.Receives)
+}
+
+// known is what the peer knows already of receives when a job begins: of a job that goes on, Count says what was told last.
+func (c *Credit) known() uint64 {
+	if c == nil || c.Count == nil {
+		return 0
+	}
+	if c.Before == 0 {
+		atomic.StoreUint32(c.Count, 0)
+		return 0
+	}
+	return c.Before - uint64(uint32(c.Before)-atomic.LoadUint32(c.Count))
 }
 
 // grant tells the peer of receives that have been posted again.

@@ -47,7 +47,7 @@ func (l *lane) compile(j *Job, index int) ([][]verbs.SendRequest, error) {
 	from := &j.Lanes[index]
 	*l = lane{
 		Lane: from, index: index, qpn: from.QP.QPN(), ud: from.QP.Transport() == verbs.UD,
-		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(),
+		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(), granting: granting{told: from.Credit.known()},
 	}
 	if j.Shape == Serve {
 		l.Lane = &Lane{QP: from.QP}

@@ -404,7 +404,7 @@ func (r *loop) unpack(w Work) {
 // receive accounts for one arrived message, and unpacks it. The receive that replaces it is posted by catchUp.
 func (r *loop) receive(l *lane, bytes uint32) {
 	if l.ud {
-		bytes -= min(bytes, grhBytes)
+		bytes -= min(bytes, verbs.GRHBytes)
 	}
 	r.progress.Received++
 	r.progress.BytesIn += uint64(bytes)
@@ -461,6 +461,3 @@ func (r *loop) catchUp() error {
 func (r *loop) trace(k TraceKind, l *lane, n uint64) {
 	r.job.Trace(TraceEvent{Kind: k, Lane: l.index, N: n})
 }
-
-// grhBytes is what a UD receive counts besides the payload.
-const grhBytes = 40

@@ -90,9 +90,9 @@ func (e *engine) await(limit job.Ticks) {
 	e.spare = append(e.spare, s)
 }
 
-// stand blocks the background goroutine likewise; who drives the device meanwhile wakes it. It tells whether it slept at
+// blockBackground blocks the background goroutine likewise; who drives the device meanwhile wakes it. It tells whether it slept at
 // all: with a deadline already due it returns at once and the lock was never let go.
-func (e *engine) stand(sockets []*socket) bool {
+func (e *engine) blockBackground(sockets []*socket) bool {
 	e.asleep = true
 	slept := e.sleep(never, e.sentry, sockets)
 	e.asleep = false
@@ -160,7 +160,7 @@ func (e *engine) takeOver() {
 	for !e.closed {
 		if len(e.sleepers) > 0 { // they drive: only wait until they stop
 			mine := e.drives
-			if !e.stand(nil) || e.drives != mine { // a deadline is due: they must have the lock to see to it
+			if !e.blockBackground(nil) || e.drives != mine { // a deadline is due: they must have the lock to see to it
 				return
 			}
 			continue
@@ -174,7 +174,7 @@ func (e *engine) takeOver() {
 			e.unlock() // let others in
 			e.lock()
 		} else {
-			e.stand(e.sockets)
+			e.blockBackground(e.sockets)
 		}
 		if e.drives != mine {
 			return

@@ -535,7 +535,7 @@ func pingPongSerially(b *testing.B, x, y *end, n int) {
 			b.Fatal("a queue is full")
 		}
 		s.at(s.tail - 1).lazy = true
-		for from.q.start(); to.cq.head == to.cq.tail; {
+		for from.q.sendPosted(); to.cq.head == to.cq.tail; {
 			to.q.e.round(job.Now(), 1)
 		}
 		to.cq.take()

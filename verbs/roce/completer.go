@@ -129,7 +129,7 @@ func (r *requester) onSequenceError(psn uint32, now job.Ticks) (v verdict) {
 		if w.isResponded() {
 			x.to = w.end()
 		}
-		r.again(x)
+		r.sendAgain(x)
 		return v
 	}
 	v.resent = r.rewind(psn)

@@ -89,7 +89,7 @@ func (q *queuePair) handleRequest(p *wire.Packet) {
 		case accepted:
 		case noReceive:
 			e.count.rnrNAKsSent++
-			r.wait(p.PSN(), q.attr.MinRNRTimer)
+			r.oweRNR(p.PSN(), q.attr.MinRNRTimer)
 		default:
 			q.refuse(no, p.PSN())
 		}
@@ -100,7 +100,7 @@ func (q *queuePair) handleRequest(p *wire.Packet) {
 func (q *queuePair) execute(p *wire.Packet) refusal {
 	switch p.Opcode.Class() {
 	case wire.ClassSend, wire.ClassWrite:
-		if no := q.take(p); no != accepted {
+		if no := q.takePayload(p); no != accepted {
 			return no
 		}
 		q.respond.executed(p)
@@ -119,7 +119,7 @@ func (q *queuePair) onUnreliable(p *wire.Packet) {
 	if !q.respond.admitUnreliable(p) {
 		return
 	}
-	switch no := q.take(p); no {
+	switch no := q.takePayload(p); no {
 	case accepted:
 		q.completeMessage(p)
 	case tooLong, receiveGone:
@@ -131,8 +131,8 @@ func (q *queuePair) onUnreliable(p *wire.Packet) {
 	}
 }
 
-// take takes the payload of a SEND or WRITE.
-func (q *queuePair) take(p *wire.Packet) refusal {
+// takePayload takes the payload of a SEND or WRITE.
+func (q *queuePair) takePayload(p *wire.Packet) refusal {
 	if p.Opcode.Class() == wire.ClassWrite {
 		return q.takeWrite(p)
 	}
@@ -171,7 +171,7 @@ func (q *queuePair) takeWrite(p *wire.Packet) refusal {
 		return invalid
 	case p.Opcode.TakesReceive() && !q.takeReceive():
 		return noReceive
-	case !q.place(c, p.Payload, ends):
+	case !q.writeMemory(c, p.Payload, ends):
 		return noAccess
 	}
 	return accepted
@@ -200,8 +200,8 @@ func (q *queuePair) completeMessage(p *wire.Packet) {
 	q.completeReceive(x, p)
 }
 
-// place puts a WRITE's payload into memory; the last byte of the message becomes visible last.
-func (q *queuePair) place(c *incoming, b []byte, ends bool) bool {
+// writeMemory puts a WRITE's payload into memory; the last byte of the message becomes visible last.
+func (q *queuePair) writeMemory(c *incoming, b []byte, ends bool) bool {
 	if len(b) == 0 {
 		return true
 	}

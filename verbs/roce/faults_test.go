@@ -147,7 +147,7 @@ func TestLeavingSQE(t *testing.T) {
 	q := qp.(*queuePair)
 	q.path, q.mtu, q.attr.PathMTU, q.attr.DestQPN = s.q.path, stageMTU, verbs.MTU256, peerQPN
 	q.state = verbs.StateRTR
-	q.enter(verbs.StateRTS)
+	q.enterState(verbs.StateRTS)
 	send := func(id uint64, key uint32) {
 		check(t, q.PostSend([]verbs.SendRequest{{
 			ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 10, LKey: key}},
@@ -157,7 +157,7 @@ func TestLeavingSQE(t *testing.T) {
 	for id := range uint64(4) {
 		check(t, q.post(&verbs.SendRequest{ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled, SGEs: []verbs.SGE{{Addr: 1, Length: 10, LKey: 1}}}))
 	}
-	q.start()
+	q.sendPosted()
 	s.e.unlock()
 	if q.state != verbs.StateSQE {
 		t.Fatalf("state %v, want SQE", q.state)

@@ -232,7 +232,7 @@ func (d *jobDriver) Flush(lane int, atOnce bool) error {
 	q := d.lanes[lane].q
 	switch {
 	case atOnce:
-		q.start()
+		q.sendPosted()
 	case q.state == verbs.StateError || q.state == verbs.StateSQE:
 		q.flush()
 	default:

@@ -67,7 +67,7 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 	s.q.mtu = stageMTU
 	s.q.state = verbs.StateRTR
 	s.q.beginReceiving()
-	s.q.enter(verbs.StateRTS)
+	s.q.enterState(verbs.StateRTS)
 	return s
 }
 
@@ -372,7 +372,7 @@ func TestResponderAlone(t *testing.T) {
 	}
 	r.forget()
 	admit(wire.SendOnly, 14, inTurn)
-	r.wait(14, 5)
+	r.oweRNR(14, 5)
 	owes(wire.SyndromeRNR|5, 14)
 	r.refuse(wire.NAKInvalidRequest, 14)
 	owes(wire.NAKInvalidRequest, 14)

@@ -105,7 +105,7 @@ func (r *requester) expect(to uint32) bool {
 			continue
 		}
 		lost = true
-		if !r.again(x) {
+		if !r.sendAgain(x) {
 			break
 		}
 	}
@@ -136,8 +136,8 @@ func (r *requester) askAgain() {
 	}
 }
 
-// again has a span sent again, out of turn; false where so much is lost that everything is.
-func (r *requester) again(x span) bool {
+// sendAgain has a span sent again, out of turn; false where so much is lost that everything is.
+func (r *requester) sendAgain(x span) bool {
 	if wire.PSNDiff(x.from, r.nxt) >= 0 {
 		return true // will be sent anyway
 	}

@@ -323,7 +323,7 @@ func (m *model) connect(a *modelFlow) {
 		q.mtu = uint32(m.mtu.Bytes())
 		q.state = verbs.StateRTR
 		q.beginReceiving()
-		q.enter(verbs.StateRTS)
+		q.enterState(verbs.StateRTS)
 		f.requests, f.messages = nil, nil
 		f.window.unbind()
 		f.bound = false

@@ -96,7 +96,7 @@ func (f *unreliableFlow) connect(to *unreliableFlow) {
 			f.qkey++
 		}
 	}
-	q.enter(verbs.StateRTS)
+	q.enterState(verbs.StateRTS)
 	fill := m.sites[f.to.index].memory(f.targetAt, modelTarget)
 	for i := range fill {
 		f.wrote[i] = append(f.wrote[i], fill[i])

@@ -22,12 +22,12 @@ func (q *queuePair) PostSend(list []verbs.SendRequest) error {
 			break
 		}
 	}
-	q.start()
+	q.sendPosted()
 	return failed
 }
 
-// start sends what was posted, and acknowledgements that are due.
-func (q *queuePair) start() {
+// sendPosted sends what was posted, and acknowledgements that are due.
+func (q *queuePair) sendPosted() {
 	if q.closed {
 		return
 	}

@@ -182,7 +182,7 @@ func (q *queuePair) Close() error {
 		e.flushAcks()
 		e.flush()
 	}
-	q.leave()
+	q.withdraw()
 	q.dropReceive()
 	q.respond.held.clear()
 	q.closed = true
@@ -208,8 +208,8 @@ func (t *keyTable) unbindOf(q *queuePair) {
 	}
 }
 
-// leave takes the queue pair off every list of the engine.
-func (q *queuePair) leave() {
+// withdraw takes the queue pair off every list of the engine.
+func (q *queuePair) withdraw() {
 	q.e.untime(q)
 	q.respond.forget() // flushAcks takes it off the list
 	if q.path != nil {

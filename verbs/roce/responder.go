@@ -153,7 +153,7 @@ func (r *responder) executed(p *wire.Packet) {
 	if r.reads.fresh > 0 { // an ACK that tells of this packet would deny the answers before it
 		r.behind = r.reads.end
 	}
-	r.arrived()
+	r.endGap()
 	if p.Opcode.Ends() {
 		r.msn++
 	}
@@ -166,15 +166,15 @@ func (r *responder) executed(p *wire.Packet) {
 func (r *responder) asked(w readWork) *readWork {
 	a := r.reads.add(w)
 	if a != nil {
-		r.arrived()
+		r.endGap()
 		r.expected = (w.psn + w.packets) & wire.Mask24
 		r.msn++
 	}
 	return a
 }
 
-// arrived ends a gap: a NAK that has not left yet becomes an ACK.
-func (r *responder) arrived() {
+// endGap ends a gap: a NAK that has not left yet becomes an ACK.
+func (r *responder) endGap() {
 	r.nakSent, r.notReady = false, false
 	if r.ackDue {
 		r.syndrome = wire.SyndromeAck
@@ -199,8 +199,8 @@ func (r *responder) repeat(p *wire.Packet) {
 	}
 }
 
-// wait answers a packet that finds no receive.
-func (r *responder) wait(psn uint32, timer uint8) {
+// oweRNR answers a packet that finds no receive.
+func (r *responder) oweRNR(psn uint32, timer uint8) {
 	r.nakSent, r.notReady = true, true // what follows is out of sequence: silent until this packet comes again
 	r.held.clear()
 	r.owe(wire.SyndromeRNR|wire.Syndrome(timer&31), psn)

@@ -171,5 +171,5 @@ func (r *requester) probe(now job.Ticks) {
 		return
 	}
 	r.probing, r.probed = true, r.una
-	r.again(span{from: r.una, to: (r.una + 1) & wire.Mask24, probe: true})
+	r.sendAgain(span{from: r.una, to: (r.una + 1) & wire.Mask24, probe: true})
 }

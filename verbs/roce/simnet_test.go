@@ -161,7 +161,7 @@ func (n *simNet) connect(from, to int, op verbs.Opcode, size, window int) *simFl
 		x.q.mtu = 4096
 		x.q.state = verbs.StateRTR
 		x.q.beginReceiving()
-		x.q.enter(verbs.StateRTS)
+		x.q.enterState(verbs.StateRTS)
 	}
 	n.flows = append(n.flows, f)
 	return f

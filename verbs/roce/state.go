@@ -38,7 +38,7 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 		}
 	}
 	q.set(&a, p)
-	q.enter(to)
+	q.enterState(to)
 	return nil
 }
 
@@ -118,8 +118,8 @@ func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
 	}
 }
 
-// enter performs a legal change of state.
-func (q *queuePair) enter(to verbs.QPState) {
+// enterState performs a legal change of state.
+func (q *queuePair) enterState(to verbs.QPState) {
 	from := q.state
 	switch to {
 	case verbs.StateReset:
@@ -188,7 +188,7 @@ func (q *queuePair) sendPSN() uint32 {
 
 // reset discards everything, without completions.
 func (q *queuePair) reset() {
-	q.leave()
+	q.withdraw()
 	q.dropReceive()
 	q.sendCQ.forget(q)
 	q.recvCQ.forget(q)
@@ -228,7 +228,7 @@ func (q *queuePair) enterError() {
 	if q.state == verbs.StateError {
 		return
 	}
-	q.leave()
+	q.withdraw()
 	q.state = verbs.StateError
 	q.respond.held.clear()
 	q.failReceive(verbs.FlushError)

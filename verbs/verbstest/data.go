@@ -73,7 +73,7 @@ func (r *rig) move(op verbs.Opcode, transport verbs.Transport, id uint64, size, 
 	if size > 0 && source[size-1] == 0xee {
 		source[size-1] = 0 // the last byte must tell old from new
 	}
-	whole := target[:offset+size+guard+grhBytes]
+	whole := target[:offset+size+guard+verbs.GRHBytes]
 	for i := range whole {
 		whole[i] = 0xee
 	}
@@ -87,8 +87,8 @@ func (r *rig) move(op verbs.Opcode, transport verbs.Transport, id uint64, size, 
 	at := offset // where the data lands
 	switch {
 	case transport == verbs.UD:
-		at = offset + grhBytes
-		r.b.receive(id, r.b.split(offset, size+grhBytes, max(entries, 1))...)
+		at = offset + verbs.GRHBytes
+		r.b.receive(id, r.b.split(offset, size+verbs.GRHBytes, max(entries, 1))...)
 	case op == verbs.OpWriteWithImmediate:
 		r.b.receive(id)
 	case op.NeedsReceive():
@@ -124,7 +124,7 @@ func (r *rig) checkReceive(op verbs.Opcode, transport verbs.Transport, id uint64
 	c := r.b.wantReceived(id, verbs.Success)
 	want := uint32(size)
 	if transport == verbs.UD {
-		want += grhBytes
+		want += verbs.GRHBytes
 		if c.Flags&verbs.WithGRH == 0 || c.SourceQPN != r.a.qp.QPN() {
 			t.Errorf("flags %#x from qp %#x, want GRH from %#x", c.Flags, c.SourceQPN, r.a.qp.QPN())
 		}
@@ -161,7 +161,7 @@ func testLargest(t *testing.T, s *suite) {
 		t.Skipf("%d bytes in %d entries take too much memory here", size, entries)
 	}
 	r := newRig(t, s, rigOptions{bytes: int(part), connect: patient, qp: verbs.QueuePairOptions{SendSGEs: int(entries)}})
-	r.patience = 5 * patience
+	r.timeout = 5 * patience
 	far, mr := r.b.memory(int(size), allRemote)
 	fill(far.Bytes()[size-4096:], 9)
 	q := r.a.request(1, verbs.OpRead, 0)

@@ -38,8 +38,8 @@ func testDatagrams(t *testing.T, s *suite) {
 		r.b.receive(1, r.b.sge(0, 256))
 		r.a.post(r.a.request(9, verbs.OpSend, 33))
 		r.a.wantSent(9, verbs.Success)
-		if c := r.b.wantReceived(1, verbs.Success); c.Bytes != 33+grhBytes {
-			t.Errorf("received %d bytes, want the last message's %d: datagrams are not kept", c.Bytes, 33+grhBytes)
+		if c := r.b.wantReceived(1, verbs.Success); c.Bytes != 33+verbs.GRHBytes {
+			t.Errorf("received %d bytes, want the last message's %d: datagrams are not kept", c.Bytes, 33+verbs.GRHBytes)
 		}
 	})
 	t.Run("short receive", func(t *testing.T) {
@@ -86,8 +86,8 @@ func testDatagrams(t *testing.T, s *suite) {
 			q.RemoteQPN = r.b.qp.QPN()
 			from.a.post(q)
 			from.a.wantSent(id, verbs.Success)
-			if c := r.b.wantReceived(id, verbs.Success); c.SourceQPN != from.a.qp.QPN() || c.Bytes != uint32(10+i+grhBytes) {
-				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 10+i+grhBytes, from.a.qp.QPN())
+			if c := r.b.wantReceived(id, verbs.Success); c.SourceQPN != from.a.qp.QPN() || c.Bytes != uint32(10+i+verbs.GRHBytes) {
+				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 10+i+verbs.GRHBytes, from.a.qp.QPN())
 			}
 		}
 	})
@@ -100,7 +100,7 @@ func testGRH(t *testing.T, s *suite) {
 	r.a.post(r.a.request(1, verbs.OpSend, 64))
 	r.a.wantSent(1, verbs.Success)
 	r.b.wantReceived(1, verbs.Success)
-	grh := r.b.buf.Bytes()[:grhBytes]
+	grh := r.b.buf.Bytes()[:verbs.GRHBytes]
 	from, to := s.pair.A.GID, s.pair.B.GID
 	if !from.Addr().Is4() {
 		if grh[0]>>4 != 6 || verbs.GID(grh[8:24]) != from || verbs.GID(grh[24:40]) != to {

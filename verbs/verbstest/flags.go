@@ -1,8 +1,12 @@
 package verbstest
 
 import (
+	"cmp"
 	"errors"
+	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -67,7 +71,7 @@ func testInline(t *testing.T, s *suite) {
 		}
 		at := 4096
 		if transport == verbs.UD {
-			at += grhBytes
+			at += verbs.GRHBytes
 		}
 		for i, size := range []int{0, 1, 63, 64} {
 			id := uint64(i)
@@ -113,6 +117,8 @@ func testOrder(t *testing.T, s *suite) {
 	size := 2*mtu + 5
 	var list []verbs.SendRequest
 	const rounds = 8
+	ordered := !s.dev.ignored(t, OrderBehindRead)
+	overtaken := false
 	for i := range uint64(rounds) {
 		fill(a[:size], uint32(i))
 		write := r.a.request(4*i, verbs.OpWrite, size)
@@ -128,13 +134,12 @@ func testOrder(t *testing.T, s *suite) {
 		if s.dev.lacks(HasAtomics) {
 			list = []verbs.SendRequest{write, read, send}
 		}
-		if s.dev.ignored(t, OrderBehindRead) { // it follows when the READ has completed
-			r.a.post(list[:2]...)
-			r.a.wantSent(write.ID, verbs.Success)
-			r.a.wantSent(read.ID, verbs.Success)
-			list = list[2:]
-		}
 		r.a.post(list...)
+		r.until("all to complete", func() bool { return len(r.a.sends) >= len(list) })
+		if byID := func(x, y verbs.Completion) int { return cmp.Compare(x.ID, y.ID) }; !ordered && !slices.IsSortedFunc(r.a.sends, byID) {
+			overtaken = true
+			slices.SortFunc(r.a.sends, byID)
+		}
 		for k := range list {
 			r.a.wantSent(list[k].ID, verbs.Success)
 		}
@@ -148,6 +153,9 @@ func testOrder(t *testing.T, s *suite) {
 			t.Errorf("round %d: the counter was %d", i, got)
 		}
 		r.b.wantReceived(i, verbs.Success)
+	}
+	if !ordered && !overtaken {
+		t.Errorf("nothing overtook a READ in %d rounds: take the row %q away", rounds, OrderBehindRead)
 	}
 }
 
@@ -288,10 +296,16 @@ func testUnsignaledSlots(t *testing.T, s *suite) {
 	for i := range uint64(depth) {
 		r.b.wantReceived(i, verbs.Success)
 	}
+	more := []verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}
 	if s.dev.ignored(t, UnsignaledHoldSlots) {
+		for deadline := time.Now().Add(patience); r.a.qp.PostSend(more) != nil; runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatalf("the slots are held: take the row %q away", UnsignaledHoldSlots)
+			}
+		}
 		return
 	}
-	if err := r.a.qp.PostSend([]verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}); !errors.Is(err, verbs.ErrQueueFull) {
+	if err := r.a.qp.PostSend(more); !errors.Is(err, verbs.ErrQueueFull) {
 		t.Errorf("request %d behind %d unsignaled ones: %v, want ErrQueueFull", depth, depth, err)
 	}
 }

@@ -332,7 +332,7 @@ func (x *side) receives(size int) []verbs.ReceiveRequest {
 	var ring []verbs.ReceiveRequest
 	room := size
 	if x.qp.Transport() == verbs.UD {
-		room += grhBytes
+		room += verbs.GRHBytes
 	}
 	for k := range ringReceives {
 		ring = append(ring, verbs.ReceiveRequest{ID: uint64(k), SGEs: []verbs.SGE{x.sge(x.buf.Len()/2+k*room, room)}})

@@ -63,15 +63,15 @@ func testMulticast(t *testing.T, s *suite) {
 		r.a.post(r.a.toGroup(group, 100))
 		r.a.wantSent(1, verbs.Success)
 		for _, x := range []*side{r.b, other.b} {
-			if c := x.wantReceived(1, verbs.Success); c.SourceQPN != r.a.qp.QPN() || c.Bytes != 100+grhBytes {
-				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+grhBytes, r.a.qp.QPN())
+			if c := x.wantReceived(1, verbs.Success); c.SourceQPN != r.a.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
+				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, r.a.qp.QPN())
 			}
 			b := x.buf.Bytes()
-			if i := firstDifference(b[grhBytes:][:100], r.a.buf.Bytes()[:100]); i >= 0 {
+			if i := firstDifference(b[verbs.GRHBytes:][:100], r.a.buf.Bytes()[:100]); i >= 0 {
 				t.Errorf("byte %d differs", i)
 			}
 			if to := verbs.GID(b[24:40]); group.Addr().Is4() && [4]byte(b[36:]) != group.Addr().As4() || !group.Addr().Is4() && to != group {
-				t.Errorf("GRH %x: want the group %v as destination", b[:grhBytes], group)
+				t.Errorf("GRH %x: want the group %v as destination", b[:verbs.GRHBytes], group)
 			}
 		}
 		r.b.receive(2, r.b.sge(0, 256)) // attached twice, it gets one copy

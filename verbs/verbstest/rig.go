@@ -18,9 +18,10 @@ const (
 	// silence is how long a test waits to see that nothing happens.
 	silence = 60 * time.Millisecond
 
+	rigQueue = 512 // completions that a rig's queues hold
+
 	allRemote = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
 	testQKey  = 0x11111111
-	grhBytes  = 40
 )
 
 // rigOptions describes the queue pairs of a rig; the zero value is RC with 64 KiB of memory on each end.
@@ -43,10 +44,10 @@ type rigOptions struct {
 
 // rig is a connected pair of queue pairs with memory, the stage of most tests.
 type rig struct {
-	t        *testing.T
-	s        *suite
-	a, b     *side
-	patience time.Duration
+	t       *testing.T
+	s       *suite
+	a, b    *side
+	timeout time.Duration
 }
 
 // side is one end of a rig.
@@ -96,12 +97,12 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 		o.access = allRemote
 	}
 	if o.cqDepth == 0 {
-		o.cqDepth = 512
+		o.cqDepth = rigQueue
 	}
 	if o.transport != verbs.RC && s.dev.lacks(HasUnconnected) {
 		t.Skipf("the device has no %v queue pairs", o.transport)
 	}
-	r := &rig{t: t, s: s, patience: patience}
+	r := &rig{t: t, s: s, timeout: patience}
 	r.a = r.newSide("A", s.pair.A, o)
 	r.b = r.newSide("B", s.pair.B, o)
 	if o.leave != verbs.StateReset || o.stay == Yes {
@@ -367,9 +368,9 @@ func (r *rig) poll() {
 // until polls until done says so.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(r.patience); !done(); {
+	for deadline := time.Now().Add(r.timeout); !done(); {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("waited %v for %s", r.patience, what)
+			r.t.Fatalf("waited %v for %s", r.timeout, what)
 		}
 		r.poll()
 	}

@@ -178,7 +178,7 @@ func (w *Workload) makeReceives(own Memory) error {
 		if !datagram {
 			return nil
 		}
-		return []verbs.SGE{{Addr: base + uint64(w.RecvSlotAt(k)) - plan.GRHBytes, Length: plan.GRHBytes, LKey: lkey}}
+		return []verbs.SGE{{Addr: base + uint64(w.RecvSlotAt(k)) - verbs.GRHBytes, Length: verbs.GRHBytes, LKey: lkey}}
 	}
 	n := w.Places
 	if w.Strategy.Bound {
@@ -188,8 +188,8 @@ func (w *Workload) makeReceives(own Memory) error {
 		if w.Strategy.Remote == plan.Packed {
 			entry := verbs.SGE{Addr: base + uint64(w.RecvSlotAt(k)), Length: uint32(w.Layout.Size()), LKey: lkey}
 			if datagram {
-				entry.Addr -= plan.GRHBytes
-				entry.Length += plan.GRHBytes
+				entry.Addr -= verbs.GRHBytes
+				entry.Length += verbs.GRHBytes
 			}
 			w.recvs = append(w.recvs, verbs.ReceiveRequest{SGEs: []verbs.SGE{entry}})
 			if w.Strategy.Unpack {

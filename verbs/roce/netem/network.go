@@ -12,8 +12,8 @@ type Time = int64
 // Never is an instant that does not come.
 const Never = Time(math.MaxInt64)
 
-// patience is how long an overtaken packet waits for its overtaker.
-const patience = 200 * time.Microsecond
+// overtakeWait is how long an overtaken packet waits for its overtaker.
+const overtakeWait = 200 * time.Microsecond
 
 // maxHeldBytes bounds what is under way: beyond, packets are dropped as by a full queue. It is more than 100 ms of 5 Gb/s.
 const maxHeldBytes = 64 << 20
@@ -34,10 +34,10 @@ type Network[F any] struct {
 	random  *rand.Rand
 	losing  bool // in a burst
 
-	delay, patience Time
-	perByte         float64 // time on the link
-	linkFree        Time    // when the link has sent everything before
-	longestWait     Time    // in the queue
+	delay, overtakeWait Time
+	perByte             float64 // time on the link
+	linkFree            Time    // when the link has sent everything before
+	longestWait         Time    // in the queue
 
 	held      []held[F] // a ring, in order of due
 	head, n   int
@@ -61,7 +61,7 @@ func New[F any](o Options, ticksPerSecond float64, deliver func(Packet[F])) *Net
 	}
 	ticks := func(d time.Duration) Time { return Time(d.Seconds() * ticksPerSecond) }
 	n := &Network[F]{
-		Options: o, deliver: deliver, random: rand.New(rand.NewPCG(o.Seed, 4791)), delay: ticks(o.Delay), patience: ticks(patience),
+		Options: o, deliver: deliver, random: rand.New(rand.NewPCG(o.Seed, 4791)), delay: ticks(o.Delay), overtakeWait: ticks(overtakeWait),
 	}
 	if o.Rate > 0 {
 		n.perByte = 8 / o.Rate * ticksPerSecond
@@ -147,7 +147,7 @@ func (n *Network[F]) Release(now Time) {
 		n.deliver(h.Packet)
 		n.release(h)
 	}
-	if n.isOvertaken && now-n.overtaken.due > n.patience {
+	if n.isOvertaken && now-n.overtaken.due > n.overtakeWait {
 		n.followUp(now)
 	}
 }
@@ -159,7 +159,7 @@ func (n *Network[F]) Next() Time {
 		at = n.held[n.head].due
 	}
 	if n.isOvertaken {
-		at = min(at, n.overtaken.due+n.patience+1)
+		at = min(at, n.overtaken.due+n.overtakeWait+1)
 	}
 	return at
 }
