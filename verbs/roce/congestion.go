@@ -19,6 +19,10 @@ type roundTrip struct {
 	slack                                                   job.Ticks
 }
 
+// outlier times the round trip before is the most that one counts: a much longer one was measured while an end had no processor,
+// unless the next is as long.
+const outlier = 16
+
 // pathSlack is by how much a queue of our own making may lengthen a round trip.
 const pathSlack = time.Millisecond
 
@@ -35,7 +39,7 @@ func (t *roundTrip) observe(d job.Ticks) {
 	if t.smoothed == 0 {
 		t.smoothed = d
 	} else {
-		t.smoothed += (d - t.smoothed) / 8
+		t.smoothed += (min(d, outlier*t.latest[(t.n-1)%4]) - t.smoothed) / 8
 	}
 	t.latest[t.n%4] = d
 	t.n++

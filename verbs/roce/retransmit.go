@@ -30,6 +30,7 @@ type recovery struct {
 	doubted    bool // the answer to the latest probe came too soon to be one
 
 	sampling  bool
+	resampled bool // of a packet that the peer missed, sent again
 	samplePSN uint32
 	sampleAt  job.Ticks
 
@@ -66,8 +67,14 @@ func (r *recovery) spend() bool {
 // sample starts timing a round trip by a packet that will be answered.
 func (r *recovery) sample(psn uint32, now job.Ticks) {
 	if !r.sampling {
-		r.sampling, r.samplePSN, r.sampleAt = true, psn, now
+		r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, false, psn, now
 	}
+}
+
+// resample times the round trip of a packet that the peer has missed and is sent again: what follows waits behind it, and says
+// nothing of the path.
+func (r *recovery) resample(psn uint32, now job.Ticks) {
+	r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, true, psn, now
 }
 
 // unsample forgets a sample that a resend would falsify (Karn and Partridge 1987).
@@ -77,11 +84,16 @@ func (r *recovery) unsample() { r.sampling = false }
 // round trip is measured, or an answer comes when that to the latest probe should: a path may have become longer than the
 // interval.
 func (r *requester) onProgress(now job.Ticks) {
+	took := now - r.lastAt
+	probed := r.silent > 0 && took <= 2*r.trip.smoothed // the latest probe made the progress
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
-		r.sampling = false
-		r.trip.observe(now - r.sampleAt)
-		r.probes = 0
-	} else if r.probes > 0 && now-r.lastAt <= 2*r.trip.smoothed {
+		d, low := now-r.sampleAt, r.trip.standing()
+		r.sampling, r.probes = false, 0
+		// not what waited behind a gap, nor what was sent again, and overtaken by itself
+		if !(probed && took >= low) && !(r.resampled && d < low) {
+			r.trip.observe(d)
+		}
+	} else if r.probes > 0 && took <= 2*r.trip.smoothed {
 		r.probes = 0
 	}
 	r.left, r.rnrLeft, r.silent = r.retries, r.rnrRetries, 0

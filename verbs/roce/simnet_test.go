@@ -365,7 +365,7 @@ func TestLoss(t *testing.T) {
 		}{
 			{"0.1 %", func(n *simNet) { n.loss = 0.001 }, 0.9},
 			{"1 %", func(n *simNet) { n.loss = 0.01 }, 0.8},
-			{"5 %", func(n *simNet) { n.loss = 0.05 }, 0.05},
+			{"5 %", func(n *simNet) { n.loss = 0.05 }, 0.4},
 			{"doubled", func(n *simNet) { n.twice = 0.01 }, 0.9},
 			{"reordered", func(n *simNet) { n.late = 0.01 }, 0.8},
 			{"all", func(n *simNet) { n.loss, n.twice, n.late = 0.01, 0.01, 0.01 }, 0.6},

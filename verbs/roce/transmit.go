@@ -35,7 +35,7 @@ var requestOperations = [...]operations{
 func (q *queuePair) sendSome(now job.Ticks, quantum int) (sent int, why outcome) {
 	r := &q.request
 	if r.mends.n > 0 && r.rnrAt == 0 {
-		sent = q.mend()
+		sent = q.mend(now)
 	}
 	if q.transport == verbs.RC && r.silent >= silentProbes {
 		if r.nxt != r.una {
@@ -170,7 +170,7 @@ func (q *queuePair) gone(index uint32) {
 }
 
 // mend sends again what was lost, out of turn, and returns how many packets that took.
-func (q *queuePair) mend() (sent int) {
+func (q *queuePair) mend(now job.Ticks) (sent int) {
 	r := &q.request
 	for ; r.mends.n > 0; r.mends.drop() {
 		x := r.mends.list[0]
@@ -201,6 +201,7 @@ func (q *queuePair) mend() (sent int) {
 				q.e.count.probes++
 			} else {
 				q.e.count.resentPackets++
+				r.resample((psn-1)&wire.Mask24, now)
 			}
 		}
 	}
