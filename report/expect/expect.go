@@ -290,6 +290,9 @@ func (e *Expectation) check(sc *scope, d *report.Document, point string) report.
 		if notFinite, is := errors.AsType[*notFiniteError](err); is {
 			c.Actual, c.Cause = notFinite.value, stats.NotFinite
 		}
+		if uncomparable, is := errors.AsType[*uncomparableError](err); is {
+			c.Cause = uncomparable.cause
+		}
 		c.Passed = sc.accept.Has(c.Cause)
 		return c
 	}
@@ -390,6 +393,14 @@ func (e *notFiniteError) Error() string {
 	return fmt.Sprintf("a side of the comparison is %s, which is no figure (a division by zero?)", e.value)
 }
 
+// uncomparableError is a baseline that cannot be used for another cause than that it lacks something; without one nothing waives it.
+type uncomparableError struct {
+	cause stats.Cause
+	text  string
+}
+
+func (e *uncomparableError) Error() string { return e.text }
+
 func ratioInWords(actual, limit float64) string {
 	r := actual / limit
 	if r >= 2 {
@@ -477,11 +488,11 @@ func (e *Expectation) show(n node, v float64) string {
 func (b *baseline) value(sc *scope, d *report.Document, e *Expectation) (float64, []float64, error) {
 	if d != nil {
 		if unlike, _ := compare.Differences(b.docs, []*report.Document{d}); len(unlike) > 0 {
-			return 0, nil, fmt.Errorf("%s was measured elsewhere: %s (measure a baseline on this set-up)", b.file, unlike[0])
+			return 0, nil, &uncomparableError{text: fmt.Sprintf("%s was measured elsewhere: %s (measure a baseline on this set-up)", b.file, unlike[0])}
 		}
 	}
 	if slices.ContainsFunc(b.docs, func(d *report.Document) bool { return !d.Complete }) && !sc.accept.Has(stats.Incomplete) {
-		return 0, nil, fmt.Errorf("%s was interrupted: measure it to its end", b.file)
+		return 0, nil, &uncomparableError{stats.Incomplete, fmt.Sprintf("%s was interrupted: measure it to its end", b.file)}
 	}
 	var found figure.Row
 	var nearest string

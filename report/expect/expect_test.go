@@ -319,6 +319,9 @@ func TestExpectationBaseline(t *testing.T) {
 				if len(c) != 1 || c[0].Passed != tt.pass || !strings.Contains(strings.ReplaceAll(c[0].Reason, "./", ""), tt.want) {
 					t.Errorf("%s: %+v, want %v %q", text, c, tt.pass, tt.want)
 				}
+				if elsewhere := strings.HasPrefix(tt.want, "measured elsewhere"); elsewhere && parse(text).evaluate(d, Judgement{Accept: stats.Causes()})[0].Passed {
+					t.Errorf("%s: what was measured elsewhere was accepted", text)
+				}
 			}
 		})
 	}

@@ -14,6 +14,9 @@ func TestPlanAgainst(t *testing.T) {
 	if a := p.Against; a.Program != "dir/old/gobw" || a.String() != "dir/old/gobw -d mlx5_1" || a.Pairs != 11 || a.Within != 0.03 {
 		t.Errorf("%+v", a)
 	}
+	if beside, err := parsePlan("p.yaml", []byte("against: {program: ./gobw}\n"+tests), Options{}); err != nil || beside.Against.Program != "./gobw" {
+		t.Errorf("%+v, %v: want the plan's directory, not the path", beside, err)
+	}
 	if !p.Tests[0].Alone || p.Tests[1].Alone {
 		t.Errorf("alone: %v, %v; want only the first", p.Tests[0].Alone, p.Tests[1].Alone)
 	}

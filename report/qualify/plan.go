@@ -361,8 +361,10 @@ func (p *planParser) against(f field) {
 		switch f.key {
 		case "program":
 			a.Program = s
-			if strings.Contains(s, "/") && !filepath.IsAbs(s) {
-				a.Program = filepath.Join(filepath.Dir(p.file), s)
+			if strings.Contains(s, "/") && !filepath.IsAbs(s) { // never a bare name, which would be another file in the path
+				if a.Program = filepath.Join(filepath.Dir(p.file), s); !strings.Contains(a.Program, "/") {
+					a.Program = "./" + a.Program
+				}
 			}
 		case "flags":
 			a.Flags, err = plain.SplitWords(s)

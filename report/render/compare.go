@@ -73,8 +73,8 @@ func comparisonClosing(c *compare.Comparison) []string {
 		}
 	}
 	for _, g := range c.Geomeans {
-		out = append(out, fmt.Sprintf("geometric mean of new/old %s over %d points: %.3f (%s, between %s and %s)",
-			g.Figure, g.Points, g.Ratio, percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
+		out = append(out, fmt.Sprintf("geometric mean of new/old %s over %s: %.3f (%s, between %s and %s)",
+			g.Figure, plain.Plural(g.Points, "point"), g.Ratio, percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
 	}
 	for _, s := range c.OnlyOld {
 		out = append(out, "only in old: "+s)

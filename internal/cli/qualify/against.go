@@ -76,7 +76,10 @@ func (b *beside) judge(ctx context.Context, out output.Streams, accept stats.Acc
 	}
 	p := &c.Points[0]
 	missed := gate.Judge(c, accept)
-	check.Actual, check.Passed, check.Cause = fmt.Sprintf("%+.1f %%", 100*p.Change), len(missed) == 0, p.Cause
+	check.Actual, check.Passed = fmt.Sprintf("%+.1f %%", 100*p.Change), len(missed) == 0
+	if !p.NotWorse(b.side.Within) { // within a narrower margin it may be unclear
+		check.Cause = p.Cause
+	}
 	margin := (b.side.Within - p.WorseBy) / b.side.Within
 	if check.Margin = &margin; !check.Passed {
 		check.Reason = strings.Join(missed, "; ")

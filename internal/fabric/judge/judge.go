@@ -197,7 +197,7 @@ func (j *Judge) another() (Retest, bool) {
 const AllRails = -1
 
 // Share is a cell as a share of what is expected of its class; above 1 is better.
-func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.residual(x)) }
+func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.above(x, j.levels.base)) }
 
 // bounds are Wald's: above accuse a subject is slow, below acquit it is not. The first falls with the number of subjects
 // that are tried, so that the chance to accuse any healthy one stays as it was asked for.

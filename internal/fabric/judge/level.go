@@ -47,7 +47,11 @@ const leastSigma = 0.002
 
 func (c *Config) classOf(x Cell) Class {
 	load := c.loadOf(x.Round)
-	return Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: load.FanIn, OneWay: load.OneWay}
+	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: load.FanIn, OneWay: load.OneWay}
+	if k.FanIn == 1 { // as a re-test: one host alone sends to another
+		k.FanIn = 0
+	}
+	return k
 }
 
 // learn finds level and noise of each class.
@@ -199,14 +203,25 @@ func (l *levels) learnRounds(cells []Cell) {
 	}
 }
 
-// residual is by how much a cell is above (or below) the criterion.
-func (l *levels) residual(x Cell) float64 { return l.above(x, l.base) }
+// known tells whether the schedule had cells of a cell's class: what only re-tests made has no level to be held to.
+func (l *levels) known(x Cell) bool {
+	_, known := l.own[l.cfg.classOf(x)]
+	return known
+}
 
-// above is by how much a cell is above some levels.
+// residual is by how much a cell is above (or below) the criterion; NaN where there is none for it.
+func (l *levels) residual(x Cell) float64 {
+	if !l.known(x) {
+		return math.NaN()
+	}
+	return l.above(x, l.base)
+}
+
+// above is by how much a cell is above some levels, for whoever looks: one without a level is shown by that of the other side.
 func (l *levels) above(x Cell, levels map[Class]curve) float64 {
 	k := l.cfg.classOf(x)
 	level, known := levels[k]
-	if !known { // a class that only a re-test made: take the same rail's other side
+	if !known {
 		k.Trunk = !k.Trunk
 		level = levels[k]
 	}

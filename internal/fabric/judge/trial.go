@@ -180,7 +180,7 @@ func (j *Judge) place(r *round, s Subject, good []int) bool {
 	}
 	for i := range good {
 		g := good[(i+j.subjects[s].rounds*7+int(s.A))%len(good)]
-		if !r.free(g) || g == int(s.A) || !j.goodPath(s.Rail, int(s.A), g) || !j.goodPath(s.Rail, g, int(s.A)) {
+		if !r.free(g) || g == int(s.A) || !j.comparable(s.Rail, int(s.A), g) || !j.goodPath(s.Rail, int(s.A), g) || !j.goodPath(s.Rail, g, int(s.A)) {
 			continue
 		}
 		if s.Kind == Sender || !j.cfg.OneWay {
@@ -192,6 +192,12 @@ func (j *Judge) place(r *round, s Subject, good []int) bool {
 		return true
 	}
 	return false
+}
+
+// comparable tells whether the schedule had paths such as the one between two hosts.
+func (j *Judge) comparable(rail uint8, a, b int) bool {
+	_, known := j.levels.own[Class{Rail: rail, Trunk: j.cfg.leaf(uint16(a)) != j.cfg.leaf(uint16(b)), OneWay: j.cfg.OneWay}]
+	return known
 }
 
 // mostMissing is how often a re-test may bring nothing.
@@ -318,7 +324,7 @@ func (j *Judge) subjectOf(x Cell) (Subject, bool) {
 func (j *Judge) controlLevel(cells []Cell) float64 {
 	var of, good []float64
 	for _, x := range cells {
-		if x.State != Measured {
+		if x.State != Measured || !j.levels.known(x) {
 			continue
 		}
 		suspect := slices.ContainsFunc(j.subjectsOf(x), func(s Subject) bool { return !j.good(s) })

@@ -98,7 +98,7 @@ func New(p Pattern, o Options) (Schedule, error) {
 		return o.directed(single(p, Round{Flows: bothWays(halves(ordered(n))), Label: "quick"})), nil
 	case Incast:
 		fans := fanIns(n)
-		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k]) }}, nil
+		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k], o.OneWay) }}, nil
 	case AllToAll:
 		return Schedule{Pattern: p, Rounds: 1, Whole: true, at: func(int) Round { return everyone(n) }}, nil
 	case Ring:
@@ -226,8 +226,9 @@ func fanIns(n int) []int {
 	return append(out, n-1)
 }
 
-// incast lets groups of k hosts send to one each. The receivers differ from fan-in to fan-in.
-func incast(n, k int) Round {
+// incast lets groups of k hosts send to one each. The receivers differ from fan-in to fan-in. Of two hosts each is both, so that every
+// host's sending and receiving is seen alone once.
+func incast(n, k int, oneWay bool) Round { //nolint:revive // the user's flag
 	r := Round{FanIn: k, Label: fmt.Sprintf("incast %d:1", k)}
 	for first := 0; first+k < n; first += k + 1 {
 		to := first + k/2
@@ -236,6 +237,9 @@ func incast(n, k int) Round {
 				r.Flows = append(r.Flows, Flow{i, to})
 			}
 		}
+	}
+	if k == 1 && !oneWay {
+		r.Flows = bothWays(r.Flows)
 	}
 	return r
 }

@@ -61,6 +61,10 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 		{"under load", 64, 0, schedule.Pairs, schedule.Options{}, 0.01, "load=5:-20%", []string{"slow only under load host 5>5"}},
 		{"trunk", 64, 8, schedule.Leaves, schedule.Options{Shifts: 4}, 0.01, "trunk=1-5:-30%", []string{"slow trunk trunk 1>5"}},
 		{"dead host", 16, 0, schedule.Pairs, schedule.Options{}, 0.01, "dead=5", []string{"host not connected  5>5"}},
+		// Re-tests are held to paths that the schedule had: these have no two hosts of a leaf, or of different leaves, alone together.
+		{"by halves", 16, 4, schedule.Quick, schedule.Options{}, 0.01, "host=3:-12%", []string{"slow host host 3>3"}},
+		{"by bisection", 16, 4, schedule.Bisection, schedule.Options{}, 0.01, "host=3:-12%", []string{"slow host host 3>3"}},
+		{"by incast", 16, 4, schedule.Incast, schedule.Options{}, 0.01, "host=3:-12%", []string{"slow host host 3>3"}},
 		{"dead and slow", 16, 4, schedule.Leaves, schedule.Options{Shifts: 4}, 0.01, "dead=5,host=6:-20%", []string{"host not connected  5>5", "slow host host 6>6"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
