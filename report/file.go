@@ -13,6 +13,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // FileError is a results file that cannot be used: which, where in it, why, and what to do.
@@ -27,13 +29,9 @@ type FileError struct {
 
 func (e *FileError) Error() string {
 	s := e.File
-	if e.Place != "" {
-		s += ": " + e.Place
-	}
+	s += plain.When(e.Place != "", ": %s", e.Place)
 	s += ": " + e.Err.Error()
-	if e.Remedy != "" {
-		s += " (" + e.Remedy + ")"
-	}
+	s += plain.When(e.Remedy != "", " (%s)", e.Remedy)
 	return s
 }
 

@@ -121,57 +121,24 @@ func (s Setup) IsLatency() bool { return s.Kind == "latency" }
 
 // Title says the set-up in words: "write bandwidth, RC, 1 QP, MTU 1024, tx depth 128".
 func (s Setup) Title() string {
-	parts := []string{s.Operation + " " + s.Kind, s.Transport}
-	switch {
-	case s.IsLatency():
-	case s.Direction == "both":
-		parts = append(parts, "both directions")
-	case s.Direction == "in":
-		parts = append(parts, "inbound")
-	}
+	parts := plain.List{s.Operation + " " + s.Kind, s.Transport}
+	parts.When(!s.IsLatency() && s.Direction == "both", "both directions")
+	parts.When(!s.IsLatency() && s.Direction == "in", "inbound")
 	parts = append(parts, plain.Plural(s.QPs, "QP"))
-	if s.Rails > 1 {
-		parts = append(parts, fmt.Sprintf("%d rails", s.Rails))
-	}
-	if s.Threads > max(s.Rails, 1) {
-		parts = append(parts, fmt.Sprintf("%d threads", s.Threads))
-	}
-	if s.MTU > 0 {
-		parts = append(parts, fmt.Sprintf("MTU %d", s.MTU))
-	}
-	if !s.IsLatency() && s.TxDepth > 0 {
-		parts = append(parts, fmt.Sprintf("tx depth %d", s.TxDepth))
-	}
-	if s.PostList > 1 {
-		parts = append(parts, fmt.Sprintf("posted in lists of %d", s.PostList))
-	}
-	if s.InlineBytes > 0 {
-		parts = append(parts, fmt.Sprintf("inline %d B", s.InlineBytes))
-	}
-	if s.Immediate {
-		parts = append(parts, "with immediate")
-	}
-	if s.Atomic == "compare-and-swap" {
-		parts = append(parts, s.Atomic)
-	}
-	if s.Outstanding > 0 {
-		parts = append(parts, fmt.Sprintf("%d outstanding", s.Outstanding))
-	}
-	if s.SRQ {
-		parts = append(parts, "shared receive queue")
-	}
-	if s.RateLimit > 0 {
-		parts = append(parts, fmt.Sprintf("at most %g Gb/s", s.RateLimit/1e9))
-	}
-	if s.GapNs > 0 {
-		parts = append(parts, fmt.Sprintf("a pause of %v before each message", time.Duration(s.GapNs)))
-	}
-	if s.Timestamps != "" {
-		parts = append(parts, "by the "+s.Timestamps+"'s clock")
-	}
-	if s.Events {
-		parts = append(parts, "events")
-	}
+	parts.When(s.Rails > 1, "%d rails", s.Rails)
+	parts.When(s.Threads > max(s.Rails, 1), "%d threads", s.Threads)
+	parts.When(s.MTU > 0, "MTU %d", s.MTU)
+	parts.When(!s.IsLatency() && s.TxDepth > 0, "tx depth %d", s.TxDepth)
+	parts.When(s.PostList > 1, "posted in lists of %d", s.PostList)
+	parts.When(s.InlineBytes > 0, "inline %d B", s.InlineBytes)
+	parts.When(s.Immediate, "with immediate")
+	parts.When(s.Atomic == "compare-and-swap", "%s", s.Atomic)
+	parts.When(s.Outstanding > 0, "%d outstanding", s.Outstanding)
+	parts.When(s.SRQ, "shared receive queue")
+	parts.When(s.RateLimit > 0, "at most %g Gb/s", s.RateLimit/1e9)
+	parts.When(s.GapNs > 0, "a pause of %v before each message", time.Duration(s.GapNs))
+	parts.When(s.Timestamps != "", "by the %s's clock", s.Timestamps)
+	parts.When(s.Events, "events")
 	switch s.Verified {
 	case "":
 	case "ends":
@@ -181,27 +148,17 @@ func (s Setup) Title() string {
 	default:
 		parts = append(parts, "verified: "+s.Verified)
 	}
-	if s.More != "" {
-		parts = append(parts, strings.NewReplacer(`"`, "", "\n", " ").Replace(s.More))
-	}
+	parts.When(s.More != "", "%s", strings.NewReplacer(`"`, "", "\n", " ").Replace(s.More))
 	return strings.Join(parts, ", ")
 }
 
 // String is the point in a few words: "write bandwidth RC 65536 B".
 func (p Point) String() string {
 	s := fmt.Sprintf("%s %s %s %d B", p.Operation, p.Kind, p.Transport, p.SizeBytes)
-	if p.QPs > 1 {
-		s += fmt.Sprintf(" %d QPs", p.QPs)
-	}
-	if p.Rails > 1 {
-		s += fmt.Sprintf(" %d rails", p.Rails)
-	}
-	if p.Threads > max(p.Rails, 1) {
-		s += fmt.Sprintf(" %d threads", p.Threads)
-	}
-	if p.Direction == "both" && !p.IsLatency() {
-		s += " both directions"
-	}
+	s += plain.When(p.QPs > 1, " %d QPs", p.QPs)
+	s += plain.When(p.Rails > 1, " %d rails", p.Rails)
+	s += plain.When(p.Threads > max(p.Rails, 1), " %d threads", p.Threads)
+	s += plain.When(p.Direction == "both" && !p.IsLatency(), " both directions")
 	return s
 }
 
@@ -211,12 +168,8 @@ func (d *Document) Device() string {
 		return ""
 	}
 	s := d.Client.Device
-	if p := d.Client.Provider; p != "" && p != s {
-		s += " (" + p + ")"
-	}
-	if h := d.Client.Host; h != "" {
-		s += " on " + h
-	}
+	provider, host := d.Client.Provider, d.Client.Host
+	s += plain.When(provider != "" && provider != s, " (%s)", provider) + plain.When(host != "", " on %s", host)
 	if sv := d.Server; sv != nil && sv.Host != "" && (sv.Host != d.Client.Host || sv.Device != d.Client.Device) {
 		s += ", to " + sv.Device + " on " + sv.Host
 	}

@@ -147,8 +147,7 @@ func ParseLine(line string) (Invocation, error) {
 
 // settle fills the defaults that depend on other flags, and checks what must fit together.
 func (v *Invocation) settle() []error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	wrong := &plan.Faults{}
 	p := &v.Plan
 	bandwidth := p.Kind == plan.Bandwidth
 	row, err := p.Row()
@@ -157,9 +156,9 @@ func (v *Invocation) settle() []error {
 	}
 	switch {
 	case p.Duration > 0 && p.AllSizes:
-		bad("-D and -a exclude each other")
+		wrong.Add("-D and -a exclude each other")
 	case p.Duration > 0 && p.Events:
-		bad("-D and -e exclude each other")
+		wrong.Add("-D and -e exclude each other")
 	case p.Duration > 0 && p.Iterations > 0 && !p.Infinite:
 		v.warn("-n %d is ignored: -D decides", p.Iterations)
 		p.Iterations = 0
@@ -167,9 +166,9 @@ func (v *Invocation) settle() []error {
 	if p.Infinite {
 		switch {
 		case p.AllSizes:
-			bad("--run_infinitely and -a exclude each other")
+			wrong.Add("--run_infinitely and -a exclude each other")
 		case p.Operation == plan.Send && p.Bidirectional:
-			bad("--run_infinitely does not work with send -b")
+			wrong.Add("--run_infinitely does not work with send -b")
 		}
 		if p.Duration == 0 {
 			p.Duration = impliedSeconds * time.Second
@@ -190,24 +189,20 @@ func (v *Invocation) settle() []error {
 	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
 		p.NoPeak = true
 	}
-	if p.Events && !row.NeedsReceive() && !row.Responded {
-		bad("-e: a WRITE makes no event at the peer; add --write_with_imm")
-	}
+	wrong.If(p.Events && !row.NeedsReceive() && !row.Responded, "-e: a WRITE makes no event at the peer; add --write_with_imm")
 	if v.CPUUtil && p.Duration == 0 {
 		v.warn("--cpu_util is ignored: it needs -D")
 		v.CPUUtil = false
 	}
 	p.CPU = v.CPUUtil
-	if v.NUMANode != nil && len(v.Cores) > 0 {
-		bad("--numa_node and --pin_cores exclude each other")
-	}
-	v.settleValidation(bad)
+	wrong.If(v.NUMANode != nil && len(v.Cores) > 0, "--numa_node and --pin_cores exclude each other")
+	v.settleValidation(wrong)
 	if v.ReportBoth && !p.Bidirectional {
 		v.warn("--report-both is ignored: it needs -b")
 		v.ReportBoth = false
 	}
-	v.settleOutput(bad)
-	v.settleRate(bad)
+	v.settleOutput(wrong)
+	v.settleRate(wrong)
 	v.settleCM()
 	if !row.NeedsReceive() && (p.RxDepth > 0 || p.RecvList > 1) {
 		v.warn("-r and --recv_post_list are ignored: %s takes no receive", row.Text)
@@ -215,7 +210,7 @@ func (v *Invocation) settle() []error {
 	}
 	settled, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, plan.Policy{})
 	if err != nil {
-		return append(errs, err)
+		return append(*wrong, err)
 	}
 	if v.rateType == "SW" && p.RateBits > 0 && p.Burst == 0 {
 		p.Burst = settled.Depths().Tx // as in perftest
@@ -226,24 +221,24 @@ func (v *Invocation) settle() []error {
 			p.Warmup = uint64(p.PostList)
 		}
 	}
-	return errs
+	return *wrong
 }
 
 // settleValidation is --data_validation, with perftest's limits where they are ours, too: every message of a test by count,
 // the first and the last of one by duration.
-func (v *Invocation) settleValidation(bad func(string, ...any)) {
+func (v *Invocation) settleValidation(wrong *plan.Faults) {
 	p := &v.Plan
 	switch {
 	case !v.validate:
 		return
 	case p.Infinite:
-		bad("--data_validation and --run_infinitely exclude each other")
+		wrong.Add("--data_validation and --run_infinitely exclude each other")
 	case p.Transport != verbs.RC:
-		bad("--data_validation needs -c RC")
+		wrong.Add("--data_validation needs -c RC")
 	case v.PerftestOnly:
-		bad("--data_validation and --perftest-only exclude each other: it works with gobw at the other end")
+		wrong.Add("--data_validation and --perftest-only exclude each other: it works with gobw at the other end")
 	case v.ControlCM || p.RDMACM:
-		bad("--data_validation excludes -R and -z, by which the ends speak perftest's dialect: it works with gobw at the other end")
+		wrong.Add("--data_validation excludes -R and -z, by which the ends speak perftest's dialect: it works with gobw at the other end")
 	}
 	p.Verify = plan.VerifyAll
 	if p.Duration > 0 {
@@ -251,20 +246,16 @@ func (v *Invocation) settleValidation(bad func(string, ...any)) {
 	}
 }
 
-func (v *Invocation) settleOutput(bad func(string, ...any)) {
+func (v *Invocation) settleOutput(wrong *plan.Faults) {
 	bandwidth := v.Plan.Kind == plan.Bandwidth
 	switch v.Output {
 	case "":
 	case "bandwidth", "message_rate":
-		if !bandwidth {
-			bad("--output %s: %s measures latency", v.Output, v.Tool.Name)
-		}
+		wrong.If(!bandwidth, "--output %s: %s measures latency", v.Output, v.Tool.Name)
 	case "latency":
-		if bandwidth {
-			bad("--output latency: %s measures bandwidth", v.Tool.Name)
-		}
+		wrong.If(bandwidth, "--output latency: %s measures bandwidth", v.Tool.Name)
 	default:
-		bad("--output %q: want bandwidth, message_rate or latency", v.Output)
+		wrong.Add("--output %q: want bandwidth, message_rate or latency", v.Output)
 	}
 	if v.json && v.JSONFile == "" {
 		v.JSONFile = defaultJSON
@@ -321,11 +312,9 @@ func (v *Invocation) settlePorts() {
 }
 
 // settleRate turns --rate_limit and its unit into bits per second.
-func (v *Invocation) settleRate(bad func(string, ...any)) {
+func (v *Invocation) settleRate(wrong *plan.Faults) {
 	if v.rate == 0 {
-		if v.burst > 0 {
-			bad("--burst_size %d: it needs --rate_limit", v.burst)
-		}
+		wrong.If(v.burst > 0, "--burst_size %d: it needs --rate_limit", v.burst)
 		return
 	}
 	switch v.rateUnit {
@@ -336,7 +325,7 @@ func (v *Invocation) settleRate(bad func(string, ...any)) {
 	case "p":
 		v.Plan.RateBits = v.rate * 8 * float64(v.Plan.LargestSize())
 	default:
-		bad("--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
+		wrong.Add("--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
 	}
 	switch v.rateType {
 	case "", "HW":
@@ -347,9 +336,9 @@ func (v *Invocation) settleRate(bad func(string, ...any)) {
 	case "SW":
 		v.Plan.Burst = v.burst
 	case "PP":
-		bad("--rate_limit_type PP (packet pacing) is not there: use SW")
+		wrong.Add("--rate_limit_type PP (packet pacing) is not there: use SW")
 	default:
-		bad("--rate_limit_type %q: want SW or HW", v.rateType)
+		wrong.Add("--rate_limit_type %q: want SW or HW", v.rateType)
 	}
 }
 

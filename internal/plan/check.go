@@ -8,63 +8,45 @@ import (
 )
 
 // checkOperation refuses what the operation does not have.
-func (s *Settled) checkOperation(bad func(string, ...any)) {
+func (s *Settled) checkOperation(wrong *Faults) {
 	p, r := &s.spec, s.row
-	if !r.Supports(p.Transport) {
-		bad("%v has no %s: use %s", p.Transport, r.Text, r.TransportText())
-	}
-	if p.RxDepth != 0 && !r.NeedsReceive() {
-		bad("--rx-depth (-r): %s takes no receive%s", r.Text, hintOfImmediate(r))
-	}
+	wrong.If(!r.Supports(p.Transport), "%v has no %s: use %s", p.Transport, r.Text, r.TransportText())
+	wrong.If(p.RxDepth != 0 && !r.NeedsReceive(), "--rx-depth (-r): %s takes no receive%s", r.Text, hintOfImmediate(r))
 	if p.RecvList > 1 && !r.NeedsReceive() {
-		bad("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
+		wrong.Add("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
 	} else if n := s.receiveDepth(); p.RecvList > n {
-		bad("--recv_post_list %d: want 1 to %d, the receives that each queue pair has posted (--rx-depth, -r)", p.RecvList, n)
+		wrong.Add("--recv_post_list %d: want 1 to %d, the receives that each queue pair has posted (--rx-depth, -r)", p.RecvList, n)
 	}
 	if p.RNRTimer != 0 && (!r.NeedsReceive() || p.Transport != verbs.RC) {
 		hint := ""
 		if !r.NeedsReceive() {
 			hint = hintOfImmediate(r)
 		}
-		bad("--rnr-timer: only who sends over RC to receives waits for them%s", hint)
+		wrong.Add("--rnr-timer: only who sends over RC to receives waits for them%s", hint)
 	}
-	if p.InlineBytes > 0 && !r.MayInline() {
-		bad("--inline (-I) %d: %v cannot be inline", p.InlineBytes, r.Opcode)
-	}
-	if p.Outstanding > 0 && !r.Responded {
-		bad("--outs (-o) %d: only READs and atomics are limited by it, %s is not", p.Outstanding, r.Text)
-	}
+	wrong.If(p.InlineBytes > 0 && !r.MayInline(), "--inline (-I) %d: %v cannot be inline", p.InlineBytes, r.Opcode)
+	wrong.If(p.Outstanding > 0 && !r.Responded,
+		"--outs (-o) %d: only READs and atomics are limited by it, %s is not", p.Outstanding, r.Text)
 	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
-		bad("--srq: only send uses receives")
+		wrong.Add("--srq: only send uses receives")
 	} else if n := s.printedReceives(); p.SRQ && n < p.QPs {
-		bad("--rx-depth (-r) %d: the %d queue pairs share them with --srq, and each needs one", n, p.QPs)
+		wrong.Add("--rx-depth (-r) %d: the %d queue pairs share them with --srq, and each needs one", n, p.QPs)
 	}
 	if p.Kind == Latency {
-		s.checkLatency(bad)
+		s.checkLatency(wrong)
 	} else if p.Gap > 0 {
-		bad("--gap %v: it is for latency tests; --rate paces a bandwidth test", p.Gap)
+		wrong.Add("--gap %v: it is for latency tests; --rate paces a bandwidth test", p.Gap)
 	}
 	if p.Timestamps == DeviceClock {
-		s.checkTimestamps(bad)
+		s.checkTimestamps(wrong)
 	}
-	if p.Burst > 1 && p.RateBits == 0 {
-		bad("--burst_size %d: without --rate_limit messages follow each other at once anyway", p.Burst)
-	}
-	if p.Vector > 0 && !p.Events {
-		bad("--vector (-X) %d: it needs --events (-e)", p.Vector)
-	}
-	if p.RDMACM && p.Transport == verbs.UC {
-		bad("--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
-	}
-	if p.TOS != nil && !p.RDMACM {
-		bad("--tos (-T): it needs --rdma-cm (-R); --tclass works without")
-	}
-	if p.PostList > p.TxDepth {
-		bad("--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
-	}
-	if p.PostList > 1 && p.Iterations%uint64(p.PostList) != 0 {
-		bad("--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
-	}
+	wrong.If(p.Burst > 1 && p.RateBits == 0, "--burst_size %d: without --rate_limit messages follow each other at once anyway", p.Burst)
+	wrong.If(p.Vector > 0 && !p.Events, "--vector (-X) %d: it needs --events (-e)", p.Vector)
+	wrong.If(p.RDMACM && p.Transport == verbs.UC, "--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
+	wrong.If(p.TOS != nil && !p.RDMACM, "--tos (-T): it needs --rdma-cm (-R); --tclass works without")
+	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
+	wrong.If(p.PostList > 1 && p.Iterations%uint64(p.PostList) != 0,
+		"--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
 }
 
 func hintOfImmediate(r Row) string {
@@ -76,100 +58,75 @@ func hintOfImmediate(r Row) string {
 	return ""
 }
 
-func (s *Settled) checkLatency(bad func(string, ...any)) {
+func (s *Settled) checkLatency(wrong *Faults) {
 	p := &s.spec
-	if p.Bidirectional {
-		bad("--bidirectional (-b): a latency test has both directions already")
-	}
-	if p.QPs != 1 {
-		bad("--qp (-q) %d: a latency test has one queue pair", p.QPs)
-	}
-	if p.PostList > 1 {
-		bad("--post-list (-l) %d: a latency test posts message by message", p.PostList)
-	}
-	if p.Infinite {
-		bad("--run_infinitely: it is for bandwidth tests")
-	}
-	if p.Events && s.row.ByLastByte {
-		bad("--events (-e): a WRITE makes no event at the peer; use --write-imm, or golat send")
-	}
+	wrong.If(p.Bidirectional, "--bidirectional (-b): a latency test has both directions already")
+	wrong.If(p.QPs != 1, "--qp (-q) %d: a latency test has one queue pair", p.QPs)
+	wrong.If(p.PostList > 1, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
+	wrong.If(p.Infinite, "--run_infinitely: it is for bandwidth tests")
+	wrong.If(p.Events && s.row.ByLastByte, "--events (-e): a WRITE makes no event at the peer; use --write-imm, or golat send")
 }
 
 // checkTimestamps refuses what no completion tells.
-func (s *Settled) checkTimestamps(bad func(string, ...any)) {
+func (s *Settled) checkTimestamps(wrong *Faults) {
 	const name = "--timestamps device"
 	switch {
 	case s.spec.Kind != Latency:
-		bad(name + ": it is for latency tests (golat)")
+		wrong.Add(name + ": it is for latency tests (golat)")
 	case s.row.ByLastByte:
-		bad(name + ": no completion tells when the peer's WRITE is there; it does with --write-imm, and of golat send, read and atomic")
+		wrong.Add(name + ": no completion tells when the peer's WRITE is there; it does with --write-imm, and of golat send, read and atomic")
 	case s.spec.Gap > 0:
-		bad(name + " with --gap: the pause would be part of the time from one completion to the next")
+		wrong.Add(name + " with --gap: the pause would be part of the time from one completion to the next")
 	}
 	if l := &s.limits; l.known() && s.StampedByDevice() && l.Device.Clock.IsZero() {
-		bad(name+": %s tells of no clock that stamps completions (ibv_query_device_ex); use --timestamps host", l.Device.Name)
+		wrong.Add(name+": %s tells of no clock that stamps completions (ibv_query_device_ex); use --timestamps host", l.Device.Name)
 	}
 }
 
 // checkMulticast refuses what a group of receivers cannot do. The limits are perftest's.
-func (s *Settled) checkMulticast(bad func(string, ...any)) {
+func (s *Settled) checkMulticast(wrong *Faults) {
 	p := &s.spec
 	if !p.Multicast {
 		if p.MGID != nil {
-			bad("--MGID (-M): it names the group of --mcg (-g)")
+			wrong.Add("--MGID (-M): it names the group of --mcg (-g)")
 		}
 		return
 	}
-	if s.row.Operation != Send || p.Transport != verbs.UD {
-		bad("--mcg (-g): only send over UD has multicast")
-	}
+	wrong.If(s.row.Operation != Send || p.Transport != verbs.UD, "--mcg (-g): only send over UD has multicast")
 	if p.MGID != nil && !p.MGID.IsMulticast() {
-		bad("--MGID (-M) %v: that is no multicast address: want ff00::/8, or 224.0.0.0/4", p.MGID.Addr())
+		wrong.Add("--MGID (-M) %v: that is no multicast address: want ff00::/8, or 224.0.0.0/4", p.MGID.Addr())
 	}
 	for _, no := range []struct {
 		is   bool
 		what string
 	}{{p.Bidirectional, "--bidirectional (-b)"}, {p.QPs != 1, "--qp (-q) above 1"}, {p.RDMACM, "--rdma-cm (-R)"}, {p.DualPort, "--dualport (-O)"}} {
-		if no.is {
-			bad("--mcg (-g) and %s exclude each other", no.what)
-		}
+		wrong.If(no.is, "--mcg (-g) and %s exclude each other", no.what)
 	}
-	if s.limits.known() && s.limits.Port.LinkLayer == verbs.LinkInfiniBand {
-		bad("--mcg (-g): on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port")
-	}
+	wrong.If(s.limits.known() && s.limits.Port.LinkLayer == verbs.LinkInfiniBand,
+		"--mcg (-g): on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port")
 }
 
 // checkDualPort refuses what two ports of a device cannot share. The limits are perftest's.
-func (s *Settled) checkDualPort(bad func(string, ...any)) {
+func (s *Settled) checkDualPort(wrong *Faults) {
 	p, info := &s.spec, s.limits.Device
 	if !p.DualPort {
 		return
 	}
-	if p.Kind != Bandwidth || p.Noncontig != nil {
-		bad("--dualport (-O): only bandwidth tests have queue pairs on two ports")
-	}
-	if p.QPs%2 != 0 {
-		bad("--dualport (-O): %d queue pairs (-q): want an even number, half of them for each port", p.QPs)
-	}
-	if p.RDMACM {
-		bad("--dualport (-O) and --rdma-cm (-R) exclude each other")
-	}
-	if p.Rails > 1 {
-		bad("--dualport (-O) and several devices (-d) exclude each other")
-	}
-	if s.limits.known() && info.Ports < 2 {
-		bad("--dualport (-O): %s has one port; two devices at once are gobw's --device A,B", info.Name)
-	}
+	wrong.If(p.Kind != Bandwidth || p.Noncontig != nil, "--dualport (-O): only bandwidth tests have queue pairs on two ports")
+	wrong.If(p.QPs%2 != 0, "--dualport (-O): %d queue pairs (-q): want an even number, half of them for each port", p.QPs)
+	wrong.If(p.RDMACM, "--dualport (-O) and --rdma-cm (-R) exclude each other")
+	wrong.If(p.Rails > 1, "--dualport (-O) and several devices (-d) exclude each other")
+	wrong.If(s.limits.known() && info.Ports < 2, "--dualport (-O): %s has one port; two devices at once are gobw's --device A,B", info.Name)
 }
 
 // checkOnDemand refuses memory that the device would need in place, operation by operation as perftest does.
-func (s *Settled) checkOnDemand(bad func(string, ...any)) {
+func (s *Settled) checkOnDemand(wrong *Faults) {
 	p, name, has := &s.spec, s.limits.Device.Name, s.limits.Device.Limits.OnDemand
 	if !p.OnDemand || !s.limits.known() {
 		return
 	}
 	if !has.Supported {
-		bad("--odp: %s has no on-demand paging (ibv_query_device_ex: odp_caps): leave it out", name)
+		wrong.Add("--odp: %s has no on-demand paging (ibv_query_device_ex: odp_caps): leave it out", name)
 		return
 	}
 	var can verbs.PagedOperation
@@ -186,25 +143,21 @@ func (s *Settled) checkOnDemand(bad func(string, ...any)) {
 		if need == verbs.PagedSend && !s.Sends() {
 			need = 0
 		}
-		if need&^can != 0 {
-			bad("--odp: %s has no on-demand paging for %v over %v", name, need, p.Transport)
-		}
+		wrong.If(need&^can != 0, "--odp: %s has no on-demand paging for %v over %v", name, need, p.Transport)
 	}
-	if s.Receives() && can&(verbs.PagedReceive|verbs.PagedSharedReceive) == 0 {
-		bad("--odp: %s has no on-demand paging for receives over %v", name, p.Transport)
-	}
+	wrong.If(s.Receives() && can&(verbs.PagedReceive|verbs.PagedSharedReceive) == 0,
+		"--odp: %s has no on-demand paging for receives over %v", name, p.Transport)
 }
 
 // checkRails refuses devices that could not work beside each other.
-func (s *Settled) checkRails(bad func(string, ...any)) {
+func (s *Settled) checkRails(wrong *Faults) {
 	p, have := &s.spec, s.limits.Rails
-	if have > 0 && p.Rails > have {
-		bad("the test runs on %d devices at once, this end has %d: name as many with -d here, as in -d mlx5_0,mlx5_1", p.Rails, have)
-	}
+	wrong.If(have > 0 && p.Rails > have,
+		"the test runs on %d devices at once, this end has %d: name as many with -d here, as in -d mlx5_0,mlx5_1", p.Rails, have)
 	if p.Rails <= 1 {
 		return
 	}
-	no := func(why string) { bad("%d devices (-d) at once: %s", p.Rails, why) }
+	no := func(why string) { wrong.Add("%d devices (-d) at once: %s", p.Rails, why) }
 	switch {
 	case p.Kind == Latency:
 		no("a latency test has one queue pair, on one device")
@@ -228,7 +181,7 @@ func (s *Settled) checkRails(bad func(string, ...any)) {
 }
 
 // checkThreads refuses threads that could not work apart from each other.
-func (s *Settled) checkThreads(bad func(string, ...any)) {
+func (s *Settled) checkThreads(wrong *Faults) {
 	p := &s.spec
 	if p.Threads <= 1 {
 		return
@@ -238,70 +191,65 @@ func (s *Settled) checkThreads(bad func(string, ...any)) {
 	case p.Threads == p.Rails: // one a device, which checkRails has looked at
 		name = fmt.Sprintf("%d devices (-d) at once", p.Rails)
 	case p.Kind == Latency:
-		bad("%s: a latency test has one queue pair, and one thread", name)
+		wrong.Add("%s: a latency test has one queue pair, and one thread", name)
 	case p.Noncontig != nil:
-		bad("%s: the non-contiguous experiment has one queue pair, and one thread", name)
+		wrong.Add("%s: the non-contiguous experiment has one queue pair, and one thread", name)
 	case p.SRQ:
-		bad("%s with --srq: all threads would wait for one receive queue", name)
+		wrong.Add("%s with --srq: all threads would wait for one receive queue", name)
 	case p.Threads > p.QPs:
-		bad("%s of %d queue pairs: each thread needs one of its own, give --qp (-q) %d or more", name, p.QPs, p.Threads)
+		wrong.Add("%s of %d queue pairs: each thread needs one of its own, give --qp (-q) %d or more", name, p.QPs, p.Threads)
 	}
 	if !s.Sends() && !s.Receives() {
 		return
 	}
 	l := &s.limits
 	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most*p.Rails {
-		bad("%s: the queue pairs of %s share one engine, which works for one thread at a time", name, l.Device.Name)
+		wrong.Add("%s: the queue pairs of %s share one engine, which works for one thread at a time", name, l.Device.Name)
 	}
-	if l.CPUs > 0 && p.Threads > l.CPUs && !p.Events {
-		bad("%s: this end may run on %d CPUs, and each thread needs one of its own (with -e it sleeps)", name, l.CPUs)
-	}
+	wrong.If(l.CPUs > 0 && p.Threads > l.CPUs && !p.Events,
+		"%s: this end may run on %d CPUs, and each thread needs one of its own (with -e it sleeps)", name, l.CPUs)
 }
 
-func (s *Settled) checkSizes(bad func(string, ...any)) {
+func (s *Settled) checkSizes(wrong *Faults) {
 	p, port := &s.spec, s.limits.Port
-	if s.row.Counter && !slices.Equal(p.Sizes, []int{counterBytes}) {
-		bad("--size (-s): %s change %d bytes", s.row.Text, counterBytes)
-	}
+	wrong.If(s.row.Counter && !slices.Equal(p.Sizes, []int{counterBytes}), "--size (-s): %s change %d bytes", s.row.Text, counterBytes)
 	for _, size := range p.Sizes {
 		switch {
 		case p.Transport == verbs.UD && s.mtu != 0 && size > s.mtu.Bytes():
-			bad("--size (-s) %d: a UD message is one packet, at most the MTU of %d bytes", size, s.mtu.Bytes())
+			wrong.Add("--size (-s) %d: a UD message is one packet, at most the MTU of %d bytes", size, s.mtu.Bytes())
 		case port.MaxMessage != 0 && uint64(size) > port.MaxMessage:
-			bad("--size (-s) %d: the port carries %d bytes at most", size, port.MaxMessage)
+			wrong.Add("--size (-s) %d: the port carries %d bytes at most", size, port.MaxMessage)
 		}
 	}
 }
 
-func (s *Settled) checkLength(bad func(string, ...any)) {
+func (s *Settled) checkLength(wrong *Faults) {
 	p := &s.spec
 	switch {
 	case p.Iterations != 0 && p.Duration != 0:
-		bad("--iters (-n) %d and --duration (-D) %v exclude each other", p.Iterations, p.Duration)
+		wrong.Add("--iters (-n) %d and --duration (-D) %v exclude each other", p.Iterations, p.Duration)
 	case p.Margin != 0 && p.Duration == 0:
-		bad("--margin (-f) %v: it needs --duration (-D)", p.Margin)
+		wrong.Add("--margin (-f) %v: it needs --duration (-D)", p.Margin)
 	case p.Duration != 0 && p.Duration <= 2*p.Margin:
-		bad("--duration (-D) %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
+		wrong.Add("--duration (-D) %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
 	case p.Infinite && p.Duration == 0:
-		bad("--run_infinitely: it needs --duration (-D), the time of a row")
+		wrong.Add("--run_infinitely: it needs --duration (-D), the time of a row")
 	case p.Infinite && (p.Runs > 1 || len(p.Sizes) > 1):
-		bad("--run_infinitely: one size and one run are enough for ever")
+		wrong.Add("--run_infinitely: one size and one run are enough for ever")
 	}
 }
 
-func (s *Settled) checkDevice(bad func(string, ...any)) {
+func (s *Settled) checkDevice(wrong *Faults) {
 	if !s.limits.known() {
 		return
 	}
 	p, info, port := &s.spec, s.limits.Device, s.limits.Port
 	lim := info.Limits
 	if info.IWARP() {
-		s.checkIWARP(bad)
+		s.checkIWARP(wrong)
 	}
 	atMost := func(name string, v, limit int) {
-		if limit > 0 && v > limit {
-			bad("%s %d: want 1 to %d", name, v, limit)
-		}
+		wrong.If(limit > 0 && v > limit, "%s %d: want 1 to %d", name, v, limit)
 	}
 	atMost("--qp (-q)", p.QPs, lim.MaxQP)
 	if s.point == nil { // what a point needs is told as its refusal
@@ -309,46 +257,36 @@ func (s *Settled) checkDevice(bad func(string, ...any)) {
 		atMost("--rx-depth (-r)", p.RxDepth, lim.MaxQPWR)
 	} else {
 		for _, r := range refusals(p, s.point.Strategy, s.point.Layout, lim, s.mtu.Bytes()) {
-			bad("%w", r)
+			wrong.Note(r)
 		}
 	}
-	if p.InlineBytes > 0 && lim.MaxInline >= 0 && p.InlineBytes > lim.MaxInline {
-		bad("--inline (-I) %d: %s has %d bytes at most", p.InlineBytes, info.Name, lim.MaxInline)
-	}
+	wrong.If(p.InlineBytes > 0 && lim.MaxInline >= 0 && p.InlineBytes > lim.MaxInline,
+		"--inline (-I) %d: %s has %d bytes at most", p.InlineBytes, info.Name, lim.MaxInline)
 	if p.Outstanding > 0 {
 		atMost("--outs (-o)", p.Outstanding, max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic), 1))
 	}
-	if p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU {
-		bad("--mtu (-m) %v: port %d of %s has %v%s", p.MTU, port.Number, info.Name, port.ActiveMTU, hintOfMTU(p.MTU, port))
-	}
-	if s.row.Counter && !lim.Atomic && !info.IWARP() {
-		bad("%s has no atomics", info.Name)
-	}
+	wrong.If(p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU,
+		"--mtu (-m) %v: port %d of %s has %v%s", p.MTU, port.Number, info.Name, port.ActiveMTU, hintOfMTU(p.MTU, port))
+	wrong.If(s.row.Counter && !lim.Atomic && !info.IWARP(), "%s has no atomics", info.Name)
 }
 
 // checkIWARP refuses what a stream of RFC 5040 and 5041 does not carry.
-func (s *Settled) checkIWARP(bad func(string, ...any)) {
+func (s *Settled) checkIWARP(wrong *Faults) {
 	p, name := &s.spec, s.limits.Device.Name
 	switch {
 	case p.Transport != verbs.RC:
-		bad("%v: %s is an iWARP device, which has RC alone", p.Transport, name)
+		wrong.Add("%v: %s is an iWARP device, which has RC alone", p.Transport, name)
 	case s.point != nil:
-		bad("%s is an iWARP device, whose connections RDMA CM makes: the non-contiguous experiment does not use it", name)
+		wrong.Add("%s is an iWARP device, whose connections RDMA CM makes: the non-contiguous experiment does not use it", name)
 	case !p.RDMACM:
-		bad("%s is an iWARP device, whose connections RDMA CM makes: give --rdma-cm (-R)", name)
+		wrong.Add("%s is an iWARP device, whose connections RDMA CM makes: give --rdma-cm (-R)", name)
 	}
-	if s.row.Opcode.HasImmediate() {
-		bad("%s: iWARP has no immediate data, and %s is an iWARP device", s.row.Text, name)
-	}
-	if s.row.Counter {
-		bad("%s: iWARP has none before RFC 7306, and %s is an iWARP device", s.row.Text, name)
-	}
-	if s.ByCredit() && p.PostList > s.receiveDepth() {
-		bad("--post-list (-l) %d: the other end has %d receives (--rx-depth, -r), and over iWARP a SEND must find one", p.PostList, s.receiveDepth())
-	}
-	if s.ByCredit() && p.Infinite && s.peer.Perftest {
-		bad("--run_infinitely of SENDs over iWARP: perftest's credits count from its first row on; run gobw at both ends")
-	}
+	wrong.If(s.row.Opcode.HasImmediate(), "%s: iWARP has no immediate data, and %s is an iWARP device", s.row.Text, name)
+	wrong.If(s.row.Counter, "%s: iWARP has none before RFC 7306, and %s is an iWARP device", s.row.Text, name)
+	wrong.If(s.ByCredit() && p.PostList > s.receiveDepth(),
+		"--post-list (-l) %d: the other end has %d receives (--rx-depth, -r), and over iWARP a SEND must find one", p.PostList, s.receiveDepth())
+	wrong.If(s.ByCredit() && p.Infinite && s.peer.Perftest,
+		"--run_infinitely of SENDs over iWARP: perftest's credits count from its first row on; run gobw at both ends")
 }
 
 // hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would need: room for every header, as the
@@ -366,82 +304,57 @@ func hintOfMTU(want verbs.MTU, port verbs.PortInfo) string {
 }
 
 // checkVerify refuses comparisons that would compare nothing, or the wrong thing.
-func (s *Settled) checkVerify(bad func(string, ...any)) {
+func (s *Settled) checkVerify(wrong *Faults) {
 	p := &s.spec
 	if p.Verify == VerifyNothing {
 		return
 	}
-	if s.row.Traceless {
-		bad("--verify: %v leaves nothing to compare; FETCH_AND_ADD does, it counts", s.row.Opcode)
-	}
-	if p.Verify == VerifyAll && (p.Duration > 0 || p.Kind == Latency) {
-		bad("--verify all: works for bandwidth tests with --iters (-n); --verify ends works for all")
-	}
-	if p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC) {
-		bad("--verify with several queue pairs needs RC, --iters (-n) and no --srq: else nobody knows which message is where")
-	}
-	if s.peer.Perftest {
-		bad("data verification needs gobw at the other end: perftest sends random bytes")
-	}
+	wrong.If(s.row.Traceless, "--verify: %v leaves nothing to compare; FETCH_AND_ADD does, it counts", s.row.Opcode)
+	wrong.If(p.Verify == VerifyAll && (p.Duration > 0 || p.Kind == Latency),
+		"--verify all: works for bandwidth tests with --iters (-n); --verify ends works for all")
+	wrong.If(p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC),
+		"--verify with several queue pairs needs RC, --iters (-n) and no --srq: else nobody knows which message is where")
+	wrong.If(s.peer.Perftest, "data verification needs gobw at the other end: perftest sends random bytes")
 }
 
 // checkPerftest refuses what no perftest can run with us.
-func (s *Settled) checkPerftest(bad func(string, ...any)) {
+func (s *Settled) checkPerftest(wrong *Faults) {
 	p := &s.spec
 	const both = "run gobw at both ends"
-	if !s.row.PerftestHas() {
-		bad("perftest has no %s: %s", s.row.Operation, both)
-	}
-	if p.Noncontig != nil {
-		bad("perftest has no non-contiguous messages: " + both)
-	}
-	if p.Runs > 1 {
-		bad("perftest runs a test once per connection, not %d times: %s", p.Runs, both)
-	}
-	if !p.AllSizes && len(p.Sizes) != 1 {
-		bad("perftest runs one size, or all powers of two (-a), not %d sizes: %s", len(p.Sizes), both)
-	}
-	if p.AllSizes && p.Transport != verbs.UD && !slices.Equal(p.Sizes, AllSizes()) {
-		bad("perftest's -a runs 2, 4, … %d bytes; the plan has other sizes", AllSizesBytes)
-	}
+	wrong.If(!s.row.PerftestHas(), "perftest has no %s: %s", s.row.Operation, both)
+	wrong.If(p.Noncontig != nil, "perftest has no non-contiguous messages: "+both)
+	wrong.If(p.Runs > 1, "perftest runs a test once per connection, not %d times: %s", p.Runs, both)
+	wrong.If(!p.AllSizes && len(p.Sizes) != 1, "perftest runs one size, or all powers of two (-a), not %d sizes: %s", len(p.Sizes), both)
+	wrong.If(p.AllSizes && p.Transport != verbs.UD && !slices.Equal(p.Sizes, AllSizes()),
+		"perftest's -a runs 2, 4, … %d bytes; the plan has other sizes", AllSizesBytes)
 }
 
 // note names what was asked for and has no effect at this end.
 func (s *Settled) note() {
 	p := &s.spec
-	add := func(format string, args ...any) { s.notes = append(s.notes, fmt.Sprintf(format, args...)) }
-	if p.Warmup > 0 && s.peer.Perftest && !s.warmsAlone() {
-		add("--warmup %d has no effect here: perftest at the other end does not wait for it", p.Warmup)
+	add := func(is bool, format string, args ...any) { //nolint:revive // whether there is something to tell
+		if is {
+			s.notes = append(s.notes, fmt.Sprintf(format, args...))
+		}
 	}
+	add(p.Warmup > 0 && s.peer.Perftest && !s.warmsAlone(),
+		"--warmup %d has no effect here: perftest at the other end does not wait for it", p.Warmup)
 	if peer := s.peer.Outstanding; s.row.Responded && peer > 0 && p.Outstanding > peer {
-		add("--outs (-o) %d: the other end's device has %d, which is in force", p.Outstanding, peer)
+		add(true, "--outs (-o) %d: the other end's device has %d, which is in force", p.Outstanding, peer)
 	}
-	if p.MTU > s.mtu {
-		add("--mtu (-m) %v: the other end's port has %v, which is in force", p.MTU, s.mtu)
-	}
-	if s.row.NeedsReceive() && s.point == nil && p.RxDepth == 0 && s.mostCompletions() < defaultRxDepth {
-		add("%d receives per queue pair in place of %d: a completion queue of %s holds no more", s.mostCompletions(), defaultRxDepth, s.limits.Device.Name)
-	}
+	add(p.MTU > s.mtu, "--mtu (-m) %v: the other end's port has %v, which is in force", p.MTU, s.mtu)
+	add(s.row.NeedsReceive() && s.point == nil && p.RxDepth == 0 && s.mostCompletions() < defaultRxDepth,
+		"%d receives per queue pair in place of %d: a completion queue of %s holds no more", s.mostCompletions(), defaultRxDepth, s.limits.Device.Name)
 	if s.point != nil && s.point.cut(p.Noncontig.Footprint) {
-		add("a footprint of %d bytes: %d layouts are walked, of %d bytes in all", p.Noncontig.Footprint, s.point.Places, s.point.Places*s.point.Pitch)
+		add(true, "a footprint of %d bytes: %d layouts are walked, of %d bytes in all", p.Noncontig.Footprint, s.point.Places, s.point.Places*s.point.Pitch)
 	}
 	if !s.limits.Device.Software {
 		return
 	}
 	name := s.limits.Device.Name
-	if s.StampedByDevice() {
-		add("--timestamps device: the clock of %s is the host's, read when a packet is handled", name)
-	}
-	if p.Vector > 0 {
-		add("--vector (-X) %d has no effect on %s: it has one", p.Vector, name)
-	}
-	if p.SL > 0 {
-		add("--sl (-S) %d has no effect on %s: a service level needs a VLAN or InfiniBand", p.SL, name)
-	}
-	if p.OnDemand {
-		add("--odp has no effect on %s: its memory is never pinned, the kernel brings a page when it is touched", name)
-	}
-	if p.StrictOrdering {
-		add("--disable_pcie_relaxed has no effect on %s: a software device writes in order", name)
-	}
+	add(s.StampedByDevice(), "--timestamps device: the clock of %s is the host's, read when a packet is handled", name)
+	add(p.Vector > 0, "--vector (-X) %d has no effect on %s: it has one", p.Vector, name)
+	add(p.SL > 0, "--sl (-S) %d has no effect on %s: a service level needs a VLAN or InfiniBand", p.SL, name)
+	add(p.OnDemand, "--odp has no effect on %s: its memory is never pinned, the kernel brings a page when it is touched", name)
+	add(p.StrictOrdering, "--disable_pcie_relaxed has no effect on %s: a software device writes in order", name)
 }

@@ -143,13 +143,11 @@ func (s *Settled) mostCompletions() int {
 }
 
 // checkCompletions refuses more requests than the completion queues have room for: one that overflows is lost.
-func (s *Settled) checkCompletions(bad func(string, ...any)) {
+func (s *Settled) checkCompletions(wrong *Faults) {
 	most := s.mostCompletions()
 	const text = "%s: %d on each of %d queue pairs are more than a completion queue of %s holds, %d: at most %d"
 	tell := func(flag string, n, each int) {
-		if n > most {
-			bad(text, flag, n, s.spec.QPs, s.limits.Device.Name, s.limits.Device.Limits.MaxCQE, most/each)
-		}
+		wrong.If(n > most, text, flag, n, s.spec.QPs, s.limits.Device.Name, s.limits.Device.Limits.MaxCQE, most/each)
 	}
 	tell("--tx-depth (-t)", s.queues.SendWRs, s.queues.SendWRs/s.spec.TxDepth)
 	if s.Receives() {

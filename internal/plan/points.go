@@ -89,11 +89,11 @@ func parsePoint(n *Noncontig) (Strategy, pattern.Layout, error) {
 }
 
 // choosePoint makes the spec what its point of the experiment needs.
-func (s *Settled) choosePoint(bad func(string, ...any)) {
+func (s *Settled) choosePoint(wrong *Faults) {
 	n := s.spec.Noncontig
 	strategy, l, err := parsePoint(n)
 	if err != nil {
-		bad("%w", err)
+		wrong.Note(err)
 		return
 	}
 	for _, r := range []struct {
@@ -101,23 +101,23 @@ func (s *Settled) choosePoint(bad func(string, ...any)) {
 		v    int
 	}{{"footprint", n.Footprint}, {"segment", n.Segment}, {"list bytes", n.ListBytes}} {
 		if r.v < 0 {
-			bad("%s %d: want 0 or more", r.name, r.v)
+			wrong.Add("%s %d: want 0 or more", r.name, r.v)
 			return
 		}
 	}
 	if n.Window < 0 || n.Window > maxWindow {
-		bad("--window %d: want 1 to %d", n.Window, maxWindow)
+		wrong.Add("--window %d: want 1 to %d", n.Window, maxWindow)
 		return
 	}
 	if l.Size() > MaxMessage || product(uint64(2*max(n.Window, 1)), uint64(l.Extent())) > mostBytes {
-		bad("layout %s: %d bytes over %d are more than a message or a memory holds", l, l.Size(), l.Extent())
+		wrong.Add("layout %s: %d bytes over %d are more than a message or a memory holds", l, l.Size(), l.Extent())
 		return
 	}
 	s.point = &Point{Strategy: strategy, Layout: l, Window: max(n.Window, 1)}
 	p := &s.spec
 	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.QPs > 1 || p.Kind == Latency ||
 		len(p.Sizes) > 1 || len(p.Sizes) == 1 && int64(p.Sizes[0]) != l.Size() || p.SRQ || p.AllSizes || p.WriteImm || p.SendImm {
-		bad("non-contiguous plan: one queue pair, one direction, operation %s and size %d are needed", strategy.Operation, l.Size())
+		wrong.Add("non-contiguous plan: one queue pair, one direction, operation %s and size %d are needed", strategy.Operation, l.Size())
 	}
 	p.Operation, p.Kind = strategy.Operation, Bandwidth
 	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{int(l.Size())}, s.point.Window, 1, true

@@ -20,31 +20,20 @@ type Policy struct {
 }
 
 // check notes what the policy does not grant.
-func (p Policy) check(s *Settled, bad func(string, ...any)) {
-	if need := s.memory.Total(); p.Bytes > 0 && need > p.Bytes {
-		bad("the test needs %d bytes at this end (%s); it grants %d", need, s.memory, p.Bytes)
-	}
-	if d := s.Length(); p.Duration > 0 && d > p.Duration {
-		bad("the test takes %v; this end grants %v", d, p.Duration)
-	}
-	if p.Duration > 0 && s.spec.Infinite {
-		bad("the test runs until it is stopped; this end grants %v", p.Duration)
-	}
-	if p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs {
-		bad("%d queue pairs; this end grants %d", s.spec.QPs, p.QueuePairs)
-	}
-	if n := s.RoundCount(); p.Rounds > 0 && n > p.Rounds {
-		bad("%d rounds; this end grants %d", n, p.Rounds)
-	}
-	if n := s.RecordCount(); p.Records > 0 && n > p.Records {
-		bad("%d records; this end grants %d", n, p.Records)
-	}
+func (p Policy) check(s *Settled, wrong *Faults) {
+	need, length, rounds, records := s.memory.Total(), s.Length(), s.RoundCount(), s.RecordCount()
+	wrong.If(p.Bytes > 0 && need > p.Bytes, "the test needs %d bytes at this end (%s); it grants %d", need, s.memory, p.Bytes)
+	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; this end grants %v", length, p.Duration)
+	wrong.If(p.Duration > 0 && s.spec.Infinite, "the test runs until it is stopped; this end grants %v", p.Duration)
+	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; this end grants %d", s.spec.QPs, p.QueuePairs)
+	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; this end grants %d", rounds, p.Rounds)
+	wrong.If(p.Records > 0 && records > p.Records, "%d records; this end grants %d", records, p.Records)
 	if len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation) {
 		names := make([]string, len(p.Operations))
 		for i, o := range p.Operations {
 			names[i] = string(o)
 		}
-		bad("operation %s; this end grants %s", s.spec.Operation, strings.Join(names, ", "))
+		wrong.Add("operation %s; this end grants %s", s.spec.Operation, strings.Join(names, ", "))
 	}
 }
 

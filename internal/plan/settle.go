@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -50,57 +49,51 @@ const (
 func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error) {
 	s := &Settled{spec: spec, limits: limits, peer: peer}
 	s.spec.Sizes = slices.Clone(spec.Sizes)
-	var wrong []error
-	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	s.checkNumbers(bad)
-	s.checkLength(bad)
+	wrong := &Faults{}
+	s.checkNumbers(wrong)
+	s.checkLength(wrong)
 	if s.spec.Noncontig != nil {
-		s.choosePoint(bad)
+		s.choosePoint(wrong)
 	}
 	var err error
-	if s.row, err = s.spec.Row(); err != nil {
-		bad("%w", err)
-	}
-	if s.spec.Kind != Bandwidth && s.spec.Kind != Latency {
-		bad("kind %q: want bandwidth or latency", s.spec.Kind)
-	}
-	if len(wrong) > 0 { // what follows would only repeat them
-		return nil, &Error{wrong}
+	s.row, err = s.spec.Row()
+	wrong.Note(err)
+	wrong.If(s.spec.Kind != Bandwidth && s.spec.Kind != Latency, "kind %q: want bandwidth or latency", s.spec.Kind)
+	if len(*wrong) > 0 { // what follows would only repeat them
+		return nil, &Error{*wrong}
 	}
 	s.fill()
-	s.checkOperation(bad)
-	s.checkSizes(bad)
-	s.checkMulticast(bad)
-	s.checkDualPort(bad)
-	s.checkOnDemand(bad)
-	s.checkRails(bad)
-	s.checkThreads(bad)
-	s.checkDevice(bad)
-	s.checkVerify(bad)
+	s.checkOperation(wrong)
+	s.checkSizes(wrong)
+	s.checkMulticast(wrong)
+	s.checkDualPort(wrong)
+	s.checkOnDemand(wrong)
+	s.checkRails(wrong)
+	s.checkThreads(wrong)
+	s.checkDevice(wrong)
+	s.checkVerify(wrong)
 	if peer.Perftest {
-		s.checkPerftest(bad)
+		s.checkPerftest(wrong)
 	}
-	if len(wrong) == 0 {
-		s.layOut(bad)
-		s.checkCompletions(bad)
+	if len(*wrong) == 0 {
+		s.layOut(wrong)
+		s.checkCompletions(wrong)
 	}
-	if len(wrong) == 0 {
-		policy.check(s, bad)
+	if len(*wrong) == 0 {
+		policy.check(s, wrong)
 	}
-	if len(wrong) > 0 {
-		return nil, &Error{wrong}
+	if len(*wrong) > 0 {
+		return nil, &Error{*wrong}
 	}
 	s.note()
 	return s, nil
 }
 
 // checkNumbers refuses numbers that no test has, so that what follows can count with them.
-func (s *Settled) checkNumbers(bad func(string, ...any)) {
+func (s *Settled) checkNumbers(wrong *Faults) {
 	p := &s.spec
 	inRange := func(name string, v, low, high int) {
-		if v != 0 && (v < low || v > high) {
-			bad("%s %d: want %d to %d", name, v, low, high)
-		}
+		wrong.If(v != 0 && (v < low || v > high), "%s %d: want %d to %d", name, v, low, high)
 	}
 	inRange("--runs", p.Runs, 1, maxRuns)
 	inRange("--qp (-q)", p.QPs, 1, maxQueuePairs)
@@ -122,70 +115,57 @@ func (s *Settled) checkNumbers(bad func(string, ...any)) {
 	inRange("RNR retries", int(p.RNRRetries), 1, 7)
 	inRange("--rnr-timer", int(p.RNRTimer), 1, 31)
 	inRange("--burst_size", p.Burst, 1, maxTxDepth)
-	s.checkLengths(bad)
+	s.checkLengths(wrong)
 }
 
 // checkLengths refuses sizes, counts and times that no test has, and words that mean nothing.
-func (s *Settled) checkLengths(bad func(string, ...any)) {
+func (s *Settled) checkLengths(wrong *Faults) {
 	p := &s.spec
-	if len(p.FlowLabels) > maxQueuePairs {
-		bad("--flow_label: %d labels, the limit is %d", len(p.FlowLabels), maxQueuePairs)
-	}
+	wrong.If(len(p.FlowLabels) > maxQueuePairs, "--flow_label: %d labels, the limit is %d", len(p.FlowLabels), maxQueuePairs)
 	for _, label := range p.FlowLabels {
 		if label > verbs.MaxFlowLabel {
-			bad("--flow_label %d: want 0 to %d", label, verbs.MaxFlowLabel)
+			wrong.Add("--flow_label %d: want 0 to %d", label, verbs.MaxFlowLabel)
 			break
 		}
 	}
-	if len(p.Sizes) > maxSizes {
-		bad("%d message sizes, the limit is %d", len(p.Sizes), maxSizes)
-	}
+	wrong.If(len(p.Sizes) > maxSizes, "%d message sizes, the limit is %d", len(p.Sizes), maxSizes)
 	for _, size := range p.Sizes {
 		if size < 1 || size > MaxMessage {
-			bad("--size (-s) %d: want 1 to %d bytes", size, MaxMessage)
+			wrong.Add("--size (-s) %d: want 1 to %d bytes", size, MaxMessage)
 			break
 		}
 	}
-	if p.Iterations > maxIterations {
-		bad("--iters (-n) %d: want at most %d", p.Iterations, uint64(maxIterations))
-	}
+	wrong.If(p.Iterations > maxIterations, "--iters (-n) %d: want at most %d", p.Iterations, uint64(maxIterations))
 	for _, d := range []struct {
 		name string
 		v    time.Duration
 	}{{"--duration (-D)", p.Duration}, {"--margin (-f)", p.Margin}, {"--gap", p.Gap}} {
-		if d.v < 0 || d.v > maxSeconds*time.Second {
-			bad("%s %v: want 0 to %d seconds", d.name, d.v, maxSeconds)
-		}
+		wrong.If(d.v < 0 || d.v > maxSeconds*time.Second, "%s %v: want 0 to %d seconds", d.name, d.v, maxSeconds)
 	}
-	if !(p.RateBits >= 0) || p.RateBits > 1e18 {
-		bad("--rate %g: want a positive number of bits per second", p.RateBits)
-	}
-	if p.Warmup > maxIterations {
-		bad("--warmup %d: want at most %d", p.Warmup, uint64(maxIterations))
-	}
+	wrong.If(!(p.RateBits >= 0) || p.RateBits > 1e18, "--rate %g: want a positive number of bits per second", p.RateBits)
+	wrong.If(p.Warmup > maxIterations, "--warmup %d: want at most %d", p.Warmup, uint64(maxIterations))
 	switch p.Transport {
 	case 0, verbs.RC, verbs.UC, verbs.UD:
 	default:
-		bad("transport %v: want RC, UC or UD", p.Transport)
+		wrong.Add("transport %v: want RC, UC or UD", p.Transport)
 	}
 	switch p.Verify {
 	case VerifyNothing, VerifyEnds, VerifyAll:
 	default:
-		bad("--verify %q: want ends or all", p.Verify)
+		wrong.Add("--verify %q: want ends or all", p.Verify)
 	}
 	switch p.Timestamps {
 	case HostClock, DeviceClock:
 	default:
-		bad("--timestamps %q: want host or device", p.Timestamps)
+		wrong.Add("--timestamps %q: want host or device", p.Timestamps)
 	}
 	for _, n := range []struct {
 		name string
 		v    int
 		most int
 	}{{"page", s.peer.PageBytes, maxPageBytes}, {"cache line", s.peer.LineBytes, maxLineBytes}} {
-		if n.v < 0 || n.v > n.most || n.v&(n.v-1) != 0 {
-			bad("the peer's %s of %d bytes: want a power of two up to %d", n.name, n.v, n.most)
-		}
+		wrong.If(n.v < 0 || n.v > n.most || n.v&(n.v-1) != 0,
+			"the peer's %s of %d bytes: want a power of two up to %d", n.name, n.v, n.most)
 	}
 }
 
@@ -309,7 +289,7 @@ func setDefault(v *uint8, to uint8) {
 }
 
 // layOut computes the memory of this end.
-func (s *Settled) layOut(bad func(string, ...any)) {
+func (s *Settled) layOut(wrong *Faults) {
 	p, lim := &s.spec, s.limits.Device.Limits
 	s.page = max(s.limits.PageBytes, s.peer.PageBytes, 4096)
 	s.line = max(s.limits.LineBytes, s.peer.LineBytes, 64)
@@ -333,7 +313,7 @@ func (s *Settled) layOut(bad func(string, ...any)) {
 		total = product(uint64(p.QPs), sum(send, recv, lead))
 	}
 	if total > mostBytes {
-		bad("the test needs %d bytes of buffers: no memory holds that", total)
+		wrong.Add("the test needs %d bytes of buffers: no memory holds that", total)
 		return
 	}
 	s.buffers = Buffers{qps: p.QPs, perQP: p.MRPerQP, send: int(send), recv: int(recv), lead: int(lead)}

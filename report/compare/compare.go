@@ -144,9 +144,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 			continue
 		}
 		p := Point{Group: b.Group, Row: b.Row, Figure: b.Of.Name, Unit: b.Of.Unit}
-		if b.By != a.By {
-			p.Row += fmt.Sprintf(" (%s %s → %s)", o.By, quoteEmpty(b.By), quoteEmpty(a.By))
-		}
+		p.Row += plain.When(b.By != a.By, " (%s %s → %s)", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
 		p.Old, p.New = b.Summary(o.Confidence), a.Summary(o.Confidence)
 		p.Effect = stats.Unpaired(b.Values, a.Values, o.Confidence, b.Of.Direction)
 		effects = append(effects, p.Effect)

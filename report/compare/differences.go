@@ -18,20 +18,13 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("%s: %s before, %s now", d.What, quoteEmpty(d.Old), quoteEmpty(d.New))
+	return fmt.Sprintf("%s: %s before, %s now", d.What, cmp.Or(d.Old, "none"), cmp.Or(d.New, "none"))
 }
 
 // is tells whether the difference is in the field by which is compared.
 func (d Difference) is(by string) bool {
 	_, what, found := strings.Cut(d.What, " ")
 	return by != "" && (found && fieldOf(what) == by || d.What == "label" && (by == "device" || by == "emulated_network"))
-}
-
-func quoteEmpty(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // fact is one thing about an end of a run.
@@ -80,9 +73,7 @@ func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 			var values []string
 			for _, d := range docs {
 				if e := end.of(d); e != nil {
-					if v := f.get(e); !slices.Contains(values, v) {
-						values = append(values, v)
-					}
+					values = plain.AddNew(values, f.get(e))
 				}
 			}
 			slices.Sort(values)
@@ -125,7 +116,7 @@ func SetUp(d *report.Document, fields []string) string {
 				parts = append(parts, f.what+" "+here)
 			}
 		default:
-			parts = append(parts, f.what+" "+quoteEmpty(here)+" to "+quoteEmpty(there))
+			parts = append(parts, f.what+" "+cmp.Or(here, "none")+" to "+cmp.Or(there, "none"))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -151,9 +142,7 @@ func CheckSetUp(fields []string) error {
 func labels(docs []*report.Document) string {
 	var out []string
 	for _, d := range docs {
-		if !slices.Contains(out, d.Label) {
-			out = append(out, d.Label)
-		}
+		out = plain.AddNew(out, d.Label)
 	}
 	slices.Sort(out)
 	return strings.Join(out, " and ")

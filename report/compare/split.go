@@ -12,10 +12,7 @@ import (
 
 // fieldNames are all fields that --by knows: of plans, and of set-ups.
 func fieldNames() []string {
-	out := slices.Concat(report.PlanFields(), noncontig.PlanFields())
-	for _, f := range facts() {
-		out = append(out, fieldOf(f.what))
-	}
+	out := slices.Concat(report.PlanFields(), noncontig.PlanFields(), plain.Each(facts(), func(f fact) string { return fieldOf(f.what) }))
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -94,14 +94,6 @@ func units() []unit {
 	}
 }
 
-func unitNames() []string {
-	var out []string
-	for _, u := range units() {
-		out = append(out, u.name)
-	}
-	return out
-}
-
 func (p *expectationParser) fail(column int, format string, args ...any) error {
 	return &report.ExpressionError{Text: p.text, Column: column, Problem: fmt.Sprintf(format, args...)}
 }
@@ -268,11 +260,7 @@ func (p *expectationParser) conditions(e *Expectation) error {
 
 // mainFigures are the words to offer first.
 func mainFigures() []string {
-	var out []string
-	for _, f := range figure.All() {
-		out = append(out, f.Name)
-	}
-	return append(out, "retransmits")
+	return append(plain.Each(figure.All(), func(f figure.Figure) string { return f.Name }), "retransmits")
 }
 
 // agree sees that both sides are measured in the same thing; a bare number stands for a rate, and 0 for anything.
@@ -452,7 +440,7 @@ func (p *expectationParser) quantity(number lexeme) (node, error) {
 			}
 		}
 		if !known {
-			return node{}, p.fail(t.column, "no unit %q%s; there are Gb/s MB/s MiB/s us ns %% k M G and others", t.text, plain.Suggest(t.text, unitNames()))
+			return node{}, p.fail(t.column, "no unit %q%s; there are Gb/s MB/s MiB/s us ns %% k M G and others", t.text, plain.Suggest(t.text, plain.Each(units(), func(u unit) string { return u.name })))
 		}
 	}
 	return node{dimension: d, column: number.column, eval: func(*scope) (float64, error) { return v, nil }}, nil

@@ -78,10 +78,7 @@ func Compare(old, new *Document, o compare.Options) (*compare.Comparison, error)
 }
 
 func conclude(points []compare.Point, o compare.Options) {
-	effects := make([]stats.Effect, len(points))
-	for i, p := range points {
-		effects[i] = p.Effect
-	}
+	effects := plain.Each(points, func(p compare.Point) stats.Effect { return p.Effect })
 	for i, v := range stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence}) {
 		points[i].Verdict = v
 	}
@@ -137,13 +134,7 @@ func (t Test) point(b, a series, confidence float64) compare.Point {
 	if t.Latency() {
 		unit, scale, figure = "us", 1e-3, "latency"
 	}
-	scaled := func(v []float64) []float64 {
-		out := make([]float64, len(v))
-		for i := range v {
-			out[i] = v[i] * scale
-		}
-		return out
-	}
+	scaled := func(all []float64) []float64 { return plain.Each(all, func(v float64) float64 { return v * scale }) }
 	p := compare.Point{
 		Group: fmt.Sprintf("%s, %s", a.kind, orNone(a.rail)), Row: a.name, Figure: figure, Unit: unit,
 		Old: stats.Summarize(scaled(b.values), confidence), New: stats.Summarize(scaled(a.values), confidence),

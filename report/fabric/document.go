@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ type Test struct {
 
 func (t Test) String() string {
 	s := fmt.Sprintf("%s of %s over %s, %d bytes, %s", t.Kind, t.Operation, t.Transport, t.SizeBytes, plain.Plural(t.QPs, "queue pair"))
-	if t.OneWay {
-		s += ", one way"
-	}
+	s += plain.When(t.OneWay, ", one way")
 	return s
 }
 
@@ -93,6 +92,14 @@ type Host struct {
 
 // tookPart tells whether a host was measured to the end.
 func (h Host) tookPart() bool { return h.State == "took part" }
+
+// took counts those hosts.
+func (d *Document) took() int {
+	return len(slices.DeleteFunc(slices.Clone(d.Hosts), func(h Host) bool { return !h.tookPart() }))
+}
+
+// called is what a host is called where it has not said its name.
+func (h Host) called() string { return cmp.Or(h.Name, fmt.Sprintf("rank %d", h.Rank)) }
 
 // States of a cell.
 const (
@@ -185,18 +192,18 @@ func (f Finding) share() float64 {
 
 // Judged says how far the verdict can be trusted.
 type Judged struct {
-	Sigma         float64 `json:"sigma"`      // noise of one cell
-	Slow          float64 `json:"slow"`       // the drop that was looked for
-	HostPower     float64 `json:"host_power"` // the least drop of a host that is found with 95 %; 0: none is
-	LinkPower     float64 `json:"link_power"` // of a tested link
+	Sigma         float64 `json:"sigma"`                   // noise of one cell
+	Slow          float64 `json:"slow"`                    // the drop that was looked for
+	HostPower     float64 `json:"host_power"`              // the least drop of a host that is found with 95 %; 0: none is
+	LinkPower     float64 `json:"link_power"`              // of a tested link
 	Tested        int     `json:"tested_pairs"`            // ordered, on all rails
 	Untimed       int     `json:"untimed_pairs,omitempty"` // of the tested, whose speed nobody judged: several senders met at a receiver
 	Pairs         int     `json:"pairs"`                   // that there are
 	Retests       int     `json:"retest_rounds"`
-	Undecided     int     `json:"undecided"`               // subjects
-	NotReproduced int     `json:"not_reproduced_links"`    // suspected from one cell alone, not listed
-	Untried       int     `json:"untried_links"`           // suspected, beyond the most that are tried
-	KnownGood     int     `json:"known_good_hosts"`        // that could serve as partners, on the rail with fewest
+	Undecided     int     `json:"undecided"`                // subjects
+	NotReproduced int     `json:"not_reproduced_links"`     // suspected from one cell alone, not listed
+	Untried       int     `json:"untried_links"`            // suspected, beyond the most that are tried
+	KnownGood     int     `json:"known_good_hosts"`         // that could serve as partners, on the rail with fewest
 	Baseline      string  `json:"baseline,omitempty"`       // what the run was held to
 	BaselinePower float64 `json:"baseline_power,omitempty"` // the least drop of all paths of a class against it that is found with 95 %; 0: none is
 }

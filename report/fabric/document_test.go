@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gobw/gobw/report/internal/junit"
 )
 
 // sample is a run of three hosts of which one is slow and one never came.
@@ -154,7 +156,7 @@ func TestFormats(t *testing.T) {
 	if err := d.JUnit(&b); err != nil {
 		t.Fatal(err)
 	}
-	var suite junitSuite
+	var suite junit.Suite
 	if err := xml.Unmarshal(b.Bytes(), &suite); err != nil || suite.Tests != 4 || suite.Failures != 1 || suite.Errors != 1 || len(suite.Cases) != 4 {
 		t.Errorf("JUnit %+v, %v", suite, err)
 	}

@@ -3,7 +3,6 @@ package fabric
 import (
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 
@@ -92,29 +91,11 @@ func (d *Document) Nodes(w io.Writer) error {
 	return nil
 }
 
-type junitSuite struct {
-	XMLName  xml.Name     `xml:"testsuite"`
-	Name     string       `xml:"name,attr"`
-	Tests    int          `xml:"tests,attr"`
-	Failures int          `xml:"failures,attr"`
-	Errors   int          `xml:"errors,attr"`
-	Time     string       `xml:"time,attr"`
-	Cases    []junit.Case `xml:"testcase"`
-	Out      string       `xml:"system-out"`
-}
-
 // JUnit writes a case per host, one per bad link or trunk, and one for the run.
 func (d *Document) JUnit(w io.Writer) error {
-	s := junitSuite{Name: "gobw fabric", Time: fmt.Sprintf("%.3f", d.Seconds), Out: d.Line() + "\n" + d.tested()}
+	s := junit.Suite{Name: "gobw fabric", Time: fmt.Sprintf("%.3f", d.Seconds), SystemOut: d.Line() + "\n" + d.tested()}
 	add := func(class, name string, failure, failed *junit.Reason) {
 		s.Cases = append(s.Cases, junit.Case{Name: plain.Text(name), Classname: class, Time: "0", Failure: failure, Error: failed})
-		s.Tests++
-		if failure != nil {
-			s.Failures++
-		}
-		if failed != nil {
-			s.Errors++
-		}
 	}
 	text := func(f Finding) *junit.Reason {
 		m := fmt.Sprintf("%s: %s, busy %s, alone %s", f.Kind, f.where(), f.Busy, f.Alone)
@@ -134,11 +115,7 @@ func (d *Document) JUnit(w io.Writer) error {
 				}
 			}
 		}
-		name := h.Name
-		if name == "" {
-			name = fmt.Sprintf("rank %d", h.Rank)
-		}
-		add("fabric.host", name, failure, failed)
+		add("fabric.host", h.called(), failure, failed)
 	}
 	for _, f := range d.Findings {
 		if f.ofHost() {
@@ -155,12 +132,12 @@ func (d *Document) JUnit(w io.Writer) error {
 		run = &junit.Reason{Message: d.Line()}
 	}
 	add("fabric", "run", nil, run)
+	s.Count()
 	return junit.Write(w, s)
 }
 
 // OpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.
 func (d *Document) OpenMetrics(out io.Writer) error {
-	type label = openmetrics.Label
 	pass := &openmetrics.Family{Name: "gobw_fabric_pass", Help: "1 if nothing was found and everything was seen."}
 	tested := &openmetrics.Family{Name: "gobw_fabric_tested_ratio", Unit: "ratio", Help: "Share of ordered pairs that were tested."}
 	noise := &openmetrics.Family{Name: "gobw_fabric_noise_ratio", Unit: "ratio", Help: "Standard deviation of one cell, as a share."}
@@ -175,16 +152,16 @@ func (d *Document) OpenMetrics(out io.Writer) error {
 	tested.Add(float64(d.Judged.Tested) / float64(max(d.Judged.Pairs, 1)))
 	noise.Add(d.Judged.Sigma)
 	for _, h := range d.Hosts {
-		up.Add(openmetrics.Flag(h.tookPart()), label{Name: "rank", Value: fmt.Sprint(h.Rank)}, label{Name: "host", Value: h.Name})
+		up.Add(openmetrics.Flag(h.tookPart()), openmetrics.Tag("rank", fmt.Sprint(h.Rank)), openmetrics.Tag("host", h.Name))
 	}
 	for _, f := range d.Findings {
 		if f.Bad {
-			found.Add(f.share(), label{Name: "kind", Value: f.Kind}, label{Name: "subject", Value: f.Subject}, label{Name: "from", Value: f.From},
-				label{Name: "to", Value: f.To}, label{Name: "rail", Value: d.rail(f.Rail)})
+			found.Add(f.share(), openmetrics.Tag("kind", f.Kind), openmetrics.Tag("subject", f.Subject), openmetrics.Tag("from", f.From),
+				openmetrics.Tag("to", f.To), openmetrics.Tag("rail", d.rail(f.Rail)))
 		}
 	}
 	for _, q := range d.Scatter {
-		figure.Add(q.P50*scale, label{Name: "rail", Value: d.rail(q.Rail)}, label{Name: "path", Value: q.Hops})
+		figure.Add(q.P50*scale, openmetrics.Tag("rail", d.rail(q.Rail)), openmetrics.Tag("path", q.Hops))
 	}
 	return openmetrics.Write(out, pass, tested, noise, up, found, figure)
 }

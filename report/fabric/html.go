@@ -72,14 +72,10 @@ func (d *Document) pageData() (pageData, int) {
 	for at, rank := range d.order() {
 		h := d.Hosts[rank]
 		place[rank] = at
-		name := h.Name
-		if name == "" {
-			name = fmt.Sprintf("rank %d", rank)
-		}
 		if len(p.Leaves) == 0 || p.Leaves[len(p.Leaves)-1] != h.Leaf {
 			p.Leaves = append(p.Leaves, h.Leaf)
 		}
-		p.Hosts, p.Leaf = append(p.Hosts, name), append(p.Leaf, len(p.Leaves)-1)
+		p.Hosts, p.Leaf = append(p.Hosts, h.called()), append(p.Leaf, len(p.Leaves)-1)
 	}
 	left := 0
 	for i := range d.Rails {

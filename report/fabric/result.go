@@ -34,12 +34,6 @@ func (d *Document) Result() *report.Document {
 	if d.Software {
 		out.Label = "software device, not a NIC"
 	}
-	took := 0
-	for _, h := range d.Hosts {
-		if h.tookPart() {
-			took++
-		}
-	}
 	runs := map[string]int{}
 	for i := range d.Cells.Len() {
 		r := d.Rounds[d.Cells.Round[i]]
@@ -71,7 +65,7 @@ func (d *Document) Result() *report.Document {
 		record.Run = runs[key]
 		out.Records = append(out.Records, record)
 	}
-	if took < len(d.Hosts) {
+	if took := d.took(); took < len(d.Hosts) {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%d of %d hosts took part", took, len(d.Hosts)))
 	}
 	return out

@@ -26,12 +26,7 @@ func (t Test) figure(v float64) string {
 
 // Line is the verdict in one line.
 func (d *Document) Line() string {
-	took, retests := 0, 0
-	for _, h := range d.Hosts {
-		if h.tookPart() {
-			took++
-		}
-	}
+	took, retests := d.took(), 0
 	for _, r := range d.Rounds {
 		if r.Retest {
 			retests++
@@ -101,13 +96,9 @@ func (d *Document) tested() string {
 	if j.Untimed > 0 && j.Untimed >= j.Tested {
 		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not." + j.against()
 	}
-	if j.Untimed > 0 {
-		s += fmt.Sprintf(" Speeds are judged of %d of them, where one host alone sends to another.", j.Tested-j.Untimed)
-	}
+	s += plain.When(j.Untimed > 0, " Speeds are judged of %d of them, where one host alone sends to another.", j.Tested-j.Untimed)
 	s += fmt.Sprintf(" Found with 95 %%: a host slower by %s, a tested link slower by %s.", percent(j.HostPower), percent(j.LinkPower)) + j.against()
-	if j.Tested < j.Pairs {
-		s += " Links that were not tested can be anything."
-	}
+	s += plain.When(j.Tested < j.Pairs, " Links that were not tested can be anything.")
 	return s
 }
 

@@ -207,13 +207,18 @@ func (f Figure) Over(r Row) (float64, error) {
 		}
 		return 0, &MissingError{f.Name, reason}
 	}
-	if f.WorstOf() {
-		if f.Direction == stats.HigherIsBetter {
-			return slices.Min(vs), nil
-		}
-		return slices.Max(vs), nil
+	return f.OverRuns(vs), nil
+}
+
+// OverRuns is one value for those of several runs: the median, and for counters and shares the worst.
+func (f Figure) OverRuns(values []float64) float64 {
+	switch {
+	case f.WorstOf() && f.Direction == stats.HigherIsBetter:
+		return slices.Min(values)
+	case f.WorstOf():
+		return slices.Max(values)
 	}
-	return stats.Summarize(vs, stats.DefaultConfidence).Median, nil
+	return stats.Summarize(values, stats.DefaultConfidence).Median
 }
 
 // MissingError is a figure that a record does not have.

@@ -1,11 +1,11 @@
 package figure
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -26,9 +26,7 @@ type Row struct {
 func (g Group) Signaled() string {
 	var out []string
 	for _, r := range g.Rows {
-		if s := strconv.Itoa(max(r.CQMod, 1)); !slices.Contains(out, s) {
-			out = append(out, s)
-		}
+		out = plain.AddNew(out, strconv.Itoa(max(r.CQMod, 1)))
 	}
 	return strings.Join(out, " or ")
 }

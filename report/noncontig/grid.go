@@ -281,9 +281,7 @@ func (n *Grid) Renew() {
 func (n *Grid) Keys() []Key {
 	var out []Key
 	for i := range n.Cells {
-		if k := n.Cells[i].Key; !slices.Contains(out, k) {
-			out = append(out, k)
-		}
+		out = plain.AddNew(out, n.Cells[i].Key)
 	}
 	return out
 }
@@ -514,9 +512,7 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 	if cells[0].Single() {
 		first, last := &cells[0], &cells[len(cells)-1]
 		words := fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s", device, first.Speedup, cpu, first.name())
-		if first != last {
-			words += fmt.Sprintf(", %.2f at %s", last.Speedup, last.name())
-		}
+		words += plain.When(first != last, ", %.2f at %s", last.Speedup, last.name())
 		return words
 	}
 	if x != nil && x.Clear {
@@ -562,9 +558,7 @@ func cellsInWords(k Key, all, chosen []Cell) string {
 	}
 	last := len(parts) - 1
 	words := "at " + strings.Join(parts[:max(last, 1)], ", ")
-	if last > 0 {
-		words += " and " + parts[last]
-	}
+	words += plain.When(last > 0, " and %s", parts[last])
 	if k.Stride == AsGiven {
 		return words
 	}

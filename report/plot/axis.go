@@ -109,7 +109,7 @@ func newRuler(a Axis, values []float64) ruler {
 		if hi/lo < 1.25 {
 			r.min, r.max = lo/1.12, hi*1.12
 		} else {
-			r.min, r.max = floor125(lo), -floor125Neg(hi)
+			r.min, r.max = floor125(lo), ceil(hi, 1, 2, 5)
 		}
 	case Log2:
 		if lo == hi {
@@ -137,7 +137,7 @@ func (r ruler) tight(values []float64) ruler {
 
 // floor125 is the largest of 1, 2, 5 times a power of ten not above v (v > 0).
 func floor125(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
+	power := powerOfTen(v)
 	for _, m := range []float64{5, 2} {
 		if m*power <= v*(1+1e-9) {
 			return m * power
@@ -146,26 +146,20 @@ func floor125(v float64) float64 {
 	return power
 }
 
-// floor125Neg is minus the smallest of 1, 2, 5 times a power of ten not below v.
-func floor125Neg(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
-	for _, m := range []float64{1, 2, 5} {
+// ceil is the smallest of some multiples of a power of ten, or ten of it, not below v (v > 0).
+func ceil(v float64, multiples ...float64) float64 {
+	power := powerOfTen(v)
+	for _, m := range multiples {
 		if m*power >= v*(1-1e-9) {
-			return -m * power
-		}
-	}
-	return -10 * power
-}
-
-func niceStep(raw float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(raw)))
-	for _, m := range []float64{1, 2, 2.5, 5} {
-		if raw <= m*power*(1+1e-9) {
 			return m * power
 		}
 	}
 	return 10 * power
 }
+
+func powerOfTen(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v)+1e-12)) }
+
+func niceStep(raw float64) float64 { return ceil(raw, 1, 2, 2.5, 5) }
 
 func (r ruler) transform(v float64) float64 {
 	switch r.axis.Scale {

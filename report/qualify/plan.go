@@ -87,11 +87,7 @@ func ShippedPlans() []string {
 	if err != nil {
 		return nil
 	}
-	out := make([]string, len(files))
-	for i, f := range files {
-		out[i] = strings.TrimSuffix(path.Base(f), ".yaml")
-	}
-	return out
+	return plain.Each(files, func(f string) string { return strings.TrimSuffix(path.Base(f), ".yaml") })
 }
 
 // ShippedPlan is the text of a plan that comes with the program.
@@ -459,13 +455,8 @@ func (p *planParser) test(n ast.Node) {
 }
 
 func (p *planParser) earlier() []string {
-	var out []string
-	for _, t := range p.plan.Tests {
-		if t.Name != "" {
-			out = append(out, t.Name)
-		}
-	}
-	return out
+	names := plain.Each(p.plan.Tests, func(t Test) string { return t.Name })
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 func (p *planParser) run(t *Test, f field) (kind, transport string, names []string) {

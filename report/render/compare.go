@@ -66,9 +66,7 @@ func comparisonClosing(c *compare.Comparison) []string {
 		if len(open) > 0 {
 			worst := slices.MaxFunc(open, func(a, b compare.Point) int { return cmp.Compare(a.WorseBy, b.WorseBy) })
 			line := fmt.Sprintf("cannot tell: %s: %d of %d, the worst %s, %s: %s", cause, len(open), len(c.Points), worst.Row, worst.Figure, worst.Reason)
-			if worst.Settle != "" {
-				line += "; to settle it: " + worst.Settle
-			}
+			line += plain.When(worst.Settle != "", "; to settle it: %s", worst.Settle)
 			out = append(out, line)
 		}
 	}

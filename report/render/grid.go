@@ -223,9 +223,7 @@ func latencyGrid(g figure.Group) grid {
 		title += "; full round trip in us"
 	}
 	samples := sameSamples(g)
-	if samples > 0 {
-		title += fmt.Sprintf(", %d samples", samples)
-	}
+	title += plain.When(samples > 0, ", %d samples", samples)
 	title += repetitions(g)
 	marks := &noteMarks{}
 	out := build(title, g.Rows, []column{
@@ -341,9 +339,7 @@ func (m *noteMarks) finish(g *grid) {
 				continue
 			}
 			numbers = append(numbers, number[at])
-			if word := firstWord(m.notes[at].text); !slices.Contains(words, word) {
-				words = append(words, word)
-			}
+			words = plain.AddNew(words, firstWord(m.notes[at].text))
 		}
 		switch len(words) {
 		case 0:

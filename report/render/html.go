@@ -92,9 +92,7 @@ func newPage(docs []*report.Document) (*page, error) {
 	for i, d := range docs {
 		p.Documents = append(p.Documents, pageOf(d, i))
 		for _, h := range heading(d) {
-			if !slices.Contains(p.Notices, h) {
-				p.Notices = append(p.Notices, h)
-			}
+			p.Notices = plain.AddNew(p.Notices, h)
 		}
 		for _, c := range d.Checks {
 			if c.Passed {
@@ -149,9 +147,7 @@ func (p *page) draw(pictures []Picture) error {
 func kinds(d *report.Document) []string {
 	var out []string
 	for i := range d.Records {
-		if k := d.Records[i].Operation + " " + d.Records[i].Kind; !slices.Contains(out, k) {
-			out = append(out, k)
-		}
+		out = plain.AddNew(out, d.Records[i].Operation+" "+d.Records[i].Kind)
 	}
 	if d.Noncontig != nil {
 		out = append(out, "non-contiguous transfers")
@@ -267,70 +263,37 @@ func machineFacts(add addFact) {
 	add("priority", func(e *report.Environment) string { return e.Priority })
 	add("governor", func(e *report.Environment) string { return e.Governor })
 	add("last-level cache", func(e *report.Environment) string {
-		if e.LLCBytes == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%.4g MiB", float64(e.LLCBytes)/(1<<20))
+		return plain.When(e.LLCBytes != 0, "%.4g MiB", float64(e.LLCBytes)/(1<<20))
 	})
 }
 
 func deviceFacts(add addFact) {
 	add("device", func(e *report.Environment) string {
-		s := e.Device
-		if e.Provider != "" {
-			s += " (" + e.Provider + ")"
-		}
-		if e.Software {
-			s += ", software"
-		}
-		return s
+		return e.Device + plain.When(e.Provider != "", " (%s)", e.Provider) + plain.When(e.Software, ", software")
 	})
 	add("driver, firmware", func(e *report.Environment) string { return strings.Trim(e.Driver+" "+e.Firmware, " ") })
 	add("port", func(e *report.Environment) string { return count(e.Port) })
 	add("link", func(e *report.Environment) string {
-		s := e.LinkLayer
-		if e.LinkBitsPerS > 0 {
-			s += fmt.Sprintf(" %s Gb/s", plain.Number(e.LinkBitsPerS/1e9))
-		}
-		return strings.TrimSpace(s + " " + e.LinkState)
+		rate := plain.When(e.LinkBitsPerS > 0, " %s Gb/s", plain.Number(e.LinkBitsPerS/1e9))
+		return strings.TrimSpace(e.LinkLayer + rate + " " + e.LinkState)
 	})
 	add("PCIe", func(e *report.Environment) string {
-		if e.PCILinkWidth == 0 {
-			return e.PCILinkSpeed
-		}
-		return fmt.Sprintf("%s x%d", e.PCILinkSpeed, e.PCILinkWidth)
+		return e.PCILinkSpeed + plain.When(e.PCILinkWidth != 0, " x%d", e.PCILinkWidth)
 	})
-	add("path MTU", func(e *report.Environment) string {
-		if e.MTU == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%d B", e.MTU)
-	})
+	add("path MTU", func(e *report.Environment) string { return plain.When(e.MTU != 0, "%d B", e.MTU) })
 	add("GID", func(e *report.Environment) string {
 		if e.GID == "" {
 			return ""
 		}
-		s := e.GID
-		if e.GIDIndex >= 0 {
-			s += fmt.Sprintf(" (index %d)", e.GIDIndex)
-		}
-		return strings.TrimSpace(s + " " + e.GIDType)
+		return strings.TrimSpace(e.GID + plain.When(e.GIDIndex >= 0, " (index %d)", e.GIDIndex) + " " + e.GIDType)
 	})
-	add("posting interface", func(e *report.Environment) string {
-		if e.PostAPI == "" {
-			return ""
-		}
-		return "ibv_" + e.PostAPI
-	})
+	add("posting interface", func(e *report.Environment) string { return plain.When(e.PostAPI != "", "ibv_%s", e.PostAPI) })
 	add("emulated network", func(e *report.Environment) string { return e.Fabric })
 }
 
 func softwareFacts(add addFact) {
 	add(clockFact, func(e *report.Environment) string {
-		if e.TicksPerNs == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%.4g ticks/ns, a stamp costs %.3g ns", e.TicksPerNs, e.ClockCostNs)
+		return plain.When(e.TicksPerNs != 0, "%.4g ticks/ns, a stamp costs %.3g ns", e.TicksPerNs, e.ClockCostNs)
 	})
 	add("Go", func(e *report.Environment) string { return e.GoVersion })
 	add("gobw", func(e *report.Environment) string { return e.Version })
@@ -344,9 +307,4 @@ func softwareFacts(add addFact) {
 }
 
 // count is a number; 0 is not known.
-func count(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
+func count(n int) string { return plain.When(n != 0, "%d", n) }

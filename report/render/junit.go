@@ -12,32 +12,13 @@ import (
 )
 
 type junitSuites struct {
-	XMLName  xml.Name     `xml:"testsuites"`
-	Name     string       `xml:"name,attr"`
-	Tests    int          `xml:"tests,attr"`
-	Failures int          `xml:"failures,attr"`
-	Errors   int          `xml:"errors,attr"`
-	Skipped  int          `xml:"skipped,attr"`
-	Suites   []junitSuite `xml:"testsuite"`
-}
-
-type junitSuite struct {
-	Name       string          `xml:"name,attr"`
-	Tests      int             `xml:"tests,attr"`
-	Failures   int             `xml:"failures,attr"`
-	Errors     int             `xml:"errors,attr"`
-	Skipped    int             `xml:"skipped,attr"`
-	Time       string          `xml:"time,attr"`
-	Timestamp  string          `xml:"timestamp,attr,omitempty"`
-	Hostname   string          `xml:"hostname,attr,omitempty"`
-	Properties []junitProperty `xml:"properties>property,omitempty"`
-	Cases      []junit.Case    `xml:"testcase"`
-	SystemOut  string          `xml:"system-out,omitempty"`
-}
-
-type junitProperty struct {
-	Name  string `xml:"name,attr"`
-	Value string `xml:"value,attr"`
+	XMLName  xml.Name      `xml:"testsuites"`
+	Name     string        `xml:"name,attr"`
+	Tests    int           `xml:"tests,attr"`
+	Failures int           `xml:"failures,attr"`
+	Errors   int           `xml:"errors,attr"`
+	Skipped  int           `xml:"skipped,attr"`
+	Suites   []junit.Suite `xml:"testsuite"`
 }
 
 // documentsJUnit writes a test suite for each document: a test case for each expectation, or for each record where nothing was
@@ -50,18 +31,8 @@ func documentsJUnit(w io.Writer, docs []*report.Document) error {
 	return junit.Write(w, &all)
 }
 
-func (all *junitSuites) add(s junitSuite) {
-	s.Tests = len(s.Cases)
-	for _, c := range s.Cases {
-		switch {
-		case c.Error != nil:
-			s.Errors++
-		case c.Failure != nil:
-			s.Failures++
-		case c.Skipped != nil:
-			s.Skipped++
-		}
-	}
+func (all *junitSuites) add(s junit.Suite) {
+	s.Count()
 	all.Tests += s.Tests
 	all.Failures += s.Failures
 	all.Errors += s.Errors
@@ -69,14 +40,14 @@ func (all *junitSuites) add(s junitSuite) {
 	all.Suites = append(all.Suites, s)
 }
 
-func junitOf(d *report.Document) junitSuite {
-	s := junitSuite{Name: plain.XML(d.Name()), Hostname: plain.XML(d.Client.Host), Time: seconds(d.Finished.Sub(d.Started).Seconds())}
+func junitOf(d *report.Document) junit.Suite {
+	s := junit.Suite{Name: plain.XML(d.Name()), Hostname: plain.XML(d.Client.Host), Time: seconds(d.Finished.Sub(d.Started).Seconds())}
 	if !d.Started.IsZero() {
 		s.Timestamp = d.Started.UTC().Format("2006-01-02T15:04:05")
 	}
 	add := func(name, value string) {
 		if value != "" {
-			s.Properties = append(s.Properties, junitProperty{plain.XML(name), plain.XML(value)})
+			s.Properties = append(s.Properties, junit.Property{Name: plain.XML(name), Value: plain.XML(value)})
 		}
 	}
 	add("command", strings.Join(d.Command, " "))
@@ -84,9 +55,7 @@ func junitOf(d *report.Document) junitSuite {
 	add("device", d.Device())
 	add("label", d.Label)
 	class := d.Tool
-	if d.Description != "" {
-		class += "." + d.Description
-	}
+	class += plain.When(d.Description != "", ".%s", d.Description)
 	class = plain.XML(class)
 	if len(d.Checks) == 0 {
 		for i := range d.Records {
@@ -99,9 +68,7 @@ func junitOf(d *report.Document) junitSuite {
 		c := junit.Case{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0), SystemOut: plain.XML("actual: " + check.Actual)}
 		if !check.Passed {
 			text := check.Expression + ": actual " + check.Actual
-			if check.Reason != "" {
-				text += ": " + check.Reason
-			}
+			text += plain.When(check.Reason != "", ": %s", check.Reason)
 			c.Failure = &junit.Reason{Message: plain.XML(text), Type: "expectation", Text: plain.XML(text)}
 			c.SystemOut = ""
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 const laTeXPackages = "% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n"
@@ -18,9 +20,7 @@ func writeLaTeX(out *strings.Builder, g grid, said string) {
 		return
 	}
 	caption := escapeLaTeX(g.title)
-	if said != "" {
-		caption += " (" + escapeLaTeX(said) + ")"
-	}
+	caption += plain.When(said != "", " (%s)", escapeLaTeX(said))
 	parts := []grid{g}
 	if g.header[len(g.header)-1] != reasonHeader {
 		parts = g.parts(80) // as wide is readable when it is made to fit a page
@@ -55,9 +55,7 @@ func writeLaTeX(out *strings.Builder, g grid, said string) {
 // labelOf is what \ref calls a table, from its title; later parts have a number.
 func labelOf(title string, part int) string {
 	label := "tab:" + labelText(title)
-	if part > 0 {
-		label += fmt.Sprintf("-%d", part+1)
-	}
+	label += plain.When(part > 0, "-%d", part+1)
 	return label
 }
 

@@ -43,9 +43,7 @@ func (t noncontigTable) strategies() []string {
 	var out []string
 	for _, c := range t.cells {
 		for _, f := range c.Strategies {
-			if !slices.Contains(out, f.Strategy) {
-				out = append(out, f.Strategy)
-			}
+			out = plain.AddNew(out, f.Strategy)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b string) int { return noncontig.StrategyRank(a) - noncontig.StrategyRank(b) })
@@ -55,20 +53,14 @@ func (t noncontigTable) strategies() []string {
 // title says what was measured and under which circumstances.
 func (n experiment) title(k noncontig.Key) string {
 	s := fmt.Sprintf("%s of %s", noncontig.ShapeName(k.Shape), k.What())
-	if k.Stride != "" && k.Stride != noncontig.AsGiven {
-		s += ", stride " + k.Stride
-	}
+	s += plain.When(k.Stride != "" && k.Stride != noncontig.AsGiven, ", stride %s", k.Stride)
 	return s
 }
 
 func (n experiment) circumstances() string {
 	s := fmt.Sprintf("%s, %s cache, window %d", n.Setup.Transport, n.Setup.Cache, n.Setup.Window)
-	if n.Setup.Events {
-		s += ", events"
-	}
-	if n.Setup.Priority != "" {
-		s += ", " + n.Setup.Priority + " priority"
-	}
+	s += plain.When(n.Setup.Events, ", events")
+	s += plain.When(n.Setup.Priority != "", ", %s priority", n.Setup.Priority)
 	return s
 }
 
@@ -140,9 +132,7 @@ func (t noncontigTable) given() bool {
 func (t noncontigTable) strides() int {
 	var seen []string
 	for i := range t.cells {
-		if !slices.Contains(seen, t.cells[i].Stride) {
-			seen = append(seen, t.cells[i].Stride)
-		}
+		seen = plain.AddNew(seen, t.cells[i].Stride)
 	}
 	return len(seen)
 }
@@ -248,9 +238,7 @@ func goodputCell(f *noncontig.Figure) string {
 		return "-"
 	}
 	s := plain.Number(f.Goodput.Median / 1e9)
-	if f.Ratio > 0 && f.Strategy != noncontig.Contiguous {
-		s += fmt.Sprintf(" (%.0f %%)", 100*f.Ratio)
-	}
+	s += plain.When(f.Ratio > 0 && f.Strategy != noncontig.Contiguous, " (%.0f %%)", 100*f.Ratio)
 	return s
 }
 
@@ -377,9 +365,7 @@ func (n experiment) subtitle(d *report.Document) string {
 		s = n.Setup.Device
 	}
 	s += "; " + n.circumstances()
-	if n.Setup.Runs > 1 {
-		s += fmt.Sprintf(", median of %d runs", n.Setup.Runs)
-	}
+	s += plain.When(n.Setup.Runs > 1, ", median of %d runs", n.Setup.Runs)
 	if d.Label != "" {
 		s = d.Label + "; " + s
 	}
@@ -430,12 +416,8 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		if c.Question == nil {
 			continue
 		}
-		if !slices.Contains(blocks, c.BlockBytes) {
-			blocks = append(blocks, c.BlockBytes)
-		}
-		if name := rowName(c); !slices.Contains(rows, name) {
-			rows = append(rows, name)
-		}
+		blocks = plain.AddNew(blocks, c.BlockBytes)
+		rows = plain.AddNew(rows, rowName(c))
 	}
 	gather, copying := noncontig.Sides(t.Shape)
 	axis := "block size (bytes)"

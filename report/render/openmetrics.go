@@ -73,7 +73,7 @@ func (m *metrics) addAll(docs []*report.Document) {
 	}
 }
 
-func tag(name, value string) openmetrics.Label { return openmetrics.Label{Name: name, Value: value} }
+func tag(name, value string) openmetrics.Label { return openmetrics.Tag(name, value) }
 
 func (m *metrics) add(d *report.Document, result openmetrics.Label) {
 	ends := []openmetrics.Label{result, tag("device", d.Client.Device), tag("host", d.Client.Host)}

@@ -92,9 +92,7 @@ func allCurves(docs []*report.Document) []curve {
 func operations(curves []curve) []operation {
 	var out []operation
 	for _, c := range curves {
-		if !slices.Contains(out, c.operation()) {
-			out = append(out, c.operation())
-		}
+		out = plain.AddNew(out, c.operation())
 	}
 	return out
 }
@@ -193,9 +191,7 @@ func setupFeatures(curves []curve) []func(curve) string {
 	var rest []string // what else plans say
 	for _, c := range curves {
 		for name := range c.Rows[0].Runs[0].Plan {
-			if !slices.Contains(rest, name) {
-				rest = append(rest, name)
-			}
+			rest = plain.AddNew(rest, name)
 		}
 	}
 	slices.Sort(rest)
@@ -216,9 +212,7 @@ func subtitle(curves []curve) string {
 	var parts []string
 	for _, c := range curves {
 		for _, h := range heading(c.doc) {
-			if !slices.Contains(parts, h) {
-				parts = append(parts, h)
-			}
+			parts = plain.AddNew(parts, h)
 		}
 	}
 	all := slices.Clone(parts) // one label may hold another: "software device, not a NIC; emulated network ..."
@@ -514,9 +508,7 @@ func overTime(op operation, curves []curve) []Picture {
 					continue
 				}
 				name := joined(sizeName(r.Size), cv.name)
-				if len(r.Runs) > 1 {
-					name += fmt.Sprintf(", run %d", rec.Run)
-				}
+				name += plain.When(len(r.Runs) > 1, ", run %d", rec.Run)
 				all = append(all, run{name, rates})
 				if i == 0 {
 					first = append(first, run{name, rates})

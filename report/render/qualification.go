@@ -219,9 +219,7 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 				if !c.Passed {
 					fmt.Fprintf(out, "\n%s at %s:\n", t.Name, c.Point)
 					text := fmt.Sprintf("%s: actual %s", c.Expression, c.Actual)
-					if c.Reason != "" {
-						text += " (" + c.Reason + ")"
-					}
+					text += plain.When(c.Reason != "", " (%s)", c.Reason)
 					for _, line := range plain.Wrap(text, most-4) {
 						fmt.Fprintln(out, "    "+line)
 					}
@@ -252,7 +250,7 @@ func QualificationTable(w io.Writer, q *qualify.Qualification) error {
 func QualificationJUnit(w io.Writer, q *qualify.Qualification) error {
 	all := junitSuites{Name: plain.XML("gobw qualify " + q.Plan)}
 	for _, t := range q.Tests {
-		var s junitSuite
+		var s junit.Suite
 		if t.Document != nil {
 			d := *t.Document
 			d.Description = t.Name

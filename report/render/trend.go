@@ -62,9 +62,7 @@ func trendGrids(t *trend.Trend) []grid {
 	for i := range t.Series {
 		s := &t.Series[i]
 		title := fmt.Sprintf("%s: %s in %s", s.Group, s.Figure, s.Unit)
-		if s.Place != "" {
-			title += " (" + s.Place + ")"
-		}
+		title += plain.When(s.Place != "", " (%s)", s.Place)
 		at := titled(&out, title, "point", "results", "last", "changed", "before", "after", "change", "verdict")
 		g := &out[at]
 		row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
@@ -179,9 +177,7 @@ func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
 		axis = plot.Axis{Label: "hours since " + first.Format("2006-01-02 15:04 UTC")}
 	}
 	unit := s.Figure
-	if s.Unit != "" {
-		unit += " (" + s.Unit + ")"
-	}
+	unit += plain.When(s.Unit != "", " (%s)", s.Unit)
 	c := &plot.Chart{
 		Title: title(s.Group + ", " + s.Row), Subtitle: strings.Join(append(slices.Clone(t.Labels), s.Place), " · "), X: axis, Y: plot.Axis{Label: unit},
 	}

@@ -181,27 +181,40 @@ func rankSums(n, m int) []float64 {
 	if seen, ok := rankSumsSeen.Load([2]int{n, m}); ok {
 		return seen.([]float64)
 	}
-	ways := make([][]float64, n+1) // ways[i][u]: choices of i of the values seen, with the sum u above the least
-	for i := range ways {
-		ways[i] = make([]float64, n*m+1)
+	ranks := make([]int, n+m)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	least := n * (n - 1) / 2
+	out := choices(ranks, n)[least : least+n*m+1]
+	rankSumsSeen.Store([2]int{n, m}, out)
+	return out
+}
+
+// choices are the shares of all choices of n ranks that have each sum.
+func choices(ranks []int, n int) []float64 {
+	total := 0
+	for _, r := range ranks {
+		total += r
+	}
+	ways := make([][]float64, n+1) // ways[k][s]: choices of k of the ranks seen, with the sum s
+	for k := range ways {
+		ways[k] = make([]float64, total+1)
 	}
 	ways[0][0] = 1
-	for seen := range n + m {
-		for i := min(n, seen+1); i >= 1; i-- {
-			gain := seen - (i - 1) // of the ranks below, those not chosen
-			for u := n * m; u >= gain; u-- {
-				ways[i][u] += ways[i-1][u-gain]
+	for seen, r := range ranks {
+		for k := min(n, seen+1); k >= 1; k-- {
+			for s := total; s >= r; s-- {
+				ways[k][s] += ways[k-1][s-r]
 			}
 		}
 	}
-	total := 0.0
+	all := 0.0
 	for _, w := range ways[n] {
-		total += w
+		all += w
 	}
-	out := make([]float64, n*m+1)
-	for u, w := range ways[n] {
-		out[u] = w / total
+	for s := range ways[n] {
+		ways[n][s] /= all
 	}
-	rankSumsSeen.Store([2]int{n, m}, out)
-	return out
+	return ways[n]
 }

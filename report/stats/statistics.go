@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -33,7 +34,7 @@ func Summarize(values []float64, confidence float64) Summary {
 		return Summary{Median: math.NaN()}
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	s := Summary{N: n, Median: (sorted[(n-1)/2] + sorted[n/2]) / 2}
+	s := Summary{N: n, Median: median(sorted)}
 	tail := 0.0 // P(B < k)
 	for k := 1; k <= n/2; k++ {
 		tail += math.Exp(logChoose(n, k-1) - float64(n)*math.Ln2)
@@ -101,15 +102,7 @@ func doubledRanks(values []float64) (doubled []int, ties float64) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch {
-		case values[a] < values[b]:
-			return -1
-		case values[a] > values[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
 	doubled = make([]int, len(values))
 	for i := 0; i < len(order); {
 		j := i
@@ -132,28 +125,15 @@ func exactRankP(doubled []int, n, sum int) float64 {
 	for _, r := range doubled {
 		total += r
 	}
-	ways := make([][]float64, n+1) // ways[k][s]: choices of k ranks with the sum s
-	for k := range ways {
-		ways[k] = make([]float64, total+1)
-	}
-	ways[0][0] = 1
-	for seen, r := range doubled {
-		for k := min(n, seen+1); k >= 1; k-- {
-			for s := total; s >= r; s-- {
-				ways[k][s] += ways[k-1][s-r]
-			}
-		}
-	}
 	// The mean is n/len of the total; compare in integers.
 	far := func(s int) int { return max(s*len(doubled)-n*total, n*total-s*len(doubled)) }
-	var extreme, all float64
-	for s, w := range ways[n] {
-		all += w
+	extreme := 0.0
+	for s, share := range choices(doubled, n) {
 		if far(s) >= far(sum) {
-			extreme += w
+			extreme += share
 		}
 	}
-	return min(1, extreme/all)
+	return min(1, extreme)
 }
 
 // smallestP is the smallest p that mannWhitney can give for n and m values: 2 of all orders. Where it is not below the

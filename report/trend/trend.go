@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/internal/series"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -283,9 +284,5 @@ func (s *Series) settle(splits []split, o Options) {
 
 // Segments are the bounds of the states: indices of points, from each to before the next; the last is their number.
 func (s *Series) Segments() []int {
-	out := []int{0}
-	for _, c := range s.Changes {
-		out = append(out, c.At)
-	}
-	return append(out, len(s.Points))
+	return slices.Concat([]int{0}, plain.Each(s.Changes, func(c Change) int { return c.At }), []int{len(s.Points)})
 }

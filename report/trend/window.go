@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -124,11 +125,7 @@ func (s *Series) states(begin, least int) (before, since []Point) {
 
 // Values of points.
 func Values(points []Point) []float64 {
-	out := make([]float64, len(points))
-	for i, p := range points {
-		out[i] = p.Value
-	}
-	return out
+	return plain.Each(points, func(p Point) float64 { return p.Value })
 }
 
 func summary(points []Point, confidence float64) stats.Summary {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -172,9 +173,6 @@ func (m *measurement) point(c config, row string, new []float64, e stats.Effect,
 
 // summary is the median in the figure's unit.
 func summary(values []float64, c config) stats.Summary {
-	scaled := make([]float64, len(values))
-	for i, v := range values {
-		scaled[i] = v * c.Figure.Scale
-	}
+	scaled := plain.Each(values, func(v float64) float64 { return v * c.Figure.Scale })
 	return stats.Summarize(scaled, c.Confidence)
 }

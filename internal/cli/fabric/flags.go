@@ -1,7 +1,6 @@
 package fabric
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -27,6 +26,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	results "github.com/gobw/gobw/report"
 	report "github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -86,10 +86,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.given = fs.Changed
-	names := make([]string, 0, 10)
-	for _, p := range schedule.Patterns() {
-		names = append(names, string(p))
-	}
+	names := plain.Each(schedule.Patterns(), func(p schedule.Pattern) string { return string(p) })
 	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (what fits --time)")
 	fs.StringVar(&f.custom, "custom", "", "file of rounds: 'ROUND HOST1 HOST2' lines, or 'a,b;c,d' lines")
 	fs.StringVar(&f.topology, "topology", "", "file of leaves: topology.conf, or 'HOST LEAF' lines (what Slurm tells)")
@@ -290,17 +287,12 @@ func readHosts(s string) ([]string, error) {
 	var hosts []string
 	switch {
 	case err == nil:
-		for scan := bufio.NewScanner(bytes.NewReader(b)); scan.Scan(); {
-			text, _, _ := strings.Cut(scan.Text(), "#")
-			words := strings.Fields(text)
-			if len(words) == 0 {
-				continue
-			}
-			some, err := hostlist.Expand(words[0])
-			if err != nil {
-				return nil, err
-			}
+		if err := hostlist.Lines(bytes.NewReader(b), func(text string) error {
+			some, err := hostlist.Expand(strings.Fields(text)[0])
 			hosts = append(hosts, some...)
+			return err
+		}); err != nil {
+			return nil, err
 		}
 	case errors.Is(err, os.ErrNotExist) && strings.ContainsAny(s, "[,"):
 		if hosts, err = hostlist.Expand(s); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric/coordinate"
 	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // progress tells a person how far a run has come: a line that changes on a terminal, else a line now and then.
@@ -37,9 +38,7 @@ func (p *progress) round(r coordinate.Progress) {
 	if r.Retest {
 		text = fmt.Sprintf("round %d (%s)", r.Round, r.Label)
 	}
-	if p.worst != "" {
-		text += ", worst so far " + p.worst
-	}
+	text += plain.When(p.worst != "", ", worst so far %s", p.worst)
 	if p.out.ErrTerminal {
 		fmt.Fprintf(p.out.Err, "\r\x1b[K%s", text)
 		p.open = true

@@ -38,27 +38,21 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 		return nil, fmt.Errorf("--loopback: find this program: %w", err)
 	}
 	args := []string{"serve", "--once", "--listen", "127.0.0.1:0", "--child", "--quiet", "--peer-timeout", c.Peer.Timeout.String()}
-	if c.Device.Name != "" {
-		args = append(args, "--device", c.Device.Name)
+	give := func(flag string, value any, given bool) {
+		if given {
+			args = append(args, flag, fmt.Sprint(value))
+		}
 	}
-	if c.Device.Port > 0 {
-		args = append(args, "--ib-port", fmt.Sprint(c.Device.Port))
+	d := c.Device
+	give("--device", d.Name, d.Name != "")
+	give("--device", "roce0", d.Name == "" && (d.Pcap != "" || d.Emulate != ""))
+	give("--ib-port", d.Port, d.Port > 0)
+	if d.GID != nil {
+		give("--gid-index", *d.GID, true)
 	}
-	if c.Device.GID != nil {
-		args = append(args, "--gid-index", fmt.Sprint(*c.Device.GID))
-	}
-	if c.Device.Emulate != "" {
-		args = append(args, "--emulate", c.Device.Emulate)
-	}
-	if c.CPU.Last == 0 { // where this end's CPU was chosen by hand, the other end's is left to the kernel
-		args = append(args, "--cpu", "none")
-	}
-	if c.CPU.Realtime {
-		args = append(args, "--priority", bench.PriorityRealtime)
-	}
-	if c.Device.Name == "" && (c.Device.Pcap != "" || c.Device.Emulate != "") {
-		args = append(args, "--device", "roce0")
-	}
+	give("--emulate", d.Emulate, d.Emulate != "")
+	give("--cpu", "none", c.CPU.Last == 0) // where this end's CPU was chosen by hand, the other end's is left to the kernel
+	give("--priority", bench.PriorityRealtime, c.CPU.Realtime)
 	cmd := exec.Command(self, args...)
 	cmd.SysProcAttr = child.OwnGroup()
 	stdin, err := cmd.StdinPipe()

@@ -294,26 +294,21 @@ func (f *Flags) exclusive() error {
 // grid makes the layouts of the grid, or of --layout.
 func (f *Flags) grid() ([]gridLayout, error) {
 	var out []gridLayout
-	var errs []error
+	var wrong cmdline.Faults
 	if err := f.exclusive(); err != nil {
 		return nil, err
 	}
 	if len(f.layouts) > 0 {
 		for _, text := range f.layouts {
 			l, err := parseLayout(text)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("--layout: %w", err))
-				continue
-			}
+			wrong.Note(cmdline.Prefixed("--layout", err))
 			out = append(out, gridLayout{Layout: l, Stride: noncontig.AsGiven, Held: "total"})
 		}
-		return out, errors.Join(errs...)
+		return out, errors.Join(wrong...)
 	}
 	list := func(name, text string) []int64 {
 		v, err := parseByteList(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
+		wrong.Note(cmdline.Prefixed(name, err))
 		return v
 	}
 	blocks := list("--blocks", f.blocks)
@@ -321,25 +316,20 @@ func (f *Flags) grid() ([]gridLayout, error) {
 	if f.nums != "" {
 		held, name = list("--nums", f.nums), "num"
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	for stride := range strings.SplitSeq(f.strides, ",") {
 		for _, h := range held {
 			for _, block := range blocks {
 				l, err := gridVector(name, block, h, strings.TrimSpace(stride))
-				if err != nil {
-					errs = append(errs, err)
-					continue
-				}
+				wrong.Note(err)
 				out = append(out, gridLayout{Layout: l, Stride: strings.TrimSpace(stride), Held: name})
 			}
 		}
 	}
-	if len(out) > maxGridPoints {
-		errs = append(errs, fmt.Errorf("a grid of %d layouts: at most %d", len(out), maxGridPoints))
-	}
-	return out, errors.Join(brief(errs)...)
+	wrong.If(len(out) > maxGridPoints, "a grid of %d layouts: at most %d", len(out), maxGridPoints)
+	return out, errors.Join(brief(wrong)...)
 }
 
 // gridVector is one layout of the grid; faults name the nearest thing that would work.
@@ -412,9 +402,7 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 	var known []string
 	for _, shape := range shapes {
 		for _, s := range plan.Strategies(shape) {
-			if !slices.Contains(known, s.Name) {
-				known = append(known, s.Name)
-			}
+			known = plain.AddNew(known, s.Name)
 		}
 	}
 	names := strings.Split(text, ",")

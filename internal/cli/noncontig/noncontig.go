@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -127,17 +128,14 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	}
 	e.doc.Noncontig = n
 	e.doc.Label = info.Label
-	var faults []error
+	var wrong cmdline.Faults
 	refused := &refusals{}
 	largest := int64(0)
 	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
-	if c.Planted > 0 && info.Provider == "ibv" {
-		faults = append(faults, fmt.Errorf("--control=%g%%: %s runs its messages in C, which plants no cost: leave out the share", 100*c.Planted, info.Name))
-	}
+	wrong.If(c.Planted > 0 && info.Provider == "ibv",
+		"--control=%g%%: %s runs its messages in C, which plants no cost: leave out the share", 100*c.Planted, info.Name)
 	for _, shape := range c.Shapes {
-		if !slices.ContainsFunc(plan.Strategies(shape), c.carries) {
-			faults = append(faults, fmt.Errorf("--shape %s: %v has none of its operations: use --connection RC", shape, c.Transport))
-		}
+		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries), "--shape %s: %v has none of its operations: use --connection RC", shape, c.Transport)
 	}
 	for _, g := range c.Layouts {
 		if g.Layout.Extent() == g.Layout.Size() {
@@ -168,20 +166,14 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 			e.cells++
 		}
 	}
-	if err := hostmemory.Check(largest, c.Peer.Loopback, info.Software); err != nil {
-		faults = append(faults, err)
-	}
-	faults = brief(append(faults, refused.errors()...))
-	if len(e.todo) == 0 && len(faults) == 0 {
-		faults = append(faults, errors.New("nothing to measure: no strategy is left for these shapes and layouts"))
-	}
+	wrong.Note(hostmemory.Check(largest, c.Peer.Loopback, info.Software))
+	wrong = brief(append(wrong, refused.errors()...))
+	wrong.If(len(e.todo) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts")
 	if e.dir != nil && c.Resume {
-		if err := e.resume(); err != nil {
-			faults = append(faults, err)
-		}
+		wrong.Note(e.resume())
 	}
-	faults = append(faults, e.checkTime())
-	if err := errors.Join(faults...); err != nil {
+	wrong.Note(e.checkTime())
+	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
 	e.shuffle()
@@ -450,9 +442,7 @@ func (e *experiment) note(t *measurement, p *noncontig.Point, res *bench.Result)
 	for _, w := range rec.Warnings {
 		if !strings.HasPrefix(w, "peer: too short") { // a one-sided peer counts no messages
 			word, _, _ := strings.Cut(strings.TrimPrefix(w, "peer: "), ":")
-			if !slices.Contains(run.Warnings, word) {
-				run.Warnings = append(run.Warnings, word)
-			}
+			run.Warnings = plain.AddNew(run.Warnings, word)
 		}
 	}
 	if rec.Latency != nil {

@@ -3,7 +3,6 @@ package noncontig
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/internal/plan"
@@ -36,7 +35,7 @@ func (r *refusals) add(s plan.Strategy, blockBytes float64, err error) {
 		}
 		g.points++
 		g.low, g.high = min(g.low, blockBytes), max(g.high, blockBytes)
-		g.shapes, g.names = appendNew(g.shapes, s.Shape), appendNew(g.names, s.Name)
+		g.shapes, g.names = plain.AddNew(g.shapes, s.Shape), plain.AddNew(g.names, s.Name)
 	}
 }
 
@@ -51,21 +50,12 @@ func (r *refusals) group(reason string) *refusalGroup {
 	return g
 }
 
-func appendNew(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
-}
-
 // errors are the groups: "12 points (both; blocks of 64 B to 8 KiB): a UD message is at most …; the first: 16384 bytes".
 func (r *refusals) errors() []error {
 	var out []error
 	for _, g := range r.groups {
 		blocks := plain.Bytes(g.low)
-		if g.high > g.low {
-			blocks += " to " + plain.Bytes(g.high)
-		}
+		blocks += plain.When(g.high > g.low, " to %s", plain.Bytes(g.high))
 		count, first := "1 point", g.first
 		if g.points > 1 {
 			count = fmt.Sprintf("%d points", g.points)

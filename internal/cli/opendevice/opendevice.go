@@ -12,6 +12,7 @@ import (
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/ibv"
 	"github.com/gobw/gobw/verbs/roce"
@@ -53,11 +54,7 @@ type Device struct {
 
 // Others are the devices that were named beside the first.
 func (d *Device) Others() []verbs.Device {
-	var out []verbs.Device
-	for _, o := range d.others {
-		out = append(out, o.Device)
-	}
-	return out
+	return plain.Each(d.others, func(o *Device) verbs.Device { return o.Device })
 }
 
 // Close closes the devices and the capture file.
@@ -239,10 +236,7 @@ func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) 
 }
 
 func noSuchDevice(name string, names []verbs.DeviceName, reasons []string) error {
-	var have []string
-	for _, n := range names {
-		have = append(have, n.Name)
-	}
+	have := plain.Each(names, func(n verbs.DeviceName) string { return n.Name })
 	err := fmt.Errorf("no device %q; there are: %s", name, strings.Join(have, ", "))
 	if len(reasons) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(reasons, "; "))

@@ -134,9 +134,7 @@ func Verdict(checks []report.Check) error {
 	for _, c := range checks {
 		if !c.Passed {
 			text := fmt.Sprintf("missed: %s at %s: %s", c.Expression, c.Point, c.Actual)
-			if c.Reason != "" {
-				text += " (" + c.Reason + ")"
-			}
+			text += plain.When(c.Reason != "", " (%s)", c.Reason)
 			missed = append(missed, exit.MissedError{What: text})
 		}
 	}

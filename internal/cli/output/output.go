@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 )
 
@@ -20,11 +21,7 @@ func Formats() []render.Format { return append(render.Formats(), perftestcli.For
 
 // FormatNames are their names.
 func FormatNames() []string {
-	var names []string
-	for _, f := range Formats() {
-		names = append(names, f.Name)
-	}
-	return names
+	return plain.Each(Formats(), func(f render.Format) string { return f.Name })
 }
 
 // FormatNamed finds a format, or an error that lists them.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Write replaces the line by a text.
@@ -34,13 +35,11 @@ func (b *Progress) Show(p bench.Progress) {
 	if !b.on {
 		return
 	}
-	line := fmt.Sprintf("%s %s", sizeText(p.Size), BandwidthText(p.BitsPerS))
+	line := fmt.Sprintf("%s %s", plain.Bytes(float64(p.Size)), BandwidthText(p.BitsPerS))
 	if p.Sizes > 1 {
 		line = fmt.Sprintf("[%d/%d] %s", p.SizeIndex+1, p.Sizes, line)
 	}
-	if p.Runs > 1 && !p.Warmup {
-		line += fmt.Sprintf("  run %d/%d", p.Run, p.Runs)
-	}
+	line += plain.When(p.Runs > 1 && !p.Warmup, "  run %d/%d", p.Run, p.Runs)
 	line += fmt.Sprintf("  %.3g M messages/s", p.MessagesPerS/1e6)
 	switch {
 	case p.Warmup:
@@ -56,18 +55,6 @@ func (b *Progress) Clear() {
 	if b.on && b.width > 0 {
 		fmt.Fprintf(b.out.Err, "\r%s\r", strings.Repeat(" ", b.width))
 		b.width = 0
-	}
-}
-
-// sizeText is "64 KiB" or "1000 B".
-func sizeText(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	default:
-		return fmt.Sprintf("%d B", n)
 	}
 }
 

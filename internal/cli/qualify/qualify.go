@@ -269,10 +269,7 @@ func chooseTests(p *qualify.Plan, only []string) ([]qualify.Test, error) {
 	if len(only) == 0 {
 		return p.Tests, nil
 	}
-	var names []string
-	for _, t := range p.Tests {
-		names = append(names, t.Name)
-	}
+	names := plain.Each(p.Tests, func(t qualify.Test) string { return t.Name })
 	wanted := map[string]bool{}
 	for _, name := range only {
 		if !slices.Contains(names, name) {
@@ -322,7 +319,7 @@ func listTests(out output.Streams, c config) error {
 			}
 		}
 		add(strings.Join(t.Run, " "))
-		if expect := texts(t.Expect); len(expect) > 0 {
+		if expect := plain.Each(t.Expect, (*expect.Expectation).String); len(expect) > 0 {
 			add("expect " + strings.Join(expect, ", "))
 		}
 		if t.beside != nil {
@@ -334,14 +331,6 @@ func listTests(out output.Streams, c config) error {
 	}
 	_, err := io.WriteString(out.Out, b.String())
 	return err
-}
-
-func texts(expectations []*expect.Expectation) []string {
-	var out []string
-	for _, e := range expectations {
-		out = append(out, e.String())
-	}
-	return out
 }
 
 // qualification is a plan being run.

@@ -20,6 +20,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // parsedRun is the command line of a test in a plan.
@@ -86,9 +87,7 @@ func checkRun(words []string) (kind, transport string, names []string, errs []er
 	case run.grid != nil:
 		for _, shape := range run.grid.Shapes {
 			for _, s := range plan.Strategies(shape) {
-				if !slices.Contains(names, s.Name) {
-					names = append(names, s.Name)
-				}
+				names = plain.AddNew(names, s.Name)
 			}
 		}
 		return string(plan.Bandwidth), run.grid.Transport.String(), names, errs
@@ -98,10 +97,7 @@ func checkRun(words []string) (kind, transport string, names []string, errs []er
 
 // ParseRun reads the command line of a test in a plan and stretches the test.
 func ParseRun(words []string, length TestLength) (parsedRun, []error) {
-	commands := make([]string, 0, len(plan.Operations())+1)
-	for _, op := range plan.Operations() {
-		commands = append(commands, string(op))
-	}
+	commands := plain.Each(plan.Operations(), func(op plan.Operation) string { return string(op) })
 	kind := plan.Latency
 	if words[0] == "gobw" {
 		commands = append(commands, "noncontig")
@@ -166,20 +162,16 @@ func misplaced(typed *pflag.FlagSet) []error {
 	var device, peer pflag.FlagSet
 	(&opendevice.Flags{}).Bind(&device)
 	(&measure.PeerFlags{}).Bind(&peer)
-	var errs []error
+	var wrong cmdline.Faults
 	typed.Visit(func(f *pflag.Flag) {
-		if device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil {
-			errs = append(errs, fmt.Errorf("--%s belongs to the command line of qualify, not to the plan", f.Name))
-		}
-		if slices.Contains([]string{"format", "save", "openmetrics", "quiet", "resume"}, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name))
-		}
-		if slices.Contains([]string{"expect", "accept", "limit-bw", "limit-msgrate"}, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s: the plan says what it expects under the key expect", f.Name))
-		}
+		among := func(names ...string) bool { return slices.Contains(names, f.Name) }
+		wrong.If(device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil, "--%s belongs to the command line of qualify, not to the plan", f.Name)
+		wrong.If(among("format", "save", "openmetrics", "quiet", "resume"),
+			"--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name)
+		wrong.If(among("expect", "accept", "limit-bw", "limit-msgrate"), "--%s: the plan says what it expects under the key expect", f.Name)
 	})
 	if rest := typed.Args(); len(rest) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected %q: the peer belongs to the command line of qualify", rest[0]))
+		wrong.Add("unexpected %q: the peer belongs to the command line of qualify", rest[0])
 	}
-	return errs
+	return wrong
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 )
@@ -33,10 +34,7 @@ type config struct {
 // NewCommand makes 'report'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	flags := &flags{}
-	var names []string
-	for _, f := range output.Formats() {
-		names = append(names, fmt.Sprintf("  %-9s %s", f.Name, f.Description))
-	}
+	names := plain.Each(output.Formats(), func(f render.Format) string { return fmt.Sprintf("  %-9s %s", f.Name, f.Description) })
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Render saved results: tables, CSV, HTML, pictures",

@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // NewCommand makes 'version'.
@@ -75,8 +76,6 @@ func revisionText(info *debug.BuildInfo) string {
 	if t := facts["vcs.time"]; t != "" {
 		text += " of " + t
 	}
-	if facts["vcs.modified"] == "true" {
-		text += ", with changes that are not committed"
-	}
+	text += plain.When(facts["vcs.modified"] == "true", ", with changes that are not committed")
 	return text
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/fabric/topology"
 	"github.com/gobw/gobw/internal/fabric/wire"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/plain"
 )
 
 const (
@@ -249,11 +250,7 @@ func (c *coordinator) meanCost() time.Duration {
 
 // plan chooses the rounds for the hosts that take part.
 func (c *coordinator) plan() error {
-	names := make([]string, len(c.part))
-	for i, p := range c.part {
-		names[i] = c.hosts[p.rank].Leaf
-	}
-	c.leaf, c.leaves = topology.Number(names)
+	c.leaf, c.leaves = topology.Number(plain.Each(c.part, func(p *peer) string { return c.hosts[p.rank].Leaf }))
 	o := schedule.Options{Hosts: len(c.part), OneWay: c.cfg.Judge.OneWay, Seed: c.cfg.Judge.Seed, Roster: make([]schedule.Member, len(c.hosts))}
 	if len(c.leaves) > 1 {
 		o.Leaf = c.leaf
@@ -297,9 +294,7 @@ func (c *coordinator) outcome() Outcome {
 			o.Hosts[r].Reason = "it had not come when the run ended"
 		}
 	}
-	for _, p := range c.part {
-		o.Taking = append(o.Taking, p.rank)
-	}
+	o.Taking = plain.Each(c.part, func(p *peer) int { return p.rank })
 	if c.judge != nil {
 		o.Verdict = c.judge.Conclude()
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -351,14 +352,6 @@ const mostControls = 512
 // all suspects together. Where it cannot tell yet, the suspect is tested again.
 func (j *Judge) worse(suspect, controls []float64, tried int) bool {
 	confidence := 1 - j.cfg.Alpha/float64(max(tried, 1))
-	effect := stats.Unpaired(shares(controls), shares(suspect), confidence, stats.HigherIsBetter)
+	effect := stats.Unpaired(plain.Each(controls, math.Exp), plain.Each(suspect, math.Exp), confidence, stats.HigherIsBetter)
 	return stats.Conclude([]stats.Effect{effect}, stats.Margins{Same: j.cfg.Slow / 2, Confidence: confidence})[0].Word == stats.Worse
-}
-
-func shares(logs []float64) []float64 {
-	out := make([]float64, len(logs))
-	for i, x := range logs {
-		out[i] = math.Exp(x)
-	}
-	return out
 }

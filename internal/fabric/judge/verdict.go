@@ -32,15 +32,15 @@ func (k Kind) Bad() bool { return k != NotReproduced && k != CannotTell }
 // Finding is one verdict with its evidence. Shares are of what is expected of healthy cells of that class: 0.8 is a fifth
 // slower.
 type Finding struct {
-	Kind     Kind    `json:"kind"`
-	Of       int     `json:"cells_of,omitempty"`
-	Cells    int     `json:"cells,omitempty"`
-	Subject  string  `json:"subject"` // "sender", "receiver", "host", "link", "trunk", "class"
-	Rail     int     `json:"rail"`
-	From     int     `json:"from"` // host, or leaf of a trunk (-1: all others)
-	To       int     `json:"to"`
-	Crosses  bool    `json:"crosses,omitempty"`        // class: the paths between leaves
-	Screened float64 `json:"screened_share,omitempty"` // in the scheduled rounds
+	Kind     Kind            `json:"kind"`
+	Of       int             `json:"cells_of,omitempty"`
+	Cells    int             `json:"cells,omitempty"`
+	Subject  string          `json:"subject"` // "sender", "receiver", "host", "link", "trunk", "class"
+	Rail     int             `json:"rail"`
+	From     int             `json:"from"` // host, or leaf of a trunk (-1: all others)
+	To       int             `json:"to"`
+	Crosses  bool            `json:"crosses,omitempty"`        // class: the paths between leaves
+	Screened float64         `json:"screened_share,omitempty"` // in the scheduled rounds
 	Loaded   fabric.Evidence `json:"busy"`
 	Quiet    fabric.Evidence `json:"alone"`
 }

@@ -1,13 +1,14 @@
 package schedule
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gobw/gobw/internal/fabric/hostlist"
 )
 
 // Bounds of a schedule read from a file.
@@ -26,18 +27,7 @@ func ReadCustom(r io.Reader, roster []Member) ([]Round, error) {
 			c.names[m.Host] = m.Place
 		}
 	}
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, 1<<20)
-	for line := 1; s.Scan(); line++ {
-		text, _, _ := strings.Cut(s.Text(), "#")
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		if err := c.line(text); err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
-		}
-	}
-	if err := s.Err(); err != nil {
+	if err := hostlist.Lines(r, c.line); err != nil {
 		return nil, err
 	}
 	c.rounds = slices.DeleteFunc(c.rounds, func(r Round) bool { return len(r.Flows) == 0 })

@@ -13,6 +13,7 @@ import (
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Facts are what the outcome does not know of itself.
@@ -69,9 +70,7 @@ func (s *summing) hosts() {
 		for _, g := range h.Silent {
 			out.Notes = append(out.Notes, fmt.Sprintf("silent for %.1f s in round %d, then back", g.Seconds, g.Round))
 		}
-		if h.Round > 0 {
-			out.Reason += fmt.Sprintf(" (round %d)", h.Round)
-		}
+		out.Reason += plain.When(h.Round > 0, " (round %d)", h.Round)
 		if h.Facts != nil {
 			out.CPUs = h.Facts.CPUs
 			for i, r := range h.Facts.Rails {
@@ -202,9 +201,7 @@ func (s *summing) reproduce(f judge.Finding) string {
 		tool = "golat"
 	}
 	command := fmt.Sprintf("%s %s %s -s %d -D 5", tool, s.Test.Operation, s.name(to), s.Test.SizeBytes)
-	if s.Test.QPs > 1 {
-		command += fmt.Sprintf(" -q %d", s.Test.QPs)
-	}
+	command += plain.When(s.Test.QPs > 1, " -q %d", s.Test.QPs)
 	if r := s.Rails[f.Rail]; r != "" {
 		command += " -d " + r
 	}

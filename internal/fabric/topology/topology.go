@@ -3,7 +3,6 @@
 package topology
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -26,18 +25,7 @@ func LeafOfAddress(address string) string {
 // "HOST LEAF". "#" begins a comment.
 func Read(r io.Reader) (map[string]string, error) {
 	leaf := map[string]string{}
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, 1<<20)
-	for line := 1; s.Scan(); line++ {
-		text, _, _ := strings.Cut(s.Text(), "#")
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		if err := readLine(leaf, text); err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
-		}
-	}
-	if err := s.Err(); err != nil {
+	if err := hostlist.Lines(r, func(text string) error { return readLine(leaf, text) }); err != nil {
 		return nil, err
 	}
 	if len(leaf) == 0 {

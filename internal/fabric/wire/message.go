@@ -74,11 +74,11 @@ type Open struct {
 
 // Facts is what an agent has found on its host.
 type Facts struct {
-	Rails         []Rail   `json:"rails"`
-	CPUs          int      `json:"cpus"`          // that this process may run on
-	MemlockBytes  int64    `json:"memlock_bytes"` // -1: unlimited
-	Kernel        string   `json:"kernel,omitempty"`
-	Warnings      []string `json:"warnings,omitempty"`
+	Rails        []Rail   `json:"rails"`
+	CPUs         int      `json:"cpus"`          // that this process may run on
+	MemlockBytes int64    `json:"memlock_bytes"` // -1: unlimited
+	Kernel       string   `json:"kernel,omitempty"`
+	Warnings     []string `json:"warnings,omitempty"`
 }
 
 // Rail is one device, opened.

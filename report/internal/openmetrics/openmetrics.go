@@ -16,6 +16,9 @@ import (
 // Label is a name and a value. A label without a value is the same as none and is not written.
 type Label struct{ Name, Value string }
 
+// Tag makes a label.
+func Tag(name, value string) Label { return Label{name, value} }
+
 // sample is one value. Its labels tell it from the others of its family.
 type sample struct {
 	Labels []Label

@@ -11,6 +11,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -64,15 +65,7 @@ func (s *Series) Summary(confidence float64) stats.Summary {
 }
 
 // Over is the figure over the runs: the median, and for counters and shares the worst.
-func (s *Series) Over() float64 {
-	switch {
-	case s.Of.WorstOf() && s.Of.Direction == stats.HigherIsBetter:
-		return slices.Min(s.Values)
-	case s.Of.WorstOf():
-		return slices.Max(s.Values)
-	}
-	return stats.Summarize(s.Values, stats.DefaultConfidence).Median
-}
+func (s *Series) Over() float64 { return s.Of.OverRuns(s.Values) }
 
 // Collection is the series of some documents in the order of first appearance.
 type Collection struct {
@@ -107,9 +100,7 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				}
 				s, err := c.add(Key{Point: rest, Figure: f.Name}, value, by, f, func() (string, string) {
 					title := rest.Title()
-					if r.CQMod > 1 {
-						title += fmt.Sprintf(", signaled every %d", r.CQMod)
-					}
+					title += plain.When(r.CQMod > 1, ", signaled every %d", r.CQMod)
 					return title, fmt.Sprintf("%d B", r.SizeBytes)
 				})
 				if err != nil {

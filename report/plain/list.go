@@ -1,0 +1,41 @@
+package plain
+
+import (
+	"fmt"
+	"slices"
+)
+
+// When is text where it applies, else nothing.
+func When(applies bool, format string, args ...any) string {
+	if !applies {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// List is what one sentence names, part after part.
+type List []string
+
+// When adds a part where it applies.
+func (l *List) When(applies bool, format string, args ...any) {
+	if applies {
+		*l = append(*l, fmt.Sprintf(format, args...))
+	}
+}
+
+// AddNew appends to a list what is not in it yet.
+func AddNew[T comparable](list []T, item T) []T {
+	if slices.Contains(list, item) {
+		return list
+	}
+	return append(list, item)
+}
+
+// Each is a list of what something is of each item.
+func Each[T, U any](items []T, of func(T) U) []U {
+	var out []U
+	for _, item := range items {
+		out = append(out, of(item))
+	}
+	return out
+}
