@@ -191,7 +191,10 @@ func (e *Endpoint) vector(dev verbs.Device) int {
 // allocate makes and registers the memory: exactly the regions that are settled, where there are several rails one for each
 // queue pair.
 func (e *Endpoint) allocate() error {
-	access := verbs.AccessLocalWrite | e.plan.Access()
+	access := verbs.AccessLocalWrite
+	if e.plan.Row().Addressed() { // of a SEND the peer writes nothing by itself
+		access |= e.plan.Access()
+	}
 	if !e.plan.Strict() {
 		access |= verbs.AccessRelaxedOrdering
 	}

@@ -264,6 +264,21 @@ func observe(spec plan.Spec, software bool) (observation, []string, error) {
 	return all, notes, nil
 }
 
+// TestMemoryOpenToThePeer: what the peer may do to this end's memory is what the operation needs. A SEND needs nothing.
+func TestMemoryOpenToThePeer(t *testing.T) {
+	for op, want := range map[plan.Operation]bool{plan.Write: true, plan.Read: true, plan.Atomic: true, plan.Send: false} {
+		spec := plan.Spec{Operation: op, Kind: plan.Bandwidth, Iterations: 100}
+		seen, _, err := observe(spec, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		access := seen["memory region: access"]
+		if got := strings.Contains(strings.ToLower(access), "remote"); got != want || access == "" {
+			t.Errorf("%s: memory with access %q, open to the peer: want %v", op, access, want)
+		}
+	}
+}
+
 // pages is the kind of memory that an end asks for: where there are no huge pages it says so.
 func pages(r *run, d *notingDevice) string {
 	e, err := newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU()})

@@ -153,8 +153,11 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " send alpha -s 4K -D 5  # on host beta",
 		SilenceUsage: true, SilenceErrors: true, DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmdline.RefuseEmpty(cmd.Flags()); err != nil {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.DisableFlagParsing { // cobra's own, which completes a word that is empty yet
+				return nil
+			}
+			if err := cmdline.RefuseEmpty(cmd.Flags(), args); err != nil {
 				return exit.UsageError{Err: err}
 			}
 			return nil

@@ -338,7 +338,7 @@ func (s *Settled) note() {
 		}
 	}
 	add(p.Warmup > 0 && s.peer.Perftest && !s.warmsAlone(),
-		"--warmup %d has no effect here: perftest at the other end does not wait for it", p.Warmup)
+		"a warm-up of %d messages has no effect at this end: perftest at the other does not wait for it", p.Warmup)
 	if peer := s.peer.Outstanding; s.row.Responded && peer > 0 && p.Outstanding > peer {
 		add(true, "--outs (-o) %d: the other end's device has %d, which is in force", p.Outstanding, peer)
 	}

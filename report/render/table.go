@@ -153,9 +153,22 @@ func sentence(row []string) string {
 
 // WriteTable writes a plain table for a terminal in the style of this package: a header, a rule, rows; columns of
 // figures to the right, others to the left. One that is too wide has the texts of its last column, where that is "reason", below it,
-// and is cut into parts behind its first column.
+// and is cut into parts behind its first column; of two columns the second is wrapped.
 func WriteTable(w io.Writer, header []string, rows [][]string) error {
 	out := &strings.Builder{}
+	if len(header) == 2 {
+		var wrapped [][]string
+		room := columns(w) - widths(header, rows)[0] - len("  ")
+		for _, r := range rows {
+			for i, line := range plain.WrapWith(r[1], max(room, 20), "") {
+				wrapped = append(wrapped, []string{r[0], line})
+				if i > 0 {
+					wrapped[len(wrapped)-1][0] = ""
+				}
+			}
+		}
+		rows = wrapped
+	}
 	if err := writeGrid(out, grid{header: header, rows: rows, keys: 1}, columns(w)); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cmdline
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,13 +28,13 @@ func perftestFlag(c *cobra.Command, name string) string {
 	program, command, _ := strings.Cut(c.CommandPath(), " ")
 	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[program]
 	long, tool, acts := perftestcli.Known(name, plan.Operation(command), kind)
-	if tool == "" {
+	if tool == "" || command != "" && !slices.Contains(plan.Operations(), plan.Operation(command)) { // it measures nothing that perftest does
 		return ""
 	}
-	text := fmt.Sprintf("; 'gobw install-links DIR' makes %s, which knows perftest's", tool)
 	if !acts {
-		text = fmt.Sprintf("; leave it out: %s takes it and does nothing with it; so does ours, which 'gobw install-links DIR' makes", tool)
+		return fmt.Sprintf("; leave it out: %s takes it and does nothing with it; so does ours, which 'gobw install-links DIR' makes", tool)
 	}
+	text := fmt.Sprintf("; 'gobw install-links DIR' makes %s, which knows perftest's", tool)
 	hint := ours[long]
 	if flag := regexp.MustCompile(`--([a-z-]+)`).FindStringSubmatch(hint); flag != nil && c.Flags().Lookup(flag[1]) == nil {
 		return text

@@ -12,9 +12,12 @@ import (
 )
 
 // RefuseEmpty refuses flags that were given with nothing, as by a variable that is not set: a gate would pass unseen, a file would not
-// be written, and any device would do.
-func RefuseEmpty(fs *pflag.FlagSet) error {
+// be written, and any device would do. So it does with empty words: a host without a name is this one.
+func RefuseEmpty(fs *pflag.FlagSet, words []string) error {
 	var wrong Faults
+	for _, w := range words {
+		wrong.If(strings.TrimSpace(w) == "", "%q: a word with nothing in it: a variable that is not set?", w)
+	}
 	fs.Visit(func(f *pflag.Flag) {
 		if value := f.Value.String(); value == "" || value == "[]" {
 			wrong.Note(fmt.Errorf("--%s is given with nothing: a variable that is not set? Give a value, or leave the flag out", f.Name))

@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -62,6 +63,9 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 		wrong.Note(fmt.Errorf("--loopback runs both ends here: leave out the host %q", args[0]))
 	case len(args) == 1:
 		c.Host = args[0]
+		if host, port, err := net.SplitHostPort(c.Host); err == nil {
+			wrong.Note(fmt.Errorf("host %q: the port has a flag of its own: %s --port (-p) %s", c.Host, host, port))
+		}
 	case !f.Loopback:
 		wrong.Note(fmt.Errorf("no host: name the one that runs '%s serve', or give --loopback", tool))
 	}

@@ -164,13 +164,13 @@ func (d *resultDirectory) saveAll(doc *report.Document) ([]render.File, error) {
 
 // tell names the files in the directory, pictures by one of their two.
 func (d *resultDirectory) tell(w io.Writer, files []render.File) error {
-	rows := [][]string{{filepath.Join(d.path, resultFile), "all that was measured, for 'report', 'compare' and --resume"}}
+	rows := [][]string{{resultFile, "all that was measured, for 'report', 'compare' and --resume"}}
 	for _, f := range files {
 		if f.About != "" {
-			rows = append(rows, []string{filepath.Join(d.path, f.Name), f.About})
+			rows = append(rows, []string{f.Name, f.About})
 		}
 	}
-	return render.WriteTable(w, []string{"file", "what is in it"}, rows)
+	return render.WriteTable(w, []string{"in " + d.path, "what is in it"}, rows)
 }
 
 // resume takes over what the earlier grid measured and leaves the rest to do.

@@ -305,9 +305,11 @@ func (f *Flags) checkNumbers(wrong *cmdline.Faults) {
 
 // configAround checks what is about the other end, the result and the verdict.
 func (f *Flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
-	if f.verify == "ends" && slices.Contains(args, "all") {
-		wrong.Note(errors.New("\"all\" is taken for a host: write --verify=all"))
-		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "all" })
+	for _, word := range []string{"all", "ends"} {
+		if f.verify == "ends" && slices.Contains(args, word) {
+			wrong.Note(fmt.Errorf("%q is taken for a host: write --verify=%s", word, word))
+			args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == word })
+		}
 	}
 	var err error
 	c.Peer, err = f.Peer.Config(c.Tool, args)

@@ -85,7 +85,10 @@ func FormatAmong(formats []string, format, save string) (string, error) {
 // FormatOfFile finds the format of a file's ending; none means JSON.
 func FormatOfFile(path string) (render.Format, error) {
 	ending := filepath.Ext(path)
-	if ending == "" {
+	switch {
+	case path == "-":
+		return render.Format{}, errors.New("standard output has --format")
+	case ending == "":
 		ending = ".json"
 	}
 	var known []string
