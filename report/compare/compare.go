@@ -136,7 +136,8 @@ func (c *Comparison) describe(old, new []*report.Document) {
 
 // match makes a point of each series that both sides have, and judges them together.
 func (c *Comparison) match(before, after *series.Collection, o Options) {
-	var effects []stats.Effect
+	type sides struct{ old, new *series.Series }
+	var judged []sides
 	for _, b := range before.Series {
 		a := after.Find(b.Key)
 		if a == nil {
@@ -147,7 +148,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		p.Row += plain.When(b.By != a.By, " (%s %s → %s)", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
 		p.Old, p.New = b.Summary(o.Confidence), a.Summary(o.Confidence)
 		p.Effect = stats.Unpaired(b.Values, a.Values, o.Confidence, b.Of.Direction)
-		effects = append(effects, p.Effect)
+		judged = append(judged, sides{b, a})
 		c.Points = append(c.Points, p)
 	}
 	for _, a := range after.Series {
@@ -155,19 +156,19 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 			c.OnlyNew = append(c.OnlyNew, a.String())
 		}
 	}
-	verdicts := stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence})
-	at := 0
-	for _, b := range before.Series {
-		a := after.Find(b.Key)
-		if a == nil {
-			continue
-		}
-		p := &c.Points[at]
-		p.Verdict = trusted(verdicts[at], b, a, o)
-		p.WorseBy = p.Finite()
-		at++
+	Conclude(c.Points, o.Margin, o.Confidence)
+	for i, s := range judged {
+		c.Points[i].Verdict = trusted(c.Points[i].Verdict, s.old, s.new, o)
 	}
 	c.Geomeans = Geomeans(c.Points)
+}
+
+// Conclude judges points together, and makes them fit for JSON.
+func Conclude(points []Point, margin, confidence float64) {
+	effects := plain.Each(points, func(p Point) stats.Effect { return p.Effect })
+	for i, v := range stats.Conclude(effects, stats.Margins{Same: margin, Confidence: confidence}) {
+		points[i].Verdict, points[i].WorseBy = v, points[i].Finite()
+	}
 }
 
 // trusted is the verdict where the runs can be trusted.

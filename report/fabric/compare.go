@@ -67,21 +67,11 @@ func Compare(old, new *Document, o compare.Options) (*compare.Comparison, error)
 	if len(c.Points) == 0 {
 		return nil, fmt.Errorf("no host is in both runs: before there were %s, now %s", Fold(old.goodHosts()), Fold(new.goodHosts()))
 	}
-	conclude(c.Points, o)
-	conclude(links, o) // apart, or a million links would leave nothing to be told of a host
+	compare.Conclude(c.Points, o.Margin, o.Confidence)
+	compare.Conclude(links, o.Margin, o.Confidence) // apart, or a million links would leave nothing to be told of a host
 	c.Points = append(c.Points, notable(links, o.Margin)...)
-	for i := range c.Points {
-		c.Points[i].WorseBy = c.Points[i].Finite()
-	}
 	c.Labels = old.changes(new)
 	return c, nil
-}
-
-func conclude(points []compare.Point, o compare.Options) {
-	effects := plain.Each(points, func(p compare.Point) stats.Effect { return p.Effect })
-	for i, v := range stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence}) {
-		points[i].Verdict = v
-	}
 }
 
 // notable are the links that changed, and the largest drops among those that cannot be judged.
@@ -135,13 +125,11 @@ func (t Test) point(b, a series, confidence float64) compare.Point {
 		unit, scale, figure = "us", 1e-3, "latency"
 	}
 	scaled := func(all []float64) []float64 { return plain.Each(all, func(v float64) float64 { return v * scale }) }
-	p := compare.Point{
+	return compare.Point{
 		Group: fmt.Sprintf("%s, %s", a.kind, orNone(a.rail)), Row: a.name, Figure: figure, Unit: unit,
 		Old: stats.Summarize(scaled(b.values), confidence), New: stats.Summarize(scaled(a.values), confidence),
 		Effect: stats.Unpaired(b.values, a.values, confidence, t.better()),
 	}
-	p.WorseBy, _, _ = p.Worse()
-	return p
 }
 
 // name is a run in a few words.

@@ -242,6 +242,14 @@ func goodputCell(f *noncontig.Figure) string {
 	return s
 }
 
+// known is a figure in a table's unit, where there is one.
+func known(v *float64, scale float64) string {
+	if v == nil || *v == 0 {
+		return "-"
+	}
+	return plain.Number(*v * scale)
+}
+
 // costGrid sets latency, CPU time and requests of the device's way and of the CPU's side by side.
 func (n experiment) costGrid(t noncontigTable) grid {
 	device, cpu := noncontig.Sides(t.Shape)
@@ -268,25 +276,10 @@ func (n experiment) costGrid(t noncontigTable) grid {
 			return "-"
 		}
 		row := append(t.place(c),
-			pair(func(f *noncontig.Figure) string {
-				if f.P50Ns == 0 { // unreliable transports: a completion says only that the message has left
-					return "-"
-				}
-				return plain.Number(f.P50Ns / 1e3)
-			}),
-			pair(func(f *noncontig.Figure) string {
-				if f.P99Ns == nil {
-					return "-"
-				}
-				return plain.Number(*f.P99Ns / 1e3)
-			}),
+			pair(func(f *noncontig.Figure) string { return known(&f.P50Ns, 1e-3) }), // 0 of unreliable transports: the message has left, and no more is said
+			pair(func(f *noncontig.Figure) string { return known(f.P99Ns, 1e-3) }),
 			pair(func(f *noncontig.Figure) string { return plain.Number(f.CPUNsPerByte * 1024) }),
-			pair(func(f *noncontig.Figure) string {
-				if f.PeerCPUNsPerByte == 0 {
-					return "-"
-				}
-				return plain.Number(f.PeerCPUNsPerByte * 1024)
-			}),
+			pair(func(f *noncontig.Figure) string { return known(&f.PeerCPUNsPerByte, 1024) }),
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.WRs) }),
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.SGEs) }))
 		g.rows = append(g.rows, row)

@@ -69,7 +69,6 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 	c := &compare.Comparison{
 		Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure, Labels: t.Labels,
 	}
-	var effects []stats.Effect
 	var judged []*Series
 	var old, new [][]Point
 	for i := range t.Series {
@@ -88,17 +87,16 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 				p.P = max(p.P, ch.P) // the place was chosen for its difference
 			}
 		}
-		effects = append(effects, p.Effect)
 		c.Points = append(c.Points, p)
 		judged, old, new = append(judged, s), append(old, before), append(new, since)
 	}
-	for i, v := range stats.Conclude(effects, stats.Margins{Same: t.Margin, Confidence: t.Confidence}) {
+	compare.Conclude(c.Points, t.Margin, t.Confidence)
+	for i := range c.Points {
 		p := &c.Points[i]
-		p.Verdict = t.trusted(v, old[i], new[i])
+		p.Verdict = t.trusted(p.Verdict, old[i], new[i])
 		if judged[i].Better == stats.Neither {
 			p.Verdict = stats.Unknown(stats.Missing, "", "%s is neither better nor worse when it grows", p.Figure)
 		}
-		p.WorseBy = p.Finite()
 	}
 	c.Geomeans = compare.Geomeans(c.Points)
 	return c

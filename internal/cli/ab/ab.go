@@ -64,13 +64,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --fail-on 'worse>5%'\n" +
 			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41",
 		Args: cmdline.ArgumentCount(2, 2, "two command lines, each in quotes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.config(tool, args)
-			if err != nil {
-				return exit.UsageError{Err: err}
-			}
-			return run(cmd.Context(), out, c)
-		},
+		RunE: cmdline.Run(
+			func(args []string) (config, error) { return f.config(tool, args) },
+			func(ctx context.Context, c config) error { return run(ctx, out, c) },
+		),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false

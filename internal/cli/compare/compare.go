@@ -3,6 +3,7 @@ package compare
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,13 +60,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " compare old.json new.json --fail-on 'worse>5%'\n" +
 			"  " + tool + " compare sweep.json --by qps",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := flags.config(args)
-			if err != nil {
-				return exit.UsageError{Err: err}
-			}
-			return run(out, c)
-		},
+		RunE: cmdline.Run(flags.config, func(_ context.Context, c config) error { return run(out, c) }),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false

@@ -2,6 +2,7 @@
 package report
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,13 +46,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " report result.json --pictures plots --picture-format png\n" +
 			"  " + tool + " report result.json --format latex",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := flags.config(args)
-			if err != nil {
-				return exit.UsageError{Err: err}
-			}
-			return run(out, c)
-		},
+		RunE: cmdline.Run(flags.config, func(_ context.Context, c config) error { return run(out, c) }),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false

@@ -3,6 +3,7 @@ package trend
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,13 +60,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " trend nightly/ --since 14d --save trend.html\n" +
 			"  " + tool + " trend nightly/ --figures p99 --pictures plots --picture-format png",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := f.config(args)
-			if err != nil {
-				return exit.UsageError{Err: err}
-			}
-			return run(out, c)
-		},
+		RunE: cmdline.Run(f.config, func(_ context.Context, c config) error { return run(out, c) }),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
