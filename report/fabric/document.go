@@ -272,7 +272,8 @@ func (d *Document) badHosts() []string {
 		}
 	}
 	for _, h := range d.Hosts {
-		if !h.tookPart() {
+		again := slices.ContainsFunc(d.Hosts, func(o Host) bool { return o.tookPart() && o.Name == h.Name }) // a rank too many on a good host
+		if !h.tookPart() && !again {
 			add(h.Name)
 		}
 	}

@@ -82,6 +82,22 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestAdvice: nobody is told to drain a host on which a rank too many was refused, or hosts of a run that did not begin.
+func TestAdvice(t *testing.T) {
+	d := sample()
+	d.Findings, d.Hosts[2].State, d.Hosts[2].Name = nil, "unfit", d.Hosts[0].Name
+	var b bytes.Buffer
+	if err := d.Text(&b); err != nil || strings.Contains(b.String(), "exclude") || len(d.goodHosts()) != 2 {
+		t.Errorf("%v, good %v\n%s", err, d.goodHosts(), &b)
+	}
+	d = sample()
+	d.Findings, d.Rounds, d.Cells, d.Judged, d.Stopped = nil, nil, Cells{}, Judged{}, "1 of 3 ranks came\n  rank 1: absent"
+	b.Reset()
+	if err := d.Text(&b); err != nil || strings.Contains(b.String(), "exclude") || strings.Contains(words(&b), "rank 1: absent") || !strings.Contains(b.String(), "No round was run") {
+		t.Errorf("%v\n%s", err, &b)
+	}
+}
+
 // TestBelowBaseline: what is slow everywhere is told as such, fails the run, and drains no host.
 func TestBelowBaseline(t *testing.T) {
 	d := sample()

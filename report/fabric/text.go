@@ -54,7 +54,8 @@ func (d *Document) Line() string {
 		parts = append(parts, plain.Plural(missing, "host")+" missing")
 	}
 	if d.Stopped != "" {
-		parts = append(parts, "stopped: "+plain.Text(d.Stopped))
+		why, _, _ := strings.Cut(d.Stopped, "\n") // hosts are listed below
+		parts = append(parts, "stopped: "+plain.Text(why))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "nothing slow found")
@@ -88,6 +89,9 @@ func (d *Document) textBody(p *printer) {
 // tested says what the run could have seen.
 func (d *Document) tested() string {
 	j := d.Judged
+	if len(d.Rounds) == 0 && j.Pairs == 0 {
+		return "No round was run: nothing was tested."
+	}
 	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s; noise of one cell %s.", j.Tested, j.Pairs,
 		percent(float64(j.Tested)/float64(max(j.Pairs, 1))), plain.Text(d.Pattern), percent(j.Sigma))
 	if j.HostPower == 0 {
@@ -266,7 +270,7 @@ func (d *Document) textDistribution(p *printer) {
 // textAdvice prints what an operator does next. Nothing of it is run.
 func (d *Document) textAdvice(p *printer) {
 	bad := d.badHosts()
-	if len(bad) == 0 {
+	if len(bad) == 0 || len(d.Rounds) == 0 { // where nothing was run, nothing is held against a host
 		return
 	}
 	if list := Fold(bad); list != "" {

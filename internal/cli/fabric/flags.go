@@ -238,6 +238,9 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 	if c.plan.Operation == plan.Write && f.kind == plan.Bandwidth && c.plan.Transport == verbs.RC && f.qps == 1 && !f.noVerify {
 		c.plan.Verify = "ends"
 	}
+	known := slices.Contains([]plan.Operation{plan.Write, plan.Read, plan.Send}, c.plan.Operation)
+	wrong.If(known && !plan.RowOf(c.plan.Operation).Supports(c.plan.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", f.operation, c.plan.Transport)
+	wrong.If(c.plan.Operation == plan.Write && c.plan.Transport == verbs.UC, "--op write over UC: nobody knows how much arrives: use --op send, or --connection RC")
 	if f.kind == plan.Latency && c.plan.Operation == plan.Read {
 		c.oneWay, c.judge.OneWay = true, true // a host measures one pair at a time
 	}

@@ -290,8 +290,10 @@ func (c *coordinator) outcome() Outcome {
 	}
 	for r := range o.Hosts {
 		if o.Hosts[r].State == waiting {
-			o.Hosts[r].State = Absent
-			o.Hosts[r].Reason = "it had not come when the run ended"
+			o.Hosts[r].State, o.Hosts[r].Reason = Absent, "it had not come when the run ended"
+			if c.peers[r] != nil {
+				o.Hosts[r].State, o.Hosts[r].Reason = Unfit, "it came, but the run ended before it could begin"
+			}
 		}
 	}
 	o.Taking = plain.Each(c.part, func(p *peer) int { return p.rank })
