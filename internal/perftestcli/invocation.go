@@ -208,6 +208,9 @@ func (v *Invocation) settle() []error {
 		v.warn("-r and --recv_post_list are ignored: %s takes no receive", row.Text)
 		p.RxDepth, p.RecvList = 0, 0
 	}
+	if p.Operation == plan.Send && !p.AllSizes && !p.Infinite {
+		p.RxDepth += p.RxDepth % 2 // as perftest does
+	}
 	settled, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, plan.Policy{})
 	if err != nil {
 		return append(*wrong, err)

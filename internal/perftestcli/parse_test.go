@@ -73,6 +73,7 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw -q 4", func(v *Invocation) { v.Plan.QPs = 4 }},
 		{"ib_write_bw -Q 1", func(v *Invocation) { v.Plan.CQMod = 1 }},
 		{"ib_send_bw -r 64", func(v *Invocation) { v.Plan.RxDepth = 64 }},
+		{"ib_send_bw -r 1", func(v *Invocation) { v.Plan.RxDepth = 2 }},
 		{"ib_write_bw -s 4096", func(v *Invocation) { v.Plan.Sizes, v.sizeGiven = []int{4096}, true }},
 		{"ib_write_bw -s4K", func(v *Invocation) { v.Plan.Sizes, v.sizeGiven = []int{4096}, true }},
 		{"ib_read_lat --size=1M", func(v *Invocation) { v.Plan.Sizes, v.sizeGiven = []int{1 << 20}, true }},

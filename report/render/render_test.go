@@ -165,6 +165,9 @@ func TestEscapes(t *testing.T) {
 	if got := escapeLaTeX(nasty); got != want {
 		t.Errorf("LaTeX: %s, want %s", got, want)
 	}
+	if got, want := escapeLaTeX("measure with --priority realtime"), "measure with -{}-priority realtime"; got != want {
+		t.Errorf("LaTeX: %s, want %s", got, want)
+	}
 	d := sample.Document()
 	d.Client.CPU = nasty
 	d.Description = "<script>alert(1)</script>"
