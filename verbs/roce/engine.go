@@ -151,7 +151,9 @@ const (
 	// receiveBudget is how much one round of progress takes from a socket before it sends.
 	receiveBudget = 4
 	// ackEvery is how much may arrive before answers are sent although more is waiting.
-	ackEvery = 64 << 10
+	// Small packets count leastUnacked each: a hundred of them are much of a queue.
+	ackEvery     = 64 << 10
+	leastUnacked = 512
 	// sendQuantum is how many packets a queue pair sends in its turn, sendBudget how many leave in one round of progress.
 	sendQuantum = 64
 	sendBudget  = 128
@@ -343,7 +345,7 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 	}
 	e.count.receivedPackets++
 	e.count.receivedBytes += uint64(len(b))
-	e.unacked += len(b)
+	e.unacked += max(len(b), leastUnacked)
 	if e.capture != nil {
 		e.captureReceived(from, b, id)
 	}

@@ -720,6 +720,27 @@ func TestPatientRequests(t *testing.T) {
 	want(probe+5000, 5) // what is sent again asks
 }
 
+// TestAwaitedRequestsAsk: of a queue that is far from filling the window, requests that somebody waits for ask for an ACK now
+// and then, so that more can be posted before the last is acknowledged.
+func TestAwaitedRequestsAsk(t *testing.T) {
+	const messages, packets = 9, 8
+	for _, tt := range []struct {
+		flags verbs.SendFlags
+		want  []int
+	}{{verbs.Signaled, []int{31, 63, 71}}, {0, []int{71}}} {
+		s := newStage(t, everything)
+		for i := range messages {
+			s.post(verbs.OpSend, packets*stageMTU)
+			s.q.send.at(uint32(i)).flags = tt.flags
+		}
+		s.q.kick()
+		s.e.transmit(0)
+		if _, _, psns := s.answered(); len(psns) != messages*packets || !slices.Equal(s.asked, tt.want) {
+			t.Errorf("flags %v: of %d packets PSNs %v ask for an ACK, want %v", tt.flags, len(psns), s.asked, tt.want)
+		}
+	}
+}
+
 func TestRequesterLimitsReads(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpRead, 512)   // PSN 0, 1

@@ -24,6 +24,7 @@ type requester struct {
 	outstanding int // READs and atomics without all responses
 	unasked     int // bytes sent since the last packet with AckReq
 	askedAt     job.Ticks
+	askedPSN    uint32       // of the last packet with AckReq
 	refused     uint32       // the request that the peer refused, which fails once everything before it is complete
 	refusal     verbs.Status // Success: none
 	draining    bool         // no new request starts: SQD
@@ -44,7 +45,7 @@ type requesterSetup struct {
 
 // begin starts numbering at the transition to RTS.
 func (r *requester) begin(psn uint32, setup requesterSetup, trip *roundTrip) {
-	*r = requester{sendQueue: r.sendQueue, requesterSetup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn}
+	*r = requester{sendQueue: r.sendQueue, requesterSetup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn, askedPSN: (psn - 1) & wire.Mask24}
 	r.trip, r.edge = trip, psn
 	r.left, r.rnrLeft = setup.retries, setup.rnrRetries
 	r.probeAt, r.timerAt = never, never
@@ -98,8 +99,13 @@ func (r *requester) cost(w *sendWork, from, to uint32) int {
 	return n
 }
 
-// askEvery bounds what is sent without asking for an ACK: the peer's ACKs are the clock by which a wide window is sent.
-const askEvery = 64 << 10
+const (
+	// askEvery bounds what is sent without asking for an ACK: the peer's ACKs are the clock by which a wide window is sent.
+	askEvery = 64 << 10
+	// awaitedPackets is the same in packets, for a request whose completion somebody waits for: a queue of small ones is empty
+	// long before askEvery, and would wait for an ACK of them all.
+	awaitedPackets = 32
+)
 
 // wantsAck decides on AckReq for packet k of the request at next, which costs so much of a window with room more bytes: where
 // nothing can follow now, else about every half window. A request that is lazy leaves asking to a later one, for a
@@ -115,10 +121,11 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Tic
 	if w.lazy && now-r.askedAt < r.probeInterval()/2 && r.nxt == r.high {
 		follows = true
 	}
-	if follows && 2*cost <= room && r.unasked < min(window/4, askEvery) {
+	awaited := k+1 == w.packets && w.flags&verbs.Signaled != 0 && !w.lazy && (r.nxt-r.askedPSN)&wire.Mask24 >= awaitedPackets
+	if follows && !awaited && 2*cost <= room && r.unasked < min(window/4, askEvery) {
 		return false
 	}
-	if left == 1 && follows && r.unasked < min(window/8, askEvery) {
+	if left == 1 && follows && !awaited && r.unasked < min(window/8, askEvery) {
 		return false // others send in between, then this one goes on
 	}
 	r.unasked = 0
@@ -129,7 +136,7 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Tic
 func (r *requester) sent(k uint32, cost int, asks bool, now job.Ticks) {
 	w := r.at(r.next)
 	if asks {
-		r.askedAt = now
+		r.askedAt, r.askedPSN = now, r.nxt
 		r.sample(r.nxt, now)
 	}
 	r.inFlight += cost
