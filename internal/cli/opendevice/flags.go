@@ -65,8 +65,14 @@ func (f *Flags) Config() (Config, error) {
 func (f *Flags) Words() []string {
 	var words []string
 	for _, w := range [][2]string{
-		{"--ib-port", strconv.Itoa(f.port)}, {"--gid-index", strconv.Itoa(f.gid)}, {"--cpu", f.cpu}, {"--priority", f.priority}, {"--emulate", f.network},
-		{"--pcap", f.pcap}, {"--pcap-size", f.pcapSize}, {"--pcap-snap", f.pcapSnap},
+		{"--ib-port", strconv.Itoa(f.port)},
+		{"--gid-index", strconv.Itoa(f.gid)},
+		{"--cpu", f.cpu},
+		{"--priority", f.priority},
+		{"--emulate", f.network},
+		{"--pcap", f.pcap},
+		{"--pcap-size", f.pcapSize},
+		{"--pcap-snap", f.pcapSnap},
 	} {
 		if w[1] != "" {
 			words = append(words, w[:]...)
