@@ -236,6 +236,9 @@ func bindError(a netip.Addr, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		v.Fix = "another process has the port, or the kernel's rdma_rxe holds it on every address: use a network namespace " +
 			"of its own (ip netns add, with a veth pair), another address, or 'modprobe -r rdma_rxe'"
+		if a.Is6() && a.IsLoopback() {
+			v.Fix = "IPv6 has one loopback address, so that both ends cannot be there: let them meet at 127.0.0.1, which has others beside it"
+		}
 	}
 	return v
 }
