@@ -144,7 +144,8 @@ func (s Setup) Title() string {
 	case "ends":
 		parts = append(parts, "first and last message verified")
 	case "all":
-		parts = append(parts, "every message verified")
+		parts.When(s.Transport == "RC", "every message verified")
+		parts.When(s.Transport != "RC", "every message that arrived verified")
 	default:
 		parts = append(parts, "verified: "+s.Verified)
 	}

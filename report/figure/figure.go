@@ -118,7 +118,7 @@ func All() []Figure {
 				return 0, false
 			}
 			return r.CPU.SystemUtilization, true
-		}, Absent: func(*report.Record) string { return "CPU use was not measured (--cpu)" }},
+		}, Absent: func(*report.Record) string { return "CPU use was not measured (--cpu-time)" }},
 	}
 }
 

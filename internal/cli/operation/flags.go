@@ -326,6 +326,7 @@ func (f *Flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 	}
 	c.Accept, err = stats.ParseAccepted(f.accept)
 	wrong.Note(cmdline.Prefixed("--accept", err))
+	wrong.If(f.accept != "" && len(f.expect) == 0, "--accept is for --expect: without one nothing is judged that could pass")
 	c.Expect, err = parseExpectations(f.expect, c.Plan)
 	wrong.Note(err)
 }
