@@ -1,10 +1,8 @@
 package verbstest
 
 import (
-	"cmp"
 	"errors"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -117,8 +115,6 @@ func testOrder(t *testing.T, s *suite) {
 	size := 2*mtu + 5
 	var list []verbs.SendRequest
 	const rounds = 8
-	ordered := !s.dev.ignored(t, OrderBehindRead)
-	overtaken := false
 	for i := range uint64(rounds) {
 		fill(a[:size], uint32(i))
 		write := r.a.request(4*i, verbs.OpWrite, size)
@@ -134,12 +130,13 @@ func testOrder(t *testing.T, s *suite) {
 		if s.dev.lacks(HasAtomics) {
 			list = []verbs.SendRequest{write, read, send}
 		}
-		r.a.post(list...)
-		r.until("all to complete", func() bool { return len(r.a.sends) >= len(list) })
-		if byID := func(x, y verbs.Completion) int { return cmp.Compare(x.ID, y.ID) }; !ordered && !slices.IsSortedFunc(r.a.sends, byID) {
-			overtaken = true
-			slices.SortFunc(r.a.sends, byID)
+		if s.dev.ignored(t, OrderBehindRead) { // it follows when the READ has completed
+			r.a.post(list[:2]...)
+			r.a.wantSent(write.ID, verbs.Success)
+			r.a.wantSent(read.ID, verbs.Success)
+			list = list[2:]
 		}
+		r.a.post(list...)
 		for k := range list {
 			r.a.wantSent(list[k].ID, verbs.Success)
 		}
@@ -153,9 +150,6 @@ func testOrder(t *testing.T, s *suite) {
 			t.Errorf("round %d: the counter was %d", i, got)
 		}
 		r.b.wantReceived(i, verbs.Success)
-	}
-	if !ordered && !overtaken {
-		t.Errorf("nothing overtook a READ in %d rounds: take the row %q away", rounds, OrderBehindRead)
 	}
 }
 

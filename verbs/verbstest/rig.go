@@ -18,8 +18,6 @@ const (
 	// silence is how long a test waits to see that nothing happens.
 	silence = 60 * time.Millisecond
 
-	rigQueue = 512 // completions that a rig's queues hold
-
 	allRemote = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
 	testQKey  = 0x11111111
 )
@@ -97,7 +95,7 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 		o.access = allRemote
 	}
 	if o.cqDepth == 0 {
-		o.cqDepth = rigQueue
+		o.cqDepth = 512
 	}
 	if o.transport != verbs.RC && s.dev.lacks(HasUnconnected) {
 		t.Skipf("the device has no %v queue pairs", o.transport)

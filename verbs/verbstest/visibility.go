@@ -46,28 +46,12 @@ func testVisibility(t *testing.T, s *suite) {
 	})
 }
 
-// makesQueues tells whether the devices make so many completion queues, half of them each, as large as those of rigs.
-func (s *suite) makesQueues(t *testing.T, n int) bool {
-	t.Helper()
-	for i := range n {
-		cq, err := []End{s.pair.A, s.pair.B}[i%2].Device.CreateCQ(verbs.CompletionQueueOptions{Depth: rigQueue})
-		if err != nil {
-			return false
-		}
-		closing(t, "CQ", cq)
-	}
-	return true
-}
-
 // testMany connects many queue pairs at once and moves something over each.
 func testMany(t *testing.T, s *suite) {
-	const pairs = 32
 	if s.dev.ignored(t, ManyQueuePairs) {
-		if s.makesQueues(t, 4*pairs) {
-			t.Errorf("the device makes them all: take the row %q away", ManyQueuePairs)
-		}
 		return
 	}
+	const pairs = 32
 	first := newRig(t, s, rigOptions{bytes: 4096})
 	rigs := []*rig{first}
 	numbers := map[uint32]string{}
