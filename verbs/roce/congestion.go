@@ -118,9 +118,10 @@ func (w *window) widen(peer int) {
 	w.size = minWindow // doubles from here: the first round trips are measured without a queue of ours
 }
 
-// admits tells whether a packet may leave: always when nothing is in flight.
-func (w *window) admits(cost int) bool {
-	if w.inFlight <= 0 || w.inFlight+cost <= w.size {
+// admits tells whether a packet may leave: always when nothing is in flight. Of what is in flight, so many bytes are known to
+// wait at the peer.
+func (w *window) admits(cost, arrived int) bool {
+	if w.inFlight <= 0 || w.inFlight-arrived+cost <= w.size {
 		return true
 	}
 	w.limited = true

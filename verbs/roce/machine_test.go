@@ -758,11 +758,11 @@ func TestRequesterLimitsReads(t *testing.T) {
 
 func TestWindow(t *testing.T) {
 	w := window{size: 100 << 10, maximum: 128 << 10, backlog: 128 << 10}
-	if !w.admits(1 << 20) {
+	if !w.admits(1<<20, 0) {
 		t.Error("a packet larger than the window never leaves")
 	}
 	w.inFlight = 90 << 10
-	if w.admits(11 << 10) {
+	if w.admits(11<<10, 0) {
 		t.Error("admits more than its size")
 	}
 	w.onLoss(1000, 100)

@@ -150,3 +150,12 @@ func (r *requester) sendAgain(x span) bool {
 	}
 	return true
 }
+
+// repairing is how much more may be in flight while a gap is mended: what was sent behind it has arrived for the most part, and
+// the peer keeps it.
+func (r *requester) repairing(window int) int {
+	if r.keeps && r.nakAt != 0 && r.una == r.nak {
+		return min(window, heldPSNs/4*int(r.mtu))
+	}
+	return 0
+}

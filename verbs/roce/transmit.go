@@ -78,7 +78,7 @@ func (q *queuePair) sendSome(now job.Ticks, quantum int) (sent int, why outcome)
 			k := r.packet
 			cost := r.cost(w, k, k+1)
 			window := &q.path.window
-			if q.charge(); !window.admits(cost) {
+			if q.charge(); !window.admits(cost, r.repairing(window.size)) {
 				q.clock()
 				return sent, blocked
 			}
@@ -149,7 +149,7 @@ func (q *queuePair) prepare(w *sendWork) outcome {
 // mayRead tells whether the window of READs admits another.
 func (q *queuePair) mayRead(w *sendWork) outcome {
 	if w.opcode == verbs.OpRead {
-		if q.charge(); !q.path.reads.admits(int(w.length)) {
+		if q.charge(); !q.path.reads.admits(int(w.length), 0) {
 			return blocked
 		}
 	}
