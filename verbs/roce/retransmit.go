@@ -89,8 +89,8 @@ func (r *requester) onProgress(now job.Ticks) {
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
 		d, low := now-r.sampleAt, r.trip.standing()
 		r.sampling, r.probes = false, 0
-		// not what waited behind a gap, nor what was sent again, and overtaken by itself
-		if !(probed && took >= low) && !(r.resampled && d < low) {
+		waited, overtaken := probed && took >= low, r.resampled && d < low // behind a gap; by itself, which was late and not lost
+		if !waited && !overtaken {
 			r.trip.observe(d)
 		}
 	} else if r.probes > 0 && took <= 2*r.trip.smoothed {
