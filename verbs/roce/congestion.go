@@ -118,10 +118,9 @@ func (w *window) widen(peer int) {
 	w.size = minWindow // doubles from here: the first round trips are measured without a queue of ours
 }
 
-// admits tells whether a packet may leave: always when nothing is in flight. Of what is in flight, so many bytes are known to
-// wait at the peer.
-func (w *window) admits(cost, arrived int) bool {
-	if w.inFlight <= 0 || w.inFlight-arrived+cost <= w.size {
+// admits tells whether a packet may leave: always when nothing is in flight. Up to allowance bytes of what is in flight do not count.
+func (w *window) admits(cost, allowance int) bool {
+	if w.inFlight <= 0 || w.inFlight-allowance+cost <= w.size {
 		return true
 	}
 	w.limited = true

@@ -151,8 +151,8 @@ func (r *requester) sendAgain(x span) bool {
 	return true
 }
 
-// repairing is how much more may be in flight while a gap is mended: what was sent behind it has arrived for the most part, and
-// the peer keeps it.
+// repairing is how much more may be in flight while a gap is mended: most of what was sent behind it should have arrived, where the
+// peer keeps it; at most a quarter of what it can keep.
 func (r *requester) repairing(window int) int {
 	if r.keeps && r.nakAt != 0 && r.una == r.nak {
 		return min(window, heldPSNs/4*int(r.mtu))
