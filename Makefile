@@ -1,11 +1,14 @@
-# The two commands of the README, and what they are made of.
-.PHONY: test quick lint build lab bench setup
+# The commands of the README and of CONTRIBUTING.md, and what they are made of.
+.PHONY: quick test test-all lint build lab bench setup setup-all
 
-test: ## everything that CI runs; installs what it needs
+quick: ## the Go tests, short: no root, no programs but Go, any system
+	go test -short ./...
+
+test: ## what a change must pass, within ten minutes; ONLY=content,lab for parts
 	scripts/test
 
-quick: ## the Go tests that decide by content, with short simulations: no root, no emulator, no clusters, no servers
-	go test -short $$(go list ./... | grep -vE '/internal/cli$$|/internal/cli/fabric$$|/internal/fabric/coordinate$$|/verbs/roce$$|/scripts/labtest|/report/render$$')
+test-all: ## everything, whole: goes on where it was killed; ONLY=release,lab for parts
+	scripts/test all
 
 lint:
 	scripts/lint
@@ -19,5 +22,8 @@ lab: ## the kernel lab alone
 bench: ## the benchmarks whose output lies in results/
 	scripts/bench
 
-setup: ## install the Debian packages that the tests need
+setup: ## install the Debian packages that 'make test' uses where they are
 	scripts/setup
+
+setup-all: ## and those that 'make test-all' needs
+	scripts/setup all

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gobw/gobw/pattern/internal/ckernel"
+	"github.com/gobw/gobw/pattern/internal/yardstick"
 	"github.com/gobw/gobw/verbs/job"
 )
 
@@ -17,7 +17,7 @@ func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 // scene is a layout repeated over a footprint: message k packs from its own place into its own packed buffer, or unpacks
 // into its place.
 type scene struct {
-	args  ckernel.Args
+	args  yardstick.Args
 	works []job.Work
 	per   int64 // payload of one message
 }
@@ -41,7 +41,7 @@ func newScene(tb testing.TB, verb string, l Layout, footprint, packed int64) *sc
 	}
 	// One argument after another in memory, so that C can walk them.
 	all := buffer(tb, int(n)*argsBytes)
-	s := &scene{args: ckernel.Args{First: ptr(all), Count: int(n), Stride: argsBytes}, per: l.Size()}
+	s := &scene{args: yardstick.Args{First: ptr(all), Count: int(n), Stride: argsBytes}, per: l.Size()}
 	for i := range n {
 		w, err := prepare(l, far[i*pitch:], near[i%slots*slot:])
 		if err != nil {
@@ -58,7 +58,7 @@ func newScene(tb testing.TB, verb string, l Layout, footprint, packed int64) *sc
 // part is n messages of the scene from the first on.
 func (s *scene) part(first, n int) *scene {
 	return &scene{
-		args:  ckernel.Args{First: unsafe.Add(s.args.First, first*s.args.Stride), Count: n, Stride: s.args.Stride},
+		args:  yardstick.Args{First: unsafe.Add(s.args.First, first*s.args.Stride), Count: n, Stride: s.args.Stride},
 		works: s.works[first : first+n], per: s.per,
 	}
 }
@@ -75,20 +75,18 @@ func (s *scene) runGo(reps int) {
 func contenders() []func(s *scene, reps int) {
 	return []func(*scene, int){
 		(*scene).runGo,
-		func(s *scene, reps int) { ckernel.Run(s.works[0].C, s.args, reps) },
-		func(s *scene, reps int) { ckernel.ReadLines(s.args, reps) },
-		func(s *scene, reps int) { ckernel.MemcpyBlocks(s.args, reps) },
-		func(s *scene, reps int) { ckernel.StoreLines(s.args, reps, false) },
+		func(s *scene, reps int) { yardstick.ReadLines(s.args, reps) },
+		func(s *scene, reps int) { yardstick.MemcpyBlocks(s.args, reps) },
+		func(s *scene, reps int) { yardstick.StoreLines(s.args, reps, false) },
 		func(s *scene, reps int) { // where kernels do so; else it would take lines from the cache of those after it
-			ckernel.StoreLines(s.args, reps, (*copyArgs)(s.args.First).flags&flagStream != 0)
+			yardstick.StoreLines(s.args, reps, (*copyArgs)(s.args.First).flags&flagStream != 0)
 		},
-		func(s *scene, reps int) { ckernel.MemcpyBlocks(s.args, reps) },
+		func(s *scene, reps int) { yardstick.MemcpyBlocks(s.args, reps) },
 	}
 }
 
 const (
 	ofGo = iota
-	ofC
 	ofRead
 	ofMemcpy
 	ofStore
@@ -96,12 +94,12 @@ const (
 	ofMemcpyAgain
 )
 
-// BenchmarkCopy holds the pack and unpack kernels of both languages, for vectors and for lists of blocks, against a C loop
+// BenchmarkCopy holds the pack and unpack kernels, for vectors and for lists of blocks, against a C loop
 // that only reads the same cache lines and against C memcpy per block: go/read is the kernel's speed in units of the
 // reading loop's. floor/read is what the same stores without any load leave of that: no copy is faster than the slower
 // of its two halves. control is memcpy against itself.
 func BenchmarkCopy(b *testing.B) {
-	if a, _ := ckernel.Kernel(); a == 0 {
+	if !yardstick.Built {
 		b.Skip("built without cgo: no yardstick")
 	}
 	caches := HostCaches()
@@ -195,10 +193,8 @@ func compareKernels(b *testing.B, s *scene) {
 	}
 	read, memcpy := median[ofRead], median[ofMemcpy]
 	b.ReportMetric(read/median[ofGo], "go/read")
-	b.ReportMetric(read/median[ofC], "c/read")
 	b.ReportMetric(min(1, read/min(median[ofStore], median[ofStream])), "floor/read")
 	b.ReportMetric(memcpy/median[ofGo], "go/memcpy")
-	b.ReportMetric(memcpy/median[ofC], "c/memcpy")
 	b.ReportMetric(memcpy/median[ofMemcpyAgain], "control")
 	b.ReportMetric(0, "ns/op") // a round of all contenders: no one's time
 }

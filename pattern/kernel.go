@@ -6,12 +6,11 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/gobw/gobw/pattern/internal/ckernel"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// operation chooses the inner loop of a copy; the numbers are those of internal/ckernel.
+// operation chooses the inner loop of a copy; the numbers are those of internal/yardstick.
 type operation uint32
 
 const (
@@ -39,7 +38,7 @@ const (
 	flagEven          // a list of blocks of one length, which is 64, 128 or a multiple of 256 bytes
 )
 
-// copyArgs is the argument of a kernel: n1 rows of n0 blocks. It lies outside the Go heap; internal/ckernel has its
+// copyArgs is the argument of a kernel: n1 rows of n0 blocks. It lies outside the Go heap; internal/yardstick has its
 // twin in C.
 type copyArgs struct {
 	dst, src   unsafe.Pointer
@@ -57,6 +56,12 @@ type copyArgs struct {
 
 // listEntry is a block of a list as kernels read it.
 type listEntry struct{ offset, length uint64 }
+
+// listKey names a list: segments share its beginning.
+type listKey struct {
+	first *Block
+	n     int
+}
 
 const (
 	argsBytes = 128 // of a copyArgs, padded to two cache lines
@@ -85,7 +90,7 @@ type Kernels struct {
 	options KernelOptions
 	chunks  []*verbs.Buffer
 	free    []byte
-	lists   map[*Block]unsafe.Pointer
+	lists   map[listKey]unsafe.Pointer
 }
 
 // NewKernels prepares an empty set of kernels.
@@ -93,7 +98,7 @@ func NewKernels(o KernelOptions) *Kernels {
 	if o.Caches == (Caches{}) {
 		o.Caches = HostCaches()
 	}
-	return &Kernels{options: o, lists: map[*Block]unsafe.Pointer{}}
+	return &Kernels{options: o, lists: map[listKey]unsafe.Pointer{}}
 }
 
 // Close frees the arguments of all work made here. No job may use it any more.
@@ -134,10 +139,10 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (job.Work,
 		block: uint64(l.blocks[0].Length), op: operationFor(l.blocks[0].Length),
 		n0: uint64(l.inner.count), n1: uint64(l.outer.count),
 	}
-	first := l.blocks[0].Offset
+	first := l.base + l.blocks[0].Offset
 	per := l.size / l.inner.count / l.outer.count
 	if len(l.blocks) > 1 {
-		args.op, first = opList, 0
+		args.op, first = opList, l.base
 		args.entries = uint64(len(l.blocks))
 		if args.list, err = k.list(l); err != nil {
 			return job.Work{}, err
@@ -166,8 +171,7 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (job.Work,
 		args.src, args.src0, args.src1 = near, per, row
 	}
 	k.tune(args, l, inner.step)
-	address, _ := ckernel.Kernel()
-	return job.Work{Go: kernelFor(wideISA(), args.op, args.flags), C: address, Arg: unsafe.Pointer(args)}, nil
+	return job.Work{Go: kernelFor(wideISA(), args.op, args.flags), Arg: unsafe.Pointer(args)}, nil
 }
 
 // even tells whether blocks are of one length that the kernels of even lists copy.
@@ -268,7 +272,8 @@ func (k *Kernels) take(bytes int) ([]byte, error) {
 
 // list is the layout's blocks as kernels read them, made once for each list.
 func (k *Kernels) list(l Layout) (unsafe.Pointer, error) {
-	if p := k.lists[&l.blocks[0]]; p != nil {
+	key := listKey{&l.blocks[0], len(l.blocks)}
+	if p := k.lists[key]; p != nil {
 		return p, nil
 	}
 	n := len(l.blocks) + aheadEntries
@@ -285,15 +290,9 @@ func (k *Kernels) list(l Layout) (unsafe.Pointer, error) {
 			entries[i] = listEntry{offset: uint64(l.blocks[len(l.blocks)-1].Offset)}
 		}
 	}
-	k.lists[&l.blocks[0]] = p
+	k.lists[key] = p
 	return p, nil
 }
 
-// KernelLanguages names what runs a work of this package in each language: "go/avx512", "c/avx512". The second is empty
-// in a build without cgo.
-func KernelLanguages() (goKernel, cKernel string) {
-	if address, isa := ckernel.Kernel(); address != 0 {
-		cKernel = "c/" + isa
-	}
-	return "go/" + wideISA(), cKernel
-}
+// KernelName names what runs a work of this package: "go/avx512".
+func KernelName() string { return "go/" + wideISA() }

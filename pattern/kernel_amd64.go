@@ -43,7 +43,7 @@ func kernelFor(isa string, op operation, flags uint32) func(unsafe.Pointer) {
 				copyMidAVX2(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
 			}
 		}
-	case isa == "avx2":
+	case isa == "avx2" || op > op64:
 		return func(arg unsafe.Pointer) {
 			a := (*copyArgs)(arg)
 			for i := range a.n1 {
@@ -54,7 +54,7 @@ func kernelFor(isa string, op operation, flags uint32) func(unsafe.Pointer) {
 		return func(arg unsafe.Pointer) {
 			a := (*copyArgs)(arg)
 			for i := range a.n1 {
-				copyWideAVX512(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
+				copyLinesAVX512(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func copyListAheadAVX2(a *copyArgs, strided, packed unsafe.Pointer)
 func copyMidAVX2(a *copyArgs, dst, src unsafe.Pointer)
 
 //go:noescape
-func copyWideAVX512(a *copyArgs, dst, src unsafe.Pointer)
+func copyLinesAVX512(a *copyArgs, dst, src unsafe.Pointer)
 
 //go:noescape
 func copyWideAVX2(a *copyArgs, dst, src unsafe.Pointer)

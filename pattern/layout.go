@@ -26,6 +26,8 @@ const (
 	maxExtent     = 1 << 62
 	// maxList is the longest list of blocks that is kept as a list.
 	maxList = 1 << 22
+	// maxMerged is the longest list that merging across repetitions makes.
+	maxMerged = 4096
 )
 
 // Block is one contiguous piece of a layout.
@@ -44,6 +46,7 @@ type loop struct{ count, step int64 }
 // [Subarray], [Indexed], [Struct] or [Parse]; the zero Layout is empty.
 type Layout struct {
 	text   string
+	base   int64   // before everything: of a segment
 	blocks []Block // the innermost list, never empty in a valid layout
 	outer  loop
 	inner  loop
@@ -62,13 +65,19 @@ func Vector(block, num, stride int64) (Layout, error) {
 
 // Struct is num records, extent bytes apart, of the fields given.
 func Struct(fields []Block, num, extent int64) (Layout, error) {
+	return records(slices.Clone(fields), num, extent)
+}
+
+func records(fields []Block, num, extent int64) (Layout, error) {
 	text := fmt.Sprintf("struct:%s,extent=%d,num=%d", blocksText(fields), extent, num)
-	return newLayout(text, slices.Clone(fields), loop{1, 0}, loop{num, extent})
+	return newLayout(text, fields, loop{1, 0}, loop{num, extent})
 }
 
 // Indexed is the blocks given, in rising order.
-func Indexed(blocks []Block) (Layout, error) {
-	return newLayout("indexed:"+blocksText(blocks), slices.Clone(blocks), loop{1, 0}, loop{1, 0})
+func Indexed(blocks []Block) (Layout, error) { return list(slices.Clone(blocks)) }
+
+func list(blocks []Block) (Layout, error) {
+	return newLayout("indexed:"+blocksText(blocks), blocks, loop{1, 0}, loop{1, 0})
 }
 
 // Box describes part of an array of two or three dimensions. Dimension 0 ("x") is the one whose neighbours are
@@ -265,7 +274,9 @@ type Iterator struct {
 }
 
 // Iterate starts at the first block. The layout must outlive the iterator.
-func (l *Layout) Iterate() Iterator { return Iterator{layout: l} }
+func (l *Layout) Iterate() Iterator {
+	return Iterator{layout: l, rowOffset: l.base, baseOffset: l.base}
+}
 
 // Next returns the next block, and false after the last.
 func (it *Iterator) Next() (Block, bool) {
@@ -288,8 +299,9 @@ func (it *Iterator) Next() (Block, bool) {
 	return b, true
 }
 
-// Coalesced is the same bytes with adjacent blocks merged. Merged blocks stay below [MaxBlockBytes].
-func (l Layout) Coalesced() Layout {
+// Coalesced is the same bytes with adjacent blocks merged. Merged blocks stay below [MaxBlockBytes]. A list whose repetitions touch
+// becomes one long list, which is refused above 4096 blocks.
+func (l Layout) Coalesced() (Layout, error) {
 	merged := mergeBlocks(l.blocks)
 	c := l
 	c.blocks = merged
@@ -307,7 +319,11 @@ func (l Layout) Coalesced() Layout {
 				*lp = loop{1, 0}
 			}
 		}
-	} else if wraps(c.inner) && c.Blocks() <= maxList {
+	} else if wraps(c.inner) {
+		if c.Blocks() > maxMerged {
+			return l, fmt.Errorf("layout %s: %w: coalesce=yes: its repetitions touch, and make a list of more than %d blocks: leave it out, or repeat less often",
+				shorten(l.text), ErrTooLarge, maxMerged)
+		}
 		all := make([]Block, 0, c.Blocks())
 		for it := c.Iterate(); ; {
 			b, ok := it.Next()
@@ -319,14 +335,14 @@ func (l Layout) Coalesced() Layout {
 		c.blocks, c.inner, c.outer = mergeBlocks(all), loop{1, 0}, loop{1, 0}
 	}
 	if c.Blocks() == l.Blocks() {
-		return l
+		return l, nil
 	}
 	c.text = c.canonical()
-	return c
+	return c, nil
 }
 
 func mergeBlocks(blocks []Block) []Block {
-	var out []Block
+	out := make([]Block, 0, len(blocks))
 	for _, b := range blocks {
 		if n := len(out); n > 0 && out[n-1].End() == b.Offset && out[n-1].Length+b.Length <= MaxBlockBytes {
 			out[n-1].Length += b.Length
@@ -359,16 +375,15 @@ func (l Layout) canonical() string {
 }
 
 func blocksText(blocks []Block) string {
-	var b strings.Builder
+	b := make([]byte, 0, 8*len(blocks))
 	for i, x := range blocks {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		b.WriteString(strconv.FormatInt(x.Offset, 10))
-		b.WriteByte('+')
-		b.WriteString(strconv.FormatInt(x.Length, 10))
+		b = append(strconv.AppendInt(b, x.Offset, 10), '+')
+		b = strconv.AppendInt(b, x.Length, 10)
 	}
-	return b.String()
+	return string(b)
 }
 
 func joinDims(d []int64) string {

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -212,7 +214,11 @@ func TestSegmentsCoverTheLayout(t *testing.T) {
 		for _, bytes := range []int64{1, 7, 64, 100, 1000, 1 << 20} {
 			var got []Block
 			at := int64(0)
-			for _, s := range l.Segments(bytes) {
+			segments := l.Segments(bytes)
+			if n := l.SegmentCount(bytes); n != int64(len(segments)) {
+				t.Errorf("%s by %d: %d segments, counted %d", text, bytes, len(segments), n)
+			}
+			for _, s := range segments {
 				if s.Packed != at {
 					t.Errorf("%s by %d: segment at %d, want %d", text, bytes, s.Packed, at)
 				}
@@ -250,7 +256,8 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	testrun.Fuzz(f, func(t *testing.T, text string) {
+		testrun.Within(t, 100*time.Millisecond, 1<<20, func() { _, _ = Parse(text[:min(len(text), 64<<10)], ParseOptions{}) })
 		l, err := Parse(text, ParseOptions{})
 		if err != nil {
 			return

@@ -35,6 +35,15 @@ type fields struct {
 	errs   []error
 }
 
+// maxFaults is how many mistakes of one text are told.
+const maxFaults = 16
+
+func (f *fields) fault(err error) {
+	if len(f.errs) < maxFaults {
+		f.errs = append(f.errs, err)
+	}
+}
+
 // Parse reads a layout in the grammar of [Grammar]. All faults are reported together.
 func Parse(text string, o ParseOptions) (Layout, error) {
 	kind, rest, ok := strings.Cut(strings.TrimSpace(text), ":")
@@ -44,11 +53,11 @@ func Parse(text string, o ParseOptions) (Layout, error) {
 	f := parseFields(rest)
 	l, err := f.layout(kind, o)
 	if _, ok := errors.AsType[*UnknownWordError](err); !ok {
-		f.errs = append(f.errs, f.unknown()...)
+		f.unknown()
 	}
 	coalesce := f.values["coalesce"]
 	if coalesce != "" && coalesce != "yes" && coalesce != "no" {
-		f.errs = append(f.errs, fmt.Errorf("coalesce=%s: want yes or no", coalesce))
+		f.fault(fmt.Errorf("coalesce=%s: want yes or no", shorten(coalesce)))
 	}
 	if len(f.errs) > 0 { // what newLayout says of half-read numbers would only confuse
 		return Layout{}, fmt.Errorf("layout %q: %w", shorten(text), errors.Join(f.errs...))
@@ -57,7 +66,7 @@ func Parse(text string, o ParseOptions) (Layout, error) {
 		return Layout{}, err
 	}
 	if coalesce == "yes" {
-		l = l.Coalesced()
+		return l.Coalesced()
 	}
 	return l, nil
 }
@@ -73,20 +82,18 @@ func (e *UnknownWordError) Error() string {
 }
 
 // unknown refuses the keys that nothing asked for.
-func (f *fields) unknown() []error {
-	var errs []error
+func (f *fields) unknown() {
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		if !f.used[key] {
-			errs = append(errs, &UnknownWordError{"key", key, slices.Sorted(maps.Keys(f.used))})
+			f.fault(&UnknownWordError{"key", shorten(key), slices.Sorted(maps.Keys(f.used))})
 		}
 	}
-	return errs
 }
 
 func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 	f.used["coalesce"] = true
 	if kind != "struct" && kind != "indexed" && len(f.blocks) > 0 {
-		f.errs = append(f.errs, fmt.Errorf("%d+%d: only indexed and struct list blocks", f.blocks[0].Offset, f.blocks[0].Length))
+		f.fault(fmt.Errorf("%d+%d: only indexed and struct list blocks", f.blocks[0].Offset, f.blocks[0].Length))
 	}
 	switch kind {
 	case "vector":
@@ -99,15 +106,15 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		if n := len(f.blocks); n > 0 {
 			last = f.blocks[n-1].End()
 		}
-		return Struct(f.blocks, f.number("num", 1), f.number("extent", last))
+		return records(f.blocks, f.number("num", 1), f.number("extent", last))
 	case "indexed":
 		name, ok := f.values["file"]
 		f.used["file"] = true
 		if !ok {
-			return Indexed(f.blocks)
+			return list(f.blocks)
 		}
 		if len(f.blocks) > 0 {
-			f.errs = append(f.errs, errors.New("a file and inline blocks: give one of them"))
+			f.fault(errors.New("a file and inline blocks: give one of them"))
 		}
 		if o.ReadFile == nil {
 			return Layout{}, fmt.Errorf("layout indexed:file=%s: files cannot be read here; list the blocks inline", name)
@@ -120,7 +127,7 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		if err != nil {
 			return Layout{}, fmt.Errorf("layout indexed:file=%s: %w", name, err)
 		}
-		return Indexed(blocks)
+		return list(blocks)
 	default:
 		return Layout{}, fmt.Errorf("layout: %w", &UnknownWordError{"kind", shorten(kind), []string{"vector", "subarray", "indexed", "struct"}})
 	}
@@ -132,19 +139,19 @@ func (f *fields) subarray() (Layout, error) {
 		f.used[key] = true
 	}
 	if len(dims) < 2 || len(dims) > 3 {
-		f.errs = append(f.errs, errors.New("dims: want two or three sizes, as in dims=512x512x8"))
+		f.fault(errors.New("dims: want two or three sizes, as in dims=512x512x8"))
 		return Layout{}, nil
 	}
 	face, byFace := f.values["face"]
 	for _, key := range []string{"size", "start", "width"} {
 		if _, given := f.values[key]; given && (key == "width") != byFace {
-			f.errs = append(f.errs, fmt.Errorf("%s: face goes with width, size with start", key))
+			f.fault(fmt.Errorf("%s: face goes with width, size with start", key))
 		}
 	}
 	if byFace {
 		box, err := Face(dims, face, f.number("width", 1))
 		if err != nil {
-			f.errs = append(f.errs, err)
+			f.fault(err)
 			return Layout{}, err
 		}
 		box.Element = elem
@@ -152,7 +159,7 @@ func (f *fields) subarray() (Layout, error) {
 	}
 	box := Box{Dims: dims, Part: f.numbers("size"), Start: f.numbers("start"), Element: elem}
 	if box.Part == nil {
-		f.errs = append(f.errs, errors.New("give face=x, y or z, or size=AxBxC"))
+		f.fault(errors.New("give face=x, y or z, or size=AxBxC"))
 	}
 	return Subarray(box)
 }
@@ -210,11 +217,19 @@ func parseFields(text string) *fields {
 	if text == "" {
 		return f
 	}
+	f.blocks = make([]Block, 0, min(strings.Count(text, "+"), len(text)/len("0+1,")+1))
 	for item := range strings.SplitSeq(text, ",") {
+		if len(f.errs) == maxFaults {
+			break
+		}
 		if key, value, ok := strings.Cut(item, "="); ok {
 			key = strings.TrimSpace(key)
+			if len(f.values) == maxFaults {
+				f.fault(fmt.Errorf("%q: more than %d keys", shorten(item), maxFaults))
+				break
+			}
 			if _, twice := f.values[key]; twice {
-				f.errs = append(f.errs, fmt.Errorf("%s is given twice", key))
+				f.fault(fmt.Errorf("%s is given twice", shorten(key)))
 			}
 			f.values[key] = strings.TrimSpace(value)
 			continue
@@ -223,7 +238,7 @@ func parseFields(text string) *fields {
 		off, err1 := ParseBytes(a)
 		length, err2 := ParseBytes(b)
 		if !ok || err1 != nil || err2 != nil {
-			f.errs = append(f.errs, fmt.Errorf("%q: want key=value or offset+length", shorten(item)))
+			f.fault(fmt.Errorf("%q: want key=value or offset+length", shorten(item)))
 			continue
 		}
 		f.blocks = append(f.blocks, Block{off, length})
@@ -237,13 +252,13 @@ func (f *fields) number(key string, fallback int64) int64 {
 	s, ok := f.values[key]
 	if !ok {
 		if fallback < 0 {
-			f.errs = append(f.errs, fmt.Errorf("%s is missing", key))
+			f.fault(fmt.Errorf("%s is missing", key))
 		}
 		return fallback
 	}
 	v, err := ParseBytes(s)
 	if err != nil {
-		f.errs = append(f.errs, fmt.Errorf("%s: %w", key, err))
+		f.fault(fmt.Errorf("%s: %w", key, err))
 	}
 	return v
 }
@@ -255,10 +270,14 @@ func (f *fields) numbers(key string) []int64 {
 		return nil
 	}
 	var out []int64
+	if strings.Count(s, "x") > 2 {
+		f.fault(fmt.Errorf("%s: %q: want two or three numbers", key, shorten(s)))
+		return out
+	}
 	for p := range strings.SplitSeq(s, "x") {
 		v, err := ParseBytes(p)
 		if err != nil {
-			f.errs = append(f.errs, fmt.Errorf("%s: %w", key, err))
+			f.fault(fmt.Errorf("%s: %w", key, err))
 			return out
 		}
 		out = append(out, v)

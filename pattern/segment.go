@@ -6,64 +6,81 @@ type Segment struct {
 	Packed int64 // offset of its first byte in the packed form
 }
 
-// Segments cuts the layout into runs of at most bytes of payload, but of at least one block. A layout of loops is cut so
-// that every run is again one loop or whole rows of loops.
-func (l Layout) Segments(bytes int64) []Segment {
+// cut is how many planes, or rows, or at last blocks of the list a segment of at most so many bytes takes.
+func (l Layout) cut(bytes int64) (planes, rows int64) {
 	per := l.size / (l.inner.count * l.outer.count) // payload of one pass over the list
-	rows := l.inner.count
-	var out []Segment
-	add := func(s Layout) {
-		packed := int64(0)
-		if n := len(out); n > 0 {
-			packed = out[n-1].Packed + out[n-1].Layout.size
-		}
-		s.text = l.text
-		out = append(out, Segment{Layout: s, Packed: packed})
-	}
-	perRow := per * rows
 	switch {
-	case l.size <= bytes:
-		add(l)
-	case bytes >= perRow: // whole rows
-		step := bytes / perRow
-		for at := int64(0); at < l.outer.count; at += step {
-			add(l.part(at*l.outer.step, l.blocks, loop{min(step, l.outer.count-at), l.outer.step}, l.inner))
+	case bytes >= per*l.inner.count:
+		return bytes / (per * l.inner.count), l.inner.count
+	case bytes >= per || len(l.blocks) == 1:
+		return 1, max(1, bytes/per)
+	default:
+		return 1, 0
+	}
+}
+
+// piece is how many blocks of the list a segment takes from block at on.
+func (l Layout) piece(at int, bytes int64) int {
+	end, n := at+1, l.blocks[at].Length
+	for end < len(l.blocks) && n+l.blocks[end].Length <= bytes {
+		n += l.blocks[end].Length
+		end++
+	}
+	return end - at
+}
+
+// SegmentCount is how many segments [Layout.Segments] makes. It costs one pass over the list, whatever repeats it.
+func (l Layout) SegmentCount(bytes int64) int64 {
+	planes, rows := l.cut(bytes)
+	switch {
+	case planes >= l.outer.count && rows == l.inner.count:
+		return 1
+	case rows == l.inner.count:
+		return (l.outer.count + planes - 1) / planes
+	case rows > 0:
+		return l.outer.count * ((l.inner.count + rows - 1) / rows)
+	}
+	pieces := int64(0)
+	for at := 0; at < len(l.blocks); at += l.piece(at, bytes) {
+		pieces++
+	}
+	return l.outer.count * l.inner.count * pieces
+}
+
+// Segments cuts the layout into runs of at most bytes of payload, but of at least one block. A layout of loops is cut so
+// that every run is again one loop or whole rows of loops. The runs share the layout's list.
+func (l Layout) Segments(bytes int64) []Segment {
+	out := make([]Segment, 0, l.SegmentCount(bytes))
+	packed := int64(0)
+	add := func(shift int64, blocks []Block, outer, inner loop) {
+		s := Layout{text: l.text, base: l.base + shift, blocks: blocks, outer: outer, inner: inner}
+		for _, b := range blocks {
+			s.size += b.Length
 		}
-	case bytes >= per || len(l.blocks) == 1: // parts of rows
-		step := max(1, bytes/per)
-		for o := range l.outer.count {
-			for at := int64(0); at < rows; at += step {
-				add(l.part(o*l.outer.step+at*l.inner.step, l.blocks, loop{1, 0}, loop{min(step, rows-at), l.inner.step}))
+		s.size *= outer.count * inner.count
+		s.extent = s.base + blocks[len(blocks)-1].End() + (outer.count-1)*outer.step + (inner.count-1)*inner.step
+		out = append(out, Segment{s, packed})
+		packed += s.size
+	}
+	planes, rows := l.cut(bytes)
+	for o := int64(0); o < l.outer.count; o += planes {
+		plane := o * l.outer.step
+		if rows == l.inner.count {
+			add(plane, l.blocks, loop{min(planes, l.outer.count-o), l.outer.step}, l.inner)
+			continue
+		}
+		for at := int64(0); at < l.inner.count; at += max(rows, 1) {
+			row := plane + at*l.inner.step
+			if rows > 0 {
+				add(row, l.blocks, loop{1, 0}, loop{min(rows, l.inner.count-at), l.inner.step})
+				continue
 			}
-		}
-	default: // parts of the list
-		for o := range l.outer.count {
-			for r := range rows {
-				for at := 0; at < len(l.blocks); {
-					end, n := at+1, l.blocks[at].Length
-					for end < len(l.blocks) && n+l.blocks[end].Length <= bytes {
-						n += l.blocks[end].Length
-						end++
-					}
-					add(l.part(o*l.outer.step+r*l.inner.step, l.blocks[at:end], loop{1, 0}, loop{1, 0}))
-					at = end
-				}
+			for b := 0; b < len(l.blocks); {
+				n := l.piece(b, bytes)
+				add(row, l.blocks[b:b+n], loop{1, 0}, loop{1, 0})
+				b += n
 			}
 		}
 	}
 	return out
-}
-
-// part is a piece of the layout, moved by shift bytes.
-func (l Layout) part(shift int64, blocks []Block, outer, inner loop) Layout {
-	moved := make([]Block, len(blocks))
-	p := Layout{outer: outer, inner: inner}
-	for i, b := range blocks {
-		moved[i] = Block{b.Offset + shift, b.Length}
-		p.size += b.Length
-	}
-	p.blocks = moved
-	p.size *= outer.count * inner.count
-	p.extent = moved[len(moved)-1].End() + (outer.count-1)*outer.step + (inner.count-1)*inner.step
-	return p
 }

@@ -29,7 +29,7 @@ func (m ListLimits) takes(n int, bytes, block int64) bool {
 	return n < m.Entries && (n == 0 || m.Bytes == 0 || bytes+block <= m.Bytes)
 }
 
-// Lists is the number of work requests that the layout needs.
+// Lists is the number of work requests that the layout needs. It costs a few passes over the list, whatever repeats it.
 func (l Layout) Lists(m ListLimits) int64 {
 	if m.Bytes == 0 || len(l.blocks) == 1 {
 		per := int64(m.Entries)
@@ -38,19 +38,34 @@ func (l Layout) Lists(m ListLimits) int64 {
 		}
 		return (l.Blocks() + per - 1) / per
 	}
+	// A pass over the list begins with some entries in the last request. They are the blocks before, so a pass depends on their number
+	// alone: as soon as a number comes again, what lies between repeats.
+	type before struct{ pass, lists int64 }
+	seen := map[int]before{}
 	lists, entries, bytes := int64(1), 0, int64(0)
-	for it := l.Iterate(); ; {
-		b, ok := it.Next()
-		if !ok {
-			return lists
+	passes := l.inner.count * l.outer.count
+	for pass := int64(0); pass < passes; pass++ {
+		if was, again := seen[entries]; again {
+			period := pass - was.pass
+			repeats := (passes - pass) / period
+			lists += repeats * (lists - was.lists)
+			passes -= repeats * period
+			clear(seen)
+			if pass >= passes {
+				break
+			}
 		}
-		if !m.takes(entries, bytes, b.Length) {
-			lists++
-			entries, bytes = 0, 0
+		seen[entries] = before{pass, lists}
+		for _, b := range l.blocks {
+			if !m.takes(entries, bytes, b.Length) {
+				lists++
+				entries, bytes = 0, 0
+			}
+			entries++
+			bytes += b.Length
 		}
-		entries++
-		bytes += b.Length
 	}
+	return lists
 }
 
 // SplitSGEs cuts a scatter/gather list into lists within limits, one per work request of a chain. The pieces share the

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"encoding/json"
 	"time"
 
+	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -25,8 +27,8 @@ type Document struct {
 	Server      *Environment    `json:"server,omitempty"`
 	Records     []Record        `json:"records"`
 	Noncontig   *noncontig.Grid `json:"noncontig,omitempty"`
-	Scaling     []Step          `json:"scaling,omitempty"` // of '--threads auto'
-	Checks      []Check         `json:"checks,omitempty"`  // expectations and their verdicts
+	Fabric      *matrix.Matrix  `json:"fabric,omitempty"` // of a test of many hosts
+	Checks      []Check         `json:"checks,omitempty"` // expectations and their verdicts
 	Warnings    []string        `json:"warnings,omitempty"`
 	Description string          `json:"description,omitempty"`
 }
@@ -84,42 +86,18 @@ type Rail struct {
 
 // Record is one measured point: one size, one direction, one repetition.
 type Record struct {
-	Operation     string `json:"operation"` // "write", "read", "send", "atomic"
-	Kind          string `json:"kind"`      // "bandwidth", "latency"
-	Transport     string `json:"transport"` // "RC", "UC", "UD"
-	Direction     string `json:"direction"` // "out", "in", "both": as the client sees it
-	SizeBytes     uint64 `json:"size_bytes"`
-	QPs           int    `json:"qps"`
-	Run           int    `json:"run"` // from 1
-	TxDepth       int    `json:"tx_depth"`
-	CQMod         int    `json:"cq_mod"`
-	PostList      int    `json:"post_list"`
-	InlineBytes   int    `json:"inline_bytes,omitempty"`
-	Events        bool   `json:"events,omitempty"`
-	MTU           int    `json:"mtu"`
-	DurationTest  bool   `json:"duration_test,omitempty"`
-	RoundTripHalf bool   `json:"half_round_trip,omitempty"` // latency figures are half of what was stamped
-	Immediate     bool   `json:"immediate,omitempty"`       // write, send: with immediate data
-	Atomic        string `json:"atomic,omitempty"`          // "fetch-and-add", "compare-and-swap"
-	Outstanding   int    `json:"outstanding,omitempty"`     // read, atomic: requests in flight per queue pair
-	SRQ           bool   `json:"srq,omitempty"`             // receives come from a shared receive queue
-	Threads       int    `json:"threads,omitempty"`         // that shared an end's queue pairs; 0: one
-	Rails         int    `json:"rails,omitempty"`           // devices that an end ran at once; 0: one
+	Plan `csv:""`
 
-	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty"` // asked for; 0: none
-	GapNs             float64 `json:"gap_ns,omitempty"`                // latency: the pause asked for before each message
-	Timestamps        string  `json:"timestamps,omitempty"`            // latency: "device": from the stamps of its completions; "": the host's clock
-
-	// Plan is what else the settled plan says, by name: it belongs to the key of the record.
-	Plan map[string]string `json:"plan,omitempty"`
+	Run          int  `json:"run"` // from 1
+	DurationTest bool `json:"duration_test,omitempty"`
 
 	Iterations   uint64    `json:"iterations"` // as perftest counts: messages, both directions apart
 	Messages     uint64    `json:"messages"`
 	Bytes        uint64    `json:"bytes"`
 	Seconds      float64   `json:"seconds"`
-	Bandwidth    Bandwidth `json:"bandwidth"`
-	MessagesPerS float64   `json:"messages_per_s"`
-	Latency      *Latency  `json:"latency,omitempty"` // latency tests: per step; bandwidth tests: completion time
+	Bandwidth    Bandwidth `json:"bandwidth,omitzero" csv:""` // none where nobody counts what arrives
+	MessagesPerS float64   `json:"messages_per_s,omitzero"`
+	Latency      *Latency  `json:"latency,omitempty" csv:""` // latency tests: per step; bandwidth tests: completion time
 	// Delivered is the share of messages sent that the receiver counted (UC, UD); nil where it is certain.
 	Delivered *float64 `json:"delivered,omitempty"`
 
@@ -130,7 +108,6 @@ type Record struct {
 	Counters     map[string]int64   `json:"counters,omitempty"`      // device counters, after minus before
 	PeerCounters map[string]int64   `json:"peer_counters,omitempty"` // the other end's
 	Clock        *Clock             `json:"clock,omitempty"`         // with Timestamps
-	Verified     string             `json:"verified,omitempty"`      // "", "ends", "all"
 	Local        *Bandwidth         `json:"local,omitempty"`         // -b: this end's share
 	Remote       *Bandwidth         `json:"remote,omitempty"`
 	PerThread    []Share            `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
@@ -162,10 +139,10 @@ type Share struct {
 	MessagesPerS    float64 `json:"messages_per_s"`
 }
 
-// Bandwidth is in decimal bits per second; a peak of 0 was not measured.
+// Bandwidth is in decimal bits per second; without a peak none was measured.
 type Bandwidth struct {
 	AverageBitsPerS float64 `json:"average_bits_per_s"`
-	PeakBitsPerS    float64 `json:"peak_bits_per_s"`
+	PeakBitsPerS    float64 `json:"peak_bits_per_s,omitzero"`
 	// BestSpanBitsPerS is the highest rate of some windows of messages in a row, of a non-contiguous experiment; 0: not looked for.
 	BestSpanBitsPerS float64 `json:"best_span_bits_per_s,omitempty"`
 }
@@ -213,10 +190,31 @@ type Check struct {
 	Expression string `json:"expression"`
 	Point      string `json:"point"`
 	Actual     string `json:"actual"`
-	Passed     bool   `json:"passed"`
-	Reason     string `json:"reason,omitempty"`
 	Limit      string `json:"limit,omitempty"` // of what the figure may be
 	// Margin is by which share of the limit the figure is on its good side; negative where it was missed.
-	Margin *float64    `json:"margin,omitempty"`
-	Cause  stats.Cause `json:"cause,omitempty"` // why nothing can be told, where it cannot
+	Margin *float64 `json:"margin,omitempty"`
+	stats.Verdict
+}
+
+// UnmarshalJSON reads checks of earlier versions, too, which said "passed".
+func (c *Check) UnmarshalJSON(b []byte) error {
+	type plain Check
+	old := struct {
+		*plain
+		Passed *bool `json:"passed"`
+	}{plain: (*plain)(c)}
+	if err := json.Unmarshal(b, &old); err != nil {
+		return err
+	}
+	if old.Passed != nil && c.Word == "" {
+		switch {
+		case *old.Passed:
+			c.Word = stats.Pass
+		case c.Cause != "":
+			c.Word = stats.CannotTell
+		default:
+			c.Word = stats.Fail
+		}
+	}
+	return nil
 }

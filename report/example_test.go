@@ -16,7 +16,8 @@ func result(name string, gigabits float64) string {
 	d := &report.Document{Tool: "gobw", Version: "v1", Complete: true, Client: report.Environment{Host: "beta", Device: "mlx5_0", Provider: "ibv"}}
 	for run := range 5 {
 		d.Records = append(d.Records, report.Record{
-			Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 65536, QPs: 1, TxDepth: 128, MTU: 4096, Run: run + 1,
+			Plan:     report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 65536, QPs: 1, TxDepth: 128, MTU: 4096},
+			Run:      run + 1,
 			Messages: 5000, Seconds: 1, Bandwidth: report.Bandwidth{AverageBitsPerS: (gigabits + 0.1*float64(run)) * 1e9},
 		})
 	}
@@ -60,11 +61,7 @@ func Example() {
 	}
 	fmt.Println(c.Points[0].InWords())
 
-	page, err := render.FormatNamed("markdown")
-	if err != nil {
-		panic(err)
-	}
-	if err := page.Render(os.Stdout, now); err != nil {
+	if err := render.Documents(os.Stdout, "markdown", []*report.Document{now}); err != nil {
 		panic(err)
 	}
 	// Output:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -43,8 +44,9 @@ const (
 	schemaNumber = 1
 )
 
-// Save writes the document to path: into a temporary file beside it, synced, then renamed. On any error, a full disk
-// too, what was at path stays as it was.
+// Save writes the document to path: into a file beside it that has no name until it is whole and synced, then renamed. On any
+// error, a full disk too, what was at path stays as it was, and a process that is killed leaves nothing. The umask decides who may
+// read a new file; one that was there keeps its mode.
 func Save(path string, d *Document) error {
 	b, err := Marshal(d)
 	if err != nil {
@@ -72,30 +74,40 @@ func WriteFile(path string, write func(w io.Writer) error) (err error) {
 		path = target
 	}
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	temporary := filepath.Join(dir, fmt.Sprintf(".%s.%d", filepath.Base(path), rand.Uint64()))
+	f, name, err := unnamed(dir)
+	if err != nil { // not on every system and file system
+		f, err = os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		name = func(string) error { return nil }
+	}
 	if err != nil {
 		return saveError(path, err)
 	}
 	defer func() {
 		if err != nil {
 			_ = f.Close() // closed already unless the write failed
-			_ = os.Remove(f.Name())
+			_ = os.Remove(temporary)
 			err = saveError(path, err)
 		}
 	}()
 	if err := buffered(f, write); err != nil {
 		return err
 	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
+	if before, err := os.Stat(path); err == nil {
+		if err := f.Chmod(before.Mode().Perm()); err != nil {
+			return err
+		}
 	}
 	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := name(temporary); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}
 	if d, err := os.Open(dir); err == nil { // the rename itself; not every file system can
@@ -340,6 +352,11 @@ func parseOne(file string, b []byte) (*Document, error) {
 	if d.Noncontig != nil {
 		d.Noncontig.Renew()
 	}
+	if d.Fabric != nil {
+		if err := d.Fabric.Check(); err != nil {
+			return nil, &FileError{File: file, Place: "fabric", Err: err, Remedy: "this is no file of gobw, or it was edited"}
+		}
+	}
 	return d, nil
 }
 
@@ -363,7 +380,7 @@ func CheckVersion(file, schema, prefix string, known int) error {
 func foreign(file, why string) error {
 	return &FileError{
 		File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
-		Remedy: "give a file written by --save, or by gobw qualify --json", Foreign: true,
+		Remedy: "give a file written by --save", Foreign: true,
 	}
 }
 
@@ -380,7 +397,7 @@ func jsonError(file string, b []byte, err error) error {
 			fe.Remedy = "copy it again; gobw itself never leaves half a file"
 		} else {
 			fe.Err = fmt.Errorf("not JSON: %w", err)
-			fe.Remedy = "give a file written by --save, or by gobw qualify --json"
+			fe.Remedy = "give a file written by --save"
 		}
 	case errors.As(err, &kind):
 		fe.Place = place(b, kind.Offset)

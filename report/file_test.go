@@ -12,10 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/report/stats"
 )
 
 func TestSaveAndLoad(t *testing.T) {
@@ -156,11 +158,7 @@ func TestLoadRefuses(t *testing.T) {
 func TestLoadAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "two.json")
 	err := report.WriteFile(path, func(w io.Writer) error {
-		f, err := render.FormatNamed("json")
-		if err != nil {
-			return err
-		}
-		return f.All(w, []*report.Document{sample.Document(), sample.Repeated(1)})
+		return render.Documents(w, "json", []*report.Document{sample.Document(), sample.Repeated(1)})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +170,7 @@ func TestLoadAll(t *testing.T) {
 	if _, err := report.Load(path); err == nil || !strings.Contains(err.Error(), "holds 2 results") {
 		t.Errorf("%v", err)
 	}
-	q := &qualify.Qualification{Plan: "quick", Outcome: qualify.Passed, Tests: []qualify.Result{{Name: "first", Outcome: qualify.Passed, Document: sample.Document()}, {Name: "second", Outcome: qualify.Skipped}}}
+	q := &qualify.Qualification{Plan: "quick", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "first", Outcome: stats.Pass, Document: sample.Document()}, {Name: "second", Outcome: qualify.Skipped}}}
 	if err := qualify.Save(path, q); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +192,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`[{"schema":"gobw.result/1","records":[{"kind":"latency","latency":{"samples":-1}}]}]`))
 	f.Add([]byte(`{"schema":"gobw.qualification/1","tests":[{"document":{"records":null}}]}`))
 	f.Add([]byte(`{"schema":"gobw.result/1","records":[{"kind":"bandwidth","series":{"interval_s":1,"bytes":[1,2]}}],"noncontig":{"points":[{"runs":[{}]}]}}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		docs, err := report.Parse("fuzzed.json", b)
 		if err != nil {
 			if docs != nil {
@@ -202,8 +200,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for _, format := range render.Formats() {
-			_ = format.All(io.Discard, docs) // an error is as good
+		for _, format := range render.DocumentFormats() {
+			_ = render.Documents(io.Discard, format, docs) // an error is as good
 		}
 	})
 }

@@ -113,7 +113,7 @@ func (g *schemaWriter) define(t reflect.Type) {
 			p["enum"] = []string{"bandwidth", "latency"}
 		}
 		properties[name] = p
-		if !strings.Contains(options, "omitempty") {
+		if !strings.Contains(options, "omit") {
 			required = append(required, name)
 		}
 	}
@@ -244,7 +244,11 @@ func TestDocumentsValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		b, err := os.ReadFile(f)
+		old, err := report.LoadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := report.Marshal(old[0])
 		if err != nil {
 			t.Fatal(err)
 		}

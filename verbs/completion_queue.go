@@ -24,7 +24,9 @@ type CompletionQueue interface {
 	// Arm asks for one event on the channel at the next completion, or at the next solicited one. Arm first, then poll
 	// until empty, then wait: a completion that came before arming makes no event.
 	Arm(n Notify) error
-	// Acknowledge returns n delivered events; an unacknowledged event blocks Close.
+	// Resize makes room for so many entries, keeping those that wait to be polled. The device may grant more.
+	Resize(depth int) error
+	// Acknowledge returns n delivered events; Close returns the rest.
 	Acknowledge(n int)
 }
 

@@ -43,8 +43,8 @@ type CMConnection interface {
 	InitOptions() (ConnectOptions, error)
 	// Join connects a queue pair in INIT and leaves it in RTS. Of o it takes what is this end's affair: the READs and
 	// atomics in flight each way (the peer may allow fewer), the RNR timer and, where not zero, timeout, retry counts,
-	// service level and traffic class. It returns what is in force; at the listening end of UD the peer's queue pair is
-	// not known.
+	// service level and traffic class; zero is the path's. It returns what is in force; at the listening end of UD the peer's
+	// queue pair is not known.
 	Join(ctx context.Context, qp QueuePair, o ConnectOptions) (ConnectOptions, error)
 	// Disconnect tells the peer that the connection is over. What was sent must have completed.
 	Disconnect() error
@@ -64,5 +64,5 @@ func (e *ForeignRequestError) Error() string {
 
 // Remedy says how to meet.
 func (e *ForeignRequestError) Remedy() string {
-	return "use -d " + e.Device + " at this end, or an address of " + e.Wanted + " at the other"
+	return "use " + e.Device + " at this end, or an address of " + e.Wanted + " at the other"
 }

@@ -6,11 +6,12 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Device is one opened RDMA device. Its methods may be called by several goroutines; each handle it makes says who may
-// use it. Handles close newest first: a parent with open children answers [ErrBusy] and stays open.
+// use it.
 type Device interface {
 	io.Closer
 
@@ -61,8 +62,8 @@ type DeviceInfo struct {
 	Label           string `json:"label,omitempty"`  // what every output must say ("software device, not a NIC; emulated network loss=1%")
 	EmulatedNetwork string `json:"fabric,omitempty"` // bad network that the device emulates ("loss=1%"), empty: none
 	Firmware        string `json:"firmware,omitempty"`
-	NodeGUID        uint64 `json:"node_guid"`
-	SystemGUID      uint64 `json:"system_guid"`
+	NodeGUID        GUID   `json:"node_guid"`
+	SystemGUID      GUID   `json:"system_guid"`
 	VendorID        uint32 `json:"vendor_id"`
 	PartID          uint32 `json:"part_id"`
 	HardwareVer     uint32 `json:"hw_ver"`
@@ -92,7 +93,7 @@ type Limits struct {
 	MaxCQ             int    `json:"max_cq"`
 	MaxCQE            int    `json:"max_cqe"`
 	MaxMR             int    `json:"max_mr"`
-	MaxMRBytes        uint64 `json:"max_mr_bytes"`
+	MaxMRBytes        Size64 `json:"max_mr_bytes"`
 	MaxPD             int    `json:"max_pd"`
 	MaxAH             int    `json:"max_ah"`
 	MaxMW             int    `json:"max_mw"`
@@ -161,6 +162,29 @@ func PagedOperations(o Opcode) PagedOperation {
 	default:
 		return 0
 	}
+}
+
+// GUID names a node or a system. In JSON it is text, as is [Size64]: many readers keep 53 bits of a number.
+type GUID uint64
+
+// MarshalText writes it as tools of libibverbs do in sysfs, in one piece.
+func (g GUID) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "0x%016x", uint64(g)), nil }
+
+// UnmarshalJSON reads text, or the number that it was in older files.
+func (g *GUID) UnmarshalJSON(b []byte) error { return parseText64((*uint64)(g), b) }
+
+// Size64 is a size that may need 64 bits.
+type Size64 uint64
+
+// MarshalText writes the decimal number.
+func (s Size64) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(s), 10), nil }
+
+// UnmarshalJSON reads text, or a number.
+func (s *Size64) UnmarshalJSON(b []byte) error { return parseText64((*uint64)(s), b) }
+
+func parseText64(to *uint64, b []byte) (err error) {
+	*to, err = strconv.ParseUint(strings.Trim(string(b), `"`), 0, 64)
+	return err
 }
 
 // PortState is the state of a port (ibv_port_state).

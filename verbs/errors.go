@@ -12,7 +12,7 @@ type Error struct {
 	Device string // "mlx5_0"
 	QP     uint32 // 0: no queue pair involved
 	Err    error  // errno, Status, ErrUnsupported, a *TransitionError, ...
-	Fix    string // "ping the peer; if it answers, raise --qp-timeout"
+	Fix    string // "ping the peer; if it answers, raise the timeout"
 }
 
 func (e *Error) Error() string {
@@ -88,7 +88,7 @@ func RemedyOf(err error) string {
 	return ""
 }
 
-// ErrBusy says that a handle still has children: "busy: 2 queue pairs open".
+// ErrBusy says that other handles depend on this one: "busy: 2 queue pairs open".
 var ErrBusy = errors.New("busy")
 
 // ErrUnsupported says that the device or the provider does not have what was asked. Errors that wrap it name it.

@@ -13,8 +13,6 @@ const (
 	EventQPAccessError    EventType = 3
 	EventCommEstablished  EventType = 4
 	EventSQDrained        EventType = 5
-	EventPathMigrated     EventType = 6
-	EventPathMigrateError EventType = 7
 	EventDeviceFatal      EventType = 8
 	EventPortActive       EventType = 9
 	EventPortError        EventType = 10
@@ -74,9 +72,9 @@ func (t EventType) Meaning() string {
 func (t EventType) Remedy() string {
 	switch t {
 	case EventCQError:
-		return "use a smaller --tx-depth or --rx-depth"
+		return "keep fewer requests in flight, or make the queue deeper"
 	case EventQPRequestError, EventQPAccessError:
-		return "compare the flags of both ends: size, operation, and whether memory may be read, written or used for atomics"
+		return "compare both ends: size, operation, and whether memory may be read, written or used for atomics"
 	case EventPortError:
 		return "look at 'rdma link' and 'ip link': a cable, a transceiver, the switch's port, or 'ip link set ... down' on this host"
 	case EventQPFatal, EventWorkQueueFatal, EventDeviceFatal, EventSRQError:
@@ -90,15 +88,15 @@ func (t EventType) Remedy() string {
 type AsyncEvent struct {
 	Type EventType
 	Port int                // port events
-	QPN  uint32             // queue pair events
+	QP   QueuePair          // queue pair events: nil where it is closed
 	CQ   CompletionQueue    // completion queue events: nil where it is closed
 	SRQ  SharedReceiveQueue // shared receive queue events: nil where it is closed
 }
 
 func (e AsyncEvent) String() string {
 	switch {
-	case e.QPN != 0:
-		return fmt.Sprintf("%v on qp %#x", e.Type, e.QPN)
+	case e.QP != nil:
+		return fmt.Sprintf("%v on qp %#x", e.Type, e.QP.QPN())
 	case e.CQ != nil:
 		return fmt.Sprintf("%v on a completion queue of %d entries", e.Type, e.CQ.Depth())
 	case e.SRQ != nil:

@@ -66,19 +66,18 @@ const (
 	AccessRemoteRead      Access = 1 << 2
 	AccessRemoteAtomic    Access = 1 << 3
 	AccessMWBind          Access = 1 << 4
-	AccessZeroBased       Access = 1 << 5
 	AccessOnDemand        Access = 1 << 6  // pages need not be in memory: the device has them brought when it touches them
 	AccessRelaxedOrdering Access = 1 << 20 // optional: ignored where the device does not have it
 )
 
 func (a Access) String() string {
-	return flagString(uint32(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND"})
+	return flagString(uint32(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "", "ON_DEMAND"})
 }
 
 func flagString(v uint32, names []string) string {
 	var s []string
 	for i, n := range names {
-		if v&(1<<i) != 0 {
+		if v&(1<<i) != 0 && n != "" {
 			s = append(s, n)
 			v &^= 1 << i
 		}
@@ -108,6 +107,16 @@ type ProtectionDomain interface {
 	AllocMW() (MemoryWindow, error)
 }
 
+// MemoryImporter is implemented by protection domains that register memory under addresses of the caller's choice, and memory that
+// this process has not mapped.
+type MemoryImporter interface {
+	// RegisterMemoryAt is RegisterMemory, but both ends name the memory by addresses from iova on (ibv_reg_mr_iova2).
+	RegisterMemoryAt(b []byte, iova uint64, access Access) (MemoryRegion, error)
+	// RegisterDMABuf registers length bytes of a dma-buf, such as memory of a GPU, from offset on (ibv_reg_dmabuf_mr). The
+	// region keeps the buffer; fd may be closed.
+	RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access Access) (MemoryRegion, error)
+}
+
 // MemoryRegion is registered memory. Close waits for nothing: do it after the last completion that uses it.
 type MemoryRegion interface {
 	io.Closer
@@ -115,6 +124,8 @@ type MemoryRegion interface {
 	Len() int
 	LKey() uint32 // names it in this end's scatter/gather lists
 	RKey() uint32 // names it in the peer's WRITE, READ and atomics
+	// SGE is n bytes of it from offset on, as an entry of a scatter/gather list. It does not look whether they lie inside.
+	SGE(offset, n int) SGE
 }
 
 // MemoryWindow is a type 2 window onto part of a memory region.

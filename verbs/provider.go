@@ -15,6 +15,6 @@ type Provider interface {
 type DeviceName struct {
 	Name     string `json:"name"`     // "mlx5_0", "roce0"
 	Provider string `json:"provider"` // "ibv", "roce"
-	GUID     uint64 `json:"guid"`     // node GUID, 0 if unknown before opening
+	GUID     GUID   `json:"guid"`     // node GUID, 0 if unknown before opening
 	Path     string `json:"path"`     // sysfs directory, empty for the software device
 }

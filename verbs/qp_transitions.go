@@ -15,13 +15,13 @@ const (
 	rcRTS    = AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrSendPSN | AttrMaxRDAtomic
 	cInit    = AttrPKeyIndex | AttrPort | AttrAccess
 	dInit    = AttrPKeyIndex | AttrPort | AttrQKey
-	cRTROpt  = AttrAltPath | AttrAccess | AttrPKeyIndex
+	cRTROpt  = AttrAccess | AttrPKeyIndex
 	dRTROpt  = AttrPKeyIndex | AttrQKey
-	cRTSOpt  = AttrCurrentState | AttrAltPath | AttrAccess | AttrPathMigState
+	cRTSOpt  = AttrCurrentState | AttrAccess
 	dRTSOpt  = AttrCurrentState | AttrQKey
 	rcSQDOpt = AttrPort | AttrAddressVector | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic |
-		AttrMaxDestRDAtomic | AttrAltPath | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer | AttrPathMigState
-	ucSQDOpt = AttrAddressVector | AttrAltPath | AttrAccess | AttrPKeyIndex | AttrPathMigState
+		AttrMaxDestRDAtomic | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer
+	ucSQDOpt = AttrAddressVector | AttrAccess | AttrPKeyIndex
 )
 
 // transitions is the table of IBTA 10.3.1 and 11.2.5 (table 92) as the kernel's ib_modify_qp_is_ok has it. Edges to RESET

@@ -145,19 +145,17 @@ const (
 	AttrRNRRetry        AttributeMask = 1 << 11
 	AttrRecvPSN         AttributeMask = 1 << 12
 	AttrMaxRDAtomic     AttributeMask = 1 << 13
-	AttrAltPath         AttributeMask = 1 << 14
 	AttrMinRNRTimer     AttributeMask = 1 << 15
 	AttrSendPSN         AttributeMask = 1 << 16
 	AttrMaxDestRDAtomic AttributeMask = 1 << 17
-	AttrPathMigState    AttributeMask = 1 << 18
 	AttrCapabilities    AttributeMask = 1 << 19
 	AttrDestQPN         AttributeMask = 1 << 20
 )
 
 var attributeNames = []string{
 	"STATE", "CUR_STATE", "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS", "PKEY_INDEX", "PORT", "QKEY", "AV", "PATH_MTU", "TIMEOUT",
-	"RETRY_CNT", "RNR_RETRY", "RQ_PSN", "MAX_QP_RD_ATOMIC", "ALT_PATH", "MIN_RNR_TIMER", "SQ_PSN", "MAX_DEST_RD_ATOMIC",
-	"PATH_MIG_STATE", "CAP", "DEST_QPN",
+	"RETRY_CNT", "RNR_RETRY", "RQ_PSN", "MAX_QP_RD_ATOMIC", "", "MIN_RNR_TIMER", "SQ_PSN", "MAX_DEST_RD_ATOMIC",
+	"", "CAP", "DEST_QPN",
 }
 
 func (m AttributeMask) String() string { return flagString(uint32(m), attributeNames) }
@@ -194,26 +192,47 @@ func AckTimeout(code uint8) time.Duration {
 	return 4096 * time.Nanosecond << (code & 31)
 }
 
-// ConnectOptions is all that a queue pair needs to go from RESET to RTS (or RTR). Values go to the device as they are, but for
-// Port.
+// ConnectOptions is all that a queue pair needs to go from RESET to RTS (or RTR). Zero fields take the default shown; [Zero] asks
+// for 0 itself, see [Exactly].
 type ConnectOptions struct {
-	Port            int // counted from 1; 0 is 1
+	Port            int // counted from 1; 1
 	PKeyIndex       int
-	Access          Access // remote operations let in
+	Access          Access // remote operations let in; none
 	QKey            uint32 // UD
-	PathMTU         MTU
+	PathMTU         MTU    // the port's active MTU
 	AddressVector   AddressVector
 	DestQPN         uint32
 	SendPSN         uint32
 	RecvPSN         uint32
-	MaxRDAtomic     uint8
-	MaxDestRDAtomic uint8
-	MinRNRTimer     uint8 // code of IBTA table 46; 0 is 655 ms, 12 is 0.64 ms
-	Timeout         uint8 // 4.096 µs × 2^n; 0: no timer, 14 is 67 ms
-	RetryCount      uint8
-	RNRRetry        uint8
-	PeerWindow      int  // the peer's Limits.ReceiveWindow; 0: it has none
-	StayRTR         bool // do not go on to RTS (perftest's one-sided server)
+	MaxRDAtomic     uint8 // 1
+	MaxDestRDAtomic uint8 // 1
+	MinRNRTimer     uint8 // code of IBTA table 46; 12, which is 0.64 ms. Its code 0 is 655 ms
+	Timeout         uint8 // 4.096 µs × 2^n; 14, which is 67 ms. At 0 there is no timer
+	RetryCount      uint8 // 7
+	RNRRetry        uint8 // 7, which is for ever
+	PeerWindow      int   // the peer's Limits.ReceiveWindow; 0: it has none
+	StayRTR         bool  // do not go on to RTS (perftest's one-sided server)
+}
+
+// Zero is 0 in those fields of [ConnectOptions] whose 0 means the default.
+const Zero = 0xff
+
+// Exactly is a value of [ConnectOptions] that stands for itself, also where it is 0.
+func Exactly(v uint8) uint8 {
+	if v == 0 {
+		return Zero
+	}
+	return v
+}
+
+func orDefault(v, byDefault uint8) uint8 {
+	switch v {
+	case 0:
+		return byDefault
+	case Zero:
+		return 0
+	}
+	return v
 }
 
 // InitQP moves a queue pair from RESET to INIT, from where receives may be posted.
@@ -233,6 +252,13 @@ func InitQP(qp QueuePair, o ConnectOptions) error {
 
 // ConnectQP moves a queue pair from INIT to RTR and, unless o.StayRTR, to RTS.
 func ConnectQP(qp QueuePair, o ConnectOptions) error {
+	if o.PathMTU == 0 && qp.Transport() != UD {
+		port, err := qp.Device().Port(max(o.Port, 1))
+		if err != nil {
+			return err
+		}
+		o.PathMTU = port.ActiveMTU
+	}
 	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR, PeerWindow: o.PeerWindow}
 	rts := QueuePairAttributes{Mask: AttrState | AttrSendPSN, State: StateRTS, SendPSN: o.SendPSN}
 	if qp.Transport() != UD {
@@ -242,9 +268,10 @@ func ConnectQP(qp QueuePair, o ConnectOptions) error {
 	}
 	if qp.Transport() == RC {
 		rtr.Mask |= AttrMaxDestRDAtomic | AttrMinRNRTimer
-		rtr.MaxDestRDAtomic, rtr.MinRNRTimer = o.MaxDestRDAtomic, o.MinRNRTimer
+		rtr.MaxDestRDAtomic, rtr.MinRNRTimer = orDefault(o.MaxDestRDAtomic, 1), orDefault(o.MinRNRTimer, 12)
 		rts.Mask |= AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic
-		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRDAtomic = o.Timeout, o.RetryCount, o.RNRRetry, o.MaxRDAtomic
+		rts.Timeout, rts.RetryCount = orDefault(o.Timeout, 14), orDefault(o.RetryCount, 7)
+		rts.RNRRetry, rts.MaxRDAtomic = orDefault(o.RNRRetry, 7), orDefault(o.MaxRDAtomic, 1)
 	}
 	if err := qp.Modify(rtr); err != nil || o.StayRTR {
 		return err

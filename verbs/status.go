@@ -45,7 +45,7 @@ var statusTable = [...]explanation{
 	LocalLengthError: {
 		"LOC_LEN_ERR", "a length does not fit: on a receive, the message was longer than the posted buffer; on a send, longer than the port or the operation allows",
 		[]string{"the peer sends more than this end's receive holds", "a UD message above the MTU, or a UD receive without room for the 40-byte GRH"},
-		"use the same --size on both ends; for UD add 40 bytes to each receive",
+		"use the same message size at both ends; for UD add 40 bytes to each receive",
 	},
 	LocalQPOperationError: {
 		"LOC_QP_OP_ERR", "this end's queue pair could not do what was asked",
@@ -77,12 +77,12 @@ var statusTable = [...]explanation{
 	RemoteInvalidRequestError: {
 		"REM_INV_REQ_ERR", "the peer refused the request as invalid",
 		[]string{"the peer's receive is shorter than the message", "the peer's queue pair does not let the operation in (access flags)", "more READs or atomics outstanding than the peer serves", "a misaligned atomic"},
-		"use the same --size and operation on both ends; compare --outs with the peer's limit",
+		"use the same message size and operation at both ends; compare the READs and atomics in flight with the peer's limit",
 	},
 	RemoteAccessError: {
 		"REM_ACCESS_ERR", "the peer's memory protection refused the request",
 		[]string{"wrong or revoked rkey", "the address range leaves the peer's region", "the peer's region lacks the remote right"},
-		"exchange rkey, address and size anew; use the same --size on both ends",
+		"exchange rkey, address and size anew; use the same message size at both ends",
 	},
 	RemoteOperationError: {
 		"REM_OP_ERR", "the peer could not finish the operation",
@@ -91,13 +91,13 @@ var statusTable = [...]explanation{
 	},
 	RetryExceeded: {
 		"RETRY_EXC_ERR", "no acknowledgement after all retries",
-		[]string{"the peer has gone or torn its queue pair down", "on the first message: wrong QPN, PSN, GID or path MTU", "UDP port 4791 is blocked, or the two GIDs cannot reach each other", "a lossy path with too short a --qp-timeout"},
-		"ping the peer's address; run 'gobw doctor HOST'; compare GID index (-x) and MTU (-m) of both ends",
+		[]string{"the peer has gone or torn its queue pair down", "on the first message: wrong QPN, PSN, GID or path MTU", "UDP port 4791 is blocked, or the two GIDs cannot reach each other", "a lossy path with too short a timeout"},
+		"ping the peer's address; compare GID index and path MTU of both ends",
 	},
 	RNRRetryExceeded: {
 		"RNR_RETRY_EXC_ERR", "the peer had no receive posted, for all retries",
 		[]string{"the sender outruns the receiver", "the peer expects fewer messages"},
-		"post more receives (--rx-depth) or use the same --iters on both ends",
+		"post more receives, or send as many messages as the peer expects",
 	},
 	LocalRDDViolation:           {"LOC_RDD_VIOL_ERR", "reliable datagram domain violation (RD only)", nil, ""},
 	RemoteInvalidRDRequestError: {"REM_INV_RD_REQ_ERR", "the peer refused an RD request (RD only)", nil, ""},

@@ -30,8 +30,8 @@ func TestCompletionErrorNamesCauseAndRemedy(t *testing.T) {
 			t.Errorf("%q does not contain %q", err, want)
 		}
 	}
-	if r := RemedyOf(err); !strings.Contains(r, "gobw doctor") {
-		t.Errorf("remedy %q does not name the next command", r)
+	if r := RemedyOf(err); !strings.Contains(r, "Try: ping") {
+		t.Errorf("remedy %q does not say what to do next", r)
 	}
 }
 

@@ -142,14 +142,9 @@ func talk(ctx context.Context, conn net.Conn, out io.Writer, play func(context.C
 	}
 
 	// 7. RESET to INIT to RTR to RTS.
-	port, err := dev.Port(1)
-	if err != nil {
-		return err
-	}
 	o := verbs.ConnectOptions{
-		Access: verbs.AccessRemoteWrite, PathMTU: port.ActiveMTU, DestQPN: theirs.QPN, SendPSN: mine.PSN, RecvPSN: theirs.PSN,
+		Access: verbs.AccessRemoteWrite, DestQPN: theirs.QPN, SendPSN: mine.PSN, RecvPSN: theirs.PSN,
 		AddressVector: verbs.AddressVector{UseGID: true, DGID: theirs.GID, SGIDIndex: gid.Index},
-		MaxRDAtomic:   1, MaxDestRDAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7,
 	}
 	if err := verbs.InitQP(qp, o); err != nil {
 		return err
@@ -168,7 +163,7 @@ func initiator(ctx context.Context, e *end, peer address, conn net.Conn, out io.
 	n := copy(e.buf, greeting)
 	err := e.qp.PostSend([]verbs.SendRequest{{
 		ID: 1, Opcode: verbs.OpWrite, Flags: verbs.Signaled,
-		SGEs:       []verbs.SGE{{Addr: e.mr.Addr(), Length: uint32(n), LKey: e.mr.LKey()}},
+		SGEs:       []verbs.SGE{e.mr.SGE(0, n)},
 		RemoteAddr: peer.Addr, RKey: peer.RKey,
 	}})
 	if err != nil {

@@ -70,9 +70,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs := flag.NewFlagSet("pingpong", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.device, "d", "", "device (the first there is)")
-	fs.IntVar(&o.gidIndex, "g", -1, "line of the GID table (the one of the connection's address)")
+	fs.IntVar(&o.gidIndex, "g", -1, "line of the GID table (the one of the connection's address; InfiniBand: none, but the LID)")
 	fs.TextVar(&o.transport, "c", verbs.RC, "transport: RC, UC or UD")
-	fs.IntVar(&o.size, "s", 0, "bytes per message (4096; UD: 2048)")
+	fs.IntVar(&o.size, "s", 0, "bytes per message (4096; UD: 1024)")
 	fs.IntVar(&o.iters, "n", 1000, "round trips")
 	fs.IntVar(&o.rxDepth, "r", 500, "receives posted")
 	fs.IntVar(&o.shared, "q", 0, "queue pairs that share their receives, as ibv_srq_pingpong's do (its default: 16)")
@@ -88,7 +88,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.size == 0 {
 		o.size = 4096
 		if o.transport == verbs.UD {
-			o.size = 2048
+			o.size = 1024 // since rdma-core 26
 		}
 	}
 	switch {
@@ -228,7 +228,11 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.dev)
-	if e.gid, err = chooseGID(e.dev, o.gidIndex, conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()); err != nil {
+	port, err := e.dev.Port(1)
+	if err != nil {
+		return nil, err
+	}
+	if e.gid, err = chooseGID(e.dev, port.LinkLayer, o.gidIndex, conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()); err != nil {
 		return nil, err
 	}
 	if e.pd, err = e.dev.AllocPD(); err != nil {
@@ -253,8 +257,7 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		}
 		e.undo = append(e.undo, e.srq)
 	}
-	port, err := e.dev.Port(1)
-	if err != nil {
+	if port, err = e.dev.Port(1); err != nil { // again: the software device has its MTU from the address
 		return nil, err
 	}
 	if o.transport == verbs.UD && o.size > port.ActiveMTU.Bytes() {
@@ -290,8 +293,11 @@ func openDevice(name string) (verbs.Device, error) {
 	return nil, fmt.Errorf("no device %q: %w", name, errors.Join(why...))
 }
 
-// chooseGID takes the line asked for, or the one of the connection's address, or the first of RoCE v2.
-func chooseGID(dev verbs.Device, index int, local netip.Addr) (verbs.GIDEntry, error) {
+// chooseGID takes the line asked for, or the one of the connection's address, or the first of RoCE v2. InfiniBand has LIDs and needs none.
+func chooseGID(dev verbs.Device, link verbs.LinkLayer, index int, local netip.Addr) (verbs.GIDEntry, error) {
+	if link == verbs.LinkInfiniBand && index < 0 {
+		return verbs.GIDEntry{}, nil
+	}
 	if b, can := dev.(verbs.Rebinder); can && index < 0 {
 		if err := b.Bind(local); err != nil {
 			return verbs.GIDEntry{}, err
@@ -388,7 +394,6 @@ func (e *end) join(k int) error {
 	}
 	err := verbs.ConnectQP(e.qps[k], verbs.ConnectOptions{
 		PathMTU: e.o.mtu, AddressVector: av, DestQPN: theirs.QPN, SendPSN: mine.PSN, RecvPSN: theirs.PSN,
-		MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7,
 	})
 	if err != nil || e.o.transport != verbs.UD {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,32 @@ func TestRefused(t *testing.T) {
 		if _, err := parse(strings.Fields(line), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
+	}
+}
+
+// infiniBand is a device whose port has a LID, and a table without the connection's address.
+type infiniBand struct{ verbs.Device }
+
+func (infiniBand) GIDs(int) ([]verbs.GIDEntry, error) {
+	return []verbs.GIDEntry{{GID: verbs.GID{0: 0xfe, 1: 0x80, 15: 1}}}, nil
+}
+
+// TestDefaults holds what holds without -s and -g to rdma-core's pingpongs.
+func TestDefaults(t *testing.T) {
+	for line, want := range map[string]int{"": 4096, "-c UC": 4096, "-c UD": 1024, "-c UD -s 64": 64} {
+		if o, err := parse(strings.Fields(line), io.Discard); err != nil || o.size != want {
+			t.Errorf("%q: %d bytes, %v, want %d", line, o.size, err, want)
+		}
+	}
+	local := netip.MustParseAddr("192.0.2.1")
+	if g, err := chooseGID(infiniBand{}, verbs.LinkInfiniBand, -1, local); err != nil || !g.GID.IsZero() {
+		t.Errorf("InfiniBand without -g: %v, %v, want no GID", g, err)
+	}
+	if g, err := chooseGID(infiniBand{}, verbs.LinkInfiniBand, 0, local); err != nil || g.GID.IsZero() {
+		t.Errorf("InfiniBand with -g 0: %v, %v", g, err)
+	}
+	if _, err := chooseGID(infiniBand{}, verbs.LinkEthernet, -1, local); err == nil {
+		t.Error("Ethernet without a GID of RoCE v2 is taken")
 	}
 }
 

@@ -18,7 +18,7 @@ func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job
 	}
 	p := e.plan
 	s := p.Lane(size, count)
-	j := &job.Job{Shape: job.Stream, CQs: e.cqs()}
+	j := &job.Job{Shape: job.Stream, CQs: e.cqs(), InGo: p.Point() != nil} // strategies that pack and others are compared
 	if len(e.threads) == 1 {
 		j.Channel = e.threads[0].channel
 	}
@@ -48,7 +48,6 @@ func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job
 				lane.Expect = s.Count
 			}
 		}
-		lane.Credit = e.credit(q, s, peer[q])
 		j.Lanes = append(j.Lanes, lane)
 	}
 	return j, nil
@@ -71,7 +70,7 @@ func (e *Endpoint) split(whole *job.Job) []*job.Job {
 	for i, c := range e.threads {
 		parts[i] = &job.Job{
 			Shape: whole.Shape, CQs: c.all(), Channel: c.channel,
-			Deadline: whole.Deadline, AbandonAtDeadline: whole.AbandonAtDeadline, Pace: whole.Pace,
+			Deadline: whole.Deadline, AbandonAtDeadline: whole.AbandonAtDeadline, Pace: whole.Pace, InGo: whole.InGo,
 		}
 	}
 	for q, lane := range whole.Lanes {
@@ -124,11 +123,17 @@ func (e *Endpoint) settleReceives(j *job.Job, n []uint64) {
 	}
 }
 
-// serveJob makes progress for the peer while this end waits: where receives are kept posted, a stream that goes on
+// ServeJob makes progress for the peer while this end waits: where receives are kept posted, a stream that goes on
 // reposting them; got is how many each lane has received by now.
-func (e *Endpoint) serveJob(j *job.Job, got []uint64) *job.Job {
+func (e *Endpoint) ServeJob(j *job.Job, got []uint64) *job.Job {
 	if j.Shape != job.Stream || !e.plan.OpenEnded() || len(j.Lanes[0].Receives) == 0 {
 		return &job.Job{Shape: job.Serve, CQs: j.CQs, Lanes: j.Lanes}
 	}
 	return j.Receiving(got)
+}
+
+// TakeReceive notes that the one queue pair's oldest receive completed after the job: nobody posts it again.
+func (e *Endpoint) TakeReceive() {
+	e.outstanding[0]--
+	e.posted[0]--
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench/machine"
+
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -70,9 +72,9 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 // exchangeFacts settles the test with what both ends are.
 func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verbs.GIDEntry) (control.Facts, error) {
 	info := r.rails[0].device.Info()
-	env := describe(Host(), r.rails[0].device, r.rails[0].port)
+	env := describe(machine.Host(), r.rails[0].device, r.rails[0].port)
 	local := control.Facts{
-		PageBytes: os.Getpagesize(), CacheLineBytes: cacheLine(), MTU: r.plan.MTU(), MaxOutstanding: r.plan.Outstanding(), GIDs: tables[0], Rails: tables[1:],
+		PageBytes: os.Getpagesize(), CacheLineBytes: machine.CacheLine(), MTU: r.plan.MTU(), MaxOutstanding: r.plan.Outstanding(), GIDs: tables[0], Rails: tables[1:],
 		Limits: &info.Limits,
 	}
 	var err error
@@ -101,13 +103,9 @@ func setupOf(verb, device string, err error) error {
 // checkPeer refuses addresses that cannot be what the plan needs.
 func (r *run) checkPeer() error {
 	need := uint64(r.end.slots.RecvBytes())
-	check := r.o.Policy.CheckAddress
-	if r.plan.SendsToGroup() {
-		check = r.o.Policy.CheckGroup
-	}
 	for q, a := range r.peer {
-		if a.HasGID {
-			if err := check(a.GID.Addr()); err != nil {
+		if a.HasGID || !a.GID.IsZero() { // else a LID: the subnet manager's partition bounds it
+			if err := r.plan.CheckAddress(a.GID.Addr(), r.o.Policy.Data); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
@@ -31,7 +32,6 @@ type Endpoint struct {
 	regions     []verbs.MemoryRegion
 	qps         []verbs.QueuePair
 	handles     []verbs.AddressHandle  // UD
-	credits     *credits               // nil: the transport sees to it that receives are there
 	joined      []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
 	psns        []uint32
 	posted      []uint64 // receives posted so far, per queue pair
@@ -91,11 +91,6 @@ func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint,
 	}
 	if err := e.allocate(); err != nil {
 		return nil, err
-	}
-	if p.ByCredit() {
-		if e.credits, err = newCredits(e, qps); err != nil {
-			return nil, err
-		}
 	}
 	if e.spec.SRQ && p.Receives() {
 		if e.srq, err = e.pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * qps, SGEs: d.RecvSGEs}); err != nil {
@@ -204,7 +199,7 @@ func (e *Endpoint) allocate() error {
 	regions, bytes := e.slots.Regions()
 	for n := range regions {
 		node := -1
-		if numaNodes() > 1 {
+		if machine.NUMANodes() > 1 {
 			node = e.railOf(n).numaNode
 		}
 		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{HugePages: e.spec.HugePages, NUMANode: node + 1, Touch: true})
@@ -241,9 +236,6 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	}
 	if e.plan.Point() == nil { // what a queue pair is not made for may make its requests larger
 		o.Sends = verbs.OpcodesOf(e.plan.Row().Requests()...)
-		if e.credits != nil {
-			o.Sends |= verbs.OpcodesOf(verbs.OpWrite)
-		}
 	}
 	var qp verbs.QueuePair
 	var err error
@@ -284,9 +276,6 @@ func (e *Endpoint) addresses() []control.Address {
 		if e.group != nil {
 			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, e.group.gid, true
 		}
-		if e.credits != nil {
-			out[q].RKey, out[q].Addr = e.credits.region.RKey(), e.credits.buffer.Addr()+grantedAt(q)
-		}
 	}
 	return out
 }
@@ -319,9 +308,10 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 	return verbs.ConnectQP(qp, verbs.ConnectOptions{
 		Port: r.port.Number, PKeyIndex: traffic.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
-		MaxRDAtomic:     uint8(min(peer.Outstanding, max(r.device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
-		MaxDestRDAtomic: uint8(e.plan.Outstanding()),
-		MinRNRTimer:     traffic.MinRNRTimer, Timeout: traffic.Timeout, RetryCount: traffic.Retries, RNRRetry: traffic.RNRRetries, PeerWindow: peer.Window,
+		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
+		MaxDestRDAtomic: verbs.Exactly(uint8(e.plan.Outstanding())),
+		MinRNRTimer:     verbs.Exactly(traffic.MinRNRTimer), Timeout: verbs.Exactly(traffic.Timeout),
+		RetryCount: verbs.Exactly(traffic.Retries), RNRRetry: verbs.Exactly(traffic.RNRRetries), PeerWindow: peer.Window,
 		StayRTR: !e.plan.Sends(),
 	})
 }

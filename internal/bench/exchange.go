@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench/drive"
+	"github.com/gobw/gobw/internal/bench/machine"
+
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -35,7 +38,8 @@ type ExchangeOptions struct {
 	Port     int
 	GIDIndex *int
 	Local    netip.Addr // the address that the peers know this host by
-	CPU      CPUChoice
+	CPU      machine.CPUChoice
+	Policy   plan.Policy // what this end grants whoever asks
 }
 
 type exchangeFlow struct {
@@ -98,14 +102,14 @@ func OpenExchange(dev verbs.Device, spec plan.Spec, o ExchangeOptions) (*Exchang
 // Port is the device port in use.
 func (x *Exchange) Port() verbs.PortInfo { return x.port }
 
-// GID is the address in use; false: LIDs are.
-func (x *Exchange) GID() (verbs.GIDEntry, bool) { return x.gid, x.useGID }
+// QPs is how many queue pairs each flow has.
+func (x *Exchange) QPs() int { return max(x.spec.QPs, 1) }
 
 // settle makes the test of one part.
 func (x *Exchange) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
 	return plan.Settle(spec, plan.Limits{
-		Device: x.device.Info(), Port: x.port, PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: (role == plan.Initiator) != spec.Reversed,
-	}, plan.Peer{MTU: mtu}, plan.Policy{})
+		Device: x.device.Info(), Port: x.port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: (role == plan.Initiator) != spec.Reversed,
+	}, plan.Peer{MTU: mtu}, x.o.Policy)
 }
 
 // Add makes the objects of one more flow and returns its addresses for the peer. Its queue pairs have flow labels from the
@@ -211,14 +215,14 @@ func (x *Exchange) Run(ctx context.Context, s Span) ([]Movement, error) {
 	if len(x.running()) == 0 {
 		return out, nil
 	}
-	q, err := beQuiet(x.o.CPU, []int{x.device.Info().NUMANode})
+	q, err := machine.BeQuiet(x.o.CPU, []int{x.device.Info().NUMANode})
 	if err != nil {
 		return nil, err
 	}
 	d := &exchangeRun{Exchange: x, clock: job.StartTickClock(), out: out}
 	d.perNs = d.clock.PerNanosecond()
 	err = d.drive(ctx, s)
-	return out, errors.Join(err, q.restore())
+	return out, errors.Join(err, q.Restore())
 }
 
 // exchangeRun is one Run.
@@ -318,7 +322,7 @@ func (d *exchangeRun) sleep(ctx context.Context, t time.Duration) error {
 func (d *exchangeRun) loop(ctx context.Context, runner job.Runner, begun job.Ticks, s Span) error {
 	from, to, end := begun+d.ticks(s.Lead), begun+d.ticks(s.Lead+s.Measure), begun+d.ticks(s.whole())
 	software := d.device.Info().Software
-	length := slice
+	length := drive.Slice
 	for {
 		now := job.Now()
 		if now >= end && d.heard() {
@@ -347,7 +351,7 @@ func (d *exchangeRun) loop(ctx context.Context, runner job.Runner, begun job.Tic
 			return context.Cause(ctx)
 		}
 		// A software device whose path is slower than its processor leaves that to others.
-		length = slice
+		length = drive.Slice
 		if software && d.whole.Shape != job.PingPong {
 			length = idleSlice
 			if !moved {

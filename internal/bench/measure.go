@@ -3,28 +3,61 @@ package bench
 import (
 	"context"
 	"errors"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench/machine"
 
 	"github.com/gobw/gobw/internal/control"
 )
 
 // measure runs all rounds on a quiet thread.
 func (r *run) measure(ctx context.Context) (err error) {
-	if r.quiet, err = beQuiet(r.o.CPU, r.nodes()); err != nil {
+	if r.quiet, err = machine.BeQuiet(r.o.CPU, r.nodes()); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.quiet.restore()) }()
+	defer func() { err = errors.Join(err, r.quiet.Restore()) }()
 	r.perNs = r.clock.PerNanosecond()
-	r.clockCostNs = clockCost() / r.perNs
+	r.clockCostNs = machine.ClockCost() / r.perNs
 	l := r.local()
-	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.cpu, r.quiet.maxProcs, r.clockCostNs
-	l.Priority = r.quiet.priority()
-	for rd := range r.plan.Rounds() { // those of an endless test go on until the context ends
-		if err := r.round(ctx, rd); err != nil {
+	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.CPU, r.quiet.MaxProcs, r.clockCostNs
+	l.Priority = r.quiet.Priority()
+	for rd := range r.plan.Rounds() { // those of an endless test go on until an end leaves
+		err := r.round(ctx, rd)
+		if r.endless() && r.plan.OneSided() && (r.peerLeft || ctx.Err() != nil) {
+			return errors.Join(err, r.leave())
+		}
+		if err != nil {
 			return err
 		}
-		r.quiet.collect()
+		r.quiet.Collect()
 	}
 	r.perNs = r.clock.PerNanosecond()
-	l.TicksPerNs, l.PreemptSignal = r.perNs, !r.quiet.blocked
+	l.TicksPerNs, l.PreemptSignal = r.perNs, !r.quiet.Blocked
 	return r.session.Sync(ctx, control.PhaseFinished, max(len(r.spec.Sizes)-1, 0), true)
+}
+
+// leaveLimit bounds the end of an endless test: a stock server that was stopped first answers nothing.
+const leaveLimit = 2 * time.Second
+
+// leave ends an endless test as perftest does when its client is interrupted: the client says that it is done, both ends swap a
+// report, and they part.
+func (r *run) leave() error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), leaveLimit, control.ErrSilent)
+	defer cancel()
+	if !r.peerLeft {
+		if err := r.session.Sync(ctx, control.PhaseDone, 0, true); err != nil {
+			return err
+		}
+	}
+	var last control.Figures
+	if n := len(r.result.Records); n > 0 {
+		last = r.figuresOf(r.result.Records[n-1], &outcome{})
+	}
+	if _, err := r.session.Report(ctx, last); err != nil {
+		return err
+	}
+	if err := r.session.Sync(ctx, control.PhaseFinished, 0, true); err != nil {
+		return err
+	}
+	return r.session.Close()
 }

@@ -13,6 +13,7 @@ import (
 // endReport is what the ends tell each other after a round, inside [control.Figures].Record.
 type endReport struct {
 	Record   report.Record `json:"record"`
+	Sent     uint64        `json:"sent"` // in all, margins included, as what was received
 	Received uint64        `json:"received"`
 	Whole    uint64        `json:"whole,omitempty"` // messages compared and found whole
 	Corrupt  string        `json:"corrupt,omitempty"`
@@ -26,8 +27,8 @@ func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
 	env := *r.local()
-	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.blocked
-	e := endReport{Record: rec, Received: x.received, Whole: x.whole, Environment: &env}
+	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.Blocked
+	e := endReport{Record: rec, Sent: x.sent, Received: x.received, Whole: x.whole, Environment: &env}
 	if x.corrupt != nil {
 		e.Corrupt = x.corrupt.Error()
 	}
@@ -53,7 +54,7 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Counters, e.Record.Warnings = nil, nil, nil, nil, nil, nil
 	e.Record.PerThread, e.Record.PerRail = nil, nil
 	e.Record.Iterations, e.Record.Messages = f.Iterations, f.Iterations
-	e.Record.Bytes = f.Iterations * local.SizeBytes
+	e.Record.SizeBytes, e.Record.Bytes = f.Size, f.Iterations*f.Size // which may be less than this end was told
 	e.Record.Bandwidth = report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}
 	e.Record.MessagesPerS = f.MessagesPerS
 	if f.MessagesPerS > 0 {
@@ -87,18 +88,18 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 		}
 		out.MessagesPerS = from.MessagesPerS + to.MessagesPerS
 		if lossy && counted {
-			deliver(&out, float64(atFrom.received+atTo.received)/float64(max(out.Messages, 1)))
+			deliver(&out, share(atFrom.received+atTo.received, atFrom.sent+atTo.sent))
 		} else if lossy {
-			r.deliverUncounted(&out, atFrom.whole+atTo.whole)
+			r.deliverUncounted(&out, share(atFrom.whole+atTo.whole, atFrom.sent+atTo.sent))
 		}
 		return out
 	}
 	if lossy && !counted {
-		r.deliverUncounted(&out, atFrom.whole+atTo.whole)
+		r.deliverUncounted(&out, share(atFrom.whole+atTo.whole, atFrom.sent+atTo.sent))
 	}
 	if lossy && counted && to.Messages+from.Messages > 0 && from.Messages > 0 {
-		share := min(float64(atTo.received)/float64(from.Messages), 1)
-		out.Delivered = &share
+		delivered := share(atTo.received, atFrom.sent)
+		out.Delivered = &delivered
 		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
 		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
 		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, max(to.Seconds, from.Seconds)
@@ -115,7 +116,6 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 
 // deliver makes the figures of what left those of the share that arrived.
 func deliver(out *report.Record, share float64) {
-	share = min(share, 1)
 	out.Delivered = &share
 	out.Bandwidth = report.Bandwidth{AverageBitsPerS: out.Bandwidth.AverageBitsPerS * share}
 	out.MessagesPerS *= share
@@ -123,12 +123,12 @@ func deliver(out *report.Record, share float64) {
 
 // deliverUncounted makes the figures of a WRITE that may be lost, of which no completion tells at the peer: where every
 // message was compared, by those found whole; else nobody knows what arrived, and there are none.
-func (r *run) deliverUncounted(out *report.Record, whole uint64) {
+func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 	if r.spec.Verify == plan.VerifyAll {
-		deliver(out, float64(whole)/float64(max(out.Messages, 1)))
+		deliver(out, delivered)
 		return
 	}
-	if r.plan.Point() != nil { // a grid compares what the initiator's requests take
+	if r.plan.Point() != nil || r.o.WhatLeft { // a grid compares what the initiator's requests take
 		out.Warnings = append(out.Warnings, "this is what left: nobody counts what of a WRITE arrives over "+r.spec.Transport.String())
 		return
 	}
@@ -138,10 +138,14 @@ func (r *run) deliverUncounted(out *report.Record, whole uint64) {
 		r.spec.Transport))
 }
 
-// arrival is what an end knows of what arrived there.
+// arrival is what an end sent in all, and what it knows of what arrived there.
 type arrival struct {
+	sent     uint64 // completions of sends
 	received uint64 // completions of receives
 	whole    uint64 // messages compared and found whole
 }
 
-func (e *endReport) arrival() arrival { return arrival{e.Received, e.Whole} }
+func (e *endReport) arrival() arrival { return arrival{e.Sent, e.Received, e.Whole} }
+
+// share is that of messages sent which arrived. Both are of whole rounds: margins cannot be told apart at an end that only counts.
+func share(arrived, sent uint64) float64 { return min(float64(arrived)/float64(max(sent, 1)), 1) }

@@ -149,6 +149,7 @@ func (notingCQ) Close() error                         { return nil }
 func (c notingCQ) Depth() int                         { return c.depth }
 func (notingCQ) Poll([]verbs.Completion) (int, error) { return 0, nil }
 func (notingCQ) Arm(verbs.Notify) error               { return nil }
+func (notingCQ) Resize(int) error                     { return nil }
 func (notingCQ) Acknowledge(int)                      {}
 
 type notingPD struct{ d *notingDevice }
@@ -185,11 +186,12 @@ func (*notingPD) AllocMW() (verbs.MemoryWindow, error) { return notingMR(0), nil
 
 type notingMR int
 
-func (notingMR) Close() error { return nil }
-func (notingMR) Addr() uint64 { return 0 }
-func (m notingMR) Len() int   { return int(m) }
-func (notingMR) LKey() uint32 { return 1 }
-func (notingMR) RKey() uint32 { return 2 }
+func (notingMR) Close() error           { return nil }
+func (notingMR) Addr() uint64           { return 0 }
+func (m notingMR) Len() int             { return int(m) }
+func (notingMR) LKey() uint32           { return 1 }
+func (notingMR) SGE(_, n int) verbs.SGE { return verbs.SGE{Length: uint32(n), LKey: 1} }
+func (notingMR) RKey() uint32           { return 2 }
 
 type notingSRQ struct{}
 

@@ -2,7 +2,11 @@ package bench
 
 import (
 	"fmt"
+	"os"
 
+	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -10,7 +14,7 @@ import (
 func ChoosePort(dev verbs.Device, n int) (verbs.PortInfo, error) {
 	info := dev.Info()
 	if n > info.Ports {
-		return verbs.PortInfo{}, &verbs.Error{Verb: "choose port", Device: info.Name, Err: fmt.Errorf("--ib-port (-i) %d: the device has %d", n, info.Ports)}
+		return verbs.PortInfo{}, &verbs.Error{Verb: "choose port", Device: info.Name, Err: &PortError{Number: n, Ports: info.Ports}}
 	}
 	if n > 0 {
 		p, err := dev.Port(n)
@@ -40,5 +44,46 @@ func portDown(info verbs.DeviceInfo, p verbs.PortInfo) error {
 	if p.State == verbs.PortInit {
 		fix = "no subnet manager answers: start opensm on one host of the fabric"
 	}
-	return &verbs.Error{Verb: fmt.Sprintf("use port %d", p.Number), Device: info.Name, Err: fmt.Errorf("state is %v", p.State), Fix: fix}
+	return &verbs.Error{Verb: fmt.Sprintf("use port %d", p.Number), Device: info.Name, Err: &PortError{Number: p.Number, Ports: info.Ports, State: p.State}, Fix: fix}
+}
+
+// PortError is a port that carries no traffic, or one that the device does not have.
+type PortError struct {
+	Number int
+	Ports  int // of the device
+	State  verbs.PortState
+}
+
+func (e *PortError) Error() string {
+	if e.Number > e.Ports {
+		return fmt.Sprintf("--ib-port (-i) %d: the device has %d", e.Number, e.Ports)
+	}
+	return fmt.Sprintf("state is %v", e.State)
+}
+
+// describe adds the device and its port.
+func describe(e report.Environment, dev verbs.Device, port verbs.PortInfo) report.Environment {
+	i := dev.Info()
+	e.Device, e.Provider, e.Software, e.Driver, e.Firmware = i.Name, i.Provider, i.Software, i.Driver, i.Firmware
+	e.Fabric = i.EmulatedNetwork
+	e.Port, e.LinkLayer, e.LinkBitsPerS, e.LinkState = port.Number, port.LinkLayer.String(), port.RateBitsPerS, port.State.String()
+	e.MTU = port.ActiveMTU.Bytes()
+	e.PCILinkSpeed, e.PCILinkWidth, e.NUMANode = i.PCILinkSpeed, i.PCILinkWidth, i.NUMANode
+	if i.Software {
+		e.LinkBitsPerS = 0
+	}
+	return e
+}
+
+// LocalFacts is what this end says of itself before a plan is known.
+func LocalFacts(dev verbs.Device, port int) (control.Facts, error) {
+	p, err := ChoosePort(dev, port)
+	if err != nil {
+		return control.Facts{}, err
+	}
+	info := dev.Info()
+	return control.Facts{
+		PageBytes: os.Getpagesize(), CacheLineBytes: machine.CacheLine(), MTU: p.ActiveMTU, Limits: &info.Limits,
+		MaxOutstanding: max(min(info.Limits.MaxRDAtomic, info.Limits.MaxInitRDAtomic), 1),
+	}, nil
 }

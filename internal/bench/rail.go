@@ -11,6 +11,9 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
+// rails are the devices of this end that a test runs on.
+type rails []rail
+
 // rail is one device of an end, and its address: rail i of one end talks to rail i of the other. Most tests have one. In a test
 // on two ports of a device each is a rail.
 type rail struct {
@@ -179,9 +182,9 @@ func (r *run) chooseGID(on *rail, first bool, mine, theirs []verbs.GIDEntry) (se
 	return pair.Server.GID, nil
 }
 
-// servesItself tells whether the peer's requests are served while this process sleeps.
-func (r *run) servesItself() bool {
-	return !slices.ContainsFunc(r.rails, func(on rail) bool {
+// ServeThemselves tells whether the peer's requests are served while this process sleeps.
+func (r rails) ServeThemselves() bool {
+	return !slices.ContainsFunc(r, func(on rail) bool {
 		_, does := on.device.(verbs.SelfServing)
 		return !does
 	})
@@ -231,10 +234,13 @@ func describeRails(e *report.Environment, rails []rail) {
 	}
 }
 
-// deviceCounters reads the devices' counters, added up; nil where one has none.
-func (r *run) deviceCounters() map[string]uint64 {
+// Name is that of the first.
+func (r rails) Name() string { return r[0].device.Info().Name }
+
+// Counters reads the devices' counters, added up; nil where one has none.
+func (r rails) Counters() map[string]uint64 {
 	all := map[string]uint64{}
-	for _, on := range r.rails {
+	for _, on := range r {
 		c, has := on.device.(verbs.Counters)
 		if !has {
 			return nil
@@ -250,10 +256,10 @@ func (r *run) deviceCounters() map[string]uint64 {
 	return all
 }
 
-// nextFailure looks at the events of the devices for one that no test survives. It does not wait.
-func (r *run) nextFailure(counts func(verbs.AsyncEvent) bool) error {
+// Failure looks at the events of the devices for one that no test survives. It does not wait.
+func (r rails) Failure(counts func(verbs.AsyncEvent) bool) error {
 	var errs []error
-	for _, on := range r.rails {
+	for _, on := range r {
 		for waiting := true; waiting; {
 			select {
 			case e, open := <-on.device.Events():
@@ -266,4 +272,14 @@ func (r *run) nextFailure(counts func(verbs.AsyncEvent) bool) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// endedBy is the error that an event makes of a test, or nil.
+func endedBy(dev verbs.Device, e verbs.AsyncEvent) error {
+	if !e.Type.EndsTest() {
+		return nil
+	}
+	return &verbs.Error{
+		Verb: "measure", Device: dev.Info().Name, Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()), Fix: e.Type.Remedy(),
+	}
 }

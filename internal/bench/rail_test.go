@@ -71,3 +71,35 @@ func TestCommonOfRails(t *testing.T) {
 		t.Errorf("got %+v, MTU %v", info, port.ActiveMTU)
 	}
 }
+
+// eventful is a device of which only the events count.
+type eventful struct {
+	verbs.Device
+	events chan verbs.AsyncEvent
+}
+
+func (e eventful) Events() <-chan verbs.AsyncEvent { return e.events }
+func (e eventful) Info() verbs.DeviceInfo          { return verbs.DeviceInfo{Name: "rxe0"} }
+
+// TestFailureIsAnEventThatEndsATest: harmless events and those that do not count are passed over, and none is waited for.
+func TestFailureIsAnEventThatEndsATest(t *testing.T) {
+	d := eventful{events: make(chan verbs.AsyncEvent, 4)}
+	on := rails{{device: d}}
+	all := func(verbs.AsyncEvent) bool { return true }
+	d.events <- verbs.AsyncEvent{Type: verbs.EventGIDChange, Port: 1}
+	if err := on.Failure(all); err != nil {
+		t.Errorf("a change of GIDs ends the test: %v", err)
+	}
+	d.events <- verbs.AsyncEvent{Type: verbs.EventPortError, Port: 1}
+	if err := on.Failure(func(e verbs.AsyncEvent) bool { return e.QP != nil }); err != nil {
+		t.Errorf("an event that does not count ends the test: %v", err)
+	}
+	d.events <- verbs.AsyncEvent{Type: verbs.EventPortError, Port: 1}
+	err := on.Failure(all)
+	if want := "measure: rxe0: the device reports PORT_ERR on port 1: the link went down"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if fix := verbs.RemedyOf(err); !strings.Contains(fix, "rdma link") {
+		t.Errorf("remedy %q does not name the next command", fix)
+	}
+}

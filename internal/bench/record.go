@@ -4,6 +4,9 @@ import (
 	"maps"
 	"runtime"
 
+	"github.com/gobw/gobw/internal/bench/drive"
+	"github.com/gobw/gobw/internal/bench/machine"
+
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
@@ -31,50 +34,27 @@ func Samples(rec *job.Recorder, ticksPerNs float64, half HalfTrip) report.Sample
 type HalfTrip bool
 
 // record makes the record of one measured round from this end's view.
-func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, clock *report.Clock, d disturbance) report.Record {
+func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock, d machine.Disturbance) report.Record {
 	p, size := &r.spec, r.spec.Sizes[rd.Size]
-	s, row := r.plan.Lane(size, 0), r.plan.Row()
-	out := report.Record{
-		Operation: string(p.Operation), Kind: string(p.Kind), Transport: p.Transport.String(), Direction: direction(r.plan),
-		SizeBytes: uint64(size), QPs: p.QPs, Run: rd.Run, TxDepth: s.Window, CQMod: s.Signal, PostList: s.Batch,
-		Events: p.Events, MTU: r.end.mtu.Bytes(), DurationTest: s.Count == 0, RoundTripHalf: r.plan.Answers(),
-		Immediate: row.Opcode.HasImmediate(), SRQ: p.SRQ, RateLimitBitsPerS: p.RateBits, GapNs: float64(p.Gap), Timestamps: string(p.Timestamps), Clock: clock,
-	}
-	if p.Threads > 1 {
-		out.Threads = p.Threads
-	}
-	if t.threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
+	lane := r.plan.Lane(size, 0)
+	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run, DurationTest: lane.Count == 0, Clock: clock}
+	if t.Threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
 		out.PerThread = r.shares(t, uint64(size), p.Threads)
 		if p.Rails > 1 {
 			out.PerRail = r.shares(t, uint64(size), p.Rails)
 		}
 	}
-	if p.Rails > 1 {
-		out.Rails = p.Rails
-	}
-	if row.Responded {
-		out.Outstanding = r.plan.Outstanding()
-	}
-	if row.Counter {
-		out.Atomic = "fetch-and-add"
-		if row.Opcode == verbs.OpCompareSwap {
-			out.Atomic = "compare-and-swap"
-		}
-	}
-	if size <= r.end.inline {
-		out.InlineBytes = r.end.inline
-	}
-	m := t.measured(r.perNs, uint64(size), r.plan.Sends())
+	m := t.Measured(r.perNs, uint64(size), r.plan.Sends())
 	if r.ours && r.plan.Answers() {
-		m = t.exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
+		m = t.Exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
 	}
-	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.messages, m.messages, m.bytes, m.seconds
-	if m.seconds > 0 {
-		out.Bandwidth.AverageBitsPerS = float64(m.bytes) * 8 / m.seconds
-		out.MessagesPerS = float64(m.messages) / m.seconds
+	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.Messages, m.Messages, m.Bytes, m.Seconds
+	if m.Seconds > 0 {
+		out.Bandwidth.AverageBitsPerS = float64(m.Bytes) * 8 / m.Seconds
+		out.MessagesPerS = float64(m.Messages) / m.Seconds
 	}
-	if t.best.ticks > 0 {
-		out.Bandwidth.BestSpanBitsPerS = float64(t.best.messages) * float64(size) * 8e9 * r.perNs / float64(t.best.ticks)
+	if t.Best.Ticks > 0 {
+		out.Bandwidth.BestSpanBitsPerS = float64(t.Best.Messages) * float64(size) * 8e9 * r.perNs / float64(t.Best.Ticks)
 	}
 	if rec.PeakTicks > 0 && !p.NoPeak {
 		// The runner looks at what was in flight at once; the whole run is a span between two stamps as well.
@@ -91,30 +71,60 @@ func (r *run) record(rd plan.Round, t *trace, rec *job.Recorder, clock *report.C
 		}
 		out.Histogram = h
 	}
-	out.Series = t.series.report(r.perNs)
-	out.Counters = t.counters
+	out.Series = t.Series.Report(r.perNs)
+	out.Counters = t.Counters
 	if p.CPU || p.Events {
-		out.CPU = cpuFigures(rec, r.perNs, m.messages, d)
+		out.CPU = cpuFigures(rec, r.perNs, m.Messages, d)
 	}
-	out.Verified = string(p.Verify)
 	out.Warnings = append(out.Warnings, r.conditions(&out, t, d).Warnings()...)
 	return out
 }
 
+// recordedPlan is the settled plan as a record holds it: what both call by the same name, and what follows from the operation
+// and the ends.
+func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
+	p, row := &r.spec, r.plan.Row()
+	out, err := report.NewPlan(p, lane)
+	if err != nil {
+		panic(err) // two of our own types disagree
+	}
+	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(size), r.end.mtu.Bytes()
+	out.Immediate, out.RoundTripHalf, out.Verified, out.RateLimitBitsPerS = row.Opcode.HasImmediate(), r.plan.Answers(), string(p.Verify), p.RateBits
+	if out.Threads == 1 {
+		out.Threads = 0
+	}
+	if out.Rails == 1 {
+		out.Rails = 0
+	}
+	if out.Outstanding = 0; row.Responded {
+		out.Outstanding = r.plan.Outstanding()
+	}
+	if row.Counter {
+		out.Atomic = "fetch-and-add"
+		if row.Opcode == verbs.OpCompareSwap {
+			out.Atomic = "compare-and-swap"
+		}
+	}
+	if size <= r.end.inline {
+		out.InlineBytes = r.end.inline
+	}
+	return out
+}
+
 // shares is what each of n did of a round: the threads, or the rails to which they are dealt out.
-func (r *run) shares(t *trace, size uint64, n int) []report.Share {
+func (r *run) shares(t *drive.Trace, size uint64, n int) []report.Share {
 	out, of := make([]report.Share, n), names(r.rails)
 	for i := range out {
-		m := t.share(i, n).measured(r.perNs, size, r.plan.Sends())
-		s := report.Share{CPU: -1, Messages: m.messages, Bytes: m.bytes, Seconds: m.seconds}
-		if m.seconds > 0 {
-			s.AverageBitsPerS, s.MessagesPerS = float64(m.bytes)*8/m.seconds, float64(m.messages)/m.seconds
+		m := t.Share(i, n).Measured(r.perNs, size, r.plan.Sends())
+		s := report.Share{CPU: -1, Messages: m.Messages, Bytes: m.Bytes, Seconds: m.Seconds}
+		if m.Seconds > 0 {
+			s.AverageBitsPerS, s.MessagesPerS = float64(m.Bytes)*8/m.Seconds, float64(m.Messages)/m.Seconds
 		}
 		if len(of) > 1 {
 			s.Device = of[i%len(of)]
 		}
-		if r.quiet.pins != nil && n == len(r.quiet.pins) {
-			s.CPU = r.quiet.pins[i]
+		if r.quiet.Pins != nil && n == len(r.quiet.Pins) {
+			s.CPU = r.quiet.Pins[i]
 		}
 		for q := range r.end.qps {
 			if r.end.thread(q)%n == i {
@@ -126,13 +136,13 @@ func (r *run) shares(t *trace, size uint64, n int) []report.Share {
 	return out
 }
 
-func (r *run) conditions(rec *report.Record, t *trace, d disturbance) figure.Conditions {
-	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.counters}
+func (r *run) conditions(rec *report.Record, t *drive.Trace, d machine.Disturbance) figure.Conditions {
+	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.Counters}
 	if info, _ := common(r.rails); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
-		c.Counters = maps.Clone(t.counters)
+		c.Counters = maps.Clone(t.Counters)
 		delete(c.Counters, "duplicate_request")
 	}
-	d.fill(&c)
+	d.Fill(&c)
 	if rec.Kind == string(plan.Latency) {
 		c.ClockCostNs = r.clockCostNs
 		if rec.Latency != nil {
@@ -155,7 +165,7 @@ func steadyPart(v []float64) []float64 {
 	return v[1 : len(v)-1]
 }
 
-func cpuFigures(rec *job.Recorder, perNs float64, messages uint64, d disturbance) *report.CPU {
+func cpuFigures(rec *job.Recorder, perNs float64, messages uint64, d machine.Disturbance) *report.CPU {
 	per := func(t job.Ticks) float64 {
 		if messages == 0 {
 			return 0

@@ -3,10 +3,11 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/gobw/gobw/internal/bench/drive"
+	"github.com/gobw/gobw/internal/bench/machine"
 
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
@@ -18,14 +19,15 @@ import (
 
 // outcome is what the parts of a round brought together.
 type outcome struct {
-	trace    trace
-	hurt     disturbance
+	trace    drive.Trace
+	hurt     machine.Disturbance
+	sent     uint64 // in all, margins included
 	received uint64
 	whole    uint64 // messages compared and found whole
 	corrupt  error
 }
 
-func (x *outcome) arrival() arrival { return arrival{x.received, x.whole} }
+func (x *outcome) arrival() arrival { return arrival{x.sent, x.received, x.whole} }
 
 // round prepares, runs and reports one round.
 func (r *run) round(ctx context.Context, rd plan.Round) error {
@@ -35,11 +37,11 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		r.notePartial(rd, &x.trace, rec, x.hurt, err)
 		return err
 	}
-	if rd.Kind != plan.Measured {
+	if rd.Kind != plan.Measured || r.peerLeft {
 		return x.corrupt
 	}
 	r.perNs = r.clock.PerNanosecond()
-	if r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() {
+	if r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() && x.trace.From == nil {
 		dropFirst(rec) // it holds the time until the peer was ready; the end that moves second has no sample of it
 	}
 	clock, err := deviceClock(rec, r.perNs)
@@ -89,9 +91,9 @@ func (r *run) parts(ctx context.Context, rd plan.Round, rec *job.Recorder) (*out
 	size, x := r.spec.Sizes[rd.Size], &outcome{}
 	for i, n := range r.plan.Parts(rd) {
 		t, d, moved, err := r.part(ctx, rd, n, i, rec, verifying)
-		x.trace.join(t, i == 0)
-		x.hurt = x.hurt.plus(d)
-		x.received += t.last.Received
+		x.trace.Join(t, i == 0)
+		x.hurt = x.hurt.Plus(d)
+		x.sent, x.received = x.sent+t.Last.Completed, x.received+t.Last.Received
 		if err != nil {
 			return x, err
 		}
@@ -99,7 +101,7 @@ func (r *run) parts(ctx context.Context, rd plan.Round, rec *job.Recorder) (*out
 			whole, err := r.end.work.check(r.end, size, r.seed(rd, i), moved)
 			x.whole, x.corrupt = x.whole+whole, err
 		}
-		r.quiet.collect()
+		r.quiet.Collect()
 	}
 	return x, nil
 }
@@ -117,7 +119,7 @@ func (r *run) endless() bool { return r.spec.Infinite && !r.ours }
 
 // alone is this end's record where the peer tells no figures, as perftest mostly does not.
 func (r *run) alone(local report.Record) report.Record {
-	if r.plan.Sends() && r.spec.Transport != verbs.RC && r.plan.Row().NeedsReceive() && r.spec.Kind == plan.Bandwidth {
+	if r.plan.Sends() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth {
 		local.Warnings = append(local.Warnings, "this is what left: perftest does not tell the sender what arrived")
 	}
 	return local
@@ -143,10 +145,12 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 		r.recorders[raw] = rec
 	}
 	rec.Reset()
-	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost.
-	rec.Samples = rd.Kind == plan.Measured && (r.spec.Kind == plan.Latency || !r.spec.NoPeak)
+	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost. Recorders of threads
+	// cannot be cut at margins while they run.
+	whole := r.spec.Margin == 0 || r.spec.Threads < 2
+	rec.Samples = rd.Kind == plan.Measured && whole && (r.spec.Kind == plan.Latency || !r.spec.NoPeak)
 	rec.Peak = rd.Kind == plan.Measured && !r.spec.NoPeak && r.spec.Kind == plan.Bandwidth
-	rec.CPU, rec.Clock = r.spec.CPU, verbs.CompletionClock{}
+	rec.CPU, rec.Clock = r.spec.CPU && whole, verbs.CompletionClock{}
 	if rec.Samples && r.plan.StampedByDevice() {
 		rec.Clock = r.rails[0].device.Info().Clock
 	}
@@ -163,9 +167,9 @@ func (r *run) leastSpan() uint64 {
 }
 
 // part runs one job of a round: compile, ready, run, done.
-func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *trace, d disturbance, moved []movement, err error) {
+func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *drive.Trace, d machine.Disturbance, moved []movement, err error) {
 	size := r.spec.Sizes[rd.Size]
-	t = &trace{series: newSeries(r.ticks(2 * max(r.sliceLength(), slice))), best: bestSpan{least: r.leastSpan()}}
+	t = drive.NewTrace(r.ticks(2*max(r.sliceLength(), drive.Slice)), r.leastSpan(), rec)
 	j, err := r.end.compile(size, count, r.peer)
 	if err != nil {
 		return t, d, nil, err
@@ -173,9 +177,6 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	if rd.Kind == plan.Steady {
 		for i := range j.Lanes {
 			j.Lanes[i].Count, j.Lanes[i].Expect = 0, 0
-			if c := j.Lanes[i].Credit; c != nil {
-				c.Total = 0
-			}
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
@@ -201,8 +202,8 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	before := r.counters(rd)
-	r.quiet.prepareWatch()
-	if err := r.quiet.raisePriority(); err != nil { // of threads that are new
+	r.quiet.PrepareWatch()
+	if err := r.quiet.RaisePriority(); err != nil { // of threads that are new
 		return t, d, nil, err
 	}
 	if !rd.Alone && (!r.endless() || rd.Run == 1) {
@@ -210,37 +211,32 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 			return t, d, nil, err
 		}
 	}
-	r.quiet.watch()
-	dr := &driver{run: r, rd: rd, job: j, runner: runner, t: t, limit: r.limit(rd, count), peerDone: rd.Alone}
-	err = dr.rooted(dr.drive(ctx))
-	d = r.quiet.counted()
-	t.threads = dr.threads()
-	t.counters = difference(before, r.counters(rd))
+	r.quiet.Watch()
+	dr := drive.New(drive.Task{
+		Plan: r.plan, Spec: r.spec, Round: rd, Job: j, Runner: runner, Session: r.session, Devices: r.rails, Endpoint: r.end, Prepare: r.prepareServing,
+		Limits: r.limit(rd, count), PerNs: r.perNs, Ours: r.ours, Endless: r.endless(), Records: len(r.result.Records), Progress: r.o.Progress, Trace: t,
+	})
+	err = dr.Rooted(dr.Run(ctx))
+	r.peerLeft = r.endless() && dr.PeerLeft()
+	d = r.quiet.Counted()
+	t.Threads = dr.Threads()
+	*rec = *t.Recorder
+	t.Counters = difference(before, r.counters(rd))
 	if err != nil {
 		return t, d, nil, err
 	}
-	perQP := dr.receivedPerQP()
+	perQP := dr.ReceivedPerQP()
 	r.end.settleReceives(j, perQP)
 	for q := range moved {
 		moved[q].received = perQP[q]
-		moved[q].sent = dr.sentPerQP(q)
+		moved[q].sent = dr.SentPerQP(q)
 	}
 	return t, d, moved, nil
 }
 
-// prepare makes the runner of the job of one thread: its device's own, or where that refuses the job as unsupported, the
-// reference, which the result then says.
+// prepare makes the runner of the job of one thread.
 func (r *run) prepare(thread int, j *job.Job) (job.Runner, error) {
-	dev := r.rails[thread%len(r.rails)].device
-	runner, err := job.Prepare(dev, j)
-	if !errors.Is(err, verbs.ErrUnsupported) {
-		return runner, err
-	}
-	note := fmt.Sprintf("%s runs this test by the slow loop over verbs: %v", dev.Info().Name, err)
-	if !slices.Contains(r.result.Warnings, note) {
-		r.result.Warnings = append(r.result.Warnings, note)
-	}
-	return job.NewVerbsRunner(j)
+	return job.Prepare(r.rails[thread%len(r.rails)].device, j)
 }
 
 // prepareThreads makes the runner of a round: one for each thread where there are several. What only serves needs one for
@@ -250,7 +246,7 @@ func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
 		return r.prepare(0, j)
 	}
 	return job.PrepareThreads(j, r.end.split(j), job.ThreadOptions{
-		Slice: r.ticks(r.sliceLength()), First: r.ticks(firstSlice), Pin: r.quiet.pin,
+		Slice: r.ticks(r.sliceLength()), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
 	}, r.prepare)
 }
 
@@ -278,54 +274,38 @@ func (r *run) clearFlags(j *job.Job) {
 func (r *run) ticks(d time.Duration) job.Ticks { return job.Ticks(float64(d) * r.perNs) }
 
 // pace is the least time between two messages of a lane.
-func (r *run) pace(size int) job.Ticks {
-	if r.spec.RateBits > 0 {
-		perMessage := float64(size) * 8 * float64(r.spec.QPs) / r.spec.RateBits
-		return job.Ticks(perMessage * 1e9 * r.perNs)
-	}
-	return r.ticks(r.spec.Gap)
+func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) * r.perNs) }
+
+// sliceLength is how long a runner works at a time.
+func (r *run) sliceLength() time.Duration {
+	return drive.SliceLength(r.plan, r.spec.Kind, r.rails.ServeThemselves())
 }
 
-// limits of a round's driving.
-type limits struct {
-	count          uint64 // messages to send in all; 0: by time
-	duration       job.Ticks
-	margin         job.Ticks
-	steady         bool
-	expected       uint64 // messages that will arrive in all, 0: unknown
-	passive        bool   // the job has no end of its own: the peer's Done ends it
-	waitsForFirst  bool
-	quietAfterDone job.Ticks
-	stall          job.Ticks
-}
-
-func (r *run) limit(rd plan.Round, count uint64) limits {
+// limit is what ends the job of a round.
+func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	s := r.plan.Lane(r.spec.Sizes[rd.Size], count)
 	qps := uint64(r.spec.QPs)
 	active := r.plan.Sends()
-	l := limits{waitsForFirst: r.plan.Receives() && r.plan.Role() == plan.Target}
+	l := drive.Limits{WaitsForFirst: r.plan.Receives() && r.plan.Role() == plan.Target}
 	if rd.Kind == plan.Steady {
-		l.steady, l.duration = true, r.ticks(steadyMost)
+		l.Steady, l.Duration = true, r.ticks(drive.SteadyMost)
 	} else {
-		l.count, l.duration, l.margin = s.Count*qps, r.ticks(s.Duration), r.ticks(r.spec.Margin)
-		l.expected = l.count * r.plan.ReceivesPerMessage()
+		l.Count, l.Duration, l.Margin = s.Count*qps, r.ticks(s.Duration), r.ticks(r.spec.Margin)
+		l.Expected = l.Count * r.plan.ReceivesPerMessage()
 	}
-	byTime := l.count == 0
-	l.passive = !active || (r.plan.Answers() && r.plan.Role() == plan.Target && byTime)
+	byTime := l.Count == 0
+	l.Passive = !active || (r.plan.Answers() && r.plan.Role() == plan.Target && byTime)
 	if !active && r.plan.Receives() && !r.plan.OpenEnded() && !byTime {
-		l.passive = false // exact: the receiver counts
+		l.Passive = false // exact: the receiver counts
 	}
 	if !r.ours { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
-		l.passive = !active && !r.plan.Receives()
+		l.Passive = !active && !r.plan.Receives()
 	}
-	l.quietAfterDone = r.ticks(lullReliable)
-	if r.plan.ByCredit() { // a SEND is complete there when TCP has taken it
-		l.quietAfterDone = r.ticks(lullUnreliable)
-	}
+	l.QuietAfterDone = r.ticks(drive.LullReliable)
 	if r.spec.Transport != verbs.RC {
-		l.quietAfterDone = r.ticks(lullUnreliable)
+		l.QuietAfterDone = r.ticks(drive.LullUnreliable)
 		if !r.ours && r.plan.Receives() {
-			l.quietAfterDone = r.ticks(lullStock)
+			l.QuietAfterDone = r.ticks(drive.LullStock)
 		}
 	}
 	stall := r.o.Stall
@@ -334,13 +314,13 @@ func (r *run) limit(rd plan.Round, count uint64) limits {
 	}
 	// A slow path may need long for one message: allow 20 MB/s for a window of each lane.
 	window := time.Duration(float64(r.plan.LargestSize()) * float64(s.Signal) * float64(qps) / 20e6 * 1e9)
-	l.stall = r.ticks(stall + window)
+	l.Stall = r.ticks(stall + window)
 	return l
 }
 
 // notePartial keeps what an interrupted round had measured.
-func (r *run) notePartial(rd plan.Round, t *trace, rec *job.Recorder, d disturbance, why error) {
-	if rd.Kind != plan.Measured || t.last.Completed+t.last.Received == 0 {
+func (r *run) notePartial(rd plan.Round, t *drive.Trace, rec *job.Recorder, d machine.Disturbance, why error) {
+	if rd.Kind != plan.Measured || t.Last.Completed+t.Last.Received == 0 {
 		return
 	}
 	r.perNs = r.clock.PerNanosecond()
@@ -363,7 +343,7 @@ func (r *run) counters(rd plan.Round) map[string]uint64 {
 	if rd.Kind != plan.Measured {
 		return nil
 	}
-	return r.deviceCounters()
+	return r.rails.Counters()
 }
 
 func difference(before, after map[string]uint64) map[string]int64 {
@@ -375,38 +355,4 @@ func difference(before, after map[string]uint64) map[string]int64 {
 		out[name] = int64(v - before[name]) // 0 is kept: "retransmits == 0" is met by it, and not by a device without the counter
 	}
 	return out
-}
-
-// join adds the trace of a part to that of a round.
-func (t *trace) join(p *trace, first bool) {
-	if first {
-		*t = *p
-		return
-	}
-	t.last = follow(t.last, p.last, p.firstIn)
-	for i := range t.threads {
-		t.threads[i] = follow(t.threads[i], p.threads[i], p.firstIn)
-	}
-	for name, v := range p.counters {
-		if t.counters == nil {
-			t.counters = map[string]int64{}
-		}
-		t.counters[name] += v
-	}
-}
-
-// follow adds what a part did to what those before it did. Parts follow each other with unmeasured work between: the times
-// are added, not the stamps.
-func follow(all, p job.Progress, firstIn job.Ticks) job.Progress {
-	begin := p.FirstPost
-	if begin == 0 {
-		begin = firstIn
-	}
-	all.LastDone += p.LastDone - begin
-	all.Posted += p.Posted
-	all.Completed += p.Completed
-	all.Received += p.Received
-	all.BytesOut += p.BytesOut
-	all.BytesIn += p.BytesIn
-	return all
 }

@@ -20,8 +20,18 @@ func TestMergeWithPerftest(t *testing.T) {
 			t.Errorf("%v: %g bit/s, %g messages/s, delivered %v; want the sum of both ends", transport, got.Bandwidth.AverageBitsPerS, got.MessagesPerS, got.Delivered)
 		}
 		r.ours = true
-		if got = r.merge(one, one, arrival{received: 100}, arrival{received: 50}); got.Delivered == nil || *got.Delivered != 0.75 {
+		if got = r.merge(one, one, arrival{sent: 100, received: 100}, arrival{sent: 100, received: 50}); got.Delivered == nil || *got.Delivered != 0.75 {
 			t.Errorf("%v, with gobw there: delivered %v, want 0.75", transport, got.Delivered)
 		}
 	}
+}
+
+// settled is a test of the software device, at the client or the server.
+func settled(t *testing.T, spec plan.Spec, dialled bool, peer plan.Peer) *plan.Settled {
+	t.Helper()
+	s, err := plan.Settle(spec, plan.Limits{Dialled: dialled}, peer, plan.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

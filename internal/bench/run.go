@@ -6,9 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"time"
+
+	"github.com/gobw/gobw/internal/bench/drive"
+	"github.com/gobw/gobw/internal/bench/machine"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -20,7 +24,7 @@ import (
 // Options choose how this end runs a plan. The zero value works; none of it is known to the peer.
 type Options struct {
 	Rails    []verbs.Device // this end's further devices, for a test that runs on several at once
-	CPU      CPUChoice
+	CPU      machine.CPUChoice
 	Port     int        // device port, counted from 1; 0: the first that is ACTIVE
 	DLID     uint16     // the peer's LID in place of the one it tells; 0: that
 	GIDIndex *int       // line of the GID table; nil: the one that reaches the peer
@@ -30,6 +34,7 @@ type Options struct {
 	Policy   plan.Policy   // what this end grants
 	NUMANode *int          // where thread and buffers are to be; nil: at the device, -1: wherever the kernel wants
 	Linger   time.Duration // how long the queue pairs outlive a test that went well
+	WhatLeft bool          // where nobody counts what arrived, the figures are of what left, as perftest's
 	// Lingering is told when that time begins.
 	Lingering func()
 	// Planted is a cost that each message of the non-contiguous experiment bears on purpose: the time that this end spins before
@@ -45,7 +50,7 @@ type Options struct {
 	Kept func(*Result)
 	// Progress is told about ten times a second how far a round has come. It is called between two slices of the
 	// measurement: it must return at once.
-	Progress func(Progress)
+	Progress func(drive.Progress)
 }
 
 // defaultStall is how long nothing may move before a test is given up.
@@ -108,7 +113,7 @@ func tellPeer(err error) error {
 // run is one plan being measured.
 type run struct {
 	session control.Session
-	rails   []rail // this end's devices; once the test is agreed on, those that it runs on
+	rails   rails // this end's devices; once the test is agreed on, those that it runs on
 	o       Options
 	ours    bool
 
@@ -116,12 +121,13 @@ type run struct {
 	spec        plan.Spec // of plan
 	end         *Endpoint
 	peer        []control.Address
-	quiet       *quiet
+	quiet       *machine.Quiet
 	clock       job.TickClock
 	perNs       float64
 	clockCostNs float64
 	result      *Result
 	recorders   map[int]*job.Recorder // by raw samples kept
+	peerLeft    bool                  // the client of an endless test was stopped
 }
 
 func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Result, error) {
@@ -134,6 +140,9 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 			return nil, err
 		}
 		proposal := r.plan.Proposal()
+		if r.ours && proposal.Transport == verbs.UD && spec.QKey == 0 { // nobody else's datagrams get in by a number that all know
+			proposal.QKey = 1 + rand.Uint32N(1<<31-1) // the highest bit is the kernel's (InfiniBand specification, 10.2.5)
+		}
 		spec = &proposal
 	}
 	agreed, err := r.session.Propose(ctx, spec)
@@ -184,9 +193,9 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	}
 	info, port := common(on)
 	limits := plan.Limits{
-		Device: info, Port: port, Rails: len(r.rails), PageBytes: os.Getpagesize(), LineBytes: cacheLine(), Dialled: r.session.Dialled(),
+		Device: info, Port: port, Rails: len(r.rails), PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: r.session.Dialled(),
 	}
-	if cpus, err := allowedCPUs(); err == nil {
+	if cpus, err := machine.AllowedCPUs(); err == nil {
 		limits.CPUs = len(cpus)
 	}
 	settled, err := plan.Settle(spec, limits, peer, r.o.Policy)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench/machine"
+
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -28,7 +30,7 @@ func (d threadable) Info() verbs.DeviceInfo {
 
 func needCPUs(t *testing.T, n int) {
 	t.Helper()
-	if cpus, err := allowedCPUs(); err != nil || len(cpus) < n {
+	if cpus, err := machine.AllowedCPUs(); err != nil || len(cpus) < n {
 		t.Skipf("%d CPUs are needed, one for each thread: there are %v (%v)", n, cpus, err)
 	}
 }
@@ -143,7 +145,7 @@ func TestThreadsOfOneEngine(t *testing.T) {
 	}
 }
 
-// managed is a device of RDMA CM whose queue pairs several threads may use; as one of iWARP, its SENDs go by credit.
+// managed is a device of RDMA CM whose queue pairs several threads may use.
 type managed struct {
 	verbs.Device
 	verbs.ConnectionManager
@@ -156,11 +158,11 @@ func (d managed) Info() verbs.DeviceInfo {
 	return i
 }
 
-// Prepare has the device run the job as it would alone; it refuses one by credit.
+// Prepare has the device run the job as it would alone.
 func (d managed) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
 
 // TestBothWaysUntilDone sends both ways for a time, with few receives: an end whose thread is done goes on posting receives, in
-// lists, or telling the peer of them, for as long as the peer sends.
+// lists, for as long as the peer sends.
 func TestBothWaysUntilDone(t *testing.T) {
 	needCPUs(t, 2)
 	both := plan.Spec{
@@ -176,9 +178,6 @@ func TestBothWaysUntilDone(t *testing.T) {
 		{"lists, threads", "IB", 2, 8, false},
 		{"odd lists, threads", "IB", 2, 3, false},
 		{"lists, threads, events", "IB", 2, 5, true},
-		{"credits", "IW", 1, 1, false},
-		{"credits, threads", "IW", 2, 1, false},
-		{"credits, lists, threads", "IW", 2, 3, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &verbstest.Meeting{}

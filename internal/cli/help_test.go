@@ -2,17 +2,21 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
 )
 
-// TestHelpFits has the help of every command keep to its width, and no two flags or defaults run into each other.
+// TestHelpFits has the help of every command keep to its width, -h to one screen, and no two flags or defaults run into each other.
 func TestHelpFits(t *testing.T) {
 	for _, tool := range []string{"gobw", "golat"} {
 		var walk func(words []string, c *cobra.Command)
@@ -35,6 +39,20 @@ func TestHelpFits(t *testing.T) {
 					t.Errorf("%s %s: what is -1 here? %s", tool, strings.Join(words, " "), line)
 				}
 			}
+			out.Reset()
+			root = newRoot(tool, output.Streams{Out: &out, Err: &out})
+			root.SetArgs(append(slices.Clip(words), "-h"))
+			if err := root.Execute(); err != nil {
+				t.Fatal(err)
+			}
+			if lines := strings.Count(out.String(), "\n"); lines > 24 {
+				t.Errorf("%s %s -h: %d lines, want one screen of 24:\n%s", tool, strings.Join(words, " "), lines, out.String())
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := len([]rune(strings.TrimRight(line, "\n"))); n > cmdline.HelpWidth {
+					t.Errorf("%s %s -h: %d columns: %s", tool, strings.Join(words, " "), n, line)
+				}
+			}
 			for _, sub := range c.Commands() {
 				if sub.IsAvailableCommand() {
 					walk(append(slices.Clip(words), sub.Name()), sub)
@@ -42,5 +60,40 @@ func TestHelpFits(t *testing.T) {
 			}
 		}
 		walk(nil, newRoot(tool, output.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}))
+	}
+}
+
+// TestEveryFlagIsTold holds docs/flags.md against the flags of the tests: each is there, and no other.
+func TestEveryFlagIsTold(t *testing.T) {
+	b, err := os.ReadFile("../../docs/flags.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, known := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		if column := strings.Split(line, "|"); len(column) > 1 {
+			for _, flag := range regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(column[1], -1) {
+				told[flag[1]] = true
+			}
+		}
+	}
+	for _, tool := range []string{"gobw", "golat"} {
+		root := newRoot(tool, output.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+		for _, c := range root.Commands() {
+			if !slices.Contains(plan.Operations(), plan.Operation(c.Name())) && c.Name() != "noncontig" {
+				continue
+			}
+			c.Flags().VisitAll(func(f *pflag.Flag) {
+				known[f.Name] = true
+				if !f.Hidden && !told[f.Name] && f.Name != "help" && c.Name() != "noncontig" {
+					t.Errorf("%s: docs/flags.md does not say what --%s does", c.CommandPath(), f.Name)
+				}
+			})
+		}
+	}
+	for name := range told {
+		if !known[name] {
+			t.Errorf("docs/flags.md tells of --%s, which no test has", name)
+		}
 	}
 }

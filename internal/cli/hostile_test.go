@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -150,18 +152,18 @@ func proposal(fields string) string {
 			panic(err)
 		}
 	}
-	b, _ := json.Marshal(map[string]any{"kind": "propose", "plan": plan})
+	b, _ := json.Marshal(map[string]any{"kind": "propose", "body": plan})
 	return frame(string(b))
 }
 
-const sayHello = `{"kind":"hello","program":"x","peer_timeout_ms":3000}`
+const sayHello = `{"kind":"hello","body":{"text":{"program":"x","bears_ms":3000}}}`
 
-// TestHostileClients lets one client after another do its worst. Each must get no more than an answer, and after each the
-// next honest client gets its numbers.
+// TestHostileClients lets one client after another do its worst. Each must get no more than an answer. After every fourth,
+// and in 'make test-all' after each, the next honest client gets its numbers.
 func TestHostileClients(t *testing.T) {
 	s := startServer(t, "--max-memory", "256M", "--max-duration", "30s")
 	open := ourHello + frame(sayHello)
-	aFact := frame(`{"kind":"facts","facts":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`)
+	aFact := frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`)
 	before := descriptorsOf(t, s.cmd.Process.Pid)
 	long := func(kind string, n int) string {
 		text := `{"kind":"` + kind + `","error":"`
@@ -169,7 +171,14 @@ func TestHostileClients(t *testing.T) {
 	}
 	evilKeys := strings.Repeat("ff:", 35) + "\x00\x00\x00"
 	negotiate := string(append([]byte("6.28\x00"), make([]byte, 11)...)) + "\x00\x00\x10\x00" + "\x00\x00\x00\x40" + "3\x00"
-	for _, row := range []struct {
+	every, shift := 4, rand.IntN(4) // other rows in another run
+	switch {
+	case testrun.Whole():
+		every = 1
+	case testing.Short():
+		every = 100
+	}
+	for i, row := range []struct {
 		name, sends string
 		answer      string // a pattern in what comes back, empty: anything or nothing
 	}{
@@ -185,22 +194,30 @@ func TestHostileClients(t *testing.T) {
 		{"an untold perftest", "6.06\x00" + string(make([]byte, 11)), ""},
 		{"a 6.28 hello", negotiate[:16], ""},
 		{"a 6.28 preamble and keys of any text", negotiate + string(make([]byte, 320)) + evilKeys, ""},
-		{"a frame of no length", ourHello + "\x00\x00\x00\x00", "the limit is"},
+		{"a heartbeat, and gone", ourHello + frame(""), ""},
 		{"a frame of 4 GiB", ourHello + "\xff\xff\xff\xff{", "the limit is"},
 		{"half a frame", ourHello + "\x00\x00\x01\x00{\"kind\":", ""},
-		{"no JSON", ourHello + frame(strings.Repeat("[", 60000)), "does not keep"},
+		{"no JSON", ourHello + frame(strings.Repeat("[", 4000)), "does not keep"},
+		{"no JSON of 60 KB", open + frame(`{"kind":"propose","body":`+strings.Repeat("[", 60000)), "does not keep"},
 		{"a hello of 64 KiB", ourHello + long("hello", 64<<10), "the limit is"},
 		{"an unknown kind", open + frame(`{"kind":"plant"}`), "where a plan was due"},
 		{"a plan before the hello", ourHello + proposal(""), ""},
 		{"a hello for a plan", open + frame(sayHello), "where a plan was due"},
-		{"a report of 8 MiB", open + long("report", 8<<20), "where a plan was due"},
+		{"a report of 8 MiB", open + long("report", 8<<20), "the limit is 65536"},
 		{"an error of a screen's commands", open + frame(`{"kind":"error","error":"\u001b[2J\u202e`+strings.Repeat("A", 60000)+`"}`), ""},
-		{"heartbeats without end", open + strings.Repeat(frame(`{"kind":"heartbeat"}`), 5000), ""},
-		{"heartbeats of 64 KiB", open + strings.Repeat(long("heartbeat", 60<<10), 3), "the limit is"},
+		{"heartbeats without end", open + strings.Repeat(frame(""), 5000), ""},
+		{"frames of 60 KiB", open + strings.Repeat(long("beat", 60<<10), 3), "where a plan was due"},
 		{"no operation", open + proposal(`"operation":"dig"`), "peer said|operation"},
 		{"a layout that wraps", open + proposal(`"reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}`), "error"},
 		{"memory for 256 queue pairs of all sizes", open + proposal(`"all_sizes":true,"qps":256,"sizes":[2,4,8388608]`), "error"},
-		{"a footprint of 1 GiB", open + proposal(`"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=32,num=2,stride=64","window":2,"footprint":1073741824}`), "error"},
+		{"a footprint of 1 GiB", open + proposal(`"reversed":true,"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1048576,num=2,stride=2097152","window":2,"footprint":1073741824}`), "error"},
+		{"a footprint of 2^62", open + proposal(`"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=32,num=2,stride=64","window":2,"footprint":4611686018427387904}`), "footprint 4611686018427387904"},
+		{"segments without end", open + proposal(`"sizes":[],"noncontig":{"shape":"gather","strategy":"pack-pipelined","layout":"struct:0+1,2+1,4+1,num=252644","window":1,"segment":2}`), "error"},
+		{"merged blocks without end", open + proposal(`"sizes":[],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"struct:0+1,2+1,extent=3,num=2097152,coalesce=yes","window":1}`), "coalesce=yes: its repetitions touch"},
+		{"a pause of eleven days", open + proposal(`"operation":"send","kind":"latency","iterations":1,"gap_ns":1000000000000000`), "this end grants 30s"},
+		{"timers at their ends", open + proposal(`"qp_timeout":31,"retries":7`), "gives up after"},
+		{"a pace of 5e-324", open + proposal(`"rate_bits_per_s":5e-324`), "would take"},
+		{"no transport", open + frame(`{"kind":"propose","body":{"operation":"write","kind":"bandwidth","sizes":[64],"iterations":100}}`) + frame(`{"kind":"bye"}`), `"kind":"plan"`},
 		{"16000 queue pairs of depth 15000", open + proposal(`"qps":16000,"tx_depth":15000,"reversed":true`), "queue pairs"},
 		{"4096 sizes, a million runs", open + proposal(`"runs":1048576,"sizes":[`+strings.Repeat("64,", 4095)+`64]`), "rounds|records"},
 		{"ten hours", open + proposal(`"iterations":0,"duration_ns":36000000000000`), "this end grants 30s"},
@@ -231,16 +248,16 @@ func TestHostileClients(t *testing.T) {
 		{"a plan of 200 MB, and gone", open + proposal(`"sizes":[67108864]`), ""},
 		{"two plans at once", open + proposal("") + proposal(""), ""},
 		{"a plan, then a hundred kinds", open + proposal("") + strings.Repeat(frame(`{"kind":"sync"}`), 100), ""},
-		{"a plan, then addresses where facts are due", open + proposal("") + frame(`{"kind":"addresses","addresses":[]}`), "where .*facts.* was due"},
-		{"a plan, then the report", open + proposal("") + frame(`{"kind":"report","figures":{}}`), "where .*facts.* was due"},
-		{"a plan, then facts twice", open + proposal("") + strings.Repeat(frame(`{"kind":"facts","facts":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), 2), "where .*addresses.* was due"},
+		{"a plan, then addresses where facts are due", open + proposal("") + frame(`{"kind":"addresses","body":[]}`), "where .*facts.* was due"},
+		{"a plan, then the report", open + proposal("") + frame(`{"kind":"report","body":{}}`), "where .*facts.* was due"},
+		{"a plan, then facts twice", open + proposal("") + strings.Repeat(frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), 2), "where .*addresses.* was due"},
 		{"a plan, then goodbye", open + proposal("") + frame(`{"kind":"bye"}`), ""},
-		{"a plan, then the peer's page is not one", open + proposal("") + frame(`{"kind":"facts","facts":{"page_bytes":3,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), "want a power of two"},
-		{"a plan, facts, then addresses of too few queue pairs", open + proposal(`"qps":2`) + aFact + frame(`{"kind":"addresses","addresses":[{"qpn":18}]}`), "1 addresses, this end has 2"},
-		{"a plan, facts, then an address that wraps", open + proposal("") + aFact + frame(`{"kind":"addresses","addresses":[{"qpn":18,"addr":18446744073709551615,"bytes":2}]}`), "impossible"},
-		{"a plan, facts, then a queue pair of 32 bits", open + proposal("") + aFact + frame(`{"kind":"addresses","addresses":[{"qpn":4294967295}]}`), "impossible"},
-		{"a plan, facts, then a synchronization for addresses", open + proposal("") + aFact + frame(`{"kind":"sync","phase":"ready"}`), "where .*addresses.* was due"},
-		{"a plan, then facts of nonsense", open + proposal("") + frame(`{"kind":"facts","facts":{"page_bytes":-1,"mtu":99}}`), ""},
+		{"a plan, then the peer's page is not one", open + proposal("") + frame(`{"kind":"facts","body":{"page_bytes":3,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), "want a power of two"},
+		{"a plan, facts, then addresses of too few queue pairs", open + proposal(`"qps":2`) + aFact + frame(`{"kind":"addresses","body":[{"qpn":18}]}`), "1 addresses, this end has 2"},
+		{"a plan, facts, then an address that wraps", open + proposal("") + aFact + frame(`{"kind":"addresses","body":[{"qpn":18,"addr":18446744073709551615,"bytes":2}]}`), "impossible"},
+		{"a plan, facts, then a queue pair of 32 bits", open + proposal("") + aFact + frame(`{"kind":"addresses","body":[{"qpn":4294967295}]}`), "impossible"},
+		{"a plan, facts, then a synchronization for addresses", open + proposal("") + aFact + frame(`{"kind":"sync","body":{"phase":"ready"}}`), "where .*addresses.* was due"},
+		{"a plan, then facts of nonsense", open + proposal("") + frame(`{"kind":"facts","body":{"page_bytes":-1,"mtu":99}}`), ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			conn := s.dial(t)
@@ -248,17 +265,23 @@ func TestHostileClients(t *testing.T) {
 				t.Logf("cut off: %v", err)
 			}
 			if row.answer != "" {
-				var b bytes.Buffer
-				_, _ = io.CopyN(&b, conn, 1<<20)
-				if !regexp.MustCompile(row.answer).Match(b.Bytes()) {
-					t.Errorf("answered %.300q, want %s", b.Bytes(), row.answer)
+				want, answered := regexp.MustCompile(row.answer), make([]byte, 0, 1<<20)
+				for n, err := 0, error(nil); err == nil && len(answered) < cap(answered) && !want.Match(answered); answered = answered[:len(answered)+n] {
+					n, err = conn.Read(answered[len(answered):cap(answered)])
 				}
+				if !want.Match(answered) {
+					t.Errorf("answered %.300q, want %s", answered, row.answer)
+				}
+				_ = conn.Close()
 			} else if row.sends != "" && !strings.HasPrefix(row.name, "hello") {
 				_ = conn.(*net.TCPConn).CloseWrite()
 			}
-			s.honest(t)
+			if (i+shift)%every == 0 {
+				s.honest(t)
+			}
 		})
 	}
+	s.honest(t)
 	checkNothingLeft(t, s, before)
 	if lines := strings.Count(s.log.String(), "\n"); lines > 500 {
 		t.Errorf("the log has %d lines", lines)
@@ -311,6 +334,35 @@ func TestFewDescriptors(t *testing.T) {
 	s.honest(t)
 }
 
+// TestLogReaderGone: a server whose log nobody reads any more goes on.
+func TestLogReaderGone(t *testing.T) {
+	s := &server{address: verbstest.Address().String(), log: &locked{}}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cmd = exec.Command(thisProgram(t), "serve", "-d", "roce0", "--cpu", "none", "--listen", s.address+":0", "--peer-timeout", "10s")
+	s.cmd.Stderr = w
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	_, at, is := strings.Cut(strings.TrimSpace(line), "serving on ")
+	if err != nil || !is {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, s.port, _ = net.SplitHostPort(at)
+	_ = r.Close()
+	for range 2 {
+		s.honest(t)
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
 // TestReplacedProgram: a server goes on serving when its program was taken away or replaced, by what it was started from.
 func TestReplacedProgram(t *testing.T) {
 	b, err := os.ReadFile(thisProgram(t))
@@ -332,15 +384,15 @@ func TestReplacedProgram(t *testing.T) {
 	s.honest(t)
 }
 
-// TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing has its slot for the
-// 30 s that a phase may take, and leaves nothing behind.
+// TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing loses its slot some seconds
+// after somebody else waits for it, and leaves nothing behind.
 func TestLivingClientThatStays(t *testing.T) {
 	s := startServer(t, "--peer-timeout", "2s")
 	before := descriptorsOf(t, s.cmd.Process.Pid)
 	conn := s.dial(t).(*net.TCPConn)
 	_ = conn.SetReadBuffer(1)
 	_, _ = io.WriteString(conn, ourHello+frame(sayHello)+proposal(`"qps":1000`))
-	_, _ = io.WriteString(conn, frame(`{"kind":"facts","facts":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
+	_, _ = io.WriteString(conn, frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
 	waitFor(t, s, "begins")
 	done := make(chan struct{})
 	beats := make(chan struct{})
@@ -352,13 +404,16 @@ func TestLivingClientThatStays(t *testing.T) {
 			case <-done:
 				return
 			}
-			if _, err := io.WriteString(conn, frame(`{"kind":"heartbeat"}`)); err != nil {
+			if _, err := io.WriteString(conn, frame("")); err != nil {
 				return
 			}
 		}
 	}()
 	if code, text := s.client("gobw write -s 64 -n 200 --wait 2m --peer-timeout 30s"); code != exit.Passed {
 		t.Errorf("the next honest client: exit %d\n%s", code, text)
+	}
+	if !strings.Contains(s.log.String(), "others wait, and the client has not gone on for 5s") {
+		t.Error("the client had its slot to the end")
 	}
 	close(done)
 	<-beats
@@ -404,6 +459,9 @@ func TestSilentConnectionsWait(t *testing.T) {
 
 // TestQueue: a second client without patience hears who is served and since when; one that waits is served next.
 func TestQueue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it takes seconds")
+	}
 	s := startServer(t)
 	first := make(chan string, 1)
 	go func() {
@@ -498,9 +556,9 @@ func TestForeignAddress(t *testing.T) {
 	} {
 		conn := s.dial(t)
 		_, _ = io.WriteString(conn, ourHello+frame(sayHello)+proposal(`"reversed":true,"transport":"UC"`))
-		_, _ = io.WriteString(conn, frame(`{"kind":"facts","facts":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
+		_, _ = io.WriteString(conn, frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
 		time.AfterFunc(300*time.Millisecond, func() {
-			_, _ = io.WriteString(conn, frame(`{"kind":"addresses","addresses":[{"qpn":18,"psn":1,"rkey":1,"addr":4096,"bytes":65536,"has_gid":true,"gid":"`+gidText(gid)+`"}]}`))
+			_, _ = io.WriteString(conn, frame(`{"kind":"addresses","body":[{"qpn":18,"psn":1,"rkey":1,"addr":4096,"bytes":65536,"has_gid":true,"gid":"`+gidText(gid)+`"}]}`))
 		})
 		var b bytes.Buffer
 		_, _ = io.Copy(&b, conn)

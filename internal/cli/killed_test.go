@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // killed starts a command and kills it (kill -9) as soon as a file is as wanted.
@@ -70,15 +70,15 @@ func TestKilledQualificationResumes(t *testing.T) {
 	path := filepath.Join(dir, "q.json")
 	line := []string{"qualify", "p.yaml", "-d", "roce0", "--loopback", "--peer-timeout", "60s"}
 	plan("-D 300")
-	killed(t, dir, func() bool { _, err := os.Stat(path); return err == nil }, append(line, "--json", "q.json")...)
+	killed(t, dir, func() bool { _, err := os.Stat(path); return err == nil }, append(line, "--save", "q.json")...)
 	before, err := qualify.Load(path)
 	if err != nil || before == nil || len(before.Tests) != 1 {
 		t.Fatalf("%v, %+v", err, before)
 	}
 	plan("-n 100")
-	finish(t, dir, append(line, "--resume", "q.json")...)
+	finish(t, dir, append(line, "--save", "q.json", "--resume")...)
 	after, err := qualify.Load(path)
-	if err != nil || after.Outcome != qualify.Passed || len(after.Tests) != 2 {
+	if err != nil || after.Outcome != stats.Pass || len(after.Tests) != 2 {
 		t.Fatalf("%v, %+v", err, after)
 	}
 	if a, b := before.Tests[0].Document.Started, after.Tests[0].Document.Started; !a.Equal(b) {
@@ -88,9 +88,12 @@ func TestKilledQualificationResumes(t *testing.T) {
 
 // A grid that was killed goes on after its last finished point, and another grid is refused by the flag that differs.
 func TestKilledGridResumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it measures for seconds")
+	}
 	dir := t.TempDir()
-	path := filepath.Join(dir, "grid", "result.json")
-	line := []string{"noncontig", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--blocks", "64,4K", "--runs", "2", "--seed", "7", "--save", "grid"}
+	path := filepath.Join(dir, "grid.json")
+	line := []string{"noncontig", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--blocks", "64,4K", "--runs", "2", "--seed", "7", "--save", "grid.json"}
 	runs := func() map[string][]float64 {
 		d, err := report.Load(path)
 		if err != nil || d.Noncontig == nil {
@@ -126,6 +129,9 @@ func TestKilledGridResumes(t *testing.T) {
 
 // A sweep that was killed goes on after its last finished run, and another sweep is refused by the flag that differs.
 func TestKilledSweepResumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it measures for seconds")
+	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.json")
 	line := []string{"write", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--sizes", "64,4K,64K", "--runs", "3", "--save", "s.json"}
@@ -158,7 +164,7 @@ func TestKilledSweepResumes(t *testing.T) {
 		if i < len(before.Records) && r.Messages != before.Records[i].Messages {
 			t.Errorf("record %d was measured again", i)
 		}
-		if i > 0 && !maps.Equal(r.Plan, after.Records[0].Plan) {
+		if i > 0 && r.Setup() != after.Records[0].Setup() {
 			t.Errorf("record %d has another plan: %v, %v", i, r.Plan, after.Records[0].Plan)
 		}
 	}

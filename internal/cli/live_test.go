@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/cli/qualify"
-	"github.com/gobw/gobw/internal/flaky"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/stats"
@@ -50,11 +52,11 @@ func openLive(t *testing.T, network string) *measure.Measurer {
 // measureLive runs a command line over an open session.
 func measureLive(t *testing.T, m *measure.Measurer, line string) []report.Record {
 	t.Helper()
-	r, errs := qualify.ParseRun(strings.Fields(line), qualify.TestLength{})
-	if len(errs) > 0 {
-		t.Fatal(errs)
+	c, err := operation.Parse(append(strings.Fields(line), "--loopback"), func(*pflag.FlagSet) error { return nil })
+	if err != nil {
+		t.Fatal(err)
 	}
-	res, err := m.Run(t.Context(), r.Test.Plan, bench.Options{})
+	res, err := m.Run(t.Context(), c.Plan, bench.Options{})
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
@@ -66,9 +68,7 @@ func measureLive(t *testing.T, m *measure.Measurer, line string) []report.Record
 // distribution, the intervals of 12 and 12 runs miss each other with probability 0.0017 on either side (the tenth of one
 // lies below the third of the other); only five misses on one side fail the test: about once in 10^13.
 func TestSweepAgreesWithAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("judges figures: not with -short")
-	}
+	testrun.OnlyWhole(t, "it judges figures")
 	for _, tt := range []struct {
 		name, sweep, alone string
 		size               uint64
@@ -109,7 +109,7 @@ func TestSweepAgreesWithAlone(t *testing.T) {
 				a, b := stats.Summarize(inSweep, stats.DefaultConfidence), stats.Summarize(alone, stats.DefaultConfidence)
 				t.Logf("in a sweep %.4g, %.4g to %.4g; alone %.4g, %.4g to %.4g", a.Median, a.Interval.Low, a.Interval.High, b.Median, b.Interval.Low, b.Interval.High)
 				if a.Interval.Low <= b.Interval.High && b.Interval.Low <= a.Interval.High {
-					flaky.Passed(t, attempt+1)
+					testrun.Later(t, attempt+1)
 					return
 				}
 				if sides[a.Median > b.Median]++; sides[a.Median > b.Median] == liveAttempts {
@@ -165,9 +165,7 @@ func compareLive(t *testing.T, sides []*liveSide, figure string) (alarms [2]bool
 // when one of the two sides is misjudged in five attempts, which by chance is less than once in 10^9.
 // With -live-repetitions it reports how other figures fare, which a busy machine does disturb.
 func TestCompareTellsLive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("judges figures: not with -short")
-	}
+	testrun.OnlyWhole(t, "it judges figures")
 	delayed := func(delay string) *measure.Measurer { return openLive(t, "delay="+delay) }
 	first, second, slower := delayed("4ms"), delayed("4ms"), delayed("4400us")
 	line := "golat send -s 64 -n 8 --warmup 0"
@@ -177,7 +175,7 @@ func TestCompareTellsLive(t *testing.T) {
 			alarms, text := compareLive(t, byDelay, "min")
 			t.Log("without and with a slowdown:", text)
 			if alarms == [2]bool{false, true} {
-				flaky.Passed(t, attempt+1)
+				testrun.Later(t, attempt+1)
 				return
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/cli/ab"
-	"github.com/gobw/gobw/internal/cli/agent"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/compare"
 	"github.com/gobw/gobw/internal/cli/devices"
@@ -29,7 +28,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/qualify"
 	"github.com/gobw/gobw/internal/cli/report"
 	"github.com/gobw/gobw/internal/cli/serve"
-	"github.com/gobw/gobw/internal/cli/trend"
 	"github.com/gobw/gobw/internal/cli/version"
 	"github.com/gobw/gobw/internal/plan"
 )
@@ -136,14 +134,14 @@ const (
 
 // newRoot builds the tree of commands of gobw or golat.
 func newRoot(tool string, out output.Streams) *cobra.Command {
-	kind, what := plan.Bandwidth, "bandwidth and message rate"
+	kind, what, other := plan.Bandwidth, "bandwidth and message rate", "golat measures latency"
 	if tool == "golat" {
-		kind, what = plan.Latency, "latency"
+		kind, what, other = plan.Latency, "latency", "gobw measures bandwidth"
 	}
 	root := &cobra.Command{
 		Use:   tool,
-		Short: "Measure RDMA " + what,
-		Long: "Measure RDMA " + what + " between two hosts, or within one.\n\n" +
+		Short: "Measure RDMA " + what + "; " + other,
+		Long: "Measure RDMA " + what + " between two hosts, or within one;\n" + other + ".\n\n" +
 			"Start '" + tool + " serve' on one host, and a test with that host's name on the\n" +
 			"other. With --loopback one command runs both ends. Where there is no RDMA\n" +
 			"device the embedded software device roce0 is used; its numbers are this\n" +
@@ -175,7 +173,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 	for _, op := range plan.Operations() {
 		root.AddCommand(grouped(groupTests, operation.NewCommand(tool, op, kind, out)))
 	}
-	root.AddCommand(grouped(groupTests, serve.NewCommand(tool, out)), grouped(groupTests, fabric.NewCommand(tool, kind, out)), grouped(groupTests, agent.NewCommand(tool, out)))
+	root.AddCommand(grouped(groupTests, serve.NewCommand(tool, out)), grouped(groupTests, fabric.NewCommand(tool, kind, out)))
 	root.AddCommand(
 		grouped(groupSystem, devices.NewCommand(tool, out)),
 		grouped(groupSystem, doctor.NewCommand(tool, out)),
@@ -183,7 +181,6 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		grouped(groupSystem, version.NewCommand(tool, out)),
 	)
 	root.AddCommand(grouped(groupResults, report.NewCommand(tool, out)), grouped(groupResults, compare.NewCommand(tool, out)),
-		grouped(groupResults, trend.NewCommand(tool, out)),
 		grouped(groupTests, ab.NewCommand(tool, out)))
 	if tool == "gobw" {
 		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupResults, qualify.NewCommand(tool, out)))
@@ -193,6 +190,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 	cmdline.RefuseUnknownWords(root)
 	root.SetHelpTemplate(cmdline.HelpTemplate)
 	root.SetUsageTemplate(cmdline.UsageTemplate(root.UsageTemplate()))
+	cmdline.SetHelp(root)
 	return root
 }
 

@@ -12,14 +12,14 @@ import (
 func TestPerftestMulticast(t *testing.T) {
 	for _, tt := range []struct{ line, title, group string }{
 		{"ib_send_bw -g -s 512 -n 100", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
-		{"ib_send_bw -g -s 512 -n 100 --perftest-only", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
+		{"ib_send_bw -g -s 512 -n 100", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
 		{"ib_send_bw -g -s 512 -n 100 -c RC -M 239.77.1.2", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:02"},
 		{
-			"ib_send_bw -g -s 512 -n 100 --perftest-only -M 0:0:0:0:0:0:0:0:0:0:255:0xff:239:77:1:3", "Send BW Multicast Test",
+			"ib_send_bw -g -s 512 -n 100 -M 0:0:0:0:0:0:0:0:0:0:255:0xff:239:77:1:3", "Send BW Multicast Test",
 			"00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:03",
 		},
 		{"ib_send_lat -g -n 50 -M 239.77.1.4", "Send Latency Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:04"},
-		{"ib_send_lat -g -n 50 --perftest-only", "Send Latency Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
+		{"ib_send_lat -g -n 50", "Send Latency Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			e := runPair(t, tt.line)
@@ -43,8 +43,8 @@ func TestPerftestMulticast(t *testing.T) {
 // TestPerftestOnePort: roce0 has one port, and memory that is never pinned.
 func TestPerftestOnePort(t *testing.T) {
 	e := runPair(t, "ib_write_bw -O -n 100 -s 64")
-	if want := "--dualport (-O): roce0 has one port"; e.client != 1 || !strings.Contains(e.clientErr, want) {
-		t.Errorf("exit %d, want 1 with %q:\n%s", e.client, want, e.clientErr)
+	if want := "--dualport (-O): roce0 has one port"; e.client != 1 || e.server != 1 || !strings.Contains(e.serverErr, want) {
+		t.Errorf("exit %d and %d, want 1 with %q:\n%s", e.client, e.server, want, e.serverErr)
 	}
 	e = runPair(t, "ib_write_bw --odp -n 100 -s 64")
 	if want := "--odp has no effect on roce0"; e.client != 0 || e.server != 0 || !strings.Contains(e.clientErr, want) {

@@ -9,16 +9,20 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 // TestTwoHosts runs testdata/netns between two network namespaces with a veth pair between them: two hosts, real
-// packets, IPv4 and IPv6. It needs root.
+// packets, IPv4 and IPv6. Where it is not root, it runs itself again as root of a user namespace.
 func TestTwoHosts(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
+	if testing.Short() {
+		t.Skip("short: it measures for seconds")
 	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("needs the ip command of iproute2")
+	testrun.Need(t, "ip")
+	if os.Geteuid() != 0 {
+		inUserNamespace(t)
+		return
 	}
 	a, b := fmt.Sprintf("gobw%da", os.Getpid()), fmt.Sprintf("gobw%db", os.Getpid())
 	run := func(args ...string) {
@@ -41,4 +45,22 @@ func TestTwoHosts(t *testing.T) {
 		run("-n", end.ns, "link", "set", end.link, "up")
 	}
 	runScripts(t, testscript.Params{Dir: "testdata/netns"}, map[string]string{"A": a, "B": b})
+}
+
+// inUserNamespace runs this test alone as root of a user namespace, where the system permits one.
+func inUserNamespace(t *testing.T) {
+	t.Helper()
+	alone := []string{"unshare", "--user", "--map-root-user", "--mount", "--net"}
+	if out, err := exec.CommandContext(t.Context(), alone[0], append(alone[1:], "true")...).CombinedOutput(); err != nil {
+		t.Logf("%v: %s", err, out)
+		testrun.Missing(t, "network namespaces: neither root nor user namespaces")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(alone[1:], "sh", "-c", `mount -t tmpfs none /run && exec "$0" "$@"`, self, "-test.v", "-test.run=^"+t.Name()+"$")
+	if out, err := exec.CommandContext(t.Context(), alone[0], args...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

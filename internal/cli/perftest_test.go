@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/installlinks"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/cli/perftest"
@@ -60,6 +61,12 @@ func freePort(t *testing.T, host netip.Addr) int {
 // runPair runs a tool against itself on the software device, each end at an address of its own.
 func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	t.Helper()
+	return runEnds(t, line, nil, clientOnly, nil)
+}
+
+// runEnds is runPair with options of each end alone. interrupt, if any, ends the client when it closes.
+func runEnds(t *testing.T, line string, serverOnly, clientOnly []string, interrupt <-chan struct{}) ends {
+	t.Helper()
 	words := strings.Fields(line)
 	tool, ok := perftestcli.ToolNamed(words[0])
 	if !ok {
@@ -72,7 +79,8 @@ func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	var serverOut, serverErr locked
 	done := make(chan int, 1)
 	go func() {
-		done <- perftest.Main(ctx, tool, append([]string{"--bind_source_ip", server.String()}, common...), output.Streams{Out: &serverOut, Err: &serverErr})
+		args := append(append([]string{"--bind_source_ip", server.String()}, common...), serverOnly...)
+		done <- perftest.Main(ctx, tool, args, output.Streams{Out: &serverOut, Err: &serverErr})
 	}()
 	for ctx.Err() == nil && !strings.Contains(serverOut.String(), "Waiting") && len(done) == 0 {
 		select { // a poll, bounded by the context: the server says that it listens and nothing else does
@@ -82,29 +90,37 @@ func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	}
 	var out, errs bytes.Buffer
 	args := append(append([]string{"--bind_source_ip", client.String()}, common...), clientOnly...)
-	status := perftest.Main(ctx, tool, append(args, server.String()), output.Streams{Out: &out, Err: &errs})
+	clientCtx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		select {
+		case <-interrupt:
+			stop(exit.SignalError{Signal: os.Interrupt})
+		case <-ctx.Done():
+		}
+	}()
+	status := perftest.Main(clientCtx, tool, append(args, server.String()), output.Streams{Out: &out, Err: &errs})
 	e := ends{clientOut: out.String(), clientErr: errs.String(), client: status, server: <-done}
 	e.serverOut, e.serverErr = serverOut.String(), serverErr.String()
 	return e
 }
 
-// TestPerftestTools runs each tool at both ends, in perftest's dialect and in ours.
+// TestPerftestTools runs each tool at both ends.
 func TestPerftestTools(t *testing.T) {
 	for _, tt := range []struct {
 		line, title string
 	}{
-		{"ib_write_bw -s 4096 -n 100 --perftest-only", "RDMA_Write BW Test"},
 		{"ib_write_bw -s 4096 -n 100", "RDMA_Write BW Test"},
-		{"ib_read_bw -s 4096 -n 100 --perftest-only", "RDMA_Read BW Test"},
-		{"ib_send_bw -s 1000 -n 100 -b --perftest-only", "Send Bidirectional BW Test"},
-		{"ib_send_bw -c UD -s 512 -n 100 --perftest-only", "Send BW Test"},
-		{"ib_atomic_bw -n 100 --perftest-only", "Atomic FETCH_AND_ADD BW Test"},
-		{"ib_write_lat -n 50 --perftest-only", "RDMA_Write Latency Test"},
-		{"ib_send_lat -n 50 --perftest-only", "Send Latency Test"},
-		{"ib_read_lat -n 50 --perftest-only", "RDMA_Read Latency Test"},
-		{"ib_atomic_lat -n 50 --perftest-only", "Atomic FETCH_AND_ADD Latency Test"},
-		{"ib_write_bw -s 4096 -n 100 --perftest-only --perftest-version 6.29 --write_with_imm", "RDMA_Write_imm BW Test"},
-		{"ib_send_bw -s 4096 -D 1 -f 0 --perftest-only", "Send BW Test"},
+		{"ib_read_bw -s 4096 -n 100", "RDMA_Read BW Test"},
+		{"ib_send_bw -s 1000 -n 100 -b", "Send Bidirectional BW Test"},
+		{"ib_send_bw -c UD -s 512 -n 100", "Send BW Test"},
+		{"ib_atomic_bw -n 100", "Atomic FETCH_AND_ADD BW Test"},
+		{"ib_write_lat -n 50", "RDMA_Write Latency Test"},
+		{"ib_send_lat -n 50", "Send Latency Test"},
+		{"ib_read_lat -n 50", "RDMA_Read Latency Test"},
+		{"ib_atomic_lat -n 50", "Atomic FETCH_AND_ADD Latency Test"},
+		{"ib_write_bw -s 4096 -n 100 --perftest-version 6.29 --write_with_imm", "RDMA_Write_imm BW Test"},
+		{"ib_send_bw -s 4096 -D 1 -f 0", "Send BW Test"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			e := runPair(t, tt.line)
@@ -128,7 +144,7 @@ func TestPerftestAround(t *testing.T) {
 		client, server []string // patterns of what each end prints
 	}{
 		{
-			"ib_write_bw -s 4096 -n 100 -t 32 --perform_warm_up --perftest-only -W hw_counters/sent_pkts",
+			"ib_write_bw -s 4096 -n 100 -t 32 --perform_warm_up -W hw_counters/sent_pkts",
 			[]string{`\thw_counters/sent_pkts=\d{3}\n`},
 			[]string{`\thw_counters/sent_pkts=\d+\n`},
 		},
@@ -157,14 +173,82 @@ func TestPerftestAround(t *testing.T) {
 			}
 		})
 	}
-	if e := runPair(t, "ib_write_bw -n 100 -W hw_counters/nonsense --perftest-only"); e.server == perftest.PerftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
+	if e := runPair(t, "ib_write_bw -n 100 -W hw_counters/nonsense"); e.server == perftest.PerftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
 		t.Errorf("exit %d: %s", e.server, e.serverErr)
+	}
+}
+
+// TestOptionsOfOneEnd gives options to one end only, at each in turn: what it means for that end stays there.
+func TestOptionsOfOneEnd(t *testing.T) {
+	for tool, options := range map[string]string{
+		"ib_write_bw": "-N|-m 1024|-t 64|-Q 10|-l 5|-I 16|-u 15|-S 1|--mr_per_qp|--tclass 8|--flow_label 3|--retry_count 5|--use_old_post_send|" +
+			"--disable_pcie_relaxed|--perform_warm_up|--rate_limit 50 --rate_limit_type SW|-n 200|-D 1|-b",
+		"ib_read_bw":  "-o 4|-n 200|-D 1 --cpu_util|--cpu_util",
+		"ib_send_bw":  "-r 1000|--use-srq|--recv_post_list 5|-e|-N|-Q 10|-l 5",
+		"ib_send_lat": "-I 0|-e|-r 600|-S 1",
+	} {
+		for option := range strings.SplitSeq(options, "|") {
+			t.Run(tool+" "+option, func(t *testing.T) {
+				t.Parallel()
+				line := tool + " -s 4096 -n 100"
+				if strings.HasPrefix(option, "-D") || strings.HasPrefix(option, "-n") {
+					line = tool + " -s 4096"
+				}
+				for _, e := range []ends{runEnds(t, line, strings.Fields(option), nil, nil), runEnds(t, line, nil, strings.Fields(option), nil)} {
+					mustPass(t, e)
+				}
+			})
+		}
+	}
+	t.Run("what 6.29 compares", func(t *testing.T) {
+		e := runEnds(t, "ib_write_bw --perftest-version 6.29 -n 100", []string{"-s", "64"}, []string{"-s", "128"}, nil)
+		if e.client != 1 || e.server != 1 || !strings.HasPrefix(e.clientErr, " size mismatch: local=128, remote=64\n Failed to negotiate parameters\n") ||
+			!strings.Contains(e.serverErr, " size mismatch: local=64, remote=128\n") {
+			t.Errorf("exit %d and %d\n%s\n%s", e.client, e.server, e.clientErr, e.serverErr)
+		}
+	})
+	t.Run("a smaller size at the client", func(t *testing.T) {
+		e := runEnds(t, "ib_write_bw -n 100", []string{"-s", "65536"}, []string{"-s", "4096"}, nil)
+		mustPass(t, e)
+		if want := " 4096 "; !strings.Contains(e.clientOut, want) || !strings.Contains(e.serverOut, want) {
+			t.Errorf("want both ends to print the client's size\n%s\n%s", e.clientOut, e.serverOut)
+		}
+	})
+}
+
+// TestWhatLeft has an unreliable WRITE print the sender's figure, as perftest does, and say so.
+func TestWhatLeft(t *testing.T) {
+	e := runPair(t, "ib_write_bw -c UC -s 4096 -n 100", "-w", "1")
+	mustPass(t, e)
+	row := regexp.MustCompile(`(?m)^ 4096 +100 +\S+ +(\S+)`)
+	for name, end := range map[string][2]string{"client": {e.clientOut, e.clientErr}, "server": {e.serverOut, e.serverErr}} {
+		m := row.FindStringSubmatch(end[0])
+		if m == nil {
+			t.Fatalf("%s: no row in\n%s", name, end[0])
+		}
+		positive(t, m[1])
+		if strings.Count(end[1], "what left the sender\n") != 1 {
+			t.Errorf("%s: stderr has %q", name, end[1])
+		}
+	}
+}
+
+// TestInterrupted stops the client of a test without end: both ends finish.
+func TestInterrupted(t *testing.T) {
+	for _, version := range []string{"6.27", "6.29"} {
+		interrupt := make(chan struct{})
+		time.AfterFunc(2*time.Second, func() { close(interrupt) })
+		e := runEnds(t, "ib_write_bw --run_infinitely -D 1 -s 4096 --perftest-version "+version, nil, nil, interrupt)
+		mustPass(t, e)
+		if !strings.Contains(e.serverOut, " Client closed connection\n") || regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
+			t.Errorf("the server printed\n%s", e.serverOut)
+		}
 	}
 }
 
 func TestPerftestLimits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.json")
-	e := runPair(t, "ib_write_bw -a -n 5 --perftest-only", "-w", "1000000", "-y", "1000", "--out_json_file", path)
+	e := runPair(t, "ib_write_bw -a -n 5", "-w", "1000000", "-y", "1000", "--out_json_file", path)
 	if e.client != perftest.PerftestFailed || e.server != perftest.PerftestOK {
 		t.Errorf("exit %d and %d, want 1 and 0\n%s", e.client, e.server, e.clientErr)
 	}
@@ -178,10 +262,12 @@ func TestPerftestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d struct {
-		AllResults []map[string]any `json:"all_results"`
+		Results struct {
+			MsgSize int
+		} `json:"results"`
 	}
-	if err := json.Unmarshal(b, &d); err != nil || len(d.AllResults) != 23 {
-		t.Errorf("%d rows in the file, want 23; %v", len(d.AllResults), err)
+	if err := json.Unmarshal(b, &d); err != nil || d.Results.MsgSize != 8<<20 {
+		t.Errorf("the file has the row of %d bytes, want the last; %v", d.Results.MsgSize, err)
 	}
 }
 
@@ -191,14 +277,16 @@ func TestPerftestErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"ib_write_bw -R", 1, "RDMA CM"},
+		{"ib_write_bw -d roce0 -R", 1, "RDMA CM"},
 		{"ib_write_bw -h", 1, "Usage:"},
 		{"ib_write_bw -d roce0 --pin_cores=1000", 1, "--pin_cores: choose CPU: the kernel lets this process have none of the CPUs [1000]"},
 		{"ib_write_bw -d roce0 --numa_node 4095", 1, "NUMA node 4095 does not exist"},
 		{"ib_write_bw --tph_mem=vm --cpu_id=0 --ph=1", 1, "--tph_mem: extensions of some hardware are not there"},
 		{"ib_send_bw --use-srq -q 3 -r 2", 1, "--rx-depth (-r) 2: the 3 queue pairs share them"},
 		{"ib_write_bw --peer-timeout 0", 1, "want more than 0 seconds"},
-		{"ib_write_bw -V", 1, "Version: 6.27"},
+		{"ib_write_bw -V", 1, "Version: 6.06\n"},
+		{"ib_write_bw -V --perftest-version 6.29", 1, "Version: 6.29\n"},
+		{"ib_write_bw --nosuch", 1, "Usage:"},
 		{"ib_write_bw -d nosuch0 127.5.9.1", 1, `no device "nosuch0"`},
 		{"ib_write_bw -d roce0 -p 1 127.5.9.1", 1, "Couldn't connect to 127.5.9.1:1"},
 	} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/flaky"
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 // planAttempts is how often a plan may not pass before its test fails: a machine that is busy with something else may
@@ -21,9 +21,7 @@ const planAttempts = 5
 // test compared with another is asked of three runs each; that all of it runs, of one, and of three sizes in place of all:
 // as a user does who has it printed and changes it.
 func TestShippedPlans(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a minute and more: not with -short")
-	}
+	testrun.OnlyWhole(t, "it judges figures")
 	for _, tt := range []struct {
 		name  string
 		args  string
@@ -32,7 +30,7 @@ func TestShippedPlans(t *testing.T) {
 		says  []string
 	}{
 		{
-			"quick", "quick -d roce0 --loopback --junit junit.xml --html quick.html --json quick.json",
+			"quick", "quick -d roce0 --loopback --save junit.xml --save quick.html --save quick.json",
 			nil,
 			map[string]string{
 				"junit.xml":  `<testsuites name="gobw qualify quick" tests="18" failures="0" errors="0" skipped="0">`,
@@ -41,7 +39,7 @@ func TestShippedPlans(t *testing.T) {
 			[]string{"PASS: plan quick: 12 passed"},
 		},
 		{
-			"course, short", "course.yaml -d roce0 --loopback --scale 0.1 --runs 1 --leave-out all --json course.json",
+			"course, short", "course.yaml -d roce0 --loopback --scale 0.1 --runs 1 --leave-out all --save course.json",
 			[]string{"--sizes 2:1M", "--sizes 2,4K,1M", "--sizes 2:64K", "--sizes 2,4K,64K"},
 			map[string]string{"course.json": `"name": "noncontig"`},
 			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
@@ -52,7 +50,7 @@ func TestShippedPlans(t *testing.T) {
 			[]string{"PASS: plan course: 5 passed"},
 		},
 		{
-			"nic, what needs no NIC of it", "nic -d roce0 --loopback --scale 0.03 --runs 1 --leave-out line --only rate,ud --junit nic.xml",
+			"nic, what needs no NIC of it", "nic -d roce0 --loopback --scale 0.03 --runs 1 --leave-out line --only rate,ud --save nic.xml",
 			nil,
 			map[string]string{"nic.xml": `<skipped message="left out on request`},
 			[]string{"PASS: plan nic: 3 passed"},
@@ -84,7 +82,7 @@ func TestShippedPlans(t *testing.T) {
 			for attempt := 1; ; attempt++ {
 				var code int
 				if text, code = qualify(append([]string{"--peer-timeout", "60s"}, strings.Fields(tt.args)...)...); code == 0 {
-					flaky.Passed(t, attempt)
+					testrun.Later(t, attempt)
 					break
 				}
 				late := code == exit.Failed && strings.Contains(text, "did not end within its timeout")
@@ -113,9 +111,7 @@ func TestShippedPlans(t *testing.T) {
 // TestExampleWorkflow runs the steps of the example for GitHub outside of this repository, with the program of this tree in
 // place of the one that go install fetches.
 func TestExampleWorkflow(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a quarter of a minute: not with -short")
-	}
+	testrun.OnlyWhole(t, "it builds the program outside")
 	b, err := os.ReadFile("../../examples/ci/github.yml")
 	if err != nil {
 		t.Fatal(err)

@@ -12,17 +12,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 )
 
 // TestPriorityIsRecorded runs both ends with real-time priority and without: the result says which it was, at each end.
 func TestPriorityIsRecorded(t *testing.T) {
 	dir := t.TempDir()
-	for _, priority := range []string{bench.PriorityNormal, bench.PriorityRealtime} {
-		if priority == bench.PriorityRealtime && !bench.MayRealtime() {
-			t.Skip((bench.CPUChoice{Realtime: true}).CheckPriority())
+	for _, priority := range []string{machine.PriorityNormal, machine.PriorityRealtime} {
+		if priority == machine.PriorityRealtime && !machine.MayRealtime() {
+			t.Skip((machine.CPUChoice{Realtime: true}).CheckPriority())
 		}
 		file := filepath.Join(dir, priority+".json")
 		finish(t, dir, "write", "--loopback", "-d", "roce0", "-n", "1000", "--priority", priority, "--quiet", "--save", file)
@@ -43,7 +44,7 @@ func TestPriorityIsRecorded(t *testing.T) {
 // TestPriorityRefused is a user who may not: nothing is measured with less than was asked for.
 func TestPriorityRefused(t *testing.T) {
 	args := []string{"gobw", "write", "--loopback", "-d", "roce0", "-n", "10", "--priority", "realtime"}
-	if bench.MayRealtime() {
+	if machine.MayRealtime() {
 		less := []string{"prlimit", "--rtprio=0:0", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"}
 		if out, err := exec.CommandContext(t.Context(), less[0], append(less[1:], "true")...).CombinedOutput(); err != nil {
 			t.Skipf("the right cannot be taken away here: %v: %s", err, out)
@@ -63,12 +64,10 @@ func TestPriorityRefused(t *testing.T) {
 
 // TestInterruptedWithRealtime sends Ctrl-C to a test whose two ends spin with real-time priority, on all CPUs of a small machine.
 func TestInterruptedWithRealtime(t *testing.T) {
-	if !bench.MayRealtime() {
-		t.Skip((bench.CPUChoice{Realtime: true}).CheckPriority())
+	if !machine.MayRealtime() {
+		t.Skip((machine.CPUChoice{Realtime: true}).CheckPriority())
 	}
-	if testing.Short() {
-		t.Skip("takes both CPUs of a small machine from whatever runs beside it")
-	}
+	testrun.OnlyWhole(t, "it takes both CPUs of a small machine from what runs beside it")
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "gobw", "write", "--loopback", "-d", "roce0", "-D", "60", "--priority", "realtime", "--quiet", "--save", "cut.json")
 	cmd.Dir = dir

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -25,7 +27,11 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("no scripts (%v)", err)
 	}
 	for _, f := range files { // one after the other: each spins on two CPUs
-		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
+		name := strings.TrimSuffix(filepath.Base(f), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && slices.Contains([]string{"ab", "compare", "noncontig", "openmetrics", "qualify"}, name) {
+				t.Skip("short: it measures for seconds")
+			}
 			runScripts(t, testscript.Params{Files: []string{f}}, map[string]string{
 				"SERVER": verbstest.Address().String(), "CLIENT": verbstest.Address().String(),
 				"OTHER_SERVER": verbstest.Address().String(), "OTHER_CLIENT": verbstest.Address().String(),
@@ -58,7 +64,7 @@ func scriptPrometheus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	const python = "/usr/bin/python3" // for which Debian packages it; another may be first in the path
 	if err := exec.Command(python, "-c", "import prometheus_client.openmetrics.parser").Run(); err != nil {
-		if os.Getenv("GOBW_CI") != "" {
+		if os.Getenv(testrun.CI) != "" {
 			ts.Fatalf("no package python3-prometheus-client (scripts/setup installs it): %v", err)
 		}
 		ts.Logf("%s is not read: no package python3-prometheus-client", args[0])

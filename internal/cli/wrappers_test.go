@@ -15,6 +15,9 @@ import (
 // TestWrappers runs our programs as others' wrappers of perftest do, with the options that these give, and reads what they print
 // or write by the rules of these. Facts are of 2026-11; nothing of theirs is here.
 func TestWrappers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: what it imitates measures for seconds")
+	}
 	// NVIDIA's ngc_multinode_perf: six tests by duration; awk -F'[:,]' '/KEY/{print $2}' of the client's JSON must be one number.
 	for _, tt := range []struct{ line, key string }{
 		{"ib_write_bw -D 1 -f 0 -s 65536 -F -c RC --report_gbits -b -q 2", "BW_average"},
@@ -26,7 +29,7 @@ func TestWrappers(t *testing.T) {
 	} {
 		t.Run("ngc/"+tt.line, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "out.json")
-			e := runPair(t, tt.line+" --perftest-only", "--out_json", "--out_json_file="+file)
+			e := runPair(t, tt.line+"", "--out_json", "--out_json_file="+file)
 			mustPass(t, e)
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -64,7 +67,7 @@ func TestWrappers(t *testing.T) {
 	// Azure's node check: a link of another name; the fourth word of the first line in which the size stands.
 	t.Run("azure", func(t *testing.T) {
 		const size = "2097152"
-		e := runPair(t, "ib_write_bw_nongdr -s "+size+" -D 1 -f 0 -x 0 -F --report_gbits --perform_warm_up -q 2 --perftest-only")
+		e := runPair(t, "ib_write_bw_nongdr -s "+size+" -D 1 -f 0 -x 0 -F --report_gbits --perform_warm_up -q 2")
 		mustPass(t, e)
 		for line := range strings.Lines(e.clientOut) {
 			if strings.Contains(line, size) {
@@ -79,7 +82,7 @@ func TestWrappers(t *testing.T) {
 	latency := regexp.MustCompile(`\d+\s+\d+\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+\s+(\d+\.\d+)\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+`)
 	for _, name := range []string{"ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"} {
 		t.Run("superbench/"+name, func(t *testing.T) {
-			e := runPair(t, name+" -F -n 200 -s 4096 --report_gbits --perftest-only")
+			e := runPair(t, name+" -F -n 200 -s 4096 --report_gbits")
 			mustPass(t, e)
 			pattern := latency
 			if strings.Contains(e.clientOut, "BW") {
@@ -94,7 +97,7 @@ func TestWrappers(t *testing.T) {
 	}
 	// SuperBench's ib-loopback: lines of five words, of which the last but one is the bandwidth.
 	t.Run("superbench/loopback", func(t *testing.T) {
-		e := runPair(t, "ib_send_bw -s 8388608 -F --iters=20 -x 0 --report_gbits --perftest-only")
+		e := runPair(t, "ib_send_bw -s 8388608 -F --iters=20 -x 0 --report_gbits")
 		mustPass(t, e)
 		rows := 0
 		for line := range strings.Lines(e.clientOut) {
@@ -113,7 +116,7 @@ func TestWrappers(t *testing.T) {
 	})
 	// k8s-netperf: the fourth word of the first line that begins with a number and has four words, headings left out.
 	t.Run("k8s-netperf", func(t *testing.T) {
-		e := runPair(t, "ib_write_bw -x 0 -F -D 1 -f 0 --perftest-only")
+		e := runPair(t, "ib_write_bw -x 0 -F -D 1 -f 0")
 		mustPass(t, e)
 		for line := range strings.Lines(e.clientOut) {
 			words := strings.Fields(line)

@@ -17,6 +17,7 @@ const (
 	Problem Severity = "problem" // a test will fail
 	Warning Severity = "warning" // figures will suffer
 	Note    Severity = "note"    // worth knowing; counts as clean
+	Passed  Severity = "ok"      // what was tried and works
 )
 
 // Finding is one thing that is not as it should be.
@@ -25,7 +26,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Where    string   `json:"where"` // "this end", "mlx5_0 port 1", "peer: rxe0"
 	What     string   `json:"what"`
-	Why      string   `json:"why"`
+	Why      string   `json:"why,omitempty"`
 	Fix      []string `json:"fix,omitempty"` // commands or lines, in order
 }
 
@@ -69,10 +70,10 @@ func Examine(e End, need uint64) []Finding {
 
 // Clean tells whether nothing needs doing.
 func Clean(f []Finding) bool {
-	return !slices.ContainsFunc(f, func(f Finding) bool { return f.Severity != Note })
+	return !slices.ContainsFunc(f, func(f Finding) bool { return rank(f.Severity) < rank(Note) })
 }
 
-func rank(s Severity) int { return slices.Index([]Severity{Problem, Warning, Note}, s) }
+func rank(s Severity) int { return slices.Index([]Severity{Problem, Warning, Note, Passed}, s) }
 
 func library(e End) []Finding {
 	if e.IBVError == "" {
@@ -264,7 +265,7 @@ func processors(e End) []Finding {
 	}
 	if free := float64(s.CPUs) - s.LoadAverage; s.CPUs > 1 && free < 1 {
 		all = append(all, Finding{
-			"cpu-load", Warning, e.Name, fmt.Sprintf("%.1f threads ran or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs),
+			"cpu-load", Note, e.Name, fmt.Sprintf("%.1f threads ran or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs),
 			"a measuring thread spins: what else runs takes its CPU away, and figures suffer by more than they show",
 			[]string{"top -b -n 1 | head -n 15   # stop what is not needed, or wait", "gobw write HOST --cpu N   # a CPU that nothing else uses"},
 		})

@@ -43,7 +43,7 @@ func pairGIDs(a, b Device) []Finding {
 	}
 	kinds := func(d Device) []string {
 		var k []string
-		for _, g := range d.GIDs[1] {
+		for _, g := range d.GIDs[d.Ports[0].Number] {
 			if g.GID.IsLinkLocal() || g.GID.IsZero() {
 				continue
 			}

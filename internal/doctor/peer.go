@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -33,13 +34,17 @@ func ParsePeer(text []byte) (End, error) {
 // name is what a device, an interface, a file or a PCI function may be called.
 var name = regexp.MustCompile(`^[A-Za-z0-9_.:@/+-]{0,128}$`)
 
-// isSentence tells the fields that hold text for a person; all others hold names.
+// words are names with single spaces between them, as in "RoCE v2" and "16.0 GT/s PCIe".
+var words = regexp.MustCompile(`^[A-Za-z0-9_.:@/+-]{1,64}( [A-Za-z0-9_.:@/+()-]{1,64}){0,5}$`)
+
+// isWords tells the fields whose values are several words and never become part of a command.
+func isWords(field string) bool {
+	return slices.Contains([]string{"type", "pci_link_speed", "rate", "physical_state", "firmware"}, field)
+}
+
+// isSentence tells the fields that hold text for a person.
 func isSentence(field string) bool {
-	switch field {
-	case "ibv_error", "port_4791", "pci_link_speed", "label", "fabric", "firmware":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"ibv_error", "port_4791", "label", "fabric", "firmware"}, field)
 }
 
 // harmless rewrites the strings of a decoded JSON text.
@@ -60,7 +65,7 @@ func harmless(field string, v any) any {
 		return v
 	case string:
 		switch {
-		case name.MatchString(v):
+		case name.MatchString(v), isWords(field) && words.MatchString(v):
 			return v
 		case isSentence(field):
 			return strconv.Quote(v[:min(len(v), 500)])

@@ -2,10 +2,14 @@ package doctor
 
 import (
 	"encoding/json"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -45,11 +49,37 @@ func TestPeerWritesNoCommand(t *testing.T) {
 	}
 }
 
+// TestPeerKeepsItsWords: a healthy end reads back as it was written, and is as clean at the other end.
+func TestPeerKeepsItsWords(t *testing.T) {
+	said := End{Name: "peer", Devices: []Device{{
+		Info: verbs.DeviceInfo{Name: "mlx5_0", Provider: "ibv", Firmware: "22.39.1002 (rel-4)", PCIAddress: "0000:3b:00.0", PCILinkSpeed: "16.0 GT/s PCIe", PCILinkWidth: 16, Ports: 1},
+		Ports: []verbs.PortInfo{{
+			Number: 1, State: verbs.PortActive, LinkLayer: verbs.LinkEthernet, ActiveMTU: verbs.MTU4096, MaxMTU: verbs.MTU4096,
+			Rate: "100 Gb/sec (4X EDR)", RateBitsPerS: 100e9, NetInterface: "ens3f0",
+		}},
+		GIDs: map[int][]verbs.GIDEntry{1: {{GID: verbs.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), Type: verbs.GIDRoCEv2}}},
+	}}}
+	text, err := json.Marshal(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := ParsePeer(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(said.Devices, end.Devices); diff != "" {
+		t.Errorf("the peer's devices were changed on the way (-said +read):\n%s", diff)
+	}
+	if found := ExaminePair(said, end); len(found) > 0 {
+		t.Errorf("one end and itself: %+v", found)
+	}
+}
+
 // FuzzPeer reads what anybody may say of himself.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte(`{"name":"x","devices":[{"info":{"name":"rxe0"},"ports":[{"number":1}],"gids":{"1":[]}}],"system":{"linux":true}}`))
 	names := regexp.MustCompile(`^[A-Za-z0-9_.:@/+?-]*$`)
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		end, err := ParsePeer(b)
 		if err != nil {
 			return

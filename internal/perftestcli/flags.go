@@ -23,7 +23,37 @@ type perftestFlag struct {
 	elsewhere Disposition // in all other tools: Ignored or Refused, as stock perftest has it
 	only      string      // elsewhere (where kind is set: in tests of the other kind) this value is taken, and others refused
 	why       string      // it is ignored or refused
+	classic   bool        // 4.5 has it, and 6.29 does not know it
+	noun      string      // stock's, of a range
+	stock     string      // stock's first line where it refuses the option
 }
+
+// StockError is a fault that stock perftest words, too: scripts look for its line.
+type StockError struct {
+	Line string
+	Err  error
+}
+
+func (e *StockError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the fault in our words.
+func (e *StockError) Unwrap() error { return e.Err }
+
+// inStockWords adds stock's line, if there is one.
+func inStockWords(line string, err error) error {
+	if line == "" || err == nil {
+		return err
+	}
+	return &StockError{line, err}
+}
+
+// rangeError is a number beyond its bounds.
+type rangeError struct {
+	value     string
+	low, high int64
+}
+
+func (e *rangeError) Error() string { return fmt.Sprintf("%s: want %d to %d", e.value, e.low, e.high) }
 
 // Disposition is what becomes of an option in a tool. There is no fourth kind: none is swallowed.
 type Disposition uint8
@@ -48,10 +78,14 @@ func (f perftestFlag) in(tool Tool) Disposition {
 func (f perftestFlag) apply(v *Invocation, value string) error {
 	switch f.in(v.Tool) {
 	case Acts:
-		return f.set(v, value)
+		err := f.set(v, value)
+		if bounds, is := errors.AsType[*rangeError](err); is && f.noun != "" {
+			return inStockWords(fmt.Sprintf(" %s should be between %d and %d", f.noun, bounds.low, bounds.high), err)
+		}
+		return err
 	case Ignored:
 		if f.only != "" && value != f.only && (f.kind == "" || f.kind != v.Tool.Kind) {
-			return fmt.Errorf("%s: this tool has %s and nothing else, as in perftest", value, f.only)
+			return inStockWords(f.stock, fmt.Errorf("%s: this tool has %s and nothing else, as in perftest", value, f.only))
 		}
 		why := f.why
 		if why == "" {
@@ -64,7 +98,7 @@ func (f perftestFlag) apply(v *Invocation, value string) error {
 	if f.why != "" {
 		return errors.New(f.why)
 	}
-	return errNotTool
+	return inStockWords(f.stock, errNotTool)
 }
 
 // errNotTool says that a tool does not have an option.
@@ -77,7 +111,7 @@ func number(value string, low, high int64) (int64, error) {
 		return 0, fmt.Errorf("%q is no number", value)
 	}
 	if n < low || n > high {
-		return 0, fmt.Errorf("%s: want %d to %d", value, low, high)
+		return 0, &rangeError{value, low, high}
 	}
 	return n, nil
 }
@@ -91,7 +125,11 @@ func size(value string) (int, error) {
 		n, err := number(value, 1, plan.MaxMessage)
 		return int(n), err
 	}
-	return plan.ParseSize(value)
+	n, err := plan.ParseSize(value)
+	if err != nil {
+		err = &StockError{fmt.Sprintf(" Message Size should be between 1 and %d", plan.MaxMessage), err}
+	}
+	return n, err
 }
 
 func on(field func(v *Invocation) *bool) func(*Invocation, string) error {
@@ -168,16 +206,16 @@ func flags() []perftestFlag {
 	const gpu = "GPU and other device memory is not there; use stock perftest"
 	controlCM := on(func(v *Invocation) *bool { return &v.ControlCM })
 	list := []perftestFlag{
-		{option: o('a', "all"), verbs: "swr", set: on(func(v *Invocation) *bool { return &v.Plan.AllSizes })},
-		{option: val('A', "atomic_type"), verbs: "a", set: setAtomic},
-		{option: o('b', "bidirectional"), kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.Bidirectional })},
+		{option: o('a', "all"), stock: "Message size cannot be changed for Atomic tests ", verbs: "swr", set: on(func(v *Invocation) *bool { return &v.Plan.AllSizes })},
+		{option: val('A', "atomic_type"), stock: " You are not running the atomic_lat/bw test!", verbs: "a", set: setAtomic},
+		{option: o('b', "bidirectional"), stock: " Bidirectional is only available in BW test", kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.Bidirectional })},
 		{option: val('c', "connection"), set: setConnection},
-		{option: o('C', "report-cycles"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Cycles })},
+		{option: o('C', "report-cycles"), stock: " Available only on Latency tests", kind: lat, set: on(func(v *Invocation) *bool { return &v.Cycles })},
 		{option: val('d', "ib-dev"), set: text(func(v *Invocation) *string { return &v.Device })},
 		{option: val('D', "duration"), set: func(v *Invocation, value string) error {
 			n, err := number(value, 1, 1<<30)
 			v.Plan.Duration = time.Duration(n) * time.Second
-			return err
+			return inStockWords(" Duration period must be positive", err)
 		}},
 		{option: o('e', "events"), set: on(func(v *Invocation) *bool { return &v.Plan.Events })},
 		{option: val('f', "margin"), set: func(v *Invocation, value string) error {
@@ -187,70 +225,84 @@ func flags() []perftestFlag {
 			return err
 		}},
 		{option: o('F', "CPU-freq"), set: on(func(v *Invocation) *bool { return &v.AnyFrequency })},
-		{option: o('g', "mcg"), verbs: "s", set: on(func(v *Invocation) *bool { return &v.Plan.Multicast })},
+		{option: o('g', "mcg"), stock: " MultiCast feature only available on SEND verb", verbs: "s", set: on(func(v *Invocation) *bool { return &v.Plan.Multicast })},
 		{option: o('h', "help"), set: on(func(v *Invocation) *bool { return &v.Help })},
-		{option: o('H', "report-histogrm"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Histogram })},
-		{option: val('i', "ib-port"), set: integer(1, 255, func(v *Invocation) *int { return &v.IBPort })},
-		{option: val('I', "inline_size"), verbs: "sw", set: integer(0, 1024, func(v *Invocation) *int { return &v.Plan.InlineBytes })},
-		{option: val('l', "post_list"), elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.PostList })},
-		{option: val('L', "hop_limit"), elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64"},
+		{option: o('H', "report-histogrm"), stock: " Available only on Latency tests", kind: lat, set: on(func(v *Invocation) *bool { return &v.Histogram })},
+		{option: val('i', "ib-port"), set: func(v *Invocation, value string) error {
+			n, err := number(value, 1, 255)
+			v.IBPort = int(n)
+			return inStockWords("IB Port can't be less than 1", err)
+		}},
+		{option: val('I', "inline_size"), noun: "Max inline", stock: " Inline feature not available on READ/Atomic verbs", verbs: "sw", set: integer(0, 1024, func(v *Invocation) *int { return &v.Plan.InlineBytes })},
+		{option: val('l', "post_list"), stock: "Post list is supported in BW tests only", elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.PostList })},
+		{option: val('L', "hop_limit"), stock: " Hop limit only valid for RawEth QP ", elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64"},
 		{option: val('m', "mtu"), set: integer(0, 1<<20, func(v *Invocation) *int { return &v.MTUBytes })},
 		{option: val('M', "MGID"), elsewhere: Ignored, verbs: "s", set: setGroup},
-		{option: val('n', "iters"), set: func(v *Invocation, value string) error {
+		{option: val('n', "iters"), noun: "Iteration num", set: func(v *Invocation, value string) error {
 			n, err := number(value, 5, 1<<32)
 			v.Plan.Iterations = uint64(n)
 			return err
 		}},
-		{option: o('N', "noPeak"), kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.NoPeak })},
-		{option: val('o', "outs"), verbs: "ra", set: integer(1, 1<<16, func(v *Invocation) *int { return &v.Plan.Outstanding })},
+		{option: o('N', "noPeak"), stock: " NoPeak only valid for BW tests", kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.NoPeak })},
+		{option: val('o', "outs"), stock: " Setting Outstanding reads only available on READ verb", verbs: "ra", set: integer(1, 1<<16, func(v *Invocation) *int { return &v.Plan.Outstanding })},
 		{option: o('O', "dualport"), kind: bw, set: func(v *Invocation, _ string) error {
 			v.Plan.DualPort, v.IBPort = true, 1
 			return nil
 		}},
 		{option: val('p', "port"), set: integer(1, 65535, func(v *Invocation) *int { return &v.TCPPort })},
-		{option: val('q', "qp"), elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.QPs })},
-		{option: val('Q', "cq-mod"), elsewhere: Ignored, kind: bw, set: integer(1, 1024, func(v *Invocation) *int { return &v.Plan.CQMod })},
-		{option: val('r', "rx-depth"), elsewhere: Ignored, only: "1", verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RxDepth })},
+		{option: val('q', "qp"), noun: "num of Qps", stock: " Multiple QPs only available on bw tests", elsewhere: Ignored, only: "1", kind: bw, set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.QPs })},
+		{option: val('Q', "cq-mod"), noun: "CQ moderation", elsewhere: Ignored, kind: bw, set: integer(1, 1024, func(v *Invocation) *int { return &v.Plan.CQMod })},
+		{option: val('r', "rx-depth"), noun: " Rx depth", stock: " On RDMA verbs rx depth can be only 1", elsewhere: Ignored, only: "1", verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RxDepth })},
 		{option: o('R', "rdma_cm"), set: on(func(v *Invocation) *bool { return &v.Plan.RDMACM })},
-		{option: val('s', "size"), set: func(v *Invocation, value string) error {
+		{option: val('s', "size"), noun: "Message Size", set: func(v *Invocation, value string) error {
 			n, err := size(value)
 			if err != nil {
 				return err
 			}
 			v.Plan.Sizes, v.sizeGiven = []int{n}, true
 			if v.Tool.Operation == plan.Atomic && n != atomicBytes {
-				err = fmt.Errorf("%d: an atomic has %d bytes", n, atomicBytes)
+				err = &StockError{"Message size cannot be changed for Atomic tests ", fmt.Errorf("%d: an atomic has %d bytes", n, atomicBytes)}
 			}
 			return err
 		}},
-		{option: val('S', "sl"), set: octet(0, 15, func(v *Invocation) *uint8 { return &v.Plan.SL })},
-		{option: val('t', "tx-depth"), set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.TxDepth })},
-		{option: val('T', "tos"), set: func(v *Invocation, value string) error {
+		{option: val('S', "sl"), set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 15)
+			v.Plan.SL = uint8(n)
+			return inStockWords(" Only 15 Service levels", err)
+		}},
+		{option: val('t', "tx-depth"), noun: "Tx depth", set: integer(1, 15000, func(v *Invocation) *int { return &v.Plan.TxDepth })},
+		{option: val('T', "tos"), noun: "TOS", set: func(v *Invocation, value string) error {
 			n, err := number(value, 0, 255)
 			tos := uint8(n)
 			v.Plan.TOS = &tos
 			return err
 		}},
-		{option: val('u', "qp-timeout"), set: octet(0, 31, func(v *Invocation) *uint8 { return &v.Plan.Timeout })},
-		{option: o('U', "report-unsorted"), kind: lat, set: on(func(v *Invocation) *bool { return &v.Unsorted })},
+		{option: val('u', "qp-timeout"), set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 255)
+			if v.Plan.Timeout = uint8(n) & 31; n > 31 {
+				v.warn("-u %d is read as %d, as by a device: the code has five bits", n, v.Plan.Timeout)
+			}
+			return err
+		}},
+		{option: o('U', "report-unsorted"), stock: " Available only on Latency tests", kind: lat, set: on(func(v *Invocation) *bool { return &v.Unsorted })},
 		{option: o('V', "version"), set: on(func(v *Invocation) *bool { return &v.Version })},
 		{option: val('w', "limit_bw"), elsewhere: Ignored, kind: bw, set: leading("-w", func(v *Invocation) *float64 { return &v.LimitBW }, func(v *Invocation) { v.limits.bw = true })},
 		{option: val('W', "report-counters"), set: setCounters},
-		{option: val('x', "gid-index"), set: func(v *Invocation, value string) error {
-			n, err := number(value, 0, 4095)
+		{option: val('x', "gid-index"), noun: "Gid index", set: func(v *Invocation, value string) error {
+			n, err := number(value, 0, 64)
 			i := int(n)
 			v.GIDIndex = &i
 			return err
 		}},
-		{option: val('X', "vector"), set: integer(0, 2048, func(v *Invocation) *int { return &v.Plan.Vector })},
+		{option: val('X', "vector"), noun: "EQN", set: integer(0, 2048, func(v *Invocation) *int { return &v.Plan.Vector })},
 		{option: val('y', "limit_msgrate"), elsewhere: Ignored, kind: bw, set: leading("-y", func(v *Invocation) *float64 { return &v.LimitRate }, func(v *Invocation) { v.limits.rate = true })},
 		{option: o('z', "comm_rdma_cm"), set: controlCM},
 		{option: option{long: "com_rdma_cm", exact: true}, set: controlCM}, // as 4.5's help spells it
 
-		{option: o(0, "report_gbits"), elsewhere: Ignored, kind: bw, set: on(func(v *Invocation) *bool { return &v.Gbits })},
+		{option: o(0, "report_gbits"), set: on(func(v *Invocation) *bool { return &v.Gbits })},
 		{option: o(0, "report-both"), elsewhere: Ignored, kind: bw, set: on(func(v *Invocation) *bool { return &v.ReportBoth })},
 		{option: option{long: "report-histogram", exact: true}, kind: lat, set: on(func(v *Invocation) *bool { return &v.Histogram })},
-		{option: o(0, "run_infinitely"), kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.Infinite })},
+		{option: o(0, "run_infinitely"), stock: " run_infinitely exists only in BW tests for now.", kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.Infinite })},
 		{option: o(0, "reversed"), elsewhere: Ignored, kind: bw, set: on(func(v *Invocation) *bool { return &v.Plan.Reversed })},
 		{option: o(0, "out_json"), set: on(func(v *Invocation) *bool { return &v.json })},
 		{option: val(0, "out_json_file"), set: func(v *Invocation, value string) error {
@@ -259,9 +311,9 @@ func flags() []perftestFlag {
 		}},
 		{option: val(0, "output"), set: text(func(v *Invocation) *string { return &v.Output })},
 		{option: o(0, "cpu_util"), set: on(func(v *Invocation) *bool { return &v.CPUUtil })},
-		{option: o(0, "use-srq"), verbs: "s", set: on(func(v *Invocation) *bool { return &v.Plan.SRQ })},
+		{option: o(0, "use-srq"), stock: " Using SRQ only avavilible in SEND tests.", verbs: "s", set: on(func(v *Invocation) *bool { return &v.Plan.SRQ })},
 		{option: val(0, "recv_post_list"), elsewhere: Ignored, only: "1", kind: bw, verbs: "sw", set: integer(1, 16384, func(v *Invocation) *int { return &v.Plan.RecvList })},
-		{option: val(0, "inline_recv"), elsewhere: Ignored, why: "perftest parses it, and does nothing with it"},
+		{option: val(0, "inline_recv"), classic: true, elsewhere: Ignored, why: "perftest parses it, and does nothing with it"},
 		{option: val(0, "latency_gap"), elsewhere: Ignored, kind: lat, set: func(v *Invocation, value string) error {
 			n, err := number(value, 0, 1<<40)
 			v.Plan.Gap = time.Duration(n) * time.Microsecond
@@ -310,7 +362,7 @@ func flags() []perftestFlag {
 		{option: val(0, "rate_limit"), elsewhere: Ignored, kind: bw, set: positive(func(v *Invocation) *float64 { return &v.rate }, nil)},
 		{option: val(0, "rate_units"), elsewhere: Ignored, kind: bw, set: text(func(v *Invocation) *string { return &v.rateUnit })},
 		{option: val(0, "rate_limit_type"), elsewhere: Ignored, kind: bw, set: text(func(v *Invocation) *string { return &v.rateType })},
-		{option: val(0, "burst_size"), elsewhere: Ignored, kind: bw, set: integer(0, 15000, func(v *Invocation) *int { return &v.burst })},
+		{option: val(0, "burst_size"), elsewhere: Ignored, kind: bw, set: integer(0, 1<<31-1, func(v *Invocation) *int { return &v.burst })},
 		{option: val(0, "dlid"), set: func(v *Invocation, value string) error {
 			n, err := number(value, 0, 1<<16-1)
 			v.DLID = uint16(n)
@@ -335,7 +387,6 @@ func flags() []perftestFlag {
 			v.PeerTimeout = d
 			return err
 		}},
-		{option: option{long: "perftest-only", exact: true}, set: on(func(v *Invocation) *bool { return &v.PerftestOnly })}, // ours
 	}
 	for _, m := range []struct {
 		names string // with "=" behind those that take a value
@@ -391,7 +442,7 @@ func setConnection(v *Invocation, value string) error {
 	case "XRC", "DC", "SRD":
 		return fmt.Errorf("%s is not there: use RC, UC or UD", value)
 	default:
-		return fmt.Errorf("%q: want RC, UC or UD, in upper case", value)
+		return &StockError{" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}", fmt.Errorf("%q: want RC, UC or UD, in upper case", value)}
 	}
 	return nil
 }

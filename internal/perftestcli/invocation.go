@@ -3,7 +3,9 @@ package perftestcli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +57,6 @@ type Invocation struct {
 
 	PerftestVersion string        // --perftest-version (ours): the version to advertise; empty: 6.27
 	PeerTimeout     time.Duration // --peer-timeout (ours): how long a silent peer, or one with which nothing moves, is borne; 0: the defaults
-	PerftestOnly    bool          // --perftest-only (ours): speak perftest's dialect with gobw, too
 
 	sizeGiven bool
 	margin    *time.Duration
@@ -70,6 +71,9 @@ type Invocation struct {
 	burst     int
 	link      verbs.LinkLayer // --force-link; zero: the port's
 	warnings  []string
+	remarks   string // stock's, for stdout
+	shrunk    string // stock's, for stderr
+	polls     bool   // perftest would adapt the batch of its polls
 }
 
 // Server tells whether this end waits for a client.
@@ -87,6 +91,8 @@ const (
 	latencyBytes   = 2
 	atomicBytes    = 8
 	impliedSeconds = 5
+	mostBurst      = 15000
+	moderatedBytes = 8192 // above, completions are asked for one by one
 	// peakIterations is the count above which perftest drops the peak.
 	peakIterations = 20000
 	defaultJSON    = "perftest_out.json"
@@ -98,6 +104,9 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 		Tool: tool, TCPPort: control.DefaultPort, IBPort: 1, Network: "tcp",
 		Plan: plan.Spec{Operation: tool.Operation, Kind: tool.Kind, Transport: verbs.RC, InlineBytes: -1},
 	}
+	if tool.Kind == plan.Latency {
+		v.Plan.TxDepth = 1 // where ours is deeper on a software device
+	}
 	table := flags()
 	options := make([]option, len(table))
 	for i, f := range table {
@@ -105,27 +114,56 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 	}
 	found, operands, err := getopt(options, args)
 	if err != nil {
-		return v, fmt.Errorf("%s: %w", tool.Name, err)
+		return v, &UnknownError{fmt.Errorf("%s: %w", tool.Name, err)}
 	}
 	var errs []error
+	given := map[int]bool{}
+	repeated := ""
 	for _, g := range found {
 		f := table[g.index]
 		if err := f.apply(&v, g.value); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", f.option, err))
 		}
-		if v.Help || v.Version {
-			return v, nil
+		if given[g.index] && repeated == "" {
+			if repeated = f.long; f.short != 0 {
+				repeated = "-" + string(f.short)
+			}
 		}
+		given[g.index] = true
+	}
+	if v.Help || v.Version {
+		return v, nil
+	}
+	for _, g := range found {
+		if f := table[g.index]; f.classic && v.Style() == Modern {
+			return v, &UnknownError{fmt.Errorf("%s: unrecognized option '--%s'", tool.Name, f.long)}
+		}
+	}
+	if repeated != "" && v.Style() == Modern {
+		errs = append(errs, &StockError{" Duplicated argument: " + repeated + " ", errors.New("from version 6.13 on an option is given once")})
 	}
 	switch len(operands) {
 	case 0:
 	case 1:
 		v.Host = operands[0]
 	default:
-		errs = append(errs, fmt.Errorf("%q: one host is enough", strings.Join(operands[1:], " ")))
+		errs = append(errs, &StockError{" Invalid Command line. Please check command rerun ", fmt.Errorf("%q: one host is enough", strings.Join(operands[1:], " "))})
 	}
 	errs = append(errs, v.settle()...)
 	return v, errors.Join(errs...)
+}
+
+// UnknownError is a command line that getopt does not understand, such as one with an unknown option.
+type UnknownError struct{ Err error }
+
+func (e *UnknownError) Error() string { return e.Err.Error() }
+
+// Style is the version of perftest whose text, JSON and codes are ours: of 4.5, unless a version from 6.22 on is asked for.
+func (v *Invocation) Style() Style {
+	if v.PerftestVersion >= "6.22" {
+		return Modern
+	}
+	return Classic
 }
 
 // ParseLine reads a whole command line such as "ib_send_bw -c UD -s 1024".
@@ -154,11 +192,23 @@ func (v *Invocation) settle() []error {
 	if err != nil {
 		return []error{err}
 	}
+	stock := func(is bool, line, format string, args ...any) { //nolint:revive // whether it stands against the test
+		if is {
+			wrong.Note(&StockError{line, fmt.Errorf(format, args...)})
+		}
+	}
+	stock((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded, " Events feature not available on WRITE verb", "-e: a WRITE makes no event at the peer; add --write_with_imm")
+	stock(v.Style() == Classic && p.RxDepth > 1 && p.Operation == plan.Write && !p.WriteImm, " On RDMA verbs rx depth can be only 1", "-r %d: a WRITE takes no receive", p.RxDepth)
+	stock(p.TOS != nil && !p.RDMACM, " TOS only valid for rdma_cm based QP and RawEth QP ", "--tos (-T): it needs -R; --tclass works without")
+	stock(p.RDMACM && p.Transport == verbs.UC, " UC is not supported in librdmacm", "-R: RDMA CM connects RC and UD, not UC")
+	stock(p.Transport == verbs.UC && row.Responded, " UC connection not possible in READ/ATOMIC verbs", "UC has no %s: use RC", row.Text)
+	stock(p.Transport == verbs.UD && p.Operation != plan.Send, " UD connection only possible in SEND verb", "UD has no %s: use RC", row.Text)
+	stock(p.Duration > 0 && p.AllSizes, "Duration mode currently doesn't support running on all sizes.", "-D and -a exclude each other")
+	stock(p.Duration > 0 && p.Events, "Duration mode doesn't work with events.", "-D and -e exclude each other")
+	if len(*wrong) > 0 {
+		return *wrong
+	}
 	switch {
-	case p.Duration > 0 && p.AllSizes:
-		wrong.Add("-D and -a exclude each other")
-	case p.Duration > 0 && p.Events:
-		wrong.Add("-D and -e exclude each other")
 	case p.Duration > 0 && p.Iterations > 0 && !p.Infinite:
 		v.warn("-n %d is ignored: -D decides", p.Iterations)
 		p.Iterations = 0
@@ -168,7 +218,11 @@ func (v *Invocation) settle() []error {
 		case p.AllSizes:
 			wrong.Add("--run_infinitely and -a exclude each other")
 		case p.Operation == plan.Send && p.Bidirectional:
-			wrong.Add("--run_infinitely does not work with send -b")
+			line := " run_infinitely mode is not supported in SEND Bidirectional BW test"
+			if v.Style() == Modern {
+				line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
+			}
+			stock(true, line, "--run_infinitely does not work with send -b")
 		}
 		if p.Duration == 0 {
 			p.Duration = impliedSeconds * time.Second
@@ -184,12 +238,21 @@ func (v *Invocation) settle() []error {
 	if p.Duration == 0 && p.Iterations == 0 {
 		p.Iterations = plan.DefaultIterations(row, p.Kind)
 	}
+	p.Outstanding = min(p.Outstanding, math.MaxUint8) // a queue pair has no more; Fit takes the device's
 	v.settlePorts()
 	v.settleSize()
+	stock(p.Margin > 0 && p.Duration <= 2*p.Margin, "please check that DURATION > 2*MARGIN", "-D %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
+	stock(p.Iterations > 0 && p.PostList > 1 && p.Iterations%uint64(p.PostList) != 0, "Number of iterations must be a multiple of post list size",
+		"-n %d is no multiple of -l %d", p.Iterations, p.PostList)
+	stock(p.Iterations > 0 && p.RecvList > 1 && row.NeedsReceive() && p.Iterations%uint64(p.RecvList) != 0, "Number of iterations must be a multiple of receive post list size",
+		"-n %d is no multiple of --recv_post_list %d", p.Iterations, p.RecvList)
+	if len(*wrong) > 0 {
+		return *wrong
+	}
+	v.noteRemarks(row)
 	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
 		p.NoPeak = true
 	}
-	wrong.If(p.Events && !row.NeedsReceive() && !row.Responded, "-e: a WRITE makes no event at the peer; add --write_with_imm")
 	if v.CPUUtil && p.Duration == 0 {
 		v.warn("--cpu_util is ignored: it needs -D")
 		v.CPUUtil = false
@@ -227,6 +290,28 @@ func (v *Invocation) settle() []error {
 	return *wrong
 }
 
+// noteRemarks collects what perftest says of its own choices, on stdout before anything else.
+func (v *Invocation) noteRemarks(row plan.Row) {
+	p := &v.Plan
+	bandwidth := p.Kind == plan.Bandwidth
+	if p.CQMod > 1 && p.LargestSize() > moderatedBytes && p.Transport != verbs.UD && !p.AllSizes && !p.Events {
+		v.remarks += dashes + "Warning: Large message requested and CQ moderation enabled\nWarning: It can lead to inaccurate results\n"
+	}
+	if p.PostList > 1 && p.CQMod == 0 {
+		v.remarks += dashes + "Post List requested - CQ moderation will be the size of the post list\n"
+	}
+	if v.Style() == Classic {
+		return
+	}
+	receiver := v.Server() != p.Reversed && row.NeedsReceive() && !p.Bidirectional
+	if bandwidth && !p.NoPeak && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite || receiver) {
+		v.remarks += " WARNING: BW peak won't be measured in this run.\n"
+	}
+	if v.polls = bandwidth && (p.Duration > 0 || p.Iterations >= 3000) && (!p.Bidirectional || !row.NeedsReceive()); !v.polls {
+		v.remarks += "Disabling dynamic polling\n"
+	}
+}
+
 // settleValidation is --data_validation, with perftest's limits where they are ours, too: every message of a test by count,
 // the first and the last of one by duration.
 func (v *Invocation) settleValidation(wrong *plan.Faults) {
@@ -238,8 +323,6 @@ func (v *Invocation) settleValidation(wrong *plan.Faults) {
 		wrong.Add("--data_validation and --run_infinitely exclude each other")
 	case p.Transport != verbs.RC:
 		wrong.Add("--data_validation needs -c RC")
-	case v.PerftestOnly:
-		wrong.Add("--data_validation and --perftest-only exclude each other: it works with gobw at the other end")
 	case v.ControlCM || p.RDMACM:
 		wrong.Add("--data_validation excludes -R and -z, by which the ends speak perftest's dialect: it works with gobw at the other end")
 	}
@@ -254,11 +337,15 @@ func (v *Invocation) settleOutput(wrong *plan.Faults) {
 	switch v.Output {
 	case "":
 	case "bandwidth", "message_rate":
-		wrong.If(!bandwidth, "--output %s: %s measures latency", v.Output, v.Tool.Name)
+		if !bandwidth {
+			wrong.Note(&StockError{" Output verbosity level for LAT can be: latency", fmt.Errorf("--output %s: %s measures latency", v.Output, v.Tool.Name)})
+		}
 	case "latency":
-		wrong.If(bandwidth, "--output latency: %s measures bandwidth", v.Tool.Name)
+		if bandwidth {
+			wrong.Note(&StockError{" Output verbosity level for BW can be: bandwidth, message_rate", fmt.Errorf("--output latency: %s measures bandwidth", v.Tool.Name)})
+		}
 	default:
-		wrong.Add("--output %q: want bandwidth, message_rate or latency", v.Output)
+		wrong.Note(&StockError{" Invalid verbosity level output flag. Please use bandwidth, latency, message_rate", fmt.Errorf("--output %q: want bandwidth, message_rate or latency", v.Output)})
 	}
 	if v.json && v.JSONFile == "" {
 		v.JSONFile = defaultJSON
@@ -314,10 +401,15 @@ func (v *Invocation) settlePorts() {
 	}
 }
 
+// hardwareRates are the static rates of an address handle (ibv_rate), in Gb/s, that perftest knows.
+var hardwareRates = []float64{2.5, 5, 10, 14, 20, 25, 28, 30, 40, 50, 56, 60, 80, 100, 112, 120, 168, 200, 300, 400, 600} //nolint:gochecknoglobals // a table
+
 // settleRate turns --rate_limit and its unit into bits per second.
 func (v *Invocation) settleRate(wrong *plan.Faults) {
 	if v.rate == 0 {
-		wrong.If(v.burst > 0, "--burst_size %d: it needs --rate_limit", v.burst)
+		if v.burst > 0 {
+			wrong.Note(&StockError{" Can't enable burst mode when rate limiter is off", fmt.Errorf("--burst_size %d: it needs --rate_limit", v.burst)})
+		}
 		return
 	}
 	switch v.rateUnit {
@@ -328,26 +420,34 @@ func (v *Invocation) settleRate(wrong *plan.Faults) {
 	case "p":
 		v.Plan.RateBits = v.rate * 8 * float64(v.Plan.LargestSize())
 	default:
-		wrong.Add("--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
+		wrong.Note(&StockError{" Invalid rate limit units. Please use M,g or p", fmt.Errorf("--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)})
 	}
 	switch v.rateType {
 	case "", "HW":
+		if v.rateUnit == "p" {
+			wrong.Note(&StockError{" Failed: pps rate limit units is not supported when setting HW rate limit", errors.New("--rate_units p: it needs --rate_limit_type SW")})
+		} else if !slices.Contains(hardwareRates, v.rate) {
+			wrong.Note(&StockError{" Failed: Unknown rate limit value", fmt.Errorf("--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)})
+		}
 		v.warn("--rate_limit: the rate is kept in software, not by the device")
 		if v.burst > 0 {
 			v.warn("--burst_size is ignored: it needs --rate_limit_type SW, as in perftest")
 		}
 	case "SW":
-		v.Plan.Burst = v.burst
+		v.Plan.Burst = min(v.burst, mostBurst)
 	case "PP":
 		wrong.Add("--rate_limit_type PP (packet pacing) is not there: use SW")
 	default:
-		wrong.Add("--rate_limit_type %q: want SW or HW", v.rateType)
+		wrong.Note(&StockError{" Invalid rate limit type flag. Please use HW, SW or PP.", fmt.Errorf("--rate_limit_type %q: want SW or HW", v.rateType)})
 	}
 }
 
 func (v *Invocation) warn(format string, args ...any) {
 	v.warnings = append(v.warnings, fmt.Sprintf(format, args...))
 }
+
+// Shrunk is stock's remark for stderr where UD's default size was above the MTU.
+func (v *Invocation) Shrunk() string { return v.shrunk }
 
 // Warnings are remarks for stderr that Parse and Fit made.
 func (v *Invocation) Warnings() []string { return v.warnings }
@@ -391,7 +491,7 @@ func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
 	case p.LargestSize() > limit && v.sizeGiven:
 		return fmt.Errorf("-s %d: a UD message is one packet, at most the MTU of %d bytes", p.LargestSize(), limit)
 	case p.LargestSize() > limit:
-		v.warn("UD: the size shrinks to the MTU, %d bytes", limit)
+		v.shrunk = fmt.Sprintf(" Max msg size in UD is MTU %d\n Changing to this MTU\n", limit)
 		p.Sizes = []int{limit}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package perftestcli
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of options in docs/perftest.md")
+var update = flag.Bool("update", false, "rewrite testdata/options.md")
 
 // refusals are what stock perftest takes and we do not, each because it would change what is measured. Options that the table
 // of flags refuses by name are not repeated here.
@@ -54,7 +55,11 @@ func TestStockTakes(t *testing.T) {
 				continue
 			}
 			name, _, _ := strings.Cut(args[0], "=")
-			_, err := Parse(tool, args)
+			given := args
+			if columns[1][i] == '-' { // in the newer version alone
+				given = append([]string{"--perftest-version=6.29"}, args...)
+			}
+			_, err := Parse(tool, given)
 			why, isRefused := refused[name]
 			if !isRefused {
 				why, isRefused = refusals[columns[0]]
@@ -81,8 +86,8 @@ var samples = map[string][]string{
 	"tos": {"=8 -R"}, "qp-timeout": {"=16"}, "limit_bw": {"=1"}, "report-counters": {"=counters/a"}, "gid-index": {"=1"},
 	"vector": {"=1 -e", "=1 -e --write_with_imm"}, "limit_msgrate": {"=1"}, "out_json_file": {"=x"}, "output": {"=bandwidth", "=latency"},
 	"recv_post_list": {"=4", "=4 --write_with_imm"}, "latency_gap": {"=10"}, "pin_cores": {"=0"}, "numa_node": {"=0"}, "wait_destroy": {"=1"}, "pkey_index": {"=1"},
-	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "dlid": {"=3"}, "burst_size": {"=8 --rate_limit=1 --rate_limit_type=SW", "=8 --rate_limit=1"}, "source_ip": {"=127.0.0.1"}, "bind_source_ip": {"=127.0.0.1"},
-	"rate_limit": {"=1"}, "rate_units": {"=M --rate_limit=1"}, "rate_limit_type": {"=SW --rate_limit=1"}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
+	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "dlid": {"=3"}, "burst_size": {"=8 --rate_limit=10 --rate_limit_type=SW", "=8 --rate_limit=10"}, "source_ip": {"=127.0.0.1"}, "bind_source_ip": {"=127.0.0.1"},
+	"rate_limit": {"=10"}, "rate_units": {"=M --rate_limit=10"}, "rate_limit_type": {"=SW --rate_limit=10"}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
 	"force-link": {"=IB"}, "MGID": {"=239.1.2.3 -g"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"},
 }
 
@@ -105,7 +110,6 @@ var proofs = map[string]string{
 	"IPv6GID": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "Network": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
 	"Source": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "ControlCM": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
 	"PerftestVersion": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "PeerTimeout": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
-	"PerftestOnly": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
 }
 
 // proof names the test that shows the effect of the first of the fields that is proved, and checks that this test uses the option.
@@ -189,13 +193,13 @@ func differences(a, b reflect.Value) []string {
 func same(a, b reflect.Value) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) }
 
 // TestEveryOptionActs has every option that acts in a tool change what that tool runs or prints, so that none is swallowed, and
-// holds the table in docs/perftest.md to it.
+// holds testdata/options.md to it.
 func TestEveryOptionActs(t *testing.T) {
 	var table strings.Builder
 	counts := map[Disposition]int{}
 	table.WriteString("| option | acts in | by | shown by | ignored in | refused in | why |\n|---|---|---|---|---|---|---|\n")
 	for _, f := range flags() {
-		if f.exact && f.set != nil && !slices.Contains([]string{"perftest-version", "perftest-only", "peer-timeout"}, f.long) {
+		if f.exact && f.set != nil && !slices.Contains([]string{"perftest-version", "peer-timeout"}, f.long) {
 			continue // another spelling of an option
 		}
 		in := map[Disposition][]string{}
@@ -248,22 +252,14 @@ func (f perftestFlag) row(in map[Disposition][]string, by []string, shown string
 
 func compareTable(t *testing.T, table string) {
 	t.Helper()
-	const path, begin, end = "../../docs/perftest.md", "<!-- options: begin -->\n", "<!-- options: end -->\n"
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, _ := strings.Cut(string(page), begin)
-	old, tail, found := strings.Cut(rest, end)
-	switch {
-	case !found:
-		t.Fatalf("%s has no place for the table of options", path)
-	case *update:
-		if err := os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644); err != nil {
+	const path = "testdata/options.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(table), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	case old != table:
-		t.Errorf("the table of options in %s is not what the code says: run this test with -update", path)
+	}
+	if old, err := os.ReadFile(path); err != nil || string(old) != table {
+		t.Errorf("%s is not what the code says: run this test with -update; %v", path, err)
 	}
 }
 
@@ -280,4 +276,51 @@ func tools(names []string) string {
 		return "`*_lat`"
 	}
 	return "`" + strings.Join(names, "`, `") + "`"
+}
+
+// differs are the command lines whose first line of error is not stock's, and why.
+var differs = map[string]string{
+	"ib_write_bw -c DC": "stock goes on and fails where the device has none", "ib_write_bw --run_infinitely -a": "stock ignores -a",
+	"ib_write_bw -n 1": "one bound for both versions", "ib_write_bw -I 5000": "one bound for both versions", "ib_write_bw -I 2000": "one bound for both versions",
+	"ib_write_bw --use-srq": "one sentence for both versions", "ib_write_bw -D 1 -e": "of two faults another first", "ib_write_bw -X 9999": "of two faults another first",
+	"ib_write_bw -L 300": "of two faults another first", "ib_write_bw --tclass 300": "stock cuts it to eight bits", "ib_write_bw --retry_count 9": "stock cuts it to three bits",
+	"ib_write_bw --pkey_index 70000": "stock takes the last of the table", "ib_write_lat -q 1": "4.5 refuses even one",
+}
+
+// TestFirstLines holds what stock refuses, and the first line of it, which scripts look for, to the facts of testdata/errors.tsv.
+func TestFirstLines(t *testing.T) {
+	text, err := os.ReadFile("testdata/errors.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := 0
+	for line := range strings.Lines(string(text)) {
+		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if strings.HasPrefix(line, "#") || len(columns) != 3 {
+			continue
+		}
+		words := strings.Fields(columns[0])
+		tool, _ := ToolNamed(words[0])
+		for i, version := range []string{"6.06", "6.29"} {
+			_, err := Parse(tool, append([]string{"--perftest-version", version}, words[1:]...))
+			got := "+"
+			if stock, is := errors.AsType[*StockError](err); is {
+				got = stock.Line
+			} else if err != nil {
+				got = err.Error()
+			}
+			why, known := differs[columns[0]]
+			switch {
+			case got == columns[i+1]:
+				same++
+			case !known:
+				t.Errorf("%s (%s):\n got %q\nwant %q", columns[0], version, got, columns[i+1])
+			default:
+				t.Logf("%s (%s): %q, not %q: %s", columns[0], version, got, columns[i+1], why)
+			}
+		}
+	}
+	if same < 140 {
+		t.Errorf("%d lines are stock's", same)
+	}
 }

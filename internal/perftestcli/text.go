@@ -35,7 +35,8 @@ type Facts struct {
 	Inline         int
 	PostAPI        verbs.PostAPI
 	Outstanding    int
-	NUMANode       int // -1: unknown
+	NUMANode       int  // of the measuring CPU; -1: unknown
+	AdaptsPolls    bool // the batch of a poll would adapt in perftest
 	Local, Remote  []control.Address
 	ControlCM      bool          // the control connection is one by RDMA CM
 	Plan           *plan.Settled // in force
@@ -52,8 +53,8 @@ type Text struct {
 }
 
 // NewText writes the text of one invocation. cyclesPerNs is for -C.
-func NewText(w io.Writer, v Invocation, style Style, cyclesPerNs float64) *Text {
-	return &Text{w: w, v: v, style: style, plan: v.Plan, perUs: cyclesPerNs * 1e3}
+func NewText(w io.Writer, v Invocation, cyclesPerNs float64) *Text {
+	return &Text{w: w, v: v, style: v.Style(), plan: v.Plan, perUs: cyclesPerNs * 1e3}
 }
 
 // Err is the first error of the writer.
@@ -73,16 +74,13 @@ func (t *Text) mute() bool {
 	return t.v.Server() && t.plan.Kind == plan.Latency && rowOf(&t.plan).Responded
 }
 
-// Begin is what comes before there is a peer: a server's banner.
+// Begin is what comes before there is a peer: remarks, and a server's banner.
 func (t *Text) Begin() {
+	t.printf("%s", t.v.remarks)
 	if t.quiet() {
 		return
 	}
 	p := t.v.Plan
-	receiver := t.v.Server() != p.Reversed && rowOf(&p).NeedsReceive()
-	if t.style == Modern && p.Kind == plan.Bandwidth && (p.NoPeak || receiver && !p.Bidirectional) {
-		t.printf(" WARNING: BW peak won't be measured in this run.\n")
-	}
 	if t.v.Server() == p.Reversed { // with --reversed it is perftest's TCP client that says it waits
 		return
 	}
@@ -92,7 +90,7 @@ func (t *Text) Begin() {
 
 // Header writes the block of parameters, the addresses and the heading of the table.
 func (t *Text) Header(f Facts) {
-	t.plan = f.Plan.Spec()
+	t.plan, f.AdaptsPolls = f.Plan.Spec(), t.v.polls
 	if t.quiet() {
 		return
 	}
@@ -178,6 +176,9 @@ func lines(f Facts, style Style) []string {
 		}
 		return fmt.Sprintf("\t\t%s: %s", label, value)
 	}
+	if p.Events {
+		out = append(out, fmt.Sprintf("Test with events. Using %s_comp%d", f.Device, p.Vector))
+	}
 	if p.Multicast {
 		out = append(out, "MultiCast runs on UD!")
 	}
@@ -202,7 +203,11 @@ func lines(f Facts, style Style) []string {
 	if p.Kind == plan.Bandwidth {
 		add("CQ Moderation", "%d", d.CQMod)
 		if style == Modern {
-			add("CQE Poll Batch", "16")
+			batch := "16"
+			if f.AdaptsPolls {
+				batch = "Dynamic"
+			}
+			add("CQE Poll Batch", "%s", batch)
 		}
 	}
 	add("Mtu", "%d[B]", f.MTU.Bytes())
@@ -434,6 +439,9 @@ func (t *Text) row(r Row) {
 		t.printf(" %-7d    %-10d       %-7.2f            %-7.2f\t\t%s%-7.6f%s\n", r.Size, r.Iterations, r.Peak, r.Average, gap, r.MsgRate, cpu)
 	}
 }
+
+// ClientClosed stands in place of a row at the server of a one-sided test that ran until it was stopped.
+func (t *Text) ClientClosed() { t.printf(" Client closed connection\n") }
 
 // Finish closes the table.
 func (t *Text) Finish() {

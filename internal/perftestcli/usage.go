@@ -13,12 +13,12 @@ import (
 // DefaultVersion is the perftest version that we advertise: it talks to every perftest but 6.28.
 const DefaultVersion = "6.27"
 
-// AdvertisedVersion is the version that the peer is told.
-func (v *Invocation) AdvertisedVersion() string {
-	if v.PerftestVersion != "" {
-		return v.PerftestVersion
+// ClaimedVersion is the version whose text is ours, which -V prints: scripts choose by it how to read.
+func (v *Invocation) ClaimedVersion() string {
+	if v.Style() == Classic {
+		return "6.06"
 	}
-	return DefaultVersion
+	return v.PerftestVersion
 }
 
 // helpGroup is a heading of the help and the options below it.
@@ -172,7 +172,7 @@ func helpGroups(tool Tool) []helpGroup {
 			{"wait_destroy", "SECONDS", "keep the queue pairs for so long after the test (0)"},
 		}},
 		{"Device and path", []helpOption{
-			{"ib-dev", "DEVICE", "RDMA device: mlx5_0, rxe0, roce0 (the first; without any, roce0, the software device)"},
+			{"ib-dev", "DEVICE", "RDMA device: mlx5_0, rxe0, or roce0, the software device (the first; never roce0)"},
 			{"force-link", "LINK", "IB or Ethernet: refuse the port if it is not that"},
 			{"ib-port", "N", "port of the device (1)"},
 			{"dualport", "", "-q queue pairs on port 1 and as many on port 2"},
@@ -200,7 +200,6 @@ func helpGroups(tool Tool) []helpGroup {
 			{"ipv6-addr", "", "IPv6 addresses only"},
 			{"perftest-version", "V", "version to tell the other end; with 6.29 both compare the whole test (" + DefaultVersion + ")"},
 			{"peer-timeout", "SECONDS", "how long a silent peer is borne (30 in a phase, 10 where nothing moves)"},
-			{"perftest-only", "", "speak perftest's protocol with gobw, too"},
 		}},
 		{"Output and verdict", []helpOption{
 			{"report_gbits", "", "bandwidth in Gb/s, 10^9 bits, instead of MiB/s, 2^20 bytes"},

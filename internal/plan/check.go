@@ -213,12 +213,17 @@ func (s *Settled) checkThreads(wrong *Faults) {
 func (s *Settled) checkSizes(wrong *Faults) {
 	p, port := &s.spec, s.limits.Port
 	wrong.If(s.row.Counter && !slices.Equal(p.Sizes, []int{counterBytes}), "--size (-s): %s change %d bytes", s.row.Text, counterBytes)
+	if pause := s.PauseNs(slices.Max(p.Sizes)) / 1e9; pause > maxSeconds {
+		wrong.Add("--rate %g: a message of %d bytes would take %.3g s, want at most %d", p.RateBits, slices.Max(p.Sizes), pause, maxSeconds)
+	}
 	for _, size := range p.Sizes {
 		switch {
 		case p.Transport == verbs.UD && s.mtu != 0 && size > s.mtu.Bytes():
 			wrong.Add("--size (-s) %d: a UD message is one packet, at most the MTU of %d bytes", size, s.mtu.Bytes())
+			return
 		case port.MaxMessage != 0 && uint64(size) > port.MaxMessage:
 			wrong.Add("--size (-s) %d: the port carries %d bytes at most", size, port.MaxMessage)
+			return
 		}
 	}
 }
@@ -256,7 +261,7 @@ func (s *Settled) checkDevice(wrong *Faults) {
 		atMost("--tx-depth (-t)", p.TxDepth, lim.MaxQPWR/len(s.row.Requests()))
 		atMost("--rx-depth (-r)", p.RxDepth, lim.MaxQPWR)
 	} else {
-		for _, r := range refusals(p, s.point.Strategy, s.point.Layout, lim, s.mtu.Bytes()) {
+		for _, r := range refusals(p, s.point, lim, s.mtu.Bytes()) {
 			wrong.Note(r)
 		}
 	}
@@ -283,10 +288,8 @@ func (s *Settled) checkIWARP(wrong *Faults) {
 	}
 	wrong.If(s.row.Opcode.HasImmediate(), "%s: iWARP has no immediate data, and %s is an iWARP device", s.row.Text, name)
 	wrong.If(s.row.Counter, "%s: iWARP has none before RFC 7306, and %s is an iWARP device", s.row.Text, name)
-	wrong.If(s.ByCredit() && p.PostList > s.receiveDepth(),
-		"--post-list (-l) %d: the other end has %d receives (--rx-depth, -r), and over iWARP a SEND must find one", p.PostList, s.receiveDepth())
-	wrong.If(s.ByCredit() && p.Infinite && s.peer.Perftest,
-		"--run_infinitely of SENDs over iWARP: perftest's credits count from its first row on; run gobw at both ends")
+	wrong.If(s.row.NeedsReceive() && p.Kind == Bandwidth,
+		"%s: over iWARP a SEND that finds no receive ends the connection (RFC 5041, 7.1), and %s is an iWARP device: measure write or read, or send with golat", s.row.Text, name)
 }
 
 // hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would need: room for every header, as the

@@ -9,11 +9,13 @@ import (
 
 // Values in force where a spec says nothing; they are perftest's.
 const (
-	defaultTxDepth     = 128
-	defaultRxDepth     = 512
-	maxDatagramDepth   = 16000 // receives that UC and UD post by default, at most
-	defaultCQMod       = 100
-	smallForModeration = 8192 // above this size every request is signaled
+	defaultTxDepth   = 128
+	defaultRxDepth   = 512
+	maxDatagramDepth = 16000 // receives that UC and UD post by default, at most
+	defaultCQMod     = 100
+
+	softwareLatencyDepth = 64
+	smallForModeration   = 8192 // above this size every request is signaled
 )
 
 // Depths are what a row of perftest's header shows: the rules' values for a test, before they are fitted to a window.
@@ -33,11 +35,22 @@ func (s *Settled) Shown() (tx, rx bool) {
 	return s.role == Initiator || both, s.row.NeedsReceive() && (s.role == Target || both)
 }
 
-// Lane is a settled test's numbers for a round of one size.
+// latencyDepth is 1, and an answer of the peer shows that a message has arrived. A software device sends each ACK by a system call,
+// of its own or beside the next message: with room for more messages it asks for few of them.
+func (s *Settled) latencyDepth() int {
+	if s.limits.Device.Software && s.spec.Transport == verbs.RC && s.Answers() {
+		return softwareLatencyDepth
+	}
+	return 1
+}
+
+// Lane is a settled test's numbers for a round of one size, named as in a [Spec].
 type Lane struct {
-	Window, Signal, Batch int
-	Count                 uint64        // messages per queue pair; 0: by duration
-	Duration              time.Duration // of the posting, margins included
+	Window   int           `json:"tx_depth"`
+	Signal   int           `json:"cq_mod"`
+	Batch    int           `json:"post_list"`
+	Count    uint64        `json:"-"` // messages per queue pair; 0: by duration
+	Duration time.Duration `json:"-"` // of the posting, margins included
 }
 
 // Lane is what a round of a size does on each queue pair. count is the round's own, as of a warm-up; 0: the test's.
@@ -47,7 +60,7 @@ func (s *Settled) Lane(size int, count uint64) Lane {
 		l.Count, l.Duration = s.spec.Iterations, s.spec.Duration
 	}
 	if s.spec.Kind == Latency {
-		l.Signal, l.Batch = 1, 1
+		l.Signal, l.Batch = max(l.Window/4, 1), 1
 		return l
 	}
 	l.Signal, l.Batch = min(s.moderation(size), l.Window), min(l.Batch, l.Window)
@@ -125,7 +138,7 @@ func (s *Settled) askedReceives() int {
 	switch {
 	case p.RxDepth != 0:
 		return p.RxDepth
-	case p.Transport != verbs.RC && p.Kind == Bandwidth && p.Iterations > 0:
+	case p.Transport != verbs.RC && p.Iterations > 0:
 		return min(int(min(max(p.Iterations, defaultRxDepth), maxDatagramDepth)), s.mostCompletions())
 	default:
 		return min(defaultRxDepth, s.mostCompletions())

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -155,6 +154,7 @@ func ParseRate(s string) (float64, error) {
 // ParseCPUs reads a list of CPUs such as 0-3,8, in the order given.
 func ParseCPUs(s string) ([]int, error) {
 	var list []int
+	var seen [maxCPU + 1]bool
 	for part := range strings.SplitSeq(s, ",") {
 		low, high, ranged := strings.Cut(part, "-")
 		a, err := strconv.ParseUint(low, 10, 16)
@@ -166,9 +166,10 @@ func ParseCPUs(s string) ([]int, error) {
 			return nil, fmt.Errorf("%q: want CPUs such as 0-3,8", shorten(s))
 		}
 		for cpu := a; cpu <= b; cpu++ {
-			if !slices.Contains(list, int(cpu)) {
+			if !seen[cpu] {
 				list = append(list, int(cpu))
 			}
+			seen[cpu] = true
 		}
 	}
 	return list, nil

@@ -2,8 +2,11 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 func TestParseSizes(t *testing.T) {
@@ -64,7 +67,12 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{"64:1M:4,3", "0-3,8", "10Gb/s", "500ms", "vector:block=64,num=4,stride=128", "1:9223372036854775807", "0x7fffffffffffffff:0x7fffffffffffffff:2147483647"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, s string) {
+	f.Add(strings.Repeat("0-8191,", 1000))
+	testrun.Fuzz(f, func(t *testing.T, s string) {
+		testrun.Within(t, 10*settleTime, settleBytes, func() {
+			_, _ = ParseSizes(s)
+			_, _ = ParseCPUs(s)
+		})
 		if sizes, err := ParseSizes(s); err == nil {
 			for _, n := range sizes {
 				if n < 1 || n > MaxMessage {

@@ -16,7 +16,6 @@ type Point struct {
 	Strategy Strategy
 	Layout   pattern.Layout
 	Load     Load
-	Lists    pattern.ListLimits
 
 	Window    int
 	Places    int
@@ -100,8 +99,8 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		name string
 		v    int
 	}{{"footprint", n.Footprint}, {"segment", n.Segment}, {"list bytes", n.ListBytes}} {
-		if r.v < 0 {
-			wrong.Add("%s %d: want 0 or more", r.name, r.v)
+		if r.v < 0 || r.v > mostBytes {
+			wrong.Add("%s %d: want 0 to %d bytes", r.name, r.v, mostBytes)
 			return
 		}
 	}
@@ -113,7 +112,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		wrong.Add("layout %s: %d bytes over %d are more than a message or a memory holds", l, l.Size(), l.Extent())
 		return
 	}
-	s.point = &Point{Strategy: strategy, Layout: l, Window: max(n.Window, 1)}
+	s.point = &Point{Strategy: strategy, Layout: l, Window: max(n.Window, 1), Load: LoadOf(strategy, l, s.limits.Device.Limits, n)}
 	p := &s.spec
 	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.QPs > 1 || p.Kind == Latency ||
 		len(p.Sizes) > 1 || len(p.Sizes) == 1 && int64(p.Sizes[0]) != l.Size() || p.SRQ || p.AllSizes || p.WriteImm || p.SendImm {
@@ -125,11 +124,9 @@ func (s *Settled) choosePoint(wrong *Faults) {
 }
 
 // layOutPoint computes the geometry of the point once the device is known.
-func (s *Settled) layOutPoint(lim verbs.Limits) (send, recv uint64) {
+func (s *Settled) layOutPoint() (send, recv uint64) {
 	p, n := s.point, s.spec.Noncontig
 	line := uint64(max(s.line, 64))
-	p.Load = LoadOf(p.Strategy, p.Layout, lim, n)
-	p.Lists = ListLimits(p.Strategy, p.Layout, lim, n)
 	p.Pitch = int(align(uint64(p.Layout.Extent()), line))
 	p.SlotBytes = int(align(uint64(p.Layout.Size())+SlotLead, line))
 	p.Places = Places(p.Layout, int64(n.Footprint), p.Window)
@@ -192,13 +189,12 @@ func (r *Refusal) Error() string { return r.Detail + ": " + r.Reason }
 
 // refusals are what a device cannot do of a point, each a [Refusal] with the nearest thing that would work. mtuBytes is the
 // path's; 0: unknown.
-func refusals(p *Spec, s Strategy, l pattern.Layout, lim verbs.Limits, mtuBytes int) []error {
+func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	var errs []error
 	bad := func(reason, detail string, args ...any) {
 		errs = append(errs, &Refusal{Reason: reason, Detail: fmt.Sprintf(detail, args...)})
 	}
-	n := p.Noncontig
-	load := LoadOf(s, l, lim, n)
+	s, l, load, window := point.Strategy, point.Layout, point.Load, point.Window
 	transport := p.Transport
 	if transport == 0 {
 		transport = verbs.RC
@@ -223,7 +219,6 @@ func refusals(p *Spec, s Strategy, l pattern.Layout, lim verbs.Limits, mtuBytes 
 		bad(fmt.Sprintf("a UD receive has an entry for the 40-byte header, and the device %d: use at most %d blocks", width, width-1),
 			"%d blocks", l.Blocks())
 	}
-	window := min(max(n.Window, 1), maxWindow)
 	most = int64(lim.MaxQPWR)
 	if most <= 0 {
 		most = maxRequests

@@ -27,7 +27,8 @@ func TestNoncontigRefusals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := refusals(&Spec{Transport: c.transport, Noncontig: &c.n}, s, l, lim, 4096); (len(got) > 0) != c.want {
+			point := &Point{Strategy: s, Layout: l, Window: c.n.Window, Load: LoadOf(s, l, lim, &c.n)}
+			if got := refusals(&Spec{Transport: c.transport, Noncontig: &c.n}, point, lim, 4096); (len(got) > 0) != c.want {
 				t.Errorf("got %v, want refused %v", got, c.want)
 			}
 		})

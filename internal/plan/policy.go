@@ -6,17 +6,27 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gobw/gobw/verbs"
 )
 
 // Policy is what an end grants to a test that somebody else proposes. Zero fields grant everything.
 type Policy struct {
-	Bytes      uint64         // memory at this end, see [Memory]
-	Duration   time.Duration  // of the whole test: what is settled, and what is measured
-	QueuePairs int            // of one test
-	Rounds     uint64         // measured and unmeasured ones, parts of verified ones included
-	Records    uint64         // rows of a result
-	Operations []Operation    // those allowed
-	Addresses  []netip.Prefix // to which traffic may go
+	Bytes      uint64        // memory at this end, see [Memory]
+	Duration   time.Duration // of the whole test: what is settled, and what is measured
+	QueuePairs int           // of one test
+	Rounds     uint64        // measured and unmeasured ones, parts of verified ones included
+	Records    uint64        // rows of a result
+	Operations []Operation   // those allowed
+	Data       DataPolicy
+}
+
+// DataPolicy is where the traffic of this end may go. A peer that names another's address as its own would aim it at somebody else.
+// The peer's end of the control connection has shown that it is there. The zero DataPolicy lets it go anywhere.
+type DataPolicy struct {
+	Peer  netip.Addr     // of the control connection
+	Bound bool           // the device's address is that of the control connection, so the peer's is too
+	Allow []netip.Prefix // where else it may go
 }
 
 // check notes what the policy does not grant.
@@ -25,6 +35,9 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	wrong.If(p.Bytes > 0 && need > p.Bytes, "the test needs %d bytes at this end (%s); it grants %d", need, s.memory, p.Bytes)
 	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; this end grants %v", length, p.Duration)
 	wrong.If(p.Duration > 0 && s.spec.Infinite, "the test runs until it is stopped; this end grants %v", p.Duration)
+	const borne = 2 * time.Minute // beside what is measured, as a server grants it
+	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+borne, "--qp-timeout (-u) %d with --retries %d: a queue pair gives up after %v; this end grants %v",
+		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+borne)
 	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; this end grants %d", s.spec.QPs, p.QueuePairs)
 	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; this end grants %d", rounds, p.Rounds)
 	wrong.If(p.Records > 0 && records > p.Records, "%d records; this end grants %d", records, p.Records)
@@ -37,49 +50,38 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	}
 }
 
-// CheckAddress refuses an address to which no traffic may go, whoever asks for it.
-func (p Policy) CheckAddress(a netip.Addr) error {
+// CheckAddress refuses an address to which this end's traffic may not go. Nobody sends to an address that stands for many. Else a
+// client's user has asked for the test, so only what goes astray for certain is refused; a server's has not: of addresses that are not
+// the client's a hardware device sends a reliable connection's first packets, and no more until they are acknowledged.
+func (s *Settled) CheckAddress(a netip.Addr, d DataPolicy) error {
 	a = a.Unmap()
-	switch {
-	case !a.IsValid() || a.IsUnspecified():
+	if !a.IsValid() || a.IsUnspecified() {
 		return fmt.Errorf("the peer's address %v is none", a)
-	case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	}
+	many := a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	switch {
+	case s.SendsToGroup() && !a.IsMulticast():
+		return fmt.Errorf("the peer's address %v is no multicast group: give --mcg (-g) to both ends", a)
+	case many && !s.SendsToGroup():
 		return fmt.Errorf("the peer's address %v stands for many", a)
-	}
-	return p.grants(a)
-}
-
-// CheckGroup refuses a multicast group that the peer of a multicast test wants traffic to. An end that limits where its traffic
-// goes sends to no group, unless it is told to.
-func (p Policy) CheckGroup(g netip.Addr) error {
-	if !g.IsMulticast() {
-		return fmt.Errorf("the peer's address %v is no multicast group: give --mcg (-g) to both ends", g)
-	}
-	return p.grants(g)
-}
-
-func (p Policy) grants(a netip.Addr) error {
-	if p.Addresses == nil {
+	case !d.Peer.IsValid() || s.limits.Dialled && many:
 		return nil
 	}
-	for _, prefix := range p.Addresses {
-		if prefix.Contains(a) {
+	own := d.Peer.Unmap().WithZone("")
+	if a == own || own.IsLoopback() && !many { // a peer on this host sends whatever it likes without our help
+		return nil
+	}
+	for _, p := range d.Allow {
+		if p.Contains(a) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the peer wants traffic to %v; this end sends to %s", a, prefixText(p.Addresses))
-}
-
-func prefixText(list []netip.Prefix) string {
-	if len(list) == 0 {
-		return "nobody"
+	unasked := s.Sends() && s.spec.Transport != verbs.RC
+	switch {
+	case s.limits.Dialled && d.Bound && unasked:
+		return fmt.Errorf("the server at %v wants traffic to %v, which need not be its own: name that address as the server, or choose another GID (-x) there", own, a)
+	case !s.limits.Dialled && (d.Bound || a.IsLoopback() || unasked):
+		return fmt.Errorf("the client at %v wants traffic to %v, which need not be its own: choose another GID (-x), or start serve with --data-allow %v", own, a, a)
 	}
-	names := make([]string, len(list))
-	for i, prefix := range list {
-		names[i] = prefix.String()
-		if prefix.IsSingleIP() {
-			names[i] = prefix.Addr().String()
-		}
-	}
-	return strings.Join(names, ", ")
+	return nil
 }

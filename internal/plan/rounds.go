@@ -4,6 +4,8 @@ import (
 	"iter"
 	"math"
 	"time"
+
+	"github.com/gobw/gobw/verbs"
 )
 
 // A test goes through its sizes in order. Each size is a run of rounds that both ends know beforehand: a proof, a warm-up,
@@ -142,11 +144,30 @@ func (s *Settled) Parts(r Round) iter.Seq2[uint64, uint64] {
 	}
 }
 
-// Length is how long the measured part of the test takes at least; 0 where it counts messages.
-func (s *Settled) Length() time.Duration {
-	if s.spec.Infinite {
-		return s.spec.Duration
+// PauseNs is the least time between two messages of a queue pair, in nanoseconds: by the pace, or the pause asked for.
+func (s *Settled) PauseNs(size int) float64 {
+	if s.spec.RateBits > 0 {
+		return float64(size) * 8 * float64(s.spec.QPs) / s.spec.RateBits * 1e9
 	}
-	ns := product(uint64(len(s.spec.Sizes)), uint64(s.spec.Runs), uint64(max(s.spec.Duration, 0)))
-	return time.Duration(min(ns, math.MaxInt64))
+	return float64(s.spec.Gap)
+}
+
+// Length is how long the test takes at least: what is measured by time, and the pauses between messages that are counted.
+func (s *Settled) Length() time.Duration {
+	p := &s.spec
+	total := 0.
+	for _, size := range p.Sizes {
+		pause := s.PauseNs(size)
+		pauses := float64(p.Warmup) + float64(p.Runs)*float64(p.Iterations) - float64(max(p.Burst, 1))
+		total += max(float64(p.Duration)*float64(p.Runs), pause*max(pauses, 1))
+	}
+	return time.Duration(min(total, math.MaxInt64/2))
+}
+
+// giveUp is how long a reliable queue pair waits for a peer that does not answer (InfiniBand specification, 9.9.2.1.1).
+func (s *Settled) giveUp() time.Duration {
+	if s.spec.Transport != verbs.RC {
+		return 0
+	}
+	return 4096 << s.spec.Timeout * time.Duration(s.spec.Retries+1)
 }

@@ -195,7 +195,7 @@ func (s *Settled) fill() {
 	if p.TxDepth == 0 {
 		p.TxDepth = max(min(defaultTxDepth, s.mostCompletions()/len(s.row.Requests())), 1)
 		if p.Kind == Latency {
-			p.TxDepth = 1
+			p.TxDepth = s.latencyDepth()
 		}
 		p.TxDepth = max(p.TxDepth, p.PostList)
 	}
@@ -324,7 +324,7 @@ func (s *Settled) layOut(wrong *Faults) {
 func (s *Settled) slots() (send, recv, lead uint64) {
 	p := &s.spec
 	if s.point != nil {
-		send, recv = s.layOutPoint(s.limits.Device.Limits)
+		send, recv = s.layOutPoint()
 		s.queues = s.point.queues(p.Transport)
 		s.places = s.point.Window
 		return send, recv, 0
@@ -342,9 +342,6 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 		lead, recv = line, align(max(largest+verbs.GRHBytes, slot), line)
 	}
 	s.queues = Queues{SendWRs: p.TxDepth * len(s.row.Requests()), RecvWRs: s.rxDepth, SendSGEs: 1, RecvSGEs: 1, Inline: s.inline()}
-	if s.ByCredit() {
-		s.queues.SendWRs += grantWRs
-	}
 	return send, recv, lead
 }
 

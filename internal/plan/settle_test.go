@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -66,7 +67,9 @@ func TestDefaults(t *testing.T) {
 		{"write to perftest", Spec{Operation: Write, Kind: Bandwidth}, Peer{Perftest: true}, []int{65536}, 5000, 0, 128, 1, 128, 1, 65536},
 		{"read to perftest", Spec{Operation: Read, Kind: Bandwidth}, Peer{Perftest: true}, []int{65536}, 1000, 0, 128, 1, 128, 1, 65536},
 		{"small", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{64}}, Peer{}, []int{64}, 5000, 0, 128, 1, 128, 100, 64},
-		{"latency", Spec{Operation: Send, Kind: Latency}, Peer{}, []int{2}, 10000, 0, 1, 512, 1, 1, 2},
+		{"latency", Spec{Operation: Send, Kind: Latency}, Peer{}, []int{2}, 10000, 0, 64, 512, 64, 16, 2},
+		{"latency, each acknowledged", Spec{Operation: Send, Kind: Latency, TxDepth: 1}, Peer{}, []int{2}, 10000, 0, 1, 512, 1, 1, 2},
+		{"latency of READs", Spec{Operation: Read, Kind: Latency}, Peer{}, []int{2}, 10000, 0, 1, 1, 1, 1, 2},
 		{"sweep", Spec{Operation: Send, Kind: Bandwidth, Sizes: []int{64, 128}}, Peer{}, []int{64, 128}, 0, 500 * time.Millisecond, 128, 512, 128, 100, 128},
 		{"large", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{1 << 20}}, Peer{}, []int{1 << 20}, 0, time.Second, 128, 1, 128, 1, 1 << 20},
 		{"UD", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD}, Peer{MTU: verbs.MTU1024}, []int{1024}, 5000, 0, 128, 5000, 128, 100, 1024},
@@ -109,6 +112,7 @@ func TestRefusals(t *testing.T) {
 		{"negative depth", with(func(s *Spec) { s.TxDepth = -1 }), []string{"--tx-depth"}},
 		{"overflowing time", with(func(s *Spec) { s.Duration = math.MaxInt64 }), []string{"--duration"}},
 		{"rate", with(func(s *Spec) { s.RateBits = math.NaN() }), []string{"--rate"}},
+		{"a rate of nothing", with(func(s *Spec) { s.RateBits = math.SmallestNonzeroFloat64 }), []string{"--rate 5e-324: a message of"}},
 		{"infinite rate", with(func(s *Spec) { s.RateBits = math.Inf(1) }), []string{"--rate"}},
 		{"outs", with(func(s *Spec) { s.Outstanding = 4 }), []string{"--outs"}},
 		{"burst", with(func(s *Spec) { s.Burst = 8 }), []string{"--burst_size 8"}},
@@ -149,7 +153,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestIWARP: what its streams do not carry is refused by name; SENDs go by credit there, and only there.
+// TestIWARP: what its streams do not carry is refused by name.
 func TestIWARP(t *testing.T) {
 	l := device()
 	l.Device.Name, l.Device.TransportType, l.Device.Limits.Atomic = "siw0", "IW", false
@@ -164,8 +168,7 @@ func TestIWARP(t *testing.T) {
 		{"UD", Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, RDMACM: true}, Peer{}, "UD: siw0 is an iWARP device, which has RC alone"},
 		{"immediate", Spec{Operation: Write, WriteImm: true, Kind: Bandwidth, RDMACM: true}, Peer{}, "iWARP has no immediate data, and siw0 is an iWARP device"},
 		{"atomics", Spec{Operation: Atomic, Kind: Bandwidth, RDMACM: true}, Peer{}, "atomics: iWARP has none"},
-		{"list", Spec{Operation: Send, Kind: Bandwidth, RDMACM: true, PostList: 64, RxDepth: 32}, Peer{}, "--post-list (-l) 64: the other end has 32 receives"},
-		{"endless", Spec{Operation: Send, Kind: Bandwidth, RDMACM: true, Infinite: true, Duration: time.Second}, Peer{Perftest: true}, "--run_infinitely of SENDs over iWARP"},
+		{"sends", Spec{Operation: Send, Kind: Bandwidth, RDMACM: true}, Peer{}, "a SEND that finds no receive ends the connection"},
 		{"scattered", Spec{
 			Kind: Bandwidth, Duration: time.Second,
 			Noncontig: &Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=64,num=4,stride=128", Window: 2},
@@ -177,28 +180,10 @@ func TestIWARP(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range []struct {
-		spec   Spec
-		credit bool
-		every  int
-	}{
-		{Spec{Operation: Send, Kind: Bandwidth}, true, 170},
-		{Spec{Operation: Send, Kind: Bandwidth, RxDepth: 1}, true, 1},
-		{Spec{Operation: Send, Kind: Bandwidth, PostList: 500, Iterations: 5000, TxDepth: 500}, true, 12},
-		{Spec{Operation: Send, Kind: Latency}, false, 0},
-		{Spec{Operation: Write, Kind: Bandwidth}, false, 0},
-	} {
-		c.spec.RDMACM = true
-		s, err := Settle(c.spec, l, Peer{}, Policy{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.ByCredit(); got != c.credit || got && s.CreditEvery() != c.every {
-			t.Errorf("%+v: by credit %v, every %d; want %v, %d", c.spec, got, s.CreditEvery(), c.credit, c.every)
-		}
-		on, err := Settle(c.spec, device(), Peer{}, Policy{})
-		if err != nil || on.ByCredit() {
-			t.Errorf("not on iWARP: by credit %v, %v", on.ByCredit(), err)
+	for _, s := range []Spec{{Operation: Send, Kind: Latency}, {Operation: Write, Kind: Bandwidth}, {Operation: Read, Kind: Bandwidth}} {
+		s.RDMACM = true
+		if _, err := Settle(s, l, Peer{}, Policy{}); err != nil {
+			t.Errorf("%+v: %v", s, err)
 		}
 	}
 }
@@ -223,6 +208,15 @@ func TestPolicy(t *testing.T) {
 		{"verified", Spec{Operation: Write, Kind: Bandwidth, QPs: 32, Verify: VerifyAll}, Policy{Bytes: 1 << 30}, ""},
 		{"honest", Spec{Operation: Write, Kind: Bandwidth}, Policy{Bytes: 64 << 20, Duration: time.Hour, QueuePairs: 1, Rounds: 10, Records: 10}, ""},
 		{"long", Spec{Operation: Write, Kind: Bandwidth, Duration: time.Hour, Runs: 2}, Policy{Duration: time.Hour}, "grants 1h"},
+		{"a pause of eleven days", Spec{Operation: Send, Kind: Latency, Iterations: 1, Gap: 1_000_000 * time.Second}, Policy{Duration: time.Hour}, "takes 277h46m40s"},
+		{"many pauses", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 30, Gap: time.Second}, Policy{Duration: time.Hour}, "grants 1h"},
+		{"a pause at the end of time", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 40, Runs: 1 << 20, Gap: 1_000_000 * time.Second}, Policy{Duration: time.Hour}, "grants 1h"},
+		{"a slow pace", Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1000}, Policy{Duration: time.Hour}, "takes 145h"},
+		{"a pace that fits", Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1e9}, Policy{Duration: time.Minute}, ""},
+		{"timers at their ends", Spec{Operation: Write, Kind: Bandwidth, Timeout: 31}, Policy{Duration: time.Hour}, "gives up after 19h"},
+		{"footprint", Spec{Operation: Write, Kind: Bandwidth, Noncontig: &Noncontig{
+			Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Footprint: 1 << 62,
+		}}, Policy{}, "footprint 4611686018427387904: want 0 to"},
 		{"endless", Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true}, Policy{Duration: time.Hour}, "until it is stopped"},
 		{"queue pairs", Spec{Operation: Write, Kind: Bandwidth, QPs: 9}, Policy{QueuePairs: 8}, "grants 8"},
 		{"records", Spec{Operation: Write, Kind: Bandwidth, Sizes: slices.Repeat([]int{64}, 4096), Runs: 1 << 20}, Policy{Records: 1 << 20}, "4294967296 records"},
@@ -238,28 +232,67 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
-	p := Policy{Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.2/32")}}
-	for text, ok := range map[string]bool{
-		"10.1.2.3": true, "::ffff:10.1.2.3": true, "127.0.0.2": true, "127.0.0.3": false, "224.0.0.1": false, "ff02::1": false, "0.0.0.0": false,
-		"255.255.255.255": false,
+// TestTrafficGoesToThePeer: for each end, device and test, where traffic may go.
+func TestTrafficGoesToThePeer(t *testing.T) {
+	const client, server, bound, free = true, false, true, false
+	for _, c := range []struct {
+		dialled, bound bool
+		from, gid      string
+		spec           Spec
+		allow, want    string // "": granted
+	}{
+		{server, bound, "192.0.2.7", "192.0.2.7", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
+		{server, bound, "192.0.2.7", "::ffff:192.0.2.7", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
+		{server, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC, Reversed: true}, "", "--data-allow 192.0.2.8"},
+		{server, bound, "192.0.2.7", "192.0.2.8", Spec{}, "", "--data-allow"},
+		{server, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "192.0.2.8/31", ""},
+		{server, free, "192.0.2.7", "198.51.100.7", Spec{Reversed: true}, "", ""},
+		{server, free, "192.0.2.7", "198.51.100.7", Spec{Operation: Send, Transport: verbs.UD}, "", ""},
+		{server, free, "192.0.2.7", "198.51.100.7", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "", "--data-allow"},
+		{server, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC, Reversed: true}, "198.51.100.0/24", ""},
+		{server, free, "192.0.2.7", "224.0.0.1", Spec{}, "0.0.0.0/0", "stands for many"},
+		{server, free, "192.0.2.7", "ff02::1", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "::/0", "stands for many"},
+		{server, bound, "192.0.2.7", "255.255.255.255", Spec{}, "0.0.0.0/0", "stands for many"},
+		{server, free, "192.0.2.7", "0.0.0.0", Spec{}, "0.0.0.0/0", "is none"},
+		{server, free, "192.0.2.7", "127.0.0.1", Spec{}, "", "--data-allow"},
+		{server, bound, "127.0.0.1", "127.0.0.2", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
+		{server, free, "127.0.0.1", "10.77.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", ""}, // Soft-RoCE under --loopback
+		{server, free, "127.0.0.1", "224.0.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", "stands for many"},
+		{server, bound, "2001:db8::7", "2001:db8::7", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "", ""},
+		{server, bound, "2001:db8::7", "fe80::7", Spec{Reversed: true}, "", "--data-allow"},
+		{server, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true}, "", "--data-allow"},
+		{server, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true}, "239.0.0.0/8", ""},
+
+		{client, bound, "192.0.2.7", "192.0.2.7", Spec{Transport: verbs.UC}, "", ""},
+		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC}, "", "name that address as the server"},
+		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD}, "", "name that address as the server"},
+		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
+		{client, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""}, // control and data have networks of their own
+		{client, free, "192.0.2.7", "224.0.0.1", Spec{Transport: verbs.UC}, "", "stands for many"},
+		{client, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Multicast: true}, "", ""},
+		{client, free, "192.0.2.7", "10.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Multicast: true}, "", "no multicast group"},
+		{client, free, "", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""}, // fabric: the coordinator tells
 	} {
-		if err := p.CheckAddress(netip.MustParseAddr(text)); (err == nil) != ok {
-			t.Errorf("%s: %v", text, err)
+		spec := c.spec
+		spec.Kind = Bandwidth
+		if spec.Operation == "" {
+			spec.Operation = Write
 		}
-		if err := (Policy{}).CheckAddress(netip.MustParseAddr("224.0.0.1")); err == nil {
-			t.Error("a multicast address is granted where all are")
+		s, err := Settle(spec, Limits{Dialled: c.dialled}, Peer{}, Policy{})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	group, host := netip.MustParseAddr("239.1.2.3"), netip.MustParseAddr("10.1.2.3")
-	if err := (Policy{}).CheckGroup(group); err != nil {
-		t.Errorf("a multicast test may not send to a group: %v", err)
-	}
-	if p.CheckGroup(group) == nil {
-		t.Error("a server that sends to its client alone sends to a group that the client named")
-	}
-	if (Policy{}).CheckGroup(host) == nil || p.CheckGroup(host) == nil {
-		t.Errorf("%v is taken for a group", host)
+		d := DataPolicy{Bound: c.bound}
+		if c.from != "" {
+			d.Peer = netip.MustParseAddr(c.from)
+		}
+		if c.allow != "" {
+			d.Allow = []netip.Prefix{netip.MustParsePrefix(c.allow)}
+		}
+		err = s.CheckAddress(netip.MustParseAddr(c.gid), d)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 
@@ -317,7 +350,7 @@ func FuzzSettle(f *testing.F) {
 		f.Add([]byte(seed), uint16(4096), uint16(64), uint8(5), uint8(0))
 		f.Add([]byte(seed), uint16(1<<15), uint16(128), uint8(1), uint8(1))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, page, line uint16, mtu, flags uint8) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte, page, line uint16, mtu, flags uint8) {
 		var spec Spec
 		if json.Unmarshal(b, &spec) != nil {
 			return
@@ -512,7 +545,7 @@ func TestLanes(t *testing.T) {
 		{"few iterations lower tx depth", func(p *Spec) { p.Iterations = 20 }, 64, 20, 20, 1, 1},
 		{"post list sets moderation", func(p *Spec) { p.PostList = 4 }, 65536, 128, 4, 4, 1},
 		{"moderation leaves room for a batch", func(p *Spec) { p.PostList, p.CQMod, p.TxDepth = 4, 15, 16 }, 64, 16, 14, 4, 1},
-		{"latency", func(p *Spec) { p.Kind = Latency }, 2, 1, 1, 1, 1},
+		{"latency", func(p *Spec) { p.Kind = Latency }, 2, 64, 16, 1, 1},
 		{"send receives", func(p *Spec) { p.Operation = Send }, 64, 128, 100, 1, 512},
 		{"few sends, even receives", func(p *Spec) { p.Operation, p.Iterations = Send, 21 }, 64, 21, 21, 1, 22},
 		{"UD posts all receives", func(p *Spec) {

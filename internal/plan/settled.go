@@ -153,6 +153,11 @@ func (s *Settled) receives(r Role) bool {
 	return s.row.NeedsReceive() && (r == Target || s.spec.Bidirectional || s.Answers())
 }
 
+// OneSided tells whether the target posts nothing: it is written to or read from, and only the initiator knows how far the test is.
+func (s *Settled) OneSided() bool {
+	return s.row.Addressed() && !s.row.NeedsReceive() && !s.spec.Bidirectional && !s.Answers()
+}
+
 // SendsToGroup tells whether what this end sends goes to a multicast group that the peer has joined.
 func (s *Settled) SendsToGroup() bool { return s.spec.Multicast && s.Sends() }
 
@@ -216,21 +221,6 @@ func (s *Settled) ReceiveList() int {
 
 // OpenEnded tells whether receives are kept posted across rounds, for any number of messages.
 func (s *Settled) OpenEnded() bool { return s.Ours() || s.spec.Infinite }
-
-// grantWRs is the room for a grant of credit in a send queue, and for the one of the round before.
-const grantWRs = 2
-
-// ByCredit tells whether a SEND waits until the other end has told of a receive: over iWARP one that finds none ends the
-// connection. A latency test has one message on its way.
-func (s *Settled) ByCredit() bool {
-	return s.limits.Device.IWARP() && s.row.NeedsReceive() && s.spec.Kind == Bandwidth
-}
-
-// CreditEvery is after how many receives the sender is told of them: a third of those that are posted, as perftest does, but so
-// often that a batch never waits for more than are in flight.
-func (s *Settled) CreditEvery() int {
-	return max(min(s.rxDepth/3, s.rxDepth-s.spec.PostList), 1)
-}
 
 // ReceivesPerMessage is 1 but where a message is a chain of SENDs.
 func (s *Settled) ReceivesPerMessage() uint64 {

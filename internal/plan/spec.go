@@ -44,7 +44,7 @@ const (
 type Spec struct {
 	Operation Operation       `json:"operation"`
 	Kind      Kind            `json:"kind"`
-	Transport verbs.Transport `json:"transport"` // 0: RC
+	Transport verbs.Transport `json:"transport,omitempty"` // 0: RC
 
 	Sizes         []int         `json:"sizes"`                   // bytes per message, in the order to run; none: the operation's default
 	AllSizes      bool          `json:"all_sizes,omitempty"`     // -a: buffers are laid out for the largest size
@@ -98,7 +98,7 @@ type Spec struct {
 	Retries      uint8    `json:"retries,omitempty"`     // 0: 7
 	RNRRetries   uint8    `json:"rnr_retries,omitempty"` // 0: 7, for ever
 	RNRTimer     uint8    `json:"rnr_timer,omitempty"`   // code of IBTA table 46: how long a peer without receive asks senders to wait; 0: 12, 0.64 ms
-	QKey         uint32   `json:"qkey,omitempty"`        // 0: 0x11111111
+	QKey         uint32   `json:"qkey,omitempty"`        // 0: perftest's, 0x11111111; between two ends of ours the client draws one
 	HugePages    bool     `json:"huge_pages,omitempty"`
 	OnDemand     bool     `json:"on_demand,omitempty"` // register memory whose pages the device has brought as it needs them
 	RDMACM       bool     `json:"rdma_cm,omitempty"`   // the queue pairs are connected by RDMA CM

@@ -83,6 +83,7 @@ type Load struct {
 	SendSGEs     int // entries of the longest list
 	RecvListSGEs int
 	SegmentBytes int64
+	Lists        pattern.ListLimits
 }
 
 // defaultSegment is the payload that pack-pipelined packs at a time: large enough that a work request costs little beside it.
@@ -91,10 +92,9 @@ const defaultSegment = 16 << 10
 // LoadOf counts requests and entries of the strategy that n names.
 func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) Load {
 	entries := int(l.Blocks())
-	within := ListLimits(s, l, lim, n)
-	width := min(entries, within.Entries)
-	lists := func() int { return int(l.Lists(within)) }
-	x := Load{WRs: 1, SGEs: 1, SendSGEs: 1, SegmentBytes: int64(n.Segment)}
+	x := Load{WRs: 1, SGEs: 1, SendSGEs: 1, SegmentBytes: int64(n.Segment), Lists: listLimits(s, l, lim, n)}
+	width := min(entries, x.Lists.Entries)
+	lists := func() int { return int(l.Lists(x.Lists)) }
 	if n.Segment == 0 {
 		x.SegmentBytes = defaultSegment
 	}
@@ -102,7 +102,7 @@ func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) Load {
 	case s.Cut == Blocks:
 		x.WRs, x.SGEs = entries, entries
 	case s.Cut == Segments:
-		x.WRs = segmentCount(l, x.SegmentBytes)
+		x.WRs = int(min(l.SegmentCount(max(x.SegmentBytes, 1)), maxRequests+1))
 		x.SGEs = x.WRs
 	case s.Local == Strided:
 		x.WRs, x.SGEs, x.SendSGEs = lists(), entries, width
@@ -114,14 +114,6 @@ func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) Load {
 		}
 	}
 	return x
-}
-
-// segmentCount is how many segments a layout has, or a number beyond every send queue: they are not made to be counted.
-func segmentCount(l pattern.Layout, bytes int64) int {
-	if bytes < 1 || l.Size()/bytes > maxRequests {
-		return maxRequests + 1
-	}
-	return len(l.Segments(bytes))
 }
 
 // maxRequests is more work requests than the send queue of any device holds.
@@ -136,10 +128,10 @@ func maxList(s Strategy, lim verbs.Limits) int {
 	return width
 }
 
-// ListLimits bounds the lists of a strategy: by the device's entries and, for a layout that one list does not hold, by the
+// listLimits bounds the lists of a strategy: by the device's entries and, for a layout that one list does not hold, by the
 // bytes at which the plan cuts. Blocks that are longer than that, SENDs, whose receives the peer cuts, and chains that the send
 // queue would not hold are left alone.
-func ListLimits(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) pattern.ListLimits {
+func listLimits(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) pattern.ListLimits {
 	m := pattern.ListLimits{Entries: maxList(s, lim)}
 	if s.Operation == Send || n.ListBytes <= 0 || l.Blocks() <= int64(m.Entries) || l.Blocks() > maxRingSGEs || l.MeanBlockBytes() > float64(n.ListBytes) {
 		return m

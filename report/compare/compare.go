@@ -22,9 +22,7 @@ type Options struct {
 	Figures    []string       // "bw" for bandwidth tests, "p50" and "p99" for latency tests
 	Unlike     bool           // compare unlike set-ups all the same
 	By         string         // the one field of the plan or of the set-up that may differ: "qps", "device"
-	Accept     stats.Accepted // Disturbed, Incomplete: judge such points all the same
-	// DisturbedShare is the share of a side's runs that may be disturbed before nothing is told: a half.
-	DisturbedShare float64
+	Accept     stats.Accepted // Disturbed: judge such points all the same
 }
 
 // Comparison is what became of each figure between two sets of documents.
@@ -42,8 +40,8 @@ type Comparison struct {
 	OnlyOld    []string     `json:"only_old,omitempty"` // points that the other side does not have
 	OnlyNew    []string     `json:"only_new,omitempty"`
 	Incomplete []string     `json:"incomplete,omitempty"` // documents that were interrupted
+	LeftOut    []string     `json:"left_out,omitempty"`   // documents that are in a side twice
 	Labels     []string     `json:"labels,omitempty"`
-	Hosts      int          `json:"hosts,omitempty"` // of tests of many hosts: how many are in both
 }
 
 // Point is one figure at one point. Values are in Unit.
@@ -82,7 +80,6 @@ func (e *UnlikeError) Error() string {
 // Documents matches the points of two sets of documents by their whole plan and judges all figures together.
 func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	o.Margin, o.Confidence = cmp.Or(o.Margin, stats.DefaultMargin), cmp.Or(o.Confidence, stats.DefaultConfidence)
-	o.DisturbedShare = cmp.Or(o.DisturbedShare, 0.5)
 	if len(old) == 0 || len(new) == 0 {
 		return nil, errors.New("a comparison needs results on both sides")
 	}
@@ -94,6 +91,9 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	c := &Comparison{Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By}
+	old, c.LeftOut = Distinct(old)
+	new, more := Distinct(new)
+	c.LeftOut = append(c.LeftOut, more...)
 	c.Unlike, c.Changed = Differences(old, new)
 	c.Unlike = slices.DeleteFunc(c.Unlike, func(d Difference) bool { return d.is(o.By) })
 	if len(c.Unlike) > 0 && !o.Unlike {
@@ -113,6 +113,21 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		return nil, noCommonPoint(before, after)
 	}
 	return c, nil
+}
+
+// Distinct are the documents without those that are there twice, which count once; of these it says so.
+func Distinct(docs []*report.Document) (kept []*report.Document, leftOut []string) {
+	seen := map[string]*report.Document{}
+	for _, d := range docs {
+		id := fmt.Sprintf("%d %d %q %q %d", d.Started.UnixNano(), d.Finished.UnixNano(), d.Client.Host, d.Command, len(d.Records))
+		if first := seen[id]; first != nil && !d.Started.IsZero() {
+			leftOut = append(leftOut, d.Name()+": the same result as "+first.Name())
+			continue
+		}
+		seen[id] = d
+		kept = append(kept, d)
+	}
+	return kept, leftOut
 }
 
 // describe names the documents, and says which are incomplete and what their labels are.
@@ -176,15 +191,19 @@ func trusted(v stats.Verdict, old, new *series.Series, o Options) stats.Verdict 
 	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
 		return v
 	}
+	remedy := "measure again on a quiet machine or, where that is allowed, with --priority realtime"
+	if v.Word != stats.CannotTell { // or that would help nothing
+		remedy += "; or judge all the same: --accept disturbed"
+	}
 	for _, side := range []struct {
 		name string
 		*series.Series
 	}{{"old", old}, {"new", new}} {
-		if side.Incomplete && !o.Accept.Has(stats.Incomplete) {
+		if side.Incomplete {
 			return stats.Unknown(stats.Incomplete, "measure the "+side.name+" side to its end", "the %s side was interrupted", side.name)
 		}
-		if share := float64(side.Disturbed) / float64(max(len(side.Values), 1)); share > o.DisturbedShare && !o.Accept.Has(stats.Disturbed) {
-			return stats.Unknown(stats.Disturbed, "measure again on a quiet machine or, where that is allowed, with --priority realtime; or judge all the same: --accept disturbed",
+		if share := float64(side.Disturbed) / float64(max(len(side.Values), 1)); share > 0.5 && !o.Accept.Has(stats.Disturbed) {
+			return stats.Unknown(stats.Disturbed, remedy,
 				"%.0f %% of the %s side's runs were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
 		}
 	}

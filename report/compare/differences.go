@@ -95,15 +95,15 @@ func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 	return unlike, changed
 }
 
-// SetUp says on what a document was measured, by all that keeps results from being compared, and by further fields where
-// they are named: equal texts are alike. "CPU x, device mlx5_0, link rate 100 Gb/s".
-func SetUp(d *report.Document, fields []string) string {
+// SetUp says on what a document was measured, by all that keeps results from being compared: equal texts are alike.
+// "CPU x, device mlx5_0, link rate 100 Gb/s".
+func SetUp(d *report.Document) string {
 	var parts []string
 	if d.Label != "" {
 		parts = append(parts, d.Label)
 	}
 	for _, f := range facts() {
-		if !f.refuse && !slices.Contains(fields, fieldOf(f.what)) {
+		if !f.refuse {
 			continue
 		}
 		here, there := f.get(&d.Client), ""
@@ -120,22 +120,6 @@ func SetUp(d *report.Document, fields []string) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// CheckSetUp names those of some fields that are none of a set-up.
-func CheckSetUp(fields []string) error {
-	var known []string
-	for _, f := range facts() {
-		if !f.refuse {
-			known = append(known, fieldOf(f.what))
-		}
-	}
-	for _, name := range fields {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("no field %q%s of a set-up; there are %s", name, plain.Suggest(name, known), strings.Join(known, ", "))
-		}
-	}
-	return nil
 }
 
 // labels of documents, each once: software devices and emulated networks are named there.

@@ -54,7 +54,7 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 			return parts[at]
 		}
 		for i := range d.Records {
-			if _, value, ok := d.Records[i].Point().Without(by); ok {
+			if _, value, ok := d.Records[i].Without(by); ok {
 				p := part(value)
 				p.Records = append(p.Records, d.Records[i])
 			}

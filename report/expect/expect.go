@@ -5,196 +5,230 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/noncontig"
-	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Expectation is a condition on the figures of a record, as in "bw >= 0.9*line" or "p99 <= 3us for size <= 4KiB". It is
-// judged at every point, on the median over the runs; counters and the share delivered are judged on the worst run.
+// Expectation is what must hold: a limit to a figure, no change for the worse, or a quiet machine. docs/expect.md shows all of it.
 //
-//	expectation = sum ( ">=" | "<=" | ">" | "<" | "==" | "!=" ) sum [ filter ]
-//	            | figure "within" number "%" "of" ( sum | file ) [ filter ]
-//	              [ "where" "counted" ]
-//	filter      = "for" comparison, without a filter of its own
-//	sum         = product { ( "+" | "-" ) product }
-//	product     = value { ( "*" | "/" ) value }
-//	value       = number [ unit ] | figure | test "." figure | "line" | "(" sum ")" | "-" value
+//	expectation = FIGURE ( ">=" | "<=" | ">" | "<" | "==" | "!=" ) bound [ "where" "counted" ] [ "for" FIGURE OP bound ]
+//	            | [ FIGURE | "geomean" ] "worse" "<" NUMBER "%" [ "of" FILE ]
+//	            | "quiet"
+//	bound       = NUMBER [ UNIT ] | [ NUMBER "*" ] ( FIGURE | "line" )
 //
-// "within 5% of" asks that the figure be no more than 5 % worse; better always passes.
+// A figure of an earlier test is TEST.FIGURE. A limit is judged at every point, on the median over the runs; counters and the
+// share delivered on the worst run.
 type Expectation struct {
 	text     string
-	left     node
+	left     operand
 	operator string
-	right    node
-	within   float64 // share; of right or of baseline
-	baseline *baseline
-	counted  bool // judged only where an end counts it
-	filter   *Expectation
+	right    operand
+	counted  bool         // judged only where an end counts it
+	filter   *Expectation // the points that are judged; nil: all
+	change   *change      // of a result against another; nil: a limit
+	quiet    bool
 }
 
 // Options tell where an expectation stands. The zero value is the current directory and no plan.
 type Options struct {
-	Dir   string   // baselines are relative to it
-	Tests []string // names of earlier tests, whose figures may be used as "name.bw"
-	Test  string   // this test's name: in a baseline of many tests the one of that name is meant
-}
-
-type baseline struct {
-	file string
-	docs []*report.Document
+	Dir        string   // files are relative to it
+	Tests      []string // names of earlier tests, whose figures may be used as "name.bw"
+	Test       string   // this test's name: in a file of many tests the one of that name is meant
+	Comparison bool     // both results are given: changes are judged, "of FILE" is not needed
 }
 
 // String is the expectation as it was written.
 func (e *Expectation) String() string { return e.text }
 
-// node is a value that may depend on the record.
-type node struct {
+// operand is a side of a comparison: a number, the line rate or a figure, times a factor.
+type operand struct {
+	figure    *figure.Figure
+	test      string // whose figure; empty: this test's
+	line      bool
+	factor    float64
 	dimension figure.Dimension
-	figure    *figure.Figure // where it is one figure alone
 	column    int
-	line      bool     // uses the line rate
-	figures   []string // names used, of this test
-	tests     []string // names of other tests used
-	eval      func(*scope) (float64, error)
 }
 
 // scope is what an expectation is evaluated in: the runs of one point.
 type scope struct {
 	point  string
 	row    figure.Row
-	setup  report.Setup
 	line   float64
 	lineOK string // why there is no line rate, or ""
 	tests  map[string]*report.Document
-	accept stats.Accepted
-	grid   noncontig.Plan // of a non-contiguous experiment, without the strategy
 }
 
-// Parse reads an expectation and loads its baseline. Mistakes are [ExpressionError] or [FileError].
-func Parse(text string, o Options) (*Expectation, error) {
-	p := &expectationParser{text: text, options: o}
-	if err := p.scan(); err != nil {
-		return nil, err
+// value of the operand over the runs.
+func (o operand) value(sc *scope) (float64, error) {
+	switch {
+	case o.line && sc.line == 0:
+		return 0, &figure.MissingError{Figure: "line", Reason: sc.lineOK}
+	case o.line:
+		return o.factor * sc.line, nil
+	case o.figure == nil:
+		return o.factor, nil
 	}
-	e, err := p.expectation()
+	row, err := o.row(sc)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if t := p.peek(); t.kind != tokenEnd {
-		return nil, p.fail(t.column, "unexpected %q after the end of the expectation", t.text)
+	v, err := o.figure.Over(row)
+	if err != nil && o.test != "" {
+		err = fmt.Errorf("%s: %w", o.test, err)
 	}
-	e.text = strings.TrimSpace(text)
-	return e, nil
+	return o.factor * v, err
+}
+
+// row has the runs whose figure it is: of another test at the same size, or at its only one.
+func (o operand) row(sc *scope) (figure.Row, error) {
+	if o.test == "" {
+		return sc.row, nil
+	}
+	name := o.test + "." + o.figure.Name
+	d := sc.tests[o.test]
+	if d == nil {
+		return figure.Row{}, &figure.MissingError{Figure: name, Reason: "that test left no result"}
+	}
+	var rows []figure.Row
+	for _, g := range figure.Groups(d.Records) {
+		rows = append(rows, g.Rows...)
+	}
+	for _, r := range rows {
+		if r.Size == sc.row.Size || len(rows) == 1 {
+			return r, nil
+		}
+	}
+	return figure.Row{}, &figure.MissingError{Figure: name, Reason: fmt.Sprintf("that test did not measure %d B", sc.row.Size)}
 }
 
 // UsesLine tells whether the expectation needs the link's rate.
-func (e *Expectation) UsesLine() bool {
-	return e.left.line || e.right.line || e.filter != nil && e.filter.UsesLine()
-}
+func (e *Expectation) UsesLine() bool { return e.right.line || e.filter != nil && e.filter.UsesLine() }
 
 // OfCounter tells whether the expectation is of a counter alone, judged where an end counts it.
 func (e *Expectation) OfCounter() bool { return e.counted }
 
-// CheckDevice refuses an expectation that the device cannot meet in principle: the line rate of a software device.
-func (e *Expectation) CheckDevice(env report.Environment) error {
-	if !e.UsesLine() {
-		return nil
+// Tests are the names of the other tests whose figures the expectation uses.
+func (e *Expectation) Tests() []string {
+	out := []string{e.left.test, e.right.test}
+	if e.filter != nil {
+		out = append(out, e.filter.Tests()...)
 	}
-	if err := CheckLine(env); err != nil {
-		return fmt.Errorf("%s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a baseline's", e.text, err)
-	}
-	return nil
+	return slices.DeleteFunc(out, func(name string) bool { return name == "" })
 }
 
 // CheckLine says why a device has no line rate.
 func CheckLine(env report.Environment) error {
-	if reason := noLine(env); reason != "" {
-		return fmt.Errorf("%s: there is no line rate", reason)
-	}
-	return nil
-}
-
-func noLine(env report.Environment) string {
 	switch {
 	case env.Software:
-		return fmt.Sprintf("%s is a software device", env.Device)
+		return fmt.Errorf("%s is a software device: there is no line rate", env.Device)
 	case env.LinkBitsPerS <= 0:
-		return fmt.Sprintf("%s reports no link rate", env.Device)
+		return fmt.Errorf("%s reports no link rate: there is no line rate", env.Device)
 	}
-	return ""
+	return nil
 }
 
-// CheckTest refuses an expectation on a figure that a test of this kind can never have; kind is "bandwidth" or
-// "latency".
+// CheckDevice refuses an expectation that the device cannot meet in principle: the line rate of a software device.
+func (e *Expectation) CheckDevice(env report.Environment) error {
+	if err := CheckLine(env); err != nil && e.UsesLine() {
+		return fmt.Errorf("%s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a file's", e.text, err)
+	}
+	return nil
+}
+
+// CheckTest refuses an expectation on a figure that a test of this kind can never have; kind is "bandwidth" or "latency".
 func (e *Expectation) CheckTest(kind, transport string) error {
-	probe := report.Record{Kind: kind, Transport: transport}
-	for _, name := range slices.Concat(e.left.figures, e.right.figures) {
-		f, known := figure.Named(name)
-		if !known || f.Absent == nil {
+	probe := report.Record{Plan: report.Plan{Kind: kind, Transport: transport}}
+	for _, o := range []operand{e.left, e.right} {
+		if o.figure == nil || o.test != "" || o.figure.Absent == nil {
 			continue
 		}
-		never := kind == "latency" && f.Dimension == figure.Dimension{Bits: 1, Seconds: -1} || name == "delivered" && (transport == "RC" || kind == "latency")
+		never := kind == "latency" && o.dimension == figure.Dimension{Bits: 1, Seconds: -1} || o.figure.Name == "delivered" && (transport == "RC" || kind == "latency")
 		if never {
-			return fmt.Errorf("%s: this %s %s test has no %q: %s", e.text, transport, kind, name, f.Absent(&probe))
+			return fmt.Errorf("%s: this %s %s test has no %q: %s", e.text, transport, kind, o.figure.Name, o.figure.Absent(&probe))
 		}
 	}
 	return nil
 }
 
-// lineRate is the rate of the slower of the two links, in bits/s; 0 where one has none.
-func lineRate(d *report.Document) float64 {
-	if noLine(d.Client) != "" {
-		return 0
-	}
+// lineRate is the rate of the slower of the two links, in bits/s, or why there is none.
+func lineRate(d *report.Document) (rate float64, why string) {
+	ends := []report.Environment{d.Client}
 	if d.Server != nil {
-		if d.Server.Software || d.Server.LinkBitsPerS <= 0 {
-			return 0
-		}
-		return min(d.Client.LinkBitsPerS, d.Server.LinkBitsPerS)
+		ends = append(ends, *d.Server)
 	}
-	return d.Client.LinkBitsPerS
+	rate = math.Inf(1)
+	for _, end := range ends {
+		if err := CheckLine(end); err != nil {
+			return 0, err.Error()
+		}
+		rate = min(rate, end.LinkBitsPerS)
+	}
+	return rate, ""
 }
 
 // Judgement is how to evaluate expectations. The zero value takes the line rate from the document.
 type Judgement struct {
 	LineBitsPerS float64                     // overrides the links' own rate
 	Tests        map[string]*report.Document // earlier tests by name, for "name.bw"
-	Accept       stats.Accepted              // causes for which a check passes although nothing can be told
+	Accept       stats.Accepted              // causes for which the figures decide although nothing can be told
 }
 
-// evaluate judges the expectation at every point of the document. A document without a point to judge fails it: an
-// expectation that checks nothing must not pass.
-func (e *Expectation) evaluate(d *report.Document, j Judgement) []report.Check {
+// Judge evaluates expectations at every point of a document. One that judges nothing cannot pass.
+func Judge(d *report.Document, expectations []*Expectation, j Judgement) []report.Check {
 	var out []report.Check
-	filtered := 0
+	for _, e := range expectations {
+		switch {
+		case e.change != nil:
+			out = append(out, e.judgeFile(d, j.Accept)...)
+		case e.quiet:
+			out = append(out, e.judgeQuiet(d, j.Accept))
+		default:
+			out = append(out, e.judgeLimit(d, j)...)
+		}
+	}
+	return out
+}
+
+// judgeQuiet tells whether something else had the CPUs of most runs.
+func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) report.Check {
+	disturbed, runs := figure.DisturbedRuns(d)
+	c := report.Check{Expression: e.text, Point: "all", Actual: fmt.Sprintf("%d of %d runs disturbed", disturbed, runs), Limit: "half of them"}
+	switch c.Word = stats.Pass; {
+	case runs == 0:
+		c.Verdict = stats.Unknown(stats.Missing, "", "the test left no result to judge")
+	case 2*disturbed > runs && accept.Has(stats.Disturbed):
+		c.Cause = stats.Disturbed
+	case 2*disturbed > runs:
+		c.Verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or --priority realtime where that is allowed", "other programs used the CPUs of %s", c.Actual)
+	}
+	return c
+}
+
+// judgeLimit judges the expectation at every point of the document.
+func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check {
+	var out []report.Check
+	reason := "the test left no result to judge"
 	for _, sc := range scopes(d, j) {
 		if e.filter != nil {
-			ok, _, err := e.filter.holds(sc, d)
+			in, _, _, err := e.filter.holds(sc)
 			if err != nil {
-				out = append(out, report.Check{Expression: e.text, Point: sc.point, Actual: "none", Reason: err.Error()})
+				out = append(out, report.Check{Expression: e.text, Point: sc.point, Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%v", err)})
 				continue
 			}
-			if !ok {
-				filtered++
+			if !in {
+				reason = "the filter leaves no point to judge"
 				continue
 			}
 		}
-		out = append(out, e.check(sc, d, sc.point))
+		out = append(out, e.check(sc, j.Accept))
 	}
 	if len(out) == 0 {
-		reason := "the test left no result to judge"
-		if filtered > 0 {
-			reason = "the filter leaves no point to judge"
-		}
-		out = append(out, report.Check{Expression: e.text, Point: "all", Actual: "none", Reason: reason})
+		out = append(out, report.Check{Expression: e.text, Point: "all", Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%s", reason)})
 	}
 	return out
 }
@@ -204,18 +238,12 @@ func (e *Expectation) evaluate(d *report.Document, j Judgement) []report.Check {
 func scopes(d *report.Document, j Judgement) []*scope {
 	line, why := j.LineBitsPerS, ""
 	if line == 0 {
-		if line = lineRate(d); line == 0 {
-			if why = noLine(d.Client); why == "" && d.Server != nil {
-				why = noLine(*d.Server)
-			}
-		}
+		line, why = lineRate(d)
 	}
 	var out []*scope
 	for _, g := range figure.Groups(d.Records) {
 		for _, r := range g.Rows {
-			out = append(out, &scope{
-				point: report.Point{Setup: g.Setup, SizeBytes: r.Size}.String(), row: r, setup: g.Setup, line: line, lineOK: why, tests: j.Tests, accept: j.Accept,
-			})
+			out = append(out, &scope{point: r.Runs[0].String(), row: r, line: line, lineOK: why, tests: j.Tests})
 		}
 	}
 	if d.Noncontig == nil {
@@ -232,8 +260,7 @@ func scopes(d *report.Document, j Judgement) []*scope {
 		key := p.Shape + " " + p.Layout
 		sc := at[key]
 		if sc == nil {
-			sc = &scope{point: key, line: line, lineOK: why, tests: maps.Clone(j.Tests), accept: j.Accept}
-			sc.grid, _, _ = d.Noncontig.Plan(p).Without("strategy")
+			sc = &scope{point: key, line: line, lineOK: why, tests: maps.Clone(j.Tests)}
 			if sc.tests == nil {
 				sc.tests = map[string]*report.Document{}
 			}
@@ -241,9 +268,8 @@ func scopes(d *report.Document, j Judgement) []*scope {
 			out = append(out, sc)
 		}
 		sc.tests[p.Strategy] = &report.Document{Records: records}
-		r := figure.Groups(records)[0].Rows[0]
 		if v := stats.Summarize(p.Goodputs(), stats.DefaultConfidence).Median; v > best[key] && p.Strategy != noncontig.Contiguous {
-			best[key], sc.row, sc.setup = v, r, records[0].Setup()
+			best[key], sc.row = v, figure.Groups(records)[0].Rows[0]
 		}
 	}
 	return slices.DeleteFunc(out, func(s *scope) bool { return len(s.row.Runs) == 0 })
@@ -254,7 +280,8 @@ func noncontigRecords(p *noncontig.Point, transport string) []report.Record {
 	var out []report.Record
 	for i, run := range p.Runs {
 		r := report.Record{
-			Operation: p.Strategy, Kind: "bandwidth", Transport: transport, SizeBytes: uint64(p.SizeBytes), QPs: 1, Run: i + 1,
+			Plan:     report.Plan{Operation: p.Strategy, Kind: "bandwidth", Transport: transport, SizeBytes: uint64(p.SizeBytes), QPs: 1},
+			Run:      i + 1,
 			Messages: run.Messages, Seconds: run.Seconds, Bandwidth: report.Bandwidth{AverageBitsPerS: run.GoodputBitsPerS},
 		}
 		if run.Seconds > 0 {
@@ -268,289 +295,107 @@ func noncontigRecords(p *noncontig.Point, transport string) []report.Record {
 	return out
 }
 
-// Judge evaluates several expectations.
-func Judge(d *report.Document, expectations []*Expectation, j Judgement) []report.Check {
-	var out []report.Check
-	for _, e := range expectations {
-		out = append(out, e.evaluate(d, j)...)
-	}
-	return out
-}
-
-// check judges one point. What cannot be told fails, unless its cause is accepted.
-func (e *Expectation) check(sc *scope, d *report.Document, point string) report.Check {
-	c := report.Check{Expression: e.text, Point: point}
-	ok, v, err := e.holds(sc, d)
-	if missing, is := errors.AsType[*figure.MissingError](err); is && e.counted && e.left.figure != nil && missing.Figure == e.left.figure.Name {
-		c.Actual, c.Passed, c.Reason = "not counted", true, "no end counts it"
-		return c
-	}
+// check judges one point. Where the runs do not tell and the cause is accepted, the measured figure decides.
+func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
+	c := report.Check{Expression: e.text, Point: sc.point, Actual: "none"}
+	ok, left, right, err := e.holds(sc)
 	if err != nil {
-		c.Actual, c.Reason, c.Cause = "none", err.Error(), stats.Missing
-		if notFinite, is := errors.AsType[*notFiniteError](err); is {
-			c.Actual, c.Cause = notFinite.value, stats.NotFinite
+		missing, is := errors.AsType[*figure.MissingError](err)
+		switch {
+		case is && e.counted && missing.Figure == e.left.figure.Name:
+			c.Actual, c.Verdict = "not counted", stats.Verdict{Word: stats.Pass, Reason: "no end counts it"}
+		case errors.Is(err, errNotFinite):
+			c.Actual, c.Verdict = fmt.Sprint(left), stats.Unknown(stats.NotFinite, "", "%v", err)
+		default:
+			c.Verdict = stats.Unknown(stats.Missing, "", "%v", err)
 		}
-		if uncomparable, is := errors.AsType[*uncomparableError](err); is {
-			c.Cause = uncomparable.cause
-		}
-		c.Passed = sc.accept.Has(c.Cause)
 		return c
 	}
-	c.Passed, c.Actual, c.Limit = ok, e.show(e.left, v.left), e.show(e.left, v.limit(e))
-	if limit := v.limit(e); limit != 0 && e.operator != "==" && e.operator != "!=" {
-		margin := e.spare(v.left, limit)
+	c.Actual, c.Limit = e.left.figure.InUnit(left), e.left.figure.InUnit(right)
+	if right != 0 && e.operator != "==" && e.operator != "!=" {
+		margin := (left - right) / math.Abs(right)
+		if e.operator[0] == '<' {
+			margin = -margin
+		}
 		c.Margin = &margin
 	}
-	if u := e.uncertain(sc, v, ok); u.Word == stats.CannotTell {
-		c.Passed, c.Cause, c.Reason = ok && sc.accept.Has(u.Cause), u.Cause, u.InWords()
+	u := e.uncertain(sc, left, right)
+	if u.Word == stats.CannotTell && !accept.Has(u.Cause) {
+		c.Verdict = u
 		return c
 	}
-	if !ok {
-		c.Reason = e.missed(v)
+	if c.Word, c.Cause = stats.Pass, u.Cause; !ok {
+		c.Verdict = stats.Failure("", "", "%s", ratioInWords(left, right))
 	}
 	return c
 }
 
-// limit is where passing ends: the right side, or what is within the share of it.
-func (v sides) limit(e *Expectation) float64 {
-	if e.operator != "within" || e.left.figure == nil {
-		return v.right
-	}
-	return v.right - float64(e.left.figure.Direction)*e.within*math.Abs(v.right)
-}
-
-// spare is by which share of the limit the figure is on the good side of it; negative where it missed.
-func (e *Expectation) spare(actual, limit float64) float64 {
-	share := (actual - limit) / math.Abs(limit)
-	switch e.operator {
-	case "<=", "<":
-		return -share
-	case "within":
-		if e.left.figure.Direction == stats.LowerIsBetter {
-			return -share
-		}
-	}
-	return share
-}
-
-// uncertain is the verdict where the runs do not tell: a baseline wants runs on both sides, and of a limit that lies within
-// the interval of the runs nothing is told. Below six runs there is no interval, and the measured figure decides.
-func (e *Expectation) uncertain(sc *scope, v sides, passed bool) stats.Verdict {
-	if e.left.figure != nil && e.left.figure.WorstOf() {
+// uncertain is the verdict where the runs do not tell: the limit lies within their interval. Below six runs there is none, and
+// the measured figure decides. Where the limit is a figure of the same runs, each run is set against its own.
+func (e *Expectation) uncertain(sc *scope, left, right float64) stats.Verdict {
+	row, err := e.left.row(sc)
+	if err != nil || e.left.figure.WorstOf() || e.operator == "==" || e.operator == "!=" {
 		return stats.Verdict{}
 	}
-	now := e.perRun(sc, sc.row)
-	switch {
-	case e.baseline != nil:
-		effect := stats.Unpaired(v.baseline, now, stats.DefaultConfidence, e.left.figure.Direction)
-		if effect.Interval == nil {
-			return stats.Conclude([]stats.Effect{effect}, stats.Margins{Same: e.within})[0]
-		}
-		if passed && !effect.NotWorse(e.within) {
-			u := stats.Conclude([]stats.Effect{effect}, stats.Margins{Same: e.within})[0]
-			u.Word, u.Cause, u.Reason = stats.CannotTell, stats.Unclear, fmt.Sprintf("whether it is worse by more than %s: %s", stats.Percent(e.within), u.Reason)
-			return u
-		}
-	case passed && slices.Contains([]string{">=", ">", "<=", "<"}, e.operator):
-		if in := stats.Summarize(now, stats.DefaultConfidence).Interval; in != nil && v.right > in.Low && v.right < in.High {
-			return stats.Unknown(stats.Unclear, "more runs, or a quieter machine", "the limit %s lies within the %s interval of the runs, %s to %s",
-				e.show(e.left, v.right), stats.Percent(in.Confidence), e.show(e.left, in.Low), e.show(e.left, in.High))
+	values := row.Values(e.left.figure.Get)
+	if f := e.right.figure; f != nil && e.right.test == e.left.test {
+		limits := row.Values(f.Get)
+		for i := range values {
+			if len(limits) != len(values) || limits[i] == 0 {
+				return stats.Verdict{}
+			}
+			values[i] *= right / (e.right.factor * limits[i])
 		}
 	}
-	return stats.Verdict{}
-}
-
-// perRun is the left side for each run of a row.
-func (e *Expectation) perRun(sc *scope, row figure.Row) []float64 {
-	var out []float64
-	for i := range row.Runs {
-		one := *sc
-		one.row = figure.Row{Size: row.Size, CQMod: row.CQMod, Runs: row.Runs[i : i+1]}
-		if v, err := e.left.eval(&one); err == nil {
-			out = append(out, v)
-		}
+	in := stats.Summarize(values, stats.DefaultConfidence).Interval
+	if in == nil || right <= in.Low || right >= in.High {
+		return stats.Verdict{}
 	}
-	return out
+	show := e.left.figure.InUnit
+	need := stats.Needed(len(values), (in.High-in.Low)/2, math.Abs(left-right))
+	return stats.Unknown(stats.Unclear, need+" or a quieter machine", "the limit %s lies within the %s interval of the runs, %s to %s",
+		show(right), stats.Percent(in.Confidence), show(in.Low), show(in.High))
 }
 
-// missed says by how much.
-func (e *Expectation) missed(v sides) string {
-	switch {
-	case e.baseline != nil:
-		return fmt.Sprintf("%s has %s: %.1f %% worse", e.baseline.file, e.show(e.left, v.right), 100*v.worse)
-	case e.operator == "within":
-		return fmt.Sprintf("%.1f %% worse than %s", 100*v.worse, e.show(e.left, v.right))
-	case v.right != 0 && e.right.figure == nil && !e.right.line && len(e.right.tests) == 0:
-		return ratioInWords(v.left, v.right)
-	}
-	return "the limit is " + e.show(e.left, v.right)
-}
-
-// notFiniteError is a side of a comparison that is no number: it never passes.
-type notFiniteError struct{ value string }
-
-func (e *notFiniteError) Error() string {
-	return fmt.Sprintf("a side of the comparison is %s, which is no figure (a division by zero?)", e.value)
-}
-
-// uncomparableError is a baseline that cannot be used for another cause than that it lacks something; without one nothing waives it.
-type uncomparableError struct {
-	cause stats.Cause
-	text  string
-}
-
-func (e *uncomparableError) Error() string { return e.text }
+// errNotFinite is a side of a comparison that is no number.
+var errNotFinite = errors.New("a side of the comparison is infinite or no number")
 
 func ratioInWords(actual, limit float64) string {
 	r := actual / limit
-	if r >= 2 {
+	switch {
+	case limit == 0:
+		return ""
+	case r >= 2:
 		return fmt.Sprintf("%.1f times the limit", r)
 	}
 	return fmt.Sprintf("%.1f %% of the limit", 100*r)
 }
 
-// values of the two sides, and how much worse the left is.
-type sides struct {
-	left, right, worse float64
-	baseline           []float64 // its runs
-}
-
-func (e *Expectation) holds(sc *scope, d *report.Document) (bool, sides, error) {
-	var v sides
-	var err error
-	if v.left, err = e.left.eval(sc); err != nil {
-		return false, v, err
+// holds compares the two sides.
+func (e *Expectation) holds(sc *scope) (ok bool, left, right float64, err error) {
+	if left, err = e.left.value(sc); err != nil {
+		return false, 0, 0, err
 	}
-	if e.baseline != nil {
-		v.right, v.baseline, err = e.baseline.value(sc, d, e)
-	} else {
-		v.right, err = e.right.eval(sc)
+	if right, err = e.right.value(sc); err != nil {
+		return false, left, 0, err
 	}
-	if err != nil {
-		return false, v, err
+	if sum := left + right; math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return false, left, right, errNotFinite
 	}
-	for _, side := range []float64{v.left, v.right} {
-		if math.IsNaN(side) || math.IsInf(side, 0) {
-			return false, v, &notFiniteError{fmt.Sprint(side)}
-		}
-	}
-	const slack = 1e-12 // of rounding, as in 0.1*3 and 0.3
-	eps := slack * math.Max(math.Abs(v.left), math.Abs(v.right))
+	eps := 1e-12 * max(math.Abs(left), math.Abs(right)) // of rounding, as in 0.1*3 and 0.3
 	switch e.operator {
 	case ">=":
-		return v.left >= v.right-eps, v, nil
+		ok = left >= right-eps
 	case "<=":
-		return v.left <= v.right+eps, v, nil
+		ok = left <= right+eps
 	case ">":
-		return v.left > v.right+eps, v, nil
+		ok = left > right+eps
 	case "<":
-		return v.left < v.right-eps, v, nil
+		ok = left < right-eps
 	case "==":
-		return math.Abs(v.left-v.right) <= eps, v, nil
+		ok = math.Abs(left-right) <= eps
 	case "!=":
-		return math.Abs(v.left-v.right) > eps, v, nil
+		ok = math.Abs(left-right) > eps
 	}
-	if v.right == 0 && v.left != 0 {
-		return false, v, &notFiniteError{"a share of 0"}
-	}
-	v.worse = worseBy(e.left.figure, v.left, v.right)
-	return v.worse <= e.within+slack, v, nil
-}
-
-// worseBy is the share by which actual is worse than wanted; a figure without a better side may differ either way.
-func worseBy(f *figure.Figure, actual, wanted float64) float64 {
-	change := 0.0
-	if wanted != 0 {
-		change = (actual - wanted) / math.Abs(wanted)
-	}
-	if f == nil || f.Direction == stats.Neither {
-		return math.Abs(change)
-	}
-	return -float64(f.Direction) * change
-}
-
-func (e *Expectation) show(n node, v float64) string {
-	if n.figure != nil {
-		return n.figure.InUnit(v)
-	}
-	switch n.dimension {
-	case figure.Dimension{Bits: 1, Seconds: -1}:
-		return plain.Number(v/1e9) + " Gb/s"
-	case figure.Dimension{Bits: 0, Seconds: 1}:
-		return plain.Number(v*1e6) + " us"
-	case figure.Dimension{Bits: 0, Seconds: -1}:
-		return plain.Number(v/1e6) + " Mmsg/s"
-	}
-	return plain.Number(v)
-}
-
-// value of the left side in the baseline at the same point, over its runs and in each.
-func (b *baseline) value(sc *scope, d *report.Document, e *Expectation) (float64, []float64, error) {
-	if d != nil {
-		if unlike, _ := compare.Differences(b.docs, []*report.Document{d}); len(unlike) > 0 {
-			return 0, nil, &uncomparableError{text: fmt.Sprintf("%s was measured elsewhere: %s (measure a baseline on this set-up)", b.file, unlike[0])}
-		}
-	}
-	if slices.ContainsFunc(b.docs, func(d *report.Document) bool { return !d.Complete }) && !sc.accept.Has(stats.Incomplete) {
-		return 0, nil, &uncomparableError{stats.Incomplete, fmt.Sprintf("%s was interrupted: measure it to its end", b.file)}
-	}
-	var found figure.Row
-	var nearest string
-	for _, doc := range b.docs {
-		for _, s := range scopes(doc, Judgement{}) { // a layout's bare figures are the fastest strategy's, whichever that is
-			if doc.Noncontig != nil && s.grid == sc.grid {
-				found.Runs = append(found.Runs, s.row.Runs...)
-			}
-		}
-		for _, g := range figure.Groups(doc.Records) {
-			for _, r := range g.Rows {
-				switch {
-				case g.Setup == sc.setup && r.Size == sc.row.Size && r.CQMod == sc.row.CQMod:
-					found.Runs = append(found.Runs, r.Runs...)
-				case nearest == "" && g.Setup.Operation == sc.setup.Operation && g.Setup.Kind == sc.setup.Kind:
-					nearest = g.Setup.Title() + ", " + fmt.Sprint(r.Size) + " B"
-				}
-			}
-		}
-	}
-	if len(found.Runs) == 0 {
-		if nearest == "" {
-			nearest = "no such test"
-		}
-		return 0, nil, fmt.Errorf("%s has no point %s, %d B; it has %s (measure that point and save it there)", b.file, sc.setup.Title(), sc.row.Size, nearest)
-	}
-	at := &scope{row: found, setup: sc.setup, line: sc.line, lineOK: sc.lineOK}
-	v, err := e.left.eval(at)
-	if err != nil {
-		return 0, nil, fmt.Errorf("%s: %w", b.file, err)
-	}
-	return v, e.perRun(at, found), nil
-}
-
-// loadBaseline reads a file of results.
-func loadBaseline(file string, o Options) (*baseline, error) {
-	path := file
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(o.Dir, path)
-	}
-	docs, err := report.LoadAll(path)
-	if err != nil {
-		return nil, err
-	}
-	if o.Test != "" {
-		named := slices.DeleteFunc(slices.Clone(docs), func(d *report.Document) bool { return d.Description != o.Test })
-		if len(named) > 0 {
-			docs = named
-		}
-	}
-	return &baseline{file: file, docs: docs}, nil
-}
-
-// Tests are the names of the other tests whose figures the expectation uses.
-func (e *Expectation) Tests() []string {
-	out := slices.Concat(e.left.tests, e.right.tests)
-	if e.filter != nil {
-		out = append(out, e.filter.Tests()...)
-	}
-	return out
+	return ok, left, right, nil
 }

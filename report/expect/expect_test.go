@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
@@ -20,7 +22,8 @@ func expectable() *report.Document {
 		Client: report.Environment{Device: "mlx5_0", LinkBitsPerS: 100e9},
 		Server: &report.Environment{Device: "mlx5_0", LinkBitsPerS: 200e9},
 		Records: []report.Record{{
-			Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 65536, QPs: 1, Messages: 5000, Seconds: 1.5,
+			Plan:     report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 65536, QPs: 1},
+			Messages: 5000, Seconds: 1.5,
 			Bandwidth: report.Bandwidth{AverageBitsPerS: 40e9, PeakBitsPerS: 45e9}, MessagesPerS: 2e6, Delivered: &share,
 			Latency:  &report.Latency{Samples: 5000, MinNs: 1900, P50Ns: 2000, P90Ns: &p90, P99Ns: &p99, MaxNs: 9000, MeanNs: 2100, StdevNs: 100},
 			Counters: map[string]int64{"retransmits": 0, "discards": 4, "odd.name": 1}, PeerCounters: map[string]int64{"retransmits": 0, "icrc_errors": 2},
@@ -56,8 +59,6 @@ func TestExpectation(t *testing.T) {
 		{"median != 2 us", false},
 		{"p99 <= 2*p50", true},
 		{"p99 <= 1.4*p50", false},
-		{"p99 - p50 <= 1 us", true},
-		{"(p99 + p50) / 2 <= 2500 ns", true},
 		{"retransmits == 0", true},
 		{"discards == 0", false},
 		{"counter.discards <= 4", true},
@@ -66,20 +67,14 @@ func TestExpectation(t *testing.T) {
 		{"msgrate >= 2.1 Mmsg/s", false},
 		{"delivered >= 98.5%", true},
 		{"delivered >= 99%", false},
-		{"bw within 20% of line*0.5", true}, // 40 of 50: 20 % worse
-		{"bw within 19% of line*0.5", false},
-		{"bw within 1% of 30 Gb/s", true}, // better passes
-		{"p99 within 0% of 3us", true},
-		{"p99 within 10% of 2us", false},
 		{"messages == 5000", true},
 		{"seconds >= 1s", true},
 		{"bw >= 99 Gb/s for size < 64KiB", false}, // nothing left to judge
 		{"bw >= 40 Gb/s for size >= 64KiB", true},
 		{"bw >= 0.8*write-64k.bw", true},
 		{"bw >= 0.81*write-64k.bw", false},
-		{"bw * 1s >= 40e9 * 1 B / 8", true},
 		{"p50 ≤ 2µs", true},
-		{"p50 >= -1us", true},
+		{"quiet", true},
 		{"p99.9 <= 1s", false}, // 5000 samples do not support it
 	} {
 		t.Run(tt.text, func(t *testing.T) {
@@ -87,11 +82,11 @@ func TestExpectation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checks := e.evaluate(expectable(), Judgement{Tests: map[string]*report.Document{"write-64k": earlier}})
-			if len(checks) != 1 || checks[0].Passed != tt.pass {
+			checks := Judge(expectable(), []*Expectation{e}, Judgement{Tests: map[string]*report.Document{"write-64k": earlier}})
+			if len(checks) != 1 || (checks[0].Word == stats.Pass) != tt.pass {
 				t.Errorf("%+v, want passed %v", checks, tt.pass)
 			}
-			if !tt.pass && checks[0].Reason == "" && !strings.Contains(tt.text, "==") {
+			if !tt.pass && checks[0].Reason == "" && checks[0].Limit != "0" && !strings.Contains(tt.text, "==") {
 				t.Errorf("%+v fails without a reason", checks[0])
 			}
 		})
@@ -114,24 +109,29 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bw >=", 6, "a value is missing"},
 		{"bw => 1 Gb/s", 4, `"=="`},
 		{"peak >= mine.bw", 9, "mine is this test: write bw alone"},
-		{"1 Gb/s >= 2 Gb/s", 1, "no figure"},
+		{"1 Gb/s >= 2 Gb/s", 1, "begins with a figure"},
+		{"2*bw >= 2 Gb/s", 1, "begins with a figure"},
 		{"bw >= 1 Gb/s please", 14, "unexpected"},
-		{"bw >= (1 Gb/s", 14, `")"`},
-		{"bw within 5 of line", 13, `"%" is missing`},
-		{"bw withn 5% of line", 4, `did you mean "within"?`},
-		{"bw*2 within 5% of line", 1, "one figure"},
+		{"bw >= 1 Gb/s fr size > 2", 14, `did you mean "for"`},
+		{"bw >= (1 Gb/s", 7, "means nothing"},
+		{"p50 + p99 <= 3us", 5, "means nothing"},
+		{"bw >= 2*3", 9, "a figure or line is missing"},
+		{"bw worze<5% of line", 4, `did you mean "worse"?`},
 		{"bw >= 0.9*write-64.bw", 11, `did you mean "write-64k`},
 		{"bw >= 0.9*write-64k.bww", 21, `"bw"`},
-		{"p50 + bw <= 3us", 5, "does not add up"},
 		{"bw >= 1 Gb/s for sise > 2 B", 18, `"size"`},
 		{"bw >= $5", 7, "means nothing"},
-		{"bw within 5% of \"x", 17, "does not end"},
+		{"worse<5% of \"x", 13, "does not end"},
+		{"worse<5%", 9, "write worse<5% of FILE"},
+		{"worse<5% of", 12, "no such file"},
 		{"", 1, "a value is missing"},
-		{"bw >= 1 Gb/s for size > 2 B for size < 5 B", 29, "no filter of its own"},
-		{"bw within 100% of line", 11, "cannot fail"},
-		{"bw within 1e999% of line", 11, ""},
+		{"bw >= 1 Gb/s for size > 2 B for size < 5 B", 29, "unexpected"},
+		{"bw worse<100% of x", 10, "cannot fail"},
+		{"bw worse<1e999% of x", 10, "not a percentage"},
+		{"bw >= 1e999 Gb/s", 7, "not a number"},
 		{"peer.retransmit == 0", 6, `"retransmits"`},
 		{"retransmits == 0 where cunted", 24, `"counted"`},
+		{"bw >= 1 Gb/s where counted", 1, "for a counter"},
 	} {
 		_, err := Parse(tt.text, Options{Tests: []string{"write-64k"}, Test: "mine"})
 		var ee *report.ExpressionError
@@ -167,8 +167,8 @@ func TestExpectationMissingFigure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks := e.evaluate(tt.doc, Judgement{})
-		if len(checks) != 1 || checks[0].Passed || !strings.Contains(checks[0].Reason, tt.want) {
+		checks := Judge(tt.doc, []*Expectation{e}, Judgement{})
+		if len(checks) != 1 || checks[0].Word == stats.Pass || !strings.Contains(checks[0].Reason, tt.want) {
 			t.Errorf("%s: %+v, want %q", tt.text, checks, tt.want)
 		}
 	}
@@ -188,10 +188,10 @@ func TestExpectationLine(t *testing.T) {
 	}
 	d := expectable()
 	d.Client = software
-	if c := e.evaluate(d, Judgement{}); c[0].Passed || !strings.Contains(c[0].Reason, "software device") {
+	if c := Judge(d, []*Expectation{e}, Judgement{}); c[0].Word == stats.Pass || !strings.Contains(c[0].Reason, "software device") {
 		t.Errorf("%+v", c)
 	}
-	if c := e.evaluate(d, Judgement{LineBitsPerS: 44e9}); !c[0].Passed {
+	if c := Judge(d, []*Expectation{e}, Judgement{LineBitsPerS: 44e9}); c[0].Word != stats.Pass {
 		t.Errorf("with the rate given: %+v", c)
 	}
 }
@@ -237,7 +237,7 @@ func TestExpectationCounterNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := e.evaluate(d, Judgement{}); c[0].Passed != tt.pass {
+		if c := Judge(d, []*Expectation{e}, Judgement{}); (c[0].Word == stats.Pass) != tt.pass {
 			t.Errorf("%v: %+v, want %v", tt.counters, c[0], tt.pass)
 		}
 	}
@@ -256,7 +256,7 @@ func TestExpectationOverRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := e.evaluate(d, Judgement{}); len(c) != 1 || c[0].Passed != pass {
+		if c := Judge(d, []*Expectation{e}, Judgement{}); len(c) != 1 || (c[0].Word == stats.Pass) != pass {
 			t.Errorf("%s: %+v, want %v", text, c, pass)
 		}
 	}
@@ -299,7 +299,7 @@ func TestExpectationBaseline(t *testing.T) {
 	}{
 		{"the same", func(*report.Document) {}, true, ""},
 		{"4 % less", times(0.96), true, ""},
-		{"6 % less", times(0.94), false, "base.json has 40.00 Gb/s: 6.0 % worse"},
+		{"6 % less", times(0.94), false, "-6.0 %"},
 		{"twice as much", times(2), true, ""},
 		{"one run", func(d *report.Document) { d.Records = d.Records[:1] }, false, "cannot tell: too-few: a single run on one side"},
 		{"one run is infinite", func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }, false, "cannot tell: not-finite"},
@@ -307,34 +307,35 @@ func TestExpectationBaseline(t *testing.T) {
 			for i := range d.Records {
 				d.Records[i].Verified = "all"
 			}
-		}, false, "base.json has no point write bandwidth, RC, 1 QP, every message verified"},
-		{"another size", func(d *report.Document) { d.Records = d.Records[:1]; d.Records[0].SizeBytes = 2 }, false, "base.json has no point write bandwidth, RC, 1 QP, 2 B; it has write bandwidth, RC, 1 QP, 65536 B"},
-		{"another device", func(d *report.Document) { d.Client.Device = "mlx5_1" }, false, "measured elsewhere: client device: mlx5_0 before, mlx5_1 now"},
+		}, false, "differ in verified"},
+		{"another size", func(d *report.Document) { d.Records = d.Records[:1]; d.Records[0].SizeBytes = 2 }, false, "differ in size_bytes: 65536 before, 2 now"},
+		{"another device", func(d *report.Document) { d.Client.Device = "mlx5_1" }, false, "client device: mlx5_0 before, mlx5_1 now"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := expectable()
 			tt.change(d)
-			for _, text := range []string{"bw within 5% of base.json", `bw within 5% of "base.json"`, "bw within 5% of ./base.json for size > 0 B"} {
-				c := parse(text).evaluate(d, Judgement{})
-				if len(c) != 1 || c[0].Passed != tt.pass || !strings.Contains(strings.ReplaceAll(c[0].Reason, "./", ""), tt.want) {
+			for _, text := range []string{"worse<5% of base.json", `bw worse<5% of "base.json"`, "bw worse<5% of ./base.json"} {
+				c := Judge(d, []*Expectation{parse(text)}, Judgement{})
+				if len(c) != 1 || (c[0].Word == stats.Pass) != tt.pass || !strings.Contains(strings.ReplaceAll(c[0].InWords(), "./", ""), tt.want) {
 					t.Errorf("%s: %+v, want %v %q", text, c, tt.pass, tt.want)
 				}
-				if elsewhere := strings.HasPrefix(tt.want, "measured elsewhere"); elsewhere && parse(text).evaluate(d, Judgement{Accept: stats.Causes()})[0].Passed {
+				if elsewhere := strings.HasPrefix(tt.want, "client device"); elsewhere && Judge(d, []*Expectation{parse(text)}, Judgement{Accept: stats.Causes()})[0].Word == stats.Pass {
 					t.Errorf("%s: what was measured elsewhere was accepted", text)
 				}
 			}
 		})
 	}
-	_, err := Parse("bw within 5% of nowhere.json", Options{Dir: dir})
+	_, err := Parse("bw worse<5% of nowhere.json", Options{Dir: dir})
 	var fe *report.FileError
-	if !errors.As(err, &fe) || !strings.Contains(err.Error(), "nowhere.json") || !strings.Contains(err.Error(), "column 17") {
+	if !errors.As(err, &fe) || !strings.Contains(err.Error(), "nowhere.json") || !strings.Contains(err.Error(), "column 16") {
 		t.Errorf("%v", err)
 	}
 }
 
 // What cannot be told fails, and says so; what was accepted by name passes, unless what was seen is bad.
 func TestExpectationCannotTell(t *testing.T) {
-	zero := func(d *report.Document) { d.Records[0].Seconds = 0 }
+	infinite := func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }
+	nothing := func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS, d.Records[0].Delivered = 0, nil }
 	runs := func(bits ...float64) func(d *report.Document) {
 		return func(d *report.Document) {
 			for i, b := range bits {
@@ -355,13 +356,15 @@ func TestExpectationCannotTell(t *testing.T) {
 		pass   bool
 		cause  stats.Cause
 	}{
-		{"bw/seconds >= 1 Gb/s * 1 / 1 s", zero, nil, false, stats.NotFinite},
-		{"1 s / seconds <= 0.1", zero, nil, false, stats.NotFinite},
-		{"1 s / seconds >= 0.1", zero, nil, false, stats.NotFinite},
-		{"p99.9 <= 1 s", zero, nil, false, stats.Missing},
+		{"bw >= 1 Gb/s", infinite, nil, false, stats.NotFinite},
+		{"bw <= 1 Gb/s", infinite, nil, false, stats.NotFinite},
+		{"bw <= 1 Gb/s", nothing, nil, false, stats.Missing}, // what was not measured is not 0
+		{"p99.9 <= 1 s", func(*report.Document) {}, nil, false, stats.Missing},
 		{"bw >= 10 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), nil, false, stats.Unclear},
 		{"bw >= 10 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), stats.Accepted{stats.Unclear}, true, stats.Unclear},
 		{"bw >= 8 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), nil, true, ""},
+		{"bw >= 11.5 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), nil, false, stats.Unclear}, // missed by the median alone
+		{"bw >= 11.5 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), stats.Accepted{stats.Unclear}, false, ""},
 		{"bw >= 14 Gb/s", runs(9e9, 13e9, 12e9, 11e9, 9.5e9, 10.6e9, 10.9e9), stats.Accepted{stats.Unclear}, false, ""},
 	} {
 		e, err := Parse(tt.text, Options{})
@@ -370,8 +373,8 @@ func TestExpectationCannotTell(t *testing.T) {
 		}
 		d := expectable()
 		tt.change(d)
-		c := e.evaluate(d, Judgement{Accept: tt.accept})
-		if len(c) != 1 || c[0].Passed != tt.pass || c[0].Cause != tt.cause {
+		c := Judge(d, []*Expectation{e}, Judgement{Accept: tt.accept})
+		if len(c) != 1 || (c[0].Word == stats.Pass) != tt.pass || c[0].Cause != tt.cause {
 			t.Errorf("%s: %+v, want %v %s", tt.text, c, tt.pass, tt.cause)
 		}
 	}
@@ -403,7 +406,7 @@ func TestExpectationCountersOfBothEnds(t *testing.T) {
 		}
 		d := expectable()
 		d.Records[0].Counters, d.Records[0].PeerCounters = tt.local, tt.peer
-		if c := e.evaluate(d, Judgement{}); c[0].Passed != tt.pass {
+		if c := Judge(d, []*Expectation{e}, Judgement{}); (c[0].Word == stats.Pass) != tt.pass {
 			t.Errorf("%v %v: %+v, want %v", tt.local, tt.peer, c[0], tt.pass)
 		}
 	}
@@ -416,7 +419,7 @@ func TestExpectationMargin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := e.evaluate(expectable(), Judgement{})[0]
+		c := Judge(expectable(), []*Expectation{e}, Judgement{})[0]
 		if c.Margin == nil || math.Abs(*c.Margin-want) > 1e-9 || c.Limit == "" {
 			t.Errorf("%s: %+v, want a margin of %v", text, c, want)
 		}
@@ -424,11 +427,12 @@ func TestExpectationMargin(t *testing.T) {
 }
 
 func FuzzParseExpectation(f *testing.F) {
-	for _, s := range []string{"bw >= 0.9*line", "p99 within 5% of base.json for size > 2 KiB", "((bw))==1e3Gb/s", "of ./", "a.b-c.d<=µ"} {
+	for _, s := range []string{"bw >= 0.9*line", "p99 worse<5% of base.json", "bw==1e3Gb/s for size > 2 KiB", "of ./", "a.b-c.d<=µ"} {
 		f.Add(s)
 	}
 	d := expectable()
-	f.Fuzz(func(t *testing.T, s string) {
+	testrun.Fuzz(f, func(t *testing.T, s string) {
+		testrun.Within(t, 200*time.Millisecond, 16<<20, func() { _, _ = Parse(s, Options{Dir: t.TempDir()}) })
 		e, err := Parse(s, Options{Dir: t.TempDir(), Tests: []string{"a-b"}})
 		if err != nil {
 			var ee *report.ExpressionError
@@ -437,7 +441,7 @@ func FuzzParseExpectation(f *testing.F) {
 			}
 			return
 		}
-		if len(e.evaluate(d, Judgement{})) == 0 {
+		if len(Judge(d, []*Expectation{e}, Judgement{})) == 0 {
 			t.Errorf("%q judges nothing", s)
 		}
 	})
@@ -464,15 +468,27 @@ func TestExpectationNoncontig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks := e.evaluate(d, Judgement{})
+		checks := Judge(d, []*Expectation{e}, Judgement{})
 		if len(checks) != len(want) {
 			t.Errorf("%s: %+v, want %v", text, checks, want)
 			continue
 		}
 		for i, c := range checks {
-			if c.Passed != want[i] {
+			if (c.Word == stats.Pass) != want[i] {
 				t.Errorf("%s: %+v, want %v", text, c, want[i])
 			}
 		}
+	}
+}
+
+// A limit is not kept by a figure that is not there.
+func TestMissingFigureKeepsNoLimit(t *testing.T) {
+	d := &report.Document{Complete: true, Records: []report.Record{{Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "UC", SizeBytes: 64}, Run: 1, Messages: 10}}}
+	e, err := Parse("bw <= 1 Gb/s", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := Judge(d, []*Expectation{e}, Judgement{}); len(c) != 1 || c[0].Word == stats.Pass {
+		t.Errorf("%+v", c)
 	}
 }

@@ -6,8 +6,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/stats"
 )
+
+// DisturbedRuns counts the runs of a document, and those of which something else had the CPU.
+func DisturbedRuns(d *report.Document) (disturbed, runs int) {
+	count := func(warnings []string) {
+		runs++
+		if Disturbed(warnings) {
+			disturbed++
+		}
+	}
+	for i := range d.Records {
+		count(d.Records[i].Warnings)
+	}
+	if n := d.Noncontig; n != nil {
+		for i := range n.Points {
+			for j := range n.Points[i].Runs {
+				count(n.Points[i].Runs[j].Warnings)
+			}
+		}
+	}
+	return disturbed, runs
+}
 
 // Conditions are the circumstances of a measurement, as plain numbers; zero fields were not observed and are not judged.
 type Conditions struct {
@@ -42,18 +64,25 @@ const (
 	clockRelative    = 0.05
 )
 
-// Warnings says in words what makes a measurement untrustworthy: each starts with one of "too short", "too noisy",
-// "unsteady", "disturbed", "throttled", "clock", "counters moved", a colon, and the reason. None: nothing was found.
+// Kinds of notes: too little was measured, what was measured differs, something else had the processor.
+const (
+	Short  = "short"
+	Noisy  = "noisy"
+	Others = "disturbed"
+)
+
+// Warnings says in words what makes a measurement untrustworthy: each starts with its kind and a colon; then come the reason and,
+// behind a dot, what to do. None: nothing was found.
 func (c Conditions) Warnings() []string {
 	var out []string
 	add := func(word, format string, args ...any) {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
 	if c.Seconds > 0 && c.Seconds < shortSeconds {
-		add("too short", "measured for %.3g ms; below %g ms a single interruption decides the figure (raise -n or -D)",
+		add(Short, "measured for %.3g ms; below %g ms one interruption decides the figure · raise -n or -D",
 			c.Seconds*1e3, shortSeconds*1e3)
 	} else if c.InFlight > 0 && c.Messages > 0 && c.Messages < shortInFlights*c.InFlight {
-		add("too short", "%d messages are fewer than %d windows of %d (raise -n or -D)", c.Messages, shortInFlights, c.InFlight)
+		add(Short, "%d messages are fewer than %d windows of %d · raise -n or -D", c.Messages, shortInFlights, c.InFlight)
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
@@ -62,46 +91,58 @@ func (c Conditions) Warnings() []string {
 			low, high, what = s.Interval.Low, s.Interval.High, "95 % interval"
 		}
 		if half := (high - low) / 2; s.Median > 0 && half > noisyRelative*s.Median {
-			add("too noisy", "the %s of %d runs is ±%.0f %% of their median", what, s.N, 100*half/s.Median)
+			add(Noisy, "the runs differ: the %s of %d is ±%.0f %% of their median · add --runs", what, s.N, 100*half/s.Median)
 		}
 	}
 	if n := len(c.SeriesValues); n >= 8 {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
 		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
-			add("unsteady", "the rate moved within the run: half of its intervals lie further apart than %.0f %% of the median", 100*spread/median)
+			add(Noisy, "the rate moved within the run: its middle half spans %.0f %% of the median", 100*spread/median)
 		}
 	}
 	if c.WatchedSeconds > 0 {
 		if c.StealSeconds > stealRelative*c.WatchedSeconds {
-			add("disturbed", "the hypervisor took at least %.0f ms, %.1f %% of the measuring CPU's time", c.StealSeconds*1e3, 100*c.StealSeconds/c.WatchedSeconds)
+			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*c.StealSeconds/c.WatchedSeconds, c.StealSeconds*1e3)
 		}
 		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative && c.WaitedSeconds >= waitedSeconds {
-			add("disturbed", "the measuring thread waited %.0f ms, %.0f %% of the time, for its CPU, on which other threads ran (%d times)",
-				c.WaitedSeconds*1e3, 100*share, c.Waits)
+			add(Others, "other programs used a measuring CPU %.0f %% of the time, %.0f ms in %d parts · --priority realtime keeps them away",
+				100*share, c.WaitedSeconds*1e3, c.Waits)
 		}
 	}
 	if c.ThrottledCount > 0 {
-		add("throttled", "the CPU reported %d thermal throttle events", c.ThrottledCount)
+		add(Others, "the CPU reported %d thermal throttle events", c.ThrottledCount)
 	}
 	if c.QuotaStops > 0 {
-		add("throttled", "the CPU quota of this process's control group was used up %d times: its threads stood still for %.0f ms", c.QuotaStops, c.QuotaSeconds*1e3)
+		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms · raise it", c.QuotaStops, c.QuotaSeconds*1e3)
 	}
 	if c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs {
-		add("clock", "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
+		add(Short, "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
 		if meaning := counterMeaning(name); meaning != "" && c.Counters[name] > 0 {
-			add("counters moved", "%s by %d: %s", name, c.Counters[name], meaning)
+			add(Noisy, "%s by %d: %s", name, c.Counters[name], meaning)
 		}
 	}
 	return out
 }
 
+// NoteOf is the kind of a warning of either end, and what it says; no kind: it is none of these. Results of before had more kinds.
+func NoteOf(warning string) (kind, text string) {
+	warning = strings.TrimPrefix(warning, "peer: ")
+	kind, text, _ = strings.Cut(warning, ": ")
+	switch kind {
+	case Short, "too short", "clock":
+		return Short, text
+	case Noisy, "too noisy", "unsteady", "counters moved":
+		return Noisy, text
+	case Others, "throttled":
+		return Others, text
+	}
+	return "", warning
+}
+
 // Disturbed tells whether a run's warnings say that something else had its CPU.
 func Disturbed(warnings []string) bool {
-	return slices.ContainsFunc(warnings, func(w string) bool {
-		w = strings.TrimPrefix(w, "peer: ")
-		return strings.HasPrefix(w, "disturbed:") || strings.HasPrefix(w, "throttled:")
-	})
+	return slices.ContainsFunc(warnings, func(w string) bool { kind, _ := NoteOf(w); return kind == Others })
 }

@@ -12,18 +12,18 @@ func TestConditions(t *testing.T) {
 		want string // the words before the colons
 	}{
 		{"quiet", Conditions{Seconds: 1, Messages: 1e6, InFlight: 128, RunValues: []float64{10, 10.1, 9.9, 10, 10.2, 9.8}}, ""},
-		{"short", Conditions{Seconds: 0.004}, "too short"},
-		{"few windows", Conditions{Seconds: 1, Messages: 1000, InFlight: 128}, "too short"},
-		{"noisy", Conditions{Seconds: 1, RunValues: []float64{10, 15, 9, 12, 20, 8}}, "too noisy"},
-		{"noisy, few", Conditions{RunValues: []float64{10, 15}}, "too noisy"},
-		{"dip", Conditions{SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "unsteady"},
+		{"short", Conditions{Seconds: 0.004}, "short"},
+		{"few windows", Conditions{Seconds: 1, Messages: 1000, InFlight: 128}, "short"},
+		{"noisy", Conditions{Seconds: 1, RunValues: []float64{10, 15, 9, 12, 20, 8}}, "noisy"},
+		{"noisy, few", Conditions{RunValues: []float64{10, 15}}, "noisy"},
+		{"dip", Conditions{SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy"},
 		{"steal", Conditions{WatchedSeconds: 1, StealSeconds: 0.05}, "disturbed"},
 		{"waiting", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.05, Waits: 20}, "disturbed"},
 		{"housekeeping", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.005, Waits: 400}, ""},
-		{"hot", Conditions{ThrottledCount: 1}, "throttled"},
-		{"quota", Conditions{QuotaStops: 3, QuotaSeconds: 0.2}, "throttled"},
-		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "clock"},
-		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "counters moved"},
+		{"hot", Conditions{ThrottledCount: 1}, "disturbed"},
+		{"quota", Conditions{QuotaStops: 3, QuotaSeconds: 0.2}, "disturbed"},
+		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "short"},
+		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "noisy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var words []string

@@ -46,7 +46,12 @@ type Figure struct {
 // All are the figures of a record that have a name of their own; counters are named by the device.
 func All() []Figure {
 	bandwidth, duration, rate := Dimension{1, -1}, Dimension{0, 1}, Dimension{0, -1}
-	onlyBandwidth := func(*report.Record) string { return "a latency test has none: it sends one message at a time" }
+	onlyBandwidth := func(r *report.Record) string {
+		if r.IsLatency() {
+			return "a latency test has none: it sends one message at a time"
+		}
+		return "nobody counted what arrived: --verify=all counts it, and so do the receives of --write-imm"
+	}
 	inBandwidth := func(f func(*report.Record) (float64, bool)) func(*report.Record) (float64, bool) {
 		return func(r *report.Record) (float64, bool) {
 			if r.Kind == "latency" {
@@ -90,7 +95,7 @@ func All() []Figure {
 		{Name: "lowest", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval, Absent: func(*report.Record) string {
 			return "the test kept no time series, or was too short for one"
 		}},
-		{Name: "msgrate", aliases: []string{"rate"}, Dimension: rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: MessageRate, Absent: func(*report.Record) string { return "the message rate was not measured" }},
+		{Name: "msgrate", aliases: []string{"rate"}, Dimension: rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: MessageRate, Absent: onlyBandwidth},
 		latency("min", 0, func(l *report.Latency) *float64 { return &l.MinNs }),
 		latency("p50", 0, func(l *report.Latency) *float64 { return &l.P50Ns }, "median", "typical"),
 		latency("p90", 0.9, func(l *report.Latency) *float64 { return l.P90Ns }),
@@ -165,16 +170,20 @@ func (f Figure) InUnit(v float64) string {
 	return s + " " + f.Unit
 }
 
-// AverageBits is the bandwidth in bits/s.
-func AverageBits(r *report.Record) (float64, bool) { return r.Bandwidth.AverageBitsPerS, true }
+// AverageBits is the bandwidth in bits/s. Missing is not 0: only where the share that arrived was counted can it be nothing.
+func AverageBits(r *report.Record) (float64, bool) {
+	return r.Bandwidth.AverageBitsPerS, r.Bandwidth.AverageBitsPerS != 0 || r.Delivered != nil
+}
 
 // PeakBits is the highest bandwidth, in bits/s, where it was measured.
 func PeakBits(r *report.Record) (float64, bool) {
 	return r.Bandwidth.PeakBitsPerS, r.Bandwidth.PeakBitsPerS > 0
 }
 
-// MessageRate is messages a second.
-func MessageRate(r *report.Record) (float64, bool) { return r.MessagesPerS, r.MessagesPerS > 0 }
+// MessageRate is messages a second, missing as [AverageBits] is.
+func MessageRate(r *report.Record) (float64, bool) {
+	return r.MessagesPerS, r.MessagesPerS != 0 || r.Delivered != nil
+}
 
 // Delivered is the share of messages that arrived, where it was counted.
 func Delivered(r *report.Record) (float64, bool) {

@@ -11,7 +11,7 @@ import (
 
 // Group is the records of one set-up, in the order in which they were measured, gathered by size.
 type Group struct {
-	Setup report.Setup
+	Setup report.Plan
 	Rows  []Row
 }
 
@@ -35,21 +35,21 @@ func (g Group) Signaled() string {
 func Groups(records []report.Record) []Group {
 	type place struct{ group, row int }
 	var out []Group
-	groups := map[report.Setup]int{}
-	rows := map[report.Point]place{}
+	groups := map[report.Plan]int{}
+	rows := map[report.Plan]place{}
 	for i := range records {
 		r := &records[i]
-		point := r.Point()
-		at, seen := rows[point]
+		at, seen := rows[r.Plan]
 		if !seen {
-			g, known := groups[point.Setup]
+			setup := r.Setup()
+			g, known := groups[setup]
 			if !known {
 				g = len(out)
-				groups[point.Setup] = g
-				out = append(out, Group{Setup: point.Setup})
+				groups[setup] = g
+				out = append(out, Group{Setup: setup})
 			}
 			at = place{g, len(out[g].Rows)}
-			rows[point] = at
+			rows[r.Plan] = at
 			out[g].Rows = append(out[g].Rows, Row{Size: r.SizeBytes, CQMod: r.CQMod})
 		}
 		row := &out[at.group].Rows[at.row]

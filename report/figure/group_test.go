@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/report"
@@ -25,6 +26,22 @@ func TestInUnit(t *testing.T) {
 	for v, want := range map[float64]string{1e3: "1.00 kb/s", 5e5: "500.0 kb/s", 0: "0 Gb/s", 36.26e9: "36.26 Gb/s"} {
 		if got := bw.InUnit(v); got != want {
 			t.Errorf("%v bit/s: got %q, want %q", v, got, want)
+		}
+	}
+}
+
+// What was not measured is missing and not nothing; what was counted may be nothing.
+func TestMissingIsNotZero(t *testing.T) {
+	bw, _ := Named("bw")
+	rate, _ := Named("msgrate")
+	unknown := &report.Record{Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "UC"}}
+	for _, f := range []Figure{bw, rate} {
+		if v, ok := f.Get(unknown); ok || !strings.Contains(f.Absent(unknown), "--verify=all") {
+			t.Errorf("%s is %g: %s", f.Name, v, f.Absent(unknown))
+		}
+		none := 0.0
+		if v, ok := f.Get(&report.Record{Plan: unknown.Plan, Delivered: &none}); !ok || v != 0 {
+			t.Errorf("%s of what was all lost: %g, %v", f.Name, v, ok)
 		}
 	}
 }

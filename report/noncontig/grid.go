@@ -20,12 +20,11 @@ type Grid struct {
 	Missing []string `json:"missing,omitempty"`
 
 	// The rest is computed by [Noncontig.Analyze] from the points alone.
-	Cells       []Cell       `json:"cells,omitempty"`
-	Disturbance Disturbance  `json:"disturbance"`
-	Crossovers  []Crossover  `json:"crossovers,omitempty"`
-	Models      []Model      `json:"models,omitempty"`
-	Predictions []Prediction `json:"predictions,omitempty"`
-	Summary     []string     `json:"summary,omitempty"`
+	Cells       []Cell      `json:"cells,omitempty"`
+	Disturbance Disturbance `json:"disturbance"`
+	Crossovers  []Crossover `json:"crossovers,omitempty"`
+	Models      []Model     `json:"models,omitempty"`
+	Summary     []string    `json:"summary,omitempty"`
 }
 
 // Setup is what all points of a grid share.
@@ -71,20 +70,20 @@ type Point struct {
 
 // Plan is all that was settled of a point: its key, by which comparisons and baselines match.
 type Plan struct {
-	Shape          string `plan:"shape"`
-	Strategy       string `plan:"strategy"`
-	Layout         string `plan:"layout"`
-	Transport      string `plan:"transport"`
-	Cache          string `plan:"cache"`
-	FootprintBytes int64  `plan:"footprint_bytes"`
-	Window         int    `plan:"window"`
-	MaxSGE         int    `plan:"max_sge"`
-	MaxSGERead     int    `plan:"max_sge_read"`
-	ListBytes      string `plan:"list_bytes"`
-	SegmentBytes   int64  `plan:"segment_bytes"` // pack-pipelined's
-	Kernel         string `plan:"kernel"`
-	Verify         string `plan:"verify"`
-	Events         bool   `plan:"events"`
+	Shape          string `json:"shape"`
+	Strategy       string `json:"strategy"`
+	Layout         string `json:"layout"`
+	Transport      string `json:"transport"`
+	Cache          string `json:"cache"`
+	FootprintBytes int64  `json:"footprint_bytes"`
+	Window         int    `json:"window"`
+	MaxSGE         int    `json:"max_sge"`
+	MaxSGERead     int    `json:"max_sge_read"`
+	ListBytes      string `json:"list_bytes"`
+	SegmentBytes   int64  `json:"segment_bytes"` // pack-pipelined's
+	Kernel         string `json:"kernel"`
+	Verify         string `json:"verify"`
+	Events         bool   `json:"events"`
 }
 
 // Plan of a point of the grid.
@@ -387,7 +386,7 @@ func (n *Grid) disturbance() Disturbance {
 
 // Disturbed tells whether something else had the CPU of either end.
 func (r *Run) Disturbed() bool {
-	return slices.ContainsFunc(r.Warnings, func(w string) bool { return w == "disturbed" || w == "throttled" })
+	return slices.ContainsFunc(r.Warnings, func(w string) bool { return w == "disturbed" || w == "throttled" /* of before */ })
 }
 
 // String says it in words; nothing where all runs were left alone.

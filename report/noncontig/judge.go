@@ -288,7 +288,7 @@ func (s *standing) add(other string, v stats.Verdict, speedup float64) {
 		s.same = append(s.same, other)
 	case stats.CannotTell:
 		s.open = append(s.open, other)
-	case stats.Better:
+	default: // better
 	}
 	if s.margin == 0 || speedup < s.margin {
 		s.margin = speedup
@@ -309,7 +309,7 @@ func (j *Judgement) turned() stats.Verdict {
 		v.Word = stats.Worse
 	case stats.Worse:
 		v.Word = stats.Better
-	case stats.Same, stats.CannotTell:
+	default:
 	}
 	return v
 }

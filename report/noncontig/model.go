@@ -32,23 +32,6 @@ type Model struct {
 	Merged []string `json:"merged,omitempty"`
 }
 
-// Load is what the cost model needs to know of a layout under one strategy.
-type Load struct {
-	Shape, Strategy string
-	WRs, SGEs       int
-	Blocks, Bytes   int64
-}
-
-// Prediction is what the model says of a layout that was not measured.
-type Prediction struct {
-	Layout          string  `json:"layout"`
-	Shape           string  `json:"shape"`
-	Strategy        string  `json:"strategy"`
-	MessageNs       float64 `json:"message_ns"`
-	GoodputBitsPerS float64 `json:"goodput_bits_per_s"`
-	ExpectedError   float64 `json:"expected_error"` // held-out error of the model; 0: not known
-}
-
 // CostNames are what the terms of the model count.
 var CostNames = [...]string{"message", "WR", "SGE", "block", "byte"} //nolint:gochecknoglobals // a constant table
 
@@ -191,27 +174,5 @@ func relativeErrors(s []costSample, c [5]float64) []float64 {
 		}
 		out[i] = math.Abs(ns/s[i].ns - 1)
 	}
-	return out
-}
-
-// Predict gives what the models say of a layout, the fastest first. Strategies without a model are left out.
-func (n *Grid) Predict(layout string, loads []Load) []Prediction {
-	var out []Prediction
-	for _, l := range loads {
-		i := slices.IndexFunc(n.Models, func(m Model) bool { return m.Shape == l.Shape && m.Strategy == l.Strategy })
-		if i < 0 {
-			continue
-		}
-		c := n.Models[i].Costs
-		ns := c.MessageNs + c.WRNs*float64(l.WRs) + c.SGENs*float64(l.SGEs) + c.BlockNs*float64(l.Blocks) + c.ByteNs*float64(l.Bytes)
-		p := Prediction{Layout: layout, Shape: l.Shape, Strategy: l.Strategy, MessageNs: ns, GoodputBitsPerS: float64(l.Bytes) * 8e9 / ns}
-		if e := n.Models[i].HeldOutError; e != nil {
-			p.ExpectedError = *e
-		}
-		out = append(out, p)
-	}
-	slices.SortStableFunc(out, func(a, b Prediction) int {
-		return cmp.Or(cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.MessageNs, b.MessageNs))
-	})
 	return out
 }

@@ -14,13 +14,13 @@ func Suggest(word string, words []string) string {
 }
 
 // Nearest is the word that takes the fewest edits (insert, delete, change, swap of neighbours) from word, or "" where
-// even that one takes more than a third of its letters, at least one.
+// even that one takes more than one edit and more than a third of the letters.
 func Nearest(word string, words []string) string {
 	best, bestEdits := "", 0
 	lower := strings.ToLower(word)
 	for _, w := range words {
 		n := edits(lower, strings.ToLower(w))
-		if limit := max(1, (max(len(word), len(w))+2)/3); n <= limit && (best == "" || n < bestEdits) {
+		if limit := max(1, max(len(word), len(w))/3); n <= limit && (best == "" || n < bestEdits) {
 			best, bestEdits = w, n
 		}
 	}

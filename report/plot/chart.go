@@ -62,6 +62,7 @@ const (
 	chartWidth, chartHeight = 720, 400
 
 	titleSize  = 15
+	boldTitle  = titleSize * 1.17 // by which [textWidth] estimates a title: bold letters are wider
 	textSize   = 11.5
 	legendRow  = 18
 	legendGap  = 18
@@ -82,7 +83,7 @@ func (f frame) at(x, y float64) (point, bool) {
 	return point{f.left + px*(f.right-f.left), f.bottom - py*(f.bottom-f.top)}, okX && okY
 }
 
-func (c *Chart) draw(cv canvas) {
+func (c *Chart) draw(cv *svg) {
 	width, height := c.size()
 	top := header(cv, c.Title, c.Subtitle, width)
 	c.legend(cv, width, top)
@@ -109,9 +110,9 @@ func (c *Chart) draw(cv canvas) {
 }
 
 // header draws title and subtitle and returns where they end.
-func header(cv canvas, title, subtitle string, width float64) float64 {
+func header(cv *svg, title, subtitle string, width float64) float64 {
 	y := edge + titleSize
-	cv.text(point{edge, float64(y)}, fit(title, titleSize*1.05, width-2*edge), font{size: titleSize, bold: bold, color: color{ink, 1}})
+	cv.text(point{edge, float64(y)}, fit(title, boldTitle, width-2*edge), font{size: titleSize, bold: bold, color: color{ink, 1}})
 	if subtitle == "" {
 		return float64(y) + 8
 	}
@@ -158,7 +159,7 @@ func (c *Chart) ys() []float64 {
 }
 
 // legend names the series, where there are several, in rows below the title.
-func (c *Chart) legend(cv canvas, width, top float64) {
+func (c *Chart) legend(cv *svg, width, top float64) {
 	c.legendPlaces(width, func(i int, x, y float64) {
 		s := c.Series[i]
 		y += top + legendRow/2
@@ -239,7 +240,7 @@ func (c *Chart) dash(i int) dash {
 	return dash(i / paletteLength % 3)
 }
 
-func (c *Chart) axes(cv canvas, f frame, yTicks []tick) {
+func (c *Chart) axes(cv *svg, f frame, yTicks []tick) {
 	thin := stroke{color{grid, 1}, 1, solid}
 	small := font{size: textSize, color: color{muted, 1}}
 	for _, t := range yTicks {
@@ -284,7 +285,7 @@ func (c *Chart) xGap(f frame) float64 {
 	return (widest + 10) / (f.right - f.left)
 }
 
-func (c *Chart) mark(cv canvas, f frame, m Mark) {
+func (c *Chart) mark(cv *svg, f frame, m Mark) {
 	line := stroke{color{muted, 1}, 1.2, dashedLine}
 	label := font{size: textSize, color: color{muted, 1}}
 	if m.X != 0 {
@@ -313,7 +314,7 @@ func (c *Chart) mark(cv canvas, f frame, m Mark) {
 	cv.text(point{f.left + 6, y}, m.Label, label)
 }
 
-func (c *Chart) series(cv canvas, f frame, i int, s Series) {
+func (c *Chart) series(cv *svg, f frame, i int, s Series) {
 	col := c.color(i)
 	var run []point
 	flush := func() {

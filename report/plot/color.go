@@ -65,10 +65,3 @@ func Style() string {
 		":root[data-theme=dark]{color-scheme:dark;" + dark.String() + "}\n" +
 		"@media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;" + light.String() + "}}\n"
 }
-
-// rgba of the role on white.
-func (c color) rgba() (r, g, b, a uint8) {
-	var v uint32
-	_, _ = fmt.Sscanf(c.role.appearance().light, "#%06x", &v) // the table above holds nothing else
-	return uint8(v >> 16), uint8(v >> 8), uint8(v), uint8(c.alpha*255 + 0.5)
-}

@@ -1,32 +1,42 @@
 package plot
 
-import "io"
+import (
+	"fmt"
+	"io"
+	"strings"
+)
 
 // Figure is a picture: a [Chart] or a [HeatMap].
 type Figure interface {
 	// Heading is the title, for alternative texts and lists.
 	Heading() string
 	size() (width, height float64)
-	draw(c canvas)
+	draw(c *svg)
 }
 
-// WriteSVG writes a stand-alone SVG on white, fit for a paper.
-func WriteSVG(w io.Writer, f Figure) error {
-	return writeSVG(w, f, lightColor)
+// WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other.
+func WriteSVG(w io.Writer, figures ...Figure) error {
+	if len(figures) == 1 {
+		return writeSVG(w, figures[0], lightColor)
+	}
+	width, height, parts := 0.0, 0.0, &strings.Builder{}
+	for _, f := range figures {
+		fmt.Fprintf(parts, `<g transform="translate(0 %s)">`+"\n", short(height))
+		if err := writeSVG(parts, f, lightColor); err != nil {
+			return err
+		}
+		parts.WriteString("</g>\n")
+		w, h := f.size()
+		width, height = max(width, w), height+h
+	}
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s">`+"\n%[3]s</svg>\n", short(width), short(height), parts)
+	return err
 }
 
 // WriteInlineSVG writes an SVG element for an HTML page, whose colours are CSS variables: --ink, --muted, --grid, --paper
 // and --series-1 to --series-8. See [Style].
 func WriteInlineSVG(w io.Writer, f Figure) error {
 	return writeSVG(w, f, variableColor)
-}
-
-// canvas is what figures draw on: units of 1/96 inch, the origin at the top left.
-type canvas interface {
-	line(points []point, s stroke)
-	area(points []point, c color)
-	marker(at point, shape int, c color, hint string)
-	text(at point, s string, f font)
 }
 
 type point struct{ x, y float64 }
@@ -75,3 +85,23 @@ const (
 	horizontal turn = iota
 	vertical        // reads from the bottom to the top
 )
+
+// textWidth estimates the width of text: the mean advance of the Go font's letters, figures and signs.
+func textWidth(s string, size float64) float64 {
+	sum := 0.0
+	for _, r := range s {
+		switch r {
+		case 'i', 'j', 'l', '.', ',', ':', ';', '\'', '|', '!', ' ', 'I', 't', 'f', 'r', '(', ')', '/', '-':
+			sum += 0.34
+		case 'm', 'w', 'M', 'W', '%', '…', '→', '@':
+			sum += 0.86
+		default:
+			if r >= 'A' && r <= 'Z' {
+				sum += 0.68
+			} else {
+				sum += 0.56
+			}
+		}
+	}
+	return 1.1 * sum * size // fonts of browsers run wider than the Go font
+}

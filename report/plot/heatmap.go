@@ -19,6 +19,7 @@ type HeatMap struct {
 	Categories      []string // names of the colours, for the legend
 	Note            string   // what the strength means, below the map
 	Paths           []Path   // drawn over the cells
+	Square          float64  // side of a cell without a text, where there are many; 0: cells are as wide as their texts
 }
 
 // Path is a line over the cells: X counts columns and Y rows, both from the centre of the first.
@@ -35,7 +36,28 @@ const (
 	noteRow    = 16
 )
 
+func (h *HeatMap) cellHeight() float64 {
+	if h.Square > 0 {
+		return h.Square
+	}
+	return cellHeight
+}
+
+// below is the room for the names of the columns, which stand upright below squares, and for that of the axis.
+func (h *HeatMap) below() float64 {
+	room := 48.0
+	if h.Square > 0 {
+		for _, c := range h.Columns {
+			room = max(room, 40+textWidth(c, textSize))
+		}
+	}
+	return room
+}
+
 func (h *HeatMap) cellWidth() float64 {
+	if h.Square > 0 {
+		return h.Square
+	}
 	widest := 44.0
 	for _, row := range h.Cells {
 		for _, c := range row {
@@ -57,8 +79,8 @@ func (h *HeatMap) left() float64 {
 }
 
 func (h *HeatMap) size() (width, height float64) {
-	width = max(h.left()+float64(len(h.Columns))*h.cellWidth()+edge, 420, min(2*edge+max(textWidth(h.Subtitle, textSize), textWidth(h.Title, titleSize*1.05)), 720))
-	height = h.top(width) + float64(len(h.Rows))*cellHeight + 48 + noteRow*float64(len(lines(h.Note, width-2*edge)))
+	width = max(h.left()+float64(len(h.Columns))*h.cellWidth()+edge, 420, min(2*edge+max(textWidth(h.Subtitle, textSize), textWidth(h.Title, boldTitle)), 720))
+	height = h.top(width) + float64(len(h.Rows))*h.cellHeight() + h.below() + noteRow*float64(len(lines(h.Note, width-2*edge)))
 	return width, height
 }
 
@@ -74,7 +96,7 @@ func (h *HeatMap) top(width float64) float64 {
 }
 
 // legend draws the categories, on a canvas or, without one, only to know its height.
-func (h *HeatMap) legend(cv canvas, width, top float64) float64 {
+func (h *HeatMap) legend(cv *svg, width, top float64) float64 {
 	if len(h.Categories) == 0 {
 		return 0
 	}
@@ -98,37 +120,41 @@ func box(x, y, w, h float64) []point {
 	return []point{{x, y}, {x + w, y}, {x + w, y + h}, {x, y + h}}
 }
 
-func (h *HeatMap) draw(cv canvas) {
+func (h *HeatMap) draw(cv *svg) {
 	width, height := h.size()
 	y := edge + 8.0
 	if h.Title != "" {
 		y = header(cv, h.Title, h.Subtitle, width)
 	}
 	h.legend(cv, width, y)
-	left, top, w := h.left(), h.top(width), h.cellWidth()
+	left, top, w, tall := h.left(), h.top(width), h.cellWidth(), h.cellHeight()
 	small := font{size: textSize, color: color{muted, 1}, anchor: end}
 	for i, name := range h.Rows {
-		cv.text(point{left - 7, top + (float64(i)+0.5)*cellHeight + 4}, name, small)
+		cv.text(point{left - 7, top + (float64(i)+0.5)*tall + 4}, name, small)
 	}
-	bottom := top + float64(len(h.Rows))*cellHeight
+	bottom := top + float64(len(h.Rows))*tall
 	small.anchor = middle
 	for j, name := range h.Columns {
-		cv.text(point{left + (float64(j)+0.5)*w, bottom + 16}, name, small)
+		at := point{left + (float64(j)+0.5)*w, bottom + 16}
+		if h.Square > 0 {
+			small.upright, small.anchor, at = vertical, end, point{at.x + 4, bottom + 6}
+		}
+		cv.text(at, name, small)
 	}
 	for i, row := range h.Cells {
 		for j, c := range row {
-			x, y := left+float64(j)*w, top+float64(i)*cellHeight
+			x, y := left+float64(j)*w, top+float64(i)*tall
 			fill := color{grid, 0.35}
 			if c.Category > 0 {
 				fill = color{seriesColor(c.Category - 1).role, 0.10 + 0.65*min(max(c.Strength, 0), 1)}
 			}
-			cv.area(box(x+0.75, y+0.75, w-1.5, cellHeight-1.5), fill)
+			cv.area(box(x+0.75, y+0.75, w-1.5, tall-1.5), fill)
 		}
 	}
 	for _, p := range h.Paths {
 		points := make([]point, len(p.X))
 		for i := range points {
-			points[i] = point{left + (p.X[i]+0.5)*w, top + (p.Y[i]+0.5)*cellHeight}
+			points[i] = point{left + (p.X[i]+0.5)*w, top + (p.Y[i]+0.5)*tall}
 		}
 		width := p.Width
 		if width == 0 {
@@ -138,7 +164,7 @@ func (h *HeatMap) draw(cv canvas) {
 	}
 	for i, row := range h.Cells { // over the paths
 		for j, c := range row {
-			at := point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*cellHeight + 4}
+			at := point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*tall + 4}
 			if half := textWidth(c.Text, textSize)/2 + 3; h.crossed(float64(i), float64(j), half/w) {
 				cv.area(box(at.x-half, at.y-textSize, 2*half, textSize+4), color{paper, 0.85})
 			}
@@ -146,7 +172,7 @@ func (h *HeatMap) draw(cv canvas) {
 		}
 	}
 	name := font{size: textSize, color: color{ink, 1}, anchor: middle}
-	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + 36}, h.XLabel, name)
+	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + h.below() - 12}, h.XLabel, name)
 	name.upright = vertical
 	cv.text(point{edge + 9, (top + bottom) / 2}, h.YLabel, name)
 	note := lines(h.Note, width-2*edge)

@@ -5,9 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
-	"image"
-	imagecolor "image/color"
-	"image/png"
 	"io"
 	"math"
 	"os"
@@ -132,72 +129,16 @@ func TestInlineSVG(t *testing.T) {
 	}
 }
 
-func TestPNG(t *testing.T) {
-	for name, f := range figures() {
-		var b bytes.Buffer
-		if err := WritePNG(&b, f, 2); err != nil {
-			t.Fatal(err)
-		}
-		if dir := os.Getenv("PLOT_OUT"); dir != "" {
-			if err := os.WriteFile(filepath.Join(dir, name+".png"), b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		img, err := png.Decode(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		width, height := f.size()
-		if got := img.Bounds().Size(); got.X != int(math.Ceil(2*width)) || got.Y != int(math.Ceil(2*height)) {
-			t.Errorf("%s: %v pixels, want twice %v by %v", name, got, width, height)
-		}
-		if p, ok := img.(*image.Paletted); !ok || len(p.Palette) < 10 {
-			t.Errorf("%s is of %T with less than 10 colours: nothing was drawn", name, img)
-		}
+// Several figures stand one below the other.
+func TestSeveralFigures(t *testing.T) {
+	var b bytes.Buffer
+	line, heat := figures()["line"], figures()["heat"]
+	if err := WriteSVG(&b, line, heat); err != nil {
+		t.Fatal(err)
 	}
-	if err := WritePNG(io.Discard, &Chart{}, 1e6); err == nil {
-		t.Error("a picture of a million units passes")
-	}
-}
-
-// Of more colours than a palette holds, those of most pixels stay as they are, and the others are near.
-func TestPaletted(t *testing.T) {
-	img := image.NewRGBA(image.Rect(0, 0, 100, 100))
-	at := func(x, y int) imagecolor.RGBA {
-		if x < 90 {
-			return imagecolor.RGBA{uint8(x / 30 * 100), 200, 50, 255}
-		}
-		return imagecolor.RGBA{uint8(y), uint8(10 * x), uint8(y), 255}
-	}
-	for x := range 100 {
-		for y := range 100 {
-			img.SetRGBA(x, y, at(x, y))
-		}
-	}
-	got := paletted(img)
-	if len(got.Palette) != 256 {
-		t.Fatalf("%d colours", len(got.Palette))
-	}
-	for x := range 100 {
-		for y := range 100 {
-			a, b := at(x, y), got.At(x, y).(imagecolor.RGBA)
-			far := max(abs(int(a.R)-int(b.R)), abs(int(a.G)-int(b.G)), abs(int(a.B)-int(b.B)))
-			if x < 90 && far > 0 || far > 100 {
-				t.Fatalf("%v at %d, %d became %v", a, x, y, b)
-			}
-		}
-	}
-}
-
-func abs(n int) int { return max(n, -n) }
-
-// BenchmarkPNG is the time of one picture, sharp on any screen.
-func BenchmarkPNG(b *testing.B) {
-	f := figures()["line"]
-	for b.Loop() {
-		if err := WritePNG(io.Discard, f, 2); err != nil {
-			b.Fatal(err)
-		}
+	_, first := line.size()
+	if n := strings.Count(b.String(), "<svg"); n != 3 || !strings.Contains(b.String(), `translate(0 `+short(first)+`)`) {
+		t.Errorf("%d elements: want two within one, the second %s below", n, short(first))
 	}
 }
 

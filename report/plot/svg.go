@@ -10,7 +10,7 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// svg is a canvas that writes SVG elements.
+// svg is what figures draw on, in units of 1/96 inch from the top left.
 type svg struct {
 	out   *strings.Builder
 	paint func(color) string

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/stats"
 )
 
 // Plan is a list of tests and what is expected of each, read from YAML.
@@ -32,39 +30,29 @@ type Plan struct {
 	File        string
 	Name        string
 	Description string
-	Quiet       bool // require: quiet: a test on a disturbed machine fails
-	Against     *Against
 	Tests       []Test
-}
-
-// Against is the other side that each test of a plan is measured beside, in pairs: an earlier build, another device, or both.
-type Against struct {
-	Program string   // file of the build; empty: the one that runs
-	Flags   []string // appended to the command line of each test
-	Pairs   int      // 21
-	Within  float64  // by which share a test may be worse: 0.05
-}
-
-// String is the other side as expectations name it.
-func (a *Against) String() string {
-	return strings.TrimSpace(cmp.Or(a.Program, "this build") + " " + strings.Join(a.Flags, " "))
 }
 
 // Test is one test of a plan.
 type Test struct {
 	Name    string
-	Run     []string // the command line in words: "gobw", "write", "-s", "64K"
+	Words   []string // the command line: "gobw", "write", "-s", "64K"
+	Run     Run      // what it says; nil where it was only split
 	Expect  []*expect.Expectation
 	Timeout time.Duration
-	Alone   bool // against: none: it is not measured beside the plan's other side
-	Line    int  // of the test in the file
+	Line    int // of the test in the file
+}
+
+// Run is the parsed command line of a test: what expectations must know of it.
+type Run interface {
+	Kind() (kind, transport string) // "bandwidth", "RC"
+	Strategies() []string           // of a non-contiguous experiment: each is a test of that name
 }
 
 // Options tell how to read a plan.
 type Options struct {
-	// CheckRun finds what is wrong with a command line (words[0] is the tool) and tells the kind and the transport of the
-	// test. Nil: command lines are only split.
-	CheckRun func(words []string) (kind, transport string, names []string, errs []error)
+	// Parse reads a command line (words[0] is the tool). Nil: command lines are only split.
+	Parse func(words []string) (Run, error)
 }
 
 // mistake is one thing wrong with a plan, and where.
@@ -198,6 +186,7 @@ type planParser struct {
 	mistakes []mistake
 	timeout  time.Duration
 	flags    []string
+	expected *field // of every test
 }
 
 func (p *planParser) mistake(t *token.Token, format string, args ...any) {
@@ -286,23 +275,14 @@ func (p *planParser) text(f field) (string, *token.Token, bool) {
 
 func (p *planParser) top(n ast.Node) {
 	var tests *field
-	for _, f := range p.fields(n, "the plan", []string{"name", "description", "require", "defaults", "against", "tests"}) {
+	for _, f := range p.fields(n, "the plan", []string{"name", "description", "defaults", "tests"}) {
 		switch f.key {
 		case "name":
 			p.plan.Name, _, _ = p.text(f)
 		case "description":
 			p.plan.Description, _, _ = p.text(f)
-		case "require":
-			if s, t, ok := p.text(f); ok {
-				p.plan.Quiet = s == "quiet"
-				if !p.plan.Quiet {
-					p.mistake(t, "require: %q%s; there is quiet: a test on a disturbed machine fails", s, plain.Suggest(s, []string{"quiet"}))
-				}
-			}
 		case "defaults":
 			p.defaults(f.value)
-		case "against":
-			p.against(f)
 		case "tests":
 			tests = &f
 		}
@@ -325,7 +305,7 @@ func (p *planParser) top(n ast.Node) {
 }
 
 func (p *planParser) defaults(n ast.Node) {
-	for _, f := range p.fields(n, "defaults", []string{"flags", "timeout"}) {
+	for _, f := range p.fields(n, "defaults", []string{"flags", "timeout", "expect"}) {
 		switch f.key {
 		case "flags":
 			if s, t, ok := p.text(f); ok {
@@ -337,51 +317,9 @@ func (p *planParser) defaults(n ast.Node) {
 			}
 		case "timeout":
 			p.timeout = p.duration(f)
+		case "expect":
+			p.expected = &f
 		}
-	}
-}
-
-// mostPairs bounds the pairs of a test: each is three measurements.
-const mostPairs = 1001
-
-// against reads the other side.
-func (p *planParser) against(f field) {
-	a := &Against{Pairs: 21, Within: stats.DefaultMargin}
-	p.plan.Against = a
-	for _, f := range p.fields(f.value, "against", []string{"program", "flags", "pairs", "within"}) {
-		s, t, ok := p.text(f)
-		if !ok {
-			continue
-		}
-		var err error
-		switch f.key {
-		case "program":
-			a.Program = s
-			if strings.Contains(s, "/") && !filepath.IsAbs(s) { // never a bare name, which would be another file in the path
-				if a.Program = filepath.Join(filepath.Dir(p.file), s); !strings.Contains(a.Program, "/") {
-					a.Program = "./" + a.Program
-				}
-			}
-		case "flags":
-			a.Flags, err = plain.SplitWords(s)
-		case "pairs":
-			if a.Pairs, err = strconv.Atoi(s); err != nil || a.Pairs < 1 || a.Pairs > mostPairs {
-				err = fmt.Errorf("%q: want 1 to %d; six are the least that tell anything", s, mostPairs)
-			}
-		case "within":
-			var share float64
-			digits, percent := strings.CutSuffix(strings.ReplaceAll(s, " ", ""), "%")
-			if share, err = strconv.ParseFloat(digits, 64); err != nil || !percent || !(share > 0 && share < 100) {
-				err = fmt.Errorf("%q: want more than 0%% and less than 100%%, as in 5%%", s)
-			}
-			a.Within = share / 100
-		}
-		if err != nil {
-			p.mistake(t, "%s: %v", f.key, err)
-		}
-	}
-	if a.Program == "" && a.Flags == nil {
-		p.mistake(f.token, "against wants the other side: program (an earlier build), flags (another device), or both")
 	}
 }
 
@@ -404,20 +342,14 @@ func (p *planParser) test(n ast.Node) {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 	default:
-		p.mistake(n.GetToken(), "a test is %s, want keys and values: name, about, run, expect, timeout, against", nodeKind(n))
+		p.mistake(n.GetToken(), "a test is %s, want keys and values: name, about, run, expect, timeout", nodeKind(n))
 		return
 	}
 	start := begin(n)
 	t := Test{Timeout: p.timeout, Line: start.Position.Line}
 	var run, name, expect *field
-	for _, f := range p.fields(n, "a test", []string{"name", "about", "run", "expect", "timeout", "against"}) {
+	for _, f := range p.fields(n, "a test", []string{"name", "about", "run", "expect", "timeout"}) {
 		switch f.key {
-		case "against":
-			if s, at, ok := p.text(f); ok {
-				if t.Alone = s == "none"; !t.Alone {
-					p.mistake(at, "against: %q: of a test there is none (the other side is the plan's)", s)
-				}
-			}
 		case "name":
 			name = &f
 		case "about":
@@ -441,15 +373,15 @@ func (p *planParser) test(n ast.Node) {
 			p.mistake(at, "a test called %q is there already", s)
 		}
 	}
-	kind, transport, names := "", "", []string(nil)
-	switch run {
-	case nil:
+	if run == nil {
 		p.mistake(start, "test %q has no run: the command line, as in run: gobw write -s 64K", t.Name)
-	default:
-		kind, transport, names = p.run(&t, *run)
+	} else {
+		p.run(&t, *run)
 	}
-	if expect != nil {
-		p.expect(&t, *expect, kind, transport, names)
+	for _, f := range []*field{expect, p.expected} {
+		if f != nil {
+			p.expect(&t, *f)
+		}
 	}
 	p.plan.Tests = append(p.plan.Tests, t)
 }
@@ -459,15 +391,15 @@ func (p *planParser) earlier() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-func (p *planParser) run(t *Test, f field) (kind, transport string, names []string) {
+func (p *planParser) run(t *Test, f field) {
 	s, at, ok := p.text(f)
 	if !ok {
-		return "", "", nil
+		return
 	}
 	words, err := plain.SplitWords(s)
 	if err != nil {
 		p.mistake(at, "run: %v", err)
-		return "", "", nil
+		return
 	}
 	if tools := []string{"gobw", "golat"}; len(words) == 0 || !slices.Contains(tools, words[0]) {
 		first := ""
@@ -475,15 +407,14 @@ func (p *planParser) run(t *Test, f field) (kind, transport string, names []stri
 			first = words[0]
 		}
 		p.mistake(at, "run starts with %q%s, want gobw or golat", first, plain.Suggest(first, tools))
-		return "", "", nil
+		return
 	}
 	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
-	t.Run = slices.Concat(words[:test], p.flags, words[test:])
-	if p.options.CheckRun == nil {
-		return "", "", nil
+	t.Words = slices.Concat(words[:test], p.flags, words[test:])
+	if p.options.Parse == nil {
+		return
 	}
-	kind, transport, names, errs := p.options.CheckRun(t.Run)
-	for _, err := range errs {
+	if t.Run, err = p.options.Parse(t.Words); err != nil {
 		place := at
 		for _, w := range words { // point at the word that the problem names
 			if offset := strings.Index(at.Value, w); len(w) > 1 && offset > 0 && strings.Contains(err.Error(), strings.TrimLeft(w, "-")) && strings.HasPrefix(w, "-") {
@@ -493,7 +424,6 @@ func (p *planParser) run(t *Test, f field) (kind, transport string, names []stri
 		}
 		p.mistake(place, "run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return kind, transport, names
 }
 
 // shifted is a token some characters further on the same line.
@@ -508,7 +438,7 @@ func shifted(t *token.Token, by int) *token.Token {
 	return &c
 }
 
-func (p *planParser) expect(t *Test, f field, kind, transport string, names []string) {
+func (p *planParser) expect(t *Test, f field) {
 	items := []ast.Node{f.value}
 	if list, ok := f.value.(*ast.SequenceNode); ok {
 		items = list.Values
@@ -519,7 +449,7 @@ func (p *planParser) expect(t *Test, f field, kind, transport string, names []st
 		if !ok {
 			continue
 		}
-		e, err := expect.Parse(s, expect.Options{Dir: dir, Tests: slices.Concat(p.earlier(), names), Test: t.Name})
+		e, err := t.Parse(s, dir, p.earlier())
 		var ee *report.ExpressionError
 		switch {
 		case errors.As(err, &ee):
@@ -527,12 +457,21 @@ func (p *planParser) expect(t *Test, f field, kind, transport string, names []st
 		case err != nil:
 			p.mistake(at, "expect: %v", err)
 		default:
-			if kind != "" {
-				if err := e.CheckTest(kind, transport); err != nil {
-					p.mistake(at, "expect: %v", err)
-				}
-			}
 			t.Expect = append(t.Expect, e)
 		}
 	}
+}
+
+// Parse reads what is expected of the test; files are relative to dir, and figures of earlier tests may be used.
+func (t *Test) Parse(text, dir string, earlier []string) (*expect.Expectation, error) {
+	o := expect.Options{Dir: dir, Tests: earlier, Test: t.Name}
+	if t.Run == nil {
+		return expect.Parse(text, o)
+	}
+	o.Tests = slices.Concat(earlier, t.Run.Strategies())
+	e, err := expect.Parse(text, o)
+	if err == nil {
+		err = e.CheckTest(t.Run.Kind())
+	}
+	return e, err
 }

@@ -9,18 +9,18 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Version is the version of the qualification that this package writes.
 const Version = "gobw.qualification/1"
 
-// Outcome is how a test of a qualification ended.
-type Outcome string
+// Outcome is how a test of a qualification ended: a gate's word, or why it has none.
+type Outcome = stats.Word
 
-// Outcomes.
+// Outcomes of tests without a verdict.
 const (
-	Passed  Outcome = "pass"
-	Failed  Outcome = "fail"    // an expectation missed
 	Broken  Outcome = "error"   // the test did not complete
 	Skipped Outcome = "skipped" // not run: not asked for, or an earlier test lost the peer or the device
 )
@@ -48,7 +48,6 @@ type Result struct {
 	Reason   string           `json:"reason,omitempty"`
 	Seconds  float64          `json:"seconds"`
 	LeftOut  []string         `json:"left_out,omitempty"` // expectations of the plan that were not judged (--leave-out)
-	Against  *report.Check    `json:"against,omitempty"`  // what was told beside the plan's other side
 	Document *report.Document `json:"document,omitempty"`
 }
 
@@ -57,23 +56,7 @@ func (r *Result) Disturbed() bool {
 	if r.Document == nil {
 		return false
 	}
-	runs, disturbed := 0, 0
-	count := func(warnings []string) {
-		runs++
-		if figure.Disturbed(warnings) {
-			disturbed++
-		}
-	}
-	for i := range r.Document.Records {
-		count(r.Document.Records[i].Warnings)
-	}
-	if n := r.Document.Noncontig; n != nil {
-		for i := range n.Points {
-			for j := range n.Points[i].Runs {
-				count(n.Points[i].Runs[j].Warnings)
-			}
-		}
-	}
+	disturbed, runs := figure.DisturbedRuns(r.Document)
 	return 2*disturbed > runs
 }
 
@@ -137,17 +120,6 @@ func (q *Qualification) counts() map[Outcome]int {
 	return out
 }
 
-// disturbed counts the tests with an outcome that were measured on a disturbed machine.
-func (q *Qualification) disturbed(o Outcome) int {
-	n := 0
-	for i := range q.Tests {
-		if q.Tests[i].Outcome == o && q.Tests[i].Disturbed() {
-			n++
-		}
-	}
-	return n
-}
-
 // LeftOut counts the expectations that were not judged.
 func (q *Qualification) LeftOut() int {
 	n := 0
@@ -161,19 +133,27 @@ func (q *Qualification) LeftOut() int {
 func (q *Qualification) Summary() string {
 	n := q.counts()
 	var parts []string
-	for _, o := range []Outcome{Passed, Failed, Broken, Skipped} {
-		if n[o] > 0 {
-			word := map[Outcome]string{Passed: "passed", Failed: "failed", Broken: "did not complete", Skipped: "skipped"}[o]
-			part := fmt.Sprintf("%d %s", n[o], word)
-			if d := q.disturbed(o); d > 0 {
-				part += fmt.Sprintf(", %d of them on a disturbed machine", d)
-			}
-			parts = append(parts, part)
+	for _, o := range []struct {
+		outcome Outcome
+		said    string
+	}{{stats.Pass, "passed"}, {stats.Fail, "failed"}, {stats.CannotTell, "undecided"}, {Broken, "did not complete"}, {Skipped, "skipped"}} {
+		if n[o.outcome] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[o.outcome], o.said))
 		}
 	}
-	verdict := "PASS"
-	if q.Outcome != Passed {
-		verdict = strings.ToUpper(string(q.Outcome))
+	verdict := strings.ToUpper(string(q.Outcome))
+	if q.Outcome == stats.CannotTell {
+		verdict = "UNDECIDED"
 	}
-	return fmt.Sprintf("%s: plan %s: %s (exit status %d)", verdict, q.Plan, strings.Join(parts, ", "), q.ExitCode)
+	text := fmt.Sprintf("%s: plan %s: %s", verdict, q.Plan, strings.Join(parts, ", "))
+	busy := 0
+	for i := range q.Tests {
+		if q.Tests[i].Disturbed() {
+			busy++
+		}
+	}
+	if busy > 0 {
+		text += fmt.Sprintf(" (busy machine in %d)", busy)
+	}
+	return text + plain.When(q.ExitCode != 0, "; exit status %d", q.ExitCode)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
 )
@@ -24,10 +25,7 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("no chromium: the pipeline must install it")
-	}
-	t.Skip("no chromium on this system (Debian: apt install chromium)")
+	testrun.Missing(t, "chromium")
 	return ""
 }
 
@@ -56,6 +54,9 @@ func browse(t *testing.T, page string, args ...string) string {
 
 // A real browser loads the page without a complaint, finds every picture in it, and draws it light and dark.
 func TestPageInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: a browser takes seconds")
+	}
 	chromium(t)
 	docs := []*report.Document{sample.Document(), sample.Repeated(1)}
 	page := filepath.Join(t.TempDir(), "page.html")

@@ -18,15 +18,18 @@ func comparisonGrids(c *compare.Comparison) []grid {
 	var out []grid
 	covered := map[int][]float64{}
 	for _, p := range c.Points {
-		title := fmt.Sprintf("%s: %s in %s", p.Group, p.Figure, p.Unit)
-		i := titled(&out, title, "point", "old", "new", "change", "interval", "p", "runs", "verdict")
+		title, changed := fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit), "change"
+		if p.Pairs {
+			changed = "in pairs" // the middle of the pairs' ratios, which the medians do not give
+		}
+		i := titled(&out, title, "point", "old", "new", changed, "interval", "p", "runs", "verdict")
 		between := "-"
 		if in := p.Interval; in != nil {
 			between = percent(in.Low) + "…" + percent(in.High)
 			covered[i] = append(covered[i], in.Confidence)
 		}
 		out[i].rows = append(out[i].rows, []string{
-			p.Row, plain.Number(p.Old.Median), plain.Number(p.New.Median), percent(p.Change), between, pValue(p.P),
+			p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P),
 			fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String(),
 		})
 	}
@@ -40,6 +43,21 @@ func comparisonGrids(c *compare.Comparison) []grid {
 		}
 	}
 	return out
+}
+
+func middle(s stats.Summary) string {
+	if s.N == 0 {
+		return "-"
+	}
+	return plain.Number(s.Median)
+}
+
+// change of a point, where there is one.
+func change(p compare.Point) string {
+	if p.Cause == stats.NotFinite || p.Old.N == 0 || p.New.N == 0 {
+		return "-"
+	}
+	return percent(p.Change)
 }
 
 func percent(v float64) string { return fmt.Sprintf("%+.1f%%", 100*v) }
@@ -80,6 +98,9 @@ func comparisonClosing(c *compare.Comparison) []string {
 	for _, s := range c.OnlyNew {
 		out = append(out, "only in new: "+s)
 	}
+	for _, s := range c.LeftOut {
+		out = append(out, "left out: "+s)
+	}
 	for _, s := range c.Incomplete {
 		out = append(out, "INCOMPLETE: "+s)
 	}
@@ -104,8 +125,9 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 		return writeJSON(w, c)
 	case "openmetrics":
 		return openmetrics.Write(w, comparisonMetrics(c)...)
-	case "table", "markdown", "md", "latex", "tex":
+	case "table", "markdown", "latex":
 		return sheet{labels: c.Labels, grids: comparisonGrids(c), closing: comparisonClosing(c)}.write(w, format)
 	}
-	return fmt.Errorf("no format %q%s for a comparison; there are %s", format, plain.Suggest(format, ComparisonFormats()), strings.Join(ComparisonFormats(), ", "))
+	_, err := FormatNamed(ComparisonFormats(), format)
+	return err
 }

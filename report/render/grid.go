@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,6 @@ type grid struct {
 	title  string
 	header []string // with units
 	rows   [][]string
-	above  []string // between title and table: what holds for most rows
 	notes  []string // below the table
 	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
 	least  []int    // runes that columns take at least, so that a table is cut alike whatever its figures are; may be shorter
@@ -37,6 +37,9 @@ func titled(tables *[]grid, title string, header ...string) int {
 
 // grids makes the tables of a document, one for each set-up. A row is a size: the only run's figures, or the medians.
 func grids(d *report.Document) []grid {
+	if d.Fabric != nil {
+		return hostMatrix{d.Fabric}.grids(d)
+	}
 	var out []grid
 	for _, g := range figure.Groups(d.Records) {
 		if g.Setup.IsLatency() {
@@ -47,9 +50,6 @@ func grids(d *report.Document) []grid {
 	}
 	if d.Noncontig != nil {
 		out = append(out, experiment{d.Noncontig}.grids()...)
-	}
-	if len(d.Scaling) > 0 {
-		out = append(out, scalingGrid(d.Scaling))
 	}
 	if len(d.Checks) > 0 {
 		out = append(out, checkGrid(d.Checks))
@@ -138,13 +138,13 @@ const reasonHeader = "reason"
 
 // number is what stands before a note: what the rows refer to it by, where there is a column for that.
 func (g grid) number(note int) string {
-	if last := len(g.header) - 1; last < 0 || g.header[last] != noteHeader && g.header[last] != reasonHeader {
+	if last := len(g.header) - 1; last < 0 || g.header[last] != reasonHeader {
 		return ""
 	}
 	return fmt.Sprintf("[%d] ", note+1)
 }
 
-// noteHeader is above the column that refers to the notes below a table.
+// noteHeader is above the column of the kinds of notes below a table.
 const noteHeader = "note"
 
 func sizeColumn() column {
@@ -191,7 +191,7 @@ func repetitions(g figure.Group) string {
 }
 
 func bandwidthGrid(g figure.Group) grid {
-	marks := &noteMarks{}
+	marks := &notes{}
 	title := g.Setup.Title()
 	if every := g.Signaled(); every != "1" {
 		title += ", signaled every " + every
@@ -217,7 +217,7 @@ func bandwidthGrid(g figure.Group) grid {
 
 func latencyGrid(g figure.Group) grid {
 	title := g.Setup.Title()
-	if g.Setup.HalfTrip {
+	if g.Setup.RoundTripHalf {
 		title += "; half round trip in us"
 	} else {
 		title += "; full round trip in us"
@@ -225,7 +225,7 @@ func latencyGrid(g figure.Group) grid {
 	samples := sameSamples(g)
 	title += plain.When(samples > 0, ", %d samples", samples)
 	title += repetitions(g)
-	marks := &noteMarks{}
+	marks := &notes{}
 	out := build(title, g.Rows, []column{
 		sizeColumn(),
 		runsColumn(g),
@@ -252,173 +252,85 @@ func latencyGrid(g figure.Group) grid {
 	return out
 }
 
-// noteMarks numbers the warnings of a table's rows: the row shows the first word, the note below it the whole. Warnings
-// that differ in their figures only share a note, which quotes the worst. A note of most rows stands once, above the table.
-type noteMarks struct {
-	notes []note
-	rows  [][]int // the notes of each row
+// notes gathers what must be known with the rows of a table: a row names the kinds, and below the table is a line for each kind, of
+// both ends together, that quotes the worst.
+type notes struct {
+	all  []note
+	rows [][]string // the kinds of each row
 }
 
 type note struct {
-	kind  string // the text without figures
-	text  string
-	count int // of warnings
-	rows  int
+	kind, text string
+	rows       int
 }
 
-// cell keeps the warnings of a row's runs, and what is to be said of the figure over all of them; finish fills it in.
-func (m *noteMarks) cell(r figure.Row, get func(*report.Record) (float64, bool)) string {
+// cell keeps the warnings of a row's runs, and what is to be said of the figure over all of them.
+func (m *notes) cell(r figure.Row, get func(*report.Record) (float64, bool)) string {
 	warnings := figure.Conditions{RunValues: r.Values(get)}.Warnings()
 	for _, rec := range r.Runs {
 		warnings = append(warnings, rec.Warnings...)
 	}
-	var row []int
+	var seen []int
+	var kinds []string
 	for _, w := range warnings {
-		at := m.at(w)
-		n := &m.notes[at]
-		n.count++
-		if severity(w) > severity(n.text) {
-			n.text = w
+		kind, text := figure.NoteOf(w)
+		at := slices.IndexFunc(m.all, func(n note) bool { return n.kind == kind && (kind != "" || n.text == text) })
+		if at < 0 {
+			at = len(m.all)
+			m.all = append(m.all, note{kind: kind, text: text})
 		}
-		if !slices.Contains(row, at) {
-			row = append(row, at)
-			n.rows++
+		if n := &m.all[at]; severity(text) > severity(n.text) {
+			n.text = text
+		}
+		if !slices.Contains(seen, at) {
+			seen = append(seen, at)
+			m.all[at].rows++
+			kinds = plain.AddNew(kinds, cmp.Or(kind, "see below"))
 		}
 	}
-	m.rows = append(m.rows, row)
-	if row == nil {
-		return ""
-	}
-	return "noted"
+	m.rows = append(m.rows, kinds)
+	return strings.Join(kinds, ", ")
 }
 
-// severity orders warnings that differ in their figures: by the share they tell, else by the first figure; of what is too short,
-// the shortest.
-func severity(warning string) float64 {
-	fields := strings.Fields(warning)
-	worst, found := 0.0, false
-	for i, f := range fields {
-		v, err := strconv.ParseFloat(strings.Trim(f, "±,;()"), 64)
-		if share := err == nil && i+1 < len(fields) && strings.HasPrefix(fields[i+1], "%"); share {
+// severity orders texts of one kind: by the share that they tell; the less was measured, the worse.
+func severity(text string) float64 {
+	fields := strings.Fields(text)
+	for i, f := range fields[:max(len(fields)-1, 0)] {
+		if v, err := strconv.ParseFloat(strings.Trim(f, "±,;"), 64); err == nil && strings.HasPrefix(fields[i+1], "%") {
 			return v
 		}
-		if err == nil && !found {
-			worst, found = v, true
-		}
 	}
-	if strings.Contains(warning, "too short") {
-		return -worst
+	var ms float64
+	if _, err := fmt.Sscanf(text, "measured for %g ms", &ms); err == nil {
+		return -ms
 	}
-	return worst
+	return math.Inf(-1)
 }
 
-// finish fills in the rows' notes, and puts those of most rows above the table.
-func (m *noteMarks) finish(g *grid) {
-	column := len(g.header) - 1
-	if column < 0 || g.header[column] != noteHeader {
-		return
-	}
-	number := make([]int, len(m.notes)) // 0: above
-	for i, n := range m.notes {
-		if len(g.rows) > 2 && 2*n.rows > len(g.rows) {
-			where := fmt.Sprintf("%d of %d rows", n.rows, len(g.rows))
-			if n.rows == len(g.rows) {
-				where = "all rows"
-			}
-			g.above = append(g.above, fmt.Sprintf("%s: %s%s", where, n.text, n.ofMany()))
-			continue
+// finish writes the lines below the table. A column that says the same of every row is left out.
+func (m *notes) finish(g *grid) {
+	for _, n := range m.all {
+		line := n.text
+		if n.kind != "" {
+			line = n.kind + ": " + line
 		}
-		g.notes = append(g.notes, n.text+n.ofMany())
-		number[i] = len(g.notes)
+		line += plain.When(n.rows < len(m.rows), " (%d of %d rows)", n.rows, len(m.rows))
+		line += plain.When(n.rows == len(m.rows) && n.rows > 1, " (all rows)")
+		g.notes = append(g.notes, line)
 	}
-	for i, row := range m.rows {
-		var words []string
-		var numbers []int
-		for _, at := range row {
-			if number[at] == 0 {
-				continue
-			}
-			numbers = append(numbers, number[at])
-			words = plain.AddNew(words, firstWord(m.notes[at].text))
-		}
-		switch len(words) {
-		case 0:
-			g.rows[i][column] = "-"
-		case 1:
-			g.rows[i][column] = words[0] + " [" + ranges(numbers) + "]"
-		default:
-			g.rows[i][column] = words[0] + "… [" + ranges(numbers) + "]"
+	same := !slices.ContainsFunc(m.rows, func(kinds []string) bool { return !slices.Equal(kinds, m.rows[0]) })
+	if last := len(g.header) - 1; same && len(m.rows) > 1 && last >= 0 && g.header[last] == noteHeader {
+		g.header = g.header[:last]
+		for i := range g.rows {
+			g.rows[i] = g.rows[i][:last]
 		}
 	}
-	g.dropEmpty(column)
-}
-
-func (n note) ofMany() string {
-	if n.count < 2 {
-		return ""
-	}
-	return fmt.Sprintf(" (the worst of %d like it)", n.count)
-}
-
-// at is the place of a warning's note, which is made where there is none.
-func (m *noteMarks) at(warning string) int {
-	kind := strings.Map(func(r rune) rune {
-		if strings.ContainsRune("0123456789.", r) {
-			return -1
-		}
-		return r
-	}, warning)
-	at := slices.IndexFunc(m.notes, func(n note) bool { return n.kind == kind })
-	if at < 0 {
-		at = len(m.notes)
-		m.notes = append(m.notes, note{kind: kind, text: warning})
-	}
-	return at
-}
-
-// firstWord is what a warning says before its colon; a peer's says whose it is.
-func firstWord(warning string) string {
-	word, rest, _ := strings.Cut(warning, ": ")
-	if word == "peer" {
-		next, _, _ := strings.Cut(rest, ":")
-		word += " " + next
-	}
-	if len(word) > 20 {
-		return "see"
-	}
-	return word
-}
-
-// ranges writes ascending numbers as 1,3-5.
-func ranges(numbers []int) string {
-	slices.Sort(numbers)
-	var parts []string
-	for i := 0; i < len(numbers); {
-		j := i
-		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
-			j++
-		}
-		switch j {
-		case i:
-			parts = append(parts, strconv.Itoa(numbers[i]))
-		case i + 1:
-			parts = append(parts, strconv.Itoa(numbers[i]), strconv.Itoa(numbers[j]))
-		default:
-			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 func checkGrid(checks []report.Check) grid {
 	g := grid{title: "expectations", header: []string{"verdict", "expectation", "point", "actual", reasonHeader}, keys: 2}
 	for _, c := range checks {
-		verdict := "pass"
-		if !c.Passed {
-			verdict = "FAIL"
-		}
-		g.rows = append(g.rows, []string{verdict, c.Expression, c.Point, c.Actual, c.Reason})
+		g.rows = append(g.rows, []string{c.Shown(), c.Expression, c.Point, c.Actual, c.Reason})
 	}
 	g.dropEmpty(4)
 	return g

@@ -16,7 +16,7 @@ import (
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plot"
-	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // hostile is text as a stranger's file may hold it.
@@ -29,7 +29,7 @@ func hostileDocument() *report.Document {
 	d.Command, d.Warnings = []string{hostile}, []string{hostile}
 	d.Client.Host, d.Client.Device, d.Client.Provider, d.Client.Firmware, d.Client.GID = hostile, hostile, hostile, hostile, hostile
 	d.Server = &d.Client
-	d.Checks = []report.Check{{Expression: hostile, Point: hostile, Actual: hostile, Reason: hostile}}
+	d.Checks = []report.Check{{Expression: hostile, Point: hostile, Actual: hostile, Verdict: stats.Failure(stats.Cause(hostile), hostile, "%s", hostile)}}
 	for i := range d.Records {
 		r := &d.Records[i]
 		r.Operation, r.Transport, r.Direction, r.Atomic, r.Verified, r.Warnings = "../../"+hostile, hostile, hostile, hostile, hostile, []string{hostile}
@@ -52,7 +52,7 @@ func TestHostileText(t *testing.T) {
 	for _, f := range Formats() {
 		t.Run(f.Name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := f.Render(&b, d); err != nil {
+			if err := Documents(&b, f.Name, []*report.Document{d}); err != nil {
 				t.Fatal(err)
 			}
 			if f.Name != "json" && f.Name != "jsonl" && f.Name != "html" {
@@ -81,16 +81,9 @@ func TestHostileText(t *testing.T) {
 			}
 		})
 	}
-	for _, f := range GridFiles(d) {
-		var b bytes.Buffer
-		if err := f.Write(&b); err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(f.Name, ".tex") && (strings.Contains(b.String(), `\input{/`) || control.MatchString(b.String())) {
-			t.Errorf("%s holds a command or a control character of the document's", f.Name)
-		}
-		if strings.ContainsAny(f.Name, "/\\") || strings.HasPrefix(f.Name, ".") {
-			t.Errorf("%q is no name for a file", f.Name)
+	for _, p := range Pictures([]*report.Document{d}) {
+		if strings.ContainsAny(p.Name, "/\\") || strings.HasPrefix(p.Name, ".") {
+			t.Errorf("%q is no name for a file", p.Name)
 		}
 	}
 	for _, docs := range [][]*report.Document{{d}, {{Noncontig: d.Noncontig, Label: hostile}}} {
@@ -112,9 +105,14 @@ func TestHostileText(t *testing.T) {
 	}
 	q := sampleQualification()
 	q.Tests[1].Name, q.Tests[1].Reason, q.Tests[1].Document = hostile, hostile, d
-	for name, write := range map[string]func(io.Writer, *qualify.Qualification) error{"table": QualificationTable, "markdown": QualificationMarkdown, "annotations": QualificationAnnotations} {
+	for _, name := range []string{"table", "markdown", "annotations"} {
 		var b bytes.Buffer
-		if err := write(&b, q); err != nil {
+		err := Qualification(&b, name, q)
+		if name == "annotations" {
+			b.Reset()
+			err = QualificationAnnotations(&b, q)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if at := control.FindStringIndex(b.String()); at != nil {
@@ -190,24 +188,20 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 		q.Tests[0].Document.Records[i].Warnings = []string{"disturbed: by others"}
 	}
 	var b bytes.Buffer
-	if err := QualificationMarkdown(&b, q); err != nil {
+	if err := Qualification(&b, "markdown", q); err != nil {
 		t.Fatal(err)
 	}
-	if want := "## ERROR: plan mine: 1 passed, 1 of them on a disturbed machine, 1 failed"; !strings.HasPrefix(b.String(), want) {
+	if want := "## ERROR: plan mine: 1 passed, 1 failed, 1 did not complete, 1 skipped (busy machine in 1)"; !strings.HasPrefix(b.String(), want) {
 		t.Errorf("it opens with %q, want %q", b.String()[:120], want)
 	}
-	for _, want := range []string{"29.0 Gb/s", "+25.0%", "write-64k"} {
+	for _, want := range []string{"36.26 Gb/s", "bw &gt;= 1 Gb/s", "+25.0%", "write-64k"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	line := QualificationLine(&q.Tests[0])
-	if want := "pass write-64k, 3.1 s: bw >= 1 Gb/s: 36.26 Gb/s (limit 29.0 Gb/s, +25.0%); on a disturbed machine"; line != want {
-		t.Errorf("got %q, want %q", line, want)
-	}
 	margin = 11773998
-	if line := QualificationLine(&q.Tests[0]); !strings.Contains(line, "(limit 29.0 Gb/s, >10×)") {
-		t.Errorf("a margin of a million percent reads %q", line)
+	if row := outcomes(q).rows[0]; row[5] != ">10×" {
+		t.Errorf("a margin of a million percent reads %q", row)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/stats"
 )
 
 //go:embed page.html
@@ -95,7 +96,7 @@ func newPage(docs []*report.Document) (*page, error) {
 			p.Notices = plain.AddNew(p.Notices, h)
 		}
 		for _, c := range d.Checks {
-			if c.Passed {
+			if c.Word == stats.Pass {
 				passed++
 			} else {
 				failed++
@@ -198,7 +199,6 @@ func tellOnce(docs []pageDocument) {
 
 func pageTableOf(g grid) pageTable {
 	t := pageTable{Title: g.title}
-	t.Notes = append(t.Notes, g.above...)
 	for i, n := range g.notes {
 		t.Notes = append(t.Notes, g.number(i)+n)
 	}

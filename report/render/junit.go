@@ -9,6 +9,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/junit"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 type junitSuites struct {
@@ -60,15 +61,15 @@ func junitOf(d *report.Document) junit.Suite {
 	if len(d.Checks) == 0 {
 		for i := range d.Records {
 			r := &d.Records[i]
-			c := junit.Case{Name: fmt.Sprintf("%s run %d", r.Point(), r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
+			c := junit.Case{Name: fmt.Sprintf("%s run %d", r.Plan, r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
 			s.Cases = append(s.Cases, c)
 		}
 	}
 	for _, check := range d.Checks {
 		c := junit.Case{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0), SystemOut: plain.XML("actual: " + check.Actual)}
-		if !check.Passed {
+		if check.Word != stats.Pass {
 			text := check.Expression + ": actual " + check.Actual
-			text += plain.When(check.Reason != "", ": %s", check.Reason)
+			text += plain.When(check.Reason != "", ": %s", check.Why())
 			c.Failure = &junit.Reason{Message: plain.XML(text), Type: "expectation", Text: plain.XML(text)}
 			c.SystemOut = ""
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/internal/sample"
@@ -17,10 +18,12 @@ func large(records int) *report.Document {
 	d := &report.Document{Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Records: make([]report.Record, records)}
 	for i := range d.Records {
 		r := &d.Records[i]
-		*r = report.Record{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 1 << (i % 10), QPs: 1 + i/10%10, Run: 1 + i/100, Latency: &latency, Histogram: h, Messages: 1000}
+		*r = report.Record{
+			Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 1 << (i % 10), QPs: 1 + i/10%10},
+			Run:  1 + i/100, Latency: &latency, Histogram: h, Messages: 1000,
+		}
 		r.Bandwidth.AverageBitsPerS = 1e9 * float64(1+i%10) * (1 + 0.001*float64(i*7919%101))
 		r.MessagesPerS = r.Bandwidth.AverageBitsPerS / 8 / float64(r.SizeBytes)
-		r.Plan = map[string]string{"threads": "1", "flow_label": "0", "window": "128"}
 		r.Warnings = []string{"disturbed: the measuring thread waited 3 ms, 5 % of the time, for its CPU, on which other threads ran (4 times)"}
 	}
 	return d
@@ -29,7 +32,7 @@ func large(records int) *report.Document {
 // A hundred thousand records are read, compared and drawn in seconds, and the page stays one that a browser shows.
 func TestHundredThousandRecords(t *testing.T) {
 	records := 100_000
-	if testing.Short() {
+	if !testrun.Whole() {
 		records = 10_000
 	}
 	d := large(records)
@@ -52,7 +55,7 @@ func TestHundredThousandRecords(t *testing.T) {
 			continue
 		}
 		var out counter
-		step(f.Name, func() error { return f.All(&out, docs) })
+		step(f.Name, func() error { return Documents(&out, f.Name, docs) })
 		t.Logf("%s: %d KiB", f.Name, out>>10)
 		if f.Name == "html" && out > 2<<20 {
 			t.Errorf("the page has %d KiB", out>>10)
@@ -62,9 +65,7 @@ func TestHundredThousandRecords(t *testing.T) {
 
 // A sweep over many sizes costs as much for each of them as one over few: a table has a row for each, a picture a point.
 func TestManySizes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it compares times")
-	}
+	testrun.OnlyWhole(t, "it compares times")
 	page := func(sizes int) time.Duration {
 		d := large(10 * sizes)
 		for i := range d.Records {

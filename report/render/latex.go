@@ -33,17 +33,14 @@ func writeLaTeX(out *strings.Builder, g grid, said string) {
 		fmt.Fprintf(out, "\\begin{table}[htbp]\n\\centering\n\\setlength{\\belowcaptionskip}{4pt}\n\\caption{%s}\n\\label{%s}\n", title, labelOf(g.title, i))
 		out.WriteString("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n")
 		out.WriteString("\\begin{tabular}{" + alignment(p, "l", "r") + "}\n\\toprule\n")
-		writeLaTeXRow(out, p, p.header)
+		writeLaTeXRow(out, p.header)
 		out.WriteString("\\midrule\n")
 		for _, r := range p.rows {
-			writeLaTeXRow(out, p, r)
+			writeLaTeXRow(out, r)
 		}
 		out.WriteString("\\bottomrule\n\\end{tabular}}\n")
-		if i == len(parts)-1 && len(g.notes)+len(g.above) > 0 {
+		if i == len(parts)-1 && len(g.notes) > 0 {
 			out.WriteString("\\par\\medskip\n")
-			for _, n := range g.above {
-				fmt.Fprintf(out, "{\\footnotesize\\raggedright %s\\par}\n", escapeLaTeX(n))
-			}
 			for i, n := range g.notes {
 				fmt.Fprintf(out, "{\\footnotesize\\raggedright %s%s\\par}\n", g.number(i), escapeLaTeX(n))
 			}
@@ -67,14 +64,12 @@ func labelText(s string) string {
 // between is what an interval of numbers has in its middle.
 var between = regexp.MustCompile(`(\d)…(\d)`)
 
-// writeLaTeXRow writes a row or the header. The note at its end is the numbers of what is said below the table.
-func writeLaTeXRow(out *strings.Builder, g grid, cells []string) {
+// writeLaTeXRow writes a row or the header.
+func writeLaTeXRow(out *strings.Builder, cells []string) {
 	written := make([]string, len(cells))
 	for i, c := range cells {
 		written[i] = strings.ReplaceAll(escapeLaTeX(between.ReplaceAllString(c, "$1–$2")), "–", "--")
-		if _, numbers, has := strings.Cut(c, " ["); has && g.header[i] == noteHeader {
-			written[i] = "[" + numbers
-		} else if c == "-" {
+		if c == "-" {
 			written[i] = "--"
 		}
 	}

@@ -15,9 +15,6 @@ func writeMarkdown(out *strings.Builder, g grid) {
 		}
 		out.WriteString("|\n")
 	}
-	for _, n := range g.above {
-		fmt.Fprintf(out, "%s\n\n", escapeMarkdown(n))
-	}
 	line(g.header)
 	out.WriteString(alignment(g, "| --- ", "| ---: ") + "|\n")
 	for _, r := range g.rows {

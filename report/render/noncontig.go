@@ -80,7 +80,6 @@ func (n experiment) grids() []grid {
 	if len(n.Models) > 0 {
 		out = append(out, n.modelGrid())
 	}
-	out = append(out, n.predictionGrids()...)
 	if len(n.Summary) > 0 {
 		g := grid{title: "in words", header: []string{"series", "outcome"}, prose: true}
 		for _, s := range n.Summary {
@@ -327,28 +326,6 @@ func (n experiment) modelGrid() grid {
 		g.notes = append(g.notes, fmt.Sprintf("-: the grid cannot tell apart %s: %s", terms, strings.Join(models[terms], ", ")))
 	}
 	return g
-}
-
-// predictionGrids are a table for each layout whose time was asked for.
-func (n experiment) predictionGrids() []grid {
-	var out []grid
-	layout := ""
-	for _, p := range n.Predictions {
-		if len(out) == 0 || p.Layout != layout {
-			layout = p.Layout
-			out = append(out, grid{
-				title:  "predicted by the cost model for " + layout,
-				header: []string{"shape", "strategy", "time us", "Gb/s", "±%"},
-			})
-		}
-		expected := "-"
-		if p.ExpectedError > 0 {
-			expected = fmt.Sprintf("%.0f", 100*p.ExpectedError)
-		}
-		g := &out[len(out)-1]
-		g.rows = append(g.rows, []string{p.Shape, p.Strategy, plain.Number(p.MessageNs / 1e3), plain.Number(p.GoodputBitsPerS / 1e9), expected})
-	}
-	return out
 }
 
 // subtitle keeps a picture honest: device, transport, circumstances, label.

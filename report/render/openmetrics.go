@@ -51,8 +51,8 @@ func newMetrics() *metrics {
 	return m
 }
 
-// OpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.
-func OpenMetrics(w io.Writer, docs []*report.Document) error {
+// documentsOpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.
+func documentsOpenMetrics(w io.Writer, docs []*report.Document) error {
 	m := newMetrics()
 	m.addAll(docs)
 	return openmetrics.Write(w, m.families...)
@@ -89,27 +89,25 @@ func (m *metrics) add(d *report.Document, result openmetrics.Label) {
 		m.finished.Add(float64(d.Finished.UnixMilli())/1000, ends...)
 	}
 	for _, c := range d.Checks {
-		m.met.Add(openmetrics.Flag(c.Passed), append(slices.Clone(ends), tag("expectation", c.Expression), tag("point", c.Point))...)
+		m.met.Add(openmetrics.Flag(c.Word == stats.Pass), append(slices.Clone(ends), tag("expectation", c.Expression), tag("point", c.Point))...)
 	}
 	for _, g := range figure.Groups(d.Records) {
 		for _, row := range g.Rows {
-			m.addRow(row, append(slices.Clone(ends), pointLabels(row.Runs[0].Point())...))
+			m.addRow(row, append(slices.Clone(ends), pointLabels(row.Runs[0].Plan)...))
 		}
 	}
 	m.addGrid(d, ends)
 }
 
-// pointLabels are the whole plan of a point: each of its fields that says something is a label, and the rest of it one more.
-func pointLabels(p report.Point) []openmetrics.Label {
-	rest := p.More
+// pointLabels are the whole plan of a point: each of its fields that says something is a label.
+func pointLabels(p report.Plan) []openmetrics.Label {
 	var out []openmetrics.Label
 	for _, name := range report.PlanFields() {
-		var value string
-		if p, value, _ = p.Without(name); value != "0" && value != "false" {
+		if _, value, _ := p.Without(name); value != "0" && value != "false" {
 			out = append(out, tag(name, value))
 		}
 	}
-	return append(out, tag("plan", strings.ReplaceAll(rest, "\n", " ")))
+	return out
 }
 
 func (m *metrics) addRow(row figure.Row, labels []openmetrics.Label) {
@@ -183,15 +181,15 @@ func (m *metrics) addGrid(d *report.Document, ends []openmetrics.Label) {
 	}
 }
 
-// QualificationOpenMetrics writes the verdicts of a qualification and the figures of its tests.
-func QualificationOpenMetrics(w io.Writer, q *qualify.Qualification) error {
+// qualificationOpenMetrics writes the verdicts of a qualification and the figures of its tests.
+func qualificationOpenMetrics(w io.Writer, q *qualify.Qualification) error {
 	passed := &openmetrics.Family{Name: "gobw_qualification_passed", Help: "1 if every test passed."}
 	status := &openmetrics.Family{Name: "gobw_qualification_exit_status", Help: "Exit status of the qualification."}
 	test := &openmetrics.Family{Name: "gobw_qualification_test_passed", Help: "1 if the test passed; the outcome says how it ended."}
-	passed.Add(openmetrics.Flag(q.Outcome == qualify.Passed), tag("qualification", q.Plan))
+	passed.Add(openmetrics.Flag(q.Outcome == stats.Pass), tag("qualification", q.Plan))
 	status.Add(float64(q.ExitCode), tag("qualification", q.Plan))
 	for _, t := range q.Tests {
-		test.Add(openmetrics.Flag(t.Outcome == qualify.Passed), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
+		test.Add(openmetrics.Flag(t.Outcome == stats.Pass), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
 	}
 	m := newMetrics()
 	m.addAll(q.Documents())

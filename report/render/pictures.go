@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
-	"github.com/gobw/gobw/report/internal/fields"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/stats"
@@ -35,10 +35,14 @@ func Pictures(docs []*report.Document) []Picture {
 		out = append(out, overTime(key, chosen)...)
 	}
 	for i, d := range docs {
-		if d.Noncontig == nil {
-			continue
+		var more []Picture
+		if d.Noncontig != nil {
+			more = experiment{d.Noncontig}.pictures(d)
 		}
-		for _, p := range (experiment{d.Noncontig}).pictures(d) {
+		if d.Fabric != nil {
+			more = append(more, hostMatrix{d.Fabric}.pictures(d)...)
+		}
+		for _, p := range more {
 			if len(docs) > 1 {
 				p.Name += "-" + strconv.Itoa(i+1)
 			}
@@ -46,6 +50,11 @@ func Pictures(docs []*report.Document) []Picture {
 		}
 	}
 	return named(out)
+}
+
+// plotTogether draws pictures one below the other.
+func plotTogether(w io.Writer, pictures []Picture) error {
+	return plot.WriteSVG(w, plain.Each(pictures, func(p Picture) plot.Figure { return p.Figure })...)
 }
 
 // named makes the names fit for files, as operations and shapes are whatever a file says, and unique.
@@ -81,6 +90,9 @@ func (o operation) slug() string { return o.operation + "-" + o.kind }
 func allCurves(docs []*report.Document) []curve {
 	var out []curve
 	for i, d := range docs {
+		if d.Fabric != nil { // a matrix is the picture of its hosts
+			continue
+		}
 		for _, g := range figure.Groups(d.Records) {
 			slices.SortStableFunc(g.Rows, func(a, b figure.Row) int { return cmp.Compare(a.Size, b.Size) })
 			out = append(out, curve{Group: g, doc: d, index: i})
@@ -103,7 +115,7 @@ func label(curves []curve, several bool) { //nolint:revive // several documents:
 	if len(curves) == 0 {
 		return
 	}
-	features := setupFeatures(curves)
+	features := setupFeatures()
 	if several {
 		features = append(documentFeatures(), features...)
 	}
@@ -151,58 +163,11 @@ func documentFeatures() []func(curve) string {
 	}
 }
 
-// setupFeatures are what tells set-ups apart: each field of the plan that differs, under its own name unless it has words.
-func setupFeatures(curves []curve) []func(curve) string {
-	words := map[string]func(s report.Setup) string{
-		"transport": func(s report.Setup) string { return s.Transport },
-		"qps":       func(s report.Setup) string { return plain.Plural(s.QPs, "QP") },
-		"direction": func(s report.Setup) string {
-			return map[string]string{"out": "outbound", "in": "inbound", "both": "both directions"}[s.Direction]
-		},
-		"post_list":    func(s report.Setup) string { return fmt.Sprintf("lists of %d", s.PostList) },
-		"inline_bytes": func(s report.Setup) string { return fmt.Sprintf("inline %d B", s.InlineBytes) },
-		"mtu":          func(s report.Setup) string { return fmt.Sprintf("MTU %d", s.MTU) },
-		"events":       func(s report.Setup) string { return map[bool]string{true: "events", false: "polling"}[s.Events] },
-		"threads":      func(s report.Setup) string { return plain.Plural(max(s.Threads, 1), "thread") },
-		"verified": func(s report.Setup) string {
-			if s.Verified == "" {
-				return "not verified"
-			}
-			return "verified: " + s.Verified
-		},
-		"rate_limit_bits_per_s": func(s report.Setup) string {
-			if s.RateLimit == 0 {
-				return "no rate limit"
-			}
-			return plain.Number(s.RateLimit/1e9) + " Gb/s asked"
-		},
-	}
+// setupFeatures are what tells set-ups apart: each field of the plan that differs.
+func setupFeatures() []func(curve) string {
 	var out []func(curve) string
-	for _, name := range fields.Names[report.Setup]() {
-		in, worded := words[name]
-		if !worded {
-			in = func(s report.Setup) string {
-				value, _ := fields.Clear(&s, name)
-				return strings.ReplaceAll(name, "_", " ") + " " + value
-			}
-		}
-		out = append(out, func(c curve) string { return in(c.Setup) })
-	}
-	var rest []string // what else plans say
-	for _, c := range curves {
-		for name := range c.Rows[0].Runs[0].Plan {
-			rest = plain.AddNew(rest, name)
-		}
-	}
-	slices.Sort(rest)
-	for _, name := range rest {
-		out = append(out, func(c curve) string {
-			value := c.Rows[0].Runs[0].Plan[name]
-			if value == "" {
-				return ""
-			}
-			return strings.ReplaceAll(name, "_", " ") + " " + value
-		})
+	for _, name := range report.PlanFields() {
+		out = append(out, func(c curve) string { return c.Setup.InWords(name) })
 	}
 	return out
 }
@@ -271,7 +236,7 @@ func overSize(op operation, curves []curve) []Picture {
 	}
 	if op.kind == "latency" {
 		half := ""
-		if curves[0].Setup.HalfTrip {
+		if curves[0].Setup.RoundTripHalf {
 			half = "half round trip "
 		}
 		c := chart("latency", plot.Axis{Label: half + "latency (us)"})
@@ -432,7 +397,7 @@ func distributions(op operation, curves []curve) []Picture {
 	what, axis := "completion time", "completion time (us)"
 	if op.kind == "latency" {
 		what, axis = "latency", "latency (us)"
-		if curves[0].Setup.HalfTrip {
+		if curves[0].Setup.RoundTripHalf {
 			axis = "half round trip latency (us)"
 		}
 	}

@@ -16,8 +16,8 @@ func overlay(change func(*report.Document)) *report.Document {
 	for _, size := range []uint64{64, 4096, 65536} {
 		for run := range 6 {
 			d.Records = append(d.Records, report.Record{
-				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1, TxDepth: 128, Run: run + 1, MTU: 4096,
-				Messages: 100, Seconds: 1, Bandwidth: report.Bandwidth{AverageBitsPerS: float64(size)*1e6 + float64(run)}, MessagesPerS: 100,
+				Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1, TxDepth: 128, MTU: 4096},
+				Run:  run + 1, Messages: 100, Seconds: 1, Bandwidth: report.Bandwidth{AverageBitsPerS: float64(size)*1e6 + float64(run)}, MessagesPerS: 100,
 			})
 		}
 	}
@@ -45,7 +45,7 @@ func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 		{"depths", plain, set(func(r *report.Record) { r.TxDepth = 16 }), [2]string{"tx depth 128", "tx depth 16"}},
 		{"threads", plain, set(func(r *report.Record) { r.Threads = 4 }), [2]string{"1 thread", "4 threads"}},
 		{"verification", plain, set(func(r *report.Record) { r.Verified = "all" }), [2]string{"not verified", "verified: all"}},
-		{"another field of the plan", plain, set(func(r *report.Record) { r.Plan = map[string]string{"service_level": "3"} }), [2]string{"", "service level 3"}},
+		{"a usual value", plain, set(func(r *report.Record) { r.SL = 3 }), [2]string{"service level 0", "service level 3"}},
 		{"times", plain, func(d *report.Document) { d.Started = time.Unix(61, 0) }, [2]string{"1970-01-01 00:00:01", "1970-01-01 00:01:01"}},
 		{"nothing", plain, plain, [2]string{"1", "2"}},
 	} {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strings"
 
@@ -12,93 +11,105 @@ import (
 	"github.com/gobw/gobw/report/internal/junit"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/stats"
 )
 
-// shown is an outcome as people read it: what is not well in capitals.
-func shown(o qualify.Outcome) string {
-	switch o {
-	case qualify.Failed, qualify.Broken:
-		return strings.ToUpper(string(o))
-	case qualify.Passed, qualify.Skipped:
-	}
-	return string(o)
-}
-
-func verdicts(q *qualify.Qualification) grid {
-	g := grid{title: "verdicts", header: []string{"verdict", "test", "s", "expectations", "reason"}}
-	for _, t := range q.Tests {
-		met, all := 0, 0
-		if t.Document != nil {
-			all = len(t.Document.Checks)
-			for _, c := range t.Document.Checks {
-				if c.Passed {
-					met++
-				}
-			}
-		}
-		expectations := "-"
-		if all > 0 {
-			expectations = fmt.Sprintf("%d of %d met", met, all)
-		}
-		if n := len(t.LeftOut); n > 0 {
-			expectations = strings.TrimPrefix(expectations+fmt.Sprintf(", %d left out", n), "-, ")
-		}
+// outcomes is a row for each expectation of each test, with the figure and how far it is from its limit. An expectation that all
+// points of a test meet has one row, of the point that is nearest to the limit.
+func outcomes(q *qualify.Qualification) grid {
+	g := grid{header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
+	for i := range q.Tests {
+		t := &q.Tests[i]
 		took := "-"
 		if t.Outcome != qualify.Skipped {
 			took = fmt.Sprintf("%.1f", t.Seconds)
 		}
-		g.rows = append(g.rows, []string{shown(t.Outcome), t.Name, took, expectations, t.Reason})
-	}
-	g.dropEmpty(4)
-	return g
-}
-
-// missed lists the expectations that were missed, with the figures.
-func missed(q *qualify.Qualification) grid {
-	g := grid{title: "missed", header: []string{"test", "expectation", "point", "actual", "reason"}}
-	for t, c := range checks(q) {
-		if !c.Passed {
-			g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, c.Reason})
+		checks := nearest(t)
+		for j, c := range checks {
+			row := []string{t.Name, took, c.Shown(), c.Expression, c.Actual, "-"}
+			if c.Margin != nil && c.Word == stats.Pass {
+				row[5] = marginInWords(*c.Margin)
+			}
+			if j > 0 {
+				row[0], row[1] = "", ""
+			}
+			g.rows = append(g.rows, row)
+		}
+		if len(checks) == 0 {
+			g.rows = append(g.rows, []string{t.Name, took, shown(t.Outcome), "-", "-", "-"})
+		}
+		if t.Disturbed() {
+			g.notes = append(g.notes, t.Name)
 		}
 	}
-	return g
-}
-
-// judged lists every expectation with the figure, its limit and how far the figure is from it, passed ones too.
-func judged(q *qualify.Qualification) grid {
-	g := grid{title: "figures", keys: 2, header: []string{"test", "expectation", "point", "actual", "limit", "margin", "verdict"}}
-	for t, c := range checks(q) {
-		margin := "-"
-		if c.Margin != nil {
-			margin = marginInWords(*c.Margin)
-		}
-		g.rows = append(g.rows, []string{t.Name, c.Expression, c.Point, c.Actual, cmp.Or(c.Limit, "-"), margin, checkVerdict(c)})
-	}
-	if !several(q) { // the test says it all
-		g.header = slices.Delete(g.header, 2, 3)
-		for i := range g.rows {
-			g.rows[i] = slices.Delete(g.rows[i], 2, 3)
-		}
+	if len(g.notes) > 0 {
+		g.notes = []string{"busy machine (other programs used the CPUs of most runs): " + strings.Join(g.notes, ", ")}
 	}
 	return g
 }
 
-// checks are all that were made, each with its test.
-func checks(q *qualify.Qualification) iter.Seq2[*qualify.Result, report.Check] {
-	return func(yield func(*qualify.Result, report.Check) bool) {
-		for i := range q.Tests {
-			if d := q.Tests[i].Document; d != nil {
-				for _, c := range d.Checks {
-					if !yield(&q.Tests[i], c) {
-						return
-					}
-				}
+// shown is an outcome as people read it: what is not well in capitals.
+func shown(o qualify.Outcome) string {
+	if o == stats.Pass || o == qualify.Skipped {
+		return string(o)
+	}
+	return strings.ToUpper(string(o))
+}
+
+// nearest are the checks of a test: the passed ones of several points as the one nearest to its limit.
+func nearest(t *qualify.Result) []report.Check {
+	if t.Document == nil {
+		return nil
+	}
+	var out []report.Check
+	points := map[string]int{}
+	for _, c := range t.Document.Checks {
+		at := slices.IndexFunc(out, func(o report.Check) bool { return o.Expression == c.Expression && o.Word == stats.Pass })
+		switch {
+		case c.Word != stats.Pass || at < 0:
+			out = append(out, c)
+		case c.Margin != nil && (out[at].Margin == nil || *c.Margin < *out[at].Margin):
+			out[at] = c
+		}
+		if c.Word == stats.Pass {
+			points[c.Expression]++
+		}
+	}
+	for i := range out {
+		if n := points[out[i].Expression]; n > 1 && out[i].Word == stats.Pass {
+			out[i].Actual += fmt.Sprintf(" (nearest of %d)", n)
+		}
+	}
+	return out
+}
+
+// reasons say of each test that did not pass why.
+func reasons(q *qualify.Qualification) []string {
+	var out []string
+	for i := range q.Tests {
+		t := &q.Tests[i]
+		switch {
+		case t.Outcome == qualify.Broken:
+			out = append(out, fmt.Sprintf("%s: %s (%s)", t.Name, t.Reason, t.Command))
+		case t.Reason != "":
+			out = append(out, t.Name+": "+t.Reason)
+		}
+		if t.Document == nil {
+			continue
+		}
+		for _, c := range t.Document.Checks {
+			if c.Word != stats.Pass {
+				out = append(out, fmt.Sprintf("%s: %s at %s: %s", t.Name, c.Expression, c.Point, cmp.Or(c.Why(), c.Actual)))
 			}
 		}
 	}
+	if n := q.LeftOut(); n > 0 {
+		out = append(out, fmt.Sprintf("%d of the plan's expectations left out on request (--leave-out)", n))
+	}
+	return out
 }
 
-// marginInWords is how far a figure is from its limit; beyond ten times the share says nothing more.
+// marginInWords is how far a figure is from its limit, in shares of the limit; beyond ten times it the share says nothing more.
 func marginInWords(share float64) string {
 	if share > 10 {
 		return ">10×"
@@ -106,72 +117,51 @@ func marginInWords(share float64) string {
 	return percent(share)
 }
 
-// checkVerdict is a check in a word: a miss in capitals, what could not be told by its cause.
-func checkVerdict(c report.Check) string {
-	switch {
-	case c.Cause != "" && c.Passed:
-		return "accepted: " + string(c.Cause)
-	case c.Cause != "":
-		return "CANNOT TELL: " + string(c.Cause)
-	case c.Passed:
-		return "pass"
-	}
-	return "FAIL"
-}
-
-// several tells whether a test has more than one point, so that the point must be named.
-func several(q *qualify.Qualification) bool {
-	seen := map[string]bool{}
-	for t, c := range checks(q) {
-		key := t.Name + "\x00" + c.Expression
-		if seen[key] {
-			return true
-		}
-		seen[key] = true
-	}
-	return false
-}
-
-// QualificationLine is a test in one line as it ends: its verdict, and its figures with their limits.
-func QualificationLine(r *qualify.Result) string {
-	var parts []string
-	if r.Document != nil {
-		for _, c := range r.Document.Checks {
-			part := c.Expression + ": " + c.Actual
-			if c.Margin != nil {
-				part += fmt.Sprintf(" (limit %s, %s)", c.Limit, marginInWords(*c.Margin))
-			}
-			if !c.Passed {
-				part = checkVerdict(c) + " " + part
-			}
-			parts = append(parts, part)
-		}
-	}
-	if r.Outcome != qualify.Passed && r.Reason != "" {
-		parts = append([]string{r.Reason}, parts...)
-	}
-	if r.Disturbed() {
-		parts = append(parts, "on a disturbed machine")
-	}
-	line := fmt.Sprintf("%s %s, %.1f s", shown(r.Outcome), r.Name, r.Seconds)
-	if len(parts) > 0 {
-		line += ": " + strings.Join(parts, "; ")
-	}
-	return plain.Terminal(plain.OneLine(line))
-}
-
-// QualificationMarkdown opens with the verdict: a step summary shows its first lines.
-func QualificationMarkdown(w io.Writer, q *qualify.Qualification) error {
-	s := sheet{title: q.Summary(), grids: filled(missed(q), verdicts(q), judged(q))}
+// qualificationSheet is a qualification as people are shown it.
+func qualificationSheet(q *qualify.Qualification) sheet {
+	s := sheet{grids: []grid{outcomes(q)}, closing: reasons(q)}
 	if q.Label != "" {
 		s.labels = []string{q.Label}
 	}
+	return s
+}
+
+// qualificationTable writes the verdicts for a terminal: the figures first, the verdict last.
+func qualificationTable(w io.Writer, q *qualify.Qualification) error {
+	s := qualificationSheet(q)
+	s.closing = append(s.closing, q.Summary())
+	return s.write(w, "table")
+}
+
+// qualificationMarkdown opens with the verdict: a step summary shows its first lines.
+func qualificationMarkdown(w io.Writer, q *qualify.Qualification) error {
+	s := qualificationSheet(q)
+	s.title = q.Summary()
 	return s.write(w, "markdown")
 }
 
-// filled are the tables that have rows.
-func filled(tables ...grid) []grid {
-	return slices.DeleteFunc(tables, func(g grid) bool { return len(g.rows) == 0 })
+// QualificationFormats are the formats of a qualification.
+func QualificationFormats() []string {
+	return []string{"table", "json", "junit", "html", "markdown", "openmetrics"}
+}
+
+// Qualification writes a qualification in one of its formats.
+func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
+	switch format {
+	case "json":
+		whole := *q
+		whole.Schema = qualify.Version
+		return writeJSON(w, &whole)
+	case "junit":
+		return qualificationJUnit(w, q)
+	case "html":
+		return qualificationHTML(w, q)
+	case "markdown":
+		return qualificationMarkdown(w, q)
+	case "openmetrics":
+		return qualificationOpenMetrics(w, q)
+	}
+	return qualificationTable(w, q)
 }
 
 // QualificationAnnotations are workflow commands of GitHub Actions: an error for each test that did not pass.
@@ -180,74 +170,28 @@ func QualificationAnnotations(w io.Writer, q *qualify.Qualification) error {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	for i := range q.Tests {
 		t := &q.Tests[i]
-		level := "error"
+		level, text := "error", []string{shown(t.Outcome) + " " + t.Name}
 		switch {
-		case t.Outcome == qualify.Skipped, t.Outcome == qualify.Passed && t.Disturbed():
+		case t.Outcome == qualify.Skipped, t.Outcome == stats.Pass && t.Disturbed():
 			level = "warning"
-		case t.Outcome == qualify.Passed:
+		case t.Outcome == stats.Pass:
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", level, property.Replace(plain.Terminal(q.Plan+" "+t.Name)), message.Replace(QualificationLine(t))); err != nil {
+		text = append(text, reasons(&qualify.Qualification{Tests: q.Tests[i : i+1]})...)
+		if t.Disturbed() {
+			text = append(text, "busy machine")
+		}
+		said := plain.Terminal(plain.OneLine(strings.Join(text, "; ")))
+		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", level, property.Replace(plain.Terminal(q.Plan+" "+t.Name)), message.Replace(said)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// QualificationTable writes the verdicts for a terminal.
-func QualificationTable(w io.Writer, q *qualify.Qualification) error {
-	out, most := &strings.Builder{}, columns(w)
-	if q.Label != "" {
-		fmt.Fprintf(out, "%s\n\n", q.Label)
-	}
-	g := verdicts(q)
-	g.title = ""
-	if len(g.header) == 5 { // reasons are given in full below
-		room := max(most-g.columns(0, 4).width()-2, 20)
-		for i, r := range g.rows {
-			if reason := []rune(r[4]); len(reason) > room {
-				g.rows[i][4] = string(reason[:room-1]) + "…"
-			}
-		}
-	}
-	if err := writeGrid(out, g, most); err != nil {
-		return err
-	}
-	for _, t := range q.Tests {
-		if t.Document != nil {
-			for _, c := range t.Document.Checks {
-				if !c.Passed {
-					fmt.Fprintf(out, "\n%s at %s:\n", t.Name, c.Point)
-					text := fmt.Sprintf("%s: actual %s", c.Expression, c.Actual)
-					text += plain.When(c.Reason != "", " (%s)", c.Reason)
-					for _, line := range plain.Wrap(text, most-4) {
-						fmt.Fprintln(out, "    "+line)
-					}
-				}
-			}
-		}
-		if t.Outcome == qualify.Broken {
-			fmt.Fprintln(out)
-			writeWrapped(out, t.Name+": "+t.Reason, most)
-			fmt.Fprintf(out, "    %s\n", t.Command)
-		}
-	}
-	if f := judged(q); len(f.rows) > 0 {
-		fmt.Fprintln(out)
-		if err := writeGrid(out, f, most); err != nil {
-			return err
-		}
-	}
-	if n := q.LeftOut(); n > 0 {
-		fmt.Fprintf(out, "\n%d of the plan's expectations left out on request (--leave-out)\n", n)
-	}
-	fmt.Fprintf(out, "\n%s\n", q.Summary())
-	return write(w, plain.Terminal(out.String()))
-}
-
-// QualificationJUnit writes a test suite for each test: a case for each expectation. A test that did not complete is an
+// qualificationJUnit writes a test suite for each test: a case for each expectation. A test that did not complete is an
 // error, one that was not run is skipped.
-func QualificationJUnit(w io.Writer, q *qualify.Qualification) error {
+func qualificationJUnit(w io.Writer, q *qualify.Qualification) error {
 	all := junitSuites{Name: plain.XML("gobw qualify " + q.Plan)}
 	for _, t := range q.Tests {
 		var s junit.Suite
@@ -284,14 +228,16 @@ func QualificationJUnit(w io.Writer, q *qualify.Qualification) error {
 // leftOutReason is why an expectation was not judged.
 const leftOutReason = "left out on request (--leave-out)"
 
-// QualificationHTML writes the page of all tests with the verdicts on top.
-func QualificationHTML(w io.Writer, q *qualify.Qualification) error {
+// qualificationHTML writes the page of all tests with the verdicts on top.
+func qualificationHTML(w io.Writer, q *qualify.Qualification) error {
 	p, err := newPage(q.Documents())
 	if err != nil {
 		return err
 	}
 	p.Title = title(strings.ToLower(q.Summary()[:strings.IndexByte(q.Summary(), ':')])) + ": qualification " + q.Plan
-	p.Verdict = &pageVerdict{Text: q.Summary(), Good: q.Outcome == qualify.Passed}
-	p.add(filled(verdicts(q), missed(q), judged(q)))
+	p.Verdict = &pageVerdict{Text: q.Summary(), Good: q.Outcome == stats.Pass}
+	g := outcomes(q)
+	g.notes = append(g.notes, reasons(q)...)
+	p.add([]grid{g})
 	return p.write(w)
 }

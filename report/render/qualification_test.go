@@ -9,20 +9,21 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/stats"
 )
 
 func sampleQualification() *qualify.Qualification {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	passed := sample.Repeated(1)
-	passed.Checks = []report.Check{{Expression: "bw >= 1 Gb/s", Point: "write bandwidth RC 65536 B", Actual: "36.26 Gb/s", Passed: true}}
+	passed.Checks = []report.Check{{Expression: "bw >= 1 Gb/s", Point: "write bandwidth RC 65536 B", Actual: "36.26 Gb/s", Verdict: stats.Verdict{Word: stats.Pass}}}
 	broken := sample.Document()
 	broken.Records, broken.Checks, broken.Complete, broken.Failure = nil, nil, false, "the peer was lost"
 	return &qualify.Qualification{
 		Schema: qualify.Version, Plan: "mine", Version: "v0.1.0", Command: []string{"gobw", "qualify", "mine.yaml", "--peer", "beta"},
 		Started: start, Finished: start.Add(time.Minute), Label: "software device, not a NIC", Outcome: qualify.Broken, ExitCode: 4,
 		Tests: []qualify.Result{
-			{Name: "write-64k", Command: "gobw write -s 64K", Outcome: qualify.Passed, Seconds: 3.1, Document: passed, LeftOut: []string{"bw >= 0.9*line"}},
-			{Name: "sweep", Command: "gobw write -a", Outcome: qualify.Failed, Seconds: 12, Reason: "1 of 2 expectations missed", Document: sample.Document()},
+			{Name: "write-64k", Command: "gobw write -s 64K", Outcome: stats.Pass, Seconds: 3.1, Document: passed, LeftOut: []string{"bw >= 0.9*line"}},
+			{Name: "sweep", Command: "gobw write -a", Outcome: stats.Fail, Seconds: 12, Document: sample.Document()},
 			{Name: "read-64k", Command: "gobw read -s 64K", Outcome: qualify.Broken, Seconds: 0.7, Reason: "the peer was lost <connection reset>", Document: broken},
 			{Name: "send-64k", Command: "gobw send -s 64K", Outcome: qualify.Skipped, Reason: "the peer was lost in read-64k"},
 		},
@@ -32,9 +33,8 @@ func sampleQualification() *qualify.Qualification {
 func TestQualificationFormats(t *testing.T) {
 	q := sampleQualification()
 	for file, render := range map[string]func(*bytes.Buffer) error{
-		"qualification.txt":  func(b *bytes.Buffer) error { return QualificationTable(b, q) },
-		"qualification.xml":  func(b *bytes.Buffer) error { return QualificationJUnit(b, q) },
-		"qualification.html": func(b *bytes.Buffer) error { return QualificationHTML(b, q) },
+		"qualification.txt": func(b *bytes.Buffer) error { return Qualification(b, "table", q) },
+		"qualification.xml": func(b *bytes.Buffer) error { return Qualification(b, "junit", q) },
 	} {
 		var b bytes.Buffer
 		if err := render(&b); err != nil {
@@ -43,7 +43,7 @@ func TestQualificationFormats(t *testing.T) {
 		golden(t, file, b.Bytes())
 	}
 	var b bytes.Buffer
-	if err := QualificationJUnit(&b, q); err != nil {
+	if err := Qualification(&b, "junit", q); err != nil {
 		t.Fatal(err)
 	}
 	var got junitSuites

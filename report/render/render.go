@@ -2,71 +2,118 @@ package render
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 )
 
-// documentWriter writes one document in one format. It holds no state, reads no clock, and returns write errors.
-type documentWriter func(w io.Writer, d *report.Document) error
-
-// Format is a way to write documents.
+// Format is a way to write a result.
 type Format struct {
 	Name        string // as in --format
 	Description string
-	Extension   string // of a file, with the dot
-	// All writes several documents together: overlaid in pictures, one after the other elsewhere.
-	All func(w io.Writer, docs []*report.Document) error
+	Endings     []string // of files
 }
 
-// Render writes one document.
-func (f Format) Render(w io.Writer, d *report.Document) error { return f.All(w, []*report.Document{d}) }
-
-// Formats are all formats but pictures, for which see [Pictures].
+// Formats are all ways; a kind of result has some of them.
 func Formats() []Format {
 	return []Format{
-		{Name: "table", Description: "tables for a terminal", Extension: ".txt", All: each(documentAs("table"), "\n")},
-		{Name: "csv", Description: "a line per record, stable columns", Extension: ".csv", All: documentsCSV},
-		{Name: "json", Description: "the document itself", Extension: ".json", All: documentsJSON},
-		{Name: "jsonl", Description: "a JSON object per record, one on each line", Extension: ".jsonl", All: each(documentJSONLines, "")},
-		{Name: "markdown", Description: "tables for a README or an issue", Extension: ".md", All: each(documentAs("markdown"), "\n")},
-		{Name: "latex", Description: "tables for a paper (booktabs)", Extension: ".tex", All: each(documentAs("latex"), "\n")},
-		{Name: "junit", Description: "JUnit XML: a test case per expectation, or per record", Extension: ".xml", All: documentsJUnit},
-		{Name: "openmetrics", Description: "gauges for Prometheus and node_exporter's textfile collector", Extension: ".prom", All: OpenMetrics},
-		{Name: "html", Description: "one self-contained page with pictures", Extension: ".html", All: documentsHTML},
+		{"table", "tables for a terminal", []string{".txt"}},
+		{"csv", "a line per record; read the columns by their names", []string{".csv"}},
+		{"json", "the whole result, which 'report', 'compare' and --resume read", []string{".json"}},
+		{"jsonl", "a JSON object per record, one on each line", []string{".jsonl"}},
+		{"markdown", "tables for a README or an issue", []string{".md"}},
+		{"latex", "tables for a paper (booktabs)", []string{".tex"}},
+		{"junit", "JUnit XML: a test case per expectation, or per record", []string{".xml"}},
+		{"openmetrics", "gauges for Prometheus and node_exporter's textfile collector", []string{".prom", ".om"}},
+		{"html", "one self-contained page with pictures", []string{".html"}},
+		{"svg", "the pictures, one below the other", []string{".svg"}},
 	}
 }
 
-// FormatNamed finds a format by name.
-func FormatNamed(name string) (Format, error) {
-	var names []string
+// Endings are those of files in some formats.
+func Endings(formats []string) []string {
+	var out []string
 	for _, f := range Formats() {
-		if f.Name == name || (name == "md" && f.Name == "markdown") || (name == "tex" && f.Name == "latex") {
-			return f, nil
+		if slices.Contains(formats, f.Name) {
+			out = append(out, f.Endings...)
 		}
-		names = append(names, f.Name)
 	}
-	return Format{}, fmt.Errorf("no format %q%s; there are %s", name, plain.Suggest(name, names), strings.Join(names, ", "))
+	return out
 }
 
-// each makes a renderer of one document one of several, with something between them.
-func each(r documentWriter, between string) func(io.Writer, []*report.Document) error {
-	return func(w io.Writer, docs []*report.Document) error {
-		for i, d := range docs {
-			if i > 0 {
-				if _, err := io.WriteString(w, between); err != nil {
-					return err
-				}
-			}
-			if err := r(w, d); err != nil {
+// FormatNamed finds one of some formats by its name, or by the ending of its files.
+func FormatNamed(formats []string, name string) (string, error) {
+	for _, f := range Formats() {
+		if slices.Contains(formats, f.Name) && (f.Name == name || slices.Contains(f.Endings, "."+name)) {
+			return f.Name, nil
+		}
+	}
+	return "", fmt.Errorf("no format %q%s; there are %s", name, plain.Suggest(name, formats), strings.Join(formats, ", "))
+}
+
+// FormatOfFile finds one of some formats by a file's name; without an ending it is JSON.
+func FormatOfFile(formats []string, path string) (string, error) {
+	if path == "-" {
+		return "", errors.New("standard output has --format")
+	}
+	ending := strings.ToLower(cmp.Or(filepath.Ext(path), ".json"))
+	for _, f := range Formats() {
+		if slices.Contains(formats, f.Name) && slices.Contains(f.Endings, ending) {
+			return f.Name, nil
+		}
+	}
+	err := fmt.Errorf("no format of this result ends in %q; there are %s", ending, strings.Join(Endings(formats), ", "))
+	if slices.Contains([]string{".png", ".pdf"}, ending) && slices.Contains(formats, "svg") {
+		err = fmt.Errorf("pictures are SVG: save x.svg, then 'rsvg-convert x.svg -f %s -o %s'", ending[1:], path)
+	}
+	return "", err
+}
+
+// DocumentFormats are the formats of documents.
+func DocumentFormats() []string {
+	return plain.Each(Formats(), func(f Format) string { return f.Name })
+}
+
+// Documents writes documents: overlaid in pictures, one after the other elsewhere.
+func Documents(w io.Writer, format string, docs []*report.Document) error {
+	switch format {
+	case "csv":
+		return documentsCSV(w, docs)
+	case "json":
+		return documentsJSON(w, docs)
+	case "jsonl":
+		return each(w, docs, "", documentJSONLines)
+	case "junit":
+		return documentsJUnit(w, docs)
+	case "openmetrics":
+		return documentsOpenMetrics(w, docs)
+	case "html":
+		return documentsHTML(w, docs)
+	case "svg":
+		return plotTogether(w, Pictures(docs))
+	}
+	return each(w, docs, "\n", func(w io.Writer, d *report.Document) error { return documentSheet(d).write(w, format) })
+}
+
+// each writes one document after the other, with something between them.
+func each(w io.Writer, docs []*report.Document, between string, write func(io.Writer, *report.Document) error) error {
+	for i, d := range docs {
+		if i > 0 {
+			if _, err := io.WriteString(w, between); err != nil {
 				return err
 			}
 		}
-		return nil
+		if err := write(w, d); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // heading lines of a document for people: what must be said before any number.
@@ -79,11 +126,7 @@ func heading(d *report.Document) []string {
 		out = append(out, "the server's emulated network: "+cmp.Or(s.Fabric, "good"))
 	}
 	if !d.Complete {
-		reason := d.Failure
-		if reason == "" {
-			reason = "interrupted"
-		}
-		out = append(out, "INCOMPLETE: "+reason)
+		out = append(out, "INCOMPLETE: "+cmp.Or(d.Failure, "interrupted"))
 	}
 	return out
 }

@@ -7,9 +7,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,24 +44,26 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestFormats(t *testing.T) {
+	one, runs := []*report.Document{sample.Document()}, []*report.Document{sample.Repeated(1)}
 	for _, f := range Formats() {
-		for name, docs := range map[string][]*report.Document{
-			"sample":   {sample.Document()},
-			"repeated": {sample.Repeated(1)},
-			"two":      {sample.Repeated(1), sample.Repeated(0.9)},
-		} {
-			t.Run(f.Name+"/"+name, func(t *testing.T) {
-				var b bytes.Buffer
-				if err := f.All(&b, docs); err != nil {
-					t.Fatal(err)
-				}
-				golden(t, name+f.Extension, b.Bytes())
-				if err := f.All(failing{}, docs); !errors.Is(err, io.ErrShortWrite) {
-					t.Errorf("a failing writer gives %v", err)
-				}
-			})
-		}
+		t.Run(f.Name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := Documents(&b, f.Name, one); err != nil {
+				t.Fatal(err)
+			}
+			if f.Name != "html" && f.Name != "svg" { // their parts are tested as such
+				golden(t, "sample"+f.Endings[0], b.Bytes())
+			}
+			if err := Documents(failing{}, f.Name, one); !errors.Is(err, io.ErrShortWrite) {
+				t.Errorf("a failing writer gives %v", err)
+			}
+		})
 	}
+	var b bytes.Buffer
+	if err := Documents(&b, "table", slices.Concat(runs, runs)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "two.txt", b.Bytes())
 }
 
 // failing refuses every write.
@@ -71,11 +76,11 @@ func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
 	d.Complete, d.Failure = false, "the peer was lost"
 	d.Label = "software device: not a NIC"
 	for _, f := range Formats() {
-		if f.Name == "jsonl" || f.Name == "csv" { // lines of records: label and completeness have columns
+		if slices.Contains([]string{"jsonl", "csv", "svg"}, f.Name) { // label and completeness have columns; a picture says them where there is room
 			continue
 		}
 		var b bytes.Buffer
-		if err := f.Render(&b, d); err != nil {
+		if err := Documents(&b, f.Name, []*report.Document{d}); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{d.Label, d.Failure} {
@@ -89,7 +94,7 @@ func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
 func TestTableFits(t *testing.T) {
 	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1)} {
 		var b bytes.Buffer
-		if err := documentAs("table")(&b, d); err != nil {
+		if err := Documents(&b, "table", []*report.Document{d}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -113,8 +118,9 @@ func TestCSVParses(t *testing.T) {
 	if len(lines) != 1+len(d.Records) {
 		t.Errorf("%d lines, want a header and %d records", len(lines), len(d.Records))
 	}
-	if got, want := len(lines[0]), len(csvColumns()); got != want {
-		t.Errorf("%d columns, want %d", got, want)
+	at := slices.Index(lines[0], "average_bits_per_s")
+	if want := strconv.FormatFloat(d.Records[0].Bandwidth.AverageBitsPerS, 'g', -1, 64); at < 0 || lines[1][at] != want {
+		t.Errorf("%v: no %s at column %d", lines[1], want, at)
 	}
 }
 
@@ -182,11 +188,27 @@ func TestEscapes(t *testing.T) {
 }
 
 func TestFormatNamed(t *testing.T) {
-	if f, err := FormatNamed("md"); err != nil || f.Name != "markdown" {
-		t.Errorf("md: %v, %v", f.Name, err)
+	all := DocumentFormats()
+	for name, want := range map[string]string{"md": "markdown", "latex": "latex", "prom": "openmetrics"} {
+		if f, err := FormatNamed(all, name); err != nil || f != want {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
 	}
-	if _, err := FormatNamed("tabel"); err == nil || !strings.Contains(err.Error(), `did you mean "table"?`) {
+	for path, want := range map[string]string{"a.JSON": "json", "a": "json", "a.om": "openmetrics", "x.y/a.txt": "table"} {
+		if f, err := FormatOfFile(all, path); err != nil || f != want {
+			t.Errorf("%s: %v, %v", path, f, err)
+		}
+	}
+	if _, err := FormatNamed(all, "tabel"); err == nil || !strings.Contains(err.Error(), `did you mean "table"?`) {
 		t.Errorf("tabel: %v", err)
+	}
+	for path, want := range map[string]string{"-": "--format", "a.pdf": "rsvg-convert x.svg -f pdf -o a.pdf", "a.doc": ".html"} {
+		if _, err := FormatOfFile(all, path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := FormatOfFile(ComparisonFormats(), "a.csv"); err == nil || strings.Contains(err.Error(), ".jsonl") {
+		t.Errorf("a comparison as CSV: %v", err)
 	}
 }
 
@@ -206,19 +228,8 @@ func TestPictures(t *testing.T) {
 			var got []string
 			for _, p := range Pictures(tt.docs) {
 				got = append(got, p.Name)
-				for _, write := range []func(io.Writer, plot.Figure) error{plot.WriteSVG, plot.WriteInlineSVG} {
-					if err := write(io.Discard, p.Figure); err != nil {
-						t.Error(err)
-					}
-				}
-				if dir := os.Getenv("PLOT_OUT"); dir != "" {
-					var b bytes.Buffer
-					if err := plot.WritePNG(&b, p.Figure, 1.5); err != nil {
-						t.Error(err)
-					}
-					if err := os.WriteFile(filepath.Join(dir, p.Name+".png"), b.Bytes(), 0o644); err != nil {
-						t.Error(err)
-					}
+				if err := plot.WriteInlineSVG(io.Discard, p.Figure); err != nil {
+					t.Error(err)
 				}
 			}
 			if diff := cmp.Diff(got, tt.want); diff != "" {
@@ -235,10 +246,10 @@ func TestTableSaysWhatWasAsked(t *testing.T) {
 	r.Direction, r.Events, r.Verified = "both", true, "ends"
 	d.Records, d.Checks = d.Records[4:5], nil
 	var b bytes.Buffer
-	if err := documentAs("table")(&b, d); err != nil {
+	if err := Documents(&b, "table", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\n    first and last message verified, signaled every 100\n", "cpu ns/msg", " 970.0"} {
+	for _, want := range []string{"verified: ends", "cpu ns/msg", " 970.0"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -247,5 +258,40 @@ func TestTableSaysWhatWasAsked(t *testing.T) {
 		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
+	}
+}
+
+// However many rows and runs are disturbed, a table is followed by one line for each kind of note, of both ends together.
+func TestOneLineForEachKindOfNote(t *testing.T) {
+	d := sample.Document()
+	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil
+	for i := range d.Records {
+		d.Records[i].Warnings = []string{
+			fmt.Sprintf("disturbed: other programs used a measuring CPU %d %% of the time · --priority realtime keeps them away", 10+i),
+			fmt.Sprintf("peer: disturbed: other programs used a measuring CPU %d %% of the time · --priority realtime keeps them away", 20+i),
+			"peer: too short: measured for 3 ms",
+		}
+		if i < 2 {
+			d.Records[i].Warnings = append(d.Records[i].Warnings, "unsteady: the rate moved")
+		}
+	}
+	var b bytes.Buffer
+	if err := Documents(&b, "table", []*report.Document{d}); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{
+		"disturbed: other programs used a measuring CPU 25 % of the time", "(all rows)", "noisy: the rate moved (2 of 6 rows)", "short: measured for 3 ms (all rows)", "disturbed, short, noisy\n",
+	} {
+		if strings.Count(text, want) < 1 {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	_, below, _ := strings.Cut(text, "1048576")
+	if n := strings.Count(below, "disturbed: "); n != 1 {
+		t.Errorf("disturbed is said %d times below the figures:\n%s", n, text)
+	}
+	if n := strings.Count(strings.TrimSpace(below), "\n"); n > 6 {
+		t.Errorf("%d lines of notes:\n%s", n, below)
 	}
 }

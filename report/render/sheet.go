@@ -24,18 +24,13 @@ func documentSheet(d *report.Document) sheet {
 	return sheet{title: d.Description, labels: heading(d), device: d.Device(), grids: grids(d), warnings: d.Warnings}
 }
 
-// documentAs writes documents as sheets in a format.
-func documentAs(format string) documentWriter {
-	return func(w io.Writer, d *report.Document) error { return documentSheet(d).write(w, format) }
-}
-
 func (s sheet) write(w io.Writer, format string) error {
 	out := &strings.Builder{}
 	var err error
 	switch format {
-	case "markdown", "md":
+	case "markdown":
 		s.markdown(out)
-	case "latex", "tex":
+	case "latex":
 		s.latex(out)
 	default:
 		err = s.table(out, columns(w))

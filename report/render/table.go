@@ -33,9 +33,6 @@ func writeGrid(out *strings.Builder, g grid, most int) error {
 	if g.title != "" {
 		writeWrapped(out, g.title, most)
 	}
-	for _, text := range g.above {
-		writeWrapped(out, text, most)
-	}
 	if g.prose {
 		for _, r := range g.rows {
 			writeWrapped(out, sentence(r), most)
@@ -87,7 +84,7 @@ func (g grid) oneLined() grid {
 		}
 		return out
 	}
-	g.title, g.above, g.notes, g.rows = plain.OneLine(g.title), line(g.above), line(g.notes), slices.Clone(g.rows)
+	g.title, g.notes, g.rows = plain.OneLine(g.title), line(g.notes), slices.Clone(g.rows)
 	for i := range g.rows {
 		g.rows[i] = line(g.rows[i])
 	}
@@ -172,13 +169,6 @@ func WriteTable(w io.Writer, header []string, rows [][]string) error {
 	if err := writeGrid(out, grid{header: header, rows: rows, keys: 1}, columns(w)); err != nil {
 		return err
 	}
-	return write(w, plain.Terminal(out.String()))
-}
-
-// WriteText writes a paragraph for a terminal.
-func WriteText(w io.Writer, text string) error {
-	out := &strings.Builder{}
-	writeWrapped(out, text, columns(w))
 	return write(w, plain.Terminal(out.String()))
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
-	"github.com/gobw/gobw/report/plain"
 )
 
 // shareGrids show what each device and each thread of a set-up did: a row per size and one of them, of the end that sends and
@@ -65,22 +64,4 @@ func shareGrid(g figure.Group, title, part string, of func(*report.Record) []rep
 		}
 	}
 	return t
-}
-
-// scalingGrid shows what more threads brought.
-func scalingGrid(steps []report.Step) grid {
-	g := grid{title: "what more threads bring", header: []string{"bytes", "threads", "Mmsg/s", "gain", "verdict", "knee"}, keys: 2}
-	for _, s := range steps {
-		gain, verdict, knee := "-", "-", ""
-		if s.Verdict != nil {
-			gain, verdict = plain.Number(s.Gain)+"x", s.Verdict.String()
-		}
-		if s.Knee {
-			knee = "here"
-		}
-		g.rows = append(g.rows, []string{
-			strconv.FormatUint(s.SizeBytes, 10), strconv.Itoa(s.Threads), plain.Number(s.MessagesPerS / 1e6), gain, verdict, knee,
-		})
-	}
-	return g
 }

@@ -20,7 +20,7 @@ import (
 
 // TrendFormats are the formats of a trend.
 func TrendFormats() []string {
-	return []string{"table", "markdown", "latex", "html", "json", "openmetrics"}
+	return []string{"table", "markdown", "latex", "html", "json", "openmetrics", "svg"}
 }
 
 // Trend writes a trend, and below it the state since some time against the one before, where that is given.
@@ -34,6 +34,8 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		}{t, since})
 	case "html":
 		return trendHTML(w, t, since)
+	case "svg":
+		return plotTogether(w, TrendPictures(t, len(t.Series)))
 	case "openmetrics":
 		families := trendMetrics(t)
 		if since != nil {
@@ -43,7 +45,8 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 	case "table", "markdown", "latex":
 		err = sheet{labels: t.Labels, grids: trendGrids(t), closing: trendClosing(t)}.write(w, format)
 	default:
-		return fmt.Errorf("no format %q%s for a trend; there are %s", format, plain.Suggest(format, TrendFormats()), strings.Join(TrendFormats(), ", "))
+		_, err = FormatNamed(TrendFormats(), format)
+		return err
 	}
 	if err != nil || since == nil {
 		return err
@@ -104,8 +107,8 @@ func trendClosing(t *trend.Trend) []string {
 		}
 		out = append(out, strings.Join(line, "; "))
 	}
-	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s; --seed %d); same: within ±%s",
-		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, t.Seed, stats.Percent(t.Margin)))
+	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s); same: within ±%s",
+		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, stats.Percent(t.Margin)))
 	for i, s := range t.LeftOut {
 		if i == mostTold {
 			out = append(out, fmt.Sprintf("left out: %d more", len(t.LeftOut)-i))

@@ -26,10 +26,11 @@ type Effect struct {
 	Pairs    bool      `json:"pairs,omitempty"`    // measured back to back, see [Paired]
 }
 
-// Unpaired is the effect between two independent sets of values: the Hodges-Lehmann estimate of their ratio (the median of
-// all ratios of a new to an old value), with its exact rank interval, and the rank test that belongs to it. Values that are
-// not all positive have no ratios; their differences are taken as shares of the larger of the two medians. Without a value
-// on each side, or with one that is not finite, the change is NaN.
+// Unpaired is the effect between two independent sets of values. The change is that of their medians, so that it can be computed
+// again from what is printed. The interval is that of the middle of all ratios of a new to an old value (Hodges and Lehmann's
+// estimate), exact by ranks, with the rank test that belongs to it. Values that are not all positive have no ratios; their
+// differences are taken as shares of the larger of the two medians. Without a value on each side, or with one that is not
+// finite, the change is NaN.
 func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better}
 	if e.N == 0 || !finite(old) || !finite(new) {
@@ -41,7 +42,8 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	}
 	e.P = p
 	a, b := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(new))
-	back := func(d float64) float64 { return math.Expm1(d) }
+	back, change := math.Expm1, func(old, new float64) float64 { return new/old - 1 }
+	middles := [2]float64{median(a), median(b)}
 	if a[0] > 0 && b[0] > 0 {
 		a, b = logs(a), logs(b)
 	} else {
@@ -50,9 +52,10 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 			scale = max(math.Abs(a[0]), math.Abs(b[0]), math.Abs(a[len(a)-1]), math.Abs(b[len(b)-1]), math.SmallestNonzeroFloat64)
 		}
 		back = func(d float64) float64 { return d / scale }
+		change = func(old, new float64) float64 { return back(new - old) }
 	}
 	all := len(a) * len(b)
-	e.Change = back((kthDifference(a, b, (all+1)/2) + kthDifference(a, b, all/2+1)) / 2)
+	e.Change = change(middles[0], middles[1])
 	if k, covered := rankInterval(len(a), len(b), confidence); k > 0 {
 		e.Interval = &Interval{Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, all+1-k)), Confidence: covered}
 	}

@@ -11,18 +11,26 @@ import (
 // Word is what a verdict says.
 type Word string
 
-// Words. Same is a claim, too: the interval lies within the margin. Whatever cannot be claimed cannot be told.
+// Words of a gate: did what is expected hold?
 const (
-	Better     Word = "better"
-	Worse      Word = "worse"
-	Same       Word = "same"
-	CannotTell Word = "cannot tell"
+	Pass Word = "pass"
+	Fail Word = "fail"
 )
 
-// Cause is why nothing can be told: a name that gates may be told to accept.
+// Words of a comparison. Same is a claim, too: the interval lies within the margin.
+const (
+	Better Word = "better"
+	Worse  Word = "worse"
+	Same   Word = "same"
+)
+
+// CannotTell is the third word of a gate and the fourth of a comparison: whatever cannot be claimed cannot be told.
+const CannotTell Word = "cannot tell"
+
+// Cause is the short name of why a gate failed or why nothing can be told. Packages add their own to fail by ("slow", "lost").
 type Cause string
 
-// Causes.
+// Causes for which nothing can be told.
 const (
 	TooFew     Cause = "too-few"    // runs, for an interval
 	Unclear    Cause = "unclear"    // the interval holds both answers
@@ -35,10 +43,11 @@ const (
 // Causes are all of them.
 func Causes() []Cause { return []Cause{TooFew, Unclear, Disturbed, Incomplete, Missing, NotFinite} }
 
-// Accepted are the causes that a gate lets pass.
+// Accepted are the causes for which a gate goes by the figures although they do not tell: [Unclear], [Disturbed]. What was not
+// seen at all is never accepted.
 type Accepted []Cause
 
-// ParseAccepted reads a list such as "too-few,disturbed".
+// ParseAccepted reads a list such as "unclear,disturbed".
 func ParseAccepted(text string) (Accepted, error) {
 	var out Accepted
 	if strings.TrimSpace(text) == "" {
@@ -46,12 +55,8 @@ func ParseAccepted(text string) (Accepted, error) {
 	}
 	for word := range strings.SplitSeq(text, ",") {
 		c := Cause(strings.TrimSpace(word))
-		if !slices.Contains(Causes(), c) {
-			var names []string
-			for _, k := range Causes() {
-				names = append(names, string(k))
-			}
-			return nil, fmt.Errorf("no cause %q; there are %s", c, strings.Join(names, ", "))
+		if c != Unclear && c != Disturbed {
+			return nil, fmt.Errorf("%q cannot be accepted; there are %s and %s", c, Unclear, Disturbed)
 		}
 		out = append(out, c)
 	}
@@ -61,12 +66,12 @@ func ParseAccepted(text string) (Accepted, error) {
 // Has tells whether the cause is accepted.
 func (a Accepted) Has(c Cause) bool { return slices.Contains(a, c) }
 
-// Verdict is what a comparison says, and why.
+// Verdict is what a gate or a comparison found, and why.
 type Verdict struct {
 	Word   Word   `json:"verdict"`
-	Cause  Cause  `json:"cause,omitempty"`  // where it cannot tell
+	Cause  Cause  `json:"cause,omitempty"`  // where it failed or cannot tell; of a pass: what was accepted
 	Reason string `json:"reason,omitempty"` // in words, with the interval and its coverage
-	Settle string `json:"settle,omitempty"` // what would settle it
+	Settle string `json:"settle,omitempty"` // what would settle or mend it
 }
 
 // String is the verdict in a word or two, for a cell of a table.
@@ -77,16 +82,53 @@ func (v Verdict) String() string {
 	return string(v.Word)
 }
 
+// Shown is the verdict in a word or two where what is not well must be seen.
+func (v Verdict) Shown() string {
+	switch {
+	case v.Word == Pass && v.Cause != "":
+		return "accepted: " + string(v.Cause)
+	case v.Word == Fail || v.Word == CannotTell:
+		return strings.ToUpper(string(v.Word)) + strings.TrimPrefix(v.String(), string(v.Word))
+	}
+	return string(v.Word)
+}
+
 // InWords is the verdict with its reason, and what would settle it.
 func (v Verdict) InWords() string {
 	s := v.String()
 	if v.Reason != "" {
 		s += ": " + v.Reason
 	}
-	if v.Settle != "" {
+	if v.Settle != "" && v.Word == CannotTell {
 		s += "; to settle it: " + v.Settle
+	} else if v.Settle != "" {
+		s += "; " + v.Settle
 	}
 	return s
+}
+
+// Failure is the verdict that what is expected does not hold.
+func Failure(c Cause, settle, format string, args ...any) Verdict {
+	return Verdict{Word: Fail, Cause: c, Reason: fmt.Sprintf(format, args...), Settle: settle}
+}
+
+// Gravest is the word of several gates together: fail before cannot tell before pass. Of none nothing can be told.
+func Gravest(words ...Word) Word {
+	switch {
+	case slices.Contains(words, Fail):
+		return Fail
+	case len(words) == 0 || slices.Contains(words, CannotTell):
+		return CannotTell
+	}
+	return Pass
+}
+
+// Why is the reason; where nothing can be told, with the cause and what would settle it.
+func (v Verdict) Why() string {
+	if v.Word == CannotTell {
+		return v.InWords()
+	}
+	return v.Reason
 }
 
 // Unknown is the verdict that nothing can be told.
@@ -140,9 +182,11 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 		}
 		return Unknown(TooFew, need, "%s: too few for a %s interval", e.measured(), Percent(o.Confidence))
 	}
-	_, low, high := e.Worse()
+	by, low, high := e.Worse()
 	said := fmt.Sprintf("%+.1f %%, %s", 100*e.Change, e.Interval.changes())
 	switch {
+	case low > 0 && by <= 0 || high < 0 && by >= 0:
+		return Unknown(Unclear, e.settle(o, together), "%s: the medians say otherwise, so the runs are of two kinds", said)
 	case low >= -o.Same && high <= o.Same:
 		return Verdict{Word: Same, Reason: said}
 	case low > 0 && p <= alarm(o, together):
@@ -182,19 +226,35 @@ func (e Effect) settle(o Margins, together int) string {
 	}
 	half := (e.Interval.High - e.Interval.Low) / 2
 	middle := math.Abs(e.Interval.High+e.Interval.Low) / 2
-	if room := max(middle, o.Same-middle); room > 0 {
-		need = max(need, int(math.Ceil(float64(e.N)*(half/room)*(half/room))))
-	}
-	if need > 1000 && e.Pairs {
+	need = max(need, narrowed(e.N, half, max(middle, o.Same-middle)))
+	switch {
+	case need > mostNeeded && e.Pairs:
 		return "no number of pairs below 1000: make the machine quieter, or the tests longer"
-	}
-	if need > 1000 {
+	case need > mostNeeded:
 		return "no number of runs below 1000: make the machine quieter, or measure both in pairs"
-	}
-	if e.Pairs {
+	case e.Pairs:
 		return fmt.Sprintf("about %d pairs", need)
 	}
 	return fmt.Sprintf("about %d runs on each side", need)
+}
+
+// mostNeeded is how many runs or pairs are worth advising.
+const mostNeeded = 1000
+
+// Needed says how many runs would likely narrow an interval of this half width so much that a limit at this distance lies outside.
+func Needed(runs int, half, distance float64) string {
+	if need := narrowed(runs, half, distance); need <= mostNeeded {
+		return fmt.Sprintf("about %d runs,", need)
+	}
+	return "longer runs,"
+}
+
+// narrowed is how many values make an interval as narrow as wanted, as it narrows with the root of their number.
+func narrowed(n int, half, wanted float64) int {
+	if !(wanted > 0) {
+		return mostNeeded + 1
+	}
+	return max(n+1, int(min(math.Ceil(float64(n)*(half/wanted)*(half/wanted)), mostNeeded+1)))
 }
 
 // NotWorse tells whether the interval shows that the figure is worse by no more than the limit.

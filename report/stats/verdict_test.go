@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 // The coverage of rank intervals, by hand from the number of choices with a small rank sum: 1, 1, 2, 3, 5, 7.
@@ -161,11 +163,11 @@ func TestBenjaminiHochberg(t *testing.T) {
 }
 
 func TestParseAccepted(t *testing.T) {
-	a, err := ParseAccepted("too-few, disturbed")
-	if err != nil || !a.Has(TooFew) || !a.Has(Disturbed) || a.Has(Missing) {
+	a, err := ParseAccepted("unclear, disturbed")
+	if err != nil || !a.Has(Unclear) || !a.Has(Disturbed) || a.Has(Missing) {
 		t.Errorf("got %v, %v", a, err)
 	}
-	if _, err := ParseAccepted("slow"); err == nil || !strings.Contains(err.Error(), "too-few, unclear") {
+	if _, err := ParseAccepted("too-few"); err == nil || !strings.Contains(err.Error(), "there are unclear and disturbed") {
 		t.Errorf("got %v, want what there is", err)
 	}
 }
@@ -175,7 +177,7 @@ var comparisons = flag.Int("comparisons", 100, "of the simulation of many points
 // TestManyEqualPoints: comparisons of 48 points that are equal raise an alarm in at most 5 %, and a tenth's slowdown of one
 // of them is found where the noise allows. go test ./report/stats -run ManyEqualPoints -v -comparisons 10000
 func TestManyEqualPoints(t *testing.T) {
-	if testing.Short() {
+	if !testrun.Whole() {
 		*comparisons = min(*comparisons, 20)
 	}
 	r := rand.New(rand.NewPCG(3, 3))
@@ -223,6 +225,19 @@ func TestManyEqualPoints(t *testing.T) {
 			if limit := 0.05*n + 3*math.Sqrt(n*0.05*0.95); float64(alarms) > limit {
 				t.Errorf("%d runs with noise of %g: an alarm in %d of %d comparisons of equal points", runs, noise, alarms, *comparisons)
 			}
+		}
+	}
+}
+
+// TestNotWorse: the whole interval has to lie within the limit.
+func TestNotWorse(t *testing.T) {
+	for _, better := range []Direction{LowerIsBetter, HigherIsBetter} {
+		e := Effect{Better: better, Change: 0.03, Interval: &Interval{Low: 0.01, High: 0.05}}
+		if better == HigherIsBetter {
+			e.Change, e.Interval = -0.03, &Interval{Low: -0.05, High: -0.01}
+		}
+		if !e.NotWorse(0.05) || e.NotWorse(0.0499) {
+			t.Errorf("%v: worse by up to 5 %%: %v within 5 %%, %v within 4.99 %%", better, e.NotWorse(0.05), e.NotWorse(0.0499))
 		}
 	}
 }

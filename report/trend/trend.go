@@ -24,12 +24,8 @@ type Options struct {
 	Figures    []string       // "bw" for bandwidth tests, "p50" and "p99" for latency tests
 	Margin     float64        // the change up to which two states are the same: 5 %
 	Confidence float64        // of changes, verdicts and intervals: 95 %
-	Split      []string       // fields of the set-up that make series of their own besides those that compare refuses: "host"
-	Seed       uint64         // from which the permutations are drawn
-	Accept     stats.Accepted // Disturbed, Incomplete: judge such results all the same
-	// DisturbedShare is the share of disturbed runs above which a result is disturbed, and of disturbed results above which
-	// nothing is told: a half.
-	DisturbedShare float64
+	Accept     stats.Accepted // Disturbed: judge such results all the same
+	Seed       uint64         // from which the permutations are drawn: the same results give the same text
 }
 
 // Trend is what became of each figure over many results.
@@ -41,14 +37,11 @@ type Trend struct {
 	Confidence float64   `json:"confidence"`
 	Margin     float64   `json:"margin"`
 	Procedure  string    `json:"procedure"` // how series judged together are corrected
-	Seed       uint64    `json:"seed"`
 	Series     []Series  `json:"series"`
 	LeftOut    []string  `json:"left_out,omitempty"` // results that could not be used, and why
 	Labels     []string  `json:"labels,omitempty"`
 
-	accept    stats.Accepted
-	disturbed float64
-	docs      []*report.Document // in the order of time
+	accept stats.Accepted
 }
 
 // schema identifies a [Trend] in JSON.
@@ -98,24 +91,17 @@ type Change struct {
 // Documents orders results by the time they hold and finds where their figures changed.
 func Documents(docs []*report.Document, o Options) (*Trend, error) {
 	o.Margin, o.Confidence = cmp.Or(o.Margin, stats.DefaultMargin), cmp.Or(o.Confidence, stats.DefaultConfidence)
-	o.DisturbedShare = cmp.Or(o.DisturbedShare, 0.5)
 	figures, err := compare.Figures(o.Figures)
 	if err != nil {
 		return nil, err
 	}
-	if err := compare.CheckSetUp(o.Split); err != nil {
-		return nil, err
-	}
-	t := &Trend{
-		Schema: schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, Seed: o.Seed,
-		accept: o.Accept, disturbed: o.DisturbedShare,
-	}
+	t := &Trend{Schema: schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, accept: o.Accept}
 	docs = t.usable(docs)
 	if len(docs) == 0 {
 		return nil, errors.New("no result says when it was measured: " + strings.Join(t.LeftOut, "; "))
 	}
 	t.Results, t.From, t.To = len(docs), docs[0].Started.UTC(), docs[len(docs)-1].Started.UTC()
-	if err := t.gather(docs, figures, o.Split); err != nil {
+	if err := t.gather(docs, figures); err != nil {
 		return nil, err
 	}
 	if len(t.Series) == 0 {
@@ -136,17 +122,9 @@ func (t *Trend) usable(docs []*report.Document) []*report.Document {
 		out = append(out, d)
 	}
 	slices.SortStableFunc(out, func(a, b *report.Document) int { return a.Started.Compare(b.Started) })
-	seen := map[string]*report.Document{}
-	return slices.DeleteFunc(out, func(d *report.Document) bool {
-		id := fmt.Sprintf("%d %d %q %q %d", d.Started.UnixNano(), d.Finished.UnixNano(), d.Client.Host, d.Command, len(d.Records))
-		first := seen[id]
-		if first == nil {
-			seen[id] = d
-			return false
-		}
-		t.LeftOut = append(t.LeftOut, d.Name()+": it is the same result as "+first.Name())
-		return true
-	})
+	out, twice := compare.Distinct(out)
+	t.LeftOut = append(t.LeftOut, twice...)
+	return out
 }
 
 // place is a series' key.
@@ -156,8 +134,7 @@ type place struct {
 }
 
 // gather makes the series.
-func (t *Trend) gather(docs []*report.Document, figures []figure.Figure, split []string) error {
-	t.docs = docs
+func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 	at := map[place]int{}
 	for _, d := range docs {
 		if d.Label != "" && !slices.Contains(t.Labels, d.Label) {
@@ -167,7 +144,7 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure, split [
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.Name(), err)
 		}
-		setUp := compare.SetUp(d, split)
+		setUp := compare.SetUp(d)
 		for _, s := range found.Series {
 			v := s.Over() * s.Of.Scale
 			if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -185,7 +162,7 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure, split [
 			}
 			t.Series[i].Points = append(t.Series[i].Points, Point{
 				Time: d.Started.UTC(), Name: d.Name(), Value: v, Runs: len(s.Values), Incomplete: s.Incomplete,
-				Disturbed: float64(s.Disturbed) > t.disturbed*float64(len(s.Values)), doc: d,
+				Disturbed: float64(s.Disturbed) > 0.5*float64(len(s.Values)), doc: d,
 			})
 		}
 	}

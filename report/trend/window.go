@@ -11,19 +11,15 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Window is what counts as new: the last results, or those since a time, or those of the time before the newest.
+// Window is what counts as new: the results since a time, or those of the time before the newest.
 type Window struct {
-	Results int
-	Since   time.Time
-	Span    time.Duration
+	Since time.Time
+	Span  time.Duration
 }
 
-// ParseWindow reads "7" (results), "14d", "36h", "2026-11-01" or a time as in RFC 3339.
+// ParseWindow reads "14d", "36h", "2026-11-01" or a time as in RFC 3339.
 func ParseWindow(text string) (Window, error) {
 	text = strings.TrimSpace(text)
-	if n, err := strconv.Atoi(text); err == nil && n > 0 {
-		return Window{Results: n}, nil
-	}
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
 			return Window{Span: time.Duration(n) * 24 * time.Hour}, nil
@@ -37,25 +33,18 @@ func ParseWindow(text string) (Window, error) {
 			return Window{Since: at}, nil
 		}
 	}
-	return Window{}, fmt.Errorf("%q: want a number of results (7), a time before the newest (14d, 36h) or a date (2026-11-01)", text)
+	return Window{}, fmt.Errorf("%q: want a time before the newest result (7d, 36h) or a date (2026-11-01)", text)
 }
 
 // begin is the index of the first point that is new; the number of points where none is. The newest result of all counts, not
 // the newest of this series: one that is no longer measured has nothing new.
 func (w Window) begin(t *Trend, s *Series) int {
 	since := w.Since
-	switch {
-	case w.Results > 0:
-		since = t.docs[max(0, len(t.docs)-w.Results)].Started
-	case w.Span > 0:
+	if w.Span > 0 {
 		since = t.To.Add(-w.Span)
 	}
-	return s.from(since)
-}
-
-func (s *Series) from(since time.Time) int {
 	for i, p := range s.Points {
-		if !p.Time.Before(since) {
+		if p.Time.After(since) || w.Span == 0 && p.Time.Equal(since) {
 			return i
 		}
 	}
@@ -152,14 +141,14 @@ func (t *Trend) trusted(v stats.Verdict, before, since []Point) stats.Verdict {
 	}{{"before", before}, {"since", since}} {
 		disturbed := 0
 		for _, p := range side.points {
-			if p.Incomplete && !t.accept.Has(stats.Incomplete) {
-				return stats.Unknown(stats.Incomplete, "measure it to its end, or --accept incomplete", "%s of %s was interrupted", p.Name, p.Time.Format(time.DateOnly))
+			if p.Incomplete {
+				return stats.Unknown(stats.Incomplete, "measure it to its end, or remove it", "%s of %s was interrupted", p.Name, p.Time.Format(time.DateOnly))
 			}
 			if p.Disturbed {
 				disturbed++
 			}
 		}
-		if share := float64(disturbed) / float64(len(side.points)); share > t.disturbed && !t.accept.Has(stats.Disturbed) {
+		if share := float64(disturbed) / float64(len(side.points)); share > 0.5 && !t.accept.Has(stats.Disturbed) {
 			return stats.Unknown(stats.Disturbed, "measure on a quiet machine or, where that is allowed, with --priority realtime; or judge all the same: --accept disturbed",
 				"%.0f %% of the results %s were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
 		}

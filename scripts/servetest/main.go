@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command servetest lets 'gobw serve' live through a crowd of clients (soak) and through deaths of either end (deaths), and
-// looks whether long tests grow (memory).
+// Command servetest lets 'gobw serve' live through a crowd of clients (soak) and through deaths of either end (deaths),
+// measures what a stranger's message costs it (costs), and looks whether long tests grow (memory).
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("want soak, deaths, memory or overhead")
+		return errors.New("want soak, costs, deaths, memory or overhead")
 	}
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	against := fs.String("against", "", "overhead: a program of before, whose server runs tests itself")
@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string) error {
 	houses := fs.Int("houses", 24, "deaths: tests at once, each in a network namespace of its own")
 	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run, or until they end")
 	only := fs.String("only", "", "memory: only tests with this in their command line")
+	every := fs.Int("every", 1, "costs: every n-th row")
 	limit := fs.Duration("time", time.Hour, "end after this time at the latest")
 	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of the random choices")
 	if err := fs.Parse(args[1:]); err != nil {
@@ -62,6 +63,8 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "soak":
 		return soak(ctx, path, *n, random)
+	case "costs":
+		return costs(ctx, path, *every)
 	case "overhead":
 		return overhead(ctx, path, *against, *n)
 	case "memory":
@@ -69,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	case "deaths":
 		return deaths(ctx, path, *n, *houses, random)
 	}
-	return fmt.Errorf("%q: want soak, deaths, memory or overhead", args[0])
+	return fmt.Errorf("%q: want soak, costs, deaths, memory or overhead", args[0])
 }
 
 func version(gobw string) string {

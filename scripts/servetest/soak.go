@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -170,23 +169,13 @@ func attack(s *server, random *rand.Rand) net.Conn {
 	if err != nil {
 		return nil
 	}
-	const hello = "6.27\x00gobw/1\x00\x00\x00\x00\x00"
-	frame := func(text string) string { return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text }
-	greeting := hello + frame(`{"kind":"hello","program":"x","peer_timeout_ms":3000}`)
-	plans := []string{
-		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[64],"iterations":100`,
-		`"operation":"write","kind":"bandwidth","transport":"UC","reversed":true,"sizes":[65536],"duration_ns":5000000000`,
-		`"operation":"send","kind":"latency","transport":"UD","sizes":[64],"iterations":1000000`,
-		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[67108864],"iterations":1`,
-		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[64],"qps":100000,"iterations":1`,
-		`"operation":"write","kind":"bandwidth","transport":"RC","sizes":[2],"iterations":1,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}`,
-	}
-	proposal := greeting + frame(`{"kind":"propose","plan":{`+plans[random.IntN(len(plans))]+`}}`)
+	rows := strangers()
+	proposal := proposes(`"operation":"write","sizes":[64],"iterations":100`)
 	garbage := make([]byte, random.IntN(70000))
 	for i := range garbage {
 		garbage[i] = byte(random.Uint32())
 	}
-	switch random.IntN(8) {
+	switch random.IntN(12) {
 	case 0: // says nothing and stays
 		return conn
 	case 1: // greets and stays
@@ -197,7 +186,7 @@ func attack(s *server, random *rand.Rand) net.Conn {
 	case 3:
 		_, _ = io.WriteString(conn, hello+string(garbage))
 	case 4:
-		_, _ = io.WriteString(conn, greeting+frame(`{"kind":"`+strings.Repeat("x", random.IntN(60000))+`"}`))
+		_, _ = io.WriteString(conn, greeting()+framed(`{"kind":"`+strings.Repeat("x", random.IntN(60000))+`"}`))
 	case 5: // proposes and goes
 		_, _ = io.WriteString(conn, proposal)
 		time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
@@ -205,6 +194,9 @@ func attack(s *server, random *rand.Rand) net.Conn {
 		_, _ = io.WriteString(conn, proposal+string(garbage))
 	case 7: // an old perftest's keys
 		_, _ = io.WriteString(conn, "6.29\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+string(garbage))
+	default: // one of the table of costs
+		_ = conn.Close()
+		return rows[random.IntN(len(rows))].send(s, random.IntN(2) == 0)
 	}
 	_ = conn.(*net.TCPConn).SetLinger(random.IntN(2) - 1) // half of them with a reset
 	_ = conn.Close()

@@ -10,14 +10,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // pollBatch is the number of completions fetched in one call.
@@ -28,12 +31,13 @@ const defaultDepth = 128
 
 // completionQueue belongs to one goroutine at a time.
 type completionQueue struct {
-	d        *device
-	cq       *C.struct_vb_cq
-	channel  *completionChannel
-	polled   *C.struct_vb_polled // C memory
-	stamps   bool
-	children children
+	handle.Handle
+	d       *device
+	cq      *C.struct_vb_cq
+	depth   atomic.Int64
+	channel *completionChannel
+	polled  *C.struct_vb_polled // C memory
+	stamps  bool
 
 	mu      sync.Mutex
 	pending int // events delivered and not yet acknowledged
@@ -50,32 +54,28 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return nil, d.fail(verb, fmt.Errorf("completions with time stamps: %w by this device: it tells no clock of its own", verbs.ErrUnsupported))
 	}
 	var channel *C.struct_vb_comp_channel
+	parents := []*handle.Handle{&d.Handle}
 	if o.Channel != nil {
 		ch, ok := o.Channel.(*completionChannel)
 		if !ok || ch.d != d {
 			return nil, d.fail(verb, errors.New("the completion channel is another device's"))
 		}
-		if err := ch.children.add("completion queue"); err != nil {
-			return nil, d.fail(verb, err)
-		}
 		q.channel, channel = ch, ch.ch
+		parents = append(parents, &ch.Handle)
 	}
-	if err := d.children.add("completion queue"); err != nil {
-		q.dropChannel()
-		return nil, d.fail(verb, err)
-	}
-	cq, err := C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), C.int(flag(o.Timestamps)))
-	if cq == nil {
-		d.children.drop("completion queue")
-		q.dropChannel()
+	err := q.Open("completion queue", func() (err error) {
+		q.cq, err = C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), C.int(flag(o.Timestamps)))
+		return refusal(q.cq, err)
+	}, parents...)
+	if err != nil {
 		f := failure{verb: verb, device: d.info.Name, err: err}
 		if o.Depth > d.info.Limits.MaxCQE {
 			f.hint = fmt.Sprintf("ask for at most %d entries: the device has no more", d.info.Limits.MaxCQE)
 		}
 		return nil, explain(f)
 	}
-	q.cq = cq
-	d.queues.Store(unsafe.Pointer(cq), q)
+	q.depth.Store(int64(q.cq.cqe))
+	d.objects.Store(unsafe.Pointer(q.cq), q)
 	q.polled = (*C.struct_vb_polled)(C.calloc(1, C.sizeof_struct_vb_polled))
 	if q.channel != nil {
 		q.channel.enrol(q)
@@ -83,17 +83,29 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	return q, nil
 }
 
-func (q *completionQueue) dropChannel() {
-	if q.channel != nil {
-		q.channel.children.drop("completion queue")
-	}
-}
-
 // Depth is the number of entries granted.
-func (q *completionQueue) Depth() int { return int(q.cq.cqe) }
+func (q *completionQueue) Depth() int { return int(q.depth.Load()) }
+
+// Resize makes room for so many entries.
+func (q *completionQueue) Resize(depth int) error {
+	verb := fmt.Sprintf("resize completion queue to %d entries", depth)
+	if err := q.Enter(); err != nil {
+		return q.d.fail(verb, err)
+	}
+	defer q.Leave()
+	if rc := C.vb_resize_cq(q.d.v, q.cq, C.int(depth)); rc != 0 {
+		return q.d.fail(verb, errnoError(int(rc)))
+	}
+	q.depth.Store(int64(q.cq.cqe))
+	return nil
+}
 
 // Poll moves up to len(c) completions into c.
 func (q *completionQueue) Poll(c []verbs.Completion) (int, error) {
+	if err := q.Enter(); err != nil {
+		return 0, q.d.fail("poll completion queue", err)
+	}
+	defer q.Leave()
 	got, wc := 0, &q.polled.wc
 	for got < len(c) {
 		want := min(len(c)-got, pollBatch)
@@ -148,17 +160,30 @@ func networkOrder(v uint32) uint32 {
 
 // Arm asks for one event at the next completion.
 func (q *completionQueue) Arm(n verbs.Notify) error {
+	const verb = "arm completion queue"
+	if err := q.Enter(); err != nil {
+		return q.d.fail(verb, err)
+	}
+	defer q.Leave()
 	if q.channel == nil {
-		return q.d.fail("arm completion queue", errors.New("it has no completion channel"))
+		return q.d.fail(verb, errors.New("it has no completion channel"))
 	}
 	if rc := C.vb_req_notify_cq(q.cq, C.int(n)); rc != 0 {
-		return q.d.fail("arm completion queue", errnoError(int(rc)))
+		return q.d.fail(verb, errnoError(int(rc)))
 	}
 	return nil
 }
 
 // Acknowledge returns n delivered events.
 func (q *completionQueue) Acknowledge(n int) {
+	if q.Enter() != nil {
+		return
+	}
+	defer q.Leave()
+	q.acknowledge(n)
+}
+
+func (q *completionQueue) acknowledge(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n = min(n, q.pending)
@@ -170,32 +195,26 @@ func (q *completionQueue) Acknowledge(n int) {
 
 // Close destroys the queue. Events nobody acknowledged are acknowledged first: libibverbs would wait for them for ever.
 func (q *completionQueue) Close() error {
-	err := q.children.close(func() error {
+	return q.d.close(&q.Handle, "destroy completion queue", func() error {
 		if q.channel != nil {
 			q.channel.strike(q)
 		}
-		q.Acknowledge(int(^uint32(0) >> 1))
+		q.acknowledge(math.MaxInt)
 		if rc := C.vb_destroy_cq(q.d.v, q.cq); rc != 0 {
 			return errnoError(int(rc))
 		}
-		q.d.queues.CompareAndDelete(unsafe.Pointer(q.cq), q)
+		q.d.objects.CompareAndDelete(unsafe.Pointer(q.cq), q)
 		C.free(unsafe.Pointer(q.polled))
-		q.dropChannel()
-		q.d.children.drop("completion queue")
 		return nil
 	})
-	if err != nil {
-		return q.d.fail("destroy completion queue", err)
-	}
-	return nil
 }
 
 // completionChannel belongs to one goroutine.
 type completionChannel struct {
-	d        *device
-	ch       *C.struct_vb_comp_channel
-	file     *os.File // a duplicate of the channel's descriptor, in Go's poller
-	children children
+	handle.Handle
+	d    *device
+	ch   *C.struct_vb_comp_channel
+	file *os.File // a duplicate of the channel's descriptor, in Go's poller
 
 	mu     sync.Mutex
 	queues map[*C.struct_vb_cq]*completionQueue
@@ -204,21 +223,20 @@ type completionChannel struct {
 // CreateCompletionChannel makes a channel on which completion queues announce events.
 func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 	const verb = "create completion channel"
-	if err := d.children.add("completion channel"); err != nil {
-		return nil, d.fail(verb, err)
-	}
-	ch, err := C.vb_create_comp_channel(d.v, d.context)
-	if ch == nil {
-		d.children.drop("completion channel")
-		return nil, d.fail(verb, err)
-	}
-	file, err := pollable(int(ch.fd), "completion channel")
+	c := &completionChannel{d: d, queues: make(map[*C.struct_vb_cq]*completionQueue)}
+	err := c.Open("completion channel", func() (err error) {
+		if c.ch, err = C.vb_create_comp_channel(d.v, d.context); c.ch == nil {
+			return refusal(c.ch, err)
+		}
+		if c.file, err = pollable(int(c.ch.fd), "completion channel"); err != nil {
+			C.vb_destroy_comp_channel(d.v, c.ch)
+		}
+		return err
+	}, &d.Handle)
 	if err != nil {
-		C.vb_destroy_comp_channel(d.v, ch)
-		d.children.drop("completion channel")
 		return nil, d.fail(verb, err)
 	}
-	return &completionChannel{d: d, ch: ch, file: file, queues: make(map[*C.struct_vb_cq]*completionQueue)}, nil
+	return c, nil
 }
 
 func (c *completionChannel) enrol(q *completionQueue) {
@@ -227,11 +245,8 @@ func (c *completionChannel) enrol(q *completionQueue) {
 	c.queues[q.cq] = q
 }
 
-// strike forgets a queue, after taking the events that are still in the channel: a later one could name a queue that is
-// gone, and destroying the queue waits for the acknowledgement of all that were delivered.
+// strike forgets a queue. The kernel drops its events that nobody has read; one that Wait has just read is acknowledged there.
 func (c *completionChannel) strike(q *completionQueue) {
-	for c.take() != nil {
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.queues, q.cq)
@@ -239,34 +254,50 @@ func (c *completionChannel) strike(q *completionQueue) {
 
 // take returns the queue of the next event, nil if there is none.
 func (c *completionChannel) take() *completionQueue {
-	var cq *C.struct_vb_cq
-	if C.vb_get_cq_event(c.d.v, c.ch, &cq) != 0 {
-		return nil
+	for {
+		var cq *C.struct_vb_cq
+		if C.vb_get_cq_event(c.d.v, c.ch, &cq) != 0 {
+			return nil
+		}
+		c.mu.Lock()
+		q := c.queues[cq]
+		if q != nil {
+			q.mu.Lock()
+			q.pending++
+			q.mu.Unlock()
+		}
+		c.mu.Unlock()
+		if q != nil {
+			return q
+		}
+		C.vb_ack_cq_events(c.d.v, cq, 1) // it is being destroyed, which waits for this
 	}
-	c.mu.Lock()
-	q := c.queues[cq]
-	c.mu.Unlock()
-	if q != nil {
-		q.mu.Lock()
-		q.pending++
-		q.mu.Unlock()
-	}
-	return q
 }
 
 // Wait blocks until an armed queue has an event.
 func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	const verb = "wait for a completion event"
+	if err := c.Enter(); err != nil {
+		return nil, c.d.fail(verb, err)
 	}
-	if err := c.file.SetReadDeadline(time.Time{}); err != nil {
-		return nil, c.d.fail("wait for a completion event", verbs.ErrClosed)
+	defer c.Leave()
+	if ctx.Err() != nil {
+		return nil, c.d.fail(verb, context.Cause(ctx))
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.file.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
+	_ = c.file.SetReadDeadline(time.Time{})
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.file.SetReadDeadline(time.Unix(1, 0))
+		close(ended)
+	})
+	defer func() {
+		if !stop() {
+			<-ended // its deadline shall not be the next Wait's
+		}
+	}()
 	raw, err := c.file.SyscallConn()
 	if err != nil {
-		return nil, c.d.fail("wait for a completion event", verbs.ErrClosed)
+		return nil, c.d.fail(verb, verbs.ErrClosed)
 	}
 	var q *completionQueue
 	err = raw.Read(func(uintptr) bool {
@@ -276,25 +307,18 @@ func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, er
 	switch {
 	case q != nil:
 		return q, nil
+	case c.Closed():
+		return nil, c.d.fail(verb, verbs.ErrClosed)
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case errors.Is(err, os.ErrClosed):
-		return nil, c.d.fail("wait for a completion event", verbs.ErrClosed)
+		return nil, c.d.fail(verb, context.Cause(ctx))
 	default:
-		return nil, c.d.fail("wait for a completion event", err)
+		return nil, c.d.fail(verb, err)
 	}
 }
 
 // Close destroys the channel, unless queues use it.
 func (c *completionChannel) Close() error {
-	err := c.children.close(func() error {
-		if rc := C.vb_destroy_comp_channel(c.d.v, c.ch); rc != 0 {
-			return errnoError(int(rc))
-		}
-		_ = c.file.Close()
-		c.d.children.drop("completion channel")
-		return nil
-	})
+	err := c.Handle.Close(func() { _ = c.file.Close() }, func() error { return errnoError(int(C.vb_destroy_comp_channel(c.d.v, c.ch))) })
 	if err != nil {
 		return c.d.fail("destroy completion channel", err)
 	}

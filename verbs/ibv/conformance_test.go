@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
@@ -42,19 +43,27 @@ func bestGID(t testing.TB, d verbs.Device) verbs.GIDEntry {
 }
 
 // TestConformanceWithoutHardware holds this package against the suite on the libibverbs of testdata, by both posting
-// interfaces: a difference is ours, since that device has none.
+// interfaces: a difference is ours, since that device has none. The first mode passes all of it. The others pass the groups in
+// which they may differ, and all of it in 'make test-all'.
 func TestConformanceWithoutHardware(t *testing.T) {
 	for _, tt := range []struct {
 		name, link, part, clock string
 		post                    verbs.PostAPI
-		ports                   [2]int // of A and B
+		ports                   [2]int   // of A and B
+		groups                  []string // in which the mode may differ from the first; none: all
 	}{
-		{"InfiniBand, ibv_post_send", "ib", "0", "", verbs.PostSend, [2]int{1, 1}},
-		{"InfiniBand, ibv_wr", "ib", "4129", "", verbs.PostWR, [2]int{1, 1}},
-		{"InfiniBand, ibv_start_poll", "ib", "0", "156250", verbs.PostSend, [2]int{1, 1}},
-		{"two ports", "eth", "0", "", verbs.PostSend, [2]int{1, 2}},
+		{"InfiniBand, ibv_post_send", "ib", "0", "", verbs.PostSend, [2]int{1, 1}, nil},
+		{"InfiniBand, ibv_wr", "ib", "4129", "", verbs.PostWR, [2]int{1, 1}, []string{"data", "immediate", "flags", "queue", "status", "atomics", "datagrams", "windows", "jobs"}},
+		{"InfiniBand, ibv_start_poll", "ib", "0", "156250", verbs.PostSend, [2]int{1, 1}, []string{"data", "immediate", "status", "datagrams", "shared receives", "timestamps", "jobs"}},
+		{"two ports", "eth", "0", "", verbs.PostSend, [2]int{1, 2}, []string{"device", "data", "states", "datagrams", "events"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.groups != nil {
+				t.Skip("short: one mode")
+			}
+			if testrun.Whole() {
+				tt.groups = nil
+			}
 			p := fakeVerbs(t, map[string]string{"LINK": tt.link, "PART": tt.part, "CLOCK": tt.clock, "WRAP": "100000", "PORTS": "2"})
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {
 				end := func(port int) verbstest.End {
@@ -67,7 +76,7 @@ func TestConformanceWithoutHardware(t *testing.T) {
 					return verbstest.End{Device: d, Port: port, GIDIndex: g.Index, GID: g.GID}
 				}
 				return verbstest.Pair{A: end(tt.ports[0]), B: end(tt.ports[1]), MTU: verbs.MTU4096, Timestamps: tt.clock != ""}
-			}, nil)
+			}, nil, tt.groups...)
 			e := newEndpoint(t, openFake(t, p), 1, verbs.QueuePairOptions{})
 			if got := e.qps[0].Capabilities().PostAPI; got != tt.post {
 				t.Errorf("posted by %v, want %v", got, tt.post)

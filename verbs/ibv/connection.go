@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 const (
@@ -25,6 +26,7 @@ const (
 // connection is one end of a connection by RDMA CM, on a channel of its own. The queue pair stays its owner's: RDMA CM
 // is told its number, and says what to set.
 type connection struct {
+	handle.Handle
 	d       *device
 	channel *cmChannel
 	id      *C.struct_vb_cm_id
@@ -34,17 +36,27 @@ type connection struct {
 	local   netip.AddrPort
 	remote  netip.AddrPort
 	leave   sync.Once
-	once    sync.Once
-	err     error
 }
 
-func newCMConnection(d *device, channel *cmChannel, id *C.struct_vb_cm_id, request *C.struct_vb_cm_event) *connection {
-	c := &connection{
-		d: d, channel: channel, id: id, request: request, events: make(chan *C.struct_vb_cm_event, 16), gone: make(chan struct{}),
-		local: addrPort(&id.route.src), remote: addrPort(&id.route.dst),
+// newCMConnection opens a channel, and has identify make the identifier on it.
+func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cmChannel) (*C.struct_vb_cm_id, error)) (*connection, error) {
+	c := &connection{d: d, request: request, events: make(chan *C.struct_vb_cm_event, 16), gone: make(chan struct{})}
+	err := c.Open("connection by RDMA CM", func() (err error) {
+		if c.channel, err = openCMChannel(d.cm); err != nil {
+			return err
+		}
+		if c.id, err = identify(c.channel); err != nil {
+			c.channel.stop()
+			c.channel.destroy()
+		}
+		return err
+	}, &d.Handle)
+	if err != nil {
+		return nil, err
 	}
-	channel.read(c.take)
-	return c
+	c.local, c.remote = addrPort(&c.id.route.src), addrPort(&c.id.route.dst)
+	c.channel.read(c.take)
+	return c, nil
 }
 
 // DialCM resolves the address of a peer and the route there.
@@ -54,17 +66,16 @@ func (d *device) DialCM(ctx context.Context, to netip.AddrPort, o verbs.CMOption
 	if err != nil {
 		return nil, d.fail(cmConnection, err)
 	}
-	channel, err := openCMChannel(d.cm)
+	c, err := newCMConnection(d, nil, func(channel *cmChannel) (id *C.struct_vb_cm_id, err error) {
+		if rc := C.vb_cm_create_id(channel.cm, channel.ch, space, &id); rc != 0 {
+			return nil, d.fail(cmConnection, syscall.Errno(rc))
+		}
+		return id, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	var id *C.struct_vb_cm_id
-	if rc := C.vb_cm_create_id(channel.cm, channel.ch, space, &id); rc != 0 {
-		channel.stop()
-		channel.destroy()
-		return nil, d.fail(cmConnection, syscall.Errno(rc))
-	}
-	c := newCMConnection(d, channel, id, nil)
+	channel, id := c.channel, c.id
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
@@ -81,7 +92,7 @@ func (d *device) DialCM(ctx context.Context, to netip.AddrPort, o verbs.CMOption
 	if name := deviceOf(id); name != d.info.Name {
 		return nil, &verbs.Error{
 			Verb: fmt.Sprintf("resolve %v by RDMA CM", to.Addr()), Device: d.info.Name,
-			Err: fmt.Errorf("the way there leads through %s", name), Fix: "use -d " + name + ", or an address of the peer that this device reaches",
+			Err: fmt.Errorf("the way there leads through %s", name), Fix: "use " + name + ", or an address of the peer that this device reaches",
 		}
 	}
 	if o.TOS != nil {
@@ -148,6 +159,8 @@ func (c *connection) await(ctx context.Context, verb string, want ...C.int) (*C.
 		return nil, &cmEventError{event: int(e.event), status: int(e.status)}
 	case <-c.gone:
 		return nil, c.d.fail(verb, errors.New("the peer disconnected"))
+	case <-c.channel.quit:
+		return nil, c.d.fail(verb, verbs.ErrClosed)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: %w", verb, context.Cause(ctx))
 	}
@@ -221,12 +234,20 @@ func (c *connection) attributes(s verbs.QPState) (C.struct_vb_qp_attr, error) {
 
 // InitOptions is what the path prescribes to the state INIT.
 func (c *connection) InitOptions() (verbs.ConnectOptions, error) {
+	if err := c.Enter(); err != nil {
+		return verbs.ConnectOptions{}, c.d.fail(cmConnection, err)
+	}
+	defer c.Leave()
 	a, err := c.attributes(verbs.StateInit)
 	return verbs.ConnectOptions{Port: int(a.port_num), PKeyIndex: int(a.pkey_index), QKey: uint32(a.qkey)}, err
 }
 
 // Join connects a queue pair in INIT and leaves it in RTS.
 func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+	if err := c.Enter(); err != nil {
+		return o, c.d.fail(cmConnection, err)
+	}
+	defer c.Leave()
 	o.StayRTR = false
 	init, err := c.InitOptions()
 	if err != nil {
@@ -249,7 +270,7 @@ func (c *connection) connect(ctx context.Context, qp verbs.QueuePair, o verbs.Co
 	e, err := c.await(ctx, verb, C.VB_CM_CONNECT_RESPONSE, C.VB_CM_ESTABLISHED)
 	if err != nil {
 		if _, is := errors.AsType[*cmEventError](err); is {
-			err = &verbs.Error{Verb: verb, Device: c.d.info.Name, QP: qp.QPN(), Err: err, Fix: "start the server with the same -R or -z, and give both ends the same -p and -c"}
+			err = &verbs.Error{Verb: verb, Device: c.d.info.Name, QP: qp.QPN(), Err: err, Fix: "have the peer listen by RDMA CM, at that port and for that transport"}
 		}
 		return o, err
 	}
@@ -306,8 +327,11 @@ func parameters(qp verbs.QueuePair, o verbs.ConnectOptions) C.struct_vb_cm_conn_
 
 // retries is perftest's count where none was asked for.
 func retries(n uint8) uint8 {
-	if n == 0 {
+	switch n {
+	case 0:
 		return 7
+	case verbs.Zero:
+		return 0
 	}
 	return n
 }
@@ -342,7 +366,11 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 	if o.RNRRetry == 0 {
 		o.RNRRetry = uint8(rts.rnr_retry)
 	}
-	return o, verbs.ConnectQP(qp, o)
+	exact := o // a 0 of the path's, or that both ends agreed to, is meant
+	for _, v := range []*uint8{&exact.MaxRDAtomic, &exact.MaxDestRDAtomic, &exact.MinRNRTimer, &exact.Timeout, &exact.RetryCount, &exact.RNRRetry} {
+		*v = verbs.Exactly(*v)
+	}
+	return o, verbs.ConnectQP(qp, exact)
 }
 
 // prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end says
@@ -378,6 +406,10 @@ func (*connection) withClass(av verbs.AddressVector, o verbs.ConnectOptions) ver
 
 // Disconnect tells the peer that the connection is over.
 func (c *connection) Disconnect() error {
+	if err := c.Enter(); err != nil {
+		return c.d.fail("disconnect by RDMA CM", err)
+	}
+	defer c.Leave()
 	if rc := C.vb_cm_disconnect(c.channel.cm, c.id); rc != 0 && syscall.Errno(rc) != syscall.EINVAL { // EINVAL: it is over already
 		return c.d.fail("disconnect by RDMA CM", syscall.Errno(rc))
 	}
@@ -389,12 +421,5 @@ func (c *connection) Gone() <-chan struct{} { return c.gone }
 
 // Close ends the connection; the peer is told.
 func (c *connection) Close() error {
-	c.once.Do(func() {
-		c.channel.stop()
-		if rc := C.vb_cm_destroy_id(c.channel.cm, c.id); rc != 0 {
-			c.err = c.d.fail("close a connection by RDMA CM", syscall.Errno(rc))
-		}
-		c.channel.destroy()
-	})
-	return c.err
+	return closeCM(&c.Handle, c.d, c.channel, c.id, "close a connection by RDMA CM", func() {})
 }

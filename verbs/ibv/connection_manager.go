@@ -19,6 +19,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // cmSoname is the file asked of the dynamic loader.
@@ -44,7 +45,7 @@ func (m *connectionManager) load() error {
 			m.loadErr = &verbs.Error{
 				Verb: "load " + m.name + " for connections by RDMA CM", Err: errors.New(C.GoString(&m.lib.loaded.error[0])),
 				Fix: "install it: apt install librdmacm1 (Debian, Ubuntu), dnf install librdmacm (Fedora, RHEL), zypper install librdmacm1 (SUSE); " +
-					"or leave -R and -z out at both ends",
+					"or connect without RDMA CM",
 			}
 		default:
 			var missing []string
@@ -56,7 +57,7 @@ func (m *connectionManager) load() error {
 			m.loadErr = &verbs.Error{
 				Verb: "load " + m.name + " for connections by RDMA CM",
 				Err:  fmt.Errorf("%s lacks %s", C.GoString(&m.lib.loaded.path[0]), strings.Join(missing, ", ")),
-				Fix:  "librdmacm of rdma-core 22 or newer has them: upgrade it, or look at LD_LIBRARY_PATH; or leave -R and -z out at both ends",
+				Fix:  "librdmacm of rdma-core 22 or newer has them: upgrade it, or look at LD_LIBRARY_PATH; or connect without RDMA CM",
 			}
 		}
 	})
@@ -125,6 +126,20 @@ func (c *cmChannel) stop() {
 
 func (c *cmChannel) destroy() { C.vb_cm_destroy_channel(c.cm, c.ch) }
 
+// closeCM closes a handle with its identifier and channel; rest is what else there is to do once nobody reads the channel.
+func closeCM(h *handle.Handle, d *device, c *cmChannel, id *C.struct_vb_cm_id, verb string, rest func()) error {
+	var failed error
+	err := h.Close(c.stop, func() error {
+		rest()
+		if rc := C.vb_cm_destroy_id(c.cm, id); rc != 0 { // it is gone for us all the same
+			failed = d.fail(verb, syscall.Errno(rc))
+		}
+		c.destroy()
+		return nil
+	})
+	return errors.Join(err, failed)
+}
+
 // portSpace is where RDMA CM keeps the ports of a transport.
 func portSpace(t verbs.Transport) (C.int, error) {
 	switch t {
@@ -175,13 +190,12 @@ func networkPort(p uint16) (n uint16) {
 
 // cmListener takes requests on a channel of its own; each connection moves to another.
 type cmListener struct {
+	handle.Handle
 	d        *device
 	channel  *cmChannel
 	id       *C.struct_vb_cm_id
 	addr     netip.AddrPort
 	requests chan *C.struct_vb_cm_event
-	once     sync.Once
-	err      error
 }
 
 // cmBacklog is how many requests wait for Accept.
@@ -195,13 +209,19 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 		return nil, d.fail(verb, err)
 	}
 	l := &cmListener{d: d, requests: make(chan *C.struct_vb_cm_event, cmBacklog)}
-	if l.channel, err = openCMChannel(d.cm); err != nil {
+	err = l.Open("listener by RDMA CM", func() (err error) {
+		if l.channel, err = openCMChannel(d.cm); err != nil {
+			return err
+		}
+		if rc := C.vb_cm_create_id(l.channel.cm, l.channel.ch, space, &l.id); rc != 0 {
+			l.channel.stop()
+			l.channel.destroy()
+			return d.fail(verb, syscall.Errno(rc))
+		}
+		return nil
+	}, &d.Handle)
+	if err != nil {
 		return nil, err
-	}
-	if rc := C.vb_cm_create_id(l.channel.cm, l.channel.ch, space, &l.id); rc != 0 {
-		l.channel.stop()
-		l.channel.destroy()
-		return nil, d.fail(verb, syscall.Errno(rc))
 	}
 	l.channel.read(l.take)
 	local := sockaddr(at)
@@ -213,7 +233,7 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 		f := failure{verb: verb, device: d.info.Name, err: syscall.Errno(rc)}
 		switch syscall.Errno(rc) {
 		case syscall.EADDRINUSE:
-			f.hint = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, or choose a port with -p"
+			f.hint = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, or choose another port"
 		case syscall.ENODEV, syscall.EADDRNOTAVAIL:
 			f.hint = "the address must belong to the network interface of an RDMA device: see 'rdma link' and 'ip address'"
 		default:
@@ -246,6 +266,10 @@ func (l *cmListener) Addr() netip.AddrPort { return l.addr }
 
 // Accept waits for a request.
 func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
+	if err := l.Enter(); err != nil {
+		return nil, l.d.fail("accept by RDMA CM", err)
+	}
+	defer l.Leave()
 	var e *C.struct_vb_cm_event
 	select {
 	case e = <-l.requests:
@@ -259,39 +283,31 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 		l.refuse(e.id)
 		return nil, &verbs.ForeignRequestError{Device: name, Wanted: l.d.info.Name, Remote: remote}
 	}
-	channel, err := openCMChannel(l.d.cm)
+	c, err := newCMConnection(l.d, e, func(channel *cmChannel) (*C.struct_vb_cm_id, error) {
+		if rc := C.vb_cm_migrate_id(channel.cm, e.id, channel.ch); rc != 0 {
+			return nil, l.d.fail(fmt.Sprintf("accept %v by RDMA CM", remote), syscall.Errno(rc))
+		}
+		return e.id, nil
+	})
 	if err != nil {
 		l.refuse(e.id)
 		return nil, err
 	}
-	if rc := C.vb_cm_migrate_id(channel.cm, e.id, channel.ch); rc != 0 {
-		l.refuse(e.id)
-		channel.stop()
-		channel.destroy()
-		return nil, l.d.fail(fmt.Sprintf("accept %v by RDMA CM", remote), syscall.Errno(rc))
-	}
-	return newCMConnection(l.d, channel, e.id, e), nil
+	return c, nil
 }
 
 // Close stops listening; requests that nobody accepted are refused.
 func (l *cmListener) Close() error {
-	l.once.Do(func() {
-		l.channel.stop()
+	return closeCM(&l.Handle, l.d, l.channel, l.id, "stop listening by RDMA CM", func() {
 		for {
 			select {
 			case e := <-l.requests:
 				l.refuse(e.id)
-				continue
 			default:
+				return
 			}
-			break
 		}
-		if rc := C.vb_cm_destroy_id(l.channel.cm, l.id); rc != 0 {
-			l.err = l.d.fail("stop listening by RDMA CM", syscall.Errno(rc))
-		}
-		l.channel.destroy()
 	})
-	return l.err
 }
 
 // deviceOf names the device that an identifier is bound to, or is empty.

@@ -119,12 +119,12 @@ func TestDialCMBadLuck(t *testing.T) {
 	}{
 		{2, verbs.RC, syscall.ENODEV, "no RDMA device leads there", "ip route get"},
 		{3, verbs.RC, syscall.ETIMEDOUT, "ADDR_ERROR: connection timed out", "ip route get"},
-		{4, verbs.RC, syscall.ECONNREFUSED, "nobody listens there by RDMA CM", "-R or -z"},
-		{4, verbs.UD, syscall.ECONNREFUSED, "nobody listens there by RDMA CM", "-R or -z"},
-		{5, verbs.RC, syscall.ECONNRESET, "the peer's program rejects the connection", "-R or -z"},
-		{6, verbs.RC, syscall.ETIMEDOUT, "UNREACHABLE: connection timed out", "-R or -z"},
+		{4, verbs.RC, syscall.ECONNREFUSED, "nobody listens there by RDMA CM", "listen by RDMA CM"},
+		{4, verbs.UD, syscall.ECONNREFUSED, "nobody listens there by RDMA CM", "listen by RDMA CM"},
+		{5, verbs.RC, syscall.ECONNRESET, "the peer's program rejects the connection", "listen by RDMA CM"},
+		{6, verbs.RC, syscall.ETIMEDOUT, "UNREACHABLE: connection timed out", "listen by RDMA CM"},
 		{7, verbs.RC, context.DeadlineExceeded, "connect to 10.0.0.7:18515 by RDMA CM: context deadline exceeded", ""},
-		{8, verbs.RC, nil, "the way there leads through mlx5_9", "-d mlx5_9"},
+		{8, verbs.RC, nil, "the way there leads through mlx5_9", "use mlx5_9"},
 		{10, verbs.RC, syscall.ENETUNREACH, "resolve 10.0.0.10 by RDMA CM: rxe0: network is unreachable", "ip route get"},
 	} {
 		t.Run(fmt.Sprintf("%d %v", tt.peer, tt.transport), func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestListenCM(t *testing.T) {
 	}
 	_, err = l.Accept(t.Context()) // the first came in on another device
 	foreign, is := errors.AsType[*verbs.ForeignRequestError](err)
-	if !is || foreign.Device != "mlx5_9" || !strings.Contains(verbs.RemedyOf(err), "-d mlx5_9") {
+	if !is || foreign.Device != "mlx5_9" || !strings.Contains(verbs.RemedyOf(err), "use mlx5_9") {
 		t.Errorf("a request on another device: %v, remedy %q", err, verbs.RemedyOf(err))
 	}
 	c, err := l.Accept(t.Context())
@@ -229,7 +229,7 @@ func TestListenCM(t *testing.T) {
 		t.Errorf("closed: %v", err)
 	}
 	_, err = d.ListenCM(netip.MustParseAddrPort("0.0.0.0:1"), verbs.CMOptions{})
-	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(verbs.RemedyOf(err), "-p") {
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(verbs.RemedyOf(err), "another port") {
 		t.Errorf("a port in use: %v, remedy %q", err, verbs.RemedyOf(err))
 	}
 }

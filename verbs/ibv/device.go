@@ -13,20 +13,24 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // device is one opened device. Its methods may be called by several goroutines.
 type device struct {
+	handle.Handle
 	v        *C.struct_vb_verbs
 	context  *C.struct_vb_context
 	sysfs    sysfsDevice
 	info     verbs.DeviceInfo
 	optional bool // ibv_reg_mr_iova2 is there: optional access flags reach the device
 
-	cm       *connectionManager
-	children children
-	queues   sync.Map // completion and shared receive queues by libibverbs' pointers, which events carry
-	events   *eventReader
+	cm      *connectionManager
+	objects sync.Map // queue pairs, completion and shared receive queues by libibverbs' pointers, which events carry
+	events  *eventReader
+
+	probed    sync.Once
+	listFault error // of ibv_wr_*: see faultyLists
 }
 
 // Device capability flags (ibv_device_cap_flags).
@@ -67,12 +71,12 @@ func (d *device) describe() error {
 	cDevice := d.context.device
 	d.info = verbs.DeviceInfo{
 		Name: name, Provider: "ibv", Firmware: C.GoString(&a.fw_ver[0]),
-		NodeGUID: uint64(a.node_guid), SystemGUID: uint64(a.sys_image_guid),
+		NodeGUID: verbs.GUID(a.node_guid), SystemGUID: verbs.GUID(a.sys_image_guid),
 		VendorID: uint32(a.vendor_id), PartID: uint32(a.vendor_part_id), HardwareVer: uint32(a.hw_ver),
 		Ports: int(a.phys_port_cnt), NUMANode: -1, TransportType: transportType(int(cDevice.transport_type)),
 		Limits: verbs.Limits{
 			MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), MaxSGE: int(a.max_sge), MaxSGERead: int(a.max_sge_rd), MaxInline: -1,
-			MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMRBytes: uint64(a.max_mr_size),
+			MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMRBytes: verbs.Size64(a.max_mr_size),
 			MaxPD: int(a.max_pd), MaxAH: int(a.max_ah), MaxMW: int(a.max_mw),
 			MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
 			MaxRDAtomic: int(a.max_qp_rd_atom), MaxInitRDAtomic: int(a.max_qp_init_rd_atom), MaxPKeys: int(a.max_pkeys),
@@ -167,8 +171,31 @@ func (d *device) fail(verb string, err error) error {
 	return explain(failure{verb: verb, device: d.info.Name, err: err})
 }
 
+// close closes one of the device's handles.
+func (d *device) close(h *handle.Handle, verb string, destroy func() error) error {
+	if err := h.Close(nil, destroy); err != nil {
+		return d.fail(verb, err)
+	}
+	return nil
+}
+
+// refusal is why libibverbs made nothing, nil where it did.
+func refusal[T any](made *T, err error) error {
+	switch {
+	case made != nil:
+		return nil
+	case err == nil:
+		return errNoReason
+	}
+	return err
+}
+
 // Port describes port n as it is now.
 func (d *device) Port(n int) (verbs.PortInfo, error) {
+	if err := d.Enter(); err != nil {
+		return verbs.PortInfo{}, d.fail("query port", err)
+	}
+	defer d.Leave()
 	if n < 1 || n > d.info.Ports {
 		return verbs.PortInfo{}, &verbs.Error{
 			Verb: "query port", Device: d.info.Name, Err: fmt.Errorf("port %d: the device has ports 1 to %d", n, d.info.Ports),
@@ -201,6 +228,10 @@ func (d *device) Port(n int) (verbs.PortInfo, error) {
 
 // GIDs lists the valid entries of a port's GID table: from the library in one call, or from sysfs.
 func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
+	if err := d.Enter(); err != nil {
+		return nil, d.fail("query GID table", err)
+	}
+	defer d.Leave()
 	p, err := d.Port(port)
 	if err != nil {
 		return nil, err
@@ -263,6 +294,10 @@ func (d *device) gidTable(port int) ([]verbs.GIDEntry, bool) {
 
 // PKeys lists a port's partition keys.
 func (d *device) PKeys(port int) ([]uint16, error) {
+	if err := d.Enter(); err != nil {
+		return nil, d.fail("query P_Key table", err)
+	}
+	defer d.Leave()
 	p, err := d.Port(port)
 	if err != nil {
 		return nil, err
@@ -282,6 +317,9 @@ func (d *device) PKeys(port int) ([]uint16, error) {
 
 // Counters reads the port's error and traffic counters from sysfs.
 func (d *device) Counters(port int) (map[string]uint64, error) {
+	if d.Closed() {
+		return nil, d.fail("read counters", verbs.ErrClosed)
+	}
 	c := d.sysfs.counters(port)
 	if len(c) == 0 {
 		return nil, &verbs.Error{
@@ -300,28 +338,21 @@ func (*device) ServesItself() {}
 
 // AllocPD makes a protection domain.
 func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
-	if err := d.children.add("protection domain"); err != nil {
+	p := &protectionDomain{d: d}
+	err := p.Open("protection domain", func() (err error) {
+		p.pd, err = C.vb_alloc_pd(d.v, d.context)
+		return refusal(p.pd, err)
+	}, &d.Handle)
+	if err != nil {
 		return nil, d.fail("allocate protection domain", err)
 	}
-	pd, err := C.vb_alloc_pd(d.v, d.context)
-	if pd == nil {
-		d.children.drop("protection domain")
-		return nil, d.fail("allocate protection domain", err)
-	}
-	return &protectionDomain{d: d, pd: pd}, nil
+	return p, nil
 }
 
 // Close closes the device, unless handles of it are open.
 func (d *device) Close() error {
-	err := d.children.close(func() error {
+	return d.close(&d.Handle, "close device", func() error {
 		d.events.close()
-		if rc := C.vb_close_device(d.v, d.context); rc != 0 {
-			return errnoError(int(rc))
-		}
-		return nil
+		return errnoError(int(C.vb_close_device(d.v, d.context)))
 	})
-	if err != nil {
-		return d.fail("close device", err)
-	}
-	return nil
 }

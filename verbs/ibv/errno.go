@@ -20,11 +20,13 @@ type failure struct {
 	hint   string // a cause that only the caller can know; comes first
 }
 
+var errNoReason = errors.New("libibverbs gave no reason")
+
 // explain turns a failure into a [verbs.Error] with the errno's meaning here and what to try.
 func explain(f failure) error {
 	e := &verbs.Error{Verb: f.verb, Device: f.device, QP: f.qp, Err: f.err}
 	if f.err == nil {
-		e.Err = errors.New("libibverbs gave no reason")
+		e.Err = errNoReason
 	}
 	if errno, ok := errors.AsType[syscall.Errno](f.err); ok {
 		meaning, fix := errnoMeaning(errno, f)
@@ -51,7 +53,7 @@ func errnoMeaning(errno syscall.Errno, f failure) (meaning, fix string) {
 			return memlockMeaning(f.pinned)
 		}
 		return "out of memory or of the device's queue entries", "ask for fewer queue pairs, a smaller depth or fewer scatter/gather entries; " +
-			"look at the locked-memory limit with 'ulimit -l' and at the device's limits with 'gobw devices -v'"
+			"look at the locked-memory limit with 'ulimit -l' and at the device's limits"
 	case syscall.ENODEV, syscall.ENXIO:
 		return "the device is gone, or its kernel module is not loaded", "look at 'rdma link' and dmesg; load the module: modprobe ib_uverbs, " +
 			"then the device's own (mlx5_ib, irdma, bnxt_re, efa, rdma_rxe)"
@@ -60,18 +62,18 @@ func errnoMeaning(errno syscall.Errno, f failure) (meaning, fix string) {
 	case syscall.ENOENT:
 		return "no device file or no such entry", "load ib_uverbs (modprobe ib_uverbs) and look for /dev/infiniband/uverbs*"
 	case syscall.EINVAL:
-		return "an argument the device does not accept", "compare what was asked with the device's limits: gobw devices -v"
+		return "an argument the device does not accept", "compare what was asked with the device's limits"
 	case syscall.ETIMEDOUT:
 		return "no answer from the network", "no ARP or neighbour answer, or no route to the peer's GID: ping the peer from this port's address; " +
-			"choose GIDs of the same RoCE version and family on both ends (-x)"
+			"choose GIDs of the same RoCE version and family at both ends"
 	case syscall.ENETUNREACH, syscall.EHOSTUNREACH:
-		return "no route to the peer", "ip route get PEER must name the device's own interface; choose another GID (-x)"
+		return "no route to the peer", "ip route get PEER must name the device's own interface; choose another GID"
 	case syscall.EAGAIN:
 		return "no resource free just now", "close what is not needed; raise the locked-memory limit ('ulimit -l'); try again"
 	case syscall.EBUSY:
 		return "still in use", "close what depends on it first"
 	case syscall.EOPNOTSUPP, syscall.ENOSYS:
-		return "the device or its driver does not have this", "gobw devices -v shows what the device has"
+		return "the device or its driver does not have this", "look at what the device offers"
 	case syscall.EMFILE, syscall.ENFILE:
 		return "too many open files", "raise 'ulimit -n'"
 	case syscall.EFAULT:

@@ -58,16 +58,18 @@ func (r *eventReader) run() {
 	}
 	_ = raw.Read(func(uintptr) bool { // ends when the file is closed
 		for {
-			var typ, port C.int
-			var qpn C.uint32_t
-			var queue unsafe.Pointer
-			if C.vb_get_async_event(r.d.v, r.d.context, &typ, &port, &qpn, &queue) != 0 {
+			var got C.struct_vb_async_event
+			var port C.int
+			var object unsafe.Pointer
+			if C.vb_get_async_event(r.d.v, r.d.context, &got, &port, &object) != 0 {
 				return false
 			}
-			e := verbs.AsyncEvent{Type: verbs.EventType(typ), Port: int(port), QPN: uint32(qpn)}
-			q, _ := r.d.queues.Load(queue)
-			e.CQ, _ = q.(verbs.CompletionQueue)
-			e.SRQ, _ = q.(verbs.SharedReceiveQueue)
+			e := verbs.AsyncEvent{Type: verbs.EventType(got.event_type), Port: int(port)}
+			o, _ := r.d.objects.Load(object)
+			e.QP, _ = o.(verbs.QueuePair)
+			e.CQ, _ = o.(verbs.CompletionQueue)
+			e.SRQ, _ = o.(verbs.SharedReceiveQueue)
+			C.vb_ack_async_event(r.d.v, &got) // after this the object may be gone
 			select {
 			case r.events <- e:
 			default:

@@ -59,12 +59,35 @@ func fakeLibrary(t testing.TB, absent []string) string {
 	if err := os.WriteFile(script, []byte(versionScript(absent)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"-shared", "-pthread", "-o", library, "-Wl,--version-script=" + script}, l.objects...)
+	args := slices.Concat([]string{"-shared", "-pthread", "-o", library, "-Wl,--version-script=" + script}, sanitizer(), l.objects)
 	if out, err := exec.Command(l.compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	l.names[key] = library
 	return library
+}
+
+// sanitizer is what TestHandlesUnderAddressSanitizer compiles the library with.
+func sanitizer() []string { return strings.Fields(os.Getenv("FAKEVERBS_SANITIZE")) }
+
+// TestHandlesUnderAddressSanitizer runs the suite's tests of handles with this package, its C code and the library compiled for the
+// address sanitizer, which sees every use of memory that was freed.
+func TestHandlesUnderAddressSanitizer(t *testing.T) {
+	const flag = "-fsanitize=address"
+	switch {
+	case testing.Short():
+		t.Skip("compiles the standard library anew")
+	case len(sanitizer()) > 0:
+		t.Skip("this is what it runs")
+	}
+	if out, err := exec.Command(compiler(t, filepath.Join("testdata", "abi.c")), flag, "-shared", "-x", "c", os.DevNull, "-o", filepath.Join(t.TempDir(), "probe.so")).CombinedOutput(); err != nil {
+		t.Skipf("the C compiler has no address sanitizer: %v\n%s", err, out)
+	}
+	c := exec.Command("go", "test", "-asan", "-count=1", "-run", "^TestConformanceWithoutHardware$/.*/^(handles|events|windows)$", ".")
+	c.Env = append(os.Environ(), "FAKEVERBS_SANITIZE="+flag, "ASAN_OPTIONS=detect_leaks=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // compileFake compiles the library's sources.
@@ -81,7 +104,7 @@ func compileFake(t testing.TB) {
 		t.Fatal(err)
 	}
 	l.dir, l.names = dir, make(map[string]string)
-	args := []string{"-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread", "-c"}
+	args := append([]string{"-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread", "-c"}, sanitizer()...)
 	for _, file := range sources {
 		whole, err := filepath.Abs(file)
 		if err != nil {

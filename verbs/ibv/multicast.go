@@ -27,6 +27,10 @@ type attachment struct {
 // software RoCE is handed its packets by the IP layer.
 func (q *queuePair) AttachMulticast(group verbs.GID, lid uint16) error {
 	verb := fmt.Sprintf("attach queue pair to multicast group %v", group)
+	if err := q.Enter(); err != nil {
+		return q.fail(verb, err)
+	}
+	defer q.Leave()
 	switch {
 	case q.transport != verbs.UD:
 		return q.fail(verb, fmt.Errorf("a %v queue pair: only UD has multicast", q.transport))
@@ -41,11 +45,11 @@ func (q *queuePair) AttachMulticast(group verbs.GID, lid uint16) error {
 	if err != nil {
 		return q.fail(verb, err)
 	}
-	if err := q.children.add("multicast group"); err != nil {
+	if err := q.Use("multicast group"); err != nil {
 		return q.fail(verb, errors.Join(err, membership.Close()))
 	}
 	if rc := C.vb_attach_mcast(q.p.d.v, q.qp, unsafe.Pointer(&group[0]), C.int(lid)); rc != 0 {
-		q.children.drop("multicast group")
+		q.Release("multicast group")
 		return errors.Join(explain(failure{
 			verb: verb, device: q.p.d.info.Name, qp: q.qpn, err: errnoError(int(rc)),
 			hint: fmt.Sprintf("the device has %d multicast groups", q.p.d.info.Limits.MaxMulticastGroup),
@@ -61,6 +65,10 @@ func (q *queuePair) AttachMulticast(group verbs.GID, lid uint16) error {
 // DetachMulticast takes the queue pair out of a group.
 func (q *queuePair) DetachMulticast(group verbs.GID, lid uint16) error {
 	verb := fmt.Sprintf("detach queue pair from multicast group %v", group)
+	if err := q.Enter(); err != nil {
+		return q.fail(verb, err)
+	}
+	defer q.Leave()
 	from := attachment{group, lid}
 	membership := q.groups[from]
 	if membership == nil {
@@ -69,7 +77,7 @@ func (q *queuePair) DetachMulticast(group verbs.GID, lid uint16) error {
 	if rc := C.vb_detach_mcast(q.p.d.v, q.qp, unsafe.Pointer(&group[0]), C.int(lid)); rc != 0 {
 		return q.fail(verb, errnoError(int(rc)))
 	}
-	q.children.drop("multicast group")
+	q.Release("multicast group")
 	delete(q.groups, from)
 	return membership.Close()
 }

@@ -7,10 +7,13 @@ package ibv
 import "C"
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -56,12 +59,18 @@ func (q *queuePair) create(a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions
 		want = perftestPostAPI(d.info.VendorID, d.info.PartID)
 	}
 	if want == verbs.PostWR {
-		err := q.createExtended(a, o.Sends)
+		var err error
+		if o.SendSGEs > 1 {
+			err = d.faultyLists()
+		}
+		if err == nil {
+			err = q.createExtended(a, o)
+		}
 		if err == nil || !isUnsupported(err) {
 			return err
 		}
 		if o.PostAPI == verbs.PostWR {
-			return fmt.Errorf("posting with ibv_wr_* (--post-api wr): %w", err)
+			return fmt.Errorf("posting with ibv_wr_*: %w", err)
 		}
 	}
 	var err error
@@ -73,7 +82,8 @@ func (q *queuePair) create(a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions
 }
 
 // createExtended makes a queue pair for ibv_wr_*. Nothing named: all the operations that the transport and the device have.
-func (q *queuePair) createExtended(a *C.struct_vb_qp_init_attr, sends verbs.Opcodes) error {
+func (q *queuePair) createExtended(a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions) error {
+	sends := o.Sends
 	tries := []verbs.Opcodes{sends}
 	if sends == 0 {
 		all := verbs.Opcodes(0)
@@ -100,5 +110,86 @@ func (q *queuePair) createExtended(a *C.struct_vb_qp_init_attr, sends verbs.Opco
 
 // isUnsupported tells "no such interface, or not for these operations" from other failures.
 func isUnsupported(err error) bool {
-	return errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS)
+	return errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, verbs.ErrUnsupported)
+}
+
+// faultyLists tells whether ibv_wr_* of a software device sends lists of several entries wrong. That of rxe did until rdma-core
+// 57.3, 63.1 and 64: the first entry's length as often as there are entries; and of a list inline nothing (rdma-core 406cd2ad0,
+// 1e8ed0aff). Nothing tells the release, so the device writes a few bytes to itself, once.
+func (d *device) faultyLists() error {
+	d.probed.Do(func() {
+		if d.info.Software {
+			d.listFault = d.probeLists()
+		}
+	})
+	return d.listFault
+}
+
+// probeLists is nil where the bytes arrive, and where nothing can be said.
+func (d *device) probeLists() error {
+	var open []io.Closer
+	defer func() {
+		for _, c := range slices.Backward(open) {
+			_ = c.Close()
+		}
+	}()
+	cq, err := d.CreateCQ(verbs.CompletionQueueOptions{Depth: 4})
+	if err != nil {
+		return nil //nolint:nilerr // whoever asked for a queue pair is told
+	}
+	open = append(open, cq)
+	p, err := d.AllocPD()
+	if err != nil {
+		return nil //nolint:nilerr // likewise
+	}
+	open = append(open, p)
+	const access = verbs.AccessLocalWrite | verbs.AccessRemoteWrite
+	buf, err := verbs.Alloc(4096, verbs.MemoryOptions{})
+	if err != nil {
+		return nil //nolint:nilerr // likewise
+	}
+	open = append(open, buf)
+	mr, err := p.RegisterMemory(buf.Bytes(), access)
+	if err != nil {
+		return nil //nolint:nilerr // likewise
+	}
+	open = append(open, mr)
+	o := verbs.QueuePairOptions{SendCQ: cq, SendDepth: 4, SendSGEs: 2, InlineBytes: 32, Sends: verbs.OpcodesOf(verbs.OpWrite)}
+	qp, err := p.(*protectionDomain).createQP(o, (*queuePair).createExtended)
+	if err != nil {
+		return nil //nolint:nilerr // likewise
+	}
+	open = append(open, qp)
+	port, err := d.Port(1)
+	gids, gidErr := d.GIDs(1)
+	if err != nil || gidErr != nil || len(gids) == 0 {
+		return nil //nolint:nilerr // likewise
+	}
+	g := gids[len(gids)-1]
+	self := verbs.ConnectOptions{
+		Access: access, PathMTU: port.ActiveMTU, DestQPN: qp.QPN(), Timeout: 14, RetryCount: 1, MinRNRTimer: 12,
+		AddressVector: verbs.AddressVector{DGID: g.GID, SGIDIndex: g.Index, UseGID: true, DLID: port.LID},
+	}
+	if verbs.InitQP(qp, self) != nil || verbs.ConnectQP(qp, self) != nil {
+		return nil
+	}
+	b := buf.Bytes()
+	for i := range 32 {
+		b[i] = byte(i + 1)
+	}
+	for _, flags := range []verbs.SendFlags{verbs.Signaled, verbs.Signaled | verbs.Inline} {
+		clear(b[32:64])
+		err := qp.PostSend([]verbs.SendRequest{{
+			Opcode: verbs.OpWrite, Flags: flags, RemoteAddr: mr.Addr() + 32, RKey: mr.RKey(),
+			SGEs: []verbs.SGE{{Addr: mr.Addr(), Length: 8, LKey: mr.LKey()}, {Addr: mr.Addr() + 8, Length: 24, LKey: mr.LKey()}},
+		}})
+		var c [1]verbs.Completion
+		for n, deadline := 0, time.Now().Add(time.Second); n == 0 && err == nil && time.Now().Before(deadline); {
+			n, err = cq.Poll(c[:])
+		}
+		if err == nil && c[0].Opcode == verbs.CompletedWrite && c[0].Status == verbs.Success && !bytes.Equal(b[:32], b[32:64]) {
+			return fmt.Errorf("this driver sends lists of several entries wrong, as rdma-core's rxe before 57.3, 63.1 and 64: %w", verbs.ErrUnsupported)
+		}
+	}
+	return nil
 }

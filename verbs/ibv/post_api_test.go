@@ -5,6 +5,8 @@ package ibv
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -73,7 +75,7 @@ func TestPostAPIChosen(t *testing.T) {
 			pd, cq := domainAndQueue(t, d)
 			qp, err := pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq, PostAPI: tt.ask})
 			if tt.want == none {
-				if err == nil || !errors.Is(err, syscall.EOPNOTSUPP) || !strings.Contains(err.Error(), "--post-api wr") {
+				if err == nil || !errors.Is(err, syscall.EOPNOTSUPP) || !strings.Contains(err.Error(), "ibv_wr_*") {
 					t.Fatalf("%v, want a refusal that names what was asked for", err)
 				}
 				return
@@ -125,7 +127,6 @@ func TestPostErrorCountsWhatWasPosted(t *testing.T) {
 			name  string
 			spoil func(e *endpoint, r *verbs.SendRequest)
 		}{
-			{"another device's address handle", func(e *endpoint, r *verbs.SendRequest) { r.AH = foreignHandle(t, other) }},
 			{"a bind of nothing", func(e *endpoint, r *verbs.SendRequest) { r.Opcode, r.Bind = verbs.OpBindMW, nil }},
 			{"a bind of another device's window", func(e *endpoint, r *verbs.SendRequest) {
 				r.Opcode, r.Bind = verbs.OpBindMW, &verbs.MemoryWindowBind{Window: foreignWindow(t, other), Region: e.mr}
@@ -153,6 +154,53 @@ func TestPostErrorCountsWhatWasPosted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestForeignAddressHandle posts a datagram to an address handle of another device.
+func TestForeignAddressHandle(t *testing.T) {
+	d := postDevice(t, "0")
+	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{Transport: verbs.UD}), newEndpoint(t, d, 1, verbs.QueuePairOptions{Transport: verbs.UD})
+	connect(t, x, y)
+	r := x.ring(verbs.OpSend, 1, 32, y, 0)[0].Steps[0].Requests[0]
+	r.AH = foreignHandle(t, postDevice(t, "0"))
+	err := x.qps[0].PostSend([]verbs.SendRequest{r})
+	if p, ok := errors.AsType[*verbs.PostError](err); !ok || p.Index != 0 || !strings.Contains(err.Error(), "another device") {
+		t.Errorf("%v, want a PostError at 0 that tells of another device", err)
+	}
+}
+
+// TestFaultyLists uses a library that sends lists wrong by ibv_wr_*, as that of rxe did: the device of it is found out, and the other
+// interface takes its place where this one was not asked for by name.
+func TestFaultyLists(t *testing.T) {
+	for _, fault := range []string{"entries", "inline", ""} {
+		t.Run(fault, func(t *testing.T) {
+			p := fakeVerbs(t, map[string]string{"PART": "4129", "LISTS": fault})
+			if err := os.MkdirAll(filepath.Join(p.sysfs, "class", "infiniband", "fake0"), 0o700); err != nil { // without a parent: software
+				t.Fatal(err)
+			}
+			d := openFake(t, p)
+			pd, cq := domainAndQueue(t, d)
+			make := func(a verbs.PostAPI, sges int) (verbs.PostAPI, error) {
+				qp, err := pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq, SendSGEs: sges, PostAPI: a})
+				if err != nil {
+					return 0, err
+				}
+				closeLater(t, qp)
+				return qp.Capabilities().PostAPI, nil
+			}
+			for _, sges := range []int{1, 3} {
+				faulty := fault != "" && sges > 1
+				api, err := make(verbs.PostAuto, sges)
+				if want := map[bool]verbs.PostAPI{false: verbs.PostWR, true: verbs.PostSend}[faulty]; err != nil || api != want {
+					t.Errorf("auto, %d entries: %v, %v; want %v", sges, api, err, want)
+				}
+				_, err = make(verbs.PostWR, sges)
+				if faulty && (!errors.Is(err, verbs.ErrUnsupported) || !strings.Contains(err.Error(), "rdma-core")) || !faulty && err != nil {
+					t.Errorf("by name, %d entries: %v", sges, err)
+				}
+			}
+		})
 	}
 }
 
@@ -196,9 +244,10 @@ func TestPostErrorOfFullQueue(t *testing.T) {
 
 // oldLibraries are the symbols that releases of rdma-core lack, from their version scripts.
 func oldLibraries() map[string][]string {
-	v32 := []string{"_ibv_query_gid_table"}
+	v34 := []string{"ibv_reg_dmabuf_mr"}
+	v32 := append([]string{"_ibv_query_gid_table"}, v34...)
 	v28 := append([]string{"ibv_reg_mr_iova2"}, v32...)
-	return map[string][]string{"rdma-core 34": nil, "rdma-core 30": v32, "rdma-core 25": v28, "rdma-core 22": append([]string{"ibv_qp_to_qp_ex"}, v28...)}
+	return map[string][]string{"rdma-core 33": v34, "rdma-core 30": v32, "rdma-core 25": v28, "rdma-core 22": append([]string{"ibv_qp_to_qp_ex"}, v28...)}
 }
 
 // TestOldLibraries starts on each, says what is missing and what that switches off, and measures.

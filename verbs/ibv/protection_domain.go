@@ -7,56 +7,34 @@ import "C"
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // protectionDomain may be used by several goroutines.
 type protectionDomain struct {
-	d        *device
-	pd       *C.struct_vb_pd
-	children children
-}
-
-// adopt counts a child of the domain, makes it, and forgets it again when make fails. make returns the errno's error and
-// whether the handle is there.
-func (p *protectionDomain) adopt(kind, verb string, make func() (bool, error)) error {
-	if err := p.children.add(kind); err != nil {
-		return p.d.fail(verb, err)
-	}
-	ok, err := make()
-	if ok {
-		return nil
-	}
-	p.children.drop(kind)
-	return p.d.fail(verb, err)
+	handle.Handle
+	d  *device
+	pd *C.struct_vb_pd
 }
 
 // Close frees the domain, unless handles of it are open.
 func (p *protectionDomain) Close() error {
-	err := p.children.close(func() error {
-		if rc := C.vb_dealloc_pd(p.d.v, p.pd); rc != 0 {
-			return errnoError(int(rc))
-		}
-		p.d.children.drop("protection domain")
-		return nil
-	})
-	if err != nil {
-		return p.d.fail("free protection domain", err)
-	}
-	return nil
+	return p.d.close(&p.Handle, "free protection domain", func() error { return errnoError(int(C.vb_dealloc_pd(p.d.v, p.pd))) })
 }
 
 // memoryRegion is registered memory.
 type memoryRegion struct {
-	p        *protectionDomain
-	mr       *C.struct_vb_mr
-	addr     uint64
-	length   int
-	lkey     uint32
-	rkey     uint32
-	children children
+	handle.Handle
+	p      *protectionDomain
+	mr     *C.struct_vb_mr
+	addr   uint64
+	length int
+	lkey   uint32
+	rkey   uint32
 }
 
 // optionalAccess are the flags that a device may ignore (IBV_ACCESS_OPTIONAL_RANGE).
@@ -64,8 +42,27 @@ const optionalAccess = verbs.Access(0x3ff00000)
 
 // RegisterMemory makes b known to the device.
 func (p *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRegion, error) {
-	verb := fmt.Sprintf("register %d bytes of memory (%v)", len(b), access)
-	if len(b) == 0 {
+	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	return p.register(-1, addr, len(b), addr, access)
+}
+
+// RegisterMemoryAt is RegisterMemory under other addresses.
+func (p *protectionDomain) RegisterMemoryAt(b []byte, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
+	return p.register(-1, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), len(b), iova, access)
+}
+
+// RegisterDMABuf makes part of a dma-buf known to the device.
+func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
+	if fd < 0 {
+		return nil, p.d.fail("register dma-buf", fmt.Errorf("descriptor %d", fd))
+	}
+	return p.register(fd, offset, length, iova, access)
+}
+
+// register makes length bytes at addr, or at that place of a dma-buf, known to the device by addresses from iova on.
+func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
+	verb := fmt.Sprintf("register %d bytes of memory (%v)", length, access)
+	if length < 1 {
 		return nil, p.d.fail(verb, fmt.Errorf("want at least 1 byte"))
 	}
 	if remote := access & (verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic); remote != 0 && access&verbs.AccessLocalWrite == 0 {
@@ -77,16 +74,16 @@ func (p *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs.
 	if !p.d.optional {
 		access &^= optionalAccess
 	}
-	if err := p.children.add("memory region"); err != nil {
-		return nil, p.d.fail(verb, err)
+	m := &memoryRegion{p: p, addr: iova, length: length}
+	err := m.Open("memory region", func() (err error) {
+		m.mr, err = C.vb_reg_mr(p.d.v, p.pd, C.int(fd), C.uint64_t(addr), C.size_t(length), C.uint64_t(iova), C.uint(access))
+		return refusal(m.mr, err)
+	}, &p.Handle)
+	if err != nil {
+		return nil, explain(failure{verb: verb, device: p.d.info.Name, err: err, pinned: length})
 	}
-	addr := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	mr, err := C.vb_reg_mr(p.d.v, p.pd, C.uintptr_t(addr), C.size_t(len(b)), C.uint(access))
-	if mr == nil {
-		p.children.drop("memory region")
-		return nil, explain(failure{verb: verb, device: p.d.info.Name, err: err, pinned: len(b)})
-	}
-	return &memoryRegion{p: p, mr: mr, addr: uint64(addr), length: len(b), lkey: uint32(mr.lkey), rkey: uint32(mr.rkey)}, nil
+	m.lkey, m.rkey = uint32(m.mr.lkey), uint32(m.mr.rkey)
+	return m, nil
 }
 
 func (m *memoryRegion) Addr() uint64 { return m.addr }
@@ -94,15 +91,13 @@ func (m *memoryRegion) Len() int     { return m.length }
 func (m *memoryRegion) LKey() uint32 { return m.lkey }
 func (m *memoryRegion) RKey() uint32 { return m.rkey }
 
+func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
+	return verbs.SGE{Addr: m.addr + uint64(offset), Length: uint32(n), LKey: m.lkey}
+}
+
 // Close deregisters the memory.
 func (m *memoryRegion) Close() error {
-	err := m.children.close(func() error {
-		if rc := C.vb_dereg_mr(m.p.d.v, m.mr); rc != 0 {
-			return errnoError(int(rc))
-		}
-		m.p.children.drop("memory region")
-		return nil
-	})
+	err := m.Handle.Close(nil, func() error { return errnoError(int(C.vb_dereg_mr(m.p.d.v, m.mr))) })
 	if err != nil {
 		return explain(failure{verb: "deregister memory", device: m.p.d.info.Name, err: err, hint: "a memory window may still be bound to the region"})
 	}
@@ -111,80 +106,60 @@ func (m *memoryRegion) Close() error {
 
 // memoryWindow is a type 2 window.
 type memoryWindow struct {
-	p        *protectionDomain
-	mw       *C.struct_vb_mw
-	children children
+	handle.Handle
+	p    *protectionDomain
+	mw   *C.struct_vb_mw
+	rkey atomic.Uint32
 }
 
 // AllocMW makes a type 2 memory window.
 func (p *protectionDomain) AllocMW() (verbs.MemoryWindow, error) {
 	w := &memoryWindow{p: p}
-	err := p.adopt("memory window", "allocate memory window", func() (bool, error) {
-		var err error
+	err := w.Open("memory window", func() (err error) {
 		w.mw, err = C.vb_alloc_mw(p.pd)
-		return w.mw != nil, err
-	})
+		return refusal(w.mw, err)
+	}, &p.Handle)
 	if err != nil {
-		return nil, err
+		return nil, p.d.fail("allocate memory window", err)
 	}
+	w.rkey.Store(uint32(w.mw.rkey))
 	return w, nil
 }
 
-func (w *memoryWindow) RKey() uint32 { return uint32(w.mw.rkey) }
+func (w *memoryWindow) RKey() uint32 { return w.rkey.Load() }
 
 // Close frees the window.
 func (w *memoryWindow) Close() error {
-	err := w.children.close(func() error {
-		if rc := C.vb_dealloc_mw(w.mw); rc != 0 {
-			return errnoError(int(rc))
-		}
-		w.p.children.drop("memory window")
-		return nil
-	})
-	if err != nil {
-		return w.p.d.fail("free memory window", err)
-	}
-	return nil
+	return w.p.d.close(&w.Handle, "free memory window", func() error { return errnoError(int(C.vb_dealloc_mw(w.mw))) })
 }
 
 // addressHandle is a destination for UD sends.
 type addressHandle struct {
-	p        *protectionDomain
-	ah       *C.struct_vb_ah
-	children children
+	handle.Handle
+	p  *protectionDomain
+	ah *C.struct_vb_ah
 }
 
 // CreateAH makes an address handle.
 func (p *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle, error) {
-	attr, err := cAddressVector(a)
-	if err != nil {
-		return nil, p.d.fail("create address handle", err)
-	}
 	h := &addressHandle{p: p}
-	err = p.adopt("address handle", fmt.Sprintf("create address handle for %v", a.DGID), func() (bool, error) {
-		var err error
+	err := h.Open("address handle", func() error {
+		attr, err := cAddressVector(a)
+		if err != nil {
+			return err
+		}
 		h.ah, err = C.vb_create_ah(p.d.v, p.pd, &attr)
-		return h.ah != nil, err
-	})
+		return refusal(h.ah, err)
+	}, &p.Handle)
 	if err != nil {
-		return nil, err
+		return nil, p.d.fail(fmt.Sprintf("create address handle for %v", a.DGID), err)
 	}
 	return h, nil
 }
 
 // Close destroys the handle.
 func (h *addressHandle) Close() error {
-	err := h.children.close(func() error {
-		if rc := C.vb_destroy_ah(h.p.d.v, h.ah); rc != 0 {
-			return errnoError(int(rc))
-		}
-		h.p.children.drop("address handle")
-		return nil
-	})
-	if err != nil {
-		return h.p.d.fail("destroy address handle", err)
-	}
-	return nil
+	return h.p.d.close(&h.Handle, "destroy address handle", func() error { return errnoError(int(C.vb_destroy_ah(h.p.d.v, h.ah))) })
 }
 
 // defaultHopLimit is what a zero hop limit means.

@@ -90,7 +90,7 @@ func (p *Provider) load() error {
 			p.loadErr = &verbs.Error{
 				Verb: "load " + p.name, Err: errors.New(C.GoString(&p.lib.loaded.error[0])),
 				Fix: "install it: apt install libibverbs1 ibverbs-providers (Debian, Ubuntu), dnf install libibverbs (Fedora, RHEL), " +
-					"zypper install libibverbs (SUSE); without RDMA hardware use the embedded software device (-d roce0)",
+					"zypper install libibverbs (SUSE); without RDMA hardware use the software device (roce0)",
 			}
 		default:
 			var missing []string
@@ -114,7 +114,7 @@ func (p *Provider) Devices() ([]verbs.DeviceName, error) {
 	err := p.each(func(d *C.struct_vb_device) bool {
 		names = append(names, verbs.DeviceName{
 			Name: C.GoString(&d.name[0]), Provider: p.Name(),
-			GUID: uint64(C.vb_get_device_guid(&p.lib.verbs, d)), Path: C.GoString(&d.ibdev_path[0]),
+			GUID: verbs.GUID(C.vb_get_device_guid(&p.lib.verbs, d)), Path: C.GoString(&d.ibdev_path[0]),
 		})
 		return true
 	})
@@ -168,12 +168,12 @@ func (p *Provider) Open(name string) (verbs.Device, error) {
 	case len(known) == 0:
 		return nil, &verbs.Error{
 			Verb: "open device", Device: name, Err: errors.New("no such device: libibverbs finds none on this machine"),
-			Fix: "load the device's driver ('rdma link' lists what the kernel has), set up Soft-RoCE (scripts/setup-rxe), or use the embedded software device (-d roce0)",
+			Fix: "load the device's driver ('rdma link' lists what the kernel has), set up Soft-RoCE (scripts/setup-rxe), or use the software device (roce0)",
 		}
 	default:
 		return nil, &verbs.Error{
 			Verb: "open device", Device: name, Err: fmt.Errorf("no such device: there is %s", strings.Join(known, ", ")),
-			Fix: "choose one of these with -d",
+			Fix: "choose one of these",
 		}
 	}
 }

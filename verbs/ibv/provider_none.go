@@ -33,11 +33,11 @@ func unavailable(verb string) error {
 	if runtime.GOOS != "linux" {
 		return &verbs.Error{
 			Verb: verb, Err: fmt.Errorf("libibverbs: %w on %s", verbs.ErrUnsupported, runtime.GOOS),
-			Fix: "run on Linux, or use the embedded software device (-d roce0)",
+			Fix: "run on Linux, or use the software device (roce0)",
 		}
 	}
 	return &verbs.Error{
 		Verb: verb, Err: fmt.Errorf("libibverbs: %w: this binary was built with CGO_ENABLED=0", verbs.ErrUnsupported),
-		Fix: "build with CGO_ENABLED=1 and a C compiler, or use the embedded software device (-d roce0)",
+		Fix: "build with CGO_ENABLED=1 and a C compiler, or use the software device (roce0)",
 	}
 }

@@ -95,35 +95,6 @@ func TestErrnoMeanings(t *testing.T) {
 	}
 }
 
-func TestChildren(t *testing.T) {
-	var c children
-	for _, kind := range []string{"queue pair", "queue pair", "memory region"} {
-		if err := c.add(kind); err != nil {
-			t.Fatal(err)
-		}
-	}
-	destroyed := 0
-	destroy := func() error { destroyed++; return nil }
-	err := c.close(destroy)
-	if !errors.Is(err, verbs.ErrBusy) || err.Error() != "busy: 1 memory region, 2 queue pairs open" {
-		t.Errorf("close: %v", err)
-	}
-	for _, kind := range []string{"queue pair", "queue pair", "memory region"} {
-		c.drop(kind)
-	}
-	for range 2 {
-		if err := c.close(destroy); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}
-	if destroyed != 1 {
-		t.Errorf("destroyed %d times, want once", destroyed)
-	}
-	if err := c.add("queue pair"); !errors.Is(err, verbs.ErrClosed) {
-		t.Errorf("add after close: %v, want ErrClosed", err)
-	}
-}
-
 // TestSysfs reads a tree like that of a ConnectX-6 on Ethernet and of Soft-RoCE.
 func TestSysfs(t *testing.T) {
 	root := t.TempDir()

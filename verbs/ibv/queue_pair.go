@@ -13,10 +13,12 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // queuePair's posting belongs to one goroutine at a time.
 type queuePair struct {
+	handle.Handle
 	p         *protectionDomain
 	qp        *C.struct_vb_qp
 	qpn       uint32
@@ -29,12 +31,15 @@ type queuePair struct {
 	sendable  verbs.Opcodes      // where ibv_wr_* is used: what the queue pair was made for
 	sends     sendList
 	receives  receiveList
-	children  children
 	groups    map[attachment]io.Closer // attached to: what the host joined for them
 }
 
 // CreateQP makes a queue pair in state RESET.
 func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, error) {
+	return p.createQP(o, (*queuePair).create)
+}
+
+func (p *protectionDomain) createQP(o verbs.QueuePairOptions, create func(*queuePair, *C.struct_vb_qp_init_attr, verbs.QueuePairOptions) error) (verbs.QueuePair, error) {
 	if o.Transport == 0 {
 		o.Transport = verbs.RC
 	}
@@ -49,6 +54,7 @@ func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, 
 			return nil, p.d.fail(verb, errors.New("the receive completion queue is another device's"))
 		}
 	}
+	parents := []*handle.Handle{&p.Handle, &sendCQ.Handle, &recvCQ.Handle}
 	a := C.struct_vb_qp_init_attr{send_cq: sendCQ.cq, recv_cq: recvCQ.cq, qp_type: C.int32_t(o.Transport)}
 	q := &queuePair{p: p, transport: o.Transport, sendCQ: sendCQ, recvCQ: recvCQ}
 	if o.SRQ != nil {
@@ -56,6 +62,7 @@ func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, 
 			return nil, p.d.fail(verb, errors.New("the shared receive queue is another device's"))
 		}
 		a.srq = q.srq.srq
+		parents = append(parents, &q.srq.Handle)
 	}
 	if o.SignalAll {
 		a.sq_sig_all = 1
@@ -71,19 +78,10 @@ func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, 
 		a.cap.max_recv_wr, a.cap.max_recv_sge = defaultTo(o.RecvDepth, defaultDepth), defaultTo(o.RecvSGEs, 1)
 	}
 	a.cap.max_inline_data = C.uint32_t(o.InlineBytes)
-	err := p.adopt("queue pair", verb, func() (bool, error) {
-		if err := q.enrol(); err != nil {
-			return false, err
-		}
-		if err := q.create(&a, o); err != nil {
-			q.strike()
-			return false, err
-		}
-		return true, nil
-	})
-	if err != nil {
-		return nil, p.beyondLimits(err, o)
+	if err := q.Open("queue pair", func() error { return create(q, &a, o) }, parents...); err != nil {
+		return nil, p.beyondLimits(p.d.fail(verb, err), o)
 	}
+	p.d.objects.Store(unsafe.Pointer(q.qp), q)
 	q.qpn = uint32(q.qp.qp_num)
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: int(a.cap.max_send_wr), RecvDepth: int(a.cap.max_recv_wr), SendSGEs: int(a.cap.max_send_sge),
@@ -120,39 +118,6 @@ func (p *protectionDomain) beyondLimits(err error, o verbs.QueuePairOptions) err
 	return e
 }
 
-// enrol counts the queue pair with the queues it uses.
-func (q *queuePair) enrol() error {
-	if err := q.sendCQ.children.add("queue pair"); err != nil {
-		return err
-	}
-	if q.recvCQ != q.sendCQ {
-		if err := q.recvCQ.children.add("queue pair"); err != nil {
-			q.sendCQ.children.drop("queue pair")
-			return err
-		}
-	}
-	if q.srq != nil {
-		if err := q.srq.children.add("queue pair"); err != nil {
-			q.sendCQ.children.drop("queue pair")
-			if q.recvCQ != q.sendCQ {
-				q.recvCQ.children.drop("queue pair")
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-func (q *queuePair) strike() {
-	q.sendCQ.children.drop("queue pair")
-	if q.recvCQ != q.sendCQ {
-		q.recvCQ.children.drop("queue pair")
-	}
-	if q.srq != nil {
-		q.srq.children.drop("queue pair")
-	}
-}
-
 func (q *queuePair) QPN() uint32                               { return q.qpn }
 func (q *queuePair) Transport() verbs.Transport                { return q.transport }
 func (q *queuePair) Capabilities() verbs.QueuePairCapabilities { return q.caps }
@@ -162,8 +127,16 @@ func (q *queuePair) fail(verb string, err error) error {
 	return explain(failure{verb: verb, device: q.p.d.info.Name, qp: q.qpn, err: err})
 }
 
-// State asks the device; where it does not answer, the state is the one last set.
+// State asks the device; where it does not answer, the state is the one last set. A closed queue pair is in ERR.
 func (q *queuePair) State() verbs.QPState {
+	if q.Enter() != nil {
+		return verbs.StateError
+	}
+	defer q.Leave()
+	return q.known()
+}
+
+func (q *queuePair) known() verbs.QPState {
 	var a C.struct_vb_qp_attr
 	var i C.struct_vb_qp_init_attr
 	known := q.qp.state
@@ -178,7 +151,11 @@ func (q *queuePair) State() verbs.QPState {
 // Modify moves the queue pair. Moves that the state machine does not have are refused before libibverbs sees them, with
 // the attributes that are missing or too many: it would only say EINVAL.
 func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
-	from := q.State()
+	if err := q.Enter(); err != nil {
+		return q.fail("modify queue pair", err)
+	}
+	defer q.Leave()
+	from := q.known()
 	if a.Mask&verbs.AttrCurrentState != 0 {
 		from = a.CurrentState
 	}
@@ -236,8 +213,8 @@ func (q *queuePair) checkValues(a verbs.QueuePairAttributes) error {
 		{verbs.AttrRetryCount, "retry count", int(a.RetryCount), 0, 7},
 		{verbs.AttrRNRRetry, "RNR retry count", int(a.RNRRetry), 0, 7},
 		{verbs.AttrMinRNRTimer, "RNR timer code", int(a.MinRNRTimer), 0, 31},
-		{verbs.AttrMaxRDAtomic, "outstanding READs and atomics (--outs)", int(a.MaxRDAtomic), 0, lim.MaxInitRDAtomic},
-		{verbs.AttrMaxDestRDAtomic, "READs and atomics served at once (--outs)", int(a.MaxDestRDAtomic), 0, lim.MaxRDAtomic},
+		{verbs.AttrMaxRDAtomic, "outstanding READs and atomics", int(a.MaxRDAtomic), 0, lim.MaxInitRDAtomic},
+		{verbs.AttrMaxDestRDAtomic, "READs and atomics served at once", int(a.MaxDestRDAtomic), 0, lim.MaxRDAtomic},
 		{verbs.AttrDestQPN, "destination QP number", int(a.DestQPN), 0, 1<<24 - 1},
 	} {
 		if a.Mask&c.attr != 0 && (c.value < c.lo || c.value > c.hi) {
@@ -262,6 +239,10 @@ const queried = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | ve
 
 // Query returns the attributes in force.
 func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
+	if err := q.Enter(); err != nil {
+		return verbs.QueuePairAttributes{}, q.fail("query queue pair", err)
+	}
+	defer q.Leave()
 	var a C.struct_vb_qp_attr
 	var i C.struct_vb_qp_init_attr
 	if rc := C.vb_query_qp(q.p.d.v, q.qp, &a, C.int(queried), &i); rc != 0 {
@@ -306,12 +287,16 @@ func (q *queuePair) checkSend(r *verbs.SendRequest) error {
 	if q.transport == verbs.UD && r.AH == nil {
 		return errors.New("a UD send without an address handle")
 	}
-	return q.p.d.ownHandles(r)
+	return q.ownHandles(r)
 }
 
-// postable refuses posting in states where the answer would be EINVAL or silence (IBTA 10.3.1).
-func (q *queuePair) postable(min verbs.QPState) error {
+// enterPost lets a post in, and refuses it in states where the answer would be EINVAL or silence (IBTA 10.3.1).
+func (q *queuePair) enterPost(min verbs.QPState) error {
+	if err := q.Enter(); err != nil {
+		return err
+	}
 	if s := verbs.QPState(q.qp.state); s < min {
+		q.Leave()
 		return fmt.Errorf("the queue pair is in %v: it takes this from %v on", s, min)
 	}
 	return nil
@@ -319,25 +304,28 @@ func (q *queuePair) postable(min verbs.QPState) error {
 
 // PostSend queues requests in order, as one list.
 func (q *queuePair) PostSend(r []verbs.SendRequest) error {
-	if len(r) == 0 {
-		return nil
-	}
 	const verb = "post send"
-	if err := q.postable(verbs.StateRTS); err != nil {
+	if err := q.enterPost(verbs.StateRTS); err != nil {
 		return q.fail(verb, &verbs.PostError{Err: err})
 	}
+	defer q.Leave()
 	checked := r
 	var refused error
 	for i := range r {
-		if err := q.checkSend(&r[i]); err != nil {
+		err := q.checkSend(&r[i])
+		if err == nil {
+			err = q.enterHandles(&r[i])
+		}
+		if err != nil {
 			checked, refused = r[:i], q.fail(verb, &verbs.PostError{Index: i, Err: err})
 			break
 		}
 	}
+	defer q.leaveHandles(checked)
 	if len(checked) == 0 {
 		return refused
 	}
-	head := q.sends.fill(checked)
+	head := q.sends.fill(checked, q.transport)
 	var bad *C.struct_vb_send_wr
 	if rc := C.vb_post_send(q.post, q.qp, head, &bad); rc != 0 {
 		checked = checked[:posted(bad, head, len(checked))]
@@ -345,7 +333,9 @@ func (q *queuePair) PostSend(r []verbs.SendRequest) error {
 	}
 	for i := range checked { // the window's key is what the next bind has to name
 		if b := checked[i].Bind; checked[i].Opcode == verbs.OpBindMW {
-			b.Window.(*memoryWindow).mw.rkey = C.uint32_t(b.RKey)
+			w := b.Window.(*memoryWindow)
+			w.mw.rkey = C.uint32_t(b.RKey)
+			w.rkey.Store(b.RKey)
 		}
 	}
 	return refused
@@ -353,30 +343,19 @@ func (q *queuePair) PostSend(r []verbs.SendRequest) error {
 
 // PostReceive queues receives in order.
 func (q *queuePair) PostReceive(r []verbs.ReceiveRequest) error {
-	if len(r) == 0 {
-		return nil
-	}
 	const verb = "post receive"
+	if err := q.enterPost(verbs.StateInit); err != nil {
+		return q.fail(verb, &verbs.PostError{Err: err})
+	}
+	defer q.Leave()
 	if q.srq != nil {
 		return q.fail(verb, &verbs.PostError{Err: errors.New("the queue pair takes its receives from a shared receive queue")})
 	}
-	if err := q.postable(verbs.StateInit); err != nil {
-		return q.fail(verb, &verbs.PostError{Err: err})
-	}
-	for i := range r {
-		if err := limitSGEs(len(r[i].SGEs), q.caps.RecvSGEs); err != nil {
-			if i > 0 {
-				if err := q.PostReceive(r[:i]); err != nil {
-					return err
-				}
-			}
-			return q.fail(verb, &verbs.PostError{Index: i, Err: err})
-		}
-	}
-	head := q.receives.fill(r)
-	var bad *C.struct_vb_recv_wr
-	if rc := C.vb_post_recv(q.qp, head, &bad); rc != 0 {
-		return q.fail(verb, &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(int(rc))})
+	err := q.receives.post(r, q.caps.RecvSGEs, func(head *C.struct_vb_recv_wr, bad **C.struct_vb_recv_wr) C.int {
+		return C.vb_post_recv(q.qp, head, bad)
+	})
+	if err != nil {
+		return q.fail(verb, err)
 	}
 	return nil
 }
@@ -391,14 +370,13 @@ func postErrno(rc int) error {
 
 // Close destroys the queue pair.
 func (q *queuePair) Close() error {
-	err := q.children.close(func() error {
+	err := q.Handle.Close(nil, func() error {
 		if rc := C.vb_destroy_qp(q.p.d.v, q.qp); rc != 0 {
 			return syscall.Errno(rc)
 		}
+		q.p.d.objects.CompareAndDelete(unsafe.Pointer(q.qp), q)
 		q.sends.ring.free()
 		q.receives.free()
-		q.strike()
-		q.p.children.drop("queue pair")
 		return nil
 	})
 	if err != nil {
@@ -409,12 +387,12 @@ func (q *queuePair) Close() error {
 
 // sharedReceiveQueue may serve several queue pairs; posting belongs to one goroutine at a time.
 type sharedReceiveQueue struct {
+	handle.Handle
 	p        *protectionDomain
 	srq      *C.struct_vb_srq
 	sges     int
 	depth    int
 	receives receiveList
-	children children
 }
 
 // CreateSRQ makes a shared receive queue.
@@ -428,37 +406,30 @@ func (p *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.S
 		a.attr.max_sge = C.uint32_t(o.SGEs)
 	}
 	s := &sharedReceiveQueue{p: p}
-	err := p.adopt("shared receive queue", "create shared receive queue", func() (bool, error) {
-		var err error
+	err := s.Open("shared receive queue", func() (err error) {
 		s.srq, err = C.vb_create_srq(p.d.v, p.pd, &a)
-		return s.srq != nil, err
-	})
+		return refusal(s.srq, err)
+	}, &p.Handle)
 	if err != nil {
-		return nil, err
+		return nil, p.d.fail("create shared receive queue", err)
 	}
-	p.d.queues.Store(unsafe.Pointer(s.srq), s)
+	p.d.objects.Store(unsafe.Pointer(s.srq), s)
 	s.sges, s.depth = int(a.attr.max_sge), int(a.attr.max_wr)
 	return s, nil
 }
 
 // PostReceive queues receives in order.
 func (s *sharedReceiveQueue) PostReceive(r []verbs.ReceiveRequest) error {
-	if len(r) == 0 {
-		return nil
-	}
 	const verb = "post receive to shared receive queue"
-	for i := range r {
-		if err := limitSGEs(len(r[i].SGEs), s.sges); err != nil {
-			if err := s.PostReceive(r[:i]); err != nil {
-				return err
-			}
-			return s.p.d.fail(verb, &verbs.PostError{Index: i, Err: err})
-		}
+	if err := s.Enter(); err != nil {
+		return s.p.d.fail(verb, &verbs.PostError{Err: err})
 	}
-	head := s.receives.fill(r)
-	var bad *C.struct_vb_recv_wr
-	if rc := C.vb_post_srq_recv(s.srq, head, &bad); rc != 0 {
-		return s.p.d.fail(verb, &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(int(rc))})
+	defer s.Leave()
+	err := s.receives.post(r, s.sges, func(head *C.struct_vb_recv_wr, bad **C.struct_vb_recv_wr) C.int {
+		return C.vb_post_srq_recv(s.srq, head, bad)
+	})
+	if err != nil {
+		return s.p.d.fail(verb, err)
 	}
 	return nil
 }
@@ -468,15 +439,24 @@ const srqLimit = 1 << 1
 
 // SetLimit arms one SRQ_LIMIT_REACHED event.
 func (s *sharedReceiveQueue) SetLimit(limit int) error {
+	verb := fmt.Sprintf("set the shared receive queue's limit to %d of %d", limit, s.depth)
+	if err := s.Enter(); err != nil {
+		return s.p.d.fail(verb, err)
+	}
+	defer s.Leave()
 	a := C.struct_vb_srq_attr{srq_limit: C.uint32_t(limit)}
 	if rc := C.vb_modify_srq(s.p.d.v, s.srq, &a, srqLimit); rc != 0 {
-		return s.p.d.fail(fmt.Sprintf("set the shared receive queue's limit to %d of %d", limit, s.depth), syscall.Errno(rc))
+		return s.p.d.fail(verb, syscall.Errno(rc))
 	}
 	return nil
 }
 
 // Limit is the armed limit.
 func (s *sharedReceiveQueue) Limit() (int, error) {
+	if err := s.Enter(); err != nil {
+		return 0, s.p.d.fail("query shared receive queue", err)
+	}
+	defer s.Leave()
 	var a C.struct_vb_srq_attr
 	if rc := C.vb_query_srq(s.p.d.v, s.srq, &a); rc != 0 {
 		return 0, s.p.d.fail("query shared receive queue", syscall.Errno(rc))
@@ -486,17 +466,12 @@ func (s *sharedReceiveQueue) Limit() (int, error) {
 
 // Close destroys the queue, unless queue pairs use it.
 func (s *sharedReceiveQueue) Close() error {
-	err := s.children.close(func() error {
+	return s.p.d.close(&s.Handle, "destroy shared receive queue", func() error {
 		if rc := C.vb_destroy_srq(s.p.d.v, s.srq); rc != 0 {
 			return syscall.Errno(rc)
 		}
-		s.p.d.queues.CompareAndDelete(unsafe.Pointer(s.srq), s)
+		s.p.d.objects.CompareAndDelete(unsafe.Pointer(s.srq), s)
 		s.receives.free()
-		s.p.children.drop("shared receive queue")
 		return nil
 	})
-	if err != nil {
-		return s.p.d.fail("destroy shared receive queue", err)
-	}
-	return nil
 }

@@ -190,15 +190,6 @@ static int bad_post(struct vb_job *j, const struct vb_lane *l, int rc) {
 	return VB_BAD_POST;
 }
 
-static int flush(struct vb_job *j, struct vb_lane *l, struct vb_send_wr *head, struct vb_send_wr *tail) {
-	if (!head)
-		return VB_RUNNING;
-	struct vb_send_wr *bad;
-	tail->next = NULL;
-	int rc = l->post_send(l->qp, head, &bad);
-	return unlikely(rc) ? bad_post(j, l, rc) : VB_RUNNING;
-}
-
 /* bytes_of is the payload of n messages from the lane's message k on. */
 static uint64_t bytes_of(const struct vb_lane *l, uint64_t k, uint64_t n) {
 	if (likely(l->bytes_each != VB_ENDLESS))
@@ -207,54 +198,23 @@ static uint64_t bytes_of(const struct vb_lane *l, uint64_t k, uint64_t n) {
 	return (k + n) / l->ring * before[l->ring] + before[(k + n) % l->ring] - k / l->ring * before[l->ring] - before[k % l->ring];
 }
 
-/* pace lets the messages of a burst follow each other at once; then the lane waits for the time that all of them take. */
-static void pace(const struct vb_job *j, struct vb_lane *l, int64_t start, uint64_t n) {
-	if (!l->in_burst)
-		l->burst_start = start;
-	l->in_burst += n;
-	if (l->in_burst >= j->burst) {
-		l->next_post = l->burst_start + j->pace * (int64_t)l->in_burst;
-		l->in_burst = 0;
-	}
-}
-
-/* post sends the lane's next n messages as one list; all but the last step of a message are lists of their own. */
+/* post sends the lane's next n messages as one list. */
 static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
-	struct vb_record *r = &j->record;
-	int64_t start = j->stamped || r->cpu || j->pace || !j->first_post ? now() : 0, packing = 0;
+	int64_t start = j->stamped || !j->first_post ? now() : 0;
 	if (!j->first_post)
 		j->first_post = start;
-	if (j->pace)
-		pace(j, l, start, n);
 	if (j->stamped)
 		stamp_post(j, l, n, bytes_of(l, l->posted, n), start);
 	struct vb_send_wr *head = NULL, *tail = NULL;
 	uint32_t slot = (uint32_t)(l->posted % l->slots);
 	for (; n; n--) {
-		const struct vb_message *m = &l->messages[slot % l->ring];
-		struct vb_step *s = &l->steps[l->slot_step[slot]];
-		for (uint32_t i = 0; i < m->steps; i++, s++) {
-			if (s->pack.run) {
-				int64_t begin = r->cpu ? now() : 0;
-				((void (*)(void *))s->pack.run)(s->pack.arg);
-				if (r->cpu)
-					packing += now() - begin;
-			}
-			if (s->head) {
-				if (head)
-					tail->next = s->head;
-				else
-					head = s->head;
-				tail = s->tail;
-				tail->send_flags = s->flags;
-			}
-			if (i + 1 < m->steps) {
-				int end = flush(j, l, head, tail);
-				if (end)
-					return end;
-				head = NULL;
-			}
-		}
+		const struct vb_message *m = &l->messages[slot];
+		if (head)
+			tail->next = m->head;
+		else
+			head = m->head;
+		tail = m->tail;
+		tail->send_flags = m->flags;
 		if (signals(l, l->posted))
 			tail->send_flags |= SIGNALED;
 		trace(j, VB_TRACE_POST, l, l->posted);
@@ -263,21 +223,10 @@ static int post(struct vb_job *j, struct vb_lane *l, uint64_t n) {
 		if (++slot == l->slots)
 			slot = 0;
 	}
-	int end = flush(j, l, head, tail);
-	if (r->cpu) {
-		r->pack_ticks += packing;
-		r->post_ticks += now() - start - packing;
-	}
-	return end;
-}
-
-INLINE void work(struct vb_job *j, struct vb_work w) {
-	if (!w.run)
-		return;
-	int64_t begin = j->record.cpu ? now() : 0;
-	((void (*)(void *))w.run)(w.arg);
-	if (j->record.cpu)
-		j->record.unpack_ticks += now() - begin;
+	struct vb_send_wr *bad;
+	tail->next = NULL;
+	int rc = l->post_send(l->qp, head, &bad);
+	return unlikely(rc) ? bad_post(j, l, rc) : VB_RUNNING;
 }
 
 /* retire accounts for the completion of the lane's next signaled message and all before it. */
@@ -285,11 +234,6 @@ static void retire(struct vb_job *j, struct vb_lane *l, int64_t at) {
 	uint64_t to = (l->retired / l->signal + 1) * l->signal;
 	if (to > l->count)
 		to = l->count;
-	struct vb_work done = l->messages[l->retired % l->ring].done;
-	if (l->signal == 1 && done.run) {
-		work(j, done);
-		at = now(); /* the message is where it belongs only now */
-	}
 	uint64_t n = to - l->retired;
 	j->completed += n;
 	l->retired = to;
@@ -382,8 +326,6 @@ static int account(struct vb_job *j, const struct vb_wc *w, int64_t at) {
 	j->received++;
 	j->bytes_in += w->byte_len - (l->ud && w->byte_len >= GRH_BYTES ? GRH_BYTES : 0);
 	trace(j, VB_TRACE_RECEIVE, l, k);
-	if (l->unpacks)
-		work(j, l->unpack[k % l->unpacks]);
 	if (!l->receive_slots)
 		return VB_RUNNING;
 	l->due++;
@@ -397,13 +339,9 @@ static int bad_poll(struct vb_job *j, int n) {
 
 /* poll_all takes up to 16 completions from each queue and accounts for them. */
 static int poll_all(struct vb_job *j, int *moved) {
-	struct vb_record *r = &j->record;
 	for (uint32_t c = 0; c < j->cq_count; c++) {
-		int64_t start = r->cpu ? now() : 0;
 		int n = j->poll_cq(j->cqs[c], VB_POLL_BATCH, j->wc);
-		r->polls++;
 		if (n <= 0) {
-			r->empty_polls++;
 			if (unlikely(n < 0))
 				return bad_poll(j, n);
 			continue;
@@ -411,8 +349,6 @@ static int poll_all(struct vb_job *j, int *moved) {
 		*moved = 1;
 		int64_t at = now();
 		j->last_done = at;
-		if (r->cpu)
-			r->poll_ticks += at - start;
 		for (int i = 0; i < n; i++) {
 			int end = account(j, &j->wc[i], at);
 			if (unlikely(end))
@@ -459,7 +395,7 @@ static void acknowledge(struct vb_job *j) {
 
 /* idle waits for an event where the job sleeps: the first call arms, so that the caller polls once more in between. */
 static int idle(struct vb_job *j) {
-	if (!j->channel || j->pace) {
+	if (!j->channel) {
 		relax();
 		return VB_RUNNING;
 	}
@@ -517,7 +453,7 @@ static int stream_slowly(struct vb_job *j, int64_t until) {
 			int64_t before = at;
 			at = now();
 			/* On a device so slow that the last polls took much of a slice, each poll is followed by a look. */
-			every = j->trace || j->pace || j->channel || at - before > quarter ? 1 : every < LOOK ? 2 * every : LOOK;
+			every = j->trace || j->channel || at - before > quarter ? 1 : every < LOOK ? 2 * every : LOOK;
 			look = every;
 			/* The end of the job goes before the end of the slice: a quick loop that used the slice up must not hide it. */
 			if (!j->ended && over(j, at)) {
@@ -535,13 +471,13 @@ static int stream_slowly(struct vb_job *j, int64_t until) {
 			struct vb_lane *l = &j->lanes[i];
 			do {
 				uint64_t n = due(l, (int)j->ended);
-				if (n == 0 || l->posted - l->retired + n > l->window || (j->pace && at < l->next_post))
+				if (n == 0 || l->posted - l->retired + n > l->window)
 					break;
 				int end = post(j, l, n);
 				if (unlikely(end))
 					return end;
 				moved = 1;
-			} while (!j->trace && !j->pace);
+			} while (!j->trace);
 		}
 		int end = poll_all(j, &moved);
 		if (unlikely(end))
@@ -1080,15 +1016,15 @@ static int wind_up(struct vb_job *j, const struct vb_lane *l) {
 	return end || moved ? end : idle(j);
 }
 
-/* take_turn posts this end's message as soon as the window has room for it and its time has come. The last sample is counted
+/* take_turn posts this end's message as soon as the window has room for it. The last sample is counted
    when it is on its way. */
 INLINE int take_turn(struct vb_job *j, struct vb_lane *l, uint32_t await, int sends_first) {
 	int moved = 0, end;
-	if (l->posted - l->retired >= l->window || (j->pace && now() < l->next_post)) {
+	if (l->posted - l->retired >= l->window) {
 		end = poll_all(j, &moved);
-		return end || moved || j->pace ? end : idle(j);
+		return end || moved ? end : idle(j);
 	}
-	if (sends_first && (j->step == 0 || j->pace))
+	if (sends_first && j->step == 0)
 		j->step_start = now();
 	if (!j->first_post)
 		j->first_post = now();
@@ -1175,7 +1111,7 @@ static int alternate(struct vb_job *j, int64_t until) {
 }
 
 static int ping_pong(struct vb_job *j, int64_t until) {
-	if (with(j, VB_BOUNCE) && j->await == VB_AWAIT_COMPLETION && j->fast && !j->receives && j->cq_count == 1 && !j->pace && !j->channel && !j->ended) {
+	if (with(j, VB_BOUNCE) && j->await == VB_AWAIT_COMPLETION && j->fast && !j->receives && j->cq_count == 1 && !j->channel && !j->ended) {
 		int end = bounce(j, until);
 		if (end)
 			return end;

@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/job"
 )
 
@@ -30,6 +31,7 @@ const traceRoom = 4096
 
 // runner is a job in C memory. It belongs to one goroutine.
 type runner struct {
+	handle.Handle
 	d      *device
 	job    *job.Job
 	c      *C.struct_vb_job
@@ -56,17 +58,111 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	if err := j.Validate(); err != nil {
 		return nil, d.fail(verb, err)
 	}
-	if j.Credited() {
-		return nil, d.fail(verb, job.ErrCredit)
+	r := &runner{d: d, job: j, stop: j.Stop}
+	used, err := r.used()
+	if err == nil && j.NeedsGo() {
+		return newGoRunner(r, used)
 	}
-	if err := d.children.add("prepared job"); err != nil {
+	if err == nil {
+		err = r.Open("prepared job", r.compile, used...)
+	}
+	if err != nil {
+		r.free()
 		return nil, d.fail(verb, err)
 	}
-	r := &runner{d: d, job: j, stop: j.Stop}
-	if err := r.compile(); err != nil {
-		return nil, errors.Join(d.fail(verb, err), r.Close())
-	}
 	return r, nil
+}
+
+// goRunner is a job that the loop of package job runs over this device's verbs: it keeps the same handles open.
+type goRunner struct {
+	handle.Handle
+	job.Runner
+	d *device
+}
+
+func newGoRunner(r *runner, used []*handle.Handle) (job.Runner, error) {
+	g := &goRunner{d: r.d}
+	err := g.Open("prepared job", func() (err error) {
+		g.Runner, err = job.NewVerbsRunner(r.job)
+		return err
+	}, used...)
+	if err != nil {
+		return nil, r.d.fail("prepare job", err)
+	}
+	return g, nil
+}
+
+// Run implements [job.Runner].
+func (g *goRunner) Run(until job.Ticks) (job.Progress, error) {
+	if err := g.Enter(); err != nil {
+		return job.Progress{}, g.d.fail("run job", err)
+	}
+	defer g.Leave()
+	return g.Runner.Run(until)
+}
+
+// Close implements [job.Runner].
+func (g *goRunner) Close() error { return g.d.close(&g.Handle, "close job", g.Runner.Close) }
+
+// used are the handles that the job keeps open.
+func (r *runner) used() ([]*handle.Handle, error) {
+	used := []*handle.Handle{&r.d.Handle}
+	for i, q := range r.job.CQs {
+		cq, ok := q.(*completionQueue)
+		if !ok || cq.d != r.d {
+			return nil, fmt.Errorf("completion queue %d is another device's", i)
+		}
+		used = append(used, &cq.Handle)
+	}
+	if r.job.Channel != nil {
+		ch, ok := r.job.Channel.(*completionChannel)
+		if !ok || ch.d != r.d {
+			return nil, errors.New("the completion channel is another device's")
+		}
+		used = append(used, &ch.Handle)
+	}
+	for i := range r.job.Lanes {
+		l := &r.job.Lanes[i]
+		qp, ok := l.QP.(*queuePair)
+		if !ok || qp.p.d != r.d {
+			return nil, fmt.Errorf("lane %d: the queue pair is another device's", i)
+		}
+		used = append(used, &qp.Handle)
+		if r.job.Shape == job.Serve {
+			continue
+		}
+		if err := qp.checkRing(l.Ring, func(h *handle.Handle) { used = append(used, h) }); err != nil {
+			return nil, fmt.Errorf("lane %d: %w", i, err)
+		}
+		if l.SRQ != nil {
+			srq, ok := l.SRQ.(*sharedReceiveQueue)
+			if !ok || srq.p.d != r.d {
+				return nil, fmt.Errorf("lane %d: the shared receive queue is another device's", i)
+			}
+			used = append(used, &srq.Handle)
+		}
+	}
+	return used, nil
+}
+
+// checkRing checks a ring's requests, and tells the handles that they name.
+func (q *queuePair) checkRing(ring []job.Message, tell func(*handle.Handle)) error {
+	for k := range ring {
+		for s := range ring[k].Steps {
+			for i := range ring[k].Steps[s].Requests {
+				r := &ring[k].Steps[s].Requests[i]
+				if err := q.checkSend(r); err != nil {
+					return fmt.Errorf("message %d, request %d: %w", k, i, err)
+				}
+				for _, h := range q.handles(r) {
+					if h != nil {
+						tell(h)
+					}
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // compile decides here, before the clock starts, all that the loops need not ask again.
@@ -77,12 +173,11 @@ func (r *runner) compile() error {
 	c.verbs = d.v
 	ops := &d.context.ops
 	c.post_recv, c.post_srq_recv, c.poll_cq = ops.post_recv, ops.post_srq_recv, ops.poll_cq
-	c.shape, c.deadline, c.pace = C.uint32_t(j.Shape), C.int64_t(j.Deadline), C.int64_t(j.Pace)
-	c.burst = C.uint64_t(j.Burst)
+	c.shape, c.deadline = C.uint32_t(j.Shape), C.int64_t(j.Deadline)
 	c.tag = C.uint64_t(sendID | job.Generation()<<C.VB_TAG_SHIFT)
 	c.first, c.abandon = flag(j.First), flag(j.AbandonAtDeadline)
 	if rec := j.Record; rec != nil {
-		c.record.samples, c.record.peak, c.record.cpu = flag(rec.Samples), flag(rec.Peak), flag(rec.CPU)
+		c.record.samples, c.record.peak = flag(rec.Samples), flag(rec.Peak)
 		if !rec.Clock.IsZero() {
 			c.record.samples, c.record.clock_mask = flag(rec.Samples)*C.VB_SAMPLES_DEVICE, C.uint64_t(rec.Clock.Mask)
 			c.poll_cq = (*C.vb_poll_cq_fn)(C.vb_poll_stamped)
@@ -101,7 +196,7 @@ func (r *runner) compile() error {
 	r.lanes = allocate[C.struct_vb_lane](r, len(j.Lanes))
 	c.lanes, c.lane_count = unsafe.SliceData(r.lanes), C.uint32_t(len(j.Lanes))
 	c.stamped = flag(j.Shape == job.Stream && c.record.samples|c.record.peak != 0)
-	c.fast = flag(c.record.clock_mask == 0 && j.Trace == nil && j.Pace == 0 && j.Channel == nil && c.record.cpu == 0 && j.Shape != job.Serve)
+	c.fast = flag(c.record.clock_mask == 0 && j.Trace == nil && j.Channel == nil && j.Shape != job.Serve)
 	window, batches := 0, 0
 	for i := range j.Lanes {
 		if err := r.compileLane(i); err != nil {
@@ -147,10 +242,7 @@ func flag(b bool) C.uint32_t { //nolint:revive // a C flag is made of it
 func (r *runner) compileQueues() error {
 	cqs := allocate[*C.struct_vb_cq](r, len(r.job.CQs))[:0]
 	for i, q := range r.job.CQs {
-		cq, ok := q.(*completionQueue)
-		if !ok || cq.d != r.d {
-			return fmt.Errorf("completion queue %d is another device's", i)
-		}
+		cq := q.(*completionQueue)
 		if r.job.Channel != nil && cq.channel != r.job.Channel {
 			return fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
 		}
@@ -163,11 +255,7 @@ func (r *runner) compileQueues() error {
 	}
 	r.c.cqs, r.c.cq_count = unsafe.SliceData(cqs), C.uint32_t(len(cqs))
 	if r.job.Channel != nil {
-		ch, ok := r.job.Channel.(*completionChannel)
-		if !ok || ch.d != r.d {
-			return errors.New("the completion channel is another device's")
-		}
-		r.c.channel = ch.ch
+		r.c.channel = r.job.Channel.(*completionChannel).ch
 		r.c.unacknowledged = unsafe.SliceData(allocate[C.uint32_t](r, len(cqs)))
 	}
 	return nil
@@ -190,19 +278,12 @@ func (r *runner) uses(cq *completionQueue) bool {
 
 func (r *runner) compileLane(i int) error {
 	l, c := &r.job.Lanes[i], &r.lanes[i]
-	qp, ok := l.QP.(*queuePair)
-	if !ok || qp.p.d != r.d {
-		return errors.New("the queue pair is another device's")
-	}
+	qp := l.QP.(*queuePair)
 	c.qp = qp.qp
 	c.window, c.signal, c.batch = C.uint32_t(max(l.Window, 1)), C.uint32_t(max(l.Signal, 1)), C.uint32_t(max(l.Batch, 1))
 	c.ud = flag(qp.transport == verbs.UD)
 	if l.SRQ != nil {
-		srq, ok := l.SRQ.(*sharedReceiveQueue)
-		if !ok || srq.p.d != r.d {
-			return errors.New("the shared receive queue is another device's")
-		}
-		c.srq = srq.srq
+		c.srq = l.SRQ.(*sharedReceiveQueue).srq
 	}
 	if r.job.Shape == job.Serve {
 		return nil
@@ -224,8 +305,8 @@ func (r *runner) compileLane(i int) error {
 	return nil
 }
 
-// compileRing prepares what the lane sends: every message as steps, for the general loop, and where the job allows it
-// whole batches, for the quick ones.
+// compileRing prepares what the lane sends: every message for itself, for the general loop, and where the job allows it whole
+// batches, for the quick ones.
 func (r *runner) compileRing(i int, qp *queuePair) error {
 	l, c := &r.job.Lanes[i], &r.lanes[i]
 	c.count = C.uint64_t(l.Count)
@@ -245,13 +326,7 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 	samples := allocate[C.int64_t](r, int(c.sample_slots))
 	c.sample_at = unsafe.SliceData(samples)
 	clear(samples)
-	if err := r.compileMessages(i); err != nil {
-		return err
-	}
-	first, err := r.compileSteps(i, qp)
-	if err != nil {
-		return err
-	}
+	first := r.compileMessages(i, qp)
 	c.post_send = qp.post
 	if qp.caps.PostAPI == verbs.PostWR {
 		c.post_send = C.vb_poster(qp.qp, first, C.int(flag(alike(l.Ring))))
@@ -262,90 +337,50 @@ func (r *runner) compileRing(i int, qp *queuePair) error {
 	return nil
 }
 
-// compileMessages prepares what the loops know of a message besides its requests.
-func (r *runner) compileMessages(i int) error {
+// compileMessages links the requests of every message, for as many rounds of the ring as it has slots, and returns the first.
+func (r *runner) compileMessages(i int, qp *queuePair) *C.struct_vb_send_wr {
 	l, c := &r.job.Lanes[i], &r.lanes[i]
-	messages, before := allocate[C.struct_vb_message](r, len(l.Ring)), allocate[C.uint64_t](r, len(l.Ring)+1)
-	c.messages, c.bytes_before, c.bytes_each = &messages[0], &before[0], C.uint64_t(l.Ring[0].Bytes)
+	before := allocate[C.uint64_t](r, len(l.Ring)+1)
+	c.bytes_before, c.bytes_each = &before[0], C.uint64_t(l.Ring[0].Bytes)
+	requests, sges := 0, 0
 	for k := range l.Ring {
 		m := &l.Ring[k]
-		done, err := cWork(m.Done)
-		if err != nil {
-			return fmt.Errorf("message %d: %w", k, err)
-		}
-		messages[k].steps, messages[k].done = C.uint32_t(len(m.Steps)), done
 		before[k+1] = before[k] + C.uint64_t(m.Bytes)
 		if m.Bytes != l.Ring[0].Bytes {
 			c.bytes_each = C.VB_ENDLESS
 		}
-	}
-	return nil
-}
-
-// compileSteps links the requests of every step, for as many rounds of the ring as it has slots, and returns the first.
-func (r *runner) compileSteps(i int, qp *queuePair) (*C.struct_vb_send_wr, error) {
-	l, c := &r.job.Lanes[i], &r.lanes[i]
-	requests, sges, steps := 0, 0, 0
-	for k := range l.Ring {
-		steps += len(l.Ring[k].Steps)
-		for _, s := range l.Ring[k].Steps {
-			requests += len(s.Requests)
-			for q := range s.Requests {
-				sges += len(s.Requests[q].SGEs)
-			}
+		requests += len(m.Steps[0].Requests)
+		for q := range m.Steps[0].Requests {
+			sges += len(m.Steps[0].Requests[q].SGEs)
 		}
 	}
-	rounds := int(c.slots) / len(l.Ring)
-	firstStep := allocate[C.uint32_t](r, int(c.slots))
-	table := allocate[C.struct_vb_step](r, steps*rounds)
-	wrs := allocate[C.struct_vb_send_wr](r, requests*rounds)
+	messages := allocate[C.struct_vb_message](r, int(c.slots))
+	wrs := allocate[C.struct_vb_send_wr](r, requests*int(c.slots)/len(l.Ring))
 	lists := allocate[C.struct_vb_sge](r, sges)
-	c.slot_step, c.steps = &firstStep[0], &table[0]
-	wr, step, list := 0, 0, 0
-	for slot := range firstStep {
+	c.messages = &messages[0]
+	wr, list := 0, 0
+	for slot := range messages {
 		k := slot % len(l.Ring)
 		if k == 0 {
 			list = 0 // the rounds share their lists
 		}
-		firstStep[slot] = C.uint32_t(step)
-		for s := range l.Ring[k].Steps {
-			from, to := &l.Ring[k].Steps[s], &table[step]
-			step++
-			var err error
-			if to.pack, err = cWork(from.Pack); err != nil {
-				return nil, fmt.Errorf("message %d, step %d: %w", k, s, err)
+		to := &messages[slot]
+		for _, req := range l.Ring[k].Steps[0].Requests {
+			req.Flags &^= verbs.Signaled
+			w := &wrs[wr]
+			wr++
+			fillSend(w, lists[list:list+len(req.SGEs)], &req, qp.transport)
+			list += len(req.SGEs)
+			w.wr_id = r.wrID(i, slot)
+			if to.head == nil {
+				to.head = w
+			} else {
+				to.tail.next = w
 			}
-			for q := range from.Requests {
-				req := from.Requests[q]
-				req.Flags &^= verbs.Signaled
-				if err := qp.checkSend(&req); err != nil {
-					return nil, fmt.Errorf("message %d, request %d: %w", k, q, err)
-				}
-				w := &wrs[wr]
-				wr++
-				fillSend(w, lists[list:list+len(req.SGEs)], &req)
-				list += len(req.SGEs)
-				w.wr_id = r.wrID(i, slot)
-				if to.head == nil {
-					to.head = w
-				} else {
-					to.tail.next = w
-				}
-				to.tail, to.flags = w, w.send_flags
-			}
+			to.tail, to.flags = w, w.send_flags
 		}
 	}
-	return &wrs[0], nil
-}
-
-// plain tells whether every message of a ring is one list of requests, with nothing to do before or after it.
-func plain(ring []job.Message) bool {
-	for k := range ring {
-		if m := &ring[k]; len(m.Steps) != 1 || !m.Steps[0].Pack.IsZero() || !m.Done.IsZero() {
-			return false
-		}
-	}
-	return true
+	return &wrs[0]
 }
 
 // alike tells whether all of a ring's requests are of one opcode, with one entry each, all or none of them inline.
@@ -383,10 +418,10 @@ const sendID = 1 << 63
 func (r *runner) compileBatches(i int) bool {
 	l, c := &r.job.Lanes[i], &r.lanes[i]
 	batch, signal, ring := l.Batch, l.Signal, len(l.Ring)
-	if r.c.fast == 0 || !plain(l.Ring) || (signal%batch != 0 && batch%signal != 0) {
+	if r.c.fast == 0 || (signal%batch != 0 && batch%signal != 0) {
 		return false
 	}
-	steps := unsafe.Slice(c.steps, int(c.slots))
+	messages := unsafe.Slice(c.messages, int(c.slots))
 	requests := 0
 	for k := range l.Ring {
 		requests += len(l.Ring[k].Steps[0].Requests)
@@ -411,7 +446,7 @@ func (r *runner) compileBatches(i int) bool {
 		signaled := v == 1 || variants == 1
 		var tail *C.struct_vb_send_wr
 		for m := range cycle {
-			start := &steps[m%ring]
+			start := &messages[m%ring]
 			for w := start.head; ; w = w.next {
 				to := &wrs[at]
 				at++
@@ -482,26 +517,7 @@ func (r *runner) compileReceives(i int, qp *queuePair) error {
 	c.receives, c.receive_slots, c.receive_list = &wrs[0], C.uint32_t(slots), C.uint32_t(l.ReceiveList)
 	c.receives_posted = C.uint64_t(l.InitialReceives())
 	c.receive_at = C.uint32_t(uint64(c.receives_posted) % uint64(slots))
-	unpack := allocate[C.struct_vb_work](r, len(l.Unpack))
-	for k, w := range l.Unpack {
-		var err error
-		if unpack[k], err = cWork(w); err != nil {
-			return fmt.Errorf("unpack %d: %w", k, err)
-		}
-	}
-	if len(unpack) > 0 {
-		c.unpack, c.unpacks = &unpack[0], C.uint32_t(len(unpack))
-		r.c.fast = 0
-	}
 	return nil
-}
-
-// cWork refuses kernels in Go: the loops do not leave C.
-func cWork(w job.Work) (C.struct_vb_work, error) {
-	if w.C == 0 && w.Go != nil {
-		return C.struct_vb_work{}, fmt.Errorf("a kernel in Go: %w by libibverbs devices, whose loops run in C (set Work.C)", verbs.ErrUnsupported)
-	}
-	return C.struct_vb_work{run: C.uintptr_t(w.C), arg: w.Arg}, nil
 }
 
 // indexQPNs makes the table that finds a completion's lane.
@@ -529,9 +545,10 @@ func (r *runner) indexQPNs() {
 
 // Run works until the job is done, has failed, or the clock passes until. It is one call into C.
 func (r *runner) Run(until job.Ticks) (job.Progress, error) {
-	if r.c == nil {
-		return job.Progress{}, r.d.fail("run job", verbs.ErrClosed)
+	if err := r.Enter(); err != nil {
+		return job.Progress{}, r.d.fail("run job", err)
 	}
+	defer r.Leave()
 	r.importRecord()
 	end := C.int(C.VB_TRACE_FULL)
 	for end == C.VB_TRACE_FULL {
@@ -609,8 +626,6 @@ func (r *runner) importRecord() {
 	c.min, c.max, c.shift = C.int64_t(rec.Min), C.int64_t(rec.Max), C.int64_t(rec.Shift)
 	c.sum, c.sum_sq, c.elapsed = C.double(rec.Sum), C.double(rec.SumSq), C.int64_t(rec.Elapsed)
 	c.peak_bytes, c.peak_ticks = C.uint64_t(rec.PeakBytes), C.int64_t(rec.PeakTicks)
-	c.pack_ticks, c.unpack_ticks, c.post_ticks = C.int64_t(rec.PackTicks), C.int64_t(rec.UnpackTicks), C.int64_t(rec.PostTicks)
-	c.poll_ticks, c.polls, c.empty_polls = C.int64_t(rec.PollTicks), C.uint64_t(rec.Polls), C.uint64_t(rec.EmptyPolls)
 }
 
 // exportRecord brings the sums over; counts and samples were written where they belong.
@@ -623,30 +638,31 @@ func (r *runner) exportRecord() {
 	rec.Min, rec.Max, rec.Shift = job.Ticks(c.min), job.Ticks(c.max), job.Ticks(c.shift)
 	rec.Sum, rec.SumSq, rec.Elapsed = float64(c.sum), float64(c.sum_sq), job.Ticks(c.elapsed)
 	rec.PeakBytes, rec.PeakTicks = uint64(c.peak_bytes), job.Ticks(c.peak_ticks)
-	rec.PackTicks, rec.UnpackTicks, rec.PostTicks = job.Ticks(c.pack_ticks), job.Ticks(c.unpack_ticks), job.Ticks(c.post_ticks)
-	rec.PollTicks, rec.Polls, rec.EmptyPolls = job.Ticks(c.poll_ticks), uint64(c.polls), uint64(c.empty_polls)
 }
 
 // Received implements [job.Runner].
 func (r *runner) Received(lane int) uint64 {
-	if r.c == nil {
+	if r.Enter() != nil {
 		return 0
 	}
+	defer r.Leave()
 	return uint64(r.lanes[lane].received)
 }
 
 // Close frees the job's C memory.
 func (r *runner) Close() error {
-	if r.c == nil {
+	return r.d.close(&r.Handle, "close job", func() error {
+		r.free()
 		return nil
-	}
+	})
+}
+
+func (r *runner) free() {
 	r.c, r.lanes, r.trace = nil, nil, nil
 	for _, p := range r.memory {
 		free(p)
 	}
 	r.memory = nil
-	r.d.children.drop("prepared job")
-	return nil
 }
 
 // histogramIndex is what the test compares with [job.HistogramIndex].

@@ -36,22 +36,10 @@ enum { VB_SLOT_SHIFT = 16, VB_TAG_SHIFT = 47 };
 /* As many messages as nobody ever sends: "no limit" that can be added up. */
 #define VB_ENDLESS (1ull << 48)
 
-/* run is void (*)(void *), as a number: Go loses a store into a field of type pointer to function. */
-struct vb_work {
-	uintptr_t run;
-	void *arg;
-};
-
-/* A step's list, linked; its tail's next and flags are the loop's. */
-struct vb_step {
-	struct vb_work pack;
+/* A message's list, linked; its tail's next and flags are the loop's. */
+struct vb_message {
 	struct vb_send_wr *head, *tail;
 	uint32_t flags; /* the tail's, without SIGNALED */
-};
-
-struct vb_message {
-	uint32_t steps;
-	struct vb_work done;
 };
 
 struct vb_lane {
@@ -70,22 +58,16 @@ struct vb_lane {
 	uint32_t listed; /* in this poll */
 	uint32_t due, receive_list; /* receives to repost; how many at a time, 0: all of a poll */
 
-	/* The general way: messages as steps, linked when posted. slots is a multiple of ring, and at least a batch. */
-	struct vb_message *messages; /* ring of them */
-	struct vb_step *steps;       /* for every slot */
+	/* The general way: messages linked when posted. slots is a multiple of ring, and at least a batch. */
+	struct vb_message *messages; /* for every slot */
 	uint32_t ring, slots;
-	uint32_t *slot_step;  /* first step of each slot */
 	uint64_t *bytes_before; /* payload of ring messages before i; ring + 1 of them */
 	uint64_t bytes_each;  /* payload of every message, or VB_ENDLESS where they differ */
 	int64_t *sample_at;   /* when messages were posted: sample_slots of them */
 	uint32_t sample_slots, sample_in, sample_out;
-	int64_t next_post, burst_start; /* pacing */
-	uint64_t in_burst; /* messages of a burst that has begun */
 
 	struct vb_recv_wr *receives; /* linked in a circle of receive_slots */
 	uint32_t receive_slots, receive_at;
-	struct vb_work *unpack;
-	uint32_t unpacks;
 
 	uint8_t *flag_in, *flag_out;
 } __attribute__((aligned(64)));
@@ -114,15 +96,14 @@ enum { VB_SAMPLES_NONE, VB_SAMPLES_HOST, VB_SAMPLES_DEVICE };
 /* What job.Recorder holds besides its slices. */
 struct vb_record {
 	uint32_t samples; /* VB_SAMPLES_ */
-	uint32_t peak, cpu;
+	uint32_t peak;
 	uint64_t clock_mask; /* of the device's clock */
 	int64_t elapsed;
 	uint64_t raw_cap, raw_len, n, clipped;
 	int64_t min, max, shift;
 	double sum, sum_sq;
 	uint64_t peak_bytes;
-	int64_t peak_ticks, pack_ticks, unpack_ticks, post_ticks, poll_ticks;
-	uint64_t polls, empty_polls;
+	int64_t peak_ticks;
 };
 
 struct vb_job {
@@ -132,8 +113,6 @@ struct vb_job {
 	uint32_t lane_count, cq_count;
 	uint32_t shape, first, await, abandon;
 	int64_t deadline; /* 0: none */
-	int64_t pace;
-	uint64_t burst; /* messages that may follow each other at once; 0: 1 */
 	uint32_t sends, receives; /* any lane does */
 	uint32_t fast;            /* every sending lane has prepared batches */
 	uint64_t tag;             /* of this job's IDs */

@@ -32,12 +32,14 @@ static const struct vb_symbol symbols[] = {
 	ROW("ibv_dealloc_pd", "IBVERBS_1.1", REQUIRED, dealloc_pd, ""),
 	ROW("ibv_reg_mr", "IBVERBS_1.1", REQUIRED, reg_mr, ""),
 	ROW("ibv_reg_mr_iova2", "IBVERBS_1.8", OPTIONAL, reg_mr_iova2, "relaxed ordering of memory regions"),
+	ROW("ibv_reg_dmabuf_mr", "IBVERBS_1.12", OPTIONAL, reg_dmabuf_mr, "registering dma-bufs"),
 	ROW("ibv_dereg_mr", "IBVERBS_1.1", REQUIRED, dereg_mr, ""),
 	ROW("ibv_create_comp_channel", "IBVERBS_1.0", REQUIRED, create_comp_channel, ""),
 	ROW("ibv_destroy_comp_channel", "IBVERBS_1.0", REQUIRED, destroy_comp_channel, ""),
 	ROW("ibv_get_cq_event", "IBVERBS_1.1", REQUIRED, get_cq_event, ""),
 	ROW("ibv_ack_cq_events", "IBVERBS_1.1", REQUIRED, ack_cq_events, ""),
 	ROW("ibv_create_cq", "IBVERBS_1.1", REQUIRED, create_cq, ""),
+	ROW("ibv_resize_cq", "IBVERBS_1.1", OPTIONAL, resize_cq, "resizing completion queues"),
 	ROW("ibv_destroy_cq", "IBVERBS_1.1", REQUIRED, destroy_cq, ""),
 	ROW("ibv_create_qp", "IBVERBS_1.1", REQUIRED, create_qp, ""),
 	ROW("ibv_qp_to_qp_ex", "IBVERBS_1.6", OPTIONAL, qp_to_qp_ex, "posting with ibv_wr_*, as stock perftest does on some devices (ibv_post_send instead)"),
@@ -179,41 +181,38 @@ int vb_query_pkey(const struct vb_verbs *v, struct vb_context *c, int port, int 
 	return rc;
 }
 
-int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn, void **queue) {
-	struct vb_async_event e;
+int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, struct vb_async_event *e, int *port, void **object) {
 	errno = 0;
-	int rc = result(v->get_async_event(c, &e));
-	if (rc)
-		return rc;
-	*type = e.event_type;
+	int rc = result(v->get_async_event(c, e));
 	*port = 0;
-	*qpn = 0;
-	*queue = NULL;
-	switch (e.event_type) {
-	case 0:
-		*queue = e.element.cq;
-		break;
-	case 14: case 15:
-		*queue = e.element.srq;
-		break;
-	case 1: case 2: case 3: case 4: case 5: case 6: case 7: case 16: /* of a queue pair */
-		*qpn = e.element.qp->qp_num;
+	*object = NULL;
+	switch (rc ? -1 : e->event_type) {
+	case -1: case 8: /* none; of the device */
 		break;
 	case 9: case 10: case 11: case 12: case 13: case 17: case 18: /* of a port */
-		*port = e.element.port_num;
+		*port = e->element.port_num;
 		break;
+	default:
+		*object = e->element.qp;
 	}
-	v->ack_async_event(&e);
-	return 0;
+	return rc;
 }
+
+void vb_ack_async_event(const struct vb_verbs *v, struct vb_async_event *e) { v->ack_async_event(e); }
 
 struct vb_pd *vb_alloc_pd(const struct vb_verbs *v, struct vb_context *c) { errno = 0; return v->alloc_pd(c); }
 int vb_dealloc_pd(const struct vb_verbs *v, struct vb_pd *pd) { return result(v->dealloc_pd(pd)); }
 
-struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, uintptr_t addr, size_t length, unsigned access) {
+struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, int fd, uint64_t addr, size_t length, uint64_t iova, unsigned access) {
 	errno = 0;
-	if (v->reg_mr_iova2)
-		return v->reg_mr_iova2(pd, (void *)addr, length, addr, access);
+	if (fd >= 0 && v->reg_dmabuf_mr)
+		return v->reg_dmabuf_mr(pd, addr, length, iova, fd, (int)access);
+	if (fd < 0 && v->reg_mr_iova2)
+		return v->reg_mr_iova2(pd, (void *)addr, length, iova, access);
+	if (fd >= 0 || iova != addr) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
 	return v->reg_mr(pd, (void *)addr, length, (int)(access & 0xfffff)); /* without the optional flags */
 }
 
@@ -265,6 +264,11 @@ struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int d
 		return (struct vb_cq *)cq;
 	errno = 0;
 	return v->create_cq(c, depth, NULL, ch, vector);
+}
+
+int vb_resize_cq(const struct vb_verbs *v, struct vb_cq *cq, int depth) {
+	errno = 0;
+	return v->resize_cq ? result(v->resize_cq(cq, depth)) : EOPNOTSUPP;
 }
 
 int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq) { return result(v->destroy_cq(cq)); }

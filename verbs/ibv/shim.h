@@ -22,12 +22,14 @@ struct vb_verbs {
 	int (*dealloc_pd)(struct vb_pd *);
 	struct vb_mr *(*reg_mr)(struct vb_pd *, void *, size_t, int);
 	struct vb_mr *(*reg_mr_iova2)(struct vb_pd *, void *, size_t, uint64_t, unsigned);
+	struct vb_mr *(*reg_dmabuf_mr)(struct vb_pd *, uint64_t offset, size_t length, uint64_t iova, int fd, int access);
 	int (*dereg_mr)(struct vb_mr *);
 	struct vb_comp_channel *(*create_comp_channel)(struct vb_context *);
 	int (*destroy_comp_channel)(struct vb_comp_channel *);
 	int (*get_cq_event)(struct vb_comp_channel *, struct vb_cq **, void **);
 	void (*ack_cq_events)(struct vb_cq *, unsigned);
 	struct vb_cq *(*create_cq)(struct vb_context *, int, void *, struct vb_comp_channel *, int);
+	int (*resize_cq)(struct vb_cq *, int);
 	int (*destroy_cq)(struct vb_cq *);
 	struct vb_qp *(*create_qp)(struct vb_pd *, struct vb_qp_init_attr *);
 	struct vb_qp_ex *(*qp_to_qp_ex)(struct vb_qp *);
@@ -98,10 +100,13 @@ int vb_query_port(const struct vb_verbs *v, struct vb_context *c, int port, stru
 int vb_query_gid(const struct vb_verbs *v, struct vb_context *c, int port, int index, void *gid);
 int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb_gid_entry *e, size_t max); /* n, or -errno */
 int vb_query_pkey(const struct vb_verbs *v, struct vb_context *c, int port, int index, uint16_t *key);
-int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, int *type, int *port, uint32_t *qpn, void **queue);
+/* vb_get_async_event says which port or object the event is about; the object stays until the event is acknowledged. */
+int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, struct vb_async_event *e, int *port, void **object);
+void vb_ack_async_event(const struct vb_verbs *v, struct vb_async_event *e);
 struct vb_pd *vb_alloc_pd(const struct vb_verbs *v, struct vb_context *c);
 int vb_dealloc_pd(const struct vb_verbs *v, struct vb_pd *pd);
-struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, uintptr_t addr, size_t length, unsigned access);
+/* vb_reg_mr registers memory at addr or, with an fd that is not negative, at that place of a dma-buf. */
+struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, int fd, uint64_t addr, size_t length, uint64_t iova, unsigned access);
 int vb_dereg_mr(const struct vb_verbs *v, struct vb_mr *mr);
 struct vb_mw *vb_alloc_mw(struct vb_pd *pd);
 int vb_dealloc_mw(struct vb_mw *mw);
@@ -112,6 +117,7 @@ void vb_ack_cq_events(const struct vb_verbs *v, struct vb_cq *cq, unsigned n);
 /* vb_create_cq makes a queue as perftest does, by ibv_create_cq_ex where the device has it. One with stamps is polled with
    vb_poll_stamped; NULL with errno EOPNOTSUPP where there is none. */
 struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector, int stamps);
+int vb_resize_cq(const struct vb_verbs *v, struct vb_cq *cq, int depth);
 int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq);
 int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc); /* n found, or a negative errno */
 int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc); /* the same, into the wc of a struct vb_polled */

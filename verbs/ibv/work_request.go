@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // sendRing is C memory with room for send requests and their lists. Requests are linked one after the other.
@@ -57,7 +58,7 @@ func cFree[T any](s []T) {
 }
 
 // fillSend writes one request, which checkSend has let pass, into C memory; its list takes the front of sge.
-func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest) {
+func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest, t verbs.Transport) {
 	*w = C.struct_vb_send_wr{
 		wr_id: C.uint64_t(r.ID), opcode: C.uint32_t(r.Opcode), send_flags: C.uint32_t(r.Flags), num_sge: C.int32_t(len(r.SGEs)),
 	}
@@ -91,16 +92,54 @@ func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendReques
 		}
 	case verbs.OpSend, verbs.OpSendWithImmediate:
 	}
-	if r.AH != nil {
+	if t == verbs.UD {
 		put(w.wr[:], 0, uint64(uintptr(unsafe.Pointer(r.AH.(*addressHandle).ah))))
 		put32(w.wr[:], 8, r.RemoteQPN)
 		put32(w.wr[:], 12, r.RemoteQKey)
 	}
 }
 
+// handles are those that a request names, which ownHandles has let pass.
+func (q *queuePair) handles(r *verbs.SendRequest) (h [2]*handle.Handle) {
+	if q.transport == verbs.UD {
+		h[0] = &r.AH.(*addressHandle).Handle
+	} else if r.Opcode == verbs.OpBindMW {
+		h[0], h[1] = &r.Bind.Window.(*memoryWindow).Handle, &r.Bind.Region.(*memoryRegion).Handle
+	}
+	return h
+}
+
+// enterHandles keeps the handles that a request names until it is posted.
+func (q *queuePair) enterHandles(r *verbs.SendRequest) error {
+	h := q.handles(r)
+	for i := range h {
+		if h[i] == nil {
+			continue
+		}
+		if err := h[i].Enter(); err != nil {
+			if i > 0 {
+				h[0].Leave()
+			}
+			return fmt.Errorf("a handle of the request: %w", err)
+		}
+	}
+	return nil
+}
+
+func (q *queuePair) leaveHandles(r []verbs.SendRequest) {
+	for i := range r {
+		for _, h := range q.handles(&r[i]) {
+			if h != nil {
+				h.Leave()
+			}
+		}
+	}
+}
+
 // ownHandles refuses a request that names what is missing or another device's.
-func (d *device) ownHandles(r *verbs.SendRequest) error {
-	if r.AH != nil {
+func (q *queuePair) ownHandles(r *verbs.SendRequest) error {
+	d := q.p.d
+	if q.transport == verbs.UD {
 		if h, ok := r.AH.(*addressHandle); !ok || h.p.d != d {
 			return errors.New("the address handle is another device's")
 		}
@@ -143,7 +182,7 @@ func copySGEs(to []C.struct_vb_sge, from []verbs.SGE) {
 type sendList struct{ ring sendRing }
 
 // fill writes a list of requests, linked, and returns the first.
-func (l *sendList) fill(r []verbs.SendRequest) *C.struct_vb_send_wr {
+func (l *sendList) fill(r []verbs.SendRequest, t verbs.Transport) *C.struct_vb_send_wr {
 	sges := 0
 	for i := range r {
 		sges += len(r[i].SGEs)
@@ -156,7 +195,7 @@ func (l *sendList) fill(r []verbs.SendRequest) *C.struct_vb_send_wr {
 	at := 0
 	for i := range r {
 		n := len(r[i].SGEs)
-		fillSend(&l.ring.wr[i], l.ring.sge[at:at+n], &r[i])
+		fillSend(&l.ring.wr[i], l.ring.sge[at:at+n], &r[i], t)
 		if i > 0 {
 			l.ring.wr[i-1].next = &l.ring.wr[i]
 		}
@@ -183,6 +222,26 @@ func (l *receiveList) free() {
 	cFree(l.wr)
 	cFree(l.sge)
 	*l = receiveList{}
+}
+
+// post posts those of the requests that come before the first whose list is too long.
+func (l *receiveList) post(r []verbs.ReceiveRequest, most int, post func(head *C.struct_vb_recv_wr, bad **C.struct_vb_recv_wr) C.int) error {
+	var refused error
+	for i := range r {
+		if err := limitSGEs(len(r[i].SGEs), most); err != nil {
+			r, refused = r[:i], &verbs.PostError{Index: i, Err: err}
+			break
+		}
+	}
+	if len(r) == 0 {
+		return refused
+	}
+	head := l.fill(r)
+	var bad *C.struct_vb_recv_wr
+	if rc := post(head, &bad); rc != 0 {
+		return &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(int(rc))}
+	}
+	return refused
 }
 
 func (l *receiveList) fill(r []verbs.ReceiveRequest) *C.struct_vb_recv_wr {

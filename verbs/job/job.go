@@ -35,6 +35,9 @@ type Job struct {
 	// Burst is how many messages of a lane may follow each other at once before it waits for its pace: all of a burst take
 	// the time of as many messages. 0: 1.
 	Burst int
+	// InGo has the job run by the loop of this package, as jobs with work for the CPU are, also where a device has a quicker one:
+	// their figures can be compared then.
+	InGo bool
 	// Trace, where set, is told every event in order: for the conformance suite, not for measuring.
 	Trace func(TraceEvent)
 }
@@ -98,8 +101,6 @@ type Lane struct {
 	// ReceiveList is how many receives are posted again as one list, which waits until so many have completed; the last may
 	// be shorter. 0: what a poll has brought. As many must be posted as a list is long, or none ever becomes due.
 	ReceiveList int
-	// Credit, where set, keeps what is sent within the receives posted at the other end.
-	Credit *Credit
 	// Unpack is done when receive k completes: Unpack[k % len]; empty: nothing.
 	Unpack []Work
 
@@ -126,16 +127,15 @@ type Step struct {
 	Requests []verbs.SendRequest
 }
 
-// Work is a copy done by the CPU inside a job: a kernel in the language of the runner and its argument, which lives
-// outside the Go heap. The zero Work does nothing.
+// Work is a copy done by the CPU inside a job: a kernel and its argument, which lives outside the Go heap. The zero Work does
+// nothing.
 type Work struct {
 	Go  func(arg unsafe.Pointer)
-	C   uintptr // void (*)(void *arg), for runners in C; 0: the runner refuses the job by name
 	Arg unsafe.Pointer
 }
 
 // IsZero tells whether there is nothing to do.
-func (w Work) IsZero() bool { return w.Go == nil && w.C == 0 }
+func (w Work) IsZero() bool { return w.Go == nil }
 
 // Runner is a prepared job. It belongs to one goroutine, locked to its thread.
 type Runner interface {
@@ -161,6 +161,21 @@ func Prepare(d verbs.Device, j *Job) (Runner, error) {
 		return p.Prepare(j)
 	}
 	return NewVerbsRunner(j)
+}
+
+// NeedsGo tells whether only the loop of this package runs the job: InGo asks for that, or there is work for the CPU, a pace, or an
+// account of the CPU's time.
+func (j *Job) NeedsGo() bool {
+	if j.InGo || j.Pace > 0 || j.Record != nil && j.Record.CPU {
+		return true
+	}
+	for i := range j.Lanes {
+		l := &j.Lanes[i]
+		if len(l.Unpack) > 0 || slices.ContainsFunc(l.Ring, func(m Message) bool { return len(m.Steps) != 1 || !m.Steps[0].Pack.IsZero() || !m.Done.IsZero() }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Progress is how far a job has come, since its start.
@@ -249,9 +264,6 @@ func (j *Job) Receiving(got []uint64) *Job {
 		next := Lane{
 			QP: l.QP, SRQ: l.SRQ, Receives: Rotate(l.Receives, got[i]), Unpack: Rotate(l.Unpack, got[i]), Posted: l.Posted,
 			Window: 1, Signal: 1, Batch: 1,
-		}
-		if c := l.Credit; c != nil && c.Count != nil {
-			next.Credit = &Credit{Receives: c.Receives, Grant: c.Grant, Count: c.Count, Every: c.Every, Before: c.Before + got[i]}
 		}
 		after.Lanes = append(after.Lanes, next)
 	}

@@ -1,9 +1,6 @@
 package job
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -24,7 +21,6 @@ type lane struct {
 	posted, retired, received, receivesPosted uint64
 	owed                                      int  // receives that have completed and are not posted again
 	owing                                     bool // some of them are due: see loop.owing
-	granting                                  granting
 	nextPost, burstStart                      Ticks
 	inBurst                                   uint64  // messages of a burst that has begun
 	postedAt                                  []Ticks // of the messages in flight; nil: not needed
@@ -38,26 +34,22 @@ type message struct {
 	done   Work
 }
 
-var errKernel = errors.New("the kernel is written in C: this runner runs Go")
-
-func (w Work) isForGo() bool { return w.Go != nil || w.C == 0 }
-
 // compile takes a lane apart: its requests, in groups, are the driver's.
-func (l *lane) compile(j *Job, index int) ([][]verbs.SendRequest, error) {
+func (l *lane) compile(j *Job, index int) [][]verbs.SendRequest {
 	from := &j.Lanes[index]
 	*l = lane{
 		Lane: from, index: index, qpn: from.QP.QPN(), ud: from.QP.Transport() == verbs.UD,
-		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(), granting: granting{told: from.Credit.known()},
+		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(),
 	}
 	if j.Shape == Serve {
 		l.Lane = &Lane{QP: from.QP}
-		return nil, nil
+		return nil
 	}
 	if n := len(from.Receives); n > 0 {
 		l.receiveAt = int(l.receivesPosted % uint64(n))
 	}
 	if j.Shape == PingPong && from.Await != AwaitCompletion {
-		l.lazy = uint64(from.Window) / 2
+		l.lazy = uint64(from.Window) * 3 / 4
 	}
 	if j.Shape == Stream && j.Record != nil && j.Record.Samples {
 		l.postedAt = make([]Ticks, max(from.Window, 1))
@@ -68,25 +60,14 @@ func (l *lane) compile(j *Job, index int) ([][]verbs.SendRequest, error) {
 		m := &from.Ring[k]
 		l.ring[k] = message{groups: len(m.Steps), bytes: m.Bytes, done: m.Done}
 		l.packed = l.packed || len(m.Steps) > 1
-		if !m.Done.isForGo() {
-			return nil, fmt.Errorf("message %d: %w", k, errKernel)
-		}
 		for s := range m.Steps {
 			pack := m.Steps[s].Pack
-			if !pack.isForGo() {
-				return nil, fmt.Errorf("message %d, step %d: %w", k, s, errKernel)
-			}
 			l.packed = l.packed || !pack.IsZero()
 			l.packs = append(l.packs, pack)
 			groups = append(groups, m.Steps[s].Requests)
 		}
 	}
-	for k, w := range from.Unpack {
-		if !w.isForGo() {
-			return nil, fmt.Errorf("unpack %d: %w", k, errKernel)
-		}
-	}
-	return groups, nil
+	return groups
 }
 
 // due is the length of the lane's next batch: 0 when it has sent everything.

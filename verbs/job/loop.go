@@ -42,7 +42,6 @@ type loop struct {
 	peak        *PeakSearch // nil: not asked for
 	found       [pollBatch]verbs.Completion
 	owing       []*lane // those with receives to post
-	credited    bool
 
 	// Ping-pong.
 	steps     uint64
@@ -67,17 +66,13 @@ func newLoop(j *Job, d Driver) (*loop, error) {
 	if err := j.Validate(); err != nil {
 		return nil, err
 	}
-	r := &loop{job: j, driver: d, lanes: make([]lane, len(j.Lanes)), record: j.Record, tag: Generation() << numberBits, credited: j.Credited()}
+	r := &loop{job: j, driver: d, lanes: make([]lane, len(j.Lanes)), record: j.Record, tag: Generation() << numberBits}
 	if r.record == nil {
 		r.record = NewRecorder(0)
 	}
 	window := 0
 	for i := range j.Lanes {
-		groups, err := r.lanes[i].compile(j, i)
-		if err == nil {
-			err = d.Compile(i, &j.Lanes[i], groups)
-		}
-		if err != nil {
+		if err := d.Compile(i, &j.Lanes[i], r.lanes[i].compile(j, i)); err != nil {
 			return nil, fmt.Errorf("lane %d: %w", i, err)
 		}
 		window += j.Lanes[i].Window
@@ -155,7 +150,7 @@ func (r *loop) stream(now Ticks, ended bool) (moved, done bool, err error) {
 		l := &r.lanes[i]
 		for {
 			n := l.due(ended)
-			if n == 0 || l.posted-l.retired+n > uint64(l.Window) || now < l.nextPost || !l.covered(n) {
+			if n == 0 || l.posted-l.retired+n > uint64(l.Window) || now < l.nextPost {
 				break
 			}
 			if err := r.post(l, n, now); err != nil {
@@ -343,10 +338,6 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 		return nil
 	}
 	to := c.ID&numberMask + 1
-	if to-1 == grantNumber {
-		l.granting.flying = false
-		return nil
-	}
 	if to <= l.retired || to > l.posted {
 		return r.fail(c.QPN, fmt.Errorf("message %d completed; in flight are those from %d to before %d", to-1, l.retired, l.posted))
 	}
@@ -444,13 +435,6 @@ func (r *loop) catchUp() error {
 		}
 	}
 	r.owing = r.owing[:0]
-	if r.credited {
-		for i := range r.lanes {
-			if err := r.grant(&r.lanes[i]); err != nil {
-				return err
-			}
-		}
-	}
 	if r.lapped {
 		r.record.Add(r.lap)
 		r.lapped = false

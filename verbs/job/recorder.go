@@ -2,6 +2,7 @@ package job
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -64,6 +65,13 @@ func (r *Recorder) Reset() {
 	*r = Recorder{Samples: r.Samples, Peak: r.Peak, CPU: r.CPU, Clock: r.Clock, Counts: r.Counts, Raw: r.Raw}
 }
 
+// Clone is what the recorder holds now; what it takes from then on leaves the copy alone. Both share the samples that they kept.
+func (r *Recorder) Clone() *Recorder {
+	c := *r
+	c.Counts = slices.Clone(r.Counts)
+	return &c
+}
+
 // Add records one sample.
 func (r *Recorder) Add(t Ticks) {
 	if r.N == 0 {
@@ -89,6 +97,17 @@ func (r *Recorder) Add(t Ticks) {
 		r.Clipped++
 	}
 	r.Counts[HistogramIndex(uint64(t))]++
+}
+
+// Median is the middle of the samples so far, within a thousandth; 0 where there is none.
+func (r *Recorder) Median() Ticks {
+	left := int64(r.N+1) / 2
+	for i, n := range r.Counts {
+		if left -= n; left <= 0 && r.N > 0 {
+			return histogramValue(i)
+		}
+	}
+	return 0
 }
 
 // Merge adds what another recorder has taken, but for its peak: of the best rates of two the best rate of both does not
@@ -117,6 +136,15 @@ func (r *Recorder) Merge(o *Recorder) {
 	for i, c := range o.Counts {
 		r.Counts[i] += c
 	}
+}
+
+// histogramValue is the least value that is counted at an index.
+func histogramValue(i int) Ticks {
+	if i < 1<<histogramSubBits {
+		return Ticks(i)
+	}
+	half := 1 << histogramHalfBits
+	return Ticks(i%half+half) << (i>>histogramHalfBits - 1)
 }
 
 // HistogramIndex is the place of a value in [Recorder].Counts.

@@ -79,3 +79,19 @@ func TestRecorderMerge(t *testing.T) {
 		}
 	}
 }
+
+// TestMedian holds the median so far against one by hand, for samples that are exact and for those that share a bucket.
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		samples []Ticks
+		want    Ticks
+	}{{nil, 0}, {[]Ticks{7}, 7}, {[]Ticks{5, 1, 3}, 3}, {[]Ticks{4, 1, 3, 2}, 2}, {[]Ticks{2047, 2048, 4096}, 2048}, {[]Ticks{1 << 20, 1<<20 + 5, 1 << 30}, 1 << 20}} {
+		r := NewRecorder(0)
+		for _, s := range c.samples {
+			r.Add(s)
+		}
+		if got := r.Median(); got != c.want {
+			t.Errorf("%v: median %d, want %d", c.samples, got, c.want)
+		}
+	}
+}

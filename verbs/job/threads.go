@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,7 +39,8 @@ type Threads struct {
 	closing atomic.Bool
 	ended   chan struct{} // a thread's part has come to its end
 	workers sync.WaitGroup
-	lanes   []place // of the whole job
+	lanes   []place    // of the whole job
+	summed  []Progress // of each part, as of the last sum
 }
 
 // place is a lane of a part.
@@ -67,7 +69,7 @@ func PrepareThreads(whole *Job, parts []*Job, o ThreadOptions, prepare func(thre
 	if whole.Shape == PingPong || whole.Stop == nil || len(parts) < 1 {
 		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, len(parts))
 	}
-	t := &Threads{whole: whole, parts: make([]part, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts)), prepare: prepare}
+	t := &Threads{whole: whole, parts: make([]part, len(parts)), summed: make([]Progress, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts)), prepare: prepare}
 	t.working.Store(int32(len(parts)))
 	for i, j := range parts {
 		j.Stop, j.Record = whole.Stop, NewRecorder(0)
@@ -255,6 +257,7 @@ func (t *Threads) sum() (Progress, error) {
 			t.whole.Stop.Store(1)
 			return all, err
 		}
+		t.summed[i] = p
 		all.Add(p)
 	}
 	return all, nil
@@ -274,14 +277,8 @@ func (p *Progress) Add(o Progress) {
 	p.LastDone = max(p.LastDone, o.LastDone)
 }
 
-// Parts is how far each thread has come.
-func (t *Threads) Parts() []Progress {
-	out := make([]Progress, len(t.parts))
-	for i := range t.parts {
-		out[i], _ = t.parts[i].state()
-	}
-	return out
-}
+// Parts is how far each thread had come when Run returned: their sum is what it returned.
+func (t *Threads) Parts() []Progress { return slices.Clone(t.summed) }
 
 // Looked tells whether every thread that is still at work has looked for completions since this was last true. A thread that
 // gets no CPU has seen nothing of what has arrived, however often it had looked before.

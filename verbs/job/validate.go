@@ -102,9 +102,6 @@ func (l *Lane) problems(j *Job) []error {
 	if len(l.Unpack) > 0 && len(l.Receives) == 0 {
 		bad("unpacks without receives")
 	}
-	if j.Shape == Stream {
-		errs = append(errs, l.creditProblems()...)
-	}
 	if len(l.Ring) > 0 && j.Shape != Serve {
 		errs = append(errs, l.windowProblems()...)
 		for k := range l.Ring {

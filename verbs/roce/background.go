@@ -88,6 +88,10 @@ func (e *engine) await(limit job.Ticks) {
 	e.sleep(limit, s, e.sockets)
 	e.sleepers = slices.DeleteFunc(e.sleepers, func(x *sleeper) bool { return x == s })
 	e.spare = append(e.spare, s)
+	if e.asleep && len(e.sleepers) == 0 { // the background goroutine watches no socket while others do
+		e.asleep = false
+		e.sentry.bell.wake()
+	}
 }
 
 // blockBackground blocks the background goroutine likewise; who drives the device meanwhile wakes it. It tells whether it slept at

@@ -178,6 +178,7 @@ func (e *engine) flush() {
 		return
 	}
 	e.count.sentBytes += uint64(t.used)
+	e.count.sentDatagrams += uint64(len(t.batches))
 	for i := range t.batches {
 		e.count.sentPackets += uint64(t.batches[i].packets)
 		if e.capture != nil {
@@ -187,9 +188,11 @@ func (e *engine) flush() {
 	s, taken := t.path.socket, 0
 	if len(t.batches) > 1 && e.carry == nil {
 		taken = s.sendBurst(t)
+		e.count.sends++
 	}
 	for i := taken; i < len(t.batches); i++ {
 		b, segment := t.bytes(i), t.batches[i].segment
+		e.count.sends++
 		switch {
 		case e.carry != nil:
 			e.carry(t.path, b, segment)
@@ -209,6 +212,7 @@ func (e *engine) sendSingly(p *path, b []byte, segment int) {
 	for len(b) > 0 {
 		n := min(segment, len(b))
 		p.flow.Seal(b[:n], 0)
+		e.count.sends++
 		if !p.socket.send(p, b[:n], n) {
 			e.count.sendErrors++
 		}

@@ -20,7 +20,7 @@ func newCapture(o Options) (*capture, error) {
 	if o.Pcap == nil {
 		return nil, nil //nolint:nilnil // no capture was asked for
 	}
-	p, err := wire.NewPcapWriter(o.Pcap, wire.LinkEthernet, o.PcapSnap)
+	p, err := wire.NewPcapWriter(o.Pcap, wire.LinkEthernet)
 	if err != nil {
 		return nil, err
 	}

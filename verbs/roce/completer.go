@@ -42,7 +42,11 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict
 	case wire.ClassACK:
 		r.advance(next, now, &v)
 		r.imply(next, &v)
-		r.afterProbe(psn, now, &v)
+		if s == syndromeRepeated && r.keeps { // other answers to copies may follow
+			r.onRepeated()
+		} else {
+			v.resent += r.probeAnswered(psn)
+		}
 	case wire.ClassRNR:
 		r.advance(psn, now, &v)
 		if r.una != psn {
@@ -104,7 +108,7 @@ func (r *requester) onSequenceError(psn uint32, now job.Ticks) (v verdict) {
 	if r.rnrAt != 0 {
 		return v // the RNR wait resends from there anyway
 	}
-	v.event = sequenceNAKReceived
+	v.event, r.probing, r.suspects = sequenceNAKReceived, false, 0
 	progressed := psn != r.una
 	r.advance(psn, now, &v)
 	behind := r.una != psn
@@ -274,8 +278,12 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now job.Ticks, 
 	if wire.PSNDiff(next, r.edge) > 0 {
 		r.edge = next
 	}
-	if ends && (next != w.end() || r.una == r.nxt) {
-		r.afterProbe(psn, now, v)
+	if ends && next != w.end() && r.probing && psn == r.probed && next == r.una { // the answer to a probe
+		r.probing, r.suspects = false, 0
+		v.resent++
+		r.loseAsked(v)
+	} else {
+		v.resent += r.probeAnswered(psn)
 	}
 	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
 		r.askAgain()
@@ -283,37 +291,16 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now job.Ticks, 
 	}
 }
 
-// afterProbe looks at the answer to a probe: what was sent before the probe and is not here was lost. An answer that comes
-// much later than a round trip after the probe is to the packet itself: the path has become longer. So is one that comes
-// sooner, unless that happens twice: then the path has become shorter.
-func (r *requester) afterProbe(psn uint32, now job.Ticks, v *verdict) {
-	if !r.probing || wire.PSNDiff(psn, r.probed) < 0 {
+// loseAsked takes as lost what was asked before the latest probe and is not here: peers answer in order.
+func (r *requester) loseAsked(v *verdict) {
+	if wire.PSNDiff(r.probeTo, r.una) <= 0 {
 		return
 	}
-	r.probing = false
-	known, took := r.trip.smoothed != 0, now-r.lastAt
-	if known && took > 2*r.trip.smoothed || psn != r.probed || r.una != (psn+1)&wire.Mask24 {
-		return
-	}
-	soon := known && took < r.trip.standing()
-	if r.una == r.nxt { // nothing follows that would show a gap; a busy peer's answer seldom comes when that to the first probe does
-		if known && !soon && r.firstProbe {
-			v.resent = 1
-		}
-		return
-	}
-	if soon && !r.doubted {
-		r.doubted = true
-		return
-	}
-	r.doubted, v.lost = false, true
-	if _, w := r.find(r.una); r.keeps && w != nil && w.isResponded() && wire.PSNDiff(r.reached, w.psn) > 0 { // answers are missing
+	v.lost = true
+	if r.keeps {
 		r.edge = r.una
-		v.lost = r.expect(r.nxt)
+		r.expect(r.probeTo)
 	} else {
-		v.resent = r.rewind(r.una)
-	}
-	if v.lost {
-		v.resent++ // the probe
+		v.resent += r.rewind(r.una)
 	}
 }

@@ -2,44 +2,33 @@ package roce
 
 import (
 	"context"
-	"fmt"
+	"math"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/job"
 )
 
 // completionChannel is a verbs.CompletionChannel.
 type completionChannel struct {
+	handle.Handle
 	e      *engine
 	events []*completionQueue // at most one per arming
-	users  int
-	closed bool
 }
 
 func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
-	e := d.e
-	e.lock()
-	defer e.unlock()
-	if e.closed {
-		return nil, e.fail("create completion channel", 0, verbs.ErrClosed)
-	}
-	e.channels++
-	return &completionChannel{e: e}, nil
+	ch := &completionChannel{e: d.e}
+	return made[verbs.CompletionChannel](d.e, ch, "create completion channel", d.open(&ch.Handle, kindChannel, math.MaxInt))
 }
 
+// Close wakes whoever waits.
 func (ch *completionChannel) Close() error {
-	ch.e.lock()
-	defer ch.e.unlock()
-	switch {
-	case ch.closed:
-		return nil
-	case ch.users > 0:
-		return ch.e.fail("close completion channel", 0, fmt.Errorf("%w: %d completion queues open", verbs.ErrBusy, ch.users))
-	}
-	ch.closed = true
-	ch.e.channels--
-	ch.e.wakeSleepers()
-	return nil
+	err := ch.Handle.Close(func() {
+		ch.e.lock()
+		ch.e.wakeSleepers()
+		ch.e.unlock()
+	}, func() error { return nil })
+	return ch.e.failed("close completion channel", 0, err)
 }
 
 // post announces an event.
@@ -73,6 +62,11 @@ func (ch *completionChannel) forget(c *completionQueue) {
 // kernel.
 func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, error) {
 	e := ch.e
+	const verb = "wait for completion event"
+	if err := ch.Enter(); err != nil {
+		return nil, e.fail(verb, 0, err)
+	}
+	defer ch.Leave()
 	stop := context.AfterFunc(ctx, func() {
 		e.lock()
 		e.wakeSleepers()
@@ -82,14 +76,14 @@ func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, e
 	e.lock()
 	defer e.unlock()
 	for {
-		if ch.closed || e.closed {
-			return nil, e.fail("wait for completion event", 0, verbs.ErrClosed)
+		if ch.Closed() {
+			return nil, e.fail(verb, 0, verbs.ErrClosed)
 		}
 		if c := ch.next(); c != nil {
 			return c, nil
 		}
 		if err := context.Cause(ctx); err != nil {
-			return nil, e.fail("wait for completion event", 0, err)
+			return nil, e.fail(verb, 0, err)
 		}
 		if !e.progress(job.Now()) && len(ch.events) == 0 {
 			e.await(never)

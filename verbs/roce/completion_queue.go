@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/job"
 )
 
@@ -24,14 +25,13 @@ var clockEpoch = time.Now() //nolint:gochecknoglobals // Go tells monotonic time
 
 // completionQueue is a verbs.CompletionQueue.
 type completionQueue struct {
+	handle.Handle
 	e       *engine
 	ring    []entry // a power of two long
 	mask    uint32
 	depth   uint32
 	head    uint32
 	tail    uint32
-	users   int
-	closed  bool
 	overrun bool
 	stamps  bool // completions say when they came to be
 
@@ -44,34 +44,26 @@ type completionQueue struct {
 
 func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue, error) {
 	e := d.e
-	e.lock()
-	defer e.unlock()
 	const verb = "create completion queue"
-	if o.Depth == 0 {
-		o.Depth = 128
-	}
+	setDefault(&o.Depth, 128)
 	switch {
-	case e.closed:
-		return nil, e.fail(verb, 0, verbs.ErrClosed)
 	case o.Depth < 1 || o.Depth > maxCQE:
 		return nil, e.fail(verb, 0, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxCQE))
 	case o.Vector != 0:
 		return nil, e.fail(verb, 0, fmt.Errorf("completion vector %d: this device has one, 0", o.Vector))
-	case e.cqs >= maxCQ:
-		return nil, e.fail(verb, 0, fmt.Errorf("%d completion queues are the most", maxCQ))
 	}
 	n := ringSize(o.Depth)
 	c := &completionQueue{e: e, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
+	var parents []*handle.Handle
 	if o.Channel != nil {
 		ch, ok := o.Channel.(*completionChannel)
-		if !ok || ch.e != e || ch.closed {
+		if !ok || ch.e != e {
 			return nil, e.fail(verb, 0, errForeign)
 		}
 		c.channel = ch
-		ch.users++
+		parents = append(parents, &ch.Handle)
 	}
-	e.cqs++
-	return c, nil
+	return made[verbs.CompletionQueue](e, c, verb, d.open(&c.Handle, kindCQ, maxCQ, parents...))
 }
 
 func ringSize(n int) uint32 {
@@ -82,31 +74,47 @@ func ringSize(n int) uint32 {
 	return size
 }
 
-func (c *completionQueue) Depth() int { return int(c.depth) }
-
-func (c *completionQueue) Close() error {
+func (c *completionQueue) Depth() int {
 	c.e.lock()
 	defer c.e.unlock()
-	switch {
-	case c.closed:
-		return nil
-	case c.users > 0:
-		return c.e.fail("close completion queue", 0, fmt.Errorf("%w: %d queues of queue pairs open", verbs.ErrBusy, c.users))
-	case c.pending > 0:
-		return c.e.fail("close completion queue", 0, fmt.Errorf("%w: %d events not acknowledged", verbs.ErrBusy, c.pending))
+	return int(c.depth)
+}
+
+// Resize makes room for so many entries.
+func (c *completionQueue) Resize(depth int) error {
+	c.e.lock()
+	defer c.e.unlock()
+	verb := fmt.Sprintf("resize completion queue to %d entries", depth)
+	switch held := int(c.tail - c.head); {
+	case c.Closed():
+		return c.e.fail(verb, 0, verbs.ErrClosed)
+	case depth < max(held, 1) || depth > maxCQE:
+		return c.e.fail(verb, 0, fmt.Errorf("it holds %d: want %d to %d", held, max(held, 1), maxCQE))
 	}
-	c.closed = true
-	c.e.cqs--
-	if c.channel != nil {
-		c.channel.forget(c)
-		c.channel.users--
+	n := ringSize(depth)
+	ring := make([]entry, n)
+	for i := c.head; i != c.tail; i++ {
+		ring[i&(n-1)] = c.ring[i&c.mask]
 	}
+	c.ring, c.mask, c.depth = ring, n-1, uint32(depth)
 	return nil
+}
+
+func (c *completionQueue) Close() error {
+	return c.e.close(&c.Handle, "close completion queue", 0, func() {
+		if c.channel != nil {
+			c.channel.forget(c)
+		}
+	})
 }
 
 func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	e := c.e
 	e.lock()
+	defer e.unlock()
+	if c.Closed() {
+		return 0, e.fail("poll completion queue", 0, verbs.ErrClosed)
+	}
 	if c.head == c.tail {
 		e.progress(job.Now())
 	}
@@ -118,15 +126,10 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	if len(c.flushing) > 0 {
 		c.resumeFlush()
 	}
-	var err error
-	switch {
-	case c.closed || e.closed:
-		err = e.fail("poll completion queue", 0, verbs.ErrClosed)
-	case n == 0 && c.overrun:
-		err = e.fail("poll completion queue", 0, fmt.Errorf("overrun: more than %d completions were not polled; make it deeper", c.depth))
+	if n == 0 && c.overrun {
+		return 0, e.fail("poll completion queue", 0, fmt.Errorf("overrun: more than %d completions were not polled; make it deeper", c.depth))
 	}
-	e.unlock()
-	return n, err
+	return n, nil
 }
 
 // take removes the oldest entry, which must be there; it is valid until the next push.
@@ -166,6 +169,9 @@ func (c *completionQueue) push(x entry, solicited bool) bool {
 func (c *completionQueue) Arm(n verbs.Notify) error {
 	c.e.lock()
 	defer c.e.unlock()
+	if c.Closed() {
+		return c.e.fail("arm completion queue", 0, verbs.ErrClosed)
+	}
 	if c.channel == nil {
 		return c.e.fail("arm completion queue", 0, fmt.Errorf("without a completion channel: %w", verbs.ErrUnsupported))
 	}

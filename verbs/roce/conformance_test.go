@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
 	"github.com/gobw/gobw/verbs/verbstest"
@@ -40,25 +41,26 @@ func openEnd(t *testing.T, o roce.Options) verbstest.End {
 	return verbstest.End{}
 }
 
-// TestConformance drives two devices on loopback addresses through the suite that every provider passes.
+// TestConformance drives two devices on loopback addresses through the suite that every provider passes. The first pair passes
+// all of it. The others pass the groups in which they may differ, and all of it in 'make test-all'.
 func TestConformance(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		a, b roce.Options // no address for b: both ends are on one device
 		mtu  verbs.MTU
 
-		largest    uint64 // message, in bytes; 0: 2^31
 		deviations verbstest.Deviations
+		groups     []string // in which the pair may differ from the first; none: all
 	}{
 		{name: "IPv4", a: roce.Options{Address: verbstest.Address()}, b: roce.Options{Address: verbstest.Address()}, mtu: verbs.MTU1024},
 		{
 			name: "MTU 4096, no offload",
 			a:    roce.Options{Address: verbstest.Address(), Offload: roce.OffloadOff},
 			b:    roce.Options{Address: verbstest.Address(), Offload: roce.OffloadOff},
-			mtu:  verbs.MTU4096, largest: 64 << 20,
+			mtu:  verbs.MTU4096, groups: []string{"data", "largest message", "status", "datagrams", "multicast", "visibility", "jobs"},
 		},
 		{
-			name: "IPv6, one device", a: roce.Options{Address: netip.IPv6Loopback()}, mtu: verbs.MTU2048, largest: 64 << 20,
+			name: "IPv6, one device", a: roce.Options{Address: netip.IPv6Loopback()}, mtu: verbs.MTU2048, groups: []string{"device", "data", "states", "datagrams", "multicast", "events", "many"},
 			deviations: verbstest.Deviations{{
 				Case: verbstest.MulticastDelivered, Ignored: verbstest.Yes,
 				Reason: "Linux gives its loopback interface no route to IPv6 groups", Source: "net/ipv6/addrconf.c (init_loopback has no addrconf_add_mroute)",
@@ -66,13 +68,23 @@ func TestConformance(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.groups != nil {
+				t.Skip("short: one pair")
+			}
+			largest := uint64(64 << 20)
+			if testrun.Whole() {
+				if tt.groups == nil {
+					largest = 0 // what the device grants, up to 2^31
+				}
+				tt.groups = nil
+			}
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {
-				p := verbstest.Pair{A: openEnd(t, tt.a), MTU: tt.mtu, Largest: tt.largest}
+				p := verbstest.Pair{A: openEnd(t, tt.a), MTU: tt.mtu, Largest: largest}
 				if p.B = p.A; tt.b.Address.IsValid() {
 					p.B = openEnd(t, tt.b)
 				}
 				return p
-			}, tt.deviations)
+			}, tt.deviations, tt.groups...)
 		})
 	}
 }

@@ -19,8 +19,8 @@ type roundTrip struct {
 	slack                                                   job.Ticks
 }
 
-// outlier times the round trip before is the most that one counts: a much longer one was measured while an end had no processor,
-// unless the next is as long.
+// A round trip is clamped to outlier times the previous sample: a much longer one was measured while an end had no processor, unless
+// the next is as long.
 const outlier = 16
 
 // pathSlack is by how much a queue of our own making may lengthen a round trip.

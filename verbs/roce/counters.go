@@ -9,6 +9,7 @@ import (
 // counts are the device's counters.
 type counts struct {
 	sentPackets, sentBytes, receivedPackets, receivedBytes uint64
+	sends, sentDatagrams, receives, emptyReceives, acks    uint64 // sends and receives are calls of the kernel
 	sendErrors                                             uint64
 
 	malformed, unknownQP, wrongPath, badPKeys, badICRCs, qkeyViolations uint64
@@ -27,7 +28,7 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 	}
 	e.lock()
 	defer e.unlock()
-	if e.closed {
+	if d.Closed() {
 		return nil, e.fail("read counters", 0, verbs.ErrClosed)
 	}
 	c := &e.count
@@ -40,6 +41,7 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 	}
 	return map[string]uint64{
 		"sent_pkts": c.sentPackets, "sent_bytes": c.sentBytes, "rcvd_pkts": c.receivedPackets, "rcvd_bytes": c.receivedBytes,
+		"send_calls": c.sends, "sent_datagrams": c.sentDatagrams, "receive_calls": c.receives, "empty_receive_calls": c.emptyReceives, "sent_acks": c.acks,
 		"send_err":              c.sendErrors,
 		"malformed":             c.malformed,
 		"unknown_qp":            c.unknownQP,

@@ -8,10 +8,12 @@ import (
 	"syscall"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // device is a verbs.Device, a verbs.Rebinder and a verbs.Counters.
 type device struct {
+	handle.Handle
 	e    *engine
 	info verbs.DeviceInfo
 	home netip.Addr // the default GID; invalid: not chosen yet
@@ -113,7 +115,7 @@ func (d *device) table(port int, verb string) (list []gid, home netip.Addr, err 
 	}
 	e.lock()
 	defer e.unlock()
-	if e.closed {
+	if d.Closed() {
 		return nil, home, e.fail(verb, 0, verbs.ErrClosed)
 	}
 	list, err = d.lockedTable(verb)
@@ -169,6 +171,9 @@ func (d *device) PKeys(port int) ([]uint16, error) {
 	if port != 1 {
 		return nil, d.e.fail("query P_Key table", 0, fmt.Errorf("port %d: this device has one, 1", port))
 	}
+	if d.Closed() {
+		return nil, d.e.fail("query P_Key table", 0, verbs.ErrClosed)
+	}
 	return []uint16{0xffff}, nil
 }
 
@@ -178,7 +183,7 @@ func (d *device) Bind(addr netip.Addr) error {
 	e.lock()
 	defer e.unlock()
 	switch {
-	case e.closed:
+	case d.Closed():
 		return e.fail("bind", 0, verbs.ErrClosed)
 	case e.openQPs > 0:
 		return e.fail("bind", 0, errHasQPs)
@@ -343,31 +348,74 @@ func (d *device) Events() <-chan verbs.AsyncEvent { return d.e.events }
 // Close stops the device. Its handles must be closed first.
 func (d *device) Close() error {
 	e := d.e
-	e.lock()
-	if e.closed {
+	var errs []error
+	err := d.Handle.Close(nil, func() error {
+		e.lock()
+		e.closed = true
+		close(e.quit)
+		e.wakeSleepers()
 		e.unlock()
+		e.done.Wait()
+		e.lock()
+		defer e.unlock()
+		close(e.events)
+		for _, s := range e.sockets {
+			errs = append(errs, s.close())
+		}
+		e.sockets = nil
+		errs = append(errs, e.closeSleepers(), e.capture.close())
+		return nil
+	})
+	return e.failed("close device", 0, errors.Join(append(errs, err)...))
+}
+
+// Kinds of handles, as errors name them.
+const (
+	kindPD      = "protection domain"
+	kindChannel = "completion channel"
+	kindCQ      = "completion queue"
+	kindMR      = "memory region"
+	kindMW      = "memory window"
+	kindAH      = "address handle"
+	kindSRQ     = "shared receive queue"
+	kindQP      = "queue pair"
+	kindJob     = "prepared job"
+	kindGroup   = "multicast group"
+)
+
+// open makes a handle of which the device has so many at most. The parents count it, too.
+func (d *device) open(h *handle.Handle, kind string, most int, parents ...*handle.Handle) error {
+	return h.Open(kind, func() error {
+		if d.Users(kind) > most {
+			return fmt.Errorf("%d %ss are the most", most, kind)
+		}
+		return nil
+	}, append(parents, &d.Handle)...)
+}
+
+// made is a handle, or why there is none.
+func made[T any](e *engine, h T, verb string, err error) (T, error) {
+	if err != nil {
+		var none T
+		return none, e.fail(verb, 0, err)
+	}
+	return h, nil
+}
+
+// close closes a handle whose end touches the engine.
+func (e *engine) close(h *handle.Handle, verb string, qpn uint32, destroy func()) error {
+	return e.failed(verb, qpn, h.Close(nil, func() error {
+		e.lock()
+		defer e.unlock()
+		destroy()
+		return nil
+	}))
+}
+
+// failed words the error of a verb, where there is one.
+func (e *engine) failed(verb string, qpn uint32, err error) error {
+	if err == nil {
 		return nil
 	}
-	if n := e.pds + e.cqs + e.channels; n > 0 {
-		e.unlock()
-		return e.fail("close device", 0, fmt.Errorf("%w: %d protection domains, %d completion queues, %d channels open", verbs.ErrBusy, e.pds, e.cqs, e.channels))
-	}
-	e.closed = true
-	close(e.quit)
-	e.wakeSleepers()
-	e.unlock()
-	e.done.Wait()
-	e.lock()
-	defer e.unlock()
-	close(e.events)
-	var errs []error
-	for _, s := range e.sockets {
-		errs = append(errs, s.close())
-	}
-	e.sockets = nil
-	errs = append(errs, e.closeSleepers(), e.capture.close())
-	if err := errors.Join(errs...); err != nil {
-		return e.fail("close device", 0, err)
-	}
-	return nil
+	return e.fail(verb, qpn, err)
 }

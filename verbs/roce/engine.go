@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -45,6 +46,7 @@ type engine struct {
 	sockets []*socket
 	busy    []*path
 	out     burst
+	replies replies
 	pool    packetPool
 	input   []byte
 	network *netem.Network[arrival] // nil: the real one alone
@@ -52,11 +54,8 @@ type engine struct {
 	carry   func(p *path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
 
 	qps     []*queuePair // by the low bits of the QPN
-	lastQP  uint32
 	openQPs int
 	keys    keyTable
-
-	pds, mrs, mws, cqs, ahs, srqs, channels int
 
 	acks    []*queuePair // those that owe an answer
 	unacked int          // bytes received since answers were sent
@@ -184,8 +183,10 @@ func (e *engine) round(now job.Ticks, receives int) bool {
 		for range receives {
 			n, segment := s.receive(e.input)
 			if n == 0 {
+				e.count.emptyReceives++
 				break
 			}
+			e.count.receives++
 			got = true
 			e.onDatagrams(s, e.input[:n], segment, now)
 		}
@@ -283,9 +284,9 @@ func (e *engine) onDatagrams(s *socket, b []byte, segment int, now job.Ticks) {
 		switch segment = from.segmentOf(b); {
 		case segment == 0:
 			segment = len(b)
-			s.calm = 0
+			s.singles = 0
 		case segment < len(b):
-			s.calm.notice(true)
+			s.singles.notice(true)
 		case e.network == nil:
 			e.onPacket(from, b, verified, now)
 			return
@@ -325,7 +326,7 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 		e.count.unknownQP++
 		return
 	}
-	if q.transport != verbs.UD && (q.path == nil || q.path.socket != from.socket || q.path.remote != from.addr) {
+	if q.transport != verbs.UD && (q.path == nil || q.path.socket != from.socket || q.path.remote != from.addr || !q.knows(from.port, &p)) {
 		e.count.wrongPath++
 		return
 	}
@@ -343,6 +344,7 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 			return
 		}
 	}
+	q.peerPort = from.port
 	e.count.receivedPackets++
 	e.count.receivedBytes += uint64(len(b))
 	e.unacked += max(len(b), leastUnacked)
@@ -374,19 +376,19 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 	}
 }
 
-// addQP numbers a queue pair: its slot in the low bits, and a part that changes so that stale packets find nobody.
+// addQP numbers a queue pair at random, so that stale packets, and those of strangers who guess, find nobody. The low bits are its slot.
 func (e *engine) addQP(q *queuePair) error {
 	if e.openQPs >= maxQP-32 {
 		return errTooManyQPs
 	}
-	for {
-		e.lastQP = (e.lastQP + 1) & wire.Mask24
-		if e.lastQP&(maxQP-1) < 17 || e.lastQP == wire.MulticastQPN { // 0 and 1 are reserved; rxe starts at 17
+	for n := rand.Uint32(); ; n++ { // from there on the next free one
+		n &= wire.Mask24
+		if n&(maxQP-1) < 17 || n == wire.MulticastQPN { // 0 and 1 are reserved; rxe starts at 17
 			continue
 		}
-		if slot := &e.qps[e.lastQP&(maxQP-1)]; *slot == nil {
+		if slot := &e.qps[n&(maxQP-1)]; *slot == nil {
 			*slot = q
-			q.qpn = e.lastQP
+			q.qpn = n
 			e.openQPs++
 			return nil
 		}

@@ -23,8 +23,8 @@ const (
 )
 
 // consequences are the NAK, and how the receive that the request has taken completes.
-func (no refusal) consequences() (wire.Syndrome, verbs.Status) {
-	switch no {
+func (why refusal) consequences() (wire.Syndrome, verbs.Status) {
+	switch why {
 	case noAccess:
 		return wire.NAKRemoteAccessError, verbs.LocalAccessError
 	case tooLong:
@@ -46,6 +46,18 @@ func (q *queuePair) serves() bool {
 	return false
 }
 
+// knows tells whether a packet may be the peer's by the UDP port that it comes from. Peers keep theirs; another is believed of the very
+// packet that is expected next.
+func (q *queuePair) knows(port uint16, p *wire.Packet) bool {
+	if q.peerPort == port || q.peerPort == 0 {
+		return true
+	}
+	if p.Opcode.IsResponse() {
+		return q.transport == verbs.RC && p.PSN() == q.request.una
+	}
+	return p.PSN() == q.respond.expected
+}
+
 // onRequest handles a packet from the peer's requester, and those that waited for it.
 func (q *queuePair) onRequest(p *wire.Packet) {
 	q.handleRequest(p)
@@ -55,18 +67,27 @@ func (q *queuePair) onRequest(p *wire.Packet) {
 	q.oweAnswers()
 }
 
+// handleHeld executes what was kept and is next. What does not fit is dropped, and is no error: a stranger may have sent it. The
+// peer is asked for its own.
 func (q *queuePair) handleHeld() {
 	r := &q.respond
-	filled := false
-	for q.serves() {
+	filled, dropped := false, false
+	for q.serves() && !dropped {
 		p, ok := r.nextHeld()
 		if !ok {
 			break
 		}
 		filled = true
-		q.handleRequest(&p)
+		why := invalid
+		if r.admit(&p) == inTurn {
+			why = q.execute(&p)
+		}
+		if why == noReceive {
+			q.refuseForNow(p.PSN())
+		}
+		dropped = why != accepted
 	}
-	if filled && r.held.n > 0 && r.reportGap() { // the next gap
+	if (dropped || filled && r.held.n > 0) && r.reportGap() { // the next gap
 		q.e.count.outOfSequence++
 	}
 }
@@ -85,23 +106,28 @@ func (q *queuePair) handleRequest(p *wire.Packet) {
 	case misplaced:
 		q.refuse(invalid, p.PSN())
 	case inTurn:
-		switch no := q.execute(p); no {
+		switch why := q.execute(p); why {
 		case accepted:
 		case noReceive:
-			e.count.rnrNAKsSent++
-			r.oweRNR(p.PSN(), q.attr.MinRNRTimer)
+			q.refuseForNow(p.PSN())
 		default:
-			q.refuse(no, p.PSN())
+			q.refuse(why, p.PSN())
 		}
 	}
+}
+
+// refuseForNow tells the peer that there is no receive for a packet.
+func (q *queuePair) refuseForNow(psn uint32) {
+	q.e.count.rnrNAKsSent++
+	q.respond.oweRNR(psn, q.attr.MinRNRTimer)
 }
 
 // execute does what a request asks for.
 func (q *queuePair) execute(p *wire.Packet) refusal {
 	switch p.Opcode.Class() {
 	case wire.ClassSend, wire.ClassWrite:
-		if no := q.takePayload(p); no != accepted {
-			return no
+		if why := q.takePayload(p); why != accepted {
+			return why
 		}
 		q.respond.executed(p)
 		q.completeMessage(p)
@@ -119,11 +145,11 @@ func (q *queuePair) onUnreliable(p *wire.Packet) {
 	if !q.respond.admitUnreliable(p) {
 		return
 	}
-	switch no := q.takePayload(p); no {
+	switch why := q.takePayload(p); why {
 	case accepted:
 		q.completeMessage(p)
 	case tooLong, receiveGone:
-		_, status := no.consequences()
+		_, status := why.consequences()
 		q.failReceive(status)
 		q.enterError()
 	default:
@@ -309,14 +335,14 @@ func (q *queuePair) dropReceive() {
 }
 
 // refuse answers with a fatal NAK and ends the queue pair.
-func (q *queuePair) refuse(no refusal, psn uint32) {
-	nak, status := no.consequences()
+func (q *queuePair) refuse(why refusal, psn uint32) {
+	nak, status := why.consequences()
 	q.failReceive(status)
 	event := verbs.EventQPRequestError
-	if no == noAccess {
+	if why == noAccess {
 		event = verbs.EventQPAccessError
 	}
-	q.e.raise(verbs.AsyncEvent{Type: event, QPN: q.qpn})
+	q.e.raise(verbs.AsyncEvent{Type: event, QP: q})
 	q.respond.refuse(nak, psn)
 	q.oweAnswers()
 	q.e.flushAcks()

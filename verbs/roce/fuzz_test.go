@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
@@ -100,7 +101,7 @@ func (x *target) connect(q *queuePair) {
 	check(x.t, q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}))
 	c := verbs.ConnectOptions{
 		Access: everything, QKey: 0x1234, PathMTU: fuzzMTU, DestQPN: 0x77, SendPSN: 0xfffffe, RecvPSN: 0xfffffd, AddressVector: x.peer,
-		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, RetryCount: 7, RNRRetry: 7,
+		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, Timeout: verbs.Zero, RetryCount: 7, RNRRetry: 7,
 	}
 	check(x.t, verbs.InitQP(q, c))
 	check(x.t, verbs.ConnectQP(q, c))
@@ -233,7 +234,7 @@ func FuzzEngine(f *testing.F) {
 	}
 	f.Add([]byte{4, 0x06 | 0x20, 0, 0, 3, 0, 100, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x07 | 0x20, 0, 0, 3, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x08, 4, 0})
 	x := newTarget(f)
-	f.Fuzz(func(t *testing.T, input []byte) {
+	testrun.Fuzz(f, func(t *testing.T, input []byte) {
 		x.t = t
 		x.feed(input, fuzzPackets)
 	})

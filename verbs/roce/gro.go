@@ -2,24 +2,24 @@ package roce
 
 import "github.com/gobw/gobw/verbs/roce/wire"
 
-// calm is how much speaks for packets arriving one by one, as in a ping-pong. While it prevails they are received by a
-// quicker call, without the control data in which the kernel says whether it joined several, and segmentOf finds that out.
-type calm int
+// singles counts packets that arrive one by one, as in a ping-pong. Above singlesEnough they are received by a quicker call, without
+// the control data in which the kernel says whether it joined several, and segmentOf finds that out.
+type singles int
 
 const (
-	calmEnough = 32
-	calmest    = 64
-	calmLost   = 2 // by packets that were joined
+	singlesEnough = 32
+	mostSingles   = 64
+	singlesLost   = 2 // by packets that were joined
 )
 
-func (c calm) prevails() bool { return c >= calmEnough }
+func (c singles) prevails() bool { return c >= singlesEnough }
 
 // notice learns from what was received.
-func (c *calm) notice(joined bool) {
+func (c *singles) notice(joined bool) {
 	switch {
 	case joined:
-		*c = max(*c-calmLost, 0)
-	case *c < calmest:
+		*c = max(*c-singlesLost, 0)
+	case *c < mostSingles:
 		*c++
 	}
 }

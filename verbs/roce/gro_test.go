@@ -47,12 +47,12 @@ func TestSegmentOf(t *testing.T) {
 
 // TestCalm feeds what a ping-pong, a stream and a ping-pong with an ACK now and then receive.
 func TestCalm(t *testing.T) {
-	var c calm
-	for range calmEnough {
+	var c singles
+	for range singlesEnough {
 		c.notice(false)
 	}
 	if !c.prevails() {
-		t.Error("single packets do not calm")
+		t.Error("single packets do not singles")
 	}
 	for range 1000 {
 		for k := range 8 {
@@ -62,10 +62,10 @@ func TestCalm(t *testing.T) {
 	if !c.prevails() {
 		t.Error("every eighth joined with an ACK disturbs")
 	}
-	for range calmest {
+	for range mostSingles {
 		c.notice(true)
 	}
 	if c.prevails() {
-		t.Error("a stream is calm")
+		t.Error("a stream is singles")
 	}
 }

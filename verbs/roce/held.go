@@ -29,8 +29,9 @@ func (h *heldPackets) keep(psn, ahead uint32, b []byte) {
 		h.ring = make([]waitingPacket, heldPSNs)
 	}
 	x := &h.ring[psn%heldPSNs]
-	if x.bytes != nil {
-		return
+	if x.bytes != nil { // the later one is kept: a stranger cannot keep the peer's own out
+		h.pool.put(x.bytes)
+		h.n--
 	}
 	if x.bytes = h.pool.copy(b); x.bytes == nil {
 		return
@@ -42,8 +43,7 @@ func (h *heldPackets) keep(psn, ahead uint32, b []byte) {
 	h.n++
 }
 
-// take removes the packet with a PSN; its bytes are valid until the next call. Once the last one's turn has passed the rest,
-// which never belonged here, is forgotten.
+// take removes the packet with a PSN; its bytes are valid until the next call. Stale packets are dropped.
 func (h *heldPackets) take(psn uint32) []byte {
 	h.giveBack()
 	if h.n == 0 {

@@ -1,16 +1,17 @@
 package roce
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/job"
 )
 
 // jobDriver is the device as a job's loop drives it: the queues' rings in place of verbs, under one hold of the lock for
 // a whole slice.
 type jobDriver struct {
+	handle.Handle
 	e        *engine
 	lanes    []laneQueue
 	cqs      []*completionQueue
@@ -21,7 +22,6 @@ type jobDriver struct {
 	armed   bool
 	spin    spin
 	counted bool // in engine.running
-	closed  bool
 }
 
 // laneQueue is what a lane posts on.
@@ -46,9 +46,6 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	if err := j.Validate(); err != nil {
 		return nil, d.e.fail(verb, 0, err)
 	}
-	if j.Credited() {
-		return nil, d.e.fail(verb, 0, job.ErrCredit)
-	}
 	driver, err := newJobDriver(d.e, j)
 	if err != nil {
 		return nil, d.e.fail(verb, 0, err)
@@ -61,13 +58,10 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 }
 
 func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
-	e.lock()
-	defer e.unlock()
-	if e.closed {
-		return nil, verbs.ErrClosed
-	}
 	d := &jobDriver{e: e, lanes: make([]laneQueue, len(j.Lanes)), receives: receiveBudget}
+	used := []*handle.Handle{&e.device.Handle}
 	d.stop = func() bool { return j.Stop != nil && j.Stop.Load() != 0 }
+	d.spin.stream = j.Shape != job.PingPong
 	if j.Shape == job.PingPong {
 		d.receives = 1 // whatever came, the answer goes out before anything more is looked at
 	}
@@ -77,6 +71,7 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 			return nil, fmt.Errorf("completion channel: %w", errForeign)
 		}
 		d.channel = ch
+		used = append(used, &ch.Handle)
 	}
 	for i, c := range j.CQs {
 		own, err := e.ownCQ(c)
@@ -90,8 +85,42 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
 		d.cqs = append(d.cqs, own)
+		used = append(used, &own.Handle)
 	}
-	return d, nil
+	for i := range j.Lanes {
+		more, err := e.used(&j.Lanes[i])
+		if err != nil {
+			return nil, fmt.Errorf("lane %d: %w", i, err)
+		}
+		used = append(used, more...)
+	}
+	return d, d.Open(kindJob, func() error { return nil }, used...)
+}
+
+// used are the handles that a job keeps open for a lane.
+func (e *engine) used(l *job.Lane) ([]*handle.Handle, error) {
+	q, ok := l.QP.(*queuePair)
+	if !ok || q.e != e {
+		return nil, errForeign
+	}
+	used := []*handle.Handle{&q.Handle}
+	if l.SRQ != nil {
+		srq, ok := l.SRQ.(*sharedReceiveQueue)
+		if !ok || srq.e != e {
+			return nil, fmt.Errorf("shared receive queue: %w", errForeign)
+		}
+		used = append(used, &srq.Handle)
+	}
+	for k := range l.Ring {
+		for s := range l.Ring[k].Steps {
+			for i := range l.Ring[k].Steps[s].Requests {
+				if ah, ok := l.Ring[k].Steps[s].Requests[i].AH.(*addressHandle); ok && q.transport == verbs.UD {
+					used = append(used, &ah.Handle)
+				}
+			}
+		}
+	}
+	return used, nil
 }
 
 // Compile implements [job.Driver].
@@ -99,15 +128,10 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 	e := d.e
 	e.lock()
 	defer e.unlock()
-	q, ok := from.QP.(*queuePair)
-	if !ok || q.e != e {
-		return errForeign
-	}
+	q := from.QP.(*queuePair)
 	l := laneQueue{q: q, mtu: q.mtu, receives: from.Receives}
 	if from.SRQ != nil {
-		if l.srq, ok = from.SRQ.(*sharedReceiveQueue); !ok || l.srq.e != e {
-			return fmt.Errorf("shared receive queue: %w", errForeign)
-		}
+		l.srq = from.SRQ.(*sharedReceiveQueue)
 	}
 	l.groups = make([][]prepared, len(groups))
 	for g, requests := range groups {
@@ -133,11 +157,10 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 // Enter takes the device's lock for a slice.
 func (d *jobDriver) Enter() error {
 	e := d.e
-	e.lock()
-	if d.closed || e.closed {
-		e.unlock()
-		return e.fail("run job", 0, verbs.ErrClosed)
+	if err := d.Handle.Enter(); err != nil {
+		return e.fail("run job", 0, err)
 	}
+	e.lock()
 	d.spin.enter(job.Now())
 	for i := range d.lanes {
 		if l := &d.lanes[i]; l.mtu != l.q.mtu {
@@ -173,6 +196,7 @@ func (d *jobDriver) Leave(done bool) {
 		d.uncount()
 	}
 	d.e.unlock()
+	d.Handle.Leave()
 }
 
 func (d *jobDriver) uncount() {
@@ -184,11 +208,7 @@ func (d *jobDriver) uncount() {
 
 // Close implements [job.Driver].
 func (d *jobDriver) Close() error {
-	d.e.lock()
-	defer d.e.unlock()
-	d.uncount()
-	d.closed = true
-	return nil
+	return d.e.close(&d.Handle, "close job", 0, d.uncount)
 }
 
 // Append puts requests into the send queue.
@@ -246,11 +266,9 @@ func (d *jobDriver) PostReceives(lane, at, n int) error {
 	l := &d.lanes[lane]
 	for range n {
 		var err error
-		switch {
-		case l.srq == nil:
+		switch l.srq {
+		case nil:
 			err = l.q.postReceive(&l.receives[at])
-		case l.srq.closed:
-			err = verbs.ErrClosed
 		default:
 			err = l.srq.queue.post(&l.receives[at])
 		}
@@ -270,12 +288,9 @@ func (d *jobDriver) Progress(now job.Ticks) (bool, error) {
 	if e.waiting.Load() != 0 {
 		e.letIn()
 	}
-	if e.closed {
-		return false, e.fail("run job", 0, verbs.ErrClosed)
-	}
 	d.spin.look(now, e.clock)
 	if e.round(now, d.receives) {
-		d.spin.worked()
+		d.spin.worked(now)
 		return true, nil
 	}
 	return false, nil
@@ -298,9 +313,6 @@ func (d *jobDriver) Poll(out []verbs.Completion) (n int, err error) {
 			c.resumeFlush()
 		}
 	}
-	if n > 0 {
-		d.spin.worked()
-	}
 	return n, nil
 }
 
@@ -318,15 +330,12 @@ func (d *jobDriver) Idle(limit job.Ticks) error {
 		return nil
 	}
 	for {
-		if d.channel.closed {
-			return d.e.fail("run job", 0, errors.New("the completion channel was closed"))
-		}
 		if c := d.channel.next(); c != nil {
 			c.pending = max(c.pending-1, 0)
 			d.armed = false
 			return nil
 		}
-		if job.Now() >= limit || d.e.closed || d.stop() {
+		if job.Now() >= limit || d.stop() {
 			return nil
 		}
 		if !d.e.progress(job.Now()) {

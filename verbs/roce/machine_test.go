@@ -262,11 +262,17 @@ func TestNAKOutlivesACK(t *testing.T) {
 	}
 }
 
-// TestReplyLeavesAlone answers a WRITE by one of its own, or by several: what is one packet leaves before the ACK, so that the
-// peer receives it by the short way; what leaves as a batch takes the ACK along.
-func TestReplyLeavesAlone(t *testing.T) {
-	for replies, want := range map[int][]int{1: {1, 1}, 3: {4}} { // packets of each batch
+// TestReplyTakesACK answers a WRITE by one of its own, or by several: what leaves as a batch takes the ACK along, and what is one
+// packet where that is quicker.
+func TestReplyTakesACK(t *testing.T) {
+	for _, tt := range []struct {
+		replies int
+		apart   bool
+		want    []int // packets of each batch
+	}{{1, true, []int{1, 1}}, {1, false, []int{2}}, {3, true, []int{4}}} {
+		replies, want := tt.replies, tt.want
 		s := newStage(t, everything)
+		s.e.replies.turn, s.e.replies.apart = trialTurns, tt.apart
 		var got []int
 		s.e.carry = func(_ *path, b []byte, segment int) { got = append(got, (len(b)+segment-1)/segment) }
 		s.q.onRequest(s.packet(request{op: wire.WriteOnly, bytes: 4, length: 4, ack: true}))
@@ -431,7 +437,7 @@ func TestReadQueue(t *testing.T) {
 		t.Fatalf("READ of PSN 7 not found")
 	}
 	r.repeat(i, 7, 10)
-	r.repeat(i, 8, 9) // is due already
+	r.repeat(i, 8, 10) // is due already
 	sent(1, 0)
 	sent(2, 0)
 	sent(3, 0)
@@ -624,11 +630,11 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	s.e.runTimers(probe - 1)
 	s.wantSent(probe - 1)
 	s.e.runTimers(probe)
-	s.wantSent(probe, 0)
+	s.wantSent(probe, 0, 2)
 	if s.q.request.left != 2 {
 		t.Errorf("a probe spends a retry")
 	}
-	s.ack(0, wire.SyndromeAck, probe+10) // covers the probe alone: the rest was lost
+	s.ack(1, wire.NAKSequenceError, probe+10)
 	s.wantSent(probe+10, 1, 2)
 	timer := probe + 10 + job.Ticks(timerStretch*verbs.AckTimeout(14))
 	resends := 0
@@ -689,35 +695,35 @@ func TestPatientRequests(t *testing.T) {
 		s.q.send.at(s.q.send.tail - 1).lazy = true
 		s.wantSent(now, psn)
 	}
-	start := 10 * job.Ticks(time.Second)
-	lazy(start, 0) // nothing has asked for long
-	want(start, 0)
-	s.ack(0, wire.SyndromeAck, start+5000)
-	now := start + 10000
-	lazy(now, 1)
-	lazy(now+1, 2)
-	want(now)
-	late := start + job.Ticks(shortestProbe)/2
-	lazy(late, 3)
-	want(late, 3)
+	now := 10 * job.Ticks(time.Second)
+	lazy(now, 0) // the round trip is not known yet
+	want(now, 0)
+	s.ack(0, wire.SyndromeAck, now+5000)
 	if ids, _ := s.completions(); len(ids) != 1 {
-		t.Errorf("completions %v, want the first alone", ids)
+		t.Errorf("completions %v, want the first", ids)
 	}
-	s.ack(3, wire.SyndromeAck, late+5000)
-	if ids, _ := s.completions(); len(ids) != 3 {
-		t.Errorf("completions %v, want the other three", ids)
+	psn := 1
+	for ; psn < lazyPackets; psn++ {
+		now += 50_000
+		lazy(now, psn)
+		s.e.runTimers(now + 40_000) // each was sent a moment ago: silence means nothing yet
+		s.wantSent(now + 40_000)
 	}
-	now = late + 10000
-	lazy(now, 4)
-	lazy(now, 5) // both are lost, and nothing follows
+	want(now)
+	lazy(now, psn)
+	want(now, psn)
+	s.ack(psn, wire.SyndromeAck, now+5000)
+	if ids, _ := s.completions(); len(ids) != lazyPackets {
+		t.Errorf("%d completions, want %d", len(ids), lazyPackets)
+	}
+	now += 10_000
+	lazy(now, psn+1)
+	lazy(now, psn+2) // both are lost, and nothing follows
 	want(now)
 	probe := now + job.Ticks(shortestProbe)
 	s.e.runTimers(probe)
-	s.wantSent(probe, 4)
-	want(probe, 4)
-	s.ack(4, wire.SyndromeAck, probe+5000)
-	s.wantSent(probe+5000, 5)
-	want(probe+5000, 5) // what is sent again asks
+	s.wantSent(probe, psn+1, psn+2)
+	want(probe, psn+1, psn+2) // what is sent again asks
 }
 
 // TestAwaitedRequestsAsk: of a queue that is far from filling the window, requests that somebody waits for ask for an ACK now
@@ -776,5 +782,111 @@ func TestWindow(t *testing.T) {
 	}
 	if w.size != minWindow {
 		t.Errorf("closes to %d, want %d", w.size, minWindow)
+	}
+}
+
+// TestStrangersPackets gives packets that a stranger has made up to a responder which keeps what comes behind a gap: they replace none
+// of the peer's own, and those that do not fit end nothing.
+func TestStrangersPackets(t *testing.T) {
+	write := func(s *stage, psn int, b byte) *wire.Packet {
+		p := s.packet(request{op: wire.WriteOnly, psn: psn, bytes: 4, length: 4, ack: true})
+		p.Payload[0] = b // of p.Raw
+		return p
+	}
+	for _, tt := range []struct {
+		name  string
+		wrong func(s *stage) *wire.Packet // for PSN 1, which comes first
+		early bool                        // the peer's own comes before PSN 0, too
+	}{
+		{"other data", func(s *stage) *wire.Packet { return write(s, 1, 66) }, true},
+		{"MIDDLE of a wrong length", func(s *stage) *wire.Packet { return s.packet(request{op: wire.WriteMiddle, psn: 1, bytes: 8}) }, false},
+		{"no access", func(s *stage) *wire.Packet {
+			return s.packet(request{op: wire.WriteOnly, psn: 1, bytes: 4, length: 4, key: 0xdead})
+		}, false},
+		{"longer than it says", func(s *stage) *wire.Packet { return s.packet(request{op: wire.WriteOnly, psn: 1, bytes: 8, length: 4}) }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(t, everything)
+			s.q.respond.held.pool = &s.e.pool
+			s.q.onRequest(tt.wrong(s))
+			if tt.early {
+				s.q.onRequest(write(s, 1, 2))
+			}
+			s.q.onRequest(write(s, 0, 1))
+			if !tt.early {
+				s.e.flushAcks()
+				_, syndromes, psns := s.answered()
+				if n := len(syndromes); n == 0 || syndromes[n-1] != wire.NAKSequenceError || psns[n-1] != 1 {
+					t.Errorf("answers %v for %v, want a NAK that asks for PSN 1", syndromes, psns)
+				}
+				s.q.onRequest(write(s, 1, 2))
+			}
+			if s.q.state != verbs.StateRTS || s.q.respond.expected != (firstPSN+2)&wire.Mask24 || s.b.Bytes()[0] != 2 {
+				t.Errorf("%v, PSN %#x is expected, byte %d: want RTS, two packets executed, the second's byte", s.q.state, s.q.respond.expected, s.b.Bytes()[0])
+			}
+		})
+	}
+}
+
+// TestSourcePort: packets from another UDP port than the peer's are dropped, but for the very one that is expected.
+func TestSourcePort(t *testing.T) {
+	for _, tt := range []struct {
+		port uint16
+		op   wire.Operation
+		psn  int
+		want bool
+	}{
+		{4791, wire.WriteOnly, 7, true},
+		{50000, wire.WriteOnly, 7, false},
+		{50000, wire.WriteOnly, -1, false},
+		{50000, wire.WriteOnly, 0, true},
+		{4791, wire.Acknowledge, 1, true},
+		{50000, wire.Acknowledge, 1, false},
+		{50000, wire.Acknowledge, 0, true},
+	} {
+		s := newStage(t, everything)
+		s.q.peerPort = Port
+		s.post(verbs.OpWrite, 600)
+		s.wantSent(0, 0, 1, 2)
+		if got := s.q.knows(tt.port, s.packet(request{op: tt.op, psn: tt.psn})); got != tt.want {
+			t.Errorf("%v of PSN %d from port %d: believed %v, want %v", tt.op, tt.psn, tt.port, got, tt.want)
+		}
+	}
+}
+
+// TestQPNsAreRandom: nobody can tell the number of a queue pair.
+func TestQPNsAreRandom(t *testing.T) {
+	seen := map[uint32]bool{}
+	for range 8 {
+		seen[newStage(t, everything).q.qpn] = true
+	}
+	if len(seen) < 7 {
+		t.Errorf("8 devices number their first queue pairs %v", seen)
+	}
+}
+
+// TestDrainedAttributes changes attributes in SQD: the requester goes by them, and is drained once.
+func TestDrainedAttributes(t *testing.T) {
+	s := newStage(t, everything)
+	events := func() (n int) {
+		for len(s.e.events) > 0 {
+			if (<-s.e.events).Type == verbs.EventSQDrained {
+				n++
+			}
+		}
+		return n
+	}
+	check(t, s.q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true}))
+	if n := events(); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+	check(t, s.q.Modify(verbs.QueuePairAttributes{
+		Mask: verbs.AttrState | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrMaxRDAtomic, State: verbs.StateSQD, Timeout: 10, RetryCount: 5, MaxRDAtomic: 7,
+	}))
+	if n := events(); n != 0 {
+		t.Errorf("%d events more in SQD", n)
+	}
+	if r := &s.q.request; r.retries != 5 || r.reads != 7 || r.timeout != s.e.ackTimeout[10] {
+		t.Errorf("%d retries, %d READs, timeout %v: want 5, 7, %v", r.retries, r.reads, r.timeout, s.e.ackTimeout[10])
 	}
 }

@@ -6,41 +6,22 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // protectionDomain is a verbs.ProtectionDomain.
 type protectionDomain struct {
-	e        *engine
-	children int
-	closed   bool
+	handle.Handle
+	e *engine
 }
 
 func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
-	e := d.e
-	e.lock()
-	defer e.unlock()
-	if e.closed {
-		return nil, e.fail("allocate protection domain", 0, verbs.ErrClosed)
-	}
-	if e.pds >= maxPD {
-		return nil, e.fail("allocate protection domain", 0, fmt.Errorf("%d protection domains are the most", maxPD))
-	}
-	e.pds++
-	return &protectionDomain{e: e}, nil
+	pd := &protectionDomain{e: d.e}
+	return made[verbs.ProtectionDomain](d.e, pd, "allocate protection domain", d.open(&pd.Handle, kindPD, maxPD))
 }
 
 func (pd *protectionDomain) Close() error {
-	pd.e.lock()
-	defer pd.e.unlock()
-	if pd.closed {
-		return nil
-	}
-	if pd.children > 0 {
-		return pd.e.fail("close protection domain", 0, fmt.Errorf("%w: %d handles open", verbs.ErrBusy, pd.children))
-	}
-	pd.closed = true
-	pd.e.pds--
-	return nil
+	return pd.e.close(&pd.Handle, "close protection domain", 0, func() {})
 }
 
 // region is what a key stands for: a memory region or a bound memory window.
@@ -122,12 +103,10 @@ func (e *engine) remote(q *queuePair, addr uint64, n uint64, rkey uint32, need v
 
 // memoryRegion is a verbs.MemoryRegion.
 type memoryRegion struct {
+	handle.Handle
 	region
-	e       *engine
-	addr    uint64
-	length  int
-	windows int
-	closed  bool
+	e      *engine
+	length int
 }
 
 const remoteAccess = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
@@ -137,46 +116,27 @@ func (pd *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs
 	e.lock()
 	defer e.unlock()
 	const verb = "register memory"
-	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessZeroBased | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
+	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
 	switch {
-	case pd.closed || e.closed:
-		return nil, e.fail(verb, 0, verbs.ErrClosed)
 	case len(b) == 0:
 		return nil, e.fail(verb, 0, errors.New("empty: want at least 1 byte"))
 	case access&^known != 0:
 		return nil, e.fail(verb, 0, fmt.Errorf("access %v: %w", access&^known, verbs.ErrUnsupported))
 	case access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && access&verbs.AccessLocalWrite == 0:
 		return nil, e.fail(verb, 0, fmt.Errorf("access %v: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE", access))
-	case e.mrs >= maxMR:
-		return nil, e.fail(verb, 0, fmt.Errorf("%d memory regions are the most", maxMR))
 	}
 	m := &memoryRegion{e: e, length: len(b)}
 	m.at = unsafe.Pointer(unsafe.SliceData(b))
-	m.addr = uint64(uintptr(m.at))
-	m.pd, m.base, m.size, m.access = pd, m.addr, uint64(len(b)), access
-	if access&verbs.AccessZeroBased != 0 {
-		m.base = 0
+	m.pd, m.base, m.size, m.access = pd, uint64(uintptr(m.at)), uint64(len(b)), access
+	if err := e.device.open(&m.Handle, kindMR, maxMR, &pd.Handle); err != nil {
+		return nil, e.fail(verb, 0, err)
 	}
 	e.keys.add(&m.region)
-	e.mrs++
-	pd.children++
 	return m, nil
 }
 
 func (m *memoryRegion) Close() error {
-	m.e.lock()
-	defer m.e.unlock()
-	if m.closed {
-		return nil
-	}
-	if m.windows > 0 {
-		return m.e.fail("deregister memory", 0, fmt.Errorf("%w: %d memory windows bound", verbs.ErrBusy, m.windows))
-	}
-	m.closed = true
-	m.e.keys.remove(&m.region)
-	m.e.mrs--
-	m.pd.children--
-	return nil
+	return m.e.close(&m.Handle, "deregister memory", 0, func() { m.e.keys.remove(&m.region) })
 }
 
 func (m *memoryRegion) Addr() uint64 { return m.base }
@@ -184,28 +144,27 @@ func (m *memoryRegion) Len() int     { return m.length }
 func (m *memoryRegion) LKey() uint32 { return m.key }
 func (m *memoryRegion) RKey() uint32 { return m.key }
 
+func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
+	return verbs.SGE{Addr: m.base + uint64(offset), Length: uint32(n), LKey: m.key}
+}
+
 // memoryWindow is a type 2 memory window (IBTA 10.6.7.2.2).
 type memoryWindow struct {
+	handle.Handle
 	region
-	e      *engine
-	closed bool
+	e *engine
 }
 
 func (pd *protectionDomain) AllocMW() (verbs.MemoryWindow, error) {
 	e := pd.e
 	e.lock()
 	defer e.unlock()
-	if pd.closed || e.closed {
-		return nil, e.fail("allocate memory window", 0, verbs.ErrClosed)
-	}
-	if e.mws >= maxMW {
-		return nil, e.fail("allocate memory window", 0, fmt.Errorf("%d memory windows are the most", maxMW))
-	}
 	w := &memoryWindow{e: e}
 	w.pd, w.window = pd, true
+	if err := e.device.open(&w.Handle, kindMW, maxMW, &pd.Handle); err != nil {
+		return nil, e.fail("allocate memory window", 0, err)
+	}
 	e.keys.add(&w.region)
-	e.mws++
-	pd.children++
 	return w, nil
 }
 
@@ -216,23 +175,16 @@ func (w *memoryWindow) RKey() uint32 {
 }
 
 func (w *memoryWindow) Close() error {
-	w.e.lock()
-	defer w.e.unlock()
-	if w.closed {
-		return nil
-	}
-	w.closed = true
-	w.unbind()
-	w.e.keys.remove(&w.region)
-	w.e.mws--
-	w.pd.children--
-	return nil
+	return w.e.close(&w.Handle, "free memory window", 0, func() {
+		w.unbind()
+		w.e.keys.remove(&w.region)
+	})
 }
 
 // unbind takes away the window's memory; its key stays its own.
 func (r *region) unbind() {
 	if r.mr != nil {
-		r.mr.windows--
+		r.mr.Release("bound " + kindMW)
 	}
 	r.mr, r.qp, r.access, r.base, r.size, r.at = nil, nil, 0, 0, 0, nil
 }
@@ -240,7 +192,7 @@ func (r *region) unbind() {
 // bind executes a BIND_MW work request and reports whether it was legal.
 func (q *queuePair) bind(b *boundWindow) bool {
 	w, m := b.window, b.region
-	if w.closed || w.pd != q.pd || b.rkey>>8 != w.key>>8 {
+	if w.Closed() || w.pd != q.pd || b.rkey>>8 != w.key>>8 {
 		return false
 	}
 	if b.length == 0 { // unbind
@@ -248,22 +200,18 @@ func (q *queuePair) bind(b *boundWindow) bool {
 		w.key = b.rkey
 		return true
 	}
-	const allowed = remoteAccess | verbs.AccessZeroBased
 	switch {
-	case m == nil || m.closed || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.addr, b.length),
-		b.access&^allowed != 0,
+	case m == nil || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.addr, b.length),
+		b.access&^remoteAccess != 0,
 		b.access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && m.access&verbs.AccessLocalWrite == 0,
-		w.mr != nil: // a bound type 2 window is invalidated first
+		w.mr != nil, // a bound type 2 window is invalidated first
+		m.Use("bound "+kindMW) != nil:
 		return false
 	}
 	w.mr, w.qp, w.access, w.size = m, q, b.access, b.length
 	w.at = unsafe.Add(m.at, b.addr-m.base)
 	w.base = b.addr
-	if b.access&verbs.AccessZeroBased != 0 {
-		w.base = 0
-	}
 	w.key = b.rkey
-	m.windows++
 	return true
 }
 

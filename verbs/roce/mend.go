@@ -36,8 +36,8 @@ type arrivals struct {
 	bits []uint64 // by PSN, for keptPSNs from una on
 	kept int      // bits set
 	edge uint32   // everything before it has arrived, or was missed and asked for again
-	// Peers answer in the order in which they are asked: once what was asked first behind the repeats, at mark, is answered,
-	// whatever is missing of what had been missed by then, before markEdge, was lost again.
+	// Peers answer in the order in which they are asked. Once mark is answered, PSNs before markEdge that are missing were lost
+	// twice.
 	marked         bool
 	mark, markEdge uint32
 	mends          spans
@@ -151,9 +151,9 @@ func (r *requester) sendAgain(x span) bool {
 	return true
 }
 
-// repairing is how much more may be in flight while a gap is mended: most of what was sent behind it should have arrived, where the
+// gapAllowance is how much more may be in flight while a gap is mended: most of what was sent behind it should have arrived, where the
 // peer keeps it; at most a quarter of what it can keep.
-func (r *requester) repairing(window int) int {
+func (r *requester) gapAllowance(window int) int {
 	if r.keeps && r.nakAt != 0 && r.una == r.nak {
 		return min(window, heldPSNs/4*int(r.mtu))
 	}

@@ -17,7 +17,7 @@ func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 	defer e.unlock()
 	verb := fmt.Sprintf("attach queue pair to multicast group %v", group)
 	switch {
-	case q.closed || e.closed:
+	case q.Closed():
 		return e.fail(verb, q.qpn, verbs.ErrClosed)
 	case q.transport != verbs.UD:
 		return e.fail(verb, q.qpn, fmt.Errorf("a %v queue pair: only UD has multicast", q.transport))
@@ -33,7 +33,7 @@ func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 	}
 	if !slices.Contains(s.members, q) {
 		s.members = append(s.members, q)
-		q.groups++
+		_ = q.Use(kindGroup) // it was open above: Close waits for the lock
 	}
 	return nil
 }
@@ -44,11 +44,14 @@ func (q *queuePair) DetachMulticast(group verbs.GID, _ uint16) error {
 	e.lock()
 	defer e.unlock()
 	verb := fmt.Sprintf("detach queue pair from multicast group %v", group)
+	if q.Closed() {
+		return e.fail(verb, q.qpn, verbs.ErrClosed)
+	}
 	s := e.groupOf(group)
 	if s == nil || !slices.Contains(s.members, q) {
 		return e.fail(verb, q.qpn, fmt.Errorf("it is not attached to it: %w", syscall.EINVAL))
 	}
-	q.groups--
+	q.Release(kindGroup)
 	if len(s.members) > 1 {
 		s.members = slices.DeleteFunc(s.members, func(x *queuePair) bool { return x == q })
 		return nil

@@ -36,8 +36,6 @@ type Options struct {
 	Network netem.Options
 	// Pcap, where set, is sent every packet that leaves or arrives, as a capture file.
 	Pcap io.Writer
-	// PcapSnap is how many bytes of each frame the capture keeps; 0: all.
-	PcapSnap int
 	// PcapBytes is the size at which the capture ends; 0: no end.
 	PcapBytes int64
 	// ReceiveBuffer is the socket's receive buffer in bytes; 0: 8 MiB, as far as the kernel lets us.
@@ -56,8 +54,8 @@ func (o Options) validate() error {
 	if o.Window != 0 && o.Window < minWindow {
 		errs = append(errs, fmt.Errorf("window %d bytes: want at least %d", o.Window, minWindow))
 	}
-	if o.PcapSnap < 0 || o.PcapBytes < 0 {
-		errs = append(errs, fmt.Errorf("capture of %d bytes, %d of a frame: want at least 0", o.PcapBytes, o.PcapSnap))
+	if o.PcapBytes < 0 {
+		errs = append(errs, fmt.Errorf("capture of %d bytes: want at least 0", o.PcapBytes))
 	}
 	if o.Offload > OffloadOff {
 		errs = append(errs, fmt.Errorf("offload %d: want auto, on or off", o.Offload))

@@ -106,7 +106,7 @@ func connect(t testing.TB, d *device, q verbs.QueuePair, peer *device, to verbs.
 	c := verbs.ConnectOptions{
 		Access: everything, QKey: 0x1234, PathMTU: o.mtu, DestQPN: to.QPN(), SendPSN: q.QPN() * 1000 & 0xffffff, RecvPSN: to.QPN() * 1000 & 0xffffff,
 		AddressVector: verbs.AddressVector{DGID: other.GID, SGIDIndex: own.Index, UseGID: true},
-		MaxRDAtomic:   o.rdAtomic, MaxDestRDAtomic: o.rdAtomic, MinRNRTimer: 1, Timeout: o.timeout, RetryCount: 7, RNRRetry: 7,
+		MaxRDAtomic:   verbs.Exactly(o.rdAtomic), MaxDestRDAtomic: verbs.Exactly(o.rdAtomic), MinRNRTimer: 1, Timeout: verbs.Exactly(o.timeout), RetryCount: 7, RNRRetry: 7,
 	}
 	if !o.stranger {
 		c.PeerWindow = peer.Info().Limits.ReceiveWindow

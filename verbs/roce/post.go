@@ -18,7 +18,7 @@ func (q *queuePair) PostSend(list []verbs.SendRequest) error {
 	var failed error
 	for i := range list {
 		if err := q.post(&list[i]); err != nil {
-			failed = &verbs.PostError{Index: i, Err: e.fail("post send", q.qpn, err)}
+			failed = e.fail("post send", q.qpn, &verbs.PostError{Index: i, Err: err})
 			break
 		}
 	}
@@ -28,7 +28,7 @@ func (q *queuePair) PostSend(list []verbs.SendRequest) error {
 
 // sendPosted sends what was posted, and acknowledgements that are due.
 func (q *queuePair) sendPosted() {
-	if q.closed {
+	if q.Closed() {
 		return
 	}
 	switch q.state {
@@ -37,8 +37,8 @@ func (q *queuePair) sendPosted() {
 		now := job.Now()
 		q.kick()
 		e.transmit(now)
-		if e.out.single() {
-			e.flush() // before an ACK: joined, both would take the kernel's longer way, and keep the peer's receiving on it
+		if len(e.acks) > 0 && e.out.single() && e.replies.next(now) {
+			e.flush()
 		}
 		e.flushAcks()
 		e.flush()
@@ -51,7 +51,7 @@ func (q *queuePair) sendPosted() {
 
 // kick puts the queue pair in line for sending.
 func (q *queuePair) kick() {
-	if q.closed || q.send.next == q.send.tail && q.request.mends.n == 0 || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
+	if q.Closed() || q.send.next == q.send.tail && q.request.mends.n == 0 || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
 		return
 	}
 	if q.path != nil {
@@ -95,7 +95,7 @@ func (q *queuePair) post(r *verbs.SendRequest) error {
 func (q *queuePair) maySend() error {
 	s := &q.send
 	switch {
-	case q.closed:
+	case q.Closed():
 		return verbs.ErrClosed
 	case q.state < verbs.StateRTS:
 		return fmt.Errorf("queue pair is in %v: sends may be posted from RTS on", q.state)
@@ -162,7 +162,7 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 			return errNoAH
 		case ah.e != q.e || ah.pd != q.pd:
 			return errForeignPD
-		case ah.closed:
+		case ah.Closed():
 			return fmt.Errorf("address handle: %w", verbs.ErrClosed)
 		}
 		w.ah, w.remoteQPN, w.remoteQKey, w.packets = ah, r.RemoteQPN, r.RemoteQKey, 1

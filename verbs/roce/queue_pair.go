@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
 // queuePair is a verbs.QueuePair. Everything in it belongs to the engine's lock.
 type queuePair struct {
+	handle.Handle
 	e         *engine
 	pd        *protectionDomain
 	qpn       uint32
@@ -19,14 +21,13 @@ type queuePair struct {
 	attr      verbs.QueuePairAttributes
 	caps      verbs.QueuePairCapabilities
 	signalAll bool
-	closed    bool
-	groups    int // multicast groups attached to
 
 	sendCQ, recvCQ *completionQueue
 	srq            *sharedReceiveQueue
 
-	path *path // RC, UC
-	mtu  uint32
+	path     *path  // RC, UC
+	peerPort uint16 // from which the peer sends; 0: not known yet
+	mtu      uint32
 
 	send     sendQueue
 	receives receiveQueue
@@ -49,9 +50,6 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	e.lock()
 	defer e.unlock()
 	const verb = "create queue pair"
-	if pd.closed || e.closed {
-		return nil, e.fail(verb, 0, verbs.ErrClosed)
-	}
 	if o.Transport == 0 {
 		o.Transport = verbs.RC
 	}
@@ -65,7 +63,11 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	if err := errors.Join(checkSizes(&o), q.choose(&o)); err != nil {
 		return nil, e.fail(verb, 0, err)
 	}
-	if err := e.addQP(q); err != nil {
+	parents := []*handle.Handle{&e.device.Handle, &pd.Handle, &q.sendCQ.Handle, &q.recvCQ.Handle}
+	if q.srq != nil {
+		parents = append(parents, &q.srq.Handle)
+	}
+	if err := q.Open(kindQP, func() error { return e.addQP(q) }, parents...); err != nil {
 		return nil, e.fail(verb, 0, err)
 	}
 	q.caps = verbs.QueuePairCapabilities{
@@ -81,12 +83,8 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	most := o.RecvSGEs
 	if q.srq != nil {
 		most = q.srq.queue.maxSGE
-		q.srq.users++
 	}
 	q.respond.current.list = make([]verbs.SGE, 0, most)
-	q.sendCQ.users++
-	q.recvCQ.users++
-	pd.children++
 	return q, nil
 }
 
@@ -138,8 +136,6 @@ func (q *queuePair) choose(o *verbs.QueuePairOptions) error {
 		switch {
 		case !ok || s.e != e:
 			errs = append(errs, fmt.Errorf("shared receive queue: %w", errForeign))
-		case s.closed:
-			errs = append(errs, fmt.Errorf("shared receive queue: %w", verbs.ErrClosed))
 		default:
 			q.srq = s
 			o.RecvDepth = 0
@@ -159,44 +155,27 @@ func (e *engine) ownCQ(c verbs.CompletionQueue) (*completionQueue, error) {
 		return nil, errors.New("required")
 	}
 	own, ok := c.(*completionQueue)
-	switch {
-	case !ok || own.e != e:
+	if !ok || own.e != e {
 		return nil, errForeign
-	case own.closed:
-		return nil, verbs.ErrClosed
 	}
 	return own, nil
 }
 
 func (q *queuePair) Close() error {
 	e := q.e
-	e.lock()
-	defer e.unlock()
-	if q.closed {
-		return nil
-	}
-	if q.groups > 0 {
-		return e.fail("close queue pair", q.qpn, fmt.Errorf("%w: attached to %d multicast groups", verbs.ErrBusy, q.groups))
-	}
-	if q.respond.ackDue { // what was received is acknowledged: the peer would otherwise resend it to nobody
-		e.flushAcks()
-		e.flush()
-	}
-	q.withdraw()
-	q.dropReceive()
-	q.respond.held.clear()
-	q.closed = true
-	q.sendCQ.forget(q)
-	q.recvCQ.forget(q)
-	q.sendCQ.users--
-	q.recvCQ.users--
-	if q.srq != nil {
-		q.srq.users--
-	}
-	e.keys.unbindOf(q)
-	e.removeQP(q)
-	q.pd.children--
-	return nil
+	return e.close(&q.Handle, "close queue pair", q.qpn, func() {
+		if q.respond.ackDue { // what was received is acknowledged: the peer would otherwise resend it to nobody
+			e.flushAcks()
+			e.flush()
+		}
+		q.withdraw()
+		q.dropReceive()
+		q.respond.held.clear()
+		q.sendCQ.forget(q)
+		q.recvCQ.forget(q)
+		e.keys.unbindOf(q)
+		e.removeQP(q)
+	})
 }
 
 // unbindOf takes away the windows bound through a queue pair that goes.
@@ -231,15 +210,18 @@ func (q *queuePair) Capabilities() verbs.QueuePairCapabilities { return q.caps }
 func (q *queuePair) State() verbs.QPState {
 	q.e.lock()
 	defer q.e.unlock()
+	if q.Closed() {
+		return verbs.StateError
+	}
 	return q.state
 }
 
 // addressHandle is a verbs.AddressHandle.
 type addressHandle struct {
-	e      *engine
-	pd     *protectionDomain
-	path   *path
-	closed bool
+	handle.Handle
+	e    *engine
+	pd   *protectionDomain
+	path *path
 }
 
 // CreateAH makes an address handle.
@@ -248,29 +230,17 @@ func (pd *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle
 	e.lock()
 	defer e.unlock()
 	const verb = "create address handle"
-	if pd.closed || e.closed {
+	if pd.Closed() {
 		return nil, e.fail(verb, 0, verbs.ErrClosed)
-	}
-	if e.ahs >= maxAH {
-		return nil, e.fail(verb, 0, fmt.Errorf("%d address handles are the most", maxAH))
 	}
 	p, err := e.pathTo(a)
 	if err != nil {
 		return nil, e.fail(verb, 0, err)
 	}
-	e.ahs++
-	pd.children++
-	return &addressHandle{e: e, pd: pd, path: p}, nil
+	h := &addressHandle{e: e, pd: pd, path: p}
+	return made[verbs.AddressHandle](e, h, verb, e.device.open(&h.Handle, kindAH, maxAH, &pd.Handle))
 }
 
 func (h *addressHandle) Close() error {
-	h.e.lock()
-	defer h.e.unlock()
-	if h.closed {
-		return nil
-	}
-	h.closed = true
-	h.e.ahs--
-	h.pd.children--
-	return nil
+	return h.e.close(&h.Handle, "close address handle", 0, func() {})
 }

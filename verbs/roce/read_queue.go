@@ -98,7 +98,7 @@ func (r *readQueue) repeat(i, from, end uint32) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {
 		a := &r.due[k%uint32(len(r.due))]
-		if a.work == i && from >= a.sent && end <= a.end {
+		if a.work == i && from >= a.sent && end <= a.end && end-from > 1 { // a single packet is a probe, of which an answer tells
 			return
 		}
 		if a.again {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // receiveQueue is a ring of posted receives, of a queue pair or shared.
@@ -68,7 +69,7 @@ func (q *queuePair) PostReceive(list []verbs.ReceiveRequest) error {
 	defer e.unlock()
 	for i := range list {
 		if err := q.postReceive(&list[i]); err != nil {
-			return &verbs.PostError{Index: i, Err: e.fail("post receive", q.qpn, err)}
+			return e.fail("post receive", q.qpn, &verbs.PostError{Index: i, Err: err})
 		}
 	}
 	if q.state == verbs.StateError {
@@ -84,7 +85,7 @@ var (
 
 func (q *queuePair) postReceive(r *verbs.ReceiveRequest) error {
 	switch {
-	case q.closed:
+	case q.Closed():
 		return verbs.ErrClosed
 	case q.srq != nil:
 		return errReceiveSRQ
@@ -96,48 +97,40 @@ func (q *queuePair) postReceive(r *verbs.ReceiveRequest) error {
 
 // sharedReceiveQueue is a verbs.SharedReceiveQueue.
 type sharedReceiveQueue struct {
-	e      *engine
-	pd     *protectionDomain
-	queue  receiveQueue
-	limit  int
-	users  int
-	closed bool
+	handle.Handle
+	e     *engine
+	pd    *protectionDomain
+	queue receiveQueue
+	limit int
 }
 
 // CreateSRQ makes a shared receive queue.
 func (pd *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.SharedReceiveQueue, error) {
 	e := pd.e
-	e.lock()
-	defer e.unlock()
 	const verb = "create shared receive queue"
 	setDefault(&o.Depth, 128)
 	setDefault(&o.SGEs, 1)
 	switch {
-	case pd.closed || e.closed:
-		return nil, e.fail(verb, 0, verbs.ErrClosed)
 	case o.Depth < 1 || o.Depth > maxSRQWR:
 		return nil, e.fail(verb, 0, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxSRQWR))
 	case o.SGEs < 1 || o.SGEs > maxSGE:
 		return nil, e.fail(verb, 0, fmt.Errorf("scatter/gather entries %d: want 1 to %d", o.SGEs, maxSGE))
-	case e.srqs >= maxSRQ:
-		return nil, e.fail(verb, 0, fmt.Errorf("%d shared receive queues are the most", maxSRQ))
 	}
-	e.srqs++
-	pd.children++
-	return &sharedReceiveQueue{e: e, pd: pd, queue: newReceiveQueue(o.Depth, o.SGEs)}, nil
+	s := &sharedReceiveQueue{e: e, pd: pd, queue: newReceiveQueue(o.Depth, o.SGEs)}
+	return made[verbs.SharedReceiveQueue](e, s, verb, e.device.open(&s.Handle, kindSRQ, maxSRQ, &pd.Handle))
 }
 
 // PostReceive queues receives for whichever queue pair needs one.
 func (s *sharedReceiveQueue) PostReceive(list []verbs.ReceiveRequest) error {
 	s.e.lock()
 	defer s.e.unlock()
+	const verb = "post shared receive"
+	if s.Closed() {
+		return s.e.fail(verb, 0, &verbs.PostError{Err: verbs.ErrClosed})
+	}
 	for i := range list {
-		err := verbs.ErrClosed
-		if !s.closed {
-			err = s.queue.post(&list[i])
-		}
-		if err != nil {
-			return &verbs.PostError{Index: i, Err: s.e.fail("post shared receive", 0, err)}
+		if err := s.queue.post(&list[i]); err != nil {
+			return s.e.fail(verb, 0, &verbs.PostError{Index: i, Err: err})
 		}
 	}
 	return nil
@@ -148,7 +141,7 @@ func (s *sharedReceiveQueue) SetLimit(limit int) error {
 	s.e.lock()
 	defer s.e.unlock()
 	switch {
-	case s.closed:
+	case s.Closed():
 		return s.e.fail("set shared receive queue limit", 0, verbs.ErrClosed)
 	case limit < 0 || limit > int(s.queue.depth):
 		return s.e.fail("set shared receive queue limit", 0, fmt.Errorf("limit %d: want 0 to the depth, %d", limit, s.queue.depth))
@@ -162,7 +155,7 @@ func (s *sharedReceiveQueue) SetLimit(limit int) error {
 func (s *sharedReceiveQueue) Limit() (int, error) {
 	s.e.lock()
 	defer s.e.unlock()
-	if s.closed {
+	if s.Closed() {
 		return 0, s.e.fail("query shared receive queue", 0, verbs.ErrClosed)
 	}
 	return s.limit, nil
@@ -177,16 +170,5 @@ func (s *sharedReceiveQueue) checkLimit() {
 
 // Close destroys the queue.
 func (s *sharedReceiveQueue) Close() error {
-	s.e.lock()
-	defer s.e.unlock()
-	switch {
-	case s.closed:
-		return nil
-	case s.users > 0:
-		return s.e.fail("close shared receive queue", 0, fmt.Errorf("%w: %d queue pairs open", verbs.ErrBusy, s.users))
-	}
-	s.closed = true
-	s.e.srqs--
-	s.pd.children--
-	return nil
+	return s.e.close(&s.Handle, "close shared receive queue", 0, func() {})
 }

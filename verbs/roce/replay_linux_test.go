@@ -257,7 +257,7 @@ func TestReplayResponder(t *testing.T) {
 				c.Access = tt.access
 			}
 			if tt.noReads {
-				c.MaxDestRDAtomic = 0
+				c.MaxDestRDAtomic = verbs.Zero
 			}
 			check(t, verbs.InitQP(e.qp, c))
 			size := tt.receive
@@ -497,7 +497,7 @@ func TestRequesterAnswers(t *testing.T) {
 			h, at := newHandPeer(t)
 			e := newEnd(t, Options{Address: at}, pairOptions{transport: verbs.RC, bytes: 8192, depth: 64, sges: 1})
 			c := captureConnection(t, e, h, captureSide{qpn: 0x77, psn: 0x100}, captureSide{psn: first})
-			c.Timeout = 0 // no transport timer
+			c.Timeout = verbs.Zero // no transport timer
 			check(t, verbs.InitQP(e.qp, c))
 			check(t, verbs.ConnectQP(e.qp, c))
 			for i, op := range tt.post {

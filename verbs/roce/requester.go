@@ -19,11 +19,10 @@ type requester struct {
 	reached uint32 // the peer has executed everything before it; answers to READs may be missing
 	packet  uint32 // next packet of the request at next
 
-	inFlight    int // bytes of SENDs and WRITEs on the way
-	awaited     int // bytes of answers to READs on the way
-	outstanding int // READs and atomics without all responses
-	unasked     int // bytes sent since the last packet with AckReq
-	askedAt     job.Ticks
+	inFlight    int          // bytes of SENDs and WRITEs on the way
+	awaited     int          // bytes of answers to READs on the way
+	outstanding int          // READs and atomics without all responses
+	unasked     int          // bytes sent since the last packet with AckReq
 	askedPSN    uint32       // of the last packet with AckReq
 	refused     uint32       // the request that the peer refused, which fails once everything before it is complete
 	refusal     verbs.Status // Success: none
@@ -105,12 +104,13 @@ const (
 	// awaitedPackets is the same in packets, for a request whose completion somebody waits for: a queue of small ones is empty
 	// long before askEvery, and would wait for an ACK of them all.
 	awaitedPackets = 32
+	// lazyPackets are sent between two that ask, where nobody waits for completions.
+	lazyPackets = 32
 )
 
 // wantsAck decides on AckReq for packet k of the request at next, which costs so much of a window with room more bytes: where
-// nothing can follow now, else about every half window. A request that is lazy leaves asking to a later one, for a
-// while: the probe would ask if none came.
-func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Ticks) bool {
+// nothing can follow now, else about every half window. A lazy request leaves asking to a later one; the probe asks if none comes.
+func (r *requester) wantsAck(k uint32, cost, left, room, window int) bool {
 	w := r.at(r.next)
 	r.unasked += cost
 	follows := k+1 < w.packets
@@ -118,7 +118,7 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Tic
 		n := r.at(r.next + 1)
 		follows = n.flags&verbs.Fence == 0 && n.packets > 0 && !n.isResponded() && !r.draining
 	}
-	if w.lazy && now-r.askedAt < r.probeInterval()/2 && r.nxt == r.high {
+	if w.lazy && (r.nxt-r.askedPSN)&wire.Mask24 < lazyPackets && r.nxt == r.high && r.trip.smoothed != 0 {
 		follows = true
 	}
 	awaited := k+1 == w.packets && w.flags&verbs.Signaled != 0 && !w.lazy && (r.nxt-r.askedPSN)&wire.Mask24 >= awaitedPackets
@@ -135,8 +135,9 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int, now job.Tic
 // sent notes that packet k of the request at next has left.
 func (r *requester) sent(k uint32, cost int, asks bool, now job.Ticks) {
 	w := r.at(r.next)
+	owed := wire.PSNDiff(r.askedPSN, r.una) >= 0 // an answer to what was sent before
 	if asks {
-		r.askedAt, r.askedPSN = now, r.nxt
+		r.askedPSN = r.nxt
 		r.sample(r.nxt, now)
 	}
 	r.inFlight += cost
@@ -147,7 +148,11 @@ func (r *requester) sent(k uint32, cost int, asks bool, now job.Ticks) {
 		r.packet = 0
 	}
 	r.advanceHigh()
-	r.arm(now)
+	if owed {
+		r.arm(now)
+	} else {
+		r.schedule(now) // silence counts from the latest packet
+	}
 }
 
 // asked notes that the request at next, a READ or an atomic, has left for its packets from k on.

@@ -35,7 +35,7 @@ func (e *engine) flushAcks() {
 			continue
 		}
 		q.inAcks = false
-		if may {
+		for may && q.respond.ackDue {
 			q.acknowledge()
 		}
 	}
@@ -49,6 +49,7 @@ func (q *queuePair) acknowledge() {
 	s, psn := r.acknowledged()
 	wire.AETH{Syndrome: s, MSN: r.msn}.Put(e.open(q.path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0))
 	e.out.close()
+	e.count.acks++
 	if r.dying {
 		q.enterError()
 	}

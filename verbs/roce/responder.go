@@ -22,7 +22,9 @@ type responder struct {
 	ackDue   bool
 	syndrome wire.Syndrome
 	ackPSN   uint32 // for NAKs
-	behind   uint32 // answer that leaves before the ACK does
+	wanted   bool   // an ACK is due for what came first
+	repeats  int    // and so many for what came again
+	ackAfter uint32 // the ACK leaves after this answer
 	notReady bool   // an RNR NAK is outstanding: what follows is not kept
 	held     heldPackets
 
@@ -151,13 +153,14 @@ func (r *responder) executed(p *wire.Packet) {
 	r.ackable = p.PSN()
 	r.expected = (r.ackable + 1) & wire.Mask24
 	if r.reads.fresh > 0 { // an ACK that tells of this packet would deny the answers before it
-		r.behind = r.reads.end
+		r.ackAfter = r.reads.end
 	}
 	r.endGap()
 	if p.Opcode.Ends() {
 		r.msn++
 	}
 	if p.AckReq() {
+		r.wanted = true
 		r.owe(wire.SyndromeAck, 0)
 	}
 }
@@ -177,7 +180,7 @@ func (r *responder) asked(w readWork) *readWork {
 func (r *responder) endGap() {
 	r.nakSent, r.notReady = false, false
 	if r.ackDue {
-		r.syndrome = wire.SyndromeAck
+		r.syndrome, r.wanted = wire.SyndromeAck, true
 	}
 }
 
@@ -186,6 +189,7 @@ func (r *responder) endGap() {
 func (r *responder) repeat(p *wire.Packet) {
 	switch class := p.Opcode.Class(); class {
 	case wire.ClassSend, wire.ClassWrite:
+		r.repeats = min(r.repeats+1, mostRepeats)
 		r.owe(wire.SyndromeAck, 0)
 	case wire.ClassReadRequest, wire.ClassAtomic:
 		psn := p.PSN()
@@ -218,24 +222,41 @@ func (r *responder) owe(s wire.Syndrome, psn uint32) {
 		return
 	}
 	if !r.ackDue || r.reads.fresh > 0 { // repeats that somebody asks for all the time do not hold it up
-		r.behind = r.reads.end
+		r.ackAfter = r.reads.end
 	}
 	r.ackDue, r.syndrome, r.ackPSN = true, s, psn
 }
 
 // mayAcknowledge tells whether an ACK or NAK is due, and the answers that come before it have left.
 func (r *responder) mayAcknowledge() bool {
-	return r.ackDue && (r.reads.empty() || int32(r.reads.first-r.behind) >= 0)
+	return r.ackDue && (r.reads.empty() || int32(r.reads.first-r.ackAfter) >= 0)
 }
 
 // acknowledged is what the ACK or NAK says that leaves now.
 func (r *responder) acknowledged() (s wire.Syndrome, psn uint32) {
-	r.ackDue = false
-	if r.syndrome == wire.SyndromeAck {
-		return r.syndrome, r.ackable
+	switch {
+	case r.syndrome != wire.SyndromeAck:
+		r.ackDue, r.wanted, r.repeats = false, false, 0
+		return r.syndrome, r.ackPSN
+	case r.repeats > 0:
+		r.repeats--
+		r.ackDue = r.wanted || r.repeats > 0
+		if r.held.pool != nil {
+			return syndromeRepeated, r.ackable
+		}
+	default:
+		r.ackDue, r.wanted = false, false
 	}
-	return r.syndrome, r.ackPSN
+	return wire.SyndromeAck, r.ackable
 }
+
+const (
+	// syndromeRepeated tells a peer of ours that its packet came twice: a credit count, which requesters may ignore (IBTA
+	// 9.7.7.2.5), in place of "no count".
+	syndromeRepeated = wire.SyndromeAck - 1
+	// mostRepeats is more than a peer probes while this end is busy.
+	mostRepeats = 32
+)
 
 // answered notes that a packet of an answer has left.
 func (r *responder) answered(a *dueAnswer, w *readWork) {
@@ -244,12 +265,12 @@ func (r *responder) answered(a *dueAnswer, w *readWork) {
 	}
 	r.reads.passed(a)
 	if r.ackDue && r.syndrome == wire.SyndromeAck && wire.PSNDiff(w.psn, r.ackable) > 0 {
-		r.ackDue = false // the response acknowledges it
+		r.ackDue, r.wanted = r.repeats > 0, false // the response acknowledges it
 	}
 }
 
 // forget drops what is owed.
 func (r *responder) forget() {
-	r.ackDue = false
+	r.ackDue, r.wanted, r.repeats = false, false, 0
 	r.reads.first, r.reads.fresh = r.reads.end, 0
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // recovery is what a requester does about silence (IBTA 9.7.6): a timer that spends a retry, the wait after an RNR NAK,
-// and, besides the specification, a probe: after max(4 × smoothed round trip, 100 µs) without progress the oldest
-// unacknowledged packet is sent again, which spends nothing. Deadlines are arguments and results; nobody sleeps here.
+// and, besides the specification, a probe: after max(4 × smoothed round trip, 100 µs) without progress a packet is sent
+// again, which spends no retry. Deadlines are arguments and results; nobody sleeps here.
 type recovery struct {
 	trip *roundTrip // of the path
 
@@ -25,9 +25,10 @@ type recovery struct {
 	probing bool  // an answer to a probe is awaited
 	probed  uint32
 	lastAt  job.Ticks // when the latest probe was due
+	probeTo uint32    // next to be sent when the latest probe left
 
-	firstProbe bool // the latest probe was the first since progress
-	doubted    bool // the answer to the latest probe came too soon to be one
+	suspects int    // packets sent by probes that had been lost, unless second answers come before one to suspect
+	suspect  uint32 // next to be sent when the latest probe was answered
 
 	sampling  bool
 	resampled bool // of a packet that the peer missed, sent again
@@ -51,7 +52,7 @@ const (
 	// firstReadProbe is longer than any round trip of a usual network: a READ asked for twice is answered twice.
 	firstReadProbe = 250 * time.Millisecond
 	longestProbe   = 50 * time.Millisecond
-	// silentProbes without an answer make a peer one that may be gone: what is in flight to it takes nobody's window.
+	// silentProbes without an answer make a peer one that may be gone: what is in flight to it no longer counts in the path's window.
 	silentProbes = 2
 )
 
@@ -89,7 +90,8 @@ func (r *requester) onProgress(now job.Ticks) {
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
 		d, low := now-r.sampleAt, r.trip.standing()
 		r.sampling, r.probes = false, 0
-		waited, overtaken := probed && took >= low, r.resampled && d < low // behind a gap; by itself, which was late and not lost
+		waited := probed && took >= low     // behind a gap that the probe has closed
+		overtaken := r.resampled && d < low // the packet was late and not lost: this answers its first copy
 		if !waited && !overtaken {
 			r.trip.observe(d)
 		}
@@ -174,14 +176,49 @@ func (r *requester) onTick(now job.Ticks) (v verdict) {
 	return v
 }
 
-// probe asks again for the fate of the oldest unacknowledged packet, and of a READ for that packet alone. Its answer tells what
-// was lost, if anything was: what waits in the socket of a busy peer is not sent twice.
+// probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK, and what waits in
+// the socket of a busy peer is not sent twice. Of READs and atomics, and where a NAK or a probe has said it before, it is
+// the oldest alone.
 func (r *requester) probe(now job.Ticks) {
 	r.gapKnown = false
-	r.lastAt, r.firstProbe = now, r.silent == 0
+	r.lastAt = now
 	if r.nxt == r.una { // not in flight: it will be sent anyway
 		return
 	}
-	r.probing, r.probed = true, r.una
-	r.sendAgain(span{from: r.una, to: (r.una + 1) & wire.Mask24, probe: true})
+	r.probing, r.probed, r.probeTo = true, r.una, r.nxt
+	r.probeOf(r.una)
+	newest := (r.nxt - 1) & wire.Mask24
+	again := r.silent > 0 || r.left < r.retries || r.nakAt != 0 && r.nak == r.una
+	if newest != r.una && !again && !r.answersWith(r.una) && !r.answersWith(newest) {
+		r.probeOf(newest)
+	}
 }
+
+func (r *requester) probeOf(psn uint32) {
+	if r.keeps || wire.PSNDiff(psn, r.askedPSN) <= 0 || r.answersWith(psn) { // others answer twice only what they were asked to answer
+		r.suspects++
+	}
+	r.sendAgain(span{from: psn, to: (psn + 1) & wire.Mask24, probe: true})
+}
+
+// answersWith tells whether data answer the packet: it is of a READ or an atomic.
+func (r *requester) answersWith(psn uint32) bool {
+	_, w := r.find(psn)
+	return w == nil || w.isResponded()
+}
+
+// probeAnswered notes a response to psn, and returns how many packets that probes have sent again the peer had lacked. Where it had
+// them it answers each twice, before anything that was sent later.
+func (r *requester) probeAnswered(psn uint32) (lacked int) {
+	switch {
+	case r.suspects == 0:
+	case r.probing && wire.PSNDiff(r.una, r.probed) > 0:
+		r.probing, r.suspect = false, r.nxt
+	case !r.probing && wire.PSNDiff(psn, r.suspect) >= 0:
+		lacked, r.suspects = r.suspects, 0
+	}
+	return lacked
+}
+
+// onRepeated notes a response which shows that the peer has received a packet twice.
+func (r *requester) onRepeated() { r.suspects = max(r.suspects-1, 0) }

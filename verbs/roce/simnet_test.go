@@ -33,6 +33,7 @@ type simNet struct {
 
 // simNode is a device.
 type simNode struct {
+	lost   uint64 // packets on their way to it
 	n      *simNet
 	index  int
 	e      *engine
@@ -115,6 +116,7 @@ func (s *simNode) carry(p *path, b []byte, segment int) {
 func (n *simNet) send(from int, to *simNode, b []byte) {
 	n.sent++
 	if n.r.Float64() < n.loss {
+		to.lost++
 		return
 	}
 	copies := 1
@@ -200,7 +202,7 @@ func (s *simNode) poll() {
 			case f.q.qpn != c.QPN || f.at != s || c.Opcode == verbs.CompletedReceive:
 				continue
 			case c.Status != verbs.Success:
-				if f.peer.q.closed {
+				if f.peer.q.Closed() {
 					continue
 				}
 				s.n.t.Fatalf("at %v: request %d: %v; counters %+v and %+v", time.Duration(s.n.now), c.ID, c.Status, s.e.count, f.to.e.count)
@@ -493,5 +495,44 @@ func TestBusyPeer(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestResentIsLost compares what is counted as sent again with the packets that the network has lost of SENDs and WRITEs, or of
+// READs and their answers. Behind two losses in a row a stream goes back, so that it sends more than those.
+func TestResentIsLost(t *testing.T) {
+	const window = 2 << 20
+	for _, tt := range []struct {
+		op          verbs.Opcode
+		size, depth int
+		least, most float64
+	}{
+		{verbs.OpSend, 2000, 1, 0.9, 1.1},
+		{verbs.OpWrite, 2000, 1, 0.9, 1.1},
+		{verbs.OpRead, 2000, 1, 0.9, 1.1},
+		{verbs.OpSend, 64 << 10, simDepth / 2, 0.9, 2},
+		{verbs.OpWrite, 64 << 10, simDepth / 2, 0.9, 2},
+		{verbs.OpRead, 64 << 10, simDepth / 2, 0.9, 1.1},
+	} {
+		t.Run(fmt.Sprintf("%v/size=%d", tt.op, tt.size), func(t *testing.T) {
+			t.Parallel()
+			n := newSimNet(t, 2, window)
+			n.oneWay, n.rate = job.Ticks(10*time.Microsecond), 1
+			f := n.connect(0, 1, tt.op, tt.size, window)
+			f.depth = tt.depth
+			n.run(5 * time.Millisecond)
+			n.loss = 0.01
+			n.run(shorter(200 * time.Millisecond))
+			c := &n.nodes[0].e.count
+			lost := n.nodes[1].lost
+			if tt.op == verbs.OpRead {
+				lost += n.nodes[0].lost // answers
+			}
+			share := float64(c.resentPackets) / float64(lost)
+			t.Logf("%d sent again, %d probes, %d of %d lost, and ACKs: %.2f", c.resentPackets, c.probes, lost, n.sent, share)
+			if share < tt.least || share > tt.most {
+				t.Errorf("%.2f of what was lost is counted as sent again, want %.2f to %.2f", share, tt.least, tt.most)
+			}
+		})
 	}
 }

@@ -6,75 +6,104 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// spin is how the thread of a job waits for packets: it polls, because being woken takes longer than most answers. Where
-// other threads want its processor, polling wins nothing: the kernel takes the processor away for milliseconds, with the
-// device's lock held, and gives it back late to whoever used up his share. There the thread blocks in the kernel, which lets
-// go of the lock and gets the processor back when a packet comes. (sched_yield is no way out: since Linux 6.18 it forfeits the
-// rest of the share, and a thread that calls it beside others who compute hardly runs at all.)
+// spin is how the thread of a job waits for packets: it polls, because being woken takes longer than most answers. Silence
+// of many usual waits means that the answer is not under way: the peer has lost its processor. Then the thread blocks in the
+// kernel, so that it has not used up its own share when the peer is back. Where wait after wait ends there, the peer needs
+// this very processor, and the thread blocks soon.
 type spin struct {
-	quiet   int // rounds in a row in which nothing happened
-	last    job.Ticks
-	lost    uint64    // preemptions seen
-	blocks  bool      // until then
-	until   job.Ticks // when it polls again, to see whether the others have gone
-	patient time.Duration
+	quiet   int       // rounds in a row in which nothing happened
+	since   job.Ticks // when they began
+	usual   job.Ticks // the median of waits that ended while it polled
+	last    job.Ticks // when it polled last
+	slept   bool      // this wait went on in the kernel, or while others had the processor
+	sleeps  int       // grows by two with each wait of this kind, and shrinks by one with each short wait
+	retryAt int       // beyond it a wait polls for longestPatience
+
+	stream bool      // nobody measures single answers: it blocks soon for a while after it has lost its processor
+	until  job.Ticks // when that while ends
 }
 
 const (
-	// suspectGap between two rounds is looked into: no round takes as long.
-	suspectGap = 300 * time.Microsecond
-	// quietRounds without anything come before blocking: an answer that is under way arrives within them.
-	quietRounds = 16
+	// patience is how many usual waits it polls, and leastPatience at least: many of a short path.
+	patience      = 4
+	leastPatience = 100 * time.Microsecond
+	// sharedAfter sleeps it blocks after quietRounds. Beyond firstRetry one wait polls for longestPatience, and then half as
+	// often each time: the path may just be long.
+	sharedAfter     = 8
+	quietRounds     = 16
+	firstRetry      = 256
+	lastRetry       = 1 << 13
+	longestPatience = 2 * time.Millisecond
+	// awayFor is a gap between two rounds in which the thread had no processor: no round takes as long.
+	awayFor = 300 * time.Microsecond
+	// streamBlocks is how long a stream that has lost its processor blocks soon.
+	streamBlocks = 200 * time.Millisecond
 	// blockAtMost bounds a block, since another may have taken the packet that was waited for.
 	blockAtMost = time.Millisecond
 	// blockPaced does where the next message may be due before any packet.
-	blockPaced      = 50 * time.Microsecond
-	firstPatience   = 50 * time.Millisecond
-	longestPatience = time.Second
+	blockPaced = 50 * time.Microsecond
 )
 
 // enter begins a slice of a job: the time since the last one says nothing.
-func (s *spin) enter(now job.Ticks) { s.last, s.lost = now, preemptions() }
+func (s *spin) enter(now job.Ticks) { s.last = now }
 
-// look notes a round. A gap in which the thread was preempted means that its processor is shared.
+// look notes a round, and whether the processor was lost since the one before.
 func (s *spin) look(now job.Ticks, c clock) {
 	gap := now - s.last
 	s.last = now
-	if gap > c.ticks(suspectGap) {
-		s.suspect(now, c)
+	if gap > c.ticks(awayFor) && s.quiet > 0 {
+		s.slept, s.since = true, s.since+gap
+		s.until = now + c.ticks(streamBlocks)
 	}
-}
-
-func (s *spin) suspect(now job.Ticks, c clock) {
-	lost := preemptions()
-	if lost == s.lost {
-		return
-	}
-	s.lost = lost
-	if s.blocks {
-		return // of blocking itself, or of long work
-	}
-	if now-s.until > c.ticks(longestPatience) {
-		s.patient = 0 // others of long ago
-	}
-	s.patient = min(max(2*s.patient, firstPatience), longestPatience)
-	s.blocks, s.until = true, now+c.ticks(s.patient)
 }
 
 // worked notes that something happened.
-func (s *spin) worked() { s.quiet = 0 }
+func (s *spin) worked(now job.Ticks) {
+	switch wait := now - s.since; {
+	case s.quiet == 0:
+		return
+	case s.slept:
+		if s.sleeps += 2; s.sleeps > s.retryAt {
+			s.retryAt = min(max(2*s.retryAt, firstRetry), s.sleeps+lastRetry)
+		}
+	case s.quiet < quietRounds: // perhaps one that followed at once
+		s.sleeps = max(s.sleeps-1, 0)
+	case s.sleeps > 0 || s.usual == 0: // or a path that is longer than thought
+		s.sleeps, s.retryAt, s.usual = 0, firstRetry, wait
+	case wait > s.usual:
+		s.usual += s.usual/16 + 1
+	default:
+		s.usual -= s.usual / 16
+	}
+	s.quiet, s.slept = 0, false
+}
+
+// blocks notes a round in which nothing happened, and tells whether to block.
+func (s *spin) blocks(now job.Ticks, c clock) bool {
+	if s.quiet++; s.quiet == 1 {
+		s.since = now
+	}
+	if s.quiet < quietRounds {
+		return false
+	}
+	switch {
+	case s.stream && now < s.until:
+		return true
+	case s.sleeps < sharedAfter:
+		return now-s.since > max(patience*s.usual, c.ticks(leastPatience))
+	case s.sleeps < s.retryAt:
+		return true
+	}
+	return now-s.since > c.ticks(longestPatience)
+}
 
 // idle waits a little where nothing happened; limit is when it has to be back, 0 where that is not known.
 func (s *spin) idle(e *engine, limit job.Ticks) {
-	s.quiet++
-	if !s.blocks || s.quiet < quietRounds {
-		return
-	}
 	now := job.Now()
-	if now >= s.until {
-		s.blocks = false
+	if !s.blocks(now, e.clock) {
 		return
 	}
+	s.slept = true
 	most := now + e.clock.ticks(blockAtMost)
 	if limit == 0 {
 		most = now + e.clock.ticks(blockPaced)

@@ -56,32 +56,42 @@ func TestSharedProcessor(t *testing.T) {
 	}
 }
 
-// TestSpinBlocks gives gaps in which the thread was preempted, and not.
+// TestSpinBlocks gives waits of different lengths, in microseconds, and expects how long each was polled before it blocked.
 func TestSpinBlocks(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	c := newClock()
-	var s spin
-	now := job.Now()
-	s.enter(now)
-	now += c.ticks(time.Second)
-	s.lost = preemptions()
-	s.look(now, c)
-	if s.blocks && s.lost == preemptions() {
-		t.Error("a gap without preemption makes it block")
-	}
-	s = spin{last: now, lost: preemptions() + 1<<40}
-	now += c.ticks(time.Second)
-	s.look(now, c)
-	if !s.blocks {
-		t.Error("a preemption does not make it block")
-	}
-	first := s.until - now
-	s.blocks, s.lost = false, 1<<40
-	now = s.until + c.ticks(time.Millisecond)
-	s.look(now, c)
-	if s.until-now < first*3/2 {
-		t.Error("the second time is no longer than the first")
+	c := clock{perNanosecond: 1}
+	const us = job.Ticks(1000)
+	for _, tt := range []struct {
+		name   string
+		before func(k int) job.Ticks // waits that come first
+		n      int
+		polled job.Ticks // of a wait without an end; rounds take a microsecond
+	}{
+		{"first", nil, 0, 100 * us},
+		{"short waits", func(int) job.Ticks { return 20 * us }, 100, 100 * us},
+		{"a few long ones among them", func(k int) job.Ticks { return 20*us + job.Ticks(k%20/19)*6000*us }, 101, 100 * us},
+		{"every answer needs this processor", func(int) job.Ticks { return 6000 * us }, 8, (quietRounds - 1) * us},
+		{"a long path", func(int) job.Ticks { return 500 * us }, 300, 4 * 500 * us},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var s spin
+			now := job.Ticks(1)
+			wait := func(length job.Ticks) (polled job.Ticks) {
+				start := now
+				for ; now-start < length; now += us {
+					if s.look(now, c); !s.slept && s.blocks(now, c) {
+						s.slept, polled = true, now-start
+					}
+				}
+				s.worked(now)
+				return polled
+			}
+			for k := range tt.n {
+				wait(tt.before(k))
+			}
+			if got := wait(1e9); got < tt.polled-tt.polled/4 || got > tt.polled+tt.polled/4 {
+				t.Errorf("polled for %d us, want %d", got/us, tt.polled/us)
+			}
+		})
 	}
 }
 

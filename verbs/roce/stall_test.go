@@ -41,6 +41,21 @@ func TestLateReceiver(t *testing.T) {
 	}
 }
 
+// TestSleeperLeaves has somebody sleep in the kernel for the device, and then drive it no more: the background goroutine takes over.
+func TestSleeperLeaves(t *testing.T) {
+	a, b := newPair(t, pairOptions{})
+	e := b.device.e
+	e.lock()
+	e.await(job.Now() + e.clock.ticks(50*time.Millisecond)) // meanwhile the background goroutine leaves the sockets to this sleeper
+	e.unlock()
+	check(t, a.qp.PostSend([]verbs.SendRequest{{
+		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	}}))
+	if c := a.await(nil); c.Status != verbs.Success {
+		t.Error(c.Status)
+	}
+}
+
 // drain forgets the receives and completions that an earlier job left behind.
 func drain(e *end) {
 	q := e.qp.(*queuePair)

@@ -18,7 +18,7 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 		to = a.State
 	}
 	verb := fmt.Sprintf("modify queue pair to %v", to)
-	if q.closed || e.closed {
+	if q.Closed() {
 		return e.fail(verb, q.qpn, verbs.ErrClosed)
 	}
 	if a.Mask&verbs.AttrCurrentState != 0 && a.CurrentState != q.state {
@@ -70,9 +70,6 @@ func (q *queuePair) checkRanges(a *verbs.QueuePairAttributes) error {
 	}
 	if a.Mask&verbs.AttrAccess != 0 && a.Access&^(remoteAccess|verbs.AccessLocalWrite|verbs.AccessMWBind|verbs.AccessRelaxedOrdering) != 0 {
 		errs = append(errs, fmt.Errorf("access %v of a queue pair: %w", a.Access, verbs.ErrUnsupported))
-	}
-	if a.Mask&verbs.AttrAltPath != 0 || a.Mask&verbs.AttrPathMigState != 0 {
-		errs = append(errs, fmt.Errorf("path migration: %w", verbs.ErrUnsupported))
 	}
 	return errors.Join(errs...)
 }
@@ -147,11 +144,16 @@ func (q *queuePair) enterState(to verbs.QPState) {
 		q.kick()
 	case verbs.StateSQD:
 		q.state = to
-		q.request.draining, q.request.drained = true, false
+		if from != verbs.StateSQD {
+			q.request.draining, q.request.drained = true, false
+		}
 		q.checkDrained()
 	case verbs.StateSQE:
 	}
 	q.state = to
+	if q.path != nil && (from == verbs.StateRTS || from == verbs.StateSQD) && (to == verbs.StateRTS || to == verbs.StateSQD) {
+		q.request.requesterSetup = q.requesterSetup()
+	}
 }
 
 // beginReceiving starts the responder at the transition to RTR.
@@ -159,6 +161,10 @@ func (q *queuePair) beginReceiving() {
 	var pool *packetPool
 	if q.transport == verbs.RC && q.attr.PeerWindow > 0 {
 		pool = &q.e.pool
+	}
+	q.peerPort = 0
+	if q.attr.PeerWindow > 0 {
+		q.peerPort = wire.Port // a device like this one
 	}
 	q.respond.begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool)
 }
@@ -172,10 +178,14 @@ func (q *queuePair) beginSending() {
 	if n := q.attr.PeerWindow; n > 0 && q.e.options.Window == 0 {
 		q.path.window.widen(n)
 	}
-	q.request.begin(q.attr.SendPSN, requesterSetup{
+	q.request.begin(q.attr.SendPSN, q.requesterSetup(), &q.path.trip)
+}
+
+func (q *queuePair) requesterSetup() requesterSetup {
+	return requesterSetup{
 		mtu: q.mtu, retries: q.attr.RetryCount, rnrRetries: q.attr.RNRRetry, reads: int(q.attr.MaxRDAtomic),
 		timeout: q.e.ackTimeout[q.attr.Timeout&31], keeps: q.attr.PeerWindow > 0,
-	}, &q.path.trip)
+	}
 }
 
 // sendPSN is the PSN of the packet sent next.
@@ -205,7 +215,7 @@ func (q *queuePair) reset() {
 func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
 	q.e.lock()
 	defer q.e.unlock()
-	if q.closed {
+	if q.Closed() {
 		return verbs.QueuePairAttributes{}, q.e.fail("query queue pair", q.qpn, verbs.ErrClosed)
 	}
 	a := q.attr
@@ -233,6 +243,9 @@ func (q *queuePair) enterError() {
 	q.respond.held.clear()
 	q.failReceive(verbs.FlushError)
 	q.flush()
+	if q.srq != nil { // it takes no more of them (IBTA 10.2.9.3)
+		q.e.raise(verbs.AsyncEvent{Type: verbs.EventQPLastWQEReached, QP: q})
+	}
 }
 
 // flush completes what is posted with FlushError, as far as there is room in the completion queues.
@@ -300,6 +313,6 @@ func (q *queuePair) checkDrained() {
 	}
 	q.request.drained = true
 	if q.attr.SQDAsyncNotify {
-		q.e.raise(verbs.AsyncEvent{Type: verbs.EventSQDrained, QPN: q.qpn})
+		q.e.raise(verbs.AsyncEvent{Type: verbs.EventSQDrained, QP: q})
 	}
 }

@@ -78,11 +78,11 @@ func (q *queuePair) sendSome(now job.Ticks, quantum int) (sent int, why outcome)
 			k := r.packet
 			cost := r.cost(w, k, k+1)
 			window := &q.path.window
-			if q.charge(); !window.admits(cost, r.repairing(window.size)) {
+			if q.charge(); !window.admits(cost, r.gapAllowance(window.size)) {
 				q.clock()
 				return sent, blocked
 			}
-			asks := r.wantsAck(k, cost, quantum-sent, window.size-window.inFlight-cost, window.size, now)
+			asks := r.wantsAck(k, cost, quantum-sent, window.size-window.inFlight-cost, window.size)
 			if !q.sendData(q.send.next, k, asks) {
 				q.gone(q.send.next)
 				return sent, idle
@@ -367,6 +367,9 @@ func (q *queuePair) onResponse(p *wire.Packet, now job.Ticks) {
 	}
 	psn := p.PSN()
 	if !r.owns(psn) {
+		if wire.PSNDiff(psn, r.una) < 0 {
+			r.onRepeated()
+		}
 		q.e.count.strayResponses++
 		return
 	}

@@ -64,7 +64,7 @@ type socket struct {
 	mtu          int // payload bytes of a packet that its interface carries
 	segmentation bool
 	joins        bool // the kernel joins what arrives in a row
-	calm         calm
+	singles      singles
 	bufferBytes  int // of the receive buffer, as the kernel counts
 	paths        map[pathKey]*path
 	sources      *sourceTable
@@ -187,7 +187,7 @@ func (s *socket) close() error { return syscall.Close(s.fd) }
 // receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the
 // last, 0 where that is not known. The sender is in s.in.name. It never blocks: n is 0 when there is nothing.
 func (s *socket) receive(b []byte) (n, segment int) {
-	if !s.joins || s.calm.prevails() {
+	if !s.joins || s.singles.prevails() {
 		s.in.length = uint32(len(s.in.name))
 		r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
 			uintptr(unsafe.Pointer(&s.in.name[0])), uintptr(unsafe.Pointer(&s.in.length)))
@@ -220,7 +220,7 @@ func (s *socket) receive(b []byte) (n, segment int) {
 			segment = int(binary.NativeEndian.Uint32(s.in.control[syscall.SizeofCmsghdr:]))
 		}
 	}
-	s.calm.notice(segment < n)
+	s.singles.notice(segment < n)
 	return n, segment
 }
 
@@ -378,15 +378,6 @@ func pollUntil(fds []pollFD, ns int64) {
 	_, _, _ = syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(fds))), uintptr(len(fds)),
 		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
 }
-
-// preemptions counts how often this thread lost its processor to another that wanted it.
-func preemptions() uint64 {
-	var u syscall.Rusage
-	_, _, _ = syscall.RawSyscall(syscall.SYS_GETRUSAGE, rusageThread, uintptr(unsafe.Pointer(&u)), 0)
-	return uint64(u.Nivcsw)
-}
-
-const rusageThread = 1
 
 // waker ends another thread's pollUntil. What it writes and reads lies in it, so that no ring allocates, not even where a race
 // detector looks on.

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 )
 
 // sockaddr is an address as the kernel wants it.
@@ -34,7 +33,7 @@ type socket struct {
 	mtu          int
 	name         string
 	segmentation bool
-	calm         calm
+	singles      singles
 	bufferBytes  int
 	paths        map[pathKey]*path
 	sources      *sourceTable
@@ -108,6 +107,3 @@ func (s *socket) send(p *path, b []byte, _ int) bool {
 
 // sendBurst takes nothing here: the batches are sent one by one.
 func (s *socket) sendBurst(*burst) int { return 0 }
-
-// preemptions is not known here: a gap in a thread's time is taken for one.
-func preemptions() uint64 { return uint64(job.Now()) }

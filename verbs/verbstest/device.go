@@ -1,10 +1,7 @@
 package verbstest
 
 import (
-	"errors"
-	"fmt"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
@@ -62,59 +59,6 @@ func testPort(t *testing.T, s *suite, e End) {
 	keys, err := e.Device.PKeys(max(e.Port, 1))
 	if err != nil || len(keys) == 0 && !s.dev.lacks(HasPKeys) {
 		t.Errorf("P_Keys %v, %v; want at least one", keys, err)
-	}
-}
-
-// testClose closes parents before children, everything twice, and looks for what is left.
-func testClose(t *testing.T, s *suite) {
-	t.Run("parent first", func(t *testing.T) { testBusy(t, s) })
-	t.Run("churn", func(t *testing.T) { testChurn(t, s) })
-}
-
-func testBusy(t *testing.T, s *suite) {
-	d := s.pair.A.Device
-	pd := must[verbs.ProtectionDomain](t, "allocate domain")(d.AllocPD())
-	ch := must[verbs.CompletionChannel](t, "create channel")(d.CreateCompletionChannel())
-	cq := must[verbs.CompletionQueue](t, "create CQ")(d.CreateCQ(verbs.CompletionQueueOptions{Channel: ch}))
-	srq := must[verbs.SharedReceiveQueue](t, "create SRQ")(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{}))
-	buf := must[*verbs.Buffer](t, "allocate memory")(verbs.Alloc(4096, verbs.MemoryOptions{}))
-	mr := must[verbs.MemoryRegion](t, "register memory")(pd.RegisterMemory(buf.Bytes(), allRemote))
-	var qps []verbs.QueuePair
-	for range 2 {
-		qps = append(qps, must[verbs.QueuePair](t, "create QP")(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq, SRQ: srq})))
-	}
-	for _, c := range []struct {
-		name string
-		io   interface{ Close() error }
-	}{{"device", d}, {"domain", pd}, {"completion queue", cq}, {"shared receive queue", srq}, {"channel", ch}} {
-		err := c.io.Close()
-		if !errors.Is(err, verbs.ErrBusy) || !strings.ContainsAny(fmt.Sprint(err), "123456789") {
-			t.Errorf("close %s with children: %v, want ErrBusy and how many they are", c.name, err)
-		}
-	}
-	for i, qp := range qps {
-		if err := qp.Close(); err != nil {
-			t.Errorf("close QP: %v", err)
-		}
-		if i == 0 {
-			if err := cq.Close(); !errors.Is(err, verbs.ErrBusy) {
-				t.Errorf("close CQ with one QP left: %v, want ErrBusy", err)
-			}
-		}
-	}
-	for _, c := range []struct {
-		name string
-		io   interface{ Close() error }
-	}{{"SRQ", srq}, {"CQ", cq}, {"channel", ch}, {"region", mr}, {"domain", pd}, {"memory", buf}} {
-		if err := c.io.Close(); err != nil {
-			t.Errorf("close %s: %v", c.name, err)
-		}
-	}
-	if err := qps[0].Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-		t.Errorf("close QP again: %v, want nothing or ErrClosed", err)
-	}
-	if err := qps[0].PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend}}); err == nil {
-		t.Error("a closed queue pair took a request")
 	}
 }
 

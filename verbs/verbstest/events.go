@@ -3,6 +3,7 @@ package verbstest
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -138,7 +139,77 @@ func testEvents(t *testing.T, s *suite) {
 			t.Errorf("wait ended with %v, want context.Canceled", err)
 		}
 	})
+	t.Run("cancelled beside an event", func(t *testing.T) { testCancelledBeside(t, s) })
+	t.Run("one of two queues closed", func(t *testing.T) {
+		r := newEventRig(t, s)
+		other := newRig(t, s, rigOptions{channel: r.ch})
+		for _, x := range []*rig{other, r.rig} {
+			if err := x.b.recvCQ.Arm(verbs.NotifyAny); err != nil {
+				t.Fatal(err)
+			}
+			x.b.receive(9, x.b.sge(0, 64))
+			x.a.post(x.a.request(9, verbs.OpSend, 8))
+			x.a.wantSent(9, verbs.Success)
+		}
+		for _, c := range []io.Closer{other.b.qp, other.b.recvCQ} {
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.wait()
+	})
+	t.Run("closed with an event not acknowledged", func(t *testing.T) {
+		r := newEventRig(t, s)
+		r.arm(verbs.NotifyAny)
+		r.a.post(r.a.request(1, verbs.OpSend, 8))
+		if _, err := r.ch.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.a.wantSent(1, verbs.Success)
+		for _, c := range []io.Closer{r.b.qp, r.b.recvCQ} {
+			if err := c.Close(); err != nil {
+				t.Errorf("close %T: %v", c, err)
+			}
+		}
+	})
 	t.Run("CQ_ERR", func(t *testing.T) { testOverflow(t, s) })
+}
+
+// testCancelledBeside has two events wait, and the wait for the first cancelled at about the time that it ends: what is left of the
+// cancelling must not end the next.
+func testCancelledBeside(t *testing.T, s *suite) {
+	r := newEventRig(t, s)
+	for range 500 {
+		for _, x := range []struct {
+			from, to *side
+			cq       verbs.CompletionQueue
+		}{{r.a, r.b, r.b.recvCQ}, {r.b, r.a, r.b.sendCQ}} {
+			if err := x.cq.Arm(verbs.NotifyAny); err != nil {
+				t.Fatal(err)
+			}
+			x.to.receive(1, x.to.sge(0, 64))
+			x.from.post(x.from.request(1, verbs.OpSend, 8))
+			x.from.wantSent(1, verbs.Success)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		events := 0
+		if cq, err := r.ch.Wait(ctx); err == nil {
+			cq.Acknowledge(1)
+			events++
+		} else if !errors.Is(err, context.Canceled) {
+			t.Fatalf("wait ended with %v, want context.Canceled", err)
+		}
+		for ; events < 2; events++ {
+			cq, err := r.ch.Wait(t.Context())
+			if err != nil {
+				t.Fatalf("the wait after the cancelled one: %v", err)
+			}
+			cq.Acknowledge(1)
+		}
+		r.b.received()
+		r.a.received()
+	}
 }
 
 // testOverflow fills a completion queue that nobody polls.

@@ -3,6 +3,7 @@ package verbstest
 import (
 	"errors"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -10,11 +11,54 @@ import (
 )
 
 func testFlags(t *testing.T, s *suite) {
+	t.Run("address handle on RC", func(t *testing.T) { testStrayAddress(t, s) })
+	t.Run("queue resized", func(t *testing.T) { testResize(t, s) })
 	t.Run("signaled", func(t *testing.T) { testSignaled(t, s) })
 	t.Run("signal all", func(t *testing.T) { testSignalAll(t, s) })
 	t.Run("inline", func(t *testing.T) { testInline(t, s) })
 	t.Run("order", func(t *testing.T) { testOrder(t, s) })
 	t.Run("fence", func(t *testing.T) { testFence(t, s) })
+}
+
+// testStrayAddress posts a WRITE of RC that names an address handle: that is for UD, and means nothing here.
+func testStrayAddress(t *testing.T, s *suite) {
+	if s.dev.lacks(HasUnconnected) {
+		t.Skip("the device has no address handles")
+	}
+	r := newRig(t, s, rigOptions{})
+	q := r.a.request(1, verbs.OpWrite, 64)
+	q.AH = must[verbs.AddressHandle](t, "create AH")(r.a.pd.CreateAH(r.a.vector(r.b)))
+	closing(t, "AH", q.AH)
+	q.RemoteQPN, q.RemoteQKey = 5, 6
+	fill(r.a.buf.Bytes()[:64], 1)
+	r.a.post(q)
+	r.a.wantSent(1, verbs.Success)
+	if i := firstDifference(r.a.buf.Bytes()[:64], r.b.buf.Bytes()[:64]); i >= 0 {
+		t.Errorf("byte %d is not what was written", i)
+	}
+}
+
+// testResize makes a completion queue longer and shorter while completions wait in it: all come, in order.
+func testResize(t *testing.T, s *suite) {
+	r := newRig(t, s, rigOptions{cqDepth: 64})
+	next := uint64(0)
+	for _, depth := range []int{200, 100, 16} {
+		for i := range uint64(10) {
+			r.a.post(r.a.request(next+i, verbs.OpWrite, 8))
+		}
+		if err := r.a.sendCQ.Resize(depth); errors.Is(err, verbs.ErrUnsupported) || errors.Is(err, syscall.EOPNOTSUPP) {
+			t.Skipf("the device does not: %v", err)
+		} else if err != nil || r.a.sendCQ.Depth() < depth {
+			t.Fatalf("resize to %d: %d entries, %v", depth, r.a.sendCQ.Depth(), err)
+		}
+		for range 10 {
+			r.a.wantSent(next, verbs.Success)
+			next++
+		}
+	}
+	if err := r.a.sendCQ.Resize(1 << 30); err == nil {
+		t.Error("a queue of 2^30 entries")
+	}
 }
 
 // testSignaled posts unsignaled requests between signaled ones: only those complete, in order.

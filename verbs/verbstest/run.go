@@ -2,6 +2,7 @@ package verbstest
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
@@ -28,15 +29,34 @@ type Pair struct {
 	Timestamps bool
 }
 
-// Run drives the provider behind newPair through the whole suite. newPair opens fresh devices and closes them by
-// t.Cleanup; it is called once per group of tests.
-func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
+// Run drives the provider behind newPair through the whole suite, or through the groups that are named. newPair opens fresh
+// devices and closes them by t.Cleanup; it is called once per group of tests.
+func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations, only ...string) {
 	t.Helper()
 	d.check(t)
-	for _, g := range []group{
+	all := groups()
+	for _, name := range only {
+		if !slices.ContainsFunc(all, func(g group) bool { return g.name == name }) {
+			t.Errorf("the suite has no group %q", name)
+		}
+	}
+	for _, g := range all {
+		if len(only) > 0 && !slices.Contains(only, g.name) {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) {
+			p := newPair(t)
+			g.run(t, &suite{pair: p, dev: d})
+		})
+	}
+}
+
+func groups() []group {
+	return []group{
 		{"lacks", testLacks},
 		{"device", testDevice},
-		{"close", testClose},
+		{"handles", testHandles},
+		{"churn", testChurn},
 		{"memory", testMemory},
 		{"data", testData},
 		{"largest message", testLargest},
@@ -59,11 +79,6 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations) {
 		{"jobs", testJobs},
 		{"job edges", testJobEdges},
 		{"many", testMany},
-	} {
-		t.Run(g.name, func(t *testing.T) {
-			p := newPair(t)
-			g.run(t, &suite{pair: p, dev: d})
-		})
 	}
 }
 

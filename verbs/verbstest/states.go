@@ -152,6 +152,9 @@ func testPostingByState(t *testing.T, s *suite, transport verbs.Transport) {
 			if err != nil && (!errors.As(err, &p) || p.Index != 0) {
 				t.Errorf("post send: %v, want a PostError at 0", err)
 			}
+			if e, is := err.(*verbs.Error); err != nil && (!is || e.Err != error(p)) { //nolint:errorlint // the order is the contract
+				t.Errorf("post send: %#v, want a verbs.Error around the PostError", err)
+			}
 		})
 	}
 }

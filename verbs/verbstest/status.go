@@ -113,7 +113,7 @@ func testBadReceive(t *testing.T, s *suite) {
 func testNoReadResources(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
 		if side == "B" {
-			o.MaxDestRDAtomic = 0
+			o.MaxDestRDAtomic = verbs.Zero
 		}
 	}})
 	r.a.post(r.a.request(1, verbs.OpRead, 64))

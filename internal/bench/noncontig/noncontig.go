@@ -149,7 +149,7 @@ func (w *Workload) stridedRequests(addr uint64, lkey uint32, request func([]verb
 	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, lkey)
 	within := pattern.ListLimits{Entries: 1}
 	if w.Strategy.Cut == plan.Lists {
-		within = w.Lists
+		within = w.Load.Lists
 	}
 	parts, err := pattern.SplitSGEs(entries, within)
 	if err != nil {
@@ -202,7 +202,7 @@ func (w *Workload) makeReceives(own Memory) error {
 			continue
 		}
 		entries := w.Layout.AppendSGEs(nil, base+uint64(w.PlaceAt(k)), lkey)
-		parts, err := pattern.SplitSGEs(entries, w.Lists)
+		parts, err := pattern.SplitSGEs(entries, w.Load.Lists)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -25,10 +25,11 @@ import (
 
 // flags are the flags of 'ab' as they were typed.
 type flags struct {
-	gate                                     gate.Flags
-	pairs                                    int
-	figure, width, limit, format, save, seed string
-	quiet                                    bool
+	gate                       gate.Flags
+	confidence                 float64
+	pairs                      int
+	figure, width, limit, seed string
+	output                     output.Flags
 }
 
 // config is what to measure, and how to judge.
@@ -41,9 +42,7 @@ type config struct {
 	Gate       gate.Config
 	Confidence float64
 	Seed       uint64
-	Format     string
-	Save       string
-	Quiet      bool
+	Output     output.Config
 }
 
 // NewCommand makes 'ab'.
@@ -56,12 +55,13 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"judge the ratios of B to A: what drifts, drifts in both. In each round A runs\n" +
 			"twice: A against itself is the control, and where it differs from itself nothing\n" +
 			"is told of B. Ratios are judged by Wilcoxon's signed ranks.\n\n" +
-			"A command is a command line of gobw or golat, or perftest:PROGRAM ... for a\n" +
-			"stock perftest's client. The servers must be there, and serve one test after\n" +
-			"another: gobw serve does.",
+			"A command is a command line of gobw or golat, of another build of it with its\n" +
+			"path, or perftest:PROGRAM ... for a stock perftest's client. The servers must be\n" +
+			"there, and serve one test after another: gobw serve does.",
 		Example: "  " + tool + " ab 'write alpha -q 1' 'write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --width 2%\n" +
-			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --fail-on 'worse>5%'\n" +
+			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --expect 'worse<5%'\n" +
+			"  " + tool + " ab '/opt/gobw-0.9/gobw write alpha' 'write alpha'\n" +
 			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41",
 		Args: cmdline.ArgumentCount(2, 2, "two command lines, each in quotes"),
 		RunE: cmdline.Run(
@@ -75,17 +75,16 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.width, "width", "", "end when the interval of the change is as narrow as this: 2%")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
 	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (bw; of golat p50)")
-	f.gate.Bind(fs, "worse, worse>5%, too-few", "unclear, disturbed, too-few, incomplete")
+	f.gate.Bind(fs, "'worse<5%' (B against A)")
+	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
 	fs.StringVar(&f.seed, "seed", "", "number from which the order is drawn (another each time)")
-	fs.StringVar(&f.format, "format", "", strings.Join(render.ComparisonFormats(), ", ")+" (table, or by the ending of --save)")
-	fs.StringVar(&f.save, "save", "", "write to this file instead of standard output")
-	fs.BoolVar(&f.quiet, "quiet", false, "no line for each pair")
+	f.output.Bind(fs, render.ComparisonFormats())
 	return cmd
 }
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{Pairs: f.pairs, Confidence: f.gate.Confidence, Save: f.save, Quiet: f.quiet, Seed: rand.Uint64()}
+	c := config{Pairs: f.pairs, Confidence: f.confidence, Seed: rand.Uint64()}
 	var wrong cmdline.Faults
 	var err error
 	c.A, err = parseSide(tool, args[0])
@@ -94,7 +93,12 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.Note(cmdline.Prefixed("B", err))
 	wrong.If(c.A.latency != c.B.latency && wrong == nil,
 		"one command measures bandwidth and the other latency: they have no figure to compare")
+	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
+	wrong.Note(err)
 	name := f.figure
+	if named := expect.Figures(c.Gate.Expect); name == "" && err == nil && len(named) > 0 {
+		name = named[0]
+	}
 	if name == "" {
 		name = "bw"
 		if c.A.latency {
@@ -120,14 +124,13 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		c.Limit, err = plan.ParseSeconds(f.limit)
 		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time such as 90s or 10m", f.limit)
 	}
-	c.Gate, err = f.gate.Config()
-	wrong.Note(err)
+	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
 	if f.seed != "" {
 		if c.Seed, err = strconv.ParseUint(f.seed, 10, 64); err != nil {
 			wrong.Note(fmt.Errorf("--seed %q: want a whole number", f.seed))
 		}
 	}
-	c.Format, err = output.FormatAmong(render.ComparisonFormats(), f.format, f.save)
+	c.Output, err = f.output.Config()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
 }
@@ -135,7 +138,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 // run measures, prints what there is, and judges by the gate. What ended the measuring early ends the command, after what was
 // measured has been printed.
 func run(ctx context.Context, out output.Streams, c config) error {
-	if err := output.CheckWritable(c.Save); err != nil {
+	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
 	if c.Limit > 0 {
@@ -151,11 +154,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return failed
 	}
 	whole := m.comparison(c)
-	err := output.Write(out, c.Save, func(w io.Writer) error { return render.Comparison(w, c.Format, whole) })
+	err := c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Comparison(w, format, whole) })
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
 	judged := *whole
 	judged.Points = judged.Points[:1] // the control has said its part in the verdict
-	return c.Gate.Judge(nil, &judged)
+	return gate.Verdict(expect.JudgeComparison(&judged, c.Gate.Expect, c.Gate.Accept))
 }

@@ -12,26 +12,29 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
 
 func TestParseSide(t *testing.T) {
 	for line, want := range map[string]side{
-		"write host -q 4":               {tool: "gobw", args: []string{"write", "host", "-q", "4"}},
-		"golat send host":               {tool: "golat", args: []string{"send", "host"}, latency: true},
-		"perftest:/opt/ib_read_lat h":   {tool: "gobw", program: "/opt/ib_read_lat", args: []string{"h"}, latency: true},
-		"perftest:ib_write_bw h -s 4K":  {tool: "gobw", program: "ib_write_bw", args: []string{"h", "-s", "4K"}},
-		"gobw atomic host --loopback=1": {tool: "gobw", args: []string{"atomic", "host", "--loopback=1"}},
+		"write host -q 4":                {},
+		"golat send host":                {latency: true},
+		"gobw atomic --loopback=1":       {},
+		"perftest:/opt/ib_read_lat h":    {program: "/opt/ib_read_lat", args: []string{"h"}, latency: true, stock: true},
+		"perftest:ib_write_bw h -s 4K":   {program: "ib_write_bw", args: []string{"h", "-s", "4K"}, stock: true},
+		"/opt/old/gobw write host -q 4":  {program: "/opt/old/gobw", args: []string{"write", "host", "-q", "4"}},
+		"./golat send --from-the-future": {program: "./golat", args: []string{"send", "--from-the-future"}, latency: true},
 	} {
 		got, err := parseSide("gobw", line)
-		if err != nil || got.tool != want.tool || got.program != want.program || got.latency != want.latency || !slices.Equal(got.args, want.args) {
+		if err != nil || got.program != want.program || got.latency != want.latency || got.stock != want.stock || !slices.Equal(got.args, want.args) {
 			t.Errorf("%q: %+v, %v; want %+v", line, got, err, want)
 		}
 	}
-	for _, line := range []string{"", "gobw", "qualify nic", "perftest:", "write host --save x", "write host --format=json", "rm -rf x"} {
+	for _, line := range []string{"", "gobw", "qualify nic", "perftest:", "write host --save x", "write host --format=json", "./gobw write --save=x", "write host --szie 4", "rm -rf x"} {
 		if s, err := parseSide("gobw", line); err == nil {
 			t.Errorf("%q: accepted as %+v", line, s)
 		}
@@ -45,12 +48,12 @@ func TestConfigNamesAllMistakes(t *testing.T) {
 		cmd.SetArgs(args)
 		return cmd.Execute()
 	}
-	err := refused("serve", "write host", "--pairs", "-1", "--figure", "qps", "--width", "200%", "--time", "soon", "--margin", "0%",
-		"--fail-on", "worst", "--accept", "all", "--confidence", "2", "--format", "xml", "--seed", "x")
+	err := refused("serve", "write host", "--pairs", "-1", "--figure", "qps", "--width", "200%", "--time", "soon",
+		"--expect", "worst", "--accept", "all", "--confidence", "2", "--format", "xml", "--seed", "x")
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"A: ", "--pairs", "--figure", "--width", "--time", "--margin", "--fail-on", "--accept", "--confidence", "--format", "--seed"} {
+	for _, want := range []string{"A: ", "--pairs", "--figure", "--width", "--time", "--expect", "--accept", "--confidence", "--format", "--seed"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in:\n%v", want, err)
 		}
@@ -102,7 +105,7 @@ func TestPerftestFigure(t *testing.T) {
 // TestComparison judges rounds as they come from a machine that drifts: planted, not planted, and with a control that differs.
 func TestComparison(t *testing.T) {
 	bw, _ := figure.Named("bw")
-	c := config{Figure: bw, Pairs: 21, Gate: gate.Config{Margin: 0.05}, Confidence: 0.95, A: side{line: "a"}, B: side{line: "b"}}
+	c := config{Figure: bw, Pairs: 21, Confidence: 0.95, A: side{line: "a"}, B: side{line: "b"}}
 	rounds := func(b, again float64) measurement {
 		var m measurement
 		for i := range 21 {
@@ -127,6 +130,23 @@ func TestComparison(t *testing.T) {
 		if got := m.comparison(c).Points[0].Verdict; got.Word != tt.want || got.Cause != tt.cause {
 			t.Errorf("%s: %s, want %s %s", tt.name, got.InWords(), tt.want, tt.cause)
 		}
+	}
+}
+
+// A figure of zero has no ratio: nothing can be told, and the result can be written as JSON.
+func TestZeroFigure(t *testing.T) {
+	bw, _ := figure.Named("bw")
+	c := config{Figure: bw, Pairs: 8, Confidence: 0.95, Output: output.Config{Quiet: true}}
+	m, err := rounds(output.Streams{}, c, func(arm int) (outcome, error) { return outcome{value: float64(arm % 2)}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := m.comparison(c)
+	if err := render.Comparison(io.Discard, "json", whole); err != nil {
+		t.Error(err)
+	}
+	if p := whole.Points[0]; p.Word != stats.CannotTell || p.Cause != stats.NotFinite {
+		t.Errorf("%+v", p.Verdict)
 	}
 }
 
@@ -165,14 +185,14 @@ func noises() map[string]func(r *rand.Rand) func() float64 {
 func TestWidthKeepsItsPromise(t *testing.T) {
 	latency, _ := figure.Named("p50")
 	made, widths := noises(), []float64{0.06, 0.03}
-	if testing.Short() {
+	if !testrun.Whole() {
 		*trials, widths = min(*trials, 50), widths[:1]
 	}
 	t.Logf("%-15s %5s %6s %8s %7s %6s %7s %6s", "noise", "width", "change", "covered", "alarms", "found", "missed", "pairs")
 	for _, width := range widths {
 		for _, name := range slices.Sorted(maps.Keys(made)) {
 			for _, change := range []float64{0, 0.05, 0.10} {
-				c := config{Figure: latency, Pairs: 128, Width: width, Gate: gate.Config{Margin: 0.05}, Confidence: 0.95, Quiet: true}
+				c := config{Figure: latency, Pairs: 128, Width: width, Confidence: 0.95, Output: output.Config{Quiet: true}}
 				covered, alarms, found, missed, pairs := 0, 0, 0, 0, 0
 				for trial := range *trials {
 					c.Seed = uint64(trial)
@@ -196,7 +216,7 @@ func TestWidthKeepsItsPromise(t *testing.T) {
 						alarms++
 					case p.Word == stats.Worse:
 						found++
-					case p.Word == stats.Same && change > c.Gate.Margin:
+					case p.Word == stats.Same && change > stats.DefaultMargin:
 						missed++
 					}
 					pairs += len(m.a)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -49,9 +50,9 @@ const lookShare = 0.6
 func measure(ctx context.Context, out output.Streams, c config) (measurement, error) {
 	return rounds(out, c, func(arm int) (outcome, error) {
 		if arm == armB {
-			return c.B.run(ctx, c.Figure)
+			return c.B.run(ctx, out, c.Figure)
 		}
-		return c.A.run(ctx, c.Figure)
+		return c.A.run(ctx, out, c.Figure)
 	})
 }
 
@@ -72,13 +73,12 @@ func rounds(out output.Streams, c config, run func(arm int) (outcome, error)) (m
 		}
 		m.add(got)
 		look := c.Width > 0 && isLook(len(m.a))
-		if c.Quiet && !look {
+		if c.Output.Quiet && !look {
 			continue
 		}
 		effect := m.effect(c)
-		if !c.Quiet {
-			fmt.Fprintf(out.Err, "pair %d of %d: A %s, B %s: %+.1f %%%s\n", round+1, c.Pairs, c.Figure.InUnit(got[armA].value), c.Figure.InUnit(got[armB].value),
-				100*(got[armB].value/got[armA].value-1), soFar(effect))
+		if !c.Output.Quiet {
+			fmt.Fprintf(out.Err, "pair %d of %d: A %s, B %s%s\n", round+1, c.Pairs, c.Figure.InUnit(got[armA].value), c.Figure.InUnit(got[armB].value), soFar(effect))
 		}
 		if in := effect.Interval; look && in != nil && in.High-in.Low <= c.Width {
 			m.ended = fmt.Sprintf("the interval is as narrow as %s", stats.Percent(c.Width))
@@ -133,16 +133,16 @@ func (c config) paired(old, new []float64) stats.Effect {
 
 // comparison judges: the first point is B against A, the second the control.
 func (m *measurement) comparison(c config) *compare.Comparison {
-	margins := stats.Margins{Same: c.Gate.Margin, Confidence: c.Confidence}
+	margins := stats.Margins{Same: expect.Margin(c.Gate.Expect), Confidence: c.Confidence}
 	effect, control := m.effect(c), m.control(c)
 	verdict := stats.Conclude([]stats.Effect{effect}, margins)[0]
 	controlled := stats.Conclude([]stats.Effect{control}, margins)[0]
-	if controlled.Word == stats.Better || controlled.Word == stats.Worse {
+	if (controlled.Word == stats.Better || controlled.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
 		verdict = stats.Unknown(stats.Disturbed, "a quieter machine, longer tests, or --priority realtime in both commands where that is allowed",
 			"the control, A against itself, differs by %+.1f %%, where nothing does", 100*control.Change)
 	}
 	out := &compare.Comparison{
-		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: c.Gate.Margin, Procedure: "one figure, in pairs",
+		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: margins.Same, Procedure: "one figure, in pairs",
 		Points: []compare.Point{
 			m.point(c, "B against A", m.b, effect, verdict),
 			m.point(c, "A against itself", m.again, control, controlled),
@@ -164,7 +164,7 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 }
 
 func (m *measurement) point(c config, row string, new []float64, e stats.Effect, v stats.Verdict) compare.Point {
-	worse, _, _ := e.Worse()
+	worse := e.Finite()
 	return compare.Point{
 		Group: "pairs", Row: row, Figure: c.Figure.Name, Unit: c.Figure.Unit, Old: summary(m.a, c), New: summary(new, c),
 		WorseBy: worse, Effect: e, Verdict: v,

@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -33,14 +34,16 @@ func FlagError(c *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if hint := perftestFlag(c, name); hint != "" {
+		if hint := cmp.Or(perftestFlag(c, name), synonym(c, name)); hint != "" {
 			text += hint
 		} else if near := plain.Nearest(name, names); near != "" {
 			text += fmt.Sprintf("; did you mean --%s?", near)
+		} else {
+			text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 		}
 	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
 		if letter := regexp.MustCompile(`'(.)' in`).FindStringSubmatch(text); letter != nil {
-			text += perftestFlag(c, letter[1])
+			text += cmp.Or(perftestFlag(c, letter[1]), synonym(c, letter[1]))
 		}
 		text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {
@@ -76,7 +79,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 func ArgumentCount(low, high int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < low || len(args) > high {
-			return exit.UsageError{Err: fmt.Errorf("%d words after '%s': want %s", len(args), cmd.CommandPath(), what)}
+			return exit.UsageError{Err: fmt.Errorf("%s wants %s; '%s -h' has examples", cmd.Name(), what, cmd.CommandPath())}
 		}
 		return nil
 	}

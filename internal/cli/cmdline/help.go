@@ -4,10 +4,13 @@ package cmdline
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // HelpWidth is what help texts keep to.
@@ -64,11 +67,7 @@ func writeFlags(w io.Writer, g FlagGroup, rest map[string]*pflag.Flag) error {
 	fs.SortFlags = false
 	for _, name := range g.Names {
 		if f := rest[name]; f != nil {
-			shown := *f
-			if shown.DefValue == "-1" {
-				shown.DefValue = "0" // not shown: the text says it in better words
-			}
-			fs.AddFlag(&shown)
+			fs.AddFlag(shown(f))
 			delete(rest, name)
 		}
 	}
@@ -77,6 +76,85 @@ func writeFlags(w io.Writer, g FlagGroup, rest map[string]*pflag.Flag) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s:\n%s", g.Title, fs.FlagUsagesWrapped(HelpWidth))
 	return err
+}
+
+// How much of a command -h shows.
+const (
+	briefLines    = 24 // of a terminal
+	briefExamples = 3
+	briefKey      = "brief flags" // of the command's annotations
+)
+
+// Brief names the flags that -h shows, those that most people use. Without it -h shows the first ones.
+func Brief(cmd *cobra.Command, names ...string) {
+	cmd.Annotations = map[string]string{briefKey: strings.Join(names, " ")}
+}
+
+// SetHelp has -h print one screen of a command; --help and 'help COMMAND' print all of it.
+func SetHelp(root *cobra.Command) {
+	all := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if !slices.Contains(args, "-h") {
+			all(c, args)
+			return
+		}
+		c.Print(briefHelp(c))
+	})
+}
+
+// briefHelp is what a command does, three examples, and its commands or most used flags.
+func briefHelp(c *cobra.Command) string {
+	examples := strings.Split(c.Example, "\n")
+	text := fmt.Sprintf("%s\n\nUsage: %s\n\n%s\n\n", c.Short, c.UseLine(), strings.Join(examples[:min(len(examples), briefExamples)], "\n"))
+	if c.HasAvailableSubCommands() {
+		groups := plain.Each(c.Groups(), func(g *cobra.Group) string {
+			return fmt.Sprintf("%-9s%s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
+		})
+		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' shows a command, '%s --help' what each is for.\n", c.CommandPath(), c.CommandPath())
+	}
+	wanted := strings.Fields(c.Annotations[briefKey])
+	var flags []*pflag.Flag
+	all := 0
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		all++
+		if len(wanted) == 0 || slices.Contains(wanted, f.Name) {
+			flags = append(flags, f)
+		}
+	})
+	last := fmt.Sprintf("\n'%s --help' explains all %d flags.\n", c.CommandPath(), all)
+	for ; ; flags = flags[:len(flags)-1] { // as many as there is room for
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		fs.SortFlags = false
+		for _, f := range flags {
+			fs.AddFlag(shown(f))
+		}
+		if out := text + fs.FlagUsagesWrapped(HelpWidth) + last; strings.Count(out, "\n") <= briefLines || len(flags) == 0 {
+			return out
+		}
+	}
+}
+
+// namesIn are the commands of a group.
+func namesIn(c *cobra.Command, group string) []string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.GroupID == group && sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}
+
+// shown is the flag as the help prints it.
+func shown(f *pflag.Flag) *pflag.Flag {
+	out := *f
+	if out.DefValue == "-1" {
+		out.DefValue = "0" // not printed: the text says it in better words
+	}
+	return &out
 }
 
 // Hide keeps a flag out of the help.

@@ -19,7 +19,8 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --format json, or csv",
 	"report-both": "--format json has both directions", "perform_warm_up": "give --warmup N", "data_validation": "give --verify=all",
 	"pin_cores": "give --cpu N", "retry_count": "give --retries", "report-counters": "--format json has the counters of both ends",
-	"version": "'%s version' tells it", "CPU-freq": "nothing is to do: leave it out",
+	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "figures name their units",
+	"use_old_post_send": "give --post-api post_send", "version": "'%s version' tells it", "CPU-freq": "nothing is to do: leave it out",
 }
 
 // perftestFlag says what to do about an option that perftest has and this command has not: our own, or perftest's names. name is
@@ -32,7 +33,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 		return ""
 	}
 	if !acts {
-		return fmt.Sprintf("; leave it out: %s takes it and does nothing with it; so does ours, which 'gobw install-links DIR' makes", tool)
+		return fmt.Sprintf("; leave it out: %s ignores it", tool)
 	}
 	text := fmt.Sprintf("; 'gobw install-links DIR' makes %s, which knows perftest's", tool)
 	hint := ours[long]
@@ -77,8 +78,11 @@ func CommandError(err error) error {
 			return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw install-links DIR' makes ib_%s_%s", word, right, op, op, suffix)
 		}
 	}
+	if line := otherWord(program, word); line != "" {
+		return fmt.Errorf("unknown command %q: here it is '%s'", word, line)
+	}
 	if names := strings.Fields(near); len(names) > 0 {
 		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", word, program, names[0])
 	}
-	return fmt.Errorf("unknown command %q; '%s --help' lists all", word, program)
+	return fmt.Errorf("unknown command %q; '%s -h' lists all; if it is a host: '%s write %s'", word, program, program, word)
 }

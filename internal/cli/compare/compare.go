@@ -1,13 +1,11 @@
-// Package compare is the command 'compare': two sets of saved results.
+// Package compare is the command 'compare': two sets of saved results, or many over time.
 package compare
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,130 +17,156 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/report/trend"
 )
 
 // flags are the flags of 'compare' as they were typed.
 type flags struct {
-	gate             gate.Flags
-	by, format, save string
-	figures          []string
-	unlike           bool
+	gate                gate.Flags
+	confidence          float64
+	by, since, pictures string
+	figures             []string
+	unlike              bool
+	output              output.Flags
 }
 
 // config is what to compare, and how.
 type config struct {
-	Old, New []string // without New: Old compared by a field with itself
+	Old, New []string      // without New: Old compared by a field with itself, or over time
+	Window   *trend.Window // what is new over time; nil: that is not judged
 	Gate     gate.Config
-	Format   string
-	Save     string
+	Output   output.Config
+	Pictures string // a directory; empty: none
 	Options  compare.Options
 }
 
+// overTime tells a series of results from two sides.
+func (c config) overTime() bool { return len(c.New) == 0 && c.Options.By == "" }
+
+const defaultSince = "7d"
+
 // NewCommand makes 'compare'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
-	flags := &flags{gate: gate.Flags{WithoutGate: []stats.Cause{stats.Disturbed, stats.Incomplete}}}
+	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW",
-		Short: "Tell whether two results differ",
+		Use:   "compare OLD NEW | compare DIR",
+		Short: "Tell whether two results differ, or when many changed",
 		Long: "Tell whether two results differ: better, worse, same, or cannot tell. Same is a\n" +
-			"claim: the interval of the change lies within the margin. The change is the\n" +
-			"Hodges-Lehmann estimate with its rank interval, which assume no distribution.\n\n" +
+			"claim: the interval of the change lies within 5 %, or within what is expected.\n" +
+			"The interval assumes no distribution (Hodges and Lehmann, by ranks).\n\n" +
 			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
-			"One alone is compared with itself across a field: --by qps.\n" +
-			"Two documents of 'fabric' are compared host by host and link by link.\n" +
-			"Four runs or more on each side are needed to tell anything: --runs 10 is good.\n\n" +
-			"A gate (--fail-on) fails where it cannot tell, unless the cause is accepted.",
-		Example: "  " + tool + " write alpha --runs 10 --save old.json\n" +
-			"  " + tool + " write alpha --runs 10 --save new.json\n" +
-			"  " + tool + " compare old.json new.json --fail-on 'worse>5%'\n" +
-			"  " + tool + " compare sweep.json --by qps",
+			"One alone is compared with itself across a field (--by qps) or, as a directory\n" +
+			"of nightly results, over time: when did which figure change (E-divisive)?\n" +
+			"Four runs on each side are needed to tell anything: --runs 10 is good.",
+		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
+			"  " + tool + " compare sweep.json --by qps\n" +
+			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +
+			"  " + tool + " compare nightly/ --save trend.html",
 		Args: cobra.ArbitraryArgs,
-		RunE: cmdline.Run(flags.config, func(_ context.Context, c config) error { return run(out, c) }),
+		RunE: cmdline.Run(f.config, func(_ context.Context, c config) error { return run(out, c) }),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	flags.gate.Bind(fs, "worse, worse>5%, geomean>2%, too-few, missing", "too-few, unclear, disturbed, incomplete, missing, not-finite")
-	flags.gate.BindDisturbed(fs)
-	fs.StringSliceVar(&flags.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
-	fs.StringVar(&flags.by, "by", "", "compare across this one field, which may differ: qps, tx_depth, device")
-	fs.BoolVar(&flags.unlike, "unlike", false, "compare although device, CPU or link differ")
-	fs.StringVar(&flags.format, "format", "", strings.Join(render.ComparisonFormats(), ", ")+" (table, or by the ending of --save)")
-	fs.StringVar(&flags.save, "save", "", "write to this file instead of standard output")
+	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
+	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
+	fs.StringVar(&f.by, "by", "", "compare across this one field, which may differ: qps, tx_depth, device")
+	fs.BoolVar(&f.unlike, "unlike", false, "compare although device, CPU or link differ")
+	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
+	fs.StringVar(&f.since, "since", "", "over time, what is new: 14d, 36h or a date (with --expect: "+defaultSince+")")
+	f.output.Bind(fs, render.TrendFormats())
+	fs.StringVar(&f.pictures, "pictures", "", "over time, write a picture of each series into this directory, as SVG")
 	return cmd
 }
 
+// config checks the flags and names all mistakes at once.
 func (f *flags) config(args []string) (config, error) {
-	c := config{Save: f.save, Options: compare.Options{
-		Confidence: f.gate.Confidence, Figures: f.figures, Unlike: f.unlike, By: f.by, DisturbedShare: f.gate.Disturbed,
-	}}
+	c := config{Pictures: f.pictures, Options: compare.Options{Confidence: f.confidence, Figures: f.figures, Unlike: f.unlike, By: f.by}}
 	var wrong cmdline.Faults
 	switch {
 	case len(args) == 2:
 		c.Old, c.New = strings.Split(args[0], ","), strings.Split(args[1], ",")
-	case len(args) == 1 && f.by != "":
+	case len(args) == 1:
 		c.Old = strings.Split(args[0], ",")
 	default:
-		wrong.Note(fmt.Errorf("%d results: want two, OLD and NEW, or one and --by", len(args)))
+		c.Old = args
+		wrong.If(len(args) == 0, "no results: want two, OLD and NEW, or a directory of results over time")
 	}
-	g, err := f.gate.Config()
+	var err error
+	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
 	wrong.Note(err)
-	c.Gate, c.Options.Margin, c.Options.Accept = g, g.Margin, g.Accept
-	c.Format, err = output.FormatAmong(render.ComparisonFormats(), f.format, f.save)
-	if ending := strings.ToLower(filepath.Ext(f.save)); slices.Contains([]string{".html", ".htm", ".svg", ".png", ".pdf"}, ending) {
-		err = fmt.Errorf("--save %s: a comparison is no page and no picture: --format is one of %s; 'report OLD NEW --save %s' lays both over one another",
-			f.save, strings.Join(render.ComparisonFormats(), ", "), f.save)
+	if err == nil {
+		c.Options.Margin, c.Options.Accept = expect.Margin(c.Gate.Expect), c.Gate.Accept
+		for _, name := range expect.Figures(c.Gate.Expect) {
+			if !slices.Contains(c.Options.Figures, name) {
+				c.Options.Figures = append(c.Options.Figures, name)
+			}
+		}
 	}
+	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
+	if c.overTime() {
+		if since := f.since; since != "" || f.gate.Given() {
+			w, err := trend.ParseWindow(cmp.Or(since, defaultSince))
+			wrong.Note(cmdline.Prefixed("--since", err))
+			c.Window = &w
+		}
+		wrong.If(f.unlike, "--unlike is for two results: over time each set-up is a series of its own")
+	}
+	wrong.If(!c.overTime() && f.since != "", "--since is for many results over time: compare DIR --since %s", f.since)
+	c.Output, err = f.output.Config()
 	wrong.Note(err)
+	page := slices.ContainsFunc(c.Output.Saves, func(s output.Save) bool { return s.Format == "html" })
+	wrong.If(!c.overTime() && (page || c.Output.Format == "html"), "two results make no page here: 'report OLD NEW --save page.html' lays both over one another")
+	wrong.If(c.Pictures != "" && !c.overTime(), "--pictures is for many results over time; 'report OLD NEW --pictures %s' draws two", c.Pictures)
 	return c, errors.Join(wrong...)
 }
 
-// run compares, prints, and judges by the gate.
+// run compares, prints, and judges.
 func run(out output.Streams, c config) error {
-	comparisons, lost, err := compared(c)
+	sides, lost, err := load(c)
 	if err != nil {
 		return err
 	}
 	lost.Note(out)
-	write := func(w io.Writer) error {
-		for _, one := range comparisons {
-			if one.Hosts > 0 && c.Format != "json" {
-				one = fabric.Brief(one)
-			}
-			if err := render.Comparison(w, c.Format, one); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := output.Write(out, c.Save, write); err != nil {
-		return err
-	}
-	return c.Gate.Judge(lost, comparisons...)
-}
-
-// compared compares the two sides, or within one side each value of a field with the first.
-func compared(c config) ([]*compare.Comparison, output.Lost, error) {
-	if fabrics, err := fabrics(c); len(fabrics) > 0 || err != nil {
-		return fabrics, nil, err
-	}
-	old, lost, err := output.Load(c.Old)
-	sides := [][]*report.Document{old}
-	if len(c.New) > 0 {
-		now, more, errNew := output.Load(c.New)
-		sides, lost, err = append(sides, now), append(lost, more...), errors.Join(err, errNew)
+	var comparisons []*compare.Comparison
+	var write func(w io.Writer, format string) error
+	if c.overTime() {
+		comparisons, write, err = overTime(out, c, sides[0], lost)
+	} else {
+		comparisons, write, err = twoSides(c, sides)
 	}
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
+	if err := c.Output.Deliver(out, write); err != nil || len(c.Gate.Expect) == 0 {
+		return err
+	}
+	var checks []report.Check
+	for _, one := range comparisons {
+		checks = append(checks, expect.JudgeComparison(one, c.Gate.Expect, c.Gate.Accept)...)
+	}
+	return errors.Join(append(lost.Undecided(), gate.Verdict(checks))...)
+}
+
+// load reads the results of one or both sides.
+func load(c config) ([][]*report.Document, output.Lost, error) {
+	old, lost, err := output.Load(c.Old)
+	if len(c.New) == 0 {
+		return [][]*report.Document{old}, lost, err
+	}
+	now, more, errNew := output.Load(c.New)
+	return [][]*report.Document{old, now}, append(lost, more...), errors.Join(err, errNew)
+}
+
+// twoSides compares the two sides, or within one side each value of a field with the first.
+func twoSides(c config, sides [][]*report.Document) (out []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
 	if len(sides) == 1 {
-		if sides, err = compare.Split(old, c.Options.By); err != nil {
+		if sides, err = compare.Split(sides[0], c.Options.By); err != nil {
 			return nil, nil, exit.UsageError{Err: err}
 		}
 	}
-	var out []*compare.Comparison
 	for _, side := range sides[1:] {
 		one, err := compare.Documents(sides[0], side, c.Options)
 		if err != nil {
@@ -150,46 +174,38 @@ func compared(c config) ([]*compare.Comparison, output.Lost, error) {
 		}
 		out = append(out, one)
 	}
-	return out, lost, nil
+	return out, func(w io.Writer, format string) error {
+		for _, one := range out {
+			if err := render.Comparison(w, format, one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
 }
 
-// fabrics compares two documents of 'gobw fabric'; nothing where the files are other results.
-func fabrics(c config) ([]*compare.Comparison, error) {
-	files := slices.Concat(c.Old, c.New)
-	var docs []*fabric.Document
-	for _, path := range files {
-		d, err := readFabric(path)
-		if err != nil {
-			return nil, exit.UsageError{Err: err}
-		}
-		if d != nil {
-			docs = append(docs, d)
-		}
+// overTime finds when figures changed, and sets what is new against what was before.
+func overTime(out output.Streams, c config, docs []*report.Document, lost output.Lost) ([]*compare.Comparison, func(w io.Writer, format string) error, error) {
+	if len(docs) == 1 {
+		return nil, nil, exit.UsageError{Err: errors.New("one result: want two, OLD and NEW, or a directory of results over time")}
 	}
-	switch {
-	case len(docs) == 0:
-		return nil, nil
-	case len(docs) != 2 || len(files) != 2:
-		return nil, exit.UsageError{Err: errors.New("documents of 'gobw fabric' are compared one with one: gobw compare OLD NEW")}
-	case len(c.Options.Figures) > 0:
-		return nil, exit.UsageError{Err: errors.New("--figures: a document of 'gobw fabric' has one figure")}
-	}
-	one, err := fabric.Compare(docs[0], docs[1], c.Options)
+	t, err := trend.Documents(docs, trend.Options{Figures: c.Options.Figures, Margin: c.Options.Margin, Confidence: c.Options.Confidence, Accept: c.Gate.Accept})
 	if err != nil {
-		return nil, exit.UsageError{Err: err}
+		return nil, nil, exit.UsageError{Err: err}
 	}
-	return []*compare.Comparison{one}, nil
-}
-
-// readFabric reads a document of 'gobw fabric'; nil: the file is something else, which others will read or refuse.
-func readFabric(path string) (*fabric.Document, error) {
-	b, err := report.ReadFile(path, report.MostBytes)
-	if err != nil || !fabric.Is(b) {
-		return nil, nil //nolint:nilerr,nilnil // whoever reads results says it better
+	for _, e := range lost {
+		t.LeftOut = append(t.LeftOut, e.Error())
 	}
-	d, err := fabric.Read(bytes.NewReader(b))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	var judged []*compare.Comparison
+	var since *compare.Comparison
+	if c.Window != nil {
+		since = t.Since(*c.Window)
+		judged = append(judged, since)
 	}
-	return d, nil
+	if c.Pictures != "" {
+		if err := output.WritePictures(out, c.Pictures, render.TrendPictures(t, len(t.Series))); err != nil {
+			return nil, nil, err
+		}
+	}
+	return judged, func(w io.Writer, format string) error { return render.Trend(w, format, t, since) }, nil
 }

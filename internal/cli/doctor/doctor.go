@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -75,6 +76,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	device.Bind(cmd.Flags())
 	peer.Bind(cmd.Flags())
 	cmdline.GroupFlags(cmd, groups())
+	cmdline.Brief(cmd, "format", "device", "ib-port", "gid-index", "loopback", "port", "token-file")
 	return cmd
 }
 
@@ -108,12 +110,9 @@ func examinePair(ctx context.Context, out output.Streams, tool string, device op
 		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends",
 		NoPeak: true,
 	}
-	name := host.Host
-	if host.Loopback {
-		name = "the other end"
-	}
+	name := peerName(host)
 	all, err := tryPair(ctx, out, measure.Config{
-		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: bench.CPUChoice{Last: 1}, Quiet: true,
+		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: machine.CPUChoice{Last: 1}, Quiet: true,
 	}, spec, mine)
 	if err == nil {
 		return all
@@ -152,15 +151,51 @@ func tryPair(ctx context.Context, out output.Streams, c measure.Config, spec pla
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	res, err := m.Run(ctx, spec, bench.Options{})
-	if res == nil || len(res.PeerEnd) == 0 {
+	if res == nil {
 		return nil, err
 	}
-	peer, perr := doctor.ParsePeer(res.PeerEnd)
-	if perr != nil {
-		return nil, errors.Join(err, perr)
+	if !c.Peer.Loopback { // else it is this end again
+		all = examinePeer(res, c.Peer.Host, mine)
 	}
-	all = doctor.Examine(peer, doctorBytes)
-	return append(all, doctor.ExaminePair(onlyUsed(mine, res.Client), onlyUsed(peer, *orEmpty(res.Server)))...), err
+	return append(all, arrived(err, peerName(c.Peer))...), err
+}
+
+// examinePeer judges what the peer said of itself.
+func examinePeer(res *bench.Result, host string, mine doctor.End) []doctor.Finding {
+	if len(res.PeerEnd) == 0 {
+		return []doctor.Finding{{
+			Check: "peer", Severity: doctor.Note, Where: host, What: "the host itself was not examined",
+			Why: "a server describes itself only to clients that it knows",
+			Fix: []string{"gobw serve --allow ADDRESS   # there, with this host's address; or with --token-file at both ends", "gobw doctor   # there"},
+		}}
+	}
+	peer, err := doctor.ParsePeer(res.PeerEnd)
+	if err != nil {
+		return []doctor.Finding{{
+			Check: "peer", Severity: doctor.Note, Where: host, What: err.Error(),
+			Why: "the two ends may be of different versions", Fix: []string{"gobw version   # on both"},
+		}}
+	}
+	all := doctor.Examine(peer, doctorBytes)
+	return append(all, doctor.ExaminePair(onlyUsed(mine, res.Client), onlyUsed(peer, *orEmpty(res.Server)))...)
+}
+
+// arrived says that the messages did.
+func arrived(err error, host string) []doctor.Finding {
+	if err != nil {
+		return nil
+	}
+	return []doctor.Finding{{
+		Check: "path", Severity: doctor.Passed, Where: "this end and " + host, What: "16 messages of 4 KiB arrived, and their data is right",
+	}}
+}
+
+// peerName is what the other end is called in findings.
+func peerName(p measure.PeerConfig) string {
+	if p.Loopback {
+		return "the other end"
+	}
+	return p.Host
 }
 
 // onlyUsed leaves the device that the test used.
@@ -181,8 +216,10 @@ func (d diagnosis) write(w io.Writer) error {
 	text := &strings.Builder{}
 	for _, f := range d.Findings {
 		lines := plain.Wrap(fmt.Sprintf("%s: %s: %s", f.Severity, f.Where, f.What), cmdline.HelpWidth)
-		for _, line := range plain.Wrap("why: "+f.Why, cmdline.HelpWidth-4) {
-			lines = append(lines, "    "+line)
+		if f.Why != "" {
+			for _, line := range plain.Wrap("why: "+f.Why, cmdline.HelpWidth-4) {
+				lines = append(lines, "    "+line)
+			}
 		}
 		fmt.Fprintln(text, strings.Join(lines, "\n"))
 		for _, fix := range f.Fix { // to be copied as they stand

@@ -24,6 +24,7 @@ const (
 	PeerLost    = 4
 	Corrupt     = 5
 	Failed      = 6 // a completion with error, the device lost, a disk full, an internal fault
+	Undecided   = 7 // no expectation missed, but of one it cannot be told whether it holds
 	Interrupted = 130
 	Terminated  = 143
 )
@@ -53,6 +54,11 @@ func (e PeerLostError) Unwrap() error { return e.Err }
 type MissedError struct{ What string }
 
 func (e MissedError) Error() string { return e.What }
+
+// UndecidedError is an expectation of which it cannot be told whether it holds.
+type UndecidedError struct{ What string }
+
+func (e UndecidedError) Error() string { return e.What }
 
 // SilentError carries an exit code without a message: the command has said everything.
 type SilentError struct{ Code int }
@@ -85,6 +91,7 @@ func Code(err error) int {
 	var usage UsageError
 	var setup SetupError
 	var missed MissedError
+	var undecided UndecidedError
 	var silent SilentError
 	var code CodeError
 	var sig SignalError
@@ -114,6 +121,8 @@ func Code(err error) int {
 		return Missed
 	case errors.As(err, &setup):
 		return Setup
+	case errors.As(err, &undecided):
+		return Undecided
 	default:
 		return Failed
 	}
@@ -132,9 +141,33 @@ func Complain(w io.Writer, tool string, err error) {
 			fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(text))
 		}
 	}
-	if fix := verbs.RemedyOf(err); fix != "" {
+	if fix := verbs.RemedyOf(err) + flagsFor(err); fix != "" {
 		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(fix))
 	}
+}
+
+// flagsFor says by which flags and commands a user does what the remedy of a cause asks for, or is empty.
+func flagsFor(err error) string {
+	if !errors.As(err, new(*verbs.Error)) && !errors.As(err, new(*verbs.CompletionError)) {
+		return ""
+	}
+	for _, row := range []struct {
+		flags  string
+		causes []error
+	}{
+		{"--size", []error{verbs.LocalLengthError, verbs.RemoteInvalidRequestError, verbs.RemoteAccessError}},
+		{"--qp-timeout, --gid-index (-x), --mtu (-m); 'gobw doctor HOST' looks at the path", []error{verbs.RetryExceeded}},
+		{"--rx-depth, --iters", []error{verbs.RNRRetryExceeded}},
+		{"--gid-index (-x)", []error{syscall.ETIMEDOUT, syscall.ENETUNREACH, syscall.EHOSTUNREACH}},
+		{"'gobw devices -v' shows the limits", []error{syscall.EINVAL, syscall.ENOMEM, syscall.EOPNOTSUPP, syscall.ENOSYS}},
+	} {
+		for _, cause := range row.causes {
+			if errors.Is(err, cause) {
+				return " [" + row.flags + "]"
+			}
+		}
+	}
+	return ""
 }
 
 // EachOf takes an error apart that was joined, also inside one of ours.

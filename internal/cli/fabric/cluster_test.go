@@ -10,62 +10,39 @@ import (
 	"testing"
 	"time"
 
-	report "github.com/gobw/gobw/report/fabric"
+	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/stats"
 )
 
-// cluster runs a script of testdata on a Slurm cluster in namespaces and returns the directory of its results. Programs, by their
-// directory below it, are built beside gobw and golat, with flags of 'go build'.
-func cluster(t *testing.T, hosts, script string, programs map[string][]string, env ...string) string {
+// cluster runs testdata/cluster.sh on a Slurm cluster of four hosts in namespaces and returns the directory of its results.
+func cluster(t *testing.T) string {
 	t.Helper()
-	required := os.Getenv("GOBW_CI") != ""
-	for _, tool := range []string{"slurmctld", "munged", "tc", "nsenter", "taskset", "go"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			if required {
-				t.Fatal(err)
-			}
-			t.Skipf("no Slurm cluster without %s: run scripts/setup", tool)
-		}
-	}
+	testrun.OnlyWhole(t, "a Slurm cluster takes half a minute")
+	testrun.Need(t, "slurmctld", "munged", "tc", "nsenter", "go")
 	if os.Geteuid() != 0 {
-		if required {
-			t.Fatal("a Slurm cluster in namespaces needs root")
-		}
-		t.Skip("a Slurm cluster in namespaces needs root")
-	}
-	if testing.Short() {
-		t.Skip("a Slurm cluster takes more than a minute")
+		testrun.Missing(t, "a Slurm cluster in namespaces, which needs root")
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
+	root, err := filepath.Abs("../../..")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
 	}
-	build := func(below string, words ...string) {
-		cmd := exec.Command("go", append([]string{"build", "-o", filepath.Join(dir, below) + "/"}, words...)...)
-		cmd.Dir = root(t)
-		if b, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, b)
-		}
-	}
-	build("", "./cmd/gobw", "./cmd/golat")
-	for below, words := range programs {
-		build(below, append(words, "./cmd/gobw")...)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "scripts/slurm-lab"), hosts, filepath.Join(root(t), "internal/cli/fabric/testdata", script), dir)
-	cmd.Env = append(os.Environ(), env...)
-	if b, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() == 125 || ctx.Err() != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
-	return dir
-}
-
-// root is the directory of the module.
-func root(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/gobw")
+	build.Dir = root
+	if b, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts/slurm-lab"), "4", filepath.Join(root, "internal/cli/fabric/testdata/cluster.sh"), dir)
+	cmd.Env = append(os.Environ(), "LEAF_SIZE=4", "RAILS=2")
+	if b, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() == 125 || ctx.Err() != nil {
+		t.Fatalf("%v\n%s", err, b)
 	}
 	return dir
 }
@@ -79,83 +56,56 @@ func text(t *testing.T, dir, file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// result is one run of a cluster.
+// result is one run of a cluster, and its exit status.
 func result(t *testing.T, dir, name string) (*report.Document, string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, name+".json"))
+	d, err := report.Load(filepath.Join(dir, name+".json"))
 	if err != nil {
 		t.Fatalf("%v: status %s\n%s\n%s", err, text(t, dir, name+".status"), text(t, dir, name+".out"), text(t, dir, name+".err"))
 	}
-	defer func() { _ = f.Close() }()
-	d, err := report.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%s: %s", name, d.Line())
+	t.Logf("%s: %s", name, d.Fabric.Line())
 	return d, text(t, dir, name+".status")
 }
 
-// accused are the hosts and links that a run calls bad.
-func accused(d *report.Document) []string {
+// slow are the hosts and links that a run calls bad.
+func slow(m *matrix.Matrix) []string {
 	var out []string
-	for _, f := range d.Findings {
-		if f.Bad {
-			out = append(out, f.From+f.To)
+	for _, f := range m.Findings {
+		if f.Word == stats.Fail {
+			out = append(out, m.Hosts[f.From].Name)
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-func host(d *report.Document, name string) report.Host {
-	for _, h := range d.Hosts {
-		if h.Name == name {
-			return h
-		}
+func causeOf(m *matrix.Matrix, name string) (stats.Cause, string) {
+	i := slices.IndexFunc(m.Hosts, func(h matrix.Host) bool { return h.Name == name })
+	if i < 0 {
+		return "not there", ""
 	}
-	return report.Host{State: "not there"}
+	return m.Hosts[i].Cause, m.Hosts[i].Reason
 }
 
-func hostState(d *report.Document, name string) string { return host(d, name).State }
-
-func TestClusterOfFour(t *testing.T) {
-	dir := cluster(t, "4", "cluster.sh", nil, "LEAF_SIZE=4", "RAILS=2")
-	t.Run("a slow host", func(t *testing.T) {
-		d, status := result(t, dir, "slow-host")
-		if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" {
-			t.Errorf("accused %v, status %s", got, status)
+func TestCluster(t *testing.T) {
+	dir := cluster(t)
+	t.Run("a slow rail", func(t *testing.T) {
+		d, status := result(t, dir, "rails")
+		m := d.Fabric
+		if got := slow(m); !slices.Equal(got, []string{"node3"}) || status != "1" || m.Judged.Tested != 2*12 || !d.Client.Software {
+			t.Errorf("accused %v, status %s, %d pairs", got, status, m.Judged.Tested)
 		}
-		if len(d.Hosts) != 4 || d.Judged.Tested != 12 || !d.Software {
-			t.Errorf("%d hosts, %d pairs", len(d.Hosts), d.Judged.Tested)
+		for _, f := range m.Findings {
+			if f.Word == stats.Fail && (f.Rail != 1 || f.Alone.N == 0) {
+				t.Errorf("%+v: want rail 1, tested alone, too", f)
+			}
 		}
-		for _, h := range d.Hosts {
+		for _, h := range m.Hosts {
 			if !strings.HasPrefix(h.Leaf, "spine.leaf") || !strings.HasPrefix(h.Address, "10.77.") {
 				t.Errorf("%+v", h)
 			}
 		}
-	})
-	t.Run("a slow link", func(t *testing.T) {
-		d, status := result(t, dir, "slow-link")
-		got := accused(d)
-		back := slices.DeleteFunc(slices.Clone(got), func(a string) bool { return a == "node2node1" })
-		if !slices.Equal(back, []string{"node1node2"}) || status != "1" {
-			t.Errorf("accused %v, status %s", got, status)
-		}
-	})
-	t.Run("a slow rail", func(t *testing.T) {
-		d, status := result(t, dir, "rails")
-		if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" || d.Judged.Tested != 2*12 {
-			t.Errorf("accused %v, status %s, %d pairs", got, status, d.Judged.Tested)
-		}
-		for _, f := range d.Findings {
-			if f.Bad && (f.Rail != 1 || f.Alone.N == 0) {
-				t.Errorf("%+v: want rail 1, tested alone, too", f)
-			}
-		}
-	})
-	t.Run("late", func(t *testing.T) {
-		d, status := result(t, dir, "latency")
-		if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" || !d.Test.Latency() || d.Judged.Tested != 12 {
-			t.Errorf("accused %v, status %s, %d pairs", got, status, d.Judged.Tested)
+		if out := text(t, dir, "rails.out"); !strings.Contains(out, "FAIL") || !strings.Contains(out, "--exclude=node3") {
+			t.Errorf("report:\n%s", out)
 		}
 	})
 	t.Run("without srun", func(t *testing.T) {
@@ -163,80 +113,52 @@ func TestClusterOfFour(t *testing.T) {
 			t.Errorf("status %s: %s", status, err)
 		}
 	})
-	t.Run("two jobs at once", func(t *testing.T) {
-		for _, name := range []string{"left", "right"} {
-			if d, _ := result(t, dir, name); len(d.Hosts) != 2 || d.Judged.Tested != 2 || len(accused(d)) > 0 {
-				t.Errorf("%s: %s", name, d.Line())
+	t.Run("two jobs on a host", func(t *testing.T) {
+		d, status := result(t, dir, "second")
+		for _, name := range []string{"node2", "node3"} {
+			if cause, why := causeOf(d.Fabric, name); cause != matrix.Unfit || !strings.Contains(why, "4791") {
+				t.Errorf("%s: %s, %s", name, cause, why)
 			}
 		}
-	})
-	t.Run("a link cut in mid-run", func(t *testing.T) {
-		d, status := result(t, dir, "cut")
-		if hostState(d, "node4") != "lost" || len(accused(d)) > 0 || status == "0" {
-			t.Errorf("node4 %s, accused %v, status %s", hostState(d, "node4"), accused(d), status)
-		}
-		for _, other := range []string{"node1", "node2", "node3"} {
-			if hostState(d, other) != "took part" {
-				t.Errorf("%s %s", other, hostState(d, other))
-			}
+		if status != "3" || len(slow(d.Fabric)) > 0 {
+			t.Errorf("status %s: %s", status, d.Failure)
 		}
 	})
 	t.Run("scancel", func(t *testing.T) {
 		d, status := result(t, dir, "cancelled")
-		if d.Stopped == "" || d.Cells.Len() < 8 || status == "0" || hostState(d, "node2") != "took part" {
-			t.Errorf("stopped %q, %d cells, status %s", d.Stopped, d.Cells.Len(), status)
+		if d.Complete || d.Fabric.Cells.Len() < 4 || status == "0" || d.Fabric.Took() != 3 {
+			t.Errorf("%s, %d cells, status %s", d.Failure, d.Fabric.Cells.Len(), status)
 		}
-		if err := text(t, dir, "cancelled.err"); !strings.Contains(err, "stopped: a snapshot, the run goes on. 4 of 4 hosts") {
+		if err := text(t, dir, "cancelled.err"); !strings.Contains(err, "a snapshot, the run goes on") {
 			t.Errorf("no snapshot: %s", err)
 		}
 		if left := text(t, dir, "left-behind"); left != "" {
 			t.Errorf("left behind: %s", left)
 		}
 	})
-	t.Run("a loop of agents", func(t *testing.T) {
-		if d, status := result(t, dir, "loop"); d.Judged.Tested != 12 || len(accused(d)) > 0 {
-			t.Errorf("%s, status %s", d.Line(), status)
+	t.Run("a crash that ends the job", func(t *testing.T) {
+		d, status := result(t, dir, "crash")
+		if cause, why := causeOf(d.Fabric, "node2"); cause != matrix.Lost || !strings.Contains(why, "its agent has ended") {
+			t.Errorf("%s, %s", cause, why)
 		}
-		for _, a := range []string{"agent2.err", "agent3.err", "agent4.err"} {
-			if !strings.Contains(text(t, dir, a), "the run is over") {
-				t.Errorf("%s: %s", a, text(t, dir, a))
+		if d.Complete || d.Fabric.Cells.Len() < 4 || status == "0" {
+			t.Errorf("%s, %d cells, status %s", d.Failure, d.Fabric.Cells.Len(), status)
+		}
+	})
+	t.Run("a loop over hosts", func(t *testing.T) {
+		if d, status := result(t, dir, "loop"); d.Fabric.Judged.Tested != 12 {
+			t.Errorf("%s, status %s", d.Fabric.Line(), status)
+		}
+		for _, rank := range []string{"rank2.err", "rank3.err", "rank4.err"} {
+			if !strings.Contains(text(t, dir, rank), "the run is over") {
+				t.Errorf("%s: %s", rank, text(t, dir, rank))
 			}
 		}
 	})
 	t.Run("mpirun", func(t *testing.T) {
-		if _, err := exec.LookPath("mpirun"); err != nil && os.Getenv("GOBW_CI") == "" {
-			t.Skip("no mpirun: run scripts/setup")
-		}
-		if d, status := result(t, dir, "mpirun"); d.Judged.Tested != 12 || len(accused(d)) > 0 {
-			t.Errorf("%s, status %s", d.Line(), status)
+		testrun.Need(t, "mpirun")
+		if d, status := result(t, dir, "mpirun"); d.Fabric.Judged.Tested != 12 {
+			t.Errorf("%s, status %s", d.Fabric.Line(), status)
 		}
 	})
-}
-
-func TestClusterOfSixteen(t *testing.T) {
-	dir := cluster(t, "16", "cluster.sh", nil, "LEAF_SIZE=4")
-	d, status := result(t, dir, "matchings")
-	if got := accused(d); !slices.Equal(got, []string{"node3"}) || status != "1" {
-		t.Errorf("accused %v, status %s", got, status)
-	}
-	if d.Judged.Tested < 100 || len(d.Leaves) != 4 {
-		t.Errorf("%d pairs, leaves %v", d.Judged.Tested, d.Leaves)
-	}
-	if !strings.Contains(text(t, dir, "matchings.xml"), `name="node3"`) || !strings.Contains(text(t, dir, "matchings.html"), "<canvas") {
-		t.Error("JUnit or HTML is not what it should be")
-	}
-	for _, pattern := range []string{"shift", "quick", "incast", "alltoall", "ring", "bisection", "leaves", "custom"} {
-		d, _ := result(t, dir, pattern)
-		if d.Pattern != pattern || d.Cells.Len() == 0 {
-			t.Errorf("%s: %s, %d cells", pattern, d.Pattern, d.Cells.Len())
-		}
-		for _, a := range accused(d) {
-			if !strings.Contains(a, "node3") {
-				t.Errorf("%s accuses %s", pattern, a)
-			}
-		}
-		if pattern == "incast" && len(d.Incast) != 5 {
-			t.Errorf("incast: %+v", d.Incast)
-		}
-	}
 }

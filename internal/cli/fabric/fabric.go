@@ -13,16 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/cli/agent"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/fabric/coordinate"
-	"github.com/gobw/gobw/internal/fabric/rank"
-	"github.com/gobw/gobw/internal/fabric/summary"
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/plan"
-	report "github.com/gobw/gobw/report/fabric"
 )
 
 // NewCommand makes 'fabric'.
@@ -32,21 +27,21 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 		Use: "fabric", Short: "Test all paths between many hosts; say which is bad",
 		Long: "Test the paths between many hosts at once, and say which hosts, links and trunks\n" +
 			"are slow. Start it on all of them by the launcher that the cluster has: rank 0\n" +
-			"coordinates and prints the verdict, the others measure and return 0. Or start it\n" +
-			"once with --hosts, and '" + tool + " agent HOST' on each host.\n\n" +
-			"Exit status of rank 0: 0 nothing found; 1 something slow, or too noisy to tell;\n" +
-			"4 a host did not take part to the end; 5 wrong data.",
+			"coordinates and prints the verdict, the others measure and return 0. Without a\n" +
+			"launcher: start it once with --hosts, and on each other host with --coordinator.\n\n" +
+			"Exit status of rank 0: 0 pass; 1 something is slow, or it cannot tell; 4 a host\n" +
+			"did not take part to the end; 5 wrong data.",
 		Example: "  srun -K " + tool + " fabric\n" +
-			"  srun -K " + tool + " fabric --pattern incast --time 20m --html fabric.html\n" +
-			"  " + tool + " fabric --hosts hosts.txt\n" +
-			"  " + tool + " fabric --simulate 1024 --plant 'host=17:-20%,link=3-900:-50%'",
+			"  srun -K " + tool + " fabric --pattern incast --time 20m --save fabric.html\n" +
+			"  " + tool + " fabric --hosts hosts.txt             # here, and on each other host:\n" +
+			"  " + tool + " fabric --coordinator node1",
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.config(tool, out)
+			c, err := f.config()
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
-			c.command = strings.Join(append([]string{tool}, os.Args[min(1, len(os.Args)):]...), " ")
+			c.command = append([]string{tool}, os.Args[min(1, len(os.Args)):]...)
 			return run(cmd.Context(), out, c)
 		},
 	}
@@ -56,48 +51,95 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 
 // run finds out which part this process has and plays it.
 func run(ctx context.Context, out output.Streams, c config) error {
-	if c.simulated > 0 {
-		return runSimulated(out, c)
+	if c.worker {
+		return work(ctx, c)
 	}
 	if len(c.hosts) > 0 && c.flags.Rank < 0 {
 		return runWithHosts(ctx, out, c)
 	}
-	id, err := rank.Discover(c.flags, os.Getenv, c.hosts)
-	if errors.Is(err, rank.ErrAlone) {
-		return exit.UsageError{Err: fmt.Errorf("%w: start it by a launcher (srun -K gobw fabric), or with --hosts FILE and 'gobw agent' on each host", err)}
+	id, err := fabric.Discover(c.flags, os.Getenv, c.hosts)
+	if errors.Is(err, fabric.ErrAlone) && c.flags.Coordinator != "" {
+		return runAlone(ctx, out, c)
+	}
+	if errors.Is(err, fabric.ErrAlone) {
+		return exit.UsageError{Err: fmt.Errorf("%w: start it by a launcher (srun -K gobw fabric), or with --hosts FILE and on each other host with --coordinator HOST", err)}
 	}
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
-	key, err := c.secret.Key(id.Job)
+	key, given, err := c.key(id.Job)
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
-	hello := agent.Hello(id.Rank)
+	hello := hello(id.Rank)
 	if id.Host != "" {
 		hello.Host = id.Host
 	}
 	hello.Leaf = id.Leaf
 	port, tries := c.ports(id)
 	if id.Rank > 0 {
-		o := agent.Options{Hello: hello, Key: key, Places: agent.Places(id.Rendezvous, port, tries), Wait: c.wait, WorkerFlags: c.workerFlags}
 		// Rank 0 alone returns the verdict. A rank that fails is named in it, and must not end the others (srun -K).
 		patient, stop := outlive(ctx, partingTime)
 		defer stop()
-		if _, err := agent.Part(patient, o); err != nil && ctx.Err() == nil {
+		if _, err := part(patient, c, hello, key, places(id.Rendezvous, port, tries)); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out.Err, "gobw fabric: rank %d on %s: %v\n", id.Rank, hello.Host, err)
 		}
 		return nil
 	}
-	if !c.secret.Given() {
-		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: whoever knows this job's number could join it; set %s in the job to keep others out\n", agent.SecretVariable)
+	if !given {
+		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: whoever knows this job's number could join it; set %s in the job to keep others out\n", secretVariable)
 	}
 	l, err := listen(port, tries)
 	if err != nil {
 		return exit.SetupError{Err: err}
 	}
-	r := &rankZero{config: c, out: out, began: time.Now(), key: key, ranks: id.Size, hosts: id.Hosts}
-	return r.run(ctx, l, &hello)
+	c.run.Ranks, c.run.Hosts, c.run.Key = id.Size, id.Hosts, key
+	return coordinate(ctx, out, c, l, &hello)
+}
+
+// runAlone is a rank that no launcher has started. It is found by its host's name in rank 0's list.
+func runAlone(ctx context.Context, out output.Streams, c config) error {
+	key, _, err := c.key("")
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	said, err := part(ctx, c, hello(c.flags.Rank), key, places([]string{c.flags.Coordinator}, max(c.port, defaultPort), 1))
+	if orphan, is := errors.AsType[*fabric.OrphanError](err); is {
+		return exit.PeerLostError{Err: orphan}
+	}
+	if err != nil {
+		return exit.SetupError{Err: err}
+	}
+	_, err = fmt.Fprintf(out.Err, "gobw fabric: %s\n", said)
+	return err
+}
+
+// runWithHosts is rank 0 of a run whose other ranks are started elsewhere. If this host is in the list, it takes part, too.
+func runWithHosts(ctx context.Context, out output.Streams, c config) error {
+	key, given, err := c.key("")
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	port := c.port
+	if port == 0 {
+		port = defaultPort
+	}
+	l, err := listen(port, 1)
+	if err != nil {
+		return exit.SetupError{Err: err}
+	}
+	if !given {
+		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: anybody could join; set %s, or --token-file, at all hosts\n", secretVariable)
+	}
+	c.run.Ranks, c.run.Names, c.run.Key = len(c.hosts), c.hosts, key
+	hello := hello(-1)
+	for i, h := range c.hosts {
+		if h == hello.Host || strings.HasPrefix(h, hello.Host+".") || strings.HasPrefix(hello.Host, h+".") {
+			hello.Rank, hello.Host = i, h
+			return coordinate(ctx, out, c, l, &hello)
+		}
+	}
+	return coordinate(ctx, out, c, l, nil)
 }
 
 // partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all at
@@ -117,39 +159,15 @@ func outlive(ctx context.Context, by time.Duration) (context.Context, context.Ca
 	return later, func() { stop(); cancel(nil) }
 }
 
-// runWithHosts is rank 0 of a run whose agents are started elsewhere. If this host is in the list, it takes part, too.
-func runWithHosts(ctx context.Context, out output.Streams, c config) error {
-	key, err := c.secret.Key("")
-	if err != nil {
-		return exit.UsageError{Err: err}
-	}
-	port := c.port
-	if port == 0 {
-		port = agent.DefaultPort
-	}
-	l, err := listen(port, 1)
-	if err != nil {
-		return exit.SetupError{Err: err}
-	}
-	if !c.secret.Given() {
-		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: anybody could join; set %s, or --token-file, at all hosts\n", agent.SecretVariable)
-	}
-	r := &rankZero{config: c, out: out, began: time.Now(), key: key, ranks: len(c.hosts), names: c.hosts}
-	hello := agent.Hello(-1)
-	for i, h := range c.hosts {
-		if h == hello.Host || strings.HasPrefix(h, hello.Host+".") || strings.HasPrefix(hello.Host, h+".") {
-			hello.Rank, hello.Host = i, h
-			return r.run(ctx, l, &hello)
-		}
-	}
-	return r.run(ctx, l, nil)
-}
-
-// portTries is how many ports rank 0 tries where nobody chose one: another job's rank 0 may be on this host.
-const portTries = 8
+const (
+	// defaultPort is where rank 0 listens unless it is told, or the launcher reserved another.
+	defaultPort = 18600
+	// portTries is how many ports rank 0 tries where nobody chose one: another job's rank 0 may be on this host.
+	portTries = 8
+)
 
 // ports are where rank 0 listens. All ranks come to the same.
-func (c *config) ports(id rank.Identity) (first, tries int) {
+func (c *config) ports(id fabric.Identity) (first, tries int) {
 	switch {
 	case c.port != 0:
 		return c.port, 1
@@ -158,7 +176,7 @@ func (c *config) ports(id rank.Identity) (first, tries int) {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id.Job))
-	return agent.DefaultPort + int(h.Sum32()%100)*portTries, portTries
+	return defaultPort + int(h.Sum32()%100)*portTries, portTries
 }
 
 func listen(port, tries int) (net.Listener, error) {
@@ -173,28 +191,36 @@ func listen(port, tries int) (net.Listener, error) {
 	return nil, fmt.Errorf("%w: choose another with --port", errors.Join(errs...))
 }
 
-// verdict is the exit status of a document.
-func verdict(d *report.Document) error {
-	switch d.Verdict() {
-	case report.Pass:
-		return nil
-	case report.Corrupt:
-		return exit.SilentError{Code: exit.Corrupt}
-	case report.HostsMissing:
-		return exit.SilentError{Code: exit.PeerLost}
-	case report.Fail, report.CannotTell:
+// places completes hosts with a port, and with the ports after it where rank 0 may have found that one taken.
+func places(hosts []string, port, tries int) []string {
+	const most = 256 // a rank 0 that is not on one of the first hosts is named by --coordinator
+	var out []string
+	for i, h := range hosts[:min(len(hosts), most)] {
+		if _, _, err := net.SplitHostPort(h); err == nil {
+			out = append(out, h)
+			continue
+		}
+		for k := range tries {
+			if i == 0 || k == 0 {
+				out = append(out, net.JoinHostPort(strings.Trim(h, "[]"), fmt.Sprint(port+k)))
+			}
+		}
 	}
-	return exit.SilentError{Code: exit.Missed}
+	return out
 }
 
-// facts are what the document says of this run beside its outcome.
-func (c *config) facts(began time.Time, o coordinate.Outcome) summary.Facts {
-	f := summary.Facts{
-		Program: "gobw " + bench.Version(), Command: c.command, Began: began, Plan: c.plan, Measure: c.measure, OneWay: c.oneWay, Rails: c.rails,
-		Baseline: c.baseline,
+// secretVariable is the environment variable of the secret that all ranks of a run share.
+const secretVariable = "GOBW_FABRIC_SECRET"
+
+// key is the run's, and whether there is a secret in it.
+func (c *config) key(job string) (key []byte, given bool, err error) {
+	secret := os.Getenv(secretVariable)
+	if c.tokenFile != "" {
+		b, err := cmdline.ReadToken(c.tokenFile)
+		if err != nil {
+			return nil, false, cmdline.Prefixed("--token-file", err)
+		}
+		secret = string(b)
 	}
-	if o.Interrupted != nil {
-		f.Stopped = o.Interrupted.Error()
-	}
-	return f
+	return fabric.Key(job, secret), secret != "", nil
 }

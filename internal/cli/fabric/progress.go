@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/fabric/coordinate"
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -27,7 +28,7 @@ type progress struct {
 // between is the least time between two lines where there is no terminal.
 const between = 10 * time.Second
 
-func (p *progress) round(r coordinate.Progress) {
+func (p *progress) round(r fabric.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.quiet || !p.out.ErrTerminal && time.Since(p.last) < between {
@@ -48,12 +49,12 @@ func (p *progress) round(r coordinate.Progress) {
 }
 
 // cells keeps the cell that is lowest against the median of its round.
-func (p *progress) cells(o coordinate.Named, cells []judge.Cell, latency bool) {
+func (p *progress) cells(hosts []matrix.Host, cells []judge.Cell, latency bool) { //nolint:revive // which way is worse
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	middle := judge.MedianValue(cells)
 	for _, x := range cells {
-		if x.State != judge.Measured || middle <= 0 {
+		if x.State != matrix.Measured || middle <= 0 {
 			continue
 		}
 		share := float64(x.Value) / middle
@@ -61,7 +62,7 @@ func (p *progress) cells(o coordinate.Named, cells []judge.Cell, latency bool) {
 			share = 1 / share
 		}
 		if p.worst == "" || share < p.least {
-			p.least, p.worst = share, fmt.Sprintf("%s -> %s at %.0f %% of its round", o.Name(int(x.From)), o.Name(int(x.To)), share*100)
+			p.least, p.worst = share, fmt.Sprintf("%s -> %s at %.0f %% of its round", hosts[x.From].Called(), hosts[x.To].Called(), share*100)
 		}
 	}
 }

@@ -1,85 +1,93 @@
-// Package gate is what the commands that compare results judge by: --fail-on and the flags beside it.
+// Package gate is what commands judge by: --expect and --accept.
 package gate
 
 import (
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
-const defaultDisturbed = 0.5
-
 // Flags are the flags as they were typed.
 type Flags struct {
-	FailOn, accept, margin string
-	Confidence, Disturbed  float64
-	WithoutGate            []stats.Cause // that --accept changes what is told of even where nothing is gated
-
-	rules []string // that can apply, by their first words
+	expect []string
+	accept string
 }
 
-// Config is how to judge.
+// Config is what must hold.
 type Config struct {
-	Gate   *compare.Gate // nil: report only
+	Expect []*expect.Expectation
 	Accept stats.Accepted
-	Margin float64
 }
 
-// Bind adds the flags to a command; rules and causes are those that can apply to it.
-func (f *Flags) Bind(fs *pflag.FlagSet, rules, causes string) {
-	for rule := range strings.SplitSeq(rules, ", ") {
-		word, _, _ := strings.Cut(rule, ">")
-		f.rules = append(f.rules, word)
-	}
-	f.rules = slices.Compact(f.rules)
-	fs.StringVar(&f.FailOn, "fail-on", "", "exit 1 on: "+rules)
-	fs.StringVar(&f.accept, "accept", "", "let pass what cannot be told for these causes: "+causes)
-	fs.StringVar(&f.margin, "margin", "5%", "changes up to this count as the same")
-	fs.Float64Var(&f.Confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
-	f.Disturbed = defaultDisturbed
+// AcceptText is the help of --accept.
+const AcceptText = "go by the figures although they are: unclear, disturbed"
+
+// Bind adds the flags to a command; an example shows what it judges.
+func (f *Flags) Bind(fs *pflag.FlagSet, example string) {
+	fs.StringArrayVar(&f.expect, "expect", nil, "what must hold, or exit 1 (7: cannot tell): "+example)
+	fs.StringVar(&f.accept, "accept", "", AcceptText)
 }
 
-// BindDisturbed adds --disturbed, where results that were measured before are judged.
-func (f *Flags) BindDisturbed(fs *pflag.FlagSet) {
-	fs.Float64Var(&f.Disturbed, "disturbed", defaultDisturbed, "share of disturbed runs above which nothing is told")
-}
+// Given tells whether anything is judged.
+func (f *Flags) Given() bool { return len(f.expect) > 0 }
 
-// Config checks the flags and names all mistakes at once.
-func (f *Flags) Config() (c Config, err error) {
+// Config checks the flags and names all mistakes at once; check refuses what the command cannot judge.
+func (f *Flags) Config(o expect.Options, check func(e *expect.Expectation) error) (c Config, err error) {
 	var wrong cmdline.Faults
-	c.Margin, err = cmdline.ParseShare(f.margin)
-	wrong.Note(cmdline.Prefixed("--margin", err))
 	c.Accept, err = stats.ParseAccepted(f.accept)
 	wrong.Note(cmdline.Prefixed("--accept", err))
-	if f.FailOn != "" {
-		c.Gate, err = compare.ParseGate(f.FailOn, f.rules...)
-		wrong.Note(cmdline.Prefixed("--fail-on", err))
-	} else if f.accept != "" && !slices.ContainsFunc(f.WithoutGate, c.Accept.Has) {
-		wrong.Note(errors.New("--accept is for a gate: give --fail-on, too"))
+	for _, text := range f.expect {
+		e, err := expect.Parse(text, o)
+		if err == nil && check != nil {
+			err = check(e)
+		}
+		if err != nil {
+			wrong.Note(cmdline.Prefixed("--expect", err))
+			continue
+		}
+		c.Expect = append(c.Expect, e)
 	}
-	wrong.If(!(f.Confidence > 0 && f.Confidence < 1), "--confidence %g: want more than 0 and less than 1", f.Confidence)
-	wrong.If(!(f.Disturbed > 0 && f.Disturbed <= 1), "--disturbed %g: want more than 0, at most 1", f.Disturbed)
 	return c, errors.Join(wrong...)
 }
 
-// Judge fails where the gate does, or where a result that it should have seen is lost.
-func (c Config) Judge(lost output.Lost, comparisons ...*compare.Comparison) error {
-	if c.Gate == nil {
-		return nil
-	}
-	missed := lost.Missed(c.Accept)
-	for _, one := range comparisons {
-		for _, reason := range c.Gate.Judge(one, c.Accept) {
-			missed = append(missed, exit.MissedError{What: reason})
+// mostTold is how many missed and how many undecided expectations are told one by one: the tables have them all.
+const mostTold = 5
+
+// Verdict is an error that names each expectation that is missed or undecided; nil if there is none.
+func Verdict(checks []report.Check) error {
+	var errs []error
+	told := map[stats.Word]int{}
+	for _, c := range checks {
+		if c.Word == stats.Pass {
+			continue
+		}
+		if told[c.Word]++; told[c.Word] > mostTold {
+			continue
+		}
+		text := fmt.Sprintf("%s at %s: %s", c.Expression, c.Point, c.Actual)
+		if c.Word == stats.Fail {
+			errs = append(errs, exit.MissedError{What: "missed: " + text + plain.When(c.Reason != "", " (%s)", c.Reason)})
+		} else {
+			errs = append(errs, exit.UndecidedError{What: fmt.Sprintf("undecided: %s (%s)", text, strings.TrimPrefix(c.InWords(), string(stats.CannotTell)+": "))})
 		}
 	}
-	return errors.Join(missed...)
+	for word, n := range told {
+		switch more := n - mostTold; {
+		case more <= 0:
+		case word == stats.Fail:
+			errs = append(errs, exit.MissedError{What: fmt.Sprintf("missed: %d more", more)})
+		default:
+			errs = append(errs, exit.UndecidedError{What: fmt.Sprintf("undecided: %d more", more)})
+		}
+	}
+	return errors.Join(errs...)
 }

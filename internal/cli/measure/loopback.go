@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/child"
 )
 
@@ -52,7 +52,7 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 	}
 	give("--emulate", d.Emulate, d.Emulate != "")
 	give("--cpu", "none", c.CPU.Last == 0) // where this end's CPU was chosen by hand, the other end's is left to the kernel
-	give("--priority", bench.PriorityRealtime, c.CPU.Realtime)
+	give("--priority", machine.PriorityRealtime, c.CPU.Realtime)
 	cmd := exec.Command(self, args...)
 	cmd.SysProcAttr = child.OwnGroup()
 	stdin, err := cmd.StdinPipe()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -29,7 +30,7 @@ type Config struct {
 	Command []string // the command line, for the document
 	Device  opendevice.Config
 	Peer    PeerConfig
-	CPU     bench.CPUChoice
+	CPU     machine.CPUChoice
 	Quiet   bool
 	Plan    plan.Spec
 }
@@ -63,8 +64,8 @@ type Document struct{ *report.Document }
 // NewDocument starts a document at this moment.
 func NewDocument(tool string, command []string) Document {
 	return Document{&report.Document{
-		Schema: report.SchemaVersion, Tool: tool, Version: bench.Version(), Command: command, Started: time.Now().UTC(),
-		Client: bench.Host(), Records: []report.Record{},
+		Schema: report.SchemaVersion, Tool: tool, Version: machine.Version(), Command: command, Started: time.Now().UTC(),
+		Client: machine.Host(), Records: []report.Record{},
 	}}
 }
 
@@ -130,7 +131,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		rdma = m.Device.Device
 	}
 	m.Session, err = connect.Dial(ctx, address, connect.DialOptions{
-		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Perftest: c.Peer.Perftest, Program: c.Tool + " " + bench.Version(),
+		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Perftest: c.Peer.Perftest, Program: c.Tool + " " + machine.Version(),
 		Source: c.Peer.Source, Wait: c.Peer.Wait, RDMA: rdma, Token: c.Peer.Token,
 	})
 	if err != nil {
@@ -195,11 +196,13 @@ func Endpoints(s control.Session) (local, remote netip.Addr) {
 func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*bench.Result, error) {
 	o.Rails, o.CPU, o.Port, o.GIDIndex = m.Device.Others(), m.config.CPU, m.config.Device.Port, m.config.Device.GID
 	o.Local, o.Remote = Endpoints(m.Session)
+	_, bound := m.Device.Device.(verbs.Rebinder)
+	o.Policy.Data = plan.DataPolicy{Peer: o.Remote, Bound: bound}
 	if m.config.Peer.Timeout > 0 {
 		o.Stall = max(10*time.Second, 3*m.config.Peer.Timeout)
 	}
 	bar := output.NewProgress(m.out, m.config.Quiet)
-	if o.Progress == nil {
+	if o.Progress == nil && bar.On() { // else the measuring thread need not stop for it
 		o.Progress = bar.Show
 	}
 	res, err := bench.Run(ctx, m.Session, &spec, m.Device.Device, o)

@@ -32,8 +32,8 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Loopback, "loopback", false, "run the other end as a child process")
 	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
 	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
-	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "how long a silent peer is borne")
-	fs.StringVar(&f.wait, "wait", "0s", "how long to go on trying while nobody serves or the server is busy")
+	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up on a silent peer after")
+	fs.StringVar(&f.wait, "wait", "0s", "keep trying for this long while nobody serves, or the server is busy")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the secret that the server asks for")
 	fs.StringVar(&f.perftest, "perftest-version", "", "version to tell a stock perftest (6.27; 6.29 negotiates)")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -21,7 +21,6 @@ import (
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -30,7 +29,7 @@ func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
 		{Title: "Measuring", Names: []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "again", "control", "min-time", "max-time", "seed"}},
-		{Title: "Result", Names: []string{"model", "predict", "format", "save", "all", "openmetrics", "resume", "quiet"}},
+		{Title: "Result", Names: []string{"model", "format", "save", "resume", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
 	}
@@ -39,12 +38,13 @@ func groups() []cmdline.FlagGroup {
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
 	shape, blocks, nums, strides, total, cache, footprint, minTime, maxTime, transport, verify, segment, listBytes, strategies string
-	layouts, predict                                                                                                           []string
+	layouts                                                                                                                    []string
 	window, runs                                                                                                               int
 	seed                                                                                                                       uint64
-	model, resume, quiet, events, all                                                                                          bool
-	format, save, again, control                                                                                               string
+	model, resume, events                                                                                                      bool
+	again, control                                                                                                             string
 
+	output output.Flags
 	device opendevice.Flags
 	Peer   measure.PeerFlags
 	given  func(name string) bool // the flag stood on the command line
@@ -69,19 +69,15 @@ type Config struct {
 	Verify     string
 	Seed       uint64
 	Model      bool
-	Predict    []pattern.Layout
-	Format     render.Format
-	Save       string
+	Output     output.Config
 	Resume     bool
-	All        bool // with Save: print the grid, too
-	Quiet      bool
 	Events     bool
 	Again      float64 // time for disturbed runs, as a share of the grid's
 	Control    bool
 	Planted    float64 // share of its speed that the control loses on purpose
 	Device     opendevice.Config
 	Peer       measure.PeerConfig
-	CPU        bench.CPUChoice
+	CPU        machine.CPUChoice
 }
 
 // gridLayout is a layout and its place in the grid.
@@ -105,7 +101,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  both     strided at both ends (SEND; GSSR)\n\n" +
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
 		Example: "  " + tool + " noncontig --loopback\n" +
-			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save grid\n" +
+			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save x.json\n" +
 			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold --model\n" +
 			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -120,6 +116,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	flags.Bind(cmd.Flags())
 	cmdline.Hide(cmd.Flags(), "perftest-version") // a stock perftest knows no layouts
 	cmdline.GroupFlags(cmd, groups())
+	cmdline.Brief(cmd, "shape", "blocks", "total", "strides", "runs", "device", "loopback", "save")
 	return cmd
 }
 
@@ -150,12 +147,8 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
 	fs.Uint64Var(&f.seed, "seed", 1, "of the shuffled order")
 	fs.BoolVar(&f.model, "model", false, "print the fitted cost model and how well it predicts")
-	fs.StringArrayVar(&f.predict, "predict", nil, "a layout whose time the model predicts; may be repeated")
-	fs.StringVar(&f.format, "format", "table", strings.Join(gridFormats(), ", "))
-	fs.StringVar(&f.save, "save", "", "directory for results, tables and pictures")
-	fs.BoolVar(&f.all, "all", false, "with --save: print the whole grid, too, not its words alone")
-	fs.BoolVar(&f.resume, "resume", false, "complete the grid in the --save directory")
-	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
+	f.output.Bind(fs, gridFormats())
+	fs.BoolVar(&f.resume, "resume", false, "complete the grid that the --save file holds")
 	f.device.Bind(fs)
 	f.Peer.Bind(fs)
 }
@@ -174,7 +167,7 @@ const (
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c := Config{
-		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model || len(f.predict) > 0, Save: f.save, All: f.all, Resume: f.resume, Quiet: f.quiet,
+		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model, Resume: f.resume,
 		Events: f.events,
 	}
 	var wrong cmdline.Faults
@@ -185,8 +178,8 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.Note(err)
 	c.Peer, err = f.Peer.Config(tool, args)
 	wrong.Note(err)
-	c.Format, err = gridFormat(f.format)
-	wrong.Note(cmdline.Prefixed("--format", err))
+	c.Output, err = f.output.Config()
+	wrong.Note(err)
 	c.Shapes, err = parseShapes(f.shape)
 	wrong.Note(err)
 	c.Strategies, err = parseStrategies(f.strategies, c.Shapes)
@@ -214,14 +207,9 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.If(err != nil || c.MaxTime <= 0, "--max-time %q: want a time, like 10m", f.maxTime)
 	wrong.Range("--window", f.window, 1, maxWindow)
 	wrong.Range("--runs", f.runs, 1, maxGridRuns)
-	wrong.If(f.resume && f.save == "", "--resume: name the directory with --save")
+	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save grid.json")
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
-	for _, text := range f.predict {
-		l, err := parseLayout(text)
-		wrong.Note(cmdline.Prefixed("--predict", err))
-		c.Predict = append(c.Predict, l)
-	}
 	return c, errors.Join(wrong...)
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/drive"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/hostmemory"
@@ -20,6 +22,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
@@ -38,18 +41,18 @@ type measurement struct {
 
 // experiment is a grid being measured.
 type experiment struct {
-	config Config
-	out    output.Streams
-	doc    measure.Document
-	dir    *resultDirectory
-	todo   []measurement
-	caches pattern.Caches
-	limits verbs.Limits
-	mtu    verbs.MTU
-	cells  int
-	orders int           // measurements made, again included
-	spare  time.Duration // that disturbed runs may still take
-	asked  int64         // --footprint; 0: chosen
+	config   Config
+	out      output.Streams
+	doc      measure.Document
+	previous *report.Document // that --resume completes
+	todo     []measurement
+	caches   pattern.Caches
+	limits   verbs.Limits
+	mtu      verbs.MTU
+	cells    int
+	orders   int           // measurements made, again included
+	spare    time.Duration // that disturbed runs may still take
+	asked    int64         // --footprint; 0: chosen
 }
 
 // run measures the grid, prints it and saves it. What was measured before an error is kept.
@@ -89,12 +92,15 @@ func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *exper
 	if c.Cold && c.Footprint == 0 {
 		e.config.Footprint = 2 * int64(e.caches.LastLevel)
 	}
-	if c.Save != "" {
-		if e.dir, err = openResultDirectory(c.Save, c.Resume); err != nil {
+	if err := c.Output.CheckWritable(); err != nil {
+		return nil, nil, err
+	}
+	if c.Resume {
+		if e.previous, err = previous(c.Output.ToResume()); err != nil {
 			return nil, nil, err
 		}
 	}
-	m, err := measure.Open(ctx, out, measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Quiet})
+	m, err := measure.Open(ctx, out, measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,24 +122,18 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment, FootprintAsked: e.asked, Planted: c.Planted,
 	}}
 	if c.CPU.Realtime {
-		n.Setup.Priority = bench.PriorityRealtime
+		n.Setup.Priority = machine.PriorityRealtime
 	}
 	if c.Cold {
 		n.Setup.Cache = "cold"
 	}
-	goKernel, cKernel := pattern.KernelLanguages()
-	n.Setup.Kernel = goKernel
-	if info.Provider == "ibv" {
-		n.Setup.Kernel = cKernel
-	}
+	n.Setup.Kernel = pattern.KernelName()
 	e.doc.Noncontig = n
 	e.doc.Label = info.Label
 	var wrong cmdline.Faults
 	refused := &refusals{}
 	largest := int64(0)
 	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
-	wrong.If(c.Planted > 0 && info.Provider == "ibv",
-		"--control=%g%%: %s runs its messages in C, which plants no cost: leave out the share", 100*c.Planted, info.Name)
 	for _, shape := range c.Shapes {
 		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries), "--shape %s: %v has none of its operations: use --connection RC", shape, c.Transport)
 	}
@@ -141,7 +141,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		if g.Layout.Extent() == g.Layout.Size() {
 			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; for gaps between them give a stride larger than the block", g.Layout)
 			e.doc.Warnings = append(e.doc.Warnings, text)
-			if !c.Quiet {
+			if !c.Output.Quiet {
 				fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
 			}
 		}
@@ -169,7 +169,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	wrong.Note(hostmemory.Check(largest, c.Peer.Loopback, info.Software))
 	wrong = brief(append(wrong, refused.errors()...))
 	wrong.If(len(e.todo) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts")
-	if e.dir != nil && c.Resume {
+	if e.previous != nil {
 		wrong.Note(e.resume())
 	}
 	wrong.Note(e.checkTime())
@@ -328,7 +328,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 
 // measure goes through the rounds over one session.
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
-	meter := newGridMeter(e.out, e.config.Quiet, e.costOf(e.todo), e.config.MaxTime)
+	meter := newGridMeter(e.out, e.config.Output.Quiet, e.costOf(e.todo), e.config.MaxTime)
 	meter.start(len(e.todo))
 	defer meter.bar.Clear()
 	lastSave, saving := time.Now(), time.Duration(0)
@@ -345,15 +345,15 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 		}
 		round := e.todo[begin:done]
 		e.spare += time.Duration(e.config.Again * float64(e.costOf(round)))
-		if err := e.again(ctx, m, round); err != nil {
+		if err := e.again(round, func(t *measurement) error { return e.one(ctx, m, t) }); err != nil {
 			return err
 		}
 		if first.run >= 0 && (done == len(e.todo) || e.todo[done].run != first.run) {
 			meter.round(first.run+1, e.config.Runs, e.doc.Noncontig)
 		}
-		if e.dir != nil && time.Since(lastSave) > 20*saving { // each round, if that takes a twentieth of the time
+		if draft := e.config.Output.Unfinished().Document(); draft != "" && time.Since(lastSave) > 20*saving { // each round, if that takes a twentieth of the time
 			began := time.Now()
-			if err := e.dir.saveDocument(e.doc.Document); err != nil {
+			if err := report.Save(draft, e.doc.Document); err != nil {
 				return err
 			}
 			lastSave, saving = time.Now(), time.Since(began)
@@ -365,7 +365,7 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 // one makes one measurement, and keeps it.
 func (e *experiment) one(ctx context.Context, m *measure.Measurer, t *measurement) error {
 	p := &e.doc.Noncontig.Points[t.point]
-	o := bench.Options{Progress: func(bench.Progress) {}}
+	o := bench.Options{Progress: func(drive.Progress) {}}
 	if p.Strategy == noncontig.Control {
 		o.Planted = e.planted(p)
 	}
@@ -393,34 +393,38 @@ func (e *experiment) planted(control *noncontig.Point) time.Duration {
 	return 0
 }
 
-// attempts are how often a run is measured at most: beyond, what disturbs it stays.
+// attempts are how often a round is measured at most: beyond, what disturbs it stays.
 const attempts = 3
 
-// longer is how much longer a run is when it is measured again: a busy machine lets both ends run at once now and then only.
-const longer = 4
-
-// again measures the disturbed runs of a round again, as long as there is time to spare for it.
-func (e *experiment) again(ctx context.Context, m *measure.Measurer, round []measurement) error {
-	for range attempts - 1 {
+// again measures a round anew in which a run was disturbed, as long as there is time to spare for it: all of its strategies, each as
+// long as before. One that alone had more time, or another chance, would show a better best.
+func (e *experiment) again(round []measurement, measure func(*measurement) error) error {
+	last := func(t *measurement) *noncontig.Run {
+		runs := e.doc.Noncontig.Points[t.point].Runs
+		if t.run < 0 || len(runs) == 0 || runs[len(runs)-1].Round != t.run+1 {
+			return nil
+		}
+		return &runs[len(runs)-1]
+	}
+	disturbed := func(t measurement) bool { r := last(&t); return r != nil && r.Disturbed() }
+	cost := e.costOf(round)
+	for n := 2; n <= attempts && e.spare >= cost && slices.ContainsFunc(round, disturbed); n++ {
+		e.spare -= cost
 		for i := range round {
-			t := round[i]
-			t.plan.Duration *= longer
-			p := &e.doc.Noncontig.Points[t.point]
-			cost := e.costOf([]measurement{t})
-			if t.run < 0 || len(p.Runs) == 0 || e.spare < cost {
+			t := &round[i]
+			before := last(t)
+			if before == nil {
 				continue
 			}
-			last := p.Runs[len(p.Runs)-1]
-			if last.Round != t.run+1 || !last.Disturbed() {
-				continue
-			}
-			e.spare -= cost
+			p, kept := &e.doc.Noncontig.Points[t.point], *before
 			p.Runs = p.Runs[:len(p.Runs)-1]
-			if err := e.one(ctx, m, &t); err != nil {
-				p.Runs = append(p.Runs, last)
+			if err := measure(t); err != nil {
+				p.Runs = append(p.Runs, kept)
 				return err
 			}
-			p.Runs[len(p.Runs)-1].Attempts = max(last.Attempts, 1) + 1
+			if r := last(t); r != nil {
+				r.Attempts = n
+			}
 		}
 	}
 	return nil
@@ -440,9 +444,8 @@ func (e *experiment) note(t *measurement, p *noncontig.Point, res *bench.Result)
 		BestBitsPerS: rec.Bandwidth.BestSpanBitsPerS,
 	}
 	for _, w := range rec.Warnings {
-		if !strings.HasPrefix(w, "peer: too short") { // a one-sided peer counts no messages
-			word, _, _ := strings.Cut(strings.TrimPrefix(w, "peer: "), ":")
-			run.Warnings = plain.AddNew(run.Warnings, word)
+		if kind, text := figure.NoteOf(w); kind != figure.Short || !strings.HasPrefix(w, "peer: ") { // a one-sided peer counts no messages
+			run.Warnings = plain.AddNew(run.Warnings, cmp.Or(kind, text))
 		}
 	}
 	if rec.Latency != nil {
@@ -497,18 +500,6 @@ func (e *experiment) conclude(err error) {
 	}
 	if e.config.Model && len(n.Models) == 0 {
 		e.doc.Warnings = append(e.doc.Warnings, "no cost model: each strategy needs at least as many layouts as the model has terms, and two; use more --blocks and --total")
-	}
-	for _, l := range e.config.Predict {
-		var loads []noncontig.Load
-		for _, shape := range e.config.Shapes {
-			for _, s := range plan.Strategies(shape) {
-				x := plan.LoadOf(s, l, e.limits, e.spec(s, l.String()).Noncontig)
-				loads = append(loads, noncontig.Load{
-					Shape: shape, Strategy: s.Name, WRs: x.WRs, SGEs: x.SGEs + x.RecvSGEs, Blocks: l.Blocks(), Bytes: l.Size(),
-				})
-			}
-		}
-		n.Predictions = append(n.Predictions, n.Predict(l.String(), loads)...)
 	}
 	e.doc.Finish(err)
 }

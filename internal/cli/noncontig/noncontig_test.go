@@ -2,6 +2,8 @@ package noncontig
 
 import (
 	"errors"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,7 +87,7 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--strides 32", "use --strides 64, a factor like 2x"},
 		{"--strides 0.5x", "a factor of 1 or more"},
 		{"--total 1000", "the nearest is 1024"},
-		{"--format junit", "cannot show a grid: want table"},
+		{"--format junit", "there are table, csv, json"},
 		{"--list-bytes 4G", "at most 2 GiB"},
 		{"--blocks 128K", "larger than the message of --total 65536; leave it out or use --total 131072"},
 		{"--blocks 0", "want 1 or more"},
@@ -101,12 +103,11 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--control --strategies pack", "--control: it repeats gather-write, which --strategies leaves out"},
 		{"--min-time 0", "at least 1ms"},
 		{"--segment 1", "want 64 bytes to 1 GiB"},
-		{"--resume", "name the directory with --save"},
+		{"--resume", "name the file to go on with"},
 		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
 		{"--layout vectro:block=8,num=2", "did you mean \"vector\"?"},
 		{"--layout vector:block=8,nun=2", "unknown key \"nun\": want block, coalesce, num, stride; did you mean \"num\"?"},
 		{"--layout subarray:dims=8x8,face=y,size=4x4", "face goes with width, size with start"},
-		{"--predict nonsense", "want KIND:key=value"},
 		{"--connection RD", "want RC, UC or UD"},
 		{"--format word", "--format"},
 	} {
@@ -166,14 +167,15 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 			{Shape: "gather", Strategy: "pack", Layout: "b"},
 		},
 	}}
-	if err := report.Save(filepath.Join(dir, resultFile), old); err != nil {
+	path := filepath.Join(dir, "grid.json")
+	if err := report.Save(path, old); err != nil {
 		t.Fatal(err)
 	}
-	d, err := openResultDirectory(dir, true)
+	d, err := previous(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &experiment{dir: d, doc: measure.NewDocument("gobw", nil)}
+	e := &experiment{previous: d, doc: measure.NewDocument("gobw", nil)}
 	e.doc.Noncontig = &noncontig.Grid{
 		Setup:  noncontig.Setup{Device: "roce0", Runs: 2},
 		Points: []noncontig.Point{{Shape: "gather", Strategy: "pack", Layout: "a"}, {Shape: "gather", Strategy: "pack", Layout: "b"}},
@@ -200,11 +202,8 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 			t.Errorf("resumed a grid of another set-up: %v, want %q", err, want)
 		}
 	}
-	if _, err := openResultDirectory(dir, false); err == nil {
-		t.Error("a result was about to be overwritten")
-	}
-	if _, err := openResultDirectory(t.TempDir(), true); err == nil {
-		t.Error("resumed from an empty directory")
+	if _, err := previous(filepath.Join(dir, "none.json")); err == nil {
+		t.Error("resumed from a file that is not there")
 	}
 }
 
@@ -313,5 +312,51 @@ func TestNoncontigGroupsRefusals(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Two equal strategies of which one is disturbed more often stay equal: what is measured again is measured again for both, as long
+// as before. (Its best of several spans grew by a hundredth when it alone was measured again, four times as long.)
+func TestAgainFavoursNobody(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const span, rounds = 10 * time.Millisecond / 20, 4000
+	e := &experiment{doc: measure.NewDocument("gobw", nil), spare: time.Hour}
+	n := &noncontig.Grid{Points: []noncontig.Point{{Strategy: "gather-write", SizeBytes: 1024}, {Strategy: "pack", SizeBytes: 1024}}}
+	e.doc.Noncontig = n
+	simulate := func(t *measurement) error {
+		best := 0.0
+		for range int(t.plan.Duration / span) {
+			best = max(best, math.Exp(0.02*rng.NormFloat64()))
+		}
+		r := noncontig.Run{Round: t.run + 1, BestBitsPerS: best}
+		if t.point == 0 && rng.Float64() < 0.5 {
+			r.Warnings = []string{"disturbed"}
+		}
+		n.Points[t.point].Runs = append(n.Points[t.point].Runs, r)
+		return nil
+	}
+	sum := 0.0
+	for run := range rounds {
+		round := []measurement{{point: 0, run: run}, {point: 1, run: run}}
+		for i := range round {
+			round[i].plan.Duration = 10 * time.Millisecond
+			if err := simulate(&round[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.again(round, simulate); err != nil {
+			t.Fatal(err)
+		}
+		sum += math.Log(n.Points[0].Runs[run].BestBitsPerS / n.Points[1].Runs[run].BestBitsPerS)
+	}
+	if bias := sum / rounds; math.Abs(bias) > 0.001 {
+		t.Errorf("the strategy that is disturbed looks better by %.2f %%", 100*bias)
+	}
+	again := 0
+	for _, r := range n.Points[1].Runs {
+		again += max(r.Attempts, 1) - 1
+	}
+	if again < rounds/2 {
+		t.Errorf("%d rounds of %d were measured again", again, rounds)
 	}
 }

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
@@ -106,84 +104,31 @@ func (g *gridMeter) pace(done int, whole time.Duration) {
 	fmt.Fprintln(g.out.Err)
 }
 
-// resultFile is the document in a directory of results.
-const resultFile = "result.json"
-
-// resultDirectory is where --save puts documents, tables and pictures.
-type resultDirectory struct {
-	path     string
-	previous *report.Document // of --resume
-}
-
-func openResultDirectory(path string, resume bool) (*resultDirectory, error) { //nolint:revive // resume is the user's flag
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, exit.SetupError{Err: fmt.Errorf("--save: %w", err)}
-	}
-	d := &resultDirectory{path: path}
-	name := filepath.Join(path, resultFile)
-	if err := output.CheckWritable(name); err != nil {
-		return nil, err
-	}
-	if !resume {
-		if _, err := os.Stat(name); err == nil {
-			return nil, exit.UsageError{Err: fmt.Errorf("--save %s: there is a result already; complete it with --resume, or name another directory", path)}
-		}
-		return d, nil
-	}
-	doc, err := report.Load(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: no %s in %s: leave --resume out to start a grid there", resultFile, path)}
-	}
-	if err != nil {
+// previous is the unfinished grid that --resume completes.
+func previous(path string) (*report.Document, error) {
+	doc, err := report.Load(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: there is no %s: leave --resume out to start", path)}
+	case err != nil:
 		return nil, exit.SetupError{Err: fmt.Errorf("--resume: %w", err)}
+	case doc.Noncontig == nil:
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %s is not a grid of this experiment: name another file with --save", path)}
 	}
-	if doc.Noncontig == nil {
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %s is not a grid of this experiment: name another directory with --save", name)}
-	}
-	d.previous = doc
-	return d, nil
-}
-
-func (d *resultDirectory) saveDocument(doc *report.Document) error {
-	return report.Save(filepath.Join(d.path, resultFile), doc)
-}
-
-// saveAll writes the document in every format, and its pictures, and tells their names.
-func (d *resultDirectory) saveAll(doc *report.Document) ([]render.File, error) {
-	if err := d.saveDocument(doc); err != nil {
-		return nil, err
-	}
-	files := render.GridFiles(doc)
-	for _, f := range files {
-		if err := report.WriteFile(filepath.Join(d.path, f.Name), f.Write); err != nil {
-			return nil, err
-		}
-	}
-	return files, nil
-}
-
-// tell names the files in the directory, pictures by one of their two.
-func (d *resultDirectory) tell(w io.Writer, files []render.File) error {
-	rows := [][]string{{resultFile, "all that was measured, for 'report', 'compare' and --resume"}}
-	for _, f := range files {
-		if f.About != "" {
-			rows = append(rows, []string{f.Name, f.About})
-		}
-	}
-	return render.WriteTable(w, []string{"in " + d.path, "what is in it"}, rows)
+	return doc, nil
 }
 
 // resume takes over what the earlier grid measured and leaves the rest to do.
 func (e *experiment) resume() error {
-	old, n := e.dir.previous.Noncontig, e.doc.Noncontig
+	old, n := e.previous.Noncontig, e.doc.Noncontig
 	a, b := old.Setup, n.Setup
 	a.Runs, b.Runs = 0, 0
 	a.FootprintBytes, b.FootprintBytes = 0, 0 // of the layouts, which may be others now
 	a.SegmentBytes, b.SegmentBytes = a.Segment(), b.Segment()
 	if a != b {
-		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.dir.path, strings.Join(differing(a, b), "; "))
+		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.config.Output.ToResume(), strings.Join(differing(a, b), "; "))
 	}
-	before := e.dir.previous
+	before := e.previous
 	e.doc.Started, e.doc.Client, e.doc.Server, e.doc.Label = before.Started, before.Client, before.Server, before.Label
 	for i := range old.Points {
 		p := &old.Points[i]
@@ -234,7 +179,7 @@ func differing(before, now noncontig.Setup) []string {
 		{"--device", func(s noncontig.Setup) any { return s.Device }},
 		{"--connection", func(s noncontig.Setup) any { return s.Transport }},
 		{"--cache", func(s noncontig.Setup) any { return s.Cache }},
-		{"--priority", func(s noncontig.Setup) any { return cmp.Or(s.Priority, bench.PriorityNormal) }},
+		{"--priority", func(s noncontig.Setup) any { return cmp.Or(s.Priority, machine.PriorityNormal) }},
 		{"--window", func(s noncontig.Setup) any { return s.Window }},
 		{"--list-bytes", func(s noncontig.Setup) any { return s.ListBytes }},
 		{"--segment", func(s noncontig.Setup) any { return s.SegmentBytes }},
@@ -261,39 +206,26 @@ func differing(before, now noncontig.Setup) []string {
 
 // gridFormats are the formats that can show a grid: it has no records, which the others are made of.
 func gridFormats() []string {
-	return []string{"table", "csv", "json", "markdown", "latex", "openmetrics", "html"}
-}
-
-func gridFormat(name string) (render.Format, error) {
-	f, err := output.FormatNamed(name)
-	if err == nil && !slices.Contains(gridFormats(), f.Name) {
-		err = fmt.Errorf("%s cannot show a grid: want %s", name, strings.Join(gridFormats(), ", "))
-	}
-	return f, err
+	return []string{"table", "csv", "json", "markdown", "latex", "openmetrics", "html", "svg"}
 }
 
 // deliver prints the grid and saves it.
 func (e *experiment) deliver() error {
-	shown := *e.doc.Document
-	if e.config.Format.Name == "table" && !e.config.Model {
-		n := *shown.Noncontig
-		n.Models = nil
-		shown.Noncontig = &n
-	}
 	if len(e.doc.Noncontig.Cells) == 0 {
 		return nil
 	}
-	if e.dir == nil {
-		return e.config.Format.Render(e.out.Out, &shown)
+	to := e.config.Output
+	if !e.doc.Complete {
+		to = to.Unfinished()
+		defer e.config.Output.TellHowToGoOn(e.out, e.config.Args)
 	}
-	show := e.config.Format.Render
-	if e.config.Format.Name == "table" && !e.config.All { // the grid is in the files
-		show = render.GridWords
-	}
-	files, err := e.dir.saveAll(e.doc.Document)
-	if err = errors.Join(show(e.out.Out, &shown), err); err != nil || e.config.Format.Name != "table" {
-		return err
-	}
-	_, err = fmt.Fprintln(e.out.Out)
-	return errors.Join(err, e.dir.tell(e.out.Out, files))
+	return to.Deliver(e.out, func(w io.Writer, format string) error {
+		shown := *e.doc.Document
+		if format == "table" && !e.config.Model {
+			n := *shown.Noncontig
+			n.Models = nil
+			shown.Noncontig = &n
+		}
+		return render.Documents(w, format, []*report.Document{&shown})
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -19,6 +20,9 @@ import (
 	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
+// pcapBytes is the size at which a file of packets ends: a forgotten --pcap does not fill the disk.
+const pcapBytes = 1 << 30
+
 // Config says which device to use and how.
 type Config struct {
 	Name    string // empty: chosen; roce0@ADDRESS and roce0@INTERFACE say where, A,B names several
@@ -27,11 +31,10 @@ type Config struct {
 	GID     *int   // nil: chosen
 	Emulate string // bad network that the software device emulates
 	Pcap    string // file that gets the packets of the software device
-	// PcapBytes is the size at which the file ends, PcapSnap how much is kept of each packet; 0: all.
-	PcapBytes int64
-	PcapSnap  int
 	// Strict refuses the software device unless it was named: a NIC whose driver failed must not pass.
 	Strict bool
+	// First takes the first device that is listed or none, as perftest does.
+	First bool
 	// Open tries this instead of the providers (tests).
 	Providers []verbs.Provider `json:"-"`
 }
@@ -87,7 +90,7 @@ func Providers(c Config) ([]verbs.Provider, io.Closer, error) {
 		if file, err = os.Create(c.Pcap); err != nil {
 			return nil, nil, exit.SetupError{Err: fmt.Errorf("--pcap: %w", err)}
 		}
-		o.Pcap, o.PcapBytes, o.PcapSnap = file, c.PcapBytes, c.PcapSnap
+		o.Pcap, o.PcapBytes = file, pcapBytes
 	}
 	all := []verbs.Provider{ibv.New(), roce.New(o)}
 	if file == nil {
@@ -202,6 +205,9 @@ func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) 
 		if n.Name == roce.DeviceName && c.Strict {
 			continue
 		}
+		if c.First && len(failures) > 0 {
+			break
+		}
 		d, err := by[n.Name].Open(n.Name)
 		if err != nil {
 			failures = append(failures, err)
@@ -238,6 +244,9 @@ func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) 
 func noSuchDevice(name string, names []verbs.DeviceName, reasons []string) error {
 	have := plain.Each(names, func(n verbs.DeviceName) string { return n.Name })
 	err := fmt.Errorf("no device %q; there are: %s", name, strings.Join(have, ", "))
+	if _, is := net.InterfaceByName(name); is == nil {
+		err = fmt.Errorf("%w; %s is a network interface: -d %s@%s runs the software device on it", err, name, roce.DeviceName, name)
+	}
 	if len(reasons) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(reasons, "; "))
 	}

@@ -76,7 +76,7 @@ const unfinished = "not finished: --resume goes on after the last point"
 
 func (k *checkpoint) save(r *bench.Result, after int) {
 	several := k.config.Plan.AllSizes || len(k.config.Plan.Sizes) > 1 || k.config.Plan.Runs > 1
-	if !several || !k.config.Output.Checkpoints() || k.err != nil || time.Since(k.saved) < 20*k.cost {
+	if !several || k.config.Output.Document() == "" || k.err != nil || time.Since(k.saved) < 20*k.cost {
 		return
 	}
 	began := time.Now()
@@ -87,7 +87,7 @@ func (k *checkpoint) save(r *bench.Result, after int) {
 	doc.Records = slices.Clone(doc.Records)
 	measure.Document{Document: &doc}.Add(&so)
 	doc.Finished, doc.Failure = began.UTC(), unfinished
-	k.err = report.Save(k.config.Output.Save, &doc)
+	k.err = report.Save(k.config.Output.Unfinished().Document(), &doc)
 	k.saved, k.cost = time.Now(), time.Since(began)
 }
 
@@ -102,7 +102,7 @@ func before(now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) 
 	}
 	cmd := &cobra.Command{}
 	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
-	(&Flags{}).Bind(cmd.Flags(), op, kind)
+	(&flags{}).bind(cmd.Flags(), op, kind)
 	if len(doc.Command) < 2 || doc.Command[1] != string(op) || doc.Tool != "" && len(doc.Records) > 0 && doc.Records[0].Kind != string(kind) {
 		return nil, fmt.Errorf("--resume: %s is of another test: %s", path, strings.Join(doc.Command, " "))
 	}
@@ -113,7 +113,7 @@ func before(now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) 
 	if a, b := strings.Join(cmd.Flags().Args(), " "), strings.Join(now.Args(), " "); a != b {
 		differ = append(differ, fmt.Sprintf("the host was %q, is %q", a, b))
 	}
-	told := []string{"save", "resume", "format", "quiet", "openmetrics", "expect", "accept", "limit-bw", "limit-msgrate", "report-gbits", "wait", "help"}
+	told := []string{"save", "resume", "format", "quiet", "expect", "accept", "wait", "help"}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if is := now.Lookup(f.Name); is != nil && !slices.Contains(told, f.Name) && is.Value.String() != f.Value.String() {
 			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, f.Value, is.Value))

@@ -9,15 +9,16 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
-	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -33,37 +34,35 @@ func groups() []cmdline.FlagGroup {
 		}},
 		opendevice.Group(),
 		measure.PeerGroup(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "resume", "openmetrics", "quiet", "expect", "accept", "limit-bw", "limit-msgrate", "report-gbits"}},
+		{Title: "Output and verdict", Names: []string{"format", "save", "resume", "quiet", "expect", "accept"}},
 	}
 }
 
-// Flags are a test's flags as they were typed.
-type Flags struct {
+// flags are a test's flags as they were typed.
+type flags struct {
 	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
 	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
 	iters                                                                            string
-	runs, Qps, txDepth, rxDepth, cqMod, PostList, Inline, outs, mtu                  int
+	runs, qps, threads, txDepth, rxDepth, cqMod, postList, inline, outs, mtu         int
 	timestamps                                                                       string
 	sl, tclass, pkey, timeout, retries, rnrTimer                                     int
 	tos                                                                              int
 	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
-	postAPI, threads                                                                 string
-	oldPostSend                                                                      bool
-	limitBW, limitRate                                                               float64
-	gbits, cpuFreq, resume                                                           bool
-	expect                                                                           []string
-	accept                                                                           string
+	postAPI                                                                          string
+	cpuFreq, resume                                                                  bool
+	gate                                                                             gate.Flags
 
 	given  func(name string) bool // the flag stood on the command line
 	device opendevice.Flags
-	Peer   measure.PeerFlags
+	peer   measure.PeerFlags
 	output output.Flags
 }
 
-// Bind registers the flags of one operation; letters mean what they mean in perftest.
-func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
+// bind registers the flags of one operation; letters mean what they mean in perftest.
+func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.SortFlags = false
 	f.given = fs.Changed
+	f.inline, f.qps, f.postList = -1, 1, 1 // where the operation has no flag for them
 	bw, row := kind == plan.Bandwidth, plan.RowOf(op)
 	sized := !row.Counter
 
@@ -82,20 +81,23 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	if row.MayInline() {
 		fs.StringVarP(&f.connection, "connection", "c", "RC", "transport: "+row.TransportText())
-		fs.IntVarP(&f.Inline, "inline", "I", -1, "bytes to send inline at most (-1: as perftest does)")
+		fs.IntVarP(&f.inline, "inline", "I", -1, "bytes to send inline at most (-1: as perftest does)")
 	}
 	if bw {
-		fs.IntVarP(&f.Qps, "qp", "q", 1, "queue pairs")
-		fs.StringVar(&f.threads, "threads", "1", "threads that share an end's queue pairs, or auto: as many as pay (not roce0)")
+		fs.IntVarP(&f.qps, "qp", "q", 1, "queue pairs")
+		fs.IntVar(&f.threads, "threads", 1, "threads that share an end's queue pairs (not roce0)")
 		fs.BoolVarP(&f.bidirectional, "bidirectional", "b", false, "both directions at once")
 		fs.BoolVar(&f.reversed, "reversed", false, "the server sends to the client")
 		fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight per queue pair (128)")
 		fs.IntVarP(&f.cqMod, "cq-mod", "Q", 0, "signal every n-th message (100; 1 above 8 KiB)")
-		fs.IntVarP(&f.PostList, "post-list", "l", 1, "messages per post")
+		fs.IntVarP(&f.postList, "post-list", "l", 1, "messages per post")
 		fs.BoolVarP(&f.noPeak, "no-peak", "N", false, "do not look for the peak")
 		fs.StringVar(&f.rate, "rate", "", "limit: 10G, 500M bits per second")
 		fs.BoolVar(&f.mrPerQP, "mr-per-qp", false, "a memory region for each queue pair")
 	} else {
+		if row.MayInline() && !row.Responded {
+			fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight: 1 has each acknowledged apart (64 on roce0 over RC, else 1)")
+		}
 		fs.StringVar(&f.gap, "gap", "", "least time between messages: 10us")
 		fs.StringVar(&f.timestamps, "timestamps", "host", "whose clock: host, or device (stamps of completions)")
 	}
@@ -115,8 +117,6 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVar(&f.rnrTimer, "rnr-timer", 0, "how long a sender waits for a receive, code 1 to 31 (12: 0.64 ms)")
 	}
 	fs.StringVar(&f.postAPI, "post-api", "auto", "how sends are posted: post_send, wr (ibv_wr_*), auto (as perftest does)")
-	fs.BoolVar(&f.oldPostSend, "use-old-post-send", false, "perftest's name of --post-api post_send")
-	cmdline.Hide(fs, "use-old-post-send")
 	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling")
 	fs.StringVar(&f.verify, "verify", "", "compare the data: ends (first and last), all")
 	fs.Lookup("verify").NoOptDefVal = "ends"
@@ -124,23 +124,17 @@ func (f *Flags) Bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	f.device.Bind(fs)
 	f.bindPath(fs)
-	f.Peer.Bind(fs)
-	f.output.Bind(fs)
+	f.peer.Bind(fs)
+	f.output.Bind(fs, render.DocumentFormats())
 	fs.BoolVar(&f.resume, "resume", false, "go on after the last point that the --save file holds")
-	fs.StringVar(&f.accept, "accept", "", "let pass expectations that cannot be told for these causes: too-few, unclear, missing")
-	fs.StringArrayVar(&f.expect, "expect", nil, "fail unless: 'bw >= 90Gb/s', 'p99 <= 3us'")
-	if bw {
-		fs.Float64VarP(&f.limitBW, "limit-bw", "w", 0, "fail below this average, in MiB/s; with --report-gbits in Gb/s")
-		fs.Float64VarP(&f.limitRate, "limit-msgrate", "y", 0, "fail below this rate, in million messages/s")
-		fs.BoolVar(&f.gbits, "report-gbits", false, "--limit-bw is in Gb/s; figures name their units anyway")
-	}
+	f.gate.Bind(fs, "'bw >= 90Gb/s', 'p99 <= 3us', 'worse<5% of FILE'")
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
 	cmdline.Hide(fs, "cpu-freq")
 }
 
 // bindPath registers what the packets and the queue pairs' connection are.
-func (f *Flags) bindPath(fs *pflag.FlagSet) {
-	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (the smaller active one)")
+func (f *flags) bindPath(fs *pflag.FlagSet) {
+	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (default: the smaller of both ends)")
 	fs.IntVarP(&f.sl, "sl", "S", 0, "service level, 0 to 15")
 	fs.IntVar(&f.tclass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&f.pkey, "pkey", 0, "P_Key index")
@@ -174,30 +168,20 @@ type Config struct {
 	Device opendevice.Config
 	Peer   measure.PeerConfig
 	Output output.Config
-	CPU    bench.CPUChoice
-	Expect []*expect.Expectation
-	Accept stats.Accepted // causes for which expectations pass although nothing can be told
-	Limits limitConfig
-
-	Threads threadFlag
+	CPU    machine.CPUChoice
+	Gate   gate.Config
 
 	before *report.Document // of --resume; nil: from the start
 }
 
-// limitConfig is perftest's -w and -y: judged for every record.
-type limitConfig struct {
-	BitsPerS     float64
-	MessagesPerS float64
-}
-
-// Config checks everything that needs no device and names all mistakes at once.
-func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []string) (Config, error) {
+// config checks everything that needs no device and names all mistakes at once.
+func (f *flags) config(tool string, op plan.Operation, kind plan.Kind, args []string) (Config, error) {
 	var wrong cmdline.Faults
-	c := Config{Tool: tool, Limits: limitConfig{f.limitBW * f.limitUnit(), f.limitRate * 1e6}}
+	c := Config{Tool: tool}
 	p := plan.Spec{
-		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.Qps, Bidirectional: f.bidirectional,
+		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.qps, Bidirectional: f.bidirectional,
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
-		PostList: f.PostList, InlineBytes: f.Inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
+		PostList: f.postList, InlineBytes: f.inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
 		Verify: plan.Verify(f.verify), NoPeak: f.noPeak, CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
 		Timeout: uint8(f.timeout), Retries: uint8(f.retries), RNRTimer: uint8(f.rnrTimer), HugePages: f.hugePages, RDMACM: f.rdmaCM,
 	}
@@ -214,10 +198,6 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 		p.AtomicType = kind
 	}
 	wrong.Note(cmdline.Prefixed("--post-api", p.PostAPI.UnmarshalText([]byte(f.postAPI))))
-	if f.oldPostSend {
-		wrong.If(p.PostAPI == verbs.PostWR, "--post-api wr and --use-old-post-send: one of them")
-		p.PostAPI = verbs.PostSend
-	}
 	var err error
 	p.Sizes, err = f.sizeList()
 	wrong.Note(err)
@@ -231,14 +211,8 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 			p.QPs = rails
 		}
 	}
-	c.Threads.qps = f.given("qp")
-	wrong.Note(c.Threads.parse(f.threads))
-	wrong.If(c.Threads.auto && p.Rails > 1, "--threads auto with %d devices (-d): give a number, a multiple of them", p.Rails)
 	if f.given("threads") {
-		p.Threads = c.Threads.threads
-	}
-	if c.Threads.auto && !f.given("runs") {
-		p.Runs = threadRuns
+		p.Threads = f.threads
 	}
 	if f.given("mtu") {
 		p.MTU, err = verbs.ParseMTU(f.mtu)
@@ -259,7 +233,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 	_, err = plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 	wrong.Note(err)
 	c.Plan = p
-	c.Device.Strict = len(f.expect) > 0 || f.limitBW > 0 || f.limitRate > 0 // no gate passes on the software device unless it was named
+	c.Device.Strict = f.gate.Given() // no gate passes on the software device unless it was named
 	c.CPU, err = f.device.CPUChoice(1)
 	wrong.Note(err)
 	f.configAround(&c, &wrong, args)
@@ -267,7 +241,7 @@ func (f *Flags) Config(tool string, op plan.Operation, kind plan.Kind, args []st
 }
 
 // checkNumbers refuses numbers that a plan cannot hold, or would take for none.
-func (f *Flags) checkNumbers(wrong *cmdline.Faults) {
+func (f *flags) checkNumbers(wrong *cmdline.Faults) {
 	for _, r := range []struct {
 		name, letter string
 		v, lo, hi    int
@@ -286,25 +260,20 @@ func (f *Flags) checkNumbers(wrong *cmdline.Faults) {
 		v            int
 	}{ // 0 is "not said" in a plan
 		{"runs", "", f.runs},
-		{"qp", " (-q)", f.Qps},
+		{"qp", " (-q)", f.qps},
+		{"threads", "", f.threads},
 		{"tx-depth", " (-t)", f.txDepth},
 		{"rx-depth", " (-r)", f.rxDepth},
 		{"cq-mod", " (-Q)", f.cqMod},
-		{"post-list", " (-l)", f.PostList},
+		{"post-list", " (-l)", f.postList},
 		{"outs", " (-o)", f.outs},
 	} {
 		wrong.If(f.given(r.name) && r.v == 0, "--%s%s 0: want 1 or more", r.name, r.letter)
 	}
-	for _, l := range []struct {
-		name  string
-		limit float64
-	}{{"limit-bw", f.limitBW}, {"limit-msgrate", f.limitRate}} {
-		wrong.If(f.given(l.name) && !(l.limit > 0), "--%s %g: want more than 0", l.name, l.limit) // so is NaN refused
-	}
 }
 
 // configAround checks what is about the other end, the result and the verdict.
-func (f *Flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
+func (f *flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 	for _, word := range []string{"all", "ends"} {
 		if f.verify == "ends" && slices.Contains(args, word) {
 			wrong.Note(fmt.Errorf("%q is taken for a host: write --verify=%s", word, word))
@@ -312,35 +281,20 @@ func (f *Flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 		}
 	}
 	var err error
-	c.Peer, err = f.Peer.Config(c.Tool, args)
+	c.Peer, err = f.peer.Config(c.Tool, args)
 	wrong.Note(err)
 	c.Peer.ControlCM = f.controlCM
 	wrong.If(f.controlCM && c.Peer.Loopback, "--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out")
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
-	switch {
-	case f.resume && !c.Output.Checkpoints():
-		wrong.Note(errors.New("--resume: name the file to go on with: --save result.json"))
-	case f.resume && f.threads == "auto":
-		wrong.Note(errors.New("--resume: --threads auto decides by all its steps: measure them together"))
-	}
-	c.Accept, err = stats.ParseAccepted(f.accept)
-	wrong.Note(cmdline.Prefixed("--accept", err))
-	wrong.If(f.accept != "" && len(f.expect) == 0, "--accept is for --expect: without one nothing is judged that could pass")
-	c.Expect, err = parseExpectations(f.expect, c.Plan)
+	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save result.json")
+	c.Gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(c.Plan.Kind), c.Plan.Transport.String()) })
 	wrong.Note(err)
-}
-
-// limitUnit is that of --limit-bw in bits per second: perftest's.
-func (f *Flags) limitUnit() float64 {
-	if f.gbits {
-		return 1e9
-	}
-	return 8 << 20
+	wrong.If(len(c.Gate.Accept) > 0 && !f.gate.Given(), "--accept is for --expect: without one nothing is judged that could pass")
 }
 
 // sizeList reads -s, --sizes and -a, which exclude each other.
-func (f *Flags) sizeList() ([]int, error) {
+func (f *flags) sizeList() ([]int, error) {
 	var given []string
 	for name, set := range map[string]bool{"--size (-s)": f.size != "", "--sizes": f.sizes != "", "--all (-a)": f.all} {
 		if set {
@@ -370,7 +324,7 @@ func (f *Flags) sizeList() ([]int, error) {
 }
 
 // length reads -n, -D, -f and --warmup.
-func (f *Flags) length(p *plan.Spec) error {
+func (f *flags) length(p *plan.Spec) error {
 	var wrong cmdline.Faults
 	var err error
 	if f.iters != "" {

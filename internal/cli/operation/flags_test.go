@@ -16,19 +16,15 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 		strict bool
 	}{
 		{nil, false},
-		{[]string{"-w", "10"}, true},
-		{[]string{"--limit-bw", "10"}, true},
-		{[]string{"-y", "1"}, true},
-		{[]string{"--limit-msgrate", "1"}, true},
 		{[]string{"--expect", "bw >= 1Gb/s"}, true},
 	} {
-		var f Flags
+		var f flags
 		fs := pflag.NewFlagSet("write", pflag.ContinueOnError)
-		f.Bind(fs, plan.Write, plan.Bandwidth)
+		f.bind(fs, plan.Write, plan.Bandwidth)
 		if err := fs.Parse(append([]string{"--loopback"}, tt.args...)); err != nil {
 			t.Fatal(err)
 		}
-		c, err := f.Config("gobw", plan.Write, plan.Bandwidth, fs.Args())
+		c, err := f.config("gobw", plan.Write, plan.Bandwidth, fs.Args())
 		if err != nil || c.Device.Strict != tt.strict {
 			t.Errorf("%v: strict %v, %v; want %v", tt.args, c.Device.Strict, err, tt.strict)
 		}
@@ -38,13 +34,13 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 // What was wrong is told once: a size that cannot be read is not also a size of 0.
 func TestWrongSizeIsToldOnce(t *testing.T) {
 	for _, args := range [][]string{{"-s", "abc"}, {"-s", "0"}, {"--sizes", "1:x"}} {
-		var f Flags
+		var f flags
 		fs := pflag.NewFlagSet("write", pflag.ContinueOnError)
-		f.Bind(fs, plan.Write, plan.Bandwidth)
+		f.bind(fs, plan.Write, plan.Bandwidth)
 		if err := fs.Parse(append([]string{"--loopback"}, args...)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := f.Config("gobw", plan.Write, plan.Bandwidth, fs.Args())
+		_, err := f.config("gobw", plan.Write, plan.Bandwidth, fs.Args())
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want one line", args, err)
 		}

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
@@ -19,12 +22,11 @@ import (
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
-	"github.com/gobw/gobw/report/stats"
 )
 
 // NewCommand is one measurement: 'gobw write', 'golat send', ...
 func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Streams) *cobra.Command {
-	flags := &Flags{Inline: -1, Qps: 1, PostList: 1}
+	flags := &flags{}
 	what := map[plan.Kind]string{plan.Bandwidth: "bandwidth", plan.Latency: "latency"}[kind]
 	cmd := &cobra.Command{
 		Use:   string(op) + " [HOST]",
@@ -34,21 +36,22 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 		Example: testExamples(tool, op, kind),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := flags.Config(tool, op, kind, args)
+			c, err := flags.config(tool, op, kind, args)
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
 			c.Args = measure.CommandLine(tool)
 			if flags.resume {
-				if c.before, err = before(cmd.Flags(), op, kind, c.Output.Save); err != nil {
+				if c.before, err = before(cmd.Flags(), op, kind, c.Output.ToResume()); err != nil {
 					return exit.UsageError{Err: err}
 				}
 			}
 			return run(cmd.Context(), out, c)
 		},
 	}
-	flags.Bind(cmd.Flags(), op, kind)
+	flags.bind(cmd.Flags(), op, kind)
 	cmdline.GroupFlags(cmd, groups())
+	cmdline.Brief(cmd, "size", "all", "duration", "qp", "connection", "device", "loopback", "expect", "save")
 	return cmd
 }
 
@@ -73,70 +76,69 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 
 // run measures, prints and saves, and judges.
 func run(ctx context.Context, out output.Streams, c Config) error {
-	if err := output.CheckWritable(c.Output.Save, c.Output.OpenMetrics); err != nil {
+	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
-	config := measure.Config{
-		Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet,
-		Plan: c.Plan,
-	}
-	var doc *report.Document
-	var err error
-	if c.Threads.auto {
-		doc, err = measureThreads(ctx, out, config, c.Threads)
-	} else {
-		doc, err = sweep(ctx, out, config, c)
-	}
+	doc, err := sweep(ctx, out, c.measurement(), c)
 	var usage exit.UsageError
 	if doc == nil || errors.As(err, &usage) {
 		return err
 	}
 	if len(doc.Records) == 0 { // nothing to print; a file is still written
-		c.Output.Format = render.Format{}
+		c.Output.Format = ""
 	}
 	var missed error
 	if err == nil {
-		if doc.Checks, err = Judge(c.Expect, c.Accept, c.Limits, doc); err == nil {
-			missed = Verdict(doc.Checks)
+		if doc.Checks, err = judge(c.Gate, doc); err == nil {
+			missed = gate.Verdict(doc.Checks)
 		}
 	}
-	return errors.Join(err, output.Deliver(out, c.Output, doc), missed)
+	to := c.Output
+	if !doc.Complete {
+		to = to.Unfinished()
+		defer c.Output.TellHowToGoOn(out, c.Args)
+	}
+	return errors.Join(err, to.Deliver(out, func(w io.Writer, format string) error {
+		return render.Documents(w, format, []*report.Document{doc})
+	}), missed)
 }
 
-// Judge checks the expectations of --expect, -w and -y against every record.
-func Judge(expectations []*expect.Expectation, accept stats.Accepted, l limitConfig, d *report.Document) ([]report.Check, error) {
-	checks, err := checkExpectations(expectations, accept, d)
-	if err != nil {
-		return nil, err
+// Parse reads the command line of a test that another command runs: the program, the operation, the flags. What was typed is
+// checked before it is read.
+func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, error) {
+	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[words[0]]
+	if len(words) < 2 || kind == "" || !slices.Contains(plan.Operations(), plan.Operation(words[1])) {
+		return Config{}, fmt.Errorf("%q: want a test, such as 'gobw write' or 'golat send'", strings.Join(words, " "))
 	}
-	add := func(name string, actual, least float64, unit string, r *report.Record) {
-		c := report.Check{
-			Expression: fmt.Sprintf("%s >= %g %s", name, least, unit), Point: r.Point().String(),
-			Actual: fmt.Sprintf("%.4g %s", actual, unit), Passed: actual >= least && !math.IsInf(actual, 0),
-		}
-		checks = append(checks, c)
+	f, cmd := &flags{}, &cobra.Command{Use: words[1]}
+	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
+	f.bind(cmd.Flags(), plan.Operation(words[1]), kind)
+	if err := cmd.ParseFlags(words[2:]); err != nil {
+		return Config{}, cmdline.FlagError(cmd, err)
 	}
-	for i := range d.Records {
-		r := &d.Records[i]
-		if l.BitsPerS > 0 {
-			add("bandwidth", r.Bandwidth.AverageBitsPerS/1e9, l.BitsPerS/1e9, "Gb/s", r)
-		}
-		if l.MessagesPerS > 0 {
-			add("rate", r.MessagesPerS/1e6, l.MessagesPerS/1e6, "M messages/s", r)
-		}
+	if err := check(cmd.Flags()); err != nil {
+		return Config{}, err
 	}
-	return checks, nil
+	c, err := f.config(words[0], plan.Operation(words[1]), kind, cmd.Flags().Args())
+	c.Args = words
+	return c, err
 }
 
-// Verdict is an error that names each missed expectation, nil if there is none.
-func Verdict(checks []report.Check) error {
-	var missed []error
-	for _, c := range checks {
-		if !c.Passed {
-			text := fmt.Sprintf("missed: %s at %s: %s", c.Expression, c.Point, c.Actual)
-			text += plain.When(c.Reason != "", " (%s)", c.Reason)
-			missed = append(missed, exit.MissedError{What: text})
+// Measure runs the test, and prints and judges nothing.
+func (c Config) Measure(ctx context.Context, out output.Streams) (*report.Document, error) {
+	return measure.Run(ctx, out, c.measurement())
+}
+
+func (c Config) measurement() measure.Config {
+	return measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet, Plan: c.Plan}
+}
+
+// judge checks the expectations against a document.
+func judge(c gate.Config, d *report.Document) ([]report.Check, error) {
+	for _, e := range c.Expect {
+		if err := e.CheckDevice(d.Client); err != nil {
+			return nil, exit.UsageError{Err: err}
 		}
 	}
-	return errors.Join(missed...)
+	return expect.Judge(d, c.Expect, expect.Judgement{Accept: c.Accept}), nil
 }

@@ -1,105 +1,145 @@
 package output
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/render"
 )
 
-// Flags say what becomes of the result.
+// Flags say what becomes of a result, of any kind and in any command.
 type Flags struct {
-	format      string
-	save        string
-	openMetrics string
-	quiet       bool
+	formats []string // of this kind of result
+	format  string
+	save    []string
+	quiet   bool
 }
 
-// Bind adds the flags to a command.
-func (f *Flags) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.format, "format", "table", strings.Join(FormatNames(), ", "))
-	fs.StringVar(&f.save, "save", "", "save the result; the name's ending tells the format (.json)")
-	fs.StringVar(&f.openMetrics, "openmetrics", "", "write the figures for node_exporter's textfile collector, in one step: x.prom")
+// Bind adds the flags to a command whose results have these formats.
+func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
+	f.formats = formats
+	fs.StringVar(&f.format, "format", formats[0], strings.Join(formats, ", "))
+	fs.StringArrayVar(&f.save, "save", nil, "save the result, too, as the name's ending tells: "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
 }
 
 // Config is what becomes of the result.
 type Config struct {
-	Format render.Format
-	Save   string
-	saveAs render.Format
-	// OpenMetrics is a file for the figures as gauges, or empty. It is replaced in one step: a collector sees all or nothing.
-	OpenMetrics string
-	Quiet       bool
+	Format string // of standard output
+	Saves  []Save
+	Quiet  bool
+}
+
+// Save is a file that a result is written to.
+type Save struct {
+	Path, Format string
+	draft        string // the file for a result that is not finished
 }
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
-	c := Config{Save: f.save, OpenMetrics: f.openMetrics, Quiet: f.quiet}
+	c := Config{Quiet: f.quiet}
 	var wrong cmdline.Faults
 	var err error
-	c.Format, err = FormatNamed(f.format)
+	c.Format, err = render.FormatNamed(f.formats, f.format)
 	wrong.Note(cmdline.Prefixed("--format", err))
-	if f.save != "" {
-		c.saveAs, err = FormatOfFile(f.save)
-		wrong.Note(cmdline.Prefixed("--save "+f.save, err))
+	for i, path := range f.save {
+		s := Save{Path: path}
+		s.Format, err = render.FormatOfFile(f.formats, path)
+		wrong.Note(cmdline.Prefixed("--save "+path, err))
+		if s.draft = path; s.Format == "json" && regular(path) {
+			s.draft = strings.TrimSuffix(path, ".json") + ".partial.json"
+		}
+		for _, other := range f.save[:i] {
+			wrong.If(other == path && !strings.HasPrefix(path, "/dev/"), "--save %s is given twice", path)
+		}
+		c.Saves = append(c.Saves, s)
 	}
 	return c, errors.Join(wrong...)
 }
 
-// Checkpoints tells whether what was measured so far can be saved and gone on with: in a document.
-func (c Config) Checkpoints() bool { return c.saveAs.Name == "json" }
-
-// FormatAmong is the one of these formats that --format names or, where it names none, in which a name like that of --save ends; a
-// table without either.
-func FormatAmong(formats []string, format, save string) (string, error) {
-	short := map[string]string{"txt": "table", "md": "markdown", "tex": "latex", "html": "html", "json": "json", "prom": "openmetrics"}
-	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(save)), ".")
-	chosen := cmp.Or(short[format], format, short[ending])
-	if format == "" && ending == "" {
-		chosen = "table"
-	}
-	switch {
-	case slices.Contains(formats, chosen):
-		return chosen, nil
-	case format == "":
-		var endings []string
-		for e, f := range short {
-			if slices.Contains(formats, f) {
-				endings = append(endings, "."+e)
-			}
-		}
-		slices.Sort(endings)
-		return "", fmt.Errorf("--save %s: no format ends so; want %s, or give --format", save, strings.Join(endings, ", "))
-	}
-	return "", fmt.Errorf("--format %q: want %s", format, strings.Join(formats, ", "))
+// regular tells whether there is a file that has content to keep.
+func regular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
-// FormatOfFile finds the format of a file's ending; none means JSON.
-func FormatOfFile(path string) (render.Format, error) {
-	ending := filepath.Ext(path)
-	switch {
-	case path == "-":
-		return render.Format{}, errors.New("standard output has --format")
-	case ending == "":
-		ending = ".json"
-	}
-	var known []string
-	for _, f := range Formats() {
-		if f.Extension == ending {
-			return f, nil
+// Document is the file that holds the whole result; empty where none is saved.
+func (c Config) Document() string {
+	for _, s := range c.Saves {
+		if s.Format == "json" {
+			return s.Path
 		}
-		known = append(known, f.Extension)
 	}
-	if slices.Contains([]string{".png", ".svg", ".pdf"}, ending) {
-		return render.Format{}, fmt.Errorf("pictures come from a saved result: 'gobw report FILE.json --pictures DIR --picture-format %s'; a .html has them all", ending[1:])
+	return ""
+}
+
+// Unfinished is where a result goes that is not finished: where --save names a file that is there, it stays, and this result
+// goes beside it until it is finished.
+func (c Config) Unfinished() Config {
+	c.Saves = slices.Clone(c.Saves)
+	for i := range c.Saves {
+		c.Saves[i].Path = c.Saves[i].draft
 	}
-	return render.Format{}, fmt.Errorf("no format ends in %q; there are %s", ending, strings.Join(known, ", "))
+	return c
+}
+
+// ToResume is the document from which --resume goes on: the unfinished one if there is one.
+func (c Config) ToResume() string {
+	if path := c.Unfinished().Document(); regular(path) {
+		return path
+	}
+	return c.Document()
+}
+
+// TellHowToGoOn names the file of a result that is not finished, and the command that goes on.
+func (c Config) TellHowToGoOn(out Streams, command []string) {
+	kept, path := c.Document(), c.Unfinished().Document()
+	if path == "" {
+		return
+	}
+	fmt.Fprintf(out.Err, "kept in %s", path)
+	if path != kept {
+		fmt.Fprintf(out.Err, "; %s is as it was", kept)
+	}
+	fmt.Fprintf(out.Err, "; to go on: %s --resume\n", strings.Join(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" }), " "))
+}
+
+// CheckWritable tells before a measurement what would keep its files from being written after it.
+func (c Config) CheckWritable() error {
+	var errs []error
+	for _, s := range c.Saves {
+		errs = append(errs, report.CheckWritable(s.Path))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return exit.SetupError{Err: err}
+	}
+	return nil
+}
+
+// Deliver prints the result in the format of standard output, in none not at all, and saves it.
+func (c Config) Deliver(out Streams, write func(w io.Writer, format string) error) error {
+	var errs []error
+	if c.Format != "" {
+		if err := write(out.Out, c.Format); err != nil {
+			errs = append(errs, fmt.Errorf("print the result: %w", err))
+		}
+	}
+	for _, s := range c.Saves {
+		err := report.WriteFile(s.Path, func(w io.Writer) error { return write(w, s.Format) })
+		if err == nil && s.draft != s.Path {
+			_ = os.Remove(s.draft) // it is finished; as a rule there is none
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/fabric"
-	"github.com/gobw/gobw/report/stats"
 )
 
 // Lost are the files of directories that could not be read: the others are used all the same.
@@ -27,19 +24,18 @@ func (l Lost) Note(out Streams) {
 	}
 }
 
-// Missed are those that a gate must not pass over: results that are broken, unless that is accepted. A file that is no result
-// at all is none of them.
-func (l Lost) Missed(accept stats.Accepted) []error {
+// Undecided are those that a gate must not pass over: results that are broken. A file that is no result at all is none of them.
+func (l Lost) Undecided() []error {
 	var out []error
 	for _, e := range l {
-		if !e.Foreign && !accept.Has(stats.Incomplete) {
-			out = append(out, exit.MissedError{What: fmt.Sprintf("cannot tell: incomplete: %s cannot be read (mend or remove it, or --accept incomplete)", e.File)})
+		if !e.Foreign {
+			out = append(out, exit.UndecidedError{What: fmt.Sprintf("undecided: %s cannot be read: mend or remove it", e.File)})
 		}
 	}
 	return out
 }
 
-// Load reads files of results, of tests of many hosts too, and all .json files of directories, in the order of their names.
+// Load reads files of results and all .json files of directories, in the order of their names.
 // A file that was named must be one; of a directory, those that are not are lost. Documents without a description take the
 // file's name, so that several can be told apart.
 func Load(paths []string) ([]*report.Document, Lost, error) {
@@ -110,14 +106,7 @@ func load(file string) ([]*report.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !fabric.Is(b) {
-		return report.Parse(file, b)
-	}
-	d, err := fabric.Read(bytes.NewReader(b))
-	if err != nil {
-		return nil, &report.FileError{File: file, Err: err}
-	}
-	return []*report.Document{d.Result()}, nil
+	return report.Parse(file, b)
 }
 
 // describe gives documents the file's name where they have none of their own.

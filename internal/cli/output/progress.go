@@ -3,8 +3,9 @@ package output
 import (
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/drive"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -20,9 +21,10 @@ func (b *Progress) Write(line string) {
 
 // Progress is one line on a terminal's stderr that is written over and over. Elsewhere it shows nothing.
 type Progress struct {
-	out   Streams
-	on    bool
-	width int
+	out     Streams
+	on      bool
+	width   int
+	started time.Time // of what is shown
 }
 
 // NewProgress makes the line; it shows nothing where quiet or no terminal.
@@ -31,23 +33,45 @@ func NewProgress(out Streams, quiet bool) *Progress {
 }
 
 // Show writes the line anew.
-func (b *Progress) Show(p bench.Progress) {
+func (b *Progress) Show(p drive.Progress) {
 	if !b.on {
 		return
 	}
-	line := fmt.Sprintf("%s %s", plain.Bytes(float64(p.Size)), BandwidthText(p.BitsPerS))
+	if b.started.IsZero() {
+		b.started = time.Now()
+	}
+	line := plain.Bytes(float64(p.Size))
+	switch {
+	case p.Latency > 0:
+		line += fmt.Sprintf("  p50 %.3g us", float64(p.Latency)/1e3)
+	case p.BitsPerS > 0:
+		line += fmt.Sprintf("  %s  %s", BandwidthText(p.BitsPerS), rateText(p.MessagesPerS))
+	}
 	if p.Sizes > 1 {
 		line = fmt.Sprintf("[%d/%d] %s", p.SizeIndex+1, p.Sizes, line)
 	}
 	line += plain.When(p.Runs > 1 && !p.Warmup, "  run %d/%d", p.Run, p.Runs)
-	line += fmt.Sprintf("  %.3g M messages/s", p.MessagesPerS/1e6)
 	switch {
 	case p.Warmup:
 		line += "  warming up"
 	case p.Share >= 0:
-		line += fmt.Sprintf("  %3.0f %%", p.Share*100)
+		line += fmt.Sprintf("  %.0f %%", p.Of*100)
+	}
+	if left := timeLeft(time.Since(b.started), p.Of); left > 0 {
+		line += fmt.Sprintf("  %v left", left.Round(time.Second))
 	}
 	b.Write(line)
+}
+
+// On tells whether anybody sees the line.
+func (b *Progress) On() bool { return b.on }
+
+// timeLeft is by the pace so far; 0 while that says little.
+func timeLeft(elapsed time.Duration, share float64) time.Duration {
+	if elapsed < 2*time.Second || share < 0.02 {
+		return 0
+	}
+	return time.Duration(float64(elapsed) * (1 - share) / share)
 }
 
 // Clear removes the line.
@@ -68,4 +92,12 @@ func BandwidthText(bits float64) string {
 	default:
 		return fmt.Sprintf("%.0f kb/s", bits/1e3)
 	}
+}
+
+// rateText is messages a second.
+func rateText(perS float64) string {
+	if perS >= 1e6 {
+		return fmt.Sprintf("%.3g M messages/s", perS/1e6)
+	}
+	return fmt.Sprintf("%.3g k messages/s", perS/1e3)
 }

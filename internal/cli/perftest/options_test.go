@@ -56,7 +56,6 @@ func TestOptionsOfThisEnd(t *testing.T) {
 		"--wait_destroy=2":                   " linger 2s ",
 		"--perftest-version=6.29":            `version "6.29"`,
 		"--report_gbits":                     " gbits true ",
-		"--perftest-only":                    " marker false ",
 		"--source_ip=127.0.0.9":              " source 127.0.0.9 ",
 		"--bind_source_ip=127.0.0.8":         " source 127.0.0.8 ",
 		"--ipv6-addr":                        " network tcp6 ",

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -52,17 +54,14 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 	v, err := perftestcli.Parse(tool, args)
 	switch {
 	case err != nil:
-		for _, e := range exit.EachOf(err) {
-			fmt.Fprintf(out.Err, " %v\n", e)
-		}
-		fmt.Fprintf(out.Err, " Parser function exited with Error\n")
+		explainUsage(tool, err, out)
 		return PerftestFailed
 	case v.Help:
 		_, err = fmt.Fprint(out.Out, perftestcli.Usage(tool))
 		exit.Complain(out.Err, tool.Name, err)
 		return PerftestFailed
 	case v.Version:
-		_, err = fmt.Fprintf(out.Out, "Version: %s\n", v.AdvertisedVersion())
+		_, err = fmt.Fprintf(out.Out, "Version: %s\n", v.ClaimedVersion())
 		exit.Complain(out.Err, tool.Name, err)
 		return PerftestFailed
 	}
@@ -78,6 +77,24 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 	return r.judge()
 }
 
+// explainUsage says what is wrong with a command line: each fault in stock's words, where it has some, and in ours.
+func explainUsage(tool perftestcli.Tool, err error, out output.Streams) {
+	if unknown, is := errors.AsType[*perftestcli.UnknownError](err); is {
+		fmt.Fprintf(out.Err, "%v\n", unknown)
+		_, err := fmt.Fprint(out.Out, perftestcli.Usage(tool))
+		exit.Complain(out.Err, tool.Name, err)
+		fmt.Fprintf(out.Err, " Invalid Command or flag.\n Please check command line and run again.\n\n")
+	} else {
+		for _, e := range exit.EachOf(err) {
+			if stock, is := errors.AsType[*perftestcli.StockError](e); is {
+				fmt.Fprintln(out.Err, stock.Line)
+			}
+			fmt.Fprintf(out.Err, " %v\n", e)
+		}
+	}
+	fmt.Fprintf(out.Err, " Parser function exited with Error\n")
+}
+
 // testRun is one run under one of perftest's names.
 type testRun struct {
 	v         perftestcli.Invocation
@@ -85,6 +102,7 @@ type testRun struct {
 	clock     job.TickClock
 	text      *perftestcli.Text
 	json      *perftestcli.Document
+	providers []verbs.Provider // of devices; nil: those of this machine
 	plan      plan.Spec
 	row       plan.Row
 	gbits     bool
@@ -97,7 +115,7 @@ type testRun struct {
 
 func (r *testRun) run(ctx context.Context) (err error) {
 	if r.v.NUMANode != nil {
-		if err := bench.CheckNUMANode(*r.v.NUMANode); err != nil {
+		if err := machine.CheckNUMANode(*r.v.NUMANode); err != nil {
 			return fmt.Errorf("--numa_node: %w", err)
 		}
 	}
@@ -106,25 +124,13 @@ func (r *testRun) run(ctx context.Context) (err error) {
 			return fmt.Errorf("--pin_cores: %w", err)
 		}
 	}
-	d, err := opendevice.Open(opendevice.Config{Name: r.v.Device, Port: r.v.IBPort, GID: r.v.GIDIndex})
+	d, err := r.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if d.Note != "" {
-		fmt.Fprintf(r.out.Err, " %s\n", d.Note)
-	}
-	if !d.Info().Software { // the software device's port comes with its address
-		if _, err := bench.ChoosePort(d, r.v.IBPort); err != nil {
-			return err
-		}
-	}
 	r.warnOfFrequency("/proc/cpuinfo")
-	style := perftestcli.Classic
-	if r.v.PerftestVersion >= "6.22" {
-		style = perftestcli.Modern
-	}
-	r.text = perftestcli.NewText(r.out.Out, r.v, style, r.clock.PerNanosecond())
+	r.text = perftestcli.NewText(r.out.Out, r.v, r.clock.PerNanosecond())
 	s, err := r.connect(ctx, d)
 	if err != nil {
 		return err
@@ -148,10 +154,44 @@ func (r *testRun) run(ctx context.Context) (err error) {
 	return errors.Join(s.Close(), r.text.Err(), r.failed)
 }
 
+// allowSoftware names the environment variable that lets the software device stand in where no device is named.
+const allowSoftware = "GOBW_ALLOW_SOFTWARE"
+
+// open is the device named, or the first one, as in perftest. A dead port or a missing driver is an error: scripts take a row for
+// a NIC's.
+func (r *testRun) open() (*opendevice.Device, error) {
+	c := opendevice.Config{Name: r.v.Device, Port: r.v.IBPort, GID: r.v.GIDIndex, Providers: r.providers}
+	if os.Getenv(allowSoftware) != "1" {
+		c.Strict, c.First = true, true
+	}
+	d, err := opendevice.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	if d.Note != "" {
+		fmt.Fprintf(r.out.Err, " %s\n", d.Note)
+	}
+	if d.Info().Software { // its port and its table come with its address
+		return d, nil
+	}
+	port, err := bench.ChoosePort(d, r.v.IBPort)
+	if err == nil && r.v.GIDIndex != nil {
+		var table []verbs.GIDEntry
+		if table, err = d.GIDs(port.Number); err == nil {
+			_, err = bench.GIDWithIndex(table, *r.v.GIDIndex)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
 // options are what the command line says of this end alone.
 func (r *testRun) options(d gidTable, port int) bench.Options {
 	o := bench.Options{
 		CPU: r.cpu(), Port: port, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, NUMANode: r.v.NUMANode, Stall: r.v.PeerTimeout, Linger: r.v.WaitDestroy,
+		WhatLeft: true,
 	}
 	if r.v.NoNUMA {
 		anywhere := -1
@@ -176,6 +216,9 @@ func (r *testRun) timeouts() control.Timeouts {
 
 // finishText closes the table.
 func (r *testRun) finishText() {
+	if r.plan.Infinite && r.v.Server() && r.row.Addressed() {
+		r.text.ClientClosed()
+	}
 	r.text.Finish()
 	if r.verified.messages > 0 {
 		r.text.Validated(r.verified.messages, r.verified.bytes)
@@ -184,14 +227,14 @@ func (r *testRun) finishText() {
 }
 
 // cpu is where the measuring thread runs: on the first of the cores asked for that there is, else on one of the last.
-func (r *testRun) cpu() bench.CPUChoice {
+func (r *testRun) cpu() machine.CPUChoice {
 	switch {
 	case len(r.v.Cores) > 0:
-		return bench.CPUChoice{CPUs: r.v.Cores, AnyMask: true}
+		return machine.CPUChoice{CPUs: r.v.Cores, AnyMask: true}
 	case r.v.Server():
-		return bench.CPUChoice{Last: 2}
+		return machine.CPUChoice{Last: 2}
 	}
-	return bench.CPUChoice{Last: 1}
+	return machine.CPUChoice{Last: 1}
 }
 
 // endless tells the normal end of a test that runs until it is killed: the client's signal, or at its server the end of
@@ -211,6 +254,7 @@ func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, 
 		return port, err
 	}
 	err = errors.Join(r.v.Fit(d.Info(), port), r.checkCounters(d.Device, port.Number))
+	fmt.Fprint(r.out.Err, r.v.Shrunk())
 	for _, w := range r.v.Warnings() {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", w)
 	}
@@ -271,11 +315,12 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 	return l.Accept(ctx)
 }
 
-// dialOptions are how a client reaches its server, and what it says of itself.
+// dialOptions are how a client reaches its server, and what it says of itself. A server speaks perftest's dialect with every
+// client, so that each end's options are its own: two ends of ours then do what two of perftest's do. Data is compared in ours alone.
 func (r *testRun) dialOptions() connect.DialOptions {
 	return connect.DialOptions{
-		Perftest: perftest.Options{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.PerftestOnly},
-		Program:  r.v.Tool.Name + " (gobw " + bench.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: r.timeouts(),
+		Perftest: perftest.Options{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.Server() && r.v.Plan.Verify == plan.VerifyNothing},
+		Program:  r.v.Tool.Name + " (gobw " + machine.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: r.timeouts(),
 	}
 }
 
@@ -286,7 +331,7 @@ func (r *testRun) connected(s control.Session, c bench.Connection) {
 	r.gbits = r.v.Gbits
 	f := perftestcli.Facts{
 		Device: c.Device.Name, TransportType: c.Device.TransportType, Ethernet: c.Port.LinkLayer == verbs.LinkEthernet, MTU: c.MTU,
-		Inline: c.Inline, Outstanding: c.Outstanding, NUMANode: c.Device.NUMANode, Local: c.Local, Remote: c.Remote, Plan: c.Plan,
+		Inline: c.Inline, Outstanding: c.Outstanding, NUMANode: r.node(c.Device), Local: c.Local, Remote: c.Remote, Plan: c.Plan,
 		ControlCM: r.v.ControlCM, PostAPI: c.PostAPI,
 	}
 	if f.TransportType == "" {
@@ -301,12 +346,24 @@ func (r *testRun) connected(s control.Session, c bench.Connection) {
 	for _, note := range c.Plan.Notes() {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", note)
 	}
-	r.text.Header(f)
-	unit := perftestcli.MiBPerSecond
-	if r.gbits {
-		unit = perftestcli.GbitPerSecond
+	p := c.Plan.Spec()
+	counted := c.Plan.Row().NeedsReceive() && (s.Dialect() == control.Ours || !c.Plan.Sends()) // by the receiver
+	if p.Kind == plan.Bandwidth && p.Transport != verbs.RC && !counted {
+		fmt.Fprintf(r.out.Err, " Note: %v may lose messages, and nobody counts them: the figures are of what left the sender\n", p.Transport)
 	}
-	r.json = perftestcli.NewDocument(f, unit)
+	r.text.Header(f)
+	r.json = perftestcli.NewDocument(f, r.v)
+}
+
+// node is the NUMA node on which this end measures; -1: unknown.
+func (r *testRun) node(d verbs.DeviceInfo) int {
+	switch {
+	case r.v.NUMANode != nil:
+		return *r.v.NUMANode
+	case d.NUMANode >= 0 && !r.v.NoNUMA:
+		return d.NUMANode
+	}
+	return machine.CurrentNode()
 }
 
 // measured prints a row, writes the file and compares with the limits.
@@ -324,8 +381,7 @@ func (r *testRun) measured(rec report.Record, samples report.Samples) {
 	r.text.Measured(rec, samples)
 	row := r.text.RowOf(rec, samples)
 	if r.v.JSONFile != "" {
-		r.json.Add(r.plan, row, perftestcli.CPUColumn(r.v.CPUUtil))
-		if err := r.json.Write(r.v.JSONFile); err != nil && r.failed == nil {
+		if err := r.json.Write(r.v.JSONFile, row); err != nil && r.failed == nil {
 			r.failed = err
 		}
 	}
@@ -374,6 +430,8 @@ func (r *testRun) status(err error) int {
 func (r *testRun) explain(err error) {
 	var completion *verbs.CompletionError
 	var setup exit.SetupError
+	var port *bench.PortError
+	var mismatch *perftest.MismatchError
 	if errors.Is(err, payload.ErrCorrupt) {
 		fmt.Fprintf(r.out.Err, "VALIDATION: FAILED\n")
 	}
@@ -382,12 +440,21 @@ func (r *testRun) explain(err error) {
 		c := completion.Completion
 		fmt.Fprintf(r.out.Err, " Completion with error at %s\n Failed status %d: wr_id %d syndrom 0x%x\nscnt=%d, ccnt=%d\n",
 			map[bool]string{true: "server", false: "client"}[r.v.Server()], uint32(c.Status), c.ID, c.VendorError, completion.Sent, completion.Done)
+	case errors.As(err, &mismatch):
+		fmt.Fprintf(r.out.Err, " %s\n Failed to negotiate parameters\n", mismatch.Lines[0])
 	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && isDial(err):
 		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\n Unable to open file descriptor for socket connection Unable to init the socket connection\n", r.v.Host, r.v.TCPPort)
 	case errors.Is(err, control.ErrPeerLost):
 		fmt.Fprintf(r.out.Err, "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n")
+	case errors.As(err, &port) && port.Number > port.Ports:
+		fmt.Fprintf(r.out.Err, " Unable to query port %d attributes\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number)
+	case errors.As(err, &port):
+		state := port.State.String()
+		fmt.Fprintf(r.out.Err, " Port number %d state is %s\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number, state[:1]+strings.ToLower(state[1:]))
+	case errors.As(err, &setup) && r.text == nil && r.v.Device != "":
+		fmt.Fprintf(r.out.Err, "IB device %s not found\n Unable to find the Infiniband/RoCE device\n", r.v.Device)
 	case errors.As(err, &setup) && r.text == nil:
-		fmt.Fprintf(r.out.Err, " Unable to find the Infiniband/RoCE device\n")
+		fmt.Fprintf(r.out.Err, " Did not detect devices \n If device exists, check if driver is up\n Unable to find the Infiniband/RoCE device\n")
 	}
 	exit.Complain(r.out.Err, r.v.Tool.Name, err)
 }

@@ -2,176 +2,275 @@ package qualify
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"time"
 
 	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/measure"
-	"github.com/gobw/gobw/internal/cli/noncontig"
+	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
-	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/report/stats"
 )
 
-// parsedRun is the command line of a test in a plan.
-type parsedRun struct {
-	Test *operation.Config
-	grid *noncontig.Config
+// qualification is a plan being run.
+type qualification struct {
+	config  config
+	out     output.Streams
+	report  *qualify.Qualification
+	device  string // its name
+	earlier map[string]*report.Document
+	errs    []error // of each test
 }
 
-// place says where the test runs, which the plan leaves to the command line of qualify.
-func (r *parsedRun) place(d opendevice.Config, p measure.PeerConfig, cpu bench.CPUChoice) {
-	if r.grid != nil {
-		r.grid.Device, r.grid.Peer, r.grid.CPU = d, p, cpu
-		return
-	}
-	r.Test.Device, r.Test.Peer, r.Test.CPU = d, p, cpu
-}
-
-// measure runs the test as its own command would, and prints nothing.
-func (r *parsedRun) measure(ctx context.Context, out output.Streams, quiet bool) (*report.Document, error) { //nolint:revive // quiet is the user's flag
-	if r.grid != nil {
-		c := *r.grid
-		c.Quiet = quiet || !out.ErrTerminal
-		return noncontig.Measure(ctx, out, c)
-	}
-	c := *r.Test
-	return measure.Run(ctx, out, measure.Config{
-		Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: quiet,
-		Plan: c.Plan,
-	})
-}
-
-// args is the command line, as one would type it.
-func (r *parsedRun) args() []string {
-	if r.grid != nil {
-		return r.grid.Args
-	}
-	return r.Test.Args
-}
-
-// regression expects of a test that it be no worse than the same one in a file, by a share such as 10%.
-func (r *parsedRun) regression(file, within, name string) (*expect.Expectation, error) {
-	figure := "bw"
-	if r.Test != nil && r.Test.Plan.Kind == plan.Latency {
-		figure = "p50"
-	}
-	if _, err := os.Stat(file); err != nil {
-		return nil, fmt.Errorf("--baseline: %w", err)
-	}
-	quote := "'"
-	if strings.Contains(file, quote) {
-		quote = `"`
-	}
-	e, err := expect.Parse(fmt.Sprintf("%s within %s of %s%s%s", figure, within, quote, file, quote), expect.Options{Dir: ".", Test: name})
-	return e, cmdline.Prefixed("--baseline and --within", err)
-}
-
-// checkRun finds what is wrong with a command line of a plan, and tells kind and transport of its test and, for a grid,
-// the names of its strategies.
-func checkRun(words []string) (kind, transport string, names []string, errs []error) {
-	run, errs := ParseRun(words, TestLength{})
-	switch {
-	case run.Test != nil:
-		return string(run.Test.Plan.Kind), run.Test.Plan.Transport.String(), nil, errs
-	case run.grid != nil:
-		for _, shape := range run.grid.Shapes {
-			for _, s := range plan.Strategies(shape) {
-				names = plain.AddNew(names, s.Name)
-			}
-		}
-		return string(plan.Bandwidth), run.grid.Transport.String(), names, errs
-	}
-	return "", "", nil, errs
-}
-
-// ParseRun reads the command line of a test in a plan and stretches the test.
-func ParseRun(words []string, length TestLength) (parsedRun, []error) {
-	commands := plain.Each(plan.Operations(), func(op plan.Operation) string { return string(op) })
-	kind := plan.Latency
-	if words[0] == "gobw" {
-		commands = append(commands, "noncontig")
-		kind = plan.Bandwidth
-	}
-	if len(words) < 2 || !slices.Contains(commands, words[1]) {
-		word := ""
-		if len(words) > 1 {
-			word = words[1]
-		}
-		return parsedRun{}, []error{fmt.Errorf("%s has no test %q%s (it has %s)", words[0], word, cmdline.DidYouMean(word, commands), strings.Join(commands, ", "))}
-	}
-	cmd := &cobra.Command{Use: words[1]}
-	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
-	test, grid := &operation.Flags{Inline: -1, Qps: 1, PostList: 1}, &noncontig.Flags{}
-	if words[1] == "noncontig" {
-		grid.Bind(cmd.Flags())
-	} else {
-		test.Bind(cmd.Flags(), plan.Operation(words[1]), kind)
-	}
-	if err := cmd.ParseFlags(words[2:]); err != nil {
-		return parsedRun{}, []error{cmdline.FlagError(cmd, err)}
-	}
-	if errs := misplaced(cmd.Flags()); len(errs) > 0 {
-		return parsedRun{}, errs
-	}
-	var r parsedRun
-	config := func() (err error) {
-		if words[1] == "noncontig" {
-			grid.Peer.Loopback = true // replaced by place
-			var c noncontig.Config
-			c, err = grid.Config(words[0], nil)
-			r.grid = &c
-			return err
-		}
-		test.Peer.Loopback = true
-		var c operation.Config
-		c, err = test.Config(words[0], plan.Operation(words[1]), kind, nil)
-		r.Test = &c
+// run runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
+func run(ctx context.Context, out output.Streams, c config) error {
+	q := &qualification{config: c, out: out, earlier: map[string]*report.Document{}, report: &qualify.Qualification{
+		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Args, Started: time.Now().UTC(),
+	}}
+	if err := errors.Join(c.Output.CheckWritable(), q.check()); err != nil {
 		return err
 	}
-	err := config()
-	if err == nil && !length.asPlanned() {
-		if err = length.stretch(cmd.Flags(), r); err == nil {
-			err = config()
+	if c.DryRun {
+		if err := listTests(out, c); err != nil {
+			return err
 		}
-		words = typed(words[:2], cmd.Flags())
+		_, err := fmt.Fprintf(out.Out, "ready: %s on %s; nothing was run\n", plain.Plural(len(c.Tests), "test"), q.device)
+		return err
 	}
-	if err != nil {
-		return parsedRun{}, []error{err}
+	if err := q.checkResumed(); err != nil {
+		return err
 	}
-	if r.grid != nil {
-		r.grid.Args = words
-	} else {
-		r.Test.Args = words
+	for i := range c.Tests {
+		t := &c.Tests[i]
+		if done := q.finished(t); done != nil {
+			q.judge(t, done.Document, nil, done.Seconds)
+			continue
+		}
+		if reason := q.stopped(ctx); reason != "" {
+			q.add(qualify.Result{Name: t.Name, Command: t.command(), Outcome: qualify.Skipped, Reason: reason}, nil)
+			continue
+		}
+		if out.ErrTerminal && !c.Output.Quiet {
+			fmt.Fprintf(out.Err, "[%d/%d] %s: %s\n", i+1, len(c.Tests), t.Name, t.command())
+		}
+		q.run(ctx, t)
+		q.checkpoint()
 	}
-	return r, nil
+	q.report.Finished = time.Now().UTC()
+	code := q.exitCode(ctx)
+	q.report.ExitCode = code
+	q.report.Outcome = qualify.Broken
+	if word := map[int]stats.Word{exit.Passed: stats.Pass, exit.Missed: stats.Fail, exit.Undecided: stats.CannotTell}[code]; word != "" {
+		q.report.Outcome = word
+	}
+	if err := q.deliver(); err != nil {
+		return err
+	}
+	if code == exit.Passed {
+		return nil
+	}
+	return exit.SilentError{Code: code}
 }
 
-// misplaced are the flags and words of a test that belong to qualify's own command line, or to the plan's keys.
-func misplaced(typed *pflag.FlagSet) []error {
-	var device, peer pflag.FlagSet
-	(&opendevice.Flags{}).Bind(&device)
-	(&measure.PeerFlags{}).Bind(&peer)
-	var wrong cmdline.Faults
-	typed.Visit(func(f *pflag.Flag) {
-		among := func(names ...string) bool { return slices.Contains(names, f.Name) }
-		wrong.If(device.Lookup(f.Name) != nil || peer.Lookup(f.Name) != nil, "--%s belongs to the command line of qualify, not to the plan", f.Name)
-		wrong.If(among("format", "save", "openmetrics", "quiet", "resume"),
-			"--%s has no place in a plan: qualify writes the results (--json, --junit, --html)", f.Name)
-		wrong.If(among("expect", "accept", "limit-bw", "limit-msgrate"), "--%s: the plan says what it expects under the key expect", f.Name)
-	})
-	if rest := typed.Args(); len(rest) > 0 {
-		wrong.Add("unexpected %q: the peer belongs to the command line of qualify", rest[0])
+// check opens the device once before anything runs: a missing one is a set-up error, the line rate of one that has none
+// a mistake of the plan.
+func (q *qualification) check() error {
+	d, err := opendevice.Open(q.config.Device)
+	if err != nil {
+		if _, ok := errors.AsType[exit.UsageError](err); !ok {
+			err = exit.SetupError{Err: err}
+		}
+		return err
 	}
-	return wrong
+	info := d.Info()
+	q.device = info.Name
+	env := report.Environment{Device: info.Name, Software: info.Software}
+	if !info.Software {
+		port, err := bench.ChoosePort(d, q.config.Device.Port)
+		if err != nil {
+			return errors.Join(exit.SetupError{Err: err}, d.Close())
+		}
+		env.LinkBitsPerS = port.RateBitsPerS
+	}
+	if q.config.Line > 0 {
+		env.Software, env.LinkBitsPerS = false, q.config.Line
+	}
+	return errors.Join(q.checkLine(env), d.Close())
+}
+
+// checkLine refuses a device without a line rate where the plan refers to one, and names all that does.
+func (q *qualification) checkLine(env report.Environment) error {
+	var lined []string
+	for _, t := range q.config.Tests {
+		for _, e := range t.Expect {
+			if e.UsesLine() {
+				lined = append(lined, fmt.Sprintf("%s (%s)", t.Name, e))
+			}
+		}
+	}
+	err := expect.CheckLine(env)
+	if err == nil || len(lined) == 0 {
+		return nil
+	}
+	return exit.UsageError{Err: errors.Join(
+		fmt.Errorf("%s: %w for %s: %s", q.config.Plan.File, err, plain.Plural(len(lined), "expectation"), strings.Join(lined, ", ")),
+		errors.New("give the rate with --line 25Gb/s, or leave out what refers to it with --leave-out line; a plan of your own "+
+			"can expect absolute figures (bw >= 10 Gb/s), another test's or a file's"),
+	)}
+}
+
+// stopped says why no further test is run: a signal, or a peer on another host that is gone.
+func (q *qualification) stopped(ctx context.Context) string {
+	if ctx.Err() != nil {
+		return "interrupted"
+	}
+	if q.config.Peer.Loopback {
+		return ""
+	}
+	for i, t := range q.report.Tests {
+		if code := exit.Code(q.errs[i]); t.Outcome == qualify.Broken && (code == exit.PeerLost || code == exit.Setup && t.Document == nil) {
+			return fmt.Sprintf("not run after %s", t.Name)
+		}
+	}
+	return ""
+}
+
+// run measures and judges one test.
+func (q *qualification) run(ctx context.Context, t *planned) {
+	started := time.Now()
+	if t.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, timeoutError{t.Timeout})
+		defer cancel()
+	}
+	doc, err := t.Run.(*test).measure(ctx, q.out, q.config.Output.Quiet)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	q.judge(t, doc, err, time.Since(started).Seconds())
+}
+
+// judge sets what a test gave against what is expected of it.
+func (q *qualification) judge(t *planned, doc *report.Document, err error, seconds float64) {
+	result := qualify.Result{Name: t.Name, Command: t.command(), Outcome: stats.Pass, LeftOut: t.leftOut, Seconds: seconds, Document: doc}
+	if doc != nil {
+		doc.Description, doc.Command = t.Name, t.Words
+		q.earlier[t.Name] = doc
+		if doc.Label != "" {
+			q.report.Label = doc.Label
+		}
+	}
+	switch {
+	case err != nil:
+		result.Outcome, result.Reason = qualify.Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
+	case doc != nil && len(t.Expect) > 0:
+		doc.Checks = expect.Judge(doc, t.Expect, expect.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier, Accept: q.config.Accept})
+		result.Outcome = stats.Gravest(plain.Each(doc.Checks, func(c report.Check) stats.Word { return c.Word })...)
+		switch result.Outcome {
+		case stats.Fail:
+			err = exit.MissedError{}
+		case stats.CannotTell:
+			err = exit.UndecidedError{}
+		default: // it passed
+		}
+	}
+	q.add(result, err)
+}
+
+// add takes a result, and says on what is no terminal how far the plan is.
+func (q *qualification) add(r qualify.Result, err error) {
+	q.report.Tests, q.errs = append(q.report.Tests, r), append(q.errs, err)
+	if !q.config.Output.Quiet && !q.out.ErrTerminal {
+		fmt.Fprintf(q.out.Err, "[%d/%d] %s: %s, %.1f s\n", len(q.report.Tests), len(q.config.Tests), r.Name, r.Outcome, r.Seconds)
+	}
+}
+
+// finished is the earlier run's result of a test that it measured to the end with the same command; nil where there is none.
+func (q *qualification) finished(t *planned) *qualify.Result {
+	if q.config.Resume == nil {
+		return nil
+	}
+	for i := range q.config.Resume.Tests {
+		r := &q.config.Resume.Tests[i]
+		done := r.Outcome != qualify.Broken && r.Outcome != qualify.Skipped && r.Document != nil && r.Document.Complete
+		if r.Name == t.Name && r.Command == t.command() && done {
+			return r
+		}
+	}
+	return nil
+}
+
+// checkResumed refuses to put the results of two devices or peers into one qualification.
+func (q *qualification) checkResumed() error {
+	for i := range q.config.Tests {
+		done := q.finished(&q.config.Tests[i])
+		if done == nil {
+			continue
+		}
+		d := done.Document
+		if d.Client.Device != q.device {
+			return exit.UsageError{Err: fmt.Errorf("--resume: --device was %s, is %s: give the same, or leave --resume out", d.Client.Device, q.device)}
+		}
+		if host := machine.Host().Host; d.Client.Host != host {
+			return exit.UsageError{Err: fmt.Errorf("--resume: the tests ran on host %s, this is %s: go on there, or leave --resume out", d.Client.Host, host)}
+		}
+	}
+	return nil
+}
+
+// checkpoint saves what has run: whatever ends this process, --resume takes it over. That it cannot be written is told at the
+// end, when the whole is.
+func (q *qualification) checkpoint() {
+	if q.config.Output.Document() == "" {
+		return
+	}
+	partial := *q.report
+	partial.Outcome, partial.ExitCode, partial.Finished = qualify.Broken, exit.Failed, time.Now().UTC()
+	_ = qualify.Save(q.config.Output.Unfinished().Document(), &partial)
+}
+
+// timeoutError ends a test that takes longer than its plan allows.
+type timeoutError struct{ after time.Duration }
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("the test did not end within its timeout of %v", e.after)
+}
+
+// exitCode is the gravest of all tests: interrupted, corrupt, peer lost, set-up, failed, missed, undecided.
+func (q *qualification) exitCode(ctx context.Context) int {
+	if cause := context.Cause(ctx); cause != nil {
+		return exit.Code(cause)
+	}
+	worst := exit.Passed
+	gravity := []int{exit.Passed, exit.Undecided, exit.Missed, exit.Failed, exit.Usage, exit.Setup, exit.PeerLost, exit.Corrupt}
+	for _, err := range q.errs {
+		code := exit.Code(err)
+		if _, ok := errors.AsType[timeoutError](err); ok {
+			code = exit.Failed
+		}
+		if slices.Index(gravity, code) > slices.Index(gravity, worst) {
+			worst = code
+		}
+	}
+	return worst
+}
+
+// deliver prints the verdicts and writes the files.
+func (q *qualification) deliver() error {
+	err := q.config.Output.Deliver(q.out, func(w io.Writer, format string) error { return render.Qualification(w, format, q.report) })
+	if os.Getenv("GITHUB_ACTIONS") == "true" {
+		err = errors.Join(err, render.QualificationAnnotations(q.out.Out, q.report))
+	}
+	return err
 }

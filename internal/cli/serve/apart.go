@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 )
@@ -34,10 +33,13 @@ const (
 	lookEvery = 500 * time.Millisecond
 )
 
+// judgeTime is how long a plan may take to be judged while others wait for that; alone it has the time of a first message.
+const judgeTime = time.Second
+
 // process is a test's process as the server sees it.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	orders *net.UnixConn
 	stderr child.Words
 	events chan event
 }
@@ -51,53 +53,62 @@ func thisProgram() (string, error) {
 	return os.Executable()
 }
 
-// start runs this program as a test's process.
-func start(o order, connection *os.File) (*process, error) {
+// start runs this program as a test's process. Its limits stand before it is told anything.
+func start(o order) (*process, error) {
 	self, err := thisProgram()
 	if err != nil {
 		return nil, err
 	}
-	r, w, err := os.Pipe()
+	orders, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = w.Close() }()
-	if connection == nil { // a probe
-		connection = w
-	}
-	p := &process{cmd: exec.Command(self, "serve", "--test-process"), events: make(chan event, 16)}
-	p.cmd.ExtraFiles = []*os.File{connection, w}
+	p := &process{cmd: exec.Command(self, "serve", "--test-process"), orders: orders, events: make(chan event, 16)}
+	p.cmd.Stdin = theirs
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = child.OwnGroup()
 	p.cmd.Env = append(os.Environ(), "GOTRACEBACK=single")
-	stdin, err := p.cmd.StdinPipe()
-	if err == nil {
-		err = p.cmd.Start()
-	}
+	err = p.cmd.Start()
+	_ = theirs.Close()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the test's process: %w", err), r.Close())
+		return nil, errors.Join(fmt.Errorf("start the test's process: %w", err), orders.Close())
 	}
-	p.stdin = stdin
 	go func() {
 		defer close(p.events)
-		defer func() { _ = r.Close() }()
-		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, 4<<20)
-		for lines.Scan() {
-			var e event
-			if json.Unmarshal(lines.Bytes(), &e) == nil {
+		for {
+			m, err := frame.Read(orders, maxEventBytes)
+			if err != nil {
+				return
+			}
+			if e, err := frame.Decode[event](m); err == nil {
 				p.events <- e
 			}
 		}
 	}()
-	text, err := json.Marshal(o)
-	if err == nil {
-		_, err = stdin.Write(text)
+	if err = boundProcess(p.cmd.Process.Pid, o.Policy.Bytes); err == nil {
+		err = p.tell(kindOrder, o)
 	}
 	if err != nil {
-		_ = p.cmd.Process.Kill()
+		p.end()
+		return nil, fmt.Errorf("order the test's process: %w", err)
 	}
-	return p, nil // a process that could not be told ends, and is noticed by that
+	return p, nil
+}
+
+func (p *process) tell(kind string, body any) error {
+	m, err := frame.Of(kind, body)
+	if err != nil {
+		return err
+	}
+	return frame.Write(p.orders, m)
+}
+
+// end ends a process that is not needed.
+func (p *process) end() {
+	_ = p.cmd.Process.Kill()
+	for range p.events { //nolint:revive // until it is gone
+	}
+	_ = p.wait()
 }
 
 // reapAfter is how long a process has to be gone before it is waited for.
@@ -109,7 +120,7 @@ const reapAfter = 2 * time.Millisecond
 func (p *process) wait() error {
 	time.Sleep(reapAfter)
 	err := p.cmd.Wait()
-	_ = p.stdin.Close()
+	_ = p.orders.Close()
 	return err
 }
 
@@ -138,7 +149,7 @@ func (p *process) deathOf(err error) error {
 
 // probeApart has a process look at the device, so that the server itself never opens one.
 func (c config) probeApart(errs io.Writer) (*probed, error) {
-	p, err := start(order{Probe: true, Device: c.Device, Perftest: c.PerftestLine}, nil)
+	p, err := start(order{Probe: true, Device: c.Device, Perftest: c.PerftestLine})
 	if err != nil {
 		return nil, exit.SetupError{Err: err}
 	}
@@ -157,67 +168,54 @@ func (c config) probeApart(errs io.Writer) (*probed, error) {
 	return nil, exit.SetupError{Err: p.deathOf(err)}
 }
 
-// serveApart serves clients in processes of their own until a signal.
-func (c config) serveApart(ctx context.Context, l *connect.Listener) error {
-	var tests sync.WaitGroup
-	defer tests.Wait()
-	for {
-		s, err := l.Accept(ctx)
-		if err != nil {
-			return stopped(ctx, err)
-		}
-		tests.Go(func() { c.serveOne(ctx, s, l.Waiting) })
-	}
-}
-
-// serveOne has a process run a client's tests, and tells log and client if that process dies. While others wait, a client may
-// begin tests only for as long as one may take.
-func (c config) serveOne(ctx context.Context, s control.Session, othersWait func() bool) {
-	began := time.Now()
-	log := c.Listen.Log.With("client", s.RemoteAddr())
-	o := order{
-		Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts, Policy: c.Policy, DataAllow: c.DataAllow, End: c.End,
-	}
-	conn, release, err := handOver(s, &o)
+// serveOne judges a client's plan and runs its tests, each in a process of their own: this one reads no plan. It tells log and client
+// where that process dies.
+func (c config) serveOne(ctx context.Context, client *connect.Client) {
+	log := c.Listen.Log.With("client", client.Session.RemoteAddr())
+	alive, stop := client.Session.Watch(ctx)
+	defer stop()
+	p, err := c.judgeInTurn(alive, client)
 	if err != nil {
-		log.Warn("client gone before its test", "err", control.Bounded(err.Error()))
+		client.Refuse(err)
 		return
+	}
+	release := client.TrySlot()
+	if release == nil { // processes do not wait
+		p.end()
+		if release = client.Slot(alive); release == nil {
+			return
+		}
+		if p, err = c.judge(alive, client.Plan, nil); err != nil {
+			release()
+			client.Refuse(err)
+			return
+		}
 	}
 	defer release()
+	client.Served()
+	stop()
+	conn, ours, err := p.handOver(client.Session)
+	if err != nil {
+		log.Warn("client gone before its test", "err", control.Bounded(err.Error()))
+		p.end()
+		return
+	}
 	defer func() { _ = conn.Close() }()
-	file, err := fileOf(conn)
-	if err != nil {
-		log.Error("hand the connection over", "err", err)
-		return
-	}
-	p, err := start(o, file)
-	_ = file.Close()
-	if err != nil {
-		log.Error("test", "test", "none", "err", err)
-		tellClient(conn, o, err)
-		return
-	}
-	var last *event
-	planned := make(chan struct{}, 1)
 	watched := make(chan struct{})
 	ended := make(chan struct{})
+	planned := make(chan struct{}, 1)
 	go func() {
 		defer close(watched)
-		c.watch(ctx, p, conn, planned, ended)
+		c.watch(ctx, p, conn, planned, ended, client.OthersWait)
 	}()
 	test := "none"
-	var over error
+	var last *event
 	for e := range p.events {
 		switch {
 		case e.Ended:
 			last = &e
 		case e.Planned != "":
 			test = e.Planned
-			if took := time.Since(began).Round(time.Second); c.Policy.Duration > 0 && took > c.Policy.Duration && othersWait() {
-				over = fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", took, c.Policy.Duration)
-				_ = p.cmd.Process.Kill()
-				continue
-			}
 			log.Info("begins", "test", test)
 			select {
 			case planned <- struct{}{}:
@@ -231,13 +229,10 @@ func (c config) serveOne(ctx context.Context, s control.Session, othersWait func
 	close(ended)
 	<-watched
 	switch {
-	case over != nil:
-		log.Warn("ended", "test", test, "err", over)
-		tellClient(conn, o, over)
 	case last == nil:
 		err = p.deathOf(err)
 		log.Error("test", "test", test, "err", err)
-		tellClient(conn, o, err)
+		tellClient(conn, ours, err)
 	case last.Error != "":
 		log.Warn("ended", "test", test, "err", last.Error)
 	default:
@@ -245,8 +240,52 @@ func (c config) serveOne(ctx context.Context, s control.Session, othersWait func
 	}
 }
 
-// watch ends a process that takes longer than is granted, whose client has left, or whose server is to end.
-func (c config) watch(ctx context.Context, p *process, conn net.Conn, planned, ended <-chan struct{}) {
+// judgeInTurn waits for a place and has the plan judged.
+func (c config) judgeInTurn(ctx context.Context, client *connect.Client) (*process, error) {
+	release, othersWait := client.Judging(ctx)
+	if release == nil {
+		return nil, context.Cause(ctx)
+	}
+	defer release()
+	return c.judge(ctx, client.Plan, othersWait)
+}
+
+// judge starts a process, which judges the plan and then waits for its turn. One that takes too long is ended; where others wait for
+// its place, that is a second.
+func (c config) judge(ctx context.Context, text json.RawMessage, othersWait func() bool) (*process, error) {
+	p, err := start(order{Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts, Policy: c.Policy, DataAllow: c.DataAllow, End: c.End, Plan: text})
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	look := time.NewTicker(judgeTime / 10)
+	defer look.Stop()
+	for {
+		select {
+		case e, more := <-p.events:
+			switch {
+			case !more:
+				return nil, p.deathOf(p.wait())
+			case e.Judged && e.Error == "":
+				return p, nil
+			case e.Judged:
+				p.end()
+				return nil, errors.New(e.Error)
+			}
+		case <-ctx.Done():
+			p.end()
+			return nil, context.Cause(ctx)
+		case <-look.C:
+			if took := time.Since(began); took > c.Listen.Timeouts.WithDefaults().Plan || took > judgeTime && othersWait != nil && othersWait() {
+				p.end()
+				return nil, fmt.Errorf("the plan was not judged within %v", took.Round(time.Second/10))
+			}
+		}
+	}
+}
+
+// watch ends a process that takes longer than is granted, whose client has left, or whose server is to end, and tells it of others.
+func (c config) watch(ctx context.Context, p *process, conn net.Conn, planned, ended <-chan struct{}, othersWait func() bool) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	var limit, kill <-chan time.Time
@@ -256,7 +295,7 @@ func (c config) watch(ctx context.Context, p *process, conn net.Conn, planned, e
 		}
 	}
 	restart()
-	gone := 0
+	gone, others := 0, false
 	stop := ctx.Done()
 	for {
 		select {
@@ -271,6 +310,10 @@ func (c config) watch(ctx context.Context, p *process, conn net.Conn, planned, e
 			if time.Duration(gone)*lookEvery > afterLeave+c.Listen.Timeouts.Peer {
 				_ = p.cmd.Process.Kill()
 			}
+			if now := othersWait(); now != others {
+				others = now
+				_ = p.tell(kindOthers, others)
+			}
 		case <-limit:
 			c.Listen.Log.Warn("a test takes longer than --max-duration grants: its process is ended", "test", "", "limit", c.Policy.Duration)
 			_ = p.cmd.Process.Kill()
@@ -283,46 +326,37 @@ func (c config) watch(ctx context.Context, p *process, conn net.Conn, planned, e
 	}
 }
 
-// handOver takes a session apart for another process.
-func handOver(s control.Session, o *order) (net.Conn, func(), error) {
+// handOver gives a session to the process. The connection that is returned is this one's end of it.
+func (p *process) handOver(s control.Session) (conn net.Conn, ours bool, err error) { //nolint:revive // whose dialect it is
+	var h handover
 	switch s := s.(type) {
 	case *native.Session:
-		h, conn, release, err := s.Handover()
-		o.Ours = &h
-		return conn, release, err
+		var own native.Handover
+		own, err = s.Handover()
+		conn, ours, h.Ours = s.Conn, true, &own
 	case *perftest.Session:
-		h, conn, release, err := s.Handover()
-		o.Theirs = &h
-		return conn, release, err
+		var theirs perftest.Handover
+		theirs, err = s.Handover()
+		conn, h.Theirs = s.Conn, &theirs
+	default:
+		err = fmt.Errorf("a session of %T stays in its process", s)
 	}
-	return nil, nil, fmt.Errorf("a session of %T stays in its process", s)
+	if err != nil {
+		return nil, false, err
+	}
+	m, err := frame.Of(kindGo, h)
+	if err == nil {
+		err = sendWith(p.orders, m, conn)
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, conn.Close())
+	}
+	return conn, ours, nil
 }
 
 // tellClient says why a test ended whose process cannot. Perftest's dialect has no words: there the connection closes.
-func tellClient(conn net.Conn, o order, why error) {
-	if o.Ours == nil {
-		return
+func tellClient(conn net.Conn, ours bool, why error) { //nolint:revive // whose dialect it is
+	if ours {
+		frame.Farewell(conn, frame.Message{Kind: frame.KindError, Error: why.Error(), Lost: true}, time.Second)
 	}
-	unblock(conn)
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
-	b, err := native.AppendFrame(nil, native.Message{Kind: native.KindError, Error: why.Error(), Lost: true})
-	if err != nil {
-		return
-	}
-	if _, err := conn.Write(b); err != nil {
-		return
-	}
-	if w, can := conn.(interface{ CloseWrite() error }); can {
-		_ = w.CloseWrite()
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1<<20)) // a reset would lose the message
-}
-
-// fileOf is a second descriptor of a connection.
-func fileOf(conn net.Conn) (*os.File, error) {
-	c, can := conn.(interface{ File() (*os.File, error) })
-	if !can {
-		return nil, fmt.Errorf("a connection of %T stays in its process", conn)
-	}
-	return c.File()
 }

@@ -1,12 +1,16 @@
 package serve
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gobw/gobw/internal/control/frame"
 )
 
 // canHandOver tells whether a connection can be given to another process here.
@@ -27,9 +31,6 @@ func hasLeft(c net.Conn) bool {
 
 const tcpEstablished = 1 // include/net/tcp_states.h
 
-// unblock undoes what another process may have done to the connection that it shares.
-func unblock(c net.Conn) { onDescriptor(c, func(fd int) { _ = unix.SetNonblock(fd, true) }) }
-
 func onDescriptor(c net.Conn, f func(fd int)) {
 	s, can := c.(syscall.Conn)
 	if !can {
@@ -42,13 +43,103 @@ func onDescriptor(c net.Conn, f func(fd int)) {
 	_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // a closed connection has left
 }
 
-// boundProcess keeps a test from taking the host with it: it may have what the test was granted and room for the program,
-// leaves no core file, and is the first to go where memory is short.
-func boundProcess(bytes uint64) {
-	const room = 2 << 30 // thread stacks, code, heap
-	if bytes > 0 && bytes < 1<<60 {
-		_ = unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: bytes + room, Max: bytes + room})
+// socketPair is the two ends of a conversation with a process of our own.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
 	}
-	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
+	if ours, err = unixConn(os.NewFile(uintptr(fds[0]), "orders")); err != nil {
+		return nil, nil, errors.Join(err, unix.Close(fds[1]))
+	}
+	return ours, os.NewFile(uintptr(fds[1]), "orders"), nil
+}
+
+// unixConn makes a connection of a file, which it closes.
+func unixConn(f *os.File) (*net.UnixConn, error) {
+	c, err := net.FileConn(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	u, is := c.(*net.UnixConn)
+	if !is {
+		return nil, errors.Join(errors.New("no socket of a parent's"), c.Close())
+	}
+	return u, nil
+}
+
+// sendWith sends a message and a connection's descriptor with it.
+func sendWith(to *net.UnixConn, m frame.Message, conn net.Conn) error {
+	b, err := frame.Append(nil, m)
+	if err != nil {
+		return err
+	}
+	sent := 0
+	err = errors.New("the connection is closed")
+	onDescriptor(conn, func(fd int) { sent, _, err = to.WriteMsgUnix(b, unix.UnixRights(fd), nil) })
+	if err == nil && sent < len(b) {
+		_, err = to.Write(b[sent:])
+	}
+	return err
+}
+
+// withFile reads a parent's orders and keeps the descriptor that comes with one.
+type withFile struct {
+	*net.UnixConn
+	fd int
+}
+
+func (w *withFile) Read(b []byte) (int, error) {
+	var oob [64]byte
+	n, more, _, _, err := w.ReadMsgUnix(b, oob[:])
+	if err != nil {
+		return n, err
+	}
+	if list, err := unix.ParseSocketControlMessage(oob[:more]); err == nil {
+		for _, m := range list {
+			if fds, err := unix.ParseUnixRights(&m); err == nil && len(fds) == 1 {
+				unix.CloseOnExec(fds[0])
+				w.fd = fds[0]
+			}
+		}
+	}
+	return n, nil
+}
+
+// Until a plan is judged its process may have so much memory and processor time.
+const (
+	judgeBytes   = 512 << 20
+	judgeSeconds = 2
+)
+
+// boundProcess keeps a test from taking the host with it: it may have what the test was granted and room for the program, leaves no
+// core file, and is the first to go where memory is short. Until it frees itself it has what judging a plan takes.
+func boundProcess(pid int, bytes uint64) error {
+	const room = 2 << 30 // thread stacks, code, heap
+	memory := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if bytes > 0 && bytes < 1<<60 {
+		memory.Max = bytes + room
+	}
+	memory.Cur = min(judgeBytes, memory.Max)
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
+	return errors.Join(
+		unix.Prlimit(pid, unix.RLIMIT_DATA, &memory, nil),
+		unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{Cur: judgeSeconds, Max: unix.RLIM_INFINITY}, nil),
+		unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil),
+	)
+}
+
+// freeProcess gives this process what its test was granted: its plan was judged.
+func freeProcess() error {
+	for _, what := range []int{unix.RLIMIT_DATA, unix.RLIMIT_CPU} {
+		var l unix.Rlimit
+		if err := unix.Getrlimit(what, &l); err != nil {
+			return err
+		}
+		l.Cur = l.Max
+		if err := unix.Setrlimit(what, &l); err != nil {
+			return err
+		}
+	}
+	return nil
 }

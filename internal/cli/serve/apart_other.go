@@ -3,8 +3,11 @@
 package serve
 
 import (
+	"errors"
 	"net"
 	"os"
+
+	"github.com/gobw/gobw/internal/control/frame"
 )
 
 // canHandOver: elsewhere a test runs in the server's own process.
@@ -14,6 +17,17 @@ func notifyStatus(chan<- os.Signal) {}
 
 func hasLeft(net.Conn) bool { return false }
 
-func unblock(net.Conn) {}
+func socketPair() (*net.UnixConn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
-func boundProcess(uint64) {}
+func unixConn(*os.File) (*net.UnixConn, error) { return nil, errors.ErrUnsupported }
+
+func sendWith(*net.UnixConn, frame.Message, net.Conn) error { return errors.ErrUnsupported }
+
+type withFile struct {
+	*net.UnixConn
+	fd int
+}
+
+func boundProcess(int, uint64) error { return errors.ErrUnsupported }
+
+func freeProcess() error { return errors.ErrUnsupported }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
@@ -19,10 +20,11 @@ import (
 // serving is what a client's tests need at this end.
 type serving struct {
 	device    opendevice.Config
-	cpu       bench.CPUChoice
+	cpu       machine.CPUChoice
 	end       json.RawMessage // what a doctor at the other end is told; nil: nothing
 	dataAllow []netip.Prefix
 	told      *plan.Spec // of perftest's clients that do not tell theirs
+	turn      *turn      // nil: nobody waits
 	planned   func(*plan.Spec)
 	measured  func(report.Record)
 }
@@ -41,8 +43,9 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 		return err
 	}
 	_, bound := d.Device.(verbs.Rebinder)
-	s = &guard{Session: s, bound: bound, dataAllow: c.dataAllow, planned: c.planned}
+	s = &guard{Session: s, planned: c.planned, turn: c.turn}
 	o := bench.Options{Rails: d.Others(), CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID, Local: local, Remote: remote, End: c.end}
+	o.Policy.Data = plan.DataPolicy{Peer: remote, Bound: bound, Allow: c.dataAllow}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
 		plan = c.told

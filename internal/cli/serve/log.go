@@ -1,28 +1,36 @@
 package serve
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
 )
 
-// A stranger may cause so many lines at once, and then one every so often: 0.1 KB/s in the long run.
+// Lines may come so many at once, and then one every so often: of what strangers cause, 0.1 KB/s in the long run, and of tests,
+// 0.4 KB/s.
 const (
 	burstLines = 50
 	lineEvery  = 2 * time.Second
+	testLines  = 200
+	testEvery  = 500 * time.Millisecond
 )
 
 // maxLogText is how much of one value is logged, in bytes.
 const maxLogText = 512
 
-// limited is a log in which what strangers cause is cut to size and to a rate. Lines of tests, which are rare, always pass.
+// limited is a log in which every line is cut to size, and the lines to a rate.
 type limited struct {
 	slog.Handler
-	shared *lineBudget
+	strangers, tests *lineBudget
 }
 
 type lineBudget struct {
+	most  float64
+	every time.Duration
+
 	mu      sync.Mutex
 	left    float64
 	at      time.Time
@@ -30,41 +38,42 @@ type lineBudget struct {
 }
 
 func newLimited(h slog.Handler) slog.Handler {
-	return &limited{Handler: h, shared: &lineBudget{left: burstLines, at: time.Now()}}
+	now := time.Now()
+	return &limited{h, &lineBudget{most: burstLines, every: lineEvery, left: burstLines, at: now}, &lineBudget{most: testLines, every: testEvery, left: testLines, at: now}}
 }
 
 // Handle writes a record, or counts it.
 func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 	cut := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
-	own := false
+	budget := l.strangers
 	r.Attrs(func(a slog.Attr) bool {
-		own = own || a.Key == "test"
+		if a.Key == "test" {
+			budget = l.tests
+		}
 		if text := a.Value.Resolve().String(); len(text) > maxLogText {
 			a.Value = slog.StringValue(text[:maxLogText] + " ...")
 		}
 		cut.AddAttrs(a)
 		return true
 	})
-	if !own {
-		skipped, pass := l.shared.spend(r.Time)
-		if !pass {
-			return nil
-		}
-		if skipped > 0 {
-			cut.AddAttrs(slog.Int("lines_left_out_before", skipped))
-		}
+	skipped, pass := budget.spend(r.Time)
+	if !pass {
+		return nil
+	}
+	if skipped > 0 {
+		cut.AddAttrs(slog.Int("lines_left_out_before", skipped))
 	}
 	return l.Handler.Handle(ctx, cut)
 }
 
 // WithAttrs keeps the budget.
 func (l *limited) WithAttrs(a []slog.Attr) slog.Handler {
-	return &limited{Handler: l.Handler.WithAttrs(a), shared: l.shared}
+	return &limited{l.Handler.WithAttrs(a), l.strangers, l.tests}
 }
 
 // WithGroup keeps the budget.
 func (l *limited) WithGroup(name string) slog.Handler {
-	return &limited{Handler: l.Handler.WithGroup(name), shared: l.shared}
+	return &limited{l.Handler.WithGroup(name), l.strangers, l.tests}
 }
 
 // spend takes a line from the budget, and says how many were left out since the last one.
@@ -72,7 +81,7 @@ func (b *lineBudget) spend(now time.Time) (skipped int, pass bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if passed := now.Sub(b.at); passed > 0 {
-		b.left = min(b.left+passed.Seconds()/lineEvery.Seconds(), burstLines)
+		b.left = min(b.left+passed.Seconds()/b.every.Seconds(), b.most)
 		b.at = now
 	}
 	if b.left < 1 {
@@ -82,4 +91,46 @@ func (b *lineBudget) spend(now time.Time) (skipped int, pass bool) {
 	b.left--
 	skipped, b.skipped = b.skipped, 0
 	return skipped, true
+}
+
+// writer passes what is written on, and never waits for who reads it: a reader that has stopped loses lines.
+type writer struct {
+	lines chan []byte
+	done  chan struct{}
+}
+
+func newWriter(to io.Writer) *writer {
+	w := &writer{lines: make(chan []byte, 256), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for b := range w.lines {
+			if b == nil {
+				return
+			}
+			_, _ = to.Write(b)
+		}
+	}()
+	return w
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	select {
+	case w.lines <- bytes.Clone(b):
+	default:
+	}
+	return len(b), nil
+}
+
+// close waits a moment until everything is written.
+func (w *writer) close() {
+	over := time.After(time.Second)
+	select {
+	case w.lines <- nil:
+	case <-over:
+		return
+	}
+	select {
+	case <-w.done:
+	case <-over:
+	}
 }

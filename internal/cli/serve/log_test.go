@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -39,9 +40,60 @@ func TestLogIsBounded(t *testing.T) {
 	})
 }
 
+// TestLogOfATest: a test of many records, or test after test, does not fill a disk either.
+func TestLogOfATest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		log := slog.New(newLimited(slog.NewTextHandler(&b, nil)))
+		for range maxRecords {
+			log.Info("measured", "test", "write bandwidth RC 64 B", "figure", "6.4 Mb/s")
+		}
+		if n := strings.Count(b.String(), "\n"); n != testLines {
+			t.Errorf("%d lines of %d, want %d", n, maxRecords, testLines)
+		}
+		time.Sleep(testEvery)
+		log.Info("done", "test", "write bandwidth RC")
+		if !strings.Contains(b.String(), "lines_left_out_before=65336") {
+			t.Errorf("what was left out is not counted: %.200s", b.String()[b.Len()-200:])
+		}
+	})
+}
+
+// halted is a reader of the log that was stopped, as by Ctrl-S.
+type halted struct{ goOn chan struct{} }
+
+func (h halted) Write(b []byte) (int, error) {
+	<-h.goOn
+	return len(b), nil
+}
+
+// TestLogNeverWaits: the server goes on while nobody reads its log, and ends.
+func TestLogNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := halted{make(chan struct{})}
+		w := newWriter(reader)
+		for range 10000 {
+			if n, err := io.WriteString(w, "line\n"); n != 5 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		began := time.Now()
+		w.close()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it ended after %v", took)
+		}
+		close(reader.goOn)
+		synctest.Wait()
+		w.close()
+	})
+}
+
 // TestLogNamesTheTest: a latency test has no bandwidth in the log.
 func TestLogNamesTheTest(t *testing.T) {
-	r := report.Record{Kind: "latency", Latency: &report.Latency{P50Ns: 2500}}
+	r := report.Record{
+		Plan:    report.Plan{Kind: "latency"},
+		Latency: &report.Latency{P50Ns: 2500},
+	}
 	r.Bandwidth.AverageBitsPerS = 1e9
 	if got := figureText(r); got != "2.50 us" {
 		t.Errorf("latency: %q", got)

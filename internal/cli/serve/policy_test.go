@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -134,7 +135,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte(`{"operation":"write","kind":"bandwidth","transport":"RC","reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`))
 	judge := admit(granted())
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		var p plan.Spec
 		if len(b) > 64<<10 || json.Unmarshal(b, &p) != nil {
 			return
@@ -147,65 +148,42 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// exchanging is a session that only swaps addresses.
-type exchanging struct {
-	control.Session
-	from netip.AddrPort
-	gid  netip.Addr
+// stays is a client that shows life and does nothing.
+type stays struct{ control.Session }
+
+func (stays) Dialect() control.Dialect { return control.Ours }
+
+func (stays) Propose(_ context.Context, p *plan.Spec) (*plan.Spec, error) { return p, nil }
+
+func (stays) Facts(ctx context.Context, _ control.Facts) (control.Facts, error) {
+	<-ctx.Done()
+	return control.Facts{}, context.Cause(ctx)
 }
 
-func (e *exchanging) RemoteAddr() netip.AddrPort { return e.from }
-
-func (e *exchanging) Propose(_ context.Context, p *plan.Spec) (*plan.Spec, error) {
-	return p, nil
-}
-
-func (e *exchanging) Exchange(context.Context, []control.Address) ([]control.Address, error) {
-	return []control.Address{{GID: verbs.GIDFromAddr(e.gid), HasGID: true}}, nil
-}
-
-// TestTrafficGoesToTheClient: for each device and test, where traffic may go.
-func TestTrafficGoesToTheClient(t *testing.T) {
-	for _, c := range []struct {
-		from, gid        string
-		bound, sends     bool
-		transport        verbs.Transport
-		allow, mustMatch string
-	}{
-		{"192.0.2.7", "192.0.2.7", true, true, verbs.UC, "", ""},
-		{"192.0.2.7", "192.0.2.8", true, true, verbs.UC, "", "--data-allow 192.0.2.8"},
-		{"192.0.2.7", "192.0.2.8", true, false, verbs.RC, "", "--data-allow"},
-		{"192.0.2.7", "192.0.2.8", true, true, verbs.UD, "192.0.2.8/31", ""},
-		{"192.0.2.7", "198.51.100.7", false, true, verbs.RC, "", ""},
-		{"192.0.2.7", "198.51.100.7", false, false, verbs.UD, "", ""},
-		{"192.0.2.7", "198.51.100.7", false, true, verbs.UD, "", "--data-allow"},
-		{"192.0.2.7", "198.51.100.7", false, true, verbs.UC, "198.51.100.0/24", ""},
-		{"192.0.2.7", "224.0.0.1", false, false, verbs.RC, "0.0.0.0/0", "stands for many"},
-		{"192.0.2.7", "ff02::1", false, true, verbs.UD, "::/0", "stands for many"},
-		{"192.0.2.7", "255.255.255.255", true, false, verbs.RC, "0.0.0.0/0", "stands for many"},
-		{"192.0.2.7", "0.0.0.0", true, false, verbs.RC, "0.0.0.0/0", "is none"},
-		{"192.0.2.7", "127.0.0.1", false, false, verbs.RC, "", "--data-allow"},
-		{"127.0.0.1", "127.0.0.2", true, true, verbs.UC, "", ""},
-		{"127.0.0.1", "10.77.0.1", false, true, verbs.UC, "", ""}, // Soft-RoCE under --loopback
-		{"127.0.0.1", "224.0.0.1", false, true, verbs.UC, "", "stands for many"},
-		{"2001:db8::7", "2001:db8::7", true, true, verbs.UD, "", ""},
-		{"2001:db8::7", "fe80::7", true, true, verbs.RC, "", "--data-allow"},
-	} {
-		g := &guard{
-			Session: &exchanging{from: netip.AddrPortFrom(netip.MustParseAddr(c.from), 1), gid: netip.MustParseAddr(c.gid)},
-			bound:   c.bound, planned: func(*plan.Spec) {},
-		}
-		if c.allow != "" {
-			g.dataAllow = []netip.Prefix{netip.MustParsePrefix(c.allow)}
-		}
+// TestTurnEnds: a client that does nothing after its plan keeps its slot while nobody waits, and gives way within a second once
+// somebody does.
+func TestTurnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &turn{began: time.Now(), most: time.Hour}
+		g := &guard{Session: stays{}, planned: func(*plan.Spec) {}, turn: own}
 		p := proposed()
-		p.Transport, p.Reversed = c.transport, c.sends
 		if _, err := g.Propose(t.Context(), &p); err != nil {
 			t.Fatal(err)
 		}
-		_, err := g.Exchange(t.Context(), nil)
-		if (err != nil) != (c.mustMatch != "") || err != nil && !strings.Contains(err.Error(), c.mustMatch) {
-			t.Errorf("%+v: %v", c, err)
+		began := time.Now()
+		time.AfterFunc(time.Minute, func() { own.others.Store(true) })
+		_, err := g.Facts(t.Context(), control.Facts{})
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "others wait") || took < time.Minute || took > time.Minute+time.Second {
+			t.Errorf("after %v: %v", took, err)
 		}
-	}
+		began = time.Now()
+		_, err = g.Facts(t.Context(), control.Facts{})
+		if took := time.Since(began); err == nil || took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("with others waiting, after %v: %v", took, err)
+		}
+		time.Sleep(time.Hour)
+		if _, err := g.Propose(t.Context(), &p); err == nil || !strings.Contains(err.Error(), "--max-duration grants") {
+			t.Errorf("a test after the time of one: %v", err)
+		}
+	})
 }

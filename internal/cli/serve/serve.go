@@ -21,7 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/hostmemory"
@@ -70,7 +70,7 @@ type config struct {
 	Tool     string
 	Listen   connect.ListenOptions
 	Device   opendevice.Config
-	CPU      bench.CPUChoice
+	CPU      machine.CPUChoice
 	Once     bool
 	Child    bool // print the address on stdout and end with stdin
 	Quiet    bool
@@ -97,6 +97,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if flags.testProcess {
 				return runTestProcess(cmd.Context())
 			}
+			signal.Ignore(syscall.SIGPIPE) // a log that nobody reads any more is no reason to end
+			w := newWriter(out.Err)
+			defer w.close()
+			out := output.Streams{Out: out.Out, Err: w}
 			c, err := flags.config(tool, out)
 			if err != nil {
 				return exit.UsageError{Err: err}
@@ -126,6 +130,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&flags.testProcess, "test-process", false, "be the process of one test; 'serve' starts it by itself")
 	cmdline.Hide(fs, "test-process")
 	cmdline.GroupFlags(cmd, groups())
+	cmdline.Brief(cmd, "listen", "port", "allow", "token-file", "max-memory", "max-duration", "once", "device")
 	return cmd
 }
 
@@ -149,17 +154,17 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 	wrong.Note(f.policy(&c))
 	c.Listen.Token, err = cmdline.ReadToken(f.tokenFile)
 	wrong.Note(cmdline.Prefixed("--token-file", err))
-	c.Listen.Clients, c.Listen.Plans, c.Listen.Admit = f.clients, true, admit(c.Policy)
+	c.Listen.Clients, c.Listen.Plans = f.clients, true
 	wrong.Range("--clients", f.clients, 1, 1024)
 	c.Listen.Timeouts.Peer, err = plan.ParseSeconds(f.peerTimeout)
 	wrong.If(err != nil || c.Listen.Timeouts.Peer <= 0, "--peer-timeout %q: want more than 0 seconds", f.peerTimeout)
-	c.Listen.Program = tool + " " + bench.Version()
+	c.Listen.Program = tool + " " + machine.Version()
 	level := slog.LevelInfo
 	if f.quiet {
 		level = slog.LevelError
 	}
 	c.Listen.Log = slog.New(newLimited(slog.NewTextHandler(out.Err, &slog.HandlerOptions{Level: level})))
-	c.PerftestLine = f.perftest
+	c.PerftestLine, c.Device.Strict = f.perftest, f.perftest != "" // stock perftest takes its rows for a NIC's
 	c.Perftest, err = parsePerftestServer(f.perftest)
 	wrong.Note(cmdline.Prefixed("--perftest", err))
 	if c.Perftest != nil {
@@ -261,6 +266,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		defer func() { _ = d.Close() }()
 		c.Listen.RDMA, c.Listen.Plans = d.Device, false
 	}
+	if apart {
+		c.Listen.Serve = c.serveOne
+	} else {
+		c.Listen.Admit = admit(c.Policy)
+	}
 	l, err := connect.Listen(c.Listen)
 	if err != nil {
 		return exit.SetupError{Err: measure.PortTaken(err)}
@@ -274,7 +284,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		notifyStatus(status)
 		defer signal.Stop(status)
 		go c.tellStatus(ctx, status, l)
-		return c.serveApart(ctx, l)
+		_, err := l.Accept(ctx) // which serves until then
+		return stopped(ctx, err)
 	}
 	return c.serveHere(ctx, l)
 }
@@ -342,7 +353,7 @@ func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
 			device: c.Device, cpu: c.CPU, end: c.End, dataAllow: c.DataAllow, told: c.Listen.Told,
 			planned: func(p *plan.Spec) { log.Info("begins", "test", planText(p)) },
 			measured: func(r report.Record) {
-				log.Info("measured", "test", r.Point().String(), "figure", figureText(r))
+				log.Info("measured", "test", r.String(), "figure", figureText(r))
 			},
 		})
 		switch {

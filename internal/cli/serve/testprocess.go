@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,41 +13,56 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 )
 
-// A test runs in a process of its own, whatever ends it. The server starts this program again with the client's connection
-// and the pipe for events as these files, and the order on standard input, which stays open as long as the server lives.
+// A test runs in a process of its own, whatever ends it. The server starts this program again with a socket as standard input, which
+// stays open as long as the server lives: orders come in, events go out. The client's connection comes with the order to go.
 const (
-	connectionFile = 3
-	eventsFile     = 4
+	kindOrder  = "order"
+	kindGo     = "go"
+	kindOthers = "others" // whether others wait
+	kindEvent  = "event"
+)
+
+// Bounds of one message between the two.
+const (
+	maxOrderBytes = 4 << 20
+	maxEventBytes = 4 << 20 // a probe's, with what a doctor is told
 )
 
 // order is what a test's process is told.
 type order struct {
-	Probe     bool               `json:"probe,omitempty"` // look at the device and say what there is
-	Perftest  string             `json:"perftest,omitempty"`
-	Device    opendevice.Config  `json:"device"`
-	CPU       bench.CPUChoice    `json:"cpu"`
-	Timeouts  control.Timeouts   `json:"timeouts"`
-	Policy    plan.Policy        `json:"policy"`
-	DataAllow []netip.Prefix     `json:"data_allow,omitempty"`
-	End       json.RawMessage    `json:"end,omitempty"`
-	Ours      *native.Handover   `json:"ours,omitempty"`
-	Theirs    *perftest.Handover `json:"theirs,omitempty"`
+	Probe     bool              `json:"probe,omitempty"` // look at the device and say what there is
+	Perftest  string            `json:"perftest,omitempty"`
+	Device    opendevice.Config `json:"device"`
+	CPU       machine.CPUChoice `json:"cpu"`
+	Timeouts  control.Timeouts  `json:"timeouts"`
+	Policy    plan.Policy       `json:"policy"`
+	DataAllow []netip.Prefix    `json:"data_allow,omitempty"`
+	End       json.RawMessage   `json:"end,omitempty"`
+	Plan      json.RawMessage   `json:"plan,omitempty"` // as the client wrote it
 }
 
-// event is a line that a test's process writes.
+// handover is the session that goes on here: one of them.
+type handover struct {
+	Ours   *native.Handover   `json:"ours,omitempty"`
+	Theirs *perftest.Handover `json:"theirs,omitempty"`
+}
+
+// event is what a test's process tells.
 type event struct {
 	Probe    *probed `json:"probe,omitempty"`
+	Judged   bool    `json:"judged,omitempty"`   // the plan may be run, or Error says why not
 	Planned  string  `json:"planned,omitempty"`  // a test begins
 	Measured string  `json:"measured,omitempty"` // a record of it
 	Figure   string  `json:"figure,omitempty"`
@@ -64,39 +78,62 @@ const leaveGrace = time.Second
 
 // runTestProcess is the whole life of a test's process.
 func runTestProcess(ctx context.Context) error {
-	out := &events{w: os.NewFile(eventsFile, "events")}
-	in := json.NewDecoder(os.Stdin)
-	var o order
-	if err := in.Decode(&o); err != nil {
+	server, err := unixConn(os.Stdin)
+	if err != nil {
 		return exit.UsageError{Err: fmt.Errorf("this is a part of 'serve', which starts it by itself: %w", err)}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		_, _ = io.Copy(io.Discard, io.MultiReader(in.Buffered(), os.Stdin))
-		cancel(errors.New("the server has ended"))
-	}()
+	in, out := &withFile{UnixConn: server}, &events{w: server}
+	var o order
+	if o, err = read[order](in, kindOrder); err != nil {
+		return err
+	}
 	debug.SetMemoryLimit(heapBytes)
-	boundProcess(o.Policy.Bytes)
 	if o.Probe {
-		p, err := o.probe()
-		if err != nil {
+		if err := freeProcess(); err != nil {
 			return err
 		}
-		out.write(event{Probe: p})
+		p, err := o.probe()
+		if err == nil {
+			out.write(event{Probe: p})
+		}
+		return err
+	}
+	if err := o.judge(); err != nil {
+		out.write(event{Judged: true, Error: err.Error()})
 		return nil
 	}
+	out.write(event{Judged: true})
+	h, err := read[handover](in, kindGo)
+	if err != nil {
+		return err // there was no turn
+	}
+	if err := freeProcess(); err != nil {
+		return err
+	}
 	o.Timeouts = o.Timeouts.WithDefaults()
-	s, err := o.session()
+	s, err := o.session(in.fd, h)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	turn := &turn{began: time.Now(), most: o.Policy.Duration}
+	go func() {
+		for {
+			others, err := read[bool](in, kindOthers)
+			if err != nil {
+				cancel(errors.New("the server has ended"))
+				return
+			}
+			turn.others.Store(others)
+		}
+	}()
 	done := make(chan struct{})
 	go o.leaveWithClient(ctx, s, out, done)
 	err = serveSession(ctx, s, serving{
-		device: o.Device, cpu: o.CPU, end: o.End, dataAllow: o.DataAllow, told: o.told(),
+		device: o.Device, cpu: o.CPU, end: o.End, dataAllow: o.DataAllow, told: h.told(), turn: turn,
 		planned:  func(p *plan.Spec) { out.write(event{Planned: planText(p)}) },
-		measured: func(r report.Record) { out.write(event{Measured: r.Point().String(), Figure: figureText(r)}) },
+		measured: func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) },
 	})
 	close(done)
 	last := event{Ended: true}
@@ -107,24 +144,46 @@ func runTestProcess(ctx context.Context) error {
 	return nil
 }
 
-func (o *order) told() *plan.Spec {
-	if o.Theirs == nil {
+// read waits for a message of the server's.
+func read[T any](in io.Reader, kind string) (T, error) {
+	m, err := frame.Read(in, maxOrderBytes)
+	if err == nil && m.Kind != kind {
+		err = fmt.Errorf("%q where %q was due", m.Kind, kind)
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return frame.Decode[T](m)
+}
+
+// judge refuses a plan that no test is, or that this end does not grant. The device is not asked: it is opened later.
+func (o *order) judge() error {
+	p, err := frame.Decode[plan.Spec](frame.Message{Kind: native.KindPropose, Body: o.Plan})
+	if err != nil {
+		return err
+	}
+	return admit(o.Policy)(&p)
+}
+
+func (h *handover) told() *plan.Spec {
+	if h.Theirs == nil {
 		return nil
 	}
-	return o.Theirs.Plan
+	return h.Theirs.Plan
 }
 
 // session takes the client's connection over.
-func (o *order) session() (control.Session, error) {
-	f := os.NewFile(connectionFile, "connection")
+func (o *order) session(fd int, h handover) (control.Session, error) {
+	f := os.NewFile(uintptr(fd), "connection")
 	conn, err := net.FileConn(f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	if o.Ours != nil {
-		return native.Resume(conn, *o.Ours, native.Options{Timeouts: o.Timeouts, Admit: admit(o.Policy)}), nil
+	if h.Ours != nil {
+		return native.Resume(conn, *h.Ours, native.Options{Timeouts: o.Timeouts, Admit: admit(o.Policy)}), nil
 	}
-	return perftest.Resume(conn, *o.Theirs, o.Timeouts), nil
+	return perftest.Resume(conn, *h.Theirs, o.Timeouts), nil
 }
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
@@ -159,18 +218,18 @@ type events struct {
 
 func (e *events) write(v event) {
 	v.Error, v.Figure = control.Bounded(v.Error), control.Bounded(v.Figure)
-	b, err := json.Marshal(v)
+	m, err := frame.Of(kindEvent, v)
 	if err != nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, _ = e.w.Write(append(bytes.TrimSpace(b), '\n')) // a server that has gone is noticed on standard input
+	_ = frame.Write(e.w, m) // a server that has gone is noticed by its orders
 }
 
 // figureText is the figure that the test is about.
 func figureText(r report.Record) string {
-	if r.Latency != nil && r.Setup().IsLatency() {
+	if r.Latency != nil && r.IsLatency() {
 		return fmt.Sprintf("%.2f us", r.Latency.P50Ns/1e3)
 	}
 	return output.BandwidthText(r.Bandwidth.AverageBitsPerS)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 // TestSystemdUnit: the unit's command line is one of ours, and systemd finds nothing wrong with the rest.
@@ -35,7 +36,7 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("no systemd-analyze here")
+		testrun.Lacks(t, "systemd-analyze")
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/plain"
@@ -26,7 +26,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(out.Out).Encode(describe(tool, info))
 			}
-			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, bench.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, revisionText(info))
+			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, machine.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, revisionText(info))
 			return err
 		},
 	}
@@ -50,7 +50,7 @@ type description struct {
 func describe(tool string, info *debug.BuildInfo) description {
 	facts := settings(info)
 	return description{
-		Program: tool, Version: bench.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Program: tool, Version: machine.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Revision: facts["vcs.revision"], Time: facts["vcs.time"], Modified: facts["vcs.modified"] == "true", CGO: facts["CGO_ENABLED"] == "1",
 	}
 }

@@ -43,7 +43,8 @@ func Dial(ctx context.Context, address string, o DialOptions) (control.Session, 
 			return s, nil
 		}
 		_ = conn.Close()
-		if !errors.Is(err, control.ErrBusy) || time.Now().After(giveUp) {
+		hasNoRoom := errors.Is(err, control.ErrBusy) || errors.Is(err, control.ErrPeerLost) && !errors.Is(err, control.ErrSilent)
+		if !hasNoRoom || time.Now().After(giveUp) {
 			return nil, err
 		}
 		select {

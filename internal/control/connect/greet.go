@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
@@ -50,7 +52,7 @@ func (l *Listener) greet(v *visitor) {
 	case err != nil:
 		l.drop(v, err)
 		return
-	case s == nil: // it was told
+	case s == nil: // it was told, or has been served
 		return
 	}
 	l.visitors.leave(v) // it has a slot: closing the listener leaves it alone
@@ -86,9 +88,11 @@ func (l *Listener) readHello(conn net.Conn) (perftest.Hello, perftest.Version, e
 
 // sessionAtOnce gives the slot to whoever has greeted: for a server that is started for one client.
 func (l *Listener) sessionAtOnce(v *visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
-	release := l.takeWithin(v, l.o.Timeouts.Parting, func(why string) {
+	release := l.takeWithin(l.ctx, v, l.o.Timeouts.Parting, func(why string) {
 		if marked {
-			l.tell(v.conn, native.Message{Kind: native.KindBusy, Error: why})
+			if _, err := v.conn.Write(ourHello()); err == nil {
+				frame.Farewell(v.conn, frame.Message{Kind: frame.KindBusy, Error: why}, l.o.Timeouts.Peer)
+			}
 		}
 		_ = v.conn.Close()
 	})
@@ -110,29 +114,31 @@ func (l *Listener) sessionWithPlan(v *visitor, theirs perftest.Hello, peer perft
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(l.ctx)
-	defer cancel()
-	patience := l.o.Timeouts.Parting
-	var p *plan.Spec
-	turnAway := func(string) { _ = s.Close() }
+	c := &Client{Session: s, l: l, v: v, patience: l.o.Timeouts.Parting, turnAway: func(string) { _ = s.Close() }}
 	switch s := s.(type) {
 	case *native.Session:
-		p, err = s.AwaitPlan(ctx, l.o.Timeouts.Plan)
-		patience, turnAway = max(patience, s.Wait()), s.Turnaway
+		c.Plan, err = s.AwaitPlan(l.ctx, l.o.Timeouts.Plan)
+		c.patience, c.turnAway = max(c.patience, s.Wait()), s.Turnaway
 	case *perftest.Session:
-		p, err = s.AwaitPlan(ctx, l.o.Told, l.o.Timeouts.Plan)
+		c.Plan, err = s.AwaitPlan(l.ctx, l.o.Told, l.o.Timeouts.Plan)
 	}
-	switch {
-	case err != nil:
-		l.o.Log.Warn("client refused", "client", v.from, "err", control.Bounded(err.Error()))
-		s.Fail(err)
-		return nil, nil //nolint:nilnil // it was told
-	case p == nil:
+	if err == nil && c.Plan == nil {
 		l.o.Log.Info("client left without a test", "client", v.from)
 		return nil, s.Close()
 	}
 	l.visitors.advance(v, waiting)
-	got := l.takeWithin(v, patience, turnAway)
+	if err == nil && l.o.Serve != nil {
+		l.o.Serve(l.ctx, c)
+		return nil, nil //nolint:nilnil // it has been served
+	}
+	if err == nil {
+		err = l.judge(c.Plan)
+	}
+	if err != nil {
+		c.Refuse(err)
+		return nil, nil //nolint:nilnil // it was told
+	}
+	got := l.takeWithin(l.ctx, v, c.patience, c.turnAway)
 	if got == nil {
 		return nil, nil //nolint:nilnil // it was told
 	}
@@ -140,9 +146,21 @@ func (l *Listener) sessionWithPlan(v *visitor, theirs perftest.Hello, peer perft
 	return s, nil
 }
 
+// judge refuses a plan that may not be run, in this process.
+func (l *Listener) judge(text json.RawMessage) error {
+	if l.o.Admit == nil {
+		return nil
+	}
+	p, err := frame.Decode[plan.Spec](frame.Message{Kind: native.KindPropose, Body: text})
+	if err != nil {
+		return err
+	}
+	return l.o.Admit(&p)
+}
+
 // takeWithin is a slot, or nil for a client that was turned away.
-func (l *Listener) takeWithin(v *visitor, patience time.Duration, turnAway func(why string)) (release func()) {
-	ctx, cancel := context.WithTimeout(l.ctx, patience)
+func (l *Listener) takeWithin(ctx context.Context, v *visitor, patience time.Duration, turnAway func(why string)) (release func()) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	release, busy := l.slots.take(ctx, v.from)
 	if release == nil {
@@ -169,8 +187,8 @@ func (l *Listener) session(conn net.Conn, theirs perftest.Hello, peer perftest.V
 		return nil, err
 	}
 	if err := native.CheckVersion(theirs.Ours, "client"); err != nil {
-		l.tellFramed(conn, native.Message{Kind: native.KindError, Error: fmt.Sprintf(
-			"the server speaks gobw/%d, the client gobw/%d: upgrade the older one", native.Version, theirs.Ours)})
+		frame.Farewell(conn, frame.Message{Kind: frame.KindError, Error: fmt.Sprintf(
+			"the server speaks gobw/%d, the client gobw/%d: upgrade the older one", native.Version, theirs.Ours)}, l.o.Timeouts.Peer)
 		return nil, err
 	}
 	s := native.NewSession(conn, native.Options{
@@ -185,27 +203,4 @@ func (l *Listener) session(conn net.Conn, theirs perftest.Hello, peer perftest.V
 		return nil, err
 	}
 	return s, nil
-}
-
-// tell answers a client of our dialect with one message and lets it read it.
-func (l *Listener) tell(conn net.Conn, m native.Message) {
-	if _, err := conn.Write(ourHello()); err != nil {
-		return
-	}
-	l.tellFramed(conn, m)
-}
-
-func (l *Listener) tellFramed(conn net.Conn, m native.Message) {
-	_ = conn.SetDeadline(time.Now().Add(l.o.Timeouts.Peer))
-	b, err := native.AppendFrame(nil, m)
-	if err != nil {
-		return
-	}
-	if _, err := conn.Write(b); err != nil {
-		return
-	}
-	if c, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = c.CloseWrite()
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1<<16)) // until the client closes: a reset would lose the message
 }

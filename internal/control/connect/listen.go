@@ -28,6 +28,7 @@ type Listener struct {
 	wg       sync.WaitGroup
 	visitors visitors
 	slots    slots
+	judging  slots // before a slot
 
 	mu     sync.Mutex
 	failed error // why the listener stopped, if it did by itself
@@ -51,7 +52,7 @@ func Listen(o ListenOptions) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", o.Address, err)
 	}
-	l := &Listener{o: o, listener: listener, sessions: make(chan control.Session), slots: slots{most: max(o.Clients, 1)}}
+	l := &Listener{o: o, listener: listener, sessions: make(chan control.Session), slots: slots{most: max(o.Clients, 1)}, judging: slots{most: maxJudging, fromNetwork: maxJudgingNetwork}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.admit)
 	return l, nil

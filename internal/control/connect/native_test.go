@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
@@ -323,7 +324,7 @@ func TestOursPeerSilent(t *testing.T) {
 		own, peer := net.Pipe()
 		go func() {
 			b := perftest.Hello{Version: "6.27", Ours: native.Version}.Encode()
-			b, _ = native.AppendFrame(b, native.Message{Kind: native.KindHello})
+			b, _ = frame.Append(b, frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
 			_, _ = io.CopyN(io.Discard, peer, perftest.HelloBytes)
 			_, _ = peer.Write(b)
 			_, _ = io.Copy(io.Discard, peer)
@@ -341,7 +342,7 @@ func TestOursPeerSilent(t *testing.T) {
 		if !errors.As(err, &gone) || !errors.Is(err, control.ErrSilent) || gone.Phase != "proposing the plan" {
 			t.Errorf("propose: %v, want silence while proposing the plan", err)
 		}
-		if took := time.Since(start); took < bears.Peer || took > bears.Peer+native.Interval(bears.Peer) {
+		if took := time.Since(start); took < bears.Peer || took > bears.Peer+frame.Interval(bears.Peer) {
 			t.Errorf("took %v with a peer timeout of %v", took, bears.Peer)
 		}
 	})
@@ -384,7 +385,7 @@ func TestOursRefusals(t *testing.T) {
 		t.Run("address: "+tt.name, func(t *testing.T) {
 			client, server := pair(t, ListenOptions{}, DialOptions{})
 			ctx := testContext(t)
-			if err := server.(*native.Session).Send(native.Message{Kind: native.KindAddresses, Addresses: []control.Address{tt.bad}}); err != nil {
+			if err := server.(*native.Session).Send(native.KindAddresses, []control.Address{tt.bad}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := client.Exchange(ctx, []control.Address{{}}); err == nil || !strings.Contains(err.Error(), "address 0 is impossible") {
@@ -598,7 +599,7 @@ func TestVersionMismatch(t *testing.T) {
 		if _, err := io.ReadFull(conn, b[:]); err != nil {
 			t.Fatal(err)
 		}
-		m, err := native.ReadFrame(conn)
+		m, err := frame.Read(conn, frame.Short)
 		if err != nil || !strings.Contains(m.Error, "the server speaks gobw/1, the client gobw/2") {
 			t.Errorf("server said %+v, %v", m, err)
 		}

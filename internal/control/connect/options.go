@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -40,6 +41,9 @@ type ListenOptions struct {
 	Told *plan.Spec
 	// Admit refuses plans; nil: none.
 	Admit func(*plan.Spec) error
+	// Serve takes each client whose plan has come, in a goroutine of its own, until the context ends. It reads the plan, and takes a slot
+	// where it may be run. nil: Accept returns clients that have a slot.
+	Serve func(context.Context, *Client)
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
 	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
 	LocalFacts func() (control.Facts, error)

@@ -15,9 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -273,10 +275,11 @@ func FuzzHostileClient(f *testing.F) {
 		f.Add(bytes.Join(side(readCapture(f, name), true), nil))
 	}
 	f.Add(perftest.Hello{Version: "6.27", Ours: 1}.Encode())
-	b, _ := native.AppendFrame(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), native.Message{Kind: native.KindHello})
-	b, _ = native.AppendFrame(b, native.Message{Kind: native.KindPropose, Plan: testPlan()})
+	b, _ := frame.Append(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
+	m, _ := frame.Of(native.KindPropose, testPlan())
+	b, _ = frame.Append(b, m)
 	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) { hostile(t, b, true) })
+	testrun.Fuzz(f, func(t *testing.T, b []byte) { hostile(t, b, true) })
 }
 
 // FuzzHostileServer does the same to a client.
@@ -284,9 +287,9 @@ func FuzzHostileServer(f *testing.F) {
 	for _, name := range []string{"write_bw_rc", "write_lat_rc", "send_bw_b", "master_write_bw"} {
 		f.Add(bytes.Join(side(readCapture(f, name), false), nil))
 	}
-	b, _ := native.AppendFrame(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), native.Message{Kind: native.KindHello})
+	b, _ := frame.Append(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
 	f.Add(binary.BigEndian.AppendUint32(b, 1<<24))
-	f.Fuzz(func(t *testing.T, b []byte) { hostile(t, b, false) })
+	testrun.Fuzz(f, func(t *testing.T, b []byte) { hostile(t, b, false) })
 }
 
 func hostile(t *testing.T, b []byte, peerIsClient bool) {

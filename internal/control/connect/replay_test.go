@@ -454,7 +454,7 @@ func TestReplayMismatch(t *testing.T) {
 	}{
 		{"mm_q", bw(plan.Write, 4096, iters(100)), "make sure both ends agree on the tool and -q"},
 		{"mm_gid", bw(plan.Write, 4096, iters(100)), "GID families differ"},
-		{"master_mm_size", bw(plan.Write, 4096), "size -s: 4096 at this end, 8192 at the peer"},
+		{"master_mm_size", bw(plan.Write, 4096), "size mismatch: local=4096, remote=8192"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			messages := readCapture(t, tt.name)

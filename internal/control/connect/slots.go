@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// slots are the tests that may run at once. Networks and addresses that wait take turns: of them the one that was served
-// longest ago, then who came first. So nobody waits longer because somebody else waits many times.
+// slots are what may run at once. Networks and addresses that wait take turns: of them the one that was served longest ago, then
+// who came first. So nobody waits longer because somebody else waits many times.
 type slots struct {
-	most int
+	most        int
+	fromNetwork int // of one network; 0: all
 
 	mu     sync.Mutex
 	held   []*slot
@@ -35,15 +36,16 @@ type slot struct {
 
 // take waits for a slot, no longer than until the context ends. Without one it says who holds them.
 func (s *slots) take(ctx context.Context, by netip.AddrPort) (release func(), busy string) {
-	s.mu.Lock()
-	if len(s.held) < s.most && len(s.queue) == 0 {
-		mine := s.give(by)
-		s.mu.Unlock()
-		return s.releaser(mine), ""
-	}
 	w := &waiter{by: by, turn: make(chan *slot, 1)}
+	s.mu.Lock()
 	s.queue = append(s.queue, w)
+	s.dealOut()
 	s.mu.Unlock()
+	select {
+	case mine := <-w.turn:
+		return s.releaser(mine), ""
+	default:
+	}
 	select {
 	case mine := <-w.turn:
 		return s.releaser(mine), ""
@@ -60,6 +62,25 @@ func (s *slots) take(ctx context.Context, by netip.AddrPort) (release func(), bu
 	return nil, s.holders()
 }
 
+// dealOut gives what is free to those whose turn it is. The lock is held.
+func (s *slots) dealOut() {
+	for len(s.held) < s.most {
+		i := s.next()
+		if i < 0 {
+			return
+		}
+		s.queue[i].turn <- s.give(s.queue[i].by)
+		s.queue = slices.Delete(s.queue, i, i+1)
+	}
+}
+
+// waiting tells whether somebody waits.
+func (s *slots) waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) > 0
+}
+
 // give makes a slot. The lock is held.
 func (s *slots) give(by netip.AddrPort) *slot {
 	mine := &slot{by: by, since: time.Now()}
@@ -73,19 +94,34 @@ func (s *slots) give(by netip.AddrPort) *slot {
 	return mine
 }
 
-// next is whose turn it is. The lock is held, and somebody waits.
+// next is whose turn it is, -1: nobody's. The lock is held.
 func (s *slots) next() int {
 	turn := func(w *waiter) [2]int {
 		return [2]int{slices.Index(s.served, networkOf(w.by.Addr())), slices.Index(s.served, addressOf(w.by.Addr()))}
 	}
-	best := 0
-	for i := range s.queue {
-		a, b := turn(s.queue[i]), turn(s.queue[best])
-		if slices.Compare(a[:], b[:]) < 0 {
+	best := -1
+	for i, w := range s.queue {
+		if s.fromNetwork > 0 && s.heldBy(networkOf(w.by.Addr())) >= s.fromNetwork {
+			continue
+		}
+		a := turn(w)
+		if best < 0 {
+			best = i
+		} else if b := turn(s.queue[best]); slices.Compare(a[:], b[:]) < 0 {
 			best = i
 		}
 	}
 	return best
+}
+
+func (s *slots) heldBy(network netip.Prefix) int {
+	n := 0
+	for _, h := range s.held {
+		if networkOf(h.by.Addr()) == network {
+			n++
+		}
+	}
+	return n
 }
 
 // addressOf is an address as a prefix, and networkOf what one host may have any number of addresses of: 64 bits of an IPv6
@@ -103,23 +139,12 @@ func networkOf(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// Waiting tells whether a client waits for a slot.
-func (l *Listener) Waiting() bool {
-	l.slots.mu.Lock()
-	defer l.slots.mu.Unlock()
-	return len(l.slots.queue) > 0
-}
-
 func (s *slots) releaser(mine *slot) func() {
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.held = slices.DeleteFunc(s.held, func(x *slot) bool { return x == mine })
-		if len(s.queue) > 0 && len(s.held) < s.most {
-			i := s.next()
-			s.queue[i].turn <- s.give(s.queue[i].by)
-			s.queue = slices.Delete(s.queue, i, i+1)
-		}
+		s.dealOut()
 	})
 }
 

@@ -79,3 +79,58 @@ func TestNetworkOfAddresses(t *testing.T) {
 		t.Error("others do not get in")
 	}
 }
+
+// TestWaitingClientsGiveWay: clients that wait fill the house from a few addresses, and one from another still gets in, and keeps its place.
+func TestWaitingClientsGiveWay(t *testing.T) {
+	for name, stranger := range map[string]func(i int) string{
+		"eight addresses":   func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i%8) },
+		"two IPv6 networks": func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%2, i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var v visitors
+			enter := func(address string) *visitor {
+				conn, other := net.Pipe()
+				t.Cleanup(func() { _, _ = conn.Close(), other.Close() })
+				x, _ := v.add(conn, netip.AddrPortFrom(netip.MustParseAddr(address), 1))
+				if x != nil {
+					v.advance(x, waiting)
+				}
+				return x
+			}
+			for i := range 2 * maxVisitors {
+				enter(stranger(i))
+			}
+			honest := enter("198.51.100.7")
+			if honest == nil {
+				t.Fatal("there is no room for another")
+			}
+			for i := range 2 * maxVisitors {
+				enter(stranger(i))
+			}
+			if !slices.Contains(v.list, honest) || len(v.list) > maxVisitors {
+				t.Errorf("it was put out, or there are %d", len(v.list))
+			}
+		})
+	}
+}
+
+// TestPlacesOfANetwork: one network never has all places, and who comes from another need not wait behind it.
+func TestPlacesOfANetwork(t *testing.T) {
+	s := &slots{most: 4, fromNetwork: 2}
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if release, _ := s.take(now, netip.MustParseAddrPort("[2001:db8::1]:1")); release == nil {
+			t.Fatal("no place")
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	go s.take(ctx, netip.MustParseAddrPort("[2001:db8::2]:1"))
+	if release, _ := s.take(now, netip.MustParseAddrPort("[2001:db8::3]:1")); release != nil {
+		t.Error("a third place of one network")
+	}
+	if release, _ := s.take(now, netip.MustParseAddrPort("192.0.2.1:1")); release == nil {
+		t.Error("no place for another network")
+	}
+}

@@ -14,13 +14,14 @@ const (
 	maxFromAddress = 32
 )
 
-// progress is how far a visitor has come. Who has come less far gives way first.
+// progress is how far a visitor has come. Who has come less far gives way first; of those that wait, the latest of the network that
+// has the most.
 type progress uint8
 
 const (
 	silent  progress = iota
 	greeted          // its first message was read
-	waiting          // its plan was read: it gives way to nobody
+	waiting          // its plan has come
 )
 
 // visitor is a connection that holds no slot.
@@ -37,7 +38,8 @@ type visitors struct {
 	list []*visitor
 }
 
-// add admits a connection. Where there are too many it closes another one and returns it, or admits none.
+// add admits a connection. Where there are too many it closes another one and returns it, or admits none: a stranger's many never
+// keep out who has fewer.
 func (v *visitors) add(conn net.Conn, from netip.AddrPort) (entered, closed *visitor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -52,6 +54,9 @@ func (v *visitors) add(conn net.Conn, from netip.AddrPort) (entered, closed *vis
 			continue
 		}
 		i := v.least(bound.counts)
+		if i < 0 && bound.most == maxVisitors {
+			i = v.latestOfMost(v.count(fromNear) + 1)
+		}
 		if i < 0 {
 			return nil, nil
 		}
@@ -62,6 +67,21 @@ func (v *visitors) add(conn net.Conn, from netip.AddrPort) (entered, closed *vis
 	entered = &visitor{conn: conn, from: from}
 	v.list = append(v.list, entered)
 	return entered, closed
+}
+
+// latestOfMost is the latest visitor of the network that has the most, where those are more than so many; else -1.
+func (v *visitors) latestOfMost(more int) int {
+	of := map[netip.Prefix]int{}
+	for _, x := range v.list {
+		of[networkOf(x.from.Addr())]++
+	}
+	best := -1
+	for i, x := range v.list {
+		if n := of[networkOf(x.from.Addr())]; n > more || n == more && best >= 0 {
+			best, more = i, n
+		}
+	}
+	return best
 }
 
 func (v *visitors) count(of func(*visitor) bool) int {

@@ -2,6 +2,7 @@ package perftest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"time"
@@ -23,7 +24,7 @@ type Handover struct {
 
 // AwaitPlan does at a server what comes before queue pairs: it answers the version, swaps facts, and learns the plan from a
 // client that tells it. [Session.Propose] and [Session.Facts] then return what is known.
-func (s *Session) AwaitPlan(ctx context.Context, told *plan.Spec, limit time.Duration) (*plan.Spec, error) {
+func (s *Session) AwaitPlan(ctx context.Context, told *plan.Spec, limit time.Duration) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, control.ErrSilent)
 	defer cancel()
 	p, err := s.Propose(ctx, told)
@@ -42,13 +43,13 @@ func (s *Session) AwaitPlan(ctx context.Context, told *plan.Spec, limit time.Dur
 		s.settled = &remote
 	}
 	s.pending = p
-	return p, nil
+	return json.Marshal(p)
 }
 
 // Handover ends this process's part of a session whose plan [Session.AwaitPlan] has returned. The connection stays open.
-func (s *Session) Handover() (h Handover, conn net.Conn, release func(), err error) {
+func (s *Session) Handover() (h Handover, err error) {
 	if s.pending == nil || s.closed {
-		return h, nil, nil, errors.New("a session is handed over with its plan")
+		return h, errors.New("a session is handed over with its plan")
 	}
 	s.closed = true
 	_ = s.Conn.SetReadDeadline(time.Unix(1, 0))
@@ -57,12 +58,11 @@ func (s *Session) Handover() (h Handover, conn net.Conn, release func(), err err
 	var timeout net.Error
 	if !errors.As(s.in.err, &timeout) || !timeout.Timeout() {
 		_ = s.Conn.Close()
-		s.o.Release()
-		return h, nil, nil, s.explain(context.Background(), "waiting for its turn", s.in.err)
+		return h, s.explain(context.Background(), "waiting for its turn", s.in.err)
 	}
 	return Handover{
 		Peer: s.o.Peer, Mine: s.o.Mine, Gbits: s.Gbits(), Negotiates: s.negotiates, Plan: s.pending, Facts: *s.settled, Unread: s.in.buf,
-	}, s.Conn, s.o.Release, nil
+	}, nil
 }
 
 // Resume continues a session that another process handed over. It owns the connection.

@@ -3,6 +3,7 @@ package perftest
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,8 +55,8 @@ type negotiation struct {
 
 // feature is a perftest option that the negotiation carries as a bit.
 type feature struct {
-	at   int
-	name string
+	at          int
+	field, name string
 }
 
 const (
@@ -66,12 +67,12 @@ const (
 // features lists them; write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
 func features() [featureCount]feature {
 	return [featureCount]feature{
-		{48, "AES-XTS encryption (--aes_xts)"},
-		{60, "control over RDMA CM (-z, -R)"},
-		{68, "no enhanced reorder (--no_enhanced_reorder)"},
-		{72, "signature offload (--sig_offload)"},
-		{76, "data validation (--data_validation)"},
-		{64, "write with immediate (as a flag)"},
+		{48, "aes_xts", "AES-XTS encryption (--aes_xts)"},
+		{60, "use_rdma_cm", "control over RDMA CM (-z, -R)"},
+		{68, "no_enhanced_reorder", "no enhanced reorder (--no_enhanced_reorder)"},
+		{72, "sig_offload", "signature offload (--sig_offload)"},
+		{76, "data_validation", "data validation (--data_validation)"},
+		{64, "use_write_with_imm", "write with immediate (as a flag)"},
 	}
 }
 
@@ -206,30 +207,52 @@ func (n negotiation) plan() (*plan.Spec, error) {
 	return p, nil
 }
 
-// mismatches compares two ends' parameters as perftest does, and names the flags that would make them equal.
+// MismatchError is what differs between two ends that negotiate, each difference in perftest's words.
+type MismatchError struct{ Lines []string }
+
+func (e *MismatchError) Error() string {
+	return "the ends differ in options that must be the same: " + strings.Join(e.Lines, "; ")
+}
+
+// mismatches compares two ends' parameters as perftest does.
 func (n negotiation) mismatches(peer negotiation) error {
 	var wrong []string
-	differ := func(name string, mine, theirs any) {
+	differ := func(name string, mine, theirs uint64, words ...string) {
+		say := func(v uint64) string {
+			if v < uint64(len(words)) {
+				return words[v]
+			}
+			return strconv.FormatUint(v, 10)
+		}
 		if mine != theirs {
-			wrong = append(wrong, fmt.Sprintf("%s: %v at this end, %v at the peer", name, mine, theirs))
+			wrong = append(wrong, fmt.Sprintf("%s mismatch: local=%s, remote=%s", name, say(mine), say(theirs)))
 		}
 	}
-	differ("test method (0 one size, 1 -a, 2 --run_infinitely)", n.Method, peer.Method)
-	differ("connection type -c (0 RC, 1 UC, 2 UD)", n.Connection, peer.Connection)
-	differ("verb (0 send, 1 send with immediate, 2 write, 3 write with immediate, 4 read, 5 atomic)", n.Verb, peer.Verb)
-	differ("kind (0 latency, 1 bandwidth)", n.Kind, peer.Kind)
-	differ("atomic type -A (0 CMP_AND_SWAP, 1 FETCH_AND_ADD)", n.Atomic, peer.Atomic)
-	differ("end of test (0 iterations, 1 duration -D)", n.Stop, peer.Stop)
-	differ("unit (0 --report_gbits, 1 MiB/s)", n.Unit, peer.Unit)
-	differ("size -s", n.Size, peer.Size)
-	differ("iterations -n", n.Iterations, peer.Iterations)
-	differ("queue pairs -q", n.QPs, peer.QPs)
-	differ("duration -D", n.Duration, peer.Duration)
+	differ("test_method", uint64(n.Method), uint64(peer.Method), "RUN_REGULAR", "RUN_ALL", "RUN_INFINITELY")
+	differ("connection_type", uint64(n.Connection), uint64(peer.Connection), "RC", "UC", "UD", "RawEth", "XRC", "DC", "SRD")
+	differ("verb", uint64(n.Verb), uint64(peer.Verb), "SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "ATOMIC")
+	differ("tst", uint64(n.Kind), uint64(peer.Kind), "LAT", "BW", "LAT_BY_BW", "FS_RATE")
+	differ("atomicType", uint64(n.Atomic), uint64(peer.Atomic), "CMP_AND_SWAP", "FETCH_AND_ADD")
+	differ("test_type", uint64(n.Stop), uint64(peer.Stop), "ITERATIONS", "DURATION")
+	differ("report_fmt", uint64(n.Unit), uint64(peer.Unit), "GBS", "MBS")
+	differ("size", n.Size, peer.Size)
+	differ("iters", n.Iterations, peer.Iterations)
+	differ("num_of_qps", uint64(n.QPs), uint64(peer.QPs))
+	differ("duration", uint64(n.Duration), uint64(peer.Duration))
 	for i, f := range features() {
-		differ(f.name, n.Features[i], peer.Features[i])
+		if n.Features[i] != peer.Features[i] {
+			wrong = append(wrong, fmt.Sprintf("%s mismatch: local=%s, remote=%s", f.field, offOn(n.Features[i]), offOn(peer.Features[i])))
+		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the ends' parameters differ: %s", strings.Join(wrong, "; "))
+	return &MismatchError{wrong}
+}
+
+func offOn(is bool) string {
+	if is {
+		return "ON"
+	}
+	return "OFF"
 }

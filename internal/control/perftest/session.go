@@ -346,8 +346,8 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (control.Fi
 		}
 		remote = DecodeReport(theirs, s.unit)
 		initiator := s.o.Dialled != s.plan.Reversed
-		if !s.plan.Bidirectional && initiator {
-			remote = control.Figures{} // a stock target answers with whatever lay in its memory
+		if s.plan.Infinite || !s.plan.Bidirectional && initiator {
+			remote = control.Figures{} // a stock target, and either end of an endless test, tells whatever lies in its memory
 		} else if !plausible(remote) {
 			return control.Figures{}, &control.FormatError{Err: fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
 				remote.Size, remote.AverageBits, s.agree("-q, -a and -b"))}

@@ -1,16 +1,9 @@
 package judge
 
-import "math"
+import (
+	"math"
 
-// State tells what became of a cell.
-type State uint8
-
-// States of a cell.
-const (
-	Measured     State = iota
-	NotConnected       // both ends lived, and no connection came about or nothing moved
-	WrongData          // what arrived is not what was sent
-	Void               // an end died: the cell says nothing of the other
+	"github.com/gobw/gobw/report/matrix"
 )
 
 // Cell is one flow of one round on one rail, in 16 bytes.
@@ -19,7 +12,7 @@ type Cell struct {
 	From, To uint16
 	Round    uint16
 	Rail     uint8
-	State    State
+	State    matrix.State
 	Shape    Shape
 }
 
@@ -51,4 +44,23 @@ func (c Cell) Quantiles() [percentiles]float64 {
 		return v * math.Exp2(sign*root*root*mostDoublings)
 	}
 	return [percentiles]float64{at(0, -1), at(1, -1), v, at(2, 1), at(3, 1)}
+}
+
+// coverage counts which ordered pairs of hosts were tested, a bit each.
+type coverage struct {
+	hosts int
+	bits  []uint64
+	n     int
+}
+
+func newCoverage(hosts int) *coverage {
+	return &coverage{hosts: hosts, bits: make([]uint64, (hosts*hosts+63)/64)}
+}
+
+func (c *coverage) add(x Cell) {
+	i := int(x.From)*c.hosts + int(x.To)
+	if c.bits[i/64]&(1<<(i%64)) == 0 {
+		c.bits[i/64] |= 1 << (i % 64)
+		c.n++
+	}
 }

@@ -50,15 +50,3 @@ func (c *Config) distance(of, expected curve) float64 {
 	}
 	return math.Log1p(faster / mean)
 }
-
-// values are a curve in the cells' unit.
-func (c *Config) values(of curve) (out [percentiles]float64) {
-	for k := range of {
-		if c.Latency {
-			out[k] = math.Exp(-of[k])
-		} else {
-			out[k] = math.Exp(of[middle])
-		}
-	}
-	return out
-}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Config is what a judge must know beforehand.
@@ -19,18 +21,8 @@ type Config struct {
 	Retests int     // the most rounds of re-tests; 0: 40
 	OneWay  bool    // re-test one direction at a time
 	Seed    uint64
-	// Baseline is what an earlier run of the same test has learnt; nil: this run alone says what is to be expected.
-	Baseline []Level
 
-	loads []Load
-}
-
-// Load is how busy the network was in a round.
-type Load struct {
-	FanIn  int  // senders to one receiver; 0 and 1: one
-	OneWay bool // hosts send or receive, but not both
-	Quiet  bool // a re-test in which only suspects and a few controls ran
-	Retest bool
+	rounds []matrix.Round
 }
 
 func (c *Config) leaf(host uint16) int {
@@ -40,18 +32,10 @@ func (c *Config) leaf(host uint16) int {
 	return c.Leaf[host]
 }
 
-func (c *Config) loadOf(round uint16) Load {
-	if int(round) < len(c.loads) {
-		return c.loads[round]
-	}
-	return Load{}
-}
-
 const (
 	missRate    = 0.01 // chance that one that is slower by Config.Slow is let go
 	mostPerTest = 40   // cells after which a subject that is still undecided stays so
 	screenSigma = 3    // a link is suspected from one cell: that many times the noise
-	likely      = 0.95 // the chance for which the power is given
 )
 
 // Judge collects cells and asks for more until it can tell. It belongs to one goroutine.
@@ -63,7 +47,7 @@ type Judge struct {
 	subjects map[Subject]*trial
 	lost     []bool
 	effects  map[Subject]float64 // of hosts and trunks that are known to be slow
-	bad      []Finding           // found without a trial: not connected, wrong data
+	bad      []matrix.Finding    // found without a trial: not connected, wrong data
 	controls map[bool][]float64  // of re-tests, by whether they ran alone: logarithms
 	retests  int
 	links    int // suspected links beyond the most that are tried
@@ -92,28 +76,35 @@ func New(c Config) *Judge {
 // Lost tells that a host is gone: no partner is sought for it any more.
 func (j *Judge) Lost(host int) { j.lost[host] = true }
 
+// Back tells that a lost host is there again.
+func (j *Judge) Back(host int) { j.lost[host] = false }
+
 // Cells are all cells so far.
 func (j *Judge) Cells() []Cell { return j.cells }
 
-// Round notes how busy the next round is and returns its number.
-func (j *Judge) Round(l Load) uint16 {
-	j.cfg.loads = append(j.cfg.loads, l)
-	return uint16(len(j.cfg.loads) - 1)
+// Rounds are all rounds so far.
+func (j *Judge) Rounds() []matrix.Round { return j.cfg.rounds }
+
+// Round notes the next round and returns its number.
+func (j *Judge) Round(r matrix.Round) uint16 {
+	r.OneWay = j.cfg.OneWay
+	j.cfg.rounds = append(j.cfg.rounds, r)
+	return uint16(len(j.cfg.rounds) - 1)
 }
 
 // Add takes the cells of one round.
 func (j *Judge) Add(cells []Cell) {
 	j.cells = append(j.cells, cells...)
 	for _, x := range cells {
-		if x.State == Void {
+		if x.State == matrix.Void {
 			continue
 		}
 		j.covered(j.tested, x)
-		if j.cfg.loadOf(x.Round).FanIn <= 1 {
+		if j.cfg.rounds[x.Round].FanIn <= 1 {
 			j.covered(j.timed, x)
 		}
 	}
-	if len(cells) > 0 && j.cfg.loadOf(cells[0].Round).Retest {
+	if len(cells) > 0 && j.cfg.rounds[cells[0].Round].Retest {
 		for rail := range j.cfg.Rails {
 			j.try(slices.DeleteFunc(slices.Clone(cells), func(x Cell) bool { return int(x.Rail) != rail }))
 		}
@@ -132,7 +123,6 @@ func (j *Judge) covered(by map[uint8]*coverage, x Cell) {
 // Retest is a round that the judge asks for.
 type Retest struct {
 	schedule.Round
-	Load Load
 	Rail int // the only rail to run, or AllRails
 }
 
@@ -190,14 +180,14 @@ func (j *Judge) another() (Retest, bool) {
 	}
 	j.retests++
 	flows := schedule.Matching(living, j.cfg.Seed^0x5eed, uint64(j.retests))
-	return Retest{Round: schedule.Round{Flows: flows, Label: "one more matching: too noisy to tell yet"}, Rail: AllRails}, true
+	return Retest{schedule.NewRound("one more matching: too noisy to tell yet", flows), AllRails}, true
 }
 
 // AllRails is the Rail of a round that runs on all.
 const AllRails = -1
 
 // Share is a cell as a share of what is expected of its class; above 1 is better.
-func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.above(x, j.levels.base)) }
+func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.above(x)) }
 
 // bounds are Wald's: above accuse a subject is slow, below acquit it is not. The first falls with the number of subjects
 // that are tried, so that the chance to accuse any healthy one stays as it was asked for.
@@ -219,54 +209,52 @@ func (j *Judge) findMissing() {
 	type count struct{ missing, wrong, all int }
 	hosts := make([]count, j.cfg.Hosts)
 	for _, x := range j.cells {
-		if x.State == Void {
+		if x.State == matrix.Void {
 			continue
 		}
 		for _, h := range []uint16{x.From, x.To} {
 			hosts[h].all++
 			switch x.State {
-			case NotConnected:
+			case matrix.Missing:
 				hosts[h].missing++
-			case WrongData:
+			case matrix.Corrupted:
 				hosts[h].wrong++
-			case Measured, Void:
+			case matrix.Measured, matrix.Void:
 			}
 		}
 	}
 	for h, n := range hosts {
 		if j.cfg.Hosts > 2 && n.missing >= 2 && 2*n.missing > n.all {
-			j.bad = append(j.bad, Finding{Kind: HostNotConnected, From: h, To: h, Cells: n.missing, Of: n.all})
+			j.bad = append(j.bad, found(matrix.WholeOf, h, h, matrix.NotConnected, n.missing, n.all))
 			j.lost[h] = true
 		}
 		if j.cfg.Hosts > 2 && n.wrong >= 2 && 2*n.wrong > n.all {
-			j.bad = append(j.bad, Finding{Kind: WrongDataHost, From: h, To: h, Cells: n.wrong, Of: n.all})
+			j.bad = append(j.bad, found(matrix.WholeOf, h, h, matrix.WrongData, n.wrong, n.all))
 		}
 	}
-	accused := func(k Kind, h uint16) bool {
-		return slices.ContainsFunc(j.bad, func(f Finding) bool { return f.Kind == k && f.From == int(h) })
+	accused := func(h uint16) bool {
+		return slices.ContainsFunc(j.bad, func(f matrix.Finding) bool { return f.Cause == matrix.WrongData && f.From == int(h) })
 	}
 	wrong := map[[2]uint16]int{}
 	for _, x := range j.cells {
-		if x.State == WrongData && !accused(WrongDataHost, x.From) && !accused(WrongDataHost, x.To) {
+		if x.State == matrix.Corrupted && !accused(x.From) && !accused(x.To) {
 			wrong[[2]uint16{x.From, x.To}]++
 		}
 	}
 	for pair, n := range wrong {
-		j.bad = append(j.bad, Finding{Kind: WrongDataLink, From: int(pair[0]), To: int(pair[1]), Cells: n, Of: n})
+		j.bad = append(j.bad, found(matrix.Link, int(pair[0]), int(pair[1]), matrix.WrongData, n, n))
 	}
 }
 
-// Back tells that a lost host is there again.
-func (j *Judge) Back(host int) { j.lost[host] = false }
-
-// Loads are how busy the network was in each round.
-func (j *Judge) Loads() []Load { return j.cfg.loads }
+func found(s matrix.Subject, from, to int, why stats.Cause, cells, of int) matrix.Finding {
+	return matrix.Finding{Subject: s, From: from, To: to, Verdict: stats.Failure(why, "", "%d of %d flows", cells, of)}
+}
 
 // MedianValue is the median of the measured cells, 0 if there is none.
 func MedianValue(cells []Cell) float64 {
 	v := make([]float64, 0, len(cells))
 	for _, x := range cells {
-		if x.State == Measured {
+		if x.State == matrix.Measured {
 			v = append(v, float64(x.Value))
 		}
 	}

@@ -1,18 +1,17 @@
 package judge
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
+
+	"github.com/gobw/gobw/report/matrix"
 )
 
 // levels are the medians that cells are measured against.
 type levels struct {
 	cfg   *Config
-	own   map[Class]curve // of this run
-	base  map[Class]curve // the criterion: own, or a baseline's where this run is better
-	sigma float64         // of one cell's logarithm, from the good half
+	of    map[Class]curve
+	sigma float64 // of one cell's logarithm, from the good half
 	round map[roundRail]float64
 }
 
@@ -22,16 +21,6 @@ type Class struct {
 	Trunk  bool
 	FanIn  int
 	OneWay bool
-}
-
-func (c Class) compare(d Class) int {
-	one := func(b bool) int {
-		if b {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(c.Rail, d.Rail), one(c.Trunk)-one(d.Trunk), cmp.Compare(c.FanIn, d.FanIn), one(c.OneWay)-one(d.OneWay))
 }
 
 type roundRail struct {
@@ -46,8 +35,8 @@ const enoughForRound = 16
 const leastSigma = 0.002
 
 func (c *Config) classOf(x Cell) Class {
-	load := c.loadOf(x.Round)
-	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: load.FanIn, OneWay: load.OneWay}
+	r := c.rounds[x.Round]
+	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: r.FanIn, OneWay: r.OneWay}
 	if k.FanIn == 1 { // as a re-test: one host alone sends to another
 		k.FanIn = 0
 	}
@@ -58,22 +47,21 @@ func (c *Config) classOf(x Cell) Class {
 func (c *Config) learn(all []Cell) levels {
 	cells := sampled(all)
 	few := len(cells) <= 64*c.Hosts && c.Hosts <= 128
-	l := levels{cfg: c, own: map[Class]curve{}, round: map[roundRail]float64{}}
+	l := levels{cfg: c, of: map[Class]curve{}, round: map[roundRail]float64{}}
 	for k := range percentiles {
 		if k != middle && !c.Latency {
 			continue
 		}
 		for class, y := range c.medians(cells, few, k) {
-			of := l.own[class]
+			of := l.of[class]
 			of[k] = y
-			l.own[class] = of
+			l.of[class] = of
 		}
 	}
-	l.base = l.own
 	l.learnRounds(cells)
 	var above []float64
 	for _, x := range cells {
-		if x.State != Measured {
+		if x.State != matrix.Measured {
 			continue
 		}
 		if r := l.residual(x); r > 0 {
@@ -87,20 +75,7 @@ func (c *Config) learn(all []Cell) levels {
 		}
 	}
 	l.sigma = max(l.sigma, leastSigma)
-	l.hold(c.baseline())
 	return l
-}
-
-// hold takes a baseline for the criterion where this run is better than it: a host that does what was accepted is not slow,
-// however fast the others have become. Where the run is worse, its hosts are held to each other, and the class as a whole
-// is judged by [Judge.against].
-func (l *levels) hold(baseline map[Class]curve) {
-	l.base = maps.Clone(l.own)
-	for class, own := range l.own {
-		if b, known := baseline[class]; known && l.cfg.distance(own, b) > 0 {
-			l.base[class] = b
-		}
-	}
 }
 
 // medians are the levels of the classes in one percentile. They have to stand up to a large share of bad cells where hosts
@@ -110,7 +85,7 @@ func (c *Config) medians(cells []Cell, few bool, percentile int) map[Class]float
 	logs := map[Class][]float64{}
 	hosts := map[Class]map[int32][]float64{}
 	for _, x := range cells {
-		if x.State != Measured {
+		if x.State != matrix.Measured {
 			continue
 		}
 		k, y := c.classOf(x), c.curveOf(x)[percentile]
@@ -157,7 +132,7 @@ func (c *Config) repeatability(cells []Cell) (float64, bool) {
 	last := map[place]curve{}
 	var differences []float64
 	for _, x := range cells {
-		if x.State != Measured {
+		if x.State != matrix.Measured {
 			continue
 		}
 		k, y := place{c.classOf(x), x.From, x.To}, c.curveOf(x)
@@ -191,9 +166,9 @@ func sampled(cells []Cell) []Cell {
 func (l *levels) learnRounds(cells []Cell) {
 	of := map[roundRail][]float64{}
 	for _, x := range cells {
-		if x.State == Measured {
+		if x.State == matrix.Measured {
 			k := roundRail{x.Round, x.Rail}
-			of[k] = append(of[k], l.cfg.distance(l.cfg.curveOf(x), l.own[l.cfg.classOf(x)]))
+			of[k] = append(of[k], l.cfg.distance(l.cfg.curveOf(x), l.of[l.cfg.classOf(x)]))
 		}
 	}
 	for k, all := range of {
@@ -205,25 +180,25 @@ func (l *levels) learnRounds(cells []Cell) {
 
 // known tells whether the schedule had cells of a cell's class: what only re-tests made has no level to be held to.
 func (l *levels) known(x Cell) bool {
-	_, known := l.own[l.cfg.classOf(x)]
+	_, known := l.of[l.cfg.classOf(x)]
 	return known
 }
 
-// residual is by how much a cell is above (or below) the criterion; NaN where there is none for it.
+// residual is by how much a cell is above (or below) its level; NaN where there is none for it.
 func (l *levels) residual(x Cell) float64 {
 	if !l.known(x) {
 		return math.NaN()
 	}
-	return l.above(x, l.base)
+	return l.above(x)
 }
 
-// above is by how much a cell is above some levels, for whoever looks: one without a level is shown by that of the other side.
-func (l *levels) above(x Cell, levels map[Class]curve) float64 {
+// above is by how much a cell is above its level. Where its class has none, it uses that of the other side of the trunk.
+func (l *levels) above(x Cell) float64 {
 	k := l.cfg.classOf(x)
-	level, known := levels[k]
+	level, known := l.of[k]
 	if !known {
 		k.Trunk = !k.Trunk
-		level = levels[k]
+		level = l.of[k]
 	}
 	return l.cfg.distance(l.cfg.curveOf(x), level) - l.round[roundRail{x.Round, x.Rail}]
 }

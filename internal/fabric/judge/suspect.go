@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/gobw/gobw/report/matrix"
 )
 
 // Subject is what can be slow on a rail: a host's sending side, its receiving side, a link, a trunk.
@@ -27,7 +29,7 @@ const (
 // anyLeaf stands for all other leaves: the trunk is a leaf's whole way up or down.
 const anyLeaf = -1
 
-// trunkOf is the trunk that a cell crosses; false: it stays inside its leaf.
+// trunksOf are the three trunk subjects of a cell that crosses leaves.
 func (j *Judge) trunksOf(x Cell) [3]Subject {
 	a, b := int32(j.cfg.leaf(x.From)), int32(j.cfg.leaf(x.To))
 	return [3]Subject{{Trunk, x.Rail, a, b}, {Trunk, x.Rail, a, anyLeaf}, {Trunk, x.Rail, anyLeaf, b}}
@@ -45,7 +47,7 @@ func (j *Judge) subjectsOf(x Cell) []Subject {
 
 // usable tells whether a cell of the schedule may raise suspicion against a host: one that measured one flow alone.
 func (j *Judge) usable(x Cell) bool {
-	return x.State == Measured && j.cfg.loadOf(x.Round).FanIn <= 1 && !j.cfg.loadOf(x.Round).Retest
+	return x.State == matrix.Measured && j.cfg.rounds[x.Round].FanIn <= 1 && !j.cfg.rounds[x.Round].Retest
 }
 
 // leastTrunk is how many cells, and of how many senders and receivers, it takes to suspect a trunk rather than hosts.
@@ -188,14 +190,14 @@ func (j *Judge) suspectLinks() {
 	worst := map[Subject]float64{}
 	for _, x := range j.cells {
 		s := Subject{Link, x.Rail, int32(x.From), int32(x.To)}
-		if j.lost[x.From] || j.lost[x.To] || j.cfg.loadOf(x.Round).Quiet {
+		if j.lost[x.From] || j.lost[x.To] || j.cfg.rounds[x.Round].Alone {
 			continue
 		}
-		if x.State == NotConnected {
+		if x.State == matrix.Missing {
 			worst[s] = math.Inf(-1)
 			continue
 		}
-		if x.State != Measured || j.cfg.loadOf(x.Round).FanIn > 1 {
+		if x.State != matrix.Measured || j.cfg.rounds[x.Round].FanIn > 1 {
 			continue
 		}
 		r := j.levels.residual(x) - j.effectsOf(x)
@@ -217,7 +219,7 @@ func (j *Judge) suspectLinks() {
 }
 
 // learnEffects keeps by how much each slow host and trunk is slow, for what it explains of links. All its cells under load
-// count: an error here would be laid at its links' door.
+// count: an error here would be blamed on its links.
 func (j *Judge) learnEffects() {
 	for s, t := range j.subjects {
 		if t.loaded.decision != slow {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -123,8 +124,8 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		return Retest{}, false
 	}
 	j.fill(&r, good, quiet)
-	out := Retest{Load: Load{Quiet: quiet, Retest: true, OneWay: j.cfg.OneWay}, Rail: AllRails}
-	out.Round = schedule.Round{Flows: r.flows, Label: "re-test, network busy"}
+	out := Retest{schedule.NewRound("re-test, network busy", r.flows), AllRails}
+	out.Retest, out.Alone = true, quiet
 	if quiet {
 		out.Label, out.Rail = "re-test, alone", int(rail)
 	}
@@ -197,7 +198,7 @@ func (j *Judge) place(r *round, s Subject, good []int) bool {
 
 // comparable tells whether the schedule had paths such as the one between two hosts.
 func (j *Judge) comparable(rail uint8, a, b int) bool {
-	_, known := j.levels.own[Class{Rail: rail, Trunk: j.cfg.leaf(uint16(a)) != j.cfg.leaf(uint16(b)), OneWay: j.cfg.OneWay}]
+	_, known := j.levels.of[Class{Rail: rail, Trunk: j.cfg.leaf(uint16(a)) != j.cfg.leaf(uint16(b)), OneWay: j.cfg.OneWay}]
 	return known
 }
 
@@ -262,15 +263,15 @@ func (j *Judge) try(cells []Cell) {
 		}
 	}
 	shift := j.controlLevel(cells)
-	quiet := j.cfg.loadOf(cells[0].Round).Quiet
+	quiet := j.cfg.rounds[cells[0].Round].Alone
 	for _, x := range cells {
 		s, single := j.subjectOf(x)
-		if !single || x.State == Void || x.State == WrongData {
+		if !single || x.State == matrix.Void || x.State == matrix.Corrupted {
 			continue
 		}
 		t := j.subjects[s]
 		e := t.current()
-		if e == nil || (e == &t.quiet) != j.cfg.loadOf(x.Round).Quiet {
+		if e == nil || (e == &t.quiet) != j.cfg.rounds[x.Round].Alone {
 			continue
 		}
 		tried := hosts
@@ -278,8 +279,8 @@ func (j *Judge) try(cells []Cell) {
 			tried = links
 		}
 		accuse, acquit := j.bounds(tried)
-		if x.State == NotConnected {
-			// One that was measured between two failures is there, if badly.
+		if x.State == matrix.Missing {
+			// One that was measured between two failures connects intermittently.
 			if e.missing++; e.missing >= 2 && len(e.x) == 0 || e.missing >= mostMissing {
 				e.decision, t.missing = slow, true
 			}
@@ -323,21 +324,21 @@ func (j *Judge) subjectOf(x Cell) (Subject, bool) {
 
 // controlLevel is what a re-test as a whole was faster or slower by, seen from cells that nothing is held against.
 func (j *Judge) controlLevel(cells []Cell) float64 {
-	var of, good []float64
+	var good []float64
 	for _, x := range cells {
-		if x.State != Measured || !j.levels.known(x) {
+		if x.State != matrix.Measured || !j.levels.known(x) {
 			continue
 		}
 		suspect := slices.ContainsFunc(j.subjectsOf(x), func(s Subject) bool { return !j.good(s) })
 		if !suspect {
-			of, good = append(of, j.levels.above(x, j.levels.own)), append(good, j.levels.residual(x))
+			good = append(good, j.levels.residual(x))
 		}
 	}
 	shift := 0.0
-	if len(of) >= 2 {
-		shift = median(of) * float64(len(of)) / float64(len(of)+1)
+	if len(good) >= 2 {
+		shift = median(slices.Clone(good)) * float64(len(good)) / float64(len(good)+1)
 	}
-	quiet := j.cfg.loadOf(cells[0].Round).Quiet
+	quiet := j.cfg.rounds[cells[0].Round].Alone
 	for _, r := range good {
 		j.controls[quiet] = append(j.controls[quiet], r-shift)
 	}

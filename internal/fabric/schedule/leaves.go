@@ -23,9 +23,6 @@ func (o Options) leafGroups() [][]int {
 	return out
 }
 
-// byLeaf lists the hosts leaf by leaf, so that its two halves share at most one leaf.
-func byLeaf(o Options) []int { return slices.Concat(o.leafGroups()...) }
-
 // leaves tests the hosts inside all leaves at once, then all pairs of leaves by the circle method: host i of one with host
 // i+s of the other, for a few shifts s.
 func leaves(o Options) Schedule {
@@ -44,7 +41,7 @@ func leaves(o Options) Schedule {
 	}
 	shifts := min(max(o.Shifts, 1), largest)
 	return Schedule{
-		Pattern: Leaves, Rounds: inside + between*shifts, Whole: between == 0 || shifts == largest,
+		Pattern: Leaves, Rounds: inside + between*shifts,
 		at: func(k int) Round {
 			if k < inside {
 				return insideLeaves(groups, k)
@@ -56,7 +53,7 @@ func leaves(o Options) Schedule {
 }
 
 func insideLeaves(groups [][]int, k int) Round {
-	r := Round{Label: fmt.Sprintf("inside leaves %d", k+1)}
+	r := NewRound(fmt.Sprintf("inside leaves %d", k+1), nil)
 	for _, g := range groups {
 		if rounds := len(g) - 1 + len(g)%2; k < rounds && len(g) > 1 {
 			for _, f := range circle(len(g), k) {
@@ -68,7 +65,7 @@ func insideLeaves(groups [][]int, k int) Round {
 }
 
 func betweenLeaves(groups [][]int, k, shift int) Round {
-	r := Round{Label: fmt.Sprintf("between leaves %d, shift %d", k+1, shift)}
+	r := NewRound(fmt.Sprintf("between leaves %d, shift %d", k+1, shift), nil)
 	for _, f := range circle(len(groups), k) {
 		a, b := groups[f.From], groups[f.To]
 		wide := max(len(a), len(b))

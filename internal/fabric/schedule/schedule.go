@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gobw/gobw/report/matrix"
 )
 
 // Flow is one host sending to another.
@@ -12,19 +14,18 @@ type Flow struct{ From, To int }
 
 // Round is what runs at one time.
 type Round struct {
+	matrix.Round
 	Flows []Flow
-	// FanIn is how many hosts send to one, where several do; 0: one does.
-	FanIn int
-	Label string
 }
+
+// NewRound makes a round in which nobody receives from several.
+func NewRound(label string, flows []Flow) Round { return Round{matrix.Round{Label: label}, flows} }
 
 // Schedule is a list of rounds that are computed when asked for.
 type Schedule struct {
 	Pattern Pattern
 	Rounds  int
-	// Whole tells that every ordered pair of hosts is in some round.
-	Whole bool
-	at    func(k int) Round
+	at      func(k int) Round
 }
 
 // At is round k, counted from 0.
@@ -35,21 +36,18 @@ type Pattern string
 
 // Patterns.
 const (
-	Pairs     Pattern = "pairs"     // everyone with everyone, one partner a round (circle method)
-	Shift     Pattern = "shift"     // everyone sends to the host D further on while receiving from the host D before
-	Quick     Pattern = "quick"     // one round: the lower half with the upper half
-	Incast    Pattern = "incast"    // 2, 4, 8, ... hosts send to one
-	AllToAll  Pattern = "alltoall"  // everyone sends to everyone at once
-	Ring      Pattern = "ring"      // everyone sends to the next: in order, then in a random order
-	Bisection Pattern = "bisection" // one half of the leaves against the other, both ways
-	Leaves    Pattern = "leaves"    // inside each leaf, then leaf by leaf
-	Random    Pattern = "random"    // random matchings
-	Custom    Pattern = "custom"    // from a file
+	Pairs  Pattern = "pairs"  // everyone with everyone, one partner a round (circle method)
+	Shift  Pattern = "shift"  // everyone sends to the host D further on while receiving from the host D before
+	Quick  Pattern = "quick"  // one round: the lower half with the upper half
+	Incast Pattern = "incast" // 2, 4, 8, ... hosts send to one
+	Leaves Pattern = "leaves" // inside each leaf, then leaf by leaf
+	Random Pattern = "random" // random matchings
+	Custom Pattern = "custom" // from a file
 )
 
 // Patterns lists all patterns in the order of the documentation.
 func Patterns() []Pattern {
-	return []Pattern{Pairs, Shift, Quick, Incast, AllToAll, Ring, Bisection, Leaves, Random, Custom}
+	return []Pattern{Pairs, Shift, Quick, Incast, Leaves, Random, Custom}
 }
 
 // ParsePattern reads a pattern's name.
@@ -67,15 +65,8 @@ type Options struct {
 	Leaf   []int  // leaf of each host; nil: all hosts hang on one
 	Shifts int    // leaves: how many shifts between two leaves; 0: 1
 	Count  int    // random: how many matchings; 0: enough that each host has met a few
-	Seed   uint64 // random, ring
-	Roster []Member
+	Seed   uint64 // random
 	Custom []Round
-}
-
-// Member is a rank as a user's file may name it.
-type Member struct {
-	Host  string // empty: unknown
-	Place int    // among the hosts that are tested; -1: it takes no part
 }
 
 // New makes the schedule of a pattern.
@@ -89,22 +80,16 @@ func New(p Pattern, o Options) (Schedule, error) {
 	n := o.Hosts
 	switch p {
 	case Pairs:
-		return o.directed(Schedule{Pattern: p, Rounds: n - 1 + n%2, Whole: true, at: func(k int) Round {
-			return Round{Flows: bothWays(circle(n, k)), Label: fmt.Sprintf("pairs %d", k+1)}
+		return o.directed(Schedule{Pattern: p, Rounds: n - 1 + n%2, at: func(k int) Round {
+			return NewRound(fmt.Sprintf("pairs %d", k+1), bothWays(circle(n, k)))
 		}}), nil
 	case Shift:
-		return Schedule{Pattern: p, Rounds: n - 1, Whole: true, at: func(k int) Round { return shifted(n, k+1) }}, nil
+		return Schedule{Pattern: p, Rounds: n - 1, at: func(k int) Round { return shifted(n, k+1) }}, nil
 	case Quick:
-		return o.directed(single(p, Round{Flows: bothWays(halves(ordered(n))), Label: "quick"})), nil
+		return o.directed(Schedule{Pattern: p, Rounds: 1, at: func(int) Round { return NewRound("quick", bothWays(halves(ordered(n)))) }}), nil
 	case Incast:
 		fans := fanIns(n)
 		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k], o.OneWay) }}, nil
-	case AllToAll:
-		return Schedule{Pattern: p, Rounds: 1, Whole: true, at: func(int) Round { return everyone(n) }}, nil
-	case Ring:
-		return Schedule{Pattern: p, Rounds: 2, at: func(k int) Round { return ring(n, k, o.Seed) }}, nil
-	case Bisection:
-		return o.directed(single(p, Round{Flows: bothWays(halves(byLeaf(o))), Label: "bisection"})), nil
 	case Leaves:
 		return o.directed(leaves(o)), nil
 	case Random:
@@ -147,18 +132,13 @@ func (o Options) directed(s Schedule) Schedule {
 	s.Rounds *= 2
 	s.at = func(k int) Round {
 		r := both(k / 2)
-		one := Round{Label: fmt.Sprintf("%s %s", r.Label, [...]string{"there", "back"}[k%2])}
+		one := NewRound(fmt.Sprintf("%s %s", r.Label, [...]string{"there", "back"}[k%2]), nil)
 		for i := k % 2; i < len(r.Flows); i += 2 {
 			one.Flows = append(one.Flows, r.Flows[i])
 		}
 		return one
 	}
 	return s
-}
-
-// single is a schedule of one round.
-func single(p Pattern, r Round) Schedule {
-	return Schedule{Pattern: p, Rounds: 1, at: func(int) Round { return r }}
 }
 
 // bothWays makes two flows of each pair, one after the other.
@@ -196,7 +176,7 @@ func shifted(n, distance int) Round {
 	for i := range flows {
 		flows[i] = Flow{i, (i + distance) % n}
 	}
-	return Round{Flows: flows, Label: fmt.Sprintf("shift %d", distance)}
+	return NewRound(fmt.Sprintf("shift %d", distance), flows)
 }
 
 // halves pairs the first half of a list with the second.
@@ -229,7 +209,7 @@ func fanIns(n int) []int {
 // incast lets groups of k hosts send to one each. The receivers differ from fan-in to fan-in. Of two hosts each is both, so that every
 // host's sending and receiving is seen alone once.
 func incast(n, k int, oneWay bool) Round { //nolint:revive // the user's flag
-	r := Round{FanIn: k, Label: fmt.Sprintf("incast %d:1", k)}
+	r := Round{Round: matrix.Round{FanIn: k, Label: fmt.Sprintf("incast %d:1", k)}}
 	for first := 0; first+k < n; first += k + 1 {
 		to := first + k/2
 		for i := first; i <= first+k; i++ {
@@ -242,29 +222,6 @@ func incast(n, k int, oneWay bool) Round { //nolint:revive // the user's flag
 		r.Flows = bothWays(r.Flows)
 	}
 	return r
-}
-
-func everyone(n int) Round {
-	r := Round{Flows: make([]Flow, 0, n*(n-1)), FanIn: n - 1, Label: "all to all"}
-	for d := 1; d < n; d++ {
-		for i := range n {
-			r.Flows = append(r.Flows, Flow{i, (i + d) % n})
-		}
-	}
-	return r
-}
-
-func ring(n, k int, seed uint64) Round {
-	order, label := ordered(n), "ring in order"
-	if k > 0 {
-		shuffle(order, seed, uint64(k))
-		label = "ring in random order"
-	}
-	flows := make([]Flow, n)
-	for i := range flows {
-		flows[i] = Flow{order[i], order[(i+1)%n]}
-	}
-	return Round{Flows: flows, Label: label}
 }
 
 func shuffle(hosts []int, seed, stream uint64) {
@@ -286,7 +243,7 @@ func random(o Options) Schedule {
 	}
 	all := ordered(o.Hosts)
 	return Schedule{Pattern: Random, Rounds: count, at: func(k int) Round {
-		return Round{Flows: Matching(all, o.Seed, uint64(k)), Label: fmt.Sprintf("matching %d", k+1)}
+		return NewRound(fmt.Sprintf("matching %d", k+1), Matching(all, o.Seed, uint64(k)))
 	}}
 }
 

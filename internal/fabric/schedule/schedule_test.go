@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 )
 
@@ -54,9 +53,6 @@ func TestEveryCellOnce(t *testing.T) {
 				if tt.rounds >= 0 && s.Rounds != tt.rounds {
 					t.Errorf("%d rounds, want %d", s.Rounds, tt.rounds)
 				}
-				if !s.Whole {
-					t.Error("not whole")
-				}
 				seen := cells(t, s, n)
 				if len(seen) != n*(n-1) {
 					t.Errorf("%d cells, want %d", len(seen), n*(n-1))
@@ -87,8 +83,6 @@ func TestOneRoundPatterns(t *testing.T) {
 	}{
 		{Quick, 4, nil, "[{0 2} {2 0} {1 3} {3 1}]"},
 		{Quick, 5, nil, "[{0 2} {2 0} {1 3} {3 1}]"},
-		{Bisection, 4, []int{0, 1, 0, 1}, "[{0 1} {1 0} {2 3} {3 2}]"},
-		{AllToAll, 3, nil, "[{0 1} {1 2} {2 0} {0 2} {1 0} {2 1}]"},
 	} {
 		s, err := New(tt.p, Options{Hosts: tt.n, Leaf: tt.leaf})
 		if err != nil {
@@ -134,27 +128,6 @@ func TestIncastFansIn(t *testing.T) {
 	}
 }
 
-func TestRing(t *testing.T) {
-	s, err := New(Ring, Options{Hosts: 9, Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cells(t, s, 9)
-	for k := range s.Rounds { // one closed way through all hosts
-		next := map[int]int{}
-		for _, f := range s.At(k).Flows {
-			next[f.From] = f.To
-		}
-		at, steps := next[0], 1
-		for ; at != 0; at = next[at] {
-			steps++
-		}
-		if steps != 9 {
-			t.Errorf("round %d closes after %d of 9 hosts", k, steps)
-		}
-	}
-}
-
 func TestLeavesInsideFirst(t *testing.T) {
 	leaf := make([]int, 1024)
 	for i := range leaf {
@@ -175,9 +148,6 @@ func TestLeavesInsideFirst(t *testing.T) {
 			}
 		}
 	}
-	if s.Whole {
-		t.Error("two shifts of 32 are not everything")
-	}
 }
 
 func TestRandomIsRepeatable(t *testing.T) {
@@ -190,53 +160,6 @@ func TestRandomIsRepeatable(t *testing.T) {
 	}
 	if got := len(a.At(0).Flows); got != 32 {
 		t.Errorf("%d flows, want 32: one of 33 hosts is idle", got)
-	}
-}
-
-func TestCustom(t *testing.T) {
-	all := []Member{{"n1", 0}, {"n2", 1}, {"n3", 2}, {"n4", 3}}
-	one := []Member{{"n1", 0}, {"n2", -1}, {"n3", 1}, {"n4", 2}} // n2 has not come
-	for _, tt := range []struct {
-		name, text, want string
-		roster           []Member
-	}{
-		{"ClusterKit", "0 n1 n2\n0 n3 n4 # the other two\n\n1 n1 n4\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0}]", all},
-		{"ClusterKit, ranks", "7 0 1\n3 2 3\n", "[{0 1} {1 0}] [{2 3} {3 2}]", all},
-		{"SuperBench", "0,1;2,3\n0,3;1,2\n", "[{0 1} {1 0} {2 3} {3 2}] [{0 3} {3 0} {1 2} {2 1}]", all},
-		{"SuperBench, names", "n1,n2;\n", "[{0 1} {1 0}]", all},
-		{"a host is absent", "0 n1 n2\n0 n3 n4\n1 n1 n4\n2 n2 n4\n", "[{1 2} {2 1}] [{0 2} {2 0}]", one},
-		{"a host is absent, ranks", "0,1;2,3\n0,3;1,2\n", "[{1 2} {2 1}] [{0 2} {2 0}]", one},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			rounds, err := ReadCustom(strings.NewReader(tt.text), tt.roster)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, r := range rounds {
-				got = append(got, fmt.Sprint(r.Flows))
-			}
-			if strings.Join(got, " ") != tt.want {
-				t.Errorf("got %v, want %s", got, tt.want)
-			}
-		})
-	}
-	for text, want := range map[string]string{
-		"":                  "no round",
-		"# nothing\n":       "no round",
-		"0 n1\n":            "line 1: 2 words",
-		"x n1 n2\n":         `round "x"`,
-		"0 n1 n9\n":         `host "n9" is not one of this run`,
-		"0 n1 n1\n":         "paired with itself",
-		"0 0 4\n":           "ranks 0 to 3",
-		"0,1\n0 n1 n2\n":    "line 2: the two forms",
-		"0,1;2\n":           "comma between",
-		"0,-1\n":            "rank -1",
-		"0 n1 n2\n1 n1,n2 ": "line 2",
-	} {
-		if _, err := ReadCustom(strings.NewReader(text), all); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want %q", text, err, want)
-		}
 	}
 }
 
@@ -254,25 +177,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func FuzzCustom(f *testing.F) {
-	f.Add("0 n1 n2\n1 n1 n3")
-	f.Add("0,1;2,0\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		rounds, err := ReadCustom(strings.NewReader(text), []Member{{"n1", 0}, {"n2", 1}, {"n3", 2}, {"n4", -1}})
-		if err != nil {
-			return
-		}
-		for _, r := range rounds {
-			for _, fl := range r.Flows {
-				if fl.From == fl.To || min(fl.From, fl.To) < 0 || max(fl.From, fl.To) > 2 {
-					t.Errorf("flow %v", fl)
-				}
-			}
-		}
-	})
-}
-
-func TestChoose(t *testing.T) {
+func TestFit(t *testing.T) {
 	leaf := make([]int, 1024)
 	for i := range leaf {
 		leaf[i] = i / 32
@@ -291,7 +196,7 @@ func TestChoose(t *testing.T) {
 		{10000, 8, nil, Random, 8},
 		{10000, 0, nil, Random, 3},
 	} {
-		s, err := Choose(Options{Hosts: tt.hosts, Leaf: tt.leaf}, tt.rounds)
+		s, err := Fit("", Options{Hosts: tt.hosts, Leaf: tt.leaf}, tt.rounds)
 		if err != nil || s.Pattern != tt.pattern || s.Rounds != tt.want {
 			t.Errorf("%d hosts in %d rounds: %s, %d rounds, %v; want %s, %d", tt.hosts, tt.rounds, s.Pattern, s.Rounds, err, tt.pattern, tt.want)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/report/matrix"
 )
 
 // Config describes a simulated fabric.
@@ -53,7 +54,7 @@ func New(c Config) *Fabric {
 	}
 	for _, p := range c.Plants {
 		for k := range f.rails {
-			if p.Rail == AllRails || p.Rail == k {
+			if p.on(k) {
 				f.plant(p, &f.rails[k])
 			}
 		}
@@ -63,21 +64,21 @@ func New(c Config) *Fabric {
 
 func (f *Fabric) plant(p Plant, r *rail) {
 	switch p.Kind {
-	case PlantHost:
+	case Host:
 		r.send[p.A], r.receive[p.A] = p.log(), p.log()
-	case PlantSender:
+	case Sender:
 		r.send[p.A] = p.log()
-	case PlantReceiver:
+	case Receiver:
 		r.receive[p.A] = p.log()
-	case PlantLoad:
+	case Load:
 		r.load[p.A] = p.log()
-	case PlantTail:
+	case Tail:
 		r.tail[p.A] = p.log()
-	case PlantLink:
+	case Link:
 		r.link[[2]int{p.A, p.B}] = p.log()
-	case PlantTrunk:
+	case Trunk:
 		r.trunk[[2]int{p.A, p.B}] = p.log()
-	case PlantDead:
+	case Dead:
 		f.dead[p.A] = true
 	}
 }
@@ -90,7 +91,7 @@ func (f *Fabric) leaf(h int) int {
 }
 
 // Run answers one round on some rails.
-func (f *Fabric) Run(number uint16, r schedule.Round, l judge.Load, rails []int) []judge.Cell {
+func (f *Fabric) Run(number uint16, r schedule.Round, rails []int) []judge.Cell {
 	var out, in map[int]int // flows of each host: they share its port
 	if r.FanIn > 1 {
 		out, in = map[int]int{}, map[int]int{}
@@ -105,7 +106,7 @@ func (f *Fabric) Run(number uint16, r schedule.Round, l judge.Load, rails []int)
 		for _, fl := range r.Flows {
 			x := judge.Cell{From: uint16(fl.From), To: uint16(fl.To), Round: number, Rail: uint8(k)}
 			if f.dead[fl.From] || f.dead[fl.To] {
-				x.State = judge.NotConnected
+				x.State = matrix.Missing
 				cells = append(cells, x)
 				continue
 			}
@@ -113,7 +114,7 @@ func (f *Fabric) Run(number uint16, r schedule.Round, l judge.Load, rails []int)
 			if a, b := f.leaf(fl.From), f.leaf(fl.To); a != b {
 				y += f.betweenLeaves + bad.trunk[[2]int{a, b}]
 			}
-			if l.Quiet {
+			if r.Alone {
 				y += f.aloneIsQuicker
 			} else {
 				y += bad.load[fl.From] + bad.load[fl.To]
@@ -153,15 +154,14 @@ func Judge(f *Fabric, s schedule.Schedule, c judge.Config) *judge.Judge {
 	}
 	for k := range s.Rounds {
 		r := s.At(k)
-		l := judge.Load{FanIn: r.FanIn, OneWay: c.OneWay}
-		j.Add(f.Run(j.Round(l), r, l, all))
+		j.Add(f.Run(j.Round(r.Round), r, all))
 	}
 	for r, more := j.Next(); more; r, more = j.Next() {
 		rails := all
 		if r.Rail != judge.AllRails {
 			rails = []int{r.Rail}
 		}
-		j.Add(f.Run(j.Round(r.Load), r.Round, r.Load, rails))
+		j.Add(f.Run(j.Round(r.Round.Round), r.Round, rails))
 	}
 	return j
 }

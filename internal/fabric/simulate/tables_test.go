@@ -10,6 +10,8 @@ import (
 
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/stats"
 )
 
 var tables = flag.Bool("tables", false, "print the tables of results/fabric-simulation.txt, which takes minutes")
@@ -52,7 +54,7 @@ func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule,
 		h := rng.IntN(tr.hosts)
 		if !host[h] {
 			host[h] = true
-			c.Plants = append(c.Plants, Plant{Kind: PlantHost, A: h, Rail: AllRails, Factor: 1 - tr.drop})
+			c.Plants = append(c.Plants, Plant{Kind: Host, A: h, Factor: 1 - tr.drop})
 		}
 	}
 	for len(link) < tr.bad { // of those that the schedule tests
@@ -63,7 +65,7 @@ func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule,
 		f := flows[rng.IntN(len(flows))]
 		if !host[f.From] && !host[f.To] && !link[[2]int{f.From, f.To}] {
 			link[[2]int{f.From, f.To}] = true
-			c.Plants = append(c.Plants, Plant{Kind: PlantLink, A: f.From, B: f.To, Rail: AllRails, Factor: 1 - tr.drop})
+			c.Plants = append(c.Plants, Plant{Kind: Link, A: f.From, B: f.To, Factor: 1 - tr.drop})
 		}
 	}
 	return c, s, host, link
@@ -73,15 +75,17 @@ func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule,
 func (tr trial) run(t testing.TB, seed uint64) outcome {
 	t.Helper()
 	c, s, host, link := tr.build(t, seed)
-	v := Judge(New(c), s, judge.Config{Seed: seed, Retests: *retests}).Conclude()
-	o := outcome{hosts: len(host), links: len(link), retests: v.Retests, undecided: v.Undecided, rounds: s.Rounds, hostPower: v.HostPower, linkPower: v.LinkPower}
+	findings, v := Judge(New(c), s, judge.Config{Seed: seed, Retests: *retests}).Conclude()
+	o := outcome{hosts: len(host), links: len(link), retests: v.Retests, rounds: s.Rounds, hostPower: v.HostPower, linkPower: v.LinkPower}
 	found := map[int]bool{}
-	for _, f := range v.Findings {
+	for _, f := range findings {
 		switch {
-		case !f.Kind.Bad():
-		case f.Subject == "link" && link[[2]int{f.From, f.To}]:
+		case f.Word == stats.CannotTell:
+			o.undecided++
+		case f.Word == stats.Pass:
+		case f.Subject == matrix.Link && link[[2]int{f.From, f.To}]:
 			o.linksFound++
-		case f.Subject == "link":
+		case f.Subject == matrix.Link:
 			o.falseLinks++
 		case host[f.From]:
 			found[f.From] = true

@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/fabric"
 	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/report/stats"
 )
 
 func parsed(t *testing.T, write func(w io.Writer) error) map[string]*family {
@@ -60,17 +61,17 @@ func TestResults(t *testing.T) {
 	d := sample.Document()
 	d.Client.Host, d.Client.Device = hostile, hostile
 	for i := range d.Records {
-		d.Records[i].Plan = map[string]string{hostile: hostile, "threads": "2"}
+		d.Records[i].Pattern, d.Records[i].Threads = hostile, 2
 	}
-	d.Checks = []report.Check{{Expression: hostile, Point: "p", Passed: true}, {Expression: "bw > 1", Point: "p"}}
-	f := parsed(t, func(w io.Writer) error { return render.OpenMetrics(w, []*report.Document{d}) })
+	d.Checks = []report.Check{{Expression: hostile, Point: "p", Verdict: stats.Verdict{Word: stats.Pass}}, {Expression: "bw > 1", Point: "p"}}
+	f := parsed(t, func(w io.Writer) error { return render.Documents(w, "openmetrics", []*report.Document{d}) })
 	for _, name := range []string{"gobw_result_info", "gobw_result_complete", "gobw_bandwidth_bytes_per_second", "gobw_expectation_met", "gobw_result_finished_timestamp_seconds"} {
 		if f[name] == nil {
 			t.Errorf("no %s in %v", name, names(f))
 		}
 	}
 	two := parsed(t, func(w io.Writer) error {
-		return render.OpenMetrics(w, []*report.Document{d, sample.Document(), sample.Document()})
+		return render.Documents(w, "openmetrics", []*report.Document{d, sample.Document(), sample.Document()})
 	})
 	if n := len(two["gobw_result_complete"].samples); n != 3 {
 		t.Errorf("%d of 3 results", n)
@@ -91,12 +92,15 @@ func names(f map[string]*family) []string {
 
 // Figures are in base units: bytes a second, seconds, shares.
 func TestUnits(t *testing.T) {
-	r := report.Record{Operation: "send", Kind: "bandwidth", Transport: "UD", SizeBytes: 1024, QPs: 1, MessagesPerS: 5e6}
+	r := report.Record{
+		Plan:         report.Plan{Operation: "send", Kind: "bandwidth", Transport: "UD", SizeBytes: 1024, QPs: 1},
+		MessagesPerS: 5e6,
+	}
 	r.Bandwidth.AverageBitsPerS = 8e9
 	delivered, p99 := 0.75, 2000.0
 	r.Delivered, r.Latency = &delivered, &report.Latency{Samples: 1000, P50Ns: 1500, P99Ns: &p99, MinNs: 1000, MaxNs: 9000, MeanNs: 1600}
 	d := &report.Document{Tool: "gobw", Complete: true, Finished: time.Unix(1700000000, 0), Records: []report.Record{r}}
-	f := parsed(t, func(w io.Writer) error { return render.OpenMetrics(w, []*report.Document{d}) })
+	f := parsed(t, func(w io.Writer) error { return render.Documents(w, "openmetrics", []*report.Document{d}) })
 	for name, want := range map[string]float64{
 		"gobw_bandwidth_bytes_per_second": 1e9, "gobw_delivered_ratio": 0.75, "gobw_messages_per_second": 5e6,
 		"gobw_result_finished_timestamp_seconds": 1.7e9, "gobw_latency_mean_seconds": 1.6e-6,
@@ -117,14 +121,16 @@ func TestUnits(t *testing.T) {
 }
 
 func TestOtherResults(t *testing.T) {
-	grid := parsed(t, func(w io.Writer) error { return render.OpenMetrics(w, []*report.Document{sample.NoncontigDocument()}) })
+	grid := parsed(t, func(w io.Writer) error {
+		return render.Documents(w, "openmetrics", []*report.Document{sample.NoncontigDocument()})
+	})
 	if grid["gobw_noncontig_goodput_bytes_per_second"] == nil {
 		t.Errorf("a grid has %v", names(grid))
 	}
-	q := &qualify.Qualification{Plan: hostile, Outcome: qualify.Failed, Tests: []qualify.Result{
-		{Name: "a", Outcome: qualify.Passed, Document: sample.Document()}, {Name: hostile, Outcome: qualify.Failed},
+	q := &qualify.Qualification{Plan: hostile, Outcome: stats.Fail, Tests: []qualify.Result{
+		{Name: "a", Outcome: stats.Pass, Document: sample.Document()}, {Name: hostile, Outcome: stats.Fail},
 	}}
-	f := parsed(t, func(w io.Writer) error { return render.QualificationOpenMetrics(w, q) })
+	f := parsed(t, func(w io.Writer) error { return render.Qualification(w, "openmetrics", q) })
 	if f["gobw_qualification_passed"] == nil || len(f["gobw_qualification_test_passed"].samples) != 2 || f["gobw_bandwidth_bytes_per_second"] == nil {
 		t.Errorf("a qualification has %v", names(f))
 	}
@@ -132,19 +138,11 @@ func TestOtherResults(t *testing.T) {
 	if f := parsed(t, func(w io.Writer) error { return render.Comparison(w, "openmetrics", c) }); f["gobw_comparison_change_ratio"] == nil {
 		t.Errorf("a comparison has %v", names(f))
 	}
-	fab := &fabric.Document{
-		Hosts: []fabric.Host{{Name: hostile}, {Rank: 1, Name: hostile}}, Rails: []string{hostile},
-		Findings: []fabric.Finding{{Kind: "slow host", Bad: true, From: hostile}, {Kind: "slow host", Bad: true, From: hostile}},
-		Scatter:  []fabric.Quantile{{Hops: "all", P50: 8e10}},
-	}
-	if f := parsed(t, fab.OpenMetrics); len(f["gobw_fabric_host_up"].samples) != 2 || len(f["gobw_fabric_finding_ratio"].samples) != 1 {
-		t.Errorf("a test of many hosts has %v", names(f))
-	}
 }
 
 func FuzzWrite(f *testing.F) {
 	f.Add(hostile, "a", 1.5)
-	f.Fuzz(func(t *testing.T, one, two string, v float64) {
+	testrun.Fuzz(f, func(t *testing.T, one, two string, v float64) {
 		var b bytes.Buffer
 		family := &openmetrics.Family{Name: "gobw_x", Help: one}
 		family.Add(v, openmetrics.Label{Name: "a", Value: one}, openmetrics.Label{Name: "b", Value: two})

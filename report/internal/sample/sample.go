@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Latency is the figures of plain samples in nanoseconds, all exact.
@@ -64,8 +65,9 @@ func Document() *report.Document {
 	for _, size := range []uint64{2, 64, 1024, 8192, 65536, 1 << 20} {
 		bits := 40e9 / (1 + 9000/float64(size)) * (1 + 0.01*rng.NormFloat64())
 		r := report.Record{
-			Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1, Run: 1,
-			TxDepth: 128, CQMod: 100, PostList: 1, MTU: 4096, Iterations: 5000, Messages: 5000, Bytes: 5000 * size,
+			Plan:       report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1, TxDepth: 128, CQMod: 100, PostList: 1, MTU: 4096},
+			Run:        1,
+			Iterations: 5000, Messages: 5000, Bytes: 5000 * size,
 			Seconds: 5000 * float64(size) * 8 / bits, Bandwidth: report.Bandwidth{AverageBitsPerS: bits, PeakBitsPerS: bits * 1.1}, MessagesPerS: bits / 8 / float64(size),
 		}
 		if size <= 64 {
@@ -100,14 +102,14 @@ func Document() *report.Document {
 			panic(err)
 		}
 		d.Records = append(d.Records, report.Record{
-			Operation: "send", Kind: "latency", Transport: "RC", Direction: "both", SizeBytes: size, QPs: 1, Run: 1, TxDepth: 1, CQMod: 1,
-			PostList: 1, MTU: 4096, RoundTripHalf: true, Iterations: 20000, Messages: 20000, Bytes: 20000 * size, Seconds: 0.22,
+			Plan: report.Plan{Operation: "send", Kind: "latency", Transport: "RC", Direction: "both", SizeBytes: size, QPs: 1, TxDepth: 1, CQMod: 1, PostList: 1, MTU: 4096, RoundTripHalf: true},
+			Run:  1, Iterations: 20000, Messages: 20000, Bytes: 20000 * size, Seconds: 0.22,
 			MessagesPerS: 90909, Latency: &l, Histogram: h,
 		})
 	}
 	d.Checks = []report.Check{
-		{Expression: "bw >= 10 Gb/s", Point: "write bandwidth RC 65536 B", Actual: "35.2 Gb/s", Passed: true},
-		{Expression: "p99 <= 3us", Point: "send latency RC 2 B", Actual: "7.1 us", Passed: false, Reason: "2.4 times what is allowed"},
+		{Expression: "bw >= 10 Gb/s", Point: "write bandwidth RC 65536 B", Actual: "35.2 Gb/s", Verdict: stats.Verdict{Word: stats.Pass}},
+		{Expression: "p99 <= 3us", Point: "send latency RC 2 B", Actual: "7.1 us", Verdict: stats.Failure("", "", "2.4 times what is allowed")},
 	}
 	return d
 }

@@ -17,7 +17,7 @@ import (
 
 // Key is what figures must have in common: the whole plan, and the name of the figure.
 type Key struct {
-	Point  report.Point
+	Point  report.Plan
 	Grid   noncontig.Plan
 	Figure string
 }
@@ -92,16 +92,15 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 			default:
 				chosen = []figure.Figure{bw}
 			}
-			rest, value, _ := r.Point().Without(by)
+			rest, value, _ := r.Without(by)
 			for _, f := range chosen {
 				v, ok := f.Get(r)
 				if !ok {
 					continue
 				}
 				s, err := c.add(Key{Point: rest, Figure: f.Name}, value, by, f, func() (string, string) {
-					title := rest.Title()
-					title += plain.When(r.CQMod > 1, ", signaled every %d", r.CQMod)
-					return title, fmt.Sprintf("%d B", r.SizeBytes)
+					table, row := rest.Row()
+					return table.Title() + plain.When(r.CQMod > 1, ", signaled every %d", r.CQMod), row
 				})
 				if err != nil {
 					return nil, err

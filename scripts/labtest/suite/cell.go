@@ -41,6 +41,7 @@ type cell struct {
 	rdmaCM            bool          // by RDMA CM, not by TCP
 	timeout           time.Duration // 60 s
 	lossy             bool          // UC, UD: a lost message, at times on Soft-RoCE, fails it, and it is run again
+	timed             bool          // compares times that the two ends took, which a busy machine sets apart
 	check             func(server, client ended) (figures string, err error)
 }
 
@@ -159,7 +160,7 @@ func (s *suite) runCell(c cell) outcome {
 			figures, err = c.check(server, client)
 		}
 		again = c.lossy || err != nil && !grave.MatchString(err.Error()) && client.code != 6 && server.code != 6
-		return figures, again, err
+		return figures, again && s.draw == nil, err
 	})
 	return o
 }
@@ -258,7 +259,7 @@ func (s *suite) runCells(ctx context.Context, cells []cell) []outcome {
 		if ctx.Err() != nil {
 			break
 		}
-		if !s.wanted.MatchString(c.name) {
+		if !s.wanted.MatchString(c.name) || !s.drawn(c) {
 			continue
 		}
 		o := s.runCell(c)
@@ -268,6 +269,12 @@ func (s *suite) runCells(ctx context.Context, cells []cell) []outcome {
 		out = append(out, o)
 	}
 	return out
+}
+
+// drawn tells whether a cell runs: all do, or of those that a busy machine does not disturb, and that are run once, about
+// one in twelve.
+func (s *suite) drawn(c cell) bool {
+	return s.draw == nil || s.draw.IntN(12) == 0 && !c.lossy && !c.timed && time.Now().Before(s.until)
 }
 
 // program's path among those under test.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,8 @@ type options struct {
 	full, native                 bool
 	list                         bool
 	match                        string
+	sample                       time.Duration // most time for cells drawn at random; 0: all
+	seed                         uint64
 }
 
 // group is a part of the suite.
@@ -49,6 +52,8 @@ type suite struct {
 	options
 	stdout io.Writer
 	wanted *regexp.Regexp // what -match says
+	draw   *rand.Rand     // chooses cells; nil: all run
+	until  time.Time      // no cell begins later, where they are drawn
 	logs   string         // folder for the output of every command
 }
 
@@ -61,6 +66,8 @@ func main() {
 	flag.StringVar(&o.device, "device", "rxe0", "the kernel's device")
 	flag.StringVar(&o.only, "only", "", "groups to run, separated by commas")
 	flag.StringVar(&o.match, "match", "", "run only the cells whose name matches this regular expression")
+	flag.DurationVar(&o.sample, "sample", 0, "run cells of tools and perftest drawn at random, for this long at the most")
+	flag.Uint64Var(&o.seed, "seed", 0, "the seed of -sample")
 	flag.BoolVar(&o.full, "full", false, "the whole perftest matrix instead of a covering part")
 	flag.BoolVar(&o.native, "native", false, "on this machine's own devices: what needs the lab's network is named and not run")
 	flag.BoolVar(&o.list, "list", false, "list the groups")
@@ -84,6 +91,9 @@ func run(stdout io.Writer, o options) int {
 		}
 		return 0
 	}
+	if o.sample > 0 {
+		o.only, o.full = "tools,perftest", true
+	}
 	chosen, err := choose(all, o.only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
@@ -100,12 +110,17 @@ func run(stdout io.Writer, o options) int {
 		return 3
 	}
 	started := time.Now()
+	if o.sample > 0 {
+		s.draw, s.until = rand.New(rand.NewPCG(o.seed, 0)), started.Add(o.sample)
+		s.draw.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+		fmt.Fprintf(stdout, "a sample, -seed %d\n", o.seed)
+	}
 	results := map[string][]outcome{}
 	for _, g := range chosen {
 		fmt.Fprintf(stdout, "\n== %s: %s\n", g.name, g.about)
 		start := time.Now()
 		out := g.run(context.Background(), s)
-		if len(out) == 0 {
+		if len(out) == 0 && s.draw == nil {
 			out = []outcome{{Name: g.name, Verdict: failed, Reason: "the group ran nothing"}}
 		}
 		results[g.name] = out
@@ -126,7 +141,7 @@ func run(stdout io.Writer, o options) int {
 		fmt.Fprintln(os.Stderr, "suite:", err)
 		return 3
 	}
-	if count(everything)[failed] > 0 {
+	if len(everything) == 0 || count(everything)[failed] > 0 {
 		return 1
 	}
 	return 0

@@ -190,6 +190,9 @@ func runPerftest(ctx context.Context, s *suite) []outcome {
 	if !s.native {
 		all = append(all, outcome{Name: "perftest: " + oldAPI, Verdict: notRun, Reason: "perftest posts with ibv_post_send on " + s.device + " in any case"})
 	}
+	if s.draw != nil {
+		return all
+	}
 	return append(all, s.runMulticast(ctx)...)
 }
 
@@ -293,9 +296,14 @@ func (s *suite) perftestCell(r role, c combination) cell {
 	}
 	return cell{
 		name: fmt.Sprintf("%s %s, %s", c.row(), c.variant.name, r.name), row: c.row(), column: c.variant.name,
-		server: end(r.server), client: end(r.client, at), port: 18515, rdmaCM: c.rdmaCM(), timeout: c.limit(), lossy: c.transport != "RC",
+		server: end(r.server), client: end(r.client, at), port: 18515, rdmaCM: c.rdmaCM(), timeout: c.limit(), lossy: c.transport != "RC", timed: c.comparesTimes(),
 		check: func(server, client ended) (string, error) { return checkPerftest(c, server, client) },
 	}
+}
+
+// comparesTimes tells whether each end measures for itself.
+func (c combination) comparesTimes() bool {
+	return c.tool.verb() == "send" || c.tool.latency && c.tool.verb() == "write" || c.variant.iters == "" || slices.Contains(c.variant.flags, "-b")
 }
 
 // row is a line of figures as perftest prints it: 5 columns of bandwidth, 9 of latency, 4 of latency by duration.

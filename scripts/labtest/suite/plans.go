@@ -44,11 +44,11 @@ func runPlans(ctx context.Context, s *suite) []outcome {
 	steps := []planStep{
 		{
 			name: "nic by a baseline", again: true, check: func(e ended) (string, error) { return checkBaseline(base, faster, e) },
-			runs: [][]string{with("nic", "--leave-out", "all", "--json", base), with("nic", "--leave-out", "all", "--baseline", base, "--within", "80%", "--accept", "too-few")},
+			runs: [][]string{with("nic", "--runs", "4", "--leave-out", "all", "--save", base), with("nic", "--runs", "4", "--leave-out", "all", "--expect", "worse<80% of "+base, "--accept", "unclear,disturbed")},
 		},
 		{
-			name: "nic by a baseline out of reach", want: 1, check: said("FAIL: plan nic", "faster.json", "limit"),
-			runs: one(with("nic", "--leave-out", "all", "--only", "write-64k", "--baseline", faster, "--within", "80%", "--accept", "too-few")), // too far off to be let pass
+			name: "nic by a baseline out of reach", want: 1, check: said("FAIL: plan nic", "faster.json"),
+			runs: one(with("nic", "--leave-out", "all", "--runs", "4", "--only", "write-64k", "--expect", "worse<80% of "+faster, "--accept", "disturbed")), // too far off to be let pass
 		},
 		{name: "nic by its ratios", again: true, check: said("PASS: plan nic: 3 passed"), runs: one(with("nic", "--leave-out", "line,counters", "--only", "rate,ud"))},
 		{name: "nic without a line rate", want: 2, check: said("there is no line rate", "--leave-out line"), runs: one(with("nic"))},
@@ -86,8 +86,8 @@ func (s *suite) serve() (*program, error) {
 }
 
 func (s *suite) qualify(args ...string) command {
-	argv := []string{s.ours("gobw"), "qualify", "-d", s.device, patient, "--peer", orLoopback(os.Getenv("LAB_HERE"))}
-	return command{label: "gobw", argv: append(argv, args...)}
+	argv := append([]string{s.ours("gobw"), "qualify", "-d", s.device, patient}, args...)
+	return command{label: "gobw", argv: append(argv, orLoopback(os.Getenv("LAB_HERE")))}
 }
 
 // runStep runs a step and judges its exit status and what it printed.
@@ -104,7 +104,7 @@ func (s *suite) runStep(step planStep) outcome {
 				err = fmt.Errorf("exit status %d, want %d: %s", e.code, want, e.said())
 			}
 			if err != nil {
-				return "", want == 0 && (e.code == 1 || e.code == 4 || step.again && e.code == 6), err
+				return "", want == 0 && (e.code == 1 || e.code == 7 || e.code == 4 || step.again && e.code == 6), err
 			}
 		}
 		figures, err = step.check(e)
@@ -182,7 +182,7 @@ func checkBaseline(base, faster string, e ended) (string, error) {
 // killedPeer kills the server in the middle of a test: the gate ends with status 4, says so, and writes its files.
 func (s *suite) killedPeer(server *program, folder string) outcome {
 	junit := filepath.Join(folder, "killed.xml")
-	c := s.qualify("nic", "--leave-out", "all", "--only", "write-64k,send-latency", "--junit", junit)
+	c := s.qualify("nic", "--leave-out", "all", "--only", "write-64k,send-latency", "--save", junit)
 	o := outcome{Name: "plans: nic, the peer killed", Verdict: failed, Command: c.line()}
 	fail := func(err error) outcome {
 		o.Reason = err.Error()

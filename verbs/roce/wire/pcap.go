@@ -33,28 +33,21 @@ const (
 type PcapWriter struct {
 	w       *bufio.Writer
 	link    LinkType
-	snap    int
 	written int64
 	scratch []byte
 }
 
-// NewPcapWriter writes the file header. Of each frame the first snap bytes are kept; 0 keeps all.
-func NewPcapWriter(w io.Writer, link LinkType, snap int) (*PcapWriter, error) {
+// NewPcapWriter writes the file header.
+func NewPcapWriter(w io.Writer, link LinkType) (*PcapWriter, error) {
 	if link != LinkEthernet && link != LinkRawIP {
 		return nil, fmt.Errorf("capture file: link type %d: want Ethernet (1) or raw IP (101)", link)
 	}
-	if snap == 0 {
-		snap = pcapMaxFrame
-	}
-	if snap < 0 || snap > pcapMaxFrame {
-		return nil, fmt.Errorf("capture file: snap length %d: want at most %d", snap, pcapMaxFrame)
-	}
-	p := &PcapWriter{w: bufio.NewWriterSize(w, 64<<10), link: link, snap: snap, written: pcapHeaderBytes}
+	p := &PcapWriter{w: bufio.NewWriterSize(w, 64<<10), link: link, written: pcapHeaderBytes}
 	h := binary.LittleEndian.AppendUint32(nil, pcapNanos)
 	h = binary.LittleEndian.AppendUint16(h, 2)
 	h = binary.LittleEndian.AppendUint16(h, 4)
 	h = append(h, make([]byte, 8)...)
-	h = binary.LittleEndian.AppendUint32(h, uint32(snap))
+	h = binary.LittleEndian.AppendUint32(h, uint32(pcapMaxFrame))
 	h = binary.LittleEndian.AppendUint32(h, uint32(link))
 	if _, err := p.w.Write(h); err != nil {
 		return nil, fmt.Errorf("capture file: %w", err)
@@ -79,13 +72,11 @@ func (p *PcapWriter) Write(at time.Time, d *Datagram) error {
 	}
 	b = d.AppendIP(b)
 	n := len(b) - pcapRecordBytes
-	kept := min(n, p.snap)
 	binary.LittleEndian.PutUint32(b[0:], uint32(at.Unix()))
 	binary.LittleEndian.PutUint32(b[4:], uint32(at.Nanosecond()))
-	binary.LittleEndian.PutUint32(b[8:], uint32(kept))
+	binary.LittleEndian.PutUint32(b[8:], uint32(n))
 	binary.LittleEndian.PutUint32(b[12:], uint32(n))
 	p.scratch = b
-	b = b[:pcapRecordBytes+kept]
 	p.written += int64(len(b))
 	if _, err := p.w.Write(b); err != nil {
 		return fmt.Errorf("capture file: %w", err)

@@ -240,7 +240,7 @@ func TestUDGRH(t *testing.T) {
 func TestPcap(t *testing.T) {
 	for _, link := range []LinkType{LinkEthernet, LinkRawIP} {
 		var file bytes.Buffer
-		w, err := NewPcapWriter(&file, link, 0)
+		w, err := NewPcapWriter(&file, link)
 		if err != nil {
 			t.Fatal(err)
 		}

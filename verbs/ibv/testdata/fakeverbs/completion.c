@@ -13,13 +13,32 @@ struct vb_comp_channel *ibv_create_comp_channel(struct vb_context *c) {
 int ibv_destroy_comp_channel(struct vb_comp_channel *ch) { close(ch->fd); close(ch->refcnt); free(ch); return 0; }
 
 int ibv_get_cq_event(struct vb_comp_channel *ch, struct vb_cq **cq, void **context) {
-	if (read(ch->fd, cq, sizeof *cq) != sizeof *cq)
-		return -1;
-	*context = (*cq)->cq_context;
-	return 0;
+	pthread_mutex_lock(&lock);
+	int got = read(ch->fd, cq, sizeof *cq) == sizeof *cq;
+	if (got) {
+		*context = (*cq)->cq_context;
+		((struct cq *)*cq)->unacknowledged++;
+	}
+	pthread_mutex_unlock(&lock);
+	return got ? 0 : -1;
 }
 
 void ibv_ack_cq_events(struct vb_cq *cq, unsigned n) { ((struct cq *)cq)->unacknowledged -= (int)n; }
+
+/* drop_events does what the kernel does when a queue goes: its events that nobody has read are gone with it. */
+static void drop_events(struct cq *q) {
+	struct vb_comp_channel *ch = q->ex.base.channel;
+	struct cq *of, *kept[4096];
+	int n = 0;
+	pthread_mutex_lock(&lock);
+	while (ch && n < 4096 && read(ch->fd, &of, sizeof of) == sizeof of)
+		if (of != q)
+			kept[n++] = of;
+	for (int i = 0; i < n; i++)
+		if (write(ch->refcnt, &kept[i], sizeof kept[i]) != sizeof kept[i])
+			abort();
+	pthread_mutex_unlock(&lock);
+}
 
 int req_notify_cq(struct vb_cq *cq, int solicited_only) {
 	pthread_mutex_lock(&lock);
@@ -52,7 +71,6 @@ void complete(struct cq *q, struct cqe e, int solicited) {
 	q->e[q->in++ % (uint32_t)q->ex.base.cqe] = e;
 	if (q->ex.base.channel && (q->armed == 1 || (q->armed && (solicited || e.wc.status)))) {
 		q->armed = 0;
-		q->unacknowledged++;
 		void *p = q;
 		if (write(q->ex.base.channel->refcnt, &p, sizeof p) != sizeof p)
 			abort();
@@ -143,11 +161,27 @@ struct vb_cq *ibv_create_cq(struct vb_context *c, int cqe, void *context, struct
 	return x ? &x->base : NULL;
 }
 
+int ibv_resize_cq(struct vb_cq *cq, int cqe) {
+	struct cq *q = (struct cq *)cq;
+	pthread_mutex_lock(&lock);
+	uint32_t held = q->in - q->out;
+	int rc = cqe < 1 || cqe > MAX_CQE || held > (uint32_t)cqe ? EINVAL : 0;
+	if (!rc) {
+		struct cqe *e = calloc((size_t)cqe, sizeof *e);
+		for (uint32_t i = 0; i < held; i++)
+			e[i] = q->e[(q->out + i) % (uint32_t)cq->cqe];
+		free(q->e);
+		q->e = e, q->out = 0, q->in = held, cq->cqe = cqe;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
 int ibv_destroy_cq(struct vb_cq *cq) {
 	struct cq *q = (struct cq *)cq;
+	drop_events(q);
 	await_events(&q->events);
-	if (q->unacknowledged)
-		return EBUSY; /* libibverbs would wait for ever */
+	await_events(&q->unacknowledged);
 	free(q->e);
 	free(q);
 	return 0;

@@ -12,6 +12,8 @@
  *   FAKEVERBS_STAMPLESS=1      ibv_create_cq_ex takes the flag for time stamps and overlooks it
  *   FAKEVERBS_FAULTS=verb=12   a comma list: that verb fails with that errno
  *   FAKEVERBS_CONTEXT=56       bytes of the extended context before the ordinary one; 0: not extended (libraries before 2013)
+ *   FAKEVERBS_LISTS=entries    ibv_wr_set_sge_list sends the first entry's length n times (rxe before rdma-core 57.3, 63.1, 64);
+ *                              inline: ibv_wr_set_inline_data_list sends nothing
  *   FAKEVERBS_UNTOLD=1         querying a queue pair leaves its state out, as on software iWARP
  *   FAKEVERBS_VANISH=1000      the device is torn out after so many posts: DEVICE_FATAL, and nothing ever completes
  *   FAKEVERBS_TRACE=FILE       receives a line per call that a test asks for: its name and what it was given
@@ -42,7 +44,7 @@ enum { CQ_ERR = 0, SQ_DRAINED = 5, DEVICE_FATAL = 8, SRQ_LIMIT = 15, LAST_WQE = 
 
 struct qp;
 struct cqe { struct vb_wc wc; struct qp *qp; uint32_t slot; int is_send; uint64_t time; };
-struct cq { struct vb_cq_ex ex; struct cqe *e; uint32_t in, out; int armed, broken, unacknowledged; _Atomic int events; struct cqe now; };
+struct cq { struct vb_cq_ex ex; struct cqe *e; uint32_t in, out; int armed, broken; _Atomic int events, unacknowledged; /* completion events: those read */ struct cqe now; };
 struct receive { uint64_t id; int n; struct vb_sge sge[MAX_SGE]; };
 struct rq { struct receive *r; uint32_t in, out, size; int sges; };
 struct srq { struct vb_srq srq; struct rq rq; uint32_t limit; _Atomic int events; };

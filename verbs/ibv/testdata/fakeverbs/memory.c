@@ -31,7 +31,8 @@ struct key *find_key(uint32_t key) {
 }
 
 struct vb_mr *ibv_reg_mr_iova2(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access) {
-	(void)iova;
+	if (iova != (uint64_t)addr)
+		note("reg_mr iova %#llx", (unsigned long long)iova);
 	if (fault("reg_mr") || gone(pd->context))
 		return NULL;
 	if ((access & ON_DEMAND) && !setting("FAKEVERBS_ODP", 0)) {
@@ -53,6 +54,11 @@ struct vb_mr *ibv_reg_mr_iova2(struct vb_pd *pd, void *addr, size_t length, uint
 	}
 	pthread_mutex_unlock(&lock);
 	return mr;
+}
+
+struct vb_mr *ibv_reg_dmabuf_mr(struct vb_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access) {
+	note("reg_dmabuf_mr fd %d offset %llu length %zu iova %#llx", fd, (unsigned long long)offset, length, (unsigned long long)iova);
+	return ibv_reg_mr_iova2(pd, (void *)iova, length, iova, (unsigned)access);
 }
 
 struct vb_mr *ibv_reg_mr(struct vb_pd *pd, void *addr, size_t length, int access) {

@@ -1,0 +1,56 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/verbs"
+)
+
+// reasonWait is how long this end waits for what explains a failure.
+const reasonWait = 200 * time.Millisecond
+
+// deviceFailure looks at the events of this end's devices for one that no test survives.
+func (d *Driver) deviceFailure() error {
+	return d.Devices.Failure(func(verbs.AsyncEvent) bool { return true })
+}
+
+// explain prefers the reason why this end's device failed, or why the peer is gone, to the failed completion that follows
+// from it.
+func (d *Driver) explain(ctx, watch context.Context, err error) error {
+	d.Trace.Last = d.p
+	if _, is := errors.AsType[*verbs.CompletionError](err); !is {
+		return err
+	}
+	if reason := d.awaitDeviceFailure(); reason != nil {
+		return fmt.Errorf("%w (and then: %w)", reason, err)
+	}
+	if watch.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w (and then: %w)", context.Cause(watch), err)
+	}
+	return err
+}
+
+// Rooted prefers the reason why this end's device failed to what the peer says: a port that both ends use fails at both.
+func (d *Driver) Rooted(err error) error {
+	if _, is := errors.AsType[*control.PeerError](err); is {
+		if reason := d.awaitDeviceFailure(); reason != nil {
+			return fmt.Errorf("%w (and the %s)", reason, err.Error())
+		}
+	}
+	return err
+}
+
+// awaitDeviceFailure waits a moment for an event of this end's device that explains a failure: the event, the peer's
+// words and the failed completion come by different ways. Events of a queue pair tell no more than its completions do.
+func (d *Driver) awaitDeviceFailure() error {
+	for end := time.Now().Add(reasonWait); ; time.Sleep(reasonWait / 50) {
+		err := d.Devices.Failure(func(e verbs.AsyncEvent) bool { return e.QP == nil })
+		if err != nil || time.Now().After(end) {
+			return err
+		}
+	}
+}

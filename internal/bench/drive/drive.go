@@ -1,0 +1,387 @@
+package drive
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+const (
+	// Slice is how long a runner works before this end looks around: below the 10 ms after which Go's scheduler wants to
+	// preempt a goroutine that has not yielded.
+	Slice = 5 * time.Millisecond
+	// undisturbed is the slice of a READ or atomic latency test on a device that needs no Go: where kernel and ping-pong share
+	// a CPU, each look around changes the rhythm of the messages after it.
+	undisturbed = 25 * time.Millisecond
+	// spanSlice is the slice of a point of the non-contiguous experiment: as long as the spans among which the best is sought
+	// have to be, so that one fits into the time for which a busy machine lets both ends run.
+	spanSlice = time.Millisecond / 2
+	// FirstSlice is the slice of an end that waits for the first message: it bounds the error of the first stamp.
+	FirstSlice = 20 * time.Microsecond
+)
+
+// Task is one job of a test, and what driving it needs of the test and of this end.
+type Task struct {
+	Plan     *plan.Settled
+	Spec     plan.Spec // of Plan
+	Round    plan.Round
+	Job      *job.Job
+	Runner   job.Runner
+	Session  control.Session
+	Devices  Devices
+	Endpoint Endpoint
+	Prepare  func(*job.Job) (job.Runner, error) // makes the runner of a job that only keeps the peer going
+	Limits   Limits
+	PerNs    float64        // ticks
+	Ours     bool           // the peer is one of ours
+	Endless  bool           // the ends do not meet after the job
+	Records  int            // made before, for progress
+	Progress func(Progress) // told about ten times a second; nil: nobody wants to know
+	Trace    *Trace         // filled
+}
+
+// Devices are those of this end.
+type Devices interface {
+	Name() string
+	Counters() map[string]uint64                      // added up; nil where one has none
+	Failure(counts func(verbs.AsyncEvent) bool) error // an event that ends a test, of those that count; it does not wait
+	ServeThemselves() bool                            // the peer's requests, while this process sleeps
+}
+
+// Endpoint is this end's queue pairs and receives.
+type Endpoint interface {
+	// ServeJob makes progress for the peer after a job; received is what each queue pair got.
+	ServeJob(j *job.Job, received []uint64) *job.Job
+	// TakeReceive notes a receive that completed after the job: nobody posts it again.
+	TakeReceive()
+}
+
+// Limits end a job.
+type Limits struct {
+	Count          uint64 // messages to send in all; 0: by time
+	Duration       job.Ticks
+	Margin         job.Ticks
+	Steady         bool
+	Expected       uint64 // messages that will arrive in all, 0: unknown
+	Passive        bool   // the job has no end of its own: the peer's Done ends it
+	WaitsForFirst  bool
+	QuietAfterDone job.Ticks
+	Stall          job.Ticks
+}
+
+// Driver drives one job in slices. It belongs to the goroutine that measures.
+type Driver struct {
+	Task
+
+	slice            job.Ticks
+	receivedAfterJob []uint64 // by each queue pair; nil: nothing
+	p                job.Progress
+	begun            job.Ticks
+	synced           chan error // the peer's Done; nil: not waiting yet
+	peerDone         bool
+	stopping         bool
+	final            *job.Progress // this end's part was complete
+	lull             lull          // since the peer is done
+	told             telling
+	gauge            steadiness
+	signs            signs
+}
+
+// New makes the driver of a task.
+func New(t Task) *Driver {
+	d := &Driver{Task: t, peerDone: t.Round.Alone}
+	d.slice = d.ticks(SliceLength(t.Plan, t.Spec.Kind, t.Devices.ServeThemselves()))
+	return d
+}
+
+func (d *Driver) ticks(t time.Duration) job.Ticks { return job.Ticks(float64(t) * d.PerNs) }
+
+// Run runs the job to its end and meets the peer at Done.
+func (d *Driver) Run(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			d.Trace.Last = d.p // what was measured before
+		}
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watch, unwatch := d.Session.Watch(ctx)
+	defer unwatch()
+	defer d.awaitSync(cancel)
+	d.begun = job.Now()
+	d.Trace.lastChange = d.begun
+	d.told = telling{at: d.begun, moved: d.begun}
+	d.gauge = steadiness{window: d.ticks(steadyWindow)}
+	if d.Limits.Passive {
+		d.meet(ctx)
+		if d.Job.Shape == job.Serve && d.Devices.ServeThemselves() {
+			return d.sleepUntilDone(watch)
+		}
+	}
+	for {
+		done, err := d.work()
+		if err != nil {
+			return d.explain(ctx, watch, err)
+		}
+		if done {
+			break
+		}
+		now := job.Now()
+		if err := d.lookAround(watch, now); err != nil {
+			return err
+		}
+		if d.ownPartDone() && d.synced == nil && !d.Round.Alone {
+			final := d.p
+			d.final = &final
+			d.meet(ctx)
+		}
+		if err := d.pollSync(); err != nil {
+			return err
+		}
+		if !d.peerDone || (!d.Limits.Passive && d.final == nil) || d.owed() {
+			continue
+		}
+		if d.allArrived(d.Runner, d.Job.Shape, now) {
+			d.finishStopped()
+			break
+		}
+	}
+	d.Trace.Last = d.p
+	if d.final != nil {
+		d.Trace.Last = *d.final
+		d.Trace.Last.Received, d.Trace.Last.BytesIn = d.p.Received, d.p.BytesIn
+	}
+	if err := d.takeLeftovers(); err != nil {
+		return d.explain(ctx, watch, err)
+	}
+	if err := d.postOwed(); err != nil {
+		return err
+	}
+	if d.peerDone || d.Endless {
+		return nil
+	}
+	return d.serveUntilDone(ctx, watch)
+}
+
+// SliceLength is how long a runner works at a time.
+func SliceLength(p *plan.Settled, kind plan.Kind, servesItself bool) time.Duration { //nolint:revive // what the device does
+	switch {
+	case p.Point() != nil:
+		return spanSlice
+	case kind == plan.Latency && !p.Answers() && servesItself:
+		return undisturbed
+	}
+	return Slice
+}
+
+// work lets the runner work once.
+func (d *Driver) work() (done bool, err error) {
+	now := job.Now()
+	length := d.slice
+	switch {
+	case (d.Limits.WaitsForFirst || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
+		length = d.ticks(FirstSlice)
+	case d.peerDone || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
+		length = d.ticks(time.Millisecond)
+	case d.Spec.Bidirectional && d.Limits.Count > 0 && d.nearEnd(now):
+		length = d.ticks(time.Millisecond / 2)
+	}
+	until := now + length
+	if end := d.deadline(); end > 0 && !d.stopping {
+		until = min(until, max(end, now))
+	}
+	if start := d.sampleStart(); start > now && start < until {
+		until = start
+	}
+	p, err := d.Runner.Run(until)
+	d.account(now, p)
+	return p.Done, err
+}
+
+// nearEnd tells whether a counted job ends within a few slices at its present rate.
+func (d *Driver) nearEnd(now job.Ticks) bool {
+	elapsed := now - d.begun
+	return d.p.Completed > 0 && float64(d.Limits.Count-min(d.p.Completed, d.Limits.Count)) < 6*float64(d.p.Completed)*float64(d.ticks(Slice))/float64(max(elapsed, 1))
+}
+
+// deadline is when posting ends; 0: by count.
+func (d *Driver) deadline() job.Ticks {
+	if d.Limits.Duration == 0 || d.Limits.Passive {
+		return 0
+	}
+	start := d.start()
+	if start == 0 {
+		return 0
+	}
+	return start + d.Limits.Duration
+}
+
+// start is when the clock of a test by duration starts: with the first message. A perftest end in whose test both ends
+// move waits for the first exchange, because its peer may come late and tells nobody. A stream posts as soon as it runs,
+// even where the processor was away for longer than the whole test. 0: not yet.
+func (d *Driver) start() job.Ticks {
+	switch {
+	case d.Ours && d.p.FirstPost == 0 && d.Job.Shape == job.Stream && d.Plan.Sends():
+		return 0
+	case d.Ours && d.p.FirstPost == 0:
+		return d.begun
+	case !d.Ours && d.Plan.Answers():
+		return d.Trace.firstStep
+	case d.p.FirstPost != 0:
+		return d.p.FirstPost
+	case d.Limits.WaitsForFirst:
+		return d.Trace.FirstIn
+	}
+	return d.begun
+}
+
+// sampleStart is when the sampling window of a test with margins opens; 0: there is none.
+func (d *Driver) sampleStart() job.Ticks {
+	if d.Limits.Margin == 0 || d.Trace.From != nil {
+		return 0
+	}
+	start := d.start()
+	if start == 0 {
+		return 0
+	}
+	return start + d.Limits.Margin
+}
+
+// account notes what a slice brought.
+func (d *Driver) account(began job.Ticks, p job.Progress) {
+	now := job.Now()
+	bytes := float64(p.BytesOut-d.p.BytesOut) + float64(p.BytesIn-d.p.BytesIn)
+	messages := float64(p.Completed-d.p.Completed) + float64(p.Received-d.p.Received)
+	if d.Plan.Answers() {
+		bytes, messages = float64(p.BytesOut-d.p.BytesOut), float64(p.Completed-d.p.Completed)
+	}
+	if messages > 0 || p.Posted != d.p.Posted {
+		d.Trace.lastChange = now
+		d.Trace.Series.add(now, bytes, messages)
+	}
+	if d.p.Received == 0 && p.Received > 0 {
+		d.Trace.FirstIn = began
+	}
+	answered := p.Posted > 1 || !d.Job.First && p.Posted > 0 // the peer has come
+	if !d.Ours && d.Plan.Answers() && d.Limits.Duration > 0 && d.Trace.firstStep == 0 && answered {
+		d.Trace.firstStep, d.Trace.skipped = now, p.Completed
+	}
+	d.p = p
+	if !d.stopping {
+		d.Trace.Best.add(p)
+	}
+	if start := d.start(); d.Limits.Margin > 0 && d.Limits.Duration > 0 && start > 0 {
+		m := &mark{at: now, p: p, threads: d.Threads()}
+		if d.Trace.From == nil && now >= start+d.Limits.Margin {
+			d.Trace.From = m
+			d.Trace.Recorder.Reset()
+		} else if d.Trace.To == nil && now >= start+d.Limits.Duration-d.Limits.Margin {
+			d.Trace.To = m
+			d.Trace.Recorder = d.Trace.Recorder.Clone()
+		}
+	}
+	if d.Limits.Steady {
+		d.gauge.add(now, messages)
+	}
+	if d.Progress != nil && now-d.told.at > d.ticks(progressEvery) {
+		d.tell(now)
+	}
+}
+
+// Threads is how far each thread has come, nil where there is one.
+func (d *Driver) Threads() []job.Progress {
+	if t, several := d.Runner.(*job.Threads); several {
+		return t.Parts()
+	}
+	return nil
+}
+
+// lookAround checks everything that may end the job early.
+func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
+	if err := d.deviceFailure(); err != nil {
+		return err
+	}
+	if watch.Err() != nil {
+		return context.Cause(watch)
+	}
+	if end := d.deadline(); !d.stopping && (end > 0 && now >= end || d.Limits.Steady && d.gauge.steady()) && !d.Limits.Passive {
+		d.stopping = true
+		d.Job.Stop.Store(1)
+	}
+	limit := d.Limits.Stall
+	if !d.Ours && d.p.Posted+d.p.Received == 0 {
+		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
+	}
+	if !d.Limits.Passive && (d.final == nil || d.owed()) && !d.signs.alive(now, d.Trace.lastChange, limit, d.Devices.Counters) {
+		return d.stalled(now)
+	}
+	return nil
+}
+
+// owed tells whether a stock peer has messages to send that will arrive: it says nothing when it is done, and would
+// wait for ever for the receives of an end that leaves before.
+func (d *Driver) owed() bool {
+	return !d.Ours && d.Spec.Transport == verbs.RC && d.Job.Shape == job.Stream && d.Limits.Count > 0 &&
+		d.Plan.Receives() && d.p.Received < d.Limits.Expected
+}
+
+// ownPartDone tells whether a job that goes on receiving has sent all of its own.
+func (d *Driver) ownPartDone() bool {
+	return !d.Limits.Passive && d.Limits.Count > 0 && d.p.Completed >= d.Limits.Count && d.Job.Shape == job.Stream
+}
+
+// ReceivedPerQP is what each queue pair received. What a ping-pong left on its way counts for its one.
+func (d *Driver) ReceivedPerQP() []uint64 {
+	if len(d.Job.Lanes) == 1 {
+		return []uint64{d.p.Received}
+	}
+	n := make([]uint64, len(d.Job.Lanes))
+	for q := range n {
+		n[q] = d.Runner.Received(q)
+		if d.receivedAfterJob != nil {
+			n[q] += d.receivedAfterJob[q]
+		}
+	}
+	return n
+}
+
+// SentPerQP is what queue pair q of the sending end has sent; at the other end, what it must have sent.
+func (d *Driver) SentPerQP(q int) uint64 {
+	n := d.Limits.Count
+	if n == 0 {
+		n = d.p.Completed
+		if !d.Plan.Sends() {
+			n = math.MaxUint64 // a one-sided target does not know: every place
+		}
+	}
+	qps := uint64(len(d.Job.Lanes))
+	if n == math.MaxUint64 {
+		return n
+	}
+	if uint64(q) < n%qps {
+		return n/qps + 1
+	}
+	return n / qps
+}
+
+// postOwed posts the receives that the job still owes; those of several threads have been posted by them.
+func (d *Driver) postOwed() error {
+	if _, several := d.Runner.(*job.Threads); several {
+		return nil
+	}
+	for q, got := range d.ReceivedPerQP() {
+		if err := d.Job.Lanes[q].PostOwed(got); err != nil {
+			return fmt.Errorf("post receives: %w", err)
+		}
+	}
+	return nil
+}
+
+// PeerLeft tells whether the peer has said that it is done.
+func (d *Driver) PeerLeft() bool { return d.peerDone }

@@ -1,0 +1,161 @@
+package drive
+
+import (
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// Trace is what the driving of one round saw.
+type Trace struct {
+	Last       job.Progress
+	Threads    []job.Progress // of each thread, where there are several
+	From, To   *mark          // ends of the sampling window of a duration test with margins
+	FirstIn    job.Ticks      // just before the first receive was seen
+	firstStep  job.Ticks      // ping-pong with a perftest peer: when the first exchange was seen to be over
+	skipped    uint64         // messages complete by then
+	lastChange job.Ticks
+	Series     Series
+	Best       BestSpan
+	Counters   map[string]int64
+	// Recorder holds the samples and ticks of the measured interval: the job's own, and from the end of a sampling window on a copy.
+	Recorder *job.Recorder
+}
+
+// BestSpan finds the highest rate of any span of a round, from completion to completion, of at least so many messages. Other
+// work on the machine lowers the rate of a round; a span in which both ends had their processors shows what the way itself can do.
+type BestSpan struct {
+	least    uint64 // messages; 0: no spans are looked at
+	from     job.Progress
+	Messages uint64
+	Ticks    job.Ticks
+}
+
+func (s *BestSpan) add(p job.Progress) {
+	if s.least == 0 || p.Completed == 0 {
+		return
+	}
+	if s.from.Completed == 0 { // what came before the first slice's end is the filling of the window
+		s.from = p
+		return
+	}
+	n, ticks := p.Completed-s.from.Completed, p.LastDone-s.from.LastDone
+	if n < s.least || ticks <= 0 {
+		return
+	}
+	if s.Ticks == 0 || float64(n)*float64(s.Ticks) > float64(s.Messages)*float64(ticks) {
+		s.Messages, s.Ticks = n, ticks
+	}
+	s.from = p
+}
+
+type mark struct {
+	at      job.Ticks
+	p       job.Progress
+	threads []job.Progress
+}
+
+// Share is the trace of every n-th thread from number i on.
+func (t *Trace) Share(i, n int) *Trace {
+	add := func(threads []job.Progress) job.Progress {
+		all := threads[i]
+		for k := i + n; k < len(threads); k += n {
+			all.Add(threads[k])
+		}
+		return all
+	}
+	of := func(m *mark) *mark {
+		if m == nil {
+			return nil
+		}
+		return &mark{at: m.at, p: add(m.threads)}
+	}
+	return &Trace{Last: add(t.Threads), From: of(t.From), To: of(t.To), FirstIn: t.FirstIn}
+}
+
+// Amount is what was moved in the measured interval.
+type Amount struct {
+	Messages, Bytes uint64
+	Seconds         float64
+}
+
+// Measured is the round's amount: what was sent, or at an end that does not send, what was received.
+func (t *Trace) Measured(perNs float64, size uint64, sending bool) Amount {
+	seconds := func(d job.Ticks) float64 { return float64(d) / perNs / 1e9 }
+	count := func(p job.Progress) uint64 {
+		if sending {
+			return p.Completed
+		}
+		return p.Received
+	}
+	if t.From != nil && t.To != nil {
+		n := count(t.To.p) - count(t.From.p)
+		return Amount{Messages: n, Bytes: n * size, Seconds: seconds(t.To.at - t.From.at)}
+	}
+	n := count(t.Last)
+	begin := t.Last.FirstPost
+	if !sending {
+		begin = t.FirstIn
+	}
+	if t.firstStep > 0 && n > t.skipped {
+		begin, n = t.firstStep, n-t.skipped
+	}
+	if n == 0 || begin == 0 || t.Last.LastDone <= begin {
+		return Amount{Messages: n, Bytes: n * size}
+	}
+	return Amount{Messages: n, Bytes: n * size, Seconds: seconds(t.Last.LastDone - begin)}
+}
+
+// Exchanges is the amount of a ping-pong between ends of ours: its samples lie end to end, unless a gap is kept between them.
+func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs float64, size uint64, gap bool) Amount {
+	if rec.N == 0 {
+		return m
+	}
+	m.Messages, m.Bytes = rec.N, rec.N*size // completions may be told of many at once
+	switch {
+	case t.From != nil: // the window's
+	case !rec.Clock.IsZero():
+		m.Seconds = float64(rec.Elapsed) / perNs / 1e9
+	case !gap:
+		m.Seconds = rec.Sum / perNs / 1e9
+	}
+	return m
+}
+
+// Join adds the trace of a part to that of a round.
+func (t *Trace) Join(p *Trace, first bool) {
+	if first {
+		*t = *p
+		return
+	}
+	t.Last = follow(t.Last, p.Last, p.FirstIn)
+	for i := range t.Threads {
+		t.Threads[i] = follow(t.Threads[i], p.Threads[i], p.FirstIn)
+	}
+	for name, v := range p.Counters {
+		if t.Counters == nil {
+			t.Counters = map[string]int64{}
+		}
+		t.Counters[name] += v
+	}
+}
+
+// follow adds what a part did to what those before it did. Parts follow each other with unmeasured work between: the times
+// are added, not the stamps.
+func follow(all, p job.Progress, firstIn job.Ticks) job.Progress {
+	begin := p.FirstPost
+	if begin == 0 {
+		begin = firstIn
+	}
+	all.LastDone += p.LastDone - begin
+	all.Posted += p.Posted
+	all.Completed += p.Completed
+	all.Received += p.Received
+	all.BytesOut += p.BytesOut
+	all.BytesIn += p.BytesIn
+	return all
+}
+
+// NewTrace makes a trace with a time series of intervals so long, a best span of at least so many messages (0: none), and what the
+// job records.
+func NewTrace(interval job.Ticks, leastSpan uint64, rec *job.Recorder) *Trace {
+	return &Trace{Series: newSeries(interval), Best: BestSpan{least: leastSpan}, Recorder: rec}
+}

@@ -1,0 +1,152 @@
+package machine
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// cpuLosses are what was taken from a measurement's CPUs, as counters that only grow; counters that the system does not
+// have stay 0.
+type cpuLosses struct {
+	steal     []time.Duration // per CPU: the hypervisor ran something else
+	stops     int64           // periods in which a control group of this process had used up its CPU quota
+	stopped   time.Duration   // how long its threads stood still for that
+	throttles int64           // times that a CPU slowed down because it was hot
+}
+
+// cpuLoss is the difference of two readings.
+type cpuLoss struct {
+	Steal     time.Duration // at least, per CPU
+	Stops     int64
+	Stopped   time.Duration
+	Throttles int64
+}
+
+// stealTick is the unit of /proc/stat: USER_HZ is 100 wherever Go runs on Linux.
+const stealTick = 10 * time.Millisecond
+
+// since is what was taken since an earlier reading. The kernel rounds steal down to ticks: what is certain is a tick less
+// than the difference.
+func (t cpuLosses) since(before cpuLosses) cpuLoss {
+	d := cpuLoss{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
+	if n := len(t.steal); n > 0 && n == len(before.steal) {
+		for i := range n {
+			d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0)
+		}
+		d.Steal /= time.Duration(n)
+	}
+	return d
+}
+
+func (t cpuLoss) plus(u cpuLoss) cpuLoss {
+	return cpuLoss{Steal: t.Steal + u.Steal, Stops: t.Stops + u.Stops, Stopped: t.Stopped + u.Stopped, Throttles: t.Throttles + u.Throttles}
+}
+
+// readCPULosses reads the counters of some CPUs and of this process's control groups below root, which is "/" but in tests.
+// The files are the kernel's: Documentation/filesystems/proc.rst, admin-guide/cgroup-v1 and cgroup-v2.rst.
+func readCPULosses(root string, cpus []int) cpuLosses {
+	t := cpuLosses{steal: stealOf(path.Join(root, "proc/stat"), cpus)}
+	for _, cpu := range cpus {
+		t.throttles += number(path.Join(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu)))
+	}
+	for _, dir := range cpuGroups(root) {
+		stats := fieldsOf(path.Join(dir, "cpu.stat"))
+		t.stops += stats["nr_throttled"]
+		t.stopped += time.Duration(stats["throttled_usec"])*time.Microsecond + time.Duration(stats["throttled_time"])
+	}
+	return t
+}
+
+// stealOf reads the eighth figure of each CPU's line; nil where there is none.
+func stealOf(file string, cpus []int) []time.Duration {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	out := make([]time.Duration, len(cpus))
+	found := 0
+	for s := bufio.NewScanner(f); s.Scan() && strings.HasPrefix(s.Text(), "cpu"); {
+		fields := strings.Fields(s.Text())
+		if len(fields) < 9 {
+			continue
+		}
+		for i, cpu := range cpus {
+			if fields[0] == fmt.Sprintf("cpu%d", cpu) {
+				ticks, err := strconv.ParseInt(fields[8], 10, 64)
+				if err != nil {
+					return nil
+				}
+				out[i] = time.Duration(ticks) * stealTick
+				found++
+			}
+		}
+	}
+	if found != len(cpus) {
+		return nil
+	}
+	return out
+}
+
+// cpuGroups are the control groups whose quotas bind this process: its own and all above it, of version 2 or of version
+// 1's cpu controller.
+func cpuGroups(root string) []string {
+	f, err := os.Open(path.Join(root, "proc/self/cgroup"))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	var out []string
+	for s := bufio.NewScanner(f); s.Scan(); { // "4:cpu,cpuacct:/path" or "0::/path"
+		_, rest, _ := strings.Cut(s.Text(), ":")
+		controllers, at, _ := strings.Cut(rest, ":")
+		var tops []string
+		switch {
+		case controllers == "":
+			tops = []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"}
+		case strings.Contains(","+controllers+",", ",cpu,"):
+			tops = []string{"sys/fs/cgroup/" + controllers, "sys/fs/cgroup/cpu"}
+		}
+		for _, top := range tops {
+			top = path.Join(root, top)
+			if _, err := os.Stat(path.Join(top, at)); err != nil {
+				continue
+			}
+			for dir := path.Join(top, at); strings.HasPrefix(dir, top); dir = path.Dir(dir) {
+				out = append(out, dir)
+			}
+			break
+		}
+	}
+	return out
+}
+
+// fieldsOf reads a file of names and numbers.
+func fieldsOf(file string) map[string]int64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	out := map[string]int64{}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+// number reads a file of one number, 0 if there is none.
+func number(file string) int64 {
+	n, err := strconv.ParseInt(firstLine(file), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,130 @@
+package machine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/report/figure"
+)
+
+// kernelFiles writes a tree as the kernel shows it.
+func kernelFiles(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCPULosses(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		cpus          []int
+		before, after map[string]string
+		want          cpuLoss
+		words         string // of the warning of a second's measurement
+	}{
+		{
+			name: "nothing there", cpus: []int{0},
+		},
+		{
+			// One tick of the five may have been nearly over when it was first read.
+			name: "steal of the pinned CPU", cpus: []int{1},
+			before: map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 900 0 0\ncpu0 1 2 3 4 5 6 7 800 0 0\ncpu1 1 2 3 4 5 6 7 100 0 0\nintr 1\n"},
+			after:  map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 999 0 0\ncpu0 1 2 3 4 5 6 7 894 0 0\ncpu1 1 2 3 4 5 6 7 105 0 0\nintr 1\n"},
+			want:   cpuLoss{Steal: 40 * time.Millisecond},
+			words:  "disturbed: the hypervisor took 4.0 % of the measuring CPU's time, 40 ms",
+		},
+		{
+			name: "a tick is not certain", cpus: []int{0},
+			before: map[string]string{"proc/stat": "cpu  0 0 0 0 0 0 0 8 0 0\ncpu0 0 0 0 0 0 0 0 8 0 0\n"},
+			after:  map[string]string{"proc/stat": "cpu  0 0 0 0 0 0 0 9 0 0\ncpu0 0 0 0 0 0 0 0 9 0 0\n"},
+		},
+		{
+			name: "not pinned: the mean of the CPUs", cpus: []int{0, 1},
+			before: map[string]string{"proc/stat": "cpu0 0 0 0 0 0 0 0 10 0 0\ncpu1 0 0 0 0 0 0 0 10 0 0\n"},
+			after:  map[string]string{"proc/stat": "cpu0 0 0 0 0 0 0 0 21 0 0\ncpu1 0 0 0 0 0 0 0 10 0 0\n"},
+			want:   cpuLoss{Steal: 50 * time.Millisecond},
+			words:  "disturbed: the hypervisor took 5.0 % of the measuring CPU's time, 50 ms",
+		},
+		{
+			name: "quota of a group above, version 2", cpus: []int{0},
+			before: map[string]string{
+				"proc/self/cgroup":                   "0::/pod/box\n",
+				"sys/fs/cgroup/cpu.stat":             "usage_usec 5\n",
+				"sys/fs/cgroup/pod/cpu.stat":         "usage_usec 5\nnr_periods 9\nnr_throttled 3\nthrottled_usec 1000\n",
+				"sys/fs/cgroup/pod/box/cpu.stat":     "usage_usec 5\n",
+				"sys/fs/cgroup/elsewhere/x/cpu.stat": "nr_throttled 1\n",
+			},
+			after: map[string]string{
+				"sys/fs/cgroup/pod/cpu.stat":         "usage_usec 7\nnr_periods 12\nnr_throttled 5\nthrottled_usec 91000\n",
+				"sys/fs/cgroup/elsewhere/x/cpu.stat": "nr_throttled 100\n",
+			},
+			want:  cpuLoss{Stops: 2, Stopped: 90 * time.Millisecond},
+			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms · raise it",
+		},
+		{
+			name: "quota, version 1 beside an empty version 2", cpus: []int{0},
+			before: map[string]string{
+				"proc/self/cgroup":                       "4:cpu,cpuacct:/box\n2:cpuset:/\n0::/\n",
+				"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": "nr_periods 1\nnr_throttled 0\nthrottled_time 0\n",
+				"sys/fs/cgroup/unified/cgroup.procs":     "1\n",
+			},
+			after: map[string]string{
+				"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": "nr_periods 9\nnr_throttled 1\nthrottled_time 30000000\n",
+			},
+			want:  cpuLoss{Stops: 1, Stopped: 30 * time.Millisecond},
+			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms · raise it",
+		},
+		{
+			name: "heat", cpus: []int{2},
+			before: map[string]string{"sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_count": "7\n"},
+			after:  map[string]string{"sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_count": "9\n"},
+			want:   cpuLoss{Throttles: 2},
+			words:  "disturbed: the CPU reported 2 thermal throttle events",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			kernelFiles(t, root, tt.before)
+			before := readCPULosses(root, tt.cpus)
+			kernelFiles(t, root, tt.after)
+			got := readCPULosses(root, tt.cpus).since(before)
+			if got != tt.want {
+				t.Errorf("%+v, want %+v", got, tt.want)
+			}
+			c := figure.Conditions{}
+			Disturbance{cpuLoss: got, Wall: time.Second}.Fill(&c)
+			words := ""
+			if w := c.Warnings(); len(w) > 0 {
+				words = w[0]
+			}
+			if words != tt.words {
+				t.Errorf("the warning is %q, want %q", words, tt.words)
+			}
+		})
+	}
+}
+
+// TestCPULossesHere reads this machine's: whatever they are, they do not shrink.
+func TestCPULossesHere(t *testing.T) {
+	cpus, err := AllowedCPUs()
+	if err != nil {
+		t.Skipf("no list of CPUs here: %v", err)
+	}
+	before := readCPULosses("/", cpus)
+	if len(before.steal) != len(cpus) {
+		t.Fatalf("steal of %d CPUs, want %d", len(before.steal), len(cpus))
+	}
+	got := readCPULosses("/", cpus).since(before)
+	if got.Steal < 0 || got.Stops < 0 || got.Stopped < 0 || got.Throttles < 0 {
+		t.Errorf("a counter shrank: %+v", got)
+	}
+}

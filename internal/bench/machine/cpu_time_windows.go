@@ -1,0 +1,21 @@
+package machine
+
+import (
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// processCPU is the CPU time of this process, user and kernel.
+func processCPU() time.Duration {
+	var made, ended, kernel, user windows.Filetime
+	if windows.GetProcessTimes(windows.CurrentProcess(), &made, &ended, &kernel, &user) != nil {
+		return 0
+	}
+	return elapsed(kernel) + elapsed(user)
+}
+
+// elapsed is a span in steps of 100 ns.
+func elapsed(t windows.Filetime) time.Duration {
+	return 100 * time.Duration(int64(t.HighDateTime)<<32|int64(t.LowDateTime))
+}

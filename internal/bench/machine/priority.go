@@ -1,0 +1,47 @@
+package machine
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// The words of --priority, and what the environment of a result says.
+const (
+	PriorityNormal   = "normal"
+	PriorityRealtime = "realtime"
+)
+
+// CheckPriority tells whether this process may have the priority that was asked for.
+func (c CPUChoice) CheckPriority() error {
+	if !c.Realtime {
+		return nil
+	}
+	if c.CPUs == nil && keepsNothing("/proc/sys/kernel/sched_rt_runtime_us") {
+		return &verbs.Error{
+			Verb: "--priority realtime", Err: errors.New("a thread with real-time priority leaves all others nothing of its CPU here: kernel.sched_rt_runtime_us is -1"),
+			Fix: "sysctl kernel.sched_rt_runtime_us=950000, or say which CPU others are to do without: --cpu N",
+		}
+	}
+	var p realtimePriority
+	return errors.Join(p.raise(), p.lower())
+}
+
+// MayRealtime tells whether --priority realtime would be granted here.
+func MayRealtime() bool { return CPUChoice{Realtime: true}.CheckPriority() == nil }
+
+// keepsNothing reads how much of a second the kernel lets threads of real-time priority have, in microseconds.
+func keepsNothing(file string) bool {
+	b, err := os.ReadFile(file)
+	return err == nil && strings.TrimSpace(string(b)) == "-1"
+}
+
+// raise puts this process before all others of the host, its threads as they are now; once more, those made since.
+func (p *realtimePriority) raise() error {
+	if err := p.raiseProcess(); err != nil {
+		return errors.Join(&verbs.Error{Verb: "--priority realtime", Err: err, Fix: realtimeRemedy}, p.lower())
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package machine
+
+import (
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// Quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
+// processors left over for the goroutines that watch. It belongs to the goroutine that measures.
+type Quiet struct {
+	CPU            int   // pinned to, -1: not pinned
+	threads        int   // that measure
+	Pins           []int // the CPU of each thread; nil: not pinned
+	others         followers
+	realtime       *realtimePriority // nil: normal
+	Blocked        bool              // Go's preemption signals cannot reach this thread
+	MaxProcs       int               // in force
+	oldProcs       int
+	oldGC          int
+	oldLimit       int64
+	live           uint64 // bytes in the heap after the last collection
+	restoreCPU     func() error
+	restoreSignals func() error
+	schedule       func() schedule // reads the scheduler's account of the measuring thread
+	unfollow       func() error    // ends that
+	cpus           []int           // that the measuring thread may run on
+	losses         cpuLosses
+	waits          schedule      // of the measuring thread
+	process        time.Duration // CPU time of the process before
+	started        time.Time
+}
+
+// BeQuiet prepares the calling goroutine's thread, the first of those that measure: one for each of
+// the nodes, which is its device's, -1 if unknown.
+func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
+	threads := len(nodes)
+	runtime.LockOSThread()
+	nothing := func() error { return nil }
+	q := &Quiet{CPU: -1, threads: threads, restoreCPU: nothing, restoreSignals: nothing}
+	q.schedule, q.unfollow = followThread()
+	var err error
+	if choice.Realtime { // before a look at how crowded the CPU is
+		q.realtime = &realtimePriority{}
+		err = q.realtime.raise()
+	}
+	if err == nil {
+		q.Pins, err = choice.pickOn(nodes)
+	}
+	if err == nil && q.Pins != nil {
+		q.CPU, q.cpus = q.Pins[0], q.Pins
+		q.restoreCPU, err = pinThread(q.CPU)
+		if err == nil && choice.CPUs == nil && threads == 1 && crowded(q.schedule) {
+			err = q.restoreCPU()
+			q.CPU, q.cpus, q.Pins, q.restoreCPU = -1, nil, nil, nothing
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, q.lowerPriority(), q.unfollow())
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	if q.CPU < 0 {
+		if q.cpus, err = AllowedCPUs(); err != nil {
+			q.cpus = nil // whose steal nobody knows
+		}
+	}
+	if restoreSignals, err := blockPreemption(); err == nil { // without it, slices keep most of the signals out
+		q.Blocked, q.restoreSignals = true, restoreSignals
+	}
+	// The spinners keep their processors; heartbeats and signals need others, however few CPUs there are.
+	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), threads+2))
+	q.MaxProcs = runtime.GOMAXPROCS(0)
+	q.oldLimit = debug.SetMemoryLimit(-1)
+	q.collectNow()
+	q.oldGC = debug.SetGCPercent(-1)
+	return q, nil
+}
+
+// RaisePriority puts what threads the process has by now before all others, where that was asked for.
+func (q *Quiet) RaisePriority() error {
+	if q.realtime == nil {
+		return nil
+	}
+	return q.realtime.raise()
+}
+
+func (q *Quiet) lowerPriority() error {
+	if q.realtime == nil {
+		return nil
+	}
+	return q.realtime.lower()
+}
+
+// Priority is that of the calling thread, which may have been started with it.
+func (q *Quiet) Priority() string {
+	if realtimeThread() {
+		return PriorityRealtime
+	}
+	return PriorityNormal
+}
+
+// garbageMost is how much garbage may lie around before it is collected between two jobs; while a job runs, the collector is
+// off until there is twice as much.
+const garbageMost = 32 << 20
+
+// heap reads what lies in Go's heap, and what the runtime holds in all.
+func heap() (objects, held uint64) {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64() - samples[2].Value.Uint64()
+}
+
+// Collect takes away the garbage of the jobs so far, if there is much; nothing is measured now. A test of any length holds
+// no more than one of its jobs does.
+func (q *Quiet) Collect() {
+	if objects, _ := heap(); objects > q.live+garbageMost {
+		q.collectNow()
+	}
+}
+
+func (q *Quiet) collectNow() {
+	runtime.GC()
+	objects, held := heap()
+	q.live = objects
+	debug.SetMemoryLimit(min(q.oldLimit, int64(held+2*garbageMost)))
+}
+
+// PrepareWatch reads what takes a while to read, so that watch, between the ends' meeting and the first message, does not.
+func (q *Quiet) PrepareWatch() { q.losses = readCPULosses("/", q.cpus) }
+
+// Watch begins to count what disturbs the measuring thread; prepareWatch comes before.
+func (q *Quiet) Watch() {
+	q.waits = q.schedule()
+	q.process = processCPU()
+	q.started = time.Now()
+}
+
+// Pin makes the calling goroutine's thread, the n-th of those that measure, as quiet as the first.
+func (q *Quiet) Pin(n int) (undo func(), err error) {
+	restoreCPU, restoreSignals := func() error { return nil }, func() error { return nil }
+	if q.Pins != nil {
+		if restoreCPU, err = pinThread(q.Pins[n]); err != nil {
+			return nil, err
+		}
+	}
+	if q.Blocked {
+		if restore, err := blockPreemption(); err == nil {
+			restoreSignals = restore
+		}
+	}
+	read, unfollow := followThread()
+	before := read()
+	q.others.begin(n, func() schedule { return read().minus(before) })
+	return func() {
+		q.others.end(n)
+		if errors.Join(restoreSignals(), restoreCPU(), unfollow()) != nil {
+			runtime.LockOSThread() // once more than is undone: the thread ends with its goroutine
+		}
+	}, nil
+}
+
+// Disturbance is what happened to the measuring thread and the process since watch.
+type Disturbance struct {
+	cpuLoss
+	Waited     time.Duration // the measuring thread was ready and had no CPU; of several the mean
+	Waits      int64         // how often it got one
+	ProcessCPU time.Duration
+	Wall       time.Duration
+}
+
+// Counted is what has happened since Watch.
+func (q *Quiet) Counted() Disturbance {
+	now := q.schedule().minus(q.waits).plus(q.others.counted())
+	d := Disturbance{
+		Waited: now.waited / time.Duration(q.threads), Waits: now.waits, ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
+	}
+	d.cpuLoss = readCPULosses("/", q.cpus).since(q.losses)
+	return d
+}
+
+// Plus adds what happened in another part of the measurement.
+func (d Disturbance) Plus(e Disturbance) Disturbance {
+	return Disturbance{
+		cpuLoss: d.plus(e.cpuLoss), Waited: d.Waited + e.Waited, Waits: d.Waits + e.Waits, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
+	}
+}
+
+// Fill hands the disturbance to those who judge it.
+func (d Disturbance) Fill(c *figure.Conditions) {
+	c.WatchedSeconds, c.WaitedSeconds, c.Waits = d.Wall.Seconds(), d.Waited.Seconds(), d.Waits
+	c.StealSeconds, c.ThrottledCount = d.Steal.Seconds(), d.Throttles
+	c.QuotaStops, c.QuotaSeconds = d.Stops, d.Stopped.Seconds()
+}
+
+// Restore undoes BeQuiet.
+func (q *Quiet) Restore() error {
+	debug.SetGCPercent(q.oldGC)
+	debug.SetMemoryLimit(q.oldLimit)
+	runtime.GOMAXPROCS(q.oldProcs)
+	err := errors.Join(q.lowerPriority(), q.restoreSignals(), q.restoreCPU(), q.unfollow())
+	runtime.UnlockOSThread()
+	return err
+}
+
+// ClockCost measures what one reading of the cycle counter costs, in ticks.
+func ClockCost() float64 {
+	const n = 4096
+	start := job.Now()
+	for range n {
+		job.Now()
+	}
+	return float64(job.Now()-start) / n
+}

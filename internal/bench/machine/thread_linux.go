@@ -1,0 +1,97 @@
+package machine
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gobw/gobw/internal/plan"
+)
+
+// AllowedCPUs lists the CPUs that this thread may run on, ascending.
+func AllowedCPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("sched_getaffinity: %w", err)
+	}
+	var out []int
+	for i := range len(set) * 64 {
+		if set.IsSet(i) {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+// pinThread binds the calling thread and returns what undoes it.
+func pinThread(cpu int) (func() error, error) {
+	var old, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &old); err != nil {
+		return nil, fmt.Errorf("sched_getaffinity: %w", err)
+	}
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("pin to CPU %d: %w", cpu, err)
+	}
+	return func() error { return unix.SchedSetaffinity(0, &old) }, nil
+}
+
+// blockPreemption keeps SIGURG, by which Go's scheduler interrupts a goroutine that runs for 10 ms, from the calling thread
+// until the returned function is called. What preemption is for is not needed meanwhile: nothing waits for this thread
+// longer than a slice.
+func blockPreemption() (func() error, error) {
+	var old, urgent unix.Sigset_t
+	bits := 8 * int(unsafe.Sizeof(urgent.Val[0]))
+	urgent.Val[(int(unix.SIGURG)-1)/bits] |= 1 << ((int(unix.SIGURG) - 1) % bits)
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &urgent, &old); err != nil {
+		return nil, fmt.Errorf("block SIGURG: %w", err)
+	}
+	return func() error { return unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil
+}
+
+// nodeCPUs are those of the allowed CPUs that belong to a NUMA node.
+func nodeCPUs(node int, allowed []int) []int {
+	if node < 0 {
+		return nil
+	}
+	there, _ := plan.ParseCPUs(firstLine(fmt.Sprintf("/sys/devices/system/node/node%d/cpulist", node)))
+	return slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return !slices.Contains(there, cpu) })
+}
+
+// followThread reads the calling thread's account at any time: run time, waiting time in nanoseconds and time slices
+// (Documentation/scheduler/sched-stats.rst). Where the kernel keeps none nothing is ever waited for.
+func followThread() (read func() schedule, end func() error) {
+	f, err := os.Open("/proc/thread-self/schedstat")
+	if err != nil {
+		return func() schedule { return schedule{} }, func() error { return nil }
+	}
+	var text [128]byte
+	return func() schedule {
+		n, _ := f.ReadAt(text[:], 0)
+		fields := strings.Fields(string(text[:n]))
+		if len(fields) < 3 {
+			return schedule{}
+		}
+		waited, err1 := strconv.ParseInt(fields[1], 10, 64)
+		waits, err2 := strconv.ParseInt(fields[2], 10, 64)
+		if err1 != nil || err2 != nil {
+			return schedule{}
+		}
+		return schedule{waited: time.Duration(waited), waits: waits}
+	}, f.Close
+}
+
+// CurrentNode is the NUMA node of the CPU that runs the caller; -1: unknown.
+func CurrentNode() int {
+	var node uint32
+	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, 0, uintptr(unsafe.Pointer(&node)), 0); errno != 0 {
+		return -1
+	}
+	return int(node)
+}

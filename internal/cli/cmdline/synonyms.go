@@ -1,0 +1,81 @@
+package cmdline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// synonyms are flags of other tools (iperf3, perftest, hyperfine, ethr) and other spellings. Each leads to flags of ours, the
+// first that the command has, or to an advice.
+var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"all-sizes": "--all", "sweep": "--all", "len": "--size", "length": "--size", "msg-size": "--size", "message-size": "--size", "bytes": "--size --blocks",
+	"block-size": "--blocks", "block-num": "--nums", "block-nums": "--nums", "stride": "--strides", "block": "--blocks", "num": "--nums --iters", "shapes": "--shape",
+	"iterations": "--iters --runs", "count": "--iters --runs", "iters": "--runs --scale", "duration": "--runs --scale --time", "seconds": "--duration --time", "secs": "--duration --time", "time": "--duration",
+	"repeat": "--runs --pairs", "repetitions": "--runs --pairs", "min-runs": "--runs --pairs", "size": "--blocks --total", "sizes": "--blocks --total",
+	"P": "--qp", "parallel": "--qp", "queue-pairs": "--qp", "qps": "--qp", "streams": "--qp", "bitrate": "--rate", "bandwidth": "--rate", "limit": "--rate",
+	"reverse": "--reversed", "bidir": "--bidirectional", "both": "--bidirectional", "depth": "--tx-depth", "queue-depth": "--tx-depth", "window": "--tx-depth",
+	"transport": "--connection", "ud": "--connection UD", "uc": "--connection UC", "rc": "--connection RC", "udp": "--connection UD",
+	"dev": "--device", "nic": "--device", "interface": "--device", "gid": "--gid-index", "affinity": "--cpu", "pin": "--cpu",
+	"timeout": "--peer-timeout", "local": "--loopback", "listen-port": "--port",
+	"validate": "--verify", "check": "--verify", "check-data": "--verify", "output": "--save", "logfile": "--save", "export": "--save", "file": "--save",
+	"n": "--runs", "s": "--blocks --total", "D": "--runs --scale", "o": "--save",
+	"json": "--save FILE.json", "export-json": "--save FILE.json", "csv": "--save FILE.csv", "export-csv": "--save FILE.csv", "html": "--save FILE.html",
+	"junit": "--save FILE.xml", "markdown": "--save FILE.md", "export-markdown": "--save FILE.md", "openmetrics": "--save FILE.prom", "plot": "--save FILE.html",
+	"latex": "--save FILE.tex", "pictures": "--save FILE.html", "interval": "--save FILE.html", "percentiles": "--save FILE.json", "histogram": "--save FILE.html",
+	"threshold": "--expect", "fail-on": "--expect", "min-bw": "--expect", "within": "--expect", "baseline": "--expect", "host": "HOST", "client": "HOST", "peer": "HOST", "server": "HOST",
+	"plan": "PLAN", "config": "PLAN", "verbose": "--save FILE.json", "v": "--save FILE.json",
+}
+
+// synonym says what the command has for a flag of another tool; empty where nothing is known.
+func synonym(c *cobra.Command, name string) string {
+	wanted := synonyms[strings.ReplaceAll(strings.ToLower(name), "_", "-")]
+	if len(name) == 1 {
+		wanted = synonyms[name]
+	}
+	first, value, _ := strings.Cut(wanted, " ")
+	switch {
+	case wanted == "":
+		return ""
+	case first == strings.ToUpper(first): // a word, not a flag
+		if strings.Contains(c.Use, first) {
+			return fmt.Sprintf("; write it without a flag: %s %s", c.CommandPath(), first)
+		}
+		return ""
+	case value != "" && !strings.HasPrefix(value, "--"): // a flag and its value
+		if c.Flags().Lookup(first[2:]) == nil {
+			return ""
+		}
+		return "; here it is " + wanted
+	}
+	for flag := range strings.FieldsSeq(wanted) {
+		if f := c.Flags().Lookup(flag[2:]); f != nil && f.Name != name && !f.Hidden {
+			if f.Shorthand != "" {
+				flag += " (-" + f.Shorthand + ")"
+			}
+			return "; here it is " + flag
+		}
+	}
+	return ""
+}
+
+// otherWords are words that people type in place of our commands.
+var otherWords = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"plot": "report FILE.json --save plot.html", "html": "report FILE.json --save page.html", "render": "report FILE.json", "show": "report FILE.json", "view": "report FILE.json",
+	"list": "devices", "ls": "devices", "info": "devices", "device": "devices", "devinfo": "devices", "ibv_devinfo": "devices",
+	"server": "serve", "listen": "serve", "daemon": "serve", "check": "doctor", "diagnose": "doctor", "test": "write HOST", "run": "write HOST", "client": "write HOST",
+	"sweep": "write HOST -a", "diff": "compare OLD.json NEW.json", "trend": "compare DIR", "history": "compare DIR", "links": "install-links DIR", "ping": "golat send HOST", "pingpong": "golat send HOST",
+	"latency": "golat send HOST", "bandwidth": "gobw write HOST", "bw": "gobw write HOST", "lat": "golat send HOST",
+	"scatter": "gobw noncontig HOST", "gather": "gobw noncontig HOST", "pack": "gobw noncontig HOST", "grid": "gobw noncontig HOST",
+	"noncontig": "gobw noncontig HOST", "qualify": "gobw qualify PLAN",
+}
+
+// otherWord is the command line for a word that is none of our commands; empty where nothing is known.
+func otherWord(program, word string) string {
+	line := otherWords[strings.ToLower(word)]
+	if line != "" && !strings.HasPrefix(line, "gobw ") && !strings.HasPrefix(line, "golat ") {
+		line = program + " " + line
+	}
+	return line
+}

@@ -1,0 +1,221 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/render"
+)
+
+// runTrend runs the command as a user would.
+func runCompare(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := NewCommand("gobw", output.Streams{Out: &out, Err: &errs})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	err := cmd.Execute()
+	exit.Complain(&errs, "gobw", err)
+	return out.String(), errs.String(), exit.Code(err)
+}
+
+// nights saves so many results into a directory, under names that do not sort by time.
+func nights(t *testing.T, count int, gbs func(n int) float64) string {
+	t.Helper()
+	dir := t.TempDir()
+	for n := range count {
+		d := &report.Document{
+			Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Started: time.Date(2026, 10, 1+n, 2, 0, 0, 0, time.UTC),
+			Client: report.Environment{Device: "mlx5_0", Host: "alpha", Version: fmt.Sprintf("v%d", 1+n/20)},
+		}
+		r := report.Record{
+			Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 65536, QPs: 1},
+			Run:  1,
+		}
+		r.Bandwidth.AverageBitsPerS = gbs(n) * 1e9 * (1 + 0.002*float64(n*7919%11-5))
+		d.Records = []report.Record{r}
+		if err := report.Save(filepath.Join(dir, fmt.Sprintf("run-%03d.json", n*37%101)), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func steady(int) float64 { return 90 }
+
+func dropped(n int) float64 {
+	if n >= 25 {
+		return 80
+	}
+	return 90
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOverTime(t *testing.T) {
+	dir := nights(t, 30, dropped)
+	out, _, code := runCompare(t, dir)
+	if code != 0 {
+		t.Fatalf("exit status %d\n%s", code, out)
+	}
+	for _, want := range []string{"2026-10-26", "-11", "30 results from 2026-10-01 to 2026-10-30", "E-divisive", "worse", "run-", "Benjamini-Hochberg"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	for line := range strings.Lines(out) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	again, _, _ := runCompare(t, dir)
+	if again != out {
+		t.Errorf("twice the same results, and not the same text:\n%s\n%s", out, again)
+	}
+}
+
+func TestGateOverTime(t *testing.T) {
+	good, bad := nights(t, 30, steady), nights(t, 30, dropped)
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"steady", []string{good, "--expect", "worse<5%"}, exit.Passed, ""},
+		{"dropped", []string{bad, "--expect", "worse<5%"}, exit.Missed, "worse"},
+		{"dropped by less than asked", []string{bad, "--expect", "worse<20%"}, exit.Passed, ""},
+		{"dropped, all together", []string{bad, "--expect", "geomean worse<5%"}, exit.Missed, "at geometric mean of bw over 1 point: 10.9 % worse"},
+		{"steady, all together", []string{good, "--expect", "geomean worse<5%"}, exit.Passed, ""},
+		{"dropped before the window", []string{nights(t, 60, dropped), "--expect", "worse<5%", "--since", "14d"}, exit.Passed, ""},
+		{"too few", []string{nights(t, 5, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
+		{"no such directory", []string{"nowhere"}, exit.Usage, "nowhere"},
+		{"nothing named", nil, exit.Usage, "a directory of results over time"},
+		{"wrong rule", []string{good, "--expect", "slower"}, exit.Usage, "slower"},
+		{"wrong window", []string{good, "--since", "yesterday"}, exit.Usage, "yesterday"},
+		{"a window of results, not of nights", []string{good, "--since", "7"}, exit.Usage, "want a time"},
+		{"a window of two results", []string{good, good, "--since", "7d"}, exit.Usage, "over time"},
+		{"wrong figure", []string{good, "--figures", "bandwitch"}, exit.Usage, "bandwidth"},
+		{"a figure without a better side", []string{good, "--figures", "seconds"}, exit.Usage, "neither better nor worse"},
+		{"wrong format", []string{good, "--format", "cvs"}, exit.Usage, "cvs"},
+		{"wrong ending", []string{good, "--save", "x.doc"}, exit.Usage, ".html"},
+		{"wrong confidence", []string{good, "--confidence", "1"}, exit.Usage, "confidence"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, errs, code := runCompare(t, tt.args...)
+			if code != tt.code || !strings.Contains(errs, tt.says) {
+				t.Errorf("exit status %d, want %d with %q\n%s%s", code, tt.code, tt.says, out, errs)
+			}
+		})
+	}
+}
+
+// A directory loses the file that is broken, and no other; a gate does not pass over a broken result, but over what is none.
+func TestBrokenFiles(t *testing.T) {
+	dir := nights(t, 30, steady)
+	write(t, filepath.Join(dir, "package.json"), `{"name": "x"}`)
+	_, errs, code := runCompare(t, dir, "--expect", "worse<5%")
+	if code != exit.Passed || !strings.Contains(errs, "left out: "+filepath.Join(dir, "package.json")) {
+		t.Errorf("a foreign file: exit status %d\n%s", code, errs)
+	}
+	write(t, filepath.Join(dir, "cut.json"), `{"schema": "gobw.result/1", "records": [`)
+	out, errs, code := runCompare(t, dir, "--expect", "worse<5%")
+	if code != exit.Undecided || !strings.Contains(errs, "cut.json cannot be read") || !strings.Contains(out, "30 results") {
+		t.Errorf("a broken file: exit status %d\n%s%s", code, out, errs)
+	}
+	if _, _, code = runCompare(t, filepath.Join(dir, "cut.json")); code != exit.Usage {
+		t.Errorf("a broken file that is named: exit status %d", code)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	dir, to := nights(t, 30, dropped), t.TempDir()
+	for _, name := range []string{"t.html", "t.md", "t.tex", "t.json", "t.txt"} {
+		path := filepath.Join(to, name)
+		if _, errs, code := runCompare(t, dir, "--save", path, "--since", "7d"); code != 0 {
+			t.Fatalf("%s: exit status %d\n%s", name, code, errs)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(b, []byte("2026-10-26")) {
+			t.Errorf("%s: %v\n%s", name, err, b)
+		}
+		if name == "t.json" {
+			var v struct {
+				Series []struct{ Changes []struct{ At int } }
+				Since  *struct{}
+			}
+			if err := json.Unmarshal(b, &v); err != nil || len(v.Series) != 1 || len(v.Series[0].Changes) != 1 || v.Series[0].Changes[0].At != 25 || v.Since == nil {
+				t.Errorf("%v, %+v", err, v)
+			}
+		}
+		if name == "t.html" && (!bytes.Contains(b, []byte("<svg")) || bytes.Contains(b, []byte("http"+"://cdn"))) {
+			t.Error("the page has no picture")
+		}
+	}
+	if _, errs, code := runCompare(t, dir, "--pictures", to); code != 0 || !strings.Contains(errs, ".svg") {
+		t.Errorf("exit status %d\n%s", code, errs)
+	}
+}
+
+// Results of tests of many hosts are series, too: their paths and their hosts.
+func TestFabric(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 20 {
+		d := &report.Document{
+			Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Started: time.Date(2026, 10, 1+n, 0, 0, 0, 0, time.UTC),
+			Fabric: &matrix.Matrix{Pattern: "pairs", Rails: []string{"mlx5_0"}},
+		}
+		for run := range 4 {
+			r := report.Record{Run: run + 1, Plan: report.Plan{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "both", SizeBytes: 65536, QPs: 1, Pattern: "pairs", Rail: "mlx5_0", Node: "node3", Side: "sending",
+			}}
+			r.Bandwidth.AverageBitsPerS = dropped(n+10) * 1e9 * (1 + 0.001*float64((n*31+run)%13))
+			d.Records = append(d.Records, r)
+		}
+		if err := report.Save(filepath.Join(dir, fmt.Sprintf("f%02d.json", n)), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs, code := runCompare(t, dir, "--expect", "worse<5%", "--since", "7d")
+	if code != exit.Missed || !strings.Contains(out, "2026-10-16") || !strings.Contains(out, "node3") {
+		t.Errorf("exit status %d\n%s%s", code, out, errs)
+	}
+}
+
+// What a file says does not reach the terminal as it is, nor leave the directory of pictures.
+func TestHostileFiles(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	for n := range 12 {
+		d := &report.Document{Schema: report.SchemaVersion, Tool: "\x1b[31m", Complete: true, Started: time.Unix(int64(n)*86400, 0), Label: "\x1b]0;x\a", Description: "../../x\x1b[2J"}
+		r := report.Record{Plan: report.Plan{Operation: "../../../tmp/x\x1b[31m</script><svg onload=x>", Kind: "bandwidth", Transport: "RC", SizeBytes: 1}}
+		r.Bandwidth.AverageBitsPerS = 1e300 * float64(1-2*(n%2))
+		d.Records = []report.Record{r}
+		if err := report.Save(filepath.Join(dir, fmt.Sprint(n, ".json")), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, format := range render.TrendFormats() {
+		out, errs, code := runCompare(t, dir, "--format", format, "--pictures", filepath.Join(to, "p"), "--since", "3d")
+		if code != 0 || strings.Contains(out+errs, "\x1b") || format == "html" && strings.Contains(out, "<svg onload") {
+			t.Errorf("%s: exit status %d\n%s%s", format, code, out, errs)
+		}
+	}
+	if entries, err := os.ReadDir(to); err != nil || len(entries) != 1 {
+		t.Errorf("%v: %v", entries, err)
+	}
+}

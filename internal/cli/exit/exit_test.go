@@ -1,0 +1,69 @@
+package exit
+
+import (
+	"bytes"
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+)
+
+// TestRemedyNamesFlags holds that this package adds the flags to what the library advises.
+func TestRemedyNamesFlags(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{&verbs.CompletionError{Device: "rxe0", Completion: verbs.Completion{Status: verbs.RetryExceeded}}, "gobw doctor HOST"},
+		{&verbs.Error{Verb: "create queue pair", Device: "rxe0", Err: syscall.EINVAL, Fix: "ask for less"}, "ask for less ['gobw devices -v' shows the limits]"},
+		{&os.PathError{Op: "open", Path: "x", Err: syscall.EINVAL}, ""},
+	} {
+		var out bytes.Buffer
+		Complain(&out, "gobw", fmt.Errorf("measure: %w", tt.err))
+		if got := out.String(); !strings.Contains(got, tt.want) || tt.want == "" && strings.Contains(got, "[") {
+			t.Errorf("%q, want %q in it", got, tt.want)
+		}
+	}
+}
+
+// TestLibrarySpeaksNoFlags looks through the strings of verbs: a program that is not ours has none of our flags and commands.
+func TestLibrarySpeaksNoFlags(t *testing.T) {
+	ours := regexp.MustCompile(`(^|[ (])(--[a-z]{3}|-[a-z][ ).,;]|gobw |golat )`)
+	of := regexp.MustCompile(`Docker|ls -l|ulimit -l|apt install|ldconfig -p|modprobe|free -m`) // other programs
+	files, err := filepath.Glob("../../../verbs/*.go")
+	for _, dir := range []string{"ibv", "roce", "job"} {
+		more, _ := filepath.Glob("../../../verbs/" + dir + "/*.go")
+		files = append(files, more...)
+	}
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s scanner.Scanner
+		set := token.NewFileSet()
+		s.Init(set.AddFile(file, -1, len(text)), text, nil, 0)
+		for {
+			pos, kind, literal := s.Scan()
+			if kind == token.EOF {
+				break
+			}
+			if kind == token.STRING && ours.MatchString(literal) && !of.MatchString(literal) {
+				t.Errorf("%v: %s", set.Position(pos), literal)
+			}
+		}
+	}
+}

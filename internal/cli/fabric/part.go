@@ -1,0 +1,92 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/hostmemory"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/verbs"
+)
+
+// hello is who this process is.
+func hello(rank int) fabric.Hello {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	h := fabric.Hello{Rank: rank, Host: host}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	network, err2 := os.Readlink("/proc/self/ns/net")
+	if err == nil && err2 == nil { // two ranks there would measure each other's noise
+		h.Place = strings.TrimSpace(string(boot)) + " " + network + " " + host
+	}
+	return h
+}
+
+// part takes part in a run until it is over. It returns rank 0's parting words.
+func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return fabric.Join(ctx, fabric.AgentConfig{
+		Hello: h, Version: program(), Key: key, Places: places, Wait: c.run.Wait, Facts: facts,
+		Worker: func(int) fabric.Worker {
+			return &fabric.Process{Command: func() *exec.Cmd {
+				cmd := exec.Command(self, append([]string{"fabric", "--worker"}, c.deviceFlags.Words()...)...)
+				cmd.Args[0] = "gobw"
+				return cmd
+			}}
+		},
+	})
+}
+
+func program() string { return "gobw " + machine.Version() }
+
+// facts are what this host is, before any device is open.
+func facts() fabric.Facts {
+	f := fabric.Facts{CPUs: runtime.NumCPU()}
+	if f.CPUs == 1 {
+		f.Warnings = append(f.Warnings, "this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
+	}
+	const need = 64 << 20
+	if locked := hostmemory.LockedLimit(); locked >= 0 && locked < need && os.Geteuid() != 0 {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("it may lock %d KiB of memory: a NIC may refuse to register buffers; raise LimitMEMLOCK of slurmd, or ulimit -l", locked>>10))
+	}
+	return f
+}
+
+// work is the measuring process.
+func work(ctx context.Context, c config) error {
+	cpu, err := c.deviceFlags.CPUChoice(1)
+	if err != nil {
+		return exit.UsageError{Err: err}
+	}
+	return fabric.Measure(ctx, fabric.MeasureConfig{
+		Open: func(name string, local netip.Addr) (verbs.Device, netip.Addr, error) {
+			o := c.device
+			o.Name, o.Strict = name, true
+			d, err := opendevice.Open(o)
+			if err != nil {
+				return nil, local, err
+			}
+			at, err := d.Bind(local)
+			if err != nil {
+				return nil, at, errors.Join(err, d.Close())
+			}
+			return d.Device, at, nil
+		},
+		Options: bench.ExchangeOptions{Port: c.device.Port, GIDIndex: c.device.GID, CPU: cpu},
+	}, os.Stdin, os.Stdout)
+}

@@ -1,0 +1,91 @@
+package output
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/report/render"
+)
+
+func configOf(t *testing.T, args ...string) (Config, error) {
+	t.Helper()
+	var f Flags
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.Bind(fs, render.DocumentFormats())
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return f.Config()
+}
+
+// A result is printed once, and saved in each file by its ending; all mistakes are told at once.
+func TestDeliver(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	c, err := configOf(t, "--save", path("a.json"), "--save", path("a.md"), "--format", "tex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed strings.Builder
+	if err := c.Deliver(Streams{Out: &printed}, func(w io.Writer, format string) error { _, err := io.WriteString(w, format); return err }); err != nil {
+		t.Fatal(err)
+	}
+	md, _ := os.ReadFile(path("a.md"))
+	if printed.String() != "latex" || string(md) != "markdown" || c.Document() != path("a.json") {
+		t.Errorf("printed %q, in a.md %q, the document is %s", &printed, md, c.Document())
+	}
+	if _, err := configOf(t, "--save", "a.doc", "--save", "b.md", "--save", "b.md", "--format", "tabel"); err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("three mistakes: %v", err)
+	}
+}
+
+// A result that is not finished leaves an earlier one of that name alone; --resume finds it, and the finished one takes its place.
+func TestUnfinishedReplacesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.json")
+	write := func(text string) func(io.Writer, string) error {
+		return func(w io.Writer, _ string) error { _, err := io.WriteString(w, text); return err }
+	}
+	deliver := func(c Config, text string) {
+		t.Helper()
+		c.Format = ""
+		if err := c.Deliver(Streams{}, write(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := func() Config {
+		c, err := configOf(t, "--save", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	deliver(config(), "115 records")
+	deliver(config().Unfinished(), "4 records")
+	whole, _ := os.ReadFile(path)
+	part, _ := os.ReadFile(config().ToResume())
+	if string(whole) != "115 records" || string(part) != "4 records" {
+		t.Fatalf("%q and to resume %q", whole, part)
+	}
+	var said strings.Builder
+	config().TellHowToGoOn(Streams{Err: &said}, []string{"gobw", "write", "--save", path})
+	for _, want := range []string{"new.partial.json", "new.json is as it was", "gobw write --save " + path + " --resume"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %q in %q", want, said.String())
+		}
+	}
+	deliver(config(), "116 records")
+	whole, _ = os.ReadFile(path)
+	if files, _ := os.ReadDir(filepath.Dir(path)); string(whole) != "116 records" || len(files) != 1 || config().ToResume() != path {
+		t.Errorf("%q, %v", whole, slices.Collect(func(yield func(string) bool) {
+			for _, f := range files {
+				yield(f.Name())
+			}
+		}))
+	}
+}

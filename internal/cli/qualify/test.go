@@ -1,0 +1,168 @@
+package qualify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/noncontig"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/operation"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/qualify"
+)
+
+// test is the parsed command line of a test: of one operation, or of a grid.
+type test struct {
+	operation operation.Config
+	grid      *noncontig.Config
+}
+
+// Kind implements [qualify.Run].
+func (t *test) Kind() (kind, transport string) {
+	if t.grid != nil {
+		return string(plan.Bandwidth), t.grid.Transport.String()
+	}
+	return string(t.operation.Plan.Kind), t.operation.Plan.Transport.String()
+}
+
+// Strategies implements [qualify.Run].
+func (t *test) Strategies() (names []string) {
+	if t.grid != nil {
+		for _, shape := range t.grid.Shapes {
+			for _, s := range plan.Strategies(shape) {
+				names = plain.AddNew(names, s.Name)
+			}
+		}
+	}
+	return names
+}
+
+// parse reads the command line of a test in a plan. Where it runs is left to the command line of qualify.
+func parse(words []string) (qualify.Run, error) {
+	loopback := func(typed *pflag.FlagSet) error { // stands for any place
+		if err := misplaced(typed); err != nil {
+			return err
+		}
+		return typed.Set("loopback", "true")
+	}
+	if len(words) > 1 && words[0] == "gobw" && words[1] == "noncontig" {
+		f, cmd := &noncontig.Flags{}, &cobra.Command{Use: words[1]}
+		cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
+		f.Bind(cmd.Flags())
+		if err := cmd.ParseFlags(words[2:]); err != nil {
+			return nil, cmdline.FlagError(cmd, err)
+		}
+		if err := loopback(cmd.Flags()); err != nil {
+			return nil, err
+		}
+		c, err := f.Config(words[0], nil)
+		c.Args = words
+		return &test{grid: &c}, err
+	}
+	commands := plain.Each(plan.Operations(), func(op plan.Operation) string { return string(op) })
+	if words[0] == "gobw" {
+		commands = append(commands, "noncontig")
+	}
+	if word := append(words, "")[1]; !slices.Contains(commands, word) {
+		return nil, fmt.Errorf("%s has no test %q%s (it has %s)", words[0], word, cmdline.DidYouMean(word, commands), strings.Join(commands, ", "))
+	}
+	c, err := operation.Parse(words, loopback)
+	return &test{operation: c}, err
+}
+
+// misplaced are the flags and words of a test that belong to qualify's own command line, or to the plan's keys.
+func misplaced(typed *pflag.FlagSet) error {
+	var place pflag.FlagSet
+	(&opendevice.Flags{}).Bind(&place)
+	(&measure.PeerFlags{}).Bind(&place)
+	var wrong cmdline.Faults
+	typed.Visit(func(f *pflag.Flag) {
+		among := func(names ...string) bool { return slices.Contains(names, f.Name) }
+		wrong.If(place.Lookup(f.Name) != nil, "--%s belongs to the command line of qualify, not to the plan", f.Name)
+		wrong.If(among("format", "save", "quiet", "resume"), "--%s has no place in a plan: qualify writes the results (--save)", f.Name)
+		wrong.If(among("expect", "accept"), "--%s: the plan says what it expects under the key expect", f.Name)
+	})
+	if rest := typed.Args(); len(rest) > 0 {
+		wrong.Add("unexpected %q: the peer belongs to the command line of qualify", rest[0])
+	}
+	return errors.Join(wrong...)
+}
+
+// What a shortened test keeps at least, unless the plan has less: enough for p99, which needs 1000 samples, and for a rate.
+const (
+	leastMessages = 1100
+	leastTime     = 100 * time.Millisecond
+	leastGridTime = 5 * time.Millisecond
+)
+
+// stretch makes the test longer or shorter and repeats it so often, 0: as planned. It gives the flags that say so.
+func (t *test) stretch(scale float64, runs int) (flags []string, err error) {
+	scaled := func(d, least time.Duration) time.Duration {
+		return max(time.Duration(float64(d)*scale), min(d, least)).Round(time.Millisecond)
+	}
+	p := &t.operation.Plan
+	switch {
+	case scale == 1:
+	case t.grid != nil:
+		t.grid.MinTime = scaled(t.grid.MinTime, leastGridTime)
+		flags = append(flags, "--min-time", t.grid.MinTime.String())
+	default: // without a length of its own the test has the one of two gobw ends
+		settled, err := plan.Settle(*p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
+		if err != nil {
+			return nil, err
+		}
+		if planned := settled.Spec(); planned.Iterations > 0 {
+			n := max(uint64(float64(planned.Iterations)*scale), min(planned.Iterations, leastMessages))
+			list := uint64(max(p.PostList, 1))
+			p.Iterations = (n + list - 1) / list * list
+			flags = append(flags, "-n", strconv.FormatUint(p.Iterations, 10))
+		} else {
+			p.Duration = scaled(planned.Duration, leastTime)
+			flags = append(flags, "-D", p.Duration.String())
+		}
+		if p.Margin > 0 {
+			p.Margin = time.Duration(float64(p.Margin) * min(scale, 1)).Round(time.Millisecond)
+			flags = append(flags, "-f", p.Margin.String())
+		}
+	}
+	if runs > 0 {
+		p.Runs = runs
+		if t.grid != nil {
+			t.grid.Runs = runs
+		}
+		flags = append(flags, "--runs", strconv.Itoa(runs))
+	}
+	return flags, nil
+}
+
+// place says where the test runs, and as what it is recorded.
+func (t *test) place(words []string, d opendevice.Config, p measure.PeerConfig, cpu machine.CPUChoice) {
+	if t.grid != nil {
+		t.grid.Args, t.grid.Device, t.grid.Peer, t.grid.CPU = words, d, p, cpu
+	}
+	t.operation.Args, t.operation.Device, t.operation.Peer, t.operation.CPU = words, d, p, cpu
+}
+
+// measure runs the test as its own command would, and prints nothing.
+func (t *test) measure(ctx context.Context, out output.Streams, quiet bool) (*report.Document, error) { //nolint:revive // quiet is the user's flag
+	if t.grid != nil {
+		t.grid.Output.Quiet = quiet || !out.ErrTerminal
+		return noncontig.Measure(ctx, out, *t.grid)
+	}
+	t.operation.Output.Quiet = quiet
+	return t.operation.Measure(ctx, out)
+}

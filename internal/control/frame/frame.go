@@ -1,0 +1,198 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/gobw/gobw/internal/control"
+)
+
+// Short is the longest message that is read before anybody waits for it, in bytes. A longer one is read once it is due.
+const Short = 4 << 10
+
+// Kinds that every conversation has. Others are its own.
+const (
+	KindChallenge = "challenge" // prove that you know the token
+	KindHello     = "hello"
+	KindError     = "error" // the sender gives up
+	KindBusy      = "busy"  // the sender serves others
+	KindBye       = "bye"
+)
+
+// Message is one frame: a 4-byte big-endian length, then this as JSON. A frame of no bytes is a heartbeat. Unknown fields are
+// ignored, so that a later version may add some.
+type Message struct {
+	Kind  string          `json:"kind"`
+	Error string          `json:"error,omitempty"` // error, busy, bye: the sender's words
+	Lost  bool            `json:"lost,omitempty"`  // error: the sender gave the receiver up for lost
+	Body  json.RawMessage `json:"body,omitempty"`  // what the kind is about; see [Decode]
+}
+
+// Decode reads the body of a message.
+func Decode[T any](m Message) (T, error) {
+	var v T
+	if len(m.Body) == 0 {
+		return v, wrong("%.20q message without its content", m.Kind)
+	}
+	if err := json.Unmarshal(m.Body, &v); err != nil {
+		return v, wrong("%.20q message %.60q: %w", m.Kind, m.Body, err)
+	}
+	return v, nil
+}
+
+// Of makes a message of a kind; a nil body is none.
+func Of(kind string, body any) (Message, error) {
+	if body == nil {
+		return Message{Kind: kind}, nil
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return Message{}, fmt.Errorf("%s message: %w", kind, err)
+	}
+	return Message{Kind: kind, Body: b}, nil
+}
+
+// Append encodes a message with its length in front.
+func Append(b []byte, m Message) ([]byte, error) {
+	j, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("%s message: %w", m.Kind, err)
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(len(j)))
+	return append(b, j...), nil
+}
+
+// Write sends one message where there is no session: to a process of our own.
+func Write(w io.Writer, m Message) error {
+	b, err := Append(nil, m)
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	return err
+}
+
+// Read receives one message of at most so many bytes where there is no session. It passes heartbeats over.
+func Read(r io.Reader, most int) (Message, error) {
+	var f reader
+	for {
+		n, err := f.length(r)
+		if err != nil {
+			return Message{}, err
+		}
+		if n > most {
+			return Message{}, tooLong(n, most)
+		}
+		if n > 0 {
+			return f.message(r, n)
+		}
+	}
+}
+
+// reader reads frames. Memory grows with what arrives, not with the length that the peer claims; heartbeats take none.
+type reader struct{ prefix [4]byte }
+
+// length is how long the next message is; 0: a heartbeat.
+func (f *reader) length(r io.Reader) (int, error) {
+	if _, err := io.ReadFull(r, f.prefix[:]); err != nil {
+		return 0, err
+	}
+	return int(binary.BigEndian.Uint32(f.prefix[:])), nil
+}
+
+// message is the next one, of n bytes.
+func (f *reader) message(r io.Reader, n int) (Message, error) {
+	var b bytes.Buffer
+	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return Message{}, err
+	}
+	var m Message
+	if err := json.Unmarshal(printable(b.Bytes()), &m); err != nil {
+		return Message{}, wrong("message %.60q: %w", b.Bytes(), err)
+	}
+	if m.Kind == "" {
+		return Message{}, wrong("message %.60q has no kind", b.Bytes())
+	}
+	return m, nil
+}
+
+func tooLong(n, most int) error { return wrong("message of %d bytes, the limit is %d", n, most) }
+
+func wrong(format string, args ...any) error {
+	return &control.FormatError{Err: fmt.Errorf(format, args...)}
+}
+
+// printable replaces, in the strings of a JSON text, what would steer the terminal that the peer's words are printed on:
+// control characters except line ends and tabs, and marks that turn the direction of writing, escaped or not.
+func printable(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		if text[i] == '\\' && i+1 < len(text) {
+			c, n := escaped(text[i:])
+			if steers(c) {
+				out = append(out, `\ufffd`...)
+			} else {
+				out = append(out, text[i:i+n]...)
+			}
+			i += n
+			continue
+		}
+		c, n := utf8.DecodeRune(text[i:])
+		if steers(c) && c != '\r' { // between values a carriage return is white space, inside a string it is no JSON
+			out = append(out, `\ufffd`...)
+		} else {
+			out = append(out, text[i:i+n]...)
+		}
+		i += n
+	}
+	return out
+}
+
+// escaped is the character of the escape that text begins with, and its length.
+func escaped(text []byte) (rune, int) {
+	switch text[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'r':
+		return '\r', 2
+	case 'u':
+		if len(text) < 6 {
+			return ' ', len(text)
+		}
+		var c rune
+		for _, d := range text[2:6] {
+			switch {
+			case d >= '0' && d <= '9':
+				c = c<<4 | rune(d-'0')
+			case d|0x20 >= 'a' && d|0x20 <= 'f':
+				c = c<<4 | rune(d|0x20-'a'+10)
+			default:
+				return ' ', 2 // no JSON: the decoder says so
+			}
+		}
+		return c, 6
+	default:
+		return ' ', 2
+	}
+}
+
+func steers(c rune) bool {
+	switch {
+	case c == '\n' || c == '\t':
+		return false
+	case c < 0x20, c >= 0x7f && c <= 0x9f:
+		return true
+	case c >= 0x200e && c <= 0x200f, c >= 0x2028 && c <= 0x202e, c >= 0x2066 && c <= 0x2069:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,59 @@
+package frame
+
+import (
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+)
+
+// heartbeatsPerSecond is how many a peer may send: five times as many as one does that bears the least silence.
+const heartbeatsPerSecond = 1000
+
+// Interval is how often to send heartbeats to a peer that bears silence for so long.
+func Interval(bears time.Duration) time.Duration {
+	return min(max(bears/6, 5*time.Millisecond), 500*time.Millisecond)
+}
+
+// beat shows the peer that this end lives, and declares it lost when it was silent for too long. A tick that came late
+// itself judges nobody: then it was this end that slept.
+func (s *Session) beat(every time.Duration) {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	previous := time.Now()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.dead:
+			return
+		case every = <-s.pace:
+			t.Reset(every)
+		case now := <-t.C:
+			late := now.Sub(previous) > every+s.o.Bears/3
+			s.silence.noteGap(now.Sub(previous))
+			previous = now
+			if late {
+				s.silence.excuse(now.Sub(s.start))
+			}
+			if err := s.judge(); err != nil {
+				s.die(&control.LostError{Phase: *s.doing.Load(), Cause: err})
+				return
+			}
+			if err := s.write(make([]byte, 4)); err != nil {
+				if !s.leaving.Load() {
+					s.die(err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// judge looks closer where a peer has been silent for longer than this end bears.
+func (s *Session) judge() error {
+	now := time.Since(s.start)
+	if s.paused.Load() || s.silence.verdict(now, hostUnknown) == nil || unread(s.Conn) {
+		return nil
+	}
+	return s.silence.verdict(now, hostOf(s.Conn, s.o.Bears))
+}

@@ -1,0 +1,375 @@
+package frame
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+)
+
+// Options is what distinguishes one session from another.
+type Options struct {
+	Dialled bool
+	Bears   time.Duration // how long the peer may be silent
+	Token   []byte        // a shared secret that both ends prove; nil: none
+	// PauseAfter is the kind of message after which nothing is read until somebody waits for more: another process may read on.
+	PauseAfter string
+	Unread     []byte        // what another process has read of the connection and not used
+	Beat       time.Duration // pace of heartbeats that another process has agreed on; 0: by Bears, then by the hello
+}
+
+// Session is one conversation. A reader goroutine owns the connection's receiving half; a heartbeat goroutine shows the peer that
+// this end lives and judges the peer's silence. Messages are received by one goroutine; any may send.
+type Session struct {
+	control.Ends
+	o       Options
+	r       *bufio.Reader
+	start   time.Time
+	silence silence
+
+	mu      sync.Mutex
+	inbox   []Message
+	due     int           // the longest message that somebody waits for; 0: nobody waits
+	arrived chan struct{} // the inbox may hold something
+	awaited chan struct{} // due may have changed
+	paused  atomic.Bool   // the reader waits until somebody does
+
+	interval time.Duration      // of heartbeats
+	pace     chan time.Duration // a new one, once the peer has said what it bears
+	dead     chan struct{}      // closed when the peer is lost, said an error, or left
+	why      error              // set before dead is closed
+	once     sync.Once
+	stop     chan struct{} // closed by End, Abandon and Handover
+	end      sync.Once
+	wg       sync.WaitGroup
+
+	writing sync.Mutex
+	doing   atomic.Pointer[string] // what this end waits for, for errors
+	leaving atomic.Bool            // the peer said goodbye
+}
+
+// inboxMessages is how many messages may have come before they are due: the ends take turns, so a goodbye may follow what
+// was asked for, and nothing else.
+const inboxMessages = 2
+
+// New starts a session on a connection, which it owns.
+func New(conn net.Conn, o Options) *Session {
+	s := &Session{
+		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(),
+		r: bufio.NewReader(io.MultiReader(bytes.NewReader(o.Unread), conn)), interval: o.Beat,
+		arrived: make(chan struct{}, 1), awaited: make(chan struct{}, 1), pace: make(chan time.Duration, 1),
+		dead: make(chan struct{}), stop: make(chan struct{}),
+	}
+	if s.interval == 0 {
+		s.interval = Interval(o.Bears)
+	}
+	s.Doing("greeting")
+	s.silence.bears = o.Bears
+	s.wg.Go(s.read)
+	every := s.interval // which a hello changes
+	s.wg.Go(func() { s.beat(every) })
+	return s
+}
+
+// Silence is how long the peer has said nothing.
+func (s *Session) Silence() time.Duration {
+	return time.Since(s.start) - time.Duration(s.silence.heard.Load())
+}
+
+// Doing notes what this end is about, for errors.
+func (s *Session) Doing(what string) { s.doing.Store(&what) }
+
+// read takes what the peer sends until the connection ends.
+func (s *Session) read() {
+	var f reader
+	beats := 0
+	for {
+		n, err := f.length(s.r)
+		if err == nil && n == 0 {
+			if beats++; float64(beats) > heartbeatsPerSecond*(1+time.Since(s.start).Seconds()) {
+				s.die(&control.FormatError{Err: errUnasked})
+				return
+			}
+			s.silence.listen(time.Since(s.start))
+			continue
+		}
+		if err == nil && n > Short {
+			most, waiting := s.awaitReceiver()
+			if !waiting {
+				return
+			}
+			if n > most {
+				err = tooLong(n, most)
+			}
+		}
+		var m Message
+		if err == nil {
+			m, err = f.message(s.r, n)
+		}
+		if err != nil {
+			s.die(s.readFailed(err))
+			return
+		}
+		s.silence.listen(time.Since(s.start))
+		switch m.Kind {
+		case KindError, KindBusy:
+			s.die(&control.PeerError{Message: control.Bounded(m.Error), Busy: m.Kind == KindBusy, Lost: m.Lost})
+			return
+		case KindBye:
+			s.leaving.Store(true)
+		}
+		if !s.deliver(m) {
+			s.die(&control.FormatError{Err: errUnasked})
+			return
+		}
+		if m.Kind == s.o.PauseAfter {
+			if _, waiting := s.awaitReceiver(); !waiting {
+				return
+			}
+		}
+	}
+}
+
+// errUnasked is a peer that sends ahead of its turn.
+var errUnasked = errors.New("it sends messages nobody asked for")
+
+func (s *Session) readFailed(err error) error {
+	if _, format := errors.AsType[*control.FormatError](err); format {
+		return err
+	}
+	if s.leaving.Load() && errors.Is(err, io.EOF) {
+		return s.saidGoodbye()
+	}
+	return control.Lost(context.Background(), *s.doing.Load(), err)
+}
+
+func (s *Session) saidGoodbye() error {
+	return &control.LostError{Phase: *s.doing.Load(), Cause: errors.New("it said goodbye")}
+}
+
+// awaitReceiver pauses the reader until somebody waits for a message, and tells of how many bytes at most; false: the session ends.
+func (s *Session) awaitReceiver() (most int, waiting bool) {
+	s.paused.Store(true)
+	defer s.paused.Store(false)
+	for {
+		s.mu.Lock()
+		most = s.due
+		s.mu.Unlock()
+		if most > 0 {
+			s.silence.listen(time.Since(s.start))
+			return most, true
+		}
+		select {
+		case <-s.awaited:
+		case <-s.stop:
+			return 0, false
+		}
+	}
+}
+
+// deliver hands a message to whoever waits; false: too many have come unasked.
+func (s *Session) deliver(m Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.inbox) == inboxMessages {
+		return false
+	}
+	s.inbox, s.due = append(s.inbox, m), 0
+	nudge(s.arrived)
+	return true
+}
+
+// take is the oldest message; where there is none it notes how long the next may be.
+func (s *Session) take(most int) (Message, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.inbox) == 0 {
+		s.due = most
+		nudge(s.awaited)
+		return Message{}, false
+	}
+	m := s.inbox[0]
+	s.inbox = append(s.inbox[:0], s.inbox[1:]...)
+	return m, true
+}
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Receive waits for the next message, of at most so many bytes and no longer than the limit (0: for ever). Messages that came
+// before the end of the connection are delivered first.
+func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (Message, error) {
+	var over <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		if m, is := s.take(most); is {
+			return m, nil
+		}
+		select {
+		case <-s.arrived:
+		case <-s.dead:
+			if m, is := s.take(most); is {
+				return m, nil
+			}
+			return Message{}, s.why
+		case <-ctx.Done():
+			return Message{}, fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
+		case <-over:
+			return Message{}, &control.LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("it lives but did not get there within %v", limit)}
+		}
+	}
+}
+
+// Expect waits for a message of a kind.
+func (s *Session) Expect(ctx context.Context, kind string, most int, limit time.Duration) (Message, error) {
+	m, err := s.Receive(ctx, most, limit)
+	switch {
+	case err != nil:
+		return Message{}, err
+	case m.Kind == KindBye:
+		return Message{}, s.saidGoodbye()
+	case m.Kind != kind:
+		return Message{}, s.Protest("%.20q message where %q was due", m.Kind, kind)
+	}
+	return m, nil
+}
+
+// Protest reports a peer that does not keep to the protocol.
+func (s *Session) Protest(format string, args ...any) error {
+	return wrong("%s: %w", *s.doing.Load(), fmt.Errorf(format, args...))
+}
+
+// Send says something; the peer must take it while its silence would be borne.
+func (s *Session) Send(kind string, body any) error {
+	m, err := Of(kind, body)
+	if err != nil {
+		return err
+	}
+	return s.send(m)
+}
+
+func (s *Session) send(m Message) error {
+	b, err := Append(nil, m)
+	if err != nil {
+		return err
+	}
+	return s.write(b)
+}
+
+func (s *Session) write(b []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_ = s.Conn.SetWriteDeadline(time.Now().Add(s.o.Bears))
+	if _, err := s.Conn.Write(b); err != nil {
+		select { // the peer's own words, which may just be arriving, are better than the broken pipe
+		case <-s.dead:
+			return s.why
+		case <-time.After(100 * time.Millisecond):
+			return control.Lost(context.Background(), *s.doing.Load(), err)
+		}
+	}
+	return nil
+}
+
+// Watch returns a context that ends, with its cause, when the peer is lost or reports an error.
+func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.dead:
+			cancel(s.why)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
+// die records why the session ended; the first reason counts.
+func (s *Session) die(err error) {
+	s.once.Do(func() {
+		s.why = err
+		close(s.dead)
+	})
+}
+
+// End says a last word of kind error, busy or bye and closes. It waits until the peer has it, or a second.
+func (s *Session) End(kind, words string, lost bool) {
+	s.end.Do(func() {
+		if s.send(Message{Kind: kind, Error: control.Bounded(words), Lost: lost}) == nil {
+			closeWrite(s.Conn)
+			s.mu.Lock()
+			s.due = Short // a reader that has paused goes on, and sees the peer close
+			s.mu.Unlock()
+			nudge(s.awaited)
+			select {
+			case <-s.dead:
+			case <-time.After(min(time.Second, s.o.Bears)):
+			}
+		}
+		close(s.stop)
+		_ = s.Conn.Close()
+	})
+	s.wg.Wait()
+}
+
+// Abandon closes without a word.
+func (s *Session) Abandon() {
+	s.end.Do(func() {
+		close(s.stop)
+		_ = s.Conn.Close()
+	})
+	s.wg.Wait()
+}
+
+// Handover ends this process's part of a session that has paused. The connection stays open; another process goes on with what was
+// read of it and not used, at the same pace of heartbeats.
+func (s *Session) Handover() (unread []byte, beat time.Duration, err error) {
+	s.end.Do(func() { close(s.stop) })
+	s.wg.Wait()
+	select {
+	case <-s.dead:
+		_ = s.Conn.Close()
+		return nil, 0, s.why
+	default:
+	}
+	unread = make([]byte, s.r.Buffered())
+	_, err = io.ReadFull(s.r, unread)
+	return unread, s.interval, err
+}
+
+// Farewell says a last word on a connection that has no session, and lets the peer read it.
+func Farewell(conn net.Conn, m Message, within time.Duration) {
+	_ = conn.SetDeadline(time.Now().Add(within))
+	if Write(conn, m) != nil {
+		return
+	}
+	closeWrite(conn)
+	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1<<20)) // until the peer closes: a reset would lose the message
+}
+
+func closeWrite(conn net.Conn) {
+	if c, can := conn.(interface{ CloseWrite() error }); can {
+		_ = c.CloseWrite()
+	}
+}

@@ -1,0 +1,365 @@
+package fabric
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+const (
+	// Silence is how long an agent may be silent before it is lost.
+	Silence = 3 * time.Second
+
+	heartbeat   = 500 * time.Millisecond // the session's, at the longest
+	look        = 100 * time.Millisecond // how often the agents are looked after
+	openWithin  = 30 * time.Second       // for devices to be opened
+	readyWithin = 10 * time.Second       // for a round's objects to be made
+	lateResult  = 10 * time.Second       // beyond the end of a round
+)
+
+// How a round is spent beside its measuring.
+const (
+	lead     = 100 * time.Millisecond
+	tail     = 50 * time.Millisecond
+	perRound = 150 * time.Millisecond // expected for all else
+)
+
+// Config is one run.
+type Config struct {
+	Ranks   int
+	Names   []string // host of each rank, where a host list says; empty: whatever each rank says
+	Hosts   []string // hosts of the run, where the launcher tells, in no order of ranks: names those that never come
+	Key     []byte
+	Version string
+	Wait    time.Duration // for agents to come
+
+	Rails   []string // devices; one empty name: each agent chooses its own
+	Plan    plan.Spec
+	Leaf    map[string]string // by host; nil: what each rank says
+	Judge   judge.Config      // Hosts, Leaf, Rails and Retests are filled in
+	Pattern schedule.Pattern  // empty: what fits the time
+	Custom  func(ranks []int, names map[string]int) ([]schedule.Round, error)
+	Time    time.Duration // of all rounds
+	Measure time.Duration // of one
+
+	// Progress is told before each round, Cells after it, Note whatever the user should read at once.
+	Progress  func(Progress)
+	Cells     func(hosts []matrix.Host, cells []judge.Cell)
+	Note      func(string)
+	Snapshots <-chan struct{}
+	Snapshot  func(*report.Document)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Round, Rounds int // Rounds is what is scheduled; re-tests come on top
+	Label         string
+	Retest        bool
+	Left          time.Duration // of the scheduled rounds
+}
+
+// host is one rank's part in a run. Its verdict says nothing as long as it may still come.
+type host struct {
+	matrix.Host
+	lostIn   int // round, from 1
+	software bool
+}
+
+// coordinator is one run.
+type coordinator struct {
+	cfg      Config
+	begun    time.Time
+	until    time.Time // when the time of all rounds is up
+	events   chan event
+	over     chan struct{}
+	peers    map[int]*peer // by rank
+	hosts    []host        // by rank
+	part     []*peer       // those that take part, in the order of the cells
+	leaf     []int
+	leaves   []string
+	schedule schedule.Schedule
+	done     int
+	judge    *judge.Judge
+	reasons  map[[2]int]string
+	cost     time.Duration
+	lookedAt time.Time
+	listener *listener
+}
+
+// Coordinate runs a whole test over a listener, which it closes. The error is of this end; what became of the others is in the
+// document, which holds what was measured in any case.
+func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Document, error) {
+	c := &coordinator{
+		cfg: cfg, begun: time.Now(), events: make(chan event, 4096), over: make(chan struct{}), peers: map[int]*peer{}, hosts: make([]host, cfg.Ranks),
+		reasons: map[[2]int]string{}, lookedAt: time.Now(),
+	}
+	for r := range c.hosts {
+		c.hosts[r].Rank = r
+		if r < len(cfg.Names) {
+			c.hosts[r].Name = cfg.Names[r]
+		}
+	}
+	c.listener = listen(l, c)
+	err := c.run(ctx)
+	why := "the run is over"
+	if ctx.Err() != nil {
+		why, err = "the run was stopped", context.Cause(ctx)
+		c.settle(ctx)
+	} else if err != nil {
+		why = err.Error()
+	}
+	close(c.over)
+	c.listener.close()
+	parted := make(chan struct{}, len(c.peers))
+	for _, p := range c.peers {
+		go func() {
+			p.end("bye", why)
+			parted <- struct{}{}
+		}()
+	}
+	for range c.peers {
+		<-parted
+	}
+	return c.document(err), err
+}
+
+func (c *coordinator) run(ctx context.Context) error {
+	if err := c.gather(ctx); err != nil {
+		return err
+	}
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	if err := c.plan(); err != nil {
+		return err
+	}
+	each := c.cfg.Measure + lead + tail
+	c.until = time.Now().Add(time.Minute + 2*max(c.cfg.Time, time.Duration(c.schedule.Rounds)*(each+perRound)))
+	for c.done < c.schedule.Rounds {
+		r := c.schedule.At(c.done)
+		c.tell(Progress{Round: c.done + 1, Rounds: c.schedule.Rounds, Label: r.Label, Left: time.Duration(c.schedule.Rounds-c.done) * (each + c.meanCost())})
+		if err := c.round(ctx, r, judge.AllRails); err != nil {
+			return err
+		}
+		c.done++
+		if c.living() < 2 {
+			return fmt.Errorf("fewer than two hosts are left after round %d", c.done)
+		}
+	}
+	for r, more := c.judge.Next(); more; r, more = c.judge.Next() {
+		c.tell(Progress{Round: c.rounds() + 1, Rounds: c.schedule.Rounds, Label: r.Label, Retest: true})
+		if err := c.round(ctx, r.Round, r.Rail); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle hears what was under way when a run was stopped: a launcher that ends all ranks because one has died (srun -K) may tell this
+// one sooner than the connection to the dead one does.
+func (c *coordinator) settle(ctx context.Context) {
+	const within = 250 * time.Millisecond
+	_ = c.await(context.WithoutCancel(ctx), within, func() bool { return false })
+}
+
+func (c *coordinator) tell(p Progress) {
+	if c.cfg.Progress != nil {
+		c.cfg.Progress(p)
+	}
+}
+
+func (c *coordinator) note(format string, args ...any) {
+	if c.cfg.Note != nil {
+		c.cfg.Note(fmt.Sprintf(format, args...))
+	}
+}
+
+// rounds is how many have been run.
+func (c *coordinator) rounds() int {
+	if c.judge == nil {
+		return 0
+	}
+	return len(c.judge.Rounds())
+}
+
+// meanCost is what a round takes beyond its measuring.
+func (c *coordinator) meanCost() time.Duration {
+	if c.rounds() == 0 {
+		return perRound
+	}
+	return c.cost / time.Duration(c.rounds())
+}
+
+// plan chooses the rounds for the hosts that take part: seven tenths of the time are theirs, the rest is for re-tests.
+func (c *coordinator) plan() error {
+	c.leaf, c.leaves = numberLeaves(plain.Each(c.part, func(p *peer) string { return c.hosts[p.rank].Leaf }))
+	j := c.cfg.Judge
+	o := schedule.Options{Hosts: len(c.part), OneWay: j.OneWay, Seed: j.Seed}
+	if len(c.leaves) > 1 {
+		o.Leaf = c.leaf
+	}
+	if c.cfg.Custom != nil {
+		ranks, names := make([]int, len(c.hosts)), map[string]int{}
+		for r, h := range c.hosts {
+			ranks[r] = -1
+			if h.Name != "" {
+				names[h.Name] = -1
+			}
+		}
+		for i, p := range c.part {
+			ranks[p.rank], names[c.hosts[p.rank].Name] = i, i
+		}
+		var err error
+		if o.Custom, err = c.cfg.Custom(ranks, names); err != nil {
+			return err
+		}
+	}
+	rounds := int(c.cfg.Time / (c.cfg.Measure + lead + tail + perRound))
+	var err error
+	if c.schedule, err = schedule.Fit(c.cfg.Pattern, o, max(rounds*7/10, 1)); err != nil {
+		return err
+	}
+	j.Hosts, j.Leaf, j.Rails, j.Retests = len(c.part), o.Leaf, len(c.cfg.Rails), max(rounds*3/10, 12)
+	c.judge = judge.New(j)
+	return nil
+}
+
+func (c *coordinator) living() int {
+	n := 0
+	for _, p := range c.part {
+		if !p.lost {
+			n++
+		}
+	}
+	return n
+}
+
+// await handles events until ready says so, the time is up or the context ends.
+func (c *coordinator) await(ctx context.Context, within time.Duration, ready func() bool) error {
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case e := <-c.events:
+			c.handle(e)
+			for n := len(c.events); n > 0; n-- { // ready may cost a look at every agent
+				c.handle(<-c.events)
+			}
+		case p := <-c.listener.met:
+			c.comes(p)
+		case <-tick.C:
+			c.lookAfter(time.Now())
+		case <-deadline.C:
+			return nil
+		case <-c.cfg.Snapshots:
+			if c.judge == nil {
+				c.note("%d of %d ranks have come, %.0f s", len(c.peers), c.cfg.Ranks, time.Since(c.begun).Seconds())
+			} else if c.cfg.Snapshot != nil {
+				c.cfg.Snapshot(c.document(errSnapshot))
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// lookAfter finds the agents that have fallen silent, and those that came back. A look that comes late judges nobody: this
+// process had no CPU.
+func (c *coordinator) lookAfter(now time.Time) {
+	late := now.Sub(c.lookedAt) > Silence/3
+	c.lookedAt = now
+	if late {
+		return
+	}
+	for _, p := range c.peers {
+		silent := p.session.Silence()
+		switch {
+		case p.gone || p.excluded:
+		case !p.lost && silent > Silence:
+			c.lose(p, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()), "is the host up, and its agent running? look at its console and at the link")
+		case p.lost && silent < heartbeat*2:
+			c.back(p)
+		}
+	}
+}
+
+// lose takes an agent out of the rounds.
+func (c *coordinator) lose(p *peer, why, remedy string) {
+	if p.lost {
+		return
+	}
+	p.lost, p.lostAt = true, p.heardAt()
+	h := &c.hosts[p.rank]
+	if h.Word == "" || h.Word == stats.Pass {
+		h.lostIn = c.rounds() + 1
+		if c.judge == nil {
+			h.lostIn = 0
+		}
+		h.Verdict = stats.Failure(matrix.Lost, remedy, "%s%s", bounded(why), plain.When(h.lostIn > 0, " (round %d)", h.lostIn))
+		c.note("%s (rank %d) is lost: %s", h.Name, p.rank, bounded(why))
+	}
+	if p.index >= 0 && c.judge != nil {
+		c.judge.Lost(p.index)
+	}
+}
+
+// back takes an agent in again that was silent for a while.
+func (c *coordinator) back(p *peer) {
+	h := &c.hosts[p.rank]
+	if h.Cause != matrix.Lost || p.index < 0 {
+		return
+	}
+	p.lost = false
+	gap := p.heardAt().Sub(p.lostAt).Seconds()
+	h.Verdict = stats.Verdict{Word: stats.Pass}
+	h.note("silent for %.1f s in round %d, then back", gap, h.lostIn)
+	if c.judge != nil {
+		c.judge.Back(p.index)
+	}
+	c.note("%s (rank %d) is back after %.1f s of silence", h.Name, p.rank, gap)
+}
+
+// mostNotes is how many things are told of one host.
+const mostNotes = 16
+
+func (h *host) note(format string, args ...any) {
+	if len(h.Notes) < mostNotes {
+		h.Notes = append(h.Notes, bounded(fmt.Sprintf(format, args...)))
+	}
+}
+
+// bounded makes one short line of what another host said.
+func bounded(text string) string { return plain.Text(control.Bounded(text)) }
+
+// handle takes one event.
+func (c *coordinator) handle(e event) {
+	p := e.peer
+	if e.err != nil {
+		if !p.gone {
+			p.gone = true
+			c.lose(p, e.err.Error(), "look at its own output and its kernel's log (dmesg): it was killed, or has crashed")
+		}
+		return
+	}
+	switch answer := e.answer.(type) {
+	case *Facts:
+		p.facts = answer
+	case *Prepared:
+		p.prepared = answer
+	case *Result:
+		p.result = answer
+	}
+}

@@ -1,0 +1,439 @@
+package fabric
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/verbs"
+)
+
+// fake is a worker without a network: its figures come from a table of slow ranks.
+type fake struct {
+	rank  int
+	slow  map[int]float64 // share that a rank reaches, as a sender
+	fail  func(round int) error
+	flows []Part
+	asked func(PrepareOrder) // beside fail; nil: nobody looks
+	rail  Rail
+	bits  float64       // instead of what it moved; 0: that
+	stall time.Duration // before it says what it moved
+}
+
+func (f *fake) Open(context.Context, OpenOrder, int) Rail { return f.rail }
+
+func (f *fake) Prepare(_ context.Context, p PrepareOrder) ([][]control.Address, error) {
+	if f.fail != nil {
+		if err := f.fail(p.Round); err != nil {
+			return nil, err
+		}
+	}
+	f.flows = p.Flows
+	if f.asked != nil {
+		f.asked(p)
+	}
+	out := make([][]control.Address, len(p.Flows))
+	for i := range out {
+		out[i] = []control.Address{{QPN: uint32(f.rank)}}
+	}
+	return out, nil
+}
+
+func (f *fake) Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error) {
+	select {
+	case <-time.After(g.In + g.Lead + g.Measure + g.Tail + f.stall):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	noise := rand.New(rand.NewPCG(uint64(f.rank), uint64(g.Round)))
+	out := make([]Flow, len(f.flows))
+	for i := range out {
+		if len(g.Addresses[rail][i]) == 0 {
+			continue
+		}
+		share := 1.0
+		if s, slow := f.slow[f.rank]; slow {
+			share = s
+		}
+		out[i].Bits = cmp.Or(f.bits, 1e9*share*math.Exp(noise.NormFloat64()*0.01))
+	}
+	return out, nil
+}
+
+func (f *fake) Close() error { return nil }
+
+// run is one run of a coordinator with agents of this process, in virtual time. Rank r comes r milliseconds after the start.
+type run struct {
+	ranks  int
+	cfg    func(*Config)
+	agent  func(rank int, c *AgentConfig) bool // false: this rank stays away
+	worker func(rank int) *fake
+	late   map[int]time.Duration // ranks that come later than the others
+	during func(n *network)      // beside the run
+}
+
+// outcome is what a run left.
+type outcome struct {
+	*report.Document
+	agents []error // how each rank's agent ended
+	notes  []string
+}
+
+// host is what became of a rank.
+func (o outcome) host(rank int) matrix.Host {
+	i := slices.IndexFunc(o.Fabric.Hosts, func(h matrix.Host) bool { return h.Rank == rank })
+	return o.Fabric.Hosts[i]
+}
+
+func (r run) run(t *testing.T) (outcome, error) {
+	t.Helper()
+	var e outcome
+	var err error
+	synctest.Test(t, func(t *testing.T) { e, err = r.inBubble(t) })
+	return e, err
+}
+
+func (r run) inBubble(t *testing.T) (outcome, error) {
+	n := newNetwork()
+	e := outcome{agents: make([]error, r.ranks)}
+	var mu sync.Mutex // of the notes, which the server makes, too
+	cfg := Config{
+		Ranks: r.ranks, Key: Key("job", "secret"), Version: "v1", Wait: 5 * time.Second, Rails: []string{""},
+		Pattern: schedule.Pairs, Time: time.Minute,
+		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
+		Measure: 200 * time.Millisecond, Judge: judge.Config{Seed: 1},
+		Note: func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			e.notes = append(e.notes, s)
+		},
+	}
+	if r.cfg != nil {
+		r.cfg(&cfg)
+	}
+	var wg sync.WaitGroup
+	for rank := range r.ranks {
+		a := AgentConfig{
+			Hello: Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank)}, Version: "v1",
+			Key: cfg.Key, Places: []string{"node0:1"}, Wait: 2 * time.Minute, Facts: func() Facts { return Facts{CPUs: 2} },
+			Dial: func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, rank) },
+			Worker: func(int) Worker {
+				w := &fake{rank: rank}
+				if r.worker != nil {
+					w = r.worker(rank)
+				}
+				return w
+			},
+		}
+		if r.agent != nil && !r.agent(rank, &a) {
+			continue
+		}
+		wg.Go(func() {
+			time.Sleep(time.Duration(rank)*time.Millisecond + r.late[rank])
+			_, e.agents[rank] = Join(t.Context(), a)
+		})
+	}
+	if r.during != nil {
+		wg.Go(func() { r.during(n) })
+	}
+	o, err := Coordinate(t.Context(), n, cfg)
+	wg.Wait()
+	e.Document = o
+	return e, err
+}
+
+func findings(m *matrix.Matrix) []string {
+	var out []string
+	for _, f := range m.Findings {
+		if f.Word != stats.Pass {
+			out = append(out, fmt.Sprintf("%s %s %s", f.Cause, f.Subject, m.Hosts[f.From].Name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestRunFindsTheSlowHost(t *testing.T) {
+	o, err := run{ranks: 6, worker: func(rank int) *fake { return &fake{rank: rank, slow: map[int]float64{4: 0.6}} }}.run(t)
+	if err := errors.Join(append(o.agents, err)...); err != nil {
+		t.Fatal(err)
+	}
+	if got := findings(o.Fabric); !slices.Equal(got, []string{"slow sender node4"}) {
+		t.Errorf("%q", got)
+	}
+	for _, h := range o.Fabric.Hosts {
+		if h.Word != stats.Pass || h.Name != fmt.Sprintf("node%d", h.Rank) {
+			t.Errorf("%+v", h)
+		}
+	}
+	if o.Fabric.Planned != 10 || len(o.Fabric.Rounds) <= 10 {
+		t.Errorf("%d scheduled, %d in all", o.Fabric.Planned, len(o.Fabric.Rounds))
+	}
+}
+
+// TestEachShiftHasItsFlowLabels: so that a network with several equal ways takes others in each round of a shift. Both ends of a
+// flow have the same, and what is tested again has its own.
+func TestEachShiftHasItsFlowLabels(t *testing.T) {
+	const ranks, qps = 5, 2
+	var mu sync.Mutex
+	labels := map[int]map[uint32]int{} // how often each, by round
+	_, err := run{
+		ranks: ranks,
+		cfg: func(c *Config) {
+			c.Plan.QPs = qps
+			c.Pattern = schedule.Shift
+		},
+		worker: func(rank int) *fake {
+			return &fake{rank: rank, asked: func(p PrepareOrder) {
+				mu.Lock()
+				defer mu.Unlock()
+				if labels[p.Round] == nil {
+					labels[p.Round] = map[uint32]int{}
+				}
+				for _, f := range p.Flows {
+					labels[p.Round][f.FlowLabel]++
+				}
+			}}
+		},
+	}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[uint32]bool{}
+	for _, round := range slices.Sorted(maps.Keys(labels))[:ranks-1] {
+		for label, ends := range labels[round] {
+			if label%qps != 1 || seen[label] || ends != 2*ranks {
+				t.Errorf("round %d: %d ends with flow label %d; before: %v", round, ends, label, seen)
+			}
+			seen[label] = true
+		}
+	}
+	if len(seen) != ranks-1 {
+		t.Errorf("flow labels %v of %d shifts", seen, ranks-1)
+	}
+}
+
+// long is a run of about fifteen seconds.
+func long(c *Config) {
+	c.Pattern, c.Custom = schedule.Custom, func(ranks []int, _ map[string]int) ([]schedule.Round, error) {
+		there := slices.DeleteFunc(slices.Clone(ranks), func(place int) bool { return place < 0 })
+		var out []schedule.Round
+		for k := range 60 {
+			out = append(out, schedule.NewRound("matching", schedule.Matching(there, 1, uint64(k))))
+		}
+		return out, nil
+	}
+}
+
+// TestBadHosts: whatever is wrong with rank 3 is told of it, and the others are measured.
+//
+// A name that does not resolve, resolves to loopback or to another host: agent.TestPlaceThatIsNotRankZero. In namespaces, with real
+// devices: cli/fabric.TestCluster.
+func TestBadHosts(t *testing.T) {
+	sick := func(r Rail, fail func(int) error) func(int) *fake {
+		return func(rank int) *fake {
+			if rank != 3 {
+				return &fake{rank: rank}
+			}
+			return &fake{rank: rank, rail: r, fail: fail}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		r      run
+		cause  stats.Cause // empty: it takes part
+		reason string      // in its reason, or its notes
+	}{
+		{"never comes", run{
+			agent: func(rank int, _ *AgentConfig) bool { return rank != 3 },
+			cfg:   func(c *Config) { c.Hosts = []string{"node4", "node3", "node2", "node1", "node0"} },
+		}, matrix.Absent, "did not come within 5s"},
+		{"slow to start by a minute", run{late: map[int]time.Duration{3: time.Minute}, cfg: func(c *Config) { c.Wait = 90 * time.Second }}, "", ""},
+		{"comes when the run has begun", run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long}, matrix.Absent, "it came after 8 s, when the run had begun"},
+		{"another version", run{agent: func(rank int, c *AgentConfig) bool {
+			if rank == 3 {
+				c.Version = "v2"
+			}
+			return true
+		}}, matrix.Unfit, "v2, and rank 0 is v1"},
+		{"two ranks on one host", run{agent: func(rank int, c *AgentConfig) bool {
+			if rank == 3 {
+				c.Hello.Place = "2"
+			}
+			return true
+		}}, matrix.Unfit, "shares host node3 with rank 2"},
+		{"two ranks on one host, the higher first", run{late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *AgentConfig) bool {
+			if rank == 3 {
+				c.Hello.Place = "2"
+			}
+			return true
+		}}, matrix.Unfit, "shares host node3 with rank 2"},
+		{"another clock", run{agent: func(rank int, c *AgentConfig) bool {
+			if rank == 3 {
+				c.skew = -90 * time.Second
+			}
+			return true
+		}}, "", "its clock is -90.0 s off rank 0's"},
+		{"one CPU", run{agent: func(rank int, c *AgentConfig) bool {
+			if rank == 3 {
+				c.Facts = func() Facts { return Facts{CPUs: 1, Warnings: []string{"one CPU only"}} }
+			}
+			return true
+		}}, "", "one CPU only"},
+		{"its device does not open", run{worker: sick(Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}, nil)}, matrix.Unfit, "mlx5_0: port 1 is DOWN"},
+		{"its device vanishes in round 40", run{cfg: long, worker: sick(Rail{}, func(round int) error {
+			if round >= 39 {
+				return errors.New("the device is gone")
+			}
+			return nil
+		})}, matrix.Lost, "the device is gone"},
+		{"killed in mid-run", run{cfg: long, during: func(n *network) {
+			time.Sleep(time.Second)
+			n.of(3).kill()
+		}}, matrix.Lost, "its agent has ended"},
+		{"stopped in mid-run", run{cfg: long, during: func(n *network) {
+			time.Sleep(time.Second)
+			n.of(3).hold(true)
+			time.Sleep(time.Minute)
+			n.of(3).kill()
+		}}, matrix.Lost, "not heard of for 3."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.r.ranks = 5
+			o, err := tt.r.run(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := o.host(3)
+			if h.Cause != tt.cause || !strings.Contains(strings.Join(append(h.Notes, h.Reason), "; "), tt.reason) {
+				t.Errorf("%+v", h)
+			}
+			if got := findings(o.Fabric); len(got) > 0 {
+				t.Errorf("findings %q among the rest", got)
+			}
+			least := 4 * 3
+			if tt.cause == "" {
+				least = 5 * 4
+			}
+			if o.Fabric.Judged.Tested < least {
+				t.Errorf("%d pairs tested", o.Fabric.Judged.Tested)
+			}
+			if tt.name == "never comes" && h.Name != "node3" {
+				t.Errorf("named %q", h.Name)
+			}
+			if strings.Contains(tt.name, "round 40") && !strings.Contains(h.Reason, "(round 4") {
+				t.Errorf("lost: %s", h.Reason)
+			}
+			for rank, err := range o.agents {
+				if err != nil && rank != 3 {
+					t.Errorf("rank %d: %v", rank, err)
+				}
+			}
+		})
+	}
+}
+
+func TestDuplicateRankIsRefused(t *testing.T) {
+	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
+		if rank == 3 {
+			c.Hello.Rank = 2
+		}
+		return true
+	}}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.agents[3] == nil || !strings.Contains(o.agents[3].Error(), "rank 2 is there already") {
+		t.Errorf("the second one ended with %v", o.agents[3])
+	}
+	if h := o.host(2); h.Word != stats.Pass || len(h.Notes) != 1 || !strings.Contains(h.Notes[0], "second process") {
+		t.Errorf("%+v, agents %v", h, o.agents)
+	}
+}
+
+func TestStrangersStayOut(t *testing.T) {
+	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
+		if rank == 3 {
+			c.Key, c.Wait = Key("job", "guess"), time.Second
+		}
+		return true
+	}}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), "token is not this server's") || o.Fabric.Judged.Tested != 3*2 {
+		t.Errorf("%+v, %v", o.host(3), o.agents[3])
+	}
+}
+
+func TestSilenceIsNoticedWithinThreeSecondsAndForgiven(t *testing.T) {
+	var cut time.Time
+	var noticed time.Duration
+	o, err := run{
+		ranks: 5,
+		cfg: func(c *Config) {
+			long(c)
+			note := c.Note
+			c.Note = func(s string) {
+				note(s)
+				if strings.Contains(s, "is lost") && noticed == 0 {
+					noticed = time.Since(cut)
+				}
+			}
+		},
+		during: func(n *network) {
+			time.Sleep(1500 * time.Millisecond)
+			cut = time.Now()
+			n.of(3).hold(true)
+			time.Sleep(4500 * time.Millisecond)
+			n.of(3).hold(false)
+		},
+	}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if noticed < Silence-heartbeat || noticed > Silence+2*look {
+		t.Errorf("noticed after %v", noticed)
+	}
+	if h := o.host(3); h.Word != stats.Pass || len(h.Notes) != 1 || !strings.HasPrefix(h.Notes[0], "silent for ") {
+		t.Errorf("%+v", h)
+	}
+	if got := findings(o.Fabric); len(got) > 0 {
+		t.Errorf("accused: %q", got)
+	}
+}
+
+// TestShortSilenceCostsNothing: a link that is silent for less than the limit is not even noted.
+func TestShortSilenceCostsNothing(t *testing.T) {
+	o, err := run{ranks: 5, cfg: long, during: func(n *network) {
+		time.Sleep(1500 * time.Millisecond)
+		n.of(3).hold(true)
+		time.Sleep(Silence - 2*heartbeat)
+		n.of(3).hold(false)
+	}}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := o.host(3); h.Word != stats.Pass || len(h.Notes) != 0 || len(findings(o.Fabric)) > 0 {
+		t.Errorf("%+v, findings %q", h, findings(o.Fabric))
+	}
+}

@@ -1,0 +1,273 @@
+package fabric
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// mostCells bounds the cells inside a document.
+const mostCells = 4 << 20
+
+// document is what there is now; stopped is why the run ended before its end.
+func (c *coordinator) document(stopped error) *report.Document {
+	d := &report.Document{
+		Schema: report.SchemaVersion, Tool: "gobw", Version: c.cfg.Version, Started: c.begun, Finished: time.Now(), Complete: stopped == nil,
+		Fabric: &matrix.Matrix{Latency: c.cfg.Judge.Latency, Pattern: string(c.schedule.Pattern), Planned: c.schedule.Rounds, Rails: slices.Clone(c.cfg.Rails)},
+	}
+	if stopped != nil {
+		d.Failure, _, _ = strings.Cut(stopped.Error(), "\n") // its hosts have verdicts of their own
+	}
+	m := d.Fabric
+	c.addHosts(d)
+	if len(c.leaves) > 1 {
+		m.Leaves = c.leaves
+	}
+	if c.judge != nil {
+		Conclude(d, c.judge, c.cfg.Plan, c.cfg.Measure)
+		for i := range m.Findings {
+			c.explain(m, &m.Findings[i])
+		}
+	}
+	d.Checks = Checks(d)
+	d.Client.Device = strings.Join(m.Rails, ", ")
+	return d
+}
+
+// addHosts lists those that take part in the order of the cells, and then the others.
+func (c *coordinator) addHosts(d *report.Document) {
+	m := d.Fabric
+	add := func(h host) {
+		if h.Word == "" {
+			h.Verdict = stats.Failure(matrix.Absent, "", "it had not come when the run ended")
+			if c.peers[h.Rank] != nil {
+				h.Verdict = stats.Failure(matrix.Unfit, "", "it came, but the run ended before it could begin")
+			}
+		}
+		h.Notes = slices.Clone(h.Notes)
+		m.Hosts = append(m.Hosts, h.Host)
+	}
+	for _, p := range c.part {
+		h := c.hosts[p.rank]
+		add(h)
+		for i, device := range h.Devices {
+			m.Rails[i] = cmp.Or(m.Rails[i], device)
+		}
+		if h.software {
+			d.Client.Software, d.Label = true, "software device, not a NIC"
+		}
+	}
+	for r, h := range c.hosts {
+		if !slices.ContainsFunc(c.part, func(p *peer) bool { return p.rank == r }) {
+			add(h)
+		}
+	}
+}
+
+// Conclude adds to a document, whose hosts and rails are known, what a judge has seen and found: rounds, cells, findings and records.
+func Conclude(d *report.Document, j *judge.Judge, spec plan.Spec, measure time.Duration) {
+	m := d.Fabric
+	m.Rounds = j.Rounds()
+	m.Findings, m.Judged = j.Conclude()
+	cells := j.Cells()
+	m.Cells.Left = max(0, len(cells)-mostCells)
+	for _, x := range cells[:len(cells)-m.Cells.Left] {
+		share := 0.0
+		if x.State == matrix.Measured {
+			share = math.Round(min(j.Share(x), 1e3)*1e4) / 1e4
+		}
+		m.Cells.Add(int(x.From), int(x.To), int(x.Round), int(x.Rail), x.State, float64(x.Value), share)
+	}
+	d.Records = records(m, spec, measure)
+}
+
+// explain says why a finding has no figure, or what its sides tell, and how to see it alone.
+func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
+	if f.Word != stats.Fail || f.Subject == matrix.Trunk {
+		return
+	}
+	why := ""
+	for pair, reason := range c.reasons {
+		if !f.OfHost() && pair == [2]int{f.From, f.To} || f.OfHost() && f.Cause == matrix.NotConnected && (pair[0] == f.From || pair[1] == f.From) {
+			why = reason
+		}
+	}
+	switch {
+	case why != "":
+	case f.Cause == matrix.Slow && f.Subject == matrix.WholeOf:
+		why = "both directions: PCIe, CPU or the port itself"
+	case f.Cause == matrix.Slow && f.OfHost():
+		why = "one direction: that half of its cable or port"
+	case f.Cause == matrix.SlowUnderLoad && len(m.Rails) > 1:
+		why = "fine with its rail alone: congestion on its way, or the host's rails share a limit (PCIe, memory)"
+	case f.Cause == matrix.SlowUnderLoad:
+		why = "fine alone: congestion on its way"
+	}
+	f.Reason = strings.Trim(f.Reason+"; "+why, "; ")
+	f.Settle = c.reproduce(m, *f)
+}
+
+// reproduce is the test of two hosts that shows a finding; for a host, with one that is known to be good. It is to be pasted: a host
+// whose name is none has no command.
+func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
+	from, to := f.From, f.To
+	if from == to {
+		to = slices.IndexFunc(c.part, func(p *peer) bool {
+			return p.index != from && !slices.ContainsFunc(m.Findings, func(g matrix.Finding) bool { return g.From == p.index || g.To == p.index })
+		})
+		if f.Subject == matrix.Receiver {
+			from, to = to, from
+		}
+	}
+	if from < 0 || to < 0 || !matrix.Pasteable(m.Hosts[from].Name) || !matrix.Pasteable(m.Hosts[to].Name) {
+		return ""
+	}
+	tool := "gobw"
+	if m.Latency {
+		tool = "golat"
+	}
+	command := fmt.Sprintf("%s %s %s -s %d -D 5", tool, c.cfg.Plan.Operation, m.Hosts[to].Name, c.cfg.Plan.Sizes[0])
+	command += plain.When(c.cfg.Plan.QPs > 1, " -q %d", c.cfg.Plan.QPs)
+	command += plain.When(m.Rails[f.Rail] != "", " -d %s", quoted(m.Rails[f.Rail]))
+	return fmt.Sprintf("see it alone: 'gobw serve' at %s; at %s: %s", m.Hosts[to].Name, m.Hosts[from].Name, command)
+}
+
+// Checks are the verdicts on each host, on the paths that are not good, and on what the run could see.
+func Checks(d *report.Document) []report.Check {
+	m := d.Fabric
+	var out []report.Check
+	shares := func(f matrix.Finding) string {
+		s := "-"
+		if f.Busy.N > 0 {
+			s = fmt.Sprintf("busy %s (%d re-tests)", matrix.Percent(f.Busy.Median), f.Busy.N)
+		}
+		return s + plain.When(f.Alone.N > 0, ", alone %s (%d)", matrix.Percent(f.Alone.Median), f.Alone.N)
+	}
+	for i, h := range m.Hosts {
+		c := report.Check{Expression: "the host is good", Point: h.Called(), Actual: "-", Verdict: h.Verdict}
+		for _, f := range m.Findings {
+			if f.OfHost() && f.From == i && f.Word != stats.Pass && (c.Word == stats.Pass || c.Word == stats.CannotTell && f.Word == stats.Fail) {
+				c.Actual, c.Verdict = shares(f), f.Verdict
+			}
+		}
+		out = append(out, c)
+	}
+	for _, f := range m.Findings {
+		if !f.OfHost() && f.Word != stats.Pass {
+			out = append(out, report.Check{Expression: fmt.Sprintf("the %s is good", f.Subject), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
+		}
+	}
+	seen := report.Check{Expression: "a slow host is seen", Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
+	switch p := m.Judged.HostPower; {
+	case !d.Complete:
+		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "it was stopped: %s", plain.Text(d.Failure))
+	case p > 0 && m.Cells.Len() > 0:
+		seen.Actual = "slower by " + matrix.Percent(p)
+	default:
+		seen.Verdict = stats.Unknown(stats.Unclear, "a longer --time, longer rounds (--round), or more hosts", "too noisy, or too few hosts known to be good")
+	}
+	return append(out, seen)
+}
+
+// quoted is a word as a shell takes it, whatever is in it.
+func quoted(word string) string {
+	if matrix.Pasteable(strings.ReplaceAll(word, "@", ".")) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(plain.Text(word), "'", `'\''`) + "'"
+}
+
+// Records of one run.
+const (
+	mostRuns      = 10      // of each series: the scheduled rounds are divided into so many blocks of time
+	mostSeries    = 100_000 // records of hosts and links: of more hosts there are fewer runs
+	leastForALink = 4       // rounds in which a link must have been measured to be a series
+)
+
+// records are the figures that comparisons, gates and trends work on, as of any other test: the median of what each class of paths,
+// each host as a sender and as a receiver, and each link that was measured often has moved in a block of rounds. A block is a run:
+// rounds are repetitions in time, hosts are none.
+func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.Record {
+	type series struct {
+		rail, fan  int
+		path, host string
+		side       string
+	}
+	scheduled := 0
+	for _, r := range m.Rounds {
+		if !r.Retest {
+			scheduled++
+		}
+	}
+	runs := max(1, min(mostRuns, scheduled, mostSeries/max(2*len(m.Hosts)*len(m.Rails), 1)))
+	values := map[series][][]float64{}
+	c := &m.Cells
+	for i := range c.Len() {
+		if !m.Scheduled(i) {
+			continue
+		}
+		fan := m.Rounds[c.Round[i]].FanIn
+		from, to := m.Hosts[c.From[i]].Called(), m.Hosts[c.To[i]].Called()
+		of := []series{{c.Rail[i], fan, m.Path(c.From[i], c.To[i]), "", ""}}
+		if fan <= 1 {
+			of = append(of, series{c.Rail[i], 0, "", from, "sending"}, series{c.Rail[i], 0, "", to, "receiving"}, series{c.Rail[i], 0, "", from + " -> " + to, "link"})
+		}
+		for _, s := range of {
+			if values[s] == nil {
+				values[s] = make([][]float64, runs)
+			}
+			run := c.Round[i] * runs / scheduled
+			values[s][run] = append(values[s][run], c.Value[i])
+		}
+	}
+	keys := make([]series, 0, len(values))
+	for s, blocks := range values {
+		n := 0
+		for _, b := range blocks {
+			n += len(b)
+		}
+		if s.side != "link" || n >= leastForALink {
+			keys = append(keys, s)
+		}
+	}
+	slices.SortFunc(keys, func(a, b series) int {
+		order := func(s series) int { return slices.Index([]string{"", "sending", "receiving", "link"}, s.side) }
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.rail, b.rail), cmp.Compare(a.fan, b.fan), cmp.Compare(a.path, b.path), cmp.Compare(a.host, b.host))
+	})
+	direction := "both"
+	if scheduled > 0 && m.Rounds[0].OneWay {
+		direction = "out"
+	}
+	var out []report.Record
+	for _, s := range keys {
+		run := 0
+		for _, block := range values[s] {
+			if len(block) == 0 {
+				continue
+			}
+			run++
+			r := report.Record{DurationTest: true, Seconds: measure.Seconds(), Run: run, Plan: report.Plan{
+				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: direction, SizeBytes: uint64(spec.Sizes[0]),
+				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: s.side, FanIn: s.fan,
+			}}
+			v := stats.Summarize(block, stats.DefaultConfidence).Median
+			if m.Latency { // the median of the cells' medians, and no more
+				r.Latency = &report.Latency{Samples: uint64(len(block)), MinNs: v, P50Ns: v, MaxNs: v, MeanNs: v}
+			} else {
+				r.Bandwidth.AverageBitsPerS = v
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}

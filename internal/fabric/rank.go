@@ -1,0 +1,253 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Identity is this process's part in a test of many hosts.
+type Identity struct {
+	Rank, Size int
+	Source     string   // what said so: "Slurm step 7.0"
+	Job        string   // the same at all ranks of a run, and at no other's; empty: unknown
+	Rendezvous []string // where rank 0 may be, the likeliest first: host or host:port
+	Hosts      []string // all hosts of the run, where the launcher tells; in no order of ranks
+	Host       string   // what the launcher calls this host; empty: ask the system
+	Leaf       string   // leaf switch, where the launcher tells
+	Port       int      // a port that the launcher reserved for this job; 0: none
+}
+
+// RankFlags are what the command line says; they come before all environments.
+type RankFlags struct {
+	Rank        int // -1: not given
+	Size        int // 0: not given
+	Coordinator string
+}
+
+// mostRanks bounds a test.
+const mostRanks = 1 << 16
+
+// ErrAlone says that nothing told this process of others.
+var ErrAlone = errors.New("no launcher tells this process of other ranks")
+
+// Discover finds this process's rank in the order: flags, Slurm step, Kubernetes Indexed Job, Open MPI, PMI, PMIx, torchrun.
+// A launcher that was itself started in a Slurm step or a pod (mpirun in an allocation starts its daemons by srun) has set
+// its own variables beside those that its daemon inherited: its own count. hosts is an optional host list of the user's.
+func Discover(f RankFlags, env func(string) string, hosts []string) (Identity, error) {
+	e := environment{get: env}
+	id, err := e.identify(f, hosts)
+	if err != nil {
+		return Identity{}, err
+	}
+	if f.Size > 0 {
+		id.Size = f.Size
+	}
+	if f.Rank >= 0 {
+		id.Rank = f.Rank
+	}
+	switch {
+	case f.Coordinator != "":
+		id.Rendezvous = []string{f.Coordinator}
+	case len(id.Rendezvous) == 0 && len(hosts) > 0:
+		id.Rendezvous = hosts
+	}
+	return id, id.check()
+}
+
+func (id Identity) check() error {
+	switch {
+	case id.Size < 1 || id.Size > mostRanks:
+		return fmt.Errorf("%s: %d ranks: want 2 to %d", id.Source, id.Size, mostRanks)
+	case id.Rank < 0 || id.Rank >= id.Size:
+		return fmt.Errorf("%s: rank %d of %d does not exist", id.Source, id.Rank, id.Size)
+	case id.Size == 1:
+		return fmt.Errorf("%s: one rank alone: a fabric test needs two hosts or more (srun -N2 ...)", id.Source)
+	case id.Rank > 0 && len(id.Rendezvous) == 0:
+		return fmt.Errorf("%s: nothing says where rank 0 is: give --coordinator HOST[:PORT] or --hosts FILE", id.Source)
+	}
+	return nil
+}
+
+type environment struct {
+	get func(string) string
+	err error
+}
+
+// number reads a variable that must be a number.
+func (e *environment) number(name string) int {
+	n, err := strconv.Atoi(e.get(name))
+	if err != nil && e.err == nil {
+		e.err = fmt.Errorf("environment: %s=%q: want a number", name, e.get(name))
+	}
+	return n
+}
+
+func (e *environment) identify(f RankFlags, hosts []string) (Identity, error) {
+	if f.Rank >= 0 && f.Size > 0 {
+		return Identity{Source: "--rank"}, nil
+	}
+	id, outer, err := e.scheduler(f)
+	if err != nil {
+		return id, err
+	}
+	switch inner, some := e.mpi(f); {
+	case some && !outer:
+		id = inner
+	case some && !e.ofSlurm(id):
+		inner.Source += ", inside " + id.Source
+		if len(inner.Rendezvous) == 0 {
+			inner.Rendezvous = id.Rendezvous
+		}
+		id = inner
+	case outer:
+	case e.get("RANK") != "" && e.get("WORLD_SIZE") != "":
+		id = Identity{Source: "RANK and WORLD_SIZE", Rank: e.number("RANK"), Size: e.number("WORLD_SIZE")}
+		if addr := e.get("MASTER_ADDR"); addr != "" {
+			id.Rendezvous = []string{addr}
+		}
+	case e.get("SLURM_JOB_ID") != "" && len(hosts) == 0:
+		return id, fmt.Errorf("inside Slurm job %s but not in a step of it: a program that is started without srun is alone; start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
+	default:
+		return id, ErrAlone
+	}
+	return id, e.err
+}
+
+// scheduler is what the cluster's scheduler says.
+func (e *environment) scheduler(f RankFlags) (id Identity, some bool, err error) {
+	switch {
+	case e.get("SLURM_STEP_ID") != "" && !batchStep(e.get("SLURM_STEP_ID")):
+		id, err = e.slurm()
+	case e.get("JOB_COMPLETION_INDEX") != "":
+		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: indexedJob(e.get("HOSTNAME"))}
+		id.Size = e.ranks(f, "JOB_COMPLETION_INDEX is set, but not how many pods there are: give --ranks N or set GOBW_RANKS to the Job's completions")
+		if c := e.get("GOBW_COORDINATOR"); c != "" {
+			id.Rendezvous = []string{c}
+		}
+	default:
+		return id, false, nil
+	}
+	return id, true, err
+}
+
+// mpi is what an MPI launcher says.
+func (e *environment) mpi(f RankFlags) (id Identity, some bool) {
+	switch {
+	case e.get("OMPI_COMM_WORLD_RANK") != "":
+		id = Identity{
+			Source: "Open MPI", Rank: e.number("OMPI_COMM_WORLD_RANK"), Size: e.number("OMPI_COMM_WORLD_SIZE"),
+			Job: e.get("OMPI_MCA_ess_base_jobid"), Rendezvous: launcherOfOpenMPI(e.get("OMPI_MCA_orte_hnp_uri")),
+		}
+	case e.get("PMI_RANK") != "":
+		id = Identity{Source: "PMI", Rank: e.number("PMI_RANK"), Size: e.number("PMI_SIZE"), Job: e.get("PMI_JOBID")}
+	case e.get("PMIX_RANK") != "":
+		id = Identity{Source: "PMIx", Rank: e.number("PMIX_RANK"), Job: e.get("PMIX_NAMESPACE")}
+		if !strings.HasPrefix(id.Job, slurmPMIx) {
+			id.Size = e.ranks(f, "PMIX_RANK is set, but not how many ranks there are (a PMIx server alone knows): give --ranks N or set GOBW_RANKS")
+		}
+	default:
+		return id, false
+	}
+	return id, true
+}
+
+// ranks is their number, where the launcher does not tell.
+func (e *environment) ranks(f RankFlags, otherwise string) int {
+	switch {
+	case e.get("GOBW_RANKS") != "":
+		return e.number("GOBW_RANKS")
+	case f.Size == 0 && e.err == nil:
+		e.err = errors.New(otherwise)
+	}
+	return 0
+}
+
+// slurmPMIx begins the namespaces of 'srun --mpi=pmix': slurm.pmix.JOB.STEP.
+const slurmPMIx = "slurm.pmix."
+
+// ofSlurm tells whether the variables of PMI or PMIx are those that the Slurm step has set itself ('srun --mpi=pmi2', pmix),
+// so that Slurm, which knows the hosts, too, may be asked alone. All ranks of a run come to the same answer.
+func (e *environment) ofSlurm(step Identity) bool {
+	job := e.get("SLURM_JOB_ID")
+	switch {
+	case job == "" || e.get("OMPI_COMM_WORLD_RANK") != "": // which srun never sets
+		return false
+	case e.get("PMI_RANK") == "":
+		return strings.HasPrefix(e.get("PMIX_NAMESPACE"), slurmPMIx)
+	case e.get("PMI_JOBID") == "":
+		return e.get("PMI_SIZE") == strconv.Itoa(step.Size)
+	}
+	return e.get("PMI_JOBID") == job || strings.HasPrefix(e.get("PMI_JOBID"), job+".")
+}
+
+// batchStep tells the step of a batch script, which newer Slurms number, from one that srun made: the numbers of the batch,
+// external and interactive steps are the highest.
+func batchStep(step string) bool {
+	n, err := strconv.ParseUint(step, 10, 64)
+	return err == nil && n >= 0xffff_fff0
+}
+
+func (e *environment) slurm() (Identity, error) {
+	job, step := e.get("SLURM_JOB_ID"), e.get("SLURM_STEP_ID")
+	id := Identity{
+		Source: fmt.Sprintf("Slurm step %s.%s", job, step), Job: strings.Join([]string{e.get("SLURM_CLUSTER_NAME"), job, step}, "."),
+		Rank: e.number("SLURM_PROCID"), Host: e.get("SLURMD_NODENAME"), Leaf: leafOfAddress(e.get("SLURM_TOPOLOGY_ADDR")),
+	}
+	size := "SLURM_STEP_NUM_TASKS"
+	if e.get(size) == "" {
+		size = "SLURM_NTASKS"
+	}
+	id.Size = e.number(size)
+	list := e.get("SLURM_STEP_NODELIST")
+	if list == "" {
+		list = e.get("SLURM_JOB_NODELIST")
+	}
+	hosts, err := ExpandHosts(list)
+	if err != nil {
+		return id, fmt.Errorf("SLURM_STEP_NODELIST: %w", err)
+	}
+	// Rank 0 is on the first host, but with an arbitrary distribution (-m arbitrary) on any: the others are tried after it.
+	id.Rendezvous, id.Hosts = hosts, hosts
+	if ports := e.get("SLURM_STEP_RESV_PORTS"); ports != "" {
+		first, _, _ := strings.Cut(ports, "-")
+		first, _, _ = strings.Cut(first, ",")
+		if n, err := strconv.ParseUint(first, 10, 16); err == nil {
+			id.Port = int(n)
+		}
+	}
+	return id, nil
+}
+
+// indexedJob takes the index off a pod's host name: what is left is the Job's name.
+func indexedJob(host string) string {
+	i := strings.LastIndexByte(host, '-')
+	if i < 0 {
+		return ""
+	}
+	return host[:i]
+}
+
+// launcherOfOpenMPI are the addresses in "123.0;tcp://10.0.0.1,192.168.0.1:4711": where mpirun runs, which is where rank 0
+// is unless the host list says otherwise.
+func launcherOfOpenMPI(uri string) []string {
+	var out []string
+	for part := range strings.SplitSeq(uri, ";") {
+		rest, isTCP := strings.CutPrefix(strings.TrimSpace(part), "tcp://")
+		if !isTCP {
+			continue
+		}
+		if i := strings.LastIndexByte(rest, ':'); i > 0 {
+			rest = rest[:i]
+		}
+		for a := range strings.SplitSeq(rest, ",") {
+			if net.ParseIP(a) != nil && !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}

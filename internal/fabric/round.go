@@ -1,0 +1,366 @@
+package fabric
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/verbs"
+)
+
+// end is a flow's place among those of one agent.
+type end struct {
+	peer  *peer
+	place int
+}
+
+// flowEnds are both ends of a flow: who posts requests, and the other.
+type flowEnds struct {
+	schedule.Flow
+	initiator, target end
+	mirrored          bool // the ping-pong of the flow before: the same objects, seen from the other end
+	dead              bool // an end was lost before the round
+}
+
+// round runs one round and hands its cells to the judge.
+func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) error {
+	begun := time.Now()
+	if begun.After(c.until) {
+		return fmt.Errorf("the time was up after round %d: agents took long to answer", c.rounds())
+	}
+	number := c.judge.Round(r.Round)
+	rails := []int{rail}
+	if rail == judge.AllRails {
+		rails = rails[:0]
+		for i := range c.cfg.Rails {
+			rails = append(rails, i)
+		}
+	}
+	flows := c.lay(r.Flows)
+	if err := c.prepare(ctx, int(number), rails, flows); err != nil {
+		return err
+	}
+	if err := c.start(ctx, int(number), rails, flows); err != nil {
+		return err
+	}
+	if err := c.proveLife(ctx, int(number), flows); err != nil {
+		return err
+	}
+	cells := c.cells(number, rails, flows)
+	c.judge.Add(cells)
+	c.cost += time.Since(begun) - lead - c.cfg.Measure - tail
+	if c.cfg.Cells != nil {
+		c.cfg.Cells(plain.Each(c.part, func(p *peer) matrix.Host { return c.hosts[p.rank].Host }), cells)
+	}
+	return nil
+}
+
+// lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
+func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
+	for _, p := range c.part {
+		p.asked, p.prepared, p.result = nil, nil, nil
+	}
+	latency := c.cfg.Plan.Kind == plan.Latency
+	fetches := plan.RowOf(c.cfg.Plan.Operation).Fetches()
+	out := make([]flowEnds, 0, len(flows))
+	known := map[schedule.Flow]int{}
+	for _, f := range flows {
+		e := flowEnds{Flow: f}
+		from, to := c.part[f.From], c.part[f.To]
+		if from.lost || to.lost {
+			e.dead = true
+			out = append(out, e)
+			continue
+		}
+		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; twin && latency && !fetches {
+			e.initiator, e.target, e.mirrored = out[k].target, out[k].initiator, true
+			out = append(out, e)
+			continue
+		}
+		if fetches { // whose data is read does not post
+			from, to = to, from
+		}
+		label := c.flowLabel(f)
+		e.initiator, e.target = ask(from, Part{Initiates: true, FlowLabel: label}), ask(to, Part{FlowLabel: label})
+		known[f] = len(out)
+		out = append(out, e)
+	}
+	return out
+}
+
+// flowLabel is that of a flow's first queue pair: every shift, by how many places the receiver comes after the sender, has
+// others, so that a network with several equal ways takes others, too; and a flow that is tested again has its own again.
+func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
+	n := len(c.part)
+	shift := (f.To - f.From + n) % n
+	return 1 + uint32(shift*max(c.cfg.Plan.QPs, 1))%verbs.MaxFlowLabel
+}
+
+// ask adds a flow to what an agent will be asked for.
+func ask(p *peer, part Part) end {
+	if p.asked == nil {
+		p.asked = &PrepareOrder{}
+	}
+	p.asked.Flows = append(p.asked.Flows, part)
+	return end{p, len(p.asked.Flows) - 1}
+}
+
+// prepare lets the agents make their objects.
+func (c *coordinator) prepare(ctx context.Context, number int, rails []int, flows []flowEnds) error {
+	mtu := c.mtu()
+	var asked []*peer
+	for _, p := range c.part {
+		if p.asked != nil {
+			p.asked.Round, p.asked.Rails, p.asked.MTU = number, rails, mtu
+			p.send(order{kindPrepare, p.asked, kindPrepared, mostAnswer + mostAddress*len(rails)*len(p.asked.Flows)*max(c.cfg.Plan.QPs, 1)})
+			asked = append(asked, p)
+		}
+	}
+	ready := func(p *peer) bool { return p.lost || p.prepared != nil && p.prepared.Round == number }
+	if err := c.await(ctx, readyWithin, all(asked, ready)); err != nil {
+		return err
+	}
+	for k := range flows {
+		f := &flows[k]
+		for _, e := range []end{f.initiator, f.target} {
+			if f.dead || e.peer == nil {
+				continue
+			}
+			if why := e.peer.unready(number, len(rails), len(e.peer.asked.Flows)); why != "" {
+				f.dead = true
+				c.failed(f, why)
+				c.unready(e.peer, why)
+			}
+		}
+	}
+	return nil
+}
+
+// unready tells why an agent has no objects for a round; empty: it has them.
+func (p *peer) unready(number, rails, flows int) string {
+	switch {
+	case p.lost:
+		return "lost"
+	case p.prepared == nil || p.prepared.Round != number:
+		return fmt.Sprintf("not ready within %v", readyWithin)
+	case p.prepared.Error != "":
+		return bounded(p.prepared.Error)
+	case len(p.prepared.Addresses) != rails:
+		return "it prepared other rails than it was asked to"
+	}
+	for _, rail := range p.prepared.Addresses {
+		if len(rail) != flows {
+			return "it prepared other flows than it was asked to"
+		}
+	}
+	return ""
+}
+
+// mostFailures is how often an agent may fail a round by itself before it is left out.
+const mostFailures = 2
+
+// unready counts what an agent failed by itself.
+func (c *coordinator) unready(p *peer, why string) {
+	if p.lost {
+		return
+	}
+	if p.failedIn == c.rounds() {
+		return
+	}
+	p.failedIn = c.rounds()
+	c.hosts[p.rank].note("round %d: %s", p.failedIn, why)
+	if p.failures++; p.failures >= mostFailures {
+		c.lose(p, why, "run 'gobw doctor' there")
+		p.excluded = true
+	}
+}
+
+// start gives all ends their peers' addresses and waits for what they moved.
+func (c *coordinator) start(ctx context.Context, number int, rails []int, flows []flowEnds) error {
+	messages := map[*peer]*GoOrder{}
+	of := func(p *peer) *GoOrder {
+		g := messages[p]
+		if g == nil {
+			g = &GoOrder{Round: number, Lead: lead, Measure: c.cfg.Measure, Tail: tail, Addresses: make([][][]control.Address, len(rails))}
+			for i := range g.Addresses {
+				g.Addresses[i] = make([][]control.Address, len(p.asked.Flows))
+			}
+			messages[p] = g
+		}
+		return g
+	}
+	running := 0
+	for k := range flows {
+		f := &flows[k]
+		if f.dead || f.mirrored {
+			continue
+		}
+		running++
+		for i := range rails {
+			of(f.initiator.peer).Addresses[i][f.initiator.place] = f.target.peer.prepared.Addresses[i][f.target.place]
+			of(f.target.peer).Addresses[i][f.target.place] = f.initiator.peer.prepared.Addresses[i][f.initiator.place]
+		}
+	}
+	if running == 0 {
+		return nil
+	}
+	in := 20*time.Millisecond + time.Duration(len(messages))*20*time.Microsecond
+	var asked []*peer
+	begun := time.Now()
+	for p, g := range messages {
+		g.In = max(in-time.Since(begun), 0)
+		p.send(order{kindGo, g, kindResult, mostAnswer + mostFlow*len(rails)*len(p.asked.Flows)})
+		asked = append(asked, p)
+	}
+	done := func(p *peer) bool { return p.lost || p.result != nil && p.result.Round == number }
+	return c.await(ctx, in+lead+c.cfg.Measure+tail+lateResult, all(asked, done))
+}
+
+// all tells whether all agents have done something. It is asked again and again: those who have stay so.
+func all(asked []*peer, done func(*peer) bool) func() bool {
+	return func() bool {
+		for len(asked) > 0 && done(asked[len(asked)-1]) {
+			asked = asked[:len(asked)-1]
+		}
+		return len(asked) == 0
+	}
+}
+
+// proveLife waits, after a flow has failed, until both its ends have been heard again: a partner's failure comes sooner
+// than the news that it is dead.
+func (c *coordinator) proveLife(ctx context.Context, number int, flows []flowEnds) error {
+	suspects := map[*peer]bool{}
+	for k := range flows {
+		f := &flows[k]
+		if f.dead {
+			continue
+		}
+		for _, e := range []end{f.initiator, f.target} {
+			if r := e.peer.result; r == nil || r.Round != number || r.Error != "" || failedFlow(r, e.place) {
+				suspects[f.initiator.peer], suspects[f.target.peer] = true, true
+			}
+		}
+	}
+	if len(suspects) == 0 {
+		return nil
+	}
+	since := time.Now()
+	return c.await(ctx, Silence+time.Second, func() bool {
+		for p := range suspects {
+			if !p.lost && !p.heardAt().After(since) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func failedFlow(r *Result, place int) bool {
+	for _, flows := range r.Rails {
+		if place >= len(flows) || flows[place].Error != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// cells reads the results.
+func (c *coordinator) cells(number uint16, rails []int, flows []flowEnds) []judge.Cell {
+	out := make([]judge.Cell, 0, len(flows)*len(rails))
+	for k := range flows {
+		f := &flows[k]
+		for i, rail := range rails {
+			x := judge.Cell{From: uint16(f.From), To: uint16(f.To), Round: number, Rail: uint8(rail)}
+			c.fill(&x, f, i)
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// fill gives a cell its figure from the end that knows it.
+func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
+	x.State = matrix.Void
+	if f.dead || f.initiator.peer.lost || f.target.peer.lost {
+		if !f.dead {
+			c.failed(f, "an end was lost in this round")
+		}
+		return
+	}
+	a, whyA := f.initiator.flow(int(x.Round), rail)
+	b, whyB := f.target.flow(int(x.Round), rail)
+	for _, e := range []struct {
+		end end
+		why string
+	}{{f.initiator, whyA}, {f.target, whyB}} {
+		if e.why != "" {
+			c.failed(f, e.why)
+			c.unready(e.end.peer, e.why)
+			return
+		}
+	}
+	switch {
+	case a.Corrupt || b.Corrupt:
+		x.State = matrix.Corrupted
+		c.failed(f, cmp.Or(b.Error, a.Error))
+		return
+	case a.Error != "" || b.Error != "":
+		x.State = matrix.Missing
+		c.failed(f, cmp.Or(a.Error, b.Error))
+		return
+	case a.Unmeasured || c.receiverKnows() && b.Unmeasured:
+		c.failed(f, "another flow of its host failed before this one had moved anything")
+		return
+	}
+	x.State = matrix.Measured
+	if c.cfg.Plan.Kind == plan.Latency {
+		q := a.Quantiles
+		x.Value, x.Shape = float32(q[2]), judge.ShapeOf(q[0], q[1], q[2], q[3], q[4])
+	} else if x.Value = float32(a.Bits); c.receiverKnows() {
+		x.Value = float32(b.Bits)
+	}
+	if !(x.Value > 0) {
+		x.State = matrix.Missing
+		c.failed(f, "nothing arrived in the measured time")
+	}
+}
+
+// receiverKnows tells transports in which a completion at the sender does not mean that anything arrived.
+func (c *coordinator) receiverKnows() bool {
+	return c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD
+}
+
+// flow is what an end says of its flow, or why it says nothing.
+func (e end) flow(number, rail int) (Flow, string) {
+	r := e.peer.result
+	switch {
+	case r == nil || r.Round != number:
+		return Flow{}, "no result in time"
+	case r.Error != "":
+		return Flow{}, bounded(r.Error)
+	case rail >= len(r.Rails) || e.place >= len(r.Rails[rail]):
+		return Flow{}, "an incomplete result"
+	}
+	f := r.Rails[rail][e.place]
+	if !f.possible() {
+		return Flow{}, fmt.Sprintf("it reports figures that cannot be: %g bit/s, %g ns", f.Bits, f.Quantiles)
+	}
+	f.Error = bounded(f.Error)
+	return f, ""
+}
+
+// mostReasons is how many cells have their failure told.
+const mostReasons = 1000
+
+func (c *coordinator) failed(f *flowEnds, why string) {
+	if len(c.reasons) < mostReasons && why != "" {
+		c.reasons[[2]int{f.From, f.To}] = why
+	}
+}

@@ -1,0 +1,51 @@
+package schedule
+
+import "math"
+
+// leastMatchings is how many random matchings a run has, however short its time is: with fewer, a slow host cannot be told
+// from its partners.
+const leastMatchings = 3
+
+// Fit is the schedule of a pattern that uses a number of rounds. Without a pattern it tests most: every pair if that fits, else
+// leaf by leaf, else random matchings. A pattern that was asked for may take more rounds; a short one is repeated.
+func Fit(p Pattern, o Options, rounds int) (Schedule, error) {
+	switch p {
+	case "":
+		s, err := New(Pairs, o)
+		if err != nil || s.Rounds <= rounds {
+			return s.Repeated(rounds), err
+		}
+		if s, err = shifts(o, rounds); o.Leaf != nil && len(o.leafGroups()) > 1 && (err != nil || s.Rounds <= rounds) {
+			return s.Repeated(rounds), err
+		}
+		p = Random
+		// A host meets a slow one in few of its matchings: their number grows with the logarithm of the hosts.
+		o.Count = min(max(rounds, leastMatchings), max(DefaultMatchings, int(math.Ceil(math.Log2(float64(o.Hosts))))+DefaultMatchings))
+		if o.OneWay {
+			o.Count = max(o.Count/2, leastMatchings)
+		}
+	case Leaves:
+		s, err := shifts(o, rounds)
+		return s.Repeated(rounds), err
+	case Random:
+		o.Count = max(min(rounds, o.Hosts), leastMatchings)
+	case Pairs, Shift, Quick, Incast, Custom: // as they are
+	}
+	s, err := New(p, o)
+	return s.Repeated(rounds), err
+}
+
+// shifts goes leaf by leaf, with as many shifts as fit; at least one.
+func shifts(o Options, rounds int) (Schedule, error) {
+	o.Shifts = 1
+	s, err := New(Leaves, o)
+	for err == nil {
+		o.Shifts++
+		more, e := New(Leaves, o)
+		if e != nil || more.Rounds > rounds || more.Rounds == s.Rounds {
+			return s, e
+		}
+		s = more
+	}
+	return s, err
+}

@@ -1,0 +1,164 @@
+package expect
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// change is the expectation that a result is worse than another by less than a share.
+type change struct {
+	figure string // empty: those that a comparison takes
+	limit  float64
+	file   string // empty: the comparison has both sides
+	docs   []*report.Document
+}
+
+// geomean in place of a figure stands for the geometric mean of each figure's changes.
+const geomean = "geomean"
+
+// Margin is the change up to which figures are to be called the same where these expectations judge: 5 %, or the least of theirs.
+func Margin(expectations []*Expectation) float64 {
+	margin := stats.DefaultMargin
+	for _, e := range expectations {
+		if e.change != nil && e.change.limit > 0 {
+			margin = min(margin, e.change.limit)
+		}
+	}
+	return margin
+}
+
+// Figures are those that the expectations of change name.
+func Figures(expectations []*Expectation) []string {
+	var out []string
+	for _, e := range expectations {
+		if e.change != nil && e.change.figure != "" && e.change.figure != geomean {
+			out = plain.AddNew(out, e.change.figure)
+		}
+	}
+	return out
+}
+
+// load reads the documents of a file: of many, those of this test's name.
+func (p *parser) load(file string) ([]*report.Document, error) {
+	path := file
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.options.Dir, path)
+	}
+	docs, err := report.LoadAll(path)
+	if named := slices.DeleteFunc(slices.Clone(docs), func(d *report.Document) bool { return d.Description != p.options.Test }); p.options.Test != "" && len(named) > 0 {
+		docs = named
+	}
+	return docs, err
+}
+
+// judgeFile judges a document against the file.
+func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []report.Check {
+	expectations := []*Expectation{e}
+	none := func(point, settle, format string, args ...any) report.Check {
+		return report.Check{Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, settle, format, args...)}
+	}
+	c, err := compare.Documents(e.change.docs, []*report.Document{d}, compare.Options{Margin: Margin(expectations), Figures: Figures(expectations), Accept: accept})
+	if err != nil {
+		return []report.Check{none("all", "", "%s: %v", e.change.file, err)}
+	}
+	c.OnlyOld = nil // the file may hold other tests, too
+	out := JudgeComparison(c, expectations, accept)
+	for _, point := range c.OnlyNew {
+		out = append(out, none(point, "measure it and save it there", "%s has no such point", e.change.file))
+	}
+	return out
+}
+
+// JudgeComparison judges expectations of change at every point of a comparison. What was not seen does not pass: a point or a
+// document that is missing on the new side cannot be told of.
+func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept stats.Accepted) []report.Check {
+	var out []report.Check
+	for _, e := range expectations {
+		out = append(out, e.compared(c, accept)...)
+	}
+	unseen := func(point string, cause stats.Cause, settle string) {
+		out = append(out, report.Check{Expression: "worse", Point: point, Actual: "none", Verdict: stats.Unknown(cause, settle, "it was not measured to its end on the new side")})
+	}
+	if len(expectations) == 0 {
+		return nil
+	}
+	for _, s := range c.OnlyOld {
+		unseen(s, stats.Missing, "measure it")
+	}
+	if !slices.ContainsFunc(c.Points, func(p compare.Point) bool { return p.Cause == stats.Incomplete }) {
+		for _, s := range c.Incomplete {
+			unseen(s, stats.Incomplete, "measure it to its end")
+		}
+	}
+	return out
+}
+
+// compared judges one expectation at every point that has its figure.
+func (e *Expectation) compared(c *compare.Comparison, accept stats.Accepted) []report.Check {
+	var out []report.Check
+	for i := range c.Points {
+		p := &c.Points[i]
+		seen := p.Word != stats.CannotTell || p.Cause == stats.Unclear
+		if e.change.figure == geomean && seen || !slices.Contains([]string{"", geomean, p.Figure}, e.change.figure) {
+			continue
+		}
+		check := report.Check{
+			Expression: e.text, Point: p.Group + ", " + p.Row + ": " + p.Figure, Limit: stats.Percent(e.change.limit) + " worse",
+			Actual:  fmt.Sprintf("%s, was %s", median(p.New, p.Unit), median(p.Old, p.Unit)),
+			Verdict: p.Verdict,
+		}
+		if seen { // of a mean of the others a point that was not seen would be left out
+			check.Verdict = judge(p.Effect, p.Verdict, e.change.limit, accept)
+		}
+		out = append(out, check)
+	}
+	if e.change.figure != geomean {
+		return out
+	}
+	for _, m := range c.Geomeans {
+		_, low, high := m.Effect.Worse()
+		said := stats.Unknown(stats.Unclear, "more runs", "between %+.1f %% and %+.1f %% worse", 100*low, 100*high)
+		if low > 0 {
+			said.Word = stats.Worse
+		}
+		out = append(out, report.Check{
+			Expression: e.text, Point: fmt.Sprintf("geometric mean of %s over %s", m.Figure, plain.Plural(m.Points, "point")), Limit: stats.Percent(e.change.limit) + " worse",
+			Actual: fmt.Sprintf("%.1f %% worse", 100*m.WorseBy), Verdict: judge(m.Effect, said, e.change.limit, accept),
+		})
+	}
+	if len(c.Geomeans) == 0 {
+		out = append(out, report.Check{Expression: e.text, Point: "geometric mean", Actual: "none", Verdict: stats.Unknown(stats.TooFew, "", "no point has an interval")})
+	}
+	return out
+}
+
+func median(s stats.Summary, unit string) string {
+	if s.N == 0 {
+		return "not measured"
+	}
+	return strings.TrimSpace(plain.Number(s.Median) + " " + unit)
+}
+
+// judge tells whether an effect is worse by less than the limit: shown, it passes; told to be worse and by more, it fails.
+func judge(e stats.Effect, told stats.Verdict, limit float64, accept stats.Accepted) stats.Verdict {
+	by, _, _ := e.Worse()
+	out := stats.Verdict{Word: stats.Pass, Reason: told.Reason}
+	switch {
+	case e.NotWorse(limit):
+	case told.Word == stats.Worse && by > limit, by > limit && accept.Has(stats.Unclear):
+		out.Word = stats.Fail
+	case accept.Has(stats.Unclear):
+		out.Cause = stats.Unclear
+	default:
+		out = stats.Unknown(stats.Unclear, cmp.Or(told.Settle, "more runs"), "whether it is worse by more than %s: %s", stats.Percent(limit), told.Reason)
+	}
+	return out
+}

