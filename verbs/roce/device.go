@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"github.com/gobw/gobw/verbs"
@@ -17,6 +18,7 @@ type device struct {
 	e    *engine
 	info verbs.DeviceInfo
 	home netip.Addr // the default GID; invalid: not chosen yet
+	gids gidTable   // since home was chosen
 }
 
 var (
@@ -100,7 +102,7 @@ func (d *device) Port(n int) (verbs.PortInfo, error) {
 		ActiveMTU: verbs.MTU4096, GIDTableLen: 1024, PKeyTableLen: 1, MaxMessage: maxMessage,
 	}
 	for _, g := range list {
-		if g.addr == home {
+		if g.addr == home && !g.gone {
 			p.ActiveMTU, p.NetInterface = activeMTU(g.mtu), g.name
 		}
 	}
@@ -132,7 +134,8 @@ func (d *device) lockedTable(verb string) ([]gid, error) {
 	if err != nil {
 		return nil, d.e.fail(verb, 0, err)
 	}
-	return list, nil
+	d.gids.update(list)
+	return slices.Clone(d.gids), nil
 }
 
 // GIDs lists the addresses of this machine, those of the default GID's interface first.
@@ -141,9 +144,11 @@ func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]verbs.GIDEntry, len(list))
+	entries := make([]verbs.GIDEntry, 0, len(list))
 	for i := range list {
-		entries[i] = list[i].entry(i)
+		if !list[i].gone {
+			entries = append(entries, list[i].entry(i))
+		}
 	}
 	return entries, nil
 }
@@ -159,7 +164,7 @@ func (d *device) DefaultGID() (verbs.GIDEntry, error) {
 		return verbs.GIDEntry{}, err
 	}
 	for i := range list {
-		if g := &list[i]; g.addr == home {
+		if g := &list[i]; g.addr == home && !g.gone {
 			return g.entry(i), nil
 		}
 	}
@@ -207,7 +212,7 @@ func (d *device) bind(addr netip.Addr) error {
 			if err != nil {
 				return err
 			}
-			d.home = s.local
+			d.home, d.gids = s.local, nil
 			return nil
 		}
 	}
@@ -293,6 +298,9 @@ func (e *engine) pathTo(a verbs.AddressVector) (*path, error) {
 		return nil, fmt.Errorf("GID index %d: the table has %d lines", a.SGIDIndex, len(list))
 	}
 	g := &list[a.SGIDIndex]
+	if g.gone {
+		return nil, fmt.Errorf("GID index %d is %v, which is not an address of this machine any more", a.SGIDIndex, g.addr)
+	}
 	remote := a.DGID.Addr()
 	if remote.Is4() != g.addr.Is4() {
 		return nil, fmt.Errorf("GID index %d is %v: cannot reach %v, an address of the other family", a.SGIDIndex, g.addr, remote)

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -17,6 +18,25 @@ type gid struct {
 	mtu      int // of the interface
 	loopback bool
 	virtual  bool // no hardware behind the interface
+	gone     bool // the address was on this machine, and is not now
+}
+
+// gidTable keeps the index of each address for as long as the device is bound, as a NIC does: addresses come and go (the
+// link-local one of an interface appears a second after it is up), and an index already told must not change its meaning.
+type gidTable []gid
+
+// update takes over what the machine has now: new addresses go to the end, and those that vanished keep their line.
+func (t *gidTable) update(now []gid) {
+	for i := range *t {
+		(*t)[i].gone = true
+	}
+	for _, g := range now {
+		if i := slices.IndexFunc(*t, func(old gid) bool { return old.addr == g.addr && old.zone == g.zone }); i >= 0 {
+			(*t)[i] = g
+		} else {
+			*t = append(*t, g)
+		}
+	}
 }
 
 // readGIDs lists the addresses of this machine as rxe would for the interface that holds first, and after them those of

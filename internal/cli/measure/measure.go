@@ -166,11 +166,15 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 		return nil
 	}
 	table, err := d.GIDs(1)
-	if err != nil || *c.Device.GID >= len(table) {
+	if err != nil {
+		return nil //nolint:nilerr // told where the address is chosen
+	}
+	e, err := bench.GIDWithIndex(table, *c.Device.GID)
+	if err != nil {
 		return nil //nolint:nilerr // told where the address is chosen
 	}
 	return exit.UsageError{Err: fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would take %v, where only one can have UDP port 4791; "+
-		"leave -x out: each end then takes a loopback address of its own", *c.Device.GID, table[*c.Device.GID].GID.Addr())}
+		"leave -x out: each end then takes a loopback address of its own", e.Index, e.GID.Addr())}
 }
 
 // bracketed puts an IPv6 address in brackets.
