@@ -250,7 +250,7 @@ func (d *exchangeRun) join() error {
 			continue
 		}
 		if d.whole.Shape == job.PingPong || f.job.Shape == job.PingPong && d.whole.Shape != job.Serve {
-			return errors.New("a latency test has one partner a round: use pairs, quick, bisection, leaves or random")
+			return errors.New("a latency test has one partner a round: use pairs, quick, leaves or random")
 		}
 		d.whole.Shape, d.whole.First = f.job.Shape, f.job.First
 		d.whole.Lanes = append(d.whole.Lanes, f.job.Lanes...)

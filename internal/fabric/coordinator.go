@@ -48,13 +48,11 @@ type Config struct {
 	Leaf    map[string]string // by host; nil: what each rank says
 	Judge   judge.Config      // Hosts, Leaf, Rails and Retests are filled in
 	Pattern schedule.Pattern  // empty: what fits the time
-	Custom  func(ranks []int, names map[string]int) ([]schedule.Round, error)
-	Time    time.Duration // of all rounds
-	Measure time.Duration // of one
+	Time    time.Duration     // of all rounds
+	Measure time.Duration     // of one
 
-	// Progress is told before each round, Cells after it, Note whatever the user should read at once.
+	// Progress is told before each round, Note whatever the user should read at once.
 	Progress  func(Progress)
-	Cells     func(hosts []matrix.Host, cells []judge.Cell)
 	Note      func(string)
 	Snapshots <-chan struct{}
 	Snapshot  func(*report.Document)
@@ -207,22 +205,6 @@ func (c *coordinator) plan() error {
 	o := schedule.Options{Hosts: len(c.part), OneWay: j.OneWay, Seed: j.Seed}
 	if len(c.leaves) > 1 {
 		o.Leaf = c.leaf
-	}
-	if c.cfg.Custom != nil {
-		ranks, names := make([]int, len(c.hosts)), map[string]int{}
-		for r, h := range c.hosts {
-			ranks[r] = -1
-			if h.Name != "" {
-				names[h.Name] = -1
-			}
-		}
-		for i, p := range c.part {
-			ranks[p.rank], names[c.hosts[p.rank].Name] = i, i
-		}
-		var err error
-		if o.Custom, err = c.cfg.Custom(ranks, names); err != nil {
-			return err
-		}
 	}
 	rounds := int(c.cfg.Time / (c.cfg.Measure + lead + tail + perRound))
 	var err error

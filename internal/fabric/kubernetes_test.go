@@ -160,7 +160,7 @@ func TestKubernetesManifest(t *testing.T) {
 				}
 			}
 		}
-		id, err := Discover(none, func(k string) string { return env[k] }, nil)
+		id, err := Discover("", func(k string) string { return env[k] })
 		if err != nil {
 			t.Fatal(err)
 		}

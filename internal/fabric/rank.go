@@ -21,39 +21,23 @@ type Identity struct {
 	Port       int      // a port that the launcher reserved for this job; 0: none
 }
 
-// RankFlags are what the command line says; they come before all environments.
-type RankFlags struct {
-	Rank        int // -1: not given
-	Size        int // 0: not given
-	Coordinator string
-}
-
 // mostRanks bounds a test.
 const mostRanks = 1 << 16
 
 // ErrAlone says that nothing told this process of others.
 var ErrAlone = errors.New("no launcher tells this process of other ranks")
 
-// Discover finds this process's rank in the order: flags, Slurm step, Kubernetes Indexed Job, Open MPI, PMI, PMIx, torchrun.
+// Discover finds this process's rank in the order: Slurm step, Kubernetes Indexed Job, Open MPI, PMI, PMIx, torchrun.
 // A launcher that was itself started in a Slurm step or a pod (mpirun in an allocation starts its daemons by srun) has set
-// its own variables beside those that its daemon inherited: its own count. hosts is an optional host list of the user's.
-func Discover(f RankFlags, env func(string) string, hosts []string) (Identity, error) {
+// its own variables beside those that its daemon inherited: its own count. coordinator, if it is not empty, says where rank 0 is.
+func Discover(coordinator string, env func(string) string) (Identity, error) {
 	e := environment{get: env}
-	id, err := e.identify(f, hosts)
+	id, err := e.identify()
 	if err != nil {
 		return Identity{}, err
 	}
-	if f.Size > 0 {
-		id.Size = f.Size
-	}
-	if f.Rank >= 0 {
-		id.Rank = f.Rank
-	}
-	switch {
-	case f.Coordinator != "":
-		id.Rendezvous = []string{f.Coordinator}
-	case len(id.Rendezvous) == 0 && len(hosts) > 0:
-		id.Rendezvous = hosts
+	if coordinator != "" {
+		id.Rendezvous = []string{coordinator}
 	}
 	return id, id.check()
 }
@@ -67,7 +51,7 @@ func (id Identity) check() error {
 	case id.Size == 1:
 		return fmt.Errorf("%s: one rank alone: a fabric test needs two hosts or more (srun -N2 ...)", id.Source)
 	case id.Rank > 0 && len(id.Rendezvous) == 0:
-		return fmt.Errorf("%s: nothing says where rank 0 is: give --coordinator HOST[:PORT] or --hosts FILE", id.Source)
+		return fmt.Errorf("%s: nothing says where rank 0 is: give --coordinator HOST[:PORT]", id.Source)
 	}
 	return nil
 }
@@ -86,15 +70,12 @@ func (e *environment) number(name string) int {
 	return n
 }
 
-func (e *environment) identify(f RankFlags, hosts []string) (Identity, error) {
-	if f.Rank >= 0 && f.Size > 0 {
-		return Identity{Source: "--rank"}, nil
-	}
-	id, outer, err := e.scheduler(f)
+func (e *environment) identify() (Identity, error) {
+	id, outer, err := e.scheduler()
 	if err != nil {
 		return id, err
 	}
-	switch inner, some := e.mpi(f); {
+	switch inner, some := e.mpi(); {
 	case some && !outer:
 		id = inner
 	case some && !e.ofSlurm(id):
@@ -109,7 +90,7 @@ func (e *environment) identify(f RankFlags, hosts []string) (Identity, error) {
 		if addr := e.get("MASTER_ADDR"); addr != "" {
 			id.Rendezvous = []string{addr}
 		}
-	case e.get("SLURM_JOB_ID") != "" && len(hosts) == 0:
+	case e.get("SLURM_JOB_ID") != "":
 		return id, fmt.Errorf("inside Slurm job %s but not in a step of it: a program that is started without srun is alone; start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
 	default:
 		return id, ErrAlone
@@ -118,13 +99,13 @@ func (e *environment) identify(f RankFlags, hosts []string) (Identity, error) {
 }
 
 // scheduler is what the cluster's scheduler says.
-func (e *environment) scheduler(f RankFlags) (id Identity, some bool, err error) {
+func (e *environment) scheduler() (id Identity, some bool, err error) {
 	switch {
 	case e.get("SLURM_STEP_ID") != "" && !batchStep(e.get("SLURM_STEP_ID")):
 		id, err = e.slurm()
 	case e.get("JOB_COMPLETION_INDEX") != "":
 		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: indexedJob(e.get("HOSTNAME"))}
-		id.Size = e.ranks(f, "JOB_COMPLETION_INDEX is set, but not how many pods there are: give --ranks N or set GOBW_RANKS to the Job's completions")
+		id.Size = e.ranks("JOB_COMPLETION_INDEX is set, but not how many pods there are: set GOBW_RANKS to the Job's completions")
 		if c := e.get("GOBW_COORDINATOR"); c != "" {
 			id.Rendezvous = []string{c}
 		}
@@ -135,7 +116,7 @@ func (e *environment) scheduler(f RankFlags) (id Identity, some bool, err error)
 }
 
 // mpi is what an MPI launcher says.
-func (e *environment) mpi(f RankFlags) (id Identity, some bool) {
+func (e *environment) mpi() (id Identity, some bool) {
 	switch {
 	case e.get("OMPI_COMM_WORLD_RANK") != "":
 		id = Identity{
@@ -147,7 +128,7 @@ func (e *environment) mpi(f RankFlags) (id Identity, some bool) {
 	case e.get("PMIX_RANK") != "":
 		id = Identity{Source: "PMIx", Rank: e.number("PMIX_RANK"), Job: e.get("PMIX_NAMESPACE")}
 		if !strings.HasPrefix(id.Job, slurmPMIx) {
-			id.Size = e.ranks(f, "PMIX_RANK is set, but not how many ranks there are (a PMIx server alone knows): give --ranks N or set GOBW_RANKS")
+			id.Size = e.ranks("PMIX_RANK is set, but not how many ranks there are (a PMIx server alone knows): set GOBW_RANKS")
 		}
 	default:
 		return id, false
@@ -156,11 +137,11 @@ func (e *environment) mpi(f RankFlags) (id Identity, some bool) {
 }
 
 // ranks is their number, where the launcher does not tell.
-func (e *environment) ranks(f RankFlags, otherwise string) int {
-	switch {
-	case e.get("GOBW_RANKS") != "":
+func (e *environment) ranks(otherwise string) int {
+	if e.get("GOBW_RANKS") != "" {
 		return e.number("GOBW_RANKS")
-	case f.Size == 0 && e.err == nil:
+	}
+	if e.err == nil {
 		e.err = errors.New(otherwise)
 	}
 	return 0

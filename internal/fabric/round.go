@@ -11,7 +11,6 @@ import (
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/matrix"
-	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -53,12 +52,8 @@ func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) err
 	if err := c.proveLife(ctx, int(number), flows); err != nil {
 		return err
 	}
-	cells := c.cells(number, rails, flows)
-	c.judge.Add(cells)
+	c.judge.Add(c.cells(number, rails, flows))
 	c.cost += time.Since(begun) - lead - c.cfg.Measure - tail
-	if c.cfg.Cells != nil {
-		c.cfg.Cells(plain.Each(c.part, func(p *peer) matrix.Host { return c.hosts[p.rank].Host }), cells)
-	}
 	return nil
 }
 
@@ -321,8 +316,10 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
 	}
 	x.State = matrix.Measured
 	if c.cfg.Plan.Kind == plan.Latency {
-		q := a.Quantiles
-		x.Value, x.Shape = float32(q[2]), judge.ShapeOf(q[0], q[1], q[2], q[3], q[4])
+		for k, q := range a.Quantiles {
+			x.Quantiles[k] = float32(q)
+		}
+		x.Value = x.Quantiles[2]
 	} else if x.Value = float32(a.Bits); c.receiverKnows() {
 		x.Value = float32(b.Bits)
 	}

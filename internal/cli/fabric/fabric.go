@@ -54,11 +54,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if c.worker {
 		return work(ctx, c)
 	}
-	if len(c.hosts) > 0 && c.flags.Rank < 0 {
+	if len(c.hosts) > 0 {
 		return runWithHosts(ctx, out, c)
 	}
-	id, err := fabric.Discover(c.flags, os.Getenv, c.hosts)
-	if errors.Is(err, fabric.ErrAlone) && c.flags.Coordinator != "" {
+	id, err := fabric.Discover(c.coordinator, os.Getenv)
+	if errors.Is(err, fabric.ErrAlone) && c.coordinator != "" {
 		return runAlone(ctx, out, c)
 	}
 	if errors.Is(err, fabric.ErrAlone) {
@@ -103,7 +103,7 @@ func runAlone(ctx context.Context, out output.Streams, c config) error {
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
-	said, err := part(ctx, c, hello(c.flags.Rank), key, places([]string{c.flags.Coordinator}, max(c.port, defaultPort), 1))
+	said, err := part(ctx, c, hello(-1), key, places([]string{c.coordinator}, max(c.port, defaultPort), 1))
 	if orphan, is := errors.AsType[*fabric.OrphanError](err); is {
 		return exit.PeerLostError{Err: orphan}
 	}

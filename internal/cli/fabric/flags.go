@@ -31,20 +31,20 @@ type flags struct {
 	device opendevice.Flags
 	output output.Flags
 
-	pattern, custom, topology, duration, round, slow string
-	oneWay                                           bool
-	rank, ranks, port                                int
-	coordinator, hosts, wait, tokenFile              string
-	operation, transport, size                       string
-	qps                                              int
-	expect                                           []string
-	worker                                           bool
+	pattern, topology, duration, round, slow string
+	oneWay                                   bool
+	port                                     int
+	coordinator, hosts, wait, tokenFile      string
+	operation, transport, size               string
+	qps                                      int
+	expect                                   []string
+	worker                                   bool
 }
 
 // config is a validated run.
 type config struct {
 	run         fabric.Config
-	flags       fabric.RankFlags
+	coordinator string
 	hosts       []string
 	port        int
 	tokenFile   string
@@ -61,7 +61,6 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.SortFlags = false
 	names := plain.Each(schedule.Patterns(), func(p schedule.Pattern) string { return string(p) })
 	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (what fits --time)")
-	fs.StringVar(&f.custom, "custom", "", "file of rounds: 'ROUND HOST1 HOST2' lines, or 'a,b;c,d' lines")
 	fs.StringVar(&f.topology, "topology", "", "file of leaves: topology.conf, or 'HOST LEAF' lines (what Slurm tells)")
 	fs.StringVar(&f.duration, "time", "5m", "how long it may take; chooses the pattern and the re-tests")
 	fs.StringVar(&f.round, "round", "1s", "measured time of a round")
@@ -69,8 +68,6 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.BoolVar(&f.oneWay, "one-way", false, "each direction of a pair in a round of its own")
 	fs.StringVar(&f.hosts, "hosts", "", "file of hosts, one a line, or a list node[1-4]: their ranks are started elsewhere")
 	fs.StringVar(&f.coordinator, "coordinator", "", "HOST[:PORT] of rank 0; without a launcher: take part in its test")
-	fs.IntVar(&f.rank, "rank", -1, "this process's rank (the launcher's; by its host's name)")
-	fs.IntVar(&f.ranks, "ranks", 0, "how many ranks there are (the launcher's)")
 	fs.IntVarP(&f.port, "port", "p", 0, "TCP port of rank 0 (by the job's number)")
 	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with a secret that all ranks share ($"+secretVariable+")")
@@ -88,8 +85,8 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
-		{Title: "What to test", Names: []string{"pattern", "custom", "topology", "time", "round", "slow", "one-way"}},
-		{Title: "Ranks", Names: []string{"hosts", "coordinator", "rank", "ranks", "port", "wait", "token-file"}},
+		{Title: "What to test", Names: []string{"pattern", "topology", "time", "round", "slow", "one-way"}},
+		{Title: "Ranks", Names: []string{"hosts", "coordinator", "port", "wait", "token-file"}},
 		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp"}},
 		opendevice.Group(),
 		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect"}},
@@ -100,7 +97,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 // config checks the flags and names all mistakes at once.
 func (f *flags) config() (config, error) {
 	c := config{
-		flags: fabric.RankFlags{Rank: f.rank, Size: f.ranks, Coordinator: f.coordinator}, port: f.port, tokenFile: f.tokenFile, worker: f.worker, deviceFlags: &f.device,
+		coordinator: f.coordinator, port: f.port, tokenFile: f.tokenFile, worker: f.worker, deviceFlags: &f.device,
 	}
 	var wrong cmdline.Faults
 	var err error
@@ -109,8 +106,6 @@ func (f *flags) config() (config, error) {
 	c.run.Rails = strings.Split(c.device.Name, ",")
 	c.output, err = f.output.Config()
 	wrong.Note(err)
-	wrong.If(f.rank < -1 || f.ranks < 0 || f.ranks > 1<<16,
-		"--rank %d --ranks %d: want a rank from 0 and at most %d ranks", f.rank, f.ranks, 1<<16)
 	wrong.If(f.port < 0 || f.port > 65535, "--port (-p) %d: want 1 to 65535", f.port)
 	f.rounds(&c, &wrong)
 	f.test(&c, &wrong)
@@ -125,7 +120,7 @@ func (f *flags) config() (config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// mostListed bounds a file of hosts, leaves or rounds.
+// mostListed bounds a file of hosts or leaves.
 const mostListed = 64 << 20
 
 // rounds checks what decides which rounds are run.
@@ -142,18 +137,6 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 	if f.pattern != "" {
 		r.Pattern, err = schedule.ParsePattern(f.pattern)
 		wrong.Note(cmdline.Prefixed("--pattern", err))
-	}
-	if f.custom != "" {
-		wrong.If(r.Pattern != "" && r.Pattern != schedule.Custom, "--custom and --pattern %s exclude each other", r.Pattern)
-		r.Pattern = schedule.Custom
-		rounds, err := report.ReadFile(f.custom, mostListed)
-		wrong.Note(cmdline.Prefixed("--custom", err))
-		r.Custom = func(ranks []int, names map[string]int) ([]schedule.Round, error) {
-			out, err := fabric.ReadCustom(bytes.NewReader(rounds), ranks, names)
-			return out, cmdline.Prefixed("--custom", err)
-		}
-	} else if r.Pattern == schedule.Custom {
-		wrong.Note(errors.New("--pattern custom: name its file with --custom"))
 	}
 	if f.topology != "" {
 		b, err := report.ReadFile(f.topology, mostListed)
@@ -198,7 +181,7 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 		c.run.Judge.OneWay = true // a host measures one pair at a time
 	}
 	wrong.If(f.kind == plan.Latency && slices.Contains([]schedule.Pattern{schedule.Shift, schedule.Incast}, c.run.Pattern),
-		"--pattern %s: a latency test has one partner a round: pairs, quick, leaves, random or custom", c.run.Pattern)
+		"--pattern %s: a latency test has one partner a round: pairs, quick, leaves or random", c.run.Pattern)
 	c.run.Plan = p
 }
 

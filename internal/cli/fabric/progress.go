@@ -8,9 +8,6 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
-	"github.com/gobw/gobw/internal/fabric/judge"
-	"github.com/gobw/gobw/report/matrix"
-	"github.com/gobw/gobw/report/plain"
 )
 
 // progress tells a person how far a run has come: a line that changes on a terminal, else a line now and then.
@@ -18,11 +15,9 @@ type progress struct {
 	out   output.Streams
 	quiet bool
 
-	mu    sync.Mutex
-	last  time.Time
-	open  bool // a line without an end stands on the terminal
-	worst string
-	least float64
+	mu   sync.Mutex
+	last time.Time
+	open bool // a line without an end stands on the terminal
 }
 
 // between is the least time between two lines where there is no terminal.
@@ -39,32 +34,12 @@ func (p *progress) round(r fabric.Progress) {
 	if r.Retest {
 		text = fmt.Sprintf("round %d (%s)", r.Round, r.Label)
 	}
-	text += plain.When(p.worst != "", ", worst so far %s", p.worst)
 	if p.out.ErrTerminal {
 		fmt.Fprintf(p.out.Err, "\r\x1b[K%s", text)
 		p.open = true
 		return
 	}
 	fmt.Fprintln(p.out.Err, text)
-}
-
-// cells keeps the cell that is lowest against the median of its round.
-func (p *progress) cells(hosts []matrix.Host, cells []judge.Cell, latency bool) { //nolint:revive // which way is worse
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	middle := judge.MedianValue(cells)
-	for _, x := range cells {
-		if x.State != matrix.Measured || middle <= 0 {
-			continue
-		}
-		share := float64(x.Value) / middle
-		if latency {
-			share = 1 / share
-		}
-		if p.worst == "" || share < p.least {
-			p.least, p.worst = share, fmt.Sprintf("%s -> %s at %.0f %% of its round", hosts[x.From].Called(), hosts[x.To].Called(), share*100)
-		}
-	}
 }
 
 // note says what should be read at once.

@@ -14,7 +14,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
-	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/matrix"
@@ -60,7 +59,6 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 	}
 	run := c.run
 	run.Version, run.Progress, run.Note, run.Snapshots = program(), p.round, p.note, asked
-	run.Cells = func(hosts []matrix.Host, cells []judge.Cell) { p.cells(hosts, cells, run.Judge.Latency) }
 	run.Snapshot = func(d *report.Document) {
 		p.end()
 		_ = render.Documents(out.Err, c.output.Format, []*report.Document{d})

@@ -15,12 +15,12 @@ func (c *Config) curveOf(x Cell) curve {
 	if !c.Latency {
 		return curve{middle: math.Log(float64(x.Value))}
 	}
-	return latencyCurve(x.Quantiles())
+	return latencyCurve(x.Quantiles)
 }
 
-func latencyCurve(ns [percentiles]float64) (out curve) {
+func latencyCurve(ns [percentiles]float32) (out curve) {
 	for k, q := range ns {
-		out[k] = -math.Log(q)
+		out[k] = -math.Log(max(float64(q), 1))
 	}
 	return out
 }

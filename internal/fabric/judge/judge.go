@@ -51,8 +51,6 @@ type Judge struct {
 	controls map[bool][]float64  // of re-tests, by whether they ran alone: logarithms
 	retests  int
 	links    int // suspected links beyond the most that are tried
-	tested   map[uint8]*coverage
-	timed    map[uint8]*coverage // of these, whose speed was judged
 }
 
 type stage uint8
@@ -70,7 +68,7 @@ func New(c Config) *Judge {
 	c.Slow = cmp.Or(c.Slow, 0.05)
 	c.Alpha = cmp.Or(c.Alpha, 0.01)
 	c.Retests = cmp.Or(c.Retests, 40)
-	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, controls: map[bool][]float64{}, tested: map[uint8]*coverage{}, timed: map[uint8]*coverage{}}
+	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, controls: map[bool][]float64{}}
 }
 
 // Lost tells that a host is gone: no partner is sought for it any more.
@@ -95,29 +93,11 @@ func (j *Judge) Round(r matrix.Round) uint16 {
 // Add takes the cells of one round.
 func (j *Judge) Add(cells []Cell) {
 	j.cells = append(j.cells, cells...)
-	for _, x := range cells {
-		if x.State == matrix.Void {
-			continue
-		}
-		j.covered(j.tested, x)
-		if j.cfg.rounds[x.Round].FanIn <= 1 {
-			j.covered(j.timed, x)
-		}
-	}
 	if len(cells) > 0 && j.cfg.rounds[cells[0].Round].Retest {
 		for rail := range j.cfg.Rails {
 			j.try(slices.DeleteFunc(slices.Clone(cells), func(x Cell) bool { return int(x.Rail) != rail }))
 		}
 	}
-}
-
-func (j *Judge) covered(by map[uint8]*coverage, x Cell) {
-	c := by[x.Rail]
-	if c == nil {
-		c = newCoverage(j.cfg.Hosts)
-		by[x.Rail] = c
-	}
-	c.add(x)
 }
 
 // Retest is a round that the judge asks for.
@@ -248,15 +228,4 @@ func (j *Judge) findMissing() {
 
 func found(s matrix.Subject, from, to int, why stats.Cause, cells, of int) matrix.Finding {
 	return matrix.Finding{Subject: s, From: from, To: to, Verdict: stats.Failure(why, "", "%d of %d flows", cells, of)}
-}
-
-// MedianValue is the median of the measured cells, 0 if there is none.
-func MedianValue(cells []Cell) float64 {
-	v := make([]float64, 0, len(cells))
-	for _, x := range cells {
-		if x.State == matrix.Measured {
-			v = append(v, float64(x.Value))
-		}
-	}
-	return median(v)
 }

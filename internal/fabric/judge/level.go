@@ -44,8 +44,7 @@ func (c *Config) classOf(x Cell) Class {
 }
 
 // learn finds level and noise of each class.
-func (c *Config) learn(all []Cell) levels {
-	cells := sampled(all)
+func (c *Config) learn(cells []Cell) levels {
 	few := len(cells) <= 64*c.Hosts && c.Hosts <= 128
 	l := levels{cfg: c, of: map[Class]curve{}, round: map[roundRail]float64{}}
 	for k := range percentiles {
@@ -143,23 +142,6 @@ func (c *Config) repeatability(cells []Cell) (float64, bool) {
 	}
 	n := float64(len(differences))
 	return 1.4826 * median(differences) / math.Sqrt2 * (1 + sigmaMargin/math.Sqrt(max(n, 1))), n >= enoughRepeats
-}
-
-// mostLearnt is how many cells the levels are learnt from: more tell nothing more, and take memory.
-const mostLearnt = 1 << 20
-
-// sampled takes every n-th cell of very many.
-func sampled(cells []Cell) []Cell {
-	if len(cells) <= mostLearnt {
-		return cells
-	}
-	stride := len(cells)/mostLearnt + 1
-	stride += 1 - stride%2 // rounds come in pairs of directions
-	out := make([]Cell, 0, len(cells)/stride+1)
-	for i := 0; i < len(cells); i += stride {
-		out = append(out, cells[i])
-	}
-	return out
 }
 
 // learnRounds finds what rounds as a whole were faster or slower, where they have cells enough to tell.

@@ -71,7 +71,7 @@ func (j *Judge) suspectTrunks() {
 		}
 		g.x, g.from[x.From], g.to[x.To] = append(g.x, r), true, true
 	}
-	for _, x := range sampled(j.cells) {
+	for _, x := range j.cells {
 		if !j.usable(x) || j.cfg.leaf(x.From) == j.cfg.leaf(x.To) {
 			continue
 		}
@@ -160,26 +160,30 @@ func (j *Judge) suspectHosts() {
 		for side, kind := range []SubjectKind{Sender, Receiver} {
 			for h := range n {
 				if suspect[side][h] && !j.lost[h] {
-					s := Subject{kind, uint8(rail), int32(h), 0}
-					j.subjects[s] = &trial{order: sum[side][h], screen: j.medianOf(s), screened: count[side][h]}
+					j.subjects[Subject{kind, uint8(rail), int32(h), 0}] = &trial{order: sum[side][h], screened: count[side][h]}
 				}
 			}
 		}
 	}
+	j.screen()
 }
 
-// medianOf is the median residual of a host's cells.
-func (j *Judge) medianOf(s Subject) float64 {
-	if len(j.cells) > mostLearnt { // the order of suspects is known without it
-		return 0
-	}
-	var of []float64
+// screen notes the median residual of each suspected host's cells.
+func (j *Judge) screen() {
+	of := map[Subject][]float64{}
 	for _, x := range j.cells {
-		if x.Rail == s.Rail && j.usable(x) && (s.Kind == Sender && int32(x.From) == s.A || s.Kind == Receiver && int32(x.To) == s.A) {
-			of = append(of, j.levels.residual(x))
+		if !j.usable(x) {
+			continue
+		}
+		for _, s := range j.subjectsOf(x)[:2] {
+			if j.subjects[s] != nil {
+				of[s] = append(of[s], j.levels.residual(x))
+			}
 		}
 	}
-	return median(of)
+	for s, residuals := range of {
+		j.subjects[s].screen = median(residuals)
+	}
 }
 
 // mostLinks is how many links are tried, the slowest first.

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -42,12 +41,11 @@ const (
 	Incast Pattern = "incast" // 2, 4, 8, ... hosts send to one
 	Leaves Pattern = "leaves" // inside each leaf, then leaf by leaf
 	Random Pattern = "random" // random matchings
-	Custom Pattern = "custom" // from a file
 )
 
 // Patterns lists all patterns in the order of the documentation.
 func Patterns() []Pattern {
-	return []Pattern{Pairs, Shift, Quick, Incast, Leaves, Random, Custom}
+	return []Pattern{Pairs, Shift, Quick, Incast, Leaves, Random}
 }
 
 // ParsePattern reads a pattern's name.
@@ -66,7 +64,6 @@ type Options struct {
 	Shifts int    // leaves: how many shifts between two leaves; 0: 1
 	Count  int    // random: how many matchings; 0: enough that each host has met a few
 	Seed   uint64 // random
-	Custom []Round
 }
 
 // New makes the schedule of a pattern.
@@ -94,11 +91,6 @@ func New(p Pattern, o Options) (Schedule, error) {
 		return o.directed(leaves(o)), nil
 	case Random:
 		return o.directed(random(o)), nil
-	case Custom:
-		if len(o.Custom) == 0 {
-			return Schedule{}, errors.New("the custom pattern has no round: name its file")
-		}
-		return Schedule{Pattern: p, Rounds: len(o.Custom), at: func(k int) Round { return o.Custom[k] }}, nil
 	}
 	return Schedule{}, fmt.Errorf("pattern %q is not known", p)
 }

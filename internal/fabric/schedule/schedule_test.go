@@ -167,7 +167,7 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct {
 		p Pattern
 		o Options
-	}{{Pairs, Options{Hosts: 1}}, {Pairs, Options{}}, {"nonsense", Options{Hosts: 4}}, {Custom, Options{Hosts: 4}}, {Leaves, Options{Hosts: 4, Leaf: []int{1}}}} {
+	}{{Pairs, Options{Hosts: 1}}, {Pairs, Options{}}, {"nonsense", Options{Hosts: 4}}, {Leaves, Options{Hosts: 4, Leaf: []int{1}}}} {
 		if _, err := New(tt.p, tt.o); err == nil {
 			t.Errorf("%s %+v: no error", tt.p, tt.o)
 		}

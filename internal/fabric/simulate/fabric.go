@@ -141,7 +141,10 @@ func (f *Fabric) latency(x *judge.Cell, y, tail float64) {
 	}
 	form[3] *= math.Exp(math.Abs(f.rng.NormFloat64()) * f.c.Noise / 2)
 	form[4] = max(form[3], form[4]*math.Exp(f.rng.NormFloat64()*f.c.Noise-tail))
-	x.Value, x.Shape = float32(form[2]), judge.ShapeOf(form[0], form[1], form[2], form[3], form[4])
+	for k, ns := range form {
+		x.Quantiles[k] = float32(ns)
+	}
+	x.Value = x.Quantiles[2]
 }
 
 // Judge runs a schedule and the re-tests that the judge asks for.
