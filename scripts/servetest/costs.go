@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -29,142 +28,117 @@ const (
 	mostHonestDelay = time.Second
 )
 
-// stranger is a row of the table: what is sent, by so many connections at once.
-type stranger struct {
-	name, sends string
-	connections int
+// table is what the rows took, and what to say of it.
+type table struct {
+	servers map[string]*server
+	loop    bool // the rows again and again: a line a minute instead of one for each
+	begun   time.Time
+
+	rows, late int
+	peak       float64
+	next       []time.Duration // since the last line
+	reported   time.Time
+	wrong      []error
 }
 
-const hello = "6.27\x00gobw/1\x00\x00\x00\x00\x00"
-
-func framed(text string) string {
-	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
-}
-
-func greeting() string {
-	return hello + framed(`{"kind":"hello","body":{"text":{"program":"x","bears_ms":3000}}}`)
-}
-
-// proposes is a client that proposes a plan of these fields.
-func proposes(fields string) string {
-	return greeting() + framed(`{"kind":"propose","body":{"kind":"bandwidth","transport":"RC",`+fields+`}}`)
-}
-
-// strangers are all rows. They are made of what a plan may say, each field at its ends, of layouts that stand for much, and of bytes that
-// are no plan.
-func strangers() []stranger {
-	var rows []stranger
-	add := func(name, sends string, connections int) {
-		rows = append(rows, stranger{fmt.Sprintf("%s, %d bytes", name, len(sends)), sends, connections})
-	}
-	list := func(format string) string {
-		var b strings.Builder
-		for at := 0; b.Len() < 55<<10; at += 2 {
-			fmt.Fprintf(&b, format+",", at)
-		}
-		return strings.TrimSuffix(b.String(), ",")
-	}
-	long := list("%d+1")
-	layouts := []struct{ name, text string }{
-		{"8,500 fields 252,644 times", "struct:" + long + ",num=252644"},
-		{"two fields two million times, merged", "struct:0+1,2+1,extent=3,num=2097152,coalesce=yes"},
-		{"two fields 2^39 times", "struct:0+1,2+1,extent=3,num=549755813888"},
-		{"8,500 fields, merged", "struct:" + list("%d+2") + ",coalesce=yes"},
-		{"8,500 blocks", "indexed:" + long},
-		{"2^40 blocks", "vector:block=1,num=1099511627776,stride=2"},
-		{"2^40 blocks, merged", "vector:block=1,num=1099511627776,stride=1,coalesce=yes"},
-		{"a face of 2^40 rows", "subarray:dims=1048576x1048576x1048576,face=x,elem=1"},
-		{"20,000 mistakes", "indexed:" + strings.Repeat("x,", 20000)},
-		{"10,000 keys", "indexed:" + list("k%d=1")},
-		{"50,000 dimensions", "subarray:dims=" + strings.Repeat("1x", 25000) + "1,face=x"},
-		{"a file", "indexed:file=/dev/zero"},
-	}
-	for _, l := range layouts {
-		for _, s := range []string{"gather/gather-write", "gather/pack-pipelined", "gather/multi-wr", "scatter/scatter-read", "both/gather-send", "both/pack-send-unpack"} {
-			shape, strategy, _ := strings.Cut(s, "/")
-			operation := map[string]string{"gather": "write", "scatter": "read", "both": "send"}[shape]
-			for _, more := range []string{`"window":1,"segment":32768`, `"window":4096,"segment":1,"list_bytes":3,"footprint":70368744177664`} {
-				add(l.name+", "+s, proposes(fmt.Sprintf(`"operation":%q,"iterations":1,"noncontig":{"shape":%q,"strategy":%q,"layout":%q,%s}`, operation, shape, strategy, l.text, more)), 1)
-			}
-		}
-	}
-	for _, field := range []string{"iterations", "duration_ns", "margin_ns", "warmup", "runs", "qps", "threads", "rails", "tx_depth", "rx_depth", "cq_mod", "post_list", "burst", "gap_ns", "pkey_index"} {
-		for _, v := range []string{"-9223372036854775808", "0", "1048576", "9223372036854775807", "1e400"} {
-			add(field+" "+v, proposes(fmt.Sprintf(`"operation":"write",%q:%s`, field, v)), 1)
-		}
-	}
-	for name, fields := range map[string]string{
-		"4096 sizes, a million runs":   `"operation":"write","runs":1048576,"sizes":[` + strings.Repeat("64,", 4095) + `64]`,
-		"20,000 sizes":                 `"operation":"write","sizes":[` + strings.Repeat("1,", 20000) + `1]`,
-		"16,384 flow labels":           `"operation":"write","flow_labels":[` + strings.Repeat("1,", 16383) + `1]`,
-		"verified for ever":            `"operation":"read","verify":"all","tx_depth":1,"iterations":1099511627776`,
-		"16,000 deep queue pairs":      `"operation":"write","qps":16000,"tx_depth":15000,"reversed":true,"mr_per_qp":true`,
-		"all sizes, 256 queue pairs":   `"operation":"write","all_sizes":true,"qps":256`,
-		"63 MiB that are granted":      `"operation":"write","sizes":[29360128],"iterations":1`,
-		"a pace of 5e-324":             `"operation":"write","rate_bits_per_s":5e-324`,
-		"timers at their ends":         `"operation":"write","qp_timeout":31,"retries":7`,
-		"a test that is granted":       `"operation":"write","sizes":[64],"iterations":100`,
-		"a test of 30 s, left at once": `"operation":"write","sizes":[64],"duration_ns":30000000000,"reversed":true`,
-	} {
-		add(name, proposes(fields), 1)
-	}
-	for name, sends := range map[string]string{
-		"nothing":                        "",
-		"HTTP":                           "GET / HTTP/1.0\r\n\r\n",
-		"a hello":                        hello,
-		"a plan that is brackets":        greeting() + framed(`{"kind":"propose","body":`+strings.Repeat("[", 60000)),
-		"a plan that is brackets, right": greeting() + framed(`{"kind":"propose","body":`+strings.Repeat("[", 30000)+strings.Repeat("]", 30000)+`}`),
-		"a plan that is one string":      greeting() + framed(`{"kind":"propose","body":{"operation":"`+strings.Repeat("x", 60000)+`"}}`),
-		"a plan of 10,000 fields":        greeting() + framed(`{"kind":"propose","body":{`+strings.TrimSuffix(strings.Repeat(`"a":1,`, 9000), ",")+`}}`),
-		"8 MiB before the hello":         hello + framed(strings.Repeat("x", 8<<20)),
-		"8 MiB for a plan":               greeting() + framed(strings.Repeat("x", 8<<20)),
-		"60 KiB for a hello":             hello + framed(strings.Repeat("x", 60<<10)),
-		"100,000 heartbeats":             greeting() + strings.Repeat(framed(""), 100000),
-		"facts of 900 KB":                proposes(`"operation":"write","sizes":[64],"iterations":100`) + framed(`{"kind":"facts","body":{"environment":"`+strings.Repeat("x", 900000)+`"}}`),
-		"perftest's keys":                "6.29\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\xff", 60000),
-		"an unknown version":             "6.27\x00gobw/9\x00\x00\x00\x00\x00",
-		"half a plan":                    greeting() + "\x00\x00\xff\x00{",
-	} {
-		add(name, sends, 1)
-		add(name+", 24 at once", sends, 24)
-	}
-	add("8,500 fields 252,644 times, 24 at once", proposes(`"operation":"write","iterations":1,"noncontig":{"shape":"gather","strategy":"pack-pipelined","layout":"`+layouts[0].text+`","window":1,"segment":32768}`), 24)
-	slices.SortFunc(rows, func(a, b stranger) int { return strings.Compare(a.name, b.name) })
-	return rows
-}
-
-// costs sends each of the rows to a running server, every n-th of them, and measures what it takes of it.
-func costs(ctx context.Context, gobw string, every int) error {
-	s, err := startServer(gobw, "--max-memory", "64M", "--max-duration", "30s")
+// costs sends each of the rows, every n-th of them, to a running server of its kind, and measures what it takes of it. Within loop, if
+// that is not 0, it does so again and again, with pauses.
+func costs(ctx context.Context, gobw string, every int, loop, pause time.Duration) (err error) {
+	t := &table{servers: map[string]*server{}, loop: loop > 0, begun: time.Now(), reported: time.Now()}
+	secret, err := os.CreateTemp("", "token")
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, os.Remove(secret.Name())) }()
+	token := strings.Repeat("0123456789abcdef", 2)
+	if _, err := secret.WriteString(token); err != nil {
+		return err
+	}
+	for kind, flags := range kinds(secret.Name()) {
+		s, err := startServer(gobw, append([]string{"--max-memory", "64M", "--max-duration", "30s"}, flags...)...)
+		if err != nil {
+			return err
+		}
+		if t.servers[kind] = s; kind == "token" {
+			s.token = []byte(token)
+		}
+	}
 	fmt.Println("server: its own process, peak since the row began; process: the largest that it started; next: when the next honest client had its result")
-	fmt.Printf("%8s %8s %8s %8s %8s %8s  %s\n", "answer_s", "srv_MiB", "srv_ms", "proc_MiB", "proc_ms", "next_ms", "connections, what is sent")
-	var wrong []error
-	late := 0
-	for i, row := range strangers() {
-		if i%every != 0 || ctx.Err() != nil {
-			continue
+	if t.loop {
+		fmt.Printf("%6s %6s %6s %8s %8s %4s %7s %10s %8s %8s %8s %6s\n", "time", "rows", "wrong", "peak_MiB", "rss_MiB", "fds", "threads", "goroutines", "next_p50", "next_p99", "next_max", "late")
+	} else {
+		fmt.Printf("%8s %8s %8s %8s %8s %8s  %s\n", "answer_s", "srv_MiB", "srv_ms", "proc_MiB", "proc_ms", "next_ms", "connections, what is sent")
+	}
+	for again := true; again; again = time.Since(t.begun) < loop {
+		for i, row := range strangers() {
+			if ctx.Err() != nil || t.loop && time.Since(t.begun) > loop {
+				again = false
+				break
+			}
+			if i%every == 0 {
+				t.measure(ctx, row)
+				time.Sleep(pause) // the machine is others', too
+			}
 		}
-		c := s.cost(ctx, row)
-		for again := 0; again < 2 && row.tooDear(c); again++ { // time that a host takes from its virtual machine counts as this one's
-			c = s.cost(ctx, row)
+	}
+	t.report()
+	fmt.Printf("%d rows, the server's own process at most %.1f MiB; %d rows too dear; after %d the next honest client waited for more than %v\n",
+		t.rows, t.peak, len(t.wrong), t.late, mostHonestDelay)
+	for _, s := range t.servers {
+		if s.steers {
+			t.wrong = append(t.wrong, errors.New("a stranger's commands for a screen are in the log"))
 		}
+		if err := s.stop(); err != nil {
+			t.wrong = append(t.wrong, fmt.Errorf("the server ended with %w:\n%s", err, s.last(20)))
+		}
+	}
+	return errors.Join(t.wrong...)
+}
+
+// measure is one row.
+func (t *table) measure(ctx context.Context, row stranger) {
+	s := t.servers[row.to]
+	c := s.cost(ctx, row)
+	for again := 0; again < 2 && row.tooDear(c); again++ { // time that a host takes from its virtual machine counts as this one's
+		fmt.Printf("%s, to be measured again: %+v\n", row.name, c)
+		c = s.cost(ctx, row)
+	}
+	t.rows++
+	t.peak = max(t.peak, c.serverMiB)
+	t.next = append(t.next, c.next)
+	if c.next > mostHonestDelay {
+		t.late++
+		if t.loop {
+			fmt.Printf("%s: the next honest client after %v\n", row.name, c.next)
+		}
+	}
+	if row.tooDear(c) {
+		t.wrong = append(t.wrong, fmt.Errorf("%s: %+v", row.name, c))
+	}
+	if !t.loop {
 		fmt.Printf("%8.2f %8.1f %8.0f %8.1f %8.0f %8.0f  %d: %s\n", c.answered.Seconds(), c.serverMiB, c.serverCPU.Seconds()*1e3, c.processMiB, c.processCPU.Seconds()*1e3,
-			c.next.Seconds()*1e3, row.connections, row.name)
-		if c.next > mostHonestDelay {
-			late++
-		}
-		if row.tooDear(c) {
-			wrong = append(wrong, fmt.Errorf("%s: %+v", row.name, c))
-		}
+			c.next.Seconds()*1e3, row.connections, strings.TrimSpace(row.to+" "+row.name))
+	} else if time.Since(t.reported) > soakEvery {
+		t.report()
 	}
-	fmt.Printf("%d rows too dear; after %d the next honest client waited for more than %v\n", len(wrong), late, mostHonestDelay)
-	if err := s.stop(); err != nil {
-		wrong = append(wrong, fmt.Errorf("the server ended with %w:\n%s", err, s.last(20)))
+}
+
+// report is a line of the last minute: all servers' largest.
+func (t *table) report() {
+	if !t.loop || len(t.next) == 0 {
+		return
 	}
-	return errors.Join(wrong...)
+	var all status
+	for _, s := range t.servers {
+		st := s.status()
+		all.rssKB, all.descriptors = max(all.rssKB, st.rssKB), max(all.descriptors, st.descriptors)
+		all.threads, all.goroutines = max(all.threads, st.threads), max(all.goroutines, st.goroutines)
+	}
+	slices.Sort(t.next)
+	at := func(share float64) float64 { return t.next[int(share*float64(len(t.next)-1))].Seconds() * 1e3 }
+	fmt.Printf("%6.0f %6d %6d %8.1f %8.1f %4d %7d %10d %8.0f %8.0f %8.0f %6d\n", time.Since(t.begun).Seconds(), t.rows, len(t.wrong), t.peak, float64(all.rssKB)/1024,
+		all.descriptors, all.threads, all.goroutines, at(0.5), at(0.99), at(1), t.late)
+	t.next, t.reported = nil, time.Now()
 }
 
 // cost is what a row took.
@@ -199,26 +173,19 @@ func (s *server) cost(ctx context.Context, row stranger) (c cost) {
 		}
 	}()
 	began := time.Now()
-	var wg sync.WaitGroup
-	for range row.connections {
-		wg.Go(func() {
-			conn, err := s.dial()
-			if err != nil {
-				return
-			}
-			defer func() { _ = conn.Close() }()
-			_ = conn.SetDeadline(time.Now().Add(time.Second))
-			_, _ = io.WriteString(conn, row.sends)
-			_, _ = io.Copy(io.Discard, conn)
-		})
-	}
-	wg.Wait()
+	gone := row.send(s)
 	c.answered = time.Since(began)
+	if !row.stays {
+		gone()
+	}
 	close(stop)
 	<-watched
 	began = time.Now()
 	c.err = honest(ctx, s, soakPlan(rand.New(rand.NewPCG(1, 1))))
 	c.next = time.Since(began)
+	if row.stays {
+		gone()
+	}
 	c.serverMiB, c.serverCPU, c.processCPU = peakOf(pid), cpuOf(pid)-cpu, childrenCPU(pid)-children
 	return c
 }
@@ -255,16 +222,49 @@ func childrenCPU(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// send is a stranger of the table who goes, or stays.
-func (r stranger) send(s *server, stays bool) net.Conn { //nolint:revive // whether it stays
-	conn, err := s.dial()
-	if err != nil {
-		return nil
+// send lets the strangers of a row have their say, for a second at most unless they stay until gone is called.
+func (r stranger) send(s *server) (gone func()) {
+	const most = time.Second
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var kept []net.Conn
+	for i := range r.connections {
+		wg.Go(func() {
+			var d net.Dialer
+			if r.addresses > 0 {
+				d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%r.addresses))}
+			}
+			conn, err := d.Dial("tcp", net.JoinHostPort("127.0.0.1", s.port))
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			kept = append(kept, conn)
+			mu.Unlock()
+			_ = conn.SetDeadline(time.Now().Add(most))
+			if r.stays {
+				_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			}
+			r.does(talk{conn})
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		})
 	}
-	_, _ = io.WriteString(conn, r.sends)
-	if stays {
-		return conn
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wg.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(most):
 	}
-	_ = conn.Close()
-	return nil
+	return func() {
+		mu.Lock()
+		for _, c := range kept {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	}
 }

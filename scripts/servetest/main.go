@@ -21,6 +21,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 func main() {
@@ -44,6 +45,8 @@ func run(ctx context.Context, args []string) error {
 	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run, or until they end")
 	only := fs.String("only", "", "memory: only tests with this in their command line")
 	every := fs.Int("every", 1, "costs: every n-th row")
+	loop := fs.Duration("loop", 0, "costs: go on with the rows for this time; 0: once")
+	pause := fs.Duration("pause", 0, "costs: between two rows")
 	limit := fs.Duration("time", time.Hour, "end after this time at the latest")
 	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of the random choices")
 	if err := fs.Parse(args[1:]); err != nil {
@@ -64,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 	case "soak":
 		return soak(ctx, path, *n, random)
 	case "costs":
-		return costs(ctx, path, *every)
+		return costs(ctx, path, *every, *loop, *pause)
 	case "overhead":
 		return overhead(ctx, path, *against, *n)
 	case "memory":
@@ -85,13 +88,15 @@ func version(gobw string) string {
 
 // server is 'gobw serve' on loopback.
 type server struct {
-	cmd  *exec.Cmd
-	port string
+	cmd   *exec.Cmd
+	port  string
+	token []byte
 
-	mu    sync.Mutex
-	lines []string // the last ones
-	count int
-	bytes int
+	mu     sync.Mutex
+	lines  []string // the last ones
+	count  int
+	bytes  int
+	steers bool // a line would steer a terminal
 }
 
 func startServer(gobw string, flags ...string) (*server, error) {
@@ -114,6 +119,7 @@ func startServer(gobw string, flags ...string) (*server, error) {
 			s.mu.Lock()
 			s.count++
 			s.bytes += len(line) + 1
+			s.steers = s.steers || strings.ContainsFunc(line, func(c rune) bool { return !unicode.IsPrint(c) })
 			if s.lines = append(s.lines, line); len(s.lines) > 50 {
 				s.lines = s.lines[1:]
 			}

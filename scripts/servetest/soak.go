@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
@@ -29,7 +27,7 @@ const soakEvery = time.Minute
 // grows with the clients.
 const (
 	moreRSSKB       = 8 << 10
-	moreDescriptors = 110 // connections that attackers keep, see soak, and a test's own
+	moreDescriptors = 20 // a test's own
 	moreThreads     = 8
 	moreGoroutines  = 220
 )
@@ -81,16 +79,11 @@ func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
 			first = st
 		}
 	}
-	var kept []net.Conn // connections that somebody forgot
+	rows := strangers()
 	for ; done < n && ctx.Err() == nil; done++ {
 		if random.IntN(10) == 0 {
 			hostile++
-			if conn := attack(s, random); conn != nil {
-				if kept = append(kept, conn); len(kept) > 100 {
-					_ = kept[0].Close()
-					kept = kept[1:]
-				}
-			}
+			attack(s, rows, random)
 		} else {
 			start := time.Now()
 			if err := honest(ctx, s, soakPlan(random)); err != nil && ctx.Err() == nil {
@@ -104,9 +97,6 @@ func soak(ctx context.Context, gobw string, n int, random *rand.Rand) error {
 		}
 	}
 	report()
-	for _, c := range kept {
-		_ = c.Close()
-	}
 	if err := s.stop(); err != nil {
 		return fmt.Errorf("the server ended with %w:\n%s", err, s.last(20))
 	}
@@ -127,7 +117,7 @@ func honest(ctx context.Context, s *server, test plan.Spec) error {
 	}
 	defer func() { _ = d.Close() }()
 	session, err := connect.Dial(ctx, net.JoinHostPort("127.0.0.1", s.port), connect.DialOptions{
-		Timeouts: control.Timeouts{Peer: 20 * time.Second}, Program: "soak", Wait: 30 * time.Second,
+		Timeouts: control.Timeouts{Peer: 20 * time.Second}, Program: "soak", Wait: 30 * time.Second, Token: s.token,
 	})
 	if err != nil {
 		return err
@@ -163,42 +153,30 @@ func soakPlan(random *rand.Rand) plan.Spec {
 	return p
 }
 
-// attack does something that no client should. A connection that it returns stays open.
-func attack(s *server, random *rand.Rand) net.Conn {
-	conn, err := s.dial()
-	if err != nil {
-		return nil
-	}
-	rows := strangers()
-	proposal := proposes(`"operation":"write","sizes":[64],"iterations":100`)
+// attack does something that no client should: a row of the table of costs, or bytes that are in no table.
+func attack(s *server, all []stranger, random *rand.Rand) {
 	garbage := make([]byte, random.IntN(70000))
 	for i := range garbage {
 		garbage[i] = byte(random.Uint32())
 	}
-	switch random.IntN(12) {
-	case 0: // says nothing and stays
-		return conn
-	case 1: // greets and stays
-		_, _ = io.WriteString(conn, hello)
-		return conn
+	row := stranger{connections: 1}
+	switch random.IntN(8) {
+	case 0:
+		row.does = says(string(garbage))
+	case 1:
+		row.does = says(hello + string(garbage))
 	case 2:
-		_, _ = conn.Write(garbage)
-	case 3:
-		_, _ = io.WriteString(conn, hello+string(garbage))
-	case 4:
-		_, _ = io.WriteString(conn, greeting()+framed(`{"kind":"`+strings.Repeat("x", random.IntN(60000))+`"}`))
-	case 5: // proposes and goes
-		_, _ = io.WriteString(conn, proposal)
-		time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
-	case 6: // proposes and goes on with anything
-		_, _ = io.WriteString(conn, proposal+string(garbage))
-	case 7: // an old perftest's keys
-		_, _ = io.WriteString(conn, "6.29\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+string(garbage))
-	default: // one of the table of costs
-		_ = conn.Close()
-		return rows[random.IntN(len(rows))].send(s, random.IntN(2) == 0)
+		row.does = says(proposes(granted) + string(garbage))
+	case 3: // proposes and goes
+		row.does = func(t talk) {
+			t.say(proposes(granted))
+			time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
+			_ = t.Conn.(*net.TCPConn).SetLinger(random.IntN(2) - 1) // half of them with a reset
+			_ = t.Close()
+		}
+	default:
+		for row = all[random.IntN(len(all))]; row.to != ""; row = all[random.IntN(len(all))] { //nolint:revive // one for this server
+		}
 	}
-	_ = conn.(*net.TCPConn).SetLinger(random.IntN(2) - 1) // half of them with a reset
-	_ = conn.Close()
-	return nil
+	row.send(s)()
 }
