@@ -1,6 +1,8 @@
 package roce
 
 import (
+	"time"
+
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
@@ -38,6 +40,9 @@ func (r *requester) owns(psn uint32) bool {
 // onAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
 func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict) {
 	next := (psn + 1) & wire.Mask24
+	if s.Class() != wire.ClassNAK || s == wire.NAKSequenceError {
+		r.serves(psn)
+	}
 	switch s.Class() {
 	case wire.ClassACK:
 		r.advance(next, now, &v)
@@ -71,7 +76,9 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict
 		if s == wire.NAKSequenceError {
 			return r.onSequenceError(psn, now)
 		}
-		r.refusal, r.refused = nakStatus(s), psn
+		if r.refusal == verbs.Success || r.refused != psn { // no copy
+			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.trip.smoothed, r.trip.clock.ticks(leastDoubt))
+		}
 		r.advance(psn, now, &v)
 		if r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
 			r.imply(psn, &v)
@@ -95,13 +102,19 @@ func nakStatus(s wire.Syndrome) verbs.Status {
 	}
 }
 
-// refusedNow is the status of a NAK once its request is the oldest, and Success otherwise.
-func (r *requester) refusedNow() verbs.Status {
-	if r.refusal != verbs.Success && r.una == r.refused {
-		return r.refusal
+// leastDoubt is how long a NAK that ends a queue pair is doubted: who guesses numbers may have sent it. The peer's own is the last that
+// it says (IBTA 9.9.3: its queue pair is in the error state); one that goes on answering has refused nothing.
+const leastDoubt = 20 * time.Millisecond
+
+// serves notes that the peer's queue pair answered psn, and so has not refused what came before, nor that.
+func (r *requester) serves(psn uint32) {
+	if wire.PSNDiff(psn, r.refused) >= 0 {
+		r.refusal = verbs.Success
 	}
-	return verbs.Success
 }
+
+// isRefused tells whether the oldest request is one that the peer refused.
+func (r *requester) isRefused() bool { return r.refusal != verbs.Success && r.una == r.refused }
 
 // onSequenceError goes back to the packet the peer waits for.
 func (r *requester) onSequenceError(psn uint32, now job.Ticks) (v verdict) {
@@ -254,6 +267,7 @@ func (r *requester) place(psn uint32, n int, read bool, now job.Ticks, v *verdic
 // READ as the peer sees it.
 func (r *requester) arrived(index, psn uint32, n int, ends bool, now job.Ticks, v *verdict) {
 	w := r.at(index)
+	r.serves(psn)
 	v.read = n
 	n = min(n, int(w.awaited))
 	w.awaited -= uint32(n)

@@ -542,6 +542,7 @@ func TestNAKBehindLostAnswer(t *testing.T) {
 	p, err := wire.ParsePacket(b)
 	check(t, err)
 	s.q.onResponse(&p, 30)
+	s.e.runTimers(job.Ticks(leastDoubt) + 10)
 	var statuses []verbs.Status
 	for s.cq.head != s.cq.tail {
 		statuses = append(statuses, s.cq.take().Status)
@@ -888,5 +889,58 @@ func TestDrainedAttributes(t *testing.T) {
 	}
 	if r := &s.q.request; r.retries != 5 || r.reads != 7 || r.timeout != s.e.ackTimeout[10] {
 		t.Errorf("%d retries, %d READs, timeout %v: want 5, 7, %v", r.retries, r.reads, r.timeout, s.e.ackTimeout[10])
+	}
+}
+
+// TestGuessedNAK has a stranger guess all numbers of a NAK that ends a queue pair: the peer, which goes on answering, has sent none.
+func TestGuessedNAK(t *testing.T) {
+	for name, tt := range map[string]struct {
+		goesOn wire.Syndrome // what the peer says then; 0: of the READ, its data
+		read   bool
+	}{
+		"it acknowledges": {wire.SyndromeAck, false}, "its receives are not ready": {wire.SyndromeRNR | 5, false},
+		"it misses a packet": {wire.NAKSequenceError, false}, "it answers a READ": {0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, everything)
+			s.post(verbs.OpWrite, 10) // PSN 0
+			if tt.read {
+				s.post(verbs.OpRead, 100)
+			} else {
+				s.post(verbs.OpSend, 10)
+			}
+			s.wantSent(0, 0, 1)
+			for i, forged := range []wire.Syndrome{wire.NAKRemoteAccessError, wire.NAKInvalidRequest, wire.NAKRemoteOperational} {
+				s.ack(1, forged, job.Ticks(10+i))
+			}
+			if tt.read {
+				s.answer(1, 100, 20)
+			} else {
+				s.ack(1, tt.goesOn, 20)
+			}
+			s.e.runTimers(job.Ticks(time.Second))
+			if s.q.state != verbs.StateRTS {
+				_, status := s.completions()
+				t.Errorf("%v in %v: a stranger ended the queue pair", status, s.q.state)
+			}
+		})
+	}
+}
+
+// TestNAKIsBelieved: the peer's own NAK ends the queue pair once nothing else has come for long enough, and says why.
+func TestNAKIsBelieved(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpSend, 10)
+	s.post(verbs.OpSend, 10)
+	s.wantSent(0, 0, 1)
+	s.ack(1, wire.NAKRemoteOperational, 100)
+	s.ack(1, wire.NAKRemoteOperational, job.Ticks(leastDoubt)) // a copy
+	s.e.runTimers(job.Ticks(leastDoubt) + 99)
+	if s.q.state != verbs.StateRTS {
+		t.Fatalf("state %v before the NAK is believed", s.q.state)
+	}
+	s.e.runTimers(job.Ticks(leastDoubt) + 100)
+	if ids, status := s.completions(); len(ids) != 2 || status != verbs.RemoteOperationError || s.q.state != verbs.StateError {
+		t.Errorf("completions %v, %v in %v", ids, status, s.q.state)
 	}
 }

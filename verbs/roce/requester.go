@@ -26,6 +26,7 @@ type requester struct {
 	askedPSN    uint32       // of the last packet with AckReq
 	refused     uint32       // the request that the peer refused, which fails once everything before it is complete
 	refusal     verbs.Status // Success: none
+	believedAt  job.Ticks    // when the refusal is, unless the peer goes on answering
 	draining    bool         // no new request starts: SQD
 	drained     bool         // and the event was raised
 

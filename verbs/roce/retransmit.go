@@ -122,10 +122,14 @@ func (r *requester) schedule(now job.Ticks) {
 
 // deadline is when onTick wants to be called.
 func (r *requester) deadline() job.Ticks {
+	at := min(r.probeAt, r.timerAt)
 	if r.rnrAt != 0 {
-		return r.rnrAt
+		at = r.rnrAt
 	}
-	return min(r.probeAt, r.timerAt)
+	if r.isRefused() {
+		at = min(at, r.believedAt)
+	}
+	return at
 }
 
 func (r *requester) probeInterval() job.Ticks {

@@ -435,8 +435,8 @@ func (q *queuePair) conclude(v verdict, now job.Ticks) {
 		p.window.onLoss(now, r.trip.smoothed)
 	}
 	q.retire()
-	if v.status == verbs.Success {
-		v.status = r.refusedNow()
+	if r.isRefused() && (v.status == verbs.RetryExceeded || now >= r.believedAt) {
+		v.status = r.refusal
 	}
 	if v.status != verbs.Success {
 		q.fail(v.status)
