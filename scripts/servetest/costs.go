@@ -69,17 +69,10 @@ func costs(ctx context.Context, gobw string, every int, loop, pause time.Duratio
 	} else {
 		fmt.Printf("%8s %8s %8s %8s %8s %8s  %s\n", "answer_s", "srv_MiB", "srv_ms", "proc_MiB", "proc_ms", "next_ms", "connections, what is sent")
 	}
-	for again := true; again; again = time.Since(t.begun) < loop {
-		for i, row := range strangers() {
-			if ctx.Err() != nil || t.loop && time.Since(t.begun) > loop {
-				again = false
-				break
-			}
-			if i%every == 0 {
-				t.measure(ctx, row)
-				time.Sleep(pause) // the machine is others', too
-			}
-		}
+	rows := strangers()
+	for i := 0; ctx.Err() == nil && (i < len(rows) || time.Since(t.begun) < loop); i += every {
+		t.measure(ctx, rows[i%len(rows)])
+		time.Sleep(pause) // the machine is others', too
 	}
 	t.report()
 	fmt.Printf("%d rows, the server's own process at most %.1f MiB; %d rows too dear; after %d the next honest client waited for more than %v\n",

@@ -205,11 +205,3 @@ func childrenOf(pid int) []int {
 	}
 	return all
 }
-
-func (s *server) dial() (net.Conn, error) {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", s.port), 10*time.Second)
-	if err == nil {
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	}
-	return conn, err
-}

@@ -112,7 +112,10 @@ func bodies() [][2]string {
 		{"addresses", `[{"qpn":18,"psn":5,"rkey":7,"addr":4096,"bytes":64}]`},
 		{"sync", `{"phase":"ready","size":0,"last":true}`},
 		{"report", `{"size":64,"iterations":100,"average_bits_per_s":1e300}`},
-		{"challenge", `{"nonce":"AAAA"}`}, {"bye", ""}, {"busy", ""}, {"error", ""},
+		{"challenge", `{"nonce":"AAAA"}`},
+		{"bye", ""},
+		{"busy", ""},
+		{"error", ""},
 	}
 }
 
