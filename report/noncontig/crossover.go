@@ -1,11 +1,8 @@
 package noncontig
 
 import (
-	"fmt"
-	"maps"
 	"math"
 
-	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -17,8 +14,6 @@ type Crossover struct {
 	High       float64 `json:"high,omitempty"` // the smallest at which the device is
 	// Clear tells that there is one: the copy is better below, and the device above.
 	Clear bool `json:"clear"`
-	// Words says what was found: "none in range: pack is ahead from 64 B to 4 KiB".
-	Words string `json:"words"`
 }
 
 // crossover reads the verdicts of a series along its block sizes: the copy's cells below, the device's above, and between the
@@ -37,45 +32,19 @@ func (n *Grid) crossover(k Key) (x Crossover, ok bool) {
 		return x, false
 	}
 	x = Crossover{Key: k}
-	first := map[stats.Word]int{stats.Better: -1, stats.Worse: -1} // where the device's way is so first, and last
-	last := maps.Clone(first)
-	told := 0
+	worse, better := -1, -1 // the last block size at which the device's way is worse, the first at which it is better
 	for i, c := range series {
-		word := c.Question.Word
-		if first[word] < 0 {
-			first[word] = i
+		if c.Question.Word == stats.Worse {
+			worse = i
 		}
-		last[word] = i
-		if word != stats.CannotTell {
-			told++
+		if c.Question.Word == stats.Better && better < 0 {
+			better = i
 		}
 	}
-	worse, better := last[stats.Worse], first[stats.Better]
-	device, cpu := Sides(k.Shape)
-	size := func(i int) string { return plain.Bytes(float64(series[i].BlockBytes)) }
-	span := fmt.Sprintf("from %s to %s", size(0), size(len(series)-1))
-	open := ""
-	if told < len(series) {
-		open = fmt.Sprintf(" (%d of %d block sizes cannot be told)", len(series)-told, len(series))
-	}
-	switch {
-	case worse >= 0 && better >= 0 && worse < better:
+	if worse >= 0 && worse < better {
 		x.Clear = true
 		x.Low, x.High = float64(series[worse].BlockBytes), float64(series[better].BlockBytes)
 		x.BlockBytes = crossing(series[worse : better+1])
-		x.Words = fmt.Sprintf("about %s: %s is better at %s, %s at %s", plain.Bytes(x.BlockBytes), cpu, size(worse), device, size(better))
-	case told == 0:
-		x.Words = "cannot tell: no block size has a verdict " + span
-	case better < 0 && worse < 0:
-		x.Words = fmt.Sprintf("none in range: %s and %s are the same %s%s", device, cpu, span, open)
-	case worse < 0:
-		x.Words = fmt.Sprintf("none in range: %s is ahead %s%s", device, span, open)
-	case better < 0:
-		x.Words = fmt.Sprintf("none in range: %s is ahead %s%s", cpu, span, open)
-	case last[stats.Better] < first[stats.Worse]:
-		x.Words = fmt.Sprintf("none: %s loses to %s as blocks grow %s%s", device, cpu, span, open)
-	default:
-		x.Words = fmt.Sprintf("none that holds: now one is ahead, now the other, %s%s", span, open)
 	}
 	return x, true
 }

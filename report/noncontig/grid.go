@@ -394,8 +394,11 @@ func (d Disturbance) String() string {
 	if d.Again == 0 && d.Stayed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.0f %% of %d runs were disturbed; %d were measured again, and %.0f %% stayed so: ratios are of runs back to back, which "+
-		"bear what disturbs both", 100*float64(max(d.Again, d.Stayed))/float64(d.Runs), d.Runs, d.Again, 100*float64(d.Stayed)/float64(d.Runs))
+	words := fmt.Sprintf("disturbed: other programs used a measuring CPU in %.0f %% of %d runs", 100*float64(d.Stayed)/float64(d.Runs), d.Runs)
+	if d.Again > 0 && 2*d.Stayed > d.Again {
+		return words + "; repeating did not help"
+	}
+	return words + plain.When(d.Again > 0, "; %d were repeated", d.Again)
 }
 
 // summary says the outcome in plain words, one sentence per series of block sizes.
@@ -426,7 +429,7 @@ func (n *Grid) summary() []string {
 	}
 	if text := n.Disturbance.String(); text != "" {
 		if n.Setup.Priority == "" && 5*n.Disturbance.Stayed > n.Disturbance.Runs {
-			text += "; where the machine cannot be quieter, measure with --priority realtime"
+			text += " · --priority realtime keeps them away"
 		}
 		out = append(out, text)
 	}
@@ -519,6 +522,9 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
 	}
 	var parts []string
+	if len(cells) > 1 && k.Stride != AsGiven {
+		parts = append(parts, "no crossover seen")
+	}
 	in := func(chosen []Cell) string { return cellsInWords(k, cells, chosen) }
 	if len(ours) > 0 {
 		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, in(ours), mostInWords(ours)))
@@ -530,9 +536,27 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 		parts = append(parts, fmt.Sprintf("%s and %s are the same %s", device, cpu, in(same)))
 	}
 	if open := by[stats.CannotTell]; len(open) > 0 {
-		parts = append(parts, "cannot tell "+in(open))
+		parts = append(parts, "cannot tell "+in(open)+settled(open))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// settled says how many rounds would likely decide the cells that are open, or half of them where there are several.
+func settled(open []Cell) string {
+	var rounds []int
+	for i := range open {
+		var n int
+		settle := strings.TrimPrefix(open[i].Question.Settle, "about ")
+		if _, err := fmt.Sscanf(settle, "%d pairs", &n); err == nil && n > 0 {
+			rounds = append(rounds, n)
+		}
+	}
+	half := (len(open) + 1) / 2
+	if len(rounds) < half {
+		return " (more rounds will not tell: the machine is too noisy)"
+	}
+	slices.Sort(rounds)
+	return fmt.Sprintf(" (about %d rounds would tell%s: --resume --runs %[1]d)", rounds[half-1], plain.When(len(open) > 1, " half of them"))
 }
 
 // cellsInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.

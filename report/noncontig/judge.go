@@ -20,10 +20,18 @@ type Judgement struct {
 	Time     *stats.Effect `json:"p50_time,omitempty"` // nil: as above, or a completion tells no time
 	// Best decides where neither of the others tells: on a busy machine they are those of waiting for a processor.
 	Best *stats.Effect `json:"best_span,omitempty"`
-	// Speedup is by how much the strategy is faster, by the figure that tells most: above 1 it is faster.
+	// Speedup is by how much the strategy is faster, by the figure By, which tells most: above 1 it is faster.
 	Speedup float64 `json:"speedup,omitempty"`
+	By      string  `json:"by,omitempty"` // ByGoodput, ByTime or ByBest
 	stats.Verdict
 }
+
+// The figures that a judgement can be by.
+const (
+	ByGoodput = "goodput"
+	ByTime    = "p50 time"
+	ByBest    = "best span"
+)
 
 // judge weighs one point against another. The verdict is open until all of a grid are concluded together.
 func judge(a, b *Point) *Judgement {
@@ -112,8 +120,8 @@ func conclude(all []*Judgement) {
 		return all
 	}
 	for _, j := range all {
-		says := append(next("goodput", j.Goodput), next("p50 time", j.Time)...)
-		best := next("best span", j.Best)
+		says := append(next(ByGoodput, j.Goodput), next(ByTime, j.Time)...)
+		best := next(ByBest, j.Best)
 		if !slices.ContainsFunc(says, func(t told) bool { return t.Word != stats.CannotTell }) {
 			says = append(says, best...)
 		}
@@ -155,7 +163,7 @@ func (j *Judgement) unite(all []told) {
 	})
 	first, last := all[0], all[len(all)-1]
 	if first.Word == stats.Better && last.Word == stats.Worse {
-		j.Speedup = first.speedup
+		j.Speedup, j.By = first.speedup, first.figure
 		j.Verdict = stats.Unknown(stats.Unclear, "longer runs", "%s says faster (%s), %s slower (%s)", first.figure, first.Reason, last.figure, last.Reason)
 		return
 	}
@@ -170,7 +178,7 @@ func (j *Judgement) unite(all []told) {
 			best = t
 		}
 	}
-	j.Verdict, j.Speedup = best.Verdict, best.speedup
+	j.Verdict, j.Speedup, j.By = best.Verdict, best.speedup, best.figure
 	j.Reason = fmt.Sprintf("by %s: %s", strings.Join(figures, " and "), best.Reason)
 }
 

@@ -117,7 +117,7 @@ func independentTerms(s []costSample) (use []int, merged []string) {
 			use = append(use, t)
 			continue
 		}
-		merged = append(merged, fmt.Sprintf("per %s into per %s", CostNames[t], CostNames[same]))
+		merged = append(merged, fmt.Sprintf("per %s is in per %s", CostNames[t], CostNames[same]))
 	}
 	return use, merged
 }

@@ -21,7 +21,6 @@ type grid struct {
 	rows   [][]string
 	notes  []string // below the table
 	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
-	least  []int    // runes that columns take at least, so that a table is cut alike whatever its figures are; may be shorter
 	prose  bool     // rows are sentences: on a terminal they are wrapped
 }
 

@@ -141,13 +141,11 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 	if t.strides() == 1 {
 		k.Stride = t.cells[0].Stride
 	}
-	g := grid{title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s (share of contiguous)", header: t.placeHeader()}
+	g := grid{title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s", header: t.placeHeader()}
 	g.keys = len(g.header)
 	strategies := slices.DeleteFunc(t.strategies(), func(s string) bool { return s == noncontig.Control })
-	g.header = append(g.header, strategies...)
-	g.header = append(g.header, "winner", "by")
 	device, cpu := noncontig.Sides(t.Shape)
-	g.header = append(g.header, device+":"+cpu)
+	g.header = append(append(g.header, strategies...), "ratio")
 	controlled := slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return c.Control != nil })
 	if controlled {
 		g.header = append(g.header, noncontig.Control)
@@ -157,17 +155,25 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 		c := &t.cells[i]
 		row := t.place(c)
 		for _, s := range strategies {
-			row = append(row, goodputCell(c.Find(s)))
+			cell := "-"
+			if f := c.Find(s); f != nil {
+				cell = plain.Number(f.Goodput.Median / 1e9)
+			}
+			if s == c.Winner {
+				cell += " " + winnerMark
+				marks[winnerMark] = true
+			}
+			row = append(row, cell)
 		}
-		row = append(row, winner(c), "-", "-")
-		if c.Winner != "" {
-			row[len(row)-2] = fmt.Sprintf("%.2f×", c.Margin)
-		}
+		ratio := "-"
 		if c.Question != nil {
-			mark := verdictMark(c.Question, c.Single())
-			marks[mark] = true
-			row[len(row)-1] = strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Speedup, mark))
+			ratio = fmt.Sprintf("%.2f", c.Speedup)
+			for _, mark := range []string{byMark(c.Question), verdictMark(c.Question, c.Single())} {
+				marks[mark] = true
+				ratio += plain.When(mark != "", " %s", mark)
+			}
 		}
+		row = append(row, ratio)
 		if controlled && c.Control != nil {
 			row = append(row, string(c.Control.Word))
 		} else if controlled {
@@ -175,32 +181,43 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 		}
 		g.rows = append(g.rows, row)
 	}
-	g.reserve(g.keys, g.keys+len(strategies), goodputWidth)
-	g.reserve(g.keys+len(strategies), g.keys+len(strategies)+1, len("pack-send-unpack"))
-	if marks[sameMark] {
-		g.notes = append(g.notes, fmt.Sprintf("%s: the same, within %.0f %%", sameMark, 100*stats.DefaultMargin))
-	}
-	if marks[openMark] {
-		g.notes = append(g.notes, openMark+": cannot tell whether they differ")
+	g.notes = append(g.notes, fmt.Sprintf("ratio: %s to %s, the median of the ratios of runs back to back", device, cpu))
+	for _, m := range []struct{ mark, words string }{
+		{winnerMark, "faster than each of the others"},
+		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
+		{openMark, "cannot tell whether they differ"},
+		{timeMark, "of the median time of a message, which tells more than goodput here"},
+		{bestMark, "of the best part of each run: the rest was disturbed"},
+	} {
+		if marks[m.mark] {
+			g.notes = append(g.notes, m.mark+": "+m.words)
+		}
 	}
 	if slices.Contains(strategies, "pack-pipelined") {
 		g.notes = append(g.notes, "pack-pipelined packs and sends segments of "+plain.Bytes(float64(n.Setup.Segment())))
 	}
-	for _, x := range n.Crossovers {
-		y := x.Key
-		y.Stride = ""
-		if y == t.Key {
-			g.notes = append(g.notes, fmt.Sprintf("crossover of %s over %s, stride %s: %s", device, cpu, x.Stride, x.Words))
-		}
-	}
 	return g
 }
 
-// Marks behind a ratio: that of two that are the same, and of two that cannot be told apart.
+// Marks behind a goodput or a ratio.
 const (
-	sameMark = "≈"
-	openMark = "?"
+	winnerMark = "*"
+	sameMark   = "≈"
+	openMark   = "?"
+	timeMark   = "t"
+	bestMark   = "b"
 )
+
+// byMark is behind a ratio that is of another figure than goodput.
+func byMark(j *noncontig.Judgement) string {
+	switch j.By {
+	case noncontig.ByTime:
+		return timeMark
+	case noncontig.ByBest:
+		return bestMark
+	}
+	return ""
+}
 
 func verdictMark(j *noncontig.Judgement, single bool) string { //nolint:revive // single: one run each, of which the table says so
 	switch {
@@ -212,33 +229,6 @@ func verdictMark(j *noncontig.Judgement, single bool) string { //nolint:revive /
 		return openMark
 	}
 	return ""
-}
-
-// winner is what a cell says of the strategies: the best by the verdict, that the best are the same, or that it cannot tell.
-func winner(c *noncontig.Cell) string {
-	switch {
-	case c.Single():
-		return "one run"
-	case c.Winner != "":
-		return c.Winner
-	case len(c.Tied) > 0:
-		return string(stats.Same)
-	case len(c.Open) > 0:
-		return string(stats.CannotTell)
-	}
-	return "-"
-}
-
-// goodputWidth is what the longest goodput with its share takes, "123.4 (100 %)": a table is cut in the same parts whatever was measured.
-const goodputWidth = 13
-
-func goodputCell(f *noncontig.Figure) string {
-	if f == nil {
-		return "-"
-	}
-	s := plain.Number(f.Goodput.Median / 1e9)
-	s += plain.When(f.Ratio > 0 && f.Strategy != noncontig.Contiguous, " (%.0f %%)", 100*f.Ratio)
-	return s
 }
 
 // known is a figure in a table's unit, where there is one.
@@ -285,7 +275,7 @@ func (n experiment) costGrid(t noncontigTable) grid {
 	}
 	g.dropEmpty(g.keys) // a one-sided peer counts nothing, an unreliable transport tells no latency
 	if n.Setup.ListBytes != "" && t.Shape != "both" {
-		g.notes = append(g.notes, "layouts beyond one list are cut where lists reach so many bytes: "+n.Setup.ListBytes)
+		g.notes = append(g.notes, "long lists are split every so many bytes: "+n.Setup.ListBytes)
 	}
 	return g
 }
@@ -323,7 +313,7 @@ func (n experiment) modelGrid() grid {
 		}
 	}
 	for _, terms := range merged {
-		g.notes = append(g.notes, fmt.Sprintf("-: the grid cannot tell apart %s: %s", terms, strings.Join(models[terms], ", ")))
+		g.notes = append(g.notes, fmt.Sprintf("-: %s, which the grid cannot separate: %s", terms, strings.Join(models[terms], ", ")))
 	}
 	return g
 }

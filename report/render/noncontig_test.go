@@ -73,7 +73,7 @@ func TestNoncontigTables(t *testing.T) {
 		}
 	}
 	g := experiment{d.Noncontig}.grids()
-	if got, want := g[0].title, "gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s (share of contiguous)"; got != want {
+	if got, want := g[0].title, "gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s"; got != want {
 		t.Errorf("got title %q, want %q", got, want)
 	}
 	if got, want := len(g[0].rows), 14; got != want {

@@ -113,9 +113,6 @@ func (g grid) parts(most int) []grid {
 func (g grid) columns(from, to int) grid {
 	pick := func(row []string) []string { return append(slices.Clone(row[:g.keys]), row[from:to]...) }
 	p := grid{header: pick(g.header)}
-	if len(g.least) > g.keys {
-		p.least = append(slices.Clone(g.least[:g.keys]), g.least[min(from, len(g.least)):min(to, len(g.least))]...)
-	}
 	for _, r := range g.rows {
 		p.rows = append(p.rows, pick(r))
 	}
@@ -125,23 +122,10 @@ func (g grid) columns(from, to int) grid {
 // width of the table as it is written when it is narrow enough for one gap only.
 func (g grid) width() int {
 	sum := -1
-	for i, w := range widths(g.header, g.rows) {
-		if i < len(g.least) {
-			w = max(w, g.least[i])
-		}
+	for _, w := range widths(g.header, g.rows) {
 		sum += w + 1
 	}
 	return sum
-}
-
-// reserve sets what columns from…to take at least.
-func (g *grid) reserve(from, to, runes int) {
-	for len(g.least) < to {
-		g.least = append(g.least, 0)
-	}
-	for i := from; i < to; i++ {
-		g.least[i] = runes
-	}
 }
 
 func sentence(row []string) string {

@@ -349,7 +349,7 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 			return err
 		}
 		if first.run >= 0 && (done == len(e.todo) || e.todo[done].run != first.run) {
-			meter.round(first.run+1, e.config.Runs, e.doc.Noncontig)
+			meter.round(first.run+1, e.doc.Noncontig)
 		}
 		if draft := e.config.Output.Unfinished().Document(); draft != "" && time.Since(lastSave) > 20*saving { // each round, if that takes a twentieth of the time
 			began := time.Now()

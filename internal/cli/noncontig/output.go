@@ -16,7 +16,6 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/render"
-	"github.com/gobw/gobw/report/stats"
 )
 
 // gridMeter tells on stderr how far a grid has come: the time it takes in lines, by the pace so far, and on a terminal the
@@ -63,27 +62,24 @@ func (g *gridMeter) show(i int, p *noncontig.Point, left time.Duration) {
 	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s  %v left", i+1, g.total, p.Shape, p.Strategy, p.Layout, left.Round(time.Second)))
 }
 
-// round tells, after each round of the whole grid, what the verdicts are so far.
-func (g *gridMeter) round(run, runs int, n *noncontig.Grid) {
-	if g.quiet || run < stats.LeastPairs(stats.DefaultConfidence) || run == runs {
+// round says after two rounds what spoils most of the runs, while there is time to start again.
+func (g *gridMeter) round(run int, n *noncontig.Grid) {
+	if g.quiet || run != 2 || n.Setup.Priority != "" {
 		return
 	}
-	soFar := *n
-	soFar.Analyze()
-	count := map[stats.Word]int{}
-	cells := 0
-	for i := range soFar.Cells {
-		if q := soFar.Cells[i].Question; q != nil {
-			count[q.Word]++
-			cells++
+	runs, disturbed := 0, 0
+	for i := range n.Points {
+		for k := range n.Points[i].Runs {
+			runs++
+			if n.Points[i].Runs[k].Disturbed() {
+				disturbed++
+			}
 		}
 	}
-	if cells == 0 {
-		return
+	if 2*disturbed > runs {
+		g.bar.Clear()
+		fmt.Fprintf(g.out.Err, "gobw: other programs disturb %d of %d runs so far: start again with --priority realtime, which keeps them away\n", disturbed, runs)
 	}
-	g.bar.Clear()
-	fmt.Fprintf(g.out.Err, "gobw: round %d of %d: the device is better in %d cells of %d, the copy in %d, the same in %d; cannot tell in %d\n",
-		run, runs, count[stats.Better], cells, count[stats.Worse], count[stats.Same], count[stats.CannotTell])
 }
 
 // pace tells how long the whole grid takes, if that is news.
