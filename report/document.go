@@ -151,15 +151,15 @@ type Bandwidth struct {
 // above it; it is nil where the count does not support it (fewer than 10/(1-p) samples). StdevNs divides by n.
 type Latency struct {
 	Samples uint64   `json:"samples"`
-	MinNs   float64  `json:"min_ns"`
-	P50Ns   float64  `json:"p50_ns"`
-	P90Ns   *float64 `json:"p90_ns,omitempty"`
-	P99Ns   *float64 `json:"p99_ns,omitempty"`
-	P999Ns  *float64 `json:"p999_ns,omitempty"`
-	P9999Ns *float64 `json:"p9999_ns,omitempty"`
-	MaxNs   float64  `json:"max_ns"`
-	MeanNs  float64  `json:"mean_ns"`
-	StdevNs float64  `json:"stdev_ns"`
+	MinNs   float64  `json:"min_ns" figure:"min"`
+	P50Ns   float64  `json:"p50_ns" figure:"p50,median,typical"`
+	P90Ns   *float64 `json:"p90_ns,omitempty" figure:"p90"`
+	P99Ns   *float64 `json:"p99_ns,omitempty" figure:"p99"`
+	P999Ns  *float64 `json:"p999_ns,omitempty" figure:"p99.9,p999"`
+	P9999Ns *float64 `json:"p9999_ns,omitempty" figure:"p99.99,p9999"`
+	MaxNs   float64  `json:"max_ns" figure:"max"`
+	MeanNs  float64  `json:"mean_ns" figure:"mean"`
+	StdevNs float64  `json:"stdev_ns" figure:"stdev"`
 }
 
 // Histogram is an HdrHistogram of picoseconds, V2-compressed and in base64 as the HdrHistogram libraries exchange it.

@@ -24,9 +24,6 @@ type Samples struct {
 	Scale float64
 }
 
-// percentiles that a Latency holds besides the median.
-var percentiles = [...]float64{0.9, 0.99, 0.999, 0.9999} //nolint:gochecknoglobals // a constant table
-
 // Supported tells whether n samples carry the percentile p (0 < p < 1): there must be at least 10/(1-p), so that ten
 // samples or more lie above it.
 func Supported(p float64, n uint64) bool {
@@ -56,19 +53,12 @@ func NewLatency(s Samples) Latency {
 		StdevNs: math.Sqrt(max(0, s.SumSq/n-shifted*shifted)) * s.Scale,
 	}
 	at := s.quantiles()
-	l.P50Ns = at(0.5) * s.Scale
-	for i, p := range percentiles {
-		if Supported(p, s.N) {
-			v := at(p) * s.Scale
-			*l.percentile(i) = &v
+	for _, f := range LatencyFigures() {
+		if p, is := f.Percentile(); is && f.Supported(s.N) {
+			f.set(&l, at(p)*s.Scale)
 		}
 	}
 	return l
-}
-
-// percentile is the field of the i-th of percentiles.
-func (l *Latency) percentile(i int) **float64 {
-	return [...]**float64{&l.P90Ns, &l.P99Ns, &l.P999Ns, &l.P9999Ns}[i]
 }
 
 // quantiles returns a function from a share to a value in the samples' unit.

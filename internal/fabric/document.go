@@ -260,7 +260,7 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: direction, SizeBytes: uint64(spec.Sizes[0]),
 				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: s.side, FanIn: s.fan,
 			}}
-			v := stats.Summarize(block, stats.DefaultConfidence).Median
+			v := stats.Median(block)
 			if m.Latency { // the median of the cells' medians, and no more
 				r.Latency = &report.Latency{Samples: uint64(len(block)), MinNs: v, P50Ns: v, MaxNs: v, MeanNs: v}
 			} else {

@@ -268,7 +268,7 @@ func scopes(d *report.Document, j Judgement) []*scope {
 			out = append(out, sc)
 		}
 		sc.tests[p.Strategy] = &report.Document{Records: records}
-		if v := stats.Summarize(p.Goodputs(), stats.DefaultConfidence).Median; v > best[key] && p.Strategy != noncontig.Contiguous {
+		if v := stats.Median(p.Goodputs()); v > best[key] && p.Strategy != noncontig.Contiguous {
 			best[key], sc.row = v, figure.Groups(records)[0].Rows[0]
 		}
 	}

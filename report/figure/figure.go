@@ -45,7 +45,7 @@ type Figure struct {
 
 // All are the figures of a record that have a name of their own; counters are named by the device.
 func All() []Figure {
-	bandwidth, duration, rate := Dimension{1, -1}, Dimension{0, 1}, Dimension{0, -1}
+	bandwidth, rate := Dimension{1, -1}, Dimension{0, -1}
 	onlyBandwidth := func(r *report.Record) string {
 		if r.IsLatency() {
 			return "a latency test has none: it sends one message at a time"
@@ -54,40 +54,16 @@ func All() []Figure {
 	}
 	inBandwidth := func(f func(*report.Record) (float64, bool)) func(*report.Record) (float64, bool) {
 		return func(r *report.Record) (float64, bool) {
-			if r.Kind == "latency" {
+			if r.IsLatency() {
 				return 0, false
 			}
 			return f(r)
 		}
 	}
-	latency := func(name string, share float64, f func(*report.Latency) *float64, aliases ...string) Figure {
-		return Figure{
-			Name: name, aliases: aliases, Dimension: duration, Direction: stats.LowerIsBetter, Unit: "us", Scale: 1e6,
-			Get: func(r *report.Record) (float64, bool) {
-				if r.Latency == nil || r.Latency.Samples == 0 {
-					return 0, false
-				}
-				v := f(r.Latency)
-				if v == nil {
-					return 0, false
-				}
-				return *v / 1e9, true
-			},
-			Absent: func(r *report.Record) string {
-				switch {
-				case r.Latency == nil || r.Latency.Samples == 0:
-					return "the test took no time samples"
-				case share > 0 && !report.Supported(share, r.Latency.Samples):
-					return fmt.Sprintf("%d samples do not support it, %.0f are needed (raise -n or -D)", r.Latency.Samples, 10/(1-share))
-				}
-				return "the record holds no " + name
-			},
-		}
-	}
-	return []Figure{
-		{Name: "bw", aliases: []string{"bandwidth"}, Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(AverageBits), Absent: onlyBandwidth},
-		{Name: "peak", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(PeakBits), Absent: func(r *report.Record) string {
-			if r.Kind == "latency" {
+	out := []Figure{
+		{Name: "bw", aliases: []string{"bandwidth"}, Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(averageBits), Absent: onlyBandwidth},
+		{Name: "peak", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(peakBits), Absent: func(r *report.Record) string {
+			if r.IsLatency() {
 				return onlyBandwidth(r)
 			}
 			return "the peak was not measured (it is not with -N or -D)"
@@ -95,17 +71,13 @@ func All() []Figure {
 		{Name: "lowest", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval, Absent: func(*report.Record) string {
 			return "the test kept no time series, or was too short for one"
 		}},
-		{Name: "msgrate", aliases: []string{"rate"}, Dimension: rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: MessageRate, Absent: onlyBandwidth},
-		latency("min", 0, func(l *report.Latency) *float64 { return &l.MinNs }),
-		latency("p50", 0, func(l *report.Latency) *float64 { return &l.P50Ns }, "median", "typical"),
-		latency("p90", 0.9, func(l *report.Latency) *float64 { return l.P90Ns }),
-		latency("p99", 0.99, func(l *report.Latency) *float64 { return l.P99Ns }),
-		latency("p99.9", 0.999, func(l *report.Latency) *float64 { return l.P999Ns }, "p999"),
-		latency("p99.99", 0.9999, func(l *report.Latency) *float64 { return l.P9999Ns }, "p9999"),
-		latency("max", 0, func(l *report.Latency) *float64 { return &l.MaxNs }),
-		latency("mean", 0, func(l *report.Latency) *float64 { return &l.MeanNs }),
-		latency("stdev", 0, func(l *report.Latency) *float64 { return &l.StdevNs }),
-		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, Get: Delivered, Absent: func(r *report.Record) string {
+		{Name: "msgrate", aliases: []string{"rate"}, Dimension: rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: messageRate, Absent: onlyBandwidth},
+	}
+	for _, f := range report.LatencyFigures() {
+		out = append(out, latency(f))
+	}
+	return append(out, []Figure{
+		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, Get: delivered, Absent: func(r *report.Record) string {
 			return r.Transport + " delivers every message or fails; the share is counted for UC and UD"
 		}},
 		{Name: "messages", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) { return float64(r.Messages), true }},
@@ -115,7 +87,7 @@ func All() []Figure {
 			}
 			return float64(r.Latency.Samples), true
 		}, Absent: func(*report.Record) string { return "the test took no time samples" }},
-		{Name: "seconds", Dimension: duration, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, bool) { return r.Seconds, true }},
+		{Name: "seconds", Dimension: Dimension{0, 1}, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, bool) { return r.Seconds, true }},
 		{Name: "size", Dimension: Dimension{1, 0}, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, bool) { return 8 * float64(r.SizeBytes), true }},
 		{Name: "qps", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) { return float64(r.QPs), true }},
 		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, bool) {
@@ -124,7 +96,40 @@ func All() []Figure {
 			}
 			return r.CPU.SystemUtilization, true
 		}, Absent: func(*report.Record) string { return "CPU use was not measured (--cpu-time)" }},
+	}...)
+}
+
+// latency is a figure of the time samples.
+func latency(f report.LatencyFigure) Figure {
+	taken := func(r *report.Record) bool { return r.Latency != nil && r.Latency.Samples > 0 }
+	return Figure{
+		Name: f.Name, aliases: f.Aliases, Dimension: Dimension{0, 1}, Direction: stats.LowerIsBetter, Unit: "us", Scale: 1e6,
+		Get: func(r *report.Record) (float64, bool) {
+			if !taken(r) {
+				return 0, false
+			}
+			ns, has := f.Ns(r.Latency)
+			return ns / 1e9, has
+		},
+		Absent: func(r *report.Record) string {
+			switch p, _ := f.Percentile(); {
+			case !taken(r):
+				return "the test took no time samples"
+			case !f.Supported(r.Latency.Samples):
+				return fmt.Sprintf("%d samples do not support it, %.0f are needed (raise -n or -D)", r.Latency.Samples, 10/(1-p))
+			}
+			return "the record holds no " + f.Name
+		},
 	}
+}
+
+// Of is the figure of a name that is known to be one.
+func Of(name string) Figure {
+	f, known := Named(name)
+	if !known {
+		panic("no figure " + name)
+	}
+	return f
 }
 
 // lowestInterval is the lowest rate of a time series, its first and last interval left out, which are partial.
@@ -170,35 +175,27 @@ func (f Figure) InUnit(v float64) string {
 	return s + " " + f.Unit
 }
 
-// AverageBits is the bandwidth in bits/s. Missing is not 0: only where the share that arrived was counted can it be nothing.
-func AverageBits(r *report.Record) (float64, bool) {
+// averageBits is the bandwidth in bits/s. Missing is not 0: only where the share that arrived was counted can it be nothing.
+func averageBits(r *report.Record) (float64, bool) {
 	return r.Bandwidth.AverageBitsPerS, r.Bandwidth.AverageBitsPerS != 0 || r.Delivered != nil
 }
 
-// PeakBits is the highest bandwidth, in bits/s, where it was measured.
-func PeakBits(r *report.Record) (float64, bool) {
+// peakBits is the highest bandwidth, in bits/s, where it was measured.
+func peakBits(r *report.Record) (float64, bool) {
 	return r.Bandwidth.PeakBitsPerS, r.Bandwidth.PeakBitsPerS > 0
 }
 
-// MessageRate is messages a second, missing as [AverageBits] is.
-func MessageRate(r *report.Record) (float64, bool) {
+// messageRate is messages a second, missing as the bandwidth is.
+func messageRate(r *report.Record) (float64, bool) {
 	return r.MessagesPerS, r.MessagesPerS != 0 || r.Delivered != nil
 }
 
-// Delivered is the share of messages that arrived, where it was counted.
-func Delivered(r *report.Record) (float64, bool) {
+// delivered is the share of messages that arrived, where it was counted.
+func delivered(r *report.Record) (float64, bool) {
 	if r.Delivered == nil {
 		return 0, false
 	}
 	return *r.Delivered, true
-}
-
-// MedianLatency is in nanoseconds.
-func MedianLatency(r *report.Record) (float64, bool) {
-	if r.Latency == nil {
-		return 0, false
-	}
-	return r.Latency.P50Ns, true
 }
 
 // WorstOf tells a figure of which the worst run counts, not the median: counters and shares.
@@ -227,7 +224,7 @@ func (f Figure) OverRuns(values []float64) float64 {
 	case f.WorstOf():
 		return slices.Max(values)
 	}
-	return stats.Summarize(values, stats.DefaultConfidence).Median
+	return stats.Median(values)
 }
 
 // MissingError is a figure that a record does not have.

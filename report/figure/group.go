@@ -78,36 +78,5 @@ func (r Row) Latency() *report.Latency {
 			all = append(all, rec.Latency)
 		}
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	median := func(f func(*report.Latency) *float64) *float64 {
-		var vs []float64
-		for _, l := range all {
-			if v := f(l); v != nil {
-				vs = append(vs, *v)
-			}
-		}
-		if len(vs) == 0 {
-			return nil
-		}
-		m := stats.Summarize(vs, stats.DefaultConfidence).Median
-		return &m
-	}
-	out := &report.Latency{
-		MinNs:   all[0].MinNs,
-		P50Ns:   *median(func(l *report.Latency) *float64 { return &l.P50Ns }),
-		P90Ns:   median(func(l *report.Latency) *float64 { return l.P90Ns }),
-		P99Ns:   median(func(l *report.Latency) *float64 { return l.P99Ns }),
-		P999Ns:  median(func(l *report.Latency) *float64 { return l.P999Ns }),
-		P9999Ns: median(func(l *report.Latency) *float64 { return l.P9999Ns }),
-		MaxNs:   all[0].MaxNs,
-		MeanNs:  *median(func(l *report.Latency) *float64 { return &l.MeanNs }),
-		StdevNs: *median(func(l *report.Latency) *float64 { return &l.StdevNs }),
-	}
-	for _, l := range all {
-		out.Samples += l.Samples
-		out.MinNs, out.MaxNs = min(out.MinNs, l.MinNs), max(out.MaxNs, l.MaxNs)
-	}
-	return out
+	return report.MergeLatencies(all, stats.Median)
 }

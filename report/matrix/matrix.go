@@ -286,7 +286,7 @@ func (m *Matrix) Incast() []Incast {
 	}
 	var out []Incast
 	for fan, of := range totals {
-		out = append(out, Incast{FanIn: fan, Receivers: len(of), Receiver: stats.Summarize(of, stats.DefaultConfidence).Median, Least: least[fan], Failed: failed[fan]})
+		out = append(out, Incast{FanIn: fan, Receivers: len(of), Receiver: stats.Median(of), Least: least[fan], Failed: failed[fan]})
 	}
 	slices.SortFunc(out, func(a, b Incast) int { return cmp.Compare(a.FanIn, b.FanIn) })
 	return out

@@ -226,7 +226,7 @@ func pick(runs []Run, f func(*Run) float64) []float64 {
 }
 
 func medianOf(values []float64) float64 {
-	return stats.Summarize(values, stats.DefaultConfidence).Median
+	return stats.Median(values)
 }
 
 func (p *Point) figure() Figure {

@@ -87,49 +87,60 @@ func (g *grid) dropEmpty(from int) {
 	}
 }
 
-// summary of one figure as two cells' worth: the median, and the interval where there is one.
-func medianOf(f func(*report.Record) (float64, bool), scale float64) func(figure.Row) string {
+// medianOf shows a figure's median over the runs in its unit.
+func medianOf(f figure.Figure) func(figure.Row) string { return medianIn(f, f.Scale) }
+
+func medianIn(f figure.Figure, scale float64) func(figure.Row) string {
 	return func(r figure.Row) string {
-		vs := r.Values(f)
-		if len(vs) == 0 {
-			return ""
+		if vs := r.Values(f.Get); len(vs) > 0 {
+			return plain.Number(stats.Median(vs) * scale)
 		}
-		return plain.Number(stats.Summarize(vs, stats.DefaultConfidence).Median * scale)
+		return ""
 	}
 }
 
-func intervalOf(f func(*report.Record) (float64, bool), scale float64) func(figure.Row) string {
+// intervalOf shows the interval of that median, where there is one.
+func intervalOf(f figure.Figure) func(figure.Row) string {
 	return func(r figure.Row) string {
-		s := stats.Summarize(r.Values(f), stats.DefaultConfidence)
+		s := stats.Summarize(r.Values(f.Get), stats.DefaultConfidence)
 		if s.Interval == nil {
 			return ""
 		}
-		return plain.Number(s.Interval.Low*scale) + "…" + plain.Number(s.Interval.High*scale)
+		return plain.Number(s.Interval.Low*f.Scale) + "…" + plain.Number(s.Interval.High*f.Scale)
 	}
 }
 
-// loopNs is what the measuring loop spent on a message at this end, where --cpu-time counted it.
-func loopNs(r *report.Record) (float64, bool) {
-	if r.CPU == nil {
-		return 0, false
-	}
-	ns := r.CPU.PackNsPerMessage + r.CPU.UnpackNsPerMessage + r.CPU.PostNsPerMessage + r.CPU.PollNsPerMessage
-	return ns, ns > 0
+// loopColumn is what the measuring loop spent on a message at this end, where --cpu-time counted it.
+func loopColumn() column {
+	return column{"cpu ns/msg", medianOf(figure.Figure{Scale: 1, Get: func(r *report.Record) (float64, bool) {
+		if r.CPU == nil {
+			return 0, false
+		}
+		ns := r.CPU.PackNsPerMessage + r.CPU.UnpackNsPerMessage + r.CPU.PostNsPerMessage + r.CPU.PollNsPerMessage
+		return ns, ns > 0
+	}})}
 }
 
-// latencyCell shows one figure of a row's latency in microseconds.
-func latencyCell(f func(*report.Latency) *float64) func(figure.Row) string {
-	return func(r figure.Row) string {
-		l := r.Latency()
-		if l == nil {
-			return ""
+// latencyColumns are the figures of a row's latency in microseconds: those of some names, or all.
+func latencyColumns(names ...string) []column {
+	var out []column
+	for _, f := range report.LatencyFigures() {
+		if len(names) > 0 && !slices.Contains(names, f.Name) {
+			continue
 		}
-		v := f(l)
-		if v == nil {
+		out = append(out, column{f.Name, func(r figure.Row) string {
+			if l := r.Latency(); l != nil {
+				if ns, has := f.Ns(l); has {
+					return plain.Number(ns / 1e3)
+				}
+			}
 			return ""
+		}})
+		if f.Name == "p50" && len(names) == 0 {
+			out = append(out, column{"interval", intervalOf(figure.Of(f.Name))})
 		}
-		return plain.Number(*v / 1e3)
 	}
+	return out
 }
 
 // reasonHeader is above the column of reasons: a terminal too narrow for them gets them below the table.
@@ -196,20 +207,21 @@ func bandwidthGrid(g figure.Group) grid {
 		title += ", signaled every " + every
 	}
 	title += repetitions(g)
-	out := build(title, g.Rows, []column{
+	bw := figure.Of("bw")
+	columns := []column{
 		sizeColumn(),
 		runsColumn(g),
-		{"peak Gb/s", medianOf(figure.PeakBits, 1e-9)},
-		{"Gb/s", medianOf(figure.AverageBits, 1e-9)},
-		{"interval", intervalOf(figure.AverageBits, 1e-9)},
-		{"MiB/s", medianOf(figure.AverageBits, 1.0/8/(1<<20))},
-		{"Mmsg/s", medianOf(figure.MessageRate, 1e-6)},
-		{"delivered %", medianOf(figure.Delivered, 100)},
-		{"p50 us", latencyCell(func(l *report.Latency) *float64 { return &l.P50Ns })},
-		{"p99 us", latencyCell(func(l *report.Latency) *float64 { return l.P99Ns })},
-		{"cpu ns/msg", medianOf(loopNs, 1)},
-		{noteHeader, func(r figure.Row) string { return marks.cell(r, figure.AverageBits) }},
-	})
+		{"peak Gb/s", medianOf(figure.Of("peak"))},
+		{"Gb/s", medianOf(bw)},
+		{"interval", intervalOf(bw)},
+		{"MiB/s", medianIn(bw, 1.0/8/(1<<20))},
+		{"Mmsg/s", medianOf(figure.Of("msgrate"))},
+		{"delivered %", medianOf(figure.Of("delivered"))},
+	}
+	for _, c := range latencyColumns("p50", "p99") {
+		columns = append(columns, column{c.header + " us", c.cell})
+	}
+	out := build(title, g.Rows, append(columns, loopColumn(), marks.column(bw)))
 	marks.finish(&out)
 	return out
 }
@@ -225,7 +237,7 @@ func latencyGrid(g figure.Group) grid {
 	title += plain.When(samples > 0, ", %d samples", samples)
 	title += repetitions(g)
 	marks := &notes{}
-	out := build(title, g.Rows, []column{
+	columns := append([]column{
 		sizeColumn(),
 		runsColumn(g),
 		{"samples", func(r figure.Row) string {
@@ -234,19 +246,8 @@ func latencyGrid(g figure.Group) grid {
 			}
 			return ""
 		}},
-		{"min", latencyCell(func(l *report.Latency) *float64 { return &l.MinNs })},
-		{"p50", latencyCell(func(l *report.Latency) *float64 { return &l.P50Ns })},
-		{"interval", intervalOf(figure.MedianLatency, 1e-3)},
-		{"p90", latencyCell(func(l *report.Latency) *float64 { return l.P90Ns })},
-		{"p99", latencyCell(func(l *report.Latency) *float64 { return l.P99Ns })},
-		{"p99.9", latencyCell(func(l *report.Latency) *float64 { return l.P999Ns })},
-		{"p99.99", latencyCell(func(l *report.Latency) *float64 { return l.P9999Ns })},
-		{"max", latencyCell(func(l *report.Latency) *float64 { return &l.MaxNs })},
-		{"mean", latencyCell(func(l *report.Latency) *float64 { return &l.MeanNs })},
-		{"stdev", latencyCell(func(l *report.Latency) *float64 { return &l.StdevNs })},
-		{"cpu ns/msg", medianOf(loopNs, 1)},
-		{noteHeader, func(r figure.Row) string { return marks.cell(r, figure.MedianLatency) }},
-	})
+	}, latencyColumns()...)
+	out := build(title, g.Rows, append(columns, loopColumn(), marks.column(figure.Of("p50"))))
 	marks.finish(&out)
 	return out
 }
@@ -263,9 +264,14 @@ type note struct {
 	rows       int
 }
 
+// column names the kinds of a row's notes; of says of which figure the runs may differ.
+func (m *notes) column(of figure.Figure) column {
+	return column{noteHeader, func(r figure.Row) string { return m.cell(r, of) }}
+}
+
 // cell keeps the warnings of a row's runs, and what is to be said of the figure over all of them.
-func (m *notes) cell(r figure.Row, get func(*report.Record) (float64, bool)) string {
-	warnings := figure.Conditions{RunValues: r.Values(get)}.Warnings()
+func (m *notes) cell(r figure.Row, of figure.Figure) string {
+	warnings := figure.Conditions{RunValues: r.Values(of.Get)}.Warnings()
 	for _, rec := range r.Runs {
 		warnings = append(warnings, rec.Warnings...)
 	}

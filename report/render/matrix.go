@@ -157,7 +157,7 @@ func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	worst := map[[2]int]float64{}
 	for pair, of := range shares {
 		at := [2]int{place[pair[0]], place[pair[1]]}
-		share := stats.Summarize(of, stats.DefaultConfidence).Median
+		share := stats.Median(of)
 		if before, seen := worst[at]; seen && before <= share {
 			continue
 		}

@@ -112,25 +112,25 @@ func pointLabels(p report.Plan) []openmetrics.Label {
 
 func (m *metrics) addRow(row figure.Row, labels []openmetrics.Label) {
 	with := func(more ...openmetrics.Label) []openmetrics.Label { return append(slices.Clone(labels), more...) }
-	median := func(f *openmetrics.Family, scale float64, get func(*report.Record) (float64, bool)) {
-		if vs := row.Values(get); len(vs) > 0 {
-			f.Add(stats.Summarize(vs, stats.DefaultConfidence).Median*scale, labels...)
+	median := func(f *openmetrics.Family, name string, scale float64) {
+		if vs := row.Values(figure.Of(name).Get); len(vs) > 0 {
+			f.Add(stats.Median(vs)*scale, labels...)
 		}
 	}
-	latencyTest := row.Runs[0].Kind == "latency"
-	if !latencyTest {
-		median(m.bandwidth, 1.0/8, figure.AverageBits)
-		median(m.peak, 1.0/8, figure.PeakBits)
-		median(m.rate, 1, figure.MessageRate)
+	median(m.bandwidth, "bw", 1.0/8)
+	median(m.peak, "peak", 1.0/8)
+	if !row.Runs[0].IsLatency() {
+		median(m.rate, "msgrate", 1)
 	}
-	median(m.delivered, 1, figure.Delivered)
+	median(m.delivered, "delivered", 1)
 	if l := row.Latency(); l != nil && l.Samples > 0 {
-		for _, q := range []struct {
-			at string
-			ns *float64
-		}{{"0", &l.MinNs}, {"0.5", &l.P50Ns}, {"0.9", l.P90Ns}, {"0.99", l.P99Ns}, {"0.999", l.P999Ns}, {"0.9999", l.P9999Ns}, {"1", &l.MaxNs}} {
-			if q.ns != nil {
-				m.quantiles.Add(*q.ns/1e9, with(tag("quantile", q.at))...)
+		for _, f := range report.LatencyFigures() {
+			p, is := f.Percentile()
+			if at, end := map[string]float64{"min": 0, "max": 1}[f.Name]; end {
+				p, is = at, true
+			}
+			if ns, has := f.Ns(l); has && is {
+				m.quantiles.Add(ns/1e9, with(tag("quantile", strconv.FormatFloat(p, 'g', -1, 64)))...)
 			}
 		}
 		m.mean.Add(l.MeanNs/1e9, labels...)
@@ -176,8 +176,8 @@ func (m *metrics) addGrid(d *report.Document, ends []openmetrics.Label) {
 		for _, r := range p.Runs {
 			goodput, p50 = append(goodput, r.GoodputBitsPerS/8), append(p50, r.P50Ns/1e9)
 		}
-		m.goodput.Add(stats.Summarize(goodput, stats.DefaultConfidence).Median, labels...)
-		m.gridTime.Add(stats.Summarize(p50, stats.DefaultConfidence).Median, labels...)
+		m.goodput.Add(stats.Median(goodput), labels...)
+		m.gridTime.Add(stats.Median(p50), labels...)
 	}
 }
 

@@ -241,13 +241,8 @@ func overSize(op operation, curves []curve) []Picture {
 		}
 		c := chart("latency", plot.Axis{Label: half + "latency (us)"})
 		for i, cv := range curves {
-			c.Series = append(c.Series, cv.series(joined("p50", cv.name), i+1, figure.MedianLatency, 1e-3))
-			p99 := cv.series(joined("p99", cv.name), i+1, func(r *report.Record) (float64, bool) {
-				if r.Latency == nil || r.Latency.P99Ns == nil {
-					return 0, false
-				}
-				return *r.Latency.P99Ns, true
-			}, 1e-3)
+			c.Series = append(c.Series, cv.series(joined("p50", cv.name), i+1, "p50"))
+			p99 := cv.series(joined("p99", cv.name), i+1, "p99")
 			if slices.ContainsFunc(p99.Y, func(y float64) bool { return !math.IsNaN(y) }) {
 				c.Series = append(c.Series, p99)
 			}
@@ -259,8 +254,8 @@ func overSize(op operation, curves []curve) []Picture {
 	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth (Gb/s)"})
 	rate := chart("message rate", plot.Axis{Label: "messages (million/s)"})
 	for i, cv := range curves {
-		bandwidth.Series = append(bandwidth.Series, cv.series(cv.name, i+1, figure.AverageBits, 1e-9))
-		rate.Series = append(rate.Series, cv.series(cv.name, i+1, figure.MessageRate, 1e-6))
+		bandwidth.Series = append(bandwidth.Series, cv.series(cv.name, i+1, "bw"))
+		rate.Series = append(rate.Series, cv.series(cv.name, i+1, "msgrate"))
 		if line := cv.doc.Client.LinkBitsPerS; line > 0 && len(bandwidth.Marks) == 0 {
 			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.Number(line/1e9) + " Gb/s", Y: line / 1e9})
 		}
@@ -302,11 +297,11 @@ func joined(a, b string) string {
 }
 
 // series is one figure over the size: medians, with their intervals where there are enough runs.
-func (c curve) series(name string, color int, f func(*report.Record) (float64, bool), scale float64) plot.Series {
-	out := plot.Series{Name: name, Color: color}
+func (c curve) series(name string, color int, figureName string) plot.Series {
+	out, f := plot.Series{Name: name, Color: color}, figure.Of(figureName)
 	intervals := false
 	for _, r := range c.Rows {
-		vs := r.Values(f)
+		vs := r.Values(f.Get)
 		if len(vs) == 0 { // a gap, which no line may bridge
 			out.X, out.Y = append(out.X, float64(r.Size)), append(out.Y, math.NaN())
 			out.Low, out.High = append(out.Low, math.NaN()), append(out.High, math.NaN())
@@ -317,8 +312,8 @@ func (c curve) series(name string, color int, f func(*report.Record) (float64, b
 		if s.Interval != nil {
 			low, high, intervals = s.Interval.Low, s.Interval.High, true
 		}
-		out.X, out.Y = append(out.X, float64(r.Size)), append(out.Y, s.Median*scale)
-		out.Low, out.High = append(out.Low, low*scale), append(out.High, high*scale)
+		out.X, out.Y = append(out.X, float64(r.Size)), append(out.Y, s.Median*f.Scale)
+		out.Low, out.High = append(out.Low, low*f.Scale), append(out.High, high*f.Scale)
 	}
 	if !intervals {
 		out.Low, out.High = nil, nil

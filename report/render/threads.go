@@ -41,13 +41,13 @@ func shareGrid(g figure.Group, title, part string, of func(*report.Record) []rep
 	}
 	for _, row := range g.Rows {
 		for n, share := range of(row.Runs[0]) {
-			figureOf := func(f func(report.Share) float64) func(*report.Record) (float64, bool) {
-				return func(r *report.Record) (float64, bool) {
+			figureOf := func(f func(report.Share) float64) figure.Figure {
+				return figure.Figure{Get: func(r *report.Record) (float64, bool) {
 					if shares := of(r); n < len(shares) {
 						return f(shares[n]), true
 					}
 					return 0, false
-				}
+				}}
 			}
 			bits := figureOf(func(s report.Share) float64 { return s.AverageBitsPerS })
 			rate := figureOf(func(s report.Share) float64 { return s.MessagesPerS })
@@ -60,7 +60,7 @@ func shareGrid(g figure.Group, title, part string, of func(*report.Record) []rep
 				cells = append(cells, share.Device)
 			}
 			t.rows = append(t.rows, append(cells, cpu, strconv.Itoa(share.QPs),
-				medianOf(bits, 1e-9)(row), medianOf(bits, 1.0/8/(1<<20))(row), medianOf(rate, 1e-6)(row)))
+				medianIn(bits, 1e-9)(row), medianIn(bits, 1.0/8/(1<<20))(row), medianIn(rate, 1e-6)(row)))
 		}
 	}
 	return t

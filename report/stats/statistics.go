@@ -46,6 +46,14 @@ func Summarize(values []float64, confidence float64) Summary {
 	return s
 }
 
+// Median is that of [Summarize]; of no values it is not a number.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	return median(slices.Sorted(slices.Values(values)))
+}
+
 func logChoose(n, k int) float64 {
 	a, _ := math.Lgamma(float64(n + 1))
 	b, _ := math.Lgamma(float64(k + 1))

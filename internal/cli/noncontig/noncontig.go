@@ -386,7 +386,7 @@ func (e *experiment) planted(control *noncontig.Point) time.Duration {
 		if p.Strategy != device || p.Shape != control.Shape || p.Layout != control.Layout || len(p.Runs) == 0 {
 			continue
 		}
-		goodput := stats.Summarize(p.Goodputs(), stats.DefaultConfidence).Median
+		goodput := stats.Median(p.Goodputs())
 		share := e.config.Planted
 		return time.Duration(share / (1 - share) * float64(p.SizeBytes) * 8e9 / goodput)
 	}

@@ -12,35 +12,20 @@ import (
 )
 
 // Latency is the figures of plain samples in nanoseconds, all exact.
-func Latency(ns []float64) report.Latency {
-	sorted := slices.Sorted(slices.Values(ns))
-	n := float64(len(ns))
-	at := func(p float64) *float64 {
-		if p > 0.5 && !report.Supported(p, uint64(len(ns))) {
-			return nil
-		}
-		return &sorted[int(math.Ceil(p*n-1e-9))-1]
-	}
-	l := report.Latency{
-		Samples: uint64(len(ns)), MinNs: sorted[0], MaxNs: sorted[len(ns)-1], P50Ns: *at(0.5), P90Ns: at(0.9), P99Ns: at(0.99), P999Ns: at(0.999), P9999Ns: at(0.9999),
-	}
-	for _, v := range sorted {
-		l.MeanNs += v / n
-	}
-	for _, v := range sorted {
-		l.StdevNs += (v - l.MeanNs) * (v - l.MeanNs) / n
-	}
-	l.StdevNs = math.Sqrt(l.StdevNs)
-	return l
-}
+func Latency(ns []float64) report.Latency { return report.NewLatency(samples(ns)) }
 
-// histogram is that of plain samples in nanoseconds.
-func histogram(ns []float64) (*report.Histogram, error) {
+// samples are plain samples in nanoseconds.
+func samples(ns []float64) report.Samples {
 	s := report.Samples{N: uint64(len(ns)), Scale: 1e-3}
 	for _, v := range ns {
 		s.Raw = append(s.Raw, int64(math.Round(v*1000)))
 	}
-	return report.NewHistogram(s)
+	s.Min, s.Max, s.Shift = slices.Min(s.Raw), slices.Max(s.Raw), s.Raw[0]
+	for _, v := range s.Raw {
+		s.Sum += float64(v)
+		s.SumSq += float64(v-s.Shift) * float64(v-s.Shift)
+	}
+	return s
 }
 
 // Document is a document as a run makes it, the same on every call: bandwidth and latency over sizes, with
@@ -97,7 +82,7 @@ func Document() *report.Document {
 			}
 		}
 		l := Latency(ns)
-		h, err := histogram(ns)
+		h, err := report.NewHistogram(samples(ns))
 		if err != nil {
 			panic(err)
 		}

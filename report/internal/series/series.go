@@ -80,17 +80,16 @@ func (c *Collection) Find(k Key) *Series { return c.at[k] }
 // of non-contiguous experiments the goodput. By names the one field of the plan that is no part of the key.
 func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Collection, error) {
 	c := &Collection{at: map[Key]*Series{}}
-	bw, p50, p99 := mustFigures("bw", "p50", "p99")
 	for _, d := range docs {
 		for i := range d.Records {
 			r := &d.Records[i]
 			chosen := figures
 			switch {
 			case len(figures) > 0:
-			case r.Kind == "latency":
-				chosen = []figure.Figure{p50, p99}
+			case r.IsLatency():
+				chosen = []figure.Figure{figure.Of("p50"), figure.Of("p99")}
 			default:
-				chosen = []figure.Figure{bw}
+				chosen = []figure.Figure{figure.Of("bw")}
 			}
 			rest, value, _ := r.Without(by)
 			for _, f := range chosen {
@@ -159,11 +158,4 @@ func (s *Series) take(v float64, warnings []string, d *report.Document) {
 		s.Disturbed++
 	}
 	s.Incomplete = s.Incomplete || !d.Complete
-}
-
-func mustFigures(a, b, c string) (x, y, z figure.Figure) {
-	x, _ = figure.Named(a)
-	y, _ = figure.Named(b)
-	z, _ = figure.Named(c)
-	return x, y, z
 }

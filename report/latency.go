@@ -1,0 +1,88 @@
+package report
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// LatencyFigure is one figure of a [Latency].
+type LatencyFigure struct {
+	Name    string
+	Aliases []string
+	field   int
+}
+
+// LatencyFigures are the figures of a latency in the order of its fields: those with a tag "figure", which has their names. Whatever
+// computes, shows or judges a latency goes by this list.
+func LatencyFigures() []LatencyFigure {
+	var out []LatencyFigure
+	t := reflect.TypeFor[Latency]()
+	for i := range t.NumField() {
+		if names := t.Field(i).Tag.Get("figure"); names != "" {
+			all := strings.Split(names, ",")
+			out = append(out, LatencyFigure{all[0], all[1:], i})
+		}
+	}
+	return out
+}
+
+// Percentile is the share of the samples that are not above the figure: 0.999 of "p99.9"; false: it is no percentile.
+func (f LatencyFigure) Percentile() (share float64, is bool) {
+	digits, is := strings.CutPrefix(f.Name, "p")
+	if !is {
+		return 0, false
+	}
+	share, err := strconv.ParseFloat("0."+strings.ReplaceAll(digits, ".", ""), 64)
+	return share, err == nil
+}
+
+// Supported tells whether so many samples carry the figure. The median is given always.
+func (f LatencyFigure) Supported(samples uint64) bool {
+	p, is := f.Percentile()
+	return !is || p <= 0.5 || Supported(p, samples)
+}
+
+// Ns is the figure in nanoseconds, false where the latency does not have it.
+func (f LatencyFigure) Ns(l *Latency) (float64, bool) {
+	v := reflect.Indirect(reflect.ValueOf(l).Elem().Field(f.field))
+	if !v.IsValid() {
+		return 0, false
+	}
+	return v.Float(), true
+}
+
+func (f LatencyFigure) set(l *Latency, ns float64) {
+	v := reflect.ValueOf(l).Elem().Field(f.field)
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	v.SetFloat(ns)
+}
+
+// MergeLatencies is what is told of several runs: each figure as middle has it of the runs', but for the least and the greatest of
+// all samples. Nil: none of them has one.
+func MergeLatencies(all []*Latency, middle func(of []float64) float64) *Latency {
+	if len(all) == 0 {
+		return nil
+	}
+	out := &Latency{}
+	for _, f := range LatencyFigures() {
+		var values []float64
+		for _, l := range all {
+			if v, has := f.Ns(l); has {
+				values = append(values, v)
+			}
+		}
+		if len(values) > 0 {
+			f.set(out, middle(values))
+		}
+	}
+	out.MinNs, out.MaxNs = all[0].MinNs, all[0].MaxNs
+	for _, l := range all {
+		out.Samples += l.Samples
+		out.MinNs, out.MaxNs = min(out.MinNs, l.MinNs), max(out.MaxNs, l.MaxNs)
+	}
+	return out
+}
