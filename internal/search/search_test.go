@@ -1,0 +1,97 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// flaky fails at one setting and loses its peer after some points; 0: never.
+type flaky struct {
+	simulated
+	lostAfter int
+}
+
+var errPeerLost = errors.New("the peer is lost")
+
+func (d *flaky) Measure(ctx context.Context, p Point) (Figures, error) {
+	f, err := d.simulated.Measure(ctx, p)
+	if d.lostAfter > 0 && d.points > d.lostAfter {
+		return Figures{}, errPeerLost
+	}
+	if p[d.space.Index("sges")] == 30 {
+		return Figures{}, &PointError{errors.New("the driver refuses 30 SGEs")}
+	}
+	return f, err
+}
+
+func newFlaky(space *Space, lostAfter int) *flaky {
+	rule := plants()[2]
+	return &flaky{simulated{space: space, noise: rand.New(rand.NewPCG(1, 1)), sigma: 0.03, planted: rule.planted}, lostAfter}
+}
+
+// TestASearchThatWasCutOffGoesOn: it takes its steps over, measures none of them again, and finds what a whole one finds.
+func TestASearchThatWasCutOffGoesOn(t *testing.T) {
+	space := simulatedSpace()
+	whole := &Search{Space: space, Meter: newFlaky(&space, 0), Seed: 7, Most: 300}
+	want, err := whole.Anomalies(t.Context())
+	if !errors.Is(err, ErrPoints) || len(want.Found) == 0 {
+		t.Fatal(want, err)
+	}
+	cut := &Search{Space: space, Meter: newFlaky(&space, 90), Seed: 7, Most: 300}
+	if _, err := cut.Anomalies(t.Context()); !errors.Is(err, errPeerLost) {
+		t.Fatal(err)
+	}
+	rest := newFlaky(&space, 0)
+	for range cut.Steps() { // its noise goes on where the other's ended
+		rest.noise.NormFloat64()
+	}
+	again := &Search{Space: space, Meter: rest, Seed: 7, Most: 300, Known: cut.Steps()}
+	got, err := again.Anomalies(t.Context())
+	if !errors.Is(err, ErrPoints) {
+		t.Fatal(err)
+	}
+	if rest.points+len(cut.Steps()) != 300 {
+		t.Errorf("%d points measured after %d were known, want 300 in all", rest.points, len(cut.Steps()))
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("found %+v, want %+v", got, want)
+	}
+}
+
+// TestAPointThatFailsIsSkipped: the search goes on, and its steps say what failed.
+func TestAPointThatFailsIsSkipped(t *testing.T) {
+	space := simulatedSpace()
+	s := &Search{Space: space, Meter: newFlaky(&space, 0), Seed: 1, Most: 400}
+	found, err := s.Anomalies(t.Context())
+	if !errors.Is(err, ErrPoints) || len(found.Found) != 1 || found.Found[0].Rule.String() != plants()[2].rule {
+		t.Errorf("found %+v, %v", found.Found, err)
+	}
+	failed := 0
+	for _, step := range s.Steps() {
+		if step.Failure != "" {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Error("no step tells of the failure")
+	}
+}
+
+// TestInterruptedGivesWhatIsKnown: a best that is cut off still has a point.
+func TestInterruptedGivesWhatIsKnown(t *testing.T) {
+	space := settingsSpace()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &Search{Space: space, Meter: &settings{noise: rand.New(rand.NewPCG(1, 1)), value: func(p Point) float64 { return float64(1 + p[2]) }}}
+	s.Tell = func(Step) {
+		if len(s.Steps()) == 60 {
+			cancel()
+		}
+	}
+	found, err := s.Best(ctx)
+	if !errors.Is(err, context.Canceled) || found.Peak == nil || found.At == nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+}

@@ -1,0 +1,423 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// simulated is a device whose time per message follows from its settings, with noise, and with planted rules.
+type simulated struct {
+	space   *Space
+	noise   *rand.Rand
+	sigma   float64
+	planted func(v func(name string) int) (slower float64, counters map[string]float64)
+	points  int
+}
+
+func (d *simulated) Measure(_ context.Context, p Point) (Figures, error) {
+	d.points++
+	v := func(name string) int { return p[d.space.Index(name)] }
+	message, perByte := 200e-9, 8/100e9
+	switch v("operation") {
+	case 1: // READ
+		message *= 1.3
+	case 2: // SEND
+		message *= 1.2
+	}
+	if v("cq-mod") < 16 {
+		message *= 1 + 0.5/float64(v("cq-mod"))
+	}
+	message *= 1 + 0.6/float64(v("post-list"))
+	if v("events") == 1 {
+		message *= 1.5
+	}
+	perByte *= 1 + 200/float64(v("mtu"))
+	inFlight := float64(v("depth") * v("qp"))
+	seconds := message + perByte*float64(v("size")*1)
+	seconds = max(seconds, 2e-6/inFlight)
+	if v("direction") == 1 {
+		seconds *= 1.1
+	}
+	f := Figures{}
+	if d.planted != nil {
+		slower, counters := d.planted(v)
+		seconds *= slower
+		f.Counters = counters
+	}
+	f.Value = math.Exp(d.sigma*d.noise.NormFloat64()) / seconds
+	return f, nil
+}
+
+func simulatedSpace() Space {
+	binary := []string{"no", "yes"}
+	return Space{Size: 1, Dimensions: []Dimension{
+		{Name: "operation", Values: []int{0, 1, 2}, Words: []string{"write", "read", "send"}, Cost: AnyCost},
+		{Name: "size", Values: []int{2, 64, 256, 1024, 4096, 16384, 65536, 1 << 20}, Base: 4096, Fine: true, Cost: LowCost},
+		{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}, Base: 4096, Cost: LowCost},
+		{Name: "sges", Values: []int{1, 2, 3, 4, 8, 16, 30}, Base: 1},
+		{Name: "qp", Values: []int{1, 2, 4, 8, 16, 64}, Base: 1},
+		{Name: "depth", Values: []int{16, 32, 64, 128, 256, 512}, Base: 128, Cost: LowCost},
+		{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}, Base: 1, Cost: LowCost},
+		{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}, Base: 100, Cost: LowCost},
+		{Name: "mrs", Values: []int{1, 4, 16, 64}, Base: 1},
+		{Name: "direction", Values: []int{0, 1}, Words: []string{"one", "both"}, Cost: AnyCost},
+		{Name: "events", Values: []int{0, 1}, Words: binary, Cost: AnyCost},
+		{Name: "beside", Values: []int{0, 1, 2}, Words: []string{"nothing", "send", "read"}, Cost: AnyCost},
+	}, Repair: func(p Point, keep int) Point {
+		if keep == 6 { // a list is posted when all of it fits
+			p[5] = max(p[5], p[6])
+		}
+		p[6] = min(p[6], p[5])
+		return p
+	}}
+}
+
+// plant is a rule and the device that obeys it.
+type plant struct {
+	rule    string
+	counter string
+	planted func(v func(string) int) (float64, map[string]float64)
+}
+
+func slowWhere(factor float64, rule func(v func(string) int) bool) func(v func(string) int) (float64, map[string]float64) {
+	return func(v func(string) int) (float64, map[string]float64) {
+		if rule(v) {
+			return factor, nil
+		}
+		return 1, nil
+	}
+}
+
+func plants() []plant {
+	type of = func(string) int
+	return []plant{
+		{rule: "qp >= 16", planted: slowWhere(1.6, func(v of) bool { return v("qp") >= 16 })},
+		{rule: "mrs >= 64", planted: slowWhere(2, func(v of) bool { return v("mrs") >= 64 })},
+		{rule: "depth >= 512 and direction both", planted: slowWhere(2, func(v of) bool { return v("depth") >= 512 && v("direction") == 1 })},
+		{rule: "sges >= 3 and post-list >= 32 and direction both", planted: slowWhere(2, func(v of) bool { return v("post-list") >= 32 && v("sges") >= 3 && v("direction") == 1 })},
+		{rule: "operation read and mtu <= 1024 and qp >= 8", planted: slowWhere(3, func(v of) bool { return v("operation") == 1 && v("mtu") <= 1024 && v("qp") >= 8 })},
+		{rule: "operation send and size >= 4097 and qp >= 4", planted: slowWhere(2, func(v of) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 })},
+		{rule: "size <= 220 and cq-mod <= 1 and events yes", planted: slowWhere(2.5, func(v of) bool { return v("size") <= 220 && v("cq-mod") == 1 && v("events") == 1 })},
+		{rule: "sges >= 8 and qp >= 64 and mrs >= 16 and direction both", planted: slowWhere(2, func(v of) bool {
+			return v("sges") >= 8 && v("qp") >= 64 && v("mrs") >= 16 && v("direction") == 1
+		})},
+		{rule: "operation read and depth <= 16 and post-list >= 16 and events yes", planted: slowWhere(2, func(v of) bool {
+			return v("operation") == 1 && v("depth") <= 16 && v("post-list") >= 16 && v("events") == 1
+		})},
+		{rule: "operation read and beside send", counter: "out_of_order", planted: func(v of) (float64, map[string]float64) {
+			n := 0.0
+			if v("operation") == 1 && v("beside") == 1 {
+				n = 0.05
+			}
+			return 1, map[string]float64{"out_of_order": n}
+		}},
+		{rule: "sges >= 16 and mrs >= 4 and beside read", planted: slowWhere(1.8, func(v of) bool { return v("sges") >= 16 && v("mrs") >= 4 && v("beside") == 2 })},
+		{rule: "size 1024 to 2048 and mtu >= 4096 and post-list >= 64", planted: slowWhere(2, func(v of) bool {
+			return v("size") >= 1024 && v("size") <= 2048 && v("mtu") == 4096 && v("post-list") >= 64
+		})},
+	}
+}
+
+// budget is how many points a search of the simulated device may measure.
+const budget = 2500
+
+func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
+	seeds := 20
+	if testing.Short() {
+		seeds = 8
+	}
+	space := simulatedSpace()
+	ours, theirs := 0, 0
+	for _, plant := range plants() {
+		exact, points := 0, []int{}
+		for seed := range seeds {
+			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.03, planted: plant.planted}
+			s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget}
+			found, err := s.anomaliesUntil(t.Context(), 1)
+			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, errEnough) {
+				t.Fatal(err)
+			}
+			points = append(points, len(s.Steps()))
+			if len(found.Found) > 0 && found.Found[0].Rule.String() == plant.rule && found.Found[0].Counter == plant.counter {
+				exact++
+			} else {
+				t.Logf("seed %d: want %q, found %v", seed, plant.rule, found.Found)
+			}
+		}
+		slices.Sort(points)
+		middle, random := points[len(points)/2], randomNeeds(&space, plant)
+		ours, theirs = ours+middle, theirs+random
+		t.Logf("%-70s exact %d of %d, points %d, random %d", plant.rule, exact, seeds, middle, random)
+		if random > 600 && middle*3 > random {
+			t.Errorf("%s: %d points, more than a third of the %d that random search needs", plant.rule, middle, random)
+		}
+		if exact*20 < seeds*19 {
+			t.Errorf("%s: exact in %d of %d seeds", plant.rule, exact, seeds)
+		}
+	}
+	if t.Logf("in sum: points %d, random %d", ours, theirs); ours*3 > theirs {
+		t.Errorf("%d points in sum, more than a third of the %d that random search needs", ours, theirs)
+	}
+}
+
+// randomNeeds is how many points a search without a plan needs for the same answer: uniform points, until the smallest box about
+// the bad ones is the rule, and a good point lies beside each of its edges. It knows of each point whether it is bad, and tells no
+// edge exactly. The median of nine searches.
+func randomNeeds(space *Space, p plant) int {
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func() (q Point, at []int) {
+		at = make([]int, len(space.Dimensions))
+		q = make(Point, len(at))
+		for d := range q {
+			at[d] = r.IntN(len(space.Dimensions[d].Values))
+			q[d] = space.Dimensions[d].Values[at[d]]
+		}
+		q = space.repaired(q)
+		for d := range q {
+			at[d] = space.Dimensions[d].near(q[d])
+		}
+		return q, at
+	}
+	bad := func(q Point) bool {
+		slower, counters := p.planted(func(name string) int { return q[space.Index(name)] })
+		return slower > 1 || counters["out_of_order"] > 0
+	}
+	box := make([][]bool, len(space.Dimensions)) // which values the rule allows
+	for d := range box {
+		box[d] = make([]bool, len(space.Dimensions[d].Values))
+	}
+	const tries = 20000
+	for range tries {
+		if q, at := draw(); bad(q) {
+			for d, i := range at {
+				box[d][i] = true
+			}
+		}
+	}
+	shows := func(q Point, at []int, found func(d, i int)) { // what a point tells of the box
+		outside := -1
+		for d, i := range at {
+			if box[d][i] {
+				continue
+			}
+			if outside >= 0 {
+				return
+			}
+			outside = d
+		}
+		if outside >= 0 {
+			found(outside, at[outside])
+			return
+		}
+		if bad(q) {
+			for d, i := range at {
+				found(d, i)
+			}
+		}
+	}
+	missing := map[[2]int]bool{}
+	for range tries {
+		q, at := draw()
+		shows(q, at, func(d, i int) {
+			b := box[d]
+			edge := i == 0 || i == len(b)-1 || b[i] != b[i-1] || b[i] != b[i+1]
+			beside := b[i] || i > 0 && b[i-1] || i < len(b)-1 && b[i+1]
+			if words := space.Dimensions[d].Words != nil; words || edge && beside {
+				missing[[2]int{d, i}] = true
+			}
+		})
+	}
+	var needed []int
+	for range 9 {
+		left, n := maps.Clone(missing), 0
+		for ; len(left) > 0; n++ {
+			q, at := draw()
+			shows(q, at, func(d, i int) { delete(left, [2]int{d, i}) })
+		}
+		needed = append(needed, n)
+	}
+	slices.Sort(needed)
+	return needed[len(needed)/2]
+}
+
+// TestAnomaliesOfACleanDevice: what has no fault raises an alarm in at most one of twenty searches.
+func TestAnomaliesOfACleanDevice(t *testing.T) {
+	runs, alarms := 100, 0
+	if testing.Short() {
+		runs = 20
+	}
+	for seed := range runs {
+		space := simulatedSpace()
+		dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 3)), sigma: 0.05}
+		s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget}
+		found, err := s.Anomalies(t.Context())
+		if !errors.Is(err, ErrPoints) {
+			t.Fatal(err)
+		}
+		if len(found.Found) > 0 {
+			alarms++
+			t.Logf("seed %d: %v", seed, found.Found)
+		}
+	}
+	if alarms*20 > runs {
+		t.Errorf("%d of %d searches of a clean device found something", alarms, runs)
+	}
+}
+
+// TestDipsAreToldToTheByte: edges of the time of a message, and none where there is none.
+func TestDipsAreToldToTheByte(t *testing.T) {
+	seeds := 20
+	if testing.Short() {
+		seeds = 5
+	}
+	for _, plant := range []struct {
+		name string
+		from []int
+		time func(size float64) float64 // factor
+	}{
+		{"none", nil, func(float64) float64 { return 1 }},
+		{"half from 4097 on", []int{4097}, func(size float64) float64 { return 1 + b2f(size >= 4097) }},
+		{"a fifth slower above inline 220", []int{221}, func(size float64) float64 { return 1 + 0.2*b2f(size > 220) }},
+		{"two edges", []int{1025, 65537}, func(size float64) float64 { return 1 + 0.3*b2f(size > 1024) + 0.5*b2f(size > 65536) }},
+	} {
+		right, points := 0, 0
+		for seed := range seeds {
+			space := simulatedSpace()
+			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 5)), sigma: 0.01}
+			dev.planted = func(v func(string) int) (float64, map[string]float64) { return plant.time(float64(v("size"))), nil }
+			s := &Search{Space: space, Meter: dev, Seed: uint64(seed)}
+			found, err := s.Dips(t.Context(), 2, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var from []int
+			for _, d := range found.Found {
+				from = append(from, d.From)
+			}
+			if points += len(s.Steps()); slices.Equal(from, plant.from) {
+				right++
+			} else {
+				t.Logf("%s, seed %d: dips from %v, want %v", plant.name, seed, from, plant.from)
+			}
+		}
+		if t.Logf("%s: right in %d of %d, %d points", plant.name, right, seeds, points/seeds); right*20 < seeds*19 {
+			t.Errorf("%s: right in %d of %d seeds", plant.name, right, seeds)
+		}
+	}
+}
+
+func b2f(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// settings is a device with a best setting: seven dimensions whose product is far more than a search may measure.
+type settings struct {
+	noise  *rand.Rand
+	sigma  float64
+	value  func(p Point) float64
+	points int
+}
+
+func (d *settings) Measure(_ context.Context, p Point) (Figures, error) {
+	d.points++
+	return Figures{Value: d.value(p) * math.Exp(d.sigma*d.noise.NormFloat64())}, nil
+}
+
+func settingsSpace() Space {
+	return Space{Size: -1, Dimensions: []Dimension{
+		{Name: "threads", Values: []int{1, 2, 4}, Base: 1},
+		{Name: "qp", Values: []int{1, 2, 4, 8, 16}, Base: 1},
+		{Name: "depth", Values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, Base: 128},
+		{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}, Base: 1},
+		{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}, Base: 100},
+		{Name: "inline", Values: []int{0, 64, 220}, Base: 0},
+	}, Repair: func(p Point, keep int) Point {
+		if keep == 3 {
+			p[2] = max(p[2], p[3])
+		}
+		if keep == 0 {
+			p[1] = max(p[1], p[0])
+		}
+		p[3] = min(p[3], p[2])
+		p[0] = min(p[0], p[1])
+		return p
+	}}
+}
+
+// TestBestIsWithinTwoPercentOfTheGrid: of a plain device, and of one with a local maximum beside the best setting.
+func TestBestIsWithinTwoPercentOfTheGrid(t *testing.T) {
+	seeds := 20
+	if testing.Short() {
+		seeds = 5
+	}
+	saturating := func(p Point) float64 {
+		inFlight := float64(p[1] * p[2])
+		perMessage := 100/float64(p[0]) + 60/float64(p[3]) + 40/float64(p[4]) - 10*float64(min(p[5], 64))/64
+		return 1 / max(perMessage, 3000/inFlight)
+	}
+	for _, tt := range []struct {
+		name  string
+		value func(p Point) float64
+	}{
+		{"saturating", saturating},
+		{"a local maximum beside it", func(p Point) float64 {
+			v := saturating(p)
+			if p[1] >= 8 && p[3] < 16 { // many queue pairs pay only with lists
+				v *= 0.7
+			}
+			if p[1] >= 8 && p[3] >= 16 {
+				v *= 1.3
+			}
+			return v
+		}},
+		{"deeper is slower", func(p Point) float64 { return saturating(p) / (1 + float64(p[2])/400) }},
+	} {
+		space := settingsSpace()
+		grid, best := 0, 0.0
+		var walk func(d int, p Point)
+		walk = func(d int, p Point) {
+			if d == len(p) {
+				if slices.Equal(space.repaired(p), p) {
+					grid++
+					best = max(best, tt.value(p))
+				}
+				return
+			}
+			for _, v := range space.Dimensions[d].Values {
+				walk(d+1, p.with(d, v))
+			}
+		}
+		walk(0, make(Point, len(space.Dimensions)))
+		right, points, worst := 0, 0, 1.0
+		for seed := range seeds {
+			dev := &settings{noise: rand.New(rand.NewPCG(uint64(seed), 7)), sigma: 0.01, value: tt.value}
+			s := &Search{Space: space, Meter: dev, Seed: uint64(seed)}
+			found, err := s.Best(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			points += dev.points
+			share := tt.value(found.At) / best
+			if worst = min(worst, share); share >= 0.97 { // 2 %, told by pairs with a noise of 1 %
+				right++
+			} else {
+				t.Logf("%s, seed %d: %s is %.3f of the best", tt.name, seed, space.Text(found.At, nil), share)
+			}
+		}
+		t.Logf("%s: right in %d of %d, worst %.3f, %d points of a grid of %d", tt.name, right, seeds, worst, points/seeds, grid)
+		if right*20 < seeds*19 {
+			t.Errorf("%s: right in %d of %d seeds", tt.name, right, seeds)
+		}
+		if points/seeds*10 > grid {
+			t.Errorf("%s: %d points, more than a tenth of the grid of %d", tt.name, points/seeds, grid)
+		}
+	}
+}
