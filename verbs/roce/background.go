@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/link"
 )
 
 // background drives the device when nobody else does: it wakes about every millisecond to look, and once nobody has
@@ -17,12 +18,12 @@ type background struct {
 	lastDrive atomic.Int64 // ticks, to noteEvery
 	noted     job.Ticks    // the same
 	noteEvery job.Ticks
-	drives    uint64       // rounds of progress
-	running   atomic.Int32 // jobs being run
-	asleep    bool         // the background goroutine is blocked in the kernel: whoever drives sends it away
-	sentry    *sleeper     // the background goroutine
-	sleepers  []*sleeper   // others who are blocked in the kernel
-	spare     []*sleeper   // to be used again
+	drives    uint64          // rounds of progress
+	running   atomic.Int32    // jobs being run
+	asleep    bool            // the background goroutine is blocked in the kernel: whoever drives sends it away
+	sentry    *link.Sleeper   // the background goroutine
+	sleepers  []*link.Sleeper // others who are blocked in the kernel
+	spare     []*link.Sleeper // to be used again
 	quit      chan struct{}
 	done      sync.WaitGroup
 }
@@ -40,44 +41,30 @@ func (e *engine) drove(now job.Ticks) {
 	}
 	if e.asleep {
 		e.asleep = false
-		e.sentry.bell.wake()
+		e.sentry.Wake()
 	}
-}
-
-// sleeper is a goroutine blocked in the kernel until a packet, a deadline or its bell.
-type sleeper struct {
-	bell *waker
-	set  []pollFD
-}
-
-func newSleeper() (*sleeper, error) {
-	w, err := newWaker()
-	if err != nil {
-		return nil, err
-	}
-	return &sleeper{bell: w, set: make([]pollFD, 0, 8)}, nil
 }
 
 // wakeSleepers makes those who are blocked in the kernel look again: at events, deadlines and sockets.
 func (e *engine) wakeSleepers() {
 	if e.asleep {
 		e.asleep = false
-		e.sentry.bell.wake()
+		e.sentry.Wake()
 	}
 	for _, s := range e.sleepers {
-		s.bell.wake()
+		s.Wake()
 	}
 }
 
 // await blocks a goroutine until something arrives, a deadline or limit comes, or somebody wakes it. The lock is released
 // meanwhile.
 func (e *engine) await(limit job.Ticks) {
-	var s *sleeper
+	var s *link.Sleeper
 	if n := len(e.spare); n > 0 {
 		s, e.spare = e.spare[n-1], e.spare[:n-1]
 	} else {
 		var err error
-		if s, err = newSleeper(); err != nil { // no descriptor is left: come again soon
+		if s, err = link.NewSleeper(); err != nil { // no descriptor is left: come again soon
 			e.unlock()
 			runtime.Gosched()
 			e.lock()
@@ -86,11 +73,11 @@ func (e *engine) await(limit job.Ticks) {
 	}
 	e.sleepers = append(e.sleepers, s)
 	e.sleep(limit, s, e.sockets)
-	e.sleepers = slices.DeleteFunc(e.sleepers, func(x *sleeper) bool { return x == s })
+	e.sleepers = slices.DeleteFunc(e.sleepers, func(x *link.Sleeper) bool { return x == s })
 	e.spare = append(e.spare, s)
 	if e.asleep && len(e.sleepers) == 0 { // the background goroutine watches no socket while others do
 		e.asleep = false
-		e.sentry.bell.wake()
+		e.sentry.Wake()
 	}
 }
 
@@ -103,7 +90,7 @@ func (e *engine) blockBackground(sockets []*socket) bool {
 	return slept
 }
 
-func (e *engine) sleep(limit job.Ticks, s *sleeper, sockets []*socket) bool {
+func (e *engine) sleep(limit job.Ticks, s *link.Sleeper, sockets []*socket) bool {
 	at := min(limit, e.nextTimer)
 	if e.network != nil {
 		at = min(at, job.Ticks(e.network.Next()))
@@ -115,14 +102,12 @@ func (e *engine) sleep(limit job.Ticks, s *sleeper, sockets []*socket) bool {
 			return false
 		}
 	}
-	s.set = append(s.set[:0], s.bell.pollFD())
 	for _, x := range sockets {
-		s.set = append(s.set, awaitReadable(x.fd))
+		s.Watch(x.Socket)
 	}
 	e.unlock()
-	pollUntil(s.set, ns)
+	s.Sleep(ns)
 	e.lock()
-	s.bell.drain()
 	return true
 }
 
@@ -130,7 +115,7 @@ func (e *engine) sleep(limit job.Ticks, s *sleeper, sockets []*socket) bool {
 func (e *engine) closeSleepers() error {
 	var errs []error
 	for _, s := range append(e.spare, e.sentry) {
-		errs = append(errs, s.bell.close())
+		errs = append(errs, s.Close())
 	}
 	e.spare = nil
 	return errors.Join(errs...)

@@ -50,8 +50,8 @@ func newRawPair(b *testing.B, connected bool) *rawPair {
 	open := func(last byte) int {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK, 0)
 		check(b, err)
-		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soRcvBufForce, 8<<20)
-		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soSndBufForce, 8<<20)
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, unix.SO_SNDBUFFORCE, 8<<20)
 		check(b, syscall.Bind(fd, &syscall.SockaddrInet4{Port: 4999, Addr: [4]byte{127, 2, 9, last}}))
 		return fd
 	}
@@ -74,6 +74,21 @@ func newRawPair(b *testing.B, connected bool) *rawPair {
 func rawSend(fd int, b []byte) bool {
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
 	return errno == 0
+}
+
+// sockaddr is struct sockaddr_in.
+type sockaddr struct {
+	b [syscall.SizeofSockaddrInet4]byte
+	n uint32
+}
+
+// looseB is 127.2.9.4 port 4999, the second of the sockets that are not connected.
+var looseB = sockaddr{[syscall.SizeofSockaddrInet4]byte{syscall.AF_INET, 0, 4999 >> 8, 4999 & 0xff, 127, 2, 9, 4}, syscall.SizeofSockaddrInet4}
+
+// multiMessage is struct mmsghdr.
+type multiMessage struct {
+	syscall.Msghdr
+	_ uint32
 }
 
 // send sends b, to an address where the sockets are not connected.
@@ -127,8 +142,8 @@ func (p *rawPair) stream(segment, batch, batches int) float64 {
 			panic(err)
 		}
 	}
-	check(syscall.SetsockoptInt(p.a, solUDP, udpSegment, segment))
-	check(syscall.SetsockoptInt(p.b, solUDP, udpGRO, 1))
+	check(syscall.SetsockoptInt(p.a, unix.SOL_UDP, unix.UDP_SEGMENT, segment))
+	check(syscall.SetsockoptInt(p.b, unix.SOL_UDP, unix.UDP_GRO, 1))
 	var stop atomic.Bool
 	var arrived int
 	var first, last time.Time
@@ -171,8 +186,8 @@ func (p *rawPair) stream(segment, batch, batches int) float64 {
 
 // pingPong returns the sorted half round trips of one datagram, busy-polled, in nanoseconds.
 func (p *rawPair) pingPong(size int) []float64 {
-	_ = syscall.SetsockoptInt(p.a, solUDP, udpSegment, 0)
-	_ = syscall.SetsockoptInt(p.b, solUDP, udpGRO, 0)
+	_ = syscall.SetsockoptInt(p.a, unix.SOL_UDP, unix.UDP_SEGMENT, 0)
+	_ = syscall.SetsockoptInt(p.b, unix.SOL_UDP, unix.UDP_GRO, 0)
 	var stop atomic.Bool
 	echo := onThread(1, func() {
 		buffer, peer := make([]byte, 1<<16), new(sockaddr)
@@ -185,7 +200,7 @@ func (p *rawPair) pingPong(size int) []float64 {
 	samples := make([]float64, 0, pingPongs)
 	<-onThread(0, func() {
 		buffer, from := make([]byte, 1<<16), new(sockaddr)
-		to := makeSockaddr(netip.AddrFrom4([4]byte{127, 2, 9, 4}), 0, 4999, 0)
+		to := looseB
 		for t := time.Now(); len(samples) < cap(samples); {
 			p.send(p.a, buffer[:size], &to)
 			for p.receive(p.a, buffer, from) == 0 {
@@ -409,7 +424,7 @@ func BenchmarkSerial(b *testing.B) {
 		raw, loose := newRawPair(b, true), newRawPair(b, false)
 		x, y := newPair(b, pairOptions{bytes: 1 << 16, depth: 128})
 		var packet [20]byte
-		to, from := makeSockaddr(netip.AddrFrom4([4]byte{127, 2, 9, 4}), 0, 4999, 0), new(sockaddr)
+		to, from := looseB, new(sockaddr)
 		bounce := func(p *rawPair) func() {
 			return func() {
 				for range 16 {
@@ -433,8 +448,8 @@ func BenchmarkSerial(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("op=write/size=%d", tt.size), func(b *testing.B) {
 			raw := newRawPair(b, true)
-			check(b, syscall.SetsockoptInt(raw.a, solUDP, udpSegment, rawPacket))
-			check(b, syscall.SetsockoptInt(raw.b, solUDP, udpGRO, 1))
+			check(b, syscall.SetsockoptInt(raw.a, unix.SOL_UDP, unix.UDP_SEGMENT, rawPacket))
+			check(b, syscall.SetsockoptInt(raw.b, unix.SOL_UDP, unix.UDP_GRO, 1))
 			x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
 			for b.Loop() {
 				one := bestOf(x, tt.messages, func() { raw.serially(tt.batches, tt.repeats, 1) })

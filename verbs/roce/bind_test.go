@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // TestBindError: what to do about a port in use depends on the address: of ::1 there is no next one.
@@ -14,6 +15,27 @@ func TestBindError(t *testing.T) {
 	for address, want := range map[string]string{"::1": "meet at 127.0.0.1", "192.0.2.1": "ip netns add"} {
 		if fix := verbs.RemedyOf(bindError(netip.MustParseAddr(address), syscall.EADDRINUSE)); !strings.Contains(fix, want) {
 			t.Errorf("%s: %q, want %q in it", address, fix, want)
+		}
+	}
+}
+
+// TestAddressVectors asks for paths: the same way is one path, and what no packet can carry is refused.
+func TestAddressVectors(t *testing.T) {
+	d, err := New(Options{Address: verbstest.Address()}).Open(DeviceName)
+	check(t, err)
+	defer func() { check(t, d.Close()) }()
+	gid, err := d.(*device).DefaultGID()
+	check(t, err)
+	e := d.(*device).e
+	e.lock()
+	defer e.unlock()
+	for a, ok := range map[verbs.AddressVector]bool{
+		{}: true, {TrafficClass: 0x68, HopLimit: 7, SL: 3, FlowLabel: 5}: true, {SL: 16}: false, {FlowLabel: 1 << 20}: false,
+	} {
+		a.UseGID, a.DGID, a.SGIDIndex = true, gid.GID, gid.Index
+		p, err := e.pathTo(a)
+		if again, err2 := e.pathTo(a); (err == nil) != ok || (err2 == nil) != ok || again != p {
+			t.Errorf("%+v: %v, %v; another path the second time: %v", a, err, err2, again != p)
 		}
 	}
 }

@@ -55,8 +55,8 @@ func TestConformance(t *testing.T) {
 		{name: "IPv4", a: roce.Options{Address: verbstest.Address()}, b: roce.Options{Address: verbstest.Address()}, mtu: verbs.MTU1024},
 		{
 			name: "MTU 4096, no offload",
-			a:    roce.Options{Address: verbstest.Address(), Offload: roce.OffloadOff},
-			b:    roce.Options{Address: verbstest.Address(), Offload: roce.OffloadOff},
+			a:    roce.WithoutOffload(roce.Options{Address: verbstest.Address()}),
+			b:    roce.WithoutOffload(roce.Options{Address: verbstest.Address()}),
 			mtu:  verbs.MTU4096, groups: []string{"data", "largest message", "status", "datagrams", "multicast", "visibility", "jobs"},
 		},
 		{

@@ -97,8 +97,8 @@ type window struct {
 }
 
 // newWindow makes the window towards a peer of which nothing is known.
-func newWindow(maximum int) window {
-	return window{size: min(maximum, 192<<10), maximum: maximum, backlog: maximum}
+func newWindow() window {
+	return window{size: 192 << 10, maximum: defaultWindow, backlog: defaultWindow}
 }
 
 // newReadWindow makes the window of what is asked for: a receive buffer of ours is what it must not overrun.

@@ -8,9 +8,8 @@ import (
 
 // counts are the device's counters.
 type counts struct {
-	sentPackets, sentBytes, receivedPackets, receivedBytes uint64
-	sends, sentDatagrams, receives, emptyReceives, acks    uint64 // sends and receives are calls of the kernel
-	sendErrors                                             uint64
+	receivedPackets, receivedBytes, acks uint64
+	receives, emptyReceives              uint64 // calls of the kernel
 
 	malformed, unknownQP, wrongPath, badPKeys, badICRCs, qkeyViolations uint64
 
@@ -31,18 +30,18 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 	if d.Closed() {
 		return nil, e.fail("read counters", 0, verbs.ErrClosed)
 	}
-	c := &e.count
+	c, sent := &e.count, &e.out.Sent
 	var omitted, dropped uint64
-	if e.capture != nil {
-		omitted = e.capture.omitted
+	if e.out.Capture != nil {
+		omitted = e.out.Capture.Omitted
 	}
 	if e.network != nil {
 		dropped = e.network.Dropped
 	}
 	return map[string]uint64{
-		"sent_pkts": c.sentPackets, "sent_bytes": c.sentBytes, "rcvd_pkts": c.receivedPackets, "rcvd_bytes": c.receivedBytes,
-		"send_calls": c.sends, "sent_datagrams": c.sentDatagrams, "receive_calls": c.receives, "empty_receive_calls": c.emptyReceives, "sent_acks": c.acks,
-		"send_err":              c.sendErrors,
+		"sent_pkts": sent.Packets, "sent_bytes": sent.Bytes, "rcvd_pkts": c.receivedPackets, "rcvd_bytes": c.receivedBytes,
+		"send_calls": sent.Calls, "sent_datagrams": sent.Datagrams, "receive_calls": c.receives, "empty_receive_calls": c.emptyReceives, "sent_acks": c.acks,
+		"send_err":              sent.Errors,
 		"malformed":             c.malformed,
 		"unknown_qp":            c.unknownQP,
 		"wrong_path":            c.wrongPath,

@@ -1,14 +1,13 @@
 package roce
 
 import (
-	"net/netip"
-
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
 // onDatagram handles a packet for a UD queue pair (IBTA 9.8.3, annex A17.4.5.1): the receive starts with the 40 bytes of GRH.
-func (q *queuePair) onDatagram(p *wire.Packet, from *source, id uint16) {
+func (q *queuePair) onDatagram(p *wire.Packet, from *link.Source, id uint16) {
 	h := p.DETH()
 	if h.QKey != q.attr.QKey {
 		q.e.count.qkeyViolations++
@@ -24,12 +23,7 @@ func (q *queuePair) onDatagram(p *wire.Packet, from *source, id uint16) {
 		q.enterError()
 		return
 	}
-	s := from.socket
-	d := wire.Datagram{
-		Source: netip.AddrPortFrom(from.addr, from.port), Dest: netip.AddrPortFrom(s.local, s.port),
-		ID: id, Fragment: 0x4000, Hops: 64, Payload: p.Raw,
-	}
-	d.PutGRH(q.e.grh[:])
+	from.Datagram(p.Raw, id).PutGRH(q.e.grh[:])
 	if !q.fill(q.e.grh[:]) || !q.fill(p.Payload) {
 		q.failReceive(verbs.LocalProtectionError)
 		q.enterError()
@@ -80,7 +74,7 @@ func (q *queuePair) sendDatagram(index uint32, w *sendWork) bool {
 	if w.flags&verbs.Solicited != 0 {
 		flags = wire.FlagSolicited
 	}
-	h := e.open(p, code, flags, w.remoteQPN, w.psn, int(n))
+	h := e.out.Open(&p.Path, code, flags, w.remoteQPN, w.psn, int(n))
 	qkey := w.remoteQKey
 	if qkey>>31 != 0 { // IBTA 10.2.5: a privileged key is the queue pair's own
 		qkey = q.attr.QKey
@@ -90,8 +84,8 @@ func (q *queuePair) sendDatagram(index uint32, w *sendWork) bool {
 		putUint32(h[wire.DETHBytes:], w.immediate)
 	}
 	for i := range pieces {
-		e.out.payload(e.gathered[i].base, int(e.gathered[i].n))
+		e.out.Payload(e.gathered[i])
 	}
-	e.out.close()
+	e.out.Close()
 	return true
 }

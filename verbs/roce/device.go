@@ -10,6 +10,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
+	"github.com/gobw/gobw/verbs/roce/link"
 )
 
 // device is a verbs.Device, a verbs.Rebinder and a verbs.Counters.
@@ -32,10 +33,12 @@ func openDevice(o Options) (*device, error) {
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
 	var err error
-	if e.capture, err = newCapture(o); err != nil {
-		return nil, e.fail("open device", 0, err)
+	if o.Pcap != nil {
+		if e.out.Capture, err = link.NewCapture(o.Pcap, o.PcapBytes); err != nil {
+			return nil, e.fail("open device", 0, err)
+		}
 	}
-	if e.sentry, err = newSleeper(); err != nil {
+	if e.sentry, err = link.NewSleeper(); err != nil {
 		return nil, e.fail("open device", 0, err)
 	}
 	if o.Address.IsValid() {
@@ -84,8 +87,8 @@ func (d *device) Info() verbs.DeviceInfo {
 	defer e.unlock()
 	info := d.info
 	for _, s := range e.sockets {
-		if s.local == d.home {
-			info.Limits.ReceiveWindow = s.bufferBytes / 2
+		if s.Local == d.home {
+			info.Limits.ReceiveWindow = s.BufferBytes / 2
 		}
 	}
 	return info
@@ -212,7 +215,7 @@ func (d *device) bind(addr netip.Addr) error {
 			if err != nil {
 				return err
 			}
-			d.home, d.gids = s.local, nil
+			d.home, d.gids = s.Local, nil
 			return nil
 		}
 	}
@@ -256,27 +259,41 @@ func bindError(a netip.Addr, err error) error {
 // socketOf finds or opens the socket of a GID.
 func (e *engine) socketOf(g *gid) (*socket, error) {
 	for _, s := range e.sockets {
-		if s.local == g.addr {
+		if s.Local == g.addr {
 			return s, nil
 		}
 	}
 	return e.addSocket(g)
 }
 
+// socket is a socket of the device, and what it is used for.
+type socket struct {
+	*link.Socket
+	mtu     int // payload bytes of a packet that its interface carries
+	paths   map[pathKey]*path
+	members []*queuePair // it is a multicast group's: those attached to it
+}
+
+// pathKey tells paths of a socket apart.
+type pathKey struct {
+	remote netip.Addr
+	link.Service
+}
+
+// receiveBuffer is what a socket is asked to have, in bytes; the kernel may grant less.
+const receiveBuffer = 8 << 20
+
 // addSocket opens the socket of an address and has everybody watch it.
 func (e *engine) addSocket(g *gid) (*socket, error) {
-	buffer := e.options.ReceiveBuffer
-	if buffer == 0 {
-		buffer = 8 << 20
-	}
-	s, err := openSocket(g.addr, g.zone, Port, buffer)
+	x, err := link.Open(g.addr, g.zone, Port, receiveBuffer, e.clock.perNanosecond*1e9)
 	if err != nil {
 		return nil, err
 	}
-	s.mtu = activeMTU(g.mtu).Bytes()
-	if e.options.Offload == OffloadOn || e.options.Offload == OffloadAuto && g.virtual {
-		s.useOffloads()
+	// What a NIC's own segmentation makes of the IP identification is not known.
+	if g.virtual && !e.options.noOffload {
+		x.UseOffloads()
 	}
+	s := &socket{Socket: x, mtu: activeMTU(g.mtu).Bytes(), paths: map[pathKey]*path{}}
 	e.sockets = append(e.sockets, s)
 	e.wakeSleepers() // whoever is blocked must watch this socket too
 	return s, nil
@@ -310,32 +327,31 @@ func (e *engine) pathTo(a verbs.AddressVector) (*path, error) {
 		return nil, bindError(g.addr, err)
 	}
 	if remote.IsMulticast() {
-		if err := s.sendToGroups(); err != nil {
+		if err := s.SendToGroups(); err != nil {
 			return nil, err
 		}
 	}
-	v := service{class: a.TrafficClass, level: a.SL, hops: a.HopLimit, flowLabel: a.FlowLabel}
-	if err := v.validate(); err != nil {
-		return nil, err
+	switch {
+	case a.SL > 15:
+		return nil, fmt.Errorf("SL %d: want 0 to 15", a.SL)
+	case a.FlowLabel > verbs.MaxFlowLabel:
+		return nil, fmt.Errorf("flow label %#x: want 20 bits", a.FlowLabel)
 	}
-	return e.pathFor(s, remote, v)
+	return e.pathFor(s, remote, link.Service{Class: a.TrafficClass, Level: a.SL, Hops: a.HopLimit, FlowLabel: a.FlowLabel})
 }
 
-func (e *engine) pathFor(s *socket, remote netip.Addr, v service) (*path, error) {
-	v.hops = v.hopLimit()
+func (e *engine) pathFor(s *socket, remote netip.Addr, v link.Service) (*path, error) {
+	if v.Hops == 0 {
+		v.Hops = link.DefaultHops
+	}
 	key := pathKey{remote, v}
 	if p := s.paths[key]; p != nil {
 		return p, nil
 	}
-	maximum := e.options.Window
-	if maximum == 0 {
-		maximum = defaultWindow
-	}
-	p, err := newPath(s, remote, v, e.clock, maximum)
+	p, err := newPath(s, remote, v, e.clock)
 	if err != nil {
 		return nil, err
 	}
-	p.responses.kind = responseQueue
 	s.paths[key] = p
 	return p, nil
 }
@@ -343,7 +359,7 @@ func (e *engine) pathFor(s *socket, remote netip.Addr, v service) (*path, error)
 // portMTU is the active MTU in bytes: the most a UD message carries.
 func (e *engine) portMTU() uint32 {
 	for _, s := range e.sockets {
-		if s.local == e.device.home {
+		if s.Local == e.device.home {
 			return uint32(s.mtu)
 		}
 	}
@@ -368,10 +384,13 @@ func (d *device) Close() error {
 		defer e.unlock()
 		close(e.events)
 		for _, s := range e.sockets {
-			errs = append(errs, s.close())
+			errs = append(errs, s.Close())
 		}
 		e.sockets = nil
-		errs = append(errs, e.closeSleepers(), e.capture.close())
+		errs = append(errs, e.closeSleepers())
+		if e.out.Capture != nil {
+			errs = append(errs, e.out.Capture.Close())
+		}
 		return nil
 	})
 	return e.failed("close device", 0, errors.Join(append(errs, err)...))

@@ -3,9 +3,8 @@
 // Reading order: [Options] and the provider, device.go (cold verbs), engine.go (what is driven), queue_pair.go and state.go.
 // What is asked of the peer: requester.go, completer.go (ACKs), mend.go and retransmit.go, a value that takes the time and
 // says what to do; transmit.go and timers.go do it. What the peer asks of us: responder.go, read_queue.go and held.go, a value
-// likewise; execute.go and respond.go do it. Then datagrams.go (UD), congestion.go (how much may be in flight), batch.go and
-// udp_linux.go (how packets leave), source.go and gro.go (how they arrive, and from whom), job_driver.go and spin.go (a
-// measurement). Package wire is the codec, package netem the emulated network.
+// likewise; execute.go and respond.go do it. Then datagrams.go (UD), congestion.go (how much may be in flight), job_driver.go and
+// spin.go (a measurement). Package link has the sockets, package wire is the codec, package netem the emulated network.
 //
 // The engine has no thread of its own on the fast path: whoever polls or runs a job drives receive, protocol and send.
 // Where nobody has done so for about a millisecond, a background goroutine blocked in the kernel takes over.

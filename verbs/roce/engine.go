@@ -10,6 +10,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/netem"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
@@ -31,6 +32,12 @@ const (
 	maxRDAtomic = 128
 	maxGroups   = 256 // multicast groups, of which each takes a socket; rxe has 8192
 	maxMessage  = 1 << 31
+
+	// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than what
+	// follows, so that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and
+	// the LAST of a READ response are of one length (both have an AETH), longer than a MIDDLE: two packets may follow on.
+	writeBatchPackets = 1
+	readBatchPackets  = 2
 )
 
 // engine is the device's protocol: all its state, behind one lock. Whoever holds the lock drives it by progress.
@@ -45,13 +52,11 @@ type engine struct {
 
 	sockets []*socket
 	busy    []*path
-	out     burst
+	out     link.Sender
 	replies replies
 	pool    packetPool
 	input   []byte
 	network *netem.Network[arrival] // nil: the real one alone
-	capture *capture
-	carry   func(p *path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
 
 	qps     []*queuePair // by the low bits of the QPN
 	openQPs int
@@ -67,7 +72,7 @@ type engine struct {
 	ackTimeout [32]job.Ticks
 
 	datagrams queue // UD queue pairs that have something to send
-	gathered  [maxSGE]piece
+	gathered  [maxSGE][]byte
 	grh       [wire.GRHBytes]byte
 
 	count  counts
@@ -81,7 +86,7 @@ func newEngine(o Options, c clock) *engine {
 		options: o, clock: c, nextTimer: never, input: make([]byte, 1<<16),
 		events: make(chan verbs.AsyncEvent, 64),
 	}
-	e.out = newBurst()
+	e.out = link.NewSender()
 	for i := range e.ackTimeout {
 		if i > 0 { // 0 is no timer
 			e.ackTimeout[i] = c.ticks(timerStretch * verbs.AckTimeout(uint8(i)))
@@ -92,9 +97,7 @@ func newEngine(o Options, c clock) *engine {
 	e.datagrams.kind = requestQueue
 	e.network = netem.New(o.Network, c.perNanosecond*1e9, func(p netem.Packet[arrival]) {
 		s, from := p.From.socket, p.From.from
-		if x := s.sources.find(s, from.Addr(), from.Port()); x != nil {
-			e.onPacket(x, p.Bytes, p.From.place, job.Now())
-		}
+		e.onPacket(s, s.From(from.Addr(), from.Port()), p.Bytes, p.From.place, job.Now())
 	})
 	return e
 }
@@ -181,14 +184,16 @@ func (e *engine) round(now job.Ticks, receives int) bool {
 	got := false
 	for _, s := range e.sockets {
 		for range receives {
-			n, segment := s.receive(e.input)
-			if n == 0 {
+			r, ok := s.Receive(e.input)
+			if !ok {
 				e.count.emptyReceives++
 				break
 			}
 			e.count.receives++
 			got = true
-			e.onDatagrams(s, e.input[:n], segment, now)
+			if r.From != nil {
+				e.onReceived(s, &r, now)
+			}
 		}
 	}
 	if e.network != nil {
@@ -205,7 +210,7 @@ func (e *engine) round(now job.Ticks, receives int) bool {
 	if len(e.busy) > 0 || e.datagrams.head != nil {
 		sent = e.transmit(now)
 	}
-	e.flush()
+	e.out.Flush()
 	return got || sent
 }
 
@@ -220,11 +225,11 @@ func (e *engine) makeBusy(p *path) {
 // transmit sends what queue pairs have, in turns.
 func (e *engine) transmit(now job.Ticks) bool {
 	budget := sendBudget
-	limit := e.count.sentBytes + uint64(sendBytes)
+	limit := e.out.Sent.Bytes + uint64(sendBytes)
 	some := false
 	for i := 0; i < len(e.busy); i++ {
 		p := e.busy[i]
-		for budget > 0 && e.count.sentBytes < limit {
+		for budget > 0 && e.out.Sent.Bytes < limit {
 			sent := 0
 			if q := p.responses.pop(); q != nil {
 				sent += q.sendResponses(min(budget, sendQuantum/2))
@@ -274,31 +279,19 @@ type arrival struct {
 	place  int
 }
 
-// onDatagrams splits what the kernel joined.
-func (e *engine) onDatagrams(s *socket, b []byte, segment int, now job.Ticks) {
-	from := s.source()
-	if from == nil {
+// onReceived handles packets one by one.
+func (e *engine) onReceived(s *socket, r *link.Received, now job.Ticks) {
+	if r.Proven && e.network == nil {
+		e.onPacket(s, r.From, r.Bytes, verified, now)
 		return
 	}
-	if segment == 0 {
-		switch segment = from.segmentOf(b); {
-		case segment == 0:
-			segment = len(b)
-			s.singles = 0
-		case segment < len(b):
-			s.singles.notice(true)
-		case e.network == nil:
-			e.onPacket(from, b, verified, now)
-			return
-		}
-	}
-	for i := 0; len(b) > 0; i++ {
-		n := min(segment, len(b))
+	for i, b := 0, r.Bytes; len(b) > 0; i++ {
+		n := min(r.Segment, len(b))
 		if e.network != nil {
-			at := arrival{socket: s, from: netip.AddrPortFrom(from.addr, from.port), place: i}
+			at := arrival{socket: s, from: netip.AddrPortFrom(r.From.Addr, r.From.Port), place: i}
 			e.network.Admit(netem.Packet[arrival]{From: at, Bytes: b[:n]}, int64(now))
 		} else {
-			e.onPacket(from, b[:n], i, now)
+			e.onPacket(s, r.From, b[:n], i, now)
 		}
 		b = b[n:]
 	}
@@ -309,7 +302,7 @@ const verified = -1
 
 // onPacket handles one packet, in its place among those that the kernel joined. Whatever is wrong with it before its queue
 // pair is known to be meant, it is dropped without a word (rxe's order: IBTA 9.6.1).
-func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
+func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now job.Ticks) {
 	p, err := wire.ParsePacket(b)
 	if err != nil {
 		e.count.malformed++
@@ -317,7 +310,7 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 	}
 	qpn := p.DestQPN()
 	q := e.qps[qpn&(maxQP-1)]
-	if members := from.socket.members; members != nil && qpn == wire.MulticastQPN {
+	if members := s.members; members != nil && qpn == wire.MulticastQPN {
 		q = members[0] // for the checks, which are those of any UD queue pair
 	} else if q == nil || q.qpn != qpn || members != nil {
 		q = nil
@@ -326,7 +319,7 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 		e.count.unknownQP++
 		return
 	}
-	if q.transport != verbs.UD && (q.path == nil || q.path.socket != from.socket || q.path.remote != from.addr || !q.knows(from.port, &p)) {
+	if q.transport != verbs.UD && (q.path == nil || q.path.socket != s || q.path.Remote != from.Addr || !q.knows(from.Port, &p)) {
 		e.count.wrongPath++
 		return
 	}
@@ -336,22 +329,22 @@ func (e *engine) onPacket(from *source, b []byte, place int, now job.Ticks) {
 	}
 	var id uint16
 	if place == verified {
-		from.proven()
+		from.Prove()
 	} else {
 		var ok bool
-		if id, ok = from.verify(b, uint16(place), now, e.clock); !ok {
+		if id, ok = from.Verify(b, uint16(place), int64(now)); !ok {
 			e.count.badICRCs++
 			return
 		}
 	}
-	q.peerPort = from.port
+	q.peerPort = from.Port
 	e.count.receivedPackets++
 	e.count.receivedBytes += uint64(len(b))
 	e.unacked += max(len(b), leastUnacked)
-	if e.capture != nil {
-		e.captureReceived(from, b, id)
+	if e.out.Capture != nil {
+		e.out.Capture.Received(from, b, id)
 	}
-	if members := from.socket.members; members != nil {
+	if members := s.members; members != nil {
 		for _, q := range members {
 			if q.serves() {
 				q.onDatagram(&p, from, id)

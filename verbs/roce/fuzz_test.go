@@ -252,7 +252,7 @@ func (x *target) feed(input []byte, most int) {
 	for n := 0; n < most && len(p.rest) > 0; n++ {
 		e.lock()
 		packet, q := x.packet(p)
-		e.onPacket(x.path.socket.sources.find(x.path.socket, x.path.remote, wire.Port), packet, 0, job.Now())
+		e.onPacket(x.path.socket, x.path.socket.From(x.path.Remote, wire.Port), packet, 0, job.Now())
 		e.progress(job.Now())
 		dead := q.state != verbs.StateRTS
 		e.unlock()

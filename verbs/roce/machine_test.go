@@ -2,8 +2,6 @@ package roce
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"net/netip"
 	"slices"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -23,9 +22,9 @@ type stage struct {
 	mr verbs.MemoryRegion
 	b  *verbs.Buffer
 
-	file  bytes.Buffer // what the device sends, as a capture
-	read  *wire.PcapReader
-	asked []int // PSNs of the packets sent with AckReq
+	sent    []wire.Packet
+	batches []int // packets of each batch sent
+	asked   []int // PSNs of the packets sent with AckReq
 }
 
 const (
@@ -54,12 +53,19 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 	s.mr, err = pd.RegisterMemory(s.b.Bytes(), everything)
 	check(t, err)
 	s.q, s.cq = qp.(*queuePair), cq.(*completionQueue)
-	e.capture, err = newCapture(Options{Pcap: &s.file})
+	e.out.Carry = func(_ *link.Path, b []byte, segment int) {
+		n := 0
+		for b := bytes.Clone(b); len(b) > 0; b = b[min(segment, len(b)):] {
+			p, err := wire.ParsePacket(b[:min(segment, len(b))])
+			check(t, err)
+			s.sent = append(s.sent, p)
+			n++
+		}
+		s.batches = append(s.batches, n)
+	}
+	s.q.path, err = e.pathFor(heldSocket(netip.MustParseAddr("127.2.0.1"), 0), netip.MustParseAddr("127.2.0.2"), link.Service{})
 	check(t, err)
-	from := &socket{fd: -1, local: netip.MustParseAddr("127.2.0.1"), port: Port, paths: map[pathKey]*path{}, sources: newSourceTable()}
-	s.q.path, err = e.pathFor(from, netip.MustParseAddr("127.2.0.2"), service{})
-	check(t, err)
-	s.q.path.segments = maxSegments
+	s.q.path.Segments = link.MaxSegments
 	s.q.attr = verbs.QueuePairAttributes{
 		Access: access, PathMTU: verbs.MTU256, SendPSN: firstPSN, RecvPSN: firstPSN, DestQPN: peerQPN, MaxRDAtomic: 2, MaxDestRDAtomic: 2,
 		Timeout: 14, RetryCount: 2, RNRRetry: 1, MinRNRTimer: 5,
@@ -113,25 +119,8 @@ func (s *stage) packet(r request) *wire.Packet {
 // answered tells what was sent since, as opcodes and syndromes, and forgets it.
 func (s *stage) answered() (ops []wire.Operation, syndromes []wire.Syndrome, psns []int) {
 	s.t.Helper()
-	s.e.flush()
-	check(s.t, s.e.capture.w.Flush())
-	if s.read == nil {
-		var err error
-		s.read, err = wire.NewPcapReader(&s.file)
-		check(s.t, err)
-	}
-	for {
-		_, frame, err := s.read.Next()
-		if errors.Is(err, io.EOF) {
-			return ops, syndromes, psns
-		}
-		check(s.t, err)
-		ip, err := s.read.IP(frame)
-		check(s.t, err)
-		d, err := wire.ParseDatagram(ip)
-		check(s.t, err)
-		p, err := wire.ParsePacket(d.Payload)
-		check(s.t, err)
+	s.e.out.Flush()
+	for _, p := range s.sent {
 		ops = append(ops, p.Opcode.Operation())
 		syndromes = append(syndromes, p.AETH().Syndrome)
 		psn := int(wire.PSNDiff(p.PSN(), firstPSN))
@@ -140,6 +129,8 @@ func (s *stage) answered() (ops []wire.Operation, syndromes []wire.Syndrome, psn
 			s.asked = append(s.asked, psn)
 		}
 	}
+	s.sent = nil
+	return ops, syndromes, psns
 }
 
 func TestResponder(t *testing.T) {
@@ -273,14 +264,12 @@ func TestReplyTakesACK(t *testing.T) {
 		replies, want := tt.replies, tt.want
 		s := newStage(t, everything)
 		s.e.replies.turn, s.e.replies.apart = trialTurns, tt.apart
-		var got []int
-		s.e.carry = func(_ *path, b []byte, segment int) { got = append(got, (len(b)+segment-1)/segment) }
 		s.q.onRequest(s.packet(request{op: wire.WriteOnly, bytes: 4, length: 4, ack: true}))
 		check(t, s.q.PostSend(slices.Repeat([]verbs.SendRequest{{
 			Opcode: verbs.OpWrite, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 4, LKey: s.mr.LKey()}}, RemoteAddr: 1, RKey: 1,
 		}}, replies)))
-		if !slices.Equal(got, want) {
-			t.Errorf("%d replies: batches of %v packets, want %v", replies, got, want)
+		if !slices.Equal(s.batches, want) {
+			t.Errorf("%d replies: batches of %v packets, want %v", replies, s.batches, want)
 		}
 		ops, _, _ := s.answered()
 		if len(ops) != replies+1 || ops[replies] != wire.Acknowledge {
@@ -395,17 +384,9 @@ func TestBurst(t *testing.T) {
 	}
 	s.q.kick()
 	s.e.transmit(0)
-	var packets []int
-	bytes := 0
-	for i, b := range s.e.out.batches {
-		packets = append(packets, b.packets)
-		bytes += len(s.e.out.bytes(i))
-	}
-	if want := []int{2, 1, 2, 1, 2}; !slices.Equal(packets, want) {
-		t.Errorf("batches of %v packets, want %v: FIRST and MIDDLE, LAST, and so again, two of one packet", packets, want)
-	}
-	if bytes != s.e.out.used {
-		t.Errorf("the batches are %d bytes, staged are %d", bytes, s.e.out.used)
+	s.e.out.Flush()
+	if want := []int{2, 1, 2, 1, 2}; !slices.Equal(s.batches, want) {
+		t.Errorf("batches of %v packets, want %v: FIRST and MIDDLE, LAST, and so again, two of one packet", s.batches, want)
 	}
 	if ops, _, _ := s.answered(); len(ops) != 8 {
 		t.Errorf("%v left, want 8 packets", ops)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -188,8 +189,8 @@ func newModelEnd(m *model, index int, own, peer netip.Addr) *modelEnd {
 	m.t.Cleanup(func() { check(m.t, s.buffer.Close()) })
 	s.mr, err = s.pd.RegisterMemory(s.buffer.Bytes(), everything|verbs.AccessMWBind)
 	check(m.t, err)
-	e.carry = s.carry
-	s.path, err = e.pathFor(&socket{fd: -1, local: own, port: Port, paths: map[pathKey]*path{}, sources: newSourceTable()}, peer, service{})
+	e.out.Carry = s.carry
+	s.path, err = e.pathFor(heldSocket(own, 0), peer, link.Service{})
 	check(m.t, err)
 	if m.shared {
 		s.srq, err = s.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: modelDepth, SGEs: 2})
@@ -215,10 +216,10 @@ func (s *modelEnd) newReceives() *modelReceives {
 func (s *modelEnd) memory(at, n int) []byte { return s.buffer.Bytes()[at : at+n : at+n] }
 
 // carry takes what the engine sends: over IPv4 the kernel numbers the packets of a batch.
-func (s *modelEnd) carry(p *path, b []byte, segment int) {
+func (s *modelEnd) carry(p *link.Path, b []byte, segment int) {
 	for id := uint16(0); len(b) > 0; id++ {
 		x := modelPacket{to: 1 - s.index, bytes: b[:min(segment, len(b))]}
-		if p.remote.Is4() {
+		if p.Remote.Is4() {
 			x.id = id
 		}
 		b = b[len(x.bytes):]
@@ -281,7 +282,7 @@ func (m *model) disturb() {
 		}
 	}
 	s := m.sites[p.to]
-	s.e.onPacket(s.path.socket.sources.find(s.path.socket, s.path.remote, wire.Port), p.bytes, int(p.id), m.now)
+	s.e.onPacket(s.path.socket, s.path.socket.From(s.path.Remote, wire.Port), p.bytes, int(p.id), m.now)
 }
 
 // newModelFlow makes a queue pair at a site.
@@ -401,13 +402,13 @@ func (m *model) exchange() {
 		p := m.packet[0]
 		m.packet = m.packet[1:]
 		s := m.sites[p.to]
-		s.e.onPacket(s.path.socket.sources.find(s.path.socket, s.path.remote, wire.Port), p.bytes, int(p.id), m.now)
+		s.e.onPacket(s.path.socket, s.path.socket.From(s.path.Remote, wire.Port), p.bytes, int(p.id), m.now)
 	}
 	for _, s := range m.sites {
 		if r.IntN(4) == 0 {
 			continue
 		}
-		s.path.segments = []int{1, maxSegments}[r.IntN(2)]
+		s.path.Segments = []int{1, link.MaxSegments}[r.IntN(2)]
 		s.e.progress(m.now)
 	}
 }

@@ -59,7 +59,7 @@ func (q *queuePair) DetachMulticast(group verbs.GID, _ uint16) error {
 	s.members = nil
 	e.sockets = slices.DeleteFunc(slices.Clone(e.sockets), func(x *socket) bool { return x == s })
 	e.wakeSleepers()
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		return e.fail(verb, q.qpn, err)
 	}
 	return nil
@@ -68,7 +68,7 @@ func (q *queuePair) DetachMulticast(group verbs.GID, _ uint16) error {
 // groupOf is the socket of a group, nil where nobody is attached to it.
 func (e *engine) groupOf(group verbs.GID) *socket {
 	for _, s := range e.sockets {
-		if s.members != nil && s.local == group.Addr() {
+		if s.members != nil && s.Local == group.Addr() {
 			return s
 		}
 	}

@@ -3,42 +3,30 @@ package roce
 import (
 	"net/netip"
 
-	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/roce/link"
 )
 
 // path is a pair of addresses: one of ours, one of a peer's. All queue pairs between them share it.
 type path struct {
-	socket  *socket
-	remote  netip.Addr
-	name    sockaddr // the peer, as the kernel wants it
-	service service
-	flow    wire.Flow // what we send
+	link.Path
+	socket *socket
 
-	segments int // most packets of one send: 1 without segmentation
-	trip     roundTrip
-	window   window // of what we send
-	reads    window // of what we ask for
+	trip   roundTrip
+	window window // of what we send
+	reads  window // of what we ask for
 
 	requests  queue // queue pairs that have something to send
 	responses queue // queue pairs that owe READ responses
 	busy      bool  // in engine.busy
 }
 
-func newPath(s *socket, remote netip.Addr, v service, c clock, maximum int) (*path, error) {
-	remote = remote.WithZone("")
-	flow, err := wire.NewFlow(netip.AddrPortFrom(s.local, s.port), netip.AddrPortFrom(remote, wire.Port))
-	if err != nil {
-		return nil, err
+func newPath(s *socket, remote netip.Addr, v link.Service, c clock) (*path, error) {
+	p := &path{
+		socket: s, trip: newRoundTrip(c), window: newWindow(), reads: newReadWindow(s.BufferBytes), responses: queue{kind: responseQueue},
 	}
-	p := &path{socket: s, remote: remote, name: makeSockaddr(remote, s.zone, wire.Port, v.flowLabel), flow: flow, service: v}
-	p.segments = 1
-	if s.segmentation {
-		p.segments = maxSegments
-	}
-	p.trip = newRoundTrip(c)
-	p.window = newWindow(maximum)
-	p.reads = newReadWindow(s.bufferBytes)
-	return p, nil
+	var err error
+	p.Path, err = link.NewPath(s.Socket, remote, v)
+	return p, err
 }
 
 // queue is a first-in, first-out list of queue pairs, threaded through them.

@@ -37,11 +37,11 @@ func (q *queuePair) sendPosted() {
 		now := job.Now()
 		q.kick()
 		e.transmit(now)
-		if len(e.acks) > 0 && e.out.single() && e.replies.next(now) {
-			e.flush()
+		if len(e.acks) > 0 && e.out.Single() && e.replies.next(now) {
+			e.out.Flush()
 		}
 		e.flushAcks()
-		e.flush()
+		e.out.Flush()
 		e.wakeSleepers()
 	case verbs.StateError, verbs.StateSQE:
 		q.flush()

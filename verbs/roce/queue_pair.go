@@ -166,7 +166,7 @@ func (q *queuePair) Close() error {
 	return e.close(&q.Handle, "close queue pair", q.qpn, func() {
 		if q.respond.ackDue { // what was received is acknowledged: the peer would otherwise resend it to nobody
 			e.flushAcks()
-			e.flush()
+			e.out.Flush()
 		}
 		q.withdraw()
 		q.dropReceive()

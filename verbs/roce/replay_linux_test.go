@@ -1,11 +1,9 @@
 package roce
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -140,24 +138,14 @@ func readCapture(t testing.TB, name string) []captured {
 	file, err := os.Open(filepath.Join("testdata", name+".pcap"))
 	check(t, err)
 	defer func() { check(t, file.Close()) }()
-	r, err := wire.NewPcapReader(bufio.NewReader(file))
-	check(t, err)
 	var packets []captured
-	for {
-		_, frame, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return packets
-		}
-		check(t, err)
-		ip, err := r.IP(frame)
-		check(t, err)
-		d, err := wire.ParseDatagram(ip)
-		check(t, err)
+	for _, d := range readPcap(t, file) {
 		if p, err := wire.ParsePacket(append([]byte(nil), d.Payload...)); err == nil {
 			from := d.Source.Addr().AsSlice()
 			packets = append(packets, captured{p, from[len(from)-1] == 1}) // 10.77.0.1, fd77::1 and fe80::ff:fe00:1
 		}
 	}
+	return packets
 }
 
 // answer is what is compared of a response: all that a requester acts on. MSN is left out where resends make it vary.

@@ -47,8 +47,8 @@ func (e *engine) flushAcks() {
 func (q *queuePair) acknowledge() {
 	e, r := q.e, &q.respond
 	s, psn := r.acknowledged()
-	wire.AETH{Syndrome: s, MSN: r.msn}.Put(e.open(q.path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0))
-	e.out.close()
+	wire.AETH{Syndrome: s, MSN: r.msn}.Put(e.out.Open(&q.path.Path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0))
+	e.out.Close()
 	e.count.acks++
 	if r.dying {
 		q.enterError()
@@ -81,11 +81,11 @@ func (q *queuePair) sendResponses(quantum int) int {
 }
 
 func (q *queuePair) respondAtomic(w *readWork) {
-	h := q.e.open(q.path, wire.RCAtomicAcknowledge, 0, q.attr.DestQPN, w.psn, 0)
+	h := q.e.out.Open(&q.path.Path, wire.RCAtomicAcknowledge, 0, q.attr.DestQPN, w.psn, 0)
 	wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.respond.msn}.Put(h)
 	putUint32(h[wire.AETHBytes:], uint32(w.original>>32))
 	putUint32(h[wire.AETHBytes+4:], uint32(w.original))
-	q.e.out.close()
+	q.e.out.Close()
 }
 
 // respondRead sends the next packet of an answer. A part of a READ ends with LAST; only the whole starts with FIRST.
@@ -108,13 +108,13 @@ func (q *queuePair) respondRead(w *readWork, a *dueAnswer) bool {
 	case a.sent+1 == a.end:
 		code = wire.RCReadResponseLast
 	}
-	h := e.open(q.path, code, 0, q.attr.DestQPN, (w.psn+a.sent)&wire.Mask24, n)
+	h := e.out.Open(&q.path.Path, code, 0, q.attr.DestQPN, (w.psn+a.sent)&wire.Mask24, n)
 	if len(h) > 0 {
 		wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.respond.msn}.Put(h)
 	}
 	if n > 0 {
-		e.out.payload(at, n)
+		e.out.Payload(unsafe.Slice((*byte)(at), n))
 	}
-	e.out.close()
+	e.out.Close()
 	return true
 }

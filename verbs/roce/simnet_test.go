@@ -10,6 +10,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -92,8 +93,8 @@ func newSimNet(t testing.TB, nodes, window int) *simNet {
 		t.Cleanup(func() { check(t, s.buf.Close()) })
 		s.mr, err = s.pd.RegisterMemory(s.buf.Bytes(), everything)
 		check(t, err)
-		e.carry = s.carry
-		s.socket = &socket{fd: -1, local: simAddr(i), port: Port, paths: map[pathKey]*path{}, sources: newSourceTable(), bufferBytes: 2 * window}
+		e.out.Carry = s.carry
+		s.socket = heldSocket(simAddr(i), 2*window)
 		n.nodes = append(n.nodes, s)
 	}
 	return n
@@ -105,12 +106,19 @@ func simAddr(i int) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
+// heldSocket is a socket without a kernel's: packets are given to the engine by hand.
+func heldSocket(local netip.Addr, bufferBytes int) *socket {
+	s := &socket{Socket: link.NewSocket(local, 0, Port, 1e9), paths: map[pathKey]*path{}}
+	s.BufferBytes = bufferBytes
+	return s
+}
+
 // carry takes what the engine sends.
-func (s *simNode) carry(p *path, b []byte, segment int) {
+func (s *simNode) carry(p *link.Path, b []byte, segment int) {
 	for ; len(b) > segment; b = b[segment:] {
-		s.n.send(s.index, s.n.nodes[p.remote.As16()[15]], b[:segment])
+		s.n.send(s.index, s.n.nodes[p.Remote.As16()[15]], b[:segment])
 	}
-	s.n.send(s.index, s.n.nodes[p.remote.As16()[15]], b)
+	s.n.send(s.index, s.n.nodes[p.Remote.As16()[15]], b)
 }
 
 func (n *simNet) send(from int, to *simNode, b []byte) {
@@ -151,9 +159,9 @@ func (n *simNet) connect(from, to int, op verbs.Opcode, size, window int) *simFl
 		qp, err := x.at.pd.CreateQP(verbs.QueuePairOptions{SendCQ: x.at.cq, SendDepth: simDepth, RecvDepth: simDepth})
 		check(n.t, err)
 		x.q = qp.(*queuePair)
-		x.q.path, err = x.at.e.pathFor(x.at.socket, x.to.socket.local, service{})
+		x.q.path, err = x.at.e.pathFor(x.at.socket, x.to.socket.Local, link.Service{})
 		check(n.t, err)
-		x.q.path.segments = maxSegments
+		x.q.path.Segments = link.MaxSegments
 	}
 	for _, x := range []*simFlow{f, g} {
 		x.q.attr = verbs.QueuePairAttributes{
@@ -269,8 +277,7 @@ func (n *simNet) run(d time.Duration) {
 }
 
 func (s *simNode) deliver(p simPacket) {
-	from := s.socket.sources.find(s.socket, simAddr(p.from), wire.Port)
-	s.e.onPacket(from, p.bytes, 0, s.n.now)
+	s.e.onPacket(s.socket, s.socket.From(simAddr(p.from), wire.Port), p.bytes, 0, s.n.now)
 }
 
 // shorter is a span of simulated time: a quarter of it under the race detector.
@@ -359,7 +366,7 @@ func TestLoss(t *testing.T) {
 			return n.rateOver(f, shorter(200*time.Millisecond)), n
 		}
 		clean, good := rate(func(*simNet) {})
-		perPacket := float64(good.nodes[1].e.count.sentPackets+good.nodes[0].e.count.sentPackets) / clean
+		perPacket := float64(good.nodes[1].e.out.Sent.Packets+good.nodes[0].e.out.Sent.Packets) / clean
 		for _, tt := range []struct {
 			name string
 			set  func(*simNet)
@@ -375,7 +382,7 @@ func TestLoss(t *testing.T) {
 			t.Run(op.String()+"/"+tt.name, func(t *testing.T) {
 				t.Parallel()
 				got, n := rate(tt.set)
-				sent := float64(n.nodes[1].e.count.sentPackets+n.nodes[0].e.count.sentPackets) / got / perPacket
+				sent := float64(n.nodes[1].e.out.Sent.Packets+n.nodes[0].e.out.Sent.Packets) / got / perPacket
 				t.Logf("%.2f of the bandwidth, %.2f of the packets a byte", got/clean, sent)
 				if got < tt.want*clean {
 					t.Errorf("%.1f MB/s, %.2f of %.1f", got/1e6, got/clean, clean/1e6)

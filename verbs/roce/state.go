@@ -175,7 +175,7 @@ func (q *queuePair) beginSending() {
 		q.request.begin(q.attr.SendPSN, requesterSetup{}, nil)
 		return
 	}
-	if n := q.attr.PeerWindow; n > 0 && q.e.options.Window == 0 {
+	if n := q.attr.PeerWindow; n > 0 {
 		q.path.window.widen(n)
 	}
 	q.request.begin(q.attr.SendPSN, q.requesterSetup(), &q.path.trip)

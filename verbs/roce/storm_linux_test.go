@@ -90,7 +90,7 @@ func startStorm(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr
 		asPeer.Seal(replayed, 0)
 		long := make([]byte, 9000)
 		copy(long, right)
-		crafted := bytes.Repeat([]byte{0x04, 0, 0xff, 0xff}, maxBatchBytes/4)
+		crafted := bytes.Repeat([]byte{0x04, 0, 0xff, 0xff}, 65507/4)
 		packets[i] = [][]byte{noise, right[:r.IntN(40)], right, replayed, long, noise, right, crafted}
 	}
 	var forged [][]byte
@@ -140,7 +140,7 @@ func TestStorm(t *testing.T) {
 	a, b := newPair(t, pairOptions{bytes: 1 << 20, timeout: 18})
 	at := func(e *end) (netip.AddrPort, uint32, *socket) {
 		q := e.qp.(*queuePair)
-		return netip.AddrPortFrom(q.path.socket.local, Port), q.qpn, q.path.socket
+		return netip.AddrPortFrom(q.path.socket.Local, Port), q.qpn, q.path.socket
 	}
 	ours, qa, sa := at(a)
 	theirs, qb, sb := at(b)
@@ -193,7 +193,7 @@ func BenchmarkRatioStorm(b *testing.B) {
 	x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128})
 	lanes := []job.Lane{sendLane(x, y, verbs.OpWrite, []verbs.SGE{x.sge(0, 65536)}, 32, 4, 4)}
 	q := y.qp.(*queuePair)
-	local := q.path.socket.local
+	local := q.path.socket.Local
 	var rawLeft, left, ratio, control []float64
 	for b.Loop() {
 		beside := func(target netip.AddrPort, run func() float64) float64 {

@@ -161,10 +161,10 @@ func TestSmallMessagesAcknowledged(t *testing.T) {
 	for from.kick(); from.send.next != from.send.tail; {
 		from.e.transmit(job.Now())
 	}
-	from.e.flush()
-	c, now := &to.e.count, job.Now()
+	from.e.out.Flush()
+	c, now := &to.e.out.Sent, job.Now()
 	to.e.lastRound = now // however long this thread had no processor: a late round takes everything
-	for begun, sent := time.Now(), c.sentPackets; c.sentPackets == sent; to.e.round(now, 1) {
+	for begun, sent := time.Now(), c.Packets; c.Packets == sent; to.e.round(now, 1) {
 		if time.Since(begun) > 10*time.Second {
 			t.Fatalf("no ACK; %d of %d messages were received", to.recvCQ.tail, messages)
 		}

@@ -274,7 +274,7 @@ func (q *queuePair) sendData(index, k uint32, ack bool) bool {
 	if last && w.flags&verbs.Solicited != 0 && (w.opcode != verbs.OpWrite) {
 		flags |= wire.FlagSolicited
 	}
-	h := e.open(q.path, code, flags, q.attr.DestQPN, (w.psn+k)&wire.Mask24, int(n))
+	h := e.out.Open(&q.path.Path, code, flags, q.attr.DestQPN, (w.psn+k)&wire.Mask24, int(n))
 	if first && (w.opcode == verbs.OpWrite || w.opcode == verbs.OpWriteWithImmediate) {
 		wire.RETH{Addr: w.remote, RKey: w.rkey, Length: w.length}.Put(h)
 		h = h[wire.RETHBytes:]
@@ -283,9 +283,9 @@ func (q *queuePair) sendData(index, k uint32, ack bool) bool {
 		putUint32(h, w.immediate)
 	}
 	for i := range pieces {
-		e.out.payload(e.gathered[i].base, int(e.gathered[i].n))
+		e.out.Payload(e.gathered[i])
 	}
-	e.out.close()
+	e.out.Close()
 	return true
 }
 
@@ -301,7 +301,7 @@ func (q *queuePair) gather(index uint32, w *sendWork, offset, n uint32) int {
 		return 0
 	}
 	if w.flags&verbs.Inline != 0 {
-		e.gathered[0] = piece{unsafe.Pointer(&q.send.inlined(index)[offset]), uintptr(n)}
+		e.gathered[0] = q.send.inlined(index)[offset : offset+n]
 		return 1
 	}
 	list := q.send.list(index, w.sges)
@@ -310,7 +310,7 @@ func (q *queuePair) gather(index uint32, w *sendWork, offset, n uint32) int {
 		if at == nil {
 			return -1
 		}
-		e.gathered[0] = piece{at, uintptr(n)}
+		e.gathered[0] = unsafe.Slice((*byte)(at), n)
 		return 1
 	}
 	count := 0
@@ -325,7 +325,7 @@ func (q *queuePair) gather(index uint32, w *sendWork, offset, n uint32) int {
 		if at == nil {
 			return -1
 		}
-		e.gathered[count] = piece{at, uintptr(m)}
+		e.gathered[count] = unsafe.Slice((*byte)(at), m)
 		count++
 		offset = 0
 		if n -= m; n == 0 {
@@ -345,7 +345,7 @@ func (q *queuePair) ask(w *sendWork, k, end uint32) {
 		op = wire.FetchAdd
 	default:
 	}
-	h := q.e.open(q.path, wire.MakeOpcode(wire.RC, op), wire.FlagAckReq, q.attr.DestQPN, (w.psn+k)&wire.Mask24, 0)
+	h := q.e.out.Open(&q.path.Path, wire.MakeOpcode(wire.RC, op), wire.FlagAckReq, q.attr.DestQPN, (w.psn+k)&wire.Mask24, 0)
 	if op == wire.ReadRequest {
 		offset := k * q.mtu
 		wire.RETH{Addr: w.remote + uint64(offset), RKey: w.rkey, Length: min(w.length, end*q.mtu) - offset}.Put(h)
@@ -356,7 +356,7 @@ func (q *queuePair) ask(w *sendWork, k, end uint32) {
 		}
 		eth.Put(h)
 	}
-	q.e.out.close()
+	q.e.out.Close()
 }
 
 // onResponse handles a packet from the peer's responder.

@@ -163,7 +163,7 @@ func TestVectors(t *testing.T) {
 	for _, v := range readVectors(t) {
 		t.Run(v.File+"/"+strconv.Itoa(v.Packet), func(t *testing.T) {
 			ip := unhex(t, v.IP)
-			d, err := ParseDatagram(ip)
+			d, err := parseDatagram(ip)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -314,23 +314,23 @@ func TestCaptures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := NewPcapReader(file)
+		r, err := newPcapReader(file)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for n := 1; ; n++ {
-			_, frame, err := r.Next()
+			_, frame, err := r.next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
 				t.Fatalf("%s packet %d: %v", name, n, err)
 			}
-			ip, err := r.IP(frame)
+			ip, err := r.ip(frame)
 			if err != nil {
 				t.Fatalf("%s packet %d: %v", name, n, err)
 			}
-			d, err := ParseDatagram(ip)
+			d, err := parseDatagram(ip)
 			if err != nil {
 				t.Fatalf("%s packet %d: %v", name, n, err)
 			}

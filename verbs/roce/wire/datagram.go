@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 )
 
@@ -16,45 +15,6 @@ type Datagram struct {
 	FlowLabel    uint32 // IPv6
 	Checksum     uint16 // UDP
 	Payload      []byte
-}
-
-// ParseDatagram decodes an IP packet, from the IP header on. Bytes beyond the IP length (Ethernet padding) are ignored.
-func ParseDatagram(ip []byte) (Datagram, error) {
-	header, err := ipHeaderBytes(ip)
-	if err != nil {
-		return Datagram{}, err
-	}
-	if len(ip) < header+UDPBytes {
-		return Datagram{}, ErrShort
-	}
-	var d Datagram
-	var s, t netip.Addr
-	var length int
-	var protocol byte
-	if header == ipv4Bytes {
-		length, protocol = int(binary.BigEndian.Uint16(ip[ipv4LengthAt:])), ip[ipv4ProtoAt]
-		d.ID, d.Fragment = binary.BigEndian.Uint16(ip[ipv4IDAt:]), binary.BigEndian.Uint16(ip[ipv4FragAt:])
-		d.Hops, d.TrafficClass = ip[ipv4TTLAt], ip[ipv4TOSAt]
-		s, t = netip.AddrFrom4([4]byte(ip[ipv4SourceAt:])), netip.AddrFrom4([4]byte(ip[ipv4DestAt:]))
-	} else {
-		length, protocol = int(binary.BigEndian.Uint16(ip[ipv6LengthAt:]))+ipv6Bytes, ip[ipv6NextAt]
-		v := binary.BigEndian.Uint32(ip)
-		d.Hops, d.TrafficClass, d.FlowLabel = ip[ipv6HopsAt], byte(v>>20), v&0xfffff
-		s, t = netip.AddrFrom16([16]byte(ip[ipv6SourceAt:])), netip.AddrFrom16([16]byte(ip[ipv6DestAt:]))
-	}
-	udp := ip[header:]
-	udpLen := int(binary.BigEndian.Uint16(udp[udpLengthAt:]))
-	switch {
-	case protocol != protocolUDP:
-		return Datagram{}, fmt.Errorf("IP protocol %d, want UDP", protocol)
-	case length > len(ip), length != header+udpLen, udpLen < UDPBytes:
-		return Datagram{}, fmt.Errorf("IP length %d and UDP length %d in %d bytes", length, udpLen, len(ip))
-	}
-	d.Source = netip.AddrPortFrom(s, binary.BigEndian.Uint16(udp[udpSourceAt:]))
-	d.Dest = netip.AddrPortFrom(t, binary.BigEndian.Uint16(udp[udpDestAt:]))
-	d.Checksum = binary.BigEndian.Uint16(udp[udpChecksumAt:])
-	d.Payload = udp[UDPBytes:udpLen]
-	return d, nil
 }
 
 // AppendIP encodes the datagram from the IP header on, with a correct IPv4 header checksum. It allocates only to grow b.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"sync"
 )
@@ -219,23 +218,3 @@ func BeginICRC(prefix uint32, packet []byte) uint32 {
 
 // PutICRC writes an ICRC: the only little-endian field.
 func PutICRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
-
-var (
-	errIPVersion = errors.New("neither an IPv4 nor an IPv6 packet")
-	errIPOptions = errors.New("IP options or extension headers are not part of RoCEv2")
-)
-
-func ipHeaderBytes(ip []byte) (int, error) {
-	switch {
-	case len(ip) == 0:
-		return 0, ErrShort
-	case ip[0] == 0x45:
-		return ipv4Bytes, nil
-	case ip[0]>>4 == 4:
-		return 0, errIPOptions
-	case ip[0]>>4 == 6:
-		return ipv6Bytes, nil
-	default:
-		return 0, errIPVersion
-	}
-}

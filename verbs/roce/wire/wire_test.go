@@ -238,49 +238,47 @@ func TestUDGRH(t *testing.T) {
 }
 
 func TestPcap(t *testing.T) {
-	for _, link := range []LinkType{LinkEthernet, LinkRawIP} {
-		var file bytes.Buffer
-		w, err := NewPcapWriter(&file, link)
+	var file bytes.Buffer
+	w, err := NewPcapWriter(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1_700_000_000, 123_456_789)
+	want := []Datagram{
+		{Source: netip.MustParseAddrPort("10.0.0.1:5000"), Dest: netip.MustParseAddrPort("10.0.0.2:4791"), Fragment: dontFragment, Hops: 64, Payload: []byte("one")},
+		{Source: netip.MustParseAddrPort("[fd77::1]:5000"), Dest: netip.MustParseAddrPort("[fd77::2]:4791"), Hops: 64, Payload: []byte("three")},
+	}
+	for i := range want {
+		if err := w.Write(at.Add(time.Duration(i)), &want[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := newPcapReader(&file)
+	if err != nil || r.link != linkEthernet {
+		t.Fatalf("link type %d, %v", r.link, err)
+	}
+	for i := range want {
+		stamp, frame, err := r.next()
+		if err != nil || !stamp.Equal(at.Add(time.Duration(i))) {
+			t.Fatalf("frame %d at %v, %v", i, stamp, err)
+		}
+		ip, err := r.ip(frame)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := time.Unix(1_700_000_000, 123_456_789)
-		want := []Datagram{
-			{Source: netip.MustParseAddrPort("10.0.0.1:5000"), Dest: netip.MustParseAddrPort("10.0.0.2:4791"), Fragment: dontFragment, Hops: 64, Payload: []byte("one")},
-			{Source: netip.MustParseAddrPort("[fd77::1]:5000"), Dest: netip.MustParseAddrPort("[fd77::2]:4791"), Hops: 64, Payload: []byte("three")},
-		}
-		for i := range want {
-			if err := w.Write(at.Add(time.Duration(i)), &want[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := w.Flush(); err != nil {
+		d, err := parseDatagram(ip)
+		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := NewPcapReader(&file)
-		if err != nil || r.link != link {
-			t.Fatalf("link type %d, %v", r.link, err)
+		if d.Source != want[i].Source || d.Dest != want[i].Dest || !bytes.Equal(d.Payload, want[i].Payload) {
+			t.Errorf("datagram %+v, want %+v", d, want[i])
 		}
-		for i := range want {
-			stamp, frame, err := r.Next()
-			if err != nil || !stamp.Equal(at.Add(time.Duration(i))) {
-				t.Fatalf("frame %d at %v, %v", i, stamp, err)
-			}
-			ip, err := r.IP(frame)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := ParseDatagram(ip)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.Source != want[i].Source || d.Dest != want[i].Dest || !bytes.Equal(d.Payload, want[i].Payload) {
-				t.Errorf("datagram %+v, want %+v", d, want[i])
-			}
-		}
-		if _, _, err := r.Next(); !errors.Is(err, io.EOF) {
-			t.Errorf("after the last frame %v, want EOF", err)
-		}
+	}
+	if _, _, err := r.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last frame %v, want EOF", err)
 	}
 }
 

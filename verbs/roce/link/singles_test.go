@@ -1,4 +1,4 @@
-package roce
+package link
 
 import (
 	"net/netip"
@@ -10,9 +10,9 @@ import (
 // TestSegmentOf joins packets as the kernel does and has their length found.
 func TestSegmentOf(t *testing.T) {
 	local, remote := netip.MustParseAddr("127.2.0.1"), netip.MustParseAddr("127.2.0.2")
-	flow, err := wire.NewFlow(netip.AddrPortFrom(remote, Port), netip.AddrPortFrom(local, Port))
+	flow, err := wire.NewFlow(netip.AddrPortFrom(remote, wire.Port), netip.AddrPortFrom(local, wire.Port))
 	check(t, err)
-	x := &source{flow: flow}
+	x := &Source{flow: flow}
 	packet := func(op wire.Operation, payload int, fill byte, id uint16) []byte {
 		code := wire.MakeOpcode(wire.RC, op)
 		b := make([]byte, code.HeaderBytes()+payload+wire.PadBytes(payload)+wire.ICRCBytes)
@@ -45,14 +45,14 @@ func TestSegmentOf(t *testing.T) {
 	}
 }
 
-// TestCalm feeds what a ping-pong, a stream and a ping-pong with an ACK now and then receive.
-func TestCalm(t *testing.T) {
+// TestSingles feeds what a ping-pong, a stream and a ping-pong with an ACK now and then receive.
+func TestSingles(t *testing.T) {
 	var c singles
 	for range singlesEnough {
 		c.notice(false)
 	}
 	if !c.prevails() {
-		t.Error("single packets do not singles")
+		t.Error("single packets do not prevail")
 	}
 	for range 1000 {
 		for k := range 8 {

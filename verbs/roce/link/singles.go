@@ -1,4 +1,4 @@
-package roce
+package link
 
 import "github.com/gobw/gobw/verbs/roce/wire"
 
@@ -30,7 +30,7 @@ const segmentTries = 8
 
 // segmentOf finds the length of the first packet in b, one or several that the kernel joined, by its ICRC, which is right
 // for the IP ID 0: the length of all but the last. Where none fits, as with peers that number their packets, it is 0.
-func (x *source) segmentOf(b []byte) int {
+func (x *Source) segmentOf(b []byte) int {
 	if x.flow.Check(b, 0) {
 		return len(b)
 	}

@@ -1,19 +1,18 @@
-package roce
+package link
 
 import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
-// source is where packets come from: an address and UDP port of a peer, and what checking their ICRC takes.
-type source struct {
-	socket *socket // at which they arrive
-	addr   netip.Addr
-	port   uint16
+// Source is where packets come from: an address and UDP port of a peer, and what checking their ICRC takes.
+type Source struct {
+	Socket *Socket // at which they arrive
+	Addr   netip.Addr
+	Port   uint16
 	known  bool // it has sent a packet whose ICRC was right
 	flow   wire.Flow
 	ids    *numbers // of its address
@@ -22,11 +21,13 @@ type source struct {
 // sourceTable remembers the sources of a socket's packets in constant memory: anybody may send to it. A source enters
 // with its first right packet and may take the place of another, which costs that one the making of its entry anew.
 type sourceTable struct {
-	slots  [sourceSlots]source
+	slots  []Source
 	ids    map[netip.Addr]*numbers // of known sources
-	latest *source                 // nil or of slots: that of the latest datagram
-	other  source                  // of the latest datagram if it is not in slots
+	latest *Source                 // nil or of slots: that of the latest datagram
+	other  Source                  // of the latest datagram if it is not in slots
 	seed   uint64                  // so that nobody knows who shares a place with whom
+
+	perMillisecond float64 // ticks of the clock by which packets are received
 }
 
 const (
@@ -34,41 +35,42 @@ const (
 	maxAddresses = 512
 )
 
-func newSourceTable() *sourceTable {
-	return &sourceTable{seed: rand.Uint64() | 1, ids: map[netip.Addr]*numbers{}}
+func newSourceTable(ticksPerSecond float64) sourceTable {
+	return sourceTable{slots: make([]Source, sourceSlots), seed: rand.Uint64() | 1, ids: map[netip.Addr]*numbers{}, perMillisecond: ticksPerSecond / 1000}
 }
 
-func (t *sourceTable) slot(addr netip.Addr, port uint16) *source {
+func (t *sourceTable) slot(addr netip.Addr, port uint16) *Source {
 	b := addr.As16()
 	h := (binary.LittleEndian.Uint64(b[:])^t.seed)*t.seed ^ binary.LittleEndian.Uint64(b[8:]) ^ uint64(port)<<20
 	h *= t.seed
 	return &t.slots[(h^h>>29)>>20%sourceSlots]
 }
 
-// find returns the entry of a source, perhaps one that was just made and is not yet known; nil where its address is of
+// From returns the entry of a source, perhaps one that was just made and is not yet known; nil where its address is of
 // the other family.
-func (t *sourceTable) find(s *socket, addr netip.Addr, port uint16) *source {
-	if x := t.slot(addr, port); x.known && x.addr == addr && x.port == port {
+func (s *Socket) From(addr netip.Addr, port uint16) *Source {
+	t := &s.sources
+	if x := t.slot(addr, port); x.known && x.Addr == addr && x.Port == port {
 		return x
 	}
-	flow, err := wire.NewFlow(netip.AddrPortFrom(addr, port), netip.AddrPortFrom(s.local, s.port))
+	flow, err := wire.NewFlow(netip.AddrPortFrom(addr, port), netip.AddrPortFrom(s.Local, s.Port))
 	if err != nil {
 		return nil
 	}
-	t.other = source{socket: s, addr: addr, port: port, flow: flow, ids: t.ids[addr]}
+	t.other = Source{Socket: s, Addr: addr, Port: port, flow: flow, ids: t.ids[addr]}
 	return &t.other
 }
 
 // keep makes a source known.
-func (t *sourceTable) keep(x *source) {
+func (t *sourceTable) keep(x *Source) {
 	x.known = true
-	if t.ids[x.addr] == nil {
+	if t.ids[x.Addr] == nil {
 		if len(t.ids) >= maxAddresses {
 			clear(t.ids)
 		}
-		t.ids[x.addr] = x.ids
+		t.ids[x.Addr] = x.ids
 	}
-	to := t.slot(x.addr, x.port)
+	to := t.slot(x.Addr, x.Port)
 	if t.latest == to {
 		t.latest = nil
 	}
@@ -76,13 +78,13 @@ func (t *sourceTable) keep(x *source) {
 }
 
 // source tells who sent the datagram received last.
-func (s *socket) source() *source {
+func (s *Socket) source() *Source {
 	if x := s.sources.latest; x != nil && s.sameSender() {
 		return x
 	}
 	s.remember()
 	addr, port := s.sender()
-	x := s.sources.find(s, addr, port)
+	x := s.From(addr, port)
 	s.sources.latest = nil
 	if x != nil && x.known {
 		s.sources.latest = x
@@ -90,34 +92,34 @@ func (s *socket) source() *source {
 	return x
 }
 
-// verify checks a packet's ICRC and returns its IPv4 ID. place is its place in what the kernel joined.
-func (x *source) verify(b []byte, place uint16, now job.Ticks, c clock) (id uint16, ok bool) {
+// Verify checks a packet's ICRC and returns its IPv4 ID. place is its place in what the kernel joined.
+func (x *Source) Verify(b []byte, place uint16, now int64) (id uint16, ok bool) {
 	if id, ok = x.flow.Solve(b, place); !ok {
 		return 0, false
 	}
 	if id == place {
-		x.proven()
+		x.Prove()
 		return id, true
 	}
 	if x.ids == nil {
 		x.ids = &numbers{}
 	}
-	if !x.ids.expects(id, now, c) {
+	if !x.ids.expects(id, now, x.Socket.sources.perMillisecond) {
 		return 0, false
 	}
 	if !x.known {
-		x.socket.sources.keep(x)
+		x.Socket.sources.keep(x)
 	}
 	return id, true
 }
 
-// proven notes a packet whose IPv4 ID is its place: its ICRC is right beyond doubt.
-func (x *source) proven() {
+// Prove notes a packet whose IPv4 ID is its place: its ICRC is right beyond doubt.
+func (x *Source) Prove() {
 	if !x.known {
 		if x.ids == nil {
 			x.ids = &numbers{}
 		}
-		x.socket.sources.keep(x)
+		x.Socket.sources.keep(x)
 	}
 	x.ids.inPlace()
 }
@@ -132,7 +134,7 @@ type numbers struct {
 	strangers uint8  // packets in a row that did not fit
 	stranger  uint16 // ID of the latest
 	last      uint16 // counter
-	at        job.Ticks
+	at        int64
 }
 
 type numbering uint8
@@ -152,11 +154,11 @@ const (
 	counterBack = 256
 	// manyStrangers packets that fit nothing, one after another, are no damage (2^-60) but a sender's way.
 	manyStrangers = 4
-	maxPlace      = maxSegments
+	maxPlace      = MaxSegments
 )
 
 // expects tells whether a packet with this ID, which is not its place, may come from the source, and learns from it.
-func (n *numbers) expects(id uint16, now job.Ticks, c clock) bool {
+func (n *numbers) expects(id uint16, now int64, perMillisecond float64) bool {
 	switch {
 	case n.way == inNoWay:
 		return true
@@ -166,7 +168,7 @@ func (n *numbers) expects(id uint16, now job.Ticks, c clock) bool {
 	case n.way == unknownNumbers:
 		n.fits(byCounter, id, now)
 		return true
-	case n.way == byCounter && within(id, n.last, counterReach+n.idle(now, c)):
+	case n.way == byCounter && within(id, n.last, counterReach+n.idle(now, perMillisecond)):
 		n.fits(byCounter, id, now)
 		return true
 	case n.way == byCounter && n.last-id <= counterBack:
@@ -186,7 +188,7 @@ func (n *numbers) expects(id uint16, now job.Ticks, c clock) bool {
 }
 
 // fits notes a packet that was as expected.
-func (n *numbers) fits(way numbering, id uint16, now job.Ticks) {
+func (n *numbers) fits(way numbering, id uint16, now int64) {
 	n.way, n.last, n.at, n.strangers = way, id, now, 0
 }
 
@@ -199,9 +201,17 @@ func (n *numbers) inPlace() {
 }
 
 // idle is how many ticks of the kernel's clock, at most 1000 a second, passed since the last packet.
-func (n *numbers) idle(now job.Ticks, c clock) int {
-	return int(min(c.duration(now-n.at).Milliseconds(), 1<<16))
+func (n *numbers) idle(now int64, perMillisecond float64) int {
+	return int(min(float64(now-n.at)/perMillisecond, 1<<16))
 }
 
 // within tells whether a number is beyond another by at most reach.
 func within(id, base uint16, reach int) bool { return id != base && int(id-base) <= reach }
+
+// Datagram is a packet of the source with the IP fields as a device of ours sends them: its socket does not show them.
+func (x *Source) Datagram(b []byte, id uint16) *wire.Datagram {
+	return &wire.Datagram{
+		Source: netip.AddrPortFrom(x.Addr, x.Port), Dest: netip.AddrPortFrom(x.Socket.Local, x.Socket.Port),
+		ID: id, Fragment: 0x4000, Hops: DefaultHops, Payload: b,
+	}
+}

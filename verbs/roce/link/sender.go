@@ -1,21 +1,12 @@
-package roce
+package link
 
-import (
-	"unsafe"
-
-	"github.com/gobw/gobw/verbs/roce/wire"
-)
+import "github.com/gobw/gobw/verbs/roce/wire"
 
 const (
-	// maxSegments is how many packets the kernel takes in one segmented send (UDP_MAX_SEGMENTS of Linux 6.1).
-	maxSegments = 64
+	// MaxSegments is how many packets the kernel takes in one segmented send (UDP_MAX_SEGMENTS of Linux 6.1).
+	MaxSegments = 64
 	// maxBatchBytes is the longest UDP payload over IPv4.
 	maxBatchBytes = 65507
-	// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than what
-	// follows, so that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and
-	// the LAST of a READ response are of one length (both have an AETH), longer than a MIDDLE: two packets may follow on.
-	writeBatchPackets = 1
-	readBatchPackets  = 2
 )
 
 // burst is batches of packets to one path that leave in one system call. A batch is cut into its packets by the kernel: all but
@@ -25,7 +16,7 @@ const (
 // Payload is copied, and the ICRC is that of the copy: its owner may change it at any time, and what a NIC sends then is
 // torn but not damaged. The copy is made by the pass that computes the CRC and costs nothing beside it.
 type burst struct {
-	path    *path
+	path    *Path
 	batches []batch
 
 	scratch []byte
@@ -56,28 +47,22 @@ func newBurst() burst {
 	return burst{scratch: make([]byte, burstBytes+maxBatchBytes), batches: make([]batch, 0, maxBatches)}
 }
 
-// piece is memory that a packet's payload is gathered from.
-type piece struct {
-	base unsafe.Pointer
-	n    uintptr
-}
-
 // joins tells whether a packet of n bytes may join the last batch.
 func (t *burst) joins(n int) bool {
 	if len(t.batches) == 0 {
 		return false
 	}
 	b := &t.batches[len(t.batches)-1]
-	return !b.complete && n <= b.segment && b.packets < t.path.segments && t.used-b.at+n <= maxBatchBytes
+	return !b.complete && n <= b.segment && b.packets < t.path.Segments && t.used-b.at+n <= maxBatchBytes
 }
 
 // fits tells whether a packet of n bytes to p may leave with what is there.
-func (t *burst) fits(p *path, n int) bool {
+func (t *burst) fits(p *Path, n int) bool {
 	return len(t.batches) == 0 || t.path == p && (t.joins(n) || len(t.batches) < maxBatches && t.used < burstBytes)
 }
 
 // open begins a packet of n bytes from BTH through ICRC and returns room for its headers. The caller has made sure that it fits.
-func (t *burst) open(p *path, n, headers int) []byte {
+func (t *burst) open(p *Path, n, headers int) []byte {
 	if !t.joins(n) {
 		t.path = p
 		t.batches = append(t.batches, batch{at: t.used, segment: n})
@@ -122,9 +107,9 @@ func (t *burst) checksum() {
 	t.crc = wire.UpdateICRC(t.crc, b)
 }
 
-// payload appends n bytes of payload.
-func (t *burst) payload(at unsafe.Pointer, n int) {
-	from := unsafe.Slice((*byte)(at), n)
+// Payload appends payload.
+func (t *burst) Payload(from []byte) {
+	n := len(from)
 	if n < copyApart {
 		copy(t.stage(n), from)
 		return
@@ -138,8 +123,8 @@ func (t *burst) payload(at unsafe.Pointer, n int) {
 // together with what is around them.
 const copyApart = 256
 
-// close ends the packet with its padding and the ICRC.
-func (t *burst) close() {
+// Close ends the packet with its padding and the ICRC.
+func (t *burst) Close() {
 	if t.pad > 0 {
 		clear(t.stage(t.pad))
 	}
@@ -147,8 +132,8 @@ func (t *burst) close() {
 	wire.PutICRC(t.stage(wire.ICRCBytes), t.crc)
 }
 
-// single tells whether there is one packet and no more.
-func (t *burst) single() bool { return len(t.batches) == 1 && t.batches[0].packets == 1 }
+// Single tells whether one packet is waiting and no more.
+func (t *burst) Single() bool { return len(t.batches) == 1 && t.batches[0].packets == 1 }
 
 func (t *burst) reset() {
 	t.path = nil
@@ -156,14 +141,31 @@ func (t *burst) reset() {
 	t.used = 0
 }
 
-// open begins a packet with n bytes of payload, after sending the burst where the packet cannot join it. It returns room for
-// the headers behind the BTH; payload and close follow.
-func (e *engine) open(p *path, code wire.Opcode, flags wire.BTHFlags, qpn, psn uint32, n int) []byte {
-	t := &e.out
+// Sender builds packets and sends them in batches.
+type Sender struct {
+	burst
+	Sent    Sent
+	Capture *Capture                             // nil: none
+	Carry   func(p *Path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
+}
+
+// Sent counts what has left.
+type Sent struct {
+	Packets, Bytes, Datagrams uint64
+	Calls                     uint64 // of the kernel
+	Errors                    uint64
+}
+
+// NewSender makes a sender.
+func NewSender() Sender { return Sender{burst: newBurst()} }
+
+// Open begins a packet with n bytes of payload, after sending the burst where the packet cannot join it. It returns room for
+// the headers behind the BTH; Payload and Close follow.
+func (t *Sender) Open(p *Path, code wire.Opcode, flags wire.BTHFlags, qpn, psn uint32, n int) []byte {
 	headers, pad := code.HeaderBytes(), wire.PadBytes(n)
 	total := headers + n + pad + wire.ICRCBytes
 	if !t.fits(p, total) {
-		e.flush()
+		t.Flush()
 	}
 	h := t.open(p, total, headers)
 	t.pad = pad
@@ -171,50 +173,49 @@ func (e *engine) open(p *path, code wire.Opcode, flags wire.BTHFlags, qpn, psn u
 	return h[wire.BTHBytes:]
 }
 
-// flush sends the burst.
-func (e *engine) flush() {
-	t := &e.out
+// Flush sends the burst.
+func (t *Sender) Flush() {
 	if len(t.batches) == 0 {
 		return
 	}
-	e.count.sentBytes += uint64(t.used)
-	e.count.sentDatagrams += uint64(len(t.batches))
+	t.Sent.Bytes += uint64(t.used)
+	t.Sent.Datagrams += uint64(len(t.batches))
 	for i := range t.batches {
-		e.count.sentPackets += uint64(t.batches[i].packets)
-		if e.capture != nil {
-			e.captureBatch(t.path, t.bytes(i), t.batches[i].segment)
+		t.Sent.Packets += uint64(t.batches[i].packets)
+		if t.Capture != nil {
+			t.Capture.sent(t.path, t.bytes(i), t.batches[i].segment)
 		}
 	}
-	s, taken := t.path.socket, 0
-	if len(t.batches) > 1 && e.carry == nil {
-		taken = s.sendBurst(t)
-		e.count.sends++
+	taken := 0
+	if len(t.batches) > 1 && t.Carry == nil {
+		taken = t.path.Socket.sendBatches(&t.burst)
+		t.Sent.Calls++
 	}
 	for i := taken; i < len(t.batches); i++ {
 		b, segment := t.bytes(i), t.batches[i].segment
-		e.count.sends++
+		t.Sent.Calls++
 		switch {
-		case e.carry != nil:
-			e.carry(t.path, b, segment)
-		case !s.send(t.path, b, segment):
-			e.sendSingly(t.path, b, segment)
+		case t.Carry != nil:
+			t.Carry(t.path, b, segment)
+		case !t.path.Socket.send(t.path, b, segment):
+			t.sendSingly(t.path, b, segment)
 		}
 	}
 	t.reset()
 }
 
 // sendSingly sends a batch that the kernel would not segment packet by packet, each with the IP ID of a single datagram.
-func (e *engine) sendSingly(p *path, b []byte, segment int) {
+func (t *Sender) sendSingly(p *Path, b []byte, segment int) {
 	if len(b) > segment {
-		p.segments = 1
-		p.socket.segmentation = false
+		p.Segments = 1
+		p.Socket.segmentation = false
 	}
 	for len(b) > 0 {
 		n := min(segment, len(b))
 		p.flow.Seal(b[:n], 0)
-		e.count.sends++
-		if !p.socket.send(p, b[:n], n) {
-			e.count.sendErrors++
+		t.Sent.Calls++
+		if !p.Socket.send(p, b[:n], n) {
+			t.Sent.Errors++
 		}
 		b = b[n:]
 	}

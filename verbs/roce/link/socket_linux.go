@@ -1,4 +1,6 @@
-package roce
+//go:build !portable
+
+package link
 
 import (
 	"encoding/binary"
@@ -8,24 +10,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
-
-// Socket options of Linux that package syscall lacks (include/uapi/linux/udp.h, in.h, socket.h).
-const (
-	solUDP          = 17
-	udpSegment      = 103
-	udpGRO          = 104
-	udpNoCheck6RX   = 102
-	ipMTUDiscover   = 10
-	ipv6MTUDiscover = 23
-	pmtudiscProbe   = 3
-	soRcvBufForce   = 33
-	soSndBufForce   = 32
-	ipv6FlowInfo    = 33 // IPV6_FLOWINFO_SEND: the flow label is in the destination's address
-	ipv6AutoLabel   = 70 // IPV6_AUTOFLOWLABEL
-	ipMulticastAll  = 49 // IP_MULTICAST_ALL
-	ipv6McastAll    = 29 // IPV6_MULTICAST_ALL
-	cmsgSpace       = 24
 )
 
 // sockaddr is an address as the kernel wants it: struct sockaddr_in or sockaddr_in6.
@@ -55,22 +39,10 @@ func makeSockaddr(a netip.Addr, zone uint32, port uint16, flowLabel uint32) sock
 	return s
 }
 
-// socket is an unconnected UDP socket bound to port 4791 of one local address. It belongs to the engine.
-type socket struct {
-	fd           int
-	local        netip.Addr // without zone
-	zone         uint32
-	port         uint16
-	mtu          int // payload bytes of a packet that its interface carries
-	segmentation bool
-	joins        bool // the kernel joins what arrives in a row
-	singles      singles
-	bufferBytes  int // of the receive buffer, as the kernel counts
-	paths        map[pathKey]*path
-	sources      *sourceTable
-	treated      service      // what the kernel was told last
-	members      []*queuePair // local is a multicast group: those attached to it
-	multicasts   bool         // it sends to groups
+// system is a socket of the kernel's, and the messages in which it is told and tells what is sent and received.
+type system struct {
+	fd         int
+	multicasts bool // it sends to groups
 
 	in struct {
 		message syscall.Msghdr
@@ -87,16 +59,22 @@ type socket struct {
 	}
 }
 
+const (
+	cmsgSpace        = 24
+	ipv6FlowInfoSend = 33 // the flow label is in the destination's address (include/uapi/linux/in6.h)
+)
+
 // multiMessage is struct mmsghdr.
 type multiMessage struct {
 	syscall.Msghdr
 	sent uint32
 }
 
-// openSocket binds a local address; zone is the index of its interface. A multicast group is joined there, and may be bound by
+// Open binds a local address; zone is the index of its interface. A multicast group is joined there, and may be bound by
 // others, too.
-func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (*socket, error) {
-	local = local.WithZone("").Unmap()
+func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, ticksPerSecond float64) (*Socket, error) {
+	s := NewSocket(local, zone, port, ticksPerSecond)
+	local = s.Local
 	family := syscall.AF_INET
 	if local.Is6() {
 		family = syscall.AF_INET6
@@ -105,12 +83,12 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 	if err != nil {
 		return nil, fmt.Errorf("UDP socket: %w", err)
 	}
-	s := &socket{fd: fd, local: local, zone: zone, port: port, paths: map[pathKey]*path{}, sources: newSourceTable()}
+	s.fd = fd
 	var to syscall.Sockaddr
 	if local.Is4() {
 		to = &syscall.SockaddrInet4{Port: int(port), Addr: local.As4()}
 		// don't-fragment and IP ID 0 on every packet of an unconnected socket: the ICRC covers both
-		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, ipMTUDiscover, pmtudiscProbe)
+		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 	} else {
 		six := &syscall.SockaddrInet6{Port: int(port), Addr: local.As16()}
 		if local.IsLinkLocalUnicast() || local.IsMulticast() {
@@ -118,10 +96,10 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 		}
 		to = six
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 1)
-		_ = syscall.SetsockoptInt(fd, solUDP, udpNoCheck6RX, 1) // rxe sends checksum 0
-		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6FlowInfo, 1)
-		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6AutoLabel, 0)
-		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6MTUDiscover, pmtudiscProbe)
+		_ = syscall.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_NO_CHECK6_RX, 1) // rxe sends checksum 0
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6FlowInfoSend, 1)
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, unix.IPV6_AUTOFLOWLABEL, 0)
+		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 	}
 	if local.IsMulticast() && err == nil {
 		err = s.join()
@@ -134,59 +112,60 @@ func openSocket(local netip.Addr, zone uint32, port uint16, receiveBuffer int) (
 		return nil, err
 	}
 	// without the privilege, as much as net.core.rmem_max and wmem_max allow
-	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soRcvBufForce, receiveBuffer) != nil {
+	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, receiveBuffer)
 	}
-	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soSndBufForce, 4<<20) != nil {
+	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, unix.SO_SNDBUFFORCE, 4<<20) != nil {
 		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<20)
 	}
-	s.bufferBytes, _ = syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+	s.BufferBytes, _ = syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF)
 	return s, nil
 }
 
 // join makes the socket, which is not bound yet, a member of its group on one interface, and deaf to groups that others joined.
-func (s *socket) join() error {
+func (s *Socket) join() error {
 	if err := syscall.SetsockoptInt(s.fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 		return err
 	}
-	if s.local.Is4() {
-		_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IP, ipMulticastAll, 0)
-		return syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_ADD_MEMBERSHIP, &syscall.IPMreqn{Multiaddr: s.local.As4(), Ifindex: int32(s.zone)})
+	if s.Local.Is4() {
+		_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
+		return syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_ADD_MEMBERSHIP, &syscall.IPMreqn{Multiaddr: s.Local.As4(), Ifindex: int32(s.Zone)})
 	}
-	_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, ipv6McastAll, 0)
-	return syscall.SetsockoptIPv6Mreq(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_JOIN_GROUP, &syscall.IPv6Mreq{Multiaddr: s.local.As16(), Interface: s.zone})
+	_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
+	return syscall.SetsockoptIPv6Mreq(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_JOIN_GROUP, &syscall.IPv6Mreq{Multiaddr: s.Local.As16(), Interface: s.Zone})
 }
 
-// sendToGroups has what goes to multicast groups leave by the socket's interface, and reach this machine's own members.
-func (s *socket) sendToGroups() error {
+// SendToGroups has what goes to multicast groups leave by the socket's interface, and reach this machine's own members.
+func (s *Socket) SendToGroups() error {
 	if s.multicasts {
 		return nil
 	}
 	var err error
-	if s.local.Is4() {
-		err = syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_MULTICAST_IF, &syscall.IPMreqn{Ifindex: int32(s.zone)})
+	if s.Local.Is4() {
+		err = syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_MULTICAST_IF, &syscall.IPMreqn{Ifindex: int32(s.Zone)})
 	} else {
-		err = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_MULTICAST_IF, int(s.zone))
+		err = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_MULTICAST_IF, int(s.Zone))
 	}
 	if err != nil {
 		return fmt.Errorf("send to multicast groups: %w", err)
 	}
-	s.multicasts, s.treated = true, service{} // IP_MULTICAST_LOOP is on by default
+	s.multicasts, s.treated = true, Service{} // IP_MULTICAST_LOOP is on by default
 	return nil
 }
 
-// useOffloads turns on the coalescing of what arrives and the segmentation of what is sent.
-func (s *socket) useOffloads() {
-	s.joins = syscall.SetsockoptInt(s.fd, solUDP, udpGRO, 1) == nil
-	_, err := syscall.GetsockoptInt(s.fd, solUDP, udpSegment)
+// UseOffloads turns on the coalescing of what arrives and the segmentation of what is sent.
+func (s *Socket) UseOffloads() {
+	s.joins = syscall.SetsockoptInt(s.fd, unix.SOL_UDP, unix.UDP_GRO, 1) == nil
+	_, err := syscall.GetsockoptInt(s.fd, unix.SOL_UDP, unix.UDP_SEGMENT)
 	s.segmentation = err == nil
 }
 
-func (s *socket) close() error { return syscall.Close(s.fd) }
+// Close closes the socket.
+func (s *Socket) Close() error { return syscall.Close(s.fd) }
 
 // receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the
 // last, 0 where that is not known. The sender is in s.in.name. It never blocks: n is 0 when there is nothing.
-func (s *socket) receive(b []byte) (n, segment int) {
+func (s *Socket) receive(b []byte) (n, segment int) {
 	if !s.joins || s.singles.prevails() {
 		s.in.length = uint32(len(s.in.name))
 		r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
@@ -216,7 +195,7 @@ func (s *socket) receive(b []byte) (n, segment int) {
 	segment = n
 	if m.Controllen >= syscall.SizeofCmsghdr+4 {
 		h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.in.control[0]))
-		if h.Level == solUDP && h.Type == udpGRO {
+		if h.Level == unix.SOL_UDP && h.Type == unix.UDP_GRO {
 			segment = int(binary.NativeEndian.Uint32(s.in.control[syscall.SizeofCmsghdr:]))
 		}
 	}
@@ -225,31 +204,31 @@ func (s *socket) receive(b []byte) (n, segment int) {
 }
 
 // sender tells who sent the datagram received last.
-func (s *socket) sender() (netip.Addr, uint16) {
+func (s *Socket) sender() (netip.Addr, uint16) {
 	name := &s.in.name
 	port := binary.BigEndian.Uint16(name[2:])
-	if s.local.Is4() {
+	if s.Local.Is4() {
 		return netip.AddrFrom4([4]byte(name[4:8])), port
 	}
 	return netip.AddrFrom16([16]byte(name[8:24])), port
 }
 
 // sameSender tells whether the datagram received last came from the address and port of the one before.
-func (s *socket) sameSender() bool {
-	if s.local.Is4() {
+func (s *Socket) sameSender() bool {
+	if s.Local.Is4() {
 		return [6]byte(s.in.name[2:8]) == [6]byte(s.in.last[2:8])
 	}
 	return [2]byte(s.in.name[2:4]) == [2]byte(s.in.last[2:4]) && [16]byte(s.in.name[8:24]) == [16]byte(s.in.last[8:24])
 }
 
 // remember makes the latest sender the one that sameSender compares with.
-func (s *socket) remember() { s.in.last = s.in.name }
+func (s *Socket) remember() { s.in.last = s.in.name }
 
-// send hands packets to the kernel, all of segment bytes but the last. It reports whether the kernel took them; congestion
-// counts as taken: the network lost them.
-func (s *socket) send(p *path, b []byte, segment int) bool {
-	if p.service != s.treated {
-		s.treat(p.service)
+// send hands one packet, or several of segment bytes but the last, to the kernel. It reports whether the kernel took them;
+// congestion counts as taken: the network lost them.
+func (s *Socket) send(p *Path, b []byte, segment int) bool {
+	if p.Service != s.treated {
+		s.treat(p.Service)
 	}
 	for try := 0; ; try++ {
 		var errno syscall.Errno
@@ -257,7 +236,8 @@ func (s *socket) send(p *path, b []byte, segment int) bool {
 			_, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
 				uintptr(unsafe.Pointer(&p.name.b[0])), uintptr(p.name.n))
 		} else {
-			errno = s.sendSegments(p, b, segment)
+			s.describe(0, p, b, segment)
+			_, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0].Msghdr)), syscall.MSG_DONTWAIT)
 		}
 		if errno == 0 {
 			return true
@@ -268,17 +248,10 @@ func (s *socket) send(p *path, b []byte, segment int) bool {
 	}
 }
 
-// sendSegments has the kernel cut b into packets (UDP_SEGMENT).
-func (s *socket) sendSegments(p *path, b []byte, segment int) syscall.Errno {
-	s.describe(0, p, b, segment)
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0].Msghdr)), syscall.MSG_DONTWAIT)
-	return errno
-}
-
-// sendBurst hands batches to the kernel in one call, and tells how many it took.
-func (s *socket) sendBurst(t *burst) int {
-	if t.path.service != s.treated {
-		s.treat(t.path.service)
+// sendBatches hands batches to the kernel in one call, and tells how many it took.
+func (s *Socket) sendBatches(t *burst) int {
+	if t.path.Service != s.treated {
+		s.treat(t.path.Service)
 	}
 	for i := range t.batches {
 		s.describe(i, t.path, t.bytes(i), t.batches[i].segment)
@@ -292,7 +265,7 @@ func (s *socket) sendBurst(t *burst) int {
 }
 
 // describe makes message i one of b, in packets of segment bytes.
-func (s *socket) describe(i int, p *path, b []byte, segment int) {
+func (s *Socket) describe(i int, p *Path, b []byte, segment int) {
 	m, v, control := &s.out.messages[i].Msghdr, &s.out.vectors[i], &s.out.controls[i]
 	m.Name = &p.name.b[0]
 	m.Namelen = p.name.n
@@ -306,7 +279,7 @@ func (s *socket) describe(i int, p *path, b []byte, segment int) {
 		return
 	}
 	h := (*syscall.Cmsghdr)(unsafe.Pointer(control))
-	h.Level, h.Type = solUDP, udpSegment
+	h.Level, h.Type = unix.SOL_UDP, unix.UDP_SEGMENT
 	h.SetLen(syscall.SizeofCmsghdr + 2)
 	binary.NativeEndian.PutUint16(control[syscall.SizeofCmsghdr:], uint16(segment))
 	m.Control = &control[0]
@@ -315,22 +288,22 @@ func (s *socket) describe(i int, p *path, b []byte, segment int) {
 
 // treat tells the kernel how what follows is to be treated on its way. One socket sends to all paths, so that every packet
 // comes from port 4791; paths that differ take turns at some cost.
-func (s *socket) treat(v service) {
+func (s *Socket) treat(v Service) {
 	s.treated = v
 	level, class, hops, groupHops := syscall.IPPROTO_IP, syscall.IP_TOS, syscall.IP_TTL, syscall.IP_MULTICAST_TTL
-	if s.local.Is6() {
+	if s.Local.Is6() {
 		level, class, hops, groupHops = syscall.IPPROTO_IPV6, syscall.IPV6_TCLASS, syscall.IPV6_UNICAST_HOPS, syscall.IPV6_MULTICAST_HOPS
 	}
 	if s.multicasts {
-		_ = syscall.SetsockoptInt(s.fd, level, groupHops, int(v.hops))
+		_ = syscall.SetsockoptInt(s.fd, level, groupHops, int(v.Hops))
 	}
-	_ = syscall.SetsockoptInt(s.fd, level, class, int(v.class))
-	_ = syscall.SetsockoptInt(s.fd, level, hops, int(v.hops))
-	_ = syscall.SetsockoptInt(s.fd, syscall.SOL_SOCKET, syscall.SO_PRIORITY, int(v.level)) // above 6 it takes a privilege
+	_ = syscall.SetsockoptInt(s.fd, level, class, int(v.Class))
+	_ = syscall.SetsockoptInt(s.fd, level, hops, int(v.Hops))
+	_ = syscall.SetsockoptInt(s.fd, syscall.SOL_SOCKET, syscall.SO_PRIORITY, int(v.Level)) // above 6 it takes a privilege
 }
 
 // refused tells what to do about packets that the kernel did not take: try again, else what send reports.
-func (s *socket) refused(errno syscall.Errno, try int) (again, taken bool) {
+func (s *Socket) refused(errno syscall.Errno, try int) (again, taken bool) {
 	switch errno {
 	case syscall.EINTR:
 		return true, false
@@ -348,8 +321,8 @@ func (s *socket) refused(errno syscall.Errno, try int) (again, taken bool) {
 }
 
 // awaitRoom waits up to a millisecond for the send buffer to drain.
-func (s *socket) awaitRoom() {
-	fds := [1]pollFD{awaitWritable(s.fd)}
+func (s *Socket) awaitRoom() {
+	fds := [1]pollFD{{fd: int32(s.fd), events: pollOut}}
 	pollUntil(fds[:], 1_000_000)
 }
 
@@ -364,10 +337,6 @@ type pollFD struct {
 	events, revents int16
 }
 
-func awaitReadable(fd int) pollFD { return pollFD{fd: int32(fd), events: pollIn} }
-
-func awaitWritable(fd int) pollFD { return pollFD{fd: int32(fd), events: pollOut} }
-
 // pollUntil blocks until one of fds is ready or ns nanoseconds have passed; negative: no limit.
 func pollUntil(fds []pollFD, ns int64) {
 	var limit *syscall.Timespec
@@ -379,35 +348,36 @@ func pollUntil(fds []pollFD, ns int64) {
 		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
 }
 
-// waker ends another thread's pollUntil. What it writes and reads lies in it, so that no ring allocates, not even where a race
-// detector looks on.
-type waker struct {
-	fd   int
+// Sleeper is a goroutine that is blocked in the kernel until a packet, a time or its bell. What the bell writes and reads lies in
+// it, so that no ring allocates, not even where a race detector looks on.
+type Sleeper struct {
+	bell int
 	one  [8]byte // written by whoever rings; never changed
 	rung [8]byte // read by its owner alone
+	set  []pollFD
 }
 
-const (
-	efdNonblock = syscall.O_NONBLOCK
-	efdCloexec  = syscall.O_CLOEXEC
-)
-
-func newWaker() (*waker, error) {
-	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, efdNonblock|efdCloexec, 0)
+// NewSleeper makes a sleeper that watches no socket.
+func NewSleeper() (*Sleeper, error) {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if errno != 0 {
 		return nil, fmt.Errorf("eventfd: %w", errno)
 	}
-	return &waker{fd: int(fd), one: [8]byte{1}}, nil
+	return &Sleeper{bell: int(fd), one: [8]byte{1}, set: append(make([]pollFD, 0, 8), pollFD{fd: int32(fd), events: pollIn})}, nil
 }
 
-func (w *waker) pollFD() pollFD { return awaitReadable(w.fd) }
+// Watch has what arrives at s wake the next sleep.
+func (x *Sleeper) Watch(s *Socket) { x.set = append(x.set, pollFD{fd: int32(s.fd), events: pollIn}) }
 
-func (w *waker) wake() {
-	_, _ = syscall.Write(w.fd, w.one[:])
+// Sleep blocks until a watched socket has something, it is woken, or ns nanoseconds have passed; negative: no limit.
+func (x *Sleeper) Sleep(ns int64) {
+	pollUntil(x.set, ns)
+	x.set = x.set[:1]
+	_, _ = syscall.Read(x.bell, x.rung[:])
 }
 
-func (w *waker) drain() {
-	_, _ = syscall.Read(w.fd, w.rung[:])
-}
+// Wake ends the present sleep, or the next.
+func (x *Sleeper) Wake() { _, _ = syscall.Write(x.bell, x.one[:]) }
 
-func (w *waker) close() error { return syscall.Close(w.fd) }
+// Close frees what the sleeper holds.
+func (x *Sleeper) Close() error { return syscall.Close(x.bell) }
