@@ -117,7 +117,7 @@ func fields() []field {
 		{"Noncontig.Window", "--window", aPoint, point(func(n *plan.Noncontig) { n.Window = 8 }), false},
 		{"Noncontig.Footprint", "--cache", aPoint, point(func(n *plan.Noncontig) { n.Footprint = 1 << 20 }), false},
 		{"Noncontig.Segment", "--segment", with(aPoint, point(func(n *plan.Noncontig) { n.Strategy = "pack-pipelined" })), point(func(n *plan.Noncontig) { n.Segment = 256 }), false},
-		{"Noncontig.ListBytes", "--list-bytes", with(aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=64,stride=128" })), point(func(n *plan.Noncontig) { n.ListBytes = 1024 }), false},
+		{"Noncontig.ListBytes", "", with(aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=64,stride=128" })), point(func(n *plan.Noncontig) { n.ListBytes = 1024 }), false},
 	}
 }
 

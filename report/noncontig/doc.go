@@ -1,2 +1,2 @@
-// Package noncontig judges a grid of the non-contiguous experiment: winners, crossovers, a cost model.
+// Package noncontig judges a grid of the non-contiguous experiment: winners, crossovers.
 package noncontig

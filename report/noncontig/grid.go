@@ -23,7 +23,6 @@ type Grid struct {
 	Cells       []Cell      `json:"cells,omitempty"`
 	Disturbance Disturbance `json:"disturbance"`
 	Crossovers  []Crossover `json:"crossovers,omitempty"`
-	Models      []Model     `json:"models,omitempty"`
 	Summary     []string    `json:"summary,omitempty"`
 }
 
@@ -33,9 +32,8 @@ type Setup struct {
 	Transport      string  `json:"transport"`
 	Cache          string  `json:"cache"` // "hot" or "cold"
 	FootprintBytes int64   `json:"footprint_bytes"`
-	FootprintAsked int64   `json:"footprint_asked,omitempty"` // by a flag; 0: what the cache state wants
-	LLCBytes       int64   `json:"llc_bytes"`                 // last-level cache of the client
-	Window         int     `json:"window"`                    // messages in flight
+	LLCBytes       int64   `json:"llc_bytes"` // last-level cache of the client
+	Window         int     `json:"window"`    // messages in flight
 	MaxSGE         int     `json:"max_sge"`
 	MaxSGERead     int     `json:"max_sge_read"`
 	ListBytes      string  `json:"list_bytes,omitempty"`    // where chains of lists are cut, if not at the device's entries
@@ -254,7 +252,7 @@ func (p *Point) figure() Figure {
 	return f
 }
 
-// Analyze computes cells, crossovers, models and the summary from the points. It is deterministic.
+// Analyze computes cells, crossovers and the summary from the points. It is deterministic.
 func (n *Grid) Analyze() {
 	n.Cells = n.cells()
 	n.verdicts()
@@ -265,7 +263,6 @@ func (n *Grid) Analyze() {
 			n.Crossovers = append(n.Crossovers, c)
 		}
 	}
-	n.Models = n.models()
 	n.Summary = n.summary()
 }
 

@@ -317,23 +317,6 @@ func TestNoncontigNoCrossoverInRange(t *testing.T) {
 	}
 }
 
-func TestNoncontigModel(t *testing.T) {
-	n := sample.Noncontig(0.01, 7)
-	n.Analyze()
-	if len(n.Models) != 4 {
-		t.Fatalf("got %d models, want 4: %v", len(n.Models), n.Models)
-	}
-	m := n.Models[0]
-	if m.Strategy != "gather-write" || math.Abs(m.Costs.SGENs-98.4) > 10 || math.Abs(m.Costs.ByteNs-0.1) > 0.02 {
-		t.Errorf("got %s: %+v", m.Strategy, m)
-	}
-	for _, m := range n.Models {
-		if m.HeldOutError == nil || *m.HeldOutError > 0.03 {
-			t.Errorf("%s: got held-out error %v, want below 0.03", m.Strategy, m.HeldOutError)
-		}
-	}
-}
-
 // TestGridsOfEarlierVersionsAreJudged: what was saved before there were verdicts and rounds gets them when it is read, from its runs.
 func TestGridsOfEarlierVersionsAreJudged(t *testing.T) {
 	n := sample.Noncontig(0.01, 8)

@@ -65,7 +65,7 @@ func (n experiment) circumstances() string {
 }
 
 // grids are the tables of the experiment: for each message size the goodput of all strategies and the verdict, then
-// latency and CPU time of the two that the question is about, then the cost model.
+// latency and CPU time of the two that the question is about.
 func (n experiment) grids() []grid {
 	var out []grid
 	tables := n.tables()
@@ -76,9 +76,6 @@ func (n experiment) grids() []grid {
 		if g := n.costGrid(t); len(g.rows) > 0 {
 			out = append(out, g)
 		}
-	}
-	if len(n.Models) > 0 {
-		out = append(out, n.modelGrid())
 	}
 	if len(n.Summary) > 0 {
 		g := grid{title: "in words", header: []string{"series", "outcome"}, prose: true}
@@ -276,44 +273,6 @@ func (n experiment) costGrid(t noncontigTable) grid {
 	g.dropEmpty(g.keys) // a one-sided peer counts nothing, an unreliable transport tells no latency
 	if n.Setup.ListBytes != "" && t.Shape != "both" {
 		g.notes = append(g.notes, "long lists are split every so many bytes: "+n.Setup.ListBytes)
-	}
-	return g
-}
-
-func (n experiment) modelGrid() grid {
-	g := grid{
-		title:  "cost model: the time of a message is the sum of its counts times these; " + n.circumstances(),
-		header: []string{"shape", "strategy", "message ns", "ns/WR", "ns/SGE", "ns/block", "ns/byte", "points", "fit error %", "held out %", "p90 %"},
-		keys:   2,
-	}
-	percent := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return fmt.Sprintf("%.1f", 100**v)
-	}
-	var merged []string // each set of terms that could not be told apart
-	models := map[string][]string{}
-	for _, m := range n.Models {
-		row := []string{m.Shape, m.Strategy}
-		for i, c := range []float64{m.Costs.MessageNs, m.Costs.WRNs, m.Costs.SGENs, m.Costs.BlockNs, m.Costs.ByteNs} {
-			cell := plain.Number(c)
-			if slices.ContainsFunc(m.Merged, func(s string) bool { return strings.HasPrefix(s, "per "+noncontig.CostNames[i]+" ") }) {
-				cell = "-"
-			}
-			row = append(row, cell)
-		}
-		g.rows = append(g.rows, append(row, strconv.Itoa(m.Points), percent(&m.FitError), percent(m.HeldOutError), percent(m.HeldOutWorst)))
-		if len(m.Merged) > 0 {
-			terms := strings.Join(m.Merged, ", ")
-			if models[terms] == nil {
-				merged = append(merged, terms)
-			}
-			models[terms] = append(models[terms], m.Shape+"/"+m.Strategy)
-		}
-	}
-	for _, terms := range merged {
-		g.notes = append(g.notes, fmt.Sprintf("-: %s, which the grid cannot separate: %s", terms, strings.Join(models[terms], ", ")))
 	}
 	return g
 }

@@ -19,11 +19,11 @@ func Check(bytes int64, loopback, software bool) error { //nolint:revive // two 
 		ends = 2
 	}
 	if free := Available(); free > 0 && ends*bytes > free*9/10 {
-		return fmt.Errorf("the largest point needs %s of memory, %s are available: use a smaller --footprint, --window or --total",
+		return fmt.Errorf("the largest point needs %s of memory, %s are available: use --cache hot, or a smaller --window or --total",
 			plain.Bytes(float64(ends*bytes)), plain.Bytes(float64(free)))
 	}
 	if limit := LockedLimit(); !software && limit >= 0 && bytes > limit {
-		return fmt.Errorf("the largest point registers %s, the limit of locked memory is %s: 'ulimit -l unlimited', or a smaller --footprint",
+		return fmt.Errorf("the largest point registers %s, the limit of locked memory is %s: 'ulimit -l unlimited', or --cache hot",
 			plain.Bytes(float64(bytes)), plain.Bytes(float64(limit)))
 	}
 	return nil

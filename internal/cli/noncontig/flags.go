@@ -28,8 +28,8 @@ import (
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
-		{Title: "Measuring", Names: []string{"connection", "window", "cache", "footprint", "events", "segment", "list-bytes", "verify", "runs", "again", "control", "min-time", "max-time", "seed"}},
-		{Title: "Result", Names: []string{"model", "format", "save", "resume", "quiet"}},
+		{Title: "Measuring", Names: []string{"connection", "window", "cache", "events", "segment", "verify", "runs", "control", "min-time", "max-time", "seed"}},
+		{Title: "Result", Names: []string{"format", "save", "resume", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
 	}
@@ -37,12 +37,12 @@ func groups() []cmdline.FlagGroup {
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
-	shape, blocks, nums, strides, total, cache, footprint, minTime, maxTime, transport, verify, segment, listBytes, strategies string
-	layouts                                                                                                                    []string
-	window, runs                                                                                                               int
-	seed                                                                                                                       uint64
-	model, resume, events                                                                                                      bool
-	again, control                                                                                                             string
+	shape, blocks, nums, strides, total, cache, minTime, maxTime, transport, verify, segment, strategies string
+	layouts                                                                                              []string
+	window, runs                                                                                         int
+	seed                                                                                                 uint64
+	resume, events                                                                                       bool
+	control                                                                                              string
 
 	output output.Flags
 	device opendevice.Flags
@@ -58,21 +58,17 @@ type Config struct {
 	Layouts    []gridLayout
 	Strategies []string // nil: all
 	Cold       bool
-	Footprint  int64 // 0: chosen when the caches are known
 	Window     int
 	Segment    int64
-	ListBytes  int64 // -1: what suits the device
 	Runs       int
 	MinTime    time.Duration
 	MaxTime    time.Duration
 	Transport  verbs.Transport
 	Verify     string
 	Seed       uint64
-	Model      bool
 	Output     output.Config
 	Resume     bool
 	Events     bool
-	Again      float64 // time for disturbed runs, as a share of the grid's
 	Control    bool
 	Planted    float64 // share of its speed that the control loses on purpose
 	Device     opendevice.Config
@@ -102,7 +98,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
 		Example: "  " + tool + " noncontig --loopback\n" +
 			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save x.json\n" +
-			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold --model\n" +
+			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold\n" +
 			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.Config(tool, args)
@@ -131,14 +127,11 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.strides, "strides", "2x", "from block to block: 2x of the block, or bytes: 2x,4x,4K")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "a layout instead of a grid; may be repeated (see above)")
 	fs.StringVar(&f.strategies, "strategies", "", "only these: gather-write,pack (all)")
-	fs.StringVar(&f.cache, "cache", "hot", "hot: few layouts, again and again; cold: more than the last-level cache")
-	fs.StringVar(&f.footprint, "footprint", "", "bytes of layouts walked (hot: as few as are in flight; cold: twice the cache)")
+	fs.StringVar(&f.cache, "cache", "hot", "hot: as few layouts as are in flight, again and again; cold: twice the last-level cache")
 	fs.IntVar(&f.window, "window", 4, "messages in flight; 1 measures latency")
 	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
-	fs.StringVar(&f.listBytes, "list-bytes", "", "payload at which chains of lists are cut (what suits the device; 0: max_sge)")
 	fs.IntVar(&f.runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
-	fs.StringVar(&f.again, "again", "100%", "time to measure disturbed runs again, as a share of the grid's")
 	fs.StringVar(&f.control, "control", "", "measure the device's way twice, to see what is told of no difference; =10%: of a planted cost")
 	fs.Lookup("control").NoOptDefVal = "0%"
 	fs.StringVar(&f.minTime, "min-time", "10ms", "time to measure each point, strategy and run")
@@ -146,7 +139,6 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
 	fs.Uint64Var(&f.seed, "seed", 1, "of the shuffled order")
-	fs.BoolVar(&f.model, "model", false, "print the fitted cost model and how well it predicts")
 	f.output.Bind(fs, gridFormats())
 	fs.BoolVar(&f.resume, "resume", false, "complete the grid that the --save file holds")
 	f.device.Bind(fs)
@@ -167,7 +159,7 @@ const (
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c := Config{
-		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Model: f.model, Resume: f.resume,
+		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Resume: f.resume,
 		Events: f.events,
 	}
 	var wrong cmdline.Faults
@@ -194,12 +186,9 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	default:
 		wrong.Note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
 	}
-	f.bytes(&c, &wrong)
-	c.Again, err = cmdline.ParsePercent(f.again)
-	if err == nil && !(c.Again >= 0 && c.Again <= 10) {
-		err = fmt.Errorf("%s: want 0%% to 1000%%", f.again)
-	}
-	wrong.Note(cmdline.Prefixed("--again", err))
+	c.Segment, err = plan.ParseBytes(f.segment)
+	wrong.Note(cmdline.Prefixed("--segment", err))
+	wrong.If(err == nil && (c.Segment < 64 || c.Segment > 1<<30), "--segment %s: want 64 bytes to 1 GiB", f.segment)
 	wrong.Note(c.parseControl(f.control))
 	c.MinTime, err = plan.ParseSeconds(f.minTime)
 	wrong.If(err != nil || c.MinTime < time.Millisecond, "--min-time %q: want at least 1ms", f.minTime)
@@ -211,24 +200,6 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
-}
-
-// bytes checks the flags that are numbers of bytes.
-func (f *Flags) bytes(c *Config, wrong *cmdline.Faults) {
-	var err error
-	if f.footprint != "" {
-		c.Footprint, err = plan.ParseBytes(f.footprint)
-		wrong.Note(cmdline.Prefixed("--footprint", err))
-	}
-	c.Segment, err = plan.ParseBytes(f.segment)
-	wrong.Note(cmdline.Prefixed("--segment", err))
-	wrong.If(err == nil && (c.Segment < 64 || c.Segment > 1<<30), "--segment %s: want 64 bytes to 1 GiB", f.segment)
-	c.ListBytes = -1
-	if f.listBytes != "" {
-		c.ListBytes, err = plan.ParseBytes(f.listBytes)
-		wrong.Note(cmdline.Prefixed("--list-bytes", err))
-		wrong.If(err == nil && c.ListBytes > 1<<31, "--list-bytes %s: want at most 2 GiB, or 0", f.listBytes)
-	}
 }
 
 // parseControl reads --control: nothing, or the share of a planted cost.

@@ -41,18 +41,18 @@ type measurement struct {
 
 // experiment is a grid being measured.
 type experiment struct {
-	config   Config
-	out      output.Streams
-	doc      measure.Document
-	previous *report.Document // that --resume completes
-	todo     []measurement
-	caches   pattern.Caches
-	limits   verbs.Limits
-	mtu      verbs.MTU
-	cells    int
-	orders   int           // measurements made, again included
-	spare    time.Duration // that disturbed runs may still take
-	asked    int64         // --footprint; 0: chosen
+	config    Config
+	out       output.Streams
+	doc       measure.Document
+	previous  *report.Document // that --resume completes
+	todo      []measurement
+	caches    pattern.Caches
+	limits    verbs.Limits
+	mtu       verbs.MTU
+	cells     int
+	orders    int           // measurements made, again included
+	spare     time.Duration // that disturbed runs may still take: as much as the grid took so far
+	footprint int64         // bytes of layouts walked; 0: as few as are in flight
 }
 
 // run measures the grid, prints it and saves it. What was measured before an error is kept.
@@ -88,9 +88,9 @@ func measureGrid(ctx context.Context, out output.Streams, c Config) (*experiment
 
 // openExperiment connects and makes the list of measurements; the caller closes the measurer.
 func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *experiment, _ *measure.Measurer, err error) {
-	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Args), caches: pattern.HostCaches(), asked: c.Footprint}
-	if c.Cold && c.Footprint == 0 {
-		e.config.Footprint = 2 * int64(e.caches.LastLevel)
+	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Args), caches: pattern.HostCaches()}
+	if c.Cold {
+		e.footprint = 2 * int64(e.caches.LastLevel)
 	}
 	if err := c.Output.CheckWritable(); err != nil {
 		return nil, nil, err
@@ -119,7 +119,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
-		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment, FootprintAsked: e.asked, Planted: c.Planted,
+		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment, Planted: c.Planted,
 	}}
 	if c.CPU.Realtime {
 		n.Setup.Priority = machine.PriorityRealtime
@@ -145,7 +145,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 				fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
 			}
 		}
-		footprint := max(c.Footprint, g.Layout.Extent()*int64(2*c.Window))
+		footprint := max(e.footprint, g.Layout.Extent()*int64(2*c.Window))
 		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
 		for _, shape := range c.Shapes {
 			for _, s := range plan.Strategies(shape) {
@@ -250,18 +250,10 @@ func (e *experiment) spec(s plan.Strategy, layout string) plan.Spec {
 		Timeout:   gridTimeout,
 		Transport: c.Transport, Events: c.Events, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
 		Noncontig: &plan.Noncontig{
-			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(c.Footprint), Segment: int(c.Segment),
-			ListBytes: e.listBytes(s),
+			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(e.footprint), Segment: int(c.Segment),
+			ListBytes: plan.ListBytes(s, e.limits, e.mtu),
 		},
 	}
-}
-
-// listBytes is where the chains of a strategy's lists are cut.
-func (e *experiment) listBytes(s plan.Strategy) int {
-	if e.config.ListBytes >= 0 {
-		return int(e.config.ListBytes)
-	}
-	return plan.ListBytes(s, e.limits, e.mtu)
 }
 
 // listBytesText tells where the lists of the grid are cut, if anywhere: "gather-write 4096, scatter-read 8192".
@@ -269,7 +261,7 @@ func (e *experiment) listBytesText() string {
 	var cuts []string
 	for _, shape := range e.config.Shapes {
 		s := plan.Strategies(shape)[0]
-		if n := e.listBytes(s); n > 0 && s.Operation != plan.Send {
+		if n := plan.ListBytes(s, e.limits, e.mtu); n > 0 && s.Operation != plan.Send {
 			cuts = append(cuts, fmt.Sprintf("%s %d", s.Name, n))
 		}
 	}
@@ -317,7 +309,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 	for i := range todo {
 		m := &todo[i]
 		p := &e.doc.Noncontig.Points[m.point]
-		footprint := float64(max(e.config.Footprint, p.SizeBytes*int64(4*e.config.Window)))
+		footprint := float64(max(e.footprint, p.SizeBytes*int64(4*e.config.Window)))
 		total += float64(m.plan.Duration+setupCost) + nsPerByteSet*footprint
 		if m.plan.Verify != "" {
 			total += nsPerByteTest * footprint
@@ -344,7 +336,7 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 			done++
 		}
 		round := e.todo[begin:done]
-		e.spare += time.Duration(e.config.Again * float64(e.costOf(round)))
+		e.spare += e.costOf(round)
 		if err := e.again(round, func(t *measurement) error { return e.one(ctx, m, t) }); err != nil {
 			return err
 		}
@@ -487,7 +479,7 @@ func (e *experiment) noteMissing(left []measurement) {
 	}
 }
 
-// conclude analyses what was measured and predicts what was asked.
+// conclude analyses what was measured.
 func (e *experiment) conclude(err error) {
 	n := e.doc.Noncontig
 	n.Analyze()
@@ -497,9 +489,6 @@ func (e *experiment) conclude(err error) {
 	}
 	if e.config.Runs < 6 {
 		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("fewer than six runs (--runs %d) give no 95 %% interval: nothing can be told", e.config.Runs))
-	}
-	if e.config.Model && len(n.Models) == 0 {
-		e.doc.Warnings = append(e.doc.Warnings, "no cost model: each strategy needs at least as many layouts as the model has terms, and two; use more --blocks and --total")
 	}
 	e.doc.Finish(err)
 }

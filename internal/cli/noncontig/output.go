@@ -143,18 +143,13 @@ func (e *experiment) resume() error {
 }
 
 // dropBroken drops the rounds of which a strategy is missing: what is measured now is not back to back with the rest of them.
-// Runs of versions without rounds are numbered as they come.
 func (e *experiment) dropBroken() {
 	n := e.doc.Noncontig
 	type round struct{ cell, run int }
 	missing := map[round]bool{}
 	for i := range e.todo {
 		m := &e.todo[i]
-		runs := n.Points[m.point].Runs
-		for k := range runs {
-			runs[k].Round = cmp.Or(runs[k].Round, k+1)
-		}
-		if m.run >= 0 && !slices.ContainsFunc(runs, func(r noncontig.Run) bool { return r.Round == m.run+1 }) {
+		if m.run >= 0 && !slices.ContainsFunc(n.Points[m.point].Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 }) {
 			missing[round{m.cell, m.run}] = true
 		}
 	}
@@ -177,9 +172,8 @@ func differing(before, now noncontig.Setup) []string {
 		{"--cache", func(s noncontig.Setup) any { return s.Cache }},
 		{"--priority", func(s noncontig.Setup) any { return cmp.Or(s.Priority, machine.PriorityNormal) }},
 		{"--window", func(s noncontig.Setup) any { return s.Window }},
-		{"--list-bytes", func(s noncontig.Setup) any { return s.ListBytes }},
+		{"the bytes at which lists are cut", func(s noncontig.Setup) any { return s.ListBytes }},
 		{"--segment", func(s noncontig.Setup) any { return s.SegmentBytes }},
-		{"--footprint", func(s noncontig.Setup) any { return s.FootprintAsked }},
 		{"--control", func(s noncontig.Setup) any { return fmt.Sprintf("%g%%", 100*s.Planted) }},
 		{"--min-time", func(s noncontig.Setup) any { return time.Duration(s.MinSeconds * float64(time.Second)) }},
 		{"--verify", func(s noncontig.Setup) any { return s.Verify }},
@@ -216,12 +210,6 @@ func (e *experiment) deliver() error {
 		defer e.config.Output.TellHowToGoOn(e.out, e.config.Args)
 	}
 	return to.Deliver(e.out, func(w io.Writer, format string) error {
-		shown := *e.doc.Document
-		if format == "table" && !e.config.Model {
-			n := *shown.Noncontig
-			n.Models = nil
-			shown.Noncontig = &n
-		}
-		return render.Documents(w, format, []*report.Document{&shown})
+		return render.Documents(w, format, []*report.Document{e.doc.Document})
 	})
 }
