@@ -44,9 +44,7 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	wrong.If(p.Vector > 0 && !p.Events, "--vector (-X) %d: it needs --events (-e)", p.Vector)
 	wrong.If(p.RDMACM && p.Transport == verbs.UC, "--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
 	wrong.If(p.TOS != nil && !p.RDMACM, "--tos (-T): it needs --rdma-cm (-R); --tclass works without")
-	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
-	wrong.If(p.PostList > 1 && p.Iterations%uint64(p.PostList) != 0,
-		"--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
+	s.checkLists(wrong)
 }
 
 func hintOfImmediate(r Row) string {
@@ -62,7 +60,6 @@ func (s *Settled) checkLatency(wrong *Faults) {
 	p := &s.spec
 	wrong.If(p.Bidirectional, "--bidirectional (-b): a latency test has both directions already")
 	wrong.If(p.QPs != 1, "--qp (-q) %d: a latency test has one queue pair", p.QPs)
-	wrong.If(p.PostList > 1, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
 	wrong.If(p.Infinite, "--run_infinitely: it is for bandwidth tests")
 	wrong.If(p.Events && s.row.ByLastByte, "--events (-e): a WRITE makes no event at the peer; use --write-imm, or golat send")
 }

@@ -18,6 +18,43 @@ const (
 	smallForModeration   = 8192 // above this size every request is signaled
 )
 
+// depthRanges are the numbers of the queues that a spec may have.
+func (s *Spec) depthRanges(inRange func(name string, v, low, high int)) {
+	inRange("--tx-depth (-t)", s.TxDepth, 1, maxTxDepth)
+	inRange("--rx-depth (-r)", s.RxDepth, 1, maxRxDepth)
+	inRange("--cq-mod (-Q)", s.CQMod, 1, maxCQMod)
+	inRange("--post-list (-l)", s.PostList, 1, maxTxDepth)
+	inRange("--recv_post_list", s.RecvList, 1, maxRxDepth)
+}
+
+// fillDepths chooses what the spec left open of its send queues.
+func (s *Settled) fillDepths() {
+	p := &s.spec
+	p.PostList = max(p.PostList, 1)
+	if s.point != nil { // its rings hold one message after the other
+		p.PostList = 1
+	}
+	if p.TxDepth != 0 {
+		return
+	}
+	p.TxDepth = max(min(defaultTxDepth, s.mostCompletions()/len(s.row.Requests())), 1)
+	if p.Kind == Latency {
+		p.TxDepth = s.latencyDepth()
+	}
+	p.TxDepth = max(p.TxDepth, p.PostList)
+}
+
+// checkLists refuses what cannot be posted in lists.
+func (s *Settled) checkLists(wrong *Faults) {
+	p := &s.spec
+	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
+	wrong.If(p.Iterations != p.WholePosts(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
+	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
+}
+
+// WholePosts is the least number of messages from n on that is handed over in whole posts.
+func (s *Spec) WholePosts(n uint64) uint64 { return align(n, uint64(max(s.PostList, 1))) }
+
 // Depths are what a row of perftest's header shows: the rules' values for a test, before they are fitted to a window.
 type Depths struct{ Tx, Rx, CQMod int }
 

@@ -120,7 +120,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 	}
 	p.Operation, p.Kind = strategy.Operation, Bandwidth
 	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{int(l.Size())}, s.point.Window, 1, true
-	p.RxDepth, p.PostList, p.QPs = 0, 0, 1
+	p.RxDepth, p.QPs = 0, 1
 }
 
 // layOutPoint computes the geometry of the point once the device is known.

@@ -99,11 +99,7 @@ func (s *Settled) checkNumbers(wrong *Faults) {
 	inRange("--qp (-q)", p.QPs, 1, maxQueuePairs)
 	inRange("--threads", p.Threads, 1, maxThreads)
 	inRange("devices (-d)", p.Rails, 1, maxRails)
-	inRange("--tx-depth (-t)", p.TxDepth, 1, maxTxDepth)
-	inRange("--rx-depth (-r)", p.RxDepth, 1, maxRxDepth)
-	inRange("--cq-mod (-Q)", p.CQMod, 1, maxCQMod)
-	inRange("--post-list (-l)", p.PostList, 1, maxTxDepth)
-	inRange("--recv_post_list", p.RecvList, 1, maxRxDepth)
+	p.depthRanges(inRange)
 	inRange("--inline (-I)", p.InlineBytes, -1, maxInline)
 	inRange("--outs (-o)", p.Outstanding, 1, maxOutstanding)
 	inRange("--vector (-X)", p.Vector, 1, 2048)
@@ -172,7 +168,7 @@ func (s *Settled) checkLengths(wrong *Faults) {
 // fill chooses what the spec left open.
 func (s *Settled) fill() {
 	p := &s.spec
-	p.QPs, p.Rails, p.Runs, p.PostList = max(p.QPs, 1), max(p.Rails, 1), max(p.Runs, 1), max(p.PostList, 1)
+	p.QPs, p.Rails, p.Runs = max(p.QPs, 1), max(p.Rails, 1), max(p.Runs, 1)
 	p.Threads = cmp.Or(p.Threads, p.Rails)
 	p.MRPerQP = p.MRPerQP || p.Rails > 1 // memory is registered with the device that uses it
 	if p.Transport == 0 {
@@ -192,13 +188,7 @@ func (s *Settled) fill() {
 	}
 	s.fillSizes()
 	s.fillLength()
-	if p.TxDepth == 0 {
-		p.TxDepth = max(min(defaultTxDepth, s.mostCompletions()/len(s.row.Requests())), 1)
-		if p.Kind == Latency {
-			p.TxDepth = s.latencyDepth()
-		}
-		p.TxDepth = max(p.TxDepth, p.PostList)
-	}
+	s.fillDepths()
 	if p.Verify != VerifyNothing && p.QPs > 1 && p.WarmupSteady {
 		// Which receive takes which message is known only where each queue pair's share is: a warm-up by count.
 		p.WarmupSteady, p.Warmup = false, warmupWhenVerifying
@@ -269,9 +259,7 @@ func (s *Settled) fillLength() {
 	case p.Kind == Latency && largest <= 1<<16:
 		p.Iterations = 10000 // enough for p99.9
 	}
-	if n := uint64(p.PostList); n > 1 {
-		p.Iterations = align(p.Iterations, n)
-	}
+	p.Iterations = p.WholePosts(p.Iterations)
 }
 
 // DefaultIterations is how many messages perftest sends where it is not told.

@@ -13,11 +13,11 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Expectation is what must hold: a limit to a figure, no change for the worse, or a quiet machine. docs/expect.md shows all of it.
+// Expectation is what must hold: a limit to a figure, no change for the worse, or a condition of the whole result. docs/expect.md shows all of it.
 //
 //	expectation = FIGURE ( ">=" | "<=" | ">" | "<" | "==" | "!=" ) bound [ "where" "counted" ] [ "for" FIGURE OP bound ]
 //	            | [ FIGURE | "geomean" ] "worse" "<" NUMBER "%" [ "of" FILE ]
-//	            | "quiet"
+//	            | CONDITION
 //	bound       = NUMBER [ UNIT ] | [ NUMBER "*" ] ( FIGURE | "line" )
 //
 // A figure of an earlier test is TEST.FIGURE. A limit is judged at every point, on the median over the runs; counters and the
@@ -30,7 +30,7 @@ type Expectation struct {
 	counted  bool         // judged only where an end counts it
 	filter   *Expectation // the points that are judged; nil: all
 	change   *change      // of a result against another; nil: a limit
-	quiet    bool
+	whole    *condition   // of the whole result; nil: of a figure
 }
 
 // Options tell where an expectation stands. The zero value is the current directory and no plan.
@@ -185,28 +185,13 @@ func Judge(d *report.Document, expectations []*Expectation, j Judgement) []repor
 		switch {
 		case e.change != nil:
 			out = append(out, e.judgeFile(d, j.Accept)...)
-		case e.quiet:
-			out = append(out, e.judgeQuiet(d, j.Accept))
+		case e.whole != nil:
+			out = append(out, e.judgeWhole(d, j.Accept))
 		default:
 			out = append(out, e.judgeLimit(d, j)...)
 		}
 	}
 	return out
-}
-
-// judgeQuiet tells whether something else had the CPUs of most runs.
-func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) report.Check {
-	disturbed, runs := figure.DisturbedRuns(d)
-	c := report.Check{Expression: e.text, Point: "all", Actual: fmt.Sprintf("%d of %d runs disturbed", disturbed, runs), Limit: "half of them"}
-	switch c.Word = stats.Pass; {
-	case runs == 0:
-		c.Verdict = stats.Unknown(stats.Missing, "", "the test left no result to judge")
-	case 2*disturbed > runs && accept.Has(stats.Disturbed):
-		c.Cause = stats.Disturbed
-	case 2*disturbed > runs:
-		c.Verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or --priority realtime where that is allowed", "other programs used the CPUs of %s", c.Actual)
-	}
-	return c
 }
 
 // judgeLimit judges the expectation at every point of the document.

@@ -183,8 +183,8 @@ func Parse(text string, o Options) (*Expectation, error) {
 		e.change, err = p.change()
 	case o.Comparison:
 		err = p.fail(1, "two results are judged by their change, as in worse<5%%")
-	case p.take("quiet"):
-		e.quiet = true
+	case conditionNamed(p.peek().text) != nil:
+		e.whole = conditionNamed(p.next().text)
 	default:
 		err = p.limit(e)
 	}

@@ -79,11 +79,11 @@ func (f fake) Strategies() []string { return nil }
 
 // What is expected of every test stands among the defaults.
 func TestPlanExpectsOfEveryTest(t *testing.T) {
-	p, err := parsePlan("p.yaml", []byte("defaults: {expect: quiet}\ntests: [{name: a, run: gobw write, expect: bw >= 1 b/s}, {name: b, run: gobw read}]\n"), Options{})
+	p, err := parsePlan("p.yaml", []byte("defaults: {expect: msgrate >= 1}\ntests: [{name: a, run: gobw write, expect: bw >= 1 b/s}, {name: b, run: gobw read}]\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := p.Tests[0].Expect, p.Tests[1].Expect; len(a) != 2 || len(b) != 1 || b[0].String() != "quiet" {
+	if a, b := p.Tests[0].Expect, p.Tests[1].Expect; len(a) != 2 || len(b) != 1 || b[0].String() != "msgrate >= 1" {
 		t.Errorf("%v and %v", a, b)
 	}
 }

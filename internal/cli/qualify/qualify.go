@@ -123,7 +123,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&f.show, "print", false, "print a plan that comes along, to start your own from")
 	fs.Float64Var(&f.scale, "scale", 1, "length of the tests: 0.1 for a quick look, 20 for a long one")
 	fs.IntVar(&f.runs, "runs", 0, "repetitions of each test (as the plan says)")
-	fs.StringArrayVar(&f.expect, "expect", nil, "of every test, too: 'worse<5% of accepted.json', quiet")
+	fs.StringArrayVar(&f.expect, "expect", nil, "of every test, too: 'worse<5% of accepted.json'")
 	fs.StringVar(&f.accept, "accept", "", gate.AcceptText)
 	fs.StringVar(&f.line, "line", "", "the line rate for expectations, where the device does not tell: 25Gb/s")
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "do not judge what the plan expects of the line rate (line), of counters (counters), or any of it (all)")

@@ -126,9 +126,7 @@ func (t *test) stretch(scale float64, runs int) (flags []string, err error) {
 			return nil, err
 		}
 		if planned := settled.Spec(); planned.Iterations > 0 {
-			n := max(uint64(float64(planned.Iterations)*scale), min(planned.Iterations, leastMessages))
-			list := uint64(max(p.PostList, 1))
-			p.Iterations = (n + list - 1) / list * list
+			p.Iterations = p.WholePosts(max(uint64(float64(planned.Iterations)*scale), min(planned.Iterations, leastMessages)))
 			flags = append(flags, "-n", strconv.FormatUint(p.Iterations, 10))
 		} else {
 			p.Duration = scaled(planned.Duration, leastTime)
