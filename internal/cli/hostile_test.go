@@ -387,6 +387,10 @@ func TestReplacedProgram(t *testing.T) {
 // TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing loses its slot some seconds
 // after somebody else waits for it, and leaves nothing behind.
 func TestLivingClientThatStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it waits for 5 s; TestTurnEnds of internal/control/connect decides the rule")
+	}
+	t.Parallel() // it only waits
 	s := startServer(t, "--peer-timeout", "2s")
 	before := descriptorsOf(t, s.cmd.Process.Pid)
 	conn := s.dial(t).(*net.TCPConn)

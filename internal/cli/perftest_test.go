@@ -61,11 +61,11 @@ func freePort(t *testing.T, host netip.Addr) int {
 // runPair runs a tool against itself on the software device, each end at an address of its own.
 func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	t.Helper()
-	return runEnds(t, line, nil, clientOnly, nil)
+	return runEnds(t, line, nil, clientOnly, "")
 }
 
-// runEnds is runPair with options of each end alone. interrupt, if any, ends the client when it closes.
-func runEnds(t *testing.T, line string, serverOnly, clientOnly []string, interrupt <-chan struct{}) ends {
+// runEnds is runPair with options of each end alone. The client is interrupted once it has printed a text, if one is given.
+func runEnds(t *testing.T, line string, serverOnly, clientOnly []string, interruptAt string) ends {
 	t.Helper()
 	words := strings.Fields(line)
 	tool, ok := perftestcli.ToolNamed(words[0])
@@ -76,29 +76,31 @@ func runEnds(t *testing.T, line string, serverOnly, clientOnly []string, interru
 	common := append([]string{"-d", "roce0", "-p", fmt.Sprint(freePort(t, server))}, words[1:]...)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	var serverOut, serverErr locked
+	// A poll, bounded by the context: what an end prints tells how far it is, and nothing else does.
+	await := func(out *locked, text string, ended func() bool) {
+		for ctx.Err() == nil && !strings.Contains(out.String(), text) && !ended() {
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}
+	var serverOut, serverErr, out, errs locked
 	done := make(chan int, 1)
 	go func() {
 		args := append(append([]string{"--bind_source_ip", server.String()}, common...), serverOnly...)
 		done <- perftest.Main(ctx, tool, args, output.Streams{Out: &serverOut, Err: &serverErr})
 	}()
-	for ctx.Err() == nil && !strings.Contains(serverOut.String(), "Waiting") && len(done) == 0 {
-		select { // a poll, bounded by the context: the server says that it listens and nothing else does
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
-	var out, errs bytes.Buffer
+	await(&serverOut, "Waiting", func() bool { return len(done) > 0 })
 	args := append(append([]string{"--bind_source_ip", client.String()}, common...), clientOnly...)
 	clientCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	go func() {
-		select {
-		case <-interrupt:
+	if interruptAt != "" {
+		go func() {
+			await(&out, interruptAt, func() bool { return clientCtx.Err() != nil })
 			stop(exit.SignalError{Signal: os.Interrupt})
-		case <-ctx.Done():
-		}
-	}()
+		}()
+	}
 	status := perftest.Main(clientCtx, tool, append(args, server.String()), output.Streams{Out: &out, Err: &errs})
 	e := ends{clientOut: out.String(), clientErr: errs.String(), client: status, server: <-done}
 	e.serverOut, e.serverErr = serverOut.String(), serverErr.String()
@@ -190,25 +192,28 @@ func TestOptionsOfOneEnd(t *testing.T) {
 		for option := range strings.SplitSeq(options, "|") {
 			t.Run(tool+" "+option, func(t *testing.T) {
 				t.Parallel()
+				if testing.Short() && strings.HasPrefix(option, "-D") {
+					t.Skip("short: a second each; TestInterrupted has a duration at both ends")
+				}
 				line := tool + " -s 4096 -n 100"
 				if strings.HasPrefix(option, "-D") || strings.HasPrefix(option, "-n") {
 					line = tool + " -s 4096"
 				}
-				for _, e := range []ends{runEnds(t, line, strings.Fields(option), nil, nil), runEnds(t, line, nil, strings.Fields(option), nil)} {
+				for _, e := range []ends{runEnds(t, line, strings.Fields(option), nil, ""), runEnds(t, line, nil, strings.Fields(option), "")} {
 					mustPass(t, e)
 				}
 			})
 		}
 	}
 	t.Run("what 6.29 compares", func(t *testing.T) {
-		e := runEnds(t, "ib_write_bw --perftest-version 6.29 -n 100", []string{"-s", "64"}, []string{"-s", "128"}, nil)
+		e := runEnds(t, "ib_write_bw --perftest-version 6.29 -n 100", []string{"-s", "64"}, []string{"-s", "128"}, "")
 		if e.client != 1 || e.server != 1 || !strings.HasPrefix(e.clientErr, " size mismatch: local=128, remote=64\n Failed to negotiate parameters\n") ||
 			!strings.Contains(e.serverErr, " size mismatch: local=64, remote=128\n") {
 			t.Errorf("exit %d and %d\n%s\n%s", e.client, e.server, e.clientErr, e.serverErr)
 		}
 	})
 	t.Run("a smaller size at the client", func(t *testing.T) {
-		e := runEnds(t, "ib_write_bw -n 100", []string{"-s", "65536"}, []string{"-s", "4096"}, nil)
+		e := runEnds(t, "ib_write_bw -n 100", []string{"-s", "65536"}, []string{"-s", "4096"}, "")
 		mustPass(t, e)
 		if want := " 4096 "; !strings.Contains(e.clientOut, want) || !strings.Contains(e.serverOut, want) {
 			t.Errorf("want both ends to print the client's size\n%s\n%s", e.clientOut, e.serverOut)
@@ -233,16 +238,18 @@ func TestWhatLeft(t *testing.T) {
 	}
 }
 
-// TestInterrupted stops the client of a test without end: both ends finish.
+// TestInterrupted stops the client of a test without end at its first row, which perftest's options allow after a second at
+// the least: both ends finish.
 func TestInterrupted(t *testing.T) {
 	for _, version := range []string{"6.27", "6.29"} {
-		interrupt := make(chan struct{})
-		time.AfterFunc(2*time.Second, func() { close(interrupt) })
-		e := runEnds(t, "ib_write_bw --run_infinitely -D 1 -s 4096 --perftest-version "+version, nil, nil, interrupt)
-		mustPass(t, e)
-		if !strings.Contains(e.serverOut, " Client closed connection\n") || regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
-			t.Errorf("the server printed\n%s", e.serverOut)
-		}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel() // they wait for their second together
+			e := runEnds(t, "ib_write_bw --run_infinitely -D 1 -s 4096 --perftest-version "+version, nil, nil, "\n 4096 ")
+			mustPass(t, e)
+			if !strings.Contains(e.serverOut, " Client closed connection\n") || regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
+				t.Errorf("the server printed\n%s", e.serverOut)
+			}
+		})
 	}
 }
 

@@ -26,9 +26,12 @@ func TestScripts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts (%v)", err)
 	}
-	for _, f := range files { // one after the other: each spins on two CPUs
+	for _, f := range files { // one after the other, as each spins on two CPUs, but for those that mostly wait
 		name := strings.TrimSuffix(filepath.Base(f), ".txtar")
 		t.Run(name, func(t *testing.T) {
+			if name == "fabric" || name == "flags" {
+				t.Parallel()
+			}
 			if testing.Short() && slices.Contains([]string{"ab", "compare", "noncontig", "openmetrics", "qualify"}, name) {
 				t.Skip("short: it measures for seconds")
 			}
