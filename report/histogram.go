@@ -16,7 +16,9 @@ const (
 
 // Distribution is a decoded histogram of latencies.
 type Distribution struct {
-	hdr *hdrhistogram.Histogram // picoseconds
+	hdr     *hdrhistogram.Histogram // picoseconds
+	max     int64
+	buckets []hdrhistogram.Bar // those that have samples: the library walks tens of thousands each time that it is asked
 }
 
 // NewHistogram encodes samples as an HdrHistogram of picoseconds (V2 compressed, base64). It takes the samples as they
@@ -80,7 +82,13 @@ func (h *Histogram) Decode() (d *Distribution, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("histogram does not decode: %w", err)
 	}
-	return &Distribution{hdr: hdr}, nil
+	d = &Distribution{hdr: hdr, max: hdr.Max()}
+	for _, b := range hdr.Distribution() {
+		if b.Count != 0 {
+			d.buckets = append(d.buckets, b)
+		}
+	}
+	return d, nil
 }
 
 // MergeHistograms adds histograms up; none gives nil.
@@ -108,12 +116,12 @@ func (d *Distribution) N() uint64 { return uint64(d.hdr.TotalCount()) }
 // nanoseconds, within 1/1024.
 func (d *Distribution) QuantileNs(p float64) float64 {
 	left := int64(rank(p, max(d.N(), 1))) // the library rounds the rank to the nearest, which is one too few for p99 of 1060
-	for _, b := range d.hdr.Distribution() {
+	for _, b := range d.buckets {
 		if left -= b.Count; left <= 0 {
-			return float64(min(b.To, d.hdr.Max())) / 1000
+			return float64(min(b.To, d.max)) / 1000
 		}
 	}
-	return float64(d.hdr.Max()) / 1000
+	return float64(d.max) / 1000
 }
 
 // Bar is a range of latencies and how many samples fell in it.
@@ -135,10 +143,7 @@ func (d *Distribution) Bars(n int) []Bar {
 		bars[i].FromNs = low * math.Exp(float64(i)*step) / 1000
 		bars[i].ToNs = low * math.Exp(float64(i+1)*step) / 1000
 	}
-	for _, b := range d.hdr.Distribution() {
-		if b.Count == 0 {
-			continue
-		}
+	for _, b := range d.buckets {
 		middle := max(float64(b.From+b.To)/2, low)
 		i := min(max(int(math.Log(middle/low)/step), 0), n-1)
 		bars[i].Count += b.Count

@@ -103,8 +103,9 @@ func runAllFor(t *testing.T, all []*Exchange, s Span) [][]Movement {
 	return out
 }
 
+// TestExchange runs two rounds of three hosts. 'make quick' has one whose rate is known at the sender, and one at the receiver.
 func TestExchange(t *testing.T) {
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name string
 		plan plan.Spec
 		// where the rate is known: at the flow's sender (RC), or its receiver
@@ -117,6 +118,9 @@ func TestExchange(t *testing.T) {
 		{"send UD", plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{1024}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && i > 0 && i < 4 {
+				t.Skip("short: the first and the last")
+			}
 			tt.plan.Duration, tt.plan.TxDepth = time.Second, 16
 			all := exchanges(t, 3, tt.plan)
 			for range 2 { // two rounds: a device takes new flows after the old
@@ -198,12 +202,12 @@ func TestExchangeLatency(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			all := exchanges(t, 2, plan.Spec{Operation: op, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})
 			join(t, all[0], all[1])
-			moved := runAllFor(t, all, Span{Lead: 20 * time.Millisecond, Measure: time.Second, Tail: 50 * time.Millisecond})
+			moved := runAll(t, all)
 			for i, m := range moved {
 				if op == plan.Read && i == 1 {
 					continue
 				}
-				if n := len(m[0].LatencyNs); n < 100 || m[0].LatencyNs[n/2] < 500 || m[0].LatencyNs[n/2] > 1e8 {
+				if n := len(m[0].LatencyNs); n < 3 || m[0].LatencyNs[n/2] < 500 || m[0].LatencyNs[n/2] > 1e8 {
 					t.Errorf("host %d: %d samples, error %v", i, n, m[0].Err)
 				}
 			}

@@ -96,14 +96,14 @@ func TestNoncontigStrategies(t *testing.T) {
 			} {
 				t.Run(shape+"/"+s.Name+"/"+layout, func(t *testing.T) {
 					res, err := p.run(t, plan.Spec{
-						Transport: verbs.RC, Duration: 20 * time.Millisecond, Verify: "ends",
+						Transport: verbs.RC, Iterations: 60, Verify: "ends",
 						Noncontig: &plan.Noncontig{Shape: shape, Strategy: s.Name, Layout: layout, Window: 3, Segment: 1024},
 					})
 					if err != nil {
 						t.Fatal(err)
 					}
-					if len(res.Records) != 1 || res.Records[0].Messages == 0 {
-						t.Fatalf("got %d records", len(res.Records))
+					if len(res.Records) != 1 || res.Records[0].Messages != 60 {
+						t.Fatalf("got %+v", res.Records)
 					}
 					if r := res.Records[0]; r.Latency == nil || r.CPU == nil || r.CPU.PostNsPerMessage == 0 {
 						t.Errorf("got latency %v and CPU %v, want both", r.Latency, r.CPU)

@@ -169,6 +169,9 @@ func TestBothWaysUntilDone(t *testing.T) {
 		Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: true, Duration: 20 * time.Millisecond, Sizes: []int{64}, RDMACM: true,
 		QPs: 4, Runs: 10, RxDepth: 8, TxDepth: 64, CQMod: 32,
 	}
+	if testing.Short() {
+		both.Runs = 3
+	}
 	for _, tt := range []struct {
 		name, transport string
 		threads, list   int
@@ -219,14 +222,14 @@ func TestEndless(t *testing.T) {
 						Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: both, Duration: 20 * time.Millisecond, Infinite: true,
 						Sizes: []int{64}, RDMACM: true, QPs: 4, Threads: threads, RxDepth: 8, RecvList: 3, NoPeak: true,
 					}, dialect, Options{Kept: func(*Result) {
-						if rows++; rows == 5 {
+						if rows++; rows == 3 {
 							cancel()
 						}
 					}})
 					if !errors.Is(err, context.Canceled) {
 						t.Errorf("ended with %v after %d rows, want its user's word", err, rows)
 					}
-					if r := results[1]; r == nil || len(r.Records) != 1 || rows < 5 {
+					if r := results[1]; r == nil || len(r.Records) != 1 || rows < 3 {
 						t.Errorf("%d rows, result %+v; want the last", rows, r)
 					}
 				})

@@ -211,7 +211,10 @@ func TestFigureWithoutABetterSide(t *testing.T) {
 // seconds.
 func TestCompareMany(t *testing.T) {
 	records := 100_000
-	if !testrun.Whole() {
+	switch {
+	case testing.Short():
+		records = 8_000
+	case !testrun.Whole():
 		records = 24_000
 	}
 	few, many := timeToCompare(t, records/8), timeToCompare(t, records)

@@ -15,6 +15,9 @@ func TestCosts(t *testing.T) {
 	if n := len(strangers()); n < 200 {
 		t.Errorf("%d rows, want 200", n)
 	}
+	if testing.Short() {
+		t.Skip("short: it links a program; internal/cli has hostile clients of a server")
+	}
 	every := 16
 	if testrun.Whole() {
 		every = 1

@@ -33,9 +33,7 @@ type unreliableFlow struct {
 
 // FuzzUnreliable takes a seed.
 func FuzzUnreliable(f *testing.F) {
-	for seed := range *seeds {
-		f.Add(*firstSeed + seed)
-	}
+	addSeeds(f)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		t.Parallel()
 		m := newModelNetwork(t, seed)

@@ -532,6 +532,7 @@ func TestListenerAllow(t *testing.T) {
 
 // TestListenerGarbage meets what a public port meets, and serves a real client afterwards.
 func TestListenerGarbage(t *testing.T) {
+	t.Parallel() // it waits for two seconds, for real: a listener has a socket
 	var log logBuffer
 	hasty := calm()
 	hasty.Hello = 2 * time.Second

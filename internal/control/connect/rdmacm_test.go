@@ -218,6 +218,7 @@ func rdmaPairConversing(t *testing.T) (client, server control.Session) {
 
 // TestRDMASilence: a client that connects and says nothing is dropped, and the next one is served.
 func TestRDMASilence(t *testing.T) {
+	t.Parallel() // it waits for two seconds, for real: the connection is of a device
 	at, from := managedPair(t)
 	log := &logBuffer{}
 	hasty := calm()

@@ -176,6 +176,9 @@ func TestPrometheusReads(t *testing.T) {
 	needPrometheus(t)
 	for name, write := range pages(t) {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "sweep" && name != "qualification" {
+				t.Skip("short: two pages; a Python starts for each, and TestResults and TestOtherResults hold all to our own parser")
+			}
 			t.Parallel()
 			var b bytes.Buffer
 			if err := write(&b); err != nil {
@@ -201,6 +204,9 @@ func TestPrometheusReads(t *testing.T) {
 
 // Broken pages are refused by Prometheus's parser as by ours: neither passes whatever it is given.
 func TestPrometheusRefuses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it judges the parsers, not the pages")
+	}
 	needPrometheus(t)
 	if _, err := prometheus(goodPage); err != nil {
 		t.Fatal(err)
