@@ -294,7 +294,7 @@ func (d *exchangeRun) drive(ctx context.Context, s Span) error {
 	}
 	runner, err := job.Prepare(d.device, d.whole)
 	if errors.Is(err, verbs.ErrUnsupported) {
-		runner, err = job.NewVerbsRunner(d.whole)
+		runner, err = job.NewVerbsRunner(d.device, d.whole)
 	}
 	if err != nil {
 		return err

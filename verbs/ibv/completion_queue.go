@@ -64,7 +64,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		parents = append(parents, &ch.Handle)
 	}
 	err := q.Open("completion queue", func() (err error) {
-		q.cq, err = C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), C.int(flag(o.Timestamps)))
+		q.cq, err = C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), flag(o.Timestamps))
 		return refusal(q.cq, err)
 	}, parents...)
 	if err != nil {
@@ -272,6 +272,17 @@ func (c *completionChannel) take() *completionQueue {
 		}
 		C.vb_ack_cq_events(c.d.v, cq, 1) // it is being destroyed, which waits for this
 	}
+}
+
+// arrives waits for events of its queues, and takes and acknowledges those that there are.
+func (c *completionChannel) arrives(within time.Duration) bool {
+	if C.vb_wait(c.ch, C.int(within.Milliseconds())) <= 0 {
+		return false
+	}
+	for q := c.take(); q != nil; q = c.take() {
+		q.acknowledge(1)
+	}
+	return true
 }
 
 // Wait blocks until an armed queue has an event.

@@ -3,11 +3,8 @@
 package ibv
 
 import (
-	"fmt"
 	"os"
-	"strconv"
 	"testing"
-	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
@@ -165,22 +162,12 @@ func run(tb testing.TB, d verbs.Device, j *job.Job, slice job.Ticks) job.Progres
 	return runAnd(tb, d, j, slice, nil)
 }
 
-// prepare compiles a job. GOBW_IBV_WITHOUT is the sum of the special loops of runner.h that it shall not take, so that their
-// worth can be counted (scripts/bench-count), or "c": then it is run by the loop in Go.
+// prepare compiles a job: for the loop in Go where GOBW_IBV_LOOP is "go", so that what C saves can be counted (scripts/bench-count).
 func prepare(d verbs.Device, j *job.Job) (job.Runner, error) {
-	compile, without := job.Prepare, os.Getenv("GOBW_IBV_WITHOUT")
-	if without == "c" {
-		compile = func(_ verbs.Device, j *job.Job) (job.Runner, error) { return job.NewVerbsRunner(j) }
+	if os.Getenv("GOBW_IBV_LOOP") == "go" {
+		return job.NewVerbsRunner(d, j)
 	}
-	r, err := compile(d, j)
-	if c, ok := r.(*runner); ok && without != "" {
-		loops, err := strconv.ParseUint(without, 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("GOBW_IBV_WITHOUT: %w", err)
-		}
-		*(*uint32)(unsafe.Pointer(&c.c.without)) = uint32(loops)
-	}
-	return r, err
+	return job.Prepare(d, j)
 }
 
 // runAnd is run, and something else as soon as a message is posted.

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,6 +239,11 @@ struct vb_comp_channel *vb_create_comp_channel(const struct vb_verbs *v, struct 
 }
 
 int vb_destroy_comp_channel(const struct vb_verbs *v, struct vb_comp_channel *ch) { return result(v->destroy_comp_channel(ch)); }
+
+int vb_wait(const struct vb_comp_channel *ch, int ms) {
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+	return poll(&p, 1, ms);
+}
 
 int vb_get_cq_event(const struct vb_verbs *v, struct vb_comp_channel *ch, struct vb_cq **cq) {
 	void *context;

@@ -112,6 +112,8 @@ struct vb_mw *vb_alloc_mw(struct vb_pd *pd);
 int vb_dealloc_mw(struct vb_mw *mw);
 struct vb_comp_channel *vb_create_comp_channel(const struct vb_verbs *v, struct vb_context *c);
 int vb_destroy_comp_channel(const struct vb_verbs *v, struct vb_comp_channel *ch);
+/* vb_wait tells, with a number above 0, that a channel has an event within so many milliseconds. */
+int vb_wait(const struct vb_comp_channel *ch, int ms);
 int vb_get_cq_event(const struct vb_verbs *v, struct vb_comp_channel *ch, struct vb_cq **cq);
 void vb_ack_cq_events(const struct vb_verbs *v, struct vb_cq *cq, unsigned n);
 /* vb_create_cq makes a queue as perftest does, by ibv_create_cq_ex where the device has it. One with stamps is polled with

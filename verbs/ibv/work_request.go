@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/ibv/cloop"
 	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
@@ -24,37 +25,13 @@ type sendRing struct {
 
 // newSendRing makes room for n requests with sges entries in all.
 func newSendRing(n, sges int) sendRing {
-	return sendRing{wr: cSlice[C.struct_vb_send_wr](n), sge: cSlice[C.struct_vb_sge](sges)}
+	return sendRing{wr: cloop.Slice[C.struct_vb_send_wr](n), sge: cloop.Slice[C.struct_vb_sge](sges)}
 }
 
 func (r *sendRing) free() {
-	cFree(r.wr)
-	cFree(r.sge)
+	cloop.Free(r.wr)
+	cloop.Free(r.sge)
 	*r = sendRing{}
-}
-
-// cacheLine aligns what the hot loop walks.
-const cacheLine = 64
-
-// cSlice makes n zeroed elements in C memory.
-func cSlice[T any](n int) []T {
-	if n == 0 {
-		return nil
-	}
-	var t T
-	size := (C.size_t(n)*C.size_t(unsafe.Sizeof(t)) + cacheLine - 1) &^ (cacheLine - 1)
-	p := C.aligned_alloc(cacheLine, size)
-	if p == nil {
-		panic("out of memory")
-	}
-	clear(unsafe.Slice((*byte)(p), size))
-	return unsafe.Slice((*T)(p), n)
-}
-
-func cFree[T any](s []T) {
-	if s != nil {
-		C.free(unsafe.Pointer(unsafe.SliceData(s)))
-	}
 }
 
 // fillSend writes one request, which checkSend has let pass, into C memory; its list takes the front of sge.
@@ -219,8 +196,8 @@ type receiveList struct {
 }
 
 func (l *receiveList) free() {
-	cFree(l.wr)
-	cFree(l.sge)
+	cloop.Free(l.wr)
+	cloop.Free(l.sge)
 	*l = receiveList{}
 }
 
@@ -252,7 +229,7 @@ func (l *receiveList) fill(r []verbs.ReceiveRequest) *C.struct_vb_recv_wr {
 	if len(r) > len(l.wr) || sges > len(l.sge) {
 		n, s := max(len(r), 2*len(l.wr), 16), max(sges, 2*len(l.sge), 16)
 		l.free()
-		l.wr, l.sge = cSlice[C.struct_vb_recv_wr](n), cSlice[C.struct_vb_sge](s)
+		l.wr, l.sge = cloop.Slice[C.struct_vb_recv_wr](n), cloop.Slice[C.struct_vb_sge](s)
 	}
 	at := 0
 	for i := range r {
@@ -281,8 +258,6 @@ func limitSGEs(n, limit int) error {
 	}
 	return nil
 }
-
-func free(p unsafe.Pointer) { C.free(p) }
 
 // sizeofSGE and sizeofBind are what the layout test compares; tests cannot use cgo themselves.
 func sizeofSGE() uintptr { return C.sizeof_struct_vb_sge }

@@ -46,10 +46,11 @@ type Batch struct {
 
 // verbsDriver drives any device through its verbs.
 type verbsDriver struct {
-	job   *Job
-	lanes []verbsLane
-	next  int  // the queue that is polled first
-	armed bool // for an event: the queues have been looked at since
+	job    *Job
+	lanes  []verbsLane
+	next   int  // the queue that is polled first
+	armed  bool // for an event: the queues have been looked at since
+	sleeps bool // a job that only serves: the device does so by itself
 }
 
 type verbsLane struct {
@@ -59,9 +60,10 @@ type verbsLane struct {
 	posts  []verbs.ReceiveRequest // a list that goes over the ring's end
 }
 
-// NewVerbsRunner prepares a job to be run over PostSend, PostReceive and Poll, on any device.
-func NewVerbsRunner(j *Job) (Runner, error) {
-	return NewRunner(j, &verbsDriver{job: j, lanes: make([]verbsLane, len(j.Lanes))})
+// NewVerbsRunner prepares a job to be run over PostSend, PostReceive and Poll of its device.
+func NewVerbsRunner(d verbs.Device, j *Job) (Runner, error) {
+	_, sleeps := d.(verbs.SelfServing)
+	return NewRunner(j, &verbsDriver{job: j, lanes: make([]verbsLane, len(j.Lanes)), sleeps: sleeps && j.Shape == Serve})
 }
 
 func (d *verbsDriver) Compile(lane int, l *Lane, groups [][]verbs.SendRequest) error {
@@ -137,6 +139,10 @@ func (d *verbsDriver) Poll(out []verbs.Completion) (n int, err error) {
 
 // Idle arms the queues first, so that they are polled once more before it waits.
 func (d *verbsDriver) Idle(limit Ticks) error {
+	if d.sleeps {
+		time.Sleep(serveWait)
+		return nil
+	}
 	if d.job.Channel == nil || limit == 0 {
 		runtime.Gosched()
 		return nil
@@ -164,5 +170,9 @@ func (d *verbsDriver) Idle(limit Ticks) error {
 	return nil
 }
 
-// eventWait is how long a job waits for an event before it looks at the clock and the stop word.
-const eventWait = 10 * time.Millisecond
+const (
+	// eventWait is how long a job waits for an event before it looks at the clock and the stop word.
+	eventWait = 10 * time.Millisecond
+	// serveWait is the same for one that only serves.
+	serveWait = time.Millisecond
+)

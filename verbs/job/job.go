@@ -160,7 +160,7 @@ func Prepare(d verbs.Device, j *Job) (Runner, error) {
 	if p, ok := d.(Preparer); ok {
 		return p.Prepare(j)
 	}
-	return NewVerbsRunner(j)
+	return NewVerbsRunner(d, j)
 }
 
 // NeedsGo tells whether only the loop of this package runs the job: InGo asks for that, or there is work for the CPU, a pace, or an

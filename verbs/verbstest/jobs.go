@@ -26,7 +26,7 @@ const (
 
 func (e engine) prepare(x *side, j *job.Job) (job.Runner, error) {
 	if e == byReference {
-		return job.NewVerbsRunner(j)
+		return job.NewVerbsRunner(x.end.Device, j)
 	}
 	return job.Prepare(x.end.Device, j)
 }

@@ -1,0 +1,452 @@
+//go:build linux
+
+#include "cloop.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+enum {
+	RECEIVE = 1 << 7, /* of an opcode */
+	GRH_BYTES = 40,
+	LOOK = 16, /* polls between looks at the clock and the stop word */
+	SPIN = 64, /* looks at a byte between polls, and polls of a ping-pong between looks at the clock */
+};
+
+/* The counter of job.Now. */
+INLINE int64_t now(void) {
+#if defined(__x86_64__)
+	return (int64_t)__builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	int64_t t;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+	return t;
+#else
+#error "no cycle counter for this architecture: build with CGO_ENABLED=0"
+#endif
+}
+
+INLINE void log_event(struct cl_job *j, const struct cl_lane *l, uint32_t kind, uint64_t n, int64_t at) {
+	j->log[j->log_in] = (struct cl_event){at, (uint32_t)(l - j->lanes), kind << 28 | (uint32_t)n};
+	if (++j->log_in == j->log_slots)
+		j->log_in = 0;
+	j->logged++;
+}
+
+/* over tells whether the job has been stopped or its time has passed. */
+INLINE int over(const struct cl_job *j, int64_t at) {
+	return __atomic_load_n(j->stop, __ATOMIC_RELAXED) || (j->deadline && at >= j->deadline);
+}
+
+static int bad_call(struct cl_job *j, const struct cl_lane *l, int end, int rc) {
+	j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
+	j->error = rc > 0 ? rc : rc == -1 && errno ? errno : rc < -1 ? -rc : EIO;
+	return end;
+}
+
+static int bad_completion(struct cl_job *j, const struct cl_wc *w, const struct cl_lane *l, int end) {
+	j->bad = *w;
+	j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
+	return end;
+}
+
+INLINE struct cl_lane *lane_of(const struct cl_job *j, uint32_t qpn) {
+	for (uint32_t i = qpn & j->by_qpn_mask;; i = (i + 1) & j->by_qpn_mask) {
+		if (likely(j->by_qpn[i].qpn == qpn && j->by_qpn[i].lane != ~0u))
+			return &j->lanes[j->by_qpn[i].lane];
+		if (j->by_qpn[i].lane == ~0u)
+			return NULL;
+	}
+}
+
+/* ---- sends ---- */
+
+INLINE int post(struct cl_job *j, struct cl_lane *l, struct cl_send_wr *wr, uint64_t n, const int logs) {
+	if (logs)
+		log_event(j, l, CL_POSTED, n, now());
+	struct cl_send_wr *bad;
+	int rc = l->post_send(l->qp, wr, &bad);
+	return unlikely(rc) ? bad_call(j, l, CL_BAD_POST, rc) : CL_RUNNING;
+}
+
+/* refill posts the prepared batches that a lane's window has room for. */
+INLINE int refill(struct cl_job *j, struct cl_lane *l, const int logs) {
+	const uint64_t batch = l->batch, room = l->window - (l->posted - l->retired), left = l->limit - l->posted;
+	uint64_t posted = 0;
+	int end = CL_RUNNING;
+	if (l->posted < l->limit) {
+		struct cl_send_wr **at = l->at;
+		uint32_t until_signal = l->until_signal;
+		for (uint64_t n = room < left ? room : left; n >= batch; n -= batch) {
+			struct cl_send_wr *wr = at[0];
+			if (!--until_signal) {
+				wr = at[1];
+				until_signal = l->every;
+			}
+			if (unlikely((end = post(j, l, wr, batch, logs))))
+				break;
+			if ((at += 2) == l->end)
+				at = l->heads;
+			posted += batch;
+		}
+		l->at = at;
+		l->until_signal = until_signal;
+	}
+	if (unlikely(l->last && posted == left && room - posted >= l->last_messages && !end) && !(end = post(j, l, l->last, l->last_messages, logs))) {
+		l->last = NULL;
+		posted += l->last_messages;
+	}
+	l->posted += posted;
+	return end;
+}
+
+/* foreign is not 0 for the ID of a send that this job did not post. */
+INLINE uint64_t foreign(const struct cl_job *j, uint64_t id) { return (id ^ j->tag) >> CL_TAG_SHIFT; }
+
+/* retire accounts for the completion of a lane's next signaled message and all before it. */
+INLINE void retire(struct cl_job *j, struct cl_lane *l, int64_t at, const int logs) {
+	uint64_t n = l->signal, left = l->count - l->retired;
+	if (unlikely(n > left))
+		n = left;
+	l->retired += n;
+	j->left -= n;
+	if (logs)
+		log_event(j, l, CL_COMPLETED, n, at);
+}
+
+/* ---- receives ---- */
+
+/* repost posts the receives that are due: as they come, or in lists of receive_list, of which the last may be shorter. */
+static int repost(struct cl_job *j, struct cl_lane *l) {
+	for (;;) {
+		uint64_t left = CL_ENDLESS;
+		if (l->expect != CL_ENDLESS)
+			left = l->receives_posted < l->expect ? l->expect - l->receives_posted : 0;
+		if (l->due > left)
+			l->due = (uint32_t)left;
+		uint32_t n = l->due;
+		if (l->receive_list) {
+			if (n < l->receive_list && n < left)
+				return CL_RUNNING;
+			if (n > l->receive_list)
+				n = l->receive_list;
+		}
+		if (n == 0)
+			return CL_RUNNING;
+		l->due -= n;
+		struct cl_recv_wr *head = &l->receives[l->receive_at], *bad;
+		uint32_t last = l->receive_at + n - 1;
+		l->receive_at += n;
+		if (last >= l->receive_slots)
+			last -= l->receive_slots;
+		if (l->receive_at >= l->receive_slots)
+			l->receive_at -= l->receive_slots;
+		struct cl_recv_wr *tail = &l->receives[last], *next = tail->next;
+		tail->next = NULL;
+		int rc = l->post_recv(l->receives_on, head, &bad);
+		tail->next = next;
+		if (unlikely(rc))
+			return bad_call(j, l, CL_BAD_RECEIVE, rc);
+		l->receives_posted += n;
+		if (unlikely(j->log))
+			log_event(j, l, CL_REPOSTED, n, 0);
+	}
+}
+
+/* receive accounts for receives of one queue pair, as many as follow each other, and returns how many. */
+INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct cl_wc *w, int got, const int logs) {
+	uint64_t bytes = 0;
+	int n = 0;
+	do {
+		bytes += w[n].byte_len;
+		if (unlikely(l->ud) && w[n].byte_len >= GRH_BYTES)
+			bytes -= GRH_BYTES;
+		n++;
+	} while (n < got && w[n].qp_num == w->qp_num && w[n].opcode & RECEIVE && !w[n].status);
+	if (likely(l->received < l->expect && !j->ended)) {
+		uint64_t lacks = l->expect - l->received;
+		j->left -= lacks < (uint64_t)n ? lacks : (uint64_t)n;
+	}
+	l->received += (uint64_t)n;
+	l->due += (uint32_t)n;
+	j->bytes_in += bytes;
+	if (logs)
+		log_event(j, l, CL_RECEIVED, (uint64_t)n, 0);
+	return n;
+}
+
+/* ---- both loops ---- */
+
+/* take accounts for the next completions, and returns how many; 0: the job fails. *lane is NULL for one that another job left behind. */
+INLINE int take(struct cl_job *j, const struct cl_wc *w, int got, struct cl_lane **lane, int64_t at, const int logs) {
+	if (unlikely(w->status)) {
+		j->end = bad_completion(j, w, lane_of(j, w->qp_num), CL_BAD_COMPLETION);
+		return 0;
+	}
+	if (w->opcode & RECEIVE) {
+		if (likely((*lane = lane_of(j, w->qp_num)) != NULL))
+			return receive(j, *lane, w, got, logs);
+	} else if (likely(!foreign(j, w->wr_id))) {
+		*lane = &j->lanes[w->wr_id & ((1 << CL_SLOT_SHIFT) - 1)];
+		retire(j, *lane, at, logs);
+		return 1;
+	} else if (w->wr_id >> 63) {
+		*lane = NULL;
+		return 1;
+	}
+	j->end = bad_completion(j, w, lane_of(j, w->qp_num), CL_STRANGE_COMPLETION);
+	return 0;
+}
+
+/* poll_all takes what each queue has, up to a batch, posts receives again and, in a stream, what there is room for then. It returns
+   how many completions it took; less than 0: the job ends as j->end says. */
+INLINE int poll_all(struct cl_job *j, const int streams, const int logs) {
+	struct cl_lane *list[CL_POLL_BATCH], *l;
+	struct cl_wc *wc = j->polled.wc;
+	int all = 0;
+	for (uint32_t c = 0; c < j->cq_count; c++) {
+		int got = j->poll_cq(j->cqs[c], CL_POLL_BATCH, wc);
+		if (got <= 0) {
+			if (likely(!got))
+				continue;
+			j->end = bad_call(j, NULL, CL_BAD_POLL, got);
+			return -1;
+		}
+		all += got;
+		int64_t at = logs ? now() : 0;
+		uint32_t touched = 0;
+		for (int i = 0, n; i < got; i += n) {
+			if (unlikely(!(n = take(j, &wc[i], got - i, &l, at, logs))))
+				return -1;
+			if (l && !l->listed) {
+				l->listed = 1;
+				list[touched++] = l;
+			}
+		}
+		for (uint32_t i = 0; i < touched; i++) {
+			l = list[i];
+			l->listed = 0;
+			if (l->due && unlikely((j->end = repost(j, l))))
+				return -1;
+			if (streams && unlikely((j->end = refill(j, l, logs))))
+				return -1;
+		}
+	}
+	if (all) {
+		j->dirty = 1;
+	} else if (j->dirty) {
+		j->last_done = now();
+		j->dirty = 0;
+	}
+	return all;
+}
+
+/* wind_up lets each lane post no further than to its next signaled message, and waits for no more receives. */
+static void wind_up(struct cl_job *j) {
+	j->ended = 1;
+	j->left = 0;
+	for (uint32_t i = 0; i < j->lane_count; i++) {
+		struct cl_lane *l = &j->lanes[i];
+		const uint64_t unit = l->signal > l->batch ? l->signal : l->batch, to = (l->posted + unit - 1) / unit * unit;
+		if (to <= l->limit) { /* else the next signaled message is the last of all */
+			l->count = l->limit = to;
+			l->last = NULL;
+		}
+		j->left += l->count - l->retired;
+	}
+}
+
+/* ends tells whether the job's time is over, and then lets it wind up. It goes before the end of a slice, which must not hide it. */
+INLINE int ends(struct cl_job *j, int64_t at) {
+	if (j->ended || likely(!over(j, at)))
+		return 0;
+	wind_up(j);
+	return 1;
+}
+
+INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
+	uint32_t look = LOOK;
+	int64_t at = now();
+	if (!ends(j, at) && j->sends && !j->first_post)
+		j->first_post = at;
+	for (uint32_t i = 0; i < j->lane_count; i++)
+		if ((j->end = refill(j, &j->lanes[i], logs)))
+			return j->end;
+	while (j->left && !(j->ended && j->abandon)) {
+		if (unlikely(--look == 0)) {
+			look = LOOK;
+			at = now();
+			if (ends(j, at))
+				continue;
+			if (at >= until)
+				return CL_RUNNING;
+		}
+		if (logs && unlikely(j->logged > j->log_full))
+			return CL_FULL;
+		int got = poll_all(j, 1, logs);
+		if (unlikely(got <= 0)) {
+			if (got < 0)
+				return j->end;
+			if (j->sleeps)
+				return CL_IDLE;
+		}
+	}
+	return CL_DONE;
+}
+
+static __attribute__((noinline)) int stream_plainly(struct cl_job *j, int64_t until) { return stream(j, until, 0); }
+static __attribute__((noinline)) int stream_logged(struct cl_job *j, int64_t until) { return stream(j, until, 1); }
+
+/* ---- ping-pong ---- */
+
+INLINE int arrived(const struct cl_lane *l, uint64_t awaited, const uint32_t await) {
+	if (await == CL_AWAIT_RECEIVE)
+		return l->received > awaited;
+	return __atomic_load_n(l->flag_in, __ATOMIC_ACQUIRE) == (uint8_t)(awaited + 1);
+}
+
+/* poll_own takes the one completion that ends a step, if it is there. It returns how many it took; less than 0: the job ends. */
+INLINE int poll_own(struct cl_job *j, struct cl_lane *l, const int logs) {
+	struct cl_wc *w = j->polled.wc;
+	int got = j->poll_cq(j->cqs[0], 1, w);
+	if (unlikely(got <= 0)) {
+		if (got < 0)
+			j->end = bad_call(j, NULL, CL_BAD_POLL, got);
+		return got;
+	}
+	if (unlikely(w->status | (uint32_t)(w->opcode & RECEIVE) | foreign(j, w->wr_id)))
+		return take(j, w, 1, &l, 0, logs) ? 0 : -1;
+	l->retired++;
+	if (logs)
+		log_event(j, l, CL_COMPLETED, 1, 0);
+	return 1;
+}
+
+/* alternate posts a message and waits for what ends the step, in turns; who does not move first begins with waiting. It returns
+   CL_RUNNING at until, and when there is no further step. */
+INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, const int logs) {
+	struct cl_lane *l = j->lanes;
+	const int own = await == CL_AWAIT_COMPLETION;
+	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
+	const uint64_t lead = j->first || own; /* how many more messages are out than steps ended, while a step is awaited */
+	uint32_t spins = 1;
+	for (int got = 0;;) {
+		if (l->posted < j->awaited + lead) {
+			if (logs && unlikely(j->logged > j->log_full))
+				return CL_FULL;
+			if (!own && unlikely(l->posted - l->retired >= l->window)) {
+				if (unlikely((got = poll_all(j, 0, logs)) < 0))
+					return j->end;
+				goto look;
+			}
+			if (unlikely(!l->posted))
+				j->begun = j->first_post = now();
+			if (await == CL_AWAIT_LAST_BYTE)
+				__atomic_store_n(l->flag_out, (uint8_t)(l->posted + 1), __ATOMIC_RELEASE);
+			struct cl_send_wr *wr = l->at[1];
+			if (!own) {
+				if (likely(--l->until_signal && l->posted + 1 != l->count))
+					wr = l->at[0];
+				else
+					l->until_signal = l->every;
+			}
+			if (unlikely((j->end = post(j, l, wr, 1, logs))))
+				return j->end;
+			if ((l->at += 2) == l->end)
+				l->at = l->heads;
+			l->posted++;
+			if (!own && !lead && unlikely(l->posted == l->count))
+				return CL_RUNNING;
+			if (unlikely(j->steps >= j->bite))
+				return CL_FULL;
+		}
+		if (own) {
+			if (unlikely((got = poll_own(j, l, logs)) <= 0)) {
+				if (got < 0)
+					return j->end;
+				goto look;
+			}
+		} else if (!arrived(l, j->awaited, await)) {
+			/* A byte is looked at several times: nothing but memory has to move for it. */
+			uint32_t looks = await == CL_AWAIT_LAST_BYTE ? SPIN : 0;
+			while (looks && !arrived(l, j->awaited, await))
+				looks--;
+			if (!looks) {
+				if (unlikely((got = poll_all(j, 0, logs)) < 0))
+					return j->end;
+				if (!arrived(l, j->awaited, await))
+					goto look;
+			}
+		}
+		int64_t at = now();
+		if (unlikely(j->by_device))
+			j->step_stamp[j->steps] = j->polled.latest[!own];
+		j->step_end[j->steps] = j->last_done = at;
+		j->steps++;
+		j->awaited++;
+		if (lead && unlikely(j->awaited == l->count))
+			return CL_RUNNING;
+		if (own && unlikely(j->steps == CL_STEPS))
+			return CL_FULL;
+		if (likely(at < over_at && !__atomic_load_n(j->stop, __ATOMIC_RELAXED)))
+			continue;
+		spins = 1;
+	look:
+		if (unlikely(--spins == 0)) {
+			spins = SPIN;
+			at = now();
+			if ((j->ended = (uint32_t)over(j, at)) || at >= until)
+				return CL_RUNNING;
+		}
+		if (j->sleeps && !got)
+			return CL_IDLE;
+	}
+}
+
+static int ping_pong(struct cl_job *j, int64_t until, int logs) {
+	struct cl_lane *l = j->lanes;
+	if (!j->ended && (l->posted < l->count || j->awaited < l->count)) {
+		int end;
+		if (j->await == CL_AWAIT_COMPLETION)
+			end = logs ? alternate(j, until, CL_AWAIT_COMPLETION, 1) : alternate(j, until, CL_AWAIT_COMPLETION, 0);
+		else if (j->await == CL_AWAIT_RECEIVE)
+			end = logs ? alternate(j, until, CL_AWAIT_RECEIVE, 1) : alternate(j, until, CL_AWAIT_RECEIVE, 0);
+		else
+			end = logs ? alternate(j, until, CL_AWAIT_LAST_BYTE, 1) : alternate(j, until, CL_AWAIT_LAST_BYTE, 0);
+		if (end)
+			return end;
+		if (!j->ended && (l->posted < l->count || j->awaited < l->count))
+			return CL_RUNNING;
+	}
+	/* What is left are the completions of signaled messages. */
+	const uint64_t last = l->posted == l->count ? l->posted : l->posted - l->posted % l->signal;
+	while (l->retired < last && !(j->ended && j->abandon)) {
+		int got = poll_all(j, 0, logs);
+		if (got < 0)
+			return j->end;
+		if (!got && j->sleeps)
+			return CL_IDLE;
+		if (!got && now() >= until)
+			return CL_RUNNING;
+	}
+	return CL_DONE;
+}
+
+int cl_run(struct cl_job *j, int64_t until, const uint32_t *stop) {
+	static const uint32_t never = 0;
+	int end;
+	j->stop = stop ? stop : &never;
+	if (j->ping_pong)
+		end = ping_pong(j, until, j->log != NULL);
+	else
+		end = j->log ? stream_logged(j, until) : stream_plainly(j, until);
+	if (j->dirty && !j->ping_pong) {
+		j->last_done = now();
+		j->dirty = 0;
+	}
+	j->stop = NULL;
+	return end;
+}
