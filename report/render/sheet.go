@@ -43,11 +43,14 @@ func (s sheet) write(w io.Writer, format string) error {
 
 // table is for a terminal: titles above the tables, warnings by number below them.
 func (s sheet) table(out *strings.Builder, most int) error {
-	for _, l := range s.labels {
-		writeWrapped(out, l, most)
+	head := s.labels
+	if s.device != "" && len(head) > 0 {
+		head = append([]string{s.device + ": " + head[0]}, head[1:]...)
+	} else if s.device != "" {
+		head = []string{s.device}
 	}
-	if s.device != "" {
-		writeWrapped(out, s.device, most)
+	for _, l := range head {
+		writeWrapped(out, l, most)
 	}
 	for _, g := range s.grids {
 		if out.Len() > 0 {

@@ -73,7 +73,7 @@ func (d *Device) Close() error {
 	return errors.Join(errs...)
 }
 
-const softwareNote = "no RDMA device: using the embedded software device roce0; its numbers are this machine's software, not a NIC's"
+const softwareNote = "no RDMA device: using roce0, a device in software"
 
 // Providers is the whole registry, in order of preference.
 func Providers(c Config) ([]verbs.Provider, io.Closer, error) {
