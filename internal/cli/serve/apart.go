@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,8 +32,12 @@ const (
 	lookEvery = 500 * time.Millisecond
 )
 
-// judgeTime is how long a plan may take to be judged while others wait for that; alone it has the time of a first message.
-const judgeTime = time.Second
+// judgeTime is how long a plan may take to be judged while others wait for that; alone it has the time of a first message. In any case it
+// has so much processor time.
+const (
+	judgeTime = time.Second
+	judgeCPU  = 2 * time.Second
+)
 
 // process is a test's process as the server sees it.
 type process struct {
@@ -174,7 +177,11 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 	log := c.Listen.Log.With("client", client.Session.RemoteAddr())
 	alive, stop := client.Session.Watch(ctx)
 	defer stop()
-	p, err := c.judgeInTurn(alive, client)
+	o := order{
+		Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts.WithDefaults(), Policy: c.Policy, DataAllow: c.DataAllow, End: c.End,
+		Dialect: client.Session.Dialect(), Plan: client.Plan,
+	}
+	p, err := judgeInTurn(alive, o, client)
 	if err != nil {
 		client.Refuse(err)
 		return
@@ -185,7 +192,7 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 		if release = client.Slot(alive); release == nil {
 			return
 		}
-		if p, err = c.judge(alive, client.Plan, nil); err != nil {
+		if p, err = judge(alive, o, nil); err != nil {
 			release()
 			client.Refuse(err)
 			return
@@ -241,19 +248,19 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 }
 
 // judgeInTurn waits for a place and has the plan judged.
-func (c config) judgeInTurn(ctx context.Context, client *connect.Client) (*process, error) {
+func judgeInTurn(ctx context.Context, o order, client *connect.Client) (*process, error) {
 	release, othersWait := client.Judging(ctx)
 	if release == nil {
 		return nil, context.Cause(ctx)
 	}
 	defer release()
-	return c.judge(ctx, client.Plan, othersWait)
+	return judge(ctx, o, othersWait)
 }
 
 // judge starts a process, which judges the plan and then waits for its turn. One that takes too long is ended; where others wait for
 // its place, that is a second.
-func (c config) judge(ctx context.Context, text json.RawMessage, othersWait func() bool) (*process, error) {
-	p, err := start(order{Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts, Policy: c.Policy, DataAllow: c.DataAllow, End: c.End, Plan: text})
+func judge(ctx context.Context, o order, othersWait func() bool) (*process, error) {
+	p, err := start(o)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +283,11 @@ func (c config) judge(ctx context.Context, text json.RawMessage, othersWait func
 			p.end()
 			return nil, context.Cause(ctx)
 		case <-look.C:
-			if took := time.Since(began); took > c.Listen.Timeouts.WithDefaults().Plan || took > judgeTime && othersWait != nil && othersWait() {
+			if used := cpuTime(p.cmd.Process.Pid); used > judgeCPU {
+				p.end()
+				return nil, fmt.Errorf("the plan was not judged within %v of processor time", judgeCPU)
+			}
+			if took := time.Since(began); took > o.Timeouts.Plan || took > judgeTime && othersWait != nil && othersWait() {
 				p.end()
 				return nil, fmt.Errorf("the plan was not judged within %v", took.Round(time.Second/10))
 			}

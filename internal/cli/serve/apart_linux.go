@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -106,11 +107,8 @@ func (w *withFile) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Until a plan is judged its process may have so much memory and processor time.
-const (
-	judgeBytes   = 512 << 20
-	judgeSeconds = 2
-)
+// judgeBytes is how much memory a process may have until its plan is judged.
+const judgeBytes = 512 << 20
 
 // boundProcess keeps a test from taking the host with it: it may have what the test was granted and room for the program, leaves no
 // core file, and is the first to go where memory is short. Until it frees itself it has what judging a plan takes.
@@ -124,22 +122,24 @@ func boundProcess(pid int, bytes uint64) error {
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
 	return errors.Join(
 		unix.Prlimit(pid, unix.RLIMIT_DATA, &memory, nil),
-		unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{Cur: judgeSeconds, Max: unix.RLIM_INFINITY}, nil),
 		unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil),
 	)
 }
 
 // freeProcess gives this process what its test was granted: its plan was judged.
 func freeProcess() error {
-	for _, what := range []int{unix.RLIMIT_DATA, unix.RLIMIT_CPU} {
-		var l unix.Rlimit
-		if err := unix.Getrlimit(what, &l); err != nil {
-			return err
-		}
-		l.Cur = l.Max
-		if err := unix.Setrlimit(what, &l); err != nil {
-			return err
-		}
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_DATA, &l); err != nil {
+		return err
 	}
-	return nil
+	l.Cur = l.Max
+	return unix.Setrlimit(unix.RLIMIT_DATA, &l)
+}
+
+// cpuTime is the processor time that a process has had. A limit of it (RLIMIT_CPU) would not do: Go ignores its signal, and nobody may
+// raise the one that kills.
+func cpuTime(pid int) time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(int32(^pid<<3|2), &t) // CPUCLOCK_SCHED of a process: include/linux/posix-timers.h
+	return time.Duration(t.Nano())
 }

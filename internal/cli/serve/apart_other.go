@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"time"
 
 	"github.com/gobw/gobw/internal/control/frame"
 )
@@ -29,5 +30,7 @@ type withFile struct {
 }
 
 func boundProcess(int, uint64) error { return errors.ErrUnsupported }
+
+func cpuTime(int) time.Duration { return 0 }
 
 func freeProcess() error { return errors.ErrUnsupported }

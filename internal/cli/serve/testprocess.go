@@ -18,6 +18,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
@@ -50,6 +51,7 @@ type order struct {
 	Policy    plan.Policy       `json:"policy"`
 	DataAllow []netip.Prefix    `json:"data_allow,omitempty"`
 	End       json.RawMessage   `json:"end,omitempty"`
+	Dialect   control.Dialect   `json:"dialect,omitempty"`
 	Plan      json.RawMessage   `json:"plan,omitempty"` // as the client wrote it
 }
 
@@ -110,7 +112,6 @@ func runTestProcess(ctx context.Context) error {
 	if err := freeProcess(); err != nil {
 		return err
 	}
-	o.Timeouts = o.Timeouts.WithDefaults()
 	s, err := o.session(in.fd, h)
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func runTestProcess(ctx context.Context) error {
 	done := make(chan struct{})
 	go o.leaveWithClient(ctx, s, out, done)
 	err = serveSession(ctx, s, serving{
-		device: o.Device, cpu: o.CPU, end: o.End, dataAllow: o.DataAllow, told: h.told(), turn: turn,
+		device: o.Device, cpu: o.CPU, end: o.End, dataAllow: o.DataAllow, turn: turn,
 		planned:  func(p *plan.Spec) { out.write(event{Planned: planText(p)}) },
 		measured: func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) },
 	})
@@ -159,18 +160,11 @@ func read[T any](in io.Reader, kind string) (T, error) {
 
 // judge refuses a plan that no test is, or that this end does not grant. The device is not asked: it is opened later.
 func (o *order) judge() error {
-	p, err := frame.Decode[plan.Spec](frame.Message{Kind: native.KindPropose, Body: o.Plan})
+	p, err := connect.ReadPlan(o.Dialect, o.Plan)
 	if err != nil {
 		return err
 	}
-	return admit(o.Policy)(&p)
-}
-
-func (h *handover) told() *plan.Spec {
-	if h.Theirs == nil {
-		return nil
-	}
-	return h.Theirs.Plan
+	return admit(o.Policy)(p)
 }
 
 // session takes the client's connection over.

@@ -132,7 +132,7 @@ func (l *Listener) sessionWithPlan(v *visitor, theirs perftest.Hello, peer perft
 		return nil, nil //nolint:nilnil // it has been served
 	}
 	if err == nil {
-		err = l.judge(c.Plan)
+		err = l.judge(s.Dialect(), c.Plan)
 	}
 	if err != nil {
 		c.Refuse(err)
@@ -147,15 +147,24 @@ func (l *Listener) sessionWithPlan(v *visitor, theirs perftest.Hello, peer perft
 }
 
 // judge refuses a plan that may not be run, in this process.
-func (l *Listener) judge(text json.RawMessage) error {
+func (l *Listener) judge(dialect control.Dialect, text json.RawMessage) error {
 	if l.o.Admit == nil {
 		return nil
 	}
-	p, err := frame.Decode[plan.Spec](frame.Message{Kind: native.KindPropose, Body: text})
+	p, err := ReadPlan(dialect, text)
 	if err != nil {
 		return err
 	}
-	return l.o.Admit(&p)
+	return l.o.Admit(p)
+}
+
+// ReadPlan reads a client's plan, which came as a [Client] has it.
+func ReadPlan(dialect control.Dialect, text json.RawMessage) (*plan.Spec, error) {
+	if dialect == control.Perftest {
+		return perftest.PlanOf(text)
+	}
+	p, err := frame.Decode[plan.Spec](frame.Message{Kind: native.KindPropose, Body: text})
+	return &p, err
 }
 
 // takeWithin is a slot, or nil for a client that was turned away.

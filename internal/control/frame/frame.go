@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -104,21 +103,31 @@ func (f *reader) length(r io.Reader) (int, error) {
 	return int(binary.BigEndian.Uint32(f.prefix[:])), nil
 }
 
+// atOnce is how much of a message is made room for before it has come.
+const atOnce = 64 << 10
+
 // message is the next one, of n bytes.
 func (f *reader) message(r io.Reader, n int) (Message, error) {
-	var b bytes.Buffer
-	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
+	b := make([]byte, 0, min(n, atOnce))
+	for {
+		got, err := io.ReadFull(r, b[len(b):cap(b)])
+		if b = b[:len(b)+got]; len(b) == n {
+			break
+		}
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return Message{}, err
+		if err != nil {
+			return Message{}, err
+		}
+		b = append(make([]byte, 0, min(n, 2*len(b))), b...)
 	}
 	var m Message
-	if err := json.Unmarshal(printable(b.Bytes()), &m); err != nil {
-		return Message{}, wrong("message %.60q: %w", b.Bytes(), err)
+	if err := json.Unmarshal(printable(b), &m); err != nil {
+		return Message{}, wrong("message %.60q: %w", b, err)
 	}
 	if m.Kind == "" {
-		return Message{}, wrong("message %.60q has no kind", b.Bytes())
+		return Message{}, wrong("message %.60q has no kind", b)
 	}
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,25 @@ func TestLongMessagesWait(t *testing.T) {
 			t.Errorf("%d bytes were taken", n)
 		}
 	})
+}
+
+// TestHalfAMessage: what has come of a message that may be read takes no more memory than the whole of it would.
+func TestHalfAMessage(t *testing.T) {
+	const claimed = 64 << 10
+	b := framed(strings.Repeat("x", claimed))[:60000]
+	least := uint64(1 << 40)
+	for range 5 { // others allocate, too
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := Read(bytes.NewReader(b), claimed); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > claimed+4096 {
+		t.Errorf("half a message of %d bytes takes %d", claimed, least)
+	}
 }
 
 // TestHeartbeatsAllocateNothing: a peer may send many of them while the garbage is not collected.

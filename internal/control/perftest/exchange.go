@@ -172,7 +172,7 @@ func (s *Session) explain(ctx context.Context, doing string, err error) error {
 // hint is the likely reason of a peer that goes or falls silent in a phase (perftest says nothing itself).
 func (s *Session) hint(doing string) string {
 	switch {
-	case doing == "negotiating parameters":
+	case doing == negotiatingPhase:
 		return "a perftest that finds a difference prints it and exits: see the peer's output"
 	case s.plan == nil || s.local == nil:
 		return "the peer's own output says why"

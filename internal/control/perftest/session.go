@@ -40,7 +40,7 @@ type Session struct {
 	o  Setup
 
 	plan       *plan.Spec
-	pending    *plan.Spec // server: known, and not yet returned by Propose
+	asked      *asked // server: taken, and not yet answered
 	sequence   sequence
 	unit       unit
 	negotiates bool
@@ -86,9 +86,9 @@ func (s *Session) Gbits() bool { return s.unit == unitGbit }
 // nothing of their test, and the error tells how to start the server for them. A second Propose at the server has no
 // further test: perftest has one per connection.
 func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
-	if p := s.pending; p != nil {
-		s.pending = nil
-		return p, nil
+	if a := s.asked; a != nil {
+		s.asked = nil
+		return s.proceed(a)
 	}
 	if s.plan != nil {
 		if !s.o.Dialled && p == nil {
@@ -162,9 +162,19 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 	return remote, err
 }
 
-// exchangeFacts does the preamble. Without a plan it learns the client's.
+// exchangeFacts does what comes before queue pairs. Without a plan it learns the client's.
 func (s *Session) exchangeFacts(ctx context.Context, local control.Facts, p *plan.Spec) (control.Facts, *plan.Spec, error) {
-	var remote control.Facts
+	remote, err := s.preamble(ctx, local)
+	if err != nil || !s.negotiates {
+		return remote, p, err
+	}
+	n, learned, err := s.negotiate(ctx, p, local, min(local.MTU, remote.MTU))
+	remote.MaxOutstanding = int(n.Outstanding)
+	return remote, learned, err
+}
+
+// preamble swaps three numbers.
+func (s *Session) preamble(ctx context.Context, local control.Facts) (remote control.Facts, err error) {
 	number := func(what string, v int) (int, error) {
 		b, err := s.exchange(ctx, what, binary.BigEndian.AppendUint32(nil, uint32(v)))
 		if err != nil {
@@ -176,36 +186,31 @@ func (s *Session) exchangeFacts(ctx context.Context, local control.Facts, p *pla
 		}
 		return n, nil
 	}
-	var err error
 	if remote.PageBytes, err = number("exchanging page sizes", local.PageBytes); err != nil {
-		return control.Facts{}, nil, err
+		return remote, err
 	}
 	if remote.CacheLineBytes, err = number("exchanging cache lines", local.CacheLineBytes); err != nil {
-		return control.Facts{}, nil, err
+		return remote, err
 	}
 	b, err := s.exchange(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
 	if err != nil {
-		return control.Facts{}, nil, err
+		return remote, err
 	}
 	remote.MTU = verbs.MTU(b[0] - '0')
 	if remote.MTU.Bytes() == 0 || b[1] != 0 {
-		return control.Facts{}, nil, &control.FormatError{Err: fmt.Errorf("exchanging MTUs: %q is none of perftest's codes 1 to 5", b)}
+		return remote, &control.FormatError{Err: fmt.Errorf("exchanging MTUs: %q is none of perftest's codes 1 to 5", b)}
 	}
-	if !s.negotiates {
-		return remote, p, nil
-	}
-	n, learned, err := s.negotiate(ctx, p, local, min(local.MTU, remote.MTU))
-	remote.MaxOutstanding = int(n.Outstanding)
-	return remote, learned, err
+	return remote, nil
 }
+
+// negotiatingPhase is what both ends do then, for errors.
+const negotiatingPhase = "negotiating parameters"
 
 // negotiate compares the parameters. Both ends send theirs before either complains, so that each can say what differs.
 func (s *Session) negotiate(ctx context.Context, p *plan.Spec, local control.Facts, mtu verbs.MTU) (negotiation, *plan.Spec, error) {
-	const doing = "negotiating parameters"
-	gbits := s.unit == unitGbit
 	if s.o.Dialled {
-		mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
-		b, err := s.exchange(ctx, doing, mine.Encode(NegotiationBytes))
+		mine := s.negotiationOf(p, s.Gbits(), mtu, local.MaxOutstanding)
+		b, err := s.exchange(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
 		if err != nil {
 			return negotiation{}, nil, err
 		}
@@ -215,9 +220,18 @@ func (s *Session) negotiate(ctx context.Context, p *plan.Spec, local control.Fac
 		}
 		return theirs, p, mine.mismatches(theirs)
 	}
-	b, err := s.take(ctx, doing, NegotiationBytesNoMLX5, s.o.Timeouts.Phase)
+	b, err := s.takeParameters(ctx)
 	if err != nil {
 		return negotiation{}, nil, err
+	}
+	return s.answerParameters(b, p, local, mtu)
+}
+
+// takeParameters takes those of a client, and reads nothing of them.
+func (s *Session) takeParameters(ctx context.Context) ([]byte, error) {
+	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Phase)
+	if err != nil {
+		return nil, err
 	}
 	// A build without the mlx5 header sends 8 bytes less and then waits for the answer.
 	rest, err := s.in.take(ctx, NegotiationBytes-NegotiationBytesNoMLX5, 200*time.Millisecond)
@@ -225,13 +239,19 @@ func (s *Session) negotiate(ctx context.Context, p *plan.Spec, local control.Fac
 	case err == nil:
 		b = append(b, rest...)
 	case !errors.Is(err, control.ErrSilent):
-		return negotiation{}, nil, s.explain(ctx, doing, err)
+		return nil, s.explain(ctx, negotiatingPhase, err)
 	}
+	return b, nil
+}
+
+// answerParameters answers a client's with this end's. Without a plan the client's is this end's, too.
+func (s *Session) answerParameters(b []byte, p *plan.Spec, local control.Facts, mtu verbs.MTU) (negotiation, *plan.Spec, error) {
 	theirs, err := ParseNegotiation(b)
 	if err != nil {
 		return negotiation{}, nil, err
 	}
-	if p == nil { // answer with the client's own parameters
+	gbits := s.Gbits()
+	if p == nil {
 		if p, err = theirs.plan(); err != nil {
 			return negotiation{}, nil, err
 		}
@@ -239,7 +259,7 @@ func (s *Session) negotiate(ctx context.Context, p *plan.Spec, local control.Fac
 	}
 	s.unit = unitOf(gbits)
 	mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
-	if err := s.write(doing, mine.Encode(len(b))); err != nil {
+	if err := s.write(negotiatingPhase, mine.Encode(len(b))); err != nil {
 		return negotiation{}, nil, err
 	}
 	return theirs, p, mine.mismatches(theirs)

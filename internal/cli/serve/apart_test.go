@@ -1,0 +1,100 @@
+//go:build linux
+
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+)
+
+// TestMain is a test's process, too: the one that the server starts, or one that does not get on with its plan.
+func TestMain(m *testing.M) {
+	if !slices.Contains(os.Args, "--test-process") {
+		os.Exit(m.Run())
+	}
+	switch os.Getenv("JUDGING") {
+	case "hangs":
+		select {}
+	case "computes":
+		for n := 0; ; n++ { //nolint:revive // for ever
+		}
+	case "fills its memory":
+		var all [][]byte
+		for {
+			b := make([]byte, 16<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			all = append(all, b)
+		}
+	default:
+		if err := runTestProcess(context.Background()); err != nil {
+			os.Exit(1)
+		}
+	}
+}
+
+func proposal(t *testing.T) order {
+	t.Helper()
+	p := proposed()
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return order{Policy: granted(), Plan: b, Dialect: control.Ours, Timeouts: control.Timeouts{Plan: time.Hour}}
+}
+
+// TestJudge: a plan is judged in a process of its own, which then waits.
+func TestJudge(t *testing.T) {
+	p, err := judge(t.Context(), proposal(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.end()
+	o := proposal(t)
+	o.Policy.QueuePairs, o.Plan = 1, json.RawMessage(strings.Replace(string(o.Plan), `"qps":1`, `"qps":2`, 1))
+	if _, err := judge(t.Context(), o, nil); err == nil || !strings.Contains(err.Error(), "queue pairs") {
+		t.Errorf("two queue pairs where one is granted: %v", err)
+	}
+}
+
+// TestUnsettledGivesWay: a plan that is not judged after a second gives way to others, and otherwise has the time of a first message.
+func TestUnsettledGivesWay(t *testing.T) {
+	t.Setenv("JUDGING", "hangs")
+	began := time.Now()
+	_, err := judge(t.Context(), proposal(t), func() bool { return true })
+	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "the plan was not judged within") || took < judgeTime {
+		t.Errorf("others wait: %v after %v", err, took)
+	}
+	o, alone := proposal(t), judgeTime+judgeTime/2
+	o.Timeouts.Plan = alone
+	began = time.Now()
+	_, err = judge(t.Context(), o, func() bool { return false })
+	if took := time.Since(began); err == nil || took < alone {
+		t.Errorf("nobody waits: %v after %v", err, took)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(control.ErrClosed)
+	if _, err := judge(ctx, proposal(t), nil); err != control.ErrClosed { //nolint:errorlint // as it is
+		t.Errorf("the client has gone: %v", err)
+	}
+}
+
+// TestJudgingIsBounded: a process that judges has so much processor time and memory, and the client reads what it lacked.
+func TestJudgingIsBounded(t *testing.T) {
+	for does, want := range map[string]string{"computes": "of processor time", "fills its memory": "out of memory"} {
+		t.Run(does, func(t *testing.T) {
+			t.Setenv("JUDGING", does)
+			if _, err := judge(t.Context(), proposal(t), nil); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+}
