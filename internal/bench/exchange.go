@@ -18,6 +18,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Exchange is one device's part in a round of a test of many hosts: flows to and from several peers, run as one job for a
@@ -219,7 +220,7 @@ func (x *Exchange) Run(ctx context.Context, s Span) ([]Movement, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &exchangeRun{Exchange: x, clock: job.StartTickClock(), out: out}
+	d := &exchangeRun{Exchange: x, clock: tick.Start(), out: out}
 	d.perNs = d.clock.PerNanosecond()
 	err = d.drive(ctx, s)
 	return out, errors.Join(err, q.Restore())
@@ -228,7 +229,7 @@ func (x *Exchange) Run(ctx context.Context, s Span) ([]Movement, error) {
 // exchangeRun is one Run.
 type exchangeRun struct {
 	*Exchange
-	clock job.TickClock
+	clock tick.Clock
 	perNs float64
 	out   []Movement
 	whole *job.Job

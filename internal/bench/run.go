@@ -19,6 +19,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Options choose how this end runs a plan. The zero value works; none of it is known to the peer.
@@ -91,7 +92,7 @@ type environmentFacts struct {
 // where the client has no further test, the result is nil. An error of this end is told to the peer and the session is
 // closed; the result then holds what was measured before.
 func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Device, o Options) (*Result, error) {
-	r := &run{session: s, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}, clock: job.StartTickClock()}
+	r := &run{session: s, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}, clock: tick.Start()}
 	res, err := r.all(ctx, spec, dev)
 	if err != nil {
 		s.Fail(tellPeer(err))
@@ -122,7 +123,7 @@ type run struct {
 	end         *Endpoint
 	peer        []control.Address
 	quiet       *machine.Quiet
-	clock       job.TickClock
+	clock       tick.Clock
 	perNs       float64
 	clockCostNs float64
 	result      *Result

@@ -8,16 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/link"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // background drives the device when nobody else does: it wakes about every millisecond to look, and once nobody has
 // polled for that long it blocks in the kernel until a packet or a deadline comes. An idle device uses no CPU.
 type background struct {
 	lastDrive atomic.Int64 // ticks, to noteEvery
-	noted     job.Ticks    // the same
-	noteEvery job.Ticks
+	noted     tick.Time    // the same
+	noteEvery tick.Time
 	drives    uint64          // rounds of progress
 	running   atomic.Int32    // jobs being run
 	asleep    bool            // the background goroutine is blocked in the kernel: whoever drives sends it away
@@ -34,7 +34,7 @@ const (
 )
 
 // drove notes that somebody drives the device, and sends the background goroutine away when it is blocked in the kernel.
-func (e *engine) drove(now job.Ticks) {
+func (e *engine) drove(now tick.Time) {
 	if now-e.noted > e.noteEvery || e.asleep {
 		e.noted = now
 		e.lastDrive.Store(int64(now))
@@ -58,7 +58,7 @@ func (e *engine) wakeSleepers() {
 
 // await blocks a goroutine until something arrives, a deadline or limit comes, or somebody wakes it. The lock is released
 // meanwhile.
-func (e *engine) await(limit job.Ticks) {
+func (e *engine) await(limit tick.Time) {
 	var s *link.Sleeper
 	if n := len(e.spare); n > 0 {
 		s, e.spare = e.spare[n-1], e.spare[:n-1]
@@ -85,19 +85,19 @@ func (e *engine) await(limit job.Ticks) {
 // all: with a deadline already due it returns at once and the lock was never let go.
 func (e *engine) blockBackground(sockets []*socket) bool {
 	e.asleep = true
-	slept := e.sleep(never, e.sentry, sockets)
+	slept := e.sleep(tick.Never, e.sentry, sockets)
 	e.asleep = false
 	return slept
 }
 
-func (e *engine) sleep(limit job.Ticks, s *link.Sleeper, sockets []*socket) bool {
+func (e *engine) sleep(limit tick.Time, s *link.Sleeper, sockets []*socket) bool {
 	at := min(limit, e.nextTimer)
 	if e.network != nil {
-		at = min(at, job.Ticks(e.network.Next()))
+		at = min(at, tick.Time(e.network.Next()))
 	}
 	ns := int64(-1)
-	if at != never {
-		ns = int64(e.clock.duration(at - job.Now()))
+	if at != tick.Never {
+		ns = int64(e.clock.Duration(at - tick.Now()))
 		if ns <= 0 {
 			return false
 		}
@@ -154,7 +154,7 @@ func (e *engine) takeOver() {
 			}
 			continue
 		}
-		busy := e.progress(job.Now())
+		busy := e.progress(tick.Now())
 		mine := e.drives
 		if e.waiting.Load() > 0 {
 			return
@@ -173,6 +173,6 @@ func (e *engine) takeOver() {
 
 // abandoned tells whether nobody has driven the device for a while.
 func (e *engine) abandoned(gap time.Duration) bool {
-	idle := e.clock.duration(job.Now() - job.Ticks(e.lastDrive.Load()))
+	idle := e.clock.Duration(tick.Now() - tick.Time(e.lastDrive.Load()))
 	return idle >= gap-gap/8
 }

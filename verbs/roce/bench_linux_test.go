@@ -17,6 +17,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/netem"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // The benchmarks here are ratios to yardsticks measured in the same iteration: what raw UDP sockets carry on this
@@ -238,7 +239,7 @@ func deviceStream(t testing.TB, a, b *end, lanes []job.Lane, receives []job.Lane
 	var p job.Progress
 	<-onThread(0, func() {
 		j := &job.Job{
-			Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: lanes, Deadline: job.Now() + a.device.e.clock.ticks(*slotTime),
+			Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: lanes, Deadline: tick.Now() + a.device.e.clock.Ticks(*slotTime),
 		}
 		var err error
 		if p, err = runJob(t, a.device, j, 0); err != nil {
@@ -247,7 +248,7 @@ func deviceStream(t testing.TB, a, b *end, lanes []job.Lane, receives []job.Lane
 	})
 	stop.Store(1)
 	<-other
-	seconds := a.device.e.clock.duration(p.LastDone - p.FirstPost).Seconds()
+	seconds := a.device.e.clock.Duration(p.LastDone - p.FirstPost).Seconds()
 	return float64(p.BytesOut) / seconds, float64(p.Completed) / seconds
 }
 
@@ -407,7 +408,7 @@ func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await job.Await, s
 	<-other
 	samples := make([]float64, rec.RawLen)
 	for i := range samples {
-		samples[i] = float64(x.device.e.clock.duration(rec.Raw[i]).Nanoseconds()) / 2
+		samples[i] = float64(x.device.e.clock.Duration(rec.Raw[i]).Nanoseconds()) / 2
 	}
 	slices.Sort(samples)
 	return samples
@@ -465,9 +466,9 @@ func BenchmarkSerial(b *testing.B) {
 func bestOf(x *end, messages int, f func()) float64 {
 	samples := make([]float64, serialRounds)
 	for i := range samples {
-		start := job.Now()
+		start := tick.Now()
 		f()
-		samples[i] = float64(x.device.e.clock.duration(job.Now()-start).Nanoseconds()) / float64(messages)
+		samples[i] = float64(x.device.e.clock.Duration(tick.Now()-start).Nanoseconds()) / float64(messages)
 	}
 	slices.Sort(samples)
 	return samples[len(samples)/10]
@@ -518,7 +519,7 @@ func writeSerially(b *testing.B, x, y *end, size, messages int) {
 		}
 	}
 	for q.kick(); cq.head == cq.tail; {
-		now := job.Now()
+		now := tick.Now()
 		ex.round(now, receiveBudget)
 		ey.round(now, receiveBudget)
 	}
@@ -551,7 +552,7 @@ func pingPongSerially(b *testing.B, x, y *end, n int) {
 		}
 		s.at(s.tail - 1).lazy = true
 		for from.q.sendPosted(); to.cq.head == to.cq.tail; {
-			to.q.e.round(job.Now(), 1)
+			to.q.e.round(tick.Now(), 1)
 		}
 		to.cq.take()
 		s.released = s.done // nothing is signaled

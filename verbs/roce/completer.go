@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // The completer is the requester's receiving side: what ACKs, NAKs and answers mean for what was sent (IBTA 9.7.5, 9.7.7).
@@ -38,7 +38,7 @@ func (r *requester) owns(psn uint32) bool {
 }
 
 // onAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
-func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict) {
+func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) (v verdict) {
 	next := (psn + 1) & wire.Mask24
 	if s.Class() != wire.ClassNAK || s == wire.NAKSequenceError {
 		r.serves(psn)
@@ -71,13 +71,13 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now job.Ticks) (v verdict
 			r.rnrLeft--
 		}
 		v.resent = r.rewind(psn)
-		r.rnrAt = now + r.trip.clock.ticks(s.RNRTimer())
+		r.rnrAt = now + r.trip.clock.Ticks(s.RNRTimer())
 	case wire.ClassNAK:
 		if s == wire.NAKSequenceError {
 			return r.onSequenceError(psn, now)
 		}
 		if r.refusal == verbs.Success || r.refused != psn { // no copy
-			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.trip.smoothed, r.trip.clock.ticks(leastDoubt))
+			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.trip.smoothed, r.trip.clock.Ticks(leastDoubt))
 		}
 		r.advance(psn, now, &v)
 		if r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
@@ -117,7 +117,7 @@ func (r *requester) serves(psn uint32) {
 func (r *requester) isRefused() bool { return r.refusal != verbs.Success && r.una == r.refused }
 
 // onSequenceError goes back to the packet the peer waits for.
-func (r *requester) onSequenceError(psn uint32, now job.Ticks) (v verdict) {
+func (r *requester) onSequenceError(psn uint32, now tick.Time) (v verdict) {
 	if r.rnrAt != 0 {
 		return v // the RNR wait resends from there anyway
 	}
@@ -170,7 +170,7 @@ func (r *requester) imply(to uint32, v *verdict) {
 }
 
 // advance takes everything before to as executed by the peer, and moves on as far as answers to READs are here.
-func (r *requester) advance(to uint32, now job.Ticks, v *verdict) {
+func (r *requester) advance(to uint32, now tick.Time, v *verdict) {
 	if wire.PSNDiff(to, r.reached) > 0 {
 		r.reached = to
 	}
@@ -238,7 +238,7 @@ const (
 )
 
 // place looks for the request that an answer of n bytes is for, and its place there. The answer acknowledges what came before.
-func (r *requester) place(psn uint32, n int, read bool, now job.Ticks, v *verdict) (index, offset uint32, p placement) {
+func (r *requester) place(psn uint32, n int, read bool, now tick.Time, v *verdict) (index, offset uint32, p placement) {
 	if wire.PSNDiff(psn, r.una) >= keptPSNs || r.has(psn) {
 		return 0, 0, dropped
 	}
@@ -265,7 +265,7 @@ func (r *requester) place(psn uint32, n int, read bool, now job.Ticks, v *verdic
 
 // arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the last one of a
 // READ as the peer sees it.
-func (r *requester) arrived(index, psn uint32, n int, ends bool, now job.Ticks, v *verdict) {
+func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time, v *verdict) {
 	w := r.at(index)
 	r.serves(psn)
 	v.read = n

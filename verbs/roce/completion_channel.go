@@ -6,7 +6,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // completionChannel is a verbs.CompletionChannel.
@@ -85,8 +85,8 @@ func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, e
 		if err := context.Cause(ctx); err != nil {
 			return nil, e.fail(verb, 0, err)
 		}
-		if !e.progress(job.Now()) && len(ch.events) == 0 {
-			e.await(never)
+		if !e.progress(tick.Now()) && len(ch.events) == 0 {
+			e.await(tick.Never)
 		}
 	}
 }

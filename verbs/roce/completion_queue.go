@@ -7,7 +7,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // entry is a completion and what polling it gives back.
@@ -116,7 +116,7 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 		return 0, e.fail("poll completion queue", 0, verbs.ErrClosed)
 	}
 	if c.head == c.tail {
-		e.progress(job.Now())
+		e.progress(tick.Now())
 	}
 	n := 0
 	for n < len(out) && c.head != c.tail {

@@ -3,20 +3,20 @@ package roce
 import (
 	"time"
 
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // roundTrip is what a path's queue pairs have measured together.
 type roundTrip struct {
-	smoothed job.Ticks // 0: not known
-	base     job.Ticks // the shortest: without queues
-	latest   [4]job.Ticks
+	smoothed tick.Time // 0: not known
+	base     tick.Time // the shortest: without queues
+	latest   [4]tick.Time
 	n        uint8 // of latest
 	settling uint8 // samples until the base of a path that has changed is believed
 
-	clock                                                   clock
-	firstProbe, firstReadProbe, shortestProbe, longestProbe job.Ticks
-	slack                                                   job.Ticks
+	clock                                                   tick.Rate
+	firstProbe, firstReadProbe, shortestProbe, longestProbe tick.Time
+	slack                                                   tick.Time
 }
 
 // A round trip is clamped to outlier times the previous sample: a much longer one was measured while an end had no processor, unless
@@ -26,15 +26,15 @@ const outlier = 16
 // pathSlack is by how much a queue of our own making may lengthen a round trip.
 const pathSlack = time.Millisecond
 
-func newRoundTrip(c clock) roundTrip {
+func newRoundTrip(c tick.Rate) roundTrip {
 	return roundTrip{
-		clock: c, firstProbe: c.ticks(firstProbe), firstReadProbe: c.ticks(firstReadProbe), shortestProbe: c.ticks(shortestProbe),
-		longestProbe: c.ticks(longestProbe), slack: c.ticks(pathSlack),
+		clock: c, firstProbe: c.Ticks(firstProbe), firstReadProbe: c.Ticks(firstReadProbe), shortestProbe: c.Ticks(shortestProbe),
+		longestProbe: c.Ticks(longestProbe), slack: c.Ticks(pathSlack),
 	}
 }
 
 // observe takes a measured round trip. Where several in a row are much longer than the shortest ever, the path has changed.
-func (t *roundTrip) observe(d job.Ticks) {
+func (t *roundTrip) observe(d tick.Time) {
 	d = max(d, 1)
 	if t.smoothed == 0 {
 		t.smoothed = d
@@ -61,8 +61,8 @@ func (t *roundTrip) observe(d job.Ticks) {
 }
 
 // standing is the shortest of the latest round trips: what the queues add at least.
-func (t *roundTrip) standing() job.Ticks {
-	low := never
+func (t *roundTrip) standing() tick.Time {
+	low := tick.Never
 	for _, d := range t.latest[:min(t.n, 4)] {
 		low = min(low, d)
 	}
@@ -93,7 +93,7 @@ type window struct {
 	acked         int       // since the last adjustment
 	limited       bool      // it held something back since
 	lossy         bool      // something was lost since
-	lastLoss      job.Ticks // at most one closing per round trip
+	lastLoss      tick.Time // at most one closing per round trip
 }
 
 // newWindow makes the window towards a peer of which nothing is known.
@@ -142,7 +142,7 @@ func (w *window) onAcked(bytes int, t *roundTrip) {
 
 func (w *window) adjust(t *roundTrip) {
 	waiting := w.size // of ours, in queues
-	if base := t.base - t.clock.ticks(nearby); base > 0 && t.n > 0 {
+	if base := t.base - t.clock.Ticks(nearby); base > 0 && t.n > 0 {
 		waiting = int(float64(w.size) * (1 - min(float64(base)/float64(t.standing()), 1)))
 	}
 	step := (w.backlog + w.size/16 - waiting) / 2
@@ -155,7 +155,7 @@ func (w *window) adjust(t *roundTrip) {
 	w.size = min(max(w.size+min(step, w.size), minWindow), w.maximum)
 }
 
-func (w *window) onLoss(now, roundTrip job.Ticks) {
+func (w *window) onLoss(now, roundTrip tick.Time) {
 	w.lossy = true
 	if now-w.lastLoss < roundTrip {
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // counted is what both ends of a test cost together, for each message.
@@ -53,7 +54,7 @@ func countShape(t testing.TB, i int) counted {
 	a, b := newPair(t, pairOptions{bytes: 1 << 20, depth: 512})
 	for _, e := range []*end{a, b} { // what a late answer costs depends on the machine
 		trip := &e.qp.(*queuePair).path.trip
-		trip.firstProbe, trip.shortestProbe, trip.firstReadProbe = trip.clock.ticks(time.Second), trip.clock.ticks(time.Second), trip.clock.ticks(time.Second)
+		trip.firstProbe, trip.shortestProbe, trip.firstReadProbe = trip.clock.Ticks(time.Second), trip.clock.Ticks(time.Second), trip.clock.Ticks(time.Second)
 	}
 	var stop atomic.Uint32
 	count := uint64(messages)
@@ -100,14 +101,14 @@ func countShape(t testing.TB, i int) counted {
 	}
 	var before, after [2]map[string]uint64
 	before[0], before[1] = counters(t, a), counters(t, b)
-	slice := a.device.e.clock.ticks(20 * time.Microsecond)
+	slice := a.device.e.clock.Ticks(20 * time.Microsecond)
 	var done [2]bool
 	for deadline := time.Now().Add(time.Minute); !done[0]; {
 		for k, r := range runners {
 			if done[k] {
 				continue
 			}
-			p, err := r.Run(job.Now() + slice)
+			p, err := r.Run(tick.Now() + slice)
 			check(t, err)
 			done[k] = p.Done
 		}

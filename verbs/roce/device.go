@@ -11,6 +11,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/roce/link"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // device is a verbs.Device, a verbs.Rebinder and a verbs.Counters.
@@ -28,7 +29,7 @@ var (
 )
 
 func openDevice(o Options) (*device, error) {
-	e := newEngine(o, newClock())
+	e := newEngine(o, tick.Rate(tick.Start().PerNanosecond()))
 	d := &device{e: e}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
@@ -285,7 +286,7 @@ const receiveBuffer = 8 << 20
 
 // addSocket opens the socket of an address and has everybody watch it.
 func (e *engine) addSocket(g *gid) (*socket, error) {
-	x, err := link.Open(g.addr, g.zone, Port, receiveBuffer, e.clock.perNanosecond*1e9)
+	x, err := link.Open(g.addr, g.zone, Port, receiveBuffer, e.clock)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/netem"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Limits of the device; those a peer can see follow rxe.
@@ -47,7 +47,7 @@ type engine struct {
 
 	device  *device
 	options Options
-	clock   clock
+	clock   tick.Rate
 	closed  bool
 
 	sockets []*socket
@@ -66,10 +66,10 @@ type engine struct {
 	unacked int          // bytes received since answers were sent
 
 	timed      []*queuePair // those with something outstanding
-	nextTimer  job.Ticks
-	lastRound  job.Ticks
-	lateRound  job.Ticks
-	ackTimeout [32]job.Ticks
+	nextTimer  tick.Time
+	lastRound  tick.Time
+	lateRound  tick.Time
+	ackTimeout [32]tick.Time
 
 	datagrams queue // UD queue pairs that have something to send
 	gathered  [maxSGE][]byte
@@ -81,23 +81,23 @@ type engine struct {
 	background
 }
 
-func newEngine(o Options, c clock) *engine {
+func newEngine(o Options, c tick.Rate) *engine {
 	e := &engine{
-		options: o, clock: c, nextTimer: never, input: make([]byte, 1<<16),
+		options: o, clock: c, nextTimer: tick.Never, input: make([]byte, 1<<16),
 		events: make(chan verbs.AsyncEvent, 64),
 	}
 	e.out = link.NewSender()
 	for i := range e.ackTimeout {
 		if i > 0 { // 0 is no timer
-			e.ackTimeout[i] = c.ticks(timerStretch * verbs.AckTimeout(uint8(i)))
+			e.ackTimeout[i] = c.Ticks(timerStretch * verbs.AckTimeout(uint8(i)))
 		}
 	}
-	e.lateRound = c.ticks(lateRound)
-	e.noteEvery = c.ticks(silence / 16)
+	e.lateRound = c.Ticks(lateRound)
+	e.noteEvery = c.Ticks(silence / 16)
 	e.datagrams.kind = requestQueue
-	e.network = netem.New(o.Network, c.perNanosecond*1e9, func(p netem.Packet[arrival]) {
+	e.network = netem.New(o.Network, float64(c)*1e9, func(p netem.Packet[arrival]) {
 		s, from := p.From.socket, p.From.from
-		e.onPacket(s, s.From(from.Addr(), from.Port()), p.Bytes, p.From.place, job.Now())
+		e.onPacket(s, s.From(from.Addr(), from.Port()), p.Bytes, p.From.place, tick.Now())
 	})
 	return e
 }
@@ -120,7 +120,7 @@ func (e *engine) letIn() {
 		if i >= 100 {
 			runtime.Gosched() // costs a locked thread two switches
 		} else {
-			job.Now()
+			tick.Now()
 		}
 	}
 	e.lock()
@@ -171,10 +171,10 @@ const (
 )
 
 // progress drives the device one round: receive, answer, send. It reports whether anything was received or sent.
-func (e *engine) progress(now job.Ticks) bool { return e.round(now, receiveBudget) }
+func (e *engine) progress(now tick.Time) bool { return e.round(now, receiveBudget) }
 
 // round is progress that takes at most receives times from each socket.
-func (e *engine) round(now job.Ticks, receives int) bool {
+func (e *engine) round(now tick.Time, receives int) bool {
 	e.drives++
 	e.drove(now)
 	if now-e.lastRound > e.lateRound {
@@ -223,7 +223,7 @@ func (e *engine) makeBusy(p *path) {
 }
 
 // transmit sends what queue pairs have, in turns.
-func (e *engine) transmit(now job.Ticks) bool {
+func (e *engine) transmit(now tick.Time) bool {
 	budget := sendBudget
 	limit := e.out.Sent.Bytes + uint64(sendBytes)
 	some := false
@@ -280,7 +280,7 @@ type arrival struct {
 }
 
 // onReceived handles packets one by one.
-func (e *engine) onReceived(s *socket, r *link.Received, now job.Ticks) {
+func (e *engine) onReceived(s *socket, r *link.Received, now tick.Time) {
 	if r.Proven && e.network == nil {
 		e.onPacket(s, r.From, r.Bytes, verified, now)
 		return
@@ -302,7 +302,7 @@ const verified = -1
 
 // onPacket handles one packet, in its place among those that the kernel joined. Whatever is wrong with it before its queue
 // pair is known to be meant, it is dropped without a word (rxe's order: IBTA 9.6.1).
-func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now job.Ticks) {
+func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now tick.Time) {
 	p, err := wire.ParsePacket(b)
 	if err != nil {
 		e.count.malformed++
@@ -332,7 +332,7 @@ func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now
 		from.Prove()
 	} else {
 		var ok bool
-		if id, ok = from.Verify(b, uint16(place), int64(now)); !ok {
+		if id, ok = from.Verify(b, uint16(place), now); !ok {
 			e.count.badICRCs++
 			return
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // TestEventMode runs jobs that sleep until a completion event, against a peer that nobody drives but its device.
@@ -35,7 +36,7 @@ func TestEventMode(t *testing.T) {
 			check(t, err)
 			start := time.Now()
 			for {
-				p, err := r.Run(job.Now() + a.device.e.clock.ticks(10*time.Millisecond))
+				p, err := r.Run(tick.Now() + a.device.e.clock.Ticks(10*time.Millisecond))
 				check(t, err)
 				if p.Done {
 					break

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // postUnbind posts a BIND_MW that takes a window's memory away: a request that sends nothing.
@@ -42,13 +42,13 @@ func TestReadLearnsRoundTrip(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpRead, 600) // PSN 0…2
 	s.wantSent(0, 0)
-	const late = job.Ticks(100 * time.Millisecond)
-	for now := job.Ticks(0); now < late; now += job.Ticks(time.Millisecond) {
+	const late = tick.Time(100 * time.Millisecond)
+	for now := tick.Time(0); now < late; now += tick.Time(time.Millisecond) {
 		s.e.runTimers(now)
 		s.wantSent(now) // asked once, however far the peer is
 	}
 	for k, n := range []int{256, 256, 88} {
-		s.answer(k, n, late+job.Ticks(k))
+		s.answer(k, n, late+tick.Time(k))
 	}
 	if got := s.q.path.trip.smoothed; got != late {
 		t.Errorf("round trip %v, want %v", time.Duration(got), time.Duration(late))
@@ -129,8 +129,8 @@ func TestMemoryGoesBeforeProbe(t *testing.T) {
 	s.post(verbs.OpWrite, 10)
 	s.wantSent(0, 0)
 	check(t, s.mr.Close())
-	s.e.runTimers(job.Ticks(time.Second))
-	s.e.transmit(job.Ticks(time.Second))
+	s.e.runTimers(tick.Time(time.Second))
+	s.e.transmit(tick.Time(time.Second))
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.LocalProtectionError {
 		t.Errorf("completions %v, %v: want LOC_PROT_ERR", ids, status)
 	}
@@ -183,7 +183,7 @@ func TestLeavingSQE(t *testing.T) {
 }
 
 // answer has packet k from firstPSN on arrive of a READ's answer, with n bytes.
-func (s *stage) answer(psn, n int, now job.Ticks) {
+func (s *stage) answer(psn, n int, now tick.Time) {
 	s.t.Helper()
 	op := wire.RCReadResponseOnly
 	if n == stageMTU {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Layout of the target's memory: only the open part may ever change.
@@ -252,8 +252,8 @@ func (x *target) feed(input []byte, most int) {
 	for n := 0; n < most && len(p.rest) > 0; n++ {
 		e.lock()
 		packet, q := x.packet(p)
-		e.onPacket(x.path.socket, x.path.socket.From(x.path.Remote, wire.Port), packet, 0, job.Now())
-		e.progress(job.Now())
+		e.onPacket(x.path.socket, x.path.socket.From(x.path.Remote, wire.Port), packet, 0, tick.Now())
+		e.progress(tick.Now())
 		dead := q.state != verbs.StateRTS
 		e.unlock()
 		if _, err := x.cq.Poll(c[:]); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // jobDriver is the device as a job's loop drives it: the queues' rings in place of verbs, under one hold of the lock for
@@ -161,7 +162,7 @@ func (d *jobDriver) Enter() error {
 		return e.fail("run job", 0, err)
 	}
 	e.lock()
-	d.spin.enter(job.Now())
+	d.spin.enter(tick.Now())
 	for i := range d.lanes {
 		if l := &d.lanes[i]; l.mtu != l.q.mtu {
 			l.countPackets()
@@ -283,7 +284,7 @@ func (d *jobDriver) PostReceives(lane, at, n int) error {
 }
 
 // Progress drives the device one round, and lets in whoever waits for its lock.
-func (d *jobDriver) Progress(now job.Ticks) (bool, error) {
+func (d *jobDriver) Progress(now tick.Time) (bool, error) {
 	e := d.e
 	if e.waiting.Load() != 0 {
 		e.letIn()
@@ -317,7 +318,7 @@ func (d *jobDriver) Poll(out []verbs.Completion) (n int, err error) {
 }
 
 // Idle polls on or, with a channel, waits for a completion event: armed first, and looked once more, before blocking in the kernel.
-func (d *jobDriver) Idle(limit job.Ticks) error {
+func (d *jobDriver) Idle(limit tick.Time) error {
 	if d.channel == nil || limit == 0 {
 		d.spin.idle(d.e, limit)
 		return nil
@@ -335,10 +336,10 @@ func (d *jobDriver) Idle(limit job.Ticks) error {
 			d.armed = false
 			return nil
 		}
-		if job.Now() >= limit || d.stop() {
+		if tick.Now() >= limit || d.stop() {
 			return nil
 		}
-		if !d.e.progress(job.Now()) {
+		if !d.e.progress(tick.Now()) {
 			d.e.await(limit)
 		}
 	}

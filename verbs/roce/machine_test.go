@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // stage is a queue pair in RTS on an engine without sockets: machines are driven by hand, and time is an argument.
@@ -36,7 +36,7 @@ const (
 
 func newStage(t *testing.T, access verbs.Access) *stage {
 	t.Helper()
-	e := newEngine(Options{}, clock{perNanosecond: 1})
+	e := newEngine(Options{}, 1)
 	d := &device{e: e}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
@@ -446,7 +446,7 @@ func (s *stage) post(op verbs.Opcode, n int) {
 	s.q.kick()
 }
 
-func (s *stage) ack(psn int, syndrome wire.Syndrome, now job.Ticks) {
+func (s *stage) ack(psn int, syndrome wire.Syndrome, now tick.Time) {
 	b := make([]byte, wire.BTHBytes+wire.AETHBytes+wire.ICRCBytes)
 	wire.PutBTH(b, wire.RCAcknowledge, 0, s.q.qpn, uint32(firstPSN+psn)&wire.Mask24)
 	wire.AETH{Syndrome: syndrome}.Put(b[wire.BTHBytes:])
@@ -463,7 +463,7 @@ func (s *stage) completions() (ids []uint64, last verbs.Status) {
 	return ids, last
 }
 
-func (s *stage) wantSent(now job.Ticks, psns ...int) {
+func (s *stage) wantSent(now tick.Time, psns ...int) {
 	s.t.Helper()
 	s.e.transmit(now)
 	_, _, got := s.answered()
@@ -523,7 +523,7 @@ func TestNAKBehindLostAnswer(t *testing.T) {
 	p, err := wire.ParsePacket(b)
 	check(t, err)
 	s.q.onResponse(&p, 30)
-	s.e.runTimers(job.Ticks(leastDoubt) + 10)
+	s.e.runTimers(tick.Time(leastDoubt) + 10)
 	var statuses []verbs.Status
 	for s.cq.head != s.cq.tail {
 		statuses = append(statuses, s.cq.take().Status)
@@ -541,7 +541,7 @@ func TestRequesterWaitsForReceiver(t *testing.T) {
 	s.ack(0, wire.SyndromeRNR|5, 100)
 	s.ack(0, wire.NAKSequenceError, 110) // rxe sends it besides: not now
 	s.wantSent(200)
-	until := job.Ticks(100 + 60*time.Microsecond) // code 5
+	until := tick.Time(100 + 60*time.Microsecond) // code 5
 	s.e.runTimers(until - 1)
 	s.wantSent(until - 1)
 	s.e.runTimers(until)
@@ -565,7 +565,7 @@ func TestRepeatedRNRNAK(t *testing.T) {
 	if ids, status := s.completions(); len(ids) != 0 || s.q.state != verbs.StateRTS {
 		t.Fatalf("completions %v, %v in %v: the copy spends the only retry", ids, status, s.q.state)
 	}
-	until := job.Ticks(100 + 60*time.Microsecond)
+	until := tick.Time(100 + 60*time.Microsecond)
 	s.e.runTimers(until)
 	s.wantSent(until, 0)
 	s.ack(0, wire.SyndromeAck, until+10)
@@ -608,7 +608,7 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpWrite, 600)
 	s.wantSent(0, 0, 1, 2)
-	probe := job.Ticks(firstProbe)
+	probe := tick.Time(firstProbe)
 	s.e.runTimers(probe - 1)
 	s.wantSent(probe - 1)
 	s.e.runTimers(probe)
@@ -618,9 +618,9 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	}
 	s.ack(1, wire.NAKSequenceError, probe+10)
 	s.wantSent(probe+10, 1, 2)
-	timer := probe + 10 + job.Ticks(timerStretch*verbs.AckTimeout(14))
+	timer := probe + 10 + tick.Time(timerStretch*verbs.AckTimeout(14))
 	resends := 0
-	for now := timer; s.q.state == verbs.StateRTS && resends < 10; now += job.Ticks(timerStretch * verbs.AckTimeout(14)) {
+	for now := timer; s.q.state == verbs.StateRTS && resends < 10; now += tick.Time(timerStretch * verbs.AckTimeout(14)) {
 		s.e.runTimers(now)
 		s.e.transmit(now)
 		if _, _, psns := s.answered(); len(psns) > 1 {
@@ -644,14 +644,14 @@ func TestTimeoutsBetweenRNRNAKs(t *testing.T) {
 	r := &s.q.request
 	r.rnrRetries, r.rnrLeft = 7, 7
 	s.post(verbs.OpSend, 10)
-	now := job.Ticks(1000)
+	now := tick.Time(1000)
 	s.wantSent(now, 0)
 	for range 3 * int(r.retries) {
-		now += job.Ticks(timerStretch * verbs.AckTimeout(14)) // lost
+		now += tick.Time(timerStretch * verbs.AckTimeout(14)) // lost
 		s.e.runTimers(now)
 		s.wantSent(now, 0)
 		s.ack(0, wire.SyndromeRNR|5, now+10)
-		now += 10 + job.Ticks((wire.SyndromeRNR | 5).RNRTimer())
+		now += 10 + tick.Time((wire.SyndromeRNR | 5).RNRTimer())
 		s.e.runTimers(now)
 		s.wantSent(now, 0)
 	}
@@ -664,20 +664,20 @@ func TestTimeoutsBetweenRNRNAKs(t *testing.T) {
 // TestPatientRequests posts requests one by one, as a ping-pong does, of which only some ask for an ACK.
 func TestPatientRequests(t *testing.T) {
 	s := newStage(t, everything)
-	want := func(now job.Ticks, psns ...int) {
+	want := func(now tick.Time, psns ...int) {
 		t.Helper()
 		if !slices.Equal(s.asked, psns) {
 			t.Errorf("at %v: PSNs %v ask for an ACK, want %v", time.Duration(now), s.asked, psns)
 		}
 		s.asked = s.asked[:0]
 	}
-	lazy := func(now job.Ticks, psn int) {
+	lazy := func(now tick.Time, psn int) {
 		t.Helper()
 		s.post(verbs.OpSend, 10)
 		s.q.send.at(s.q.send.tail - 1).lazy = true
 		s.wantSent(now, psn)
 	}
-	now := 10 * job.Ticks(time.Second)
+	now := 10 * tick.Time(time.Second)
 	lazy(now, 0) // the round trip is not known yet
 	want(now, 0)
 	s.ack(0, wire.SyndromeAck, now+5000)
@@ -702,7 +702,7 @@ func TestPatientRequests(t *testing.T) {
 	lazy(now, psn+1)
 	lazy(now, psn+2) // both are lost, and nothing follows
 	want(now)
-	probe := now + job.Ticks(shortestProbe)
+	probe := now + tick.Time(shortestProbe)
 	s.e.runTimers(probe)
 	s.wantSent(probe, psn+1, psn+2)
 	want(probe, psn+1, psn+2) // what is sent again asks
@@ -759,7 +759,7 @@ func TestWindow(t *testing.T) {
 	if w.size != once || once >= 100<<10 {
 		t.Errorf("two losses of one round trip close it from %d over %d to %d, want once", 100<<10, once, w.size)
 	}
-	for now := job.Ticks(2000); now < 100000; now += 1000 {
+	for now := tick.Time(2000); now < 100000; now += 1000 {
 		w.onLoss(now, 100)
 	}
 	if w.size != minWindow {
@@ -892,14 +892,14 @@ func TestGuessedNAK(t *testing.T) {
 			}
 			s.wantSent(0, 0, 1)
 			for i, forged := range []wire.Syndrome{wire.NAKRemoteAccessError, wire.NAKInvalidRequest, wire.NAKRemoteOperational} {
-				s.ack(1, forged, job.Ticks(10+i))
+				s.ack(1, forged, tick.Time(10+i))
 			}
 			if tt.read {
 				s.answer(1, 100, 20)
 			} else {
 				s.ack(1, tt.goesOn, 20)
 			}
-			s.e.runTimers(job.Ticks(time.Second))
+			s.e.runTimers(tick.Time(time.Second))
 			if s.q.state != verbs.StateRTS {
 				_, status := s.completions()
 				t.Errorf("%v in %v: a stranger ended the queue pair", status, s.q.state)
@@ -915,12 +915,12 @@ func TestNAKIsBelieved(t *testing.T) {
 	s.post(verbs.OpSend, 10)
 	s.wantSent(0, 0, 1)
 	s.ack(1, wire.NAKRemoteOperational, 100)
-	s.ack(1, wire.NAKRemoteOperational, job.Ticks(leastDoubt)) // a copy
-	s.e.runTimers(job.Ticks(leastDoubt) + 99)
+	s.ack(1, wire.NAKRemoteOperational, tick.Time(leastDoubt)) // a copy
+	s.e.runTimers(tick.Time(leastDoubt) + 99)
 	if s.q.state != verbs.StateRTS {
 		t.Fatalf("state %v before the NAK is believed", s.q.state)
 	}
-	s.e.runTimers(job.Ticks(leastDoubt) + 100)
+	s.e.runTimers(tick.Time(leastDoubt) + 100)
 	if ids, status := s.completions(); len(ids) != 2 || status != verbs.RemoteOperationError || s.q.state != verbs.StateError {
 		t.Errorf("completions %v, %v in %v", ids, status, s.q.state)
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // The protocol machine against a reference. Two engines without sockets exchange packets over a network that loses, doubles,
@@ -35,13 +35,13 @@ const (
 type model struct {
 	t      testing.TB
 	r      *rand.Rand
-	now    job.Ticks
+	now    tick.Time
 	sites  [2]*modelEnd
 	flows  []*modelFlow
 	packet []modelPacket // in order of due
 
 	loss, twice, corrupt float64
-	delay, jitter        job.Ticks
+	delay, jitter        tick.Time
 	hostile              float64       // chance that somebody sends a packet of his own in a step
 	seen                 []modelPacket // what he may repeat
 	slowReceiver         float64       // chance that receives are posted in a step
@@ -52,7 +52,7 @@ type model struct {
 
 // modelPacket is on its way to a site.
 type modelPacket struct {
-	due   job.Ticks
+	due   tick.Time
 	to    int
 	id    uint16
 	bytes []byte
@@ -160,9 +160,9 @@ func newModelNetwork(t testing.TB, seed uint64) *model {
 		m.loss = []float64{0, 0.01, 0.03, 0.15}[r.IntN(4)]
 		m.twice = []float64{0, 0.02, 0.1}[r.IntN(3)]
 		m.corrupt = []float64{0, 0, 0.02}[r.IntN(3)]
-		m.jitter = []job.Ticks{0, 0, 1000, 30000}[r.IntN(4)]
+		m.jitter = []tick.Time{0, 0, 1000, 30000}[r.IntN(4)]
 	}
-	m.delay = []job.Ticks{2e3, 2e3, 2e3, 50e3, 1e6, 20e6, 100e6}[r.IntN(7)]
+	m.delay = []tick.Time{2e3, 2e3, 2e3, 50e3, 1e6, 20e6, 100e6}[r.IntN(7)]
 	if m.delay > 1e6 { // a retry may be the only question in its time: with 15 % each way, eight in a row fail once in 26,000
 		m.loss = min(m.loss, 0.03)
 	}
@@ -183,7 +183,7 @@ func newModelNetwork(t testing.TB, seed uint64) *model {
 }
 
 func newModelEnd(m *model, index int, own, peer netip.Addr) *modelEnd {
-	e := newEngine(Options{}, clock{perNanosecond: 1})
+	e := newEngine(Options{}, 1)
 	d := &device{e: e}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
@@ -261,7 +261,7 @@ func (m *model) send(p modelPacket) {
 		}
 		c.due = m.now + m.delay
 		if m.jitter > 0 && r.IntN(4) == 0 {
-			c.due += job.Ticks(r.Int64N(int64(m.jitter)))
+			c.due += tick.Time(r.Int64N(int64(m.jitter)))
 		}
 		i := len(m.packet)
 		for i > 0 && m.packet[i-1].due > c.due {
@@ -401,7 +401,7 @@ func (m *model) step() {
 // exchange lets time pass, packets arrive and the engines run.
 func (m *model) exchange() {
 	r := m.r
-	m.now += job.Ticks(r.IntN(1500))
+	m.now += tick.Time(r.IntN(1500))
 	if r.IntN(4) == 0 || m.delay > 100e3 && r.IntN(8) > 0 {
 		m.sleep()
 	}
@@ -434,7 +434,7 @@ func (m *model) sleep() {
 			return
 		}
 	}
-	if next != never {
+	if next != tick.Never {
 		m.now = max(m.now, next)
 	}
 }

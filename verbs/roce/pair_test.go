@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -139,7 +139,7 @@ func (e *end) await(peer *end) verbs.Completion {
 		}
 		if peer != nil {
 			peer.device.e.lock()
-			peer.device.e.progress(job.Now())
+			peer.device.e.progress(tick.Now())
 			peer.device.e.unlock()
 		}
 		if time.Now().After(deadline) {

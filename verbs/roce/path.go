@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/verbs/roce/link"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // path is a pair of addresses: one of ours, one of a peer's. All queue pairs between them share it.
@@ -20,7 +21,7 @@ type path struct {
 	busy      bool  // in engine.busy
 }
 
-func newPath(s *socket, remote netip.Addr, v link.Service, c clock) (*path, error) {
+func newPath(s *socket, remote netip.Addr, v link.Service, c tick.Rate) (*path, error) {
 	p := &path{
 		socket: s, trip: newRoundTrip(c), window: newWindow(), reads: newReadWindow(s.BufferBytes), responses: queue{kind: responseQueue},
 	}

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // PostSend queues requests and sends what the windows admit at once.
@@ -34,7 +34,7 @@ func (q *queuePair) sendPosted() {
 	switch q.state {
 	case verbs.StateRTS:
 		e := q.e
-		now := job.Now()
+		now := tick.Now()
 		q.kick()
 		e.transmit(now)
 		if len(e.acks) > 0 && e.out.Single() && e.replies.next(now) {

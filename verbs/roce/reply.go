@@ -3,7 +3,7 @@ package roce
 import (
 	"slices"
 
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // replies chooses how a reply of one packet and the ACK that is due with it leave: in one datagram, which is one system call at
@@ -11,11 +11,11 @@ import (
 // in turns, keeps what took less from one such reply to the next, and tries again later.
 type replies struct {
 	apart   bool
-	last    job.Ticks
+	last    tick.Time
 	n       int // of this turn
 	turn    int // of a trial; trialTurns: the choice stands
-	times   [replyTurn / 2]job.Ticks
-	medians [2]job.Ticks // of turns: joined, apart
+	times   [replyTurn / 2]tick.Time
+	medians [2]tick.Time // of turns: joined, apart
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // next is called for each reply with an ACK, and tells whether they leave apart.
-func (r *replies) next(now job.Ticks) bool {
+func (r *replies) next(now tick.Time) bool {
 	took := now - r.last
 	r.last = now
 	if r.n++; r.turn == trialTurns {

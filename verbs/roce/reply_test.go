@@ -3,17 +3,17 @@ package roce
 import (
 	"testing"
 
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // TestReplies plays on machines on which one way is quicker than the other, and on one that changes. Every tenth exchange is
 // disturbed.
 func TestReplies(t *testing.T) {
 	var r replies
-	now := job.Ticks(0)
+	now := tick.Time(0)
 	for _, tt := range []struct {
 		name          string
-		joined, apart job.Ticks
+		joined, apart tick.Time
 		want          bool
 	}{{"apart", 6000, 5000, true}, {"joined", 5000, 6000, false}} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,8 +2,8 @@ package roce
 
 import (
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // requester is the sending half of an RC queue pair: what was asked of the peer and not yet answered (IBTA 9.7.3). It is a
@@ -26,7 +26,7 @@ type requester struct {
 	askedPSN    uint32       // of the last packet with AckReq
 	refused     uint32       // the request that the peer refused, which fails once everything before it is complete
 	refusal     verbs.Status // Success: none
-	believedAt  job.Ticks    // when the refusal is, unless the peer goes on answering
+	believedAt  tick.Time    // when the refusal is, unless the peer goes on answering
 	draining    bool         // no new request starts: SQD
 	drained     bool         // and the event was raised
 
@@ -39,7 +39,7 @@ type requesterSetup struct {
 	mtu                 uint32
 	retries, rnrRetries uint8
 	reads               int       // READs and atomics that may be outstanding
-	timeout             job.Ticks // 0: none
+	timeout             tick.Time // 0: none
 	keeps               bool      // the peer keeps what arrives behind a gap
 }
 
@@ -48,7 +48,7 @@ func (r *requester) begin(psn uint32, setup requesterSetup, trip *roundTrip) {
 	*r = requester{sendQueue: r.sendQueue, requesterSetup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn, askedPSN: (psn - 1) & wire.Mask24}
 	r.trip, r.edge = trip, psn
 	r.left, r.rnrLeft = setup.retries, setup.rnrRetries
-	r.probeAt, r.timerAt = never, never
+	r.probeAt, r.timerAt = tick.Never, tick.Never
 }
 
 // outstandingPSNs is how many numbers a READ may take before others start behind it. From 2^23 on an answer could not be
@@ -134,7 +134,7 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int) bool {
 }
 
 // sent notes that packet k of the request at next has left.
-func (r *requester) sent(k uint32, cost int, asks bool, now job.Ticks) {
+func (r *requester) sent(k uint32, cost int, asks bool, now tick.Time) {
 	w := r.at(r.next)
 	owed := wire.PSNDiff(r.askedPSN, r.una) >= 0 // an answer to what was sent before
 	if asks {
@@ -157,7 +157,7 @@ func (r *requester) sent(k uint32, cost int, asks bool, now job.Ticks) {
 }
 
 // asked notes that the request at next, a READ or an atomic, has left for its packets from k on.
-func (r *requester) asked(k uint32, now job.Ticks) {
+func (r *requester) asked(k uint32, now tick.Time) {
 	w := r.at(r.next)
 	r.unasked, r.packet = 0, 0
 	if w.opcode == verbs.OpRead {

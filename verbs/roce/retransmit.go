@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // recovery is what a requester does about silence (IBTA 9.7.6): a timer that spends a retry, the wait after an RNR NAK,
@@ -14,9 +14,9 @@ import (
 type recovery struct {
 	trip *roundTrip // of the path
 
-	probeAt job.Ticks
-	timerAt job.Ticks
-	rnrAt   job.Ticks // 0: not waiting
+	probeAt tick.Time
+	timerAt tick.Time
+	rnrAt   tick.Time // 0: not waiting
 
 	left, rnrLeft uint8 // retries
 
@@ -24,7 +24,7 @@ type recovery struct {
 	silent  uint8 // probes since the latest progress
 	probing bool  // an answer to a probe is awaited
 	probed  uint32
-	lastAt  job.Ticks // when the latest probe was due
+	lastAt  tick.Time // when the latest probe was due
 	probeTo uint32    // next to be sent when the latest probe left
 
 	suspects int    // packets sent by probes that had been lost, unless second answers come before one to suspect
@@ -33,13 +33,13 @@ type recovery struct {
 	sampling  bool
 	resampled bool // of a packet that the peer missed, sent again
 	samplePSN uint32
-	sampleAt  job.Ticks
+	sampleAt  tick.Time
 
 	gapKnown bool
 	gap      uint32 // PSN of the answer that was missing last
 
 	nak   uint32 // PSN of the latest sequence NAK
-	nakAt job.Ticks
+	nakAt tick.Time
 }
 
 // timerStretch makes the timer as long as the specification allows (four times the nominal timeout, IBTA 9.7.6.1.3): the
@@ -66,7 +66,7 @@ func (r *recovery) spend() bool {
 }
 
 // sample starts timing a round trip by a packet that will be answered.
-func (r *recovery) sample(psn uint32, now job.Ticks) {
+func (r *recovery) sample(psn uint32, now tick.Time) {
 	if !r.sampling {
 		r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, false, psn, now
 	}
@@ -74,7 +74,7 @@ func (r *recovery) sample(psn uint32, now job.Ticks) {
 
 // resample times the round trip of a packet that the peer has missed and is sent again: what follows waits behind it, and says
 // nothing of the path.
-func (r *recovery) resample(psn uint32, now job.Ticks) {
+func (r *recovery) resample(psn uint32, now tick.Time) {
 	r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, true, psn, now
 }
 
@@ -84,7 +84,7 @@ func (r *recovery) unsample() { r.sampling = false }
 // onProgress is called when the oldest unacknowledged PSN moved. The probe's interval stays as long as it has become until a
 // round trip is measured, or an answer comes when that to the latest probe should: a path may have become longer than the
 // interval.
-func (r *requester) onProgress(now job.Ticks) {
+func (r *requester) onProgress(now tick.Time) {
 	took := now - r.lastAt
 	probed := r.silent > 0 && took <= 2*r.trip.smoothed // the latest probe made the progress
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
@@ -99,29 +99,29 @@ func (r *requester) onProgress(now job.Ticks) {
 		r.probes = 0
 	}
 	r.left, r.rnrLeft, r.silent = r.retries, r.rnrRetries, 0
-	r.probeAt, r.timerAt = never, never
+	r.probeAt, r.timerAt = tick.Never, tick.Never
 	if r.una != r.high {
 		r.schedule(now)
 	}
 }
 
 // arm starts the clocks when something is sent and nothing was outstanding.
-func (r *requester) arm(now job.Ticks) {
-	if r.probeAt == never {
+func (r *requester) arm(now tick.Time) {
+	if r.probeAt == tick.Never {
 		r.schedule(now)
 	}
 }
 
-func (r *requester) schedule(now job.Ticks) {
+func (r *requester) schedule(now tick.Time) {
 	r.probeAt = now + r.probeInterval()
-	r.timerAt = never
+	r.timerAt = tick.Never
 	if r.timeout != 0 {
 		r.timerAt = now + max(r.timeout, 4*r.trip.smoothed)
 	}
 }
 
 // deadline is when onTick wants to be called.
-func (r *requester) deadline() job.Ticks {
+func (r *requester) deadline() tick.Time {
 	at := min(r.probeAt, r.timerAt)
 	if r.rnrAt != 0 {
 		at = r.rnrAt
@@ -132,7 +132,7 @@ func (r *requester) deadline() job.Ticks {
 	return at
 }
 
-func (r *requester) probeInterval() job.Ticks {
+func (r *requester) probeInterval() tick.Time {
 	t := r.trip
 	d := t.firstProbe
 	if t.smoothed != 0 {
@@ -148,7 +148,7 @@ func (r *requester) probeInterval() job.Ticks {
 }
 
 // onTick does what is due.
-func (r *requester) onTick(now job.Ticks) (v verdict) {
+func (r *requester) onTick(now tick.Time) (v verdict) {
 	if r.rnrAt != 0 {
 		if now < r.rnrAt {
 			return v
@@ -157,7 +157,7 @@ func (r *requester) onTick(now job.Ticks) (v verdict) {
 		r.schedule(now)
 	}
 	if r.una == r.high {
-		r.probeAt, r.timerAt = never, never
+		r.probeAt, r.timerAt = tick.Never, tick.Never
 		return v
 	}
 	switch {
@@ -183,7 +183,7 @@ func (r *requester) onTick(now job.Ticks) (v verdict) {
 // probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK, and what waits in
 // the socket of a busy peer is not sent twice. Of READs and atomics, and where a NAK or a probe has said it before, it is
 // the oldest alone.
-func (r *requester) probe(now job.Ticks) {
+func (r *requester) probe(now tick.Time) {
 	r.gapKnown = false
 	r.lastAt = now
 	if r.nxt == r.una { // not in flight: it will be sent anyway

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // simNet is a network of engines without sockets, in time of its own: a packet crosses a distance and then a link of limited
@@ -19,10 +19,10 @@ import (
 type simNet struct {
 	t      testing.TB
 	r      *rand.Rand
-	now    job.Ticks
+	now    tick.Time
 	nodes  []*simNode
 	flows  []*simFlow
-	oneWay job.Ticks
+	oneWay tick.Time
 	rate   float64 // bytes per nanosecond into a receiver
 	buffer int     // bytes in front of the link
 	loss   float64
@@ -43,15 +43,15 @@ type simNode struct {
 	socket *socket
 	buf    *verbs.Buffer
 	mr     verbs.MemoryRegion
-	free   job.Ticks // when its link has nothing to carry
+	free   tick.Time // when its link has nothing to carry
 	queue  []simPacket
 	ahead  []simPacket // overtaken
-	busy   job.Ticks   // until then it has no processor: what arrives waits
+	busy   tick.Time   // until then it has no processor: what arrives waits
 }
 
 type simPacket struct {
 	from  int
-	due   job.Ticks
+	due   tick.Time
 	bytes []byte
 }
 
@@ -65,7 +65,7 @@ type simFlow struct {
 	depth   int
 	posted  uint64
 	done    uint64 // bytes
-	start   job.Ticks
+	start   tick.Time
 	offset  int // of its memory, at both ends
 	compare bool
 }
@@ -78,7 +78,7 @@ const (
 func newSimNet(t testing.TB, nodes, window int) *simNet {
 	n := &simNet{t: t, r: rand.New(rand.NewPCG(1, 2)), now: 1, rate: 2, buffer: 16 << 20}
 	for i := range nodes {
-		e := newEngine(Options{}, clock{perNanosecond: 1})
+		e := newEngine(Options{}, 1)
 		e.device = &device{e: e}
 		e.qps = make([]*queuePair, maxQP)
 		s := &simNode{n: n, index: i, e: e}
@@ -108,7 +108,7 @@ func simAddr(i int) netip.Addr {
 
 // heldSocket is a socket without a kernel's: packets are given to the engine by hand.
 func heldSocket(local netip.Addr, bufferBytes int) *socket {
-	s := &socket{Socket: link.NewSocket(local, 0, Port, 1e9), paths: map[pathKey]*path{}}
+	s := &socket{Socket: link.NewSocket(local, 0, Port, 1), paths: map[pathKey]*path{}}
 	s.BufferBytes = bufferBytes
 	return s
 }
@@ -138,10 +138,10 @@ func (n *simNet) send(from int, to *simNode, b []byte) {
 			n.dropped++
 			continue
 		}
-		to.free = begin + job.Ticks(float64(len(b)+60)/n.rate)
+		to.free = begin + tick.Time(float64(len(b)+60)/n.rate)
 		p := simPacket{from: from, due: to.free, bytes: append([]byte(nil), b...)}
 		if n.late > 0 && n.r.Float64() < n.late {
-			p.due += job.Ticks(20 * time.Microsecond)
+			p.due += tick.Time(20 * time.Microsecond)
 			to.ahead = append(to.ahead, p)
 		} else {
 			to.queue = append(to.queue, p)
@@ -234,7 +234,7 @@ func (f *simFlow) verify(k uint64) {
 
 // run lets time pass.
 func (n *simNet) run(d time.Duration) {
-	end := n.now + job.Ticks(d)
+	end := n.now + tick.Time(d)
 	for n.now < end {
 		next := end
 		for _, f := range n.flows {
@@ -304,7 +304,7 @@ func TestDistance(t *testing.T) {
 			t.Run(op.String()+"/"+oneWay.String(), func(t *testing.T) {
 				t.Parallel()
 				n := newSimNet(t, 2, window)
-				n.oneWay = job.Ticks(oneWay)
+				n.oneWay = tick.Time(oneWay)
 				f := n.connect(0, 1, op, 64<<10, window)
 				n.run(24 * oneWay) // until the window is open
 				trip := 2 * oneWay.Seconds()
@@ -331,18 +331,18 @@ func TestPathChanges(t *testing.T) {
 			t.Parallel()
 			n := newSimNet(t, 2, window)
 			n.rate = 0.5
-			n.oneWay = job.Ticks(50 * time.Microsecond)
+			n.oneWay = tick.Time(50 * time.Microsecond)
 			f := n.connect(0, 1, op, 64<<10, window)
 			n.run(20 * time.Millisecond)
 			near := n.rateOver(f, 20*time.Millisecond)
-			n.oneWay = job.Ticks(50 * time.Millisecond)
+			n.oneWay = tick.Time(50 * time.Millisecond)
 			n.run(time.Second)
 			if far, want := n.rateOver(f, time.Second), window/0.1; far < 0.8*want {
 				t.Errorf("after a second at 50 ms: %.1f MB/s, want 0.8 of %.1f", far/1e6, want/1e6)
 			}
-			n.oneWay = job.Ticks(50 * time.Microsecond)
+			n.oneWay = tick.Time(50 * time.Microsecond)
 			again := 0.0
-			for end := n.now + job.Ticks(time.Second); n.now < end && again < 0.8*near; {
+			for end := n.now + tick.Time(time.Second); n.now < end && again < 0.8*near; {
 				n.run(50 * time.Millisecond)
 				again = n.rateOver(f, 20*time.Millisecond)
 			}
@@ -359,7 +359,7 @@ func TestLoss(t *testing.T) {
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		rate := func(set func(*simNet)) (float64, *simNet) {
 			n := newSimNet(t, 2, window)
-			n.oneWay, n.rate = job.Ticks(10*time.Microsecond), 1
+			n.oneWay, n.rate = tick.Time(10*time.Microsecond), 1
 			set(n)
 			f := n.connect(0, 1, op, 64<<10, window)
 			f.compare = op == verbs.OpWrite
@@ -403,10 +403,10 @@ func TestSendersShare(t *testing.T) {
 		t.Run(later.String(), func(t *testing.T) {
 			t.Parallel()
 			n := newSimNet(t, 3, window)
-			n.oneWay, n.rate, n.buffer = job.Ticks(10*time.Microsecond), 1, 2*window
+			n.oneWay, n.rate, n.buffer = tick.Time(10*time.Microsecond), 1, 2*window
 			a := n.connect(0, 2, verbs.OpWrite, 64<<10, window)
 			b := n.connect(1, 2, verbs.OpWrite, 64<<10, window)
-			b.start += job.Ticks(later)
+			b.start += tick.Time(later)
 			n.run(later + 20*time.Millisecond)
 			x, y := a.done, b.done
 			n.sent, n.dropped = 0, 0
@@ -433,7 +433,7 @@ func TestSiblings(t *testing.T) {
 			t.Run(fmt.Sprintf("%v/window=%d", op, window), func(t *testing.T) {
 				t.Parallel()
 				n := newSimNet(t, 2, 2<<20)
-				n.oneWay, n.rate = job.Ticks(10*time.Microsecond), 1
+				n.oneWay, n.rate = tick.Time(10*time.Microsecond), 1
 				var flows []*simFlow
 				for range 4 {
 					flows = append(flows, n.connect(0, 1, op, 16<<10, window))
@@ -478,7 +478,7 @@ func TestBusyPeer(t *testing.T) {
 					t.Parallel()
 					start := func(size int) (*simNet, *counts) {
 						n := newSimNet(t, 2, window)
-						n.oneWay, n.rate = job.Ticks(10*time.Microsecond), 0.2
+						n.oneWay, n.rate = tick.Time(10*time.Microsecond), 0.2
 						for range 4 {
 							f := n.connect(0, 1, op, size, map[bool]int{false: window}[stranger])
 							f.depth = depth
@@ -488,7 +488,7 @@ func TestBusyPeer(t *testing.T) {
 					}
 					n, c := start(64 << 10)
 					for _, span := range []time.Duration{300 * time.Millisecond, 2 * time.Millisecond, 700 * time.Microsecond, 17 * time.Millisecond} {
-						n.nodes[1].busy = n.now + job.Ticks(span)
+						n.nodes[1].busy = n.now + tick.Time(span)
 						n.run(span + 5*time.Millisecond)
 					}
 					if c.resentPackets != 0 || c.probes == 0 {
@@ -525,7 +525,7 @@ func TestResentIsLost(t *testing.T) {
 		t.Run(fmt.Sprintf("%v/size=%d", tt.op, tt.size), func(t *testing.T) {
 			t.Parallel()
 			n := newSimNet(t, 2, window)
-			n.oneWay, n.rate = job.Ticks(10*time.Microsecond), 1
+			n.oneWay, n.rate = tick.Time(10*time.Microsecond), 1
 			f := n.connect(0, 1, tt.op, tt.size, window)
 			f.depth = tt.depth
 			n.run(5 * time.Millisecond)

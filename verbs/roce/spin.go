@@ -3,7 +3,7 @@ package roce
 import (
 	"time"
 
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // spin is how the thread of a job waits for packets: it polls, because being woken takes longer than most answers. Silence
@@ -12,15 +12,15 @@ import (
 // this very processor, and the thread blocks soon.
 type spin struct {
 	quiet   int       // rounds in a row in which nothing happened
-	since   job.Ticks // when they began
-	usual   job.Ticks // the median of waits that ended while it polled
-	last    job.Ticks // when it polled last
+	since   tick.Time // when they began
+	usual   tick.Time // the median of waits that ended while it polled
+	last    tick.Time // when it polled last
 	slept   bool      // this wait went on in the kernel, or while others had the processor
 	sleeps  int       // grows by two with each wait of this kind, and shrinks by one with each short wait
 	retryAt int       // beyond it a wait polls for longestPatience
 
 	stream bool      // nobody measures single answers: it blocks soon for a while after it has lost its processor
-	until  job.Ticks // when that while ends
+	until  tick.Time // when that while ends
 }
 
 const (
@@ -45,20 +45,20 @@ const (
 )
 
 // enter begins a slice of a job: the time since the last one says nothing.
-func (s *spin) enter(now job.Ticks) { s.last = now }
+func (s *spin) enter(now tick.Time) { s.last = now }
 
 // look notes a round, and whether the processor was lost since the one before.
-func (s *spin) look(now job.Ticks, c clock) {
+func (s *spin) look(now tick.Time, c tick.Rate) {
 	gap := now - s.last
 	s.last = now
-	if gap > c.ticks(awayFor) && s.quiet > 0 {
+	if gap > c.Ticks(awayFor) && s.quiet > 0 {
 		s.slept, s.since = true, s.since+gap
-		s.until = now + c.ticks(streamBlocks)
+		s.until = now + c.Ticks(streamBlocks)
 	}
 }
 
 // worked notes that something happened.
-func (s *spin) worked(now job.Ticks) {
+func (s *spin) worked(now tick.Time) {
 	switch wait := now - s.since; {
 	case s.quiet == 0:
 		return
@@ -79,7 +79,7 @@ func (s *spin) worked(now job.Ticks) {
 }
 
 // blocks notes a round in which nothing happened, and tells whether to block.
-func (s *spin) blocks(now job.Ticks, c clock) bool {
+func (s *spin) blocks(now tick.Time, c tick.Rate) bool {
 	if s.quiet++; s.quiet == 1 {
 		s.since = now
 	}
@@ -90,26 +90,26 @@ func (s *spin) blocks(now job.Ticks, c clock) bool {
 	case s.stream && now < s.until:
 		return true
 	case s.sleeps < sharedAfter:
-		return now-s.since > max(patience*s.usual, c.ticks(leastPatience))
+		return now-s.since > max(patience*s.usual, c.Ticks(leastPatience))
 	case s.sleeps < s.retryAt:
 		return true
 	}
-	return now-s.since > c.ticks(longestPatience)
+	return now-s.since > c.Ticks(longestPatience)
 }
 
 // idle waits a little where nothing happened; limit is when it has to be back, 0 where that is not known.
-func (s *spin) idle(e *engine, limit job.Ticks) {
-	now := job.Now()
+func (s *spin) idle(e *engine, limit tick.Time) {
+	now := tick.Now()
 	if !s.blocks(now, e.clock) {
 		return
 	}
 	s.slept = true
-	most := now + e.clock.ticks(blockAtMost)
+	most := now + e.clock.Ticks(blockAtMost)
 	if limit == 0 {
-		most = now + e.clock.ticks(blockPaced)
+		most = now + e.clock.Ticks(blockPaced)
 	} else if limit < most {
 		most = limit
 	}
 	e.await(most)
-	s.last = job.Now()
+	s.last = tick.Now()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -23,7 +24,7 @@ func TestSharedProcessor(t *testing.T) {
 	for i := range computing {
 		computing[i] = onThread(0, func() {
 			for !stop.Load() {
-				job.Now()
+				tick.Now()
 			}
 		})
 	}
@@ -58,24 +59,24 @@ func TestSharedProcessor(t *testing.T) {
 
 // TestSpinBlocks gives waits of different lengths, in microseconds, and expects how long each was polled before it blocked.
 func TestSpinBlocks(t *testing.T) {
-	c := clock{perNanosecond: 1}
-	const us = job.Ticks(1000)
+	c := tick.Rate(1)
+	const us = tick.Time(1000)
 	for _, tt := range []struct {
 		name   string
-		before func(k int) job.Ticks // waits that come first
+		before func(k int) tick.Time // waits that come first
 		n      int
-		polled job.Ticks // of a wait without an end; rounds take a microsecond
+		polled tick.Time // of a wait without an end; rounds take a microsecond
 	}{
 		{"first", nil, 0, 100 * us},
-		{"short waits", func(int) job.Ticks { return 20 * us }, 100, 100 * us},
-		{"a few long ones among them", func(k int) job.Ticks { return 20*us + job.Ticks(k%20/19)*6000*us }, 101, 100 * us},
-		{"every answer needs this processor", func(int) job.Ticks { return 6000 * us }, 8, (quietRounds - 1) * us},
-		{"a long path", func(int) job.Ticks { return 500 * us }, 300, 4 * 500 * us},
+		{"short waits", func(int) tick.Time { return 20 * us }, 100, 100 * us},
+		{"a few long ones among them", func(k int) tick.Time { return 20*us + tick.Time(k%20/19)*6000*us }, 101, 100 * us},
+		{"every answer needs this processor", func(int) tick.Time { return 6000 * us }, 8, (quietRounds - 1) * us},
+		{"a long path", func(int) tick.Time { return 500 * us }, 300, 4 * 500 * us},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var s spin
-			now := job.Ticks(1)
-			wait := func(length job.Ticks) (polled job.Ticks) {
+			now := tick.Time(1)
+			wait := func(length tick.Time) (polled tick.Time) {
 				start := now
 				for ; now-start < length; now += us {
 					if s.look(now, c); !s.slept && s.blocks(now, c) {

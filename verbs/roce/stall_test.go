@@ -7,6 +7,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // TestLateReceiver streams SENDs to a peer whose application starts late: the background goroutine uses up the receives
@@ -46,7 +47,7 @@ func TestSleeperLeaves(t *testing.T) {
 	a, b := newPair(t, pairOptions{})
 	e := b.device.e
 	e.lock()
-	e.await(job.Now() + e.clock.ticks(50*time.Millisecond)) // meanwhile the background goroutine leaves the sockets to this sleeper
+	e.await(tick.Now() + e.clock.Ticks(50*time.Millisecond)) // meanwhile the background goroutine leaves the sockets to this sleeper
 	e.unlock()
 	check(t, a.qp.PostSend([]verbs.SendRequest{{
 		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -120,11 +121,11 @@ func TestPingPongDoesNotAllocate(t *testing.T) {
 
 // sliceAllocations runs a job past its start and then in slices: the allocations of one, and the messages of all.
 func sliceAllocations(t *testing.T, a *end, r job.Runner) (n float64, messages uint64) {
-	slice := a.device.e.clock.ticks(5 * time.Millisecond)
+	slice := a.device.e.clock.Ticks(5 * time.Millisecond)
 	var p job.Progress
 	var err error
 	for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
-		p, err = r.Run(job.Now() + slice)
+		p, err = r.Run(tick.Now() + slice)
 		check(t, err)
 		if time.Now().After(deadline) {
 			t.Fatalf("%d messages in a minute", p.Completed)
@@ -132,7 +133,7 @@ func sliceAllocations(t *testing.T, a *end, r job.Runner) (n float64, messages u
 	}
 	before := p.Completed
 	n = testing.AllocsPerRun(20, func() {
-		if p, err = r.Run(job.Now() + slice); err != nil {
+		if p, err = r.Run(tick.Now() + slice); err != nil {
 			t.Error(err)
 		}
 	})

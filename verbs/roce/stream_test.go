@@ -10,6 +10,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // runJob runs a job to its end on a thread of its own.
@@ -23,9 +24,9 @@ func runJob(t testing.TB, d *device, j *job.Job, pin int) (job.Progress, error) 
 		return job.Progress{}, err
 	}
 	defer func() { check(t, r.Close()) }()
-	slice := d.e.clock.ticks(8 * time.Millisecond)
+	slice := d.e.clock.Ticks(8 * time.Millisecond)
 	for {
-		p, err := r.Run(job.Now() + slice)
+		p, err := r.Run(tick.Now() + slice)
 		if err != nil || p.Done {
 			return p, err
 		}
@@ -159,10 +160,10 @@ func TestSmallMessagesAcknowledged(t *testing.T) {
 		check(t, from.post(&r))
 	}
 	for from.kick(); from.send.next != from.send.tail; {
-		from.e.transmit(job.Now())
+		from.e.transmit(tick.Now())
 	}
 	from.e.out.Flush()
-	c, now := &to.e.out.Sent, job.Now()
+	c, now := &to.e.out.Sent, tick.Now()
 	to.e.lastRound = now // however long this thread had no processor: a late round takes everything
 	for begun, sent := time.Now(), c.Packets; c.Packets == sent; to.e.round(now, 1) {
 		if time.Since(begun) > 10*time.Second {

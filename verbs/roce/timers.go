@@ -1,11 +1,11 @@
 package roce
 
-import "github.com/gobw/gobw/verbs/job"
+import "github.com/gobw/gobw/verbs/tick"
 
 // clock makes sure that the engine looks at the queue pair when its requester wants that.
 func (q *queuePair) clock() {
 	at := q.request.deadline()
-	if at == never {
+	if at == tick.Never {
 		return
 	}
 	if !q.timed {
@@ -16,15 +16,15 @@ func (q *queuePair) clock() {
 }
 
 // timer makes sure that the engine looks at its clocks at a time.
-func (e *engine) timer(at job.Ticks) {
+func (e *engine) timer(at tick.Time) {
 	if at < e.nextTimer {
 		e.nextTimer = at
 	}
 }
 
 // runTimers gives every queue pair whose deadline has come its tick.
-func (e *engine) runTimers(now job.Ticks) {
-	e.nextTimer = never
+func (e *engine) runTimers(now tick.Time) {
+	e.nextTimer = tick.Never
 	for i := 0; i < len(e.timed); i++ {
 		q := e.timed[i]
 		if now >= q.request.deadline() {
@@ -35,7 +35,7 @@ func (e *engine) runTimers(now job.Ticks) {
 			continue
 		}
 		next := q.request.deadline()
-		if next == never {
+		if next == tick.Never {
 			e.untime(q)
 			i--
 			continue

@@ -4,8 +4,8 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // A queue pair does here what its requester says: it looks at memory, makes packets and completes requests.
@@ -32,7 +32,7 @@ var requestOperations = [...]operations{
 }
 
 // sendSome sends up to quantum packets.
-func (q *queuePair) sendSome(now job.Ticks, quantum int) (sent int, why outcome) {
+func (q *queuePair) sendSome(now tick.Time, quantum int) (sent int, why outcome) {
 	r := &q.request
 	if r.mends.n > 0 && r.rnrAt == 0 {
 		sent = q.mend(now)
@@ -170,7 +170,7 @@ func (q *queuePair) gone(index uint32) {
 }
 
 // mend sends again what was lost, out of turn, and returns how many packets that took.
-func (q *queuePair) mend(now job.Ticks) (sent int) {
+func (q *queuePair) mend(now tick.Time) (sent int) {
 	r := &q.request
 	for ; r.mends.n > 0; r.mends.drop() {
 		x := r.mends.list[0]
@@ -360,7 +360,7 @@ func (q *queuePair) ask(w *sendWork, k, end uint32) {
 }
 
 // onResponse handles a packet from the peer's responder.
-func (q *queuePair) onResponse(p *wire.Packet, now job.Ticks) {
+func (q *queuePair) onResponse(p *wire.Packet, now tick.Time) {
 	r := &q.request
 	if q.state != verbs.StateRTS && q.state != verbs.StateSQD || q.transport != verbs.RC {
 		return
@@ -404,10 +404,10 @@ func (q *queuePair) onResponse(p *wire.Packet, now job.Ticks) {
 }
 
 // onTick lets the requester's clocks run.
-func (q *queuePair) onTick(now job.Ticks) { q.conclude(q.request.onTick(now), now) }
+func (q *queuePair) onTick(now tick.Time) { q.conclude(q.request.onTick(now), now) }
 
 // conclude does what a verdict says.
-func (q *queuePair) conclude(v verdict, now job.Ticks) {
+func (q *queuePair) conclude(v verdict, now tick.Time) {
 	r, p, c := &q.request, q.path, &q.e.count
 	switch v.event {
 	case noEvent:

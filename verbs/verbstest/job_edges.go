@@ -8,11 +8,12 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // testJobEdges is what jobs meet besides their own work: what others left behind, and queue pairs that are not ready.
 func testJobEdges(t *testing.T, s *suite) {
-	clock := job.StartTickClock()
+	clock := tick.Start()
 	millisecond := job.Ticks(clock.PerNanosecond() * 1e6)
 	for _, e := range []engine{byReference, byDevice} {
 		t.Run("after an abandoned job by "+string(e), func(t *testing.T) { testAbandonedJob(t, s, e, millisecond) })

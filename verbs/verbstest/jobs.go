@@ -11,6 +11,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // ringReceives is how many receives an end keeps posted.
@@ -72,7 +73,7 @@ type outcome struct {
 // testJobs runs every shape of job by the reference and by the device, in all combinations, and compares what they did. In 'make
 // quick' both ends are of one kind: each loop runs each case all the same.
 func testJobs(t *testing.T, s *suite) {
-	clock := job.StartTickClock()
+	clock := tick.Start()
 	perMillisecond := clock.PerNanosecond() * 1e6
 	for _, c := range jobCases(s) {
 		t.Run(c.name, func(t *testing.T) {

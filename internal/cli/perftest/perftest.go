@@ -30,7 +30,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Exit codes under perftest's names.
@@ -69,7 +69,7 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 		fmt.Fprintf(out.Err, " --perftest-version: %v\n", err)
 		return PerftestFailed
 	}
-	r := testRun{v: v, out: out, clock: job.StartTickClock()}
+	r := testRun{v: v, out: out, clock: tick.Start()}
 	if err := r.run(ctx); err != nil {
 		r.explain(err)
 		return r.status(err)
@@ -99,7 +99,7 @@ func explainUsage(tool perftestcli.Tool, err error, out output.Streams) {
 type testRun struct {
 	v         perftestcli.Invocation
 	out       output.Streams
-	clock     job.TickClock
+	clock     tick.Clock
 	text      *perftestcli.Text
 	json      *perftestcli.Document
 	providers []verbs.Provider // of devices; nil: those of this machine

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Socket is an unconnected UDP socket bound to a port of one local address. It belongs to one goroutine at a time.
@@ -21,10 +22,10 @@ type Socket struct {
 	system
 }
 
-// NewSocket describes a socket that nothing arrives at but by hand; [Open] opens one. ticksPerSecond is of the clock by which
-// packets are received.
-func NewSocket(local netip.Addr, zone uint32, port uint16, ticksPerSecond float64) *Socket {
-	return &Socket{Local: local.WithZone("").Unmap(), Zone: zone, Port: port, sources: newSourceTable(ticksPerSecond)}
+// NewSocket describes a socket that nothing arrives at but by hand; [Open] opens one. Packets are received by
+// the clock.
+func NewSocket(local netip.Addr, zone uint32, port uint16, clock tick.Rate) *Socket {
+	return &Socket{Local: local.WithZone("").Unmap(), Zone: zone, Port: port, sources: newSourceTable(clock)}
 }
 
 // Received is what one receive has brought: packets of one source, all of Segment bytes but the last.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/gobw/gobw/verbs/tick"
 	"golang.org/x/sys/unix"
 )
 
@@ -72,8 +73,8 @@ type multiMessage struct {
 
 // Open binds a local address; zone is the index of its interface. A multicast group is joined there, and may be bound by
 // others, too.
-func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, ticksPerSecond float64) (*Socket, error) {
-	s := NewSocket(local, zone, port, ticksPerSecond)
+func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, clock tick.Rate) (*Socket, error) {
+	s := NewSocket(local, zone, port, clock)
 	local = s.Local
 	family := syscall.AF_INET
 	if local.Is6() {

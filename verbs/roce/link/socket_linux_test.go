@@ -30,7 +30,7 @@ func TestServiceOnTheWire(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := Open(tt.address, 0, wire.Port, 1<<16, 1e9)
+			s, err := Open(tt.address, 0, wire.Port, 1<<16, 1)
 			check(t, err)
 			defer func() { check(t, s.Close()) }()
 			for _, o := range tt.want {

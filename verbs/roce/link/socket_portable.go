@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // sockaddr is an address as package net wants it.
@@ -50,8 +52,8 @@ const (
 )
 
 // Open binds a local address; zone is the index of its interface.
-func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, ticksPerSecond float64) (*Socket, error) {
-	s := NewSocket(local, zone, port, ticksPerSecond)
+func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, clock tick.Rate) (*Socket, error) {
+	s := NewSocket(local, zone, port, clock)
 	if s.Local.IsMulticast() {
 		return nil, errNoMulticast
 	}

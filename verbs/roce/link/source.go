@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Source is where packets come from: an address and UDP port of a peer, and what checking their ICRC takes.
@@ -27,7 +28,7 @@ type sourceTable struct {
 	other  Source                  // of the latest datagram if it is not in slots
 	seed   uint64                  // so that nobody knows who shares a place with whom
 
-	perMillisecond float64 // ticks of the clock by which packets are received
+	clock tick.Rate // by which packets are received
 }
 
 const (
@@ -35,8 +36,8 @@ const (
 	maxAddresses = 512
 )
 
-func newSourceTable(ticksPerSecond float64) sourceTable {
-	return sourceTable{slots: make([]Source, sourceSlots), seed: rand.Uint64() | 1, ids: map[netip.Addr]*numbers{}, perMillisecond: ticksPerSecond / 1000}
+func newSourceTable(clock tick.Rate) sourceTable {
+	return sourceTable{slots: make([]Source, sourceSlots), seed: rand.Uint64() | 1, ids: map[netip.Addr]*numbers{}, clock: clock}
 }
 
 func (t *sourceTable) slot(addr netip.Addr, port uint16) *Source {
@@ -93,7 +94,7 @@ func (s *Socket) source() *Source {
 }
 
 // Verify checks a packet's ICRC and returns its IPv4 ID. place is its place in what the kernel joined.
-func (x *Source) Verify(b []byte, place uint16, now int64) (id uint16, ok bool) {
+func (x *Source) Verify(b []byte, place uint16, now tick.Time) (id uint16, ok bool) {
 	if id, ok = x.flow.Solve(b, place); !ok {
 		return 0, false
 	}
@@ -104,7 +105,7 @@ func (x *Source) Verify(b []byte, place uint16, now int64) (id uint16, ok bool) 
 	if x.ids == nil {
 		x.ids = &numbers{}
 	}
-	if !x.ids.expects(id, now, x.Socket.sources.perMillisecond) {
+	if !x.ids.expects(id, now, x.Socket.sources.clock) {
 		return 0, false
 	}
 	if !x.known {
@@ -134,7 +135,7 @@ type numbers struct {
 	strangers uint8  // packets in a row that did not fit
 	stranger  uint16 // ID of the latest
 	last      uint16 // counter
-	at        int64
+	at        tick.Time
 }
 
 type numbering uint8
@@ -158,7 +159,7 @@ const (
 )
 
 // expects tells whether a packet with this ID, which is not its place, may come from the source, and learns from it.
-func (n *numbers) expects(id uint16, now int64, perMillisecond float64) bool {
+func (n *numbers) expects(id uint16, now tick.Time, clock tick.Rate) bool {
 	switch {
 	case n.way == inNoWay:
 		return true
@@ -168,7 +169,7 @@ func (n *numbers) expects(id uint16, now int64, perMillisecond float64) bool {
 	case n.way == unknownNumbers:
 		n.fits(byCounter, id, now)
 		return true
-	case n.way == byCounter && within(id, n.last, counterReach+n.idle(now, perMillisecond)):
+	case n.way == byCounter && within(id, n.last, counterReach+n.idle(now, clock)):
 		n.fits(byCounter, id, now)
 		return true
 	case n.way == byCounter && n.last-id <= counterBack:
@@ -188,7 +189,7 @@ func (n *numbers) expects(id uint16, now int64, perMillisecond float64) bool {
 }
 
 // fits notes a packet that was as expected.
-func (n *numbers) fits(way numbering, id uint16, now int64) {
+func (n *numbers) fits(way numbering, id uint16, now tick.Time) {
 	n.way, n.last, n.at, n.strangers = way, id, now, 0
 }
 
@@ -201,8 +202,8 @@ func (n *numbers) inPlace() {
 }
 
 // idle is how many ticks of the kernel's clock, at most 1000 a second, passed since the last packet.
-func (n *numbers) idle(now int64, perMillisecond float64) int {
-	return int(min(float64(now-n.at)/perMillisecond, 1<<16))
+func (n *numbers) idle(now tick.Time, clock tick.Rate) int {
+	return int(min(clock.Duration(now-n.at).Milliseconds(), 1<<16))
 }
 
 // within tells whether a number is beyond another by at most reach.

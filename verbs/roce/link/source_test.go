@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // newListener is a socket that nothing arrives at but by hand.
-func newListener() *Socket { return NewSocket(netip.MustParseAddr("127.2.0.1"), 0, wire.Port, 1e9) }
+func newListener() *Socket { return NewSocket(netip.MustParseAddr("127.2.0.1"), 0, wire.Port, 1) }
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -52,7 +53,7 @@ func TestNumbers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newListener()
-			now := int64(1)
+			now := tick.Time(1)
 			got := ""
 			for _, id := range tt.ids {
 				seen, ok := s.From(from.Addr(), from.Port()).Verify(sealed(t, s, from, 64, id), 0, now)
@@ -60,7 +61,7 @@ func TestNumbers(t *testing.T) {
 					t.Errorf("ID %d, want %d", seen, id)
 				}
 				got += map[bool]string{true: "1", false: "0"}[ok]
-				now += int64(tt.idle) + 1000
+				now += tick.Time(tt.idle) + 1000
 			}
 			if got != tt.want {
 				t.Errorf("accepted %s, want %s", got, tt.want)
@@ -80,7 +81,7 @@ func TestDamagedPackets(t *testing.T) {
 			b := bytes.Clone(good)
 			r := rand.New(rand.NewPCG(7, uint64(id)))
 			passed := 0
-			for i := range int64(count) {
+			for i := range tick.Time(count) {
 				x := s.From(from.Addr(), from.Port())
 				if i%64 == 0 {
 					if _, ok := x.Verify(good, 0, i); !ok {

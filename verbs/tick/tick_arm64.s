@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// func now() Ticks
+// func now() Time
 TEXT ·now(SB), NOSPLIT, $0-8
 	MRS  CNTVCT_EL0, R0
 	MOVD R0, ret+0(FP)

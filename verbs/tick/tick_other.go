@@ -1,9 +1,9 @@
 //go:build !amd64 && !arm64
 
-package job
+package tick
 
 import "time"
 
 var base = time.Now() //nolint:gochecknoglobals // the origin of a monotonic clock
 
-func now() Ticks { return Ticks(time.Since(base)) }
+func now() Time { return Time(time.Since(base)) }

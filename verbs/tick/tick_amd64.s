@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// func now() Ticks
+// func now() Time
 TEXT ·now(SB), NOSPLIT, $0-8
 	RDTSC
 	SHLQ $32, DX

@@ -1,3 +1,0 @@
-package job
-
-func now() Ticks

@@ -1,0 +1,3 @@
+package tick
+
+func now() Time
