@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -27,9 +28,8 @@ func TestMain(m *testing.M) {
 		for n := 0; ; n++ { //nolint:revive // for ever
 		}
 	case "fills its memory":
-		b := make([]byte, 1<<30)
-		for i := 0; i < len(b); i += 4096 {
-			b[i] = 1
+		for all := [][]byte{}; len(all) < 1<<10; { // of 16 MiB
+			all = append(all, bytes.Repeat([]byte{1}, 16<<20))
 		}
 	default:
 		_ = runTestProcess(context.Background()) // the server has been told
