@@ -35,40 +35,40 @@ type Document struct {
 
 // Environment is one end of a run.
 type Environment struct {
-	Host          string  `json:"host"`
-	OS            string  `json:"os"` // "Linux 6.1.0"
-	Arch          string  `json:"arch"`
-	CPU           string  `json:"cpu"`
-	CPUs          int     `json:"cpus"`
-	NUMANodes     int     `json:"numa_nodes"`
-	Governor      string  `json:"governor,omitempty"`
-	LLCBytes      int     `json:"llc_bytes,omitempty"`
-	PinnedCPU     int     `json:"pinned_cpu"`         // -1: not pinned
-	Priority      string  `json:"priority,omitempty"` // of the measuring threads: "normal", "realtime"
-	GoVersion     string  `json:"go_version"`
-	Version       string  `json:"version"`
-	Device        string  `json:"device"`
-	Provider      string  `json:"provider"`
-	Software      bool    `json:"software"`
-	Driver        string  `json:"driver,omitempty"`
-	Firmware      string  `json:"firmware,omitempty"`
-	Port          int     `json:"port"`
-	LinkLayer     string  `json:"link_layer"`
-	LinkBitsPerS  float64 `json:"link_bits_per_s"` // 0: no link rate (software device)
-	LinkState     string  `json:"link_state,omitempty"`
-	MTU           int     `json:"mtu"` // path MTU in force, bytes
-	GIDIndex      int     `json:"gid_index"`
-	GID           string  `json:"gid"`
-	GIDType       string  `json:"gid_type,omitempty"`
-	PostAPI       string  `json:"post_api,omitempty"` // how send requests reach a device of libibverbs: "post_send", "wr"
-	PCILinkSpeed  string  `json:"pci_link_speed,omitempty"`
-	PCILinkWidth  int     `json:"pci_link_width,omitempty"`
+	Host          string  `json:"host" fact:"host,changed"`
+	OS            string  `json:"os" fact:"system,changed"` // "Linux 6.1.0"
+	Arch          string  `json:"arch" fact:"architecture,unlike"`
+	CPU           string  `json:"cpu" fact:"CPU,unlike"`
+	CPUs          int     `json:"cpus" fact:"number of CPUs,unlike"`
+	NUMANodes     int     `json:"numa_nodes" fact:"NUMA nodes"`
+	Governor      string  `json:"governor,omitempty" fact:"governor,changed"`
+	LLCBytes      int     `json:"llc_bytes,omitempty" fact:"last-level cache"`
+	PinnedCPU     int     `json:"pinned_cpu" fact:"pinned CPU,changed" usual:"-1"`           // -1: not pinned
+	Priority      string  `json:"priority,omitempty" fact:"priority,changed" usual:"normal"` // of the measuring threads: "normal", "realtime"
+	GoVersion     string  `json:"go_version" fact:"Go,changed"`
+	Version       string  `json:"version" fact:"gobw,changed"`
+	Device        string  `json:"device" fact:"device,unlike"`
+	Provider      string  `json:"provider" fact:"provider,unlike"`
+	Software      bool    `json:"software" fact:"software device"`
+	Driver        string  `json:"driver,omitempty" fact:"driver,changed"`
+	Firmware      string  `json:"firmware,omitempty" fact:"firmware,changed"`
+	Port          int     `json:"port" fact:"port"`
+	LinkLayer     string  `json:"link_layer" fact:"link layer,unlike"`
+	LinkBitsPerS  float64 `json:"link_bits_per_s" fact:"link rate,unlike"` // 0: no link rate (software device)
+	LinkState     string  `json:"link_state,omitempty" fact:"link state"`
+	MTU           int     `json:"mtu" fact:"path MTU"` // path MTU in force, bytes
+	GIDIndex      int     `json:"gid_index" fact:"GID index"`
+	GID           string  `json:"gid" fact:"GID"`
+	GIDType       string  `json:"gid_type,omitempty" fact:"GID type"`
+	PostAPI       string  `json:"post_api,omitempty" fact:"posting interface"` // how send requests reach a device of libibverbs: "post_send", "wr"
+	PCILinkSpeed  string  `json:"pci_link_speed,omitempty" fact:"PCIe speed"`
+	PCILinkWidth  int     `json:"pci_link_width,omitempty" fact:"PCIe width,unlike"`
 	NUMANode      int     `json:"numa_node"`
-	TicksPerNs    float64 `json:"ticks_per_ns"`
-	ClockCostNs   float64 `json:"clock_cost_ns"`
-	Fabric        string  `json:"fabric,omitempty"` // network that the software device emulates
-	GOMAXPROCS    int     `json:"gomaxprocs"`
-	GCDuringRun   bool    `json:"gc_during_run"`
+	TicksPerNs    float64 `json:"ticks_per_ns" fact:"clock ticks a ns,anew"`
+	ClockCostNs   float64 `json:"clock_cost_ns" fact:"cost of a stamp,anew"`
+	Fabric        string  `json:"fabric,omitempty" fact:"emulated network,unlike"` // network that the software device emulates
+	GOMAXPROCS    int     `json:"gomaxprocs" fact:"GOMAXPROCS"`
+	GCDuringRun   bool    `json:"gc_during_run" fact:"garbage collection during the run"`
 	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals could reach the measuring thread
 	Rails         []Rail  `json:"rails,omitempty"` // each device, where the end ran several at once: what stands above is the first's
 }

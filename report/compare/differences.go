@@ -27,36 +27,6 @@ func (d Difference) is(by string) bool {
 	return by != "" && (found && fieldOf(what) == by || d.What == "label" && (by == "device" || by == "emulated_network"))
 }
 
-// fact is one thing about an end of a run.
-type fact struct {
-	what   string
-	refuse bool // to compare where it differs
-	get    func(e *report.Environment) string
-}
-
-func facts() []fact {
-	return []fact{
-		{"CPU", true, func(e *report.Environment) string { return e.CPU }},
-		{"architecture", true, func(e *report.Environment) string { return e.Arch }},
-		{"number of CPUs", true, func(e *report.Environment) string { return fmt.Sprint(e.CPUs) }},
-		{"device", true, func(e *report.Environment) string { return e.Device }},
-		{"provider", true, func(e *report.Environment) string { return e.Provider }},
-		{"link rate", true, func(e *report.Environment) string { return plain.Number(e.LinkBitsPerS/1e9) + " Gb/s" }},
-		{"link layer", true, func(e *report.Environment) string { return e.LinkLayer }},
-		{"PCIe width", true, func(e *report.Environment) string { return fmt.Sprint(e.PCILinkWidth) }},
-		{"emulated network", true, func(e *report.Environment) string { return e.Fabric }},
-		{"host", false, func(e *report.Environment) string { return e.Host }},
-		{"system", false, func(e *report.Environment) string { return e.OS }},
-		{"governor", false, func(e *report.Environment) string { return e.Governor }},
-		{"pinned CPU", false, func(e *report.Environment) string { return fmt.Sprint(e.PinnedCPU) }},
-		{"priority", false, func(e *report.Environment) string { return cmp.Or(e.Priority, "normal") }},
-		{"driver", false, func(e *report.Environment) string { return e.Driver }},
-		{"firmware", false, func(e *report.Environment) string { return e.Firmware }},
-		{"gobw", false, func(e *report.Environment) string { return e.Version }},
-		{"Go", false, func(e *report.Environment) string { return e.GoVersion }},
-	}
-}
-
 // Differences between set-ups: those that make figures incomparable, and those a comparison may be about.
 func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 	if a, b := labels(old), labels(new); a != b {
@@ -69,25 +39,23 @@ func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 		{"client", func(d *report.Document) *report.Environment { return &d.Client }},
 		{"server", func(d *report.Document) *report.Environment { return d.Server }},
 	} {
-		all := func(docs []*report.Document, f fact) string {
+		all := func(docs []*report.Document, i int) string {
 			var values []string
 			for _, d := range docs {
 				if e := end.of(d); e != nil {
-					values = plain.AddNew(values, f.get(e))
+					values = plain.AddNew(values, e.Facts()[i].Value)
 				}
 			}
 			slices.Sort(values)
 			return strings.Join(values, " and ")
 		}
-		for _, f := range facts() {
-			a, b := all(old, f), all(new, f)
-			if a == b && (!f.refuse || !strings.Contains(a, " and ") || f.what == "CPU") {
-				continue
-			}
-			d := Difference{What: end.name + " " + f.what, Old: a, New: b}
-			if f.refuse {
+		for i, f := range (&report.Environment{}).Facts() {
+			a, b := all(old, i), all(new, i)
+			d, several := Difference{What: end.name + " " + f.Name, Old: a, New: b}, strings.Contains(a, " and ") && f.Name != "CPU"
+			switch {
+			case f.Means == "unlike" && (a != b || several):
 				unlike = append(unlike, d)
-			} else {
+			case f.Means == "changed" && a != b:
 				changed = append(changed, d)
 			}
 		}
@@ -102,21 +70,18 @@ func SetUp(d *report.Document) string {
 	if d.Label != "" {
 		parts = append(parts, d.Label)
 	}
-	for _, f := range facts() {
-		if !f.refuse {
+	var other []report.Fact
+	if d.Server != nil {
+		other = d.Server.Facts()
+	}
+	for i, here := range d.Client.Facts() {
+		if here.Means != "unlike" {
 			continue
 		}
-		here, there := f.get(&d.Client), ""
-		if d.Server != nil {
-			there = f.get(d.Server)
-		}
-		switch none := f.get(&report.Environment{}); {
-		case d.Server == nil || here == there:
-			if here != none {
-				parts = append(parts, f.what+" "+here)
-			}
-		default:
-			parts = append(parts, f.what+" "+cmp.Or(here, "none")+" to "+cmp.Or(there, "none"))
+		if len(other) > 0 && other[i].Value != here.Value {
+			parts = append(parts, here.Name+" "+cmp.Or(here.Value, "none")+" to "+cmp.Or(other[i].Value, "none"))
+		} else if here.Known {
+			parts = append(parts, here.Name+" "+here.Value)
 		}
 	}
 	return strings.Join(parts, ", ")

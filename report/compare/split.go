@@ -12,7 +12,7 @@ import (
 
 // fieldNames are all fields that --by knows: of plans, and of set-ups.
 func fieldNames() []string {
-	out := slices.Concat(report.PlanFields(), noncontig.PlanFields(), plain.Each(facts(), func(f fact) string { return fieldOf(f.what) }))
+	out := slices.Concat(report.PlanFields(), noncontig.PlanFields(), plain.Each((&report.Environment{}).Facts(), func(f report.Fact) string { return fieldOf(f.Name) }))
 	slices.Sort(out)
 	return slices.Compact(out)
 }

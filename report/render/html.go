@@ -63,6 +63,7 @@ type pageCell struct {
 type fact struct {
 	Name   string
 	Values []string
+	anew   bool // measured each time
 }
 
 // documentsHTML writes one page that needs no network: what was measured, on what, all tables, and all pictures as inline SVG.
@@ -192,7 +193,7 @@ func tellOnce(docs []pageDocument) {
 		d.Unlike = first.Name
 		d.Facts = slices.DeleteFunc(d.Facts, func(f fact) bool {
 			same := func(g fact) bool { return g.Name == f.Name && slices.Equal(g.Values, f.Values) }
-			return f.Name == clockFact || slices.ContainsFunc(first.Facts, same) // what a stamp costs is measured anew each time
+			return f.anew || slices.ContainsFunc(first.Facts, same)
 		})
 	}
 }
@@ -222,89 +223,19 @@ func pageTableOf(g grid) pageTable {
 	return t
 }
 
-const clockFact = "clock"
-
-// facts lists what is known of each end; a row that is empty everywhere is left out.
+// facts lists what is known of each end; a row of which nothing is known anywhere is left out.
 func facts(envs []*report.Environment) []fact {
 	var out []fact
-	add := func(name string, f func(e *report.Environment) string) {
-		row := fact{Name: name}
-		empty := true
+	for i, f := range envs[0].Facts() {
+		row, known := fact{Name: f.Name, anew: f.Means == "anew"}, false
 		for _, e := range envs {
-			v := f(e)
-			empty = empty && v == ""
-			row.Values = append(row.Values, v)
+			of := e.Facts()[i]
+			known = known || of.Known
+			row.Values = append(row.Values, of.Value)
 		}
-		if !empty {
+		if known {
 			out = append(out, row)
 		}
 	}
-	machineFacts(add)
-	deviceFacts(add)
-	softwareFacts(add)
 	return out
 }
-
-// addFact adds a row of the environment: what it is called, and how it reads of an end.
-type addFact func(name string, read func(e *report.Environment) string)
-
-func machineFacts(add addFact) {
-	add("host", func(e *report.Environment) string { return e.Host })
-	add("system", func(e *report.Environment) string { return strings.TrimSpace(e.OS + " " + e.Arch) })
-	add("CPU", func(e *report.Environment) string { return e.CPU })
-	add("CPUs", func(e *report.Environment) string { return count(e.CPUs) })
-	add("NUMA nodes", func(e *report.Environment) string { return count(e.NUMANodes) })
-	add("measured on CPU", func(e *report.Environment) string {
-		if e.PinnedCPU < 0 {
-			return "not pinned"
-		}
-		return strconv.Itoa(e.PinnedCPU)
-	})
-	add("priority", func(e *report.Environment) string { return e.Priority })
-	add("governor", func(e *report.Environment) string { return e.Governor })
-	add("last-level cache", func(e *report.Environment) string {
-		return plain.When(e.LLCBytes != 0, "%.4g MiB", float64(e.LLCBytes)/(1<<20))
-	})
-}
-
-func deviceFacts(add addFact) {
-	add("device", func(e *report.Environment) string {
-		return e.Device + plain.When(e.Provider != "", " (%s)", e.Provider) + plain.When(e.Software, ", software")
-	})
-	add("driver, firmware", func(e *report.Environment) string { return strings.Trim(e.Driver+" "+e.Firmware, " ") })
-	add("port", func(e *report.Environment) string { return count(e.Port) })
-	add("link", func(e *report.Environment) string {
-		rate := plain.When(e.LinkBitsPerS > 0, " %s Gb/s", plain.Number(e.LinkBitsPerS/1e9))
-		return strings.TrimSpace(e.LinkLayer + rate + " " + e.LinkState)
-	})
-	add("PCIe", func(e *report.Environment) string {
-		return e.PCILinkSpeed + plain.When(e.PCILinkWidth != 0, " x%d", e.PCILinkWidth)
-	})
-	add("path MTU", func(e *report.Environment) string { return plain.When(e.MTU != 0, "%d B", e.MTU) })
-	add("GID", func(e *report.Environment) string {
-		if e.GID == "" {
-			return ""
-		}
-		return strings.TrimSpace(e.GID + plain.When(e.GIDIndex >= 0, " (index %d)", e.GIDIndex) + " " + e.GIDType)
-	})
-	add("posting interface", func(e *report.Environment) string { return plain.When(e.PostAPI != "", "ibv_%s", e.PostAPI) })
-	add("emulated network", func(e *report.Environment) string { return e.Fabric })
-}
-
-func softwareFacts(add addFact) {
-	add(clockFact, func(e *report.Environment) string {
-		return plain.When(e.TicksPerNs != 0, "%.4g ticks/ns, a stamp costs %.3g ns", e.TicksPerNs, e.ClockCostNs)
-	})
-	add("Go", func(e *report.Environment) string { return e.GoVersion })
-	add("gobw", func(e *report.Environment) string { return e.Version })
-	add("GOMAXPROCS", func(e *report.Environment) string { return count(e.GOMAXPROCS) })
-	add("garbage collection", func(e *report.Environment) string {
-		if e.GCDuringRun {
-			return "on during the run"
-		}
-		return "off during the run"
-	})
-}
-
-// count is a number; 0 is not known.
-func count(n int) string { return plain.When(n != 0, "%d", n) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,7 +61,7 @@ func (f *Flags) Config() (Config, error) {
 			s.draft = strings.TrimSuffix(path, ".json") + ".partial.json"
 		}
 		for _, other := range f.save[:i] {
-			wrong.If(other == path && !strings.HasPrefix(path, "/dev/"), "--save %s is given twice", path)
+			wrong.If(filepath.Clean(other) == filepath.Clean(path) && !strings.HasPrefix(path, "/dev/"), "--save %s is given twice", path)
 		}
 		c.Saves = append(c.Saves, s)
 	}

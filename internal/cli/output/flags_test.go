@@ -40,7 +40,7 @@ func TestDeliver(t *testing.T) {
 	if printed.String() != "latex" || string(md) != "markdown" || c.Document() != path("a.json") {
 		t.Errorf("printed %q, in a.md %q, the document is %s", &printed, md, c.Document())
 	}
-	if _, err := configOf(t, "--save", "a.doc", "--save", "b.md", "--save", "b.md", "--format", "tabel"); err == nil || strings.Count(err.Error(), "\n") != 2 {
+	if _, err := configOf(t, "--save", "a.doc", "--save", "b.md", "--save", "./b.md", "--format", "tabel"); err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three mistakes: %v", err)
 	}
 }

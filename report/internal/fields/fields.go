@@ -112,11 +112,10 @@ func Say[T any](p T, name string) string {
 }
 
 // say is a field in words, and whether its value is not the usual one.
-func say(f reflect.StructField, v reflect.Value) (words string, unusual bool) {
-	words, _, _ = strings.Cut(f.Tag.Get("words"), ",")
+func say(f reflect.StructField, v reflect.Value) (said string, unusual bool) {
+	words, _, _ := strings.Cut(f.Tag.Get("words"), ",")
 	words, otherwise, _ := strings.Cut(words, "|")
-	value := text(nameOf(f), v)
-	unusual = !v.IsZero() && value != f.Tag.Get("usual")
+	value, unusual := Text(f, v)
 	switch {
 	case words == "":
 		words = strings.ReplaceAll(nameOf(f), "_", " ") + " %s"
@@ -127,9 +126,20 @@ func say(f reflect.StructField, v reflect.Value) (words string, unusual bool) {
 	return strings.Replace(strings.Replace(words, "(s)", plural, 1), "%s", value, 1), unusual
 }
 
-// text is a value in the unit that its name ends in.
+// Text is a value in the unit that the field's name ends in, and whether it is not the usual one.
+func Text(f reflect.StructField, v reflect.Value) (value string, unusual bool) {
+	value = text(nameOf(f), v)
+	return value, !v.IsZero() && value != f.Tag.Get("usual")
+}
+
 func text(name string, v reflect.Value) string {
 	switch {
+	case strings.HasSuffix(name, "cost_ns"): // of a clock: less than a time has room for
+		return plain.Number(v.Float()) + " ns"
+	case strings.HasSuffix(name, "_per_ns"):
+		return plain.Number(v.Float())
+	case strings.HasSuffix(name, "llc_bytes"):
+		return plain.Bytes(float64(v.Int()))
 	case strings.HasSuffix(name, "_bits_per_s"):
 		return plain.Number(v.Float()/1e9) + " Gb/s"
 	case strings.HasSuffix(name, "_ns"):

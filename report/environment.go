@@ -1,0 +1,33 @@
+package report
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/gobw/gobw/report/internal/fields"
+)
+
+// Fact is one thing about an end of a run: a field of [Environment] with a tag "fact", which has its name and what it means where it
+// is another: "unlike", the figures cannot be compared; "changed", a comparison may be about it; "anew", it is measured each time.
+type Fact struct {
+	Name, Value string
+	Known       bool // it is not the usual value, or none
+	Means       string
+}
+
+// Facts are those of an end in the order of its fields.
+func (e *Environment) Facts() []Fact {
+	var out []Fact
+	v := reflect.ValueOf(e).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if name, means, _ := strings.Cut(f.Tag.Get("fact"), ","); name != "" {
+			value, unusual := fields.Text(f, v.Field(i))
+			if value == "" {
+				value = f.Tag.Get("usual")
+			}
+			out = append(out, Fact{name, value, unusual, means})
+		}
+	}
+	return out
+}
