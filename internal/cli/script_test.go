@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,8 +72,9 @@ func scriptPrometheus(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Logf("%s is not read: no package python3-prometheus-client", args[0])
 		return
 	}
-	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command(python, filepath.Join(filepath.Dir(here), "../../report/internal/openmetrics/testdata/prometheus.py"))
+	parser, err := filepath.Abs("../../report/internal/openmetrics/testdata/prometheus.py")
+	ts.Check(err)
+	cmd := exec.Command(python, parser)
 	cmd.Stdin = strings.NewReader(ts.ReadFile(args[0]))
 	out, err := cmd.CombinedOutput()
 	if (err != nil) != neg {
