@@ -245,10 +245,12 @@ func (r *Runner) Run(until job.Ticks) (job.Progress, *Failure) {
 		if place, send := place(f.Message); send && f.Lane >= 0 {
 			f.Message = r.messageNumber(f.Lane, place)
 		}
-		if f.Kind == BadPost {
+		switch f.Kind {
+		case BadPost:
 			f.Message = uint64(r.lanes[f.Lane].posted)
-		} else if f.Kind == BadReceive {
+		case BadReceive:
 			f.Message = uint64(r.lanes[f.Lane].receives_posted)
+		default:
 		}
 		return r.progress(false), f
 	}
