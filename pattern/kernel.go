@@ -35,7 +35,7 @@ const (
 	flagAhead         // ask for cache lines ahead of the copy
 	flagStream        // store past the cache
 	flagNear          // lines come from the second-level cache
-	flagEven          // a list of blocks of one length, which is 64, 128 or a multiple of 256 bytes
+	flagEven          // a list of blocks of 64 bytes, or of 128
 )
 
 // copyArgs is the argument of a kernel: n1 rows of n0 blocks. It lies outside the Go heap; internal/yardstick has its
@@ -177,7 +177,7 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (job.Work,
 // even tells whether blocks are of one length that the kernels of even lists copy.
 func even(blocks []Block) bool {
 	n := blocks[0].Length
-	return (n == 64 || n == 128 || n%256 == 0) && !slices.ContainsFunc(blocks, func(b Block) bool { return b.Length != n })
+	return (n == 64 || n == 128) && !slices.ContainsFunc(blocks, func(b Block) bool { return b.Length != n })
 }
 
 // tune decides, from what was measured (see the benchmarks), how the kernel treats the caches. Where strided memory

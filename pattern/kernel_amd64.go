@@ -63,11 +63,9 @@ func kernelFor(isa string, op operation, flags uint32) func(unsafe.Pointer) {
 // listKernel is the kernel of lists of blocks.
 func listKernel(isa string, flags uint32) func(unsafe.Pointer) {
 	rows := copyListAVX2
-	stream, ahead, near, even := flags&flagStream != 0, flags&flagAhead != 0, flags&flagNear != 0, flags&flagEven != 0
+	wide, stream, ahead, near := isa == "avx512", flags&flagStream != 0, flags&flagAhead != 0, flags&flagNear != 0
+	even := wide && flags&flagEven != 0
 	switch {
-	case isa == "avx2" && ahead:
-		rows = copyListAheadAVX2
-	case isa == "avx2":
 	case even && stream && ahead && flags&flagUnpack == 0:
 		rows = copyEvenStreamAheadAVX512
 	case even && stream:
@@ -78,14 +76,12 @@ func listKernel(isa string, flags uint32) func(unsafe.Pointer) {
 		rows = copyEvenNearAVX512
 	case even:
 		rows = copyEvenAVX512
-	case stream && ahead && flags&flagUnpack == 0:
+	case wide && stream && ahead && flags&flagUnpack == 0:
 		rows = copyListStreamAheadAVX512
-	case stream:
+	case wide && stream:
 		rows = copyListStreamAVX512
 	case ahead:
-		rows = copyListAheadAVX512
-	default:
-		rows = copyListAVX512
+		rows = copyListAheadAVX2
 	}
 	return func(arg unsafe.Pointer) {
 		a := (*copyArgs)(arg)
@@ -99,12 +95,6 @@ func listKernel(isa string, flags uint32) func(unsafe.Pointer) {
 		}
 	}
 }
-
-//go:noescape
-func copyListAVX512(a *copyArgs, strided, packed unsafe.Pointer)
-
-//go:noescape
-func copyListAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
 
 //go:noescape
 func copyListStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer)

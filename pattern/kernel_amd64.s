@@ -481,10 +481,6 @@ done:
 // R8 entry, R9 end of the list, R10 strided memory, R11 packed memory, R12 from an entry to the one asked for, R13 flags,
 // R14 arguments, R15 passes left. Within a block AX is the offset, CX the length, DX the length less 64, BX what is asked.
 
-#define LINEZ(AT) \
-	VMOVDQU64 (SI)(AT*1), Z0; \
-	VMOVDQU64 Z0, (DI)(AT*1)
-
 #define LINESTREAM(AT) \
 	VMOVDQU64 (SI)(AT*1), Z0; \
 	VMOVNTDQ Z0, (DI)(AT*1)
@@ -592,18 +588,6 @@ one: \
 done: \
 	VZEROUPPER
 
-// func copyListAVX512(a *copyArgs, strided, packed unsafe.Pointer)
-TEXT ·copyListAVX512(SB), NOSPLIT, $0-24
-	LOADLIST
-	LIST(LINEZ, NOASK, NOASK)
-	RET
-
-// func copyListAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
-TEXT ·copyListAheadAVX512(SB), NOSPLIT, $0-24
-	LOADLIST
-	LIST(LINEZ, ASKENTRY, ASKLINE)
-	RET
-
 // func copyListStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer): whole lines past the cache.
 TEXT ·copyListStreamAVX512(SB), NOSPLIT, $0-24
 	LOADLIST
@@ -630,8 +614,8 @@ TEXT ·copyListAheadAVX2(SB), NOSPLIT, $0-24
 	LIST(LINEY, ASKENTRY, ASKLINE)
 	RET
 
-// The kernels of even lists copy blocks of 64, 128 or a multiple of 256 bytes, all alike: four lines at a time, without a
-// look at lengths. Registers as in the list kernels, but CX is the block's bytes, DX the entry that begins the last whole
+// The kernels of even lists copy blocks of 64 or 128 bytes, all alike: four lines at a time, without a look at lengths. Longer
+// ones gain nothing from that. Registers as in the list kernels, but CX is the block's bytes, DX the entry that begins the last whole
 // group, and R13 scratch.
 
 #define NEXTPASS(STEP) \
@@ -672,14 +656,7 @@ TEXT ·copyListAheadAVX2(SB), NOSPLIT, $0-24
 	ASKONE(0, 16); \
 	PREFETCHT0 64(R10)(R13*1)
 
-#define ASKQUADS \
-	PREFETCHT0 (BX); \
-	PREFETCHT0 64(BX); \
-	PREFETCHT0 128(BX); \
-	PREFETCHT0 192(BX); \
-	ADDQ $256, BX
-
-#define EVEN(MOVES, ASK4, ASK2, ENTRY, ASKQUAD) \
+#define EVEN(MOVES, ASK4, ASK2) \
 	MOVQ  16(R14), CX; \
 	TESTQ R15, R15; \
 	JZ    done; \
@@ -689,7 +666,6 @@ pass: \
 	JNZ   unpack; \
 	CMPQ  CX, $128; \
 	JEQ   pack2; \
-	JGT   packQuads; \
 	LEAQ  -48(R9), DX; \
 	CMPQ  R8, DX; \
 	JGE   pack1; \
@@ -729,27 +705,11 @@ pack2last: \
 	VMOVDQU64 Z1, 64(R11); \
 	ADDQ  $128, R11; \
 	JMP   packed; \
-packQuads: \
-	MOVQ  (R8), SI; \
-	ADDQ  R10, SI; \
-	ENTRY; \
-	ADDQ  $16, R8; \
-	MOVQ  CX, AX; \
-packQuad: \
-	ASKQUAD; \
-	MOVES((SI), 64(SI), 128(SI), 192(SI), (R11), 64(R11), 128(R11), 192(R11)); \
-	ADDQ  $256, SI; \
-	ADDQ  $256, R11; \
-	SUBQ  $256, AX; \
-	JNZ   packQuad; \
-	CMPQ  R8, R9; \
-	JLT   packQuads; \
 packed: \
 	NEXTPASS(40); \
 unpack: \
 	CMPQ  CX, $128; \
 	JEQ   unpack2; \
-	JGT   unpackQuads; \
 	LEAQ  -48(R9), DX; \
 	CMPQ  R8, DX; \
 	JGE   unpack1; \
@@ -789,21 +749,6 @@ unpack2last: \
 	VMOVDQU64 Z1, 64(R10)(AX*1); \
 	ADDQ  $128, R11; \
 	JMP   unpacked; \
-unpackQuads: \
-	MOVQ  (R8), SI; \
-	ADDQ  R10, SI; \
-	ENTRY; \
-	ADDQ  $16, R8; \
-	MOVQ  CX, AX; \
-unpackQuad: \
-	ASKQUAD; \
-	MOVES((R11), 64(R11), 128(R11), 192(R11), (SI), 64(SI), 128(SI), 192(SI)); \
-	ADDQ  $256, SI; \
-	ADDQ  $256, R11; \
-	SUBQ  $256, AX; \
-	JNZ   unpackQuad; \
-	CMPQ  R8, R9; \
-	JLT   unpackQuads; \
 unpacked: \
 	NEXTPASS(32); \
 done: \
@@ -812,32 +757,32 @@ done: \
 // func copyEvenAVX512(a *copyArgs, strided, packed unsafe.Pointer)
 TEXT ·copyEvenAVX512(SB), NOSPLIT, $0-24
 	LOADLIST
-	EVEN(BATCH, NOASK, NOASK, NOASK, NOASK)
+	EVEN(BATCH, NOASK, NOASK)
 	RET
 
 // func copyEvenNearAVX512(a *copyArgs, strided, packed unsafe.Pointer)
 TEXT ·copyEvenNearAVX512(SB), NOSPLIT, $0-24
 	LOADLIST
-	EVEN(LINES, NOASK, NOASK, NOASK, NOASK)
+	EVEN(LINES, NOASK, NOASK)
 	RET
 
 // func copyEvenAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer)
 TEXT ·copyEvenAheadAVX512(SB), NOSPLIT, $0-24
 	LOADLIST
-	EVEN(BATCH, ASKENTRIES4, ASKENTRIES2, ASKENTRY, ASKQUADS)
+	EVEN(BATCH, ASKENTRIES4, ASKENTRIES2)
 	RET
 
 // func copyEvenStreamAVX512(a *copyArgs, strided, packed unsafe.Pointer): past the cache.
 TEXT ·copyEvenStreamAVX512(SB), NOSPLIT, $0-24
 	LOADLIST
-	EVEN(STREAM, NOASK, NOASK, NOASK, NOASK)
+	EVEN(STREAM, NOASK, NOASK)
 	SFENCE
 	RET
 
 // func copyEvenStreamAheadAVX512(a *copyArgs, strided, packed unsafe.Pointer): the same, and asks ahead.
 TEXT ·copyEvenStreamAheadAVX512(SB), NOSPLIT, $0-24
 	LOADLIST
-	EVEN(STREAM, ASKENTRIES4, ASKENTRIES2, ASKENTRY, ASKQUADS)
+	EVEN(STREAM, ASKENTRIES4, ASKENTRIES2)
 	SFENCE
 	RET
 
