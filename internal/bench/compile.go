@@ -13,9 +13,6 @@ import (
 // one-sided test gets a job that only makes progress. Recorder, stop word, deadline and pace are the caller's to set.
 // count is the round's own; 0: the plan's.
 func (e *Endpoint) compile(size int, count uint64, peer []control.Address) (*job.Job, error) {
-	if len(peer) != len(e.qps) {
-		return nil, fmt.Errorf("compile: %d addresses of the peer for %d queue pairs", len(peer), len(e.qps))
-	}
 	p := e.plan
 	s := p.Lane(size, count)
 	j := &job.Job{Shape: job.Stream, CQs: e.cqs(), InGo: p.Point() != nil} // strategies that pack and others are compared

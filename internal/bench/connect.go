@@ -56,10 +56,7 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 			r.peer[q].LID = r.o.DLID
 		}
 	}
-	if err := r.checkPeer(); err != nil {
-		return err
-	}
-	if err := r.end.connect(r.peer); err != nil {
+	if err := r.end.connect(r.peer, r.o.Policy.Data); err != nil {
 		return err
 	}
 	if r.plan.SendsToGroup() {
@@ -98,28 +95,6 @@ const groupSpreads = 50 * time.Millisecond
 
 func setupOf(verb, device string, err error) error {
 	return &verbs.Error{Verb: verb, Device: device, Err: err}
-}
-
-// checkPeer refuses addresses that cannot be what the plan needs.
-func (r *run) checkPeer() error {
-	need := uint64(r.end.slots.RecvBytes())
-	for q, a := range r.peer {
-		if a.HasGID || !a.GID.IsZero() { // else a LID: the subnet manager's partition bounds it
-			if err := r.plan.CheckAddress(a.GID.Addr(), r.o.Policy.Data); err != nil {
-				return err
-			}
-		}
-		if r.end.group != nil && a.GID == r.end.group.gid {
-			return fmt.Errorf("both ends listen to the group %v, where each hears itself: leave --MGID (-M) out at one of them", a.GID)
-		}
-		if a.Bytes != 0 && a.Bytes < need && r.plan.Row().Addressed() {
-			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
-		}
-		if r.end.railOf(q).useGID && !a.HasGID {
-			return fmt.Errorf("this end uses GIDs, the peer sent none: give -x to both ends or to neither")
-		}
-	}
-	return nil
 }
 
 // noteEnvironments keeps both ends' descriptions.

@@ -281,7 +281,10 @@ func (e *Endpoint) addresses() []control.Address {
 }
 
 // connect moves the queue pairs to RTR, and to RTS where this end posts requests. RDMA CM has done that already.
-func (e *Endpoint) connect(peer []control.Address) error {
+func (e *Endpoint) connect(peer []control.Address, policy plan.DataPolicy) error {
+	if err := e.checkPeer(peer, policy); err != nil {
+		return err
+	}
 	for q, qp := range e.qps {
 		av := e.addressVector(q, peer[q])
 		if e.spec.RDMACM {
@@ -298,6 +301,31 @@ func (e *Endpoint) connect(peer []control.Address) error {
 			}
 			e.handles = append(e.handles, ah)
 			e.closers.add(ah)
+		}
+	}
+	return nil
+}
+
+// checkPeer refuses addresses that cannot be what the plan needs, or to which this end's traffic may not go.
+func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) error {
+	if len(peer) != len(e.qps) {
+		return fmt.Errorf("the peer sent %d addresses for %d queue pairs", len(peer), len(e.qps))
+	}
+	need := uint64(e.slots.RecvBytes())
+	for q, a := range peer {
+		if a.HasGID || !a.GID.IsZero() { // else a LID: the subnet manager's partition bounds it
+			if err := e.plan.CheckAddress(a.GID.Addr(), policy); err != nil {
+				return err
+			}
+		}
+		if e.group != nil && a.GID == e.group.gid {
+			return fmt.Errorf("both ends listen to the group %v, where each hears itself: leave --MGID (-M) out at one of them", a.GID)
+		}
+		if a.Bytes != 0 && a.Bytes < need && e.plan.Row().Addressed() {
+			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
+		}
+		if e.railOf(q).useGID && !a.HasGID {
+			return fmt.Errorf("this end uses GIDs, the peer sent none: give -x to both ends or to neither")
 		}
 	}
 	return nil

@@ -165,14 +165,7 @@ func (x *Exchange) find() error {
 func (x *Exchange) Connect(k int, peer []control.Address) error {
 	f := x.flows[k]
 	spec := f.plan.Spec()
-	if len(peer) != spec.QPs {
-		return fmt.Errorf("the peer sent %d addresses for %d queue pairs", len(peer), spec.QPs)
-	}
-	check := run{plan: f.plan, peer: peer, end: f.end}
-	if err := check.checkPeer(); err != nil {
-		return err
-	}
-	if err := f.end.connect(peer); err != nil {
+	if err := f.end.connect(peer, plan.DataPolicy{}); err != nil {
 		return err
 	}
 	var err error

@@ -331,8 +331,11 @@ func watchRun(r *run, d *notingDevice) (err error) {
 	peer := make([]control.Address, r.spec.QPs)
 	for q := range peer {
 		peer[q] = control.Address{QPN: 7, PSN: 1, RKey: 9, GID: notingGID(2).GID, HasGID: true, Outstanding: r.plan.Outstanding()}
+		if r.plan.SendsToGroup() {
+			peer[q].GID = verbs.GIDFromAddr(netip.MustParseAddr("239.1.2.3"))
+		}
 	}
-	if err := r.end.connect(peer); err != nil {
+	if err := r.end.connect(peer, plan.DataPolicy{}); err != nil {
 		return err
 	}
 	r.peer = peer

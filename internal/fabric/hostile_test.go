@@ -170,7 +170,7 @@ func measuring(t testing.TB) *measurer {
 		return d, at, err
 	}, Options: bench.ExchangeOptions{}}}
 	t.Cleanup(func() {
-		if err := m.close(); err != nil {
+		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -181,13 +181,12 @@ func measuring(t testing.TB) *measurer {
 func TestHostileRankZero(t *testing.T) {
 	m := measuring(t)
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, QPs: 1, Duration: time.Hour}
-	ask := func(kind string, body any) (any, error) {
+	ask := func(kind string, body any) (answer, error) {
 		q, err := frame.Of(kind, body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, answer, err := m.answer(t.Context(), q)
-		return answer, err
+		return m.answer(t.Context(), q)
 	}
 	refused := func(answer any, err error, want string) {
 		t.Helper()
@@ -204,7 +203,7 @@ func TestHostileRankZero(t *testing.T) {
 	refused(answer, err, `"error"`)
 	answer, err = ask(kindGo, GoOrder{Addresses: make([][][]control.Address, 1)})
 	refused(answer, err, "other flows are to run than were prepared")
-	if answer, err = ask(kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: spec}); err != nil || answer.(Facts).Rails[0].Error != "" {
+	if answer, err = ask(kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: spec}); err != nil || answer.Rail.Error != "" {
 		t.Fatal(answer, err)
 	}
 	answer, err = ask(kindPrepare, PrepareOrder{Flows: make([]Part, mostQueuePairs+1)})
@@ -257,7 +256,7 @@ func FuzzRankZero(f *testing.F) {
 			message(t, kindPrepare, PrepareOrder{Flows: []Part{{Initiates: true}}}),
 			{Kind: kind, Body: json.RawMessage(body)},
 		} {
-			_, _, _ = m.answer(ctx, q)
+			_, _ = m.answer(ctx, q)
 		}
 	})
 }

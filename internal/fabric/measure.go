@@ -38,9 +38,10 @@ func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Re
 func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
 	err := m.serve(ctx, in, out)
-	return errors.Join(err, m.close())
+	return errors.Join(err, m.Close())
 }
 
+// measurer is a [Worker] in the process that it runs in.
 type measurer struct {
 	cfg      MeasureConfig
 	device   verbs.Device
@@ -57,13 +58,12 @@ func (m *measurer) serve(ctx context.Context, in io.Reader, out io.Writer) error
 		if err != nil {
 			return err
 		}
-		kind, answer, err := m.answer(ctx, q)
+		answer, err := m.answer(ctx, q)
 		if err != nil {
 			return err
 		}
-		a, err := frame.Of(kind, answer)
-		if err == nil {
-			err = frame.Write(out, a)
+		if q, err = frame.Of(kindAnswer, answer); err == nil {
+			err = frame.Write(out, q)
 		}
 		if err != nil {
 			return err
@@ -71,22 +71,43 @@ func (m *measurer) serve(ctx context.Context, in io.Reader, out io.Writer) error
 	}
 }
 
-func (m *measurer) answer(ctx context.Context, q frame.Message) (kind string, answer any, err error) {
+// answer is what the process says to an order: what it was asked for, or why there is none.
+type answer struct {
+	Rail      Rail                `json:"rail"`
+	Addresses [][]control.Address `json:"addresses,omitempty"`
+	Flows     []Flow              `json:"flows,omitempty"`
+	Error     string              `json:"error,omitempty"`
+}
+
+func (m *measurer) answer(ctx context.Context, q frame.Message) (a answer, err error) {
+	var failed error
 	switch q.Kind {
 	case kindOpen:
-		o, err := frame.Decode[OpenOrder](q)
-		return kindFacts, Facts{Rails: []Rail{m.open(o)}}, err
+		var o OpenOrder
+		if o, err = frame.Decode[OpenOrder](q); err == nil {
+			a.Rail = m.Open(ctx, o, 0)
+		}
 	case kindPrepare:
-		p, err := frame.Decode[PrepareOrder](q)
-		return kindPrepared, m.prepare(p), err
+		var p PrepareOrder
+		if p, err = frame.Decode[PrepareOrder](q); err == nil {
+			a.Addresses, failed = m.Prepare(ctx, p)
+		}
 	case kindGo:
-		g, err := frame.Decode[GoOrder](q)
-		return kindResult, m.run(ctx, g), err
+		var g GoOrder
+		if g, err = frame.Decode[GoOrder](q); err == nil {
+			a.Flows, failed = m.Go(ctx, g, 0)
+		}
+	default:
+		err = fmt.Errorf("an order %.20q that nobody knows", q.Kind)
 	}
-	return "", nil, fmt.Errorf("an order %.20q that nobody knows", q.Kind)
+	if failed != nil {
+		a.Error = failed.Error()
+	}
+	return a, err
 }
 
-func (m *measurer) close() error {
+// Close implements [Worker].
+func (m *measurer) Close() error {
 	var errs []error
 	if m.exchange != nil {
 		errs = append(errs, m.exchange.Close())
@@ -98,51 +119,52 @@ func (m *measurer) close() error {
 	return errors.Join(errs...)
 }
 
-func (m *measurer) open(o OpenOrder) Rail {
+// Open implements [Worker].
+func (m *measurer) Open(_ context.Context, o OpenOrder, rail int) Rail {
 	if len(o.Rails) != 1 {
 		return Rail{Error: "one device is opened, and no other number of them"}
 	}
-	r := Rail{Device: o.Rails[0]}
-	fail := func(err error) Rail {
-		_ = m.close()
+	r := Rail{Device: o.Rails[rail]}
+	if err := m.open(o, &r); err != nil {
+		_ = m.Close()
 		r.Error, r.Remedy = err.Error(), verbs.RemedyOf(err)
-		return r
 	}
-	if err := m.close(); err != nil {
-		return fail(err)
+	return r
+}
+
+func (m *measurer) open(o OpenOrder, r *Rail) error {
+	if err := m.Close(); err != nil {
+		return err
 	}
 	local, err := netip.ParseAddr(o.Address)
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	if m.device, local, err = m.cfg.Open(o.Rails[0], local); err != nil {
-		return fail(err)
+	if m.device, local, err = m.cfg.Open(r.Device, local); err != nil {
+		return err
 	}
 	options := m.cfg.Options
 	options.Local = local
 	options.Policy = plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: Operations()}
 	if m.exchange, err = bench.OpenExchange(m.device, o.Plan, options); err != nil {
-		return fail(err)
+		return err
 	}
 	info := m.device.Info()
 	r.Device, r.Software, r.MTU = info.Name, info.Software, m.exchange.Port().ActiveMTU
-	return r
+	return nil
 }
 
-func (m *measurer) prepare(p PrepareOrder) Prepared {
-	out := Prepared{Round: p.Round}
+// Prepare implements [Worker].
+func (m *measurer) Prepare(_ context.Context, p PrepareOrder) ([][]control.Address, error) {
 	if m.exchange == nil {
-		out.Error = "no device is open"
-		return out
+		return nil, errors.New("no device is open")
 	}
 	if err := m.exchange.Close(); err != nil {
-		out.Error = err.Error()
-		return out
+		return nil, err
 	}
 	m.flows = 0
 	if most := mostQueuePairs; len(p.Flows)*m.exchange.QPs() > most {
-		out.Error = fmt.Sprintf("%d flows of %d queue pairs each; this end grants %d queue pairs", len(p.Flows), m.exchange.QPs(), most)
-		return out
+		return nil, fmt.Errorf("%d flows of %d queue pairs each; this end grants %d queue pairs", len(p.Flows), m.exchange.QPs(), most)
 	}
 	rail := make([][]control.Address, 0, len(p.Flows))
 	for _, f := range p.Flows {
@@ -152,52 +174,42 @@ func (m *measurer) prepare(p PrepareOrder) Prepared {
 		}
 		a, err := m.exchange.Add(role, p.MTU, f.FlowLabel)
 		if err != nil {
-			out.Error = err.Error()
-			return out
+			return nil, err
 		}
 		rail = append(rail, a)
 	}
 	m.flows = len(rail)
-	out.Addresses = [][][]control.Address{rail}
-	return out
+	return rail, nil
 }
 
-func (m *measurer) run(ctx context.Context, g GoOrder) Result {
-	out := Result{Round: g.Round}
+// Go implements [Worker].
+func (m *measurer) Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error) {
 	began := time.Now()
 	if !g.bounded() {
-		out.Error = fmt.Sprintf("a round of %v that begins in %v: neither is one", g.Lead+g.Measure+g.Tail, g.In)
-		return out
+		return nil, fmt.Errorf("a round of %v that begins in %v: neither is one", g.Lead+g.Measure+g.Tail, g.In)
 	}
-	if m.exchange == nil || len(g.Addresses) != 1 || len(g.Addresses[0]) != m.flows {
-		out.Error = "other flows are to run than were prepared"
-		return out
+	if m.exchange == nil || len(g.Addresses) != 1 || len(g.Addresses[rail]) != m.flows {
+		return nil, errors.New("other flows are to run than were prepared")
 	}
-	flows := make([]Flow, len(g.Addresses[0]))
-	for k, peer := range g.Addresses[0] {
+	for k, peer := range g.Addresses[rail] {
+		act := func() error { return m.exchange.Connect(k, peer) }
 		if len(peer) == 0 { // its other end is gone
-			if err := m.exchange.Drop(k); err != nil {
-				out.Error = err.Error()
-				return out
-			}
-			continue
+			act = func() error { return m.exchange.Drop(k) }
 		}
-		if err := m.exchange.Connect(k, peer); err != nil {
-			out.Error = err.Error()
-			return out
+		if err := act(); err != nil {
+			return nil, err
 		}
 	}
 	select {
 	case <-time.After(g.In - time.Since(began)):
 	case <-ctx.Done():
-		out.Error = context.Cause(ctx).Error()
-		return out
+		return nil, context.Cause(ctx)
 	}
 	moved, err := m.exchange.Run(ctx, bench.Span{Lead: g.Lead, Measure: g.Measure, Tail: g.Tail})
 	if err != nil {
-		out.Error = err.Error()
-		return out
+		return nil, err
 	}
+	flows := make([]Flow, m.flows)
 	for k, v := range moved {
 		f := &flows[k]
 		f.Bits, f.Unmeasured = v.BitsPerS, v.Unmeasured
@@ -210,6 +222,5 @@ func (m *measurer) run(ctx context.Context, g GoOrder) Result {
 			f.Error, f.Corrupt = control.Bounded(v.Err.Error()), errors.Is(v.Err, payload.ErrCorrupt)
 		}
 	}
-	out.Rails = [][]Flow{flows}
-	return out
+	return flows, nil
 }

@@ -28,6 +28,7 @@ const (
 	kindPrepared = "prepared" // their addresses
 	kindGo       = "go"       // the peers' addresses, and when to begin
 	kindResult   = "result"   // what was moved
+	kindAnswer   = "answer"   // a measuring process's to its agent
 )
 
 // Bounds of what an agent may say, in bytes; what it was asked for decides.

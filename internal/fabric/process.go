@@ -54,52 +54,43 @@ func (p *Process) start() error {
 	return nil
 }
 
-// request sends an order and waits for the answer; a process that gives none is ended.
-func request[T any](ctx context.Context, p *Process, o order, within time.Duration) (T, error) {
-	var none T
-	type answer struct {
-		v   T
-		err error
+// ask sends an order and waits for the answer; a process that gives none is ended.
+func (p *Process) ask(ctx context.Context, kind string, order any, within time.Duration) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within))
+	defer cancel()
+	process := p.cmd.Process
+	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
+	defer stop()
+	a, err := p.converse(kind, order)
+	if err == nil && a.Error != "" {
+		return a, errors.New(a.Error)
 	}
-	got := make(chan answer, 1)
-	in, out := p.in, p.out
-	go func() {
-		var a answer
-		m, err := frame.Of(o.kind, o.body)
-		if err == nil {
-			err = frame.Write(in, m)
-		}
-		if err == nil {
-			m, err = frame.Read(out, o.most)
-		}
-		if err == nil && m.Kind != o.answer {
-			err = fmt.Errorf("it answers %.20q to %q", m.Kind, o.kind)
-		}
-		if err == nil {
-			a.v, err = frame.Decode[T](m)
-		}
-		a.err = err
-		got <- a
-	}()
-	timer := time.NewTimer(within)
-	defer timer.Stop()
-	var a answer
-	select {
-	case a = <-got:
-		if a.err == nil {
-			return a.v, nil
-		}
-	case <-timer.C:
-		a.err = fmt.Errorf("no answer within %v", within)
-	case <-ctx.Done():
-		a.err = context.Cause(ctx)
+	if err == nil {
+		return a, nil
 	}
-	_ = p.cmd.Process.Kill()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	_ = process.Kill()
 	state := p.reap()
 	if said, _, _ := strings.Cut(p.stderr.String(), "\n"); said != "" {
 		state += ": " + said
 	}
-	return none, fmt.Errorf("the measuring process ended (%s): %w", state, a.err)
+	return a, fmt.Errorf("the measuring process ended (%s): %w", state, err)
+}
+
+func (p *Process) converse(kind string, order any) (answer, error) {
+	m, err := frame.Of(kind, order)
+	if err == nil {
+		err = frame.Write(p.in, m)
+	}
+	if err == nil {
+		m, err = frame.Read(p.out, mostOrder)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return frame.Decode[answer](m)
 }
 
 // reap waits for a process that has been told to end.
@@ -130,14 +121,8 @@ func (p *Process) open(ctx context.Context) (Rail, error) {
 			return Rail{}, err
 		}
 	}
-	f, err := request[Facts](ctx, p, order{kindOpen, p.opened, kindFacts, mostFacts}, openingWithin)
-	if err == nil && len(f.Rails) != 1 {
-		err = errors.New("the measuring process opened no device")
-	}
-	if err != nil {
-		return Rail{}, err
-	}
-	return f.Rails[0], nil
+	a, err := p.ask(ctx, kindOpen, p.opened, openingWithin)
+	return a.Rail, err
 }
 
 // Prepare implements [Worker]. A process that has ended since is started anew.
@@ -151,16 +136,8 @@ func (p *Process) Prepare(ctx context.Context, w PrepareOrder) ([][]control.Addr
 			return nil, err
 		}
 	}
-	a, err := request[Prepared](ctx, p, order{kindPrepare, w, kindPrepared, mostOrder}, prepareWithin)
-	switch {
-	case err != nil:
-		return nil, err
-	case a.Error != "":
-		return nil, errors.New(a.Error)
-	case len(a.Addresses) != 1:
-		return nil, errors.New("the measuring process prepared no rail")
-	}
-	return a.Addresses[0], nil
+	a, err := p.ask(ctx, kindPrepare, w, prepareWithin)
+	return a.Addresses, err
 }
 
 // Go implements [Worker].
@@ -169,16 +146,8 @@ func (p *Process) Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error) {
 		return nil, errors.New("the measuring process has ended")
 	}
 	g.Addresses = g.Addresses[rail : rail+1]
-	r, err := request[Result](ctx, p, order{kindGo, g, kindResult, mostOrder}, g.In+g.Lead+g.Measure+g.Tail+beyondRun)
-	switch {
-	case err != nil:
-		return nil, err
-	case r.Error != "":
-		return nil, errors.New(r.Error)
-	case len(r.Rails) != 1:
-		return nil, errors.New("the measuring process ran no rail")
-	}
-	return r.Rails[0], nil
+	a, err := p.ask(ctx, kindGo, g, g.In+g.Lead+g.Measure+g.Tail+beyondRun)
+	return a.Flows, err
 }
 
 // Close ends the process.

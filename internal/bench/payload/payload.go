@@ -52,16 +52,18 @@ func Word(seed, message uint64, offset int) uint64 {
 }
 
 // Fill writes a message's pattern into b.
-func Fill(b []byte, seed, message uint64) {
-	at := 0
-	for ; len(b)-at >= 8; at += 8 {
-		binary.LittleEndian.PutUint64(b[at:], Word(seed, message, at))
+func Fill(b []byte, seed, message uint64) { fill(b, seed, message, 0) }
+
+// FillAt writes the part of message 0's pattern from an offset on, which is divisible by 8.
+func FillAt(b []byte, seed uint64, offset int) { fill(b, seed, 0, offset) }
+
+func fill(b []byte, seed, message uint64, offset int) {
+	for ; len(b) >= 8; b, offset = b[8:], offset+8 {
+		binary.LittleEndian.PutUint64(b, Word(seed, message, offset))
 	}
-	if at < len(b) {
-		var w [8]byte
-		binary.LittleEndian.PutUint64(w[:], Word(seed, message, at))
-		copy(b[at:], w[:])
-	}
+	var w [8]byte
+	binary.LittleEndian.PutUint64(w[:], Word(seed, message, offset))
+	copy(b, w[:])
 }
 
 // Check returns the offset of the first byte of b that differs from the pattern, or -1.
@@ -98,19 +100,6 @@ func Seed(seed uint64, q int, fromInitiator bool) uint64 {
 		s |= 1
 	}
 	return s
-}
-
-// FillAt writes the part of message 0's pattern from an offset on, which is divisible by 8.
-func FillAt(b []byte, seed uint64, offset int) {
-	i := 0
-	for ; len(b)-i >= 8; i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], Word(seed, 0, offset+i))
-	}
-	if i < len(b) {
-		var w [8]byte
-		binary.LittleEndian.PutUint64(w[:], Word(seed, 0, offset+i))
-		copy(b[i:], w[:])
-	}
 }
 
 // ErrCorrupt matches every error that says that data did not arrive as it was sent.

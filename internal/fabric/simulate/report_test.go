@@ -1,10 +1,10 @@
-package fabric
+package simulate
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,16 +19,17 @@ import (
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"
-	"github.com/gobw/gobw/internal/fabric/simulate"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
 )
 
 // simulated is the document of a simulated fabric, as rank 0 makes it.
-func simulated(t *testing.T, pattern schedule.Pattern, c simulate.Config) *report.Document {
+func simulated(t *testing.T, pattern schedule.Pattern, c Config) *report.Document {
 	t.Helper()
 	s, err := schedule.Fit(pattern, schedule.Options{Hosts: c.Hosts, Leaf: c.Leaf, Seed: c.Seed}, 100)
 	if err != nil {
@@ -50,7 +51,7 @@ func simulated(t *testing.T, pattern schedule.Pattern, c simulate.Config) *repor
 		m.Hosts = append(m.Hosts, h)
 	}
 	c.Noise = 0.01
-	j := simulate.Judge(simulate.New(c), s, judge.Config{Seed: 1})
+	j := Judge(New(c), s, judge.Config{Seed: 1})
 	fabric.Conclude(d, j, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}}, time.Second)
 	d.Checks = fabric.Checks(d)
 	return d
@@ -88,8 +89,8 @@ func TestReport(t *testing.T) {
 	for i := range leaf {
 		leaf[i] = i / 4
 	}
-	path := saved(t, simulated(t, schedule.Pairs, simulate.Config{Hosts: 16, Leaf: leaf, Seed: 2, Plants: []simulate.Plant{
-		{Kind: simulate.Host, A: 3, Factor: 0.8}, {Kind: simulate.Link, A: 7, B: 9, Factor: 0.5}, {Kind: simulate.Dead, A: 5},
+	path := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Leaf: leaf, Seed: 2, Plants: []Plant{
+		{Kind: Host, A: 3, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}, {Kind: Dead, A: 5},
 	}}))
 	for format, wants := range map[string][]string{
 		"table": {
@@ -109,7 +110,7 @@ func TestReport(t *testing.T) {
 			}
 		}
 	}
-	incast := saved(t, simulated(t, schedule.Incast, simulate.Config{Hosts: 16, Seed: 2}))
+	incast := saved(t, simulated(t, schedule.Incast, Config{Hosts: 16, Seed: 2}))
 	if out, _ := ran(t, show.NewCommand, incast); !strings.Contains(out, "Incast") || !strings.Contains(out, "of one sender") {
 		t.Error(out)
 	}
@@ -117,19 +118,19 @@ func TestReport(t *testing.T) {
 
 // TestCompareRuns: two runs are compared host by host, by the verdict of all comparisons. Rounds are repetitions, hosts are none.
 func TestCompareRuns(t *testing.T) {
-	before := saved(t, simulated(t, schedule.Pairs, simulate.Config{Hosts: 16, Seed: 1}))
+	before := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 1}))
 	for name, tt := range map[string]struct {
-		plants []simulate.Plant
+		plants []Plant
 		worse  []string
 		code   int
 	}{
 		"as it was":                       {nil, nil, exit.Passed},
 		"all slower by less than matters": {everyone(16, 0.98), nil, exit.Passed},
-		"a slow host":                     {[]simulate.Plant{{Kind: simulate.Sender, A: 3, Factor: 0.8}}, []string{"host3"}, exit.Missed},
+		"a slow host":                     {[]Plant{{Kind: Sender, A: 3, Factor: 0.8}}, []string{"host3"}, exit.Missed},
 		"all slower":                      {everyone(16, 0.85), []string{"host3", "host9", "all paths"}, exit.Missed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := saved(t, simulated(t, schedule.Pairs, simulate.Config{Hosts: 16, Seed: 7, Plants: tt.plants}))
+			now := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 7, Plants: tt.plants}))
 			out, code := ran(t, compare.NewCommand, before, now, "--expect", "worse<5%")
 			for _, want := range tt.worse {
 				if !strings.Contains(out, want) {
@@ -143,48 +144,60 @@ func TestCompareRuns(t *testing.T) {
 	}
 }
 
-func everyone(hosts int, factor float64) []simulate.Plant {
-	var out []simulate.Plant
-	for h := range hosts {
-		out = append(out, simulate.Plant{Kind: simulate.Sender, A: h, Factor: factor})
+// TestExpectNotWorse: what must hold of a run may be another run, as of any other result: --expect 'worse<5% of FILE'.
+func TestExpectNotWorse(t *testing.T) {
+	before := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 1}))
+	for name, tt := range map[string]struct {
+		plants []Plant
+		word   stats.Word
+		says   string
+	}{
+		"as it was":   {nil, stats.Pass, ""},
+		"a slow host": {[]Plant{{Kind: Sender, A: 3, Factor: 0.8}}, stats.Fail, "host3"},
+		"all slower":  {everyone(16, 0.85), stats.Fail, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := expect.Parse("worse<5% of "+before, expect.Options{Dir: "."})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 7, Plants: tt.plants})
+			var words []stats.Word
+			said := ""
+			for _, c := range expect.Judge(now, []*expect.Expectation{e}, expect.Judgement{}) {
+				words = append(words, c.Word)
+				said += fmt.Sprintln(c.Point, c.Actual, c.Reason)
+			}
+			if got := stats.Gravest(words...); len(words) == 0 || got != tt.word || !strings.Contains(said, tt.says) {
+				t.Errorf("%s, want %s and %q in\n%.4000s", got, tt.word, tt.says, said)
+			}
+		})
 	}
-	return out
 }
 
-// TestFinish: a file that cannot be written is told, whatever was found, and the gravest cause is the exit status.
-func TestFinish(t *testing.T) {
-	bad := simulated(t, schedule.Pairs, simulate.Config{Hosts: 8, Plants: []simulate.Plant{{Kind: simulate.Host, A: 3, Factor: 0.5}}})
-	bad.Checks = []report.Check{{Verdict: stats.Failure(matrix.Slow, "", "")}}
-	full := config{}
-	f := &flags{kind: plan.Bandwidth}
-	cmd := &cobra.Command{}
-	f.bind(cmd)
-	if err := cmd.ParseFlags([]string{"--save", "/dev/full"}); err != nil {
+// TestHeatMap holds the picture of a fabric to what it was; GOBW_UPDATE=1 writes it anew.
+func TestHeatMap(t *testing.T) {
+	d := simulated(t, schedule.Pairs, Config{Hosts: 12, Leaf: leavesOf(12, 4), Seed: 2, Plants: []Plant{{Kind: Host, A: 3, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}, {Kind: Dead, A: 5}}})
+	var got bytes.Buffer
+	if err := render.Documents(&got, "svg", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if full.output, err = f.output.Config(); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	err = finish(t.Context(), output.Streams{Out: &out, Err: &out}, full, bad, nil)
-	if _, silent := errors.AsType[exit.SilentError](err); err == nil || silent || !strings.Contains(err.Error(), "no space left") || exit.Code(err) != exit.Failed {
-		t.Errorf("a full disk: %v, exit status %d", err, exit.Code(err))
-	}
-	check := func(word stats.Word, cause stats.Cause) report.Check {
-		return report.Check{Verdict: stats.Verdict{Word: word, Cause: cause}}
-	}
-	pass, slow, lost, corrupt, unclear := check(stats.Pass, ""), check(stats.Fail, matrix.Slow), check(stats.Fail, matrix.Lost), check(stats.Fail, matrix.WrongData), check(stats.CannotTell, stats.Unclear)
-	for want, checks := range map[int][][]report.Check{
-		exit.Passed:   {{}, {pass, pass}},
-		exit.Missed:   {{pass, slow}, {lost, slow, unclear}, {unclear}},
-		exit.PeerLost: {{lost}, {unclear, lost}, {lost, unclear}},
-		exit.Corrupt:  {{slow, corrupt, lost}},
-	} {
-		for _, c := range checks {
-			if got := exit.Code(verdict(&report.Document{Checks: c})); got != want {
-				t.Errorf("%v: exit status %d, want %d", c, got, want)
-			}
+	const file = "testdata/heat.svg"
+	if os.Getenv("GOBW_UPDATE") != "" {
+		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%s is another picture (%v): look at what GOBW_UPDATE=1 makes of it", file, err)
+	}
+}
+
+func everyone(hosts int, factor float64) []Plant {
+	var out []Plant
+	for h := range hosts {
+		out = append(out, Plant{Kind: Sender, A: h, Factor: factor})
+	}
+	return out
 }
