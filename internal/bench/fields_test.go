@@ -83,7 +83,7 @@ func fields() []field {
 		{"MGID", "", with(aUDSend, func(s *plan.Spec) { s.Multicast, s.MGID = true, &group }), func(s *plan.Spec) { s.MGID = &another }, false},
 		{"DualPort", "--dualport (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.DualPort = true }, false},
 		{"Events", "--events", aSend, func(s *plan.Spec) { s.Events = true }, false},
-		{"MRPerQP", "--mr-per-qp", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.MRPerQP = true }, false},
+		{"MRPerQP", "--mr_per_qp (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.MRPerQP = true }, false},
 		{"Vector", "", with(aSend, func(s *plan.Spec) { s.Events = true }), func(s *plan.Spec) { s.Vector = 3 }, true},
 		{"StrictOrdering", "", aWrite, func(s *plan.Spec) { s.StrictOrdering = true }, true},
 		{"PostAPI", "--post-api", aWrite, func(s *plan.Spec) { s.PostAPI = verbs.PostSend }, false},
@@ -92,7 +92,7 @@ func fields() []field {
 		{"Burst", "", with(aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }), func(s *plan.Spec) { s.Burst = 4 }, false},
 		{"Gap", "--gap", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Gap = time.Millisecond }, false},
 		{"Timestamps", "--timestamps", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Timestamps = plan.DeviceClock }, false},
-		{"NoPeak", "--no-peak", aWrite, func(s *plan.Spec) { s.NoPeak = true }, false},
+		{"NoPeak", "--noPeak (perftest's command line)", aWrite, func(s *plan.Spec) { s.NoPeak = true }, false},
 		{"CPU", "--cpu-time", aWrite, func(s *plan.Spec) { s.CPU = true }, false},
 		{"SL", "--sl", aWrite, func(s *plan.Spec) { s.SL = 3 }, true},
 		{"TrafficClass", "--tclass", aWrite, func(s *plan.Spec) { s.TrafficClass = 32 }, false},
@@ -107,7 +107,7 @@ func fields() []field {
 		{"HugePages", "--huge-pages", aWrite, func(s *plan.Spec) { s.HugePages = true }, false},
 		{"OnDemand", "", aWrite, func(s *plan.Spec) { s.OnDemand = true }, true},
 		{"RDMACM", "--rdma-cm", aWrite, func(s *plan.Spec) { s.RDMACM = true }, false},
-		{"TOS", "--tos", with(aWrite, func(s *plan.Spec) { s.RDMACM = true }), func(s *plan.Spec) { s.TOS = &tos }, false},
+		{"TOS", "--tos (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.RDMACM = true }), func(s *plan.Spec) { s.TOS = &tos }, false},
 		{"Noncontig", "(gobw noncontig)", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{1024}, Iterations: 100}, func(s *plan.Spec) {
 			*s = aPoint
 		}, false},

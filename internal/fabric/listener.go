@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 )
 
@@ -56,29 +55,14 @@ func (s *listener) accept() {
 	}
 }
 
-// admit notes a connection. Where too many wait, the oldest of the address that has most of them gives way: connections that are
-// held open, and made again, keep nobody out.
+// admit notes a connection. Where too many wait, the oldest gives way: a rank proves itself at once, and tries again where it could not.
 func (s *listener) admit(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, conn)
-	if len(s.pending) <= mostPending {
-		return
-	}
-	of := map[netip.Addr]int{}
-	most := netip.Addr{}
-	for _, c := range s.pending {
-		at := control.AddrOf(c.RemoteAddr()).Addr()
-		if of[at]++; of[at] > of[most] {
-			most = at
-		}
-	}
-	for i, c := range s.pending {
-		if control.AddrOf(c.RemoteAddr()).Addr() == most {
-			s.pending = append(s.pending[:i:i], s.pending[i+1:]...)
-			_ = c.Close()
-			return
-		}
+	if len(s.pending) > mostPending {
+		_ = s.pending[0].Close()
+		s.pending = slices.Delete(s.pending, 0, 1)
 	}
 }
 
@@ -86,13 +70,12 @@ func (s *listener) admit(conn net.Conn) {
 func (s *listener) proven(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, c := range s.pending {
-		if c == conn {
-			s.pending = append(s.pending[:i:i], s.pending[i+1:]...)
-			return true
-		}
+	i := slices.Index(s.pending, conn)
+	if i < 0 {
+		return false
 	}
-	return false
+	s.pending = slices.Delete(s.pending, i, i+1)
+	return true
 }
 
 // meet hears who somebody is.

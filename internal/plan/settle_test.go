@@ -86,9 +86,9 @@ func TestDefaults(t *testing.T) {
 			}
 			lane := x.Lane(x.Spec().Sizes[0], 0)
 			if !slices.Equal(x.Spec().Sizes, c.sizes) || x.Spec().Iterations != c.iterations || x.Spec().Duration != c.duration ||
-				x.Spec().TxDepth != c.tx || x.RxDepth() != c.rx || lane.Window != c.window || lane.Signal != c.signal || x.LargestSize() != c.max {
+				x.Spec().TxDepth != c.tx || x.rxDepth != c.rx || lane.Window != c.window || lane.Signal != c.signal || x.LargestSize() != c.max {
 				t.Errorf("got sizes %v, %d iterations, %v, depths %d and %d, window %d, signal %d, largest %d",
-					x.Spec().Sizes, x.Spec().Iterations, x.Spec().Duration, x.Spec().TxDepth, x.RxDepth(), lane.Window, lane.Signal, x.LargestSize())
+					x.Spec().Sizes, x.Spec().Iterations, x.Spec().Duration, x.Spec().TxDepth, x.rxDepth, lane.Window, lane.Signal, x.LargestSize())
 			}
 		})
 	}
@@ -564,8 +564,8 @@ func TestLanes(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := x.Lane(tt.size, 0)
-			if s.Window != tt.window || s.Signal != tt.signal || s.Batch != tt.batch || x.RxDepth() != tt.rx {
-				t.Errorf("window %d signal %d batch %d rx %d, want %d %d %d %d", s.Window, s.Signal, s.Batch, x.RxDepth(), tt.window, tt.signal, tt.batch, tt.rx)
+			if s.Window != tt.window || s.Signal != tt.signal || s.Batch != tt.batch || x.rxDepth != tt.rx {
+				t.Errorf("window %d signal %d batch %d rx %d, want %d %d %d %d", s.Window, s.Signal, s.Batch, x.rxDepth, tt.window, tt.signal, tt.batch, tt.rx)
 			}
 		})
 	}

@@ -202,15 +202,6 @@ func (s *Settled) MTU() verbs.MTU { return s.mtu }
 // Outstanding is how many READs and atomics may be in flight per queue pair.
 func (s *Settled) Outstanding() int { return s.outstanding }
 
-// Page and Line are the units by which both ends step through memory.
-func (s *Settled) Page() int { return s.page }
-
-// Line is the cache line.
-func (s *Settled) Line() int { return s.line }
-
-// RxDepth is the number of receives kept posted per queue pair.
-func (s *Settled) RxDepth() int { return s.rxDepth }
-
 // ReceiveList is how many receives are posted as one list; 0: as they come.
 func (s *Settled) ReceiveList() int {
 	if s.spec.RecvList > 1 {

@@ -95,7 +95,7 @@ func parseCPU(s string, last int) (machine.CPUChoice, error) {
 // Group is their heading in the help.
 func Group() cmdline.FlagGroup {
 	return cmdline.FlagGroup{Title: "Device and path", Names: []string{
-		"device", "ib-port", "gid-index", "mtu", "cpu", "priority", "sl", "tclass", "pkey", "qp-timeout", "retries", "rdma-cm", "tos",
+		"device", "ib-port", "gid-index", "mtu", "cpu", "priority", "sl", "tclass", "pkey", "qp-timeout", "retries", "rdma-cm",
 		"emulate", "pcap",
 	}}
 }

@@ -28,7 +28,7 @@ func groups() []cmdline.FlagGroup {
 		{Title: "Messages", Names: []string{"size", "sizes", "all", "connection", "atomic-type", "write-imm", "send-imm", "bidirectional", "reversed", "verify"}},
 		{Title: "Length", Names: []string{"iters", "duration", "margin", "warmup", "runs", "rate", "gap"}},
 		{Title: "Queues", Names: []string{
-			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "rnr-timer", "mr-per-qp", "events", "no-peak",
+			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "rnr-timer", "events",
 			"cpu-time", "huge-pages",
 			"post-api", "timestamps",
 		}},
@@ -41,13 +41,12 @@ func groups() []cmdline.FlagGroup {
 // flags are a test's flags as they were typed.
 type flags struct {
 	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
-	all, bidirectional, reversed, srq, writeImm, sendImm, events, mrPerQP            bool
+	all, bidirectional, reversed, srq, writeImm, sendImm, events                     bool
 	iters                                                                            string
 	runs, qps, threads, txDepth, rxDepth, cqMod, postList, inline, outs, mtu         int
 	timestamps                                                                       string
 	sl, tclass, pkey, timeout, retries, rnrTimer                                     int
-	tos                                                                              int
-	noPeak, cpuTime, hugePages, rdmaCM, controlCM                                    bool
+	cpuTime, hugePages, rdmaCM, controlCM                                            bool
 	postAPI                                                                          string
 	cpuFreq, resume                                                                  bool
 	gate                                                                             gate.Flags
@@ -91,9 +90,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight per queue pair (128)")
 		fs.IntVarP(&f.cqMod, "cq-mod", "Q", 0, "signal every n-th message (100; 1 above 8 KiB)")
 		fs.IntVarP(&f.postList, "post-list", "l", 1, "messages per post")
-		fs.BoolVarP(&f.noPeak, "no-peak", "N", false, "do not look for the peak")
 		fs.StringVar(&f.rate, "rate", "", "limit: 10G, 500M bits per second")
-		fs.BoolVar(&f.mrPerQP, "mr-per-qp", false, "a memory region for each queue pair")
 	} else {
 		if row.MayInline() && !row.Responded {
 			fs.IntVarP(&f.txDepth, "tx-depth", "t", 0, "messages in flight: 1 has each acknowledged apart (64 on roce0 over RC, else 1)")
@@ -143,7 +140,6 @@ func (f *flags) bindPath(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
 	fs.BoolVarP(&f.rdmaCM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	fs.BoolVarP(&f.controlCM, "comm-rdma-cm", "z", false, "to a perftest with -z (with -R: to one with -R): no TCP")
-	fs.IntVarP(&f.tos, "tos", "T", 0, "type of service of the path, with -R: 0 to 255")
 }
 
 func defaultLengthText(kind plan.Kind) string {
@@ -181,13 +177,9 @@ func (f *flags) config(tool string, op plan.Operation, kind plan.Kind, args []st
 	p := plan.Spec{
 		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.qps, Bidirectional: f.bidirectional,
 		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
-		PostList: f.postList, InlineBytes: f.inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events, MRPerQP: f.mrPerQP,
-		Verify: plan.Verify(f.verify), NoPeak: f.noPeak, CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
+		PostList: f.postList, InlineBytes: f.inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events,
+		Verify: plan.Verify(f.verify), CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
 		Timeout: uint8(f.timeout), Retries: uint8(f.retries), RNRTimer: uint8(f.rnrTimer), HugePages: f.hugePages, RDMACM: f.rdmaCM,
-	}
-	if f.given("tos") {
-		tos := uint8(f.tos)
-		p.TOS = &tos
 	}
 	if f.connection != "" {
 		wrong.Note(cmdline.Prefixed("--connection (-c)", p.Transport.UnmarshalText([]byte(f.connection))))
@@ -248,7 +240,6 @@ func (f *flags) checkNumbers(wrong *cmdline.Faults) {
 	}{
 		{"sl", " (-S)", f.sl, 0, 15},
 		{"tclass", "", f.tclass, 0, 255},
-		{"tos", " (-T)", f.tos, 0, 255},
 		{"qp-timeout", " (-u)", f.timeout, 1, 31},
 		{"retries", "", f.retries, 1, 7},
 		{"rnr-timer", "", f.rnrTimer, 1, 31},
