@@ -131,19 +131,33 @@ func (s *Spec) LargestSize() int {
 // Same refuses another spec, by the names of the fields that differ. Sizes that this one leaves open are the other's to
 // choose.
 func (s *Spec) Same(other *Spec) error {
-	mine, theirs := reflect.ValueOf(*s), reflect.ValueOf(*other)
+	theirs := *other
+	if len(s.Sizes) == 0 {
+		theirs.Sizes = s.Sizes
+	}
 	var wrong []error
-	for i := range mine.NumField() {
-		f := mine.Type().Field(i)
-		if f.Name == "Sizes" && len(s.Sizes) == 0 || reflect.DeepEqual(mine.Field(i).Interface(), theirs.Field(i).Interface()) {
-			continue
-		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		a, _ := json.Marshal(mine.Field(i).Interface())
-		b, _ := json.Marshal(theirs.Field(i).Interface())
-		wrong = append(wrong, fmt.Errorf("%s is %s, want %s", name, shorten(string(b)), shorten(string(a))))
+	for _, d := range Differences(*s, theirs) {
+		wrong = append(wrong, fmt.Errorf("%s is %s, want %s", d.Field, shorten(d.Second), shorten(d.First)))
 	}
 	return errors.Join(wrong...)
+}
+
+// Difference is a field in which two structs of a type differ, by its name in JSON, and what it is in each.
+type Difference struct{ Field, First, Second string }
+
+// Differences are those of two structs of a type.
+func Differences[T any](first, second T) []Difference {
+	a, b := reflect.ValueOf(first), reflect.ValueOf(second)
+	var out []Difference
+	for i := range a.NumField() {
+		if x, y := a.Field(i).Interface(), b.Field(i).Interface(); !reflect.DeepEqual(x, y) {
+			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+			was, _ := json.Marshal(x)
+			is, _ := json.Marshal(y)
+			out = append(out, Difference{name, string(was), string(is)})
+		}
+	}
+	return out
 }
 
 // Error is everything that stands against a test.

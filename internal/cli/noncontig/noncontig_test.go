@@ -189,9 +189,9 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 		t.Errorf("got runs %v, want the one saved", got)
 	}
 	for want, other := range map[string]noncontig.Setup{
-		"--window was 0, is 9":          {Window: 9},
-		"--segment was 16384, is 32768": {SegmentBytes: 32 << 10},
-		"--control was 0%, is 10%":      {Planted: 0.1},
+		"window was 0, is 9":                {Window: 9},
+		"segment_bytes was 16384, is 32768": {SegmentBytes: 32 << 10},
+		"planted was 0, is 0.1":             {Planted: 0.1},
 	} {
 		other.Device = "roce0"
 		e.doc.Noncontig.Setup = other

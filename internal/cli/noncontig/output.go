@@ -1,7 +1,6 @@
 package noncontig
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,11 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 )
 
@@ -121,8 +121,9 @@ func (e *experiment) resume() error {
 	a.Runs, b.Runs = 0, 0
 	a.FootprintBytes, b.FootprintBytes = 0, 0 // of the layouts, which may be others now
 	a.SegmentBytes, b.SegmentBytes = a.Segment(), b.Segment()
-	if a != b {
-		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.config.Output.ToResume(), strings.Join(differing(a, b), "; "))
+	differ := plain.Each(plan.Differences(a, b), func(d plan.Difference) string { return fmt.Sprintf("%s was %s, is %s", d.Field, d.First, d.Second) })
+	if len(differ) > 0 {
+		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.config.Output.ToResume(), strings.Join(differ, "; "))
 	}
 	before := e.previous
 	e.doc.Started, e.doc.Client, e.doc.Server, e.doc.Label = before.Started, before.Client, before.Server, before.Label
@@ -158,40 +159,6 @@ func (e *experiment) dropBroken() {
 		p := &n.Points[m.point]
 		p.Runs = slices.DeleteFunc(p.Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 && missing[round{m.cell, m.run}] })
 	}
-}
-
-// differing names the flags by which two grids differ, and what else does.
-func differing(before, now noncontig.Setup) []string {
-	var out []string
-	for _, f := range []struct {
-		name string
-		of   func(noncontig.Setup) any
-	}{
-		{"--device", func(s noncontig.Setup) any { return s.Device }},
-		{"--connection", func(s noncontig.Setup) any { return s.Transport }},
-		{"--cache", func(s noncontig.Setup) any { return s.Cache }},
-		{"--priority", func(s noncontig.Setup) any { return cmp.Or(s.Priority, machine.PriorityNormal) }},
-		{"--window", func(s noncontig.Setup) any { return s.Window }},
-		{"the bytes at which lists are cut", func(s noncontig.Setup) any { return s.ListBytes }},
-		{"--segment", func(s noncontig.Setup) any { return s.SegmentBytes }},
-		{"--control", func(s noncontig.Setup) any { return fmt.Sprintf("%g%%", 100*s.Planted) }},
-		{"--min-time", func(s noncontig.Setup) any { return time.Duration(s.MinSeconds * float64(time.Second)) }},
-		{"--verify", func(s noncontig.Setup) any { return s.Verify }},
-		{"--seed", func(s noncontig.Setup) any { return s.Seed }},
-		{"--events", func(s noncontig.Setup) any { return s.Events }},
-		{"the machine's cache", func(s noncontig.Setup) any { return s.LLCBytes }},
-		{"the device's max_sge", func(s noncontig.Setup) any { return s.MaxSGE }},
-		{"the device's max_sge_rd", func(s noncontig.Setup) any { return s.MaxSGERead }},
-		{"the kernel that packs", func(s noncontig.Setup) any { return s.Kernel }},
-	} {
-		if a, b := f.of(before), f.of(now); a != b {
-			out = append(out, fmt.Sprintf("%s was %v, is %v", f.name, a, b))
-		}
-	}
-	if len(out) == 0 {
-		out = append(out, "by another version")
-	}
-	return out
 }
 
 // gridFormats are the formats that can show a grid: it has no records, which the others are made of.
