@@ -54,16 +54,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if c.worker {
 		return work(ctx, c)
 	}
-	if len(c.hosts) > 0 {
-		return runWithHosts(ctx, out, c)
-	}
-	id, err := fabric.Discover(c.coordinator, os.Getenv)
-	if errors.Is(err, fabric.ErrAlone) && c.coordinator != "" {
-		return runAlone(ctx, out, c)
-	}
-	if errors.Is(err, fabric.ErrAlone) {
-		return exit.UsageError{Err: fmt.Errorf("%w: start it by a launcher (srun -K gobw fabric), or with --hosts FILE and on each other host with --coordinator HOST", err)}
-	}
+	id, err := c.identity()
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
@@ -71,39 +62,50 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
-	hello := hello(id.Rank)
-	if id.Host != "" {
-		hello.Host = id.Host
-	}
-	hello.Leaf = id.Leaf
+	me := hello(id)
 	port, tries := c.ports(id)
-	if id.Rank > 0 {
+	switch {
+	case id.Rank < 0:
+		return takePart(ctx, out, c, me, key, places(id.Rendezvous, port, tries))
+	case id.Rank > 0:
 		// Rank 0 alone returns the verdict. A rank that fails is named in it, and must not end the others (srun -K).
 		patient, stop := outlive(ctx, partingTime)
 		defer stop()
-		if _, err := part(patient, c, hello, key, places(id.Rendezvous, port, tries)); err != nil && ctx.Err() == nil {
-			fmt.Fprintf(out.Err, "gobw fabric: rank %d on %s: %v\n", id.Rank, hello.Host, err)
+		if _, err := part(patient, c, me, key, places(id.Rendezvous, port, tries)); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(out.Err, "gobw fabric: rank %d on %s: %v\n", id.Rank, me.Host, err)
 		}
 		return nil
 	}
 	if !given {
-		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: whoever knows this job's number could join it; set %s in the job to keep others out\n", secretVariable)
+		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: others could join this run; set %s, or --token-file, at all hosts\n", secretVariable)
 	}
 	l, err := listen(port, tries)
 	if err != nil {
 		return exit.SetupError{Err: err}
 	}
-	c.run.Ranks, c.run.Hosts, c.run.Key = id.Size, id.Hosts, key
-	return coordinate(ctx, out, c, l, &hello)
+	c.run.Ranks, c.run.Hosts, c.run.Names, c.run.Key = id.Size, id.Hosts, c.hosts, key
+	return coordinate(ctx, out, c, l, c.own(me))
 }
 
-// runAlone is a rank that no launcher has started. It is found by its host's name in rank 0's list.
-func runAlone(ctx context.Context, out output.Streams, c config) error {
-	key, _, err := c.key("")
-	if err != nil {
-		return exit.UsageError{Err: err}
+// identity is this process's part: that which a launcher gave it, or rank 0's of a list of hosts, or, with a coordinator alone, rank
+// -1: it is found by its host's name in rank 0's list.
+func (c *config) identity() (fabric.Identity, error) {
+	if len(c.hosts) > 0 {
+		return fabric.Identity{Size: len(c.hosts)}, nil
 	}
-	said, err := part(ctx, c, hello(-1), key, places([]string{c.coordinator}, max(c.port, defaultPort), 1))
+	id, err := fabric.Discover(c.coordinator, os.Getenv)
+	switch {
+	case errors.Is(err, fabric.ErrAlone) && c.coordinator != "":
+		return fabric.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
+	case errors.Is(err, fabric.ErrAlone):
+		err = fmt.Errorf("%w: start it by a launcher (srun -K gobw fabric), or with --hosts FILE and on each other host with --coordinator HOST", err)
+	}
+	return id, err
+}
+
+// takePart is a rank that no launcher has started: what became of it is its exit status.
+func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello, key []byte, places []string) error {
+	said, err := part(ctx, c, me, key, places)
 	if orphan, is := errors.AsType[*fabric.OrphanError](err); is {
 		return exit.PeerLostError{Err: orphan}
 	}
@@ -114,32 +116,18 @@ func runAlone(ctx context.Context, out output.Streams, c config) error {
 	return err
 }
 
-// runWithHosts is rank 0 of a run whose other ranks are started elsewhere. If this host is in the list, it takes part, too.
-func runWithHosts(ctx context.Context, out output.Streams, c config) error {
-	key, given, err := c.key("")
-	if err != nil {
-		return exit.UsageError{Err: err}
+// own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test.
+func (c *config) own(me fabric.Hello) *fabric.Hello {
+	if len(c.hosts) == 0 {
+		return &me
 	}
-	port := c.port
-	if port == 0 {
-		port = defaultPort
-	}
-	l, err := listen(port, 1)
-	if err != nil {
-		return exit.SetupError{Err: err}
-	}
-	if !given {
-		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: anybody could join; set %s, or --token-file, at all hosts\n", secretVariable)
-	}
-	c.run.Ranks, c.run.Names, c.run.Key = len(c.hosts), c.hosts, key
-	hello := hello(-1)
 	for i, h := range c.hosts {
-		if h == hello.Host || strings.HasPrefix(h, hello.Host+".") || strings.HasPrefix(hello.Host, h+".") {
-			hello.Rank, hello.Host = i, h
-			return coordinate(ctx, out, c, l, &hello)
+		if h == me.Host || strings.HasPrefix(h, me.Host+".") || strings.HasPrefix(me.Host, h+".") {
+			me.Rank, me.Host = i, h
+			return &me
 		}
 	}
-	return coordinate(ctx, out, c, l, nil)
+	return nil
 }
 
 // partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all at
@@ -173,6 +161,8 @@ func (c *config) ports(id fabric.Identity) (first, tries int) {
 		return c.port, 1
 	case id.Port != 0:
 		return id.Port, 1
+	case len(c.hosts) > 0 || id.Rank < 0: // no launcher tells all of them of a job
+		return defaultPort, 1
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id.Job))

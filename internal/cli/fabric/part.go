@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,12 @@ import (
 )
 
 // hello is who this process is.
-func hello(rank int) fabric.Hello {
+func hello(id fabric.Identity) fabric.Hello {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	h := fabric.Hello{Rank: rank, Host: host}
+	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: id.Leaf}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	network, err2 := os.Readlink("/proc/self/ns/net")
 	if err == nil && err2 == nil { // two ranks there would measure each other's noise

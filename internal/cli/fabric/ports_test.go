@@ -1,0 +1,34 @@
+package fabric
+
+import (
+	"testing"
+
+	"github.com/gobw/gobw/internal/fabric"
+)
+
+// TestPorts: all ranks of a run come to the same port, and -p is it, however low.
+func TestPorts(t *testing.T) {
+	alone, listed, launched := fabric.Identity{Rank: -1}, fabric.Identity{Size: 2}, fabric.Identity{Rank: 1, Size: 2, Job: "7.0"}
+	for _, tt := range []struct {
+		name   string
+		c      config
+		id     fabric.Identity
+		at, of int
+	}{
+		{"with --coordinator alone", config{}, alone, defaultPort, 1},
+		{"rank 0 of --hosts", config{hosts: []string{"a", "b"}}, listed, defaultPort, 1},
+		{"-p with --coordinator alone", config{port: 5000}, alone, 5000, 1},
+		{"-p with --hosts", config{port: 5000, hosts: []string{"a", "b"}}, listed, 5000, 1},
+		{"that the launcher reserved", config{}, fabric.Identity{Rank: 1, Size: 2, Port: 12001}, 12001, 1},
+	} {
+		if at, of := tt.c.ports(tt.id); at != tt.at || of != tt.of {
+			t.Errorf("%s: %d of %d, want %d of %d", tt.name, at, of, tt.at, tt.of)
+		}
+	}
+	zero := launched
+	zero.Rank = 0
+	one, _ := (&config{}).ports(launched)
+	if other, tries := (&config{}).ports(zero); one != other || tries != portTries || one < defaultPort {
+		t.Errorf("ranks 0 and 1 of a job look at ports %d and %d", other, one)
+	}
+}
