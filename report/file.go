@@ -230,49 +230,19 @@ func Parse(file string, b []byte) ([]*Document, error) {
 	return []*Document{d}, nil
 }
 
-// schemaOf reads what a document says it is, and no further; nil where it does not.
+// schemaOf reads what a document says it is; nil where it does not.
 func schemaOf(file string, b []byte) (*string, error) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	open, err := dec.Token()
+	var head struct {
+		Schema *string `json:"schema"`
+	}
+	err := json.Unmarshal(b, &head)
+	if kind, is := errors.AsType[*json.UnmarshalTypeError](err); is && kind.Field == "" {
+		return nil, foreign(file, "holds a JSON "+kind.Value)
+	}
 	if err != nil {
 		return nil, jsonError(file, b, err)
 	}
-	if open != json.Delim('{') {
-		return nil, foreign(file, "holds a JSON "+tokenKind(open))
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return nil, jsonError(file, b, err)
-		}
-		if key == "schema" {
-			var schema *string
-			if err := dec.Decode(&schema); err != nil {
-				return nil, jsonError(file, b, err)
-			}
-			return schema, nil
-		}
-		var skipped json.RawMessage
-		if err := dec.Decode(&skipped); err != nil {
-			return nil, jsonError(file, b, err)
-		}
-	}
-	return nil, nil //nolint:nilnil // a document without a schema is a foreign one
-}
-
-// tokenKind is what JSON calls the value that a token begins.
-func tokenKind(t json.Token) string {
-	switch t.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "bool"
-	case float64:
-		return "number"
-	case nil:
-		return "null"
-	}
-	return "list"
+	return head.Schema, nil
 }
 
 // QualificationPrefix and QualificationNumber make the version of a qualification, whose documents [Parse] reads.
@@ -321,9 +291,6 @@ func parseOne(file string, b []byte) (*Document, error) {
 		return nil, err
 	}
 	if schema == nil {
-		if err := json.Unmarshal(b, &struct{}{}); err != nil {
-			return nil, jsonError(file, b, err)
-		}
 		return nil, foreign(file, `has no "schema"`)
 	}
 	if err := CheckVersion(file, *schema, schemaPrefix, schemaNumber); err != nil {

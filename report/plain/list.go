@@ -13,16 +13,6 @@ func When(applies bool, format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// List is what one sentence names, part after part.
-type List []string
-
-// When adds a part where it applies.
-func (l *List) When(applies bool, format string, args ...any) {
-	if applies {
-		*l = append(*l, fmt.Sprintf(format, args...))
-	}
-}
-
 // AddNew appends to a list what is not in it yet.
 func AddNew[T comparable](list []T, item T) []T {
 	if slices.Contains(list, item) {

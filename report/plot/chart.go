@@ -112,7 +112,7 @@ func (c *Chart) draw(cv *svg) {
 // header draws title and subtitle and returns where they end.
 func header(cv *svg, title, subtitle string, width float64) float64 {
 	y := edge + titleSize
-	cv.text(point{edge, float64(y)}, fit(title, boldTitle, width-2*edge), font{size: titleSize, bold: bold, color: color{ink, 1}})
+	cv.text(point{edge, float64(y)}, fit(title, boldTitle, width-2*edge), font{size: titleSize, bold: true, color: color{ink, 1}})
 	if subtitle == "" {
 		return float64(y) + 8
 	}
@@ -272,7 +272,7 @@ func (c *Chart) axes(cv *svg, f frame, yTicks []tick) {
 	cv.line([]point{{f.left, f.top}, {f.left, f.bottom}}, axis)
 	name := font{size: textSize, color: color{ink, 1}, anchor: middle}
 	cv.text(point{(f.left + f.right) / 2, f.bottom + 35}, c.X.Label, name)
-	name.upright = vertical
+	name.upright = true
 	cv.text(point{edge + 9, (f.top + f.bottom) / 2}, c.Y.Label, name)
 }
 

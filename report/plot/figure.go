@@ -65,26 +65,12 @@ const (
 
 type font struct {
 	size    float64
-	bold    weight
+	bold    bool
 	anchor  anchor
-	upright turn
+	upright bool // reads from the bottom to the top
 	color   color
 	hint    string // tool tip
 }
-
-type weight uint8
-
-const (
-	regular weight = iota
-	bold
-)
-
-type turn uint8
-
-const (
-	horizontal turn = iota
-	vertical        // reads from the bottom to the top
-)
 
 // textWidth estimates the width of text: the mean advance of the Go font's letters, figures and signs.
 func textWidth(s string, size float64) float64 {

@@ -137,7 +137,7 @@ func (h *HeatMap) draw(cv *svg) {
 	for j, name := range h.Columns {
 		at := point{left + (float64(j)+0.5)*w, bottom + 16}
 		if h.Square > 0 {
-			small.upright, small.anchor, at = vertical, end, point{at.x + 4, bottom + 6}
+			small.upright, small.anchor, at = true, end, point{at.x + 4, bottom + 6}
 		}
 		cv.text(at, name, small)
 	}
@@ -173,7 +173,7 @@ func (h *HeatMap) draw(cv *svg) {
 	}
 	name := font{size: textSize, color: color{ink, 1}, anchor: middle}
 	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + h.below() - 12}, h.XLabel, name)
-	name.upright = vertical
+	name.upright = true
 	cv.text(point{edge + 9, (top + bottom) / 2}, h.YLabel, name)
 	note := lines(h.Note, width-2*edge)
 	for i, line := range note {

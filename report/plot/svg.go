@@ -98,7 +98,7 @@ func (s *svg) marker(at point, shape int, c color, hint string) {
 
 func (s *svg) text(at point, text string, f font) {
 	s.out.WriteString(`<text`)
-	if f.upright == vertical {
+	if f.upright {
 		fmt.Fprintf(s.out, ` transform="translate(%s %s) rotate(-90)"`, short(at.x), short(at.y))
 	} else {
 		fmt.Fprintf(s.out, ` x="%s" y="%s"`, short(at.x), short(at.y))
@@ -111,22 +111,12 @@ func (s *svg) text(at point, text string, f font) {
 		s.out.WriteString(` text-anchor="end"`)
 	case start:
 	}
-	if f.bold == bold {
+	if f.bold {
 		s.out.WriteString(` font-weight="bold"`)
 	}
-	s.out.WriteString(">" + html.EscapeString(plain.XML(clean(text))))
+	s.out.WriteString(">" + html.EscapeString(plain.XML(plain.OneLine(text))))
 	if f.hint != "" {
 		fmt.Fprintf(s.out, "<title>%s</title>", html.EscapeString(plain.XML(f.hint)))
 	}
 	s.out.WriteString("</text>\n")
-}
-
-// clean drops control characters, which XML cannot hold.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0xfffe || r == 0xffff {
-			return ' '
-		}
-		return r
-	}, s)
 }

@@ -85,5 +85,3 @@ func escapeLaTeX(s string) string {
 		"…", `\ldots{}`, "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "×", `$\times$`, "\n", " ",
 	).Replace(s)
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

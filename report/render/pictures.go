@@ -83,8 +83,6 @@ func (c curve) operation() operation { return operation{c.Setup.Operation, c.Set
 // operation is what shares a picture.
 type operation struct{ operation, kind string }
 
-func (o operation) String() string { return o.operation + " " + o.kind }
-
 func (o operation) slug() string { return o.operation + "-" + o.kind }
 
 func allCurves(docs []*report.Document) []curve {

@@ -108,7 +108,7 @@ func (s sheet) latex(out *strings.Builder) {
 		writeLaTeX(out, g, strings.Join(said, "; "))
 	}
 	for _, n := range s.warnings {
-		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(oneLine(n)))
+		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(plain.OneLine(n)))
 	}
 	for _, line := range s.closing {
 		fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
