@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "rdmacm.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -41,13 +40,6 @@ int vb_cm_load(struct vb_cm_library *lib, const char *name) {
 	return vb_load_symbols(&lib->loaded, name, symbols, SYMBOLS, &lib->cm);
 }
 
-/* Calls return 0, or -1 with errno set. */
-static int result(int rc) {
-	if (rc == 0)
-		return 0;
-	return errno ? errno : EIO;
-}
-
 struct vb_cm_channel *vb_cm_create_channel(const struct vb_cm *c) {
 	errno = 0;
 	struct vb_cm_channel *ch = c->create_event_channel();
@@ -59,40 +51,9 @@ struct vb_cm_channel *vb_cm_create_channel(const struct vb_cm *c) {
 	return ch;
 }
 
-void vb_cm_destroy_channel(const struct vb_cm *c, struct vb_cm_channel *ch) { c->destroy_event_channel(ch); }
-
-int vb_cm_create_id(const struct vb_cm *c, struct vb_cm_channel *ch, int port_space, struct vb_cm_id **id) {
-	errno = 0;
-	return result(c->create_id(ch, id, NULL, port_space));
-}
-
-int vb_cm_destroy_id(const struct vb_cm *c, struct vb_cm_id *id) { errno = 0; return result(c->destroy_id(id)); }
-
-int vb_cm_migrate_id(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_channel *ch) {
-	errno = 0;
-	return result(c->migrate_id(id, ch));
-}
-
-/* An address without a family stands for "none". */
-static struct sockaddr *address(const struct sockaddr_storage *s) {
-	return s->ss_family ? (struct sockaddr *)s : NULL;
-}
-
-int vb_cm_bind(const struct vb_cm *c, struct vb_cm_id *id, const struct sockaddr_storage *at) {
-	errno = 0;
-	return result(c->bind_addr(id, address(at)));
-}
-
-int vb_cm_resolve_addr(const struct vb_cm *c, struct vb_cm_id *id, const struct sockaddr_storage *src, const struct sockaddr_storage *dst, int ms) {
-	errno = 0;
-	return result(c->resolve_addr(id, address(src), address(dst), ms));
-}
-
-int vb_cm_resolve_route(const struct vb_cm *c, struct vb_cm_id *id, int ms) { errno = 0; return result(c->resolve_route(id, ms)); }
-
 int vb_cm_set_tos(const struct vb_cm *c, struct vb_cm_id *id, uint8_t tos) {
 	errno = 0;
-	return result(c->set_option(id, 0, 0, &tos, sizeof tos)); /* RDMA_OPTION_ID, RDMA_OPTION_ID_TOS */
+	return vb_result(c->set_option(id, 0, 0, &tos, sizeof tos)); /* RDMA_OPTION_ID, RDMA_OPTION_ID_TOS */
 }
 
 int vb_cm_init_qp_attr(const struct vb_cm *c, struct vb_cm_id *id, int state, struct vb_qp_attr *a) {
@@ -102,22 +63,15 @@ int vb_cm_init_qp_attr(const struct vb_cm *c, struct vb_cm_id *id, int state, st
 	memset(&u, 0, sizeof u);
 	u.a.qp_state = state;
 	errno = 0;
-	int rc = result(c->init_qp_attr(id, &u, &mask));
+	int rc = vb_result(c->init_qp_attr(id, &u, &mask));
 	*a = u.a;
 	return rc;
 }
 
-int vb_cm_connect(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_conn_param *p) { errno = 0; return result(c->connect(id, p)); }
-int vb_cm_establish(const struct vb_cm *c, struct vb_cm_id *id) { errno = 0; return result(c->establish(id)); }
-int vb_cm_listen(const struct vb_cm *c, struct vb_cm_id *id, int backlog) { errno = 0; return result(c->listen(id, backlog)); }
-int vb_cm_accept(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_conn_param *p) { errno = 0; return result(c->accept(id, p)); }
-int vb_cm_reject(const struct vb_cm *c, struct vb_cm_id *id) { errno = 0; return result(c->reject(id, NULL, 0)); }
-int vb_cm_disconnect(const struct vb_cm *c, struct vb_cm_id *id) { errno = 0; return result(c->disconnect(id)); }
-
 int vb_cm_next_event(const struct vb_cm *c, struct vb_cm_channel *ch, struct vb_cm_event *e) {
 	struct vb_cm_event *got;
 	errno = 0;
-	int rc = result(c->get_cm_event(ch, &got));
+	int rc = vb_result(c->get_cm_event(ch, &got));
 	if (rc)
 		return rc;
 	*e = *got;

@@ -109,23 +109,34 @@ int vb_cm_symbol_count(void);
 const struct vb_symbol *vb_cm_symbol_at(int i);
 int vb_cm_load(struct vb_cm_library *lib, const char *name); /* as vb_load */
 
+/* An address without a family stands for "none". */
+static inline struct sockaddr *vb_cm_address(const struct sockaddr_storage *s) { return s->ss_family ? (struct sockaddr *)s : NULL; }
+
 /* Integers are 0 or an errno; pointers are NULL with errno set. */
 struct vb_cm_channel *vb_cm_create_channel(const struct vb_cm *c);
-void vb_cm_destroy_channel(const struct vb_cm *c, struct vb_cm_channel *ch);
-int vb_cm_create_id(const struct vb_cm *c, struct vb_cm_channel *ch, int port_space, struct vb_cm_id **id);
-int vb_cm_destroy_id(const struct vb_cm *c, struct vb_cm_id *id);
-int vb_cm_migrate_id(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_channel *ch);
-int vb_cm_bind(const struct vb_cm *c, struct vb_cm_id *id, const struct sockaddr_storage *at);
-int vb_cm_resolve_addr(const struct vb_cm *c, struct vb_cm_id *id, const struct sockaddr_storage *src, const struct sockaddr_storage *dst, int ms);
-int vb_cm_resolve_route(const struct vb_cm *c, struct vb_cm_id *id, int ms);
+static inline void vb_cm_destroy_channel(const struct vb_cm *c, struct vb_cm_channel *ch) { c->destroy_event_channel(ch); }
+static inline int vb_cm_create_id(const struct vb_cm *c, struct vb_cm_channel *ch, int port_space, struct vb_cm_id **id) {
+	return CALL(c->create_id(ch, id, NULL, port_space));
+}
+static inline int vb_cm_destroy_id(const struct vb_cm *c, struct vb_cm_id *id) { return CALL(c->destroy_id(id)); }
+static inline int vb_cm_migrate_id(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_channel *ch) {
+	return CALL(c->migrate_id(id, ch));
+}
+static inline int vb_cm_bind(const struct vb_cm *c, struct vb_cm_id *id, const struct sockaddr_storage *at) {
+	return CALL(c->bind_addr(id, vb_cm_address(at)));
+}
+static inline int vb_cm_resolve_addr(const struct vb_cm *c, struct vb_cm_id *id, const struct sockaddr_storage *src, const struct sockaddr_storage *dst, int ms) {
+	return CALL(c->resolve_addr(id, vb_cm_address(src), vb_cm_address(dst), ms));
+}
+static inline int vb_cm_resolve_route(const struct vb_cm *c, struct vb_cm_id *id, int ms) { return CALL(c->resolve_route(id, ms)); }
 int vb_cm_set_tos(const struct vb_cm *c, struct vb_cm_id *id, uint8_t tos);
 int vb_cm_init_qp_attr(const struct vb_cm *c, struct vb_cm_id *id, int state, struct vb_qp_attr *a);
-int vb_cm_connect(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_conn_param *p);
-int vb_cm_establish(const struct vb_cm *c, struct vb_cm_id *id);
-int vb_cm_listen(const struct vb_cm *c, struct vb_cm_id *id, int backlog);
-int vb_cm_accept(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_conn_param *p);
-int vb_cm_reject(const struct vb_cm *c, struct vb_cm_id *id);
-int vb_cm_disconnect(const struct vb_cm *c, struct vb_cm_id *id);
+static inline int vb_cm_connect(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_conn_param *p) { return CALL(c->connect(id, p)); }
+static inline int vb_cm_establish(const struct vb_cm *c, struct vb_cm_id *id) { return CALL(c->establish(id)); }
+static inline int vb_cm_listen(const struct vb_cm *c, struct vb_cm_id *id, int backlog) { return CALL(c->listen(id, backlog)); }
+static inline int vb_cm_accept(const struct vb_cm *c, struct vb_cm_id *id, struct vb_cm_conn_param *p) { return CALL(c->accept(id, p)); }
+static inline int vb_cm_reject(const struct vb_cm *c, struct vb_cm_id *id) { return CALL(c->reject(id, NULL, 0)); }
+static inline int vb_cm_disconnect(const struct vb_cm *c, struct vb_cm_id *id) { return CALL(c->disconnect(id)); }
 /* vb_cm_next_event copies the next event, without its private data, and acknowledges it; EAGAIN: there is none. */
 int vb_cm_next_event(const struct vb_cm *c, struct vb_cm_channel *ch, struct vb_cm_event *e);
 /* vb_cm_ud is the part of an event that tells of a datagram peer. */

@@ -4,7 +4,6 @@
 #include "shim.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -96,15 +95,6 @@ int vb_load_symbols(struct vb_loaded *l, const char *name, const struct vb_symbo
 	return lacking ? -2 : 0;
 }
 
-/* Verbs return 0, a positive errno, a negative one, or -1 with errno set, depending on their age and on the driver. */
-static int result(int rc) {
-	if (rc >= 0)
-		return rc;
-	if (rc == -1)
-		return errno ? errno : EIO;
-	return -rc;
-}
-
 /* EXTENDED is the extended context of a device, NULL where it does not have that entry. */
 #define EXTENDED(c, entry) extended(c, offsetof(struct vb_verbs_context, entry))
 
@@ -117,8 +107,6 @@ static struct vb_verbs_context *extended(struct vb_context *c, size_t entry) {
 	return x;
 }
 
-struct vb_device **vb_get_device_list(const struct vb_verbs *v, int *n) { errno = 0; return v->get_device_list(n); }
-void vb_free_device_list(const struct vb_verbs *v, struct vb_device **list) { v->free_device_list(list); }
 uint64_t vb_get_device_guid(const struct vb_verbs *v, struct vb_device *d) { return __builtin_bswap64(v->get_device_guid(d)); }
 
 static void non_blocking(int fd) {
@@ -135,10 +123,8 @@ struct vb_context *vb_open_device(const struct vb_verbs *v, struct vb_device *d)
 	return c;
 }
 
-int vb_close_device(const struct vb_verbs *v, struct vb_context *c) { return result(v->close_device(c)); }
-
 int vb_query_device(const struct vb_verbs *v, struct vb_context *c, struct vb_device_attr *a) {
-	int rc = result(v->query_device(c, a));
+	int rc = vb_result(v->query_device(c, a));
 	a->node_guid = __builtin_bswap64(a->node_guid);
 	a->sys_image_guid = __builtin_bswap64(a->sys_image_guid);
 	return rc;
@@ -150,21 +136,16 @@ int vb_query_device_ex(struct vb_context *c, struct vb_device_attr_ex *a) {
 	if (!x)
 		return EOPNOTSUPP;
 	errno = 0;
-	return result(x->query_device_ex(c, NULL, a, sizeof *a));
+	return vb_result(x->query_device_ex(c, NULL, a, sizeof *a));
 }
 
 int vb_query_port(const struct vb_verbs *v, struct vb_context *c, int port, struct vb_port_attr *a) {
 	/* ibv_query_port@IBVERBS_1.1 writes 48 bytes; room for a longer one costs nothing. */
 	union { struct vb_port_attr a; char room[256]; } u;
 	memset(&u, 0, sizeof u);
-	int rc = result(v->query_port(c, (uint8_t)port, &u));
+	int rc = vb_result(v->query_port(c, (uint8_t)port, &u));
 	*a = u.a;
 	return rc;
-}
-
-int vb_query_gid(const struct vb_verbs *v, struct vb_context *c, int port, int index, void *gid) {
-	errno = 0;
-	return result(v->query_gid(c, (uint8_t)port, index, gid));
 }
 
 int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb_gid_entry *e, size_t max) {
@@ -172,19 +153,19 @@ int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb
 		return -ENOSYS;
 	errno = 0;
 	ssize_t n = v->query_gid_table(c, e, max, 0, sizeof *e);
-	return n < 0 ? -result((int)n) : (int)n;
+	return n < 0 ? -vb_result((int)n) : (int)n;
 }
 
 int vb_query_pkey(const struct vb_verbs *v, struct vb_context *c, int port, int index, uint16_t *key) {
 	errno = 0;
-	int rc = result(v->query_pkey(c, (uint8_t)port, index, key));
+	int rc = vb_result(v->query_pkey(c, (uint8_t)port, index, key));
 	*key = __builtin_bswap16(*key);
 	return rc;
 }
 
 int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, struct vb_async_event *e, int *port, void **object) {
 	errno = 0;
-	int rc = result(v->get_async_event(c, e));
+	int rc = vb_result(v->get_async_event(c, e));
 	*port = 0;
 	*object = NULL;
 	switch (rc ? -1 : e->event_type) {
@@ -199,11 +180,6 @@ int vb_get_async_event(const struct vb_verbs *v, struct vb_context *c, struct vb
 	return rc;
 }
 
-void vb_ack_async_event(const struct vb_verbs *v, struct vb_async_event *e) { v->ack_async_event(e); }
-
-struct vb_pd *vb_alloc_pd(const struct vb_verbs *v, struct vb_context *c) { errno = 0; return v->alloc_pd(c); }
-int vb_dealloc_pd(const struct vb_verbs *v, struct vb_pd *pd) { return result(v->dealloc_pd(pd)); }
-
 struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, int fd, uint64_t addr, size_t length, uint64_t iova, unsigned access) {
 	errno = 0;
 	if (fd >= 0 && v->reg_dmabuf_mr)
@@ -217,8 +193,6 @@ struct vb_mr *vb_reg_mr(const struct vb_verbs *v, struct vb_pd *pd, int fd, uint
 	return v->reg_mr(pd, (void *)addr, length, (int)(access & 0xfffff)); /* without the optional flags */
 }
 
-int vb_dereg_mr(const struct vb_verbs *v, struct vb_mr *mr) { return result(v->dereg_mr(mr)); }
-
 struct vb_mw *vb_alloc_mw(struct vb_pd *pd) {
 	errno = 0;
 	if (!pd->context->ops.alloc_mw) {
@@ -228,8 +202,6 @@ struct vb_mw *vb_alloc_mw(struct vb_pd *pd) {
 	return pd->context->ops.alloc_mw(pd, 2);
 }
 
-int vb_dealloc_mw(struct vb_mw *mw) { return result(mw->context->ops.dealloc_mw(mw)); }
-
 struct vb_comp_channel *vb_create_comp_channel(const struct vb_verbs *v, struct vb_context *c) {
 	errno = 0;
 	struct vb_comp_channel *ch = v->create_comp_channel(c);
@@ -237,8 +209,6 @@ struct vb_comp_channel *vb_create_comp_channel(const struct vb_verbs *v, struct 
 		non_blocking(ch->fd);
 	return ch;
 }
-
-int vb_destroy_comp_channel(const struct vb_verbs *v, struct vb_comp_channel *ch) { return result(v->destroy_comp_channel(ch)); }
 
 int vb_wait(const struct vb_comp_channel *ch, int ms) {
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
@@ -248,10 +218,8 @@ int vb_wait(const struct vb_comp_channel *ch, int ms) {
 int vb_get_cq_event(const struct vb_verbs *v, struct vb_comp_channel *ch, struct vb_cq **cq) {
 	void *context;
 	errno = 0;
-	return result(v->get_cq_event(ch, cq, &context));
+	return vb_result(v->get_cq_event(ch, cq, &context));
 }
-
-void vb_ack_cq_events(const struct vb_verbs *v, struct vb_cq *cq, unsigned n) { v->ack_cq_events(cq, n); }
 
 struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector, int stamps) {
 	struct vb_verbs_context *x = EXTENDED(c, create_cq_ex);
@@ -272,17 +240,10 @@ struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int d
 	return v->create_cq(c, depth, NULL, ch, vector);
 }
 
-int vb_resize_cq(const struct vb_verbs *v, struct vb_cq *cq, int depth) {
-	errno = 0;
-	return v->resize_cq ? result(v->resize_cq(cq, depth)) : EOPNOTSUPP;
-}
-
-int vb_destroy_cq(const struct vb_verbs *v, struct vb_cq *cq) { return result(v->destroy_cq(cq)); }
-
 int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
 	errno = 0;
 	n = cq->context->ops.poll_cq(cq, n, wc);
-	return n < 0 ? -result(n) : n;
+	return n < 0 ? -vb_result(n) : n;
 }
 
 int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc) {
@@ -312,10 +273,6 @@ int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc) {
 	return got;
 }
 
-int vb_req_notify_cq(struct vb_cq *cq, int solicited_only) { return result(cq->context->ops.req_notify_cq(cq, solicited_only)); }
-
-struct vb_qp *vb_create_qp(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a) { errno = 0; return v->create_qp(pd, a); }
-
 struct vb_qp *vb_create_qp_ex(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a, uint64_t ops) {
 	struct vb_verbs_context *c = EXTENDED(pd->context, create_qp_ex);
 	if (!c || !v->qp_to_qp_ex) {
@@ -339,58 +296,10 @@ struct vb_qp *vb_create_qp_ex(const struct vb_verbs *v, struct vb_pd *pd, struct
 	return qp;
 }
 
-int vb_modify_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
-	errno = 0;
-	return result(v->modify_qp(qp, a, mask));
-}
-
-int vb_query_qp(const struct vb_verbs *v, struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_init_attr *i) {
-	errno = 0;
-	return result(v->query_qp(qp, a, mask, i));
-}
-
-int vb_destroy_qp(const struct vb_verbs *v, struct vb_qp *qp) { return result(v->destroy_qp(qp)); }
-
-int vb_post_send(vb_post_send_fn *post, struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad) {
-	errno = 0;
-	return result(post(qp, wr, bad));
-}
-
-int vb_post_recv(struct vb_qp *qp, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {
-	errno = 0;
-	return result(qp->context->ops.post_recv(qp, wr, bad));
-}
-
-struct vb_srq *vb_create_srq(const struct vb_verbs *v, struct vb_pd *pd, struct vb_srq_init_attr *a) { errno = 0; return v->create_srq(pd, a); }
-
-int vb_modify_srq(const struct vb_verbs *v, struct vb_srq *srq, struct vb_srq_attr *a, int mask) {
-	errno = 0;
-	return result(v->modify_srq(srq, a, mask));
-}
-
-int vb_query_srq(const struct vb_verbs *v, struct vb_srq *srq, struct vb_srq_attr *a) {
-	errno = 0;
-	return result(v->query_srq(srq, a));
-}
-
-int vb_destroy_srq(const struct vb_verbs *v, struct vb_srq *srq) { return result(v->destroy_srq(srq)); }
-
 int vb_post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {
 	errno = 0;
 	if (!srq->context->ops.post_srq_recv)
 		return EOPNOTSUPP;
-	return result(srq->context->ops.post_srq_recv(srq, wr, bad));
+	return vb_result(srq->context->ops.post_srq_recv(srq, wr, bad));
 }
 
-struct vb_ah *vb_create_ah(const struct vb_verbs *v, struct vb_pd *pd, struct vb_ah_attr *a) { errno = 0; return v->create_ah(pd, a); }
-int vb_destroy_ah(const struct vb_verbs *v, struct vb_ah *ah) { return result(v->destroy_ah(ah)); }
-
-int vb_attach_mcast(const struct vb_verbs *v, struct vb_qp *qp, const void *gid, int lid) {
-	errno = 0;
-	return result(v->attach_mcast(qp, gid, (uint16_t)lid));
-}
-
-int vb_detach_mcast(const struct vb_verbs *v, struct vb_qp *qp, const void *gid, int lid) {
-	errno = 0;
-	return result(v->detach_mcast(qp, gid, (uint16_t)lid));
-}
