@@ -12,9 +12,9 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // openOurs opens the software device.
@@ -48,7 +48,7 @@ func TestRunByRDMACM(t *testing.T) {
 	} {
 		for _, dialect := range []control.Dialect{control.Ours, control.Perftest} {
 			t.Run(fmt.Sprintf("%s, %s", name, dialect), func(t *testing.T) {
-				m := &verbstest.Meeting{}
+				m := &meeting.Manager{}
 				server, client := m.Open(t, openOurs), m.Open(t, openOurs)
 				results, err := runBoth(t, server, client, p, dialect)
 				if err != nil {
@@ -113,7 +113,7 @@ func runBothWith(ctx context.Context, server, client verbs.Device, p plan.Spec, 
 
 // TestNoRDMACM: a device without RDMA CM refuses by name, at either end, and the peer hears why.
 func TestNoRDMACM(t *testing.T) {
-	m := &verbstest.Meeting{}
+	m := &meeting.Manager{}
 	managed, plain := m.Open(t, openOurs), m.Open(t, openOurs)
 	plain = struct{ verbs.Device }{plain}
 	p := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
 	"github.com/gobw/gobw/verbs/roce/netem"
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // withMargins is a test of 0.6 s of which the third in the middle is measured, on a network of one's own.
@@ -25,7 +25,7 @@ func withMargins(t *testing.T, network string, p plan.Spec) *report.Record {
 		return roce.New(roce.Options{Address: at, Network: emulated}).Open(roce.DeviceName)
 	}
 	p.Duration, p.Margin, p.Sizes = 600*time.Millisecond, 200*time.Millisecond, []int{64}
-	m := &verbstest.Meeting{}
+	m := &meeting.Manager{}
 	server, client := m.Open(t, open), m.Open(t, open)
 	results, err := runBoth(t, server, client, p, control.Ours)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // pausing is a session of an end that sleeps after it has said that it is ready, as a stock perftest does that has no CPU, or
@@ -45,7 +45,7 @@ func TestUnreliablePeerPauses(t *testing.T) {
 		"two of UD": {verbs.UD, []int{2, 4, 8, 16}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &verbstest.Meeting{}
+			m := &meeting.Manager{}
 			devices := [2]verbs.Device{m.Open(t, openOurs), m.Open(t, openOurs)}
 			spec := plan.Spec{
 				Operation: plan.Send, Kind: plan.Bandwidth, Transport: c.transport, Sizes: c.sizes, AllSizes: true, QPs: c.qps,

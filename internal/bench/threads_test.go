@@ -12,10 +12,10 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // threadable is the software device as one that lets several threads work at once: they take turns at its lock. Its jobs
@@ -183,7 +183,7 @@ func TestBothWaysUntilDone(t *testing.T) {
 		{"lists, threads, events", "IB", 2, 5, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := &verbstest.Meeting{}
+			m := &meeting.Manager{}
 			open := func() verbs.Device {
 				d := m.Open(t, openOurs)
 				return managed{d, d.(verbs.ConnectionManager), tt.transport}
@@ -210,7 +210,7 @@ func TestEndless(t *testing.T) {
 		for _, threads := range []int{1, 2} {
 			for _, both := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v, %d threads, both ways %v", dialect, threads, both), func(t *testing.T) {
-					m := &verbstest.Meeting{}
+					m := &meeting.Manager{}
 					open := func() verbs.Device {
 						d := m.Open(t, openOurs)
 						return managed{d, d.(verbs.ConnectionManager), "IB"}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
 	"github.com/gobw/gobw/verbs/roce/netem"
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // TestUnreliableWritesAreAwaited: the initiator of UC WRITEs is done when they have left, and says so at once. Where they
@@ -32,7 +32,7 @@ func TestUnreliableWritesAreAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Operation, p.Kind, p.Transport, p.Sizes = plan.Write, plan.Bandwidth, verbs.UC, []int{8192}
-			m := &verbstest.Meeting{}
+			m := &meeting.Manager{}
 			server, client := m.Open(t, open), m.Open(t, open)
 			results, err := runBoth(t, server, client, p, control.Ours)
 			if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/control/rdmacm"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // managedPair is two devices of ours with an RDMA CM in memory.
 func managedPair(t *testing.T) (server, client verbs.Device) {
 	t.Helper()
-	m := &verbstest.Meeting{}
+	m := &meeting.Manager{}
 	open := func(at netip.Addr) (verbs.Device, error) {
 		return roce.New(roce.Options{Address: at}).Open(roce.DeviceName)
 	}

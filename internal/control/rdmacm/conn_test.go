@@ -11,20 +11,20 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // FuzzConn: whatever a peer sends over the queue pair of a control connection, and however it ends, what is read is what
 // was sent, in order, and then comes the end or an error. RDMA CM's private data is not looked at: the shim copies events
 // without it. The first byte of each message to send is its length in units of 4 bytes; 255 ends the connection.
 func FuzzConn(f *testing.F) {
-	meeting := &verbstest.Meeting{}
+	m := &meeting.Manager{}
 	open := func(at netip.Addr) (verbs.Device, error) {
 		return roce.New(roce.Options{Address: at}).Open(roce.DeviceName)
 	}
-	server, client := meeting.Open(f, open), meeting.Open(f, open)
+	server, client := m.Open(f, open), m.Open(f, open)
 	manager, err := ConnectionManagerOf(server)
 	if err != nil {
 		f.Fatal(err)

@@ -1,4 +1,5 @@
-package verbstest
+// Package meeting is an RDMA CM in memory, for tests of what is written for [verbs.ConnectionManager] on a machine without one.
+package meeting
 
 import (
 	"context"
@@ -11,27 +12,27 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
-// Meeting is an RDMA CM in memory, for the devices of one process: what is written for [verbs.ConnectionManager] runs on
-// it without a kernel. The zero value works.
-type Meeting struct {
+// Manager is an RDMA CM for the devices of one process. The zero value works.
+type Manager struct {
 	mu        sync.Mutex
-	listeners map[meetingPlace]*meetingListener
+	listeners map[place]*listener
 	lastPort  uint16
 }
 
-// meetingPlace is a port; the transports' ports are different ones. Addresses are not told apart.
-type meetingPlace struct {
+// place is a port; the transports' ports are different ones. Addresses are not told apart.
+type place struct {
 	transport verbs.Transport
 	port      uint16
 }
 
 // Open opens a device at an address of its own, closes it with the test, and gives it this RDMA CM. The device needs a
 // default GID.
-func (m *Meeting) Open(t testing.TB, open func(at netip.Addr) (verbs.Device, error)) verbs.Device {
+func (m *Manager) Open(t testing.TB, open func(at netip.Addr) (verbs.Device, error)) verbs.Device {
 	t.Helper()
-	addr := Address()
+	addr := verbstest.Address()
 	d, err := open(addr)
 	if err != nil {
 		t.Fatal(err)
@@ -41,24 +42,24 @@ func (m *Meeting) Open(t testing.TB, open func(at netip.Addr) (verbs.Device, err
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &managedDevice{Device: d, meeting: m, addr: addr}
+	return &device{Device: d, manager: m, addr: addr}
 }
 
-type managedDevice struct {
+type device struct {
 	verbs.Device
-	meeting *Meeting
+	manager *Manager
 	addr    netip.Addr
 }
 
 // DefaultGID is the device's own.
-func (d *managedDevice) DefaultGID() (verbs.GIDEntry, error) {
+func (d *device) DefaultGID() (verbs.GIDEntry, error) {
 	return d.Device.(interface {
 		DefaultGID() (verbs.GIDEntry, error)
 	}).DefaultGID()
 }
 
 // Prepare has the device run the job as it would without the RDMA CM.
-func (d *managedDevice) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
+func (d *device) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
 
 func transportOf(o verbs.CMOptions) verbs.Transport {
 	if o.Transport == 0 {
@@ -68,49 +69,49 @@ func transportOf(o verbs.CMOptions) verbs.Transport {
 }
 
 // ListenCM takes requests for a port.
-func (d *managedDevice) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListener, error) {
-	m := d.meeting
+func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListener, error) {
+	m := d.manager
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if at.Port() == 0 {
 		m.lastPort++
 		at = netip.AddrPortFrom(at.Addr(), 20000+m.lastPort)
 	}
-	place := meetingPlace{transportOf(o), at.Port()}
-	if m.listeners[place] != nil {
+	where := place{transportOf(o), at.Port()}
+	if m.listeners[where] != nil {
 		return nil, &verbs.Error{Verb: "listen by RDMA CM", Device: d.Info().Name, Err: syscall.EADDRINUSE}
 	}
-	l := &meetingListener{
-		d: d, addr: netip.AddrPortFrom(d.addr, at.Port()), place: place, requests: make(chan *meetingConnection, 64), closed: make(chan struct{}),
+	l := &listener{
+		d: d, addr: netip.AddrPortFrom(d.addr, at.Port()), place: where, requests: make(chan *connection, 64), closed: make(chan struct{}),
 	}
 	if m.listeners == nil {
-		m.listeners = map[meetingPlace]*meetingListener{}
+		m.listeners = map[place]*listener{}
 	}
-	m.listeners[place] = l
+	m.listeners[where] = l
 	return l, nil
 }
 
 // DialCM finds the way to any address: the other device is in this process.
-func (d *managedDevice) DialCM(_ context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
-	return &meetingConnection{
+func (d *device) DialCM(_ context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
+	return &connection{
 		d: d, transport: transportOf(o), local: netip.AddrPortFrom(d.addr, 0), remote: to, in: make(chan verbs.ConnectOptions, 1), gone: make(chan struct{}),
 	}, nil
 }
 
-type meetingListener struct {
-	d        *managedDevice
+type listener struct {
+	d        *device
 	addr     netip.AddrPort
-	place    meetingPlace
-	requests chan *meetingConnection
+	place    place
+	requests chan *connection
 	closed   chan struct{}
 	once     sync.Once
 }
 
 // Addr is where the listener listens.
-func (l *meetingListener) Addr() netip.AddrPort { return l.addr }
+func (l *listener) Addr() netip.AddrPort { return l.addr }
 
 // Accept waits for a request.
-func (l *meetingListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
+func (l *listener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	select {
 	case c := <-l.requests:
 		return c, nil
@@ -122,42 +123,42 @@ func (l *meetingListener) Accept(ctx context.Context) (verbs.CMConnection, error
 }
 
 // Close stops listening.
-func (l *meetingListener) Close() error {
+func (l *listener) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
-		l.d.meeting.mu.Lock()
-		defer l.d.meeting.mu.Unlock()
-		delete(l.d.meeting.listeners, l.place)
+		l.d.manager.mu.Lock()
+		defer l.d.manager.mu.Unlock()
+		delete(l.d.manager.listeners, l.place)
 	})
 	return nil
 }
 
-// meetingConnection is one end; the two exchange what a queue pair must know of the other.
-type meetingConnection struct {
-	d             *managedDevice
+// connection is one end; the two exchange what a queue pair must know of the other.
+type connection struct {
+	d             *device
 	transport     verbs.Transport
 	local, remote netip.AddrPort
 	in            chan verbs.ConnectOptions // from the peer
 	gone          chan struct{}
 	leave         sync.Once
 
-	peer    *meetingConnection
+	peer    *connection
 	passive bool
 }
 
 // LocalAddr is this end's address.
-func (c *meetingConnection) LocalAddr() netip.AddrPort { return c.local }
+func (c *connection) LocalAddr() netip.AddrPort { return c.local }
 
 // RemoteAddr is the peer's.
-func (c *meetingConnection) RemoteAddr() netip.AddrPort { return c.remote }
+func (c *connection) RemoteAddr() netip.AddrPort { return c.remote }
 
 // InitOptions names the first port.
-func (c *meetingConnection) InitOptions() (verbs.ConnectOptions, error) {
+func (c *connection) InitOptions() (verbs.ConnectOptions, error) {
 	return verbs.ConnectOptions{Port: 1, QKey: 0x01234567}, nil
 }
 
 // Join connects a queue pair in INIT.
-func (c *meetingConnection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
 	gid, err := c.d.DefaultGID()
 	if err != nil {
 		return o, err
@@ -196,15 +197,15 @@ func (c *meetingConnection) Join(ctx context.Context, qp verbs.QueuePair, o verb
 }
 
 // request puts the other end before the listener.
-func (c *meetingConnection) request() error {
-	m := c.d.meeting
+func (c *connection) request() error {
+	m := c.d.manager
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.listeners[meetingPlace{c.transport, c.remote.Port()}]
+	l := m.listeners[place{c.transport, c.remote.Port()}]
 	if l == nil {
 		return &verbs.Error{Verb: fmt.Sprintf("connect to %v", c.remote), Device: c.d.Info().Name, Err: syscall.ECONNREFUSED}
 	}
-	c.peer = &meetingConnection{
+	c.peer = &connection{
 		d: l.d, transport: c.transport, local: c.remote, remote: c.local, in: make(chan verbs.ConnectOptions, 1), gone: make(chan struct{}),
 		peer: c, passive: true,
 	}
@@ -213,7 +214,7 @@ func (c *meetingConnection) request() error {
 }
 
 // Disconnect ends the connection at both ends.
-func (c *meetingConnection) Disconnect() error {
+func (c *connection) Disconnect() error {
 	c.depart()
 	if c.peer != nil {
 		c.peer.depart()
@@ -221,10 +222,10 @@ func (c *meetingConnection) Disconnect() error {
 	return nil
 }
 
-func (c *meetingConnection) depart() { c.leave.Do(func() { close(c.gone) }) }
+func (c *connection) depart() { c.leave.Do(func() { close(c.gone) }) }
 
 // Gone is closed when the peer has disconnected.
-func (c *meetingConnection) Gone() <-chan struct{} { return c.gone }
+func (c *connection) Gone() <-chan struct{} { return c.gone }
 
 // Close ends the connection.
-func (c *meetingConnection) Close() error { return c.Disconnect() }
+func (c *connection) Close() error { return c.Disconnect() }
