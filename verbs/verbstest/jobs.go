@@ -363,20 +363,11 @@ func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, wind
 	return p
 }
 
-// sink receives what a stream sends.
-func (g *stage) sink(size int, count uint64) part {
+// sink receives what a stream sends, and posts its receives again in lists; 0: as they come.
+func (g *stage) sink(size int, count uint64, list int) part {
 	var p part
 	for _, r := range g.rigs {
-		p.job.Lanes = append(p.job.Lanes, job.Lane{QP: r.b.qp, Receives: r.b.receives(size), Expect: count})
-	}
-	return p
-}
-
-// sinkLists is a sink that posts its receives again in lists of n.
-func (g *stage) sinkLists(size int, count uint64, n int) part {
-	p := g.sink(size, count)
-	for i := range p.job.Lanes {
-		p.job.Lanes[i].ReceiveList = n
+		p.job.Lanes = append(p.job.Lanes, job.Lane{QP: r.b.qp, Receives: r.b.receives(size), Expect: count, ReceiveList: list})
 	}
 	return p
 }
@@ -391,101 +382,93 @@ func (g *stage) sameRings(size, at int) {
 	}
 }
 
+// streamCase is a stream of messages of one kind from A to B; what arrives is compared with what was sent.
+type streamCase struct {
+	name                  string
+	op                    verbs.Opcode
+	size                  int
+	count                 uint64
+	window, signal, batch int
+	lanes, list           int // queue pairs; receives posted again as one list
+	bytes                 int // of each end's memory, 0: 64 KiB
+	slice                 time.Duration
+}
+
+func (c streamCase) jobCase() jobCase {
+	return jobCase{
+		name: c.name, rig: rigOptions{bytes: c.bytes}, lanes: c.lanes, slice: c.slice,
+		build: func(g *stage) (part, part) {
+			a := g.stream("A", c.op, c.size, c.count, c.window, c.signal, c.batch)
+			if c.op == verbs.OpRead {
+				fill(g.rigs[0].b.buf.Bytes()[:8*c.size], 12)
+			}
+			if !c.op.NeedsReceive() {
+				return a, serve()
+			}
+			return a, g.sink(c.size, c.count, c.list)
+		},
+		check: func(g *stage, a, b outcome) {
+			x := g.rigs[0].b.buf
+			switch {
+			case c.op == verbs.OpFetchAdd:
+				if got := word(x.Bytes()); got != c.count {
+					g.t.Errorf("the counter is %d, want %d", got, c.count)
+				}
+			case c.op == verbs.OpSend:
+				g.sameRings(c.size, x.Len()/2)
+			case c.count >= 8:
+				g.sameRings(c.size, 0)
+			}
+			messages := c.count * uint64(len(g.rigs))
+			if want := messages * uint64(c.size); a.progress.BytesOut != want {
+				g.t.Errorf("%d bytes, want %d", a.progress.BytesOut, want)
+			}
+			if c.op.NeedsReceive() && (b.progress.Received != messages || b.progress.BytesIn != messages*uint64(c.size)) {
+				g.t.Errorf("%d messages of %d bytes in all received, want %d of %d", b.progress.Received, b.progress.BytesIn, messages, messages*uint64(c.size))
+			}
+		},
+	}
+}
+
 func jobCases(s *suite) []jobCase {
-	var cases []jobCase
+	const write, read, add, send, immediate = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend, verbs.OpWriteWithImmediate
+	long := 3*s.pair.MTU.Bytes() + 9
+	list := []streamCase{
+		{name: "write of several packets", op: write, size: long, count: 40, window: 8, signal: 2, batch: 2, bytes: 256 << 10, slice: 200 * time.Microsecond},
+		{name: "read", op: read, size: long, count: 24, window: 4, signal: 1, batch: 1, bytes: 256 << 10},
+		{name: "atomic", op: add, size: 8, count: 30, window: 4, signal: 2, batch: 1},
+		{name: "send", op: send, size: 700, count: 80, window: 16, signal: 4, batch: 4, bytes: 256 << 10},
+		{name: "send on three queue pairs", op: send, size: 100, count: 40, window: 8, signal: 4, batch: 2, lanes: 3},
+		{name: "receives posted in lists", op: send, size: 100, count: 163, window: 8, signal: 4, batch: 2, lanes: 2, list: 7},
+		{name: "write on four queue pairs", op: write, size: 64, count: 60, window: 16, signal: 8, batch: 4, lanes: 4},
+		{name: "write with immediate", op: immediate, size: 64, count: 40, window: 8, signal: 2, batch: 1},
+	}
 	// Windows, signals and batches that divide each other and that do not.
 	for _, n := range []struct {
 		count                 uint64
 		window, signal, batch int
 	}{{1, 1, 1, 1}, {20, 1, 1, 1}, {50, 16, 4, 1}, {51, 16, 4, 2}, {50, 16, 1, 5}, {37, 16, 5, 3}, {64, 16, 16, 16}, {7, 64, 64, 4}} {
-		cases = append(cases, jobCase{
-			name: fmt.Sprintf("write count %d window %d signal %d batch %d", n.count, n.window, n.signal, n.batch),
-			build: func(g *stage) (part, part) {
-				return g.stream("A", verbs.OpWrite, 200, n.count, n.window, n.signal, n.batch), serve()
-			},
-			check: func(g *stage, a, _ outcome) {
-				if n.count >= 8 {
-					g.sameRings(200, 0)
-				}
-				if want := n.count * 200; a.progress.BytesOut != want {
-					g.t.Errorf("%d bytes, want %d", a.progress.BytesOut, want)
-				}
-			},
-		})
+		name := fmt.Sprintf("write count %d window %d signal %d batch %d", n.count, n.window, n.signal, n.batch)
+		list = append(list, streamCase{name: name, op: write, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
 	}
-	cases = append(cases, streamCases(s)...)
+	var cases []jobCase
+	for _, c := range list {
+		cases = append(cases, c.jobCase())
+	}
 	cases = append(cases, preparedCases()...)
 	cases = append(cases, pingPongCases(s)...)
 	return append(cases, endingCases()...)
 }
 
-func streamCases(s *suite) []jobCase {
-	long := 3*s.pair.MTU.Bytes() + 9
+// preparedCases are streams in both directions, and of messages that are more than a request each, or wait otherwise.
+func preparedCases() []jobCase {
 	return []jobCase{
-		{
-			name: "write of several packets", rig: rigOptions{bytes: 256 << 10}, slice: 200 * time.Microsecond,
-			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpWrite, long, 40, 8, 2, 2), serve() },
-			check: func(g *stage, _, _ outcome) { g.sameRings(long, 0) },
-		},
-		{
-			name: "read", rig: rigOptions{bytes: 256 << 10},
-			build: func(g *stage) (part, part) {
-				fill(g.rigs[0].b.buf.Bytes()[:8*long], 12)
-				return g.stream("A", verbs.OpRead, long, 24, 4, 1, 1), serve()
-			},
-			check: func(g *stage, _, _ outcome) { g.sameRings(long, 0) },
-		},
-		{
-			name: "atomic",
-			build: func(g *stage) (part, part) {
-				return g.stream("A", verbs.OpFetchAdd, 8, 30, 4, 2, 1), serve()
-			},
-			check: func(g *stage, _, _ outcome) {
-				if got := word(g.rigs[0].b.buf.Bytes()); got != 30 {
-					g.t.Errorf("the counter is %d, want 30", got)
-				}
-			},
-		},
-		{
-			name: "send", rig: rigOptions{bytes: 256 << 10},
-			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpSend, 700, 80, 16, 4, 4), g.sink(700, 80) },
-			check: func(g *stage, _, b outcome) {
-				g.sameRings(700, 128<<10)
-				if b.progress.Received != 80 || b.progress.BytesIn != 80*700 {
-					g.t.Errorf("%d messages of %d bytes in all received, want 80 of %d", b.progress.Received, b.progress.BytesIn, 80*700)
-				}
-			},
-		},
-		{
-			name: "send on three queue pairs", lanes: 3, rig: rigOptions{bytes: 64 << 10},
-			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpSend, 100, 40, 8, 4, 2), g.sink(100, 40) },
-			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
-		},
-		{
-			name: "receives posted in lists", lanes: 2, rig: rigOptions{bytes: 64 << 10},
-			build: func(g *stage) (part, part) {
-				return g.stream("A", verbs.OpSend, 100, 163, 8, 4, 2), g.sinkLists(100, 163, 7)
-			},
-			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
-		},
 		{
 			name: "receives of a write posted in a list as long as the queue", rig: rigOptions{bytes: 64 << 10},
 			build: func(g *stage) (part, part) {
-				b := g.sinkLists(64, 100, ringReceives)
+				b := g.sink(64, 100, ringReceives)
 				b.job.Lanes[0].Receives, b.job.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
 				return g.stream("A", verbs.OpWriteWithImmediate, 64, 100, 8, 2, 1), b
-			},
-			check: func(g *stage, _, _ outcome) { g.sameRings(64, 0) },
-		},
-		{
-			name: "write on four queue pairs", lanes: 4,
-			build: func(g *stage) (part, part) { return g.stream("A", verbs.OpWrite, 64, 60, 16, 8, 4), serve() },
-			check: func(g *stage, _, _ outcome) { g.sameRings(64, 0) },
-		},
-		{
-			name: "write with immediate",
-			build: func(g *stage) (part, part) {
-				return g.stream("A", verbs.OpWriteWithImmediate, 64, 40, 8, 2, 1), g.sink(64, 40)
 			},
 			check: func(g *stage, _, _ outcome) { g.sameRings(64, 0) },
 		},
@@ -506,12 +489,6 @@ func streamCases(s *suite) []jobCase {
 				}
 			},
 		},
-	}
-}
-
-// preparedCases are streams of messages that are more than a request each, or wait otherwise.
-func preparedCases() []jobCase {
-	return []jobCase{
 		{
 			name: "chains of requests",
 			build: func(g *stage) (part, part) {
@@ -549,7 +526,7 @@ func preparedCases() []jobCase {
 		{
 			name: "events", channel: true,
 			build: func(g *stage) (part, part) {
-				b := g.sink(100, 40)
+				b := g.sink(100, 40, 0)
 				b.job.Channel = g.chanB
 				return g.stream("A", verbs.OpSend, 100, 40, 4, 1, 1), b
 			},
@@ -620,7 +597,7 @@ func checkKernels(g *stage, a, _ outcome) {
 
 // buildUnpack unpacks every message that arrives.
 func buildUnpack(g *stage) (part, part) {
-	b := g.sink(100, 40)
+	b := g.sink(100, 40, 0)
 	mem := g.rigs[0].b.buf.Bytes()
 	for k := range ringReceives {
 		at := len(mem)/2 + k*100
