@@ -18,6 +18,7 @@ import (
 
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -57,12 +58,6 @@ func manyAgents(address string, n int) {
 	wg.Wait()
 }
 
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func TestCost(t *testing.T) {
 	if *cost == 0 {
 		t.Skip("give -cost N")
@@ -91,10 +86,10 @@ func TestCost(t *testing.T) {
 		Progress: func(Progress) { // before each round
 			if n++; n == 1 {
 				met = time.Since(begun)
-				first, cpu = time.Now(), cpuTime()
+				first, cpu = time.Now(), testrun.ProcessTime()
 			}
 			if n == rounds {
-				last, cpu = time.Now(), cpuTime()-cpu
+				last, cpu = time.Now(), testrun.ProcessTime()-cpu
 			}
 		},
 	})

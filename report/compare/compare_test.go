@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -236,18 +235,11 @@ func timeToCompare(t *testing.T, records int) time.Duration {
 		r.SizeBytes, r.Run = uint64(i/5), i%5+1
 		d.Records = append(d.Records, r)
 	}
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := used()
+	before := testrun.ProcessTime()
 	if _, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	return used() - before
+	return testrun.ProcessTime() - before
 }
 
 // The same document counts once, however often it is named: four copies of one run are one run.

@@ -8,10 +8,10 @@ import (
 	"io"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
@@ -170,10 +170,10 @@ func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := processorTime(t)
+		before := testrun.ProcessTime()
 		var b bytes.Buffer
 		_ = documentsHTML(&b, docs) // an error is as good
-		if took := processorTime(t) - before; took > 5*time.Second || b.Len() > 4<<20 {
+		if took := testrun.ProcessTime() - before; took > 5*time.Second || b.Len() > 4<<20 {
 			t.Errorf("%s: %v, %d bytes", at, took, b.Len())
 		}
 	}
@@ -203,14 +203,4 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 	if row := outcomes(q).rows[0]; row[5] != ">10×" {
 		t.Errorf("a margin of a million percent reads %q", row)
 	}
-}
-
-// processorTime is what this process has used: what else the machine does leaves it as it is.
-func processorTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

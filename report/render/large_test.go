@@ -76,12 +76,12 @@ func TestManySizes(t *testing.T) {
 			r := &d.Records[i]
 			r.Kind, r.SizeBytes, r.QPs, r.Run, r.Histogram = "latency", uint64(i/10+1), 1, i%10+1, nil
 		}
-		before := processorTime(t)
+		before := testrun.ProcessTime()
 		var out counter
 		if err := documentsHTML(&out, []*report.Document{d}); err != nil {
 			t.Fatal(err)
 		}
-		took := processorTime(t) - before
+		took := testrun.ProcessTime() - before
 		t.Logf("%d sizes: %v, %d KiB", sizes, took, out>>10)
 		return took
 	}

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/tick"
@@ -161,20 +161,13 @@ func TestIdleDeviceUsesNoProcessor(t *testing.T) {
 	runtime.GC() // what it frees is swept now
 	var used time.Duration
 	for range 20 { // whoever spins does it in each; the collector and the other threads' last moments are in some
-		before := processTime(t)
+		before := testrun.ProcessTime()
 		<-time.After(idle) // the test is about doing nothing for a while
-		if used = processTime(t) - before; used <= idle/20 {
+		if used = testrun.ProcessTime() - before; used <= idle/20 {
 			return
 		}
 	}
 	t.Errorf("%v of CPU time in %v of idleness", used, idle)
-}
-
-func processTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestOneDevice connects queue pairs of one device with each other, over IPv4 and over IPv6.
