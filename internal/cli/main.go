@@ -27,6 +27,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/perftest"
 	"github.com/gobw/gobw/internal/cli/qualify"
 	"github.com/gobw/gobw/internal/cli/report"
+	"github.com/gobw/gobw/internal/cli/search"
 	"github.com/gobw/gobw/internal/cli/serve"
 	"github.com/gobw/gobw/internal/cli/version"
 	"github.com/gobw/gobw/internal/plan"
@@ -181,7 +182,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		grouped(groupSystem, version.NewCommand(tool, out)),
 	)
 	root.AddCommand(grouped(groupResults, report.NewCommand(tool, out)), grouped(groupResults, compare.NewCommand(tool, out)),
-		grouped(groupTests, ab.NewCommand(tool, out)))
+		grouped(groupTests, ab.NewCommand(tool, out)), grouped(groupTests, search.NewCommand(tool, kind, out)))
 	if tool == "gobw" {
 		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupResults, qualify.NewCommand(tool, out)))
 	}

@@ -26,6 +26,7 @@ type Anomaly struct {
 // Anomalies is the answer to what is slow for no reason.
 type Anomalies struct {
 	Base     Point     `json:"base"`
+	Swept    bool      `json:"swept"` // each value was measured alone: without it nothing is known to be slow
 	Found    []Anomaly `json:"found"`
 	Unproven []Anomaly `json:"unproven,omitempty"` // seen, and not seen again
 }
@@ -120,6 +121,7 @@ func (h *hunt) sweep() {
 			h.sweepRange(d, i, len(dim.Values)-1)
 		}
 	}
+	h.out.Swept = !h.over()
 	for d := range h.Space.Dimensions {
 		h.unnatural(d)
 	}

@@ -29,6 +29,7 @@ type Worth struct {
 
 const (
 	within       = 0.02 // of the peak
+	mostDoubt    = 0.1  // a smaller setting must not be worse by more at the interval's end
 	leastGain    = 0.01 // a change that is worth to take
 	acceptPairs  = 4
 	judgePairs   = 8
@@ -44,8 +45,8 @@ func (s *Search) Best(ctx context.Context) (*Best, error) {
 	s.begin(ctx)
 	b := &Best{Start: s.Space.Base()}
 	b.Peak = s.ascend(b.Start)
-	if other := s.freshStart(); other != nil && !s.over() {
-		if top := s.ascend(other); !slices.Equal(top, b.Peak) && s.beats(top, b.Peak) {
+	if len(b.Start) > 1 { // along one dimension the first climb has seen all
+		if top := s.ascend(s.freshStart()); !slices.Equal(top, b.Peak) && !s.over() && s.beats(top, b.Peak) {
 			b.Peak = top
 		}
 	}
@@ -173,7 +174,7 @@ func (s *Search) shrink(peak Point) Point {
 			if f, ok := s.at(q); !ok || f.Value < clearlyBelow*s.median(peak) {
 				continue
 			}
-			if e := s.pairs(peak, q, judgePairs); e.Change >= -within/2 {
+			if e := s.pairs(peak, q, judgePairs); e.Change >= -within/2 && e.Interval != nil && e.Interval.Low >= -mostDoubt {
 				p = q
 				break
 			}

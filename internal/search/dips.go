@@ -32,7 +32,9 @@ const (
 	stepsPerOctave = 4
 	leastDip       = 0.08 // of a message's time
 	edgeTests      = 3
-	dipPairs       = 8
+	mostEdgeTests  = 11
+	dipPairs       = 12
+	dipAlarm       = 0.05 // of a search whose sizes have no dip
 )
 
 // Dips measures sizes from low to high, four an octave, and bisects wherever the time of a message jumps by more than the slope
@@ -70,8 +72,11 @@ func (s *Search) Dips(ctx context.Context, low, high int) (*Dips, error) {
 		slope := s.slope(sizes, i, time)
 		for b-a > 1 && !s.over() {
 			m := a + (b-a)/2
-			tm := time(m, edgeTests)
 			left, right := ta+slope*float64(m-a), tb-slope*float64(b-m)
+			tm := time(m, edgeTests)
+			for n := edgeTests + 2; n <= mostEdgeTests && math.Abs(tm-(left+right)/2) < (right-left)/4; n += 2 { // between the two: noise
+				tm = time(m, n)
+			}
 			if math.Abs(tm-left) <= math.Abs(tm-right) {
 				a, ta = m, tm
 			} else {
@@ -82,7 +87,7 @@ func (s *Search) Dips(ctx context.Context, low, high int) (*Dips, error) {
 			break
 		}
 		d := Dip{Before: a, From: b, Slower: s.pairs(at(a), at(b), dipPairs)}
-		if e := d.Slower; e.Change > -leastDip/2 || e.Interval == nil || e.Interval.High >= 0 {
+		if e := d.Slower; e.Change > -leastDip/2 || e.P > dipAlarm/float64(len(sizes)) {
 			continue
 		}
 		for _, size := range sizes[i+1:] {

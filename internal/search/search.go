@@ -37,6 +37,9 @@ type Step struct {
 	Failure string  `json:"failure,omitempty"`
 }
 
+// Nothing is the failure of a test in whose time no message came through.
+const Nothing = "no message came through in the time of a test"
+
 // ErrPoints ends a search that has measured as many points as it may.
 var ErrPoints = errors.New("as many points as were allowed are measured")
 
@@ -84,6 +87,9 @@ func (s *Search) at(p Point) (Figures, bool) {
 		return Figures{}, false
 	}
 	f, err := s.measure(p)
+	if err == nil && !(f.Value > 0) { // once more: where the machine was busy nothing may have moved
+		f, err = s.measure(p)
+	}
 	step := Step{Point: slices.Clone(p), Figures: f}
 	failed, is := errors.AsType[*PointError](err)
 	switch {
@@ -93,7 +99,7 @@ func (s *Search) at(p Point) (Figures, bool) {
 		s.err = err
 		return Figures{}, false
 	case !(f.Value > 0) || math.IsInf(f.Value, 0):
-		step.Figures.Value, step.Failure = 0, "nothing was measured"
+		step.Figures.Value, step.Failure = 0, Nothing
 	}
 	s.steps = append(s.steps, step)
 	if s.Tell != nil {
@@ -124,5 +130,9 @@ func (s *Search) pairs(a, b Point, n int) stats.Effect {
 		}
 		old, new = append(old, f.Value), append(new, g.Value)
 	}
-	return stats.Paired(old, new, stats.DefaultConfidence, stats.HigherIsBetter)
+	e := stats.Paired(old, new, stats.DefaultConfidence, stats.HigherIsBetter)
+	if e.N == 0 {
+		e.Change = 0
+	}
+	return e
 }

@@ -20,12 +20,12 @@ const (
 
 // Dimension is one setting of a test.
 type Dimension struct {
-	Name   string
-	Values []int    // that a search tries, the smallest setting first
-	Words  []string // of a setting that has names: value v is Words[v]
-	Base   int      // where a search starts
-	Fine   bool     // values between two of Values exist, too: an edge is told exactly
-	Cost   Cost
+	Name   string   `json:"name"`
+	Values []int    `json:"values"`          // that a search tries, the smallest setting first
+	Words  []string `json:"words,omitempty"` // of a setting that has names: value v is Words[v]
+	Base   int      `json:"base"`            // where a search starts
+	Fine   bool     `json:"fine,omitempty"`  // values between two of Values exist, too: an edge is told exactly
+	Cost   Cost     `json:"cost,omitempty"`
 }
 
 // Word is a value as a person writes it.

@@ -49,3 +49,13 @@ func SplitWords(line string) ([]string, error) {
 	}
 	return words, nil
 }
+
+// JoinWords makes a command line of words, as a shell and [SplitWords] take it.
+func JoinWords(words []string) string {
+	return strings.Join(Each(words, func(w string) string {
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$*?&|;<>()`#!") {
+			return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		return w
+	}), " ")
+}

@@ -26,3 +26,11 @@ func TestSplitWords(t *testing.T) {
 		}
 	}
 }
+
+func TestJoinWordsIsTheWayBack(t *testing.T) {
+	words := []string{"gobw", "search", "best", "write --loopback -s 4K", "it's", "", `a\b`, "--save", "x.json"}
+	got, err := SplitWords(JoinWords(words))
+	if err != nil || !slices.Equal(got, words) {
+		t.Errorf("%q, %v; want %q", got, err, words)
+	}
+}

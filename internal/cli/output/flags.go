@@ -14,6 +14,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 )
 
@@ -112,7 +113,7 @@ func (c Config) TellHowToGoOn(out Streams, command []string) {
 	if path != kept {
 		fmt.Fprintf(out.Err, "; %s is as it was", kept)
 	}
-	fmt.Fprintf(out.Err, "; to go on: %s --resume\n", strings.Join(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" }), " "))
+	fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
 }
 
 // CheckWritable tells before a measurement what would keep its files from being written after it.

@@ -1,0 +1,306 @@
+// Package search is the command 'search': the best settings of a test, sizes that fall off, combinations that are slow.
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/operation"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	engine "github.com/gobw/gobw/internal/search"
+	"github.com/gobw/gobw/report/plain"
+)
+
+// Questions.
+const (
+	best      = "best"
+	dips      = "dips"
+	anomalies = "anomalies"
+)
+
+// What best goes by.
+const (
+	byRate    = "rate"
+	byLatency = "latency"
+	byCPU     = "cpu"
+)
+
+// commandFlags are the flags as they were typed.
+type commandFlags struct {
+	by, sizes, limit, testTime, seed string
+	points                           int
+	only                             []string
+	fix                              []string
+	resume, failOnFinding            bool
+	output                           output.Flags
+}
+
+// config is what to look for.
+type config struct {
+	Tool, Question string
+	Words          []string // of the test
+	Test           operation.Config
+	Args           []string // the command line, for the document
+	By             string
+	Low, High      int // sizes of dips
+	Limit          time.Duration
+	Points         int
+	Only           []string
+	Fix            map[string]string
+	Seed           uint64
+	Output         output.Config
+	FailOnFinding  bool
+	Resume         bool
+	typed          *pflag.FlagSet // of the test
+}
+
+// NewCommand makes 'search'.
+func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "search",
+		Short: "Find the best settings, and what is slow for no reason",
+		Long: "Run hundreds of short tests over one session, and tell which settings are best,\n" +
+			"at which sizes messages become slower than their neighbours promise, or which\n" +
+			"settings are slow together though none of them is slow alone. Every claim is\n" +
+			"measured again in pairs. Flags of the test stand in its quotes.",
+		Example: "  " + tool + " search best '" + map[plan.Kind]string{plan.Bandwidth: "write alpha -s 4K", plan.Latency: "send alpha"}[kind] + "'",
+	}
+	const group = "questions"
+	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
+	root.AddCommand(newQuestion(tool, best, "Find the smallest setting within 2 % of the best", kind, out))
+	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than their neighbours promise", kind, out))
+	if kind == plan.Bandwidth {
+		root.AddCommand(newQuestion(tool, anomalies, "Find settings that are slow together, and which of them", kind, out))
+	}
+	for _, c := range root.Commands() {
+		c.GroupID = group
+	}
+	return root
+}
+
+func newQuestion(tool, question, short string, kind plan.Kind, out output.Streams) *cobra.Command {
+	f := &commandFlags{}
+	cmd := &cobra.Command{
+		Use: question + " 'TEST'", Short: short,
+		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -s 4K' or\n'write --loopback'." +
+			map[string]string{
+				best:      " Settings that it\nnames stay as they are; all others are tried.",
+				dips:      " It is run over all sizes.",
+				anomalies: " A host alone will do.",
+			}[question],
+		Args: cmdline.ArgumentCount(1, 1, "one test, in quotes"),
+		RunE: cmdline.Run(
+			func(args []string) (config, error) { return f.config(tool, question, kind, args[0]) },
+			func(ctx context.Context, c config) error { return run(ctx, out, c) },
+		),
+	}
+	cmd.Example = map[string]string{
+		best:      "  " + tool + " search best 'write alpha -s 4K'\n  " + tool + " search best 'write --loopback' --only qp,tx-depth",
+		dips:      "  " + tool + " search dips 'read alpha' --sizes 2:8M",
+		anomalies: "  " + tool + " search anomalies alpha --time 30m --save nic.json\n  " + tool + " search anomalies 'write --loopback' --time 2m --fix connection=RC",
+	}[question]
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	length := map[string]string{anomalies: "10m"}[question]
+	fs.StringVar(&f.limit, "time", length, "end after this time: 30m")
+	fs.IntVar(&f.points, "points", 0, "end after so many tests (no limit)")
+	fs.StringVar(&f.testTime, "test-time", "100ms", "length of one test")
+	switch question {
+	case dips:
+		fs.StringVar(&f.sizes, "sizes", "2:8M", "from and to")
+	default:
+		fs.StringSliceVar(&f.only, "only", nil, "settings to try, and no others: qp,tx-depth")
+		fs.StringArrayVar(&f.fix, "fix", nil, "a setting that stays: qp=4; may be repeated")
+	}
+	if question == best && kind == plan.Bandwidth {
+		fs.StringVar(&f.by, "by", byRate, "what is better: rate (of messages), cpu (least time of processors a message)")
+	}
+	fs.StringVar(&f.seed, "seed", "", "number from which points are drawn (another each time)")
+	f.output.Bind(fs, formats())
+	fs.BoolVar(&f.resume, "resume", false, "go on where the --save file ends")
+	if question != best {
+		fs.BoolVar(&f.failOnFinding, "fail-on-finding", false, "exit 1 where something is found")
+	}
+	return cmd
+}
+
+// config checks the flags and names all mistakes at once.
+func (f *commandFlags) config(tool, question string, kind plan.Kind, line string) (config, error) {
+	c := config{
+		Tool: tool, Question: question, Args: measure.CommandLine(tool), By: f.by, Points: f.points, Only: f.only, Seed: rand.Uint64() >> 1,
+		Resume: f.resume, FailOnFinding: f.failOnFinding, Fix: map[string]string{},
+	}
+	if kind == plan.Latency {
+		c.By = byLatency
+	}
+	var wrong cmdline.Faults
+	wrong.Note(c.parseTest(line))
+	wrong.If(!slices.Contains([]string{"", byRate, byCPU, byLatency}, c.By), "--by %q: want rate or cpu", f.by)
+	var err error
+	if f.sizes != "" {
+		low, high, both := strings.Cut(f.sizes, ":")
+		c.Low, err = plan.ParseSize(low)
+		if err == nil {
+			c.High, err = plan.ParseSize(high)
+		}
+		wrong.If(err != nil || !both || c.Low >= c.High, "--sizes %q: want from and to, as in 2:8M", f.sizes)
+		wrong.If(c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
+	}
+	if f.limit != "" {
+		c.Limit, err = plan.ParseSeconds(f.limit)
+		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time such as 90s or 30m", f.limit)
+	}
+	length, err := plan.ParseSeconds(f.testTime)
+	wrong.If(err != nil || length < 10*time.Millisecond || length > testLimit/2, "--test-time %q: want 10ms to %v", f.testTime, testLimit/2)
+	c.Test.Plan.Iterations, c.Test.Plan.Duration, c.Test.Plan.Margin = 0, length, length/10
+	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1, true, c.By == byCPU
+	wrong.If(f.points < 0, "--points %d: want 1 or more", f.points)
+	names := plain.Each(settings(), func(s setting) string { return s.name })
+	for _, name := range f.only {
+		wrong.If(!slices.Contains(names, name), "--only %s: no such setting%s; there are %s", name, plain.Suggest(name, names), strings.Join(names, ", "))
+	}
+	for _, text := range f.fix {
+		name, value, given := strings.Cut(text, "=")
+		wrong.If(!given || !slices.Contains(names, name), "--fix %q: want SETTING=VALUE; settings are %s", text, strings.Join(names, ", "))
+		c.Fix[name] = value
+	}
+	if f.seed != "" {
+		c.Seed, err = strconv.ParseUint(f.seed, 10, 63)
+		wrong.If(err != nil, "--seed %q: want a whole number", f.seed)
+	}
+	c.Output, err = f.output.Config()
+	wrong.Note(err)
+	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save result.json")
+	return c, errors.Join(wrong...)
+}
+
+// parseTest reads the test. Of anomalies, what is no operation is a host.
+func (c *config) parseTest(line string) error {
+	words, err := plain.SplitWords(line)
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 && (words[0] == "gobw" || words[0] == "golat") {
+		if words[0] != c.Tool {
+			return fmt.Errorf("%q: for that there is '%s search'", line, words[0])
+		}
+		words = words[1:]
+	}
+	isTest := len(words) > 0 && slices.Contains(plan.Operations(), plan.Operation(words[0]))
+	if !isTest && c.Question == anomalies {
+		words = slices.Insert(words, 0, string(plan.Write))
+	} else if !isTest {
+		return fmt.Errorf("%q: want a test, such as 'write HOST -s 4K' or 'send --loopback'", line)
+	}
+	c.Words = slices.Insert(words, 0, c.Tool)
+	c.Test, err = operation.Parse(c.Words, func(typed *pflag.FlagSet) error {
+		c.typed = typed
+		for _, name := range []string{"save", "format", "expect", "accept", "quiet", "resume", "all", "sizes", "runs", "iters", "duration", "margin", "warmup"} {
+			if typed.Changed(name) {
+				return fmt.Errorf("%q: --%s is not the test's to say here", line, name)
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// errTimeUp ends a search when --time is over.
+var errTimeUp = errors.New("the time is up")
+
+// space is what the search may try: the settings that the test does not name, within the limits of this end's device.
+func (c *config) space(l plan.Limits) (engine.Space, plan.Spec, error) {
+	base := c.Test.Plan
+	settled, err := plan.Settle(base, l, plan.Peer{}, plan.Policy{})
+	if err != nil {
+		return engine.Space{}, base, exit.UsageError{Err: err}
+	}
+	from := settled.Spec()
+	from.Outstanding, from.CQMod = settled.Outstanding(), settled.Depths().CQMod
+	if from.MTU = settled.MTU(); from.CQMod == 0 {
+		from.CQMod = 1
+	}
+	if base.InlineBytes == 0 && !c.typed.Changed("inline") {
+		from.InlineBytes = -1
+	}
+	if len(base.Sizes) == 0 {
+		base.Sizes = slices.Clone(from.Sizes)
+	}
+	if c.Question == anomalies && !c.typed.Changed("size") {
+		base.Sizes, from.Sizes = []int{4096}, []int{4096}
+		from.CQMod = 100
+	}
+	s, operationRow := engine.Space{Size: -1}, settled.Row()
+	var wrong cmdline.Faults
+	for _, row := range settings() {
+		value, fixed := c.Fix[row.name]
+		flag := c.typed.Lookup(row.name)
+		known := flag != nil || c.Question == anomalies
+		if fixed {
+			wrong.If(!known, "--fix %s: %s %s has no such setting", row.name, c.Tool, base.Operation)
+			if d := row.within(l, row.get(&from)); known {
+				v, ok := valueOf(d, value)
+				wrong.If(!ok, "--fix %s=%s: want %s", row.name, value, strings.Join(plain.Each(d.Values, d.Word), ", "))
+				if ok {
+					row.set(&base, v)
+				}
+			}
+			continue
+		}
+		switch {
+		case slices.Contains(c.Only, row.name):
+			wrong.If(!known, "--only %s: %s %s has no such setting", row.name, c.Tool, base.Operation)
+			if !known {
+				continue
+			}
+		case len(c.Only) > 0, !known, flag != nil && flag.Changed, c.Question == best && !row.best, c.Question == dips && row.name != "size":
+			continue
+		}
+		d := row.within(l, row.get(&from))
+		if row.name == "size" && c.Question == dips {
+			d.Values = []int{c.Low, c.High}
+			d.Base = c.Low
+		}
+		if c.Question == best && (row.name == "outs" && !operationRow.Responded || row.name == "rx-depth" && !operationRow.NeedsReceive()) {
+			continue
+		}
+		if len(d.Values) < 2 {
+			continue
+		}
+		if row.name == "size" {
+			s.Size = len(s.Dimensions)
+		}
+		s.Dimensions = append(s.Dimensions, d)
+	}
+	wrong.If(len(s.Dimensions) == 0 && wrong == nil, "nothing is left to try: the test names all settings that %s has more than one value for", l.Device.Name)
+	s.Repair = repair(s.Dimensions)
+	if err := errors.Join(wrong...); err != nil {
+		return s, base, exit.UsageError{Err: err}
+	}
+	return s, base, nil
+}
+
+// valueOf reads a value of a dimension.
+func valueOf(d engine.Dimension, text string) (int, bool) {
+	if i := slices.Index(d.Words, text); i >= 0 {
+		return i, true
+	}
+	if v, err := strconv.Atoi(text); err == nil {
+		return v, d.Words == nil
+	}
+	v, err := plan.ParseSize(text)
+	return v, err == nil && d.Words == nil
+}
