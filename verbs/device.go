@@ -59,7 +59,6 @@ type DeviceInfo struct {
 	Name            string `json:"name"`
 	Provider        string `json:"provider"`
 	Software        bool   `json:"software"`         // true: figures are the host's, not a NIC's
-	Label           string `json:"label,omitempty"`  // what every output must say ("software device, not a NIC; emulated network loss=1%")
 	EmulatedNetwork string `json:"fabric,omitempty"` // bad network that the device emulates ("loss=1%"), empty: none
 	Firmware        string `json:"firmware,omitempty"`
 	NodeGUID        GUID   `json:"node_guid"`

@@ -172,7 +172,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	}
 	r.result = &Result{}
 	for _, on := range r.rails {
-		r.result.Label = cmp.Or(r.result.Label, on.device.Info().Label)
+		r.result.Label = cmp.Or(r.result.Label, Label(on.device.Info()))
 	}
 	if err := r.connect(ctx, *agreed); err != nil {
 		return r.finish(ctx, err)
@@ -231,4 +231,19 @@ func (r *run) finish(ctx context.Context, err error) (*Result, error) {
 		}
 	}
 	return r.result, err
+}
+
+// Label is what every output says of a device without hardware; empty: it has some.
+func Label(d verbs.DeviceInfo) string {
+	if !d.Software {
+		return ""
+	}
+	label := "software device"
+	if d.Driver != d.Provider {
+		label += " (" + d.Driver + ")"
+	}
+	if label += ", not a NIC"; d.EmulatedNetwork != "" {
+		label += "; emulated network " + d.EmulatedNetwork
+	}
+	return label
 }

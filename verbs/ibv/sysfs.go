@@ -42,7 +42,6 @@ func (s sysfsDevice) describe(i *verbs.DeviceInfo) {
 		if _, err := os.Stat(s.dir()); err == nil { // the kernel knows it and there is no device behind it: rxe, siw
 			i.Software = true
 			i.Driver = s.softwareDriver()
-			i.Label = fmt.Sprintf("software device (%s), not a NIC", i.Driver)
 		}
 		return
 	}

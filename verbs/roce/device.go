@@ -59,13 +59,8 @@ func openDevice(o Options) (*device, error) {
 const everyPage = verbs.PagedSend | verbs.PagedReceive | verbs.PagedWrite | verbs.PagedRead | verbs.PagedAtomic | verbs.PagedSharedReceive
 
 func deviceInfo(o Options) verbs.DeviceInfo {
-	label := "software device, not a NIC"
-	network := o.Network.String()
-	if network != "" {
-		label += "; emulated network " + network
-	}
 	return verbs.DeviceInfo{
-		Name: DeviceName, Provider: "roce", Software: true, Label: label, EmulatedNetwork: network, Firmware: runtime.Version(),
+		Name: DeviceName, Provider: "roce", Software: true, EmulatedNetwork: o.Network.String(), Firmware: runtime.Version(),
 		NodeGUID: 0x0200_00ff_fe00_12b7, SystemGUID: 0x0200_00ff_fe00_12b7, VendorID: 0xffffff, Ports: 1, NUMANode: -1,
 		Driver: "roce", TransportType: "IB",
 		Clock: completionClock(),

@@ -14,9 +14,6 @@ func testDevice(t *testing.T, s *suite) {
 		if info.Name == "" || info.Provider == "" || info.Ports < 1 {
 			t.Errorf("device %+v: want a name, a provider and at least one port", info)
 		}
-		if info.Software && info.Label == "" {
-			t.Errorf("%s is a software device and has no label that says so", info.Name)
-		}
 		l := info.Limits
 		for name, v := range map[string]int{
 			"queue pairs": l.MaxQP, "work requests": l.MaxQPWR, "scatter/gather entries": l.MaxSGE, "completion queues": l.MaxCQ,

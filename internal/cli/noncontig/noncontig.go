@@ -129,7 +129,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	}
 	n.Setup.Kernel = pattern.KernelName()
 	e.doc.Noncontig = n
-	e.doc.Label = info.Label
+	e.doc.Label = bench.Label(info)
 	var wrong cmdline.Faults
 	refused := &refusals{}
 	largest := int64(0)
