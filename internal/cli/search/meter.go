@@ -52,7 +52,7 @@ func (m *meter) open(ctx context.Context) error {
 	m.limits = plan.Limits{
 		Device: m.session.Device.Info(), Port: m.session.Port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: true,
 	}
-	m.label = m.limits.Device.Label
+	m.label = bench.Label(m.limits.Device)
 	if cpus, err := machine.AllowedCPUs(); err == nil {
 		m.limits.CPUs = len(cpus)
 	}
