@@ -497,12 +497,9 @@ func TestDeathOfATest(t *testing.T) {
 		for _, pid := range childrenOf(t, s.cmd.Process.Pid) {
 			_ = syscall.Kill(pid, sig)
 		}
-		began := time.Now()
+		// The cause comes from the server: a client that finds out by its own timeout says that the peer is silent.
 		if r := <-done; !strings.HasPrefix(r, "4 ") || !strings.Contains(r, "test's process died") {
 			t.Errorf("%v: the client ended with %s", sig, r)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%v: the client heard of it after %v", sig, took)
 		}
 		waitForAfter(t, s, before, "test's process died") // the client may hear of it first
 		if said := s.log.String()[before:]; strings.Count(said, "test's process died") != 1 {

@@ -153,8 +153,12 @@ func TestStorm(t *testing.T) {
 		c := counters(t, b)
 		return first.sent.Load()+second.sent.Load() >= 10_000 && c["wrong_path"] > 0 && c["icrc_err"]+c["malformed"]+c["unknown_qp"] > 0
 	}
+	least := time.Second
+	if testing.Short() {
+		least /= 5 // so many packets arrive all the same
+	}
 	start := time.Now()
-	for ; time.Since(start) < time.Second || !stormy(); rounds++ {
+	for ; time.Since(start) < least || !stormy(); rounds++ {
 		if time.Since(start) > time.Minute {
 			t.Fatalf("no storm in a minute: %d and %d packets; %v", first.sent.Load(), second.sent.Load(), counters(t, b))
 		}

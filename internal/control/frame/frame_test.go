@@ -248,8 +248,21 @@ func FuzzMeet(f *testing.F) {
 	})
 }
 
-// TestEndOfAPausedSession: a last word costs no second where the reader had paused and the peer closes at once.
+// TestEndOfAPausedSession: a last word costs no second where the reader had paused and the peer closes at once. A fault costs it
+// each time; a busy machine does not, so the best of some tries counts.
 func TestEndOfAPausedSession(t *testing.T) {
+	took := time.Hour
+	for range 10 {
+		if took = min(took, endPaused(t)); took < time.Second/2 {
+			return
+		}
+	}
+	t.Errorf("it took %v after the peer had closed", took)
+}
+
+// endPaused is how long the end of a paused session takes. Virtual time knows no half-closed connections.
+func endPaused(t *testing.T) time.Duration {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +290,5 @@ func TestEndOfAPausedSession(t *testing.T) {
 	}()
 	began := time.Now()
 	s.End(KindError, "no", false)
-	if took := time.Since(began); took > 500*time.Millisecond {
-		t.Errorf("it took %v after the peer had closed", took)
-	}
+	return time.Since(began)
 }
