@@ -106,12 +106,16 @@ func (p Plan) Row() (table Plan, row string) {
 
 // Title says the set-up in words: "write bandwidth, RC, 1 QP, MTU 1024, tx depth 128".
 func (p Plan) Title() string {
-	return strings.Join(append([]string{p.Operation + " " + p.Kind}, fields.Words(p, fields.Title, p.silent())...), ", ")
+	words := fields.Words(p, fields.Title, p.silent())
+	if p.Transport == "" { // a test of calls, which has no queue pairs
+		words = fields.Words(p, fields.Short, p.silent())
+	}
+	return strings.Join(append([]string{p.Operation + " " + p.Kind}, words...), ", ")
 }
 
 // String is the plan in a few words: "write bandwidth RC 65536 B", and what is unusual.
 func (p Plan) String() string {
-	head := fmt.Sprintf("%s %s %s %d B", p.Operation, p.Kind, p.Transport, p.SizeBytes)
+	head := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %d B", p.Operation, p.Kind, p.Transport, p.SizeBytes)), " ")
 	return strings.Join(append([]string{head}, fields.Words(p, fields.Short, p.silent())...), ", ")
 }
 

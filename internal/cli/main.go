@@ -26,6 +26,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/cli/perftest"
 	"github.com/gobw/gobw/internal/cli/qualify"
+	"github.com/gobw/gobw/internal/cli/register"
 	"github.com/gobw/gobw/internal/cli/report"
 	"github.com/gobw/gobw/internal/cli/search"
 	"github.com/gobw/gobw/internal/cli/serve"
@@ -185,6 +186,9 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		grouped(groupTests, ab.NewCommand(tool, out)), grouped(groupTests, search.NewCommand(tool, kind, out)))
 	if tool == "gobw" {
 		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupResults, qualify.NewCommand(tool, out)))
+	}
+	if tool == "golat" {
+		root.AddCommand(grouped(groupTests, register.NewCommand(tool, out)))
 	}
 	root.SetHelpCommandGroupID(groupSystem)
 	root.SetCompletionCommandGroupID(groupSystem)

@@ -228,9 +228,12 @@ func bandwidthGrid(g figure.Group) grid {
 
 func latencyGrid(g figure.Group) grid {
 	title := g.Setup.Title()
-	if g.Setup.RoundTripHalf {
+	switch {
+	case g.Setup.RoundTripHalf:
 		title += "; half round trip in us"
-	} else {
+	case g.Setup.Transport == "":
+		title += "; time of a call in us"
+	default:
 		title += "; full round trip in us"
 	}
 	samples := sameSamples(g)

@@ -1,0 +1,235 @@
+// Package register is the command 'register': how long registering and deregistering memory takes.
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
+	"github.com/gobw/gobw/internal/cli/hostmemory"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/verbs"
+)
+
+// flags are the flags as they were typed.
+type flags struct {
+	size, iters      string
+	threads          int
+	hugePages, paged bool
+	device           opendevice.Flags
+	gate             gate.Flags
+	output           output.Flags
+}
+
+// config is what to measure.
+type config struct {
+	Sizes            []int64
+	Count            int // of each size and thread; 0: as many as half a second takes, 10 to 1000
+	Threads          int
+	HugePages, Paged bool
+	Device           opendevice.Config
+	Gate             gate.Config
+	Output           output.Config
+	Args             []string
+}
+
+// NewCommand makes 'register'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use: "register", Short: "Measure how long registering memory takes",
+		Long: "Measure how long a device takes to register memory and to deregister it, by size\n" +
+			"and by several threads at once. No other host is needed. The memory is touched\n" +
+			"before. Two records a size: 'register' and 'deregister'.",
+		Example: "  " + tool + " register -d roce0\n" +
+			"  " + tool + " register -s 4K:1G --threads 4 --save mr.json\n" +
+			"  " + tool + " register -s 1G --huge-pages --expect 'p50 <= 20ms'",
+		Args: cmdline.NoArguments,
+		RunE: cmdline.Run(
+			func([]string) (config, error) { return f.config(tool) },
+			func(ctx context.Context, c config) error { return run(ctx, out, tool, c) },
+		),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVarP(&f.size, "size", "s", "4K:64M", "bytes to register: 1M, 4K:1G (powers of two), 4K,1M")
+	fs.StringVarP(&f.iters, "iters", "n", "", "registrations of each size and thread (10 to 1000, half a second)")
+	fs.IntVar(&f.threads, "threads", 1, "threads that register at once, each its own memory")
+	fs.BoolVar(&f.hugePages, "huge-pages", false, "memory from reserved huge pages")
+	fs.BoolVar(&f.paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
+	f.device.Bind(fs)
+	f.output.Bind(fs, render.DocumentFormats())
+	f.gate.Bind(fs, "'p99 <= 1ms'")
+	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
+		{Title: "Memory", Names: []string{"size", "iters", "threads", "huge-pages", "odp"}},
+		opendevice.Group(),
+		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept"}},
+	})
+	cmdline.Brief(cmd, "size", "iters", "threads", "huge-pages", "device", "expect", "save")
+	return cmd
+}
+
+// config checks the flags and names all mistakes at once.
+func (f *flags) config(tool string) (config, error) {
+	c := config{Threads: f.threads, HugePages: f.hugePages, Paged: f.paged, Args: measure.CommandLine(tool)}
+	var wrong cmdline.Faults
+	var err error
+	c.Sizes, err = plan.ParseLadder(f.size)
+	wrong.Note(cmdline.Prefixed("--size (-s)", err))
+	if f.iters != "" {
+		c.Count, err = strconv.Atoi(f.iters)
+		wrong.If(err != nil || c.Count < 1 || c.Count > 1e7, "--iters (-n) %q: want 1 to 10000000", f.iters)
+	}
+	wrong.Range("--threads", f.threads, 1, 1024)
+	if err == nil && len(c.Sizes) > 0 && f.threads > 0 {
+		need, free := slices.Max(c.Sizes)*int64(f.threads), hostmemory.Available()
+		wrong.If(free > 0 && need > free*9/10, "--size (-s) %s with --threads %d: that is %s of memory, %s are available",
+			f.size, f.threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
+	}
+	c.Device, err = f.device.Config()
+	wrong.Note(err)
+	c.Device.Strict = f.gate.Given()
+	c.Gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(plan.Latency), "") })
+	wrong.Note(err)
+	c.Output, err = f.output.Config()
+	wrong.Note(err)
+	return c, errors.Join(wrong...)
+}
+
+// run measures, prints and saves, and judges.
+func run(ctx context.Context, out output.Streams, tool string, c config) error {
+	if err := c.Output.CheckWritable(); err != nil {
+		return err
+	}
+	dev, err := opendevice.Open(c.Device)
+	if err != nil {
+		return err
+	}
+	if dev.Note != "" && !c.Output.Quiet {
+		fmt.Fprintf(out.Err, "%s: %s\n", tool, dev.Note)
+	}
+	doc, info := measure.NewDocument(tool, c.Args), dev.Info()
+	doc.Label, doc.Client.Device, doc.Client.Provider, doc.Client.Software = info.Label, info.Name, info.Provider, info.Software
+	doc.Client.Driver, doc.Client.Firmware, doc.Client.NUMANode, doc.Client.PinnedCPU = info.Driver, info.Firmware, info.NUMANode, -1
+	for _, size := range c.Sizes {
+		var records []report.Record
+		if records, err = c.size(ctx, dev, int(size)); err != nil {
+			break
+		}
+		doc.Records = append(doc.Records, records...)
+	}
+	err = errors.Join(err, dev.Close())
+	doc.Finish(err)
+	if len(doc.Records) == 0 {
+		return err
+	}
+	var missed error
+	if err == nil {
+		doc.Checks = expect.Judge(doc.Document, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
+		missed = gate.Verdict(doc.Checks)
+	}
+	return errors.Join(err, c.Output.Deliver(out, func(w io.Writer, format string) error {
+		return render.Documents(w, format, []*report.Document{doc.Document})
+	}), missed)
+}
+
+// size measures one size: each thread registers and deregisters memory of its own, again and again.
+func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []report.Record, err error) {
+	pd, err := dev.AllocPD()
+	if err != nil {
+		return nil, exit.SetupError{Err: err}
+	}
+	defer func() { err = errors.Join(err, pd.Close()) }()
+	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead
+	if c.Paged {
+		access |= verbs.AccessOnDemand
+	}
+	buffers := make([]*verbs.Buffer, c.Threads)
+	for i := range buffers { // all of it is there before the first is timed
+		if buffers[i], err = verbs.Alloc(size, verbs.MemoryOptions{HugePages: c.HugePages, Touch: true}); err != nil {
+			return nil, exit.SetupError{Err: err}
+		}
+		defer func() { err = errors.Join(err, buffers[i].Close()) }()
+	}
+	made, undone := make([][]int64, c.Threads), make([][]int64, c.Threads)
+	errs := make([]error, c.Threads)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for i, b := range buffers {
+		wg.Go(func() { made[i], undone[i], errs[i] = c.times(ctx, pd, b.Bytes(), access, start) })
+	}
+	wg.Wait()
+	seconds := time.Since(start).Seconds()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return []report.Record{c.record("register", size, made, seconds), c.record("deregister", size, undone, seconds)}, nil
+}
+
+// times are how long each registration took, and undoing it, in nanoseconds.
+func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b []byte, access verbs.Access, start time.Time) (made, undone []int64, err error) {
+	const least, most, enough = 10, 1000, time.Second / 2
+	more := func(n int) bool {
+		if c.Count > 0 {
+			return n < c.Count
+		}
+		return n < least || n < most && time.Since(start) < enough
+	}
+	for n := 0; more(n); n++ {
+		if err := context.Cause(ctx); err != nil {
+			return nil, nil, err
+		}
+		from := time.Now()
+		mr, err := pd.RegisterMemory(b, access)
+		between := time.Now()
+		if err != nil {
+			return nil, nil, exit.SetupError{Err: err}
+		}
+		if err := mr.Close(); err != nil {
+			return nil, nil, exit.SetupError{Err: err}
+		}
+		made, undone = append(made, int64(between.Sub(from))), append(undone, int64(time.Since(between)))
+	}
+	return made, undone, nil
+}
+
+// record makes the record of what all threads did.
+func (c *config) record(operation string, size int, times [][]int64, seconds float64) report.Record {
+	all := slices.Concat(times...)
+	s := report.Samples{Raw: all, N: uint64(len(all)), Min: slices.Min(all), Max: slices.Max(all), Shift: all[0], Scale: 1}
+	for _, t := range all {
+		s.Sum += float64(t)
+		s.SumSq += float64(t-s.Shift) * float64(t-s.Shift)
+	}
+	l := report.NewLatency(s)
+	r := report.Record{
+		Plan: report.Plan{Operation: operation, Kind: string(plan.Latency), SizeBytes: uint64(size), QPs: 1, HugePages: c.HugePages, OnDemand: c.Paged},
+		Run:  1, Messages: s.N, Iterations: s.N, Seconds: seconds, Latency: &l, MessagesPerS: float64(s.N) / seconds,
+	}
+	if c.Threads > 1 {
+		r.Threads = c.Threads
+	}
+	h, err := report.NewHistogram(s)
+	if err != nil {
+		r.Warnings = append(r.Warnings, err.Error())
+	}
+	r.Histogram = h
+	return r
+}
