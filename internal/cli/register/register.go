@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/gate"
@@ -126,7 +127,7 @@ func run(ctx context.Context, out output.Streams, tool string, c config) error {
 		fmt.Fprintf(out.Err, "%s: %s\n", tool, dev.Note)
 	}
 	doc, info := measure.NewDocument(tool, c.Args), dev.Info()
-	doc.Label, doc.Client.Device, doc.Client.Provider, doc.Client.Software = info.Label, info.Name, info.Provider, info.Software
+	doc.Label, doc.Client.Device, doc.Client.Provider, doc.Client.Software = bench.Label(info), info.Name, info.Provider, info.Software
 	doc.Client.Driver, doc.Client.Firmware, doc.Client.NUMANode, doc.Client.PinnedCPU = info.Driver, info.Firmware, info.NUMANode, -1
 	for _, size := range c.Sizes {
 		var records []report.Record
