@@ -26,7 +26,7 @@ func TestCosts(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", gobw, "../../cmd/gobw").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if err := costs(t.Context(), gobw, every, 0, 0); err != nil {
+	if err := costs(t.Context(), gobw, every, "", 0, 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command servetest lets 'gobw serve' live through a crowd of clients (soak) and through deaths of either end (deaths),
-// measures what a stranger's message costs it (costs), and looks whether long tests grow (memory).
+// Command servetest measures what strangers cost 'gobw serve', once or for an hour (costs), lets it live through deaths of either end
+// (deaths), and looks whether long tests grow (memory).
 package main
 
 import (
@@ -35,15 +35,15 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("want soak, costs, deaths, memory or overhead")
+		return errors.New("want costs, deaths, memory or overhead")
 	}
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	against := fs.String("against", "", "overhead: a program of before, whose server runs tests itself")
 	gobw := fs.String("gobw", "bin/gobw", "the program")
-	n := fs.Int("n", 100000, "clients, or deaths")
+	n := fs.Int("n", 100000, "tests of overhead, or deaths")
 	houses := fs.Int("houses", 24, "deaths: tests at once, each in a network namespace of its own")
 	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run, or until they end")
-	only := fs.String("only", "", "memory: only tests with this in their command line")
+	only := fs.String("only", "", "memory: only tests with this in their command line; costs: only rows with this in their name")
 	every := fs.Int("every", 1, "costs: every n-th row")
 	loop := fs.Duration("loop", 0, "costs: go on with the rows for this time; 0: once")
 	pause := fs.Duration("pause", 0, "costs: between two rows")
@@ -64,10 +64,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	fmt.Printf("%s -n %d -time %v -seed %d, %s\n", args[0], *n, *limit, *seed, version(path))
 	switch args[0] {
-	case "soak":
-		return soak(ctx, path, *n, random)
 	case "costs":
-		return costs(ctx, path, *every, *loop, *pause)
+		return costs(ctx, path, *every, *only, *loop, *pause)
 	case "overhead":
 		return overhead(ctx, path, *against, *n)
 	case "memory":
@@ -75,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	case "deaths":
 		return deaths(ctx, path, *n, *houses, random)
 	}
-	return fmt.Errorf("%q: want soak, costs, deaths, memory or overhead", args[0])
+	return fmt.Errorf("%q: want costs, deaths, memory or overhead", args[0])
 }
 
 func version(gobw string) string {
