@@ -9,6 +9,7 @@ import (
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
@@ -71,7 +72,7 @@ func (m *meter) close() error {
 // Measure implements [engine.Meter].
 func (m *meter) Measure(ctx context.Context, p engine.Point) (engine.Figures, error) {
 	if err := m.open(ctx); err != nil {
-		return engine.Figures{}, fmt.Errorf("after a test that failed the other end does not come back: %w", err)
+		return engine.Figures{}, exit.PeerLostError{Err: fmt.Errorf("after a test that failed the other end does not come back: %w", err)}
 	}
 	spec := apply(m.dims, p, m.base)
 	if _, err := plan.Settle(spec, m.limits, plan.Peer{}, plan.Policy{}); err != nil { // the session need not end for it

@@ -268,6 +268,9 @@ func repair(dims []engine.Dimension) func(p engine.Point, keep int) engine.Point
 			} else if get("threads", 1) > 1 {
 				set("threads", 1)
 			}
+			if get("rx-depth", 1<<20) < get("qp", 1) { // each queue pair needs one
+				base("rx-depth")
+			}
 		}
 		return p
 	}
