@@ -156,6 +156,7 @@ type Latency struct {
 	P90Ns   *float64 `json:"p90_ns,omitempty" figure:"p90"`
 	P99Ns   *float64 `json:"p99_ns,omitempty" figure:"p99"`
 	P999Ns  *float64 `json:"p999_ns,omitempty" figure:"p99.9,p999"`
+	P9999Ns *float64 `json:"p9999_ns,omitempty" figure:"p99.99,p9999"`
 	MaxNs   float64  `json:"max_ns" figure:"max"`
 	MeanNs  float64  `json:"mean_ns" figure:"mean"`
 	StdevNs float64  `json:"stdev_ns" figure:"stdev"`

@@ -18,6 +18,7 @@ func TestLatencyFigures(t *testing.T) {
 		{"p90", "p90", 100},
 		{"p99", "p99", 1_000},
 		{"p99.9", "p999", 10_000},
+		{"p99.99", "p9999", 100_000},
 		{"stdev", "stdev", 1},
 	} {
 		f, known := Named(tt.alias)
