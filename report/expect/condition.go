@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -20,12 +19,7 @@ type condition struct {
 
 // conditions is the table of them. One holds where at most half of the runs stand against it.
 func conditions() []condition {
-	return []condition{
-		{
-			"quiet", figure.DisturbedRuns, "disturbed", stats.Disturbed,
-			"other programs used the CPUs of %s", "a quieter machine, or --priority realtime where that is allowed",
-		},
-	}
+	return []condition{}
 }
 
 func conditionNamed(word string) *condition {
