@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -19,7 +20,12 @@ type condition struct {
 
 // conditions is the table of them. One holds where at most half of the runs stand against it.
 func conditions() []condition {
-	return []condition{}
+	return []condition{
+		{
+			"quiet", figure.DisturbedRuns, "disturbed", stats.Disturbed,
+			"other programs used the CPUs of %s", "a quieter machine, or --priority realtime where that is allowed",
+		},
+	}
 }
 
 func conditionNamed(word string) *condition {

@@ -74,6 +74,7 @@ func TestExpectation(t *testing.T) {
 		{"bw >= 0.8*write-64k.bw", true},
 		{"bw >= 0.81*write-64k.bw", false},
 		{"p50 ≤ 2µs", true},
+		{"quiet", true},
 		{"p99.9 <= 1s", false}, // 5000 samples do not support it
 	} {
 		t.Run(tt.text, func(t *testing.T) {
