@@ -31,6 +31,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/search"
 	"github.com/gobw/gobw/internal/cli/serve"
 	"github.com/gobw/gobw/internal/cli/version"
+	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -44,6 +45,9 @@ func Main(args []string, out output.Streams) (code int) {
 		if p := recover(); p != nil {
 			fmt.Fprintf(out.Err, "%s: internal fault: %v\n%s\nPlease report this with the command line.\n", tool, p, debug.Stack())
 			code = exit.Failed
+			if _, named := perftestcli.ToolNamed(args[0]); named {
+				code = perftest.PerftestFailed
+			}
 		}
 	}()
 	if status, taken := perftest.AsTool(ctx, args, out); taken {

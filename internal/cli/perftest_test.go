@@ -333,3 +333,18 @@ func TestInstallLinks(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// broken is standard output on which a program panics.
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { panic("a fault") }
+
+// TestInternalFault: a fault of ours is told, and has the codes of the name under which the program was started.
+func TestInternalFault(t *testing.T) {
+	for line, want := range map[string]int{"gobw version": exit.Failed, "/usr/local/bin/ib_write_bw -V": perftest.PerftestFailed} {
+		var errs bytes.Buffer
+		if code := Main(strings.Fields(line), output.Streams{Out: broken{}, Err: &errs}); code != want || !strings.Contains(errs.String(), "internal fault: a fault") {
+			t.Errorf("%s: exit %d, want %d: %s", line, code, want, errs.String())
+		}
+	}
+}

@@ -31,7 +31,7 @@ type serving struct {
 
 // serveSession runs a client's tests, one plan after another, on a device of their own.
 func serveSession(ctx context.Context, s control.Session, c serving) (err error) {
-	d, err := opendevice.Open(c.device)
+	d, err := openFor(s, c.device)
 	if err != nil {
 		s.Fail(err)
 		return err
@@ -65,6 +65,14 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 			return s.Close()
 		}
 	}
+}
+
+// openFor opens the device for a client. The rows of perftest, and of programs under its names, are taken for a NIC's: for them the
+// software device stands in for none.
+func openFor(s control.Session, c opendevice.Config) (*opendevice.Device, error) {
+	_, named := perftestcli.ToolNamed(s.PeerProgram())
+	c.Strict = c.Strict || named || s.Dialect() == control.Perftest
+	return opendevice.Open(c)
 }
 
 // perftestServer is a test that a client of perftest before 6.29 expects; nil: none was told.
