@@ -241,13 +241,16 @@ func TestWhatLeft(t *testing.T) {
 // TestInterrupted stops the client of a test without end at its first row, which perftest's options allow after a second at
 // the least: both ends finish.
 func TestInterrupted(t *testing.T) {
-	for _, version := range []string{"6.27", "6.29"} {
+	for _, version := range []string{"6.06", "6.29"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel() // they wait for their second together
 			e := runEnds(t, "ib_write_bw --run_infinitely -D 1 -s 4096 --perftest-version "+version, nil, nil, "\n 4096 ")
 			mustPass(t, e)
 			if !strings.Contains(e.serverOut, " Client closed connection\n") || regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
 				t.Errorf("the server printed\n%s", e.serverOut)
+			}
+			if said := strings.Contains(e.clientOut, "\n\n User stopped traffic\n---"); said != (version == "6.29") {
+				t.Errorf("the client printed\n%s", e.clientOut)
 			}
 		})
 	}

@@ -440,8 +440,15 @@ func (t *Text) row(r Row) {
 	}
 }
 
-// ClientClosed stands in place of a row at the server of a one-sided test that ran until it was stopped.
-func (t *Text) ClientClosed() { t.printf(" Client closed connection\n") }
+// Stopped is the end of a one-sided test without end: its server has no row, and from 6.25 on the client says that it was stopped.
+func (t *Text) Stopped() {
+	switch {
+	case t.v.Server():
+		t.printf(" Client closed connection\n")
+	case t.style == Modern:
+		t.printf("\n User stopped traffic\n")
+	}
+}
 
 // Finish closes the table.
 func (t *Text) Finish() {

@@ -143,7 +143,13 @@ func (r *testRun) run(ctx context.Context) (err error) {
 	}
 	o := r.options(d, port.Number)
 	o.Local, o.Remote = local, remote
-	o.Connected, o.Measured, o.Lingering = func(c bench.Connection) { r.connected(s, c) }, r.measured, r.finishText
+	o.Connected, o.Lingering = func(c bench.Connection) { r.connected(s, c) }, r.finishText
+	o.Measured = func(rec report.Record, samples report.Samples) {
+		if r.plan.Infinite && ctx.Err() != nil { // an interval that the signal cut short has no row
+			return
+		}
+		r.measured(rec, samples)
+	}
 	spec := r.v.Plan
 	if _, err = bench.Run(ctx, s, &spec, d.Device, o); err != nil && !r.endless(err) {
 		return err
@@ -216,8 +222,8 @@ func (r *testRun) timeouts() control.Timeouts {
 
 // finishText closes the table.
 func (r *testRun) finishText() {
-	if r.plan.Infinite && r.v.Server() && r.row.Addressed() {
-		r.text.ClientClosed()
+	if r.plan.Infinite && r.row.Addressed() && !r.plan.Bidirectional {
+		r.text.Stopped()
 	}
 	r.text.Finish()
 	if r.verified.messages > 0 {
