@@ -38,16 +38,16 @@ type Invocation struct {
 	Help    bool
 	Version bool
 
-	Gbits      bool    // --report_gbits
-	ReportBoth bool    // --report-both
-	Cycles     bool    // -C
-	Histogram  bool    // -H
-	Unsorted   bool    // -U
-	Output     string  // --output: "", "bandwidth", "message_rate" or "latency"
-	CPUUtil    bool    // --cpu_util
-	JSONFile   string  // --out_json_file; empty: none
-	LimitBW    float64 // -w, in the unit printed; 0: none
-	LimitRate  float64 // -y, in millions of messages per second; 0: none
+	Gbits      bool     // --report_gbits
+	ReportBoth bool     // --report-both
+	Cycles     bool     // -C
+	Histogram  bool     // -H
+	Unsorted   bool     // -U
+	Output     string   // --output: "", "bandwidth", "message_rate" or "latency"
+	CPUUtil    bool     // --cpu_util
+	JSONFile   string   // --out_json_file; empty: none
+	LimitBW    *float64 // -w, in the unit printed; nil: none
+	LimitRate  *float64 // -y, in millions of messages per second; nil: none
 
 	Counters    []string      // -W: device counters to print after each row
 	Cores       []int         // --pin_cores; the measuring thread takes the first
@@ -59,9 +59,8 @@ type Invocation struct {
 	PeerTimeout     time.Duration // --peer-timeout (ours): how long a silent peer, or one with which nothing moves, is borne; 0: the defaults
 
 	sizeGiven bool
-	margin    *time.Duration
+	margin    *int64 // -f, in seconds
 	retries   *int64 // --retry_count
-	limits    struct{ bw, rate bool }
 	rate      float64
 	rateUnit  string
 	rateType  string
@@ -79,12 +78,6 @@ type Invocation struct {
 // Server tells whether this end waits for a client.
 func (v *Invocation) Server() bool { return v.Host == "" }
 
-// HasLimitBW tells whether -w was given.
-func (v *Invocation) HasLimitBW() bool { return v.limits.bw }
-
-// HasLimitRate tells whether -y was given.
-func (v *Invocation) HasLimitRate() bool { return v.limits.rate }
-
 // Default sizes and counts.
 const (
 	bandwidthBytes = 65536
@@ -98,6 +91,9 @@ const (
 	defaultJSON    = "perftest_out.json"
 )
 
+// DefaultVersion is the perftest version that we advertise: it talks to every perftest but 6.28.
+const DefaultVersion = "6.27"
+
 // Parse reads a tool's command line, without the program's name. All faults come back at once.
 func Parse(tool Tool, args []string) (Invocation, error) {
 	v := Invocation{
@@ -107,7 +103,7 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 	if tool.Kind == plan.Latency {
 		v.Plan.TxDepth = 1 // where ours is deeper on a software device
 	}
-	table := flags()
+	table := flags(&v)
 	options := make([]option, len(table))
 	for i, f := range table {
 		options[i] = f.option
@@ -164,6 +160,14 @@ func (v *Invocation) Style() Style {
 		return Modern
 	}
 	return Classic
+}
+
+// ClaimedVersion is the version whose text is ours, which -V prints: scripts choose by it how to read.
+func (v *Invocation) ClaimedVersion() string {
+	if v.Style() == Classic {
+		return "6.06"
+	}
+	return v.PerftestVersion
 }
 
 // ParseLine reads a whole command line such as "ib_send_bw -c UD -s 1024".
@@ -232,7 +236,7 @@ func (v *Invocation) settle() []error {
 	if p.Duration > 0 && !p.Infinite {
 		p.Margin = p.Duration / 4 / time.Second * time.Second
 		if v.margin != nil {
-			p.Margin = *v.margin
+			p.Margin = time.Duration(*v.margin) * time.Second
 		}
 	}
 	if p.Duration == 0 && p.Iterations == 0 {
@@ -397,7 +401,7 @@ func (v *Invocation) settlePorts() {
 		p.MGID = nil
 	}
 	if p.DualPort {
-		p.QPs = 2 * max(p.QPs, 1)
+		p.QPs, v.IBPort = 2*max(p.QPs, 1), 1
 	}
 }
 

@@ -32,7 +32,7 @@ func TestStockTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := map[string]string{}
-	for _, f := range flags() {
+	for _, f := range flags(&Invocation{}) {
 		if f.set == nil && f.elsewhere == Refused {
 			refused["--"+f.long] = f.why
 			if f.short != 0 {
@@ -198,7 +198,7 @@ func TestEveryOptionActs(t *testing.T) {
 	var table strings.Builder
 	counts := map[Disposition]int{}
 	table.WriteString("| option | acts in | by | shown by | ignored in | refused in | why |\n|---|---|---|---|---|---|---|\n")
-	for _, f := range flags() {
+	for _, f := range flags(&Invocation{}) {
 		if f.exact && f.set != nil && !slices.Contains([]string{"perftest-version", "peer-timeout"}, f.long) {
 			continue // another spelling of an option
 		}

@@ -49,7 +49,7 @@ func ToolNamed(name string) (Tool, bool) {
 func Known(name string, op plan.Operation, kind plan.Kind) (long, tool string, acts bool) {
 	const exact = 3
 	best := -1
-	for _, f := range flags() {
+	for _, f := range flags(&Invocation{}) {
 		plain := strings.ReplaceAll(f.long, "_", "-")
 		if strings.ReplaceAll(name, "_", "-") != plain && (len(name) != 1 || f.short != name[0]) || f.exact && !f.value && f.set == nil {
 			continue

@@ -394,8 +394,8 @@ func (r *testRun) measured(rec report.Record, samples report.Samples) {
 	if r.v.Server() && r.row.Addressed() && !r.plan.Bidirectional {
 		return // the client judges what it measured
 	}
-	r.lowBandwidth = r.lowBandwidth || r.v.HasLimitBW() && row.Average < r.v.LimitBW
-	r.lowRate = r.lowRate || r.v.HasLimitRate() && row.MsgRate < r.v.LimitRate
+	r.lowBandwidth = r.lowBandwidth || r.v.LimitBW != nil && row.Average < *r.v.LimitBW
+	r.lowRate = r.lowRate || r.v.LimitRate != nil && row.MsgRate < *r.v.LimitRate
 }
 
 // judge is the exit status of a run that went well.

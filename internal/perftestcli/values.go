@@ -1,0 +1,252 @@
+package perftestcli
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// rangeError is a number beyond its bounds.
+type rangeError struct {
+	value     string
+	low, high int64
+}
+
+func (e *rangeError) Error() string { return fmt.Sprintf("%s: want %d to %d", e.value, e.low, e.high) }
+
+// number reads an integer as strtol(…, 0) does: decimal, 0x or octal; what follows the digits is an error, not ignored.
+func number(value string, low, high int64) (int64, error) {
+	n, err := strconv.ParseInt(value, 0, 64) // base 0: the prefix chooses, as in C
+	if err != nil || strings.ContainsAny(value, "_oObB") && !strings.HasPrefix(strings.ToLower(value), "0x") || strings.Contains(value, "_") {
+		return 0, fmt.Errorf("%q is no number", value)
+	}
+	if n < low || n > high {
+		return 0, &rangeError{value, low, high}
+	}
+	return n, nil
+}
+
+// size reads a message size as perftest does: K and M, in upper case, are powers of 1024.
+func size(value string) (int, error) {
+	if strings.HasSuffix(value, "k") || strings.HasSuffix(value, "m") {
+		return 0, fmt.Errorf("%q: the suffixes are K and M, in upper case (perftest reads %q as %s bytes)", value, value, value[:len(value)-1])
+	}
+	if strings.HasPrefix(value, "0") { // octal or hexadecimal, as in C
+		n, err := number(value, 1, plan.MaxMessage)
+		return int(n), err
+	}
+	n, err := plan.ParseSize(value)
+	if err != nil {
+		err = &StockError{fmt.Sprintf(" Message Size should be between 1 and %d", plan.MaxMessage), err}
+	}
+	return n, err
+}
+
+func on(field *bool) func(string) error { return constant(field, true) }
+
+func constant[T any](field *T, is T) func(string) error {
+	return func(string) error {
+		*field = is
+		return nil
+	}
+}
+
+func text(field *string) func(string) error {
+	return func(value string) error {
+		*field = value
+		return nil
+	}
+}
+
+func integer[T int | int64 | uint8 | uint16 | uint64](field *T, low, high int64) func(string) error {
+	return func(value string) error {
+		n, err := number(value, low, high)
+		*field = T(n)
+		return err
+	}
+}
+
+// optional is an integer whose absence means something else than zero.
+func optional[T int | int64 | uint8](field **T, low, high int64) func(string) error {
+	return func(value string) error {
+		*field = new(T)
+		return integer(*field, low, high)(value)
+	}
+}
+
+func span(field *time.Duration, unit time.Duration, high int64) func(string) error {
+	return func(value string) error {
+		n, err := number(value, 0, high)
+		*field = time.Duration(n) * unit
+		return err
+	}
+}
+
+// worded has stock's line for every fault.
+func worded(line string, set func(string) error) func(string) error {
+	return func(value string) error { return inStockWords(line, set(value)) }
+}
+
+var numberAtFront = regexp.MustCompile(`^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?`)
+
+// number reads a number. Where it has a name it is read as strtof does, which perftest reads -w and -y with: what follows the number
+// says nothing, and here a line on stderr says that.
+func (v *Invocation) number(field *float64, name string) func(string) error {
+	return func(value string) error {
+		front := value
+		if name != "" {
+			front = numberAtFront.FindString(value)
+		}
+		x, err := strconv.ParseFloat(front, 64)
+		if err != nil || !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("%q: want a number, zero or more", value)
+		}
+		if front != value {
+			v.warn("%s %s is read as %s, as by perftest: there are no suffixes", name, value, front)
+		}
+		*field = x
+		return nil
+	}
+}
+
+func (v *Invocation) limit(field **float64, name string) func(string) error {
+	return func(value string) error {
+		*field = new(float64)
+		return v.number(*field, name)(value)
+	}
+}
+
+func (v *Invocation) setSize(value string) error {
+	n, err := size(value)
+	if err != nil {
+		return err
+	}
+	v.Plan.Sizes, v.sizeGiven = []int{n}, true
+	if v.Tool.Operation == plan.Atomic && n != atomicBytes {
+		err = &StockError{"Message size cannot be changed for Atomic tests ", fmt.Errorf("%d: an atomic has %d bytes", n, atomicBytes)}
+	}
+	return err
+}
+
+func (v *Invocation) setDuration(value string) error {
+	n, err := number(value, 1, 1<<30)
+	v.Plan.Duration = time.Duration(n) * time.Second
+	return inStockWords(" Duration period must be positive", err)
+}
+
+func (v *Invocation) setTimeout(value string) error {
+	n, err := number(value, 0, 255)
+	if v.Plan.Timeout = uint8(n) & 31; n > 31 {
+		v.warn("-u %d is read as %d, as by a device: the code has five bits", n, v.Plan.Timeout)
+	}
+	return err
+}
+
+func (v *Invocation) setCores(value string) (err error) {
+	v.Cores, err = plan.ParseCPUs(value)
+	return err
+}
+
+func (v *Invocation) setPeerTimeout(value string) (err error) {
+	v.PeerTimeout, err = plan.ParseSeconds(value)
+	if err == nil && v.PeerTimeout <= 0 {
+		err = fmt.Errorf("%q: want more than 0 seconds", value)
+	}
+	return err
+}
+
+func (v *Invocation) setAtomic(value string) error {
+	for _, r := range plan.Rows() {
+		if r.Counter && r.Perftest.Name == value {
+			v.Plan.AtomicType = r.Opcode
+			return nil
+		}
+	}
+	return fmt.Errorf("%q: want CMP_AND_SWAP or FETCH_AND_ADD", value)
+}
+
+func (v *Invocation) setConnection(value string) error {
+	switch value {
+	case "RC":
+		v.Plan.Transport = verbs.RC
+	case "UC":
+		v.Plan.Transport = verbs.UC
+	case "UD":
+		v.Plan.Transport = verbs.UD
+	case "XRC", "DC", "SRD":
+		return fmt.Errorf("%s is not there: use RC, UC or UD", value)
+	default:
+		return &StockError{" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}", fmt.Errorf("%q: want RC, UC or UD, in upper case", value)}
+	}
+	return nil
+}
+
+// setGroup reads a multicast group as perftest writes it, 16 numbers with colons between, or as an IP address.
+func (v *Invocation) setGroup(value string) error {
+	var g verbs.GID
+	parts := strings.Split(value, ":")
+	if len(parts) != len(g) {
+		a, err := netip.ParseAddr(value)
+		if err != nil {
+			return fmt.Errorf("%q: want 16 numbers such as 255:14:0:0:0:0:0:0:0:0:0:0:0:0:0:1, or an address such as 239.1.2.3 or ff0e::1", value)
+		}
+		g = verbs.GIDFromAddr(a)
+	} else {
+		for i, part := range parts {
+			if err := integer(&g[i], 0, 255)(part); err != nil {
+				return fmt.Errorf("%q: byte %d: %w", value, i+1, err)
+			}
+		}
+	}
+	v.Plan.MGID = &g
+	return nil
+}
+
+// setFlowLabels reads a list, of which queue pair k takes number k modulo its length.
+func (v *Invocation) setFlowLabels(value string) error {
+	v.Plan.FlowLabels = nil
+	for part := range strings.SplitSeq(value, ",") {
+		n, err := number(part, 0, 1<<20-1)
+		if err != nil {
+			return err
+		}
+		v.Plan.FlowLabels = append(v.Plan.FlowLabels, uint32(n))
+	}
+	return nil
+}
+
+// setLink reads --force-link, which must agree with the port: see Fit.
+func (v *Invocation) setLink(value string) error {
+	switch value {
+	case "IB":
+		v.link = verbs.LinkInfiniBand
+	case "Ethernet", "ETHERNET":
+		v.link = verbs.LinkEthernet
+	default:
+		return fmt.Errorf("%q: want IB or Ethernet", value)
+	}
+	return nil
+}
+
+// setCounters reads -W: paths below the port's folder in sysfs, of which the file's name tells the counter.
+func (v *Invocation) setCounters(value string) error {
+	for name := range strings.SplitSeq(value, ",") {
+		if name == "" {
+			return fmt.Errorf("%q: want counters, separated by commas, such as counters/port_xmit_data", value)
+		}
+		v.Counters = append(v.Counters, name)
+	}
+	return nil
+}
+
+func (v *Invocation) setSource(value string) (err error) {
+	v.Source, err = netip.ParseAddr(value)
+	return err
+}
