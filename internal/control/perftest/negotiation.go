@@ -17,151 +17,136 @@ const (
 	NegotiationBytesNoMLX5 = 312
 )
 
-// Offsets of the negotiation's fields. Fields are big-endian; the device attributes are the sender's memory as it is.
-const (
-	atMethod      = 0
-	atConnection  = 4
-	atVerb        = 8
-	atKind        = 12
-	atAtomic      = 16
-	atStop        = 20
-	atUnit        = 24
-	atSize        = 32 // 8 bytes
-	atIterations  = 40 // 8 bytes
-	atQPs         = 52
-	atDuration    = 56
-	AtOutstanding = 80 + 144 // max_qp_rd_atom inside ibv_device_attr, little-endian here
-)
+// AtOutstanding is where the message has max_qp_rd_atom: inside ibv_device_attr, which is the sender's memory as it is, little-endian here.
+const AtOutstanding = 80 + 144
 
 // unlessDuration is the duration that perftest fills in where the test counts iterations.
 const unlessDuration = 5
 
-// negotiation is what two ends of perftest 6.28 and later compare before they exchange keys.
-type negotiation struct {
-	Method      uint32 // 0 one size, 1 all sizes, 2 until killed
-	Connection  uint32 // 0 RC, 1 UC, 2 UD, 3 raw Ethernet, 4 XRC, 5 DC, 6 SRD
-	Verb        uint32 // 0 send, 1 send with immediate, 2 write, 3 write with immediate, 4 read, 5 atomic
-	Kind        uint32 // 0 latency, 1 bandwidth
-	Atomic      uint32 // 0 compare and swap, 1 fetch and add
-	Stop        uint32 // 0 iterations, 1 duration
-	Unit        uint32 // 0 Gb/s, 1 MiB/s
-	Size        uint64
-	Iterations  uint64
-	QPs         uint32
-	Duration    uint32             // seconds
-	Features    [featureCount]bool // AES, control over RDMA CM, ...
-	Outstanding int32              // max_qp_rd_atom of the sender's device
-}
-
-// feature is a perftest option that the negotiation carries as a bit.
-type feature struct {
-	at          int
-	field, name string
-}
-
+// The parameters, in the order in which they are compared.
 const (
-	featureCount = 6
-	featureRDMA  = 1 // the one of them that we have; it tells nothing of -R
+	method = iota
+	connection
+	verb
+	kind
+	atomicType
+	stop
+	unitCode
+	messageSize
+	iterations
+	queuePairs
+	duration  // seconds
+	firstFlag // from here on options that are on or off
 )
 
-// features lists them; write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
-func features() [featureCount]feature {
-	return [featureCount]feature{
-		{48, "aes_xts", "AES-XTS encryption (--aes_xts)"},
-		{60, "use_rdma_cm", "control over RDMA CM (-z, -R)"},
-		{68, "no_enhanced_reorder", "no enhanced reorder (--no_enhanced_reorder)"},
-		{72, "sig_offload", "signature offload (--sig_offload)"},
-		{76, "data_validation", "data validation (--data_validation)"},
-		{64, "use_write_with_imm", "write with immediate (as a flag)"},
+const flagRDMA = firstFlag + 1 // the one of the flags that we have; it tells nothing of -R
+
+// parameter is one of them: a big-endian number at an offset, what perftest calls it, and the words of its values.
+type parameter struct {
+	at, bytes int
+	name      string
+	words     []string
+}
+
+// parameters lists them; write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
+func parameters() [firstFlag + 6]parameter {
+	is := []string{"OFF", "ON"}
+	return [...]parameter{
+		{0, 4, "test_method", []string{"RUN_REGULAR", "RUN_ALL", "RUN_INFINITELY"}},
+		{4, 4, "connection_type", []string{"RC", "UC", "UD", "RawEth", "XRC", "DC", "SRD"}},
+		{8, 4, "verb", []string{"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "ATOMIC"}},
+		{12, 4, "tst", []string{"LAT", "BW", "LAT_BY_BW", "FS_RATE"}},
+		{16, 4, "atomicType", []string{"CMP_AND_SWAP", "FETCH_AND_ADD"}},
+		{20, 4, "test_type", []string{"ITERATIONS", "DURATION"}},
+		{24, 4, "report_fmt", []string{"GBS", "MBS"}},
+		{32, 8, "size", nil},
+		{40, 8, "iters", nil},
+		{52, 4, "num_of_qps", nil},
+		{56, 4, "duration", nil},
+		{48, 4, "aes_xts", is},
+		{60, 4, "use_rdma_cm", is},
+		{68, 4, "no_enhanced_reorder", is},
+		{72, 4, "sig_offload", is},
+		{76, 4, "data_validation", is},
+		{64, 4, "use_write_with_imm", is},
 	}
+}
+
+// say is a value in perftest's word.
+func (p parameter) say(v uint64) string {
+	if v < uint64(len(p.words)) {
+		return p.words[v]
+	}
+	return strconv.FormatUint(v, 10)
+}
+
+// negotiation is what two ends of perftest 6.28 and later compare before they exchange keys.
+type negotiation struct {
+	values      [firstFlag + 6]uint64
+	Outstanding int32 // max_qp_rd_atom of the sender's device
 }
 
 // Encode makes the message in the form of the given length.
 func (n negotiation) Encode(length int) []byte {
 	m := make([]byte, length)
-	put := func(at int, v uint32) { binary.BigEndian.PutUint32(m[at:], v) }
-	put(atMethod, n.Method)
-	put(atConnection, n.Connection)
-	put(atVerb, n.Verb)
-	put(atKind, n.Kind)
-	put(atAtomic, n.Atomic)
-	put(atStop, n.Stop)
-	put(atUnit, n.Unit)
-	binary.BigEndian.PutUint64(m[atSize:], n.Size)
-	binary.BigEndian.PutUint64(m[atIterations:], n.Iterations)
-	put(atQPs, n.QPs)
-	put(atDuration, n.Duration)
-	for i, f := range features() {
-		if n.Features[i] {
-			put(f.at, 1)
-		}
+	for i, p := range parameters() {
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], n.values[i])
+		copy(m[p.at:p.at+p.bytes], b[8-p.bytes:])
 	}
 	binary.LittleEndian.PutUint32(m[AtOutstanding:], uint32(n.Outstanding))
 	return m
 }
 
 // ParseNegotiation decodes a message of either length.
-func ParseNegotiation(b []byte) (negotiation, error) {
-	if len(b) != NegotiationBytes && len(b) != NegotiationBytesNoMLX5 {
-		return negotiation{}, fmt.Errorf("parameter negotiation: %d bytes, want %d or %d", len(b), NegotiationBytes, NegotiationBytesNoMLX5)
+func ParseNegotiation(m []byte) (negotiation, error) {
+	if len(m) != NegotiationBytes && len(m) != NegotiationBytesNoMLX5 {
+		return negotiation{}, fmt.Errorf("parameter negotiation: %d bytes, want %d or %d", len(m), NegotiationBytes, NegotiationBytesNoMLX5)
 	}
-	get := func(at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
-	n := negotiation{
-		Method: get(atMethod), Connection: get(atConnection), Verb: get(atVerb), Kind: get(atKind), Atomic: get(atAtomic),
-		Stop: get(atStop), Unit: get(atUnit),
-		Size: binary.BigEndian.Uint64(b[atSize:]), Iterations: binary.BigEndian.Uint64(b[atIterations:]),
-		QPs: get(atQPs), Duration: get(atDuration),
-		Outstanding: int32(binary.LittleEndian.Uint32(b[AtOutstanding:])),
-	}
-	for i, f := range features() {
-		n.Features[i] = get(f.at) != 0
+	n := negotiation{Outstanding: int32(binary.LittleEndian.Uint32(m[AtOutstanding:]))}
+	for i, p := range parameters() {
+		var b [8]byte
+		copy(b[8-p.bytes:], m[p.at:p.at+p.bytes])
+		if n.values[i] = binary.BigEndian.Uint64(b[:]); i >= firstFlag {
+			n.values[i] = min(n.values[i], 1)
+		}
 	}
 	return n, nil
 }
 
 // NegotiationOf is what perftest would send for a plan.
 func NegotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
-	n := negotiation{QPs: uint32(max(p.QPs, 1)), Duration: unlessDuration, Iterations: p.Iterations, Outstanding: int32(outstanding), Unit: 1}
-	if gbits {
-		n.Unit = 0
-	}
-	switch {
-	case p.Infinite:
-		n.Method = 2
-	case p.AllSizes:
-		n.Method = 1
-	}
-	switch p.Transport {
-	case verbs.UC:
-		n.Connection = 1
-	case verbs.UD:
-		n.Connection = 2
-	default:
-	}
-	if row, err := p.Row(); err == nil {
-		n.Verb, n.Atomic = row.Perftest.Code, row.Perftest.Atomic
-	}
-	if p.Kind == plan.Bandwidth {
-		n.Kind = 1
-	}
-	if p.Duration > 0 {
-		n.Stop, n.Iterations, n.Duration = 1, 0, uint32(p.Duration/time.Second)
-	}
-	n.Size = uint64(p.LargestSize())
-	if p.AllSizes {
-		n.Size = plan.AllSizesBytes
-		if p.Transport == verbs.UD {
-			n.Size = uint64(mtu.Bytes())
+	n := negotiation{Outstanding: int32(outstanding)}
+	set := func(which int, is bool, value uint64) { //nolint:revive // whether the plan has it
+		if is {
+			n.values[which] = value
 		}
 	}
+	set(method, p.Infinite, 2)
+	set(method, p.AllSizes && !p.Infinite, 1)
+	set(connection, p.Transport == verbs.UC, 1)
+	set(connection, p.Transport == verbs.UD, 2)
+	if row, err := p.Row(); err == nil {
+		n.values[verb], n.values[atomicType] = uint64(row.Perftest.Code), uint64(row.Perftest.Atomic)
+	}
+	set(kind, p.Kind == plan.Bandwidth, 1)
+	set(stop, p.Duration > 0, 1)
+	set(unitCode, !gbits, 1)
+	set(messageSize, true, uint64(p.LargestSize()))
+	set(messageSize, p.AllSizes, plan.AllSizesBytes)
+	set(messageSize, p.AllSizes && p.Transport == verbs.UD, uint64(mtu.Bytes()))
+	set(iterations, p.Duration == 0, p.Iterations)
+	set(queuePairs, true, uint64(max(p.QPs, 1)))
+	set(duration, true, unlessDuration)
+	set(duration, p.Duration > 0, uint64(p.Duration/time.Second))
 	return n
 }
 
 // plan is the test that a client's negotiation describes. It tells nothing of both directions (-b): such a client needs
 // a server that was told.
 func (n negotiation) plan() (*plan.Spec, error) {
-	p := &plan.Spec{QPs: int(min(n.QPs, 1<<30)), Iterations: n.Iterations, Kind: plan.Latency}
-	switch n.Connection {
+	p := &plan.Spec{QPs: int(min(n.values[queuePairs], 1<<30)), Iterations: n.values[iterations], Kind: plan.Latency}
+	switch n.values[connection] {
 	case 0:
 		p.Transport = verbs.RC
 	case 1:
@@ -169,37 +154,38 @@ func (n negotiation) plan() (*plan.Spec, error) {
 	case 2:
 		p.Transport = verbs.UD
 	default:
-		return nil, fmt.Errorf("the client wants connection type %d (raw Ethernet, XRC, DC or SRD): only RC, UC and UD are served", n.Connection)
+		return nil, fmt.Errorf("the client wants connection type %d (raw Ethernet, XRC, DC or SRD): only RC, UC and UD are served", n.values[connection])
 	}
-	row, known := plan.RowOfPerftest(n.Verb, n.Atomic)
+	row, known := plan.RowOfPerftest(uint32(n.values[verb]), uint32(n.values[atomicType]))
 	if !known {
-		return nil, fmt.Errorf("the client wants verb %d with atomic type %d, which is none of perftest's", n.Verb, n.Atomic)
+		return nil, fmt.Errorf("the client wants verb %d with atomic type %d, which is none of perftest's", n.values[verb], n.values[atomicType])
 	}
 	p.Choose(row)
-	if n.Kind == 1 {
+	if n.values[kind] == 1 {
 		p.Kind = plan.Bandwidth
 	}
-	if n.Stop == 1 {
-		p.Iterations, p.Duration = 0, time.Duration(n.Duration)*time.Second
+	if n.values[stop] == 1 {
+		p.Iterations, p.Duration = 0, time.Duration(n.values[duration])*time.Second
 	}
-	for i, f := range features() {
-		if n.Features[i] {
+	for i, f := range parameters() {
+		if i >= firstFlag && n.values[i] != 0 {
 			return nil, fmt.Errorf("the client wants %s, which this server does not have", f.name)
 		}
 	}
-	if n.Size > plan.MaxMessage {
-		return nil, fmt.Errorf("the client wants messages of %d bytes: the limit is %d", n.Size, plan.MaxMessage)
+	size := n.values[messageSize]
+	if size > plan.MaxMessage {
+		return nil, fmt.Errorf("the client wants messages of %d bytes: the limit is %d", size, plan.MaxMessage)
 	}
-	switch n.Method {
+	switch n.values[method] {
 	case 0:
-		p.Sizes = []int{int(n.Size)}
+		p.Sizes = []int{int(size)}
 	case 1:
-		p.AllSizes, p.Sizes = true, plan.PowersOfTwo(2, int(min(n.Size, plan.AllSizesBytes)))
+		p.AllSizes, p.Sizes = true, plan.PowersOfTwo(2, int(min(size, plan.AllSizesBytes)))
 	case 2:
 		p.Infinite = true
-		p.Sizes = []int{int(n.Size)}
+		p.Sizes = []int{int(size)}
 	default:
-		return nil, fmt.Errorf("the client wants test method %d, which is none of perftest's", n.Method)
+		return nil, fmt.Errorf("the client wants test method %d, which is none of perftest's", n.values[method])
 	}
 	if _, err := plan.Settle(*p, plan.Limits{}, plan.Peer{Perftest: true}, plan.Policy{}); err != nil {
 		return nil, fmt.Errorf("the client's parameters: %w", err)
@@ -217,42 +203,13 @@ func (e *MismatchError) Error() string {
 // mismatches compares two ends' parameters as perftest does.
 func (n negotiation) mismatches(peer negotiation) error {
 	var wrong []string
-	differ := func(name string, mine, theirs uint64, words ...string) {
-		say := func(v uint64) string {
-			if v < uint64(len(words)) {
-				return words[v]
-			}
-			return strconv.FormatUint(v, 10)
-		}
-		if mine != theirs {
-			wrong = append(wrong, fmt.Sprintf("%s mismatch: local=%s, remote=%s", name, say(mine), say(theirs)))
-		}
-	}
-	differ("test_method", uint64(n.Method), uint64(peer.Method), "RUN_REGULAR", "RUN_ALL", "RUN_INFINITELY")
-	differ("connection_type", uint64(n.Connection), uint64(peer.Connection), "RC", "UC", "UD", "RawEth", "XRC", "DC", "SRD")
-	differ("verb", uint64(n.Verb), uint64(peer.Verb), "SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "ATOMIC")
-	differ("tst", uint64(n.Kind), uint64(peer.Kind), "LAT", "BW", "LAT_BY_BW", "FS_RATE")
-	differ("atomicType", uint64(n.Atomic), uint64(peer.Atomic), "CMP_AND_SWAP", "FETCH_AND_ADD")
-	differ("test_type", uint64(n.Stop), uint64(peer.Stop), "ITERATIONS", "DURATION")
-	differ("report_fmt", uint64(n.Unit), uint64(peer.Unit), "GBS", "MBS")
-	differ("size", n.Size, peer.Size)
-	differ("iters", n.Iterations, peer.Iterations)
-	differ("num_of_qps", uint64(n.QPs), uint64(peer.QPs))
-	differ("duration", uint64(n.Duration), uint64(peer.Duration))
-	for i, f := range features() {
-		if n.Features[i] != peer.Features[i] {
-			wrong = append(wrong, fmt.Sprintf("%s mismatch: local=%s, remote=%s", f.field, offOn(n.Features[i]), offOn(peer.Features[i])))
+	for i, p := range parameters() {
+		if mine, theirs := n.values[i], peer.values[i]; mine != theirs {
+			wrong = append(wrong, fmt.Sprintf("%s mismatch: local=%s, remote=%s", p.name, p.say(mine), p.say(theirs)))
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
 	return &MismatchError{wrong}
-}
-
-func offOn(is bool) string {
-	if is {
-		return "ON"
-	}
-	return "OFF"
 }

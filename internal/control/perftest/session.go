@@ -255,7 +255,7 @@ func (s *Session) answerParameters(b []byte, p *plan.Spec, local control.Facts, 
 		if p, err = theirs.plan(); err != nil {
 			return negotiation{}, nil, err
 		}
-		gbits = theirs.Unit == 0
+		gbits = theirs.values[unitCode] == 0
 	}
 	s.unit = unitOf(gbits)
 	mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
@@ -267,7 +267,9 @@ func (s *Session) answerParameters(b []byte, p *plan.Spec, local control.Facts, 
 
 func (s *Session) negotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
 	n := NegotiationOf(p, gbits, mtu, outstanding)
-	n.Features[featureRDMA] = s.o.Rdma
+	if s.o.Rdma {
+		n.values[flagRDMA] = 1
+	}
 	return n
 }
 
