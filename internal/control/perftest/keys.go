@@ -3,7 +3,6 @@ package perftest
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,60 +34,38 @@ func encodeKeys(a control.Address) []byte {
 
 // ParseKeys decodes a keys message of either form.
 func ParseKeys(b []byte) (control.Address, error) {
-	bad := func(what string) (control.Address, error) {
-		return control.Address{}, fmt.Errorf("keys %q: %s", b, what)
-	}
-	if len(b) != KeysBytes && len(b) != KeysBytesNoGID {
-		return bad(fmt.Sprintf("%d bytes, want %d or %d", len(b), KeysBytes, KeysBytesNoGID))
-	}
-	text, found := bytes.CutSuffix(b, []byte{0})
-	if !found {
-		return bad("no NUL at the end")
-	}
 	a := control.Address{HasGID: len(b) == KeysBytes}
+	text, terminated := bytes.CutSuffix(b, []byte{0})
+	fields := strings.Split(string(text), ":")
 	want := 7
 	if a.HasGID {
-		want = 6 + 16 + 2 // the last colon leaves an empty field
+		want = 6 + len(a.GID) + 2 // the last colon leaves an empty field
 	}
-	fields := strings.Split(string(text), ":")
-	if len(fields) != want {
-		return bad(fmt.Sprintf("%d fields, want %d", len(fields), want))
+	if len(b) != KeysBytes && len(b) != KeysBytesNoGID || !terminated || len(fields) != want || a.HasGID && fields[want-1] != "" {
+		return control.Address{}, fmt.Errorf("keys %q: %d bytes in %d fields, want %d in 24 or %d in 7", b, len(b), len(fields), KeysBytes, KeysBytesNoGID)
 	}
 	var problem error
 	number := func(i, bits int) uint64 {
 		v, err := strconv.ParseUint(fields[i], 16, bits)
 		if err != nil && problem == nil {
-			problem = err
+			problem = fmt.Errorf("keys %q: %w", b, err)
 		}
 		return v
 	}
-	a.LID = uint16(number(0, 16))
-	a.Outstanding = int(number(1, 16))
-	a.QPN = uint32(number(2, 24))
-	a.PSN = uint32(number(3, 24))
-	a.RKey = uint32(number(4, 32))
-	a.Addr = number(5, 64)
+	a.LID, a.Outstanding = uint16(number(0, 16)), int(number(1, 16))
+	a.QPN, a.PSN = uint32(number(2, 24)), uint32(number(3, 24))
+	a.RKey, a.Addr = uint32(number(4, 32)), number(5, 64)
 	next := 6
 	if a.HasGID {
 		for i := range a.GID {
-			field := fields[next+i]
-			if len(field) != 2 {
-				return bad(fmt.Sprintf("byte %d of the GID is %q", i, field))
+			if a.GID[i] = byte(number(next, 8)); len(fields[next]) != 2 {
+				return control.Address{}, fmt.Errorf("keys %q: byte %d of the GID is %q", b, i, fields[next])
 			}
-			if _, err := hex.Decode(a.GID[i:i+1], []byte(field)); err != nil {
-				return bad(fmt.Sprintf("byte %d of the GID is %q", i, field))
-			}
+			next++
 		}
-		next += len(a.GID)
 	}
 	a.SRQN = uint32(number(next, 32))
-	if problem != nil {
-		return bad(problem.Error())
-	}
-	if a.HasGID && fields[next+1] != "" {
-		return bad("no colon behind the SRQ number")
-	}
-	return a, nil
+	return a, problem
 }
 
 // Lengths of a keys message by RDMA CM: a struct, all fields big-endian. 6.29 put an address between the other two.
