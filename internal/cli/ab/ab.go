@@ -95,6 +95,9 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		"one command measures bandwidth and the other latency: they have no figure to compare")
 	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
 	wrong.Note(err)
+	if f.gate.Given() || c.A.stock || c.B.stock { // the software device, unless named, passes no gate and stands beside no NIC
+		c.A.test.Device.Strict, c.B.test.Device.Strict = true, true
+	}
 	name := f.figure
 	if named := expect.Figures(c.Gate.Expect); name == "" && err == nil && len(named) > 0 {
 		name = named[0]

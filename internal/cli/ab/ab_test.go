@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/testrun"
@@ -18,6 +20,29 @@ import (
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
+
+// What judges, or stands beside a NIC's perftest, does not take the software device for a NIC.
+func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		strict bool
+	}{
+		{[]string{"write alpha", "write alpha -q 4"}, false},
+		{[]string{"write alpha", "write alpha -q 4", "--expect", "worse<5%"}, true},
+		{[]string{"perftest:ib_write_bw alpha", "write alpha"}, true},
+	} {
+		f := flags{confidence: stats.DefaultConfidence}
+		fs := pflag.NewFlagSet("ab", pflag.ContinueOnError)
+		f.gate.Bind(fs, "worse")
+		f.output.Bind(fs, render.ComparisonFormats())
+		if err := fs.Parse(tt.args); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := f.config("gobw", fs.Args()); err != nil || c.B.test.Device.Strict != tt.strict {
+			t.Errorf("%v: strict %v, %v; want %v", tt.args, c.B.test.Device.Strict, err, tt.strict)
+		}
+	}
+}
 
 func TestParseSide(t *testing.T) {
 	for line, want := range map[string]side{
