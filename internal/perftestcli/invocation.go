@@ -450,6 +450,9 @@ func (v *Invocation) warn(format string, args ...any) {
 	v.warnings = append(v.warnings, fmt.Sprintf(format, args...))
 }
 
+// Remarks are stock's of its own choices, for stdout before it looks for a device.
+func (v *Invocation) Remarks() string { return v.remarks }
+
 // Shrunk is stock's remark for stderr where UD's default size was above the MTU.
 func (v *Invocation) Shrunk() string { return v.shrunk }
 

@@ -74,9 +74,8 @@ func (t *Text) mute() bool {
 	return t.v.Server() && t.plan.Kind == plan.Latency && rowOf(&t.plan).Responded
 }
 
-// Begin is what comes before there is a peer: remarks, and a server's banner.
+// Begin is what comes before there is a peer: a server's banner.
 func (t *Text) Begin() {
-	t.printf("%s", t.v.remarks)
 	if t.quiet() {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -123,6 +124,9 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		if err := r.cpu().Check(); err != nil {
 			return fmt.Errorf("--pin_cores: %w", err)
 		}
+	}
+	if _, err := io.WriteString(r.out.Out, r.v.Remarks()); err != nil {
+		return err
 	}
 	d, err := r.open()
 	if err != nil {
@@ -449,7 +453,8 @@ func (r *testRun) explain(err error) {
 	case errors.As(err, &mismatch):
 		fmt.Fprintf(r.out.Err, " %s\n Failed to negotiate parameters\n", mismatch.Lines[0])
 	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && isDial(err):
-		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\n Unable to open file descriptor for socket connection Unable to init the socket connection\n", r.v.Host, r.v.TCPPort)
+		between := map[perftestcli.Style]string{perftestcli.Modern: "\n"}[r.v.Style()]
+		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection%s Unable to init the socket connection\n", r.v.Host, r.v.TCPPort, between)
 	case errors.Is(err, control.ErrPeerLost):
 		fmt.Fprintf(r.out.Err, "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n")
 	case errors.As(err, &port) && port.Number > port.Ports:
