@@ -62,8 +62,7 @@ func TestInstall(t *testing.T) {
 				{"gobw version", "gobw v0."},
 				{"golat version", "golat v0."},
 				{"gobw write --loopback -s 64 -n 1000", "software device, not a NIC"},
-				{"ib_write_bw --version || test $? = 1", "Version"},           // as perftest does
-				{"ib_write_bw 2>&1 || test $? = 1", "Did not detect devices"}, // and measures no software device
+				{"ib_write_bw --version || test $? = 1", "Version"}, // as perftest does
 				{"test -s /usr/share/man/man1/gobw-write.1 -o -s /usr/share/man/man1/gobw-write.1.gz && echo manual", "manual"},
 				{"bash -c '. /usr/share/bash-completion/completions/gobw && type __start_gobw'", "function"},
 			} {
