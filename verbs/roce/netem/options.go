@@ -3,6 +3,7 @@ package netem
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ var fields = []struct { //nolint:gochecknoglobals // a table: never written
 	}, func(o *Options) string { return unscaled(o.Rate, 1000) }},
 	{"queue", func(o *Options, v string) error {
 		n, err := scaled(strings.TrimSuffix(strings.TrimSuffix(v, "iB"), "B"), "256K (bytes)", 1024)
-		o.Queue = int(min(n, maxQueue+1))
+		o.Queue = int(min(math.Round(n), maxQueue+1)) // a queue of bytes cut off would not read back as it prints
 		return err
 	}, func(o *Options) string { return unscaled(float64(o.Queue), 1024) }},
 	{"seed", func(o *Options, v string) (err error) {
