@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 			if name == "fabric" || name == "flags" {
 				t.Parallel()
 			}
-			if testing.Short() && slices.Contains([]string{"ab", "compare", "noncontig", "openmetrics", "qualify"}, name) {
+			if testing.Short() && slices.Contains([]string{"ab", "compare", "noncontig", "openmetrics", "qualify", "search"}, name) {
 				t.Skip("short: it measures for seconds")
 			}
 			runScripts(t, testscript.Params{Files: []string{f}}, map[string]string{
