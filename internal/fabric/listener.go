@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 )
 
@@ -55,15 +57,26 @@ func (s *listener) accept() {
 	}
 }
 
-// admit notes a connection. Where too many wait, the oldest gives way: a rank proves itself at once, and tries again where it could not.
+// admit notes a connection. Where too many wait, the oldest of the address that has most of them gives way: connections that are
+// held open, and made again, keep nobody out.
 func (s *listener) admit(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, conn)
-	if len(s.pending) > mostPending {
-		_ = s.pending[0].Close()
-		s.pending = slices.Delete(s.pending, 0, 1)
+	if len(s.pending) <= mostPending {
+		return
 	}
+	from := func(c net.Conn) netip.Addr { return control.AddrOf(c.RemoteAddr()).Addr() }
+	held := map[netip.Addr]int{}
+	most := netip.Addr{}
+	for _, c := range s.pending {
+		if held[from(c)]++; held[from(c)] > held[most] {
+			most = from(c)
+		}
+	}
+	i := slices.IndexFunc(s.pending, func(c net.Conn) bool { return from(c) == most })
+	_ = s.pending[i].Close()
+	s.pending = slices.Delete(s.pending, i, i+1)
 }
 
 // proven takes a connection from those that wait; false: it had to give way.
