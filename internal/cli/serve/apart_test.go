@@ -82,14 +82,13 @@ func TestUnsettledGivesWay(t *testing.T) {
 	}
 }
 
-// TestJudgingIsBounded: a process that judges has so much processor time and memory, and the client reads what it lacked.
-func TestJudgingIsBounded(t *testing.T) {
-	for does, want := range map[string]string{"computes": "of processor time", "fills its memory": "out of memory"} {
-		t.Run(does, func(t *testing.T) {
-			t.Setenv("JUDGING", does)
-			if _, err := judge(t.Context(), proposal(t), nil); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %s", err, want)
-			}
-		})
+// TestJudgingIsBounded: a process that judges has so much processor time, and the client reads that.
+func TestJudgingIsBounded(t *testing.T) { testBound(t, "computes", "of processor time") }
+
+func testBound(t *testing.T, does, want string) {
+	t.Helper()
+	t.Setenv("JUDGING", does)
+	if _, err := judge(t.Context(), proposal(t), nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
