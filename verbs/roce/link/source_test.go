@@ -72,7 +72,7 @@ func TestNumbers(t *testing.T) {
 
 // TestDamagedPackets damages the payload of a peer's packets: where any ID is accepted, 30 of these pass.
 func TestDamagedPackets(t *testing.T) {
-	const count = 1 << 19
+	const count = 1 << 20
 	for name, id := range map[string]uint16{"places": 0, "counter": 20000} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
