@@ -553,7 +553,7 @@ func settled(open []Cell) string {
 		return " (more rounds will not tell: the machine is too noisy)"
 	}
 	slices.Sort(rounds)
-	return fmt.Sprintf(" (about %d rounds would tell%s: --resume --runs %[1]d)", rounds[half-1], plain.When(len(open) > 1, " half of them"))
+	return fmt.Sprintf(" (about %d rounds would tell%s: --runs %[1]d)", rounds[half-1], plain.When(len(open) > 1, " half of them"))
 }
 
 // cellsInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.
