@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 
@@ -48,21 +47,22 @@ const (
 // hunt is a search for anomalies.
 type hunt struct {
 	*Search
-	base     Point
-	small    int                // message sizes of the sweep
-	large    int                //
-	message  float64            // seconds of a small message at the base
-	byteCost float64            // seconds of a further byte
-	costs    []costs            // per dimension
-	noise    map[string]float64 // the most that plain points had of each counter
-	out      Anomalies
-	enough   int    // anomalies
-	suspect  int    // the dimension that is slow alone, and is followed up; -1: none
-	goal     string // what the annealing drives: empty, or a counter
+	base         Point
+	small, large int                // message sizes of the sweep
+	plain        cost               // seconds of a message and of a further byte, at the base
+	costs        [][]cost           // per dimension, of each of its values: how many times the base's
+	noise        map[string]float64 // the most that the sweep had of each counter
+	out          Anomalies
+	enough       int // anomalies
 }
 
-// costs are how many times longer a value of one dimension makes a message, and a byte, beside the base's.
-type costs struct{ message, bytes map[int]float64 }
+// cost is what a message takes, whatever its size, and what each byte of it adds.
+type cost struct{ message, byte float64 }
+
+// near tells whether two costs differ by no more than the noise of a test.
+func (c cost) near(o cost) bool { return near(c.message, o.message) && near(c.byte, o.byte) }
+
+func near(a, b float64) bool { return a < sameSlowness*b && b < sameSlowness*a }
 
 // Anomalies looks for them until somebody ends it, or it has measured as many points as it may, which is no error. First each
 // dimension is swept alone, from the base: what a value costs by itself is expected where it meets others. Then points are drawn
@@ -76,122 +76,119 @@ var errEnough = errors.New("enough is found")
 
 func (s *Search) anomaliesUntil(ctx context.Context, enough int) (*Anomalies, error) {
 	s.begin(ctx)
-	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, enough: enough, suspect: -1}
+	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, enough: enough}
 	h.out.Base = h.base
 	h.sweep()
-	var goals []string
-	for !h.over() {
-		points := h.fresh()
-		if goals == nil {
-			goals = h.goals()
+	h.out.Swept = !h.over()
+	for _, step := range h.steps { // a value may be slow alone where nothing explains it
+		if step.Failure == "" && !h.explained(step.Point) {
+			h.follow(step.Point, step.Figures)
 		}
-		h.goal, goals = goals[0], append(goals[1:], goals[0])
-		h.anneal(points)
+	}
+	for !h.over() {
+		h.anneal(h.fresh())
 	}
 	return &h.out, s.err
 }
 
 // sweep measures what each value costs alone, at a small and at a large size.
 func (h *hunt) sweep() {
-	s := h.Space.Size
-	if s >= 0 {
-		h.small, h.large = h.Space.Dimensions[s].low(), h.Space.Dimensions[s].high()
+	dims := h.Space.Dimensions
+	if s := h.Space.Size; s >= 0 {
+		h.small, h.large = dims[s].low(), dims[s].high()
 	}
-	h.costs = make([]costs, len(h.base))
-	for d := range h.costs {
-		h.costs[d] = costs{message: map[int]float64{}, bytes: map[int]float64{}}
-	}
-	h.message = h.often(h.base, h.small, baseTests)
-	if s >= 0 {
-		h.byteCost = max(h.often(h.base, h.large, baseTests)-h.message, 0) / float64(h.large)
-	}
-	for d := range h.Space.Dimensions {
-		if d == s {
-			continue
+	h.plain = h.measured(h.base, baseTests)
+	h.costs = make([][]cost, len(dims))
+	for d := range dims {
+		h.costs[d] = make([]cost, len(dims[d].Values))
+		for i := range h.costs[d] {
+			h.costs[d][i] = cost{1, 1}
 		}
-		dim := &h.Space.Dimensions[d]
-		h.costs[d].message[h.base[d]], h.costs[d].bytes[h.base[d]] = 1, 1
-		if dim.Words != nil {
-			for _, v := range dim.Values {
-				h.cost(d, v)
+		base := dims[d].near(h.base[d])
+		switch {
+		case d == h.Space.Size:
+		case dims[d].Words != nil:
+			for i := range dims[d].Values {
+				h.price(d, i, 1)
 			}
-		} else {
-			i := dim.near(h.base[d])
-			h.sweepRange(d, 0, i)
-			h.sweepRange(d, i, len(dim.Values)-1)
+		default:
+			h.price(d, 0, 1)
+			h.price(d, len(dims[d].Values)-1, 1)
+			h.sweepBetween(d, 0, base)
+			h.sweepBetween(d, base, len(dims[d].Values)-1)
 		}
-	}
-	h.out.Swept = !h.over()
-	for d := range h.Space.Dimensions {
-		h.unnatural(d)
 	}
 }
 
-// sweepRange measures the ends of a range of values and, where they differ, what lies between.
-func (h *hunt) sweepRange(d, low, high int) {
-	dim := &h.Space.Dimensions[d]
-	a, b := h.cost(d, dim.Values[low]), h.cost(d, dim.Values[high])
-	if high-low < 2 || h.over() || near(a[0], b[0]) && near(a[1], b[1]) {
+// sweepBetween measures the values between two that were measured, unless they cost the same.
+func (h *hunt) sweepBetween(d, low, high int) {
+	c, middle := h.costs[d], (low+high)/2
+	if middle == low || h.over() {
 		return
 	}
-	h.sweepRange(d, low, (low+high)/2)
-	h.sweepRange(d, (low+high)/2, high)
+	if c[low].near(c[high]) {
+		for i := low + 1; i < high; i++ {
+			c[i] = cost{max(c[low].message, c[high].message), max(c[low].byte, c[high].byte)}
+		}
+		return
+	}
+	h.price(d, middle, 1)
+	h.sweepBetween(d, low, middle)
+	h.sweepBetween(d, middle, high)
 }
 
-func near(a, b float64) bool { return a < sameSlowness*b && b < sameSlowness*a }
-
-// cost measures a value of a dimension once.
-func (h *hunt) cost(d, v int) [2]float64 {
-	c := h.costs[d]
-	if _, known := c.message[v]; !known {
-		p := h.Space.moved(h.base, d, v)
-		if p[d] != v { // it does not go with the base
-			return [2]float64{1, 1}
-		}
-		message := h.often(p, h.small, 1)
-		if ratio := message / h.message; !near(ratio, 1) {
-			message = h.often(p, h.small, costTests)
-		}
-		c.message[v], c.bytes[v] = rounded(message/h.message), 1
-		if h.byteCost > 0 {
-			c.bytes[v] = max(rounded((h.often(p, h.large, 1)-message)/float64(h.large)/h.byteCost), 1)
-		}
-		if h.over() || math.IsInf(c.message[v], 0) || math.IsInf(c.bytes[v], 0) {
-			c.message[v], c.bytes[v] = 1, 1
-		}
+// price measures what a value costs beside the base's; with one test, more where it seems to cost something.
+func (h *hunt) price(d, i, tests int) {
+	v := h.Space.Dimensions[d].Values[i]
+	p := h.Space.moved(h.base, d, v)
+	if p[d] != v || v == h.base[d] { // it does not go with the base, or is its own
+		return
 	}
-	return [2]float64{c.message[v], c.bytes[v]}
+	c := h.measured(p, tests)
+	if tests == 1 && !near(c.message, h.plain.message) {
+		c = h.measured(p, costTests)
+	}
+	if math.IsInf(c.message, 0) || h.over() {
+		return
+	}
+	c.message /= h.plain.message
+	if c.byte = max(c.byte/h.plain.byte, 1); h.plain.byte == 0 {
+		c.byte = 1
+	}
+	if tests < baseTests { // of many dimensions the noise would add up
+		c = cost{rounded(c.message), rounded(c.byte)}
+	}
+	h.costs[d][i] = c
+}
+
+// rounded takes for 1 what is nearly that.
+func rounded(ratio float64) float64 {
+	if near(ratio, 1) {
+		return 1
+	}
+	return ratio
 }
 
 // refine measures the costs of a point's values as often as the base's.
 func (h *hunt) refine(p Point) {
-	h.message = h.often(h.base, h.small, baseTests)
-	if h.byteCost > 0 {
-		h.byteCost = (h.often(h.base, h.large, baseTests) - h.message) / float64(h.large)
-	}
 	for d, v := range p {
-		q := h.Space.moved(h.base, d, v)
-		if v == h.base[d] || d == h.Space.Size || d == h.suspect || q[d] != v || h.over() {
-			continue
-		}
-		message := h.often(q, h.small, baseTests)
-		h.costs[d].message[v] = message / h.message
-		if h.byteCost > 0 {
-			h.costs[d].bytes[v] = max((h.often(q, h.large, baseTests)-message)/float64(h.large)/h.byteCost, 1)
+		if i := h.Space.Dimensions[d].near(v); d != h.Space.Size && h.Space.Dimensions[d].Values[i] == v {
+			h.price(d, i, baseTests)
 		}
 	}
 }
 
-// rounded takes for 1 what is nearly that: of many dimensions the noise would add up.
-func rounded(cost float64) float64 {
-	if near(cost, 1) {
-		return 1
+// measured is what a message takes at a point, and a byte of it.
+func (h *hunt) measured(p Point, tests int) cost {
+	c := cost{message: h.seconds(p, h.small, tests)}
+	if h.large > 0 {
+		c.byte = max(h.seconds(p, h.large, tests)-c.message, 0) / float64(h.large)
 	}
-	return cost
+	return c
 }
 
-// often is how many seconds a message of this size takes at a point, the median of some tests; infinite where none can be made.
-func (h *hunt) often(p Point, size, tests int) float64 {
+// seconds of a message of this size at a point, the median of some tests; infinite where none can be made.
+func (h *hunt) seconds(p Point, size, tests int) float64 {
 	if s := h.Space.Size; s >= 0 {
 		p = h.Space.repaired(p.with(s, size))
 	}
@@ -207,94 +204,55 @@ func (h *hunt) often(p Point, size, tests int) float64 {
 	return 1 / h.median(p)
 }
 
-// expected is the least rate that the costs of a point's values explain together. A value that was not swept costs what the
-// dearer of its neighbours does. Of values that are faster than the base's only the best one counts: two need not add up.
+// natural is what a value may cost. Where values cannot be slower than others, or than smaller ones, and it is, it may cost what
+// the cheapest of those does.
+func (h *hunt) natural(d, v int) cost {
+	dim := &h.Space.Dimensions[d]
+	i := dim.near(v)
+	c, others := h.costs[d][i], h.costs[d]
+	switch dim.Cost {
+	case AnyCost:
+		return c
+	case LowCost:
+		others = others[:i+1]
+	}
+	for _, o := range others {
+		if c.message > o.message/slow {
+			c.message = o.message
+		}
+		if c.byte > o.byte/slow {
+			c.byte = o.byte
+		}
+	}
+	return c
+}
+
+// expected is the least rate that the costs of a point's values explain together. Of values that are faster than the base's only
+// the best one counts: two need not add up.
 func (h *hunt) expected(p Point) float64 {
-	message, bytes, gain := h.message, h.byteCost, 1.0
+	seconds, gain := h.plain, 1.0
 	for d, v := range p {
 		if d != h.Space.Size {
-			c := dearest(h.costs[d].message, v)
-			message *= max(c, 1)
-			gain = min(gain, c)
-			bytes *= max(dearest(h.costs[d].bytes, v), 1)
+			c := h.natural(d, v)
+			seconds.message *= max(c.message, 1)
+			seconds.byte *= c.byte
+			gain = min(gain, c.message)
 		}
 	}
-	message *= gain
+	total := seconds.message * gain
 	if h.Space.Size >= 0 {
-		message += bytes * float64(p[h.Space.Size])
+		total += seconds.byte * float64(p[h.Space.Size])
 	}
-	return 1 / message
+	return 1 / total
 }
 
-func dearest(costs map[int]float64, v int) float64 {
-	if c, known := costs[v]; known {
-		return c
+// energy is how much of the expected rate is left; less where counters move.
+func (h *hunt) energy(s Step) float64 {
+	e := s.Figures.Value / h.expected(s.Point)
+	for name, n := range s.Figures.Counters {
+		e -= math.Log1p(max(n-h.noise[name], 0) / counted)
 	}
-	below, above := math.MinInt, math.MaxInt
-	for at := range costs {
-		if at < v {
-			below = max(below, at)
-		} else {
-			above = min(above, at)
-		}
-	}
-	return max(costs[below], costs[above])
-}
-
-// unnatural follows up a value that is slow alone though nothing explains it: more depth that is slower, say.
-func (h *hunt) unnatural(d int) {
-	dim := &h.Space.Dimensions[d]
-	if dim.Cost == AnyCost || d == h.Space.Size || h.over() {
-		return
-	}
-	bad := func(v int) float64 {
-		least := math.Inf(1)
-		for u, c := range h.costs[d].message {
-			if dim.Cost == NoCost || u < v {
-				least = min(least, c)
-			}
-		}
-		worst := h.costs[d].message[v] / least
-		least = math.Inf(1)
-		for u, c := range h.costs[d].bytes {
-			if dim.Cost == NoCost || u < v {
-				least = min(least, c)
-			}
-		}
-		return max(worst, h.costs[d].bytes[v]/least)
-	}
-	for _, v := range slices.Sorted(maps.Keys(h.costs[d].message)) {
-		if bad(v) <= 1/slow {
-			continue
-		}
-		plain := costs{message: maps.Clone(h.costs[d].message), bytes: maps.Clone(h.costs[d].bytes)}
-		for u := range plain.message { // what is looked for must not be expected
-			if bad(u) > 1/slow {
-				plain.message[u], plain.bytes[u] = 1, 1
-			}
-		}
-		found := h.costs[d]
-		h.costs[d], h.suspect = plain, d
-		for _, size := range []int{h.large, h.small} {
-			p := h.base.with(d, v)
-			if h.Space.Size >= 0 {
-				p = p.with(h.Space.Size, size)
-			}
-			if h.look(h.Space.repaired(p)) {
-				break
-			}
-		}
-		h.costs[d], h.suspect = found, -1
-		return
-	}
-}
-
-// energy is how much of the expected rate is left, or, driven by a counter, less for more events.
-func (h *hunt) energy(p Point, f Figures) float64 {
-	if h.goal != "" {
-		return -f.Counters[h.goal]
-	}
-	return f.Value / h.expected(p)
+	return e
 }
 
 // fresh measures random points that no known rule explains.
@@ -322,40 +280,8 @@ func (h *hunt) try(p Point) (Figures, bool) {
 }
 
 func (h *hunt) explained(p Point) bool {
-	for _, known := range [][]Anomaly{h.out.Found, h.out.Unproven} {
-		for _, a := range known {
-			if a.Rule.Holds(&h.Space, p) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// goals are what to drive, in turn: the rate, and counters that move, first those that vary most beside their mean.
-func (h *hunt) goals() []string {
-	values := map[string][]float64{}
-	for _, step := range h.steps {
-		for name, n := range step.Figures.Counters {
-			values[name] = append(values[name], n)
-		}
-	}
-	spread := map[string]float64{}
-	for name, v := range values {
-		sum, squares := 0.0, 0.0
-		for _, x := range v {
-			sum, squares = sum+x, squares+x*x
-		}
-		if mean := sum / float64(len(v)); mean > 0 {
-			spread[name] = (squares/float64(len(v)) - mean*mean) / mean
-		}
-	}
-	names := slices.SortedFunc(maps.Keys(spread), func(a, b string) int { return cmp.Or(cmp.Compare(spread[b], spread[a]), cmp.Compare(a, b)) })
-	goals := []string{""}
-	for _, name := range names {
-		goals = append(goals, name, "") // the rate is driven every other time
-	}
-	return goals
+	holds := func(a Anomaly) bool { return a.Rule.Holds(&h.Space, p) }
+	return slices.ContainsFunc(h.out.Found, holds) || slices.ContainsFunc(h.out.Unproven, holds)
 }
 
 // anneal goes from the worst of the fresh points to worse ones, one dimension at a time.
@@ -363,8 +289,8 @@ func (h *hunt) anneal(fresh []Step) {
 	if len(fresh) == 0 {
 		return
 	}
-	at := slices.MinFunc(fresh, func(a, b Step) int { return cmp.Compare(h.energy(a.Point, a.Figures), h.energy(b.Point, b.Figures)) })
-	energy, t := h.energy(at.Point, at.Figures), temperature
+	at := slices.MinFunc(fresh, func(a, b Step) int { return cmp.Compare(h.energy(a), h.energy(b)) })
+	t := temperature
 	for idle := 0; idle < annealSteps && !h.over(); idle++ {
 		p := h.Space.mutated(at.Point, h.rng)
 		if h.explained(p) {
@@ -374,12 +300,13 @@ func (h *hunt) anneal(fresh []Step) {
 		if !ok {
 			continue
 		}
-		next := h.energy(p, f)
-		if next < energy {
+		next := Step{Point: p, Figures: f}
+		worse := h.energy(at) - h.energy(next)
+		if worse > 0 {
 			idle = 0
 		}
-		if next < energy || h.rng.Float64() < math.Exp((energy-next)/t) {
-			at, energy = Step{Point: p, Figures: f}, next
+		if worse > 0 || h.rng.Float64() < math.Exp(worse/t) {
+			at = next
 		}
 		t *= cooling
 	}

@@ -32,7 +32,9 @@ const (
 	mostDoubt    = 0.1  // a smaller setting must not be worse by more at the interval's end
 	leastGain    = 0.01 // a change that is worth to take
 	acceptPairs  = 4
+	acceptDoubt  = 0.01 // that a change which is worth nothing is taken
 	judgePairs   = 8
+	enoughTests  = 6 // of a point whose median is known well
 	freshStarts  = 16
 	mostAscents  = 6 // passes over the dimensions
 	clearlyBelow = 0.9
@@ -46,9 +48,16 @@ func (s *Search) Best(ctx context.Context) (*Best, error) {
 	b := &Best{Start: s.Space.Base()}
 	b.Peak = s.ascend(b.Start)
 	if len(b.Start) > 1 { // along one dimension the first climb has seen all
-		if top := s.ascend(s.freshStart()); !slices.Equal(top, b.Peak) && !s.over() && s.beats(top, b.Peak) {
+		var fresh []Point
+		for range freshStarts {
+			fresh = append(fresh, s.Space.random(s.rng))
+		}
+		if top := s.ascend(s.halve(fresh)); !slices.Equal(top, b.Peak) && !s.over() && s.beats(top, b.Peak) {
 			b.Peak = top
 		}
+	}
+	if e := s.pairs(b.Start, b.Peak, judgePairs); e.Interval == nil || e.Interval.Low <= 0 { // noise: the defaults are as good
+		b.Peak = b.Start
 	}
 	b.At = s.shrink(b.Peak)
 	if s.over() {
@@ -96,30 +105,30 @@ func (s *Search) ascend(p Point) Point {
 	return p
 }
 
-// along is the best value of one dimension by successive halving: all values are measured, the better half again, and so on.
+// along is the best value of one dimension.
 func (s *Search) along(p Point, d int) Point {
-	type candidate struct {
-		p     Point
-		value float64
-	}
-	var left []candidate
+	var points []Point
 	for _, v := range s.Space.Dimensions[d].Values {
 		q := s.Space.moved(p, d, v)
-		if !slices.ContainsFunc(left, func(c candidate) bool { return slices.Equal(c.p, q) }) {
-			left = append(left, candidate{p: q})
+		if !slices.ContainsFunc(points, func(o Point) bool { return slices.Equal(o, q) }) {
+			points = append(points, q)
 		}
 	}
-	for len(left) > 1 && !s.over() {
-		for i := range left {
-			if n := s.count(left[i].p); n < 3 || len(left) > 2 && n < 6 { // what is known well needs no further test
-				s.at(left[i].p)
+	return s.halve(points)
+}
+
+// halve is the best of some points by successive halving: all are measured, the better half again, and so on.
+func (s *Search) halve(points []Point) Point {
+	for len(points) > 1 && !s.over() {
+		for _, p := range points {
+			if s.count(p) < enoughTests {
+				s.at(p)
 			}
-			left[i].value = s.median(left[i].p)
 		}
-		slices.SortStableFunc(left, func(a, b candidate) int { return cmp.Compare(b.value, a.value) })
-		left = left[:len(left)/2]
+		slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(s.median(b), s.median(a)) })
+		points = points[:len(points)/2]
 	}
-	return left[0].p
+	return points[0]
 }
 
 // count is how often a point was measured.
@@ -133,30 +142,16 @@ func (s *Search) count(p Point) int {
 	return n
 }
 
-// beats tells whether a is better than b beyond noise.
+// beats tells whether a is better than b beyond noise: four pairs of four say so, and then eight of eight, or nearly.
 func (s *Search) beats(a, b Point) bool {
-	x, y := s.median(a), s.median(b)
-	if y > 0 && x < y { // not even by what is known
+	if y := s.median(b); y > 0 && s.median(a) < y { // not even by what is known
 		return false
 	}
-	e := s.pairs(b, a, acceptPairs)
-	return e.Change >= leastGain && e.P <= 0.13 // all four pairs agree
-}
-
-// freshStart is the best of random points, each half measured again.
-func (s *Search) freshStart() Point {
-	var points []Point
-	for range freshStarts {
-		points = append(points, s.Space.random(s.rng))
+	if e := s.pairs(b, a, acceptPairs); e.Change < leastGain || e.P > 0.13 {
+		return false
 	}
-	for len(points) > 1 && !s.over() {
-		for _, p := range points {
-			s.at(p)
-		}
-		slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(s.median(b), s.median(a)) })
-		points = points[:len(points)/2]
-	}
-	return points[0]
+	e := s.pairs(b, a, judgePairs)
+	return e.Change >= leastGain && e.P <= acceptDoubt
 }
 
 // shrink takes each dimension back to the smallest value that leaves the point as good as the peak.

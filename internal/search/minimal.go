@@ -1,337 +1,198 @@
 package search
 
-import "slices"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
-// symptom is what makes a point bad.
+// symptom is what is wrong with a bad point.
 type symptom struct {
 	*hunt
-	counter string // empty: its rate
-	known   []verdict
+	counter string // that moves; empty: its rate is low
+	known   map[string]verdict
 }
 
-type verdict struct {
-	p   Point
-	bad bool
+// verdict is whether a point shows a symptom.
+type verdict int
+
+const (
+	untold verdict = iota // it breaks a rule, or its test fails
+	good
+	bad
+)
+
+// shows tells whether figures have the symptom.
+func (y *symptom) shows(p Point, f Figures) bool {
+	if y.counter != "" {
+		n := f.Counters[y.counter]
+		return n > counted && n > 3*y.noise[y.counter]
+	}
+	return f.Value < slow*y.expected(p)
 }
 
-// wrong names what is wrong with a point's figures: "" is its rate.
-func (h *hunt) wrong(p Point, f Figures) (counters []string, slowed bool) { //nolint:nonamedreturns // they tell which is which
-	for name, n := range f.Counters {
-		if n > counted && n > 3*h.noise[name] {
-			counters = append(counters, name)
+// follow reduces a point to its minimal set and confirms it, if it is bad.
+func (h *hunt) follow(p Point, f Figures) {
+	y := &symptom{hunt: h}
+	for _, y.counter = range slices.Concat([]string{""}, slices.Sorted(maps.Keys(f.Counters))) {
+		if y.shows(p, f) {
+			break
 		}
 	}
-	slices.Sort(counters)
-	return counters, f.Value < slow*h.expected(p)
-}
-
-// look measures a point and follows up what is wrong with it.
-func (h *hunt) look(p Point) bool {
-	n := len(h.out.Found)
-	h.try(p)
-	return len(h.out.Found) > n
-}
-
-// follow reduces a bad point to its minimal set and confirms it.
-func (h *hunt) follow(p Point, f Figures) {
-	counters, slowed := h.wrong(p, f)
-	if len(counters) == 0 && !slowed || h.over() {
+	again := func() bool { y.known = map[string]verdict{}; return y.is(p) == bad } // once is noise
+	if !y.shows(p, f) || h.over() || !again() {
 		return
-	}
-	y := &symptom{hunt: h}
-	if !slowed {
-		y.counter = counters[0]
 	}
 	a := Anomaly{Counter: y.counter, FoundAt: len(h.steps)}
-	if !y.bad(p) { // once is noise
-		return
+	p = y.simplified(p)
+	a.Bad, a.Good = p, p
+	for d := range p {
+		c, neighbour := y.extent(p, d)
+		if neighbour == nil { // it is bad at all values that go with the others
+			continue
+		}
+		a.Rule = append(a.Rule, c)
+		if slices.Equal(a.Good, p) || h.Space.Dimensions[d].Cost != AnyCost {
+			a.Good = neighbour
+		}
 	}
-	a.Bad, a.Rule, a.Good = y.reduce(p)
 	if h.over() || len(a.Rule) == 0 {
 		return
 	}
-	y.known = nil
-	if h.refine(a.Bad); !y.bad(a.Bad) { // its values cost more than a look at each had shown
+	if h.refine(p); !again() { // its values cost more than a look at each had shown
 		return
 	}
 	y.confirm(&a)
-	if h.over() {
-		return
-	}
-	if a.Confirmed {
+	switch {
+	case h.over():
+	case !a.Confirmed:
+		h.out.Unproven = append(h.out.Unproven, a)
+	default:
 		if h.out.Found = append(h.out.Found, a); len(h.out.Found) >= h.enough {
 			h.err = errEnough
 		}
-	} else {
-		h.out.Unproven = append(h.out.Unproven, a)
 	}
 }
 
 // confirm measures the simplest bad point beside its neighbour, in pairs.
 func (y *symptom) confirm(a *Anomaly) {
 	from := len(y.steps)
-	if slices.Equal(a.Good, a.Bad) {
-		return
-	}
 	a.Pairs = y.pairs(a.Good, a.Bad, confirmations)
-	bad, good, n := 0, 0, 0
+	right := 0
 	for _, step := range y.steps[from:] {
-		if step.Failure != "" {
-			continue
+		isBad := slices.Equal(step.Point, a.Bad)
+		if step.Failure == "" && isBad == y.shows(step.Point, step.Figures) {
+			right++
 		}
-		wrong := y.isBad(step.Point, step.Figures)
 		switch {
-		case !slices.Equal(step.Point, a.Bad):
-			if !wrong {
-				good++
-			}
-			continue
-		case wrong:
-			bad++
+		case !isBad:
+		case y.counter != "":
+			a.Share += step.Figures.Counters[y.counter] / confirmations
+		default:
+			a.Share += step.Figures.Value / y.expected(a.Bad) / confirmations
 		}
-		n++
-		share := step.Figures.Value / y.expected(a.Bad)
-		if y.counter != "" {
-			share = step.Figures.Counters[y.counter]
-		}
-		a.Share += (share - a.Share) / float64(n)
 	}
 	jump := (1 + a.Pairs.Change) * y.expected(a.Good) / y.expected(a.Bad) // beyond what the two are expected to differ by
-	a.Confirmed = bad == confirmations && good == confirmations && (y.counter != "" || jump < leastJump)
+	a.Confirmed = right == 2*confirmations && (y.counter != "" || jump < leastJump)
 }
 
-func (y *symptom) isBad(p Point, f Figures) bool {
-	counters, slowed := y.wrong(p, f)
-	if y.counter != "" {
-		return slices.Contains(counters, y.counter)
+// is measures a point, again where it lies near the limit, and remembers the answer.
+func (y *symptom) is(p Point) verdict {
+	key := fmt.Sprint(p)
+	if v, known := y.known[key]; known {
+		return v
 	}
-	return slowed
-}
-
-// bad measures a point, again where it lies near the limit, and remembers the answer. One that cannot be measured is not bad.
-func (y *symptom) bad(p Point) bool {
-	for _, v := range y.known {
-		if slices.Equal(v.p, p) {
-			return v.bad
-		}
+	if !slices.Equal(y.Space.repaired(p), p) {
+		return untold
 	}
 	votes, n := 0, 0
 	for n < 5 {
 		f, ok := y.at(p)
 		if !ok {
-			break
+			return untold
 		}
 		n++
-		if y.isBad(p, f) {
+		if y.shows(p, f) {
 			votes++
 		}
 		share := f.Value / y.expected(p)
-		if n%2 == 1 && (y.counter != "" || share < slow*0.9 || share > slow*1.1 || n == 5) { // clear, or voted on
+		if n%2 == 1 && (y.counter != "" || share < slow*0.9 || share > slow*1.1) { // clear
 			break
 		}
 	}
-	is := 2*votes > n
-	y.known = append(y.known, verdict{p, is})
-	return is
+	v := good
+	if 2*votes > n {
+		v = bad
+	}
+	y.known[key] = v
+	return v
 }
 
-// moved tells whether a point stays bad with some dimensions changed. What a repair changes back tells nothing.
-func (y *symptom) moved(p Point, changed []int, to func(d int) int) (Point, bool) {
-	q := slices.Clone(p)
-	for _, d := range changed {
-		q[d] = to(d)
+// simplified puts back to the base what a bad point does not need.
+func (y *symptom) simplified(p Point) Point {
+	for d := 0; d < len(p); d++ {
+		if q := p.with(d, y.base[d]); p[d] != y.base[d] && y.is(q) == bad {
+			p, d = q, -1 // what did not go with the old value may go with this one
+		}
 	}
-	if slices.Equal(p, q) {
-		return p, true
-	}
-	if r := y.Space.repaired(q); !slices.Equal(r, q) || y.over() {
-		return q, false
-	}
-	return q, y.bad(q)
+	return p
 }
 
-// reduce finds which dimensions a bad point needs, and of each the interval. First what differs from the base goes back to it, in
-// groups; then what stands at the base's value is moved away from it, in groups; then the edges of what is needed are bisected.
-func (y *symptom) reduce(p Point) (Point, Rule, Point) {
-	var differ []int
-	for d := range p {
-		if p[d] != y.base[d] {
-			differ = append(differ, d)
-		}
-	}
-	for group := (len(differ) + 1) / 2; group >= 1; group /= 2 {
-		for from := 0; from < len(differ); from += group {
-			if q, bad := y.moved(p, differ[from:min(from+group, len(differ))], func(d int) int { return y.base[d] }); bad {
-				p = q
-			}
-		}
-		differ = slices.DeleteFunc(differ, func(d int) bool { return p[d] == y.base[d] })
-	}
-	var rest []int
-	for d := range p {
-		if !slices.Contains(differ, d) {
-			rest = append(rest, d)
-		}
-	}
-	needed := append(differ, y.pinned(p, rest)...)
-	slices.Sort(needed)
-	var rule Rule
-	good := p
-	for _, d := range needed {
-		c, neighbour := y.extent(p, d)
-		if neighbour == nil { // it is bad at all values that go with the others
-			continue
-		}
-		rule = append(rule, c)
-		if slices.Equal(good, p) || y.Space.Dimensions[d].Cost != AnyCost {
-			good = neighbour
-		}
-	}
-	return p, rule, good
-}
-
-// pinned are the dimensions of a group that must keep the base's value: the point is good with one of the others.
-func (y *symptom) pinned(p Point, group []int) []int {
-	if len(group) == 0 || y.over() {
-		return nil
-	}
-	rounds := 0
-	for _, d := range group {
-		rounds = max(rounds, len(y.others(p, d)))
-	}
-	for round := range rounds {
-		_, bad := y.moved(p, group, func(d int) int {
-			others := y.others(p, d)
-			if len(others) == 0 {
-				return p[d]
-			}
-			return others[round%len(others)]
-		})
-		switch {
-		case bad:
-		case len(group) == 1 && y.allowed(p, group[0], y.others(p, group[0])[round]):
-			return group
-		case len(group) > 1:
-			return append(y.pinned(p, group[:len(group)/2]), y.pinned(p, group[len(group)/2:])...)
-		}
-	}
-	return nil
-}
-
-// allowed tells whether a value goes with the rest of the point, and can be measured there.
-func (y *symptom) allowed(p Point, d, v int) bool {
-	q := p.with(d, v)
-	if !slices.Equal(y.Space.repaired(q), q) {
-		return false
-	}
-	y.bad(q)
-	return !slices.ContainsFunc(y.steps, func(s Step) bool { return s.Failure != "" && slices.Equal(s.Point, q) })
-}
-
-// others are the values to which a dimension is moved to see whether it matters: both ends, or all words.
-func (y *symptom) others(p Point, d int) []int {
-	dim := &y.Space.Dimensions[d]
-	values := []int{dim.low(), dim.high()}
-	if dim.Words != nil {
-		values = slices.Clone(dim.Values)
-	}
-	return slices.Compact(slices.DeleteFunc(values, func(v int) bool { return v == p[d] }))
-}
-
-// extent is what a rule says of one dimension, and the nearest good point beside it.
+// extent is what a rule says of one dimension, and the nearest good point beside it; nil: there is none.
 func (y *symptom) extent(p Point, d int) (Condition, Point) {
 	dim := &y.Space.Dimensions[d]
 	c := Condition{Dimension: dim.Name}
-	var good Point
+	var neighbour Point
 	if dim.Words != nil {
 		for _, v := range dim.Values {
-			if !y.allowed(p, d, v) {
-				continue
-			}
-			if q, bad := y.moved(p, []int{d}, func(int) int { return v }); bad {
+			switch q := p.with(d, v); y.is(q) {
+			case bad:
 				c.Words = append(c.Words, dim.Word(v))
-			} else {
-				good = q
+			case good:
+				neighbour = q
 			}
 		}
-		return c, good
+		return c, neighbour
 	}
-	for _, down := range []bool{true, false} {
-		end := y.furthest(p, d, down)
-		if p[d] == end {
+	below, above := slices.Clone(dim.Values), slices.Clone(dim.Values)
+	below = slices.DeleteFunc(below, func(v int) bool { return v >= p[d] })
+	above = slices.DeleteFunc(above, func(v int) bool { return v <= p[d] })
+	slices.Reverse(above)
+	for _, side := range [][]int{below, above} { // its end first
+		end := slices.IndexFunc(side, func(v int) bool { return y.is(p.with(d, v)) != untold })
+		if end < 0 || y.is(p.with(d, side[end])) == bad {
 			continue
 		}
-		if _, bad := y.moved(p, []int{d}, func(int) int { return end }); bad && !y.goodBase(p, d, end) {
-			continue
-		}
-		last, first := y.edge(p, d, end)
-		if end < p[d] {
+		last, first := y.edge(p, d, side[end])
+		if first < p[d] {
 			c.Low = &last
 		} else {
 			c.High = &last
 		}
-		good = p.with(d, first)
+		neighbour = p.with(d, first)
 	}
-	return c, good
+	return c, neighbour
 }
 
-// furthest is the last value in one direction that goes with the rest of the point.
-func (y *symptom) furthest(p Point, d int, down bool) int { //nolint:revive // a direction, not a mode
-	values := slices.Clone(y.Space.Dimensions[d].Values)
-	if !down {
-		slices.Reverse(values)
-	}
-	for _, v := range values {
-		if down == (v < p[d]) && v != p[d] && y.allowed(p, d, v) {
-			return v
-		}
-	}
-	return p[d]
-}
-
-// goodBase tells whether the base lies between a value and an end, and is good: then so is not all that way.
-func (y *symptom) goodBase(p Point, d, end int) bool {
-	b := y.base[d]
-	if b <= min(p[d], end) || b >= max(p[d], end) {
-		return false
-	}
-	_, bad := y.moved(p, []int{d}, func(int) int { return b })
-	return !bad
-}
-
-// edge bisects between a bad value and the end beyond which it is good: the last bad value, and the first good one.
+// edge bisects between a bad value and a good one beyond it: the last bad value, and the first good one.
 func (y *symptom) edge(p Point, d, end int) (last, first int) {
 	dim := &y.Space.Dimensions[d]
-	if y.goodBase(p, d, end) {
-		end = y.base[d]
-	}
 	last, first = p[d], end
-	isBad := func(v int) bool {
-		_, bad := y.moved(p, []int{d}, func(int) int { return v })
-		return bad
-	}
-	for {
-		lo, hi := min(last, first), max(last, first)
-		var inside []int
-		for _, v := range dim.Values {
-			if v > lo && v < hi {
-				inside = append(inside, v)
-			}
-		}
-		v := lo + (hi-lo)/2
+	for !y.over() {
+		low, high := min(last, first), max(last, first)
+		inside := slices.DeleteFunc(slices.Clone(dim.Values), func(v int) bool { return v <= low || v >= high })
+		v := low + (high-low)/2
 		switch {
 		case len(inside) > 0:
 			v = inside[len(inside)/2]
-		case !dim.Fine || v == lo:
+		case !dim.Fine || v == low:
 			return last, first
 		}
-		if y.over() {
-			return last, first
-		}
-		if isBad(v) {
+		if y.is(p.with(d, v)) == bad {
 			last = v
 		} else {
 			first = v
 		}
 	}
+	return last, first
 }

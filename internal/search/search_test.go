@@ -95,3 +95,24 @@ func TestInterruptedGivesWhatIsKnown(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
+
+// TestNoiseIsNoGain: where settings bring nothing, no larger one is called better, however noisy the machine is.
+func TestNoiseIsNoGain(t *testing.T) {
+	space, wrong := settingsSpace(), 0
+	for seed := range 40 {
+		s := &Search{Space: space, Seed: uint64(seed), Meter: &settings{
+			noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.2, value: func(Point) float64 { return 1 },
+		}}
+		found, err := s.Best(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if smaller(found.Start, found.At) {
+			wrong++
+			t.Logf("seed %d: %s", seed, space.Text(found.At, found.Start))
+		}
+	}
+	if wrong > 2 {
+		t.Errorf("in %d of 40 searches noise was taken for a gain", wrong)
+	}
+}
