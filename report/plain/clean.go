@@ -6,14 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// Terminal makes text safe to show: control characters, among them those that begin escape sequences, and marks that turn
-// the direction of writing become "?". Line ends and tabs stay; what is one cell or title must be passed through [OneLine].
+// Steers tells characters that would steer a terminal: control characters except line ends and tabs, among them those that begin
+// escape sequences, and marks that turn the direction of writing.
+func Steers(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case unicode.IsControl(r), r >= 0x200e && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
+		return true
+	}
+	return false
+}
+
+// Terminal makes text safe to show: what steers a terminal becomes "?". What is one cell or title must be passed through [OneLine].
 func Terminal(s string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x2028, r == 0x2029, r == 0xfeff:
+		if Steers(r) {
 			return '?'
 		}
 		return r

@@ -1,14 +1,18 @@
 package frame
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Short is the longest message that is read before anybody waits for it, in bytes. A longer one is read once it is due.
@@ -138,70 +142,22 @@ func wrong(format string, args ...any) error {
 	return &control.FormatError{Err: fmt.Errorf(format, args...)}
 }
 
-// printable replaces, in the strings of a JSON text, what would steer the terminal that the peer's words are printed on:
-// control characters except line ends and tabs, and marks that turn the direction of writing, escaped or not.
+// escape is an escaped character of a JSON string.
+var escape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
+
+// printable replaces, in a JSON text, what would steer the terminal that the peer's words are printed on ([plain.Steers]), escaped or not.
 func printable(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); {
-		if text[i] == '\\' && i+1 < len(text) {
-			c, n := escaped(text[i:])
-			if steers(c) {
-				out = append(out, `\ufffd`...)
-			} else {
-				out = append(out, text[i:i+n]...)
-			}
-			i += n
-			continue
+	text = bytes.Map(func(c rune) rune {
+		if plain.Steers(c) && c != '\r' { // between values a carriage return is white space, inside a string it is no JSON
+			return utf8.RuneError
 		}
-		c, n := utf8.DecodeRune(text[i:])
-		if steers(c) && c != '\r' { // between values a carriage return is white space, inside a string it is no JSON
-			out = append(out, `\ufffd`...)
-		} else {
-			out = append(out, text[i:i+n]...)
+		return c
+	}, text)
+	return escape.ReplaceAllFunc(text, func(e []byte) []byte {
+		c, err := strconv.Unquote(`"` + string(e) + `"`)
+		if r, _ := utf8.DecodeRuneInString(c); err == nil && plain.Steers(r) {
+			return []byte(`\ufffd`)
 		}
-		i += n
-	}
-	return out
-}
-
-// escaped is the character of the escape that text begins with, and its length.
-func escaped(text []byte) (rune, int) {
-	switch text[1] {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'r':
-		return '\r', 2
-	case 'u':
-		if len(text) < 6 {
-			return ' ', len(text)
-		}
-		var c rune
-		for _, d := range text[2:6] {
-			switch {
-			case d >= '0' && d <= '9':
-				c = c<<4 | rune(d-'0')
-			case d|0x20 >= 'a' && d|0x20 <= 'f':
-				c = c<<4 | rune(d|0x20-'a'+10)
-			default:
-				return ' ', 2 // no JSON: the decoder says so
-			}
-		}
-		return c, 6
-	default:
-		return ' ', 2
-	}
-}
-
-func steers(c rune) bool {
-	switch {
-	case c == '\n' || c == '\t':
-		return false
-	case c < 0x20, c >= 0x7f && c <= 0x9f:
-		return true
-	case c >= 0x200e && c <= 0x200f, c >= 0x2028 && c <= 0x202e, c >= 0x2066 && c <= 0x2069:
-		return true
-	}
-	return false
+		return e
+	})
 }

@@ -52,7 +52,7 @@ done
 # shellcheck disable=SC2016 # the ranks' shells expand it
 run crash srun -K -N3 -n3 -w 'node[1-3]' bash -c 'echo $$ >"$0/pid.$SLURMD_NODENAME"; exec "$0/gobw" "$@"' "$dir" fabric "${common[@]}" --quiet=false --round 0.3s --time 60s &
 said crash 'round 1 of'
-sleep 1
+sleep 2
 kill -9 "$(cat "$dir/pid.node2")"
 wait
 
