@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,12 +17,8 @@ import (
 
 // Worker measures on one device.
 type Worker interface {
-	// Open opens the device; the rail holds the error, if any.
-	Open(ctx context.Context, o OpenOrder, rail int) Rail
-	// Prepare makes a round's flows and returns the addresses of each.
-	Prepare(ctx context.Context, p PrepareOrder) ([][]control.Address, error)
-	// Go runs them.
-	Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error)
+	// Do does what an order for one rail asks. What failed is in the answer.
+	Do(ctx context.Context, o Order) Rail
 	// Close ends the worker.
 	Close() error
 }
@@ -79,7 +74,6 @@ type agent struct {
 	session *frame.Session
 	work    chan frame.Message
 	workers []Worker
-	last    PrepareOrder
 }
 
 // find dials the places in turn until one answers that belongs to this run. What is said there before the proof is anybody's word:
@@ -172,9 +166,11 @@ func (a *agent) run(ctx context.Context) (string, error) {
 	for {
 		select {
 		case m := <-a.work:
-			kind, answer, err := a.do(ctx, m)
-			if err == nil && ctx.Err() == nil {
-				err = a.session.Send(kind, answer)
+			o, err := frame.Decode[Order](m)
+			if err == nil {
+				if answer := a.do(ctx, o); ctx.Err() == nil {
+					err = a.session.Send(kindAnswer, answer)
+				}
 			}
 			if err != nil {
 				cancel(&OrphanError{err})
@@ -218,94 +214,23 @@ type errBye string
 
 func (e errBye) Error() string { return string(e) }
 
-// do does what rank 0 asks and returns the answer.
-func (a *agent) do(ctx context.Context, m frame.Message) (kind string, answer any, err error) {
-	switch m.Kind {
-	case kindOpen:
-		o, err := frame.Decode[OpenOrder](m)
-		if err == nil && len(o.Rails) > mostRails {
-			err = fmt.Errorf("it wants %d devices opened, the most are %d", len(o.Rails), mostRails)
+// do does what rank 0 asks, on all rails at once.
+func (a *agent) do(ctx context.Context, o Order) (out Answer) {
+	if o.Open != nil {
+		out.Facts = a.cfg.Facts()
+		for len(a.workers) < min(len(o.Rails), mostRails) {
+			a.workers = append(a.workers, a.cfg.Worker(len(a.workers)))
 		}
-		if err != nil {
-			return "", nil, err
-		}
-		return kindFacts, a.open(ctx, o), nil
-	case kindPrepare:
-		p, err := frame.Decode[PrepareOrder](m)
-		if err != nil {
-			return "", nil, err
-		}
-		return kindPrepared, a.prepare(ctx, p), nil
-	case kindGo:
-		g, err := frame.Decode[GoOrder](m)
-		if err != nil {
-			return "", nil, err
-		}
-		return kindResult, a.measure(ctx, g), nil
 	}
-	return "", nil, fmt.Errorf("an order %.20q that nobody knows", m.Kind)
-}
-
-func (a *agent) open(ctx context.Context, o OpenOrder) Facts {
-	f := a.cfg.Facts()
-	f.Rails = make([]Rail, len(o.Rails))
-	a.each(len(o.Rails), func(i int) {
-		f.Rails[i] = a.workers[i].Open(ctx, o, i)
-	})
-	return f
-}
-
-// each does something on some rails at once; workers are started as they are needed.
-func (a *agent) each(rails int, do func(i int)) {
-	for len(a.workers) < rails {
-		a.workers = append(a.workers, a.cfg.Worker(len(a.workers)))
+	if err := o.check(len(a.workers)); err != nil {
+		out.Error = err.Error()
+		return out
 	}
+	out.Rails = make([]Rail, len(o.Rails))
 	var wg sync.WaitGroup
-	for i := range rails {
-		wg.Go(func() { do(i) })
+	for i, rail := range o.Rails {
+		wg.Go(func() { out.Rails[i] = a.workers[rail].Do(ctx, o.of(i)) })
 	}
 	wg.Wait()
-}
-
-// known refuses rails that were not opened, and one that is there twice: its worker does one thing at a time.
-func (a *agent) known(rails []int) error {
-	for i, r := range rails {
-		if r < 0 || r >= len(a.workers) || slices.Contains(rails[:i], r) {
-			return fmt.Errorf("rails %v: each of the %d that were opened may be there once", rails[:i+1], len(a.workers))
-		}
-	}
-	return nil
-}
-
-func (a *agent) prepare(ctx context.Context, p PrepareOrder) Prepared {
-	out := Prepared{Round: p.Round, Addresses: make([][][]control.Address, len(p.Rails))}
-	if err := a.known(p.Rails); err != nil {
-		out.Error = err.Error()
-		return out
-	}
-	a.last = p
-	errs := make([]error, len(p.Rails))
-	a.each(len(p.Rails), func(i int) {
-		out.Addresses[i], errs[i] = a.workers[p.Rails[i]].Prepare(ctx, p)
-	})
-	if err := errors.Join(errs...); err != nil {
-		out.Error, out.Addresses = err.Error(), nil
-	}
-	return out
-}
-
-func (a *agent) measure(ctx context.Context, g GoOrder) Result {
-	out := Result{Round: g.Round, Rails: make([][]Flow, len(a.last.Rails))}
-	if g.Round != a.last.Round || len(g.Addresses) != len(a.last.Rails) || !g.bounded() {
-		out.Error = fmt.Sprintf("asked to run round %d after preparing round %d", g.Round, a.last.Round)
-		return out
-	}
-	errs := make([]error, len(a.last.Rails))
-	a.each(len(a.last.Rails), func(i int) {
-		out.Rails[i], errs[i] = a.workers[a.last.Rails[i]].Go(ctx, g, i)
-	})
-	if err := errors.Join(errs...); err != nil {
-		out.Error = err.Error()
-	}
 	return out
 }

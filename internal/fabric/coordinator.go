@@ -336,12 +336,7 @@ func (c *coordinator) handle(e event) {
 		}
 		return
 	}
-	switch answer := e.answer.(type) {
-	case *Facts:
-		p.facts = answer
-	case *Prepared:
-		p.prepared = answer
-	case *Result:
-		p.result = answer
+	if e.order == p.order { // else it comes too late
+		p.answer = e.answer
 	}
 }

@@ -32,41 +32,47 @@ type fake struct {
 	slow  map[int]float64 // share that a rank reaches, as a sender
 	fail  func(round int) error
 	flows []Part
-	asked func(PrepareOrder) // beside fail; nil: nobody looks
+	round int
+	asked func(round int, flows []Part) // beside fail; nil: nobody looks
 	rail  Rail
 	bits  float64       // instead of what it moved; 0: that
 	stall time.Duration // before it says what it moved
 }
 
-func (f *fake) Open(context.Context, OpenOrder, int) Rail { return f.rail }
-
-func (f *fake) Prepare(_ context.Context, p PrepareOrder) ([][]control.Address, error) {
+// Do counts the rounds that it is asked to prepare.
+func (f *fake) Do(ctx context.Context, o Order) (r Rail) {
+	switch {
+	case o.Open != nil:
+		return f.rail
+	case o.Go != nil:
+		return f.move(ctx, *o.Go)
+	}
+	defer func() { f.round++ }()
 	if f.fail != nil {
-		if err := f.fail(p.Round); err != nil {
-			return nil, err
+		if err := f.fail(f.round); err != nil {
+			return Rail{Error: err.Error()}
 		}
 	}
-	f.flows = p.Flows
+	f.flows = o.Prepare.Flows
 	if f.asked != nil {
-		f.asked(p)
+		f.asked(f.round, f.flows)
 	}
-	out := make([][]control.Address, len(p.Flows))
-	for i := range out {
-		out[i] = []control.Address{{QPN: uint32(f.rank)}}
+	for range f.flows {
+		r.Addresses = append(r.Addresses, []control.Address{{QPN: uint32(f.rank)}})
 	}
-	return out, nil
+	return r
 }
 
-func (f *fake) Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error) {
+func (f *fake) move(ctx context.Context, g GoOrder) Rail {
 	select {
 	case <-time.After(g.In + g.Lead + g.Measure + g.Tail + f.stall):
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return Rail{Error: ctx.Err().Error()}
 	}
-	noise := rand.New(rand.NewPCG(uint64(f.rank), uint64(g.Round)))
+	noise := rand.New(rand.NewPCG(uint64(f.rank), uint64(f.round)))
 	out := make([]Flow, len(f.flows))
 	for i := range out {
-		if len(g.Addresses[rail][i]) == 0 {
+		if len(g.Addresses[0][i]) == 0 {
 			continue
 		}
 		share := 1.0
@@ -75,7 +81,7 @@ func (f *fake) Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error) {
 		}
 		out[i].Bits = cmp.Or(f.bits, 1e9*share*math.Exp(noise.NormFloat64()*0.01))
 	}
-	return out, nil
+	return Rail{Flows: out}
 }
 
 func (f *fake) Close() error { return nil }
@@ -202,14 +208,14 @@ func TestEachShiftHasItsFlowLabels(t *testing.T) {
 			c.Pattern = schedule.Shift
 		},
 		worker: func(rank int) *fake {
-			return &fake{rank: rank, asked: func(p PrepareOrder) {
+			return &fake{rank: rank, asked: func(round int, flows []Part) {
 				mu.Lock()
 				defer mu.Unlock()
-				if labels[p.Round] == nil {
-					labels[p.Round] = map[uint32]int{}
+				if labels[round] == nil {
+					labels[round] = map[uint32]int{}
 				}
-				for _, f := range p.Flows {
-					labels[p.Round][f.FlowLabel]++
+				for _, f := range flows {
+					labels[round][f.FlowLabel]++
 				}
 			}}
 		},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
@@ -175,11 +176,11 @@ func (c *coordinator) open(ctx context.Context) error {
 			at = mine
 		}
 		c.hosts[r].Address = at.String()
-		p.send(order{kindOpen, OpenOrder{Address: at.String(), Rails: c.cfg.Rails, Plan: c.cfg.Plan}, kindFacts, mostFacts})
+		p.send(&Order{Rails: c.rails(judge.AllRails), Open: &OpenOrder{Address: at.String(), Devices: c.cfg.Rails, Plan: c.cfg.Plan}, most: mostFacts})
 	}
 	opened := func() bool {
 		for _, p := range c.peers {
-			if p.facts == nil && p.fit() {
+			if p.answer == nil && p.fit() {
 				return false
 			}
 		}
@@ -216,21 +217,23 @@ func (c *coordinator) ownAddress() netip.Addr {
 // judgeFacts tells why a host's devices cannot be used, and what to do; empty: they can.
 func (c *coordinator) judgeFacts(p *peer) (why, remedy string) {
 	h := &c.hosts[p.rank]
-	switch {
-	case p.facts == nil:
+	switch a := p.answer; {
+	case a == nil:
 		return fmt.Sprintf("its devices were not open within %v", openWithin), "run 'gobw doctor' there"
-	case len(p.facts.Rails) != len(c.cfg.Rails):
-		return fmt.Sprintf("it opened %d of %d devices", len(p.facts.Rails), len(c.cfg.Rails)), "run 'gobw devices' there"
+	case a.Error != "":
+		return a.Error, ""
+	case len(a.Rails) != len(c.cfg.Rails):
+		return fmt.Sprintf("it opened %d of %d devices", len(a.Rails), len(c.cfg.Rails)), "run 'gobw devices' there"
 	}
-	h.CPUs = p.facts.CPUs
-	for i, rail := range p.facts.Rails {
+	h.CPUs, p.rails = p.answer.CPUs, p.answer.Rails
+	for i, rail := range p.rails {
 		device := bounded(cmp.Or(rail.Device, c.cfg.Rails[i], "device"))
 		if rail.Error != "" {
 			return device + ": " + rail.Error, rail.Remedy
 		}
 		h.Devices, h.software = append(h.Devices, device), h.software || rail.Software
 	}
-	for _, w := range p.facts.Warnings {
+	for _, w := range p.answer.Warnings {
 		h.note("%s", w)
 	}
 	return "", ""
@@ -240,7 +243,7 @@ func (c *coordinator) judgeFacts(p *peer) (why, remedy string) {
 func (c *coordinator) mtu() verbs.MTU {
 	least := verbs.MTU(0)
 	for _, p := range c.part {
-		for _, r := range p.facts.Rails {
+		for _, r := range p.rails {
 			if r.MTU != 0 && (least == 0 || r.MTU < least) {
 				least = r.MTU
 			}

@@ -181,82 +181,94 @@ func measuring(t testing.TB) *measurer {
 func TestHostileRankZero(t *testing.T) {
 	m := measuring(t)
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, QPs: 1, Duration: time.Hour}
-	ask := func(kind string, body any) (answer, error) {
-		q, err := frame.Of(kind, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m.answer(t.Context(), q)
-	}
-	refused := func(answer any, err error, want string) {
+	refused := func(o Order, want string) {
 		t.Helper()
-		b, _ := json.Marshal(answer)
-		if !strings.Contains(string(b)+fmt.Sprint(err), want) {
-			t.Errorf("%s, %v: want %q", b, err, want)
+		b, _ := json.Marshal(m.Do(t.Context(), o))
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%s: want %q", b, want)
 		}
 	}
-	answer, err := ask(kindOpen, OpenOrder{Address: "127.0.0.1"})
-	refused(answer, err, "one device is opened")
+	open := func(p plan.Spec) Order {
+		return Order{Open: &OpenOrder{Address: "127.0.0.1", Devices: []string{""}, Plan: p}}
+	}
+	run := func(addresses [][][]control.Address) Order { return Order{Go: &GoOrder{Addresses: addresses}} }
+	refused(Order{Open: &OpenOrder{Address: "127.0.0.1"}}, "one device is opened")
 	huge := spec
 	huge.Sizes = []int{1 << 40}
-	answer, err = ask(kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: huge})
-	refused(answer, err, `"error"`)
-	answer, err = ask(kindGo, GoOrder{Addresses: make([][][]control.Address, 1)})
-	refused(answer, err, "other flows are to run than were prepared")
-	if answer, err = ask(kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: spec}); err != nil || answer.Rail.Error != "" {
-		t.Fatal(answer, err)
+	refused(open(huge), `"error"`)
+	refused(run(make([][][]control.Address, 1)), "other flows are to run than were prepared")
+	if r := m.Do(t.Context(), open(spec)); r.Error != "" {
+		t.Fatal(r.Error)
 	}
-	answer, err = ask(kindPrepare, PrepareOrder{Flows: make([]Part, mostQueuePairs+1)})
-	refused(answer, err, "this end grants 16384 queue pairs")
-	answer, err = ask(kindPrepare, PrepareOrder{Flows: make([]Part, 2)})
-	refused(answer, err, `"qpn"`)
+	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, mostQueuePairs+1)}}, "this end grants 16384 queue pairs")
+	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, 2)}}, `"qpn"`)
 	for _, addresses := range [][][][]control.Address{nil, {}, {nil}, {make([][]control.Address, 1)}, {make([][]control.Address, 3)}, make([][][]control.Address, 2)} {
-		answer, err = ask(kindGo, GoOrder{Addresses: addresses})
-		refused(answer, err, "other flows are to run than were prepared")
+		refused(run(addresses), "other flows are to run than were prepared")
 	}
-	answer, err = ask(kindGo, GoOrder{Addresses: [][][]control.Address{make([][]control.Address, 2)}, In: 1 << 60})
-	refused(answer, err, "neither is one")
-	answer, err = ask(kindGo, GoOrder{Addresses: [][][]control.Address{{make([]control.Address, 5), nil}}})
-	refused(answer, err, "the peer sent 5 addresses")
-	answer, err = ask("attack", nil)
-	refused(answer, err, "nobody knows")
-	a := &agent{cfg: AgentConfig{Worker: func(int) Worker { return &fake{} }, Facts: func() Facts { return Facts{} }}}
-	if _, _, err := a.do(t.Context(), message(t, kindOpen, OpenOrder{Rails: make([]string, 1000)})); err == nil {
-		t.Error("a thousand devices were opened")
-	}
-	a.open(t.Context(), OpenOrder{Rails: make([]string, 2)})
-	if p := a.prepare(t.Context(), PrepareOrder{Rails: []int{0, 0}}); p.Error == "" {
-		t.Error("a rail was prepared twice at once")
-	}
+	endless := run([][][]control.Address{make([][]control.Address, 2)})
+	endless.Go.In = 1 << 60
+	refused(endless, "neither is one")
+	refused(run([][][]control.Address{{make([]control.Address, 5), nil}}), "the peer sent 5 addresses")
+	refused(Order{}, "nobody knows")
 }
 
-func message(t testing.TB, kind string, body any) frame.Message {
-	t.Helper()
-	m, err := frame.Of(kind, body)
-	if err != nil {
-		t.Fatal(err)
+// TestHostileOrders: an agent refuses orders for other rails than there are.
+func TestHostileOrders(t *testing.T) {
+	a := &agent{cfg: AgentConfig{Worker: func(int) Worker { return &fake{} }, Facts: func() Facts { return Facts{} }}}
+	rails := func(n int) (out []int) {
+		for i := range n {
+			out = append(out, i)
+		}
+		return out
 	}
-	return m
+	open := func(n, devices int) Order {
+		return Order{Rails: rails(n), Open: &OpenOrder{Devices: make([]string, devices)}}
+	}
+	for _, tt := range []struct {
+		what string
+		o    Order
+		good bool
+	}{
+		{"a thousand devices", open(1000, 1000), false},
+		{"two rails, one device", open(2, 1), false},
+		{"two", open(2, 2), true},
+		{"a rail twice at once", Order{Rails: []int{0, 0}, Prepare: &PrepareOrder{}}, false},
+		{"a rail that is not there", Order{Rails: []int{mostRails}, Prepare: &PrepareOrder{}}, false},
+		{"a rail below none", Order{Rails: []int{-1}, Prepare: &PrepareOrder{}}, false},
+		{"two rails to prepare", Order{Rails: rails(2), Prepare: &PrepareOrder{}}, true},
+		{"addresses of one rail for two", Order{Rails: rails(2), Go: &GoOrder{Addresses: make([][][]control.Address, 1)}}, false},
+	} {
+		if got := a.do(t.Context(), tt.o); got.Error == "" != tt.good {
+			t.Errorf("%s: %+v", tt.what, got)
+		}
+	}
+	if len(a.workers) != mostRails {
+		t.Errorf("%d workers", len(a.workers))
+	}
 }
 
 // FuzzRankZero asks a worker for anything.
 func FuzzRankZero(f *testing.F) {
-	f.Add(kindOpen, `{"address":"127.0.0.1","rails":[""],"plan":{"operation":"write"}}`)
-	f.Add(kindPrepare, `{"round":1,"rails":[0],"flows":[{"initiates":true}]}`)
-	f.Add(kindGo, `{"round":1,"addresses":[[[{"qpn":1}],[]]],"in_ns":-5}`)
-	testrun.Fuzz(f, func(t *testing.T, kind, body string) {
-		if !json.Valid([]byte(body)) {
+	f.Add(`{"open":{"address":"127.0.0.1","devices":[""],"plan":{"operation":"write"}}}`)
+	f.Add(`{"prepare":{"flows":[{"initiates":true}]}}`)
+	f.Add(`{"go":{"addresses":[[[{"qpn":1}],[]]],"in_ns":-5}}`)
+	testrun.Fuzz(f, func(t *testing.T, order string) {
+		var o Order
+		if json.Unmarshal([]byte(order), &o) != nil {
 			return
 		}
 		m := measuring(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		for _, q := range []frame.Message{
-			message(t, kindOpen, OpenOrder{Address: "127.0.0.1", Rails: []string{""}, Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}),
-			message(t, kindPrepare, PrepareOrder{Flows: []Part{{Initiates: true}}}),
-			{Kind: kind, Body: json.RawMessage(body)},
+		for _, o := range []Order{
+			{Open: &OpenOrder{Address: "127.0.0.1", Devices: []string{""}, Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}},
+			{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
+			o,
 		} {
-			_, _ = m.answer(ctx, q)
+			_ = m.Do(ctx, o)
+		}
+		if o.check(1) == nil && len(o.Rails) > 0 {
+			_ = o.of(0)
 		}
 	})
 }
@@ -266,12 +278,13 @@ func FuzzFigures(f *testing.F) {
 	f.Add(1e9, 1.0, 2.0, 3.0, false, "")
 	f.Add(1e39, 1.0, 2.0, 3.0, false, "")
 	f.Add(math.Inf(1), math.NaN(), -1.0, 1e300, true, "x")
-	testrun.Fuzz(f, func(t *testing.T, bits, low, middle, high float64, corrupt bool, said string) {
+	testrun.Fuzz(f, func(t *testing.T, bits, low, middle, high float64, corrupt bool, words string) {
 		for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
 			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Kind: kind}}, reasons: map[[2]int]string{}, hosts: make([]host, 2)}
-			good := &Result{Rails: [][]Flow{{{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}}}}}
-			bad := &Result{Rails: [][]Flow{{{Bits: bits, Quantiles: [5]float64{low, low, middle, high, high}, Corrupt: corrupt, Error: said}}}}
-			ends := flowEnds{initiator: end{&peer{result: bad, failedIn: -1}, 0}, target: end{&peer{rank: 1, result: good, failedIn: -1}, 0}}
+			said := func(f Flow) *Answer { return &Answer{Rails: []Rail{{Flows: []Flow{f}}}} }
+			good := said(Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
+			bad := said(Flow{Bits: bits, Quantiles: [5]float64{low, low, middle, high, high}, Corrupt: corrupt, Error: words})
+			ends := flowEnds{initiator: end{&peer{answer: bad, failedIn: -1}, 0}, target: end{&peer{rank: 1, answer: good, failedIn: -1}, 0}}
 			x := c.cells(0, []int{0}, []flowEnds{ends})[0]
 			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(mostBits, mostLatency)) {
 				t.Errorf("%v became %v", bad, x)

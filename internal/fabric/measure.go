@@ -55,14 +55,14 @@ func (m *measurer) serve(ctx context.Context, in io.Reader, out io.Writer) error
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			return err
+		var o Order
+		if err == nil {
+			o, err = frame.Decode[Order](q)
 		}
-		answer, err := m.answer(ctx, q)
-		if err != nil {
-			return err
+		if err == nil {
+			q, err = frame.Of(kindAnswer, m.Do(ctx, o))
 		}
-		if q, err = frame.Of(kindAnswer, answer); err == nil {
+		if err == nil {
 			err = frame.Write(out, q)
 		}
 		if err != nil {
@@ -71,39 +71,23 @@ func (m *measurer) serve(ctx context.Context, in io.Reader, out io.Writer) error
 	}
 }
 
-// answer is what the process says to an order: what it was asked for, or why there is none.
-type answer struct {
-	Rail      Rail                `json:"rail"`
-	Addresses [][]control.Address `json:"addresses,omitempty"`
-	Flows     []Flow              `json:"flows,omitempty"`
-	Error     string              `json:"error,omitempty"`
-}
-
-func (m *measurer) answer(ctx context.Context, q frame.Message) (a answer, err error) {
-	var failed error
-	switch q.Kind {
-	case kindOpen:
-		var o OpenOrder
-		if o, err = frame.Decode[OpenOrder](q); err == nil {
-			a.Rail = m.Open(ctx, o, 0)
+// Do implements [Worker].
+func (m *measurer) Do(ctx context.Context, o Order) (r Rail) {
+	err := errors.New("an order that nobody knows")
+	switch {
+	case o.Open != nil:
+		if err = m.open(*o.Open, &r); err != nil {
+			_ = m.Close()
 		}
-	case kindPrepare:
-		var p PrepareOrder
-		if p, err = frame.Decode[PrepareOrder](q); err == nil {
-			a.Addresses, failed = m.Prepare(ctx, p)
-		}
-	case kindGo:
-		var g GoOrder
-		if g, err = frame.Decode[GoOrder](q); err == nil {
-			a.Flows, failed = m.Go(ctx, g, 0)
-		}
-	default:
-		err = fmt.Errorf("an order %.20q that nobody knows", q.Kind)
+	case o.Prepare != nil:
+		r.Addresses, err = m.prepare(*o.Prepare)
+	case o.Go != nil:
+		r.Flows, err = m.run(ctx, *o.Go)
 	}
-	if failed != nil {
-		a.Error = failed.Error()
+	if err != nil {
+		r.Error, r.Remedy = err.Error(), verbs.RemedyOf(err)
 	}
-	return a, err
+	return r
 }
 
 // Close implements [Worker].
@@ -119,20 +103,11 @@ func (m *measurer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Open implements [Worker].
-func (m *measurer) Open(_ context.Context, o OpenOrder, rail int) Rail {
-	if len(o.Rails) != 1 {
-		return Rail{Error: "one device is opened, and no other number of them"}
-	}
-	r := Rail{Device: o.Rails[rail]}
-	if err := m.open(o, &r); err != nil {
-		_ = m.Close()
-		r.Error, r.Remedy = err.Error(), verbs.RemedyOf(err)
-	}
-	return r
-}
-
 func (m *measurer) open(o OpenOrder, r *Rail) error {
+	if len(o.Devices) != 1 {
+		return errors.New("one device is opened, and no other number of them")
+	}
+	r.Device = o.Devices[0]
 	if err := m.Close(); err != nil {
 		return err
 	}
@@ -154,8 +129,8 @@ func (m *measurer) open(o OpenOrder, r *Rail) error {
 	return nil
 }
 
-// Prepare implements [Worker].
-func (m *measurer) Prepare(_ context.Context, p PrepareOrder) ([][]control.Address, error) {
+// prepare makes a round's flows and returns the addresses of each.
+func (m *measurer) prepare(p PrepareOrder) ([][]control.Address, error) {
 	if m.exchange == nil {
 		return nil, errors.New("no device is open")
 	}
@@ -182,16 +157,16 @@ func (m *measurer) Prepare(_ context.Context, p PrepareOrder) ([][]control.Addre
 	return rail, nil
 }
 
-// Go implements [Worker].
-func (m *measurer) Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error) {
+// run runs them.
+func (m *measurer) run(ctx context.Context, g GoOrder) ([]Flow, error) {
 	began := time.Now()
 	if !g.bounded() {
 		return nil, fmt.Errorf("a round of %v that begins in %v: neither is one", g.Lead+g.Measure+g.Tail, g.In)
 	}
-	if m.exchange == nil || len(g.Addresses) != 1 || len(g.Addresses[rail]) != m.flows {
+	if m.exchange == nil || len(g.Addresses) != 1 || len(g.Addresses[0]) != m.flows {
 		return nil, errors.New("other flows are to run than were prepared")
 	}
-	for k, peer := range g.Addresses[rail] {
+	for k, peer := range g.Addresses[0] {
 		act := func() error { return m.exchange.Connect(k, peer) }
 		if len(peer) == 0 { // its other end is gone
 			act = func() error { return m.exchange.Drop(k) }

@@ -20,15 +20,10 @@ func Key(job, secret string) []byte {
 	return h.Sum(nil)
 }
 
-// Kinds of message, in the order of a run: rank 0 asks, an agent answers.
+// Kinds of message: rank 0 asks its agents, and an agent the processes that measure for it.
 const (
-	kindOpen     = "open"     // open your devices
-	kindFacts    = "facts"    // what was opened
-	kindPrepare  = "prepare"  // make the objects of a round
-	kindPrepared = "prepared" // their addresses
-	kindGo       = "go"       // the peers' addresses, and when to begin
-	kindResult   = "result"   // what was moved
-	kindAnswer   = "answer"   // a measuring process's to its agent
+	kindOrder  = "order"
+	kindAnswer = "answer"
 )
 
 // Bounds of what an agent may say, in bytes; what it was asked for decides.
@@ -50,33 +45,59 @@ type Hello struct {
 	Now   time.Time `json:"now"`
 }
 
-// OpenOrder is what to measure with.
+// Order is what an agent is to do next: one of the three, which follow each other in a run.
+type Order struct {
+	Rails   []int         `json:"rails"` // that do it
+	Open    *OpenOrder    `json:"open,omitempty"`
+	Prepare *PrepareOrder `json:"prepare,omitempty"`
+	Go      *GoOrder      `json:"go,omitempty"`
+
+	most int // bytes of its answer
+}
+
+// of is the part of an order that concerns the i-th of its rails alone.
+func (o Order) of(i int) Order {
+	o.Rails = o.Rails[i : i+1]
+	if o.Open != nil {
+		open := *o.Open
+		open.Devices, o.Open = open.Devices[i:i+1], &open
+	}
+	if o.Go != nil {
+		g := *o.Go
+		g.Addresses, o.Go = g.Addresses[i:i+1], &g
+	}
+	return o
+}
+
+// check refuses an order for other rails than there are, or for one twice: each does one thing at a time.
+func (o Order) check(rails int) error {
+	places := len(o.Rails)
+	switch {
+	case o.Open != nil:
+		places = len(o.Open.Devices)
+	case o.Go != nil:
+		places = len(o.Go.Addresses)
+	}
+	if places != len(o.Rails) {
+		return fmt.Errorf("an order for %d rails, with what %d need", len(o.Rails), places)
+	}
+	for i, r := range o.Rails {
+		if r < 0 || r >= rails || slices.Contains(o.Rails[:i], r) {
+			return fmt.Errorf("rails %v: each of the %d that there are may be there once", o.Rails[:i+1], rails)
+		}
+	}
+	return nil
+}
+
+// OpenOrder asks for the devices to be opened.
 type OpenOrder struct {
 	Address string    `json:"address"` // the agent's, as others know it
-	Rails   []string  `json:"rails"`   // devices; empty names: the agent chooses
-	Plan    plan.Spec `json:"plan"`
-}
-
-// Facts is what an agent has found on its host.
-type Facts struct {
-	Rails    []Rail   `json:"rails"`
-	CPUs     int      `json:"cpus"` // that this process may run on
-	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Rail is one device, opened.
-type Rail struct {
-	Device   string    `json:"device"`
-	Software bool      `json:"software,omitempty"`
-	MTU      verbs.MTU `json:"mtu,omitempty"`
-	Error    string    `json:"error,omitempty"`
-	Remedy   string    `json:"remedy,omitempty"`
+	Devices []string  `json:"devices"` // of each rail; empty names: the agent chooses
+	Plan    plan.Spec `json:"plan"`    // what to measure with
 }
 
 // PrepareOrder asks for the objects of a round.
 type PrepareOrder struct {
-	Round int       `json:"round"`
-	Rails []int     `json:"rails"`
 	MTU   verbs.MTU `json:"mtu,omitempty"`
 	Flows []Part    `json:"flows"` // this agent's
 }
@@ -89,17 +110,8 @@ type Part struct {
 	FlowLabel uint32 `json:"flow_label,omitempty"`
 }
 
-// Prepared answers it.
-type Prepared struct {
-	Round int    `json:"round"`
-	Error string `json:"error,omitempty"`
-	// Addresses are per rail and flow one per queue pair.
-	Addresses [][][]control.Address `json:"addresses,omitempty"`
-}
-
-// GoOrder begins a round.
+// GoOrder begins the round that was prepared.
 type GoOrder struct {
-	Round     int                   `json:"round"`
 	Addresses [][][]control.Address `json:"addresses"` // the peers', per rail and flow; none: the flow does not run
 	In        time.Duration         `json:"in_ns"`     // how long after this message
 	Lead      time.Duration         `json:"lead_ns"`
@@ -117,11 +129,28 @@ func (g *GoOrder) bounded() bool {
 	return true
 }
 
-// Result is what an agent's flows moved, per rail.
-type Result struct {
-	Round int      `json:"round"`
-	Rails [][]Flow `json:"rails"`
-	Error string   `json:"error,omitempty"` // the device's, not a flow's
+// Answer is an agent's to an order.
+type Answer struct {
+	Facts
+	Rails []Rail `json:"rails,omitempty"` // as the order has them
+	Error string `json:"error,omitempty"` // of all
+}
+
+// Facts is what an agent says of its host when it opens devices.
+type Facts struct {
+	CPUs     int      `json:"cpus,omitempty"` // that this process may run on
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Rail is what a device answers to an order.
+type Rail struct {
+	Device    string              `json:"device,omitempty"`
+	Software  bool                `json:"software,omitempty"`
+	MTU       verbs.MTU           `json:"mtu,omitempty"`
+	Addresses [][]control.Address `json:"addresses,omitempty"` // of each flow that was prepared, one per queue pair
+	Flows     []Flow              `json:"flows,omitempty"`     // what each has moved
+	Error     string              `json:"error,omitempty"`     // the device's, not a flow's
+	Remedy    string              `json:"remedy,omitempty"`
 }
 
 // Flow is one flow's figures.

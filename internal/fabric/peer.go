@@ -19,7 +19,7 @@ type peer struct {
 	hello   Hello
 	program string
 	session *frame.Session
-	orders  chan order
+	orders  chan *Order
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
 
@@ -29,20 +29,12 @@ type peer struct {
 	gone     bool // its connection is closed
 	excluded bool
 	lostAt   time.Time
-	facts    *Facts
-	prepared *Prepared
-	result   *Result
-	asked    *PrepareOrder
-	failures int // rounds that it failed by itself
-	failedIn int // the last of them
-}
-
-// order is what an agent is asked, and what it may say to that.
-type order struct {
-	kind   string
-	body   any
-	answer string
-	most   int
+	rails    []Rail  // as they were opened
+	flows    []Part  // of this round
+	order    *Order  // the last
+	answer   *Answer // to that; nil: there is none yet
+	failures int     // rounds that it failed by itself
+	failedIn int     // the last of them
 }
 
 // queued is how many orders may wait for an agent.
@@ -51,12 +43,13 @@ const queued = 4
 // event is an agent's answer, or its end.
 type event struct {
 	peer   *peer
-	answer any // *Facts, *Prepared, *Result
+	order  *Order
+	answer *Answer
 	err    error
 }
 
 func newPeer(s *frame.Session, program string) *peer {
-	return &peer{session: s, program: program, index: -1, orders: make(chan order, queued)}
+	return &peer{session: s, program: program, index: -1, orders: make(chan *Order, queued)}
 }
 
 // start lets the agent be asked.
@@ -76,7 +69,7 @@ func (p *peer) start(events chan<- event, over <-chan struct{}) {
 			select {
 			case o := <-p.orders:
 				if answer, err := p.ask(ctx, o); err == nil {
-					tell(event{peer: p, answer: answer})
+					tell(event{peer: p, order: o, answer: answer})
 					continue
 				} else if ctx.Err() == nil { // not its own end, of which the context tells
 					cancel(err)
@@ -106,31 +99,21 @@ func ended(err error) error {
 	return err
 }
 
-func (p *peer) ask(ctx context.Context, o order) (any, error) {
-	if err := p.session.Send(o.kind, o.body); err != nil {
+func (p *peer) ask(ctx context.Context, o *Order) (*Answer, error) {
+	if err := p.session.Send(kindOrder, o); err != nil {
 		return nil, err
 	}
-	m, err := p.session.Expect(ctx, o.answer, o.most, 0)
+	m, err := p.session.Expect(ctx, kindAnswer, o.most, 0)
 	if err != nil {
 		return nil, err
 	}
-	switch o.answer {
-	case kindFacts:
-		return decoded[Facts](m)
-	case kindPrepared:
-		return decoded[Prepared](m)
-	default:
-		return decoded[Result](m)
-	}
-}
-
-func decoded[T any](m frame.Message) (*T, error) {
-	v, err := frame.Decode[T](m)
-	return &v, err
+	a, err := frame.Decode[Answer](m)
+	return &a, err
 }
 
 // send queues an order; an agent that takes none loses its connection.
-func (p *peer) send(o order) {
+func (p *peer) send(o *Order) {
+	p.order, p.answer = o, nil
 	if p.gone {
 		return
 	}

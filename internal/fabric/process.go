@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/child"
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 )
 
@@ -24,7 +23,7 @@ type Process struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stderr *child.Words
-	opened *OpenOrder
+	opened Order // which a process that is started anew is given again
 }
 
 const (
@@ -54,19 +53,37 @@ func (p *Process) start() error {
 	return nil
 }
 
+// within is how long an order may take.
+func (o Order) within() time.Duration {
+	switch {
+	case o.Open != nil:
+		return openingWithin
+	case o.Go != nil:
+		return o.Go.In + o.Go.Lead + o.Go.Measure + o.Go.Tail + beyondRun
+	}
+	return prepareWithin
+}
+
 // ask sends an order and waits for the answer; a process that gives none is ended.
-func (p *Process) ask(ctx context.Context, kind string, order any, within time.Duration) (answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within))
+func (p *Process) ask(ctx context.Context, o Order) (Rail, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.within(), fmt.Errorf("no answer within %v", o.within()))
 	defer cancel()
 	process := p.cmd.Process
 	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
 	defer stop()
-	a, err := p.converse(kind, order)
-	if err == nil && a.Error != "" {
-		return a, errors.New(a.Error)
+	m, err := frame.Of(kindOrder, o)
+	if err == nil {
+		err = frame.Write(p.in, m)
 	}
 	if err == nil {
-		return a, nil
+		m, err = frame.Read(p.out, mostOrder)
+	}
+	var r Rail
+	if err == nil {
+		r, err = frame.Decode[Rail](m)
+	}
+	if err == nil {
+		return r, nil
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -76,21 +93,7 @@ func (p *Process) ask(ctx context.Context, kind string, order any, within time.D
 	if said, _, _ := strings.Cut(p.stderr.String(), "\n"); said != "" {
 		state += ": " + said
 	}
-	return a, fmt.Errorf("the measuring process ended (%s): %w", state, err)
-}
-
-func (p *Process) converse(kind string, order any) (answer, error) {
-	m, err := frame.Of(kind, order)
-	if err == nil {
-		err = frame.Write(p.in, m)
-	}
-	if err == nil {
-		m, err = frame.Read(p.out, mostOrder)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return frame.Decode[answer](m)
+	return r, fmt.Errorf("the measuring process ended (%s): %w", state, err)
 }
 
 // reap waits for a process that has been told to end.
@@ -104,50 +107,34 @@ func (p *Process) reap() string {
 	return "exit status 0"
 }
 
-// Open implements [Worker].
-func (p *Process) Open(ctx context.Context, o OpenOrder, rail int) Rail {
-	o.Rails = o.Rails[rail : rail+1]
-	p.opened = &o
-	r, err := p.open(ctx)
+// Do implements [Worker].
+func (p *Process) Do(ctx context.Context, o Order) Rail {
+	r, err := p.do(ctx, o)
 	if err != nil {
-		return Rail{Device: o.Rails[0], Error: err.Error()}
+		r.Error = err.Error()
 	}
 	return r
 }
 
-func (p *Process) open(ctx context.Context) (Rail, error) {
+// do starts the process where there is none. One that has ended since its device was opened is started anew for the next round.
+func (p *Process) do(ctx context.Context, o Order) (Rail, error) {
+	if o.Open != nil {
+		p.opened = o
+	}
 	if p.cmd == nil {
+		if o.Go != nil {
+			return Rail{}, errors.New("the measuring process has ended")
+		}
 		if err := p.start(); err != nil {
 			return Rail{}, err
 		}
-	}
-	a, err := p.ask(ctx, kindOpen, p.opened, openingWithin)
-	return a.Rail, err
-}
-
-// Prepare implements [Worker]. A process that has ended since is started anew.
-func (p *Process) Prepare(ctx context.Context, w PrepareOrder) ([][]control.Address, error) {
-	if p.cmd == nil {
-		r, err := p.open(ctx)
-		if err == nil && r.Error != "" {
-			err = errors.New(r.Error)
-		}
-		if err != nil {
-			return nil, err
+		if o.Open == nil {
+			if r, err := p.ask(ctx, p.opened); err != nil || r.Error != "" {
+				return r, err
+			}
 		}
 	}
-	a, err := p.ask(ctx, kindPrepare, w, prepareWithin)
-	return a.Addresses, err
-}
-
-// Go implements [Worker].
-func (p *Process) Go(ctx context.Context, g GoOrder, rail int) ([]Flow, error) {
-	if p.cmd == nil {
-		return nil, errors.New("the measuring process has ended")
-	}
-	g.Addresses = g.Addresses[rail : rail+1]
-	a, err := p.ask(ctx, kindGo, g, g.In+g.Lead+g.Measure+g.Tail+beyondRun)
-	return a.Flows, err
+	return p.ask(ctx, o)
 }
 
 // Close ends the process.

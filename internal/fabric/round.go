@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -35,21 +36,15 @@ func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) err
 		return fmt.Errorf("the time was up after round %d: agents took long to answer", c.rounds())
 	}
 	number := c.judge.Round(r.Round)
-	rails := []int{rail}
-	if rail == judge.AllRails {
-		rails = rails[:0]
-		for i := range c.cfg.Rails {
-			rails = append(rails, i)
-		}
-	}
+	rails := c.rails(rail)
 	flows := c.lay(r.Flows)
-	if err := c.prepare(ctx, int(number), rails, flows); err != nil {
+	if err := c.prepare(ctx, rails, flows); err != nil {
 		return err
 	}
-	if err := c.start(ctx, int(number), rails, flows); err != nil {
+	if err := c.start(ctx, rails, flows); err != nil {
 		return err
 	}
-	if err := c.proveLife(ctx, int(number), flows); err != nil {
+	if err := c.proveLife(ctx, flows); err != nil {
 		return err
 	}
 	c.judge.Add(c.cells(number, rails, flows))
@@ -57,10 +52,22 @@ func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) err
 	return nil
 }
 
+// rails are one rail, or all.
+func (c *coordinator) rails(only int) []int {
+	if only != judge.AllRails {
+		return []int{only}
+	}
+	all := make([]int, len(c.cfg.Rails))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
 func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
 	for _, p := range c.part {
-		p.asked, p.prepared, p.result = nil, nil, nil
+		p.flows, p.order, p.answer = nil, nil, nil
 	}
 	latency := c.cfg.Plan.Kind == plan.Latency
 	fetches := plan.RowOf(c.cfg.Plan.Operation).Fetches()
@@ -100,26 +107,21 @@ func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
 
 // ask adds a flow to what an agent will be asked for.
 func ask(p *peer, part Part) end {
-	if p.asked == nil {
-		p.asked = &PrepareOrder{}
-	}
-	p.asked.Flows = append(p.asked.Flows, part)
-	return end{p, len(p.asked.Flows) - 1}
+	p.flows = append(p.flows, part)
+	return end{p, len(p.flows) - 1}
 }
 
 // prepare lets the agents make their objects.
-func (c *coordinator) prepare(ctx context.Context, number int, rails []int, flows []flowEnds) error {
+func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds) error {
 	mtu := c.mtu()
 	var asked []*peer
 	for _, p := range c.part {
-		if p.asked != nil {
-			p.asked.Round, p.asked.Rails, p.asked.MTU = number, rails, mtu
-			p.send(order{kindPrepare, p.asked, kindPrepared, mostAnswer + mostAddress*len(rails)*len(p.asked.Flows)*max(c.cfg.Plan.QPs, 1)})
+		if n := len(p.flows); n > 0 {
+			p.send(&Order{Rails: rails, Prepare: &PrepareOrder{mtu, p.flows}, most: mostAnswer + mostAddress*len(rails)*n*max(c.cfg.Plan.QPs, 1)})
 			asked = append(asked, p)
 		}
 	}
-	ready := func(p *peer) bool { return p.lost || p.prepared != nil && p.prepared.Round == number }
-	if err := c.await(ctx, readyWithin, all(asked, ready)); err != nil {
+	if err := c.await(ctx, readyWithin, answered(asked)); err != nil {
 		return err
 	}
 	for k := range flows {
@@ -128,7 +130,7 @@ func (c *coordinator) prepare(ctx context.Context, number int, rails []int, flow
 			if f.dead || e.peer == nil {
 				continue
 			}
-			if why := e.peer.unready(number, len(rails), len(e.peer.asked.Flows)); why != "" {
+			if why := e.peer.unready(len(rails)); why != "" {
 				f.dead = true
 				c.failed(f, why)
 				c.unready(e.peer, why)
@@ -139,19 +141,22 @@ func (c *coordinator) prepare(ctx context.Context, number int, rails []int, flow
 }
 
 // unready tells why an agent has no objects for a round; empty: it has them.
-func (p *peer) unready(number, rails, flows int) string {
+func (p *peer) unready(rails int) string {
 	switch {
 	case p.lost:
 		return "lost"
-	case p.prepared == nil || p.prepared.Round != number:
+	case p.answer == nil:
 		return fmt.Sprintf("not ready within %v", readyWithin)
-	case p.prepared.Error != "":
-		return bounded(p.prepared.Error)
-	case len(p.prepared.Addresses) != rails:
+	case p.answer.Error != "":
+		return bounded(p.answer.Error)
+	case len(p.answer.Rails) != rails:
 		return "it prepared other rails than it was asked to"
 	}
-	for _, rail := range p.prepared.Addresses {
-		if len(rail) != flows {
+	for _, rail := range p.answer.Rails {
+		switch {
+		case rail.Error != "":
+			return bounded(rail.Error)
+		case len(rail.Addresses) != len(p.flows):
 			return "it prepared other flows than it was asked to"
 		}
 	}
@@ -178,14 +183,14 @@ func (c *coordinator) unready(p *peer, why string) {
 }
 
 // start gives all ends their peers' addresses and waits for what they moved.
-func (c *coordinator) start(ctx context.Context, number int, rails []int, flows []flowEnds) error {
+func (c *coordinator) start(ctx context.Context, rails []int, flows []flowEnds) error {
 	messages := map[*peer]*GoOrder{}
 	of := func(p *peer) *GoOrder {
 		g := messages[p]
 		if g == nil {
-			g = &GoOrder{Round: number, Lead: lead, Measure: c.cfg.Measure, Tail: tail, Addresses: make([][][]control.Address, len(rails))}
+			g = &GoOrder{Lead: lead, Measure: c.cfg.Measure, Tail: tail, Addresses: make([][][]control.Address, len(rails))}
 			for i := range g.Addresses {
-				g.Addresses[i] = make([][]control.Address, len(p.asked.Flows))
+				g.Addresses[i] = make([][]control.Address, len(p.flows))
 			}
 			messages[p] = g
 		}
@@ -199,8 +204,8 @@ func (c *coordinator) start(ctx context.Context, number int, rails []int, flows 
 		}
 		running++
 		for i := range rails {
-			of(f.initiator.peer).Addresses[i][f.initiator.place] = f.target.peer.prepared.Addresses[i][f.target.place]
-			of(f.target.peer).Addresses[i][f.target.place] = f.initiator.peer.prepared.Addresses[i][f.initiator.place]
+			of(f.initiator.peer).Addresses[i][f.initiator.place] = f.target.peer.answer.Rails[i].Addresses[f.target.place]
+			of(f.target.peer).Addresses[i][f.target.place] = f.initiator.peer.answer.Rails[i].Addresses[f.initiator.place]
 		}
 	}
 	if running == 0 {
@@ -211,18 +216,17 @@ func (c *coordinator) start(ctx context.Context, number int, rails []int, flows 
 	begun := time.Now()
 	for p, g := range messages {
 		g.In = max(in-time.Since(begun), 0)
-		p.send(order{kindGo, g, kindResult, mostAnswer + mostFlow*len(rails)*len(p.asked.Flows)})
+		p.send(&Order{Rails: rails, Go: g, most: mostAnswer + mostFlow*len(rails)*len(p.flows)})
 		asked = append(asked, p)
 	}
-	done := func(p *peer) bool { return p.lost || p.result != nil && p.result.Round == number }
-	return c.await(ctx, in+lead+c.cfg.Measure+tail+lateResult, all(asked, done))
+	return c.await(ctx, in+lead+c.cfg.Measure+tail+lateResult, answered(asked))
 }
 
-// all tells whether all agents have done something. It is asked again and again: those who have stay so.
-func all(asked []*peer, done func(*peer) bool) func() bool {
+// answered tells whether all agents have answered, or are lost. It is asked again and again: those who have stay so.
+func answered(asked []*peer) func() bool {
 	return func() bool {
-		for len(asked) > 0 && done(asked[len(asked)-1]) {
-			asked = asked[:len(asked)-1]
+		for n := len(asked); n > 0 && (asked[n-1].lost || asked[n-1].answer != nil); n = len(asked) {
+			asked = asked[:n-1]
 		}
 		return len(asked) == 0
 	}
@@ -230,7 +234,7 @@ func all(asked []*peer, done func(*peer) bool) func() bool {
 
 // proveLife waits, after a flow has failed, until both its ends have been heard again: a partner's failure comes sooner
 // than the news that it is dead.
-func (c *coordinator) proveLife(ctx context.Context, number int, flows []flowEnds) error {
+func (c *coordinator) proveLife(ctx context.Context, flows []flowEnds) error {
 	suspects := map[*peer]bool{}
 	for k := range flows {
 		f := &flows[k]
@@ -238,7 +242,7 @@ func (c *coordinator) proveLife(ctx context.Context, number int, flows []flowEnd
 			continue
 		}
 		for _, e := range []end{f.initiator, f.target} {
-			if r := e.peer.result; r == nil || r.Round != number || r.Error != "" || failedFlow(r, e.place) {
+			if a := e.peer.answer; a == nil || a.Error != "" || failedFlow(a, e.place) {
 				suspects[f.initiator.peer], suspects[f.target.peer] = true, true
 			}
 		}
@@ -257,13 +261,8 @@ func (c *coordinator) proveLife(ctx context.Context, number int, flows []flowEnd
 	})
 }
 
-func failedFlow(r *Result, place int) bool {
-	for _, flows := range r.Rails {
-		if place >= len(flows) || flows[place].Error != "" {
-			return true
-		}
-	}
-	return false
+func failedFlow(a *Answer, place int) bool {
+	return slices.ContainsFunc(a.Rails, func(r Rail) bool { return place >= len(r.Flows) || r.Flows[place].Error != "" })
 }
 
 // cells reads the results.
@@ -289,8 +288,8 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
 		}
 		return
 	}
-	a, whyA := f.initiator.flow(int(x.Round), rail)
-	b, whyB := f.target.flow(int(x.Round), rail)
+	a, whyA := f.initiator.flow(rail)
+	b, whyB := f.target.flow(rail)
 	for _, e := range []struct {
 		end end
 		why string
@@ -335,17 +334,19 @@ func (c *coordinator) receiverKnows() bool {
 }
 
 // flow is what an end says of its flow, or why it says nothing.
-func (e end) flow(number, rail int) (Flow, string) {
-	r := e.peer.result
+func (e end) flow(rail int) (Flow, string) {
+	a := e.peer.answer
 	switch {
-	case r == nil || r.Round != number:
+	case a == nil:
 		return Flow{}, "no result in time"
-	case r.Error != "":
-		return Flow{}, bounded(r.Error)
-	case rail >= len(r.Rails) || e.place >= len(r.Rails[rail]):
+	case a.Error != "":
+		return Flow{}, bounded(a.Error)
+	case rail < len(a.Rails) && a.Rails[rail].Error != "":
+		return Flow{}, bounded(a.Rails[rail].Error)
+	case rail >= len(a.Rails) || e.place >= len(a.Rails[rail].Flows):
 		return Flow{}, "an incomplete result"
 	}
-	f := r.Rails[rail][e.place]
+	f := a.Rails[rail].Flows[e.place]
 	if !f.possible() {
 		return Flow{}, fmt.Sprintf("it reports figures that cannot be: %g bit/s, %g ns", f.Bits, f.Quantiles)
 	}
