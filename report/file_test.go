@@ -14,15 +14,23 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
 
+// saved is a result of report/testdata.
+func saved(name string) *report.Document {
+	d, err := report.Load("testdata/" + name + ".json")
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 func TestSaveAndLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "result.json")
-	d := sample.Document()
+	d := saved("sample")
 	d.Complete, d.Failure = false, "interrupted"
 	if err := report.Save(path, d); err != nil {
 		t.Fatal(err)
@@ -48,7 +56,7 @@ func TestSaveAndLoad(t *testing.T) {
 func TestFailedSaveKeepsThePreviousFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "result.json")
-	if err := report.Save(path, sample.Document()); err != nil {
+	if err := report.Save(path, saved("sample")); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(path)
@@ -65,7 +73,7 @@ func TestFailedSaveKeepsThePreviousFile(t *testing.T) {
 	if !errors.Is(err, full) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "unchanged") {
 		t.Errorf("%v", err)
 	}
-	broken := sample.Document()
+	broken := saved("sample")
 	broken.Records[2].Seconds = math.NaN()
 	err = report.Save(path, broken)
 	if err == nil || !strings.Contains(err.Error(), "document.records[2].seconds is not a finite number") {
@@ -85,7 +93,7 @@ func TestSaveToFullDevice(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full on this system")
 	}
-	if err := report.Save("/dev/full", sample.Document()); err == nil || !strings.Contains(err.Error(), "no space left") {
+	if err := report.Save("/dev/full", saved("sample")); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("%v", err)
 	}
 }
@@ -109,7 +117,7 @@ func TestEarlierVersionsLoad(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	whole, err := report.Marshal(sample.Document())
+	whole, err := report.Marshal(saved("sample"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +166,7 @@ func TestLoadRefuses(t *testing.T) {
 func TestLoadAll(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "two.json")
 	err := report.WriteFile(path, func(w io.Writer) error {
-		return render.Documents(w, "json", []*report.Document{sample.Document(), sample.Repeated(1)})
+		return render.Documents(w, "json", []*report.Document{saved("sample"), saved("repeated")})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +178,7 @@ func TestLoadAll(t *testing.T) {
 	if _, err := report.Load(path); err == nil || !strings.Contains(err.Error(), "holds 2 results") {
 		t.Errorf("%v", err)
 	}
-	q := &qualify.Qualification{Plan: "quick", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "first", Outcome: stats.Pass, Document: sample.Document()}, {Name: "second", Outcome: qualify.Skipped}}}
+	q := &qualify.Qualification{Plan: "quick", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "first", Outcome: stats.Pass, Document: saved("sample")}, {Name: "second", Outcome: qualify.Skipped}}}
 	if err := qualify.Save(path, q); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +190,7 @@ func TestLoadAll(t *testing.T) {
 
 // Whatever a file holds, reading and rendering it ends in output or an error.
 func FuzzParse(f *testing.F) {
-	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1), {}} {
+	for _, d := range []*report.Document{saved("sample"), saved("repeated"), {}} {
 		b, err := report.Marshal(d)
 		if err != nil {
 			f.Fatal(err)

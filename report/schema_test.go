@@ -18,7 +18,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
 )
 
@@ -229,10 +228,10 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 
 func TestDocumentsValidate(t *testing.T) {
 	s := compiledSchema(t)
-	interrupted := sample.Document()
+	interrupted := saved("sample")
 	interrupted.Complete, interrupted.Failure, interrupted.Records = false, "interrupted", nil
 	documents := [][]byte{}
-	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1), interrupted} {
+	for _, d := range []*report.Document{saved("sample"), saved("repeated"), interrupted} {
 		b, err := report.Marshal(d)
 		if err != nil {
 			t.Fatal(err)

@@ -10,13 +10,30 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
 )
 
+// saved is a result of report/testdata.
+func saved(name string) *report.Document {
+	d, err := report.Load("../testdata/" + name + ".json")
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// repeated is six runs of two tests at a share of their rate.
+func repeated(share float64) *report.Document {
+	d := saved("repeated")
+	for i := range d.Records {
+		d.Records[i].Bandwidth.AverageBitsPerS *= share
+	}
+	return d
+}
+
 func TestCompareRefusesUnlike(t *testing.T) {
-	old, other := sample.Repeated(1), sample.Repeated(1)
+	old, other := saved("repeated"), saved("repeated")
 	other.Client.Device, other.Client.Provider, other.Client.LinkBitsPerS = "mlx5_0", "ibv", 100e9
 	_, err := Documents([]*report.Document{old}, []*report.Document{other}, Options{})
 	var unlike *UnlikeError
@@ -32,7 +49,7 @@ func TestCompareRefusesUnlike(t *testing.T) {
 	if err != nil || len(c.Unlike) != 3 {
 		t.Errorf("told to, it compares with %d differences: %v", len(c.Unlike), err)
 	}
-	newer := sample.Repeated(1)
+	newer := saved("repeated")
 	newer.Client.Version, newer.Client.Firmware = "v0.2.0", "22.1"
 	c, err = Documents([]*report.Document{old}, []*report.Document{newer}, Options{})
 	if err != nil || len(c.Changed) != 2 {
@@ -42,7 +59,7 @@ func TestCompareRefusesUnlike(t *testing.T) {
 
 // Grids that were measured otherwise have no point in common: nothing compares silently.
 func TestCompareRefusesUnlikeGrids(t *testing.T) {
-	old := sample.NoncontigDocument()
+	old := saved("grid")
 	if c, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{}); err != nil || len(c.Points) == 0 {
 		t.Fatalf("equal grids: %v", err)
 	}
@@ -66,7 +83,7 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 }
 
 func TestCompareWithoutACommonPoint(t *testing.T) {
-	old, other := sample.Repeated(1), sample.Repeated(1)
+	old, other := saved("repeated"), saved("repeated")
 	for i := range other.Records {
 		other.Records[i].TxDepth = 16
 	}
@@ -92,18 +109,18 @@ func TestCompareKeepsOptionsApart(t *testing.T) {
 		"outstanding": func(r *report.Record) { r.Outstanding = 4 },
 		"srq":         func(r *report.Record) { r.SRQ = true },
 	} {
-		d := sample.Repeated(1)
+		d := saved("repeated")
 		for i := range d.Records {
 			change(&d.Records[i])
 		}
-		if c, err := Documents([]*report.Document{sample.Repeated(1)}, []*report.Document{d}, Options{}); err == nil {
+		if c, err := Documents([]*report.Document{saved("repeated")}, []*report.Document{d}, Options{}); err == nil {
 			t.Errorf("%s: %d points are taken for the same", name, len(c.Points))
 		}
 	}
 }
 
 func TestCompareTooFewRuns(t *testing.T) {
-	one := sample.Document()
+	one := saved("sample")
 	one.Complete = true
 	c, err := Documents([]*report.Document{one}, []*report.Document{one}, Options{})
 	if err != nil {
@@ -114,7 +131,7 @@ func TestCompareTooFewRuns(t *testing.T) {
 			t.Errorf("one run a side is judged %+v", p.Verdict)
 		}
 	}
-	if c, err := Documents([]*report.Document{sample.Repeated(1)}, []*report.Document{sample.Repeated(0.8)}, Options{}); err != nil || c.Points[0].Word != stats.Worse {
+	if c, err := Documents([]*report.Document{saved("repeated")}, []*report.Document{repeated(0.8)}, Options{}); err != nil || c.Points[0].Word != stats.Worse {
 		t.Errorf("six runs a side, 20 %% slower: %+v %v", c.Points[0], err)
 	}
 }
@@ -135,9 +152,9 @@ func TestCompareCannotTell(t *testing.T) {
 		"not a number":           {func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.NaN() }, nil, "cannot tell: not-finite"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := sample.Repeated(0.7)
+			d := repeated(0.7)
 			tt.change(d)
-			c, err := Documents([]*report.Document{sample.Repeated(1)}, []*report.Document{d}, Options{Accept: tt.accept})
+			c, err := Documents([]*report.Document{saved("repeated")}, []*report.Document{d}, Options{Accept: tt.accept})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +180,7 @@ func disturb(runs int) func(d *report.Document) {
 
 // Two results may differ in the one field by which they are compared, and in no other.
 func TestCompareByAField(t *testing.T) {
-	old, four := sample.Repeated(1), sample.Repeated(0.7)
+	old, four := saved("repeated"), repeated(0.7)
 	for i := range four.Records {
 		four.Records[i].QPs = 4
 	}
@@ -177,7 +194,7 @@ func TestCompareByAField(t *testing.T) {
 	if c.Points[0].Word != stats.Worse || !strings.Contains(c.Points[0].Row, "qps 1 → 4") {
 		t.Errorf("got %+v", c.Points[0])
 	}
-	both := sample.Repeated(1)
+	both := saved("repeated")
 	both.Records = append(both.Records, four.Records...)
 	if _, err := Documents([]*report.Document{both}, []*report.Document{old}, Options{By: "qps"}); err == nil || !strings.Contains(err.Error(), "1 and 4") {
 		t.Errorf("two values on a side: %v", err)
@@ -192,7 +209,7 @@ func TestCompareByAField(t *testing.T) {
 	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{By: "qp"}); err == nil || !strings.Contains(err.Error(), `"qps"`) {
 		t.Errorf("got %v", err)
 	}
-	device := sample.Repeated(0.7)
+	device := repeated(0.7)
 	device.Client.Device = "roce1"
 	if _, err := Documents([]*report.Document{old}, []*report.Document{device}, Options{By: "device"}); err != nil {
 		t.Errorf("by device: %v", err)
@@ -200,7 +217,7 @@ func TestCompareByAField(t *testing.T) {
 }
 
 func TestFigureWithoutABetterSide(t *testing.T) {
-	d := sample.Repeated(1)
+	d := saved("repeated")
 	if _, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{Figures: []string{"seconds"}}); err == nil || !strings.Contains(err.Error(), "neither better nor worse") {
 		t.Errorf("got %v", err)
 	}
@@ -227,7 +244,7 @@ func TestCompareMany(t *testing.T) {
 // leaves it as it is.
 func timeToCompare(t *testing.T, records int) time.Duration {
 	t.Helper()
-	d := sample.Repeated(1)
+	d := saved("repeated")
 	template := d.Records[0]
 	d.Records = nil
 	for i := range records {
@@ -245,7 +262,7 @@ func timeToCompare(t *testing.T, records int) time.Duration {
 // The same document counts once, however often it is named: four copies of one run are one run.
 func TestCompareCountsADocumentOnce(t *testing.T) {
 	one := func(factor float64) *report.Document {
-		d := sample.Repeated(factor)
+		d := repeated(factor)
 		d.Records = d.Records[:1]
 		d.Started = time.Unix(int64(1e9*factor), 0)
 		return d
@@ -262,7 +279,7 @@ func TestCompareCountsADocumentOnce(t *testing.T) {
 
 // What a row says of old, new and change is of one statistic: the change can be computed again from the medians.
 func TestChangeIsThatOfTheMedians(t *testing.T) {
-	old, new := sample.Repeated(1), sample.Repeated(1)
+	old, new := saved("repeated"), saved("repeated")
 	for i := range new.Records { // most runs as before, the middle ones faster
 		if r := &new.Records[i]; r.Run == 3 || r.Run == 4 {
 			r.Bandwidth.AverageBitsPerS *= 1.3

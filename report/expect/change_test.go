@@ -11,14 +11,22 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/stats"
 )
+
+// saved is a result of report/testdata.
+func saved(name string) *report.Document {
+	d, err := report.Load("../testdata/" + name + ".json")
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
 
 // noisyDocument has runs of a bandwidth and a latency test with noise as virtual machines have it: a per-cent-sized
 // spread, a drift, and now and then a run that something else disturbed by up to a third.
 func noisyDocument(rng *rand.Rand, runs int, slower float64) *report.Document {
-	d := sample.Repeated(1)
+	d := saved("repeated")
 	template := d.Records[0]
 	d.Records = nil
 	for run := 1; run <= runs; run++ {
@@ -34,12 +42,12 @@ func noisyDocument(rng *rand.Rand, runs int, slower float64) *report.Document {
 			bw.MessagesPerS = 1e5 / seconds
 			d.Records = append(d.Records, bw)
 		}
-		ns := make([]float64, 1200)
+		ps := report.Samples{N: 1200, Scale: 1e-3}
 		base := 5200 * slower * math.Exp(0.02*rng.NormFloat64())
-		for i := range ns {
-			ns[i] = base * math.Exp(0.05*math.Abs(rng.NormFloat64()))
+		for range ps.N {
+			ps.Raw = append(ps.Raw, int64(1000*base*math.Exp(0.05*math.Abs(rng.NormFloat64()))))
 		}
-		l := sample.Latency(ns)
+		l := report.NewLatency(ps)
 		lat := template
 		lat.Run, lat.Kind, lat.Operation, lat.SizeBytes, lat.Latency = run, "latency", "send", 2, &l
 		lat.Bandwidth = report.Bandwidth{}

@@ -18,10 +18,27 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
 )
+
+// saved is a result of report/testdata.
+func saved(name string) *report.Document {
+	d, err := report.Load("../testdata/" + name + ".json")
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// repeated is six runs of two tests at a share of their rate.
+func repeated(share float64) *report.Document {
+	d := saved("repeated")
+	for i := range d.Records {
+		d.Records[i].Bandwidth.AverageBitsPerS *= share
+	}
+	return d
+}
 
 func TestParsePlan(t *testing.T) {
 	p, err := parsePlan("dir/mine.yaml", []byte(`
@@ -253,10 +270,10 @@ func TestExamplePlans(t *testing.T) {
 // TestBaselineOfPlan: a baseline of many tests is asked for the one of the same name, and for the same layout of a grid,
 // whichever strategy won there.
 func TestBaselineOfPlan(t *testing.T) {
-	same, other := sample.Repeated(1), sample.Repeated(2)
+	same, other := saved("repeated"), repeated(2)
 	same.Description, other.Description = "write", "steady"
 	grid := func(strategy string, bits float64) *report.Document {
-		d := sample.Repeated(1)
+		d := saved("repeated")
 		d.Records, d.Description = nil, "grid"
 		for _, s := range []string{"pack", "gather-write"} {
 			p := noncontig.Point{Shape: "gather", Strategy: s, Layout: "vector:block=64,num=8,stride=128", SizeBytes: 512}
@@ -286,9 +303,9 @@ func TestBaselineOfPlan(t *testing.T) {
 		d    *report.Document
 		want bool
 	}{
-		{"write", sample.Repeated(1), true},
-		{"steady", sample.Repeated(1), false}, // half of what it was
-		{"", sample.Repeated(1), false},       // the median of both
+		{"write", saved("repeated"), true},
+		{"steady", saved("repeated"), false}, // half of what it was
+		{"", saved("repeated"), false},       // the median of both
 		{"grid", grid("pack", 7.8e9), true},
 		{"grid", grid("pack", 7e9), false},
 		{"grid", grid("gather-write", 8e9), false}, // pack is not what it was

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 )
 
 // chromium is the browser's name on this system; the test skips where there is none.
@@ -58,7 +57,7 @@ func TestPageInBrowser(t *testing.T) {
 		t.Skip("short: a browser takes seconds")
 	}
 	chromium(t)
-	docs := []*report.Document{sample.Document(), sample.Repeated(1)}
+	docs := []*report.Document{saved("sample"), saved("repeated")}
 	page := filepath.Join(t.TempDir(), "page.html")
 	write := func(source []byte) {
 		t.Helper()

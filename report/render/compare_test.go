@@ -7,15 +7,14 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/internal/sample"
 )
 
 func TestCompareRender(t *testing.T) {
-	old := sample.Repeated(1)
-	slower := sample.Repeated(0.9)
+	old := saved("repeated")
+	slower := repeated(0.9)
 	slower.Records = slower.Records[:len(slower.Records)-6]
 	slower.Client.Version = "v0.2.0"
-	extra := sample.Document().Records[6]
+	extra := saved("sample").Records[6]
 	old.Records = append(old.Records, extra)
 	c, err := compare.Documents([]*report.Document{old}, []*report.Document{slower}, compare.Options{})
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/stats"
@@ -24,7 +23,7 @@ const hostile = "=cmd|'/c x'!A0 \x1b]0;owned\x07\x1b[31m \u009b31m \u202ereverse
 
 // hostileDocument has it in every text of a record and its surroundings.
 func hostileDocument() *report.Document {
-	d := sample.Repeated(1)
+	d := saved("repeated")
 	d.Tool, d.Version, d.Label, d.Description, d.Failure, d.Complete = hostile, hostile, hostile, hostile, hostile, false
 	d.Command, d.Warnings = []string{hostile}, []string{hostile}
 	d.Client.Host, d.Client.Device, d.Client.Provider, d.Client.Firmware, d.Client.GID = hostile, hostile, hostile, hostile, hostile
@@ -35,7 +34,7 @@ func hostileDocument() *report.Document {
 		r.Operation, r.Transport, r.Direction, r.Atomic, r.Verified, r.Warnings = "../../"+hostile, hostile, hostile, hostile, hostile, []string{hostile}
 		r.SizeBytes = uint64(i/3 + 1)
 	}
-	d.Noncontig = sample.Noncontig(0.02, 4)
+	d.Noncontig = saved("grid").Noncontig
 	for i := range d.Noncontig.Points {
 		p := &d.Noncontig.Points[i]
 		p.Shape, p.Stride, p.Layout = "../../"+p.Shape+hostile, hostile, p.Layout+hostile

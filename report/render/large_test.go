@@ -8,13 +8,12 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/internal/sample"
 )
 
 // large is a document of so many records: a hundred points each in many runs, with histograms.
 func large(records int) *report.Document {
-	latency := sample.Latency([]float64{1000, 1100, 1200, 1300, 2000})
-	h := sample.Document().Records[6].Histogram
+	latency := report.Latency{Samples: 5, MinNs: 1000, P50Ns: 1200, MaxNs: 2000, MeanNs: 1320}
+	h := saved("sample").Records[6].Histogram
 	d := &report.Document{Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Records: make([]report.Record, records)}
 	for i := range d.Records {
 		r := &d.Records[i]

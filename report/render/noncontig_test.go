@@ -7,12 +7,11 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/plot"
 )
 
 func TestNoncontigPictures(t *testing.T) {
-	d := sample.NoncontigDocument()
+	d := saved("grid")
 	pictures := Pictures([]*report.Document{d})
 	var names []string
 	for _, p := range pictures {
@@ -48,7 +47,7 @@ func TestNoncontigPictures(t *testing.T) {
 }
 
 func TestNoncontigTables(t *testing.T) {
-	d := sample.NoncontigDocument()
+	d := saved("grid")
 	for _, f := range Formats() {
 		if f.Name == "junit" || f.Name == "jsonl" || f.Name == "svg" {
 			continue
@@ -114,7 +113,7 @@ func TestWideTablesComeInParts(t *testing.T) {
 func TestNoncontigNotesWithoutNumbers(t *testing.T) {
 	for _, format := range []string{"table", "markdown", "latex", "html"} {
 		var b bytes.Buffer
-		if err := Documents(&b, format, []*report.Document{sample.NoncontigDocument()}); err != nil {
+		if err := Documents(&b, format, []*report.Document{saved("grid")}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), "cannot tell") || strings.Contains(b.String(), "[1] ") {

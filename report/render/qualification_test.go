@@ -7,23 +7,22 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
 )
 
 func sampleQualification() *qualify.Qualification {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	passed := sample.Repeated(1)
+	passed := saved("repeated")
 	passed.Checks = []report.Check{{Expression: "bw >= 1 Gb/s", Point: "write bandwidth RC 65536 B", Actual: "36.26 Gb/s", Verdict: stats.Verdict{Word: stats.Pass}}}
-	broken := sample.Document()
+	broken := saved("sample")
 	broken.Records, broken.Checks, broken.Complete, broken.Failure = nil, nil, false, "the peer was lost"
 	return &qualify.Qualification{
 		Schema: qualify.Version, Plan: "mine", Version: "v0.1.0", Command: []string{"gobw", "qualify", "mine.yaml", "--peer", "beta"},
 		Started: start, Finished: start.Add(time.Minute), Label: "software device, not a NIC", Outcome: qualify.Broken, ExitCode: 4,
 		Tests: []qualify.Result{
 			{Name: "write-64k", Command: "gobw write -s 64K", Outcome: stats.Pass, Seconds: 3.1, Document: passed, LeftOut: []string{"bw >= 0.9*line"}},
-			{Name: "sweep", Command: "gobw write -a", Outcome: stats.Fail, Seconds: 12, Document: sample.Document()},
+			{Name: "sweep", Command: "gobw write -a", Outcome: stats.Fail, Seconds: 12, Document: saved("sample")},
 			{Name: "read-64k", Command: "gobw read -s 64K", Outcome: qualify.Broken, Seconds: 0.7, Reason: "the peer was lost <connection reset>", Document: broken},
 			{Name: "send-64k", Command: "gobw send -s 64K", Outcome: qualify.Skipped, Reason: "the peer was lost in read-64k"},
 		},

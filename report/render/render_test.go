@@ -19,9 +19,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/plot"
 )
+
+// saved is a result of report/testdata.
+func saved(name string) *report.Document {
+	d, err := report.Load("../testdata/" + name + ".json")
+	if err != nil {
+		panic(err)
+	}
+	if d.Noncontig != nil {
+		d.Noncontig.Analyze()
+	}
+	return d
+}
+
+// repeated is six runs of two tests at a share of their rate.
+func repeated(share float64) *report.Document {
+	d := saved("repeated")
+	for i := range d.Records {
+		d.Records[i].Bandwidth.AverageBitsPerS *= share
+	}
+	return d
+}
 
 var Update = flag.Bool("update", false, "write the golden files again") //nolint:gochecknoglobals // a flag of the test
 
@@ -44,7 +64,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestFormats(t *testing.T) {
-	one, runs := []*report.Document{sample.Document()}, []*report.Document{sample.Repeated(1)}
+	one, runs := []*report.Document{saved("sample")}, []*report.Document{saved("repeated")}
 	for _, f := range Formats() {
 		t.Run(f.Name, func(t *testing.T) {
 			var b bytes.Buffer
@@ -72,7 +92,7 @@ type failing struct{}
 func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
-	d := sample.Document()
+	d := saved("sample")
 	d.Complete, d.Failure = false, "the peer was lost"
 	d.Label = "software device: not a NIC"
 	for _, f := range Formats() {
@@ -92,7 +112,7 @@ func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
 }
 
 func TestTableFits(t *testing.T) {
-	for _, d := range []*report.Document{sample.Document(), sample.Repeated(1)} {
+	for _, d := range []*report.Document{saved("sample"), saved("repeated")} {
 		var b bytes.Buffer
 		if err := Documents(&b, "table", []*report.Document{d}); err != nil {
 			t.Fatal(err)
@@ -107,7 +127,7 @@ func TestTableFits(t *testing.T) {
 
 func TestCSVParses(t *testing.T) {
 	var b bytes.Buffer
-	d := sample.Document()
+	d := saved("sample")
 	if err := documentsCSV(&b, []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +146,7 @@ func TestCSVParses(t *testing.T) {
 
 func TestJSONLinesParse(t *testing.T) {
 	var b bytes.Buffer
-	d := sample.Document()
+	d := saved("sample")
 	if err := documentJSONLines(&b, d); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +167,7 @@ func TestJSONLinesParse(t *testing.T) {
 }
 
 func TestJUnitParses(t *testing.T) {
-	d := sample.Document()
+	d := saved("sample")
 	d.Complete, d.Failure = false, "peer said: \x1b[31mno\x00"
 	var b bytes.Buffer
 	if err := documentsJUnit(&b, []*report.Document{d}); err != nil {
@@ -174,7 +194,7 @@ func TestEscapes(t *testing.T) {
 	if got, want := escapeLaTeX("measure with --priority realtime"), "measure with -{}-priority realtime"; got != want {
 		t.Errorf("LaTeX: %s, want %s", got, want)
 	}
-	d := sample.Document()
+	d := saved("sample")
 	d.Client.CPU = nasty
 	d.Description = "<script>alert(1)</script>"
 	d.Warnings = []string{nasty}
@@ -218,10 +238,10 @@ func TestPictures(t *testing.T) {
 		docs []*report.Document
 		want []string
 	}{
-		{"sample", []*report.Document{sample.Document()}, []string{
+		{"sample", []*report.Document{saved("sample")}, []string{
 			"write-bandwidth", "write-message-rate", "write-bandwidth-over-time", "send-latency", "send-latency-histogram", "send-latency-percentiles",
 		}},
-		{"one size", []*report.Document{sample.Repeated(1)}, nil},
+		{"one size", []*report.Document{saved("repeated")}, nil},
 		{"none", nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -241,7 +261,7 @@ func TestPictures(t *testing.T) {
 
 // TestTableSaysWhatWasAsked has a verified run with accounted CPU time and a long title: all are seen in 80 columns.
 func TestTableSaysWhatWasAsked(t *testing.T) {
-	d := sample.Document()
+	d := saved("sample")
 	r := &d.Records[4] // has CPU figures
 	r.Direction, r.Events, r.Verified = "both", true, "ends"
 	d.Records, d.Checks = d.Records[4:5], nil
@@ -263,7 +283,7 @@ func TestTableSaysWhatWasAsked(t *testing.T) {
 
 // However many rows and runs are disturbed, a table is followed by one line for each kind of note, of both ends together.
 func TestOneLineForEachKindOfNote(t *testing.T) {
-	d := sample.Document()
+	d := saved("sample")
 	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{

@@ -14,11 +14,28 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/internal/openmetrics"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
+
+// saved is a result of report/testdata.
+func saved(name string) *report.Document {
+	d, err := report.Load("../../testdata/" + name + ".json")
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// repeated is six runs of two tests at a share of their rate.
+func repeated(share float64) *report.Document {
+	d := saved("repeated")
+	for i := range d.Records {
+		d.Records[i].Bandwidth.AverageBitsPerS *= share
+	}
+	return d
+}
 
 func parsed(t *testing.T, write func(w io.Writer) error) map[string]*family {
 	t.Helper()
@@ -58,7 +75,7 @@ func TestParserIsStrict(t *testing.T) {
 const hostile = "a\"b\\c\nd\x1b[31m\xff}{,= é"
 
 func TestResults(t *testing.T) {
-	d := sample.Document()
+	d := saved("sample")
 	d.Client.Host, d.Client.Device = hostile, hostile
 	for i := range d.Records {
 		d.Records[i].Pattern, d.Records[i].Threads = hostile, 2
@@ -71,7 +88,7 @@ func TestResults(t *testing.T) {
 		}
 	}
 	two := parsed(t, func(w io.Writer) error {
-		return render.Documents(w, "openmetrics", []*report.Document{d, sample.Document(), sample.Document()})
+		return render.Documents(w, "openmetrics", []*report.Document{d, saved("sample"), saved("sample")})
 	})
 	if n := len(two["gobw_result_complete"].samples); n != 3 {
 		t.Errorf("%d of 3 results", n)
@@ -122,13 +139,13 @@ func TestUnits(t *testing.T) {
 
 func TestOtherResults(t *testing.T) {
 	grid := parsed(t, func(w io.Writer) error {
-		return render.Documents(w, "openmetrics", []*report.Document{sample.NoncontigDocument()})
+		return render.Documents(w, "openmetrics", []*report.Document{saved("grid")})
 	})
 	if grid["gobw_noncontig_goodput_bytes_per_second"] == nil {
 		t.Errorf("a grid has %v", names(grid))
 	}
 	q := &qualify.Qualification{Plan: hostile, Outcome: stats.Fail, Tests: []qualify.Result{
-		{Name: "a", Outcome: stats.Pass, Document: sample.Document()}, {Name: hostile, Outcome: stats.Fail},
+		{Name: "a", Outcome: stats.Pass, Document: saved("sample")}, {Name: hostile, Outcome: stats.Fail},
 	}}
 	f := parsed(t, func(w io.Writer) error { return render.Qualification(w, "openmetrics", q) })
 	if f["gobw_qualification_passed"] == nil || len(f["gobw_qualification_test_passed"].samples) != 2 || f["gobw_bandwidth_bytes_per_second"] == nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/internal/sample"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -85,9 +84,9 @@ func sequence(t *testing.T) *trend.Trend {
 	t.Helper()
 	var docs []*report.Document
 	for i := range 24 {
-		d := sample.Repeated(1)
+		d := saved("repeated")
 		if i >= 12 {
-			d = sample.Repeated(1.3)
+			d = repeated(1.3)
 		}
 		d.Started = time.Unix(1_700_000_000+int64(i)*86_400, 0)
 		d.Client.Device = hostile
@@ -114,7 +113,7 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 		return d
 	}
 	of := func(keep func(r *report.Record) bool) func(w io.Writer) error {
-		d := named(sample.Document())
+		d := named(saved("sample"))
 		var kept []report.Record
 		for _, r := range d.Records {
 			if keep(&r) {
@@ -127,20 +126,20 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 		d.Records = kept
 		return func(w io.Writer) error { return render.Documents(w, "openmetrics", []*report.Document{d}) }
 	}
-	endless := named(sample.Document())
+	endless := named(saved("sample"))
 	for i := range endless.Records {
 		endless.Records[i].Bandwidth.AverageBitsPerS, endless.Records[i].MessagesPerS = math.Inf(1), math.NaN()
 	}
 	q := &qualify.Qualification{Plan: hostile, Outcome: stats.Fail, ExitCode: 1, Tests: []qualify.Result{
-		{Name: "a", Outcome: stats.Pass, Document: named(sample.Document())}, {Name: hostile, Outcome: stats.Fail}, {Name: "grid", Outcome: stats.Pass, Document: named(sample.NoncontigDocument())},
+		{Name: "a", Outcome: stats.Pass, Document: named(saved("sample"))}, {Name: hostile, Outcome: stats.Fail}, {Name: "grid", Outcome: stats.Pass, Document: named(saved("grid"))},
 	}}
-	c, err := compare.Documents([]*report.Document{sample.Repeated(1)}, []*report.Document{sample.Repeated(1.1)}, compare.Options{})
+	c, err := compare.Documents([]*report.Document{saved("repeated")}, []*report.Document{repeated(1.1)}, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Points[0].Group = hostile
 	nights := sequence(t)
-	many := sample.Document() // hosts with the same names, which are no hosts' names
+	many := saved("sample") // hosts with the same names, which are no hosts' names
 	for i := range many.Records {
 		r := &many.Records[i]
 		r.Pattern, r.Rail, r.Node, r.Side = "pairs", hostile, hostile, "sending"
@@ -154,11 +153,11 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 		"sweep":      of(func(*report.Record) bool { return true }),
 		"not finite": func(w io.Writer) error { return render.Documents(w, "openmetrics", []*report.Document{endless}) },
 		"several": func(w io.Writer) error {
-			return render.Documents(w, "openmetrics", []*report.Document{endless, sample.Document(), sample.Document()})
+			return render.Documents(w, "openmetrics", []*report.Document{endless, saved("sample"), saved("sample")})
 		},
 		"nothing": func(w io.Writer) error { return render.Documents(w, "openmetrics", nil) },
 		"noncontig": func(w io.Writer) error {
-			return render.Documents(w, "openmetrics", []*report.Document{named(sample.NoncontigDocument())})
+			return render.Documents(w, "openmetrics", []*report.Document{named(saved("grid"))})
 		},
 		"qualification": func(w io.Writer) error { return render.Qualification(w, "openmetrics", q) },
 		"comparison":    func(w io.Writer) error { return render.Comparison(w, "openmetrics", c) },

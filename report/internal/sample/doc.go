@@ -1,2 +1,0 @@
-// Package sample has documents for tests.
-package sample
