@@ -66,7 +66,7 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := documentsHTML(&b, docs); err != nil {
+	if err := Documents(&b, "html", docs); err != nil {
 		t.Fatal(err)
 	}
 	for _, remote := range []string{`src="http`, `href="http`, "url(", "@import"} {

@@ -13,36 +13,35 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// comparisonGrids are the tables of a comparison: one for each set-up and figure.
-func comparisonGrids(c *compare.Comparison) []grid {
-	var out []grid
-	covered := map[int][]float64{}
+// comparisonTables are the tables of a comparison: one for each set-up and figure.
+func comparisonTables(c *compare.Comparison) []table {
+	var out []*table
+	var t *table
+	covered := map[*table][]float64{}
 	for _, p := range c.Points {
 		title, changed := fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit), "change"
 		if p.Pairs {
 			changed = "in pairs" // the middle of the pairs' ratios, which the medians do not give
 		}
-		i := titled(&out, title, "point", "old", "new", changed, "interval", "p", "runs", "verdict")
+		out, t = titled(out, title, "point", "old", "new", changed, "interval", "p", "runs", "verdict")
 		between := "-"
 		if in := p.Interval; in != nil {
 			between = percent(in.Low) + "…" + percent(in.High)
-			covered[i] = append(covered[i], in.Confidence)
+			covered[t] = append(covered[t], in.Confidence)
 		}
-		out[i].rows = append(out[i].rows, []string{
+		t.Rows = append(t.Rows, []string{
 			p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P),
 			fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String(),
 		})
 	}
-	for i := range out {
-		if len(covered[i]) > 0 {
-			low, high := stats.Percent(slices.Min(covered[i])), stats.Percent(slices.Max(covered[i]))
-			out[i].header[4] = low + " interval"
-			if low != high {
-				out[i].header[4] = strings.TrimSuffix(low, " %") + "…" + high + " interval"
-			}
+	for t, all := range covered {
+		low, high := stats.Percent(slices.Min(all)), stats.Percent(slices.Max(all))
+		t.Header[4] = low + " interval"
+		if low != high {
+			t.Header[4] = strings.TrimSuffix(low, " %") + "…" + high + " interval"
 		}
 	}
-	return out
+	return plain.Each(out, func(t *table) table { return *t })
 }
 
 func middle(s stats.Summary) string {
@@ -120,14 +119,8 @@ func ComparisonFormats() []string {
 
 // Comparison writes a comparison in one of its formats.
 func Comparison(w io.Writer, format string, c *compare.Comparison) error {
-	switch format {
-	case "json":
-		return writeJSON(w, c)
-	case "openmetrics":
-		return openmetrics.Write(w, comparisonMetrics(c)...)
-	case "table", "markdown", "latex":
-		return sheet{labels: c.Labels, grids: comparisonGrids(c), closing: comparisonClosing(c)}.write(w, format)
-	}
-	_, err := FormatNamed(ComparisonFormats(), format)
-	return err
+	return result{
+		sheet: sheet{labels: c.Labels, tables: comparisonTables(c), closing: comparisonClosing(c)}, json: c,
+		families: func() []*openmetrics.Family { return comparisonMetrics(c) },
+	}.write(w, format)
 }

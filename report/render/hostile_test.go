@@ -171,7 +171,7 @@ func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
 		}
 		before := testrun.ProcessTime()
 		var b bytes.Buffer
-		_ = documentsHTML(&b, docs) // an error is as good
+		_ = Documents(&b, "html", docs) // an error is as good
 		if took := testrun.ProcessTime() - before; took > 5*time.Second || b.Len() > 4<<20 {
 			t.Errorf("%s: %v, %d bytes", at, took, b.Len())
 		}
@@ -199,7 +199,7 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 		}
 	}
 	margin = 11773998
-	if row := outcomes(q).rows[0]; row[5] != ">10×" {
+	if row := outcomes(q).Rows[0]; row[5] != ">10×" {
 		t.Errorf("a margin of a million percent reads %q", row)
 	}
 }

@@ -7,84 +7,124 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/junit"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
-type junitSuites struct {
-	XMLName  xml.Name      `xml:"testsuites"`
-	Name     string        `xml:"name,attr"`
-	Tests    int           `xml:"tests,attr"`
-	Failures int           `xml:"failures,attr"`
-	Errors   int           `xml:"errors,attr"`
-	Skipped  int           `xml:"skipped,attr"`
-	Suites   []junit.Suite `xml:"testsuite"`
+// suites is JUnit's file.
+type suites struct {
+	XMLName xml.Name `xml:"testsuites"`
+	Name    string   `xml:"name,attr"`
+	counts
+	Suites []suite `xml:"testsuite"`
 }
 
-// documentsJUnit writes a test suite for each document: a test case for each expectation, or for each record where nothing was
-// expected. A run that did not complete is an error of the suite.
-func documentsJUnit(w io.Writer, docs []*report.Document) error {
-	all := junitSuites{Name: "gobw"}
-	for _, d := range docs {
-		all.add(junitOf(d))
+type counts struct {
+	Tests    int `xml:"tests,attr"`
+	Failures int `xml:"failures,attr"`
+	Errors   int `xml:"errors,attr"`
+	Skipped  int `xml:"skipped,attr"`
+}
+
+type suite struct {
+	XMLName xml.Name `xml:"testsuite"`
+	Name    string   `xml:"name,attr"`
+	counts
+	Time       string     `xml:"time,attr"`
+	Timestamp  string     `xml:"timestamp,attr,omitempty"`
+	Hostname   string     `xml:"hostname,attr,omitempty"`
+	Properties []property `xml:"properties>property,omitempty"`
+	Cases      []testCase `xml:"testcase"`
+	SystemOut  string     `xml:"system-out,omitempty"`
+}
+
+type property struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+// testCase passed unless it has a reason.
+type testCase struct {
+	Name      string  `xml:"name,attr"`
+	Classname string  `xml:"classname,attr"`
+	Time      string  `xml:"time,attr"`
+	Failure   *reason `xml:"failure,omitempty"`
+	Error     *reason `xml:"error,omitempty"`
+	Skipped   *reason `xml:"skipped,omitempty"`
+	SystemOut string  `xml:"system-out,omitempty"`
+}
+
+// reason is why a test did not pass.
+type reason struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+	Text    string `xml:",chardata"`
+}
+
+// because is a reason of one text.
+func because(kind, text string) *reason {
+	return &reason{Message: plain.XML(text), Type: kind, Text: plain.XML(text)}
+}
+
+// writeJUnit counts the cases and writes the file.
+func writeJUnit(w io.Writer, name string, all []suite) error {
+	out := suites{Name: plain.XML(name), Suites: all}
+	for i := range all {
+		s := &all[i]
+		s.Tests = len(s.Cases)
+		for _, c := range s.Cases {
+			switch {
+			case c.Error != nil:
+				s.Errors++
+			case c.Failure != nil:
+				s.Failures++
+			case c.Skipped != nil:
+				s.counts.Skipped++
+			}
+		}
+		out.Tests, out.Failures, out.Errors, out.Skipped = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors, out.Skipped+s.Skipped
 	}
-	return junit.Write(w, &all)
+	b, err := xml.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return fmt.Errorf("junit: %w", err)
+	}
+	return write(w, xml.Header+string(b)+"\n")
 }
 
-func (all *junitSuites) add(s junit.Suite) {
-	s.Count()
-	all.Tests += s.Tests
-	all.Failures += s.Failures
-	all.Errors += s.Errors
-	all.Skipped += s.Skipped
-	all.Suites = append(all.Suites, s)
-}
-
-func junitOf(d *report.Document) junit.Suite {
-	s := junit.Suite{Name: plain.XML(d.Name()), Hostname: plain.XML(d.Client.Host), Time: seconds(d.Finished.Sub(d.Started).Seconds())}
+// suiteOf is a document: a test case for each expectation, or for each record where nothing was expected. A run that did not
+// complete is an error of the suite.
+func suiteOf(d *report.Document) suite {
+	s := suite{Name: plain.XML(d.Name()), Hostname: plain.XML(d.Client.Host), Time: seconds(d.Finished.Sub(d.Started).Seconds())}
 	if !d.Started.IsZero() {
 		s.Timestamp = d.Started.UTC().Format("2006-01-02T15:04:05")
 	}
-	add := func(name, value string) {
-		if value != "" {
-			s.Properties = append(s.Properties, junit.Property{Name: plain.XML(name), Value: plain.XML(value)})
+	for _, p := range []property{{"command", strings.Join(d.Command, " ")}, {"version", d.Version}, {"device", d.Device()}, {"label", d.Label}} {
+		if p.Value != "" {
+			s.Properties = append(s.Properties, property{p.Name, plain.XML(p.Value)})
 		}
 	}
-	add("command", strings.Join(d.Command, " "))
-	add("version", d.Version)
-	add("device", d.Device())
-	add("label", d.Label)
-	class := d.Tool
-	class += plain.When(d.Description != "", ".%s", d.Description)
-	class = plain.XML(class)
+	class := plain.XML(d.Tool + plain.When(d.Description != "", ".%s", d.Description))
 	if len(d.Checks) == 0 {
 		for i := range d.Records {
 			r := &d.Records[i]
-			c := junit.Case{Name: fmt.Sprintf("%s run %d", r.Plan, r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
+			c := testCase{Name: plain.XML(fmt.Sprintf("%s run %d", r.Plan, r.Run)), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
 			s.Cases = append(s.Cases, c)
 		}
 	}
 	for _, check := range d.Checks {
-		c := junit.Case{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0), SystemOut: plain.XML("actual: " + check.Actual)}
-		if check.Word != stats.Pass {
-			text := check.Expression + ": actual " + check.Actual
-			text += plain.When(check.Reason != "", ": %s", check.Why())
-			c.Failure = &junit.Reason{Message: plain.XML(text), Type: "expectation", Text: plain.XML(text)}
-			c.SystemOut = ""
+		c := testCase{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0)}
+		if check.Word == stats.Pass {
+			c.SystemOut = plain.XML("actual: " + check.Actual)
+		} else {
+			c.Failure = because("expectation", check.Expression+": actual "+check.Actual+plain.When(check.Reason != "", ": %s", check.Why()))
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	if !d.Complete {
-		reason := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
-		s.Cases = append(s.Cases, junit.Case{
-			Name: "run", Classname: class, Time: s.Time,
-			Error: &junit.Reason{Message: plain.XML(reason), Type: "incomplete", Text: plain.XML(reason)},
-		})
+		why := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
+		s.Cases = append(s.Cases, testCase{Name: "run", Classname: class, Time: s.Time, Error: because("incomplete", why)})
 	}
-	if len(d.Warnings) > 0 {
-		s.SystemOut = plain.XML(strings.Join(d.Warnings, "\n"))
-	}
+	s.SystemOut = plain.XML(strings.Join(d.Warnings, "\n"))
 	return s
 }
 

@@ -77,7 +77,7 @@ func TestManySizes(t *testing.T) {
 		}
 		before := testrun.ProcessTime()
 		var out counter
-		if err := documentsHTML(&out, []*report.Document{d}); err != nil {
+		if err := Documents(&out, "html", []*report.Document{d}); err != nil {
 			t.Fatal(err)
 		}
 		took := testrun.ProcessTime() - before

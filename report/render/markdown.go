@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-func writeMarkdown(out *strings.Builder, g grid) {
-	if g.title != "" {
-		fmt.Fprintf(out, "### %s\n\n", escapeMarkdown(g.title))
+func (t table) markdown(out *strings.Builder) {
+	if t.Title != "" {
+		fmt.Fprintf(out, "### %s\n\n", escapeMarkdown(t.Title))
 	}
 	line := func(cells []string) {
 		for _, c := range cells {
@@ -15,41 +15,27 @@ func writeMarkdown(out *strings.Builder, g grid) {
 		}
 		out.WriteString("|\n")
 	}
-	line(g.header)
-	out.WriteString(alignment(g, "| --- ", "| ---: ") + "|\n")
-	for _, r := range g.rows {
+	line(t.Header)
+	out.WriteString(t.alignment("| --- ", "| ---: ") + "|\n")
+	for _, r := range t.Rows {
 		line(r)
 	}
 	out.WriteString("\n")
-	for i, n := range g.notes {
-		fmt.Fprintf(out, "%s%s  \n", g.number(i), escapeMarkdown(n))
+	for _, n := range t.Notes {
+		fmt.Fprintf(out, "%s  \n", escapeMarkdown(n))
 	}
-	if len(g.notes) > 0 {
+	if len(t.Notes) > 0 {
 		out.WriteString("\n")
 	}
 }
 
-// alignment marks the columns of a table: texts to the left, figures to the right.
-func alignment(g grid, left, right string) string {
-	out := &strings.Builder{}
-	for i := range g.header {
-		if rightAligned(g, i) {
-			out.WriteString(right)
-		} else {
-			out.WriteString(left)
-		}
+// alignment marks the columns: texts to the left, figures to the right.
+func (t table) alignment(left, right string) string {
+	out := ""
+	for _, figures := range t.Figures() {
+		out += map[bool]string{false: left, true: right}[figures]
 	}
-	return out.String()
-}
-
-// rightAligned tells whether a column holds figures.
-func rightAligned(g grid, i int) bool {
-	for _, r := range g.rows {
-		if !isFigure(r[i]) {
-			return false
-		}
-	}
-	return true
+	return out
 }
 
 // escapeMarkdown keeps text text: pipes, emphasis, code, links and HTML lose their meaning, line ends become spaces.

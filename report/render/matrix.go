@@ -19,43 +19,43 @@ type hostMatrix struct{ *matrix.Matrix }
 // mostBad bounds the verdicts and notes that people are shown; files have all.
 const mostBad = 40
 
-// grids are the verdict first, then what is bad, the gravest first, then what was and was not seen, then what to do.
-func (m hostMatrix) grids(d *report.Document) []grid {
-	head := grid{title: m.Line(), header: []string{"what was tested"}, prose: true, rows: [][]string{{m.Tested()}}}
+// tables are the verdict first, then what is bad, the gravest first, then what was and was not seen, then what to do.
+func (m hostMatrix) tables(d *report.Document) []table {
+	head := table{Title: m.Line(), Header: []string{"what was tested"}, prose: true, Rows: [][]string{{m.Tested()}}}
 	if len(m.Rounds) > 0 {
-		head.rows = append(head.rows, []string{fmt.Sprintf("It took %.1f s.", d.Finished.Sub(d.Started).Seconds())})
+		head.Rows = append(head.Rows, []string{fmt.Sprintf("It took %.1f s.", d.Finished.Sub(d.Started).Seconds())})
 	}
-	out := []grid{head}
+	out := []table{head}
 	bad := slices.DeleteFunc(slices.Clone(d.Checks), func(c report.Check) bool { return c.Word == stats.Pass })
 	if len(bad) > 0 {
 		g := checkGrid(bad[:min(len(bad), mostBad)])
-		g.title = "What is not good (shares of what is expected; re-tests with partners known to be good)"
+		g.Title = "What is not good (shares of what is expected; re-tests with partners known to be good)"
 		if pass := len(d.Checks) - len(bad); pass > 0 || len(bad) > mostBad {
-			g.title += fmt.Sprintf("; %d others pass", pass) + plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
+			g.Title += fmt.Sprintf("; %d others pass", pass) + plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		}
 		out = append(out, g)
 	}
-	for _, g := range []grid{m.notes(), m.incastGrid(), m.spreads()} {
-		if len(g.rows) > 0 {
+	for _, g := range []table{m.notes(), m.incastGrid(), m.spreads()} {
+		if len(g.Rows) > 0 {
 			out = append(out, g)
 		}
 	}
 	if advice := m.Advice(d.Started.UTC().Format("2006-01-02")); len(advice) > 0 {
-		g := grid{title: "What to do next", header: []string{"what to do"}, prose: true}
+		g := table{Title: "What to do next", Header: []string{"what to do"}, prose: true}
 		for _, line := range advice {
-			g.rows = append(g.rows, []string{line})
+			g.Rows = append(g.Rows, []string{line})
 		}
 		out = append(out, g)
 	}
 	return out
 }
 
-func (m hostMatrix) notes() grid {
-	g := grid{title: "Noted", header: []string{"host", reasonHeader}, keys: 1}
+func (m hostMatrix) notes() table {
+	g := table{Title: "Noted", Header: []string{"host", "note"}, prose: true}
 	for _, h := range m.Hosts {
 		for _, n := range h.Notes {
-			if len(g.rows) < mostBad {
-				g.rows = append(g.rows, []string{h.Called(), n})
+			if len(g.Rows) < mostBad {
+				g.Rows = append(g.Rows, []string{h.Called(), n})
 			}
 		}
 	}
@@ -70,27 +70,27 @@ func (m hostMatrix) value(v float64) string {
 	return plain.Number(v / 1e9)
 }
 
-func (m hostMatrix) incastGrid() grid {
-	g := grid{title: "Incast (Gb/s)", header: []string{"senders", "receivers", "receiver gets", "of one sender", "least sender", "failed flows"}, keys: 1}
+func (m hostMatrix) incastGrid() table {
+	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "receivers", "receiver gets", "of one sender", "least sender", "failed flows"}, keys: 1}
 	all := m.Incast()
 	for _, i := range all {
-		g.rows = append(g.rows, []string{
+		g.Rows = append(g.Rows, []string{
 			strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), matrix.Percent(i.Receiver / max(all[0].Receiver, 1)), m.value(i.Least), strconv.Itoa(i.Failed),
 		})
 	}
 	if k := matrix.Knee(all); k > 0 {
-		g.notes = append(g.notes, fmt.Sprintf("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k))
+		g.Notes = append(g.Notes, fmt.Sprintf("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k))
 	}
 	return g
 }
 
-func (m hostMatrix) spreads() grid {
-	g := grid{title: "Bandwidth of a flow (Gb/s)", header: []string{"path", "rail", "cells", "least", "1 %", "median", "99 %", "most"}, keys: 2}
+func (m hostMatrix) spreads() table {
+	g := table{Title: "Bandwidth of a flow (Gb/s)", Header: []string{"path", "rail", "cells", "least", "1 %", "median", "99 %", "most"}, keys: 2}
 	if m.Latency {
-		g.title = "Median latency of a pair (us)"
+		g.Title = "Median latency of a pair (us)"
 	}
 	for _, s := range m.Spreads() {
-		g.rows = append(g.rows, []string{s.Path, m.Rail(s.Rail), strconv.Itoa(s.N), m.value(s.Least), m.value(s.P1), m.value(s.Median), m.value(s.P99), m.value(s.Most)})
+		g.Rows = append(g.Rows, []string{s.Path, m.Rail(s.Rail), strconv.Itoa(s.N), m.value(s.Least), m.value(s.P1), m.value(s.Median), m.value(s.P99), m.value(s.Most)})
 	}
 	return g
 }

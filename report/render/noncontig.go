@@ -23,7 +23,7 @@ type noncontigTable struct {
 	cells         []noncontig.Cell
 }
 
-func (n experiment) tables() []noncontigTable {
+func (n experiment) parts() []noncontigTable {
 	var out []noncontigTable
 	for _, c := range n.Cells {
 		k := c.Key
@@ -64,27 +64,27 @@ func (n experiment) circumstances() string {
 	return s
 }
 
-// grids are the tables of the experiment: for each message size the goodput of all strategies and the verdict, then
+// tables are the tables of the experiment: for each message size the goodput of all strategies and the verdict, then
 // latency and CPU time of the two that the question is about.
-func (n experiment) grids() []grid {
-	var out []grid
-	tables := n.tables()
-	for _, t := range tables {
+func (n experiment) tables() []table {
+	var out []table
+	parts := n.parts()
+	for _, t := range parts {
 		out = append(out, n.goodputGrid(t))
 	}
-	for _, t := range tables {
-		if g := n.costGrid(t); len(g.rows) > 0 {
+	for _, t := range parts {
+		if g := n.costGrid(t); len(g.Rows) > 0 {
 			out = append(out, g)
 		}
 	}
 	if len(n.Summary) > 0 {
-		g := grid{title: "in words", header: []string{"series", "outcome"}, prose: true}
+		g := table{Title: "in words", Header: []string{"series", "outcome"}, prose: true}
 		for _, s := range n.Summary {
 			where, what, found := strings.Cut(s, ": ")
 			if !found {
 				where, what = "", s
 			}
-			g.rows = append(g.rows, []string{where, what})
+			g.Rows = append(g.Rows, []string{where, what})
 		}
 		out = append(out, g)
 	}
@@ -133,19 +133,19 @@ func (t noncontigTable) strides() int {
 	return len(seen)
 }
 
-func (n experiment) goodputGrid(t noncontigTable) grid {
+func (n experiment) goodputGrid(t noncontigTable) table {
 	k := t.Key
 	if t.strides() == 1 {
 		k.Stride = t.cells[0].Stride
 	}
-	g := grid{title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s", header: t.placeHeader()}
-	g.keys = len(g.header)
+	g := table{Title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s", Header: t.placeHeader()}
+	g.keys = len(g.Header)
 	strategies := slices.DeleteFunc(t.strategies(), func(s string) bool { return s == noncontig.Control })
 	device, cpu := noncontig.Sides(t.Shape)
-	g.header = append(append(g.header, strategies...), "ratio")
+	g.Header = append(append(g.Header, strategies...), "ratio")
 	controlled := slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return c.Control != nil })
 	if controlled {
-		g.header = append(g.header, noncontig.Control)
+		g.Header = append(g.Header, noncontig.Control)
 	}
 	marks := map[string]bool{}
 	for i := range t.cells {
@@ -176,9 +176,9 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 		} else if controlled {
 			row = append(row, "-")
 		}
-		g.rows = append(g.rows, row)
+		g.Rows = append(g.Rows, row)
 	}
-	g.notes = append(g.notes, fmt.Sprintf("ratio: %s to %s, the median of the ratios of runs back to back", device, cpu))
+	g.Notes = append(g.Notes, fmt.Sprintf("ratio: %s to %s, the median of the ratios of runs back to back", device, cpu))
 	for _, m := range []struct{ mark, words string }{
 		{winnerMark, "faster than each of the others"},
 		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
@@ -187,11 +187,11 @@ func (n experiment) goodputGrid(t noncontigTable) grid {
 		{bestMark, "of the best part of each run: the rest was disturbed"},
 	} {
 		if marks[m.mark] {
-			g.notes = append(g.notes, m.mark+": "+m.words)
+			g.Notes = append(g.Notes, m.mark+": "+m.words)
 		}
 	}
 	if slices.Contains(strategies, "pack-pipelined") {
-		g.notes = append(g.notes, "pack-pipelined packs and sends segments of "+plain.Bytes(float64(n.Setup.Segment())))
+		g.Notes = append(g.Notes, "pack-pipelined packs and sends segments of "+plain.Bytes(float64(n.Setup.Segment())))
 	}
 	return g
 }
@@ -237,18 +237,18 @@ func known(v *float64, scale float64) string {
 }
 
 // costGrid sets latency, CPU time and requests of the device's way and of the CPU's side by side.
-func (n experiment) costGrid(t noncontigTable) grid {
+func (n experiment) costGrid(t noncontigTable) table {
 	device, cpu := noncontig.Sides(t.Shape)
 	k := t.Key
 	if t.strides() == 1 {
 		k.Stride = t.cells[0].Stride
 	}
-	g := grid{
-		title: fmt.Sprintf("%s; %s: what a message costs, %s / %s", n.title(k), n.circumstances(), device, cpu),
+	g := table{
+		Title: fmt.Sprintf("%s; %s: what a message costs, %s / %s", n.title(k), n.circumstances(), device, cpu),
 	}
-	g.header = t.placeHeader()
-	g.keys = len(g.header)
-	g.header = append(g.header, "p50 us", "p99 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
+	g.Header = t.placeHeader()
+	g.keys = len(g.Header)
+	g.Header = append(g.Header, "p50 us", "p99 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
 	for i := range t.cells {
 		c := &t.cells[i]
 		a, b := c.Find(device), c.Find(cpu)
@@ -268,11 +268,11 @@ func (n experiment) costGrid(t noncontigTable) grid {
 			pair(func(f *noncontig.Figure) string { return known(&f.PeerCPUNsPerByte, 1024) }),
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.WRs) }),
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.SGEs) }))
-		g.rows = append(g.rows, row)
+		g.Rows = append(g.Rows, row)
 	}
 	g.dropEmpty(g.keys) // a one-sided peer counts nothing, an unreliable transport tells no latency
 	if n.Setup.ListBytes != "" && t.Shape != "both" {
-		g.notes = append(g.notes, "long lists are split every so many bytes: "+n.Setup.ListBytes)
+		g.Notes = append(g.Notes, "long lists are split every so many bytes: "+n.Setup.ListBytes)
 	}
 	return g
 }
@@ -294,7 +294,7 @@ func (n experiment) subtitle(d *report.Document) string {
 // pictures are a heat map per shape and message size, and a line chart per series.
 func (n experiment) pictures(d *report.Document) []Picture {
 	var out []Picture
-	for _, t := range n.tables() {
+	for _, t := range n.parts() {
 		if f := n.heatMap(d, t); f != nil {
 			out = append(out, Picture{Name: "noncontig-" + slug(t.Key) + "-speedup", Figure: f})
 		}

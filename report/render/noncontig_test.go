@@ -71,40 +71,37 @@ func TestNoncontigTables(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	g := experiment{d.Noncontig}.grids()
-	if got, want := g[0].title, "gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s"; got != want {
+	g := experiment{d.Noncontig}.tables()
+	if got, want := g[0].Title, "gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s"; got != want {
 		t.Errorf("got title %q, want %q", got, want)
 	}
-	if got, want := len(g[0].rows), 14; got != want {
+	if got, want := len(g[0].Rows), 14; got != want {
 		t.Errorf("got %d rows, want %d", got, want)
 	}
-	for _, r := range g[0].rows {
-		if len(r) != len(g[0].header) {
-			t.Errorf("got %d cells under %d headings: %v", len(r), len(g[0].header), r)
+	for _, r := range g[0].Rows {
+		if len(r) != len(g[0].Header) {
+			t.Errorf("got %d cells under %d headings: %v", len(r), len(g[0].Header), r)
 		}
 	}
 }
 
 // TestWideTablesComeInParts: every column is there once, behind the columns that tell rows apart.
 func TestWideTablesComeInParts(t *testing.T) {
-	g := grid{header: []string{"key", "first figure", "second figure", "third figure"}, keys: 1}
-	g.rows = [][]string{{"1", "10", "20", "30"}, {"2", "11", "21", "31"}}
-	var got [][]string
-	for _, p := range g.parts(32) {
-		got = append(got, p.header)
-		for i, r := range p.rows {
-			if r[0] != g.rows[i][0] || len(r) != len(p.header) {
-				t.Errorf("got row %v under %v", r, p.header)
+	g := table{Header: []string{"key", "first figure", "second figure", "third figure"}, keys: 1}
+	g.Rows = [][]string{{"1", "10", "20", "30"}, {"2", "11", "21", "31"}}
+	for most, want := range map[int]string{
+		80: "key  first figure  second figure  third figure", 32: "key first figure second figure|key  third figure", 10: "key first figure|key second figure|key third figure",
+	} {
+		var heads []string
+		for part := range strings.SplitSeq(g.fitted(most), "\n\n") {
+			lines := strings.Split(strings.TrimSpace(part), "\n")
+			heads = append(heads, lines[0])
+			if len(lines) != 4 || !strings.HasPrefix(lines[2], "  1 ") && !strings.HasPrefix(lines[2], "1 ") {
+				t.Errorf("within %d columns:\n%s", most, part)
 			}
 		}
-	}
-	want := [][]string{{"key", "first figure", "second figure"}, {"key", "third figure"}}
-	if !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	for _, most := range []int{80, 10} {
-		if n := len(g.parts(most)); most == 80 && n != 1 || most == 10 && n != 3 {
-			t.Errorf("got %d parts within %d columns", n, most)
+		if got := strings.Join(heads, "|"); got != want {
+			t.Errorf("within %d columns: %q, want %q", most, got, want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -51,11 +50,11 @@ func newMetrics() *metrics {
 	return m
 }
 
-// documentsOpenMetrics writes gauges in base units, for a scrape or for node_exporter's textfile collector.
-func documentsOpenMetrics(w io.Writer, docs []*report.Document) error {
+// families are gauges in base units, for a scrape or for node_exporter's textfile collector.
+func families(docs []*report.Document) []*openmetrics.Family {
 	m := newMetrics()
 	m.addAll(docs)
-	return openmetrics.Write(w, m.families...)
+	return m.families
 }
 
 // addAll adds documents; several are told apart by the label result.
@@ -181,8 +180,8 @@ func (m *metrics) addGrid(d *report.Document, ends []openmetrics.Label) {
 	}
 }
 
-// qualificationOpenMetrics writes the verdicts of a qualification and the figures of its tests.
-func qualificationOpenMetrics(w io.Writer, q *qualify.Qualification) error {
+// qualificationFamilies are the verdicts of a qualification and the figures of its tests.
+func qualificationFamilies(q *qualify.Qualification) []*openmetrics.Family {
 	passed := &openmetrics.Family{Name: "gobw_qualification_passed", Help: "1 if every test passed."}
 	status := &openmetrics.Family{Name: "gobw_qualification_exit_status", Help: "Exit status of the qualification."}
 	test := &openmetrics.Family{Name: "gobw_qualification_test_passed", Help: "1 if the test passed; the outcome says how it ended."}
@@ -191,9 +190,7 @@ func qualificationOpenMetrics(w io.Writer, q *qualify.Qualification) error {
 	for _, t := range q.Tests {
 		test.Add(openmetrics.Flag(t.Outcome == stats.Pass), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
 	}
-	m := newMetrics()
-	m.addAll(q.Documents())
-	return openmetrics.Write(w, append([]*openmetrics.Family{passed, status, test}, m.families...)...)
+	return append([]*openmetrics.Family{passed, status, test}, families(q.Documents())...)
 }
 
 // comparisonMetrics are the changes of a comparison with their intervals and verdicts.

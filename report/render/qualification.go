@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/junit"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
@@ -16,8 +16,8 @@ import (
 
 // outcomes is a row for each expectation of each test, with the figure and how far it is from its limit. An expectation that all
 // points of a test meet has one row, of the point that is nearest to the limit.
-func outcomes(q *qualify.Qualification) grid {
-	g := grid{header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
+func outcomes(q *qualify.Qualification) table {
+	g := table{Header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
 	for i := range q.Tests {
 		t := &q.Tests[i]
 		took := "-"
@@ -33,17 +33,17 @@ func outcomes(q *qualify.Qualification) grid {
 			if j > 0 {
 				row[0], row[1] = "", ""
 			}
-			g.rows = append(g.rows, row)
+			g.Rows = append(g.Rows, row)
 		}
 		if len(checks) == 0 {
-			g.rows = append(g.rows, []string{t.Name, took, shown(t.Outcome), "-", "-", "-"})
+			g.Rows = append(g.Rows, []string{t.Name, took, shown(t.Outcome), "-", "-", "-"})
 		}
 		if t.Disturbed() {
-			g.notes = append(g.notes, t.Name)
+			g.Notes = append(g.Notes, t.Name)
 		}
 	}
-	if len(g.notes) > 0 {
-		g.notes = []string{"busy machine (other programs used the CPUs of most runs): " + strings.Join(g.notes, ", ")}
+	if len(g.Notes) > 0 {
+		g.Notes = []string{"busy machine (other programs used the CPUs of most runs): " + strings.Join(g.Notes, ", ")}
 	}
 	return g
 }
@@ -117,29 +117,6 @@ func marginInWords(share float64) string {
 	return percent(share)
 }
 
-// qualificationSheet is a qualification as people are shown it.
-func qualificationSheet(q *qualify.Qualification) sheet {
-	s := sheet{grids: []grid{outcomes(q)}, closing: reasons(q)}
-	if q.Label != "" {
-		s.labels = []string{q.Label}
-	}
-	return s
-}
-
-// qualificationTable writes the verdicts for a terminal: the figures first, the verdict last.
-func qualificationTable(w io.Writer, q *qualify.Qualification) error {
-	s := qualificationSheet(q)
-	s.closing = append(s.closing, q.Summary())
-	return s.write(w, "table")
-}
-
-// qualificationMarkdown opens with the verdict: a step summary shows its first lines.
-func qualificationMarkdown(w io.Writer, q *qualify.Qualification) error {
-	s := qualificationSheet(q)
-	s.title = q.Summary()
-	return s.write(w, "markdown")
-}
-
 // QualificationFormats are the formats of a qualification.
 func QualificationFormats() []string {
 	return []string{"table", "json", "junit", "html", "markdown", "openmetrics"}
@@ -147,21 +124,21 @@ func QualificationFormats() []string {
 
 // Qualification writes a qualification in one of its formats.
 func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
-	switch format {
-	case "json":
-		whole := *q
-		whole.Schema = qualify.Version
-		return writeJSON(w, &whole)
-	case "junit":
-		return qualificationJUnit(w, q)
-	case "html":
-		return qualificationHTML(w, q)
-	case "markdown":
-		return qualificationMarkdown(w, q)
-	case "openmetrics":
-		return qualificationOpenMetrics(w, q)
+	whole := *q
+	whole.Schema = qualify.Version
+	docs := q.Documents()
+	r := result{
+		sheet: sheet{tables: []table{outcomes(q)}, closing: reasons(q), verdict: q.Summary(), good: q.Outcome == stats.Pass},
+		json:  &whole, docs: docs, pictures: func() []Picture { return Pictures(docs) }, suites: func() []suite { return qualificationSuites(q) },
+		families: func() []*openmetrics.Family { return qualificationFamilies(q) },
 	}
-	return qualificationTable(w, q)
+	if q.Label != "" {
+		r.labels = []string{q.Label}
+	}
+	if format == "junit" || format == "html" {
+		r.title = "gobw qualify " + q.Plan
+	}
+	return r.write(w, format)
 }
 
 // QualificationAnnotations are workflow commands of GitHub Actions: an error for each test that did not pass.
@@ -189,55 +166,37 @@ func QualificationAnnotations(w io.Writer, q *qualify.Qualification) error {
 	return nil
 }
 
-// qualificationJUnit writes a test suite for each test: a case for each expectation. A test that did not complete is an
-// error, one that was not run is skipped.
-func qualificationJUnit(w io.Writer, q *qualify.Qualification) error {
-	all := junitSuites{Name: plain.XML("gobw qualify " + q.Plan)}
+// qualificationSuites has a suite for each test: a case for each expectation. A test that did not complete is an error, one that
+// was not run is skipped.
+func qualificationSuites(q *qualify.Qualification) []suite {
+	var out []suite
 	for _, t := range q.Tests {
-		var s junit.Suite
+		var s suite
 		if t.Document != nil {
 			d := *t.Document
 			d.Description = t.Name
 			d.Complete = true // a failure is written below, in the test's own words
-			s = junitOf(&d)
+			s = suiteOf(&d)
 		}
 		s.Name, s.Time = plain.XML(t.Name), seconds(t.Seconds)
-		class := plain.XML(q.Plan + "." + t.Name)
-		for i := range s.Cases {
-			s.Cases[i].Classname = class
-		}
+		run := testCase{Name: "run", Time: s.Time}
 		switch {
 		case t.Outcome == qualify.Broken:
-			s.Cases = append(s.Cases, junit.Case{
-				Name: "run", Classname: class, Time: s.Time,
-				Error: &junit.Reason{Message: plain.XML(t.Reason), Type: "error", Text: plain.XML(t.Command + "\n" + t.Reason)},
-			})
+			run.Error = because("error", t.Reason+" ("+t.Command+")")
+			s.Cases = append(s.Cases, run)
 		case t.Outcome == qualify.Skipped:
-			s.Cases = append(s.Cases, junit.Case{Name: "run", Classname: class, Time: seconds(0), Skipped: &junit.Reason{Message: plain.XML(t.Reason)}})
+			run.Time, run.Skipped = seconds(0), because("", t.Reason)
+			s.Cases = append(s.Cases, run)
 		case len(s.Cases) == 0 && len(t.LeftOut) == 0:
-			s.Cases = append(s.Cases, junit.Case{Name: "run", Classname: class, Time: s.Time})
+			s.Cases = append(s.Cases, run)
 		}
 		for _, e := range t.LeftOut {
-			s.Cases = append(s.Cases, junit.Case{Name: plain.XML(e), Classname: class, Time: seconds(0), Skipped: &junit.Reason{Message: leftOutReason}})
+			s.Cases = append(s.Cases, testCase{Name: plain.XML(e), Time: seconds(0), Skipped: because("", "left out on request (--leave-out)")})
 		}
-		all.add(s)
+		for i := range s.Cases {
+			s.Cases[i].Classname = plain.XML(q.Plan + "." + t.Name)
+		}
+		out = append(out, s)
 	}
-	return junit.Write(w, &all)
-}
-
-// leftOutReason is why an expectation was not judged.
-const leftOutReason = "left out on request (--leave-out)"
-
-// qualificationHTML writes the page of all tests with the verdicts on top.
-func qualificationHTML(w io.Writer, q *qualify.Qualification) error {
-	p, err := newPage(q.Documents())
-	if err != nil {
-		return err
-	}
-	p.Title = title(strings.ToLower(q.Summary()[:strings.IndexByte(q.Summary(), ':')])) + ": qualification " + q.Plan
-	p.Verdict = &pageVerdict{Text: q.Summary(), Good: q.Outcome == stats.Pass}
-	g := outcomes(q)
-	g.notes = append(g.notes, reasons(q)...)
-	p.add([]grid{g})
-	return p.write(w)
+	return out
 }

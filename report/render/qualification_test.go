@@ -45,7 +45,7 @@ func TestQualificationFormats(t *testing.T) {
 	if err := Qualification(&b, "junit", q); err != nil {
 		t.Fatal(err)
 	}
-	var got junitSuites
+	var got suites
 	if err := xml.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Format is a way to write a result.
@@ -89,16 +91,49 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 		return documentsJSON(w, docs)
 	case "jsonl":
 		return each(w, docs, "", documentJSONLines)
-	case "junit":
-		return documentsJUnit(w, docs)
-	case "openmetrics":
-		return documentsOpenMetrics(w, docs)
-	case "html":
-		return documentsHTML(w, docs)
-	case "svg":
-		return plotTogether(w, Pictures(docs))
+	case "table", "markdown", "latex":
+		return each(w, docs, "\n", func(w io.Writer, d *report.Document) error { return documentSheet(d).write(w, format) })
 	}
-	return each(w, docs, "\n", func(w io.Writer, d *report.Document) error { return documentSheet(d).write(w, format) })
+	r := result{
+		sheet: sheet{title: "gobw"}, docs: docs, pictures: func() []Picture { return Pictures(docs) }, families: func() []*openmetrics.Family { return families(docs) },
+		suites: func() []suite { return plain.Each(docs, suiteOf) },
+	}
+	if format == "html" {
+		r.title = pageTitle(docs)
+		r.verdict, r.good = checked(docs)
+	}
+	return r.write(w, format)
+}
+
+// pageTitle says what a page is of.
+func pageTitle(docs []*report.Document) string {
+	switch len(docs) {
+	case 0:
+		return "No results"
+	case 1:
+		return cmp.Or(docs[0].Description, kinds(docs[0])+" on "+docs[0].Device())
+	}
+	return fmt.Sprintf("%d results", len(docs))
+}
+
+// checked counts the expectations that were met; nothing where there were none.
+func checked(docs []*report.Document) (verdict string, good bool) {
+	passed, all := 0, 0
+	for _, d := range docs {
+		for _, c := range d.Checks {
+			all++
+			if c.Word == stats.Pass {
+				passed++
+			}
+		}
+	}
+	switch {
+	case passed < all:
+		return fmt.Sprintf("%d of the expectations missed, %d met.", all-passed, passed), false
+	case all > 0:
+		verdict = fmt.Sprintf("All %d expectations met.", all)
+	}
+	return verdict, true
 }
 
 // each writes one document after the other, with something between them.

@@ -170,10 +170,10 @@ func TestJUnitParses(t *testing.T) {
 	d := saved("sample")
 	d.Complete, d.Failure = false, "peer said: \x1b[31mno\x00"
 	var b bytes.Buffer
-	if err := documentsJUnit(&b, []*report.Document{d}); err != nil {
+	if err := Documents(&b, "junit", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
-	var got junitSuites
+	var got suites
 	if err := xml.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestEscapes(t *testing.T) {
 	d.Description = "<script>alert(1)</script>"
 	d.Warnings = []string{nasty}
 	var b bytes.Buffer
-	if err := documentsHTML(&b, []*report.Document{d}); err != nil {
+	if err := Documents(&b, "html", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "<script>alert") {

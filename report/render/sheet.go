@@ -5,44 +5,72 @@ import (
 	"io"
 	"strings"
 
-	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/plot"
+
+	"github.com/gobw/gobw/report"
 )
+
+// result is what every format is made of, whatever was measured.
+type result struct {
+	sheet
+	json     any
+	docs     []*report.Document // each has a section of the page
+	suites   func() []suite
+	families func() []*openmetrics.Family
+	pictures func() []Picture
+}
+
+// write writes the result in one of its formats.
+func (r result) write(w io.Writer, format string) error {
+	switch format {
+	case "json":
+		return writeJSON(w, r.json)
+	case "junit":
+		return writeJUnit(w, r.title, r.suites())
+	case "openmetrics":
+		return openmetrics.Write(w, r.families()...)
+	case "html":
+		return r.page(w)
+	case "svg":
+		return plot.WriteSVG(w, plain.Each(r.pictures(), func(p Picture) plot.Figure { return p.Figure })...)
+	}
+	return r.sheet.write(w, format)
+}
 
 // sheet is what people are shown of a result: what must be said first, tables, and lines below them.
 type sheet struct {
 	title    string
 	labels   []string
 	device   string // on what was measured
-	grids    []grid
+	tables   []table
 	warnings []string
 	closing  []string
+	verdict  string // the last line of a terminal, the first of a page
+	good     bool
 }
 
 // documentSheet is a document as people are shown it.
 func documentSheet(d *report.Document) sheet {
-	return sheet{title: d.Description, labels: heading(d), device: d.Device(), grids: grids(d), warnings: d.Warnings}
+	return sheet{title: d.Description, labels: heading(d), device: d.Device(), tables: tables(d), warnings: d.Warnings}
 }
 
 func (s sheet) write(w io.Writer, format string) error {
 	out := &strings.Builder{}
-	var err error
 	switch format {
 	case "markdown":
 		s.markdown(out)
 	case "latex":
 		s.latex(out)
 	default:
-		err = s.table(out, columns(w))
-	}
-	if err != nil {
-		return err
+		s.terminal(out, columns(w))
 	}
 	return write(w, plain.Terminal(out.String()))
 }
 
-// table is for a terminal: titles above the tables, warnings by number below them.
-func (s sheet) table(out *strings.Builder, most int) error {
+// terminal has titles above the tables, warnings and what is to be said of all below them.
+func (s sheet) terminal(out *strings.Builder, most int) {
 	head := s.labels
 	if s.device != "" && len(head) > 0 {
 		head = append([]string{s.device + ": " + head[0]}, head[1:]...)
@@ -52,30 +80,30 @@ func (s sheet) table(out *strings.Builder, most int) error {
 	for _, l := range head {
 		writeWrapped(out, l, most)
 	}
-	for _, g := range s.grids {
+	for _, t := range s.tables {
 		if out.Len() > 0 {
 			fmt.Fprintln(out)
 		}
-		if err := writeGrid(out, g, most); err != nil {
-			return err
-		}
+		t.terminal(out, most)
 	}
 	for _, n := range s.warnings {
 		writeWrapped(out, "warning: "+n, most)
 	}
-	if len(s.closing) > 0 {
+	if len(s.closing) > 0 || s.verdict != "" {
 		fmt.Fprintln(out)
 	}
 	for _, line := range s.closing {
 		writeWrapped(out, line, most)
 	}
-	return nil
+	if s.verdict != "" {
+		writeWrapped(out, s.verdict, most)
+	}
 }
 
-// markdown is GitHub's.
+// markdown is GitHub's. It opens with the verdict: a step summary shows its first lines.
 func (s sheet) markdown(out *strings.Builder) {
-	if s.title != "" {
-		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(s.title))
+	if head := s.verdict + s.title; head != "" {
+		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(head))
 	}
 	for _, l := range s.labels {
 		fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(l))
@@ -83,8 +111,8 @@ func (s sheet) markdown(out *strings.Builder) {
 	if s.device != "" {
 		fmt.Fprintf(out, "%s\n\n", escapeMarkdown(s.device))
 	}
-	for _, g := range s.grids {
-		writeMarkdown(out, g)
+	for _, t := range s.tables {
+		t.markdown(out)
 	}
 	for _, n := range s.warnings {
 		fmt.Fprintf(out, "- warning: %s\n", escapeMarkdown(n))
@@ -96,16 +124,16 @@ func (s sheet) markdown(out *strings.Builder) {
 
 // latex is tables in the style of the booktabs package.
 func (s sheet) latex(out *strings.Builder) {
-	out.WriteString(laTeXPackages)
+	out.WriteString("% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n")
 	said := s.labels
 	if s.device != "" {
 		said = append(said, s.device)
 	}
-	for _, g := range s.grids {
+	for _, t := range s.tables {
 		if s.title != "" {
-			g.title = s.title + ": " + g.title
+			t.Title = s.title + ": " + t.Title
 		}
-		writeLaTeX(out, g, strings.Join(said, "; "))
+		t.latex(out, strings.Join(said, "; "))
 	}
 	for _, n := range s.warnings {
 		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(plain.OneLine(n)))

@@ -13,6 +13,75 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
+// table is headings and rows before they are written: what a terminal, Markdown, LaTeX and HTML have in common.
+type table struct {
+	Title  string
+	Header []string // with units
+	Rows   [][]string
+	Notes  []string // below the table
+	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
+	prose  bool     // rows are sentences: on a terminal they are wrapped
+}
+
+// titled is the table of a title, which is made where there is none.
+func titled(tables []*table, title string, header ...string) ([]*table, *table) {
+	for _, t := range tables {
+		if t.Title == title {
+			return tables, t
+		}
+	}
+	t := &table{Title: title, keys: 1, Header: header}
+	return append(tables, t), t
+}
+
+// note puts a text below the table and gives the number by which a cell refers to it.
+func (t *table) note(text string) string {
+	if text == "" {
+		return ""
+	}
+	at := slices.IndexFunc(t.Notes, func(n string) bool { return strings.HasSuffix(n, "] "+text) })
+	if at < 0 {
+		at = len(t.Notes)
+		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", at+1, text))
+	}
+	return fmt.Sprintf(" [%d]", at+1)
+}
+
+// dropEmpty drops the columns, from one on, that hold nothing in any row.
+func (t *table) dropEmpty(from int) {
+	for i := len(t.Header) - 1; i >= from; i-- {
+		if slices.ContainsFunc(t.Rows, func(r []string) bool { return r[i] != "" && r[i] != "-" }) {
+			continue
+		}
+		t.Header = slices.Delete(t.Header, i, i+1)
+		for k := range t.Rows {
+			t.Rows[k] = slices.Delete(t.Rows[k], i, i+1)
+		}
+	}
+}
+
+// Figures tells which columns hold figures, which stand to the right; texts stand to the left.
+func (t table) Figures() []bool {
+	out := make([]bool, len(t.Header))
+	for i := range out {
+		out[i] = !slices.ContainsFunc(t.Rows, func(r []string) bool { return i < len(r) && !isFigure(r[i]) })
+	}
+	return out
+}
+
+// isFigure tells whether a cell holds a number, an interval of numbers or nothing.
+func isFigure(s string) bool {
+	if s == "" || s == "-" {
+		return true
+	}
+	return strings.Trim(s, "0123456789.+-…e%x") == "" && strings.ContainsAny(s, "0123456789")
+}
+
+// sentence joins a row of prose.
+func sentence(row []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(row), func(s string) bool { return s == "" }), ": ")
+}
+
 // sized is a writer that tells how many columns it shows.
 type sized interface {
 	io.Writer
@@ -27,156 +96,61 @@ func columns(w io.Writer) int {
 	return 80
 }
 
-// writeGrid writes one table of at most so many columns.
-func writeGrid(out *strings.Builder, g grid, most int) error {
-	g = g.oneLined()
-	if g.title != "" {
-		writeWrapped(out, g.title, most)
+// terminal writes the table in at most so many columns, where its cells allow it.
+func (t table) terminal(out *strings.Builder, most int) {
+	if t.Title != "" {
+		writeWrapped(out, t.Title, most)
 	}
-	if g.prose {
-		for _, r := range g.rows {
+	if t.prose {
+		for _, r := range t.Rows {
 			writeWrapped(out, sentence(r), most)
 		}
-		return nil
+	} else {
+		out.WriteString(t.fitted(most))
 	}
-	g = g.footnoted(most)
-	for i, p := range g.parts(most) {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
-		if err := writeTable(out, p.header, p.rows, most); err != nil {
-			return err
-		}
+	for _, n := range t.Notes {
+		writeWrapped(out, n, most)
 	}
-	for i, n := range g.notes {
-		writeWrapped(out, g.number(i)+n, most)
-	}
-	return nil
 }
 
-// footnoted is a table too wide for its reasons with the reasons below it.
-func (g grid) footnoted(most int) grid {
-	last := len(g.header) - 1
-	if last < 0 || g.header[last] != reasonHeader || g.width() <= most {
-		return g
+// fitted draws a table that is too wide with narrower gaps, and then in parts: each of as many columns as fit, behind those that
+// tell rows apart.
+func (t table) fitted(most int) string {
+	fits := func(text string) bool {
+		return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool { return len([]rune(line)) > most })
 	}
-	g.header, g.notes, g.rows = slices.Clone(g.header), slices.Clone(g.notes), slices.Clone(g.rows)
-	for i, row := range g.rows {
-		if row[last] == "" {
-			continue
-		}
-		at := slices.Index(g.notes, row[last])
-		if at < 0 {
-			at = len(g.notes)
-			g.notes = append(g.notes, row[last])
-		}
-		g.rows[i] = append(slices.Clone(row[:last]), fmt.Sprintf("[%d]", at+1))
+	whole := t.draw("  ")
+	if fits(whole) {
+		return whole
 	}
-	return g
+	if whole = t.draw(" "); fits(whole) || t.keys == 0 {
+		return whole
+	}
+	end := t.keys + 1
+	for end < len(t.Header) && fits(t.part(t.keys, end+1).draw(" ")) {
+		end++
+	}
+	if end >= len(t.Header) {
+		return whole
+	}
+	return t.part(t.keys, end).fitted(most) + "\n" + t.part(end, len(t.Header)).fitted(most)
 }
 
-// oneLined is the table with each of its texts on one line.
-func (g grid) oneLined() grid {
-	line := func(texts []string) []string {
-		out := slices.Clone(texts)
-		for i := range out {
-			out[i] = plain.OneLine(out[i])
-		}
-		return out
-	}
-	g.title, g.notes, g.rows = plain.OneLine(g.title), line(g.notes), slices.Clone(g.rows)
-	for i := range g.rows {
-		g.rows[i] = line(g.rows[i])
-	}
-	return g
+// part is the table with its keys and the columns from…to alone.
+func (t table) part(from, to int) table {
+	pick := func(row []string) []string { return append(slices.Clone(row[:t.keys]), row[from:to]...) }
+	return table{Header: pick(t.Header), Rows: plain.Each(t.Rows, pick), keys: t.keys}
 }
 
-// parts cuts a table wider than most runes into tables of as many columns as fit, each behind the columns that tell rows
-// apart.
-func (g grid) parts(most int) []grid {
-	var out []grid
-	for at := g.keys; at < len(g.header); {
-		end := at + 1
-		for end < len(g.header) && g.columns(at, end+1).width() <= most {
-			end++
-		}
-		out = append(out, g.columns(at, end))
-		at = end
-	}
-	if g.keys == 0 || len(out) < 2 || g.width() <= most {
-		return []grid{g}
-	}
-	return out
-}
-
-// columns is the table with its keys and the columns from…to alone.
-func (g grid) columns(from, to int) grid {
-	pick := func(row []string) []string { return append(slices.Clone(row[:g.keys]), row[from:to]...) }
-	p := grid{header: pick(g.header)}
-	for _, r := range g.rows {
-		p.rows = append(p.rows, pick(r))
-	}
-	return p
-}
-
-// width of the table as it is written when it is narrow enough for one gap only.
-func (g grid) width() int {
-	sum := -1
-	for _, w := range widths(g.header, g.rows) {
-		sum += w + 1
-	}
-	return sum
-}
-
-func sentence(row []string) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(row), func(s string) bool { return s == "" }), ": ")
-}
-
-// WriteTable writes a plain table for a terminal in the style of this package: a header, a rule, rows; columns of
-// figures to the right, others to the left. One that is too wide has the texts of its last column, where that is "reason", below it,
-// and is cut into parts behind its first column; of two columns the second is wrapped.
-func WriteTable(w io.Writer, header []string, rows [][]string) error {
-	out := &strings.Builder{}
-	if len(header) == 2 {
-		var wrapped [][]string
-		room := columns(w) - widths(header, rows)[0] - len("  ")
-		for _, r := range rows {
-			for i, line := range plain.WrapWith(r[1], max(room, 20), "") {
-				wrapped = append(wrapped, []string{r[0], line})
-				if i > 0 {
-					wrapped[len(wrapped)-1][0] = ""
-				}
-			}
-		}
-		rows = wrapped
-	}
-	if err := writeGrid(out, grid{header: header, rows: rows, keys: 1}, columns(w)); err != nil {
-		return err
-	}
-	return write(w, plain.Terminal(out.String()))
-}
-
-func writeTable(w io.Writer, header []string, rows [][]string, most int) error {
-	align := make([]tw.Align, len(header))
-	for i := range header {
-		align[i] = tw.AlignRight
-		for _, r := range rows {
-			if i < len(r) && !isFigure(r[i]) {
-				align[i] = tw.AlignLeft
-			}
-		}
-	}
-	gap := "  "
-	sum := 0
-	for _, w := range widths(header, rows) {
-		sum += w + len(gap)
-	}
-	if sum > most {
-		gap = " "
+// draw has no frame but a rule below the header.
+func (t table) draw(gap string) string {
+	var align tw.Alignment
+	for _, right := range t.Figures() {
+		align = append(align, map[bool]tw.Align{true: tw.AlignRight, false: tw.AlignLeft}[right])
 	}
 	cells := tw.CellAlignment{Global: tw.AlignRight, PerColumn: align}
-	buffer := &strings.Builder{}
-	t := tablewriter.NewTable(buffer,
+	drawn := &strings.Builder{}
+	w := tablewriter.NewTable(drawn,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
 			Borders: tw.Border{Left: tw.Off, Right: tw.Off, Top: tw.Off, Bottom: tw.Off},
 			Symbols: tw.NewSymbols(tw.StyleLight),
@@ -192,40 +166,22 @@ func writeTable(w io.Writer, header []string, rows [][]string, most int) error {
 		tablewriter.WithRowAlignmentConfig(cells),
 		tablewriter.WithPadding(tw.Padding{Left: "", Right: gap, Overwrite: true}),
 	)
-	t.Header(header)
-	for _, r := range rows {
-		if err := t.Append(r); err != nil {
-			return fmt.Errorf("table: %w", err)
-		}
+	w.Header(plain.Each(t.Header, plain.OneLine))
+	for _, r := range t.Rows {
+		_ = w.Append(plain.Each(r, plain.OneLine)) // fails of kinds that are no text
 	}
-	if err := t.Render(); err != nil {
-		return fmt.Errorf("table: %w", err)
-	}
+	_ = w.Render() // into memory
 	out := &strings.Builder{}
-	for line := range strings.Lines(buffer.String()) {
+	for line := range strings.Lines(drawn.String()) {
 		fmt.Fprintln(out, strings.TrimRight(line, " \n"))
 	}
-	return write(w, out.String())
+	return out.String()
 }
 
-// widths of a table's columns in runes.
-func widths(header []string, rows [][]string) []int {
-	out := make([]int, len(header))
-	for i, h := range header {
-		out[i] = len([]rune(h))
-		for _, r := range rows {
-			if i < len(r) {
-				out[i] = max(out[i], len([]rune(r[i])))
-			}
-		}
-	}
-	return out
-}
-
-// isFigure tells whether a cell holds a number, an interval of numbers or nothing.
-func isFigure(s string) bool {
-	if s == "" || s == "-" {
-		return true
-	}
-	return strings.Trim(s, "0123456789.+-…e%x") == "" && strings.ContainsAny(s, "0123456789")
+// WriteTable writes a plain table for a terminal in the style of this package: a header, a rule, rows; columns of
+// figures to the right, others to the left. One that is too wide is cut into parts behind its first column.
+func WriteTable(w io.Writer, header []string, rows [][]string) error {
+	out := &strings.Builder{}
+	table{Header: header, Rows: rows, keys: 1}.terminal(out, columns(w))
+	return write(w, plain.Terminal(out.String()))
 }

@@ -10,8 +10,8 @@ import (
 
 // shareGrids show what each device and each thread of a set-up did: a row per size and one of them, of the end that sends and
 // of the other.
-func shareGrids(g figure.Group) []grid {
-	var out []grid
+func shareGrids(g figure.Group) []table {
+	var out []table
 	rails, threads := g.Setup.Rails > 1, g.Setup.Threads > max(g.Setup.Rails, 1)
 	for _, t := range []struct {
 		several     bool
@@ -26,7 +26,7 @@ func shareGrids(g figure.Group) []grid {
 		if !t.several {
 			continue
 		}
-		if table := shareGrid(g, t.title, t.part, t.of); len(table.rows) > 0 {
+		if table := shareGrid(g, t.title, t.part, t.of); len(table.Rows) > 0 {
 			out = append(out, table)
 		}
 	}
@@ -34,10 +34,10 @@ func shareGrids(g figure.Group) []grid {
 }
 
 // shareGrid is one table of parts: what stands above it is their total.
-func shareGrid(g figure.Group, title, part string, of func(*report.Record) []report.Share) grid {
-	t := grid{title: title + repetitions(g), header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 3}
+func shareGrid(g figure.Group, title, part string, of func(*report.Record) []report.Share) table {
+	t := table{Title: title + repetitions(g), Header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 3}
 	if g.Setup.Rails < 2 {
-		t.header, t.keys = slices.Delete(t.header, 2, 3), 2
+		t.Header, t.keys = slices.Delete(t.Header, 2, 3), 2
 	}
 	for _, row := range g.Rows {
 		for n, share := range of(row.Runs[0]) {
@@ -59,7 +59,7 @@ func shareGrid(g figure.Group, title, part string, of func(*report.Record) []rep
 			if g.Setup.Rails > 1 {
 				cells = append(cells, share.Device)
 			}
-			t.rows = append(t.rows, append(cells, cpu, strconv.Itoa(share.QPs),
+			t.Rows = append(t.Rows, append(cells, cpu, strconv.Itoa(share.QPs),
 				medianIn(bits, 1e-9)(row), medianIn(bits, 1.0/8/(1<<20))(row), medianIn(rate, 1e-6)(row)))
 		}
 	}

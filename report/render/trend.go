@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"slices"
@@ -25,58 +24,58 @@ func TrendFormats() []string {
 
 // Trend writes a trend, and below it the state since some time against the one before, where that is given.
 func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
-	var err error
-	switch format {
-	case "json":
-		return writeJSON(w, struct {
+	all, changes := trendMetrics(t), 0
+	for i := range t.Series {
+		changes += len(t.Series[i].Changes)
+	}
+	r := result{
+		sheet: sheet{title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t)},
+		json: struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
-		}{t, since})
-	case "html":
-		return trendHTML(w, t, since)
-	case "svg":
-		return plotTogether(w, TrendPictures(t, len(t.Series)))
-	case "openmetrics":
-		families := trendMetrics(t)
-		if since != nil {
-			families = append(families, comparisonMetrics(since)...)
+		}{t, since},
+	}
+	if since != nil {
+		all = append(all, comparisonMetrics(since)...)
+		for _, changed := range comparisonTables(since) {
+			changed.Title = "since: " + changed.Title
+			r.tables = append(r.tables, changed)
 		}
-		return openmetrics.Write(w, families...)
-	case "table", "markdown", "latex":
-		err = sheet{labels: t.Labels, grids: trendGrids(t), closing: trendClosing(t)}.write(w, format)
-	default:
-		_, err = FormatNamed(TrendFormats(), format)
-		return err
+		r.closing = append(r.closing, comparisonClosing(since)...)
 	}
-	if err != nil || since == nil {
-		return err
+	r.families = func() []*openmetrics.Family { return all }
+	most := len(t.Series)
+	if format == "html" {
+		most = mostOnPage
+		r.verdict, r.good = fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), changes == 0
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	return Comparison(w, format, since)
+	r.pictures = func() []Picture { return TrendPictures(t, most) }
+	return r.write(w, format)
 }
+
+// mostOnPage is how many pictures a page of a trend holds: those of series that changed come first.
+const mostOnPage = 48
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// trendGrids are the tables: one for each plan, set-up and figure; a row is a change, or a series without one.
-func trendGrids(t *trend.Trend) []grid {
-	var out []grid
+// trendTables are the tables: one for each plan, set-up and figure; a row is a change, or a series without one.
+func trendTables(t *trend.Trend) []table {
+	var out []*table
+	var g *table
 	for i := range t.Series {
 		s := &t.Series[i]
 		title := fmt.Sprintf("%s: %s in %s", s.Group, s.Figure, s.Unit)
 		title += plain.When(s.Place != "", " (%s)", s.Place)
-		at := titled(&out, title, "point", "results", "last", "changed", "before", "after", "change", "verdict")
-		g := &out[at]
+		out, g = titled(out, title, "point", "results", "last", "changed", "before", "after", "change", "verdict")
 		row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
 		if len(s.Changes) == 0 {
-			g.rows = append(g.rows, append(row, "never", plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
+			g.Rows = append(g.Rows, append(row, "never", plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
 		}
 		for _, c := range s.Changes {
-			g.rows = append(g.rows, append(slices.Clone(row), day(c.First), plain.Number(c.Before.Median), plain.Number(c.After.Median), percent(c.Change), c.String()))
+			g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Before.Median), plain.Number(c.After.Median), percent(c.Change), c.String()))
 		}
 	}
-	return out
+	return plain.Each(out, func(t *table) table { return *t })
 }
 
 // mostTold is how many changes are told in words: the newest.
@@ -117,32 +116,6 @@ func trendClosing(t *trend.Trend) []string {
 		out = append(out, "left out: "+s)
 	}
 	return out
-}
-
-// mostOnPage is how many pictures a page of a trend holds: those of series that changed come first.
-const mostOnPage = 48
-
-func trendHTML(w io.Writer, t *trend.Trend, since *compare.Comparison) error {
-	p := &page{Title: title("trend of " + plain.Plural(t.Results, "result")), Style: template.CSS(plot.Style()), Notices: t.Labels} //nolint:gosec // our own style sheet
-	changes := 0
-	for i := range t.Series {
-		changes += len(t.Series[i].Changes)
-	}
-	p.Verdict = &pageVerdict{Text: fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), Good: changes == 0}
-	closing := pageTable{Title: "Changes", Notes: trendClosing(t)}
-	p.Verdicts = append(p.Verdicts, closing)
-	if since != nil {
-		changes := comparisonGrids(since)
-		for i := range changes {
-			changes[i].title = "Since: " + changes[i].title
-		}
-		p.add(changes)
-	}
-	p.add(trendGrids(t))
-	if err := p.draw(TrendPictures(t, mostOnPage)); err != nil {
-		return err
-	}
-	return p.write(w)
 }
 
 // TrendPictures draws at most so many series over time, those that changed most recently first: the results as dots, the

@@ -14,32 +14,12 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// grid is a table before it is written: what table, Markdown, LaTeX and HTML have in common.
-type grid struct {
-	title  string
-	header []string // with units
-	rows   [][]string
-	notes  []string // below the table
-	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
-	prose  bool     // rows are sentences: on a terminal they are wrapped
-}
-
-// titled is the place of the table of a title, which is made where there is none.
-func titled(tables *[]grid, title string, header ...string) int {
-	at := slices.IndexFunc(*tables, func(g grid) bool { return g.title == title })
-	if at < 0 {
-		at = len(*tables)
-		*tables = append(*tables, grid{title: title, keys: 1, header: header})
-	}
-	return at
-}
-
-// grids makes the tables of a document, one for each set-up. A row is a size: the only run's figures, or the medians.
-func grids(d *report.Document) []grid {
+// tables are those of a document, one for each set-up. A row is a size: the only run's figures, or the medians.
+func tables(d *report.Document) []table {
 	if d.Fabric != nil {
-		return hostMatrix{d.Fabric}.grids(d)
+		return hostMatrix{d.Fabric}.tables(d)
 	}
-	var out []grid
+	var out []table
 	for _, g := range figure.Groups(d.Records) {
 		if g.Setup.IsLatency() {
 			out = append(out, latencyGrid(g))
@@ -48,7 +28,7 @@ func grids(d *report.Document) []grid {
 		}
 	}
 	if d.Noncontig != nil {
-		out = append(out, experiment{d.Noncontig}.grids()...)
+		out = append(out, experiment{d.Noncontig}.tables()...)
 	}
 	if len(d.Checks) > 0 {
 		out = append(out, checkGrid(d.Checks))
@@ -62,29 +42,16 @@ type column struct {
 	cell   func(r figure.Row) string
 }
 
-func build(title string, rows []figure.Row, columns []column) grid {
-	g := grid{title: title, rows: make([][]string, len(rows)), keys: 1}
+func build(title string, rows []figure.Row, columns []column) table {
+	g := table{Title: title, Rows: make([][]string, len(rows)), keys: 1}
 	for _, c := range columns {
-		g.header = append(g.header, c.header)
+		g.Header = append(g.Header, c.header)
 		for i, r := range rows {
-			g.rows[i] = append(g.rows[i], cmp.Or(c.cell(r), "-"))
+			g.Rows[i] = append(g.Rows[i], cmp.Or(c.cell(r), "-"))
 		}
 	}
 	g.dropEmpty(0)
 	return g
-}
-
-// dropEmpty drops the columns, from one on, that hold nothing in any row.
-func (g *grid) dropEmpty(from int) {
-	for i := len(g.header) - 1; i >= from; i-- {
-		if slices.ContainsFunc(g.rows, func(r []string) bool { return r[i] != "" && r[i] != "-" }) {
-			continue
-		}
-		g.header = slices.Delete(g.header, i, i+1)
-		for k := range g.rows {
-			g.rows[k] = slices.Delete(g.rows[k], i, i+1)
-		}
-	}
 }
 
 // medianOf shows a figure's median over the runs in its unit.
@@ -143,17 +110,6 @@ func latencyColumns(names ...string) []column {
 	return out
 }
 
-// reasonHeader is above the column of reasons: a terminal too narrow for them gets them below the table.
-const reasonHeader = "reason"
-
-// number is what stands before a note: what the rows refer to it by, where there is a column for that.
-func (g grid) number(note int) string {
-	if last := len(g.header) - 1; last < 0 || g.header[last] != reasonHeader {
-		return ""
-	}
-	return fmt.Sprintf("[%d] ", note+1)
-}
-
 // noteHeader is above the column of the kinds of notes below a table.
 const noteHeader = "note"
 
@@ -200,7 +156,7 @@ func repetitions(g figure.Group) string {
 	return fmt.Sprintf(", medians of %d runs with 95 %% intervals", n)
 }
 
-func bandwidthGrid(g figure.Group) grid {
+func bandwidthGrid(g figure.Group) table {
 	marks := &notes{}
 	title := g.Setup.Title()
 	if every := g.Signaled(); every != "1" {
@@ -226,7 +182,7 @@ func bandwidthGrid(g figure.Group) grid {
 	return out
 }
 
-func latencyGrid(g figure.Group) grid {
+func latencyGrid(g figure.Group) table {
 	title := g.Setup.Title()
 	switch {
 	case g.Setup.RoundTripHalf:
@@ -316,7 +272,7 @@ func severity(text string) float64 {
 }
 
 // finish writes the lines below the table. A column that says the same of every row is left out.
-func (m *notes) finish(g *grid) {
+func (m *notes) finish(g *table) {
 	for _, n := range m.all {
 		line := n.text
 		if n.kind != "" {
@@ -324,22 +280,21 @@ func (m *notes) finish(g *grid) {
 		}
 		line += plain.When(n.rows < len(m.rows), " (%d of %d rows)", n.rows, len(m.rows))
 		line += plain.When(n.rows == len(m.rows) && n.rows > 1, " (all rows)")
-		g.notes = append(g.notes, line)
+		g.Notes = append(g.Notes, line)
 	}
 	same := !slices.ContainsFunc(m.rows, func(kinds []string) bool { return !slices.Equal(kinds, m.rows[0]) })
-	if last := len(g.header) - 1; same && len(m.rows) > 1 && last >= 0 && g.header[last] == noteHeader {
-		g.header = g.header[:last]
-		for i := range g.rows {
-			g.rows[i] = g.rows[i][:last]
+	if last := len(g.Header) - 1; same && len(m.rows) > 1 && last >= 0 && g.Header[last] == noteHeader {
+		g.Header = g.Header[:last]
+		for i := range g.Rows {
+			g.Rows[i] = g.Rows[i][:last]
 		}
 	}
 }
 
-func checkGrid(checks []report.Check) grid {
-	g := grid{title: "expectations", header: []string{"verdict", "expectation", "point", "actual", reasonHeader}, keys: 2}
+func checkGrid(checks []report.Check) table {
+	g := table{Title: "expectations", Header: []string{"verdict", "expectation", "point", "actual"}, keys: 2}
 	for _, c := range checks {
-		g.rows = append(g.rows, []string{c.Shown(), c.Expression, c.Point, c.Actual, c.Reason})
+		g.Rows = append(g.Rows, []string{c.Shown() + g.note(c.Reason), c.Expression, c.Point, c.Actual})
 	}
-	g.dropEmpty(4)
 	return g
 }
