@@ -292,9 +292,10 @@ func (m *notes) finish(g *table) {
 }
 
 func checkGrid(checks []report.Check) table {
-	g := table{Title: "expectations", Header: []string{"verdict", "expectation", "point", "actual"}, keys: 2}
+	g := table{Title: "expectations", Header: []string{"verdict", "expectation", "point", "actual", noteHeader}, keys: 2}
 	for _, c := range checks {
-		g.Rows = append(g.Rows, []string{c.Shown() + g.note(c.Reason), c.Expression, c.Point, c.Actual})
+		g.Rows = append(g.Rows, []string{c.Shown(), c.Expression, c.Point, c.Actual, g.note(c.Reason)})
 	}
+	g.dropEmpty(4)
 	return g
 }

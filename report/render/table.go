@@ -44,7 +44,7 @@ func (t *table) note(text string) string {
 		at = len(t.Notes)
 		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", at+1, text))
 	}
-	return fmt.Sprintf(" [%d]", at+1)
+	return fmt.Sprintf("[%d]", at+1)
 }
 
 // dropEmpty drops the columns, from one on, that hold nothing in any row.
