@@ -134,7 +134,7 @@ func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 	}
 	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
 	out.Local, out.Remote, out.PerThread, out.PerRail = nil, nil, nil, nil
-	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not tell what of a WRITE arrived; --verify=all counts it, and so do the receives of --write-imm",
+	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not tell what of a WRITE arrived; --verify=all counts it, and so do the receives of --imm",
 		r.spec.Transport))
 }
 

@@ -228,8 +228,8 @@ func TestHostileClients(t *testing.T) {
 		{"bursts without a pace", open + proposal(`"burst":9`), "--burst_size 9"},
 		{"an endless burst", open + proposal(`"rate_bits_per_s":1e9,"burst":9223372036854775807`), "want 1 to 15000"},
 		{"a pace of nothing", open + proposal(`"rate_bits_per_s":-1`), "--rate -1"},
-		{"a receiver's timer out of its code", open + proposal(`"operation":"send","rnr_timer":32`), "--rnr-timer 32"},
-		{"a number that its field does not hold", open + proposal(`"rnr_timer":256`), "does not keep"},
+		{"a timeout out of its code", open + proposal(`"qp_timeout":32`), "32: want 1 to 31"},
+		{"a number that its field does not hold", open + proposal(`"qp_timeout":256`), "does not keep"},
 		{"a fraction of a queue pair", open + proposal(`"qps":1.5`), "does not keep"},
 		{"10,000 flow labels out of range", open + proposal(`"flow_labels":[`+strings.Repeat("1,", 9999)+`1048576]`), "--flow_label 1048576"},
 		{"17,000 flow labels", open + proposal(`"flow_labels":[`+strings.Repeat("1,", 16999)+`1]`), "17000 labels"},
@@ -430,7 +430,7 @@ func TestOthersWait(t *testing.T) {
 	s := startServer(t, "--max-duration", "1s")
 	greedy := make(chan string, 1)
 	go func() {
-		code, text := s.client("gobw noncontig --shape all --blocks 64,1K --total 8K --runs 64 --min-time 100ms")
+		code, text := s.client("gobw noncontig --shape all --blocks 64,1K --total 8K --runs 64 -D 100ms")
 		greedy <- fmt.Sprint(code, " ", text)
 	}()
 	waitFor(t, s, "begins")

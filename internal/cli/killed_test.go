@@ -108,14 +108,14 @@ func TestKilledGridResumes(t *testing.T) {
 		}
 		return out
 	}
-	killed(t, dir, func() bool { return len(runs()) > 1 }, append(line, "--min-time", "100ms")...)
+	killed(t, dir, func() bool { return len(runs()) > 1 }, append(line, "-D", "100ms")...)
 	before := runs()
-	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "--min-time", "101ms", "--resume")...)
+	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "-D", "101ms", "--resume")...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "min_seconds was 0.1, is 0.101") {
 		t.Errorf("another grid: %v\n%s", err, out)
 	}
-	finish(t, dir, append(line, "--min-time", "100ms", "--resume")...)
+	finish(t, dir, append(line, "-D", "100ms", "--resume")...)
 	after := runs()
 	if len(after) <= len(before) && len(after) < 10 {
 		t.Errorf("%d points before and %d after", len(before), len(after))
@@ -134,7 +134,7 @@ func TestKilledSweepResumes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.json")
-	line := []string{"write", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--sizes", "64,4K,64K", "--runs", "3", "--save", "s.json"}
+	line := []string{"write", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "-s", "64,4K,64K", "--runs", "3", "--save", "s.json"}
 	load := func() *report.Document {
 		d, err := report.Load(path)
 		if err != nil {

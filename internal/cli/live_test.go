@@ -75,11 +75,11 @@ func TestSweepAgreesWithAlone(t *testing.T) {
 		figure             func(report.Record) float64
 	}{
 		{
-			"bandwidth", "gobw write --sizes 256,4K,64K -D 20ms --warmup 50", "gobw write -s 4K -D 20ms --warmup 50", 4096,
+			"bandwidth", "gobw write -s 256,4K,64K -D 20ms --warmup 50", "gobw write -s 4K -D 20ms --warmup 50", 4096,
 			func(r report.Record) float64 { return r.Bandwidth.AverageBitsPerS },
 		},
 		{
-			"latency", "golat send --sizes 2,64,4K -n 100 --warmup 20", "golat send -s 64 -n 100 --warmup 20", 64,
+			"latency", "golat send -s 2,64,4K -n 100 --warmup 20", "golat send -s 64 -n 100 --warmup 20", 64,
 			func(r report.Record) float64 { return r.Latency.P50Ns },
 		},
 	} {

@@ -20,7 +20,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/doctor"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/fabric"
-	"github.com/gobw/gobw/internal/cli/installlinks"
 	"github.com/gobw/gobw/internal/cli/noncontig"
 	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -183,7 +182,6 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 	root.AddCommand(
 		grouped(groupSystem, devices.NewCommand(tool, out)),
 		grouped(groupSystem, doctor.NewCommand(tool, out)),
-		grouped(groupSystem, installlinks.NewCommand(tool, out)),
 		grouped(groupSystem, version.NewCommand(tool, out)),
 	)
 	root.AddCommand(grouped(groupResults, report.NewCommand(tool, out)), grouped(groupResults, compare.NewCommand(tool, out)),

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/installlinks"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/cli/perftest"
 	"github.com/gobw/gobw/internal/perftestcli"
@@ -311,29 +310,6 @@ func TestPerftestErrors(t *testing.T) {
 				t.Errorf("%q is missing in %q", tt.want, text)
 			}
 		})
-	}
-}
-
-func TestInstallLinks(t *testing.T) {
-	dir := t.TempDir()
-	var out bytes.Buffer
-	for range 2 { // links of ours are renewed
-		if err := installlinks.InstallLinks(output.Streams{Out: &out}, "/opt/bin/gobw", dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if target, err := os.Readlink(filepath.Join(dir, "ib_send_lat")); err != nil || target != "/opt/bin/gobw" {
-		t.Errorf("link to %q, %v", target, err)
-	}
-	other := filepath.Join(t.TempDir(), "ib_write_bw")
-	if err := os.WriteFile(other, []byte("stock"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := installlinks.InstallLinks(output.Streams{Out: &out}, "/opt/bin/gobw", filepath.Dir(other)); err == nil {
-		t.Error("a file was replaced")
-	}
-	if b, err := os.ReadFile(other); err != nil || string(b) != "stock" {
-		t.Errorf("%q, %v", b, err)
 	}
 }
 

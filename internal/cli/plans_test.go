@@ -40,7 +40,7 @@ func TestShippedPlans(t *testing.T) {
 		},
 		{
 			"course, short", "course.yaml -d roce0 --loopback --scale 0.1 --runs 1 --leave-out all --save course.json",
-			[]string{"--sizes 2:1M", "--sizes 2,4K,1M", "--sizes 2:64K", "--sizes 2,4K,64K"},
+			[]string{"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K"},
 			map[string]string{"course.json": `"name": "noncontig"`},
 			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
 		},

@@ -63,6 +63,6 @@ func pairGIDs(a, b Device) []Finding {
 		"roce-version", Problem, a.Info.Name + " and " + b.Info.Name,
 		fmt.Sprintf("no GID of one kind on both ends: %v here, %v there", ka, kb),
 		"both ends must use the same RoCE version and address family",
-		[]string{"give both interfaces an address of one family; see 'gobw devices -v' on both ends, then choose with -x"},
+		[]string{"give both interfaces an address of one family; see 'gobw devices' on both ends, then choose with -x"},
 	}}
 }

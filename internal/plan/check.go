@@ -17,13 +17,6 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	} else if n := s.receiveDepth(); p.RecvList > n {
 		wrong.Add("--recv_post_list %d: want 1 to %d, the receives that each queue pair has posted (--rx-depth, -r)", p.RecvList, n)
 	}
-	if p.RNRTimer != 0 && (!r.NeedsReceive() || p.Transport != verbs.RC) {
-		hint := ""
-		if !r.NeedsReceive() {
-			hint = hintOfImmediate(r)
-		}
-		wrong.Add("--rnr-timer: only who sends over RC to receives waits for them%s", hint)
-	}
 	wrong.If(p.InlineBytes > 0 && !r.MayInline(), "--inline (-I) %d: %v cannot be inline", p.InlineBytes, r.Opcode)
 	wrong.If(p.Outstanding > 0 && !r.Responded,
 		"--outs (-o) %d: only READs and atomics are limited by it, %s is not", p.Outstanding, r.Text)
@@ -50,7 +43,7 @@ func (s *Settled) checkOperation(wrong *Faults) {
 func hintOfImmediate(r Row) string {
 	for _, other := range rows() {
 		if other.Operation == r.Operation && other.NeedsReceive() {
-			return "; it does with --" + string(r.Operation) + "-imm"
+			return "; it does with --imm"
 		}
 	}
 	return ""
@@ -61,7 +54,7 @@ func (s *Settled) checkLatency(wrong *Faults) {
 	wrong.If(p.Bidirectional, "--bidirectional (-b): a latency test has both directions already")
 	wrong.If(p.QPs != 1, "--qp (-q) %d: a latency test has one queue pair", p.QPs)
 	wrong.If(p.Infinite, "--run_infinitely: it is for bandwidth tests")
-	wrong.If(p.Events && s.row.ByLastByte, "--events (-e): a WRITE makes no event at the peer; use --write-imm, or golat send")
+	wrong.If(p.Events && s.row.ByLastByte, "--events (-e): a WRITE makes no event at the peer; use --imm, or golat send")
 }
 
 // checkTimestamps refuses what no completion tells.
@@ -71,7 +64,7 @@ func (s *Settled) checkTimestamps(wrong *Faults) {
 	case s.spec.Kind != Latency:
 		wrong.Add(name + ": it is for latency tests (golat)")
 	case s.row.ByLastByte:
-		wrong.Add(name + ": no completion tells when the peer's WRITE is there; it does with --write-imm, and of golat send, read and atomic")
+		wrong.Add(name + ": no completion tells when the peer's WRITE is there; it does with --imm, and of golat send, read and atomic")
 	case s.spec.Gap > 0:
 		wrong.Add(name + " with --gap: the pause would be part of the time from one completion to the next")
 	}

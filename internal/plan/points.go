@@ -105,7 +105,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		}
 	}
 	if n.Window < 0 || n.Window > maxWindow {
-		wrong.Add("--window %d: want 1 to %d", n.Window, maxWindow)
+		wrong.Add("--tx-depth (-t) %d: want 1 to %d", n.Window, maxWindow)
 		return
 	}
 	if l.Size() > MaxMessage || product(uint64(2*max(n.Window, 1)), uint64(l.Extent())) > mostBytes {
@@ -228,10 +228,10 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	case wrs > most:
 		bad(reason, "%d blocks need %d a message, use blocks of %d bytes or more for this message size", l.Blocks(), wrs, align(uint64(l.Size()/most+1), 8))
 	case int64(window) > most/wrs:
-		bad(reason, "%d blocks with %d messages in flight need %d, use --window %d", l.Blocks(), window, int64(window)*wrs, most/wrs)
+		bad(reason, "%d blocks with %d messages in flight need %d, use -t %d", l.Blocks(), window, int64(window)*wrs, most/wrs)
 	}
 	if recvs := int64(max(load.RecvWRs, 1)); int64(2*window) > most/recvs && load.RecvWRs > 0 {
-		bad(fmt.Sprintf("the receive queue has %d work requests", most), "%d messages in flight need %d, use --window %d", window, int64(2*window)*recvs, max(most/(2*recvs), 1))
+		bad(fmt.Sprintf("the receive queue has %d work requests", most), "%d messages in flight need %d, use -t %d", window, int64(2*window)*recvs, max(most/(2*recvs), 1))
 	}
 	return errs
 }

@@ -36,7 +36,7 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; this end grants %v", length, p.Duration)
 	wrong.If(p.Duration > 0 && s.spec.Infinite, "the test runs until it is stopped; this end grants %v", p.Duration)
 	const borne = 2 * time.Minute // beside what is measured, as a server grants it
-	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+borne, "--qp-timeout (-u) %d with --retries %d: a queue pair gives up after %v; this end grants %v",
+	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+borne, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; this end grants %v",
 		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+borne)
 	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; this end grants %d", s.spec.QPs, p.QueuePairs)
 	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; this end grants %d", rounds, p.Rounds)

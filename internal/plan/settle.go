@@ -106,10 +106,9 @@ func (s *Settled) checkNumbers(wrong *Faults) {
 	inRange("--pkey", p.PKeyIndex, 1, 1<<16-1)
 	inRange("--mtu (-m) code", int(p.MTU), int(verbs.MTU256), int(verbs.MTU4096))
 	inRange("--qp-timeout (-u)", int(p.Timeout), 1, 31)
-	inRange("--retries", int(p.Retries), 1, 7)
+	inRange("retries", int(p.Retries), 1, 7)
 	inRange("--sl (-S)", int(p.SL), 1, 15)
 	inRange("RNR retries", int(p.RNRRetries), 1, 7)
-	inRange("--rnr-timer", int(p.RNRTimer), 1, 31)
 	inRange("--burst_size", p.Burst, 1, maxTxDepth)
 	s.checkLengths(wrong)
 }

@@ -118,9 +118,8 @@ func TestRefusals(t *testing.T) {
 		{"burst", with(func(s *Spec) { s.Burst = 8 }), []string{"--burst_size 8"}},
 		{"flow label", with(func(s *Spec) { s.FlowLabels = []uint32{1, 1 << 20} }), []string{"--flow_label 1048576"}},
 		{"shared receives", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 2}, []string{"--rx-depth (-r) 2: the 3 queue pairs share them"}},
-		{"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }), []string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --write-imm"}},
+		{"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }), []string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --imm"}},
 		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify all"}},
-		{"RNR timer of a WRITE", with(func(s *Spec) { s.RNRTimer = 14 }), []string{"--rnr-timer: only who sends over RC to receives waits for them; it does with --write-imm"}},
 		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; FETCH_AND_ADD"}},
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
 		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
@@ -137,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		{"window", Spec{
 			Kind: Bandwidth, Duration: time.Second,
 			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Window: math.MaxInt},
-		}, []string{"--window"}},
+		}, []string{"--tx-depth (-t)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Settle(c.spec, device(), Peer{}, Policy{})

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
@@ -126,7 +125,7 @@ func (s *Settled) Traffic() Traffic {
 	p := &s.spec
 	return Traffic{
 		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabels: p.FlowLabels, PKeyIndex: p.PKeyIndex,
-		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: cmp.Or(p.RNRTimer, defaultRNRTimer),
+		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: defaultRNRTimer,
 	}
 }
 

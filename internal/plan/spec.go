@@ -97,7 +97,6 @@ type Spec struct {
 	Timeout      uint8    `json:"qp_timeout,omitempty"`  // code; 0: 14, a software device 16
 	Retries      uint8    `json:"retries,omitempty"`     // 0: 7
 	RNRRetries   uint8    `json:"rnr_retries,omitempty"` // 0: 7, for ever
-	RNRTimer     uint8    `json:"rnr_timer,omitempty"`   // code of IBTA table 46: how long a peer without receive asks senders to wait; 0: 12, 0.64 ms
 	QKey         uint32   `json:"qkey,omitempty"`        // 0: perftest's, 0x11111111; between two ends of ours the client draws one
 	HugePages    bool     `json:"huge_pages,omitempty"`
 	OnDemand     bool     `json:"on_demand,omitempty"` // register memory whose pages the device has brought as it needs them

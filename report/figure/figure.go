@@ -50,7 +50,7 @@ func All() []Figure {
 		if r.IsLatency() {
 			return "a latency test has none: it sends one message at a time"
 		}
-		return "nobody counted what arrived: --verify=all counts it, and so do the receives of --write-imm"
+		return "nobody counted what arrived: --verify=all counts it, and so do the receives of --imm"
 	}
 	inBandwidth := func(f func(*report.Record) (float64, bool)) func(*report.Record) (float64, bool) {
 		return func(r *report.Record) (float64, bool) {

@@ -101,10 +101,10 @@ func TestGoInstall(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var said struct{ Program, Version, Go, OS, Arch string }
-	if err := json.Unmarshal([]byte(command(t, filepath.Join(bin, "gobw"), "version", "--json")), &said); err != nil {
+	if err := json.Unmarshal([]byte(command(t, filepath.Join(bin, "gobw"), "version", "--format", "json")), &said); err != nil {
 		t.Fatal(err)
 	}
 	if said.Program != "gobw" || said.Version != version || said.Go != runtime.Version() || said.OS != runtime.GOOS || said.Arch != runtime.GOARCH {
-		t.Errorf("gobw version --json says %+v, want version %s", said, version)
+		t.Errorf("gobw version --format json says %+v, want version %s", said, version)
 	}
 }

@@ -18,7 +18,7 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"out_json": "give --format json, or --save FILE.json", "cpu_util": "give --cpu-time",
 	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --format json, or csv",
 	"report-both": "--format json has both directions", "perform_warm_up": "give --warmup N", "data_validation": "give --verify=all",
-	"pin_cores": "give --cpu N", "retry_count": "give --retries", "report-counters": "--format json has the counters of both ends",
+	"pin_cores": "give --cpu N", "margin": "leave it out: --warmup steady is the default, and leaves out the start", "report-counters": "--format json has the counters of both ends",
 	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "figures name their units",
 	"use_old_post_send": "give --post-api post_send", "version": "'%s version' tells it", "CPU-freq": "nothing is to do: leave it out",
 }
@@ -35,7 +35,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 	if !acts {
 		return fmt.Sprintf("; leave it out: %s ignores it", tool)
 	}
-	text := fmt.Sprintf("; 'gobw install-links DIR' makes %s, which knows perftest's", tool)
+	text := fmt.Sprintf("; 'gobw version --install-links DIR' makes %s, which knows perftest's", tool)
 	hint := ours[long]
 	if flag := regexp.MustCompile(`--([a-z-]+)`).FindStringSubmatch(hint); flag != nil && c.Flags().Lookup(flag[1]) == nil {
 		return text
@@ -75,7 +75,7 @@ func CommandError(err error) error {
 	}
 	for _, known := range plan.Operations() {
 		if suffix != "" && op == string(known) && plan.RowOf(known).PerftestHas() {
-			return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw install-links DIR' makes ib_%s_%s", word, right, op, op, suffix)
+			return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw version --install-links DIR' makes ib_%s_%s", word, right, op, op, suffix)
 		}
 	}
 	if line := otherWord(program, word); line != "" {

@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,15 +13,15 @@ import (
 var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"all-sizes": "--all", "sweep": "--all", "len": "--size", "length": "--size", "msg-size": "--size", "message-size": "--size", "bytes": "--size --blocks",
 	"block-size": "--blocks", "block-num": "--nums", "block-nums": "--nums", "stride": "--strides", "block": "--blocks", "num": "--nums --iters", "shapes": "--shape",
-	"iterations": "--iters --runs", "count": "--iters --runs", "iters": "--runs --scale", "duration": "--runs --scale --time", "seconds": "--duration --time", "secs": "--duration --time", "time": "--duration",
-	"repeat": "--runs --pairs", "repetitions": "--runs --pairs", "min-runs": "--runs --pairs", "size": "--blocks --total", "sizes": "--blocks --total",
+	"iterations": "--iters --runs", "count": "--iters --runs", "iters": "--duration --runs --scale", "duration": "--runs --scale --time", "seconds": "--duration --time", "secs": "--duration --time", "time": "--duration",
+	"repeat": "--runs --pairs", "repetitions": "--runs --pairs", "min-runs": "--runs --pairs", "size": "--blocks --total --op",
 	"P": "--qp", "parallel": "--qp", "queue-pairs": "--qp", "qps": "--qp", "streams": "--qp", "bitrate": "--rate", "bandwidth": "--rate", "limit": "--rate",
-	"reverse": "--reversed", "bidir": "--bidirectional", "both": "--bidirectional", "depth": "--tx-depth", "queue-depth": "--tx-depth", "window": "--tx-depth",
+	"reverse": "--reversed", "bidir": "--bidirectional", "both": "--bidirectional", "depth": "--tx-depth", "queue-depth": "--tx-depth", "window": "--tx-depth", "min-time": "--duration", "strategies": "--only",
 	"transport": "--connection", "ud": "--connection UD", "uc": "--connection UC", "rc": "--connection RC", "udp": "--connection UD",
 	"dev": "--device", "nic": "--device", "interface": "--device", "gid": "--gid-index", "affinity": "--cpu", "pin": "--cpu",
 	"timeout": "--peer-timeout", "local": "--loopback", "listen-port": "--port",
 	"validate": "--verify", "check": "--verify", "check-data": "--verify", "output": "--save", "logfile": "--save", "export": "--save", "file": "--save",
-	"n": "--runs", "s": "--blocks --total", "D": "--runs --scale", "o": "--save",
+	"n": "--duration --runs", "s": "--blocks --total", "D": "--runs --scale", "o": "--save",
 	"json": "--save FILE.json", "export-json": "--save FILE.json", "csv": "--save FILE.csv", "export-csv": "--save FILE.csv", "html": "--save FILE.html",
 	"junit": "--save FILE.xml", "markdown": "--save FILE.md", "export-markdown": "--save FILE.md", "openmetrics": "--save FILE.prom", "plot": "--save FILE.html",
 	"latex": "--save FILE.tex", "pictures": "--save FILE.html", "interval": "--save FILE.html", "percentiles": "--save FILE.json", "histogram": "--save FILE.html",
@@ -28,12 +29,33 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"plan": "PLAN", "config": "PLAN", "verbose": "--save FILE.json", "v": "--save FILE.json",
 }
 
-// synonym says what the command has for a flag of another tool; empty where nothing is known.
+// gone are flags that were taken away, each with what to do instead; a word before the flag is the command that had it.
+var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"noncontig model": "it is gone: the second table has the time, CPU time and work requests of each way",
+	"noncontig again": "it is gone: disturbed rounds are measured again by themselves",
+	"footprint":       "give --cache cold",
+	"list-bytes":      "it is gone: lists are cut where the device is fastest, and the table says where",
+	"max-time":        "it is gone: the command says how long it takes, Ctrl-C keeps what is measured, --resume completes it",
+	"custom":          "give --hosts with the hosts to test; --pattern pairs them",
+	"fabric rank":     "set RANK and WORLD_SIZE, or give --coordinator",
+	"fabric ranks":    "set WORLD_SIZE, for a Kubernetes Job or PMIx GOBW_RANKS",
+	"no-peak":         "it is one of perftest's names: 'gobw version --install-links DIR' makes ib_write_bw, which has -N",
+	"rnr-timer":       "it is gone: receivers ask for 0.64 ms (code 12); --rx-depth (-r) posts more receives",
+	"retries":         "it is gone: there are 7; --qp-timeout (-u) says how long each waits",
+	"devices verbose": "name the device: gobw devices DEVICE",
+	"devices v":       "name the device: gobw devices DEVICE",
+	"version json":    "give --format json",
+}
+
+// synonym says what the command has for a flag of another tool, or for one that is gone; empty where nothing is known.
 func synonym(c *cobra.Command, name string) string {
-	wanted := synonyms[strings.ReplaceAll(strings.ToLower(name), "_", "-")]
-	if len(name) == 1 {
-		wanted = synonyms[name]
+	if len(name) > 1 {
+		name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	}
+	if advice := cmp.Or(gone[c.Name()+" "+name], gone[name]); advice != "" {
+		return "; " + advice
+	}
+	wanted := synonyms[name]
 	first, value, _ := strings.Cut(wanted, " ")
 	switch {
 	case wanted == "":
@@ -65,7 +87,7 @@ var otherWords = map[string]string{ //nolint:gochecknoglobals // a constant tabl
 	"plot": "report FILE.json --save plot.html", "html": "report FILE.json --save page.html", "render": "report FILE.json", "show": "report FILE.json", "view": "report FILE.json",
 	"list": "devices", "ls": "devices", "info": "devices", "device": "devices", "devinfo": "devices", "ibv_devinfo": "devices",
 	"server": "serve", "listen": "serve", "daemon": "serve", "check": "doctor", "diagnose": "doctor", "test": "write HOST", "run": "write HOST", "client": "write HOST",
-	"sweep": "write HOST -a", "diff": "compare OLD.json NEW.json", "trend": "compare DIR", "history": "compare DIR", "links": "install-links DIR", "ping": "golat send HOST", "pingpong": "golat send HOST",
+	"sweep": "write HOST -a", "diff": "compare OLD.json NEW.json", "trend": "compare DIR", "history": "compare DIR", "links": "version --install-links DIR", "install-links": "version --install-links DIR", "agent": "fabric --coordinator HOST", "ping": "golat send HOST", "pingpong": "golat send HOST",
 	"latency": "golat send HOST", "bandwidth": "gobw write HOST", "bw": "gobw write HOST", "lat": "golat send HOST",
 	"scatter": "gobw noncontig HOST", "gather": "gobw noncontig HOST", "pack": "gobw noncontig HOST", "grid": "gobw noncontig HOST",
 	"noncontig": "gobw noncontig HOST", "qualify": "gobw qualify PLAN",

@@ -38,15 +38,14 @@ const devicesSchema = "gobw.devices/1"
 
 // NewCommand makes 'devices'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
-	var verbose bool
 	var format string
 	cmd := &cobra.Command{
-		Use: "devices", Short: "List RDMA devices, their ports and addresses",
+		Use: "devices [DEVICE]", Short: "List RDMA devices, their ports and addresses",
 		Long: "List the devices of libibverbs and the embedded software device: state, link\n" +
-			"layer, rate, MTU, addresses with their GID index (for -x). -v adds firmware and\nlimits.",
-		Example: "  " + tool + " devices\n  " + tool + " devices -v\n  " + tool + " devices --format json",
-		Args:    cmdline.NoArguments,
-		RunE: func(*cobra.Command, []string) error {
+			"layer, rate, MTU, addresses with their GID index (for -x). With the\nname of one, everything that it says of itself: firmware, limits, P_Keys.",
+		Example: "  " + tool + " devices\n  " + tool + " devices mlx5_0\n  " + tool + " devices --format json",
+		Args:    cmdline.ArgumentCount(0, 1, "one device at most"),
+		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "table" && format != "json" {
 				return exit.UsageError{Err: fmt.Errorf("--format %q: want table or json", format)}
 			}
@@ -55,13 +54,17 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 				return err
 			}
 			l := listDevices(all)
+			if len(args) == 1 {
+				if err := l.keep(args[0]); err != nil {
+					return err
+				}
+			}
 			if format == "json" {
 				return output.JSON(out, l)
 			}
-			return l.write(out.Out, verbose)
+			return l.write(out.Out, len(args) == 1)
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "everything the devices say of themselves")
 	cmd.Flags().StringVar(&format, "format", "table", "table or json")
 	return cmd
 }
@@ -82,8 +85,25 @@ func listDevices(all []verbs.Provider) deviceListing {
 	return l
 }
 
+// keep leaves the device of a name.
+func (l *deviceListing) keep(name string) error {
+	var known []string
+	for i := range l.Providers {
+		p := &l.Providers[i]
+		p.Devices = slices.DeleteFunc(p.Devices, func(d opendevice.Listed) bool {
+			known = append(known, d.Name)
+			return d.Name != name
+		})
+	}
+	l.Providers = slices.DeleteFunc(l.Providers, func(p providerListing) bool { return len(p.Devices) == 0 })
+	if len(l.Providers) == 0 {
+		return exit.SetupError{Err: fmt.Errorf("no device %q; there are: %s", name, strings.Join(known, ", "))}
+	}
+	return nil
+}
+
 // write prints the listing for a person: the ports, their addresses, and what was in the way.
-func (l deviceListing) write(w io.Writer, verbose bool) error {
+func (l deviceListing) write(w io.Writer, whole bool) error { //nolint:revive // what the user asked for
 	var ports, gids [][]string
 	var notes []string
 	for _, p := range l.Providers {
@@ -118,7 +138,7 @@ func (l deviceListing) write(w io.Writer, verbose bool) error {
 	for _, n := range notes {
 		fmt.Fprintln(text, n)
 	}
-	if verbose {
+	if whole {
 		if err := l.describe(text); err != nil {
 			return err
 		}

@@ -159,7 +159,7 @@ func flagsFor(err error) string {
 		{"--qp-timeout, --gid-index (-x), --mtu (-m); 'gobw doctor HOST' looks at the path", []error{verbs.RetryExceeded}},
 		{"--rx-depth, --iters", []error{verbs.RNRRetryExceeded}},
 		{"--gid-index (-x)", []error{syscall.ETIMEDOUT, syscall.ENETUNREACH, syscall.EHOSTUNREACH}},
-		{"'gobw devices -v' shows the limits", []error{syscall.EINVAL, syscall.ENOMEM, syscall.EOPNOTSUPP, syscall.ENOSYS}},
+		{"'gobw devices DEVICE' shows the limits", []error{syscall.EINVAL, syscall.ENOMEM, syscall.EOPNOTSUPP, syscall.ENOSYS}},
 	} {
 		for _, cause := range row.causes {
 			if errors.Is(err, cause) {

@@ -22,7 +22,7 @@ func TestRemedyNamesFlags(t *testing.T) {
 		want string
 	}{
 		{&verbs.CompletionError{Device: "rxe0", Completion: verbs.Completion{Status: verbs.RetryExceeded}}, "gobw doctor HOST"},
-		{&verbs.Error{Verb: "create queue pair", Device: "rxe0", Err: syscall.EINVAL, Fix: "ask for less"}, "ask for less ['gobw devices -v' shows the limits]"},
+		{&verbs.Error{Verb: "create queue pair", Device: "rxe0", Err: syscall.EINVAL, Fix: "ask for less"}, "ask for less ['gobw devices DEVICE' shows the limits]"},
 		{&os.PathError{Op: "open", Path: "x", Err: syscall.EINVAL}, ""},
 	} {
 		var out bytes.Buffer

@@ -27,8 +27,8 @@ import (
 // groups orders the flags of the non-contiguous experiment.
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
-		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "strategies"}},
-		{Title: "Measuring", Names: []string{"connection", "window", "cache", "events", "segment", "verify", "runs", "control", "min-time", "max-time", "seed"}},
+		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "only"}},
+		{Title: "Measuring", Names: []string{"connection", "tx-depth", "duration", "runs", "cache", "events", "segment", "verify", "control", "seed"}},
 		{Title: "Result", Names: []string{"format", "save", "resume", "quiet"}},
 		opendevice.Group(),
 		measure.PeerGroup(),
@@ -37,12 +37,11 @@ func groups() []cmdline.FlagGroup {
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
-	shape, blocks, nums, strides, total, cache, minTime, maxTime, transport, verify, segment, strategies string
-	layouts                                                                                              []string
-	window, runs                                                                                         int
-	seed                                                                                                 uint64
-	resume, events                                                                                       bool
-	control                                                                                              string
+	shape, blocks, nums, strides, total, cache, duration, transport, verify, segment, only, control string
+	layouts                                                                                         []string
+	window, runs                                                                                    int
+	seed                                                                                            uint64
+	resume, events                                                                                  bool
 
 	output output.Flags
 	device opendevice.Flags
@@ -62,7 +61,6 @@ type Config struct {
 	Segment    int64
 	Runs       int
 	MinTime    time.Duration
-	MaxTime    time.Duration
 	Transport  verbs.Transport
 	Verify     string
 	Seed       uint64
@@ -126,16 +124,15 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, held instead of --total: 64,256")
 	fs.StringVar(&f.strides, "strides", "2x", "from block to block: 2x of the block, or bytes: 2x,4x,4K")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "a layout instead of a grid; may be repeated (see above)")
-	fs.StringVar(&f.strategies, "strategies", "", "only these: gather-write,pack (all)")
+	fs.StringVar(&f.only, "only", "", "strategies to measure: gather-write,pack (all)")
 	fs.StringVar(&f.cache, "cache", "hot", "hot: as few layouts as are in flight, again and again; cold: twice the last-level cache")
-	fs.IntVar(&f.window, "window", 4, "messages in flight; 1 measures latency")
+	fs.IntVarP(&f.window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
 	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
 	fs.IntVar(&f.runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
 	fs.StringVar(&f.control, "control", "", "measure the device's way twice, to see what is told of no difference; =10%: of a planted cost")
 	fs.Lookup("control").NoOptDefVal = "0%"
-	fs.StringVar(&f.minTime, "min-time", "10ms", "time to measure each point, strategy and run")
-	fs.StringVar(&f.maxTime, "max-time", "1h", "refuse a grid that would take longer")
+	fs.StringVarP(&f.duration, "duration", "D", "10ms", "time to measure each layout, strategy and round")
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
 	fs.Uint64Var(&f.seed, "seed", 1, "of the shuffled order")
@@ -174,7 +171,7 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.Note(err)
 	c.Shapes, err = parseShapes(f.shape)
 	wrong.Note(err)
-	c.Strategies, err = parseStrategies(f.strategies, c.Shapes)
+	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
 	wrong.Note(cmdline.Prefixed("--connection (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
 	c.Cold = f.cache == "cold"
@@ -190,11 +187,9 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.Note(cmdline.Prefixed("--segment", err))
 	wrong.If(err == nil && (c.Segment < 64 || c.Segment > 1<<30), "--segment %s: want 64 bytes to 1 GiB", f.segment)
 	wrong.Note(c.parseControl(f.control))
-	c.MinTime, err = plan.ParseSeconds(f.minTime)
-	wrong.If(err != nil || c.MinTime < time.Millisecond, "--min-time %q: want at least 1ms", f.minTime)
-	c.MaxTime, err = plan.ParseSeconds(f.maxTime)
-	wrong.If(err != nil || c.MaxTime <= 0, "--max-time %q: want a time, like 10m", f.maxTime)
-	wrong.Range("--window", f.window, 1, maxWindow)
+	c.MinTime, err = plan.ParseSeconds(f.duration)
+	wrong.If(err != nil || c.MinTime < time.Millisecond, "--duration (-D) %q: want at least 1ms", f.duration)
+	wrong.Range("--tx-depth (-t)", f.window, 1, maxWindow)
 	wrong.Range("--runs", f.runs, 1, maxGridRuns)
 	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save grid.json")
 	c.Layouts, err = f.grid()
@@ -215,7 +210,7 @@ func (c *Config) parseControl(text string) (err error) {
 	if err == nil && c.Strategies != nil {
 		for _, shape := range c.Shapes {
 			if device, _ := noncontig.Sides(shape); !slices.Contains(c.Strategies, device) {
-				err = fmt.Errorf("it repeats %s, which --strategies leaves out", device)
+				err = fmt.Errorf("it repeats %s, which --only leaves out", device)
 			}
 		}
 	}
@@ -367,7 +362,7 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 	names := strings.Split(text, ",")
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("--strategies %q: want some of %s", n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("--only %q: want some of %s", n, strings.Join(known, ", "))
 		}
 	}
 	return names, nil

@@ -172,26 +172,10 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	if e.previous != nil {
 		wrong.Note(e.resume())
 	}
-	wrong.Note(e.checkTime())
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
 	e.shuffle()
-	return nil
-}
-
-// checkTime refuses a grid that takes longer than it may.
-func (e *experiment) checkTime() error {
-	c := &e.config
-	if estimate := e.costOf(e.todo); estimate > c.MaxTime {
-		share := float64(c.MaxTime) / float64(estimate)
-		enough := (estimate*5/4 + time.Second).Truncate(time.Second)
-		if enough > 10*time.Minute {
-			enough = (enough + time.Minute).Truncate(time.Minute)
-		}
-		return fmt.Errorf("the grid would take at least %v, more than --max-time %v: a grid of %d instead of %d measurements would fit, or --runs %d, or --max-time %v",
-			estimate.Round(time.Second), c.MaxTime, int(share*float64(len(e.todo))), len(e.todo), max(int(share*float64(c.Runs)), 1), enough)
-	}
 	return nil
 }
 
@@ -320,7 +304,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 
 // measure goes through the rounds over one session.
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
-	meter := newGridMeter(e.out, e.config.Output.Quiet, e.costOf(e.todo), e.config.MaxTime)
+	meter := newGridMeter(e.out, e.config.Output.Quiet, e.costOf(e.todo))
 	meter.start(len(e.todo))
 	defer meter.bar.Clear()
 	lastSave, saving := time.Now(), time.Duration(0)

@@ -94,12 +94,12 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--cache warm", "want hot or cold"},
 		{"--verify some", "want ends, all or none"},
 		{"--shape round", "want gather, scatter, both (or G-WR, S-RD, GSSR), or all"},
-		{"--strategies magic", "want some of gather-write, pack"},
-		{"--window 0", "--window 0: want 1 to 4096"},
+		{"--only magic", "want some of gather-write, pack"},
+		{"-t 0", "--tx-depth (-t) 0: want 1 to 4096"},
 		{"--runs 100", "--runs 100: want 1 to 64"},
 		{"--control=95%", "--control: 95%: want 0% to 90%"},
-		{"--control --strategies pack", "--control: it repeats gather-write, which --strategies leaves out"},
-		{"--min-time 0", "at least 1ms"},
+		{"--control --only pack", "--control: it repeats gather-write, which --only leaves out"},
+		{"-D 0", "at least 1ms"},
 		{"--segment 1", "want 64 bytes to 1 GiB"},
 		{"--resume", "name the file to go on with"},
 		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
@@ -259,7 +259,7 @@ func TestNoncontigRounds(t *testing.T) {
 
 func TestNoncontigTellsItsPace(t *testing.T) {
 	var told strings.Builder
-	g := newGridMeter(output.Streams{Err: &told}, false, time.Minute, 10*time.Minute)
+	g := newGridMeter(output.Streams{Err: &told}, false, time.Minute)
 	g.start(1000)
 	p := &noncontig.Point{}
 	for _, step := range []struct {
@@ -270,9 +270,9 @@ func TestNoncontigTellsItsPace(t *testing.T) {
 	}{
 		{0, 0, time.Minute, "1000 measurements, at least 1m0s"},
 		{3, 40 * time.Second, 59 * time.Second, ""}, // too few to tell
-		{5, 20 * time.Second, 55 * time.Second, "first 5, the grid takes about 4m0s\n"},
+		{5, 20 * time.Second, 55 * time.Second, "first 5, the grid takes about 4m0s: Ctrl-C"},
 		{10, 42 * time.Second, 50 * time.Second, ""}, // no news
-		{20, 10 * time.Minute, 30 * time.Second, "first 20, the grid takes about 20m0s, more than --max-time 10m0s: Ctrl-C"},
+		{20, 10 * time.Minute, 30 * time.Second, "first 20, the grid takes about 20m0s: Ctrl-C"},
 	} {
 		if step.done > 0 {
 			told.Reset()

@@ -27,12 +27,11 @@ type gridMeter struct {
 	total   int
 	started time.Time
 	planned time.Duration
-	most    time.Duration // --max-time
 	told    time.Duration // the time that was told last; 0: none by pace
 }
 
-func newGridMeter(out output.Streams, quiet bool, planned, most time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
-	return &gridMeter{bar: output.NewProgress(out, quiet), out: out, quiet: quiet, planned: planned, most: most}
+func newGridMeter(out output.Streams, quiet bool, planned time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
+	return &gridMeter{bar: output.NewProgress(out, quiet), out: out, quiet: quiet, planned: planned}
 }
 
 func (g *gridMeter) start(total int) {
@@ -89,15 +88,11 @@ func (g *gridMeter) pace(done int, whole time.Duration) {
 	}
 	first := g.told == 0
 	g.told = whole
-	if first && whole < g.planned*3/2 && whole <= g.most {
+	if first && whole < g.planned*3/2 {
 		return // as told at the start
 	}
 	g.bar.Clear()
-	fmt.Fprintf(g.out.Err, "gobw: by the pace of the first %d, the grid takes about %v", done, whole.Round(time.Second))
-	if whole > g.most {
-		fmt.Fprintf(g.out.Err, ", more than --max-time %v: Ctrl-C keeps what is measured, --resume completes it", g.most)
-	}
-	fmt.Fprintln(g.out.Err)
+	fmt.Fprintf(g.out.Err, "gobw: by the pace of the first %d, the grid takes about %v: Ctrl-C keeps what is measured, --resume completes it\n", done, whole.Round(time.Second))
 }
 
 // previous is the unfinished grid that --resume completes.

@@ -25,10 +25,10 @@ import (
 // groups orders the flags of a test for a person.
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
-		{Title: "Messages", Names: []string{"size", "sizes", "all", "connection", "atomic-type", "write-imm", "send-imm", "bidirectional", "reversed", "verify"}},
-		{Title: "Length", Names: []string{"iters", "duration", "margin", "warmup", "runs", "rate", "gap"}},
+		{Title: "Messages", Names: []string{"size", "all", "connection", "atomic-type", "imm", "bidirectional", "reversed", "verify"}},
+		{Title: "Length", Names: []string{"iters", "duration", "warmup", "runs", "rate", "gap"}},
 		{Title: "Queues", Names: []string{
-			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "rnr-timer", "events",
+			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "events",
 			"cpu-time", "huge-pages",
 			"post-api", "timestamps",
 		}},
@@ -40,16 +40,11 @@ func groups() []cmdline.FlagGroup {
 
 // flags are a test's flags as they were typed.
 type flags struct {
-	connection, atomicType, size, sizes, duration, margin, warmup, gap, rate, verify string
-	all, bidirectional, reversed, srq, writeImm, sendImm, events                     bool
-	iters                                                                            string
-	runs, qps, threads, txDepth, rxDepth, cqMod, postList, inline, outs, mtu         int
-	timestamps                                                                       string
-	sl, tclass, pkey, timeout, retries, rnrTimer                                     int
-	cpuTime, hugePages, rdmaCM, controlCM                                            bool
-	postAPI                                                                          string
-	cpuFreq, resume                                                                  bool
-	gate                                                                             gate.Flags
+	connection, atomicType, size, iters, duration, warmup, gap, rate, verify, timestamps, postAPI string
+	all, bidirectional, reversed, srq, imm, events, cpuTime, hugePages, rdmaCM, cpuFreq, resume   bool
+	runs, qps, threads, txDepth, rxDepth, cqMod, postList, inline, outs                           int
+	mtu, sl, tclass, pkey, timeout                                                                int
+	gate                                                                                          gate.Flags
 
 	given  func(name string) bool // the flag stood on the command line
 	device opendevice.Flags
@@ -66,13 +61,11 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	sized := !row.Counter
 
 	if sized {
-		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 64, 4K, 1M ("+defaultSizeText(kind)+")")
-		fs.StringVar(&f.sizes, "sizes", "", "several sizes: 64:1M (powers of two), 64,1000,4K")
+		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 4K; several: 64,1000,4K, 64:1M (powers of two) ("+defaultSizeText(kind)+")")
 		fs.BoolVarP(&f.all, "all", "a", false, "all sizes from 2 B to 8 MiB (UD: to the MTU)")
 	}
 	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size ("+defaultLengthText(kind)+")")
 	fs.StringVarP(&f.duration, "duration", "D", "", "seconds to measure instead: 10, 0.5, 500ms")
-	fs.StringVarP(&f.margin, "margin", "f", "", "seconds to leave out at both ends of -D (0)")
 	fs.StringVar(&f.warmup, "warmup", "steady", "messages before measuring, or 'steady', or 0")
 	fs.IntVar(&f.runs, "runs", 1, "repetitions of each size")
 	if row.Counter {
@@ -104,14 +97,12 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if op == plan.Send {
 		fs.IntVarP(&f.rxDepth, "rx-depth", "r", 0, "receives posted per queue pair (512)")
 		fs.BoolVar(&f.srq, "srq", false, "share one receive queue")
-		fs.BoolVar(&f.sendImm, "send-imm", false, "SEND with immediate")
 	}
 	if op == plan.Write {
-		fs.BoolVar(&f.writeImm, "write-imm", false, "WRITE with immediate")
-		fs.IntVarP(&f.rxDepth, "rx-depth", "r", 0, "receives posted, with --write-imm (512)")
+		fs.IntVarP(&f.rxDepth, "rx-depth", "r", 0, "receives posted, with --imm (512)")
 	}
 	if op == plan.Send || op == plan.Write {
-		fs.IntVar(&f.rnrTimer, "rnr-timer", 0, "how long a sender waits for a receive, code 1 to 31 (12: 0.64 ms)")
+		fs.BoolVar(&f.imm, "imm", false, "with immediate data")
 	}
 	fs.StringVar(&f.postAPI, "post-api", "auto", "how sends are posted: post_send, wr (ibv_wr_*), auto (as perftest does)")
 	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling")
@@ -136,10 +127,8 @@ func (f *flags) bindPath(fs *pflag.FlagSet) {
 	fs.IntVar(&f.tclass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&f.pkey, "pkey", 0, "P_Key index")
 	fs.IntVarP(&f.timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
-	fs.IntVar(&f.retries, "retries", 7, "resends before giving up, 1 to 7")
 	fs.BoolVar(&f.hugePages, "huge-pages", false, "buffers from reserved huge pages")
 	fs.BoolVarP(&f.rdmaCM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
-	fs.BoolVarP(&f.controlCM, "comm-rdma-cm", "z", false, "to a perftest with -z (with -R: to one with -R): no TCP")
 }
 
 func defaultLengthText(kind plan.Kind) string {
@@ -176,10 +165,10 @@ func (f *flags) config(tool string, op plan.Operation, kind plan.Kind, args []st
 	c := Config{Tool: tool}
 	p := plan.Spec{
 		Operation: op, Kind: kind, Transport: verbs.RC, AllSizes: f.all, Runs: f.runs, QPs: f.qps, Bidirectional: f.bidirectional,
-		Reversed: f.reversed, WriteImm: f.writeImm, SendImm: f.sendImm, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
+		Reversed: f.reversed, WriteImm: f.imm && op == plan.Write, SendImm: f.imm && op == plan.Send, TxDepth: f.txDepth, RxDepth: f.rxDepth, CQMod: f.cqMod,
 		PostList: f.postList, InlineBytes: f.inline, Outstanding: f.outs, SRQ: f.srq, Events: f.events,
 		Verify: plan.Verify(f.verify), CPU: f.cpuTime, SL: uint8(f.sl), TrafficClass: uint8(f.tclass), PKeyIndex: f.pkey,
-		Timeout: uint8(f.timeout), Retries: uint8(f.retries), RNRTimer: uint8(f.rnrTimer), HugePages: f.hugePages, RDMACM: f.rdmaCM,
+		Timeout: uint8(f.timeout), HugePages: f.hugePages, RDMACM: f.rdmaCM,
 	}
 	if f.connection != "" {
 		wrong.Note(cmdline.Prefixed("--connection (-c)", p.Transport.UnmarshalText([]byte(f.connection))))
@@ -241,8 +230,6 @@ func (f *flags) checkNumbers(wrong *cmdline.Faults) {
 		{"sl", " (-S)", f.sl, 0, 15},
 		{"tclass", "", f.tclass, 0, 255},
 		{"qp-timeout", " (-u)", f.timeout, 1, 31},
-		{"retries", "", f.retries, 1, 7},
-		{"rnr-timer", "", f.rnrTimer, 1, 31},
 	} { // they are narrow in a plan
 		wrong.If(f.given(r.name) && (r.v < r.lo || r.v > r.hi), "--%s%s %d: want %d to %d", r.name, r.letter, r.v, r.lo, r.hi)
 	}
@@ -274,8 +261,6 @@ func (f *flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 	var err error
 	c.Peer, err = f.peer.Config(c.Tool, args)
 	wrong.Note(err)
-	c.Peer.ControlCM = f.controlCM
-	wrong.If(f.controlCM && c.Peer.Loopback, "--comm-rdma-cm (-z) is for a perftest at the other end: leave it or --loopback out")
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
 	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save result.json")
@@ -284,37 +269,19 @@ func (f *flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 	wrong.If(len(c.Gate.Accept) > 0 && !f.gate.Given(), "--accept is for --expect: without one nothing is judged that could pass")
 }
 
-// sizeList reads -s, --sizes and -a, which exclude each other.
+// sizeList reads -s, which -a excludes.
 func (f *flags) sizeList() ([]int, error) {
-	var given []string
-	for name, set := range map[string]bool{"--size (-s)": f.size != "", "--sizes": f.sizes != "", "--all (-a)": f.all} {
-		if set {
-			given = append(given, name)
-		}
-	}
-	slices.Sort(given)
-	if len(given) > 1 {
-		return nil, fmt.Errorf("%s exclude each other", strings.Join(given, " and "))
-	}
 	switch {
-	case f.size != "":
-		if strings.ContainsAny(f.size, ":,") {
-			return nil, fmt.Errorf("--size (-s) %q: one size; --sizes %s takes several", f.size, f.size)
-		}
-		n, err := plan.ParseSize(f.size)
-		if err != nil {
-			return nil, cmdline.Prefixed("--size (-s)", err)
-		}
-		return []int{n}, nil
-	case f.sizes != "":
-		list, err := plan.ParseSizes(f.sizes)
-		return list, cmdline.Prefixed("--sizes", err)
-	default:
+	case f.size == "":
 		return nil, nil
+	case f.all:
+		return nil, errors.New("--all (-a) and --size (-s) exclude each other")
 	}
+	list, err := plan.ParseSizes(f.size)
+	return list, cmdline.Prefixed("--size (-s)", err)
 }
 
-// length reads -n, -D, -f and --warmup.
+// length reads -n, -D and --warmup.
 func (f *flags) length(p *plan.Spec) error {
 	var wrong cmdline.Faults
 	var err error
@@ -326,10 +293,6 @@ func (f *flags) length(p *plan.Spec) error {
 		p.Duration, err = plan.ParseSeconds(f.duration)
 		wrong.Note(cmdline.Prefixed("--duration (-D)", err))
 		wrong.If(err == nil && p.Duration <= 0, "--duration (-D): %q: want more than 0 seconds", f.duration)
-	}
-	if f.margin != "" {
-		p.Margin, err = plan.ParseSeconds(f.margin)
-		wrong.Note(cmdline.Prefixed("--margin (-f)", err))
 	}
 	if p.WarmupSteady = f.warmup == "steady" || f.warmup == ""; !p.WarmupSteady {
 		p.Warmup, err = strconv.ParseUint(f.warmup, 0, 64)

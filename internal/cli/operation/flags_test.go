@@ -33,7 +33,7 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 
 // What was wrong is told once: a size that cannot be read is not also a size of 0.
 func TestWrongSizeIsToldOnce(t *testing.T) {
-	for _, args := range [][]string{{"-s", "abc"}, {"-s", "0"}, {"--sizes", "1:x"}} {
+	for _, args := range [][]string{{"-s", "abc"}, {"-s", "0"}, {"-s", "1:x"}} {
 		var f flags
 		fs := pflag.NewFlagSet("write", pflag.ContinueOnError)
 		f.bind(fs, plan.Write, plan.Bandwidth)

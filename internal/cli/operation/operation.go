@@ -64,7 +64,7 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 	case plan.RowOf(op).Counter:
 		lines = append(lines, fmt.Sprintf("  %s %s alpha -A CMP_AND_SWAP --runs 10", tool, op))
 	case kind == plan.Bandwidth:
-		lines = append(lines, fmt.Sprintf("  %s %s alpha -a -q 4", tool, op), fmt.Sprintf("  %s %s alpha --sizes 64:1M --format csv", tool, op))
+		lines = append(lines, fmt.Sprintf("  %s %s alpha -a -q 4", tool, op), fmt.Sprintf("  %s %s alpha -s 64:1M --format csv", tool, op))
 	default:
 		lines = append(lines, fmt.Sprintf("  %s %s alpha -s 64 -n 100000", tool, op))
 	}

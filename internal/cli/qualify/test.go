@@ -119,7 +119,7 @@ func (t *test) stretch(scale float64, runs int) (flags []string, err error) {
 	case scale == 1:
 	case t.grid != nil:
 		t.grid.MinTime = scaled(t.grid.MinTime, leastGridTime)
-		flags = append(flags, "--min-time", t.grid.MinTime.String())
+		flags = append(flags, "-D", t.grid.MinTime.String())
 	default: // without a length of its own the test has the one of two gobw ends
 		settled, err := plan.Settle(*p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 		if err != nil {
@@ -131,10 +131,6 @@ func (t *test) stretch(scale float64, runs int) (flags []string, err error) {
 		} else {
 			p.Duration = scaled(planned.Duration, leastTime)
 			flags = append(flags, "-D", p.Duration.String())
-		}
-		if p.Margin > 0 {
-			p.Margin = time.Duration(float64(p.Margin) * min(scale, 1)).Round(time.Millisecond)
-			flags = append(flags, "-f", p.Margin.String())
 		}
 	}
 	if runs > 0 {

@@ -109,7 +109,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	}
 	cmd.Example = map[string]string{
 		best:      "  " + tool + " search best 'write alpha -s 4K'\n  " + tool + " search best 'write --loopback' --only qp,tx-depth",
-		dips:      "  " + tool + " search dips 'read alpha' --sizes 2:8M",
+		dips:      "  " + tool + " search dips 'read alpha' --size 2:8M",
 		anomalies: "  " + tool + " search anomalies alpha --time 30m --save nic.json\n  " + tool + " search anomalies 'write --loopback' --time 2m --fix connection=RC",
 	}[question]
 	fs := cmd.Flags()
@@ -120,7 +120,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	fs.StringVar(&f.testTime, "test-time", "100ms", "length of one test")
 	switch question {
 	case dips:
-		fs.StringVar(&f.sizes, "sizes", "2:8M", "from and to")
+		fs.StringVarP(&f.sizes, "size", "s", "2:8M", "from and to")
 	default:
 		fs.StringSliceVar(&f.only, "only", nil, "settings to try, and no others: qp,tx-depth")
 		fs.StringArrayVar(&f.fix, "fix", nil, "a setting that stays: qp=4; may be repeated")
@@ -156,7 +156,7 @@ func (f *commandFlags) config(tool, question string, kind plan.Kind, line string
 		if err == nil {
 			c.High, err = plan.ParseSize(high)
 		}
-		wrong.If(err != nil || !both || c.Low >= c.High, "--sizes %q: want from and to, as in 2:8M", f.sizes)
+		wrong.If(err != nil || !both || c.Low >= c.High, "--size (-s) %q: want from and to, as in 2:8M", f.sizes)
 		wrong.If(c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
 	}
 	if f.limit != "" {
@@ -208,13 +208,16 @@ func (c *config) parseTest(line string) error {
 	c.Words = slices.Insert(words, 0, c.Tool)
 	c.Test, err = operation.Parse(c.Words, func(typed *pflag.FlagSet) error {
 		c.typed = typed
-		for _, name := range []string{"save", "format", "expect", "accept", "quiet", "resume", "all", "sizes", "runs", "iters", "duration", "margin", "warmup"} {
+		for _, name := range []string{"save", "format", "expect", "accept", "quiet", "resume", "all", "runs", "iters", "duration", "warmup"} {
 			if typed.Changed(name) {
 				return fmt.Errorf("%q: --%s is not the test's to say here", line, name)
 			}
 		}
 		return nil
 	})
+	if err == nil && len(c.Test.Plan.Sizes) > 1 {
+		err = fmt.Errorf("%q: want one --size (-s) here", line)
+	}
 	return err
 }
 

@@ -11,26 +11,39 @@ import (
 
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/plain"
 )
 
 // NewCommand makes 'version'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
-	asJSON := false
+	var format, links string
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version and what it was built from", Args: cmdline.NoArguments,
-		Example: "  " + tool + " version\n  " + tool + " version --json",
+		Use: "version", Short: "Print the version; link perftest's names to this program", Args: cmdline.NoArguments,
+		Long: "Print the version and what the program was built from. --install-links makes\n" +
+			"links to it in a directory, named ib_write_bw and so on: started under such a\n" +
+			"name it takes that tool's flags, prints its text and speaks its protocol. Files\n" +
+			"that exist and are no such links are left alone.",
+		Example: "  " + tool + " version\n  " + tool + " version --format json\n  " + tool + " version --install-links ~/bin",
 		RunE: func(*cobra.Command, []string) error {
+			if links != "" {
+				return installLinks(out, links)
+			}
 			info, _ := debug.ReadBuildInfo()
-			if asJSON {
+			switch format {
+			case "json":
 				return json.NewEncoder(out.Out).Encode(describe(tool, info))
+			case "text":
+			default:
+				return exit.UsageError{Err: fmt.Errorf("--format %q: want text or json", format)}
 			}
 			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, machine.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, revisionText(info))
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
+	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	cmd.Flags().StringVar(&links, "install-links", "", "make links under perftest's names in this directory")
 	return cmd
 }
 

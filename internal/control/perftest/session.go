@@ -98,7 +98,7 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	}
 	if p != nil && p.RDMACM && !s.o.Rdma {
 		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
-			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw install-links)")
+			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw version --install-links)")
 	}
 	if !s.o.Dialled {
 		if err := s.answerVersion(p); err != nil {
@@ -133,7 +133,7 @@ func (s *Session) adopt(p *plan.Spec) {
 func (s *Session) answerVersion(p *plan.Spec) error {
 	if p == nil && (s.o.Peer < VersionNegotiates || s.o.Facts == nil) {
 		return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
-			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw install-links)", s.o.Peer)
+			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", s.o.Peer)
 	}
 	if s.o.Mine == 0 {
 		s.o.Mine = 627

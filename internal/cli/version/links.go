@@ -1,5 +1,4 @@
-// Package installlinks is the command 'install-links'.
-package installlinks
+package version
 
 import (
 	"errors"
@@ -8,35 +7,22 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/perftestcli"
 )
 
-// NewCommand makes links under perftest's names.
-func NewCommand(tool string, out output.Streams) *cobra.Command {
-	return &cobra.Command{
-		Use: "install-links DIR", Short: "Link perftest's names to this program",
-		Long: "Make links in DIR, named ib_write_bw and so on, to this program. Started under\n" +
-			"such a name it takes that tool's flags, prints its text and speaks its\n" +
-			"protocol. Files that exist and are no such links are left alone.",
-		Example: "  " + tool + " install-links ~/bin",
-		Args:    cmdline.ArgumentCount(1, 1, "one directory"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			self, err := os.Executable()
-			if err != nil {
-				return exit.SetupError{Err: fmt.Errorf("find this program: %w", err)}
-			}
-			return InstallLinks(out, self, args[0])
-		},
+// installLinks links perftest's names to this program.
+func installLinks(out output.Streams, dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return exit.SetupError{Err: fmt.Errorf("find this program: %w", err)}
 	}
+	return link(out, self, dir)
 }
 
-// InstallLinks makes or renews one link per tool.
-func InstallLinks(out output.Streams, self, dir string) error {
+// link makes or renews one link per tool.
+func link(out output.Streams, self, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return exit.SetupError{Err: err}
 	}
