@@ -31,8 +31,7 @@ const defaultDepth = 128
 
 // completionQueue belongs to one goroutine at a time.
 type completionQueue struct {
-	handle.Handle
-	d       *device
+	object
 	cq      *C.struct_vb_cq
 	depth   atomic.Int64
 	channel *completionChannel
@@ -49,16 +48,16 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		o.Depth = defaultDepth
 	}
 	verb := fmt.Sprintf("create completion queue of %d entries", o.Depth)
-	q := &completionQueue{d: d, stamps: o.Timestamps}
+	q := &completionQueue{object: object{d: d}, stamps: o.Timestamps}
 	if o.Timestamps && d.info.Clock.IsZero() {
 		return nil, d.fail(verb, fmt.Errorf("completions with time stamps: %w by this device: it tells no clock of its own", verbs.ErrUnsupported))
 	}
 	var channel *C.struct_vb_comp_channel
 	parents := []*handle.Handle{&d.Handle}
 	if o.Channel != nil {
-		ch, ok := o.Channel.(*completionChannel)
-		if !ok || ch.d != d {
-			return nil, d.fail(verb, errors.New("the completion channel is another device's"))
+		ch, err := own[*completionChannel](d, "completion channel", o.Channel)
+		if err != nil {
+			return nil, d.fail(verb, err)
 		}
 		q.channel, channel = ch, ch.ch
 		parents = append(parents, &ch.Handle)
@@ -75,7 +74,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return nil, explain(f)
 	}
 	q.depth.Store(int64(q.cq.cqe))
-	d.objects.Store(unsafe.Pointer(q.cq), q)
+	d.objects.Store(uintptr(unsafe.Pointer(q.cq)), q)
 	q.polled = (*C.struct_vb_polled)(C.calloc(1, C.sizeof_struct_vb_polled))
 	if q.channel != nil {
 		q.channel.enrol(q)
@@ -88,22 +87,17 @@ func (q *completionQueue) Depth() int { return int(q.depth.Load()) }
 
 // Resize makes room for so many entries.
 func (q *completionQueue) Resize(depth int) error {
-	verb := fmt.Sprintf("resize completion queue to %d entries", depth)
-	if err := q.Enter(); err != nil {
-		return q.d.fail(verb, err)
-	}
-	defer q.Leave()
-	if rc := C.vb_resize_cq(q.d.v, q.cq, C.int(depth)); rc != 0 {
-		return q.d.fail(verb, errnoError(int(rc)))
-	}
-	q.depth.Store(int64(q.cq.cqe))
-	return nil
+	return q.inside(fmt.Sprintf("resize completion queue to %d entries", depth), func() error {
+		err := errnoError(C.vb_resize_cq(q.d.v, q.cq, C.int(depth)))
+		q.depth.Store(int64(q.cq.cqe))
+		return err
+	})
 }
 
 // Poll moves up to len(c) completions into c.
 func (q *completionQueue) Poll(c []verbs.Completion) (int, error) {
 	if err := q.Enter(); err != nil {
-		return 0, q.d.fail("poll completion queue", err)
+		return 0, q.fail("poll completion queue", err)
 	}
 	defer q.Leave()
 	got, wc := 0, &q.polled.wc
@@ -116,7 +110,7 @@ func (q *completionQueue) Poll(c []verbs.Completion) (int, error) {
 			n = int(C.vb_poll_cq(q.cq, C.int(want), &wc[0]))
 		}
 		if n < 0 {
-			return got, q.d.fail("poll completion queue", syscall.Errno(-n))
+			return got, q.fail("poll completion queue", syscall.Errno(-n))
 		}
 		for i := range wc[:n] {
 			c[got] = goCompletion(&wc[i])
@@ -160,18 +154,12 @@ func networkOrder(v uint32) uint32 {
 
 // Arm asks for one event at the next completion.
 func (q *completionQueue) Arm(n verbs.Notify) error {
-	const verb = "arm completion queue"
-	if err := q.Enter(); err != nil {
-		return q.d.fail(verb, err)
-	}
-	defer q.Leave()
-	if q.channel == nil {
-		return q.d.fail(verb, errors.New("it has no completion channel"))
-	}
-	if rc := C.vb_req_notify_cq(q.cq, C.int(n)); rc != 0 {
-		return q.d.fail(verb, errnoError(int(rc)))
-	}
-	return nil
+	return q.inside("arm completion queue", func() error {
+		if q.channel == nil {
+			return errors.New("it has no completion channel")
+		}
+		return errnoError(C.vb_req_notify_cq(q.cq, C.int(n)))
+	})
 }
 
 // Acknowledge returns n delivered events.
@@ -195,24 +183,21 @@ func (q *completionQueue) acknowledge(n int) {
 
 // Close destroys the queue. Events nobody acknowledged are acknowledged first: libibverbs would wait for them for ever.
 func (q *completionQueue) Close() error {
-	return q.d.close(&q.Handle, "destroy completion queue", func() error {
+	return q.destroy("destroy completion queue", func() C.int {
 		if q.channel != nil {
 			q.channel.strike(q)
 		}
 		q.acknowledge(math.MaxInt)
-		if rc := C.vb_destroy_cq(q.d.v, q.cq); rc != 0 {
-			return errnoError(int(rc))
-		}
-		q.d.objects.CompareAndDelete(unsafe.Pointer(q.cq), q)
+		return C.vb_destroy_cq(q.d.v, q.cq)
+	}, func() {
+		q.d.objects.CompareAndDelete(uintptr(unsafe.Pointer(q.cq)), q)
 		C.free(unsafe.Pointer(q.polled))
-		return nil
 	})
 }
 
 // completionChannel belongs to one goroutine.
 type completionChannel struct {
-	handle.Handle
-	d    *device
+	object
 	ch   *C.struct_vb_comp_channel
 	file *os.File // a duplicate of the channel's descriptor, in Go's poller
 
@@ -223,12 +208,12 @@ type completionChannel struct {
 // CreateCompletionChannel makes a channel on which completion queues announce events.
 func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 	const verb = "create completion channel"
-	c := &completionChannel{d: d, queues: make(map[*C.struct_vb_cq]*completionQueue)}
+	c := &completionChannel{object: object{d: d}, queues: make(map[*C.struct_vb_cq]*completionQueue)}
 	err := c.Open("completion channel", func() (err error) {
 		if c.ch, err = C.vb_create_comp_channel(d.v, d.context); c.ch == nil {
 			return refusal(c.ch, err)
 		}
-		if c.file, err = pollable(int(c.ch.fd), "completion channel"); err != nil {
+		if c.file, err = pollable(c.ch.fd, "completion channel"); err != nil {
 			C.vb_destroy_comp_channel(d.v, c.ch)
 		}
 		return err
@@ -256,7 +241,8 @@ func (c *completionChannel) strike(q *completionQueue) {
 func (c *completionChannel) take() *completionQueue {
 	for {
 		var cq *C.struct_vb_cq
-		if C.vb_get_cq_event(c.d.v, c.ch, &cq) != 0 {
+		var context unsafe.Pointer
+		if C.vb_get_cq_event(c.d.v, c.ch, &cq, &context) != 0 {
 			return nil
 		}
 		c.mu.Lock()
@@ -287,13 +273,20 @@ func (c *completionChannel) arrives(within time.Duration) bool {
 
 // Wait blocks until an armed queue has an event.
 func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, error) {
-	const verb = "wait for a completion event"
-	if err := c.Enter(); err != nil {
-		return nil, c.d.fail(verb, err)
+	var q *completionQueue
+	err := c.inside("wait for a completion event", func() (err error) {
+		q, err = c.wait(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	defer c.Leave()
+	return q, nil
+}
+
+func (c *completionChannel) wait(ctx context.Context) (q *completionQueue, err error) {
 	if ctx.Err() != nil {
-		return nil, c.d.fail(verb, context.Cause(ctx))
+		return nil, context.Cause(ctx)
 	}
 	_ = c.file.SetReadDeadline(time.Time{})
 	ended := make(chan struct{})
@@ -307,31 +300,26 @@ func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, er
 		}
 	}()
 	raw, err := c.file.SyscallConn()
-	if err != nil {
-		return nil, c.d.fail(verb, verbs.ErrClosed)
+	if err == nil {
+		err = raw.Read(func(uintptr) bool {
+			q = c.take()
+			return q != nil
+		})
 	}
-	var q *completionQueue
-	err = raw.Read(func(uintptr) bool {
-		q = c.take()
-		return q != nil
-	})
 	switch {
 	case q != nil:
 		return q, nil
 	case c.Closed():
-		return nil, c.d.fail(verb, verbs.ErrClosed)
+		return nil, verbs.ErrClosed
 	case ctx.Err() != nil:
-		return nil, c.d.fail(verb, context.Cause(ctx))
-	default:
-		return nil, c.d.fail(verb, err)
+		return nil, context.Cause(ctx)
 	}
+	return nil, err
 }
 
 // Close destroys the channel, unless queues use it.
 func (c *completionChannel) Close() error {
-	err := c.Handle.Close(func() { _ = c.file.Close() }, func() error { return errnoError(int(C.vb_destroy_comp_channel(c.d.v, c.ch))) })
-	if err != nil {
-		return c.d.fail("destroy completion channel", err)
-	}
-	return nil
+	return c.fail("destroy completion channel", c.Handle.Close(func() { _ = c.file.Close() }, func() error {
+		return errnoError(C.vb_destroy_comp_channel(c.d.v, c.ch))
+	}))
 }

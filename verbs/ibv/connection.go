@@ -6,15 +6,16 @@ package ibv
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 const (
@@ -26,10 +27,7 @@ const (
 // connection is one end of a connection by RDMA CM, on a channel of its own. The queue pair stays its owner's: RDMA CM
 // is told its number, and says what to set.
 type connection struct {
-	handle.Handle
-	d       *device
-	channel *cmChannel
-	id      *C.struct_vb_cm_id
+	cmHandle
 	request *C.struct_vb_cm_event // at the listening end
 	events  chan *C.struct_vb_cm_event
 	gone    chan struct{}
@@ -40,18 +38,10 @@ type connection struct {
 
 // newCMConnection opens a channel, and has identify make the identifier on it.
 func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cmChannel) (*C.struct_vb_cm_id, error)) (*connection, error) {
-	c := &connection{d: d, request: request, events: make(chan *C.struct_vb_cm_event, 16), gone: make(chan struct{})}
-	err := c.Open("connection by RDMA CM", func() (err error) {
-		if c.channel, err = openCMChannel(d.cm); err != nil {
-			return err
-		}
-		if c.id, err = identify(c.channel); err != nil {
-			c.channel.stop()
-			c.channel.destroy()
-		}
-		return err
-	}, &d.Handle)
-	if err != nil {
+	c := &connection{
+		cmHandle: cmHandle{object: object{d: d}}, request: request, events: make(chan *C.struct_vb_cm_event, 16), gone: make(chan struct{}),
+	}
+	if err := c.open("connection by RDMA CM", identify); err != nil {
 		return nil, err
 	}
 	c.local, c.remote = addrPort(&c.id.route.src), addrPort(&c.id.route.dst)
@@ -60,50 +50,52 @@ func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cm
 }
 
 // DialCM resolves the address of a peer and the route there.
-func (d *device) DialCM(ctx context.Context, to netip.AddrPort, o verbs.CMOptions) (_ verbs.CMConnection, err error) {
-	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+func (d *device) DialCM(ctx context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
 	space, err := portSpace(o.Transport)
 	if err != nil {
 		return nil, d.fail(cmConnection, err)
 	}
-	c, err := newCMConnection(d, nil, func(channel *cmChannel) (id *C.struct_vb_cm_id, err error) {
-		if rc := C.vb_cm_create_id(channel.cm, channel.ch, space, &id); rc != 0 {
-			return nil, d.fail(cmConnection, syscall.Errno(rc))
-		}
-		return id, nil
-	})
+	c, err := newCMConnection(d, nil, identifier(space))
 	if err != nil {
-		return nil, err
+		return nil, d.fail(cmConnection, err)
 	}
-	channel, id := c.channel, c.id
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Close())
-		}
-	}()
-	from, dst := sockaddr(netip.AddrPortFrom(o.Source, 0)), sockaddr(to)
-	err = c.resolve(ctx, fmt.Sprintf("resolve %v by RDMA CM", to.Addr()), C.VB_CM_ADDR_RESOLVED, func() C.int {
-		return C.vb_cm_resolve_addr(channel.cm, id, &from, &dst, cmResolveMs)
-	})
+	c.remote = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	if err := c.reach(ctx, o); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// reach resolves the peer's address and the route there.
+func (c *connection) reach(ctx context.Context, o verbs.CMOptions) error {
+	cm, id, peer := c.channel.cm, c.id, c.remote.Addr()
+	verb := fmt.Sprintf("resolve %v by RDMA CM", peer)
+	local, dst := sockaddr(netip.AddrPortFrom(o.Source, 0)), sockaddr(c.remote)
+	from := &local
+	if !o.Source.IsValid() {
+		from = nil
+	}
+	err := c.resolve(ctx, verb, C.VB_CM_ADDR_RESOLVED, func() C.int { return C.vb_cm_resolve_addr(cm, id, from, &dst, cmResolveMs) })
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c.local, c.remote = addrPort(&id.route.src), to
-	if name := deviceOf(id); name != d.info.Name {
-		return nil, &verbs.Error{
-			Verb: fmt.Sprintf("resolve %v by RDMA CM", to.Addr()), Device: d.info.Name,
+	c.local = addrPort(&id.route.src)
+	if name := deviceOf(id); name != c.d.info.Name {
+		return &verbs.Error{
+			Verb: verb, Device: c.d.info.Name,
 			Err: fmt.Errorf("the way there leads through %s", name), Fix: "use " + name + ", or an address of the peer that this device reaches",
 		}
 	}
 	if o.TOS != nil {
-		if rc := C.vb_cm_set_tos(channel.cm, id, C.uint8_t(*o.TOS)); rc != 0 {
-			return nil, d.fail(fmt.Sprintf("set type of service %d by RDMA CM", *o.TOS), syscall.Errno(rc))
+		tos := *o.TOS
+		const level, option = 0, 0 // RDMA_OPTION_ID, RDMA_OPTION_ID_TOS
+		if rc := C.vb_cm_set_option(cm, id, level, option, unsafe.Pointer(&tos), 1); rc != 0 {
+			return c.fail(fmt.Sprintf("set type of service %d by RDMA CM", tos), errnoError(rc))
 		}
 	}
-	err = c.resolve(ctx, fmt.Sprintf("find the route to %v by RDMA CM", to.Addr()), C.VB_CM_ROUTE_RESOLVED, func() C.int {
-		return C.vb_cm_resolve_route(channel.cm, id, cmResolveMs)
+	return c.resolve(ctx, fmt.Sprintf("find the route to %v by RDMA CM", peer), C.VB_CM_ROUTE_RESOLVED, func() C.int {
+		return C.vb_cm_resolve_route(cm, id, cmResolveMs)
 	})
-	return c, err
 }
 
 // resolve runs one of the two resolutions, again where it timed out.
@@ -124,12 +116,13 @@ func (c *connection) resolve(ctx context.Context, verb string, want C.int, start
 }
 
 func (c *connection) unreachable(verb string, err error) error {
-	f := failure{verb: verb, device: c.d.info.Name, err: err}
 	if errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EADDRNOTAVAIL) {
-		f.err = fmt.Errorf("%w: no RDMA device leads there", err)
+		err = fmt.Errorf("%w: no RDMA device leads there", err)
 	}
-	f.hint = "RDMA CM goes by IP address: the peer's must be one of its RDMA device's network interface, and 'ip route get' must name this device's ('rdma link' tells both)"
-	return &verbs.Error{Verb: f.verb, Device: f.device, Err: f.err, Fix: f.hint}
+	return &verbs.Error{
+		Verb: verb, Device: c.d.info.Name, Err: err,
+		Fix: "RDMA CM goes by IP address: the peer's must be one of its RDMA device's network interface, and 'ip route get' must name this device's ('rdma link' tells both)",
+	}
 }
 
 // take passes an event on to whoever waits; the peer's end is seen at once.
@@ -158,9 +151,9 @@ func (c *connection) await(ctx context.Context, verb string, want ...C.int) (*C.
 		}
 		return nil, &cmEventError{event: int(e.event), status: int(e.status)}
 	case <-c.gone:
-		return nil, c.d.fail(verb, errors.New("the peer disconnected"))
+		return nil, c.fail(verb, errors.New("the peer disconnected"))
 	case <-c.channel.quit:
-		return nil, c.d.fail(verb, verbs.ErrClosed)
+		return nil, c.fail(verb, verbs.ErrClosed)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: %w", verb, context.Cause(ctx))
 	}
@@ -225,27 +218,30 @@ func (c *connection) RemoteAddr() netip.AddrPort { return c.remote }
 
 // attributes asks RDMA CM what a queue pair needs for a state.
 func (c *connection) attributes(s verbs.QPState) (C.struct_vb_qp_attr, error) {
-	var a C.struct_vb_qp_attr
-	if rc := C.vb_cm_init_qp_attr(c.channel.cm, c.id, C.int(s), &a); rc != 0 {
-		return a, c.d.fail(fmt.Sprintf("ask RDMA CM for the attributes of %v", s), syscall.Errno(rc))
+	var room struct { // a later library may write a longer struct
+		a C.struct_vb_qp_attr
+		_ [256]byte
 	}
-	return a, nil
+	var mask C.int
+	room.a.qp_state = C.int32_t(s)
+	rc := C.vb_cm_init_qp_attr(c.channel.cm, c.id, &room.a, &mask)
+	return room.a, c.fail(fmt.Sprintf("ask RDMA CM for the attributes of %v", s), errnoError(rc))
 }
 
 // InitOptions is what the path prescribes to the state INIT.
-func (c *connection) InitOptions() (verbs.ConnectOptions, error) {
-	if err := c.Enter(); err != nil {
-		return verbs.ConnectOptions{}, c.d.fail(cmConnection, err)
-	}
-	defer c.Leave()
-	a, err := c.attributes(verbs.StateInit)
-	return verbs.ConnectOptions{Port: int(a.port_num), PKeyIndex: int(a.pkey_index), QKey: uint32(a.qkey)}, err
+func (c *connection) InitOptions() (o verbs.ConnectOptions, err error) {
+	err = c.inside(cmConnection, func() error {
+		a, err := c.attributes(verbs.StateInit)
+		o = verbs.ConnectOptions{Port: int(a.port_num), PKeyIndex: int(a.pkey_index), QKey: uint32(a.qkey)}
+		return err
+	})
+	return o, err
 }
 
 // Join connects a queue pair in INIT and leaves it in RTS.
 func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
 	if err := c.Enter(); err != nil {
-		return o, c.d.fail(cmConnection, err)
+		return o, c.fail(cmConnection, err)
 	}
 	defer c.Leave()
 	o.StayRTR = false
@@ -265,29 +261,29 @@ func (c *connection) connect(ctx context.Context, qp verbs.QueuePair, o verbs.Co
 	verb := fmt.Sprintf("connect to %v by RDMA CM", c.remote)
 	p := parameters(qp, o)
 	if rc := C.vb_cm_connect(c.channel.cm, c.id, &p); rc != 0 {
-		return o, c.d.fail(verb, syscall.Errno(rc))
+		return o, c.fail(verb, errnoError(rc))
 	}
 	e, err := c.await(ctx, verb, C.VB_CM_CONNECT_RESPONSE, C.VB_CM_ESTABLISHED)
 	if err != nil {
-		if _, is := errors.AsType[*cmEventError](err); is {
-			err = &verbs.Error{Verb: verb, Device: c.d.info.Name, QP: qp.QPN(), Err: err, Fix: "have the peer listen by RDMA CM, at that port and for that transport"}
-		}
-		return o, err
+		return o, c.refused(verb, qp, err, "have the peer listen by RDMA CM, at that port and for that transport")
 	}
 	if qp.Transport() == verbs.UD {
 		ud := C.vb_cm_ud(e)
-		o.AddressVector, o.DestQPN, o.QKey = c.withClass(goAddressVector(&ud.ah_attr), o), uint32(ud.qp_num), uint32(ud.qkey)
+		o.AddressVector, o.DestQPN, o.QKey = withClass(goAddressVector(&ud.ah_attr), o), uint32(ud.qp_num), uint32(ud.qkey)
 		return o, verbs.ConnectQP(qp, o)
 	}
-	if o, err = c.prepare(qp, o, e); err != nil {
-		return o, err
+	if o, err = c.prepare(qp, o, e); err == nil && e.event == C.VB_CM_CONNECT_RESPONSE {
+		err = c.fail(verb, errnoError(C.vb_cm_establish(c.channel.cm, c.id)))
 	}
-	if e.event == C.VB_CM_CONNECT_RESPONSE {
-		if rc := C.vb_cm_establish(c.channel.cm, c.id); rc != 0 {
-			return o, c.d.fail(verb, syscall.Errno(rc))
-		}
+	return o, err
+}
+
+// refused adds what to do where an event said why there is no connection.
+func (c *connection) refused(verb string, qp verbs.QueuePair, err error, fix string) error {
+	if _, told := errors.AsType[*cmEventError](err); told {
+		return &verbs.Error{Verb: verb, Device: c.d.info.Name, QP: qp.QPN(), Err: err, Fix: fix}
 	}
-	return o, nil
+	return err
 }
 
 // accept is the listening end: the queue pair must be ready before the peer hears of it.
@@ -304,17 +300,12 @@ func (c *connection) accept(ctx context.Context, qp verbs.QueuePair, o verbs.Con
 	}
 	p := parameters(qp, o)
 	if rc := C.vb_cm_accept(c.channel.cm, c.id, &p); rc != 0 {
-		return o, c.d.fail(verb, syscall.Errno(rc))
+		return o, c.fail(verb, errnoError(rc))
 	}
-	if qp.Transport() == verbs.UD { // nothing comes back
-		return o, nil
+	if qp.Transport() != verbs.UD { // there, nothing comes back
+		_, err = c.await(ctx, verb, C.VB_CM_ESTABLISHED)
 	}
-	if _, err = c.await(ctx, verb, C.VB_CM_ESTABLISHED); err != nil {
-		if _, is := errors.AsType[*cmEventError](err); is {
-			err = &verbs.Error{Verb: verb, Device: c.d.info.Name, QP: qp.QPN(), Err: err, Fix: "the peer went away while connecting: see its output"}
-		}
-	}
-	return o, err
+	return o, c.refused(verb, qp, err, "the peer went away while connecting: see its output")
 }
 
 // parameters is what the peer's RDMA CM is told.
@@ -327,45 +318,32 @@ func parameters(qp verbs.QueuePair, o verbs.ConnectOptions) C.struct_vb_cm_conn_
 
 // retries is perftest's count where none was asked for.
 func retries(n uint8) uint8 {
-	switch n {
-	case 0:
-		return 7
-	case verbs.Zero:
+	if n == verbs.Zero {
 		return 0
 	}
-	return n
+	return cmp.Or(n, 7)
 }
 
 // prepare moves a connected queue pair to RTS with what RDMA CM found out and the peer agreed to in e.
 func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.struct_vb_cm_event) (verbs.ConnectOptions, error) {
+	peer := C.vb_cm_conn(e)
+	o.MaxRDAtomic = min(o.MaxRDAtomic, uint8(peer.initiator_depth))
+	o.MaxDestRDAtomic = min(o.MaxDestRDAtomic, uint8(peer.responder_resources))
 	rtr, err := c.attributes(verbs.StateRTR)
 	if err != nil {
 		return o, err
 	}
-	if c.d.isIWARP() {
-		return c.prepareIWARP(qp, o, e, &rtr)
+	if c.d.info.IWARP() {
+		return o, c.prepareIWARP(qp, &rtr)
 	}
 	rts, err := c.attributes(verbs.StateRTS)
 	if err != nil {
 		return o, err
 	}
-	peer := C.vb_cm_conn(e)
-	o.MaxRDAtomic = min(o.MaxRDAtomic, uint8(peer.initiator_depth))
-	o.MaxDestRDAtomic = min(o.MaxDestRDAtomic, uint8(peer.responder_resources))
-	o.AddressVector, o.PathMTU = c.withClass(goAddressVector(&rtr.ah_attr), o), verbs.MTU(rtr.path_mtu)
+	o.AddressVector, o.PathMTU = withClass(goAddressVector(&rtr.ah_attr), o), verbs.MTU(rtr.path_mtu)
 	o.DestQPN, o.RecvPSN, o.SendPSN = uint32(rtr.dest_qp_num), uint32(rtr.rq_psn), uint32(rts.sq_psn)
-	if o.MinRNRTimer == 0 {
-		o.MinRNRTimer = uint8(rtr.min_rnr_timer)
-	}
-	if o.Timeout == 0 {
-		o.Timeout = uint8(rts.timeout)
-	}
-	if o.RetryCount == 0 {
-		o.RetryCount = uint8(rts.retry_cnt)
-	}
-	if o.RNRRetry == 0 {
-		o.RNRRetry = uint8(rts.rnr_retry)
-	}
+	o.MinRNRTimer, o.Timeout = cmp.Or(o.MinRNRTimer, uint8(rtr.min_rnr_timer)), cmp.Or(o.Timeout, uint8(rts.timeout))
+	o.RetryCount, o.RNRRetry = cmp.Or(o.RetryCount, uint8(rts.retry_cnt)), cmp.Or(o.RNRRetry, uint8(rts.rnr_retry))
 	exact := o // a 0 of the path's, or that both ends agreed to, is meant
 	for _, v := range []*uint8{&exact.MaxRDAtomic, &exact.MaxDestRDAtomic, &exact.MinRNRTimer, &exact.Timeout, &exact.RetryCount, &exact.RNRRetry} {
 		*v = verbs.Exactly(*v)
@@ -375,51 +353,40 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 
 // prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end says
 // that it is ready; there are no addresses, numbers or timers to set.
-func (c *connection) prepareIWARP(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.struct_vb_cm_event, rtr *C.struct_vb_qp_attr) (verbs.ConnectOptions, error) {
-	q, ok := qp.(*queuePair)
-	if !ok || q.p.d != c.d {
-		return o, c.d.fail("connect by RDMA CM", errors.New("the queue pair is another device's"))
+func (c *connection) prepareIWARP(qp verbs.QueuePair, rtr *C.struct_vb_qp_attr) error {
+	q, err := own[*queuePair](c.d, "queue pair", qp)
+	if err != nil {
+		return c.fail(cmConnection, err)
 	}
 	if c.request != nil {
 		rtr.qp_state = C.int32_t(verbs.StateRTR)
 		if rc := C.vb_modify_qp(c.d.v, q.qp, rtr, C.int(verbs.AttrState|verbs.AttrAccess)); rc != 0 {
-			return o, q.fail("modify queue pair to RTR", syscall.Errno(rc))
+			return q.fail("modify queue pair to RTR", errnoError(rc))
 		}
 	}
-	peer := C.vb_cm_conn(e)
-	o.MaxRDAtomic = min(o.MaxRDAtomic, uint8(peer.initiator_depth))
-	o.MaxDestRDAtomic = min(o.MaxDestRDAtomic, uint8(peer.responder_resources))
 	q.qp.state = C.int32_t(verbs.StateRTS) // what the library was not told
-	return o, nil
+	return nil
 }
 
 // withClass lets this end's own service level and traffic class go before the path's.
-func (*connection) withClass(av verbs.AddressVector, o verbs.ConnectOptions) verbs.AddressVector {
-	if o.AddressVector.SL != 0 {
-		av.SL = o.AddressVector.SL
-	}
-	if o.AddressVector.TrafficClass != 0 {
-		av.TrafficClass = o.AddressVector.TrafficClass
-	}
+func withClass(av verbs.AddressVector, o verbs.ConnectOptions) verbs.AddressVector {
+	av.SL, av.TrafficClass = cmp.Or(o.AddressVector.SL, av.SL), cmp.Or(o.AddressVector.TrafficClass, av.TrafficClass)
 	return av
 }
 
 // Disconnect tells the peer that the connection is over.
 func (c *connection) Disconnect() error {
-	if err := c.Enter(); err != nil {
-		return c.d.fail("disconnect by RDMA CM", err)
-	}
-	defer c.Leave()
-	if rc := C.vb_cm_disconnect(c.channel.cm, c.id); rc != 0 && syscall.Errno(rc) != syscall.EINVAL { // EINVAL: it is over already
-		return c.d.fail("disconnect by RDMA CM", syscall.Errno(rc))
-	}
-	return nil
+	return c.inside("disconnect by RDMA CM", func() error {
+		err := errnoError(C.vb_cm_disconnect(c.channel.cm, c.id))
+		if errors.Is(err, syscall.EINVAL) { // it is over already
+			return nil
+		}
+		return err
+	})
 }
 
 // Gone is closed when the peer has disconnected.
 func (c *connection) Gone() <-chan struct{} { return c.gone }
 
 // Close ends the connection; the peer is told.
-func (c *connection) Close() error {
-	return closeCM(&c.Handle, c.d, c.channel, c.id, "close a connection by RDMA CM", func() {})
-}
+func (c *connection) Close() error { return c.shut("close a connection by RDMA CM", func() {}) }

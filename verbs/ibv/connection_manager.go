@@ -2,7 +2,6 @@
 
 package ibv
 
-// #include <stdlib.h>
 // #include "rdmacm.h"
 import "C"
 
@@ -13,56 +12,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/internal/handle"
 )
-
-// cmSoname is the file asked of the dynamic loader.
-const cmSoname = "librdmacm.so.1"
-
-// connectionManager is librdmacm, loaded when a connection is first asked for. It may be used by several goroutines.
-type connectionManager struct {
-	name string
-
-	once    sync.Once
-	lib     *C.struct_vb_cm_library // C memory, never freed: the library stays loaded
-	loadErr error
-}
-
-func (m *connectionManager) load() error {
-	m.once.Do(func() {
-		m.lib = (*C.struct_vb_cm_library)(C.calloc(1, C.sizeof_struct_vb_cm_library))
-		name := C.CString(m.name)
-		defer C.free(unsafe.Pointer(name))
-		switch C.vb_cm_load(m.lib, name) {
-		case 0:
-		case -1:
-			m.loadErr = &verbs.Error{
-				Verb: "load " + m.name + " for connections by RDMA CM", Err: errors.New(C.GoString(&m.lib.loaded.error[0])),
-				Fix: "install it: apt install librdmacm1 (Debian, Ubuntu), dnf install librdmacm (Fedora, RHEL), zypper install librdmacm1 (SUSE); " +
-					"or connect without RDMA CM",
-			}
-		default:
-			var missing []string
-			for i := range int(C.vb_cm_symbol_count()) {
-				if s := C.vb_cm_symbol_at(C.int(i)); m.lib.loaded.missing&(1<<i) != 0 {
-					missing = append(missing, C.GoString(s.name)+"@"+C.GoString(s.version))
-				}
-			}
-			m.loadErr = &verbs.Error{
-				Verb: "load " + m.name + " for connections by RDMA CM",
-				Err:  fmt.Errorf("%s lacks %s", C.GoString(&m.lib.loaded.path[0]), strings.Join(missing, ", ")),
-				Fix:  "librdmacm of rdma-core 22 or newer has them: upgrade it, or look at LD_LIBRARY_PATH; or connect without RDMA CM",
-			}
-		}
-	})
-	return m.loadErr
-}
 
 // cmChannel is an event channel and the goroutine that reads it. Events are copied and acknowledged at once, so that
 // destroying an identifier never waits.
@@ -74,12 +29,12 @@ type cmChannel struct {
 	done sync.WaitGroup
 }
 
-func openCMChannel(m *connectionManager) (*cmChannel, error) {
-	if err := m.load(); err != nil {
+func openCMChannel(l *sharedLibrary) (*cmChannel, error) {
+	if err := l.load(); err != nil {
 		return nil, err
 	}
-	c := &cmChannel{cm: &m.lib.cm, quit: make(chan struct{})}
-	ch, err := C.vb_cm_create_channel(c.cm)
+	c := &cmChannel{cm: (*C.struct_vb_cm)(l.calls), quit: make(chan struct{})}
+	ch, err := C.vb_cm_create_event_channel(c.cm)
 	if ch == nil {
 		const verb = "open RDMA CM's event channel"
 		if err == nil || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENODEV) {
@@ -91,8 +46,8 @@ func openCMChannel(m *connectionManager) (*cmChannel, error) {
 		return nil, explain(failure{verb: verb, err: err})
 	}
 	c.ch = ch
-	if c.file, err = pollable(int(ch.fd), "rdma_cm"); err != nil {
-		C.vb_cm_destroy_channel(c.cm, ch)
+	if c.file, err = pollable(ch.fd, "rdma_cm"); err != nil {
+		C.vb_cm_destroy_event_channel(c.cm, ch)
 		return nil, explain(failure{verb: "watch RDMA CM's events", err: err})
 	}
 	return c, nil
@@ -101,18 +56,13 @@ func openCMChannel(m *connectionManager) (*cmChannel, error) {
 // read passes events to take until the channel is closed.
 func (c *cmChannel) read(take func(*C.struct_vb_cm_event)) {
 	c.done.Go(func() {
-		raw, err := c.file.SyscallConn()
-		if err != nil {
-			return
-		}
-		_ = raw.Read(func(uintptr) bool { // ends when the file is closed
-			for {
-				var e C.struct_vb_cm_event
-				if C.vb_cm_next_event(c.cm, c.ch, &e) != 0 {
-					return false
-				}
-				take(&e)
+		whenReadable(c.file, func() bool {
+			var e C.struct_vb_cm_event
+			if C.vb_cm_next_event(c.cm, c.ch, &e) != 0 {
+				return false
 			}
+			take(&e)
+			return true
 		})
 	})
 }
@@ -124,17 +74,44 @@ func (c *cmChannel) stop() {
 	c.done.Wait()
 }
 
-func (c *cmChannel) destroy() { C.vb_cm_destroy_channel(c.cm, c.ch) }
+func (c *cmChannel) destroy() { C.vb_cm_destroy_event_channel(c.cm, c.ch) }
 
-// closeCM closes a handle with its identifier and channel; rest is what else there is to do once nobody reads the channel.
-func closeCM(h *handle.Handle, d *device, c *cmChannel, id *C.struct_vb_cm_id, verb string, rest func()) error {
-	var failed error
-	err := h.Close(c.stop, func() error {
-		rest()
-		if rc := C.vb_cm_destroy_id(c.cm, id); rc != 0 { // it is gone for us all the same
-			failed = d.fail(verb, syscall.Errno(rc))
+// cmHandle is an identifier of RDMA CM on a channel of its own.
+type cmHandle struct {
+	object
+	channel *cmChannel
+	id      *C.struct_vb_cm_id
+}
+
+// open opens the channel, and has identify make the identifier on it.
+func (h *cmHandle) open(kind string, identify func(*cmChannel) (*C.struct_vb_cm_id, error)) error {
+	return h.Open(kind, func() (err error) {
+		if h.channel, err = openCMChannel(h.d.cm); err != nil {
+			return err
 		}
-		c.destroy()
+		if h.id, err = identify(h.channel); err != nil {
+			h.channel.stop()
+			h.channel.destroy()
+		}
+		return err
+	}, &h.d.Handle)
+}
+
+// identifier makes an identifier in a port space.
+func identifier(space C.int) func(*cmChannel) (*C.struct_vb_cm_id, error) {
+	return func(c *cmChannel) (id *C.struct_vb_cm_id, err error) {
+		err = errnoError(C.vb_cm_create_id(c.cm, c.ch, &id, nil, space))
+		return id, err
+	}
+}
+
+// shut closes the handle with its identifier and channel; rest is what else there is to do once nobody reads the channel.
+func (h *cmHandle) shut(verb string, rest func()) error {
+	var failed error
+	err := h.Close(h.channel.stop, func() error {
+		rest()
+		failed = h.fail(verb, errnoError(C.vb_cm_destroy_id(h.channel.cm, h.id))) // it is gone for us all the same
+		h.channel.destroy()
 		return nil
 	})
 	return errors.Join(err, failed)
@@ -188,12 +165,9 @@ func networkPort(p uint16) (n uint16) {
 	return n
 }
 
-// cmListener takes requests on a channel of its own; each connection moves to another.
+// cmListener takes requests on its channel; each connection moves to another.
 type cmListener struct {
-	handle.Handle
-	d        *device
-	channel  *cmChannel
-	id       *C.struct_vb_cm_id
+	cmHandle
 	addr     netip.AddrPort
 	requests chan *C.struct_vb_cm_event
 }
@@ -204,28 +178,17 @@ const cmBacklog = 64
 // ListenCM takes requests for an address and port.
 func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListener, error) {
 	verb := fmt.Sprintf("listen on %v by RDMA CM", at)
+	l := &cmListener{cmHandle: cmHandle{object: object{d: d}}, requests: make(chan *C.struct_vb_cm_event, cmBacklog)}
 	space, err := portSpace(o.Transport)
+	if err == nil {
+		err = l.open("listener by RDMA CM", identifier(space))
+	}
 	if err != nil {
 		return nil, d.fail(verb, err)
 	}
-	l := &cmListener{d: d, requests: make(chan *C.struct_vb_cm_event, cmBacklog)}
-	err = l.Open("listener by RDMA CM", func() (err error) {
-		if l.channel, err = openCMChannel(d.cm); err != nil {
-			return err
-		}
-		if rc := C.vb_cm_create_id(l.channel.cm, l.channel.ch, space, &l.id); rc != 0 {
-			l.channel.stop()
-			l.channel.destroy()
-			return d.fail(verb, syscall.Errno(rc))
-		}
-		return nil
-	}, &d.Handle)
-	if err != nil {
-		return nil, err
-	}
 	l.channel.read(l.take)
 	local := sockaddr(at)
-	rc := C.vb_cm_bind(l.channel.cm, l.id, &local)
+	rc := C.vb_cm_bind_addr(l.channel.cm, l.id, &local)
 	if rc == 0 {
 		rc = C.vb_cm_listen(l.channel.cm, l.id, cmBacklog)
 	}
@@ -257,7 +220,7 @@ func (l *cmListener) take(e *C.struct_vb_cm_event) {
 }
 
 func (l *cmListener) refuse(id *C.struct_vb_cm_id) {
-	C.vb_cm_reject(l.channel.cm, id)
+	C.vb_cm_reject(l.channel.cm, id, nil, 0)
 	C.vb_cm_destroy_id(l.channel.cm, id)
 }
 
@@ -266,8 +229,9 @@ func (l *cmListener) Addr() netip.AddrPort { return l.addr }
 
 // Accept waits for a request.
 func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
+	const verb = "accept by RDMA CM"
 	if err := l.Enter(); err != nil {
-		return nil, l.d.fail("accept by RDMA CM", err)
+		return nil, l.fail(verb, err)
 	}
 	defer l.Leave()
 	var e *C.struct_vb_cm_event
@@ -276,7 +240,7 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-l.channel.quit:
-		return nil, l.d.fail("accept by RDMA CM", verbs.ErrClosed)
+		return nil, l.fail(verb, verbs.ErrClosed)
 	}
 	remote := addrPort(&e.id.route.dst)
 	if name := deviceOf(e.id); name != l.d.info.Name {
@@ -284,21 +248,18 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 		return nil, &verbs.ForeignRequestError{Device: name, Wanted: l.d.info.Name, Remote: remote}
 	}
 	c, err := newCMConnection(l.d, e, func(channel *cmChannel) (*C.struct_vb_cm_id, error) {
-		if rc := C.vb_cm_migrate_id(channel.cm, e.id, channel.ch); rc != 0 {
-			return nil, l.d.fail(fmt.Sprintf("accept %v by RDMA CM", remote), syscall.Errno(rc))
-		}
-		return e.id, nil
+		return e.id, errnoError(C.vb_cm_migrate_id(channel.cm, e.id, channel.ch))
 	})
 	if err != nil {
 		l.refuse(e.id)
-		return nil, err
+		return nil, l.fail(fmt.Sprintf("accept %v by RDMA CM", remote), err)
 	}
 	return c, nil
 }
 
 // Close stops listening; requests that nobody accepted are refused.
 func (l *cmListener) Close() error {
-	return closeCM(&l.Handle, l.d, l.channel, l.id, "stop listening by RDMA CM", func() {
+	return l.shut("stop listening by RDMA CM", func() {
 		for {
 			select {
 			case e := <-l.requests:

@@ -29,7 +29,16 @@ func fakeCM(t *testing.T, flags ...string) *device {
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return &device{info: verbs.DeviceInfo{Name: "rxe0", Ports: 1}, cm: &connectionManager{name: library}}
+	return cmDevice(library)
+}
+
+// cmDevice is a device that uses a librdmacm.
+func cmDevice(library string) *device {
+	cm := librdmacm()
+	cm.name = library
+	d := &device{info: verbs.DeviceInfo{Name: "rxe0", Ports: 1}, cm: &cm}
+	d.d = d
+	return d
 }
 
 // recordedQP notes what is asked of it.
@@ -50,7 +59,7 @@ func (q *recordedQP) Modify(a verbs.QueuePairAttributes) error {
 func peer(n int) netip.AddrPort { return netip.MustParseAddrPort(fmt.Sprintf("10.0.0.%d:18515", n)) }
 
 func TestRDMACMMissing(t *testing.T) {
-	d := &device{info: verbs.DeviceInfo{Name: "rxe0"}, cm: &connectionManager{name: "librdmacm-that-is-not-there.so.1"}}
+	d := cmDevice("librdmacm-that-is-not-there.so.1")
 	_, err := d.DialCM(t.Context(), peer(1), verbs.CMOptions{})
 	if err == nil || !strings.Contains(err.Error(), d.cm.name) || !strings.Contains(verbs.RemedyOf(err), "apt install librdmacm1") {
 		t.Errorf("error %v, remedy %q: want the library's name and how to install it", err, verbs.RemedyOf(err))

@@ -8,29 +8,25 @@ import "C"
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"sync"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // device is one opened device. Its methods may be called by several goroutines.
 type device struct {
-	handle.Handle
-	v        *C.struct_vb_verbs
-	context  *C.struct_vb_context
-	sysfs    sysfsDevice
-	info     verbs.DeviceInfo
-	optional bool // ibv_reg_mr_iova2 is there: optional access flags reach the device
+	object
+	v       *C.struct_vb_verbs
+	context *C.struct_vb_context
+	sysfs   sysfsDevice
+	info    verbs.DeviceInfo
 
-	cm      *connectionManager
+	cm      *sharedLibrary
 	objects sync.Map // queue pairs, completion and shared receive queues by libibverbs' pointers, which events carry
 	events  *eventReader
-
-	probed    sync.Once
-	listFault error // of ibv_wr_*: see faultyLists
 }
 
 // Device capability flags (ibv_device_cap_flags).
@@ -43,11 +39,12 @@ const (
 
 func (p *Provider) open(d *C.struct_vb_device) (*device, error) {
 	name := C.GoString(&d.name[0])
-	c, err := C.vb_open_device(&p.lib.verbs, d)
+	c, err := C.vb_open_device(p.verbs(), d)
 	if c == nil {
 		return nil, explain(failure{verb: "open device", device: name, err: err})
 	}
-	dev := &device{v: &p.lib.verbs, context: c, optional: p.lib.verbs.reg_mr_iova2 != nil, cm: &p.cm}
+	dev := &device{v: p.verbs(), context: c, cm: &p.cm}
+	dev.d = dev
 	dev.sysfs = sysfsDevice{root: p.sysfs, name: name}
 	if err := dev.describe(); err != nil {
 		C.vb_close_device(dev.v, c)
@@ -66,12 +63,12 @@ func (d *device) describe() error {
 	var a C.struct_vb_device_attr
 	name := d.sysfs.name
 	if rc := C.vb_query_device(d.v, d.context, &a); rc != 0 {
-		return explain(failure{verb: "query device", device: name, err: errnoError(int(rc))})
+		return explain(failure{verb: "query device", device: name, err: errnoError(rc)})
 	}
 	cDevice := d.context.device
 	d.info = verbs.DeviceInfo{
 		Name: name, Provider: "ibv", Firmware: C.GoString(&a.fw_ver[0]),
-		NodeGUID: verbs.GUID(a.node_guid), SystemGUID: verbs.GUID(a.sys_image_guid),
+		NodeGUID: hostGUID(a.node_guid), SystemGUID: hostGUID(a.sys_image_guid),
 		VendorID: uint32(a.vendor_id), PartID: uint32(a.vendor_part_id), HardwareVer: uint32(a.hw_ver),
 		Ports: int(a.phys_port_cnt), NUMANode: -1, TransportType: transportType(int(cDevice.transport_type)),
 		Limits: verbs.Limits{
@@ -112,9 +109,6 @@ func (d *device) describeExtended() {
 		}
 	}
 }
-
-// isIWARP tells a device whose connections are those of RDMA CM alone.
-func (d *device) isIWARP() bool { return d.info.IWARP() }
 
 // transportType names a transport as perftest prints it (ibv_transport_type).
 func transportType(t int) string {
@@ -166,46 +160,31 @@ func (d *device) probeInline() int {
 // Info describes the device.
 func (d *device) Info() verbs.DeviceInfo { return d.info }
 
-// fail explains a refused call on this device.
-func (d *device) fail(verb string, err error) error {
-	return explain(failure{verb: verb, device: d.info.Name, err: err})
-}
-
-// close closes one of the device's handles.
-func (d *device) close(h *handle.Handle, verb string, destroy func() error) error {
-	if err := h.Close(nil, destroy); err != nil {
-		return d.fail(verb, err)
-	}
-	return nil
-}
-
-// refusal is why libibverbs made nothing, nil where it did.
-func refusal[T any](made *T, err error) error {
-	switch {
-	case made != nil:
-		return nil
-	case err == nil:
-		return errNoReason
-	}
-	return err
+// hostGUID turns a big-endian number.
+func hostGUID[T ~uint64](guid T) verbs.GUID {
+	return verbs.GUID(binary.BigEndian.Uint64(binary.NativeEndian.AppendUint64(nil, uint64(guid))))
 }
 
 // Port describes port n as it is now.
-func (d *device) Port(n int) (verbs.PortInfo, error) {
-	if err := d.Enter(); err != nil {
-		return verbs.PortInfo{}, d.fail("query port", err)
-	}
-	defer d.Leave()
-	if n < 1 || n > d.info.Ports {
-		return verbs.PortInfo{}, &verbs.Error{
-			Verb: "query port", Device: d.info.Name, Err: fmt.Errorf("port %d: the device has ports 1 to %d", n, d.info.Ports),
-			Fix: "choose one of these",
+func (d *device) Port(n int) (p verbs.PortInfo, err error) {
+	err = d.inside(fmt.Sprintf("query port %d", n), func() error {
+		if n < 1 || n > d.info.Ports {
+			return fmt.Errorf("the device has ports 1 to %d: choose one of these", d.info.Ports)
 		}
-	}
-	var a C.struct_vb_port_attr
-	if rc := C.vb_query_port(d.v, d.context, C.int(n), &a); rc != 0 {
-		return verbs.PortInfo{}, d.fail(fmt.Sprintf("query port %d", n), errnoError(int(rc)))
-	}
+		var room struct { // a later library may write a longer struct
+			a C.struct_vb_port_attr
+			_ [208]byte
+		}
+		if err := errnoError(C.vb_query_port(d.v, d.context, C.uint8_t(n), &room.a)); err != nil {
+			return err
+		}
+		p = d.describePort(n, &room.a)
+		return nil
+	})
+	return p, err
+}
+
+func (d *device) describePort(n int, a *C.struct_vb_port_attr) verbs.PortInfo {
 	p := verbs.PortInfo{
 		Number: n, State: verbs.PortState(a.state), PhysicalState: physicalState(int(a.phys_state)),
 		LinkLayer: verbs.LinkLayer(a.link_layer), MaxMTU: verbs.MTU(a.max_mtu), ActiveMTU: verbs.MTU(a.active_mtu),
@@ -223,42 +202,27 @@ func (d *device) Port(n int) (verbs.PortInfo, error) {
 		p.RateBitsPerS = 0
 	}
 	p.NetInterface = d.sysfs.netInterface(n)
-	return p, nil
+	return p
 }
 
 // GIDs lists the valid entries of a port's GID table: from the library in one call, or from sysfs.
-func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
-	if err := d.Enter(); err != nil {
-		return nil, d.fail("query GID table", err)
-	}
-	defer d.Leave()
-	p, err := d.Port(port)
-	if err != nil {
-		return nil, err
-	}
-	if entries, ok := d.gidTable(port); ok {
-		return entries, nil
-	}
-	if entries := d.sysfs.gids(port, p.GIDTableLen); len(entries) > 0 {
-		return entries, nil
-	}
-	var entries []verbs.GIDEntry
-	for i := range p.GIDTableLen { // no types to be had: the link layer's oldest
-		var g verbs.GID
-		if C.vb_query_gid(d.v, d.context, C.int(port), C.int(i), unsafe.Pointer(&g)) != 0 || g.IsZero() {
-			continue
+func (d *device) GIDs(port int) (entries []verbs.GIDEntry, err error) {
+	err = d.inside("query GID table", func() error {
+		p, err := d.Port(port)
+		if err != nil {
+			return err
 		}
-		e := verbs.GIDEntry{Index: i, GID: g, Type: verbs.GIDInfiniBand}
-		if p.LinkLayer == verbs.LinkEthernet {
-			e.Type = verbs.GIDRoCEv1
+		var ok bool
+		if entries, ok = d.gidTable(port); !ok {
+			entries = d.sysfs.gids(port, p.GIDTableLen)
 		}
-		entries = append(entries, e)
-	}
-	return entries, nil
+		return nil
+	})
+	return entries, err
 }
 
 // gidTable asks the library for the tables of all ports.
-func (d *device) gidTable(port int) ([]verbs.GIDEntry, bool) {
+func (d *device) gidTable(port int) (entries []verbs.GIDEntry, ok bool) {
 	total := 0
 	for n := 1; n <= d.info.Ports; n++ {
 		p, err := d.Port(n)
@@ -267,22 +231,15 @@ func (d *device) gidTable(port int) ([]verbs.GIDEntry, bool) {
 		}
 		total += p.GIDTableLen
 	}
-	if total == 0 {
-		return nil, false
-	}
-	table := make([]C.struct_vb_gid_entry, total)
+	table := make([]C.struct_vb_gid_entry, total+1)
 	n := int(C.vb_query_gid_table(d.v, d.context, &table[0], C.size_t(total)))
 	if n < 0 {
 		return nil, false
 	}
-	entries := []verbs.GIDEntry{}
 	for i := range table[:n] {
 		e := &table[i]
-		if int(e.port_num) != port {
-			continue
-		}
 		g := verbs.GID(C.GoBytes(unsafe.Pointer(&e.gid[0]), 16))
-		if g.IsZero() || bytes.Equal(g[8:], make([]byte, 8)) && g.IsLinkLocal() {
+		if int(e.port_num) != port || g.IsZero() || g.IsLinkLocal() && bytes.Equal(g[8:], make([]byte, 8)) {
 			continue
 		}
 		entries = append(entries, verbs.GIDEntry{
@@ -293,41 +250,30 @@ func (d *device) gidTable(port int) ([]verbs.GIDEntry, bool) {
 }
 
 // PKeys lists a port's partition keys.
-func (d *device) PKeys(port int) ([]uint16, error) {
-	if err := d.Enter(); err != nil {
-		return nil, d.fail("query P_Key table", err)
-	}
-	defer d.Leave()
-	p, err := d.Port(port)
-	if err != nil {
-		return nil, err
-	}
-	var keys []uint16
-	for i := range p.PKeyTableLen {
-		var k C.uint16_t
-		if rc := C.vb_query_pkey(d.v, d.context, C.int(port), C.int(i), &k); rc != 0 {
-			return keys, d.fail(fmt.Sprintf("query P_Key %d of port %d", i, port), errnoError(int(rc)))
+func (d *device) PKeys(port int) (keys []uint16, err error) {
+	err = d.inside(fmt.Sprintf("query P_Keys of port %d", port), func() error {
+		p, err := d.Port(port)
+		for i := 0; i < p.PKeyTableLen && err == nil; i++ {
+			var k [2]byte
+			err = errnoError(C.vb_query_pkey(d.v, d.context, C.uint8_t(port), C.int(i), (*C.uint16_t)(unsafe.Pointer(&k))))
+			if key := binary.BigEndian.Uint16(k[:]); key != 0 {
+				keys = append(keys, key)
+			}
 		}
-		if k != 0 {
-			keys = append(keys, uint16(k))
-		}
-	}
-	return keys, nil
+		return err
+	})
+	return keys, err
 }
 
 // Counters reads the port's error and traffic counters from sysfs.
-func (d *device) Counters(port int) (map[string]uint64, error) {
-	if d.Closed() {
-		return nil, d.fail("read counters", verbs.ErrClosed)
-	}
-	c := d.sysfs.counters(port)
-	if len(c) == 0 {
-		return nil, &verbs.Error{
-			Verb: fmt.Sprintf("read counters of port %d", port), Device: d.info.Name,
-			Err: fmt.Errorf("%w: no counters under %s", verbs.ErrUnsupported, d.sysfs.port(port)),
+func (d *device) Counters(port int) (c map[string]uint64, err error) {
+	err = d.inside(fmt.Sprintf("read counters of port %d", port), func() error {
+		if c = d.sysfs.counters(port); len(c) == 0 {
+			return fmt.Errorf("%w: no counters under %s", verbs.ErrUnsupported, d.sysfs.port(port))
 		}
-	}
-	return c, nil
+		return nil
+	})
+	return c, err
 }
 
 // Events delivers asynchronous events.
@@ -338,7 +284,7 @@ func (*device) ServesItself() {}
 
 // AllocPD makes a protection domain.
 func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
-	p := &protectionDomain{d: d}
+	p := &protectionDomain{object: object{d: d}}
 	err := p.Open("protection domain", func() (err error) {
 		p.pd, err = C.vb_alloc_pd(d.v, d.context)
 		return refusal(p.pd, err)
@@ -351,8 +297,8 @@ func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
 
 // Close closes the device, unless handles of it are open.
 func (d *device) Close() error {
-	return d.close(&d.Handle, "close device", func() error {
+	return d.destroy("close device", func() C.int {
 		d.events.close()
-		return errnoError(int(C.vb_close_device(d.v, d.context)))
+		return C.vb_close_device(d.v, d.context)
 	})
 }

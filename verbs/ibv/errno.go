@@ -2,6 +2,8 @@
 
 package ibv
 
+import "C"
+
 import (
 	"errors"
 	"fmt"
@@ -97,7 +99,7 @@ func memlockMeaning(wanted int) (meaning, fix string) {
 }
 
 // errnoError turns the return value of a wrapper into an error, nil for 0.
-func errnoError(rc int) error {
+func errnoError(rc C.int) error {
 	if rc == 0 {
 		return nil
 	}

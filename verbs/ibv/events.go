@@ -27,7 +27,7 @@ type eventReader struct {
 }
 
 func readEvents(d *device) (*eventReader, error) {
-	file, err := pollable(int(d.context.async_fd), "async events")
+	file, err := pollable(d.context.async_fd, "async events")
 	if err != nil {
 		return nil, d.fail("watch asynchronous events", err)
 	}
@@ -36,9 +36,9 @@ func readEvents(d *device) (*eventReader, error) {
 	return r, nil
 }
 
-// pollable wraps a duplicate of a non-blocking descriptor for Go's poller.
-func pollable(fd int, name string) (*os.File, error) {
-	dup, err := syscall.Dup(fd)
+// pollable wraps a duplicate of a descriptor for Go's poller. Both are non-blocking then: that is a property of the open file.
+func pollable(fd C.int, name string) (*os.File, error) {
+	dup, err := syscall.Dup(int(fd))
 	if err != nil {
 		return nil, err
 	}
@@ -52,34 +52,44 @@ func pollable(fd int, name string) (*os.File, error) {
 
 func (r *eventReader) run() {
 	defer close(r.events)
-	raw, err := r.file.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Read(func(uintptr) bool { // ends when the file is closed
-		for {
-			var got C.struct_vb_async_event
-			var port C.int
-			var object unsafe.Pointer
-			if C.vb_get_async_event(r.d.v, r.d.context, &got, &port, &object) != 0 {
-				return false
-			}
-			e := verbs.AsyncEvent{Type: verbs.EventType(got.event_type), Port: int(port)}
-			o, _ := r.d.objects.Load(object)
+	whenReadable(r.file, func() bool {
+		var got C.struct_vb_async_event
+		if C.vb_get_async_event(r.d.v, r.d.context, &got) != 0 {
+			return false
+		}
+		e := verbs.AsyncEvent{Type: verbs.EventType(got.event_type)}
+		switch e.Type {
+		case verbs.EventPortActive, verbs.EventPortError, verbs.EventLIDChange, verbs.EventPKeyChange, verbs.EventSMChange,
+			verbs.EventClientReregister, verbs.EventGIDChange:
+			e.Port = int(*(*C.int)(unsafe.Pointer(&got.element)))
+		default:
+			o, _ := r.d.objects.Load(*(*uintptr)(unsafe.Pointer(&got.element)))
 			e.QP, _ = o.(verbs.QueuePair)
 			e.CQ, _ = o.(verbs.CompletionQueue)
 			e.SRQ, _ = o.(verbs.SharedReceiveQueue)
-			C.vb_ack_async_event(r.d.v, &got) // after this the object may be gone
+		}
+		C.vb_ack_async_event(r.d.v, &got)  // after this the object may be gone
+		if len(r.events) == eventBacklog { // full: drop the oldest
 			select {
-			case r.events <- e:
+			case <-r.events:
 			default:
-				select { // full: drop the oldest
-				case <-r.events:
-				default:
-				}
-				r.events <- e
 			}
 		}
+		r.events <- e
+		return true
+	})
+}
+
+// whenReadable calls next whenever a file has become readable, and again until there is nothing more; it returns when the file is closed.
+func whenReadable(file *os.File, next func() bool) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(uintptr) bool {
+		for next() {
+		}
+		return false
 	})
 }
 

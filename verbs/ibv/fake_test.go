@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 func fakeVerbs(t testing.TB, settings map[string]string, absent ...string) *Provider {
 	t.Helper()
 	p := New()
-	p.name, p.sysfs = fakeLibrary(t, absent), t.TempDir()
+	p.lib.name, p.sysfs = fakeLibrary(t, absent), t.TempDir()
 	for name, v := range settings {
 		t.Setenv("FAKEVERBS_"+name, v)
 	}
@@ -54,7 +54,7 @@ func fakeLibrary(t testing.TB, absent []string) string {
 	if l.dir == "" {
 		compileFake(t)
 	}
-	library := filepath.Join(l.dir, fmt.Sprintf("%d-%s", len(l.names), soname))
+	library := filepath.Join(l.dir, fmt.Sprintf("%d-libibverbs.so.1", len(l.names)))
 	script := library + ".map"
 	if err := os.WriteFile(script, []byte(versionScript(absent)), 0o600); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,8 @@ func compileFake(t testing.TB) {
 // versionScript exports what we call, in the versions that we ask for; the rest is not there.
 func versionScript(absent []string) string {
 	byVersion := make(map[string][]string)
-	for _, s := range symbols() {
+	lib := libibverbs()
+	for _, s := range lib.symbols() {
 		if !slices.Contains(absent, s.Name) {
 			byVersion[s.Version] = append(byVersion[s.Version], s.Name)
 		}

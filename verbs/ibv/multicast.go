@@ -26,60 +26,51 @@ type attachment struct {
 // RDMA CM does (drivers/infiniband/core/cma.c, cma_igmp_send): switches that watch IGMP and MLD forward the group then, and
 // software RoCE is handed its packets by the IP layer.
 func (q *queuePair) AttachMulticast(group verbs.GID, lid uint16) error {
-	verb := fmt.Sprintf("attach queue pair to multicast group %v", group)
-	if err := q.Enter(); err != nil {
-		return q.fail(verb, err)
-	}
-	defer q.Leave()
-	switch {
-	case q.transport != verbs.UD:
-		return q.fail(verb, fmt.Errorf("a %v queue pair: only UD has multicast", q.transport))
-	case !group.IsMulticast():
-		return q.fail(verb, errors.New("that is no multicast address: want ff00::/8, or 224.0.0.0/4 as ::ffff:A.B.C.D"))
-	}
-	to := attachment{group, lid}
-	if q.groups[to] != nil {
+	return q.inside(fmt.Sprintf("attach queue pair to multicast group %v", group), func() error {
+		switch {
+		case q.transport != verbs.UD:
+			return fmt.Errorf("a %v queue pair: only UD has multicast", q.transport)
+		case !group.IsMulticast():
+			return errors.New("that is no multicast address: want ff00::/8, or 224.0.0.0/4 as ::ffff:A.B.C.D")
+		}
+		to := attachment{group, lid}
+		if q.groups[to] != nil {
+			return nil
+		}
+		membership, err := q.joinGroup(group)
+		if err != nil {
+			return err
+		}
+		if err := q.Use("multicast group"); err != nil {
+			return errors.Join(err, membership.Close())
+		}
+		if err := errnoError(C.vb_attach_mcast(q.d.v, q.qp, unsafe.Pointer(&group[0]), C.uint16_t(lid))); err != nil {
+			q.Release("multicast group")
+			return errors.Join(fmt.Errorf("%w: the device has %d multicast groups", err, q.d.info.Limits.MaxMulticastGroup), membership.Close())
+		}
+		if q.groups == nil {
+			q.groups = make(map[attachment]io.Closer)
+		}
+		q.groups[to] = membership
 		return nil
-	}
-	membership, err := q.joinGroup(group)
-	if err != nil {
-		return q.fail(verb, err)
-	}
-	if err := q.Use("multicast group"); err != nil {
-		return q.fail(verb, errors.Join(err, membership.Close()))
-	}
-	if rc := C.vb_attach_mcast(q.p.d.v, q.qp, unsafe.Pointer(&group[0]), C.int(lid)); rc != 0 {
-		q.Release("multicast group")
-		return errors.Join(explain(failure{
-			verb: verb, device: q.p.d.info.Name, qp: q.qpn, err: errnoError(int(rc)),
-			hint: fmt.Sprintf("the device has %d multicast groups", q.p.d.info.Limits.MaxMulticastGroup),
-		}), membership.Close())
-	}
-	if q.groups == nil {
-		q.groups = make(map[attachment]io.Closer)
-	}
-	q.groups[to] = membership
-	return nil
+	})
 }
 
 // DetachMulticast takes the queue pair out of a group.
 func (q *queuePair) DetachMulticast(group verbs.GID, lid uint16) error {
-	verb := fmt.Sprintf("detach queue pair from multicast group %v", group)
-	if err := q.Enter(); err != nil {
-		return q.fail(verb, err)
-	}
-	defer q.Leave()
-	from := attachment{group, lid}
-	membership := q.groups[from]
-	if membership == nil {
-		return q.fail(verb, fmt.Errorf("it is not attached to it: %w", syscall.EINVAL))
-	}
-	if rc := C.vb_detach_mcast(q.p.d.v, q.qp, unsafe.Pointer(&group[0]), C.int(lid)); rc != 0 {
-		return q.fail(verb, errnoError(int(rc)))
-	}
-	q.Release("multicast group")
-	delete(q.groups, from)
-	return membership.Close()
+	return q.inside(fmt.Sprintf("detach queue pair from multicast group %v", group), func() error {
+		from := attachment{group, lid}
+		membership := q.groups[from]
+		if membership == nil {
+			return fmt.Errorf("it is not attached to it: %w", syscall.EINVAL)
+		}
+		if err := errnoError(C.vb_detach_mcast(q.d.v, q.qp, unsafe.Pointer(&group[0]), C.uint16_t(lid))); err != nil {
+			return err
+		}
+		q.Release("multicast group")
+		delete(q.groups, from)
+		return membership.Close()
+	})
 }
 
 // joinGroup makes the host a member of an IP group on the interface of the queue pair's port, until closed. On InfiniBand, and
@@ -89,7 +80,7 @@ func (q *queuePair) joinGroup(group verbs.GID) (io.Closer, error) {
 	if a, err := q.Query(); err == nil {
 		port = max(a.Port, 1)
 	}
-	p, err := q.p.d.Port(port)
+	p, err := q.d.Port(port)
 	if err != nil || p.LinkLayer != verbs.LinkEthernet || p.NetInterface == "" {
 		return noMembership{}, nil //nolint:nilerr // attaching says what is wrong with the device
 	}

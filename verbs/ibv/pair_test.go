@@ -19,10 +19,10 @@ func nullDevice(tb testing.TB) verbs.Device {
 		return openFake(tb, fakeVerbs(tb, nil))
 	}
 	p := New()
-	p.name = dir + "/" + soname
+	p.lib.name = dir + "/libibverbs.so.1"
 	names, err := p.Devices()
 	if err != nil || len(names) == 0 {
-		tb.Fatalf("devices of %s: %v, %v", p.name, names, err)
+		tb.Fatalf("devices of %s: %v, %v", p.lib.name, names, err)
 	}
 	d, err := p.Open(names[0].Name)
 	if err != nil {

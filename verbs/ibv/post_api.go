@@ -7,13 +7,10 @@ package ibv
 import "C"
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -52,40 +49,32 @@ func perftestPostAPI(vendor, part uint32) verbs.PostAPI {
 
 // create makes the queue pair for the interface asked for. Where perftest's choice is not there, ibv_post_send takes its place
 // and the capabilities say so; one that was asked for by name is refused.
-func (q *queuePair) create(a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions) error {
-	d := q.p.d
+func (q *queuePair) create(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions) (err error) {
+	d := q.d
 	want := o.PostAPI
 	if want == verbs.PostAuto {
 		want = perftestPostAPI(d.info.VendorID, d.info.PartID)
 	}
 	if want == verbs.PostWR {
-		var err error
-		if o.SendSGEs > 1 {
-			err = d.faultyLists()
-		}
-		if err == nil {
-			err = q.createExtended(a, o)
-		}
-		if err == nil || !isUnsupported(err) {
+		if err = q.createExtended(pd, a, o); err == nil || !isUnsupported(err) {
 			return err
 		}
 		if o.PostAPI == verbs.PostWR {
 			return fmt.Errorf("posting with ibv_wr_*: %w", err)
 		}
 	}
-	var err error
-	if q.qp, err = C.vb_create_qp(d.v, q.p.pd, a); q.qp == nil {
-		return err
-	}
+	q.qp, err = C.vb_create_qp(d.v, pd, a)
 	q.post, q.caps.PostAPI = d.context.ops.post_send, verbs.PostSend
-	return nil
+	return refusal(q.qp, err)
 }
 
 // createExtended makes a queue pair for ibv_wr_*. Nothing named: all the operations that the transport and the device have.
-func (q *queuePair) createExtended(a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions) error {
-	sends := o.Sends
-	tries := []verbs.Opcodes{sends}
-	if sends == 0 {
+func (q *queuePair) createExtended(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions) (err error) {
+	if q.d.info.Software && o.SendSGEs > 1 { // that of rxe sent the first entry as often as there are entries (rdma-core 406cd2ad0, 1e8ed0aff)
+		return fmt.Errorf("of lists of several entries: %w for software devices, whose drivers in rdma-core before 57.3, 63.1 and 64 send them wrong", verbs.ErrUnsupported)
+	}
+	tries := []verbs.Opcodes{o.Sends}
+	if o.Sends == 0 {
 		all := verbs.Opcodes(0)
 		for o := verbs.OpWrite; o <= verbs.OpSendWithInvalidate; o++ {
 			if q.transport.Supports(o) {
@@ -95,9 +84,8 @@ func (q *queuePair) createExtended(a *C.struct_vb_qp_init_attr, o verbs.QueuePai
 		moving := all &^ verbs.OpcodesOf(verbs.OpLocalInvalidate, verbs.OpBindMW, verbs.OpSendWithInvalidate)
 		tries = []verbs.Opcodes{all, moving, moving &^ verbs.OpcodesOf(verbs.OpCompareSwap, verbs.OpFetchAdd)}
 	}
-	var err error
 	for _, ops := range tries {
-		if q.qp, err = C.vb_create_qp_ex(q.p.d.v, q.p.pd, a, C.uint64_t(ops)); q.qp != nil {
+		if q.qp, err = C.vb_create_qp_ex(q.d.v, pd, a, C.uint64_t(ops)); q.qp != nil {
 			q.post, q.caps.PostAPI, q.sendable = C.vb_poster(q.qp, nil, 0), verbs.PostWR, ops
 			return nil
 		}
@@ -111,85 +99,4 @@ func (q *queuePair) createExtended(a *C.struct_vb_qp_init_attr, o verbs.QueuePai
 // isUnsupported tells "no such interface, or not for these operations" from other failures.
 func isUnsupported(err error) bool {
 	return errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, verbs.ErrUnsupported)
-}
-
-// faultyLists tells whether ibv_wr_* of a software device sends lists of several entries wrong. That of rxe did until rdma-core
-// 57.3, 63.1 and 64: the first entry's length as often as there are entries; and of a list inline nothing (rdma-core 406cd2ad0,
-// 1e8ed0aff). Nothing tells the release, so the device writes a few bytes to itself, once.
-func (d *device) faultyLists() error {
-	d.probed.Do(func() {
-		if d.info.Software {
-			d.listFault = d.probeLists()
-		}
-	})
-	return d.listFault
-}
-
-// probeLists is nil where the bytes arrive, and where nothing can be said.
-func (d *device) probeLists() error {
-	var open []io.Closer
-	defer func() {
-		for _, c := range slices.Backward(open) {
-			_ = c.Close()
-		}
-	}()
-	cq, err := d.CreateCQ(verbs.CompletionQueueOptions{Depth: 4})
-	if err != nil {
-		return nil //nolint:nilerr // whoever asked for a queue pair is told
-	}
-	open = append(open, cq)
-	p, err := d.AllocPD()
-	if err != nil {
-		return nil //nolint:nilerr // likewise
-	}
-	open = append(open, p)
-	const access = verbs.AccessLocalWrite | verbs.AccessRemoteWrite
-	buf, err := verbs.Alloc(4096, verbs.MemoryOptions{})
-	if err != nil {
-		return nil //nolint:nilerr // likewise
-	}
-	open = append(open, buf)
-	mr, err := p.RegisterMemory(buf.Bytes(), access)
-	if err != nil {
-		return nil //nolint:nilerr // likewise
-	}
-	open = append(open, mr)
-	o := verbs.QueuePairOptions{SendCQ: cq, SendDepth: 4, SendSGEs: 2, InlineBytes: 32, Sends: verbs.OpcodesOf(verbs.OpWrite)}
-	qp, err := p.(*protectionDomain).createQP(o, (*queuePair).createExtended)
-	if err != nil {
-		return nil //nolint:nilerr // likewise
-	}
-	open = append(open, qp)
-	port, err := d.Port(1)
-	gids, gidErr := d.GIDs(1)
-	if err != nil || gidErr != nil || len(gids) == 0 {
-		return nil //nolint:nilerr // likewise
-	}
-	g := gids[len(gids)-1]
-	self := verbs.ConnectOptions{
-		Access: access, PathMTU: port.ActiveMTU, DestQPN: qp.QPN(), Timeout: 14, RetryCount: 1, MinRNRTimer: 12,
-		AddressVector: verbs.AddressVector{DGID: g.GID, SGIDIndex: g.Index, UseGID: true, DLID: port.LID},
-	}
-	if verbs.InitQP(qp, self) != nil || verbs.ConnectQP(qp, self) != nil {
-		return nil
-	}
-	b := buf.Bytes()
-	for i := range 32 {
-		b[i] = byte(i + 1)
-	}
-	for _, flags := range []verbs.SendFlags{verbs.Signaled, verbs.Signaled | verbs.Inline} {
-		clear(b[32:64])
-		err := qp.PostSend([]verbs.SendRequest{{
-			Opcode: verbs.OpWrite, Flags: flags, RemoteAddr: mr.Addr() + 32, RKey: mr.RKey(),
-			SGEs: []verbs.SGE{{Addr: mr.Addr(), Length: 8, LKey: mr.LKey()}, {Addr: mr.Addr() + 8, Length: 24, LKey: mr.LKey()}},
-		}})
-		var c [1]verbs.Completion
-		for n, deadline := 0, time.Now().Add(time.Second); n == 0 && err == nil && time.Now().Before(deadline); {
-			n, err = cq.Poll(c[:])
-		}
-		if err == nil && c[0].Opcode == verbs.CompletedWrite && c[0].Status == verbs.Success && !bytes.Equal(b[:32], b[32:64]) {
-			return fmt.Errorf("this driver sends lists of several entries wrong, as rdma-core's rxe before 57.3, 63.1 and 64: %w", verbs.ErrUnsupported)
-		}
-	}
-	return nil
 }

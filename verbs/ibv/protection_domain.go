@@ -8,28 +8,26 @@ import "C"
 import (
 	"fmt"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 // protectionDomain may be used by several goroutines.
 type protectionDomain struct {
-	handle.Handle
-	d  *device
+	object
 	pd *C.struct_vb_pd
 }
 
 // Close frees the domain, unless handles of it are open.
 func (p *protectionDomain) Close() error {
-	return p.d.close(&p.Handle, "free protection domain", func() error { return errnoError(int(C.vb_dealloc_pd(p.d.v, p.pd))) })
+	return p.destroy("free protection domain", func() C.int { return C.vb_dealloc_pd(p.d.v, p.pd) })
 }
 
 // memoryRegion is registered memory.
 type memoryRegion struct {
-	handle.Handle
-	p      *protectionDomain
+	object
 	mr     *C.struct_vb_mr
 	addr   uint64
 	length int
@@ -54,7 +52,7 @@ func (p *protectionDomain) RegisterMemoryAt(b []byte, iova uint64, access verbs.
 // RegisterDMABuf makes part of a dma-buf known to the device.
 func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
 	if fd < 0 {
-		return nil, p.d.fail("register dma-buf", fmt.Errorf("descriptor %d", fd))
+		return nil, p.fail("register dma-buf", fmt.Errorf("descriptor %d", fd))
 	}
 	return p.register(fd, offset, length, iova, access)
 }
@@ -63,7 +61,7 @@ func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iov
 func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
 	verb := fmt.Sprintf("register %d bytes of memory (%v)", length, access)
 	if length < 1 {
-		return nil, p.d.fail(verb, fmt.Errorf("want at least 1 byte"))
+		return nil, p.fail(verb, fmt.Errorf("want at least 1 byte"))
 	}
 	if remote := access & (verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic); remote != 0 && access&verbs.AccessLocalWrite == 0 {
 		return nil, &verbs.Error{
@@ -71,12 +69,23 @@ func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64
 			Fix: "add LOCAL_WRITE",
 		}
 	}
-	if !p.d.optional {
+	v := p.d.v
+	if v.reg_mr_iova2 == nil {
 		access &^= optionalAccess
 	}
-	m := &memoryRegion{p: p, addr: iova, length: length}
+	m := &memoryRegion{object: object{d: p.d}, addr: iova, length: length}
 	err := m.Open("memory region", func() (err error) {
-		m.mr, err = C.vb_reg_mr(p.d.v, p.pd, C.int(fd), C.uint64_t(addr), C.size_t(length), C.uint64_t(iova), C.uint(access))
+		start, bytes := C.uint64_t(addr), C.size_t(length)
+		switch {
+		case fd >= 0:
+			m.mr, err = C.vb_reg_dmabuf_mr(v, p.pd, start, bytes, C.uint64_t(iova), C.int(fd), C.int(access))
+		case v.reg_mr_iova2 != nil:
+			m.mr, err = C.vb_reg_mr_iova2(v, p.pd, start, bytes, C.uint64_t(iova), C.uint(access))
+		case iova == addr:
+			m.mr, err = C.vb_reg_mr(v, p.pd, start, bytes, C.int(access))
+		default:
+			err = syscall.EOPNOTSUPP
+		}
 		return refusal(m.mr, err)
 	}, &p.Handle)
 	if err != nil {
@@ -97,30 +106,25 @@ func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
 
 // Close deregisters the memory.
 func (m *memoryRegion) Close() error {
-	err := m.Handle.Close(nil, func() error { return errnoError(int(C.vb_dereg_mr(m.p.d.v, m.mr))) })
-	if err != nil {
-		return explain(failure{verb: "deregister memory", device: m.p.d.info.Name, err: err, hint: "a memory window may still be bound to the region"})
-	}
-	return nil
+	return m.destroy("deregister memory", func() C.int { return C.vb_dereg_mr(m.d.v, m.mr) })
 }
 
 // memoryWindow is a type 2 window.
 type memoryWindow struct {
-	handle.Handle
-	p    *protectionDomain
+	object
 	mw   *C.struct_vb_mw
 	rkey atomic.Uint32
 }
 
 // AllocMW makes a type 2 memory window.
 func (p *protectionDomain) AllocMW() (verbs.MemoryWindow, error) {
-	w := &memoryWindow{p: p}
+	w := &memoryWindow{object: object{d: p.d}}
 	err := w.Open("memory window", func() (err error) {
 		w.mw, err = C.vb_alloc_mw(p.pd)
 		return refusal(w.mw, err)
 	}, &p.Handle)
 	if err != nil {
-		return nil, p.d.fail("allocate memory window", err)
+		return nil, p.fail("allocate memory window", err)
 	}
 	w.rkey.Store(uint32(w.mw.rkey))
 	return w, nil
@@ -130,19 +134,18 @@ func (w *memoryWindow) RKey() uint32 { return w.rkey.Load() }
 
 // Close frees the window.
 func (w *memoryWindow) Close() error {
-	return w.p.d.close(&w.Handle, "free memory window", func() error { return errnoError(int(C.vb_dealloc_mw(w.mw))) })
+	return w.destroy("free memory window", func() C.int { return C.vb_dealloc_mw(w.mw) })
 }
 
 // addressHandle is a destination for UD sends.
 type addressHandle struct {
-	handle.Handle
-	p  *protectionDomain
+	object
 	ah *C.struct_vb_ah
 }
 
 // CreateAH makes an address handle.
 func (p *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle, error) {
-	h := &addressHandle{p: p}
+	h := &addressHandle{object: object{d: p.d}}
 	err := h.Open("address handle", func() error {
 		attr, err := cAddressVector(a)
 		if err != nil {
@@ -152,14 +155,14 @@ func (p *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle,
 		return refusal(h.ah, err)
 	}, &p.Handle)
 	if err != nil {
-		return nil, p.d.fail(fmt.Sprintf("create address handle for %v", a.DGID), err)
+		return nil, p.fail(fmt.Sprintf("create address handle for %v", a.DGID), err)
 	}
 	return h, nil
 }
 
 // Close destroys the handle.
 func (h *addressHandle) Close() error {
-	return h.p.d.close(&h.Handle, "destroy address handle", func() error { return errnoError(int(C.vb_destroy_ah(h.p.d.v, h.ah))) })
+	return h.destroy("destroy address handle", func() C.int { return C.vb_destroy_ah(h.d.v, h.ah) })
 }
 
 // defaultHopLimit is what a zero hop limit means.

@@ -16,12 +16,12 @@ import (
 
 func TestLibraryMissing(t *testing.T) {
 	p := New()
-	p.name = "libibverbs-that-is-not-there.so.1"
+	p.lib.name = "libibverbs-that-is-not-there.so.1"
 	_, err := p.Devices()
 	if err == nil {
 		t.Fatal("no error without a library")
 	}
-	if !strings.Contains(err.Error(), p.name) || !strings.Contains(verbs.RemedyOf(err), "install") {
+	if !strings.Contains(err.Error(), p.lib.name) || !strings.Contains(verbs.RemedyOf(err), "install") {
 		t.Errorf("error %q, remedy %q: want the library's name and how to install it", err, verbs.RemedyOf(err))
 	}
 	if _, again := p.Open("mlx5_0"); !errors.Is(again, err) {
@@ -31,7 +31,7 @@ func TestLibraryMissing(t *testing.T) {
 
 func TestLibraryIsAnother(t *testing.T) {
 	p := New()
-	p.name = "libc.so.6"
+	p.lib.name = "libc.so.6"
 	_, err := p.Library()
 	if err == nil || !strings.Contains(err.Error(), "ibv_open_device@IBVERBS_1.1") {
 		t.Errorf("error %v: want the symbols that are missing", err)

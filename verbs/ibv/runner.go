@@ -7,7 +7,6 @@ package ibv
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"time"
 	"unsafe"
@@ -24,8 +23,7 @@ const maxPrepared = 8192
 // runner is a prepared job, which keeps its handles open: lists that were linked ahead of time, for the loops in C, or the loop of
 // package job over this device's verbs.
 type runner struct {
-	handle.Handle
-	d      *device
+	object
 	job    *job.Job
 	memory cloop.Memory
 	tag    uint64
@@ -40,7 +38,7 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	if err := j.Validate(); err != nil {
 		return nil, d.fail(verb, err)
 	}
-	r := &runner{d: d, job: j, tag: cloop.NewTag()}
+	r := &runner{object: object{d: d}, job: j, tag: cloop.NewTag()}
 	used, err := r.used()
 	if err == nil {
 		err = r.Open("prepared job", r.compile, used...)
@@ -53,48 +51,44 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 }
 
 // used are the handles that the job keeps open.
-func (r *runner) used() ([]*handle.Handle, error) {
-	used := []*handle.Handle{&r.d.Handle}
-	for i, q := range r.job.CQs {
-		cq, ok := q.(*completionQueue)
-		if !ok || cq.d != r.d {
-			return nil, fmt.Errorf("completion queue %d is another device's", i)
-		}
-		if r.job.Channel != nil && cq.channel != r.job.Channel {
+func (r *runner) used() (used []*handle.Handle, err error) {
+	j := r.job
+	used = append(used, &r.d.Handle)
+	for i, q := range j.CQs {
+		cq, err := own[*completionQueue](r.d, fmt.Sprintf("completion queue %d", i), q)
+		switch {
+		case err != nil:
+			return nil, err
+		case j.Channel != nil && cq.channel != j.Channel:
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
-		}
-		if rec := r.job.Record; rec != nil && !rec.Clock.IsZero() && !cq.stamps {
+		case j.Record != nil && !j.Record.Clock.IsZero() && !cq.stamps:
 			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
 		used = append(used, &cq.Handle)
 	}
-	if r.job.Channel != nil {
-		ch, ok := r.job.Channel.(*completionChannel)
-		if !ok || ch.d != r.d {
-			return nil, errors.New("the completion channel is another device's")
+	if j.Channel != nil {
+		ch, err := own[*completionChannel](r.d, "completion channel", j.Channel)
+		if err != nil {
+			return nil, err
 		}
 		used = append(used, &ch.Handle)
 	}
-	for i := range r.job.Lanes {
-		l := &r.job.Lanes[i]
-		qp, ok := l.QP.(*queuePair)
-		if !ok || qp.p.d != r.d {
-			return nil, fmt.Errorf("lane %d: the queue pair is another device's", i)
+	for i := range j.Lanes {
+		l := &j.Lanes[i]
+		qp, err := own[*queuePair](r.d, "queue pair", l.QP)
+		if err == nil && j.Shape != job.Serve {
+			err = qp.checkRing(l.Ring, func(h *handle.Handle) { used = append(used, h) })
 		}
-		used = append(used, &qp.Handle)
-		if r.job.Shape == job.Serve {
-			continue
+		if err == nil && j.Shape != job.Serve && l.SRQ != nil {
+			var srq *sharedReceiveQueue
+			if srq, err = own[*sharedReceiveQueue](r.d, "shared receive queue", l.SRQ); err == nil {
+				used = append(used, &srq.Handle)
+			}
 		}
-		if err := qp.checkRing(l.Ring, func(h *handle.Handle) { used = append(used, h) }); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("lane %d: %w", i, err)
 		}
-		if l.SRQ != nil {
-			srq, ok := l.SRQ.(*sharedReceiveQueue)
-			if !ok || srq.p.d != r.d {
-				return nil, fmt.Errorf("lane %d: the shared receive queue is another device's", i)
-			}
-			used = append(used, &srq.Handle)
-		}
+		used = append(used, &qp.Handle)
 	}
 	return used, nil
 }
@@ -349,7 +343,7 @@ const eventWait = 10 * time.Millisecond
 // Run implements [job.Runner]: one call into C, where the loops there run the job.
 func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 	if err := r.Enter(); err != nil {
-		return job.Progress{}, r.d.fail("run job", err)
+		return job.Progress{}, r.fail("run job", err)
 	}
 	defer r.Leave()
 	if r.slow != nil {
@@ -379,9 +373,9 @@ func (r *runner) failure(f *cloop.Failure, p job.Progress) error {
 			e.err = fmt.Errorf("a completion of request %d, which no job posted", f.Message)
 		}
 	case cloop.BadPost:
-		e.verb, e.err = fmt.Sprintf("post message %d of lane %d", f.Message, f.Lane), postErrno(int(f.Errno))
+		e.verb, e.err = fmt.Sprintf("post message %d of lane %d", f.Message, f.Lane), postErrno(f.Errno)
 	case cloop.BadReceive:
-		e.verb, e.err = fmt.Sprintf("post receive %d of lane %d", f.Message, f.Lane), postErrno(int(f.Errno))
+		e.verb, e.err = fmt.Sprintf("post receive %d of lane %d", f.Message, f.Lane), postErrno(f.Errno)
 	case cloop.BadPoll:
 		e.verb = "poll completion queue"
 	case cloop.BadEvent:
@@ -404,12 +398,12 @@ func (r *runner) Received(lane int) uint64 {
 
 // Close frees what Prepare made.
 func (r *runner) Close() error {
-	return r.d.close(&r.Handle, "close job", func() error {
+	return r.fail("close job", r.Handle.Close(nil, func() error {
 		r.memory.Free()
 		if r.slow != nil {
 			return r.slow.Close()
 		}
 		r.quick.Close()
 		return nil
-	})
+	}))
 }

@@ -2,7 +2,6 @@
 
 package ibv
 
-// #include <stdlib.h>
 // #include "shim.h"
 import "C"
 
@@ -10,29 +9,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"syscall"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/ibv/cloop"
 	"github.com/gobw/gobw/verbs/internal/handle"
 )
-
-// sendRing is C memory with room for send requests and their lists. Requests are linked one after the other.
-type sendRing struct {
-	wr  []C.struct_vb_send_wr
-	sge []C.struct_vb_sge
-}
-
-// newSendRing makes room for n requests with sges entries in all.
-func newSendRing(n, sges int) sendRing {
-	return sendRing{wr: cloop.Slice[C.struct_vb_send_wr](n), sge: cloop.Slice[C.struct_vb_sge](sges)}
-}
-
-func (r *sendRing) free() {
-	cloop.Free(r.wr)
-	cloop.Free(r.sge)
-	*r = sendRing{}
-}
 
 // fillSend writes one request, which checkSend has let pass, into C memory; its list takes the front of sge.
 func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest, t verbs.Transport) {
@@ -114,12 +97,10 @@ func (q *queuePair) leaveHandles(r []verbs.SendRequest) {
 }
 
 // ownHandles refuses a request that names what is missing or another device's.
-func (q *queuePair) ownHandles(r *verbs.SendRequest) error {
-	d := q.p.d
+func (q *queuePair) ownHandles(r *verbs.SendRequest) (err error) {
 	if q.transport == verbs.UD {
-		if h, ok := r.AH.(*addressHandle); !ok || h.p.d != d {
-			return errors.New("the address handle is another device's")
-		}
+		_, err = own[*addressHandle](q.d, "address handle", r.AH)
+		return err
 	}
 	if r.Opcode != verbs.OpBindMW {
 		return nil
@@ -127,13 +108,10 @@ func (q *queuePair) ownHandles(r *verbs.SendRequest) error {
 	if r.Bind == nil {
 		return errors.New("BIND_MW without a description of the bind")
 	}
-	if window, ok := r.Bind.Window.(*memoryWindow); !ok || window.p.d != d {
-		return errors.New("the memory window is another device's")
+	if _, err = own[*memoryWindow](q.d, "memory window", r.Bind.Window); err == nil {
+		_, err = own[*memoryRegion](q.d, "memory region", r.Bind.Region)
 	}
-	if region, ok := r.Bind.Region.(*memoryRegion); !ok || region.p.d != d {
-		return errors.New("the memory region is another device's")
-	}
-	return nil
+	return err
 }
 
 // bindMW is the bind_mw part of struct vb_send_wr, which cgo shows as bytes.
@@ -155,30 +133,41 @@ func copySGEs(to []C.struct_vb_sge, from []verbs.SGE) {
 	copy(unsafe.Slice((*verbs.SGE)(unsafe.Pointer(unsafe.SliceData(to))), len(to)), from)
 }
 
-// sendList is the C memory that PostSend fills anew for every list.
-type sendList struct{ ring sendRing }
+// list is the C memory that a post fills anew for every list.
+type list[WR any] struct {
+	wr  []WR
+	sge []C.struct_vb_sge
+}
 
-// fill writes a list of requests, linked, and returns the first.
-func (l *sendList) fill(r []verbs.SendRequest, t verbs.Transport) *C.struct_vb_send_wr {
-	sges := 0
-	for i := range r {
-		sges += len(r[i].SGEs)
+func (l *list[WR]) free() {
+	cloop.Free(l.wr)
+	cloop.Free(l.sge)
+	*l = list[WR]{}
+}
+
+// fill writes n requests, whose entries sges tells, links them, and returns the first. Request i is written by fill, which returns where
+// its link is.
+func (l *list[WR]) fill(n int, sges func(i int) []verbs.SGE, fill func(i int, w *WR, sge []C.struct_vb_sge) **WR) *WR {
+	entries := 0
+	for i := range n {
+		entries += len(sges(i))
 	}
-	if len(r) > len(l.ring.wr) || sges > len(l.ring.sge) {
-		n, s := max(len(r), 2*len(l.ring.wr), 16), max(sges, 2*len(l.ring.sge), 16)
-		l.ring.free()
-		l.ring = newSendRing(n, s)
+	if n > len(l.wr) || entries > len(l.sge) {
+		wrs, entries := max(n, 2*len(l.wr), 16), max(entries, 2*len(l.sge), 16)
+		l.free()
+		l.wr, l.sge = cloop.Slice[WR](wrs), cloop.Slice[C.struct_vb_sge](entries)
 	}
-	at := 0
-	for i := range r {
-		n := len(r[i].SGEs)
-		fillSend(&l.ring.wr[i], l.ring.sge[at:at+n], &r[i], t)
-		if i > 0 {
-			l.ring.wr[i-1].next = &l.ring.wr[i]
+	var link **WR
+	rest := l.sge
+	for i := range n {
+		if link != nil {
+			*link = &l.wr[i]
 		}
-		at += n
+		entries := len(sges(i))
+		link = fill(i, &l.wr[i], rest[:entries])
+		rest = rest[entries:]
 	}
-	return &l.ring.wr[0]
+	return &l.wr[0]
 }
 
 // posted is how many of a list of n requests got through, when bad is the first that did not.
@@ -190,19 +179,10 @@ func posted[T any](bad, head *T, n int) int {
 }
 
 // receiveList is the C memory that PostReceive fills anew for every list.
-type receiveList struct {
-	wr  []C.struct_vb_recv_wr
-	sge []C.struct_vb_sge
-}
+type receiveList struct{ list[C.struct_vb_recv_wr] }
 
-func (l *receiveList) free() {
-	cloop.Free(l.wr)
-	cloop.Free(l.sge)
-	*l = receiveList{}
-}
-
-// post posts those of the requests that come before the first whose list is too long.
-func (l *receiveList) post(r []verbs.ReceiveRequest, most int, post func(head *C.struct_vb_recv_wr, bad **C.struct_vb_recv_wr) C.int) error {
+// post posts those of the requests that come before the first whose list is too long, by a device's function for a queue.
+func (l *receiveList) post(r []verbs.ReceiveRequest, most int, by, queue unsafe.Pointer) error {
 	var refused error
 	for i := range r {
 		if err := limitSGEs(len(r[i].SGEs), most); err != nil {
@@ -213,34 +193,15 @@ func (l *receiveList) post(r []verbs.ReceiveRequest, most int, post func(head *C
 	if len(r) == 0 {
 		return refused
 	}
-	head := l.fill(r)
+	head := l.fill(len(r), func(i int) []verbs.SGE { return r[i].SGEs }, func(i int, w *C.struct_vb_recv_wr, sge []C.struct_vb_sge) **C.struct_vb_recv_wr {
+		fillReceive(w, sge, &r[i])
+		return &w.next
+	})
 	var bad *C.struct_vb_recv_wr
-	if rc := post(head, &bad); rc != 0 {
-		return &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(int(rc))}
+	if rc := C.vb_post_recv(by, queue, head, &bad); rc != 0 {
+		return &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(syscall.Errno(rc))}
 	}
 	return refused
-}
-
-func (l *receiveList) fill(r []verbs.ReceiveRequest) *C.struct_vb_recv_wr {
-	sges := 0
-	for i := range r {
-		sges += len(r[i].SGEs)
-	}
-	if len(r) > len(l.wr) || sges > len(l.sge) {
-		n, s := max(len(r), 2*len(l.wr), 16), max(sges, 2*len(l.sge), 16)
-		l.free()
-		l.wr, l.sge = cloop.Slice[C.struct_vb_recv_wr](n), cloop.Slice[C.struct_vb_sge](s)
-	}
-	at := 0
-	for i := range r {
-		n := len(r[i].SGEs)
-		fillReceive(&l.wr[i], l.sge[at:at+n], &r[i])
-		if i > 0 {
-			l.wr[i-1].next = &l.wr[i]
-		}
-		at += n
-	}
-	return &l.wr[0]
 }
 
 func fillReceive(w *C.struct_vb_recv_wr, sge []C.struct_vb_sge, r *verbs.ReceiveRequest) {

@@ -12,8 +12,6 @@
  *   FAKEVERBS_STAMPLESS=1      ibv_create_cq_ex takes the flag for time stamps and overlooks it
  *   FAKEVERBS_FAULTS=verb=12   a comma list: that verb fails with that errno
  *   FAKEVERBS_CONTEXT=56       bytes of the extended context before the ordinary one; 0: not extended (libraries before 2013)
- *   FAKEVERBS_LISTS=entries    ibv_wr_set_sge_list sends the first entry's length n times (rxe before rdma-core 57.3, 63.1, 64);
- *                              inline: ibv_wr_set_inline_data_list sends nothing
  *   FAKEVERBS_UNTOLD=1         querying a queue pair leaves its state out, as on software iWARP
  *   FAKEVERBS_VANISH=1000      the device is torn out after so many posts: DEVICE_FATAL, and nothing ever completes
  *   FAKEVERBS_TRACE=FILE       receives a line per call that a test asks for: its name and what it was given

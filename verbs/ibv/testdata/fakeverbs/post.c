@@ -145,11 +145,6 @@ static void wr_set_ud_addr(struct vb_qp_ex *x, struct vb_ah *ah, uint32_t qpn, u
 	w->wr.ud.ah = ah, w->wr.ud.remote_qpn = qpn, w->wr.ud.remote_qkey = qkey;
 }
 
-static int faulty_lists(const char *kind) {
-	const char *v = getenv("FAKEVERBS_LISTS");
-	return v && !strcmp(v, kind);
-}
-
 static void wr_set_sge_list(struct vb_qp_ex *x, size_t n, const struct vb_sge *sge) {
 	if (n > ((struct qp *)x)->cap.max_send_sge) {
 		((struct qp *)x)->draft_error = EINVAL;
@@ -157,15 +152,6 @@ static void wr_set_sge_list(struct vb_qp_ex *x, size_t n, const struct vb_sge *s
 	}
 	drafted(x)->wr.num_sge = (int)n;
 	memcpy(drafted(x)->sge, sge, n * sizeof *sge);
-	if (!faulty_lists("entries"))
-		return;
-	uint32_t left = (uint32_t)n * sge->length;
-	for (size_t i = 0; i < n; i++) {
-		struct vb_sge *e = &drafted(x)->sge[i];
-		if (e->length > left)
-			e->length = left;
-		left -= e->length;
-	}
 }
 
 static void wr_set_sge(struct vb_qp_ex *x, uint32_t lkey, uint64_t addr, uint32_t length) { wr_set_sge_list(x, 1, &(struct vb_sge){addr, length, lkey}); }
@@ -173,7 +159,7 @@ static void wr_set_sge(struct vb_qp_ex *x, uint32_t lkey, uint64_t addr, uint32_
 static void wr_set_inline_data_list(struct vb_qp_ex *x, size_t n, const struct vb_data_buf *b) {
 	struct vb_sge sge[MAX_SGE];
 	for (size_t i = 0; i < n && i < MAX_SGE; i++)
-		sge[i] = (struct vb_sge){(uint64_t)b[i].addr, n > 1 && faulty_lists("inline") ? 0 : (uint32_t)b[i].length, 0};
+		sge[i] = (struct vb_sge){(uint64_t)b[i].addr, (uint32_t)b[i].length, 0};
 	wr_set_sge_list(x, n, sge);
 	drafted(x)->wr.send_flags |= INLINED;
 }

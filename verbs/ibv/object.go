@@ -1,0 +1,73 @@
+//go:build linux && cgo
+
+package ibv
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
+)
+
+// object is what all handles of a device have, and the device itself.
+type object struct {
+	handle.Handle
+	d   *device
+	qpn uint32 // of a queue pair
+}
+
+func (o *object) on() *device { return o.d }
+
+// fail explains a refused call; nil stays nil.
+func (o *object) fail(verb string, err error) error {
+	if _, explained := errors.AsType[*verbs.Error](err); err == nil || explained {
+		return err
+	}
+	return explain(failure{verb: verb, device: o.d.info.Name, qp: o.qpn, err: err})
+}
+
+// inside makes a call for which the handle must be open.
+func (o *object) inside(verb string, call func() error) error {
+	if err := o.Enter(); err != nil {
+		return o.fail(verb, err)
+	}
+	defer o.Leave()
+	return o.fail(verb, call())
+}
+
+// destroy closes the handle by a call of libibverbs, and then does what there is to do afterwards.
+func (o *object) destroy(verb string, call func() C.int, after ...func()) error {
+	return o.fail(verb, o.Close(nil, func() error {
+		if err := errnoError(call()); err != nil {
+			return err
+		}
+		for _, f := range after {
+			f()
+		}
+		return nil
+	}))
+}
+
+// own is a handle of this device.
+func own[T interface{ on() *device }](d *device, what string, h any) (T, error) {
+	mine, ok := h.(T)
+	if !ok || mine.on() != d {
+		return mine, fmt.Errorf("the %s is another device's, or missing", what)
+	}
+	return mine, nil
+}
+
+// refusal is why libibverbs made nothing, nil where it did.
+func refusal[T any](made *T, err error) error {
+	switch {
+	case made != nil:
+		return nil
+	case err == nil:
+		return errNoReason
+	}
+	return err
+}

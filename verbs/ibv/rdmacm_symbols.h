@@ -1,0 +1,22 @@
+/* The symbols of librdmacm that we call, all of them required: rows as those of symbols.h. */
+#define CM(how, type, name, ...) SYMBOL("rdma_" #name, how, type, name, __VA_ARGS__, "")
+CM(OWN, struct vb_cm_channel *, create_event_channel, "RDMACM_1.0", (void), )
+CM(VALUE, void, destroy_event_channel, "RDMACM_1.0", (struct vb_cm_channel *ch), (ch))
+CM(INT, int, create_id, "RDMACM_1.0", (struct vb_cm_channel *ch, struct vb_cm_id **id, void *context, int port_space), (ch, id, context, port_space))
+CM(INT, int, destroy_id, "RDMACM_1.0", (struct vb_cm_id *id), (id))
+CM(INT, int, migrate_id, "RDMACM_1.0", (struct vb_cm_id *id, struct vb_cm_channel *to), (id, to))
+CM(INT, int, bind_addr, "RDMACM_1.0", (struct vb_cm_id *id, struct sockaddr_storage *at), (id, at))
+CM(INT, int, resolve_addr, "RDMACM_1.0", (struct vb_cm_id *id, struct sockaddr_storage *src, struct sockaddr_storage *dst, int ms), (id, src, dst, ms))
+CM(INT, int, resolve_route, "RDMACM_1.0", (struct vb_cm_id *id, int ms), (id, ms))
+CM(INT, int, set_option, "RDMACM_1.0", (struct vb_cm_id *id, int level, int option, void *value, size_t size), (id, level, option, value, size))
+CM(INT, int, init_qp_attr, "RDMACM_1.2", (struct vb_cm_id *id, struct vb_qp_attr *a, int *mask), (id, a, mask))
+CM(INT, int, connect, "RDMACM_1.0", (struct vb_cm_id *id, struct vb_cm_conn_param *p), (id, p))
+CM(INT, int, establish, "RDMACM_1.2", (struct vb_cm_id *id), (id))
+CM(INT, int, listen, "RDMACM_1.0", (struct vb_cm_id *id, int backlog), (id, backlog))
+CM(INT, int, accept, "RDMACM_1.0", (struct vb_cm_id *id, struct vb_cm_conn_param *p), (id, p))
+CM(INT, int, reject, "RDMACM_1.0", (struct vb_cm_id *id, const void *data, uint8_t bytes), (id, data, bytes))
+CM(INT, int, disconnect, "RDMACM_1.0", (struct vb_cm_id *id), (id))
+CM(INT, int, get_cm_event, "RDMACM_1.0", (struct vb_cm_channel *ch, struct vb_cm_event **e), (ch, e))
+CM(INT, int, ack_cm_event, "RDMACM_1.0", (struct vb_cm_event *e), (e))
+#undef CM
+#undef SYMBOL
