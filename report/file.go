@@ -293,6 +293,12 @@ func parseOne(file string, b []byte) (*Document, error) {
 	if schema == nil {
 		return nil, foreign(file, `has no "schema"`)
 	}
+	if strings.HasPrefix(*schema, "gobw.search/") {
+		return nil, &FileError{
+			File: file, Err: errors.New("holds what 'gobw search' found, which is no measurement"), Foreign: true,
+			Remedy: "'gobw report' shows it, one file at a time; '--save FILE.svg' draws it",
+		}
+	}
 	if err := CheckVersion(file, *schema, schemaPrefix, schemaNumber); err != nil {
 		return nil, err
 	}

@@ -140,13 +140,13 @@ func (h *hunt) sweepBetween(d, low, high int) {
 // price measures what a value costs beside the base's; with one test, more where it seems to cost something.
 func (h *hunt) price(d, i, tests int) {
 	v := h.Space.Dimensions[d].Values[i]
-	p := h.Space.moved(h.base, d, v)
+	p := h.Space.Moved(h.base, d, v)
 	if p[d] != v || v == h.base[d] { // it does not go with the base, or is its own
 		return
 	}
 	c := h.measured(p, tests)
 	if tests == 1 && !near(c.message, h.plain.message) {
-		c = h.measured(p, costTests)
+		c.message = h.seconds(p, h.small, costTests)
 	}
 	if math.IsInf(c.message, 0) || h.over() {
 		return

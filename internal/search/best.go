@@ -13,8 +13,8 @@ type Best struct {
 	Start  Point        `json:"start"`  // the defaults
 	Peak   Point        `json:"peak"`   // the fastest point found
 	At     Point        `json:"at"`     // the smallest setting that is within Within of it
-	Gain   stats.Effect `json:"gain"`   // of At against Start, in pairs
-	Behind stats.Effect `json:"behind"` // of At against Peak
+	Gain   stats.Effect `json:"gain"`   // of At against Start, in pairs; of none: they are the same
+	Behind stats.Effect `json:"behind"` // of At against Peak, likewise
 	Worth  []Worth      `json:"worth"`
 	Value  float64      `json:"value"` // median of At
 }
@@ -56,16 +56,23 @@ func (s *Search) Best(ctx context.Context) (*Best, error) {
 			b.Peak = top
 		}
 	}
-	if e := s.pairs(b.Start, b.Peak, judgePairs); e.Interval == nil || e.Interval.Low <= 0 { // noise: the defaults are as good
-		b.Peak = b.Start
+	if !slices.Equal(b.Start, b.Peak) {
+		if e := s.pairs(b.Start, b.Peak, judgePairs); e.Interval == nil || e.Interval.Low <= 0 { // noise: the defaults are as good
+			b.Peak = b.Start
+		}
 	}
 	b.At = s.shrink(b.Peak)
 	if s.over() {
 		return b, s.err
 	}
-	b.Behind, b.Gain = s.pairs(b.Peak, b.At, judgePairs), s.pairs(b.Start, b.At, judgePairs)
+	if !slices.Equal(b.Peak, b.At) {
+		b.Behind = s.pairs(b.Peak, b.At, judgePairs)
+	}
+	if !slices.Equal(b.Start, b.At) {
+		b.Gain = s.pairs(b.Start, b.At, judgePairs)
+	}
 	for d, dim := range s.Space.Dimensions {
-		back := s.Space.moved(b.At, d, b.Start[d])
+		back := s.Space.Moved(b.At, d, b.Start[d])
 		if b.At[d] == b.Start[d] || slices.Equal(back, b.At) {
 			continue
 		}
@@ -109,7 +116,7 @@ func (s *Search) ascend(p Point) Point {
 func (s *Search) along(p Point, d int) Point {
 	var points []Point
 	for _, v := range s.Space.Dimensions[d].Values {
-		q := s.Space.moved(p, d, v)
+		q := s.Space.Moved(p, d, v)
 		if !slices.ContainsFunc(points, func(o Point) bool { return slices.Equal(o, q) }) {
 			points = append(points, q)
 		}
@@ -159,7 +166,7 @@ func (s *Search) shrink(peak Point) Point {
 	p := peak
 	for d, dim := range s.Space.Dimensions {
 		for _, v := range dim.Values {
-			q := s.Space.moved(p, d, v)
+			q := s.Space.Moved(p, d, v)
 			if v >= p[d] || s.over() {
 				break
 			}

@@ -59,6 +59,7 @@ func (h *hunt) follow(p Point, f Figures) {
 	if h.over() || len(a.Rule) == 0 {
 		return
 	}
+	h.refine(a.Good)
 	if h.refine(p); !again() { // its values cost more than a look at each had shown
 		return
 	}

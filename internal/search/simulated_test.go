@@ -153,7 +153,7 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 		middle, random := points[len(points)/2], randomNeeds(&space, plant)
 		ours, theirs = ours+middle, theirs+random
 		t.Logf("%-70s exact %d of %d, points %d, random %d", plant.rule, exact, seeds, middle, random)
-		if random > 600 && middle*3 > random {
+		if !testing.Short() && random > 600 && middle*3 > random { // of few seeds the middle says little
 			t.Errorf("%s: %d points, more than a third of the %d that random search needs", plant.rule, middle, random)
 		}
 		if exact*20 < seeds*19 {

@@ -30,8 +30,11 @@ type Dimension struct {
 
 // Word is a value as a person writes it.
 func (d *Dimension) Word(v int) string {
-	if d.Words != nil {
+	switch {
+	case d.Words != nil:
 		return d.Words[v]
+	case v < 0:
+		return "default"
 	}
 	return strconv.Itoa(v)
 }
@@ -101,8 +104,8 @@ func (s *Space) repairedBut(p Point, keep int) Point {
 	return s.Repair(slices.Clone(p), keep)
 }
 
-// moved is the point with one value changed, and whatever that value needs.
-func (s *Space) moved(p Point, d, v int) Point { return s.repairedBut(p.with(d, v), d) }
+// Moved is the point with one value changed, and whatever that value needs.
+func (s *Space) Moved(p Point, d, v int) Point { return s.repairedBut(p.with(d, v), d) }
 
 // random draws a point. Causes lie at ends more often than between them, so a value is an end twice in three times. Half of the
 // points keep half of the base's values: where all is slow a further cause is hard to see.
@@ -134,7 +137,7 @@ func (s *Space) mutated(p Point, r *rand.Rand) Point {
 	d := r.IntN(len(p))
 	for range 8 {
 		if v := s.Dimensions[d].draw(r); v != p[d] {
-			return s.moved(p, d, v)
+			return s.Moved(p, d, v)
 		}
 		d = r.IntN(len(p))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/cli/search"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
@@ -68,6 +69,11 @@ func (f *flags) config(args []string) (config, error) {
 
 // run renders files.
 func run(out output.Streams, c config) error {
+	if len(c.Files) == 1 && c.Pictures == "" {
+		if r, err := search.Load(c.Files[0]); err == nil && r != nil {
+			return c.Output.Deliver(out, r.Write)
+		}
+	}
 	docs, lost, err := output.Load(c.Files)
 	if err != nil {
 		return err

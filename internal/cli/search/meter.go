@@ -1,10 +1,14 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
@@ -12,25 +16,24 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // meter measures points over one session. After a test that failed it connects anew.
 type meter struct {
-	config measure.Config
+	*tests
+	config *config
 	out    output.Streams
-	base   plan.Spec
-	by     string
-	dims   []engine.Dimension
+	failed bool // a test has: the session is not the first
 
 	session *measure.Measurer
 	limits  plan.Limits
-	client  report.Environment // of the latest test
 	label   string
-	refused map[string]bool // failures that only say that the device or the server does not do it
 }
 
 // returns is how long a peer may take to come back after a test that failed.
@@ -44,12 +47,15 @@ func (m *meter) open(ctx context.Context) error {
 	if m.session != nil {
 		return nil
 	}
+	c := measure.Config{Tool: m.config.Tool, Command: m.config.Args, Device: m.config.Test.Device, Peer: m.config.Test.Peer, CPU: m.config.Test.CPU, Quiet: m.config.Output.Quiet}
+	if m.failed {
+		c.Peer.Wait, c.Quiet = max(c.Peer.Wait, returns), true
+	}
 	var err error
-	if m.session, err = measure.Open(ctx, m.out, m.config); err != nil {
+	if m.session, err = measure.Open(ctx, m.out, c); err != nil {
 		m.session = nil
 		return err
 	}
-	m.config.Peer.Wait, m.config.Quiet = max(m.config.Peer.Wait, returns), true // of the next time
 	m.limits = plan.Limits{
 		Device: m.session.Device.Info(), Port: m.session.Port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: true,
 	}
@@ -74,16 +80,10 @@ func (m *meter) Measure(ctx context.Context, p engine.Point) (engine.Figures, er
 	if err := m.open(ctx); err != nil {
 		return engine.Figures{}, exit.PeerLostError{Err: fmt.Errorf("after a test that failed the other end does not come back: %w", err)}
 	}
-	spec := apply(m.dims, p, m.base)
-	if _, err := plan.Settle(spec, m.limits, plan.Peer{}, plan.Policy{}); err != nil { // the session need not end for it
-		m.refused[err.Error()] = true
-		return engine.Figures{}, &engine.PointError{Err: err}
-	}
 	limited, cancel := context.WithTimeoutCause(ctx, testLimit, fmt.Errorf("the test did not end within %v", testLimit))
 	defer cancel()
-	res, err := m.session.Run(limited, spec, bench.Options{})
+	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
-		m.client = res.Client
 		return m.figures(&res.Records[0]), nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -92,6 +92,7 @@ func (m *meter) Measure(ctx context.Context, p engine.Point) (engine.Figures, er
 	if cause := context.Cause(limited); cause != nil {
 		err = cause
 	}
+	m.failed = true
 	_ = m.close() // what ended the test is told
 	return engine.Figures{}, &engine.PointError{Err: err}
 }
@@ -100,7 +101,7 @@ func (m *meter) Measure(ctx context.Context, p engine.Point) (engine.Figures, er
 func (m *meter) figures(r *report.Record) engine.Figures {
 	f := engine.Figures{Counters: map[string]float64{}}
 	messages := max(float64(r.Messages), 1)
-	switch m.by {
+	switch m.config.By {
 	case byLatency:
 		if r.Latency != nil && r.Latency.P50Ns > 0 {
 			f.Value = 1 / r.Latency.P50Ns
@@ -126,4 +127,38 @@ func cpuNs(c *report.CPU) float64 {
 		return 0
 	}
 	return c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage
+}
+
+// command is the command line that runs a point's test.
+func (m *meter) command(p engine.Point) string {
+	words, spec := slices.Clone(m.config.Words), m.spec(p)
+	words[1] = string(spec.Operation)
+	line := plain.JoinWords(words)
+	if f := m.flags(p); f != "" {
+		line += " " + f
+	}
+	if m.config.Question == anomalies && !strings.Contains(line, " -s ") && spec.Operation != plan.Atomic { // its base is not the command's default
+		line += " -s " + strconv.Itoa(spec.Sizes[0])
+	}
+	return line
+}
+
+// perftest is the command of stock perftest that runs a point's test; empty where it cannot.
+func (m *meter) perftest(p engine.Point) string {
+	spec := m.spec(p)
+	tool := slices.IndexFunc(perftestcli.Tools(), func(t perftestcli.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
+	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || m.limits.Device.Software {
+		return ""
+	}
+	words := []string{perftestcli.Tools()[tool].Name, "-F"}
+	if name := m.config.Test.Device.Name; name != "" {
+		words = append(words, "-d", name)
+	}
+	for _, s := range settings() {
+		v := s.get(&spec)
+		if name := cmp.Or(s.perftest, s.short); name != "" && v > 0 && !(s.name == "size" && spec.Operation == plan.Atomic) {
+			words = append(words, s.flag(name, v))
+		}
+	}
+	return strings.Join(append(words, "-D 3", cmp.Or(m.config.Test.Peer.Host, "HOST")), " ")
 }

@@ -15,12 +15,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
-	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -223,87 +221,3 @@ func (c *config) parseTest(line string) error {
 
 // errTimeUp ends a search when --time is over.
 var errTimeUp = errors.New("the time is up")
-
-// space is what the search may try: the settings that the test does not name, within the limits of this end's device.
-func (c *config) space(l plan.Limits) (engine.Space, plan.Spec, error) {
-	base := c.Test.Plan
-	settled, err := plan.Settle(base, l, plan.Peer{}, plan.Policy{})
-	if err != nil {
-		return engine.Space{}, base, exit.UsageError{Err: err}
-	}
-	from := settled.Spec()
-	from.Outstanding, from.CQMod = settled.Outstanding(), settled.Depths().CQMod
-	if from.MTU = settled.MTU(); from.CQMod == 0 {
-		from.CQMod = 1
-	}
-	if base.InlineBytes == 0 && !c.typed.Changed("inline") {
-		from.InlineBytes = -1
-	}
-	if len(base.Sizes) == 0 {
-		base.Sizes = slices.Clone(from.Sizes)
-	}
-	if c.Question == anomalies && !c.typed.Changed("size") {
-		base.Sizes, from.Sizes = []int{4096}, []int{4096}
-		from.CQMod = 100
-	}
-	s, operationRow := engine.Space{Size: -1}, settled.Row()
-	var wrong cmdline.Faults
-	for _, row := range settings() {
-		value, fixed := c.Fix[row.name]
-		flag := c.typed.Lookup(row.name)
-		known := flag != nil || c.Question == anomalies
-		if fixed {
-			wrong.If(!known, "--fix %s: %s %s has no such setting", row.name, c.Tool, base.Operation)
-			if d := row.within(l, row.get(&from)); known {
-				v, ok := valueOf(d, value)
-				wrong.If(!ok, "--fix %s=%s: want %s", row.name, value, strings.Join(plain.Each(d.Values, d.Word), ", "))
-				if ok {
-					row.set(&base, v)
-				}
-			}
-			continue
-		}
-		switch {
-		case slices.Contains(c.Only, row.name):
-			wrong.If(!known, "--only %s: %s %s has no such setting", row.name, c.Tool, base.Operation)
-			if !known {
-				continue
-			}
-		case len(c.Only) > 0, !known, flag != nil && flag.Changed, c.Question == best && !row.best, c.Question == dips && row.name != "size":
-			continue
-		}
-		d := row.within(l, row.get(&from))
-		if row.name == "size" && c.Question == dips {
-			d.Values = []int{c.Low, c.High}
-			d.Base = c.Low
-		}
-		if c.Question == best && (row.name == "outs" && !operationRow.Responded || row.name == "rx-depth" && !operationRow.NeedsReceive()) {
-			continue
-		}
-		if len(d.Values) < 2 {
-			continue
-		}
-		if row.name == "size" {
-			s.Size = len(s.Dimensions)
-		}
-		s.Dimensions = append(s.Dimensions, d)
-	}
-	wrong.If(len(s.Dimensions) == 0 && wrong == nil, "nothing is left to try: the test names all settings that %s has more than one value for", l.Device.Name)
-	s.Repair = repair(s.Dimensions)
-	if err := errors.Join(wrong...); err != nil {
-		return s, base, exit.UsageError{Err: err}
-	}
-	return s, base, nil
-}
-
-// valueOf reads a value of a dimension.
-func valueOf(d engine.Dimension, text string) (int, bool) {
-	if i := slices.Index(d.Words, text); i >= 0 {
-		return i, true
-	}
-	if v, err := strconv.Atoi(text); err == nil {
-		return v, d.Words == nil
-	}
-	v, err := plan.ParseSize(text)
-	return v, err == nil && d.Words == nil
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
@@ -19,10 +20,8 @@ import (
 
 // TestAPeerThatDoesNotComeBackIsLost: it ends the search with the peer's exit code, and is no failure of a point.
 func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
-	m := &meter{
-		config: measure.Config{Tool: "gobw", Quiet: true, Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1}},
-		out:    output.Streams{Out: io.Discard, Err: io.Discard},
-	}
+	c := &config{Tool: "gobw", Test: operation.Config{Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1}}}
+	m := &meter{config: c, out: output.Streams{Out: io.Discard, Err: io.Discard}}
 	_, err := m.Measure(t.Context(), nil)
 	if _, point := errors.AsType[*engine.PointError](err); point || exit.Code(err) != exit.PeerLost || !strings.Contains(err.Error(), "does not come back") {
 		t.Errorf("%v, exit code %d", err, exit.Code(err))
@@ -32,24 +31,29 @@ func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
 // TestEveryRepairedPointIsATest: whatever is drawn, a repair makes a test of it that settles, and keeps the setting it is told to.
 func TestEveryRepairedPointIsATest(t *testing.T) {
 	limits := plan.Limits{Device: verbs.DeviceInfo{Name: "x", Limits: verbs.Limits{
-		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 16, MaxInitRDAtomic: 16, Atomic: true, MaxSGE: 30, MaxSGERead: 30, MaxSRQ: 100, MaxSRQWR: 16384,
+		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true, MaxSGE: 30, MaxSGERead: 30, MaxSRQ: 100, MaxSRQWR: 16384,
 	}}, Port: verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, State: verbs.PortActive}, PageBytes: 4096, LineBytes: 64, CPUs: 8, Dialled: true}
 	var c config
 	c.Tool, c.Question = "gobw", anomalies
 	if err := c.parseTest("alpha"); err != nil {
 		t.Fatal(err)
 	}
-	space, base, err := c.space(limits)
+	space, tests, err := c.space(limits)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, d := range space.Dimensions { // no value is lost to a rule of the base
+		if s := named(d.Name); len(d.Values) < max(len(s.values), len(s.words)) && d.Name != "threads" {
+			t.Errorf("of %s only %v are tried", d.Name, d.Values)
+		}
+	}
 	tried, refused := 0, map[string]int{}
-	s := &engine.Search{Space: space, Seed: 1, Most: 3000, Meter: meterFunc(func(p engine.Point) {
+	s := &engine.Search{Space: space, Seed: 1, Most: 1000, Meter: meterFunc(func(p engine.Point) {
 		tried++
 		if again := space.Repair(slices.Clone(p), -1); !slices.Equal(again, p) {
 			t.Fatalf("%s is repaired once more, to %s", space.Text(p, nil), space.Text(again, nil))
 		}
-		spec := apply(space.Dimensions, p, base)
+		spec := tests.spec(p)
 		if _, err := plan.Settle(spec, limits, plan.Peer{}, plan.Policy{}); err != nil {
 			refused[err.Error()]++
 		}
@@ -60,6 +64,11 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 	if len(refused) > 0 {
 		t.Errorf("of %d points some are refused: %v", tried, refused)
 	}
+}
+
+func named(name string) setting {
+	all := settings()
+	return all[slices.IndexFunc(all, func(s setting) bool { return s.name == name })]
 }
 
 // meterFunc looks at each point; all are equally fast.

@@ -2,91 +2,54 @@ package search
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
 // setting is a field of a plan as a dimension of a search.
 type setting struct {
 	name     string // the flag's
-	flag     string // as one types it; empty: --name
-	perftest string // as perftest's command lines have it; empty: they have it not
+	short    string // perftest has it, by this letter, too; empty: --name
+	perftest string // its name there, where that is another; empty and no letter: perftest has it not
 	values   []int
 	words    []string
 	cost     engine.Cost
 	best     bool // 'best' tries it
-	get      func(p *plan.Spec) int
-	set      func(p *plan.Spec, v int)
+	field    func(p *plan.Spec) any
 }
 
-// number is a setting of a whole number.
-func number(s setting, field func(p *plan.Spec) *int) setting {
-	s.get = func(p *plan.Spec) int { return *field(p) }
-	s.set = func(p *plan.Spec, v int) { *field(p) = v }
-	return s
-}
-
-// yes is a setting that is given or not.
-func yes(s setting, field func(p *plan.Spec) *bool) setting {
-	s.values, s.words = []int{0, 1}, []string{"no", "yes"}
-	s.get = func(p *plan.Spec) int {
-		if *field(p) {
-			return 1
-		}
-		return 0
-	}
-	s.set = func(p *plan.Spec, v int) { *field(p) = v == 1 }
-	return s
-}
-
-func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
-
-// settings are all dimensions. 'best' takes the smallest setting that is good: what comes first is made small first.
+// settings are all dimensions. 'best' takes the smallest setting that is good: what comes first is made small first. A point that
+// breaks a rule is repaired from the last to the first.
 func settings() []setting {
+	onOff := []string{"no", "yes"}
 	return []setting{
-		{
-			name: "operation", values: []int{0, 1, 2, 3}, words: []string{"write", "read", "send", "atomic"}, cost: engine.AnyCost,
-			get: func(p *plan.Spec) int { return slices.Index(operations(), p.Operation) },
-			set: func(p *plan.Spec, v int) { p.Operation = operations()[v] },
-		},
-		{
-			name: "connection", flag: "-c", perftest: "-c", values: []int{0, 1, 2}, words: []string{"RC", "UC", "UD"}, cost: engine.AnyCost,
-			get: func(p *plan.Spec) int { return max(slices.Index(transports(), p.Transport), 0) },
-			set: func(p *plan.Spec, v int) { p.Transport = transports()[v] },
-		},
-		{
-			name: "size", flag: "-s", perftest: "-s", values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, cost: engine.LowCost,
-			get: func(p *plan.Spec) int { return p.Sizes[0] },
-			set: func(p *plan.Spec, v int) { p.Sizes = []int{v} },
-		},
-		{
-			name: "mtu", flag: "-m", perftest: "-m", values: []int{256, 512, 1024, 2048, 4096}, cost: engine.LowCost,
-			get: func(p *plan.Spec) int { return p.MTU.Bytes() },
-			set: func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
-		},
-		number(setting{name: "threads", values: []int{1, 2, 4, 8, 16}, cost: engine.AnyCost, best: true}, func(p *plan.Spec) *int { return &p.Threads }),
-		number(setting{name: "qp", flag: "-q", perftest: "-q", values: []int{1, 2, 4, 8, 16, 64}, best: true}, func(p *plan.Spec) *int { return &p.QPs }),
-		number(setting{name: "tx-depth", flag: "-t", perftest: "-t", values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, cost: engine.LowCost, best: true}, func(p *plan.Spec) *int { return &p.TxDepth }),
-		number(setting{name: "outs", flag: "-o", perftest: "-o", values: []int{1, 2, 4, 8, 16, 32, 64, 128}, cost: engine.LowCost, best: true}, func(p *plan.Spec) *int { return &p.Outstanding }),
-		number(setting{name: "rx-depth", flag: "-r", perftest: "-r", values: []int{16, 64, 128, 256, 512, 1024}, cost: engine.LowCost, best: true}, func(p *plan.Spec) *int { return &p.RxDepth }),
-		number(setting{name: "post-list", flag: "-l", perftest: "-l", values: []int{1, 2, 4, 8, 16, 32, 64}, cost: engine.LowCost, best: true}, func(p *plan.Spec) *int { return &p.PostList }),
-		number(setting{name: "cq-mod", flag: "-Q", perftest: "-Q", values: []int{1, 4, 16, 64, 100}, cost: engine.LowCost, best: true}, func(p *plan.Spec) *int { return &p.CQMod }),
-		number(setting{name: "inline", flag: "-I", perftest: "-I", values: []int{-1, 0, 64, 128, 220, 512}, cost: engine.AnyCost, best: true}, func(p *plan.Spec) *int { return &p.InlineBytes }),
-		yes(setting{name: "bidirectional", flag: "-b", perftest: "-b", cost: engine.AnyCost}, func(p *plan.Spec) *bool { return &p.Bidirectional }),
-		yes(setting{name: "events", flag: "-e", perftest: "-e", cost: engine.AnyCost}, func(p *plan.Spec) *bool { return &p.Events }),
-		yes(setting{name: "srq", perftest: "--use-srq", cost: engine.AnyCost}, func(p *plan.Spec) *bool { return &p.SRQ }),
-		yes(setting{name: "mr-per-qp", perftest: "--mr_per_qp"}, func(p *plan.Spec) *bool { return &p.MRPerQP }),
-		{
-			name: "post-api", values: []int{0, 1, 2}, words: []string{"auto", "post_send", "wr"}, cost: engine.AnyCost,
-			get: func(p *plan.Spec) int { return int(p.PostAPI) },
-			set: func(p *plan.Spec, v int) { p.PostAPI = verbs.PostAPI(v) },
-		},
+		{name: "operation", words: plain.Each(operations(), func(o plan.Operation) string { return string(o) }), cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Operation }},
+		{name: "connection", short: "-c", words: plain.Each(transports(), verbs.Transport.String), cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Transport }},
+		{name: "size", short: "-s", values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, cost: engine.LowCost, field: func(p *plan.Spec) any { return &p.Sizes }},
+		{name: "mtu", short: "-m", values: []int{256, 512, 1024, 2048, 4096}, cost: engine.LowCost, field: func(p *plan.Spec) any { return &p.MTU }},
+		{name: "threads", values: []int{1, 2, 4, 8, 16}, cost: engine.AnyCost, best: true, field: func(p *plan.Spec) any { return &p.Threads }},
+		{name: "qp", short: "-q", values: []int{1, 2, 4, 8, 16, 64}, best: true, field: func(p *plan.Spec) any { return &p.QPs }},
+		{name: "tx-depth", short: "-t", values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.TxDepth }},
+		{name: "outs", short: "-o", values: []int{1, 2, 4, 8, 16, 32, 64, 128}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.Outstanding }},
+		{name: "rx-depth", short: "-r", values: []int{16, 64, 128, 256, 512, 1024}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.RxDepth }},
+		{name: "post-list", short: "-l", values: []int{1, 2, 4, 8, 16, 32, 64}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.PostList }},
+		{name: "cq-mod", short: "-Q", values: []int{1, 4, 16, 64, 100}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.CQMod }},
+		{name: "inline", short: "-I", values: []int{0, 64, 128, 220}, cost: engine.AnyCost, best: true, field: func(p *plan.Spec) any { return &p.InlineBytes }},
+		{name: "bidirectional", short: "-b", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Bidirectional }},
+		{name: "events", short: "-e", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Events }},
+		{name: "srq", perftest: "--use-srq", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.SRQ }},
+		{name: "mr-per-qp", perftest: "--mr_per_qp", words: onOff, field: func(p *plan.Spec) any { return &p.MRPerQP }},
+		{name: "post-api", words: []string{"auto", "post_send", "wr"}, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.PostAPI }},
 	}
 }
 
@@ -94,27 +57,57 @@ func operations() []plan.Operation {
 	return []plan.Operation{plan.Write, plan.Read, plan.Send, plan.Atomic}
 }
 
-// within cuts the values to what the device of this end has, and adds the base's.
-func (s *setting) within(l plan.Limits, base int) engine.Dimension {
-	most := map[string]int{
-		"threads": l.CPUs, "qp": l.Device.Limits.MaxQP, "tx-depth": l.Device.Limits.MaxQPWR / 2, "rx-depth": l.Device.Limits.MaxQPWR,
-		"outs": max(min(l.Device.Limits.MaxRDAtomic, l.Device.Limits.MaxInitRDAtomic), 1), "mtu": l.Port.ActiveMTU.Bytes(),
-		"inline": max(l.Device.Limits.MaxInline, 0), "post-list": l.Device.Limits.MaxQPWR / 2,
-	}[s.name]
-	if s.name == "threads" && l.Device.Limits.Threads > 0 {
-		most = min(most, l.Device.Limits.Threads)
-	}
-	if s.name == "inline" && l.Device.Limits.MaxInline < 0 { // only a queue pair tells
-		most = 220
-	}
-	d := engine.Dimension{Name: s.name, Words: s.words, Base: base, Cost: s.cost, Fine: s.name == "size"}
-	for _, v := range s.values {
-		if s.words != nil || most == 0 && s.name != "inline" || v <= most {
-			d.Values = append(d.Values, v)
+func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
+
+// get is the setting's value in a plan.
+func (s *setting) get(p *plan.Spec) int {
+	switch f := s.field(p).(type) {
+	case *int:
+		return *f
+	case *[]int:
+		return (*f)[0]
+	case *bool:
+		if *f {
+			return 1
 		}
+	case *plan.Operation:
+		return slices.Index(operations(), *f)
+	case *verbs.Transport:
+		return max(slices.Index(transports(), *f), 0)
+	case *verbs.MTU:
+		if *f > 0 {
+			return f.Bytes()
+		}
+	case *verbs.PostAPI:
+		return int(*f)
 	}
-	if s.name == "post-api" && l.Device.Software {
-		d.Values = []int{base}
+	return 0
+}
+
+func (s *setting) set(p *plan.Spec, v int) {
+	switch f := s.field(p).(type) {
+	case *int:
+		*f = v
+	case *[]int:
+		*f = []int{v}
+	case *bool:
+		*f = v == 1
+	case *plan.Operation:
+		*f = operations()[v]
+	case *verbs.Transport:
+		*f = transports()[v]
+	case *verbs.MTU:
+		*f, _ = verbs.ParseMTU(v)
+	case *verbs.PostAPI:
+		*f = verbs.PostAPI(v)
+	}
+}
+
+// dimension is the setting with a base value.
+func (s *setting) dimension(base int) engine.Dimension {
+	d := engine.Dimension{Name: s.name, Values: slices.Clone(s.values), Words: s.words, Base: base, Cost: s.cost, Fine: s.name == "size"}
+	for v := range s.words {
+		d.Values = append(d.Values, v)
 	}
 	if i, found := slices.BinarySearch(d.Values, base); !found {
 		d.Values = slices.Insert(d.Values, i, base)
@@ -122,169 +115,158 @@ func (s *setting) within(l plan.Limits, base int) engine.Dimension {
 	return d
 }
 
-// apply makes the plan of a point.
-func apply(dims []engine.Dimension, p engine.Point, base plan.Spec) plan.Spec {
-	for i, d := range dims {
-		if given(dims, p, i) {
-			named(d.Name).set(&base, p[i])
+// parse reads a value.
+func (s *setting) parse(text string) (int, error) {
+	if s.words == nil {
+		if text == "0" { // which is no size
+			return 0, nil
 		}
+		return plan.ParseSize(text)
 	}
-	return base
+	i := slices.Index(s.words, text)
+	if i < 0 {
+		return 0, fmt.Errorf("%q: want %s", text, strings.Join(s.words, ", "))
+	}
+	return i, nil
 }
 
-// given tells whether a point's command line names a setting: where it is not the base's. Moderation follows from others by default.
-func given(dims []engine.Dimension, p engine.Point, i int) bool {
-	if p[i] != dims[i].Base {
-		return true
+// flag is the setting on a command line.
+func (s *setting) flag(name string, v int) string {
+	if s.words == nil {
+		return name + " " + strconv.Itoa(v)
 	}
-	return dims[i].Name == "cq-mod" && slices.ContainsFunc(dims, func(d engine.Dimension) bool {
-		k := slices.IndexFunc(dims, func(e engine.Dimension) bool { return e.Name == d.Name })
-		return (d.Name == "post-list" || d.Name == "size") && p[k] != d.Base
-	})
+	if s.words[v] == "yes" {
+		return name
+	}
+	return name + " " + s.words[v]
+}
+
+// tests are the points of a space as tests.
+type tests struct {
+	settings []setting // of the dimensions
+	dims     []engine.Dimension
+	base     plan.Spec
+	limits   plan.Limits
+}
+
+// spec is the plan of a point. Moderation would follow from other settings where it is not named.
+func (t *tests) spec(p engine.Point) plan.Spec {
+	spec := t.base
+	for i, s := range t.settings {
+		if p[i] != t.dims[i].Base || s.name == "cq-mod" {
+			s.set(&spec, p[i])
+		}
+	}
+	return spec
 }
 
 // flags are what a point's command line has beside the test's own.
-func flags(dims []engine.Dimension, p engine.Point) string {
+func (t *tests) flags(p engine.Point) string {
 	var words []string
-	for i, d := range dims {
-		if d.Name == "operation" || !given(dims, p, i) {
-			continue
-		}
-		s := named(d.Name)
-		if flag := cmp.Or(s.flag, "--"+s.name); slices.Equal(s.words, []string{"no", "yes"}) {
-			words = append(words, flag)
-		} else {
-			words = append(words, flag+" "+d.Word(p[i]))
+	for i, s := range t.settings {
+		if s.name != "operation" && (p[i] != t.dims[i].Base || s.name == "cq-mod") {
+			words = append(words, s.flag(cmp.Or(s.short, "--"+s.name), p[i]))
 		}
 	}
 	return strings.Join(words, " ")
 }
 
-// named is the setting of a dimension.
-func named(name string) setting {
-	all := settings()
-	i := slices.IndexFunc(all, func(s setting) bool { return s.name == name })
-	if i < 0 {
-		return setting{}
+// problems is how much stands against a point's test.
+func (t *tests) problems(p engine.Point) int {
+	spec := t.spec(p)
+	n := 0
+	if spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send { // nobody counts the WRITEs that arrive over UC
+		n = 1
 	}
-	return all[i]
+	_, err := plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
+	if wrong, is := errors.AsType[*plan.Error](err); is {
+		n += len(wrong.Problems)
+	}
+	return n
 }
 
-// perftestLine is the command of stock perftest that runs a test; empty where it cannot.
-func perftestLine(p *plan.Spec, device, host string) string {
-	tool := map[plan.Kind]string{plan.Bandwidth: "bw", plan.Latency: "lat"}[p.Kind]
-	if p.Threads > 1 || p.Rails > 1 || p.PostAPI != 0 || !plan.RowOf(p.Operation).PerftestHas() {
-		return ""
+// repair makes a test of a point that breaks a rule: from the last dimension to the first, each takes its base or another value
+// where that leaves less to say against the point. What cannot be repaired is the base.
+func (t *tests) repair(p engine.Point, keep int) engine.Point {
+	left := t.problems(p)
+	for d := len(p) - 1; d >= 0 && left > 0; d-- {
+		best := p[d]
+		for _, v := range slices.Concat([]int{t.dims[d].Base}, t.dims[d].Values) {
+			if p[d] = v; d == keep || left == 0 {
+				break
+			}
+			if n := t.problems(p); n < left {
+				best, left = v, n
+			}
+		}
+		p[d] = best
 	}
-	words := []string{fmt.Sprintf("ib_%s_%s", p.Operation, tool), "-F"}
-	if device != "" {
-		words = append(words, "-d", device)
-	}
-	for _, s := range settings() {
-		switch {
-		case s.perftest == "", s.name == "mtu" && p.MTU == 0, s.name == "size" && p.Operation == plan.Atomic:
-			continue
-		}
-		v := s.get(p)
-		switch {
-		case slices.Equal(s.words, []string{"no", "yes"}):
-			if v == 1 {
-				words = append(words, s.perftest)
-			}
-		case s.words != nil:
-			if v > 0 {
-				words = append(words, s.perftest, s.words[v])
-			}
-		case v > 0 && (v > 1 || s.name == "tx-depth" || s.name == "cq-mod" || s.name == "outs" || s.name == "size"):
-			words = append(words, s.perftest, strconv.Itoa(v))
-		}
-	}
-	return strings.Join(append(words, "-D 3", cmp.Or(host, "HOST")), " ")
-}
-
-// repair makes a point that breaks a rule of the operations one that does not.
-func repair(dims []engine.Dimension) func(p engine.Point, keep int) engine.Point {
-	at := map[string]int{}
-	for i, d := range dims {
-		at[d.Name] = i
-	}
-	return func(p engine.Point, keep int) engine.Point {
-		get := func(name string, otherwise int) int {
-			if i, has := at[name]; has {
-				return p[i]
-			}
-			return otherwise
-		}
-		set := func(name string, v int) {
-			if i, has := at[name]; has {
-				p[i] = v
-			}
-		}
-		kept := func(name string) bool { i, has := at[name]; return has && i == keep }
-		base := func(name string) {
-			if i, has := at[name]; has {
-				p[i] = dims[i].Base
-			}
-		}
-		const (
-			write, read, send, atomic = 0, 1, 2, 3
-			rc, ud                    = 0, 2
-		)
-		if op, hasOp := at["operation"]; hasOp {
-			if get("connection", rc) != rc && p[op] != send { // READ and atomics need RC; of a WRITE over UC nobody counts what arrives
-				if kept("connection") {
-					p[op] = send
-				} else {
-					set("connection", rc)
-				}
-			}
-			if p[op] == atomic {
-				set("size", 8)
-			}
-			if p[op] == read || p[op] == atomic {
-				base("inline")
-			} else {
-				base("outs")
-			}
-			if p[op] != send {
-				base("rx-depth")
-				base("srq")
-			}
-		}
-		if _, has := at["connection"]; has && get("connection", rc) == ud {
-			if mtu := get("mtu", 4096); get("size", 0) > mtu {
-				if kept("size") {
-					set("connection", rc)
-				} else {
-					set("size", mtu)
-				}
-			}
-		}
-		atLeast(p, at, keep, "tx-depth", "post-list")
-		atLeast(p, at, keep, "qp", "threads")
-		if get("srq", 0) == 1 {
-			if kept("threads") {
-				set("srq", 0)
-			} else if get("threads", 1) > 1 {
-				set("threads", 1)
-			}
-			if get("rx-depth", 1<<20) < get("qp", 1) { // each queue pair needs one
-				base("rx-depth")
-			}
-		}
+	if left == 0 {
 		return p
 	}
+	for d := range p {
+		p[d] = t.dims[d].Base
+	}
+	return p
 }
 
-// atLeast holds one number at or above another: the one that is to be kept moves the other.
-func atLeast(p engine.Point, at map[string]int, keep int, high, low string) {
-	h, has := at[high]
-	l, also := at[low]
-	if !has || !also {
-		return
+// space is what the search may try: the settings that the test does not name, as far as the device of this end has them.
+func (c *config) space(l plan.Limits) (engine.Space, *tests, error) {
+	t := &tests{base: c.Test.Plan, limits: l}
+	var wrong cmdline.Faults
+	all := settings()
+	if c.Question == anomalies && !c.typed.Changed("size") {
+		t.base.Sizes = []int{4096}
 	}
-	if keep == l {
-		p[h] = max(p[h], p[l])
+	all = slices.DeleteFunc(all, func(s setting) bool {
+		text, fixed := c.Fix[s.name]
+		only := slices.Contains(c.Only, s.name)
+		flag := c.typed.Lookup(s.name)
+		if flag == nil && c.Question != anomalies { // the operation does not have it
+			wrong.If(fixed || only, "%s: %s %s has no such setting", s.name, c.Tool, t.base.Operation)
+			return true
+		}
+		if fixed {
+			v, err := s.parse(text)
+			if wrong.Note(cmdline.Prefixed("--fix "+s.name, err)); err == nil {
+				s.set(&t.base, v)
+			}
+			return true
+		}
+		switch {
+		case len(c.Only) > 0:
+			return !only
+		case c.Question == dips:
+			return s.name != "size"
+		}
+		return flag != nil && flag.Changed || c.Question == best && !s.best
+	})
+	settled, err := plan.Settle(t.base, l, plan.Peer{}, plan.Policy{})
+	if wrong.Note(err); len(wrong) > 0 {
+		return engine.Space{}, nil, exit.UsageError{Err: errors.Join(wrong...)}
 	}
-	p[l] = min(p[l], p[h])
+	from := settled.Spec()
+	if len(t.base.Sizes) == 0 {
+		t.base.Sizes = slices.Clone(from.Sizes)
+	}
+	from.MTU, from.Outstanding, from.InlineBytes, from.CQMod = settled.MTU(), settled.Outstanding(), t.base.InlineBytes, max(settled.Depths().CQMod, 1)
+	for _, s := range all {
+		t.settings, t.dims = append(t.settings, s), append(t.dims, s.dimension(s.get(&from)))
+	}
+	whole := engine.Space{Dimensions: slices.Clone(t.dims), Repair: t.repair}
+	left := &tests{base: t.base, limits: l}
+	for i, d := range whole.Dimensions { // what the device does not have, or no other setting goes with, is left out
+		d.Values = slices.DeleteFunc(slices.Clone(d.Values), func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
+		if c.Question == dips {
+			d.Values, d.Base = []int{c.Low, c.High}, c.Low
+		}
+		if len(d.Values) > 1 {
+			left.settings, left.dims = append(left.settings, t.settings[i]), append(left.dims, d)
+		}
+	}
+	if len(left.dims) == 0 {
+		return engine.Space{}, nil, exit.UsageError{Err: fmt.Errorf("nothing is left to try: the test names all settings that %s has more than one value for", l.Device.Name)}
+	}
+	size := slices.IndexFunc(left.dims, func(d engine.Dimension) bool { return d.Name == "size" })
+	return engine.Space{Dimensions: left.dims, Size: size, Repair: left.repair}, left, nil
 }
