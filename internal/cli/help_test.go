@@ -48,6 +48,9 @@ func TestHelpFits(t *testing.T) {
 			if lines := strings.Count(out.String(), "\n"); lines > 24 {
 				t.Errorf("%s %s -h: %d lines, want one screen of 24:\n%s", tool, strings.Join(words, " "), lines, out.String())
 			}
+			if usage := "Usage: " + c.CommandPath() + " COMMAND\n"; c.HasAvailableSubCommands() && !strings.Contains(out.String(), usage) {
+				t.Errorf("%s %s -h: does not say %q:\n%s", tool, strings.Join(words, " "), usage, out.String())
+			}
 			for line := range strings.Lines(out.String()) {
 				if n := len([]rune(strings.TrimRight(line, "\n"))); n > cmdline.HelpWidth {
 					t.Errorf("%s %s -h: %d columns: %s", tool, strings.Join(words, " "), n, line)

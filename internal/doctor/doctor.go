@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -133,7 +134,7 @@ func memlock(e End, need uint64) []Finding {
 	}
 	return []Finding{{
 		Check: "memlock", Severity: Problem, Where: e.Name,
-		What: fmt.Sprintf("the test registers %d bytes, the locked-memory limit allows %d", need, s.MemlockBytes),
+		What: fmt.Sprintf("the test registers %s, the locked-memory limit allows %s", plain.Bytes(float64(need)), plain.Bytes(float64(s.MemlockBytes))),
 		Why:  "registered memory is pinned; ibv_reg_mr answers ENOMEM beyond the limit",
 		Fix: []string{
 			"ulimit -l unlimited   # this shell, where the hard limit allows it",
@@ -246,7 +247,7 @@ func softwareDevice(e End, d Device) []Finding {
 	}
 	if b := e.System.ReceiveBufferMax; b > 0 && b < 1<<20 {
 		all = append(all, Finding{
-			"rmem", Note, where, fmt.Sprintf("net.core.rmem_max is %d bytes", b),
+			"rmem", Note, where, fmt.Sprintf("net.core.rmem_max is %s", plain.Bytes(float64(b))),
 			"it bounds what may be in flight towards the software device; 1 MiB and more helps READ and many queue pairs",
 			[]string{"sysctl -w net.core.rmem_max=4194304"},
 		})

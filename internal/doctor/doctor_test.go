@@ -36,7 +36,7 @@ func TestExamine(t *testing.T) {
 		{"healthy", End{Devices: []Device{nic(nil)}, System: healthy}, 1 << 24, "", nil},
 		{"cable", End{Devices: []Device{nic(func(d *Device) { d.Ports[0].State = verbs.PortDown })}, System: healthy}, 0, "port-state", []string{"DOWN", "cable", "ip link set ens1 up"}},
 		{"no subnet manager", End{Devices: []Device{nic(func(d *Device) { d.Ports[0].State = verbs.PortInit })}, System: healthy}, 0, "port-state", []string{"opensm"}},
-		{"memlock", End{Devices: []Device{nic(nil)}, System: System{Linux: true, CPUs: 8, MemlockBytes: 65536}}, 1 << 24, "memlock", []string{"16777216", "65536", "limits.conf", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"}},
+		{"memlock", End{Devices: []Device{nic(nil)}, System: System{Linux: true, CPUs: 8, MemlockBytes: 65536}}, 1 << 24, "memlock", []string{"16 MiB", "64 KiB", "limits.conf", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"}},
 		{"memlock with the capability", End{Devices: []Device{nic(nil)}, System: System{Linux: true, CPUs: 8, MemlockBytes: 65536, CanLockMemory: true}}, 1 << 24, "", nil},
 		{"narrow slot", End{Devices: []Device{nic(func(d *Device) { d.Info.PCILinkWidth = 8 })}, System: healthy}, 0, "pcie", []string{"126 Gb/s", "200 Gb/s", "lspci -vv -s 0000:81:00.0"}},
 		{"far NUMA node", End{Devices: []Device{nic(func(d *Device) { d.Info.NUMANode = 1 })}, System: System{Linux: true, CPUs: 8, MemlockUnlimited: true, NUMANodes: []int{0, 1}, AffinityNodes: []int{0}}}, 0, "numa", []string{"--cpunodebind=1"}},

@@ -105,7 +105,11 @@ func SetHelp(root *cobra.Command) {
 // briefHelp is what a command does, three examples, and its commands or most used flags.
 func briefHelp(c *cobra.Command) string {
 	examples := strings.Split(c.Example, "\n")
-	text := fmt.Sprintf("%s\n\nUsage: %s\n\n%s\n\n", c.Short, c.UseLine(), strings.Join(examples[:min(len(examples), briefExamples)], "\n"))
+	usage := c.UseLine()
+	if c.HasAvailableSubCommands() {
+		usage = c.CommandPath() + " COMMAND"
+	}
+	text := fmt.Sprintf("%s\n\nUsage: %s\n\n%s\n\n", c.Short, usage, strings.Join(examples[:min(len(examples), briefExamples)], "\n"))
 	if c.HasAvailableSubCommands() {
 		groups := plain.Each(c.Groups(), func(g *cobra.Group) string {
 			return fmt.Sprintf("%-9s%s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))

@@ -113,7 +113,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	if m.Device, err = opendevice.Open(c.Device); err != nil {
 		return nil, err
 	}
-	if m.Device.Note != "" && !c.Quiet {
+	if m.Device.Note != "" && m.Device.Note != opendevice.SoftwareNote && !c.Quiet {
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, m.Device.Note)
 	}
 	address := fmt.Sprintf("%s:%d", bracketed(c.Peer.Host), c.Peer.Port)

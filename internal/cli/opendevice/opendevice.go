@@ -73,7 +73,8 @@ func (d *Device) Close() error {
 	return errors.Join(errs...)
 }
 
-const softwareNote = "no RDMA device: using roce0, a device in software"
+// SoftwareNote is all that there is to say of a software device that was chosen for want of another. The header of a result says it, too.
+const SoftwareNote = "no RDMA device: using roce0, a device in software"
 
 // Providers is the whole registry, in order of preference.
 func Providers(c Config) ([]verbs.Provider, io.Closer, error) {
@@ -221,9 +222,9 @@ func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) 
 		}
 		note := ""
 		if d.Info().Software {
-			note = softwareNote
+			note = SoftwareNote
 			if err := errors.Join(failures...); err != nil {
-				note = fmt.Sprintf("%v; %s", strings.ReplaceAll(err.Error(), "\n", "; "), softwareNote)
+				note = fmt.Sprintf("%v; %s", strings.ReplaceAll(err.Error(), "\n", "; "), SoftwareNote)
 			}
 		}
 		return d, note, nil

@@ -123,7 +123,7 @@ func run(ctx context.Context, out output.Streams, tool string, c config) error {
 	if err != nil {
 		return err
 	}
-	if dev.Note != "" && !c.Output.Quiet {
+	if dev.Note != "" && dev.Note != opendevice.SoftwareNote && !c.Output.Quiet {
 		fmt.Fprintf(out.Err, "%s: %s\n", tool, dev.Note)
 	}
 	doc, info := measure.NewDocument(tool, c.Args), dev.Info()
