@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/admission"
 )
 
 // Bounds of the plans that are being judged by processes of their own.
@@ -19,14 +20,14 @@ type Client struct {
 	Session  control.Session
 	Plan     json.RawMessage // as the client wrote it
 	l        *Listener
-	v        *visitor
+	v        *admission.Visitor
 	patience time.Duration
 	turnAway func(why string)
 }
 
 // Judging waits for a place to judge the plan in, until the context ends. The places are few: who takes long gives way when othersWait.
 func (c *Client) Judging(ctx context.Context) (release func(), othersWait func() bool) {
-	release, _ = c.l.judging.take(ctx, c.v.from)
+	release, _ = c.l.judging.take(ctx, c.v.From)
 	return release, c.l.judging.waiting
 }
 
@@ -34,7 +35,7 @@ func (c *Client) Judging(ctx context.Context) (release func(), othersWait func()
 func (c *Client) TrySlot() (release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	release, _ = c.l.slots.take(ctx, c.v.from)
+	release, _ = c.l.slots.take(ctx, c.v.From)
 	return release
 }
 
@@ -44,11 +45,11 @@ func (c *Client) Slot(ctx context.Context) (release func()) {
 }
 
 // Served notes that the client has a slot: it no longer counts as one that waits.
-func (c *Client) Served() { c.l.visitors.leave(c.v) }
+func (c *Client) Served() { c.l.visitors.Leave(c.v) }
 
 // Refuse says why the plan is not run.
 func (c *Client) Refuse(why error) {
-	c.l.o.Log.Warn("client refused", "client", c.v.from, "err", control.Bounded(why.Error()))
+	c.l.o.Log.Warn("client refused", "client", c.v.From, "err", control.Bounded(why.Error()))
 	c.Session.Fail(why)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
@@ -20,19 +21,19 @@ import (
 func ourHello() []byte { return perftest.Hello{Version: "6.27", Ours: native.Version}.Encode() }
 
 // greet turns a connection into a session, or tells the client why not.
-func (l *Listener) greet(v *visitor) {
-	_ = v.conn.SetDeadline(time.Now().Add(l.o.Timeouts.Hello))
+func (l *Listener) greet(v *admission.Visitor) {
+	_ = v.Conn.SetDeadline(time.Now().Add(l.o.Timeouts.Hello))
 	if l.ctx.Err() != nil { // shut may have missed this connection's deadline
-		_ = v.conn.Close()
+		_ = v.Conn.Close()
 		return
 	}
-	theirs, peer, err := l.readHello(v.conn)
+	theirs, peer, err := l.readHello(v.Conn)
 	if err != nil {
 		l.drop(v, err)
 		return
 	}
-	l.visitors.advance(v, greeted)
-	_ = v.conn.SetDeadline(time.Time{})
+	l.visitors.Advance(v, admission.Greeted)
+	_ = v.Conn.SetDeadline(time.Time{})
 	marked := theirs.Ours > 0 && !l.o.Perftest.NoMarker && l.o.RDMA == nil
 	if !marked && peer < perftest.VersionOldest {
 		l.drop(v, fmt.Errorf("it is perftest %s; versions below %s speak another protocol", theirs.Version, perftest.VersionOldest))
@@ -55,7 +56,7 @@ func (l *Listener) greet(v *visitor) {
 	case s == nil: // it was told, or has been served
 		return
 	}
-	l.visitors.leave(v) // it has a slot: closing the listener leaves it alone
+	l.visitors.Leave(v) // it has a slot: closing the listener leaves it alone
 	select {
 	case l.sessions <- s:
 		if l.o.Once {
@@ -67,9 +68,9 @@ func (l *Listener) greet(v *visitor) {
 }
 
 // drop closes a connection and says why in the log.
-func (l *Listener) drop(v *visitor, err error) {
-	l.o.Log.Warn("client dropped", "client", v.from, "err", control.Bounded(err.Error()))
-	_ = v.conn.Close()
+func (l *Listener) drop(v *admission.Visitor, err error) {
+	l.o.Log.Warn("client dropped", "client", v.From, "err", control.Bounded(err.Error()))
+	_ = v.Conn.Close()
 }
 
 // readHello reads perftest's first message, in which our dialect hides.
@@ -87,19 +88,19 @@ func (l *Listener) readHello(conn net.Conn) (perftest.Hello, perftest.Version, e
 }
 
 // sessionAtOnce gives the slot to whoever has greeted: for a server that is started for one client.
-func (l *Listener) sessionAtOnce(v *visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
+func (l *Listener) sessionAtOnce(v *admission.Visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
 	release := l.takeWithin(l.ctx, v, l.o.Timeouts.Parting, func(why string) {
 		if marked {
-			if _, err := v.conn.Write(ourHello()); err == nil {
-				frame.Farewell(v.conn, frame.Message{Kind: frame.KindBusy, Error: why}, l.o.Timeouts.Peer)
+			if _, err := v.Conn.Write(ourHello()); err == nil {
+				frame.Farewell(v.Conn, frame.Message{Kind: frame.KindBusy, Error: why}, l.o.Timeouts.Peer)
 			}
 		}
-		_ = v.conn.Close()
+		_ = v.Conn.Close()
 	})
 	if release == nil {
 		return nil, nil //nolint:nilnil // it was told
 	}
-	s, err := l.session(v.conn, theirs, peer, marked, release)
+	s, err := l.session(v.Conn, theirs, peer, marked, release)
 	if err != nil {
 		release()
 		return nil, err
@@ -108,9 +109,9 @@ func (l *Listener) sessionAtOnce(v *visitor, theirs perftest.Hello, peer perftes
 }
 
 // sessionWithPlan gives the slot to whoever has proposed a plan that may be run.
-func (l *Listener) sessionWithPlan(v *visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
+func (l *Listener) sessionWithPlan(v *admission.Visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
 	release := func() {} // until there is a slot
-	s, err := l.session(v.conn, theirs, peer, marked, func() { release() })
+	s, err := l.session(v.Conn, theirs, peer, marked, func() { release() })
 	if err != nil {
 		return nil, err
 	}
@@ -123,10 +124,10 @@ func (l *Listener) sessionWithPlan(v *visitor, theirs perftest.Hello, peer perft
 		c.Plan, err = s.AwaitPlan(l.ctx, l.o.Told, l.o.Timeouts.Plan)
 	}
 	if err == nil && c.Plan == nil {
-		l.o.Log.Info("client left without a test", "client", v.from)
+		l.o.Log.Info("client left without a test", "client", v.From)
 		return nil, s.Close()
 	}
-	l.visitors.advance(v, waiting)
+	l.visitors.Advance(v, admission.Waiting)
 	if err == nil && l.o.Serve != nil {
 		l.o.Serve(l.ctx, c)
 		return nil, nil //nolint:nilnil // it has been served
@@ -168,12 +169,12 @@ func ReadPlan(dialect control.Dialect, text json.RawMessage) (*plan.Spec, error)
 }
 
 // takeWithin is a slot, or nil for a client that was turned away.
-func (l *Listener) takeWithin(ctx context.Context, v *visitor, patience time.Duration, turnAway func(why string)) (release func()) {
+func (l *Listener) takeWithin(ctx context.Context, v *admission.Visitor, patience time.Duration, turnAway func(why string)) (release func()) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	release, busy := l.slots.take(ctx, v.from)
+	release, busy := l.slots.take(ctx, v.From)
 	if release == nil {
-		l.o.Log.Info("client turned away", "client", v.from, "why", busy)
+		l.o.Log.Info("client turned away", "client", v.From, "why", busy)
 		turnAway(busy)
 	}
 	return release

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/control/rdmacm"
 )
@@ -26,7 +26,7 @@ type Listener struct {
 	cancel   context.CancelFunc
 	once     sync.Once
 	wg       sync.WaitGroup
-	visitors visitors
+	visitors admission.Visitors
 	slots    slots
 	judging  slots // before a slot
 
@@ -99,51 +99,37 @@ func (l *Listener) shut(why error) {
 		l.failed = why
 		l.mu.Unlock()
 		l.cancel()
-		l.visitors.each(func(c net.Conn) { _ = c.SetDeadline(time.Unix(1, 0)) })
+		l.visitors.Each(func(c net.Conn) { _ = c.SetDeadline(time.Unix(1, 0)) })
 		_ = l.listener.Close()
 	})
 }
 
 // admit accepts connections until the listener closes.
 func (l *Listener) admit() {
-	for {
-		conn, err := l.listener.Accept()
-		if err != nil {
-			if l.ctx.Err() != nil {
-				return
-			}
-			if _, temporary := errors.AsType[net.Error](err); temporary { // out of file descriptors, a client that went before accept
-				l.o.Log.Warn("accept", "err", err)
-				select {
-				case <-l.ctx.Done():
-					return
-				case <-time.After(50 * time.Millisecond):
-				}
-				continue
-			}
-			l.shut(fmt.Errorf("accept: %w", err))
-			return
-		}
-		from := control.AddrOf(conn.RemoteAddr())
-		if !l.allowed(from.Addr()) {
-			l.o.Log.Warn("client refused: its address is not in --allow", "client", from)
-			_ = conn.Close()
-			continue
-		}
-		v, closed := l.visitors.add(conn, from)
-		if closed != nil {
-			l.o.Log.Warn("too many connections: the oldest of those that said least is dropped", "client", closed.from)
-		}
-		if v == nil {
-			l.o.Log.Warn("too many clients wait: one more is refused", "client", from)
-			_ = conn.Close()
-			continue
-		}
-		l.wg.Go(func() {
-			defer l.visitors.leave(v)
-			l.greet(v)
-		})
+	err := admission.Accept(l.ctx, l.listener, l.take, func(err error) { l.o.Log.Warn("accept", "err", err) })
+	if err != nil {
+		l.shut(fmt.Errorf("accept: %w", err))
 	}
+}
+
+func (l *Listener) take(conn net.Conn) {
+	from := control.AddrOf(conn.RemoteAddr())
+	if !l.allowed(from.Addr()) {
+		l.o.Log.Warn("client refused: its address is not in --allow", "client", from)
+		_ = conn.Close()
+		return
+	}
+	v, closed := l.visitors.Add(conn, from)
+	if closed != nil {
+		l.o.Log.Warn("too many connections: one of those from where most come is dropped", "client", closed.From)
+	}
+	if closed == v {
+		return
+	}
+	l.wg.Go(func() {
+		defer l.visitors.Leave(v)
+		l.greet(v)
+	})
 }
 
 func (l *Listener) allowed(a netip.Addr) bool {

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
@@ -455,7 +456,7 @@ func TestListenerSilent(t *testing.T) {
 	var log logBuffer
 	l := listen(t, ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := testContext(t)
-	for range maxFromAddress + 10 {
+	for range admission.Most + 10 {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gobw/gobw/internal/control/admission"
 )
 
 // slots are what may run at once. Networks and addresses that wait take turns: of them the one that was served longest ago, then
@@ -85,10 +87,10 @@ func (s *slots) waiting() bool {
 func (s *slots) give(by netip.AddrPort) *slot {
 	mine := &slot{by: by, since: time.Now()}
 	s.held = append(s.held, mine)
-	for _, source := range []netip.Prefix{networkOf(by.Addr()), addressOf(by.Addr())} {
+	for _, source := range []netip.Prefix{admission.NetworkOf(by.Addr()), admission.AddressOf(by.Addr())} {
 		s.served = append(slices.DeleteFunc(s.served, func(p netip.Prefix) bool { return p == source }), source)
 	}
-	if over := len(s.served) - 2*maxVisitors; over > 0 { // more than wait
+	if over := len(s.served) - 2*admission.Most; over > 0 { // more than wait
 		s.served = slices.Delete(s.served, 0, over)
 	}
 	return mine
@@ -97,11 +99,11 @@ func (s *slots) give(by netip.AddrPort) *slot {
 // next is whose turn it is, -1: nobody's. The lock is held.
 func (s *slots) next() int {
 	turn := func(w *waiter) [2]int {
-		return [2]int{slices.Index(s.served, networkOf(w.by.Addr())), slices.Index(s.served, addressOf(w.by.Addr()))}
+		return [2]int{slices.Index(s.served, admission.NetworkOf(w.by.Addr())), slices.Index(s.served, admission.AddressOf(w.by.Addr()))}
 	}
 	best := -1
 	for i, w := range s.queue {
-		if s.fromNetwork > 0 && s.heldBy(networkOf(w.by.Addr())) >= s.fromNetwork {
+		if s.fromNetwork > 0 && s.heldBy(admission.NetworkOf(w.by.Addr())) >= s.fromNetwork {
 			continue
 		}
 		a := turn(w)
@@ -117,26 +119,11 @@ func (s *slots) next() int {
 func (s *slots) heldBy(network netip.Prefix) int {
 	n := 0
 	for _, h := range s.held {
-		if networkOf(h.by.Addr()) == network {
+		if admission.NetworkOf(h.by.Addr()) == network {
 			n++
 		}
 	}
 	return n
-}
-
-// addressOf is an address as a prefix, and networkOf what one host may have any number of addresses of: 64 bits of an IPv6
-// address.
-func addressOf(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	return netip.PrefixFrom(a, a.BitLen())
-}
-
-func networkOf(a netip.Addr) netip.Prefix {
-	p := addressOf(a)
-	if p.Addr().Is6() {
-		p, _ = p.Addr().Prefix(64)
-	}
-	return p
 }
 
 func (s *slots) releaser(mine *slot) func() {

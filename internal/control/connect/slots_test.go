@@ -2,12 +2,12 @@ package connect
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/gobw/gobw/internal/control/admission"
 )
 
 // TestTurns: of those that wait, networks take turns, then their addresses, then who came first.
@@ -48,70 +48,10 @@ func TestTurns(t *testing.T) {
 			(<-turns).release()
 			synctest.Wait()
 		}
-		if len(s.served) > 2*maxVisitors {
+		if len(s.served) > 2*admission.Most {
 			t.Errorf("%d sources are remembered", len(s.served))
 		}
 	})
-}
-
-// TestNetworkOfAddresses: one host's 64 bits of IPv6 addresses do not fill the house, not even with clients that wait.
-func TestNetworkOfAddresses(t *testing.T) {
-	var v visitors
-	enter := func(address string) *visitor {
-		conn, other := net.Pipe()
-		t.Cleanup(func() { _, _ = conn.Close(), other.Close() })
-		x, _ := v.add(conn, netip.AddrPortFrom(netip.MustParseAddr(address), 1))
-		if x != nil {
-			v.advance(x, waiting)
-		}
-		return x
-	}
-	entered := 0
-	for i := range 300 {
-		if enter(fmt.Sprintf("2001:db8::%x", i+1)) != nil {
-			entered++
-		}
-	}
-	if entered != maxFromNetwork {
-		t.Errorf("%d of 300 addresses of one network wait, want %d", entered, maxFromNetwork)
-	}
-	if enter("2001:db8:0:1::1") == nil || enter("192.0.2.1") == nil {
-		t.Error("others do not get in")
-	}
-}
-
-// TestWaitingClientsGiveWay: clients that wait fill the house from a few addresses, and one from another still gets in, and keeps its place.
-func TestWaitingClientsGiveWay(t *testing.T) {
-	for name, stranger := range map[string]func(i int) string{
-		"eight addresses":   func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i%8) },
-		"two IPv6 networks": func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%2, i) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var v visitors
-			enter := func(address string) *visitor {
-				conn, other := net.Pipe()
-				t.Cleanup(func() { _, _ = conn.Close(), other.Close() })
-				x, _ := v.add(conn, netip.AddrPortFrom(netip.MustParseAddr(address), 1))
-				if x != nil {
-					v.advance(x, waiting)
-				}
-				return x
-			}
-			for i := range 2 * maxVisitors {
-				enter(stranger(i))
-			}
-			honest := enter("198.51.100.7")
-			if honest == nil {
-				t.Fatal("there is no room for another")
-			}
-			for i := range 2 * maxVisitors {
-				enter(stranger(i))
-			}
-			if !slices.Contains(v.list, honest) || len(v.list) > maxVisitors {
-				t.Errorf("it was put out, or there are %d", len(v.list))
-			}
-		})
-	}
 }
 
 // TestPlacesOfANetwork: one network never has all places, and who comes from another need not wait behind it.

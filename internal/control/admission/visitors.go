@@ -1,0 +1,134 @@
+// Package admission bounds the connections that have proven nothing yet, so that whoever holds many keeps nobody out.
+package admission
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Most is how many connections there may be.
+const Most = 256
+
+// Progress is how far a visitor has come.
+type Progress uint8
+
+// Steps of a visitor.
+const (
+	Silent  Progress = iota
+	Greeted          // its first message was read
+	Waiting          // it waits for its turn
+)
+
+// Visitor is a connection that has proven nothing yet.
+type Visitor struct {
+	Conn             net.Conn
+	From             netip.AddrPort
+	network, address netip.Prefix
+	progress         Progress
+}
+
+// Visitors are those of one listener, oldest first.
+type Visitors struct {
+	mu   sync.Mutex
+	list []*Visitor
+}
+
+// Add admits a connection. Where there are too many, one is closed and returned, which may be the new one. It is of the network that has
+// the most, and there of the address that has the most: the oldest of those that have come least far, or, where all wait, the latest.
+func (v *Visitors) Add(conn net.Conn, from netip.AddrPort) (entered, closed *Visitor) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	entered = &Visitor{Conn: conn, From: from, network: NetworkOf(from.Addr()), address: AddressOf(from.Addr())}
+	v.list = append(v.list, entered)
+	if len(v.list) <= Most {
+		return entered, nil
+	}
+	entered.progress = Waiting // the new one stays, unless all wait
+	defer func() { entered.progress = Silent }()
+	crowd := most(v.list, func(x *Visitor) netip.Prefix { return x.network })
+	crowd = most(crowd, func(x *Visitor) netip.Prefix { return x.address })
+	closed = slices.MinFunc(crowd, func(a, b *Visitor) int { return int(a.progress) - int(b.progress) })
+	if closed.progress == Waiting {
+		closed = crowd[len(crowd)-1]
+	}
+	v.list = slices.DeleteFunc(v.list, func(x *Visitor) bool { return x == closed })
+	_ = closed.Conn.Close()
+	return entered, closed
+}
+
+// most are the visitors from the source that has the most; where several have as many, from all of these.
+func most(list []*Visitor, source func(*Visitor) netip.Prefix) []*Visitor {
+	held, top := map[netip.Prefix]int{}, 0
+	for _, x := range list {
+		held[source(x)]++
+		top = max(top, held[source(x)])
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(x *Visitor) bool { return held[source(x)] < top })
+}
+
+// Advance notes how far a visitor has come.
+func (v *Visitors) Advance(x *Visitor, p Progress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x.progress = p
+}
+
+// Leave takes a visitor from the list: it has gone, or has proven itself. False: it had to give way before.
+func (v *Visitors) Leave(x *Visitor) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := len(v.list)
+	v.list = slices.DeleteFunc(v.list, func(y *Visitor) bool { return y == x })
+	return len(v.list) < before
+}
+
+// Each calls f with every connection.
+func (v *Visitors) Each(f func(net.Conn)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, x := range v.list {
+		f(x.Conn)
+	}
+}
+
+// AddressOf is an address as a prefix.
+func AddressOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+// NetworkOf is what one host may have any number of addresses of: 64 bits of an IPv6 address.
+func NetworkOf(a netip.Addr) netip.Prefix {
+	p := AddressOf(a)
+	if p.Addr().Is6() {
+		p, _ = p.Addr().Prefix(64)
+	}
+	return p
+}
+
+// Accept takes connections until the context ends or the listener fails for good.
+func Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed func(error)) error {
+	for {
+		conn, err := l.Accept()
+		_, passes := errors.AsType[net.Error](err) // out of file descriptors, a client that went before it was accepted
+		switch {
+		case err == nil:
+			take(conn)
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case !passes:
+			return err
+		}
+		failed(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package admission
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// TestManyGiveWayToOne: connections fill the house from a few places; one from another place still gets in, whatever they wait for, and
+// keeps its place, and one of their own place is refused while all of them wait.
+func TestManyGiveWayToOne(t *testing.T) {
+	for name, stranger := range map[string]func(i int) string{
+		"one address":                   func(int) string { return "192.0.2.1" },
+		"eight addresses":               func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i%8) },
+		"one IPv6 network":              func(i int) string { return fmt.Sprintf("2001:db8::%x", i) },
+		"two IPv6 networks":             func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%2, i) },
+		"an address of the own network": func(int) string { return "2001:db8:7::2" },
+	} {
+		for _, progress := range []Progress{Silent, Greeted, Waiting} {
+			t.Run(fmt.Sprint(name, " ", progress), func(t *testing.T) {
+				var v Visitors
+				enter := func(address string, p Progress) *Visitor {
+					conn, other := net.Pipe()
+					t.Cleanup(func() { _, _ = conn.Close(), other.Close() })
+					x, closed := v.Add(conn, netip.AddrPortFrom(netip.MustParseAddr(address), 1))
+					if x == closed {
+						return nil
+					}
+					v.Advance(x, p)
+					return x
+				}
+				for i := range 2 * Most {
+					enter(stranger(i), progress)
+				}
+				if more := enter(stranger(0), progress); (more == nil) != (progress == Waiting) {
+					t.Errorf("one more of them: %v", more)
+				}
+				honest := enter("2001:db8:7::1", Waiting)
+				if honest == nil {
+					t.Fatal("there is no room for another")
+				}
+				for i := range 2 * Most {
+					enter(stranger(i), progress)
+				}
+				if !slices.Contains(v.list, honest) || len(v.list) != Most {
+					t.Errorf("it was put out, or there are %d", len(v.list))
+				}
+				if !v.Leave(honest) || v.Leave(honest) {
+					t.Error("who leaves was there once")
+				}
+			})
+		}
+	}
+}
