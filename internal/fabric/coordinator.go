@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -54,7 +55,7 @@ type Config struct {
 	// Progress is told before each round, Note whatever the user should read at once.
 	Progress  func(Progress)
 	Note      func(string)
-	Snapshots <-chan struct{}
+	Snapshots <-chan os.Signal
 	Snapshot  func(*report.Document)
 }
 

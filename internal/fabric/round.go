@@ -97,12 +97,12 @@ func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
 	return out
 }
 
-// flowLabel is that of a flow's first queue pair: every shift, by how many places the receiver comes after the sender, has
-// others, so that a network with several equal ways takes others, too; and a flow that is tested again has its own again.
+// flowLabel is that of a flow's first queue pair. It depends on how many places the receiver comes after the sender, so that a host's
+// flows take different ways in a network with several equal ones; a flow that is tested again has the same again.
 func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
 	n := len(c.part)
-	shift := (f.To - f.From + n) % n
-	return 1 + uint32(shift*max(c.cfg.Plan.QPs, 1))%verbs.MaxFlowLabel
+	distance := (f.To - f.From + n) % n
+	return 1 + uint32(distance*max(c.cfg.Plan.QPs, 1))%verbs.MaxFlowLabel
 }
 
 // ask adds a flow to what an agent will be asked for.

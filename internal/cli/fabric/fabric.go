@@ -29,8 +29,8 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"are slow. Start it on all of them by the launcher that the cluster has: rank 0\n" +
 			"coordinates and prints the verdict, the others measure and return 0. Without a\n" +
 			"launcher: start it once with --hosts, and on each other host with --coordinator.\n\n" +
-			"Exit status of rank 0: 0 pass; 1 something is slow, or it cannot tell; 4 a host\n" +
-			"did not take part to the end; 5 wrong data.",
+			"Exit status of rank 0: 0 pass; 1 something is slow; 4 a host did not take part to\n" +
+			"the end; 5 wrong data; 7 it cannot tell.",
 		Example: "  srun -K " + tool + " fabric\n" +
 			"  srun -K " + tool + " fabric --pattern incast --time 20m --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt             # here, and on each other host:\n" +
@@ -178,7 +178,7 @@ func listen(port, tries int) (net.Listener, error) {
 		}
 		errs = append(errs, err)
 	}
-	return nil, fmt.Errorf("%w: choose another with --port", errors.Join(errs...))
+	return nil, fmt.Errorf("%w: choose another with --coordinator :PORT, at all hosts", errors.Join(errs...))
 }
 
 // places completes hosts with a port, and with the ports after it where rank 0 may have found that one taken.

@@ -39,10 +39,11 @@ func TestFinish(t *testing.T) {
 	}
 	pass, slow, lost, corrupt, unclear := check(stats.Pass, ""), check(stats.Fail, matrix.Slow), check(stats.Fail, matrix.Lost), check(stats.Fail, matrix.WrongData), check(stats.CannotTell, stats.Unclear)
 	for want, checks := range map[int][][]report.Check{
-		exit.Passed:   {{}, {pass, pass}},
-		exit.Missed:   {{pass, slow}, {lost, slow, unclear}, {unclear}},
-		exit.PeerLost: {{lost}, {unclear, lost}, {lost, unclear}},
-		exit.Corrupt:  {{slow, corrupt, lost}},
+		exit.Passed:    {{}, {pass, pass}},
+		exit.Missed:    {{pass, slow}, {lost, slow, unclear}},
+		exit.Undecided: {{unclear}, {pass, unclear}},
+		exit.PeerLost:  {{lost}, {unclear, lost}, {lost, unclear}},
+		exit.Corrupt:   {{slow, corrupt, lost}},
 	} {
 		for _, c := range checks {
 			if got := exit.Code(verdict(&report.Document{Checks: c})); got != want {

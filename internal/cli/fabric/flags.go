@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +35,6 @@ type flags struct {
 
 	pattern, topology, duration, round, slow string
 	oneWay                                   bool
-	port                                     int
 	coordinator, hosts, wait, tokenFile      string
 	operation, transport, size               string
 	qps                                      int
@@ -46,7 +47,7 @@ type config struct {
 	run         fabric.Config
 	coordinator string
 	hosts       []string
-	port        int
+	port        int // 0: by the job
 	tokenFile   string
 	device      opendevice.Config
 	deviceFlags *opendevice.Flags
@@ -67,8 +68,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.slow, "slow", "5%", "the least drop that matters")
 	fs.BoolVar(&f.oneWay, "one-way", false, "each direction of a pair in a round of its own")
 	fs.StringVar(&f.hosts, "hosts", "", "file of hosts, one a line, or a list node[1-4]: their ranks are started elsewhere")
-	fs.StringVar(&f.coordinator, "coordinator", "", "HOST[:PORT] of rank 0; without a launcher: take part in its test")
-	fs.IntVarP(&f.port, "port", "p", 0, "TCP port of rank 0 (by the job's number)")
+	fs.StringVar(&f.coordinator, "coordinator", "", "HOST, HOST:PORT or :PORT of rank 0; without a launcher: take part in its test")
 	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with a secret that all ranks share ($"+secretVariable+")")
 	size := "64K"
@@ -86,7 +86,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
 		{Title: "What to test", Names: []string{"pattern", "topology", "time", "round", "slow", "one-way"}},
-		{Title: "Ranks", Names: []string{"hosts", "coordinator", "port", "wait", "token-file"}},
+		{Title: "Ranks", Names: []string{"hosts", "coordinator", "wait", "token-file"}},
 		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp"}},
 		opendevice.Group(),
 		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect"}},
@@ -97,7 +97,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 // config checks the flags and names all mistakes at once.
 func (f *flags) config() (config, error) {
 	c := config{
-		coordinator: f.coordinator, port: f.port, tokenFile: f.tokenFile, worker: f.worker, deviceFlags: &f.device,
+		coordinator: f.coordinator, tokenFile: f.tokenFile, worker: f.worker, deviceFlags: &f.device,
 	}
 	var wrong cmdline.Faults
 	var err error
@@ -106,7 +106,11 @@ func (f *flags) config() (config, error) {
 	c.run.Rails = strings.Split(c.device.Name, ",")
 	c.output, err = f.output.Config()
 	wrong.Note(err)
-	wrong.If(f.port < 0 || f.port > 65535, "--port (-p) %d: want 1 to 65535", f.port)
+	if host, port, err := net.SplitHostPort(f.coordinator); err == nil {
+		n, err := strconv.ParseUint(port, 10, 16)
+		wrong.If(err != nil || n == 0, "--coordinator %s: want HOST, HOST:PORT or :PORT, with a port from 1 to 65535", f.coordinator)
+		c.coordinator, c.port = host, int(n)
+	}
 	f.rounds(&c, &wrong)
 	f.test(&c, &wrong)
 	for _, text := range f.expect {
@@ -180,8 +184,7 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 	if f.kind == plan.Latency && p.Operation == plan.Read {
 		c.run.Judge.OneWay = true // a host measures one pair at a time
 	}
-	wrong.If(f.kind == plan.Latency && slices.Contains([]schedule.Pattern{schedule.Shift, schedule.Incast}, c.run.Pattern),
-		"--pattern %s: a latency test has one partner a round: pairs, quick, leaves or random", c.run.Pattern)
+	wrong.If(f.kind == plan.Latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test has one partner a round: pairs, leaves or random")
 	c.run.Plan = p
 }
 

@@ -27,23 +27,9 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 		return errors.Join(err, l.Close())
 	}
 	snapshots := make(chan os.Signal, 1)
-	notifySnapshots(snapshots)
+	output.NotifyStatus(snapshots)
 	defer signal.Stop(snapshots)
-	asked, done := make(chan struct{}, 1), make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-snapshots:
-				select {
-				case asked <- struct{}{}:
-				default:
-				}
-			case <-done:
-				return
-			}
-		}
-	})
 	p := &progress{out: out, quiet: c.output.Quiet}
 	if hello != nil {
 		_, port, err := net.SplitHostPort(l.Addr().String())
@@ -51,20 +37,19 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 			return errors.Join(err, l.Close())
 		}
 		wg.Go(func() {
-			// The coordinator's parting words end this part, so that its context need not.
+			// It ends when the coordinator says goodbye, not with the context: what it measures is still wanted then.
 			if _, err := part(context.WithoutCancel(ctx), c, *hello, c.run.Key, []string{"127.0.0.1:" + port}); err != nil {
 				p.note(fmt.Sprintf("rank 0's own part: %v", err))
 			}
 		})
 	}
 	run := c.run
-	run.Version, run.Progress, run.Note, run.Snapshots = program(), p.round, p.note, asked
+	run.Version, run.Progress, run.Note, run.Snapshots = program(), p.round, p.note, snapshots
 	run.Snapshot = func(d *report.Document) {
 		p.end()
 		_ = render.Documents(out.Err, c.output.Format, []*report.Document{d})
 	}
 	d, err := fabric.Coordinate(ctx, l, run)
-	close(done)
 	wg.Wait()
 	p.end()
 	return finish(ctx, out, c, d, err)
@@ -88,30 +73,24 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 
 // verdict is the exit status of a document, which has said everything: the gravest cause decides.
 func verdict(d *report.Document) error {
-	order := []int{exit.Passed, unsure, exit.PeerLost, exit.Missed, exit.Corrupt}
+	order := []int{exit.Passed, exit.Undecided, exit.PeerLost, exit.Missed, exit.Corrupt}
 	worst := 0
 	for _, c := range d.Checks {
-		code := exit.Passed
+		code := exit.Missed
 		switch {
+		case c.Word == stats.Pass:
+			code = exit.Passed
 		case c.Word == stats.CannotTell:
-			code = unsure
+			code = exit.Undecided
 		case c.Cause == matrix.WrongData:
 			code = exit.Corrupt
 		case slices.Contains([]stats.Cause{matrix.Absent, matrix.Unfit, matrix.Lost}, c.Cause):
 			code = exit.PeerLost
-		case c.Word != stats.Pass:
-			code = exit.Missed
 		}
 		worst = max(worst, slices.Index(order, code))
 	}
-	switch order[worst] {
-	case exit.Passed:
+	if worst == 0 {
 		return nil
-	case unsure:
-		return exit.SilentError{Code: exit.Missed}
 	}
 	return exit.SilentError{Code: order[worst]}
 }
-
-// unsure is a run that cannot tell: it does not pass, but what others have found goes before it.
-const unsure = -1

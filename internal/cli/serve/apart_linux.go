@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -16,9 +15,6 @@ import (
 
 // canHandOver tells whether a connection can be given to another process here.
 const canHandOver = true
-
-// notifyStatus asks for SIGUSR1, on which a server says how it is.
-func notifyStatus(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }
 
 // hasLeft tells whether the client has closed its side, or the connection is no more. Nothing is read for that.
 func hasLeft(c net.Conn) bool {

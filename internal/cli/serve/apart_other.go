@@ -14,8 +14,6 @@ import (
 // canHandOver: elsewhere a test runs in the server's own process.
 const canHandOver = false
 
-func notifyStatus(chan<- os.Signal) {}
-
 func hasLeft(net.Conn) bool { return false }
 
 func socketPair() (*net.UnixConn, *os.File, error) { return nil, nil, errors.ErrUnsupported }

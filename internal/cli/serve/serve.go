@@ -281,7 +281,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	if apart {
 		status := make(chan os.Signal, 1)
-		notifyStatus(status)
+		output.NotifyStatus(status)
 		defer signal.Stop(status)
 		go c.tellStatus(ctx, status, l)
 		_, err := l.Accept(ctx) // which serves until then

@@ -29,7 +29,7 @@ func Fit(p Pattern, o Options, rounds int) (Schedule, error) {
 		return s.Repeated(rounds), err
 	case Random:
 		o.Count = max(min(rounds, o.Hosts), leastMatchings)
-	case Pairs, Shift, Quick, Incast: // as they are
+	case Pairs, Incast: // as they are
 	}
 	s, err := New(p, o)
 	return s.Repeated(rounds), err

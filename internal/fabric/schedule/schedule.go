@@ -36,8 +36,6 @@ type Pattern string
 // Patterns.
 const (
 	Pairs  Pattern = "pairs"  // everyone with everyone, one partner a round (circle method)
-	Shift  Pattern = "shift"  // everyone sends to the host D further on while receiving from the host D before
-	Quick  Pattern = "quick"  // one round: the lower half with the upper half
 	Incast Pattern = "incast" // 2, 4, 8, ... hosts send to one
 	Leaves Pattern = "leaves" // inside each leaf, then leaf by leaf
 	Random Pattern = "random" // random matchings
@@ -45,7 +43,7 @@ const (
 
 // Patterns lists all patterns in the order of the documentation.
 func Patterns() []Pattern {
-	return []Pattern{Pairs, Shift, Quick, Incast, Leaves, Random}
+	return []Pattern{Pairs, Incast, Leaves, Random}
 }
 
 // ParsePattern reads a pattern's name.
@@ -80,10 +78,6 @@ func New(p Pattern, o Options) (Schedule, error) {
 		return o.directed(Schedule{Pattern: p, Rounds: n - 1 + n%2, at: func(k int) Round {
 			return NewRound(fmt.Sprintf("pairs %d", k+1), bothWays(circle(n, k)))
 		}}), nil
-	case Shift:
-		return Schedule{Pattern: p, Rounds: n - 1, at: func(k int) Round { return shifted(n, k+1) }}, nil
-	case Quick:
-		return o.directed(Schedule{Pattern: p, Rounds: 1, at: func(int) Round { return NewRound("quick", bothWays(halves(ordered(n)))) }}), nil
 	case Incast:
 		fans := fanIns(n)
 		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k], o.OneWay) }}, nil
@@ -163,24 +157,6 @@ func circle(n, k int) []Flow {
 	return out
 }
 
-func shifted(n, distance int) Round {
-	flows := make([]Flow, n)
-	for i := range flows {
-		flows[i] = Flow{i, (i + distance) % n}
-	}
-	return NewRound(fmt.Sprintf("shift %d", distance), flows)
-}
-
-// halves pairs the first half of a list with the second.
-func halves(hosts []int) []Flow {
-	half := len(hosts) / 2
-	out := make([]Flow, half)
-	for i := range out {
-		out[i] = Flow{hosts[i], hosts[i+half]}
-	}
-	return out
-}
-
 func ordered(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -216,16 +192,17 @@ func incast(n, k int, oneWay bool) Round { //nolint:revive // the user's flag
 	return r
 }
 
-func shuffle(hosts []int, seed, stream uint64) {
-	r := rand.New(rand.NewPCG(seed, stream))
-	r.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
-}
-
 // Matching is one random matching of some hosts, both ways.
 func Matching(hosts []int, seed, stream uint64) []Flow {
 	order := slices.Clone(hosts)
-	shuffle(order, seed, stream)
-	return bothWays(halves(order))
+	r := rand.New(rand.NewPCG(seed, stream))
+	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	half := len(order) / 2
+	pairs := make([]Flow, half)
+	for i := range pairs {
+		pairs[i] = Flow{order[i], order[i+half]}
+	}
+	return bothWays(pairs)
 }
 
 func random(o Options) Schedule {

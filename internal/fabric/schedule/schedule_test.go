@@ -40,7 +40,6 @@ func TestEveryCellOnce(t *testing.T) {
 		}{
 			{Pairs, Options{}, n - 1 + n%2},
 			{Pairs, Options{OneWay: true}, 2 * (n - 1 + n%2)},
-			{Shift, Options{}, n - 1},
 			{Leaves, Options{Leaf: leaf, Shifts: n}, -1},
 			{Leaves, Options{}, n - 1 + n%2},
 		} {
@@ -71,26 +70,6 @@ func TestCircleIsSuperBenchs(t *testing.T) { // the closed form for even n: host
 	got := fmt.Sprint(circle(4, 0), circle(4, 1), circle(4, 2), circle(3, 0))
 	if want := "[{0 3} {1 2}] [{0 2} {1 3}] [{0 1} {2 3}] [{1 2}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestOneRoundPatterns(t *testing.T) {
-	for _, tt := range []struct {
-		p     Pattern
-		n     int
-		leaf  []int
-		flows string
-	}{
-		{Quick, 4, nil, "[{0 2} {2 0} {1 3} {3 1}]"},
-		{Quick, 5, nil, "[{0 2} {2 0} {1 3} {3 1}]"},
-	} {
-		s, err := New(tt.p, Options{Hosts: tt.n, Leaf: tt.leaf})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(s.At(0).Flows); s.Rounds != 1 || got != tt.flows {
-			t.Errorf("%s of %d: %d rounds, %s; want %s", tt.p, tt.n, s.Rounds, got, tt.flows)
-		}
 	}
 }
 
