@@ -32,6 +32,7 @@ type AgentConfig struct {
 	Wait    time.Duration // until rank 0 must have been found
 	Facts   func() Facts
 	Worker  func(rail int) Worker
+	Note    func(string) // told what is waited for, and that rank 0 was found; nil: nobody
 	// Dial connects to a place; nil: over TCP.
 	Dial func(ctx context.Context, place string) (net.Conn, error)
 	skew time.Duration // of this host's clock, in tests
@@ -41,6 +42,7 @@ const (
 	orphanAfter = 20 * time.Second // without a word of the other end a connection is given up
 	dialWithin  = 2 * time.Second
 	again       = 50 * time.Millisecond // between attempts
+	tellEvery   = 10 * time.Second
 )
 
 // OrphanError is an agent that has lost rank 0.
@@ -82,10 +84,12 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait, fmt.Errorf("rank 0 was not found within %v", cfg.Wait))
 	defer cancel()
 	var last error
+	told := time.Now().Add(tellAfter - tellEvery)
 	for {
 		for i, place := range cfg.Places {
 			s, err := meetRankZero(ctx, cfg, place)
 			if err == nil {
+				cfg.note("taking part in the run of %s", place)
 				return s, nil
 			}
 			_, answered := errors.AsType[*strangerError](err)
@@ -95,11 +99,21 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 				break
 			}
 		}
+		if now := time.Now(); now.Sub(told) > tellEvery {
+			told = now
+			cfg.note("waiting for rank 0: %v", last)
+		}
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), last)
 		}
+	}
+}
+
+func (c *AgentConfig) note(format string, args ...any) {
+	if c.Note != nil {
+		c.Note(fmt.Sprintf(format, args...))
 	}
 }
 

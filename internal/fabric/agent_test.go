@@ -35,10 +35,15 @@ func TestPlaceThatIsNotRankZero(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
+				var notes []string
 				_, err := Join(t.Context(), AgentConfig{
 					Places: []string{tt.place}, Wait: time.Minute, Facts: func() Facts { return Facts{} },
 					Dial: func(context.Context, string) (net.Conn, error) { return nil, tt.err },
+					Note: func(s string) { notes = append(notes, s) },
 				})
+				if len(notes) != 6 || !strings.HasPrefix(notes[0], "waiting for rank 0: ") || !strings.Contains(notes[0], tt.want) {
+					t.Errorf("notes %q", notes)
+				}
 				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "not found within 1m0s") {
 					t.Errorf("got %v, want %q", err, tt.want)
 				}

@@ -52,7 +52,7 @@ type Config struct {
 	Time    time.Duration     // of all rounds
 	Measure time.Duration     // of one
 
-	// Progress is told before each round, Note whatever the user should read at once.
+	// Progress is told while ranks are waited for, and before each round; Note whatever the user should read at once.
 	Progress  func(Progress)
 	Note      func(string)
 	Snapshots <-chan os.Signal
@@ -61,10 +61,11 @@ type Config struct {
 
 // Progress is how far a run has come.
 type Progress struct {
-	Round, Rounds int // Rounds is what is scheduled; re-tests come on top
+	Waiting       []string // for these hosts, or ranks; nobody once the rounds have begun
+	Round, Rounds int      // Rounds is what is scheduled; re-tests come on top
 	Label         string
 	Retest        bool
-	Left          time.Duration // of the scheduled rounds
+	Left          time.Duration // of the scheduled rounds, or of the time to wait
 }
 
 // host is one rank's part in a run. Its verdict says nothing as long as it may still come.

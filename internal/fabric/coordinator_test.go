@@ -338,6 +338,22 @@ func TestBadHosts(t *testing.T) {
 	}
 }
 
+// TestWaitingIsTold: rank 0 says whom it waits for, once that takes longer than a launcher needs.
+func TestWaitingIsTold(t *testing.T) {
+	var told []string
+	_, err := run{ranks: 5, late: map[int]time.Duration{2: 3500 * time.Millisecond, 3: 4500 * time.Millisecond, 4: time.Second}, cfg: func(c *Config) {
+		c.Hosts = []string{"node4", "node3", "node2", "node1", "node0"}
+		c.Progress = func(p Progress) {
+			if p.Waiting != nil {
+				told = append(told, fmt.Sprint(p.Waiting, " ", p.Left.Round(time.Second)))
+			}
+		}
+	}}.run(t)
+	if want := "[[node3 node2] 3s [node3 node2] 2s [node3] 1s]"; err != nil || fmt.Sprint(told) != want {
+		t.Errorf("%v: %v, want %s", err, told, want)
+	}
+}
+
 func TestDuplicateRankIsRefused(t *testing.T) {
 	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
 		if rank == 3 {

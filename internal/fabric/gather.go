@@ -18,6 +18,9 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
+// tellAfter is for how long nobody is told that he waits: ranks that a launcher starts need a moment.
+const tellAfter = 2 * time.Second
+
 // gather lets the agents come in, until all are there or the time is up.
 func (c *coordinator) gather(ctx context.Context) error {
 	missing := func() []int {
@@ -29,31 +32,51 @@ func (c *coordinator) gather(ctx context.Context) error {
 		}
 		return out
 	}
-	if err := c.await(ctx, c.cfg.Wait, func() bool { return len(missing()) == 0 }); err != nil {
+	next := c.begun.Add(tellAfter)
+	here := func() bool {
+		absent := missing()
+		if now := time.Now(); len(absent) > 0 && now.After(next) {
+			next = now.Add(time.Second)
+			c.tell(Progress{Waiting: c.called(absent), Left: c.cfg.Wait - now.Sub(c.begun)})
+		}
+		return len(absent) == 0
+	}
+	if err := c.await(ctx, c.cfg.Wait, here); err != nil {
 		return err
 	}
-	for _, r := range missing() {
-		c.hosts[r].Verdict = stats.Failure(matrix.Absent, "look at its own output: the host may be down, its name for rank 0 may not resolve or be another host's, or a firewall may close the port",
+	absent := missing()
+	for i, name := range c.called(absent) {
+		h := &c.hosts[absent[i]]
+		if slices.Contains(c.cfg.Hosts, name) {
+			h.Name = name
+		}
+		h.Verdict = stats.Failure(matrix.Absent, "look at its own output: the host may be down, its name for rank 0 may not resolve or be another host's, or a firewall may close the port",
 			"did not come within %v", c.cfg.Wait)
 	}
-	c.nameAbsent()
 	return c.enough("came")
 }
 
-// nameAbsent names the ranks that did not come by the hosts that none came from. Of several, which rank is which host is only
+// called are the names of ranks that have not come: those of the hosts that none came from. Of several, which rank is which host is only
 // likely (launchers count in the order of their lists), but that these hosts are missing is certain.
-func (c *coordinator) nameAbsent() {
-	var left []string
+func (c *coordinator) called(absent []int) []string {
+	var left, out []string
+	known := map[string]bool{}
+	for _, h := range c.hosts {
+		known[h.Name] = true
+	}
 	for _, name := range c.cfg.Hosts {
-		if !slices.ContainsFunc(c.hosts, func(h host) bool { return h.Name == name }) && !slices.Contains(left, name) {
-			left = append(left, name)
+		if !known[name] {
+			left, known[name] = append(left, name), true
 		}
 	}
-	for r := range c.hosts {
-		if h := &c.hosts[r]; h.Cause == matrix.Absent && h.Name == "" && len(left) > 0 {
-			h.Name, left = left[0], left[1:]
+	for _, r := range absent {
+		name := c.hosts[r].Name
+		if name == "" && len(left) > 0 {
+			name, left = left[0], left[1:]
 		}
+		out = append(out, cmp.Or(name, fmt.Sprintf("rank %d", r)))
 	}
+	return out
 }
 
 // enough tells whether there are two hosts to test; if not, why the first few others cannot take part.

@@ -71,7 +71,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		// Rank 0 alone returns the verdict. A rank that fails is named in it, and must not end the others (srun -K).
 		patient, stop := outlive(ctx, partingTime)
 		defer stop()
-		if _, err := part(patient, c, me, key, places(id.Rendezvous, port, tries)); err != nil && ctx.Err() == nil {
+		if _, err := part(patient, c, me, key, places(id.Rendezvous, port, tries), nil); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out.Err, "gobw fabric: rank %d on %s: %v\n", id.Rank, me.Host, err)
 		}
 		return nil
@@ -105,15 +105,20 @@ func (c *config) identity() (fabric.Identity, error) {
 
 // takePart is a rank that no launcher has started: what became of it is its exit status.
 func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello, key []byte, places []string) error {
-	said, err := part(ctx, c, me, key, places)
+	p := &progress{out: out, quiet: c.output.Quiet}
+	said, err := part(ctx, c, me, key, places, func(s string) {
+		if !c.output.Quiet {
+			p.note(s)
+		}
+	})
 	if orphan, is := errors.AsType[*fabric.OrphanError](err); is {
 		return exit.PeerLostError{Err: orphan}
 	}
 	if err != nil {
 		return exit.SetupError{Err: err}
 	}
-	_, err = fmt.Fprintf(out.Err, "gobw fabric: %s\n", said)
-	return err
+	p.note(said)
+	return nil
 }
 
 // own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test.

@@ -31,7 +31,10 @@ func (p *progress) round(r fabric.Progress) {
 	}
 	p.last = time.Now()
 	text := fmt.Sprintf("round %d of %d (%s), %v left", r.Round, r.Rounds, r.Label, r.Left.Round(time.Second))
-	if r.Retest {
+	switch {
+	case len(r.Waiting) > 0:
+		text = fmt.Sprintf("waiting for %s, %v left", few(r.Waiting), r.Left.Round(time.Second))
+	case r.Retest:
 		text = fmt.Sprintf("round %d (%s)", r.Round, r.Label)
 	}
 	if p.out.ErrTerminal {
@@ -40,6 +43,15 @@ func (p *progress) round(r fabric.Progress) {
 		return
 	}
 	fmt.Fprintln(p.out.Err, text)
+}
+
+// few names hosts, or the first of many.
+func few(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // note says what should be read at once.
