@@ -121,6 +121,7 @@ func (r *requester) onSequenceError(psn uint32, now tick.Time) (v verdict) {
 	if r.rnrAt != 0 {
 		return v // the RNR wait resends from there anyway
 	}
+	probed := r.probing && wire.PSNDiff(r.probeTo, psn) > 0
 	v.event, r.probing, r.suspects = sequenceNAKReceived, false, 0
 	progressed := psn != r.una
 	r.advance(psn, now, &v)
@@ -141,7 +142,13 @@ func (r *requester) onSequenceError(psn uint32, now tick.Time) (v verdict) {
 	v.lost = true
 	adjacent := r.nakAt != 0 && psn == (r.nak+1)&wire.Mask24
 	r.nak, r.nakAt = psn, now
-	if _, w := r.find(psn); r.keeps && w != nil && (behind || !adjacent) {
+	_, w := r.find(psn)
+	if probed && r.keeps && w != nil && w.isResponded() { // the peer tells of a gap once: nothing behind this one came before the probe
+		r.edge = psn
+		r.expect(r.probeTo)
+		return v
+	}
+	if r.keeps && w != nil && (behind || !adjacent) {
 		x := span{from: psn, to: (psn + 1) & wire.Mask24}
 		if w.isResponded() {
 			x.to = w.end()

@@ -182,20 +182,41 @@ func (r *requester) onTick(now tick.Time) (v verdict) {
 
 // probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK, and what waits in
 // the socket of a busy peer is not sent twice. Of READs and atomics, and where a NAK or a probe has said it before, it is
-// the oldest alone.
+// the oldest alone. A NAK where no retry is left would be fatal.
 func (r *requester) probe(now tick.Time) {
 	r.gapKnown = false
 	r.lastAt = now
 	if r.nxt == r.una { // not in flight: it will be sent anyway
 		return
 	}
-	r.probing, r.probed, r.probeTo = true, r.una, r.nxt
-	r.probeOf(r.una)
 	newest := (r.nxt - 1) & wire.Mask24
-	again := r.silent > 0 || r.left < r.retries || r.nakAt != 0 && r.nak == r.una
-	if newest != r.una && !again && !r.answersWith(r.una) && !r.answersWith(newest) {
+	again := r.silent > 0 || r.left < max(r.retries, 1) || r.nakAt != 0 && r.nak == r.una
+	unseen := r.unseenRead()
+	r.probing, r.probed, r.probeTo = true, r.una, r.nxt
+	switch {
+	case unseen != nil && again:
+		r.sendAgain(span{from: r.una, to: unseen.end(), probe: true})
+	case unseen != nil:
+		r.probed = newest
 		r.probeOf(newest)
+	default:
+		r.probeOf(r.una)
+		if newest != r.una && !again && !r.answersWith(r.una) && !r.answersWith(newest) {
+			r.probeOf(newest)
+		}
 	}
+}
+
+// unseenRead is the oldest request, where it is a READ of several packets that the peer may not have seen; else nil. Whoever asks for its
+// first packet alone makes a peer that lacks it remember two READs, and forget another whose answer may be lost. The newest packet
+// shows what the peer lacks: it answers with a NAK, or everything before was answered. Peers that keep nothing behind a gap forget
+// nothing that is awaited; the kernel's rxe would never again answer what is before the newest packet of a READ.
+func (r *requester) unseenRead() *sendWork {
+	_, w := r.find(r.una)
+	if !r.keeps || w == nil || w.opcode != verbs.OpRead || w.packets == 1 || wire.PSNDiff(r.reached, w.psn) > 0 {
+		return nil
+	}
+	return w
 }
 
 func (r *requester) probeOf(psn uint32) {
