@@ -280,7 +280,8 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time, 
 	w.awaited -= uint32(n)
 	r.awaited -= n
 	next := (psn + 1) & wire.Mask24
-	if psn == r.una {
+	oldest := psn == r.una
+	if oldest {
 		r.una = next
 		if wire.PSNDiff(next, r.reached) > 0 {
 			r.reached = next
@@ -299,7 +300,7 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time, 
 	if wire.PSNDiff(next, r.edge) > 0 {
 		r.edge = next
 	}
-	if ends && next != w.end() && r.probing && psn == r.probed && next == r.una { // the answer to a probe
+	if ends && next != w.end() && r.probing && psn == r.probed && oldest { // the answer to a probe
 		r.probing, r.suspects = false, 0
 		v.resent++
 		r.loseAsked(v)
@@ -308,7 +309,7 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time, 
 	}
 	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
 		r.askAgain()
-		v.lost = v.lost || r.mends.n > 0
+		v.lost = v.lost || len(r.mends) > 0
 	}
 }
 

@@ -8,28 +8,8 @@ type span struct {
 	probe    bool // nothing says that it was lost
 }
 
-// spans is a short list of what is to be sent again out of turn.
-type spans struct {
-	list [8]span
-	n    int
-}
-
-func (s *spans) clear() { s.n = 0 }
-
-// add reports whether there was room.
-func (s *spans) add(x span) bool {
-	if s.n == len(s.list) {
-		return false
-	}
-	s.list[s.n] = x
-	s.n++
-	return true
-}
-
-func (s *spans) drop() {
-	copy(s.list[:], s.list[1:s.n])
-	s.n--
-}
+// mostMends bounds what one look at the gaps asks for: each takes a packet.
+const mostMends = 64
 
 // arrivals remembers which answers to READs and atomics have arrived behind one that is missing.
 type arrivals struct {
@@ -40,7 +20,7 @@ type arrivals struct {
 	// twice.
 	marked         bool
 	mark, markEdge uint32
-	mends          spans
+	mends          []span // to be sent again out of turn
 }
 
 // keptPSNs is how far behind a missing answer others are kept.
@@ -88,25 +68,29 @@ func (r *requester) expect(to uint32) bool {
 		if wire.PSNDiff(to, w.psn) <= 0 {
 			break
 		}
-		x := span{from: w.psn, to: w.end()}
-		if wire.PSNDiff(from, x.from) > 0 {
-			x.from = from
+		psn, end := w.psn, w.end()
+		if wire.PSNDiff(from, psn) > 0 {
+			psn = from
 		}
-		if wire.PSNDiff(to, x.to) < 0 {
-			x.to = to
+		if wire.PSNDiff(to, end) < 0 {
+			end = to
 		}
-		for x.from != x.to && r.has(x.from) {
-			x.from = (x.from + 1) & wire.Mask24
-		}
-		for x.from != x.to && r.has(x.to-1) {
-			x.to = (x.to - 1) & wire.Mask24
-		}
-		if x.from == x.to {
-			continue
-		}
-		lost = true
-		if !r.sendAgain(x) {
-			break
+		for psn != end {
+			from := psn
+			for psn != end && !r.has(psn) {
+				psn = (psn + 1) & wire.Mask24
+			}
+			if psn == from {
+				psn = (psn + 1) & wire.Mask24
+				continue
+			}
+			lost = true
+			if len(r.mends) == mostMends { // the others are asked for with the next look
+				r.edge = from
+				r.setMark()
+				return true
+			}
+			r.sendAgain(span{from: from, to: psn})
 		}
 	}
 	if lost {
@@ -136,19 +120,19 @@ func (r *requester) askAgain() {
 	}
 }
 
-// sendAgain has a span sent again, out of turn; false where so much is lost that everything is.
-func (r *requester) sendAgain(x span) bool {
+// sendAgain has a span sent again, out of turn, or everything where so much is lost.
+func (r *requester) sendAgain(x span) {
 	if wire.PSNDiff(x.from, r.nxt) >= 0 {
-		return true // will be sent anyway
+		return // will be sent anyway
 	}
 	if wire.PSNDiff(x.from, r.samplePSN) <= 0 && wire.PSNDiff(r.samplePSN, x.to) < 0 {
 		r.unsample()
 	}
-	if !r.mends.add(x) {
+	if len(r.mends) == mostMends {
 		r.rewind(r.una)
-		return false
+		return
 	}
-	return true
+	r.mends = append(r.mends, x)
 }
 
 // gapAllowance is how much more may be in flight while a gap is mended: most of what was sent behind it should have arrived, where the

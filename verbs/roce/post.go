@@ -51,7 +51,7 @@ func (q *queuePair) sendPosted() {
 
 // kick puts the queue pair in line for sending.
 func (q *queuePair) kick() {
-	if q.Closed() || q.send.next == q.send.tail && q.request.mends.n == 0 || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
+	if q.Closed() || q.send.next == q.send.tail && len(q.request.mends) == 0 || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
 		return
 	}
 	if q.path != nil {

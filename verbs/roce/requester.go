@@ -234,7 +234,7 @@ func (r *requester) rewind(psn uint32) (resent int) {
 		r.unsample()
 	}
 	r.edge, r.marked = psn, false
-	r.mends.clear()
+	r.mends = r.mends[:0]
 	r.seek(psn)
 	return resent
 }

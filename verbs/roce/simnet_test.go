@@ -19,6 +19,7 @@ import (
 type simNet struct {
 	t      testing.TB
 	r      *rand.Rand
+	mtu    verbs.MTU
 	reads  uint8 // READs and atomics that a queue pair may have outstanding
 	now    tick.Time
 	nodes  []*simNode
@@ -77,7 +78,7 @@ const (
 )
 
 func newSimNet(t testing.TB, nodes, window int) *simNet {
-	n := &simNet{t: t, r: rand.New(rand.NewPCG(1, 2)), reads: 64, now: 1, rate: 2, buffer: 16 << 20}
+	n := &simNet{t: t, r: rand.New(rand.NewPCG(1, 2)), mtu: verbs.MTU4096, reads: 64, now: 1, rate: 2, buffer: 16 << 20}
 	for i := range nodes {
 		e := newEngine(Options{}, 1)
 		e.device = &device{e: e}
@@ -166,10 +167,10 @@ func (n *simNet) connect(from, to int, op verbs.Opcode, size, window int) *simFl
 	}
 	for _, x := range []*simFlow{f, g} {
 		x.q.attr = verbs.QueuePairAttributes{
-			Access: everything, PathMTU: verbs.MTU4096, DestQPN: x.peer.q.qpn, MaxRDAtomic: n.reads, MaxDestRDAtomic: n.reads,
+			Access: everything, PathMTU: n.mtu, DestQPN: x.peer.q.qpn, MaxRDAtomic: n.reads, MaxDestRDAtomic: n.reads,
 			Timeout: 16, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 1, PeerWindow: window,
 		}
-		x.q.mtu = 4096
+		x.q.mtu = uint32(n.mtu.Bytes())
 		x.q.state = verbs.StateRTR
 		x.q.beginReceiving()
 		x.q.enterState(verbs.StateRTS)
@@ -574,5 +575,20 @@ func TestReadsLost(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestManyAnswersLost loses so many answers to long READs of small packets that a probe finds gaps behind the one that it closes: all of
+// them are asked for at once.
+func TestManyAnswersLost(t *testing.T) {
+	n := newSimNet(t, 2, 2<<20)
+	n.oneWay, n.rate, n.mtu, n.reads = tick.Time(10*time.Microsecond), 1, verbs.MTU256, 4
+	f := n.connect(0, 1, verbs.OpRead, 256<<10, 2<<20)
+	f.depth = 8
+	n.run(5 * time.Millisecond)
+	clean := n.rateOver(f, 20*time.Millisecond)
+	n.loss = 0.05
+	if got := n.rateOver(f, 200*time.Millisecond); got < 0.05*clean {
+		t.Errorf("%.3f of the bandwidth", got/clean)
 	}
 }

@@ -34,7 +34,7 @@ var requestOperations = [...]operations{
 // sendSome sends up to quantum packets.
 func (q *queuePair) sendSome(now tick.Time, quantum int) (sent int, why outcome) {
 	r := &q.request
-	if r.mends.n > 0 && r.rnrAt == 0 {
+	if len(r.mends) > 0 && r.rnrAt == 0 {
 		sent = q.mend(now)
 	}
 	if q.transport == verbs.RC && r.silent >= silentProbes {
@@ -172,8 +172,9 @@ func (q *queuePair) gone(index uint32) {
 // mend sends again what was lost, out of turn, and returns how many packets that took.
 func (q *queuePair) mend(now tick.Time) (sent int) {
 	r := &q.request
-	for ; r.mends.n > 0; r.mends.drop() {
-		x := r.mends.list[0]
+	mends := r.mends
+	r.mends = r.mends[:0]
+	for _, x := range mends {
 		for psn := x.from; wire.PSNDiff(psn, x.to) < 0; {
 			if wire.PSNDiff(psn, r.una) < 0 {
 				psn = r.una
@@ -190,7 +191,6 @@ func (q *queuePair) mend(now tick.Time) (sent int) {
 				psn = (w.psn + end) & wire.Mask24
 			} else {
 				if !q.sendData(i, k, true) {
-					r.mends.clear()
 					q.gone(i)
 					return sent
 				}
