@@ -56,8 +56,7 @@ func testAtomicValues(t *testing.T, s *suite) {
 		q.SGEs[0] = r.a.sge(136, 8)
 		q.RemoteAddr += 64
 		q.CompareAdd, q.Swap = tt.compareAdd, tt.swap
-		r.a.post(q)
-		c := r.a.wantSent(id, verbs.Success)
+		c := r.a.do(q, verbs.Success)
 		if c.Opcode != tt.op.Completed() {
 			t.Errorf("%v completed as %v", tt.op, c.Opcode)
 		}

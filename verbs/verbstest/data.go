@@ -94,8 +94,7 @@ func (r *rig) move(op verbs.Opcode, transport verbs.Transport, id uint64, size, 
 	case op.NeedsReceive():
 		r.b.receive(id, r.b.split(offset, size, entries)...)
 	}
-	r.a.post(q)
-	c := r.a.wantSent(id, verbs.Success)
+	c := r.a.do(q, verbs.Success)
 	if c.Opcode != op.Completed() {
 		t.Errorf("send completion says %v, want %v", c.Opcode, op.Completed())
 	}
@@ -170,8 +169,7 @@ func testLargest(t *testing.T, s *suite) {
 	for left := size; left > 0; left -= min(left, part) {
 		q.SGEs = append(q.SGEs, r.a.sge(0, int(min(left, part))))
 	}
-	r.a.post(q)
-	r.a.wantSent(1, verbs.Success)
+	r.a.do(q, verbs.Success)
 	last := (size - 1) % part // of the last entry
 	if d := firstDifference(far.Bytes()[size-4096:], r.a.buf.Bytes()[last+1-4096:]); d >= 0 {
 		t.Errorf("byte %d of the last page differs", d)
@@ -197,8 +195,7 @@ func testImmediate(t *testing.T, s *suite) {
 		r.b.receive(id, r.b.sge(4096, 4096))
 		q := r.a.request(id, verbs.OpWriteWithImmediate, 100)
 		q.Immediate = v
-		r.a.post(q)
-		r.a.wantSent(id, verbs.Success)
+		r.a.do(q, verbs.Success)
 		c := r.b.wantReceived(id, verbs.Success)
 		if c.Immediate != v || c.Bytes != 100 {
 			t.Errorf("immediate %#x of %d bytes, want %#x of 100", c.Immediate, c.Bytes, v)

@@ -63,13 +63,12 @@ func testPort(t *testing.T, s *suite, e End) {
 func testChurn(t *testing.T, s *suite) {
 	d := s.pair.A.Device
 	before := runtime.NumGoroutine()
-	buf := must[*verbs.Buffer](t, "allocate memory")(verbs.Alloc(1<<20, verbs.MemoryOptions{}))
-	closing(t, "memory", buf)
+	buf := got(verbs.Alloc(1<<20, verbs.MemoryOptions{})).closing(t, "memory")
 	for range 300 {
-		pd := must[verbs.ProtectionDomain](t, "allocate domain")(d.AllocPD())
-		cq := must[verbs.CompletionQueue](t, "create CQ")(d.CreateCQ(verbs.CompletionQueueOptions{}))
-		mr := must[verbs.MemoryRegion](t, "register memory")(pd.RegisterMemory(buf.Bytes(), allRemote))
-		qp := must[verbs.QueuePair](t, "create QP")(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq}))
+		pd := got(d.AllocPD()).need(t, "allocate domain")
+		cq := got(d.CreateCQ(verbs.CompletionQueueOptions{})).need(t, "create CQ")
+		mr := got(pd.RegisterMemory(buf.Bytes(), allRemote)).need(t, "register memory")
+		qp := got(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq})).need(t, "create QP")
 		for _, c := range []interface{ Close() error }{qp, mr, cq, pd} {
 			if err := c.Close(); err != nil {
 				t.Fatalf("close %T: %v", c, err)

@@ -32,8 +32,7 @@ type eventRig struct {
 }
 
 func newEventRig(t *testing.T, s *suite) eventRig {
-	ch := must[verbs.CompletionChannel](t, "create channel")(s.pair.B.Device.CreateCompletionChannel())
-	closing(t, "channel", ch)
+	ch := got(s.pair.B.Device.CreateCompletionChannel()).closing(t, "channel")
 	r := newRig(t, s, rigOptions{channel: ch})
 	for i := range uint64(8) {
 		r.b.receive(i, r.b.sge(0, 64))
@@ -92,8 +91,7 @@ func testEvents(t *testing.T, s *suite) {
 		r := newEventRig(t, s)
 		r.arm(verbs.NotifyAny)
 		for i := range uint64(3) {
-			r.a.post(r.a.request(i, verbs.OpSend, 8))
-			r.a.wantSent(i, verbs.Success)
+			r.a.do(r.a.request(i, verbs.OpSend, 8), verbs.Success)
 		}
 		r.wait()
 		r.none("after one arming")
@@ -103,8 +101,7 @@ func testEvents(t *testing.T, s *suite) {
 	})
 	t.Run("too late", func(t *testing.T) {
 		r := newEventRig(t, s)
-		r.a.post(r.a.request(0, verbs.OpSend, 8))
-		r.a.wantSent(0, verbs.Success)
+		r.a.do(r.a.request(0, verbs.OpSend, 8), verbs.Success)
 		r.until("the completion", func() bool { return len(r.b.recvs) > 0 })
 		r.arm(verbs.NotifyAny)
 		r.none("armed after the completion")
@@ -112,8 +109,7 @@ func testEvents(t *testing.T, s *suite) {
 	t.Run("solicited", func(t *testing.T) {
 		r := newEventRig(t, s)
 		r.arm(verbs.NotifySolicited)
-		r.a.post(r.a.request(0, verbs.OpSend, 8))
-		r.a.wantSent(0, verbs.Success)
+		r.a.do(r.a.request(0, verbs.OpSend, 8), verbs.Success)
 		if !s.dev.ignored(t, SolicitedIgnoresOrdinary) {
 			r.none("an ordinary message")
 		}
@@ -148,8 +144,7 @@ func testEvents(t *testing.T, s *suite) {
 				t.Fatal(err)
 			}
 			x.b.receive(9, x.b.sge(0, 64))
-			x.a.post(x.a.request(9, verbs.OpSend, 8))
-			x.a.wantSent(9, verbs.Success)
+			x.a.do(x.a.request(9, verbs.OpSend, 8), verbs.Success)
 		}
 		for _, c := range []io.Closer{other.b.qp, other.b.recvCQ} {
 			if err := c.Close(); err != nil {
@@ -188,8 +183,7 @@ func testCancelledBeside(t *testing.T, s *suite) {
 				t.Fatal(err)
 			}
 			x.to.receive(1, x.to.sge(0, 64))
-			x.from.post(x.from.request(1, verbs.OpSend, 8))
-			x.from.wantSent(1, verbs.Success)
+			x.from.do(x.from.request(1, verbs.OpSend, 8), verbs.Success)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()

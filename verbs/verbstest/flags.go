@@ -27,12 +27,10 @@ func testStrayAddress(t *testing.T, s *suite) {
 	}
 	r := newRig(t, s, rigOptions{})
 	q := r.a.request(1, verbs.OpWrite, 64)
-	q.AH = must[verbs.AddressHandle](t, "create AH")(r.a.pd.CreateAH(r.a.vector(r.b)))
-	closing(t, "AH", q.AH)
+	q.AH = got(r.a.pd.CreateAH(r.a.vector(r.b))).closing(t, "AH")
 	q.RemoteQPN, q.RemoteQKey = 5, 6
 	fill(r.a.buf.Bytes()[:64], 1)
-	r.a.post(q)
-	r.a.wantSent(1, verbs.Success)
+	r.a.do(q, verbs.Success)
 	if i := firstDifference(r.a.buf.Bytes()[:64], r.b.buf.Bytes()[:64]); i >= 0 {
 		t.Errorf("byte %d is not what was written", i)
 	}
@@ -257,8 +255,7 @@ func testQueues(t *testing.T, s *suite) {
 		}
 		posted := wantFull(t, nil, r.b.qp.PostReceive(list), depth)
 		for i := range uint64(posted) {
-			r.a.post(r.a.request(i, verbs.OpSend, 64))
-			r.a.wantSent(i, verbs.Success)
+			r.a.do(r.a.request(i, verbs.OpSend, 64), verbs.Success)
 			r.b.wantReceived(i, verbs.Success)
 		}
 	})
@@ -278,10 +275,8 @@ func testQueues(t *testing.T, s *suite) {
 	})
 	t.Run("above the limits", func(t *testing.T) {
 		l := s.pair.A.Device.Info().Limits
-		pd := must[verbs.ProtectionDomain](t, "allocate domain")(s.pair.A.Device.AllocPD())
-		closing(t, "domain", pd)
-		cq := must[verbs.CompletionQueue](t, "create CQ")(s.pair.A.Device.CreateCQ(verbs.CompletionQueueOptions{}))
-		closing(t, "CQ", cq)
+		pd := got(s.pair.A.Device.AllocPD()).closing(t, "domain")
+		cq := got(s.pair.A.Device.CreateCQ(verbs.CompletionQueueOptions{})).closing(t, "CQ")
 		for name, o := range map[string]verbs.QueuePairOptions{
 			"send depth":      {Transport: verbs.RC, SendCQ: cq, SendDepth: l.MaxQPWR + 1},
 			"receive depth":   {Transport: verbs.RC, SendCQ: cq, RecvDepth: l.MaxQPWR + 1},

@@ -111,27 +111,19 @@ func closed[T io.Closer](made T, err error) error {
 func newHandles(t *testing.T, s *suite) *handles {
 	t.Helper()
 	h := &handles{device: s.pair.B.Device}
-	pd := must[verbs.ProtectionDomain](t, "allocate domain")(h.device.AllocPD())
-	closing(t, "domain", pd)
-	h.channel = must[verbs.CompletionChannel](t, "create channel")(h.device.CreateCompletionChannel())
-	closing(t, "channel", h.channel)
-	h.spare = must[verbs.CompletionQueue](t, "create CQ")(h.device.CreateCQ(verbs.CompletionQueueOptions{}))
-	closing(t, "CQ", h.spare)
-	h.srq = must[verbs.SharedReceiveQueue](t, "create SRQ")(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{}))
-	closing(t, "SRQ", h.srq)
+	pd := got(h.device.AllocPD()).closing(t, "domain")
+	h.channel = got(h.device.CreateCompletionChannel()).closing(t, "channel")
+	h.spare = got(h.device.CreateCQ(verbs.CompletionQueueOptions{})).closing(t, "CQ")
+	h.srq = got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t, "SRQ")
 	h.side = newRig(t, s, rigOptions{pdB: pd, channel: h.channel, srq: h.srq}).b
 	if h.device.Info().Limits.MemoryWindow2 {
-		h.window = must[verbs.MemoryWindow](t, "allocate window")(pd.AllocMW())
-		closing(t, "window", h.window)
+		h.window = got(pd.AllocMW()).closing(t, "window")
 	}
 	if !s.dev.lacks(HasUnconnected) {
-		h.address = must[verbs.AddressHandle](t, "create AH")(pd.CreateAH(h.vector(h.peer())))
-		closing(t, "AH", h.address)
+		h.address = got(pd.CreateAH(h.vector(h.peer()))).closing(t, "AH")
 	}
-	h.job = must[job.Runner](t, "prepare job")(job.Prepare(h.device, &job.Job{
-		Shape: job.Serve, Stop: new(atomic.Uint32), CQs: []verbs.CompletionQueue{h.sendCQ, h.recvCQ}, Lanes: []job.Lane{{QP: h.qp}},
-	}))
-	closing(t, "job", h.job)
+	serves := &job.Job{Shape: job.Serve, Stop: new(atomic.Uint32), CQs: []verbs.CompletionQueue{h.sendCQ, h.recvCQ}, Lanes: []job.Lane{{QP: h.qp}}}
+	h.job = got(job.Prepare(h.device, serves)).closing(t, "job")
 	return h
 }
 

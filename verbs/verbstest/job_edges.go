@@ -150,8 +150,7 @@ func testEarlyPrepare(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 // testChannelless has a job wait on a channel that its queues announce nothing on.
 func testChannelless(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 	r := newRig(t, s, rigOptions{connect: patient})
-	ch := must[verbs.CompletionChannel](t, "create channel")(s.pair.A.Device.CreateCompletionChannel())
-	closing(t, "channel", ch)
+	ch := got(s.pair.A.Device.CreateCompletionChannel()).closing(t, "channel")
 	j := job.Job{
 		CQs: []verbs.CompletionQueue{r.a.sendCQ, r.a.recvCQ}, Channel: ch, Deadline: job.Now() + 2000*millisecond,
 		Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receives(8), Expect: 1}},

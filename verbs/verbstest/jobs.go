@@ -47,12 +47,20 @@ type part struct {
 	serves bool // ends when the other end has: its job gets the stop word
 }
 
-// jobCase is a job for both ends, and what must hold afterwards.
+// jobCase is a job for both ends, and what must hold afterwards. It is a stream of messages of one kind from A to B, which edit may
+// change, unless build makes another. What a stream of a count has sent is compared with what has arrived.
 type jobCase struct {
-	name    string
-	rig     rigOptions
-	lanes   int
-	slice   time.Duration // how long each Run lasts; 10 ms
+	name  string
+	rig   rigOptions
+	slice time.Duration // how long each Run lasts; 10 ms
+
+	op                    verbs.Opcode
+	size                  int
+	count                 uint64
+	window, signal, batch int
+	lanes, list           int // queue pairs, 0: 1; receives posted again as one list
+	edit                  func(g *stage, a, b *part)
+
 	build   func(g *stage) (a, b part)
 	check   func(g *stage, a, b outcome)
 	want    verbs.Status // the status A's job fails with; Success: none
@@ -116,8 +124,7 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	o.qp.SendDepth, o.qp.RecvDepth = 128, 128
 	o.connect = patient
 	if c.channel {
-		g.chanB = must[verbs.CompletionChannel](t, "create channel")(s.pair.B.Device.CreateCompletionChannel())
-		closing(t, "channel", g.chanB)
+		g.chanB = got(s.pair.B.Device.CreateCompletionChannel()).closing(t, "channel")
 		o.channel = g.chanB
 	}
 	for i := range max(c.lanes, 1) {
@@ -125,6 +132,9 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 			o.with = g.rigs[0]
 		}
 		g.rigs = append(g.rigs, newRig(t, s, o))
+	}
+	if c.build == nil {
+		c.build = c.stream
 	}
 	pa, pb := c.build(g)
 	slice := job.Ticks(10 * ticks)
@@ -163,6 +173,9 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	}
 	a.verify(t, "A")
 	b.verify(t, "B")
+	if c.size > 0 && c.count > 0 {
+		c.checkStream(g, a, b)
+	}
 	if c.check != nil {
 		c.check(g, a, b)
 	}
@@ -382,66 +395,71 @@ func (g *stage) sameRings(size, at int) {
 	}
 }
 
-// streamCase is a stream of messages of one kind from A to B; what arrives is compared with what was sent.
-type streamCase struct {
-	name                  string
-	op                    verbs.Opcode
-	size                  int
-	count                 uint64
-	window, signal, batch int
-	lanes, list           int // queue pairs; receives posted again as one list
-	bytes                 int // of each end's memory, 0: 64 KiB
-	slice                 time.Duration
+// stream makes both ends of a case that builds nothing else.
+func (c jobCase) stream(g *stage) (a, b part) {
+	a, b = g.stream("A", c.op, c.size, c.count, c.window, c.signal, c.batch), serve()
+	if c.op == verbs.OpRead {
+		fill(g.rigs[0].b.buf.Bytes()[:8*c.size], 12)
+	}
+	if c.op.NeedsReceive() {
+		b = g.sink(c.size, c.count, c.list)
+	}
+	if c.edit != nil {
+		c.edit(g, &a, &b)
+	}
+	return a, b
 }
 
-func (c streamCase) jobCase() jobCase {
-	return jobCase{
-		name: c.name, rig: rigOptions{bytes: c.bytes}, lanes: c.lanes, slice: c.slice,
-		build: func(g *stage) (part, part) {
-			a := g.stream("A", c.op, c.size, c.count, c.window, c.signal, c.batch)
-			if c.op == verbs.OpRead {
-				fill(g.rigs[0].b.buf.Bytes()[:8*c.size], 12)
-			}
-			if !c.op.NeedsReceive() {
-				return a, serve()
-			}
-			return a, g.sink(c.size, c.count, c.list)
-		},
-		check: func(g *stage, a, b outcome) {
-			x := g.rigs[0].b.buf
-			switch {
-			case c.op == verbs.OpFetchAdd:
-				if got := word(x.Bytes()); got != c.count {
-					g.t.Errorf("the counter is %d, want %d", got, c.count)
-				}
-			case c.op == verbs.OpSend:
-				g.sameRings(c.size, x.Len()/2)
-			case c.count >= 8:
-				g.sameRings(c.size, 0)
-			}
-			messages := c.count * uint64(len(g.rigs))
-			if want := messages * uint64(c.size); a.progress.BytesOut != want {
-				g.t.Errorf("%d bytes, want %d", a.progress.BytesOut, want)
-			}
-			if c.op.NeedsReceive() && (b.progress.Received != messages || b.progress.BytesIn != messages*uint64(c.size)) {
-				g.t.Errorf("%d messages of %d bytes in all received, want %d of %d", b.progress.Received, b.progress.BytesIn, messages, messages*uint64(c.size))
-			}
-		},
+func (c jobCase) checkStream(g *stage, a, b outcome) {
+	g.t.Helper()
+	x := g.rigs[0].b.buf
+	switch {
+	case c.op == verbs.OpFetchAdd:
+		if got := word(x.Bytes()); got != c.count {
+			g.t.Errorf("the counter is %d, want %d", got, c.count)
+		}
+	case c.op == verbs.OpSend:
+		g.sameRings(c.size, x.Len()/2)
+	case c.count >= 8:
+		g.sameRings(c.size, 0)
+	}
+	messages := c.count * uint64(len(g.rigs))
+	bytes := messages * uint64(c.size)
+	if a.progress.BytesOut != bytes {
+		g.t.Errorf("%d bytes, want %d", a.progress.BytesOut, bytes)
+	}
+	if c.op.NeedsReceive() && (b.progress.Received != messages || b.progress.BytesIn != bytes) {
+		g.t.Errorf("%d messages of %d bytes in all received, want %d of %d", b.progress.Received, b.progress.BytesIn, messages, bytes)
 	}
 }
 
 func jobCases(s *suite) []jobCase {
 	const write, read, add, send, immediate = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend, verbs.OpWriteWithImmediate
-	long := 3*s.pair.MTU.Bytes() + 9
-	list := []streamCase{
-		{name: "write of several packets", op: write, size: long, count: 40, window: 8, signal: 2, batch: 2, bytes: 256 << 10, slice: 200 * time.Microsecond},
-		{name: "read", op: read, size: long, count: 24, window: 4, signal: 1, batch: 1, bytes: 256 << 10},
+	long, large := 3*s.pair.MTU.Bytes()+9, rigOptions{bytes: 256 << 10}
+	cases := []jobCase{
+		{name: "write of several packets", op: write, size: long, count: 40, window: 8, signal: 2, batch: 2, rig: large, slice: 200 * time.Microsecond},
+		{name: "read", op: read, size: long, count: 24, window: 4, signal: 1, batch: 1, rig: large},
 		{name: "atomic", op: add, size: 8, count: 30, window: 4, signal: 2, batch: 1},
-		{name: "send", op: send, size: 700, count: 80, window: 16, signal: 4, batch: 4, bytes: 256 << 10},
+		{name: "send", op: send, size: 700, count: 80, window: 16, signal: 4, batch: 4, rig: large},
 		{name: "send on three queue pairs", op: send, size: 100, count: 40, window: 8, signal: 4, batch: 2, lanes: 3},
 		{name: "receives posted in lists", op: send, size: 100, count: 163, window: 8, signal: 4, batch: 2, lanes: 2, list: 7},
 		{name: "write on four queue pairs", op: write, size: 64, count: 60, window: 16, signal: 8, batch: 4, lanes: 4},
 		{name: "write with immediate", op: immediate, size: 64, count: 40, window: 8, signal: 2, batch: 1},
+		{
+			name: "receives of a write posted in a list as long as the queue", op: immediate, size: 64, count: 100, window: 8, signal: 2, batch: 1, list: ringReceives,
+			edit: func(_ *stage, _, b *part) {
+				b.job.Lanes[0].Receives, b.job.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
+			},
+		},
+		{name: "chains of requests", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: inThree},
+		{name: "WRITEs that READs flush", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: flushed},
+		{
+			name: "events", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, channel: true,
+			edit: func(g *stage, _, b *part) { b.job.Channel = g.chanB },
+		},
+		{name: "kernels", op: write, size: 100, count: 20, window: 1, signal: 1, batch: 1, edit: packing, check: checkKernels},
+		{name: "kernels on arrival", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, edit: unpacking, check: checkUnpack},
+		{name: "both directions", lanes: 2, rig: rigOptions{bytes: 128 << 10}, build: bothWays, check: checkBothWays},
 	}
 	// Windows, signals and batches that divide each other and that do not.
 	for _, n := range []struct {
@@ -449,91 +467,50 @@ func jobCases(s *suite) []jobCase {
 		window, signal, batch int
 	}{{1, 1, 1, 1}, {20, 1, 1, 1}, {50, 16, 4, 1}, {51, 16, 4, 2}, {50, 16, 1, 5}, {37, 16, 5, 3}, {64, 16, 16, 16}, {7, 64, 64, 4}} {
 		name := fmt.Sprintf("write count %d window %d signal %d batch %d", n.count, n.window, n.signal, n.batch)
-		list = append(list, streamCase{name: name, op: write, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
+		cases = append(cases, jobCase{name: name, op: write, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
 	}
-	var cases []jobCase
-	for _, c := range list {
-		cases = append(cases, c.jobCase())
-	}
-	cases = append(cases, preparedCases()...)
-	cases = append(cases, pingPongCases(s)...)
-	return append(cases, endingCases()...)
+	return append(append(cases, pingPongCases(s)...), endingCases()...)
 }
 
-// preparedCases are streams in both directions, and of messages that are more than a request each, or wait otherwise.
-func preparedCases() []jobCase {
-	return []jobCase{
-		{
-			name: "receives of a write posted in a list as long as the queue", rig: rigOptions{bytes: 64 << 10},
-			build: func(g *stage) (part, part) {
-				b := g.sink(64, 100, ringReceives)
-				b.job.Lanes[0].Receives, b.job.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
-				return g.stream("A", verbs.OpWriteWithImmediate, 64, 100, 8, 2, 1), b
-			},
-			check: func(g *stage, _, _ outcome) { g.sameRings(64, 0) },
-		},
-		{
-			name: "both directions", lanes: 2, rig: rigOptions{bytes: 128 << 10},
-			build: func(g *stage) (part, part) {
-				a, b := g.stream("A", verbs.OpSend, 300, 50, 8, 2, 2), g.stream("B", verbs.OpSend, 300, 33, 8, 4, 1)
-				for i, r := range g.rigs {
-					a.job.Lanes[i].Receives, a.job.Lanes[i].Expect = r.a.receives(300), 33
-					b.job.Lanes[i].Receives, b.job.Lanes[i].Expect = r.b.receives(300), 50
-				}
-				return a, b
-			},
-			check: func(g *stage, a, b outcome) {
-				g.sameRings(300, 64<<10)
-				if a.progress.Received != 66 || b.progress.Received != 100 {
-					g.t.Errorf("received %d and %d, want 66 and 100", a.progress.Received, b.progress.Received)
-				}
-			},
-		},
-		{
-			name: "chains of requests",
-			build: func(g *stage) (part, part) {
-				p := g.stream("A", verbs.OpWrite, 90, 30, 8, 4, 2)
-				for k := range p.job.Lanes[0].Ring { // each message as three requests
-					m := &p.job.Lanes[0].Ring[k]
-					whole := m.Steps[0].Requests[0]
-					m.Steps[0].Requests = nil
-					for i := range uint64(3) {
-						q := whole
-						q.SGEs = []verbs.SGE{{Addr: whole.SGEs[0].Addr + 30*i, Length: 30, LKey: whole.SGEs[0].LKey}}
-						q.RemoteAddr += 30 * i
-						m.Steps[0].Requests = append(m.Steps[0].Requests, q)
-					}
-				}
-				return p, serve()
-			},
-			check: func(g *stage, _, _ outcome) { g.sameRings(90, 0) },
-		},
-		{
-			name: "WRITEs that READs flush",
-			build: func(g *stage) (part, part) {
-				p := g.stream("A", verbs.OpWrite, 90, 30, 8, 4, 2)
-				for k := range p.job.Lanes[0].Ring { // the last byte comes back to where it was
-					step := &p.job.Lanes[0].Ring[k].Steps[0]
-					write := step.Requests[0]
-					last := write.SGEs[0]
-					last.Addr, last.Length = last.Addr+89, 1
-					step.Requests = append(step.Requests, verbs.SendRequest{Opcode: verbs.OpRead, SGEs: []verbs.SGE{last}, RemoteAddr: write.RemoteAddr + 89, RKey: write.RKey})
-				}
-				return p, serve()
-			},
-			check: func(g *stage, _, _ outcome) { g.sameRings(90, 0) },
-		},
-		{
-			name: "events", channel: true,
-			build: func(g *stage) (part, part) {
-				b := g.sink(100, 40, 0)
-				b.job.Channel = g.chanB
-				return g.stream("A", verbs.OpSend, 100, 40, 4, 1, 1), b
-			},
-			check: func(g *stage, _, _ outcome) { g.sameRings(100, 32<<10) },
-		},
-		{name: "kernels", build: buildKernels, check: checkKernels},
-		{name: "kernels on arrival", build: buildUnpack, check: checkUnpack},
+func bothWays(g *stage) (part, part) {
+	a, b := g.stream("A", verbs.OpSend, 300, 50, 8, 2, 2), g.stream("B", verbs.OpSend, 300, 33, 8, 4, 1)
+	for i, r := range g.rigs {
+		a.job.Lanes[i].Receives, a.job.Lanes[i].Expect = r.a.receives(300), 33
+		b.job.Lanes[i].Receives, b.job.Lanes[i].Expect = r.b.receives(300), 50
+	}
+	return a, b
+}
+
+func checkBothWays(g *stage, a, b outcome) {
+	g.sameRings(300, 64<<10)
+	if a.progress.Received != 66 || b.progress.Received != 100 {
+		g.t.Errorf("received %d and %d, want 66 and 100", a.progress.Received, b.progress.Received)
+	}
+}
+
+// inThree makes each message three requests.
+func inThree(_ *stage, a, _ *part) {
+	for k := range a.job.Lanes[0].Ring {
+		step := &a.job.Lanes[0].Ring[k].Steps[0]
+		whole := step.Requests[0]
+		step.Requests = nil
+		for at := uint64(0); at < 90; at += 30 {
+			q := whole
+			q.SGEs = []verbs.SGE{{Addr: whole.SGEs[0].Addr + at, Length: 30, LKey: whole.SGEs[0].LKey}}
+			q.RemoteAddr += at
+			step.Requests = append(step.Requests, q)
+		}
+	}
+}
+
+// flushed follows each WRITE by a READ of its last byte, to where it was.
+func flushed(_ *stage, a, _ *part) {
+	for k := range a.job.Lanes[0].Ring {
+		step := &a.job.Lanes[0].Ring[k].Steps[0]
+		write := step.Requests[0]
+		last := write.SGEs[0]
+		last.Addr, last.Length = last.Addr+89, 1
+		step.Requests = append(step.Requests, verbs.SendRequest{Opcode: verbs.OpRead, SGEs: []verbs.SGE{last}, RemoteAddr: write.RemoteAddr + 89, RKey: write.RKey})
 	}
 }
 
@@ -550,12 +527,11 @@ func copyKernel(arg unsafe.Pointer) {
 	copy(k.to, k.from)
 }
 
-// buildKernels packs each half of a message before posting it, and unpacks what a READ fetched.
-func buildKernels(g *stage) (part, part) {
+// packing packs each half of a message before posting it, and unpacks what a READ fetched.
+func packing(g *stage, p, _ *part) {
 	x := g.rigs[0].a
 	b := x.buf.Bytes()
 	fill(b[32<<10:], 3)
-	p := g.stream("A", verbs.OpWrite, 100, 20, 1, 1, 1)
 	for k := range p.job.Lanes[0].Ring {
 		m := &p.job.Lanes[0].Ring[k]
 		whole := m.Steps[0].Requests[0]
@@ -571,12 +547,10 @@ func buildKernels(g *stage) (part, part) {
 		done := &kernel{from: b[k*100 : k*100+100], to: b[48<<10+k*100 : 48<<10+k*100+100]}
 		m.Done = job.Work{Go: copyKernel, Arg: unsafe.Pointer(done)}
 	}
-	return p, serve()
 }
 
 func checkKernels(g *stage, a, _ outcome) {
 	b := g.rigs[0].a.buf.Bytes()
-	g.sameRings(100, 0)
 	if d := firstDifference(b[32<<10:32<<10+800], b[:800]); d >= 0 {
 		g.t.Errorf("byte %d was not packed", d)
 	}
@@ -595,16 +569,14 @@ func checkKernels(g *stage, a, _ outcome) {
 	}
 }
 
-// buildUnpack unpacks every message that arrives.
-func buildUnpack(g *stage) (part, part) {
-	b := g.sink(100, 40, 0)
+// unpacking unpacks every message that arrives.
+func unpacking(g *stage, _, b *part) {
 	mem := g.rigs[0].b.buf.Bytes()
 	for k := range ringReceives {
 		at := len(mem)/2 + k*100
 		arg := &kernel{from: mem[at : at+100], to: mem[k*100 : k*100+100]}
 		b.job.Lanes[0].Unpack = append(b.job.Lanes[0].Unpack, job.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)})
 	}
-	return g.stream("A", verbs.OpSend, 100, 40, 4, 1, 1), b
 }
 
 func checkUnpack(g *stage, _, b outcome) {
@@ -746,16 +718,23 @@ func checkPingPong(count uint64) func(g *stage, a, b outcome) {
 	}
 }
 
+// within checks that A's messages took so many milliseconds.
+func within(least, most float64) func(g *stage, a, b outcome) {
+	return func(g *stage, a, _ outcome) {
+		g.t.Helper()
+		if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took < least || took > most {
+			g.t.Errorf("the messages took %.2f ms, want %g to %g", took, least, most)
+		}
+	}
+}
+
 func endingCases() []jobCase {
-	endless := func(g *stage, signal, batch int) part { return g.stream("A", verbs.OpWrite, 64, 0, 16, signal, batch) }
+	const write, long = verbs.OpWrite, 60000
+	milliseconds := func(g *stage, n float64) job.Ticks { return job.Ticks(n * g.ticks) }
 	return []jobCase{
 		{
-			name: "deadline", anyPace: true,
-			build: func(g *stage) (part, part) {
-				p := endless(g, 5, 3)
-				p.job.Deadline = job.Now() + job.Ticks(100*g.ticks)
-				return p, serve()
-			},
+			name: "deadline", op: write, size: 64, window: 16, signal: 5, batch: 3, anyPace: true,
+			edit: func(g *stage, a, _ *part) { a.job.Deadline = job.Now() + milliseconds(g, 100) },
 			check: func(g *stage, a, _ outcome) {
 				if a.progress.Posted%5 != 0 { // none, where the machine was busy elsewhere
 					g.t.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
@@ -766,83 +745,49 @@ func endingCases() []jobCase {
 			},
 		},
 		{
-			name: "abandoned at the deadline", anyPace: true,
-			build: func(g *stage) (part, part) {
-				p := endless(g, 4, 4)
-				p.job.Deadline, p.job.AbandonAtDeadline = job.Now()+job.Ticks(20*g.ticks), true
-				return p, serve()
+			name: "abandoned at the deadline", op: write, size: 64, window: 16, signal: 4, batch: 4, anyPace: true,
+			edit: func(g *stage, a, _ *part) {
+				a.job.Deadline, a.job.AbandonAtDeadline = job.Now()+milliseconds(g, 20), true
 			},
 		},
 		{
-			name: "stopped", anyPace: true,
-			build: func(g *stage) (part, part) {
-				p := endless(g, 4, 2)
-				p.job.Stop = new(atomic.Uint32)
-				time.AfterFunc(30*time.Millisecond, func() { p.job.Stop.Store(1) })
-				return p, serve()
-			},
+			name: "stopped", op: write, size: 64, window: 16, signal: 4, batch: 2, anyPace: true,
+			edit: func(_ *stage, a, _ *part) { stopSoon(a) },
+		},
+		{ // 2 ms apart: from the first to the last 18 ms
+			name: "paced", op: write, size: 64, count: 10, window: 4, signal: 1, batch: 1, check: within(17.5, long),
+			edit: func(g *stage, a, _ *part) { a.job.Pace = milliseconds(g, 2) },
+		},
+		{ // 3 bursts, 20 ms apart
+			name: "paced in bursts", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, anyPace: true, check: within(39.5, long),
+			edit: func(g *stage, a, _ *part) { a.job.Pace, a.job.Burst = milliseconds(g, 2), 10 },
+		},
+		{ // one by one they take 29 s
+			name: "one burst", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, anyPace: true, check: within(0, 15000),
+			edit: func(g *stage, a, _ *part) { a.job.Pace, a.job.Burst = milliseconds(g, 1000), 30 },
 		},
 		{
-			name: "paced",
-			build: func(g *stage) (part, part) {
-				p := g.stream("A", verbs.OpWrite, 64, 10, 4, 1, 1)
-				p.job.Pace = job.Ticks(2 * g.ticks)
-				return p, serve()
-			},
-			check: func(g *stage, a, _ outcome) {
-				if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took < 17.5 {
-					g.t.Errorf("10 messages 2 ms apart took %.2f ms, want at least 18", took)
-				}
-			},
-		},
-		{
-			name: "paced in bursts", anyPace: true,
-			build: func(g *stage) (part, part) {
-				p := g.stream("A", verbs.OpWrite, 64, 30, 4, 1, 1)
-				p.job.Pace, p.job.Burst = job.Ticks(2*g.ticks), 10
-				return p, serve()
-			},
-			check: func(g *stage, a, _ outcome) {
-				if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took < 39.5 {
-					g.t.Errorf("3 bursts 20 ms apart took %.2f ms, want at least 40", took)
-				}
-			},
-		},
-		{
-			name: "one burst", anyPace: true,
-			build: func(g *stage) (part, part) {
-				p := g.stream("A", verbs.OpWrite, 64, 30, 4, 1, 1)
-				p.job.Pace, p.job.Burst = job.Ticks(1000*g.ticks), 30
-				return p, serve()
-			},
-			check: func(g *stage, a, _ outcome) {
-				if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took > 15000 {
-					g.t.Errorf("a burst of 30 messages took %.0f ms: one by one they take 29000", took)
-				}
-			},
-		},
-		{
-			name: "failing", want: verbs.RemoteAccessError,
-			build: func(g *stage) (part, part) {
-				p := g.stream("A", verbs.OpWrite, 64, 30, 8, 4, 1)
-				p.job.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600
-				return p, serve()
-			},
+			name: "failing", op: write, size: 64, count: 30, window: 8, signal: 4, batch: 1, want: verbs.RemoteAccessError,
+			edit: func(_ *stage, a, _ *part) { a.job.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600 },
 		},
 		{
 			name: "ping-pong stopped", anyPace: true,
 			build: func(g *stage) (part, part) {
 				a, b := g.pingPong(verbs.OpSend, 64, 0, job.AwaitReceive, 1)
-				stop := new(atomic.Uint32)
-				for _, p := range []*part{&a, &b} {
-					p.job.Stop = stop
-					p.job.Lanes[0].Expect = 0
-				}
-				time.AfterFunc(30*time.Millisecond, func() { stop.Store(1) })
+				stopSoon(&a, &b)
 				return a, b
 			},
 		},
 	}
+}
+
+// stopSoon stops jobs at the same time.
+func stopSoon(parts ...*part) {
+	stop := new(atomic.Uint32)
+	for _, p := range parts {
+		p.job.Stop = stop
+	}
+	time.AfterFunc(30*time.Millisecond, func() { stop.Store(1) })
 }
 
 // testJobAllocations counts what a run of the device's own runners allocates on both ends.
@@ -851,8 +796,8 @@ func testJobAllocations(t *testing.T, s *suite, ticks float64) {
 	g := &stage{t: t, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
 	a, b := g.stream("A", verbs.OpWrite, 64, count, 64, 16, 8), serve()
 	var oa, ob outcome
-	ra := must[job.Runner](t, "prepare")(g.prepare(g.rigs[0].a, &a, byDevice, &oa))
-	rb := must[job.Runner](t, "prepare")(g.prepare(g.rigs[0].b, &b, byDevice, &ob))
+	ra := got(g.prepare(g.rigs[0].a, &a, byDevice, &oa)).need(t, "prepare")
+	rb := got(g.prepare(g.rigs[0].b, &b, byDevice, &ob)).need(t, "prepare")
 	oa.trace = make([]job.TraceEvent, 0, 2*count)
 	var before, after runtime.MemStats
 	done := make(chan struct{})

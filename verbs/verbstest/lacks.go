@@ -45,10 +45,8 @@ func testLacks(t *testing.T, s *suite) {
 func takesTransport(t *testing.T, s *suite, transport verbs.Transport) bool {
 	t.Helper()
 	d := s.pair.A.Device
-	pd := must[verbs.ProtectionDomain](t, "allocate domain")(d.AllocPD())
-	closing(t, "domain", pd)
-	cq := must[verbs.CompletionQueue](t, "create CQ")(d.CreateCQ(verbs.CompletionQueueOptions{}))
-	closing(t, "CQ", cq)
+	pd := got(d.AllocPD()).closing(t, "domain")
+	cq := got(d.CreateCQ(verbs.CompletionQueueOptions{})).closing(t, "CQ")
 	qp, err := pd.CreateQP(verbs.QueuePairOptions{Transport: transport, SendCQ: cq})
 	if err == nil {
 		closing(t, "QP", qp)

@@ -9,18 +9,14 @@ import (
 
 // testMemory registers memory in good and bad ways.
 func testMemory(t *testing.T, s *suite) {
-	pd := must[verbs.ProtectionDomain](t, "allocate domain")(s.pair.A.Device.AllocPD())
-	closing(t, "domain", pd)
-	buf := must[*verbs.Buffer](t, "allocate memory")(verbs.Alloc(1<<16, verbs.MemoryOptions{}))
-	closing(t, "memory", buf)
+	pd := got(s.pair.A.Device.AllocPD()).closing(t, "domain")
+	buf := got(verbs.Alloc(1<<16, verbs.MemoryOptions{})).closing(t, "memory")
 
-	whole := must[verbs.MemoryRegion](t, "register")(pd.RegisterMemory(buf.Bytes(), allRemote))
-	closing(t, "region", whole)
+	whole := got(pd.RegisterMemory(buf.Bytes(), allRemote)).closing(t, "region")
 	if whole.Addr() != buf.Addr() || whole.Len() != buf.Len() {
 		t.Errorf("region at %#x of %d bytes, want %#x of %d", whole.Addr(), whole.Len(), buf.Addr(), buf.Len())
 	}
-	part := must[verbs.MemoryRegion](t, "register a part")(pd.RegisterMemory(buf.Bytes()[100:300], verbs.AccessLocalWrite))
-	closing(t, "region", part)
+	part := got(pd.RegisterMemory(buf.Bytes()[100:300], verbs.AccessLocalWrite)).closing(t, "region")
 	if part.Addr() != buf.Addr()+100 || part.Len() != 200 {
 		t.Errorf("region at %#x of %d bytes, want %#x of 200", part.Addr(), part.Len(), buf.Addr()+100)
 	}
@@ -70,8 +66,7 @@ func testBounds(t *testing.T, s *suite) {
 				for i := range target {
 					target[i] = 0xee
 				}
-				mr := must[verbs.MemoryRegion](t, "register a part")(r.b.pd.RegisterMemory(target[base:base+length], allRemote))
-				closing(t, "region", mr)
+				mr := got(r.b.pd.RegisterMemory(target[base:base+length], allRemote)).closing(t, "region")
 				fill(r.a.buf.Bytes(), 5)
 				q := r.a.request(1, op, tt.length)
 				if tt.length == 0 {
@@ -95,59 +90,43 @@ func testBounds(t *testing.T, s *suite) {
 	}
 }
 
-// testDomains uses keys of one protection domain in another, and keys that are no longer valid.
+// testDomains uses keys of one protection domain in another, and keys that are no longer valid or lack a right.
 func testDomains(t *testing.T, s *suite) {
-	other := func(t *testing.T, x *side, access verbs.Access) verbs.MemoryRegion {
-		pd := must[verbs.ProtectionDomain](t, "allocate domain")(x.end.Device.AllocPD())
-		closing(t, "domain", pd)
-		mr := must[verbs.MemoryRegion](t, "register")(pd.RegisterMemory(x.buf.Bytes(), access))
-		closing(t, "region", mr)
-		return mr
+	other := func(x *side) verbs.MemoryRegion {
+		pd := got(x.end.Device.AllocPD()).closing(x.r.t, "domain")
+		return got(pd.RegisterMemory(x.buf.Bytes(), allRemote)).closing(x.r.t, "region")
 	}
-	t.Run("lkey of another domain", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{})
-		q := r.a.request(1, verbs.OpWrite, 64)
-		q.SGEs[0].LKey = other(t, r.a, allRemote).LKey()
-		r.a.post(q)
-		r.a.wantSent(1, s.dev.status(BadLKeySend, verbs.LocalProtectionError))
-	})
-	t.Run("rkey of another domain", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{})
-		q := r.a.request(1, verbs.OpWrite, 64)
-		q.RKey = other(t, r.b, allRemote).RKey()
-		r.a.post(q)
-		r.a.wantSent(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
-	})
-	t.Run("rkey of a closed region", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{})
-		mr := must[verbs.MemoryRegion](t, "register")(r.b.pd.RegisterMemory(r.b.buf.Bytes(), allRemote))
-		q := r.a.request(1, verbs.OpWrite, 64)
-		q.RKey = mr.RKey()
-		if err := mr.Close(); err != nil {
-			t.Fatal(err)
-		}
-		r.a.post(q)
-		r.a.wantSent(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
-	})
-	for _, tt := range []struct {
-		op     verbs.Opcode
-		access verbs.Access
-	}{
-		{verbs.OpWrite, allRemote &^ verbs.AccessRemoteWrite},
-		{verbs.OpRead, allRemote &^ verbs.AccessRemoteRead},
-		{verbs.OpFetchAdd, allRemote &^ verbs.AccessRemoteAtomic},
-		{verbs.OpCompareSwap, allRemote &^ verbs.AccessRemoteAtomic},
+	refused := s.refused(verbs.OpWrite, verbs.RemoteAccessError)
+	list := []trial{
+		{
+			name: "lkey of another domain", op: verbs.OpWrite, sent: s.dev.status(BadLKeySend, verbs.LocalProtectionError),
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].LKey = other(r.a).LKey() },
+		},
+		{
+			name: "rkey of another domain", op: verbs.OpWrite, sent: refused,
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RKey = other(r.b).RKey() },
+		},
+		{
+			name: "rkey of a closed region", op: verbs.OpWrite, sent: refused,
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
+				mr := got(r.b.pd.RegisterMemory(r.b.buf.Bytes(), allRemote)).need(r.t, "register")
+				q.RKey = mr.RKey()
+				if err := mr.Close(); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+		},
+	}
+	for op, less := range map[verbs.Opcode]verbs.Access{
+		verbs.OpWrite: verbs.AccessRemoteWrite, verbs.OpRead: verbs.AccessRemoteRead,
+		verbs.OpFetchAdd: verbs.AccessRemoteAtomic, verbs.OpCompareSwap: verbs.AccessRemoteAtomic,
 	} {
-		t.Run(fmt.Sprintf("%v without the region's right", tt.op), func(t *testing.T) {
-			r := newRig(t, s, rigOptions{})
-			mr := must[verbs.MemoryRegion](t, "register")(r.b.pd.RegisterMemory(r.b.buf.Bytes(), tt.access))
-			closing(t, "region", mr)
-			q := r.a.request(1, tt.op, 8)
-			q.RKey = mr.RKey()
-			r.a.post(q)
-			r.a.wantSent(1, s.notAllowed(tt.op, verbs.RemoteAccessError))
-			r.a.wantError()
-			r.b.wantError()
+		list = append(list, trial{
+			name: fmt.Sprintf("%v without the region's right", op), op: op, length: 8, sent: s.notAllowed(op, verbs.RemoteAccessError), broken: "AB",
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
+				q.RKey = got(r.b.pd.RegisterMemory(r.b.buf.Bytes(), allRemote&^less)).closing(r.t, "region").RKey()
+			},
 		})
 	}
+	runTrials(t, s, list)
 }

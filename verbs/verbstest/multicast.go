@@ -38,8 +38,7 @@ func (x *side) toGroup(group verbs.GID, length int) verbs.SendRequest {
 	t.Helper()
 	to := x.vector(x.peer())
 	to.DGID = group
-	ah := must[verbs.AddressHandle](t, "create address handle of a group")(x.pd.CreateAH(to))
-	closing(t, "AH", ah)
+	ah := got(x.pd.CreateAH(to)).closing(t, "AH")
 	q := x.request(1, verbs.OpSend, length)
 	q.AH, q.RemoteQPN = ah, verbs.MulticastQPN
 	return q
@@ -60,8 +59,7 @@ func testMulticast(t *testing.T, s *suite) {
 		for _, x := range []*side{r.b, other.b} {
 			x.receive(1, x.sge(0, 256))
 		}
-		r.a.post(r.a.toGroup(group, 100))
-		r.a.wantSent(1, verbs.Success)
+		r.a.do(r.a.toGroup(group, 100), verbs.Success)
 		for _, x := range []*side{r.b, other.b} {
 			if c := x.wantReceived(1, verbs.Success); c.SourceQPN != r.a.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
 				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, r.a.qp.QPN())
@@ -84,8 +82,7 @@ func testMulticast(t *testing.T, s *suite) {
 		r.b.receive(1, r.b.sge(0, 256))
 		bad := r.a.toGroup(group, 64)
 		bad.RemoteQKey++
-		r.a.post(bad)
-		r.a.wantSent(1, verbs.Success)
+		r.a.do(bad, verbs.Success)
 		r.quiet("after a message to a group with a wrong Q_Key")
 	})
 	t.Run("not attached", func(t *testing.T) {
@@ -95,8 +92,7 @@ func testMulticast(t *testing.T, s *suite) {
 		other.b.attach(group)
 		r.b.receive(1, r.b.sge(0, 256))
 		other.b.receive(1, other.b.sge(0, 256))
-		r.a.post(r.a.toGroup(group, 64))
-		r.a.wantSent(1, verbs.Success)
+		r.a.do(r.a.toGroup(group, 64), verbs.Success)
 		other.b.wantReceived(1, verbs.Success)
 		r.quiet("after a message to another group")
 	})
@@ -109,8 +105,7 @@ func testMulticast(t *testing.T, s *suite) {
 		}
 		r.b.receive(1, r.b.sge(0, 256))
 		other.b.receive(1, other.b.sge(0, 256))
-		r.a.post(r.a.toGroup(group, 64))
-		r.a.wantSent(1, verbs.Success)
+		r.a.do(r.a.toGroup(group, 64), verbs.Success)
 		other.b.wantReceived(1, verbs.Success)
 		r.quiet("after leaving the group")
 		if err := r.b.qp.DetachMulticast(group, 0); err == nil {

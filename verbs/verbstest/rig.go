@@ -73,14 +73,28 @@ func closing(t *testing.T, what string, c io.Closer) {
 	})
 }
 
-func must[T any](t *testing.T, what string) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		return v
+// attempt is what a call made, or why it did not.
+type attempt[T io.Closer] struct {
+	made T
+	err  error
+}
+
+func got[T io.Closer](made T, err error) attempt[T] { return attempt[T]{made, err} }
+
+// need is what was made.
+func (a attempt[T]) need(t *testing.T, what string) T {
+	t.Helper()
+	if a.err != nil {
+		t.Fatalf("%s: %v", what, a.err)
 	}
+	return a.made
+}
+
+// closing is what was made, which is closed when the test ends.
+func (a attempt[T]) closing(t *testing.T, what string) T {
+	t.Helper()
+	closing(t, what, a.need(t, what))
+	return a.made
 }
 
 func newRig(t *testing.T, s *suite, o rigOptions) *rig {
@@ -127,17 +141,14 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 	if name == "B" && o.pdB != nil {
 		x.pd = o.pdB
 	} else {
-		x.pd = must[verbs.ProtectionDomain](t, "allocate domain")(e.Device.AllocPD())
-		closing(t, "domain", x.pd)
+		x.pd = got(e.Device.AllocPD()).closing(t, "domain")
 	}
 	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth, Timestamps: o.timestamps || x.r.s.pair.Timestamps}
 	if name == "B" {
 		queue.Channel = o.channel
 	}
-	x.sendCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(queue))
-	closing(t, "send CQ", x.sendCQ)
-	x.recvCQ = must[verbs.CompletionQueue](t, "create CQ")(e.Device.CreateCQ(queue))
-	closing(t, "receive CQ", x.recvCQ)
+	x.sendCQ = got(e.Device.CreateCQ(queue)).closing(t, "send CQ")
+	x.recvCQ = got(e.Device.CreateCQ(queue)).closing(t, "receive CQ")
 	x.finish(o)
 	return x
 }
@@ -152,18 +163,15 @@ func (x *side) finish(o rigOptions) {
 	if x.name == "B" && o.srq != nil {
 		q.SRQ = o.srq
 	}
-	x.qp = must[verbs.QueuePair](t, "create QP")(x.pd.CreateQP(q))
-	closing(t, "QP", x.qp)
+	x.qp = got(x.pd.CreateQP(q)).closing(t, "QP")
 }
 
 // memory allocates and registers a buffer that lives as long as the test.
 func (x *side) memory(bytes int, access verbs.Access) (*verbs.Buffer, verbs.MemoryRegion) {
 	t := x.r.t
 	t.Helper()
-	buf := must[*verbs.Buffer](t, "allocate memory")(verbs.Alloc(bytes, verbs.MemoryOptions{}))
-	closing(t, "memory", buf)
-	mr := must[verbs.MemoryRegion](t, "register memory")(x.pd.RegisterMemory(buf.Bytes(), access))
-	closing(t, "region", mr)
+	buf := got(verbs.Alloc(bytes, verbs.MemoryOptions{})).closing(t, "memory")
+	mr := got(x.pd.RegisterMemory(buf.Bytes(), access)).closing(t, "region")
 	return buf, mr
 }
 
@@ -202,8 +210,7 @@ func (r *rig) connect(o rigOptions) {
 			t.Fatalf("%s to RTS: %v", p[0].name, err)
 		}
 		if o.transport == verbs.UD {
-			p[0].ah = must[verbs.AddressHandle](t, "create AH")(p[0].pd.CreateAH(p[0].vector(p[1])))
-			closing(t, "AH", p[0].ah)
+			p[0].ah = got(p[0].pd.CreateAH(p[0].vector(p[1]))).closing(t, "AH")
 		}
 	}
 }
@@ -212,8 +219,7 @@ func (r *rig) connect(o rigOptions) {
 func (r *rig) meet(o rigOptions) {
 	t := r.t
 	t.Helper()
-	l := must[verbs.CMListener](t, "listen")(r.b.end.Device.(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(r.b.end.Address, 0), verbs.CMOptions{}))
-	closing(t, "listener", l)
+	l := got(r.b.end.Device.(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(r.b.end.Address, 0), verbs.CMOptions{})).closing(t, "listener")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	joined := make(chan error, 1)
@@ -419,6 +425,13 @@ func (x *side) wantSent(id uint64, status verbs.Status) verbs.Completion {
 	c := x.sent()
 	x.check("send", c, id, status)
 	return c
+}
+
+// do posts a request and waits for its completion.
+func (x *side) do(q verbs.SendRequest, status verbs.Status) verbs.Completion {
+	x.r.t.Helper()
+	x.post(q)
+	return x.wantSent(q.ID, status)
 }
 
 // wantReceived waits for a receive completion and checks it.

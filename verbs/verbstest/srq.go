@@ -13,10 +13,8 @@ type sharedRig struct {
 }
 
 func newSharedRig(t *testing.T, s *suite) sharedRig {
-	pd := must[verbs.ProtectionDomain](t, "allocate domain")(s.pair.B.Device.AllocPD())
-	closing(t, "domain", pd)
-	srq := must[verbs.SharedReceiveQueue](t, "create SRQ")(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: 16, SGEs: 2}))
-	closing(t, "SRQ", srq)
+	pd := got(s.pair.B.Device.AllocPD()).closing(t, "domain")
+	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: 16, SGEs: 2})).closing(t, "SRQ")
 	o := rigOptions{srq: srq, pdB: pd}
 	return sharedRig{srq, newRig(t, s, o), newRig(t, s, o)}
 }
@@ -43,8 +41,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 			r := []*rig{x.one, x.two, x.two, x.one}[id%4]
 			source := r.a.buf.Bytes()[:200]
 			fill(source, uint32(id))
-			r.a.post(r.a.request(id, verbs.OpSend, 200))
-			r.a.wantSent(id, verbs.Success)
+			r.a.do(r.a.request(id, verbs.OpSend, 200), verbs.Success)
 			if c := r.b.wantReceived(id, verbs.Success); c.Bytes != 200 {
 				t.Errorf("received %d bytes, want 200", c.Bytes)
 			}
@@ -80,8 +77,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 			t.Errorf("the limit is told, take the row %q away", LimitTold)
 		}
 		for id := range uint64(3) {
-			x.one.a.post(x.one.a.request(id, verbs.OpSend, 10))
-			x.one.a.wantSent(id, verbs.Success)
+			x.one.a.do(x.one.a.request(id, verbs.OpSend, 10), verbs.Success)
 			x.one.b.wantReceived(id, verbs.Success)
 		}
 		if e := x.one.wantEvent(x.one.b, verbs.EventSRQLimitReached); e.SRQ != x.srq {
@@ -114,7 +110,6 @@ func testSharedNotFlushed(t *testing.T, s *suite) {
 	x.post(1)
 	x.one.b.fail()
 	x.one.quiet("a shared receive of a queue pair in ERR")
-	x.two.a.post(x.two.a.request(2, verbs.OpSend, 10))
-	x.two.a.wantSent(2, verbs.Success)
+	x.two.a.do(x.two.a.request(2, verbs.OpSend, 10), verbs.Success)
 	x.two.b.wantReceived(1, verbs.Success)
 }

@@ -138,8 +138,7 @@ func testPostingByState(t *testing.T, s *suite, transport verbs.Transport) {
 			q := r.a.request(1, verbs.OpSend, 8)
 			if transport == verbs.UD {
 				if tt.state != verbs.StateRTS {
-					q.AH = must[verbs.AddressHandle](t, "create AH")(r.a.pd.CreateAH(r.a.vector(r.b)))
-					closing(t, "AH", q.AH)
+					q.AH = got(r.a.pd.CreateAH(r.a.vector(r.b))).closing(t, "AH")
 				} else {
 					return // the data tests do
 				}
@@ -166,8 +165,7 @@ func testReset(t *testing.T, s *suite, transport verbs.Transport) {
 	for round := range uint64(3) {
 		r.b.receive(1, r.b.sge(4096, 256))
 		r.b.receive(2, r.b.sge(4096, 256))
-		r.a.post(r.a.request(round, verbs.OpSend, 100))
-		r.a.wantSent(round, verbs.Success)
+		r.a.do(r.a.request(round, verbs.OpSend, 100), verbs.Success)
 		r.b.wantReceived(1, verbs.Success)
 		for _, x := range []*side{r.a, r.b} {
 			if err := x.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}); err != nil {
@@ -232,8 +230,7 @@ func testDrained(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{})
 	r.b.receive(1, r.b.sge(0, 64))
 	r.b.receive(2, r.b.sge(0, 64))
-	r.a.post(r.a.request(1, verbs.OpSend, 8))
-	r.a.wantSent(1, verbs.Success)
+	r.a.do(r.a.request(1, verbs.OpSend, 8), verbs.Success)
 	r.b.wantReceived(1, verbs.Success)
 	err := r.a.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true})
 	if err != nil {

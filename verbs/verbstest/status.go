@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,20 +11,11 @@ import (
 // testStatuses provokes every completion status that a pair of well-behaved ends can provoke, and checks that both
 // queue pairs end where they should.
 func testStatuses(t *testing.T, s *suite) {
+	runTrials(t, s, statusTrials(s))
 	for _, c := range []group{
-		{"LOC_LEN and REM_INV_REQ: short receive", testShortReceive},
-		{"LOC_LEN: short receive on UC", testShortReceiveUC},
-		{"LOC_PROT: send", testBadSource},
-		{"LOC_PROT: READ into read-only memory", testReadIntoReadOnly},
-		{"LOC_PROT and REM_OP: bad receive", testBadReceive},
-		{"REM_INV_REQ: operation not let in", testNotLetIn},
-		{"REM_INV_REQ: no READ resources", testNoReadResources},
-		{"REM_INV_REQ: misaligned atomic", testMisalignedAtomic},
-		{"REM_ACCESS: unknown rkey", testUnknownKey},
 		{"UC drops a bad rkey", testUnknownKeyUC},
 		{"RETRY_EXC: dead peer", testDeadPeer},
 		{"RETRY_EXC: seven is seven", testSevenRetries},
-		{"RNR_RETRY_EXC: no receive", testNoReceive},
 		{"RNR: a late receive", testLateReceive},
 		{"refused by name", testRefused},
 	} {
@@ -31,117 +23,74 @@ func testStatuses(t *testing.T, s *suite) {
 	}
 }
 
-// testShortReceive: a SEND that is longer than the receive it meets.
-func testShortReceive(t *testing.T, s *suite) {
+func statusTrials(s *suite) []trial {
+	const write, read, add, swap, send = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap, verbs.OpSend
+	protection := s.dev.status(WrongRangeSend, verbs.LocalProtectionError)
+	list := []trial{
+		{
+			name: "LOC_LEN: short receive on UC", rig: rigOptions{transport: verbs.UC}, op: send, length: 65, receive: 64,
+			meets: Yes, received: s.dev.status(ShortReceiveUC, verbs.LocalLengthError),
+		},
+		{
+			name: "LOC_PROT: READ into read-only memory", op: read, sent: s.dev.status(BadLKeyReadTarget, verbs.LocalProtectionError), spared: Yes,
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
+				q.SGEs[0].LKey = got(r.a.pd.RegisterMemory(r.a.buf.Bytes(), verbs.AccessRemoteRead)).closing(r.t, "region").LKey()
+			},
+		},
+		{
+			name: "LOC_PROT and REM_OP: bad receive", op: send, sent: s.dev.status(BadReceiveAtSender, s.refused(send, verbs.RemoteOperationError)),
+			receive: 64, meets: Yes, received: s.dev.status(BadReceiveAtReceiver, verbs.LocalProtectionError), broken: "AB",
+			edit: func(_ *rig, _ *verbs.SendRequest, e *verbs.SGE) { e.LKey ^= 0x5a00 },
+		},
+		{
+			name: "REM_INV_REQ: no READ resources", op: read, sent: s.dev.status(NoReadResources, verbs.RemoteInvalidRequestError),
+			rig: rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
+				if side == "B" {
+					o.MaxDestRDAtomic = verbs.Zero
+				}
+			}},
+		},
+		{
+			name: "REM_INV_REQ: misaligned atomic", op: add, length: 8, refused: Yes, sent: s.dev.status(MisalignedAtomic, verbs.RemoteInvalidRequestError),
+			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteAddr += 4 },
+		},
+	}
 	for _, size := range []int{65, 3*s.pair.MTU.Bytes() + 1} {
-		r := newRig(t, s, rigOptions{})
-		fill(r.a.buf.Bytes(), 1)
-		target := r.b.buf.Bytes()
-		r.b.receive(1, r.b.sge(0, size-1))
-		r.a.post(r.a.request(1, verbs.OpSend, size))
-		r.a.wantSent(1, s.dev.status(ShortReceiveAtSender, s.refused(verbs.OpSend, verbs.RemoteInvalidRequestError)))
-		r.b.wantReceived(1, s.dev.status(ShortReceiveAtReceiver, verbs.LocalLengthError))
-		r.a.wantError()
-		r.b.wantError()
-		if !allAre(target[size-1:], 0) {
-			t.Errorf("%d bytes: written beyond the receive", size)
-		}
+		list = append(list, trial{
+			name: fmt.Sprintf("LOC_LEN and REM_INV_REQ: a receive too short for %d bytes", size), op: send, length: size, receive: size - 1,
+			sent:  s.dev.status(ShortReceiveAtSender, s.refused(send, verbs.RemoteInvalidRequestError)),
+			meets: Yes, received: s.dev.status(ShortReceiveAtReceiver, verbs.LocalLengthError), broken: "AB", spared: Yes,
+		})
 	}
-}
-
-// testShortReceiveUC: the same on UC, whose sender is told nothing.
-func testShortReceiveUC(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{transport: verbs.UC})
-	r.b.receive(1, r.b.sge(0, 64))
-	r.a.post(r.a.request(1, verbs.OpSend, 65))
-	r.a.wantSent(1, verbs.Success)
-	r.b.wantReceived(1, s.dev.status(ShortReceiveUC, verbs.LocalLengthError))
-}
-
-// testBadSource: memory that the sender may not read.
-func testBadSource(t *testing.T, s *suite) {
-	for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWrite} {
-		for name, edit := range map[string]func(e *verbs.SGE){
-			"key":    func(e *verbs.SGE) { e.LKey ^= 0x5a00 },
-			"start":  func(e *verbs.SGE) { e.Addr -= 1 << 30 },
-			"length": func(e *verbs.SGE) { e.Addr += 64<<10 - 63 },
+	for _, op := range []verbs.Opcode{send, write} {
+		for _, wrong := range []trial{
+			{name: "key", edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].LKey ^= 0x5a00 }, sent: s.dev.status(BadLKeySend, verbs.LocalProtectionError)},
+			{name: "start", edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].Addr -= 1 << 30 }, sent: protection},
+			{name: "length", edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].Addr += 64<<10 - 63 }, sent: protection},
 		} {
-			r := newRig(t, s, rigOptions{})
-			r.b.receive(1, r.b.sge(0, 64))
-			q := r.a.request(1, op, 64)
-			edit(&q.SGEs[0])
-			r.a.post(q)
-			want := s.dev.status(WrongRangeSend, verbs.LocalProtectionError)
-			if name == "key" {
-				want = s.dev.status(BadLKeySend, verbs.LocalProtectionError)
-			}
-			r.a.check("send with a wrong "+name, r.a.sent(), 1, want)
-			r.a.wantError()
+			wrong.name, wrong.op, wrong.receive, wrong.broken = fmt.Sprintf("LOC_PROT: %v by a wrong %s", op, wrong.name), op, 64, "A"
+			list = append(list, wrong)
 		}
 	}
-}
-
-// testReadIntoReadOnly: a READ into memory that this end may not write.
-func testReadIntoReadOnly(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{})
-	mr := must[verbs.MemoryRegion](t, "register")(r.a.pd.RegisterMemory(r.a.buf.Bytes(), verbs.AccessRemoteRead))
-	closing(t, "region", mr)
-	q := r.a.request(1, verbs.OpRead, 64)
-	q.SGEs[0].LKey = mr.LKey()
-	fill(r.b.buf.Bytes(), 3)
-	r.a.post(q)
-	r.a.wantSent(1, s.dev.status(BadLKeyReadTarget, verbs.LocalProtectionError))
-	if !allAre(r.a.buf.Bytes(), 0) {
-		t.Error("read-only memory was written")
+	for op, less := range map[verbs.Opcode]verbs.Access{write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, add: verbs.AccessRemoteAtomic} {
+		list = append(list, trial{
+			name: fmt.Sprintf("REM_INV_REQ: %v not let in", op), rig: without(less), op: op, length: 8,
+			sent: s.dev.status(QPAccessWrite, s.notAllowed(op, verbs.RemoteInvalidRequestError)), broken: "AB",
+		})
 	}
-}
-
-// testBadReceive: a receive into memory that its end may not write.
-func testBadReceive(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{})
-	e := r.b.sge(0, 64)
-	e.LKey ^= 0x5a00
-	r.b.receive(1, e)
-	r.a.post(r.a.request(1, verbs.OpSend, 64))
-	r.a.wantSent(1, s.dev.status(BadReceiveAtSender, s.refused(verbs.OpSend, verbs.RemoteOperationError)))
-	r.b.wantReceived(1, s.dev.status(BadReceiveAtReceiver, verbs.LocalProtectionError))
-	r.a.wantError()
-	r.b.wantError()
-}
-
-// testNoReadResources: a READ that the responder has no resources for.
-func testNoReadResources(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
-		if side == "B" {
-			o.MaxDestRDAtomic = verbs.Zero
-		}
-	}})
-	r.a.post(r.a.request(1, verbs.OpRead, 64))
-	r.a.wantSent(1, s.dev.status(NoReadResources, verbs.RemoteInvalidRequestError))
-}
-
-// testMisalignedAtomic: an atomic whose address is no multiple of eight.
-func testMisalignedAtomic(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{})
-	q := r.a.request(1, verbs.OpFetchAdd, 8)
-	q.RemoteAddr += 4
-	if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil { // refusing it at once is as good
-		r.a.wantSent(1, s.dev.status(MisalignedAtomic, verbs.RemoteInvalidRequestError))
+	for _, op := range []verbs.Opcode{write, read, add, swap} {
+		list = append(list, trial{
+			name: fmt.Sprintf("REM_ACCESS: %v by an unknown rkey", op), op: op, length: 8, sent: s.refused(op, verbs.RemoteAccessError), broken: "AB",
+			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RKey ^= 0x12345600 },
+		})
 	}
-}
-
-// testUnknownKey: requests with a key that names nothing.
-func testUnknownKey(t *testing.T, s *suite) {
-	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap} {
-		r := newRig(t, s, rigOptions{})
-		q := r.a.request(1, op, 8)
-		q.RKey ^= 0x12345600
-		r.a.post(q)
-		c := r.a.sent()
-		r.a.check(op.String(), c, 1, s.refused(op, verbs.RemoteAccessError))
-		r.a.wantError()
-		r.b.wantError()
+	for _, op := range []verbs.Opcode{send, verbs.OpWriteWithImmediate} {
+		list = append(list, trial{
+			name: fmt.Sprintf("RNR_RETRY_EXC: no receive for a %v", op), op: op, sent: s.dev.status(ReceiverNotReady, verbs.RNRRetryExceeded), broken: "A",
+			rig: rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.RNRRetry = 1 }}, ready: "B",
+		})
 	}
+	return list
 }
 
 // testUnknownKeyUC: a UC WRITE with such a key: nobody is told.
@@ -150,11 +99,9 @@ func testUnknownKeyUC(t *testing.T, s *suite) {
 	q := r.a.request(1, verbs.OpWrite, 64)
 	q.RKey ^= 0x12345600
 	fill(r.a.buf.Bytes(), 4)
-	r.a.post(q)
-	r.a.wantSent(1, verbs.Success)
+	r.a.do(q, verbs.Success)
 	r.b.receive(2, r.b.sge(4096, 64))
-	r.a.post(r.a.request(2, verbs.OpSend, 64))
-	r.a.wantSent(2, verbs.Success)
+	r.a.do(r.a.request(2, verbs.OpSend, 64), verbs.Success)
 	r.b.wantReceived(2, verbs.Success)
 	if !allAre(r.b.buf.Bytes()[:4096], 0) {
 		t.Error("a WRITE with a wrong key wrote")
@@ -200,19 +147,6 @@ func (x *side) neverExceeds(row Case) {
 	}
 }
 
-// testNoReceive: messages for which no receive comes.
-func testNoReceive(t *testing.T, s *suite) {
-	for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteWithImmediate} {
-		r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.RNRRetry = 1 }})
-		r.a.post(r.a.request(1, op, 64))
-		r.a.check(op.String(), r.a.sent(), 1, s.dev.status(ReceiverNotReady, verbs.RNRRetryExceeded))
-		r.a.wantError()
-		if r.b.qp.State() != verbs.StateRTS {
-			t.Errorf("%v: the receiver is in %v, want RTS", op, r.b.qp.State())
-		}
-	}
-}
-
 // testLateReceive: messages whose receives come while they are sent again.
 func testLateReceive(t *testing.T, s *suite) {
 	if _, deviates := s.dev.find(ReceiverNotReady); deviates {
@@ -230,26 +164,6 @@ func testLateReceive(t *testing.T, s *suite) {
 	r.b.wantReceived(2, verbs.Success)
 	if d := firstDifference(r.a.buf.Bytes()[:5000], r.b.buf.Bytes()); d >= 0 {
 		t.Errorf("byte %d differs", d)
-	}
-}
-
-// testNotLetIn takes the right for each remote operation away from B's queue pair.
-func testNotLetIn(t *testing.T, s *suite) {
-	for _, tt := range []struct {
-		op   verbs.Opcode
-		less verbs.Access
-	}{
-		{verbs.OpWrite, verbs.AccessRemoteWrite}, {verbs.OpRead, verbs.AccessRemoteRead}, {verbs.OpFetchAdd, verbs.AccessRemoteAtomic},
-	} {
-		r := newRig(t, s, rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
-			if side == "B" {
-				o.Access &^= tt.less
-			}
-		}})
-		r.a.post(r.a.request(1, tt.op, 8))
-		r.a.check(tt.op.String(), r.a.sent(), 1, s.dev.status(QPAccessWrite, s.notAllowed(tt.op, verbs.RemoteInvalidRequestError)))
-		r.a.wantError()
-		r.b.wantError()
 	}
 }
 

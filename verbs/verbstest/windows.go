@@ -21,8 +21,7 @@ type windowRig struct {
 
 func newWindowRig(t *testing.T, s *suite) windowRig {
 	r := newUnboundRig(t, s, verbs.AccessMWBind)
-	r.b.post(r.bind(r.key, windowAt, windowBytes))
-	if c := r.b.wantSent(1, verbs.Success); c.Opcode != verbs.CompletedBindMW {
+	if c := r.b.do(r.bind(r.key, windowAt, windowBytes), verbs.Success); c.Opcode != verbs.CompletedBindMW {
 		t.Errorf("completed as %v, want BIND_MW", c.Opcode)
 	}
 	return r
@@ -31,8 +30,7 @@ func newWindowRig(t *testing.T, s *suite) windowRig {
 // newUnboundRig has a window that is not bound yet, and the key to bind it by.
 func newUnboundRig(t *testing.T, s *suite, access verbs.Access) windowRig {
 	r := newRig(t, s, rigOptions{access: allRemote | access})
-	w := must[verbs.MemoryWindow](t, "allocate window")(r.b.pd.AllocMW())
-	closing(t, "window", w)
+	w := got(r.b.pd.AllocMW()).closing(t, "window")
 	return windowRig{r, w, nextKey(w.RKey())}
 }
 
@@ -70,8 +68,7 @@ func testWindows(t *testing.T, s *suite) {
 			if tt.op == verbs.OpFetchAdd {
 				q.SGEs[0].Length = 8
 			}
-			r.a.post(q)
-			r.a.wantSent(2, tt.want)
+			r.a.do(q, tt.want)
 		})
 	}
 	t.Run("old key", func(t *testing.T) {
@@ -81,33 +78,27 @@ func testWindows(t *testing.T, s *suite) {
 		r.b.post(invalidate, r.bind(next, windowAt, windowBytes))
 		r.b.wantSent(6, verbs.Success)
 		r.b.wantSent(1, verbs.Success)
-		r.a.post(r.through(2, next, verbs.OpWrite, 0))
-		r.a.wantSent(2, verbs.Success)
-		r.a.post(r.through(3, r.key, verbs.OpWrite, 0))
-		r.a.wantSent(3, verbs.RemoteAccessError)
+		r.a.do(r.through(2, next, verbs.OpWrite, 0), verbs.Success)
+		r.a.do(r.through(3, r.key, verbs.OpWrite, 0), verbs.RemoteAccessError)
 	})
 	t.Run("another queue pair's", func(t *testing.T) {
 		r := newWindowRig(t, s)
 		other := newRig(t, s, rigOptions{pdB: r.b.pd})
 		q := other.a.request(2, verbs.OpWrite, 64)
 		q.RKey, q.RemoteAddr = r.key, r.b.buf.Addr()+windowAt
-		other.a.post(q)
-		other.a.wantSent(2, verbs.RemoteAccessError)
+		other.a.do(q, verbs.RemoteAccessError)
 	})
 	t.Run("LOCAL_INV", func(t *testing.T) {
 		r := newWindowRig(t, s)
-		r.b.post(verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: r.key})
-		if c := r.b.wantSent(7, verbs.Success); c.Opcode != verbs.CompletedLocalInv {
+		if c := r.b.do(verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: r.key}, verbs.Success); c.Opcode != verbs.CompletedLocalInv {
 			t.Errorf("completed as %v, want LOCAL_INV", c.Opcode)
 		}
-		r.a.post(r.through(2, r.key, verbs.OpWrite, 0))
-		r.a.wantSent(2, verbs.RemoteAccessError)
+		r.a.do(r.through(2, r.key, verbs.OpWrite, 0), verbs.RemoteAccessError)
 	})
 	t.Run("LOC_QP_OP: LOCAL_INV of an unknown key", func(t *testing.T) {
 		r := newWindowRig(t, s)
 		q := verbs.SendRequest{ID: 7, Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: r.w.RKey() ^ 0x5a5a00}
-		r.b.post(q)
-		r.b.wantSent(7, verbs.LocalQPOperationError)
+		r.b.do(q, verbs.LocalQPOperationError)
 		r.b.wantError()
 	})
 	t.Run("SEND_WITH_INV", func(t *testing.T) {
@@ -115,14 +106,12 @@ func testWindows(t *testing.T, s *suite) {
 		r.b.receive(5, r.b.sge(0, 64))
 		q := r.a.request(2, verbs.OpSendWithInvalidate, 64)
 		q.InvalidateRKey = r.key
-		r.a.post(q)
-		r.a.wantSent(2, verbs.Success)
+		r.a.do(q, verbs.Success)
 		c := r.b.wantReceived(5, verbs.Success)
 		if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != r.key) && !s.dev.ignored(t, InvalidatedKeyTold) {
 			t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, r.key)
 		}
-		r.a.post(r.through(3, r.key, verbs.OpWrite, 0))
-		r.a.wantSent(3, verbs.RemoteAccessError)
+		r.a.do(r.through(3, r.key, verbs.OpWrite, 0), verbs.RemoteAccessError)
 	})
 	testRefusedBinds(t, s)
 }
@@ -131,13 +120,11 @@ func testWindows(t *testing.T, s *suite) {
 func testRefusedBinds(t *testing.T, s *suite) {
 	t.Run("MW_BIND: bound already", func(t *testing.T) {
 		r := newWindowRig(t, s)
-		r.b.post(r.bind(nextKey(r.key), windowAt, windowBytes))
-		r.b.wantSent(1, verbs.MWBindError)
+		r.b.do(r.bind(nextKey(r.key), windowAt, windowBytes), verbs.MWBindError)
 	})
 	t.Run("MW_BIND: out of the region", func(t *testing.T) {
 		r := newUnboundRig(t, s, verbs.AccessMWBind)
-		r.b.post(r.bind(r.key, 64<<10-16, 32))
-		r.b.wantSent(1, verbs.MWBindError)
+		r.b.do(r.bind(r.key, 64<<10-16, 32), verbs.MWBindError)
 	})
 	t.Run("MW_BIND: region without the right", func(t *testing.T) {
 		r := newUnboundRig(t, s, 0)
