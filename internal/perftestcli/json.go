@@ -1,14 +1,12 @@
 package perftestcli
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"strings"
 
 	"github.com/gobw/gobw/internal/plan"
-	"github.com/gobw/gobw/verbs"
 )
 
 // Document is --out_json: the keys, the order and the digits of perftest 6.29, which parsers hold it to. (Before 6.20 perftest's
@@ -20,42 +18,13 @@ type Document struct {
 
 // NewDocument makes the document's description of the test.
 func NewDocument(f Facts, v Invocation) *Document {
-	p, d, row := f.Plan.Spec(), f.Plan.Depths(), f.Plan.Row()
-	tx, rx := f.Plan.Shown()
-	doc := &Document{v: v}
-	put := func(key string, is bool, value any) { //nolint:revive // whether perftest has the key in this test
-		if is {
-			b, _ := json.Marshal(value) // words and numbers
-			doc.info = append(doc.info, fmt.Sprintf("%q: %s", key, b))
+	name := line{is: true, key: "test", value: strings.ReplaceAll(strings.Join(append(title(f.Plan), "Test"), "_"), " ", "_")}
+	doc := &Document{v: v, info: []string{name.json()}}
+	for _, x := range f.lines(v.Style()) {
+		if text := x.json(); text != "" {
+			doc.info = append(doc.info, text)
 		}
 	}
-	put("test", true, strings.ReplaceAll(strings.Join(append(title(f.Plan), "Test"), "_"), " ", "_"))
-	put("Test with events", p.Events, fmt.Sprintf("Using_%s_comp%d", f.Device, p.Vector))
-	put("MultiCast_runs", p.Multicast, "on_UD")
-	put("Dual_port", true, onOff(p.DualPort))
-	put("Device", true, f.Device)
-	put("Number_of_qps", true, p.QPs)
-	put("Transport_type", true, f.TransportType)
-	put("Connection_type", true, p.Transport.String())
-	put("Using_SRQ", true, onOff(p.SRQ))
-	put("PCIe_relax_order", true, onOff(!f.Plan.Strict()))
-	put("ibv_wr_API", true, onOff(f.PostAPI == verbs.PostWR))
-	put("TX_depth", tx, d.Tx)
-	put("Post_List", p.PostList > 1, p.PostList)
-	put("Recv_Post_List", p.RecvList > 1, p.RecvList)
-	put("RX_depth", rx, d.Rx)
-	put("CQ_Moderation", p.Kind == plan.Bandwidth, d.CQMod)
-	put("Mtu", true, f.MTU.Bytes())
-	put("Link_type", true, f.linkType())
-	put("GID_index", f.GIDIndex != nil, f.GIDIndex)
-	put("GID_index2", f.SecondGIDIndex != nil, f.SecondGIDIndex)
-	put("Outstand_reads", row.Responded, f.Outstanding)
-	put("Max_inline_data", !row.Responded, f.Inline)
-	put("rdma_cm_QPs", true, onOff(p.RDMACM))
-	put("Use_ROCm_memory", v.Style() == Modern, "OFF")
-	put("Use_MUSA_memory", v.Style() == Modern, "OFF")
-	put("Data_ex_method", true, f.exchange())
-	put("TOS", p.TOS != nil, p.TOS)
 	return doc
 }
 

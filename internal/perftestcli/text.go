@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/verbs"
 )
 
 const dashes = "---------------------------------------------------------------------------------------\n"
@@ -23,24 +21,6 @@ const (
 	Classic Style = iota // 4.5 (it calls itself 6.06): "MB/sec"
 	Modern               // from 24.07 (6.22) on: "MiB/sec" and more lines in the header
 )
-
-// Facts are what the header and the address lines need beside the command line.
-type Facts struct {
-	Device         string
-	TransportType  string // "IB"
-	Ethernet       bool
-	MTU            verbs.MTU
-	GIDIndex       *int // nil: none in use
-	SecondGIDIndex *int // of the second port; nil: none in use
-	Inline         int
-	PostAPI        verbs.PostAPI
-	Outstanding    int
-	NUMANode       int  // of the measuring CPU; -1: unknown
-	AdaptsPolls    bool // the batch of a poll would adapt in perftest
-	Local, Remote  []control.Address
-	ControlCM      bool          // the control connection is one by RDMA CM
-	Plan           *plan.Settled // in force
-}
 
 // Text writes perftest's output to w as the test goes on. The first write error stops it; see [Text.Err].
 type Text struct {
@@ -94,10 +74,11 @@ func (t *Text) Header(f Facts) {
 		return
 	}
 	t.printf("%s", dashes)
-	t.printf("%20s%s Test\n", "", strings.Join(title(f.Plan), " "))
-	for _, l := range lines(f, t.style) {
-		t.printf(" %s\n", l)
+	t.printf("%20s%s Test", "", strings.Join(title(f.Plan), " "))
+	for _, x := range f.lines(t.style) {
+		t.printf("%s", x.text())
 	}
+	t.printf("\n")
 	if t.plan.RDMACM && t.v.Server() {
 		t.printf("%s Waiting for client rdma_cm QP to connect\n Please run the same command with the IB/RoCE interface IP\n", dashes)
 	}
@@ -119,119 +100,6 @@ func (t *Text) Header(f Facts) {
 func rowOf(p *plan.Spec) plan.Row {
 	row, _ := p.Row() // refused while it was read
 	return row
-}
-
-// title is the words before "Test".
-func title(p *plan.Settled) []string {
-	words, s := slices.Clone(p.Row().Perftest.Title), p.Spec()
-	if s.Bidirectional {
-		words = append(words, "Bidirectional")
-	}
-	if s.PostList > 1 {
-		words = append(words, "Post List")
-	}
-	measure := "BW"
-	if s.Kind == plan.Latency {
-		measure = "Latency"
-	}
-	if words = append(words, measure); s.Multicast {
-		words = append(words, "Multicast")
-	}
-	return words
-}
-
-func onOff(is bool) string {
-	if is {
-		return "ON"
-	}
-	return "OFF"
-}
-
-func (f Facts) linkType() string {
-	if f.Ethernet {
-		return "Ethernet"
-	}
-	return "IB"
-}
-
-// exchange is how the ends talk to each other.
-func (f Facts) exchange() string {
-	if f.ControlCM {
-		return "rdma_cm"
-	}
-	return "Ethernet"
-}
-
-// lines is the header between title and addresses, as label, padding and value.
-func lines(f Facts, style Style) []string {
-	p, d := f.Plan.Spec(), f.Plan.Depths()
-	var out []string
-	add := func(label, format string, args ...any) {
-		out = append(out, fmt.Sprintf("%-16s: ", label)+fmt.Sprintf(format, args...))
-	}
-	extra := func(label, value string) string {
-		if style == Classic {
-			return ""
-		}
-		return fmt.Sprintf("\t\t%s: %s", label, value)
-	}
-	if p.Events {
-		out = append(out, fmt.Sprintf("Test with events. Using %s_comp%d", f.Device, p.Vector))
-	}
-	if p.Multicast {
-		out = append(out, "MultiCast runs on UD!")
-	}
-	add("Dual-port", "%s\t\tDevice         : %s", onOff(p.DualPort), f.Device)
-	add("Number of qps", "%d\t\tTransport type : %s", p.QPs, f.TransportType)
-	add("Connection type", "%s\t\tUsing SRQ      : %s", p.Transport, onOff(p.SRQ))
-	add("PCIe relax order", "%s%s", onOff(!f.Plan.Strict()), extra("Lock-free      ", "OFF"))
-	add("ibv_wr* API", "%s%s", onOff(f.PostAPI == verbs.PostWR), extra("Using Enhanced Reorder      ", "OFF"))
-	tx, rx := f.Plan.Shown()
-	if tx {
-		add("TX depth", "%d", d.Tx)
-	}
-	if p.PostList > 1 {
-		add("Post List", "%d", p.PostList)
-	}
-	if p.RecvList > 1 {
-		add("Recv Post List", "%d", p.RecvList)
-	}
-	if rx {
-		add("RX depth", "%d", d.Rx)
-	}
-	if p.Kind == plan.Bandwidth {
-		add("CQ Moderation", "%d", d.CQMod)
-		if style == Modern {
-			batch := "16"
-			if f.AdaptsPolls {
-				batch = "Dynamic"
-			}
-			add("CQE Poll Batch", "%s", batch)
-		}
-	}
-	add("Mtu", "%d[B]", f.MTU.Bytes())
-	add("Link type", "%s", f.linkType())
-	if f.GIDIndex != nil {
-		add("GID index", "%d", *f.GIDIndex)
-	}
-	if f.SecondGIDIndex != nil {
-		add("GID index2", "%d", *f.SecondGIDIndex)
-	}
-	if f.Plan.Row().Responded {
-		add("Outstand reads", "%d", f.Outstanding)
-	} else {
-		add("Max inline data", "%d[B]", f.Inline)
-	}
-	out = append(out, "rdma_cm QPs\t : "+onOff(p.RDMACM))
-	tos := ""
-	if p.TOS != nil {
-		tos = fmt.Sprintf(" \tTOS    : %d", *p.TOS)
-	}
-	add("Data ex. method", "%s%s", f.exchange(), tos)
-	if style == Modern && f.NUMANode >= 0 {
-		add("NUMA node", "%d", f.NUMANode)
-	}
-	return out
 }
 
 // hexadecimal writes a number as C's %#0nx does: the 0x counts in the width, and zero has none.
