@@ -143,6 +143,7 @@ func (r *run) conditions(rec *report.Record, t *drive.Trace, d machine.Disturban
 		delete(c.Counters, "duplicate_request")
 	}
 	d.Fill(&c)
+	c.Realtime = r.quiet.Priority() == machine.PriorityRealtime
 	if rec.Kind == string(plan.Latency) {
 		c.ClockCostNs = r.clockCostNs
 		if rec.Latency != nil {

@@ -42,7 +42,7 @@ type Conditions struct {
 
 	WatchedSeconds float64          // time over which the disturbances were counted
 	WaitedSeconds  float64          // of it, the measuring thread was ready to run and had no CPU
-	Waits          int64            // how often it got its CPU back, or first
+	Realtime       bool             // it ran before all others: what it waited is the share that the kernel keeps for them
 	StealSeconds   float64          // time the hypervisor took from the measuring CPU, at least
 	ThrottledCount int64            // thermal throttle events of the CPU
 	QuotaStops     int64            // periods in which the process had used up its CPU quota
@@ -79,10 +79,9 @@ func (c Conditions) Warnings() []string {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
 	if c.Seconds > 0 && c.Seconds < shortSeconds {
-		add(Short, "measured for %.3g ms; below %g ms one interruption decides the figure · raise -n or -D",
-			c.Seconds*1e3, shortSeconds*1e3)
+		add(Short, "measured for %.3g ms, %g ms needed · -D 1", c.Seconds*1e3, shortSeconds*1e3)
 	} else if c.InFlight > 0 && c.Messages > 0 && c.Messages < shortInFlights*c.InFlight {
-		add(Short, "%d messages are fewer than %d windows of %d · raise -n or -D", c.Messages, shortInFlights, c.InFlight)
+		add(Short, "%d messages, %d needed (%d x tx depth) · -n %[2]d", c.Messages, shortInFlights*c.InFlight, shortInFlights)
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
@@ -98,7 +97,7 @@ func (c Conditions) Warnings() []string {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
 		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
-			add(Noisy, "the rate moved within the run: its middle half spans %.0f %% of the median", 100*spread/median)
+			add(Noisy, "the rate changed within the run: interquartile range %.0f %% · -D 10 --runs 6", 100*spread/median)
 		}
 	}
 	if c.WatchedSeconds > 0 {
@@ -106,8 +105,11 @@ func (c Conditions) Warnings() []string {
 			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*c.StealSeconds/c.WatchedSeconds, c.StealSeconds*1e3)
 		}
 		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative && c.WaitedSeconds >= waitedSeconds {
-			add(Others, "other programs used a measuring CPU %.0f %% of the time, %.0f ms in %d parts · --priority realtime keeps them away",
-				100*share, c.WaitedSeconds*1e3, c.Waits)
+			remedy := "--priority realtime (root)"
+			if c.Realtime {
+				remedy = "-D 500ms --runs 21"
+			}
+			add(Others, "other programs took %.0f %% of the measuring CPU · %s", 100*share, remedy)
 		}
 	}
 	if c.ThrottledCount > 0 {

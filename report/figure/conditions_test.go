@@ -18,8 +18,9 @@ func TestConditions(t *testing.T) {
 		{"noisy, few", Conditions{RunValues: []float64{10, 15}}, "noisy"},
 		{"dip", Conditions{SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy"},
 		{"steal", Conditions{WatchedSeconds: 1, StealSeconds: 0.05}, "disturbed"},
-		{"waiting", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.05, Waits: 20}, "disturbed"},
-		{"housekeeping", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.005, Waits: 400}, ""},
+		{"waiting", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.05}, "disturbed"},
+		{"waiting, realtime", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.04, Realtime: true}, "disturbed"},
+		{"housekeeping", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.005}, ""},
 		{"hot", Conditions{ThrottledCount: 1}, "disturbed"},
 		{"quota", Conditions{QuotaStops: 3, QuotaSeconds: 0.2}, "disturbed"},
 		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "short"},
@@ -30,6 +31,9 @@ func TestConditions(t *testing.T) {
 			for _, w := range tt.c.Warnings() {
 				word, _, _ := strings.Cut(w, ":")
 				words = append(words, word)
+				if tt.c.Realtime && strings.Contains(w, "realtime") {
+					t.Errorf("%q: that is in force", w)
+				}
 			}
 			if got := strings.Join(words, " "); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)

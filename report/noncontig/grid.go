@@ -256,7 +256,7 @@ func (p *Point) figure() Figure {
 func (n *Grid) Analyze() {
 	n.Cells = n.cells()
 	n.verdicts()
-	n.Disturbance = n.disturbance()
+	n.Disturbance = n.disturbances()
 	n.Crossovers = nil
 	for _, k := range n.Keys() {
 		if c, ok := n.crossover(k); ok {
@@ -364,7 +364,7 @@ type Disturbance struct {
 	Stayed int `json:"stayed"` // runs that are disturbed, measured again or not
 }
 
-func (n *Grid) disturbance() Disturbance {
+func (n *Grid) disturbances() Disturbance {
 	var d Disturbance
 	for i := range n.Points {
 		for k := range n.Points[i].Runs {
@@ -386,25 +386,19 @@ func (r *Run) Disturbed() bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool { return w == "disturbed" || w == "throttled" /* of before */ })
 }
 
-// String says it in words; nothing where all runs were left alone.
-func (d Disturbance) String() string {
-	if d.Again == 0 && d.Stayed == 0 {
+// Disturbed says how many measurements were disturbed, and what to do; nothing where no more than this share were.
+func (n *Grid) Disturbed(share float64) string {
+	d := n.disturbances()
+	if float64(d.Stayed) <= share*float64(d.Runs) {
 		return ""
 	}
-	words := fmt.Sprintf("disturbed: other programs used a measuring CPU in %.0f %% of %d runs", 100*float64(d.Stayed)/float64(d.Runs), d.Runs)
-	if d.Again > 0 && 2*d.Stayed > d.Again {
-		return words + "; repeating did not help"
-	}
-	return words + plain.When(d.Again > 0, "; %d were repeated", d.Again)
+	return fmt.Sprintf("disturbed: %d of %d measurements", d.Stayed, d.Runs) +
+		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, " · start again with --priority realtime (root)")
 }
 
 // summary says the outcome in plain words, one sentence per series of block sizes.
 func (n *Grid) summary() []string {
 	var out []string
-	on := ""
-	if n.Setup.Device != "" {
-		on = "on " + n.Setup.Device + ", "
-	}
 	for _, k := range n.Keys() {
 		var cells []Cell
 		for _, c := range n.Cells {
@@ -415,23 +409,17 @@ func (n *Grid) summary() []string {
 		if len(cells) == 0 {
 			continue
 		}
-		where := fmt.Sprintf("%s%s of %s, stride %s: ", on, ShapeName(k.Shape), k.What(), k.Stride)
-		if k.Stride == AsGiven {
-			where = fmt.Sprintf("%s%s of %s: ", on, ShapeName(k.Shape), k.What())
-		}
-		out = append(out, where+seriesInWords(k, cells, n.CrossoverOf(k)))
+		where := ShapeName(k.Shape) + ", " + k.What() + plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)
+		out = append(out, where+": "+seriesInWords(k, cells, n.CrossoverOf(k)))
 	}
 	if text := n.controlInWords(); text != "" {
 		out = append(out, text)
 	}
-	if text := n.Disturbance.String(); text != "" {
-		if n.Setup.Priority == "" && 5*n.Disturbance.Stayed > n.Disturbance.Runs {
-			text += " · --priority realtime keeps them away"
-		}
+	if text := n.Disturbed(0); text != "" {
 		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {
-		out = append(out, fmt.Sprintf("%d measurements are missing: the grid was interrupted; with --save, --resume completes it", len(n.Missing)))
+		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing · with --save, --resume completes it", len(n.Missing)))
 	}
 	return out
 }
@@ -449,10 +437,7 @@ func (n *Grid) controlInWords() string {
 	if all == 0 {
 		return ""
 	}
-	what := "control: the device's way against itself"
-	if n.Setup.Planted > 0 {
-		what = fmt.Sprintf("control: the device's way against itself with a planted cost of %s", stats.Percent(n.Setup.Planted))
-	}
+	what := "control: the same strategy twice" + plain.When(n.Setup.Planted > 0, ", once with %s added cost", stats.Percent(n.Setup.Planted))
 	var parts []string
 	for _, w := range []stats.Word{stats.Same, stats.Worse, stats.Better, stats.CannotTell} {
 		if count[w] > 0 {
@@ -487,11 +472,6 @@ func (n *Grid) CrossoverOf(k Key) *Crossover {
 	return nil
 }
 
-// Single tells that there is one run of each: nothing can say whether they differ.
-func (c *Cell) Single() bool {
-	return !slices.ContainsFunc(c.Strategies, func(f Figure) bool { return f.Goodput.N > 1 })
-}
-
 // name of the cell within its series: its block size, or its layout.
 func (c *Cell) name() string {
 	if c.Stride == AsGiven {
@@ -508,15 +488,13 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 		by[c.Question.Word] = append(by[c.Question.Word], c)
 	}
 	ours, theirs := by[stats.Better], by[stats.Worse]
-	if cells[0].Single() {
-		first, last := &cells[0], &cells[len(cells)-1]
-		words := fmt.Sprintf("one run, no proof: %s made %.2f of %s at %s", device, first.Speedup, cpu, first.name())
-		words += plain.When(first != last, ", %.2f at %s", last.Speedup, last.name())
-		return words
-	}
 	if x != nil && x.Clear {
 		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins, %s", device, plain.Bytes(x.BlockBytes),
 			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
+	}
+	open := by[stats.CannotTell]
+	if len(open) == len(cells) {
+		return "cannot tell whether " + device + " or " + cpu + " is faster" + settled(open)
 	}
 	var parts []string
 	if len(cells) > 1 && k.Stride != AsGiven {
@@ -532,7 +510,7 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 	if same := by[stats.Same]; len(same) > 0 {
 		parts = append(parts, fmt.Sprintf("%s and %s are the same %s", device, cpu, in(same)))
 	}
-	if open := by[stats.CannotTell]; len(open) > 0 {
+	if len(open) > 0 {
 		parts = append(parts, "cannot tell "+in(open)+settled(open))
 	}
 	return strings.Join(parts, "; ")
@@ -542,6 +520,9 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 func settled(open []Cell) string {
 	var rounds []int
 	for i := range open {
+		if open[i].Question.Cause == stats.TooFew {
+			return fmt.Sprintf(" · --runs 20 (%d at least)", stats.LeastPairs(stats.DefaultConfidence))
+		}
 		var n int
 		settle := strings.TrimPrefix(open[i].Question.Settle, "about ")
 		if _, err := fmt.Sscanf(settle, "%d pairs", &n); err == nil && n > 0 {
@@ -550,10 +531,10 @@ func settled(open []Cell) string {
 	}
 	half := (len(open) + 1) / 2
 	if len(rounds) < half {
-		return " (more rounds will not tell: the machine is too noisy)"
+		return "; more rounds do not help: the machine is too noisy"
 	}
 	slices.Sort(rounds)
-	return fmt.Sprintf(" (about %d rounds would tell%s: --runs %[1]d)", rounds[half-1], plain.When(len(open) > 1, " half of them"))
+	return fmt.Sprintf(" · --runs %d", rounds[half-1]) + plain.When(len(open) > 1, " (decides about half)")
 }
 
 // cellsInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.

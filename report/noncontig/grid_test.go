@@ -61,7 +61,7 @@ func TestNoncontigCrossover(t *testing.T) {
 			t.Errorf("size %d: got %.0f to %.0f around %.0f, want 256 or 512 to 512 or 1024", x.SizeBytes, x.Low, x.High, x.BlockBytes)
 		}
 	}
-	if got, want := n.Summary[0], "on rxe0, gather (G-WR) of 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
+	if got, want := n.Summary[0], "gather (G-WR), 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
 		t.Errorf("got summary %q, want it to start with %q", got, want)
 	}
 	if got, want := n.Summary[0], "below, pack wins, "; !strings.Contains(got, want) {
@@ -320,7 +320,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 		return n
 	}
 	for spread, want := range map[float64]string{
-		0.005: "no crossover seen; gather-write and pack are the same at 64 B and 128 B blocks", 0.1: "no crossover seen; cannot tell at 64 B and 128 B blocks (more rounds will not tell: the machine is too noisy)",
+		0.005: "no crossover seen; gather-write and pack are the same at 64 B and 128 B blocks", 0.1: "cannot tell whether gather-write or pack is faster; more rounds do not help: the machine is too noisy",
 	} {
 		n := grid(spread)
 		for _, c := range n.Cells {
@@ -328,8 +328,20 @@ func TestNoncontigNoDifference(t *testing.T) {
 				t.Errorf("block %d: got winner %q, want none", c.BlockBytes, c.Winner)
 			}
 		}
-		if got, want := n.Summary[0], "gather (G-WR) of 4 KiB messages, stride 2x: "+want; got != want {
+		if got, want := n.Summary[0], "gather (G-WR), 4 KiB messages, stride 2x: "+want; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestNoncontigFewRounds: what is told of rounds that are too few is how many are needed, not when they would tell.
+func TestNoncontigFewRounds(t *testing.T) {
+	for _, rounds := range []int{1, 4} {
+		n := knownCosts(0.01, rounds)
+		n.Analyze()
+		want := "gather (G-WR), 16 KiB messages, stride 2x: cannot tell whether gather-write or pack is faster · --runs 20 (6 at least)"
+		if n.Summary[0] != want {
+			t.Errorf("%d rounds: %q, want %q", rounds, n.Summary[0], want)
 		}
 	}
 }

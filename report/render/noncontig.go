@@ -165,7 +165,7 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		ratio := "-"
 		if c.Question != nil {
 			ratio = fmt.Sprintf("%.2f", c.Speedup)
-			for _, mark := range []string{byMark(c.Question), verdictMark(c.Question, c.Single())} {
+			for _, mark := range []string{byMark(c.Question), verdictMark(c.Question)} {
 				marks[mark] = true
 				ratio += plain.When(mark != "", " %s", mark)
 			}
@@ -178,13 +178,13 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		}
 		g.Rows = append(g.Rows, row)
 	}
-	g.Notes = append(g.Notes, fmt.Sprintf("ratio: %s to %s, the median of the ratios of runs back to back", device, cpu))
+	g.Notes = append(g.Notes, fmt.Sprintf("ratio: %s / %s, median of the rounds; above 1 %[1]s is faster", device, cpu))
 	for _, m := range []struct{ mark, words string }{
-		{winnerMark, "faster than each of the others"},
+		{winnerMark, "faster than each other strategy"},
 		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
 		{openMark, "cannot tell whether they differ"},
-		{timeMark, "of the median time of a message, which tells more than goodput here"},
-		{bestMark, "of the best part of each run: the rest was disturbed"},
+		{timeMark, "ratio of median message times, not of goodput"},
+		{bestMark, "ratio of the fastest part of each run"},
 	} {
 		if marks[m.mark] {
 			g.Notes = append(g.Notes, m.mark+": "+m.words)
@@ -216,16 +216,8 @@ func byMark(j *noncontig.Judgement) string {
 	return ""
 }
 
-func verdictMark(j *noncontig.Judgement, single bool) string { //nolint:revive // single: one run each, of which the table says so
-	switch {
-	case single:
-		return ""
-	case j.Word == stats.Same:
-		return sameMark
-	case j.Word == stats.CannotTell:
-		return openMark
-	}
-	return ""
+func verdictMark(j *noncontig.Judgement) string {
+	return map[stats.Word]string{stats.Same: sameMark, stats.CannotTell: openMark}[j.Word]
 }
 
 // known is a figure in a table's unit, where there is one.
@@ -271,8 +263,10 @@ func (n experiment) costGrid(t noncontigTable) table {
 		g.Rows = append(g.Rows, row)
 	}
 	g.dropEmpty(g.keys) // a one-sided peer counts nothing, an unreliable transport tells no latency
-	if n.Setup.ListBytes != "" && t.Shape != "both" {
-		g.Notes = append(g.Notes, "long lists are split every so many bytes: "+n.Setup.ListBytes)
+	for cut := range strings.SplitSeq(n.Setup.ListBytes, ", ") {
+		if strategy, bytes, _ := strings.Cut(cut, " "); strategy == device {
+			g.Notes = append(g.Notes, device+": at most "+bytes+" bytes per work request")
+		}
 	}
 	return g
 }
@@ -367,10 +361,6 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 	if t.given() {
 		h.YLabel = "layout"
 	}
-	if !slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return !c.Single() }) {
-		h.Note = fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%d). One run each: nothing here tells a difference from noise.",
-			gather, copying, fullStrength, fullStrength)
-	}
 	for _, name := range rows {
 		row := make([]plot.Cell, len(columns))
 		for i := range t.cells {
@@ -415,7 +405,7 @@ func strideName(stride string) string {
 func speedupCell(c *noncontig.Cell) plot.Cell {
 	cell := plot.Cell{Text: fmt.Sprintf("%.2f", c.Speedup)}
 	cell.Hint = fmt.Sprintf("%s: %.3f, %s", c.Layout, c.Speedup, c.Question.InWords())
-	if mark := verdictMark(c.Question, c.Single()); mark != "" {
+	if mark := verdictMark(c.Question); mark != "" {
 		cell.Text += " " + mark
 		return cell
 	}

@@ -75,6 +75,20 @@ func TestNoncontigTables(t *testing.T) {
 	if got, want := g[0].Title, "gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s"; got != want {
 		t.Errorf("got title %q, want %q", got, want)
 	}
+	d.Noncontig.Setup.ListBytes = "gather-write 4096, scatter-read 8192"
+	for i := range d.Noncontig.Points {
+		d.Noncontig.Points[i].Runs = d.Noncontig.Points[i].Runs[:1] // as after Ctrl-C
+	}
+	d.Noncontig.Analyze()
+	cut := experiment{d.Noncontig}.tables()
+	for _, r := range cut[0].Rows {
+		if ratio := r[len(r)-1]; !strings.HasSuffix(ratio, "?") {
+			t.Errorf("one run, and the ratio is %q: want a mark that it is no verdict", ratio)
+		}
+	}
+	if notes := cut[2].Notes; !slices.Equal(notes, []string{"gather-write: at most 4096 bytes per work request"}) {
+		t.Errorf("notes below what gather costs: %q", notes)
+	}
 	if got, want := len(g[0].Rows), 14; got != want {
 		t.Errorf("got %d rows, want %d", got, want)
 	}

@@ -287,8 +287,8 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
-			fmt.Sprintf("disturbed: other programs used a measuring CPU %d %% of the time · --priority realtime keeps them away", 10+i),
-			fmt.Sprintf("peer: disturbed: other programs used a measuring CPU %d %% of the time · --priority realtime keeps them away", 20+i),
+			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU · --priority realtime (root)", 10+i),
+			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU · --priority realtime (root)", 20+i),
 			"peer: too short: measured for 3 ms",
 		}
 		if i < 2 {
@@ -301,7 +301,7 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	}
 	text := b.String()
 	for _, want := range []string{
-		"disturbed: other programs used a measuring CPU 25 % of the time", "(all rows)", "noisy: the rate moved (2 of 6 rows)", "short: measured for 3 ms (all rows)", "disturbed, short, noisy\n",
+		"disturbed: other programs took 25 % of the measuring CPU", "(all rows)", "noisy: the rate moved (2 of 6 rows)", "short: measured for 3 ms (all rows)", "disturbed, short, noisy\n",
 	} {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("no %q in\n%s", want, text)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -54,6 +55,17 @@ func mustTrend(t *testing.T, docs []*report.Document, o Options) *Trend {
 		t.Fatal(err)
 	}
 	return tr
+}
+
+// TestGridsAreMedians: a result of the non-contiguous experiment is the median of its rounds, as a result of any other test is.
+func TestGridsAreMedians(t *testing.T) {
+	d := night(0)
+	d.Noncontig = &noncontig.Grid{Points: []noncontig.Point{{Strategy: "pack", Layout: "a", Runs: []noncontig.Run{
+		{GoodputBitsPerS: 1e9}, {GoodputBitsPerS: 4e9}, {GoodputBitsPerS: 2e9},
+	}}}}
+	if got := mustTrend(t, []*report.Document{d}, Options{}).Series[0].Points[0].Value; got != 2 {
+		t.Errorf("%v Gb/s, want the median 2", got)
+	}
 }
 
 // The statistic by its definition, over all pairs.

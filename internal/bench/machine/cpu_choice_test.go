@@ -48,9 +48,9 @@ func TestCrowded(t *testing.T) {
 		waits time.Duration // between two looks
 		want  bool
 	}{{0, false}, {crowdedLook / 20, false}, {crowdedLook / 2, true}} {
-		now := schedule{waited: time.Hour}
-		got := crowded(func() schedule {
-			now.waited += c.waits
+		now := time.Hour
+		got := crowded(func() time.Duration {
+			now += c.waits
 			return now
 		})
 		if got != c.want {

@@ -27,11 +27,11 @@ type Quiet struct {
 	live           uint64 // bytes in the heap after the last collection
 	restoreCPU     func() error
 	restoreSignals func() error
-	schedule       func() schedule // reads the scheduler's account of the measuring thread
-	unfollow       func() error    // ends that
-	cpus           []int           // that the measuring thread may run on
+	waited         func() time.Duration // how long the measuring thread had no CPU
+	unfollow       func() error         // ends that
+	cpus           []int                // that the measuring thread may run on
 	losses         cpuLosses
-	waits          schedule      // of the measuring thread
+	waitedBefore   time.Duration // when Watch was called
 	process        time.Duration // CPU time of the process before
 	started        time.Time
 }
@@ -43,7 +43,7 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	runtime.LockOSThread()
 	nothing := func() error { return nil }
 	q := &Quiet{CPU: -1, threads: threads, restoreCPU: nothing, restoreSignals: nothing}
-	q.schedule, q.unfollow = followThread()
+	q.waited, q.unfollow = followThread()
 	var err error
 	if choice.Realtime { // before a look at how crowded the CPU is
 		q.realtime = &realtimePriority{}
@@ -55,7 +55,7 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	if err == nil && q.Pins != nil {
 		q.CPU, q.cpus = q.Pins[0], q.Pins
 		q.restoreCPU, err = pinThread(q.CPU)
-		if err == nil && choice.CPUs == nil && threads == 1 && crowded(q.schedule) {
+		if err == nil && choice.CPUs == nil && threads == 1 && crowded(q.waited) {
 			err = q.restoreCPU()
 			q.CPU, q.cpus, q.Pins, q.restoreCPU = -1, nil, nil, nothing
 		}
@@ -138,7 +138,7 @@ func (q *Quiet) PrepareWatch() { q.losses = readCPULosses("/", q.cpus) }
 
 // Watch begins to count what disturbs the measuring thread; prepareWatch comes before.
 func (q *Quiet) Watch() {
-	q.waits = q.schedule()
+	q.waitedBefore = q.waited()
 	q.process = processCPU()
 	q.started = time.Now()
 }
@@ -158,7 +158,7 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 	}
 	read, unfollow := followThread()
 	before := read()
-	q.others.begin(n, func() schedule { return read().minus(before) })
+	q.others.begin(n, func() time.Duration { return read() - before })
 	return func() {
 		q.others.end(n)
 		if errors.Join(restoreSignals(), restoreCPU(), unfollow()) != nil {
@@ -171,16 +171,15 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 type Disturbance struct {
 	cpuLoss
 	Waited     time.Duration // the measuring thread was ready and had no CPU; of several the mean
-	Waits      int64         // how often it got one
 	ProcessCPU time.Duration
 	Wall       time.Duration
 }
 
 // Counted is what has happened since Watch.
 func (q *Quiet) Counted() Disturbance {
-	now := q.schedule().minus(q.waits).plus(q.others.counted())
+	waited := q.waited() - q.waitedBefore + q.others.counted()
 	d := Disturbance{
-		Waited: now.waited / time.Duration(q.threads), Waits: now.waits, ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
+		Waited: waited / time.Duration(q.threads), ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
 	}
 	d.cpuLoss = readCPULosses("/", q.cpus).since(q.losses)
 	return d
@@ -189,13 +188,13 @@ func (q *Quiet) Counted() Disturbance {
 // Plus adds what happened in another part of the measurement.
 func (d Disturbance) Plus(e Disturbance) Disturbance {
 	return Disturbance{
-		cpuLoss: d.plus(e.cpuLoss), Waited: d.Waited + e.Waited, Waits: d.Waits + e.Waits, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
+		cpuLoss: d.plus(e.cpuLoss), Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
 	}
 }
 
 // Fill hands the disturbance to those who judge it.
 func (d Disturbance) Fill(c *figure.Conditions) {
-	c.WatchedSeconds, c.WaitedSeconds, c.Waits = d.Wall.Seconds(), d.Waited.Seconds(), d.Waits
+	c.WatchedSeconds, c.WaitedSeconds = d.Wall.Seconds(), d.Waited.Seconds()
 	c.StealSeconds, c.ThrottledCount = d.Steal.Seconds(), d.Throttles
 	c.QuotaStops, c.QuotaSeconds = d.Stops, d.Stopped.Seconds()
 }

@@ -66,24 +66,23 @@ func nodeCPUs(node int, allowed []int) []int {
 
 // followThread reads the calling thread's account at any time: run time, waiting time in nanoseconds and time slices
 // (Documentation/scheduler/sched-stats.rst). Where the kernel keeps none nothing is ever waited for.
-func followThread() (read func() schedule, end func() error) {
+func followThread() (read func() time.Duration, end func() error) {
 	f, err := os.Open("/proc/thread-self/schedstat")
 	if err != nil {
-		return func() schedule { return schedule{} }, func() error { return nil }
+		return func() time.Duration { return 0 }, func() error { return nil }
 	}
 	var text [128]byte
-	return func() schedule {
+	return func() time.Duration {
 		n, _ := f.ReadAt(text[:], 0)
 		fields := strings.Fields(string(text[:n]))
 		if len(fields) < 3 {
-			return schedule{}
+			return 0
 		}
-		waited, err1 := strconv.ParseInt(fields[1], 10, 64)
-		waits, err2 := strconv.ParseInt(fields[2], 10, 64)
-		if err1 != nil || err2 != nil {
-			return schedule{}
+		waited, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return 0
 		}
-		return schedule{waited: time.Duration(waited), waits: waits}
+		return time.Duration(waited)
 	}, f.Close
 }
 

@@ -2,7 +2,10 @@
 
 package machine
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 var (
 	errNoAffinity = errors.New("this system does not pin threads to CPUs")
@@ -17,8 +20,8 @@ func blockPreemption() (func() error, error) { return nil, errNoMask }
 
 func nodeCPUs(int, []int) []int { return nil }
 
-func followThread() (read func() schedule, end func() error) {
-	return func() schedule { return schedule{} }, func() error { return nil }
+func followThread() (read func() time.Duration, end func() error) {
+	return func() time.Duration { return 0 }, func() error { return nil }
 }
 
 // CurrentNode is unknown here.

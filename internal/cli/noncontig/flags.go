@@ -149,7 +149,7 @@ const gridTimeout = 18
 
 const (
 	maxWindow     = 4096
-	maxGridRuns   = 64
+	maxGridRuns   = 1000 // as many as verdicts weigh
 	maxGridPoints = 100000
 )
 

@@ -304,8 +304,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 
 // measure goes through the rounds over one session.
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
-	meter := newGridMeter(e.out, e.config.Output.Quiet, e.costOf(e.todo))
-	meter.start(len(e.todo))
+	meter := newGridMeter(e.out, e.config.Output.Quiet, len(e.todo), e.costOf(e.todo))
 	defer meter.bar.Clear()
 	lastSave, saving := time.Now(), time.Duration(0)
 	done := 0
@@ -472,7 +471,7 @@ func (e *experiment) conclude(err error) {
 			plain.Bytes(float64(n.Setup.FootprintBytes)), plain.Bytes(float64(n.Setup.LLCBytes))))
 	}
 	if e.config.Runs < 6 {
-		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("fewer than six runs (--runs %d) give no 95 %% interval: nothing can be told", e.config.Runs))
+		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("no verdicts with --runs %d: use 6 or more", e.config.Runs))
 	}
 	e.doc.Finish(err)
 }

@@ -96,7 +96,7 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--shape round", "want gather, scatter, both (or G-WR, S-RD, GSSR), or all"},
 		{"--only magic", "want some of gather-write, pack"},
 		{"-t 0", "--tx-depth (-t) 0: want 1 to 4096"},
-		{"--runs 100", "--runs 100: want 1 to 64"},
+		{"--runs 1001", "--runs 1001: want 1 to 1000"},
 		{"--control=95%", "--control: 95%: want 0% to 90%"},
 		{"--control --only pack", "--control: it repeats gather-write, which --only leaves out"},
 		{"-D 0", "at least 1ms"},
@@ -259,8 +259,7 @@ func TestNoncontigRounds(t *testing.T) {
 
 func TestNoncontigTellsItsPace(t *testing.T) {
 	var told strings.Builder
-	g := newGridMeter(output.Streams{Err: &told}, false, time.Minute)
-	g.start(1000)
+	g := newGridMeter(output.Streams{Err: &told}, false, 1000, time.Minute)
 	p := &noncontig.Point{}
 	for _, step := range []struct {
 		done    int
@@ -268,11 +267,11 @@ func TestNoncontigTellsItsPace(t *testing.T) {
 		left    time.Duration // of what was planned
 		want    string
 	}{
-		{0, 0, time.Minute, "1000 measurements, at least 1m0s"},
+		{0, 0, time.Minute, ""},
 		{3, 40 * time.Second, 59 * time.Second, ""}, // too few to tell
-		{5, 20 * time.Second, 55 * time.Second, "first 5, the grid takes about 4m0s: Ctrl-C"},
+		{5, 20 * time.Second, 55 * time.Second, "1000 measurements, about 4m0s · Ctrl-C"},
 		{10, 42 * time.Second, 50 * time.Second, ""}, // no news
-		{20, 10 * time.Minute, 30 * time.Second, "first 20, the grid takes about 20m0s: Ctrl-C"},
+		{20, 10 * time.Minute, 30 * time.Second, "1000 measurements, about 20m0s · Ctrl-C"},
 	} {
 		if step.done > 0 {
 			told.Reset()

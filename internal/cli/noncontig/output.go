@@ -30,15 +30,8 @@ type gridMeter struct {
 	told    time.Duration // the time that was told last; 0: none by pace
 }
 
-func newGridMeter(out output.Streams, quiet bool, planned time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
-	return &gridMeter{bar: output.NewProgress(out, quiet), out: out, quiet: quiet, planned: planned}
-}
-
-func (g *gridMeter) start(total int) {
-	g.total, g.started = total, time.Now()
-	if !g.quiet && total > 0 {
-		fmt.Fprintf(g.out.Err, "gobw: %d measurements, at least %v\n", total, max(g.planned.Round(time.Second), time.Second))
-	}
+func newGridMeter(out output.Streams, quiet bool, total int, planned time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
+	return &gridMeter{bar: output.NewProgress(out, quiet), out: out, quiet: quiet, planned: planned, total: total, started: time.Now()}
 }
 
 // The pace is told when it has shown in so many measurements, or so few and for so long; again when it has changed by half
@@ -55,7 +48,7 @@ func (g *gridMeter) show(i int, p *noncontig.Point, left time.Duration) {
 	if spent := g.planned - left; spent > 0 {
 		left = time.Duration(float64(left) * float64(elapsed) / float64(spent))
 		if i >= pacePoints || i >= pacePointsMin && elapsed >= paceTime {
-			g.pace(i, elapsed+left)
+			g.pace(elapsed + left)
 		}
 	}
 	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s  %v left", i+1, g.total, p.Shape, p.Strategy, p.Layout, left.Round(time.Second)))
@@ -66,33 +59,20 @@ func (g *gridMeter) round(run int, n *noncontig.Grid) {
 	if g.quiet || run != 2 || n.Setup.Priority != "" {
 		return
 	}
-	runs, disturbed := 0, 0
-	for i := range n.Points {
-		for k := range n.Points[i].Runs {
-			runs++
-			if n.Points[i].Runs[k].Disturbed() {
-				disturbed++
-			}
-		}
-	}
-	if 2*disturbed > runs {
+	if text := n.Disturbed(0.5); text != "" {
 		g.bar.Clear()
-		fmt.Fprintf(g.out.Err, "gobw: other programs disturb %d of %d runs so far: start again with --priority realtime, which keeps them away\n", disturbed, runs)
+		fmt.Fprintf(g.out.Err, "gobw: %s\n", text)
 	}
 }
 
 // pace tells how long the whole grid takes, if that is news.
-func (g *gridMeter) pace(done int, whole time.Duration) {
+func (g *gridMeter) pace(whole time.Duration) {
 	if g.quiet || g.told > 0 && whole < g.told*3/2 && whole > g.told/2 {
 		return
 	}
-	first := g.told == 0
 	g.told = whole
-	if first && whole < g.planned*3/2 {
-		return // as told at the start
-	}
 	g.bar.Clear()
-	fmt.Fprintf(g.out.Err, "gobw: by the pace of the first %d, the grid takes about %v: Ctrl-C keeps what is measured, --resume completes it\n", done, whole.Round(time.Second))
+	fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v · Ctrl-C keeps what is measured, --resume completes it\n", g.total, whole.Round(time.Second))
 }
 
 // previous is the unfinished grid that --resume completes.

@@ -119,7 +119,7 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 // addGrid takes the goodput of a non-contiguous experiment.
 func (c *Collection) addGrid(d *report.Document, by string) error {
 	n := d.Noncontig
-	goodput := figure.Figure{Name: "goodput", Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9}
+	goodput := figure.Figure{Name: "goodput", Dimension: figure.Dimension{Bits: 1, Seconds: -1}, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9}
 	for i := range n.Points {
 		p := &n.Points[i]
 		rest, value, _ := n.Plan(p).Without(by)
