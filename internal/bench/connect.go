@@ -31,7 +31,7 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	if err != nil {
 		return err
 	}
-	if r.end, err = newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU(), planted: r.o.Planted}); err != nil {
+	if r.end, err = newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU(), planted: r.o.Planted, step: r.o.Step}); err != nil {
 		if _, said := errors.AsType[*verbs.Error](err); said {
 			return err
 		}
@@ -63,7 +63,7 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 		time.Sleep(groupSpreads)
 	}
 	r.noteConnection(addresses)
-	return r.session.Sync(ctx, control.PhaseConnected, 0, false)
+	return r.end.timed("ready", r.end.created, func() error { return r.session.Sync(ctx, control.PhaseConnected, 0, false) })
 }
 
 // exchangeFacts settles the test with what both ends are.

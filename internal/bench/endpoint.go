@@ -39,6 +39,9 @@ type Endpoint struct {
 	group       *membership
 
 	closers closers
+
+	created time.Time // when the first queue pair was to be
+	step    func(name string, took time.Duration)
 }
 
 // completionQueues are those of one thread.
@@ -58,12 +61,13 @@ func (c completionQueues) all() []verbs.CompletionQueue {
 type endpointOptions struct {
 	mtu     verbs.MTU // of the path; RDMA CM may tell another than the plan's
 	planted time.Duration
+	step    func(name string, took time.Duration)
 }
 
 // newEndpoint makes every object of the plan, up to queue pairs in INIT.
 func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.planted), slots: p.Buffers(), mtu: o.mtu, qkey: p.Spec().QKey,
+		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.planted), slots: p.Buffers(), mtu: o.mtu, qkey: p.Spec().QKey, step: o.step,
 	}
 	qps := e.spec.QPs
 	e.posted, e.outstanding = make([]uint64, qps), make([]int, qps)
@@ -98,6 +102,7 @@ func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint,
 		}
 		e.closers.add(e.srq)
 	}
+	e.created = time.Now()
 	for q := range qps {
 		if err := e.createQP(d); err != nil {
 			return nil, fmt.Errorf("queue pair %d of %d: %w", q+1, qps, err)
@@ -245,7 +250,11 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	}
 	for try := max(want, -want); ; try = try * 3 / 4 {
 		o.InlineBytes = try
-		if qp, err = e.pd(len(e.qps)).CreateQP(o); err == nil || want >= 0 || try == 0 {
+		err = e.timed("create", time.Now(), func() (err error) {
+			qp, err = e.pd(len(e.qps)).CreateQP(o)
+			return err
+		})
+		if err == nil || want >= 0 || try == 0 {
 			break
 		}
 	}
@@ -253,16 +262,35 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 		return err
 	}
 	e.inline = o.InlineBytes
-	e.closers.add(qp)
+	e.closers.add(destroyed{e, qp})
 	e.qps = append(e.qps, qp)
 	e.psns = append(e.psns, rand.Uint32()&0xff_ffff)
 	if e.spec.RDMACM { // it knows port and P_Key
 		return nil
 	}
-	return verbs.InitQP(qp, verbs.ConnectOptions{
-		Port: e.railOf(len(e.qps) - 1).port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
+	return e.timed("init", time.Now(), func() error {
+		return verbs.InitQP(qp, verbs.ConnectOptions{
+			Port: e.railOf(len(e.qps) - 1).port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
+		})
 	})
 }
+
+// timed takes a step, and tells whoever wants to know how long it has taken since then.
+func (e *Endpoint) timed(name string, since time.Time, step func() error) error {
+	err := step()
+	if e.step != nil && err == nil {
+		e.step(name, time.Since(since))
+	}
+	return err
+}
+
+// destroyed is a queue pair whose end is timed.
+type destroyed struct {
+	e  *Endpoint
+	qp verbs.QueuePair
+}
+
+func (d destroyed) Close() error { return d.e.timed("destroy", time.Now(), d.qp.Close) }
 
 // addresses is what the peer must know.
 func (e *Endpoint) addresses() []control.Address {
@@ -333,7 +361,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 
 func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address) error {
 	traffic, r := e.plan.Traffic(), e.railOf(q)
-	return verbs.ConnectQP(qp, verbs.ConnectOptions{
+	o := verbs.ConnectOptions{
 		Port: r.port.Number, PKeyIndex: traffic.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
 		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
@@ -341,7 +369,8 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 		MinRNRTimer:     verbs.Exactly(traffic.MinRNRTimer), Timeout: verbs.Exactly(traffic.Timeout),
 		RetryCount: verbs.Exactly(traffic.Retries), RNRRetry: verbs.Exactly(traffic.RNRRetries), PeerWindow: peer.Window,
 		StayRTR: !e.plan.Sends(),
-	})
+	}
+	return e.timed("connect", time.Now(), func() error { return verbs.ConnectQP(qp, o) })
 }
 
 func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVector {

@@ -130,12 +130,17 @@ func (r *run) join(ctx context.Context, server netip.AddrPort) error {
 // refuses, this end tries again.
 func (e *Endpoint) joinOne(ctx context.Context, q int, next func() (verbs.CMConnection, error), o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
 	for {
+		began := time.Now()
 		c, err := next()
 		if err != nil {
 			return o, err
 		}
 		e.closers.add(c)
-		joined, err := e.join(ctx, q, c, o)
+		var joined verbs.ConnectOptions
+		err = e.timed("connect", began, func() (err error) {
+			joined, err = e.join(ctx, q, c, o)
+			return err
+		})
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			return joined, err
 		}

@@ -190,7 +190,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupResults, qualify.NewCommand(tool, out)))
 	}
 	if tool == "golat" {
-		root.AddCommand(grouped(groupTests, register.NewCommand(tool, out)))
+		root.AddCommand(grouped(groupTests, register.NewCommand(tool, out)), grouped(groupTests, register.NewConnectCommand(tool, out)))
 	}
 	root.SetHelpCommandGroupID(groupSystem)
 	root.SetCompletionCommandGroupID(groupSystem)

@@ -114,7 +114,12 @@ func latencyColumns(names ...string) []column {
 const noteHeader = "note"
 
 func sizeColumn() column {
-	return column{"bytes", func(r figure.Row) string { return strconv.FormatUint(r.Size, 10) }}
+	return column{"bytes", func(r figure.Row) string {
+		if r.Size == 0 { // a call that is about no memory
+			return ""
+		}
+		return strconv.FormatUint(r.Size, 10)
+	}}
 }
 
 // runsColumn tells how many runs a row is the median of; where all rows have as many, the title says it.
@@ -184,11 +189,13 @@ func bandwidthGrid(g figure.Group) table {
 
 func latencyGrid(g figure.Group) table {
 	title := g.Setup.Title()
+	var calls []column
 	switch {
 	case g.Setup.RoundTripHalf:
 		title += "; half round trip in us"
 	case g.Setup.Transport == "":
 		title += "; time of a call in us"
+		calls = []column{{"a second", medianIn(figure.Of("msgrate"), 1)}}
 	default:
 		title += "; full round trip in us"
 	}
@@ -206,6 +213,7 @@ func latencyGrid(g figure.Group) table {
 			return ""
 		}},
 	}, latencyColumns()...)
+	columns = append(columns, calls...)
 	out := build(title, g.Rows, append(columns, loopColumn(), marks.column(figure.Of("p50"))))
 	marks.finish(&out)
 	return out

@@ -1,11 +1,10 @@
-// Package register is the command 'register': how long registering and deregistering memory takes.
+// Package register is the commands 'register' and 'connect': how long what comes before the first message takes.
 package register
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,16 +15,13 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -35,8 +31,7 @@ type flags struct {
 	threads          int
 	hugePages, paged bool
 	device           opendevice.Flags
-	gate             gate.Flags
-	output           output.Flags
+	end              endFlags
 }
 
 // config is what to measure.
@@ -46,8 +41,7 @@ type config struct {
 	Threads          int
 	HugePages, Paged bool
 	Device           opendevice.Config
-	Gate             gate.Config
-	Output           output.Config
+	end              end
 	Args             []string
 }
 
@@ -76,12 +70,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&f.hugePages, "huge-pages", false, "memory from reserved huge pages")
 	fs.BoolVar(&f.paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
 	f.device.Bind(fs)
-	f.output.Bind(fs, render.DocumentFormats())
-	f.gate.Bind(fs, "'p99 <= 1ms'")
+	f.end.bind(fs)
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
 		{Title: "Memory", Names: []string{"size", "iters", "threads", "huge-pages", "odp"}},
 		opendevice.Group(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept"}},
+		endGroup(),
 	})
 	cmdline.Brief(cmd, "size", "iters", "threads", "huge-pages", "device", "expect", "save")
 	return cmd
@@ -106,24 +99,22 @@ func (f *flags) config(tool string) (config, error) {
 	}
 	c.Device, err = f.device.Config()
 	wrong.Note(err)
-	c.Device.Strict = f.gate.Given()
-	c.Gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(plan.Latency), "") })
+	c.end, err = f.end.config()
 	wrong.Note(err)
-	c.Output, err = f.output.Config()
-	wrong.Note(err)
+	c.Device.Strict = f.end.gate.Given()
 	return c, errors.Join(wrong...)
 }
 
 // run measures, prints and saves, and judges.
 func run(ctx context.Context, out output.Streams, tool string, c config) error {
-	if err := c.Output.CheckWritable(); err != nil {
+	if err := c.end.output.CheckWritable(); err != nil {
 		return err
 	}
 	dev, err := opendevice.Open(c.Device)
 	if err != nil {
 		return err
 	}
-	if dev.Note != "" && dev.Note != opendevice.SoftwareNote && !c.Output.Quiet {
+	if dev.Note != "" && dev.Note != opendevice.SoftwareNote && !c.end.output.Quiet {
 		fmt.Fprintf(out.Err, "%s: %s\n", tool, dev.Note)
 	}
 	doc, info := measure.NewDocument(tool, c.Args), dev.Info()
@@ -138,17 +129,7 @@ func run(ctx context.Context, out output.Streams, tool string, c config) error {
 	}
 	err = errors.Join(err, dev.Close())
 	doc.Finish(err)
-	if len(doc.Records) == 0 {
-		return err
-	}
-	var missed error
-	if err == nil {
-		doc.Checks = expect.Judge(doc.Document, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
-		missed = gate.Verdict(doc.Checks)
-	}
-	return errors.Join(err, c.Output.Deliver(out, func(w io.Writer, format string) error {
-		return render.Documents(w, format, []*report.Document{doc.Document})
-	}), missed)
+	return c.end.deliver(out, doc.Document, err)
 }
 
 // size measures one size: each thread registers and deregisters memory of its own, again and again.
@@ -177,11 +158,16 @@ func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []repo
 		wg.Go(func() { made[i], undone[i], errs[i] = c.times(ctx, pd, b.Bytes(), access, start) })
 	}
 	wg.Wait()
-	seconds := time.Since(start).Seconds()
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return []report.Record{c.record("register", size, made, seconds), c.record("deregister", size, undone, seconds)}, nil
+	settings := report.Plan{SizeBytes: uint64(size), QPs: 1, HugePages: c.HugePages, OnDemand: c.Paged}
+	if c.Threads > 1 {
+		settings.Threads = c.Threads
+	}
+	return []report.Record{
+		record("register", settings, slices.Concat(made...), c.Threads), record("deregister", settings, slices.Concat(undone...), c.Threads),
+	}, nil
 }
 
 // times are how long each registration took, and undoing it, in nanoseconds.
@@ -209,28 +195,4 @@ func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b []byte,
 		made, undone = append(made, int64(between.Sub(from))), append(undone, int64(time.Since(between)))
 	}
 	return made, undone, nil
-}
-
-// record makes the record of what all threads did.
-func (c *config) record(operation string, size int, times [][]int64, seconds float64) report.Record {
-	all := slices.Concat(times...)
-	s := report.Samples{Raw: all, N: uint64(len(all)), Min: slices.Min(all), Max: slices.Max(all), Shift: all[0], Scale: 1}
-	for _, t := range all {
-		s.Sum += float64(t)
-		s.SumSq += float64(t-s.Shift) * float64(t-s.Shift)
-	}
-	l := report.NewLatency(s)
-	r := report.Record{
-		Plan: report.Plan{Operation: operation, Kind: string(plan.Latency), SizeBytes: uint64(size), QPs: 1, HugePages: c.HugePages, OnDemand: c.Paged},
-		Run:  1, Messages: s.N, Iterations: s.N, Seconds: seconds, Latency: &l, MessagesPerS: float64(s.N) / seconds,
-	}
-	if c.Threads > 1 {
-		r.Threads = c.Threads
-	}
-	h, err := report.NewHistogram(s)
-	if err != nil {
-		r.Warnings = append(r.Warnings, err.Error())
-	}
-	r.Histogram = h
-	return r
 }

@@ -175,7 +175,8 @@ func (t *tests) flags(p engine.Point) string {
 func (t *tests) problems(p engine.Point) int {
 	spec := t.spec(p)
 	n := 0
-	if spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send { // nobody counts the WRITEs that arrive over UC
+	overUC := spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send // nobody counts the WRITEs that arrive
+	if overUC || spec.PostAPI == verbs.PostWR && t.limits.Device.Software {
 		n = 1
 	}
 	_, err := plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
