@@ -35,12 +35,11 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("want costs, deaths, memory or overhead")
+		return errors.New("want costs, deaths or memory")
 	}
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	against := fs.String("against", "", "overhead: a program of before, whose server runs tests itself")
 	gobw := fs.String("gobw", "bin/gobw", "the program")
-	n := fs.Int("n", 100000, "tests of overhead, or deaths")
+	n := fs.Int("n", 100000, "deaths")
 	houses := fs.Int("houses", 24, "deaths: tests at once, each in a network namespace of its own")
 	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run, or until they end")
 	only := fs.String("only", "", "memory: only tests with this in their command line; costs: only rows with this in their name")
@@ -66,14 +65,12 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "costs":
 		return costs(ctx, path, *every, *only, *loop, *pause)
-	case "overhead":
-		return overhead(ctx, path, *against, *n)
 	case "memory":
 		return memory(ctx, path, *each, *only)
 	case "deaths":
 		return deaths(ctx, path, *n, *houses, random)
 	}
-	return fmt.Errorf("%q: want costs, deaths, memory or overhead", args[0])
+	return fmt.Errorf("%q: want costs, deaths or memory", args[0])
 }
 
 func version(gobw string) string {

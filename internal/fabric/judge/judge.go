@@ -44,9 +44,9 @@ type Judge struct {
 	cells    []Cell
 	levels   levels
 	stage    stage
-	subjects map[Subject]*trial
+	subjects map[subject]*trial
 	lost     []bool
-	effects  map[Subject]float64 // of hosts and trunks that are known to be slow
+	effects  map[subject]float64 // of hosts and trunks that are known to be slow
 	bad      []matrix.Finding    // found without a trial: not connected, wrong data
 	controls map[bool][]float64  // of re-tests, by whether they ran alone: logarithms
 	retests  int
@@ -68,7 +68,7 @@ func New(c Config) *Judge {
 	c.Slow = cmp.Or(c.Slow, 0.05)
 	c.Alpha = cmp.Or(c.Alpha, 0.01)
 	c.Retests = cmp.Or(c.Retests, 40)
-	return &Judge{cfg: c, subjects: map[Subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[Subject]float64{}, controls: map[bool][]float64{}}
+	return &Judge{cfg: c, subjects: map[subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[subject]float64{}, controls: map[bool][]float64{}}
 }
 
 // Lost tells that a host is gone: no partner is sought for it any more.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // levels are the medians that cells are measured against.
@@ -67,7 +68,9 @@ func (c *Config) learn(cells []Cell) levels {
 			above = append(above, r)
 		}
 	}
-	l.sigma = 1.4826 * median(above) * (1 + sigmaMargin/math.Sqrt(float64(max(len(above), 1))))
+	if n := len(above); n > 0 {
+		l.sigma = 1.4826 * stats.Median(above) * (1 + sigmaMargin/math.Sqrt(float64(n)))
+	}
 	if few {
 		if repeated, enough := c.repeatability(cells); enough {
 			l.sigma = min(l.sigma, repeated)
@@ -101,7 +104,7 @@ func (c *Config) medians(cells []Cell, few bool, percentile int) map[Class]float
 	}
 	out := map[Class]float64{}
 	for k, values := range logs {
-		out[k] = median(values)
+		out[k] = stats.Median(values)
 	}
 	for k, of := range hosts {
 		medians := make([]float64, 0, len(of))
@@ -141,7 +144,7 @@ func (c *Config) repeatability(cells []Cell) (float64, bool) {
 		last[k] = y
 	}
 	n := float64(len(differences))
-	return 1.4826 * median(differences) / math.Sqrt2 * (1 + sigmaMargin/math.Sqrt(max(n, 1))), n >= enoughRepeats
+	return 1.4826 * stats.Median(differences) / math.Sqrt2 * (1 + sigmaMargin/math.Sqrt(max(n, 1))), n >= enoughRepeats
 }
 
 // learnRounds finds what rounds as a whole were faster or slower, where they have cells enough to tell.
@@ -155,7 +158,7 @@ func (l *levels) learnRounds(cells []Cell) {
 	}
 	for k, all := range of {
 		if len(all) >= enoughForRound {
-			l.round[k] = median(all)
+			l.round[k] = stats.Median(all)
 		}
 	}
 }
@@ -183,15 +186,6 @@ func (l *levels) above(x Cell) float64 {
 		level = l.of[k]
 	}
 	return l.cfg.distance(l.cfg.curveOf(x), level) - l.round[roundRail{x.Round, x.Rail}]
-}
-
-// median of values that may be reordered; 0 of none.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // upperMedian takes the upper of two middle values: the good one, where half are bad.

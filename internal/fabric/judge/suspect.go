@@ -6,43 +6,45 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/stats"
 )
 
-// Subject is what can be slow on a rail: a host's sending side, its receiving side, a link, a trunk.
-type Subject struct {
-	Kind SubjectKind
-	Rail uint8
-	A, B int32 // host; from and to; leaf and leaf (-1: all leaves)
+// subject is what can be slow on a rail: a host's sending or receiving side (to is from), a link from host to host, a trunk from leaf to leaf
+// ([anyLeaf]: all leaves).
+type subject struct {
+	kind     matrix.Subject
+	rail     uint8
+	from, to int32
 }
 
-// SubjectKind is the kind of a subject.
-type SubjectKind uint8
+// sender and receiver are the sides of a host.
+func sender(rail uint8, host int) subject {
+	return subject{matrix.Sender, rail, int32(host), int32(host)}
+}
 
-// Kinds of subject.
-const (
-	Sender SubjectKind = iota
-	Receiver
-	Link
-	Trunk
-)
+func receiver(rail uint8, host int) subject {
+	return subject{matrix.Receiver, rail, int32(host), int32(host)}
+}
+
+func linkOf(x Cell) subject { return subject{matrix.Link, x.Rail, int32(x.From), int32(x.To)} }
+
+func (s subject) ofHost() bool { return s.kind == matrix.Sender || s.kind == matrix.Receiver }
 
 // anyLeaf stands for all other leaves: the trunk is a leaf's whole way up or down.
 const anyLeaf = -1
 
-// trunksOf are the three trunk subjects of a cell that crosses leaves.
-func (j *Judge) trunksOf(x Cell) [3]Subject {
+// trunksOf are the trunks that a cell crosses: between its two leaves, and those of each leaf to all others.
+func (j *Judge) trunksOf(x Cell) []subject {
 	a, b := int32(j.cfg.leaf(x.From)), int32(j.cfg.leaf(x.To))
-	return [3]Subject{{Trunk, x.Rail, a, b}, {Trunk, x.Rail, a, anyLeaf}, {Trunk, x.Rail, anyLeaf, b}}
+	if a == b {
+		return nil
+	}
+	return []subject{{matrix.Trunk, x.Rail, a, b}, {matrix.Trunk, x.Rail, a, anyLeaf}, {matrix.Trunk, x.Rail, anyLeaf, b}}
 }
 
 // subjectsOf are all that a cell may be slow for.
-func (j *Judge) subjectsOf(x Cell) []Subject {
-	out := []Subject{{Sender, x.Rail, int32(x.From), 0}, {Receiver, x.Rail, int32(x.To), 0}, {Link, x.Rail, int32(x.From), int32(x.To)}}
-	if j.cfg.leaf(x.From) != j.cfg.leaf(x.To) {
-		t := j.trunksOf(x)
-		out = append(out, t[:]...)
-	}
-	return out
+func (j *Judge) subjectsOf(x Cell) []subject {
+	return append([]subject{sender(x.Rail, int(x.From)), receiver(x.Rail, int(x.To)), linkOf(x)}, j.trunksOf(x)...)
 }
 
 // usable tells whether a cell of the schedule may raise suspicion against a host: one that measured one flow alone.
@@ -55,51 +57,44 @@ const leastTrunk = 3
 
 // suspectTrunks finds leaf pairs, and leaves, most of whose cells are slow although their hosts are not.
 func (j *Judge) suspectTrunks() {
-	if j.cfg.Leaf == nil {
-		return
-	}
 	type group struct {
 		x        []float64
 		from, to map[uint16]bool
 	}
-	groups := map[Subject]*group{}
-	note := func(s Subject, x Cell, r float64) {
-		g := groups[s]
-		if g == nil {
-			g = &group{from: map[uint16]bool{}, to: map[uint16]bool{}}
-			groups[s] = g
-		}
-		g.x, g.from[x.From], g.to[x.To] = append(g.x, r), true, true
-	}
+	groups := map[subject]*group{}
 	for _, x := range j.cells {
-		if !j.usable(x) || j.cfg.leaf(x.From) == j.cfg.leaf(x.To) {
-			continue
-		}
-		r := j.levels.residual(x)
 		for _, s := range j.trunksOf(x) {
-			note(s, x, r)
+			if !j.usable(x) {
+				break
+			}
+			g := groups[s]
+			if g == nil {
+				g = &group{from: map[uint16]bool{}, to: map[uint16]bool{}}
+				groups[s] = g
+			}
+			g.x, g.from[x.From], g.to[x.To] = append(g.x, j.levels.residual(x)), true, true
 		}
 	}
 	d := -math.Log(1-j.cfg.Slow) / 2
-	low := func(s Subject) (float64, bool) {
+	low := func(s subject) (float64, bool) {
 		g := groups[s]
 		if g == nil || len(g.from) < leastTrunk || len(g.to) < leastTrunk {
 			return 0, false
 		}
-		m := median(g.x)
+		m := stats.Median(g.x)
 		return m, m < -max(d, 3*1.25*j.levels.sigma/math.Sqrt(float64(len(g.x))))
 	}
 	for s := range groups {
-		if m, slow := low(s); slow && (s.A == anyLeaf || s.B == anyLeaf) {
+		if m, slow := low(s); slow && (s.from == anyLeaf || s.to == anyLeaf) {
 			j.subjects[s] = &trial{screen: m}
 		}
 	}
 	for s := range groups {
 		m, slow := low(s)
-		if _, up := j.subjects[Subject{Trunk, s.Rail, s.A, anyLeaf}]; up || !slow || s.A == anyLeaf || s.B == anyLeaf {
+		if _, up := j.subjects[subject{matrix.Trunk, s.rail, s.from, anyLeaf}]; up || !slow || s.from == anyLeaf || s.to == anyLeaf {
 			continue
 		}
-		if _, down := j.subjects[Subject{Trunk, s.Rail, anyLeaf, s.B}]; !down {
+		if _, down := j.subjects[subject{matrix.Trunk, s.rail, anyLeaf, s.to}]; !down {
 			j.subjects[s] = &trial{screen: m}
 		}
 	}
@@ -107,15 +102,7 @@ func (j *Judge) suspectTrunks() {
 
 // explained tells whether a cell crosses a trunk that is suspected.
 func (j *Judge) explained(x Cell) bool {
-	if j.cfg.leaf(x.From) == j.cfg.leaf(x.To) {
-		return false
-	}
-	for _, s := range j.trunksOf(x) {
-		if j.subjects[s] != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.trunksOf(x), func(s subject) bool { return j.subjects[s] != nil })
 }
 
 // suspectHosts suspects each host that its cells do not acquit. In the second and third look a cell counts only if its
@@ -157,10 +144,10 @@ func (j *Judge) suspectHosts() {
 				}
 			}
 		}
-		for side, kind := range []SubjectKind{Sender, Receiver} {
+		for side, of := range []func(uint8, int) subject{sender, receiver} {
 			for h := range n {
 				if suspect[side][h] && !j.lost[h] {
-					j.subjects[Subject{kind, uint8(rail), int32(h), 0}] = &trial{order: sum[side][h], screened: count[side][h]}
+					j.subjects[of(uint8(rail), h)] = &trial{order: sum[side][h], screened: count[side][h]}
 				}
 			}
 		}
@@ -170,7 +157,7 @@ func (j *Judge) suspectHosts() {
 
 // screen notes the median residual of each suspected host's cells.
 func (j *Judge) screen() {
-	of := map[Subject][]float64{}
+	of := map[subject][]float64{}
 	for _, x := range j.cells {
 		if !j.usable(x) {
 			continue
@@ -182,7 +169,7 @@ func (j *Judge) screen() {
 		}
 	}
 	for s, residuals := range of {
-		j.subjects[s].screen = median(residuals)
+		j.subjects[s].screen = stats.Median(residuals)
 	}
 }
 
@@ -191,9 +178,9 @@ const mostLinks = 4096
 
 // suspectLinks suspects links whose own cell is slow beyond what their ends explain, and those that did not connect.
 func (j *Judge) suspectLinks() {
-	worst := map[Subject]float64{}
+	worst := map[subject]float64{}
 	for _, x := range j.cells {
-		s := Subject{Link, x.Rail, int32(x.From), int32(x.To)}
+		s := linkOf(x)
 		if j.lost[x.From] || j.lost[x.To] || j.cfg.rounds[x.Round].Alone {
 			continue
 		}
@@ -209,12 +196,12 @@ func (j *Judge) suspectLinks() {
 			worst[s] = r
 		}
 	}
-	all := make([]Subject, 0, len(worst))
+	all := make([]subject, 0, len(worst))
 	for s := range worst {
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b Subject) int {
-		return cmp.Or(cmp.Compare(worst[a], worst[b]), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.Rail, b.Rail))
+	slices.SortFunc(all, func(a, b subject) int {
+		return cmp.Or(cmp.Compare(worst[a], worst[b]), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.rail, b.rail))
 	})
 	j.links = max(0, len(all)-mostLinks)
 	for _, s := range all[:len(all)-j.links] {
@@ -229,10 +216,12 @@ func (j *Judge) learnEffects() {
 		if t.loaded.decision != slow {
 			continue
 		}
-		n := float64(len(t.loaded.x))
-		j.effects[s] = t.loaded.median()
-		if t.screen != 0 && t.screened > 0 {
-			j.effects[s] = (t.screen*t.screened + j.effects[s]*n) / (t.screened + n)
+		sum, n := t.screen*t.screened, t.screened
+		if busy := t.loaded.x; len(busy) > 0 {
+			sum, n = sum+stats.Median(busy)*float64(len(busy)), n+float64(len(busy))
+		}
+		if n > 0 {
+			j.effects[s] = sum / n
 		}
 	}
 }
@@ -242,7 +231,7 @@ func (j *Judge) learnEffects() {
 func (j *Judge) effectsOf(x Cell) float64 {
 	least := 0.0
 	for _, s := range j.subjectsOf(x) {
-		if s.Kind == Link {
+		if s.kind == matrix.Link {
 			continue
 		}
 		t := j.subjects[s]

@@ -24,8 +24,8 @@ func TestPartnersOfASlowHostAreNotSuspected(t *testing.T) {
 		}
 	}
 	j.suspect()
-	for _, kind := range []SubjectKind{Sender, Receiver} {
-		if s := (Subject{Kind: kind, A: slowHost}); j.subjects[s] == nil {
+	for _, s := range []subject{sender(0, slowHost), receiver(0, slowHost)} {
+		if j.subjects[s] == nil {
 			t.Errorf("%+v is not suspected", s)
 		}
 	}

@@ -28,8 +28,6 @@ type evidence struct {
 	decision decision
 }
 
-func (e *evidence) median() float64 { return median(slices.Clone(e.x)) }
-
 // trial is a subject being tried: first with the network busy, then, if it was slow, alone.
 type trial struct {
 	order    float64 // the greater the sooner
@@ -90,15 +88,15 @@ func (j *Judge) compose() (Retest, bool) {
 }
 
 func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
-	var wanted []Subject
+	var wanted []subject
 	for s, t := range j.subjects {
-		if e := t.current(); s.Rail == rail && e != nil && (e == &t.quiet) == quiet {
+		if e := t.current(); s.rail == rail && e != nil && (e == &t.quiet) == quiet {
 			wanted = append(wanted, s)
 		}
 	}
-	slices.SortFunc(wanted, func(a, b Subject) int {
+	slices.SortFunc(wanted, func(a, b subject) int {
 		return cmp.Or(cmp.Compare(j.subjects[a].rounds, j.subjects[b].rounds), cmp.Compare(j.subjects[b].order, j.subjects[a].order),
-			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+			cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
 	r := round{sends: make([]bool, j.cfg.Hosts), receives: make([]bool, j.cfg.Hosts)}
 	good := j.goodHosts(rail)
@@ -116,7 +114,7 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		if j.place(&r, s, good) {
 			j.subjects[s].rounds++
 			tried++
-		} else if s.Kind == Link && (j.lost[s.A] || j.lost[s.B]) || s.Kind <= Receiver && (j.lost[s.A] || len(good) == 0) {
+		} else if s.kind == matrix.Link && (j.lost[s.from] || j.lost[s.to]) || s.ofHost() && (j.lost[s.from] || len(good) == 0) {
 			j.subjects[s].rounds = 2 * mostPerTest // nobody can test it any more
 		}
 	}
@@ -136,7 +134,7 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 func (j *Judge) goodHosts(rail uint8) []int {
 	var out []int
 	for h := range j.cfg.Hosts {
-		if !j.lost[h] && j.good(Subject{Sender, rail, int32(h), 0}) && j.good(Subject{Receiver, rail, int32(h), 0}) {
+		if !j.lost[h] && j.good(sender(rail, h)) && j.good(receiver(rail, h)) {
 			out = append(out, h)
 		}
 	}
@@ -144,7 +142,7 @@ func (j *Judge) goodHosts(rail uint8) []int {
 }
 
 // good tells whether nothing is held against a subject.
-func (j *Judge) good(s Subject) bool {
+func (j *Judge) good(s subject) bool {
 	t := j.subjects[s]
 	return t == nil || t.loaded.decision == fine
 }
@@ -152,7 +150,7 @@ func (j *Judge) good(s Subject) bool {
 // goodPath tells whether a cell between two good hosts would be good.
 func (j *Judge) goodPath(rail uint8, from, to int) bool {
 	for _, s := range j.subjectsOf(Cell{Rail: rail, From: uint16(from), To: uint16(to)}) {
-		if s.Kind >= Link && !j.good(s) {
+		if !s.ofHost() && !j.good(s) {
 			return false
 		}
 	}
@@ -160,36 +158,36 @@ func (j *Judge) goodPath(rail uint8, from, to int) bool {
 }
 
 // place finds flows for a subject in a round.
-func (j *Judge) place(r *round, s Subject, good []int) bool {
-	switch s.Kind {
-	case Link:
-		if j.lost[s.A] || j.lost[s.B] || !r.add(int(s.A), int(s.B)) {
+func (j *Judge) place(r *round, s subject, good []int) bool {
+	switch s.kind {
+	case matrix.Link:
+		if j.lost[s.from] || j.lost[s.to] || !r.add(int(s.from), int(s.to)) {
 			return false
 		}
 		if !j.cfg.OneWay {
-			r.add(int(s.B), int(s.A)) // as it was in the scheduled round
+			r.add(int(s.to), int(s.from)) // as it was in the scheduled round
 		}
 		return true
-	case Trunk:
+	case matrix.Trunk:
 		return j.placeTrunk(r, s, good)
-	case Sender, Receiver:
+	case matrix.Sender, matrix.Receiver, matrix.WholeOf:
 	}
-	if j.lost[s.A] {
+	if j.lost[s.from] {
 		return false
 	}
-	if s.Kind == Sender && r.sends[s.A] || s.Kind == Receiver && r.receives[s.A] {
+	if s.kind == matrix.Sender && r.sends[s.from] || s.kind == matrix.Receiver && r.receives[s.from] {
 		return !j.cfg.OneWay // the other side's test was this one's, too
 	}
 	for i := range good {
-		g := good[(i+j.subjects[s].rounds*7+int(s.A))%len(good)]
-		if !r.free(g) || g == int(s.A) || !j.comparable(s.Rail, int(s.A), g) || !j.goodPath(s.Rail, int(s.A), g) || !j.goodPath(s.Rail, g, int(s.A)) {
+		g := good[(i+j.subjects[s].rounds*7+int(s.from))%len(good)]
+		if !r.free(g) || g == int(s.from) || !j.comparable(s.rail, int(s.from), g) || !j.goodPath(s.rail, int(s.from), g) || !j.goodPath(s.rail, g, int(s.from)) {
 			continue
 		}
-		if s.Kind == Sender || !j.cfg.OneWay {
-			r.add(int(s.A), g)
+		if s.kind == matrix.Sender || !j.cfg.OneWay {
+			r.add(int(s.from), g)
 		}
-		if s.Kind == Receiver || !j.cfg.OneWay {
-			r.add(g, int(s.A))
+		if s.kind == matrix.Receiver || !j.cfg.OneWay {
+			r.add(g, int(s.from))
 		}
 		return true
 	}
@@ -208,18 +206,18 @@ const mostMissing = 4
 // trunkFlows is how many flows try a trunk at a time.
 const trunkFlows = 4
 
-func (j *Judge) placeTrunk(r *round, s Subject, good []int) bool {
+func (j *Judge) placeTrunk(r *round, s subject, good []int) bool {
 	placed := 0
 	for _, from := range good {
 		if placed == trunkFlows {
 			break
 		}
-		if r.sends[from] || s.A != anyLeaf && int32(j.cfg.Leaf[from]) != s.A {
+		if r.sends[from] || s.from != anyLeaf && int32(j.cfg.Leaf[from]) != s.from {
 			continue
 		}
 		for _, to := range good {
 			leaf := int32(j.cfg.Leaf[to])
-			if leaf != int32(j.cfg.Leaf[from]) && (s.B == anyLeaf || leaf == s.B) && (s.A != anyLeaf || int32(j.cfg.Leaf[from]) != s.B) && r.add(from, to) {
+			if leaf != int32(j.cfg.Leaf[from]) && (s.to == anyLeaf || leaf == s.to) && (s.from != anyLeaf || int32(j.cfg.Leaf[from]) != s.to) && r.add(from, to) {
 				placed++
 				break
 			}
@@ -256,7 +254,7 @@ func (j *Judge) try(cells []Cell) {
 	}
 	hosts, links := 0, 0
 	for s := range j.subjects {
-		if s.Kind == Link {
+		if s.kind == matrix.Link {
 			links++
 		} else {
 			hosts++
@@ -275,7 +273,7 @@ func (j *Judge) try(cells []Cell) {
 			continue
 		}
 		tried := hosts
-		if s.Kind == Link {
+		if s.kind == matrix.Link {
 			tried = links
 		}
 		accuse, acquit := j.bounds(tried)
@@ -287,7 +285,7 @@ func (j *Judge) try(cells []Cell) {
 			continue
 		}
 		r := j.levels.residual(x) - shift
-		if s.Kind == Link {
+		if s.kind == matrix.Link {
 			r -= j.effectsOf(x)
 		}
 		if math.IsInf(r, 0) || math.IsNaN(r) {
@@ -307,12 +305,12 @@ func (j *Judge) try(cells []Cell) {
 }
 
 // subjectOf is the one subject that a cell tells of; false where there is none, or where two could be the cause.
-func (j *Judge) subjectOf(x Cell) (Subject, bool) {
-	var found Subject
+func (j *Judge) subjectOf(x Cell) (subject, bool) {
+	var found subject
 	n := 0
 	for _, s := range j.subjectsOf(x) {
 		if !j.good(s) {
-			if s.Kind != Link && j.stage == tryingLinks { // decided: its effect is taken off
+			if s.kind != matrix.Link && j.stage == tryingLinks { // decided: its effect is taken off
 				continue
 			}
 			found = s
@@ -329,14 +327,14 @@ func (j *Judge) controlLevel(cells []Cell) float64 {
 		if x.State != matrix.Measured || !j.levels.known(x) {
 			continue
 		}
-		suspect := slices.ContainsFunc(j.subjectsOf(x), func(s Subject) bool { return !j.good(s) })
+		suspect := slices.ContainsFunc(j.subjectsOf(x), func(s subject) bool { return !j.good(s) })
 		if !suspect {
 			good = append(good, j.levels.residual(x))
 		}
 	}
 	shift := 0.0
 	if len(good) >= 2 {
-		shift = median(slices.Clone(good)) * float64(len(good)) / float64(len(good)+1)
+		shift = stats.Median(good) * float64(len(good)) / float64(len(good)+1)
 	}
 	quiet := j.cfg.rounds[cells[0].Round].Alone
 	for _, r := range good {

@@ -26,7 +26,7 @@ func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 	findings := slices.Clone(j.bad)
 	for s, t := range j.subjects {
 		f := j.finding(s, t)
-		if f.Cause == matrix.NotReproduced && s.Kind == Link {
+		if f.Cause == matrix.NotReproduced && s.kind == matrix.Link {
 			v.NotReproduced++
 			continue
 		}
@@ -49,16 +49,13 @@ func gravity(f matrix.Finding) int {
 	return 10*cause + slices.Index([]matrix.Subject{matrix.Trunk, matrix.WholeOf, matrix.Sender, matrix.Receiver, matrix.Link}, f.Subject)
 }
 
-func (j *Judge) finding(s Subject, t *trial) matrix.Finding {
+func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	f := matrix.Finding{
-		Subject: [...]matrix.Subject{matrix.Sender, matrix.Receiver, matrix.Link, matrix.Trunk}[s.Kind], Rail: int(s.Rail), From: int(s.A), To: int(s.B),
+		Subject: s.kind, Rail: int(s.rail), From: int(s.from), To: int(s.to),
 		Busy: t.loaded.shares(), Alone: t.quiet.shares(),
 	}
 	if !math.IsInf(t.screen, 0) && !math.IsNaN(t.screen) {
 		f.Screened = math.Exp(t.screen)
-	}
-	if s.Kind <= Receiver {
-		f.To = f.From
 	}
 	switch {
 	case t.missing && t.loaded.decision == slow:
