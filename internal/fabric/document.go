@@ -149,9 +149,9 @@ func Checks(d *report.Document) []report.Check {
 	shares := func(f matrix.Finding) string {
 		s := "-"
 		if f.Busy.N > 0 {
-			s = fmt.Sprintf("busy %s (%d re-tests)", matrix.Percent(f.Busy.Median), f.Busy.N)
+			s = fmt.Sprintf("%s busy (%d)", matrix.Percent(f.Busy.Median), f.Busy.N)
 		}
-		return s + plain.When(f.Alone.N > 0, ", alone %s (%d)", matrix.Percent(f.Alone.Median), f.Alone.N)
+		return s + plain.When(f.Alone.N > 0, ", %s alone (%d)", matrix.Percent(f.Alone.Median), f.Alone.N)
 	}
 	for i, h := range m.Hosts {
 		c := report.Check{Expression: "the host is good", Point: h.Called(), Actual: "-", Verdict: h.Verdict}
@@ -174,7 +174,7 @@ func Checks(d *report.Document) []report.Check {
 	case p > 0 && m.Cells.Len() > 0:
 		seen.Actual = "slower by " + matrix.Percent(p)
 	default:
-		seen.Verdict = stats.Unknown(stats.Unclear, "a longer --time, longer rounds (--round), or more hosts", "too noisy, or too few hosts known to be good")
+		seen.Verdict = stats.Unknown(stats.Unclear, "a longer --time, longer rounds (--round), or more hosts", "too noisy: no host is known to be good")
 	}
 	return append(out, seen)
 }

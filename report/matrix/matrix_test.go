@@ -40,10 +40,10 @@ func TestVerdict(t *testing.T) {
 		"cannot tell": {func(m *Matrix) {
 			good(m)
 			m.Findings = []Finding{{Subject: Link, To: 1, Verdict: stats.Unknown(stats.Unclear, "", "")}}
-		}, stats.CannotTell, "CANNOT TELL: 1 undecided link."},
+		}, stats.CannotTell, "UNDECIDED: 1 undecided link."},
 		"stopped":          {func(m *Matrix) { good(m); m.Planned = 9 }, stats.CannotTell, "stopped before round 2 of 9"},
-		"no power":         {func(m *Matrix) { good(m); m.Judged.HostPower = 0 }, stats.CannotTell, "CANNOT TELL"},
-		"nothing measured": {func(m *Matrix) { good(m); m.Cells = Cells{} }, stats.CannotTell, "CANNOT TELL"},
+		"no power":         {func(m *Matrix) { good(m); m.Judged.HostPower = 0 }, stats.CannotTell, "UNDECIDED: too noisy (1.0% from one measurement to the next). 2 of 2 hosts"},
+		"nothing measured": {func(m *Matrix) { good(m); m.Cells = Cells{} }, stats.CannotTell, "UNDECIDED: nothing was measured."},
 	} {
 		m := sample()
 		tt.change(m)

@@ -59,13 +59,23 @@ func (m *Matrix) Line() string {
 		count(h.Verdict, string(WholeOf))
 	}
 	parts := plain.Each(kinds, func(k string) string { return plain.Plural(counts[k], k) })
-	if len(parts) == 0 {
+	switch {
+	case len(parts) > 0:
+	case m.Cells.Len() == 0:
+		parts = append(parts, "nothing was measured")
+	case m.Judged.HostPower == 0:
+		parts = append(parts, fmt.Sprintf("too noisy (%s from one measurement to the next)", Percent(m.Judged.Sigma)))
+	default:
 		parts = append(parts, "nothing bad found")
 	}
 	if m.stopped() {
 		parts = append(parts, fmt.Sprintf("stopped before round %d of %d", m.scheduled()+1, m.Planned))
 	}
-	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", strings.ToUpper(string(m.Verdict())), strings.Join(parts, ", "), m.Took(),
+	word := strings.ToUpper(string(m.Verdict()))
+	if m.Verdict() == stats.CannotTell {
+		word = "UNDECIDED"
+	}
+	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", word, strings.Join(parts, ", "), m.Took(),
 		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(m.scheduled(), "round"), plain.Plural(len(m.Rounds)-m.scheduled(), "re-test"))
 }
 
@@ -78,11 +88,11 @@ func (m *Matrix) Tested() string {
 	if len(m.Rounds) == 0 {
 		return "No round was run: nothing was tested."
 	}
-	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s; noise of one cell %s.", j.Tested, j.Pairs,
+	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. One measurement differs from the next by %s.", j.Tested, j.Pairs,
 		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
 	switch {
 	case j.HostPower == 0:
-		return s + " Too noisy, or too few hosts known to be good: this run can tell nothing."
+		return s + " No host is known to be good, so this run can tell nothing: give it a longer --time, longer rounds (--round), or a quieter network."
 	case j.Untimed >= j.Tested:
 		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not."
 	case j.Untimed > 0:

@@ -29,7 +29,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 	bad := slices.DeleteFunc(slices.Clone(d.Checks), func(c report.Check) bool { return c.Word == stats.Pass })
 	if len(bad) > 0 {
 		g := checkGrid(bad[:min(len(bad), mostBad)])
-		g.Title = "What is not good (shares of what is expected; re-tests with partners known to be good)"
+		g.Title = "What is not good (share of the expected figure when tested again with good hosts; how often)"
 		if pass := len(d.Checks) - len(bad); pass > 0 || len(bad) > mostBad {
 			g.Title += fmt.Sprintf("; %d others pass", pass) + plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		}

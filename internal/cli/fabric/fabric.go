@@ -29,8 +29,8 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"are slow. Start it on all of them by the launcher that the cluster has: rank 0\n" +
 			"coordinates and prints the verdict, the others measure and return 0. Without a\n" +
 			"launcher: start it once with --hosts, and on each other host with --coordinator.\n\n" +
-			"Exit status of rank 0: 0 pass; 1 something is slow; 4 a host did not take part to\n" +
-			"the end; 5 wrong data; 7 it cannot tell.",
+			"Exit status of rank 0: 0 pass; 1 something is slow; 4 a host did not take part\n" +
+			"to the end; 5 wrong data; 7 undecided.",
 		Example: "  srun -K " + tool + " fabric\n" +
 			"  srun -K " + tool + " fabric --pattern incast --time 20m --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt             # here, and on each other host:\n" +
