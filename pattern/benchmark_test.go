@@ -77,10 +77,6 @@ func contenders() []func(s *scene, reps int) {
 		(*scene).runGo,
 		func(s *scene, reps int) { yardstick.ReadLines(s.args, reps) },
 		func(s *scene, reps int) { yardstick.MemcpyBlocks(s.args, reps) },
-		func(s *scene, reps int) { yardstick.StoreLines(s.args, reps, false) },
-		func(s *scene, reps int) { // where kernels do so; else it would take lines from the cache of those after it
-			yardstick.StoreLines(s.args, reps, (*copyArgs)(s.args.First).flags&flagStream != 0)
-		},
 		func(s *scene, reps int) { yardstick.MemcpyBlocks(s.args, reps) },
 	}
 }
@@ -89,15 +85,12 @@ const (
 	ofGo = iota
 	ofRead
 	ofMemcpy
-	ofStore
-	ofStream
 	ofMemcpyAgain
 )
 
 // BenchmarkCopy holds the pack and unpack kernels, for vectors and for lists of blocks, against a C loop
 // that only reads the same cache lines and against C memcpy per block: go/read is the kernel's speed in units of the
-// reading loop's. floor/read is what the same stores without any load leave of that: no copy is faster than the slower
-// of its two halves. control is memcpy against itself.
+// reading loop's. control is memcpy against itself.
 func BenchmarkCopy(b *testing.B) {
 	if !yardstick.Built {
 		b.Skip("built without cgo: no yardstick")
@@ -193,7 +186,6 @@ func compareKernels(b *testing.B, s *scene) {
 	}
 	read, memcpy := median[ofRead], median[ofMemcpy]
 	b.ReportMetric(read/median[ofGo], "go/read")
-	b.ReportMetric(min(1, read/min(median[ofStore], median[ofStream])), "floor/read")
 	b.ReportMetric(memcpy/median[ofGo], "go/memcpy")
 	b.ReportMetric(memcpy/median[ofMemcpyAgain], "control")
 	b.ReportMetric(0, "ns/op") // a round of all contenders: no one's time

@@ -29,71 +29,52 @@ func instructionSets() []string {
 func kernelFor(isa string, op operation, flags uint32) func(unsafe.Pointer) {
 	switch {
 	case op == opList && isa == "sse2":
-		return copyListRows
+		return rows(copyLists)
 	case op == opList:
 		return listKernel(isa, flags)
 	case op < op17to31 || isa == "sse2" && op < op64:
-		return copySmallRows
+		return rows(copySmall)
 	case isa == "sse2":
-		return copyWideRows
+		return rows(copyWide)
 	case op < op64:
-		return func(arg unsafe.Pointer) {
-			a := (*copyArgs)(arg)
-			for i := range a.n1 {
-				copyMidAVX2(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
-			}
-		}
+		return rows(copyMidAVX2)
 	case isa == "avx2" || op > op64:
-		return func(arg unsafe.Pointer) {
-			a := (*copyArgs)(arg)
-			for i := range a.n1 {
-				copyWideAVX2(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
-			}
-		}
+		return rows(copyWideAVX2)
 	default:
-		return func(arg unsafe.Pointer) {
-			a := (*copyArgs)(arg)
-			for i := range a.n1 {
-				copyLinesAVX512(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
-			}
-		}
+		return rows(copyLinesAVX512)
 	}
 }
 
 // listKernel is the kernel of lists of blocks.
 func listKernel(isa string, flags uint32) func(unsafe.Pointer) {
-	rows := copyListAVX2
+	kernel := copyListAVX2
 	wide, stream, ahead, near := isa == "avx512", flags&flagStream != 0, flags&flagAhead != 0, flags&flagNear != 0
 	even := wide && flags&flagEven != 0
 	switch {
 	case even && stream && ahead && flags&flagUnpack == 0:
-		rows = copyEvenStreamAheadAVX512
+		kernel = copyEvenStreamAheadAVX512
 	case even && stream:
-		rows = copyEvenStreamAVX512
+		kernel = copyEvenStreamAVX512
 	case even && ahead:
-		rows = copyEvenAheadAVX512
+		kernel = copyEvenAheadAVX512
 	case even && near:
-		rows = copyEvenNearAVX512
+		kernel = copyEvenNearAVX512
 	case even:
-		rows = copyEvenAVX512
+		kernel = copyEvenAVX512
 	case wide && stream && ahead && flags&flagUnpack == 0:
-		rows = copyListStreamAheadAVX512
+		kernel = copyListStreamAheadAVX512
 	case wide && stream:
-		rows = copyListStreamAVX512
+		kernel = copyListStreamAVX512
 	case ahead:
-		rows = copyListAheadAVX2
+		kernel = copyListAheadAVX2
 	}
-	return func(arg unsafe.Pointer) {
-		a := (*copyArgs)(arg)
-		for i := range a.n1 {
-			dst, src := unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1)
-			if a.flags&flagUnpack != 0 {
-				rows(a, dst, src)
-			} else {
-				rows(a, src, dst)
-			}
+	return rows(func(a *copyArgs, dst, src unsafe.Pointer) {
+		if a.flags&flagUnpack != 0 {
+			kernel(a, dst, src)
+		} else {
+			kernel(a, src, dst)
 		}
-	}
+	})
 }
 
 //go:noescape

@@ -9,25 +9,13 @@ type (
 	bytes64 = [64]byte
 )
 
-// copySmallRows, copyListRows and copyWideRows are the kernels without assembly: each does what a copyArgs says.
-func copySmallRows(arg unsafe.Pointer) {
-	a := (*copyArgs)(arg)
-	for i := range a.n1 {
-		copySmall(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
-	}
-}
-
-func copyListRows(arg unsafe.Pointer) {
-	a := (*copyArgs)(arg)
-	for i := range a.n1 {
-		copyLists(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
-	}
-}
-
-func copyWideRows(arg unsafe.Pointer) {
-	a := (*copyArgs)(arg)
-	for i := range a.n1 {
-		copyWide(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
+// rows does what a copyArgs says with a kernel that copies one row.
+func rows(row func(a *copyArgs, dst, src unsafe.Pointer)) func(unsafe.Pointer) {
+	return func(arg unsafe.Pointer) {
+		a := (*copyArgs)(arg)
+		for i := range a.n1 {
+			row(a, unsafe.Add(a.dst, int64(i)*a.dst1), unsafe.Add(a.src, int64(i)*a.src1))
+		}
 	}
 }
 

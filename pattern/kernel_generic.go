@@ -13,11 +13,11 @@ func instructionSets() []string { return []string{wideISA()} }
 func kernelFor(_ string, op operation, _ uint32) func(unsafe.Pointer) {
 	switch {
 	case op == opList:
-		return copyListRows
+		return rows(copyLists)
 	case op < op64:
-		return copySmallRows
+		return rows(copySmall)
 	default:
-		return copyWideRows
+		return rows(copyWide)
 	}
 }
 

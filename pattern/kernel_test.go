@@ -155,11 +155,6 @@ func TestKernelsOfRandomLayouts(t *testing.T) {
 	}
 	for i := range layouts {
 		l := randomLayout(t, r)
-		if r.IntN(2) == 0 {
-			if c, err := l.Coalesced(); err == nil {
-				l = c
-			}
-		}
 		o := kernelChoices()[i%3]
 		checkRoundTrip(t, l, o)
 		for j, s := range l.Segments(1 + r.Int64N(l.Size())) {

@@ -26,8 +26,6 @@ const (
 	maxExtent     = 1 << 62
 	// maxList is the longest list of blocks that is kept as a list.
 	maxList = 1 << 22
-	// maxMerged is the longest list that merging across repetitions makes.
-	maxMerged = 4096
 )
 
 // Block is one contiguous piece of a layout.
@@ -297,81 +295,6 @@ func (it *Iterator) Next() (Block, bool) {
 		}
 	}
 	return b, true
-}
-
-// Coalesced is the same bytes with adjacent blocks merged. Merged blocks stay below [MaxBlockBytes]. A list whose repetitions touch
-// becomes one long list, which is refused above 4096 blocks.
-func (l Layout) Coalesced() (Layout, error) {
-	merged := mergeBlocks(l.blocks)
-	c := l
-	c.blocks = merged
-	wraps := func(lp loop) bool {
-		first, last := c.blocks[0], c.blocks[len(c.blocks)-1]
-		return lp.count > 1 && last.End() == first.Offset+lp.step
-	}
-	if len(c.blocks) == 1 {
-		for _, lp := range []*loop{&c.inner, &c.outer} {
-			if lp == &c.outer && c.inner.count > 1 {
-				break
-			}
-			if n := c.blocks[0].Length * lp.count; wraps(*lp) && n <= MaxBlockBytes {
-				c.blocks = []Block{{c.blocks[0].Offset, n}}
-				*lp = loop{1, 0}
-			}
-		}
-	} else if wraps(c.inner) {
-		if c.Blocks() > maxMerged {
-			return l, fmt.Errorf("layout %s: %w: coalesce=yes: its repetitions touch, and make a list of more than %d blocks: leave it out, or repeat less often",
-				shorten(l.text), ErrTooLarge, maxMerged)
-		}
-		all := make([]Block, 0, c.Blocks())
-		for it := c.Iterate(); ; {
-			b, ok := it.Next()
-			if !ok {
-				break
-			}
-			all = append(all, b)
-		}
-		c.blocks, c.inner, c.outer = mergeBlocks(all), loop{1, 0}, loop{1, 0}
-	}
-	if c.Blocks() == l.Blocks() {
-		return l, nil
-	}
-	c.text = c.canonical()
-	return c, nil
-}
-
-func mergeBlocks(blocks []Block) []Block {
-	out := make([]Block, 0, len(blocks))
-	for _, b := range blocks {
-		if n := len(out); n > 0 && out[n-1].End() == b.Offset && out[n-1].Length+b.Length <= MaxBlockBytes {
-			out[n-1].Length += b.Length
-		} else {
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
-// canonical words the layout from its blocks and loops alone.
-func (l Layout) canonical() string {
-	first := l.blocks[0]
-	switch {
-	case len(l.blocks) == 1 && l.outer.count == 1 && first.Offset == 0:
-		step := l.inner.step
-		if l.inner.count == 1 {
-			step = first.Length
-		}
-		return fmt.Sprintf("vector:block=%d,num=%d,stride=%d", first.Length, l.inner.count, step)
-	case l.outer.count == 1 && l.inner.count == 1:
-		return "indexed:" + blocksText(l.blocks)
-	case l.outer.count == 1:
-		return fmt.Sprintf("struct:%s,extent=%d,num=%d", blocksText(l.blocks), l.inner.step, l.inner.count)
-	case l.inner.count == 1:
-		return fmt.Sprintf("struct:%s,extent=%d,num=%d", blocksText(l.blocks), l.outer.step, l.outer.count)
-	default:
-		return fmt.Sprintf("%s,coalesce=yes", strings.TrimSuffix(l.text, ",coalesce=yes"))
-	}
 }
 
 func blocksText(blocks []Block) string {

@@ -33,19 +33,14 @@ func TestLayouts(t *testing.T) {
 		{"vector:block=64,num=3,stride=256", 192, 576, []Block{{0, 64}, {256, 64}, {512, 64}}},
 		{"vector:block=4K,num=1", 4096, 4096, []Block{{0, 4096}}},
 		{"vector:block=8,num=3", 24, 24, []Block{{0, 8}, {8, 8}, {16, 8}}},
-		{"vector:block=8,num=3,coalesce=yes", 24, 24, []Block{{0, 24}}},
 		{"indexed:0+4,16+2,18+6", 12, 24, []Block{{0, 4}, {16, 2}, {18, 6}}},
-		{"indexed:0+4,16+2,18+6,coalesce=yes", 12, 24, []Block{{0, 4}, {16, 8}}},
 		{"struct:0+4,8+8,extent=24,num=2", 24, 40, []Block{{0, 4}, {8, 8}, {24, 4}, {32, 8}}},
-		{"struct:0+4,12+4,extent=16,num=3,coalesce=yes", 24, 48, []Block{{0, 4}, {12, 8}, {28, 8}, {44, 4}}},
 		{"subarray:dims=4x3,size=2x2,start=1x1,elem=8", 32, 88, []Block{{40, 16}, {72, 16}}},
 		{"subarray:dims=4x3x2,face=x", 48, 168, []Block{{0, 8}, {32, 8}, {64, 8}, {96, 8}, {128, 8}, {160, 8}}},
 		{"subarray:dims=4x3x2,face=+x", 48, 192, []Block{{24, 8}, {56, 8}, {88, 8}, {120, 8}, {152, 8}, {184, 8}}},
 		{"subarray:dims=4x3x2,face=y", 64, 128, []Block{{0, 32}, {96, 32}}},
 		{"subarray:dims=4x3x2,face=+y,elem=4", 32, 96, []Block{{32, 16}, {80, 16}}},
 		{"subarray:dims=4x3x2,face=z", 96, 96, []Block{{0, 32}, {32, 32}, {64, 32}}},
-		{"subarray:dims=4x3x2,face=z,coalesce=yes", 96, 96, []Block{{0, 96}}},
-		{"subarray:dims=4x3x2,face=y,width=2,coalesce=yes", 128, 160, []Block{{0, 64}, {96, 64}}},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			l, err := Parse(c.text, ParseOptions{})
@@ -96,7 +91,7 @@ func TestRefusedLayouts(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "vector", "vector:", "tensor:block=1", "vector:block=64", "vector:block=64,num=4,stride=x", "vector:block=64,block=32,num=1",
-		"vector:block=64,num=4,stride=128,colour=red", "vector:0+4,block=64,num=1", "indexed:file=x", "indexed:0+4,coalesce=maybe",
+		"vector:block=64,num=4,stride=128,colour=red", "vector:0+4,block=64,num=1", "indexed:file=x",
 		"subarray:dims=4,face=x", "subarray:dims=4x4,face=z", "subarray:dims=4x4,face=x,width=5", "subarray:dims=4x4",
 		"subarray:dims=4x4,size=2x2x2", "subarray:dims=4x4,size=3x3,start=2x0", "subarray:dims=9999999999999999999999x1,face=x",
 	} {
@@ -108,7 +103,7 @@ func TestRefusedLayouts(t *testing.T) {
 
 func TestParseReportsAllFaults(t *testing.T) {
 	_, err := Parse("vector:blok=64,num=x,stride=y", ParseOptions{})
-	want := "layout \"vector:blok=64,num=x,stride=y\": block is missing\nnum: \"x\" is not a number of bytes; write 4096 or 4K\nstride: \"y\" is not a number of bytes; write 4096 or 4K\nunknown key \"blok\": want block, coalesce, num, stride"
+	want := "layout \"vector:blok=64,num=x,stride=y\": block is missing\nnum: \"x\" is not a number of bytes; write 4096 or 4K\nstride: \"y\" is not a number of bytes; write 4096 or 4K\nunknown key \"blok\": want block, num, stride"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -251,8 +246,8 @@ func TestExtentArithmetic(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"vector:block=64,num=256,stride=256", "subarray:dims=512x512x8,face=y", "subarray:dims=8x8,size=2x3,start=1x1,coalesce=yes",
-		"indexed:0+4,16+2,18+6,coalesce=yes", "struct:0+4,8+8,extent=24,num=2", "struct:0+4,12+4,extent=16,num=3,coalesce=yes",
+		"vector:block=64,num=256,stride=256", "subarray:dims=512x512x8,face=y", "subarray:dims=8x8,size=2x3,start=1x1",
+		"indexed:0+4,16+2,18+6", "struct:0+4,8+8,extent=24,num=2", "struct:0+4,12+4,extent=16,num=3",
 	} {
 		f.Add(s)
 	}

@@ -24,8 +24,7 @@ subarray:dims=64x64,size=8x64,start=4x0  a part of an array
 indexed:0+64,256+16,1024+64              offset+length, rising
 indexed:file=blocks.txt                  one "offset,length" a line
 struct:0+4,8+8,extent=32,num=100         100 records of two fields
-Any of them takes coalesce=yes: adjacent blocks are merged. Numbers take K, M
-and G (powers of 1024).`
+Numbers take K, M and G (powers of 1024).`
 
 // fields is a parsed "key=value,..." list; items without "=" are blocks.
 type fields struct {
@@ -55,20 +54,10 @@ func Parse(text string, o ParseOptions) (Layout, error) {
 	if _, ok := errors.AsType[*UnknownWordError](err); !ok {
 		f.unknown()
 	}
-	coalesce := f.values["coalesce"]
-	if coalesce != "" && coalesce != "yes" && coalesce != "no" {
-		f.fault(fmt.Errorf("coalesce=%s: want yes or no", shorten(coalesce)))
-	}
 	if len(f.errs) > 0 { // what newLayout says of half-read numbers would only confuse
 		return Layout{}, fmt.Errorf("layout %q: %w", shorten(text), errors.Join(f.errs...))
 	}
-	if err != nil {
-		return Layout{}, err
-	}
-	if coalesce == "yes" {
-		return l.Coalesced()
-	}
-	return l, nil
+	return l, err
 }
 
 // UnknownWordError is a kind of layout or a key that the grammar does not have, and those that it has there.
@@ -91,7 +80,6 @@ func (f *fields) unknown() {
 }
 
 func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
-	f.used["coalesce"] = true
 	if kind != "struct" && kind != "indexed" && len(f.blocks) > 0 {
 		f.fault(fmt.Errorf("%d+%d: only indexed and struct list blocks", f.blocks[0].Offset, f.blocks[0].Length))
 	}

@@ -213,7 +213,6 @@ func TestHostileClients(t *testing.T) {
 		{"a footprint of 1 GiB", open + proposal(`"reversed":true,"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1048576,num=2,stride=2097152","window":2,"footprint":1073741824}`), "error"},
 		{"a footprint of 2^62", open + proposal(`"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=32,num=2,stride=64","window":2,"footprint":4611686018427387904}`), "footprint 4611686018427387904"},
 		{"segments without end", open + proposal(`"sizes":[],"noncontig":{"shape":"gather","strategy":"pack-pipelined","layout":"struct:0+1,2+1,4+1,num=252644","window":1,"segment":2}`), "error"},
-		{"merged blocks without end", open + proposal(`"sizes":[],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"struct:0+1,2+1,extent=3,num=2097152,coalesce=yes","window":1}`), "coalesce=yes: its repetitions touch"},
 		{"a pause of eleven days", open + proposal(`"operation":"send","kind":"latency","iterations":1,"gap_ns":1000000000000000`), "this end grants 30s"},
 		{"timers at their ends", open + proposal(`"qp_timeout":31,"retries":7`), "gives up after"},
 		{"a pace of 5e-324", open + proposal(`"rate_bits_per_s":5e-324`), "would take"},

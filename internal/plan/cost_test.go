@@ -31,24 +31,17 @@ func costly() []string {
 	const long = 60 << 10
 	return []string{
 		"struct:" + list("%d+1", ",", long, ",num=252644"), // once 220 MiB a second
-		"struct:0+1,2+1,extent=3,num=2097152,coalesce=yes", // once 357 MiB
-		"struct:0+1,2+1,extent=3,num=2048,coalesce=yes",
 		"struct:0+1,2+1,extent=3,num=1073741824",
 		"struct:0+4,8+8,24+100,extent=200,num=1099511627",
-		"struct:" + list("%d+1", ",", long, ",coalesce=yes"),
-		"struct:" + list("%d+2", ",", long, ",coalesce=yes"),
 		"indexed:" + list("%d+1", ",", long, ""),
-		"indexed:" + list("%d+1", ",", long, ",coalesce=yes"),
 		"indexed:" + strings.Repeat("+", long),
 		"indexed:" + strings.Repeat("x,", long/2),
 		"indexed:" + strings.Repeat("a=1,", long/4),
 		"indexed:" + list("k%d=1", ",", long, ""),
 		"vector:block=1,num=1099511627776,stride=2",
-		"vector:block=1,num=1099511627776,stride=1,coalesce=yes",
 		"vector:block=" + strings.Repeat("9", long),
 		"subarray:dims=2147483648x1048576,size=1x1048576,elem=1",
 		"subarray:dims=1048576x1048576x1048576,face=x,elem=1",
-		"subarray:dims=16x8x4,face=x,coalesce=yes",
 		"subarray:dims=" + strings.Repeat("1x", long/2) + "1,face=x",
 		strings.Repeat("[", long),
 	}

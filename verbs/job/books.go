@@ -35,21 +35,11 @@ func (b *Books) Completed(lane int, n uint64, at Ticks) {
 // Received accounts for n messages that arrived.
 func (b *Books) Received(lane int, n uint64) {
 	l := &b.loop.lanes[lane]
-	for range n {
-		if b.loop.job.Trace != nil {
-			b.loop.trace(TraceReceive, l, l.received)
-		}
-		l.received++
-	}
+	b.loop.note(TraceReceive, l, &l.received, n)
 }
 
 // Reposted accounts for n receives that were posted again.
 func (b *Books) Reposted(lane int, n uint64) {
 	l := &b.loop.lanes[lane]
-	for range n {
-		if b.loop.job.Trace != nil {
-			b.loop.trace(TraceRepost, l, l.receivesPosted)
-		}
-		l.receivesPosted++
-	}
+	b.loop.note(TraceRepost, l, &l.receivesPosted, n)
 }

@@ -57,7 +57,7 @@ type verbsLane struct {
 	*Lane
 	groups [][]verbs.SendRequest
 	list   []verbs.SendRequest
-	posts  []verbs.ReceiveRequest // a list that goes over the ring's end
+	posts  []verbs.ReceiveRequest // room for a list that goes over the ring's end
 }
 
 // NewVerbsRunner prepares a job to be run over PostSend, PostReceive and Poll of its device.
@@ -110,15 +110,10 @@ func (d *verbsDriver) Flush(lane int, _ bool) error {
 
 func (d *verbsDriver) PostReceives(lane, at, n int) error {
 	l := &d.lanes[lane]
-	list := l.Receives[at:min(at+n, len(l.Receives))]
-	if len(list) < n {
-		l.posts = append(l.posts[:0], list...)
-		for len(l.posts) < n {
-			l.posts = append(l.posts, l.Receives[:min(n-len(l.posts), len(l.Receives))]...)
-		}
-		list = l.posts
+	if cap(l.posts) < n {
+		l.posts = make([]verbs.ReceiveRequest, 0, n)
 	}
-	return l.postList(list)
+	return l.postList(l.listed(l.posts, at, n))
 }
 
 // Progress does nothing: polling drives a software device.

@@ -237,15 +237,19 @@ func (l *Lane) PostInitial(depth int) error {
 
 // PostReceives posts n of the lane's receives as one list, from its k-th on, one of its ring.
 func (l *Lane) PostReceives(k uint64, n int) error {
-	at := int(k % uint64(len(l.Receives)))
-	list := l.Receives[at:min(at+n, len(l.Receives))]
-	if len(list) < n {
-		list = slices.Clone(list)
-		for len(list) < n {
-			list = append(list, l.Receives[:min(n-len(list), len(l.Receives))]...)
-		}
+	return l.postList(l.listed(nil, int(k%uint64(len(l.Receives))), n))
+}
+
+// listed is n receives of the ring from place at on, beginning anew at its end: a part of it, or all of them in room.
+func (l *Lane) listed(room []verbs.ReceiveRequest, at, n int) []verbs.ReceiveRequest {
+	if at+n <= len(l.Receives) {
+		return l.Receives[at : at+n]
 	}
-	return l.postList(list)
+	room = append(room[:0], l.Receives[at:]...)
+	for len(room) < n {
+		room = append(room, l.Receives[:min(n-len(room), len(l.Receives))]...)
+	}
+	return room
 }
 
 func (l *Lane) postList(list []verbs.ReceiveRequest) error {

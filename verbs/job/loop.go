@@ -33,7 +33,8 @@ type loop struct {
 	driver Driver
 	device string
 	lanes  []lane
-	index  laneIndex
+	index  map[uint32]*lane // by the queue pair's number
+	last   *lane            // of the latest completion
 	record *Recorder
 	tag    uint64 // the generation, in its place in an ID
 
@@ -80,7 +81,11 @@ func newLoop(j *Job, d Driver) (*loop, error) {
 	if len(j.Lanes) > 0 {
 		r.device = j.Lanes[0].QP.Device().Info().Name
 	}
-	r.index = indexLanes(r.lanes)
+	r.index = make(map[uint32]*lane, len(r.lanes))
+	for i := range r.lanes {
+		r.last = &r.lanes[i]
+		r.index[r.last.qpn] = r.last
+	}
 	r.owing = make([]*lane, 0, len(r.lanes))
 	if r.record.Peak && j.Shape == Stream {
 		r.peak = NewPeakSearch(r.record, window)
@@ -260,10 +265,7 @@ func (r *loop) stamp(l *lane, n uint64, at Ticks) {
 		}
 		r.postedBytes += l.ring[l.sendAt].bytes
 		l.sendAt = wrap(l.sendAt, 1, len(l.ring))
-		if r.job.Trace != nil {
-			r.trace(TracePost, l, l.posted)
-		}
-		l.posted++
+		r.note(TracePost, l, &l.posted, 1)
 	}
 }
 
@@ -312,7 +314,12 @@ func (r *loop) poll(now Ticks) (found bool, err error) {
 
 // account takes a completion into the job's books.
 func (r *loop) account(c *verbs.Completion, now Ticks) error {
-	l := r.index.find(r.lanes, c.QPN)
+	l := r.last
+	if l == nil || l.qpn != c.QPN {
+		if l = r.index[c.QPN]; l != nil {
+			r.last = l
+		}
+	}
 	own := c.ID&^numberMask == r.tag
 	if c.Status != verbs.Success {
 		failed := *c
@@ -368,7 +375,7 @@ func (r *loop) retire(l *lane, to uint64, now Ticks) {
 	l.retired = to
 	r.progress.Completed += n
 	if r.job.Trace != nil {
-		r.trace(TraceComplete, l, to-1)
+		r.trace(TraceComplete, l, to-1, 1)
 	}
 	if l.postedAt != nil {
 		last := wrap(l.stampedAt, int(n)-1, len(l.postedAt))
@@ -399,10 +406,7 @@ func (r *loop) receive(l *lane, bytes uint32) {
 	}
 	r.progress.Received++
 	r.progress.BytesIn += uint64(bytes)
-	if r.job.Trace != nil {
-		r.trace(TraceReceive, l, l.received)
-	}
-	l.received++
+	r.note(TraceReceive, l, &l.received, 1)
 	if len(l.Unpack) > 0 {
 		r.unpack(l.Unpack[l.unpackAt])
 		l.unpackAt = wrap(l.unpackAt, 1, len(l.Unpack))
@@ -426,12 +430,7 @@ func (r *loop) catchUp() error {
 				return fmt.Errorf("lane %d, receive %d: %w", l.index, l.receivesPosted, err)
 			}
 			l.receiveAt = wrap(l.receiveAt, n, len(l.Receives))
-			for range n {
-				if r.job.Trace != nil {
-					r.trace(TraceRepost, l, l.receivesPosted)
-				}
-				l.receivesPosted++
-			}
+			r.note(TraceRepost, l, &l.receivesPosted, uint64(n))
 		}
 	}
 	r.owing = r.owing[:0]
@@ -442,6 +441,17 @@ func (r *loop) catchUp() error {
 	return nil
 }
 
-func (r *loop) trace(k TraceKind, l *lane, n uint64) {
-	r.job.Trace(TraceEvent{Kind: k, Lane: l.index, N: n})
+// note counts n of what a lane has done or met, and traces each. It is inlined.
+func (r *loop) note(k TraceKind, l *lane, count *uint64, n uint64) {
+	if r.job.Trace != nil {
+		r.trace(k, l, *count, n)
+	}
+	*count += n
+}
+
+//go:noinline
+func (r *loop) trace(k TraceKind, l *lane, from, n uint64) {
+	for i := range n {
+		r.job.Trace(TraceEvent{Kind: k, Lane: l.index, N: from + i})
+	}
 }

@@ -5,131 +5,103 @@ import (
 	"fmt"
 )
 
+// faults collects what is wrong with a job.
+type faults []error
+
+// add adds a fault where there is one.
+func (f *faults) add(wrong bool, format string, args ...any) {
+	if wrong {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
+}
+
 // Validate tells everything that is wrong with a job, at once. Runners call it in Prepare.
 func (j *Job) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	switch j.Shape {
-	case Stream:
-		if len(j.Lanes) == 0 {
-			bad("no lanes: a stream needs at least 1")
-		}
-	case PingPong:
-		if len(j.Lanes) != 1 {
-			bad("%d lanes: a ping-pong alternates on exactly 1", len(j.Lanes))
-		}
-	case Serve:
-		if j.Stop == nil && j.Deadline == 0 {
-			bad("serve never ends: set Stop or Deadline")
-		}
-	default:
-		bad("unknown shape %v", j.Shape)
-	}
-	if len(j.CQs) == 0 && len(j.Lanes) > 0 {
-		bad("no completion queues: list every queue the lanes complete into")
-	}
+	var f faults
+	f.add(j.Shape > Serve, "unknown shape %v", j.Shape)
+	f.add(j.Shape == Stream && len(j.Lanes) == 0, "no lanes: a stream needs at least 1")
+	f.add(j.Shape == PingPong && len(j.Lanes) != 1, "%d lanes: a ping-pong alternates on exactly 1", len(j.Lanes))
+	f.add(j.Shape == Serve && j.endless(), "serve never ends: set Stop or Deadline")
+	f.add(len(j.CQs) == 0 && len(j.Lanes) > 0, "no completion queues: list every queue the lanes complete into")
 	for i, cq := range j.CQs {
-		if cq == nil {
-			bad("completion queue %d is nil", i)
-		}
+		f.add(cq == nil, "completion queue %d is nil", i)
 	}
-	if j.Burst < 0 || j.Burst > 1 && j.Pace == 0 {
-		bad("bursts of %d messages: want 0 or more, with a pace", j.Burst)
-	}
-	if j.Pace < 0 {
-		bad("pace of %d ticks: want 0 or more", j.Pace)
-	}
+	f.add(j.Burst < 0 || j.Burst > 1 && j.Pace == 0, "bursts of %d messages: want 0 or more, with a pace", j.Burst)
+	f.add(j.Pace < 0, "pace of %d ticks: want 0 or more", j.Pace)
 	if j.Record != nil && !j.Record.Clock.IsZero() {
-		if j.Shape != PingPong || j.Pace > 0 || len(j.Lanes) == 1 && j.Lanes[0].Await == AwaitLastByte {
-			bad("samples by the device's clock: want a ping-pong that awaits completions, without a pace")
-		}
+		f.add(j.Shape != PingPong || j.Pace > 0 || len(j.Lanes) == 1 && j.Lanes[0].Await == AwaitLastByte,
+			"samples by the device's clock: want a ping-pong that awaits completions, without a pace")
 	}
 	lanes := make(map[uint32]int, len(j.Lanes))
 	for i := range j.Lanes {
 		l := &j.Lanes[i]
-		for _, err := range l.problems(j) {
-			bad("lane %d: %w", i, err)
+		var of faults
+		l.validate(j, &of)
+		for _, err := range of {
+			f.add(true, "lane %d: %w", i, err)
 		}
-		if l.QP == nil {
-			continue
+		if l.QP != nil {
+			first, twice := lanes[l.QP.QPN()]
+			f.add(twice, "lanes %d and %d share qp %#x: a lane is one queue pair's part, in both directions", first, i, l.QP.QPN())
+			lanes[l.QP.QPN()] = i
 		}
-		if first, twice := lanes[l.QP.QPN()]; twice {
-			bad("lanes %d and %d share qp %#x: a lane is one queue pair's part, in both directions", first, i, l.QP.QPN())
-		}
-		lanes[l.QP.QPN()] = i
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%v job: %w", j.Shape, err)
+	if len(f) > 0 {
+		return fmt.Errorf("%v job: %w", j.Shape, errors.Join(f...))
 	}
 	return nil
 }
 
-func (l *Lane) problems(j *Job) []error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+// endless tells whether only the messages can end the job.
+func (j *Job) endless() bool { return j.Stop == nil && j.Deadline == 0 }
 
-	if l.QP == nil {
-		bad("no queue pair")
+func (l *Lane) validate(j *Job, f *faults) {
+	sends, receives := len(l.Ring) > 0, len(l.Receives) > 0
+	f.add(l.QP == nil, "no queue pair")
+	if j.Shape != Serve { // rings are not used there
+		f.add(!sends && !receives, "nothing to send and nothing to receive")
+		f.add(!sends && receives && l.Count > 0, "count %d without messages in the ring", l.Count)
+		f.add(sends && l.Count == 0 && j.endless(), "sends for ever: set Count, Deadline or Stop")
 	}
-	endless := j.Stop == nil && j.Deadline == 0
-	switch {
-	case j.Shape == Serve: // rings are not used
-	case len(l.Ring) == 0 && len(l.Receives) == 0:
-		bad("nothing to send and nothing to receive")
-	case len(l.Ring) == 0 && l.Count > 0:
-		bad("count %d without messages in the ring", l.Count)
-	case len(l.Ring) > 0 && l.Count == 0 && endless:
-		bad("sends for ever: set Count, Deadline or Stop")
-	}
-	if len(l.Receives) == 0 && l.Expect > 0 {
-		bad("%d messages expected without receives", l.Expect)
-	}
-	if len(l.Receives) > 0 && l.Expect == 0 && endless && j.Shape != PingPong {
-		bad("receives for ever: set Expect, Deadline or Stop")
-	}
-	if l.ReceiveList < 0 || l.ReceiveList > 0 && len(l.Receives) == 0 {
-		bad("receives posted in lists of %d: want 0 or more, and receives", l.ReceiveList)
-	} else if posted := l.InitialReceives(); l.ReceiveList > 0 {
+	f.add(!receives && l.Expect > 0, "%d messages expected without receives", l.Expect)
+	f.add(receives && l.Expect == 0 && j.endless() && j.Shape != PingPong, "receives for ever: set Expect, Deadline or Stop")
+	f.add(!receives && len(l.Unpack) > 0, "unpacks without receives")
+	f.add(l.ReceiveList < 0 || l.ReceiveList > 0 && !receives, "receives posted in lists of %d: want 0 or more, and receives", l.ReceiveList)
+	if posted := l.InitialReceives(); l.ReceiveList > 0 && receives {
 		due := uint64(l.ReceiveList)
 		if l.Expect > 0 {
 			due = min(due, l.Expect-min(posted, l.Expect))
 		}
-		if due > posted {
-			bad("%d receives are posted: a list of %d never becomes due", posted, due)
-		}
+		f.add(due > posted, "%d receives are posted: a list of %d never becomes due", posted, due)
 	}
-	if len(l.Unpack) > 0 && len(l.Receives) == 0 {
-		bad("unpacks without receives")
-	}
-	if len(l.Ring) > 0 && j.Shape != Serve {
-		errs = append(errs, l.windowProblems()...)
+	if sends && j.Shape != Serve {
+		l.validateWindow(f)
 		for k := range l.Ring {
-			errs = append(errs, l.messageProblems(k)...)
+			l.validateMessage(k, f)
 		}
 	}
 	if j.Shape == PingPong {
-		errs = append(errs, l.pingPongProblems()...)
+		f.add(!sends, "a ping-pong needs messages to send")
+		f.add(l.Batch > 1, "batch %d: a ping-pong sends one message at a time", l.Batch)
+		f.add(l.Await > AwaitLastByte, "unknown await %d", l.Await)
+		f.add(l.Await == AwaitCompletion && l.Signal != 1, "awaits completions but signals every %d: want 1", l.Signal)
+		f.add(l.Await == AwaitReceive && !receives, "awaits receives but posts none")
+		f.add(l.Await == AwaitLastByte && (l.FlagIn == nil || l.FlagOut == nil), "awaits a byte: set FlagIn and FlagOut")
 	}
-	return errs
 }
 
-func (l *Lane) windowProblems() []error {
-	var errs []error
+func (l *Lane) validateWindow(f *faults) {
 	switch {
 	case l.Window < 1:
-		errs = append(errs, fmt.Errorf("window %d: want at least 1", l.Window))
+		f.add(true, "window %d: want at least 1", l.Window)
 	case l.Signal < 1 || l.Signal > l.Window:
-		errs = append(errs, fmt.Errorf("signal every %d: want 1 to the window of %d", l.Signal, l.Window))
+		f.add(true, "signal every %d: want 1 to the window of %d", l.Signal, l.Window)
 	case l.Batch < 1 || l.Batch > l.Window:
-		errs = append(errs, fmt.Errorf("batch %d: want 1 to the window of %d", l.Batch, l.Window))
+		f.add(true, "batch %d: want 1 to the window of %d", l.Batch, l.Window)
 	default:
-		if need := l.Signal + l.Batch - gcd(l.Signal, l.Batch); l.Window < need {
-			errs = append(errs, fmt.Errorf("window %d with batches of %d, signaled every %d: gets stuck; want a window of at least %d",
-				l.Window, l.Batch, l.Signal, need))
-		}
+		need := l.Signal + l.Batch - gcd(l.Signal, l.Batch)
+		f.add(l.Window < need, "window %d with batches of %d, signaled every %d: gets stuck; want a window of at least %d", l.Window, l.Batch, l.Signal, need)
 	}
-	return errs
 }
 
 func gcd(a, b int) int {
@@ -139,51 +111,15 @@ func gcd(a, b int) int {
 	return a
 }
 
-func (l *Lane) messageProblems(k int) []error {
-	var errs []error
+func (l *Lane) validateMessage(k int, f *faults) {
 	m := &l.Ring[k]
-	if len(m.Steps) == 0 || len(m.Steps[len(m.Steps)-1].Requests) == 0 {
-		return append(errs, fmt.Errorf("message %d: its last step posts nothing", k))
-	}
-	if !m.Done.IsZero() && l.Signal != 1 {
-		errs = append(errs, fmt.Errorf("message %d: work after completion needs every message signaled, not every %d", k, l.Signal))
-	}
-	if l.QP == nil {
-		return errs
-	}
-	for s := range m.Steps {
-		for r := range m.Steps[s].Requests {
-			if op := m.Steps[s].Requests[r].Opcode; !l.QP.Transport().Supports(op) {
-				errs = append(errs, fmt.Errorf("message %d: %v has no %v", k, l.QP.Transport(), op))
+	f.add(len(m.Steps) == 0 || len(m.Steps[len(m.Steps)-1].Requests) == 0, "message %d: its last step posts nothing", k)
+	f.add(!m.Done.IsZero() && l.Signal != 1, "message %d: work after completion needs every message signaled, not every %d", k, l.Signal)
+	for _, step := range m.Steps {
+		for i := range step.Requests {
+			if op := step.Requests[i].Opcode; l.QP != nil && !l.QP.Transport().Supports(op) {
+				f.add(true, "message %d: %v has no %v", k, l.QP.Transport(), op)
 			}
 		}
 	}
-	return errs
-}
-
-func (l *Lane) pingPongProblems() []error {
-	var errs []error
-	if len(l.Ring) == 0 {
-		errs = append(errs, errors.New("a ping-pong needs messages to send"))
-	}
-	if l.Batch > 1 {
-		errs = append(errs, fmt.Errorf("batch %d: a ping-pong sends one message at a time", l.Batch))
-	}
-	switch l.Await {
-	case AwaitCompletion:
-		if l.Signal != 1 {
-			errs = append(errs, fmt.Errorf("awaits completions but signals every %d: want 1", l.Signal))
-		}
-	case AwaitReceive:
-		if len(l.Receives) == 0 {
-			errs = append(errs, errors.New("awaits receives but posts none"))
-		}
-	case AwaitLastByte:
-		if l.FlagIn == nil || l.FlagOut == nil {
-			errs = append(errs, errors.New("awaits a byte: set FlagIn and FlagOut"))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("unknown await %d", l.Await))
-	}
-	return errs
 }

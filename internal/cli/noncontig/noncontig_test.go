@@ -104,7 +104,7 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--resume", "name the file to go on with"},
 		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
 		{"--layout vectro:block=8,num=2", "did you mean \"vector\"?"},
-		{"--layout vector:block=8,nun=2", "unknown key \"nun\": want block, coalesce, num, stride; did you mean \"num\"?"},
+		{"--layout vector:block=8,nun=2", "unknown key \"nun\": want block, num, stride; did you mean \"num\"?"},
 		{"--layout subarray:dims=8x8,face=y,size=4x4", "face goes with width, size with start"},
 		{"--connection RD", "want RC, UC or UD"},
 		{"--format word", "--format"},

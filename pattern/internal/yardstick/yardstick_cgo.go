@@ -9,7 +9,6 @@ package yardstick
 
 typedef uint64_t u64 __attribute__((aligned(1), may_alias));
 typedef int64_t i64;
-typedef long long v16 __attribute__((vector_size(16), aligned(1), may_alias));
 
 enum { OP_LIST = 13, FLAG_UNPACK = 1 };
 
@@ -29,10 +28,6 @@ struct gobw_copy {
 	uint32_t op, flags;
 };
 _Static_assert(sizeof(struct gobw_copy) == 104, "twin of pattern.copyArgs");
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 // The yardsticks: what cannot be beaten, and what everybody writes. Each walks the blocks of all arguments.
 static uint64_t sink;
@@ -61,7 +56,7 @@ static uint64_t sink;
 		}                                                                                          \
 	} while (0)
 
-#define YARDSTICK(NAME, VISIT, ...)                                                                             \
+#define YARDSTICK(NAME, VISIT)                                                                             \
 	static void NAME(void *arg, uint64_t args, uint64_t stride, uint64_t reps)                         \
 	{                                                                                                  \
 		uint64_t sum = 0;                                                                          \
@@ -70,7 +65,6 @@ static uint64_t sink;
 			for (uint64_t i = 0; i < args; i++) {                                              \
 				const struct gobw_copy *a = (const void *)((char *)arg + i * stride);      \
 				BLOCKS(a, VISIT);                                                          \
-			__VA_ARGS__;                                                                       \
 			}                                                                                  \
 		sink += sum;                                                                               \
 	}
@@ -85,70 +79,6 @@ YARDSTICK(read_lines, READ)
 
 #define COPY(far, near, n) (unpack_ ? memcpy(far, near, n) : memcpy(near, far, n))
 YARDSTICK(memcpy_blocks, COPY)
-
-// The stores of a copy without its loads, by full lines where blocks have them. What is packed is one piece: a pack is
-// stored as such.
-#define STORE(far, near, n)                                                              \
-	do {                                                                             \
-		uint64_t o_ = 0, n_ = unpack_ ? (n) : bytes(a);                          \
-		char *d_ = unpack_ ? (far) : a->dst;                                     \
-		_Pragma("GCC unroll 4") for (; o_ + 64 <= n_; o_ += 64)                  \
-			STORE_LINE(d_ + o_);                                             \
-		for (; o_ < n_; o_ += 8)                                                 \
-			*(volatile uint8_t *)(d_ + o_) = 1;                              \
-		if (!unpack_)                                                            \
-			goto stored;                                                     \
-	} while (0)
-
-static inline uint64_t bytes(const struct gobw_copy *a)
-{
-	uint64_t n = a->block;
-
-	if (a->op == OP_LIST)
-		for (uint64_t i = n = 0; i < a->entries; i++)
-			n += a->list[i].length;
-	return n * a->n0 * a->n1;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) static inline void store_line_avx512(char *d) { _mm512_storeu_si512(d, _mm512_set1_epi8(1)); }
-__attribute__((target("avx512f"))) static inline void stream_zero_avx512(char *d)
-{
-	if ((uintptr_t)d & 63)
-		_mm512_storeu_si512(d, _mm512_set1_epi8(1));
-	else
-		_mm512_stream_si512((void *)d, _mm512_set1_epi8(1));
-}
-#define STORE_LINE store_line_avx512
-__attribute__((target("avx512f"))) YARDSTICK(store_avx512, STORE, stored:)
-#undef STORE_LINE
-#define STORE_LINE stream_zero_avx512
-__attribute__((target("avx512f"))) YARDSTICK(stream_avx512, STORE, stored:)
-#undef STORE_LINE
-#endif
-
-static inline void store_line_base(char *d)
-{
-	v16 one = {1, 1};
-	for (int i = 0; i < 64; i += 16)
-		*(v16 *)(d + i) = one;
-}
-#define STORE_LINE store_line_base
-YARDSTICK(store_base, STORE, stored:)
-
-static void store_lines(void *arg, uint64_t args, uint64_t stride, uint64_t reps, int past)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vl")) {
-		(past ? stream_avx512 : store_avx512)(arg, args, stride, reps);
-		_mm_sfence();
-		return;
-	}
-#endif
-	(void)past;
-	store_base(arg, args, stride, reps);
-}
 */
 import "C"
 
@@ -172,14 +102,4 @@ func ReadLines(a Args, reps int) {
 // MemcpyBlocks calls memcpy once per block.
 func MemcpyBlocks(a Args, reps int) {
 	C.memcpy_blocks(a.First, C.uint64_t(a.Count), C.uint64_t(a.Stride), C.uint64_t(reps))
-}
-
-// StoreLines does the stores of the copies without their loads, through the caches or, with past, by them: what no copy
-// can beat, either.
-func StoreLines(a Args, reps int, past bool) { //nolint:revive // two yardsticks of one kind
-	way := C.int(0)
-	if past {
-		way = 1
-	}
-	C.store_lines(a.First, C.uint64_t(a.Count), C.uint64_t(a.Stride), C.uint64_t(reps), way)
 }

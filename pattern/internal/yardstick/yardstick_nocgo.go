@@ -19,6 +19,3 @@ func ReadLines(Args, int) {}
 
 // MemcpyBlocks does nothing in a build without cgo.
 func MemcpyBlocks(Args, int) {}
-
-// StoreLines does nothing in a build without cgo.
-func StoreLines(Args, int, bool) {} //nolint:revive // as the one with cgo
