@@ -29,6 +29,7 @@ type flags struct {
 	confidence                 float64
 	pairs                      int
 	figure, width, limit, seed string
+	beside                     string
 	output                     output.Flags
 }
 
@@ -49,7 +50,7 @@ type config struct {
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   "ab 'COMMAND A' 'COMMAND B'",
+		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
 		Short: "Measure two tests in pairs, and tell whether they differ",
 		Long: "Measure two tests back to back, in an order drawn by lot, again and again, and\n" +
 			"judge the ratios of B to A: what drifts, drifts in both. In each round A runs\n" +
@@ -57,13 +58,16 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"is told of B. Ratios are judged by Wilcoxon's signed ranks.\n\n" +
 			"A command is a command line of gobw or golat, of another build of it with its\n" +
 			"path, or perftest:PROGRAM ... for a stock perftest's client. The servers must be\n" +
-			"there, and serve one test after another: gobw serve does.",
+			"there, and serve one test after another: gobw serve does.\n\n" +
+			"With --beside, A alone is measured against A while B runs: a noisy neighbour.\n" +
+			"B needs a server of its own.",
 		Example: "  " + tool + " ab 'write alpha -q 1' 'write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --width 2%\n" +
 			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --expect 'worse<5%'\n" +
 			"  " + tool + " ab '/opt/gobw-0.9/gobw write alpha' 'write alpha'\n" +
-			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41",
-		Args: cmdline.ArgumentCount(2, 2, "two command lines, each in quotes"),
+			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41\n" +
+			"  " + tool + " ab 'golat send alpha' --beside 'gobw write alpha -p 18516'",
+		Args: cmdline.ArgumentCount(1, 2, "two command lines, each in quotes"),
 		RunE: cmdline.Run(
 			func(args []string) (config, error) { return f.config(tool, args) },
 			func(ctx context.Context, c config) error { return run(ctx, out, c) },
@@ -71,6 +75,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
+	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this test runs")
 	fs.IntVar(&f.pairs, "pairs", 0, "pairs to measure (21; with --width at most 201)")
 	fs.StringVar(&f.width, "width", "", "end when the interval of the change is as narrow as this: 2%")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
@@ -89,8 +94,19 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	var err error
 	c.A, err = parseSide(tool, args[0])
 	wrong.Note(cmdline.Prefixed("A", err))
-	c.B, err = parseSide(tool, args[1])
-	wrong.Note(cmdline.Prefixed("B", err))
+	switch {
+	case f.beside != "":
+		wrong.If(len(args) == 2, "two commands and --beside: want one, which runs alone and beside the other")
+		c.B = c.A
+		c.B.beside, err = parseNeighbour(tool, f.beside)
+		c.B.line += " beside " + f.beside
+		wrong.Note(cmdline.Prefixed("--beside", err))
+	case len(args) == 2:
+		c.B, err = parseSide(tool, args[1])
+		wrong.Note(cmdline.Prefixed("B", err))
+	default:
+		wrong.Add("one command: want another, or --beside 'COMMAND B'")
+	}
 	wrong.If(c.A.latency != c.B.latency && wrong == nil,
 		"one command measures bandwidth and the other latency: they have no figure to compare")
 	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)

@@ -33,6 +33,7 @@ type side struct {
 	args    []string         // its
 	stock   bool             // it is a stock perftest; else another build of ours
 	latency bool
+	beside  *neighbour // runs at the same time; nil: nothing does
 }
 
 // errTimeUp ends the measuring when --time is over.
@@ -97,7 +98,14 @@ type outcome struct {
 }
 
 // run runs the test once.
-func (s side) run(ctx context.Context, out output.Streams, f figure.Figure) (outcome, error) {
+func (s side) run(ctx context.Context, out output.Streams, f figure.Figure) (_ outcome, err error) {
+	if s.beside != nil {
+		stop, failed := s.beside.start(ctx)
+		if failed != nil {
+			return outcome{}, failed
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	switch {
 	case s.stock:
 		return s.runPerftest(ctx, f)
