@@ -198,6 +198,9 @@ func TestExchangeBlamesNobodyElse(t *testing.T) {
 }
 
 func TestExchangeLatency(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it measures for seconds")
+	}
 	for _, op := range []plan.Operation{plan.Send, plan.Write, plan.Read} {
 		t.Run(string(op), func(t *testing.T) {
 			all := exchanges(t, 2, plan.Spec{Operation: op, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})

@@ -36,6 +36,9 @@ func withMargins(t *testing.T, network string, p plan.Spec) *report.Record {
 
 // Of what a network loses the margins change nothing.
 func TestMarginsCountNoLossAsDelivered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it measures for a second")
+	}
 	for name, p := range map[string]plan.Spec{
 		"one direction":   {},
 		"both directions": {Bidirectional: true},
@@ -52,6 +55,9 @@ func TestMarginsCountNoLossAsDelivered(t *testing.T) {
 
 // The samples, and the time that the processor spent, are of the measured third alone.
 func TestMarginsReachSamplesAndTicks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it measures for a second")
+	}
 	r := withMargins(t, "delay=50us", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Transport: verbs.RC})
 	if l := r.Latency; l == nil || l.Samples == 0 || l.Samples != r.Messages {
 		t.Errorf("%+v are the samples of %d messages", l, r.Messages)

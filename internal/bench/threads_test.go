@@ -94,6 +94,9 @@ func runParts(t *testing.T, p *pair, tt partTest, parts func(r *report.Record) (
 // TestThreads runs tests whose queue pairs two threads share: the record holds what each thread did, at each end that posts or
 // receives.
 func TestThreads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: TestRails runs the same parts")
+	}
 	needCPUs(t, 2)
 	p := newPair(t, func(d verbs.Device) verbs.Device { return threadable{d} })
 	for _, tt := range append(
@@ -209,6 +212,9 @@ func TestEndless(t *testing.T) {
 	for _, dialect := range []control.Dialect{control.Ours, control.Perftest} {
 		for _, threads := range []int{1, 2} {
 			for _, both := range []bool{false, true} {
+				if testing.Short() && both != (threads == 2) {
+					continue
+				}
 				t.Run(fmt.Sprintf("%v, %d threads, both ways %v", dialect, threads, both), func(t *testing.T) {
 					m := &meeting.Manager{}
 					open := func() verbs.Device {
