@@ -191,10 +191,6 @@ func trusted(v stats.Verdict, old, new *series.Series, o Options) stats.Verdict 
 	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
 		return v
 	}
-	remedy := "measure again on a quiet machine or, where that is allowed, with --priority realtime"
-	if v.Word != stats.CannotTell { // or that would help nothing
-		remedy += "; or judge all the same: --accept disturbed"
-	}
 	for _, side := range []struct {
 		name string
 		*series.Series
@@ -203,8 +199,7 @@ func trusted(v stats.Verdict, old, new *series.Series, o Options) stats.Verdict 
 			return stats.Unknown(stats.Incomplete, "measure the "+side.name+" side to its end", "the %s side was interrupted", side.name)
 		}
 		if share := float64(side.Disturbed) / float64(max(len(side.Values), 1)); share > 0.5 && !o.Accept.Has(stats.Disturbed) {
-			return stats.Unknown(stats.Disturbed, remedy,
-				"%.0f %% of the %s side's runs were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
+			return v.Disturbed("%d of %d %s runs", side.Disturbed, len(side.Values), side.name)
 		}
 	}
 	return v

@@ -203,7 +203,7 @@ func TestCompareByAField(t *testing.T) {
 	if err != nil || len(sides) != 2 || sides[0][0].Records[0].QPs != 1 || len(sides[1][0].Records) != len(four.Records) {
 		t.Errorf("got %v, %v", sides, err)
 	}
-	if _, err := Split([]*report.Document{old}, "qps"); err == nil {
+	if _, err := Split([]*report.Document{old}, "qps"); err == nil || err.Error() != "--by qps: all records have qps 1" {
 		t.Error("one value compares with nothing")
 	}
 	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{By: "qp"}); err == nil || !strings.Contains(err.Error(), `"qps"`) {

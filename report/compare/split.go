@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,8 +70,11 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 			}
 		}
 	}
-	if len(values) < 2 {
-		return nil, fmt.Errorf("there is nothing to compare by %s: it has %d values here", by, len(values))
+	switch len(values) {
+	case 0:
+		return nil, fmt.Errorf("--by %s: no record here has it", by)
+	case 1:
+		return nil, fmt.Errorf("--by %s: all records have %s %s", by, by, cmp.Or(values[0], "none"))
 	}
 	return sides, nil
 }

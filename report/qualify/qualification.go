@@ -153,7 +153,7 @@ func (q *Qualification) Summary() string {
 		}
 	}
 	if busy > 0 {
-		text += fmt.Sprintf(" (busy machine in %d)", busy)
+		text += fmt.Sprintf(" (%d disturbed)", busy)
 	}
 	return text + plain.When(q.ExitCode != 0, "; exit status %d", q.ExitCode)
 }

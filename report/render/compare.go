@@ -71,7 +71,7 @@ func pValue(p float64) string {
 // comparisonClosing are the lines below the tables: how it was judged, what would settle what is open, means, what has no
 // partner, what changed around.
 func comparisonClosing(c *compare.Comparison) []string {
-	out := []string{fmt.Sprintf("same: the change lies within ±%s; better, worse: at %s, %d judged together (%s)",
+	out := []string{fmt.Sprintf("same: within ±%s; better, worse: at %s, %d judged together (%s)",
 		stats.Percent(c.Margin), stats.Percent(c.Confidence), len(c.Points), c.Procedure)}
 	for _, cause := range stats.Causes() {
 		var open []compare.Point
@@ -82,14 +82,16 @@ func comparisonClosing(c *compare.Comparison) []string {
 		}
 		if len(open) > 0 {
 			worst := slices.MaxFunc(open, func(a, b compare.Point) int { return cmp.Compare(a.WorseBy, b.WorseBy) })
-			line := fmt.Sprintf("cannot tell: %s: %d of %d, the worst %s, %s: %s", cause, len(open), len(c.Points), worst.Row, worst.Figure, worst.Reason)
-			line += plain.When(worst.Settle != "", "; to settle it: %s", worst.Settle)
-			out = append(out, line)
+			line := fmt.Sprintf("%s: %s", cause, worst.Reason)
+			if len(c.Points) > 1 {
+				line = fmt.Sprintf("%s: %d of %d points, the worst %s, %s: %s", cause, len(open), len(c.Points), worst.Row, worst.Figure, worst.Reason)
+			}
+			out = append(out, line+plain.When(worst.Settle != "", " · %s", worst.Settle))
 		}
 	}
 	for _, g := range c.Geomeans {
-		out = append(out, fmt.Sprintf("geometric mean of new/old %s over %s: %.3f (%s, between %s and %s)",
-			g.Figure, plain.Plural(g.Points, "point"), g.Ratio, percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
+		out = append(out, fmt.Sprintf("geometric mean of %s over %s: %s (%s to %s)",
+			g.Figure, plain.Plural(g.Points, "point"), percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
 	}
 	for _, s := range c.OnlyOld {
 		out = append(out, "only in old: "+s)

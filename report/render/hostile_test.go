@@ -190,7 +190,7 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 	if err := Qualification(&b, "markdown", q); err != nil {
 		t.Fatal(err)
 	}
-	if want := "## ERROR: plan mine: 1 passed, 1 failed, 1 did not complete, 1 skipped (busy machine in 1)"; !strings.HasPrefix(b.String(), want) {
+	if want := "## ERROR: plan mine: 1 passed, 1 failed, 1 did not complete, 1 skipped (1 disturbed)"; !strings.HasPrefix(b.String(), want) {
 		t.Errorf("it opens with %q, want %q", b.String()[:120], want)
 	}
 	for _, want := range []string{"36.26 Gb/s", "bw &gt;= 1 Gb/s", "+25.0%", "write-64k"} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,10 +21,10 @@ func outcomes(q *qualify.Qualification) table {
 	g := table{Header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
 	for i := range q.Tests {
 		t := &q.Tests[i]
-		took := "-"
-		if t.Outcome != qualify.Skipped {
-			took = fmt.Sprintf("%.1f", t.Seconds)
+		if t.Outcome == qualify.Skipped { // a line below tells of them
+			continue
 		}
+		took := fmt.Sprintf("%.1f", t.Seconds)
 		checks := nearest(t)
 		for j, c := range checks {
 			row := []string{t.Name, took, c.Shown(), c.Expression, c.Actual, "-"}
@@ -43,7 +44,11 @@ func outcomes(q *qualify.Qualification) table {
 		}
 	}
 	if len(g.Notes) > 0 {
-		g.Notes = []string{"busy machine (other programs used the CPUs of most runs): " + strings.Join(g.Notes, ", ")}
+		names := strings.Join(g.Notes, ", ")
+		if len(g.Notes) == len(q.Tests) {
+			names = "all tests"
+		}
+		g.Notes = []string{"disturbed: " + names + " · --priority realtime (root)"}
 	}
 	return g
 }
@@ -86,9 +91,12 @@ func nearest(t *qualify.Result) []report.Check {
 // reasons say of each test that did not pass why.
 func reasons(q *qualify.Qualification) []string {
 	var out []string
+	skipped := map[string]int{}
 	for i := range q.Tests {
 		t := &q.Tests[i]
 		switch {
+		case t.Outcome == qualify.Skipped:
+			skipped[t.Reason]++
 		case t.Outcome == qualify.Broken:
 			out = append(out, fmt.Sprintf("%s: %s (%s)", t.Name, t.Reason, t.Command))
 		case t.Reason != "":
@@ -102,6 +110,9 @@ func reasons(q *qualify.Qualification) []string {
 				out = append(out, fmt.Sprintf("%s: %s at %s: %s", t.Name, c.Expression, c.Point, cmp.Or(c.Why(), c.Actual)))
 			}
 		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
+		out = append(out, plain.Plural(skipped[reason], "test")+" skipped: "+reason)
 	}
 	if n := q.LeftOut(); n > 0 {
 		out = append(out, fmt.Sprintf("%d of the plan's expectations left out on request (--leave-out)", n))
@@ -156,7 +167,7 @@ func QualificationAnnotations(w io.Writer, q *qualify.Qualification) error {
 		}
 		text = append(text, reasons(&qualify.Qualification{Tests: q.Tests[i : i+1]})...)
 		if t.Disturbed() {
-			text = append(text, "busy machine")
+			text = append(text, "disturbed")
 		}
 		said := plain.Terminal(plain.OneLine(strings.Join(text, "; ")))
 		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", level, property.Replace(plain.Terminal(q.Plan+" "+t.Name)), message.Replace(said)); err != nil {

@@ -69,7 +69,11 @@ func trendTables(t *trend.Trend) []table {
 		out, g = titled(out, title, "point", "results", "last", "changed", "before", "after", "change", "verdict")
 		row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
 		if len(s.Changes) == 0 {
-			g.Rows = append(g.Rows, append(row, "never", plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
+			changed := "never"
+			if len(s.Points) < trend.LeastResults {
+				changed = fmt.Sprintf("needs %d", trend.LeastResults)
+			}
+			g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
 		}
 		for _, c := range s.Changes {
 			g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Before.Median), plain.Number(c.After.Median), percent(c.Change), c.String()))
@@ -108,6 +112,9 @@ func trendClosing(t *trend.Trend) []string {
 	}
 	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s); same: within ±%s",
 		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, stats.Percent(t.Margin)))
+	for _, d := range t.Incomplete {
+		out = append(out, "INCOMPLETE: "+d)
+	}
 	for i, s := range t.LeftOut {
 		if i == mostTold {
 			out = append(out, fmt.Sprintf("left out: %d more", len(t.LeftOut)-i))

@@ -136,6 +136,18 @@ func Unknown(c Cause, settle, format string, args ...any) Verdict {
 	return Verdict{Word: CannotTell, Cause: c, Reason: fmt.Sprintf(format, args...), Settle: settle}
 }
 
+// Disturbed is the verdict where what was measured cannot be trusted, and what it would be otherwise.
+func (v Verdict) Disturbed(format string, args ...any) Verdict {
+	settle := "measure again with --priority realtime (root)"
+	switch {
+	case v.Word != CannotTell:
+		settle += "; --accept disturbed says " + string(v.Word)
+	case v.Settle != "":
+		settle += ", " + v.Settle
+	}
+	return Unknown(Disturbed, settle, format, args...)
+}
+
 // DefaultMargin is the change up to which two figures count as the same.
 const DefaultMargin = 0.05
 

@@ -9,6 +9,9 @@ import (
 // leastSegment is how many results lie between two changes at least: fewer are an outlier as likely as a new state.
 const leastSegment = 3
 
+// LeastResults are needed to find a change: two states.
+const LeastResults = 2 * leastSegment
+
 // divide finds the changes of one series: hierarchical division, in which each step takes the split with the largest energy
 // statistic of all segments and keeps it where a permutation test finds fewer than a share of alpha orders that split as well.
 type divide struct {
@@ -125,7 +128,7 @@ func (d *divide) test(segments [][]int, q float64) float64 {
 // it. It takes n log n steps: the sums of distances follow from one place to the next.
 func (d *divide) best(segment []int) (split, bool) {
 	n := len(segment)
-	if n < 2*leastSegment {
+	if n < LeastResults {
 		return split{}, false
 	}
 	d.tree.clear()

@@ -38,7 +38,8 @@ type Trend struct {
 	Margin     float64   `json:"margin"`
 	Procedure  string    `json:"procedure"` // how series judged together are corrected
 	Series     []Series  `json:"series"`
-	LeftOut    []string  `json:"left_out,omitempty"` // results that could not be used, and why
+	LeftOut    []string  `json:"left_out,omitempty"`   // results that could not be used, and why
+	Incomplete []string  `json:"incomplete,omitempty"` // results that were interrupted
 	Labels     []string  `json:"labels,omitempty"`
 
 	accept stats.Accepted
@@ -137,6 +138,9 @@ type place struct {
 func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 	at := map[place]int{}
 	for _, d := range docs {
+		if !d.Complete {
+			t.Incomplete = append(t.Incomplete, d.Name())
+		}
 		if d.Label != "" && !slices.Contains(t.Labels, d.Label) {
 			t.Labels = append(t.Labels, d.Label)
 		}

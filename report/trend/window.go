@@ -149,8 +149,7 @@ func (t *Trend) trusted(v stats.Verdict, before, since []Point) stats.Verdict {
 			}
 		}
 		if share := float64(disturbed) / float64(len(side.points)); share > 0.5 && !t.accept.Has(stats.Disturbed) {
-			return stats.Unknown(stats.Disturbed, "measure on a quiet machine or, where that is allowed, with --priority realtime; or judge all the same: --accept disturbed",
-				"%.0f %% of the results %s were disturbed (undisturbed they would say: %s)", 100*share, side.name, v.Word)
+			return v.Disturbed("%d of %d results %s", disturbed, len(side.points), side.name)
 		}
 	}
 	return v

@@ -92,7 +92,7 @@ func (f *flags) config(args []string) (config, error) {
 		c.Old = strings.Split(args[0], ",")
 	default:
 		c.Old = args
-		wrong.If(len(args) == 0, "no results: want two, OLD and NEW, or a directory of results over time")
+		wrong.If(len(args) == 0, "no results: want two, OLD and NEW, or a directory with two results or more")
 	}
 	var err error
 	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
@@ -187,7 +187,7 @@ func twoSides(c config, sides [][]*report.Document) (out []*compare.Comparison, 
 // overTime finds when figures changed, and sets what is new against what was before.
 func overTime(out output.Streams, c config, docs []*report.Document, lost output.Lost) ([]*compare.Comparison, func(w io.Writer, format string) error, error) {
 	if len(docs) == 1 {
-		return nil, nil, exit.UsageError{Err: errors.New("one result: want two, OLD and NEW, or a directory of results over time")}
+		return nil, nil, exit.UsageError{Err: errors.New("one result: want two, OLD and NEW, or a directory with two results or more")}
 	}
 	t, err := trend.Documents(docs, trend.Options{Figures: c.Options.Figures, Margin: c.Options.Margin, Confidence: c.Options.Confidence, Accept: c.Gate.Accept})
 	if err != nil {

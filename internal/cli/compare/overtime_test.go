@@ -89,6 +89,26 @@ func TestOverTime(t *testing.T) {
 	}
 }
 
+// Two results cannot say that nothing changed, and one that was interrupted is named.
+func TestFewNights(t *testing.T) {
+	dir := nights(t, 2, steady)
+	name := filepath.Join(dir, "run-000.json")
+	d, err := report.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Complete = false
+	if err := report.Save(name, d); err != nil {
+		t.Fatal(err)
+	}
+	out, _, _ := runCompare(t, dir)
+	for _, want := range []string{"needs 6", "INCOMPLETE: run-000"} {
+		if !strings.Contains(out, want) || strings.Contains(out, "never") {
+			t.Errorf("no %q, or \"never\", in:\n%s", want, out)
+		}
+	}
+}
+
 func TestGateOverTime(t *testing.T) {
 	good, bad := nights(t, 30, steady), nights(t, 30, dropped)
 	for _, tt := range []struct {
@@ -105,7 +125,7 @@ func TestGateOverTime(t *testing.T) {
 		{"dropped before the window", []string{nights(t, 60, dropped), "--expect", "worse<5%", "--since", "14d"}, exit.Passed, ""},
 		{"too few", []string{nights(t, 5, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"no such directory", []string{"nowhere"}, exit.Usage, "nowhere"},
-		{"nothing named", nil, exit.Usage, "a directory of results over time"},
+		{"nothing named", nil, exit.Usage, "a directory with two results or more"},
 		{"wrong rule", []string{good, "--expect", "slower"}, exit.Usage, "slower"},
 		{"wrong window", []string{good, "--since", "yesterday"}, exit.Usage, "yesterday"},
 		{"a window of results, not of nights", []string{good, "--since", "7"}, exit.Usage, "want a time"},

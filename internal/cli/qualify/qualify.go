@@ -130,6 +130,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f.output.Bind(fs, render.QualificationFormats())
 	fs.BoolVar(&f.resume, "resume", false, "go on after the last test that the --save file holds")
 	cmdline.GroupFlags(cmd, groups())
+	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")
 	return cmd
 }
 
@@ -141,7 +142,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	case len(args) == 2 && f.host == "":
 		hosts = args[1:]
 	case len(args) != 1:
-		return c, fmt.Errorf("%d words: want a plan, a file or one of %s, and the host that runs 'gobw serve'", len(args), strings.Join(qualify.ShippedPlans(), ", "))
+		return c, errors.New("want a plan and a host: gobw qualify nic HOST, or gobw qualify quick -d roce0 --loopback")
 	case f.host != "":
 		hosts = []string{f.host}
 	}

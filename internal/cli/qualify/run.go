@@ -140,7 +140,7 @@ func (q *qualification) stopped(ctx context.Context) string {
 	}
 	for i, t := range q.report.Tests {
 		if code := exit.Code(q.errs[i]); t.Outcome == qualify.Broken && (code == exit.PeerLost || code == exit.Setup && t.Document == nil) {
-			return fmt.Sprintf("not run after %s", t.Name)
+			return "not run after " + t.Name
 		}
 	}
 	return ""
@@ -191,7 +191,7 @@ func (q *qualification) judge(t *planned, doc *report.Document, err error, secon
 // add takes a result, and says on what is no terminal how far the plan is.
 func (q *qualification) add(r qualify.Result, err error) {
 	q.report.Tests, q.errs = append(q.report.Tests, r), append(q.errs, err)
-	if !q.config.Output.Quiet && !q.out.ErrTerminal {
+	if !q.config.Output.Quiet && !q.out.ErrTerminal && r.Outcome != qualify.Skipped {
 		fmt.Fprintf(q.out.Err, "[%d/%d] %s: %s, %.1f s\n", len(q.report.Tests), len(q.config.Tests), r.Name, r.Outcome, r.Seconds)
 	}
 }
