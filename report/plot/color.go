@@ -18,45 +18,38 @@ const (
 	muted
 	grid
 	paper
-	series1 // and so on, palette long
+	series1 // and so on
 )
 
-// paletteLength is how many series have a colour of their own; further ones start again, dashed.
-const paletteLength = 8
+// colors of series and categories: the third is for what is wrong, the last, grey, for what others are set against.
+const colors = 5
 
-func seriesColor(i int) color { return color{series1 + role(i%paletteLength), 1} }
+func seriesColor(i int) color { return color{series1 + role(i%colors), 1} }
 
 // appearance of a role: its CSS variable, and its value on white and on dark.
 type appearance struct{ variable, light, dark string }
 
-func (r role) appearance() appearance {
-	return [...]appearance{
-		{"--ink", "#1b1f24", "#e6e9ee"},
-		{"--muted", "#59636e", "#9aa5b1"},
-		{"--grid", "#dfe3e8", "#323a44"},
-		{"--paper", "#ffffff", "#14181d"},
-		{"--series-1", "#1f6fb4", "#6ab0f3"},
-		{"--series-2", "#d1570b", "#ff9f4a"},
-		{"--series-3", "#2b8a3e", "#69c77d"},
-		{"--series-4", "#b5338a", "#f07ac8"},
-		{"--series-5", "#6d50b8", "#b59cf5"},
-		{"--series-6", "#0b8080", "#4fd0cf"},
-		{"--series-7", "#8f6410", "#e0b454"},
-		{"--series-8", "#55606b", "#aab4bf"},
-	}[r]
+// appearances by role.
+var appearances = []appearance{
+	{"--ink", "#1b1f24", "#e6e9ee"},
+	{"--muted", "#59636e", "#9aa5b1"},
+	{"--grid", "#dfe3e8", "#323a44"},
+	{"--paper", "#ffffff", "#14181d"},
+	{"--series-1", "#1f6fb4", "#6ab0f3"},
+	{"--series-2", "#d1570b", "#ff9f4a"},
+	{"--series-3", "#b5338a", "#f07ac8"},
+	{"--series-4", "#2b8a3e", "#69c77d"},
+	{"--series-5", "#55606b", "#aab4bf"},
 }
 
-const roles = int(series1) + paletteLength
-
-func lightColor(c color) string    { return c.role.appearance().light }
-func variableColor(c color) string { return "var(" + c.role.appearance().variable + ")" }
+func lightColor(c color) string    { return appearances[c.role].light }
+func variableColor(c color) string { return "var(" + appearances[c.role].variable + ")" }
 
 // Style is the CSS that inline figures need: the variables, light by default, dark where the reader wants it, light
 // again in print. The root attribute data-theme="light" or "dark" decides over the reader's system.
 func Style() string {
 	light, dark := &strings.Builder{}, &strings.Builder{}
-	for r := range role(roles) {
-		a := r.appearance()
+	for _, a := range appearances {
 		fmt.Fprintf(light, "%s:%s;", a.variable, a.light)
 		fmt.Fprintf(dark, "%s:%s;", a.variable, a.dark)
 	}

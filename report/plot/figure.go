@@ -2,16 +2,19 @@ package plot
 
 import (
 	"fmt"
+	"html"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Figure is a picture: a [Chart] or a [HeatMap].
 type Figure interface {
 	// Heading is the title, for alternative texts and lists.
 	Heading() string
-	size() (width, height float64)
-	draw(c *svg)
+	draw(c *svg) (width, height float64)
 }
 
 // WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other.
@@ -26,7 +29,7 @@ func WriteSVG(w io.Writer, figures ...Figure) error {
 			return err
 		}
 		parts.WriteString("</g>\n")
-		w, h := f.size()
+		w, h := f.draw(newSVG(lightColor))
 		width, height = max(width, w), height+h
 	}
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s">`+"\n%[3]s</svg>\n", short(width), short(height), parts)
@@ -34,60 +37,90 @@ func WriteSVG(w io.Writer, figures ...Figure) error {
 }
 
 // WriteInlineSVG writes an SVG element for an HTML page, whose colours are CSS variables: --ink, --muted, --grid, --paper
-// and --series-1 to --series-8. See [Style].
-func WriteInlineSVG(w io.Writer, f Figure) error {
-	return writeSVG(w, f, variableColor)
+// and --series-1 to --series-5. See [Style].
+func WriteInlineSVG(w io.Writer, f Figure) error { return writeSVG(w, f, variableColor) }
+
+func writeSVG(w io.Writer, f Figure, paint func(color) string) error {
+	s := newSVG(paint)
+	width, height := f.draw(s)
+	heading := html.EscapeString(plain.XML(f.Heading()))
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="%[1]s" viewBox="0 0 %[2]s %[3]s" width="%[2]s" height="%[3]s"%[6]s font-family="'Helvetica Neue',Arial,sans-serif">`+
+		"\n<title>%[1]s</title>\n<path d=\"M0 0H%[2]sV%[3]sH0Z\" fill=\"%[4]s\"/>\n%[5]s</svg>\n",
+		heading, short(width), short(height), paint(color{paper, 1}), s.out, plain.When(width > 800, ` style="min-width:%spx"`, short(0.6*width))) // a phone shows a wide one in parts
+	return err
 }
-
-type point struct{ x, y float64 }
-
-type stroke struct {
-	color  color
-	width  float64
-	dashed dash
-}
-
-type dash uint8
 
 const (
-	solid dash = iota
-	dashedLine
-	dotted
+	edge      = 14
+	titleSize = 15
+	textSize  = 11.5
+	lineTall  = 16 // of text
 )
 
-type anchor uint8
-
-const (
-	start anchor = iota
-	middle
-	end
-)
-
-type font struct {
-	size    float64
-	bold    bool
-	anchor  anchor
-	upright bool // reads from the bottom to the top
-	color   color
-	hint    string // tool tip
+// header draws title and subtitle and returns where they end.
+func header(cv *svg, title, subtitle string, width float64) float64 {
+	y := paragraph(cv, title, edge, width, font{size: titleSize, bold: true, color: color{ink, 1}})
+	return paragraph(cv, subtitle, y, width, font{size: textSize, color: color{muted, 1}}) + 6
 }
 
-// textWidth estimates the width of text: the mean advance of the Go font's letters, figures and signs.
-func textWidth(s string, size float64) float64 {
+// paragraph draws text below y in lines that fit the width and returns where they end.
+func paragraph(cv *svg, text string, y, width float64, f font) float64 {
+	if text == "" {
+		return y
+	}
+	tall := lineTall * f.size / textSize
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && textWidth(line+" "+word, f) > width-2*edge {
+			y += tall
+			cv.text(point{edge, y - 4}, line, f)
+			line = ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	y += tall
+	cv.text(point{edge, y - 4}, line, f)
+	return y
+}
+
+// legend names things in rows below y, behind their marks, and returns where it ends.
+func legend(cv *svg, names []string, y, width float64, mark func(i int, at point)) float64 {
+	const markWide, gap = 24, 18
+	if !slices.ContainsFunc(names, func(n string) bool { return n != "" }) {
+		return y
+	}
+	f := font{size: textSize, color: color{ink, 1}}
+	x := float64(edge)
+	for i, name := range names {
+		wide := markWide + textWidth(name, f) + gap
+		if x > edge && x+wide-gap > width-edge {
+			x = edge
+			y += lineTall
+		}
+		mark(i, point{x + 9, y + lineTall/2})
+		cv.text(point{x + markWide, y + lineTall/2 + 4}, name, f)
+		x += wide
+	}
+	return y + lineTall + 2
+}
+
+// textWidth estimates the width of text: the mean advance of a sans-serif font's letters, figures and signs.
+func textWidth(s string, f font) float64 {
 	sum := 0.0
 	for _, r := range s {
-		switch r {
-		case 'i', 'j', 'l', '.', ',', ':', ';', '\'', '|', '!', ' ', 'I', 't', 'f', 'r', '(', ')', '/', '-':
+		switch {
+		case strings.ContainsRune("ijl.,:;'|! Itfr()/-", r):
 			sum += 0.34
-		case 'm', 'w', 'M', 'W', '%', '…', '→', '@':
+		case strings.ContainsRune("mwMW%…→@", r):
 			sum += 0.86
+		case r >= 'A' && r <= 'Z':
+			sum += 0.68
 		default:
-			if r >= 'A' && r <= 'Z' {
-				sum += 0.68
-			} else {
-				sum += 0.56
-			}
+			sum += 0.56
 		}
 	}
-	return 1.1 * sum * size // fonts of browsers run wider than the Go font
+	if f.bold {
+		sum *= 1.1
+	}
+	return 1.1 * sum * f.size // fonts of browsers differ
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 var update = flag.Bool("update", false, "write the golden files again") //nolint:gochecknoglobals // a flag of the test
@@ -20,33 +22,33 @@ func figures() map[string]Figure {
 	sizes := []float64{2, 8, 64, 512, 4096, 32768, 262144, 1 << 20}
 	line := &Chart{
 		Title: "Bandwidth over size", Subtitle: "write, RC, 1 QP — roce0 (software device, not a NIC)",
-		X: Axis{Label: "message size (bytes)", Scale: Log2, Format: Bytes}, Y: Axis{Label: "bandwidth (Gb/s)", Scale: Log10},
-		Marks: []Mark{{Label: "line rate 100 Gb/s", Y: 100}},
+		X: Axis{Label: "message size", Scale: Log2, Format: plain.Bytes}, Y: Axis{Label: "bandwidth", Units: plain.BitsPerS, Scale: Log10},
+		Marks: []Mark{{Label: "line rate 100 Gb/s", Y: 100e9}},
 	}
 	for i, name := range []string{"yesterday", "today, 16 SGEs"} {
 		s := Series{Name: name}
 		for _, x := range sizes {
-			y := 38 / (1 + float64(4000*(i+1))/x)
+			y := 38e9 / (1 + float64(4000*(i+1))/x)
 			s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y), append(s.Low, y*0.8), append(s.High, y*1.15)
 		}
 		line.Series = append(line.Series, s)
 	}
 	nines := &Chart{
 		Title: "Latency by percentile", Subtitle: "send, RC, 2 B",
-		X: Axis{Label: "share of messages", Scale: Nines}, Y: Axis{Label: "half round trip (us)"},
+		X: Axis{Label: "share of messages", Scale: Nines}, Y: Axis{Label: "half round trip", Units: plain.Seconds},
 	}
 	steps := &Chart{
-		Title: "Latency histogram", X: Axis{Label: "half round trip (us)", Scale: Log10}, Y: Axis{Label: "messages"},
-		Marks: []Mark{{Label: "p99", X: 9.1}},
+		Title: "Latency histogram", X: Axis{Label: "half round trip", Units: plain.Seconds, Scale: Log10}, Y: Axis{Label: "messages"},
+		Marks: []Mark{{Label: "p99", X: 9.1e-6}},
 	}
 	for i := range 3 {
 		s := Series{Name: []string{"2 B", "64 B", "4096 B"}[i]}
 		h := Series{Name: s.Name, Shape: Steps}
 		for j := range 60 {
 			p := 1 - math.Pow(10, -float64(j)/15)
-			s.X, s.Y = append(s.X, p), append(s.Y, 5+float64(i)+math.Pow(float64(j)/20, 2))
+			s.X, s.Y = append(s.X, p), append(s.Y, 1e-6*(5+float64(i)+math.Pow(float64(j)/20, 2)))
 			x := 5 * math.Exp(float64(j)/60)
-			h.X, h.Y = append(h.X, x), append(h.Y, 1e4*math.Exp(-math.Pow((math.Log(x)-1.8-float64(i)*0.1)*8, 2)))
+			h.X, h.Y = append(h.X, x/1e6), append(h.Y, 1e4*math.Exp(-math.Pow((math.Log(x)-1.8-float64(i)*0.1)*8, 2)))
 		}
 		nines.Series = append(nines.Series, s)
 		steps.Series = append(steps.Series, h)
@@ -122,8 +124,8 @@ func TestInlineSVG(t *testing.T) {
 	if strings.Contains(b.String(), "#") || !strings.Contains(b.String(), "var(--series-2)") {
 		t.Error("an inline figure must take all colours from variables")
 	}
-	for r := range role(roles) {
-		if v := r.appearance().variable + ":"; strings.Count(Style(), v) != 4 {
+	for _, a := range appearances {
+		if v := a.variable + ":"; strings.Count(Style(), v) != 4 {
 			t.Errorf("the style sets %s %d times, want light, dark, chosen dark and print", v, strings.Count(Style(), v))
 		}
 	}
@@ -136,7 +138,7 @@ func TestSeveralFigures(t *testing.T) {
 	if err := WriteSVG(&b, line, heat); err != nil {
 		t.Fatal(err)
 	}
-	_, first := line.size()
+	_, first := line.draw(newSVG(lightColor))
 	if n := strings.Count(b.String(), "<svg"); n != 3 || !strings.Contains(b.String(), `translate(0 `+short(first)+`)`) {
 		t.Errorf("%d elements: want two within one, the second %s below", n, short(first))
 	}
@@ -145,11 +147,9 @@ func TestSeveralFigures(t *testing.T) {
 func TestTicks(t *testing.T) {
 	labels := func(a Axis, values ...float64) string {
 		var out []string
-		r := newRuler(a, values)
-		for _, tick := range r.ticks(0.05) {
-			if tick.label != "" {
-				out = append(out, tick.label)
-			}
+		r := newRuler(a, values).rounded()
+		for _, tick := range r.ticks(func(string) float64 { return 0.05 }) {
+			out = append(out, tick.label)
 		}
 		return strings.Join(out, " ")
 	}
@@ -161,11 +161,13 @@ func TestTicks(t *testing.T) {
 		{"linear from zero", labels(Axis{}, 1, 38), "0 10 20 30 40"},
 		{"linear far from zero", labels(Axis{}, 95, 105), "94 96 98 100 102 104 106"},
 		{"one value", labels(Axis{}, 0), "0 0.2 0.4 0.6 0.8 1"},
-		{"decades", labels(Axis{Scale: Log10}, 0.002, 40), "0.01 0.1 1 10"},
-		{"within a decade", labels(Axis{Scale: Log10}, 5.2, 36), "5 6 7 8 10 20 30 40 50"},
-		{"sizes", labels(Axis{Scale: Log2, Format: Bytes}, 512, 1<<20), "512 1 Ki 2 Ki 4 Ki 8 Ki 16 Ki 32 Ki 64 Ki 128 Ki 256 Ki 512 Ki 1 Mi"},
+		{"decades", labels(Axis{Scale: Log10}, 0.002, 40), "0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2 5 10 20 50"},
+		{"within a decade", labels(Axis{Scale: Log10}, 5.2, 36), "5 10 20 50"},
+		{"sizes", labels(Axis{Scale: Log2, Format: plain.Bytes}, 512, 1<<20), "512 B 1 KiB 2 KiB 4 KiB 8 KiB 16 KiB 32 KiB 64 KiB 128 KiB 256 KiB 512 KiB 1 MiB"},
+		{"a linear axis has one unit, in its label", labels(Axis{Units: plain.Seconds}, 0, 0.002, 0.0101), "0 5 10 15"},
+		{"a logarithmic one has one at each tick", labels(Axis{Units: plain.Seconds, Scale: Log10}, 2e-6, 10), "10 us 100 us 1 ms 10 ms 100 ms 1 s 10 s"},
 		{"nines", labels(Axis{Scale: Nines}, 0.9995), "0 % 50 % 90 % 99 % 99.9 %"},
-		{"no data", labels(Axis{Scale: Log10}), "1 2 3 4 5 6 7 8 10"},
+		{"no data", labels(Axis{Scale: Log10}), "1 2 5 10"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.got != tt.want {

@@ -106,13 +106,13 @@ func (m hostMatrix) pictures(d *report.Document) []Picture {
 		}
 	}
 	if all := m.Incast(); len(all) > 1 {
-		s := plot.Series{Name: "receiver"}
+		s := plot.Series{}
 		for _, i := range all {
-			s.X, s.Y = append(s.X, float64(i.FanIn)), append(s.Y, i.Receiver/1e9)
+			s.X, s.Y = append(s.X, float64(i.FanIn)), append(s.Y, i.Receiver)
 		}
 		out = append(out, Picture{Name: "fabric-incast", Figure: &plot.Chart{
 			Title: "What a receiver gets, by number of senders", Subtitle: subtitle,
-			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth (Gb/s)"}, Series: []plot.Series{s},
+			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS, Zero: true}, Series: []plot.Series{s},
 		}})
 	}
 	return out

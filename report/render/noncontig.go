@@ -333,7 +333,7 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		rows = plain.AddNew(rows, rowName(c))
 	}
 	gather, copying := noncontig.Sides(t.Shape)
-	axis := "block size (bytes)"
+	axis := "block size"
 	if t.given() {
 		axis, columns = gather+" over "+copying, []string{""}
 	} else if len(blocks) < 2 {
@@ -346,17 +346,14 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 	if !t.given() {
 		slices.SortStableFunc(rows, noncontig.CompareStrides)
 		for _, b := range blocks {
-			columns = append(columns, plot.Bytes(float64(b)))
+			columns = append(columns, plain.Bytes(float64(b)))
 		}
 	}
 	h := &plot.HeatMap{
 		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
 		XLabel: axis, YLabel: "stride",
 		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
-		Note: fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%d). Grey: %s the same within %.0f %%, %s cannot tell. "+
-			"Black line: the crossover, interpolated between the block sizes whose verdicts are on its two sides (thin line).",
-			gather, copying, fullStrength, fullStrength, sameMark, 100*stats.DefaultMargin, openMark),
-		Columns: columns,
+		Columns:    columns,
 	}
 	if t.given() {
 		h.YLabel = "layout"
@@ -380,6 +377,15 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 	if !t.given() {
 		h.Paths = n.crossoverPaths(t, blocks, rows)
 	}
+	drawn := func(mark string) bool {
+		return slices.ContainsFunc(h.Cells, func(row []plot.Cell) bool {
+			return slices.ContainsFunc(row, func(c plot.Cell) bool { return strings.HasSuffix(c.Text, mark) })
+		})
+	}
+	h.Note = fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%[3]d).", gather, copying, fullStrength) +
+		plain.When(!slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return !c.Single() }), " One run each: nothing here tells a difference from noise.") +
+		plain.When(drawn(sameMark), " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn(openMark), " %s: cannot tell.", openMark) +
+		plain.When(len(h.Paths) > 0, " Black line: the crossover; thin line: between the block sizes that decide it.")
 	return h
 }
 
@@ -458,50 +464,35 @@ func (n experiment) crossoverPaths(t noncontigTable, blocks []int64, strides []s
 func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 	c := &plot.Chart{
 		Title: "Goodput by block size, " + n.title(k), Subtitle: n.subtitle(d),
-		X: plot.Axis{Label: "block size (bytes)", Scale: plot.Log2, Format: plot.Bytes},
-		Y: plot.Axis{Label: "goodput (Gb/s)", Scale: plot.Log10},
+		X: sizeAxis("block size"), Y: plot.Axis{Label: "goodput", Units: plain.BitsPerS, Scale: plot.Log10},
 	}
 	cells := slices.DeleteFunc(slices.Clone(n.Cells), func(c noncontig.Cell) bool { return c.Key != k })
 	if len(cells) < 2 || k.Stride == noncontig.AsGiven {
 		return nil
 	}
+	var b bands
 	for _, strategy := range (noncontigTable{cells: cells}).strategies() {
-		s := plot.Series{Name: strategy, Color: chartColor(strategy), Marker: chartMarker(strategy)}
+		if strategy == noncontig.Control {
+			continue
+		}
+		s := plot.Series{Name: strategy, Color: chartColor(strategy)}
 		for i := range cells {
 			y, low, high := math.NaN(), math.NaN(), math.NaN() // a gap, which no line may bridge
 			if f := cells[i].Find(strategy); f != nil {
-				y, low, high = f.Goodput.Median/1e9, f.Low/1e9, f.High/1e9
+				y, low, high = f.Goodput.Median, f.Low, f.High
+				b.intervals = b.intervals || f.Goodput.Interval != nil
+				b.ranges = b.ranges || f.Goodput.Interval == nil && low < high
 			}
 			s.X, s.Y = append(s.X, float64(cells[i].BlockBytes)), append(s.Y, y)
 			s.Low, s.High = append(s.Low, low), append(s.High, high)
 		}
 		c.Series = append(c.Series, s)
 	}
-	c.Note = whiskerWords(cells)
+	c.Note = b.note()
 	if x := n.CrossoverOf(k); x != nil && x.Clear {
 		c.Marks = append(c.Marks, plot.Mark{Label: "crossover " + plain.Bytes(x.BlockBytes), X: x.BlockBytes})
 	}
 	return c
-}
-
-// whiskerWords says what the whiskers of a chart are: intervals where all have runs for one, else ranges.
-func whiskerWords(cells []noncontig.Cell) string {
-	intervals, ranges := false, false
-	for i := range cells {
-		for _, f := range cells[i].Strategies {
-			intervals = intervals || f.Goodput.Interval != nil
-			ranges = ranges || f.Goodput.Interval == nil && f.Low < f.High
-		}
-	}
-	switch {
-	case intervals && ranges:
-		return "Whiskers: " + stats.Percent(stats.DefaultConfidence) + " intervals of the medians, of fewer than six runs their range."
-	case intervals:
-		return "Whiskers: " + stats.Percent(stats.DefaultConfidence) + " intervals of the medians."
-	case ranges:
-		return "Whiskers: the range of the runs, which are too few for an interval."
-	}
-	return ""
 }
 
 // chartColor gives a kind of strategy the same colour in all pictures.
@@ -512,18 +503,9 @@ func chartColor(strategy string) int {
 	case "pack", "read-unpack", "pack-send-unpack":
 		return 2
 	case "pack-pipelined":
-		return 4
-	case "multi-wr":
 		return 3
-	default:
-		return 8
-	}
-}
-
-// chartMarker tells the kinds of strategy apart where there are no colours.
-func chartMarker(strategy string) int {
-	if c := chartColor(strategy); c < 8 {
-		return c
+	case "multi-wr":
+		return 4
 	}
 	return 5
 }

@@ -3,7 +3,6 @@ package render
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -50,11 +49,6 @@ func Pictures(docs []*report.Document) []Picture {
 		}
 	}
 	return named(out)
-}
-
-// plotTogether draws pictures one below the other.
-func plotTogether(w io.Writer, pictures []Picture) error {
-	return plot.WriteSVG(w, plain.Each(pictures, func(p Picture) plot.Figure { return p.Figure })...)
 }
 
 // named makes the names fit for files, as operations and shapes are whatever a file says, and unique.
@@ -110,64 +104,40 @@ func operations(curves []curve) []operation {
 // label names curves by what differs among them: the set-up, and of several documents what tells them apart. Where nothing does,
 // they are numbered.
 func label(curves []curve, several bool) { //nolint:revive // several documents: a fact, not a mode
-	if len(curves) == 0 {
-		return
+	features := make([][]string, len(curves))
+	for i, c := range curves {
+		if env := c.doc.Client; several {
+			features[i] = []string{c.doc.Description, env.Host, env.Device, env.Fabric, c.doc.Version, env.Firmware, env.Driver, env.OS}
+		}
+		for _, name := range report.PlanFields() {
+			features[i] = append(features[i], c.Setup.InWords(name))
+		}
 	}
-	features := setupFeatures()
-	if several {
-		features = append(documentFeatures(), features...)
-	}
-	name := func(features []func(curve) string) {
+	name := func() (alike bool) { // with a curve of another document
 		for i := range curves {
 			var parts []string
-			for _, f := range features {
-				differs := slices.ContainsFunc(curves, func(c curve) bool { return f(c) != f(curves[0]) })
-				if s := f(curves[i]); differs && s != "" && !slices.Contains(parts, s) {
-					parts = append(parts, s)
+			for k, s := range features[i] {
+				if differs := slices.ContainsFunc(features, func(of []string) bool { return of[k] != features[0][k] }); differs && s != "" {
+					parts = plain.AddNew(parts, s)
 				}
 			}
 			curves[i].name = strings.Join(parts, ", ")
+			alike = alike || slices.ContainsFunc(curves[:i], func(o curve) bool { return o.index != curves[i].index && o.name == curves[i].name })
 		}
+		return several && alike
 	}
-	alike := func() bool {
+	for _, apart := range []func(c curve) string{
+		func(c curve) string { return c.doc.Started.UTC().Format("2006-01-02 15:04:05") },
+		func(c curve) string { return strconv.Itoa(c.index + 1) },
+	} {
+		if !name() {
+			return
+		}
 		for i, c := range curves {
-			if slices.ContainsFunc(curves[i+1:], func(o curve) bool { return o.index != c.index && o.name == c.name }) {
-				return true
-			}
-		}
-		return false
-	}
-	if name(features); several && alike() {
-		name(append([]func(curve) string{func(c curve) string { return c.doc.Started.UTC().Format("2006-01-02 15:04:05") }}, features...))
-	}
-	if several && alike() {
-		for i := range curves {
-			curves[i].name = strings.TrimSuffix(fmt.Sprintf("%d: %s", curves[i].index+1, curves[i].name), ": ")
+			features[i] = append([]string{apart(c)}, features[i]...)
 		}
 	}
-}
-
-// documentFeatures are what tells documents apart.
-func documentFeatures() []func(curve) string {
-	return []func(curve) string{
-		func(c curve) string { return c.doc.Description },
-		func(c curve) string { return c.doc.Client.Host },
-		func(c curve) string { return c.doc.Client.Device },
-		func(c curve) string { return c.doc.Client.Fabric },
-		func(c curve) string { return c.doc.Version },
-		func(c curve) string { return c.doc.Client.Firmware },
-		func(c curve) string { return c.doc.Client.Driver },
-		func(c curve) string { return c.doc.Client.OS },
-	}
-}
-
-// setupFeatures are what tells set-ups apart: each field of the plan that differs.
-func setupFeatures() []func(curve) string {
-	var out []func(curve) string
-	for _, name := range report.PlanFields() {
-		out = append(out, func(c curve) string { return c.Setup.InWords(name) })
-	}
-	return out
+	name()
 }
 
 // subtitle says what must be said with the numbers: the label, the device, and the set-up where there is one only.
@@ -204,15 +174,6 @@ func subtitle(curves []curve) string {
 	return strings.Join(parts, " · ")
 }
 
-// sizeName is a size for a legend: "64 KiB", "2 B".
-func sizeName(bytes uint64) string {
-	s := plot.Bytes(float64(bytes))
-	if strings.HasSuffix(s, "i") {
-		return s + "B"
-	}
-	return s + " B"
-}
-
 func title(s string) string {
 	if s == "" {
 		return s
@@ -220,8 +181,8 @@ func title(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-func sizeAxis() plot.Axis {
-	return plot.Axis{Label: "message size (bytes)", Scale: plot.Log2, Format: plot.Bytes}
+func sizeAxis(label string) plot.Axis {
+	return plot.Axis{Label: label, Scale: plot.Log2, Format: plain.Bytes}
 }
 
 // overSize draws a figure over the message size; a picture of one size only says nothing and is left out.
@@ -229,46 +190,46 @@ func overSize(op operation, curves []curve) []Picture {
 	if !slices.ContainsFunc(curves, func(c curve) bool { return len(c.Rows) > 1 }) {
 		return nil
 	}
-	chart := func(what string, y plot.Axis) *plot.Chart {
-		return &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitle(curves), X: sizeAxis(), Y: y}
-	}
-	if op.kind == "latency" {
-		half := ""
-		if curves[0].Setup.RoundTripHalf {
-			half = "half round trip "
-		}
-		c := chart("latency", plot.Axis{Label: half + "latency (us)"})
-		for i, cv := range curves {
-			c.Series = append(c.Series, cv.series(joined("p50", cv.name), i+1, "p50"))
-			p99 := cv.series(joined("p99", cv.name), i+1, "p99")
-			if slices.ContainsFunc(p99.Y, func(y float64) bool { return !math.IsNaN(y) }) {
-				c.Series = append(c.Series, p99)
+	chart := func(what string, y plot.Axis, figures ...string) *plot.Chart {
+		c := &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitle(curves), X: sizeAxis("message size"), Y: y}
+		var b bands
+		for _, cv := range curves {
+			for _, name := range figures {
+				s := cv.series(figure.Of(name), &b)
+				if s.Name = cv.name; len(figures) > 1 {
+					s.Name = joined(name, cv.name)
+				}
+				if slices.ContainsFunc(s.Y, func(y float64) bool { return !math.IsNaN(y) }) {
+					c.Series = append(c.Series, s)
+				}
 			}
 		}
-		c.Y.Scale = fitting(c.Series, 12)
-		c.Note = whiskerNote(c)
-		return []Picture{{op.slug(), c}}
+		c.Y.Scale, c.Note = fitting(c.Series, 12), b.note()
+		return c
 	}
-	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth (Gb/s)"})
-	rate := chart("message rate", plot.Axis{Label: "messages (million/s)"})
-	for i, cv := range curves {
-		bandwidth.Series = append(bandwidth.Series, cv.series(cv.name, i+1, "bw"))
-		rate.Series = append(rate.Series, cv.series(cv.name, i+1, "msgrate"))
+	if op.kind == "latency" {
+		return []Picture{{op.slug(), chart("latency", latencyAxis(curves[0]), "p50", "p99")}}
+	}
+	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth", Units: plain.BitsPerS}, "bw")
+	bandwidth.Y.Scale = plot.Linear
+	for _, cv := range curves {
 		if line := cv.doc.Client.LinkBitsPerS; line > 0 && len(bandwidth.Marks) == 0 {
-			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.Number(line/1e9) + " Gb/s", Y: line / 1e9})
+			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.WithUnit(line, plain.BitsPerS), Y: line})
 		}
 	}
-	rate.Y.Scale = fitting(rate.Series, 12)
-	bandwidth.Note, rate.Note = whiskerNote(bandwidth), whiskerNote(rate)
-	return []Picture{{op.slug(), bandwidth}, {op.operation + "-message-rate", rate}}
+	return []Picture{{op.slug(), bandwidth}, {op.operation + "-message-rate", chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS}, "msgrate")}}
 }
 
-// whiskerNote says what the whiskers are, where there are any.
-func whiskerNote(c *plot.Chart) string {
-	if !slices.ContainsFunc(c.Series, func(s plot.Series) bool { return len(s.Low) > 0 }) {
-		return ""
+// latencyAxis says what was timed.
+func latencyAxis(c curve) plot.Axis {
+	label := "latency"
+	switch {
+	case !c.Setup.IsLatency():
+		label = "completion time"
+	case c.Setup.RoundTripHalf:
+		label = "half round trip latency"
 	}
-	return "Whiskers: " + stats.Percent(stats.DefaultConfidence) + " intervals of the medians."
+	return plot.Axis{Label: label, Units: plain.Seconds}
 }
 
 // fitting is the logarithmic scale where the values span more than a ratio.
@@ -294,33 +255,47 @@ func joined(a, b string) string {
 	return b + ", " + a
 }
 
-// series is one figure over the size: medians, with their intervals where there are enough runs.
-func (c curve) series(name string, color int, figureName string) plot.Series {
-	out, f := plot.Series{Name: name, Color: color}, figure.Of(figureName)
-	intervals := false
-	for _, r := range c.Rows {
-		vs := r.Values(f.Get)
-		if len(vs) == 0 { // a gap, which no line may bridge
-			out.X, out.Y = append(out.X, float64(r.Size)), append(out.Y, math.NaN())
-			out.Low, out.High = append(out.Low, math.NaN()), append(out.High, math.NaN())
-			continue
-		}
-		s := stats.Summarize(vs, stats.DefaultConfidence)
-		low, high := s.Median, s.Median
-		if s.Interval != nil {
-			low, high, intervals = s.Interval.Low, s.Interval.High, true
-		}
-		out.X, out.Y = append(out.X, float64(r.Size)), append(out.Y, s.Median*f.Scale)
-		out.Low, out.High = append(out.Low, low*f.Scale), append(out.High, high*f.Scale)
+// bands are what the shades around the curves of a chart are.
+type bands struct{ intervals, ranges bool }
+
+// of is the median of a point's runs with its interval, or with their range where they are too few for one.
+func (b *bands) of(values []float64) (middle, low, high float64) {
+	s := stats.Summarize(values, stats.DefaultConfidence)
+	if s.Interval != nil {
+		b.intervals = true
+		return s.Median, s.Interval.Low, s.Interval.High
 	}
-	if !intervals {
-		out.Low, out.High = nil, nil
+	low, high = slices.Min(values), slices.Max(values)
+	b.ranges = b.ranges || low < high
+	return s.Median, low, high
+}
+
+func (b bands) note() string {
+	s := plain.When(b.intervals, "Bands: %s intervals of the medians", stats.Percent(stats.DefaultConfidence))
+	switch {
+	case b.intervals && b.ranges:
+		s += "; of fewer than six runs their range"
+	case b.ranges:
+		s = "Bands: the range of the runs, which are too few for an interval"
+	}
+	return s + plain.When(s != "", ".")
+}
+
+// series is one figure over the size, in base units; a size without it is a gap, which no line may bridge.
+func (c curve) series(f figure.Figure, b *bands) plot.Series {
+	var out plot.Series
+	for _, r := range c.Rows {
+		y, low, high := math.NaN(), math.NaN(), math.NaN()
+		if vs := r.Values(f.Get); len(vs) > 0 {
+			y, low, high = b.of(vs)
+		}
+		out.X, out.Y, out.Low, out.High = append(out.X, float64(r.Size)), append(out.Y, y), append(out.Low, low), append(out.High, high)
 	}
 	return out
 }
 
-// mostCurves is how many distributions one picture can hold and still be read.
-const mostCurves = 6
+// mostCurves is how many distributions or runs one picture shows.
+const mostCurves = 4
 
 // mostMerged is how many runs of a point one distribution is made of.
 const mostMerged = 100
@@ -362,7 +337,7 @@ func distributions(op operation, curves []curve) []Picture {
 				}
 			}
 			if most = max(most, len(hs)); len(hs) > 0 {
-				rows = append(rows, row{joined(sizeName(r.Size), c.name), hs})
+				rows = append(rows, row{joined(plain.Bytes(float64(r.Size)), c.name), hs})
 			}
 		}
 	}
@@ -387,21 +362,13 @@ func distributions(op operation, curves []curve) []Picture {
 	if len(all) == 0 {
 		return nil
 	}
-	what, axis := "completion time", "completion time (us)"
-	if op.kind == "latency" {
-		what, axis = "latency", "latency (us)"
-		if curves[0].Setup.RoundTripHalf {
-			axis = "half round trip latency (us)"
-		}
-	}
+	axis := latencyAxis(curves[0])
+	what := op.operation + " " + axis.Label
 	histogram := &plot.Chart{
-		Title: title(op.operation + " " + what + ": histogram"), Subtitle: said,
-		X: plot.Axis{Label: axis, Scale: plot.Log10}, Y: plot.Axis{Label: "samples (% of all, per bar)"},
+		Title: title(what + ": histogram"), Subtitle: said, X: axis, Y: plot.Axis{Label: "samples in a bar (%)", Zero: true},
 	}
-	nines := &plot.Chart{
-		Title: title(op.operation + " " + what + " by percentile"), Subtitle: said,
-		X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: plot.Axis{Label: axis},
-	}
+	histogram.X.Scale = plot.Log10
+	nines := &plot.Chart{Title: title(what + " by percentile"), Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis}
 	for _, s := range all {
 		histogram.Series = append(histogram.Series, s.bars())
 		nines.Series = append(nines.Series, s.percentiles())
@@ -421,13 +388,13 @@ func (s sampled) bars() plot.Series {
 	var last report.Bar
 	for i, b := range s.d.Bars(bars) {
 		if i == 0 {
-			out.X, out.Y = append(out.X, b.FromNs/1e3), append(out.Y, 0)
+			out.X, out.Y = append(out.X, b.FromNs/1e9), append(out.Y, 0)
 		}
-		out.X = append(out.X, b.FromNs/1e3)
+		out.X = append(out.X, b.FromNs/1e9)
 		out.Y = append(out.Y, 100*float64(b.Count)/n)
 		last = b
 	}
-	out.X, out.Y = append(out.X, last.ToNs/1e3), append(out.Y, 0)
+	out.X, out.Y = append(out.X, last.ToNs/1e9), append(out.Y, 0)
 	return out
 }
 
@@ -439,25 +406,21 @@ func (s sampled) percentiles() plot.Series {
 	for i := range points + 1 {
 		p := 1 - math.Pow(10, -limit*float64(i)/points)
 		out.X = append(out.X, p)
-		out.Y = append(out.Y, s.d.QuantileNs(p)/1e3)
+		out.Y = append(out.Y, s.d.QuantileNs(p)/1e9)
 	}
 	return out
 }
 
-// overTime draws the rate per interval of what has a series.
+// overTime draws the rate per interval of what has a series: of the first run of each size where all are too many.
 func overTime(op operation, curves []curve) []Picture {
 	c := &plot.Chart{
 		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitle(curves),
-		X: plot.Axis{Label: "time (s)"}, Y: plot.Axis{Label: "bandwidth (Gb/s)"},
+		X: plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS, Zero: true}, // a dip is seen against nothing
 	}
 	if op.kind == "latency" {
-		c.Title, c.Y.Label = title(op.operation+" round trips over time"), "messages (1000/s)"
+		c.Title, c.Y.Label, c.Y.Units = title(op.operation+" round trips over time"), "messages", plain.MessagesPerS
 	}
-	type run struct {
-		name  string
-		rates *report.Series
-	}
-	var all, first []run // of all runs; of the first of each size
+	var all, first []plot.Series
 	for _, cv := range curves {
 		for _, r := range cv.Rows {
 			for i, rec := range r.Runs {
@@ -465,11 +428,18 @@ func overTime(op operation, curves []curve) []Picture {
 				if rates == nil {
 					continue
 				}
-				name := joined(sizeName(r.Size), cv.name)
-				name += plain.When(len(r.Runs) > 1, ", run %d", rec.Run)
-				all = append(all, run{name, rates})
-				if i == 0 {
-					first = append(first, run{name, rates})
+				s := plot.Series{Name: joined(plain.Bytes(float64(r.Size)), cv.name) + plain.When(len(r.Runs) > 1, ", run %d", rec.Run), Shape: plot.Steps}
+				counts, each := rates.Bytes, 8.0
+				if op.kind == "latency" {
+					counts, each = rates.Messages, 1
+				}
+				for i, n := range counts {
+					s.X, s.Y = append(s.X, float64(i)*rates.IntervalS), append(s.Y, n*each/rates.IntervalS)
+				}
+				last := len(s.X) - 1
+				s.X, s.Y = append(s.X, s.X[last]+rates.IntervalS), append(s.Y, s.Y[last])
+				if all = append(all, s); i == 0 {
+					first = append(first, s)
 				}
 			}
 		}
@@ -477,36 +447,12 @@ func overTime(op operation, curves []curve) []Picture {
 	if len(all) == 0 {
 		return nil
 	}
-	chosen := all
-	if len(all) > mostCurves {
-		if len(first) > 1 {
-			chosen = first
-		}
-		chosen = spread(chosen, mostCurves)
-		c.Subtitle = fmt.Sprintf("%d of %d · %s", len(chosen), len(all), c.Subtitle)
+	c.Series = all
+	if len(all) > mostCurves && len(first) > 1 {
+		c.Series = first
 	}
-	for _, r := range chosen {
-		s := plot.Series{Name: r.name, Shape: plot.Steps}
-		counts, scale := r.rates.Bytes, 8e-9
-		if op.kind == "latency" {
-			counts, scale = r.rates.Messages, 1e-3
-		}
-		for i, b := range counts {
-			s.X = append(s.X, float64(i)*r.rates.IntervalS)
-			s.Y = append(s.Y, b*scale/r.rates.IntervalS)
-		}
-		last := len(s.X) - 1
-		s.X, s.Y = append(s.X, s.X[last]+r.rates.IntervalS), append(s.Y, s.Y[last])
-		c.Series = append(c.Series, s)
-	}
-	lo := math.Inf(1)
-	for _, s := range c.Series {
-		for _, y := range s.Y {
-			lo = min(lo, y)
-		}
-	}
-	if lo > 0 { // a dip is seen against nothing
-		c.Y.Min = -1e-12
+	if c.Series = spread(c.Series, mostCurves); len(c.Series) < len(all) {
+		c.Subtitle = fmt.Sprintf("%d of %d · %s", len(c.Series), len(all), c.Subtitle)
 	}
 	return []Picture{{op.slug() + "-over-time", c}}
 }

@@ -57,8 +57,8 @@ func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 	}
 }
 
-// A size without a figure breaks the line, and the chart says what its whiskers are.
-func TestChartsSayWhiskersAndKeepGaps(t *testing.T) {
+// A size without a figure breaks the line, and the chart says what its bands are.
+func TestChartsSayBandsAndKeepGaps(t *testing.T) {
 	d := overlay(func(d *report.Document) {
 		for i := range d.Records {
 			d.Records[i].Kind = "latency"
@@ -70,7 +70,7 @@ func TestChartsSayWhiskersAndKeepGaps(t *testing.T) {
 		}
 	})
 	c := Pictures([]*report.Document{d})[0].Figure.(*plot.Chart)
-	if !strings.Contains(c.Note, "Whiskers: 95 % intervals of the medians") {
+	if !strings.Contains(c.Note, "Bands: 95 % intervals of the medians") {
 		t.Errorf("the note is %q", c.Note)
 	}
 	p99 := c.Series[1]

@@ -151,20 +151,18 @@ const dated = 6 * 24 * time.Hour
 
 func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
 	first, last := s.Points[0].Time, s.Points[len(s.Points)-1].Time
-	x := func(at time.Time) float64 { return float64(at.Unix()) / 86400 }
-	axis := plot.Axis{Label: "measured (UTC)", Format: func(v float64) string {
-		return time.Unix(int64(v*86400), 0).UTC().Format("06-01-02")
-	}}
-	if last.Sub(first) < dated {
-		x = func(at time.Time) float64 { return at.Sub(first).Hours() }
-		axis = plot.Axis{Label: "hours since " + first.Format("2006-01-02 15:04 UTC")}
+	x := func(at time.Time) float64 { return at.Sub(first).Seconds() }
+	axis := plot.Axis{Label: "time since " + first.Format("2006-01-02 15:04 UTC"), Units: append(plain.Seconds, plain.Unit{Of: 60, Name: "min"}, plain.Unit{Of: 3600, Name: "h"}, plain.Unit{Of: 86400, Name: "days"})}
+	if last.Sub(first) >= dated {
+		x = func(at time.Time) float64 { return float64(at.Unix()) / 86400 }
+		axis = plot.Axis{Label: "measured (UTC)", Format: func(v float64) string { return time.Unix(int64(v*86400), 0).UTC().Format("06-01-02") }}
 	}
 	unit := s.Figure
 	unit += plain.When(s.Unit != "", " (%s)", s.Unit)
 	c := &plot.Chart{
-		Title: title(s.Group + ", " + s.Row), Subtitle: strings.Join(append(slices.Clone(t.Labels), s.Place), " · "), X: axis, Y: plot.Axis{Label: unit},
+		Title: title(s.Group), Subtitle: s.Row + " · " + s.Place, X: axis, Y: plot.Axis{Label: unit},
 	}
-	quiet, disturbed := plot.Series{Name: "results", Shape: plot.Dots, Color: 1}, plot.Series{Name: "disturbed", Shape: plot.Dots, Color: 3, Marker: 2}
+	quiet, disturbed := plot.Series{Name: "results", Shape: plot.Dots, Color: 1}, plot.Series{Name: "disturbed", Shape: plot.Dots, Color: 5}
 	for _, p := range s.Points {
 		to := &quiet
 		if p.Disturbed || p.Incomplete {
@@ -177,7 +175,7 @@ func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
 			c.Series = append(c.Series, part)
 		}
 	}
-	level, bounds := plot.Series{Name: "state (median)", Color: 2}, s.Segments()
+	level, bounds := plot.Series{Name: "state (median)", Shape: plot.Steps, Color: 2}, s.Segments()
 	for i := range len(bounds) - 1 {
 		points := s.Points[bounds[i]:bounds[i+1]]
 		from, to := x(points[0].Time), x(points[len(points)-1].Time)
