@@ -383,7 +383,6 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		})
 	}
 	h.Note = fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%[3]d).", gather, copying, fullStrength) +
-		plain.When(!slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return !c.Single() }), " One run each: nothing here tells a difference from noise.") +
 		plain.When(drawn(sameMark), " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn(openMark), " %s: cannot tell.", openMark) +
 		plain.When(len(h.Paths) > 0, " Black line: the crossover; thin line: between the block sizes that decide it.")
 	return h
