@@ -240,7 +240,7 @@ func (r *Result) picture() *plot.Chart {
 	}
 	all := plot.Series{Name: "test", Shape: plot.Dots}
 	if r.Dips != nil {
-		c.X, c.Y = plot.Axis{Label: "size (bytes)", Scale: plot.Log2, Format: plot.Bytes}, plot.Axis{Label: "messages a second", Scale: plot.Log10}
+		c.X, c.Y = plot.Axis{Label: "size", Scale: plot.Log2, Format: plain.Bytes}, plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}
 		all.Shape = plot.Line
 		for _, s := range r.Dips.Sizes {
 			all.X, all.Y = append(all.X, float64(s.Size)), append(all.Y, s.Value)
