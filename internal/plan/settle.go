@@ -167,8 +167,11 @@ func (s *Settled) checkLengths(wrong *Faults) {
 // fill chooses what the spec left open.
 func (s *Settled) fill() {
 	p := &s.spec
-	p.QPs, p.Rails, p.Runs = max(p.QPs, 1), max(p.Rails, 1), max(p.Runs, 1)
-	p.Threads = cmp.Or(p.Threads, p.Rails)
+	p.Rails, p.Runs = max(p.Rails, 1), max(p.Runs, 1)
+	if p.Threads = cmp.Or(p.Threads, p.Rails); p.Kind == Bandwidth {
+		p.QPs = cmp.Or(p.QPs, p.Rails)
+	}
+	p.QPs = max(p.QPs, 1)
 	p.MRPerQP = p.MRPerQP || p.Rails > 1 // memory is registered with the device that uses it
 	if p.Transport == 0 {
 		p.Transport = verbs.RC

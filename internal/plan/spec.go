@@ -54,7 +54,7 @@ type Spec struct {
 	Warmup        uint64        `json:"warmup,omitempty"`        // messages before each measured size; 0: none
 	WarmupSteady  bool          `json:"warmup_steady,omitempty"` // ours: warm up until the rate is steady
 	Runs          int           `json:"runs,omitempty"`          // repetitions of each size; 0: 1
-	QPs           int           `json:"qps,omitempty"`           // 0: 1
+	QPs           int           `json:"qps,omitempty"`           // 0: one a rail
 	Threads       int           `json:"threads,omitempty"`       // of each end that posts or receives, which share its queue pairs; 0: one a rail
 	Rails         int           `json:"rails,omitempty"`         // devices of each end, to which its threads are dealt out; 0: 1
 	Bidirectional bool          `json:"bidirectional,omitempty"` // -b

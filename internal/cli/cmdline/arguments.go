@@ -55,6 +55,8 @@ func FlagError(c *cobra.Command, err error) error {
 // badNumber says what a flag wants, in place of the Go function that refused its value.
 func badNumber(reason string) string {
 	switch {
+	case strings.HasSuffix(reason, "value out of range"):
+		return "the number is too large"
 	case strings.HasPrefix(reason, "strconv.ParseFloat"):
 		return "want a number, such as 2.5"
 	case strings.HasPrefix(reason, "strconv.ParseUint"):

@@ -24,7 +24,7 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 		if err := fs.Parse(append([]string{"--loopback"}, tt.args...)); err != nil {
 			t.Fatal(err)
 		}
-		c, err := f.config("gobw", plan.Write, plan.Bandwidth, fs.Args())
+		c, err := f.config("gobw", fs.Args())
 		if err != nil || c.Device.Strict != tt.strict {
 			t.Errorf("%v: strict %v, %v; want %v", tt.args, c.Device.Strict, err, tt.strict)
 		}
@@ -40,7 +40,7 @@ func TestWrongSizeIsToldOnce(t *testing.T) {
 		if err := fs.Parse(append([]string{"--loopback"}, args...)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := f.config("gobw", plan.Write, plan.Bandwidth, fs.Args())
+		_, err := f.config("gobw", fs.Args())
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want one line", args, err)
 		}

@@ -36,7 +36,7 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 		Example: testExamples(tool, op, kind),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := flags.config(tool, op, kind, args)
+			c, err := flags.config(tool, args)
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
@@ -119,7 +119,7 @@ func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, erro
 	if err := check(cmd.Flags()); err != nil {
 		return Config{}, err
 	}
-	c, err := f.config(words[0], plan.Operation(words[1]), kind, cmd.Flags().Args())
+	c, err := f.config(words[0], cmd.Flags().Args())
 	c.Args = words
 	return c, err
 }
