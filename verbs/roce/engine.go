@@ -262,7 +262,7 @@ func (e *engine) transmit(now tick.Time) bool {
 	}
 	for budget > 0 && e.datagrams.head != nil {
 		q := e.datagrams.pop()
-		n, why := q.sendDatagrams(min(budget, sendQuantum))
+		n, why := q.sendSome(now, min(budget, sendQuantum))
 		budget -= n
 		some = some || n > 0
 		if why != idle {

@@ -259,14 +259,7 @@ func (q *queuePair) flush() {
 			q.sendCQ.awaitRoom(q)
 			break
 		}
-		w := s.at(s.done)
-		s.done++
-		if int32(s.next-s.done) < 0 {
-			s.next = s.done
-		}
-		q.sendCQ.push(entry{
-			Completion: verbs.Completion{ID: w.id, Status: verbs.FlushError, Opcode: w.opcode.Completed(), QPN: q.qpn}, qp: q, release: s.done,
-		}, false)
+		q.completeSend(verbs.FlushError)
 	}
 	if q.state != verbs.StateError {
 		return
@@ -283,18 +276,29 @@ func (q *queuePair) flush() {
 	}
 }
 
-// failSend completes the oldest request with an error; those behind it flush. UC and UD queues stop in SQE, RC in ERR.
-func (q *queuePair) failSend(status verbs.Status) {
+// completeSend completes the oldest request; it tells whether there was room for that.
+func (q *queuePair) completeSend(status verbs.Status) bool {
 	s := &q.send
 	w := s.at(s.done)
 	s.done++
 	if int32(s.next-s.done) < 0 {
 		s.next = s.done
 	}
-	q.sendCQ.push(entry{
-		Completion: verbs.Completion{ID: w.id, Status: status, Opcode: w.opcode.Completed(), VendorError: vendorError(status), QPN: q.qpn},
-		qp:         q, release: s.done,
-	}, false)
+	c := verbs.Completion{ID: w.id, Status: status, Opcode: w.opcode.Completed(), QPN: q.qpn}
+	switch {
+	case status != verbs.Success && status != verbs.FlushError:
+		c.VendorError = vendorError(status)
+	case w.isResponded() && status == verbs.Success:
+		c.Bytes = w.length
+	}
+	return q.sendCQ.push(entry{Completion: c, qp: q, release: s.done}, false)
+}
+
+// failSend completes the oldest request with an error; those behind it flush. UC and UD queues stop in SQE, RC in ERR.
+func (q *queuePair) failSend(status verbs.Status) {
+	if q.send.done != q.send.tail {
+		q.completeSend(status)
+	}
 	if q.transport == verbs.RC || q.state != verbs.StateRTS {
 		q.enterError()
 		return

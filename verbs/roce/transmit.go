@@ -96,7 +96,7 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (sent int, why outcome)
 	return sent, why
 }
 
-// sendUnreliable sends a packet of a UC queue pair: nobody answers it.
+// sendUnreliable sends a packet of a UC or UD queue pair: nobody answers it.
 func (q *queuePair) sendUnreliable(w *sendWork) bool {
 	r := &q.request
 	if !q.sendData(q.send.next, r.packet, false) {
@@ -274,7 +274,19 @@ func (q *queuePair) sendData(index, k uint32, ack bool) bool {
 	if last && w.flags&verbs.Solicited != 0 && (w.opcode != verbs.OpWrite) {
 		flags |= wire.FlagSolicited
 	}
-	h := e.out.Open(&q.path.Path, code, flags, q.attr.DestQPN, (w.psn+k)&wire.Mask24, int(n))
+	to, qpn := q.path, q.attr.DestQPN
+	if w.ah != nil {
+		to, qpn = w.ah.path, w.remoteQPN
+	}
+	h := e.out.Open(&to.Path, code, flags, qpn, (w.psn+k)&wire.Mask24, int(n))
+	if w.ah != nil {
+		qkey := w.remoteQKey
+		if qkey>>31 != 0 { // IBTA 10.2.5: a privileged key is the queue pair's own
+			qkey = q.attr.QKey
+		}
+		wire.DETH{QKey: qkey, SourceQPN: q.qpn}.Put(h)
+		h = h[wire.DETHBytes:]
+	}
 	if first && (w.opcode == verbs.OpWrite || w.opcode == verbs.OpWriteWithImmediate) {
 		wire.RETH{Addr: w.remote, RKey: w.rkey, Length: w.length}.Put(h)
 		h = h[wire.RETHBytes:]
@@ -439,7 +451,7 @@ func (q *queuePair) conclude(v verdict, now tick.Time) {
 		v.status = r.refusal
 	}
 	if v.status != verbs.Success {
-		q.fail(v.status)
+		q.failSend(v.status)
 		return
 	}
 	q.kick()
@@ -449,6 +461,9 @@ func (q *queuePair) conclude(v verdict, now tick.Time) {
 // charge brings the path's windows up to date with what the queue pair has on the way. A peer that may be gone takes nothing.
 func (q *queuePair) charge() {
 	r, p := &q.request, q.path
+	if p == nil { // UD
+		return
+	}
 	sent, asked := r.inFlight, r.awaited
 	if r.silent >= silentProbes {
 		sent, asked = 0, 0
@@ -456,19 +471,6 @@ func (q *queuePair) charge() {
 	p.window.inFlight += sent - q.charged
 	p.reads.inFlight += asked - q.reading
 	q.charged, q.reading = sent, asked
-}
-
-// fail ends the queue pair: the oldest request that is not complete gets the status.
-func (q *queuePair) fail(status verbs.Status) {
-	s := &q.send
-	if s.done == s.tail {
-		q.enterError()
-		return
-	}
-	if s.done == s.next {
-		s.next++
-	}
-	q.failSend(status)
 }
 
 // retire completes requests in order, as far as they are finished.
@@ -483,7 +485,7 @@ func (q *queuePair) retire() {
 		}
 		w := s.at(s.done)
 		if w.failure != verbs.Success {
-			q.fail(w.failure)
+			q.failSend(w.failure)
 			return
 		}
 		if q.transport == verbs.RC && w.packets > 0 {
@@ -493,18 +495,11 @@ func (q *queuePair) retire() {
 		} else if !w.finished || s.done == s.next {
 			break
 		}
-		s.done++
-		if q.signalAll || w.flags&verbs.Signaled != 0 {
-			var bytes uint32
-			if w.isResponded() {
-				bytes = w.length
-			}
-			if !q.sendCQ.push(entry{
-				Completion: verbs.Completion{ID: w.id, Opcode: w.opcode.Completed(), Bytes: bytes, QPN: q.qpn}, qp: q, release: s.done,
-			}, false) {
-				q.enterError()
-				return
-			}
+		if !q.signalAll && w.flags&verbs.Signaled == 0 {
+			s.done++
+		} else if !q.completeSend(verbs.Success) {
+			q.enterError()
+			return
 		}
 	}
 	if q.state == verbs.StateSQD {
