@@ -48,6 +48,13 @@ type SelfServing interface {
 	ServesItself()
 }
 
+// Batcher is implemented by devices that send packets in batches, as software devices do.
+type Batcher interface {
+	// BatchPackets is how many packets the longest message of an operation has that still goes out in full batches: a message of
+	// more requests than one is best cut there. 0: as few requests as possible are best.
+	BatchPackets(o Opcode) int
+}
+
 // Counters is implemented by devices that count errors and traffic; names follow the kernel's hw_counters where they
 // have an equal ("out_of_sequence", "rnr_nak_retry_err", ...).
 type Counters interface {
@@ -110,10 +117,6 @@ type Limits struct {
 	DeviceCapFlags    uint32 `json:"device_cap_flags"`
 	PageSizeCap       uint64 `json:"page_size_cap"`
 	MaxMulticastGroup int    `json:"max_mcast_grp"`
-	// Packets of the longest WRITE and READ that the device still sends in full batches; a message of more requests than
-	// one is best cut there. 0: as few requests as possible are best.
-	WriteBatchPackets int `json:"write_batch_packets,omitempty"`
-	ReadBatchPackets  int `json:"read_batch_packets,omitempty"`
 	// A software device: bytes that one peer may have in flight to it. It also keeps what arrives behind a gap.
 	ReceiveWindow int      `json:"receive_window,omitempty"`
 	OnDemand      OnDemand `json:"on_demand,omitzero"`

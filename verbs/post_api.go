@@ -37,6 +37,36 @@ func (a *PostAPI) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// Posting says how a queue pair's sends are posted. The zero value is the device's choice for all operations.
+type Posting struct {
+	API   PostAPI // a device that does not have the one asked for refuses
+	Sends Opcodes // what will be posted; 0: all that the transport and the device have
+}
+
+// PostingDomain is implemented by protection domains of devices that have a choice: those of libibverbs.
+type PostingDomain interface {
+	CreateQPPosting(o QueuePairOptions, p Posting) (QueuePair, error)
+}
+
+// CreateQPPosting makes a queue pair that posts as p says. A device without a choice refuses ibv_wr_*.
+func CreateQPPosting(pd ProtectionDomain, o QueuePairOptions, p Posting) (QueuePair, error) {
+	if d, chooses := pd.(PostingDomain); chooses {
+		return d.CreateQPPosting(o, p)
+	}
+	if p.API == PostWR {
+		return nil, fmt.Errorf("posting with ibv_wr_*: %w: this device is not of libibverbs", ErrUnsupported)
+	}
+	return pd.CreateQP(o)
+}
+
+// PostsBy is the interface of a queue pair, PostAuto where its device has no choice.
+func PostsBy(qp QueuePair) PostAPI {
+	if p, chose := qp.(interface{ PostAPI() PostAPI }); chose {
+		return p.PostAPI()
+	}
+	return PostAuto
+}
+
 // Opcodes is a set of send opcodes: bit n is opcode n.
 type Opcodes uint32
 

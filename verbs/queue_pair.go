@@ -52,14 +52,11 @@ type QueuePairOptions struct {
 	InlineBytes int                // 0: nothing inline. The device may grant more, never less
 	SignalAll   bool               // every request completes (sq_sig_all)
 	NoRecvQueue bool               // RecvDepth 0 means 0
-	PostAPI     PostAPI            // PostAuto. A device that does not have the one asked for refuses
-	Sends       Opcodes            // what will be posted: all that the transport and the device have
 }
 
 // QueuePairCapabilities is what the device granted.
 type QueuePairCapabilities struct {
 	SendDepth, RecvDepth, SendSGEs, RecvSGEs, InlineBytes int
-	PostAPI                                               PostAPI // PostAuto: the device is not of libibverbs
 }
 
 // QueuePair is a send queue and a receive queue. Posting on one queue pair belongs to one goroutine at a time.
@@ -181,7 +178,12 @@ type QueuePairAttributes struct {
 	MinRNRTimer     uint8 // code of IBTA table 46; 12 is 0.64 ms
 	DestQPN         uint32
 	SQDAsyncNotify  bool
-	PeerWindow      int // for software devices: the peer's Limits.ReceiveWindow, 0 when it has none. It has no bit in Mask.
+}
+
+// WindowedQueuePair is implemented by queue pairs of software devices.
+type WindowedQueuePair interface {
+	// SetPeerWindow tells the peer's [Limits].ReceiveWindow, before the queue pair moves to RTR. Without it the peer is not of this kind.
+	SetPeerWindow(bytes int)
 }
 
 // AckTimeout is the time that an attribute's timeout code stands for, 0 for "never".
@@ -210,7 +212,6 @@ type ConnectOptions struct {
 	Timeout         uint8 // 4.096 µs × 2^n; 14, which is 67 ms. At 0 there is no timer
 	RetryCount      uint8 // 7
 	RNRRetry        uint8 // 7, which is for ever
-	PeerWindow      int   // the peer's Limits.ReceiveWindow; 0: it has none
 	StayRTR         bool  // do not go on to RTS (perftest's one-sided server)
 }
 
@@ -259,7 +260,7 @@ func ConnectQP(qp QueuePair, o ConnectOptions) error {
 		}
 		o.PathMTU = port.ActiveMTU
 	}
-	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR, PeerWindow: o.PeerWindow}
+	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR}
 	rts := QueuePairAttributes{Mask: AttrState | AttrSendPSN, State: StateRTS, SendPSN: o.SendPSN}
 	if qp.Transport() != UD {
 		rtr.Mask |= AttrAddressVector | AttrPathMTU | AttrDestQPN | AttrRecvPSN

@@ -130,7 +130,7 @@ func (r *run) noteConnection(addresses []control.Address) {
 		}
 	}
 	l, first := r.local(), &r.rails[0]
-	postAPI := r.end.qps[0].Capabilities().PostAPI
+	postAPI := verbs.PostsBy(r.end.qps[0])
 	if postAPI != verbs.PostAuto {
 		l.PostAPI = postAPI.String()
 	}

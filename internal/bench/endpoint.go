@@ -236,11 +236,12 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	if e.srq != nil {
 		o.RecvDepth = 0
 	}
+	var by verbs.Posting
 	if e.plan.Sends() {
-		o.PostAPI = e.spec.PostAPI
+		by.API = e.spec.PostAPI
 	}
 	if e.plan.Point() == nil { // what a queue pair is not made for may make its requests larger
-		o.Sends = verbs.OpcodesOf(e.plan.Row().Requests()...)
+		by.Sends = verbs.OpcodesOf(e.plan.Row().Requests()...)
 	}
 	var qp verbs.QueuePair
 	var err error
@@ -251,7 +252,7 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	for try := max(want, -want); ; try = try * 3 / 4 {
 		o.InlineBytes = try
 		err = e.timed("create", time.Now(), func() (err error) {
-			qp, err = e.pd(len(e.qps)).CreateQP(o)
+			qp, err = verbs.CreateQPPosting(e.pd(len(e.qps)), o, by)
 			return err
 		})
 		if err == nil || want >= 0 || try == 0 {
@@ -367,8 +368,11 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
 		MaxDestRDAtomic: verbs.Exactly(uint8(e.plan.Outstanding())),
 		MinRNRTimer:     verbs.Exactly(traffic.MinRNRTimer), Timeout: verbs.Exactly(traffic.Timeout),
-		RetryCount: verbs.Exactly(traffic.Retries), RNRRetry: verbs.Exactly(traffic.RNRRetries), PeerWindow: peer.Window,
+		RetryCount: verbs.Exactly(traffic.Retries), RNRRetry: verbs.Exactly(traffic.RNRRetries),
 		StayRTR: !e.plan.Sends(),
+	}
+	if w, windowed := qp.(verbs.WindowedQueuePair); windowed {
+		w.SetPeerWindow(peer.Window)
 	}
 	return e.timed("connect", time.Now(), func() error { return verbs.ConnectQP(qp, o) })
 }

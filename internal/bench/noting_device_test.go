@@ -164,7 +164,12 @@ func (p *notingPD) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRe
 }
 
 func (p *notingPD) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, error) {
+	return p.CreateQPPosting(o, verbs.Posting{})
+}
+
+func (p *notingPD) CreateQPPosting(o verbs.QueuePairOptions, by verbs.Posting) (verbs.QueuePair, error) {
 	p.d.seen.addFields("queue pair: ", o)
+	p.d.seen.addFields("queue pair: ", by)
 	p.d.entries.queuePairs++
 	p.d.entries.send += o.SendDepth
 	p.d.entries.recv += o.RecvDepth
@@ -224,7 +229,7 @@ func (q *notingQP) PostReceive(r []verbs.ReceiveRequest) error {
 }
 
 func (q *notingQP) Capabilities() verbs.QueuePairCapabilities {
-	return verbs.QueuePairCapabilities{SendDepth: q.o.SendDepth, RecvDepth: q.o.RecvDepth, InlineBytes: q.o.InlineBytes, PostAPI: q.o.PostAPI}
+	return verbs.QueuePairCapabilities{SendDepth: q.o.SendDepth, RecvDepth: q.o.RecvDepth, InlineBytes: q.o.InlineBytes}
 }
 
 func (q *notingQP) Query() (verbs.QueuePairAttributes, error) {

@@ -142,15 +142,3 @@ func listLimits(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) pa
 	}
 	return short
 }
-
-// ListBytes is where a device had best cut the chains of a strategy's lists: 0 for as few requests as possible.
-func ListBytes(s Strategy, lim verbs.Limits, mtu verbs.MTU) int {
-	switch s.Operation {
-	case Write:
-		return lim.WriteBatchPackets * mtu.Bytes()
-	case Read:
-		return lim.ReadBatchPackets * mtu.Bytes()
-	default:
-		return 0
-	}
-}

@@ -78,7 +78,7 @@ func TestConformanceWithoutHardware(t *testing.T) {
 				return verbstest.Pair{A: end(tt.ports[0]), B: end(tt.ports[1]), MTU: verbs.MTU4096, Timestamps: tt.clock != ""}
 			}, nil, tt.groups...)
 			e := newEndpoint(t, openFake(t, p), 1, verbs.QueuePairOptions{})
-			if got := e.qps[0].Capabilities().PostAPI; got != tt.post {
+			if got := verbs.PostsBy(e.qps[0]); got != tt.post {
 				t.Errorf("posted by %v, want %v", got, tt.post)
 			}
 		})

@@ -61,13 +61,13 @@ type endpoint struct {
 	buffer *verbs.Buffer
 }
 
-func newEndpoint(tb testing.TB, d verbs.Device, qps int, o verbs.QueuePairOptions) *endpoint {
+func newEndpoint(tb testing.TB, d verbs.Device, qps int, o verbs.QueuePairOptions, by ...verbs.Posting) *endpoint {
 	tb.Helper()
-	return newEndpointIn(tb, d, nil, qps, o)
+	return newEndpointIn(tb, d, nil, qps, o, by...)
 }
 
-// newEndpointIn makes an endpoint in a domain; nil: its own.
-func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps int, o verbs.QueuePairOptions) *endpoint {
+// newEndpointIn makes an endpoint in a domain; nil: its own. It posts by the first of by; none: as the device chooses.
+func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps int, o verbs.QueuePairOptions, by ...verbs.Posting) *endpoint {
 	tb.Helper()
 	must := func(err error) {
 		tb.Helper()
@@ -93,7 +93,7 @@ func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps
 	closeLater(tb, e.mr)
 	o.SendCQ = e.cq
 	for range qps {
-		qp, err := e.pd.CreateQP(o)
+		qp, err := verbs.CreateQPPosting(e.pd, o, append(by, verbs.Posting{})[0])
 		must(err)
 		closeLater(tb, qp)
 		e.qps = append(e.qps, qp)

@@ -48,33 +48,33 @@ func perftestPostAPI(vendor, part uint32) verbs.PostAPI {
 }
 
 // create makes the queue pair for the interface asked for. Where perftest's choice is not there, ibv_post_send takes its place
-// and the capabilities say so; one that was asked for by name is refused.
-func (q *queuePair) create(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions) (err error) {
+// and [verbs.PostsBy] says so; one that was asked for by name is refused.
+func (q *queuePair) create(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, by verbs.Posting) (err error) {
 	d := q.d
-	want := o.PostAPI
+	want := by.API
 	if want == verbs.PostAuto {
 		want = perftestPostAPI(d.info.VendorID, d.info.PartID)
 	}
 	if want == verbs.PostWR {
-		if err = q.createExtended(pd, a, o); err == nil || !isUnsupported(err) {
+		if err = q.createExtended(pd, a, by.Sends); err == nil || !isUnsupported(err) {
 			return err
 		}
-		if o.PostAPI == verbs.PostWR {
+		if by.API == verbs.PostWR {
 			return fmt.Errorf("posting with ibv_wr_*: %w", err)
 		}
 	}
 	q.qp, err = C.vb_create_qp(d.v, pd, a)
-	q.post, q.caps.PostAPI = d.context.ops.post_send, verbs.PostSend
+	q.post, q.api = d.context.ops.post_send, verbs.PostSend
 	return refusal(q.qp, err)
 }
 
 // createExtended makes a queue pair for ibv_wr_*. Nothing named: all the operations that the transport and the device have.
-func (q *queuePair) createExtended(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, o verbs.QueuePairOptions) (err error) {
-	if q.d.info.Software && o.SendSGEs > 1 { // that of rxe sent the first entry as often as there are entries (rdma-core 406cd2ad0, 1e8ed0aff)
+func (q *queuePair) createExtended(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, sends verbs.Opcodes) (err error) {
+	if q.d.info.Software && a.cap.max_send_sge > 1 { // that of rxe sent the first entry as often as there are entries (rdma-core 406cd2ad0, 1e8ed0aff)
 		return fmt.Errorf("of lists of several entries: %w for software devices, whose drivers in rdma-core before 57.3, 63.1 and 64 send them wrong", verbs.ErrUnsupported)
 	}
-	tries := []verbs.Opcodes{o.Sends}
-	if o.Sends == 0 {
+	tries := []verbs.Opcodes{sends}
+	if sends == 0 {
 		all := verbs.Opcodes(0)
 		for o := verbs.OpWrite; o <= verbs.OpSendWithInvalidate; o++ {
 			if q.transport.Supports(o) {
@@ -86,7 +86,7 @@ func (q *queuePair) createExtended(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_at
 	}
 	for _, ops := range tries {
 		if q.qp, err = C.vb_create_qp_ex(q.d.v, pd, a, C.uint64_t(ops)); q.qp != nil {
-			q.post, q.caps.PostAPI, q.sendable = C.vb_poster(q.qp, nil, 0), verbs.PostWR, ops
+			q.post, q.api, q.sendable = C.vb_poster(q.qp, nil, 0), verbs.PostWR, ops
 			return nil
 		}
 		if !isUnsupported(err) {

@@ -73,7 +73,7 @@ func TestPostAPIChosen(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := openFake(t, fakeVerbs(t, tt.settings, tt.absent...))
 			pd, cq := domainAndQueue(t, d)
-			qp, err := pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq, PostAPI: tt.ask})
+			qp, err := verbs.CreateQPPosting(pd, verbs.QueuePairOptions{SendCQ: cq}, verbs.Posting{API: tt.ask})
 			if tt.want == none {
 				if err == nil || !errors.Is(err, syscall.EOPNOTSUPP) || !strings.Contains(err.Error(), "ibv_wr_*") {
 					t.Fatalf("%v, want a refusal that names what was asked for", err)
@@ -84,7 +84,7 @@ func TestPostAPIChosen(t *testing.T) {
 				t.Fatal(err)
 			}
 			closeLater(t, qp)
-			if got := qp.Capabilities().PostAPI.String(); got != tt.want {
+			if got := verbs.PostsBy(qp).String(); got != tt.want {
 				t.Errorf("posts by %s, want %s", got, tt.want)
 			}
 		})
@@ -109,7 +109,7 @@ func domainAndQueue(t testing.TB, d verbs.Device) (verbs.ProtectionDomain, verbs
 // TestSendsBoundOperations posts what the queue pair was not made for: a driver has no function there to call.
 func TestSendsBoundOperations(t *testing.T) {
 	d := postDevice(t, "4129")
-	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{Sends: verbs.OpcodesOf(verbs.OpWrite)}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}, verbs.Posting{Sends: verbs.OpcodesOf(verbs.OpWrite)}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 	connect(t, x, y)
 	write, read := x.ring(verbs.OpWrite, 1, 32, y, 0)[0].Steps[0].Requests[0], x.ring(verbs.OpRead, 1, 32, y, 0)[0].Steps[0].Requests[0]
 	err := x.qps[0].PostSend([]verbs.SendRequest{write, read})
@@ -183,7 +183,7 @@ func TestListsOfSoftwareDevices(t *testing.T) {
 		sges int
 		want string
 	}{{verbs.PostAuto, 1, "wr"}, {verbs.PostAuto, 3, "post_send"}, {verbs.PostWR, 1, "wr"}, {verbs.PostWR, 3, "refused"}} {
-		qp, err := pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq, SendSGEs: tt.sges, PostAPI: tt.ask})
+		qp, err := verbs.CreateQPPosting(pd, verbs.QueuePairOptions{SendCQ: cq, SendSGEs: tt.sges}, verbs.Posting{API: tt.ask})
 		if tt.want == "refused" {
 			if !errors.Is(err, verbs.ErrUnsupported) || !strings.Contains(err.Error(), "rdma-core") {
 				t.Errorf("%v, %d entries: %v", tt.ask, tt.sges, err)
@@ -194,7 +194,7 @@ func TestListsOfSoftwareDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		closeLater(t, qp)
-		if got := qp.Capabilities().PostAPI.String(); got != tt.want {
+		if got := verbs.PostsBy(qp).String(); got != tt.want {
 			t.Errorf("%v, %d entries: %s, want %s", tt.ask, tt.sges, got, tt.want)
 		}
 	}

@@ -26,6 +26,7 @@ type queuePair struct {
 	sendCQ    *completionQueue
 	recvCQ    *completionQueue
 	srq       *sharedReceiveQueue
+	api       verbs.PostAPI
 	post      *C.vb_post_send_fn // of lists of any kind
 	sendable  verbs.Opcodes      // where ibv_wr_* is used: what the queue pair was made for
 	sends     list[C.struct_vb_send_wr]
@@ -35,15 +36,20 @@ type queuePair struct {
 
 // CreateQP makes a queue pair in state RESET.
 func (p *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, error) {
+	return p.CreateQPPosting(o, verbs.Posting{})
+}
+
+// CreateQPPosting implements [verbs.PostingDomain].
+func (p *protectionDomain) CreateQPPosting(o verbs.QueuePairOptions, by verbs.Posting) (verbs.QueuePair, error) {
 	o.Transport = cmp.Or(o.Transport, verbs.RC)
-	q, err := p.newQP(o)
+	q, err := p.newQP(o, by)
 	if err != nil {
 		return nil, p.beyondLimits(p.fail(fmt.Sprintf("create %v queue pair", o.Transport), err), o)
 	}
 	return q, nil
 }
 
-func (p *protectionDomain) newQP(o verbs.QueuePairOptions) (*queuePair, error) {
+func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*queuePair, error) {
 	sendCQ, err := own[*completionQueue](p.d, "send completion queue", o.SendCQ)
 	if err != nil {
 		return nil, err
@@ -70,14 +76,14 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions) (*queuePair, error) {
 	if q.srq == nil && !o.NoRecvQueue {
 		a.cap.max_recv_wr, a.cap.max_recv_sge = orDefault(o.RecvDepth, defaultDepth), orDefault(o.RecvSGEs, 1)
 	}
-	if err := q.Open("queue pair", func() error { return q.create(p.pd, &a, o) }, parents...); err != nil {
+	if err := q.Open("queue pair", func() error { return q.create(p.pd, &a, by) }, parents...); err != nil {
 		return nil, err
 	}
 	p.d.objects.Store(uintptr(unsafe.Pointer(q.qp)), q)
 	q.qpn = uint32(q.qp.qp_num)
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: int(a.cap.max_send_wr), RecvDepth: int(a.cap.max_recv_wr), SendSGEs: int(a.cap.max_send_sge),
-		RecvSGEs: int(a.cap.max_recv_sge), InlineBytes: int(a.cap.max_inline_data), PostAPI: q.caps.PostAPI,
+		RecvSGEs: int(a.cap.max_recv_sge), InlineBytes: int(a.cap.max_inline_data),
 	}
 	if q.caps.InlineBytes < o.InlineBytes {
 		return nil, errors.Join(fmt.Errorf("the device grants %d bytes inline, %d were asked", q.caps.InlineBytes, o.InlineBytes), q.Close())
@@ -111,6 +117,7 @@ func (p *protectionDomain) beyondLimits(err error, o verbs.QueuePairOptions) err
 	return e
 }
 
+func (q *queuePair) PostAPI() verbs.PostAPI                    { return q.api }
 func (q *queuePair) QPN() uint32                               { return q.qpn }
 func (q *queuePair) Transport() verbs.Transport                { return q.transport }
 func (q *queuePair) Capabilities() verbs.QueuePairCapabilities { return q.caps }
@@ -251,8 +258,8 @@ func (q *queuePair) checkSend(r *verbs.SendRequest) error {
 	if !q.transport.Supports(r.Opcode) {
 		return fmt.Errorf("%v over %v: %w (IBTA table 38)", r.Opcode, q.transport, verbs.ErrUnsupported)
 	}
-	if q.caps.PostAPI == verbs.PostWR && !q.sendable.Has(r.Opcode) {
-		return fmt.Errorf("%v: the queue pair was not made for it (QueuePairOptions.Sends), or the device has it only by ibv_post_send", r.Opcode)
+	if q.api == verbs.PostWR && !q.sendable.Has(r.Opcode) {
+		return fmt.Errorf("%v: the queue pair was not made for it (Posting.Sends), or the device has it only by ibv_post_send", r.Opcode)
 	}
 	limit := q.caps.SendSGEs
 	if read := q.d.info.Limits.MaxSGERead; r.Opcode == verbs.OpRead && read > 0 {

@@ -253,7 +253,7 @@ func (r *runner) compileRing(i int, qp *queuePair, to *cloop.Lane) {
 		to.Last = link(place, n, func(m int) bool { return m == n || m%l.Signal == 0 })
 	}
 	to.PostSend = unsafe.Pointer(qp.post)
-	if qp.caps.PostAPI == verbs.PostWR {
+	if qp.api == verbs.PostWR {
 		to.PostSend = unsafe.Pointer(C.vb_poster(qp.qp, (*C.struct_vb_send_wr)(to.Heads[0]), flag(alike(l.Ring))))
 	}
 }

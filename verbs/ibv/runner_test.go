@@ -163,8 +163,8 @@ func TestReceiveLists(t *testing.T) {
 func (s shape) run(t *testing.T, slice job.Ticks) [2]job.Progress {
 	t.Helper()
 	d := anyDevice(t)
-	o := verbs.QueuePairOptions{Transport: s.transport, PostAPI: s.api}
-	x := newEndpoint(t, d, s.qps, o)
+	o, by := verbs.QueuePairOptions{Transport: s.transport}, verbs.Posting{API: s.api}
+	x := newEndpoint(t, d, s.qps, o, by)
 	y := &endpoint{}
 	var srq verbs.SharedReceiveQueue
 	if s.srq {
@@ -180,7 +180,7 @@ func (s shape) run(t *testing.T, slice job.Ticks) [2]job.Progress {
 		o.SRQ = srq
 		y.pd = pd
 	}
-	y = newEndpointIn(t, d, y.pd, s.qps, o)
+	y = newEndpointIn(t, d, y.pd, s.qps, o, by)
 	connect(t, x, y)
 	a, b := s.jobs(x, y, srq)
 	var p [2]job.Progress

@@ -32,12 +32,6 @@ const (
 	maxRDAtomic = 128
 	maxGroups   = 256 // multicast groups, of which each takes a socket; rxe has 8192
 	maxMessage  = 1 << 31
-
-	// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than what
-	// follows, so that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and
-	// the LAST of a READ response are of one length (both have an AETH), longer than a MIDDLE: two packets may follow on.
-	writeBatchPackets = 1
-	readBatchPackets  = 2
 )
 
 // engine is the device's protocol: all its state, behind one lock. Whoever holds the lock drives it by progress.

@@ -329,8 +329,9 @@ func (m *model) connect(a *modelFlow) {
 		q.path = f.from.path
 		q.attr = verbs.QueuePairAttributes{
 			Access: everything, PathMTU: m.mtu, SendPSN: psn[i], RecvPSN: psn[1-i], DestQPN: f.back.q.qpn, MaxRDAtomic: depth, MaxDestRDAtomic: depth,
-			Timeout: m.timeout(), RetryCount: 7, RNRRetry: 7, MinRNRTimer: uint8(1 + m.r.IntN(8)), PeerWindow: window,
+			Timeout: m.timeout(), RetryCount: 7, RNRRetry: 7, MinRNRTimer: uint8(1 + m.r.IntN(8)),
 		}
+		q.peerWindow = window
 		q.mtu = uint32(m.mtu.Bytes())
 		q.state = verbs.StateRTR
 		q.beginReceiving()

@@ -109,7 +109,7 @@ func connect(t testing.TB, d *device, q verbs.QueuePair, peer *device, to verbs.
 		MaxRDAtomic:   verbs.Exactly(o.rdAtomic), MaxDestRDAtomic: verbs.Exactly(o.rdAtomic), MinRNRTimer: 1, Timeout: verbs.Exactly(o.timeout), RetryCount: 7, RNRRetry: 7,
 	}
 	if !o.stranger {
-		c.PeerWindow = peer.Info().Limits.ReceiveWindow
+		q.(verbs.WindowedQueuePair).SetPeerWindow(peer.Info().Limits.ReceiveWindow)
 	}
 	check(t, verbs.InitQP(q, c))
 	check(t, verbs.ConnectQP(q, c))

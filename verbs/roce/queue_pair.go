@@ -27,7 +27,9 @@ type queuePair struct {
 
 	path     *path  // RC, UC
 	peerPort uint16 // from which the peer sends; 0: not known yet
-	mtu      uint32
+	// peerWindow is what the peer may have in flight to it; 0: it is no device like this one.
+	peerWindow int
+	mtu        uint32
 
 	send     sendQueue
 	receives receiveQueue
@@ -101,9 +103,6 @@ func checkSizes(o *verbs.QueuePairOptions) error {
 	check("send scatter/gather entries", o.SendSGEs, 1, maxSGE)
 	check("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE)
 	check("inline bytes", o.InlineBytes, 0, maxInline)
-	if o.PostAPI == verbs.PostWR {
-		errs = append(errs, fmt.Errorf("posting with ibv_wr_*: %w: this device is not of libibverbs", verbs.ErrUnsupported))
-	}
 	return errors.Join(errs...)
 }
 

@@ -168,8 +168,9 @@ func (n *simNet) connect(from, to int, op verbs.Opcode, size, window int) *simFl
 	for _, x := range []*simFlow{f, g} {
 		x.q.attr = verbs.QueuePairAttributes{
 			Access: everything, PathMTU: n.mtu, DestQPN: x.peer.q.qpn, MaxRDAtomic: n.reads, MaxDestRDAtomic: n.reads,
-			Timeout: 16, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 1, PeerWindow: window,
+			Timeout: 16, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 1,
 		}
+		x.q.peerWindow = window
 		x.q.mtu = uint32(n.mtu.Bytes())
 		x.q.state = verbs.StateRTR
 		x.q.beginReceiving()

@@ -42,6 +42,13 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	return nil
 }
 
+// SetPeerWindow implements [verbs.WindowedQueuePair].
+func (q *queuePair) SetPeerWindow(bytes int) {
+	q.e.lock()
+	defer q.e.unlock()
+	q.peerWindow = bytes
+}
+
 // checkRanges looks at the values of the attributes named in the mask.
 func (q *queuePair) checkRanges(a *verbs.QueuePairAttributes) error {
 	var errs []error
@@ -97,9 +104,6 @@ func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
 	put(verbs.AttrSendPSN, func() { q.attr.SendPSN = a.SendPSN })
 	put(verbs.AttrRecvPSN, func() { q.attr.RecvPSN = a.RecvPSN })
 	put(verbs.AttrSQDAsyncNotify, func() { q.attr.SQDAsyncNotify = a.SQDAsyncNotify })
-	if a.PeerWindow > 0 {
-		q.attr.PeerWindow = a.PeerWindow
-	}
 	if p != nil {
 		q.attr.AddressVector = a.AddressVector
 		if q.path != nil && q.path != p {
@@ -159,11 +163,11 @@ func (q *queuePair) enterState(to verbs.QPState) {
 // beginReceiving starts the responder at the transition to RTR.
 func (q *queuePair) beginReceiving() {
 	var pool *packetPool
-	if q.transport == verbs.RC && q.attr.PeerWindow > 0 {
+	if q.transport == verbs.RC && q.peerWindow > 0 {
 		pool = &q.e.pool
 	}
 	q.peerPort = 0
-	if q.attr.PeerWindow > 0 {
+	if q.peerWindow > 0 {
 		q.peerPort = wire.Port // a device like this one
 	}
 	q.respond.begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool)
@@ -175,7 +179,7 @@ func (q *queuePair) beginSending() {
 		q.request.begin(q.attr.SendPSN, requesterSetup{}, nil)
 		return
 	}
-	if n := q.attr.PeerWindow; n > 0 {
+	if n := q.peerWindow; n > 0 {
 		q.path.window.widen(n)
 	}
 	q.request.begin(q.attr.SendPSN, q.requesterSetup(), &q.path.trip)
@@ -184,7 +188,7 @@ func (q *queuePair) beginSending() {
 func (q *queuePair) requesterSetup() requesterSetup {
 	return requesterSetup{
 		mtu: q.mtu, retries: q.attr.RetryCount, rnrRetries: q.attr.RNRRetry, reads: int(q.attr.MaxRDAtomic),
-		timeout: q.e.ackTimeout[q.attr.Timeout&31], keeps: q.attr.PeerWindow > 0,
+		timeout: q.e.ackTimeout[q.attr.Timeout&31], keeps: q.peerWindow > 0,
 	}
 }
 

@@ -304,7 +304,7 @@ func wantFull(t *testing.T, sends verbs.QueuePair, err error, depth int) int {
 	if !errors.As(err, &p) || !errors.Is(err, verbs.ErrQueueFull) {
 		t.Fatalf("list longer than the queue: %v, want a PostError of ErrQueueFull", err)
 	}
-	if sends != nil && sends.Capabilities().PostAPI == verbs.PostWR {
+	if sends != nil && verbs.PostsBy(sends) == verbs.PostWR {
 		if p.Index != 0 {
 			t.Fatalf("list stopped at request %d, want none of it posted", p.Index)
 		}

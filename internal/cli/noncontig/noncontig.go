@@ -47,7 +47,7 @@ type experiment struct {
 	previous  *report.Document // that --resume completes
 	todo      []measurement
 	caches    pattern.Caches
-	limits    verbs.Limits
+	device    verbs.Device
 	mtu       verbs.MTU
 	cells     int
 	orders    int           // measurements made, again included
@@ -115,7 +115,7 @@ func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *exper
 func (e *experiment) prepare(m *measure.Measurer) error {
 	c := &e.config
 	info := m.Device.Info()
-	e.limits, e.mtu = info.Limits, m.Port.ActiveMTU
+	e.device, e.mtu = m.Device, m.Port.ActiveMTU
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
@@ -235,9 +235,19 @@ func (e *experiment) spec(s plan.Strategy, layout string) plan.Spec {
 		Transport: c.Transport, Events: c.Events, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
 		Noncontig: &plan.Noncontig{
 			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(e.footprint), Segment: int(c.Segment),
-			ListBytes: plan.ListBytes(s, e.limits, e.mtu),
+			ListBytes: e.listBytes(s),
 		},
 	}
+}
+
+// listBytes is where the device had best cut the chains of a strategy's lists: 0 for as few requests as possible.
+func (e *experiment) listBytes(s plan.Strategy) int {
+	b, batches := e.device.(verbs.Batcher)
+	opcode, listed := map[plan.Operation]verbs.Opcode{plan.Write: verbs.OpWrite, plan.Read: verbs.OpRead}[s.Operation]
+	if !batches || !listed {
+		return 0
+	}
+	return b.BatchPackets(opcode) * e.mtu.Bytes()
 }
 
 // listBytesText tells where the lists of the grid are cut, if anywhere: "gather-write 4096, scatter-read 8192".
@@ -245,7 +255,7 @@ func (e *experiment) listBytesText() string {
 	var cuts []string
 	for _, shape := range e.config.Shapes {
 		s := plan.Strategies(shape)[0]
-		if n := plan.ListBytes(s, e.limits, e.mtu); n > 0 && s.Operation != plan.Send {
+		if n := e.listBytes(s); n > 0 {
 			cuts = append(cuts, fmt.Sprintf("%s %d", s.Name, n))
 		}
 	}
