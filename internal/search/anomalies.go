@@ -3,7 +3,6 @@ package search
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 
@@ -41,6 +40,8 @@ const (
 	confirmations = 3
 	baseTests     = 5
 	costTests     = 3
+	calm          = 1.3 // the spread of a machine on which one test tells
+	mostVotes     = 7
 	sameSlowness  = 1.1 // two points of a sweep between which none needs to be measured
 )
 
@@ -52,8 +53,8 @@ type hunt struct {
 	plain        cost               // seconds of a message and of a further byte, at the base
 	costs        [][]cost           // per dimension, of each of its values: how many times the base's
 	noise        map[string]float64 // the most that the sweep had of each counter
+	votes        int                // tests that tell whether a point is bad: more where tests of the base scatter
 	out          Anomalies
-	enough       int // anomalies
 }
 
 // cost is what a message takes, whatever its size, and what each byte of it adds.
@@ -68,15 +69,8 @@ func near(a, b float64) bool { return a < sameSlowness*b && b < sameSlowness*a }
 // dimension is swept alone, from the base: what a value costs by itself is expected where it meets others. Then points are drawn
 // and annealed towards what is slower than the costs of their values together.
 func (s *Search) Anomalies(ctx context.Context) (*Anomalies, error) {
-	return s.anomaliesUntil(ctx, math.MaxInt)
-}
-
-// errEnough ends a search that has found as much as it should.
-var errEnough = errors.New("enough is found")
-
-func (s *Search) anomaliesUntil(ctx context.Context, enough int) (*Anomalies, error) {
 	s.begin(ctx)
-	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, enough: enough}
+	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}}
 	h.out.Base = h.base
 	h.sweep()
 	h.out.Swept = !h.over()
@@ -98,6 +92,10 @@ func (h *hunt) sweep() {
 		h.small, h.large = dims[s].low(), dims[s].high()
 	}
 	h.plain = h.measured(h.base, baseTests)
+	h.votes = 1
+	for spread := h.spread(); spread > calm && h.votes < mostVotes; spread /= calm {
+		h.votes += 2
+	}
 	h.costs = make([][]cost, len(dims))
 	for d := range dims {
 		h.costs[d] = make([]cost, len(dims[d].Values))
@@ -118,6 +116,19 @@ func (h *hunt) sweep() {
 			h.sweepBetween(d, base, len(dims[d].Values)-1)
 		}
 	}
+}
+
+// spread is how many times the least rate of one point the largest is: of all that has been measured so far, which are the base's.
+func (h *hunt) spread() float64 {
+	most := 1.0
+	for _, a := range h.steps {
+		for _, b := range h.steps {
+			if slices.Equal(a.Point, b.Point) && b.Figures.Value > 0 {
+				most = max(most, a.Figures.Value/b.Figures.Value)
+			}
+		}
+	}
+	return most
 }
 
 // sweepBetween measures the values between two that were measured, unless they cost the same.

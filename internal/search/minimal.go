@@ -69,8 +69,8 @@ func (h *hunt) follow(p Point, f Figures) {
 	case !a.Confirmed:
 		h.out.Unproven = append(h.out.Unproven, a)
 	default:
-		if h.out.Found = append(h.out.Found, a); len(h.out.Found) >= h.enough {
-			h.err = errEnough
+		if h.out.Found = append(h.out.Found, a); len(h.out.Found) == h.Enough {
+			h.err = ErrEnough
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (y *symptom) is(p Point) verdict {
 		return untold
 	}
 	votes, n := 0, 0
-	for n < 5 {
+	for n < max(5, y.votes) {
 		f, ok := y.at(p)
 		if !ok {
 			return untold
@@ -117,7 +117,7 @@ func (y *symptom) is(p Point) verdict {
 			votes++
 		}
 		share := f.Value / y.expected(p)
-		if n%2 == 1 && (y.counter != "" || share < slow*0.9 || share > slow*1.1) { // clear
+		if n >= y.votes && n%2 == 1 && (y.counter != "" || share < slow*0.9 || share > slow*1.1) { // clear
 			break
 		}
 	}

@@ -43,15 +43,19 @@ const Nothing = "no message came through in the time of a test"
 // ErrPoints ends a search that has measured as many points as it may.
 var ErrPoints = errors.New("as many points as were allowed are measured")
 
+// ErrEnough ends a search that has found as many anomalies as it should.
+var ErrEnough = errors.New("enough is found")
+
 // Search is one search. What it does follows from the seed and the figures alone, so that one which was interrupted goes on
 // from its steps. It belongs to one goroutine.
 type Search struct {
-	Space Space
-	Meter Meter
-	Seed  uint64
-	Most  int        // points; 0: no limit
-	Known []Step     // of an earlier run of the same search: taken in place of measuring
-	Tell  func(Step) // told each step as it is measured; nil: nobody
+	Space  Space
+	Meter  Meter
+	Seed   uint64
+	Most   int        // points; 0: no limit
+	Enough int        // anomalies; 0: no limit
+	Known  []Step     // of an earlier run of the same search: taken in place of measuring
+	Tell   func(Step) // told each step as it is measured; nil: nobody
 
 	measure func(p Point) (Figures, error)
 	stopped func() error // why, if somebody stopped it

@@ -137,9 +137,9 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 		exact, points := 0, []int{}
 		for seed := range seeds {
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.03, planted: plant.planted}
-			s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget}
-			found, err := s.anomaliesUntil(t.Context(), 1)
-			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, errEnough) {
+			s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget, Enough: 1}
+			found, err := s.Anomalies(t.Context())
+			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, ErrEnough) {
 				t.Fatal(err)
 			}
 			points = append(points, len(s.Steps()))
