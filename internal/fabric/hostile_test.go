@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -210,6 +211,44 @@ func TestHostileRankZero(t *testing.T) {
 	refused(endless, "neither is one")
 	refused(run([][][]control.Address{{make([]control.Address, 5), nil}}), "the peer sent 5 addresses")
 	refused(Order{}, "nobody knows")
+}
+
+// TestMeasureEndsWithItsInput: an agent that is killed in the middle of a round leaves no process behind that measures on.
+func TestMeasureEndsWithItsInput(t *testing.T) {
+	m := measuring(t)
+	orders, in := io.Pipe()
+	out, answers := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- Measure(t.Context(), m.cfg, orders, answers) }()
+	ask := func(o Order) {
+		q, err := frame.Of(kindOrder, o)
+		if err == nil {
+			err = frame.Write(in, q)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, o := range []Order{
+		{Open: &OpenOrder{Address: "127.0.0.1", Devices: []string{""}, Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Hour}}},
+		{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
+	} {
+		ask(o)
+		if q, err := frame.Read(out, mostOrder); err != nil || strings.Contains(string(q.Body), "error") {
+			t.Fatalf("%s, %v", q.Body, err)
+		}
+	}
+	ask(Order{Go: &GoOrder{Addresses: [][][]control.Address{make([][]control.Address, 1)}, In: time.Hour}})
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	_ = in.Close()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on")
+	}
 }
 
 // TestHostileOrders: an agent refuses orders for other rails than there are.

@@ -34,11 +34,48 @@ const (
 // Operations are those that run between two hosts.
 func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Read, plan.Send} }
 
-// Measure opens a device and runs rounds as it is told, until its input ends.
+// Measure opens a device and runs rounds as it is told, until its input ends. Who gives the orders may end in the middle of a round.
 func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
-	err := m.serve(ctx, in, out)
-	return errors.Join(err, m.Close())
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	orders := make(chan Order)
+	go func() {
+		for {
+			q, err := frame.Read(in, mostOrder)
+			var o Order
+			if err == nil {
+				o, err = frame.Decode[Order](q)
+			}
+			if err != nil {
+				cancel(err)
+				return
+			}
+			select {
+			case orders <- o:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case o := <-orders:
+			q, err := frame.Of(kindAnswer, m.Do(ctx, o))
+			if err == nil {
+				err = frame.Write(out, q)
+			}
+			if err != nil {
+				cancel(err)
+			}
+		case <-ctx.Done():
+			err := context.Cause(ctx)
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return errors.Join(err, m.Close())
+		}
+	}
 }
 
 // measurer is a [Worker] in the process that it runs in.
@@ -47,28 +84,6 @@ type measurer struct {
 	device   verbs.Device
 	exchange *bench.Exchange
 	flows    int // prepared
-}
-
-func (m *measurer) serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	for {
-		q, err := frame.Read(in, mostOrder)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		var o Order
-		if err == nil {
-			o, err = frame.Decode[Order](q)
-		}
-		if err == nil {
-			q, err = frame.Of(kindAnswer, m.Do(ctx, o))
-		}
-		if err == nil {
-			err = frame.Write(out, q)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // Do implements [Worker].

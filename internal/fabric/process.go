@@ -1,12 +1,9 @@
 package fabric
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -16,13 +13,10 @@ import (
 
 // Process is a worker in a process of its own: what crashes there costs a round, and its spinning takes no heartbeat away.
 type Process struct {
-	// Command makes the process, which runs [Measure] on its standard streams.
-	Command func() *exec.Cmd
+	// Command are the words with which this program runs [Measure] on its standard streams.
+	Command []string
 
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr *child.Words
+	*child.Process
 	opened Order // which a process that is started anew is given again
 }
 
@@ -31,27 +25,6 @@ const (
 	prepareWithin = 8 * time.Second
 	beyondRun     = 8 * time.Second // a slow path's first completion is waited for, and processors may be busy
 )
-
-// start starts the process.
-func (p *Process) start() error {
-	cmd := p.Command()
-	p.stderr = &child.Words{}
-	cmd.Stderr = p.stderr
-	dieWithParent(cmd)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	p.cmd, p.in, p.out = cmd, in, bufio.NewReader(out)
-	return nil
-}
 
 // within is how long an order may take.
 func (o Order) within() time.Duration {
@@ -68,15 +41,15 @@ func (o Order) within() time.Duration {
 func (p *Process) ask(ctx context.Context, o Order) (Rail, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.within(), fmt.Errorf("no answer within %v", o.within()))
 	defer cancel()
-	process := p.cmd.Process
+	process := p.Process.Process
 	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
 	defer stop()
 	m, err := frame.Of(kindOrder, o)
 	if err == nil {
-		err = frame.Write(p.in, m)
+		err = frame.Write(p.In, m)
 	}
 	if err == nil {
-		m, err = frame.Read(p.out, mostOrder)
+		m, err = frame.Read(p.Out, mostOrder)
 	}
 	var r Rail
 	if err == nil {
@@ -89,8 +62,9 @@ func (p *Process) ask(ctx context.Context, o Order) (Rail, error) {
 		err = context.Cause(ctx)
 	}
 	_ = process.Kill()
+	words := p.Said
 	state := p.reap()
-	if said, _, _ := strings.Cut(p.stderr.String(), "\n"); said != "" {
+	if said, _, _ := strings.Cut(words.String(), "\n"); said != "" {
 		state += ": " + said
 	}
 	return r, fmt.Errorf("the measuring process ended (%s): %w", state, err)
@@ -98,9 +72,9 @@ func (p *Process) ask(ctx context.Context, o Order) (Rail, error) {
 
 // reap waits for a process that has been told to end.
 func (p *Process) reap() string {
-	_ = p.in.Close()
-	err := p.cmd.Wait()
-	p.cmd = nil
+	_ = p.In.Close()
+	err := p.Wait()
+	p.Process = nil
 	if err != nil {
 		return err.Error()
 	}
@@ -121,13 +95,15 @@ func (p *Process) do(ctx context.Context, o Order) (Rail, error) {
 	if o.Open != nil {
 		p.opened = o
 	}
-	if p.cmd == nil {
+	if p.Process == nil {
 		if o.Go != nil {
 			return Rail{}, errors.New("the measuring process has ended")
 		}
-		if err := p.start(); err != nil {
+		process, err := child.Start(p.Command...)
+		if err != nil {
 			return Rail{}, err
 		}
+		p.Process = process
 		if o.Open == nil {
 			if r, err := p.ask(ctx, p.opened); err != nil || r.Error != "" {
 				return r, err
@@ -139,13 +115,12 @@ func (p *Process) do(ctx context.Context, o Order) (Rail, error) {
 
 // Close ends the process.
 func (p *Process) Close() error {
-	if p.cmd == nil {
+	if p.Process == nil {
 		return nil
 	}
-	_ = p.in.Close() // its end of file
-	kill := time.AfterFunc(2*time.Second, func() { _ = p.cmd.Process.Kill() })
+	process := p.Process.Process
+	kill := time.AfterFunc(2*time.Second, func() { _ = process.Kill() })
 	defer kill.Stop()
-	_ = p.cmd.Wait()
-	p.cmd = nil
+	p.reap()
 	return nil
 }

@@ -141,7 +141,7 @@ func TestCluster(t *testing.T) {
 		if cause, why := causeOf(d.Fabric, "node2"); cause != matrix.Lost || !strings.Contains(why, "its agent has ended") {
 			t.Errorf("%s, %s", cause, why)
 		}
-		if d.Complete || d.Fabric.Cells.Len() < 2 || status == "0" {
+		if d.Complete || d.Fabric.Cells.Len() < 4 || status == "0" {
 			t.Errorf("%s, %d cells, status %s", d.Failure, d.Fabric.Cells.Len(), status)
 		}
 	})

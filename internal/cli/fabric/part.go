@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 
@@ -37,18 +36,10 @@ func hello(id fabric.Identity) fabric.Hello {
 
 // part takes part in a run until it is over, and notes what it waits for. It returns rank 0's parting words.
 func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string, note func(string)) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
 	return fabric.Join(ctx, fabric.AgentConfig{
 		Hello: h, Version: program(), Key: key, Places: places, Wait: c.run.Wait, Facts: facts, Note: note,
 		Worker: func(int) fabric.Worker {
-			return &fabric.Process{Command: func() *exec.Cmd {
-				cmd := exec.Command(self, append([]string{"fabric", "--worker"}, c.deviceFlags.Words()...)...)
-				cmd.Args[0] = "gobw"
-				return cmd
-			}}
+			return &fabric.Process{Command: append([]string{"fabric", "--worker"}, c.deviceFlags.Words()...)}
 		},
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -19,12 +18,10 @@ import (
 // otherEnd is the other end of --loopback: this program as 'serve --once' on a port of its own.
 type otherEnd struct {
 	address string
-	cmd     *exec.Cmd
-	stdin   io.Closer // closing it ends the child
-	stderr  child.Words
-	done    chan error
-	once    sync.Once
-	err     error
+	*child.Process
+	done chan error
+	once sync.Once
+	err  error
 }
 
 // childStart is how long the child may take to listen: under emulation, or where all is busy, it starts slowly. One that ends
@@ -33,10 +30,6 @@ const childStart = time.Minute
 
 // startChild starts the other end and waits until it listens.
 func startChild(ctx context.Context, c Config) (*otherEnd, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("--loopback: find this program: %w", err)
-	}
 	args := []string{"serve", "--once", "--listen", "127.0.0.1:0", "--child", "--quiet", "--peer-timeout", c.Peer.Timeout.String()}
 	give := func(flag string, value any, given bool) {
 		if given {
@@ -53,30 +46,20 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 	give("--emulate", d.Emulate, d.Emulate != "")
 	give("--cpu", "none", c.CPU.Last == 0) // where this end's CPU was chosen by hand, the other end's is left to the kernel
 	give("--priority", machine.PriorityRealtime, c.CPU.Realtime)
-	cmd := exec.Command(self, args...)
-	cmd.SysProcAttr = child.OwnGroup()
-	stdin, err := cmd.StdinPipe()
+	p, err := child.Start(args...)
 	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	ch := &otherEnd{cmd: cmd, stdin: stdin, done: make(chan error, 1)}
-	cmd.Stderr = &ch.stderr
-	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("--loopback: start the other end: %w", err)
 	}
+	ch := &otherEnd{Process: p, done: make(chan error, 1)}
 	line := make(chan string, 1)
 	go func() {
-		s := bufio.NewScanner(stdout)
+		s := bufio.NewScanner(p.Out)
 		if s.Scan() {
 			line <- s.Text()
 		}
 		close(line)
-		_, _ = io.Copy(io.Discard, stdout)
-		ch.done <- cmd.Wait()
+		_, _ = io.Copy(io.Discard, p.Out)
+		ch.done <- p.Wait()
 	}()
 	select {
 	case ch.address = <-line:
@@ -88,7 +71,7 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 	if ch.address == "" {
 		werr := ch.wait()
 		if err == nil {
-			err = fmt.Errorf("--loopback: the other end: %s (%w)", ch.stderr.String(), werr)
+			err = fmt.Errorf("--loopback: the other end: %s (%w)", p.Said.String(), werr)
 		}
 		return nil, err
 	}
@@ -101,18 +84,18 @@ func (c *otherEnd) wait() error {
 		select {
 		case c.err = <-c.done:
 		case <-time.After(time.Second):
-			_ = c.stdin.Close()
+			_ = c.In.Close()
 			select {
 			case c.err = <-c.done:
 			case <-time.After(10 * time.Second):
-				_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it says where it hangs
+				_ = c.Process.Process.Signal(syscall.SIGQUIT) // it says where it hangs
 				select {
 				case c.err = <-c.done:
-					c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.stderr.String())
+					c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.Said.String())
 					return
 				case <-time.After(time.Second):
 				}
-				c.err = errors.Join(errors.New("--loopback: the other end hung and had to be killed"), c.cmd.Process.Kill())
+				c.err = errors.Join(errors.New("--loopback: the other end hung and had to be killed"), c.Process.Process.Kill())
 				<-c.done //nolint:errcheck // it was killed
 			}
 		}

@@ -43,22 +43,13 @@ const (
 type process struct {
 	cmd    *exec.Cmd
 	orders *net.UnixConn
-	stderr child.Words
+	stderr *child.Words
 	events chan event
-}
-
-// thisProgram is what runs here, also when its file was replaced meanwhile: an order is for a process of the same version.
-func thisProgram() (string, error) {
-	const running = "/proc/self/exe"
-	if _, err := os.Stat(running); err == nil {
-		return running, nil
-	}
-	return os.Executable()
 }
 
 // start runs this program as a test's process. Its limits stand before it is told anything.
 func start(o order) (*process, error) {
-	self, err := thisProgram()
+	cmd, words, err := child.Command("serve", "--test-process")
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +57,8 @@ func start(o order) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(self, "serve", "--test-process"), orders: orders, events: make(chan event, 16)}
+	p := &process{cmd: cmd, stderr: words, orders: orders, events: make(chan event, 16)}
 	p.cmd.Stdin = theirs
-	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = child.OwnGroup()
 	p.cmd.Env = append(os.Environ(), "GOTRACEBACK=single")
 	err = p.cmd.Start()
 	_ = theirs.Close()

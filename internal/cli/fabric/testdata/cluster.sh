@@ -16,6 +16,13 @@ run() { # NAME COMMAND...
 said() { # NAME TEXT: waits until rank 0 has said so
 	for _ in $(seq 400); do ! grep -q "$2" "$dir/$1.err" 2>/dev/null || break; sleep 0.05; done
 }
+snapshots() { # NAME STEP: asks for snapshots until two rounds are done
+	for _ in $(seq 400); do
+		scancel -s USR1 -n "$2"
+		! grep -q 'a snapshot, the run goes on' "$dir/$1.err" || ! grep -q 'before round [4-9]' "$dir/$1.err" || break
+		sleep 0.1
+	done
+}
 for i in $(seq 4); do
 	shape "$i" eth0 8mbit
 	shape "$i" eth1 8mbit
@@ -23,7 +30,7 @@ done
 
 # Two rails, each a network of its own; the second one of node3 is slow.
 shape 3 eth1 4mbit
-run rails srun -K -N4 -n4 "$gobw" fabric "${common[@]}" -d roce0,roce0@eth1 --round 0.4s --time 25s
+run rails srun -K -N4 -n4 "$gobw" fabric "${common[@]}" -d roce0,roce0@eth1 --round 0.4s --time 60s
 
 # A program that is started without srun is told so.
 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 run batch "$gobw" fabric -d roce0
@@ -33,12 +40,11 @@ SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 run batch "$gobw" fabric -d roce0
 run cancelled srun -N3 -n3 -w 'node[1-3]' "$gobw" fabric "${common[@]}" --quiet=false --round 0.2s --time 60s &
 said cancelled 'round 1 of'
 run second srun -N3 -n3 -w 'node[2-4]' "$gobw" fabric "${common[@]}" --round 0.2s --time 2s
-scancel -s USR1 -n gobw # a snapshot
-said cancelled 'a snapshot'
+snapshots cancelled gobw
 scancel -n gobw
 wait
 left() { # processes, RoCE's sockets, shared memory
-	pgrep -x gobw
+	pgrep -x 'gobw|exe'
 	for i in $(seq 4); do nsenter --net="/run/netns/node$i" grep -hi ':12B7 ' /proc/net/udp /proc/net/udp6; done
 	grep -v key /proc/sysvipc/shm
 }
@@ -50,9 +56,9 @@ done
 
 # A rank that crashes under -K ends the job; what was measured is saved, and who has crashed is named.
 # shellcheck disable=SC2016 # the ranks' shells expand it
-run crash srun -K -N3 -n3 -w 'node[1-3]' bash -c 'echo $$ >"$0/pid.$SLURMD_NODENAME"; exec "$0/gobw" "$@"' "$dir" fabric "${common[@]}" --quiet=false --round 0.3s --time 60s &
+run crash srun -K -N3 -n3 -w 'node[1-3]' bash -c 'echo $$ >"$0/pid.$SLURMD_NODENAME"; exec "$0/gobw" "$@"' "$dir" fabric "${common[@]}" --quiet=false --round 0.6s --time 60s &
 said crash 'round 1 of'
-sleep 2
+snapshots crash bash
 kill -9 "$(cat "$dir/pid.node2")"
 wait
 

@@ -1,0 +1,49 @@
+package child
+
+import (
+	"io"
+	"os"
+	"os/exec"
+)
+
+// Command is this program once more, with other arguments, in a process group of its own. What it writes to standard error is kept.
+func Command(args ...string) (*exec.Cmd, *Words, error) {
+	self := "/proc/self/exe" // what runs here, also when its file was replaced meanwhile: both are of the same version
+	if _, err := os.Stat(self); err != nil {
+		if self, err = os.Executable(); err != nil {
+			return nil, nil, err
+		}
+	}
+	cmd, words := exec.Command(self, args...), &Words{}
+	cmd.Args[0] = "gobw"
+	cmd.Stderr, cmd.SysProcAttr = words, ownGroup()
+	return cmd, words, nil
+}
+
+// Process is spoken to by its standard streams, and ends when its input does.
+type Process struct {
+	*exec.Cmd
+	In   io.WriteCloser
+	Out  io.Reader
+	Said *Words // on standard error
+}
+
+// Start starts this program once more.
+func Start(args ...string) (*Process, error) {
+	cmd, words, err := Command(args...)
+	if err != nil {
+		return nil, err
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &Process{cmd, in, out, words}, nil
+}
