@@ -4,5 +4,5 @@ package child
 
 import "syscall"
 
-// ownGroup is not needed here.
-func ownGroup() *syscall.SysProcAttr { return nil }
+// OwnGroup is not needed here.
+func OwnGroup() *syscall.SysProcAttr { return nil }

@@ -4,5 +4,5 @@ package child
 
 import "syscall"
 
-// ownGroup keeps the terminal's Ctrl-C from a child: its parent ends it in order.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// OwnGroup keeps the terminal's Ctrl-C from a child: its parent ends it in order.
+func OwnGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -16,7 +16,7 @@ func Command(args ...string) (*exec.Cmd, *Words, error) {
 	}
 	cmd, words := exec.Command(self, args...), &Words{}
 	cmd.Args[0] = "gobw"
-	cmd.Stderr, cmd.SysProcAttr = words, ownGroup()
+	cmd.Stderr, cmd.SysProcAttr = words, OwnGroup()
 	return cmd, words, nil
 }
 
