@@ -117,7 +117,7 @@ func (c *AgentConfig) note(format string, args ...any) {
 	}
 }
 
-// strangerError is a place where somebody answers who is not this run's rank 0.
+// strangerError is a place where another program answers than this run's rank 0.
 type strangerError struct{ err error }
 
 func (e *strangerError) Error() string { return e.err.Error() }

@@ -260,8 +260,8 @@ func (c *coordinator) await(ctx context.Context, within time.Duration, ready fun
 	return nil
 }
 
-// lookAfter finds the agents that have fallen silent, and those that came back. A look that comes late judges nobody: this
-// process had no CPU.
+// lookAfter finds the agents that have fallen silent, and those that came back. A look that comes late says nothing:
+// this process had no CPU.
 func (c *coordinator) lookAfter(now time.Time) {
 	late := now.Sub(c.lookedAt) > Silence/3
 	c.lookedAt = now

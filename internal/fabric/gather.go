@@ -18,7 +18,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// tellAfter is for how long nobody is told that he waits: ranks that a launcher starts need a moment.
+// tellAfter is how long a wait lasts before the user is told: ranks that a launcher starts need a moment.
 const tellAfter = 2 * time.Second
 
 // gather lets the agents come in, until all are there or the time is up.
@@ -104,8 +104,7 @@ func (c *coordinator) enough(verb string) error {
 // fit tells whether an agent may take part, as far as is known.
 func (p *peer) fit() bool { return !p.lost && !p.excluded }
 
-// comes gives an agent its rank, or sends it away. Once the rounds are planned it is too late: nobody shall wait for a run that has
-// begun without him.
+// comes gives an agent its rank, or sends it away. Once the rounds are planned it is too late.
 func (c *coordinator) comes(p *peer) {
 	h := p.hello
 	h.Host, h.Leaf = bounded(h.Host), bounded(h.Leaf)

@@ -85,7 +85,7 @@ func (p *peer) start(events chan<- event, over <-chan struct{}) {
 	})
 }
 
-// errOver ends the conversation with an agent whom nobody will hear any more.
+// errOver ends the conversation with an agent when the run is over.
 var errOver = errors.New("the run is over")
 
 // ended says why an agent is gone.

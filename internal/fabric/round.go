@@ -163,10 +163,10 @@ func (p *peer) unready(rails int) string {
 	return ""
 }
 
-// mostFailures is how often an agent may fail a round by itself before it is left out.
+// mostFailures is in how many rounds an agent may fail before it is left out.
 const mostFailures = 2
 
-// unready counts what an agent failed by itself.
+// unready counts the rounds in which an agent failed.
 func (c *coordinator) unready(p *peer, why string) {
 	if p.lost {
 		return

@@ -41,7 +41,7 @@ type guard struct {
 	step    time.Duration
 }
 
-// await bounds a wait for the client: once it has lasted so long it ends as soon as somebody else waits.
+// await bounds a wait for the client: after that time it ends as soon as another client waits.
 func (g *guard) await(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if g.turn == nil || most <= 0 || g.Dialect() != control.Ours {
 		return ctx, func() {}

@@ -97,7 +97,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if flags.testProcess {
 				return runTestProcess(cmd.Context())
 			}
-			signal.Ignore(syscall.SIGPIPE) // a log that nobody reads any more is no reason to end
+			signal.Ignore(syscall.SIGPIPE) // the server goes on when its log is not read any more
 			w := newWriter(out.Err)
 			defer w.close()
 			out := output.Streams{Out: out.Out, Err: w}
@@ -202,7 +202,7 @@ func (f *flags) policy(c *config) error {
 		wrong.Note(cmdline.Prefixed("--data-allow", err))
 		c.DataAllow = append(c.DataAllow, prefix)
 	}
-	if f.child { // whoever asks is whoever started this
+	if f.child { // the client is the process that started this
 		p = plan.Policy{Bytes: p.Bytes}
 	}
 	c.Policy = p

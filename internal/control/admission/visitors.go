@@ -1,4 +1,4 @@
-// Package admission bounds the connections that have proven nothing yet, so that whoever holds many keeps nobody out.
+// Package admission bounds the connections that have proven nothing yet, so that many from one place keep no other out.
 package admission
 
 import (

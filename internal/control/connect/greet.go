@@ -87,7 +87,7 @@ func (l *Listener) readHello(conn net.Conn) (perftest.Hello, perftest.Version, e
 	return theirs, peer, err
 }
 
-// sessionAtOnce gives the slot to whoever has greeted: for a server that is started for one client.
+// sessionAtOnce gives the slot to a client that has greeted: for a server that is started for one client.
 func (l *Listener) sessionAtOnce(v *admission.Visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
 	release := l.takeWithin(l.ctx, v, l.o.Timeouts.Parting, func(why string) {
 		if marked {
@@ -108,7 +108,7 @@ func (l *Listener) sessionAtOnce(v *admission.Visitor, theirs perftest.Hello, pe
 	return s, nil
 }
 
-// sessionWithPlan gives the slot to whoever has proposed a plan that may be run.
+// sessionWithPlan gives the slot to a client whose plan may be run.
 func (l *Listener) sessionWithPlan(v *admission.Visitor, theirs perftest.Hello, peer perftest.Version, marked bool) (control.Session, error) {
 	release := func() {} // until there is a slot
 	s, err := l.session(v.Conn, theirs, peer, marked, func() { release() })

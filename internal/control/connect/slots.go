@@ -13,7 +13,7 @@ import (
 )
 
 // slots are what may run at once. Networks and addresses that wait take turns: of them the one that was served longest ago, then
-// who came first. So nobody waits longer because somebody else waits many times.
+// who came first. So a client that waits many times delays no other.
 type slots struct {
 	most        int
 	fromNetwork int // of one network; 0: all

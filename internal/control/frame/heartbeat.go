@@ -6,16 +6,16 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// heartbeatsPerSecond is how many a peer may send: five times as many as one does that bears the least silence.
+// heartbeatsPerSecond is how many a peer may send: five times as many as with the shortest peer timeout.
 const heartbeatsPerSecond = 1000
 
-// Interval is how often to send heartbeats to a peer that bears silence for so long.
+// Interval is how often to send heartbeats to a peer with such a timeout.
 func Interval(bears time.Duration) time.Duration {
 	return min(max(bears/6, 5*time.Millisecond), 500*time.Millisecond)
 }
 
 // beat shows the peer that this end lives, and declares it lost when it was silent for too long. A tick that came late
-// itself judges nobody: then it was this end that slept.
+// itself says nothing of the peer: this process was stalled.
 func (s *Session) beat(every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -49,7 +49,7 @@ func (s *Session) beat(every time.Duration) {
 	}
 }
 
-// judge looks closer where a peer has been silent for longer than this end bears.
+// judge asks the kernel about the peer's host once the peer timeout has passed in silence.
 func (s *Session) judge() error {
 	now := time.Since(s.start)
 	if s.paused.Load() || s.silence.verdict(now, hostUnknown) == nil || unread(s.Conn) {

@@ -18,7 +18,7 @@ import (
 // Options is what distinguishes one session from another.
 type Options struct {
 	Dialled bool
-	Bears   time.Duration // how long the peer may be silent
+	Bears   time.Duration // the peer timeout: how long the peer may be silent
 	Token   []byte        // a shared secret that both ends prove; nil: none
 	// PauseAfter is the kind of message after which nothing is read until somebody waits for more: another process may read on.
 	PauseAfter string
@@ -37,13 +37,13 @@ type Session struct {
 
 	mu      sync.Mutex
 	inbox   []Message
-	due     int           // the longest message that somebody waits for; 0: nobody waits
+	due     int           // the longest message that Receive waits for; 0: it does not wait
 	arrived chan struct{} // the inbox may hold something
 	awaited chan struct{} // due may have changed
-	paused  atomic.Bool   // the reader waits until somebody does
+	paused  atomic.Bool   // the reader waits until Receive is called
 
 	interval time.Duration      // of heartbeats
-	pace     chan time.Duration // a new one, once the peer has said what it bears
+	pace     chan time.Duration // a new one, once the peer has said its timeout
 	dead     chan struct{}      // closed when the peer is lost, said an error, or left
 	why      error              // set before dead is closed
 	once     sync.Once
@@ -175,7 +175,7 @@ func (s *Session) awaitReceiver() (most int, waiting bool) {
 	}
 }
 
-// deliver hands a message to whoever waits; false: too many have come unasked.
+// deliver puts a message into the inbox; false: too many have come unasked.
 func (s *Session) deliver(m Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

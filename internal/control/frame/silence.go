@@ -17,7 +17,7 @@ type silence struct {
 }
 
 const (
-	gapsBorne    = 4       // how many of the longest gaps are borne
+	gapsBorne    = 4       // a peer may be silent for so many of its longest gaps
 	longestBorne = 10. / 3 // in peer timeouts: 10 s of the default's 3 s
 )
 
@@ -34,13 +34,13 @@ func (s *silence) noteGap(gap time.Duration) {
 	s.gap.Store(max(int64(gap), faded-faded/16))
 }
 
-// excuse is for a moment in which this process was stalled: it does not count as the peer's silence.
+// excuse takes back what is more than half a timeout of silence: this process was stalled and could not hear.
 func (s *silence) excuse(now time.Duration) {
 	s.heard.Store(max(s.heard.Load(), int64(now-s.bears/2)))
 }
 
 // verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or has
-// said nothing yet, is borne longer, as long as its host answers: it, or this end, has too little CPU.
+// said nothing yet, has longer, as long as its host answers: it, or this end, has too little CPU.
 func (s *silence) verdict(now time.Duration, h hostLife) error {
 	silent := now - time.Duration(s.heard.Load())
 	limit := s.bears

@@ -15,7 +15,7 @@ import (
 // Hello is what each end says of itself before anything else. With a token it is proven, every word of it.
 type Hello struct {
 	Program string          `json:"program,omitempty"`  // name and version
-	BearsMs int64           `json:"bears_ms,omitempty"` // how long the sender bears silence; Meet fills it in
+	BearsMs int64           `json:"bears_ms,omitempty"` // the sender's peer timeout; Meet fills it in
 	More    json.RawMessage `json:"more,omitempty"`     // of the conversation's own
 }
 
@@ -26,7 +26,7 @@ type proven struct {
 	Proof []byte          `json:"proof,omitempty"`
 }
 
-// proofTime is how long somebody may take to prove that he knows the token.
+// proofTime is how long a client may take to prove that it knows the token.
 const proofTime = time.Second
 
 const nonceBytes = 32

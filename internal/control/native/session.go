@@ -121,7 +121,7 @@ func (s *Session) Introduce(ctx context.Context) error {
 	return nil
 }
 
-// Wait is how long the client bears to be kept waiting while others are served.
+// Wait is how long the client waits while others are served.
 func (s *Session) Wait() time.Duration { return s.wait }
 
 // AwaitPlan waits at a server for the client's first plan, which [Session.Propose] will read. Nothing more is read before that, so

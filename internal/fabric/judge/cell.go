@@ -12,7 +12,7 @@ type Cell struct {
 	State     matrix.State
 }
 
-// pairs counts the ordered pairs of hosts that were tested, and of these the ones whose speed nobody judged.
+// pairs counts the ordered pairs of hosts that were tested, and of these the ones whose speed was not judged.
 func (j *Judge) pairs() (tested, untimed int) {
 	const seen, timed = 1, 2
 	pairs := make([]uint8, j.cfg.Rails*j.cfg.Hosts*j.cfg.Hosts)

@@ -33,7 +33,7 @@ func (c *Config) leaf(host uint16) int {
 }
 
 const (
-	missRate    = 0.01 // chance that one that is slower by Config.Slow is let go
+	missRate    = 0.01 // chance that one that is slower by Config.Slow is acquitted
 	mostPerTest = 40   // cells after which a subject that is still undecided stays so
 	screenSigma = 3    // a link is suspected from one cell: that many times the noise
 )
@@ -184,7 +184,7 @@ func (j *Judge) weight(residual, accuse, acquit float64) float64 {
 	return min(max(w, acquit), accuse/2.5)
 }
 
-// findMissing finds hosts that nobody could connect to, and data that was wrong.
+// findMissing finds hosts that most flows could not connect to, and wrong data.
 func (j *Judge) findMissing() {
 	type count struct{ missing, wrong, all int }
 	hosts := make([]count, j.cfg.Hosts)

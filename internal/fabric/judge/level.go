@@ -80,9 +80,8 @@ func (c *Config) learn(cells []Cell) levels {
 	return l
 }
 
-// medians are the levels of the classes in one percentile. They have to stand up to a large share of bad cells where hosts
-// are few: of four hosts one slow one makes half of all cells slow. Therefore a level is the median over hosts of each
-// host's median.
+// medians are the levels of the classes in one percentile. Where hosts are few, many cells may be bad: of four hosts one slow
+// one makes half of all cells slow. There a level is the median over hosts of each host's median, the upper of two.
 func (c *Config) medians(cells []Cell, few bool, percentile int) map[Class]float64 {
 	logs := map[Class][]float64{}
 	hosts := map[Class]map[int32][]float64{}

@@ -106,7 +106,7 @@ func (j *Judge) explained(x Cell) bool {
 }
 
 // suspectHosts suspects each host that its cells do not acquit. In the second and third look a cell counts only if its
-// other end has been acquitted, so that a slow host does not draw its partners along.
+// other end has been acquitted, or the partners of a slow host would be suspected, too.
 func (j *Judge) suspectHosts() {
 	n := j.cfg.Hosts
 	accuse, acquit := j.bounds(2 * n * j.cfg.Rails)
@@ -226,8 +226,8 @@ func (j *Judge) learnEffects() {
 	}
 }
 
-// effectsOf is what slow hosts and trunks take from a cell. Where one of them is still undecided, its whole drop is
-// excused, so that a link is not accused in its place.
+// effectsOf is what slow hosts and trunks take from a cell. Where one of them is still undecided, no drop
+// of the cell counts against its link.
 func (j *Judge) effectsOf(x Cell) float64 {
 	least := 0.0
 	for _, s := range j.subjectsOf(x) {

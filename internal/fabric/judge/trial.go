@@ -115,7 +115,7 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 			j.subjects[s].rounds++
 			tried++
 		} else if s.kind == matrix.Link && (j.lost[s.from] || j.lost[s.to]) || s.ofHost() && (j.lost[s.from] || len(good) == 0) {
-			j.subjects[s].rounds = 2 * mostPerTest // nobody can test it any more
+			j.subjects[s].rounds = 2 * mostPerTest // no host is left to test it with
 		}
 	}
 	if tried == 0 {
@@ -141,7 +141,7 @@ func (j *Judge) goodHosts(rail uint8) []int {
 	return out
 }
 
-// good tells whether nothing is held against a subject.
+// good tells whether a subject is not suspected, or was acquitted.
 func (j *Judge) good(s subject) bool {
 	t := j.subjects[s]
 	return t == nil || t.loaded.decision == fine
@@ -320,7 +320,7 @@ func (j *Judge) subjectOf(x Cell) (subject, bool) {
 	return found, n == 1
 }
 
-// controlLevel is what a re-test as a whole was faster or slower by, seen from cells that nothing is held against.
+// controlLevel is what a re-test as a whole was faster or slower by, seen from cells without a suspect.
 func (j *Judge) controlLevel(cells []Cell) float64 {
 	var good []float64
 	for _, x := range cells {

@@ -17,7 +17,7 @@ type Round struct {
 	Flows []Flow
 }
 
-// NewRound makes a round in which nobody receives from several.
+// NewRound makes a round in which each host receives from one at most.
 func NewRound(label string, flows []Flow) Round { return Round{matrix.Round{Label: label}, flows} }
 
 // Schedule is a list of rounds that are computed when asked for.
