@@ -2,7 +2,6 @@ package figure
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -160,10 +159,12 @@ func Words() []string {
 	return append(out, CounterNames()...)
 }
 
-// InUnit writes a value of the figure for people, with its unit.
+// InUnit writes a value of the figure for people, with the unit that fits it.
 func (f Figure) InUnit(v float64) string {
-	if small := math.Abs(v * f.Scale); f.Unit == "Gb/s" && small > 0 && small < 1e-3 {
-		return plain.Number(v/1e3) + " kb/s"
+	for dimension, units := range map[Dimension][]plain.Unit{{1, -1}: plain.BitsPerS, {0, 1}: plain.Seconds, {0, -1}: plain.MessagesPerS} {
+		if f.Dimension == dimension {
+			return plain.WithUnit(v, units)
+		}
 	}
 	s := plain.Number(v * f.Scale)
 	if f.Scale == 1 && v == float64(int64(v)) {

@@ -21,7 +21,7 @@ func TestExtremesOverRuns(t *testing.T) {
 // A limit of 1 kb/s is written as one types it.
 func TestInUnit(t *testing.T) {
 	bw, _ := Named("bw")
-	for v, want := range map[float64]string{1e3: "1.00 kb/s", 5e5: "500.0 kb/s", 0: "0 Gb/s", 36.26e9: "36.26 Gb/s"} {
+	for v, want := range map[float64]string{1e3: "1.00 kb/s", 5e5: "500.0 kb/s", 0: "0 b/s", 36.26e9: "36.26 Gb/s"} {
 		if got := bw.InUnit(v); got != want {
 			t.Errorf("%v bit/s: got %q, want %q", v, got, want)
 		}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Number writes a figure with three or four significant digits and no exponent where people read tables.
+// Number writes a figure with three or four significant digits and no exponent: what is nearer to nothing is below 0.0001.
 func Number(v float64) string {
 	a := math.Abs(v)
 	switch {
@@ -25,7 +25,10 @@ func Number(v float64) string {
 	case a >= 0.00009995:
 		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a*1.0005))), 64)
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	if v < 0 {
+		return ">-0.0001"
+	}
+	return "<0.0001"
 }
 
 // Bytes writes a size for people: 512 B, 4 KiB, 1.5 MiB.

@@ -186,7 +186,7 @@ type planParser struct {
 	mistakes []mistake
 	timeout  time.Duration
 	flags    []string
-	expected *field // of every test
+	expected field // of every test
 }
 
 func (p *planParser) mistake(t *token.Token, format string, args ...any) {
@@ -197,7 +197,7 @@ func (p *planParser) mistake(t *token.Token, format string, args ...any) {
 	p.mistakes = append(p.mistakes, m)
 }
 
-// field is one key of a mapping.
+// field is one key of a mapping; without a token it is not there.
 type field struct {
 	key   string
 	token *token.Token
@@ -205,7 +205,7 @@ type field struct {
 }
 
 // fields of a mapping, of which the keys must be known.
-func (p *planParser) fields(n ast.Node, what string, known []string) []field {
+func (p *planParser) fields(n ast.Node, what string, known ...string) map[string]field {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -216,14 +216,12 @@ func (p *planParser) fields(n ast.Node, what string, known []string) []field {
 		p.mistake(n.GetToken(), "%s is %s, want keys and values: %s", what, nodeKind(n), strings.Join(known, ", "))
 		return nil
 	}
-	var out []field
+	out := map[string]field{}
 	for _, v := range values {
 		f := field{key: v.Key.String(), token: v.Key.GetToken(), value: v.Value}
-		if !slices.Contains(known, f.key) {
+		if out[f.key] = f; !slices.Contains(known, f.key) {
 			p.mistake(f.token, "%s has no key %q%s; there are %s", what, f.key, plain.Suggest(f.key, known), strings.Join(known, ", "))
-			continue
 		}
-		out = append(out, f)
 	}
 	return out
 }
@@ -256,7 +254,7 @@ func nodeKind(n ast.Node) string {
 	return fmt.Sprintf("%q", n.String())
 }
 
-// text of a scalar, and the token that starts it.
+// text of a scalar, and the token that starts it; false where there is none.
 func (p *planParser) text(f field) (string, *token.Token, bool) {
 	switch v := f.value.(type) {
 	case *ast.StringNode:
@@ -265,8 +263,9 @@ func (p *planParser) text(f field) (string, *token.Token, bool) {
 		return strings.TrimSpace(v.Value.Value), v.Value.Token, true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return v.String(), v.GetToken(), true
-	case *ast.NullNode, nil:
+	case *ast.NullNode:
 		p.mistake(f.token, "%s is empty", f.key)
+	case nil:
 	default:
 		p.mistake(f.value.GetToken(), "%s is %s, want text", f.key, nodeKind(v))
 	}
@@ -274,59 +273,48 @@ func (p *planParser) text(f field) (string, *token.Token, bool) {
 }
 
 func (p *planParser) top(n ast.Node) {
-	var tests *field
-	for _, f := range p.fields(n, "the plan", []string{"name", "description", "defaults", "tests"}) {
-		switch f.key {
-		case "name":
-			p.plan.Name, _, _ = p.text(f)
-		case "description":
-			p.plan.Description, _, _ = p.text(f)
-		case "defaults":
-			p.defaults(f.value)
-		case "tests":
-			tests = &f
-		}
+	f := p.fields(n, "the plan", "name", "description", "defaults", "tests")
+	p.plan.Name, _, _ = p.text(f["name"])
+	p.plan.Name = cmp.Or(p.plan.Name, strings.TrimSuffix(filepath.Base(strings.TrimSuffix(p.file, " (shipped)")), ".yaml"))
+	p.plan.Description, _, _ = p.text(f["description"])
+	if d := f["defaults"]; d.token != nil {
+		of := p.fields(d.value, "defaults", "flags", "timeout", "expect")
+		p.flags, _ = p.words(of["flags"])
+		p.timeout, p.expected = p.duration(of["timeout"]), of["expect"]
 	}
-	if p.plan.Name == "" {
-		p.plan.Name = strings.TrimSuffix(filepath.Base(strings.TrimSuffix(p.file, " (shipped)")), ".yaml")
-	}
-	if tests == nil {
-		p.mistake(n.GetToken(), "the plan has no tests")
-		return
-	}
+	tests := f["tests"]
 	list, ok := tests.value.(*ast.SequenceNode)
-	if !ok || len(list.Values) == 0 {
+	switch {
+	case tests.token == nil && f != nil:
+		p.mistake(n.GetToken(), "the plan has no tests")
+	case f != nil && (!ok || len(list.Values) == 0):
 		p.mistake(tests.token, "tests is %s, want a list of tests", nodeKind(tests.value))
-		return
-	}
-	for _, item := range list.Values {
-		p.test(item)
-	}
-}
-
-func (p *planParser) defaults(n ast.Node) {
-	for _, f := range p.fields(n, "defaults", []string{"flags", "timeout", "expect"}) {
-		switch f.key {
-		case "flags":
-			if s, t, ok := p.text(f); ok {
-				words, err := plain.SplitWords(s)
-				if err != nil {
-					p.mistake(t, "flags: %v", err)
-				}
-				p.flags = words
-			}
-		case "timeout":
-			p.timeout = p.duration(f)
-		case "expect":
-			p.expected = &f
+	case ok:
+		for _, item := range list.Values {
+			p.test(item)
 		}
 	}
 }
 
+// words of a command line.
+func (p *planParser) words(f field) ([]string, *token.Token) {
+	s, at, ok := p.text(f)
+	if !ok {
+		return nil, nil
+	}
+	words, err := plain.SplitWords(s)
+	if err != nil {
+		p.mistake(at, "%s: %v", f.key, err)
+		return nil, nil
+	}
+	return words, at
+}
+
+// duration is that of a test, or as the defaults say.
 func (p *planParser) duration(f field) time.Duration {
 	s, t, ok := p.text(f)
 	if !ok {
-		return 0
+		return p.timeout
 	}
 	d, err := time.ParseDuration(strings.ReplaceAll(s, " ", ""))
 	if err != nil || d <= 0 {
@@ -339,50 +327,28 @@ func (p *planParser) duration(f field) time.Duration {
 var testName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 
 func (p *planParser) test(n ast.Node) {
-	switch n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-	default:
-		p.mistake(n.GetToken(), "a test is %s, want keys and values: name, about, run, expect, timeout", nodeKind(n))
+	f := p.fields(n, "a test", "name", "about", "run", "expect", "timeout")
+	if f == nil {
 		return
 	}
 	start := begin(n)
-	t := Test{Timeout: p.timeout, Line: start.Position.Line}
-	var run, name, expect *field
-	for _, f := range p.fields(n, "a test", []string{"name", "about", "run", "expect", "timeout"}) {
-		switch f.key {
-		case "name":
-			name = &f
-		case "about":
-			_, _, _ = p.text(f) // what the test shows: for who reads the plan
-		case "run":
-			run = &f
-		case "expect":
-			expect = &f
-		case "timeout":
-			t.Timeout = p.duration(f)
-		}
-	}
-	if name == nil {
+	t := Test{Timeout: p.duration(f["timeout"]), Line: start.Position.Line}
+	_, _, _ = p.text(f["about"]) // what the test shows: for who reads the plan
+	var at *token.Token
+	switch t.Name, at, _ = p.text(f["name"]); {
+	case f["name"].token == nil:
 		p.mistake(start, "the test has no name")
-	} else if s, at, ok := p.text(*name); ok {
-		t.Name = s
-		switch {
-		case !testName.MatchString(s):
-			p.mistake(at, "%q cannot name a test: letters, digits, - and _, a letter first", s)
-		case slices.Contains(p.earlier(), s):
-			p.mistake(at, "a test called %q is there already", s)
-		}
+	case at != nil && !testName.MatchString(t.Name):
+		p.mistake(at, "%q cannot name a test: letters, digits, - and _, a letter first", t.Name)
+	case at != nil && slices.Contains(p.earlier(), t.Name):
+		p.mistake(at, "a test called %q is there already", t.Name)
 	}
-	if run == nil {
+	if f["run"].token == nil {
 		p.mistake(start, "test %q has no run: the command line, as in run: gobw write -s 64K", t.Name)
-	} else {
-		p.run(&t, *run)
 	}
-	for _, f := range []*field{expect, p.expected} {
-		if f != nil {
-			p.expect(&t, *f)
-		}
-	}
+	p.run(&t, f["run"])
+	p.expect(&t, f["expect"])
+	p.expect(&t, p.expected)
 	p.plan.Tests = append(p.plan.Tests, t)
 }
 
@@ -392,13 +358,8 @@ func (p *planParser) earlier() []string {
 }
 
 func (p *planParser) run(t *Test, f field) {
-	s, at, ok := p.text(f)
-	if !ok {
-		return
-	}
-	words, err := plain.SplitWords(s)
-	if err != nil {
-		p.mistake(at, "run: %v", err)
+	words, at := p.words(f)
+	if at == nil {
 		return
 	}
 	if tools := []string{"gobw", "golat"}; len(words) == 0 || !slices.Contains(tools, words[0]) {
@@ -414,6 +375,7 @@ func (p *planParser) run(t *Test, f field) {
 	if p.options.Parse == nil {
 		return
 	}
+	var err error
 	if t.Run, err = p.options.Parse(t.Words); err != nil {
 		place := at
 		for _, w := range words { // point at the word that the problem names
@@ -439,6 +401,9 @@ func shifted(t *token.Token, by int) *token.Token {
 }
 
 func (p *planParser) expect(t *Test, f field) {
+	if f.token == nil {
+		return
+	}
 	items := []ast.Node{f.value}
 	if list, ok := f.value.(*ast.SequenceNode); ok {
 		items = list.Values

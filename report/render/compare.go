@@ -59,7 +59,13 @@ func change(p compare.Point) string {
 	return percent(p.Change)
 }
 
-func percent(v float64) string { return fmt.Sprintf("%+.1f%%", 100*v) }
+// percent is a change; from elevenfold on the factor says more.
+func percent(v float64) string {
+	if v >= 10 {
+		return fmt.Sprintf("×%.0f", 1+v)
+	}
+	return fmt.Sprintf("%+.1f%%", 100*v)
+}
 
 func pValue(p float64) string {
 	if p < 0.001 {

@@ -2,14 +2,17 @@ package render
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -21,27 +24,52 @@ func serverOf(d *report.Document) report.Environment {
 	return *d.Server
 }
 
-// documentsCSV writes a header and a line for each record: what its document says, then the record's own figures and those of
-// its parts that are tagged "csv", under the names that they have in JSON. A cell is empty where there is no figure.
+// documentsCSV writes a header and a line for each record, or of a non-contiguous grid for each run: what its document says, then
+// the plain fields of its parts under the names that they have in JSON. A cell is empty where there is no figure.
 func documentsCSV(w io.Writer, docs []*report.Document) error {
-	if isNoncontig(docs) {
-		return noncontigCSV(w, docs)
-	}
 	header := []string{"started", "tool", "version", "label", "complete", "client_host", "client_device", "server_host", "server_device"}
-	cells(reflect.ValueOf(report.Record{Latency: &report.Latency{}}), func(name, _ string) { header = append(header, name) })
-	lines := [][]string{header}
+	put := func(name, _ string) { header = append(header, name) }
+	grids := len(docs) > 0 && !slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil || len(d.Records) > 0 })
+	if grids {
+		fields(put, noncontig.Setup{}, noncontig.Point{}, noncontig.Run{})
+	} else {
+		fields(put, report.Record{Latency: &report.Latency{}})
+	}
+	out := csv.NewWriter(w)
+	err := out.Write(header)
 	for _, d := range docs {
 		server := serverOf(d)
 		head := plain.Each([]string{
 			d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, strconv.FormatBool(d.Complete), d.Client.Host, d.Client.Device, server.Host, server.Device,
 		}, plain.CSV)
-		for i := range d.Records {
-			line := append([]string{}, head...)
-			cells(reflect.ValueOf(d.Records[i]), func(_, value string) { line = append(line, value) })
-			lines = append(lines, line)
+		line := func(parts ...any) {
+			cells := slices.Clone(head)
+			fields(func(_, value string) { cells = append(cells, value) }, parts...)
+			err = errors.Join(err, out.Write(cells))
+		}
+		if !grids {
+			for i := range d.Records {
+				line(d.Records[i])
+			}
+			continue
+		}
+		for _, p := range d.Noncontig.Points {
+			for _, r := range p.Runs {
+				line(d.Noncontig.Setup, p, r)
+			}
 		}
 	}
-	return writeCSV(w, lines)
+	if out.Flush(); err != nil || out.Error() != nil {
+		return fmt.Errorf("csv: %w", errors.Join(err, out.Error()))
+	}
+	return nil
+}
+
+// fields are those of several structs, one after the other.
+func fields(put func(name, value string), parts ...any) {
+	for _, p := range parts {
+		cells(reflect.ValueOf(p), put)
+	}
 }
 
 // cells are the plain values of a struct, and of its parts that are tagged "csv", with their names in JSON.
@@ -78,15 +106,8 @@ func cells(v reflect.Value, cell func(name, value string)) {
 			cell(name, plain.CSV(strings.Join(value, "; ")))
 		case string:
 			cell(name, plain.CSV(value))
-		case bool, int, uint64:
+		case bool, int, int64, uint64:
 			cell(name, fmt.Sprint(value))
 		}
 	}
-}
-
-func writeCSV(w io.Writer, lines [][]string) error {
-	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
-		return fmt.Errorf("csv: %w", err)
-	}
-	return nil
 }

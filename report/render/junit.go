@@ -131,13 +131,13 @@ func suiteOf(d *report.Document) suite {
 // inWords says a record's figures in one line.
 func inWords(r *report.Record) string {
 	if r.Kind == "latency" && r.Latency != nil {
-		s := fmt.Sprintf("p50 %s us", plain.Number(r.Latency.P50Ns/1e3))
+		s := "p50 " + plain.WithUnit(r.Latency.P50Ns/1e9, plain.Seconds)
 		if p := r.Latency.P99Ns; p != nil {
-			s += fmt.Sprintf(", p99 %s us", plain.Number(*p/1e3))
+			s += ", p99 " + plain.WithUnit(*p/1e9, plain.Seconds)
 		}
 		return s + fmt.Sprintf(" (%d samples)", r.Latency.Samples)
 	}
-	return fmt.Sprintf("%s Gb/s, %s Mmsg/s", plain.Number(r.Bandwidth.AverageBitsPerS/1e9), plain.Number(r.MessagesPerS/1e6))
+	return plain.WithUnit(r.Bandwidth.AverageBitsPerS, plain.BitsPerS) + ", " + plain.WithUnit(r.MessagesPerS, plain.MessagesPerS)
 }
 
 func seconds(s float64) string { return fmt.Sprintf("%.3f", max(0, s)) }

@@ -57,6 +57,19 @@ func build(title string, rows []figure.Row, columns []column) table {
 // medianOf shows a figure's median over the runs in its unit.
 func medianOf(f figure.Figure) func(figure.Row) string { return medianIn(f, f.Scale) }
 
+// inUnit is the figure in the largest unit in which the least of the rows has a digit within three places.
+func inUnit(f figure.Figure, rows []figure.Row, units []plain.Unit) figure.Figure {
+	least := math.Inf(1)
+	for _, r := range rows {
+		if vs := r.Values(f.Get); len(vs) > 0 && stats.Median(vs) > 0 {
+			least = min(least, stats.Median(vs))
+		}
+	}
+	u := plain.Fitting(units, 1000*least)
+	f.Unit, f.Scale = u.Name, 1/u.Of
+	return f
+}
+
 func medianIn(f figure.Figure, scale float64) func(figure.Row) string {
 	return func(r figure.Row) string {
 		if vs := r.Values(f.Get); len(vs) > 0 {
@@ -168,15 +181,15 @@ func bandwidthGrid(g figure.Group) table {
 		title += ", signaled every " + every
 	}
 	title += repetitions(g)
-	bw := figure.Of("bw")
+	bw, rate := inUnit(figure.Of("bw"), g.Rows, plain.BitsPerS), inUnit(figure.Of("msgrate"), g.Rows, plain.MessagesPerS)
 	columns := []column{
 		sizeColumn(),
 		runsColumn(g),
-		{"peak Gb/s", medianOf(figure.Of("peak"))},
-		{"Gb/s", medianOf(bw)},
+		{"peak " + bw.Unit, medianIn(figure.Of("peak"), bw.Scale)},
+		{bw.Unit, medianOf(bw)},
 		{"interval", intervalOf(bw)},
 		{"MiB/s", medianIn(bw, 1.0/8/(1<<20))},
-		{"Mmsg/s", medianOf(figure.Of("msgrate"))},
+		{rate.Unit, medianOf(rate)},
 		{"delivered %", medianOf(figure.Of("delivered"))},
 	}
 	for _, c := range latencyColumns("p50", "p99") {

@@ -315,3 +315,22 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 		t.Errorf("%d lines of notes:\n%s", n, below)
 	}
 }
+
+// Slow tests have units that fit them: no 0.0000282 Mmsg/s, and no exponent.
+func TestUnitsFit(t *testing.T) {
+	d := saved("repeated")
+	for i := range d.Records {
+		r := &d.Records[i]
+		r.Bandwidth.AverageBitsPerS, r.MessagesPerS = 225, 28.2
+	}
+	var b bytes.Buffer
+	if err := Documents(&b, "table", []*report.Document{d}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, "kb/s") || !strings.Contains(text, "kmsg/s") || !strings.Contains(text, "0.0282") || strings.Contains(text, "e-0") {
+		t.Errorf("%s", text)
+	}
+	if got := percent(1192.8); got != "×1194" {
+		t.Errorf("a change of 119281 %% is %q", got)
+	}
+}

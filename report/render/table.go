@@ -74,7 +74,7 @@ func isFigure(s string) bool {
 	if s == "" || s == "-" {
 		return true
 	}
-	return strings.Trim(s, "0123456789.+-…e%x") == "" && strings.ContainsAny(s, "0123456789")
+	return strings.Trim(s, "0123456789.+-…<>%x×") == "" && strings.ContainsAny(s, "0123456789")
 }
 
 // sentence joins a row of prose.

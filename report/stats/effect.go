@@ -115,16 +115,6 @@ func median(sorted []float64) float64 {
 // lies, so that many values need no table of all pairs.
 func kthDifference(a, b []float64, k int) float64 {
 	n := len(a)
-	if n*len(b) <= 4096 {
-		all := make([]float64, 0, n*len(b))
-		for _, x := range a {
-			for _, y := range b {
-				all = append(all, y-x)
-			}
-		}
-		slices.Sort(all)
-		return all[k-1]
-	}
 	below := func(d float64) int { // how many differences are at most d
 		count, near := 0, 0
 		for _, y := range b {

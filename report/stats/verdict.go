@@ -195,7 +195,7 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 		return Unknown(TooFew, need, "%s: too few for a %s interval", e.measured(), Percent(o.Confidence))
 	}
 	by, low, high := e.Worse()
-	said := fmt.Sprintf("%+.1f %%, %s", 100*e.Change, e.Interval.changes())
+	said := inWords(e.Change) + ", " + e.Interval.changes()
 	switch {
 	case low > 0 && by <= 0 || high < 0 && by >= 0:
 		return Unknown(Unclear, e.settle(o, together), "%s: the medians say otherwise, so the runs are of two kinds", said)
@@ -277,7 +277,15 @@ func (e Effect) NotWorse(limit float64) bool {
 
 // changes is an interval of a change in words: "between -1.2 % and +3.4 % (95.2 % interval)".
 func (i Interval) changes() string {
-	return fmt.Sprintf("between %+.1f %% and %+.1f %% (%s interval)", 100*i.Low, 100*i.High, Percent(i.Confidence))
+	return fmt.Sprintf("between %s and %s (%s interval)", inWords(i.Low), inWords(i.High), Percent(i.Confidence))
+}
+
+// inWords is a change; from elevenfold on the factor says more.
+func inWords(change float64) string {
+	if change >= 10 {
+		return fmt.Sprintf("%.0f times", 1+change)
+	}
+	return fmt.Sprintf("%+.1f %%", 100*change)
 }
 
 // Percent writes a share as a percentage, with the digits that tell it from 100 %.

@@ -16,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
@@ -150,7 +151,7 @@ func (l deviceListing) write(w io.Writer, whole bool) error { //nolint:revive //
 func portRow(d *opendevice.Listed, p *opendevice.ListedPort) []string {
 	rate := "none (software)"
 	if !d.Info.Software {
-		rate = output.BandwidthText(p.RateBitsPerS)
+		rate = plain.WithUnit(p.RateBitsPerS, plain.BitsPerS)
 	}
 	lid := "-"
 	if p.LID != 0 {

@@ -43,9 +43,9 @@ func (b *Progress) Show(p drive.Progress) {
 	line := plain.Bytes(float64(p.Size))
 	switch {
 	case p.Latency > 0:
-		line += fmt.Sprintf("  p50 %.3g us", float64(p.Latency)/1e3)
+		line += "  p50 " + plain.WithUnit(p.Latency.Seconds(), plain.Seconds)
 	case p.BitsPerS > 0:
-		line += fmt.Sprintf("  %s  %s", BandwidthText(p.BitsPerS), rateText(p.MessagesPerS))
+		line += "  " + plain.WithUnit(p.BitsPerS, plain.BitsPerS) + "  " + plain.WithUnit(p.MessagesPerS, plain.MessagesPerS)
 	}
 	if p.Sizes > 1 {
 		line = fmt.Sprintf("[%d/%d] %s", p.SizeIndex+1, p.Sizes, line)
@@ -80,24 +80,4 @@ func (b *Progress) Clear() {
 		fmt.Fprintf(b.out.Err, "\r%s\r", strings.Repeat(" ", b.width))
 		b.width = 0
 	}
-}
-
-// BandwidthText is decimal bits per second.
-func BandwidthText(bits float64) string {
-	switch {
-	case bits >= 1e9:
-		return fmt.Sprintf("%.2f Gb/s", bits/1e9)
-	case bits >= 1e6:
-		return fmt.Sprintf("%.1f Mb/s", bits/1e6)
-	default:
-		return fmt.Sprintf("%.0f kb/s", bits/1e3)
-	}
-}
-
-// rateText is messages a second.
-func rateText(perS float64) string {
-	if perS >= 1e6 {
-		return fmt.Sprintf("%.3g M messages/s", perS/1e6)
-	}
-	return fmt.Sprintf("%.3g k messages/s", perS/1e3)
 }

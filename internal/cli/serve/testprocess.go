@@ -16,7 +16,6 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
-	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/frame"
@@ -24,6 +23,7 @@ import (
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // A test runs in a process of its own, whatever ends it. The server starts this program again with a socket as standard input, which
@@ -226,7 +226,7 @@ func figureText(r report.Record) string {
 	if r.Latency != nil && r.IsLatency() {
 		return fmt.Sprintf("%.2f us", r.Latency.P50Ns/1e3)
 	}
-	return output.BandwidthText(r.Bandwidth.AverageBitsPerS)
+	return plain.WithUnit(r.Bandwidth.AverageBitsPerS, plain.BitsPerS)
 }
 
 // planText names a test in the log.
