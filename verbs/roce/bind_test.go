@@ -24,17 +24,19 @@ func TestAddressVectors(t *testing.T) {
 	d, err := New(Options{Address: verbstest.Address()}).Open(DeviceName)
 	check(t, err)
 	defer func() { check(t, d.Close()) }()
+	e := d.(*device).e
+	e.lock() // packets are not kept waiting while this machine's addresses are listed
+	defer e.unlock()
 	gid, err := d.(*device).DefaultGID()
 	check(t, err)
-	e := d.(*device).e
-	e.lock()
-	defer e.unlock()
 	for a, ok := range map[verbs.AddressVector]bool{
 		{}: true, {TrafficClass: 0x68, HopLimit: 7, SL: 3, FlowLabel: 5}: true, {SL: 16}: false, {FlowLabel: 1 << 20}: false,
 	} {
 		a.UseGID, a.DGID, a.SGIDIndex = true, gid.GID, gid.Index
-		p, err := e.pathTo(a)
-		if again, err2 := e.pathTo(a); (err == nil) != ok || (err2 == nil) != ok || again != p {
+		from, err := d.(*device).source(a)
+		check(t, err)
+		p, err := e.pathTo(from, a)
+		if again, err2 := e.pathTo(from, a); (err == nil) != ok || (err2 == nil) != ok || again != p {
 			t.Errorf("%+v: %v, %v; another path the second time: %v", a, err, err2, again != p)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/gobw/gobw/verbs"
@@ -19,8 +20,10 @@ type device struct {
 	handle.Handle
 	e    *engine
 	info verbs.DeviceInfo
-	home netip.Addr // the default GID; invalid: not chosen yet
-	gids gidTable   // since home was chosen
+
+	addresses sync.Mutex // held while this machine's interfaces are listed; taken before the engine's lock, which packets need
+	home      netip.Addr // the default GID; invalid: not chosen yet. It is written with both locks held
+	gids      gidTable   // since home was chosen
 }
 
 var (
@@ -98,7 +101,7 @@ func (d *device) Info() verbs.DeviceInfo {
 
 // Port describes the only port; its MTU is that of the default GID's interface.
 func (d *device) Port(n int) (verbs.PortInfo, error) {
-	list, home, err := d.table(n, "query port")
+	list, home, err := d.portTable(n, "query port")
 	if err != nil {
 		return verbs.PortInfo{}, err
 	}
@@ -114,38 +117,35 @@ func (d *device) Port(n int) (verbs.PortInfo, error) {
 	return p, nil
 }
 
-// table reads the GID table, choosing the default GID if nobody has, and tells which that is.
-func (d *device) table(port int, verb string) (list []gid, home netip.Addr, err error) {
-	e := d.e
+func (d *device) portTable(port int, verb string) (list []gid, home netip.Addr, err error) {
 	if port != 1 {
-		return nil, home, e.fail(verb, 0, fmt.Errorf("port %d: this device has one, 1", port))
+		return nil, home, d.e.fail(verb, 0, fmt.Errorf("port %d: this device has one, 1", port))
 	}
-	e.lock()
-	defer e.unlock()
-	if d.Closed() {
-		return nil, home, e.fail(verb, 0, verbs.ErrClosed)
-	}
-	list, err = d.lockedTable(verb)
-	return list, d.home, err
+	return d.table(verb)
 }
 
-func (d *device) lockedTable(verb string) ([]gid, error) {
+// table reads the GID table, choosing the default GID if nobody has, and tells which that is.
+func (d *device) table(verb string) (list []gid, home netip.Addr, err error) {
+	d.addresses.Lock()
+	defer d.addresses.Unlock()
+	if d.Closed() {
+		return nil, home, d.e.fail(verb, 0, verbs.ErrClosed)
+	}
 	if !d.home.IsValid() {
 		if err := d.bind(netip.AddrFrom4([4]byte{127, 0, 0, 1})); err != nil {
-			return nil, err
+			return nil, home, err
 		}
 	}
-	list, err := readGIDs(d.home)
-	if err != nil {
-		return nil, d.e.fail(verb, 0, err)
+	if list, err = readGIDs(d.home); err != nil {
+		return nil, home, d.e.fail(verb, 0, err)
 	}
 	d.gids.update(list)
-	return slices.Clone(d.gids), nil
+	return slices.Clone(d.gids), d.home, nil
 }
 
 // GIDs lists the addresses of this machine, those of the default GID's interface first.
 func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
-	list, _, err := d.table(port, "query GID table")
+	list, _, err := d.portTable(port, "query GID table")
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (g *gid) entry(index int) verbs.GIDEntry {
 
 // DefaultGID is the line of the GID table that the device was bound to: the one to use where nothing was asked for.
 func (d *device) DefaultGID() (verbs.GIDEntry, error) {
-	list, home, err := d.table(1, "query GID table")
+	list, home, err := d.table("query GID table")
 	if err != nil {
 		return verbs.GIDEntry{}, err
 	}
@@ -189,13 +189,13 @@ func (d *device) PKeys(port int) ([]uint16, error) {
 
 // Bind makes addr the default GID and opens its socket.
 func (d *device) Bind(addr netip.Addr) error {
+	d.addresses.Lock()
+	defer d.addresses.Unlock()
 	e := d.e
 	e.lock()
-	defer e.unlock()
-	switch {
-	case d.Closed():
-		return e.fail("bind", 0, verbs.ErrClosed)
-	case e.openQPs > 0:
+	hasQPs := e.openQPs > 0
+	e.unlock()
+	if hasQPs {
 		return e.fail("bind", 0, errHasQPs)
 	}
 	return d.bind(addr)
@@ -204,12 +204,17 @@ func (d *device) Bind(addr netip.Addr) error {
 func (d *device) bind(addr netip.Addr) error {
 	e := d.e
 	addr = addr.Unmap().WithZone("")
-	if addr == d.home {
-		return nil
-	}
 	list, err := readGIDs(addr)
 	if err != nil {
 		return e.fail("bind", 0, err)
+	}
+	e.lock()
+	defer e.unlock()
+	switch {
+	case d.Closed():
+		return e.fail("bind", 0, verbs.ErrClosed)
+	case addr == d.home:
+		return nil
 	}
 	for i := range list {
 		if g := &list[i]; g.addr == addr {
@@ -301,15 +306,15 @@ func (e *engine) addSocket(g *gid) (*socket, error) {
 	return s, nil
 }
 
-// pathTo finds or makes the path an address vector describes.
-func (e *engine) pathTo(a verbs.AddressVector) (*path, error) {
+// source is the line of the GID table that an address vector names. The engine's lock is not held.
+func (d *device) source(a verbs.AddressVector) (*gid, error) {
 	if a.Port != 0 && a.Port != 1 {
 		return nil, fmt.Errorf("port %d: this device has one, 1", a.Port)
 	}
 	if !a.UseGID || a.DGID.IsZero() {
 		return nil, errors.New("address vector without a GID: RoCE always needs one (UseGID, DGID)")
 	}
-	list, err := e.device.lockedTable("address vector")
+	list, _, err := d.table("address vector")
 	if err != nil {
 		return nil, err
 	}
@@ -320,6 +325,11 @@ func (e *engine) pathTo(a verbs.AddressVector) (*path, error) {
 	if g.gone {
 		return nil, fmt.Errorf("GID index %d is %v, which is not an address of this machine any more", a.SGIDIndex, g.addr)
 	}
+	return g, nil
+}
+
+// pathTo finds or makes the path that an address vector describes, from its source.
+func (e *engine) pathTo(g *gid, a verbs.AddressVector) (*path, error) {
 	remote := a.DGID.Addr()
 	if remote.Is4() != g.addr.Is4() {
 		return nil, fmt.Errorf("GID index %d is %v: cannot reach %v, an address of the other family", a.SGIDIndex, g.addr, remote)

@@ -13,9 +13,10 @@ import (
 // default GID. A socket that is bound to an address of ours hears no group, so each group has its own.
 func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 	e := q.e
+	verb := fmt.Sprintf("attach queue pair to multicast group %v", group)
+	list, _, noTable := e.device.table("join multicast group")
 	e.lock()
 	defer e.unlock()
-	verb := fmt.Sprintf("attach queue pair to multicast group %v", group)
 	switch {
 	case q.Closed():
 		return e.fail(verb, q.qpn, verbs.ErrClosed)
@@ -23,11 +24,13 @@ func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 		return e.fail(verb, q.qpn, fmt.Errorf("a %v queue pair: only UD has multicast", q.transport))
 	case !group.IsMulticast():
 		return e.fail(verb, q.qpn, errors.New("that is no multicast address: want ff00::/8, or 224.0.0.0/4 as ::ffff:A.B.C.D"))
+	case noTable != nil:
+		return noTable
 	}
 	s := e.groupOf(group)
 	if s == nil {
 		var err error
-		if s, err = e.openGroup(group); err != nil {
+		if s, err = e.openGroup(group, list); err != nil {
 			return e.fail(verb, q.qpn, err)
 		}
 	}
@@ -75,7 +78,7 @@ func (e *engine) groupOf(group verbs.GID) *socket {
 	return nil
 }
 
-func (e *engine) openGroup(group verbs.GID) (*socket, error) {
+func (e *engine) openGroup(group verbs.GID, list []gid) (*socket, error) {
 	open := 0
 	for _, s := range e.sockets {
 		if s.members != nil {
@@ -84,10 +87,6 @@ func (e *engine) openGroup(group verbs.GID) (*socket, error) {
 	}
 	if open >= maxGroups {
 		return nil, fmt.Errorf("%d multicast groups are the most", maxGroups)
-	}
-	list, err := e.device.lockedTable("join multicast group")
-	if err != nil {
-		return nil, err
 	}
 	for i := range list {
 		if g := list[i]; g.addr == e.device.home {

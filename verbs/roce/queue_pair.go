@@ -226,13 +226,17 @@ type addressHandle struct {
 // CreateAH makes an address handle.
 func (pd *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle, error) {
 	e := pd.e
-	e.lock()
-	defer e.unlock()
 	const verb = "create address handle"
 	if pd.Closed() {
 		return nil, e.fail(verb, 0, verbs.ErrClosed)
 	}
-	p, err := e.pathTo(a)
+	g, err := e.device.source(a)
+	if err != nil {
+		return nil, e.fail(verb, 0, err)
+	}
+	e.lock()
+	defer e.unlock()
+	p, err := e.pathTo(g, a)
 	if err != nil {
 		return nil, e.fail(verb, 0, err)
 	}

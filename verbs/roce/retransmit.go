@@ -27,11 +27,11 @@ type recovery struct {
 	lastAt  tick.Time // when the latest probe was due
 	probeTo uint32    // next to be sent when the latest probe left
 
-	suspects int    // packets sent by probes that had been lost, unless second answers come before one to suspect
-	suspect  uint32 // next to be sent when the latest probe was answered
+	suspects int    // packets that probes have sent again and whose second answers have not come
+	suspect  uint32 // next to be sent when the latest probe was answered: second answers come before its own, or never
 
 	sampling  bool
-	resampled bool // of a packet that the peer missed, sent again
+	resampled bool // the sample is of a packet that was sent again because the peer missed it
 	samplePSN uint32
 	sampleAt  tick.Time
 
@@ -81,9 +81,9 @@ func (r *recovery) resample(psn uint32, now tick.Time) {
 // unsample forgets a sample that a resend would falsify (Karn and Partridge 1987).
 func (r *recovery) unsample() { r.sampling = false }
 
-// onProgress is called when the oldest unacknowledged PSN moved. The probe's interval stays as long as it has become until a
-// round trip is measured, or an answer comes when that to the latest probe should: a path may have become longer than the
-// interval.
+// onProgress is called when the oldest unacknowledged PSN moved. The probe's interval, which doubles with each probe, becomes short
+// again once a round trip is measured, or an answer comes within two round trips of the latest probe. Any other answer proves
+// nothing: the path may have become longer than the interval.
 func (r *requester) onProgress(now tick.Time) {
 	took := now - r.lastAt
 	probed := r.silent > 0 && took <= 2*r.trip.smoothed // the latest probe made the progress
@@ -232,8 +232,8 @@ func (r *requester) answersWith(psn uint32) bool {
 	return w == nil || w.isResponded()
 }
 
-// probeAnswered notes a response to psn, and returns how many packets that probes have sent again the peer had lacked. Where it had
-// them it answers each twice, before anything that was sent later.
+// probeAnswered notes a response to psn, and returns how many of the packets that probes have sent again the peer had lacked. Those that
+// it had it answers twice, before it answers anything that was sent later.
 func (r *requester) probeAnswered(psn uint32) (lacked int) {
 	switch {
 	case r.suspects == 0:

@@ -11,6 +11,11 @@ import (
 // Modify moves the queue pair through its states (IBTA 10.3.1).
 func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	e := q.e
+	var g *gid
+	var noSource error
+	if a.Mask&verbs.AttrAddressVector != 0 {
+		g, noSource = e.device.source(a.AddressVector)
+	}
 	e.lock()
 	defer e.unlock()
 	to := q.state
@@ -30,10 +35,13 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	if err := q.checkRanges(&a); err != nil {
 		return e.fail(verb, q.qpn, err)
 	}
+	if noSource != nil {
+		return e.fail(verb, q.qpn, noSource)
+	}
 	var p *path
-	if a.Mask&verbs.AttrAddressVector != 0 {
+	if g != nil {
 		var err error
-		if p, err = e.pathTo(a.AddressVector); err != nil {
+		if p, err = e.pathTo(g, a.AddressVector); err != nil {
 			return e.fail(verb, q.qpn, err)
 		}
 	}
