@@ -290,9 +290,9 @@ func (h *hunt) try(p Point) (Figures, bool) {
 	return f, ok
 }
 
+// explained tells whether a rule that was found holds. One that was not confirmed may be noise, and would hide much.
 func (h *hunt) explained(p Point) bool {
-	holds := func(a Anomaly) bool { return a.Rule.Holds(&h.Space, p) }
-	return slices.ContainsFunc(h.out.Found, holds) || slices.ContainsFunc(h.out.Unproven, holds)
+	return slices.ContainsFunc(h.out.Found, func(a Anomaly) bool { return a.Rule.Holds(&h.Space, p) })
 }
 
 // anneal goes from the worst of the fresh points to worse ones, one dimension at a time.

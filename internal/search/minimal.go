@@ -66,6 +66,7 @@ func (h *hunt) follow(p Point, f Figures) {
 	y.confirm(&a)
 	switch {
 	case h.over():
+	case !a.Confirmed && slices.ContainsFunc(h.out.Unproven, func(b Anomaly) bool { return b.Rule.String() == a.Rule.String() }):
 	case !a.Confirmed:
 		h.out.Unproven = append(h.out.Unproven, a)
 	default:
