@@ -361,14 +361,14 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 }
 
 func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address) error {
-	traffic, r := e.plan.Traffic(), e.railOf(q)
+	r := e.railOf(q)
 	o := verbs.ConnectOptions{
-		Port: r.port.Number, PKeyIndex: traffic.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
+		Port: r.port.Number, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
 		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
 		MaxDestRDAtomic: verbs.Exactly(uint8(e.plan.Outstanding())),
-		MinRNRTimer:     verbs.Exactly(traffic.MinRNRTimer), Timeout: verbs.Exactly(traffic.Timeout),
-		RetryCount: verbs.Exactly(traffic.Retries), RNRRetry: verbs.Exactly(traffic.RNRRetries),
+		MinRNRTimer:     verbs.Exactly(plan.RNRTimer), Timeout: verbs.Exactly(e.spec.Timeout),
+		RetryCount: verbs.Exactly(e.spec.Retries), RNRRetry: verbs.Exactly(e.spec.RNRRetries),
 		StayRTR: !e.plan.Sends(),
 	}
 	if w, windowed := qp.(verbs.WindowedQueuePair); windowed {
@@ -378,9 +378,9 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 }
 
 func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVector {
-	traffic, r := e.plan.Traffic(), e.railOf(q)
+	r := e.railOf(q)
 	av := verbs.AddressVector{
-		DLID: peer.LID, SL: traffic.SL, TrafficClass: traffic.TrafficClass, FlowLabel: traffic.FlowLabel(q), HopLimit: traffic.HopLimit,
+		DLID: peer.LID, SL: e.spec.SL, TrafficClass: e.spec.TrafficClass, FlowLabel: e.plan.FlowLabel(q), HopLimit: e.spec.HopLimit,
 		Port: r.port.Number,
 	}
 	if r.useGID && peer.HasGID {

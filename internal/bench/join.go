@@ -83,10 +83,10 @@ func (r *run) join(ctx context.Context, server netip.AddrPort) error {
 	defer unwatch()
 	ctx, cancel := context.WithTimeoutCause(watch, joinLimit, fmt.Errorf("no connection by RDMA CM within %v", joinLimit))
 	defer cancel()
-	traffic, outstanding := r.plan.Traffic(), r.plan.Outstanding()
+	outstanding := r.plan.Outstanding()
 	o := verbs.ConnectOptions{
-		MinRNRTimer: traffic.MinRNRTimer, Timeout: traffic.Timeout, RetryCount: traffic.Retries, RNRRetry: traffic.RNRRetries,
-		AddressVector: verbs.AddressVector{SL: traffic.SL, TrafficClass: traffic.TrafficClass},
+		MinRNRTimer: plan.RNRTimer, Timeout: r.spec.Timeout, RetryCount: r.spec.Retries, RNRRetry: r.spec.RNRRetries,
+		AddressVector: verbs.AddressVector{SL: r.spec.SL, TrafficClass: r.spec.TrafficClass},
 	}
 	if r.plan.Row().Responded {
 		o.MaxRDAtomic, o.MaxDestRDAtomic = uint8(outstanding), uint8(outstanding)

@@ -206,7 +206,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	if err := r.quiet.RaisePriority(); err != nil { // of threads that are new
 		return t, d, nil, err
 	}
-	if !rd.Alone && (!r.endless() || rd.Run == 1) {
+	if !rd.Local && (!r.endless() || rd.Run == 1) {
 		if err := r.session.Sync(ctx, control.PhaseReady, rd.Size, rd.Last); err != nil {
 			return t, d, nil, err
 		}

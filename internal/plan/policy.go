@@ -35,9 +35,9 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	wrong.If(p.Bytes > 0 && need > p.Bytes, "the test needs %d bytes at this end (%s); it grants %d", need, s.memory, p.Bytes)
 	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; this end grants %v", length, p.Duration)
 	wrong.If(p.Duration > 0 && s.spec.Infinite, "the test runs until it is stopped; this end grants %v", p.Duration)
-	const borne = 2 * time.Minute // beside what is measured, as a server grants it
-	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+borne, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; this end grants %v",
-		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+borne)
+	const setUp = 2 * time.Minute // granted beside what is measured, as a server does
+	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; this end grants %v",
+		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+setUp)
 	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; this end grants %d", s.spec.QPs, p.QueuePairs)
 	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; this end grants %d", rounds, p.Rounds)
 	wrong.If(p.Records > 0 && records > p.Records, "%d records; this end grants %d", records, p.Records)

@@ -29,15 +29,15 @@ type Round struct {
 	Kind  RoundKind
 	Count uint64 // messages per queue pair; 0: the test's
 	Last  bool
-	Alone bool // nothing of it crosses the session: the peer need not know
+	Local bool // this end runs it without synchronising with the peer
 }
 
-// roundsOf are the rounds of one size, in order; runs as one.
-func (s *Settled) preludes() []Round {
+// unmeasured are the rounds of a size before the measured ones, in order.
+func (s *Settled) unmeasured() []Round {
 	var out []Round
 	if s.peer.Perftest {
 		if s.spec.Warmup > 0 && s.warmsAlone() {
-			out = append(out, Round{Kind: Warmup, Count: s.spec.Warmup, Alone: true})
+			out = append(out, Round{Kind: Warmup, Count: s.spec.Warmup, Local: true})
 		}
 		return out
 	}
@@ -59,8 +59,8 @@ func (s *Settled) warmsAlone() bool {
 	return s.spec.Kind == Bandwidth && s.Sends() && !s.row.NeedsReceive()
 }
 
-// Counted is the messages of a measured round where it is not the test's number: between two ends of ours an exchange
-// comes before those that are counted, which holds the time until the peer is awake. 0: the test's.
+// Counted is how many messages a measured round has where that is not the test's number; 0: the test's. Between two ends of ours one
+// exchange comes before those that are counted: it holds the time until the peer is ready.
 func (s *Settled) Counted() uint64 {
 	if !s.peer.Perftest && s.Answers() && s.spec.Iterations > 0 {
 		return s.spec.Iterations + 1
@@ -76,9 +76,9 @@ func (s *Settled) Rounds() iter.Seq[Round] {
 				return
 			}
 		}
-		preludes, counted := s.preludes(), s.Counted()
+		unmeasured, counted := s.unmeasured(), s.Counted()
 		for size := range s.spec.Sizes {
-			for _, r := range preludes {
+			for _, r := range unmeasured {
 				r.Size = size
 				if !yield(r) {
 					return
@@ -104,7 +104,7 @@ func (s *Settled) RoundCount() uint64 {
 	if n := s.partMessages(); n > 0 {
 		perRun = max((s.spec.Iterations+n-1)/n, 1)
 	}
-	perSize := sum(uint64(len(s.preludes())), product(uint64(s.spec.Runs), perRun))
+	perSize := sum(uint64(len(s.unmeasured())), product(uint64(s.spec.Runs), perRun))
 	return product(uint64(len(s.spec.Sizes)), perSize)
 }
 

@@ -432,7 +432,7 @@ func checkGeometry(t *testing.T, s *Settled) {
 
 // TestRoundsWithPerftest has the warm-up of a plan whose other end is a perftest, which must not notice it.
 func TestRoundsWithPerftest(t *testing.T) {
-	alone, once := Round{Kind: Warmup, Count: 32, Alone: true}, Round{Run: 1, Last: true}
+	alone, once := Round{Kind: Warmup, Count: 32, Local: true}, Round{Run: 1, Last: true}
 	for _, tt := range []struct {
 		name string
 		spec Spec

@@ -111,30 +111,12 @@ func (s *Settled) Role() Role { return s.role }
 // Ours tells whether the other end is one of ours.
 func (s *Settled) Ours() bool { return !s.peer.Perftest }
 
-// Traffic is what the packets of the test carry, and how long a queue pair waits for an answer.
-type Traffic struct {
-	SL, TrafficClass, HopLimit uint8
-	FlowLabels                 []uint32
-	PKeyIndex                  int
-	Timeout, Retries           uint8
-	RNRRetries, MinRNRTimer    uint8
-}
-
-// Traffic is what the packets carry.
-func (s *Settled) Traffic() Traffic {
-	p := &s.spec
-	return Traffic{
-		SL: p.SL, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, FlowLabels: p.FlowLabels, PKeyIndex: p.PKeyIndex,
-		Timeout: p.Timeout, Retries: p.Retries, RNRRetries: p.RNRRetries, MinRNRTimer: defaultRNRTimer,
-	}
-}
-
 // FlowLabel is queue pair q's.
-func (t Traffic) FlowLabel(q int) uint32 {
-	if len(t.FlowLabels) == 0 {
+func (s *Settled) FlowLabel(q int) uint32 {
+	if len(s.spec.FlowLabels) == 0 {
 		return 0
 	}
-	return t.FlowLabels[q%len(t.FlowLabels)]
+	return s.spec.FlowLabels[q%len(s.spec.FlowLabels)]
 }
 
 // Answers tells whether both ends send in turn: a latency test of an operation that the peer can see arrive.

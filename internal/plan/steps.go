@@ -18,9 +18,9 @@ func (s *Settled) stepsWithin(size int) Steps {
 	return Steps{Stride: stride, Places: max(s.page/stride, 1)}
 }
 
-// stepsOf is how messages of a size walk. Latency tests do not walk; where every message is compared, each has a place of
+// SendSteps is how messages of a size walk through the slot that they are sent from. Latency tests do not walk; where every message is compared, each has a place of
 // its own.
-func (s *Settled) stepsOf(size int) Steps {
+func (s *Settled) SendSteps(size int) Steps {
 	switch {
 	case s.spec.Kind == Latency:
 		return Steps{Places: 1}
@@ -31,9 +31,6 @@ func (s *Settled) stepsOf(size int) Steps {
 	}
 }
 
-// SendSteps is how messages of a size walk through the slot that they are sent from.
-func (s *Settled) SendSteps(size int) Steps { return s.stepsOf(size) }
-
 // ReceiveSteps is how receives walk, and how long each is: those that may outlive a round, because the test keeps them posted
 // or because messages may be lost, do not depend on the size, and UD leaves room for the header.
 func (s *Settled) ReceiveSteps(size int) (Steps, int) {
@@ -43,7 +40,7 @@ func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 	}
 	switch {
 	case s.spread > 0:
-		return s.stepsOf(size), s.largest
+		return s.SendSteps(size), s.largest
 	case s.spec.Kind == Latency:
 		return Steps{Places: 1}, length
 	case s.spec.Transport == verbs.UD:

@@ -17,7 +17,7 @@ const (
 	// LullStock is that of datagrams from a stock perftest, which does not say that it is done, and may begin late: it
 	// measures its clock before each size.
 	LullStock = 3 * time.Second
-	// lullLooks is how often it looks meanwhile at least: an end that had no CPU finds much time gone and has seen nothing.
+	// lullLooks is how often it looks meanwhile at least: after a stall of this process, elapsed time alone proves nothing.
 	lullLooks = 3
 	// lullMost bounds the wait, lullMostStock that for a stock perftest: packets are counted for the device, which may have
 	// other traffic.

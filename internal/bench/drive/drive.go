@@ -95,7 +95,7 @@ type Driver struct {
 
 // New makes the driver of a task.
 func New(t Task) *Driver {
-	d := &Driver{Task: t, peerDone: t.Round.Alone}
+	d := &Driver{Task: t, peerDone: t.Round.Local}
 	d.slice = d.ticks(SliceLength(t.Plan, t.Spec.Kind, t.Devices.ServeThemselves()))
 	return d
 }
@@ -136,7 +136,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if err := d.lookAround(watch, now); err != nil {
 			return err
 		}
-		if d.ownPartDone() && d.synced == nil && !d.Round.Alone {
+		if d.ownPartDone() && d.synced == nil && !d.Round.Local {
 			final := d.p
 			d.final = &final
 			d.meet(ctx)

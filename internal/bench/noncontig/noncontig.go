@@ -215,16 +215,15 @@ func (w *Workload) makeReceives(own Memory) error {
 
 // Arm writes what is sent, place by place, and fills what is received with the gap pattern.
 func (w *Workload) Arm(m Memory, seed uint64) {
-	s := payload.Seed(seed, 0, true)
-	if w.isSource() {
-		mem, message := w.sourceMemory(m), make([]byte, w.Layout.Size())
-		for k := range w.sources() {
-			payload.Fill(message, s, k)
-			w.store(mem, k, message)
-		}
-	}
+	s, mem := payload.Seed(seed, 0, true), w.dataOf(m)
 	if !w.isSource() {
-		payload.Fill(w.destinationMemory(m), gapSeed(s), 0)
+		payload.Fill(mem, gapSeed(s), 0)
+		return
+	}
+	message := make([]byte, w.Layout.Size())
+	for k := range w.sources() {
+		payload.Fill(message, s, k)
+		w.store(mem, k, message)
 	}
 }
 
@@ -235,15 +234,9 @@ func (w *Workload) isSource() bool {
 	return (w.plan.Role() == plan.Initiator) != w.plan.Row().Fetches()
 }
 
-func (w *Workload) sourceMemory(m Memory) []byte {
-	if w.plan.Row().Fetches() {
-		return m.Recv
-	}
-	return m.Send
-}
-
-func (w *Workload) destinationMemory(m Memory) []byte {
-	if w.plan.Row().Fetches() {
+// dataOf is the part of this end's memory that is read or written: the initiator's send buffer, or the peer's receive buffer.
+func (w *Workload) dataOf(m Memory) []byte {
+	if w.plan.Role() == plan.Initiator {
 		return m.Send
 	}
 	return m.Recv
@@ -298,7 +291,7 @@ func (w *Workload) Check(m Memory, seed, sent, received uint64) (whole uint64, e
 	if w.isSource() {
 		return 0, nil
 	}
-	c := w.newChecker(w.destinationMemory(m), payload.Seed(seed, 0, true))
+	c := w.newChecker(w.dataOf(m), payload.Seed(seed, 0, true))
 	touched := uint64(0)
 	for k := range c.places {
 		t, complete, err := c.place(k)
