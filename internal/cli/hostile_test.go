@@ -429,7 +429,7 @@ func TestOthersWait(t *testing.T) {
 	s := startServer(t, "--max-duration", "1s")
 	greedy := make(chan string, 1)
 	go func() {
-		code, text := s.client("gobw noncontig --shape all --blocks 64,1K --total 8K --runs 64 -D 100ms")
+		code, text := s.client("gobw noncontig --shape all --blocks 64,1K -s 8K --runs 64 -D 100ms")
 		greedy <- fmt.Sprint(code, " ", text)
 	}()
 	waitFor(t, s, "begins")

@@ -19,7 +19,7 @@ func Check(bytes int64, loopback, software bool) error { //nolint:revive // two 
 		ends = 2
 	}
 	if free := Available(); free > 0 && ends*bytes > free*9/10 {
-		return fmt.Errorf("the largest point needs %s of memory, %s are available: use --cache hot, or a smaller --tx-depth (-t) or --total",
+		return fmt.Errorf("the largest point needs %s of memory, %s are available: use --cache hot, or a smaller --tx-depth (-t) or --size (-s)",
 			plain.Bytes(float64(ends*bytes)), plain.Bytes(float64(free)))
 	}
 	if limit := LockedLimit(); !software && limit >= 0 && bytes > limit {

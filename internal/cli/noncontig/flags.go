@@ -27,7 +27,7 @@ import (
 // groups orders the flags of the non-contiguous experiment.
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
-		{Title: "Grid", Names: []string{"shape", "blocks", "total", "nums", "strides", "layout", "only"}},
+		{Title: "Grid", Names: []string{"shape", "blocks", "size", "nums", "strides", "layout", "only"}},
 		{Title: "Measuring", Names: []string{"connection", "tx-depth", "duration", "runs", "cache", "events", "segment", "verify", "control", "seed"}},
 		{Title: "Result", Names: []string{"format", "save", "resume", "quiet"}},
 		opendevice.Group(),
@@ -37,11 +37,11 @@ func groups() []cmdline.FlagGroup {
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
-	shape, blocks, nums, strides, total, cache, duration, transport, verify, segment, only, control string
-	layouts                                                                                         []string
-	window, runs                                                                                    int
-	seed                                                                                            uint64
-	resume, events                                                                                  bool
+	shape, blocks, nums, strides, size, cache, duration, transport, verify, segment, only, control string
+	layouts                                                                                        []string
+	window, runs                                                                                   int
+	seed                                                                                           uint64
+	resume, events                                                                                 bool
 
 	output output.Flags
 	device opendevice.Flags
@@ -110,7 +110,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	flags.Bind(cmd.Flags())
 	cmdline.Hide(cmd.Flags(), "perftest-version") // a stock perftest knows no layouts
 	cmdline.GroupFlags(cmd, groups())
-	cmdline.Brief(cmd, "shape", "blocks", "total", "strides", "runs", "device", "loopback", "save")
+	cmdline.Brief(cmd, "shape", "blocks", "size", "strides", "runs", "device", "loopback", "save")
 	return cmd
 }
 
@@ -120,8 +120,8 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	f.given = fs.Changed
 	fs.StringVar(&f.shape, "shape", "gather", "gather, scatter, both, or all; or G-WR, S-RD, GSSR")
 	fs.StringVar(&f.blocks, "blocks", "64:4K", "block sizes: 64:4K (powers of two), 64,100,1K")
-	fs.StringVar(&f.total, "total", "64K", "message sizes, held while blocks grow: 16K,64K")
-	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, held instead of --total: 64,256")
+	fs.StringVarP(&f.size, "size", "s", "64K", "message sizes, held while blocks grow: 16K,64K")
+	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, held instead of --size: 64,256")
 	fs.StringVar(&f.strides, "strides", "2x", "from block to block: 2x of the block, or bytes: 2x,4x,4K")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "a layout instead of a grid; may be repeated (see above)")
 	fs.StringVar(&f.only, "only", "", "strategies to measure: gather-write,pack (all)")
@@ -231,7 +231,7 @@ func parseLayout(text string) (pattern.Layout, error) {
 // exclusive refuses flags of which one would have no effect.
 func (f *Flags) exclusive() error {
 	var idle []string
-	for _, name := range []string{"blocks", "total", "nums", "strides"} {
+	for _, name := range []string{"blocks", "size", "nums", "strides"} {
 		if len(f.layouts) > 0 && f.given(name) {
 			idle = append(idle, "--"+name)
 		}
@@ -239,8 +239,8 @@ func (f *Flags) exclusive() error {
 	switch {
 	case len(idle) > 0:
 		return fmt.Errorf("--layout takes the place of a grid: leave out %s", strings.Join(idle, " and "))
-	case f.given("nums") && f.given("total"):
-		return errors.New("--nums and --total exclude each other: one is held while the blocks grow")
+	case f.given("nums") && f.given("size"):
+		return errors.New("--nums and --size (-s) exclude each other: one is held while the blocks grow")
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (f *Flags) grid() ([]gridLayout, error) {
 		return v
 	}
 	blocks := list("--blocks", f.blocks)
-	held, name := list("--total", f.total), "total"
+	held, name := list("--size (-s)", f.size), "total"
 	if f.nums != "" {
 		held, name = list("--nums", f.nums), "num"
 	}
@@ -291,10 +291,10 @@ func gridVector(name string, block, held int64, stride string) (pattern.Layout, 
 	num := held
 	if name == "total" {
 		if block > held {
-			return pattern.Layout{}, fmt.Errorf("--blocks %d: larger than the message of --total %d; leave it out or use --total %d", block, held, block)
+			return pattern.Layout{}, fmt.Errorf("--blocks %d: larger than the message of --size (-s) %d; leave it out or use -s %d", block, held, block)
 		}
 		if held%block != 0 {
-			return pattern.Layout{}, fmt.Errorf("--total %d is not a multiple of --blocks %d: the nearest is %d", held, block, max((held+block/2)/block, 1)*block)
+			return pattern.Layout{}, fmt.Errorf("--size (-s) %d is not a multiple of --blocks %d: the nearest is %d", held, block, max((held+block/2)/block, 1)*block)
 		}
 		num = held / block
 	}

@@ -49,7 +49,7 @@ func parseNoncontig(t *testing.T, args ...string) (Config, error) {
 }
 
 func TestNoncontigGrid(t *testing.T) {
-	c, err := parseNoncontig(t, "--shape", "all", "--blocks", "64:8K", "--strides", "2x,4x,8x,16x", "--total", "16K,64K,256K")
+	c, err := parseNoncontig(t, "--shape", "all", "--blocks", "64:8K", "--strides", "2x,4x,8x,16x", "--size", "16K,64K,256K")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +86,9 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--strides 32", "use --strides 64, a factor like 2x"},
 		{"--strides 0.5x", "a factor of 1 or more"},
-		{"--total 1000", "the nearest is 1024"},
+		{"-s 1000", "the nearest is 1024"},
 		{"--format junit", "there are table, csv, json"},
-		{"--blocks 128K", "larger than the message of --total 65536; leave it out or use --total 131072"},
+		{"--blocks 128K", "larger than the message of --size (-s) 65536; leave it out or use -s 131072"},
 		{"--blocks 0", "want 1 or more"},
 		{"--blocks 4K:64", "the smaller first"},
 		{"--cache warm", "want hot or cold"},
@@ -128,7 +128,7 @@ func TestNoncontigReportsAllFlagFaults(t *testing.T) {
 }
 
 func TestNoncontigLeavesOutWhatDoesNotApply(t *testing.T) {
-	c, err := parseNoncontig(t, "--shape", "all", "--connection", "UD", "--total", "1K", "--blocks", "512")
+	c, err := parseNoncontig(t, "--shape", "all", "--connection", "UD", "--size", "1K", "--blocks", "512")
 	if err != nil {
 		t.Fatal(err)
 	}
