@@ -105,7 +105,7 @@ func (c *config) identity() (fabric.Identity, error) {
 
 // takePart is a rank that no launcher has started: what became of it is its exit status.
 func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello, key []byte, places []string) error {
-	p := &progress{out: out, quiet: c.output.Quiet}
+	p := newProgress(out, c.output.Quiet)
 	said, err := part(ctx, c, me, key, places, func(s string) {
 		if !c.output.Quiet {
 			p.note(s)

@@ -16,20 +16,18 @@ type progress struct {
 	quiet bool
 
 	mu   sync.Mutex
+	line *output.Progress
 	last time.Time
-	open bool // a line without an end stands on the terminal
+}
+
+func newProgress(out output.Streams, quiet bool) *progress {
+	return &progress{out: out, quiet: quiet, line: output.NewProgress(out, quiet)}
 }
 
 // between is the least time between two lines where there is no terminal.
 const between = 10 * time.Second
 
 func (p *progress) round(r fabric.Progress) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.quiet || !p.out.ErrTerminal && time.Since(p.last) < between {
-		return
-	}
-	p.last = time.Now()
 	text := fmt.Sprintf("round %d of %d (%s), %v left", r.Round, r.Rounds, r.Label, r.Left.Round(time.Second))
 	switch {
 	case len(r.Waiting) > 0:
@@ -37,12 +35,13 @@ func (p *progress) round(r fabric.Progress) {
 	case r.Retest:
 		text = fmt.Sprintf("round %d (%s)", r.Round, r.Label)
 	}
-	if p.out.ErrTerminal {
-		fmt.Fprintf(p.out.Err, "\r\x1b[K%s", text)
-		p.open = true
-		return
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line.Write(text)
+	if !p.quiet && !p.line.On() && time.Since(p.last) >= between {
+		p.last = time.Now()
+		fmt.Fprintln(p.out.Err, text)
 	}
-	fmt.Fprintln(p.out.Err, text)
 }
 
 // few names hosts, or the first of many.
@@ -56,18 +55,15 @@ func few(names []string) string {
 
 // note says what should be read at once.
 func (p *progress) note(s string) {
-	p.end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.line.Clear()
 	fmt.Fprintf(p.out.Err, "gobw fabric: %s\n", strings.ReplaceAll(s, "\n", "\n  "))
 }
 
-// end finishes the line on the terminal.
+// end removes the line from the terminal.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open {
-		fmt.Fprintln(p.out.Err)
-		p.open = false
-	}
+	p.line.Clear()
 }

@@ -30,7 +30,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 	output.NotifyStatus(snapshots)
 	defer signal.Stop(snapshots)
 	var wg sync.WaitGroup
-	p := &progress{out: out, quiet: c.output.Quiet}
+	p := newProgress(out, c.output.Quiet)
 	if hello != nil {
 		_, port, err := net.SplitHostPort(l.Addr().String())
 		if err != nil {

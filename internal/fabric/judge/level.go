@@ -162,15 +162,9 @@ func (l *levels) learnRounds(cells []Cell) {
 	}
 }
 
-// known tells whether the schedule had cells of a cell's class: what only re-tests made has no level to be held to.
-func (l *levels) known(x Cell) bool {
-	_, known := l.of[l.cfg.classOf(x)]
-	return known
-}
-
-// residual is by how much a cell is above (or below) its level; NaN where there is none for it.
+// residual is by how much a cell is above (or below) its level; NaN where there is none for it, as only re-tests made such cells.
 func (l *levels) residual(x Cell) float64 {
-	if !l.known(x) {
+	if _, known := l.of[l.cfg.classOf(x)]; !known {
 		return math.NaN()
 	}
 	return l.above(x)

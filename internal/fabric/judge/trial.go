@@ -324,12 +324,10 @@ func (j *Judge) subjectOf(x Cell) (subject, bool) {
 func (j *Judge) controlLevel(cells []Cell) float64 {
 	var good []float64
 	for _, x := range cells {
-		if x.State != matrix.Measured || !j.levels.known(x) {
-			continue
-		}
+		r := j.levels.residual(x)
 		suspect := slices.ContainsFunc(j.subjectsOf(x), func(s subject) bool { return !j.good(s) })
-		if !suspect {
-			good = append(good, j.levels.residual(x))
+		if x.State == matrix.Measured && !math.IsNaN(r) && !suspect {
+			good = append(good, r)
 		}
 	}
 	shift := 0.0
