@@ -30,19 +30,20 @@ type Anomalies struct {
 }
 
 const (
-	slow          = 0.8   // of what is expected: below it a point is an anomaly
-	leastJump     = 0.85  // of its neighbour's rate: what slows down little by little is no anomaly
-	counted       = 0.001 // events per message, and thrice what the plain points had
-	freshPoints   = 12    // random points, of which the best is annealed
-	annealSteps   = 12    // from it, without a better one
-	temperature   = 0.05
-	cooling       = 0.99
-	confirmations = 3
-	baseTests     = 5
-	costTests     = 3
-	calm          = 1.3 // the spread of a machine on which one test tells
-	mostVotes     = 7
-	sameSlowness  = 1.1 // two points of a sweep between which none needs to be measured
+	slow           = 0.8   // of what is expected: below it a point is an anomaly
+	leastJump      = 0.85  // of its neighbour's rate: what slows down little by little is no anomaly
+	leastNoisyJump = 0.7   // where tests scatter: what is expected is not known better
+	counted        = 0.001 // events per message, and thrice what the plain points had
+	freshPoints    = 12    // random points, of which the best is annealed
+	annealSteps    = 12    // from it, without a better one
+	temperature    = 0.05
+	cooling        = 0.99
+	confirmations  = 3
+	baseTests      = 5
+	costTests      = 3
+	calm           = 1.3 // the spread of a machine on which one test tells
+	mostVotes      = 7
+	sameSlowness   = 1.1 // two points of a sweep between which none needs to be measured
 )
 
 // hunt is a search for anomalies.
@@ -73,9 +74,12 @@ func (s *Search) Anomalies(ctx context.Context) (*Anomalies, error) {
 	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}}
 	h.out.Base = h.base
 	h.sweep()
+	h.plain = h.measured(h.base, baseTests) // with what the sweep has added
 	h.out.Swept = !h.over()
-	for _, step := range h.steps { // a value may be slow alone where nothing explains it
-		if step.Failure == "" && !h.explained(step.Point) {
+	swept := h.steps
+	for i, step := range swept { // a value may be slow alone where nothing explains it
+		same := func(s Step) bool { return slices.Equal(s.Point, step.Point) }
+		if step.Figures.Value = h.median(step.Point); step.Figures.Value > 0 && !slices.ContainsFunc(swept[:i], same) && !h.explained(step.Point) {
 			h.follow(step.Point, step.Figures)
 		}
 	}
@@ -200,8 +204,12 @@ func (h *hunt) measured(p Point, tests int) cost {
 
 // seconds of a message of this size at a point, the median of some tests; infinite where none can be made.
 func (h *hunt) seconds(p Point, size, tests int) float64 {
+	base := h.base
 	if s := h.Space.Size; s >= 0 {
-		p = h.Space.repaired(p.with(s, size))
+		p, base = h.Space.repaired(p.with(s, size)), h.Space.repaired(base.with(s, size))
+	}
+	if h.votes > 1 && !slices.Equal(p, base) {
+		return 1 / h.besides(p)
 	}
 	for h.count(p) < tests {
 		f, ok := h.at(p)
@@ -213,6 +221,20 @@ func (h *hunt) seconds(p Point, size, tests int) float64 {
 		}
 	}
 	return 1 / h.median(p)
+}
+
+// besides is the rate of a point where tests scatter, and drift: that of the base at a size of the sweep, times the ratio to it in
+// pairs.
+func (h *hunt) besides(p Point) float64 {
+	base, seconds := h.base, h.plain.message
+	if s := h.Space.Size; s >= 0 {
+		size := h.small
+		if p[s]*p[s] > h.small*h.large { // nearer to the large one
+			size = h.large
+		}
+		base, seconds = h.Space.repaired(base.with(s, size)), seconds+h.plain.byte*float64(size)
+	}
+	return (1 + h.pairs(base, p, h.votes).Change) / seconds
 }
 
 // natural is what a value may cost. Where values cannot be slower than others, or than smaller ones, and it is, it may cost what

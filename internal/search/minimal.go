@@ -76,10 +76,13 @@ func (h *hunt) follow(p Point, f Figures) {
 	}
 }
 
-// confirm measures the simplest bad point beside its neighbour, in pairs.
+// confirm measures the simplest bad point beside its neighbour, in pairs. Where tests scatter the pairs are judged together.
 func (y *symptom) confirm(a *Anomaly) {
-	from := len(y.steps)
-	a.Pairs = y.pairs(a.Good, a.Bad, confirmations)
+	from, n := len(y.steps), confirmations
+	if y.votes > 1 {
+		n = judgePairs
+	}
+	a.Pairs = y.pairs(a.Good, a.Bad, n)
 	right := 0
 	for _, step := range y.steps[from:] {
 		isBad := slices.Equal(step.Point, a.Bad)
@@ -89,13 +92,17 @@ func (y *symptom) confirm(a *Anomaly) {
 		switch {
 		case !isBad:
 		case y.counter != "":
-			a.Share += step.Figures.Counters[y.counter] / confirmations
+			a.Share += step.Figures.Counters[y.counter] / float64(n)
 		default:
-			a.Share += step.Figures.Value / y.expected(a.Bad) / confirmations
+			a.Share += step.Figures.Value / y.expected(a.Bad) / float64(n)
 		}
 	}
-	jump := (1 + a.Pairs.Change) * y.expected(a.Good) / y.expected(a.Bad) // beyond what the two are expected to differ by
-	a.Confirmed = right == 2*confirmations && (y.counter != "" || jump < leastJump)
+	jump, least := 1+a.Pairs.Change, leastJump
+	if y.votes > 1 && y.counter == "" && a.Pairs.Interval != nil { // single tests say little
+		right, jump, least = 2*n, 1+a.Pairs.Interval.High, leastNoisyJump
+	}
+	jump *= y.expected(a.Good) / y.expected(a.Bad) // beyond what the two are expected to differ by
+	a.Confirmed = right == 2*n && (y.counter != "" || jump < least)
 }
 
 // is measures a point, again where it lies near the limit, and remembers the answer.
@@ -108,17 +115,20 @@ func (y *symptom) is(p Point) verdict {
 		return untold
 	}
 	votes, n := 0, 0
-	for n < max(5, y.votes) {
+	for n < 5 {
 		f, ok := y.at(p)
 		if !ok {
 			return untold
+		}
+		if y.votes > 1 { // one test tells nothing
+			f.Value = y.besides(p)
 		}
 		n++
 		if y.shows(p, f) {
 			votes++
 		}
 		share := f.Value / y.expected(p)
-		if n >= y.votes && n%2 == 1 && (y.counter != "" || share < slow*0.9 || share > slow*1.1) { // clear
+		if n%2 == 1 && (y.votes > 1 || y.counter != "" || share < slow*0.9 || share > slow*1.1) { // clear
 			break
 		}
 	}

@@ -165,6 +165,48 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 	}
 }
 
+// TestAnomaliesAmongNoise: tests that scatter by a third, on a machine whose speed drifts by more, hide no rule that costs three quarters.
+func TestAnomaliesAmongNoise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: half a million points")
+	}
+	space, exact, alarms := simulatedSpace(), 0, 0
+	for seed := range 20 {
+		for _, factor := range []float64{4, 1} {
+			planted := func(v func(string) int) (float64, map[string]float64) {
+				if v("post-list") >= 16 && v("direction") == 1 {
+					return factor, nil
+				}
+				return 1, nil
+			}
+			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.3, planted: planted}
+			s := &Search{Space: space, Meter: &drifting{dev}, Seed: uint64(seed), Most: 12000, Enough: 1}
+			found, err := s.Anomalies(t.Context())
+			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, ErrEnough) {
+				t.Fatal(err)
+			}
+			switch {
+			case factor == 1:
+				alarms += len(found.Found)
+			case len(found.Found) > 0 && found.Found[0].Rule.String() == "post-list >= 16 and direction both":
+				exact++
+			}
+		}
+	}
+	if t.Logf("among noise: exact %d of 20, false alarms %d of 20", exact, alarms); exact < 12 || alarms > 1 {
+		t.Error("want at least 12 and at most 1")
+	}
+}
+
+// drifting is a machine whose speed swings by a half over 200 tests.
+type drifting struct{ *simulated }
+
+func (d *drifting) Measure(ctx context.Context, p Point) (Figures, error) {
+	f, err := d.simulated.Measure(ctx, p)
+	f.Value *= 1 + 0.5*math.Sin(float64(d.points)/200*2*math.Pi)
+	return f, err
+}
+
 // randomNeeds is how many points a search without a plan needs for the same answer: uniform points, until the smallest box about
 // the bad ones is the rule, and a good point lies beside each of its edges. It knows of each point whether it is bad, and tells no
 // edge exactly. The median of nine searches.

@@ -81,7 +81,7 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 				}
 				return 1
 			}
-			s := &engine.Search{Space: space, Meter: plantedMeter{m, slower}, Seed: uint64(seed), Most: 600, Enough: 1}
+			s := &engine.Search{Space: space, Meter: plantedMeter{m, slower}, Seed: uint64(seed), Most: 3000, Enough: 1}
 			from := time.Now()
 			found, err := s.Anomalies(t.Context())
 			if err != nil && !errors.Is(err, engine.ErrPoints) && !errors.Is(err, engine.ErrEnough) {
