@@ -63,8 +63,14 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (sent int, why outcome)
 		}
 		switch {
 		case q.transport != verbs.RC:
-			if !q.sendUnreliable(w) {
+			if !q.sendData(q.send.next, r.packet, false) {
+				q.refuseSend(q.send.next, verbs.LocalProtectionError)
 				return sent, idle
+			}
+			if r.packet++; r.packet == w.packets { // nobody answers
+				w.finished = true
+				r.skip()
+				q.retire()
 			}
 		case w.isResponded():
 			k := r.missing(w)
@@ -84,7 +90,7 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (sent int, why outcome)
 			}
 			asks := r.wantsAck(k, cost, quantum-sent, window.size-window.inFlight-cost, window.size)
 			if !q.sendData(q.send.next, k, asks) {
-				q.gone(q.send.next)
+				q.refuseSend(q.send.next, verbs.LocalProtectionError)
 				return sent, idle
 			}
 			r.sent(k, cost, asks, now)
@@ -94,21 +100,6 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (sent int, why outcome)
 	q.charge()
 	q.clock()
 	return sent, why
-}
-
-// sendUnreliable sends a packet of a UC or UD queue pair: nobody answers it.
-func (q *queuePair) sendUnreliable(w *sendWork) bool {
-	r := &q.request
-	if !q.sendData(q.send.next, r.packet, false) {
-		q.gone(q.send.next)
-		return false
-	}
-	if r.packet++; r.packet == w.packets {
-		w.finished = true
-		r.skip()
-		q.retire()
-	}
-	return true
 }
 
 // prepare looks at a request before its first packet leaves.
@@ -158,15 +149,10 @@ func (q *queuePair) mayRead(w *sendWork) outcome {
 
 // refuseSend has a request fail when everything before it is complete.
 func (q *queuePair) refuseSend(index uint32, status verbs.Status) {
-	q.send.at(index).failure = status
-	q.retire()
-}
-
-// gone ends a request whose memory went away while it was being sent.
-func (q *queuePair) gone(index uint32) {
 	q.charge()
 	q.clock()
-	q.refuseSend(index, verbs.LocalProtectionError)
+	q.send.at(index).failure = status
+	q.retire()
 }
 
 // mend sends again what was lost, out of turn, and returns how many packets that took.
@@ -191,7 +177,7 @@ func (q *queuePair) mend(now tick.Time) (sent int) {
 				psn = (w.psn + end) & wire.Mask24
 			} else {
 				if !q.sendData(i, k, true) {
-					q.gone(i)
+					q.refuseSend(i, verbs.LocalProtectionError)
 					return sent
 				}
 				psn = (psn + 1) & wire.Mask24
