@@ -95,7 +95,7 @@ type Limits struct {
 	MaxQPWR           int    `json:"max_qp_wr"`
 	MaxSGE            int    `json:"max_sge"`
 	MaxSGERead        int    `json:"max_sge_rd"` // entries of a READ's list; differs from MaxSGE on real hardware
-	MaxInline         int    `json:"max_inline"` // bytes; -1: ask by creating a queue pair
+	MaxInline         int    `json:"max_inline"` // bytes; -1: only creating a queue pair tells
 	MaxCQ             int    `json:"max_cq"`
 	MaxCQE            int    `json:"max_cqe"`
 	MaxMR             int    `json:"max_mr"`

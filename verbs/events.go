@@ -27,61 +27,62 @@ const (
 	EventWorkQueueFatal   EventType = 19
 )
 
+// eventTable is each event's name and, where a test cannot go on after it, what has happened and what to try.
+var eventTable = [...]struct{ name, meaning, remedy string }{
+	EventCQError:         {"CQ_ERR", "a completion queue overflowed", "keep fewer requests in flight, or make the queue deeper"},
+	EventQPFatal:         {"QP_FATAL", "the device cannot go on with the queue", lookAtKernelLog},
+	EventQPRequestError:  {"QP_REQ_ERR", "the peer sent a request that is not valid", compareBothEnds},
+	EventQPAccessError:   {"QP_ACCESS_ERR", "the peer asked for memory that it may not touch", compareBothEnds},
+	EventCommEstablished: {name: "COMM_EST"},
+	EventSQDrained:       {name: "SQ_DRAINED"},
+	6:                    {name: "PATH_MIG"},
+	7:                    {name: "PATH_MIG_ERR"},
+	EventDeviceFatal:     {"DEVICE_FATAL", "the device failed, was reset or was removed", lookAtKernelLog},
+	EventPortActive:      {name: "PORT_ACTIVE"},
+	EventPortError: {
+		"PORT_ERR", "the link went down",
+		"look at 'rdma link' and 'ip link': a cable, a transceiver, the switch's port, or 'ip link set ... down' on this host",
+	},
+	EventLIDChange:        {name: "LID_CHANGE"},
+	EventPKeyChange:       {name: "PKEY_CHANGE"},
+	EventSMChange:         {name: "SM_CHANGE"},
+	EventSRQError:         {"SRQ_ERR", "the shared receive queue failed", lookAtKernelLog},
+	EventSRQLimitReached:  {name: "SRQ_LIMIT_REACHED"},
+	EventQPLastWQEReached: {name: "QP_LAST_WQE_REACHED"},
+	EventClientReregister: {name: "CLIENT_REREGISTER"},
+	EventGIDChange:        {name: "GID_CHANGE"},
+	EventWorkQueueFatal:   {"WQ_FATAL", "the device cannot go on with the queue", lookAtKernelLog},
+}
+
+const (
+	lookAtKernelLog = "look at the kernel log (dmesg)"
+	compareBothEnds = "compare both ends: size, operation, and whether memory may be read, written or used for atomics"
+)
+
 func (t EventType) String() string {
-	return enumString(t, []string{
-		"CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG", "PATH_MIG_ERR",
-		"DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "SRQ_ERR", "SRQ_LIMIT_REACHED",
-		"QP_LAST_WQE_REACHED", "CLIENT_REREGISTER", "GID_CHANGE", "WQ_FATAL",
-	}, "EventType")
+	if int(t) < len(eventTable) {
+		return eventTable[t].name
+	}
+	return fmt.Sprintf("EventType(%d)", uint8(t))
 }
 
 // EndsTest tells whether a test cannot go on after the event.
-func (t EventType) EndsTest() bool {
-	switch t {
-	case EventCQError, EventQPFatal, EventQPRequestError, EventQPAccessError, EventDeviceFatal, EventPortError, EventSRQError,
-		EventWorkQueueFatal:
-		return true
-	default:
-		return false
-	}
-}
+func (t EventType) EndsTest() bool { return t.Meaning() != "" }
 
-// Meaning says in a few words what has happened, where the name does not.
+// Meaning says in a few words what has happened after which a test cannot go on; else it is empty.
 func (t EventType) Meaning() string {
-	switch t {
-	case EventCQError:
-		return "a completion queue overflowed"
-	case EventQPFatal, EventWorkQueueFatal:
-		return "the device cannot go on with the queue"
-	case EventQPRequestError:
-		return "the peer sent a request that is not valid"
-	case EventQPAccessError:
-		return "the peer asked for memory that it may not touch"
-	case EventDeviceFatal:
-		return "the device failed, was reset or was removed"
-	case EventPortError:
-		return "the link went down"
-	case EventSRQError:
-		return "the shared receive queue failed"
-	default:
-		return ""
+	if int(t) < len(eventTable) {
+		return eventTable[t].meaning
 	}
+	return ""
 }
 
 // Remedy says what to try after an event that ends a test, or is empty.
 func (t EventType) Remedy() string {
-	switch t {
-	case EventCQError:
-		return "keep fewer requests in flight, or make the queue deeper"
-	case EventQPRequestError, EventQPAccessError:
-		return "compare both ends: size, operation, and whether memory may be read, written or used for atomics"
-	case EventPortError:
-		return "look at 'rdma link' and 'ip link': a cable, a transceiver, the switch's port, or 'ip link set ... down' on this host"
-	case EventQPFatal, EventWorkQueueFatal, EventDeviceFatal, EventSRQError:
-		return "look at the kernel log (dmesg)"
-	default:
-		return ""
+	if int(t) < len(eventTable) {
+		return eventTable[t].remedy
 	}
+	return ""
 }
 
 // AsyncEvent is something that happened outside any work request.

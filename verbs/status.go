@@ -107,7 +107,7 @@ var statusTable = [...]explanation{
 	FatalError: {
 		"FATAL_ERR", "the device failed",
 		[]string{"a device or driver fault", "the device was removed"},
-		"look at the kernel log (dmesg)",
+		lookAtKernelLog,
 	},
 	ResponseTimeout:    {"RESP_TIMEOUT_ERR", "the response did not come in time", []string{"the peer has gone"}, "ping the peer's address"},
 	GeneralError:       {"GENERAL_ERR", "the device reports an error of its own", nil, "look at vendor_err and the kernel log (dmesg)"},

@@ -260,17 +260,6 @@ func (c *completionChannel) take() *completionQueue {
 	}
 }
 
-// arrives waits for events of its queues, and takes and acknowledges those that there are.
-func (c *completionChannel) arrives(within time.Duration) bool {
-	if C.vb_wait(c.ch, C.int(within.Milliseconds())) <= 0 {
-		return false
-	}
-	for q := c.take(); q != nil; q = c.take() {
-		q.acknowledge(1)
-	}
-	return true
-}
-
 // Wait blocks until an armed queue has an event.
 func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, error) {
 	var q *completionQueue

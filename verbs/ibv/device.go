@@ -90,7 +90,6 @@ func (d *device) describe() error {
 	if port, err := d.Port(1); err == nil {
 		d.info.Limits.MaxMessageBytes = port.MaxMessage
 	}
-	d.info.Limits.MaxInline = d.probeInline()
 	return nil
 }
 
@@ -122,39 +121,6 @@ func transportType(t int) string {
 	default:
 		return "unspecified"
 	}
-}
-
-// inlineProbes are the sizes tried, largest first; a device that grants more than asked says so.
-var inlineProbes = [...]int{1024, 960, 896, 828, 768, 512, 404, 256, 220, 128, 96, 64, 60, 32, 16} //nolint:gochecknoglobals // a table
-
-// probeInline finds the bytes a queue pair can take inline by creating one and stepping down: -1 if none can be made.
-func (d *device) probeInline() int {
-	pd, err := C.vb_alloc_pd(d.v, d.context)
-	if pd == nil || err != nil && pd == nil {
-		return -1
-	}
-	defer C.vb_dealloc_pd(d.v, pd)
-	cq, _ := C.vb_create_cq(d.v, d.context, 2, nil, 0, 0)
-	if cq == nil {
-		return -1
-	}
-	defer C.vb_destroy_cq(d.v, cq)
-	try := func(bytes int) int {
-		a := C.struct_vb_qp_init_attr{send_cq: cq, recv_cq: cq, qp_type: C.int32_t(verbs.RC)}
-		a.cap = C.struct_vb_qp_cap{max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: C.uint32_t(bytes)}
-		qp, _ := C.vb_create_qp(d.v, pd, &a)
-		if qp == nil {
-			return -1
-		}
-		C.vb_destroy_qp(d.v, qp)
-		return int(a.cap.max_inline_data)
-	}
-	for _, bytes := range inlineProbes {
-		if got := try(bytes); got >= 0 {
-			return max(got, bytes)
-		}
-	}
-	return try(0)
 }
 
 // Info describes the device.
@@ -194,11 +160,7 @@ func (d *device) describePort(n int, a *C.struct_vb_port_attr) verbs.PortInfo {
 	if p.LinkLayer == verbs.LinkUnspecified && d.info.TransportType == "IB" { // libraries before link layers: InfiniBand
 		p.LinkLayer = verbs.LinkInfiniBand
 	}
-	p.Rate, p.RateBitsPerS = d.sysfs.rate(n)
-	if p.Rate == "" {
-		p.Rate, p.RateBitsPerS = linkRate(int(a.active_speed), int(a.active_width))
-	}
-	if d.info.Software {
+	if p.Rate, p.RateBitsPerS = d.sysfs.rate(n); d.info.Software {
 		p.RateBitsPerS = 0
 	}
 	p.NetInterface = d.sysfs.netInterface(n)

@@ -163,23 +163,3 @@ func TestSysfs(t *testing.T) {
 		t.Errorf("rxe0: %+v: want a software device of rdma_rxe", rxe)
 	}
 }
-
-func TestLinkRate(t *testing.T) {
-	for _, c := range []struct {
-		speed, width int
-		text         string
-		bits         float64
-	}{
-		{1, 1, "2.5 Gb/sec (1X SDR)", 2.5e9},
-		{32, 2, "100 Gb/sec (4X EDR)", 100e9},
-		{64, 2, "200 Gb/sec (4X HDR)", 200e9},
-		{128, 2, "400 Gb/sec (4X NDR)", 400e9},
-		{256, 2, "800 Gb/sec (4X XDR)", 800e9},
-		{3, 2, "", 0},
-		{32, 0, "", 0},
-	} {
-		if text, bits := linkRate(c.speed, c.width); text != c.text || bits != c.bits {
-			t.Errorf("speed %d, width %d: got %q %g, want %q %g", c.speed, c.width, text, bits, c.text, c.bits)
-		}
-	}
-}

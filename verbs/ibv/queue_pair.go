@@ -108,11 +108,13 @@ func (p *protectionDomain) beyondLimits(err error, o verbs.QueuePairOptions) err
 		{"receive depth", o.RecvDepth, lim.MaxQPWR},
 		{"send scatter/gather entries", o.SendSGEs, lim.MaxSGE},
 		{"receive scatter/gather entries", o.RecvSGEs, lim.MaxSGE},
-		{"inline bytes", o.InlineBytes, max(lim.MaxInline, 0)},
 	} {
 		if c.asked > c.is {
 			e.Err = fmt.Errorf("%w; %s %d exceeds the device's %d", e.Err, c.what, c.asked, c.is)
 		}
+	}
+	if o.InlineBytes > 0 { // no device tells how many it takes
+		e.Err = fmt.Errorf("%w; with %d bytes inline", e.Err, o.InlineBytes)
 	}
 	return e
 }

@@ -8,7 +8,6 @@ import "C"
 
 import (
 	"fmt"
-	"time"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -29,7 +28,6 @@ type runner struct {
 	tag    uint64
 	quick  *cloop.Runner
 	slow   job.Runner // where the job is none for the loops in C
-	armed  bool
 }
 
 // Prepare implements [job.Preparer].
@@ -127,9 +125,6 @@ func (r *runner) compile() (err error) {
 	if q.ByDevice {
 		q.Poll = C.vb_poll_stamped
 	}
-	if j.Channel != nil {
-		q.Idle = r.idle
-	}
 	for _, cq := range j.CQs {
 		if cq := cq.(*completionQueue); r.uses(cq) {
 			q.CQs = append(q.CQs, unsafe.Pointer(cq.cq))
@@ -150,10 +145,10 @@ func (r *runner) compile() (err error) {
 	return err
 }
 
-// isQuick tells whether the loops in C run the job.
+// isQuick tells whether the loops in C run the job. One that sleeps until events come waits longer than a call takes.
 func (r *runner) isQuick() bool {
 	j := r.job
-	if j.Shape == job.Serve || j.NeedsGo() || len(j.Lanes) > cloop.MaxLanes {
+	if j.Shape == job.Serve || j.NeedsGo() || j.Channel != nil || len(j.Lanes) > cloop.MaxLanes {
 		return false
 	}
 	for i := range j.Lanes {
@@ -322,24 +317,6 @@ func (r *runner) compileReceives(i int, qp *queuePair, to *cloop.Lane) error {
 	return nil
 }
 
-// idle arms the queues the first time, so that they are polled once more, and waits for an event the next.
-func (r *runner) idle() error {
-	if r.armed {
-		r.armed = !r.job.Channel.(*completionChannel).arrives(eventWait)
-		return nil
-	}
-	for _, cq := range r.job.CQs {
-		if err := cq.Arm(verbs.NotifyAny); err != nil {
-			return err
-		}
-	}
-	r.armed = true
-	return nil
-}
-
-// eventWait is how long a job waits for an event before it looks at the clock and the stop word.
-const eventWait = 10 * time.Millisecond
-
 // Run implements [job.Runner]: one call into C, where the loops there run the job.
 func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 	if err := r.Enter(); err != nil {
@@ -378,8 +355,6 @@ func (r *runner) failure(f *cloop.Failure, p job.Progress) error {
 		e.verb, e.err = fmt.Sprintf("post receive %d of lane %d", f.Message, f.Lane), postErrno(f.Errno)
 	case cloop.BadPoll:
 		e.verb = "poll completion queue"
-	case cloop.BadEvent:
-		return f.Err
 	}
 	return explain(e)
 }

@@ -4,7 +4,6 @@
 #include "shim.h"
 
 #include <dlfcn.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,11 +80,6 @@ struct vb_mw *vb_alloc_mw(struct vb_pd *pd) {
 		return NULL;
 	}
 	return pd->context->ops.alloc_mw(pd, 2);
-}
-
-int vb_wait(const struct vb_comp_channel *ch, int ms) {
-	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
-	return poll(&p, 1, ms);
 }
 
 struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector, int stamps) {

@@ -71,8 +71,6 @@ static inline int vb_dealloc_mw(struct vb_mw *mw) { return CALL(mw->context->ops
 /* vb_create_cq makes a queue as perftest does, by ibv_create_cq_ex where the device has it. One with stamps is polled with
    vb_poll_stamped; NULL with errno EOPNOTSUPP where there is none. */
 struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector, int stamps);
-/* vb_wait tells, with a number above 0, that a channel has an event within so many milliseconds. */
-int vb_wait(const struct vb_comp_channel *ch, int ms);
 static inline int vb_req_notify_cq(struct vb_cq *cq, int solicited_only) {
 	return CALL(cq->context->ops.req_notify_cq(cq, solicited_only));
 }

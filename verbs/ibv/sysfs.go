@@ -3,7 +3,6 @@
 package ibv
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -155,22 +154,4 @@ func physicalState(s int) string {
 		return names[s]
 	}
 	return strconv.Itoa(s)
-}
-
-// linkRate is the rate of a link of that speed and width code (IBTA 14.2.5.6), in the kernel's words and in bits/s.
-func linkRate(speed, width int) (string, float64) {
-	lanes := map[int]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[width]
-	type lane struct {
-		name  string
-		gbits float64
-	}
-	l, ok := map[int]lane{
-		1: {"SDR", 2.5}, 2: {"DDR", 5}, 4: {"QDR", 10}, 8: {"FDR10", 10}, 16: {"FDR", 14}, 32: {"EDR", 25}, 64: {"HDR", 50},
-		128: {"NDR", 100}, 256: {"XDR", 200},
-	}[speed]
-	if !ok || lanes == 0 {
-		return "", 0
-	}
-	gbits := l.gbits * float64(lanes)
-	return fmt.Sprintf("%g Gb/sec (%dX %s)", gbits, lanes, l.name), gbits * 1e9
 }

@@ -31,20 +31,18 @@ type method struct {
 	call func(h *handles) error
 }
 
-// handleKinds are all kinds of handles, newest first, with what keeps them open and all methods that return an error.
-func handleKinds() []struct {
+// handleKind is a kind of handles, with what keeps one open and all of its methods that return an error.
+type handleKind struct {
 	name    string
 	of      func(h *handles) io.Closer
 	users   []string
 	methods []method
-} {
+}
+
+// handleKinds are all kinds, newest first.
+func handleKinds() []handleKind {
 	one := []verbs.ReceiveRequest{{}}
-	return []struct {
-		name    string
-		of      func(h *handles) io.Closer
-		users   []string
-		methods []method
-	}{
+	return []handleKind{
 		{"job", func(h *handles) io.Closer { return h.job }, nil, []method{
 			{"Run", func(h *handles) error { _, err := h.job.Run(job.Now() + 1<<20); return err }},
 		}},

@@ -53,7 +53,9 @@ func testMulticast(t *testing.T, s *suite) {
 		group := newGroup(s)
 		r, other := newRig(t, s, rigOptions{transport: verbs.UD}), newRig(t, s, rigOptions{transport: verbs.UD})
 		r.b.attach(group)
-		r.b.attachAgain(group)
+		if err := r.b.qp.AttachMulticast(group, 0); err != nil {
+			t.Errorf("attach B to %v once more: %v", group, err)
+		}
 		other.b.attach(group)
 		fill(r.a.buf.Bytes()[:100], 1)
 		for _, x := range []*side{r.b, other.b} {
@@ -112,14 +114,6 @@ func testMulticast(t *testing.T, s *suite) {
 			t.Error("detached from a group that it is not attached to")
 		}
 	})
-}
-
-// attachAgain attaches a side's queue pair to a group that it is attached to.
-func (x *side) attachAgain(group verbs.GID) {
-	x.r.t.Helper()
-	if err := x.qp.AttachMulticast(group, 0); err != nil {
-		x.r.t.Errorf("attach %s to %v once more: %v", x.name, group, err)
-	}
 }
 
 // testRefusedGroups: only UD has groups, a group has a multicast address, and who is attached to one stays open.

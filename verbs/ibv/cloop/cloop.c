@@ -286,13 +286,8 @@ INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
 		}
 		if (logs && unlikely(j->logged > j->log_full))
 			return CL_FULL;
-		int got = poll_all(j, 1, logs);
-		if (unlikely(got <= 0)) {
-			if (got < 0)
-				return j->end;
-			if (j->sleeps)
-				return CL_IDLE;
-		}
+		if (unlikely(poll_all(j, 1, logs) < 0))
+			return j->end;
 	}
 	return CL_DONE;
 }
@@ -333,12 +328,12 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
 	const uint64_t lead = j->first || own; /* how many more messages are out than steps ended, while a step is awaited */
 	uint32_t spins = 1;
-	for (int got = 0;;) {
+	for (;;) {
 		if (l->posted < j->awaited + lead) {
 			if (logs && unlikely(j->logged > j->log_full))
 				return CL_FULL;
 			if (!own && unlikely(l->posted - l->retired >= l->window)) {
-				if (unlikely((got = poll_all(j, 0, logs)) < 0))
+				if (unlikely(poll_all(j, 0, logs) < 0))
 					return j->end;
 				goto look;
 			}
@@ -364,18 +359,18 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 				return CL_FULL;
 		}
 		if (own) {
-			if (unlikely((got = poll_own(j, l, logs)) <= 0)) {
-				if (got < 0)
-					return j->end;
+			int got = poll_own(j, l, logs);
+			if (unlikely(got < 0))
+				return j->end;
+			if (!got)
 				goto look;
-			}
 		} else if (!arrived(l, j->awaited, await)) {
 			/* A byte is looked at several times: nothing but memory has to move for it. */
 			uint32_t looks = await == CL_AWAIT_LAST_BYTE ? SPIN : 0;
 			while (looks && !arrived(l, j->awaited, await))
 				looks--;
 			if (!looks) {
-				if (unlikely((got = poll_all(j, 0, logs)) < 0))
+				if (unlikely(poll_all(j, 0, logs) < 0))
 					return j->end;
 				if (!arrived(l, j->awaited, await))
 					goto look;
@@ -401,8 +396,6 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 			if ((j->ended = (uint32_t)over(j, at)) || at >= until)
 				return CL_RUNNING;
 		}
-		if (j->sleeps && !got)
-			return CL_IDLE;
 	}
 }
 
@@ -427,8 +420,6 @@ static int ping_pong(struct cl_job *j, int64_t until, int logs) {
 		int got = poll_all(j, 0, logs);
 		if (got < 0)
 			return j->end;
-		if (!got && j->sleeps)
-			return CL_IDLE;
 		if (!got && now() >= until)
 			return CL_RUNNING;
 	}

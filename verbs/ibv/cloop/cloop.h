@@ -49,7 +49,6 @@ enum {
 	CL_RUNNING, /* at until */
 	CL_DONE,
 	CL_FULL,    /* take what was logged, and call again */
-	CL_IDLE,    /* nothing came: wait for an event, and call again */
 	CL_BAD_COMPLETION,
 	CL_STRANGE_COMPLETION, /* of a queue pair on no lane, or of a request that no job posted */
 	CL_BAD_POST,
@@ -106,7 +105,6 @@ struct cl_job {
 	uint32_t lane_count, cq_count;
 	uint32_t ping_pong, first, await, abandon;
 	uint32_t sends;     /* some lane does */
-	uint32_t sleeps;    /* where nothing comes, for events */
 	uint32_t by_device; /* steps are stamped by the device's clock, too */
 	int64_t deadline;   /* 0: none */
 	uint64_t tag;       /* of this job's IDs */

@@ -48,8 +48,6 @@ type Queues struct {
 	Poll unsafe.Pointer
 	// ByDevice: Poll fills a struct vb_polled.
 	ByDevice bool
-	// Idle, where the job sleeps, is called when nothing has come.
-	Idle func() error
 }
 
 // NewTag is the part of the IDs of sends that tells a job's from any other's.
@@ -92,7 +90,7 @@ func New(j *job.Job, tag uint64, q Queues, lanes []Lane) (*Runner, error) {
 	c.lanes, c.lane_count = unsafe.SliceData(r.lanes), C.uint32_t(len(lanes))
 	c.cqs, c.cq_count, c.poll_cq = (**C.struct_cl_cq)(unsafe.Pointer(unsafe.SliceData(cqs))), C.uint32_t(len(cqs)), (*C.cl_poll_cq_fn)(q.Poll)
 	c.ping_pong, c.first, c.abandon = flag(j.Shape == job.PingPong), flag(j.First), flag(j.AbandonAtDeadline)
-	c.sleeps, c.by_device = flag(q.Idle != nil), flag(q.ByDevice)
+	c.by_device = flag(q.ByDevice)
 	c.deadline, c.tag, c.bite = C.int64_t(j.Deadline), C.uint64_t(tag), stepBite
 	if c.ping_pong != 0 && j.Lanes[0].Await == job.AwaitCompletion && !q.ByDevice {
 		c.bite = C.CL_STEPS + 1 // between two steps, outside of both
@@ -194,7 +192,6 @@ type Failure struct {
 	Kind  Kind
 	Lane  int // -1: none
 	Errno syscall.Errno
-	Err   error // of Idle
 	// Completion is the struct ibv_wc at fault, and Message what it completed: a message's number, or a receive's ID.
 	Completion unsafe.Pointer
 	Message    uint64
@@ -210,7 +207,6 @@ const (
 	BadPost           Kind = C.CL_BAD_POST
 	BadReceive        Kind = C.CL_BAD_RECEIVE
 	BadPoll           Kind = C.CL_BAD_POLL
-	BadEvent          Kind = C.CL_BAD_POLL + 1
 )
 
 // Run is that of [job.Runner].
@@ -227,14 +223,6 @@ func (r *Runner) Run(until job.Ticks) (job.Progress, *Failure) {
 			continue
 		case C.CL_RUNNING:
 			return r.progress(false), nil
-		case C.CL_IDLE:
-			if err := r.queues.Idle(); err != nil {
-				return r.progress(false), &Failure{Kind: BadEvent, Err: err, Lane: -1}
-			}
-			if job.Now() >= until {
-				return r.progress(false), nil
-			}
-			continue
 		}
 		r.takeLog(len(r.log))
 		if end == C.CL_DONE {
