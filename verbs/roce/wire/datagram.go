@@ -30,7 +30,7 @@ func (d *Datagram) AppendIP(b []byte) []byte {
 func (d *Datagram) appendIPHeader(b []byte, udpLen int) (all, udp []byte) {
 	s, t := d.Source.Addr().Unmap(), d.Dest.Addr().Unmap()
 	at := len(b)
-	if s.Is4() {
+	if s.Is4() && t.Is4() { // an IPv6 header may name an IPv4-mapped address at one end
 		b = append(b, make([]byte, ipv4Bytes+UDPBytes)...)
 		putIPv4(b[at:], s, t)
 		h := b[at:]
