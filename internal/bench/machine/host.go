@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,32 +86,28 @@ func cpuName() string {
 	return runtime.GOARCH
 }
 
-// CheckNUMANode refuses a node that this machine does not have. Numbers may have gaps: the highest counts, as for libnuma.
-func CheckNUMANode(node int) error {
-	paths, err := filepath.Glob("/sys/devices/system/node/node[0-9]*")
-	if err != nil {
-		return err
-	}
-	highest := 0
+// nodes are the numbers of this machine's NUMA nodes, which may have gaps; none: unknown.
+func nodes() []int {
+	paths, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*") // the pattern is right
+	var out []int
 	for _, path := range paths {
 		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(path), "node")); err == nil {
-			highest = max(highest, n)
+			out = append(out, n)
 		}
 	}
-	if node > highest {
+	return out
+}
+
+// CheckNUMANode refuses a node that this machine does not have. The highest number counts, as for libnuma.
+func CheckNUMANode(node int) error {
+	if highest := slices.Max(append(nodes(), 0)); node > highest {
 		return fmt.Errorf("NUMA node %d does not exist (available: 0-%d)", node, highest)
 	}
 	return nil
 }
 
 // NUMANodes is how many nodes this machine has, at least 1.
-func NUMANodes() int {
-	nodes, err := filepath.Glob("/sys/devices/system/node/node[0-9]*")
-	if err != nil || len(nodes) == 0 {
-		return 1
-	}
-	return len(nodes)
-}
+func NUMANodes() int { return max(len(nodes()), 1) }
 
 // lastLevelCache is the size of CPU 0's last cache, 0 if unknown.
 func lastLevelCache() int {

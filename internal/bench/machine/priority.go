@@ -2,8 +2,6 @@ package machine
 
 import (
 	"errors"
-	"os"
-	"strings"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -32,11 +30,8 @@ func (c CPUChoice) CheckPriority() error {
 // MayRealtime tells whether --priority realtime would be granted here.
 func MayRealtime() bool { return CPUChoice{Realtime: true}.CheckPriority() == nil }
 
-// keepsNothing reads how much of a second the kernel lets threads of real-time priority have, in microseconds.
-func keepsNothing(file string) bool {
-	b, err := os.ReadFile(file)
-	return err == nil && strings.TrimSpace(string(b)) == "-1"
-}
+// keepsNothing reads how much of a second the kernel lets threads of real-time priority have, in microseconds; -1: all of it.
+func keepsNothing(file string) bool { return firstLine(file) == "-1" }
 
 // raise puts this process before all others of the host, its threads as they are now; once more, those made since.
 func (p *realtimePriority) raise() error {

@@ -37,11 +37,9 @@ func groups() []cmdline.FlagGroup {
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
+	typed                                                                                          Config // what stands there as it was typed
 	shape, blocks, nums, strides, size, cache, duration, transport, verify, segment, only, control string
 	layouts                                                                                        []string
-	window, runs                                                                                   int
-	seed                                                                                           uint64
-	resume, events                                                                                 bool
 
 	output output.Flags
 	device opendevice.Flags
@@ -126,18 +124,18 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.layouts, "layout", nil, "a layout instead of a grid; may be repeated (see above)")
 	fs.StringVar(&f.only, "only", "", "strategies to measure: gather-write,pack (all)")
 	fs.StringVar(&f.cache, "cache", "hot", "hot: as few layouts as are in flight, again and again; cold: twice the last-level cache")
-	fs.IntVarP(&f.window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
-	fs.BoolVarP(&f.events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
+	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
+	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
-	fs.IntVar(&f.runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
+	fs.IntVar(&f.typed.Runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
 	fs.StringVar(&f.control, "control", "", "measure the device's way twice, to see what is told of no difference; =10%: of a planted cost")
 	fs.Lookup("control").NoOptDefVal = "0%"
 	fs.StringVarP(&f.duration, "duration", "D", "10ms", "time to measure each layout, strategy and round")
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
-	fs.Uint64Var(&f.seed, "seed", 1, "of the shuffled order")
+	fs.Uint64Var(&f.typed.Seed, "seed", 1, "of the shuffled order")
 	f.output.Bind(fs, gridFormats())
-	fs.BoolVar(&f.resume, "resume", false, "complete the grid that the --save file holds")
+	fs.BoolVar(&f.typed.Resume, "resume", false, "complete the grid that the --save file holds")
 	f.device.Bind(fs)
 	f.Peer.Bind(fs)
 }
@@ -155,10 +153,8 @@ const (
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config(tool string, args []string) (Config, error) {
-	c := Config{
-		Tool: tool, Window: f.window, Runs: f.runs, Seed: f.seed, Resume: f.resume,
-		Events: f.events,
-	}
+	c := f.typed
+	c.Tool = tool
 	var wrong cmdline.Faults
 	var err error
 	c.Device, err = f.device.Config()
@@ -189,9 +185,9 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.Note(c.parseControl(f.control))
 	c.MinTime, err = plan.ParseSeconds(f.duration)
 	wrong.If(err != nil || c.MinTime < time.Millisecond, "--duration (-D) %q: want at least 1ms", f.duration)
-	wrong.Range("--tx-depth (-t)", f.window, 1, maxWindow)
-	wrong.Range("--runs", f.runs, 1, maxGridRuns)
-	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save grid.json")
+	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
+	wrong.Range("--runs", c.Runs, 1, maxGridRuns)
+	wrong.If(c.Resume && c.Output.Document() == "", "--resume: name the file to go on with: --save grid.json")
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
