@@ -173,7 +173,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 	}
 	Conclude(c.Points, o.Margin, o.Confidence)
 	for i, s := range judged {
-		c.Points[i].Verdict = trusted(c.Points[i].Verdict, s.old, s.new, o)
+		c.Points[i].Verdict = Trusted(c.Points[i].Verdict, o.Accept, sideOf("old", s.old), sideOf("new", s.new))
 	}
 	c.Geomeans = Geomeans(c.Points)
 }
@@ -186,23 +186,36 @@ func Conclude(points []Point, margin, confidence float64) {
 	}
 }
 
-// trusted is the verdict where the runs can be trusted.
-func trusted(v stats.Verdict, old, new *series.Series, o Options) stats.Verdict {
+// Side is how one side of a comparison was measured.
+type Side struct {
+	Name, What string  // "old", "runs"
+	Disturbed  float64 // share of them
+	Incomplete string  // what was interrupted; empty: nothing
+}
+
+// Trusted is the verdict where both sides can be trusted.
+func Trusted(v stats.Verdict, accept stats.Accepted, sides ...Side) stats.Verdict {
 	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
 		return v
 	}
-	for _, side := range []struct {
-		name string
-		*series.Series
-	}{{"old", old}, {"new", new}} {
-		if side.Incomplete {
-			return stats.Unknown(stats.Incomplete, "measure the "+side.name+" side to its end", "the %s side was interrupted", side.name)
+	remedy := "measure again on a quiet machine or, where that is allowed, with --priority realtime"
+	if v.Word != stats.CannotTell { // or that would help nothing
+		remedy += "; or judge all the same: --accept disturbed"
+	}
+	for _, s := range sides {
+		if s.Incomplete != "" {
+			return stats.Unknown(stats.Incomplete, "measure it to its end, or remove it", "%s was interrupted", s.Incomplete)
 		}
-		if share := float64(side.Disturbed) / float64(max(len(side.Values), 1)); share > 0.5 && !o.Accept.Has(stats.Disturbed) {
-			return v.Disturbed("%d of %d %s runs", side.Disturbed, len(side.Values), side.name)
+		if s.Disturbed > 0.5 && !accept.Has(stats.Disturbed) {
+			return stats.Unknown(stats.Disturbed, remedy, "%.0f %% of the %s %s were disturbed (undisturbed they would say: %s)", 100*s.Disturbed, s.Name, s.What, v.Word)
 		}
 	}
 	return v
+}
+
+// sideOf is how a series was measured.
+func sideOf(name string, s *series.Series) Side {
+	return Side{name, "runs", float64(s.Disturbed) / float64(max(len(s.Values), 1)), plain.When(s.Incomplete, "the %s side", name)}
 }
 
 // Geomeans are the means of each figure's changes, with intervals from those of the points, which are taken to be

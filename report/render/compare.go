@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -129,6 +128,6 @@ func ComparisonFormats() []string {
 func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 	return result{
 		sheet: sheet{labels: c.Labels, tables: comparisonTables(c), closing: comparisonClosing(c)}, json: c,
-		families: func() []*openmetrics.Family { return comparisonMetrics(c) },
+		families: func() metrics { return newMetrics().comparison(c) },
 	}.write(w, format)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
@@ -141,7 +140,7 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	r := result{
 		sheet: sheet{tables: []table{outcomes(q)}, closing: reasons(q), verdict: q.Summary(), good: q.Outcome == stats.Pass},
 		json:  &whole, docs: docs, pictures: func() []Picture { return Pictures(docs) }, suites: func() []suite { return qualificationSuites(q) },
-		families: func() []*openmetrics.Family { return qualificationFamilies(q) },
+		families: func() metrics { return qualificationFamilies(q) },
 	}
 	if q.Label != "" {
 		r.labels = []string{q.Label}

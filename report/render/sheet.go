@@ -18,7 +18,7 @@ type result struct {
 	json     any
 	docs     []*report.Document // each has a section of the page
 	suites   func() []suite
-	families func() []*openmetrics.Family
+	families func() metrics
 	pictures func() []Picture
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/stats"
@@ -24,7 +23,7 @@ func TrendFormats() []string {
 
 // Trend writes a trend, and below it the state since some time against the one before, where that is given.
 func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
-	all, changes := trendMetrics(t), 0
+	all, changes := newMetrics().trend(t), 0
 	for i := range t.Series {
 		changes += len(t.Series[i].Changes)
 	}
@@ -36,14 +35,14 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		}{t, since},
 	}
 	if since != nil {
-		all = append(all, comparisonMetrics(since)...)
+		all.comparison(since)
 		for _, changed := range comparisonTables(since) {
 			changed.Title = "since: " + changed.Title
 			r.tables = append(r.tables, changed)
 		}
 		r.closing = append(r.closing, comparisonClosing(since)...)
 	}
-	r.families = func() []*openmetrics.Family { return all }
+	r.families = func() metrics { return all }
 	most := len(t.Series)
 	if format == "html" {
 		most = mostOnPage

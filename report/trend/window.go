@@ -132,25 +132,20 @@ func (t *Trend) trusted(v stats.Verdict, before, since []Point) stats.Verdict {
 		v.Settle = strings.Replace(v.Settle, "runs or more on each side", "results or more before and since", 1)
 		v.Reason = strings.Replace(v.Reason, " on one side", "", 1)
 	}
-	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
-		return v
-	}
-	for _, side := range []struct {
-		name   string
-		points []Point
-	}{{"before", before}, {"since", since}} {
-		disturbed := 0
-		for _, p := range side.points {
-			if p.Incomplete {
-				return stats.Unknown(stats.Incomplete, "measure it to its end, or remove it", "%s of %s was interrupted", p.Name, p.Time.Format(time.DateOnly))
-			}
-			if p.Disturbed {
-				disturbed++
-			}
+	return compare.Trusted(v, t.accept, sideOf("earlier", before), sideOf("new", since))
+}
+
+// sideOf is how results were measured.
+func sideOf(name string, points []Point) compare.Side {
+	s, disturbed := compare.Side{Name: name, What: "results"}, 0
+	for _, p := range points {
+		if p.Incomplete && s.Incomplete == "" {
+			s.Incomplete = p.Name + " of " + p.Time.Format(time.DateOnly)
 		}
-		if share := float64(disturbed) / float64(len(side.points)); share > 0.5 && !t.accept.Has(stats.Disturbed) {
-			return v.Disturbed("%d of %d results %s", disturbed, len(side.points), side.name)
+		if p.Disturbed {
+			disturbed++
 		}
 	}
-	return v
+	s.Disturbed = float64(disturbed) / float64(max(len(points), 1))
+	return s
 }
