@@ -51,13 +51,7 @@ type OrphanError struct{ Err error }
 func (e *OrphanError) Error() string { return fmt.Sprintf("rank 0 is lost: %v", e.Err) }
 func (e *OrphanError) Unwrap() error { return e.Err }
 
-// RefusedError is a rank 0 that does not want this agent.
-type RefusedError struct{ Why string }
-
-func (e *RefusedError) Error() string { return "rank 0 refuses this rank: " + e.Why }
-
-// Join takes part in a run until rank 0 says that it is over, and returns its parting words. The error of an agent that rank 0 sends
-// away is a [RefusedError].
+// Join takes part in a run until rank 0 says that it is over, and returns its parting words.
 func Join(ctx context.Context, cfg AgentConfig) (string, error) {
 	if cfg.Dial == nil {
 		d := net.Dialer{Timeout: dialWithin}
@@ -206,7 +200,7 @@ func (a *agent) listen(ctx context.Context, cancel context.CancelCauseFunc) {
 		said, refused := errors.AsType[*control.PeerError](err)
 		switch {
 		case refused:
-			cancel(&RefusedError{control.Bounded(said.Message)})
+			cancel(fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message)))
 		case err != nil:
 			cancel(&OrphanError{err})
 		case m.Kind == frame.KindBye:

@@ -244,7 +244,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return exit.SetupError{Err: err}
 	}
 	apart := canHandOver && !c.Once && !c.Child
-	found, err := c.look(out, apart)
+	look := func() (*probed, error) { return c.probeApart(out.Err) }
+	if !apart {
+		look = (&order{Device: c.Device, Perftest: c.PerftestLine}).probe
+	}
+	found, err := look()
 	if err != nil {
 		return err
 	}
@@ -300,15 +304,6 @@ func (c config) tellStatus(ctx context.Context, asked <-chan os.Signal, l *conne
 			return
 		}
 	}
-}
-
-// look finds out before the first client whether there is a device.
-func (c config) look(out output.Streams, apart bool) (*probed, error) { //nolint:revive // where it is done
-	if apart {
-		return c.probeApart(out.Err)
-	}
-	o := order{Device: c.Device, Perftest: c.PerftestLine}
-	return o.probe()
 }
 
 // trusted tells whether clients are known, by their address or by the token.
