@@ -6,7 +6,7 @@ import (
 	"github.com/gobw/gobw/internal/fabric"
 )
 
-// TestPorts: all ranks of a run come to the same port, and -p is it, however low.
+// TestPorts: all ranks of a run come to the same port, and the one of --coordinator is it, however low.
 func TestPorts(t *testing.T) {
 	alone, listed, launched := fabric.Identity{Rank: -1}, fabric.Identity{Size: 2}, fabric.Identity{Rank: 1, Size: 2, Job: "7.0"}
 	for _, tt := range []struct {
@@ -17,8 +17,8 @@ func TestPorts(t *testing.T) {
 	}{
 		{"with --coordinator alone", config{}, alone, defaultPort, 1},
 		{"rank 0 of --hosts", config{hosts: []string{"a", "b"}}, listed, defaultPort, 1},
-		{"-p with --coordinator alone", config{port: 5000}, alone, 5000, 1},
-		{"-p with --hosts", config{port: 5000, hosts: []string{"a", "b"}}, listed, 5000, 1},
+		{"a port with --coordinator alone", config{port: 5000}, alone, 5000, 1},
+		{"a port with --hosts", config{port: 5000, hosts: []string{"a", "b"}}, listed, 5000, 1},
 		{"that the launcher reserved", config{}, fabric.Identity{Rank: 1, Size: 2, Port: 12001}, 12001, 1},
 	} {
 		if at, of := tt.c.ports(tt.id); at != tt.at || of != tt.of {
