@@ -344,7 +344,7 @@ func (r *runner) failure(f *cloop.Failure, p job.Progress) error {
 		c := goCompletion((*C.struct_vb_wc)(f.Completion))
 		c.ID = f.Message
 		return &verbs.CompletionError{Device: r.d.info.Name, Completion: c, Sent: p.Posted, Done: p.Completed}
-	case cloop.StrangeCompletion:
+	case cloop.UnknownCompletion:
 		e.verb, e.err = "run job", fmt.Errorf("a completion of qp %#x, which is on no lane", uint32((*C.struct_vb_wc)(f.Completion).qp_num))
 		if f.Lane >= 0 {
 			e.err = fmt.Errorf("a completion of request %d, which no job posted", f.Message)

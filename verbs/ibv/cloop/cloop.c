@@ -103,7 +103,7 @@ INLINE int refill(struct cl_job *j, struct cl_lane *l, const int logs) {
 	return end;
 }
 
-/* foreign is not 0 for the ID of a send that this job did not post. */
+/* foreign tells, with a number that is not 0, that a send of this ID is not this job's. */
 INLINE uint64_t foreign(const struct cl_job *j, uint64_t id) { return (id ^ j->tag) >> CL_TAG_SHIFT; }
 
 /* retire accounts for the completion of a lane's next signaled message and all before it. */
@@ -197,7 +197,7 @@ INLINE int take(struct cl_job *j, const struct cl_wc *w, int got, struct cl_lane
 		*lane = NULL;
 		return 1;
 	}
-	j->end = bad_completion(j, w, lane_of(j, w->qp_num), CL_STRANGE_COMPLETION);
+	j->end = bad_completion(j, w, lane_of(j, w->qp_num), CL_UNKNOWN_COMPLETION);
 	return 0;
 }
 
@@ -244,8 +244,8 @@ INLINE int poll_all(struct cl_job *j, const int streams, const int logs) {
 	return all;
 }
 
-/* wind_up lets each lane post no further than to its next signaled message, and waits for no more receives. */
-static void wind_up(struct cl_job *j) {
+/* drain has each lane post no further than its next signaled message; receives are no longer awaited. */
+static void drain(struct cl_job *j) {
 	j->ended = 1;
 	j->left = 0;
 	for (uint32_t i = 0; i < j->lane_count; i++) {
@@ -259,11 +259,12 @@ static void wind_up(struct cl_job *j) {
 	}
 }
 
-/* ends tells whether the job's time is over, and then lets it wind up. It goes before the end of a slice, which must not hide it. */
+/* ends tells whether the job's time is over, and then drains it. It is asked before the end of the slice is: a job whose time is
+   over at that moment must be drained, too. */
 INLINE int ends(struct cl_job *j, int64_t at) {
 	if (j->ended || likely(!over(j, at)))
 		return 0;
-	wind_up(j);
+	drain(j);
 	return 1;
 }
 
@@ -355,7 +356,7 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 			l->posted++;
 			if (!own && !lead && unlikely(l->posted == l->count))
 				return CL_RUNNING;
-			if (unlikely(j->steps >= j->bite))
+			if (unlikely(j->steps >= j->step_batch))
 				return CL_FULL;
 		}
 		if (own) {

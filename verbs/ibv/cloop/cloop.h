@@ -48,9 +48,9 @@ enum { CL_AWAIT_COMPLETION, CL_AWAIT_RECEIVE, CL_AWAIT_LAST_BYTE };
 enum {
 	CL_RUNNING, /* at until */
 	CL_DONE,
-	CL_FULL,    /* take what was logged, and call again */
+	CL_FULL,    /* Go must record what was logged or stamped, and call again */
 	CL_BAD_COMPLETION,
-	CL_STRANGE_COMPLETION, /* of a queue pair on no lane, or of a request that no job posted */
+	CL_UNKNOWN_COMPLETION, /* of a queue pair on no lane, or of a request that no job posted */
 	CL_BAD_POST,
 	CL_BAD_RECEIVE,
 	CL_BAD_POLL,
@@ -123,10 +123,10 @@ struct cl_job {
 	struct cl_event *log; /* a ring; NULL: nothing is logged */
 	uint32_t log_slots, log_full, log_in, logged;
 
-	uint64_t awaited; /* steps of a ping-pong whose end has come */
+	uint64_t awaited; /* steps of a ping-pong that have ended */
 	int64_t begun;    /* when the first step began */
-	uint32_t steps;   /* stamped and not yet taken */
-	uint32_t bite;    /* so many are to be taken while a message is on its way */
+	uint32_t steps;   /* stamped, and not yet recorded by Go */
+	uint32_t step_batch; /* after so many steps Go records them, while a message is on its way */
 	int64_t step_end[CL_STEPS];
 	uint64_t step_stamp[CL_STEPS];
 

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// waiting is how many events may wait to be counted, if need be until the job is done: more than twice what perftest can have
-	// with a peak (20000 messages).
-	waiting = 1 << 16
-	// bite is how many are counted at once beyond, so that the device does not run empty.
-	bite = 512
-	// stepBite is the same for the steps of a ping-pong, while a message is on its way.
-	stepBite = 16
+	// logEvents is how many events may be logged before some must be recorded; if need be all of a job: it is more than twice what
+	// perftest can have with a peak (20000 messages).
+	logEvents = 1 << 16
+	// logBatch is how many events are recorded at once then, so that the device does not run empty meanwhile.
+	logBatch = 512
+	// stepBatch is the same for the steps of a ping-pong, which are recorded while a message is on its way.
+	stepBatch = 16
 	// MaxLanes is how many lanes a job may have.
 	MaxLanes = 1 << C.CL_SLOT_SHIFT
 )
@@ -91,9 +91,9 @@ func New(j *job.Job, tag uint64, q Queues, lanes []Lane) (*Runner, error) {
 	c.cqs, c.cq_count, c.poll_cq = (**C.struct_cl_cq)(unsafe.Pointer(unsafe.SliceData(cqs))), C.uint32_t(len(cqs)), (*C.cl_poll_cq_fn)(q.Poll)
 	c.ping_pong, c.first, c.abandon = flag(j.Shape == job.PingPong), flag(j.First), flag(j.AbandonAtDeadline)
 	c.by_device = flag(q.ByDevice)
-	c.deadline, c.tag, c.bite = C.int64_t(j.Deadline), C.uint64_t(tag), stepBite
+	c.deadline, c.tag, c.step_batch = C.int64_t(j.Deadline), C.uint64_t(tag), stepBatch
 	if c.ping_pong != 0 && j.Lanes[0].Await == job.AwaitCompletion && !q.ByDevice {
-		c.bite = C.CL_STEPS + 1 // between two steps, outside of both
+		c.step_batch = C.CL_STEPS + 1 // between two steps, outside of both
 	}
 	room := 2 * C.CL_POLL_BATCH * (len(q.CQs) + 1)
 	for i := range lanes {
@@ -107,9 +107,9 @@ func New(j *job.Job, tag uint64, q Queues, lanes []Lane) (*Runner, error) {
 		if r.books, err = job.NewBooks(j); err != nil {
 			return nil, err
 		}
-		r.log = Allocate[C.struct_cl_event](&r.memory, waiting+room)
+		r.log = Allocate[C.struct_cl_event](&r.memory, logEvents+room)
 		clear(r.log) // the loop shall not be the first to touch it
-		c.log, c.log_slots, c.log_full = &r.log[0], C.uint32_t(len(r.log)), waiting
+		c.log, c.log_slots, c.log_full = &r.log[0], C.uint32_t(len(r.log)), logEvents
 	}
 	return r, nil
 }
@@ -203,7 +203,7 @@ type Kind int
 // Kinds.
 const (
 	BadCompletion     Kind = C.CL_BAD_COMPLETION
-	StrangeCompletion Kind = C.CL_STRANGE_COMPLETION // of a queue pair on no lane, or of a request that no job posted
+	UnknownCompletion Kind = C.CL_UNKNOWN_COMPLETION // of a queue pair on no lane, or of a request that no job posted
 	BadPost           Kind = C.CL_BAD_POST
 	BadReceive        Kind = C.CL_BAD_RECEIVE
 	BadPoll           Kind = C.CL_BAD_POLL
@@ -216,8 +216,8 @@ func (r *Runner) Run(until job.Ticks) (job.Progress, *Failure) {
 		r.takeSteps()
 		switch end {
 		case C.CL_FULL:
-			r.takeLog(bite)
-			if r.c.bite > C.CL_STEPS {
+			r.takeLog(logBatch)
+			if r.c.step_batch > C.CL_STEPS {
 				r.ended = uint64(job.Now())
 			}
 			continue
