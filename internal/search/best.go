@@ -33,6 +33,7 @@ const (
 	leastGain    = 0.01 // a change that is worth to take
 	acceptPairs  = 4
 	acceptDoubt  = 0.01 // that a change which is worth nothing is taken
+	tellPairs    = 12
 	judgePairs   = 8
 	enoughTests  = 6 // of a point whose median is known well
 	freshStarts  = 16
@@ -57,7 +58,7 @@ func (s *Search) Best(ctx context.Context) (*Best, error) {
 		}
 	}
 	if !slices.Equal(b.Start, b.Peak) {
-		if e := s.pairs(b.Start, b.Peak, judgePairs); e.Interval == nil || e.Interval.Low <= 0 { // noise: the defaults are as good
+		if e := s.pairs(b.Start, b.Peak, tellPairs); e.Interval == nil || e.Interval.Low <= 0 { // noise: the defaults are as good
 			b.Peak = b.Start
 		}
 	}
@@ -149,15 +150,15 @@ func (s *Search) count(p Point) int {
 	return n
 }
 
-// beats tells whether a is better than b beyond noise: four pairs of four say so, and then eight of eight, or nearly.
+// beats tells whether a is better than b beyond noise: four pairs make it likely, and twelve more tell.
 func (s *Search) beats(a, b Point) bool {
 	if y := s.median(b); y > 0 && s.median(a) < y { // not even by what is known
 		return false
 	}
-	if e := s.pairs(b, a, acceptPairs); e.Change < leastGain || e.P > 0.13 {
+	if s.pairs(b, a, acceptPairs).Change < leastGain {
 		return false
 	}
-	e := s.pairs(b, a, judgePairs)
+	e := s.pairs(b, a, tellPairs)
 	return e.Change >= leastGain && e.P <= acceptDoubt
 }
 

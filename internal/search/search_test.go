@@ -116,3 +116,26 @@ func TestNoiseIsNoGain(t *testing.T) {
 		t.Errorf("in %d of 40 searches noise was taken for a gain", wrong)
 	}
 }
+
+// TestAGainAmongNoise: what brings a half is found where tests scatter by 30 %.
+func TestAGainAmongNoise(t *testing.T) {
+	space, found, points := settingsSpace(), 0, 0
+	for seed := range 40 {
+		s := &Search{Space: space, Seed: uint64(seed), Meter: &settings{noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.3, value: func(p Point) float64 {
+			if p[3] >= 16 {
+				return 1.5
+			}
+			return 1
+		}}}
+		b, err := s.Best(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if points += len(s.Steps()); b.At[3] >= 16 {
+			found++
+		}
+	}
+	if t.Logf("found in %d of 40, %d points", found, points/40); found < 20 {
+		t.Error("want 20")
+	}
+}
