@@ -102,12 +102,10 @@ func modules(e End) []Finding {
 	}
 	f := Finding{
 		Check: "no-device", Severity: Note, Where: e.Name, What: "no RDMA device",
-		Why: "tests use the software device roce0; Soft-RoCE would give a kernel device on any network interface",
+		Why: "tests use roce0, a device in software",
 	}
 	if s.ModuleAvailable["rdma_rxe"] {
 		f.Fix = []string{"modprobe rdma_rxe", "rdma link add rxe0 type rxe netdev " + cmp.Or(s.DefaultInterface, "eth0"), "gobw devices"}
-	} else {
-		f.Fix = []string{"scripts/lab shell   # this kernel has no rdma_rxe: the lab boots one that has"}
 	}
 	return []Finding{f}
 }
@@ -267,8 +265,8 @@ func processors(e End) []Finding {
 	if free := float64(s.CPUs) - s.LoadAverage; s.CPUs > 1 && free < 1 {
 		all = append(all, Finding{
 			"cpu-load", Note, e.Name, fmt.Sprintf("%.1f threads ran or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs),
-			"a measuring thread spins: what else runs takes its CPU away, and figures suffer by more than they show",
-			[]string{"top -b -n 1 | head -n 15   # stop what is not needed, or wait", "gobw write HOST --cpu N   # a CPU that nothing else uses"},
+			"other programs interrupt the measuring thread",
+			[]string{"top -b -n 1 | head -n 15   # stop what is not needed, or wait", "gobw write HOST --priority realtime   # as root"},
 		})
 	}
 	if s.CPUs < 2 {

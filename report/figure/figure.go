@@ -47,7 +47,7 @@ func All() []Figure {
 	bandwidth, rate := Dimension{1, -1}, Dimension{0, -1}
 	onlyBandwidth := func(r *report.Record) string {
 		if r.IsLatency() {
-			return "a latency test has none: it sends one message at a time"
+			return "a latency test has p50, p99, ...; gobw measures bandwidth"
 		}
 		return "nobody counted what arrived: --verify=all counts it, and so do the receives of --imm"
 	}

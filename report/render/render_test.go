@@ -281,6 +281,11 @@ func TestTableSaysWhatWasAsked(t *testing.T) {
 	}
 }
 
+// noteless asks for figures and failures alone.
+type noteless struct{ bytes.Buffer }
+
+func (*noteless) WithoutNotes() {}
+
 // However many rows and runs are disturbed, a table is followed by one line for each kind of note, of both ends together.
 func TestOneLineForEachKindOfNote(t *testing.T) {
 	d := saved("sample")
@@ -306,6 +311,10 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+	var quiet noteless
+	if err := Documents(&quiet, "table", []*report.Document{d}); err != nil || strings.Contains(quiet.String(), "disturbed: ") || !strings.Contains(quiet.String(), "1048576") {
+		t.Errorf("--quiet: %v\n%s", err, &quiet)
 	}
 	_, below, _ := strings.Cut(text, "1048576")
 	if n := strings.Count(below, "disturbed: "); n != 1 {

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/report/internal/openmetrics"
@@ -64,9 +65,20 @@ func (s sheet) write(w io.Writer, format string) error {
 	case "latex":
 		s.latex(out)
 	default:
+		if _, quiet := w.(interface{ WithoutNotes() }); quiet {
+			s.dropNotes()
+		}
 		s.terminal(out, columns(w))
 	}
 	return write(w, plain.Terminal(out.String()))
+}
+
+// dropNotes leaves figures and failures: notes that a row refers to stay.
+func (s *sheet) dropNotes() {
+	s.warnings = nil
+	for i := range s.tables {
+		s.tables[i].Notes = slices.DeleteFunc(s.tables[i].Notes, func(n string) bool { return !strings.HasPrefix(n, "[") })
+	}
 }
 
 // terminal has titles above the tables, warnings and what is to be said of all below them.

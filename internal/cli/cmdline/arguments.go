@@ -96,6 +96,7 @@ func RefuseUnknownWords(root *cobra.Command) {
 		switch c.Name() {
 		case "help":
 			c.Run = nil
+			c.Short, c.Example = "Explain a command", "  "+root.Name()+" help write"
 			c.RunE = func(c *cobra.Command, args []string) error {
 				topic, rest, err := root.Find(args)
 				if err != nil || len(rest) > 0 {
@@ -105,6 +106,8 @@ func RefuseUnknownWords(root *cobra.Command) {
 			}
 		case "completion":
 			c.Args = cobra.ArbitraryArgs
+			c.Use, c.Short = "completion SHELL", "Print a script that completes commands and flags"
+			c.Example = fmt.Sprintf("  source <(%s completion bash)   # or fish, powershell, zsh", root.Name())
 			c.RunE = func(c *cobra.Command, args []string) error {
 				if len(args) > 0 {
 					return exit.UsageError{Err: fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", args[0])}

@@ -109,26 +109,24 @@ func briefHelp(c *cobra.Command) string {
 	if c.HasAvailableSubCommands() {
 		usage = c.CommandPath() + " COMMAND"
 	}
-	text := fmt.Sprintf("%s\n\nUsage: %s\n\n%s\n\n", c.Short, usage, strings.Join(examples[:min(len(examples), briefExamples)], "\n"))
+	text := fmt.Sprintf("%s\n\nUsage: %s\n\n", c.Short, usage)
+	if c.Example != "" {
+		text += strings.Join(examples[:min(len(examples), briefExamples)], "\n") + "\n\n"
+	}
 	if c.HasAvailableSubCommands() {
 		groups := plain.Each(c.Groups(), func(g *cobra.Group) string {
-			return fmt.Sprintf("%-9s%s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
+			return fmt.Sprintf("%-9s %s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
 		})
-		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' shows one, '%s --help' what each is for.\n", c.CommandPath(), c.CommandPath())
+		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' shows one, '%s --help' all.\n", c.CommandPath(), c.CommandPath())
 	}
 	wanted := strings.Fields(c.Annotations[briefKey])
 	var flags []*pflag.Flag
-	all := 0
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		all++
-		if len(wanted) == 0 || slices.Contains(wanted, f.Name) {
+		if !f.Hidden && (len(wanted) == 0 || slices.Contains(wanted, f.Name)) {
 			flags = append(flags, f)
 		}
 	})
-	last := fmt.Sprintf("\n'%s --help' explains all %d flags.\n", c.CommandPath(), all)
+	last := fmt.Sprintf("\n'%s --help' explains all.\n", c.CommandPath())
 	for ; ; flags = flags[:len(flags)-1] { // as many as there is room for
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		fs.SortFlags = false

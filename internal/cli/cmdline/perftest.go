@@ -32,10 +32,13 @@ func perftestFlag(c *cobra.Command, name string) string {
 	if tool == "" || command != "" && !slices.Contains(plan.Operations(), plan.Operation(command)) { // it measures nothing that perftest does
 		return ""
 	}
+	if program == "golat" && len(name) == 1 && strings.HasSuffix(tool, "_bw") {
+		return fmt.Sprintf("; a latency test has none: gobw %s -%s", command, name)
+	}
 	if !acts {
 		return fmt.Sprintf("; leave it out: %s ignores it", tool)
 	}
-	text := fmt.Sprintf("; 'gobw version --install-links DIR' makes %s, which knows perftest's", tool)
+	text := fmt.Sprintf("; 'gobw version --install-links DIR' makes %s, which takes perftest's flags", tool)
 	hint := ours[long]
 	if flag := regexp.MustCompile(`--([a-z-]+)`).FindStringSubmatch(hint); flag != nil && c.Flags().Lookup(flag[1]) == nil {
 		return text

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,6 +67,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 					return exit.UsageError{Err: err}
 				}
 				host = &p
+			} else if d.GID != nil || d.Emulate+d.Pcap != "" {
+				return exit.UsageError{Err: fmt.Errorf("--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool)}
 			}
 			return run(cmd.Context(), out, tool, d, host, format)
 		},
@@ -137,7 +138,7 @@ func examinePair(ctx context.Context, out output.Streams, tool string, device op
 		if fix := verbs.RemedyOf(err); fix != "" {
 			f.Fix = []string{fix}
 		} else {
-			f.Fix = []string{"run '" + tool + " serve' on " + name + ", and open TCP port " + strconv.Itoa(host.Port)}
+			f.Fix = []string{host.Serve(tool) + fmt.Sprintf(", with TCP port %d open", host.Port)}
 		}
 	}
 	return append(all, f)
@@ -227,7 +228,8 @@ func (d diagnosis) write(w io.Writer) error {
 		}
 	}
 	if d.Clean {
-		fmt.Fprintln(text, "clean: nothing keeps tests from running well")
+		notes := len(slices.DeleteFunc(slices.Clone(d.Findings), func(f doctor.Finding) bool { return f.Severity != doctor.Note }))
+		fmt.Fprintln(text, "clean: no problems"+plain.When(notes > 0, ", %s", plain.Plural(notes, "note")))
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/gobw/gobw/internal/bench/payload"
@@ -141,8 +143,9 @@ func Complain(w io.Writer, tool string, err error) {
 			fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(text))
 		}
 	}
-	if fix := verbs.RemedyOf(err) + flagsFor(err); fix != "" {
-		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(fix))
+	fixes := slices.DeleteFunc([]string{verbs.RemedyOf(err), flagsFor(err)}, func(s string) bool { return s == "" })
+	if len(fixes) > 0 {
+		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(strings.Join(fixes, " · ")))
 	}
 }
 
@@ -163,7 +166,7 @@ func flagsFor(err error) string {
 	} {
 		for _, cause := range row.causes {
 			if errors.Is(err, cause) {
-				return " [" + row.flags + "]"
+				return row.flags
 			}
 		}
 	}

@@ -80,6 +80,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVarP(&f.size, "size", "s", size, "message size")
 	fs.IntVarP(&f.qps, "qp", "q", 1, "queue pairs of each flow")
 	f.device.Bind(fs)
+	f.device.Several(fs)
 	f.output.Bind(fs, render.DocumentFormats())
 	fs.StringArrayVar(&f.expect, "expect", nil, "fail unless, beside what is judged: 'bw >= 90Gb/s', 'p50 <= 3us'")
 	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
@@ -197,6 +198,8 @@ func readHosts(s string) ([]string, error) {
 		hosts, err = fabric.ReadHosts(b)
 	case errors.Is(err, os.ErrNotExist) && strings.ContainsAny(s, "[,"):
 		hosts, err = fabric.ExpandHosts(s)
+	case errors.Is(err, os.ErrNotExist):
+		err = fmt.Errorf("%q: want a file of hosts, or two hosts or more: a,b or node[1-4]", s)
 	}
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ type Config struct {
 }
 
 // AcceptText is the help of --accept.
-const AcceptText = "go by the figures although they are: unclear, disturbed"
+const AcceptText = "judge also results that are: unclear, disturbed"
 
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {

@@ -137,7 +137,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	if err != nil {
 		m.Session = nil
 		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
-			err = fmt.Errorf("%w: nobody serves there; start '%s serve' on %s, or give --wait", err, c.Tool, c.Peer.Host)
+			err = fmt.Errorf("%w: nobody serves there · %s", err, c.Peer.Serve(c.Tool))
 		}
 		if !errors.Is(err, control.ErrPeerLost) {
 			err = exit.SetupError{Err: err}

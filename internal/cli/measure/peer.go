@@ -14,6 +14,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // PeerFlags say who is at the other end.
@@ -29,13 +30,13 @@ type PeerFlags struct {
 
 // Bind adds the flags to a command.
 func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.Loopback, "loopback", false, "run the other end as a child process")
+	fs.BoolVar(&f.Loopback, "loopback", false, "run both ends on this machine")
 	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
 	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
-	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up on a silent peer after")
+	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up on a silent peer after this time")
 	fs.StringVar(&f.wait, "wait", "0s", "keep trying for this long while nobody serves, or the server is busy")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the secret that the server asks for")
-	fs.StringVar(&f.perftest, "perftest-version", "", "version to tell a stock perftest (6.27; 6.29 negotiates)")
+	fs.StringVar(&f.perftest, "perftest-version", "", "perftest version to announce; 6.29 checks that both ends run the same test (6.27)")
 }
 
 // PeerConfig is who is at the other end.
@@ -83,6 +84,11 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 	c.Wait, err = plan.ParseSeconds(f.wait)
 	wrong.If(err != nil, "--wait %q: want seconds", f.wait)
 	return c, errors.Join(wrong...)
+}
+
+// Serve is what to type on the other host.
+func (c PeerConfig) Serve(tool string) string {
+	return tool + " serve" + plain.When(c.Port != control.DefaultPort, " -p %d", c.Port) + "   # on " + c.Host
 }
 
 // PeerGroup is their heading in the help.

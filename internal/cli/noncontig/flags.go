@@ -108,7 +108,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	flags.Bind(cmd.Flags())
 	cmdline.Hide(cmd.Flags(), "perftest-version") // a stock perftest knows no layouts
 	cmdline.GroupFlags(cmd, groups())
-	cmdline.Brief(cmd, "shape", "blocks", "size", "strides", "runs", "device", "loopback", "save")
+	cmdline.Brief(cmd, "shape", "blocks", "strides", "runs", "device", "loopback", "save")
 	return cmd
 }
 
@@ -128,7 +128,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on completion events instead of polling; tells process CPU time")
 	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
 	fs.IntVar(&f.typed.Runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
-	fs.StringVar(&f.control, "control", "", "measure the device's way twice, to see what is told of no difference; =10%: of a planted cost")
+	fs.StringVar(&f.control, "control", "", "measure gather-write twice: 'control' must say same; =10%: add a cost, it must be found")
 	fs.Lookup("control").NoOptDefVal = "0%"
 	fs.StringVarP(&f.duration, "duration", "D", "10ms", "time to measure each layout, strategy and round")
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")

@@ -23,7 +23,7 @@ type Flags struct {
 
 // Bind adds the flags to a command.
 func (f *Flags) Bind(fs *pflag.FlagSet) {
-	fs.StringVarP(&f.name, "device", "d", "", "device, as 'gobw devices' lists them, or roce0@eth1; several for bandwidth: A,B")
+	fs.StringVarP(&f.name, "device", "d", "", "device, as 'gobw devices' lists them, or roce0@eth1")
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "GID index (default: one that reaches the peer)")
 	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on, or CPUs (2,3 or 4-7), auto or none")
@@ -31,6 +31,9 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.network, "emulate", "", "bad network on roce0: loss=1%,delay=5us,seed=7")
 	fs.StringVar(&f.pcap, "pcap", "", "write roce0's packets to this file, up to 1 GiB")
 }
+
+// Several says that the command runs several devices at once.
+func (f *Flags) Several(fs *pflag.FlagSet) { fs.Lookup("device").Usage += "; several: A,B" }
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
@@ -60,7 +61,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	if !row.Counter {
 		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 4K; several: 64,1000,4K, 64:1M (powers of two) ("+defaultSizeText(kind)+")")
-		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB (UD: to the MTU)")
+		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
 	}
 	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size ("+defaultLengthText(kind)+")")
 	fs.StringVarP(&f.duration, "duration", "D", "", "seconds to measure instead: 10, 0.5, 500ms")
@@ -69,8 +70,11 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if row.Counter {
 		fs.StringVarP(&f.atomicType, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
 	}
+	fs.StringVarP(&f.connection, "connection", "c", "RC", "transport: "+row.TransportText())
+	if len(row.Transports) == 1 {
+		cmdline.Hide(fs, "connection") // perftest's scripts give it
+	}
 	if row.MayInline() {
-		fs.StringVarP(&f.connection, "connection", "c", "RC", "transport: "+row.TransportText())
 		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "bytes to send inline at most (-1: as perftest does)")
 	}
 	if kind == plan.Bandwidth {
@@ -109,6 +113,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.BoolVar(&p.CPU, "cpu-time", false, "account CPU time per message")
 
 	f.device.Bind(fs)
+	if kind == plan.Bandwidth {
+		f.device.Several(fs)
+	}
 	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (default: the smaller of both ends)")
 	fs.Uint8VarP(&p.SL, "sl", "S", 0, "service level, 0 to 15")
 	fs.Uint8Var(&p.TrafficClass, "tclass", 0, "traffic class, 0 to 255")
@@ -119,7 +126,11 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.peer.Bind(fs)
 	f.output.Bind(fs, render.DocumentFormats())
 	fs.BoolVar(&f.resume, "resume", false, "go on after the last point that the --save file holds")
-	f.gate.Bind(fs, "'bw >= 90Gb/s', 'p99 <= 3us', 'worse<5% of FILE'")
+	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
+	if kind == plan.Latency {
+		example = "'p50 <= 3us', 'p99 <= 5us', 'worse<5% of FILE'"
+	}
+	f.gate.Bind(fs, example)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
 	cmdline.Hide(fs, "cpu-freq")
 }
@@ -128,7 +139,7 @@ func defaultLengthText(kind plan.Kind) string {
 	if kind == plan.Latency {
 		return "10000; above 64K 1000"
 	}
-	return "5000; above 64K for 1 s; of several sizes for 0.5 s each"
+	return "5000; above 64K: 1 s; several sizes: 0.5 s each"
 }
 
 func defaultSizeText(kind plan.Kind) string {
@@ -157,7 +168,8 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	var wrong cmdline.Faults
 	c, p := Config{Tool: tool}, f.spec
 	if f.connection != "" {
-		wrong.Note(cmdline.Prefixed("--connection (-c)", p.Transport.UnmarshalText([]byte(f.connection))))
+		known := p.Transport.UnmarshalText([]byte(f.connection)) == nil
+		wrong.If(!known, "--connection (-c) %q: want %s", f.connection, plan.RowOf(p.Operation).TransportText())
 	}
 	if p.Operation == plan.Atomic {
 		kind, known := atomicType(f.atomicType)

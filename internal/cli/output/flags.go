@@ -131,8 +131,11 @@ func (c Config) CheckWritable() error {
 // Deliver prints the result in the format of standard output, in none not at all, and saves it.
 func (c Config) Deliver(out Streams, write func(w io.Writer, format string) error) error {
 	var errs []error
-	if c.Format != "" {
-		if err := write(out.Out, c.Format); err != nil {
+	if to := out.Out; c.Format != "" {
+		if c.Quiet {
+			to = quietly{to}
+		}
+		if err := write(to, c.Format); err != nil {
 			errs = append(errs, fmt.Errorf("print the result: %w", err))
 		}
 	}

@@ -38,6 +38,19 @@ type sized struct {
 // Columns the stream shows; 0: unknown.
 func (s sized) Columns() int { return s.columns }
 
+// quietly is a stream that asks for no notes.
+type quietly struct{ io.Writer }
+
+func (quietly) WithoutNotes() {}
+
+// Columns the stream shows; 0: unknown.
+func (q quietly) Columns() int {
+	if s, is := q.Writer.(sized); is {
+		return s.columns
+	}
+	return 0
+}
+
 // columnsOf is the width of a terminal, or what COLUMNS says; 0: unknown.
 func columnsOf(f *os.File) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 && n <= 1000 {

@@ -70,6 +70,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&f.hugePages, "huge-pages", false, "memory from reserved huge pages")
 	fs.BoolVar(&f.paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
 	f.device.Bind(fs)
+	cmdline.Hide(fs, "emulate") // registering sends nothing
+	cmdline.Hide(fs, "pcap")
 	f.end.bind(fs)
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
 		{Title: "Memory", Names: []string{"size", "iters", "threads", "huge-pages", "odp"}},
@@ -101,6 +103,7 @@ func (f *flags) config(tool string) (config, error) {
 	wrong.Note(err)
 	c.end, err = f.end.config()
 	wrong.Note(err)
+	wrong.If(c.Device.Emulate+c.Device.Pcap != "", "--emulate and --pcap are for messages: registering sends none")
 	c.Device.Strict = f.end.gate.Given()
 	return c, errors.Join(wrong...)
 }

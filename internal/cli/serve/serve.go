@@ -124,6 +124,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.perftest, "perftest", "", "the command line that clients before 6.29 expect here")
 	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up on a silent client after")
 	flags.device.Bind(fs)
+	flags.device.Several(fs)
 	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")
 	fs.BoolVar(&flags.child, "child", false, "print the address and end with standard input")
 	cmdline.Hide(fs, "child")
