@@ -88,7 +88,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Be the other end of tests, one client after another",
 		Long: "Be the other end of tests, one client after another. The client says what to\n" +
-			"do; only a perftest before 6.29 does not: for such clients say it with\n" +
+			"do. Perftest before 6.28 does not tell its test: for such clients give it with\n" +
 			"--perftest.",
 		Example: "  " + tool + " serve\n  " + tool + " serve --listen 192.0.2.1 --allow 192.0.2.0/24\n" +
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
@@ -118,11 +118,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVar(&flags.maxQPs, "max-qps", 1024, "most queue pairs of a client's test")
 	fs.StringSliceVar(&flags.operations, "operations", nil, "operations that clients may run: write,read (all)")
 	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "where traffic may go beside the client's own address: 198.51.100.0/24")
-	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a secret that clients must prove; perftest's cannot")
-	fs.IntVar(&flags.clients, "clients", 1, "clients served at once; the device must be one that can be opened so often")
+	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a shared secret; perftest clients are refused")
+	fs.IntVar(&flags.clients, "clients", 1, "clients served at once (roce0: one per address)")
 	fs.BoolVar(&flags.once, "once", false, "end after one client")
 	fs.StringVar(&flags.perftest, "perftest", "", "the command line that clients before 6.29 expect here")
-	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up on a silent client after")
+	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "drop a client that is silent this long")
 	flags.device.Bind(fs)
 	flags.device.Several(fs)
 	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")
