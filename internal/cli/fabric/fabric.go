@@ -31,10 +31,9 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"launcher: start it once with --hosts, and on each other host with --coordinator.\n\n" +
 			"Exit status of rank 0: 0 pass; 1 something is slow; 4 a host did not take part\n" +
 			"to the end; 5 wrong data; 7 undecided.",
-		Example: "  srun -K " + tool + " fabric\n" +
-			"  srun -K " + tool + " fabric --pattern incast --time 20m --save fabric.html\n" +
-			"  " + tool + " fabric --hosts hosts.txt             # here, and on each other host:\n" +
-			"  " + tool + " fabric --coordinator node1",
+		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
+			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
+			"  " + tool + " fabric --coordinator node1      # on each other host",
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.config()
