@@ -243,10 +243,10 @@ func (h *hunt) natural(d, v int) cost {
 	dim := &h.Space.Dimensions[d]
 	i := dim.near(v)
 	c, others := h.costs[d][i], h.costs[d]
-	switch dim.Cost {
-	case AnyCost:
+	if dim.Cost == AnyCost {
 		return c
-	case LowCost:
+	}
+	if dim.Cost == LowCost {
 		others = others[:i+1]
 	}
 	for _, o := range others {

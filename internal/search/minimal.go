@@ -162,6 +162,7 @@ func (y *symptom) extent(p Point, d int) (Condition, Point) {
 				c.Words = append(c.Words, dim.Word(v))
 			case good:
 				neighbour = q
+			case untold:
 			}
 		}
 		return c, neighbour

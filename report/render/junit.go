@@ -79,7 +79,7 @@ func writeJUnit(w io.Writer, name string, all []suite) error {
 			case c.Failure != nil:
 				s.Failures++
 			case c.Skipped != nil:
-				s.counts.Skipped++
+				s.Skipped++
 			}
 		}
 		out.Tests, out.Failures, out.Errors, out.Skipped = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors, out.Skipped+s.Skipped

@@ -31,11 +31,11 @@ func (t table) markdown(out *strings.Builder) {
 
 // alignment marks the columns: texts to the left, figures to the right.
 func (t table) alignment(left, right string) string {
-	out := ""
+	var out strings.Builder
 	for _, figures := range t.Figures() {
-		out += map[bool]string{false: left, true: right}[figures]
+		out.WriteString(map[bool]string{false: left, true: right}[figures])
 	}
-	return out
+	return out.String()
 }
 
 // escapeMarkdown keeps text text: pipes, emphasis, code, links and HTML lose their meaning, line ends become spaces.

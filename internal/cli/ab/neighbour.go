@@ -67,19 +67,23 @@ func (n *neighbour) start(ctx context.Context) (stop func() error, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, exit.SetupError{Err: fmt.Errorf("%q: %w", n.line, err)}
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	early := func(err error) error {
+	ended := make(chan struct{})
+	var status error // once it has ended
+	go func() {
+		status = cmd.Wait()
+		close(ended)
+	}()
+	early := func() error {
 		code := 0
-		if e, is := errors.AsType[*exec.ExitError](err); is {
+		if e, is := errors.AsType[*exec.ExitError](status); is {
 			code = e.ExitCode()
 		}
 		return &sideError{line: n.line, code: code, said: "it ended before the test beside it: " + said.String()}
 	}
 	stop = func() error {
 		select {
-		case err := <-ended:
-			return early(err)
+		case <-ended:
+			return early()
 		default:
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -91,8 +95,8 @@ func (n *neighbour) start(ctx context.Context) (stop func() error, err error) {
 		return errors.Join(fmt.Errorf("%q: it did not end within %v and was killed", n.line, neighbourStop), cmd.Process.Kill())
 	}
 	select {
-	case err := <-ended:
-		return nil, early(err)
+	case <-ended:
+		return nil, early()
 	case <-ctx.Done():
 		return nil, errors.Join(context.Cause(ctx), stop())
 	case <-time.After(neighbourStart):

@@ -43,7 +43,7 @@ func groups() []cmdline.FlagGroup {
 type flags struct {
 	spec                                                                      plan.Spec // what stands there as it was typed
 	connection, atomicType, size, iters, duration, warmup, gap, rate, postAPI string
-	imm, cpuFreq, resume                                                      bool
+	cpuFreq, resume                                                           bool
 	mtu                                                                       int
 	gate                                                                      gate.Flags
 

@@ -156,7 +156,7 @@ func (m *meter) perftest(p engine.Point) string {
 	}
 	for _, s := range settings() {
 		v := s.get(&spec)
-		if name := cmp.Or(s.perftest, s.short); name != "" && v > 0 && !(s.name == "size" && spec.Operation == plan.Atomic) {
+		if name := cmp.Or(s.perftest, s.short); name != "" && v > 0 && (s.name != "size" || spec.Operation != plan.Atomic) {
 			words = append(words, s.flag(name, v))
 		}
 	}
