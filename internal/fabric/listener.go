@@ -35,7 +35,7 @@ func listen(l net.Listener, c *coordinator) *listener {
 	s := &listener{Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(func() {
-		if err := admission.Accept(s.ctx, l, s.take, func(error) {}); err != nil && s.ctx.Err() == nil {
+		if err := s.visitors.Accept(s.ctx, l, s.take, func(error) {}); err != nil && s.ctx.Err() == nil {
 			s.note("no more ranks can come: %v", err)
 		}
 	})

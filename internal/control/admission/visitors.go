@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -36,6 +37,7 @@ type Visitor struct {
 type Visitors struct {
 	mu   sync.Mutex
 	list []*Visitor
+	less int // than Most, as the process has not the descriptors
 }
 
 // Add admits a connection. Where there are too many, one is closed and returned, which may be the new one. It is of the network that has
@@ -45,11 +47,27 @@ func (v *Visitors) Add(conn net.Conn, from netip.AddrPort) (entered, closed *Vis
 	defer v.mu.Unlock()
 	entered = &Visitor{Conn: conn, From: from, network: NetworkOf(from.Addr()), address: AddressOf(from.Addr())}
 	v.list = append(v.list, entered)
-	if len(v.list) <= Most {
+	if len(v.list) <= Most-v.less {
 		return entered, nil
 	}
 	entered.progress = Waiting // the new one stays, unless all wait
 	defer func() { entered.progress = Silent }()
+	return entered, v.giveWay()
+}
+
+// makeRoom closes a quarter of the visitors, and no more than the rest are admitted until all have gone.
+func (v *Visitors) makeRoom() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	stay := len(v.list) * 3 / 4
+	for len(v.list) > stay {
+		v.giveWay()
+	}
+	v.less = Most - max(stay, 1)
+}
+
+// giveWay closes one by the rule of Add.
+func (v *Visitors) giveWay() (closed *Visitor) {
 	crowd := most(v.list, func(x *Visitor) netip.Prefix { return x.network })
 	crowd = most(crowd, func(x *Visitor) netip.Prefix { return x.address })
 	closed = slices.MinFunc(crowd, func(a, b *Visitor) int { return int(a.progress) - int(b.progress) })
@@ -58,7 +76,7 @@ func (v *Visitors) Add(conn net.Conn, from netip.AddrPort) (entered, closed *Vis
 	}
 	v.list = slices.DeleteFunc(v.list, func(x *Visitor) bool { return x == closed })
 	_ = closed.Conn.Close()
-	return entered, closed
+	return closed
 }
 
 // most are the visitors from the source that has the most; where several have as many, from all of these.
@@ -84,6 +102,9 @@ func (v *Visitors) Leave(x *Visitor) bool {
 	defer v.mu.Unlock()
 	before := len(v.list)
 	v.list = slices.DeleteFunc(v.list, func(y *Visitor) bool { return y == x })
+	if len(v.list) == 0 {
+		v.less = 0
+	}
 	return len(v.list) < before
 }
 
@@ -111,11 +132,12 @@ func NetworkOf(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// Accept takes connections until the context ends or the listener fails for good.
-func Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed func(error)) error {
+// Accept takes connections until the context ends or the listener fails for good. Where the process is out of descriptors, visitors
+// give way.
+func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed func(error)) error {
 	for {
 		conn, err := l.Accept()
-		_, passes := errors.AsType[net.Error](err) // out of file descriptors, a client that went before it was accepted
+		_, passes := errors.AsType[net.Error](err) // out of descriptors, a client that went before it was accepted
 		switch {
 		case err == nil:
 			take(conn)
@@ -126,6 +148,9 @@ func Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed fun
 			return err
 		}
 		failed(err)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			v.makeRoom()
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(50 * time.Millisecond):

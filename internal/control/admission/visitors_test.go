@@ -54,3 +54,36 @@ func TestManyGiveWayToOne(t *testing.T) {
 		}
 	}
 }
+
+// TestFewDescriptors: out of descriptors, a quarter of the visitors gives way and no more are admitted than the rest, until all have gone.
+func TestFewDescriptors(t *testing.T) {
+	var v Visitors
+	enter := func() *Visitor {
+		conn, other := net.Pipe()
+		t.Cleanup(func() { _, _ = conn.Close(), other.Close() })
+		x, _ := v.Add(conn, netip.MustParseAddrPort("192.0.2.1:1"))
+		return x
+	}
+	for range 40 {
+		enter()
+	}
+	v.makeRoom()
+	enter()
+	if len(v.list) != 30 {
+		t.Errorf("%d stay of 40, want 30", len(v.list))
+	}
+	for range 100 {
+		v.makeRoom()
+	}
+	last := enter()
+	if len(v.list) != 1 || v.list[0] != last {
+		t.Errorf("%d are left, want the newest", len(v.list))
+	}
+	v.Leave(last)
+	for range Most + 1 {
+		enter()
+	}
+	if len(v.list) != Most {
+		t.Errorf("%d are admitted once all had gone, want %d", len(v.list), Most)
+	}
+}

@@ -106,7 +106,7 @@ func (l *Listener) shut(why error) {
 
 // admit accepts connections until the listener closes.
 func (l *Listener) admit() {
-	err := admission.Accept(l.ctx, l.listener, l.take, func(err error) { l.o.Log.Warn("accept", "err", err) })
+	err := l.visitors.Accept(l.ctx, l.listener, l.take, func(err error) { l.o.Log.Warn("accept", "err", err) })
 	if err != nil {
 		l.shut(fmt.Errorf("accept: %w", err))
 	}
