@@ -149,7 +149,7 @@ func TestKilledSweepResumes(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "-D", "301ms", "-q", "2", "--resume")...)
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--duration was 300ms, is 301ms; --qp was 1, is 2") {
+	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--duration was 300ms, is 301ms; --qp was not given, is 2") {
 		t.Errorf("another sweep: %v\n%s", err, out)
 	}
 	finish(t, dir, append(line, "--resume", "-D", "300ms")...)

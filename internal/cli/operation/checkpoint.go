@@ -116,13 +116,20 @@ func before(now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) 
 	told := []string{"save", "resume", "format", "quiet", "expect", "accept", "wait", "help"}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if is := now.Lookup(f.Name); is != nil && !slices.Contains(told, f.Name) && is.Value.String() != f.Value.String() {
-			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, f.Value, is.Value))
+			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, given(f), given(is)))
 		}
 	})
 	if differ != nil {
 		return nil, fmt.Errorf("--resume: %s was measured otherwise: %s", filepath.Clean(path), strings.Join(differ, "; "))
 	}
 	return doc, nil
+}
+
+func given(f *pflag.Flag) string {
+	if f.Changed {
+		return f.Value.String()
+	}
+	return "not given"
 }
 
 // left takes over what was measured before, and tells what is left: the runs that the last size lacks, and the sizes after it.
