@@ -118,7 +118,7 @@ func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
 	}
 	closeLater(t, sender)
 	var p, sent job.Progress
-	for end := time.Now().Add(30 * time.Second); !p.Done; {
+	for end, open := time.Now().Add(30*time.Second), false; !p.Done; {
 		if p, err = threads.Run(job.Now() + 100_000); err != nil {
 			t.Fatal(err)
 		}
@@ -126,9 +126,10 @@ func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
 			if sent, err = sender.Run(job.Now() + 100_000); err != nil {
 				t.Fatal(err)
 			}
-			if sent.Done { // the other thread has a CPU from here on
-				close(gate)
-			}
+		}
+		if !open && threads.Received(0) == count { // the other thread has a CPU from here on, and both end
+			open = true
+			close(gate)
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d messages have found a receive at a thread that is done", sent.Completed, count)
