@@ -51,7 +51,7 @@ func (c *coordinator) addHosts(d *report.Document) {
 		if h.Word == "" {
 			h.Verdict = stats.Failure(matrix.Absent, "", "it had not come when the run ended")
 			if c.peers[h.Rank] != nil {
-				h.Verdict = stats.Failure(matrix.Unfit, "", "it came, but the run ended before it could begin")
+				h.Verdict = stats.Unknown(stats.Incomplete, "", "it came, but the run ended before it could begin")
 			}
 		}
 		h.Notes = slices.Clone(h.Notes)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/matrix"
@@ -29,7 +30,10 @@ func (m hostMatrix) tables(d *report.Document) []table {
 	bad := slices.DeleteFunc(slices.Clone(d.Checks), func(c report.Check) bool { return c.Word == stats.Pass })
 	if len(bad) > 0 {
 		g := checkGrid(bad[:min(len(bad), mostBad)])
-		g.Title = "What is not good (share of the expected figure when tested again with good hosts; how often)"
+		g.Title = "Not good"
+		if slices.ContainsFunc(bad, func(c report.Check) bool { return strings.Contains(c.Actual, "%") }) {
+			g.Title += " (actual: share of what was expected, and how often it was tested again)"
+		}
 		if pass := len(d.Checks) - len(bad); pass > 0 || len(bad) > mostBad {
 			g.Title += fmt.Sprintf("; %d others pass", pass) + plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		}
