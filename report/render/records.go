@@ -270,12 +270,15 @@ func (m *notes) cell(r figure.Row, of figure.Figure) string {
 		if !slices.Contains(seen, at) {
 			seen = append(seen, at)
 			m.all[at].rows++
-			kinds = plain.AddNew(kinds, cmp.Or(kind, "see below"))
+			kinds = plain.AddNew(kinds, cmp.Or(kind, plain.When(strings.HasPrefix(text, incomplete), "incomplete"), "see below"))
 		}
 	}
 	m.rows = append(m.rows, kinds)
 	return strings.Join(kinds, ", ")
 }
+
+// incomplete begins the warning of a run that ended early.
+const incomplete = "incomplete: "
 
 // severity orders texts of one kind: by the share that they tell; the less was measured, the worse.
 func severity(text string) float64 {

@@ -300,11 +300,16 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 			d.Records[i].Warnings = append(d.Records[i].Warnings, "unsteady: the rate moved")
 		}
 	}
+	d.Complete, d.Failure = false, "the peer is gone"
+	d.Records[5].Warnings = append(d.Records[5].Warnings, "incomplete: the peer is gone")
 	var b bytes.Buffer
 	if err := Documents(&b, "table", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
+	if strings.Count(text, d.Failure) != 1 || !strings.Contains(text, "short, incomplete\n") {
+		t.Errorf("what failed is said not once, above:\n%s", text)
+	}
 	for _, want := range []string{
 		"disturbed: other programs took 25 % of the measuring CPU", "(all rows)", "noisy: the rate moved (2 of 6 rows)", "short: measured for 3 ms (all rows)", "disturbed, short, noisy\n",
 	} {

@@ -54,7 +54,11 @@ type sheet struct {
 
 // documentSheet is a document as people are shown it.
 func documentSheet(d *report.Document) sheet {
-	return sheet{title: d.Description, labels: heading(d), device: d.Device(), tables: tables(d), warnings: d.Warnings}
+	s := sheet{title: d.Description, labels: heading(d), device: d.Device(), tables: tables(d), warnings: d.Warnings}
+	for i := range s.tables { // the heading says why
+		s.tables[i].Notes = slices.DeleteFunc(s.tables[i].Notes, func(n string) bool { return d.Failure != "" && strings.HasPrefix(n, incomplete+d.Failure) })
+	}
+	return s
 }
 
 func (s sheet) write(w io.Writer, format string) error {
