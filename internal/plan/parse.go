@@ -155,6 +155,7 @@ func ParseRate(s string) (float64, error) {
 func ParseCPUs(s string) ([]int, error) {
 	var list []int
 	var seen [maxCPU + 1]bool
+	named := uint64(0)
 	for part := range strings.SplitSeq(s, ",") {
 		low, high, ranged := strings.Cut(part, "-")
 		a, err := strconv.ParseUint(low, 10, 16)
@@ -164,6 +165,9 @@ func ParseCPUs(s string) ([]int, error) {
 		}
 		if err != nil || b < a || b > maxCPU {
 			return nil, fmt.Errorf("%q: want CPUs such as 0-3,8", shorten(s))
+		}
+		if named += b - a + 1; named > 2*(maxCPU+1) {
+			return nil, fmt.Errorf("%q: it names the same CPUs again and again: want each once", shorten(s))
 		}
 		for cpu := a; cpu <= b; cpu++ {
 			if !seen[cpu] {
