@@ -304,36 +304,85 @@ INLINE int arrived(const struct cl_lane *l, uint64_t awaited, const uint32_t awa
 	return __atomic_load_n(l->flag_in, __ATOMIC_ACQUIRE) == (uint8_t)(awaited + 1);
 }
 
-/* poll_own takes the one completion that ends a step, if it is there. It returns how many it took; less than 0: the job ends. */
-INLINE int poll_own(struct cl_job *j, struct cl_lane *l, const int logs) {
+/* await_own alternates where each step ends with the own completion: READs and atomics. What it counts meanwhile lies in registers. */
+INLINE int await_own(struct cl_job *j, int64_t until, const int logs) {
+	struct cl_lane *l = j->lanes;
 	struct cl_wc *w = j->polled.wc;
-	int got = j->poll_cq(j->cqs[0], 1, w);
-	if (unlikely(got <= 0)) {
-		if (got < 0)
-			j->end = bad_call(j, NULL, CL_BAD_POLL, got);
-		return got;
+	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
+	struct cl_send_wr **at = l->at;
+	uint64_t awaited = j->awaited;
+	uint32_t steps = j->steps, spins = 1;
+	int out = l->posted != awaited, end = CL_RUNNING;
+	if (!l->posted)
+		j->begun = j->first_post = now();
+	for (;;) {
+		if (!out) {
+			if (logs && unlikely(j->logged > j->log_full)) {
+				end = CL_FULL;
+				break;
+			}
+			if (unlikely((end = post(j, l, at[1], 1, logs))))
+				break;
+			if ((at += 2) == l->end)
+				at = l->heads;
+			out = 1;
+		}
+		int got = j->poll_cq(j->cqs[0], 1, w);
+		int64_t t;
+		if (likely(got > 0 && !(w->status | (uint32_t)(w->opcode & RECEIVE) | foreign(j, w->wr_id)))) {
+			t = now();
+			if (logs)
+				log_event(j, l, CL_COMPLETED, 1, 0);
+			if (unlikely(j->by_device))
+				j->step_stamp[steps] = j->polled.latest[0];
+			j->step_end[steps++] = t;
+			awaited++;
+			out = 0;
+			if (unlikely(awaited == l->count))
+				break;
+			if (unlikely(steps == CL_STEPS)) {
+				end = CL_FULL;
+				break;
+			}
+			if (likely(t < over_at && !__atomic_load_n(j->stop, __ATOMIC_RELAXED)))
+				continue;
+			spins = 1;
+		} else if (unlikely(got < 0)) {
+			end = bad_call(j, NULL, CL_BAD_POLL, got);
+			break;
+		} else if (got && !take(j, w, 1, &(struct cl_lane *){l}, 0, logs)) {
+			end = j->end;
+			break;
+		}
+		if (unlikely(--spins == 0)) {
+			spins = SPIN;
+			t = now();
+			if ((j->ended = (uint32_t)over(j, t)) || t >= until)
+				break;
+		}
 	}
-	if (unlikely(w->status | (uint32_t)(w->opcode & RECEIVE) | foreign(j, w->wr_id)))
-		return take(j, w, 1, &l, 0, logs) ? 0 : -1;
-	l->retired++;
-	if (logs)
-		log_event(j, l, CL_COMPLETED, 1, 0);
-	return 1;
+	if (awaited != j->awaited)
+		j->last_done = j->step_end[steps - 1];
+	l->retired += awaited - j->awaited;
+	l->posted = awaited + (uint64_t)out;
+	l->at = at;
+	j->awaited = awaited;
+	j->steps = steps;
+	return end;
 }
 
 /* alternate posts a message and waits for what ends the step, in turns; who does not move first begins with waiting. It returns
    CL_RUNNING at until, and when there is no further step. */
 INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, const int logs) {
 	struct cl_lane *l = j->lanes;
-	const int own = await == CL_AWAIT_COMPLETION;
 	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
-	const uint64_t lead = j->first || own; /* how many more messages are out than steps ended, while a step is awaited */
+	const uint64_t lead = j->first; /* how many more messages are out than steps ended, while a step is awaited */
 	uint32_t spins = 1;
 	for (;;) {
 		if (l->posted < j->awaited + lead) {
 			if (logs && unlikely(j->logged > j->log_full))
 				return CL_FULL;
-			if (!own && unlikely(l->posted - l->retired >= l->window)) {
+			if (unlikely(l->posted - l->retired >= l->window)) {
 				if (unlikely(poll_all(j, 0, logs) < 0))
 					return j->end;
 				goto look;
@@ -343,29 +392,21 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 			if (await == CL_AWAIT_LAST_BYTE)
 				__atomic_store_n(l->flag_out, (uint8_t)(l->posted + 1), __ATOMIC_RELEASE);
 			struct cl_send_wr *wr = l->at[1];
-			if (!own) {
-				if (likely(--l->until_signal && l->posted + 1 != l->count))
-					wr = l->at[0];
-				else
-					l->until_signal = l->every;
-			}
+			if (likely(--l->until_signal && l->posted + 1 != l->count))
+				wr = l->at[0];
+			else
+				l->until_signal = l->every;
 			if (unlikely((j->end = post(j, l, wr, 1, logs))))
 				return j->end;
 			if ((l->at += 2) == l->end)
 				l->at = l->heads;
 			l->posted++;
-			if (!own && !lead && unlikely(l->posted == l->count))
+			if (!lead && unlikely(l->posted == l->count))
 				return CL_RUNNING;
 			if (unlikely(j->steps >= j->step_batch))
 				return CL_FULL;
 		}
-		if (own) {
-			int got = poll_own(j, l, logs);
-			if (unlikely(got < 0))
-				return j->end;
-			if (!got)
-				goto look;
-		} else if (!arrived(l, j->awaited, await)) {
+		if (!arrived(l, j->awaited, await)) {
 			/* A byte is looked at several times: nothing but memory has to move for it. */
 			uint32_t looks = await == CL_AWAIT_LAST_BYTE ? SPIN : 0;
 			while (looks && !arrived(l, j->awaited, await))
@@ -379,14 +420,12 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 		}
 		int64_t at = now();
 		if (unlikely(j->by_device))
-			j->step_stamp[j->steps] = j->polled.latest[!own];
+			j->step_stamp[j->steps] = j->polled.latest[1];
 		j->step_end[j->steps] = j->last_done = at;
 		j->steps++;
 		j->awaited++;
 		if (lead && unlikely(j->awaited == l->count))
 			return CL_RUNNING;
-		if (own && unlikely(j->steps == CL_STEPS))
-			return CL_FULL;
 		if (likely(at < over_at && !__atomic_load_n(j->stop, __ATOMIC_RELAXED)))
 			continue;
 		spins = 1;
@@ -405,7 +444,7 @@ static int ping_pong(struct cl_job *j, int64_t until, int logs) {
 	if (!j->ended && (l->posted < l->count || j->awaited < l->count)) {
 		int end;
 		if (j->await == CL_AWAIT_COMPLETION)
-			end = logs ? alternate(j, until, CL_AWAIT_COMPLETION, 1) : alternate(j, until, CL_AWAIT_COMPLETION, 0);
+			end = logs ? await_own(j, until, 1) : await_own(j, until, 0);
 		else if (j->await == CL_AWAIT_RECEIVE)
 			end = logs ? alternate(j, until, CL_AWAIT_RECEIVE, 1) : alternate(j, until, CL_AWAIT_RECEIVE, 0);
 		else
