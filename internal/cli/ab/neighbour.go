@@ -92,7 +92,9 @@ func (n *neighbour) start(ctx context.Context) (stop func() error, err error) {
 			return nil
 		case <-time.After(neighbourStop):
 		}
-		return errors.Join(fmt.Errorf("%q: it did not end within %v and was killed", n.line, neighbourStop), cmd.Process.Kill())
+		err := cmd.Process.Kill()
+		<-ended
+		return errors.Join(fmt.Errorf("%q: it did not end within %v and was killed", n.line, neighbourStop), err)
 	}
 	select {
 	case <-ended:

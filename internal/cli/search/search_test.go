@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
@@ -77,4 +79,21 @@ type meterFunc func(p engine.Point)
 func (f meterFunc) Measure(_ context.Context, p engine.Point) (engine.Figures, error) {
 	f(p)
 	return engine.Figures{Value: 1}, nil
+}
+
+// TestSettingsAreFlags: a command that shows a finding can be typed.
+func TestSettingsAreFlags(t *testing.T) {
+	for _, s := range settings() {
+		known := s.name == "operation" || slices.ContainsFunc(operations(), func(o plan.Operation) (has bool) {
+			_, _ = operation.Parse([]string{"gobw", string(o), "alpha"}, func(typed *pflag.FlagSet) error {
+				f := typed.Lookup(s.name)
+				has = f != nil && (s.short == "" || s.short == "-"+f.Shorthand)
+				return nil
+			})
+			return has
+		})
+		if !known {
+			t.Errorf("no test has --%s, %q", s.name, s.short)
+		}
+	}
 }

@@ -48,7 +48,6 @@ func settings() []setting {
 		{name: "bidirectional", short: "-b", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Bidirectional }},
 		{name: "events", short: "-e", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Events }},
 		{name: "srq", perftest: "--use-srq", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.SRQ }},
-		{name: "mr-per-qp", perftest: "--mr_per_qp", words: onOff, field: func(p *plan.Spec) any { return &p.MRPerQP }},
 		{name: "post-api", words: []string{"auto", "post_send", "wr"}, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.PostAPI }},
 	}
 }

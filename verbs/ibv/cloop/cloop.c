@@ -312,6 +312,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs) {
 	struct cl_send_wr **at = l->at;
 	uint64_t awaited = j->awaited;
 	uint32_t steps = j->steps, spins = 1;
+	const uint32_t most = j->step_batch;
 	int out = l->posted != awaited, end = CL_RUNNING;
 	if (!l->posted)
 		j->begun = j->first_post = now();
@@ -326,6 +327,10 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs) {
 			if ((at += 2) == l->end)
 				at = l->heads;
 			out = 1;
+			if (unlikely(steps >= most)) {
+				end = CL_FULL;
+				break;
+			}
 		}
 		int got = j->poll_cq(j->cqs[0], 1, w);
 		int64_t t;
