@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -79,7 +78,7 @@ func TestPeerKeepsItsWords(t *testing.T) {
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte(`{"name":"x","devices":[{"info":{"name":"rxe0"},"ports":[{"number":1}],"gids":{"1":[]}}],"system":{"linux":true}}`))
 	names := regexp.MustCompile(`^[A-Za-z0-9_.:@/+?-]*$`)
-	testrun.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		end, err := ParsePeer(b)
 		if err != nil {
 			return

@@ -61,7 +61,7 @@ func TestNumberLeaves(t *testing.T) {
 func FuzzReadTopology(f *testing.F) {
 	f.Add("SwitchName=leaf1 Nodes=node[1-2]\nSwitchName=spine Switches=leaf[1-2]")
 	f.Add("n l\n")
-	testrun.Fuzz(f, func(t *testing.T, text string) {
+	f.Fuzz(func(t *testing.T, text string) {
 		testrun.Within(t, 200*time.Millisecond, 16<<20, func() { _, _ = ReadTopology(strings.NewReader(text)) })
 	})
 }

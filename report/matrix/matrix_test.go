@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -148,7 +147,7 @@ func FuzzCheck(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	testrun.Fuzz(f, func(_ *testing.T, b []byte) {
+	f.Fuzz(func(_ *testing.T, b []byte) {
 		m := &Matrix{}
 		if json.Unmarshal(b, m) != nil || m.Check() != nil {
 			return

@@ -3,8 +3,6 @@ package wire
 import (
 	"bytes"
 	"testing"
-
-	"github.com/gobw/gobw/internal/testrun"
 )
 
 func FuzzPacket(f *testing.F) {
@@ -15,7 +13,7 @@ func FuzzPacket(f *testing.F) {
 		}
 		f.Add(d.Payload)
 	}
-	testrun.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := ParsePacket(b)
 		if err != nil {
 			return
@@ -33,7 +31,7 @@ func FuzzDatagram(f *testing.F) {
 	for _, v := range readVectors(f) {
 		f.Add(unhex(f, v.IP))
 	}
-	testrun.Fuzz(f, func(t *testing.T, ip []byte) {
+	f.Fuzz(func(t *testing.T, ip []byte) {
 		d, err := parseDatagram(ip)
 		if err != nil {
 			return
