@@ -46,11 +46,10 @@ type Config struct {
 
 	Rails   []string // devices; one empty name: each agent chooses its own
 	Plan    plan.Spec
-	Leaf    map[string]string // by host; nil: what each rank says
-	Judge   judge.Config      // Hosts, Leaf, Rails and Retests are filled in
-	Pattern schedule.Pattern  // empty: what fits the time
-	Time    time.Duration     // of all rounds
-	Measure time.Duration     // of one
+	Judge   judge.Config     // Hosts, Leaf, Rails and Retests are filled in
+	Pattern schedule.Pattern // empty: what fits the time
+	Time    time.Duration    // of all rounds
+	Measure time.Duration    // of one
 
 	// Progress is told while ranks are waited for, and before each round; Note whatever the user should read at once.
 	Progress  func(Progress)
@@ -204,7 +203,7 @@ func (c *coordinator) meanCost() time.Duration {
 func (c *coordinator) plan() error {
 	c.leaf, c.leaves = numberLeaves(plain.Each(c.part, func(p *peer) string { return c.hosts[p.rank].Leaf }))
 	j := c.cfg.Judge
-	o := schedule.Options{Hosts: len(c.part), OneWay: j.OneWay, Seed: j.Seed}
+	o := schedule.Options{Hosts: len(c.part), Seed: j.Seed}
 	if len(c.leaves) > 1 {
 		o.Leaf = c.leaf
 	}

@@ -244,10 +244,6 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 		order := func(s series) int { return slices.Index([]string{"", "sending", "receiving", "link"}, s.side) }
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.rail, b.rail), cmp.Compare(a.fan, b.fan), cmp.Compare(a.path, b.path), cmp.Compare(a.host, b.host))
 	})
-	direction := "both"
-	if scheduled > 0 && m.Rounds[0].OneWay {
-		direction = "out"
-	}
 	var out []report.Record
 	for _, s := range keys {
 		run := 0
@@ -257,7 +253,7 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 			}
 			run++
 			r := report.Record{DurationTest: true, Seconds: measure.Seconds(), Run: run, Plan: report.Plan{
-				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: direction, SizeBytes: uint64(spec.Sizes[0]),
+				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: "both", SizeBytes: uint64(spec.Sizes[0]),
 				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: s.side, FanIn: s.fan,
 			}}
 			v := stats.Median(block)

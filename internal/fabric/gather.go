@@ -128,7 +128,7 @@ func (c *coordinator) comes(p *peer) {
 		c.refuse(p, fmt.Sprintf("it came %.0f s after rank 0 began, which had gone on without it; a longer --wait waits for it", after))
 		return
 	}
-	host.Name, host.Leaf = h.Host, cmp.Or(c.cfg.Leaf[h.Host], h.Leaf)
+	host.Name, host.Leaf = h.Host, h.Leaf
 	if p.program != c.cfg.Version {
 		host.Verdict = stats.Failure(matrix.Unfit, "install the same version on all hosts", "%s, and rank 0 is %s", bounded(p.program), c.cfg.Version)
 		c.refuse(p, fmt.Sprintf("it is %s, rank 0 is %s: run the same on all hosts", bounded(p.program), c.cfg.Version))

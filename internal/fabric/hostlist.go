@@ -1,11 +1,8 @@
 package fabric
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -119,29 +116,23 @@ func number(s string) (uint64, error) {
 	return n, nil
 }
 
-// ReadHosts reads a file of hosts, one a line (what follows on it is ignored: mpirun's "slots=2").
+// ReadHosts reads a file of hosts, one a line (what follows on it is ignored: mpirun's "slots=2"), without comments ("#") and empty
+// lines.
 func ReadHosts(b []byte) ([]string, error) {
 	var hosts []string
-	err := readLines(bytes.NewReader(b), func(text string) error {
-		some, err := ExpandHosts(strings.Fields(text)[0])
-		hosts = append(hosts, some...)
-		return err
-	})
-	return hosts, err
-}
-
-// readLines reads a file of hosts line by line, without comments ("#") and empty lines; a mistake has the number of its line.
-func readLines(r io.Reader, each func(text string) error) error {
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, 1<<20)
-	for line := 1; s.Scan(); line++ {
-		text, _, _ := strings.Cut(s.Text(), "#")
-		if text = strings.TrimSpace(text); text == "" {
+	line := 0
+	for text := range strings.Lines(string(b)) {
+		line++
+		text, _, _ = strings.Cut(text, "#")
+		words := strings.Fields(text)
+		if len(words) == 0 {
 			continue
 		}
-		if err := each(text); err != nil {
-			return fmt.Errorf("line %d: %w", line, err)
+		some, err := ExpandHosts(words[0])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
+		hosts = append(hosts, some...)
 	}
-	return s.Err()
+	return hosts, nil
 }

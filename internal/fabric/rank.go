@@ -104,7 +104,7 @@ func (e *environment) scheduler() (id Identity, some bool, err error) {
 	case e.get("SLURM_STEP_ID") != "" && !batchStep(e.get("SLURM_STEP_ID")):
 		id, err = e.slurm()
 	case e.get("JOB_COMPLETION_INDEX") != "":
-		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: indexedJob(e.get("HOSTNAME"))}
+		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: before(e.get("HOSTNAME"), "-")}
 		id.Size = e.ranks("JOB_COMPLETION_INDEX is set, but not how many pods there are: set GOBW_RANKS to the Job's completions")
 		if c := e.get("GOBW_COORDINATOR"); c != "" {
 			id.Rendezvous = []string{c}
@@ -176,7 +176,7 @@ func (e *environment) slurm() (Identity, error) {
 	job, step := e.get("SLURM_JOB_ID"), e.get("SLURM_STEP_ID")
 	id := Identity{
 		Source: fmt.Sprintf("Slurm step %s.%s", job, step), Job: strings.Join([]string{e.get("SLURM_CLUSTER_NAME"), job, step}, "."),
-		Rank: e.number("SLURM_PROCID"), Host: e.get("SLURMD_NODENAME"), Leaf: leafOfAddress(e.get("SLURM_TOPOLOGY_ADDR")),
+		Rank: e.number("SLURM_PROCID"), Host: e.get("SLURMD_NODENAME"), Leaf: before(e.get("SLURM_TOPOLOGY_ADDR"), "."),
 	}
 	size := "SLURM_STEP_NUM_TASKS"
 	if e.get(size) == "" {
@@ -203,14 +203,9 @@ func (e *environment) slurm() (Identity, error) {
 	return id, nil
 }
 
-// indexedJob takes the index off a pod's host name: what is left is the Job's name.
-func indexedJob(host string) string {
-	i := strings.LastIndexByte(host, '-')
-	if i < 0 {
-		return ""
-	}
-	return host[:i]
-}
+// before is what stands before the last separator: of a pod's host name the Job's, of a SLURM_TOPOLOGY_ADDR such as
+// "spine.leaf2.node5" the leaf. It is empty where there is no separator.
+func before(name, separator string) string { return name[:max(strings.LastIndex(name, separator), 0)] }
 
 // launcherOfOpenMPI are the addresses in "123.0;tcp://10.0.0.1,192.168.0.1:4711": where mpirun runs, which is where rank 0
 // is unless the host list says otherwise.

@@ -27,8 +27,7 @@ type Matrix struct {
 // Round is what ran at one time.
 type Round struct {
 	Label  string `json:"label"`
-	FanIn  int    `json:"fan_in,omitempty"`  // senders to one receiver, where that is the pattern's point
-	OneWay bool   `json:"one_way,omitempty"` // hosts send or receive, but not both
+	FanIn  int    `json:"fan_in,omitempty"` // senders to one receiver, where that is the pattern's point
 	Retest bool   `json:"retest,omitempty"`
 	Alone  bool   `json:"alone,omitempty"` // a re-test in which only suspects and a few controls ran
 }

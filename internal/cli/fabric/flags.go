@@ -1,7 +1,6 @@
 package fabric
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -33,13 +32,12 @@ type flags struct {
 	device opendevice.Flags
 	output output.Flags
 
-	pattern, topology, duration, round, slow string
-	oneWay                                   bool
-	coordinator, hosts, wait, tokenFile      string
-	operation, transport, size               string
-	qps                                      int
-	expect                                   []string
-	worker                                   bool
+	pattern, duration, round, slow      string
+	coordinator, hosts, wait, tokenFile string
+	operation, transport, size          string
+	qps                                 int
+	expect                              []string
+	worker                              bool
 }
 
 // config is a validated run.
@@ -62,11 +60,9 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.SortFlags = false
 	names := plain.Each(schedule.Patterns(), func(p schedule.Pattern) string { return string(p) })
 	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (what fits --time)")
-	fs.StringVar(&f.topology, "topology", "", "file of leaves: topology.conf, or 'HOST LEAF' lines (what Slurm tells)")
 	fs.StringVar(&f.duration, "time", "5m", "how long it may take; chooses the pattern and the re-tests")
 	fs.StringVar(&f.round, "round", "1s", "measured time of a round")
 	fs.StringVar(&f.slow, "slow", "5%", "the least drop that matters")
-	fs.BoolVar(&f.oneWay, "one-way", false, "each direction of a pair in a round of its own")
 	fs.StringVar(&f.hosts, "hosts", "", "file of hosts, one a line, or a list node[1-4]: their ranks are started elsewhere")
 	fs.StringVar(&f.coordinator, "coordinator", "", "HOST, HOST:PORT or :PORT of rank 0; without a launcher: take part in its test")
 	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
@@ -86,7 +82,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
-		{Title: "What to test", Names: []string{"pattern", "topology", "time", "round", "slow", "one-way"}},
+		{Title: "What to test", Names: []string{"pattern", "time", "round", "slow"}},
 		{Title: "Ranks", Names: []string{"hosts", "coordinator", "wait", "token-file"}},
 		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp"}},
 		opendevice.Group(),
@@ -125,7 +121,7 @@ func (f *flags) config() (config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// mostListed bounds a file of hosts or leaves.
+// mostListed bounds a file of hosts.
 const mostListed = 64 << 20
 
 // rounds checks what decides which rounds are run.
@@ -143,20 +139,13 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 		r.Pattern, err = schedule.ParsePattern(f.pattern)
 		wrong.Note(cmdline.Prefixed("--pattern", err))
 	}
-	if f.topology != "" {
-		b, err := report.ReadFile(f.topology, mostListed)
-		if err == nil {
-			r.Leaf, err = fabric.ReadTopology(bytes.NewReader(b))
-		}
-		wrong.Note(cmdline.Prefixed("--topology", err))
-	}
 	if f.hosts != "" {
 		c.hosts, err = readHosts(f.hosts)
 		wrong.Note(cmdline.Prefixed("--hosts", err))
 	}
 	slow, err := cmdline.ParsePercent(f.slow)
 	wrong.If(err != nil || slow < 0.005 || slow > 0.9, "--slow %q: want 0.5%% to 90%%", f.slow)
-	r.Judge = judge.Config{Slow: slow, OneWay: f.oneWay, Seed: 1, Latency: f.kind == plan.Latency}
+	r.Judge = judge.Config{Slow: slow, Seed: 1, Latency: f.kind == plan.Latency}
 }
 
 // test checks what runs between two hosts.
@@ -182,9 +171,6 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 	wrong.If(!known, "--op %q: want write, read or send", f.operation)
 	wrong.If(known && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", f.operation, p.Transport)
 	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody knows how much arrives: use --op send, or --connection RC")
-	if f.kind == plan.Latency && p.Operation == plan.Read {
-		c.run.Judge.OneWay = true // a host measures one pair at a time
-	}
 	wrong.If(f.kind == plan.Latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test has one partner a round: pairs, leaves or random")
 	c.run.Plan = p
 }

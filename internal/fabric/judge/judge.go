@@ -19,7 +19,6 @@ type Config struct {
 	Slow    float64 // the least drop that matters, as a share; 0: 0.05
 	Alpha   float64 // the chance that any healthy host or link of the run is accused; 0: 0.01
 	Retests int     // the most rounds of re-tests; 0: 40
-	OneWay  bool    // re-test one direction at a time
 	Seed    uint64
 
 	rounds []matrix.Round
@@ -85,7 +84,6 @@ func (j *Judge) Rounds() []matrix.Round { return j.cfg.rounds }
 
 // Round notes the next round and returns its number.
 func (j *Judge) Round(r matrix.Round) uint16 {
-	r.OneWay = j.cfg.OneWay
 	j.cfg.rounds = append(j.cfg.rounds, r)
 	return uint16(len(j.cfg.rounds) - 1)
 }
@@ -155,7 +153,7 @@ func (j *Judge) another() (Retest, bool) {
 	for rail := range j.cfg.Rails {
 		enough = enough && len(j.goodHosts(uint8(rail))) >= max(2, (len(living)+1)/2)
 	}
-	if enough || j.cfg.OneWay || len(living) < 3 || j.retests >= j.cfg.Retests/2 {
+	if enough || len(living) < 3 || j.retests >= j.cfg.Retests/2 {
 		return Retest{}, false
 	}
 	j.retests++

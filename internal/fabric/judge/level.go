@@ -18,10 +18,9 @@ type levels struct {
 
 // Class is what cells must share to be compared: the rail, whether they cross a trunk, and how many send to one.
 type Class struct {
-	Rail   uint8
-	Trunk  bool
-	FanIn  int
-	OneWay bool
+	Rail  uint8
+	Trunk bool
+	FanIn int
 }
 
 type roundRail struct {
@@ -37,7 +36,7 @@ const leastSigma = 0.002
 
 func (c *Config) classOf(x Cell) Class {
 	r := c.rounds[x.Round]
-	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: r.FanIn, OneWay: r.OneWay}
+	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: r.FanIn}
 	if k.FanIn == 1 { // as a re-test: one host alone sends to another
 		k.FanIn = 0
 	}

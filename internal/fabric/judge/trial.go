@@ -164,9 +164,7 @@ func (j *Judge) place(r *round, s subject, good []int) bool {
 		if j.lost[s.from] || j.lost[s.to] || !r.add(int(s.from), int(s.to)) {
 			return false
 		}
-		if !j.cfg.OneWay {
-			r.add(int(s.to), int(s.from)) // as it was in the scheduled round
-		}
+		r.add(int(s.to), int(s.from)) // as it was in the scheduled round
 		return true
 	case matrix.Trunk:
 		return j.placeTrunk(r, s, good)
@@ -176,19 +174,15 @@ func (j *Judge) place(r *round, s subject, good []int) bool {
 		return false
 	}
 	if s.kind == matrix.Sender && r.sends[s.from] || s.kind == matrix.Receiver && r.receives[s.from] {
-		return !j.cfg.OneWay // the other side's test was this one's, too
+		return true // the other side's test was this one's, too
 	}
 	for i := range good {
 		g := good[(i+j.subjects[s].rounds*7+int(s.from))%len(good)]
 		if !r.free(g) || g == int(s.from) || !j.comparable(s.rail, int(s.from), g) || !j.goodPath(s.rail, int(s.from), g) || !j.goodPath(s.rail, g, int(s.from)) {
 			continue
 		}
-		if s.kind == matrix.Sender || !j.cfg.OneWay {
-			r.add(int(s.from), g)
-		}
-		if s.kind == matrix.Receiver || !j.cfg.OneWay {
-			r.add(g, int(s.from))
-		}
+		r.add(int(s.from), g)
+		r.add(g, int(s.from))
 		return true
 	}
 	return false
@@ -196,7 +190,7 @@ func (j *Judge) place(r *round, s subject, good []int) bool {
 
 // comparable tells whether the schedule had paths such as the one between two hosts.
 func (j *Judge) comparable(rail uint8, a, b int) bool {
-	_, known := j.levels.of[Class{Rail: rail, Trunk: j.cfg.leaf(uint16(a)) != j.cfg.leaf(uint16(b)), OneWay: j.cfg.OneWay}]
+	_, known := j.levels.of[Class{Rail: rail, Trunk: j.cfg.leaf(uint16(a)) != j.cfg.leaf(uint16(b))}]
 	return known
 }
 
@@ -241,9 +235,7 @@ func (j *Judge) fill(r *round, good []int, quiet bool) {
 	for i := range pairs {
 		a, b := left[2*i], left[2*i+1]
 		r.add(a, b)
-		if !j.cfg.OneWay {
-			r.add(b, a)
-		}
+		r.add(b, a)
 	}
 }
 

@@ -21,9 +21,6 @@ func Fit(p Pattern, o Options, rounds int) (Schedule, error) {
 		p = Random
 		// A host meets a slow one in few of its matchings: their number grows with the logarithm of the hosts.
 		o.Count = min(max(rounds, leastMatchings), max(DefaultMatchings, int(math.Ceil(math.Log2(float64(o.Hosts))))+DefaultMatchings))
-		if o.OneWay {
-			o.Count = max(o.Count/2, leastMatchings)
-		}
 	case Leaves:
 		s, err := shifts(o, rounds)
 		return s.Repeated(rounds), err

@@ -57,7 +57,6 @@ func ParsePattern(s string) (Pattern, error) {
 // Options choose the rounds of a pattern. The zero value of each field works where the pattern does not need it.
 type Options struct {
 	Hosts  int
-	OneWay bool   // a pair's two directions in rounds of their own
 	Leaf   []int  // leaf of each host; nil: all hosts hang on one
 	Shifts int    // leaves: how many shifts between two leaves; 0: 1
 	Count  int    // random: how many matchings; 0: enough that each host has met a few
@@ -75,16 +74,16 @@ func New(p Pattern, o Options) (Schedule, error) {
 	n := o.Hosts
 	switch p {
 	case Pairs:
-		return o.directed(Schedule{Pattern: p, Rounds: n - 1 + n%2, at: func(k int) Round {
+		return Schedule{Pattern: p, Rounds: n - 1 + n%2, at: func(k int) Round {
 			return NewRound(fmt.Sprintf("pairs %d", k+1), bothWays(circle(n, k)))
-		}}), nil
+		}}, nil
 	case Incast:
 		fans := fanIns(n)
-		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k], o.OneWay) }}, nil
+		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k]) }}, nil
 	case Leaves:
-		return o.directed(leaves(o)), nil
+		return leaves(o), nil
 	case Random:
-		return o.directed(random(o)), nil
+		return random(o), nil
 	}
 	return Schedule{}, fmt.Errorf("pattern %q is not known", p)
 }
@@ -105,24 +104,6 @@ func (s Schedule) Repeated(rounds int) Schedule {
 		r := once(k % each)
 		r.Label = fmt.Sprintf("%s, time %d", r.Label, k/each+1)
 		return r
-	}
-	return s
-}
-
-// directed splits each round into one per direction where that is asked for.
-func (o Options) directed(s Schedule) Schedule {
-	if !o.OneWay {
-		return s
-	}
-	both := s.at
-	s.Rounds *= 2
-	s.at = func(k int) Round {
-		r := both(k / 2)
-		one := NewRound(fmt.Sprintf("%s %s", r.Label, [...]string{"there", "back"}[k%2]), nil)
-		for i := k % 2; i < len(r.Flows); i += 2 {
-			one.Flows = append(one.Flows, r.Flows[i])
-		}
-		return one
 	}
 	return s
 }
@@ -176,7 +157,7 @@ func fanIns(n int) []int {
 
 // incast lets groups of k hosts send to one each. The receivers differ from fan-in to fan-in. Of two hosts each is both, so that every
 // host's sending and receiving is seen alone once.
-func incast(n, k int, oneWay bool) Round { //nolint:revive // the user's flag
+func incast(n, k int) Round {
 	r := Round{Round: matrix.Round{FanIn: k, Label: fmt.Sprintf("incast %d:1", k)}}
 	for first := 0; first+k < n; first += k + 1 {
 		to := first + k/2
@@ -186,7 +167,7 @@ func incast(n, k int, oneWay bool) Round { //nolint:revive // the user's flag
 			}
 		}
 	}
-	if k == 1 && !oneWay {
+	if k == 1 {
 		r.Flows = bothWays(r.Flows)
 	}
 	return r
