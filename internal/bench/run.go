@@ -160,7 +160,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	}
 	if r.o.Policy.Duration > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.o.Policy.Duration, fmt.Errorf("the test takes longer than %v, which this end grants", r.o.Policy.Duration))
+		ctx, cancel = context.WithTimeoutCause(ctx, r.o.Policy.Duration, fmt.Errorf("the test takes longer than %v, the limit of this end", r.o.Policy.Duration))
 		defer cancel()
 	}
 	if spec != nil {

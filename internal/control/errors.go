@@ -44,7 +44,23 @@ type PeerError struct {
 }
 
 // Error shows the peer's words as what they are: somebody else's.
-func (e *PeerError) Error() string { return "peer said: " + Quoted(e.Message) }
+func (e *PeerError) Error() string {
+	switch {
+	case e.Busy:
+		return "the server is busy: " + Quoted(e.Message)
+	case e.Refused:
+		return "the server refuses: " + Quoted(e.Message)
+	}
+	return "peer said: " + Quoted(e.Message)
+}
+
+// Remedy says how to wait for a server that serves others.
+func (e *PeerError) Remedy() string {
+	if e.Busy {
+		return "wait for it: --wait 5m"
+	}
+	return ""
+}
 
 // Is matches [ErrBusy], and [ErrPeerLost] where the peer was the one to give up.
 func (e *PeerError) Is(target error) bool {

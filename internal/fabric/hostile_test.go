@@ -200,7 +200,7 @@ func TestHostileRankZero(t *testing.T) {
 	if r := m.Do(t.Context(), open(spec)); r.Error != "" {
 		t.Fatal(r.Error)
 	}
-	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, mostQueuePairs+1)}}, "this end grants 16384 queue pairs")
+	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, mostQueuePairs+1)}}, "the limit is 16384 queue pairs")
 	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, 2)}}, `"qpn"`)
 	for _, addresses := range [][][][]control.Address{nil, {}, {nil}, {make([][]control.Address, 1)}, {make([][]control.Address, 3)}, make([][][]control.Address, 2)} {
 		refused(run(addresses), "other flows are to run than were prepared")

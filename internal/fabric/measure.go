@@ -154,7 +154,7 @@ func (m *measurer) prepare(p PrepareOrder) ([][]control.Address, error) {
 	}
 	m.flows = 0
 	if most := mostQueuePairs; len(p.Flows)*m.exchange.QPs() > most {
-		return nil, fmt.Errorf("%d flows of %d queue pairs each; this end grants %d queue pairs", len(p.Flows), m.exchange.QPs(), most)
+		return nil, fmt.Errorf("%d flows of %d queue pairs each; the limit is %d queue pairs", len(p.Flows), m.exchange.QPs(), most)
 	}
 	rail := make([][]control.Address, 0, len(p.Flows))
 	for _, f := range p.Flows {

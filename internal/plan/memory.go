@@ -22,8 +22,11 @@ type Memory struct {
 func (m Memory) Total() uint64 { return sum(m.Buffers, m.Requests, m.Queues, m.Records) }
 
 func (m Memory) String() string {
-	return fmt.Sprintf("buffers %d, requests %d, queues %d, records %d", m.Buffers, m.Requests, m.Queues, m.Records)
+	return fmt.Sprintf("buffers %s, requests %s, queues %s, records %s",
+		mebibytes(m.Buffers), mebibytes(m.Requests), mebibytes(m.Queues), mebibytes(m.Records))
 }
+
+func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // sum, product and align stick at the largest number instead of wrapping: what they make then is over every limit.
 func sum(terms ...uint64) uint64 {

@@ -32,21 +32,22 @@ type DataPolicy struct {
 // check notes what the policy does not grant.
 func (p Policy) check(s *Settled, wrong *Faults) {
 	need, length, rounds, records := s.memory.Total(), s.Length(), s.RoundCount(), s.RecordCount()
-	wrong.If(p.Bytes > 0 && need > p.Bytes, "the test needs %d bytes at this end (%s); it grants %d", need, s.memory, p.Bytes)
-	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; this end grants %v", length, p.Duration)
-	wrong.If(p.Duration > 0 && s.spec.Infinite, "the test runs until it is stopped; this end grants %v", p.Duration)
+	wrong.If(p.Bytes > 0 && need > p.Bytes, "the test needs %s of memory (%s); the limit is %s (--max-memory)",
+		mebibytes(need), s.memory, mebibytes(p.Bytes))
+	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; the limit is %v (--max-duration)", length, p.Duration)
+	wrong.If(p.Duration > 0 && s.spec.Infinite, "the test runs until it is stopped; the limit is %v (--max-duration)", p.Duration)
 	const setUp = 2 * time.Minute // granted beside what is measured, as a server does
-	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; this end grants %v",
+	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; the limit is %v",
 		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+setUp)
-	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; this end grants %d", s.spec.QPs, p.QueuePairs)
-	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; this end grants %d", rounds, p.Rounds)
-	wrong.If(p.Records > 0 && records > p.Records, "%d records; this end grants %d", records, p.Records)
+	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d (--max-qps)", s.spec.QPs, p.QueuePairs)
+	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; the limit is %d", rounds, p.Rounds)
+	wrong.If(p.Records > 0 && records > p.Records, "%d records; the limit is %d", records, p.Records)
 	if len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation) {
 		names := make([]string, len(p.Operations))
 		for i, o := range p.Operations {
 			names[i] = string(o)
 		}
-		wrong.Add("operation %s; this end grants %s", s.spec.Operation, strings.Join(names, ", "))
+		wrong.Add("operation %s; allowed are %s (--operations)", s.spec.Operation, strings.Join(names, ", "))
 	}
 }
 

@@ -201,14 +201,14 @@ func TestPolicy(t *testing.T) {
 		policy Policy
 		want   string // "": granted
 	}{
-		{"bytes", Spec{Operation: Write, Kind: Bandwidth, QPs: 256, AllSizes: true}, Policy{Bytes: 1 << 30}, "grants 1073741824"},
+		{"bytes", Spec{Operation: Write, Kind: Bandwidth, QPs: 256, AllSizes: true}, Policy{Bytes: 1 << 30}, "the limit is 1024.0 MiB"},
 		{"queues", Spec{Operation: Write, Kind: Bandwidth, QPs: 16000, TxDepth: 260}, Policy{Bytes: 1 << 30}, "queues"},
 		{"verified", Spec{Operation: Write, Kind: Bandwidth, QPs: 32, Verify: VerifyAll}, Policy{Bytes: 1 << 30}, ""},
 		{"honest", Spec{Operation: Write, Kind: Bandwidth}, Policy{Bytes: 64 << 20, Duration: time.Hour, QueuePairs: 1, Rounds: 10, Records: 10}, ""},
-		{"long", Spec{Operation: Write, Kind: Bandwidth, Duration: time.Hour, Runs: 2}, Policy{Duration: time.Hour}, "grants 1h"},
+		{"long", Spec{Operation: Write, Kind: Bandwidth, Duration: time.Hour, Runs: 2}, Policy{Duration: time.Hour}, "the limit is 1h"},
 		{"a pause of eleven days", Spec{Operation: Send, Kind: Latency, Iterations: 1, Gap: 1_000_000 * time.Second}, Policy{Duration: time.Hour}, "takes 277h46m40s"},
-		{"many pauses", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 30, Gap: time.Second}, Policy{Duration: time.Hour}, "grants 1h"},
-		{"a pause at the end of time", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 40, Runs: 1 << 20, Gap: 1_000_000 * time.Second}, Policy{Duration: time.Hour}, "grants 1h"},
+		{"many pauses", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 30, Gap: time.Second}, Policy{Duration: time.Hour}, "the limit is 1h"},
+		{"a pause at the end of time", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 40, Runs: 1 << 20, Gap: 1_000_000 * time.Second}, Policy{Duration: time.Hour}, "the limit is 1h"},
 		{"a slow pace", Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1000}, Policy{Duration: time.Hour}, "takes 145h"},
 		{"a pace that fits", Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1e9}, Policy{Duration: time.Minute}, ""},
 		{"timers at their ends", Spec{Operation: Write, Kind: Bandwidth, Timeout: 31}, Policy{Duration: time.Hour}, "gives up after 19h"},
@@ -216,10 +216,10 @@ func TestPolicy(t *testing.T) {
 			Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Footprint: 1 << 62,
 		}}, Policy{}, "footprint 4611686018427387904: want 0 to"},
 		{"endless", Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true}, Policy{Duration: time.Hour}, "until it is stopped"},
-		{"queue pairs", Spec{Operation: Write, Kind: Bandwidth, QPs: 9}, Policy{QueuePairs: 8}, "grants 8"},
+		{"queue pairs", Spec{Operation: Write, Kind: Bandwidth, QPs: 9}, Policy{QueuePairs: 8}, "the limit is 8"},
 		{"records", Spec{Operation: Write, Kind: Bandwidth, Sizes: slices.Repeat([]int{64}, 4096), Runs: 1 << 20}, Policy{Records: 1 << 20}, "4294967296 records"},
 		{"rounds", Spec{Operation: Read, Kind: Bandwidth, TxDepth: 1, Verify: VerifyAll, Iterations: 1 << 40}, Policy{Rounds: 1 << 30}, "rounds"},
-		{"operations", Spec{Operation: Write, Kind: Bandwidth}, Policy{Operations: []Operation{Read, Send}}, "grants read, send"},
+		{"operations", Spec{Operation: Write, Kind: Bandwidth}, Policy{Operations: []Operation{Read, Send}}, "allowed are read, send"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Settle(c.spec, device(), Peer{}, c.policy)

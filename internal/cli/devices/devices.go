@@ -2,12 +2,11 @@
 package devices
 
 import (
-	"bytes"
-	"encoding/json"
+	"encoding"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,9 +139,7 @@ func (l deviceListing) write(w io.Writer, whole bool) error { //nolint:revive //
 		fmt.Fprintln(text, n)
 	}
 	if whole {
-		if err := l.describe(text); err != nil {
-			return err
-		}
+		l.describe(text)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -173,62 +170,52 @@ func gidRows(d *opendevice.Listed, p *opendevice.ListedPort) [][]string {
 }
 
 // describe gives every fact as a name and a value.
-func (l deviceListing) describe(text *strings.Builder) error {
+func (l deviceListing) describe(text *strings.Builder) {
 	for _, p := range l.Providers {
 		for _, d := range p.Devices {
 			if d.Info == nil {
 				continue
 			}
 			fmt.Fprintf(text, "\n%s\n", d.Name)
-			if err := writeFacts(text, "  ", d.Info); err != nil {
-				return err
-			}
-			for i := range d.Ports {
-				fmt.Fprintf(text, "  port %d\n", d.Ports[i].Number)
-				for _, facts := range []any{&d.Ports[i].PortInfo, &d.Ports[i].PortBytes} {
-					if err := writeFacts(text, "    ", facts); err != nil {
-						return err
-					}
-				}
-				if len(d.Ports[i].PKeys) > 0 {
-					fmt.Fprintf(text, "    %-24s %#04x\n", "pkeys", d.Ports[i].PKeys)
+			writeFacts(text, "  ", "", reflect.ValueOf(*d.Info))
+			for _, port := range d.Ports {
+				fmt.Fprintf(text, "  port %d\n", port.Number)
+				writeFacts(text, "    ", "", reflect.ValueOf(port.PortInfo))
+				if len(port.PKeys) > 0 {
+					fmt.Fprintf(text, "    %-24s %#04x\n", "pkeys", port.PKeys)
 				}
 			}
 		}
 	}
-	return nil
 }
 
-// writeFacts writes the JSON fields of v, nested ones without their parent's name.
-func writeFacts(text *strings.Builder, indent string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var m map[string]any
-	if err := d.Decode(&m); err != nil {
-		return err
-	}
-	var lines []string
-	for k, x := range m {
-		if nested, is := x.(map[string]any); is {
-			for kk, xx := range nested {
-				lines = append(lines, fmt.Sprintf("%s%-24s %v", indent, kk, xx))
-			}
+// writeFacts writes the fields of v in their order, by their JSON names and in the words of 'ibv_devinfo -v': enums by name, sets of
+// bits and identifiers in hexadecimal. What the tables above show is left out.
+func writeFacts(text *strings.Builder, indent, parent string, v reflect.Value) {
+	for field, x := range v.Fields() {
+		tag := field.Tag.Get("json")
+		name, _, _ := strings.Cut(tag, ",")
+		shown := fmt.Sprint(x)
+		switch named, is := x.Interface().(encoding.TextMarshaler); {
+		case slices.Contains([]string{"name", "provider", "number"}, name), strings.Contains(tag, ",omit") && x.IsZero():
 			continue
-		}
-		if n, is := x.(json.Number); is && strings.HasSuffix(k, "_guid") {
-			if g, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
-				x = fmt.Sprintf("%04x:%04x:%04x:%04x", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
+		case is:
+			if b, err := named.MarshalText(); err == nil {
+				shown = string(b)
 			}
+		case x.Kind() == reflect.Struct:
+			writeFacts(text, indent, plain.When(name != "limits", "%s_", name), x)
+			continue
+		case x.CanFloat():
+			shown = fmt.Sprintf("%.0f", x.Float())
+		case x.CanUint() && !x.Type().Implements(reflect.TypeFor[fmt.Stringer]()) && isBits(name):
+			shown = fmt.Sprintf("%#x", x.Uint())
 		}
-		lines = append(lines, fmt.Sprintf("%s%-24s %v", indent, k, x))
+		fmt.Fprintf(text, "%s%-24s %s\n", indent, parent+name, shown)
 	}
-	slices.Sort(lines)
-	for _, line := range lines {
-		fmt.Fprintln(text, line)
-	}
-	return nil
+}
+
+// isBits tells whether a field is a set of bits or an identifier.
+func isBits(name string) bool {
+	return slices.ContainsFunc([]string{"_flags", "_cap", "_id", "_ver", "mask"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }

@@ -229,6 +229,8 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 		err = p.deathOf(err)
 		log.Error("test", "test", test, "err", err)
 		tellClient(conn, ours, err)
+	case last.Left:
+		log.Info("client left", "test", test, "while", last.Error)
 	case last.Error != "":
 		log.Warn("ended", "test", test, "err", last.Error)
 	default:

@@ -69,6 +69,7 @@ type event struct {
 	Measured string  `json:"measured,omitempty"` // a record of it
 	Figure   string  `json:"figure,omitempty"`
 	Ended    bool    `json:"ended,omitempty"`
+	Left     bool    `json:"left,omitempty"`  // the client went away
 	Error    string  `json:"error,omitempty"` // how it ended, empty: well
 }
 
@@ -138,7 +139,9 @@ func runTestProcess(ctx context.Context) error {
 	})
 	close(done)
 	last := event{Ended: true}
-	if err != nil {
+	if lost, is := errors.AsType[*control.LostError](err); is {
+		last.Left, last.Error = true, fmt.Sprintf("%s: %v", lost.Phase, lost.Cause)
+	} else if err != nil {
 		last.Error = err.Error()
 	}
 	out.write(last)
@@ -200,7 +203,7 @@ func (o *order) leaveWithClient(ctx context.Context, s control.Session, out *eve
 	case <-done:
 		return
 	}
-	out.write(event{Ended: true, Error: fmt.Sprintf("the client left: %v", context.Cause(watched))})
+	out.write(event{Ended: true, Left: true, Error: context.Cause(watched).Error()})
 	os.Exit(exit.PeerLost) //nolint:forbidigo // a thread may be where nothing else reaches it
 }
 

@@ -2,6 +2,7 @@
 package connect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -115,6 +116,32 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() error { return e.err }
 
+// Remedy says what to look at; a server that is not there is the caller's to explain.
+func (e *connectError) Remedy() string {
+	name, is := errors.AsType[*net.DNSError](e.err)
+	timeout, _ := errors.AsType[net.Error](e.err)
+	switch {
+	case is && name.IsNotFound:
+		return "check the name of the host, or give its address"
+	case errors.Is(e.err, syscall.EHOSTUNREACH), errors.Is(e.err, syscall.ENETUNREACH):
+		return "check the address: ping HOST, ip route get ADDRESS"
+	case timeout != nil && timeout.Timeout():
+		return "is the host up, and does a firewall let this port through?"
+	}
+	return ""
+}
+
+// strangerOf names what answers on the port in place of a server of ours.
+func strangerOf(b []byte) string {
+	switch {
+	case bytes.HasPrefix(b, []byte("HTTP/")):
+		return "a web server"
+	case bytes.HasPrefix(b, []byte("SSH-")):
+		return "an SSH server"
+	}
+	return "another program"
+}
+
 // greet exchanges the first messages and makes the session of the dialect that both ends speak.
 func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o DialOptions) (control.Session, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -131,13 +158,13 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		e := control.Lost(ctx, "waiting for the server's first message", err)
 		if l, is := errors.AsType[*control.LostError](e); is {
-			l.Hint = "is a perftest or gobw server on that port, is it free, and does its --allow admit this host?"
+			l.Hint = "does another program have this port (-p)? is the server busy? does its --allow admit this host?"
 		}
 		return nil, e
 	}
 	theirs, err := perftest.ParseHello(b[:])
 	if err != nil {
-		return nil, fmt.Errorf("the server at %s is neither perftest nor gobw: %w", conn.RemoteAddr(), err)
+		return nil, fmt.Errorf("%s answers %q: %s, not gobw or perftest · check the port (-p)", conn.RemoteAddr(), b, strangerOf(b[:]))
 	}
 	if !stop() {
 		return nil, context.Cause(ctx)
