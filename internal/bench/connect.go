@@ -75,7 +75,7 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verb
 		Limits: &info.Limits,
 	}
 	var err error
-	if local.Environment, err = json.Marshal(environmentFacts{env, r.o.End}); err != nil {
+	if local.Environment, err = json.Marshal(env); err != nil {
 		return control.Facts{}, err
 	}
 	remote, err := r.session.Facts(ctx, local)
@@ -101,11 +101,10 @@ func setupOf(verb, device string, err error) error {
 func (r *run) noteEnvironments(mine report.Environment, remote control.Facts) error {
 	var theirs *report.Environment
 	if len(remote.Environment) > 0 {
-		var e environmentFacts
-		if err := json.Unmarshal(remote.Environment, &e); err != nil {
+		theirs = &report.Environment{}
+		if err := json.Unmarshal(remote.Environment, theirs); err != nil {
 			return fmt.Errorf("the peer's environment: %w", err)
 		}
-		theirs, r.result.PeerEnd = &e.Environment, e.End
 	}
 	if r.session.Dialled() || theirs == nil {
 		r.result.Client, r.result.Server = mine, theirs

@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -41,8 +40,6 @@ type Options struct {
 	// Planted is a cost that each message of the non-contiguous experiment bears on purpose: the time that this end spins before
 	// it posts. It needs a runner in Go.
 	Planted time.Duration
-	// End is what this end says of itself to a doctor at the other, in JSON; nil: nothing.
-	End json.RawMessage
 	// Connected is told once, before the first message, what the two ends agreed on.
 	Connected func(Connection)
 	// Step is told each step of a queue pair's life before and after the test: create, init, connect (to RTR, and RTS where this end
@@ -82,13 +79,6 @@ type Result struct {
 	Label    string
 	Records  []report.Record
 	Warnings []string
-	PeerEnd  json.RawMessage // the peer's Options.End
-}
-
-// environmentFacts is this end's environment as it crosses the wire.
-type environmentFacts struct {
-	report.Environment
-	End json.RawMessage `json:"end,omitempty"`
 }
 
 // Run agrees on a test with the peer and measures it. At the server spec is its own in perftest's dialect and nil in ours;

@@ -1,4 +1,4 @@
-// Package doctor is the command 'doctor'.
+// Package doctor is the command 'doctor': it finds out why an RDMA test would not run, or not run well, and says what to do about it.
 package doctor
 
 import (
@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -20,18 +20,18 @@ import (
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/internal/doctor"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/ibv"
 )
 
 // diagnosis is what 'doctor' prints.
 type diagnosis struct {
-	Schema   string           `json:"schema"`
-	Clean    bool             `json:"clean"`
-	Findings []doctor.Finding `json:"findings"`
+	Schema   string    `json:"schema"`
+	Clean    bool      `json:"clean"`
+	Findings []finding `json:"findings"`
 }
 
 const doctorSchema = "gobw.doctor/1"
@@ -47,9 +47,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor [HOST]", Short: "Find out what keeps tests from running well",
 		Long: "Check libibverbs, permissions, limits, ports, addresses, PCIe, NUMA and CPUs of\n" +
-			"this end. With a HOST that runs '" + tool + " serve', check the two together and\n" +
-			"send a few messages. Each finding says what is wrong, why it matters and which\n" +
-			"command repairs it. Exit status 0: clean, 1: findings.",
+			"this end. With a HOST that runs '" + tool + " serve', send a few messages, too.\n" +
+			"Each finding says what is wrong, why it matters and which command repairs it.\n" +
+			"Exit status 0: clean, 1: findings.",
 		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
 		Args:    cmdline.ArgumentCount(0, 1, "one host at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,18 +82,18 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 }
 
 func run(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host *measure.PeerConfig, format string) error {
-	end, err := opendevice.Examine(device)
+	mine, err := look(device)
 	if err != nil {
 		return err
 	}
-	d := diagnosis{Schema: doctorSchema, Findings: doctor.Examine(end, doctorBytes)}
+	d := diagnosis{Schema: doctorSchema, Findings: examine(mine, doctorBytes)}
 	if host != nil {
-		d.Findings = append(d.Findings, examinePair(ctx, out, tool, device, *host, end)...)
+		d.Findings = append(d.Findings, tryPath(ctx, out, tool, device, *host, mine)...)
 	}
 	if d.Findings == nil {
-		d.Findings = []doctor.Finding{}
+		d.Findings = []finding{}
 	}
-	d.Clean = doctor.Clean(d.Findings)
+	d.Clean = clean(d.Findings)
 	if format == "json" {
 		err = output.JSON(out, d)
 	} else {
@@ -105,20 +105,44 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 	return err
 }
 
-// examinePair connects to the peer and sends a few messages each way; what fails is a finding.
-func examinePair(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine doctor.End) []doctor.Finding {
-	spec := plan.Spec{
-		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends",
-		NoPeak: true,
+// look opens every device of this end and reads the system.
+func look(c opendevice.Config) (end, error) {
+	e := end{system: inspect(os.DirFS("/"))}
+	all, _, err := opendevice.Providers(opendevice.Config{Providers: c.Providers})
+	if err != nil {
+		return e, err
 	}
+	for _, p := range all {
+		names, err := p.Devices()
+		if _, is := p.(*ibv.Provider); is && err != nil {
+			e.ibvError, e.ibvRemedy = err, verbs.RemedyOf(err)
+		}
+		for _, n := range names {
+			asked := func(name string) bool { return name == n.Name || strings.HasPrefix(name, n.Name+"@") }
+			if c.Name != "" && !slices.ContainsFunc(c.Names(), asked) {
+				continue
+			}
+			if d := opendevice.List(p, n); d.Info != nil {
+				e.devices = append(e.devices, d)
+			}
+		}
+	}
+	return e, nil
+}
+
+// tryPath connects to the peer and sends a few messages; what fails is a finding.
+func tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) []finding {
 	name := peerName(host)
-	all, err := tryPair(ctx, out, measure.Config{
+	doc, err := measure.Run(ctx, out, measure.Config{
 		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: machine.CPUChoice{Last: 1}, Quiet: true,
-	}, spec, mine)
+		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends", NoPeak: true},
+	})
 	if err == nil {
-		return all
+		return append(smallerMTU(mine, doc.Client, name), finding{
+			Check: "path", Severity: passed, Where: thisEnd + " and " + name, What: "16 messages of 4 KiB arrived, and their data is right",
+		})
 	}
-	f := doctor.Finding{Check: "path", Severity: doctor.Problem, Where: "this end and " + name, What: err.Error()}
+	f := finding{Check: "path", Severity: problem, Where: thisEnd + " and " + name, What: err.Error()}
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns):
@@ -141,53 +165,27 @@ func examinePair(ctx context.Context, out output.Streams, tool string, device op
 			f.Fix = []string{host.Serve(tool) + fmt.Sprintf(", with TCP port %d open", host.Port)}
 		}
 	}
-	return append(all, f)
+	return []finding{f}
 }
 
-// tryPair runs a plan against the peer, and examines what the peer said of itself even where the plan fails.
-func tryPair(ctx context.Context, out output.Streams, c measure.Config, spec plan.Spec, mine doctor.End) (all []doctor.Finding, err error) {
-	m, err := measure.Open(ctx, out, c)
-	if err != nil {
-		return nil, err
+// smallerMTU tells where the path takes less than this end's port: the other end's has less.
+func smallerMTU(mine end, used report.Environment, host string) []finding {
+	here := 0
+	for _, d := range mine.devices {
+		for _, p := range d.Ports {
+			if d.Info.Name == used.Device && p.Number == used.Port && !used.Software { // whose port has the MTU of its address
+				here = p.ActiveMTUBytes
+			}
+		}
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	res, err := m.Run(ctx, spec, bench.Options{})
-	if res == nil {
-		return nil, err
-	}
-	if !c.Peer.Loopback { // else it is this end again
-		all = examinePeer(res, c.Peer.Host, mine)
-	}
-	return append(all, arrived(err, peerName(c.Peer))...), err
-}
-
-// examinePeer judges what the peer said of itself.
-func examinePeer(res *bench.Result, host string, mine doctor.End) []doctor.Finding {
-	if len(res.PeerEnd) == 0 {
-		return []doctor.Finding{{
-			Check: "peer", Severity: doctor.Note, Where: host, What: "the host itself was not examined",
-			Why: "a server describes itself only to clients that it knows",
-			Fix: []string{"gobw serve --allow ADDRESS   # there, with this host's address; or with --token-file at both ends", "gobw doctor   # there"},
-		}}
-	}
-	peer, err := doctor.ParsePeer(res.PeerEnd)
-	if err != nil {
-		return []doctor.Finding{{
-			Check: "peer", Severity: doctor.Note, Where: host, What: err.Error(),
-			Why: "the two ends may be of different versions", Fix: []string{"gobw version   # on both"},
-		}}
-	}
-	all := doctor.Examine(peer, doctorBytes)
-	return append(all, doctor.ExaminePair(onlyUsed(mine, res.Client), onlyUsed(peer, *orEmpty(res.Server)))...)
-}
-
-// arrived says that the messages did.
-func arrived(err error, host string) []doctor.Finding {
-	if err != nil {
+	if here <= used.MTU {
 		return nil
 	}
-	return []doctor.Finding{{
-		Check: "path", Severity: doctor.Passed, Where: "this end and " + host, What: "16 messages of 4 KiB arrived, and their data is right",
+	return []finding{{
+		"mtu-mismatch", warning, thisEnd + " and " + host,
+		fmt.Sprintf("active MTUs differ: %d bytes here, %d there; tests use %d", here, used.MTU, used.MTU),
+		"the smaller costs bandwidth, and a path of both kinds drops what only one end can send",
+		[]string{"ip link set INTERFACE mtu 4200   # on " + host + ", and on the switch; or as large as the other end's"},
 	}}
 }
 
@@ -197,19 +195,6 @@ func peerName(p measure.PeerConfig) string {
 		return "the other end"
 	}
 	return p.Host
-}
-
-// onlyUsed leaves the device that the test used.
-func onlyUsed(e doctor.End, used report.Environment) doctor.End {
-	e.Devices = slices.DeleteFunc(slices.Clone(e.Devices), func(d doctor.Device) bool { return d.Info.Name != used.Device })
-	return e
-}
-
-func orEmpty(e *report.Environment) *report.Environment {
-	if e == nil {
-		return &report.Environment{}
-	}
-	return e
 }
 
 // write prints the diagnosis for a person.
@@ -228,7 +213,7 @@ func (d diagnosis) write(w io.Writer) error {
 		}
 	}
 	if d.Clean {
-		notes := len(slices.DeleteFunc(slices.Clone(d.Findings), func(f doctor.Finding) bool { return f.Severity != doctor.Note }))
+		notes := len(slices.DeleteFunc(slices.Clone(d.Findings), func(f finding) bool { return f.Severity != note }))
 		fmt.Fprintln(text, "clean: no problems"+plain.When(notes > 0, ", %s", plain.Plural(notes, "note")))
 	}
 	_, err := io.WriteString(w, text.String())

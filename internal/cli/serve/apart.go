@@ -167,7 +167,7 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 	alive, stop := client.Session.Watch(ctx)
 	defer stop()
 	o := order{
-		Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts.WithDefaults(), Policy: c.Policy, DataAllow: c.DataAllow, End: c.End,
+		Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts.WithDefaults(), Policy: c.Policy, DataAllow: c.DataAllow,
 		Dialect: client.Session.Dialect(), Plan: client.Plan,
 	}
 	p, err := judgeInTurn(alive, o, client)

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/netip"
 
@@ -21,7 +20,6 @@ import (
 type serving struct {
 	device    opendevice.Config
 	cpu       machine.CPUChoice
-	end       json.RawMessage // what a doctor at the other end is told; nil: nothing
 	dataAllow []netip.Prefix
 	told      *plan.Spec // of perftest's clients that do not tell theirs
 	turn      *turn      // nil: nobody waits
@@ -44,7 +42,7 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 	}
 	_, bound := d.Device.(verbs.Rebinder)
 	s = &guard{Session: s, planned: c.planned, turn: c.turn}
-	o := bench.Options{Rails: d.Others(), CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID, Local: local, Remote: remote, End: c.end}
+	o := bench.Options{Rails: d.Others(), CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID, Local: local, Remote: remote}
 	o.Policy.Data = plan.DataPolicy{Peer: remote, Bound: bound, Allow: c.dataAllow}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
@@ -105,10 +103,9 @@ func parsePerftestServer(line string) (*perftestServer, error) {
 
 // probed is what the server knows of its device without holding it.
 type probed struct {
-	Note  string          `json:"note,omitempty"`
-	Facts *control.Facts  `json:"facts,omitempty"` // for clients that negotiate before a plan is known
-	Plan  *plan.Spec      `json:"plan,omitempty"`  // of --perftest
-	End   json.RawMessage `json:"end,omitempty"`   // what a doctor at the other end is told
+	Note  string         `json:"note,omitempty"`
+	Facts *control.Facts `json:"facts,omitempty"` // for clients that negotiate before a plan is known
+	Plan  *plan.Spec     `json:"plan,omitempty"`  // of --perftest
 }
 
 // probe finds out before the first client whether there is a device, and what it is.
@@ -127,9 +124,6 @@ func (o *order) probe() (*probed, error) {
 	}
 	if err = errors.Join(err, d.Close()); err != nil {
 		return nil, err
-	}
-	if end, err := opendevice.Examine(o.Device); err == nil {
-		p.End, _ = json.Marshal(end) // nothing in it can fail
 	}
 	return p, nil
 }

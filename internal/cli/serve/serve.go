@@ -3,7 +3,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +78,6 @@ type config struct {
 	PerftestLine string
 	Policy       plan.Policy
 	DataAllow    []netip.Prefix
-	End          json.RawMessage // what a doctor at the other end is told
 }
 
 // NewCommand makes 'serve'.
@@ -260,9 +258,6 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		}
 		return *found.Facts, nil
 	}
-	if c.trusted() {
-		c.End = found.End
-	}
 	if c.Perftest != nil && c.Perftest.ControlCM {
 		d, err := opendevice.Open(c.Device)
 		if err != nil {
@@ -346,7 +341,7 @@ func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
 		}
 		log := c.Listen.Log.With("client", s.RemoteAddr())
 		err = serveSession(ctx, s, serving{
-			device: c.Device, cpu: c.CPU, end: c.End, dataAllow: c.DataAllow, told: c.Listen.Told,
+			device: c.Device, cpu: c.CPU, dataAllow: c.DataAllow, told: c.Listen.Told,
 			planned: func(p *plan.Spec) { log.Info("begins", "test", planText(p)) },
 			measured: func(r report.Record) {
 				log.Info("measured", "test", r.String(), "figure", figureText(r))

@@ -38,7 +38,7 @@ const (
 // Bounds of one message between the two.
 const (
 	maxOrderBytes = 4 << 20
-	maxEventBytes = 4 << 20 // a probe's, with what a doctor is told
+	maxEventBytes = 4 << 20
 )
 
 // order is what a test's process is told.
@@ -50,7 +50,6 @@ type order struct {
 	Timeouts  control.Timeouts  `json:"timeouts"`
 	Policy    plan.Policy       `json:"policy"`
 	DataAllow []netip.Prefix    `json:"data_allow,omitempty"`
-	End       json.RawMessage   `json:"end,omitempty"`
 	Dialect   control.Dialect   `json:"dialect,omitempty"`
 	Plan      json.RawMessage   `json:"plan,omitempty"` // as the client wrote it
 }
@@ -133,7 +132,7 @@ func runTestProcess(ctx context.Context) error {
 	done := make(chan struct{})
 	go o.leaveWithClient(ctx, s, out, done)
 	err = serveSession(ctx, s, serving{
-		device: o.Device, cpu: o.CPU, end: o.End, dataAllow: o.DataAllow, turn: turn,
+		device: o.Device, cpu: o.CPU, dataAllow: o.DataAllow, turn: turn,
 		planned:  func(p *plan.Spec) { out.write(event{Planned: planText(p)}) },
 		measured: func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) },
 	})

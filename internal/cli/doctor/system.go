@@ -12,32 +12,30 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 )
 
-// System is what the checks need to know of the operating system.
-type System struct {
-	Linux             bool              `json:"linux"`
-	CPUs              int               `json:"cpus"`
-	Governor          string            `json:"governor,omitempty"`
-	LoadAverage       float64           `json:"load_average,omitempty"` // threads that ran or wanted to, over a minute; 0: unknown
-	NUMANodes         []int             `json:"numa_nodes,omitempty"`
-	AffinityNodes     []int             `json:"affinity_nodes,omitempty"` // nodes on which this process may run
-	MemlockBytes      uint64            `json:"memlock_bytes"`
-	MemlockUnlimited  bool              `json:"memlock_unlimited"`
-	CanLockMemory     bool              `json:"can_lock_memory"` // CAP_IPC_LOCK: the limit does not apply
-	Modules           map[string]bool   `json:"modules,omitempty"`
-	ModuleAvailable   map[string]bool   `json:"module_available,omitempty"`
-	RDMAHardware      []string          `json:"rdma_hardware,omitempty"` // PCI functions that RDMA drivers serve
-	DeniedDeviceFiles []string          `json:"denied_device_files,omitempty"`
-	DefaultInterface  string            `json:"default_interface,omitempty"`
-	IOMMUTranslates   bool              `json:"iommu_translates"`
-	ReceiveBufferMax  int               `json:"receive_buffer_max"`
-	Port4791          string            `json:"port_4791,omitempty"` // why the port cannot be bound; empty: free
-	Slots             map[string]Slot   `json:"slots,omitempty"`     // of the RDMA devices on PCI buses, by name
-	Bonds             map[string]string `json:"bonds,omitempty"`     // of network interfaces: the bond that each is in
+// system is what the checks need to know of the operating system.
+type system struct {
+	Linux             bool
+	CPUs              int
+	Governor          string
+	LoadAverage       float64 // threads that ran or wanted to, over a minute; 0: unknown
+	NUMANodes         []int
+	AffinityNodes     []int // nodes on which this process may run
+	MemlockBytes      uint64
+	MemlockUnlimited  bool
+	CanLockMemory     bool // CAP_IPC_LOCK: the limit does not apply
+	Modules           map[string]bool
+	ModuleAvailable   map[string]bool
+	RDMAHardware      []string // PCI functions that RDMA drivers serve
+	DeniedDeviceFiles []string
+	DefaultInterface  string
+	IOMMUTranslates   bool
+	ReceiveBufferMax  int
+	Port4791          string // why the port cannot be bound; empty: free
 }
 
-// Inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
-func Inspect(root fs.FS) System {
-	s := System{
+// inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
+func inspect(root fs.FS) system {
+	s := system{
 		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(),
 		Governor:        firstLine(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
 		Modules:         map[string]bool{},
@@ -58,7 +56,6 @@ func Inspect(root fs.FS) System {
 		}
 	}
 	s.RDMAHardware = rdmaFunctions(root)
-	s.Slots, s.Bonds = slots(root), bonds(root)
 	s.NUMANodes = numberedEntries(root, "sys/devices/system/node", "node")
 	s.AffinityNodes = affinityNodes(root, s.NUMANodes)
 	s.MemlockBytes, s.MemlockUnlimited = memlockLimit(root)
@@ -180,10 +177,10 @@ func firstLine(root fs.FS, name string) string {
 	return strings.TrimSpace(line)
 }
 
-// PCIeBitsPerS is what a PCIe link carries one way, after encoding, in bits per second: speed as sysfs words it
+// pcieBitsPerS is what a PCIe link carries one way, after encoding, in bits per second: speed as sysfs words it
 // ("16.0 GT/s PCIe"), width in lanes. 0 when unknown. (PCI Express base specification: 8b/10b below 8 GT/s, 128b/130b up to
 // 32, about 242/256 in flit mode from 64.)
-func PCIeBitsPerS(speed string, lanes int) float64 {
+func pcieBitsPerS(speed string, lanes int) float64 {
 	number, _, _ := strings.Cut(speed, " ")
 	gt, err := strconv.ParseFloat(number, 64)
 	if err != nil {

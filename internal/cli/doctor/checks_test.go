@@ -1,0 +1,134 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
+)
+
+func nic(change func(*opendevice.Listed)) opendevice.Listed {
+	d := opendevice.Listed{
+		Info: &verbs.DeviceInfo{Name: "mlx5_0", Provider: "ibv", NUMANode: -1, PCIAddress: "0000:81:00.0", PCILinkSpeed: "16.0 GT/s PCIe", PCILinkWidth: 16},
+		Ports: []opendevice.ListedPort{{
+			PortInfo: verbs.PortInfo{
+				Number: 1, State: verbs.PortActive, LinkLayer: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU4096,
+				RateBitsPerS: 200e9, NetInterface: "ens1",
+			},
+			GIDs: []verbs.GIDEntry{{Index: 3, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 1}, Type: verbs.GIDRoCEv2}},
+		}},
+	}
+	if change != nil {
+		change(&d)
+	}
+	return d
+}
+
+func TestExamine(t *testing.T) {
+	healthy := system{Linux: true, CPUs: 8, Governor: "performance", MemlockUnlimited: true}
+	tests := []struct {
+		name  string
+		end   end
+		need  uint64
+		check string // "" for clean
+		says  []string
+	}{
+		{"healthy", end{devices: []opendevice.Listed{nic(nil)}, system: healthy}, 1 << 24, "", nil},
+		{"cable", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].State = verbs.PortDown })}, system: healthy}, 0, "port-state", []string{"DOWN", "cable", "ip link set ens1 up"}},
+		{"no subnet manager", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].State = verbs.PortInit })}, system: healthy}, 0, "port-state", []string{"opensm"}},
+		{"memlock", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: 65536}}, 1 << 24, "memlock", []string{"16 MiB", "64 KiB", "limits.conf", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"}},
+		{"memlock with the capability", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: 65536, CanLockMemory: true}}, 1 << 24, "", nil},
+		{"narrow slot", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Info.PCILinkWidth = 8 })}, system: healthy}, 0, "pcie", []string{"126 Gb/s", "200 Gb/s", "lspci -vv -s 0000:81:00.0"}},
+		{"far NUMA node", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Info.NUMANode = 1 })}, system: system{Linux: true, CPUs: 8, MemlockUnlimited: true, NUMANodes: []int{0, 1}, AffinityNodes: []int{0}}}, 0, "numa", []string{"--cpunodebind=1"}},
+		{"empty GID table", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].GIDs = nil })}, system: healthy}, 0, "gid-table", []string{"empty", "netns"}},
+		{"busy", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockUnlimited: true, LoadAverage: 7.4}}, 0, "cpu-load", []string{"7.4 threads", "8 CPUs"}},
+		{"one busy CPU of eight", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockUnlimited: true, LoadAverage: 1.2}}, 0, "", nil},
+		{"governor", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockUnlimited: true, Governor: "powersave"}}, 0, "cpu-governor", []string{"powersave", "cpupower"}},
+		{"port 4791", end{devices: []opendevice.Listed{{Info: &verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1}}}, system: system{Linux: true, CPUs: 8, Port4791: "in use"}}, 0, "udp-4791", []string{"rdma_rxe", "ip netns add"}},
+		{"module not loaded", end{system: system{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"modprobe ib_uverbs"}},
+		{"iommu", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockUnlimited: true, IOMMUTranslates: true}}, 0, "iommu", []string{"iommu=pt"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := examine(tt.end, tt.need)
+			if tt.check == "" {
+				if !clean(got) {
+					t.Fatalf("got %+v, want nothing to do", got)
+				}
+				return
+			}
+			i := slices.IndexFunc(got, func(f finding) bool { return f.Check == tt.check })
+			if i < 0 {
+				t.Fatalf("got %+v, want a finding %q", got, tt.check)
+			}
+			text := strings.Join(append([]string{got[i].What, got[i].Why}, got[i].Fix...), "\n")
+			for _, s := range tt.says {
+				if !strings.Contains(text, s) {
+					t.Errorf("finding does not say %q:\n%s", s, text)
+				}
+			}
+		})
+	}
+}
+
+// TestSmallerMTU: a path that takes less than this end's port is told.
+func TestSmallerMTU(t *testing.T) {
+	mine := end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].ActiveMTUBytes = 4096 })}}
+	got := smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 1024}, "alpha")
+	if len(got) != 1 || got[0].Check != "mtu-mismatch" || clean(got) || !strings.Contains(got[0].What, "4096 bytes here, 1024 there") {
+		t.Errorf("%+v", got)
+	}
+	if got := smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 4096}, "alpha"); len(got) != 0 {
+		t.Errorf("equal ends: got %+v, want nothing", got)
+	}
+}
+
+func TestInspectReadsTheSystem(t *testing.T) {
+	root := fstest.MapFS{
+		"proc/self/limits":              {Data: []byte("Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         65536                65536                bytes\n")},
+		"proc/self/status":              {Data: []byte("CapEff:\t0000000000004000\nCpus_allowed_list:\t0-1\n")},
+		"proc/sys/kernel/osrelease":     {Data: []byte("6.1.0\n")},
+		"lib/modules/6.1.0/modules.dep": {Data: []byte("kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko: kernel/x.ko\n")},
+		"proc/sys/net/core/rmem_max":    {Data: []byte("212992\n")},
+		"proc/loadavg":                  {Data: []byte("1.25 0.80 0.40 2/345 6789\n")},
+		"proc/net/route":                {Data: []byte("Iface\tDestination\tGateway\neth7\t00000000\t0100000A\n")},
+		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": {Data: []byte("ondemand\n")},
+		"sys/devices/system/node/node0/cpulist":                {Data: []byte("0-3\n")},
+		"sys/devices/system/node/node1/cpulist":                {Data: []byte("4-7\n")},
+		"sys/bus/pci/drivers/mlx5_core/0000:81:00.0/vendor":    {Data: []byte("0x15b3\n")},
+		"sys/class/iommu/dmar0/x":                              {Data: []byte{}},
+		"proc/cmdline":                                         {Data: []byte("quiet iommu=pt\n")},
+	}
+	s := inspect(root)
+	if s.MemlockBytes != 65536 || s.MemlockUnlimited || !s.CanLockMemory {
+		t.Errorf("memlock %d unlimited %v capability %v, want 65536 false true", s.MemlockBytes, s.MemlockUnlimited, s.CanLockMemory)
+	}
+	if !s.ModuleAvailable["rdma_rxe"] || s.Modules["ib_uverbs"] {
+		t.Errorf("modules: available %v loaded %v", s.ModuleAvailable, s.Modules)
+	}
+	if s.ReceiveBufferMax != 212992 || s.LoadAverage != 1.25 || s.DefaultInterface != "eth7" || s.Governor != "ondemand" || s.IOMMUTranslates {
+		t.Errorf("got %+v", s)
+	}
+	if !slices.Equal(s.NUMANodes, []int{0, 1}) || !slices.Equal(s.AffinityNodes, []int{0}) {
+		t.Errorf("nodes %v affinity %v, want [0 1] [0]", s.NUMANodes, s.AffinityNodes)
+	}
+	if !slices.Equal(s.RDMAHardware, []string{"mlx5_core 0000:81:00.0"}) {
+		t.Errorf("hardware %v", s.RDMAHardware)
+	}
+}
+
+func TestPCIeBitsPerS(t *testing.T) {
+	for _, tt := range []struct {
+		speed string
+		lanes int
+		want  float64 // Gb/s
+	}{{"8.0 GT/s PCIe", 8, 63}, {"5.0 GT/s PCIe", 4, 16}, {"32.0 GT/s PCIe", 16, 504.1}, {"Unknown", 16, 0}} {
+		if got := pcieBitsPerS(tt.speed, tt.lanes) / 1e9; got < tt.want-0.1 || got > tt.want+0.1 {
+			t.Errorf("%s x%d: got %.1f Gb/s, want %.1f", tt.speed, tt.lanes, got, tt.want)
+		}
+	}
+}
