@@ -204,174 +204,118 @@ func (x *Exchange) Close() error {
 
 // Run moves data for the span and returns what each flow did. A flow that failed has its error; what the others moved
 // until then is lost, because the device runs them as one.
-func (x *Exchange) Run(ctx context.Context, s Span) ([]Movement, error) {
-	out := make([]Movement, len(x.flows))
-	if len(x.running()) == 0 {
-		return out, nil
+func (x *Exchange) Run(ctx context.Context, s Span) (out []Movement, err error) {
+	r := &exchangeRun{Exchange: x, clock: tick.Start(), out: make([]Movement, len(x.flows))}
+	if err := r.join(); err != nil || len(r.flows) == 0 {
+		return r.out, err
 	}
 	q, err := machine.BeQuiet(x.o.CPU, []int{x.device.Info().NUMANode})
 	if err != nil {
 		return nil, err
 	}
-	d := &exchangeRun{Exchange: x, clock: tick.Start(), out: out}
-	d.perNs = d.clock.PerNanosecond()
-	err = d.drive(ctx, s)
-	return out, errors.Join(err, q.Restore())
+	defer func() { err = errors.Join(err, q.Restore()) }()
+	if _, sleeps := x.device.(verbs.SelfServing); sleeps && r.whole.Shape == job.Serve {
+		select {
+		case <-time.After(s.whole()):
+		case <-ctx.Done():
+			return r.out, context.Cause(ctx)
+		}
+	} else if err := r.drive(ctx, s); err != nil {
+		return r.out, err
+	}
+	r.verify()
+	return r.out, nil
 }
 
 // exchangeRun is one Run.
 type exchangeRun struct {
 	*Exchange
 	clock tick.Clock
-	perNs float64
-	out   []Movement
+	flows []*exchangeFlow // that have a peer
+	out   []Movement      // of all flows
 	whole *job.Job
-	rec   *job.Recorder
-	raw   uint64 // samples before the measured time
-	begun job.Ticks
-	p     job.Progress
-	from  *job.Progress
-	to    *job.Progress
+	leads *plan.Settled // of a flow that sends, if one does
 }
 
-func (d *exchangeRun) ticks(t time.Duration) job.Ticks { return job.Ticks(float64(t) * d.perNs) }
-
 // join makes one job of all flows. What only serves needs no lane.
-func (d *exchangeRun) join() error {
-	d.whole = &job.Job{Shape: job.Serve, Stop: &atomic.Uint32{}}
-	for _, f := range d.running() {
-		if f.job.Shape == job.Serve {
-			continue
-		}
-		if d.whole.Shape == job.PingPong || f.job.Shape == job.PingPong && d.whole.Shape != job.Serve {
+func (r *exchangeRun) join() error {
+	r.flows = r.running()
+	r.whole = &job.Job{Shape: job.Serve, Stop: &atomic.Uint32{}}
+	moving := slices.DeleteFunc(slices.Clone(r.flows), func(f *exchangeFlow) bool { return f.job.Shape == job.Serve })
+	if len(moving) == 0 {
+		moving = r.flows
+	}
+	for i, f := range moving {
+		if i > 0 && (r.whole.Shape == job.PingPong || f.job.Shape == job.PingPong) {
 			return errors.New("a latency test has one partner a round: use pairs, quick, leaves or random")
 		}
-		d.whole.Shape, d.whole.First = f.job.Shape, f.job.First
-		d.whole.Lanes = append(d.whole.Lanes, f.job.Lanes...)
-		d.whole.CQs = append(d.whole.CQs, f.job.CQs...)
-	}
-	if d.whole.Shape == job.Serve {
-		for _, f := range d.running() {
-			d.whole.Lanes = append(d.whole.Lanes, f.job.Lanes...)
-			d.whole.CQs = append(d.whole.CQs, f.job.CQs...)
+		if r.leads == nil || f.plan.Sends() {
+			r.leads = f.plan
 		}
+		r.whole.Shape, r.whole.First = f.job.Shape, f.job.First
+		r.whole.Lanes = append(r.whole.Lanes, f.job.Lanes...)
+		r.whole.CQs = append(r.whole.CQs, f.job.CQs...)
 	}
 	raw := 0
-	if d.whole.Shape == job.PingPong {
+	if r.whole.Shape == job.PingPong {
 		raw = exchangeSamples
 	}
-	d.rec = job.NewRecorder(raw)
-	d.rec.Samples = raw > 0
-	d.whole.Record = d.rec
+	r.whole.Record = job.NewRecorder(raw)
+	r.whole.Record.Samples = raw > 0
 	return nil
 }
 
 const (
 	exchangeSamples = 1 << 18
-	idleSlice       = 50 * time.Microsecond
-	idleSleep       = 100 * time.Microsecond
 	// firstWithin is how long beyond the span a run waits for the first completion where none has come: a path that is slower
 	// than the span still has a figure, and one that is dead has the device's own error (RC retries for half a second to
 	// two).
 	firstWithin = 2500 * time.Millisecond
 )
 
-func (d *exchangeRun) drive(ctx context.Context, s Span) error {
-	if err := d.join(); err != nil {
-		return err
-	}
+// flowsTell is a device of which nobody asks why a flow failed: the flow's own error says it, at whichever end.
+type flowsTell struct{ rails }
+
+// Failure is none.
+func (flowsTell) Failure(func(verbs.AsyncEvent) bool) error { return nil }
+
+// drive runs the job for the span and works the figures out.
+func (r *exchangeRun) drive(ctx context.Context, s Span) error {
+	perNs := r.clock.PerNanosecond()
+	ticks := func(t time.Duration) job.Ticks { return job.Ticks(float64(t) * perNs) }
 	begun := job.Now()
-	d.begun = begun
-	d.whole.Deadline, d.whole.AbandonAtDeadline = begun+d.ticks(s.whole()+firstWithin), true
-	if _, sleeps := d.device.(verbs.SelfServing); sleeps && d.whole.Shape == job.Serve {
-		return d.sleep(ctx, s.whole())
-	}
-	runner, err := job.Prepare(d.device, d.whole)
+	r.whole.Deadline, r.whole.AbandonAtDeadline = begun+ticks(s.whole()+firstWithin), true
+	runner, err := job.Prepare(r.device, r.whole)
 	if errors.Is(err, verbs.ErrUnsupported) {
-		runner, err = job.NewVerbsRunner(d.device, d.whole)
+		runner, err = job.NewVerbsRunner(r.device, r.whole)
 	}
 	if err != nil {
 		return err
 	}
-	err = d.loop(ctx, runner, begun, s)
-	err = errors.Join(d.blame(err), runner.Close())
-	if err == nil {
-		d.figures()
-		d.verify()
+	t := drive.NewTrace(ticks(2*drive.Slice), 0, r.whole.Record)
+	err = drive.New(drive.Task{
+		Plan: r.leads, Spec: r.leads.Spec(), Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
+		Devices: flowsTell{rails{{device: r.device, port: r.port}}}, PerNs: perNs, Ours: true, Trace: t,
+		Limits: drive.Limits{
+			Duration: ticks(s.whole()), Lead: ticks(s.Lead), Tail: ticks(s.Tail), FirstWithin: ticks(firstWithin), Stall: ticks(2 * (s.whole() + firstWithin)),
+			Yields: r.device.Info().Software && r.whole.Shape != job.PingPong,
+		},
+	}).Run(ctx)
+	if err = errors.Join(r.blame(err), runner.Close()); err == nil {
+		r.figures(t, begun)
 	}
 	return err
 }
 
-func (d *exchangeRun) sleep(ctx context.Context, t time.Duration) error {
-	select {
-	case <-time.After(t):
-		d.verify()
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// loop lets the runner work slice by slice and notes where the measured time begins and ends.
-func (d *exchangeRun) loop(ctx context.Context, runner job.Runner, begun job.Ticks, s Span) error {
-	from, to, end := begun+d.ticks(s.Lead), begun+d.ticks(s.Lead+s.Measure), begun+d.ticks(s.whole())
-	software := d.device.Info().Software
-	length := drive.Slice
-	for {
-		now := job.Now()
-		if now >= end && d.heard() {
-			d.whole.Stop.Store(1)
-		}
-		if now > d.whole.Deadline+d.ticks(time.Second) { // the runner does not come back to its deadline
-			return nil
-		}
-		p, err := runner.Run(now + d.ticks(length))
-		moved := p.Completed+p.Received != d.p.Completed+d.p.Received
-		d.p = p
-		if moved && d.from == nil && p.LastDone >= from {
-			d.from, d.raw = &job.Progress{}, d.rec.RawLen
-			*d.from = p
-		}
-		if moved && p.LastDone <= to {
-			last := p
-			d.to = &last
-		}
-		switch {
-		case err != nil:
-			return err
-		case p.Done:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		}
-		// A software device whose path is slower than its processor leaves that to others.
-		length = drive.Slice
-		if software && d.whole.Shape != job.PingPong {
-			length = idleSlice
-			if !moved {
-				time.Sleep(idleSleep)
-			}
-		}
-	}
-}
-
-// heard tells whether something has come back in each direction that this end knows of.
-func (d *exchangeRun) heard() bool {
-	sends := d.whole.Shape == job.Stream && slices.ContainsFunc(d.running(), func(f *exchangeFlow) bool { return f.plan.Sends() })
-	receives := d.whole.Shape != job.PingPong && slices.ContainsFunc(d.running(), func(f *exchangeFlow) bool { return f.plan.Receives() })
-	pings := d.whole.Shape == job.PingPong
-	return (!sends || d.p.Completed > 0) && (!receives || d.p.Received > 0) && (!pings || d.rec.RawLen > 0)
-}
-
 // blame gives a failed completion to the flow of its queue pair.
-func (d *exchangeRun) blame(err error) error {
+func (r *exchangeRun) blame(err error) error {
 	failed, is := errors.AsType[*verbs.CompletionError](err)
 	if !is {
 		return err
 	}
-	for k, f := range d.flows {
+	for k, f := range r.Exchange.flows {
 		if slices.ContainsFunc(f.end.qps, func(qp verbs.QueuePair) bool { return qp.QPN() == failed.Completion.QPN }) {
-			d.out[k].Err = err
+			r.out[k].Err = err
 			return nil
 		}
 	}
@@ -380,63 +324,43 @@ func (d *exchangeRun) blame(err error) error {
 
 // figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast
 // and all-to-all, it is that flow's own.
-func (d *exchangeRun) figures() {
-	perNs := d.clock.PerNanosecond()
-	out, in := 0, 0
-	for _, f := range d.running() {
+func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
+	perNs := r.clock.PerNanosecond()
+	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })
+	bitsIn := 8 * t.PerSecond(perNs, begun, func(p job.Progress) uint64 { return p.BytesIn })
+	out := 0
+	for _, f := range r.flows {
 		if f.plan.Sends() {
 			out++
-		} else {
-			in++
 		}
 	}
-	var bitsOut, bitsIn float64
-	if d.from != nil && d.to != nil && d.to.LastDone > d.from.LastDone {
-		seconds := float64(d.to.LastDone-d.from.LastDone) / perNs / 1e9
-		bitsOut = float64(d.to.BytesOut-d.from.BytesOut) * 8 / seconds
-		bitsIn = float64(d.to.BytesIn-d.from.BytesIn) * 8 / seconds
-	}
-	// So slow that the whole run has to tell.
-	whole := func(bytes uint64, since job.Ticks) float64 {
-		if since == 0 || d.p.LastDone <= since {
-			return 0
-		}
-		return float64(bytes) * 8 / (float64(d.p.LastDone-since) / perNs / 1e9)
-	}
-	if bitsOut == 0 {
-		bitsOut = whole(d.p.BytesOut, d.p.FirstPost)
-	}
-	if bitsIn == 0 {
-		bitsIn = whole(d.p.BytesIn, d.begun)
-	}
-	failed := slices.ContainsFunc(d.out, func(m Movement) bool { return m.Err != nil })
-	for k, f := range d.flows {
-		m := &d.out[k]
+	failed := slices.ContainsFunc(r.out, func(m Movement) bool { return m.Err != nil })
+	for k, f := range r.Exchange.flows {
+		m := &r.out[k]
 		switch {
 		case f.dropped:
-		case d.spec.Kind == plan.Latency:
-			m.LatencyNs = d.samples(perNs)
+		case r.spec.Kind == plan.Latency:
+			m.LatencyNs = r.samples(t.Recorder, perNs)
 		case f.plan.Sends():
 			m.BitsPerS = bitsOut / float64(out)
 		case f.plan.Receives():
-			m.BitsPerS = bitsIn / float64(in)
+			m.BitsPerS = bitsIn / float64(len(r.flows)-out)
 		}
 		m.Unmeasured = failed && m.Err == nil && m.BitsPerS == 0 && len(m.LatencyNs) == 0
 	}
 }
 
 // samples are the latencies of the measured time.
-func (d *exchangeRun) samples(perNs float64) []float64 {
+func (r *exchangeRun) samples(rec *job.Recorder, perNs float64) []float64 {
 	scale := 1 / perNs
-	if d.flows[0].plan.Answers() {
+	if r.leads.Answers() {
 		scale /= 2
 	}
-	first := d.raw
-	if d.from == nil || d.rec.RawLen <= d.raw { // so slow that the whole run has to tell
-		first = 0
+	if rec.RawLen == 0 { // so slow that what came later has to tell
+		rec = r.whole.Record
 	}
-	out := make([]float64, 0, d.rec.RawLen-first)
-	for _, t := range d.rec.Raw[first:d.rec.RawLen] {
+	out := make([]float64, 0, rec.RawLen)
+	for _, t := range rec.Raw[:rec.RawLen] {
 		out = append(out, float64(t)*scale)
 	}
 	slices.Sort(out)
@@ -444,11 +368,11 @@ func (d *exchangeRun) samples(perNs float64) []float64 {
 }
 
 // verify looks at what was written here. A place that no message has reached yet is still zero.
-func (d *exchangeRun) verify() {
-	if d.spec.Verify == plan.VerifyNothing {
+func (r *exchangeRun) verify() {
+	if r.spec.Verify == plan.VerifyNothing {
 		return
 	}
-	for k, f := range d.flows {
+	for k, f := range r.Exchange.flows {
 		c, is := f.end.work.(*contiguous)
 		if f.plan.Role() != plan.Target || f.dropped || !is {
 			continue
@@ -459,8 +383,8 @@ func (d *exchangeRun) verify() {
 			seed := payload.Seed(0, q, true)
 			for place := range uint64(steps.Places) {
 				b := f.end.recvSlot(q)[steps.At(place):][:size]
-				if d.out[k].Err == nil && !onlyHoles(b, seed, place) {
-					d.out[k].Err = c.corrupt(b, seed, place, q)
+				if r.out[k].Err == nil && !onlyHoles(b, seed, place) {
+					r.out[k].Err = c.corrupt(b, seed, place, q)
 				}
 			}
 		}

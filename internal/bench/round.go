@@ -290,7 +290,7 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	if rd.Kind == plan.Steady {
 		l.Steady, l.Duration = true, r.ticks(drive.SteadyMost)
 	} else {
-		l.Count, l.Duration, l.Margin = s.Count*qps, r.ticks(s.Duration), r.ticks(r.spec.Margin)
+		l.Count, l.Duration, l.Lead, l.Tail = s.Count*qps, r.ticks(s.Duration), r.ticks(r.spec.Margin), r.ticks(r.spec.Margin)
 		l.Expected = l.Count * r.plan.ReceivesPerMessage()
 	}
 	byTime := l.Count == 0

@@ -24,6 +24,9 @@ const (
 	spanSlice = time.Millisecond / 2
 	// FirstSlice is the slice of an end that waits for the first message: it bounds the error of the first stamp.
 	FirstSlice = 20 * time.Microsecond
+	// yieldSlice and yieldTime are how long an end that yields works, and leaves the processor to others.
+	yieldSlice = 50 * time.Microsecond
+	yieldTime  = 100 * time.Microsecond
 )
 
 // Task is one job of a test, and what driving it needs of the test and of this end.
@@ -33,7 +36,7 @@ type Task struct {
 	Round    plan.Round
 	Job      *job.Job
 	Runner   job.Runner
-	Session  control.Session
+	Session  control.Session // nil: whoever runs the job knows when it ends, and nothing comes after it
 	Devices  Devices
 	Endpoint Endpoint
 	Prepare  func(*job.Job) (job.Runner, error) // makes the runner of a job that only keeps the peer going
@@ -66,7 +69,9 @@ type Endpoint interface {
 type Limits struct {
 	Count          uint64 // messages to send in all; 0: by time
 	Duration       job.Ticks
-	Margin         job.Ticks
+	Lead, Tail     job.Ticks // unmeasured, at the two ends of Duration
+	FirstWithin    job.Ticks // how much longer the first completion may take, in each direction; 0: nobody waits for it
+	Yields         bool      // the device's path is slower than its processor, which is left to others while nothing moves
 	Steady         bool
 	Expected       uint64 // messages that will arrive in all, 0: unknown
 	Passive        bool   // the job has no end of its own: the peer's Done ends it
@@ -96,7 +101,9 @@ type Driver struct {
 // New makes the driver of a task.
 func New(t Task) *Driver {
 	d := &Driver{Task: t, peerDone: t.Round.Local}
-	d.slice = d.ticks(SliceLength(t.Plan, t.Spec.Kind, t.Devices.ServeThemselves()))
+	if d.slice = d.ticks(SliceLength(t.Plan, t.Spec.Kind, t.Devices.ServeThemselves())); t.Limits.Yields {
+		d.slice = d.ticks(yieldSlice)
+	}
 	return d
 }
 
@@ -111,8 +118,12 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watch, unwatch := d.Session.Watch(ctx)
-	defer unwatch()
+	watch := ctx
+	if d.Session != nil {
+		var unwatch context.CancelFunc
+		watch, unwatch = d.Session.Watch(ctx)
+		defer unwatch()
+	}
 	defer d.awaitSync(cancel)
 	d.begun = job.Now()
 	d.Trace.lastChange = d.begun
@@ -136,6 +147,9 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if err := d.lookAround(watch, now); err != nil {
 			return err
 		}
+		if d.Limits.Yields && d.Trace.lastChange < now-d.slice {
+			time.Sleep(yieldTime)
+		}
 		if d.ownPartDone() && d.synced == nil && !d.Round.Local {
 			final := d.p
 			d.final = &final
@@ -156,6 +170,9 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	if d.final != nil {
 		d.Trace.Last = *d.final
 		d.Trace.Last.Received, d.Trace.Last.BytesIn = d.p.Received, d.p.BytesIn
+	}
+	if d.Session == nil { // nothing comes after this job
+		return nil
 	}
 	if err := d.takeLeftovers(); err != nil {
 		return d.explain(ctx, watch, err)
@@ -187,14 +204,14 @@ func (d *Driver) work() (done bool, err error) {
 	switch {
 	case (d.Limits.WaitsForFirst || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
 		length = d.ticks(FirstSlice)
-	case d.peerDone || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
+	case d.peerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
 		length = d.ticks(time.Millisecond)
 	case d.Spec.Bidirectional && d.Limits.Count > 0 && d.nearEnd(now):
 		length = d.ticks(time.Millisecond / 2)
 	}
 	until := now + length
-	if end := d.deadline(); end > 0 && !d.stopping {
-		until = min(until, max(end, now))
+	if end := d.deadline(); end > now && !d.stopping {
+		until = min(until, end)
 	}
 	if start := d.sampleStart(); start > now && start < until {
 		until = start
@@ -243,14 +260,14 @@ func (d *Driver) start() job.Ticks {
 
 // sampleStart is when the sampling window of a test with margins opens; 0: there is none.
 func (d *Driver) sampleStart() job.Ticks {
-	if d.Limits.Margin == 0 || d.Trace.From != nil {
+	if d.Limits.Lead == 0 || d.Trace.From != nil {
 		return 0
 	}
 	start := d.start()
 	if start == 0 {
 		return 0
 	}
-	return start + d.Limits.Margin
+	return start + d.Limits.Lead
 }
 
 // account notes what a slice brought.
@@ -276,12 +293,12 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	if !d.stopping {
 		d.Trace.Best.add(p)
 	}
-	if start := d.start(); d.Limits.Margin > 0 && d.Limits.Duration > 0 && start > 0 {
+	if start := d.start(); d.Limits.Lead > 0 && d.Limits.Duration > 0 && start > 0 {
 		m := &mark{at: now, p: p, threads: d.Threads()}
-		if d.Trace.From == nil && now >= start+d.Limits.Margin {
+		if d.Trace.From == nil && now >= start+d.Limits.Lead {
 			d.Trace.From = m
 			d.Trace.Recorder.Reset()
-		} else if d.Trace.To == nil && now >= start+d.Limits.Duration-d.Limits.Margin {
+		} else if d.Trace.To == nil && now >= start+d.Limits.Duration-d.Limits.Tail {
 			d.Trace.To = m
 			d.Trace.Recorder = d.Trace.Recorder.Clone()
 		}
@@ -310,7 +327,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if watch.Err() != nil {
 		return context.Cause(watch)
 	}
-	if end := d.deadline(); !d.stopping && (end > 0 && now >= end || d.Limits.Steady && d.gauge.steady()) && !d.Limits.Passive {
+	if end := d.deadline(); !d.stopping && (end > 0 && now >= end && d.heard(now-end) || d.Limits.Steady && d.gauge.steady()) && !d.Limits.Passive {
 		d.stopping = true
 		d.Job.Stop.Store(1)
 	}
@@ -322,6 +339,23 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 		return d.stalled(now)
 	}
 	return nil
+}
+
+// heard tells whether something has come back in each direction of the job, or that is no longer waited for.
+func (d *Driver) heard(after job.Ticks) bool {
+	if after >= d.Limits.FirstWithin || d.Job.Shape == job.Serve {
+		return true
+	}
+	if d.Job.Shape == job.PingPong {
+		return d.Job.Record.N > 0
+	}
+	for i := range d.Job.Lanes {
+		l := &d.Job.Lanes[i]
+		if len(l.Ring) > 0 && d.p.Completed == 0 || len(l.Receives) > 0 && d.p.Received == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // owed tells whether a stock peer has messages to send that will arrive: it says nothing when it is done, and would

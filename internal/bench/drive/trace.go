@@ -104,6 +104,19 @@ func (t *Trace) Measured(perNs float64, size uint64, sending bool) Amount {
 	return Amount{Messages: n, Bytes: n * size, Seconds: seconds(t.Last.LastDone - begin)}
 }
 
+// PerSecond is how fast an amount grew in the sampling window, from completion to completion; where the window saw nothing, over
+// the whole job since it began.
+func (t *Trace) PerSecond(perNs float64, began job.Ticks, amount func(job.Progress) uint64) float64 {
+	from, to := job.Progress{LastDone: began}, t.Last
+	if t.From != nil && t.To != nil && t.From.p.LastDone > 0 && amount(t.To.p) > amount(t.From.p) {
+		from, to = t.From.p, t.To.p
+	}
+	if from.LastDone == 0 || to.LastDone <= from.LastDone {
+		return 0
+	}
+	return float64(amount(to)-amount(from)) / (float64(to.LastDone-from.LastDone) / perNs / 1e9)
+}
+
 // Exchanges is the amount of a ping-pong between ends of ours: its samples lie end to end, unless a gap is kept between them.
 func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs float64, size uint64, gap bool) Amount {
 	if rec.N == 0 {
