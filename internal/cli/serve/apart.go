@@ -170,24 +170,16 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 		Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts.WithDefaults(), Policy: c.Policy, DataAllow: c.DataAllow,
 		Dialect: client.Session.Dialect(), Plan: client.Plan,
 	}
-	p, err := judgeInTurn(alive, o, client)
+	release := client.Slot(alive)
+	if release == nil {
+		return
+	}
+	defer release()
+	p, err := judge(alive, o, client.OthersWait)
 	if err != nil {
 		client.Refuse(err)
 		return
 	}
-	release := client.TrySlot()
-	if release == nil { // processes do not wait
-		p.end()
-		if release = client.Slot(alive); release == nil {
-			return
-		}
-		if p, err = judge(alive, o, nil); err != nil {
-			release()
-			client.Refuse(err)
-			return
-		}
-	}
-	defer release()
 	client.Served()
 	stop()
 	conn, ours, err := p.handOver(client.Session)
@@ -236,16 +228,6 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 	default:
 		log.Info("done", "test", test)
 	}
-}
-
-// judgeInTurn waits for a place and has the plan judged.
-func judgeInTurn(ctx context.Context, o order, client *connect.Client) (*process, error) {
-	release, othersWait := client.Judging(ctx)
-	if release == nil {
-		return nil, context.Cause(ctx)
-	}
-	defer release()
-	return judge(ctx, o, othersWait)
 }
 
 // judge starts a process, which judges the plan and then waits for its turn. One that takes too long is ended; where others wait for

@@ -28,7 +28,6 @@ type Listener struct {
 	wg       sync.WaitGroup
 	visitors admission.Visitors
 	slots    slots
-	judging  slots // before a slot
 
 	mu     sync.Mutex
 	failed error // why the listener stopped, if it did by itself
@@ -52,7 +51,7 @@ func Listen(o ListenOptions) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", o.Address, err)
 	}
-	l := &Listener{o: o, listener: listener, sessions: make(chan control.Session), slots: slots{most: max(o.Clients, 1)}, judging: slots{most: maxJudging, fromNetwork: maxJudgingNetwork}}
+	l := &Listener{o: o, listener: listener, sessions: make(chan control.Session), slots: slots{most: max(o.Clients, 1)}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.admit)
 	return l, nil

@@ -53,24 +53,3 @@ func TestTurns(t *testing.T) {
 		}
 	})
 }
-
-// TestPlacesOfANetwork: one network never has all places, and who comes from another need not wait behind it.
-func TestPlacesOfANetwork(t *testing.T) {
-	s := &slots{most: 4, fromNetwork: 2}
-	now, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 2 {
-		if release, _ := s.take(now, netip.MustParseAddrPort("[2001:db8::1]:1")); release == nil {
-			t.Fatal("no place")
-		}
-	}
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	go s.take(ctx, netip.MustParseAddrPort("[2001:db8::2]:1"))
-	if release, _ := s.take(now, netip.MustParseAddrPort("[2001:db8::3]:1")); release != nil {
-		t.Error("a third place of one network")
-	}
-	if release, _ := s.take(now, netip.MustParseAddrPort("192.0.2.1:1")); release == nil {
-		t.Error("no place for another network")
-	}
-}
