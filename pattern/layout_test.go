@@ -251,7 +251,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	testrun.Fuzz(f, func(t *testing.T, text string) {
 		testrun.Within(t, 100*time.Millisecond, 1<<20, func() { _, _ = Parse(text[:min(len(text), 64<<10)], ParseOptions{}) })
 		l, err := Parse(text, ParseOptions{})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -25,7 +26,7 @@ func FuzzAllocated(f *testing.F) {
 		f.Add(b, uint8(0), uint8(12))
 		f.Add(b, uint8(3), uint8(16))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, flags, page uint8) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte, flags, page uint8) {
 		var spec plan.Spec
 		if json.Unmarshal(b, &spec) != nil {
 			return

@@ -17,6 +17,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
@@ -290,7 +291,7 @@ func FuzzRankZero(f *testing.F) {
 	f.Add(`{"open":{"address":"127.0.0.1","devices":[""],"plan":{"operation":"write"}}}`)
 	f.Add(`{"prepare":{"flows":[{"initiates":true}]}}`)
 	f.Add(`{"go":{"addresses":[[[{"qpn":1}],[]]],"in_ns":-5}}`)
-	f.Fuzz(func(t *testing.T, order string) {
+	testrun.Fuzz(f, func(t *testing.T, order string) {
 		var o Order
 		if json.Unmarshal([]byte(order), &o) != nil {
 			return
@@ -316,7 +317,7 @@ func FuzzFigures(f *testing.F) {
 	f.Add(1e9, 1.0, 2.0, 3.0, false, "")
 	f.Add(1e39, 1.0, 2.0, 3.0, false, "")
 	f.Add(math.Inf(1), math.NaN(), -1.0, 1e300, true, "x")
-	f.Fuzz(func(t *testing.T, bits, low, middle, high float64, corrupt bool, words string) {
+	testrun.Fuzz(f, func(t *testing.T, bits, low, middle, high float64, corrupt bool, words string) {
 		for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
 			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Kind: kind}}, reasons: map[[2]int]string{}, hosts: make([]host, 2)}
 			said := func(f Flow) *Answer { return &Answer{Rails: []Rail{{Flows: []Flow{f}}}} }

@@ -58,7 +58,7 @@ func FuzzExpandHosts(f *testing.F) {
 	for _, s := range []string{"r[1-2]n[01-03,7]", "n[08-10],x", "a[", "[1]", "n[0-9][0-9]", "][0]"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, list string) {
+	testrun.Fuzz(f, func(t *testing.T, list string) {
 		testrun.Within(t, 200*time.Millisecond, 16<<20, func() { _, _ = ExpandHosts(list) })
 		hosts, err := ExpandHosts(list)
 		if err != nil {

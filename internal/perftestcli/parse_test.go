@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -459,7 +460,7 @@ func TestParseLine(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("-s 64 -n 100 host")
 	f.Add("--report_gbits -bD5 --out_json_file=x")
-	f.Fuzz(func(t *testing.T, line string) {
+	testrun.Fuzz(f, func(t *testing.T, line string) {
 		for _, tool := range Tools() {
 			v, err := Parse(tool, strings.Fields(line))
 			if err == nil && !v.Help && !v.Version {

@@ -101,7 +101,7 @@ func FuzzCost(f *testing.F) {
 		b, _ := json.Marshal(Spec{Operation: Write, Kind: Bandwidth, Noncontig: &Noncontig{Shape: "gather", Strategy: "pack-pipelined", Layout: layout, Window: 1, Segment: 32768}})
 		f.Add(b)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		var spec Spec
 		if len(b) > 64<<10 || json.Unmarshal(b, &spec) != nil {
 			return

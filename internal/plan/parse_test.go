@@ -68,7 +68,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Add(strings.Repeat("0-8191,", 1000))
-	f.Fuzz(func(t *testing.T, s string) {
+	testrun.Fuzz(f, func(t *testing.T, s string) {
 		testrun.Within(t, 10*settleTime, settleBytes, func() {
 			_, _ = ParseSizes(s)
 			_, _ = ParseCPUs(s)

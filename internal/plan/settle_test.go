@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -348,7 +349,7 @@ func FuzzSettle(f *testing.F) {
 		f.Add([]byte(seed), uint16(4096), uint16(64), uint8(5), uint8(0))
 		f.Add([]byte(seed), uint16(1<<15), uint16(128), uint8(1), uint8(1))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, page, line uint16, mtu, flags uint8) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte, page, line uint16, mtu, flags uint8) {
 		var spec Spec
 		if json.Unmarshal(b, &spec) != nil {
 			return

@@ -431,7 +431,7 @@ func FuzzParseExpectation(f *testing.F) {
 		f.Add(s)
 	}
 	d := expectable()
-	f.Fuzz(func(t *testing.T, s string) {
+	testrun.Fuzz(f, func(t *testing.T, s string) {
 		testrun.Within(t, 200*time.Millisecond, 16<<20, func() { _, _ = Parse(s, Options{Dir: t.TempDir()}) })
 		e, err := Parse(s, Options{Dir: t.TempDir(), Tests: []string{"a-b"}})
 		if err != nil {

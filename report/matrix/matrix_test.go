@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -147,7 +148,7 @@ func FuzzCheck(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Fuzz(func(_ *testing.T, b []byte) {
+	testrun.Fuzz(f, func(_ *testing.T, b []byte) {
 		m := &Matrix{}
 		if json.Unmarshal(b, m) != nil || m.Check() != nil {
 			return

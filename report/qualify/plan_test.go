@@ -360,7 +360,7 @@ func FuzzParsePlan(f *testing.F) {
 	}
 	f.Add([]byte("x\n---\n"))
 	f.Add([]byte("tests: [{name: a, run: [gobw, write], expect: bw >= 1}]"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		testrun.Within(t, 2*time.Second, 64<<20, func() { _, _ = parsePlan("fuzzed.yaml", b, Options{}) })
 		p, err := parsePlan("fuzzed.yaml", b, Options{})
 		if (p == nil) == (err == nil) {

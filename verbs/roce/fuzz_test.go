@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/wire"
 	"github.com/gobw/gobw/verbs/tick"
@@ -233,7 +234,7 @@ func FuzzEngine(f *testing.F) {
 	}
 	f.Add([]byte{4, 0x06 | 0x20, 0, 0, 3, 0, 100, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x07 | 0x20, 0, 0, 3, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x08, 4, 0})
 	x := newTarget(f)
-	f.Fuzz(func(t *testing.T, input []byte) {
+	testrun.Fuzz(f, func(t *testing.T, input []byte) {
 		x.t = t
 		x.feed(input, fuzzPackets)
 	})

@@ -135,7 +135,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte(`{"operation":"write","kind":"bandwidth","transport":"RC","reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`))
 	judge := admit(granted())
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		var p plan.Spec
 		if len(b) > 64<<10 || json.Unmarshal(b, &p) != nil {
 			return

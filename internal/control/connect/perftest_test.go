@@ -19,6 +19,7 @@ import (
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -278,7 +279,7 @@ func FuzzHostileClient(f *testing.F) {
 	m, _ := frame.Of(native.KindPropose, testPlan())
 	b, _ = frame.Append(b, m)
 	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) { hostile(t, b, true) })
+	testrun.Fuzz(f, func(t *testing.T, b []byte) { hostile(t, b, true) })
 }
 
 // FuzzHostileServer does the same to a client.
@@ -288,7 +289,7 @@ func FuzzHostileServer(f *testing.F) {
 	}
 	b, _ := frame.Append(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
 	f.Add(binary.BigEndian.AppendUint32(b, 1<<24))
-	f.Fuzz(func(t *testing.T, b []byte) { hostile(t, b, false) })
+	testrun.Fuzz(f, func(t *testing.T, b []byte) { hostile(t, b, false) })
 }
 
 func hostile(t *testing.T, b []byte, peerIsClient bool) {

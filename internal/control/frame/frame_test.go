@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 func framed(text string) []byte {
@@ -206,7 +207,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add(framed(`{"kind":"propose","body":{"operation":"write"}}`))
 	f.Add(framed(`{"kind":"error","error":"\u001b","lost":true}`))
 	f.Add(framed(""))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		m, err := Read(bytes.NewReader(b), 64<<10)
 		if err != nil {
 			return
@@ -230,7 +231,7 @@ func FuzzFrame(f *testing.F) {
 // FuzzMeet: nobody is believed by chance.
 func FuzzMeet(f *testing.F) {
 	f.Add(framed(`{"kind":"hello","body":{"text":{},"nonce":"eA==","proof":"eQ=="}}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			own, peer := net.Pipe()
 			go func() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -41,7 +42,7 @@ func TestKeys(t *testing.T) {
 func FuzzKeys(f *testing.F) {
 	f.Add(encodeKeys(control.Address{QPN: 18, HasGID: true}))
 	f.Add(encodeKeys(control.Address{QPN: 18}))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		a, err := ParseKeys(b)
 		if err != nil {
 			return
@@ -56,7 +57,7 @@ func FuzzNegotiation(f *testing.F) {
 	spec := planOf(plan.Bandwidth, func(*plan.Spec) {})
 	f.Add(NegotiationOf(&spec, false, verbs.MTU1024, 16).Encode(NegotiationBytes))
 	f.Add(NegotiationOf(&spec, true, verbs.MTU1024, 16).Encode(NegotiationBytesNoMLX5))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		n, err := ParseNegotiation(b)
 		if err != nil {
 			return
@@ -74,7 +75,7 @@ func FuzzNegotiation(f *testing.F) {
 
 func FuzzReport(f *testing.F) {
 	f.Add(make([]byte, 40))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		var items [ReportItems][8]byte
 		for i := range items {
 			if len(b) >= 8 {
@@ -125,7 +126,7 @@ func TestKeysRDMA(t *testing.T) {
 func FuzzKeysRDMA(f *testing.F) {
 	f.Add(make([]byte, KeysBytesRDMA))
 	f.Add(bytes.Repeat([]byte{1}, keysBytesRDMAModern))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		a, err := parseKeysRDMA(b)
 		if err != nil {
 			return

@@ -2,6 +2,8 @@ package perftest
 
 import (
 	"testing"
+
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 func TestHello(t *testing.T) {
@@ -41,7 +43,7 @@ func TestParseVersion(t *testing.T) {
 
 func FuzzHello(f *testing.F) {
 	f.Add([]byte("6.27\x00gobw/1\x00\x00\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		h, err := ParseHello(b)
 		if err != nil {
 			return

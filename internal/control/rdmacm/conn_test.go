@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
@@ -37,7 +38,7 @@ func FuzzConn(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})
 	f.Add([]byte{128, 'a', 129, 'b'})
 	f.Add([]byte{0, 0, 0, 255, 1})
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		ours, theirs, err := connected(t.Context(), listener, server, client)
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/internal/openmetrics"
@@ -158,7 +159,7 @@ func TestOtherResults(t *testing.T) {
 
 func FuzzWrite(f *testing.F) {
 	f.Add(hostile, "a", 1.5)
-	f.Fuzz(func(t *testing.T, one, two string, v float64) {
+	testrun.Fuzz(f, func(t *testing.T, one, two string, v float64) {
 		var b bytes.Buffer
 		family := &openmetrics.Family{Name: "gobw_x", Help: one}
 		family.Add(v, openmetrics.Label{Name: "a", Value: one}, openmetrics.Label{Name: "b", Value: two})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 func TestParse(t *testing.T) {
@@ -224,7 +226,7 @@ func TestSteadyState(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("loss=1%,burst=4,dup=0.1%,reorder=1%,delay=5ms,rate=10G,queue=1M,seed=7")
 	f.Add("rate=10G,queue=0.1M") // no whole number of bytes
-	f.Fuzz(func(t *testing.T, s string) {
+	testrun.Fuzz(f, func(t *testing.T, s string) {
 		o, err := Parse(s)
 		if err != nil || o.IsGood() {
 			return

@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"testing"
+
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 func FuzzPacket(f *testing.F) {
@@ -13,7 +15,7 @@ func FuzzPacket(f *testing.F) {
 		}
 		f.Add(d.Payload)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		p, err := ParsePacket(b)
 		if err != nil {
 			return
@@ -31,7 +33,7 @@ func FuzzDatagram(f *testing.F) {
 	for _, v := range readVectors(f) {
 		f.Add(unhex(f, v.IP))
 	}
-	f.Fuzz(func(t *testing.T, ip []byte) {
+	testrun.Fuzz(f, func(t *testing.T, ip []byte) {
 		d, err := parseDatagram(ip)
 		if err != nil {
 			return
