@@ -6,13 +6,20 @@ import (
 	"os/exec"
 )
 
+// Self is the file of this program: what runs here, also when its file was replaced meanwhile, so that both are of the same version.
+func Self() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err != nil {
+		return os.Executable()
+	}
+	return self, nil
+}
+
 // Command is this program once more, with other arguments, in a process group of its own. What it writes to standard error is kept.
 func Command(args ...string) (*exec.Cmd, *Words, error) {
-	self := "/proc/self/exe" // what runs here, also when its file was replaced meanwhile: both are of the same version
-	if _, err := os.Stat(self); err != nil {
-		if self, err = os.Executable(); err != nil {
-			return nil, nil, err
-		}
+	self, err := Self()
+	if err != nil {
+		return nil, nil, err
 	}
 	cmd, words := exec.Command(self, args...), &Words{}
 	cmd.Args[0] = "gobw"

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,12 +23,11 @@ import (
 
 // flags are the flags of 'ab' as they were typed.
 type flags struct {
-	gate                       gate.Flags
-	confidence                 float64
-	pairs                      int
-	figure, width, limit, seed string
-	beside                     string
-	output                     output.Flags
+	gate                  gate.Flags
+	confidence            float64
+	pairs                 int
+	figure, limit, beside string
+	output                output.Flags
 }
 
 // config is what to measure, and how to judge.
@@ -38,11 +35,9 @@ type config struct {
 	A, B       side
 	Figure     figure.Figure
 	Pairs      int           // at most
-	Width      float64       // of the interval at which enough is known, a share; 0: all pairs
 	Limit      time.Duration // for all of it; 0: none
 	Gate       gate.Config
 	Confidence float64
-	Seed       uint64
 	Output     output.Config
 }
 
@@ -62,7 +57,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"With --beside, A alone is measured against A while B runs: a noisy neighbour.\n" +
 			"B needs a server of its own.",
 		Example: "  " + tool + " ab 'write alpha -q 1' 'write alpha -q 8'\n" +
-			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --width 2%\n" +
+			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +
 			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --expect 'worse<5%'\n" +
 			"  " + tool + " ab '/opt/gobw-0.9/gobw write alpha' 'write alpha'\n" +
 			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41\n" +
@@ -76,20 +71,18 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this test runs")
-	fs.IntVar(&f.pairs, "pairs", 0, "pairs to measure (21; with --width at most 201)")
-	fs.StringVar(&f.width, "width", "", "end when the interval of the change is as narrow as this: 2%")
+	fs.IntVar(&f.pairs, "pairs", 21, "pairs to measure")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
 	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (bw; of golat p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
-	fs.StringVar(&f.seed, "seed", "", "number from which the order is drawn (another each time)")
 	f.output.Bind(fs, render.ComparisonFormats())
 	return cmd
 }
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{Pairs: f.pairs, Confidence: f.confidence, Seed: rand.Uint64()}
+	c := config{Pairs: f.pairs, Confidence: f.confidence}
 	var wrong cmdline.Faults
 	var err error
 	c.A, err = parseSide(tool, args[0])
@@ -97,9 +90,13 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	switch {
 	case f.beside != "":
 		wrong.If(len(args) == 2, "two commands and --beside: want one, which runs alone and beside the other")
+		var neighbour side
+		neighbour, err = parseSide(tool, f.beside, "iters", "duration")
 		c.B = c.A
-		c.B.beside, err = parseNeighbour(tool, f.beside)
-		c.B.line += " beside " + f.beside
+		c.B.beside, c.B.line = &neighbour, c.A.line+" beside "+f.beside
+		if neighbour.stock {
+			err = fmt.Errorf("%q: want a test of gobw or golat, which runs as long as A does", f.beside)
+		}
 		wrong.Note(cmdline.Prefixed("--beside", err))
 	case len(args) == 2:
 		c.B, err = parseSide(tool, args[1])
@@ -112,7 +109,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
 	wrong.Note(err)
 	if f.gate.Given() || c.A.stock || c.B.stock { // the software device, unless named, passes no gate and stands beside no NIC
-		c.A.test.Device.Strict, c.B.test.Device.Strict = true, true
+		c.A.beStrict()
+		c.B.beStrict()
 	}
 	name := f.figure
 	if named := expect.Figures(c.Gate.Expect); name == "" && err == nil && len(named) > 0 {
@@ -128,27 +126,12 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	if c.Figure, known = figure.Named(name); !known || c.Figure.Direction == stats.Neither {
 		wrong.Note(fmt.Errorf("--figure %q: no figure of which one side is better; try bw, msgrate, p50 or p99", name))
 	}
-	if f.width != "" {
-		c.Width, err = cmdline.ParseShare(f.width)
-		wrong.Note(cmdline.Prefixed("--width", err))
-	}
-	switch {
-	case c.Pairs == 0 && f.width != "":
-		c.Pairs = 201
-	case c.Pairs == 0:
-		c.Pairs = 21
-	}
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	if f.limit != "" {
 		c.Limit, err = plan.ParseSeconds(f.limit)
 		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time such as 90s or 10m", f.limit)
 	}
 	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
-	if f.seed != "" {
-		if c.Seed, err = strconv.ParseUint(f.seed, 10, 64); err != nil {
-			wrong.Note(fmt.Errorf("--seed %q: want a whole number", f.seed))
-		}
-	}
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)

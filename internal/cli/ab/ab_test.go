@@ -2,11 +2,10 @@ package ab
 
 import (
 	"errors"
-	"flag"
 	"io"
-	"maps"
 	"math"
-	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -31,31 +29,31 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 		{[]string{"write alpha", "write alpha -q 4", "--expect", "worse<5%"}, true},
 		{[]string{"perftest:ib_write_bw alpha", "write alpha"}, true},
 	} {
-		f := flags{confidence: stats.DefaultConfidence}
+		f := flags{confidence: stats.DefaultConfidence, pairs: 1}
 		fs := pflag.NewFlagSet("ab", pflag.ContinueOnError)
 		f.gate.Bind(fs, "worse")
 		f.output.Bind(fs, render.ComparisonFormats())
 		if err := fs.Parse(tt.args); err != nil {
 			t.Fatal(err)
 		}
-		if c, err := f.config("gobw", fs.Args()); err != nil || c.B.test.Device.Strict != tt.strict {
-			t.Errorf("%v: strict %v, %v; want %v", tt.args, c.B.test.Device.Strict, err, tt.strict)
+		if c, err := f.config("gobw", fs.Args()); err != nil || slices.Contains(c.B.words, "--expect") != tt.strict {
+			t.Errorf("%v: %q, %v; want strict: %v", tt.args, c.B.words, err, tt.strict)
 		}
 	}
 }
 
 func TestParseSide(t *testing.T) {
 	for line, want := range map[string]side{
-		"write host -q 4":                {},
-		"golat send host":                {latency: true},
-		"gobw atomic --loopback=1":       {},
-		"perftest:/opt/ib_read_lat h":    {program: "/opt/ib_read_lat", args: []string{"h"}, latency: true, stock: true},
-		"perftest:ib_write_bw h -s 4K":   {program: "ib_write_bw", args: []string{"h", "-s", "4K"}, stock: true},
-		"/opt/old/gobw write host -q 4":  {program: "/opt/old/gobw", args: []string{"write", "host", "-q", "4"}},
-		"./golat send --from-the-future": {program: "./golat", args: []string{"send", "--from-the-future"}, latency: true},
+		"write host -q 4":                {words: []string{"gobw", "write", "host", "-q", "4"}},
+		"golat send host":                {words: []string{"golat", "send", "host"}, latency: true},
+		"gobw atomic --loopback=1":       {words: []string{"gobw", "atomic", "--loopback=1"}},
+		"perftest:/opt/ib_read_lat h":    {program: "/opt/ib_read_lat", words: []string{"/opt/ib_read_lat", "h"}, latency: true, stock: true},
+		"perftest:ib_write_bw h -s 4K":   {program: "ib_write_bw", words: []string{"ib_write_bw", "h", "-s", "4K"}, stock: true},
+		"/opt/old/gobw write host -q 4":  {program: "/opt/old/gobw", words: []string{"gobw", "write", "host", "-q", "4"}},
+		"./golat send --from-the-future": {program: "./golat", words: []string{"golat", "send", "--from-the-future"}, latency: true},
 	} {
 		got, err := parseSide("gobw", line)
-		if err != nil || got.program != want.program || got.latency != want.latency || got.stock != want.stock || !slices.Equal(got.args, want.args) {
+		if err != nil || got.program != want.program || got.latency != want.latency || got.stock != want.stock || !slices.Equal(got.words, want.words) {
 			t.Errorf("%q: %+v, %v; want %+v", line, got, err, want)
 		}
 	}
@@ -73,12 +71,12 @@ func TestConfigNamesAllMistakes(t *testing.T) {
 		cmd.SetArgs(args)
 		return cmd.Execute()
 	}
-	err := refused("serve", "write host", "--pairs", "-1", "--figure", "qps", "--width", "200%", "--time", "soon",
-		"--expect", "worst", "--accept", "all", "--confidence", "2", "--format", "xml", "--seed", "x")
+	err := refused("serve", "write host", "--pairs", "-1", "--figure", "qps", "--time", "soon",
+		"--expect", "worst", "--accept", "all", "--confidence", "2", "--format", "xml")
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"A: ", "--pairs", "--figure", "--width", "--time", "--expect", "--accept", "--confidence", "--format", "--seed"} {
+	for _, want := range []string{"A: ", "--pairs", "--figure", "--time", "--expect", "--accept", "--confidence", "--format"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in:\n%v", want, err)
 		}
@@ -175,100 +173,6 @@ func TestZeroFigure(t *testing.T) {
 	}
 }
 
-var trials = flag.Int("trials", 150, "of each row of the simulation of --width")
-
-// noises are processes that the logarithm of a figure may follow from run to run, by their names.
-func noises() map[string]func(r *rand.Rand) func() float64 {
-	return map[string]func(r *rand.Rand) func() float64{
-		"normal, 4 %": func(r *rand.Rand) func() float64 { return func() float64 { return 0.04 * r.NormFloat64() } },
-		"skewed":      func(r *rand.Rand) func() float64 { return func() float64 { return 0.04 * r.ExpFloat64() } },
-		"heavy tail": func(r *rand.Rand) func() float64 { // every seventh run waits for something else
-			return func() float64 {
-				x := 0.01 * r.NormFloat64()
-				if r.Float64() < 0.15 {
-					x += 0.3 * r.ExpFloat64()
-				}
-				return x
-			}
-		},
-		"drift": func(r *rand.Rand) func() float64 {
-			at := 0.0
-			return func() float64 { at += 0.01 + 0.02*r.NormFloat64(); return at + 0.02*r.NormFloat64() }
-		},
-		"autocorrelated": func(r *rand.Rand) func() float64 {
-			at := 0.0
-			return func() float64 {
-				at = 0.9*at + 0.04*math.Sqrt(1-0.9*0.9)*r.NormFloat64()
-				return at + 0.01*r.NormFloat64()
-			}
-		},
-	}
-}
-
-// TestWidthKeepsItsPromise: where the width of the interval ends the measuring, the interval still holds the true change as often
-// as it says, and equal sides are called different in at most one of twenty. results/verdicts.txt has more trials.
-func TestWidthKeepsItsPromise(t *testing.T) {
-	latency, _ := figure.Named("p50")
-	made, widths := noises(), []float64{0.06, 0.03}
-	if !testrun.Whole() {
-		*trials, widths = min(*trials, 50), widths[:1]
-	}
-	t.Logf("%-15s %5s %6s %8s %7s %6s %7s %6s", "noise", "width", "change", "covered", "alarms", "found", "missed", "pairs")
-	for _, width := range widths {
-		for _, name := range slices.Sorted(maps.Keys(made)) {
-			for _, change := range []float64{0, 0.05, 0.10} {
-				c := config{Figure: latency, Pairs: 128, Width: width, Confidence: 0.95, Output: output.Config{Quiet: true}}
-				covered, alarms, found, missed, pairs := 0, 0, 0, 0, 0
-				for trial := range *trials {
-					c.Seed = uint64(trial)
-					next := made[name](rand.New(rand.NewPCG(uint64(trial), 5)))
-					m, err := rounds(output.Streams{}, c, func(arm int) (outcome, error) {
-						v := math.Exp(next())
-						if arm == armB {
-							v *= 1 + change
-						}
-						return outcome{value: v}, nil
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					p := m.comparison(c).Points[0]
-					if p.Interval != nil && p.Interval.Low <= change && change <= p.Interval.High {
-						covered++
-					}
-					switch {
-					case p.Word == stats.Better || p.Word == stats.Worse && change == 0:
-						alarms++
-					case p.Word == stats.Worse:
-						found++
-					case p.Word == stats.Same && change > stats.DefaultMargin:
-						missed++
-					}
-					pairs += len(m.a)
-				}
-				n := float64(*trials)
-				share := func(k int) float64 { return 100 * float64(k) / n }
-				t.Logf("%-15s %3.0f %% %4.0f %% %6.1f %% %5.1f %% %4.0f %% %5.1f %% %6.1f", name, 100*width, 100*change, share(covered), share(alarms), share(found), share(missed), float64(pairs)/n)
-				if slack := 3 * math.Sqrt(n*0.05*0.95); float64(covered) < 0.95*n-slack || float64(alarms) > 0.05*n+slack || float64(missed) > 0.05*n+slack {
-					t.Errorf("%s, width %g, change %g: covered in %d of %d, %d false alarms, %d called the same", name, width, change, covered, *trials, alarms, missed)
-				}
-			}
-		}
-	}
-}
-
-func TestLooks(t *testing.T) {
-	var got []int
-	for n := range 201 {
-		if isLook(n) {
-			got = append(got, n)
-		}
-	}
-	if want := []int{8, 11, 16, 23, 32, 45, 64, 91, 128, 181}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
 // TestSideError hands on the exit code of a test that failed.
 func TestSideError(t *testing.T) {
 	err := error(&sideError{line: "write host", said: "no device", code: exit.Setup})
@@ -277,5 +181,28 @@ func TestSideError(t *testing.T) {
 	}
 	if exit.Code(errors.Join(err, errors.New("more"))) != exit.Setup {
 		t.Error("the code is lost among other errors")
+	}
+}
+
+// TestNeighbourFlows: what runs beside a test has more than begun when that is measured; one that ends is told of.
+func TestNeighbourFlows(t *testing.T) {
+	flows := filepath.Join(t.TempDir(), "flows")
+	shell := func(script string) side {
+		return side{line: script, program: "/bin/sh", words: []string{"sh", "-c", script}}
+	}
+	const warming = `printf '\r4 KiB  warming up' >&2; sleep 0.2; `
+	stop, err := shell(warming + `: >` + flows + `; printf '\r4 KiB  1 Gb/s' >&2; exec sleep 60`).start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(flows); err != nil {
+		t.Error("it was taken for running while it warmed up")
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	_, err = shell(warming + `printf '\r         \rno route' >&2; exit 3`).start(t.Context())
+	if exit.Code(err) != exit.Setup || !strings.HasSuffix(err.Error(), "before the test beside it: no route") {
+		t.Errorf("exit code %d of %v", exit.Code(err), err)
 	}
 }

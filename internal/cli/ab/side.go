@@ -16,32 +16,31 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/child"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/operation"
-	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
 )
 
-// side is one of the two tests: a test of this program, or a command that is run again and again.
+// side is one of the two tests: a command line that is run again and again, each time as a process of its own.
 type side struct {
-	line    string           // as it was typed
-	test    operation.Config // of this program
-	program string           // another one; empty: this
-	args    []string         // its
-	stock   bool             // it is a stock perftest; else another build of ours
+	line    string   // as it was typed
+	program string   // what is run; empty: this program
+	words   []string // its name, and what it is told
+	stock   bool     // it is a stock perftest
 	latency bool
-	beside  *neighbour // runs at the same time; nil: nothing does
+	beside  *side // runs at the same time; nil: nothing does
 }
 
 // errTimeUp ends the measuring when --time is over.
 var errTimeUp = errors.New("the time is up")
 
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...', '/opt/gobw-0.9/gobw write HOST ...' or
-// 'perftest:ib_write_bw HOST ...'.
-func parseSide(tool, line string) (side, error) {
+// 'perftest:ib_write_bw HOST ...'. It refuses the flags that this command gives itself: those of the result, and some more.
+func parseSide(tool, line string, more ...string) (side, error) {
 	words, err := plain.SplitWords(line)
 	if err != nil {
 		return side{}, fmt.Errorf("%q: %w", line, err)
@@ -51,43 +50,52 @@ func parseSide(tool, line string) (side, error) {
 		words = []string{""}
 	}
 	if program, stock := strings.CutPrefix(words[0], "perftest:"); stock {
-		s.program, s.args, s.stock, s.latency = program, words[1:], true, strings.Contains(filepath.Base(program), "_lat")
+		words[0] = program
+		s.program, s.words, s.stock, s.latency = program, words, true, strings.Contains(filepath.Base(program), "_lat")
 		if program == "" {
 			err = errors.New("perftest: wants a program behind the colon, as in perftest:ib_write_bw")
 		}
 		return s, err
 	}
-	build := strings.Contains(words[0], "/")
-	if build {
-		s.program, s.args = words[0], words[1:]
-		words[0] = filepath.Base(words[0])
+	if strings.Contains(words[0], "/") {
+		s.program, words[0] = words[0], filepath.Base(words[0])
 	}
 	if words[0] != "gobw" && words[0] != "golat" {
 		words = slices.Insert(words, 0, tool)
 	}
-	s.latency = words[0] == "golat"
+	s.words, s.latency = words, words[0] == "golat"
 	if len(words) < 2 || !slices.Contains(plan.Operations(), plan.Operation(words[1])) {
 		return s, fmt.Errorf("%q: want a test, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line)
 	}
-	ours := []string{"save", "format", "expect", "accept", "quiet"}
-	if build { // its flags are its own, but for these
+	ours := append([]string{"save", "format", "expect", "accept", "quiet"}, more...)
+	refusal := func(name string) error {
+		return fmt.Errorf("%q: --%s is ab's to give, not the test's", line, name)
+	}
+	if s.program != "" { // the flags of another build are its own, but for these
 		for _, w := range words {
-			if name, _, _ := strings.Cut(w, "="); slices.Contains(ours, strings.TrimPrefix(name, "--")) && strings.HasPrefix(name, "--") {
-				return s, fmt.Errorf("%q: %s is ab's to give, not the test's", line, name)
+			if name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "="); strings.HasPrefix(w, "--") && slices.Contains(ours, name) {
+				return s, refusal(name)
 			}
 		}
 		return s, nil
 	}
-	s.test, err = operation.Parse(words, func(typed *pflag.FlagSet) error {
+	_, err = operation.Parse(words, func(typed *pflag.FlagSet) error {
 		for _, name := range ours {
 			if typed.Changed(name) {
-				return fmt.Errorf("%q: --%s is ab's to give, not the test's", line, name)
+				return refusal(name)
 			}
 		}
 		return nil
 	})
-	s.test.Output.Quiet = true
 	return s, err
+}
+
+// beStrict makes a test of this program refuse the software device unless it is named, as each test with an expectation does. This
+// one always holds.
+func (s *side) beStrict() {
+	if s.program == "" {
+		s.words = append(slices.Clone(s.words), "--expect", "quiet", "--accept", "disturbed")
+	}
 }
 
 // outcome is what one run of a side measured.
@@ -98,7 +106,7 @@ type outcome struct {
 }
 
 // run runs the test once.
-func (s side) run(ctx context.Context, out output.Streams, f figure.Figure) (_ outcome, err error) {
+func (s side) run(ctx context.Context, f figure.Figure) (_ outcome, err error) {
 	if s.beside != nil {
 		stop, failed := s.beside.start(ctx)
 		if failed != nil {
@@ -106,31 +114,24 @@ func (s side) run(ctx context.Context, out output.Streams, f figure.Figure) (_ o
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	switch {
-	case s.stock:
-		return s.runPerftest(ctx, f)
-	case s.program != "":
-		return s.runBuild(ctx, f)
+	if s.stock {
+		text, err := s.finish(ctx)
+		if err != nil {
+			return outcome{}, err
+		}
+		value, err := perftestFigure(text, s.latency, slices.Contains(s.words, "--report_gbits"), f.Name)
+		if err != nil {
+			err = exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
+		}
+		return outcome{value: value}, err
 	}
-	d, err := s.test.Measure(ctx, out)
-	if cause := context.Cause(ctx); cause != nil {
-		return outcome{}, cause
-	}
-	if err != nil {
-		return outcome{}, fmt.Errorf("%q: %w", s.line, err)
-	}
-	return s.read([]*report.Document{d}, f)
-}
-
-// runBuild runs another build of this program.
-func (s side) runBuild(ctx context.Context, f figure.Figure) (outcome, error) {
 	dir, err := os.MkdirTemp("", "gobw-ab-")
 	if err != nil {
 		return outcome{}, exit.SetupError{Err: err}
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "result.json")
-	if _, err := s.finish(ctx, append(slices.Clone(s.args), "--quiet", "--save", file)); err != nil {
+	if _, err := s.finish(ctx, "--quiet", "--save", file); err != nil {
 		return outcome{}, err
 	}
 	docs, err := report.LoadAll(file)
@@ -164,24 +165,49 @@ func (s side) read(docs []*report.Document, f figure.Figure) (outcome, error) {
 	return o, nil
 }
 
-// finish runs a command to its end and gives what it printed; its failure is this command's, with its exit code.
-func (s side) finish(ctx context.Context, args []string) (string, error) {
-	var out, errs bytes.Buffer
-	c := exec.CommandContext(ctx, s.program, args...)
-	c.Stdout, c.Stderr = &out, &errs
+// stopWithin is how long a process may take to end once it was told to; then it is killed.
+const stopWithin = 10 * time.Second
+
+// command is the side's process, told some more, until the context ends.
+func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
+	program := s.program
+	if program == "" {
+		var err error
+		if program, err = child.Self(); err != nil {
+			return nil, exit.SetupError{Err: err}
+		}
+	}
+	c := exec.CommandContext(ctx, program, append(s.words[1:len(s.words):len(s.words)], more...)...)
+	c.Args[0] = s.words[0]
+	c.SysProcAttr, c.WaitDelay = child.OwnGroup(), stopWithin
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = 10 * time.Second
-	err := c.Run()
+	return c, nil
+}
+
+// finish runs the command to its end and gives what it printed; its failure is this command's, with its exit code.
+func (s side) finish(ctx context.Context, more ...string) (string, error) {
+	c, err := s.command(ctx, more...)
+	if err != nil {
+		return "", err
+	}
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err = c.Run()
 	if cause := context.Cause(ctx); cause != nil {
 		return "", cause
 	}
+	return out.String(), s.failure(err, errs.String())
+}
+
+// failure is why a command failed.
+func (s side) failure(err error, said string) error {
 	if err == nil {
-		return out.String(), nil
+		return nil
 	}
 	if ended, is := errors.AsType[*exec.ExitError](err); is {
-		return "", &sideError{line: s.line, code: ended.ExitCode(), said: strings.TrimSpace(errs.String())}
+		return &sideError{line: s.line, code: ended.ExitCode(), said: strings.TrimSpace(said)}
 	}
-	return "", exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
+	return exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
 }
 
 // sideError is a command that failed: what it said, and its exit code.
@@ -200,19 +226,6 @@ func (e *sideError) Unwrap() error {
 		return exit.CodeError(e.code)
 	}
 	return nil
-}
-
-// runPerftest runs a stock perftest's client and reads the row it prints.
-func (s side) runPerftest(ctx context.Context, f figure.Figure) (outcome, error) {
-	text, err := s.finish(ctx, s.args)
-	if err != nil {
-		return outcome{}, err
-	}
-	value, err := perftestFigure(text, s.latency, slices.Contains(s.args, "--report_gbits"), f.Name)
-	if err != nil {
-		return outcome{}, exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
-	}
-	return outcome{value: value}, nil
 }
 
 // perftestFigure reads a figure, in base units, from what a stock perftest printed: from its only row.

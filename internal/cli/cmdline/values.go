@@ -47,12 +47,3 @@ func ParsePercent(text string) (float64, error) {
 	}
 	return v / 100, nil
 }
-
-// ParseShare reads a share of a whole: more than 0% and less than 100%.
-func ParseShare(text string) (float64, error) {
-	v, err := ParsePercent(text)
-	if err == nil && !(v > 0 && v < 1) {
-		err = fmt.Errorf("%s: want more than 0%% and less than 100%%", text)
-	}
-	return v, err
-}
