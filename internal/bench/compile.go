@@ -119,18 +119,3 @@ func (e *Endpoint) settleReceives(j *job.Job, n []uint64) {
 		e.posted[q] += n[q]
 	}
 }
-
-// ServeJob makes progress for the peer while this end waits: where receives are kept posted, a stream that goes on
-// reposting them; got is how many each lane has received by now.
-func (e *Endpoint) ServeJob(j *job.Job, got []uint64) *job.Job {
-	if j.Shape != job.Stream || !e.plan.OpenEnded() || len(j.Lanes[0].Receives) == 0 {
-		return &job.Job{Shape: job.Serve, CQs: j.CQs, Lanes: j.Lanes}
-	}
-	return j.Receiving(got)
-}
-
-// TakeReceive notes that the one queue pair's oldest receive completed after the job: nobody posts it again.
-func (e *Endpoint) TakeReceive() {
-	e.outstanding[0]--
-	e.posted[0]--
-}

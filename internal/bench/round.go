@@ -213,7 +213,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	}
 	r.quiet.Watch()
 	dr := drive.New(drive.Task{
-		Plan: r.plan, Spec: r.spec, Round: rd, Job: j, Runner: runner, Session: r.session, Devices: r.rails, Endpoint: r.end, Prepare: r.prepareServing,
+		Plan: r.plan, Spec: r.spec, Round: rd, Job: j, Runner: runner, Session: r.session, Devices: r.rails,
 		Limits: r.limit(rd, count), PerNs: r.perNs, Ours: r.ours, Endless: r.endless(), Records: len(r.result.Records), Progress: r.o.Progress, Trace: t,
 	})
 	err = dr.Rooted(dr.Run(ctx))
@@ -248,14 +248,6 @@ func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
 	return job.PrepareThreads(j, r.end.split(j), job.ThreadOptions{
 		Slice: r.ticks(r.sliceLength()), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
 	}, r.prepare)
-}
-
-// prepareServing makes the runner of a job that only keeps the peer going.
-func (r *run) prepareServing(j *job.Job) (job.Runner, error) {
-	if len(r.rails) == 1 {
-		return r.prepare(0, j)
-	}
-	return r.prepareThreads(j)
 }
 
 // clearFlags zeroes the byte that a write latency test spins on: one of an earlier round must not count. In perftest's

@@ -140,7 +140,8 @@ func (w Work) IsZero() bool { return w.Go == nil }
 // Runner is a prepared job. It belongs to one goroutine, locked to its thread.
 type Runner interface {
 	// Run works until the job is done, has failed, or the clock passes until (about 10 ms ahead), and resumes where it
-	// left. It allocates nothing. After an error or Done it must not be called again.
+	// left. It allocates nothing. After Done it may be called on: it takes what still comes and keeps receives posted, for the
+	// peer's sake, and counts it in the progress, but measures none of it. After an error it must not be called again.
 	Run(until Ticks) (Progress, error)
 	// Received is how many messages a lane has received so far.
 	Received(lane int) uint64
@@ -259,32 +260,10 @@ func (l *Lane) postList(list []verbs.ReceiveRequest) error {
 	return l.QP.PostReceive(list)
 }
 
-// Receiving is a job that goes on with the open-ended receives of one that has ended; got is how many each lane has received.
-// Stop and Channel are the caller's to set.
-func (j *Job) Receiving(got []uint64) *Job {
-	after := &Job{Shape: Stream, CQs: j.CQs}
-	for i := range j.Lanes {
-		l := &j.Lanes[i]
-		next := Lane{
-			QP: l.QP, SRQ: l.SRQ, Receives: Rotate(l.Receives, got[i]), Unpack: Rotate(l.Unpack, got[i]), Posted: l.Posted,
-			Window: 1, Signal: 1, Batch: 1,
-		}
-		after.Lanes = append(after.Lanes, next)
-	}
-	return after
-}
-
-// PostOwed posts the receives that a lane still owes when its job has ended, because too few were due for one of its lists; got
-// is how many it has received.
-func (l *Lane) PostOwed(got uint64) error {
-	if l.ReceiveList == 0 || l.Expect > 0 && l.Posted+got >= l.Expect {
-		return nil // posted as they came, or all that are expected
-	}
-	n := got % uint64(l.ReceiveList)
-	if n == 0 {
-		return nil
-	}
-	return l.PostReceives(l.Posted+got-n, int(n))
+// KeepsReceives tells whether a job posts receives again for as long as it is run, also when it is done: those of a stream without an
+// end of its own.
+func (j *Job) KeepsReceives() bool {
+	return j.Shape == Stream && slices.ContainsFunc(j.Lanes, func(l Lane) bool { return len(l.Receives) > 0 && l.Expect == 0 })
 }
 
 // Rotate makes a ring begin at its element n, counted round and round.

@@ -19,6 +19,7 @@ type lane struct {
 	receiveAt, unpackAt                       int
 	untilSignal                               uint64 // messages up to the next signaled one
 	posted, retired, received, receivesPosted uint64
+	list                                      int  // ReceiveList, until the job is done
 	owed                                      int  // receives that have completed and are not posted again
 	owing                                     bool // some of them are due: see loop.owing
 	nextPost, burstStart                      Ticks
@@ -39,7 +40,7 @@ func (l *lane) compile(j *Job, index int) [][]verbs.SendRequest {
 	from := &j.Lanes[index]
 	*l = lane{
 		Lane: from, index: index, qpn: from.QP.QPN(), ud: from.QP.Transport() == verbs.UD,
-		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(),
+		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(), list: from.ReceiveList,
 	}
 	if j.Shape == Serve {
 		l.Lane = &Lane{QP: from.QP}
@@ -91,12 +92,12 @@ func (l *lane) due(ended bool) uint64 {
 // dueReceives is how many receives are to be posted next as one list; 0: none yet.
 func (l *lane) dueReceives() int {
 	switch last := l.Expect > 0 && l.receivesPosted+uint64(l.owed) >= l.Expect; {
-	case l.ReceiveList == 0, last && l.owed < l.ReceiveList:
+	case l.list == 0, last && l.owed < l.list:
 		return l.owed
-	case l.owed < l.ReceiveList:
+	case l.owed < l.list:
 		return 0
 	}
-	return l.ReceiveList
+	return l.list
 }
 
 func (l *lane) finished(ended bool) bool {

@@ -39,6 +39,8 @@ type loop struct {
 	tag    uint64 // the generation, in its place in an ID
 
 	progress    Progress
+	over        bool // the job is done: what still comes is taken, and not measured
+	cpu         bool // the recorder's, until then
 	postedBytes uint64
 	peak        *PeakSearch // nil: not asked for
 	found       [pollBatch]verbs.Completion
@@ -71,6 +73,7 @@ func newLoop(j *Job, d Driver) (*loop, error) {
 	if r.record == nil {
 		r.record = NewRecorder(0)
 	}
+	r.cpu = r.record.CPU
 	window := 0
 	for i := range j.Lanes {
 		if err := d.Compile(i, &j.Lanes[i], r.lanes[i].compile(j, i)); err != nil {
@@ -104,15 +107,35 @@ func (r *loop) Run(until Ticks) (Progress, error) {
 	if err := r.driver.Enter(); err != nil {
 		return r.progress, err
 	}
+	over, last := r.over, r.progress.LastDone
 	done, err := r.run(until)
+	if over {
+		r.progress.LastDone = last
+	} else if done {
+		r.finish()
+	}
 	if late := r.catchUp(); err == nil {
 		err = late
 	}
-	r.progress.Done = done && err == nil
+	r.progress.Done = r.over && err == nil
 	r.driver.Leave(done || err != nil)
 	return r.progress, err
 }
 
+// finish ends what is measured. Receives are posted again as they come from now on.
+func (r *loop) finish() {
+	r.over, r.cpu, r.peak = true, false, nil
+	for i := range r.lanes {
+		l := &r.lanes[i]
+		l.list, l.postedAt = 0, nil
+		if l.owed > 0 && !l.owing {
+			l.owing = true
+			r.owing = append(r.owing, l)
+		}
+	}
+}
+
+// run works until the job is done; one that is takes what comes.
 func (r *loop) run(until Ticks) (done bool, err error) {
 	j := r.job
 	for {
@@ -121,16 +144,17 @@ func (r *loop) run(until Ticks) (done bool, err error) {
 			return false, nil
 		}
 		ended := j.Stop != nil && j.Stop.Load() != 0 || j.Deadline != 0 && now >= j.Deadline
-		if ended && j.AbandonAtDeadline {
-			return true, nil
-		}
 		var moved bool
-		switch j.Shape {
-		case Stream:
+		switch {
+		case r.over:
+			moved, err = r.poll(now)
+		case ended && j.AbandonAtDeadline:
+			return true, nil
+		case j.Shape == Stream:
 			moved, done, err = r.stream(now, ended)
-		case PingPong:
+		case j.Shape == PingPong:
 			moved, done, err = r.alternate(now, ended)
-		case Serve:
+		default:
 			moved, err = r.poll(now)
 			done = ended
 		}
@@ -182,7 +206,7 @@ func (r *loop) stream(now Ticks, ended bool) (moved, done bool, err error) {
 // post posts the lane's next n messages as one list; the steps of a message of several are lists of their own.
 func (r *loop) post(l *lane, n uint64, now Ticks) error {
 	start := now
-	if r.record.CPU || r.progress.FirstPost == 0 || r.job.Pace != 0 {
+	if r.cpu || r.progress.FirstPost == 0 || r.job.Pace != 0 {
 		start = Now()
 		if r.progress.FirstPost == 0 {
 			r.progress.FirstPost = start
@@ -224,7 +248,7 @@ func (r *loop) post(l *lane, n uint64, now Ticks) error {
 		return fmt.Errorf("lane %d, message %d: %w", l.index, l.posted-n, err)
 	}
 	r.progress.Posted += n
-	if r.record.CPU {
+	if r.cpu {
 		r.record.PackTicks += packing
 		r.record.PostTicks += Now() - start - packing
 	}
@@ -272,14 +296,13 @@ func (r *loop) stamp(l *lane, n uint64, at Ticks) {
 // poll drives the device one round and takes the completions.
 func (r *loop) poll(now Ticks) (found bool, err error) {
 	var start Ticks
-	if r.record.CPU {
+	if r.cpu {
 		start = Now()
 	}
 	worked, err := r.driver.Progress(now)
 	if err != nil {
 		return false, err
 	}
-	r.record.Polls++
 	for range pollRounds {
 		n, err := r.driver.Poll(r.found[:])
 		if n > 0 {
@@ -303,10 +326,7 @@ func (r *loop) poll(now Ticks) (found bool, err error) {
 			break
 		}
 	}
-	if !found {
-		r.record.EmptyPolls++
-	}
-	if r.record.CPU && (worked || found) {
+	if r.cpu && (worked || found) {
 		r.record.PollTicks += Now() - start
 	}
 	return found, nil
@@ -394,7 +414,7 @@ func (r *loop) unpack(w Work) {
 	}
 	begin := Now()
 	w.Go(w.Arg)
-	if r.record.CPU {
+	if r.cpu {
 		r.record.UnpackTicks += Now() - begin
 	}
 }

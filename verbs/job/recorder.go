@@ -51,7 +51,6 @@ type Recorder struct {
 	PeakTicks Ticks
 
 	PackTicks, UnpackTicks, PostTicks, PollTicks Ticks
-	Polls, EmptyPolls                            uint64
 }
 
 // NewRecorder makes a recorder; raw is the number of samples kept as they came (at most [RawSamples]).
@@ -117,8 +116,6 @@ func (r *Recorder) Merge(o *Recorder) {
 	r.UnpackTicks += o.UnpackTicks
 	r.PostTicks += o.PostTicks
 	r.PollTicks += o.PollTicks
-	r.Polls += o.Polls
-	r.EmptyPolls += o.EmptyPolls
 	if o.N == 0 {
 		return
 	}

@@ -33,9 +33,6 @@ type Threads struct {
 	o       ThreadOptions
 	begin   chan struct{} // closed by the first Run, or by Close
 	begun   bool
-	prepare func(thread int, j *Job) (Runner, error)
-	working atomic.Int32  // parts that are not done
-	enough  atomic.Uint32 // all are: stops those that go on receiving
 	closing atomic.Bool
 	ended   chan struct{} // a thread's part has come to its end
 	workers sync.WaitGroup
@@ -50,10 +47,7 @@ type place struct{ part, lane int }
 type part struct {
 	job    *Job
 	runner Runner
-	over   bool // it has come to its end, with what it still received
-
-	own   Progress // when the part was done
-	after Runner   // what receives from then on until the others are done, too; nil: nothing
+	over   bool // it is done, and has nothing to do for the peer
 
 	mu       sync.Mutex
 	progress Progress
@@ -69,8 +63,7 @@ func PrepareThreads(whole *Job, parts []*Job, o ThreadOptions, prepare func(thre
 	if whole.Shape == PingPong || whole.Stop == nil || len(parts) < 1 {
 		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, len(parts))
 	}
-	t := &Threads{whole: whole, parts: make([]part, len(parts)), summed: make([]Progress, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts)), prepare: prepare}
-	t.working.Store(int32(len(parts)))
+	t := &Threads{whole: whole, parts: make([]part, len(parts)), summed: make([]Progress, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts))}
 	for i, j := range parts {
 		j.Stop, j.Record = whole.Stop, NewRecorder(0)
 		if w := whole.Record; w != nil {
@@ -176,68 +169,22 @@ func (t *Threads) work(n int, ready chan<- error) {
 	}
 }
 
-// slice lets a part work once.
+// slice lets a part work once. One that is done, and keeps receives posted, goes on with them: the peer may still send on its queue
+// pairs, and would wait for ever where none is posted.
 func (t *Threads) slice(n int, until Ticks) Progress {
 	p := &t.parts[n]
-	r := p.runner
-	if p.after != nil {
-		r = p.after
-	}
-	progress, err := r.Run(until)
-	switch {
-	case p.after != nil:
-		all := p.own
-		all.Received += progress.Received
-		all.BytesIn += progress.BytesIn
-		all.Done = progress.Done
-		progress = all
-	case progress.Done && err == nil:
-		err = t.linger(n, progress)
-		progress.Done = p.after == nil
-	}
-	p.over = progress.Done || err != nil
+	progress, err := p.runner.Run(until)
 	p.set(progress, err)
 	return progress
-}
-
-// linger makes a part that is done, and that sent and received, go on taking and posting receives until the others are done,
-// too: the peer may still send on its queue pairs, and would wait for ever where none is posted, as the others do for the peer.
-func (t *Threads) linger(n int, own Progress) (err error) {
-	p := &t.parts[n]
-	got := make([]uint64, len(p.job.Lanes))
-	lingers := p.job.Shape == Stream && len(p.job.Lanes) > 0
-	for i := range p.job.Lanes {
-		l := &p.job.Lanes[i]
-		got[i] = p.runner.Received(i)
-		if p.job.Shape == Stream {
-			if err := l.PostOwed(got[i]); err != nil {
-				return fmt.Errorf("lane %d: %w", i, err)
-			}
-		}
-		lingers = lingers && len(l.Ring) > 0 && len(l.Receives) > 0 && l.Expect == 0
-	}
-	if t.working.Add(-1) == 0 {
-		t.enough.Store(1)
-		return nil
-	}
-	if !lingers {
-		return nil
-	}
-	j := p.job.Receiving(got)
-	j.Stop, j.Channel, p.own = &t.enough, p.job.Channel, own
-	p.after, err = t.prepare(n, j)
-	return err
 }
 
 func (p *part) set(progress Progress, err error) {
 	p.mu.Lock()
 	p.progress, p.err = progress, err
+	p.over = err != nil || progress.Done && !p.job.KeepsReceives()
 	p.slices++
 	for i := range p.received {
 		p.received[i] = p.runner.Received(i)
-		if p.after != nil {
-			p.received[i] += p.after.Received(i)
-		}
 	}
 	p.mu.Unlock()
 }
@@ -286,7 +233,7 @@ func (t *Threads) Looked() bool {
 	for i := range t.parts {
 		p := &t.parts[i]
 		p.mu.Lock()
-		still := !p.progress.Done && p.slices == p.seen
+		still := !p.over && p.slices == p.seen
 		p.mu.Unlock()
 		if still {
 			return false
@@ -327,9 +274,6 @@ func (t *Threads) Close() error {
 			continue
 		}
 		errs = append(errs, p.runner.Close())
-		if p.after != nil {
-			errs = append(errs, p.after.Close())
-		}
 		if t.whole.Record != nil {
 			t.whole.Record.Merge(p.job.Record)
 		}

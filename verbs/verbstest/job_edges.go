@@ -20,6 +20,7 @@ func testJobEdges(t *testing.T, s *suite) {
 		t.Run("a stranger's completion by "+string(e), func(t *testing.T) { testForeignCompletion(t, s, e, millisecond) })
 		t.Run("prepared before it is connected by "+string(e), func(t *testing.T) { testEarlyPrepare(t, s, e, millisecond) })
 		t.Run("a channel that a queue lacks by "+string(e), func(t *testing.T) { testChannelless(t, s, e, millisecond) })
+		t.Run("messages for a job that is done by "+string(e), func(t *testing.T) { testAfterDone(t, s, e, millisecond) })
 	}
 }
 
@@ -157,5 +158,28 @@ func testChannelless(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 	}
 	if p, err := runBeside(t, s, e, r.a, &j, 10*millisecond); err == nil {
 		t.Errorf("the job ran to its deadline (%d messages), want an error that names the queue", p.Received)
+	}
+}
+
+// testAfterDone sends more messages to a job that has been stopped than it has receives posted: it posts them again.
+func testAfterDone(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
+	r := newRig(t, s, rigOptions{connect: patient})
+	var stop atomic.Uint32
+	stop.Store(1)
+	j := job.Job{CQs: []verbs.CompletionQueue{r.b.sendCQ, r.b.recvCQ}, Stop: &stop, Lanes: []job.Lane{{QP: r.b.qp, Receives: r.b.receives(8), ReceiveList: 5}}}
+	if err := j.Lanes[0].PostInitial(ringReceives); err != nil {
+		t.Fatal(err)
+	}
+	x := got(e.prepare(r.b, &j)).closing(t, "job")
+	p, err := x.Run(job.Now() + 1000*millisecond)
+	for i := uint64(0); i < 3*ringReceives && err == nil; i++ {
+		r.a.post(r.a.request(i, verbs.OpSend, 8))
+		for deadline := time.Now().Add(patience); len(r.a.sends) == 0 && err == nil && time.Now().Before(deadline); r.pollSends() {
+			p, err = x.Run(job.Now() + millisecond/10)
+		}
+		r.untilSent(i)
+	}
+	if err != nil || !p.Done || p.Received != 3*ringReceives || p.LastDone != 0 {
+		t.Errorf("%+v, %v: want it done, %d messages received, and none of them measured", p, err, 3*ringReceives)
 	}
 }

@@ -2,7 +2,6 @@ package drive
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -38,8 +37,6 @@ type Task struct {
 	Runner   job.Runner
 	Session  control.Session // nil: whoever runs the job knows when it ends, and nothing comes after it
 	Devices  Devices
-	Endpoint Endpoint
-	Prepare  func(*job.Job) (job.Runner, error) // makes the runner of a job that only keeps the peer going
 	Limits   Limits
 	PerNs    float64        // ticks
 	Ours     bool           // the peer is one of ours
@@ -55,14 +52,6 @@ type Devices interface {
 	Counters() map[string]uint64                      // added up; nil where one has none
 	Failure(counts func(verbs.AsyncEvent) bool) error // an event that ends a test, of those that count; it does not wait
 	ServeThemselves() bool                            // the peer's requests, while this process sleeps
-}
-
-// Endpoint is this end's queue pairs and receives.
-type Endpoint interface {
-	// ServeJob makes progress for the peer after a job; received is what each queue pair got.
-	ServeJob(j *job.Job, received []uint64) *job.Job
-	// TakeReceive notes a receive that completed after the job: nobody posts it again.
-	TakeReceive()
 }
 
 // Limits end a job.
@@ -84,18 +73,17 @@ type Limits struct {
 type Driver struct {
 	Task
 
-	slice            job.Ticks
-	receivedAfterJob []uint64 // by each queue pair; nil: nothing
-	p                job.Progress
-	begun            job.Ticks
-	synced           chan error // the peer's Done; nil: not waiting yet
-	peerDone         bool
-	stopping         bool
-	final            *job.Progress // this end's part was complete
-	lull             lull          // since the peer is done
-	told             telling
-	gauge            steadiness
-	signs            signs
+	slice    job.Ticks
+	p        job.Progress
+	begun    job.Ticks
+	synced   chan error // the peer's Done; nil: not waiting yet
+	peerDone bool
+	stopping bool
+	final    *job.Progress // this end's part was complete
+	lull     lull          // since the peer is done
+	told     telling
+	gauge    steadiness
+	signs    signs
 }
 
 // New makes the driver of a task.
@@ -176,9 +164,6 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}
 	if err := d.takeLeftovers(); err != nil {
 		return d.explain(ctx, watch, err)
-	}
-	if err := d.postOwed(); err != nil {
-		return err
 	}
 	if d.peerDone || d.Endless {
 		return nil
@@ -378,9 +363,6 @@ func (d *Driver) ReceivedPerQP() []uint64 {
 	n := make([]uint64, len(d.Job.Lanes))
 	for q := range n {
 		n[q] = d.Runner.Received(q)
-		if d.receivedAfterJob != nil {
-			n[q] += d.receivedAfterJob[q]
-		}
 	}
 	return n
 }
@@ -402,19 +384,6 @@ func (d *Driver) SentPerQP(q int) uint64 {
 		return n/qps + 1
 	}
 	return n / qps
-}
-
-// postOwed posts the receives that the job still owes; those of several threads have been posted by them.
-func (d *Driver) postOwed() error {
-	if _, several := d.Runner.(*job.Threads); several {
-		return nil
-	}
-	for q, got := range d.ReceivedPerQP() {
-		if err := d.Job.Lanes[q].PostOwed(got); err != nil {
-			return fmt.Errorf("post receives: %w", err)
-		}
-	}
-	return nil
 }
 
 // PeerLeft tells whether the peer has said that it is done.

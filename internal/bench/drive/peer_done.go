@@ -3,7 +3,6 @@ package drive
 import (
 	"context"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -86,8 +85,11 @@ func (d *Driver) serveUntilDone(ctx, watch context.Context) error {
 	if d.synced == nil {
 		d.meet(ctx)
 	}
-	after := d.Endpoint.ServeJob(d.Job, d.ReceivedPerQP())
-	if after.Shape == job.Serve && (d.Devices.ServeThemselves() || !d.Spec.Bidirectional) {
+	shape := job.Serve
+	if d.Job.KeepsReceives() {
+		shape = job.Stream
+	}
+	if shape == job.Serve && (d.Devices.ServeThemselves() || !d.Spec.Bidirectional) {
 		select {
 		case err := <-d.synced:
 			d.peerDone = true
@@ -99,28 +101,15 @@ func (d *Driver) serveUntilDone(ctx, watch context.Context) error {
 			return context.Cause(watch)
 		}
 	}
-	stop := &atomic.Uint32{}
-	after.Stop = stop
-	runner, err := d.Prepare(after)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		for q := range after.Lanes {
-			d.receivedAfterJob = append(d.receivedAfterJob, runner.Received(q))
-		}
-		_ = runner.Close()
-	}()
-	already := d.p
 	for {
-		p, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
+		p, err := d.Runner.Run(job.Now() + d.ticks(time.Millisecond))
 		if err != nil {
 			return d.explain(ctx, watch, err)
 		}
 		now := job.Now()
-		if n := already.Received + p.Received; n > d.Trace.Last.Received {
-			d.Trace.Last.Received, d.Trace.Last.BytesIn = n, already.BytesIn+p.BytesIn
-			d.p.Received, d.Trace.lastChange = n, now
+		if p.Received > d.Trace.Last.Received {
+			d.Trace.Last.Received, d.Trace.Last.BytesIn = p.Received, p.BytesIn
+			d.p.Received, d.Trace.lastChange = p.Received, now
 		}
 		if watch.Err() != nil {
 			return context.Cause(watch)
@@ -128,10 +117,8 @@ func (d *Driver) serveUntilDone(ctx, watch context.Context) error {
 		if err := d.pollSync(); err != nil {
 			return err
 		}
-		if d.peerDone && d.allArrived(runner, after.Shape, now) {
-			stop.Store(1)
-			_, err := runner.Run(job.Now() + d.ticks(time.Millisecond))
-			return err
+		if d.peerDone && d.allArrived(d.Runner, shape, now) {
+			return nil
 		}
 		runtime.Gosched()
 	}

@@ -471,9 +471,35 @@ static int ping_pong(struct cl_job *j, int64_t until, int logs) {
 	return CL_DONE;
 }
 
+/* finish ends what is measured. Receives are posted again as they come from now on. */
+static int finish(struct cl_job *j) {
+	int end = CL_DONE;
+	j->over = 1;
+	for (uint32_t i = 0; i < j->lane_count && end == CL_DONE; i++) {
+		j->lanes[i].receive_list = 0;
+		if (j->lanes[i].due)
+			end = repost(j, &j->lanes[i]) ?: CL_DONE;
+	}
+	return end;
+}
+
+/* serve takes what still comes to a job that is done. */
+static int serve(struct cl_job *j, int64_t until) {
+	const int64_t last = j->last_done;
+	j->log = NULL;
+	while (now() < until)
+		if (poll_all(j, 0, 0) < 0)
+			return j->end;
+	j->last_done = last;
+	j->dirty = 0;
+	return CL_DONE;
+}
+
 int cl_run(struct cl_job *j, int64_t until, const uint32_t *stop) {
 	static const uint32_t never = 0;
 	int end;
+	if (j->over)
+		return serve(j, until);
 	j->stop = stop ? stop : &never;
 	if (j->ping_pong)
 		end = ping_pong(j, until, j->log != NULL);
@@ -484,5 +510,5 @@ int cl_run(struct cl_job *j, int64_t until, const uint32_t *stop) {
 		j->dirty = 0;
 	}
 	j->stop = NULL;
-	return end;
+	return end == CL_DONE ? finish(j) : end;
 }

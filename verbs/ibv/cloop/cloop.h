@@ -118,7 +118,7 @@ struct cl_job {
 	uint64_t bytes_in;
 	int64_t first_post, last_done;
 	uint32_t dirty; /* completions seen since last_done */
-	uint32_t ended;
+	uint32_t ended, over; /* posts no more, and is done */
 
 	struct cl_event *log; /* a ring; NULL: nothing is logged */
 	uint32_t log_slots, log_full, log_in, logged;
