@@ -57,6 +57,9 @@ type Point struct {
 	stats.Verdict
 }
 
+// Control is the row of A against itself: what it says is in the verdict of the other rows.
+const Control = "A against itself"
+
 // Geomean is the geometric mean of new over old of one figure, over all its points that have an interval.
 type Geomean struct {
 	Figure  string  `json:"figure"`
@@ -198,16 +201,12 @@ func Trusted(v stats.Verdict, accept stats.Accepted, sides ...Side) stats.Verdic
 	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
 		return v
 	}
-	remedy := "measure again on a quiet machine or, where that is allowed, with --priority realtime"
-	if v.Word != stats.CannotTell { // or that would help nothing
-		remedy += "; or judge all the same: --accept disturbed"
-	}
 	for _, s := range sides {
 		if s.Incomplete != "" {
 			return stats.Unknown(stats.Incomplete, "measure it to its end, or remove it", "%s was interrupted", s.Incomplete)
 		}
 		if s.Disturbed > 0.5 && !accept.Has(stats.Disturbed) {
-			return stats.Unknown(stats.Disturbed, remedy, "%.0f %% of the %s %s were disturbed (undisturbed they would say: %s)", 100*s.Disturbed, s.Name, s.What, v.Word)
+			return v.Disturbed("%.0f %% of the %s %s were disturbed", 100*s.Disturbed, s.Name, s.What)
 		}
 	}
 	return v

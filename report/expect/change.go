@@ -104,14 +104,19 @@ func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept 
 // compared judges one expectation at every point that has its figure.
 func (e *Expectation) compared(c *compare.Comparison, accept stats.Accepted) []report.Check {
 	var out []report.Check
+	several := slices.ContainsFunc(c.Points, func(p compare.Point) bool { return p.Group != c.Points[0].Group })
 	for i := range c.Points {
 		p := &c.Points[i]
+		point := p.Row + ": " + p.Figure
+		if several {
+			point = p.Group + ", " + point
+		}
 		seen := p.Word != stats.CannotTell || p.Cause == stats.Unclear
 		if e.change.figure == geomean && seen || !slices.Contains([]string{"", geomean, p.Figure}, e.change.figure) {
 			continue
 		}
 		check := report.Check{
-			Expression: e.text, Point: p.Group + ", " + p.Row + ": " + p.Figure, Limit: stats.Percent(e.change.limit) + " worse",
+			Expression: e.text, Point: point, Limit: stats.Percent(e.change.limit) + " worse",
 			Actual:  fmt.Sprintf("%s, was %s", median(p.New, p.Unit), median(p.Old, p.Unit)),
 			Verdict: p.Verdict,
 		}

@@ -23,7 +23,7 @@ func conditions() []condition {
 	return []condition{
 		{
 			"quiet", figure.DisturbedRuns, "disturbed", stats.Disturbed,
-			"other programs used the CPUs of %s", "a quieter machine, or --priority realtime where that is allowed",
+			"other programs used the CPUs of %s", "measure again with --priority realtime (root)",
 		},
 	}
 }

@@ -1,11 +1,10 @@
 package figure
 
 import (
+	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -22,13 +21,18 @@ type Row struct {
 	Runs  []*report.Record
 }
 
-// Signaled says how often messages are signaled in a group: "100", or "100 or 1" where it depends on the size.
+// Signaled says how often messages are signaled in a group: "100", or "100, from 16384 B every 1" where it depends on the size.
 func (g Group) Signaled() string {
-	var out []string
+	var out string
+	last := 0
 	for _, r := range g.Rows {
-		out = plain.AddNew(out, strconv.Itoa(max(r.CQMod, 1)))
+		if every := max(r.CQMod, 1); last == 0 {
+			out, last = strconv.Itoa(every), every
+		} else if every != last {
+			out, last = out+fmt.Sprintf(", from %d B every %d", r.Size, every), every
+		}
 	}
-	return strings.Join(out, " or ")
+	return out
 }
 
 // Groups gathers the records of a document by set-up and size, keeping the order of first appearance.

@@ -28,10 +28,14 @@ func comparisonTables(c *compare.Comparison) []table {
 			between = percent(in.Low) + "…" + percent(in.High)
 			covered[t] = append(covered[t], in.Confidence)
 		}
-		t.Rows = append(t.Rows, []string{
-			p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P),
-			fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String(),
-		})
+		row := []string{p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P), fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String()}
+		if p.Pairs {
+			t.Header[1], t.Header[2], row[6] = "A", "B", "" // the label tells the pairs
+		}
+		if p.Row == compare.Control {
+			row[7] = cmp.Or(map[stats.Word]string{stats.Same: "same", stats.Better: "differs", stats.Worse: "differs"}[p.Word], "-")
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	for t, all := range covered {
 		low, high := stats.Percent(slices.Min(all)), stats.Percent(slices.Max(all))
@@ -40,7 +44,7 @@ func comparisonTables(c *compare.Comparison) []table {
 			t.Header[4] = strings.TrimSuffix(low, " %") + "…" + high + " interval"
 		}
 	}
-	return plain.Each(out, func(t *table) table { return *t })
+	return plain.Each(out, func(t *table) table { t.dropEmpty(1); return *t })
 }
 
 func middle(s stats.Summary) string {
@@ -76,11 +80,12 @@ func pValue(p float64) string {
 // comparisonClosing are the lines below the tables: how it was judged, what would settle what is open, means, what has no
 // partner, what changed around.
 func comparisonClosing(c *compare.Comparison) []string {
-	out := []string{fmt.Sprintf("same: within ±%s; better, worse: at %s, %d judged together (%s)",
-		stats.Percent(c.Margin), stats.Percent(c.Confidence), len(c.Points), c.Procedure)}
+	points := slices.DeleteFunc(slices.Clone(c.Points), func(p compare.Point) bool { return p.Row == compare.Control })
+	out := []string{fmt.Sprintf("same: within ±%s; better, worse: at %s", stats.Percent(c.Margin), stats.Percent(c.Confidence)) +
+		plain.When(len(points) > 1, ", %d judged together (%s)", len(points), c.Procedure)}
 	for _, cause := range stats.Causes() {
 		var open []compare.Point
-		for _, p := range c.Points {
+		for _, p := range points {
 			if p.Word == stats.CannotTell && p.Cause == cause {
 				open = append(open, p)
 			}
@@ -88,8 +93,8 @@ func comparisonClosing(c *compare.Comparison) []string {
 		if len(open) > 0 {
 			worst := slices.MaxFunc(open, func(a, b compare.Point) int { return cmp.Compare(a.WorseBy, b.WorseBy) })
 			line := fmt.Sprintf("%s: %s", cause, worst.Reason)
-			if len(c.Points) > 1 {
-				line = fmt.Sprintf("%s: %d of %d points, the worst %s, %s: %s", cause, len(open), len(c.Points), worst.Row, worst.Figure, worst.Reason)
+			if len(points) > 1 {
+				line = fmt.Sprintf("%s: %d of %d points, the worst %s, %s: %s", cause, len(open), len(points), worst.Row, worst.Figure, worst.Reason)
 			}
 			out = append(out, line+plain.When(worst.Settle != "", " · %s", worst.Settle))
 		}

@@ -106,6 +106,7 @@ func (t table) terminal(out *strings.Builder, most int) {
 			writeWrapped(out, sentence(r), most)
 		}
 	} else {
+		t.Rows = plain.Each(t.Rows, func(r []string) []string { return plain.Each(r, plain.OneLine) })
 		out.WriteString(t.fitted(most))
 	}
 	for _, n := range t.Notes {
@@ -113,8 +114,8 @@ func (t table) terminal(out *strings.Builder, most int) {
 	}
 }
 
-// fitted draws a table that is too wide with narrower gaps, and then in parts: each of as many columns as fit, behind those that
-// tell rows apart.
+// fitted draws a table that is too wide with narrower gaps, then with its texts on several lines, and then in parts: each of as many
+// columns as fit, behind those that tell rows apart.
 func (t table) fitted(most int) string {
 	fits := func(text string) bool {
 		return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool { return len([]rune(line)) > most })
@@ -126,6 +127,11 @@ func (t table) fitted(most int) string {
 	if whole = t.draw(" "); fits(whole) || t.keys == 0 {
 		return whole
 	}
+	for t := t; t.narrower(); {
+		if wrapped := t.draw(" "); fits(wrapped) {
+			return wrapped
+		}
+	}
 	end := t.keys + 1
 	for end < len(t.Header) && fits(t.part(t.keys, end+1).draw(" ")) {
 		end++
@@ -134,6 +140,32 @@ func (t table) fitted(most int) string {
 		return whole
 	}
 	return t.part(t.keys, end).fitted(most) + "\n" + t.part(end, len(t.Header)).fitted(most)
+}
+
+// narrower breaks the cells of the widest column of texts into lines, so that it gets narrower, and tells whether it did.
+func (t *table) narrower() bool {
+	const least = 12
+	width := func(cell string) int {
+		return slices.Max(plain.Each(strings.Split(cell, "\n"), func(line string) int { return len([]rune(line)) }))
+	}
+	widest, at := least, -1
+	for i, figures := range t.Figures() {
+		for _, r := range t.Rows {
+			if w := width(r[i]); !figures && w > widest {
+				widest, at = w, i
+			}
+		}
+	}
+	if at < 0 {
+		return false
+	}
+	t.Rows = plain.Each(t.Rows, slices.Clone)
+	narrowed := 0
+	for _, r := range t.Rows {
+		r[at] = strings.Join(plain.WrapWith(r[at], widest-1, ""), "\n")
+		narrowed = max(narrowed, width(r[at]))
+	}
+	return narrowed < widest
 }
 
 // part is the table with its keys and the columns from…to alone.
@@ -168,7 +200,7 @@ func (t table) draw(gap string) string {
 	)
 	w.Header(plain.Each(t.Header, plain.OneLine))
 	for _, r := range t.Rows {
-		_ = w.Append(plain.Each(r, plain.OneLine)) // fails of kinds that are no text
+		_ = w.Append(r) // fails of kinds that are no text
 	}
 	_ = w.Render() // into memory
 	out := &strings.Builder{}

@@ -82,14 +82,14 @@ func (m *measurement) add(got [arms]outcome) {
 func (m *measurement) comparison(c config) *compare.Comparison {
 	out := &compare.Comparison{
 		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: expect.Margin(c.Gate.Expect), Procedure: "one figure, in pairs",
-		Points: []compare.Point{m.point(c, "B against A", m.b), m.point(c, "A against itself", m.again)},
+		Points: []compare.Point{m.point(c, "B against A", m.b), m.point(c, compare.Control, m.again)},
 		Labels: []string{"A: " + c.A.line, "B: " + c.B.line},
 	}
 	for i := range out.Points {
 		compare.Conclude(out.Points[i:i+1], out.Margin, c.Confidence)
 	}
 	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
-		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, "a quieter machine, longer tests, or --priority realtime in both commands where that is allowed",
+		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, "longer tests, or --priority realtime (root) in both commands",
 			"the control, A against itself, differs by %+.1f %%, where nothing does", 100*control.Change)
 	}
 	if m.label != "" {
