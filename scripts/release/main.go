@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"debug/buildinfo"
 	"errors"
 	"flag"
@@ -25,23 +26,15 @@ func main() {
 	dir := flag.String("o", "dist", "directory to write to; must not exist")
 	source := flag.String("source", "../..", "the checkout to build, without changes that are not committed")
 	only := flag.String("only", "", "platforms to build, such as linux-amd64,darwin-arm64 (all)")
-	image := flag.Bool("image", true, "write the OCI image layout, which fetches Debian packages")
-	update := flag.Bool("update-lock", false, "write "+lockFile+" anew, and build nothing")
 	flag.Parse()
-	err := error(nil)
-	if *update {
-		err = updateLock()
-	} else {
-		err = makeRelease(*source, *dir, *only, *image)
-	}
-	if err != nil {
+	if err := makeRelease(*source, *dir, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
 // makeRelease builds everything into dir.
-func makeRelease(source, dir, only string, image bool) error {
+func makeRelease(source, dir, only string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
@@ -68,12 +61,6 @@ func makeRelease(source, dir, only string, image bool) error {
 		}
 		if err := r.wrap(t); err != nil {
 			return fmt.Errorf("%v: %w", t, err)
-		}
-	}
-	if image && only == "" {
-		fmt.Fprintln(os.Stderr, "release: image")
-		if err := writeImage(r, filepath.Join(dir, "image")); err != nil {
-			return err
 		}
 	}
 	return writeSums(dir)
@@ -107,7 +94,7 @@ func (r release) wrap(t target) error {
 		entries = append(entries, entry{name: t.exe(p), file: program, mode: 0o755}, entry{name: p + ".spdx.json", file: sbom, mode: 0o644})
 	}
 	stem := filepath.Join(r.dir, "gobw-"+strings.TrimPrefix(r.version, "v")+"-"+t.String())
-	if err := writeArchive(stem, t, entries, r.when); err != nil {
+	if err := writeArchive(stem, entries, r.when); err != nil {
 		return err
 	}
 	if t.OS != "linux" {
@@ -173,8 +160,8 @@ func writeSums(dir string) error {
 		if err != nil {
 			return err
 		}
-		sum, err := sumOf(name)
-		fmt.Fprintf(&b, "%s  %s\n", sum, filepath.ToSlash(relative))
+		content, err := os.ReadFile(name)
+		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(content), filepath.ToSlash(relative))
 		return err
 	})
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(b.String()), 0o644))

@@ -22,7 +22,7 @@ const oldSuite = "bullseye"
 func TestInstall(t *testing.T) {
 	need(t, "debootstrap", "dpkg", "rpm", "unshare", "x86_64-linux-gnu-gcc")
 	dist := filepath.Join(t.TempDir(), "dist")
-	if err := makeRelease(clone(t), dist, "linux-amd64", false); err != nil {
+	if err := makeRelease(clone(t), dist, "linux-amd64"); err != nil {
 		t.Fatal(err)
 	}
 	checkSums(t, dist)
@@ -96,7 +96,7 @@ func TestReproducible(t *testing.T) {
 	for i := range sums {
 		t.Setenv("GOCACHE", t.TempDir())
 		dist := filepath.Join(t.TempDir(), "dist")
-		if err := makeRelease(clone(t), dist, "", true); err != nil {
+		if err := makeRelease(clone(t), dist, ""); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))

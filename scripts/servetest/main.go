@@ -1,7 +1,6 @@
 //go:build linux
 
-// Command servetest measures what strangers cost 'gobw serve', once or for an hour (costs), lets it live through deaths of either end
-// (deaths), and looks whether long tests grow (memory).
+// Command servetest measures what strangers cost 'gobw serve', once or for an hour.
 package main
 
 import (
@@ -10,7 +9,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -34,43 +32,23 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 0 {
-		return errors.New("want costs, deaths or memory")
-	}
-	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	fs := flag.NewFlagSet("servetest", flag.ContinueOnError)
 	gobw := fs.String("gobw", "bin/gobw", "the program")
-	n := fs.Int("n", 100000, "deaths")
-	houses := fs.Int("houses", 24, "deaths: tests at once, each in a network namespace of its own")
-	each := fs.Duration("each", 70*time.Second, "memory: how long the tests run, or until they end")
-	only := fs.String("only", "", "memory: only tests with this in their command line; costs: only rows with this in their name")
-	every := fs.Int("every", 1, "costs: every n-th row")
-	loop := fs.Duration("loop", 0, "costs: go on with the rows for this time; 0: once")
-	pause := fs.Duration("pause", 0, "costs: between two rows")
-	limit := fs.Duration("time", time.Hour, "end after this time at the latest")
-	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of the random choices")
-	if err := fs.Parse(args[1:]); err != nil {
+	only := fs.String("only", "", "only rows with this in their name")
+	every := fs.Int("every", 1, "every n-th row")
+	loop := fs.Duration("loop", 0, "go on with the rows for this time; 0: once")
+	pause := fs.Duration("pause", 0, "between two rows")
+	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	path, err := filepath.Abs(*gobw)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, *limit)
+	ctx, cancel := context.WithTimeout(ctx, time.Hour+*loop)
 	defer cancel()
-	random := rand.New(rand.NewPCG(*seed, 1))
-	if args[0] == "house" { // a part of deaths
-		return house(ctx, path, *n, random)
-	}
-	fmt.Printf("%s -n %d -time %v -seed %d, %s\n", args[0], *n, *limit, *seed, version(path))
-	switch args[0] {
-	case "costs":
-		return costs(ctx, path, *every, *only, *loop, *pause)
-	case "memory":
-		return memory(ctx, path, *each, *only)
-	case "deaths":
-		return deaths(ctx, path, *n, *houses, random)
-	}
-	return fmt.Errorf("%q: want costs, deaths or memory", args[0])
+	fmt.Printf("servetest %s, %s\n", strings.Join(args, " "), version(path))
+	return costs(ctx, path, *every, *only, *loop, *pause)
 }
 
 func version(gobw string) string {
@@ -84,18 +62,17 @@ func version(gobw string) string {
 // server is 'gobw serve' on loopback.
 type server struct {
 	cmd   *exec.Cmd
+	gobw  string
 	port  string
-	token []byte
+	token string // the file; empty: it asks for none
 
 	mu     sync.Mutex
 	lines  []string // the last ones
-	count  int
-	bytes  int
-	steers bool // a line would steer a terminal
+	steers bool     // a line would steer a terminal
 }
 
 func startServer(gobw string, flags ...string) (*server, error) {
-	s := &server{cmd: exec.Command(gobw, append([]string{"serve", "-d", "roce0", "--cpu", "none", "--listen", "127.0.0.1:0"}, flags...)...)}
+	s := &server{gobw: gobw, cmd: exec.Command(gobw, append([]string{"serve", "-d", "roce0", "--cpu", "none", "--listen", "127.0.0.1:0"}, flags...)...)}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -112,8 +89,6 @@ func startServer(gobw string, flags ...string) (*server, error) {
 				at <- address
 			}
 			s.mu.Lock()
-			s.count++
-			s.bytes += len(line) + 1
 			s.steers = s.steers || strings.ContainsFunc(line, func(c rune) bool { return !unicode.IsPrint(c) })
 			if s.lines = append(s.lines, line); len(s.lines) > 50 {
 				s.lines = s.lines[1:]
@@ -144,10 +119,14 @@ func (s *server) last(n int) string {
 }
 
 // status is what the kernel and the server itself know of the server.
-type status struct{ rssKB, descriptors, threads, goroutines, lines, bytes int }
+type status struct{ rssKB, descriptors, threads, goroutines int }
 
 func (s *server) status() status {
-	st := statusOf(s.cmd.Process.Pid)
+	st := status{goroutines: -1}
+	pid := s.cmd.Process.Pid
+	st.rssKB, st.threads = statusOf(pid, "VmRSS:"), statusOf(pid, "Threads:")
+	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	st.descriptors = len(files)
 	_ = s.cmd.Process.Signal(syscall.SIGUSR1) // it logs a line
 	for range 100 {
 		time.Sleep(5 * time.Millisecond)
@@ -156,40 +135,21 @@ func (s *server) status() status {
 			break
 		}
 	}
-	s.mu.Lock()
-	st.lines, st.bytes = s.count, s.bytes
-	s.mu.Unlock()
 	return st
 }
 
-// statusOf is what the kernel knows of a process.
-func statusOf(pid int) status {
-	st := status{goroutines: -1}
+// statusOf is a number that the kernel tells of a process; 0: it is gone.
+func statusOf(pid int, field string) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		switch f[0] {
-		case "VmRSS:":
-			st.rssKB, _ = strconv.Atoi(f[1])
-		case "Threads:":
-			st.threads, _ = strconv.Atoi(f[1])
-		}
-	}
-	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	st.descriptors = len(fds)
-	return st
+	_, rest, _ := strings.Cut(string(text), field)
+	n, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
+	return n
 }
 
 // children lists the processes that the server has started.
-func (s *server) children() []int { return childrenOf(s.cmd.Process.Pid) }
-
-// childrenOf lists the processes that a process has started.
-func childrenOf(pid int) []int {
+func (s *server) children() []int {
 	var all []int
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
 	for _, f := range files {
 		b, _ := os.ReadFile(f)
 		for word := range strings.FieldsSeq(string(b)) {

@@ -16,7 +16,6 @@ type verdict string
 const (
 	passed verdict = "passed"
 	failed verdict = "failed"
-	known  verdict = "known"   // fails for a reason that is not ours, which is named
 	notRun verdict = "not run" // cannot be run here, for a reason that is named
 )
 
@@ -84,7 +83,7 @@ func count(out []outcome) map[verdict]int {
 func tally(out []outcome) string {
 	c := count(out)
 	parts := []string{fmt.Sprintf("%d passed", c[passed])}
-	for _, v := range []verdict{failed, known, notRun} {
+	for _, v := range []verdict{failed, notRun} {
 		if c[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c[v], v))
 		}
@@ -99,7 +98,7 @@ func printDetails(w io.Writer, out []outcome) {
 			fmt.Fprintf(w, "LATER: %s: attempt %d: the first: %s\n", o.Name, o.Attempts, o.First)
 		}
 	}
-	for _, v := range []verdict{notRun, known, failed} {
+	for _, v := range []verdict{notRun, failed} {
 		for _, o := range out {
 			if o.Verdict != v {
 				continue
@@ -114,7 +113,7 @@ func printDetails(w io.Writer, out []outcome) {
 
 // printMatrix prints a group as rows and columns, with a mark in each cell.
 func printMatrix(w io.Writer, out []outcome) {
-	marks := map[verdict]string{passed: "ok", failed: "FAIL", known: "known", notRun: "-"}
+	marks := map[verdict]string{passed: "ok", failed: "FAIL", notRun: "-"}
 	var rows, columns []string
 	cells := map[[2]string]verdict{}
 	for _, o := range out {

@@ -184,7 +184,6 @@ func runPerftest(ctx context.Context, s *suite) []outcome {
 			all = append(all, outcome{Name: "perftest: -R and -z, " + r.name, Verdict: notRun, Reason: "our device has no RDMA CM, and refuses them by name"})
 		}
 		out := s.runCells(ctx, cells)
-		s.excuse(out, cells)
 		fmt.Fprintf(s.stdout, "%s\n", r.name)
 		printMatrix(s.stdout, out)
 		all = append(all, out...)
@@ -218,60 +217,6 @@ func (s *suite) theirs(name string) string {
 		return name
 	}
 	return filepath.Join(s.stock, name)
-}
-
-// knownCase is what stock perftest cannot do with itself.
-type knownCase struct {
-	cell   *regexp.Regexp // of a cell's name
-	reason string
-}
-
-// knownCases are reviewed by hand: no failure becomes known by one of stock's alone.
-func knownCases() []knownCase { return nil }
-
-// proofs is how often stock must fail with itself, in the same run, for one of the known cases to count.
-const proofs = 3
-
-// excuse has what failed, and is one of the known cases, run with stock at both ends: where that fails every time, the
-// cell is known, else it has failed.
-func (s *suite) excuse(out []outcome, cells []cell) {
-	for i := range out {
-		k := slices.IndexFunc(knownCases(), func(k knownCase) bool { return k.cell.MatchString(out[i].Name) })
-		if out[i].Verdict != failed || k < 0 {
-			continue
-		}
-		c := s.withItself(cells[slices.IndexFunc(cells, func(c cell) bool { return c.name == out[i].Name })])
-		for n := range proofs {
-			c.name = fmt.Sprintf("%s (stock with itself, %d)", out[i].Name, n+1)
-			_, _, err := both(c)
-			if err == nil {
-				out[i].Reason += "; known, but stock with itself passed now"
-				break
-			}
-			if n == proofs-1 {
-				out[i].Verdict, out[i].Reason = known, fmt.Sprintf("%s; stock with itself, %d times: %v; with ours: %s", knownCases()[k].reason, proofs, err, out[i].Reason)
-			}
-		}
-	}
-}
-
-// withItself is the cell with stock at both ends, on the kernel's device.
-func (s *suite) withItself(c cell) cell {
-	stock := func(from command) command {
-		argv := slices.Clone(from.argv)
-		argv[0] = s.theirs(filepath.Base(argv[0]))
-		for j := range argv {
-			switch {
-			case argv[j] == "roce0":
-				argv[j] = s.device
-			case argv[j] == os.Getenv("LAB_PEER") && j == len(argv)-1:
-				argv[j] = os.Getenv("LAB_HERE")
-			}
-		}
-		return command{label: "stock", argv: argv}
-	}
-	c.server, c.client = stock(c.server), stock(c.client)
-	return c
 }
 
 func (s *suite) perftestCell(r role, c combination) cell {
