@@ -107,9 +107,7 @@ func (r *rig) move(op verbs.Opcode, transport verbs.Transport, id uint64, size, 
 			r.until("the WRITE's last byte", func() bool { return loadByte(&whole[at+size-1]) == source[size-1] })
 		}
 	}
-	if d := firstDifference(source, whole[at:at+size]); d >= 0 {
-		t.Errorf("%d bytes: target byte %d is %#x, want %#x", size, d, whole[at+d], source[d])
-	}
+	same(t, "target", whole[at:at+size], source)
 	before := whole[:offset]
 	after := whole[at+size:]
 	if !allAre(before, 0xee) || !allAre(after, 0xee) {
@@ -171,15 +169,13 @@ func testLargest(t *testing.T, s *suite) {
 	}
 	r.a.do(q, verbs.Success)
 	last := (size - 1) % part // of the last entry
-	if d := firstDifference(far.Bytes()[size-4096:], r.a.buf.Bytes()[last+1-4096:]); d >= 0 {
-		t.Errorf("byte %d of the last page differs", d)
-	}
+	same(t, "last page", r.a.buf.Bytes()[last+1-4096:], far.Bytes()[size-4096:])
 	if size < limits.MaxMessageBytes {
 		return
 	}
 	q.SGEs[len(q.SGEs)-1].Length++
-	if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil && !s.dev.ignored(t, MessageAboveLimit) {
-		t.Errorf("a message of %d bytes was taken, the limit is %d", size+1, size)
+	if !s.dev.ignored(t, MessageAboveLimit) {
+		r.a.refuses(fmt.Sprintf("a message of %d bytes, the limit is %d", size+1, size), q)
 	}
 }
 
@@ -200,8 +196,6 @@ func testImmediate(t *testing.T, s *suite) {
 		if c.Immediate != v || c.Bytes != 100 {
 			t.Errorf("immediate %#x of %d bytes, want %#x of 100", c.Immediate, c.Bytes, v)
 		}
-		if d := firstDifference(want, target); d >= 0 {
-			t.Errorf("byte %d of the receive's memory was written", d)
-		}
+		same(t, "memory of the receive", target, want)
 	}
 }

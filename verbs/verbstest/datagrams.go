@@ -33,7 +33,7 @@ func testDatagrams(t *testing.T, s *suite) {
 	if !s.dev.ignored(t, ShortReceiveUD) {
 		runTrials(t, s, []trial{{
 			name: "short receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 64, // no room for the GRH
-			meets: Yes, received: s.dev.status(ShortReceiveUD, verbs.LocalLengthError), spared: Yes,
+			meets: true, received: s.dev.status(ShortReceiveUD, verbs.LocalLengthError), spared: true,
 		}})
 	}
 	port, err := s.pair.A.Device.Port(max(s.pair.A.Port, 1))
@@ -41,19 +41,17 @@ func testDatagrams(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	runTrials(t, s, []trial{{
-		name: "too long", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, length: port.ActiveMTU.Bytes() + 1, receive: 32 << 10, refused: Yes,
-		sent: s.dev.status(TooLongUD, verbs.LocalLengthError), quiet: Yes,
+		name: "too long", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, length: port.ActiveMTU.Bytes() + 1, receive: 32 << 10, refused: true,
+		sent: s.dev.status(TooLongUD, verbs.LocalLengthError), quiet: true,
 	}, {
-		name: "nobody there", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, quiet: Yes,
+		name: "nobody there", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, quiet: true,
 		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteQPN = 0xfffffe },
 	}})
 	t.Run("no address", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{transport: verbs.UD})
 		q := r.a.request(1, verbs.OpSend, 64)
 		q.AH = nil
-		if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil {
-			t.Error("a message without an address handle was taken")
-		}
+		r.a.refuses("a message without an address handle", q)
 	})
 	t.Run("many senders", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{transport: verbs.UD})

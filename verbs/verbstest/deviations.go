@@ -72,18 +72,9 @@ type Deviation struct {
 	// The other outcome: a completion status; or, with Ignored, nothing to check: the provider makes no promise.
 	// Or, with Refused, the device lacks it, and says so.
 	Status  verbs.Status
-	Ignored Choice
-	Refused Choice
+	Ignored bool
+	Refused bool
 }
-
-// Choice is a decision in a table row.
-type Choice uint8
-
-// Choices.
-const (
-	No  Choice = iota
-	Yes        // the row says so
-)
 
 // Deviations is a provider's whole table.
 type Deviations []Deviation
@@ -124,7 +115,7 @@ func (d Deviations) status(c Case, usual verbs.Status) verbs.Status {
 func (d Deviations) ignored(t *testing.T, c Case) bool {
 	t.Helper()
 	v, ok := d.find(c)
-	if ok && v.Ignored == Yes {
+	if ok && v.Ignored {
 		t.Logf("deviation: %s: %s (%s)", c, v.Reason, v.Source)
 		return true
 	}
@@ -134,7 +125,7 @@ func (d Deviations) ignored(t *testing.T, c Case) bool {
 // lacks tells whether a row says that the device has not what a case is about.
 func (d Deviations) lacks(c Case) bool {
 	v, ok := d.find(c)
-	return ok && v.Refused == Yes
+	return ok && v.Refused
 }
 
 // SoftRoCE is the table of the kernel's rdma_rxe, Linux 6.1, as captured (testdata of verbs/roce) and read.
@@ -149,18 +140,18 @@ func SoftRoCE() Deviations {
 		{Case: BadLKeySend, Status: verbs.LocalQPOperationError, Reason: "rxe fails the packet, not the protection check", Source: driver + "/rxe_req.c"},
 		{Case: BadReceiveAtReceiver, Status: verbs.LocalQPOperationError, Reason: "a malformed receive is LOC_QP_OP", Source: driver + "/rxe_resp.c"},
 		{Case: TooLongUD, Status: verbs.Success, Reason: "completes, and nothing is sent", Source: capture("ud_send_edge")},
-		{Case: RetrySevenEnds, Ignored: Yes, Reason: "a retry count of 7 is for ever", Source: capture("edge_req")},
-		{Case: InvalidatePlainRegion, Ignored: Yes, Reason: "the packet is acknowledged; the receive fails with REM_INV_REQ", Source: capture("edge_resp_d")},
-		{Case: UnsignaledHoldSlots, Ignored: Yes, Reason: "the kernel frees a slot when its request is done, signaled or not", Source: driver + "/rxe_comp.c"},
-		{Case: PostAfterErrorFlushes, Ignored: Yes, Reason: "posting a receive makes no system call: it flushes when something else wakes the queue pair", Source: driver + "/rxe_resp.c"},
-		{Case: LocalWriteRequired, Ignored: Yes, Reason: "checked by the kernel's core in some versions only", Source: "drivers/infiniband/core/uverbs_cmd.c"},
-		{Case: DrainedQueueResumes, Ignored: Yes, Reason: "not verified: rxe 6.1 may lose the wake-up", Source: driver + "/rxe_qp.c"},
+		{Case: RetrySevenEnds, Ignored: true, Reason: "a retry count of 7 is for ever", Source: capture("edge_req")},
+		{Case: InvalidatePlainRegion, Ignored: true, Reason: "the packet is acknowledged; the receive fails with REM_INV_REQ", Source: capture("edge_resp_d")},
+		{Case: UnsignaledHoldSlots, Ignored: true, Reason: "the kernel frees a slot when its request is done, signaled or not", Source: driver + "/rxe_comp.c"},
+		{Case: PostAfterErrorFlushes, Ignored: true, Reason: "posting a receive makes no system call: it flushes when something else wakes the queue pair", Source: driver + "/rxe_resp.c"},
+		{Case: LocalWriteRequired, Ignored: true, Reason: "checked by the kernel's core in some versions only", Source: "drivers/infiniband/core/uverbs_cmd.c"},
+		{Case: DrainedQueueResumes, Ignored: true, Reason: "not verified: rxe 6.1 may lose the wake-up", Source: driver + "/rxe_qp.c"},
 		{Case: WindowRange, Status: verbs.Success, Reason: "the responder checks the range of the window's region, not the window's", Source: driver + "/rxe_resp.c (check_rkey)"},
-		{Case: InvalidatedKeyTold, Ignored: Yes, Reason: "the flag is the kernel's bit 2, where libibverbs has bit 3", Source: "include/rdma/ib_verbs.h (IB_WC_WITH_INVALIDATE) and libibverbs/verbs.h (IBV_WC_WITH_INV)"},
-		{Case: GRHChecksum, Ignored: Yes, Reason: "packets to the same device skip the IP layer, which would fill it in", Source: driver + "/rxe_net.c (rxe_loopback)"},
-		{Case: ReadsServedKept, Ignored: Yes, Reason: "rounded up to a power of two", Source: driver + "/rxe_qp.c"},
-		{Case: MulticastDelivered, Ignored: Yes, Reason: "not verified: rxe takes the group's MAC address alone, and has its packets from the IP layer only where the host joined the group", Source: driver + "/rxe_mcast.c (rxe_mcast_add)"},
-		{Case: DrainedEvent, Ignored: Yes, Reason: "raised only while a message is in progress", Source: driver + "/rxe_comp.c"},
+		{Case: InvalidatedKeyTold, Ignored: true, Reason: "the flag is the kernel's bit 2, where libibverbs has bit 3", Source: "include/rdma/ib_verbs.h (IB_WC_WITH_INVALIDATE) and libibverbs/verbs.h (IBV_WC_WITH_INV)"},
+		{Case: GRHChecksum, Ignored: true, Reason: "packets to the same device skip the IP layer, which would fill it in", Source: driver + "/rxe_net.c (rxe_loopback)"},
+		{Case: ReadsServedKept, Ignored: true, Reason: "rounded up to a power of two", Source: driver + "/rxe_qp.c"},
+		{Case: MulticastDelivered, Ignored: true, Reason: "not verified: rxe takes the group's MAC address alone, and has its packets from the IP layer only where the host joined the group", Source: driver + "/rxe_mcast.c (rxe_mcast_add)"},
+		{Case: DrainedEvent, Ignored: true, Reason: "raised only while a message is in progress", Source: driver + "/rxe_comp.c"},
 	}
 }
 
@@ -172,29 +163,29 @@ func SoftIWARP() Deviations {
 		early   = "a request is complete when TCP has taken it; the peer's Terminate comes later and ends the connection"
 	)
 	return Deviations{
-		{Case: HasUnconnected, Refused: Yes, Reason: "RDMAP runs over a connection", Source: "RFC 5040, 2; " + driver + "siw_create_qp"},
-		{Case: HasImmediate, Refused: Yes, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
-		{Case: HasAtomics, Refused: Yes, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
-		{Case: HasPKeys, Refused: Yes, Reason: "partitions are InfiniBand's", Source: driver + "siw_query_port"},
-		{Case: HasEmptyLists, Refused: Yes, Reason: "the library wants an entry, which may have no bytes", Source: library + "push_recv_wqe"},
-		{Case: ConnectsByHand, Refused: Yes, Reason: "RDMA CM brings the TCP connection", Source: "RFC 5044, 7; " + driver + "siw_qp_nextstate_from_idle"},
+		{Case: HasUnconnected, Refused: true, Reason: "RDMAP runs over a connection", Source: "RFC 5040, 2; " + driver + "siw_create_qp"},
+		{Case: HasImmediate, Refused: true, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
+		{Case: HasAtomics, Refused: true, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
+		{Case: HasPKeys, Refused: true, Reason: "partitions are InfiniBand's", Source: driver + "siw_query_port"},
+		{Case: HasEmptyLists, Refused: true, Reason: "the library wants an entry, which may have no bytes", Source: library + "push_recv_wqe"},
+		{Case: ConnectsByHand, Refused: true, Reason: "RDMA CM brings the TCP connection", Source: "RFC 5044, 7; " + driver + "siw_qp_nextstate_from_idle"},
 		{Case: RefusedByPeer, Status: verbs.Success, Reason: early, Source: "RFC 5040, 5.3; " + driver + "siw_qp_tx.c"},
 		{Case: RefusedReadByPeer, Status: verbs.FlushError, Reason: "the Terminate ends the connection, which flushes it", Source: driver + "siw_sq_flush"},
 		{Case: ReadRights, Status: verbs.Success, Reason: "the memory of a READ's answer is looked up without rights", Source: driver + "siw_qp_tx.c (siw_qp_sq_proc_tx)"},
-		{Case: OrderBehindRead, Ignored: Yes, Reason: "a READ completes with its answer, what follows it when TCP has taken it", Source: driver + "siw_qp_rx.c (siw_proc_rresp)"},
-		{Case: DeadPeer, Ignored: Yes, Reason: "what is posted after the connection has ended never completes", Source: driver + "siw_post_send"},
+		{Case: OrderBehindRead, Ignored: true, Reason: "a READ completes with its answer, what follows it when TCP has taken it", Source: driver + "siw_qp_rx.c (siw_proc_rresp)"},
+		{Case: DeadPeer, Ignored: true, Reason: "what is posted after the connection has ended never completes", Source: driver + "siw_post_send"},
 		{Case: NoReadResources, Status: verbs.Success, Reason: "RDMA CM negotiates at least one", Source: driver + "siw_cm.c (siw_accept)"},
 		{Case: BadLKeySend, Status: verbs.LocalQPOperationError, Reason: "siw has one status for what fails before it is sent", Source: driver + "siw_qp_tx.c (siw_qp_sq_process)"},
 		{Case: WrongRangeSend, Status: verbs.LocalQPOperationError, Reason: "siw has one status for what fails before it is sent", Source: driver + "siw_qp_tx.c (siw_qp_sq_process)"},
 		{Case: BadReceiveAtReceiver, Status: verbs.GeneralError, Reason: "siw has one status for what fails in placing a message", Source: driver + "siw_qp_rx.c (siw_rdmap_complete)"},
 		{Case: ReceiverNotReady, Status: verbs.Success, Reason: "there is no RNR NAK: " + early, Source: "RFC 5041, 7.1; " + driver + "siw_rqe_get"},
-		{Case: ErrorStateTold, Ignored: Yes, Reason: "the driver leaves the state out of its answer", Source: driver + "siw_query_qp"},
-		{Case: SolicitedDelivered, Ignored: Yes, Reason: "a receive is announced as signaled, never as solicited", Source: driver + "siw_rqe_complete"},
-		{Case: OverfullListTold, Ignored: Yes, Reason: "the error of the full queue is lost behind the doorbell's", Source: library + "siw_post_send"},
-		{Case: UnsignaledHoldSlots, Ignored: Yes, Reason: "the kernel frees a slot when it takes the request", Source: driver + "siw_activate_tx_from_sq"},
-		{Case: LimitTold, Ignored: Yes, Reason: "the library has no query", Source: library + "siw_context_ops"},
-		{Case: ManyQueuePairs, Ignored: Yes, Reason: "not verified: of 128 completion queues of 512 entries the library does not make all, and tells no reason", Source: "seen; " + library + "siw_create_cq"},
-		{Case: RetrySevenEnds, Ignored: Yes, Reason: "TCP retries", Source: "RFC 5044"},
+		{Case: ErrorStateTold, Ignored: true, Reason: "the driver leaves the state out of its answer", Source: driver + "siw_query_qp"},
+		{Case: SolicitedDelivered, Ignored: true, Reason: "a receive is announced as signaled, never as solicited", Source: driver + "siw_rqe_complete"},
+		{Case: OverfullListTold, Ignored: true, Reason: "the error of the full queue is lost behind the doorbell's", Source: library + "siw_post_send"},
+		{Case: UnsignaledHoldSlots, Ignored: true, Reason: "the kernel frees a slot when it takes the request", Source: driver + "siw_activate_tx_from_sq"},
+		{Case: LimitTold, Ignored: true, Reason: "the library has no query", Source: library + "siw_context_ops"},
+		{Case: ManyQueuePairs, Ignored: true, Reason: "not verified: of 128 completion queues of 512 entries the library does not make all, and tells no reason", Source: "seen; " + library + "siw_create_cq"},
+		{Case: RetrySevenEnds, Ignored: true, Reason: "TCP retries", Source: "RFC 5044"},
 		{Case: InvalidatePlainRegion, Status: verbs.Success, Reason: early, Source: driver + "siw_invalidate_stag"},
 	}
 }

@@ -2,10 +2,9 @@ package verbstest
 
 import (
 	"errors"
-	"runtime"
+	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -31,9 +30,7 @@ func testStrayAddress(t *testing.T, s *suite) {
 	q.RemoteQPN, q.RemoteQKey = 5, 6
 	fill(r.a.buf.Bytes()[:64], 1)
 	r.a.do(q, verbs.Success)
-	if i := firstDifference(r.a.buf.Bytes()[:64], r.b.buf.Bytes()[:64]); i >= 0 {
-		t.Errorf("byte %d is not what was written", i)
-	}
+	same(t, "target", r.b.buf.Bytes(), r.a.buf.Bytes()[:64])
 }
 
 // testResize makes a completion queue longer and shorter while completions wait in it: all come, in order.
@@ -129,21 +126,17 @@ func testInline(t *testing.T, s *suite) {
 			clear(source)
 			r.a.wantSent(id, verbs.Success)
 			r.b.wantReceived(id, verbs.Success)
-			if d := firstDifference(want, r.b.buf.Bytes()[at:]); d >= 0 {
-				t.Errorf("%v, %d bytes inline: byte %d differs", transport, size, d)
-			}
+			same(t, transport.String()+" inline", r.b.buf.Bytes()[at:], want)
 		}
 		q := r.a.request(99, verbs.OpSend, limit+1)
 		q.Flags |= verbs.Inline
-		if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil && !s.dev.ignored(t, InlineTooLong) {
-			t.Errorf("%v: %d bytes inline were taken above the limit of %d", transport, limit+1, limit)
+		if !s.dev.ignored(t, InlineTooLong) {
+			r.a.refuses(fmt.Sprintf("%v: %d bytes inline, the limit is %d", transport, limit+1, limit), q)
 		}
 		if transport == verbs.RC {
 			q := r.a.request(98, verbs.OpRead, 8)
 			q.Flags |= verbs.Inline
-			if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil {
-				t.Error("an inline READ was taken")
-			}
+			r.a.refuses("an inline READ", q)
 		}
 	}
 }
@@ -182,12 +175,8 @@ func testOrder(t *testing.T, s *suite) {
 		for k := range list {
 			r.a.wantSent(list[k].ID, verbs.Success)
 		}
-		if d := firstDifference(a[:size], a[20000:20000+size]); d >= 0 {
-			t.Fatalf("round %d: the READ behind a WRITE got another byte %d", i, d)
-		}
-		if d := firstDifference(a[:size], b[:size]); d >= 0 {
-			t.Fatalf("round %d: byte %d was not written", i, d)
-		}
+		same(t, fmt.Sprintf("round %d: what the READ behind a WRITE got", i), a[20000:], a[:size])
+		same(t, fmt.Sprintf("round %d: what was written", i), b, a[:size])
 		if got := word(a[40000:]); got != i && !s.dev.lacks(HasAtomics) {
 			t.Errorf("round %d: the counter was %d", i, got)
 		}
@@ -211,9 +200,7 @@ func testFence(t *testing.T, s *suite) {
 		r.a.wantSent(2*i, verbs.Success)
 		r.a.wantSent(2*i+1, verbs.Success)
 		r.b.wantReceived(i, verbs.Success)
-		if d := firstDifference(b[:size], b[128<<10:]); d >= 0 {
-			t.Fatalf("round %d: byte %d went out before the READ had fetched it", i, d)
-		}
+		same(t, fmt.Sprintf("round %d: what went out behind the READ that fetched it", i), b[128<<10:], b[:size])
 	}
 }
 
@@ -265,9 +252,7 @@ func testQueues(t *testing.T, s *suite) {
 		n := r.a.qp.Capabilities().SendSGEs + 1
 		q := r.a.request(1, verbs.OpWrite, 0)
 		q.SGEs = r.a.split(0, 640, n)
-		if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err == nil {
-			t.Errorf("a list of %d entries was taken, %d are granted", n, n-1)
-		}
+		r.a.refuses(fmt.Sprintf("a list of %d entries, %d are granted", n, n-1), q)
 		n = r.b.qp.Capabilities().RecvSGEs + 1
 		if err := r.b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: r.b.split(0, 640, n)}}); err == nil {
 			t.Errorf("a receive of %d entries was taken, %d are granted", n, n-1)
@@ -331,11 +316,7 @@ func testUnsignaledSlots(t *testing.T, s *suite) {
 	}
 	more := []verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}
 	if s.dev.ignored(t, UnsignaledHoldSlots) {
-		for deadline := time.Now().Add(patience); r.a.qp.PostSend(more) != nil; runtime.Gosched() {
-			if time.Now().After(deadline) {
-				t.Fatalf("the slots are held: take the row %q away", UnsignaledHoldSlots)
-			}
-		}
+		r.until("a free slot: else take the row away", func() bool { return r.a.qp.PostSend(more) == nil })
 		return
 	}
 	if err := r.a.qp.PostSend(more); !errors.Is(err, verbs.ErrQueueFull) {

@@ -1,7 +1,6 @@
 package verbstest
 
 import (
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,58 +23,6 @@ func testJobEdges(t *testing.T, s *suite) {
 	}
 }
 
-// runBeside runs a's job by e while b's device serves it, and returns how it ended.
-func runBeside(t *testing.T, s *suite, e engine, x *side, j *job.Job, slice job.Ticks) (job.Progress, error) {
-	t.Helper()
-	defer serving(t, s, slice)()
-	r, err := e.prepare(x, j)
-	if err != nil {
-		return job.Progress{}, err
-	}
-	return runPrepared(t, r, slice)
-}
-
-// serving has b's device serve until the function that it returns is called.
-func serving(t *testing.T, s *suite, slice job.Ticks) (stopServing func()) {
-	t.Helper()
-	var stop atomic.Uint32
-	served := make(chan error, 1)
-	go func() {
-		r, err := job.Prepare(s.pair.B.Device, &job.Job{Shape: job.Serve, Stop: &stop})
-		for p := (job.Progress{}); err == nil && !p.Done; {
-			p, err = r.Run(job.Now() + slice)
-		}
-		if r != nil {
-			_ = r.Close()
-		}
-		served <- err
-	}()
-	return func() {
-		stop.Store(1)
-		if err := <-served; err != nil {
-			t.Errorf("B: %v", err)
-		}
-	}
-}
-
-func runPrepared(t *testing.T, r job.Runner, slice job.Ticks) (p job.Progress, err error) {
-	t.Helper()
-	defer func() {
-		if err := r.Close(); err != nil {
-			t.Errorf("close runner: %v", err)
-		}
-	}()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for start := time.Now(); err == nil && !p.Done; {
-		p, err = r.Run(job.Now() + slice)
-		if time.Since(start) > patience {
-			t.Fatalf("not done after %v: %+v", patience, p)
-		}
-	}
-	return p, err
-}
-
 // testAbandonedJob runs a job where another has left messages in flight: on more lanes, and with a longer ring.
 func testAbandonedJob(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 	const size, count = 2000, 100
@@ -88,23 +35,23 @@ func testAbandonedJob(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 		}
 		g.rigs = append(g.rigs, newRig(t, s, o))
 	}
-	a := g.rigs[0].a
 	for round := range 4 { // what is in flight at the deadline is a matter of luck
-		long := g.stream("A", verbs.OpWrite, size, 0, 64, 1, 1).job
-		long.CQs = []verbs.CompletionQueue{a.sendCQ, a.recvCQ}
-		long.Deadline, long.AbandonAtDeadline = job.Now()+3*millisecond, true
-		left, err := runBeside(t, s, e, a, &long, millisecond)
-		if err != nil {
-			t.Fatalf("round %d: the abandoned job: %v", round, err)
+		long, whole, b := g.stream("A", verbs.OpWrite, size, 0, 64, 1, 1), g.stream("A", verbs.OpWrite, size, count, 16, 4, 2), serve()
+		long.job.Deadline, long.job.AbandonAtDeadline = job.Now()+3*millisecond, true
+		left, _ := g.run(&long, &b, e, byDevice, millisecond, func() {})
+		if left.err != nil {
+			t.Fatalf("round %d: the abandoned job: %v", round, left.err)
 		}
-		whole := job.Job{CQs: long.CQs, Lanes: g.stream("A", verbs.OpWrite, size, count, 16, 4, 2).job.Lanes[:1]}
-		p, err := runBeside(t, s, e, a, &whole, 10*millisecond)
-		if err != nil {
-			t.Fatalf("round %d: the job after one that left %d of %d messages: %v", round, left.Posted-left.Completed, left.Posted, err)
+		lost := left.progress.Posted - left.progress.Completed
+		whole.job.Lanes = whole.job.Lanes[:1]
+		a, _ := g.run(&whole, &b, e, byDevice, 10*millisecond, func() {})
+		if a.err != nil {
+			t.Fatalf("round %d: the job after one that left %d of %d messages: %v", round, lost, left.progress.Posted, a.err)
 		}
+		p := a.progress
 		if p.Posted != count || p.Completed != count || p.BytesOut != count*size {
 			t.Errorf("round %d: %d messages posted, %d completed, %d bytes; want %d, %d, %d (%d were left)",
-				round, p.Posted, p.Completed, p.BytesOut, count, count, count*size, left.Posted-left.Completed)
+				round, p.Posted, p.Completed, p.BytesOut, count, count, count*size, lost)
 		}
 	}
 }
@@ -112,15 +59,12 @@ func testAbandonedJob(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 // testForeignCompletion leaves a completion that no job asked for in a job's queue: it is not one of the job's messages.
 func testForeignCompletion(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 	r := newRig(t, s, rigOptions{connect: patient})
-	if err := r.a.qp.PostSend([]verbs.SendRequest{r.a.request(0xffff, verbs.OpWrite, 8)}); err != nil {
-		t.Fatal(err)
-	}
+	r.a.post(r.a.request(0xffff, verbs.OpWrite, 8))
 	<-time.After(silence)
-	j := job.Job{CQs: []verbs.CompletionQueue{r.a.sendCQ, r.a.recvCQ}, Lanes: []job.Lane{{
-		QP: r.a.qp, Ring: r.a.ring(verbs.OpWrite, 8, 1), Count: 20, Window: 4, Signal: 1, Batch: 1,
-	}}}
-	p, err := runBeside(t, s, e, r.a, &j, 10*millisecond)
-	if err == nil && (p.Posted != 20 || p.Completed != 20) {
+	g := &stage{t: t, rigs: []*rig{r}}
+	a, b := g.stream("A", verbs.OpWrite, 8, 20, 4, 1, 1), serve()
+	oa, _ := g.run(&a, &b, e, byDevice, 10*millisecond, func() {})
+	if p := oa.progress; oa.err == nil && (p.Posted != 20 || p.Completed != 20) {
 		t.Errorf("%d messages posted and %d completed beside somebody else's, want 20 or an error", p.Posted, p.Completed)
 	}
 }
@@ -128,36 +72,25 @@ func testForeignCompletion(t *testing.T, s *suite, e engine, millisecond job.Tic
 // testEarlyPrepare prepares a job of several packets a message on queue pairs that have no path yet.
 func testEarlyPrepare(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 	size := 5*s.pair.MTU.Bytes() + 7
-	r := newRig(t, s, rigOptions{stay: Yes, bytes: 1 << 20})
-	fill(r.a.buf.Bytes()[:size], 9)
-	j := job.Job{CQs: []verbs.CompletionQueue{r.a.sendCQ, r.a.recvCQ}, Lanes: []job.Lane{{
-		QP: r.a.qp, Ring: r.a.ring(verbs.OpWrite, size, 1), Count: 6, Window: 4, Signal: 2, Batch: 1,
-	}}}
-	early, err := e.prepare(r.a, &j)
-	if err != nil {
-		t.Fatalf("prepare: %v", err)
+	r := newRig(t, s, rigOptions{short: verbs.StateRTS, bytes: 1 << 20})
+	g := &stage{t: t, rigs: []*rig{r}}
+	a, b := g.stream("A", verbs.OpWrite, size, 6, 4, 2, 1), serve()
+	oa, _ := g.run(&a, &b, e, byDevice, 10*millisecond, func() { r.connect(rigOptions{connect: patient}) })
+	if oa.err != nil || oa.progress.Completed != 6 {
+		t.Fatalf("%d of 6 messages completed: %v", oa.progress.Completed, oa.err)
 	}
-	r.connect(rigOptions{connect: patient})
-	defer serving(t, s, 10*millisecond)()
-	p, err := runPrepared(t, early, 10*millisecond)
-	if err != nil || p.Completed != 6 {
-		t.Fatalf("%d of 6 messages completed: %v", p.Completed, err)
-	}
-	if d := firstDifference(r.a.buf.Bytes()[:size], r.b.buf.Bytes()); d >= 0 {
-		t.Errorf("byte %d of %d differs", d, size)
-	}
+	same(t, "target", r.b.buf.Bytes(), r.a.buf.Bytes()[:size])
 }
 
 // testChannelless has a job wait on a channel that its queues announce nothing on.
 func testChannelless(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 	r := newRig(t, s, rigOptions{connect: patient})
 	ch := got(s.pair.A.Device.CreateCompletionChannel()).closing(t, "channel")
-	j := job.Job{
-		CQs: []verbs.CompletionQueue{r.a.sendCQ, r.a.recvCQ}, Channel: ch, Deadline: job.Now() + 2000*millisecond,
-		Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receives(8), Expect: 1}},
-	}
-	if p, err := runBeside(t, s, e, r.a, &j, 10*millisecond); err == nil {
-		t.Errorf("the job ran to its deadline (%d messages), want an error that names the queue", p.Received)
+	a, b := part{job: job.Job{
+		Channel: ch, Deadline: job.Now() + 2000*millisecond, Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receives(8), Expect: 1}},
+	}}, serve()
+	if oa, _ := (&stage{t: t, rigs: []*rig{r}}).run(&a, &b, e, byDevice, 10*millisecond, func() {}); oa.err == nil {
+		t.Errorf("the job ran to its deadline (%d messages), want an error that names the queue", oa.progress.Received)
 	}
 }
 
@@ -171,13 +104,15 @@ func testAfterDone(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 		t.Fatal(err)
 	}
 	x := got(e.prepare(r.b, &j)).closing(t, "job")
+	r.unpolled = r.b
 	p, err := x.Run(job.Now() + 1000*millisecond)
 	for i := uint64(0); i < 3*ringReceives && err == nil; i++ {
 		r.a.post(r.a.request(i, verbs.OpSend, 8))
-		for deadline := time.Now().Add(patience); len(r.a.sends) == 0 && err == nil && time.Now().Before(deadline); r.pollSends() {
+		r.until("A's message", func() bool {
 			p, err = x.Run(job.Now() + millisecond/10)
-		}
-		r.untilSent(i)
+			return err != nil || len(r.a.sends) > 0
+		})
+		r.a.wantSent(i, verbs.Success)
 	}
 	if err != nil || !p.Done || p.Received != 3*ringReceives || p.LastDone != 0 {
 		t.Errorf("%+v, %v: want it done, %d messages received, and none of them measured", p, err, 3*ringReceives)

@@ -47,8 +47,9 @@ type part struct {
 	serves bool // ends when the other end has: its job gets the stop word
 }
 
-// jobCase is a job for both ends, and what must hold afterwards. It is a stream of messages of one kind from A to B, which edit may
-// change, unless build makes another. What a stream of a count has sent is compared with what has arrived.
+// jobCase is a job for both ends, and what must hold afterwards. It is a stream of messages of one kind from A to B, or a ping-pong,
+// which edit may change, unless build makes another. What a stream of a count has sent is compared with what has arrived, and what a
+// ping-pong has sent with its samples.
 type jobCase struct {
 	name  string
 	rig   rigOptions
@@ -58,7 +59,10 @@ type jobCase struct {
 	size                  int
 	count                 uint64
 	window, signal, batch int
-	lanes, list           int // queue pairs, 0: 1; receives posted again as one list
+	lanes, list           int  // queue pairs, 0: 1; receives posted again as one list
+	pingPong              bool // not a stream: what ends a step is await, and A moves first
+	await                 job.Await
+	stamped               bool // samples by the device's clock
 	edit                  func(g *stage, a, b *part)
 
 	build   func(g *stage) (a, b part)
@@ -119,7 +123,7 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	if _, deviates := s.dev.find(RefusedByPeer); deviates && c.want != verbs.Success {
 		t.Skip("no message tells that the peer has refused it")
 	}
-	g := &stage{t: t, ticks: ticks, stop: new(atomic.Uint32)}
+	g := &stage{t: t, ticks: ticks}
 	o := c.rig
 	o.qp.SendDepth, o.qp.RecvDepth = 128, 128
 	o.connect = patient
@@ -134,33 +138,18 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 		g.rigs = append(g.rigs, newRig(t, s, o))
 	}
 	if c.build == nil {
-		c.build = c.stream
+		c.build = c.parts
 	}
 	pa, pb := c.build(g)
+	if c.stamped {
+		pa.record(c.count, s.pair.A)
+		pb.record(c.count, s.pair.B)
+	}
 	slice := job.Ticks(10 * ticks)
 	if c.slice > 0 {
 		slice = job.Ticks(ticks * c.slice.Seconds() * 1e3)
 	}
-	ra, errA := g.prepare(g.rigs[0].a, &pa, ea, &a)
-	rb, errB := g.prepare(g.rigs[0].b, &pb, eb, &b)
-	if err := errors.Join(errA, errB); err != nil {
-		for _, r := range []job.Runner{ra, rb} {
-			if r != nil {
-				_ = r.Close()
-			}
-		}
-		t.Fatalf("prepare: %v", err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.run(rb, slice, &b, pa.serves, pb.serves)
-	}()
-	g.run(ra, slice, &a, pb.serves, pa.serves)
-	<-done
-	if err := errors.Join(ra.Close(), rb.Close()); err != nil {
-		t.Errorf("close runner: %v", err)
-	}
+	a, b = g.run(&pa, &pb, ea, eb, slice, func() {})
 	if c.want != verbs.Success {
 		var e *verbs.CompletionError
 		if !errors.Is(a.err, c.want) || !errors.As(a.err, &e) {
@@ -173,7 +162,10 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	}
 	a.verify(t, "A")
 	b.verify(t, "B")
-	if c.size > 0 && c.count > 0 {
+	switch {
+	case c.pingPong && c.count > 0:
+		c.checkPingPong(g, a, b)
+	case c.size > 0 && c.count > 0:
 		c.checkStream(g, a, b)
 	}
 	if c.check != nil {
@@ -195,6 +187,7 @@ func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (job.Runner, err
 		j.Record = job.NewRecorder(64)
 	}
 	j.Record.Samples, j.Record.Peak, j.Record.CPU = true, true, j.NeedsGo()
+	o.trace = make([]job.TraceEvent, 0, 8192) // more than any case has: a run allocates nothing
 	j.Trace = func(ev job.TraceEvent) { o.trace = append(o.trace, ev) }
 	o.job, o.record = j, j.Record
 	for i := range j.Lanes {
@@ -208,8 +201,35 @@ func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (job.Runner, err
 	return e.prepare(x, j)
 }
 
-// run runs a prepared job to its end. When the other end only serves, it is told to stop.
-func (g *stage) run(r job.Runner, slice job.Ticks, o *outcome, otherServes, serves bool) {
+// run prepares the jobs of both ends and runs them to their ends. In between, when both are ready, it calls ready.
+func (g *stage) run(a, b *part, ea, eb engine, slice job.Ticks, ready func()) (oa, ob outcome) {
+	g.t.Helper()
+	g.stop = new(atomic.Uint32)
+	ra, errA := g.prepare(g.rigs[0].a, a, ea, &oa)
+	rb, errB := g.prepare(g.rigs[0].b, b, eb, &ob)
+	if oa.err = errors.Join(errA, errB); oa.err == nil {
+		ready()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.finish(rb, slice, &ob, a.serves, b.serves)
+		}()
+		g.finish(ra, slice, &oa, b.serves, a.serves)
+		<-done
+	}
+	for _, r := range []job.Runner{ra, rb} {
+		if r == nil {
+			continue
+		}
+		if err := r.Close(); err != nil {
+			g.t.Errorf("close runner: %v", err)
+		}
+	}
+	return oa, ob
+}
+
+// finish runs a prepared job to its end. When the other end only serves, it is told to stop.
+func (g *stage) finish(r job.Runner, slice job.Ticks, o *outcome, otherServes, serves bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start := time.Now()
@@ -389,20 +409,26 @@ func (g *stage) sink(size int, count uint64, list int) part {
 func (g *stage) sameRings(size, at int) {
 	g.t.Helper()
 	for i, r := range g.rigs {
-		if d := firstDifference(r.a.buf.Bytes()[:8*size], r.b.buf.Bytes()[at:]); d >= 0 {
-			g.t.Errorf("lane %d: byte %d differs", i, d)
-		}
+		same(g.t, fmt.Sprintf("lane %d", i), r.b.buf.Bytes()[at:], r.a.buf.Bytes()[:8*size])
 	}
 }
 
-// stream makes both ends of a case that builds nothing else.
-func (c jobCase) stream(g *stage) (a, b part) {
-	a, b = g.stream("A", c.op, c.size, c.count, c.window, c.signal, c.batch), serve()
-	if c.op == verbs.OpRead {
-		fill(g.rigs[0].b.buf.Bytes()[:8*c.size], 12)
-	}
-	if c.op.NeedsReceive() {
-		b = g.sink(c.size, c.count, c.list)
+// parts makes both ends of a case that builds nothing else.
+func (c jobCase) parts(g *stage) (a, b part) {
+	switch {
+	case c.pingPong:
+		a, b = c.alternating(g.rigs[0].a), c.alternating(g.rigs[0].b)
+		if c.await == job.AwaitCompletion {
+			b = serve()
+		}
+	default:
+		a, b = g.stream("A", c.op, c.size, c.count, c.window, c.signal, c.batch), serve()
+		if c.op == verbs.OpRead {
+			fill(g.rigs[0].b.buf.Bytes()[:8*c.size], 12)
+		}
+		if c.op.NeedsReceive() {
+			b = g.sink(c.size, c.count, c.list)
+		}
 	}
 	if c.edit != nil {
 		c.edit(g, &a, &b)
@@ -551,12 +577,8 @@ func packing(g *stage, p, _ *part) {
 
 func checkKernels(g *stage, a, _ outcome) {
 	b := g.rigs[0].a.buf.Bytes()
-	if d := firstDifference(b[32<<10:32<<10+800], b[:800]); d >= 0 {
-		g.t.Errorf("byte %d was not packed", d)
-	}
-	if d := firstDifference(b[:800], b[48<<10:]); d >= 0 {
-		g.t.Errorf("byte %d was not unpacked", d)
-	}
+	same(g.t, "packed", b, b[32<<10:32<<10+800])
+	same(g.t, "unpacked", b[48<<10:], b[:800])
 	calls := 0
 	for _, m := range a.job.Lanes[0].Ring {
 		calls += (*kernel)(m.Steps[0].Pack.Arg).calls + (*kernel)(m.Steps[1].Pack.Arg).calls + (*kernel)(m.Done.Arg).calls
@@ -591,130 +613,97 @@ func checkUnpack(g *stage, _, b outcome) {
 }
 
 func pingPongCases(s *suite) []jobCase {
-	var cases []jobCase
+	clock := !s.pair.A.Device.Info().Clock.IsZero()
+	latency := jobCase{name: "read latency", pingPong: true, op: verbs.OpRead, size: 64, count: 30, signal: 1, await: job.AwaitCompletion}
+	cases := []jobCase{latency}
+	if clock {
+		latency.name += " by the device's clock"
+		latency.stamped, latency.rig.timestamps = true, true
+		cases = append(cases, latency)
+	}
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
-		for _, signal := range []int{1, 8} {
-			cases = append(cases, jobCase{
-				name: fmt.Sprintf("%v send ping-pong signal %d", transport, signal), rig: rigOptions{transport: transport},
-				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpSend, 64, 40, job.AwaitReceive, signal) },
-				check: checkPingPong(40),
-			})
+		send := jobCase{pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpSend, size: 64, count: 40, await: job.AwaitReceive}
+		for _, send.signal = range []int{1, 8} {
+			send.name = fmt.Sprintf("%v send ping-pong signal %d", transport, send.signal)
+			cases = append(cases, send)
+		}
+		if clock {
+			send.name = transport.String() + " send ping-pong by the device's clock"
+			send.stamped, send.rig.timestamps = true, true
+			cases = append(cases, send)
 		}
 		if transport == verbs.UD {
 			continue
 		}
-		for _, size := range []int{1, 2*s.pair.MTU.Bytes() + 3} {
-			count := uint64(40)
-			if transport == verbs.RC && size == 1 {
-				count = 300 // the byte that is awaited wraps
+		write := jobCase{pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpWrite, count: 40, signal: 4, await: job.AwaitLastByte}
+		for _, write.size = range []int{2*s.pair.MTU.Bytes() + 3, 1} {
+			write.name = fmt.Sprintf("%v write ping-pong of %d bytes", transport, write.size)
+			if transport == verbs.RC && write.size == 1 {
+				write.count = 300 // the byte that is awaited wraps
 			}
-			cases = append(cases, jobCase{
-				name: fmt.Sprintf("%v write ping-pong of %d bytes", transport, size), rig: rigOptions{transport: transport},
-				build: func(g *stage) (part, part) { return g.pingPong(verbs.OpWrite, size, count, job.AwaitLastByte, 4) },
-				check: checkPingPong(count),
-			})
+			cases = append(cases, write)
 		}
-	}
-	if clock := s.pair.A.Device.Info().Clock; !clock.IsZero() {
-		cases = append(cases, stampedCases(clock)...)
-	}
-	return append(cases, jobCase{
-		name: "read latency",
-		build: func(g *stage) (part, part) {
-			a, _ := g.pingPong(verbs.OpRead, 64, 30, job.AwaitCompletion, 1)
-			return a, serve()
-		},
-		check: func(g *stage, a, _ outcome) {
-			if a.record.N != 30 || a.progress.Completed != 30 {
-				g.t.Errorf("%d samples of %d messages, want 30", a.record.N, a.progress.Completed)
-			}
-		},
-	})
-}
-
-// stampedCases take the samples of a ping-pong by the device's clock.
-func stampedCases(clock verbs.CompletionClock) []jobCase {
-	const count = 40
-	check := func(g *stage, o, other outcome) {
-		g.t.Helper()
-		if o.record.N != count-1 || o.record.RawLen != count-1 {
-			g.t.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, count, o.record.RawLen)
-		}
-		// The first message may have arrived before this end's job began.
-		sum, most := time.Duration(o.record.Sum/clock.Hz*1e9), o.took+other.took
-		if sum <= 0 || sum > most+most/100 {
-			g.t.Errorf("samples of %v in all, of jobs that took %v and %v", sum, o.took, other.took)
-		}
-		if o.record.Elapsed <= 0 || float64(o.record.Elapsed) > g.ticks*o.took.Seconds()*1e3*1.01 {
-			g.t.Errorf("samples of %d ticks by the host's clock, of a job that took %v", o.record.Elapsed, o.took)
-		}
-	}
-	stamped := func(parts ...*part) {
-		for _, p := range parts {
-			p.job.Record = job.NewRecorder(count)
-			p.job.Record.Clock = clock
-		}
-	}
-	cases := []jobCase{{
-		name: "read latency by the device's clock", rig: rigOptions{timestamps: true},
-		build: func(g *stage) (part, part) {
-			a, _ := g.pingPong(verbs.OpRead, 64, count, job.AwaitCompletion, 1)
-			stamped(&a)
-			return a, serve()
-		},
-		check: check,
-	}}
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
-		cases = append(cases, jobCase{
-			name: transport.String() + " send ping-pong by the device's clock", rig: rigOptions{transport: transport, timestamps: true},
-			build: func(g *stage) (part, part) {
-				a, b := g.pingPong(verbs.OpSend, 64, count, job.AwaitReceive, 8)
-				stamped(&a, &b)
-				return a, b
-			},
-			check: func(g *stage, a, b outcome) {
-				check(g, a, b)
-				check(g, b, a)
-			},
-		})
 	}
 	return cases
 }
 
-// pingPong makes both ends of a ping-pong; A moves first.
-func (g *stage) pingPong(op verbs.Opcode, size int, count uint64, await job.Await, signal int) (a, b part) {
-	r := g.rigs[0]
-	for _, x := range []*side{r.a, r.b} {
-		l := job.Lane{QP: x.qp, Ring: x.ring(op, size, 1), Count: count, Window: 16, Signal: signal, Batch: 1, Await: await}
-		p := &a
-		if x == r.b {
-			p = &b
-		}
-		switch await {
-		case job.AwaitReceive:
-			l.Receives, l.Expect = x.receives(size), count
-		case job.AwaitLastByte: // WRITEs go from the lower half to the peer's upper half
-			half := x.buf.Len() / 2
-			l.Ring[0].Steps[0].Requests[0].RemoteAddr += uint64(half)
-			l.FlagOut, l.FlagIn = &x.buf.Bytes()[size-1], &x.buf.Bytes()[half+size-1]
-		case job.AwaitCompletion:
-		}
-		p.job = job.Job{Shape: job.PingPong, First: x == r.a, Lanes: []job.Lane{l}}
+// record has the samples of a part taken by the clock of its device.
+func (p *part) record(samples uint64, e End) {
+	p.job.Record = job.NewRecorder(int(samples))
+	if p.job.Shape == job.PingPong {
+		p.job.Record.Clock = e.Device.Info().Clock
 	}
-	return a, b
 }
 
-func checkPingPong(count uint64) func(g *stage, a, b outcome) {
-	return func(g *stage, a, b outcome) {
-		g.t.Helper()
-		if a.record.N != count || b.record.N != count-1 {
-			g.t.Errorf("%d and %d samples, want %d and %d", a.record.N, b.record.N, count, count-1)
+// alternating is one end of a ping-pong; A moves first.
+func (c jobCase) alternating(x *side) part {
+	l := job.Lane{QP: x.qp, Ring: x.ring(c.op, c.size, 1), Count: c.count, Window: 16, Signal: c.signal, Batch: 1, Await: c.await}
+	switch c.await {
+	case job.AwaitReceive:
+		l.Receives, l.Expect = x.receives(c.size), c.count
+	case job.AwaitLastByte: // WRITEs go from the lower half to the peer's upper half
+		half := x.buf.Len() / 2
+		l.Ring[0].Steps[0].Requests[0].RemoteAddr += uint64(half)
+		l.FlagOut, l.FlagIn = &x.buf.Bytes()[c.size-1], &x.buf.Bytes()[half+c.size-1]
+	case job.AwaitCompletion:
+	}
+	return part{job: job.Job{Shape: job.PingPong, First: x == x.r.a, Lanes: []job.Lane{l}}}
+}
+
+func (c jobCase) checkPingPong(g *stage, a, b outcome) {
+	g.t.Helper()
+	for i, o := range []outcome{a, b} {
+		if o.job.Shape == job.Serve {
+			continue
 		}
-		for _, o := range []outcome{a, b} {
-			if o.record.Min <= 0 || o.record.Max < o.record.Min {
-				g.t.Errorf("samples from %d to %d ticks", o.record.Min, o.record.Max)
-			}
+		if o.progress.Completed != c.count {
+			g.t.Errorf("%d messages completed, want %d", o.progress.Completed, c.count)
 		}
+		if c.stamped {
+			c.checkStamped(g, o, a.took+b.took)
+			continue
+		}
+		if want := c.count - uint64(i); o.record.N != want { // B has none of its first step
+			g.t.Errorf("%d samples, want %d", o.record.N, want)
+		}
+		if o.record.Min <= 0 || o.record.Max < o.record.Min {
+			g.t.Errorf("samples from %d to %d ticks", o.record.Min, o.record.Max)
+		}
+	}
+}
+
+// checkStamped holds samples by the device's clock against how long the jobs took: the first message may have arrived before this
+// end's job began.
+func (c jobCase) checkStamped(g *stage, o outcome, most time.Duration) {
+	g.t.Helper()
+	if o.record.N != c.count-1 || o.record.RawLen != c.count-1 {
+		g.t.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, c.count, o.record.RawLen)
+	}
+	if sum := time.Duration(o.record.Sum / o.record.Clock.Hz * 1e9); sum <= 0 || sum > most+most/100 {
+		g.t.Errorf("samples of %v in all, of jobs that took %v", sum, most)
+	}
+	if o.record.Elapsed <= 0 || float64(o.record.Elapsed) > g.ticks*o.took.Seconds()*1e3*1.01 {
+		g.t.Errorf("samples of %d ticks by the host's clock, of a job that took %v", o.record.Elapsed, o.took)
 	}
 }
 
@@ -771,12 +760,8 @@ func endingCases() []jobCase {
 			edit: func(_ *stage, a, _ *part) { a.job.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600 },
 		},
 		{
-			name: "ping-pong stopped", anyPace: true,
-			build: func(g *stage) (part, part) {
-				a, b := g.pingPong(verbs.OpSend, 64, 0, job.AwaitReceive, 1)
-				stopSoon(&a, &b)
-				return a, b
-			},
+			name: "ping-pong stopped", pingPong: true, op: verbs.OpSend, size: 64, signal: 1, await: job.AwaitReceive, anyPace: true,
+			edit: func(_ *stage, a, b *part) { stopSoon(a, b) },
 		},
 	}
 }
@@ -793,29 +778,15 @@ func stopSoon(parts ...*part) {
 // testJobAllocations counts what a run of the device's own runners allocates on both ends.
 func testJobAllocations(t *testing.T, s *suite, ticks float64) {
 	const count = 3000
-	g := &stage{t: t, ticks: ticks, stop: new(atomic.Uint32), rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
+	g := &stage{t: t, ticks: ticks, rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
 	a, b := g.stream("A", verbs.OpWrite, 64, count, 64, 16, 8), serve()
-	var oa, ob outcome
-	ra := got(g.prepare(g.rigs[0].a, &a, byDevice, &oa)).need(t, "prepare")
-	rb := got(g.prepare(g.rigs[0].b, &b, byDevice, &ob)).need(t, "prepare")
-	oa.trace = make([]job.TraceEvent, 0, 2*count)
 	var before, after runtime.MemStats
-	done := make(chan struct{})
-	runtime.ReadMemStats(&before)
-	go func() {
-		defer close(done)
-		g.run(rb, job.Ticks(10*ticks), &ob, false, true)
-	}()
-	g.run(ra, job.Ticks(10*ticks), &oa, true, false)
-	<-done
+	oa, ob := g.run(&a, &b, byDevice, byDevice, job.Ticks(10*ticks), func() { runtime.ReadMemStats(&before) })
 	runtime.ReadMemStats(&after)
 	if oa.err != nil || ob.err != nil {
 		t.Fatalf("A: %v, B: %v", oa.err, ob.err)
 	}
 	if n := after.Mallocs - before.Mallocs; n > count/20 {
 		t.Errorf("%d messages made %d allocations, want none per message", count, n)
-	}
-	if err := errors.Join(ra.Close(), rb.Close()); err != nil {
-		t.Error(err)
 	}
 }

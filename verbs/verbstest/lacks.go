@@ -24,12 +24,12 @@ func testLacks(t *testing.T, s *suite) {
 			return newRig(t, s, rigOptions{}).b.qp.PostReceive([]verbs.ReceiveRequest{{ID: 1}}) == nil
 		},
 		ConnectsByHand: func(t *testing.T) bool {
-			r := newRig(t, s, rigOptions{leave: verbs.StateInit})
-			return verbs.ConnectQP(r.a.qp, r.connectOptions(r.a, r.b, rigOptions{})) == nil
+			r := newRig(t, s, rigOptions{short: verbs.StateRTS - verbs.StateInit})
+			return verbs.ConnectQP(r.a.qp, r.connectOptions(r.a, rigOptions{})) == nil
 		},
 	}
 	for _, v := range s.dev {
-		if v.Refused != Yes {
+		if !v.Refused {
 			continue
 		}
 		t.Run(string(v.Case), func(t *testing.T) {

@@ -36,16 +36,16 @@ type rigOptions struct {
 
 	timestamps bool // completions carry them
 	connect    func(side string, o *verbs.ConnectOptions)
-	leave      verbs.QPState // stop on the way: StateReset (0) means RTS
-	stay       Choice        // with leave: Yes keeps RESET
+	short      verbs.QPState // how many states before RTS to stop
 }
 
 // rig is a connected pair of queue pairs with memory, the stage of most tests.
 type rig struct {
-	t       *testing.T
-	s       *suite
-	a, b    *side
-	timeout time.Duration
+	t        *testing.T
+	s        *suite
+	a, b     *side
+	unpolled *side // left alone when the rig is polled; nil: none
+	timeout  time.Duration
 }
 
 // side is one end of a rig.
@@ -117,10 +117,6 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 	r := &rig{t: t, s: s, timeout: patience}
 	r.a = r.newSide("A", s.pair.A, o)
 	r.b = r.newSide("B", s.pair.B, o)
-	if o.leave != verbs.StateReset || o.stay == Yes {
-		r.walk(o)
-		return r
-	}
 	r.connect(o)
 	return r
 }
@@ -175,8 +171,8 @@ func (x *side) memory(bytes int, access verbs.Access) (*verbs.Buffer, verbs.Memo
 	return buf, mr
 }
 
-func (r *rig) connectOptions(x, peer *side, o rigOptions) verbs.ConnectOptions {
-	psn := map[string]uint32{"A": 0xfffff0, "B": 0x001000} // A's sequence numbers wrap soon
+func (r *rig) connectOptions(x *side, o rigOptions) verbs.ConnectOptions {
+	peer, psn := x.peer(), map[string]uint32{"A": 0xfffff0, "B": 0x001000} // A's sequence numbers wrap soon
 	c := verbs.ConnectOptions{
 		Port: x.end.Port, Access: allRemote, QKey: testQKey, PathMTU: r.s.pair.MTU, DestQPN: peer.qp.QPN(),
 		AddressVector: x.vector(peer),
@@ -196,21 +192,30 @@ func (x *side) vector(peer *side) verbs.AddressVector {
 func (r *rig) connect(o rigOptions) {
 	t := r.t
 	t.Helper()
-	if r.s.managed() {
+	if r.s.managed() && o.short == 0 {
 		r.meet(o)
 		return
 	}
-	for _, p := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
-		if err := verbs.InitQP(p[0].qp, r.connectOptions(p[0], p[1], o)); err != nil {
-			t.Fatalf("%s to INIT: %v", p[0].name, err)
+	to := verbs.StateRTS - o.short
+	if to == verbs.StateReset {
+		return
+	}
+	for _, x := range []*side{r.a, r.b} {
+		if err := verbs.InitQP(x.qp, r.connectOptions(x, o)); err != nil {
+			t.Fatalf("%s to INIT: %v", x.name, err)
 		}
 	}
-	for _, p := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
-		if err := verbs.ConnectQP(p[0].qp, r.connectOptions(p[0], p[1], o)); err != nil {
-			t.Fatalf("%s to RTS: %v", p[0].name, err)
+	if to == verbs.StateInit {
+		return
+	}
+	for _, x := range []*side{r.a, r.b} {
+		c := r.connectOptions(x, o)
+		c.StayRTR = to == verbs.StateRTR
+		if err := verbs.ConnectQP(x.qp, c); err != nil {
+			t.Fatalf("%s to %v: %v", x.name, to, err)
 		}
-		if o.transport == verbs.UD {
-			p[0].ah = got(p[0].pd.CreateAH(p[0].vector(p[1]))).closing(t, "AH")
+		if o.transport == verbs.UD && to == verbs.StateRTS {
+			x.ah = got(x.pd.CreateAH(x.vector(x.peer()))).closing(t, "AH")
 		}
 	}
 }
@@ -251,7 +256,7 @@ func (r *rig) meet(o rigOptions) {
 
 // join takes one side's queue pair to RTS.
 func (r *rig) join(ctx context.Context, x *side, cm verbs.CMConnection, o rigOptions) error {
-	c := r.connectOptions(x, x.peer(), o)
+	c := r.connectOptions(x, o)
 	path, err := cm.InitOptions()
 	if err != nil {
 		return err
@@ -262,26 +267,6 @@ func (r *rig) join(ctx context.Context, x *side, cm verbs.CMConnection, o rigOpt
 	}
 	_, err = cm.Join(ctx, x.qp, c)
 	return err
-}
-
-// walk takes both queue pairs as far as o.leave.
-func (r *rig) walk(o rigOptions) {
-	t := r.t
-	t.Helper()
-	for _, p := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
-		c := r.connectOptions(p[0], p[1], o)
-		c.StayRTR = o.leave == verbs.StateRTR
-		if o.leave >= verbs.StateInit {
-			if err := verbs.InitQP(p[0].qp, c); err != nil {
-				t.Fatalf("%s to INIT: %v", p[0].name, err)
-			}
-		}
-		if o.leave >= verbs.StateRTR {
-			if err := verbs.ConnectQP(p[0].qp, c); err != nil {
-				t.Fatalf("%s to %v: %v", p[0].name, o.leave, err)
-			}
-		}
-	}
 }
 
 // peer is the other end.
@@ -335,6 +320,14 @@ func (x *side) post(q ...verbs.SendRequest) {
 	}
 }
 
+// refuses posts a request that may not be taken.
+func (x *side) refuses(what string, q verbs.SendRequest) {
+	x.r.t.Helper()
+	if x.qp.PostSend([]verbs.SendRequest{q}) == nil {
+		x.r.t.Errorf("%s was taken", what)
+	}
+}
+
 func (x *side) receive(id uint64, list ...verbs.SGE) {
 	x.r.t.Helper()
 	if len(list) == 0 && x.r.s.dev.lacks(HasEmptyLists) {
@@ -351,6 +344,9 @@ func (r *rig) poll() {
 	var c [16]verbs.Completion
 	found := false
 	for _, x := range []*side{r.a, r.b} {
+		if x == r.unpolled {
+			continue
+		}
 		for _, cq := range []verbs.CompletionQueue{x.sendCQ, x.recvCQ} {
 			n, err := cq.Poll(c[:])
 			if err != nil {
@@ -380,17 +376,21 @@ func (r *rig) until(what string, done func() bool) {
 	}
 }
 
-// quiet polls for a while, in which nothing may complete.
-func (r *rig) quiet(what string) {
+// never polls for a while, in which something may not happen.
+func (r *rig) never(what string, happened func() bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(silence); time.Now().Before(deadline); {
 		r.poll()
-		for _, x := range []*side{r.a, r.b} {
-			if len(x.sends)+len(x.recvs) > 0 {
-				r.t.Fatalf("%s: %s completed %+v %+v", what, x.name, x.sends, x.recvs)
-			}
+		if happened() {
+			r.t.Fatalf("%s: A completed %+v %+v, B %+v %+v", what, r.a.sends, r.a.recvs, r.b.sends, r.b.recvs)
 		}
 	}
+}
+
+// quiet sees that nothing completes.
+func (r *rig) quiet(what string) {
+	r.t.Helper()
+	r.never(what, func() bool { return len(r.a.sends)+len(r.a.recvs)+len(r.b.sends)+len(r.b.recvs) > 0 })
 }
 
 // sent waits for the side's next send completion.
@@ -455,15 +455,12 @@ func (x *side) check(what string, c verbs.Completion, id uint64, status verbs.St
 // wantError waits until the queue pair is in ERR.
 func (x *side) wantError() {
 	x.r.t.Helper()
+	broken := func() bool { return x.qp.State() == verbs.StateError }
 	if _, untold := x.r.s.dev.find(ErrorStateTold); untold {
-		for deadline := time.Now().Add(silence); time.Now().Before(deadline); runtime.Gosched() {
-			if x.qp.State() == verbs.StateError {
-				x.r.t.Fatalf("%s: the state ERR is told: take the row %q away", x.name, ErrorStateTold)
-			}
-		}
+		x.r.never("take the row away: the state ERR is told", broken)
 		return
 	}
-	x.r.until(x.name+" in state ERR", func() bool { return x.qp.State() == verbs.StateError })
+	x.r.until(x.name+" in state ERR", broken)
 }
 
 // fill writes a pattern that differs at every place and for every seed.
@@ -475,14 +472,15 @@ func fill(b []byte, seed uint32) {
 	}
 }
 
-// firstDifference is where a and b differ, or -1.
-func firstDifference(a, b []byte) int {
-	for i := range a {
-		if a[i] != b[i] {
-			return i
+// same compares memory with what should be there.
+func same(t *testing.T, what string, got, want []byte) {
+	t.Helper()
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%s: byte %d of %d is %#x, want %#x", what, i, len(want), got[i], want[i])
+			return
 		}
 	}
-	return -1
 }
 
 func allAre(b []byte, v byte) bool {

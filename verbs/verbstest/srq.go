@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
@@ -45,9 +46,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 			if c := r.b.wantReceived(id, verbs.Success); c.Bytes != 200 {
 				t.Errorf("received %d bytes, want 200", c.Bytes)
 			}
-			if d := firstDifference(source, x.one.b.buf.Bytes()[int(id)*256:]); d >= 0 {
-				t.Errorf("message %d: byte %d differs", id, d)
-			}
+			same(t, fmt.Sprintf("message %d", id), x.one.b.buf.Bytes()[int(id)*256:], source)
 		}
 	})
 	t.Run("empty", func(t *testing.T) {

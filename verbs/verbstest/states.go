@@ -64,7 +64,7 @@ func testStates(t *testing.T, s *suite) {
 
 // testLadder climbs from RESET to RTS and at each step first leaves out every required attribute in turn.
 func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
-	r := newRig(t, s, rigOptions{transport: transport, stay: Yes})
+	r := newRig(t, s, rigOptions{transport: transport, short: verbs.StateRTS})
 	qp := r.a.qp
 	if qp.State() != verbs.StateReset {
 		t.Fatalf("a new queue pair is in %v, want RESET", qp.State())
@@ -129,7 +129,7 @@ func testPostingByState(t *testing.T, s *suite, transport verbs.Transport) {
 		{verbs.StateReset, false, false}, {verbs.StateInit, true, false}, {verbs.StateRTR, true, false}, {verbs.StateRTS, true, true},
 	} {
 		t.Run(tt.state.String(), func(t *testing.T) {
-			o := rigOptions{transport: transport, leave: tt.state, stay: Yes}
+			o := rigOptions{transport: transport, short: verbs.StateRTS - tt.state}
 			r := newRig(t, s, o)
 			err := r.a.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{r.a.sge(0, 64)}}})
 			if (err == nil) != tt.recv {
@@ -177,7 +177,7 @@ func testReset(t *testing.T, s *suite, transport verbs.Transport) {
 			c.SendPSN, c.RecvPSN = c.SendPSN+uint32(round)&0xff, c.RecvPSN+uint32(round)&0xff
 		}}
 		for _, x := range []*side{r.a, r.b} {
-			c := r.connectOptions(x, x.peer(), o)
+			c := r.connectOptions(x, o)
 			if err := errors.Join(verbs.InitQP(x.qp, c), verbs.ConnectQP(x.qp, c)); err != nil {
 				t.Fatalf("connect again: %v", err)
 			}
@@ -187,7 +187,7 @@ func testReset(t *testing.T, s *suite, transport verbs.Transport) {
 
 // testQuery reads back what was set.
 func testQuery(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{leave: verbs.StateInit})
+	r := newRig(t, s, rigOptions{short: verbs.StateRTS - verbs.StateInit})
 	a := r.a.attributes(s)
 	for _, st := range ladder(verbs.RC)[1:] {
 		a.State, a.Mask = st.to, verbs.AttrState|st.required
@@ -267,7 +267,7 @@ func testAttributeValues(t *testing.T, s *suite) {
 		{"255 READs", 2, func(a *verbs.QueuePairAttributes) { a.MaxRDAtomic = 255 }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, s, rigOptions{stay: Yes})
+			r := newRig(t, s, rigOptions{short: verbs.StateRTS})
 			for i, st := range ladder(verbs.RC)[:tt.to+1] {
 				a := r.a.attributes(s)
 				a.State, a.Mask = st.to, verbs.AttrState|st.required

@@ -2,8 +2,8 @@ package verbstest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -14,8 +14,8 @@ func testStatuses(t *testing.T, s *suite) {
 	runTrials(t, s, statusTrials(s))
 	for _, c := range []group{
 		{"UC drops a bad rkey", testUnknownKeyUC},
-		{"RETRY_EXC: dead peer", testDeadPeer},
-		{"RETRY_EXC: seven is seven", testSevenRetries},
+		{"RETRY_EXC: dead peer", func(t *testing.T, s *suite) { testRetriesEnd(t, s, DeadPeer, 10, 2) }},
+		{"RETRY_EXC: seven is seven", func(t *testing.T, s *suite) { testRetriesEnd(t, s, RetrySevenEnds, 8, 7) }},
 		{"RNR: a late receive", testLateReceive},
 		{"refused by name", testRefused},
 	} {
@@ -29,17 +29,17 @@ func statusTrials(s *suite) []trial {
 	list := []trial{
 		{
 			name: "LOC_LEN: short receive on UC", rig: rigOptions{transport: verbs.UC}, op: send, length: 65, receive: 64,
-			meets: Yes, received: s.dev.status(ShortReceiveUC, verbs.LocalLengthError),
+			meets: true, received: s.dev.status(ShortReceiveUC, verbs.LocalLengthError),
 		},
 		{
-			name: "LOC_PROT: READ into read-only memory", op: read, sent: s.dev.status(BadLKeyReadTarget, verbs.LocalProtectionError), spared: Yes,
+			name: "LOC_PROT: READ into read-only memory", op: read, sent: s.dev.status(BadLKeyReadTarget, verbs.LocalProtectionError), spared: true,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				q.SGEs[0].LKey = got(r.a.pd.RegisterMemory(r.a.buf.Bytes(), verbs.AccessRemoteRead)).closing(r.t, "region").LKey()
 			},
 		},
 		{
 			name: "LOC_PROT and REM_OP: bad receive", op: send, sent: s.dev.status(BadReceiveAtSender, s.refused(send, verbs.RemoteOperationError)),
-			receive: 64, meets: Yes, received: s.dev.status(BadReceiveAtReceiver, verbs.LocalProtectionError), broken: "AB",
+			receive: 64, meets: true, received: s.dev.status(BadReceiveAtReceiver, verbs.LocalProtectionError), broken: "AB",
 			edit: func(_ *rig, _ *verbs.SendRequest, e *verbs.SGE) { e.LKey ^= 0x5a00 },
 		},
 		{
@@ -51,7 +51,7 @@ func statusTrials(s *suite) []trial {
 			}},
 		},
 		{
-			name: "REM_INV_REQ: misaligned atomic", op: add, length: 8, refused: Yes, sent: s.dev.status(MisalignedAtomic, verbs.RemoteInvalidRequestError),
+			name: "REM_INV_REQ: misaligned atomic", op: add, length: 8, refused: true, sent: s.dev.status(MisalignedAtomic, verbs.RemoteInvalidRequestError),
 			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteAddr += 4 },
 		},
 	}
@@ -59,7 +59,7 @@ func statusTrials(s *suite) []trial {
 		list = append(list, trial{
 			name: fmt.Sprintf("LOC_LEN and REM_INV_REQ: a receive too short for %d bytes", size), op: send, length: size, receive: size - 1,
 			sent:  s.dev.status(ShortReceiveAtSender, s.refused(send, verbs.RemoteInvalidRequestError)),
-			meets: Yes, received: s.dev.status(ShortReceiveAtReceiver, verbs.LocalLengthError), broken: "AB", spared: Yes,
+			meets: true, received: s.dev.status(ShortReceiveAtReceiver, verbs.LocalLengthError), broken: "AB", spared: true,
 		})
 	}
 	for _, op := range []verbs.Opcode{send, write} {
@@ -108,43 +108,23 @@ func testUnknownKeyUC(t *testing.T, s *suite) {
 	}
 }
 
-// testDeadPeer: requests to a queue pair that answers no more.
-func testDeadPeer(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 10, 2 }})
+// testRetriesEnd posts requests to a queue pair that answers no more: the first runs out of retries, the others flush. A row says where
+// retries go on for ever.
+func testRetriesEnd(t *testing.T, s *suite, row Case, timeout, retries uint8) {
+	r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = timeout, retries }})
 	r.b.fail()
 	r.a.post(r.a.request(1, verbs.OpWrite, 64), r.a.request(2, verbs.OpWrite, 64))
-	if s.dev.ignored(t, DeadPeer) {
-		r.a.neverExceeds(DeadPeer)
+	if s.dev.ignored(t, row) {
+		for range 2 { // longer than all of them take
+			r.never("take the row away: retries end", func() bool {
+				return slices.ContainsFunc(r.a.sends, func(c verbs.Completion) bool { return c.Status == verbs.RetryExceeded })
+			})
+		}
 		return
 	}
 	r.a.wantSent(1, verbs.RetryExceeded)
 	r.a.wantSent(2, verbs.FlushError)
 	r.a.wantError()
-}
-
-// testSevenRetries: seven retries end, which some devices take for endless ones.
-func testSevenRetries(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 8, 7 }})
-	r.b.fail()
-	r.a.post(r.a.request(1, verbs.OpSend, 64))
-	if s.dev.ignored(t, RetrySevenEnds) {
-		r.a.neverExceeds(RetrySevenEnds)
-		return
-	}
-	r.a.wantSent(1, verbs.RetryExceeded)
-}
-
-// neverExceeds holds a row to its word that retries do not end: longer than all of them take.
-func (x *side) neverExceeds(row Case) {
-	t := x.r.t
-	t.Helper()
-	for deadline := time.Now().Add(2 * silence); time.Now().Before(deadline); x.r.poll() {
-		for _, c := range x.sends {
-			if c.Status == verbs.RetryExceeded {
-				t.Fatalf("%s: retries end with %v: take the row %q away", x.name, c.Status, row)
-			}
-		}
-	}
 }
 
 // testLateReceive: messages whose receives come while they are sent again.
@@ -162,9 +142,7 @@ func testLateReceive(t *testing.T, s *suite) {
 	r.a.wantSent(2, verbs.Success)
 	r.b.wantReceived(1, verbs.Success)
 	r.b.wantReceived(2, verbs.Success)
-	if d := firstDifference(r.a.buf.Bytes()[:5000], r.b.buf.Bytes()); d >= 0 {
-		t.Errorf("byte %d differs", d)
-	}
+	same(t, "message", r.b.buf.Bytes(), r.a.buf.Bytes()[:5000])
 }
 
 // testRefused posts what the transport does not have, or what no message can be.
@@ -172,11 +150,8 @@ func testRefused(t *testing.T, s *suite) {
 	for _, transport := range s.transports(verbs.UC, verbs.UD) {
 		r := newRig(t, s, rigOptions{transport: transport})
 		for op := verbs.OpWrite; op <= verbs.OpFetchAdd; op++ {
-			if transport.Supports(op) {
-				continue
-			}
-			if err := r.a.qp.PostSend([]verbs.SendRequest{r.a.request(1, op, 8)}); err == nil {
-				t.Errorf("%v took a %v", transport, op)
+			if !transport.Supports(op) {
+				r.a.refuses(fmt.Sprintf("%v on %v", op, transport), r.a.request(1, op, 8))
 			}
 		}
 	}

@@ -16,14 +16,14 @@ type trial struct {
 	receive int                                              // bytes of the receive that B posts before; 0: none
 	edit    func(r *rig, q *verbs.SendRequest, e *verbs.SGE) // e is the receive's; nil: nothing is wrong
 	sent    verbs.Status
-	refused Choice // Yes: PostSend may refuse it, which is as good
-	quiet   Choice // Yes: nothing else completes
+	refused bool // Yes: PostSend may refuse it, which is as good
+	quiet   bool // Yes: nothing else completes
 	// What the receive completes with, where the request meets it.
-	meets    Choice
+	meets    bool
 	received verbs.Status
 	broken   string // the sides whose queue pairs end in ERR
 	ready    string // those whose queue pairs stay in RTS
-	spared   Choice // Yes: nothing is written behind the receive, nor at A by a READ
+	spared   bool   // Yes: nothing is written behind the receive, nor at A by a READ
 }
 
 func runTrials(t *testing.T, s *suite, trials []trial) {
@@ -41,7 +41,7 @@ func (c *trial) run(t *testing.T, s *suite) {
 	if c.op == verbs.OpRead {
 		from, to = to, from
 	}
-	if c.spared == Yes {
+	if c.spared {
 		fill(from, 1)
 	}
 	if c.edit != nil {
@@ -51,16 +51,16 @@ func (c *trial) run(t *testing.T, s *suite) {
 		r.b.receive(1, e)
 	}
 	if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err != nil {
-		if c.refused != Yes {
+		if !c.refused {
 			t.Errorf("post send: %v", err)
 		}
 		return
 	}
 	r.a.wantSent(1, c.sent)
-	if c.meets == Yes {
+	if c.meets {
 		r.b.wantReceived(1, c.received)
 	}
-	if c.quiet == Yes {
+	if c.quiet {
 		r.quiet("after " + c.name)
 	}
 	sides := map[rune]*side{'A': r.a, 'B': r.b}
@@ -72,7 +72,7 @@ func (c *trial) run(t *testing.T, s *suite) {
 			t.Errorf("%c is in %v, want RTS", name, state)
 		}
 	}
-	if c.spared == Yes && !allAre(to[c.receive:], 0) {
+	if c.spared && !allAre(to[c.receive:], 0) {
 		t.Error("memory was written that may not be")
 	}
 }

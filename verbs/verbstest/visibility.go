@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -68,8 +69,6 @@ func testMany(t *testing.T, s *suite) {
 	}
 	for i, r := range rigs {
 		r.a.wantSent(uint64(i), verbs.Success)
-		if d := firstDifference(r.a.buf.Bytes(), r.b.buf.Bytes()); d >= 0 {
-			t.Errorf("pair %d: byte %d differs", i, d)
-		}
+		same(t, fmt.Sprintf("pair %d", i), r.b.buf.Bytes(), r.a.buf.Bytes())
 	}
 }
