@@ -546,7 +546,7 @@ func pingPongSerially(b *testing.B, x, y *end, n int) {
 	}
 	for i := range 2 * n {
 		from, to := &sides[i%2], &sides[1-i%2]
-		s := &from.q.send
+		s := &from.q.request
 		if to.q.postReceive(&to.receive) != nil || from.q.post(&from.send) != nil {
 			b.Fatal("a queue is full")
 		}

@@ -10,82 +10,68 @@ import (
 
 // The completer is the requester's receiving side: what ACKs, NAKs and answers mean for what was sent (IBTA 9.7.5, 9.7.7).
 
-// verdict is what a queue pair has to do after an event.
-type verdict struct {
-	status verbs.Status // not Success: the oldest request fails with it
-	lost   bool         // the network lost something
-	acked  int          // bytes of SENDs and WRITEs that the peer has
-	read   int          // bytes of answers that are here
-	resent int          // packets that will be sent again because of a loss, or a probe that turned out to be one of them
-	event  event
-}
-
-// event names what the counters count.
-type event uint8
-
-const (
-	noEvent event = iota
-	rnrNAKReceived
-	sequenceNAKReceived
-	impliedNAK
-	timedOut
-	retriesExceeded
-)
-
 // owns tells whether a PSN in a response is of what is outstanding: others were never sent, or are stale.
 func (r *requester) owns(psn uint32) bool {
-	return wire.PSNDiff(psn, r.high) < 0 && wire.PSNDiff(psn, r.una) >= 0
+	if wire.PSNDiff(psn, r.high) < 0 && wire.PSNDiff(psn, r.una) >= 0 {
+		return true
+	}
+	if wire.PSNDiff(psn, r.una) < 0 {
+		r.onRepeated()
+	}
+	r.count.strayResponses++
+	return false
 }
 
 // onAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
-func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) (v verdict) {
+func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) {
+	defer r.recharge()
 	next := (psn + 1) & wire.Mask24
 	if s.Class() != wire.ClassNAK || s == wire.NAKSequenceError {
 		r.serves(psn)
 	}
 	switch s.Class() {
 	case wire.ClassACK:
-		r.advance(next, now, &v)
-		r.imply(next, &v)
+		r.advance(next, now)
+		r.imply(next, now)
 		if s == syndromeRepeated && r.keeps { // other answers to copies may follow
 			r.onRepeated()
 		} else {
-			v.resent += r.probeAnswered(psn)
+			r.probeAnswered(psn)
 		}
 	case wire.ClassRNR:
-		r.advance(psn, now, &v)
+		r.advance(psn, now)
 		if r.una != psn {
-			r.imply(psn, &v)
-			return v
+			r.imply(psn, now)
+			return
 		}
 		if r.rnrAt != 0 {
-			return v // a copy: nothing was sent since
+			return // a copy: nothing was sent since
 		}
-		v.event = rnrNAKReceived
+		r.count.rnrNAKsReceived++
 		r.left, r.silent = r.retries, 0 // the peer is there: timeouts in a long wait for a receive do not add up
 		if r.rnrRetries != 7 {
 			if r.rnrLeft == 0 {
-				v.status = verbs.RNRRetryExceeded
-				return v
+				r.fail(verbs.RNRRetryExceeded)
+				return
 			}
 			r.rnrLeft--
 		}
-		v.resent = r.rewind(psn)
-		r.rnrAt = now + r.trip.clock.Ticks(s.RNRTimer())
+		r.rewind(psn)
+		r.rnrAt = now + r.flow.trip.clock.Ticks(s.RNRTimer())
 	case wire.ClassNAK:
 		if s == wire.NAKSequenceError {
-			return r.onSequenceError(psn, now)
+			r.onSequenceError(psn, now)
+			return
 		}
 		if r.refusal == verbs.Success || r.refused != psn { // no copy
-			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.trip.smoothed, r.trip.clock.Ticks(leastDoubt))
+			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.flow.trip.smoothed, r.flow.trip.clock.Ticks(leastDoubt))
 		}
-		r.advance(psn, now, &v)
+		r.advance(psn, now)
 		if r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
-			r.imply(psn, &v)
+			r.imply(psn, now)
 		}
 	case wire.ClassReserved:
 	}
-	return v
 }
 
 // nakStatus is how a request ends that the peer refuses.
@@ -117,51 +103,49 @@ func (r *requester) serves(psn uint32) {
 func (r *requester) isRefused() bool { return r.refusal != verbs.Success && r.una == r.refused }
 
 // onSequenceError goes back to the packet the peer waits for.
-func (r *requester) onSequenceError(psn uint32, now tick.Time) (v verdict) {
+func (r *requester) onSequenceError(psn uint32, now tick.Time) {
 	if r.rnrAt != 0 {
-		return v // the RNR wait resends from there anyway
+		return // the RNR wait resends from there anyway
 	}
+	r.count.sequenceNAKsReceived++
 	probed := r.probing && wire.PSNDiff(r.probeTo, psn) > 0
-	v.event, r.probing, r.suspects = sequenceNAKReceived, false, 0
+	r.probing, r.suspects = false, 0
 	progressed := psn != r.una
-	r.advance(psn, now, &v)
+	r.advance(psn, now)
 	behind := r.una != psn
 	if behind { // a READ before it has not been answered
-		if r.imply(psn, &v); !r.keeps {
-			return v
+		if r.imply(psn, now); !r.keeps {
+			return
 		}
 	} else if !progressed {
-		if r.nakAt != 0 && r.nak == psn && now-r.nakAt < r.trip.smoothed {
-			return v // a copy: what was sent again cannot have been seen
+		if r.nakAt != 0 && r.nak == psn && now-r.nakAt < r.flow.trip.smoothed {
+			return // a copy: what was sent again cannot have been seen
 		}
 		if !r.spend() {
-			v.status, v.event = verbs.RetryExceeded, retriesExceeded
-			return v
+			return
 		}
 	}
-	v.lost = true
+	r.flow.onLoss(now)
 	adjacent := r.nakAt != 0 && psn == (r.nak+1)&wire.Mask24
 	r.nak, r.nakAt = psn, now
 	_, w := r.find(psn)
-	if probed && r.keeps && w != nil && w.isResponded() { // the peer tells of a gap once: nothing behind this one came before the probe
+	switch {
+	case probed && r.keeps && w != nil && w.isResponded(): // the peer tells of a gap once: nothing behind this one came before the probe
 		r.edge = psn
 		r.expect(r.probeTo)
-		return v
-	}
-	if r.keeps && w != nil && (behind || !adjacent) {
+	case r.keeps && w != nil && (behind || !adjacent):
 		x := span{from: psn, to: (psn + 1) & wire.Mask24}
 		if w.isResponded() {
 			x.to = w.end()
 		}
 		r.sendAgain(x)
-		return v
+	default:
+		r.rewind(psn)
 	}
-	v.resent = r.rewind(psn)
-	return v
 }
 
 // imply takes what a response says about answers before it: those that are not here were lost.
-func (r *requester) imply(to uint32, v *verdict) {
+func (r *requester) imply(to uint32, now tick.Time) {
 	switch {
 	case r.keeps:
 		if !r.expect(to) {
@@ -171,17 +155,18 @@ func (r *requester) imply(to uint32, v *verdict) {
 		return
 	default:
 		r.gapKnown, r.gap = true, r.una
-		v.resent = r.rewind(r.una)
+		r.rewind(r.una)
 	}
-	v.event, v.lost = impliedNAK, true
+	r.count.impliedNAKs++
+	r.flow.onLoss(now)
 }
 
 // advance takes everything before to as executed by the peer, and moves on as far as answers to READs are here.
-func (r *requester) advance(to uint32, now tick.Time, v *verdict) {
+func (r *requester) advance(to uint32, now tick.Time) {
 	if wire.PSNDiff(to, r.reached) > 0 {
 		r.reached = to
 	}
-	from := r.una
+	from, acked := r.una, 0
 	for i := r.done; i != r.tail; i++ {
 		w := r.at(i)
 		end := w.end()
@@ -210,7 +195,7 @@ func (r *requester) advance(to uint32, now tick.Time, v *verdict) {
 			a := (r.una - w.psn) & wire.Mask24
 			bytes := r.cost(w, a, a+uint32(min(flown, n)))
 			r.inFlight -= bytes
-			v.acked += bytes
+			acked += bytes
 		}
 		if r.una = stop; stop != end {
 			break
@@ -220,6 +205,9 @@ func (r *requester) advance(to uint32, now tick.Time, v *verdict) {
 		return
 	}
 	r.onProgress(now)
+	if acked > 0 {
+		r.flow.window.onAcked(acked, &r.flow.trip)
+	}
 	if wire.PSNDiff(r.una, r.nxt) > 0 { // acknowledged although it was to be sent again
 		r.seek(r.una)
 	}
@@ -235,47 +223,41 @@ func (r *requester) answered(w *sendWork) {
 	w.awaited = 0
 }
 
-// placement says what to do with an answer to a READ or atomic.
-type placement uint8
-
-const (
-	dropped   placement = iota // it is here already, or nobody asked
-	wanted                     // its data belongs to a request
-	malformed                  // it cannot be an answer to what was asked
-)
-
-// place looks for the request that an answer of n bytes is for, and its place there. The answer acknowledges what came before.
-func (r *requester) place(psn uint32, n int, read bool, now tick.Time, v *verdict) (index, offset uint32, p placement) {
+// place looks for the request that an answer of n bytes is for, and its place there; it is not wanted where it is here already, or
+// nobody asked. The answer acknowledges what came before.
+func (r *requester) place(psn uint32, n int, read bool, now tick.Time) (index, offset uint32, wanted bool) {
+	defer r.recharge()
 	if wire.PSNDiff(psn, r.una) >= keptPSNs || r.has(psn) {
-		return 0, 0, dropped
+		return 0, 0, false
 	}
 	index, w := r.find(psn)
 	if w == nil || !w.isResponded() || !w.started {
-		return 0, 0, dropped
+		return 0, 0, false
 	}
 	if psn != r.una {
-		r.advance(psn, now, v)
-		r.imply(psn, v)
+		r.advance(psn, now)
+		r.imply(psn, now)
 		if psn != r.una && !r.keeps {
-			return 0, 0, dropped
+			return 0, 0, false
 		}
 	}
 	offset = ((psn - w.psn) & wire.Mask24) * r.mtu
 	if read != (w.opcode == verbs.OpRead) || read && uint32(n) != min(r.mtu, w.length-offset) {
-		if psn != r.una {
-			return 0, 0, dropped
+		if psn == r.una {
+			r.fail(verbs.BadResponseError)
 		}
-		return index, 0, malformed
+		return 0, 0, false
 	}
-	return index, offset, wanted
+	return index, offset, true
 }
 
 // arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the last one of a
 // READ as the peer sees it.
-func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time, v *verdict) {
+func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time) {
+	defer r.recharge()
 	w := r.at(index)
 	r.serves(psn)
-	v.read = n
+	bytes := n
 	n = min(n, int(w.awaited))
 	w.awaited -= uint32(n)
 	r.awaited -= n
@@ -290,7 +272,7 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time, 
 			r.answered(w)
 		}
 		r.onProgress(now)
-		r.advance(next, now, v)
+		r.advance(next, now)
 		if wire.PSNDiff(r.una, r.nxt) > 0 {
 			r.seek(r.una)
 		}
@@ -302,27 +284,31 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time, 
 	}
 	if ends && next != w.end() && r.probing && psn == r.probed && oldest { // the answer to a probe
 		r.probing, r.suspects = false, 0
-		v.resent++
-		r.loseAsked(v)
+		r.count.resentPackets++
+		r.loseAsked(now)
 	} else {
-		v.resent += r.probeAnswered(psn)
+		r.probeAnswered(psn)
 	}
 	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
-		r.askAgain()
-		v.lost = v.lost || len(r.mends) > 0
+		if r.askAgain(); len(r.mends) > 0 {
+			r.flow.onLoss(now)
+		}
+	}
+	if bytes > 0 {
+		r.flow.reads.onAcked(bytes, &r.flow.trip)
 	}
 }
 
 // loseAsked takes as lost what was asked before the latest probe and is not here: peers answer in order.
-func (r *requester) loseAsked(v *verdict) {
+func (r *requester) loseAsked(now tick.Time) {
 	if wire.PSNDiff(r.probeTo, r.una) <= 0 {
 		return
 	}
-	v.lost = true
+	r.flow.onLoss(now)
 	if r.keeps {
 		r.edge = r.una
 		r.expect(r.probeTo)
 	} else {
-		v.resent += r.rewind(r.una)
+		r.rewind(r.una)
 	}
 }

@@ -137,7 +137,7 @@ func (c *completionQueue) take() *entry {
 	x := &c.ring[c.head&c.mask]
 	c.head++
 	if x.qp != nil {
-		x.qp.send.released = x.release
+		x.qp.request.released = x.release
 		x.qp = nil
 	}
 	return x
@@ -192,7 +192,6 @@ func (c *completionQueue) resumeFlush() {
 	c.flushing = c.flushing[:0]
 	for _, q := range waiting {
 		q.flush()
-		q.retire()
 	}
 }
 

@@ -6,6 +6,21 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
+// flowControl is what the queue pairs of a path share: how long it is, and how much may be under way.
+type flowControl struct {
+	trip   roundTrip
+	window window // of what we send
+	reads  window // of what we ask for
+}
+
+// newFlowControl makes that of a path to a peer of which nothing is known; buffer is what our socket's receive buffer holds.
+func newFlowControl(c tick.Rate, buffer int) flowControl {
+	return flowControl{trip: newRoundTrip(c), window: newWindow(), reads: newReadWindow(buffer)}
+}
+
+// onLoss notes that the network has lost something of what was sent or asked for.
+func (f *flowControl) onLoss(now tick.Time) { f.window.onLoss(now, f.trip.smoothed) }
+
 // roundTrip is what a path's queue pairs have measured together.
 type roundTrip struct {
 	smoothed tick.Time // 0: not known

@@ -13,6 +13,11 @@ type counts struct {
 
 	malformed, unknownQP, wrongPath, badPKeys, badICRCs, qkeyViolations uint64
 
+	protocolCounts
+}
+
+// protocolCounts are what requesters and responders count.
+type protocolCounts struct {
 	outOfSequence, duplicateRequests, rnrNAKsSent      uint64
 	rnrNAKsReceived, sequenceNAKsReceived, impliedNAKs uint64
 	strayResponses, resentPackets, probes              uint64

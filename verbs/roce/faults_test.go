@@ -16,7 +16,7 @@ func (s *stage) postUnbind() {
 	w, err := s.q.pd.AllocMW()
 	check(s.t, err)
 	check(s.t, s.q.post(&verbs.SendRequest{
-		ID: uint64(s.q.send.tail), Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
+		ID: uint64(s.q.request.tail), Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
 		Bind: &verbs.MemoryWindowBind{Window: w, RKey: w.RKey()},
 	}))
 	s.q.kick()

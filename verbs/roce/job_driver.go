@@ -2,6 +2,7 @@ package roce
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
@@ -30,15 +31,7 @@ type laneQueue struct {
 	q        *queuePair
 	srq      *sharedReceiveQueue
 	groups   [][]prepared
-	mtu      uint32 // for which the groups' packets were counted
 	receives []verbs.ReceiveRequest
-}
-
-// prepared is a send request ready to be copied into the ring.
-type prepared struct {
-	work   sendWork
-	list   []verbs.SGE
-	inline []verbs.SGE
 }
 
 // Prepare implements [job.Preparer].
@@ -130,7 +123,7 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 	e.lock()
 	defer e.unlock()
 	q := from.QP.(*queuePair)
-	l := laneQueue{q: q, mtu: q.mtu, receives: from.Receives}
+	l := laneQueue{q: q, receives: from.Receives}
 	if from.SRQ != nil {
 		l.srq = from.SRQ.(*sharedReceiveQueue)
 	}
@@ -139,16 +132,11 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 		l.groups[g] = make([]prepared, len(requests))
 		for i := range requests {
 			p, from := &l.groups[g][i], &requests[i]
-			if err := q.compile(from, &p.work); err != nil {
+			if err := q.compile(from, p); err != nil {
 				return fmt.Errorf("list %d, request %d: %w", g, i, err)
 			}
 			p.work.flags &^= verbs.Signaled
-			list := append([]verbs.SGE(nil), from.SGEs...)
-			if from.Flags&verbs.Inline != 0 {
-				p.inline = list
-			} else {
-				p.list = list
-			}
+			p.list = slices.Clone(from.SGEs)
 		}
 	}
 	d.lanes[lane] = l
@@ -163,32 +151,11 @@ func (d *jobDriver) Enter() error {
 	}
 	e.lock()
 	d.spin.enter(tick.Now())
-	for i := range d.lanes {
-		if l := &d.lanes[i]; l.mtu != l.q.mtu {
-			l.countPackets()
-		}
-	}
 	if !d.counted {
 		d.counted = true
 		e.running.Add(1)
 	}
 	return nil
-}
-
-// countPackets is for a queue pair that got its path MTU after the job was prepared.
-func (l *laneQueue) countPackets() {
-	l.mtu = l.q.mtu
-	for _, g := range l.groups {
-		for i := range g {
-			switch w := &g[i].work; w.opcode {
-			case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpLocalInvalidate, verbs.OpBindMW: // whatever the MTU
-			default:
-				if l.q.transport != verbs.UD {
-					w.packets = packetsOf(w.length, l.mtu)
-				}
-			}
-		}
-	}
 }
 
 // Leave gives the lock back.
@@ -216,26 +183,19 @@ func (d *jobDriver) Close() error {
 func (d *jobDriver) Append(b job.Batch) error {
 	l := &d.lanes[b.Lane]
 	q := l.q
-	s := &q.send
+	r := &q.request
 	id, at := b.ID, b.First
 	for range b.N {
 		g := l.groups[at]
 		for i := range g {
-			p := &g[i]
-			if q.state != verbs.StateRTS || s.tail-s.released >= s.depth {
+			if q.state != verbs.StateRTS || r.full() {
 				if err := q.maySend(); err != nil {
 					return d.e.fail("post send", q.qpn, err)
 				}
 			}
-			w := s.at(s.tail)
-			*w = p.work
+			w := q.put(&g[i])
 			w.id, w.lazy = id, b.Lazy
-			if p.inline == nil {
-				copy(s.list(s.tail, w.sges), p.list)
-			} else {
-				q.copyInline(p.inline)
-			}
-			q.number(w)
+			r.posted()
 		}
 		id++
 		if at++; at == len(l.groups) {
@@ -243,7 +203,7 @@ func (d *jobDriver) Append(b job.Batch) error {
 		}
 	}
 	if b.Signaled {
-		s.at(s.tail - 1).flags |= verbs.Signaled
+		r.at(r.tail - 1).flags |= verbs.Signaled
 	}
 	return nil
 }

@@ -439,7 +439,7 @@ func TestReadQueue(t *testing.T) {
 func (s *stage) post(op verbs.Opcode, n int) {
 	s.t.Helper()
 	r := verbs.SendRequest{
-		ID: uint64(s.q.send.tail), Opcode: op, Flags: verbs.Signaled, RemoteAddr: 0x1000, RKey: 1,
+		ID: uint64(s.q.request.tail), Opcode: op, Flags: verbs.Signaled, RemoteAddr: 0x1000, RKey: 1,
 		SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: uint32(n), LKey: s.mr.LKey()}},
 	}
 	check(s.t, s.q.post(&r))
@@ -674,7 +674,7 @@ func TestPatientRequests(t *testing.T) {
 	lazy := func(now tick.Time, psn int) {
 		t.Helper()
 		s.post(verbs.OpSend, 10)
-		s.q.send.at(s.q.send.tail - 1).lazy = true
+		s.q.request.at(s.q.request.tail - 1).lazy = true
 		s.wantSent(now, psn)
 	}
 	now := 10 * tick.Time(time.Second)
@@ -719,7 +719,7 @@ func TestAwaitedRequestsAsk(t *testing.T) {
 		s := newStage(t, everything)
 		for i := range messages {
 			s.post(verbs.OpSend, packets*stageMTU)
-			s.q.send.at(uint32(i)).flags = tt.flags
+			s.q.request.at(uint32(i)).flags = tt.flags
 		}
 		s.q.kick()
 		s.e.transmit(0)

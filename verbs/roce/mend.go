@@ -135,6 +135,27 @@ func (r *requester) sendAgain(x span) {
 	r.mends = append(r.mends, x)
 }
 
+// nextMend is the next packet that is sent out of turn.
+func (r *requester) nextMend() (p outgoing) {
+	for len(r.mends) > 0 {
+		x := &r.mends[0]
+		if wire.PSNDiff(x.from, r.una) < 0 {
+			x.from = r.una
+		}
+		i, w := r.find(x.from)
+		if w != nil && wire.PSNDiff(x.from, x.to) < 0 && wire.PSNDiff(x.from, r.nxt) < 0 {
+			k := (x.from - w.psn) & wire.Mask24
+			p = outgoing{index: i, w: w, k: k, end: k + 1, asks: true, mends: true}
+			if w.isResponded() {
+				p.end = min(w.packets, (x.to-w.psn)&wire.Mask24)
+			}
+			return p
+		}
+		r.mends = append(r.mends[:0], r.mends[1:]...)
+	}
+	return p
+}
+
 // gapAllowance is how much more may be in flight while a gap is mended: most of what was sent behind it should have arrived, where the
 // peer keeps it; at most a quarter of what it can keep.
 func (r *requester) gapAllowance(window int) int {

@@ -766,7 +766,7 @@ func (f *modelFlow) mend() {
 
 // endOfQueue takes the last requests of a broken connection's queue, once it is empty, as complete: they were not signaled, and none after them tells.
 func (f *modelFlow) endOfQueue() {
-	if s := &f.q.send; s.done != s.tail || f.from.cq.head != f.from.cq.tail {
+	if s := &f.q.request; s.done != s.tail || f.from.cq.head != f.from.cq.tail {
 		return
 	}
 	for ; f.retired < len(f.requests); f.retired++ {

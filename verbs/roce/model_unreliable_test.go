@@ -246,8 +246,8 @@ func (f *unreliableFlow) settled() {
 			m.t.Fatalf("qp %#x: byte %d of the target is %#x, which nobody wrote", f.q.qpn, i, b)
 		}
 	}
-	if f.q.state != verbs.StateRTS || f.q.send.done != f.q.send.tail {
-		m.t.Errorf("qp %#x: %v, %d requests left", f.q.qpn, f.q.state, f.q.send.tail-f.q.send.done)
+	if f.q.state != verbs.StateRTS || f.q.request.done != f.q.request.tail {
+		m.t.Errorf("qp %#x: %v, %d requests left", f.q.qpn, f.q.state, f.q.request.tail-f.q.request.done)
 	}
 	if perfect := m.loss+m.twice+m.corrupt == 0 && m.jitter == 0 && m.slowReceiver == 1; perfect && f.delivered == 0 && f.qkey == f.peer.attr.QKey {
 		m.t.Errorf("qp %#x: nothing arrived over a good network", f.q.qpn)

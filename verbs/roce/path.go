@@ -12,9 +12,7 @@ type path struct {
 	link.Path
 	socket *socket
 
-	trip   roundTrip
-	window window // of what we send
-	reads  window // of what we ask for
+	flowControl
 
 	requests  queue // queue pairs that have something to send
 	responses queue // queue pairs that owe READ responses
@@ -23,7 +21,7 @@ type path struct {
 
 func newPath(s *socket, remote netip.Addr, v link.Service, c tick.Rate) (*path, error) {
 	p := &path{
-		socket: s, trip: newRoundTrip(c), window: newWindow(), reads: newReadWindow(s.BufferBytes), responses: queue{kind: responseQueue},
+		socket: s, flowControl: newFlowControl(c, s.BufferBytes), responses: queue{kind: responseQueue},
 	}
 	var err error
 	p.Path, err = link.NewPath(s.Socket, remote, v)

@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/roce/wire"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -51,7 +50,7 @@ func (q *queuePair) sendPosted() {
 
 // kick puts the queue pair in line for sending.
 func (q *queuePair) kick() {
-	if q.Closed() || q.send.next == q.send.tail && len(q.request.mends) == 0 || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
+	if q.Closed() || !q.request.hasWork() || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
 		return
 	}
 	if q.path != nil {
@@ -72,49 +71,87 @@ var (
 	errLong         = fmt.Errorf("message longer than %d bytes", maxMessage)
 )
 
+// sendMemory is what the device keeps of the requests in a send queue, slot by slot, besides what the requester knows.
+type sendMemory struct {
+	slots               []sendSlot
+	sges                []verbs.SGE
+	inline              []byte
+	mask                uint32
+	maxSGE, inlineBytes uint32
+}
+
+// sendSlot is memory and handles of a request.
+type sendSlot struct {
+	sges       uint8
+	ah         *addressHandle
+	remoteQPN  uint32
+	remoteQKey uint32
+	bound      *boundWindow
+}
+
+func (s *sendMemory) slot(i uint32) *sendSlot { return &s.slots[i&s.mask] }
+
+// list is the scatter/gather list of request i.
+func (s *sendMemory) list(i uint32) []verbs.SGE {
+	o := (i & s.mask) * s.maxSGE
+	return s.sges[o : o+uint32(s.slots[i&s.mask].sges)]
+}
+
+func (s *sendMemory) inlined(i uint32) []byte {
+	o := (i & s.mask) * s.inlineBytes
+	return s.inline[o : o+s.inlineBytes]
+}
+
 // post checks a request and copies it into the ring.
 func (q *queuePair) post(r *verbs.SendRequest) error {
+	p := prepared{list: r.SGEs}
 	if err := q.maySend(); err != nil {
 		return err
 	}
-	s := &q.send
-	w := s.at(s.tail)
-	if err := q.compile(r, w); err != nil {
+	if err := q.compile(r, &p); err != nil {
 		return err
 	}
-	if r.Flags&verbs.Inline != 0 {
-		q.copyInline(r.SGEs)
-	} else {
-		copy(s.list(s.tail, w.sges), r.SGEs)
-	}
-	q.number(w)
+	q.put(&p)
+	q.request.posted()
 	return nil
+}
+
+// put copies a request into the next slot.
+func (q *queuePair) put(p *prepared) *sendWork {
+	at := q.request.tail
+	w := q.request.at(at)
+	*w, *q.sends.slot(at) = p.work, p.slot
+	if w.flags&verbs.Inline != 0 {
+		q.copyInline(p.list)
+	} else {
+		copy(q.sends.list(at), p.list)
+	}
+	return w
 }
 
 // maySend tells whether the state and the queue admit another request.
 func (q *queuePair) maySend() error {
-	s := &q.send
 	switch {
 	case q.Closed():
 		return verbs.ErrClosed
 	case q.state < verbs.StateRTS:
 		return fmt.Errorf("queue pair is in %v: sends may be posted from RTS on", q.state)
-	case s.tail-s.released >= s.depth:
+	case q.request.full():
 		return verbs.ErrQueueFull
 	}
 	return nil
 }
 
-// number gives the request in the next slot its PSNs; it is posted then.
-func (q *queuePair) number(w *sendWork) {
-	w.psn = q.request.postPSN
-	q.request.postPSN = (q.request.postPSN + w.packets) & wire.Mask24
-	q.send.tail++
+// prepared is a send request ready to be copied into the ring.
+type prepared struct {
+	work sendWork
+	slot sendSlot
+	list []verbs.SGE
 }
 
-// compile checks a request against the queue pair and fills in w, all but its place in the ring.
-func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
-	s := &q.send
+// compile checks a request against the queue pair and fills in p, all but its list.
+func (q *queuePair) compile(r *verbs.SendRequest, p *prepared) error {
+	s, w, slot := &q.sends, &p.work, &p.slot
 	if !q.transport.Supports(r.Opcode) || r.Opcode > verbs.OpSendWithInvalidate {
 		return fmt.Errorf("%v on %v: %w", r.Opcode, q.transport, verbs.ErrUnsupported)
 	}
@@ -127,8 +164,9 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 	}
 	*w = sendWork{
 		id: r.ID, remote: r.RemoteAddr, length: uint32(length), rkey: r.RKey, immediate: r.Immediate, opcode: r.Opcode, flags: r.Flags,
-		compareAdd: r.CompareAdd, swap: r.Swap, sges: uint8(len(r.SGEs)),
+		compareAdd: r.CompareAdd, swap: r.Swap,
 	}
+	slot.sges = uint8(len(r.SGEs))
 	switch r.Opcode {
 	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		if len(r.SGEs) != 1 || length != 8 {
@@ -137,23 +175,20 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 		if r.RemoteAddr&7 != 0 {
 			return errAtomicAlign
 		}
-		w.packets = 1
-	case verbs.OpLocalInvalidate:
+	case verbs.OpLocalInvalidate, verbs.OpSendWithInvalidate:
 		w.immediate = r.InvalidateRKey
-		w.sges = 0
 	case verbs.OpBindMW:
-		if err := q.compileBind(w, r.Bind); err != nil {
+		if err := q.compileBind(slot, r.Bind); err != nil {
 			return err
 		}
-	case verbs.OpSendWithInvalidate:
-		w.immediate = r.InvalidateRKey
-		w.packets = packetsOf(w.length, q.mtu)
-	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate:
-		w.packets = packetsOf(w.length, q.mtu)
 	case verbs.OpRead:
-		if w.packets = packetsOf(w.length, q.mtu); w.packets >= 1<<23 {
-			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; split it or raise the path MTU", w.packets, q.mtu)
+		if n := packetsOf(w.length, q.mtu); n >= 1<<23 {
+			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; split it or raise the path MTU", n, q.mtu)
 		}
+	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate:
+	}
+	if w.isLocal() {
+		slot.sges = 0
 	}
 	if q.transport == verbs.UD {
 		ah, ok := r.AH.(*addressHandle)
@@ -165,7 +200,7 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 		case ah.Closed():
 			return fmt.Errorf("address handle: %w", verbs.ErrClosed)
 		}
-		w.ah, w.remoteQPN, w.remoteQKey, w.packets = ah, r.RemoteQPN, r.RemoteQKey, 1
+		slot.ah, slot.remoteQPN, slot.remoteQKey = ah, r.RemoteQPN, r.RemoteQKey
 	}
 	if r.Flags&verbs.Inline != 0 {
 		switch r.Opcode {
@@ -180,20 +215,12 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *sendWork) error {
 	return nil
 }
 
-// packetsOf is how many packets carry a message of length bytes.
-func packetsOf(length, mtu uint32) uint32 {
-	if length <= mtu || mtu == 0 {
-		return 1
-	}
-	return (length + mtu - 1) / mtu
-}
-
 // copyInline copies the payload of the request in the next slot: its memory is the caller's again.
 func (q *queuePair) copyInline(list []verbs.SGE) {
-	if q.send.inlineBytes == 0 {
+	if q.sends.inlineBytes == 0 {
 		return
 	}
-	b := q.send.inlined(q.send.tail)
+	b := q.sends.inlined(q.request.tail)
 	for _, g := range list {
 		if g.Length == 0 {
 			continue
@@ -204,7 +231,16 @@ func (q *queuePair) copyInline(list []verbs.SGE) {
 	}
 }
 
-func (q *queuePair) compileBind(w *sendWork, b *verbs.MemoryWindowBind) error {
+// boundWindow is a BIND_MW work request.
+type boundWindow struct {
+	window       *memoryWindow
+	region       *memoryRegion
+	rkey         uint32
+	addr, length uint64
+	access       verbs.Access
+}
+
+func (q *queuePair) compileBind(slot *sendSlot, b *verbs.MemoryWindowBind) error {
 	if b == nil {
 		return errBind
 	}
@@ -220,8 +256,7 @@ func (q *queuePair) compileBind(w *sendWork, b *verbs.MemoryWindowBind) error {
 		}
 		bound.region = region
 	}
-	w.bound = bound
-	w.sges = 0
+	slot.bound = bound
 	return nil
 }
 

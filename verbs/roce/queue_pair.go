@@ -31,12 +31,10 @@ type queuePair struct {
 	peerWindow int
 	mtu        uint32
 
-	send     sendQueue
+	sends    sendMemory
 	receives receiveQueue
 	request  requester
 	respond  responder
-	charged  int  // of the path's window: bytes sent
-	reading  int  // of the path's window of READs: bytes asked for
 	timed    bool // in engine.timed
 	inAcks   bool // in engine.acks
 
@@ -75,12 +73,13 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs, InlineBytes: o.InlineBytes,
 	}
-	n := ringSize(o.SendDepth)
-	q.send = sendQueue{
-		ring: make([]sendWork, n), sges: make([]verbs.SGE, int(n)*o.SendSGEs), inline: make([]byte, int(n)*o.InlineBytes),
-		mask: n - 1, depth: uint32(o.SendDepth), maxSGE: uint32(o.SendSGEs), inlineBytes: uint32(o.InlineBytes),
+	q.request.sendQueue = newSendQueue(o.SendDepth)
+	q.request.reset()
+	n := len(q.request.ring)
+	q.sends = sendMemory{
+		slots: make([]sendSlot, n), sges: make([]verbs.SGE, n*o.SendSGEs), inline: make([]byte, n*o.InlineBytes),
+		mask: q.request.mask, maxSGE: uint32(o.SendSGEs), inlineBytes: uint32(o.InlineBytes),
 	}
-	q.request.sendQueue = &q.send
 	q.receives = newReceiveQueue(o.RecvDepth, o.RecvSGEs)
 	most := o.RecvSGEs
 	if q.srq != nil {
@@ -190,15 +189,12 @@ func (t *keyTable) unbindOf(q *queuePair) {
 func (q *queuePair) withdraw() {
 	q.e.untime(q)
 	q.respond.forget() // flushAcks takes it off the list
+	q.request.stop()
 	if q.path != nil {
-		q.path.window.inFlight -= q.charged
-		q.path.reads.inFlight -= q.reading
 		q.path.requests.remove(q)
 		q.path.responses.remove(q)
 	}
 	q.e.datagrams.remove(q)
-	q.charged, q.reading = 0, 0
-	q.request.inFlight, q.request.awaited = 0, 0
 }
 
 func (q *queuePair) QPN() uint32                               { return q.qpn }

@@ -6,11 +6,14 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// requester is the sending half of an RC queue pair: what was asked of the peer and not yet answered (IBTA 9.7.3). It is a
-// value: it knows no socket, path or completion queue. Its methods take the time and say what to do; transmit.go does it.
+// requester is the sending half of a queue pair: what was asked of the peer and, on RC, not yet answered (IBTA 9.7.3). It is a
+// value: it knows no socket, memory or completion queue. Its methods take packets and the time; toSend says what to send, and
+// oldest which request is complete. transmit.go does it.
 type requester struct {
-	*sendQueue
+	sendQueue
 	requesterSetup
+
+	charged, reading int // of the path's windows: bytes sent, and asked for
 
 	postPSN uint32 // of the next request posted
 	una     uint32 // oldest that is not acknowledged
@@ -29,6 +32,7 @@ type requester struct {
 	believedAt  tick.Time    // when the refusal is, unless the peer goes on answering
 	draining    bool         // no new request starts: SQD
 	drained     bool         // and the event was raised
+	fatal       verbs.Status // not Success: the oldest request that is not complete fails with it
 
 	arrivals
 	recovery
@@ -36,19 +40,212 @@ type requester struct {
 
 // requesterSetup is what a queue pair's attributes say about its requester.
 type requesterSetup struct {
+	reliable            bool // RC
 	mtu                 uint32
 	retries, rnrRetries uint8
 	reads               int       // READs and atomics that may be outstanding
 	timeout             tick.Time // 0: none
 	keeps               bool      // the peer keeps what arrives behind a gap
+	flow                *flowControl
+	count               *protocolCounts
 }
 
 // begin starts numbering at the transition to RTS.
-func (r *requester) begin(psn uint32, setup requesterSetup, trip *roundTrip) {
-	*r = requester{sendQueue: r.sendQueue, requesterSetup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn, askedPSN: (psn - 1) & wire.Mask24}
-	r.trip, r.edge = trip, psn
+func (r *requester) begin(psn uint32, setup requesterSetup) {
+	*r = requester{
+		sendQueue: r.sendQueue, requesterSetup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn, askedPSN: (psn - 1) & wire.Mask24,
+	}
+	r.edge = psn
 	r.left, r.rnrLeft = setup.retries, setup.rnrRetries
-	r.probeAt, r.timerAt = tick.Never, tick.Never
+	r.stop()
+}
+
+// reset discards everything.
+func (r *requester) reset() {
+	r.stop()
+	*r = requester{sendQueue: r.sendQueue}
+	r.released, r.done, r.next, r.flushTo = r.tail, r.tail, r.tail, r.tail
+	r.stop()
+}
+
+// change takes over what attributes say that have changed.
+func (r *requester) change(setup requesterSetup) {
+	r.charge(0, 0)
+	r.requesterSetup = setup
+	r.recharge()
+}
+
+// stop ends all that is under way: nothing is in flight, and no clock runs.
+func (r *requester) stop() {
+	r.inFlight, r.awaited = 0, 0
+	r.recharge()
+	r.mends = r.mends[:0]
+	r.refusal, r.draining = verbs.Success, false
+	r.probeAt, r.timerAt, r.rnrAt = tick.Never, tick.Never, 0
+}
+
+// recharge brings the path's windows up to date with what is on the way. A peer that may be gone takes nothing.
+func (r *requester) recharge() {
+	if r.silent >= silentProbes {
+		r.charge(0, 0)
+	} else {
+		r.charge(r.inFlight, r.awaited)
+	}
+}
+
+func (r *requester) charge(sent, asked int) {
+	if r.flow != nil {
+		r.flow.window.inFlight += sent - r.charged
+		r.flow.reads.inFlight += asked - r.reading
+		r.charged, r.reading = sent, asked
+	}
+}
+
+// posted numbers the request that was put into the next slot.
+func (r *requester) posted() {
+	w := r.at(r.tail)
+	if w.packets = 0; !w.isLocal() {
+		w.packets = packetsOf(w.length, r.mtu)
+	}
+	w.psn = r.postPSN
+	r.postPSN = w.end()
+	r.tail++
+}
+
+// hasWork tells whether toSend may have something.
+func (r *requester) hasWork() bool { return r.next != r.tail || len(r.mends) > 0 }
+
+// oldest is the oldest request, and how it ends; nil where it is not complete yet.
+func (r *requester) oldest() (w *sendWork, status verbs.Status) {
+	if r.done == r.tail {
+		return nil, status
+	}
+	w = r.at(r.done)
+	isComplete := w.finished && r.done != r.next
+	if r.reliable && w.packets > 0 {
+		isComplete = w.started && wire.PSNDiff(r.una, w.psn+w.packets) >= 0
+	}
+	switch {
+	case int32(r.flushTo-r.done) > 0:
+		return w, verbs.FlushError
+	case w.failure != verbs.Success:
+		return w, w.failure
+	case isComplete:
+		return w, verbs.Success
+	case r.fatal != verbs.Success:
+		return w, r.fatal
+	}
+	return nil, status
+}
+
+// fail has the oldest request that is not complete end with a status, or with what the peer has refused it for.
+func (r *requester) fail(status verbs.Status) {
+	if r.fatal = status; r.isRefused() {
+		r.fatal = r.refusal
+	}
+}
+
+// refuse has a request fail when everything before it is complete.
+func (r *requester) refuse(index uint32, status verbs.Status) {
+	r.at(index).failure = status
+	r.mends = r.mends[:0]
+}
+
+// isDrained tells, once, that everything is complete that was started before SQD.
+func (r *requester) isDrained() bool {
+	if !r.draining || r.drained || r.done != r.next || r.packet != 0 {
+		return false
+	}
+	r.drained = true
+	return true
+}
+
+// drain keeps requests that have not started from starting.
+func (r *requester) drain() {
+	if !r.draining {
+		r.draining, r.drained = true, false
+	}
+}
+
+// resume lets requests start. Those that wait to be flushed do not.
+func (r *requester) resume() {
+	r.draining = false
+	if int32(r.flushTo-r.next) > 0 {
+		r.next = r.flushTo
+	}
+}
+
+// outcome is why a queue pair stopped sending.
+type outcome uint8
+
+const (
+	idle    outcome = iota // nothing to send, or it waits for an event of its own
+	blocked                // the window is closed
+	paused                 // its share is used up: others first
+	begins                 // a request is to be checked, or executed where it is local, and begun
+	ready                  // a packet is to be sent
+)
+
+// outgoing is a packet to be sent.
+type outgoing struct {
+	index  uint32 // of the request
+	w      *sendWork
+	k, end uint32 // it is packet k of the request, or asks for packets k to end of a READ
+	asks   bool   // for an ACK
+	mends  bool   // it was sent before
+	cost   int    // of the window
+}
+
+// toSend is what is to be sent now, by a queue pair that may send quantum packets before others.
+func (r *requester) toSend(quantum int) (p outgoing, why outcome) {
+	if r.rnrAt != 0 {
+		return p, idle
+	}
+	if p = r.nextMend(); p.mends {
+		if quantum == 0 {
+			return p, paused
+		}
+		return p, ready
+	}
+	for r.next != r.tail {
+		w := r.at(r.next)
+		p = outgoing{index: r.next, w: w, k: r.packet, end: w.packets}
+		switch {
+		case w.failure != verbs.Success, r.reliable && r.silent >= silentProbes && r.nxt != r.una: // until the peer is heard of
+			return p, idle
+		case w.finished: // a local one, behind what is sent again
+			r.skip()
+			continue
+		case w.started:
+		case r.draining, r.reliable && !r.mayStart(w):
+			return p, idle
+		default:
+			return p, begins
+		}
+		if w.isResponded() {
+			if p.k = r.missing(w); p.k == w.packets { // its answer has come meanwhile
+				r.skip()
+				continue
+			}
+			if r.recharge(); w.opcode == verbs.OpRead && !r.flow.reads.admits(int(w.length), 0) {
+				return p, blocked
+			}
+			p.asks = true
+		}
+		if quantum == 0 {
+			return p, paused
+		}
+		if r.reliable && !w.isResponded() {
+			window := &r.flow.window
+			p.cost = r.cost(w, p.k, p.k+1)
+			if r.recharge(); !window.admits(p.cost, r.gapAllowance(window.size)) {
+				return p, blocked
+			}
+			p.asks = r.wantsAck(p.k, p.cost, quantum, window.size-window.inFlight-p.cost, window.size)
+		}
+		return p, ready
+	}
+	return p, idle
 }
 
 // outstandingPSNs is how many numbers a READ may take before others start behind it. From 2^23 on an answer could not be
@@ -72,10 +269,16 @@ func (r *requester) mayStart(w *sendWork) bool {
 	return ahead <= outstandingPSNs
 }
 
-// start notes that a request has passed its checks.
-func (r *requester) start(w *sendWork) {
+// begun notes how the check of a request has ended, and, where it is local, its execution.
+func (r *requester) begun(w *sendWork, status verbs.Status) {
+	if w.failure = status; status != verbs.Success {
+		return
+	}
 	w.started = true
-	if w.isResponded() {
+	if w.isLocal() {
+		w.finished = true
+		r.skip()
+	} else if w.isResponded() {
 		r.outstanding++
 	}
 }
@@ -119,7 +322,7 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int) bool {
 		n := r.at(r.next + 1)
 		follows = n.flags&verbs.Fence == 0 && n.packets > 0 && !n.isResponded() && !r.draining
 	}
-	if w.lazy && (r.nxt-r.askedPSN)&wire.Mask24 < lazyPackets && r.nxt == r.high && r.trip.smoothed != 0 {
+	if w.lazy && (r.nxt-r.askedPSN)&wire.Mask24 < lazyPackets && r.nxt == r.high && r.flow.trip.smoothed != 0 {
 		follows = true
 	}
 	awaited := k+1 == w.packets && w.flags&verbs.Signaled != 0 && !w.lazy && (r.nxt-r.askedPSN)&wire.Mask24 >= awaitedPackets
@@ -133,18 +336,41 @@ func (r *requester) wantsAck(k uint32, cost, left, room, window int) bool {
 	return true
 }
 
-// sent notes that packet k of the request at next has left.
-func (r *requester) sent(k uint32, cost int, asks bool, now tick.Time) {
-	w := r.at(r.next)
+// sent notes that a packet has left.
+func (r *requester) sent(p *outgoing, now tick.Time) {
+	w := p.w
+	switch {
+	case p.mends:
+		x := &r.mends[0]
+		x.from = (w.psn + p.end) & wire.Mask24
+		if x.probe {
+			r.count.probes++
+		} else {
+			r.count.resentPackets++
+			r.resample((x.from-1)&wire.Mask24, now)
+		}
+	case w.isResponded():
+		r.asked(w, p.k, now)
+	case r.reliable:
+		r.sentData(p, now)
+	default: // nobody answers
+		if r.packet++; r.packet == w.packets {
+			w.finished = true
+			r.skip()
+		}
+	}
+}
+
+func (r *requester) sentData(p *outgoing, now tick.Time) {
 	owed := wire.PSNDiff(r.askedPSN, r.una) >= 0 // an answer to what was sent before
-	if asks {
+	if p.asks {
 		r.askedPSN = r.nxt
 		r.sample(r.nxt, now)
 	}
-	r.inFlight += cost
+	r.inFlight += p.cost
 	r.nxt = (r.nxt + 1) & wire.Mask24
-	r.packet = k + 1
-	if r.packet == w.packets {
+	r.packet = p.k + 1
+	if r.packet == p.w.packets {
 		r.next++
 		r.packet = 0
 	}
@@ -156,9 +382,8 @@ func (r *requester) sent(k uint32, cost int, asks bool, now tick.Time) {
 	}
 }
 
-// asked notes that the request at next, a READ or an atomic, has left for its packets from k on.
-func (r *requester) asked(k uint32, now tick.Time) {
-	w := r.at(r.next)
+// asked notes that a READ or an atomic has left for its packets from k on.
+func (r *requester) asked(w *sendWork, k uint32, now tick.Time) {
 	r.unasked, r.packet = 0, 0
 	if w.opcode == verbs.OpRead {
 		w.awaited = w.length - k*r.mtu
@@ -203,9 +428,9 @@ func (r *requester) find(psn uint32) (uint32, *sendWork) {
 }
 
 // rewind makes psn the next to be sent: nothing from there on counts as being on the way.
-func (r *requester) rewind(psn uint32) (resent int) {
+func (r *requester) rewind(psn uint32) {
 	if wire.PSNDiff(r.nxt, psn) <= 0 {
-		return 0
+		return
 	}
 	for i := r.done; i != r.tail; i++ {
 		w := r.at(i)
@@ -229,14 +454,13 @@ func (r *requester) rewind(psn uint32) (resent int) {
 		}
 		r.inFlight -= r.cost(w, a, b)
 	}
-	resent = int(wire.PSNDiff(r.nxt, psn))
+	r.count.resentPackets += uint64(wire.PSNDiff(r.nxt, psn))
 	if wire.PSNDiff(psn, r.samplePSN) <= 0 {
 		r.unsample()
 	}
 	r.edge, r.marked = psn, false
 	r.mends = r.mends[:0]
 	r.seek(psn)
-	return resent
 }
 
 // seek sets the position of the next packet.
@@ -259,4 +483,12 @@ func (r *requester) seek(psn uint32) {
 		}
 	}
 	r.next = i
+}
+
+// packetsOf is how many packets carry a message of length bytes.
+func packetsOf(length, mtu uint32) uint32 {
+	if length <= mtu || mtu == 0 {
+		return 1
+	}
+	return (length + mtu - 1) / mtu
 }

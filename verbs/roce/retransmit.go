@@ -12,8 +12,6 @@ import (
 // and, besides the specification, a probe: after max(4 × smoothed round trip, 100 µs) without progress a packet is sent
 // again, which spends no retry. Deadlines are arguments and results; nobody sleeps here.
 type recovery struct {
-	trip *roundTrip // of the path
-
 	probeAt tick.Time
 	timerAt tick.Time
 	rnrAt   tick.Time // 0: not waiting
@@ -57,8 +55,10 @@ const (
 )
 
 // spend uses one retry and reports whether there was one.
-func (r *recovery) spend() bool {
+func (r *requester) spend() bool {
 	if r.left == 0 {
+		r.count.retriesExceeded++
+		r.fail(verbs.RetryExceeded)
 		return false
 	}
 	r.left--
@@ -86,16 +86,16 @@ func (r *recovery) unsample() { r.sampling = false }
 // nothing: the path may have become longer than the interval.
 func (r *requester) onProgress(now tick.Time) {
 	took := now - r.lastAt
-	probed := r.silent > 0 && took <= 2*r.trip.smoothed // the latest probe made the progress
+	probed := r.silent > 0 && took <= 2*r.flow.trip.smoothed // the latest probe made the progress
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
-		d, low := now-r.sampleAt, r.trip.standing()
+		d, low := now-r.sampleAt, r.flow.trip.standing()
 		r.sampling, r.probes = false, 0
 		waited := probed && took >= low     // behind a gap that the probe has closed
 		overtaken := r.resampled && d < low // the packet was late and not lost: this answers its first copy
 		if !waited && !overtaken {
-			r.trip.observe(d)
+			r.flow.trip.observe(d)
 		}
-	} else if r.probes > 0 && took <= 2*r.trip.smoothed {
+	} else if r.probes > 0 && took <= 2*r.flow.trip.smoothed {
 		r.probes = 0
 	}
 	r.left, r.rnrLeft, r.silent = r.retries, r.rnrRetries, 0
@@ -116,7 +116,7 @@ func (r *requester) schedule(now tick.Time) {
 	r.probeAt = now + r.probeInterval()
 	r.timerAt = tick.Never
 	if r.timeout != 0 {
-		r.timerAt = now + max(r.timeout, 4*r.trip.smoothed)
+		r.timerAt = now + max(r.timeout, 4*r.flow.trip.smoothed)
 	}
 }
 
@@ -133,7 +133,7 @@ func (r *requester) deadline() tick.Time {
 }
 
 func (r *requester) probeInterval() tick.Time {
-	t := r.trip
+	t := &r.flow.trip
 	d := t.firstProbe
 	if t.smoothed != 0 {
 		d = max(4*t.smoothed, t.shortestProbe)
@@ -148,26 +148,30 @@ func (r *requester) probeInterval() tick.Time {
 }
 
 // onTick does what is due.
-func (r *requester) onTick(now tick.Time) (v verdict) {
+func (r *requester) onTick(now tick.Time) {
+	defer r.recharge()
+	if r.isRefused() && now >= r.believedAt {
+		r.fatal = r.refusal
+		return
+	}
 	if r.rnrAt != 0 {
 		if now < r.rnrAt {
-			return v
+			return
 		}
 		r.rnrAt = 0
 		r.schedule(now)
 	}
 	if r.una == r.high {
 		r.probeAt, r.timerAt = tick.Never, tick.Never
-		return v
+		return
 	}
 	switch {
 	case now >= r.timerAt:
-		v.event = timedOut
+		r.count.timeouts++
 		if !r.spend() {
-			v.status, v.event = verbs.RetryExceeded, retriesExceeded
-			return v
+			return
 		}
-		v.lost = true
+		r.flow.onLoss(now)
 		r.unsample() // what follows waits behind the gap: its round trip is not the path's
 		r.probe(now)
 		r.schedule(now)
@@ -177,7 +181,6 @@ func (r *requester) onTick(now tick.Time) (v verdict) {
 		r.silent = min(r.silent+1, 16)
 		r.probeAt = now + r.probeInterval()
 	}
-	return v
 }
 
 // probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK, and what waits in
@@ -232,17 +235,17 @@ func (r *requester) answersWith(psn uint32) bool {
 	return w == nil || w.isResponded()
 }
 
-// probeAnswered notes a response to psn, and returns how many of the packets that probes have sent again the peer had lacked. Those that
+// probeAnswered notes a response to psn, and counts which of the packets that probes have sent again the peer had lacked. Those that
 // it had it answers twice, before it answers anything that was sent later.
-func (r *requester) probeAnswered(psn uint32) (lacked int) {
+func (r *requester) probeAnswered(psn uint32) {
 	switch {
 	case r.suspects == 0:
 	case r.probing && wire.PSNDiff(r.una, r.probed) > 0:
 		r.probing, r.suspect = false, r.nxt
 	case !r.probing && wire.PSNDiff(psn, r.suspect) >= 0:
-		lacked, r.suspects = r.suspects, 0
+		r.count.resentPackets += uint64(r.suspects)
+		r.suspects = 0
 	}
-	return lacked
 }
 
 // onRepeated notes a response which shows that the peer has received a packet twice.

@@ -13,25 +13,26 @@ import (
 //	            └ oldest that is not complete
 type sendQueue struct {
 	ring                       []sendWork
-	sges                       []verbs.SGE
-	inline                     []byte
 	mask, depth                uint32
-	maxSGE, inlineBytes        uint32
 	released, done, next, tail uint32
 	flushTo                    uint32 // requests before it end with FlushError, as soon as there is room
 }
 
-func (s *sendQueue) at(i uint32) *sendWork { return &s.ring[i&s.mask] }
-
-// list is the scatter/gather list of request i.
-func (s *sendQueue) list(i uint32, n uint8) []verbs.SGE {
-	o := (i & s.mask) * s.maxSGE
-	return s.sges[o : o+uint32(n)]
+func newSendQueue(depth int) sendQueue {
+	n := ringSize(depth)
+	return sendQueue{ring: make([]sendWork, n), mask: n - 1, depth: uint32(depth)}
 }
 
-func (s *sendQueue) inlined(i uint32) []byte {
-	o := (i & s.mask) * s.inlineBytes
-	return s.inline[o : o+s.inlineBytes]
+func (s *sendQueue) at(i uint32) *sendWork { return &s.ring[i&s.mask] }
+
+func (s *sendQueue) full() bool { return s.tail-s.released >= s.depth }
+
+// pop takes the oldest request off.
+func (s *sendQueue) pop() {
+	s.done++
+	if int32(s.next-s.done) < 0 {
+		s.next = s.done
+	}
 }
 
 // sendWork is a posted send work request.
@@ -48,24 +49,45 @@ type sendWork struct {
 	immediate  uint32 // or the key to invalidate
 	opcode     verbs.Opcode
 	flags      verbs.SendFlags
-	sges       uint8
 	lazy       bool // nobody waits for its completion alone: see wantsAck
 	started    bool
 	finished   bool         // local operations, UC and UD, which nobody acknowledges
 	failure    verbs.Status // why it cannot go on; it fails when everything before it is complete
-	remoteQPN  uint32
-	remoteQKey uint32
-	ah         *addressHandle
-	bound      *boundWindow
 }
 
-// boundWindow is a BIND_MW work request.
-type boundWindow struct {
-	window       *memoryWindow
-	region       *memoryRegion
-	rkey         uint32
-	addr, length uint64
-	access       verbs.Access
+// operations are the packets of a request: only, first, middle, last. Local operations have none.
+var operations = [...][4]wire.Operation{ //nolint:gochecknoglobals // a table: never written
+	verbs.OpWrite:              {wire.WriteOnly, wire.WriteFirst, wire.WriteMiddle, wire.WriteLast},
+	verbs.OpWriteWithImmediate: {wire.WriteOnlyImmediate, wire.WriteFirst, wire.WriteMiddle, wire.WriteLastImmediate},
+	verbs.OpSend:               {wire.SendOnly, wire.SendFirst, wire.SendMiddle, wire.SendLast},
+	verbs.OpSendWithImmediate:  {wire.SendOnlyImmediate, wire.SendFirst, wire.SendMiddle, wire.SendLastImmediate},
+	verbs.OpSendWithInvalidate: {wire.SendOnlyInvalidate, wire.SendFirst, wire.SendMiddle, wire.SendLastInvalidate},
+	verbs.OpRead:               {wire.ReadRequest},
+	verbs.OpCompareSwap:        {wire.CompareSwap},
+	verbs.OpFetchAdd:           {wire.FetchAdd},
+	verbs.OpLocalInvalidate:    {},
+	verbs.OpBindMW:             {},
+}
+
+// operation is what packet k of the request is.
+func (w *sendWork) operation(k uint32) wire.Operation {
+	place := 0
+	if w.packets > 1 && !w.isResponded() {
+		switch k {
+		case 0:
+			place = 1
+		default:
+			place = 2
+		case w.packets - 1:
+			place = 3
+		}
+	}
+	return operations[w.opcode][place]
+}
+
+// isLocal tells whether nothing of the request is sent.
+func (w *sendWork) isLocal() bool {
+	return w.opcode == verbs.OpLocalInvalidate || w.opcode == verbs.OpBindMW
 }
 
 // isResponded tells whether the request is answered with data rather than an ACK.

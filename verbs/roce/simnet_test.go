@@ -182,7 +182,7 @@ func (n *simNet) connect(from, to int, op verbs.Opcode, size, window int) *simFl
 
 // post keeps the flow's queue full.
 func (f *simFlow) post() {
-	for f.q.send.tail-f.q.send.released < uint32(f.depth) && f.q.state == verbs.StateRTS {
+	for f.q.request.tail-f.q.request.released < uint32(f.depth) && f.q.state == verbs.StateRTS {
 		k := f.posted
 		slots := uint64(simMemory / 8 / f.size)
 		at := uint64(f.offset) + k%slots*uint64(f.size)

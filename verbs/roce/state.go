@@ -117,11 +117,6 @@ func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
 		if q.path != nil && q.path != p {
 			q.path.requests.remove(q)
 			q.path.responses.remove(q)
-			q.path.window.inFlight -= q.charged
-			q.path.reads.inFlight -= q.reading
-			p.window.inFlight += q.charged
-			p.reads.inFlight += q.reading
-			q.request.trip = &p.trip
 		}
 		q.path = p
 	}
@@ -148,23 +143,18 @@ func (q *queuePair) enterState(to verbs.QPState) {
 		if from == verbs.StateRTR {
 			q.beginSending()
 		}
-		if from == verbs.StateSQE && int32(q.send.flushTo-q.send.done) > 0 { // those are flushed as soon as there is room
-			q.send.next = q.send.flushTo
-		}
-		q.request.draining = false
+		q.request.resume()
 		q.state = to
 		q.kick()
 	case verbs.StateSQD:
 		q.state = to
-		if from != verbs.StateSQD {
-			q.request.draining, q.request.drained = true, false
-		}
-		q.checkDrained()
+		q.request.drain()
+		q.settle()
 	case verbs.StateSQE:
 	}
 	q.state = to
 	if q.path != nil && (from == verbs.StateRTS || from == verbs.StateSQD) && (to == verbs.StateRTS || to == verbs.StateSQD) {
-		q.request.requesterSetup = q.requesterSetup()
+		q.request.change(q.requesterSetup())
 	}
 }
 
@@ -183,21 +173,21 @@ func (q *queuePair) beginReceiving() {
 
 // beginSending starts the requester at the transition to RTS.
 func (q *queuePair) beginSending() {
-	if q.path == nil { // UD
-		q.request.begin(q.attr.SendPSN, requesterSetup{}, nil)
-		return
-	}
-	if n := q.peerWindow; n > 0 {
+	if n := q.peerWindow; n > 0 && q.path != nil {
 		q.path.window.widen(n)
 	}
-	q.request.begin(q.attr.SendPSN, q.requesterSetup(), &q.path.trip)
+	q.request.begin(q.attr.SendPSN, q.requesterSetup())
 }
 
 func (q *queuePair) requesterSetup() requesterSetup {
-	return requesterSetup{
-		mtu: q.mtu, retries: q.attr.RetryCount, rnrRetries: q.attr.RNRRetry, reads: int(q.attr.MaxRDAtomic),
-		timeout: q.e.ackTimeout[q.attr.Timeout&31], keeps: q.peerWindow > 0,
+	s := requesterSetup{
+		reliable: q.transport == verbs.RC, retries: q.attr.RetryCount, rnrRetries: q.attr.RNRRetry, reads: int(q.attr.MaxRDAtomic),
+		timeout: q.e.ackTimeout[q.attr.Timeout&31], keeps: q.peerWindow > 0, count: &q.e.count.protocolCounts,
 	}
+	if q.transport != verbs.UD { // a UD message is one packet, whatever its length
+		s.mtu, s.flow = q.mtu, &q.path.flowControl
+	}
+	return s
 }
 
 // sendPSN is the PSN of the packet sent next.
@@ -214,10 +204,8 @@ func (q *queuePair) reset() {
 	q.dropReceive()
 	q.sendCQ.forget(q)
 	q.recvCQ.forget(q)
-	s := &q.send
-	s.released, s.done, s.next, s.flushTo = s.tail, s.tail, s.tail, s.tail
 	q.receives.head = q.receives.tail
-	q.request = requester{sendQueue: s}
+	q.request.reset()
 	q.respond.reset()
 	q.path = nil
 	q.attr = verbs.QueuePairAttributes{}
@@ -262,17 +250,10 @@ func (q *queuePair) enterError() {
 
 // flush completes what is posted with FlushError, as far as there is room in the completion queues.
 func (q *queuePair) flush() {
-	s := &q.send
 	if q.state == verbs.StateError || q.state == verbs.StateSQE {
-		s.flushTo = s.tail
+		q.request.flushTo = q.request.tail
 	}
-	for int32(s.flushTo-s.done) > 0 {
-		if !q.sendCQ.room() {
-			q.sendCQ.awaitRoom(q)
-			break
-		}
-		q.completeSend(verbs.FlushError)
-	}
+	q.settle()
 	if q.state != verbs.StateError {
 		return
 	}
@@ -288,47 +269,5 @@ func (q *queuePair) flush() {
 	}
 }
 
-// completeSend completes the oldest request; it tells whether there was room for that.
-func (q *queuePair) completeSend(status verbs.Status) bool {
-	s := &q.send
-	w := s.at(s.done)
-	s.done++
-	if int32(s.next-s.done) < 0 {
-		s.next = s.done
-	}
-	c := verbs.Completion{ID: w.id, Status: status, Opcode: w.opcode.Completed(), QPN: q.qpn}
-	switch {
-	case status != verbs.Success && status != verbs.FlushError:
-		c.VendorError = vendorError(status)
-	case w.isResponded() && status == verbs.Success:
-		c.Bytes = w.length
-	}
-	return q.sendCQ.push(entry{Completion: c, qp: q, release: s.done}, false)
-}
-
-// failSend completes the oldest request with an error; those behind it flush. UC and UD queues stop in SQE, RC in ERR.
-func (q *queuePair) failSend(status verbs.Status) {
-	if q.send.done != q.send.tail {
-		q.completeSend(status)
-	}
-	if q.transport == verbs.RC || q.state != verbs.StateRTS {
-		q.enterError()
-		return
-	}
-	q.state = verbs.StateSQE
-	q.flush()
-}
-
 // vendorError tells where in this device an error arose: the requester's are 0x100 and the status.
 func vendorError(s verbs.Status) uint32 { return 0x100 | uint32(s) }
-
-// checkDrained raises SQ_DRAINED once everything that was started is complete.
-func (q *queuePair) checkDrained() {
-	if q.state != verbs.StateSQD || q.request.drained || q.send.done != q.send.next || q.request.packet != 0 {
-		return
-	}
-	q.request.drained = true
-	if q.attr.SQDAsyncNotify {
-		q.e.raise(verbs.AsyncEvent{Type: verbs.EventSQDrained, QP: q})
-	}
-}
