@@ -99,36 +99,27 @@ func setupOf(verb, device string, err error) error {
 
 // noteEnvironments keeps both ends' descriptions.
 func (r *run) noteEnvironments(mine report.Environment, remote control.Facts) error {
-	var theirs *report.Environment
 	if len(remote.Environment) > 0 {
-		theirs = &report.Environment{}
-		if err := json.Unmarshal(remote.Environment, theirs); err != nil {
+		r.theirs = &report.Environment{}
+		if err := json.Unmarshal(remote.Environment, r.theirs); err != nil {
 			return fmt.Errorf("the peer's environment: %w", err)
 		}
 	}
-	if r.session.Dialled() || theirs == nil {
-		r.result.Client, r.result.Server = mine, theirs
-	} else {
-		r.result.Client, r.result.Server = *theirs, &mine
+	res := r.result
+	switch {
+	case r.session.Dialled() || r.theirs == nil:
+		res.Client, res.Server = mine, r.theirs
+		r.mine = &res.Client
+	default:
+		res.Client, res.Server = *r.theirs, &mine
+		r.mine, r.theirs = res.Server, &res.Client
 	}
 	return nil
 }
 
-// local is this end's environment in the result.
-func (r *run) local() *report.Environment {
-	if r.session.Dialled() || r.result.Server == nil {
-		return &r.result.Client
-	}
-	return r.result.Server
-}
-
 func (r *run) noteConnection(addresses []control.Address) {
-	for _, e := range []*report.Environment{&r.result.Client, r.result.Server} {
-		if e != nil {
-			e.MTU = r.end.mtu.Bytes()
-		}
-	}
-	l, first := r.local(), &r.rails[0]
+	l, first := r.mine, &r.rails[0]
+	l.MTU = r.end.mtu.Bytes()
 	postAPI := verbs.PostsBy(r.end.qps[0])
 	if postAPI != verbs.PostAuto {
 		l.PostAPI = postAPI.String()
@@ -137,8 +128,11 @@ func (r *run) noteConnection(addresses []control.Address) {
 		l.GIDIndex, l.GID, l.GIDType = first.gid.Index, first.gid.GID.String(), first.gid.Type.String()
 	}
 	describeRails(l, r.rails)
-	if other := r.remote(); other != nil && r.peer[0].HasGID {
-		other.GID, other.GIDType = r.peer[0].GID.String(), l.GIDType
+	if r.theirs != nil {
+		r.theirs.MTU = l.MTU
+		if r.peer[0].HasGID {
+			r.theirs.GID, r.theirs.GIDType = r.peer[0].GID.String(), l.GIDType
+		}
 	}
 	if r.o.Connected == nil {
 		return
@@ -156,12 +150,4 @@ func (r *run) noteConnection(addresses []control.Address) {
 		c.SecondGID = &second
 	}
 	r.o.Connected(c)
-}
-
-// remote is the peer's environment in the result, nil if it did not tell.
-func (r *run) remote() *report.Environment {
-	if r.session.Dialled() {
-		return r.result.Server
-	}
-	return &r.result.Client
 }

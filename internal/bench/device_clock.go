@@ -39,12 +39,3 @@ func deviceClock(rec *job.Recorder, hostPerNs float64) (*report.Clock, error) {
 	}
 	return c, nil
 }
-
-// samples are the recorder's, in the time of the clock that they are of.
-func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
-	perNs := r.perNs
-	if clock != nil {
-		perNs = clock.Hz / 1e9
-	}
-	return Samples(rec, perNs, HalfTrip(r.plan.Answers()))
-}

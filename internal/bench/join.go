@@ -20,15 +20,6 @@ const (
 	tellLimit = 5 * time.Second        // for the datagram that tells a queue pair's number
 )
 
-// hasConnectionManager refuses a plan with RDMA CM on a device that has none.
-func (r *run) hasConnectionManager(p plan.Spec) error {
-	if !p.RDMACM {
-		return nil
-	}
-	_, err := rdmacm.ConnectionManagerOf(r.rails[0].device)
-	return err
-}
-
 // joinAll connects the queue pairs by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers. known is
 // the server's address, zero where it is not.
 func (r *run) joinAll(ctx context.Context, known verbs.GID) error {
@@ -37,7 +28,7 @@ func (r *run) joinAll(ctx context.Context, known verbs.GID) error {
 	first := &r.end.rails[0]
 	info := first.device.Info()
 	iWARP := info.IWARP()
-	server := netip.AddrPortFrom(r.o.Local, r.session.ServerPort())
+	server := netip.AddrPortFrom(r.session.LocalAddr(), r.session.ServerPort())
 	if r.session.Dialled() {
 		server = netip.AddrPortFrom(r.session.RemoteAddr().Addr(), r.session.ServerPort())
 		if a := known.Addr(); !known.IsZero() && !a.IsLinkLocalUnicast() && !iWARP {

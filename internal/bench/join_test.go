@@ -89,7 +89,6 @@ func runBothWith(ctx context.Context, server, client verbs.Device, p plan.Spec, 
 	}
 	defer func() { _ = l.Close() }()
 	end := func(s control.Session, d verbs.Device, plan *plan.Spec, o Options) (*Result, error) {
-		o.Local, o.Remote = s.LocalAddr(), s.RemoteAddr().Addr()
 		r, err := Run(ctx, s, plan, d, o)
 		if err != nil {
 			return r, err

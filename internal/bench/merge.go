@@ -12,11 +12,9 @@ import (
 
 // endReport is what the ends tell each other after a round, inside [control.Figures].Record.
 type endReport struct {
-	Record   report.Record `json:"record"`
-	Sent     uint64        `json:"sent"` // in all, margins included, as what was received
-	Received uint64        `json:"received"`
-	Whole    uint64        `json:"whole,omitempty"` // messages compared and found whole
-	Corrupt  string        `json:"corrupt,omitempty"`
+	Record report.Record `json:"record"`
+	arrival
+	Corrupt string `json:"corrupt,omitempty"`
 	// Environment is the end's, now that it is known where and how it measures.
 	Environment *report.Environment `json:"environment,omitempty"`
 }
@@ -26,9 +24,9 @@ func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
 		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
-	env := *r.local()
+	env := *r.mine
 	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.Blocked
-	e := endReport{Record: rec, Sent: x.sent, Received: x.received, Whole: x.whole, Environment: &env}
+	e := endReport{Record: rec, arrival: x.arrival, Environment: &env}
 	if x.corrupt != nil {
 		e.Corrupt = x.corrupt.Error()
 	}
@@ -45,8 +43,8 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 		if err := json.Unmarshal(f.Record, &e); err != nil {
 			return e, fmt.Errorf("the peer's record: %w", err)
 		}
-		if theirs := r.remote(); theirs != nil && e.Environment != nil {
-			*theirs = *e.Environment
+		if r.theirs != nil && e.Environment != nil {
+			*r.theirs = *e.Environment
 		}
 		return e, nil
 	}
@@ -88,17 +86,17 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 		}
 		out.MessagesPerS = from.MessagesPerS + to.MessagesPerS
 		if lossy && counted {
-			deliver(&out, share(atFrom.received+atTo.received, atFrom.sent+atTo.sent))
+			deliver(&out, share(atFrom.Received+atTo.Received, atFrom.Sent+atTo.Sent))
 		} else if lossy {
-			r.deliverUncounted(&out, share(atFrom.whole+atTo.whole, atFrom.sent+atTo.sent))
+			r.deliverUncounted(&out, share(atFrom.Whole+atTo.Whole, atFrom.Sent+atTo.Sent))
 		}
 		return out
 	}
 	if lossy && !counted {
-		r.deliverUncounted(&out, share(atFrom.whole+atTo.whole, atFrom.sent+atTo.sent))
+		r.deliverUncounted(&out, share(atFrom.Whole+atTo.Whole, atFrom.Sent+atTo.Sent))
 	}
 	if lossy && counted && to.Messages+from.Messages > 0 && from.Messages > 0 {
-		delivered := share(atTo.received, atFrom.sent)
+		delivered := share(atTo.Received, atFrom.Sent)
 		out.Delivered = &delivered
 		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
 		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
@@ -140,12 +138,10 @@ func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 
 // arrival is what an end sent in all, and what it knows of what arrived there.
 type arrival struct {
-	sent     uint64 // completions of sends
-	received uint64 // completions of receives
-	whole    uint64 // messages compared and found whole
+	Sent     uint64 `json:"sent"`            // completions of sends, margins included
+	Received uint64 `json:"received"`        // completions of receives
+	Whole    uint64 `json:"whole,omitempty"` // messages compared and found whole
 }
-
-func (e *endReport) arrival() arrival { return arrival{e.Sent, e.Received, e.Whole} }
 
 // share is that of messages sent which arrived. Both are of whole rounds: margins cannot be told apart at an end that only counts.
 func share(arrived, sent uint64) float64 { return min(float64(arrived)/float64(max(sent, 1)), 1) }

@@ -18,7 +18,6 @@ type pair struct {
 	client  verbs.Device
 	others  []verbs.Device // the client's further ones
 	session control.Session
-	at      [2]netip.Addr // client, server
 }
 
 // newPair opens both devices, each as wrap makes of it.
@@ -61,7 +60,7 @@ func newPairOfRails(t *testing.T, clients, servers int, wrap func(verbs.Device) 
 			return
 		}
 		for {
-			res, err := Run(ctx, s, nil, server, Options{Rails: serving, Local: at[1], Remote: at[0]})
+			res, err := Run(ctx, s, nil, server, Options{Rails: serving})
 			if err != nil || res == nil {
 				_ = s.Close()
 				return
@@ -78,12 +77,12 @@ func newPairOfRails(t *testing.T, clients, servers int, wrap func(verbs.Device) 
 		cancel()
 		<-served
 	})
-	return &pair{client: client, others: others, session: s, at: at}
+	return &pair{client: client, others: others, session: s}
 }
 
 func (p *pair) run(t *testing.T, spec plan.Spec) (*Result, error) {
 	t.Helper()
-	return Run(t.Context(), p.session, &spec, p.client, Options{Rails: p.others, Local: p.at[0], Remote: p.at[1]})
+	return Run(t.Context(), p.session, &spec, p.client, Options{Rails: p.others})
 }
 
 func TestNoncontigStrategies(t *testing.T) {

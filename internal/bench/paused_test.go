@@ -61,7 +61,7 @@ func TestUnreliablePeerPauses(t *testing.T) {
 			defer func() { _ = l.Close() }()
 			end := func(s control.Session, d verbs.Device) (*Result, error) {
 				own := spec
-				r, err := Run(ctx, s, &own, d, Options{Local: s.LocalAddr(), Remote: s.RemoteAddr().Addr()})
+				r, err := Run(ctx, s, &own, d, Options{})
 				return r, errors.Join(err, s.Close())
 			}
 			served := make(chan error, 1)

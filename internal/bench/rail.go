@@ -159,12 +159,12 @@ func (r *run) chooseGID(on *rail, first bool, mine, theirs []verbs.GIDEntry) (se
 	}
 	on.useGID = true
 	if len(theirs) == 0 {
-		on.gid, err = ChooseGID(mine, r.o.Local)
+		on.gid, err = ChooseGID(mine, r.session.LocalAddr())
 		return server, err
 	}
 	var at ControlAddresses
 	if first {
-		at = ControlAddresses{Client: r.o.Local, Server: r.o.Remote}
+		at = ControlAddresses{Client: r.session.LocalAddr(), Server: r.session.RemoteAddr().Addr()}
 	}
 	dialled := r.session.Dialled()
 	client, serving := mine, theirs

@@ -14,10 +14,13 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// Samples are a record's samples as the recorder kept them, for renderings that want each one.
-func Samples(rec *job.Recorder, ticksPerNs float64, half HalfTrip) report.Samples {
-	scale := 1 / ticksPerNs
-	if half {
+// samples are the recorder's, for renderings that want each one, in the time of the clock that they are of.
+func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
+	scale := 1 / r.perNs
+	if clock != nil {
+		scale = 1e9 / clock.Hz
+	}
+	if r.plan.Answers() { // half of what was stamped
 		scale /= 2
 	}
 	raw := make([]int64, rec.RawLen)
@@ -29,9 +32,6 @@ func Samples(rec *job.Recorder, ticksPerNs float64, half HalfTrip) report.Sample
 		Shift: int64(rec.Shift), Clipped: rec.Clipped, Scale: scale,
 	}
 }
-
-// HalfTrip tells that a latency is half of what was stamped: send and write, where the peer answers.
-type HalfTrip bool
 
 // record makes the record of one measured round from this end's view.
 func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock, d machine.Disturbance) report.Record {

@@ -19,15 +19,11 @@ import (
 
 // outcome is what the parts of a round brought together.
 type outcome struct {
-	trace    drive.Trace
-	hurt     machine.Disturbance
-	sent     uint64 // in all, margins included
-	received uint64
-	whole    uint64 // messages compared and found whole
-	corrupt  error
+	trace drive.Trace
+	hurt  machine.Disturbance
+	arrival
+	corrupt error
 }
-
-func (x *outcome) arrival() arrival { return arrival{x.sent, x.received, x.whole} }
 
 // round prepares, runs and reports one round.
 func (r *run) round(ctx context.Context, rd plan.Round) error {
@@ -56,18 +52,20 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 			return errors.Join(x.corrupt, err)
 		}
 	}
-	record := r.alone(local)
-	corrupt := x.corrupt
+	record, corrupt := local, x.corrupt
+	if !r.ours && r.plan.Sends() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth {
+		record.Warnings = append(record.Warnings, "this is what left: perftest does not tell the sender what arrived")
+	}
 	if r.ours || figures.Iterations > 0 {
 		remote, err := r.remoteReport(figures, local)
 		if err != nil {
 			return err
 		}
-		record = r.merge(local, remote.Record, x.arrival(), remote.arrival())
+		record = r.merge(local, remote.Record, x.arrival, remote.arrival)
 		switch {
 		case corrupt == nil && remote.Corrupt != "":
 			corrupt = &payload.RemoteCorruptError{Message: control.Quoted(remote.Corrupt)}
-		case corrupt == nil && r.spec.Verify != plan.VerifyNothing && x.whole+remote.Whole == 0:
+		case corrupt == nil && r.spec.Verify != plan.VerifyNothing && x.Whole+remote.Whole == 0:
 			corrupt = &payload.NothingError{Sent: max(local.Iterations, remote.Record.Iterations)}
 		}
 	}
@@ -93,13 +91,13 @@ func (r *run) parts(ctx context.Context, rd plan.Round, rec *job.Recorder) (*out
 		t, d, moved, err := r.part(ctx, rd, n, i, rec, verifying)
 		x.trace.Join(t, i == 0)
 		x.hurt = x.hurt.Plus(d)
-		x.sent, x.received = x.sent+t.Last.Completed, x.received+t.Last.Received
+		x.Sent, x.Received = x.Sent+t.Last.Completed, x.Received+t.Last.Received
 		if err != nil {
 			return x, err
 		}
 		if verifying && x.corrupt == nil {
 			whole, err := r.end.work.check(r.end, size, r.seed(rd, i), moved)
-			x.whole, x.corrupt = x.whole+whole, err
+			x.Whole, x.corrupt = x.Whole+whole, err
 		}
 		r.quiet.Collect()
 	}
@@ -116,14 +114,6 @@ func (r *run) keep(record report.Record) {
 
 // endless tells a test of perftest's that runs until it is killed: its ends do not meet between rows.
 func (r *run) endless() bool { return r.spec.Infinite && !r.ours }
-
-// alone is this end's record where the peer tells no figures, as perftest mostly does not.
-func (r *run) alone(local report.Record) report.Record {
-	if r.plan.Sends() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth {
-		local.Warnings = append(local.Warnings, "this is what left: perftest does not tell the sender what arrived")
-	}
-	return local
-}
 
 // seed is the same at both ends and differs from part to part.
 func (r *run) seed(rd plan.Round, part uint64) uint64 {

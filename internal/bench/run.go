@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"os"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/rdmacm"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
@@ -25,11 +25,9 @@ import (
 type Options struct {
 	Rails    []verbs.Device // this end's further devices, for a test that runs on several at once
 	CPU      machine.CPUChoice
-	Port     int        // device port, counted from 1; 0: the first that is ACTIVE
-	DLID     uint16     // the peer's LID in place of the one it tells; 0: that
-	GIDIndex *int       // line of the GID table; nil: the one that reaches the peer
-	Local    netip.Addr // this end's address of the control connection, if known
-	Remote   netip.Addr // the peer's
+	Port     int    // device port, counted from 1; 0: the first that is ACTIVE
+	DLID     uint16 // the peer's LID in place of the one it tells; 0: that
+	GIDIndex *int   // line of the GID table; nil: the one that reaches the peer
 	Stall    time.Duration
 	Policy   plan.Policy   // what this end grants
 	NUMANode *int          // where thread and buffers are to be; nil: at the device, -1: wherever the kernel wants
@@ -87,21 +85,16 @@ type Result struct {
 func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Device, o Options) (*Result, error) {
 	r := &run{session: s, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}, clock: tick.Start()}
 	res, err := r.all(ctx, spec, dev)
-	if err != nil {
-		s.Fail(tellPeer(err))
+	switch {
+	case errors.Is(err, context.Canceled):
+		s.Fail(errors.New("interrupted by its user"))
+	case err != nil:
+		s.Fail(err)
 	}
 	if peer, is := errors.AsType[*control.PeerError](err); is {
 		peer.Refused = r.quiet == nil
 	}
 	return res, err
-}
-
-// tellPeer words this end's error for the peer.
-func tellPeer(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return errors.New("interrupted by its user")
-	}
-	return err
 }
 
 // run is one plan being measured.
@@ -120,6 +113,8 @@ type run struct {
 	perNs       float64
 	clockCostNs float64
 	result      *Result
+	mine        *report.Environment   // in the result
+	theirs      *report.Environment   // nil: the peer did not tell
 	recorders   map[int]*job.Recorder // by raw samples kept
 	peerLeft    bool                  // the client of an endless test was stopped
 }
@@ -167,10 +162,18 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	for _, on := range r.rails {
 		r.result.Label = cmp.Or(r.result.Label, Label(on.device.Info()))
 	}
-	if err := r.connect(ctx, *agreed); err != nil {
-		return r.finish(ctx, err)
+	if err = r.connect(ctx, *agreed); err == nil {
+		err = r.measure(ctx)
 	}
-	return r.finish(ctx, r.measure(ctx))
+	if err == nil && r.o.Linger > 0 {
+		err = r.linger(ctx)
+	}
+	if r.end != nil {
+		if closed := r.end.Close(); err == nil {
+			err = closed
+		}
+	}
+	return r.result, err
 }
 
 // unknownPeer is one that has told nothing yet.
@@ -178,8 +181,10 @@ func (r *run) unknownPeer() plan.Peer { return plan.Peer{Perftest: !r.ours} }
 
 // settle makes the test of this end.
 func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
-	if err := r.hasConnectionManager(spec); err != nil {
-		return err
+	if spec.RDMACM {
+		if _, err := rdmacm.ConnectionManagerOf(r.rails[0].device); err != nil {
+			return err
+		}
 	}
 	on := r.rails
 	if r.result == nil { // it is not known yet which of them are needed
@@ -211,19 +216,6 @@ func (r *run) linger(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// finish closes the endpoint and fills in what only the end knows.
-func (r *run) finish(ctx context.Context, err error) (*Result, error) {
-	if r.end != nil {
-		if err == nil && r.o.Linger > 0 {
-			err = r.linger(ctx)
-		}
-		if cerr := r.end.Close(); cerr != nil && err == nil {
-			err = cerr
-		}
-	}
-	return r.result, err
 }
 
 // Label is what every output says of a device without hardware; empty: it has some.

@@ -161,8 +161,7 @@ func openBound(s control.Session) (verbs.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	local, _ := measure.Endpoints(s)
-	_, err = (&opendevice.Device{Device: dev}).Bind(local)
+	_, err = (&opendevice.Device{Device: dev}).Bind(s.LocalAddr())
 	return dev, err
 }
 

@@ -144,8 +144,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		}
 		return nil, err
 	}
-	local, _ := Endpoints(m.Session)
-	if _, err := m.Device.Bind(local); err != nil {
+	if _, err := m.Device.Bind(m.Session.LocalAddr()); err != nil {
 		m.Session.Fail(err)
 		return nil, err
 	}
@@ -185,23 +184,11 @@ func bracketed(host string) string {
 	return host
 }
 
-// Endpoints are the two addresses of a session's connection.
-func Endpoints(s control.Session) (local, remote netip.Addr) {
-	if a, has := s.(interface{ LocalAddr() netip.Addr }); has {
-		local = a.LocalAddr()
-	}
-	if a, has := s.(interface{ RemoteAddr() netip.AddrPort }); has {
-		remote = a.RemoteAddr().Addr()
-	}
-	return local, remote
-}
-
 // Run measures one plan. The result is what was measured, also after an error.
 func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*bench.Result, error) {
 	o.Rails, o.CPU, o.Port, o.GIDIndex = m.Device.Others(), m.config.CPU, m.config.Device.Port, m.config.Device.GID
-	o.Local, o.Remote = Endpoints(m.Session)
 	_, bound := m.Device.Device.(verbs.Rebinder)
-	o.Policy.Data = plan.DataPolicy{Peer: o.Remote, Bound: bound}
+	o.Policy.Data = plan.DataPolicy{Peer: m.Session.RemoteAddr().Addr(), Bound: bound}
 	if m.config.Peer.Timeout > 0 {
 		o.Stall = max(10*time.Second, 3*m.config.Peer.Timeout)
 	}

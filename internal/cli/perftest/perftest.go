@@ -139,14 +139,12 @@ func (r *testRun) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	local, remote := measure.Endpoints(s)
 	port, err := r.fit(s, d)
 	if err != nil {
 		s.Fail(err)
 		return err
 	}
 	o := r.options(d, port.Number)
-	o.Local, o.Remote = local, remote
 	o.Connected, o.Lingering = func(c bench.Connection) { r.connected(s, c) }, r.finishText
 	o.Measured = func(rec report.Record, samples report.Samples) {
 		if r.plan.Infinite && ctx.Err() != nil { // an interval that the signal cut short has no row
@@ -255,8 +253,7 @@ func (r *testRun) endless(err error) bool {
 
 // fit adapts the plan to the device. The software device gets its address first.
 func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, error) {
-	local, _ := measure.Endpoints(s)
-	if _, err := d.Bind(local); err != nil {
+	if _, err := d.Bind(s.LocalAddr()); err != nil {
 		return verbs.PortInfo{}, err
 	}
 	port, err := bench.ChoosePort(d, r.v.IBPort)

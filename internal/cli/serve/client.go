@@ -35,15 +35,14 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	local, remote := measure.Endpoints(s)
-	if _, err := d.Bind(local); err != nil {
+	if _, err := d.Bind(s.LocalAddr()); err != nil {
 		s.Fail(err)
 		return err
 	}
 	_, bound := d.Device.(verbs.Rebinder)
 	s = &guard{Session: s, planned: c.planned, turn: c.turn}
-	o := bench.Options{Rails: d.Others(), CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID, Local: local, Remote: remote}
-	o.Policy.Data = plan.DataPolicy{Peer: remote, Bound: bound, Allow: c.dataAllow}
+	o := bench.Options{Rails: d.Others(), CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID}
+	o.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: c.dataAllow}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
 		plan = c.told
