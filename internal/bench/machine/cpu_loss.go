@@ -19,21 +19,13 @@ type cpuLosses struct {
 	throttles int64           // times that a CPU slowed down because it was hot
 }
 
-// cpuLoss is the difference of two readings.
-type cpuLoss struct {
-	Steal     time.Duration // at least, per CPU
-	Stops     int64
-	Stopped   time.Duration
-	Throttles int64
-}
-
 // stealTick is the unit of /proc/stat: USER_HZ is 100 wherever Go runs on Linux.
 const stealTick = 10 * time.Millisecond
 
 // since is what was taken since an earlier reading. The kernel rounds steal down to ticks: what is certain is a tick less
 // than the difference.
-func (t cpuLosses) since(before cpuLosses) cpuLoss {
-	d := cpuLoss{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
+func (t cpuLosses) since(before cpuLosses) Disturbance {
+	d := Disturbance{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
 	if n := len(t.steal); n > 0 && n == len(before.steal) {
 		for i := range n {
 			d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0)
@@ -41,10 +33,6 @@ func (t cpuLosses) since(before cpuLosses) cpuLoss {
 		d.Steal /= time.Duration(n)
 	}
 	return d
-}
-
-func (t cpuLoss) plus(u cpuLoss) cpuLoss {
-	return cpuLoss{Steal: t.Steal + u.Steal, Stops: t.Stops + u.Stops, Stopped: t.Stopped + u.Stopped, Throttles: t.Throttles + u.Throttles}
 }
 
 // readCPULosses reads the counters of some CPUs and of this process's control groups below root, which is "/" but in tests.

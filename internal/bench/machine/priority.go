@@ -33,8 +33,12 @@ func MayRealtime() bool { return CPUChoice{Realtime: true}.CheckPriority() == ni
 // keepsNothing reads how much of a second the kernel lets threads of real-time priority have, in microseconds; -1: all of it.
 func keepsNothing(file string) bool { return firstLine(file) == "-1" }
 
-// raise puts this process before all others of the host, its threads as they are now; once more, those made since.
+// raise puts this process before all others of the host, its threads as they are now; once more, those made since. Where no priority
+// was asked for, p is nil.
 func (p *realtimePriority) raise() error {
+	if p == nil {
+		return nil
+	}
 	if err := p.raiseProcess(); err != nil {
 		return errors.Join(&verbs.Error{Verb: "--priority realtime", Err: err, Fix: realtimeRemedy}, p.lower())
 	}

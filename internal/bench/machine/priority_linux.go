@@ -56,7 +56,7 @@ func (p *realtimePriority) raiseThread(tid int) error {
 
 // lower gives all of them back what they had.
 func (p *realtimePriority) lower() error {
-	if len(p.before) == 0 {
+	if p == nil || len(p.before) == 0 {
 		return nil
 	}
 	tids, err := threadIDs() // a number whose thread has ended may be another process's by now

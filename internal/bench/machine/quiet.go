@@ -45,11 +45,10 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	q := &Quiet{CPU: -1, threads: threads, restoreCPU: nothing, restoreSignals: nothing}
 	q.waited, q.unfollow = followThread()
 	var err error
-	if choice.Realtime { // before a look at how crowded the CPU is
+	if choice.Realtime {
 		q.realtime = &realtimePriority{}
-		err = q.realtime.raise()
 	}
-	if err == nil {
+	if err = q.realtime.raise(); err == nil { // before a look at how crowded the CPU is
 		q.Pins, err = choice.pickOn(nodes)
 	}
 	if err == nil && q.Pins != nil {
@@ -61,7 +60,7 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 		}
 	}
 	if err != nil {
-		err = errors.Join(err, q.lowerPriority(), q.unfollow())
+		err = errors.Join(err, q.realtime.lower(), q.unfollow())
 		runtime.UnlockOSThread()
 		return nil, err
 	}
@@ -83,19 +82,7 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 }
 
 // RaisePriority puts what threads the process has by now before all others, where that was asked for.
-func (q *Quiet) RaisePriority() error {
-	if q.realtime == nil {
-		return nil
-	}
-	return q.realtime.raise()
-}
-
-func (q *Quiet) lowerPriority() error {
-	if q.realtime == nil {
-		return nil
-	}
-	return q.realtime.lower()
-}
+func (q *Quiet) RaisePriority() error { return q.realtime.raise() }
 
 // Priority is that of the calling thread, which may have been started with it.
 func (q *Quiet) Priority() string {
@@ -169,7 +156,10 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 
 // Disturbance is what happened to the measuring thread and the process since watch.
 type Disturbance struct {
-	cpuLoss
+	Steal      time.Duration // the hypervisor ran something else: at least, per CPU
+	Stops      int64         // a control group of this process had used up its CPU quota
+	Stopped    time.Duration // for that
+	Throttles  int64         // a CPU slowed down because it was hot
 	Waited     time.Duration // the measuring thread was ready and had no CPU; of several the mean
 	ProcessCPU time.Duration
 	Wall       time.Duration
@@ -177,18 +167,16 @@ type Disturbance struct {
 
 // Counted is what has happened since Watch.
 func (q *Quiet) Counted() Disturbance {
-	waited := q.waited() - q.waitedBefore + q.others.counted()
-	d := Disturbance{
-		Waited: waited / time.Duration(q.threads), ProcessCPU: processCPU() - q.process, Wall: time.Since(q.started),
-	}
-	d.cpuLoss = readCPULosses("/", q.cpus).since(q.losses)
+	waited, process, wall := q.waited()-q.waitedBefore+q.others.counted(), processCPU()-q.process, time.Since(q.started)
+	d := readCPULosses("/", q.cpus).since(q.losses)
+	d.Waited, d.ProcessCPU, d.Wall = waited/time.Duration(q.threads), process, wall
 	return d
 }
 
 // Plus adds what happened in another part of the measurement.
 func (d Disturbance) Plus(e Disturbance) Disturbance {
 	return Disturbance{
-		cpuLoss: d.plus(e.cpuLoss), Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
+		Steal: d.Steal + e.Steal, Stops: d.Stops + e.Stops, Stopped: d.Stopped + e.Stopped, Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
 	}
 }
 
@@ -204,7 +192,7 @@ func (q *Quiet) Restore() error {
 	debug.SetGCPercent(q.oldGC)
 	debug.SetMemoryLimit(q.oldLimit)
 	runtime.GOMAXPROCS(q.oldProcs)
-	err := errors.Join(q.lowerPriority(), q.restoreSignals(), q.restoreCPU(), q.unfollow())
+	err := errors.Join(q.realtime.lower(), q.restoreSignals(), q.restoreCPU(), q.unfollow())
 	runtime.UnlockOSThread()
 	return err
 }

@@ -3,6 +3,7 @@ package connect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,20 +34,12 @@ func Dial(ctx context.Context, address string, o DialOptions) (control.Session, 
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, strconv.Itoa(control.DefaultPort))
 	}
-	giveUp := time.Now().Add(o.Wait)
-	for {
-		conn, err := connect(ctx, address, o, giveUp)
-		if err != nil {
-			return nil, err
-		}
-		s, err := greet(ctx, conn, advertised, o)
-		if err == nil {
-			return s, nil
-		}
-		_ = conn.Close()
+	for giveUp := time.Now().Add(o.Wait); ; {
+		s, err := try(ctx, address, advertised, o)
+		refused := errors.Is(err, syscall.ECONNREFUSED)
 		hasNoRoom := errors.Is(err, control.ErrBusy) || errors.Is(err, control.ErrPeerLost) && !errors.Is(err, control.ErrSilent)
-		if !hasNoRoom || time.Now().After(giveUp) {
-			return nil, err
+		if err == nil || !refused && !hasNoRoom || time.Now().After(giveUp) {
+			return s, err
 		}
 		select {
 		case <-ctx.Done():
@@ -59,42 +52,37 @@ func Dial(ctx context.Context, address string, o DialOptions) (control.Session, 
 // retryAfter is the pause between two tries to connect.
 const retryAfter = 100 * time.Millisecond
 
-// connect opens the connection, trying again until giveUp while the server refuses.
-func connect(ctx context.Context, address string, o DialOptions, giveUp time.Time) (net.Conn, error) {
-	network := o.Network
-	if network == "" {
-		network = "tcp"
+// try is one try to get a session.
+func try(ctx context.Context, address string, advertised perftest.Version, o DialOptions) (control.Session, error) {
+	conn, err := connect(ctx, address, o)
+	if err != nil {
+		return nil, &connectError{address, err}
 	}
-	d := net.Dialer{Timeout: o.Timeouts.Hello, KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
-	if o.Source.IsValid() {
-		d.LocalAddr = &net.TCPAddr{IP: o.Source.AsSlice(), Zone: o.Source.Zone()}
+	s, err := greet(ctx, conn, advertised, o)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
 	}
-	open := func() (net.Conn, error) { return d.DialContext(ctx, network, address) }
-	if o.RDMA != nil {
-		to, err := net.ResolveTCPAddr(network, address)
-		if err != nil {
-			return nil, &connectError{address, err}
+	return s, nil
+}
+
+// connect opens the connection.
+func connect(ctx context.Context, address string, o DialOptions) (net.Conn, error) {
+	network := cmp.Or(o.Network, "tcp")
+	if o.RDMA == nil {
+		d := net.Dialer{Timeout: o.Timeouts.Hello, KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
+		if o.Source.IsValid() {
+			d.LocalAddr = &net.TCPAddr{IP: o.Source.AsSlice(), Zone: o.Source.Zone()}
 		}
-		open = func() (net.Conn, error) {
-			ctx, cancel := context.WithTimeoutCause(ctx, o.Timeouts.Hello, control.ErrSilent)
-			defer cancel()
-			return rdmacm.Dial(ctx, o.RDMA, to.AddrPort(), o.Source, o.Timeouts.Peer)
-		}
+		return d.DialContext(ctx, network, address)
 	}
-	for {
-		conn, err := open()
-		if err == nil {
-			return conn, nil
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(giveUp) {
-			return nil, &connectError{address, err}
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(retryAfter):
-		}
+	to, err := net.ResolveTCPAddr(network, address)
+	if err != nil {
+		return nil, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeouts.Hello, control.ErrSilent)
+	defer cancel()
+	return rdmacm.Dial(ctx, o.RDMA, to.AddrPort(), o.Source, o.Timeouts.Peer)
 }
 
 // connectError is a connection that did not come about, without the names of the calls.

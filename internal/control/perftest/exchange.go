@@ -12,16 +12,16 @@ import (
 )
 
 // run does steps that are barriers or the second pass of keys.
-func (s *Session) run(ctx context.Context, steps []step, doing string) error {
+func (s *Session) run(ctx context.Context, steps []step, doing string, limit time.Duration) error {
 	for _, st := range steps {
 		switch st {
 		case stepBarrier:
-			if _, err := s.keys(ctx, doing, 0); err != nil {
+			if _, err := s.keys(ctx, doing, 0, limit); err != nil {
 				return err
 			}
 		case stepKeys:
 			for i := range s.local {
-				a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d again", i), i)
+				a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d again", i), i, limit)
 				if err != nil {
 					return err
 				}
@@ -38,34 +38,26 @@ func (s *Session) run(ctx context.Context, steps []step, doing string) error {
 }
 
 // keys exchanges the keys of queue pair i.
-func (s *Session) keys(ctx context.Context, doing string, i int) (control.Address, error) {
+func (s *Session) keys(ctx context.Context, doing string, i int, limit time.Duration) (a control.Address, err error) {
 	mine := s.encode(control.Address{}) // a barrier before there are any, with RDMA CM
 	if i < len(s.local) {
 		mine = s.local[i]
-	}
-	if s.o.Dialled {
-		if err := s.write(doing, mine); err != nil {
-			return control.Address{}, err
-		}
-	}
-	b, err := s.takeKeys(ctx, doing, len(mine))
-	if err != nil {
-		return control.Address{}, err
 	}
 	parse := ParseKeys
 	if s.o.Rdma {
 		parse = parseKeysRDMA
 	}
-	a, err := parse(b)
-	if err != nil {
-		return control.Address{}, &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
-	}
-	if !s.o.Dialled {
-		if err := s.write(doing, mine); err != nil {
-			return control.Address{}, err
+	err = s.inTurn(doing, mine, func() error {
+		b, err := s.takeKeys(ctx, doing, len(mine), limit)
+		if err != nil {
+			return err
 		}
-	}
-	return a, nil
+		if a, err = parse(b); err != nil {
+			return &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
+		}
+		return nil
+	})
+	return a, err
 }
 
 // encode makes a keys message of the form that the transport and the peer's version ask for.
@@ -81,8 +73,7 @@ func (s *Session) encode(a control.Address) []byte {
 }
 
 // takeKeys waits for a keys message. Of the two text forms, the 59-byte one is told from the 108-byte one by its NUL.
-func (s *Session) takeKeys(ctx context.Context, doing string, want int) ([]byte, error) {
-	limit := s.limit(doing)
+func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit time.Duration) ([]byte, error) {
 	if s.o.Rdma {
 		return s.take(ctx, doing, want, limit)
 	}
@@ -106,28 +97,26 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int) ([]byte,
 }
 
 // exchange is one exchange of equal lengths.
-func (s *Session) exchange(ctx context.Context, doing string, mine []byte) ([]byte, error) {
-	if s.o.Dialled {
-		if err := s.write(doing, mine); err != nil {
-			return nil, err
-		}
-		return s.take(ctx, doing, len(mine), s.o.Timeouts.Phase)
-	}
-	b, err := s.take(ctx, doing, len(mine), s.o.Timeouts.Phase)
-	if err != nil {
-		return nil, err
-	}
-	return b, s.write(doing, mine)
+func (s *Session) exchange(ctx context.Context, doing string, mine []byte) (theirs []byte, err error) {
+	err = s.inTurn(doing, mine, func() error {
+		theirs, err = s.take(ctx, doing, len(mine), s.o.Timeouts.Phase)
+		return err
+	})
+	return theirs, err
 }
 
-// limit is the time that a barrier may take.
-func (s *Session) limit(doing string) time.Duration {
-	for _, p := range []control.Phase{control.PhaseDone, control.PhaseFinished} {
-		if doing == "waiting for the peer to be "+p.String() {
-			return s.o.Timeouts.ForPhase(p, s.plan)
+// inTurn is one exchange: the client speaks first, and the server answers once it has taken that.
+func (s *Session) inTurn(doing string, mine []byte, take func() error) error {
+	if s.o.Dialled {
+		if err := s.write(doing, mine); err != nil {
+			return err
 		}
+		return take()
 	}
-	return s.o.Timeouts.Phase
+	if err := take(); err != nil {
+		return err
+	}
+	return s.write(doing, mine)
 }
 
 func (s *Session) write(doing string, b []byte) error {

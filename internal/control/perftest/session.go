@@ -100,26 +100,21 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
 			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw version --install-links)")
 	}
-	if !s.o.Dialled {
+	switch {
+	case s.o.Dialled:
+	case p == nil: // the client tells, in four exchanges
+		if _, err := s.AwaitPlan(ctx, nil, 4*s.o.Timeouts.Phase); err != nil {
+			return nil, err
+		}
+		learned, err := s.Propose(ctx, nil)
+		if err == nil && s.o.Admit != nil {
+			err = s.o.Admit(learned)
+		}
+		return learned, err
+	default:
 		if err := s.answerVersion(p); err != nil {
 			return nil, err
 		}
-	}
-	if p == nil {
-		local, err := s.o.Facts()
-		if err != nil {
-			return nil, err
-		}
-		remote, learned, err := s.exchangeFacts(ctx, local, nil)
-		if err != nil {
-			return nil, err
-		}
-		if s.o.Admit != nil {
-			if err := s.o.Admit(learned); err != nil {
-				return nil, err
-			}
-		}
-		s.settled, p = &remote, learned
 	}
 	s.adopt(p)
 	return p, nil
@@ -158,19 +153,13 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 	if s.settled != nil {
 		return *s.settled, nil
 	}
-	remote, _, err := s.exchangeFacts(ctx, local, s.plan)
-	return remote, err
-}
-
-// exchangeFacts does what comes before queue pairs. Without a plan it learns the client's.
-func (s *Session) exchangeFacts(ctx context.Context, local control.Facts, p *plan.Spec) (control.Facts, *plan.Spec, error) {
 	remote, err := s.preamble(ctx, local)
-	if err != nil || !s.negotiates {
-		return remote, p, err
+	if err == nil && s.negotiates {
+		var theirs negotiation
+		theirs, err = s.negotiate(ctx, local, min(local.MTU, remote.MTU))
+		remote.MaxOutstanding = int(theirs.Outstanding)
 	}
-	n, learned, err := s.negotiate(ctx, p, local, min(local.MTU, remote.MTU))
-	remote.MaxOutstanding = int(n.Outstanding)
-	return remote, learned, err
+	return remote, err
 }
 
 // preamble swaps three numbers.
@@ -207,24 +196,24 @@ func (s *Session) preamble(ctx context.Context, local control.Facts) (remote con
 const negotiatingPhase = "negotiating parameters"
 
 // negotiate compares the parameters. Both ends send theirs before either complains, so that each can say what differs.
-func (s *Session) negotiate(ctx context.Context, p *plan.Spec, local control.Facts, mtu verbs.MTU) (negotiation, *plan.Spec, error) {
-	if s.o.Dialled {
-		mine := s.negotiationOf(p, s.Gbits(), mtu, local.MaxOutstanding)
-		b, err := s.exchange(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
+func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.MTU) (theirs negotiation, err error) {
+	if !s.o.Dialled {
+		b, err := s.takeParameters(ctx)
 		if err != nil {
-			return negotiation{}, nil, err
+			return theirs, err
 		}
-		theirs, err := ParseNegotiation(b)
-		if err != nil {
-			return negotiation{}, nil, err
-		}
-		return theirs, p, mine.mismatches(theirs)
+		theirs, _, err = s.answerParameters(b, s.plan, local, mtu)
+		return theirs, err
 	}
-	b, err := s.takeParameters(ctx)
-	if err != nil {
-		return negotiation{}, nil, err
+	mine := s.negotiationOf(s.plan, s.Gbits(), mtu, local.MaxOutstanding)
+	b, err := s.exchange(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
+	if err == nil {
+		theirs, err = ParseNegotiation(b)
 	}
-	return s.answerParameters(b, p, local, mtu)
+	if err == nil {
+		err = mine.mismatches(theirs)
+	}
+	return theirs, err
 }
 
 // takeParameters takes those of a client, and reads nothing of them.
@@ -285,12 +274,12 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 	for _, a := range local {
 		s.local = append(s.local, s.encode(a))
 	}
-	if err := s.run(ctx, s.sequence.opening, "greeting"); err != nil {
+	if err := s.run(ctx, s.sequence.opening, "greeting", s.o.Timeouts.Phase); err != nil {
 		return nil, err
 	}
 	s.remote = nil
 	for i := range local {
-		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d", i), i)
+		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d", i), i, s.o.Timeouts.Phase)
 		if err != nil {
 			return nil, err
 		}
@@ -327,7 +316,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last boo
 	case control.PhaseFinished:
 		steps = s.sequence.finished
 	}
-	if err := s.run(ctx, steps, "waiting for the peer to be "+phase.String()); err != nil {
+	if err := s.run(ctx, steps, "waiting for the peer to be "+phase.String(), s.o.Timeouts.ForPhase(phase, s.plan)); err != nil {
 		return err
 	}
 	// Nothing is due after the last of these.
@@ -352,7 +341,7 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (control.Fi
 	var remote control.Figures
 	for _, st := range steps {
 		if st != stepReport {
-			if err := s.run(ctx, []step{st}, "waiting for the peer's next size"); err != nil {
+			if err := s.run(ctx, []step{st}, "waiting for the peer's next size", s.o.Timeouts.Phase); err != nil {
 				return control.Figures{}, err
 			}
 			continue
