@@ -12,23 +12,15 @@ type Cell struct {
 	State     matrix.State
 }
 
-// pairs counts the ordered pairs of hosts that were tested, and of these the ones whose speed was not judged.
-func (j *Judge) pairs() (tested, untimed int) {
-	const seen, timed = 1, 2
-	pairs := make([]uint8, j.cfg.Rails*j.cfg.Hosts*j.cfg.Hosts)
+// tested counts the ordered pairs of hosts of which there is a cell.
+func (j *Judge) tested() int {
+	tested := 0
+	pairs := make([]bool, j.cfg.Rails*j.cfg.Hosts*j.cfg.Hosts)
 	for _, x := range j.cells {
-		if x.State == matrix.Void {
-			continue
-		}
-		p := &pairs[(int(x.Rail)*j.cfg.Hosts+int(x.From))*j.cfg.Hosts+int(x.To)]
-		if *p == 0 {
+		if p := &pairs[(int(x.Rail)*j.cfg.Hosts+int(x.From))*j.cfg.Hosts+int(x.To)]; x.State != matrix.Void && !*p {
+			*p = true
 			tested++
-			untimed++
-		}
-		if *p |= seen; *p&timed == 0 && j.cfg.rounds[x.Round].FanIn <= 1 {
-			*p |= timed
-			untimed--
 		}
 	}
-	return tested, untimed
+	return tested
 }

@@ -16,11 +16,10 @@ type levels struct {
 	round map[roundRail]float64
 }
 
-// Class is what cells must share to be compared: the rail, whether they cross a trunk, and how many send to one.
+// Class is what cells must share to be compared: the rail, and whether they cross a trunk.
 type Class struct {
 	Rail  uint8
 	Trunk bool
-	FanIn int
 }
 
 type roundRail struct {
@@ -35,12 +34,7 @@ const enoughForRound = 16
 const leastSigma = 0.002
 
 func (c *Config) classOf(x Cell) Class {
-	r := c.rounds[x.Round]
-	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: r.FanIn}
-	if k.FanIn == 1 { // as a re-test: one host alone sends to another
-		k.FanIn = 0
-	}
-	return k
+	return Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To)}
 }
 
 // learn finds level and noise of each class.
