@@ -61,20 +61,12 @@ func (e *Endpoint) cqs() []verbs.CompletionQueue {
 	return all
 }
 
-// split deals a job out to the threads.
-func (e *Endpoint) split(whole *job.Job) []*job.Job {
-	parts := make([]*job.Job, len(e.threads))
-	for i, c := range e.threads {
-		parts[i] = &job.Job{
-			Shape: whole.Shape, CQs: c.all(), Channel: c.channel,
-			Deadline: whole.Deadline, AbandonAtDeadline: whole.AbandonAtDeadline, Pace: whole.Pace, InGo: whole.InGo,
-		}
+// queues are those of each thread.
+func (e *Endpoint) queues() (all []job.ThreadQueues) {
+	for _, c := range e.threads {
+		all = append(all, job.ThreadQueues{CQs: c.all(), Channel: c.channel})
 	}
-	for q, lane := range whole.Lanes {
-		p := parts[e.thread(q)]
-		p.Lanes = append(p.Lanes, lane)
-	}
-	return parts
+	return all
 }
 
 // postReceives brings each lane's receive queue to its depth before the peer may send. Receives left over from earlier

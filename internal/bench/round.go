@@ -235,7 +235,7 @@ func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
 	if r.spec.Threads == 1 || j.Shape != job.Stream && len(r.rails) == 1 {
 		return r.prepare(0, j)
 	}
-	return job.PrepareThreads(j, r.end.split(j), job.ThreadOptions{
+	return job.PrepareThreads(j, r.end.queues(), job.ThreadOptions{
 		Slice: r.ticks(r.sliceLength()), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
 	}, r.prepare)
 }

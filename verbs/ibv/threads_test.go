@@ -15,16 +15,16 @@ import (
 func threadedJob(tb testing.TB, d verbs.Device, n int, count uint64) *job.Threads {
 	tb.Helper()
 	whole := &job.Job{Shape: job.Stream, Stop: new(atomic.Uint32), Record: job.NewRecorder(0)}
-	var parts []*job.Job
+	var queues []job.ThreadQueues
 	for range n {
 		x, y := newEndpoint(tb, d, 1, verbs.QueuePairOptions{}), newEndpoint(tb, d, 1, verbs.QueuePairOptions{})
 		connect(tb, x, y)
 		lane := job.Lane{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 64, 2, y, 0), Count: count, Window: 128, Signal: 100, Batch: 1}
 		whole.Lanes = append(whole.Lanes, lane)
 		whole.CQs = append(whole.CQs, x.cq)
-		parts = append(parts, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{lane}})
+		queues = append(queues, job.ThreadQueues{CQs: []verbs.CompletionQueue{x.cq}})
 	}
-	t, err := job.PrepareThreads(whole, parts, job.ThreadOptions{Slice: 10_000_000}, func(_ int, j *job.Job) (job.Runner, error) { return job.Prepare(d, j) })
+	t, err := job.PrepareThreads(whole, queues, job.ThreadOptions{Slice: 10_000_000}, func(_ int, j *job.Job) (job.Runner, error) { return job.Prepare(d, j) })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (g gated) Run(until job.Ticks) (job.Progress, error) {
 func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
 	d := anyDevice(t)
 	whole := &job.Job{Shape: job.Stream, Stop: new(atomic.Uint32)}
-	var parts []*job.Job
+	var queues []job.ThreadQueues
 	var first, peer *endpoint
 	for n := range 2 {
 		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{RecvDepth: 16}), newEndpoint(t, d, 1, verbs.QueuePairOptions{RecvDepth: 16})
@@ -92,10 +92,10 @@ func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
 			first, peer = x, y
 		}
 		whole.Lanes, whole.CQs = append(whole.Lanes, lane), append(whole.CQs, x.cq)
-		parts = append(parts, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{lane}})
+		queues = append(queues, job.ThreadQueues{CQs: []verbs.CompletionQueue{x.cq}})
 	}
 	gate := make(chan struct{})
-	threads, err := job.PrepareThreads(whole, parts, job.ThreadOptions{Slice: 1_000_000}, func(n int, j *job.Job) (job.Runner, error) {
+	threads, err := job.PrepareThreads(whole, queues, job.ThreadOptions{Slice: 1_000_000}, func(n int, j *job.Job) (job.Runner, error) {
 		r, err := job.Prepare(d, j)
 		if n == 1 && err == nil {
 			return gated{r, gate}, nil

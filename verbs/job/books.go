@@ -17,29 +17,22 @@ func NewBooks(j *Job) (*Books, error) {
 	return &Books{l}, err
 }
 
-// Posted accounts for a lane's next n messages, posted as one list.
-func (b *Books) Posted(lane int, n uint64, at Ticks) {
+// Take accounts for n messages of a lane that were posted as one list, retired by one completion or received, or for n receives that
+// were posted again.
+func (b *Books) Take(k TraceKind, lane int, n uint64, at Ticks) {
 	r := b.loop
-	if r.peak != nil {
-		r.peak.Post(r.postedBytes, at)
+	l := &r.lanes[lane]
+	switch k {
+	case TracePost:
+		if r.peak != nil {
+			r.peak.Post(r.postedBytes, at)
+		}
+		r.stamp(l, n, at)
+	case TraceComplete:
+		r.retire(l, l.retired+n, at)
+	case TraceReceive:
+		r.note(k, l, &l.received, n)
+	case TraceRepost:
+		r.note(k, l, &l.receivesPosted, n)
 	}
-	r.stamp(&r.lanes[lane], n, at)
-}
-
-// Completed accounts for a completion that retires n messages.
-func (b *Books) Completed(lane int, n uint64, at Ticks) {
-	l := &b.loop.lanes[lane]
-	b.loop.retire(l, l.retired+n, at)
-}
-
-// Received accounts for n messages that arrived.
-func (b *Books) Received(lane int, n uint64) {
-	l := &b.loop.lanes[lane]
-	b.loop.note(TraceReceive, l, &l.received, n)
-}
-
-// Reposted accounts for n receives that were posted again.
-func (b *Books) Reposted(lane int, n uint64) {
-	l := &b.loop.lanes[lane]
-	b.loop.note(TraceRepost, l, &l.receivesPosted, n)
 }

@@ -92,8 +92,7 @@ type Lane struct {
 	Receives []verbs.ReceiveRequest
 	// SRQ takes the receives instead of the QP.
 	SRQ verbs.SharedReceiveQueue
-	// Posted is how many receives of the ring are posted when the job starts: [Lane.PostInitial] sets it; 0 means the
-	// whole ring, or as many as are expected. Receive completion n (from 0) reposts receive Posted+n while that is below
+	// Posted is how many receives of the ring are posted when the job starts: [Lane.PostInitial] sets it. Receive completion n (from 0) reposts receive Posted+n while that is below
 	// Expect, or always where Expect is 0.
 	Posted uint64
 	// Expect is how many messages to receive; 0 with Receives: until the deadline or Stop.
@@ -227,12 +226,11 @@ func (l *Lane) PostInitial(depth int) error {
 	if l.Expect > 0 {
 		n = min(n, l.Expect)
 	}
-	for k := range n {
-		if err := l.PostReceives(k, 1); err != nil {
+	for ; l.Posted < n; l.Posted++ {
+		if err := l.PostReceives(l.Posted, 1); err != nil {
 			return err
 		}
 	}
-	l.Posted = n
 	return nil
 }
 
@@ -273,16 +271,4 @@ func Rotate[T any](ring []T, n uint64) []T {
 	}
 	k := int(n % uint64(len(ring)))
 	return append(append([]T(nil), ring[k:]...), ring[:k]...)
-}
-
-// InitialReceives is how many receives are posted when the job starts, see [Lane].Posted.
-func (l *Lane) InitialReceives() uint64 {
-	switch {
-	case l.Posted > 0:
-		return l.Posted
-	case l.Expect > 0:
-		return min(l.Expect, uint64(len(l.Receives)))
-	default:
-		return uint64(len(l.Receives))
-	}
 }

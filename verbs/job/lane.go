@@ -40,7 +40,7 @@ func (l *lane) compile(j *Job, index int) [][]verbs.SendRequest {
 	from := &j.Lanes[index]
 	*l = lane{
 		Lane: from, index: index, qpn: from.QP.QPN(), ud: from.QP.Transport() == verbs.UD,
-		untilSignal: uint64(from.Signal), receivesPosted: from.InitialReceives(), list: from.ReceiveList,
+		untilSignal: uint64(from.Signal), receivesPosted: from.Posted, list: from.ReceiveList,
 	}
 	if j.Shape == Serve {
 		l.Lane = &Lane{QP: from.QP}

@@ -36,12 +36,8 @@ type Threads struct {
 	closing atomic.Bool
 	ended   chan struct{} // a thread's part has come to its end
 	workers sync.WaitGroup
-	lanes   []place    // of the whole job
 	summed  []Progress // of each part, as of the last sum
 }
-
-// place is a lane of a part.
-type place struct{ part, lane int }
 
 // part is one thread's.
 type part struct {
@@ -57,50 +53,40 @@ type part struct {
 	err      error
 }
 
-// PrepareThreads compiles the parts of a job, one for each thread, on the device of each. Their lanes are the whole's, dealt
-// out; they share its stop word, without which the job could not end when one of them fails.
-func PrepareThreads(whole *Job, parts []*Job, o ThreadOptions, prepare func(thread int, j *Job) (Runner, error)) (*Threads, error) {
-	if whole.Shape == PingPong || whole.Stop == nil || len(parts) < 1 {
-		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, len(parts))
+// ThreadQueues are the completion queues of one thread's lanes, and the channel that they announce events on; nil: none.
+type ThreadQueues struct {
+	CQs     []verbs.CompletionQueue
+	Channel verbs.CompletionChannel
+}
+
+// PrepareThreads compiles the parts of a job, one for each thread, on the device of each. The lanes are dealt out in turn. The parts
+// share the stop word, without which the job could not end when one of them fails.
+func PrepareThreads(whole *Job, queues []ThreadQueues, o ThreadOptions, prepare func(thread int, j *Job) (Runner, error)) (*Threads, error) {
+	n := len(queues)
+	if whole.Shape == PingPong || whole.Stop == nil || n < 1 {
+		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, n)
 	}
-	t := &Threads{whole: whole, parts: make([]part, len(parts)), summed: make([]Progress, len(parts)), o: o, begin: make(chan struct{}), ended: make(chan struct{}, len(parts))}
-	for i, j := range parts {
-		j.Stop, j.Record = whole.Stop, NewRecorder(0)
+	t := &Threads{whole: whole, parts: make([]part, n), summed: make([]Progress, n), o: o, begin: make(chan struct{}), ended: make(chan struct{}, n)}
+	for i := range queues {
+		j := *whole
+		j.CQs, j.Channel, j.Lanes, j.Record = queues[i].CQs, queues[i].Channel, nil, NewRecorder(0)
+		for q := i; q < len(whole.Lanes); q += n {
+			j.Lanes = append(j.Lanes, whole.Lanes[q])
+		}
 		if w := whole.Record; w != nil {
-			j.Record = NewRecorder(len(w.Raw) / len(parts))
+			j.Record = NewRecorder(len(w.Raw) / n)
 			j.Record.Samples, j.Record.CPU = w.Samples, w.CPU // the peaks of parts are not that of the whole
 		}
-		r, err := prepare(i, j)
+		r, err := prepare(i, &j)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("thread %d: %w", i, err), t.Close())
 		}
-		t.parts[i].job, t.parts[i].runner, t.parts[i].received = j, r, make([]uint64, len(j.Lanes))
-	}
-	if err := t.place(); err != nil {
-		return nil, errors.Join(err, t.Close())
+		t.parts[i].job, t.parts[i].runner, t.parts[i].received = &j, r, make([]uint64, len(j.Lanes))
 	}
 	if err := t.start(); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
-}
-
-// place finds the lanes of the whole job in its parts.
-func (t *Threads) place() error {
-	where := map[verbs.QueuePair]place{}
-	for i := range t.parts {
-		for n := range t.parts[i].job.Lanes {
-			where[t.parts[i].job.Lanes[n].QP] = place{i, n}
-		}
-	}
-	for i := range t.whole.Lanes {
-		at, is := where[t.whole.Lanes[i].QP]
-		if !is {
-			return fmt.Errorf("lane %d is in no part", i)
-		}
-		t.lanes = append(t.lanes, at)
-	}
-	return nil
 }
 
 // start makes the threads and waits until each is ready.
@@ -250,11 +236,11 @@ func (t *Threads) Looked() bool {
 
 // Received implements [Runner].
 func (t *Threads) Received(lane int) uint64 {
-	at := t.lanes[lane]
-	p := &t.parts[at.part]
+	n := len(t.parts)
+	p := &t.parts[lane%n]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.received[at.lane]
+	return p.received[lane/n]
 }
 
 // Close ends the threads, and adds what they recorded.

@@ -67,7 +67,7 @@ func (l *Lane) validate(j *Job, f *faults) {
 	f.add(receives && l.Expect == 0 && j.endless() && j.Shape != PingPong, "receives for ever: set Expect, Deadline or Stop")
 	f.add(!receives && len(l.Unpack) > 0, "unpacks without receives")
 	f.add(l.ReceiveList < 0 || l.ReceiveList > 0 && !receives, "receives posted in lists of %d: want 0 or more, and receives", l.ReceiveList)
-	if posted := l.InitialReceives(); l.ReceiveList > 0 && receives {
+	if posted := l.Posted; l.ReceiveList > 0 && receives {
 		due := uint64(l.ReceiveList)
 		if l.Expect > 0 {
 			due = min(due, l.Expect-min(posted, l.Expect))

@@ -54,8 +54,12 @@ func TestJobValidate(t *testing.T) {
 		{"empty message", Job{Lanes: with(func(l *Lane) { l.Ring = []Message{{}} }), CQs: cqs}, []string{"message 0: its last step posts nothing"}},
 		{"expects without receives", Job{Lanes: with(func(l *Lane) { l.Expect = 3 }), CQs: cqs}, []string{"3 messages expected without receives"}},
 		{"lists without receives", Job{Lanes: with(func(l *Lane) { l.ReceiveList = 3 }), CQs: cqs}, []string{"receives posted in lists of 3"}},
-		{"lists that never fill", Job{Lanes: with(func(l *Lane) { l.Receives, l.Expect, l.ReceiveList = make([]verbs.ReceiveRequest, 4), 20, 5 }), CQs: cqs}, []string{"4 receives are posted: a list of 5 never becomes due"}},
-		{"a short last list", Job{Lanes: with(func(l *Lane) { l.Receives, l.Expect, l.ReceiveList = make([]verbs.ReceiveRequest, 4), 8, 5 }), CQs: cqs}, nil},
+		{"lists that never fill", Job{Lanes: with(func(l *Lane) {
+			l.Receives, l.Posted, l.Expect, l.ReceiveList = make([]verbs.ReceiveRequest, 4), 4, 20, 5
+		}), CQs: cqs}, []string{"4 receives are posted: a list of 5 never becomes due"}},
+		{"a short last list", Job{Lanes: with(func(l *Lane) {
+			l.Receives, l.Posted, l.Expect, l.ReceiveList = make([]verbs.ReceiveRequest, 4), 4, 8, 5
+		}), CQs: cqs}, nil},
 		{"ping-pong without a byte", Job{Shape: PingPong, Lanes: with(func(l *Lane) { l.Batch, l.Await = 1, AwaitLastByte }), CQs: cqs}, []string{"set FlagIn and FlagOut"}},
 		{"ping-pong on two lanes", Job{Shape: PingPong, Lanes: []Lane{good, good}, CQs: cqs}, []string{"2 lanes"}},
 		{"serve for ever", Job{Shape: Serve}, []string{"never ends"}},

@@ -252,7 +252,7 @@ func (o *outcome) verify(t *testing.T, name string) {
 	type state struct{ posted, retired, received, reposted uint64 }
 	lanes := make([]state, len(o.job.Lanes))
 	for i := range lanes {
-		lanes[i].reposted = o.job.Lanes[i].InitialReceives()
+		lanes[i].reposted = o.job.Lanes[i].Posted
 	}
 	for _, e := range o.trace {
 		if e.Lane < 0 || e.Lane >= len(lanes) {

@@ -71,7 +71,7 @@ func testStarvedThread(t *testing.T, before int64) {
 	whole := &job.Job{Shape: job.Stream, Stop: &atomic.Uint32{}}
 	running, starved := &stub{gate: make(chan struct{}), stop: whole.Stop}, &stub{before: before, gate: make(chan struct{}), stop: whole.Stop}
 	close(running.gate)
-	threads, err := job.PrepareThreads(whole, []*job.Job{{Shape: job.Stream}, {Shape: job.Stream}}, job.ThreadOptions{Slice: 1000},
+	threads, err := job.PrepareThreads(whole, make([]job.ThreadQueues, 2), job.ThreadOptions{Slice: 1000},
 		func(n int, _ *job.Job) (job.Runner, error) { return []*stub{running, starved}[n], nil })
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ struct cl_lane {
 	uint8_t *flag_in, *flag_out;
 } __attribute__((aligned(64)));
 
-/* What happened, in order: n messages of a lane. */
+/* What happened, in order: n messages of a lane. The kinds are those of job.TraceKind. */
 enum { CL_POSTED, CL_COMPLETED, CL_RECEIVED, CL_REPOSTED };
 struct cl_event {
 	int64_t at;

@@ -141,7 +141,7 @@ func (r *Runner) lane(i int, from *Lane) {
 		c.expect, c.receive_list = endless(l.Expect), C.uint32_t(l.ReceiveList)
 		c.receives_on, c.post_recv = from.ReceivesOn, (*C.cl_post_recv_fn)(from.PostReceive)
 		c.receives, c.receive_slots = (*C.struct_cl_recv_wr)(from.Receives), C.uint32_t(from.ReceiveSlots)
-		c.receives_posted = C.uint64_t(l.InitialReceives())
+		c.receives_posted = C.uint64_t(l.Posted)
 		c.receive_at = C.uint32_t(uint64(c.receives_posted) % uint64(from.ReceiveSlots))
 	}
 	if r.c.ping_pong != 0 {
@@ -275,17 +275,7 @@ func (r *Runner) takeLog(n int) {
 			r.logOut = 0
 		}
 		r.c.logged--
-		lane, messages := int(e.lane), uint64(e.what&(1<<28-1))
-		switch e.what >> 28 {
-		case C.CL_POSTED:
-			r.books.Posted(lane, messages, job.Ticks(e.at))
-		case C.CL_COMPLETED:
-			r.books.Completed(lane, messages, job.Ticks(e.at))
-		case C.CL_RECEIVED:
-			r.books.Received(lane, messages)
-		case C.CL_REPOSTED:
-			r.books.Reposted(lane, messages)
-		}
+		r.books.Take(job.TraceKind(e.what>>28), int(e.lane), uint64(e.what&(1<<28-1)), job.Ticks(e.at))
 	}
 }
 
