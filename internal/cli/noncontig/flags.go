@@ -63,7 +63,6 @@ type Config struct {
 	Verify     string
 	Seed       uint64
 	Output     output.Config
-	Resume     bool
 	Events     bool
 	Control    bool
 	Planted    float64 // share of its speed that the control loses on purpose
@@ -135,7 +134,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "of the shuffled order")
 	f.output.Bind(fs, gridFormats())
-	fs.BoolVar(&f.typed.Resume, "resume", false, "complete the grid that the --save file holds")
+	f.output.Resumable(fs, "complete the grid that the --save file holds")
 	f.device.Bind(fs)
 	f.Peer.Bind(fs)
 }
@@ -187,7 +186,6 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.If(err != nil || c.MinTime < time.Millisecond, "--duration (-D) %q: want at least 1ms", f.duration)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
 	wrong.Range("--runs", c.Runs, 1, maxGridRuns)
-	wrong.If(c.Resume && c.Output.Document() == "", "--resume: name the file to go on with: --save grid.json")
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)

@@ -95,10 +95,8 @@ func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *exper
 	if err := c.Output.CheckWritable(); err != nil {
 		return nil, nil, err
 	}
-	if c.Resume {
-		if e.previous, err = previous(c.Output.ToResume()); err != nil {
-			return nil, nil, err
-		}
+	if e.previous, err = output.Previous(c.Output, loadGrid); err != nil {
+		return nil, nil, err
 	}
 	m, err := measure.Open(ctx, out, measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet})
 	if err != nil {
@@ -316,7 +314,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	meter := newGridMeter(e.out, e.config.Output.Quiet, len(e.todo), e.costOf(e.todo))
 	defer meter.bar.Clear()
-	lastSave, saving := time.Now(), time.Duration(0)
+	var keeper output.Keeper
 	done := 0
 	defer func() { e.noteMissing(e.todo[done:]) }()
 	for done < len(e.todo) {
@@ -336,12 +334,8 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 		if first.run >= 0 && (done == len(e.todo) || e.todo[done].run != first.run) {
 			meter.round(first.run+1, e.doc.Noncontig)
 		}
-		if draft := e.config.Output.Unfinished().Document(); draft != "" && time.Since(lastSave) > 20*saving { // each round, if that takes a twentieth of the time
-			began := time.Now()
-			if err := report.Save(draft, e.doc.Document); err != nil {
-				return err
-			}
-			lastSave, saving = time.Now(), time.Since(began)
+		if err := keeper.Keep(e.config.Output, func(path string) error { return report.Save(path, e.doc.Document) }); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,15 +1,12 @@
 package noncontig
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -75,18 +72,13 @@ func (g *gridMeter) pace(whole time.Duration) {
 	fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v · Ctrl-C keeps what is measured, --resume completes it\n", g.total, whole.Round(time.Second))
 }
 
-// previous is the unfinished grid that --resume completes.
-func previous(path string) (*report.Document, error) {
+// loadGrid loads a grid; nil where the file holds another kind of result.
+func loadGrid(path string) (*report.Document, error) {
 	doc, err := report.Load(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: there is no %s: leave --resume out to start", path)}
-	case err != nil:
-		return nil, exit.SetupError{Err: fmt.Errorf("--resume: %w", err)}
-	case doc.Noncontig == nil:
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %s is not a grid of this experiment: name another file with --save", path)}
+	if err == nil && doc.Noncontig == nil {
+		return nil, nil //nolint:nilnil // another kind
 	}
-	return doc, nil
+	return doc, err
 }
 
 // resume takes over what the earlier grid measured and leaves the rest to do.
@@ -146,12 +138,7 @@ func (e *experiment) deliver() error {
 	if len(e.doc.Noncontig.Cells) == 0 {
 		return nil
 	}
-	to := e.config.Output
-	if !e.doc.Complete {
-		to = to.Unfinished()
-		defer e.config.Output.TellHowToGoOn(e.out, e.config.Args)
-	}
-	return to.Deliver(e.out, func(w io.Writer, format string) error {
+	return e.config.Output.DeliverPart(e.out, e.doc.Complete, e.config.Args, func(w io.Writer, format string) error {
 		return render.Documents(w, format, []*report.Document{e.doc.Document})
 	})
 }

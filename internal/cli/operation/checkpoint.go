@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,12 +61,11 @@ func number(res *bench.Result, after int) {
 	}
 }
 
-// checkpoint saves an unfinished document in its place, as long as that takes less than a twentieth of the time.
+// checkpoint saves an unfinished document in its place.
 type checkpoint struct {
 	config Config
 	doc    *report.Document
-	saved  time.Time
-	cost   time.Duration
+	keeper output.Keeper
 	err    error // of the first save that failed
 }
 
@@ -76,38 +74,31 @@ const unfinished = "not finished: --resume goes on after the last point"
 
 func (k *checkpoint) save(r *bench.Result, after int) {
 	several := k.config.Plan.AllSizes || len(k.config.Plan.Sizes) > 1 || k.config.Plan.Runs > 1
-	if !several || k.config.Output.Document() == "" || k.err != nil || time.Since(k.saved) < 20*k.cost {
+	if !several || k.err != nil {
 		return
 	}
-	began := time.Now()
-	so := *r
-	so.Records = slices.Clone(r.Records)
-	number(&so, after)
-	doc := *k.doc
-	doc.Records = slices.Clone(doc.Records)
-	measure.Document{Document: &doc}.Add(&so)
-	doc.Finished, doc.Failure = began.UTC(), unfinished
-	k.err = report.Save(k.config.Output.Unfinished().Document(), &doc)
-	k.saved, k.cost = time.Now(), time.Since(began)
+	k.err = k.keeper.Keep(k.config.Output, func(path string) error {
+		so := *r
+		so.Records = slices.Clone(r.Records)
+		number(&so, after)
+		doc := *k.doc
+		doc.Records = slices.Clone(doc.Records)
+		measure.Document{Document: &doc}.Add(&so)
+		doc.Finished, doc.Failure = time.Now().UTC(), unfinished
+		return report.Save(path, &doc)
+	})
 }
 
-// before loads what --resume goes on with, and refuses another test by the flags that differ.
-func before(now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) (*report.Document, error) {
-	doc, err := report.Load(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--resume: there is no %s: leave --resume out to start", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--resume: %w", err)
-	}
+// checkBefore refuses to go on with another test, by the flags that differ.
+func checkBefore(doc *report.Document, now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) error {
 	cmd := &cobra.Command{}
 	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
 	(&flags{}).bind(cmd.Flags(), op, kind)
 	if len(doc.Command) < 2 || doc.Command[1] != string(op) || doc.Tool != "" && len(doc.Records) > 0 && doc.Records[0].Kind != string(kind) {
-		return nil, fmt.Errorf("--resume: %s is of another test: %s", path, strings.Join(doc.Command, " "))
+		return fmt.Errorf("--resume: %s is of another test: %s", path, strings.Join(doc.Command, " "))
 	}
 	if err := cmd.ParseFlags(doc.Command[2:]); err != nil {
-		return nil, fmt.Errorf("--resume: %s holds a command that is none: %w", path, err)
+		return fmt.Errorf("--resume: %s holds a command that is none: %w", path, err)
 	}
 	var differ []string
 	if a, b := strings.Join(cmd.Flags().Args(), " "), strings.Join(now.Args(), " "); a != b {
@@ -120,9 +111,9 @@ func before(now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) 
 		}
 	})
 	if differ != nil {
-		return nil, fmt.Errorf("--resume: %s was measured otherwise: %s", filepath.Clean(path), strings.Join(differ, "; "))
+		return fmt.Errorf("--resume: %s was measured otherwise: %s", filepath.Clean(path), strings.Join(differ, "; "))
 	}
-	return doc, nil
+	return nil
 }
 
 func given(f *pflag.Flag) string {

@@ -43,7 +43,7 @@ func groups() []cmdline.FlagGroup {
 type flags struct {
 	spec                                                                      plan.Spec // what stands there as it was typed
 	connection, atomicType, size, iters, duration, warmup, gap, rate, postAPI string
-	cpuFreq, resume                                                           bool
+	cpuFreq                                                                   bool
 	mtu                                                                       int
 	gate                                                                      gate.Flags
 
@@ -125,7 +125,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	f.peer.Bind(fs)
 	f.output.Bind(fs, render.DocumentFormats())
-	fs.BoolVar(&f.resume, "resume", false, "go on after the last point that the --save file holds")
+	f.output.Resumable(fs, "go on after the last point that the --save file holds")
 	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
 	if kind == plan.Latency {
 		example = "'p50 <= 3us', 'p99 <= 5us', 'worse<5% of FILE'"
@@ -240,7 +240,6 @@ func (f *flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
 	wrong.Note(err)
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
-	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save result.json")
 	c.Gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(c.Plan.Kind), c.Plan.Transport.String()) })
 	wrong.Note(err)
 	wrong.If(len(c.Gate.Accept) > 0 && !f.gate.Given(), "--accept is for --expect: without one nothing is judged that could pass")

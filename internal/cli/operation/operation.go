@@ -41,8 +41,11 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 				return exit.UsageError{Err: err}
 			}
 			c.Args = measure.CommandLine(tool)
-			if flags.resume {
-				if c.before, err = before(cmd.Flags(), op, kind, c.Output.ToResume()); err != nil {
+			if c.before, err = output.Previous(c.Output, report.Load); err != nil {
+				return err
+			}
+			if c.before != nil {
+				if err := checkBefore(c.before, cmd.Flags(), op, kind, c.Output.ToResume()); err != nil {
 					return exit.UsageError{Err: err}
 				}
 			}
@@ -93,12 +96,7 @@ func run(ctx context.Context, out output.Streams, c Config) error {
 			missed = gate.Verdict(doc.Checks)
 		}
 	}
-	to := c.Output
-	if !doc.Complete {
-		to = to.Unfinished()
-		defer c.Output.TellHowToGoOn(out, c.Args)
-	}
-	return errors.Join(err, to.Deliver(out, func(w io.Writer, format string) error {
+	return errors.Join(err, c.Output.DeliverPart(out, doc.Complete, c.Args, func(w io.Writer, format string) error {
 		return render.Documents(w, format, []*report.Document{doc})
 	}), missed)
 }

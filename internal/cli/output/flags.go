@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -14,7 +13,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 )
 
@@ -24,6 +22,7 @@ type Flags struct {
 	format  string
 	save    []string
 	quiet   bool
+	resume  bool
 }
 
 // Bind adds the flags to a command whose results have these formats.
@@ -34,11 +33,17 @@ func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress, no notes")
 }
 
+// Resumable adds --resume, in the command's words.
+func (f *Flags) Resumable(fs *pflag.FlagSet, text string) {
+	fs.BoolVar(&f.resume, "resume", false, text)
+}
+
 // Config is what becomes of the result.
 type Config struct {
 	Format string // of standard output
 	Saves  []Save
 	Quiet  bool
+	Resume bool // the saved result is gone on with
 }
 
 // Save is a file that a result is written to.
@@ -49,7 +54,7 @@ type Save struct {
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
-	c := Config{Quiet: f.quiet}
+	c := Config{Quiet: f.quiet, Resume: f.resume}
 	var wrong cmdline.Faults
 	var err error
 	c.Format, err = render.FormatNamed(f.formats, f.format)
@@ -66,6 +71,7 @@ func (f *Flags) Config() (Config, error) {
 		}
 		c.Saves = append(c.Saves, s)
 	}
+	wrong.If(c.Resume && c.Document() == "", "--resume: name the file to go on with: --save result.json")
 	return c, errors.Join(wrong...)
 }
 
@@ -83,37 +89,6 @@ func (c Config) Document() string {
 		}
 	}
 	return ""
-}
-
-// Unfinished is where a result goes that is not finished: where --save names a file that is there, it stays, and this result
-// goes beside it until it is finished.
-func (c Config) Unfinished() Config {
-	c.Saves = slices.Clone(c.Saves)
-	for i := range c.Saves {
-		c.Saves[i].Path = c.Saves[i].draft
-	}
-	return c
-}
-
-// ToResume is the document from which --resume goes on: the unfinished one if there is one.
-func (c Config) ToResume() string {
-	if path := c.Unfinished().Document(); regular(path) {
-		return path
-	}
-	return c.Document()
-}
-
-// TellHowToGoOn names the file of a result that is not finished, and the command that goes on.
-func (c Config) TellHowToGoOn(out Streams, command []string) {
-	kept, path := c.Document(), c.Unfinished().Document()
-	if path == "" {
-		return
-	}
-	fmt.Fprintf(out.Err, "kept in %s", path)
-	if path != kept {
-		fmt.Fprintf(out.Err, "; %s is as it was", kept)
-	}
-	fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
 }
 
 // CheckWritable tells before a measurement what would keep its files from being written after it.

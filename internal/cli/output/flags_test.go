@@ -66,14 +66,17 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 		return c
 	}
 	deliver(config(), "115 records")
-	deliver(config().Unfinished(), "4 records")
+	var said strings.Builder
+	unfinished := config()
+	unfinished.Format = ""
+	if err := unfinished.DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write", "--save", path}, write("4 records")); err != nil {
+		t.Fatal(err)
+	}
 	whole, _ := os.ReadFile(path)
 	part, _ := os.ReadFile(config().ToResume())
 	if string(whole) != "115 records" || string(part) != "4 records" {
 		t.Fatalf("%q and to resume %q", whole, part)
 	}
-	var said strings.Builder
-	config().TellHowToGoOn(Streams{Err: &said}, []string{"gobw", "write", "--save", path})
 	for _, want := range []string{"new.partial.json", "new.json is as it was", "gobw write --save " + path + " --resume"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("no %q in %q", want, said.String())

@@ -38,14 +38,14 @@ func groups() []cmdline.FlagGroup {
 
 // flags are the flags of 'qualify' as they were typed.
 type flags struct {
-	host, line, accept         string
-	only, leaveOut, expect     []string
-	scale                      float64
-	runs                       int
-	list, dryRun, show, resume bool
-	device                     opendevice.Flags
-	peer                       measure.PeerFlags
-	output                     output.Flags
+	host, line, accept     string
+	only, leaveOut, expect []string
+	scale                  float64
+	runs                   int
+	list, dryRun, show     bool
+	device                 opendevice.Flags
+	peer                   measure.PeerFlags
+	output                 output.Flags
 }
 
 // config is a validated qualification.
@@ -128,7 +128,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.line, "line", "", "the line rate for expectations, where the device does not tell: 25Gb/s")
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "do not judge what the plan expects of the line rate (line), of counters (counters), or any of it (all)")
 	f.output.Bind(fs, render.QualificationFormats())
-	fs.BoolVar(&f.resume, "resume", false, "go on after the last test that the --save file holds")
+	f.output.Resumable(fs, "go on after the last test that the --save file holds")
 	cmdline.GroupFlags(cmd, groups())
 	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")
 	return cmd
@@ -170,13 +170,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
-	saved := c.Output.ToResume()
-	wrong.If(f.resume && saved == "", "--resume: name the file to go on with: --save result.json")
-	if f.resume && saved != "" {
-		c.Resume, err = qualify.Load(saved)
-		wrong.If(c.Resume == nil && err == nil, "--resume: %s is not of a qualification", saved)
-		wrong.Note(cmdline.Prefixed("--resume", err))
-	}
+	c.Resume, err = output.Previous(c.Output, qualify.Load)
+	wrong.Note(err)
 	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, to 1000; 1 is as the plan says", f.scale)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000; 0 is as the plan says", f.runs)
 	_, err = f.device.CPUChoice(1)
@@ -187,7 +182,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		return c, err
 	}
 	if c.Resume != nil && c.Resume.Plan != c.Plan.Name {
-		return c, fmt.Errorf("--resume: %s is of plan %s, and PLAN is %s", saved, c.Resume.Plan, c.Plan.Name)
+		return c, fmt.Errorf("--resume: %s is of plan %s, and PLAN is %s", c.Output.ToResume(), c.Resume.Plan, c.Plan.Name)
 	}
 	chosen, err := chooseTests(c.Plan, f.only)
 	if err != nil {

@@ -31,6 +31,7 @@ type qualification struct {
 	device  string // its name
 	earlier map[string]*report.Document
 	errs    []error // of each test
+	keeper  output.Keeper
 }
 
 // run runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
@@ -232,12 +233,9 @@ func (q *qualification) checkResumed() error {
 // checkpoint saves what has run: whatever ends this process, --resume takes it over. That it cannot be written is told at the
 // end, when the whole is.
 func (q *qualification) checkpoint() {
-	if q.config.Output.Document() == "" {
-		return
-	}
 	partial := *q.report
 	partial.Outcome, partial.ExitCode, partial.Finished = qualify.Broken, exit.Failed, time.Now().UTC()
-	_ = qualify.Save(q.config.Output.Unfinished().Document(), &partial)
+	_ = q.keeper.Keep(q.config.Output, func(path string) error { return qualify.Save(path, &partial) })
 }
 
 // timeoutError ends a test that takes longer than its plan allows.

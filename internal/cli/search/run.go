@@ -16,17 +16,20 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// saveEvery is how often what was measured is kept for --resume.
-const saveEvery = 5 * time.Second
-
 // run searches, prints what was found, and judges.
 func run(ctx context.Context, out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
-	before, err := c.before()
+	before, err := output.Previous(c.Output, func(path string) (*Result, error) {
+		r, err := Load(path)
+		if r != nil && r.Question != c.Question {
+			r = nil
+		}
+		return r, err
+	})
 	if err != nil {
-		return exit.UsageError{Err: err}
+		return err
 	}
 	if c.Limit > 0 {
 		var cancel context.CancelFunc
@@ -58,15 +61,14 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		r.Seconds = earlier + time.Since(r.Started).Seconds()
 		r.finish(s, m, failed)
 	}
-	saved, bar, trouble := time.Now(), output.NewProgress(out, c.Output.Quiet), false
+	keeper, bar, trouble := output.Keeper{}, output.NewProgress(out, c.Output.Quiet), false
 	s.Tell = func(engine.Step) {
 		bar.Write(fmt.Sprintf("%d tests in %v", len(s.Steps()), time.Since(r.Started).Round(time.Second)))
-		if time.Since(saved) < saveEvery || c.Output.Document() == "" {
-			return
-		}
-		saved = time.Now()
-		finish(nil)
-		if err := c.keep(r); err != nil && !trouble {
+		err := keeper.Keep(c.Output, func(path string) error {
+			finish(nil)
+			return report.WriteFile(path, func(w io.Writer) error { return r.Write(w, "json") })
+		})
+		if err != nil && !trouble {
 			trouble = true
 			fmt.Fprintf(out.Err, "%s: what is measured cannot be kept: %v; the search goes on\n", c.Tool, err)
 		}
@@ -107,35 +109,9 @@ func (r *Result) ask(ctx context.Context, s *engine.Search, c config) (err error
 
 // deliver prints and saves. An unfinished result goes beside the file of a finished one.
 func (c *config) deliver(out output.Streams, r *Result, failed error) error {
-	to := c.Output
-	if !r.Complete {
-		to = to.Unfinished()
-		defer c.Output.TellHowToGoOn(out, c.Args)
-	}
-	err := errors.Join(failed, to.Deliver(out, r.Write))
+	err := errors.Join(failed, c.Output.DeliverPart(out, r.Complete, c.Args, r.Write))
 	if err == nil && c.FailOnFinding && len(r.Findings) > 0 {
 		return exit.SilentError{Code: exit.Missed}
 	}
 	return err
-}
-
-// keep saves what is known for --resume.
-func (c *config) keep(r *Result) error {
-	return report.WriteFile(c.Output.Unfinished().Document(), func(w io.Writer) error { return r.Write(w, "json") })
-}
-
-// before is the search that --resume goes on with.
-func (c *config) before() (*Result, error) {
-	if !c.Resume {
-		return nil, nil
-	}
-	path := c.Output.ToResume()
-	r, err := Load(path)
-	if err != nil {
-		return nil, fmt.Errorf("--resume: %w", err)
-	}
-	if r == nil || r.Question != c.Question {
-		return nil, fmt.Errorf("--resume: %s holds no 'search %s'", path, c.Question)
-	}
-	return r, nil
 }

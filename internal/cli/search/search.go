@@ -42,7 +42,7 @@ type commandFlags struct {
 	points                           int
 	only                             []string
 	fix                              []string
-	resume, failOnFinding            bool
+	failOnFinding                    bool
 	output                           output.Flags
 }
 
@@ -61,7 +61,6 @@ type config struct {
 	Seed           uint64
 	Output         output.Config
 	FailOnFinding  bool
-	Resume         bool
 	typed          *pflag.FlagSet // of the test
 }
 
@@ -128,7 +127,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	}
 	fs.StringVar(&f.seed, "seed", "", "number from which points are drawn (another each time)")
 	f.output.Bind(fs, formats())
-	fs.BoolVar(&f.resume, "resume", false, "go on where the --save file ends")
+	f.output.Resumable(fs, "go on where the --save file ends")
 	if question != best {
 		fs.BoolVar(&f.failOnFinding, "fail-on-finding", false, "exit 1 where something is found")
 	}
@@ -139,7 +138,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 func (f *commandFlags) config(tool, question string, kind plan.Kind, line string) (config, error) {
 	c := config{
 		Tool: tool, Question: question, Args: measure.CommandLine(tool), By: f.by, Points: f.points, Only: f.only, Seed: rand.Uint64() >> 1,
-		Resume: f.resume, FailOnFinding: f.failOnFinding, Fix: map[string]string{},
+		FailOnFinding: f.failOnFinding, Fix: map[string]string{},
 	}
 	if kind == plan.Latency {
 		c.By = byLatency
@@ -181,7 +180,6 @@ func (f *commandFlags) config(tool, question string, kind plan.Kind, line string
 	}
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
-	wrong.If(f.resume && c.Output.Document() == "", "--resume: name the file to go on with: --save result.json")
 	return c, errors.Join(wrong...)
 }
 

@@ -1,0 +1,84 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report/plain"
+)
+
+// unfinished is where a result goes that is not finished: where --save names a file that is there, it stays, and this result
+// goes beside it until it is finished.
+func (c Config) unfinished() Config {
+	c.Saves = slices.Clone(c.Saves)
+	for i := range c.Saves {
+		c.Saves[i].Path = c.Saves[i].draft
+	}
+	return c
+}
+
+// ToResume is the document from which --resume goes on: the unfinished one if there is one.
+func (c Config) ToResume() string {
+	if path := c.unfinished().Document(); regular(path) {
+		return path
+	}
+	return c.Document()
+}
+
+// Previous is the result that --resume goes on with; nil without --resume. load answers nil where a file holds another kind of result.
+func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
+	if !c.Resume || c.Document() == "" {
+		return nil, nil //nolint:nilnil // from the start
+	}
+	path := c.ToResume()
+	before, err := load(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: there is no %s: leave --resume out to start", path)}
+	case err != nil:
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %w", err)}
+	case before == nil:
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %s holds another kind of result: name another file with --save", path)}
+	}
+	return before, nil
+}
+
+// Keeper saves a result that is not finished, as long as that takes less than a twentieth of the time.
+type Keeper struct {
+	at   time.Time
+	cost time.Duration
+}
+
+// Keep saves it now, or not yet.
+func (k *Keeper) Keep(c Config, save func(path string) error) error {
+	draft := c.unfinished().Document()
+	if draft == "" || time.Since(k.at) < 20*k.cost {
+		return nil
+	}
+	began := time.Now()
+	err := save(draft)
+	k.at, k.cost = time.Now(), time.Since(began)
+	return err
+}
+
+// DeliverPart delivers a result that may be unfinished: then it names the file, and the command that goes on.
+func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
+	if complete {
+		return c.Deliver(out, write)
+	}
+	to := c.unfinished()
+	err := to.Deliver(out, write)
+	if kept, path := c.Document(), to.Document(); path != "" {
+		fmt.Fprintf(out.Err, "kept in %s", path)
+		if path != kept {
+			fmt.Fprintf(out.Err, "; %s is as it was", kept)
+		}
+		fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
+	}
+	return err
+}
