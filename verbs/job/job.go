@@ -226,7 +226,7 @@ func (l *Lane) PostInitial(depth int) error {
 	if l.Expect > 0 {
 		n = min(n, l.Expect)
 	}
-	for ; l.Posted < n; l.Posted++ {
+	for l.Posted = 0; l.Posted < n; l.Posted++ {
 		if err := l.PostReceives(l.Posted, 1); err != nil {
 			return err
 		}
