@@ -22,6 +22,9 @@ func (r *requester) owns(psn uint32) bool {
 	return false
 }
 
+// awaits tells whether a response is the very one that is expected next.
+func (r *requester) awaits(psn uint32) bool { return psn == r.una }
+
 // onAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
 func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) {
 	defer r.recharge()

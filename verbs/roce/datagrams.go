@@ -17,7 +17,7 @@ func (q *queuePair) onDatagram(p *wire.Packet, from *link.Source, id uint16) {
 	if n > q.mtu || !q.takeReceive() {
 		return
 	}
-	c := &q.respond.current
+	c := &q.current
 	if n+wire.GRHBytes > c.room {
 		q.failReceive(verbs.LocalLengthError)
 		q.enterError()

@@ -63,7 +63,7 @@ func (r *edgeRig) say() string {
 		case wire.ClassAtomicAcknowledge:
 			words = append(words, fmt.Sprintf("ATOMIC %x was %d", p.PSN(), p.Original()))
 		default:
-			if s.IsAck() {
+			if s.Class() == wire.ClassACK {
 				words = append(words, fmt.Sprintf("ACK %x", p.PSN()))
 			} else {
 				words = append(words, fmt.Sprintf("NAK %x %x", uint8(s), p.PSN()))

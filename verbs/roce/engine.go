@@ -227,7 +227,7 @@ func (e *engine) transmit(now tick.Time) bool {
 			sent := 0
 			if q := p.responses.pop(); q != nil {
 				sent += q.sendResponses(min(budget, sendQuantum/2))
-				if !q.respond.reads.empty() {
+				if q.respond.owesAnswers() {
 					p.responses.push(q)
 				}
 			}

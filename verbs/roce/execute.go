@@ -10,30 +10,20 @@ import (
 
 // A queue pair does here what its responder admits: it looks at memory, takes receives and completes them.
 
-// refusal is why a request is not executed.
-type refusal uint8
+// incoming is the message being received.
+type incoming struct {
+	hasWork bool
+	id      uint64
+	list    []verbs.SGE // of the receive
+	entry   int         // position in it
+	within  uint32
+	room    uint32 // left in the receive
+	bytes   uint32 // received
 
-const (
-	accepted    refusal = iota
-	noReceive           // nothing is posted for it: the peer is to wait
-	invalid             // no such request may come, or not now
-	noAccess            // it names memory that the peer may not use
-	tooLong             // for the receive
-	receiveGone         // the receive's memory may not be written
-)
-
-// consequences are the NAK, and how the receive that the request has taken completes.
-func (why refusal) consequences() (wire.Syndrome, verbs.Status) {
-	switch why {
-	case noAccess:
-		return wire.NAKRemoteAccessError, verbs.LocalAccessError
-	case tooLong:
-		return wire.NAKInvalidRequest, verbs.LocalLengthError
-	case receiveGone:
-		return wire.NAKRemoteOperational, verbs.LocalProtectionError
-	default:
-		return wire.NAKInvalidRequest, verbs.RemoteInvalidRequestError
-	}
+	addr   uint64 // WRITE: where the next packet goes
+	rkey   uint32
+	left   uint32
+	length uint32
 }
 
 // serves tells whether the state lets requests in.
@@ -53,81 +43,70 @@ func (q *queuePair) knows(port uint16, p *wire.Packet) bool {
 		return true
 	}
 	if p.Opcode.IsResponse() {
-		return q.transport == verbs.RC && p.PSN() == q.request.una
+		return q.transport == verbs.RC && q.request.awaits(p.PSN())
 	}
-	return p.PSN() == q.respond.expected
+	return q.respond.awaits(p.PSN())
 }
 
 // onRequest handles a packet from the peer's requester, and those that waited for it.
 func (q *queuePair) onRequest(p *wire.Packet) {
-	q.handleRequest(p)
-	if q.respond.held.n > 0 {
-		q.handleHeld()
+	r := &q.respond
+	switch r.admit(p) {
+	case ignored:
+	case repeated:
+		if h := p.RETH(); p.Opcode.Class() != wire.ClassReadRequest || q.mayAccess(h, verbs.AccessRemoteRead) {
+			r.repeat(p)
+		}
+	case misplaced:
+		q.refuse(verbs.RemoteInvalidRequestError, p.PSN())
+	case inTurn:
+		switch status := q.execute(p); status {
+		case verbs.Success:
+			q.executeHeld()
+		case verbs.RNRRetryExceeded:
+			r.oweRNR(p.PSN(), q.attr.MinRNRTimer)
+		default:
+			q.refuse(status, p.PSN())
+		}
 	}
 	q.oweAnswers()
 }
 
-// handleHeld executes what was kept and is next. What does not fit is dropped, and is no error: a stranger may have sent it. The
+// executeHeld executes what was kept and is next. What does not fit is dropped, and is no error: a stranger may have sent it. The
 // peer is asked for its own.
-func (q *queuePair) handleHeld() {
+func (q *queuePair) executeHeld() {
 	r := &q.respond
-	filled, dropped := false, false
-	for q.serves() && !dropped {
+	filled := false
+	for q.serves() {
 		p, ok := r.nextHeld()
 		if !ok {
 			break
 		}
 		filled = true
-		why := invalid
+		status := verbs.RemoteInvalidRequestError
 		if r.admit(&p) == inTurn {
-			why = q.execute(&p)
+			status = q.execute(&p)
 		}
-		if why == noReceive {
-			q.refuseForNow(p.PSN())
+		if status == verbs.RNRRetryExceeded {
+			r.oweRNR(p.PSN(), q.attr.MinRNRTimer)
 		}
-		dropped = why != accepted
+		if status != verbs.Success {
+			r.reportGap()
+			return
+		}
 	}
-	if (dropped || filled && r.held.n > 0) && r.reportGap() { // the next gap
-		q.e.count.outOfSequence++
-	}
-}
-
-func (q *queuePair) handleRequest(p *wire.Packet) {
-	r, e := &q.respond, q.e
-	switch r.admit(p) {
-	case ignored:
-	case early:
-		e.count.outOfSequence++
-	case repeated:
-		e.count.duplicateRequests++
-		if h := p.RETH(); p.Opcode.Class() != wire.ClassReadRequest || q.mayAccess(h, verbs.AccessRemoteRead) {
-			r.repeat(p)
-		}
-	case misplaced:
-		q.refuse(invalid, p.PSN())
-	case inTurn:
-		switch why := q.execute(p); why {
-		case accepted:
-		case noReceive:
-			q.refuseForNow(p.PSN())
-		default:
-			q.refuse(why, p.PSN())
-		}
+	if filled && r.held.n > 0 {
+		r.reportGap() // the next one
 	}
 }
 
-// refuseForNow tells the peer that there is no receive for a packet.
-func (q *queuePair) refuseForNow(psn uint32) {
-	q.e.count.rnrNAKsSent++
-	q.respond.oweRNR(psn, q.attr.MinRNRTimer)
-}
-
-// execute does what a request asks for.
-func (q *queuePair) execute(p *wire.Packet) refusal {
+// execute does what a request asks for. Where it cannot, it returns how the receive that the request has taken completes, or, where
+// no receive is posted, RNRRetryExceeded: the peer is to wait.
+func (q *queuePair) execute(p *wire.Packet) verbs.Status {
 	switch p.Opcode.Class() {
 	case wire.ClassSend, wire.ClassWrite:
-		if why := q.takePayload(p); why != accepted {
-			return why
+		if status := q.takePayload(p); status != verbs.Success {
+			return status
 		}
 		q.respond.executed(p)
 		q.completeMessage(p)
@@ -137,7 +116,7 @@ func (q *queuePair) execute(p *wire.Packet) refusal {
 		return q.executeAtomic(p)
 	default:
 	}
-	return accepted
+	return verbs.Success
 }
 
 // onUnreliable handles a packet of a UC queue pair.
@@ -145,62 +124,62 @@ func (q *queuePair) onUnreliable(p *wire.Packet) {
 	if !q.respond.admitUnreliable(p) {
 		return
 	}
-	switch why := q.takePayload(p); why {
-	case accepted:
+	switch status := q.takePayload(p); status {
+	case verbs.Success:
+		q.respond.received(p)
 		q.completeMessage(p)
-	case tooLong, receiveGone:
-		_, status := why.consequences()
+	case verbs.LocalLengthError, verbs.LocalProtectionError:
 		q.failReceive(status)
 		q.enterError()
 	default:
-		q.respond.current.class = wire.ClassUnknown
+		q.respond.abandon()
 	}
 }
 
 // takePayload takes the payload of a SEND or WRITE.
-func (q *queuePair) takePayload(p *wire.Packet) refusal {
+func (q *queuePair) takePayload(p *wire.Packet) verbs.Status {
 	if p.Opcode.Class() == wire.ClassWrite {
 		return q.takeWrite(p)
 	}
-	c := &q.respond.current
+	c := &q.current
 	n := uint32(len(p.Payload))
 	switch {
 	case !q.respond.sized(p.Opcode, n):
-		return invalid
+		return verbs.RemoteInvalidRequestError
 	case p.Opcode.Begins() && !q.takeReceive():
-		return noReceive
+		return verbs.RNRRetryExceeded
 	case n > c.room:
-		return tooLong
+		return verbs.LocalLengthError
 	case !q.fill(p.Payload):
-		return receiveGone
+		return verbs.LocalProtectionError
 	case p.Opcode.Has(wire.HasIETH) && !q.invalidate(p.InvalidateRKey()):
-		return invalid
+		return verbs.RemoteInvalidRequestError
 	}
-	return accepted
+	return verbs.Success
 }
 
-func (q *queuePair) takeWrite(p *wire.Packet) refusal {
-	c := &q.respond.current
+func (q *queuePair) takeWrite(p *wire.Packet) verbs.Status {
+	c := &q.current
 	n, ends := uint32(len(p.Payload)), p.Opcode.Ends()
 	if p.Opcode.Begins() {
 		h := p.RETH()
 		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
-			return invalid
+			return verbs.RemoteInvalidRequestError
 		}
 		if !q.mayAccess(h, verbs.AccessRemoteWrite) {
-			return noAccess
+			return verbs.LocalAccessError
 		}
 		c.addr, c.rkey, c.left, c.length = h.Addr, h.RKey, h.Length, h.Length
 	}
 	switch {
 	case !q.respond.sized(p.Opcode, n) || n > c.left || ends && n != c.left:
-		return invalid
+		return verbs.RemoteInvalidRequestError
 	case p.Opcode.TakesReceive() && !q.takeReceive():
-		return noReceive
+		return verbs.RNRRetryExceeded
 	case !q.writeMemory(c, p.Payload, ends):
-		return noAccess
+		return verbs.LocalAccessError
 	}
-	return accepted
+	return verbs.Success
 }
 
 // mayAccess tells whether a WRITE or READ names memory that the peer may use.
@@ -210,12 +189,7 @@ func (q *queuePair) mayAccess(h wire.RETH, need verbs.Access) bool {
 
 // completeMessage ends a message with its last packet; a receive that it has taken completes.
 func (q *queuePair) completeMessage(p *wire.Packet) {
-	c := &q.respond.current
-	if !p.Opcode.Ends() {
-		c.class = p.Opcode.Class()
-		return
-	}
-	c.class = wire.ClassUnknown
+	c := &q.current
 	if !p.Opcode.CompletesReceive() {
 		return
 	}
@@ -250,7 +224,7 @@ func (q *queuePair) writeMemory(c *incoming, b []byte, ends bool) bool {
 
 // takeReceive takes a receive from the queue pair's own queue or the shared one, or starts that of a message that was cut off anew.
 func (q *queuePair) takeReceive() bool {
-	c := &q.respond.current
+	c := &q.current
 	if !c.hasWork {
 		queue := &q.receives
 		if q.srq != nil {
@@ -275,7 +249,7 @@ func (q *queuePair) takeReceive() bool {
 
 // fill appends payload to the current receive.
 func (q *queuePair) fill(b []byte) bool {
-	c := &q.respond.current
+	c := &q.current
 	c.bytes += uint32(len(b))
 	c.room -= uint32(len(b))
 	for len(b) > 0 {
@@ -299,7 +273,7 @@ func (q *queuePair) fill(b []byte) bool {
 
 // completeReceive ends the current receive successfully, with what the packet says besides.
 func (q *queuePair) completeReceive(x verbs.Completion, p *wire.Packet) {
-	c := &q.respond.current
+	c := &q.current
 	x.ID, x.QPN = c.id, q.qpn
 	if p.Opcode.Has(wire.HasImmediate) {
 		x.Flags |= verbs.WithImmediate
@@ -317,8 +291,7 @@ func (q *queuePair) completeReceive(x verbs.Completion, p *wire.Packet) {
 
 // failReceive completes a half-filled receive with an error.
 func (q *queuePair) failReceive(status verbs.Status) {
-	c := &q.respond.current
-	c.class = wire.ClassUnknown
+	c := &q.current
 	if !c.hasWork {
 		return
 	}
@@ -328,57 +301,50 @@ func (q *queuePair) failReceive(status verbs.Status) {
 	}}, false)
 }
 
-// dropReceive forgets a half-filled receive without a completion.
-func (q *queuePair) dropReceive() {
-	q.respond.current.class = wire.ClassUnknown
-	q.respond.current.hasWork = false
-}
-
 // refuse answers with a fatal NAK and ends the queue pair.
-func (q *queuePair) refuse(why refusal, psn uint32) {
-	nak, status := why.consequences()
+func (q *queuePair) refuse(status verbs.Status, psn uint32) {
 	q.failReceive(status)
 	event := verbs.EventQPRequestError
-	if why == noAccess {
+	if status == verbs.LocalAccessError {
 		event = verbs.EventQPAccessError
 	}
 	q.e.raise(verbs.AsyncEvent{Type: event, QP: q})
-	q.respond.refuse(nak, psn)
+	q.respond.refuse(status, psn)
 	q.oweAnswers()
 	q.e.flushAcks()
 }
 
-func (q *queuePair) executeRead(p *wire.Packet) refusal {
-	r, h := &q.respond, p.RETH()
+func (q *queuePair) executeRead(p *wire.Packet) verbs.Status {
+	h := p.RETH()
 	switch {
-	case q.attr.Access&verbs.AccessRemoteRead == 0, h.Length > maxMessage, len(r.reads.ring) == 0, len(p.Payload) != 0:
-		return invalid
+	case q.attr.Access&verbs.AccessRemoteRead == 0, h.Length > maxMessage, len(p.Payload) != 0:
+		return verbs.RemoteInvalidRequestError
 	case !q.mayAccess(h, verbs.AccessRemoteRead):
-		return noAccess
-	case r.asked(readWork{psn: p.PSN(), packets: packetsOf(h.Length, q.mtu), addr: h.Addr, rkey: h.RKey, length: h.Length}) == nil:
-		return invalid
+		return verbs.LocalAccessError
+	case q.respond.asked(p) == nil:
+		return verbs.RemoteInvalidRequestError
 	}
-	return accepted
+	return verbs.Success
 }
 
-func (q *queuePair) executeAtomic(p *wire.Packet) refusal {
-	r, h := &q.respond, p.AtomicETH()
-	if q.attr.Access&verbs.AccessRemoteAtomic == 0 || len(r.reads.ring) == 0 || h.Addr&7 != 0 || len(p.Payload) != 0 {
-		return invalid
+func (q *queuePair) executeAtomic(p *wire.Packet) verbs.Status {
+	h := p.AtomicETH()
+	if q.attr.Access&verbs.AccessRemoteAtomic == 0 || h.Addr&7 != 0 || len(p.Payload) != 0 {
+		return verbs.RemoteInvalidRequestError
 	}
 	at := q.e.remote(q, h.Addr, 8, h.RKey, verbs.AccessRemoteAtomic)
 	if at == nil {
-		return noAccess
+		return verbs.LocalAccessError
 	}
 	if uintptr(at)&7 != 0 {
-		return invalid
+		return verbs.RemoteInvalidRequestError
 	}
-	w := r.asked(readWork{psn: p.PSN(), packets: 1, atomic: true})
-	if w == nil {
-		return invalid
+	result := q.respond.asked(p)
+	if result == nil {
+		return verbs.RemoteInvalidRequestError
 	}
-	w.original = apply(at, p.Opcode, h)
-	return accepted
+	*result = apply(at, p.Opcode, h)
+	return verbs.Success
 }
 
 // apply performs an atomic on host memory, atomically towards this machine's processors too.

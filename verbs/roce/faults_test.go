@@ -63,7 +63,7 @@ func TestReplayedReads(t *testing.T) {
 	s := newStage(t, everything)
 	old := request{op: wire.ReadRequest, length: 250 * stageMTU}
 	s.q.onRequest(s.packet(old))
-	for !s.q.respond.reads.empty() {
+	for s.q.respond.owesAnswers() {
 		s.e.transmit(0)
 		s.answered()
 	}

@@ -315,7 +315,7 @@ func TestAtomicIsNotRepeated(t *testing.T) {
 // TestResponderAlone drives a responder without a queue pair or an engine.
 func TestResponderAlone(t *testing.T) {
 	var r responder
-	r.begin(10, stageMTU, 2, nil)
+	r.begin(10, stageMTU, 2, nil, &protocolCounts{})
 	packet := func(op wire.Operation, psn uint32) *wire.Packet {
 		t.Helper()
 		code := wire.MakeOpcode(wire.RC, op)
@@ -338,12 +338,13 @@ func TestResponderAlone(t *testing.T) {
 		if !r.mayAcknowledge() {
 			t.Fatalf("nothing may leave, want %v of PSN %d", s, psn)
 		}
-		if gotS, gotPSN := r.acknowledged(); gotS != s || gotPSN != psn {
-			t.Errorf("%v of PSN %d is owed, want %v of %d", gotS, gotPSN, s, psn)
+		if a := r.acknowledgement(); a.aeth.Syndrome != s || a.psn != psn {
+			t.Errorf("%v of PSN %d is owed, want %v of %d", a.aeth.Syndrome, a.psn, s, psn)
 		}
 	}
-	admit(wire.ReadRequest, 10, inTurn)
-	if r.asked(readWork{psn: 10, packets: 3}) == nil {
+	read := admit(wire.ReadRequest, 10, inTurn)
+	wire.RETH{Length: 3 * stageMTU}.Put(read.Raw[wire.BTHBytes:])
+	if r.asked(read) == nil {
 		t.Fatal("a READ is refused")
 	}
 	r.executed(admit(wire.WriteOnly, 13, inTurn))
@@ -351,11 +352,13 @@ func TestResponderAlone(t *testing.T) {
 		if r.mayAcknowledge() {
 			t.Errorf("the ACK of what follows a READ leaves before packet %d of its answer", k)
 		}
-		a, w := r.reads.head()
-		r.answered(a, w)
+		if a, ok := r.nextAnswer(); !ok || a.psn != 10+k {
+			t.Errorf("%v of PSN %d is due, want the READ's packet %d", a.code, a.psn, k)
+		}
+		r.answered()
 	}
 	owes(wire.SyndromeAck, 13)
-	admit(wire.WriteOnly, 15, early)
+	admit(wire.WriteOnly, 15, ignored)
 	owes(wire.NAKSequenceError, 14)
 	admit(wire.WriteOnly, 16, ignored)
 	admit(wire.WriteMiddle, 14, misplaced)
@@ -369,7 +372,7 @@ func TestResponderAlone(t *testing.T) {
 	admit(wire.SendOnly, 14, inTurn)
 	r.oweRNR(14, 5)
 	owes(wire.SyndromeRNR|5, 14)
-	r.refuse(wire.NAKInvalidRequest, 14)
+	r.refuse(verbs.RemoteInvalidRequestError, 14)
 	owes(wire.NAKInvalidRequest, 14)
 	admit(wire.SendOnly, 14, ignored)
 }

@@ -728,8 +728,8 @@ func (f *modelFlow) reset() {
 	m, s := f.from.m, f.from
 	m.poll()
 	held := -1
-	if f.q.respond.current.hasWork {
-		held = int(f.q.respond.current.id)
+	if f.q.current.hasWork {
+		held = int(f.q.current.id)
 	}
 	check(m.t, f.q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}))
 	if s.srq == nil {

@@ -35,6 +35,7 @@ type queuePair struct {
 	receives receiveQueue
 	request  requester
 	respond  responder
+	current  incoming
 	timed    bool // in engine.timed
 	inAcks   bool // in engine.acks
 
@@ -85,7 +86,7 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	if q.srq != nil {
 		most = q.srq.queue.maxSGE
 	}
-	q.respond.current.list = make([]verbs.SGE, 0, most)
+	q.current.list = make([]verbs.SGE, 0, most)
 	return q, nil
 }
 
@@ -167,8 +168,6 @@ func (q *queuePair) Close() error {
 			e.out.Flush()
 		}
 		q.withdraw()
-		q.dropReceive()
-		q.respond.held.clear()
 		q.sendCQ.forget(q)
 		q.recvCQ.forget(q)
 		e.keys.unbindOf(q)
@@ -187,7 +186,6 @@ func (t *keyTable) unbindOf(q *queuePair) {
 
 // withdraw takes the queue pair off every list of the engine.
 func (q *queuePair) withdraw() {
-	q.e.untime(q)
 	q.respond.forget() // flushAcks takes it off the list
 	q.request.stop()
 	if q.path != nil {

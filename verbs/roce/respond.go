@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -16,7 +17,7 @@ func (q *queuePair) oweAnswers() {
 		q.inAcks = true
 		q.e.acks = append(q.e.acks, q)
 	}
-	if !r.reads.empty() {
+	if r.owesAnswers() {
 		q.path.responses.push(q)
 		q.e.makeBusy(q.path)
 	}
@@ -29,14 +30,11 @@ func (e *engine) flushAcks() {
 	}
 	kept := e.acks[:0]
 	for _, q := range e.acks {
-		may := q.respond.mayAcknowledge()
-		if !may && q.respond.ackDue {
-			kept = append(kept, q)
-			continue
-		}
-		q.inAcks = false
-		for may && q.respond.ackDue {
+		for q.respond.mayAcknowledge() {
 			q.acknowledge()
+		}
+		if q.inAcks = q.respond.ackDue; q.inAcks {
+			kept = append(kept, q)
 		}
 	}
 	e.acks = kept
@@ -45,12 +43,10 @@ func (e *engine) flushAcks() {
 
 // acknowledge sends the ACK or NAK that is due; ERR follows one that is fatal.
 func (q *queuePair) acknowledge() {
-	e, r := q.e, &q.respond
-	s, psn := r.acknowledged()
-	wire.AETH{Syndrome: s, MSN: r.msn}.Put(e.out.Open(&q.path.Path, wire.RCAcknowledge, 0, q.attr.DestQPN, psn, 0))
-	e.out.Close()
-	e.count.acks++
-	if r.dying {
+	a := q.respond.acknowledgement()
+	q.answer(&a)
+	q.e.count.acks++
+	if q.respond.dying {
 		q.enterError()
 	}
 }
@@ -60,19 +56,16 @@ func (q *queuePair) sendResponses(quantum int) int {
 	r := &q.respond
 	sent := 0
 	for ; sent < quantum; sent++ {
-		a, w := r.reads.head()
-		if a == nil {
+		a, ok := r.nextAnswer()
+		if !ok {
 			break
 		}
-		if w.atomic {
-			q.respondAtomic(w)
-		} else if !q.respondRead(w, a) {
-			psn := (w.psn + a.sent) & wire.Mask24
+		if !q.answer(&a) {
 			r.forget()
-			q.refuse(noAccess, psn)
+			q.refuse(verbs.LocalAccessError, a.psn)
 			return sent
 		}
-		r.answered(a, w)
+		r.answered()
 	}
 	if r.mayAcknowledge() {
 		q.e.flushAcks()
@@ -80,41 +73,27 @@ func (q *queuePair) sendResponses(quantum int) int {
 	return sent
 }
 
-func (q *queuePair) respondAtomic(w *readWork) {
-	h := q.e.out.Open(&q.path.Path, wire.RCAtomicAcknowledge, 0, q.attr.DestQPN, w.psn, 0)
-	wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.respond.msn}.Put(h)
-	putUint32(h[wire.AETHBytes:], uint32(w.original>>32))
-	putUint32(h[wire.AETHBytes+4:], uint32(w.original))
-	q.e.out.Close()
-}
-
-// respondRead sends the next packet of an answer. A part of a READ ends with LAST; only the whole starts with FIRST.
-func (q *queuePair) respondRead(w *readWork, a *dueAnswer) bool {
-	e := q.e
-	offset := a.sent * q.mtu
-	n := int(min(q.mtu, w.length-offset))
-	var at unsafe.Pointer
-	if n > 0 {
-		if at = e.remote(q, w.addr+uint64(offset), uint64(n), w.rkey, verbs.AccessRemoteRead); at == nil {
+// answer sends a packet to the peer's requester. It reports false where the memory that it was to bring is gone.
+func (q *queuePair) answer(a *answerPacket) bool {
+	var data []byte
+	if a.bytes > 0 {
+		at := q.e.remote(q, a.addr, uint64(a.bytes), a.rkey, verbs.AccessRemoteRead)
+		if at == nil {
 			return false
 		}
+		data = unsafe.Slice((*byte)(at), a.bytes)
 	}
-	code := wire.RCReadResponseMiddle
-	switch {
-	case a.sent == 0 && a.end == 1:
-		code = wire.RCReadResponseOnly
-	case a.sent == 0:
-		code = wire.RCReadResponseFirst
-	case a.sent+1 == a.end:
-		code = wire.RCReadResponseLast
+	out := &q.e.out
+	h := out.Open(&q.path.Path, a.code, 0, q.attr.DestQPN, a.psn, len(data))
+	if len(h) > 0 { // a MIDDLE has none
+		a.aeth.Put(h)
 	}
-	h := e.out.Open(&q.path.Path, code, 0, q.attr.DestQPN, (w.psn+a.sent)&wire.Mask24, n)
-	if len(h) > 0 {
-		wire.AETH{Syndrome: wire.SyndromeAck, MSN: q.respond.msn}.Put(h)
+	if a.code == wire.RCAtomicAcknowledge {
+		binary.BigEndian.PutUint64(h[wire.AETHBytes:], a.original)
 	}
-	if n > 0 {
-		e.out.Payload(unsafe.Slice((*byte)(at), n))
+	if len(data) > 0 {
+		out.Payload(data)
 	}
-	e.out.Close()
+	out.Close()
 	return true
 }

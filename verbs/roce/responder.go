@@ -16,7 +16,8 @@ type responder struct {
 	nakSent  bool   // a sequence NAK or RNR NAK is outstanding
 	dying    bool   // a fatal NAK waits for READ responses before it
 
-	current incoming
+	class wire.Class // of the message being received; ClassUnknown: none
+	count *protocolCounts
 
 	// what is owed to the peer
 	ackDue   bool
@@ -31,36 +32,22 @@ type responder struct {
 	reads readQueue
 }
 
-// incoming is the message being received.
-type incoming struct {
-	class   wire.Class // ClassUnknown: none
-	hasWork bool
-	id      uint64
-	list    []verbs.SGE // of the receive
-	entry   int         // position in it
-	within  uint32
-	room    uint32 // left in the receive
-	bytes   uint32 // received
-
-	addr   uint64 // WRITE: where the next packet goes
-	rkey   uint32
-	left   uint32
-	length uint32
-}
-
 // begin starts numbering at the transition to RTR. With a pool, what arrives behind a gap is kept there.
-func (r *responder) begin(psn, mtu uint32, depth uint8, pool *packetPool) {
+func (r *responder) begin(psn, mtu uint32, depth uint8, pool *packetPool, count *protocolCounts) {
 	r.reset()
-	r.mtu, r.expected, r.ackable = mtu, psn, (psn-1)&wire.Mask24
+	r.mtu, r.expected, r.ackable, r.count = mtu, psn, (psn-1)&wire.Mask24, count
 	r.held.pool = pool
 	r.reads = newReadQueue(depth)
 }
 
-// reset forgets everything but the memory of the receive's list.
+// reset forgets everything.
 func (r *responder) reset() {
 	r.held.clear()
-	*r = responder{current: incoming{list: r.current.list[:0]}}
+	*r = responder{}
 }
+
+// awaits tells whether a packet is the very one that is expected next.
+func (r *responder) awaits(psn uint32) bool { return psn == r.expected }
 
 // admission is what a request is to the responder.
 type admission uint8
@@ -68,7 +55,6 @@ type admission uint8
 const (
 	ignored   admission = iota
 	inTurn              // it is to be executed
-	early               // something before it is missing, of which the peer is told
 	repeated            // it was executed before
 	misplaced           // it is not what comes next in its message
 )
@@ -84,18 +70,17 @@ func (r *responder) admit(p *wire.Packet) admission {
 		if !r.notReady {
 			r.held.keep(psn, uint32(d), p.Raw)
 		}
-		if r.reportGap() {
-			return early
-		}
+		r.reportGap()
 		return ignored
 	case d < 0:
+		r.count.duplicateRequests++
 		return repeated
 	}
 	class := wire.ClassUnknown // FIRST, MIDDLE …, LAST are of one class
 	if !p.Opcode.Begins() {
 		class = p.Opcode.Class()
 	}
-	if r.current.class != class {
+	if r.class != class {
 		return misplaced
 	}
 	return inTurn
@@ -105,22 +90,24 @@ func (r *responder) admit(p *wire.Packet) admission {
 // a gap costs the message it is in, whose receive is left for the next.
 func (r *responder) admitUnreliable(p *wire.Packet) bool {
 	psn := p.PSN()
-	continues := psn == r.expected && r.current.class == p.Opcode.Class()
+	continues := psn == r.expected && r.class == p.Opcode.Class()
 	r.expected = (psn + 1) & wire.Mask24
 	if p.Opcode.Begins() || !continues {
-		r.current.class = wire.ClassUnknown
+		r.class = wire.ClassUnknown
 	}
 	return p.Opcode.Begins() || continues
 }
 
+// abandon leaves the message that is being received.
+func (r *responder) abandon() { r.class = wire.ClassUnknown }
+
 // reportGap owes the peer a sequence NAK, one per gap.
-func (r *responder) reportGap() bool {
-	if r.nakSent || r.dying {
-		return false
+func (r *responder) reportGap() {
+	if !r.nakSent && !r.dying {
+		r.nakSent = true
+		r.count.outOfSequence++
+		r.owe(wire.NAKSequenceError, r.expected)
 	}
-	r.nakSent = true
-	r.owe(wire.NAKSequenceError, r.expected)
-	return true
 }
 
 // nextHeld is the packet that is to be executed next, if it was kept.
@@ -148,8 +135,16 @@ func (r *responder) sized(o wire.Opcode, n uint32) bool {
 	}
 }
 
+// received moves on behind a packet in its message.
+func (r *responder) received(p *wire.Packet) {
+	if r.class = p.Opcode.Class(); p.Opcode.Ends() {
+		r.class = wire.ClassUnknown
+	}
+}
+
 // executed moves on behind a packet of a SEND or WRITE.
 func (r *responder) executed(p *wire.Packet) {
+	r.received(p)
 	r.ackable = p.PSN()
 	r.expected = (r.ackable + 1) & wire.Mask24
 	if r.reads.fresh > 0 { // an ACK that tells of this packet would deny the answers before it
@@ -165,15 +160,22 @@ func (r *responder) executed(p *wire.Packet) {
 	}
 }
 
-// asked takes a READ or an atomic that is to be answered; nil where the peer has more outstanding than was agreed.
-func (r *responder) asked(w readWork) *readWork {
-	a := r.reads.add(w)
-	if a != nil {
-		r.endGap()
-		r.expected = (w.psn + w.packets) & wire.Mask24
-		r.msn++
+// asked takes a READ or an atomic that is to be answered, and returns the place for an atomic's result; nil where the peer has more
+// outstanding than was agreed.
+func (r *responder) asked(p *wire.Packet) (result *uint64) {
+	w := readWork{psn: p.PSN(), packets: 1, atomic: p.Opcode.Class() == wire.ClassAtomic}
+	if !w.atomic {
+		h := p.RETH()
+		w.packets, w.addr, w.rkey, w.length = packetsOf(h.Length, r.mtu), h.Addr, h.RKey, h.Length
 	}
-	return a
+	a := r.reads.add(w)
+	if a == nil {
+		return nil
+	}
+	r.endGap()
+	r.expected = (w.psn + w.packets) & wire.Mask24
+	r.msn++
+	return &a.original
 }
 
 // endGap ends a gap: a NAK that has not left yet becomes an ACK.
@@ -205,15 +207,23 @@ func (r *responder) repeat(p *wire.Packet) {
 
 // oweRNR answers a packet that finds no receive.
 func (r *responder) oweRNR(psn uint32, timer uint8) {
+	r.count.rnrNAKsSent++
 	r.nakSent, r.notReady = true, true // what follows is out of sequence: silent until this packet comes again
 	r.held.clear()
 	r.owe(wire.SyndromeRNR|wire.Syndrome(timer&31), psn)
 }
 
-// refuse owes a fatal NAK, after which the queue pair ends.
-func (r *responder) refuse(s wire.Syndrome, psn uint32) {
+// refuse owes a fatal NAK, after which the queue pair ends; status is that of the receive which the request has taken.
+func (r *responder) refuse(status verbs.Status, psn uint32) {
 	r.dying = true
-	r.owe(s, psn)
+	switch status {
+	case verbs.LocalAccessError:
+		r.owe(wire.NAKRemoteAccessError, psn)
+	case verbs.LocalProtectionError:
+		r.owe(wire.NAKRemoteOperational, psn)
+	default:
+		r.owe(wire.NAKInvalidRequest, psn)
+	}
 }
 
 // owe notes what to answer. A NAK replaces an ACK, which it implies, and not the other way round.
@@ -232,22 +242,34 @@ func (r *responder) mayAcknowledge() bool {
 	return r.ackDue && (r.reads.empty() || int32(r.reads.first-r.ackAfter) >= 0)
 }
 
-// acknowledged is what the ACK or NAK says that leaves now.
-func (r *responder) acknowledged() (s wire.Syndrome, psn uint32) {
+// answerPacket is a packet to the peer's requester.
+type answerPacket struct {
+	code wire.Opcode
+	psn  uint32
+	aeth wire.AETH
+	// data of a READ
+	addr        uint64
+	rkey, bytes uint32
+	original    uint64 // of an atomic
+}
+
+// acknowledgement is the ACK or NAK that leaves now.
+func (r *responder) acknowledgement() answerPacket {
+	x := answerPacket{code: wire.RCAcknowledge, psn: r.ackable, aeth: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}}
 	switch {
 	case r.syndrome != wire.SyndromeAck:
 		r.ackDue, r.wanted, r.repeats = false, false, 0
-		return r.syndrome, r.ackPSN
+		x.aeth.Syndrome, x.psn = r.syndrome, r.ackPSN
 	case r.repeats > 0:
 		r.repeats--
 		r.ackDue = r.wanted || r.repeats > 0
 		if r.held.pool != nil {
-			return syndromeRepeated, r.ackable
+			x.aeth.Syndrome = syndromeRepeated
 		}
 	default:
 		r.ackDue, r.wanted = false, false
 	}
-	return wire.SyndromeAck, r.ackable
+	return x
 }
 
 const (
@@ -258,8 +280,33 @@ const (
 	mostRepeats = 32
 )
 
-// answered notes that a packet of an answer has left.
-func (r *responder) answered(a *dueAnswer, w *readWork) {
+// nextAnswer is the next packet of an answer that is due. A part of a READ ends with LAST; only the whole starts with FIRST.
+func (r *responder) nextAnswer() (x answerPacket, ok bool) {
+	a, w := r.reads.head()
+	if a == nil {
+		return x, false
+	}
+	offset := a.sent * r.mtu
+	x = answerPacket{
+		code: wire.RCReadResponseMiddle, psn: (w.psn + a.sent) & wire.Mask24, aeth: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn},
+		addr: w.addr + uint64(offset), rkey: w.rkey, bytes: min(r.mtu, w.length-offset), original: w.original,
+	}
+	switch {
+	case w.atomic:
+		x.code = wire.RCAtomicAcknowledge
+	case a.sent == 0 && a.end == 1:
+		x.code = wire.RCReadResponseOnly
+	case a.sent == 0:
+		x.code = wire.RCReadResponseFirst
+	case a.sent+1 == a.end:
+		x.code = wire.RCReadResponseLast
+	}
+	return x, true
+}
+
+// answered notes that the next packet of an answer has left.
+func (r *responder) answered() {
+	a, w := r.reads.head()
 	if a.sent++; a.sent < a.end {
 		return
 	}
@@ -269,8 +316,12 @@ func (r *responder) answered(a *dueAnswer, w *readWork) {
 	}
 }
 
-// forget drops what is owed.
+// owesAnswers tells whether answers to READs or atomics are due.
+func (r *responder) owesAnswers() bool { return !r.reads.empty() }
+
+// forget drops what is owed, and what waits behind a gap.
 func (r *responder) forget() {
 	r.ackDue, r.wanted, r.repeats = false, false, 0
 	r.reads.first, r.reads.fresh = r.reads.end, 0
+	r.held.clear()
 }

@@ -168,7 +168,7 @@ func (q *queuePair) beginReceiving() {
 	if q.peerWindow > 0 {
 		q.peerPort = wire.Port // a device like this one
 	}
-	q.respond.begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool)
+	q.respond.begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool, &q.e.count.protocolCounts)
 }
 
 // beginSending starts the requester at the transition to RTS.
@@ -201,7 +201,7 @@ func (q *queuePair) sendPSN() uint32 {
 // reset discards everything, without completions.
 func (q *queuePair) reset() {
 	q.withdraw()
-	q.dropReceive()
+	q.current.hasWork = false
 	q.sendCQ.forget(q)
 	q.recvCQ.forget(q)
 	q.receives.head = q.receives.tail
@@ -240,7 +240,6 @@ func (q *queuePair) enterError() {
 	}
 	q.withdraw()
 	q.state = verbs.StateError
-	q.respond.held.clear()
 	q.failReceive(verbs.FlushError)
 	q.flush()
 	if q.srq != nil { // it takes no more of them (IBTA 10.2.9.3)

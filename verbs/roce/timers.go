@@ -1,6 +1,10 @@
 package roce
 
-import "github.com/gobw/gobw/verbs/tick"
+import (
+	"slices"
+
+	"github.com/gobw/gobw/verbs/tick"
+)
 
 // clock makes sure that the engine looks at the queue pair when its requester wants that.
 func (q *queuePair) clock() {
@@ -25,37 +29,13 @@ func (e *engine) timer(at tick.Time) {
 // runTimers gives every queue pair whose deadline has come its tick.
 func (e *engine) runTimers(now tick.Time) {
 	e.nextTimer = tick.Never
-	for i := 0; i < len(e.timed); i++ {
-		q := e.timed[i]
+	e.timed = slices.DeleteFunc(e.timed, func(q *queuePair) bool {
 		if now >= q.request.deadline() {
 			q.onTick(now)
 		}
-		if !q.timed {
-			i-- // it failed and took itself off the list
-			continue
-		}
 		next := q.request.deadline()
-		if next == tick.Never {
-			e.untime(q)
-			i--
-			continue
-		}
+		q.timed = next != tick.Never
 		e.timer(next)
-	}
-}
-
-// untime takes a queue pair off the list of those with clocks.
-func (e *engine) untime(q *queuePair) {
-	if !q.timed {
-		return
-	}
-	q.timed = false
-	for i, other := range e.timed {
-		if other == q {
-			last := len(e.timed) - 1
-			e.timed[i] = e.timed[last]
-			e.timed = e.timed[:last]
-			return
-		}
-	}
+		return !q.timed
+	})
 }

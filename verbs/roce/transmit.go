@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -112,18 +113,13 @@ func (q *queuePair) send(p *outgoing) bool {
 		h = nil
 	}
 	if len(h) > 0 {
-		putUint32(h, w.immediate)
+		binary.BigEndian.PutUint32(h, w.immediate)
 	}
 	for i := range pieces {
 		e.out.Payload(e.gathered[i])
 	}
 	e.out.Close()
 	return true
-}
-
-func putUint32(b []byte, v uint32) {
-	_ = b[3]
-	b[0], b[1], b[2], b[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
 }
 
 // gather finds n bytes of request index's payload from offset on and leaves them in e.gathered; -1 when memory is gone.

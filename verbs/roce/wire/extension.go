@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"fmt"
 	"time"
 )
 
@@ -87,9 +86,6 @@ const (
 	NAKInvalidRequest    Syndrome = 0x61
 	NAKRemoteAccessError Syndrome = 0x62
 	NAKRemoteOperational Syndrome = 0x63
-	NAKInvalidRDRequest  Syndrome = 0x64
-	syndromeClassMask             = 0x60
-	syndromeValueMask             = 0x1f
 )
 
 // SyndromeClass is the kind of a syndrome.
@@ -103,69 +99,15 @@ const (
 	ClassNAK
 )
 
-func (c SyndromeClass) String() string {
-	return [...]string{"ACK", "RNR NAK", "reserved", "NAK"}[c&3]
-}
-
 // Class is the kind of the syndrome.
 func (s Syndrome) Class() SyndromeClass { return SyndromeClass(s >> 5 & 3) }
 
-// Value is the credit, timer or NAK code.
-func (s Syndrome) Value() uint8 { return uint8(s & syndromeValueMask) }
-
-// IsAck tells a positive acknowledgement.
-func (s Syndrome) IsAck() bool { return s&syndromeClassMask == 0 }
-
-// IsRNR tells a receiver-not-ready NAK.
-func (s Syndrome) IsRNR() bool { return s&syndromeClassMask == SyndromeRNR }
-
-// Credits is the number of receives an ACK grants; false when it sets no limit or the syndrome is not an ACK.
-func (s Syndrome) Credits() (int, bool) {
-	if !s.IsAck() || s.Value() == syndromeValueMask {
-		return 0, false
-	}
-	return int(creditTable[s.Value()]), true
-}
-
 // RNRTimer is how long an RNR NAK asks to wait; 0 for other syndromes.
 func (s Syndrome) RNRTimer() time.Duration {
-	if !s.IsRNR() {
+	if s.Class() != ClassRNR {
 		return 0
 	}
-	return RNRTimer(s.Value())
-}
-
-func (s Syndrome) String() string {
-	switch s {
-	case NAKSequenceError:
-		return "NAK PSN sequence error"
-	case NAKInvalidRequest:
-		return "NAK invalid request"
-	case NAKRemoteAccessError:
-		return "NAK remote access error"
-	case NAKRemoteOperational:
-		return "NAK remote operational error"
-	case NAKInvalidRDRequest:
-		return "NAK invalid RD request"
-	default:
-	}
-	switch s.Class() {
-	case ClassACK:
-		if n, limited := s.Credits(); limited {
-			return fmt.Sprintf("ACK, %d credits", n)
-		}
-		return "ACK"
-	case ClassRNR:
-		return fmt.Sprintf("RNR NAK %v", s.RNRTimer())
-	case ClassReserved, ClassNAK:
-	}
-	return fmt.Sprintf("Syndrome(%#02x)", uint8(s))
-}
-
-// creditTable is IBTA table 45.
-var creditTable = [31]uint16{ //nolint:gochecknoglobals // a table: never written
-	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,
-	12288, 16384, 24576, 32768,
+	return RNRTimer(uint8(s))
 }
 
 // rnrTable is IBTA table 46, in units of 10 µs.
@@ -176,7 +118,7 @@ var rnrTable = [32]uint32{ //nolint:gochecknoglobals // a table: never written
 
 // RNRTimer is the time a code of min_rnr_timer or of an RNR NAK stands for (IBTA table 46); only five bits count.
 func RNRTimer(code uint8) time.Duration {
-	return time.Duration(rnrTable[code&syndromeValueMask]) * 10 * time.Microsecond
+	return time.Duration(rnrTable[code&31]) * 10 * time.Microsecond
 }
 
 // DETH is the datagram extended transport header of UD (IBTA 9.2.4).

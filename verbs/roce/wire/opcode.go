@@ -111,16 +111,6 @@ const (
 	ClassCongestion
 )
 
-func (c Class) String() string {
-	names := [...]string{
-		"unknown", "send", "write", "read request", "read response", "acknowledge", "atomic acknowledge", "atomic", "congestion",
-	}
-	if int(c) < len(names) {
-		return names[c]
-	}
-	return fmt.Sprintf("Class(%d)", uint8(c))
-}
-
 // Properties are facts about an opcode, as bits.
 type Properties uint16
 
