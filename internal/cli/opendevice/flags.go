@@ -21,9 +21,15 @@ type Flags struct {
 	port, gid     int
 }
 
+// BindName adds --device alone, to a command that sends no messages.
+func (f *Flags) BindName(fs *pflag.FlagSet) {
+	f.gid = -1
+	fs.StringVarP(&f.name, "device", "d", "", "device, as 'gobw devices' lists them, or roce0@eth1")
+}
+
 // Bind adds the flags to a command.
 func (f *Flags) Bind(fs *pflag.FlagSet) {
-	fs.StringVarP(&f.name, "device", "d", "", "device, as 'gobw devices' lists them, or roce0@eth1")
+	f.BindName(fs)
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "GID index (default: one that reaches the peer)")
 	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on, or CPUs (2,3 or 4-7), auto or none")

@@ -79,10 +79,15 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 
 // run measures, prints and saves, and judges.
 func run(ctx context.Context, out output.Streams, c Config) error {
+	return c.Deliver(out, func() (*report.Document, error) { return sweep(ctx, out, c.Measurement(), c) })
+}
+
+// Deliver prints and saves the document of a test, and judges it where no error ended it.
+func (c Config) Deliver(out output.Streams, test func() (*report.Document, error)) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
-	doc, err := sweep(ctx, out, c.measurement(), c)
+	doc, err := test()
 	var usage exit.UsageError
 	if doc == nil || errors.As(err, &usage) {
 		return err
@@ -124,10 +129,11 @@ func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, erro
 
 // Measure runs the test, and prints and judges nothing.
 func (c Config) Measure(ctx context.Context, out output.Streams) (*report.Document, error) {
-	return measure.Run(ctx, out, c.measurement())
+	return measure.Run(ctx, out, c.Measurement())
 }
 
-func (c Config) measurement() measure.Config {
+// Measurement is what it needs of a session.
+func (c Config) Measurement() measure.Config {
 	return measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet, Plan: c.Plan}
 }
 

@@ -23,6 +23,7 @@ type Flags struct {
 	save    []string
 	quiet   bool
 	resume  bool
+	kept    bool // the command has --resume
 }
 
 // Bind adds the flags to a command whose results have these formats.
@@ -35,6 +36,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 
 // Resumable adds --resume, in the command's words.
 func (f *Flags) Resumable(fs *pflag.FlagSet, text string) {
+	f.kept = true
 	fs.BoolVar(&f.resume, "resume", false, text)
 }
 
@@ -44,6 +46,7 @@ type Config struct {
 	Saves  []Save
 	Quiet  bool
 	Resume bool // the saved result is gone on with
+	kept   bool // what is not finished is kept for --resume
 }
 
 // Save is a file that a result is written to.
@@ -54,7 +57,7 @@ type Save struct {
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
-	c := Config{Quiet: f.quiet, Resume: f.resume}
+	c := Config{Quiet: f.quiet, Resume: f.resume, kept: f.kept}
 	var wrong cmdline.Faults
 	var err error
 	c.Format, err = render.FormatNamed(f.formats, f.format)

@@ -18,6 +18,7 @@ func configOf(t *testing.T, args ...string) (Config, error) {
 	var f Flags
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.Bind(fs, render.DocumentFormats())
+	f.Resumable(fs, "go on")
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,9 @@ func (k *Keeper) Keep(c Config, save func(path string) error) error {
 	return err
 }
 
-// DeliverPart delivers a result that may be unfinished: then it names the file, and the command that goes on.
+// DeliverPart delivers a result that may be unfinished: then a command that has --resume names the file, and how to go on.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
-	if complete {
+	if complete || !c.kept {
 		return c.Deliver(out, write)
 	}
 	to := c.unfinished()

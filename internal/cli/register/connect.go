@@ -1,37 +1,87 @@
+// Package register is the commands 'register' and 'connect': how long what comes before the first message takes.
 package register
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/render"
 )
 
-// steps are the calls that 'connect' times, in their order; the last is the time of all queue pairs together.
-func steps() []string { return []string{"create", "init", "connect", "destroy", "ready"} }
+// flags are what both commands have beside their own.
+type flags struct {
+	device opendevice.Flags
+	gate   gate.Flags
+	output output.Flags
+}
+
+// finish adds the flags of the result to a command, and orders all of them for a person.
+func (f *flags) finish(cmd *cobra.Command, own string, names []string, others ...cmdline.FlagGroup) {
+	f.output.Bind(cmd.Flags(), render.DocumentFormats())
+	f.gate.Bind(cmd.Flags(), "'p99 <= 1ms'")
+	cmd.Flags().SortFlags = false
+	cmdline.GroupFlags(cmd, append(append([]cmdline.FlagGroup{{Title: own, Names: names}}, others...),
+		cmdline.FlagGroup{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept"}}))
+	cmdline.Brief(cmd, append(names, "device", "loopback", "expect", "save")...)
+}
+
+// config is a latency test of these flags.
+func (f *flags) config(tool string, wrong *cmdline.Faults) operation.Config {
+	c := operation.Config{Tool: tool, Args: measure.CommandLine(tool)}
+	var err error
+	c.Device, err = f.device.Config()
+	wrong.Note(err)
+	c.Device.Strict = f.gate.Given()
+	c.Gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(plan.Latency), "") })
+	wrong.Note(err)
+	c.Output, err = f.output.Config()
+	wrong.Note(err)
+	return c
+}
+
+// record makes the record of how long each call of a kind took, in nanoseconds, of which so many ran at once.
+func record(operation string, settings report.Plan, times []int64, atOnce int) report.Record {
+	settings.Operation, settings.Kind = operation, string(plan.Latency)
+	s := report.Samples{Raw: times, N: uint64(len(times)), Min: slices.Min(times), Max: slices.Max(times), Shift: times[0], Scale: 1}
+	for _, t := range times {
+		s.Sum += float64(t)
+		s.SumSq += float64(t-s.Shift) * float64(t-s.Shift)
+	}
+	l, seconds := report.NewLatency(s), s.Sum/1e9/float64(atOnce)
+	r := report.Record{Plan: settings, Run: 1, Messages: s.N, Iterations: s.N, Seconds: seconds, Latency: &l, MessagesPerS: float64(s.N) / seconds}
+	h, err := report.NewHistogram(s)
+	if err != nil {
+		r.Warnings = append(r.Warnings, err.Error())
+	}
+	r.Histogram = h
+	return r
+}
 
 // connectConfig is which queue pairs to make, and how often.
 type connectConfig struct {
-	measure.Config
+	operation.Config
 	Rounds int
-	end    end
 }
 
 // NewConnectCommand makes 'connect'.
 func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
-	var device opendevice.Flags
+	f := &flags{}
 	var peer measure.PeerFlags
-	var ends endFlags
-	var rounds int
+	c := connectConfig{}
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true}
 	cmd := &cobra.Command{
 		Use: "connect [HOST]", Short: "Measure how long connecting queue pairs takes",
@@ -44,50 +94,40 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: cmdline.Run(
 			func(args []string) (connectConfig, error) {
-				c := connectConfig{Rounds: rounds, Config: measure.Config{Tool: tool, Command: measure.CommandLine(tool), Plan: spec}}
 				var wrong cmdline.Faults
 				var err error
+				c.Config = f.config(tool, &wrong)
+				c.Plan = spec
 				c.Peer, err = peer.Config(tool, args)
 				wrong.Note(err)
-				c.Device, err = device.Config()
+				c.CPU, err = f.device.CPUChoice(1)
 				wrong.Note(err)
-				c.CPU, err = device.CPUChoice(1)
-				wrong.Note(err)
-				c.end, err = ends.config()
-				wrong.Note(err)
-				wrong.Range("--rounds (-n)", rounds, 1, 1e6)
+				wrong.Range("--rounds (-n)", c.Rounds, 1, 1e6)
 				wrong.Range("--qp (-q)", spec.QPs, 1, 16384)
 				_, err = plan.Settle(spec, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 				wrong.Note(err)
-				c.Device.Strict, c.Quiet = ends.gate.Given(), c.end.output.Quiet
 				return c, errors.Join(wrong...)
 			},
-			func(ctx context.Context, c connectConfig) error { return c.run(ctx, out) },
+			func(ctx context.Context, c connectConfig) error {
+				return c.Deliver(out, func() (*report.Document, error) { return c.run(ctx, out) })
+			},
 		),
 	}
 	fs := cmd.Flags()
-	fs.SortFlags = false
 	fs.IntVarP(&spec.QPs, "qp", "q", 1, "queue pairs of a round")
-	fs.IntVarP(&rounds, "rounds", "n", 100, "rounds")
+	fs.IntVarP(&c.Rounds, "rounds", "n", 100, "rounds")
 	fs.BoolVarP(&spec.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM")
-	device.Bind(fs)
+	f.device.Bind(fs)
 	peer.Bind(fs)
-	ends.bind(fs)
-	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
-		{Title: "Queue pairs", Names: []string{"qp", "rounds", "rdma-cm"}}, opendevice.Group(), measure.PeerGroup(), endGroup(),
-	})
-	cmdline.Brief(cmd, "qp", "rounds", "rdma-cm", "device", "loopback", "expect", "save")
+	f.finish(cmd, "Queue pairs", []string{"qp", "rounds", "rdma-cm"}, opendevice.Group(), measure.PeerGroup())
 	return cmd
 }
 
-// run connects round after round over one session, prints and saves, and judges.
-func (c *connectConfig) run(ctx context.Context, out output.Streams) error {
-	if err := c.end.output.CheckWritable(); err != nil {
-		return err
-	}
+// run connects round after round over one session.
+func (c *connectConfig) run(ctx context.Context, out output.Streams) (*report.Document, error) {
 	times := map[string][]int64{}
 	quiet := output.Streams{Out: out.Out, Err: out.Err} // no terminal: a round is too short for a line of progress
-	doc, err := measure.With(ctx, quiet, c.Config, func(m *measure.Measurer, doc measure.Document) error {
+	doc, err := measure.With(ctx, quiet, c.Measurement(), func(m *measure.Measurer, doc measure.Document) error {
 		for range c.Rounds {
 			res, err := m.Run(ctx, c.Plan, bench.Options{Step: func(name string, took time.Duration) { times[name] = append(times[name], int64(took)) }})
 			if err != nil {
@@ -97,18 +137,15 @@ func (c *connectConfig) run(ctx context.Context, out output.Streams) error {
 		}
 		return nil
 	})
-	if doc == nil {
-		return err
-	}
-	for _, step := range steps() {
-		if len(times[step]) == 0 {
+	for _, step := range []string{"create", "init", "connect", "destroy", "ready"} {
+		if doc == nil || len(times[step]) == 0 {
 			continue
 		}
-		r := record(step, report.Plan{QPs: c.Plan.QPs}, times[step], 1)
-		if step == "ready" { // of all queue pairs
-			r.MessagesPerS *= float64(c.Plan.QPs)
+		atOnce := 1
+		if step == "ready" { // it is the time of all queue pairs
+			atOnce = c.Plan.QPs
 		}
-		doc.Records = append(doc.Records, r)
+		doc.Records = append(doc.Records, record(step, report.Plan{QPs: c.Plan.QPs}, times[step], atOnce))
 	}
-	return c.end.deliver(out, doc, err)
+	return doc, err
 }

@@ -1,4 +1,3 @@
-// Package register is the commands 'register' and 'connect': how long what comes before the first message takes.
 package register
 
 import (
@@ -18,6 +17,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -25,29 +25,20 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// flags are the flags as they were typed.
-type flags struct {
-	size, iters      string
-	threads          int
-	hugePages, paged bool
-	device           opendevice.Flags
-	end              endFlags
-}
-
 // config is what to measure.
 type config struct {
+	operation.Config
 	Sizes            []int64
 	Count            int // of each size and thread; 0: as many as half a second takes, 10 to 1000
 	Threads          int
 	HugePages, Paged bool
-	Device           opendevice.Config
-	end              end
-	Args             []string
 }
 
 // NewCommand makes 'register'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
+	c := config{}
+	var size, iters string
 	cmd := &cobra.Command{
 		Use: "register", Short: "Measure how long registering memory takes",
 		Long: "Measure how long a device takes to register memory and to deregister it, by size\n" +
@@ -58,69 +49,55 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " register -s 1G --huge-pages --expect 'p50 <= 20ms'",
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Run(
-			func([]string) (config, error) { return f.config(tool) },
-			func(ctx context.Context, c config) error { return run(ctx, out, tool, c) },
+			func([]string) (config, error) {
+				var wrong cmdline.Faults
+				c.Config = f.config(tool, &wrong)
+				c.check(size, iters, &wrong)
+				return c, errors.Join(wrong...)
+			},
+			func(ctx context.Context, c config) error {
+				return c.Deliver(out, func() (*report.Document, error) { return c.run(ctx, out) })
+			},
 		),
 	}
 	fs := cmd.Flags()
-	fs.SortFlags = false
-	fs.StringVarP(&f.size, "size", "s", "4K:64M", "bytes to register: 1M, 4K:1G (powers of two), 4K,1M")
-	fs.StringVarP(&f.iters, "iters", "n", "", "registrations of each size and thread (10 to 1000, half a second)")
-	fs.IntVar(&f.threads, "threads", 1, "threads that register at once, each its own memory")
-	fs.BoolVar(&f.hugePages, "huge-pages", false, "memory from reserved huge pages")
-	fs.BoolVar(&f.paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
-	f.device.Bind(fs)
-	cmdline.Hide(fs, "emulate") // registering sends nothing
-	cmdline.Hide(fs, "pcap")
-	f.end.bind(fs)
-	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
-		{Title: "Memory", Names: []string{"size", "iters", "threads", "huge-pages", "odp"}},
-		opendevice.Group(),
-		endGroup(),
-	})
-	cmdline.Brief(cmd, "size", "iters", "threads", "huge-pages", "device", "expect", "save")
+	fs.StringVarP(&size, "size", "s", "4K:64M", "bytes to register: 1M, 4K:1G (powers of two), 4K,1M")
+	fs.StringVarP(&iters, "iters", "n", "", "registrations of each size and thread (10 to 1000, half a second)")
+	fs.IntVar(&c.Threads, "threads", 1, "threads that register at once, each its own memory")
+	fs.BoolVar(&c.HugePages, "huge-pages", false, "memory from reserved huge pages")
+	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
+	f.device.BindName(fs)
+	f.finish(cmd, "Memory", []string{"size", "iters", "threads", "huge-pages", "odp", "device"})
 	return cmd
 }
 
-// config checks the flags and names all mistakes at once.
-func (f *flags) config(tool string) (config, error) {
-	c := config{Threads: f.threads, HugePages: f.hugePages, Paged: f.paged, Args: measure.CommandLine(tool)}
-	var wrong cmdline.Faults
+// check reads the sizes and the count, and refuses more memory than there is.
+func (c *config) check(size, iters string, wrong *cmdline.Faults) {
 	var err error
-	c.Sizes, err = plan.ParseLadder(f.size)
+	c.Sizes, err = plan.ParseLadder(size)
 	wrong.Note(cmdline.Prefixed("--size (-s)", err))
-	if f.iters != "" {
-		c.Count, err = strconv.Atoi(f.iters)
-		wrong.If(err != nil || c.Count < 1 || c.Count > 1e7, "--iters (-n) %q: want 1 to 10000000", f.iters)
+	if iters != "" {
+		c.Count, err = strconv.Atoi(iters)
+		wrong.If(err != nil || c.Count < 1 || c.Count > 1e7, "--iters (-n) %q: want 1 to 10000000", iters)
 	}
-	wrong.Range("--threads", f.threads, 1, 1024)
-	if err == nil && len(c.Sizes) > 0 && f.threads > 0 {
-		need, free := slices.Max(c.Sizes)*int64(f.threads), hostmemory.Available()
+	wrong.Range("--threads", c.Threads, 1, 1024)
+	if len(c.Sizes) > 0 && c.Threads > 0 {
+		need, free := slices.Max(c.Sizes)*int64(c.Threads), hostmemory.Available()
 		wrong.If(free > 0 && need > free*9/10, "--size (-s) %s with --threads %d: that is %s of memory, %s are available",
-			f.size, f.threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
+			size, c.Threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
 	}
-	c.Device, err = f.device.Config()
-	wrong.Note(err)
-	c.end, err = f.end.config()
-	wrong.Note(err)
-	wrong.If(c.Device.Emulate+c.Device.Pcap != "", "--emulate and --pcap are for messages: registering sends none")
-	c.Device.Strict = f.end.gate.Given()
-	return c, errors.Join(wrong...)
 }
 
-// run measures, prints and saves, and judges.
-func run(ctx context.Context, out output.Streams, tool string, c config) error {
-	if err := c.end.output.CheckWritable(); err != nil {
-		return err
-	}
+// run measures each size.
+func (c *config) run(ctx context.Context, out output.Streams) (*report.Document, error) {
 	dev, err := opendevice.Open(c.Device)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if dev.Note != "" && dev.Note != opendevice.SoftwareNote && !c.end.output.Quiet {
-		fmt.Fprintf(out.Err, "%s: %s\n", tool, dev.Note)
+	if dev.Note != "" && dev.Note != opendevice.SoftwareNote && !c.Output.Quiet {
+		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, dev.Note)
 	}
-	doc, info := measure.NewDocument(tool, c.Args), dev.Info()
+	doc, info := measure.NewDocument(c.Tool, c.Args), dev.Info()
 	doc.Label, doc.Client.Device, doc.Client.Provider, doc.Client.Software = bench.Label(info), info.Name, info.Provider, info.Software
 	doc.Client.Driver, doc.Client.Firmware, doc.Client.NUMANode, doc.Client.PinnedCPU = info.Driver, info.Firmware, info.NUMANode, -1
 	for _, size := range c.Sizes {
@@ -132,7 +109,7 @@ func run(ctx context.Context, out output.Streams, tool string, c config) error {
 	}
 	err = errors.Join(err, dev.Close())
 	doc.Finish(err)
-	return c.end.deliver(out, doc.Document, err)
+	return doc.Document, err
 }
 
 // size measures one size: each thread registers and deregisters memory of its own, again and again.
@@ -153,8 +130,7 @@ func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []repo
 		}
 		defer func() { err = errors.Join(err, buffers[i].Close()) }()
 	}
-	made, undone := make([][]int64, c.Threads), make([][]int64, c.Threads)
-	errs := make([]error, c.Threads)
+	made, undone, errs := make([][]int64, c.Threads), make([][]int64, c.Threads), make([]error, c.Threads)
 	start := time.Now()
 	var wg sync.WaitGroup
 	for i, b := range buffers {
