@@ -2,17 +2,16 @@ package search
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Best is the answer to which settings are best.
-type Best struct {
+// BestSettings is the answer to which settings are best.
+type BestSettings struct {
 	Start  Point        `json:"start"`  // the defaults
 	Peak   Point        `json:"peak"`   // the fastest point found
-	At     Point        `json:"at"`     // the smallest setting that is within Within of it
+	At     Point        `json:"at"`     // the smallest setting that is within 2 % of it
 	Gain   stats.Effect `json:"gain"`   // of At against Start, in pairs; of none: they are the same
 	Behind stats.Effect `json:"behind"` // of At against Peak, likewise
 	Worth  []Worth      `json:"worth"`
@@ -22,18 +21,12 @@ type Best struct {
 // Worth is what one dimension contributes: the effect of putting it back to its default.
 type Worth struct {
 	Dimension string       `json:"dimension"`
-	Value     int          `json:"value"`
-	Default   int          `json:"default"`
 	Without   stats.Effect `json:"without"`
 }
 
 const (
 	within       = 0.02 // of the peak
 	mostDoubt    = 0.1  // a smaller setting must not be worse by more at the interval's end
-	leastGain    = 0.01 // a change that is worth to take
-	acceptPairs  = 4
-	acceptDoubt  = 0.01 // that a change which is worth nothing is taken
-	tellPairs    = 12
 	judgePairs   = 8
 	enoughTests  = 6 // of a point whose median is known well
 	freshStarts  = 16
@@ -43,58 +36,36 @@ const (
 
 // Best climbs from the base point: dimension by dimension, successive halving among its values, until no change of one
 // dimension helps; then once more from the best of fresh points. Of the peak it gives the smallest setting that is as good.
-// What ended it early is the error; the answer is then what is known.
-func (s *Search) Best(ctx context.Context) (*Best, error) {
-	s.begin(ctx)
-	b := &Best{Start: s.Space.Base()}
+func Best(s *Search) {
+	b := &BestSettings{Start: s.Space.Base()}
+	s.Answer.Best = b
 	b.Peak = s.ascend(b.Start)
 	if len(b.Start) > 1 { // along one dimension the first climb has seen all
 		var fresh []Point
 		for range freshStarts {
 			fresh = append(fresh, s.Space.random(s.rng))
 		}
-		if top := s.ascend(s.halve(fresh)); !slices.Equal(top, b.Peak) && !s.over() && s.beats(top, b.Peak) {
+		if top := s.ascend(s.halve(fresh)); s.beats(top, b.Peak) {
 			b.Peak = top
 		}
 	}
-	if !slices.Equal(b.Start, b.Peak) {
-		if e := s.pairs(b.Start, b.Peak, tellPairs); e.Interval == nil || e.Interval.Low <= 0 { // noise: the defaults are as good
-			b.Peak = b.Start
-		}
+	if !s.beats(b.Peak, b.Start) { // noise: the defaults are as good
+		b.Peak = b.Start
 	}
 	b.At = s.shrink(b.Peak)
-	if s.over() {
-		return b, s.err
-	}
-	if !slices.Equal(b.Peak, b.At) {
-		b.Behind = s.pairs(b.Peak, b.At, judgePairs)
-	}
-	if !slices.Equal(b.Start, b.At) {
-		b.Gain = s.pairs(b.Start, b.At, judgePairs)
-	}
-	for d, dim := range s.Space.Dimensions {
-		back := s.Space.Moved(b.At, d, b.Start[d])
-		if b.At[d] == b.Start[d] || slices.Equal(back, b.At) {
-			continue
+	against := func(a, b Point) (e stats.Effect) {
+		if !slices.Equal(a, b) && !s.over() {
+			e = s.pairs(a, b, judgePairs, rate)
 		}
-		b.Worth = append(b.Worth, Worth{Dimension: dim.Name, Value: b.At[d], Default: b.Start[d], Without: s.pairs(b.At, back, judgePairs)})
+		return e
+	}
+	b.Behind, b.Gain = against(b.Peak, b.At), against(b.Start, b.At)
+	for d, dim := range s.Space.Dimensions {
+		if e := against(b.At, s.Space.Moved(b.At, d, b.Start[d])); e.N > 0 {
+			b.Worth = append(b.Worth, Worth{Dimension: dim.Name, Without: e})
+		}
 	}
 	b.Value = s.median(b.At)
-	return b, s.err
-}
-
-// median of all that was measured of a point; 0: nothing.
-func (s *Search) median(p Point) float64 {
-	var values []float64
-	for _, step := range s.steps {
-		if step.Failure == "" && slices.Equal(step.Point, p) {
-			values = append(values, step.Figures.Value)
-		}
-	}
-	if len(values) == 0 {
-		return 0
-	}
-	return stats.Summarize(values, stats.DefaultConfidence).Median
 }
 
 // ascend climbs until a whole pass changes nothing.
@@ -102,7 +73,11 @@ func (s *Search) ascend(p Point) Point {
 	for range mostAscents {
 		before := p
 		for d := range p {
-			if next := s.along(p, d); !s.over() && !slices.Equal(next, p) && s.beats(next, p) {
+			var points []Point
+			for _, v := range s.Space.Dimensions[d].Values {
+				points = append(points, s.Space.Moved(p, d, v))
+			}
+			if next := s.halve(points); s.beats(next, p) {
 				p = next
 			}
 		}
@@ -113,23 +88,13 @@ func (s *Search) ascend(p Point) Point {
 	return p
 }
 
-// along is the best value of one dimension.
-func (s *Search) along(p Point, d int) Point {
-	var points []Point
-	for _, v := range s.Space.Dimensions[d].Values {
-		q := s.Space.Moved(p, d, v)
-		if !slices.ContainsFunc(points, func(o Point) bool { return slices.Equal(o, q) }) {
-			points = append(points, q)
-		}
-	}
-	return s.halve(points)
-}
-
 // halve is the best of some points by successive halving: all are measured, the better half again, and so on.
 func (s *Search) halve(points []Point) Point {
+	slices.SortFunc(points, slices.Compare[Point])
+	points = slices.CompactFunc(points, slices.Equal[Point])
 	for len(points) > 1 && !s.over() {
 		for _, p := range points {
-			if s.count(p) < enoughTests {
+			if len(s.values(p)) < enoughTests {
 				s.at(p)
 			}
 		}
@@ -139,59 +104,23 @@ func (s *Search) halve(points []Point) Point {
 	return points[0]
 }
 
-// count is how often a point was measured.
-func (s *Search) count(p Point) int {
-	n := 0
-	for _, step := range s.steps {
-		if slices.Equal(step.Point, p) {
-			n++
-		}
-	}
-	return n
-}
-
-// beats tells whether a is better than b beyond noise: four pairs make it likely, and twelve more tell.
+// beats tells whether a is better than b beyond noise.
 func (s *Search) beats(a, b Point) bool {
-	if y := s.median(b); y > 0 && s.median(a) < y { // not even by what is known
+	if y := s.median(b); slices.Equal(a, b) || s.over() || y > 0 && s.median(a) < y { // not even by what is known
 		return false
 	}
-	if s.pairs(b, a, acceptPairs).Change < leastGain {
-		return false
-	}
-	e := s.pairs(b, a, tellPairs)
-	return e.Change >= leastGain && e.P <= acceptDoubt
+	_, gains := claim{pairs: 12, least: 0.01, doubt: 0.02}.holds(s, a, b, rate)
+	return gains && !s.over()
 }
 
 // shrink takes each dimension back to the smallest value that leaves the point as good as the peak.
 func (s *Search) shrink(peak Point) Point {
-	p := peak
-	for d, dim := range s.Space.Dimensions {
-		for _, v := range dim.Values {
-			q := s.Space.Moved(p, d, v)
-			if v >= p[d] || s.over() {
-				break
-			}
-			if slices.Equal(q, p) || smaller(p, q) {
-				continue
-			}
-			if f, ok := s.at(q); !ok || f.Value < clearlyBelow*s.median(peak) {
-				continue
-			}
-			if e := s.pairs(peak, q, judgePairs); e.Change >= -within/2 && e.Interval != nil && e.Interval.Low >= -mostDoubt {
-				p = q
-				break
-			}
+	below := func(d, v int) []int { return s.Space.Dimensions[d].Values[:s.Space.Dimensions[d].near(v)] }
+	return s.Space.reduced(peak, below, func(q Point) bool {
+		if f, ok := s.at(q); !ok || f.Value < clearlyBelow*s.median(peak) {
+			return false
 		}
-	}
-	return p
-}
-
-// smaller tells whether a has a value that is smaller than b's: b is then no smaller setting.
-func smaller(a, b Point) bool {
-	for d := range a {
-		if a[d] < b[d] {
-			return true
-		}
-	}
-	return false
+		e := s.pairs(peak, q, judgePairs, rate)
+		return e.Change >= -within/2 && e.Interval != nil && e.Interval.Low >= -mostDoubt
+	})
 }

@@ -1,3 +1,5 @@
+// Package search runs many short tests to find the best settings, sizes that fall off, and combinations that are slow. It knows
+// tests only as points of a space.
 package search
 
 import (
@@ -15,6 +17,9 @@ type Figures struct {
 	Value    float64            `json:"value"`              // more is better: messages a second, or 1 / latency
 	Counters map[string]float64 `json:"counters,omitempty"` // of what should not happen, per message
 }
+
+// rate is what most questions go by.
+func rate(f Figures) float64 { return f.Value }
 
 // Meter measures a point.
 type Meter interface {
@@ -40,11 +45,31 @@ type Step struct {
 // Nothing is the failure of a test in whose time no message came through.
 const Nothing = "no message came through in the time of a test"
 
-// ErrPoints ends a search that has measured as many points as it may.
-var ErrPoints = errors.New("as many points as were allowed are measured")
+// What ends a search early.
+var (
+	ErrPoints = errors.New("as many points as were allowed are measured")
+	ErrEnough = errors.New("enough is found")
+)
 
-// ErrEnough ends a search that has found as many anomalies as it should.
-var ErrEnough = errors.New("enough is found")
+// Finding is settings with which a device is slow, or moves a counter that should be still, reduced to the smallest cause.
+type Finding struct {
+	Rule    Rule         `json:"rule"`              // all of it is needed
+	Counter string       `json:"counter,omitempty"` // empty: it is slow
+	Bad     Point        `json:"bad"`               // the simplest point that shows it
+	Good    Point        `json:"good"`              // its nearest good neighbour
+	Left    float64      `json:"left,omitempty"`    // of the expected rate
+	Events  float64      `json:"events,omitempty"`  // of the counter, per message
+	Until   int          `json:"until,omitempty"`   // of sizes: the measured one at which the rate of bytes is again what it was
+	Pairs   stats.Effect `json:"pairs"`             // the rate of Bad against Good
+}
+
+// Answer is what a search has found.
+type Answer struct {
+	Best     *BestSettings `json:"best,omitempty"`
+	Found    []Finding     `json:"found,omitempty"`
+	Unproven []Finding     `json:"unproven,omitempty"` // seen, and not confirmed in pairs: noise, or rare
+	Begun    bool          `json:"begun,omitempty"`    // what a search without an end needs to know is measured: it may end at any time
+}
 
 // Search is one search. What it does follows from the seed and the figures alone, so that one which was interrupted goes on
 // from its steps. It belongs to one goroutine.
@@ -53,9 +78,10 @@ type Search struct {
 	Meter  Meter
 	Seed   uint64
 	Most   int        // points; 0: no limit
-	Enough int        // anomalies; 0: no limit
+	Enough int        // findings; 0: no limit
 	Known  []Step     // of an earlier run of the same search: taken in place of measuring
 	Tell   func(Step) // told each step as it is measured; nil: nobody
+	Answer Answer     // so far
 
 	measure func(p Point) (Figures, error)
 	stopped func() error // why, if somebody stopped it
@@ -64,10 +90,13 @@ type Search struct {
 	err     error // what ended it
 }
 
-func (s *Search) begin(ctx context.Context) {
+// Run asks a question: [Best], [Dips] or [Anomalies]. What ended it early is the error; the answer is then what is known.
+func (s *Search) Run(ctx context.Context, question func(*Search)) error {
 	s.rng, s.steps, s.err = rand.New(rand.NewPCG(s.Seed, 0)), nil, nil
 	s.measure = func(p Point) (Figures, error) { return s.Meter.Measure(ctx, slices.Clone(p)) }
 	s.stopped = func() error { return context.Cause(ctx) }
+	question(s)
+	return s.err
 }
 
 // Steps are what was measured so far.
@@ -115,8 +144,39 @@ func (s *Search) at(p Point) (Figures, bool) {
 // over tells whether the search has ended early.
 func (s *Search) over() bool { return s.err != nil }
 
+// atLeast measures a point until it has so many tests, and gives their median; 0: none can be made.
+func (s *Search) atLeast(p Point, tests int) float64 {
+	for n := len(s.values(p)); n < tests; n++ {
+		if _, ok := s.at(p); !ok {
+			break
+		}
+	}
+	return s.median(p)
+}
+
+// values are all that was measured of a point.
+func (s *Search) values(p Point) []float64 {
+	var values []float64
+	for _, step := range s.steps {
+		if step.Failure == "" && slices.Equal(step.Point, p) {
+			values = append(values, step.Figures.Value)
+		}
+	}
+	return values
+}
+
+func (s *Search) median(p Point) float64 { return median(s.values(p)) }
+
+// median of some values; 0 of none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return stats.Summarize(values, stats.DefaultConfidence).Median
+}
+
 // pairs measures a and b back to back n times, in an order drawn by lot, and gives the effect of b against a.
-func (s *Search) pairs(a, b Point, n int) stats.Effect {
+func (s *Search) pairs(a, b Point, n int, value func(Figures) float64) stats.Effect {
 	var old, new []float64
 	for range n {
 		first, second := a, b
@@ -132,11 +192,27 @@ func (s *Search) pairs(a, b Point, n int) stats.Effect {
 		if swap {
 			f, g = g, f
 		}
-		old, new = append(old, f.Value), append(new, g.Value)
+		old, new = append(old, value(f)), append(new, value(g))
 	}
 	e := stats.Paired(old, new, stats.DefaultConfidence, stats.HigherIsBetter)
 	if e.N == 0 {
 		e.Change = 0
 	}
 	return e
+}
+
+// claim is what has to be shown in pairs.
+type claim struct {
+	pairs int     // that tell; a third of them is measured before, and must make it likely
+	least float64 // by which the worse point is worse at the interval's end
+	doubt float64 // that a difference is told where there is none
+}
+
+// holds tells whether one point is worse than another.
+func (c claim) holds(s *Search, better, worse Point, value func(Figures) float64) (e stats.Effect, holds bool) {
+	if e = s.pairs(better, worse, c.pairs/3, value); e.Change > -c.least {
+		return e, false
+	}
+	e = s.pairs(better, worse, c.pairs, value)
+	return e, e.P <= c.doubt && e.Interval != nil && e.Interval.High <= -c.least
 }

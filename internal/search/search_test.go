@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -36,12 +37,12 @@ func newFlaky(space *Space, lostAfter int) *flaky {
 func TestASearchThatWasCutOffGoesOn(t *testing.T) {
 	space := simulatedSpace()
 	whole := &Search{Space: space, Meter: newFlaky(&space, 0), Seed: 7, Most: 300}
-	want, err := whole.Anomalies(t.Context())
-	if !errors.Is(err, ErrPoints) || len(want.Found) == 0 {
-		t.Fatal(want, err)
+	err := whole.Run(t.Context(), Anomalies)
+	if !errors.Is(err, ErrPoints) || len(whole.Answer.Found) == 0 {
+		t.Fatal(whole.Answer, err)
 	}
 	cut := &Search{Space: space, Meter: newFlaky(&space, 90), Seed: 7, Most: 300}
-	if _, err := cut.Anomalies(t.Context()); !errors.Is(err, errPeerLost) {
+	if err := cut.Run(t.Context(), Anomalies); !errors.Is(err, errPeerLost) {
 		t.Fatal(err)
 	}
 	rest := newFlaky(&space, 0)
@@ -49,15 +50,14 @@ func TestASearchThatWasCutOffGoesOn(t *testing.T) {
 		rest.noise.NormFloat64()
 	}
 	again := &Search{Space: space, Meter: rest, Seed: 7, Most: 300, Known: cut.Steps()}
-	got, err := again.Anomalies(t.Context())
-	if !errors.Is(err, ErrPoints) {
+	if err := again.Run(t.Context(), Anomalies); !errors.Is(err, ErrPoints) {
 		t.Fatal(err)
 	}
 	if rest.points+len(cut.Steps()) != 300 {
 		t.Errorf("%d points measured after %d were known, want 300 in all", rest.points, len(cut.Steps()))
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("found %+v, want %+v", got, want)
+	if !reflect.DeepEqual(again.Answer, whole.Answer) {
+		t.Errorf("found %+v, want %+v", again.Answer, whole.Answer)
 	}
 }
 
@@ -65,9 +65,9 @@ func TestASearchThatWasCutOffGoesOn(t *testing.T) {
 func TestAPointThatFailsIsSkipped(t *testing.T) {
 	space := simulatedSpace()
 	s := &Search{Space: space, Meter: newFlaky(&space, 0), Seed: 1, Most: 400}
-	found, err := s.Anomalies(t.Context())
-	if !errors.Is(err, ErrPoints) || len(found.Found) != 1 || found.Found[0].Rule.String() != plants()[2].rule {
-		t.Errorf("found %+v, %v", found.Found, err)
+	err := s.Run(t.Context(), Anomalies)
+	if !errors.Is(err, ErrPoints) || len(s.Answer.Found) != 1 || s.Answer.Found[0].Rule.String() != plants()[2].rule {
+		t.Errorf("found %+v, %v", s.Answer.Found, err)
 	}
 	failed := 0
 	for _, step := range s.Steps() {
@@ -90,7 +90,8 @@ func TestInterruptedGivesWhatIsKnown(t *testing.T) {
 			cancel()
 		}
 	}
-	found, err := s.Best(ctx)
+	err := s.Run(ctx, Best)
+	found := s.Answer.Best
 	if !errors.Is(err, context.Canceled) || found.Peak == nil || found.At == nil {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -103,11 +104,11 @@ func TestNoiseIsNoGain(t *testing.T) {
 		s := &Search{Space: space, Seed: uint64(seed), Meter: &settings{
 			noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.2, value: func(Point) float64 { return 1 },
 		}}
-		found, err := s.Best(t.Context())
-		if err != nil {
+		if err := s.Run(t.Context(), Best); err != nil {
 			t.Fatal(err)
 		}
-		if smaller(found.Start, found.At) {
+		found := s.Answer.Best
+		if slices.ContainsFunc(space.Dimensions, func(d Dimension) bool { i := space.Index(d.Name); return found.At[i] > found.Start[i] }) {
 			wrong++
 			t.Logf("seed %d: %s", seed, space.Text(found.At, found.Start))
 		}
@@ -127,10 +128,10 @@ func TestAGainAmongNoise(t *testing.T) {
 			}
 			return 1
 		}}}
-		b, err := s.Best(t.Context())
-		if err != nil {
+		if err := s.Run(t.Context(), Best); err != nil {
 			t.Fatal(err)
 		}
+		b := s.Answer.Best
 		if points += len(s.Steps()); b.At[3] >= 16 {
 			found++
 		}

@@ -138,15 +138,15 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 		for seed := range seeds {
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.03, planted: plant.planted}
 			s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget, Enough: 1}
-			found, err := s.Anomalies(t.Context())
+			err := s.Run(t.Context(), Anomalies)
 			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, ErrEnough) {
 				t.Fatal(err)
 			}
 			points = append(points, len(s.Steps()))
-			if len(found.Found) > 0 && found.Found[0].Rule.String() == plant.rule && found.Found[0].Counter == plant.counter {
+			if len(s.Answer.Found) > 0 && s.Answer.Found[0].Rule.String() == plant.rule && s.Answer.Found[0].Counter == plant.counter {
 				exact++
 			} else {
-				t.Logf("seed %d: want %q, found %v", seed, plant.rule, found.Found)
+				t.Logf("seed %d: want %q, found %v", seed, plant.rule, s.Answer.Found)
 			}
 		}
 		slices.Sort(points)
@@ -181,14 +181,14 @@ func TestAnomaliesAmongNoise(t *testing.T) {
 			}
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.3, planted: planted}
 			s := &Search{Space: space, Meter: &drifting{dev}, Seed: uint64(seed), Most: 12000, Enough: 1}
-			found, err := s.Anomalies(t.Context())
+			err := s.Run(t.Context(), Anomalies)
 			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, ErrEnough) {
 				t.Fatal(err)
 			}
 			switch {
 			case factor == 1:
-				alarms += len(found.Found)
-			case len(found.Found) > 0 && found.Found[0].Rule.String() == "post-list >= 16 and direction both":
+				alarms += len(s.Answer.Found)
+			case len(s.Answer.Found) > 0 && s.Answer.Found[0].Rule.String() == "post-list >= 16 and direction both":
 				exact++
 			}
 		}
@@ -297,13 +297,13 @@ func TestAnomaliesOfACleanDevice(t *testing.T) {
 		space := simulatedSpace()
 		dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 3)), sigma: 0.05}
 		s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget}
-		found, err := s.Anomalies(t.Context())
+		err := s.Run(t.Context(), Anomalies)
 		if !errors.Is(err, ErrPoints) {
 			t.Fatal(err)
 		}
-		if len(found.Found) > 0 {
+		if len(s.Answer.Found) > 0 {
 			alarms++
-			t.Logf("seed %d: %v", seed, found.Found)
+			t.Logf("seed %d: %v", seed, s.Answer.Found)
 		}
 	}
 	if alarms*20 > runs {
@@ -333,13 +333,13 @@ func TestDipsAreToldToTheByte(t *testing.T) {
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 5)), sigma: 0.01}
 			dev.planted = func(v func(string) int) (float64, map[string]float64) { return plant.time(float64(v("size"))), nil }
 			s := &Search{Space: space, Meter: dev, Seed: uint64(seed)}
-			found, err := s.Dips(t.Context(), 2, 1<<20)
+			err := s.Run(t.Context(), Dips)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var from []int
-			for _, d := range found.Found {
-				from = append(from, d.From)
+			for _, d := range s.Answer.Found {
+				from = append(from, d.Bad[space.Size])
 			}
 			if points += len(s.Steps()); slices.Equal(from, plant.from) {
 				right++
@@ -442,16 +442,16 @@ func TestBestIsWithinTwoPercentOfTheGrid(t *testing.T) {
 		for seed := range seeds {
 			dev := &settings{noise: rand.New(rand.NewPCG(uint64(seed), 7)), sigma: 0.01, value: tt.value}
 			s := &Search{Space: space, Meter: dev, Seed: uint64(seed)}
-			found, err := s.Best(t.Context())
+			err := s.Run(t.Context(), Best)
 			if err != nil {
 				t.Fatal(err)
 			}
 			points += dev.points
-			share := tt.value(found.At) / best
+			share := tt.value(s.Answer.Best.At) / best
 			if worst = min(worst, share); share >= 0.97 { // 2 %, told by pairs with a noise of 1 %
 				right++
 			} else {
-				t.Logf("%s, seed %d: %s is %.3f of the best", tt.name, seed, space.Text(found.At, nil), share)
+				t.Logf("%s, seed %d: %s is %.3f of the best", tt.name, seed, space.Text(s.Answer.Best.At, nil), share)
 			}
 		}
 		t.Logf("%s: right in %d of %d, worst %.3f, %d points of a grid of %d", tt.name, right, seeds, worst, points/seeds, grid)

@@ -65,8 +65,7 @@ func (p Point) with(d, v int) Point {
 type Space struct {
 	Dimensions []Dimension
 	Size       int // the dimension that is the bytes of a message; -1: none
-	// Repair makes a point that breaks a rule one that does not. The dimension keep stays as it is where it can; -1: none. Nil: no
-	// point breaks one.
+	// Repair makes a point that breaks a rule one that does not. The dimension keep stays as it is where it can; -1: none.
 	Repair func(p Point, keep int) Point
 }
 
@@ -95,17 +94,10 @@ func (s *Space) Text(p, from Point) string {
 	return strings.Join(words, ", ")
 }
 
-func (s *Space) repaired(p Point) Point { return s.repairedBut(p, -1) }
-
-func (s *Space) repairedBut(p Point, keep int) Point {
-	if s.Repair == nil {
-		return p
-	}
-	return s.Repair(slices.Clone(p), keep)
-}
+func (s *Space) repaired(p Point) Point { return s.Repair(slices.Clone(p), -1) }
 
 // Moved is the point with one value changed, and whatever that value needs.
-func (s *Space) Moved(p Point, d, v int) Point { return s.repairedBut(p.with(d, v), d) }
+func (s *Space) Moved(p Point, d, v int) Point { return s.Repair(p.with(d, v), d) }
 
 // random draws a point. Causes lie at ends more often than between them, so a value is an end twice in three times. Half of the
 // points keep half of the base's values: where all is slow a further cause is hard to see.

@@ -39,12 +39,10 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.close() })
-	space, tests, err := c.space(m.limits)
-	if err != nil {
+	if m.tests, err = c.tests(m.limits); err != nil {
 		t.Fatal(err)
 	}
-	m.tests = tests
-	return m, space
+	return m, m.space()
 }
 
 // plantedMeter makes a device slower by a rule: what it measures is real.
@@ -56,7 +54,7 @@ type plantedMeter struct {
 func (p plantedMeter) Measure(ctx context.Context, at engine.Point) (engine.Figures, error) {
 	f, err := p.meter.Measure(ctx, at)
 	f.Value /= p.slower(func(name string) int {
-		return at[slices.IndexFunc(p.dims, func(d engine.Dimension) bool { return d.Name == name })]
+		return at[slices.IndexFunc(p.dims, func(s setting) bool { return s.Name == name })]
 	})
 	return f, err
 }
@@ -83,18 +81,18 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 			}
 			s := &engine.Search{Space: space, Meter: plantedMeter{m, slower}, Seed: uint64(seed), Most: 3000, Enough: 1}
 			from := time.Now()
-			found, err := s.Anomalies(t.Context())
+			err := s.Run(t.Context(), engine.Anomalies)
 			if err != nil && !errors.Is(err, engine.ErrPoints) && !errors.Is(err, engine.ErrEnough) {
 				t.Fatal(err)
 			}
 			rules := []string{}
-			for _, a := range slices.Concat(found.Found, found.Unproven) {
+			for _, a := range slices.Concat(s.Answer.Found, s.Answer.Unproven) {
 				rules = append(rules, a.Rule.String())
 			}
-			if len(found.Found) == 1 && rules[0] == plant.rule {
+			if len(s.Answer.Found) == 1 && rules[0] == plant.rule {
 				exact++
 			}
-			t.Logf("seed %d: %d points in %v: %d found, with those not confirmed %q", seed, len(s.Steps()), time.Since(from).Round(time.Second), len(found.Found), rules)
+			t.Logf("seed %d: %d points in %v: %d found, with those not confirmed %q", seed, len(s.Steps()), time.Since(from).Round(time.Second), len(s.Answer.Found), rules)
 		}
 		t.Logf("%s: exact in %d of %d", plant.rule, exact, *seeds)
 	}
@@ -105,10 +103,10 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 	m, space := openLive(t, best, "qp", "tx-depth", "post-list", "cq-mod")
 	s := &engine.Search{Space: space, Meter: m, Seed: 1}
 	from := time.Now()
-	found, err := s.Best(t.Context())
-	if err != nil {
+	if err := s.Run(t.Context(), engine.Best); err != nil {
 		t.Fatal(err)
 	}
+	found := s.Answer.Best
 	t.Logf("best: %s, %d points in %v", space.Text(found.At, nil), len(s.Steps()), time.Since(from).Round(time.Second))
 	grid, top, topAt := 0, 0.0, engine.Point(nil)
 	var walk func(p engine.Point)

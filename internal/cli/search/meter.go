@@ -39,8 +39,8 @@ type meter struct {
 // returns is how long a peer may take to come back after a test that failed.
 const returns = 10 * time.Second
 
-// testLimit is how long one test of a point may take in all: one that hangs is a finding, too.
-const testLimit = 30 * time.Second
+// limit is how long one test of a point may take in all: one that hangs is a finding, too.
+func (c *config) limit() time.Duration { return 4*c.Test.Peer.Timeout + 2*c.Test.Plan.Duration }
 
 // open connects, if there is no session.
 func (m *meter) open(ctx context.Context) error {
@@ -80,7 +80,7 @@ func (m *meter) Measure(ctx context.Context, p engine.Point) (engine.Figures, er
 	if err := m.open(ctx); err != nil {
 		return engine.Figures{}, exit.PeerLostError{Err: fmt.Errorf("after a test that failed the other end does not come back: %w", err)}
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, testLimit, fmt.Errorf("the test did not end within %v", testLimit))
+	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
 	defer cancel()
 	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
@@ -134,10 +134,12 @@ func (m *meter) command(p engine.Point) string {
 	words, spec := slices.Clone(m.config.Words), m.spec(p)
 	words[1] = string(spec.Operation)
 	line := plain.JoinWords(words)
-	if f := m.flags(p); f != "" {
-		line += " " + f
-	}
-	if m.config.Question == anomalies && !strings.Contains(line, " -s ") && spec.Operation != plan.Atomic { // its base is not the command's default
+	m.typed(p, func(s *setting, v int) {
+		if s.Name != "operation" && s.Name != "size" {
+			line += " " + s.flag(s.name(), v)
+		}
+	})
+	if m.config.Question != best && spec.Operation != plan.Atomic && !slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
 		line += " -s " + strconv.Itoa(spec.Sizes[0])
 	}
 	return line
@@ -155,9 +157,8 @@ func (m *meter) perftest(p engine.Point) string {
 		words = append(words, "-d", name)
 	}
 	for _, s := range settings() {
-		v := s.get(&spec)
-		if name := cmp.Or(s.perftest, s.short); name != "" && v > 0 && (s.name != "size" || spec.Operation != plan.Atomic) {
-			words = append(words, s.flag(name, v))
+		if v := s.get(&spec); s.perftest != "" && v > 0 && (s.Name != "size" || spec.Operation != plan.Atomic) {
+			words = append(words, s.flag(s.perftest, v))
 		}
 	}
 	return strings.Join(append(words, "-D 3", cmp.Or(m.config.Test.Peer.Host, "HOST")), " ")

@@ -38,12 +38,10 @@ type Result struct {
 	Device     string             `json:"device"`
 	Seed       uint64             `json:"seed"`
 	Dimensions []engine.Dimension `json:"dimensions"`
-	Best       *engine.Best       `json:"best,omitempty"`
+	Answer     engine.Answer      `json:"answer"`
 	Commands   []string           `json:"commands,omitempty"` // of the best setting, ours first
-	Dips       *engine.Dips       `json:"dips,omitempty"`
-	Anomalies  *engine.Anomalies  `json:"anomalies,omitempty"`
-	Findings   []finding          `json:"findings,omitempty"`
-	Empty      int                `json:"empty,omitempty"` // points at which nothing came through in the time of a test
+	Findings   []finding          `json:"findings,omitempty"` // the answer's, and tests that failed, in words
+	Empty      int                `json:"empty,omitempty"`    // points at which nothing came through in the time of a test
 	Steps      []engine.Step      `json:"steps"`
 }
 
@@ -71,50 +69,35 @@ func Load(path string) (*Result, error) {
 
 // finish takes over what was measured, and puts it in words.
 func (r *Result) finish(s *engine.Search, m *meter, failed error) {
-	r.Steps, r.Complete, r.Failure, r.Empty, r.Findings = s.Steps(), failed == nil, "", 0, nil
+	r.Answer, r.Steps, r.Complete, r.Failure, r.Empty, r.Findings = s.Answer, s.Steps(), failed == nil, "", 0, nil
 	if failed != nil {
 		r.Failure = failed.Error()
 	}
-	add := func(what, how string, bad, good engine.Point) {
-		f := finding{What: what, How: how, Command: m.command(bad), Perftest: m.perftest(bad)}
-		if good != nil {
-			f.Beside = m.command(good)
-		}
-		r.Findings = append(r.Findings, f)
+	if b := r.Answer.Best; b != nil && b.At != nil {
+		r.Commands = slices.DeleteFunc([]string{m.command(b.At), m.perftest(b.At)}, func(c string) bool { return c == "" })
 	}
-	if r.Best != nil {
-		r.Commands = slices.DeleteFunc([]string{m.command(r.Best.At), m.perftest(r.Best.At)}, func(c string) bool { return c == "" })
-	}
-	if r.Dips != nil {
-		for _, d := range r.Dips.Found {
-			add(fmt.Sprintf("from %d bytes on", d.From), fmt.Sprintf("%s messages a second than at %d", change(d.Slower), d.Before)+
-				plain.When(d.Until > 0, "; at %d bytes the bandwidth is back", d.Until), engine.Point{d.From}, engine.Point{d.Before})
+	for _, f := range r.Answer.Found {
+		how := plain.When(f.Left > 0, "%.0f %% of the rate that its settings explain; ", 100*f.Left) + change(f.Pairs) + " messages a second"
+		if f.Counter != "" {
+			how = fmt.Sprintf("%.3g %s a message", f.Events, f.Counter)
 		}
-	}
-	if r.Anomalies != nil {
-		for _, a := range r.Anomalies.Found {
-			how := fmt.Sprintf("%.0f %% of the rate that its settings explain; %s beside its neighbour, in 3 of 3 pairs", 100*a.Share, change(a.Pairs))
-			if a.Counter != "" {
-				how = fmt.Sprintf("%.3g %s a message, none beside it, in 3 of 3 pairs", a.Share, a.Counter)
-			}
-			add(a.Rule.String(), how, a.Bad, a.Good)
-		}
+		how += fmt.Sprintf(" beside %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is back", f.Until)
+		r.Findings = append(r.Findings, finding{What: f.Rule.String(), How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
 	}
 	failures := map[string]int{}
 	for _, step := range r.Steps {
-		switch what, _, _ := strings.Cut(step.Failure, "\n"); what {
-		case "":
-		case engine.Nothing:
+		what, _, _ := strings.Cut(step.Failure, "\n")
+		switch failures[what]++; {
+		case what == "":
+		case what == engine.Nothing:
 			r.Empty++
-		default:
-			if failures[what]++; failures[what] == 1 {
-				add(what, "the test failed", step.Point, nil)
-			}
+		case failures[what] == 1:
+			r.Findings = append(r.Findings, finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
 		}
 	}
 	for i, f := range r.Findings {
-		if n := failures[f.What]; n > 1 {
-			r.Findings[i].How = fmt.Sprintf("%d tests failed so", n)
+		if f.How == "" {
+			r.Findings[i].How = plain.Plural(failures[f.What], "test") + " failed so"
 		}
 	}
 }
@@ -164,41 +147,32 @@ func change(e stats.Effect) string {
 
 func (r *Result) table() string {
 	b := &strings.Builder{}
-	say := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
-	if r.Label != "" {
-		say("%s", r.Label)
-	}
-	if !r.Complete {
-		say("INCOMPLETE: %s", r.Failure)
-	}
-	if r.Best != nil {
+	say := func(given bool, format string, args ...any) { b.WriteString(plain.When(given, format+"\n", args...)) }
+	say(r.Label != "", "%s", r.Label)
+	say(!r.Complete, "INCOMPLETE: %s", r.Failure)
+	if r.Answer.Best != nil {
 		r.bestTable(b)
 	}
 	for i, f := range r.Findings {
-		say("%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
-		if f.Beside != "" {
-			say("   beside: %s", f.Beside)
-		}
-		if f.Perftest != "" {
-			say("   perftest: %s", f.Perftest)
-		}
+		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
+		say(f.Beside != "", "   beside: %s", f.Beside)
+		say(f.Perftest != "", "   perftest: %s", f.Perftest)
 	}
-	if r.Anomalies != nil {
-		for _, a := range r.Anomalies.Unproven {
-			say("not confirmed, so noise or rare: %s", a.Rule)
-		}
+	for _, f := range r.Answer.Unproven {
+		say(true, "not confirmed, so noise or rare: %s", f.Rule)
 	}
-	if r.Question != best && len(r.Findings) == 0 && r.Complete {
-		say("nothing found: no %s", map[string]string{dips: "size is slower than its neighbours promise", anomalies: "settings were slow together that are not slow alone"}[r.Question])
+	if len(r.Findings) == 0 && r.Complete {
+		say(r.Question == dips, "nothing found: no size is slower than its neighbours promise")
+		say(r.Question == anomalies, "nothing found: no settings were slow together that are not slow alone")
 	}
-	say("%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
+	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d nothing came through: a longer --test-time shows them", r.Empty))
 	return b.String()
 }
 
 // bestTable is the answer, and what each setting is worth.
 func (r *Result) bestTable(b *strings.Builder) {
-	a := r.Best
+	a := r.Answer.Best
 	names := []string{"best:    ", "perftest:"}
 	if !r.Complete {
 		names[0] = "so far:  "
@@ -220,9 +194,10 @@ func (r *Result) bestTable(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "          %s%s%s\n", value, against, plain.When(a.Behind.N > 0, "; %s against the fastest found", change(a.Behind)))
 	}
-	rows := make([][]string, len(r.Dimensions))
-	for i, d := range r.Dimensions {
-		rows[i] = []string{d.Name, d.Word(a.Start[i]), d.Word(a.At[i]), ""}
+	rows := make([][]string, len(a.At))
+	for i, v := range a.At {
+		d := &r.Dimensions[i]
+		rows[i] = []string{d.Name, d.Word(a.Start[i]), d.Word(v), ""}
 		for _, worth := range a.Worth {
 			if worth.Dimension == d.Name {
 				rows[i][3] = change(worth.Without)
@@ -232,26 +207,13 @@ func (r *Result) bestTable(b *strings.Builder) {
 	_ = render.WriteTable(b, []string{"setting", "default", "best", "with the default again"}, rows) // a Builder takes all
 }
 
-// picture is the path of the search: what each test gave, as a share of the first; of dips, the sizes.
+// picture is what each test gave, as a share of the first: in their order, or, of dips, over the size.
 func (r *Result) picture() *plot.Chart {
 	c := &plot.Chart{
 		Title: "search " + r.Question + ": " + r.Test, Subtitle: strings.TrimPrefix(r.Label+", "+r.Device, ", "),
 		X: plot.Axis{Label: "test"}, Y: plot.Axis{Label: "rate beside the first test", Scale: plot.Log10},
 	}
-	all := plot.Series{Name: "test", Shape: plot.Dots}
-	if r.Dips != nil {
-		c.X, c.Y = plot.Axis{Label: "size", Scale: plot.Log2, Format: plain.Bytes}, plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}
-		all.Shape = plot.Line
-		for _, s := range r.Dips.Sizes {
-			all.X, all.Y = append(all.X, float64(s.Size)), append(all.Y, s.Value)
-		}
-		for _, d := range r.Dips.Found {
-			c.Marks = append(c.Marks, plot.Mark{Label: fmt.Sprintf("%d bytes", d.From), X: float64(d.From)})
-		}
-		c.Series = []plot.Series{all}
-		return c
-	}
-	top, first := plot.Series{Name: "best so far", Shape: plot.Steps}, 0.0
+	all, top, first := plot.Series{Name: "test", Shape: plot.Dots}, plot.Series{Name: "best so far", Shape: plot.Steps}, 0.0
 	for i, s := range r.Steps {
 		if s.Failure != "" {
 			continue
@@ -259,9 +221,19 @@ func (r *Result) picture() *plot.Chart {
 		if first == 0 {
 			first = s.Figures.Value
 		}
-		all.X, all.Y = append(all.X, float64(i+1)), append(all.Y, s.Figures.Value/first)
+		x := float64(i + 1)
+		if r.Question == dips {
+			x = float64(s.Point[0])
+		}
+		all.X, all.Y = append(all.X, x), append(all.Y, s.Figures.Value/first)
 		top.X, top.Y = all.X, append(top.Y, slices.Max(all.Y))
 	}
 	c.Series = []plot.Series{all, top}
+	if r.Question == dips {
+		c.X, c.Series = plot.Axis{Label: "size", Scale: plot.Log2, Format: plain.Bytes}, c.Series[:1]
+		for _, f := range r.Answer.Found {
+			c.Marks = append(c.Marks, plot.Mark{Label: f.Rule.String(), X: float64(f.Bad[0])})
+		}
+	}
 	return c
 }

@@ -40,11 +40,10 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err := m.open(ctx); err != nil {
 		return err
 	}
-	space, tests, err := c.space(m.limits)
-	if err != nil {
+	if m.tests, err = c.tests(m.limits); err != nil {
 		return errors.Join(err, m.close())
 	}
-	m.tests = tests
+	space := m.space()
 	r := &Result{
 		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question, Test: strings.Join(c.Words, " "), By: c.By,
 		Started: time.Now().UTC(), Label: m.label, Device: m.limits.Device.Name, Seed: c.Seed, Dimensions: space.Dimensions,
@@ -73,7 +72,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 			fmt.Fprintf(out.Err, "%s: what is measured cannot be kept: %v; the search goes on\n", c.Tool, err)
 		}
 	}
-	failed := r.ask(ctx, s, c)
+	failed := c.ask(ctx, s)
 	bar.Clear()
 	if err := m.close(); failed == nil {
 		failed = err
@@ -82,16 +81,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	return c.deliver(out, r, failed)
 }
 
-// ask runs the search. That the time or the points are used up is the end of a search for anomalies.
-func (r *Result) ask(ctx context.Context, s *engine.Search, c config) (err error) {
-	switch c.Question {
-	case best:
-		r.Best, err = s.Best(ctx)
-	case dips:
-		r.Dips, err = s.Dips(ctx, c.Low, c.High)
-	default:
-		r.Anomalies, err = s.Anomalies(ctx)
-	}
+// ask runs the search. That the time or the points are used up is the end of a search that has begun to draw points.
+func (c *config) ask(ctx context.Context, s *engine.Search) error {
+	err := s.Run(ctx, map[string]func(*engine.Search){best: engine.Best, dips: engine.Dips, anomalies: engine.Anomalies}[c.Question])
 	short := ""
 	switch {
 	case errors.Is(err, errTimeUp):
@@ -101,7 +93,7 @@ func (r *Result) ask(ctx context.Context, s *engine.Search, c config) (err error
 	default:
 		return err
 	}
-	if r.Anomalies != nil && r.Anomalies.Swept {
+	if s.Answer.Begun {
 		return nil
 	}
 	return exit.UndecidedError{What: fmt.Sprintf("%s: the search is not through after %d tests; give more, or fewer settings with --only", short, len(s.Steps()))}

@@ -40,12 +40,13 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 	if err := c.parseTest("alpha"); err != nil {
 		t.Fatal(err)
 	}
-	space, tests, err := c.space(limits)
+	tests, err := c.tests(limits)
 	if err != nil {
 		t.Fatal(err)
 	}
+	space := tests.space()
 	for _, d := range space.Dimensions { // no value is lost to a rule of the base
-		if s := named(d.Name); len(d.Values) < max(len(s.values), len(s.words)) && d.Name != "threads" {
+		if len(d.Values) < len(named(d.Name).Values) && d.Name != "threads" {
 			t.Errorf("of %s only %v are tried", d.Name, d.Values)
 		}
 	}
@@ -60,7 +61,7 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 			refused[err.Error()]++
 		}
 	})}
-	if _, err := s.Anomalies(t.Context()); !errors.Is(err, engine.ErrPoints) {
+	if err := s.Run(t.Context(), engine.Anomalies); !errors.Is(err, engine.ErrPoints) {
 		t.Fatal(err)
 	}
 	if len(refused) > 0 {
@@ -70,7 +71,7 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 
 func named(name string) setting {
 	all := settings()
-	return all[slices.IndexFunc(all, func(s setting) bool { return s.name == name })]
+	return all[slices.IndexFunc(all, func(s setting) bool { return s.Name == name })]
 }
 
 // meterFunc looks at each point; all are equally fast.
@@ -84,16 +85,16 @@ func (f meterFunc) Measure(_ context.Context, p engine.Point) (engine.Figures, e
 // TestSettingsAreFlags: a command that shows a finding can be typed.
 func TestSettingsAreFlags(t *testing.T) {
 	for _, s := range settings() {
-		known := s.name == "operation" || slices.ContainsFunc(operations(), func(o plan.Operation) (has bool) {
+		known := s.Name == "operation" || slices.ContainsFunc(operations(), func(o plan.Operation) (has bool) {
 			_, _ = operation.Parse([]string{"gobw", string(o), "alpha"}, func(typed *pflag.FlagSet) error {
-				f := typed.Lookup(s.name)
-				has = f != nil && (s.short == "" || s.short == "-"+f.Shorthand)
+				f := typed.Lookup(s.Name)
+				has = f != nil && (len(s.perftest) != 2 || s.perftest == "-"+f.Shorthand)
 				return nil
 			})
 			return has
 		})
 		if !known {
-			t.Errorf("no test has --%s, %q", s.name, s.short)
+			t.Errorf("no test has --%s, %q", s.Name, s.perftest)
 		}
 	}
 }

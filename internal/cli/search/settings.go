@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,38 +17,41 @@ import (
 
 // setting is a field of a plan as a dimension of a search.
 type setting struct {
-	name     string // the flag's
-	short    string // perftest has it, by this letter, too; empty: --name
-	perftest string // its name there, where that is another; empty and no letter: perftest has it not
-	values   []int
-	words    []string
-	cost     engine.Cost
-	best     bool // 'best' tries it
-	field    func(p *plan.Spec) any
+	engine.Dimension        // by the flag's name; of one with words the values follow
+	perftest         string // its name there; a letter is ours, too; empty: perftest has it not
+	best             bool   // 'best' tries it
+	field            func(p *plan.Spec) any
 }
 
 // settings are all dimensions. 'best' takes the smallest setting that is good: what comes first is made small first. A point that
 // breaks a rule is repaired from the last to the first.
 func settings() []setting {
-	onOff := []string{"no", "yes"}
-	return []setting{
-		{name: "operation", words: plain.Each(operations(), func(o plan.Operation) string { return string(o) }), cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Operation }},
-		{name: "connection", short: "-c", words: plain.Each(transports(), verbs.Transport.String), cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Transport }},
-		{name: "size", short: "-s", values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, cost: engine.LowCost, field: func(p *plan.Spec) any { return &p.Sizes }},
-		{name: "mtu", short: "-m", values: []int{256, 512, 1024, 2048, 4096}, cost: engine.LowCost, field: func(p *plan.Spec) any { return &p.MTU }},
-		{name: "threads", values: []int{1, 2, 4, 8, 16}, cost: engine.AnyCost, best: true, field: func(p *plan.Spec) any { return &p.Threads }},
-		{name: "qp", short: "-q", values: []int{1, 2, 4, 8, 16, 64}, best: true, field: func(p *plan.Spec) any { return &p.QPs }},
-		{name: "tx-depth", short: "-t", values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.TxDepth }},
-		{name: "outs", short: "-o", values: []int{1, 2, 4, 8, 16, 32, 64, 128}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.Outstanding }},
-		{name: "rx-depth", short: "-r", values: []int{16, 64, 128, 256, 512, 1024}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.RxDepth }},
-		{name: "post-list", short: "-l", values: []int{1, 2, 4, 8, 16, 32, 64}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.PostList }},
-		{name: "cq-mod", short: "-Q", values: []int{1, 4, 16, 64, 100}, cost: engine.LowCost, best: true, field: func(p *plan.Spec) any { return &p.CQMod }},
-		{name: "inline", short: "-I", values: []int{0, 64, 128, 220}, cost: engine.AnyCost, best: true, field: func(p *plan.Spec) any { return &p.InlineBytes }},
-		{name: "bidirectional", short: "-b", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Bidirectional }},
-		{name: "events", short: "-e", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.Events }},
-		{name: "srq", perftest: "--use-srq", words: onOff, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.SRQ }},
-		{name: "post-api", words: []string{"auto", "post_send", "wr"}, cost: engine.AnyCost, field: func(p *plan.Spec) any { return &p.PostAPI }},
+	type dimension = engine.Dimension
+	onOff, operations := []string{"no", "yes"}, plain.Each(operations(), func(o plan.Operation) string { return string(o) })
+	all := []setting{
+		{dimension{Name: "operation", Words: operations, Cost: engine.AnyCost}, "", false, func(p *plan.Spec) any { return &p.Operation }},
+		{dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), Cost: engine.AnyCost}, "-c", false, func(p *plan.Spec) any { return &p.Transport }},
+		{dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Cost: engine.LowCost, Fine: true}, "-s", false, func(p *plan.Spec) any { return &p.Sizes }},
+		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}, Cost: engine.LowCost}, "-m", false, func(p *plan.Spec) any { return &p.MTU }},
+		{dimension{Name: "threads", Values: []int{1, 2, 4, 8, 16}, Cost: engine.AnyCost}, "", true, func(p *plan.Spec) any { return &p.Threads }},
+		{dimension{Name: "qp", Values: []int{1, 2, 4, 8, 16, 64}}, "-q", true, func(p *plan.Spec) any { return &p.QPs }},
+		{dimension{Name: "tx-depth", Values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, Cost: engine.LowCost}, "-t", true, func(p *plan.Spec) any { return &p.TxDepth }},
+		{dimension{Name: "outs", Values: []int{1, 2, 4, 8, 16, 32, 64, 128}, Cost: engine.LowCost}, "-o", true, func(p *plan.Spec) any { return &p.Outstanding }},
+		{dimension{Name: "rx-depth", Values: []int{16, 64, 128, 256, 512, 1024}, Cost: engine.LowCost}, "-r", false, func(p *plan.Spec) any { return &p.RxDepth }},
+		{dimension{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}, Cost: engine.LowCost}, "-l", true, func(p *plan.Spec) any { return &p.PostList }},
+		{dimension{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}, Cost: engine.LowCost}, "-Q", true, func(p *plan.Spec) any { return &p.CQMod }},
+		{dimension{Name: "inline", Values: []int{0, 64, 128, 220}, Cost: engine.AnyCost}, "-I", true, func(p *plan.Spec) any { return &p.InlineBytes }},
+		{dimension{Name: "bidirectional", Words: onOff, Cost: engine.AnyCost}, "-b", false, func(p *plan.Spec) any { return &p.Bidirectional }},
+		{dimension{Name: "events", Words: onOff, Cost: engine.AnyCost}, "-e", false, func(p *plan.Spec) any { return &p.Events }},
+		{dimension{Name: "srq", Words: onOff, Cost: engine.AnyCost}, "--use-srq", false, func(p *plan.Spec) any { return &p.SRQ }},
+		{dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, Cost: engine.AnyCost}, "", false, func(p *plan.Spec) any { return &p.PostAPI }},
 	}
+	for i := range all {
+		for v := range all[i].Words {
+			all[i].Values = append(all[i].Values, v)
+		}
+	}
+	return all
 }
 
 func operations() []plan.Operation {
@@ -102,72 +104,62 @@ func (s *setting) set(p *plan.Spec, v int) {
 	}
 }
 
-// dimension is the setting with a base value.
-func (s *setting) dimension(base int) engine.Dimension {
-	d := engine.Dimension{Name: s.name, Values: slices.Clone(s.values), Words: s.words, Base: base, Cost: s.cost, Fine: s.name == "size"}
-	for v := range s.words {
-		d.Values = append(d.Values, v)
-	}
-	if i, found := slices.BinarySearch(d.Values, base); !found {
-		d.Values = slices.Insert(d.Values, i, base)
-	}
-	return d
-}
-
 // parse reads a value.
 func (s *setting) parse(text string) (int, error) {
-	if s.words == nil {
+	if s.Words == nil {
 		if text == "0" { // which is no size
 			return 0, nil
 		}
 		return plan.ParseSize(text)
 	}
-	i := slices.Index(s.words, text)
+	i := slices.Index(s.Words, text)
 	if i < 0 {
-		return 0, fmt.Errorf("%q: want %s", text, strings.Join(s.words, ", "))
+		return 0, fmt.Errorf("%q: want %s", text, strings.Join(s.Words, ", "))
 	}
 	return i, nil
 }
 
+// name is the flag.
+func (s *setting) name() string {
+	if len(s.perftest) == len("-x") {
+		return s.perftest
+	}
+	return "--" + s.Name
+}
+
 // flag is the setting on a command line.
 func (s *setting) flag(name string, v int) string {
-	if s.words == nil {
+	if s.Words == nil {
 		return name + " " + strconv.Itoa(v)
 	}
-	if s.words[v] == "yes" {
+	if s.Words[v] == "yes" {
 		return name
 	}
-	return name + " " + s.words[v]
+	return name + " " + s.Words[v]
 }
 
 // tests are the points of a space as tests.
 type tests struct {
-	settings []setting // of the dimensions
-	dims     []engine.Dimension
-	base     plan.Spec
-	limits   plan.Limits
+	dims   []setting
+	base   plan.Spec
+	limits plan.Limits
 }
 
-// spec is the plan of a point. Moderation would follow from other settings where it is not named.
+// typed are the settings of a point that its command line has beside the test's own. Moderation would follow from others where
+// it is not named, and dips begin at another size than the test's.
+func (t *tests) typed(p engine.Point, each func(s *setting, v int)) {
+	for i := range t.dims {
+		if s := &t.dims[i]; p[i] != s.Base || s.Name == "cq-mod" || s.Name == "size" {
+			each(s, p[i])
+		}
+	}
+}
+
+// spec is the plan of a point.
 func (t *tests) spec(p engine.Point) plan.Spec {
 	spec := t.base
-	for i, s := range t.settings {
-		if p[i] != t.dims[i].Base || s.name == "cq-mod" {
-			s.set(&spec, p[i])
-		}
-	}
+	t.typed(p, func(s *setting, v int) { s.set(&spec, v) })
 	return spec
-}
-
-// flags are what a point's command line has beside the test's own.
-func (t *tests) flags(p engine.Point) string {
-	var words []string
-	for i, s := range t.settings {
-		if s.name != "operation" && (p[i] != t.dims[i].Base || s.name == "cq-mod") {
-			words = append(words, s.flag(cmp.Or(s.short, "--"+s.name), p[i]))
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // problems is how much stands against a point's test.
@@ -201,72 +193,78 @@ func (t *tests) repair(p engine.Point, keep int) engine.Point {
 		}
 		p[d] = best
 	}
-	if left == 0 {
-		return p
-	}
 	for d := range p {
-		p[d] = t.dims[d].Base
+		if left > 0 {
+			p[d] = t.dims[d].Base
+		}
 	}
 	return p
 }
 
-// space is what the search may try: the settings that the test does not name, as far as the device of this end has them.
-func (c *config) space(l plan.Limits) (engine.Space, *tests, error) {
+// space is the tests as a search sees them.
+func (t *tests) space() engine.Space {
+	dims := plain.Each(t.dims, func(s setting) engine.Dimension { return s.Dimension })
+	return engine.Space{Dimensions: dims, Size: slices.IndexFunc(dims, func(d engine.Dimension) bool { return d.Name == "size" }), Repair: t.repair}
+}
+
+// tests are what the search may try: the settings that the test does not name, as far as the device of this end has them.
+func (c *config) tests(l plan.Limits) (*tests, error) {
 	t := &tests{base: c.Test.Plan, limits: l}
 	var wrong cmdline.Faults
-	all := settings()
 	if c.Question == anomalies && !c.typed.Changed("size") {
 		t.base.Sizes = []int{4096}
 	}
-	all = slices.DeleteFunc(all, func(s setting) bool {
-		text, fixed := c.Fix[s.name]
-		only := slices.Contains(c.Only, s.name)
-		flag := c.typed.Lookup(s.name)
-		if flag == nil && c.Question != anomalies { // the operation does not have it
-			wrong.If(fixed || only, "%s: %s %s has no such setting", s.name, c.Tool, t.base.Operation)
-			return true
-		}
-		if fixed {
+	for _, s := range settings() {
+		text, fixed := c.Fix[s.Name]
+		only, flag := slices.Contains(c.Only, s.Name), c.typed.Lookup(s.Name)
+		tried := c.Question == anomalies || s.best
+		switch {
+		case flag == nil && c.Question != anomalies: // the operation does not have it
+			wrong.If(fixed || only, "%s: %s %s has no such setting", s.Name, c.Tool, t.base.Operation)
+			continue
+		case fixed:
 			v, err := s.parse(text)
-			if wrong.Note(cmdline.Prefixed("--fix "+s.name, err)); err == nil {
+			if wrong.Note(cmdline.Prefixed("--fix "+s.Name, err)); err == nil {
 				s.set(&t.base, v)
 			}
-			return true
-		}
-		switch {
+			continue
 		case len(c.Only) > 0:
-			return !only
+			tried = only
 		case c.Question == dips:
-			return s.name != "size"
+			tried = s.Name == "size"
+		case flag != nil && flag.Changed:
+			tried = false
 		}
-		return flag != nil && flag.Changed || c.Question == best && !s.best
-	})
+		if tried {
+			t.dims = append(t.dims, s)
+		}
+	}
 	settled, err := plan.Settle(t.base, l, plan.Peer{}, plan.Policy{})
 	if wrong.Note(err); len(wrong) > 0 {
-		return engine.Space{}, nil, exit.UsageError{Err: errors.Join(wrong...)}
+		return nil, exit.UsageError{Err: errors.Join(wrong...)}
 	}
 	from := settled.Spec()
 	if len(t.base.Sizes) == 0 {
 		t.base.Sizes = slices.Clone(from.Sizes)
 	}
 	from.MTU, from.Outstanding, from.InlineBytes, from.CQMod = settled.MTU(), settled.Outstanding(), t.base.InlineBytes, max(settled.Depths().CQMod, 1)
-	for _, s := range all {
-		t.settings, t.dims = append(t.settings, s), append(t.dims, s.dimension(s.get(&from)))
+	for i := range t.dims {
+		s := &t.dims[i]
+		s.Base = s.get(&from)
+		if at, found := slices.BinarySearch(s.Values, s.Base); !found {
+			s.Values = slices.Insert(s.Values, at, s.Base)
+		}
 	}
-	whole := engine.Space{Dimensions: slices.Clone(t.dims), Repair: t.repair}
-	left := &tests{base: t.base, limits: l}
-	for i, d := range whole.Dimensions { // what the device does not have, or no other setting goes with, is left out
-		d.Values = slices.DeleteFunc(slices.Clone(d.Values), func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
+	whole := t.space()
+	for i := range t.dims { // what the device does not have, or no other setting goes with, is left out
+		s := &t.dims[i]
+		s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
 		if c.Question == dips {
-			d.Values, d.Base = []int{c.Low, c.High}, c.Low
-		}
-		if len(d.Values) > 1 {
-			left.settings, left.dims = append(left.settings, t.settings[i]), append(left.dims, d)
+			s.Values, s.Base = []int{c.Low, c.High}, c.Low
 		}
 	}
-	if len(left.dims) == 0 {
-		return engine.Space{}, nil, exit.UsageError{Err: fmt.Errorf("nothing is left to try: the test names all settings that %s has more than one value for", l.Device.Name)}
+	if t.dims = slices.DeleteFunc(t.dims, func(s setting) bool { return len(s.Values) < 2 }); len(t.dims) == 0 {
+		return nil, exit.UsageError{Err: fmt.Errorf("nothing is left to try: the test names all settings that %s has more than one value for", l.Device.Name)}
 	}
-	size := slices.IndexFunc(left.dims, func(d engine.Dimension) bool { return d.Name == "size" })
-	return engine.Space{Dimensions: left.dims, Size: size, Repair: left.repair}, left, nil
+	return t, nil
 }
