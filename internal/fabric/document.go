@@ -156,14 +156,14 @@ func Checks(d *report.Document) []report.Check {
 	for i, h := range m.Hosts {
 		c := report.Check{Expression: "the host is good", Point: h.Called(), Actual: "-", Verdict: h.Verdict}
 		for _, f := range m.Findings {
-			if f.OfHost() && f.From == i && f.Word != stats.Pass && (c.Word == stats.Pass || c.Word == stats.CannotTell && f.Word == stats.Fail) {
+			if f.OfHost() && f.From == i && (c.Word == stats.Pass || c.Word == stats.CannotTell && f.Word == stats.Fail) {
 				c.Actual, c.Verdict = shares(f), f.Verdict
 			}
 		}
 		out = append(out, c)
 	}
 	for _, f := range m.Findings {
-		if !f.OfHost() && f.Word != stats.Pass {
+		if !f.OfHost() {
 			out = append(out, report.Check{Expression: fmt.Sprintf("the %s is good", f.Subject), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
 		}
 	}

@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -14,11 +15,8 @@ const mostHosts = 1 << 17
 // scontrol's.
 func ExpandHosts(list string) ([]string, error) {
 	var out []string
-	for _, word := range splitOutside(list) {
-		if word = strings.TrimSpace(word); word == "" {
-			continue
-		}
-		hosts, err := expandWord(word)
+	for _, word := range hostWord.FindAllString(list, -1) {
+		hosts, err := expandWord(strings.TrimSpace(word))
 		if err != nil {
 			return nil, fmt.Errorf("host list %.80q: %w", list, err)
 		}
@@ -29,54 +27,40 @@ func ExpandHosts(list string) ([]string, error) {
 	return out, nil
 }
 
-// splitOutside splits at commas that are not in brackets.
-func splitOutside(list string) []string {
-	var out []string
-	depth, begin := 0, 0
-	for i, c := range list {
-		switch c {
-		case '[':
-			depth++
-		case ']':
-			depth--
-		case ',', '\n':
-			if depth <= 0 {
-				out = append(out, list[begin:i])
-				begin = i + 1
-			}
-		}
-	}
-	return append(out, list[begin:])
-}
+// hostWord is what stands between two commas, of which those in brackets are none.
+var hostWord = regexp.MustCompile(`([^,\n\[]|\[[^\]]*\]?)+`) //nolint:gochecknoglobals // a constant
 
 // expandWord multiplies the brackets of one word out, the last one fastest.
 func expandWord(word string) ([]string, error) {
-	open := strings.IndexByte(word, '[')
-	if closing := strings.IndexByte(word, ']'); closing >= 0 && (open < 0 || closing < open) {
+	head, rest, some := strings.Cut(word, "[")
+	list, tail, closed := strings.Cut(rest, "]")
+	switch {
+	case strings.Contains(head, "]"):
 		return nil, fmt.Errorf("%q: ] without [", word)
-	}
-	if open < 0 {
+	case word == "":
+		return nil, nil
+	case !some:
 		return []string{word}, nil
-	}
-	length := strings.IndexByte(word[open:], ']')
-	if length < 0 {
+	case !closed:
 		return nil, fmt.Errorf("%q: [ without ]", word)
 	}
-	numbers, err := expandNumbers(word[open+1 : open+length])
+	numbers, err := expandNumbers(list)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := expandWord(word[open+length+1:])
-	if err != nil {
-		return nil, err
+	tails := []string{""}
+	if tail != "" {
+		if tails, err = expandWord(tail); err != nil {
+			return nil, err
+		}
 	}
-	if len(numbers)*len(rest) > mostHosts {
+	if len(numbers)*len(tails) > mostHosts {
 		return nil, fmt.Errorf("more than %d hosts", mostHosts)
 	}
-	out := make([]string, 0, len(numbers)*len(rest))
+	out := make([]string, 0, len(numbers)*len(tails))
 	for _, n := range numbers {
-		for _, r := range rest {
-			out = append(out, word[:open]+n+r)
+		for _, t := range tails {
+			out = append(out, head+n+t)
 		}
 	}
 	return out, nil

@@ -58,47 +58,30 @@ type unit struct {
 
 func units() []unit {
 	bandwidth, size, duration, rate := figure.Dimension{Bits: 1, Seconds: -1}, figure.Dimension{Bits: 1, Seconds: 0}, figure.Dimension{Bits: 0, Seconds: 1}, figure.Dimension{Bits: 0, Seconds: -1}
-	return []unit{
-		{"Tb/s", 1e12, bandwidth},
-		{"Gb/s", 1e9, bandwidth},
-		{"Mb/s", 1e6, bandwidth},
-		{"kb/s", 1e3, bandwidth},
-		{"b/s", 1, bandwidth},
-		{"Gbit/s", 1e9, bandwidth},
-		{"Mbit/s", 1e6, bandwidth},
-		{"Gbps", 1e9, bandwidth},
-		{"Mbps", 1e6, bandwidth},
-		{"GB/s", 8e9, bandwidth},
-		{"MB/s", 8e6, bandwidth},
-		{"kB/s", 8e3, bandwidth},
-		{"B/s", 8, bandwidth},
-		{"GiB/s", 8 << 30, bandwidth},
-		{"MiB/s", 8 << 20, bandwidth},
-		{"KiB/s", 8 << 10, bandwidth},
-		{"GiB", 8 << 30, size},
-		{"MiB", 8 << 20, size},
-		{"KiB", 8 << 10, size},
-		{"GB", 8e9, size},
-		{"MB", 8e6, size},
-		{"kB", 8e3, size},
-		{"B", 8, size},
-		{"ps", 1e-12, duration},
-		{"ns", 1e-9, duration},
-		{"us", 1e-6, duration},
-		{"µs", 1e-6, duration},
-		{"ms", 1e-3, duration},
-		{"s", 1, duration},
-		{"Gmsg/s", 1e9, rate},
-		{"Mmsg/s", 1e6, rate},
-		{"kmsg/s", 1e3, rate},
-		{"msg/s", 1, rate},
-		{"Mpps", 1e6, rate},
-		{"%", 0.01, figure.Dimension{}},
-		{"k", 1e3, figure.Dimension{}},
-		{"K", 1e3, figure.Dimension{}},
-		{"M", 1e6, figure.Dimension{}},
-		{"G", 1e9, figure.Dimension{}},
+	prefixes := map[string]float64{
+		"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12,
 	}
+	var out []unit
+	for _, of := range []struct {
+		prefixes string // each may stand before the unit
+		unit
+	}{
+		{"T G M k ", unit{"b/s", 1, bandwidth}},
+		{"G M", unit{"bit/s", 1, bandwidth}},
+		{"G M", unit{"bps", 1, bandwidth}},
+		{"G M k  Gi Mi Ki", unit{"B/s", 8, bandwidth}},
+		{"Gi Mi Ki G M k ", unit{"B", 8, size}},
+		{"p n u µ m ", unit{"s", 1, duration}},
+		{"G M k ", unit{"msg/s", 1, rate}},
+		{"M", unit{"pps", 1, rate}},
+		{"", unit{"%", 0.01, figure.Dimension{}}},
+		{"k K M G", unit{"", 1, figure.Dimension{}}},
+	} {
+		for prefix := range strings.SplitSeq(of.prefixes, " ") {
+			out = append(out, unit{prefix + of.name, prefixes[prefix] * of.factor, of.dimension})
+		}
+	}
+	return out
 }
 
 func (p *parser) fail(column int, format string, args ...any) error {
@@ -183,8 +166,8 @@ func Parse(text string, o Options) (*Expectation, error) {
 		e.change, err = p.change()
 	case o.Comparison:
 		err = p.fail(1, "two results are judged by their change, as in worse<5%%")
-	case conditionNamed(p.peek().text) != nil:
-		e.whole = conditionNamed(p.next().text)
+	case p.take("quiet"):
+		e.quiet = true
 	default:
 		err = p.limit(e)
 	}

@@ -42,9 +42,6 @@ const (
 	Lost          stats.Cause = "lost"   // one that took part and went away
 )
 
-// NotReproduced is why a link passes that looked slow once.
-const NotReproduced stats.Cause = "not-reproduced"
-
 // Host is one rank. Its verdict is about taking part to the end; what is wrong with its speed is a finding.
 type Host struct {
 	Rank    int      `json:"rank"`

@@ -25,15 +25,12 @@ func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 	j.power(&v)
 	findings := slices.Clone(j.bad)
 	for s, t := range j.subjects {
-		f := j.finding(s, t)
-		if f.Cause == matrix.NotReproduced && s.kind == matrix.Link {
+		switch {
+		case t.loaded.decision != fine:
+			findings = append(findings, j.finding(s, t))
+		case s.kind == matrix.Link:
 			v.NotReproduced++
-			continue
 		}
-		if f.Cause == matrix.NotReproduced && f.Screened > 1-j.cfg.Slow/2 { // noise: it was never slow by as much as matters
-			continue
-		}
-		findings = append(findings, f)
 	}
 	findings = joinSides(findings)
 	slices.SortFunc(findings, func(a, b matrix.Finding) int {
@@ -45,7 +42,7 @@ func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 
 // gravity orders findings: what is lost before what is slow, what many paths share before what one has.
 func gravity(f matrix.Finding) int {
-	cause := slices.Index([]stats.Cause{matrix.WrongData, matrix.NotConnected, matrix.Slow, matrix.SlowUnderLoad, stats.Unclear, matrix.NotReproduced}, f.Cause)
+	cause := slices.Index([]stats.Cause{matrix.WrongData, matrix.NotConnected, matrix.Slow, matrix.SlowUnderLoad, stats.Unclear}, f.Cause)
 	return 10*cause + slices.Index([]matrix.Subject{matrix.Trunk, matrix.WholeOf, matrix.Sender, matrix.Receiver, matrix.Link}, f.Subject)
 }
 
@@ -60,8 +57,6 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	switch {
 	case t.missing && t.loaded.decision == slow:
 		f.Verdict = stats.Failure(matrix.NotConnected, "", "")
-	case t.loaded.decision == fine:
-		f.Verdict = stats.Verdict{Word: stats.Pass, Cause: matrix.NotReproduced}
 	case t.loaded.decision == slow && t.quiet.decision == slow:
 		f.Verdict = stats.Failure(matrix.Slow, "", "")
 	case t.loaded.decision == slow && t.quiet.decision == fine:
