@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/netip"
 )
@@ -28,7 +29,7 @@ type CMOptions struct {
 type CMListener interface {
 	io.Closer
 	Addr() netip.AddrPort
-	// Accept waits for a request. One that came in on another device is refused, and the error, a [*ForeignRequestError],
+	// Accept waits for a request. One that came in on another device is refused, and the error, which wraps [ErrForeignRequest],
 	// names it: the listener goes on.
 	Accept(ctx context.Context) (CMConnection, error)
 }
@@ -52,17 +53,5 @@ type CMConnection interface {
 	Gone() <-chan struct{}
 }
 
-// ForeignRequestError is a request that came in on another device than the listener's.
-type ForeignRequestError struct {
-	Device, Wanted string
-	Remote         netip.AddrPort
-}
-
-func (e *ForeignRequestError) Error() string {
-	return "RDMA CM: " + e.Remote.String() + " came in on " + e.Device + ", this end listens on " + e.Wanted
-}
-
-// Remedy says how to meet.
-func (e *ForeignRequestError) Remedy() string {
-	return "use " + e.Device + " at this end, or an address of " + e.Wanted + " at the other"
-}
+// ErrForeignRequest is the cause of an error of Accept: a request came in on another device than the listener's.
+var ErrForeignRequest = errors.New("the request came in on another device")

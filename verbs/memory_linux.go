@@ -4,18 +4,15 @@ import (
 	"fmt"
 	"syscall"
 	"unsafe"
-)
 
-const (
-	mapHugeTLB = 0x40000
-	mpolBind   = 2
+	"golang.org/x/sys/unix"
 )
 
 func allocPages(bytes int, o MemoryOptions) ([]byte, func() error, error) {
 	flags := syscall.MAP_PRIVATE | syscall.MAP_ANONYMOUS
 	unit := 4096
 	if o.HugePages {
-		flags |= mapHugeTLB
+		flags |= syscall.MAP_HUGETLB
 		unit = 2 << 20
 	}
 	size := (bytes + unit - 1) / unit * unit
@@ -32,7 +29,7 @@ func allocPages(bytes int, o MemoryOptions) ([]byte, func() error, error) {
 	if o.NUMANode > 0 {
 		mask := [16]uint64{}
 		mask[(o.NUMANode-1)/64] = 1 << ((o.NUMANode - 1) % 64)
-		_, _, errno := syscall.Syscall6(mbindNumber, uintptr(unsafe.Pointer(&b[0])), uintptr(size), mpolBind,
+		_, _, errno := syscall.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&b[0])), uintptr(size), unix.MPOL_BIND,
 			uintptr(unsafe.Pointer(&mask)), uintptr(len(mask)*64), 0)
 		if errno != 0 {
 			_ = syscall.Munmap(b)

@@ -39,7 +39,8 @@ type completionQueue struct {
 	stamps  bool
 
 	mu      sync.Mutex
-	pending int // events delivered and not yet acknowledged
+	pending int  // events delivered and not yet acknowledged
+	closing bool // no more are taken
 }
 
 // CreateCQ makes a completion queue.
@@ -76,9 +77,6 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	q.depth.Store(int64(q.cq.cqe))
 	d.objects.Store(uintptr(unsafe.Pointer(q.cq)), q)
 	q.polled = (*C.struct_vb_polled)(C.calloc(1, C.sizeof_struct_vb_polled))
-	if q.channel != nil {
-		q.channel.enrol(q)
-	}
 	return q, nil
 }
 
@@ -168,12 +166,13 @@ func (q *completionQueue) Acknowledge(n int) {
 		return
 	}
 	defer q.Leave()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.acknowledge(n)
 }
 
+// acknowledge needs the lock.
 func (q *completionQueue) acknowledge(n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	n = min(n, q.pending)
 	if n > 0 {
 		C.vb_ack_cq_events(q.d.v, q.cq, C.uint(n))
@@ -181,14 +180,31 @@ func (q *completionQueue) acknowledge(n int) {
 	}
 }
 
-// Close destroys the queue. Events nobody acknowledged are acknowledged first: libibverbs would wait for them for ever.
+// deliver counts an event that was read, unless the queue is being closed.
+func (q *completionQueue) deliver() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closing {
+		q.pending++
+	}
+	return !q.closing
+}
+
+// Close destroys the queue. Events nobody acknowledged are acknowledged first: libibverbs would wait for them for ever. The kernel
+// drops those that nobody has read.
 func (q *completionQueue) Close() error {
 	return q.destroy("destroy completion queue", func() C.int {
-		if q.channel != nil {
-			q.channel.strike(q)
-		}
+		q.mu.Lock()
+		q.closing = true
 		q.acknowledge(math.MaxInt)
-		return C.vb_destroy_cq(q.d.v, q.cq)
+		q.mu.Unlock()
+		rc := C.vb_destroy_cq(q.d.v, q.cq)
+		if rc != 0 {
+			q.mu.Lock()
+			q.closing = false
+			q.mu.Unlock()
+		}
+		return rc
 	}, func() {
 		q.d.objects.CompareAndDelete(uintptr(unsafe.Pointer(q.cq)), q)
 		C.free(unsafe.Pointer(q.polled))
@@ -200,15 +216,12 @@ type completionChannel struct {
 	object
 	ch   *C.struct_vb_comp_channel
 	file *os.File // a duplicate of the channel's descriptor, in Go's poller
-
-	mu     sync.Mutex
-	queues map[*C.struct_vb_cq]*completionQueue
 }
 
 // CreateCompletionChannel makes a channel on which completion queues announce events.
 func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 	const verb = "create completion channel"
-	c := &completionChannel{object: object{d: d}, queues: make(map[*C.struct_vb_cq]*completionQueue)}
+	c := &completionChannel{object: object{d: d}}
 	err := c.Open("completion channel", func() (err error) {
 		if c.ch, err = C.vb_create_comp_channel(d.v, d.context); c.ch == nil {
 			return refusal(c.ch, err)
@@ -224,19 +237,6 @@ func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 	return c, nil
 }
 
-func (c *completionChannel) enrol(q *completionQueue) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queues[q.cq] = q
-}
-
-// strike forgets a queue. The kernel drops its events that nobody has read; one that Wait has just read is acknowledged there.
-func (c *completionChannel) strike(q *completionQueue) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.queues, q.cq)
-}
-
 // take returns the queue of the next event, nil if there is none.
 func (c *completionChannel) take() *completionQueue {
 	for {
@@ -245,15 +245,8 @@ func (c *completionChannel) take() *completionQueue {
 		if C.vb_get_cq_event(c.d.v, c.ch, &cq, &context) != 0 {
 			return nil
 		}
-		c.mu.Lock()
-		q := c.queues[cq]
-		if q != nil {
-			q.mu.Lock()
-			q.pending++
-			q.mu.Unlock()
-		}
-		c.mu.Unlock()
-		if q != nil {
+		o, _ := c.d.objects.Load(uintptr(unsafe.Pointer(cq)))
+		if q, is := o.(*completionQueue); is && q.deliver() {
 			return q
 		}
 		C.vb_ack_cq_events(c.d.v, cq, 1) // it is being destroyed, which waits for this

@@ -245,7 +245,10 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	remote := addrPort(&e.id.route.dst)
 	if name := deviceOf(e.id); name != l.d.info.Name {
 		l.refuse(e.id)
-		return nil, &verbs.ForeignRequestError{Device: name, Wanted: l.d.info.Name, Remote: remote}
+		return nil, &verbs.Error{
+			Verb: fmt.Sprintf("accept %v by RDMA CM", remote), Device: l.d.info.Name, Err: fmt.Errorf("%w, %s", verbs.ErrForeignRequest, name),
+			Fix: "use " + name + " at this end, or an address of " + l.d.info.Name + " at the other",
+		}
 	}
 	c, err := newCMConnection(l.d, e, func(channel *cmChannel) (*C.struct_vb_cm_id, error) {
 		return e.id, errnoError(C.vb_cm_migrate_id(channel.cm, e.id, channel.ch))

@@ -100,7 +100,11 @@ func (q *queuePair) checkRing(ring []job.Message, tell func(*handle.Handle)) err
 				if err := q.checkSend(r); err != nil {
 					return fmt.Errorf("message %d, request %d: %w", k, i, err)
 				}
-				for _, h := range q.handles(r) {
+				named, err := q.named(r)
+				if err != nil {
+					return fmt.Errorf("message %d, request %d: %w", k, i, err)
+				}
+				for _, h := range named {
 					if h != nil {
 						tell(h)
 					}

@@ -59,59 +59,58 @@ func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendReques
 	}
 }
 
-// handles are those that a request names, which ownHandles has let pass.
-func (q *queuePair) handles(r *verbs.SendRequest) (h [2]*handle.Handle) {
-	if q.transport == verbs.UD {
-		h[0] = &r.AH.(*addressHandle).Handle
-	} else if r.Opcode == verbs.OpBindMW {
-		h[0], h[1] = &r.Bind.Window.(*memoryWindow).Handle, &r.Bind.Region.(*memoryRegion).Handle
+// named are the handles that a request names; one that is missing or another device's is refused.
+func (q *queuePair) named(r *verbs.SendRequest) (h [2]*handle.Handle, err error) {
+	switch {
+	case q.transport == verbs.UD:
+		ah, err := own[*addressHandle](q.d, "address handle", r.AH)
+		if err != nil {
+			return h, err
+		}
+		h[0] = &ah.Handle
+	case r.Opcode != verbs.OpBindMW:
+	case r.Bind == nil:
+		return h, errors.New("BIND_MW without a description of the bind")
+	default:
+		w, err := own[*memoryWindow](q.d, "memory window", r.Bind.Window)
+		if err != nil {
+			return h, err
+		}
+		mr, err := own[*memoryRegion](q.d, "memory region", r.Bind.Region)
+		if err != nil {
+			return h, err
+		}
+		h[0], h[1] = &w.Handle, &mr.Handle
 	}
-	return h
+	return h, nil
 }
 
 // enterHandles keeps the handles that a request names until it is posted.
 func (q *queuePair) enterHandles(r *verbs.SendRequest) error {
-	h := q.handles(r)
-	for i := range h {
-		if h[i] == nil {
+	named, err := q.named(r)
+	for i, h := range named {
+		if h == nil || err != nil {
 			continue
 		}
-		if err := h[i].Enter(); err != nil {
+		if err = h.Enter(); err != nil {
+			err = fmt.Errorf("a handle of the request: %w", err)
 			if i > 0 {
-				h[0].Leave()
+				named[0].Leave()
 			}
-			return fmt.Errorf("a handle of the request: %w", err)
 		}
 	}
-	return nil
+	return err
 }
 
 func (q *queuePair) leaveHandles(r []verbs.SendRequest) {
 	for i := range r {
-		for _, h := range q.handles(&r[i]) {
+		named, _ := q.named(&r[i]) //nolint:errcheck // they were let in
+		for _, h := range named {
 			if h != nil {
 				h.Leave()
 			}
 		}
 	}
-}
-
-// ownHandles refuses a request that names what is missing or another device's.
-func (q *queuePair) ownHandles(r *verbs.SendRequest) (err error) {
-	if q.transport == verbs.UD {
-		_, err = own[*addressHandle](q.d, "address handle", r.AH)
-		return err
-	}
-	if r.Opcode != verbs.OpBindMW {
-		return nil
-	}
-	if r.Bind == nil {
-		return errors.New("BIND_MW without a description of the bind")
-	}
-	if _, err = own[*memoryWindow](q.d, "memory window", r.Bind.Window); err == nil {
-		_, err = own[*memoryRegion](q.d, "memory region", r.Bind.Region)
-	}
-	return err
 }
 
 // bindMW is the bind_mw part of struct vb_send_wr, which cgo shows as bytes.

@@ -72,7 +72,7 @@ func (r *listener) Accept() (net.Conn, error) {
 		}
 		return nil, net.ErrClosed
 	}
-	if _, is := errors.AsType[*verbs.ForeignRequestError](err); is {
+	if errors.Is(err, verbs.ErrForeignRequest) {
 		return nil, clientError{err}
 	}
 	if err != nil {

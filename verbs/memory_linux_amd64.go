@@ -1,3 +1,0 @@
-package verbs
-
-const mbindNumber = 237 // __NR_mbind
