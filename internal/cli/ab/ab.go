@@ -47,15 +47,15 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
 		Short: "Measure two tests in pairs, and tell whether they differ",
-		Long: "Measure two tests back to back, in an order drawn by lot, again and again, and\n" +
-			"judge the ratios of B to A: what drifts, drifts in both. In each round A runs\n" +
-			"twice: A against itself is the control, and where it differs from itself nothing\n" +
-			"is told of B. Ratios are judged by Wilcoxon's signed ranks.\n\n" +
-			"A command is a command line of gobw or golat, of another build of it with its\n" +
-			"path, or perftest:PROGRAM ... for a stock perftest's client. The servers must be\n" +
-			"there, and serve one test after another: gobw serve does.\n\n" +
-			"With --beside, A alone is measured against A while B runs: a noisy neighbour.\n" +
-			"B needs a server of its own.",
+		Long: "Measure two tests in turn, many times, in random order, and judge the ratios of\n" +
+			"B to A: a machine that gets slower makes both slower. In each round A runs\n" +
+			"twice. That is the control: if A differs from itself, there is no verdict on B.\n" +
+			"Ratios are judged by Wilcoxon's signed ranks.\n\n" +
+			"A command is a command line of gobw or golat, of another build with its path,\n" +
+			"or perftest:PROGRAM ... for a stock perftest. The servers must run already, and\n" +
+			"serve one test after another, as 'gobw serve' does.\n\n" +
+			"--beside measures A alone, and A while B runs: a noisy neighbour. B needs a\n" +
+			"server of its own.",
 		Example: "  " + tool + " ab 'write alpha -q 1' 'write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +
 			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --expect 'worse<5%'\n" +
@@ -70,7 +70,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this test runs")
+	fs.StringVar(&f.beside, "beside", "", "measure A alone, and while this test runs")
 	fs.IntVar(&f.pairs, "pairs", 21, "pairs to measure")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
 	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (bw; of golat p50)")

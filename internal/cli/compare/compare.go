@@ -54,13 +54,13 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW | compare DIR",
 		Short: "Tell whether two results differ, or when many changed",
-		Long: "Tell whether two results differ: better, worse, same, or cannot tell. Same is a\n" +
-			"claim: the interval of the change lies within 5 %, or within what is expected.\n" +
-			"The interval assumes no distribution (Hodges and Lehmann, by ranks).\n\n" +
+		Long: "Tell whether two results differ: better, worse, same, or cannot tell. 'same'\n" +
+			"means that the whole interval of the change is within 5 %, or the limit of\n" +
+			"--expect. The interval assumes no distribution (Hodges and Lehmann, by ranks).\n\n" +
 			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
-			"One alone is compared with itself across a field (--by qps) or, as a directory\n" +
-			"of nightly results, over time: when did which figure change (E-divisive)?\n" +
-			"Four runs on each side are needed to tell anything: --runs 10 is good.",
+			"One file alone: compare two values of a field in it (--by qps). A directory of\n" +
+			"nightly results alone: find when which figure changed (E-divisive).\n" +
+			"Each side needs four runs; --runs 10 is good.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare sweep.json --by qps\n" +
 			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +
@@ -72,12 +72,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
 	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
-	fs.StringVar(&f.by, "by", "", "compare across this one field, which may differ: qps, tx_depth, device")
+	fs.StringVar(&f.by, "by", "", "compare two values of this field: qps, tx_depth, device")
 	fs.BoolVar(&f.unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
 	fs.StringVar(&f.since, "since", "", "over time, what is new: 14d, 36h or a date (with --expect: "+defaultSince+")")
 	f.output.Bind(fs, render.TrendFormats())
-	fs.StringVar(&f.pictures, "pictures", "", "over time, write a picture of each series into this directory, as SVG")
+	fs.StringVar(&f.pictures, "pictures", "", "with DIR: write an SVG of each series into this directory")
 	return cmd
 }
 

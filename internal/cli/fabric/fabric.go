@@ -25,8 +25,8 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	f := &flags{kind: kind}
 	cmd := &cobra.Command{
 		Use: "fabric", Short: "Test all paths between many hosts; say which is bad",
-		Long: "Test the paths between many hosts at once, and say which hosts, links and trunks\n" +
-			"are slow. Start it on all of them by the launcher that the cluster has: rank 0\n" +
+		Long: "Test the paths between many hosts at once, and name the slow hosts, links and\n" +
+			"trunks. Start it on all hosts with the launcher of the cluster: rank 0\n" +
 			"coordinates and prints the verdict, the others measure and return 0. Without a\n" +
 			"launcher: start it once with --hosts, and on each other host with --coordinator.\n\n" +
 			"Exit status of rank 0: 0 pass; 1 something is slow; 4 a host did not take part\n" +

@@ -56,10 +56,10 @@ type config struct {
 func (f *flags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.duration, "time", "5m", "how long it may take; decides which pairs are tested, and re-tests")
+	fs.StringVar(&f.duration, "time", "5m", "time for all of it: the pairs, and re-tests")
 	fs.StringVar(&f.round, "round", "1s", "measured time of a round")
-	fs.StringVar(&f.slow, "slow", "5%", "the least drop that matters")
-	fs.StringVar(&f.hosts, "hosts", "", "file of hosts, one a line, or a list node[1-4]: their ranks are started elsewhere")
+	fs.StringVar(&f.slow, "slow", "5%", "the smallest drop that matters")
+	fs.StringVar(&f.hosts, "hosts", "", "hosts of the test: a file, one a line, or node[1-4]; start the others with --coordinator")
 	fs.StringVar(&f.coordinator, "coordinator", "", "HOST, HOST:PORT or :PORT of rank 0; without a launcher: take part in its test")
 	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with a secret that all ranks share ($"+secretVariable+")")
@@ -74,7 +74,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	f.device.Bind(fs)
 	f.device.Several(fs)
 	f.output.Bind(fs, render.DocumentFormats())
-	fs.StringArrayVar(&f.expect, "expect", nil, "fail unless, beside what is judged: 'bw >= 90Gb/s', 'p50 <= 3us'")
+	fs.StringArrayVar(&f.expect, "expect", nil, "what every path and host must also meet: 'bw >= 90Gb/s', 'p50 <= 3us'")
 	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{

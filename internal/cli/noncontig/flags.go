@@ -86,7 +86,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Short: "Compare scatter/gather by the device with packing by the CPU",
 		Long: "Compare the ways to move data that is not contiguous: scatter/gather lists,\n" +
 			"packing into one buffer first, and a work request per block, with the contiguous\n" +
-			"transfer as the bound. Every strategy of a shape moves the same bytes to the\nsame end state.\n\n" +
+			"transfer as the bound. All strategies of a shape leave the same bytes in the\nsame places.\n\n" +
 			"  gather   strided here, contiguous there (WRITE; the course's G-WR)\n" +
 			"  scatter  contiguous there, strided here (READ; S-RD)\n" +
 			"  both     strided at both ends (SEND; GSSR)\n\n" +

@@ -125,7 +125,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	f.peer.Bind(fs)
 	f.output.Bind(fs, render.DocumentFormats())
-	f.output.Resumable(fs, "go on after the last point that the --save file holds")
+	f.output.Resumable(fs, "continue the sweep in the --save file")
 	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
 	if kind == plan.Latency {
 		example = "'p50 <= 3us', 'p99 <= 5us', 'worse<5% of FILE'"

@@ -80,7 +80,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"the name of a plan that comes with the program: " + strings.Join(qualify.ShippedPlans(), ", ") + ".\n\n" +
 			"Exit status: 0 all passed, 1 an expectation missed, 3 the device or the set-up\n" +
 			"failed, 4 the peer was lost, 5 data corrupt, 6 a test failed, 7 undecided. The\n" +
-			"embedded software device is used only where it is named: -d roce0.",
+			"software device is used only if it is named: -d roce0.",
 		Example: "  " + tool + " qualify quick -d roce0 --loopback --save junit.xml\n" +
 			"  " + tool + " qualify nic alpha --save nic.html --save accepted.json\n" +
 			"  " + tool + " qualify nic alpha --expect 'worse<5% of accepted.json'\n" +
@@ -120,15 +120,15 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringSliceVar(&f.only, "only", nil, "run these tests of the plan: write-64k,read-64k")
 	fs.BoolVar(&f.list, "list", false, "list the tests of the plan, or without one the plans")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "check plan and device, and run nothing")
-	fs.BoolVar(&f.show, "print", false, "print a plan that comes along, to start your own from")
+	fs.BoolVar(&f.show, "print", false, "print a shipped plan: a start for your own")
 	fs.Float64Var(&f.scale, "scale", 1, "length of the tests: 0.1 for a quick look, 20 for a long one")
 	fs.IntVar(&f.runs, "runs", 0, "repetitions of each test (as the plan says)")
-	fs.StringArrayVar(&f.expect, "expect", nil, "of every test, too: 'worse<5% of accepted.json'")
+	fs.StringArrayVar(&f.expect, "expect", nil, "what every test must also meet: 'worse<5% of accepted.json'")
 	fs.StringVar(&f.accept, "accept", "", gate.AcceptText)
-	fs.StringVar(&f.line, "line", "", "the line rate for expectations, where the device does not tell: 25Gb/s")
-	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "do not judge what the plan expects of the line rate (line), of counters (counters), or any of it (all)")
+	fs.StringVar(&f.line, "line", "", "the line rate, if the device does not report it: 25Gb/s")
+	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip the plan's expectations of the line rate (line), of counters (counters), or all")
 	f.output.Bind(fs, render.QualificationFormats())
-	f.output.Resumable(fs, "go on after the last test that the --save file holds")
+	f.output.Resumable(fs, "continue after the last test in the --save file")
 	cmdline.GroupFlags(cmd, groups())
 	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")
 	return cmd

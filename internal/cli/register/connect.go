@@ -85,10 +85,10 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true}
 	cmd := &cobra.Command{
 		Use: "connect [HOST]", Short: "Measure how long connecting queue pairs takes",
-		Long: "Measure how long queue pairs take to be created, brought to INIT, connected (to\n" +
-			"RTR and RTS) and destroyed, a record a step. 'ready' is the time from the first\n" +
-			"call until all are connected at both ends. The other end runs '" + tool + " serve'.\n" +
-			"A round makes the queue pairs of -q, and sends one message over each.",
+		Long: "Measure how long it takes to create queue pairs, bring them to INIT, connect\n" +
+			"them (to RTR and RTS) and destroy them: a record for each step. 'ready' is the\n" +
+			"time from the first call until all are connected at both ends. HOST runs\n" +
+			"'" + tool + " serve'. A round makes -q queue pairs and sends a message over each.",
 		Example: "  " + tool + " connect alpha -q 16\n  " + tool + " connect --loopback -d roce0 -q 64 -n 20\n" +
 			"  " + tool + " connect alpha -R --expect 'p99 <= 5ms'",
 		Args: cobra.ArbitraryArgs,

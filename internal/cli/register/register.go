@@ -41,9 +41,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var size, iters string
 	cmd := &cobra.Command{
 		Use: "register", Short: "Measure how long registering memory takes",
-		Long: "Measure how long a device takes to register memory and to deregister it, by size\n" +
-			"and by several threads at once. No other host is needed. The memory is touched\n" +
-			"before. Two records a size: 'register' and 'deregister'.",
+		Long: "Measure how long a device takes to register memory and to deregister it, for\n" +
+			"each size, in one thread or several. It needs no other host. The program writes\n" +
+			"to the memory before. A size has two records: 'register' and 'deregister'.",
 		Example: "  " + tool + " register -d roce0\n" +
 			"  " + tool + " register -s 4K:1G --threads 4 --save mr.json\n" +
 			"  " + tool + " register -s 1G --huge-pages --expect 'p50 <= 20ms'",
@@ -63,7 +63,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVarP(&size, "size", "s", "4K:64M", "bytes to register: 1M, 4K:1G (powers of two), 4K,1M")
 	fs.StringVarP(&iters, "iters", "n", "", "registrations of each size and thread (10 to 1000, half a second)")
-	fs.IntVar(&c.Threads, "threads", 1, "threads that register at once, each its own memory")
+	fs.IntVar(&c.Threads, "threads", 1, "threads that register at the same time, each its own memory")
 	fs.BoolVar(&c.HugePages, "huge-pages", false, "memory from reserved huge pages")
 	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
 	f.device.BindName(fs)

@@ -41,8 +41,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Render saved results: tables, CSV, HTML, pictures",
-		Long: "Render saved results. Several files are laid over one another in pictures, and\n" +
-			"follow one another elsewhere; a directory stands for its .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Long: "Render saved results. Several files share each picture; tables follow one\n" +
+			"another. A directory stands for its .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
 		Example: "  " + tool + " report result.json\n" +
 			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
 			"  " + tool + " report result.json --pictures plots\n" +
@@ -53,7 +53,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	flags.output.Bind(fs, render.DocumentFormats())
-	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into this directory, as SVG")
+	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into this directory (SVG)")
 	return cmd
 }
 

@@ -162,8 +162,8 @@ func (r *Result) table() string {
 		say(true, "not confirmed, so noise or rare: %s", f.Rule)
 	}
 	if len(r.Findings) == 0 && r.Complete {
-		say(r.Question == dips, "nothing found: no size is slower than its neighbours promise")
-		say(r.Question == anomalies, "nothing found: no settings were slow together that are not slow alone")
+		say(r.Question == dips, "nothing found: no size is slower than those beside it")
+		say(r.Question == anomalies, "nothing found: no settings are slow together but not alone")
 	}
 	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d nothing came through: a longer --test-time shows them", r.Empty))

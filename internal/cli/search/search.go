@@ -71,17 +71,17 @@ type config struct {
 func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "search",
-		Short: "Find the best settings, and what is slow for no reason",
-		Long: "Run hundreds of short tests over one session, and tell which settings are best,\n" +
-			"at which sizes messages become slower than their neighbours promise, or which\n" +
-			"settings are slow together though none of them is slow alone. Every claim is\n" +
-			"measured again in pairs. Flags of the test stand in its quotes.",
+		Short: "Find the best settings, and slow sizes, slow combinations",
+		Long: "Run hundreds of short tests and find the best settings, the sizes that are\n" +
+			"slower than those beside them, or settings that are slow together but not\n" +
+			"alone. What is found is measured again in pairs. The test and its flags stand\n" +
+			"in quotes.",
 		Example: "  " + tool + " search best '" + map[plan.Kind]string{plan.Bandwidth: "write alpha -s 4K", plan.Latency: "send alpha"}[kind] + "'",
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
 	root.AddCommand(newQuestion(tool, best, "Find the smallest setting within 2 % of the best", kind, out))
-	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than their neighbours promise", kind, out))
+	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than those beside them", kind, out))
 	if kind == plan.Bandwidth {
 		root.AddCommand(newQuestion(tool, anomalies, "Find settings that are slow together, and which of them", kind, out))
 	}
@@ -95,11 +95,11 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	f := &commandFlags{}
 	cmd := &cobra.Command{
 		Use: question + " 'TEST'", Short: short,
-		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -s 4K' or\n'write --loopback'." +
+		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -s 4K' or\n'write --loopback'.\n" +
 			map[string]string{
-				best:      " Settings that it\nnames stay as they are; all others are tried.",
-				dips:      " It is run over all sizes.",
-				anomalies: " A host alone will do.",
+				best:      "Settings that it names are held; all others are tried.",
+				dips:      "It is run over all sizes.",
+				anomalies: "The name of a host is enough.",
 			}[question],
 		Args: cmdline.ArgumentCount(1, 1, "one test, in quotes"),
 		RunE: cmdline.Run(
@@ -123,16 +123,16 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 		fs.StringVarP(&f.sizes, "size", "s", "2:8M", "from and to")
 	default:
 		fs.StringSliceVar(&f.only, "only", nil, "settings to try, and no others: qp,tx-depth")
-		fs.StringArrayVar(&f.fix, "fix", nil, "a setting that stays: qp=4; may be repeated")
+		fs.StringArrayVar(&f.fix, "fix", nil, "hold a setting: qp=4; may be repeated")
 	}
 	if question == best && kind == plan.Bandwidth {
-		fs.StringVar(&f.by, "by", byRate, "what is better: rate (of messages), cpu (least time of processors a message)")
+		fs.StringVar(&f.by, "by", byRate, "goal: rate (messages a second) or cpu (least CPU time a message)")
 	}
-	fs.StringVar(&f.seed, "seed", "", "number from which points are drawn (another each time)")
+	fs.StringVar(&f.seed, "seed", "", "draw the same points again: --seed 7 (random)")
 	f.output.Bind(fs, formats())
-	f.output.Resumable(fs, "go on where the --save file ends")
+	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {
-		fs.BoolVar(&f.failOnFinding, "fail-on-finding", false, "exit 1 where something is found")
+		fs.BoolVar(&f.failOnFinding, "fail-on-finding", false, "exit 1 if something is found")
 	}
 	return cmd
 }

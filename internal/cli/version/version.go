@@ -22,9 +22,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version; link perftest's names to this program", Args: cmdline.NoArguments,
 		Long: "Print the version and what the program was built from. --install-links makes\n" +
-			"links to it in a directory, named ib_write_bw and so on: started under such a\n" +
-			"name it takes that tool's flags, prints its text and speaks its protocol. Files\n" +
-			"that exist and are no such links are left alone.",
+			"links to it in a directory, named ib_write_bw and so on. Under such a name it\n" +
+			"takes that tool's flags, prints its text and speaks its protocol. Other files\n" +
+			"of these names stay.",
 		Example: "  " + tool + " version\n  " + tool + " version --format json\n  " + tool + " version --install-links ~/bin",
 		RunE: func(*cobra.Command, []string) error {
 			if links != "" {
