@@ -36,7 +36,7 @@ const liveAttempts = 5
 func openLive(t *testing.T, network string) *measure.Measurer {
 	t.Helper()
 	m, err := measure.Open(t.Context(), output.Streams{Out: io.Discard, Err: io.Discard}, measure.Config{
-		Tool: "gobw", Device: opendevice.Config{Name: "roce0", Emulate: network}, Peer: measure.PeerConfig{Loopback: true, Timeout: time.Minute}, Quiet: true,
+		Tool: "gobw", Device: opendevice.Config{Name: "roce0", Emulate: network}, Peer: measure.PeerConfig{Loopback: true, Timeout: time.Minute}, Output: output.Config{Quiet: true},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -134,7 +134,7 @@ func look(c opendevice.Config) (end, error) {
 func tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) []finding {
 	name := peerName(host)
 	doc, err := measure.Run(ctx, out, measure.Config{
-		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: machine.CPUChoice{Last: 1}, Quiet: true,
+		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: machine.CPUChoice{Last: 1}, Output: output.Config{Quiet: true},
 		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends", NoPeak: true},
 	})
 	if err == nil {

@@ -23,18 +23,6 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Config is what any command needs to measure. Commands that run many plans open a [measurer] once and call
-// run for each; a single test calls [measure].
-type Config struct {
-	Tool    string   // "gobw"
-	Command []string // the command line, for the document
-	Device  opendevice.Config
-	Peer    PeerConfig
-	CPU     machine.CPUChoice
-	Quiet   bool
-	Plan    plan.Spec
-}
-
 // Run runs one plan against its peer. The document is never nil once the device is open: after an error it holds
 // what was measured before, Complete is false and Failure says why. Nothing is printed but notes and progress on
 // out.Err; deliver prints and saves the document.
@@ -113,7 +101,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	if m.Device, err = opendevice.Open(c.Device); err != nil {
 		return nil, err
 	}
-	if m.Device.Note != "" && m.Device.Note != opendevice.SoftwareNote && !c.Quiet {
+	if m.Device.Note != "" && m.Device.Note != opendevice.SoftwareNote && !c.Output.Quiet {
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, m.Device.Note)
 	}
 	address := fmt.Sprintf("%s:%d", bracketed(c.Peer.Host), c.Peer.Port)
@@ -192,7 +180,7 @@ func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*b
 	if m.config.Peer.Timeout > 0 {
 		o.Stall = max(10*time.Second, 3*m.config.Peer.Timeout)
 	}
-	bar := output.NewProgress(m.out, m.config.Quiet)
+	bar := output.NewProgress(m.out, m.config.Output.Quiet)
 	if o.Progress == nil && bar.On() { // else the measuring thread need not stop for it
 		o.Progress = bar.Show
 	}

@@ -26,10 +26,12 @@ type PeerFlags struct {
 	wait        string
 	perftest    string
 	tokenFile   string
+	bound       bool
 }
 
 // Bind adds the flags to a command.
 func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
+	f.bound = true
 	fs.BoolVar(&f.Loopback, "loopback", false, "run both ends on this machine")
 	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
 	fs.StringVar(&f.source, "source", "", "local IP address to connect from")

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -41,16 +40,13 @@ type Flags struct {
 	shape, blocks, nums, strides, size, cache, duration, transport, verify, segment, only, control string
 	layouts                                                                                        []string
 
-	output output.Flags
-	device opendevice.Flags
-	Peer   measure.PeerFlags
-	given  func(name string) bool // the flag stood on the command line
+	measure.Flags
+	given func(name string) bool // the flag stood on the command line
 }
 
 // Config is a validated grid.
 type Config struct {
-	Tool       string
-	Args       []string
+	measure.Config
 	Shapes     []string
 	Layouts    []gridLayout
 	Strategies []string // nil: all
@@ -62,13 +58,9 @@ type Config struct {
 	Transport  verbs.Transport
 	Verify     string
 	Seed       uint64
-	Output     output.Config
 	Events     bool
 	Control    bool
 	Planted    float64 // share of its speed that the control loses on purpose
-	Device     opendevice.Config
-	Peer       measure.PeerConfig
-	CPU        machine.CPUChoice
 }
 
 // gridLayout is a layout and its place in the grid.
@@ -100,7 +92,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
-			c.Args = measure.CommandLine(tool)
 			return run(cmd.Context(), out, c)
 		},
 	}
@@ -133,10 +124,8 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "of the shuffled order")
-	f.output.Bind(fs, gridFormats())
-	f.output.Resumable(fs, "complete the grid that the --save file holds")
-	f.device.Bind(fs)
-	f.Peer.Bind(fs)
+	f.Flags.Bind(fs, gridFormats())
+	f.Output.Resumable(fs, "complete the grid that the --save file holds")
 }
 
 // gridTimeout is the code of the queue pairs' timeout: about a second, eight times over. A busy machine may keep a
@@ -153,16 +142,9 @@ const (
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c := f.typed
-	c.Tool = tool
 	var wrong cmdline.Faults
 	var err error
-	c.Device, err = f.device.Config()
-	wrong.Note(err)
-	c.CPU, err = f.device.CPUChoice(1)
-	wrong.Note(err)
-	c.Peer, err = f.Peer.Config(tool, args)
-	wrong.Note(err)
-	c.Output, err = f.output.Config()
+	c.Config, err = f.Flags.Config(tool, args)
 	wrong.Note(err)
 	c.Shapes, err = parseShapes(f.shape)
 	wrong.Note(err)

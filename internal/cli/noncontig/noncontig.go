@@ -88,7 +88,7 @@ func measureGrid(ctx context.Context, out output.Streams, c Config) (*experiment
 
 // openExperiment connects and makes the list of measurements; the caller closes the measurer.
 func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *experiment, _ *measure.Measurer, err error) {
-	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Args), caches: pattern.HostCaches()}
+	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Command), caches: pattern.HostCaches()}
 	if c.Cold {
 		e.footprint = 2 * int64(e.caches.LastLevel)
 	}
@@ -98,7 +98,7 @@ func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *exper
 	if e.previous, err = output.Previous(c.Output, loadGrid); err != nil {
 		return nil, nil, err
 	}
-	m, err := measure.Open(ctx, out, measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet})
+	m, err := measure.Open(ctx, out, c.Config)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -138,7 +138,7 @@ func (e *experiment) deliver() error {
 	if len(e.doc.Noncontig.Cells) == 0 {
 		return nil
 	}
-	return e.config.Output.DeliverPart(e.out, e.doc.Complete, e.config.Args, func(w io.Writer, format string) error {
+	return e.config.Output.DeliverPart(e.out, e.doc.Complete, e.config.Command, func(w io.Writer, format string) error {
 		return render.Documents(w, format, []*report.Document{e.doc.Document})
 	})
 }

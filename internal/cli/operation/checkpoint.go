@@ -29,8 +29,8 @@ type part struct {
 }
 
 // sweep measures all points, and saves what there is after each: whatever ends this process, --resume goes on from there.
-func sweep(ctx context.Context, out output.Streams, mc measure.Config, c Config) (*report.Document, error) {
-	return measure.With(ctx, out, mc, func(m *measure.Measurer, doc measure.Document) error {
+func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
+	return measure.With(ctx, out, c.Config, func(m *measure.Measurer, doc measure.Document) error {
 		parts := []part{{plan: c.Plan}}
 		if c.before != nil {
 			var err error

@@ -9,15 +9,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
-	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
@@ -45,12 +41,9 @@ type flags struct {
 	connection, atomicType, size, iters, duration, warmup, gap, rate, postAPI string
 	cpuFreq                                                                   bool
 	mtu                                                                       int
-	gate                                                                      gate.Flags
 
-	set    *pflag.FlagSet
-	device opendevice.Flags
-	peer   measure.PeerFlags
-	output output.Flags
+	set *pflag.FlagSet
+	measure.Flags
 }
 
 // bind registers the flags of one operation; letters mean what they mean in perftest.
@@ -112,9 +105,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	fs.BoolVar(&p.CPU, "cpu-time", false, "account CPU time per message")
 
-	f.device.Bind(fs)
+	f.Flags.Bind(fs, render.DocumentFormats())
 	if kind == plan.Bandwidth {
-		f.device.Several(fs)
+		f.Device.Several(fs)
 	}
 	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (default: the smaller of both ends)")
 	fs.Uint8VarP(&p.SL, "sl", "S", 0, "service level, 0 to 15")
@@ -123,14 +116,12 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
 	fs.BoolVar(&p.HugePages, "huge-pages", false, "buffers from reserved huge pages")
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
-	f.peer.Bind(fs)
-	f.output.Bind(fs, render.DocumentFormats())
-	f.output.Resumable(fs, "continue the sweep in the --save file")
+	f.Output.Resumable(fs, "continue the sweep in the --save file")
 	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
 	if kind == plan.Latency {
 		example = "'p50 <= 3us', 'p99 <= 5us', 'worse<5% of FILE'"
 	}
-	f.gate.Bind(fs, example)
+	f.Gate.Bind(fs, example)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
 	cmdline.Hide(fs, "cpu-freq")
 }
@@ -149,24 +140,24 @@ func defaultSizeText(kind plan.Kind) string {
 	return "64K"
 }
 
-// Config is a validated test.
+// Config is a validated test. Its plan is without sizes and length where they were left open.
 type Config struct {
-	Tool   string
-	Args   []string  // the command line, for the document
-	Plan   plan.Spec // without sizes and length where they were left open
-	Device opendevice.Config
-	Peer   measure.PeerConfig
-	Output output.Config
-	CPU    machine.CPUChoice
-	Gate   gate.Config
-
+	measure.Config
 	before *report.Document // of --resume; nil: from the start
 }
 
 // config checks everything that needs no device and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (Config, error) {
 	var wrong cmdline.Faults
-	c, p := Config{Tool: tool}, f.spec
+	for _, word := range []string{"all", "ends"} {
+		if f.spec.Verify == plan.VerifyEnds && slices.Contains(args, word) {
+			wrong.Note(fmt.Errorf("%q is taken for a host: write --verify=%s", word, word))
+			args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == word })
+		}
+	}
+	common, err := f.Flags.Config(tool, args)
+	wrong.Note(err)
+	c, p := Config{Config: common}, f.spec
 	if f.connection != "" {
 		known := p.Transport.UnmarshalText([]byte(f.connection)) == nil
 		wrong.If(!known, "--connection (-c) %q: want %s", f.connection, plan.RowOf(p.Operation).TransportText())
@@ -180,12 +171,9 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 		p.Timestamps = plan.HostClock
 	}
 	wrong.Note(cmdline.Prefixed("--post-api", p.PostAPI.UnmarshalText([]byte(f.postAPI))))
-	var err error
 	p.Sizes, err = f.sizeList()
 	wrong.Note(err)
 	wrong.Note(f.length(&p))
-	c.Device, err = f.device.Config()
-	wrong.Note(err)
 	c.Device.Several = true
 	if rails := len(c.Device.Names()); rails > 1 {
 		p.Rails = rails
@@ -206,10 +194,8 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	_, err = plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 	wrong.Note(err)
 	c.Plan = p
-	c.Device.Strict = f.gate.Given() // no gate passes on the software device unless it was named
-	c.CPU, err = f.device.CPUChoice(1)
-	wrong.Note(err)
-	f.configAround(&c, &wrong, args)
+	wrong.Note(f.Judge(&c.Config, p.Kind, p.Transport.String()))
+	wrong.If(len(c.Gate.Accept) > 0 && !f.Gate.Given(), "--accept is for --expect: without one nothing is judged that could pass")
 	return c, errors.Join(wrong...)
 }
 
@@ -225,24 +211,6 @@ func (f *flags) refuseZeros(wrong *cmdline.Faults) {
 			wrong.Add("%s 0: want 1 or more", name)
 		}
 	})
-}
-
-// configAround checks what is about the other end, the result and the verdict.
-func (f *flags) configAround(c *Config, wrong *cmdline.Faults, args []string) {
-	for _, word := range []string{"all", "ends"} {
-		if f.spec.Verify == plan.VerifyEnds && slices.Contains(args, word) {
-			wrong.Note(fmt.Errorf("%q is taken for a host: write --verify=%s", word, word))
-			args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == word })
-		}
-	}
-	var err error
-	c.Peer, err = f.peer.Config(c.Tool, args)
-	wrong.Note(err)
-	c.Output, err = f.output.Config()
-	wrong.Note(err)
-	c.Gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(c.Plan.Kind), c.Plan.Transport.String()) })
-	wrong.Note(err)
-	wrong.If(len(c.Gate.Accept) > 0 && !f.gate.Given(), "--accept is for --expect: without one nothing is judged that could pass")
 }
 
 // sizeList reads -s, which -a excludes.

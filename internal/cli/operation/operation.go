@@ -3,9 +3,7 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -14,14 +12,11 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/render"
 )
 
 // NewCommand is one measurement: 'gobw write', 'golat send', ...
@@ -40,7 +35,6 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
-			c.Args = measure.CommandLine(tool)
 			if c.before, err = output.Previous(c.Output, report.Load); err != nil {
 				return err
 			}
@@ -79,31 +73,7 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 
 // run measures, prints and saves, and judges.
 func run(ctx context.Context, out output.Streams, c Config) error {
-	return c.Deliver(out, func() (*report.Document, error) { return sweep(ctx, out, c.Measurement(), c) })
-}
-
-// Deliver prints and saves the document of a test, and judges it where no error ended it.
-func (c Config) Deliver(out output.Streams, test func() (*report.Document, error)) error {
-	if err := c.Output.CheckWritable(); err != nil {
-		return err
-	}
-	doc, err := test()
-	var usage exit.UsageError
-	if doc == nil || errors.As(err, &usage) {
-		return err
-	}
-	if len(doc.Records) == 0 { // nothing to print; a file is still written
-		c.Output.Format = ""
-	}
-	var missed error
-	if err == nil {
-		if doc.Checks, err = judge(c.Gate, doc); err == nil {
-			missed = gate.Verdict(doc.Checks)
-		}
-	}
-	return errors.Join(err, c.Output.DeliverPart(out, doc.Complete, c.Args, func(w io.Writer, format string) error {
-		return render.Documents(w, format, []*report.Document{doc})
-	}), missed)
+	return c.Deliver(out, func() (*report.Document, error) { return sweep(ctx, out, c) })
 }
 
 // Parse reads the command line of a test that another command runs: the program, the operation, the flags. What was typed is
@@ -123,26 +93,11 @@ func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, erro
 		return Config{}, err
 	}
 	c, err := f.config(words[0], cmd.Flags().Args())
-	c.Args = words
+	c.Command = words
 	return c, err
 }
 
 // Measure runs the test, and prints and judges nothing.
 func (c Config) Measure(ctx context.Context, out output.Streams) (*report.Document, error) {
-	return measure.Run(ctx, out, c.Measurement())
-}
-
-// Measurement is what it needs of a session.
-func (c Config) Measurement() measure.Config {
-	return measure.Config{Tool: c.Tool, Command: c.Args, Device: c.Device, Peer: c.Peer, CPU: c.CPU, Quiet: c.Output.Quiet, Plan: c.Plan}
-}
-
-// judge checks the expectations against a document.
-func judge(c gate.Config, d *report.Document) ([]report.Check, error) {
-	for _, e := range c.Expect {
-		if err := e.CheckDevice(d.Client); err != nil {
-			return nil, exit.UsageError{Err: err}
-		}
-	}
-	return expect.Judge(d, c.Expect, expect.Judgement{Accept: c.Accept}), nil
+	return measure.Run(ctx, out, c.Config)
 }

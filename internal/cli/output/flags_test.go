@@ -69,7 +69,7 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 	deliver(config(), "115 records")
 	var said strings.Builder
 	unfinished := config()
-	unfinished.Format = ""
+	unfinished.Format, unfinished.kept = "", true
 	if err := unfinished.DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write", "--save", path}, write("4 records")); err != nil {
 		t.Fatal(err)
 	}

@@ -43,23 +43,18 @@ type flags struct {
 	scale                  float64
 	runs                   int
 	list, dryRun, show     bool
-	device                 opendevice.Flags
-	peer                   measure.PeerFlags
-	output                 output.Flags
+	measure.Flags
 }
 
 // config is a validated qualification.
 type config struct {
-	Args   []string
+	measure.Config
 	Plan   *qualify.Plan
 	Tests  []planned
-	Line   float64 // bits/s, 0: the link's own
-	Output output.Config
+	Line   float64                // bits/s, 0: the link's own
 	Resume *qualify.Qualification // nil: from the start
 	DryRun bool
 	Accept stats.Accepted
-	Device opendevice.Config
-	Peer   measure.PeerConfig
 }
 
 // planned is one test of a plan, ready to run.
@@ -104,7 +99,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
-			c.Args = measure.CommandLine(tool)
 			if f.list {
 				return listTests(out, c)
 			}
@@ -115,8 +109,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	fs.StringVar(&f.host, "peer", "", "host that runs 'gobw serve': the same as HOST")
 	cmdline.Hide(fs, "peer")
-	f.device.Bind(fs)
-	f.peer.Bind(fs)
+	f.Bind(fs, render.QualificationFormats())
 	fs.StringSliceVar(&f.only, "only", nil, "run these tests of the plan: write-64k,read-64k")
 	fs.BoolVar(&f.list, "list", false, "list the tests of the plan, or without one the plans")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "check plan and device, and run nothing")
@@ -127,8 +120,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.accept, "accept", "", gate.AcceptText)
 	fs.StringVar(&f.line, "line", "", "the line rate, if the device does not report it: 25Gb/s")
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip the plan's expectations of the line rate (line), of counters (counters), or all")
-	f.output.Bind(fs, render.QualificationFormats())
-	f.output.Resumable(fs, "continue after the last test in the --save file")
+	f.Output.Resumable(fs, "continue after the last test in the --save file")
 	cmdline.GroupFlags(cmd, groups())
 	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")
 	return cmd
@@ -147,15 +139,13 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		hosts = []string{f.host}
 	}
 	var wrong cmdline.Faults
+	if f.list || f.dryRun && len(hosts) == 0 { // no peer is needed
+		f.Peer.Loopback = true
+	}
 	var err error
-	c.Device, err = f.device.Config()
+	c.Config, err = f.Flags.Config(tool, hosts)
 	wrong.Note(err)
 	c.Device.Strict = true
-	if f.list || f.dryRun && len(hosts) == 0 { // no peer is needed
-		f.peer.Loopback = true
-	}
-	c.Peer, err = f.peer.Config(tool, hosts)
-	wrong.Note(err)
 	c.Accept, err = stats.ParseAccepted(f.accept)
 	wrong.Note(cmdline.Prefixed("--accept", err))
 	if f.line != "" {
@@ -168,14 +158,10 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		wrong.If((kind == leaveLine || kind == leaveAll) && f.line != "",
 			"--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", kind)
 	}
-	c.Output, err = f.output.Config()
-	wrong.Note(err)
 	c.Resume, err = output.Previous(c.Output, qualify.Load)
 	wrong.Note(err)
 	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, to 1000; 1 is as the plan says", f.scale)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000; 0 is as the plan says", f.runs)
-	_, err = f.device.CPUChoice(1)
-	wrong.Note(err)
 	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse})
 	wrong.Note(err)
 	if err := errors.Join(wrong...); err != nil {
@@ -193,10 +179,6 @@ func (f *flags) config(tool string, args []string) (config, error) {
 
 // tests makes the tests ready to run: as long as was asked for, on the device and against the peer of the command line.
 func (f *flags) tests(c *config, chosen []qualify.Test) error {
-	cpu, err := f.device.CPUChoice(1)
-	if err != nil {
-		return err
-	}
 	for _, one := range chosen {
 		t := planned{Test: one}
 		t.leaveOut(f.leaveOut)
@@ -213,7 +195,8 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 			return fmt.Errorf("test %s: %w", t.Name, err)
 		}
 		t.Words, t.Timeout = append(slices.Clone(t.Words), more...), time.Duration(float64(t.Timeout)*max(f.scale, 1))
-		parsed.place(t.Words, c.Device, c.Peer, cpu)
+		at := parsed.setting()
+		at.Command, at.Device, at.Peer, at.CPU = t.Words, c.Device, c.Peer, c.CPU
 		c.Tests = append(c.Tests, t)
 	}
 	return nil

@@ -37,7 +37,7 @@ type qualification struct {
 // run runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
 func run(ctx context.Context, out output.Streams, c config) error {
 	q := &qualification{config: c, out: out, earlier: map[string]*report.Document{}, report: &qualify.Qualification{
-		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Args, Started: time.Now().UTC(),
+		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Command, Started: time.Now().UTC(),
 	}}
 	if err := errors.Join(c.Output.CheckWritable(), q.check()); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/noncontig"
@@ -75,7 +74,6 @@ func parse(words []string) (qualify.Run, error) {
 			return nil, err
 		}
 		c, err := f.Config(words[0], nil)
-		c.Args = words
 		return &test{grid: &c}, err
 	}
 	commands := plain.Each(plan.Operations(), func(op plan.Operation) string { return string(op) })
@@ -148,12 +146,12 @@ func (t *test) stretch(scale float64, runs int) (flags []string, err error) {
 	return flags, nil
 }
 
-// place says where the test runs, and as what it is recorded.
-func (t *test) place(words []string, d opendevice.Config, p measure.PeerConfig, cpu machine.CPUChoice) {
+// setting is where the test runs, and as what it is recorded.
+func (t *test) setting() *measure.Config {
 	if t.grid != nil {
-		t.grid.Args, t.grid.Device, t.grid.Peer, t.grid.CPU = words, d, p, cpu
+		return &t.grid.Config
 	}
-	t.operation.Args, t.operation.Device, t.operation.Peer, t.operation.CPU = words, d, p, cpu
+	return &t.operation.Config
 }
 
 // measure runs the test as its own command would, and prints nothing.

@@ -11,28 +11,21 @@ import (
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
-	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/render"
 )
 
 // flags are what both commands have beside their own.
-type flags struct {
-	device opendevice.Flags
-	gate   gate.Flags
-	output output.Flags
-}
+type flags struct{ measure.Flags }
 
 // finish adds the flags of the result to a command, and orders all of them for a person.
 func (f *flags) finish(cmd *cobra.Command, own string, names []string, others ...cmdline.FlagGroup) {
-	f.output.Bind(cmd.Flags(), render.DocumentFormats())
-	f.gate.Bind(cmd.Flags(), "'p99 <= 1ms'")
+	f.Output.Bind(cmd.Flags(), render.DocumentFormats())
+	f.Gate.Bind(cmd.Flags(), "'p99 <= 1ms'")
 	cmd.Flags().SortFlags = false
 	cmdline.GroupFlags(cmd, append(append([]cmdline.FlagGroup{{Title: own, Names: names}}, others...),
 		cmdline.FlagGroup{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept"}}))
@@ -40,16 +33,10 @@ func (f *flags) finish(cmd *cobra.Command, own string, names []string, others ..
 }
 
 // config is a latency test of these flags.
-func (f *flags) config(tool string, wrong *cmdline.Faults) operation.Config {
-	c := operation.Config{Tool: tool, Args: measure.CommandLine(tool)}
-	var err error
-	c.Device, err = f.device.Config()
+func (f *flags) config(tool string, args []string, wrong *cmdline.Faults) measure.Config {
+	c, err := f.Config(tool, args)
 	wrong.Note(err)
-	c.Device.Strict = f.gate.Given()
-	c.Gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(plan.Latency), "") })
-	wrong.Note(err)
-	c.Output, err = f.output.Config()
-	wrong.Note(err)
+	wrong.Note(f.Judge(&c, plan.Latency, ""))
 	return c
 }
 
@@ -73,14 +60,13 @@ func record(operation string, settings report.Plan, times []int64, atOnce int) r
 
 // connectConfig is which queue pairs to make, and how often.
 type connectConfig struct {
-	operation.Config
+	measure.Config
 	Rounds int
 }
 
 // NewConnectCommand makes 'connect'.
 func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
-	var peer measure.PeerFlags
 	c := connectConfig{}
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true}
 	cmd := &cobra.Command{
@@ -95,16 +81,11 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 		RunE: cmdline.Run(
 			func(args []string) (connectConfig, error) {
 				var wrong cmdline.Faults
-				var err error
-				c.Config = f.config(tool, &wrong)
+				c.Config = f.config(tool, args, &wrong)
 				c.Plan = spec
-				c.Peer, err = peer.Config(tool, args)
-				wrong.Note(err)
-				c.CPU, err = f.device.CPUChoice(1)
-				wrong.Note(err)
 				wrong.Range("--rounds (-n)", c.Rounds, 1, 1e6)
 				wrong.Range("--qp (-q)", spec.QPs, 1, 16384)
-				_, err = plan.Settle(spec, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
+				_, err := plan.Settle(spec, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 				wrong.Note(err)
 				return c, errors.Join(wrong...)
 			},
@@ -117,8 +98,8 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVarP(&spec.QPs, "qp", "q", 1, "queue pairs of a round")
 	fs.IntVarP(&c.Rounds, "rounds", "n", 100, "rounds")
 	fs.BoolVarP(&spec.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM")
-	f.device.Bind(fs)
-	peer.Bind(fs)
+	f.Device.Bind(fs)
+	f.Peer.Bind(fs)
 	f.finish(cmd, "Queue pairs", []string{"qp", "rounds", "rdma-cm"}, opendevice.Group(), measure.PeerGroup())
 	return cmd
 }
@@ -127,7 +108,7 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 func (c *connectConfig) run(ctx context.Context, out output.Streams) (*report.Document, error) {
 	times := map[string][]int64{}
 	quiet := output.Streams{Out: out.Out, Err: out.Err} // no terminal: a round is too short for a line of progress
-	doc, err := measure.With(ctx, quiet, c.Measurement(), func(m *measure.Measurer, doc measure.Document) error {
+	doc, err := measure.With(ctx, quiet, c.Config, func(m *measure.Measurer, doc measure.Document) error {
 		for range c.Rounds {
 			res, err := m.Run(ctx, c.Plan, bench.Options{Step: func(name string, took time.Duration) { times[name] = append(times[name], int64(took)) }})
 			if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
-	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -27,7 +26,7 @@ import (
 
 // config is what to measure.
 type config struct {
-	operation.Config
+	measure.Config
 	Sizes            []int64
 	Count            int // of each size and thread; 0: as many as half a second takes, 10 to 1000
 	Threads          int
@@ -51,7 +50,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		RunE: cmdline.Run(
 			func([]string) (config, error) {
 				var wrong cmdline.Faults
-				c.Config = f.config(tool, &wrong)
+				c.Config = f.config(tool, nil, &wrong)
 				c.check(size, iters, &wrong)
 				return c, errors.Join(wrong...)
 			},
@@ -66,7 +65,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVar(&c.Threads, "threads", 1, "threads that register at the same time, each its own memory")
 	fs.BoolVar(&c.HugePages, "huge-pages", false, "memory from reserved huge pages")
 	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
-	f.device.BindName(fs)
+	f.Device.BindName(fs)
 	f.finish(cmd, "Memory", []string{"size", "iters", "threads", "huge-pages", "odp", "device"})
 	return cmd
 }
@@ -97,7 +96,7 @@ func (c *config) run(ctx context.Context, out output.Streams) (*report.Document,
 	if dev.Note != "" && dev.Note != opendevice.SoftwareNote && !c.Output.Quiet {
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, dev.Note)
 	}
-	doc, info := measure.NewDocument(c.Tool, c.Args), dev.Info()
+	doc, info := measure.NewDocument(c.Tool, c.Command), dev.Info()
 	doc.Label, doc.Client.Device, doc.Client.Provider, doc.Client.Software = bench.Label(info), info.Name, info.Provider, info.Software
 	doc.Client.Driver, doc.Client.Firmware, doc.Client.NUMANode, doc.Client.PinnedCPU = info.Driver, info.Firmware, info.NUMANode, -1
 	for _, size := range c.Sizes {

@@ -47,9 +47,10 @@ func (m *meter) open(ctx context.Context) error {
 	if m.session != nil {
 		return nil
 	}
-	c := measure.Config{Tool: m.config.Tool, Command: m.config.Args, Device: m.config.Test.Device, Peer: m.config.Test.Peer, CPU: m.config.Test.CPU, Quiet: m.config.Output.Quiet}
+	c := m.config.Test.Config
+	c.Command, c.Output.Quiet = m.config.Args, m.config.Output.Quiet
 	if m.failed {
-		c.Peer.Wait, c.Quiet = max(c.Peer.Wait, returns), true
+		c.Peer.Wait, c.Output.Quiet = max(c.Peer.Wait, returns), true
 	}
 	var err error
 	if m.session, err = measure.Open(ctx, m.out, c); err != nil {

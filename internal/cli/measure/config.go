@@ -1,0 +1,100 @@
+package measure
+
+import (
+	"errors"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
+	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/render"
+)
+
+// Flags are those of every command that measures: this end, the other end, the result, the verdict.
+type Flags struct {
+	Device opendevice.Flags
+	Peer   PeerFlags
+	Output output.Flags
+	Gate   gate.Flags
+}
+
+// Bind adds the flags of a command that measures with a peer and has results in these formats. Its verdict it binds itself.
+func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
+	f.Device.Bind(fs)
+	f.Peer.Bind(fs)
+	f.Output.Bind(fs, formats)
+}
+
+// Config is what any command needs to measure, and what becomes of the result. Commands that run many plans [Open] a measurer
+// once; a single test calls [Run].
+type Config struct {
+	Tool    string   // "gobw"
+	Command []string // the command line, for the document
+	Device  opendevice.Config
+	Peer    PeerConfig
+	CPU     machine.CPUChoice
+	Plan    plan.Spec
+	Output  output.Config
+	Gate    gate.Config
+}
+
+// Config checks the flags that were bound and names all mistakes at once. args are the words of the command line.
+func (f *Flags) Config(tool string, args []string) (Config, error) {
+	c := Config{Tool: tool, Command: CommandLine(tool)}
+	var wrong cmdline.Faults
+	var err error
+	c.Device, err = f.Device.Config()
+	wrong.Note(err)
+	c.CPU, err = f.Device.CPUChoice(1)
+	wrong.Note(err)
+	if f.Peer.bound {
+		c.Peer, err = f.Peer.Config(tool, args)
+		wrong.Note(err)
+	}
+	c.Output, err = f.Output.Config()
+	wrong.Note(err)
+	return c, errors.Join(wrong...)
+}
+
+// Judge adds what must hold of a test of this kind and transport. No gate passes on the software device unless that was named.
+func (f *Flags) Judge(c *Config, kind plan.Kind, transport string) (err error) {
+	c.Device.Strict = f.Gate.Given()
+	c.Gate, err = f.Gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) })
+	return err
+}
+
+// Deliver runs a test, judges what it measured where no error ended it, prints and saves it.
+func (c Config) Deliver(out output.Streams, test func() (*report.Document, error)) error {
+	if err := c.Output.CheckWritable(); err != nil {
+		return err
+	}
+	doc, err := test()
+	var usage exit.UsageError
+	if doc == nil || errors.As(err, &usage) {
+		return err
+	}
+	if len(doc.Records) == 0 { // nothing to print; a file is still written
+		c.Output.Format = ""
+	}
+	var missed error
+	for _, e := range c.Gate.Expect {
+		if wrong := e.CheckDevice(doc.Client); err == nil && wrong != nil {
+			err = exit.UsageError{Err: wrong}
+		}
+	}
+	if err == nil {
+		doc.Checks = expect.Judge(doc, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
+		missed = gate.Verdict(doc.Checks)
+	}
+	return errors.Join(err, c.Output.DeliverPart(out, doc.Complete, c.Command, func(w io.Writer, format string) error {
+		return render.Documents(w, format, []*report.Document{doc})
+	}), missed)
+}
