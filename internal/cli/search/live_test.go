@@ -5,19 +5,22 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/output"
 	engine "github.com/gobw/gobw/internal/search"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 var (
 	live   = flag.String("live", "", "a test against a server that runs: 'write 127.0.0.1 -d roce0'")
 	length = flag.Duration("length", 20*time.Millisecond, "of a live test")
-	seeds  = flag.Int("seeds", 3, "searches of each planted rule")
+	seeds  = flag.Int("seeds", 10, "searches of each planted rule")
+	most   = flag.Duration("most", 5*time.Minute, "time for all planted rules, and for the grid")
 )
 
 // openLive is a meter and a space of a device that is there.
@@ -59,84 +62,99 @@ func (p plantedMeter) Measure(ctx context.Context, at engine.Point) (engine.Figu
 	return f, err
 }
 
-// TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there.
+// TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there. It counts and does not
+// judge. All rules have their turn with one seed, then with the next, until -most is over.
 func TestPlantedRulesAreFoundLive(t *testing.T) {
 	m, space := openLive(t, anomalies, "operation", "size", "qp", "tx-depth", "post-list", "bidirectional", "events")
 	type of = func(string) int
-	for _, plant := range []struct {
+	plants := []struct {
 		rule string
 		is   func(v of) bool
 	}{
 		{"qp >= 16", func(v of) bool { return v("qp") >= 16 }},
 		{"post-list >= 16 and bidirectional yes", func(v of) bool { return v("post-list") >= 16 && v("bidirectional") == 1 }},
 		{"operation send and size >= 4097 and qp >= 4", func(v of) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 }},
-	} {
-		exact := 0
-		for seed := range *seeds {
-			slower := func(v of) float64 {
-				if plant.is(v) {
-					return 4
-				}
-				return 1
-			}
-			s := &engine.Search{Space: space, Meter: plantedMeter{m, slower}, Seed: uint64(seed), Most: 3000, Enough: 1}
-			from := time.Now()
-			err := s.Run(t.Context(), engine.Anomalies)
-			if err != nil && !errors.Is(err, engine.ErrPoints) && !errors.Is(err, engine.ErrEnough) {
-				t.Fatal(err)
-			}
-			rules := []string{}
-			for _, a := range slices.Concat(s.Answer.Found, s.Answer.Unproven) {
-				rules = append(rules, a.Rule.String())
-			}
-			if len(s.Answer.Found) == 1 && rules[0] == plant.rule {
-				exact++
-			}
-			t.Logf("seed %d: %d points in %v: %d found, with those not confirmed %q", seed, len(s.Steps()), time.Since(from).Round(time.Second), len(s.Answer.Found), rules)
-		}
-		t.Logf("%s: exact in %d of %d", plant.rule, exact, *seeds)
 	}
-}
-
-// TestBestBesideTheWholeGrid measures each point of a grid, and then lets 'best' search it.
-func TestBestBesideTheWholeGrid(t *testing.T) {
-	m, space := openLive(t, best, "qp", "tx-depth", "post-list", "cq-mod")
-	s := &engine.Search{Space: space, Meter: m, Seed: 1}
-	from := time.Now()
-	if err := s.Run(t.Context(), engine.Best); err != nil {
-		t.Fatal(err)
-	}
-	found := s.Answer.Best
-	t.Logf("best: %s, %d points in %v", space.Text(found.At, nil), len(s.Steps()), time.Since(from).Round(time.Second))
-	grid, top, topAt := 0, 0.0, engine.Point(nil)
-	var walk func(p engine.Point)
-	walk = func(p engine.Point) {
-		if d := len(p); d < len(space.Dimensions) {
-			for _, v := range space.Dimensions[d].Values {
-				walk(append(slices.Clone(p), v))
+	exact, other, tests, began := make([]int, len(plants)), make([]int, len(plants)), make([]int, len(plants)), time.Now()
+	done := 0
+	for n := range *seeds * len(plants) {
+		seed, i := n/len(plants), n%len(plants)
+		left := *most - time.Since(began)
+		if seed > 0 && left < time.Since(began)/time.Duration(n) { // it would not end
+			break
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), max(left, 0)/time.Duration(len(plants)-i), errTimeUp)
+		s := &engine.Search{Space: space, Seed: uint64(seed), Enough: 1, Meter: plantedMeter{m, func(v of) float64 {
+			if plants[i].is(v) {
+				return 4
 			}
-			return
-		}
-		if !slices.Equal(space.Repair(slices.Clone(p), -1), p) {
-			return
-		}
-		f, err := m.Measure(t.Context(), p)
-		if _, is := errors.AsType[*engine.PointError](err); err != nil && !is {
+			return 1
+		}}}
+		err := s.Run(ctx, engine.Anomalies)
+		cancel()
+		if err != nil && !errors.Is(err, errTimeUp) && !errors.Is(err, engine.ErrEnough) {
 			t.Fatal(err)
 		}
-		if grid++; f.Value > top {
+		rules := plain.Each(slices.Concat(s.Answer.Found, s.Answer.Unproven), func(f engine.Finding) string { return f.Rule.String() })
+		switch {
+		case len(s.Answer.Found) == 0:
+		case rules[0] == plants[i].rule:
+			exact[i]++
+		default:
+			other[i]++
+		}
+		tests[i], done = tests[i]+len(s.Steps()), n+1
+		t.Logf("%s, seed %d: %d tests, %d found, with those not confirmed %q", plants[i].rule, seed, len(s.Steps()), len(s.Answer.Found), rules)
+	}
+	for i, p := range plants {
+		t.Logf("%s: exact in %d of %d searches, another rule in %d; %d tests", p.rule, exact[i], (done+len(plants)-1-i)/len(plants), other[i], tests[i])
+	}
+	t.Logf("%v in all", time.Since(began).Round(time.Second))
+}
+
+// TestBestBesideTheWholeGrid lets 'best' search a grid, and then measures each of its points, as far as -most allows.
+func TestBestBesideTheWholeGrid(t *testing.T) {
+	m, space := openLive(t, best, "qp", "tx-depth", "post-list", "cq-mod")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), *most, errTimeUp)
+	defer cancel()
+	s := &engine.Search{Space: space, Meter: m, Seed: 1}
+	if err := s.Run(ctx, engine.Best); err != nil {
+		t.Fatal(err)
+	}
+	at := s.Answer.Best.At
+	t.Logf("best: %s, %d tests", space.Text(at, nil), len(s.Steps()))
+	points := []engine.Point{{}}
+	for _, d := range space.Dimensions {
+		var longer []engine.Point
+		for _, p := range points {
+			for _, v := range d.Values {
+				longer = append(longer, append(slices.Clone(p), v))
+			}
+		}
+		points = longer
+	}
+	points = slices.DeleteFunc(points, func(p engine.Point) bool { return !slices.Equal(space.Repair(slices.Clone(p), -1), p) })
+	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	top, topAt, seen := 0.0, at, 0
+	for _, p := range points {
+		f, err := m.Measure(ctx, p)
+		if _, is := errors.AsType[*engine.PointError](err); err != nil && !is {
+			if !errors.Is(err, errTimeUp) {
+				t.Fatal(err)
+			}
+			break
+		}
+		if seen++; f.Value > top {
 			top, topAt = f.Value, p
 		}
 	}
-	walk(nil)
 	var a, b []float64 // the largest of many is largest by noise, too: both once more, in turn
 	for range 15 {
-		f, _ := m.Measure(t.Context(), found.At)
+		f, _ := m.Measure(t.Context(), at)
 		g, _ := m.Measure(t.Context(), topAt)
 		a, b = append(a, f.Value), append(b, g.Value)
 	}
-	slices.Sort(a)
-	slices.Sort(b)
-	t.Logf("grid: %d points, its best %s; of 15 tests in turn the median of 'best' is %.3f of it; searched %.3f of the grid's points",
-		grid, space.Text(topAt, nil), a[7]/b[7], float64(len(s.Steps()))/math.Max(float64(grid), 1))
+	e := stats.Paired(b, a, stats.DefaultConfidence, stats.HigherIsBetter)
+	t.Logf("grid: %d of %d points measured, the best of them %s; 'best' is %s beside it in 15 pairs, for %.3f of the grid's tests",
+		seen, len(points), space.Text(topAt, nil), change(e), float64(len(s.Steps()))/float64(len(points)))
 }
