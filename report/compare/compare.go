@@ -39,9 +39,24 @@ type Comparison struct {
 	Geomeans   []Geomean    `json:"geomeans,omitempty"`
 	OnlyOld    []string     `json:"only_old,omitempty"` // points that the other side does not have
 	OnlyNew    []string     `json:"only_new,omitempty"`
-	Incomplete []string     `json:"incomplete,omitempty"` // documents that were interrupted
-	LeftOut    []string     `json:"left_out,omitempty"`   // documents that are in a side twice
-	Labels     []string     `json:"labels,omitempty"`
+	Documented
+}
+
+// Documented is what is to be told of the documents that were read.
+type Documented struct {
+	Incomplete []string `json:"incomplete,omitempty"` // those that were interrupted
+	LeftOut    []string `json:"left_out,omitempty"`   // those that were not used, and why
+	Labels     []string `json:"labels,omitempty"`
+}
+
+// Note notes what is to be told of a document that is used.
+func (t *Documented) Note(d *report.Document) {
+	if !d.Complete {
+		t.Incomplete = append(t.Incomplete, d.Name())
+	}
+	if d.Label != "" {
+		t.Labels = plain.AddNew(t.Labels, d.Label)
+	}
 }
 
 // Point is one figure at one point. Values are in Unit.
@@ -102,7 +117,10 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if len(c.Unlike) > 0 && !o.Unlike {
 		return nil, &UnlikeError{c.Unlike}
 	}
-	c.describe(old, new)
+	c.Old, c.New = plain.Each(old, (*report.Document).Name), plain.Each(new, (*report.Document).Name)
+	for _, d := range slices.Concat(old, new) {
+		c.Note(d)
+	}
 	before, err := series.Collect(old, figures, o.By)
 	if err != nil {
 		return nil, fmt.Errorf("the old side: %w", err)
@@ -131,25 +149,6 @@ func Distinct(docs []*report.Document) (kept []*report.Document, leftOut []strin
 		kept = append(kept, d)
 	}
 	return kept, leftOut
-}
-
-// describe names the documents, and says which are incomplete and what their labels are.
-func (c *Comparison) describe(old, new []*report.Document) {
-	labels := map[string]bool{}
-	for i, d := range slices.Concat(old, new) {
-		if i < len(old) {
-			c.Old = append(c.Old, d.Name())
-		} else {
-			c.New = append(c.New, d.Name())
-		}
-		if !d.Complete {
-			c.Incomplete = append(c.Incomplete, d.Name())
-		}
-		if d.Label != "" && !labels[d.Label] {
-			labels[d.Label] = true
-			c.Labels = append(c.Labels, d.Label)
-		}
-	}
 }
 
 // match makes a point of each series that both sides have, and judges them together.

@@ -30,45 +30,40 @@ func checkBy(by string) error {
 // Split parts the records and grids of documents by the values of one field of their plans, in the order of first
 // appearance: what 'compare FILE --by qps' compares.
 func Split(docs []*report.Document, by string) (sides [][]*report.Document, err error) {
-	var values []string
 	if err := checkBy(by); err != nil {
 		return nil, err
 	}
-	side := func(value string) int {
-		at := slices.Index(values, value)
-		if at < 0 {
-			at = len(values)
-			values, sides = append(values, value), append(sides, nil)
-		}
-		return at
-	}
+	var values []string
 	for _, d := range docs {
-		parts := map[int]*report.Document{}
-		part := func(value string) *report.Document {
-			at := side(value)
-			if parts[at] == nil {
-				c := *d
-				c.Records, c.Noncontig, c.Checks = nil, nil, nil
-				parts[at] = &c
-				sides[at] = append(sides[at], &c)
-			}
-			return parts[at]
-		}
 		for i := range d.Records {
 			if _, value, ok := d.Records[i].Without(by); ok {
-				p := part(value)
-				p.Records = append(p.Records, d.Records[i])
+				values = plain.AddNew(values, value)
 			}
 		}
 		for i := 0; d.Noncontig != nil && i < len(d.Noncontig.Points); i++ {
 			if _, value, ok := d.Noncontig.Plan(&d.Noncontig.Points[i]).Without(by); ok {
-				p := part(value)
-				if p.Noncontig == nil {
-					p.Noncontig = &noncontig.Grid{Setup: d.Noncontig.Setup}
-				}
-				p.Noncontig.Points = append(p.Noncontig.Points, d.Noncontig.Points[i])
+				values = plain.AddNew(values, value)
 			}
 		}
+	}
+	for _, value := range values {
+		var side []*report.Document
+		other := func(v string, ok bool) bool { return !ok || v != value }
+		for _, d := range docs {
+			part := *d
+			part.Checks = nil
+			part.Records = slices.DeleteFunc(slices.Clone(d.Records), func(r report.Record) bool { _, v, ok := r.Without(by); return other(v, ok) })
+			if g := d.Noncontig; g != nil {
+				part.Noncontig = &noncontig.Grid{Setup: g.Setup, Points: slices.DeleteFunc(slices.Clone(g.Points), func(p noncontig.Point) bool {
+					_, v, ok := g.Plan(&p).Without(by)
+					return other(v, ok)
+				})}
+			}
+			if len(part.Records) > 0 || part.Noncontig != nil && len(part.Noncontig.Points) > 0 {
+				side = append(side, &part)
+			}
+		}
+		sides = append(sides, side)
 	}
 	switch len(values) {
 	case 0:

@@ -119,7 +119,7 @@ func TestGate(t *testing.T) {
 			{Group: "g", Row: "few", Figure: "bw", Verdict: stats.Unknown(stats.TooFew, "", "2 runs")},
 		},
 		Geomeans: []compare.Geomean{{Figure: "bw", WorseBy: 0.03, Effect: stats.Effect{Change: 0.03, Better: stats.LowerIsBetter, Interval: &stats.Interval{Low: 0.02, High: 0.04}}}},
-		OnlyOld:  []string{"gone"}, Incomplete: []string{"half"},
+		OnlyOld:  []string{"gone"}, Documented: compare.Documented{Incomplete: []string{"half"}},
 	}
 	for _, tt := range []struct {
 		text, accept string

@@ -38,9 +38,7 @@ type Trend struct {
 	Margin     float64   `json:"margin"`
 	Procedure  string    `json:"procedure"` // how series judged together are corrected
 	Series     []Series  `json:"series"`
-	LeftOut    []string  `json:"left_out,omitempty"`   // results that could not be used, and why
-	Incomplete []string  `json:"incomplete,omitempty"` // results that were interrupted
-	Labels     []string  `json:"labels,omitempty"`
+	compare.Documented
 
 	accept stats.Accepted
 }
@@ -138,12 +136,7 @@ type place struct {
 func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 	at := map[place]int{}
 	for _, d := range docs {
-		if !d.Complete {
-			t.Incomplete = append(t.Incomplete, d.Name())
-		}
-		if d.Label != "" && !slices.Contains(t.Labels, d.Label) {
-			t.Labels = append(t.Labels, d.Label)
-		}
+		t.Note(d)
 		found, err := series.Collect([]*report.Document{d}, figures, "")
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.Name(), err)

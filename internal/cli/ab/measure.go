@@ -82,8 +82,8 @@ func (m *measurement) add(got [arms]outcome) {
 func (m *measurement) comparison(c config) *compare.Comparison {
 	out := &compare.Comparison{
 		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: expect.Margin(c.Gate.Expect), Procedure: "one figure, in pairs",
-		Points: []compare.Point{m.point(c, "B against A", m.b), m.point(c, compare.Control, m.again)},
-		Labels: []string{"A: " + c.A.line, "B: " + c.B.line},
+		Points:     []compare.Point{m.point(c, "B against A", m.b), m.point(c, compare.Control, m.again)},
+		Documented: compare.Documented{Labels: []string{"A: " + c.A.line, "B: " + c.B.line}},
 	}
 	for i := range out.Points {
 		compare.Conclude(out.Points[i:i+1], out.Margin, c.Confidence)

@@ -57,10 +57,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
-	key, given, err := c.key(id.Job)
-	if err != nil {
-		return exit.UsageError{Err: err}
-	}
+	secret := os.Getenv(secretVariable)
+	key := fabric.Key(id.Job, secret)
 	me := hello(id)
 	port, tries := c.ports(id)
 	switch {
@@ -75,8 +73,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		}
 		return nil
 	}
-	if !given {
-		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: others could join this run; set %s, or --token-file, at all hosts\n", secretVariable)
+	if secret == "" {
+		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: others could join this run; set %s at all hosts\n", secretVariable)
 	}
 	l, err := listen(port, tries)
 	if err != nil {
@@ -205,16 +203,3 @@ func places(hosts []string, port, tries int) []string {
 
 // secretVariable is the environment variable of the secret that all ranks of a run share.
 const secretVariable = "GOBW_FABRIC_SECRET"
-
-// key is the run's, and whether there is a secret in it.
-func (c *config) key(job string) (key []byte, given bool, err error) {
-	secret := os.Getenv(secretVariable)
-	if c.tokenFile != "" {
-		b, err := cmdline.ReadToken(c.tokenFile)
-		if err != nil {
-			return nil, false, cmdline.Prefixed("--token-file", err)
-		}
-		secret = string(b)
-	}
-	return fabric.Key(job, secret), secret != "", nil
-}

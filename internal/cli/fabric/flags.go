@@ -30,12 +30,12 @@ type flags struct {
 	device opendevice.Flags
 	output output.Flags
 
-	duration, round, slow               string
-	coordinator, hosts, wait, tokenFile string
-	operation, transport, size          string
-	qps                                 int
-	expect                              []string
-	worker                              bool
+	duration, round, slow      string
+	coordinator, hosts, wait   string
+	operation, transport, size string
+	qps                        int
+	expect                     []string
+	worker                     bool
 }
 
 // config is a validated run.
@@ -44,7 +44,6 @@ type config struct {
 	coordinator string
 	hosts       []string
 	port        int // 0: by the job
-	tokenFile   string
 	device      opendevice.Config
 	deviceFlags *opendevice.Flags
 	output      output.Config
@@ -62,7 +61,6 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.hosts, "hosts", "", "hosts of the test: a file, one a line, or node[1-4]; start the others with --coordinator")
 	fs.StringVar(&f.coordinator, "coordinator", "", "HOST, HOST:PORT or :PORT of rank 0; without a launcher: take part in its test")
 	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
-	fs.StringVar(&f.tokenFile, "token-file", "", "file with a secret that all ranks share ($"+secretVariable+")")
 	size := "64K"
 	if f.kind == plan.Latency {
 		size = "8"
@@ -79,7 +77,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
 		{Title: "What to test", Names: []string{"time", "round", "slow"}},
-		{Title: "Ranks", Names: []string{"hosts", "coordinator", "wait", "token-file"}},
+		{Title: "Ranks", Names: []string{"hosts", "coordinator", "wait"}},
 		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp"}},
 		opendevice.Group(),
 		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect"}},
@@ -90,7 +88,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 // config checks the flags and names all mistakes at once.
 func (f *flags) config() (config, error) {
 	c := config{
-		coordinator: f.coordinator, tokenFile: f.tokenFile, worker: f.worker, deviceFlags: &f.device,
+		coordinator: f.coordinator, worker: f.worker, deviceFlags: &f.device,
 	}
 	var wrong cmdline.Faults
 	var err error

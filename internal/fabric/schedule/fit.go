@@ -11,7 +11,7 @@ const leastMatchings = 3
 func Fit(o Options, rounds int) (Schedule, error) {
 	s, err := New(Pairs, o)
 	if err == nil && s.Rounds > rounds {
-		if s, err = shifts(o, rounds); o.Leaf == nil || len(o.leafGroups()) < 2 || err == nil && s.Rounds > rounds {
+		if s = shifts(o, rounds); o.Leaf == nil || len(o.leafGroups()) < 2 || s.Rounds > rounds {
 			// A host meets a slow one in few of its matchings: their number grows with the logarithm of the hosts.
 			o.Count = min(max(rounds, leastMatchings), max(DefaultMatchings, int(math.Ceil(math.Log2(float64(o.Hosts))))+DefaultMatchings))
 			s, err = New(Random, o)
@@ -21,16 +21,10 @@ func Fit(o Options, rounds int) (Schedule, error) {
 }
 
 // shifts goes leaf by leaf, with as many shifts as fit; at least one.
-func shifts(o Options, rounds int) (Schedule, error) {
+func shifts(o Options, rounds int) Schedule {
 	o.Shifts = 1
-	s, err := New(Leaves, o)
-	for err == nil {
-		o.Shifts++
-		more, e := New(Leaves, o)
-		if e != nil || more.Rounds > rounds || more.Rounds == s.Rounds {
-			return s, e
-		}
-		s = more
-	}
-	return s, err
+	one := leaves(o)
+	o.Shifts = 2
+	o.Shifts = 1 + (rounds-one.Rounds)/max(leaves(o).Rounds-one.Rounds, 1)
+	return leaves(o)
 }
