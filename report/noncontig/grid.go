@@ -396,9 +396,16 @@ func (n *Grid) Disturbed(share float64) string {
 		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, " · start again with --priority realtime (root)")
 }
 
-// summary says the outcome in plain words, one sentence per series of block sizes.
+// summary says the outcome in plain words: a sentence for each series of block sizes, and one for all series of a shape of which
+// nothing can be told.
 func (n *Grid) summary() []string {
 	var out []string
+	type undecided struct {
+		shape, where string
+		series       int
+		cells        []Cell
+	}
+	var open []undecided
 	for _, k := range n.Keys() {
 		var cells []Cell
 		for _, c := range n.Cells {
@@ -410,7 +417,24 @@ func (n *Grid) summary() []string {
 			continue
 		}
 		where := ShapeName(k.Shape) + ", " + k.What() + plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)
-		out = append(out, where+": "+seriesInWords(k, cells, n.CrossoverOf(k)))
+		if slices.ContainsFunc(cells, func(c Cell) bool { return c.Question.Word != stats.CannotTell }) {
+			out = append(out, where+": "+seriesInWords(k, cells, n.CrossoverOf(k)))
+			continue
+		}
+		at := slices.IndexFunc(open, func(u undecided) bool { return u.shape == k.Shape })
+		if at < 0 {
+			at = len(open)
+			open = append(open, undecided{shape: k.Shape, where: where})
+		}
+		open[at].series++
+		open[at].cells = append(open[at].cells, cells...)
+	}
+	for _, u := range open {
+		if u.series > 1 {
+			u.where = fmt.Sprintf("%s, %d series", ShapeName(u.shape), u.series)
+		}
+		device, cpu := Sides(u.shape)
+		out = append(out, fmt.Sprintf("%s: cannot tell whether %s or %s is faster%s", u.where, device, cpu, settled(u.cells)))
 	}
 	if text := n.controlInWords(); text != "" {
 		out = append(out, text)
@@ -493,9 +517,6 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
 	}
 	open := by[stats.CannotTell]
-	if len(open) == len(cells) {
-		return "cannot tell whether " + device + " or " + cpu + " is faster" + settled(open)
-	}
 	var parts []string
 	if len(cells) > 1 && k.Stride != AsGiven {
 		parts = append(parts, "no crossover seen")
