@@ -99,14 +99,14 @@ func (l *lane) arrived(k uint64) bool {
 	case AwaitReceive:
 		return l.received > k
 	case AwaitLastByte:
-		return loadByte(l.FlagIn) == byte(k+1)
+		return LoadByte(l.FlagIn) == byte(k+1)
 	default:
 		return false
 	}
 }
 
-// loadByte reads a byte that a device may write, with acquire order, by the aligned word around it: Go has no atomic bytes.
-func loadByte(p *byte) byte {
+// LoadByte reads a byte that a device may write, with acquire order, by the aligned word around it: Go has no atomic bytes.
+func LoadByte(p *byte) byte {
 	offset := uintptr(unsafe.Pointer(p)) & 3
 	word := atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(p), -int(offset))))
 	return (*[4]byte)(unsafe.Pointer(&word))[offset]

@@ -29,7 +29,7 @@ type ThreadOptions struct {
 // is closed it has added the recorders to that of the whole job.
 type Threads struct {
 	whole   *Job
-	parts   []part
+	parts   []*part
 	o       ThreadOptions
 	begin   chan struct{} // closed by the first Run, or by Close
 	begun   bool
@@ -43,13 +43,13 @@ type Threads struct {
 type part struct {
 	job    *Job
 	runner Runner
-	over   bool // it is done, and has nothing to do for the peer
+	over   atomic.Bool   // it is done, and has nothing to do for the peer
+	slices atomic.Uint64 // that it has worked
+	seen   uint64        // of them at the last Looked that was true
 
 	mu       sync.Mutex
 	progress Progress
 	received []uint64 // of each lane
-	slices   uint64   // that it has worked
-	seen     uint64   // of them at the last Looked that was true
 	err      error
 }
 
@@ -66,7 +66,7 @@ func PrepareThreads(whole *Job, queues []ThreadQueues, o ThreadOptions, prepare 
 	if whole.Shape == PingPong || whole.Stop == nil || n < 1 {
 		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, n)
 	}
-	t := &Threads{whole: whole, parts: make([]part, n), summed: make([]Progress, n), o: o, begin: make(chan struct{}), ended: make(chan struct{}, n)}
+	t := &Threads{whole: whole, summed: make([]Progress, n), o: o, begin: make(chan struct{}), ended: make(chan struct{}, n)}
 	for i := range queues {
 		j := *whole
 		j.CQs, j.Channel, j.Lanes, j.Record = queues[i].CQs, queues[i].Channel, nil, NewRecorder(0)
@@ -81,7 +81,7 @@ func PrepareThreads(whole *Job, queues []ThreadQueues, o ThreadOptions, prepare 
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("thread %d: %w", i, err), t.Close())
 		}
-		t.parts[i].job, t.parts[i].runner, t.parts[i].received = &j, r, make([]uint64, len(j.Lanes))
+		t.parts = append(t.parts, &part{job: &j, runner: r, received: make([]uint64, len(j.Lanes))})
 	}
 	if err := t.start(); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -108,7 +108,7 @@ func (t *Threads) Run(until Ticks) (Progress, error) {
 		t.begun = true
 		close(t.begin)
 	}
-	if !t.parts[0].over {
+	if !t.parts[0].over.Load() {
 		t.slice(0, until)
 	} else {
 		t.await(until)
@@ -132,7 +132,7 @@ func (t *Threads) await(until Ticks) {
 func (t *Threads) work(n int, ready chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	p := &t.parts[n]
+	p := t.parts[n]
 	if t.o.Pin != nil {
 		undo, err := t.o.Pin(n)
 		if err != nil {
@@ -146,7 +146,7 @@ func (t *Threads) work(n int, ready chan<- error) {
 	defer func() { t.ended <- struct{}{} }()
 	for length := cmp.Or(t.o.First, t.o.Slice); !t.closing.Load(); {
 		progress := t.slice(n, Now()+length)
-		if p.over {
+		if p.over.Load() {
 			return
 		}
 		if progress.Posted+progress.Received > 0 || p.job.Shape == Serve { // which has no first message
@@ -158,17 +158,17 @@ func (t *Threads) work(n int, ready chan<- error) {
 // slice lets a part work once. One that is done, and keeps receives posted, goes on with them: the peer may still send on its queue
 // pairs, and would wait for ever where none is posted.
 func (t *Threads) slice(n int, until Ticks) Progress {
-	p := &t.parts[n]
+	p := t.parts[n]
 	progress, err := p.runner.Run(until)
 	p.set(progress, err)
+	p.over.Store(err != nil || progress.Done && !p.job.KeepsReceives())
+	p.slices.Add(1)
 	return progress
 }
 
 func (p *part) set(progress Progress, err error) {
 	p.mu.Lock()
 	p.progress, p.err = progress, err
-	p.over = err != nil || progress.Done && !p.job.KeepsReceives()
-	p.slices++
 	for i := range p.received {
 		p.received[i] = p.runner.Received(i)
 	}
@@ -216,28 +216,19 @@ func (t *Threads) Parts() []Progress { return slices.Clone(t.summed) }
 // Looked tells whether every thread that is still at work has looked for completions since this was last true. A thread that
 // gets no CPU has seen nothing of what has arrived, however often it had looked before.
 func (t *Threads) Looked() bool {
-	for i := range t.parts {
-		p := &t.parts[i]
-		p.mu.Lock()
-		still := !p.over && p.slices == p.seen
-		p.mu.Unlock()
-		if still {
-			return false
+	starved := slices.ContainsFunc(t.parts, func(p *part) bool { return !p.over.Load() && p.slices.Load() == p.seen })
+	for _, p := range t.parts {
+		if !starved {
+			p.seen = p.slices.Load()
 		}
 	}
-	for i := range t.parts {
-		p := &t.parts[i]
-		p.mu.Lock()
-		p.seen = p.slices
-		p.mu.Unlock()
-	}
-	return true
+	return !starved
 }
 
 // Received implements [Runner].
 func (t *Threads) Received(lane int) uint64 {
 	n := len(t.parts)
-	p := &t.parts[lane%n]
+	p := t.parts[lane%n]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.received[lane/n]
@@ -255,10 +246,7 @@ func (t *Threads) Close() error {
 	t.workers.Wait()
 	var errs []error
 	for i := range t.parts {
-		p := &t.parts[i]
-		if p.runner == nil {
-			continue
-		}
+		p := t.parts[i]
 		errs = append(errs, p.runner.Close())
 		if t.whole.Record != nil {
 			t.whole.Record.Merge(p.job.Record)

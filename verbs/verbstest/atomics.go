@@ -3,25 +3,14 @@ package verbstest
 import (
 	"encoding/binary"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
 )
 
 // word reads the host-order counter at the front of b.
 func word(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
-
-// loadByte reads a byte that a device may be writing.
-func loadByte(p *byte) byte {
-	offset := uintptr(unsafe.Pointer(p)) & 3
-	v := atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(p), -int(offset))))
-	var b [4]byte
-	binary.NativeEndian.PutUint32(b[:], v)
-	return b[offset]
-}
 
 func testAtomics(t *testing.T, s *suite) {
 	if !s.pair.B.Device.Info().Limits.Atomic {

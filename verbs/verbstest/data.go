@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // sizes are the message lengths worth trying at an MTU.
@@ -104,7 +105,7 @@ func (r *rig) move(op verbs.Opcode, transport verbs.Transport, id uint64, size, 
 	case op == verbs.OpWrite && transport == verbs.UC:
 		// Nothing but its last byte tells the target when a WRITE has arrived.
 		if size > 0 {
-			r.until("the WRITE's last byte", func() bool { return loadByte(&whole[at+size-1]) == source[size-1] })
+			r.until("the WRITE's last byte", func() bool { return job.LoadByte(&whole[at+size-1]) == source[size-1] })
 		}
 	}
 	same(t, "target", whole[at:at+size], source)

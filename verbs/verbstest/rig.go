@@ -117,6 +117,11 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 	r := &rig{t: t, s: s, timeout: patience}
 	r.a = r.newSide("A", s.pair.A, o)
 	r.b = r.newSide("B", s.pair.B, o)
+	for _, x := range []*side{r.a, r.b} {
+		if o.transport == verbs.UD {
+			x.ah = got(x.pd.CreateAH(x.vector(x.peer()))).closing(t, "AH")
+		}
+	}
 	r.connect(o)
 	return r
 }
@@ -213,9 +218,6 @@ func (r *rig) connect(o rigOptions) {
 		c.StayRTR = to == verbs.StateRTR
 		if err := verbs.ConnectQP(x.qp, c); err != nil {
 			t.Fatalf("%s to %v: %v", x.name, to, err)
-		}
-		if o.transport == verbs.UD && to == verbs.StateRTS {
-			x.ah = got(x.pd.CreateAH(x.vector(x.peer()))).closing(t, "AH")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // testVisibility watches the last byte of WRITEs, as latency tests do: when it has changed, all the rest has.
@@ -20,7 +21,7 @@ func testVisibility(t *testing.T, s *suite) {
 					a[i] = k
 				}
 				r.a.post(r.a.request(uint64(k), verbs.OpWrite, size))
-				r.until("the last byte", func() bool { return loadByte(&b[size-1]) == k })
+				r.until("the last byte", func() bool { return job.LoadByte(&b[size-1]) == k })
 				if !allAre(b, k) {
 					t.Fatalf("%v, %d bytes: the last byte of round %d came before the others", transport, size, k)
 				}
@@ -37,7 +38,7 @@ func testVisibility(t *testing.T, s *suite) {
 				r.a.buf.Bytes()[i] = k
 			}
 			r.a.post(r.a.request(uint64(k), verbs.OpWrite, size))
-			for deadline := time.Now().Add(patience); loadByte(&r.b.buf.Bytes()[size-1]) != k; runtime.Gosched() {
+			for deadline := time.Now().Add(patience); job.LoadByte(&r.b.buf.Bytes()[size-1]) != k; runtime.Gosched() {
 				if time.Now().After(deadline) {
 					t.Fatalf("the last byte of WRITE %d did not come", k)
 				}
