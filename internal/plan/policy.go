@@ -39,7 +39,7 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	const setUp = 2 * time.Minute // granted beside what is measured, as a server does
 	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; the limit is %v",
 		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+setUp)
-	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d (--max-qps)", s.spec.QPs, p.QueuePairs)
+	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d", s.spec.QPs, p.QueuePairs)
 	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; the limit is %d", rounds, p.Rounds)
 	wrong.If(p.Records > 0 && records > p.Records, "%d records; the limit is %d", records, p.Records)
 	if len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation) {
@@ -47,7 +47,7 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 		for i, o := range p.Operations {
 			names[i] = string(o)
 		}
-		wrong.Add("operation %s; allowed are %s (--operations)", s.spec.Operation, strings.Join(names, ", "))
+		wrong.Add("operation %s; allowed are %s", s.spec.Operation, strings.Join(names, ", "))
 	}
 }
 

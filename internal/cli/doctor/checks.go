@@ -111,7 +111,7 @@ func deviceFiles(e end) []finding {
 func memlock(e end, need uint64) []finding {
 	s := e.system
 	hardware := slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return !d.Info.Software })
-	if !hardware || s.MemlockUnlimited || s.CanLockMemory || s.MemlockBytes >= need {
+	if !hardware || s.CanLockMemory || s.MemlockBytes < 0 || uint64(s.MemlockBytes) >= need {
 		return nil
 	}
 	return []finding{{

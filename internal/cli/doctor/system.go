@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -20,9 +21,8 @@ type system struct {
 	LoadAverage       float64 // threads that ran or wanted to, over a minute; 0: unknown
 	NUMANodes         []int
 	AffinityNodes     []int // nodes on which this process may run
-	MemlockBytes      uint64
-	MemlockUnlimited  bool
-	CanLockMemory     bool // CAP_IPC_LOCK: the limit does not apply
+	MemlockBytes      int64 // -1: no limit
+	CanLockMemory     bool  // CAP_IPC_LOCK: the limit does not apply
 	Modules           map[string]bool
 	ModuleAvailable   map[string]bool
 	RDMAHardware      []string // PCI functions that RDMA drivers serve
@@ -58,7 +58,7 @@ func inspect(root fs.FS) system {
 	s.RDMAHardware = rdmaFunctions(root)
 	s.NUMANodes = numberedEntries(root, "sys/devices/system/node", "node")
 	s.AffinityNodes = affinityNodes(root, s.NUMANodes)
-	s.MemlockBytes, s.MemlockUnlimited = memlockLimit(root)
+	s.MemlockBytes = hostmemory.LockedLimit()
 	s.CanLockMemory = hasCapability(root, capIPCLock)
 	s.DefaultInterface = defaultInterface(root)
 	if d, err := fs.ReadDir(root, "sys/class/iommu"); err == nil && len(d) > 0 {
@@ -116,25 +116,6 @@ func affinityNodes(root fs.FS, nodes []int) []int {
 		}
 	}
 	return all
-}
-
-// memlockLimit reads the soft limit of this process.
-func memlockLimit(root fs.FS) (bytes uint64, unlimited bool) {
-	b, err := fs.ReadFile(root, "proc/self/limits")
-	if err != nil {
-		return 0, true // no such limit here
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
-			f := strings.Fields(rest)
-			if len(f) == 0 || f[0] == "unlimited" {
-				return 0, true
-			}
-			bytes, _ = strconv.ParseUint(f[0], 10, 64)
-			return bytes, false
-		}
-	}
-	return 0, true
 }
 
 func hasCapability(root fs.FS, bit int) bool {

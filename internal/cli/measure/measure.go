@@ -17,7 +17,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
-	"github.com/gobw/gobw/internal/control/rdmacm"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
@@ -111,16 +110,9 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		}
 		address = m.child.address
 	}
-	var rdma verbs.Device // nil: TCP
-	if c.Peer.ControlCM {
-		if _, err := rdmacm.ConnectionManagerOf(m.Device.Device); err != nil {
-			return nil, exit.SetupError{Err: err}
-		}
-		rdma = m.Device.Device
-	}
 	m.Session, err = connect.Dial(ctx, address, connect.DialOptions{
-		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Perftest: c.Peer.Perftest, Program: c.Tool + " " + machine.Version(),
-		Source: c.Peer.Source, Wait: c.Peer.Wait, RDMA: rdma, Token: c.Peer.Token,
+		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Program: c.Tool + " " + machine.Version(),
+		Source: c.Peer.Source, Wait: c.Peer.Wait, Token: c.Peer.Token,
 	})
 	if err != nil {
 		m.Session = nil

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
 )
@@ -24,7 +23,6 @@ type PeerFlags struct {
 	source      string
 	peerTimeout string
 	wait        string
-	perftest    string
 	tokenFile   string
 	bound       bool
 }
@@ -38,7 +36,6 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up on a silent peer after this time")
 	fs.StringVar(&f.wait, "wait", "0s", "wait so long for a server that is absent or busy")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the secret that the server asks for")
-	fs.StringVar(&f.perftest, "perftest-version", "", "perftest version to announce; 6.29 checks that both ends run the same test (6.27)")
 }
 
 // PeerConfig is who is at the other end.
@@ -49,15 +46,12 @@ type PeerConfig struct {
 	Source   netip.Addr
 	Timeout  time.Duration
 	Wait     time.Duration
-	Perftest perftest.Options
-	// ControlCM makes the control connection one by RDMA CM, and the dialect perftest's.
-	ControlCM bool
-	Token     []byte // a shared secret that both ends prove; nil: none
+	Token    []byte // a shared secret that both ends prove; nil: none
 }
 
 // Config checks the flags and names all mistakes at once.
 func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
-	c := PeerConfig{Loopback: f.Loopback, Port: f.port, Perftest: perftest.Options{Version: f.perftest}}
+	c := PeerConfig{Loopback: f.Loopback, Port: f.port}
 	var wrong cmdline.Faults
 	switch {
 	case len(args) > 1:
@@ -73,7 +67,6 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 		wrong.Note(fmt.Errorf("no host: name the one that runs '%s serve', or give --loopback", tool))
 	}
 	wrong.Range("--port (-p)", f.port, 1, 65535)
-	wrong.Note(cmdline.Prefixed("--perftest-version", c.Perftest.Check()))
 	var err error
 	c.Token, err = cmdline.ReadToken(f.tokenFile)
 	wrong.Note(cmdline.Prefixed("--token-file", err))
@@ -95,7 +88,7 @@ func (c PeerConfig) Serve(tool string) string {
 
 // PeerGroup is their heading in the help.
 func PeerGroup() cmdline.FlagGroup {
-	return cmdline.FlagGroup{Title: "Other end", Names: []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "token-file", "comm-rdma-cm", "perftest-version"}}
+	return cmdline.FlagGroup{Title: "Other end", Names: []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "token-file"}}
 }
 
 // PortTaken adds to an error of listening what to do about a port in use.

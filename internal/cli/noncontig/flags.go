@@ -96,7 +96,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		},
 	}
 	flags.Bind(cmd.Flags())
-	cmdline.Hide(cmd.Flags(), "perftest-version") // a stock perftest knows no layouts
 	cmdline.GroupFlags(cmd, groups())
 	cmdline.Brief(cmd, "shape", "blocks", "strides", "runs", "device", "loopback", "save")
 	return cmd

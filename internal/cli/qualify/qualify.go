@@ -28,7 +28,7 @@ import (
 // groups orders the flags of a qualification.
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
-		{Title: "Plan", Names: []string{"only", "scale", "runs", "list", "dry-run", "print"}},
+		{Title: "Plan", Names: []string{"only", "scale", "runs", "list", "print"}},
 		{Title: "Verdict", Names: []string{"expect", "accept", "line", "leave-out"}},
 		{Title: "Result", Names: []string{"format", "save", "resume", "quiet"}},
 		opendevice.Group(),
@@ -42,7 +42,7 @@ type flags struct {
 	only, leaveOut, expect []string
 	scale                  float64
 	runs                   int
-	list, dryRun, show     bool
+	list, show             bool
 	measure.Flags
 }
 
@@ -53,7 +53,6 @@ type config struct {
 	Tests  []planned
 	Line   float64                // bits/s, 0: the link's own
 	Resume *qualify.Qualification // nil: from the start
-	DryRun bool
 	Accept stats.Accepted
 }
 
@@ -112,7 +111,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f.Bind(fs, render.QualificationFormats())
 	fs.StringSliceVar(&f.only, "only", nil, "run these tests of the plan: write-64k,read-64k")
 	fs.BoolVar(&f.list, "list", false, "list the tests of the plan, or without one the plans")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "check plan and device, and run nothing")
 	fs.BoolVar(&f.show, "print", false, "print a shipped plan: a start for your own")
 	fs.Float64Var(&f.scale, "scale", 1, "length of the tests: 0.1 for a quick look, 20 for a long one")
 	fs.IntVar(&f.runs, "runs", 0, "repetitions of each test (as the plan says)")
@@ -128,7 +126,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{DryRun: f.dryRun}
+	c := config{}
 	var hosts []string
 	switch {
 	case len(args) == 2 && f.host == "":
@@ -139,7 +137,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		hosts = []string{f.host}
 	}
 	var wrong cmdline.Faults
-	if f.list || f.dryRun && len(hosts) == 0 { // no peer is needed
+	if f.list { // no peer is needed
 		f.Peer.Loopback = true
 	}
 	var err error

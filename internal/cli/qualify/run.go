@@ -42,13 +42,6 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err := errors.Join(c.Output.CheckWritable(), q.check()); err != nil {
 		return err
 	}
-	if c.DryRun {
-		if err := listTests(out, c); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(out.Out, "ready: %s on %s; nothing was run\n", plain.Plural(len(c.Tests), "test"), q.device)
-		return err
-	}
 	if err := q.checkResumed(); err != nil {
 		return err
 	}

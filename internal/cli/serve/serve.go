@@ -10,10 +10,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,7 +35,7 @@ import (
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
 		{Title: "Clients", Names: []string{"listen", "port", "allow", "token-file", "clients", "once", "perftest", "peer-timeout"}},
-		{Title: "Limits", Names: []string{"max-memory", "max-duration", "max-qps", "operations", "data-allow"}},
+		{Title: "Limits", Names: []string{"max-memory", "max-duration", "data-allow"}},
 		opendevice.Group(),
 		{Title: "Output", Names: []string{"quiet"}},
 	}
@@ -51,8 +49,6 @@ type flags struct {
 	allow       []string
 	maxMemory   string
 	maxDuration string
-	maxQPs      int
-	operations  []string
 	dataAllow   []string
 	tokenFile   string
 	clients     int
@@ -113,8 +109,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringSliceVar(&flags.allow, "allow", nil, "clients admitted: 192.0.2.0/24,2001:db8::/32 (all)")
 	fs.StringVar(&flags.maxMemory, "max-memory", "", "most memory for a client's test: 512M, 2G (half of what is free)")
 	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "longest test of a client: 10m, 1h; 0: no limit")
-	fs.IntVar(&flags.maxQPs, "max-qps", 1024, "most queue pairs of a client's test")
-	fs.StringSliceVar(&flags.operations, "operations", nil, "operations that clients may run: write,read (all)")
 	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "where traffic may go, apart from the client's address: 198.51.100.0/24")
 	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a shared secret; perftest clients are refused")
 	fs.IntVar(&flags.clients, "clients", 1, "clients served at once (roce0: one per address)")
@@ -168,12 +162,14 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 	wrong.Note(cmdline.Prefixed("--perftest", err))
 	if c.Perftest != nil {
 		c.Listen.Perftest.Gbits = c.Perftest.Gbits
+		wrong.If(c.Perftest.ControlCM && !c.Once, "--perftest with -z or -R: such a connection is the device's and serves one client: give --once, in a loop of the shell")
 	}
 	return c, errors.Join(wrong...)
 }
 
 // Bounds that no flag sets: more than any test that is meant, and little enough to be kept.
 const (
+	maxQPs     = 1024
 	maxRounds  = 1 << 24
 	maxRecords = 1 << 16
 )
@@ -181,7 +177,7 @@ const (
 // policy is what a client is granted.
 func (f *flags) policy(c *config) error {
 	var wrong cmdline.Faults
-	p := plan.Policy{Bytes: uint64(hostmemory.Available() / 2), QueuePairs: f.maxQPs, Rounds: maxRounds, Records: maxRecords}
+	p := plan.Policy{Bytes: uint64(hostmemory.Available() / 2), QueuePairs: maxQPs, Rounds: maxRounds, Records: maxRecords}
 	if f.maxMemory != "" {
 		n, err := plan.ParseBytes(f.maxMemory)
 		wrong.Note(cmdline.Prefixed("--max-memory", err))
@@ -190,12 +186,6 @@ func (f *flags) policy(c *config) error {
 	var err error
 	p.Duration, err = parseLimit(f.maxDuration)
 	wrong.If(err != nil, "--max-duration %q: want a time such as 10m or 1h, 0: no limit", f.maxDuration)
-	wrong.Range("--max-qps", f.maxQPs, 1, 16384)
-	for _, name := range f.operations {
-		op := plan.Operation(name)
-		wrong.If(!slices.Contains(plan.Operations(), op), "--operations %q: want %s", name, plan.OperationNames())
-		p.Operations = append(p.Operations, op)
-	}
 	for _, a := range f.dataAllow {
 		prefix, err := cmdline.ParsePrefix(a)
 		wrong.Note(cmdline.Prefixed("--data-allow", err))
@@ -236,9 +226,6 @@ func listenAddress(s string, port int) string {
 
 // run serves until a signal, or one client with --once.
 func run(ctx context.Context, out output.Streams, c config) error {
-	if c.Perftest != nil && c.Perftest.ControlCM && !c.Once { // such a connection is the device's: it cannot be handed over
-		return c.serveAgain(ctx, out)
-	}
 	if err := c.CPU.CheckPriority(); err != nil {
 		return exit.SetupError{Err: err}
 	}
@@ -359,29 +346,6 @@ func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
 			return err
 		}
 	}
-}
-
-// serveAgain starts this program anew for each client, with the same command line.
-func (c config) serveAgain(ctx context.Context, out output.Streams) error {
-	self, err := os.Executable()
-	if err != nil {
-		return exit.SetupError{Err: err}
-	}
-	for ctx.Err() == nil {
-		cmd := exec.CommandContext(ctx, self, append(os.Args[1:], "--once")...)
-		cmd.Stdout, cmd.Stderr = out.Out, out.Err
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		cmd.WaitDelay = afterSignal
-		err := cmd.Run()
-		if status, is := errors.AsType[*exec.ExitError](err); is && (status.ExitCode() == exit.Setup || status.ExitCode() == exit.Usage) {
-			return exit.SilentError{Code: status.ExitCode()}
-		}
-		select { // a client that fails at once must not make this spin
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return stopped(ctx, context.Cause(ctx))
 }
 
 // stopped is the end of a server: SIGTERM is a good one, another signal is itself.

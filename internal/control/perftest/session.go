@@ -60,7 +60,7 @@ func CheckServer(peer, advertised Version) error {
 	case peer < VersionOldest:
 		return fmt.Errorf("the server is perftest %s; versions below %s speak another protocol: upgrade it", peer, VersionOldest)
 	case peer == VersionNegotiates && advertised < VersionNegotiates:
-		return fmt.Errorf("the server is perftest %s, which negotiates parameters with every client; this client advertised %s: add --perftest-version %s",
+		return fmt.Errorf("the server is perftest %s, which negotiates parameters with every client; this client advertised %s: use ib_write_bw ('gobw version --install-links DIR') with --perftest-version %s",
 			peer, advertised, versionConditional)
 	}
 	return nil
