@@ -21,11 +21,9 @@ const (
 	// Silence is how long an agent may be silent before it is lost.
 	Silence = 3 * time.Second
 
-	heartbeat   = 500 * time.Millisecond // the session's, at the longest
-	look        = 100 * time.Millisecond // how often the agents are looked after
-	openWithin  = 30 * time.Second       // for devices to be opened
-	readyWithin = 10 * time.Second       // for a round's objects to be made
-	lateResult  = 10 * time.Second       // beyond the end of a round
+	heartbeat = 500 * time.Millisecond // the session's, at the longest
+	look      = 100 * time.Millisecond // how often the agents are looked after
+	grace     = 2 * time.Second        // for an answer to come, beyond what its order may take
 )
 
 // How a round is spent beside its measuring.

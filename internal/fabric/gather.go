@@ -208,7 +208,7 @@ func (c *coordinator) open(ctx context.Context) error {
 		}
 		return true
 	}
-	if err := c.await(ctx, openWithin, opened); err != nil {
+	if err := c.await(ctx, openingWithin+grace, opened); err != nil {
 		return err
 	}
 	for r := range c.cfg.Ranks {
@@ -241,7 +241,7 @@ func (c *coordinator) judgeFacts(p *peer) (why, remedy string) {
 	h := &c.hosts[p.rank]
 	switch a := p.answer; {
 	case a == nil:
-		return fmt.Sprintf("its devices were not open within %v", openWithin), "run 'gobw doctor' there"
+		return fmt.Sprintf("its devices were not open within %v", openingWithin+grace), "run 'gobw doctor' there"
 	case a.Error != "":
 		return a.Error, ""
 	case len(a.Rails) != len(c.cfg.Rails):

@@ -112,7 +112,7 @@ func TestARunEnds(t *testing.T) {
 	o, err := run{ranks: 16, cfg: func(c *Config) { c.Time = 20 * time.Second }, worker: func(rank int) *fake {
 		f := &fake{rank: rank}
 		if rank == 3 {
-			f.stall = lateResult - time.Second
+			f.stall = beyondRun + grace - time.Second
 		}
 		return f
 	}}.run(t)

