@@ -550,12 +550,12 @@ func pingPongSerially(b *testing.B, x, y *end, n int) {
 		if to.q.postReceive(&to.receive) != nil || from.q.post(&from.send) != nil {
 			b.Fatal("a queue is full")
 		}
-		s.at(s.tail - 1).lazy = true
+		s.At(s.Tail - 1).Lazy = true
 		for from.q.sendPosted(); to.cq.head == to.cq.tail; {
 			to.q.e.round(tick.Now(), 1)
 		}
 		to.cq.take()
-		s.released = s.done // nothing is signaled
+		s.Release(s.Tail) // nothing is signaled
 	}
 }
 

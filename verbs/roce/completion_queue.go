@@ -7,6 +7,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -52,7 +53,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	case o.Vector != 0:
 		return nil, e.fail(verb, 0, fmt.Errorf("completion vector %d: this device has one, 0", o.Vector))
 	}
-	n := ringSize(o.Depth)
+	n := rc.RingSize(o.Depth)
 	c := &completionQueue{e: e, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
 	var parents []*handle.Handle
 	if o.Channel != nil {
@@ -64,14 +65,6 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		parents = append(parents, &ch.Handle)
 	}
 	return made[verbs.CompletionQueue](e, c, verb, d.open(&c.Handle, kindCQ, maxCQ, parents...))
-}
-
-func ringSize(n int) uint32 {
-	size := uint32(1)
-	for int(size) < n {
-		size *= 2
-	}
-	return size
 }
 
 func (c *completionQueue) Depth() int {
@@ -91,7 +84,7 @@ func (c *completionQueue) Resize(depth int) error {
 	case depth < max(held, 1) || depth > maxCQE:
 		return c.e.fail(verb, 0, fmt.Errorf("it holds %d: want %d to %d", held, max(held, 1), maxCQE))
 	}
-	n := ringSize(depth)
+	n := rc.RingSize(depth)
 	ring := make([]entry, n)
 	for i := c.head; i != c.tail; i++ {
 		ring[i&(n-1)] = c.ring[i&c.mask]
@@ -118,7 +111,19 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	if c.head == c.tail {
 		e.progress(tick.Now())
 	}
-	n := 0
+	n := c.drain(out)
+	if n == 0 && c.overrun {
+		return 0, e.fail("poll completion queue", 0, c.overran())
+	}
+	return n, nil
+}
+
+func (c *completionQueue) overran() error {
+	return fmt.Errorf("overrun: more than %d completions were not polled; make it deeper", c.depth)
+}
+
+// drain takes what there is, and goes on with what waited for room.
+func (c *completionQueue) drain(out []verbs.Completion) (n int) {
 	for n < len(out) && c.head != c.tail {
 		out[n] = c.take().Completion
 		n++
@@ -126,10 +131,7 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	if len(c.flushing) > 0 {
 		c.resumeFlush()
 	}
-	if n == 0 && c.overrun {
-		return 0, e.fail("poll completion queue", 0, fmt.Errorf("overrun: more than %d completions were not polled; make it deeper", c.depth))
-	}
-	return n, nil
+	return n
 }
 
 // take removes the oldest entry, which must be there; it is valid until the next push.
@@ -137,7 +139,7 @@ func (c *completionQueue) take() *entry {
 	x := &c.ring[c.head&c.mask]
 	c.head++
 	if x.qp != nil {
-		x.qp.request.released = x.release
+		x.qp.request.Release(x.release)
 		x.qp = nil
 	}
 	return x

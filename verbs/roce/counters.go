@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/rc"
 )
 
 // counts are the device's counters.
@@ -13,15 +14,7 @@ type counts struct {
 
 	malformed, unknownQP, wrongPath, badPKeys, badICRCs, qkeyViolations uint64
 
-	protocolCounts
-}
-
-// protocolCounts are what requesters and responders count.
-type protocolCounts struct {
-	outOfSequence, duplicateRequests, rnrNAKsSent      uint64
-	rnrNAKsReceived, sequenceNAKsReceived, impliedNAKs uint64
-	strayResponses, resentPackets, probes              uint64
-	timeouts, retriesExceeded                          uint64
+	rc.Counts
 }
 
 // Counters counts errors and traffic since the device was opened; names follow the kernel's hw_counters where they have an equal.
@@ -53,17 +46,17 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 		"bad_pkey":              c.badPKeys,
 		"icrc_err":              c.badICRCs,
 		"qkey_viol":             c.qkeyViolations,
-		"out_of_sequence":       c.outOfSequence,
-		"duplicate_request":     c.duplicateRequests,
-		"send_rnr_err":          c.rnrNAKsSent,
-		"rnr_nak_retry_err":     c.rnrNAKsReceived,
-		"packet_seq_err":        c.sequenceNAKsReceived,
-		"implied_nak_seq_err":   c.impliedNAKs,
-		"stray_responses":       c.strayResponses,
-		"resent_pkts":           c.resentPackets,
-		"probes":                c.probes,
-		"local_ack_timeout_err": c.timeouts,
-		"retry_exceeded_err":    c.retriesExceeded,
+		"out_of_sequence":       c.OutOfSequence,
+		"duplicate_request":     c.DuplicateRequests,
+		"send_rnr_err":          c.RNRNAKsSent,
+		"rnr_nak_retry_err":     c.RNRNAKsReceived,
+		"packet_seq_err":        c.SequenceNAKsReceived,
+		"implied_nak_seq_err":   c.ImpliedNAKs,
+		"stray_responses":       c.StrayResponses,
+		"resent_pkts":           c.ResentPackets,
+		"probes":                c.Probes,
+		"local_ack_timeout_err": c.Timeouts,
+		"retry_exceeded_err":    c.RetriesExceeded,
 		"pcap_omitted":          omitted,
 		"emulated_queue_drops":  dropped,
 	}, nil

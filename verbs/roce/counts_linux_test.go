@@ -53,8 +53,10 @@ func countShape(t testing.TB, i int) counted {
 	s := &shapes[i]
 	a, b := newPair(t, pairOptions{bytes: 1 << 20, depth: 512})
 	for _, e := range []*end{a, b} { // what a late answer costs depends on the machine
-		trip := &e.qp.(*queuePair).path.trip
-		trip.firstProbe, trip.shortestProbe, trip.firstReadProbe = trip.clock.Ticks(time.Second), trip.clock.Ticks(time.Second), trip.clock.Ticks(time.Second)
+		q := e.qp.(*queuePair)
+		for _, name := range []string{"firstProbe", "shortestProbe", "firstReadProbe"} {
+			inside(&q.path.Flow, "trip", name).SetInt(int64(q.e.clock.Ticks(time.Second)))
+		}
 	}
 	var stop atomic.Uint32
 	count := uint64(messages)

@@ -32,16 +32,13 @@ func newEdgeRig(t *testing.T) *edgeRig {
 }
 
 // request builds a request packet with room for the ICRC.
-func (r *edgeRig) request(op wire.Operation, psn uint32, headers []byte, payload int, edit func(h *wire.BTH)) []byte {
-	h := wire.BTH{
-		Opcode: wire.MakeOpcode(wire.RC, op), Pad: uint8(wire.PadBytes(payload)), PKey: wire.DefaultPKey, DestQPN: r.qp.QPN(),
-		AckReq: true, PSN: psn,
-	}
+func (r *edgeRig) request(op wire.Operation, psn uint32, headers []byte, payload int, edit func(bth []byte)) []byte {
+	bth := make([]byte, wire.BTHBytes)
+	wire.PutBTH(bth, wire.MakeOpcode(wire.RC, op), wire.PadFlag(payload)|wire.FlagAckReq, r.qp.QPN(), psn)
 	if edit != nil {
-		edit(&h)
+		edit(bth)
 	}
-	b := append(header(wire.BTHBytes, h), headers...)
-	return append(b, make([]byte, payload+int(h.Pad)+wire.ICRCBytes)...)
+	return append(append(bth, headers...), make([]byte, payload+wire.PadBytes(payload)+wire.ICRCBytes)...)
 }
 
 func (r *edgeRig) reth(offset, length int) []byte {
@@ -77,7 +74,7 @@ func (r *edgeRig) say() string {
 // edge_resp_a, _b and _c hold, in their order.
 func TestResponderSequence(t *testing.T) {
 	r := newEdgeRig(t)
-	send := func(psn uint32, edit func(h *wire.BTH)) []byte { return r.request(wire.SendOnly, psn, nil, 64, edit) }
+	send := func(psn uint32, edit func(bth []byte)) []byte { return r.request(wire.SendOnly, psn, nil, 64, edit) }
 	plain := func(psn uint32) []byte { return send(psn, nil) }
 	damaged := func(b []byte, change func(crc []byte)) []byte {
 		r.peer.flow.Seal(b, 0)
@@ -97,25 +94,25 @@ func TestResponderSequence(t *testing.T) {
 		{"empty ICRC", plain(0x101), true, ""},
 		{"too short", make([]byte, wire.MinPacketBytes-1), true, ""},
 		{"nothing", []byte{}, true, ""},
-		{"no AckReq", send(0x101, func(h *wire.BTH) { h.AckReq = false }), false, ""},
-		{"limited P_Key", send(0x102, func(h *wire.BTH) { h.PKey = 0x7fff }), false, "ACK 102"},
-		{"another P_Key", send(0x103, func(h *wire.BTH) { h.PKey = 0x0001 }), false, ""},
-		{"another full P_Key", send(0x103, func(h *wire.BTH) { h.PKey = 0x8001 }), false, ""},
-		{"migrated", send(0x103, func(h *wire.BTH) { h.Migrated = true }), false, "ACK 103"},
-		{"congestion bits", send(0x104, func(h *wire.BTH) { h.FECN, h.BECN, h.Reserved6 = true, true, 0x3f }), false, "ACK 104"},
-		{"reserved bits", send(0x105, func(h *wire.BTH) { h.Reserved7 = 0x7f }), false, "ACK 105"},
-		{"version 1", send(0x106, func(h *wire.BTH) { h.Version = 1 }), false, ""},
-		{"UC opcode", send(0x106, func(h *wire.BTH) { h.Opcode = wire.MakeOpcode(wire.UC, wire.SendOnly) }), false, ""},
-		{"unknown opcode", send(0x106, func(h *wire.BTH) { h.Opcode = 0x1f }), false, ""},
-		{"RESYNC", send(0x106, func(h *wire.BTH) { h.Opcode = 0x15 }), false, ""},
-		{"unknown queue pair", send(0x106, func(h *wire.BTH) { h.DestQPN ^= 0x4000 }), false, ""},
+		{"no AckReq", send(0x101, func(bth []byte) { bth[8] = 0 }), false, ""},
+		{"limited P_Key", send(0x102, func(bth []byte) { bth[2] = 0x7f }), false, "ACK 102"},
+		{"another P_Key", send(0x103, func(bth []byte) { bth[2], bth[3] = 0, 1 }), false, ""},
+		{"another full P_Key", send(0x103, func(bth []byte) { bth[2], bth[3] = 0x80, 1 }), false, ""},
+		{"migrated", send(0x103, func(bth []byte) { bth[1] |= 0x40 }), false, "ACK 103"},
+		{"congestion bits", send(0x104, func(bth []byte) { bth[4] = 0xff }), false, "ACK 104"},
+		{"reserved bits", send(0x105, func(bth []byte) { bth[8] |= 0x7f }), false, "ACK 105"},
+		{"version 1", send(0x106, func(bth []byte) { bth[1] |= 1 }), false, ""},
+		{"UC opcode", send(0x106, func(bth []byte) { bth[0] = byte(wire.MakeOpcode(wire.UC, wire.SendOnly)) }), false, ""},
+		{"unknown opcode", send(0x106, func(bth []byte) { bth[0] = 0x1f }), false, ""},
+		{"RESYNC", send(0x106, func(bth []byte) { bth[0] = 0x15 }), false, ""},
+		{"unknown queue pair", send(0x106, func(bth []byte) { bth[6] ^= 0x40 }), false, ""},
 		{"two ahead", plain(0x108), false, "NAK 60 106"},
 		{"three ahead: one NAK per gap", plain(0x109), false, ""},
 		{"the one expected", plain(0x106), false, "ACK 106"},
 		{"a second gap", plain(0x108), false, "NAK 60 107"},
 		{"the one expected again", plain(0x107), false, "ACK 107"},
 		{"duplicate", plain(0x107), false, "ACK 107"},
-		{"older duplicate, no AckReq", send(0x102, func(h *wire.BTH) { h.AckReq = false }), false, "ACK 107"},
+		{"older duplicate, no AckReq", send(0x102, func(bth []byte) { bth[8] = 0 }), false, "ACK 107"},
 		{"far behind", plain((0x107 - 0x700000) & wire.Mask24), false, "ACK 107"},
 		{"READ", r.request(wire.ReadRequest, 0x108, r.reth(0, 3000), 0, nil), false, "DATA 108, DATA 109, DATA 10a"},
 		{"READ's tail again", r.request(wire.ReadRequest, 0x109, r.reth(1024, 1976), 0, nil), false, "DATA 109, DATA 10a"},
@@ -124,7 +121,7 @@ func TestResponderSequence(t *testing.T) {
 		{"FETCH_ADD again: not executed", r.request(wire.FetchAdd, 0x10b, r.atomic(4096, 5), 0, nil), false, "ATOMIC 10b was 40"},
 		{"next FETCH_ADD", r.request(wire.FetchAdd, 0x10c, r.atomic(4096, 1), 0, nil), false, "ATOMIC 10c was 45"},
 		{"READ of nothing", r.request(wire.ReadRequest, 0x10d, header(wire.RETHBytes, wire.RETH{}), 0, nil), false, "DATA 10d"},
-		{"READ without AckReq", r.request(wire.ReadRequest, 0x10e, r.reth(0, 8), 0, func(h *wire.BTH) { h.AckReq = false }), false, "DATA 10e"},
+		{"READ without AckReq", r.request(wire.ReadRequest, 0x10e, r.reth(0, 8), 0, func(bth []byte) { bth[8] = 0 }), false, "DATA 10e"},
 		{"misaligned FETCH_ADD", r.request(wire.FetchAdd, 0x10f, r.atomic(4100, 1), 0, nil), false, "NAK 61 10f"},
 		{"after the error", plain(0x110), false, ""},
 	} {
@@ -188,7 +185,11 @@ func TestResponderRefuses(t *testing.T) {
 				if p.header != nil {
 					header = p.header(r)
 				}
-				b := r.request(p.op, edgePSN+uint32(i), header, p.payload, func(h *wire.BTH) { h.AckReq = i == len(tt.packets)-1 })
+				b := r.request(p.op, edgePSN+uint32(i), header, p.payload, func(bth []byte) {
+					if i < len(tt.packets)-1 {
+						bth[8] = 0
+					}
+				})
 				r.peer.send(b)
 			}
 			if got := r.say(); got != tt.want {

@@ -11,6 +11,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/netem"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/roce/wire"
 	"github.com/gobw/gobw/verbs/tick"
 )
@@ -48,7 +49,7 @@ type engine struct {
 	busy    []*path
 	out     link.Sender
 	replies replies
-	pool    packetPool
+	pool    rc.Pool
 	input   []byte
 	network *netem.Network[arrival] // nil: the real one alone
 
@@ -65,7 +66,7 @@ type engine struct {
 	lateRound  tick.Time
 	ackTimeout [32]tick.Time
 
-	datagrams queue // UD queue pairs that have something to send
+	datagrams path // of UD queue pairs, whose packets each have their own
 	gathered  [maxSGE][]byte
 	grh       [wire.GRHBytes]byte
 
@@ -83,12 +84,11 @@ func newEngine(o Options, c tick.Rate) *engine {
 	e.out = link.NewSender()
 	for i := range e.ackTimeout {
 		if i > 0 { // 0 is no timer
-			e.ackTimeout[i] = c.Ticks(timerStretch * verbs.AckTimeout(uint8(i)))
+			e.ackTimeout[i] = c.Ticks(rc.TimerStretch * verbs.AckTimeout(uint8(i)))
 		}
 	}
 	e.lateRound = c.Ticks(lateRound)
 	e.noteEvery = c.Ticks(silence / 16)
-	e.datagrams.kind = requestQueue
 	e.network = netem.New(o.Network, float64(c)*1e9, func(p netem.Packet[arrival]) {
 		s, from := p.From.socket, p.From.from
 		e.onPacket(s, s.From(from.Addr(), from.Port()), p.Bytes, p.From.place, tick.Now())
@@ -201,7 +201,7 @@ func (e *engine) round(now tick.Time, receives int) bool {
 		e.runTimers(now)
 	}
 	sent := false
-	if len(e.busy) > 0 || e.datagrams.head != nil {
+	if len(e.busy) > 0 {
 		sent = e.transmit(now)
 	}
 	e.out.Flush()
@@ -227,7 +227,7 @@ func (e *engine) transmit(now tick.Time) bool {
 			sent := 0
 			if q := p.responses.pop(); q != nil {
 				sent += q.sendResponses(min(budget, sendQuantum/2))
-				if q.respond.owesAnswers() {
+				if q.respond.OwesAnswers() {
 					p.responses.push(q)
 				}
 			}
@@ -235,10 +235,10 @@ func (e *engine) transmit(now tick.Time) bool {
 			if q := p.requests.pop(); q != nil {
 				n, why := q.sendSome(now, min(budget, sendQuantum))
 				sent += n
-				if why != idle {
-					p.requests.push(q)
+				if why != rc.Idle {
+					q.kick()
 				}
-				closed = why == blocked
+				closed = why == rc.Blocked
 			}
 			budget -= sent
 			some = some || sent > 0
@@ -252,15 +252,6 @@ func (e *engine) transmit(now tick.Time) bool {
 			e.busy[i] = e.busy[last]
 			e.busy = e.busy[:last]
 			i--
-		}
-	}
-	for budget > 0 && e.datagrams.head != nil {
-		q := e.datagrams.pop()
-		n, why := q.sendSome(now, min(budget, sendQuantum))
-		budget -= n
-		some = some || n > 0
-		if why != idle {
-			e.datagrams.push(q)
 		}
 	}
 	return some

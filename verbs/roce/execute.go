@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -15,10 +16,8 @@ type incoming struct {
 	hasWork bool
 	id      uint64
 	list    []verbs.SGE // of the receive
-	entry   int         // position in it
-	within  uint32
-	room    uint32 // left in the receive
-	bytes   uint32 // received
+	room    uint32      // left in the receive
+	bytes   uint32      // received
 
 	addr   uint64 // WRITE: where the next packet goes
 	rkey   uint32
@@ -43,28 +42,28 @@ func (q *queuePair) knows(port uint16, p *wire.Packet) bool {
 		return true
 	}
 	if p.Opcode.IsResponse() {
-		return q.transport == verbs.RC && q.request.awaits(p.PSN())
+		return q.transport == verbs.RC && q.request.Awaits(p.PSN())
 	}
-	return q.respond.awaits(p.PSN())
+	return q.respond.Awaits(p.PSN())
 }
 
 // onRequest handles a packet from the peer's requester, and those that waited for it.
 func (q *queuePair) onRequest(p *wire.Packet) {
 	r := &q.respond
-	switch r.admit(p) {
-	case ignored:
-	case repeated:
+	switch r.Admit(p) {
+	case rc.Ignored:
+	case rc.Repeated:
 		if h := p.RETH(); p.Opcode.Class() != wire.ClassReadRequest || q.mayAccess(h, verbs.AccessRemoteRead) {
-			r.repeat(p)
+			r.Repeat(p)
 		}
-	case misplaced:
+	case rc.Misplaced:
 		q.refuse(verbs.RemoteInvalidRequestError, p.PSN())
-	case inTurn:
+	case rc.InTurn:
 		switch status := q.execute(p); status {
 		case verbs.Success:
 			q.executeHeld()
 		case verbs.RNRRetryExceeded:
-			r.oweRNR(p.PSN(), q.attr.MinRNRTimer)
+			r.OweRNR(p.PSN(), q.attr.MinRNRTimer)
 		default:
 			q.refuse(status, p.PSN())
 		}
@@ -78,25 +77,25 @@ func (q *queuePair) executeHeld() {
 	r := &q.respond
 	filled := false
 	for q.serves() {
-		p, ok := r.nextHeld()
+		p, ok := r.NextHeld()
 		if !ok {
 			break
 		}
 		filled = true
 		status := verbs.RemoteInvalidRequestError
-		if r.admit(&p) == inTurn {
+		if r.Admit(&p) == rc.InTurn {
 			status = q.execute(&p)
 		}
 		if status == verbs.RNRRetryExceeded {
-			r.oweRNR(p.PSN(), q.attr.MinRNRTimer)
+			r.OweRNR(p.PSN(), q.attr.MinRNRTimer)
 		}
 		if status != verbs.Success {
-			r.reportGap()
+			r.ReportGap()
 			return
 		}
 	}
-	if filled && r.held.n > 0 {
-		r.reportGap() // the next one
+	if filled && r.HasHeld() {
+		r.ReportGap() // the next one
 	}
 }
 
@@ -108,7 +107,7 @@ func (q *queuePair) execute(p *wire.Packet) verbs.Status {
 		if status := q.takePayload(p); status != verbs.Success {
 			return status
 		}
-		q.respond.executed(p)
+		q.respond.Executed(p)
 		q.completeMessage(p)
 	case wire.ClassReadRequest:
 		return q.executeRead(p)
@@ -121,18 +120,18 @@ func (q *queuePair) execute(p *wire.Packet) verbs.Status {
 
 // onUnreliable handles a packet of a UC queue pair.
 func (q *queuePair) onUnreliable(p *wire.Packet) {
-	if !q.respond.admitUnreliable(p) {
+	if !q.respond.AdmitUnreliable(p) {
 		return
 	}
 	switch status := q.takePayload(p); status {
 	case verbs.Success:
-		q.respond.received(p)
+		q.respond.Received(p)
 		q.completeMessage(p)
 	case verbs.LocalLengthError, verbs.LocalProtectionError:
 		q.failReceive(status)
 		q.enterError()
 	default:
-		q.respond.abandon()
+		q.respond.Abandon()
 	}
 }
 
@@ -144,7 +143,7 @@ func (q *queuePair) takePayload(p *wire.Packet) verbs.Status {
 	c := &q.current
 	n := uint32(len(p.Payload))
 	switch {
-	case !q.respond.sized(p.Opcode, n):
+	case !q.respond.Sized(p.Opcode, n):
 		return verbs.RemoteInvalidRequestError
 	case p.Opcode.Begins() && !q.takeReceive():
 		return verbs.RNRRetryExceeded
@@ -172,7 +171,7 @@ func (q *queuePair) takeWrite(p *wire.Packet) verbs.Status {
 		c.addr, c.rkey, c.left, c.length = h.Addr, h.RKey, h.Length, h.Length
 	}
 	switch {
-	case !q.respond.sized(p.Opcode, n) || n > c.left || ends && n != c.left:
+	case !q.respond.Sized(p.Opcode, n) || n > c.left || ends && n != c.left:
 		return verbs.RemoteInvalidRequestError
 	case p.Opcode.TakesReceive() && !q.takeReceive():
 		return verbs.RNRRetryExceeded
@@ -240,7 +239,7 @@ func (q *queuePair) takeReceive() bool {
 			q.srq.checkLimit()
 		}
 	}
-	c.entry, c.within, c.bytes, c.room = 0, 0, 0, 0
+	c.bytes, c.room = 0, 0
 	for i := range c.list {
 		c.room += c.list[i].Length
 	}
@@ -249,26 +248,9 @@ func (q *queuePair) takeReceive() bool {
 
 // fill appends payload to the current receive.
 func (q *queuePair) fill(b []byte) bool {
-	c := &q.current
-	c.bytes += uint32(len(b))
-	c.room -= uint32(len(b))
-	for len(b) > 0 {
-		g := &c.list[c.entry]
-		if c.within == g.Length {
-			c.entry++
-			c.within = 0
-			continue
-		}
-		n := min(int(g.Length-c.within), len(b))
-		at := q.e.local(q.pd, g.Addr+uint64(c.within), uint32(n), g.LKey, verbs.AccessLocalWrite)
-		if at == nil {
-			return false
-		}
-		copy(unsafe.Slice((*byte)(at), n), b)
-		c.within += uint32(n)
-		b = b[n:]
-	}
-	return true
+	c, n := &q.current, uint32(len(b))
+	c.bytes, c.room = c.bytes+n, c.room-n
+	return q.scatterAt(c.list, c.bytes-n, b)
 }
 
 // completeReceive ends the current receive successfully, with what the packet says besides.
@@ -309,7 +291,7 @@ func (q *queuePair) refuse(status verbs.Status, psn uint32) {
 		event = verbs.EventQPAccessError
 	}
 	q.e.raise(verbs.AsyncEvent{Type: event, QP: q})
-	q.respond.refuse(status, psn)
+	q.respond.Refuse(status, psn)
 	q.oweAnswers()
 	q.e.flushAcks()
 }
@@ -321,7 +303,7 @@ func (q *queuePair) executeRead(p *wire.Packet) verbs.Status {
 		return verbs.RemoteInvalidRequestError
 	case !q.mayAccess(h, verbs.AccessRemoteRead):
 		return verbs.LocalAccessError
-	case q.respond.asked(p) == nil:
+	case q.respond.Asked(p) == nil:
 		return verbs.RemoteInvalidRequestError
 	}
 	return verbs.Success
@@ -339,7 +321,7 @@ func (q *queuePair) executeAtomic(p *wire.Packet) verbs.Status {
 	if uintptr(at)&7 != 0 {
 		return verbs.RemoteInvalidRequestError
 	}
-	result := q.respond.asked(p)
+	result := q.respond.Asked(p)
 	if result == nil {
 		return verbs.RemoteInvalidRequestError
 	}

@@ -16,7 +16,7 @@ func (s *stage) postUnbind() {
 	w, err := s.q.pd.AllocMW()
 	check(s.t, err)
 	check(s.t, s.q.post(&verbs.SendRequest{
-		ID: uint64(s.q.request.tail), Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
+		ID: uint64(s.q.request.Tail), Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
 		Bind: &verbs.MemoryWindowBind{Window: w, RKey: w.RKey()},
 	}))
 	s.q.kick()
@@ -50,7 +50,7 @@ func TestReadLearnsRoundTrip(t *testing.T) {
 	for k, n := range []int{256, 256, 88} {
 		s.answer(k, n, late+tick.Time(k))
 	}
-	if got := s.q.path.trip.smoothed; got != late {
+	if got := tick.Time(inside(&s.q.path.Flow, "trip", "smoothed").Int()); got != late {
 		t.Errorf("round trip %v, want %v", time.Duration(got), time.Duration(late))
 	}
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.Success {
@@ -63,7 +63,7 @@ func TestReplayedReads(t *testing.T) {
 	s := newStage(t, everything)
 	old := request{op: wire.ReadRequest, length: 250 * stageMTU}
 	s.q.onRequest(s.packet(old))
-	for s.q.respond.owesAnswers() {
+	for s.q.respond.OwesAnswers() {
 		s.e.transmit(0)
 		s.answered()
 	}

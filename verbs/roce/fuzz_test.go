@@ -123,7 +123,7 @@ func (x *target) connect(q *queuePair) {
 		sge[0].Length = 500
 		check(x.t, q.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: sge, AH: x.ah, RemoteQPN: 0x77, RemoteQKey: 1, Flags: verbs.Signaled}}))
 	}
-	if q.path != nil {
+	if q.transport != verbs.UD {
 		x.path = q.path
 	}
 }
@@ -157,9 +157,9 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 	if code&0x80 != 0 && code&0x40 != 0 {
 		op = wire.Opcode(p.byte())
 	}
-	psn := q.respond.expected
+	psn := q.respond.Expected
 	if op.IsResponse() {
-		psn = q.request.una
+		psn = uint32(inside(&q.request, "una").Uint())
 	}
 	switch how >> 4 & 3 {
 	case 1:
@@ -177,9 +177,15 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 	if how&0x40 != 0 {
 		pad = int(p.byte() & 3)
 	}
-	b := header(wire.BTHBytes, wire.BTH{
-		Opcode: op, Solicited: how&8 != 0, Pad: uint8(pad), PKey: wire.DefaultPKey, DestQPN: q.qpn, AckReq: how&4 != 0, PSN: psn,
-	})
+	flags := wire.BTHFlags(pad) << 12
+	if how&8 != 0 {
+		flags |= wire.FlagSolicited
+	}
+	if how&4 != 0 {
+		flags |= wire.FlagAckReq
+	}
+	b := make([]byte, wire.BTHBytes)
+	wire.PutBTH(b, op, flags, q.qpn, psn)
 	key, base := x.open.RKey(), x.open.Addr()
 	switch p.byte() & 7 {
 	case 0:

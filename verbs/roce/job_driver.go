@@ -135,7 +135,7 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 			if err := q.compile(from, p); err != nil {
 				return fmt.Errorf("list %d, request %d: %w", g, i, err)
 			}
-			p.work.flags &^= verbs.Signaled
+			p.work.Flags &^= verbs.Signaled
 			p.list = slices.Clone(from.SGEs)
 		}
 	}
@@ -188,14 +188,14 @@ func (d *jobDriver) Append(b job.Batch) error {
 	for range b.N {
 		g := l.groups[at]
 		for i := range g {
-			if q.state != verbs.StateRTS || r.full() {
+			if q.state != verbs.StateRTS || r.Full() {
 				if err := q.maySend(); err != nil {
 					return d.e.fail("post send", q.qpn, err)
 				}
 			}
 			w := q.put(&g[i])
-			w.id, w.lazy = id, b.Lazy
-			r.posted()
+			w.ID, w.Lazy = id, b.Lazy
+			r.Posted()
 		}
 		id++
 		if at++; at == len(l.groups) {
@@ -203,7 +203,7 @@ func (d *jobDriver) Append(b job.Batch) error {
 		}
 	}
 	if b.Signaled {
-		r.at(r.tail - 1).flags |= verbs.Signaled
+		r.At(r.Tail - 1).Flags |= verbs.Signaled
 	}
 	return nil
 }
@@ -260,19 +260,10 @@ func (d *jobDriver) Progress(now tick.Time) (bool, error) {
 // Poll implements [job.Driver].
 func (d *jobDriver) Poll(out []verbs.Completion) (n int, err error) {
 	for _, c := range d.cqs {
-		if c.head == c.tail {
-			if c.overrun {
-				return n, d.e.fail("run job", 0, fmt.Errorf("completion queue overrun: more than %d completions", c.depth))
-			}
-			continue
+		if c.head == c.tail && c.overrun {
+			return n, d.e.fail("run job", 0, c.overran())
 		}
-		for n < len(out) && c.head != c.tail {
-			out[n] = c.take().Completion
-			n++
-		}
-		if len(c.flushing) > 0 {
-			c.resumeFlush()
-		}
+		n += c.drain(out[n:])
 	}
 	return n, nil
 }

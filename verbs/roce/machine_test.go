@@ -3,12 +3,14 @@ package roce
 import (
 	"bytes"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/link"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/roce/wire"
 	"github.com/gobw/gobw/verbs/tick"
 )
@@ -75,6 +77,20 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 	s.q.beginReceiving()
 	s.q.enterState(verbs.StateRTS)
 	return s
+}
+
+// inside is a member of a machine, which packets and time alone change otherwise.
+func inside(machine any, names ...string) reflect.Value {
+	v := reflect.ValueOf(machine).Elem()
+	for _, name := range names {
+		v = v.FieldByName(name)
+	}
+	return reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
+}
+
+// inFlight is what the queue pairs of a path have on the way, and have asked for, in bytes.
+func inFlight(p *path) (sent, asked int64) {
+	return inside(&p.Flow, "window", "inFlight").Int(), inside(&p.Flow, "reads", "inFlight").Int()
 }
 
 // request is a packet of the peer's requester.
@@ -224,7 +240,7 @@ func TestResponder(t *testing.T) {
 				if got != x.want || psn != x.psn || len(syndromes) > 1 {
 					t.Errorf("step %d: answers %v for PSN %v, want %v for %d", i, syndromes, psns, x.want, x.psn)
 				}
-				if e := int(wire.PSNDiff(s.q.respond.expected, firstPSN)); e != x.expected {
+				if e := int(wire.PSNDiff(s.q.respond.Expected, firstPSN)); e != x.expected {
 					t.Errorf("step %d: expects PSN %d, want %d", i, e, x.expected)
 				}
 			}
@@ -312,71 +328,6 @@ func TestAtomicIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestResponderAlone drives a responder without a queue pair or an engine.
-func TestResponderAlone(t *testing.T) {
-	var r responder
-	r.begin(10, stageMTU, 2, nil, &protocolCounts{})
-	packet := func(op wire.Operation, psn uint32) *wire.Packet {
-		t.Helper()
-		code := wire.MakeOpcode(wire.RC, op)
-		b := make([]byte, code.HeaderBytes()+wire.ICRCBytes)
-		wire.PutBTH(b, code, wire.FlagAckReq, 1, psn)
-		p, err := wire.ParsePacket(b)
-		check(t, err)
-		return &p
-	}
-	admit := func(op wire.Operation, psn uint32, want admission) *wire.Packet {
-		t.Helper()
-		p := packet(op, psn)
-		if got := r.admit(p); got != want {
-			t.Errorf("%v of PSN %d is %d, want %d", p.Opcode, psn, got, want)
-		}
-		return p
-	}
-	owes := func(s wire.Syndrome, psn uint32) {
-		t.Helper()
-		if !r.mayAcknowledge() {
-			t.Fatalf("nothing may leave, want %v of PSN %d", s, psn)
-		}
-		if a := r.acknowledgement(); a.aeth.Syndrome != s || a.psn != psn {
-			t.Errorf("%v of PSN %d is owed, want %v of %d", a.aeth.Syndrome, a.psn, s, psn)
-		}
-	}
-	read := admit(wire.ReadRequest, 10, inTurn)
-	wire.RETH{Length: 3 * stageMTU}.Put(read.Raw[wire.BTHBytes:])
-	if r.asked(read) == nil {
-		t.Fatal("a READ is refused")
-	}
-	r.executed(admit(wire.WriteOnly, 13, inTurn))
-	for k := range uint32(3) {
-		if r.mayAcknowledge() {
-			t.Errorf("the ACK of what follows a READ leaves before packet %d of its answer", k)
-		}
-		if a, ok := r.nextAnswer(); !ok || a.psn != 10+k {
-			t.Errorf("%v of PSN %d is due, want the READ's packet %d", a.code, a.psn, k)
-		}
-		r.answered()
-	}
-	owes(wire.SyndromeAck, 13)
-	admit(wire.WriteOnly, 15, ignored)
-	owes(wire.NAKSequenceError, 14)
-	admit(wire.WriteOnly, 16, ignored)
-	admit(wire.WriteMiddle, 14, misplaced)
-	r.repeat(admit(wire.WriteOnly, 13, repeated))
-	owes(wire.SyndromeAck, 13)
-	r.repeat(admit(wire.ReadRequest, 11, repeated))
-	if a, _ := r.reads.head(); a == nil || a.sent != 1 || a.end != 2 {
-		t.Errorf("due is %+v, want the READ's second packet", a)
-	}
-	r.forget()
-	admit(wire.SendOnly, 14, inTurn)
-	r.oweRNR(14, 5)
-	owes(wire.SyndromeRNR|5, 14)
-	r.refuse(verbs.RemoteInvalidRequestError, 14)
-	owes(wire.NAKInvalidRequest, 14)
-	admit(wire.SendOnly, 14, ignored)
-}
-
 // TestBurst has WRITEs leave together: each batch holds what follows a packet that is at least as long.
 func TestBurst(t *testing.T) {
 	s := newStage(t, everything)
@@ -396,53 +347,10 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestReadQueue holds more READs than were agreed, and repeats.
-func TestReadQueue(t *testing.T) {
-	r := newReadQueue(3) // rounded up to 4
-	for i := range 4 {
-		if r.add(readWork{psn: uint32(10 * i), packets: 10}) == nil {
-			t.Fatalf("READ %d refused", i)
-		}
-	}
-	if r.add(readWork{psn: 40, packets: 10}) != nil {
-		t.Error("a fifth READ is served, want 4 at most")
-	}
-	sent := func(work, from uint32) {
-		t.Helper()
-		a, _ := r.head()
-		if a == nil || a.work != work || a.sent != from {
-			t.Fatalf("due is %+v, want READ %d from packet %d", a, work, from)
-		}
-		a.sent = a.end
-	}
-	sent(0, 0)
-	i, w := r.find(7)
-	if w == nil || i != 0 {
-		t.Fatalf("READ of PSN 7 not found")
-	}
-	r.repeat(i, 7, 10)
-	r.repeat(i, 8, 10) // is due already
-	sent(1, 0)
-	sent(2, 0)
-	sent(3, 0)
-	sent(0, 7)
-	if a, _ := r.head(); a != nil {
-		t.Errorf("%+v is due, want nothing", a)
-	}
-	r.repeat(i, 0, 10)
-	if r.add(readWork{psn: 40, packets: 10}) == nil {
-		t.Error("a READ is refused because of a repeat that nobody waits for")
-	}
-	sent(4, 0) // the repeat is of a READ that is forgotten
-	if _, w := r.find(3); w != nil {
-		t.Error("a READ is remembered beyond the ring")
-	}
-}
-
 func (s *stage) post(op verbs.Opcode, n int) {
 	s.t.Helper()
 	r := verbs.SendRequest{
-		ID: uint64(s.q.request.tail), Opcode: op, Flags: verbs.Signaled, RemoteAddr: 0x1000, RKey: 1,
+		ID: uint64(s.q.request.Tail), Opcode: op, Flags: verbs.Signaled, RemoteAddr: 0x1000, RKey: 1,
 		SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: uint32(n), LKey: s.mr.LKey()}},
 	}
 	check(s.t, s.q.post(&r))
@@ -502,7 +410,7 @@ func TestRequesterGoesBack(t *testing.T) {
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.Success {
 		t.Errorf("completions %v, %v: want the SEND's", ids, status)
 	}
-	if w := s.q.path.window.inFlight; w != 0 {
+	if w, _ := inFlight(s.q.path); w != 0 {
 		t.Errorf("%d bytes in flight with nothing outstanding", w)
 	}
 }
@@ -526,7 +434,7 @@ func TestNAKBehindLostAnswer(t *testing.T) {
 	p, err := wire.ParsePacket(b)
 	check(t, err)
 	s.q.onResponse(&p, 30)
-	s.e.runTimers(tick.Time(leastDoubt) + 10)
+	s.e.runTimers(tick.Time(rc.LeastDoubt) + 10)
 	var statuses []verbs.Status
 	for s.cq.head != s.cq.tail {
 		statuses = append(statuses, s.cq.take().Status)
@@ -597,12 +505,12 @@ func TestRequesterKeepsPSNsApart(t *testing.T) {
 	p, err := wire.ParsePacket(append(b, make([]byte, stageMTU+wire.ICRCBytes)...))
 	check(t, err)
 	s.q.onResponse(&p, 10)
-	r := &s.q.request
-	if r.una != firstPSN+1 || s.e.count.strayResponses != 0 {
-		t.Errorf("una %#x, %d stray answers: the READ's is taken for a stale one", r.una, s.e.count.strayResponses)
+	una := inside(&s.q.request, "una")
+	if una.Uint() != firstPSN+1 || s.e.count.StrayResponses != 0 {
+		t.Errorf("una %#x, %d stray answers: the READ's is taken for a stale one", una, s.e.count.StrayResponses)
 	}
 	s.wantSent(20)
-	r.una = (firstPSN + 1<<20) & wire.Mask24
+	una.SetUint((firstPSN + 1<<20) & wire.Mask24)
 	s.q.kick()
 	s.wantSent(30, 1<<23-1)
 }
@@ -611,19 +519,19 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpWrite, 600)
 	s.wantSent(0, 0, 1, 2)
-	probe := tick.Time(firstProbe)
+	probe := tick.Time(rc.FirstProbe)
 	s.e.runTimers(probe - 1)
 	s.wantSent(probe - 1)
 	s.e.runTimers(probe)
 	s.wantSent(probe, 0, 2)
-	if s.q.request.left != 2 {
+	if inside(&s.q.request, "left").Uint() != 2 {
 		t.Errorf("a probe spends a retry")
 	}
 	s.ack(1, wire.NAKSequenceError, probe+10)
 	s.wantSent(probe+10, 1, 2)
-	timer := probe + 10 + tick.Time(timerStretch*verbs.AckTimeout(14))
+	timer := probe + 10 + tick.Time(rc.TimerStretch*verbs.AckTimeout(14))
 	resends := 0
-	for now := timer; s.q.state == verbs.StateRTS && resends < 10; now += tick.Time(timerStretch * verbs.AckTimeout(14)) {
+	for now := timer; s.q.state == verbs.StateRTS && resends < 10; now += tick.Time(rc.TimerStretch * verbs.AckTimeout(14)) {
 		s.e.runTimers(now)
 		s.e.transmit(now)
 		if _, _, psns := s.answered(); len(psns) > 1 {
@@ -632,7 +540,7 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 			resends++
 		}
 	}
-	if n := s.e.count.timeouts; resends != 2 || n != 3 {
+	if n := s.e.count.Timeouts; resends != 2 || n != 3 {
 		t.Errorf("%d resends at %d timeouts, want 2, the retry count, and 3", resends, n)
 	}
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.RetryExceeded {
@@ -644,13 +552,13 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 // the silence in a row.
 func TestTimeoutsBetweenRNRNAKs(t *testing.T) {
 	s := newStage(t, everything)
-	r := &s.q.request
-	r.rnrRetries, r.rnrLeft = 7, 7
+	s.q.attr.RNRRetry = 7
+	s.q.beginSending()
 	s.post(verbs.OpSend, 10)
 	now := tick.Time(1000)
 	s.wantSent(now, 0)
-	for range 3 * int(r.retries) {
-		now += tick.Time(timerStretch * verbs.AckTimeout(14)) // lost
+	for range 3 * int(s.q.attr.RetryCount) {
+		now += tick.Time(rc.TimerStretch * verbs.AckTimeout(14)) // lost
 		s.e.runTimers(now)
 		s.wantSent(now, 0)
 		s.ack(0, wire.SyndromeRNR|5, now+10)
@@ -677,7 +585,7 @@ func TestPatientRequests(t *testing.T) {
 	lazy := func(now tick.Time, psn int) {
 		t.Helper()
 		s.post(verbs.OpSend, 10)
-		s.q.request.at(s.q.request.tail - 1).lazy = true
+		s.q.request.At(s.q.request.Tail - 1).Lazy = true
 		s.wantSent(now, psn)
 	}
 	now := 10 * tick.Time(time.Second)
@@ -688,7 +596,7 @@ func TestPatientRequests(t *testing.T) {
 		t.Errorf("completions %v, want the first", ids)
 	}
 	psn := 1
-	for ; psn < lazyPackets; psn++ {
+	for ; psn < rc.LazyPackets; psn++ {
 		now += 50_000
 		lazy(now, psn)
 		s.e.runTimers(now + 40_000) // each was sent a moment ago: silence means nothing yet
@@ -698,14 +606,14 @@ func TestPatientRequests(t *testing.T) {
 	lazy(now, psn)
 	want(now, psn)
 	s.ack(psn, wire.SyndromeAck, now+5000)
-	if ids, _ := s.completions(); len(ids) != lazyPackets {
-		t.Errorf("%d completions, want %d", len(ids), lazyPackets)
+	if ids, _ := s.completions(); len(ids) != rc.LazyPackets {
+		t.Errorf("%d completions, want %d", len(ids), rc.LazyPackets)
 	}
 	now += 10_000
 	lazy(now, psn+1)
 	lazy(now, psn+2) // both are lost, and nothing follows
 	want(now)
-	probe := now + tick.Time(shortestProbe)
+	probe := now + tick.Time(rc.ShortestProbe)
 	s.e.runTimers(probe)
 	s.wantSent(probe, psn+1, psn+2)
 	want(probe, psn+1, psn+2) // what is sent again asks
@@ -722,7 +630,7 @@ func TestAwaitedRequestsAsk(t *testing.T) {
 		s := newStage(t, everything)
 		for i := range messages {
 			s.post(verbs.OpSend, packets*stageMTU)
-			s.q.request.at(uint32(i)).flags = tt.flags
+			s.q.request.At(uint32(i)).Flags = tt.flags
 		}
 		s.q.kick()
 		s.e.transmit(0)
@@ -744,29 +652,6 @@ func TestRequesterLimitsReads(t *testing.T) {
 	s.wantSent(11)
 	if ids, _ := s.completions(); len(ids) != 0 {
 		t.Errorf("READ completes without data: %v", ids)
-	}
-}
-
-func TestWindow(t *testing.T) {
-	w := window{size: 100 << 10, maximum: 128 << 10, backlog: 128 << 10}
-	if !w.admits(1<<20, 0) {
-		t.Error("a packet larger than the window never leaves")
-	}
-	w.inFlight = 90 << 10
-	if w.admits(11<<10, 0) {
-		t.Error("admits more than its size")
-	}
-	w.onLoss(1000, 100)
-	once := w.size
-	w.onLoss(1050, 100)
-	if w.size != once || once >= 100<<10 {
-		t.Errorf("two losses of one round trip close it from %d over %d to %d, want once", 100<<10, once, w.size)
-	}
-	for now := tick.Time(2000); now < 100000; now += 1000 {
-		w.onLoss(now, 100)
-	}
-	if w.size != minWindow {
-		t.Errorf("closes to %d, want %d", w.size, minWindow)
 	}
 }
 
@@ -792,7 +677,8 @@ func TestStrangersPackets(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t, everything)
-			s.q.respond.held.pool = &s.e.pool
+			s.q.peerWindow = 1 << 20
+			s.q.beginReceiving()
 			s.q.onRequest(tt.wrong(s))
 			if tt.early {
 				s.q.onRequest(write(s, 1, 2))
@@ -806,8 +692,8 @@ func TestStrangersPackets(t *testing.T) {
 				}
 				s.q.onRequest(write(s, 1, 2))
 			}
-			if s.q.state != verbs.StateRTS || s.q.respond.expected != (firstPSN+2)&wire.Mask24 || s.b.Bytes()[0] != 2 {
-				t.Errorf("%v, PSN %#x is expected, byte %d: want RTS, two packets executed, the second's byte", s.q.state, s.q.respond.expected, s.b.Bytes()[0])
+			if s.q.state != verbs.StateRTS || s.q.respond.Expected != (firstPSN+2)&wire.Mask24 || s.b.Bytes()[0] != 2 {
+				t.Errorf("%v, PSN %#x is expected, byte %d: want RTS, two packets executed, the second's byte", s.q.state, s.q.respond.Expected, s.b.Bytes()[0])
 			}
 		})
 	}
@@ -871,8 +757,8 @@ func TestDrainedAttributes(t *testing.T) {
 	if n := events(); n != 0 {
 		t.Errorf("%d events more in SQD", n)
 	}
-	if r := &s.q.request; r.retries != 5 || r.reads != 7 || r.timeout != s.e.ackTimeout[10] {
-		t.Errorf("%d retries, %d READs, timeout %v: want 5, 7, %v", r.retries, r.reads, r.timeout, s.e.ackTimeout[10])
+	if r := &s.q.request; r.Retries != 5 || r.Reads != 7 || r.Timeout != s.e.ackTimeout[10] {
+		t.Errorf("%d retries, %d READs, timeout %v: want 5, 7, %v", r.Retries, r.Reads, r.Timeout, s.e.ackTimeout[10])
 	}
 }
 
@@ -918,12 +804,12 @@ func TestNAKIsBelieved(t *testing.T) {
 	s.post(verbs.OpSend, 10)
 	s.wantSent(0, 0, 1)
 	s.ack(1, wire.NAKRemoteOperational, 100)
-	s.ack(1, wire.NAKRemoteOperational, tick.Time(leastDoubt)) // a copy
-	s.e.runTimers(tick.Time(leastDoubt) + 99)
+	s.ack(1, wire.NAKRemoteOperational, tick.Time(rc.LeastDoubt)) // a copy
+	s.e.runTimers(tick.Time(rc.LeastDoubt) + 99)
 	if s.q.state != verbs.StateRTS {
 		t.Fatalf("state %v before the NAK is believed", s.q.state)
 	}
-	s.e.runTimers(tick.Time(leastDoubt) + 100)
+	s.e.runTimers(tick.Time(rc.LeastDoubt) + 100)
 	if ids, status := s.completions(); len(ids) != 2 || status != verbs.RemoteOperationError || s.q.state != verbs.StateError {
 		t.Errorf("completions %v, %v in %v", ids, status, s.q.state)
 	}

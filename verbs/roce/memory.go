@@ -105,8 +105,7 @@ func (e *engine) remote(q *queuePair, addr uint64, n uint64, rkey uint32, need v
 type memoryRegion struct {
 	handle.Handle
 	region
-	e      *engine
-	length int
+	e *engine
 }
 
 const remoteAccess = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
@@ -125,7 +124,7 @@ func (pd *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs
 	case access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && access&verbs.AccessLocalWrite == 0:
 		return nil, e.fail(verb, 0, fmt.Errorf("access %v: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE", access))
 	}
-	m := &memoryRegion{e: e, length: len(b)}
+	m := &memoryRegion{e: e}
 	m.at = unsafe.Pointer(unsafe.SliceData(b))
 	m.pd, m.base, m.size, m.access = pd, uint64(uintptr(m.at)), uint64(len(b)), access
 	if err := e.device.open(&m.Handle, kindMR, maxMR, &pd.Handle); err != nil {
@@ -140,7 +139,7 @@ func (m *memoryRegion) Close() error {
 }
 
 func (m *memoryRegion) Addr() uint64 { return m.base }
-func (m *memoryRegion) Len() int     { return m.length }
+func (m *memoryRegion) Len() int     { return int(m.size) }
 func (m *memoryRegion) LKey() uint32 { return m.key }
 func (m *memoryRegion) RKey() uint32 { return m.key }
 

@@ -633,7 +633,7 @@ func (f *modelFlow) onError(k int, s verbs.Status) {
 	f.refused++
 	switch {
 	case s == verbs.FlushError && (!first || f.bad < 0):
-	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0 || m.jitter > 0 && !f.q.request.keeps):
+	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0 || m.jitter > 0 && f.q.peerWindow == 0):
 		// The peer is in ERR and silent. Its NAK was lost, or is behind a READ of which a stranger's requester dropped what had been
 		// overtaken, and asks again.
 	case s == verbs.RemoteAccessError && first && k == f.bad:
@@ -766,7 +766,7 @@ func (f *modelFlow) mend() {
 
 // endOfQueue takes the last requests of a broken connection's queue, once it is empty, as complete: they were not signaled, and none after them tells.
 func (f *modelFlow) endOfQueue() {
-	if s := &f.q.request; s.done != s.tail || f.from.cq.head != f.from.cq.tail {
+	if s := &f.q.request; s.Done != s.Tail || f.from.cq.head != f.from.cq.tail {
 		return
 	}
 	for ; f.retired < len(f.requests); f.retired++ {
@@ -787,11 +787,18 @@ func (m *model) settled() {
 			}
 			m.t.Errorf("qp %#x: the peer's memory differs from byte %d on, written last by request %d", f.q.qpn, at, f.writer[at])
 		}
-		r := &f.q.request
-		if r.una != r.high || r.nxt != r.high || r.postPSN != r.high || r.inFlight != 0 || r.awaited != 0 || r.outstanding != 0 {
-			m.t.Errorf("qp %#x: left over: una %#x nxt %#x high %#x posted %#x, %d and %d bytes, %d READs", f.q.qpn, r.una, r.nxt, r.high, r.postPSN, r.inFlight, r.awaited, r.outstanding)
+		r, high := &f.q.request, inside(&f.q.request, "high")
+		for _, name := range []string{"una", "nxt", "postPSN"} {
+			if x := inside(r, name); x.Uint() != high.Uint() {
+				m.t.Errorf("qp %#x: %s is %#x, want %#x", f.q.qpn, name, x, high)
+			}
 		}
-		if got, want := f.back.q.respond.expected, r.postPSN; got != want {
+		for _, name := range []string{"inFlight", "awaited", "outstanding"} {
+			if x := inside(r, name); x.Int() != 0 {
+				m.t.Errorf("qp %#x: left over: %s %v", f.q.qpn, name, x)
+			}
+		}
+		if got, want := f.back.q.respond.Expected, r.SendPSN(); got != want {
 			m.t.Errorf("qp %#x: the peer expects PSN %#x, next is %#x", f.q.qpn, got, want)
 		}
 		if f.q.state != verbs.StateRTS {
@@ -800,9 +807,10 @@ func (m *model) settled() {
 	}
 	for _, s := range m.sites {
 		e := s.e
-		if s.path.window.inFlight != 0 || s.path.reads.inFlight != 0 || len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 {
+		sent, asked := inFlight(s.path)
+		if sent != 0 || asked != 0 || len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 {
 			m.t.Errorf("left over: %d bytes in flight, %d of READs, %d clocks, %d paths, %d acknowledgements",
-				s.path.window.inFlight, s.path.reads.inFlight, len(e.timed), len(e.busy), len(e.acks))
+				sent, asked, len(e.timed), len(e.busy), len(e.acks))
 		}
 	}
 }
@@ -812,8 +820,8 @@ func (m *model) dump() string {
 	fmt.Fprintf(&b, "at %v: loss %v twice %v corrupt %v jitter %v, %d packets under way\n", time.Duration(m.now), m.loss, m.twice, m.corrupt, m.jitter, len(m.packet))
 	for _, f := range m.flows {
 		r := &f.q.request
-		fmt.Fprintf(&b, "site %d qp %#x %v: %d posted, %d complete, %d to come; una %#x nxt %#x high %#x outstanding %d left %d rnr %v; peer expects %#x; broken %v bad %d\n",
-			f.from.index, f.q.qpn, f.q.state, len(f.requests), f.retired, f.left, r.una, r.nxt, r.high, r.outstanding, r.left, r.rnrAt, f.back.q.respond.expected, f.broken, f.bad)
+		fmt.Fprintf(&b, "site %d qp %#x %v: %d posted, %d complete, %d to come; una %#x nxt %#x high %#x outstanding %v left %v rnr %v; peer expects %#x; broken %v bad %d\n",
+			f.from.index, f.q.qpn, f.q.state, len(f.requests), f.retired, f.left, inside(r, "una"), inside(r, "nxt"), inside(r, "high"), inside(r, "outstanding"), inside(r, "left"), inside(r, "rnrAt"), f.back.q.respond.Expected, f.broken, f.bad)
 	}
 	for _, s := range m.sites {
 		fmt.Fprintf(&b, "site %d: %+v\n", s.index, s.e.count)

@@ -246,13 +246,13 @@ func (f *unreliableFlow) settled() {
 			m.t.Fatalf("qp %#x: byte %d of the target is %#x, which nobody wrote", f.q.qpn, i, b)
 		}
 	}
-	if f.q.state != verbs.StateRTS || f.q.request.done != f.q.request.tail {
-		m.t.Errorf("qp %#x: %v, %d requests left", f.q.qpn, f.q.state, f.q.request.tail-f.q.request.done)
+	if f.q.state != verbs.StateRTS || f.q.request.Done != f.q.request.Tail {
+		m.t.Errorf("qp %#x: %v, %d requests left", f.q.qpn, f.q.state, f.q.request.Tail-f.q.request.Done)
 	}
 	if perfect := m.loss+m.twice+m.corrupt == 0 && m.jitter == 0 && m.slowReceiver == 1; perfect && f.delivered == 0 && f.qkey == f.peer.attr.QKey {
 		m.t.Errorf("qp %#x: nothing arrived over a good network", f.q.qpn)
 	}
-	if e := f.from.e; len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 || e.datagrams.head != nil || f.from.path.window.inFlight != 0 {
-		m.t.Errorf("left over: %d clocks, %d paths, %d acknowledgements, %d bytes in flight", len(e.timed), len(e.busy), len(e.acks), f.from.path.window.inFlight)
+	if e := f.from.e; len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 || inside(&f.from.path.Flow, "window", "inFlight").Int() != 0 {
+		m.t.Errorf("left over: %d clocks, %d paths, %d acknowledgements, %d bytes in flight", len(e.timed), len(e.busy), len(e.acks), inside(&f.from.path.Flow, "window", "inFlight").Int())
 	}
 }

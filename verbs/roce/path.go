@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/verbs/roce/link"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -12,7 +13,7 @@ type path struct {
 	link.Path
 	socket *socket
 
-	flowControl
+	rc.Flow
 
 	requests  queue // queue pairs that have something to send
 	responses queue // queue pairs that owe READ responses
@@ -21,14 +22,14 @@ type path struct {
 
 func newPath(s *socket, remote netip.Addr, v link.Service, c tick.Rate) (*path, error) {
 	p := &path{
-		socket: s, flowControl: newFlowControl(c, s.BufferBytes), responses: queue{kind: responseQueue},
+		socket: s, Flow: rc.NewFlow(c, s.BufferBytes), responses: queue{kind: responseQueue},
 	}
 	var err error
 	p.Path, err = link.NewPath(s.Socket, remote, v)
 	return p, err
 }
 
-// queue is a first-in, first-out list of queue pairs, threaded through them.
+// queue is a first-in, first-out list of queue pairs, threaded through them. One that has nothing to send any more stays until its turn.
 type queue struct {
 	kind       int
 	head, tail *queuePair
@@ -64,26 +65,4 @@ func (l *queue) pop() *queuePair {
 	}
 	q.queued[l.kind], q.next[l.kind] = false, nil
 	return q
-}
-
-func (l *queue) remove(q *queuePair) {
-	if !q.queued[l.kind] {
-		return
-	}
-	var prev *queuePair
-	for e := l.head; e != nil; prev, e = e, e.next[l.kind] {
-		if e != q {
-			continue
-		}
-		if prev == nil {
-			l.head = q.next[l.kind]
-		} else {
-			prev.next[l.kind] = q.next[l.kind]
-		}
-		if l.tail == q {
-			l.tail = prev
-		}
-		break
-	}
-	q.queued[l.kind], q.next[l.kind] = false, nil
 }

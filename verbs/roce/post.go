@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -50,15 +51,11 @@ func (q *queuePair) sendPosted() {
 
 // kick puts the queue pair in line for sending.
 func (q *queuePair) kick() {
-	if q.Closed() || !q.request.hasWork() || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
+	if q.Closed() || !q.request.HasWork() || q.state != verbs.StateRTS && q.state != verbs.StateSQD {
 		return
 	}
-	if q.path != nil {
-		q.path.requests.push(q)
-		q.e.makeBusy(q.path)
-	} else {
-		q.e.datagrams.push(q)
-	}
+	q.path.requests.push(q)
+	q.e.makeBusy(q.path)
 }
 
 var (
@@ -112,16 +109,16 @@ func (q *queuePair) post(r *verbs.SendRequest) error {
 		return err
 	}
 	q.put(&p)
-	q.request.posted()
+	q.request.Posted()
 	return nil
 }
 
 // put copies a request into the next slot.
-func (q *queuePair) put(p *prepared) *sendWork {
-	at := q.request.tail
-	w := q.request.at(at)
+func (q *queuePair) put(p *prepared) *rc.Work {
+	at := q.request.Tail
+	w := q.request.At(at)
 	*w, *q.sends.slot(at) = p.work, p.slot
-	if w.flags&verbs.Inline != 0 {
+	if w.Flags&verbs.Inline != 0 {
 		q.copyInline(p.list)
 	} else {
 		copy(q.sends.list(at), p.list)
@@ -136,7 +133,7 @@ func (q *queuePair) maySend() error {
 		return verbs.ErrClosed
 	case q.state < verbs.StateRTS:
 		return fmt.Errorf("queue pair is in %v: sends may be posted from RTS on", q.state)
-	case q.request.full():
+	case q.request.Full():
 		return verbs.ErrQueueFull
 	}
 	return nil
@@ -144,7 +141,7 @@ func (q *queuePair) maySend() error {
 
 // prepared is a send request ready to be copied into the ring.
 type prepared struct {
-	work sendWork
+	work rc.Work
 	slot sendSlot
 	list []verbs.SGE
 }
@@ -162,9 +159,9 @@ func (q *queuePair) compile(r *verbs.SendRequest, p *prepared) error {
 	if length > maxMessage {
 		return errLong
 	}
-	*w = sendWork{
-		id: r.ID, remote: r.RemoteAddr, length: uint32(length), rkey: r.RKey, immediate: r.Immediate, opcode: r.Opcode, flags: r.Flags,
-		compareAdd: r.CompareAdd, swap: r.Swap,
+	*w = rc.Work{
+		ID: r.ID, Remote: r.RemoteAddr, Length: uint32(length), RKey: r.RKey, Immediate: r.Immediate, Opcode: r.Opcode, Flags: r.Flags,
+		CompareAdd: r.CompareAdd, Swap: r.Swap,
 	}
 	slot.sges = uint8(len(r.SGEs))
 	switch r.Opcode {
@@ -176,18 +173,18 @@ func (q *queuePair) compile(r *verbs.SendRequest, p *prepared) error {
 			return errAtomicAlign
 		}
 	case verbs.OpLocalInvalidate, verbs.OpSendWithInvalidate:
-		w.immediate = r.InvalidateRKey
+		w.Immediate = r.InvalidateRKey
 	case verbs.OpBindMW:
 		if err := q.compileBind(slot, r.Bind); err != nil {
 			return err
 		}
 	case verbs.OpRead:
-		if n := packetsOf(w.length, q.mtu); n >= 1<<23 {
+		if n := rc.PacketsOf(w.Length, q.mtu); n >= 1<<23 {
 			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; split it or raise the path MTU", n, q.mtu)
 		}
 	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate:
 	}
-	if w.isLocal() {
+	if w.IsLocal() {
 		slot.sges = 0
 	}
 	if q.transport == verbs.UD {
@@ -208,8 +205,8 @@ func (q *queuePair) compile(r *verbs.SendRequest, p *prepared) error {
 		default:
 			return errInlineOp
 		}
-		if w.length > s.inlineBytes {
-			return fmt.Errorf("%d bytes inline: the queue pair was made for %d", w.length, s.inlineBytes)
+		if w.Length > s.inlineBytes {
+			return fmt.Errorf("%d bytes inline: the queue pair was made for %d", w.Length, s.inlineBytes)
 		}
 	}
 	return nil
@@ -220,7 +217,7 @@ func (q *queuePair) copyInline(list []verbs.SGE) {
 	if q.sends.inlineBytes == 0 {
 		return
 	}
-	b := q.sends.inlined(q.request.tail)
+	b := q.sends.inlined(q.request.Tail)
 	for _, g := range list {
 		if g.Length == 0 {
 			continue

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -33,8 +34,8 @@ type queuePair struct {
 
 	sends    sendMemory
 	receives receiveQueue
-	request  requester
-	respond  responder
+	request  rc.Requester
+	respond  rc.Responder
 	current  incoming
 	timed    bool // in engine.timed
 	inAcks   bool // in engine.acks
@@ -74,12 +75,11 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs, InlineBytes: o.InlineBytes,
 	}
-	q.request.sendQueue = newSendQueue(o.SendDepth)
-	q.request.reset()
-	n := len(q.request.ring)
+	q.request = rc.NewRequester(o.SendDepth)
+	n := int(rc.RingSize(o.SendDepth))
 	q.sends = sendMemory{
 		slots: make([]sendSlot, n), sges: make([]verbs.SGE, n*o.SendSGEs), inline: make([]byte, n*o.InlineBytes),
-		mask: q.request.mask, maxSGE: uint32(o.SendSGEs), inlineBytes: uint32(o.InlineBytes),
+		mask: uint32(n - 1), maxSGE: uint32(o.SendSGEs), inlineBytes: uint32(o.InlineBytes),
 	}
 	q.receives = newReceiveQueue(o.RecvDepth, o.RecvSGEs)
 	most := o.RecvSGEs
@@ -163,11 +163,12 @@ func (e *engine) ownCQ(c verbs.CompletionQueue) (*completionQueue, error) {
 func (q *queuePair) Close() error {
 	e := q.e
 	return e.close(&q.Handle, "close queue pair", q.qpn, func() {
-		if q.respond.ackDue { // what was received is acknowledged: the peer would otherwise resend it to nobody
+		if q.respond.OwesACK() { // what was received is acknowledged: the peer would otherwise resend it to nobody
 			e.flushAcks()
 			e.out.Flush()
 		}
 		q.withdraw()
+		q.state = verbs.StateReset
 		q.sendCQ.forget(q)
 		q.recvCQ.forget(q)
 		e.keys.unbindOf(q)
@@ -186,13 +187,8 @@ func (t *keyTable) unbindOf(q *queuePair) {
 
 // withdraw takes the queue pair off every list of the engine.
 func (q *queuePair) withdraw() {
-	q.respond.forget() // flushAcks takes it off the list
-	q.request.stop()
-	if q.path != nil {
-		q.path.requests.remove(q)
-		q.path.responses.remove(q)
-	}
-	q.e.datagrams.remove(q)
+	q.respond.Forget() // flushAcks takes it off the list
+	q.request.Stop()
 }
 
 func (q *queuePair) QPN() uint32                               { return q.qpn }

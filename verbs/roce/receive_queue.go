@@ -6,6 +6,7 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
+	"github.com/gobw/gobw/verbs/roce/rc"
 )
 
 // receiveQueue is a ring of posted receives, of a queue pair or shared.
@@ -25,7 +26,7 @@ type receiveWork struct {
 }
 
 func newReceiveQueue(depth, sges int) receiveQueue {
-	n := ringSize(max(depth, 1))
+	n := rc.RingSize(max(depth, 1))
 	return receiveQueue{
 		ring: make([]receiveWork, n), sges: make([]verbs.SGE, int(n)*sges), mask: n - 1, depth: uint32(depth), maxSGE: sges,
 	}

@@ -296,9 +296,7 @@ func captureConnection(t *testing.T, e *end, h *handPeer, a, b captureSide) verb
 // retarget rewrites a captured request for our responder: queue pair, keys and addresses.
 func retarget(p wire.Packet, qpn uint32, b captureSide, mr verbs.MemoryRegion) []byte {
 	out := append([]byte(nil), p.Raw...)
-	h := p.BTH()
-	h.DestQPN = qpn
-	h.Put(out)
+	binary.BigEndian.PutUint32(out[4:], uint32(out[4])<<24|qpn)
 	key := func(k uint32) uint32 {
 		if k == b.rkey {
 			return mr.RKey()
@@ -511,7 +509,7 @@ func TestRequesterAnswers(t *testing.T) {
 				}
 			}
 			for _, b := range tt.answers {
-				wire.PutUint24(b[5:], e.qp.QPN())
+				binary.BigEndian.PutUint32(b[4:], e.qp.QPN())
 				h.send(b)
 			}
 			statuses, resent := e.settle(h, len(tt.want.statuses), tt.want.resent)
@@ -536,7 +534,8 @@ func ok(n int) []verbs.Status { return make([]verbs.Status, n) }
 
 // response builds a responder's packet, without its ICRC; the queue pair number is filled in later.
 func response(o wire.Opcode, psn uint32, s wire.Syndrome, payload []byte) []byte {
-	b := header(wire.BTHBytes, wire.BTH{Opcode: o, PKey: wire.DefaultPKey, PSN: psn})
+	b := make([]byte, wire.BTHBytes)
+	wire.PutBTH(b, o, 0, 0, psn)
 	b = append(b, header(wire.AETHBytes, wire.AETH{Syndrome: s, MSN: 1})...)
 	return append(append(b, payload...), 0, 0, 0, 0)
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -13,11 +14,11 @@ import (
 // oweAnswers puts the queue pair in line for what it owes.
 func (q *queuePair) oweAnswers() {
 	r := &q.respond
-	if r.ackDue && !q.inAcks {
+	if r.OwesACK() && !q.inAcks {
 		q.inAcks = true
 		q.e.acks = append(q.e.acks, q)
 	}
-	if r.owesAnswers() {
+	if r.OwesAnswers() {
 		q.path.responses.push(q)
 		q.e.makeBusy(q.path)
 	}
@@ -30,10 +31,10 @@ func (e *engine) flushAcks() {
 	}
 	kept := e.acks[:0]
 	for _, q := range e.acks {
-		for q.respond.mayAcknowledge() {
+		for q.respond.MayAcknowledge() {
 			q.acknowledge()
 		}
-		if q.inAcks = q.respond.ackDue; q.inAcks {
+		if q.inAcks = q.respond.OwesACK(); q.inAcks {
 			kept = append(kept, q)
 		}
 	}
@@ -43,10 +44,10 @@ func (e *engine) flushAcks() {
 
 // acknowledge sends the ACK or NAK that is due; ERR follows one that is fatal.
 func (q *queuePair) acknowledge() {
-	a := q.respond.acknowledgement()
+	a := q.respond.Acknowledgement()
 	q.answer(&a)
 	q.e.count.acks++
-	if q.respond.dying {
+	if q.respond.HasRefused() {
 		q.enterError()
 	}
 }
@@ -56,40 +57,40 @@ func (q *queuePair) sendResponses(quantum int) int {
 	r := &q.respond
 	sent := 0
 	for ; sent < quantum; sent++ {
-		a, ok := r.nextAnswer()
+		a, ok := r.NextAnswer()
 		if !ok {
 			break
 		}
 		if !q.answer(&a) {
-			r.forget()
-			q.refuse(verbs.LocalAccessError, a.psn)
+			r.Forget()
+			q.refuse(verbs.LocalAccessError, a.PSN)
 			return sent
 		}
-		r.answered()
+		r.Answered()
 	}
-	if r.mayAcknowledge() {
+	if r.MayAcknowledge() {
 		q.e.flushAcks()
 	}
 	return sent
 }
 
 // answer sends a packet to the peer's requester. It reports false where the memory that it was to bring is gone.
-func (q *queuePair) answer(a *answerPacket) bool {
+func (q *queuePair) answer(a *rc.Answer) bool {
 	var data []byte
-	if a.bytes > 0 {
-		at := q.e.remote(q, a.addr, uint64(a.bytes), a.rkey, verbs.AccessRemoteRead)
+	if a.Bytes > 0 {
+		at := q.e.remote(q, a.Addr, uint64(a.Bytes), a.RKey, verbs.AccessRemoteRead)
 		if at == nil {
 			return false
 		}
-		data = unsafe.Slice((*byte)(at), a.bytes)
+		data = unsafe.Slice((*byte)(at), a.Bytes)
 	}
 	out := &q.e.out
-	h := out.Open(&q.path.Path, a.code, 0, q.attr.DestQPN, a.psn, len(data))
+	h := out.Open(&q.path.Path, a.Code, 0, q.attr.DestQPN, a.PSN, len(data))
 	if len(h) > 0 { // a MIDDLE has none
-		a.aeth.Put(h)
+		a.AETH.Put(h)
 	}
-	if a.code == wire.RCAtomicAcknowledge {
-		binary.BigEndian.PutUint64(h[wire.AETHBytes:], a.original)
+	if a.Code == wire.RCAtomicAcknowledge {
+		binary.BigEndian.PutUint64(h[wire.AETHBytes:], a.Original)
 	}
 	if len(data) > 0 {
 		out.Payload(data)

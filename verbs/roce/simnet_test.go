@@ -182,7 +182,7 @@ func (n *simNet) connect(from, to int, op verbs.Opcode, size, window int) *simFl
 
 // post keeps the flow's queue full.
 func (f *simFlow) post() {
-	for f.q.request.tail-f.q.request.released < uint32(f.depth) && f.q.state == verbs.StateRTS {
+	for f.q.request.Len() < uint32(f.depth) && f.q.state == verbs.StateRTS {
 		k := f.posted
 		slots := uint64(simMemory / 8 / f.size)
 		at := uint64(f.offset) + k%slots*uint64(f.size)
@@ -320,11 +320,11 @@ func TestDistance(t *testing.T) {
 					t.Errorf("%.1f MB/s, %.2f of window ÷ round trip", got/1e6, got/want)
 				}
 				a, b := &n.nodes[0].e.count, &n.nodes[1].e.count
-				if b.duplicateRequests > 10 || // of the first packet, while the round trip is not known
-					op == verbs.OpRead && a.probes+a.resentPackets != 0 || a.timeouts != 0 {
-					t.Errorf("nothing is lost, but: %d duplicates; %+v", b.duplicateRequests, *a)
+				if b.DuplicateRequests > 10 || // of the first packet, while the round trip is not known
+					op == verbs.OpRead && a.Probes+a.ResentPackets != 0 || a.Timeouts != 0 {
+					t.Errorf("nothing is lost, but: %d duplicates; %+v", b.DuplicateRequests, *a)
 				}
-				t.Logf("%.2f of window ÷ round trip; window %d", got*trip/window, f.q.path.window.size)
+				t.Logf("%.2f of window ÷ round trip; window %v", got*trip/window, inside(&f.q.path.Flow, "window", "size"))
 			})
 		}
 	}
@@ -498,13 +498,13 @@ func TestBusyPeer(t *testing.T) {
 						n.nodes[1].busy = n.now + tick.Time(span)
 						n.run(span + 5*time.Millisecond)
 					}
-					if c.resentPackets != 0 || c.probes == 0 {
+					if c.ResentPackets != 0 || c.Probes == 0 {
 						t.Errorf("nothing was lost: %+v; peer %+v", *c, n.nodes[1].e.count)
 					}
 					n, c = start(2000)
 					n.loss = 0.01
 					n.run(50 * time.Millisecond)
-					if c.resentPackets == 0 {
+					if c.ResentPackets == 0 {
 						t.Errorf("1 %% is lost, and nothing is counted: %+v", *c)
 					}
 				})
@@ -543,8 +543,8 @@ func TestResentIsLost(t *testing.T) {
 			if tt.op == verbs.OpRead {
 				lost += n.nodes[0].lost // answers
 			}
-			share := float64(c.resentPackets) / float64(lost)
-			t.Logf("%d sent again, %d probes, %d of %d lost, and ACKs: %.2f", c.resentPackets, c.probes, lost, n.sent, share)
+			share := float64(c.ResentPackets) / float64(lost)
+			t.Logf("%d sent again, %d probes, %d of %d lost, and ACKs: %.2f", c.ResentPackets, c.Probes, lost, n.sent, share)
 			if share < tt.least || share > tt.most {
 				t.Errorf("%.2f of what was lost is counted as sent again, want %.2f to %.2f", share, tt.least, tt.most)
 			}

@@ -32,12 +32,11 @@ func TestLateReceiver(t *testing.T) {
 		p, err := runJob(t, a.device, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: []job.Lane{send}}, 0)
 		if err != nil {
 			q, r := a.qp.(*queuePair), b.qp.(*queuePair)
-			t.Fatalf("round %d: %v (%+v)\nours %v\ntheirs %v\n%+v\n%+v\n%+v", round, err, p, counters(t, a), counters(t, b), q.request, r.respond, q.path.window)
+			t.Fatalf("round %d: %v (%+v)\nours %v\ntheirs %v\n%+v\n%+v\n%+v", round, err, p, counters(t, a), counters(t, b), q.request, r.respond, q.path.Flow)
 		}
 		check(t, <-late)
-		w := &a.qp.(*queuePair).path.window
-		if w.inFlight != 0 {
-			t.Errorf("round %d: %d bytes in flight with nothing outstanding", round, w.inFlight)
+		if sent, _ := inFlight(a.qp.(*queuePair).path); sent != 0 {
+			t.Errorf("round %d: %d bytes in flight with nothing outstanding", round, sent)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
@@ -114,10 +115,6 @@ func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
 	put(verbs.AttrSQDAsyncNotify, func() { q.attr.SQDAsyncNotify = a.SQDAsyncNotify })
 	if p != nil {
 		q.attr.AddressVector = a.AddressVector
-		if q.path != nil && q.path != p {
-			q.path.requests.remove(q)
-			q.path.responses.remove(q)
-		}
 		q.path = p
 	}
 }
@@ -143,59 +140,54 @@ func (q *queuePair) enterState(to verbs.QPState) {
 		if from == verbs.StateRTR {
 			q.beginSending()
 		}
-		q.request.resume()
+		q.request.Resume()
 		q.state = to
 		q.kick()
 	case verbs.StateSQD:
 		q.state = to
-		q.request.drain()
+		q.request.Drain()
 		q.settle()
 	case verbs.StateSQE:
 	}
 	q.state = to
-	if q.path != nil && (from == verbs.StateRTS || from == verbs.StateSQD) && (to == verbs.StateRTS || to == verbs.StateSQD) {
-		q.request.change(q.requesterSetup())
+	if (from == verbs.StateRTS || from == verbs.StateSQD) && (to == verbs.StateRTS || to == verbs.StateSQD) {
+		q.request.Change(q.requesterSetup())
 	}
 }
 
 // beginReceiving starts the responder at the transition to RTR.
 func (q *queuePair) beginReceiving() {
-	var pool *packetPool
+	var pool *rc.Pool
 	if q.transport == verbs.RC && q.peerWindow > 0 {
 		pool = &q.e.pool
+	}
+	if q.transport == verbs.UD {
+		q.path = &q.e.datagrams
 	}
 	q.peerPort = 0
 	if q.peerWindow > 0 {
 		q.peerPort = wire.Port // a device like this one
 	}
-	q.respond.begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool, &q.e.count.protocolCounts)
+	q.respond.Begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool, &q.e.count.Counts)
 }
 
 // beginSending starts the requester at the transition to RTS.
 func (q *queuePair) beginSending() {
-	if n := q.peerWindow; n > 0 && q.path != nil {
-		q.path.window.widen(n)
+	if n := q.peerWindow; n > 0 && q.transport != verbs.UD {
+		q.path.Widen(n)
 	}
-	q.request.begin(q.attr.SendPSN, q.requesterSetup())
+	q.request.Begin(q.attr.SendPSN, q.requesterSetup())
 }
 
-func (q *queuePair) requesterSetup() requesterSetup {
-	s := requesterSetup{
-		reliable: q.transport == verbs.RC, retries: q.attr.RetryCount, rnrRetries: q.attr.RNRRetry, reads: int(q.attr.MaxRDAtomic),
-		timeout: q.e.ackTimeout[q.attr.Timeout&31], keeps: q.peerWindow > 0, count: &q.e.count.protocolCounts,
+func (q *queuePair) requesterSetup() rc.Setup {
+	s := rc.Setup{
+		Reliable: q.transport == verbs.RC, Retries: q.attr.RetryCount, RNRRetries: q.attr.RNRRetry, Reads: int(q.attr.MaxRDAtomic),
+		Timeout: q.e.ackTimeout[q.attr.Timeout&31], Keeps: q.peerWindow > 0, Count: &q.e.count.Counts,
 	}
 	if q.transport != verbs.UD { // a UD message is one packet, whatever its length
-		s.mtu, s.flow = q.mtu, &q.path.flowControl
+		s.MTU, s.Flow = q.mtu, &q.path.Flow
 	}
 	return s
-}
-
-// sendPSN is the PSN of the packet sent next.
-func (q *queuePair) sendPSN() uint32 {
-	if q.transport == verbs.RC {
-		return q.request.nxt
-	}
-	return q.request.postPSN
 }
 
 // reset discards everything, without completions.
@@ -205,8 +197,8 @@ func (q *queuePair) reset() {
 	q.sendCQ.forget(q)
 	q.recvCQ.forget(q)
 	q.receives.head = q.receives.tail
-	q.request.reset()
-	q.respond.reset()
+	q.request.Reset()
+	q.respond.Reset()
 	q.path = nil
 	q.attr = verbs.QueuePairAttributes{}
 }
@@ -220,7 +212,7 @@ func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
 	}
 	a := q.attr
 	a.State, a.CurrentState = q.state, q.state
-	a.SendPSN, a.RecvPSN = q.sendPSN(), q.respond.expected
+	a.SendPSN, a.RecvPSN = q.request.SendPSN(), q.respond.Expected
 	if q.state == verbs.StateReset || q.state == verbs.StateInit {
 		a.SendPSN, a.RecvPSN = 0, 0
 	}
@@ -250,7 +242,7 @@ func (q *queuePair) enterError() {
 // flush completes what is posted with FlushError, as far as there is room in the completion queues.
 func (q *queuePair) flush() {
 	if q.state == verbs.StateError || q.state == verbs.StateSQE {
-		q.request.flushTo = q.request.tail
+		q.request.Flush()
 	}
 	q.settle()
 	if q.state != verbs.StateError {

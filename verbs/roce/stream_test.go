@@ -159,7 +159,7 @@ func TestSmallMessagesAcknowledged(t *testing.T) {
 		}
 		check(t, from.post(&r))
 	}
-	for from.kick(); from.request.hasWork(); {
+	for from.kick(); from.request.HasWork(); {
 		from.e.transmit(tick.Now())
 	}
 	from.e.out.Flush()

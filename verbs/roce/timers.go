@@ -8,7 +8,7 @@ import (
 
 // clock makes sure that the engine looks at the queue pair when its requester wants that.
 func (q *queuePair) clock() {
-	at := q.request.deadline()
+	at := q.request.Deadline()
 	if at == tick.Never {
 		return
 	}
@@ -30,10 +30,10 @@ func (e *engine) timer(at tick.Time) {
 func (e *engine) runTimers(now tick.Time) {
 	e.nextTimer = tick.Never
 	e.timed = slices.DeleteFunc(e.timed, func(q *queuePair) bool {
-		if now >= q.request.deadline() {
+		if now >= q.request.Deadline() {
 			q.onTick(now)
 		}
-		next := q.request.deadline()
+		next := q.request.Deadline()
 		q.timed = next != tick.Never
 		e.timer(next)
 		return !q.timed

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/roce/wire"
 	"github.com/gobw/gobw/verbs/tick"
 )
@@ -12,24 +13,24 @@ import (
 // A queue pair does here what its requester says: it looks at memory, makes packets and completes requests.
 
 // sendSome sends up to quantum packets.
-func (q *queuePair) sendSome(now tick.Time, quantum int) (int, outcome) {
+func (q *queuePair) sendSome(now tick.Time, quantum int) (int, rc.Outcome) {
 	r, sent := &q.request, 0
 	if q.state != verbs.StateRTS && q.state != verbs.StateSQD {
-		return 0, idle
+		return 0, rc.Idle
 	}
 	for {
-		p, why := r.toSend(quantum - sent)
+		p, why := r.ToSend(quantum - sent)
 		switch {
-		case why == begins:
-			r.begun(p.w, q.check(p.index, p.w))
+		case why == rc.Begins:
+			r.Begun(p.Work, q.check(p.Index, p.Work))
 			continue
-		case why == ready && q.send(&p):
-			r.sent(&p, now)
+		case why == rc.Ready && q.send(&p):
+			r.Sent(&p, now)
 			sent++
 			continue
-		case why == ready:
-			r.refuse(p.index, verbs.LocalProtectionError)
-			why = idle
+		case why == rc.Ready:
+			r.Refuse(p.Index, verbs.LocalProtectionError)
+			why = rc.Idle
 		}
 		q.settle()
 		return sent, why
@@ -37,27 +38,27 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (int, outcome) {
 }
 
 // check looks at a request's memory before its first packet leaves, and executes one that is local.
-func (q *queuePair) check(index uint32, w *sendWork) verbs.Status {
+func (q *queuePair) check(index uint32, w *rc.Work) verbs.Status {
 	var need verbs.Access
 	switch {
-	case w.opcode == verbs.OpBindMW:
+	case w.Opcode == verbs.OpBindMW:
 		if !q.bind(q.sends.slot(index).bound) {
 			return verbs.MWBindError
 		}
 		return verbs.Success
-	case w.opcode == verbs.OpLocalInvalidate:
-		if !q.invalidate(w.immediate) {
+	case w.Opcode == verbs.OpLocalInvalidate:
+		if !q.invalidate(w.Immediate) {
 			return verbs.LocalQPOperationError
 		}
 		return verbs.Success
-	case w.isResponded():
+	case w.IsResponded():
 		if q.attr.MaxRDAtomic == 0 {
 			return verbs.LocalQPOperationError
 		}
 		need = verbs.AccessLocalWrite
-	case q.transport == verbs.UD && w.length > q.mtu:
+	case q.transport == verbs.UD && w.Length > q.mtu:
 		return verbs.LocalLengthError
-	case w.flags&verbs.Inline != 0:
+	case w.Flags&verbs.Inline != 0:
 		return verbs.Success
 	}
 	for _, g := range q.sends.list(index) {
@@ -69,30 +70,33 @@ func (q *queuePair) check(index uint32, w *sendWork) verbs.Status {
 }
 
 // send sends a packet. It reports false when the memory is gone.
-func (q *queuePair) send(p *outgoing) bool {
-	e, w, slot := q.e, p.w, q.sends.slot(p.index)
-	offset, n, pieces, length := p.k*q.mtu, uint32(0), 0, w.length
-	if w.isResponded() {
-		length = min(length, p.end*q.mtu) - offset
+func (q *queuePair) send(p *rc.Packet) bool {
+	e, w, slot := q.e, p.Work, q.sends.slot(p.Index)
+	offset, n, pieces, length := p.K*q.mtu, uint32(0), 0, w.Length
+	if w.IsResponded() {
+		length = min(length, p.End*q.mtu) - offset
 	} else {
 		n = min(q.mtu, length-offset)
-		if pieces = q.gather(p.index, w, offset, n); pieces < 0 {
+		if w.Flags&verbs.Inline != 0 {
+			pieces = 1
+			e.gathered[0] = q.sends.inlined(p.Index)[offset : offset+n]
+		} else if pieces = q.gather(q.sends.list(p.Index), offset, n, 0); pieces < 0 {
 			return false
 		}
 	}
-	code := wire.MakeOpcode(q.wire, w.operation(p.k))
+	code := wire.MakeOpcode(q.wire, w.Operation(p.K))
 	var flags wire.BTHFlags
-	if p.asks {
+	if p.Asks {
 		flags |= wire.FlagAckReq
 	}
-	if w.flags&verbs.Solicited != 0 && code.CompletesReceive() {
+	if w.Flags&verbs.Solicited != 0 && code.CompletesReceive() {
 		flags |= wire.FlagSolicited
 	}
 	to, qpn := q.path, q.attr.DestQPN
 	if slot.ah != nil {
 		to, qpn = slot.ah.path, slot.remoteQPN
 	}
-	h := e.out.Open(&to.Path, code, flags, qpn, (w.psn+p.k)&wire.Mask24, int(n))
+	h := e.out.Open(&to.Path, code, flags, qpn, (w.PSN+p.K)&wire.Mask24, int(n))
 	if slot.ah != nil {
 		qkey := slot.remoteQKey
 		if qkey>>31 != 0 { // IBTA 10.2.5: a privileged key is the queue pair's own
@@ -103,17 +107,17 @@ func (q *queuePair) send(p *outgoing) bool {
 	}
 	switch {
 	case code.Has(wire.HasRETH):
-		wire.RETH{Addr: w.remote + uint64(offset), RKey: w.rkey, Length: length}.Put(h)
+		wire.RETH{Addr: w.Remote + uint64(offset), RKey: w.RKey, Length: length}.Put(h)
 		h = h[wire.RETHBytes:]
-	case w.opcode == verbs.OpFetchAdd:
-		wire.AtomicETH{Addr: w.remote, RKey: w.rkey, SwapAdd: w.compareAdd}.Put(h)
+	case w.Opcode == verbs.OpFetchAdd:
+		wire.AtomicETH{Addr: w.Remote, RKey: w.RKey, SwapAdd: w.CompareAdd}.Put(h)
 		h = nil
-	case w.opcode == verbs.OpCompareSwap:
-		wire.AtomicETH{Addr: w.remote, RKey: w.rkey, SwapAdd: w.swap, Compare: w.compareAdd}.Put(h)
+	case w.Opcode == verbs.OpCompareSwap:
+		wire.AtomicETH{Addr: w.Remote, RKey: w.RKey, SwapAdd: w.Swap, Compare: w.CompareAdd}.Put(h)
 		h = nil
 	}
 	if len(h) > 0 {
-		binary.BigEndian.PutUint32(h, w.immediate)
+		binary.BigEndian.PutUint32(h, w.Immediate)
 	}
 	for i := range pieces {
 		e.out.Payload(e.gathered[i])
@@ -122,43 +126,26 @@ func (q *queuePair) send(p *outgoing) bool {
 	return true
 }
 
-// gather finds n bytes of request index's payload from offset on and leaves them in e.gathered; -1 when memory is gone.
-func (q *queuePair) gather(index uint32, w *sendWork, offset, n uint32) int {
-	e := q.e
-	if n == 0 {
-		return 0
-	}
-	if w.flags&verbs.Inline != 0 {
-		e.gathered[0] = q.sends.inlined(index)[offset : offset+n]
-		return 1
-	}
-	list := q.sends.list(index)
-	if len(list) == 1 {
-		at := e.local(q.pd, list[0].Addr+uint64(offset), n, list[0].LKey, 0)
-		if at == nil {
-			return -1
-		}
-		e.gathered[0] = unsafe.Slice((*byte)(at), n)
-		return 1
-	}
-	count := 0
+// gather finds n bytes of a scatter/gather list from offset on, and leaves them in e.gathered; -1 where memory is gone, or may not be
+// used so.
+func (q *queuePair) gather(list []verbs.SGE, offset, n uint32, need verbs.Access) (count int) {
 	for i := range list {
 		g := &list[i]
+		if n == 0 {
+			break
+		}
 		if offset >= g.Length {
 			offset -= g.Length
 			continue
 		}
 		m := min(g.Length-offset, n)
-		at := e.local(q.pd, g.Addr+uint64(offset), m, g.LKey, 0)
+		at := q.e.local(q.pd, g.Addr+uint64(offset), m, g.LKey, need)
 		if at == nil {
 			return -1
 		}
-		e.gathered[count] = unsafe.Slice((*byte)(at), m)
+		q.e.gathered[count] = unsafe.Slice((*byte)(at), m)
 		count++
-		offset = 0
-		if n -= m; n == 0 {
-			break
-		}
+		offset, n = 0, n-m
 	}
 	return count
 }
@@ -170,11 +157,11 @@ func (q *queuePair) onResponse(p *wire.Packet, now tick.Time) {
 		return
 	}
 	psn := p.PSN()
-	if !r.owns(psn) {
+	if !r.Owns(psn) {
 		return
 	}
 	if p.Opcode == wire.RCAcknowledge {
-		r.onAck(psn, p.AETH().Syndrome, now)
+		r.OnAck(psn, p.AETH().Syndrome, now)
 	} else {
 		original := p.Original()
 		data := p.Payload
@@ -182,11 +169,11 @@ func (q *queuePair) onResponse(p *wire.Packet, now tick.Time) {
 		if atomic {
 			data = unsafe.Slice((*byte)(unsafe.Pointer(&original)), 8)
 		}
-		if index, offset, wanted := r.place(psn, len(data), !atomic, now); wanted {
+		if index, offset, wanted := r.Place(psn, len(data), !atomic, now); wanted {
 			if q.scatterAt(q.sends.list(index), offset, data) {
-				r.arrived(index, psn, len(data), p.Opcode.Ends(), now)
+				r.Arrived(index, psn, len(data), p.Opcode.Ends(), now)
 			} else {
-				r.refuse(index, verbs.LocalProtectionError)
+				r.Refuse(index, verbs.LocalProtectionError)
 			}
 		}
 	}
@@ -196,7 +183,7 @@ func (q *queuePair) onResponse(p *wire.Packet, now tick.Time) {
 
 // onTick lets the requester's clocks run.
 func (q *queuePair) onTick(now tick.Time) {
-	q.request.onTick(now)
+	q.request.OnTick(now)
 	q.settle()
 	q.kick()
 }
@@ -205,35 +192,34 @@ func (q *queuePair) onTick(now tick.Time) {
 func (q *queuePair) settle() {
 	r := &q.request
 	for {
-		w, status := r.oldest()
+		w, status := r.Oldest()
 		if w == nil {
 			break
 		}
-		if status == verbs.Success && !q.signalAll && w.flags&verbs.Signaled == 0 {
-			r.pop()
+		if status == verbs.Success && !q.signalAll && w.Flags&verbs.Signaled == 0 {
+			r.Pop()
 			continue
 		}
 		if status == verbs.FlushError && !q.sendCQ.room() {
 			q.sendCQ.awaitRoom(q)
 			return
 		}
-		c := verbs.Completion{ID: w.id, Status: status, Opcode: w.opcode.Completed(), QPN: q.qpn}
+		c := verbs.Completion{ID: w.ID, Status: status, Opcode: w.Opcode.Completed(), QPN: q.qpn}
 		switch {
 		case status != verbs.Success && status != verbs.FlushError:
 			c.VendorError = vendorError(status)
-		case w.isResponded() && status == verbs.Success:
-			c.Bytes = w.length
+		case w.IsResponded() && status == verbs.Success:
+			c.Bytes = w.Length
 		}
-		r.pop()
-		switch noted := q.sendCQ.push(entry{Completion: c, qp: q, release: r.done}, false); {
+		switch noted := q.sendCQ.push(entry{Completion: c, qp: q, release: r.Pop()}, false); {
 		case c.VendorError != 0 && q.transport != verbs.RC && q.state == verbs.StateRTS: // UC and UD queues stop in SQE
 			q.state = verbs.StateSQE
-			r.flushTo = r.tail
+			r.Flush()
 		case c.VendorError != 0, !noted:
 			q.enterError()
 		}
 	}
-	if r.isDrained() && q.attr.SQDAsyncNotify {
+	if r.IsDrained() && q.attr.SQDAsyncNotify {
 		q.e.raise(verbs.AsyncEvent{Type: verbs.EventSQDrained, QP: q})
 	}
 	q.clock()
@@ -241,23 +227,9 @@ func (q *queuePair) settle() {
 
 // scatterAt copies b to a scatter list from an offset on.
 func (q *queuePair) scatterAt(list []verbs.SGE, offset uint32, b []byte) bool {
-	for i := range list {
-		g := &list[i]
-		if offset >= g.Length {
-			offset -= g.Length
-			continue
-		}
-		n := min(int(g.Length-offset), len(b))
-		at := q.e.local(q.pd, g.Addr+uint64(offset), uint32(n), g.LKey, verbs.AccessLocalWrite)
-		if at == nil {
-			return false
-		}
-		copy(unsafe.Slice((*byte)(at), n), b)
-		b = b[n:]
-		offset = 0
-		if len(b) == 0 {
-			return true
-		}
+	count := q.gather(list, offset, uint32(len(b)), verbs.AccessLocalWrite)
+	for i := range count {
+		b = b[copy(q.e.gathered[i], b):]
 	}
-	return len(b) == 0
+	return count >= 0 && len(b) == 0
 }

@@ -1,4 +1,4 @@
-package roce
+package rc
 
 import "github.com/gobw/gobw/verbs/roce/wire"
 
@@ -36,7 +36,7 @@ func newReadQueue(depth uint8) readQueue {
 	if depth == 0 {
 		return readQueue{}
 	}
-	n := ringSize(int(depth))
+	n := RingSize(int(depth))
 	return readQueue{ring: make([]readWork, n), mask: n - 1, due: make([]dueAnswer, 2*n)}
 }
 

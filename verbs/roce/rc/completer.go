@@ -1,4 +1,4 @@
-package roce
+package rc
 
 import (
 	"time"
@@ -10,23 +10,23 @@ import (
 
 // The completer is the requester's receiving side: what ACKs, NAKs and answers mean for what was sent (IBTA 9.7.5, 9.7.7).
 
-// owns tells whether a PSN in a response is of what is outstanding: others were never sent, or are stale.
-func (r *requester) owns(psn uint32) bool {
+// Owns tells whether a PSN in a response is of what is outstanding: others were never sent, or are stale.
+func (r *Requester) Owns(psn uint32) bool {
 	if wire.PSNDiff(psn, r.high) < 0 && wire.PSNDiff(psn, r.una) >= 0 {
 		return true
 	}
 	if wire.PSNDiff(psn, r.una) < 0 {
 		r.onRepeated()
 	}
-	r.count.strayResponses++
+	r.Count.StrayResponses++
 	return false
 }
 
-// awaits tells whether a response is the very one that is expected next.
-func (r *requester) awaits(psn uint32) bool { return psn == r.una }
+// Awaits tells whether a response is the very one that is expected next.
+func (r *Requester) Awaits(psn uint32) bool { return psn == r.una }
 
-// onAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
-func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) {
+// OnAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
+func (r *Requester) OnAck(psn uint32, s wire.Syndrome, now tick.Time) {
 	defer r.recharge()
 	next := (psn + 1) & wire.Mask24
 	if s.Class() != wire.ClassNAK || s == wire.NAKSequenceError {
@@ -36,7 +36,7 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) {
 	case wire.ClassACK:
 		r.advance(next, now)
 		r.imply(next, now)
-		if s == syndromeRepeated && r.keeps { // other answers to copies may follow
+		if s == syndromeRepeated && r.Keeps { // other answers to copies may follow
 			r.onRepeated()
 		} else {
 			r.probeAnswered(psn)
@@ -50,9 +50,9 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) {
 		if r.rnrAt != 0 {
 			return // a copy: nothing was sent since
 		}
-		r.count.rnrNAKsReceived++
-		r.left, r.silent = r.retries, 0 // the peer is there: timeouts in a long wait for a receive do not add up
-		if r.rnrRetries != 7 {
+		r.Count.RNRNAKsReceived++
+		r.left, r.silent = r.Retries, 0 // the peer is there: timeouts in a long wait for a receive do not add up
+		if r.RNRRetries != 7 {
 			if r.rnrLeft == 0 {
 				r.fail(verbs.RNRRetryExceeded)
 				return
@@ -60,14 +60,14 @@ func (r *requester) onAck(psn uint32, s wire.Syndrome, now tick.Time) {
 			r.rnrLeft--
 		}
 		r.rewind(psn)
-		r.rnrAt = now + r.flow.trip.clock.Ticks(s.RNRTimer())
+		r.rnrAt = now + r.Flow.trip.clock.Ticks(s.RNRTimer())
 	case wire.ClassNAK:
 		if s == wire.NAKSequenceError {
 			r.onSequenceError(psn, now)
 			return
 		}
 		if r.refusal == verbs.Success || r.refused != psn { // no copy
-			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.flow.trip.smoothed, r.flow.trip.clock.Ticks(leastDoubt))
+			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.Flow.trip.smoothed, r.Flow.trip.clock.Ticks(LeastDoubt))
 		}
 		r.advance(psn, now)
 		if r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
@@ -91,54 +91,54 @@ func nakStatus(s wire.Syndrome) verbs.Status {
 	}
 }
 
-// leastDoubt is how long a NAK that ends a queue pair is doubted: who guesses numbers may have sent it. The peer's own is the last that
+// LeastDoubt is how long a NAK that ends a queue pair is doubted: who guesses numbers may have sent it. The peer's own is the last that
 // it says (IBTA 9.9.3: its queue pair is in the error state); one that goes on answering has refused nothing.
-const leastDoubt = 20 * time.Millisecond
+const LeastDoubt = 20 * time.Millisecond
 
 // serves notes that the peer's queue pair answered psn, and so has not refused what came before, nor that.
-func (r *requester) serves(psn uint32) {
+func (r *Requester) serves(psn uint32) {
 	if wire.PSNDiff(psn, r.refused) >= 0 {
 		r.refusal = verbs.Success
 	}
 }
 
 // isRefused tells whether the oldest request is one that the peer refused.
-func (r *requester) isRefused() bool { return r.refusal != verbs.Success && r.una == r.refused }
+func (r *Requester) isRefused() bool { return r.refusal != verbs.Success && r.una == r.refused }
 
 // onSequenceError goes back to the packet the peer waits for.
-func (r *requester) onSequenceError(psn uint32, now tick.Time) {
+func (r *Requester) onSequenceError(psn uint32, now tick.Time) {
 	if r.rnrAt != 0 {
 		return // the RNR wait resends from there anyway
 	}
-	r.count.sequenceNAKsReceived++
+	r.Count.SequenceNAKsReceived++
 	probed := r.probing && wire.PSNDiff(r.probeTo, psn) > 0
 	r.probing, r.suspects = false, 0
 	progressed := psn != r.una
 	r.advance(psn, now)
 	behind := r.una != psn
 	if behind { // a READ before it has not been answered
-		if r.imply(psn, now); !r.keeps {
+		if r.imply(psn, now); !r.Keeps {
 			return
 		}
 	} else if !progressed {
-		if r.nakAt != 0 && r.nak == psn && now-r.nakAt < r.flow.trip.smoothed {
+		if r.nakAt != 0 && r.nak == psn && now-r.nakAt < r.Flow.trip.smoothed {
 			return // a copy: what was sent again cannot have been seen
 		}
 		if !r.spend() {
 			return
 		}
 	}
-	r.flow.onLoss(now)
+	r.Flow.onLoss(now)
 	adjacent := r.nakAt != 0 && psn == (r.nak+1)&wire.Mask24
 	r.nak, r.nakAt = psn, now
 	_, w := r.find(psn)
 	switch {
-	case probed && r.keeps && w != nil && w.isResponded(): // the peer tells of a gap once: nothing behind this one came before the probe
+	case probed && r.Keeps && w != nil && w.IsResponded(): // the peer tells of a gap once: nothing behind this one came before the probe
 		r.edge = psn
 		r.expect(r.probeTo)
-	case r.keeps && w != nil && (behind || !adjacent):
+	case r.Keeps && w != nil && (behind || !adjacent):
 		x := span{from: psn, to: (psn + 1) & wire.Mask24}
-		if w.isResponded() {
+		if w.IsResponded() {
 			x.to = w.end()
 		}
 		r.sendAgain(x)
@@ -148,9 +148,9 @@ func (r *requester) onSequenceError(psn uint32, now tick.Time) {
 }
 
 // imply takes what a response says about answers before it: those that are not here were lost.
-func (r *requester) imply(to uint32, now tick.Time) {
+func (r *Requester) imply(to uint32, now tick.Time) {
 	switch {
-	case r.keeps:
+	case r.Keeps:
 		if !r.expect(to) {
 			return
 		}
@@ -160,23 +160,23 @@ func (r *requester) imply(to uint32, now tick.Time) {
 		r.gapKnown, r.gap = true, r.una
 		r.rewind(r.una)
 	}
-	r.count.impliedNAKs++
-	r.flow.onLoss(now)
+	r.Count.ImpliedNAKs++
+	r.Flow.onLoss(now)
 }
 
 // advance takes everything before to as executed by the peer, and moves on as far as answers to READs are here.
-func (r *requester) advance(to uint32, now tick.Time) {
+func (r *Requester) advance(to uint32, now tick.Time) {
 	if wire.PSNDiff(to, r.reached) > 0 {
 		r.reached = to
 	}
 	from, acked := r.una, 0
-	for i := r.done; i != r.tail; i++ {
-		w := r.at(i)
+	for i := r.Done; i != r.Tail; i++ {
+		w := r.At(i)
 		end := w.end()
 		if w.packets == 0 || wire.PSNDiff(r.una, end) >= 0 {
 			continue
 		}
-		if w.isResponded() {
+		if w.IsResponded() {
 			for r.una != end && r.take(r.una) {
 				r.una = (r.una + 1) & wire.Mask24
 			}
@@ -195,7 +195,7 @@ func (r *requester) advance(to uint32, now tick.Time) {
 			break
 		}
 		if flown := wire.PSNDiff(r.nxt, r.una); flown > 0 { // not rewound: still in flight
-			a := (r.una - w.psn) & wire.Mask24
+			a := (r.una - w.PSN) & wire.Mask24
 			bytes := r.cost(w, a, a+uint32(min(flown, n)))
 			r.inFlight -= bytes
 			acked += bytes
@@ -209,7 +209,7 @@ func (r *requester) advance(to uint32, now tick.Time) {
 	}
 	r.onProgress(now)
 	if acked > 0 {
-		r.flow.window.onAcked(acked, &r.flow.trip)
+		r.Flow.window.onAcked(acked, &r.Flow.trip)
 	}
 	if wire.PSNDiff(r.una, r.nxt) > 0 { // acknowledged although it was to be sent again
 		r.seek(r.una)
@@ -220,32 +220,32 @@ func (r *requester) advance(to uint32, now tick.Time) {
 }
 
 // answered notes that a READ or atomic has all its data: another may start.
-func (r *requester) answered(w *sendWork) {
+func (r *Requester) answered(w *Work) {
 	r.outstanding--
 	r.awaited -= int(w.awaited)
 	w.awaited = 0
 }
 
-// place looks for the request that an answer of n bytes is for, and its place there; it is not wanted where it is here already, or
+// Place looks for the request that an answer of n bytes is for, and its place there; it is not wanted where it is here already, or
 // nobody asked. The answer acknowledges what came before.
-func (r *requester) place(psn uint32, n int, read bool, now tick.Time) (index, offset uint32, wanted bool) {
+func (r *Requester) Place(psn uint32, n int, read bool, now tick.Time) (index, offset uint32, wanted bool) {
 	defer r.recharge()
 	if wire.PSNDiff(psn, r.una) >= keptPSNs || r.has(psn) {
 		return 0, 0, false
 	}
 	index, w := r.find(psn)
-	if w == nil || !w.isResponded() || !w.started {
+	if w == nil || !w.IsResponded() || !w.started {
 		return 0, 0, false
 	}
 	if psn != r.una {
 		r.advance(psn, now)
 		r.imply(psn, now)
-		if psn != r.una && !r.keeps {
+		if psn != r.una && !r.Keeps {
 			return 0, 0, false
 		}
 	}
-	offset = ((psn - w.psn) & wire.Mask24) * r.mtu
-	if read != (w.opcode == verbs.OpRead) || read && uint32(n) != min(r.mtu, w.length-offset) {
+	offset = ((psn - w.PSN) & wire.Mask24) * r.MTU
+	if read != (w.Opcode == verbs.OpRead) || read && uint32(n) != min(r.MTU, w.Length-offset) {
 		if psn == r.una {
 			r.fail(verbs.BadResponseError)
 		}
@@ -254,11 +254,11 @@ func (r *requester) place(psn uint32, n int, read bool, now tick.Time) (index, o
 	return index, offset, true
 }
 
-// arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the last one of a
+// Arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the last one of a
 // READ as the peer sees it.
-func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time) {
+func (r *Requester) Arrived(index, psn uint32, n int, ends bool, now tick.Time) {
 	defer r.recharge()
-	w := r.at(index)
+	w := r.At(index)
 	r.serves(psn)
 	bytes := n
 	n = min(n, int(w.awaited))
@@ -287,28 +287,28 @@ func (r *requester) arrived(index, psn uint32, n int, ends bool, now tick.Time) 
 	}
 	if ends && next != w.end() && r.probing && psn == r.probed && oldest { // the answer to a probe
 		r.probing, r.suspects = false, 0
-		r.count.resentPackets++
+		r.Count.ResentPackets++
 		r.loseAsked(now)
 	} else {
 		r.probeAnswered(psn)
 	}
 	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
 		if r.askAgain(); len(r.mends) > 0 {
-			r.flow.onLoss(now)
+			r.Flow.onLoss(now)
 		}
 	}
 	if bytes > 0 {
-		r.flow.reads.onAcked(bytes, &r.flow.trip)
+		r.Flow.reads.onAcked(bytes, &r.Flow.trip)
 	}
 }
 
 // loseAsked takes as lost what was asked before the latest probe and is not here: peers answer in order.
-func (r *requester) loseAsked(now tick.Time) {
+func (r *Requester) loseAsked(now tick.Time) {
 	if wire.PSNDiff(r.probeTo, r.una) <= 0 {
 		return
 	}
-	r.flow.onLoss(now)
-	if r.keeps {
+	r.Flow.onLoss(now)
+	if r.Keeps {
 		r.edge = r.una
 		r.expect(r.probeTo)
 	} else {

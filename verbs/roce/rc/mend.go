@@ -1,4 +1,4 @@
-package roce
+package rc
 
 import "github.com/gobw/gobw/verbs/roce/wire"
 
@@ -50,7 +50,7 @@ func (a *arrivals) take(psn uint32) bool {
 
 // expect notes that answers to what was asked before to should be here. Those that are not are asked for again, once; it reports
 // whether there are any. Only devices like ours are known to answer parts of a READ.
-func (r *requester) expect(to uint32) bool {
+func (r *Requester) expect(to uint32) bool {
 	from := r.edge
 	if wire.PSNDiff(from, r.una) < 0 {
 		from = r.una
@@ -60,15 +60,15 @@ func (r *requester) expect(to uint32) bool {
 	}
 	r.edge = to
 	lost := false
-	for i := r.done; i != r.next; i++ {
-		w := r.at(i)
-		if !w.isResponded() || wire.PSNDiff(from, w.end()) >= 0 {
+	for i := r.Done; i != r.next; i++ {
+		w := r.At(i)
+		if !w.IsResponded() || wire.PSNDiff(from, w.end()) >= 0 {
 			continue
 		}
-		if wire.PSNDiff(to, w.psn) <= 0 {
+		if wire.PSNDiff(to, w.PSN) <= 0 {
 			break
 		}
-		psn, end := w.psn, w.end()
+		psn, end := w.PSN, w.end()
 		if wire.PSNDiff(from, psn) > 0 {
 			psn = from
 		}
@@ -99,14 +99,14 @@ func (r *requester) expect(to uint32) bool {
 	return lost
 }
 
-func (r *requester) setMark() {
+func (r *Requester) setMark() {
 	if !r.marked {
 		r.marked, r.mark, r.markEdge = true, r.nxt, r.edge
 	}
 }
 
 // askAgain asks a third time for what was lost twice.
-func (r *requester) askAgain() {
+func (r *Requester) askAgain() {
 	r.marked = false
 	edge, to := r.edge, r.markEdge
 	if wire.PSNDiff(to, r.una) > 0 {
@@ -121,7 +121,7 @@ func (r *requester) askAgain() {
 }
 
 // sendAgain has a span sent again, out of turn, or everything where so much is lost.
-func (r *requester) sendAgain(x span) {
+func (r *Requester) sendAgain(x span) {
 	if wire.PSNDiff(x.from, r.nxt) >= 0 {
 		return // will be sent anyway
 	}
@@ -136,7 +136,7 @@ func (r *requester) sendAgain(x span) {
 }
 
 // nextMend is the next packet that is sent out of turn.
-func (r *requester) nextMend() (p outgoing) {
+func (r *Requester) nextMend() (p Packet) {
 	for len(r.mends) > 0 {
 		x := &r.mends[0]
 		if wire.PSNDiff(x.from, r.una) < 0 {
@@ -144,10 +144,10 @@ func (r *requester) nextMend() (p outgoing) {
 		}
 		i, w := r.find(x.from)
 		if w != nil && wire.PSNDiff(x.from, x.to) < 0 && wire.PSNDiff(x.from, r.nxt) < 0 {
-			k := (x.from - w.psn) & wire.Mask24
-			p = outgoing{index: i, w: w, k: k, end: k + 1, asks: true, mends: true}
-			if w.isResponded() {
-				p.end = min(w.packets, (x.to-w.psn)&wire.Mask24)
+			k := (x.from - w.PSN) & wire.Mask24
+			p = Packet{Index: i, Work: w, K: k, End: k + 1, Asks: true, mends: true}
+			if w.IsResponded() {
+				p.End = min(w.packets, (x.to-w.PSN)&wire.Mask24)
 			}
 			return p
 		}
@@ -158,9 +158,9 @@ func (r *requester) nextMend() (p outgoing) {
 
 // gapAllowance is how much more may be in flight while a gap is mended: most of what was sent behind it should have arrived, where the
 // peer keeps it; at most a quarter of what it can keep.
-func (r *requester) gapAllowance(window int) int {
-	if r.keeps && r.nakAt != 0 && r.una == r.nak {
-		return min(window, heldPSNs/4*int(r.mtu))
+func (r *Requester) gapAllowance(window int) int {
+	if r.Keeps && r.nakAt != 0 && r.una == r.nak {
+		return min(window, heldPSNs/4*int(r.MTU))
 	}
 	return 0
 }

@@ -1,11 +1,11 @@
-package roce
+package rc
 
 import "github.com/gobw/gobw/verbs/roce/wire"
 
 // heldPackets keeps requests that arrived behind a gap, so that only what is missing must be sent again (as in Mittal et al.,
 // "Revisiting Network Support for RDMA", 2018). To the peer it looks as if they had arrived later.
 type heldPackets struct {
-	pool *packetPool // nil: nothing is kept
+	pool *Pool // nil: nothing is kept
 	n    int
 	ring []waitingPacket // by PSN
 	last uint32          // the highest PSN kept
@@ -84,8 +84,8 @@ func (h *heldPackets) clear() {
 	}
 }
 
-// packetPool is a device's memory for packets that must wait. It is bounded: where it is used up packets are dropped.
-type packetPool struct {
+// Pool is a device's memory for packets that must wait. It is bounded: where it is used up packets are dropped.
+type Pool struct {
 	free [][]byte
 	made int
 }
@@ -96,7 +96,7 @@ const (
 )
 
 // copy returns a copy of a packet; nil where there is no room.
-func (p *packetPool) copy(b []byte) []byte {
+func (p *Pool) copy(b []byte) []byte {
 	if len(b) > poolBytes {
 		return nil
 	}
@@ -114,4 +114,4 @@ func (p *packetPool) copy(b []byte) []byte {
 	return c[:copy(c[:poolBytes], b)]
 }
 
-func (p *packetPool) put(b []byte) { p.free = append(p.free, b) }
+func (p *Pool) put(b []byte) { p.free = append(p.free, b) }

@@ -1,4 +1,4 @@
-package roce
+package rc
 
 import (
 	"time"
@@ -40,13 +40,13 @@ type recovery struct {
 	nakAt tick.Time
 }
 
-// timerStretch makes the timer as long as the specification allows (four times the nominal timeout, IBTA 9.7.6.1.3): the
+// TimerStretch makes the timer as long as the specification allows (four times the nominal timeout, IBTA 9.7.6.1.3): the
 // probe repairs losses, the timer only gives up, and a peer whose processor was taken away for a while is not dead.
-const timerStretch = 4
+const TimerStretch = 4
 
 const (
-	shortestProbe = 100 * time.Microsecond
-	firstProbe    = time.Millisecond // while the round trip is not known
+	ShortestProbe = 100 * time.Microsecond
+	FirstProbe    = time.Millisecond // while the round trip is not known
 	// firstReadProbe is longer than any round trip of a usual network: a READ asked for twice is answered twice.
 	firstReadProbe = 250 * time.Millisecond
 	longestProbe   = 50 * time.Millisecond
@@ -55,9 +55,9 @@ const (
 )
 
 // spend uses one retry and reports whether there was one.
-func (r *requester) spend() bool {
+func (r *Requester) spend() bool {
 	if r.left == 0 {
-		r.count.retriesExceeded++
+		r.Count.RetriesExceeded++
 		r.fail(verbs.RetryExceeded)
 		return false
 	}
@@ -84,21 +84,21 @@ func (r *recovery) unsample() { r.sampling = false }
 // onProgress is called when the oldest unacknowledged PSN moved. The probe's interval, which doubles with each probe, becomes short
 // again once a round trip is measured, or an answer comes within two round trips of the latest probe. Any other answer proves
 // nothing: the path may have become longer than the interval.
-func (r *requester) onProgress(now tick.Time) {
+func (r *Requester) onProgress(now tick.Time) {
 	took := now - r.lastAt
-	probed := r.silent > 0 && took <= 2*r.flow.trip.smoothed // the latest probe made the progress
+	probed := r.silent > 0 && took <= 2*r.Flow.trip.smoothed // the latest probe made the progress
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
-		d, low := now-r.sampleAt, r.flow.trip.standing()
+		d, low := now-r.sampleAt, r.Flow.trip.standing()
 		r.sampling, r.probes = false, 0
 		waited := probed && took >= low     // behind a gap that the probe has closed
 		overtaken := r.resampled && d < low // the packet was late and not lost: this answers its first copy
 		if !waited && !overtaken {
-			r.flow.trip.observe(d)
+			r.Flow.trip.observe(d)
 		}
-	} else if r.probes > 0 && took <= 2*r.flow.trip.smoothed {
+	} else if r.probes > 0 && took <= 2*r.Flow.trip.smoothed {
 		r.probes = 0
 	}
-	r.left, r.rnrLeft, r.silent = r.retries, r.rnrRetries, 0
+	r.left, r.rnrLeft, r.silent = r.Retries, r.RNRRetries, 0
 	r.probeAt, r.timerAt = tick.Never, tick.Never
 	if r.una != r.high {
 		r.schedule(now)
@@ -106,22 +106,22 @@ func (r *requester) onProgress(now tick.Time) {
 }
 
 // arm starts the clocks when something is sent and nothing was outstanding.
-func (r *requester) arm(now tick.Time) {
+func (r *Requester) arm(now tick.Time) {
 	if r.probeAt == tick.Never {
 		r.schedule(now)
 	}
 }
 
-func (r *requester) schedule(now tick.Time) {
+func (r *Requester) schedule(now tick.Time) {
 	r.probeAt = now + r.probeInterval()
 	r.timerAt = tick.Never
-	if r.timeout != 0 {
-		r.timerAt = now + max(r.timeout, 4*r.flow.trip.smoothed)
+	if r.Timeout != 0 {
+		r.timerAt = now + max(r.Timeout, 4*r.Flow.trip.smoothed)
 	}
 }
 
-// deadline is when onTick wants to be called.
-func (r *requester) deadline() tick.Time {
+// Deadline is when OnTick wants to be called.
+func (r *Requester) Deadline() tick.Time {
 	at := min(r.probeAt, r.timerAt)
 	if r.rnrAt != 0 {
 		at = r.rnrAt
@@ -132,23 +132,23 @@ func (r *requester) deadline() tick.Time {
 	return at
 }
 
-func (r *requester) probeInterval() tick.Time {
-	t := &r.flow.trip
+func (r *Requester) probeInterval() tick.Time {
+	t := &r.Flow.trip
 	d := t.firstProbe
 	if t.smoothed != 0 {
 		d = max(4*t.smoothed, t.shortestProbe)
-	} else if w := r.at(r.done); r.done != r.next && w.isResponded() {
+	} else if w := r.At(r.Done); r.Done != r.next && w.IsResponded() {
 		return max(t.firstReadProbe, d<<min(r.probes, 16))
 	}
 	most := t.longestProbe
-	if r.timeout != 0 {
-		most = min(most, r.timeout/2) // before the timer, which spends a retry
+	if r.Timeout != 0 {
+		most = min(most, r.Timeout/2) // before the timer, which spends a retry
 	}
 	return min(d<<min(r.probes, 16), max(most, d))
 }
 
-// onTick does what is due.
-func (r *requester) onTick(now tick.Time) {
+// OnTick does what is due.
+func (r *Requester) OnTick(now tick.Time) {
 	defer r.recharge()
 	if r.isRefused() && now >= r.believedAt {
 		r.fatal = r.refusal
@@ -167,11 +167,11 @@ func (r *requester) onTick(now tick.Time) {
 	}
 	switch {
 	case now >= r.timerAt:
-		r.count.timeouts++
+		r.Count.Timeouts++
 		if !r.spend() {
 			return
 		}
-		r.flow.onLoss(now)
+		r.Flow.onLoss(now)
 		r.unsample() // what follows waits behind the gap: its round trip is not the path's
 		r.probe(now)
 		r.schedule(now)
@@ -186,14 +186,14 @@ func (r *requester) onTick(now tick.Time) {
 // probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK, and what waits in
 // the socket of a busy peer is not sent twice. Of READs and atomics, and where a NAK or a probe has said it before, it is
 // the oldest alone. A NAK where no retry is left would be fatal.
-func (r *requester) probe(now tick.Time) {
+func (r *Requester) probe(now tick.Time) {
 	r.gapKnown = false
 	r.lastAt = now
 	if r.nxt == r.una { // not in flight: it will be sent anyway
 		return
 	}
 	newest := (r.nxt - 1) & wire.Mask24
-	again := r.silent > 0 || r.left < max(r.retries, 1) || r.nakAt != 0 && r.nak == r.una
+	again := r.silent > 0 || r.left < max(r.Retries, 1) || r.nakAt != 0 && r.nak == r.una
 	unseen := r.unseenRead()
 	r.probing, r.probed, r.probeTo = true, r.una, r.nxt
 	switch {
@@ -214,39 +214,39 @@ func (r *requester) probe(now tick.Time) {
 // first packet alone makes a peer that lacks it remember two READs, and forget another whose answer may be lost. The newest packet
 // shows what the peer lacks: it answers with a NAK, or everything before was answered. Peers that keep nothing behind a gap forget
 // nothing that is awaited; the kernel's rxe would never again answer what is before the newest packet of a READ.
-func (r *requester) unseenRead() *sendWork {
+func (r *Requester) unseenRead() *Work {
 	_, w := r.find(r.una)
-	if !r.keeps || w == nil || w.opcode != verbs.OpRead || w.packets == 1 || wire.PSNDiff(r.reached, w.psn) > 0 {
+	if !r.Keeps || w == nil || w.Opcode != verbs.OpRead || w.packets == 1 || wire.PSNDiff(r.reached, w.PSN) > 0 {
 		return nil
 	}
 	return w
 }
 
-func (r *requester) probeOf(psn uint32) {
-	if r.keeps || wire.PSNDiff(psn, r.askedPSN) <= 0 || r.answersWith(psn) { // others answer twice only what they were asked to answer
+func (r *Requester) probeOf(psn uint32) {
+	if r.Keeps || wire.PSNDiff(psn, r.askedPSN) <= 0 || r.answersWith(psn) { // others answer twice only what they were asked to answer
 		r.suspects++
 	}
 	r.sendAgain(span{from: psn, to: (psn + 1) & wire.Mask24, probe: true})
 }
 
 // answersWith tells whether data answer the packet: it is of a READ or an atomic.
-func (r *requester) answersWith(psn uint32) bool {
+func (r *Requester) answersWith(psn uint32) bool {
 	_, w := r.find(psn)
-	return w == nil || w.isResponded()
+	return w == nil || w.IsResponded()
 }
 
 // probeAnswered notes a response to psn, and counts which of the packets that probes have sent again the peer had lacked. Those that
 // it had it answers twice, before it answers anything that was sent later.
-func (r *requester) probeAnswered(psn uint32) {
+func (r *Requester) probeAnswered(psn uint32) {
 	switch {
 	case r.suspects == 0:
 	case r.probing && wire.PSNDiff(r.una, r.probed) > 0:
 		r.probing, r.suspect = false, r.nxt
 	case !r.probing && wire.PSNDiff(psn, r.suspect) >= 0:
-		r.count.resentPackets += uint64(r.suspects)
+		r.Count.ResentPackets += uint64(r.suspects)
 		r.suspects = 0
 	}
 }
 
 // onRepeated notes a response which shows that the peer has received a packet twice.
-func (r *requester) onRepeated() { r.suspects = max(r.suspects-1, 0) }
+func (r *Requester) onRepeated() { r.suspects = max(r.suspects-1, 0) }

@@ -1,4 +1,4 @@
-package roce
+package rc
 
 import (
 	"time"
@@ -6,20 +6,23 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// flowControl is what the queue pairs of a path share: how long it is, and how much may be under way.
-type flowControl struct {
+// Flow is what the queue pairs of a path share: how long it is, and how much may be under way.
+type Flow struct {
 	trip   roundTrip
 	window window // of what we send
 	reads  window // of what we ask for
 }
 
-// newFlowControl makes that of a path to a peer of which nothing is known; buffer is what our socket's receive buffer holds.
-func newFlowControl(c tick.Rate, buffer int) flowControl {
-	return flowControl{trip: newRoundTrip(c), window: newWindow(), reads: newReadWindow(buffer)}
+// NewFlow makes that of a path to a peer of which nothing is known; buffer is what our socket's receive buffer holds.
+func NewFlow(c tick.Rate, buffer int) Flow {
+	return Flow{trip: newRoundTrip(c), window: newWindow(), reads: newReadWindow(buffer)}
 }
 
+// Widen opens the window to what a peer of ours says that it takes.
+func (f *Flow) Widen(peer int) { f.window.widen(peer) }
+
 // onLoss notes that the network has lost something of what was sent or asked for.
-func (f *flowControl) onLoss(now tick.Time) { f.window.onLoss(now, f.trip.smoothed) }
+func (f *Flow) onLoss(now tick.Time) { f.window.onLoss(now, f.trip.smoothed) }
 
 // roundTrip is what a path's queue pairs have measured together.
 type roundTrip struct {
@@ -43,7 +46,7 @@ const pathSlack = time.Millisecond
 
 func newRoundTrip(c tick.Rate) roundTrip {
 	return roundTrip{
-		clock: c, firstProbe: c.Ticks(firstProbe), firstReadProbe: c.Ticks(firstReadProbe), shortestProbe: c.Ticks(shortestProbe),
+		clock: c, firstProbe: c.Ticks(FirstProbe), firstReadProbe: c.Ticks(firstReadProbe), shortestProbe: c.Ticks(ShortestProbe),
 		longestProbe: c.Ticks(longestProbe), slack: c.Ticks(pathSlack),
 	}
 }

@@ -1,0 +1,266 @@
+package rc
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
+)
+
+const stageMTU = 256
+
+// TestFaceToFace lets a requester and a responder exchange packets by hand, of which one is lost: a list of packets and a clock are all
+// that they need. What is posted is executed once, in order.
+func TestFaceToFace(t *testing.T) {
+	ops := []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend, verbs.OpRead}
+	lengths := map[verbs.Opcode]uint32{verbs.OpWrite: 600, verbs.OpSend: 600, verbs.OpRead: 600, verbs.OpFetchAdd: 8}
+	for lost := range 20 {
+		for _, keeps := range []bool{false, true} {
+			t.Run(fmt.Sprintf("lost=%d/keeps=%v", lost, keeps), func(t *testing.T) {
+				const first = 0xfffffe // the numbers wrap soon
+				var pool *Pool
+				if keeps {
+					pool = &Pool{}
+				}
+				var count Counts
+				flow := NewFlow(1, 0)
+				a, b, now := NewRequester(len(ops)), Responder{}, tick.Time(1)
+				a.Begin(first, Setup{Reliable: true, MTU: stageMTU, Retries: 7, Reads: 2, Keeps: keeps, Flow: &flow, Count: &count})
+				b.Begin(first, stageMTU, 2, pool, &count)
+				for _, op := range ops {
+					*a.At(a.Tail) = Work{Opcode: op, Length: lengths[op]}
+					a.Posted()
+				}
+				packets, executed, done := 0, 0, 0
+				arrives := func() bool { packets++; return packets != lost }
+				execute := func(p *wire.Packet) {
+					switch p.Opcode.Class() {
+					case wire.ClassReadRequest: // perhaps of a part
+						b.Asked(p)
+						return
+					case wire.ClassAtomic:
+						b.Asked(p)
+					default:
+						b.Executed(p)
+					}
+					if p.Opcode.Ends() {
+						executed++
+					}
+				}
+				for done < len(ops) {
+					p, why := a.ToSend(64)
+					switch why {
+					case Begins:
+						a.Begun(p.Work, verbs.Success)
+						continue
+					case Ready:
+						if a.Sent(&p, now); !arrives() {
+							continue
+						}
+						x := packetOf(t, &p)
+						switch b.Admit(x) {
+						case InTurn:
+							execute(x)
+							for held, ok := b.NextHeld(); ok && b.Admit(&held) == InTurn; held, ok = b.NextHeld() {
+								execute(&held)
+							}
+						case Repeated:
+							b.Repeat(x)
+						case Ignored, Misplaced:
+						}
+						continue
+					}
+					for x, ok := b.NextAnswer(); ok; x, ok = b.NextAnswer() {
+						if b.Answered(); !arrives() || !a.Owns(x.PSN) {
+							continue
+						}
+						if i, _, wanted := a.Place(x.PSN, int(x.Bytes), x.Code != wire.RCAtomicAcknowledge, now); wanted {
+							a.Arrived(i, x.PSN, int(x.Bytes), x.Code.Ends(), now)
+						}
+					}
+					for b.MayAcknowledge() {
+						if x := b.Acknowledgement(); arrives() && a.Owns(x.PSN) {
+							a.OnAck(x.PSN, x.AETH.Syndrome, now)
+						}
+					}
+					for w, status := a.Oldest(); w != nil; w, status = a.Oldest() {
+						if status != verbs.Success || w.Opcode != ops[done] {
+							t.Fatalf("request %d, %v, ends with %v", done, w.Opcode, status)
+						}
+						a.Pop()
+						done++
+					}
+					if now += 1000; !a.HasWork() && done < len(ops) {
+						now = max(now, a.Deadline())
+					}
+					if a.OnTick(now); now > tick.Time(time.Minute) {
+						t.Fatalf("%d of %d requests are complete after a minute", done, len(ops))
+					}
+				}
+				if executed != 3 {
+					t.Errorf("%d requests executed, want the WRITE, the atomic and the SEND", executed)
+				}
+			})
+		}
+	}
+}
+
+// packetOf is what a requester sends.
+func packetOf(t *testing.T, p *Packet) *wire.Packet {
+	t.Helper()
+	code := wire.MakeOpcode(wire.RC, p.Work.Operation(p.K))
+	payload, from := 0, p.K*stageMTU
+	if !p.Work.IsResponded() {
+		payload = int(min(p.Work.Length-from, stageMTU))
+	}
+	b := make([]byte, code.HeaderBytes()+payload+wire.PadBytes(payload)+wire.ICRCBytes)
+	flags := wire.PadFlag(payload)
+	if p.Asks {
+		flags |= wire.FlagAckReq
+	}
+	wire.PutBTH(b, code, flags, 1, (p.Work.PSN+p.K)&wire.Mask24)
+	if code.Has(wire.HasRETH) {
+		wire.RETH{Length: min(p.Work.Length, p.End*stageMTU) - from}.Put(b[wire.BTHBytes:])
+	}
+	x, err := wire.ParsePacket(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &x
+}
+
+// TestResponderAlone drives a responder without a queue pair or an engine.
+func TestResponderAlone(t *testing.T) {
+	var r Responder
+	r.Begin(10, stageMTU, 2, nil, &Counts{})
+	packet := func(op wire.Operation, psn uint32) *wire.Packet {
+		t.Helper()
+		code := wire.MakeOpcode(wire.RC, op)
+		b := make([]byte, code.HeaderBytes()+wire.ICRCBytes)
+		wire.PutBTH(b, code, wire.FlagAckReq, 1, psn)
+		p, err := wire.ParsePacket(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &p
+	}
+	admit := func(op wire.Operation, psn uint32, want Admission) *wire.Packet {
+		t.Helper()
+		p := packet(op, psn)
+		if got := r.Admit(p); got != want {
+			t.Errorf("%v of PSN %d is %d, want %d", p.Opcode, psn, got, want)
+		}
+		return p
+	}
+	owes := func(s wire.Syndrome, psn uint32) {
+		t.Helper()
+		if !r.MayAcknowledge() {
+			t.Fatalf("nothing may leave, want %v of PSN %d", s, psn)
+		}
+		if a := r.Acknowledgement(); a.AETH.Syndrome != s || a.PSN != psn {
+			t.Errorf("%v of PSN %d is owed, want %v of %d", a.AETH.Syndrome, a.PSN, s, psn)
+		}
+	}
+	read := admit(wire.ReadRequest, 10, InTurn)
+	wire.RETH{Length: 3 * stageMTU}.Put(read.Raw[wire.BTHBytes:])
+	if r.Asked(read) == nil {
+		t.Fatal("a READ is refused")
+	}
+	r.Executed(admit(wire.WriteOnly, 13, InTurn))
+	for k := range uint32(3) {
+		if r.MayAcknowledge() {
+			t.Errorf("the ACK of what follows a READ leaves before packet %d of its answer", k)
+		}
+		if a, ok := r.NextAnswer(); !ok || a.PSN != 10+k {
+			t.Errorf("%v of PSN %d is due, want the READ's packet %d", a.Code, a.PSN, k)
+		}
+		r.Answered()
+	}
+	owes(wire.SyndromeAck, 13)
+	admit(wire.WriteOnly, 15, Ignored)
+	owes(wire.NAKSequenceError, 14)
+	admit(wire.WriteOnly, 16, Ignored)
+	admit(wire.WriteMiddle, 14, Misplaced)
+	r.Repeat(admit(wire.WriteOnly, 13, Repeated))
+	owes(wire.SyndromeAck, 13)
+	r.Repeat(admit(wire.ReadRequest, 11, Repeated))
+	if a, _ := r.reads.head(); a == nil || a.sent != 1 || a.end != 2 {
+		t.Errorf("due is %+v, want the READ's second packet", a)
+	}
+	r.Forget()
+	admit(wire.SendOnly, 14, InTurn)
+	r.OweRNR(14, 5)
+	owes(wire.SyndromeRNR|5, 14)
+	r.Refuse(verbs.RemoteInvalidRequestError, 14)
+	owes(wire.NAKInvalidRequest, 14)
+	admit(wire.SendOnly, 14, Ignored)
+}
+
+// TestReadQueue holds more READs than were agreed, and repeats.
+func TestReadQueue(t *testing.T) {
+	r := newReadQueue(3) // rounded up to 4
+	for i := range 4 {
+		if r.add(readWork{psn: uint32(10 * i), packets: 10}) == nil {
+			t.Fatalf("READ %d refused", i)
+		}
+	}
+	if r.add(readWork{psn: 40, packets: 10}) != nil {
+		t.Error("a fifth READ is served, want 4 at most")
+	}
+	sent := func(work, from uint32) {
+		t.Helper()
+		a, _ := r.head()
+		if a == nil || a.work != work || a.sent != from {
+			t.Fatalf("due is %+v, want READ %d from packet %d", a, work, from)
+		}
+		a.sent = a.end
+	}
+	sent(0, 0)
+	i, w := r.find(7)
+	if w == nil || i != 0 {
+		t.Fatalf("READ of PSN 7 not found")
+	}
+	r.repeat(i, 7, 10)
+	r.repeat(i, 8, 10) // is due already
+	sent(1, 0)
+	sent(2, 0)
+	sent(3, 0)
+	sent(0, 7)
+	if a, _ := r.head(); a != nil {
+		t.Errorf("%+v is due, want nothing", a)
+	}
+	r.repeat(i, 0, 10)
+	if r.add(readWork{psn: 40, packets: 10}) == nil {
+		t.Error("a READ is refused because of a repeat that nobody waits for")
+	}
+	sent(4, 0) // the repeat is of a READ that is forgotten
+	if _, w := r.find(3); w != nil {
+		t.Error("a READ is remembered beyond the ring")
+	}
+}
+
+func TestWindow(t *testing.T) {
+	w := window{size: 100 << 10, maximum: 128 << 10, backlog: 128 << 10}
+	if !w.admits(1<<20, 0) {
+		t.Error("a packet larger than the window never leaves")
+	}
+	w.inFlight = 90 << 10
+	if w.admits(11<<10, 0) {
+		t.Error("admits more than its size")
+	}
+	w.onLoss(1000, 100)
+	once := w.size
+	w.onLoss(1050, 100)
+	if w.size != once || once >= 100<<10 {
+		t.Errorf("two losses of one round trip close it from %d over %d to %d, want once", 100<<10, once, w.size)
+	}
+	for now := tick.Time(2000); now < 100000; now += 1000 {
+		w.onLoss(now, 100)
+	}
+	if w.size != minWindow {
+		t.Errorf("closes to %d, want %d", w.size, minWindow)
+	}
+}
