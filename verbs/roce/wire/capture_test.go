@@ -114,7 +114,7 @@ func unhex(t testing.TB, s string) []byte {
 // encode builds a packet again from what its view says; unknown opcodes keep their bytes after the BTH.
 func encode(t testing.TB, b []byte) []byte {
 	t.Helper()
-	out := header(BTHBytes, bth(b))
+	out := bytes.Clone(b[:BTHBytes])
 	p, err := ParsePacket(b)
 	if errors.Is(err, ErrOpcode) || errors.Is(err, ErrVersion) {
 		return append(out, b[BTHBytes:]...)
@@ -220,10 +220,10 @@ func mustFlow(t testing.TB, d *Datagram) Flow {
 
 func checkBTH(t *testing.T, b []byte, v *vector) {
 	t.Helper()
-	h := bth(b)
+	p := Packet{Raw: b}
 	got := v.BTH
-	got.Opcode, got.Solicited, got.Migrated, got.Pad, got.Version = h.Opcode, flag(h.Solicited), flag(h.Migrated), h.Pad, h.Version
-	got.PKey, got.FECN, got.BECN, got.DestQPN, got.AckReq, got.PSN = h.PKey, flag(h.FECN), flag(h.BECN), h.DestQPN, flag(h.AckReq), h.PSN
+	got.Opcode, got.Solicited, got.Migrated, got.Pad, got.Version = Opcode(b[0]), flag(p.Solicited()), flag(b[1]&0x40 != 0), b[1]>>4&3, b[1]&15
+	got.PKey, got.FECN, got.BECN, got.DestQPN, got.AckReq, got.PSN = p.PKey(), flag(b[4]&0x80 != 0), flag(b[4]&0x40 != 0), p.DestQPN(), flag(p.AckReq()), p.PSN()
 	if diff := cmp.Diff(v.BTH, got); diff != "" {
 		t.Errorf("BTH (-want +got):\n%s", diff)
 	}

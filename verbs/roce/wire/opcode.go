@@ -15,20 +15,7 @@ const (
 )
 
 func (t Transport) String() string {
-	switch t {
-	case RC:
-		return "RC"
-	case UC:
-		return "UC"
-	case RD:
-		return "RD"
-	case UD:
-		return "UD"
-	case CNP:
-		return "CNP"
-	default:
-		return fmt.Sprintf("Transport(%d)", uint8(t))
-	}
+	return [8]string{"RC", "UC", "RD", "UD", "CNP", "5", "6", "7"}[t&7]
 }
 
 // Operation is the lower five bits of an opcode: what a packet does, whatever its transport.

@@ -46,9 +46,6 @@ func MayBegin(b []byte) bool {
 	return len(b) >= MinPacketBytes && opcodes[b[opcodeAt]].size != 0 && b[flagsAt]&versionMask == 0 && binary.BigEndian.Uint16(b[pkeyAt:])|0x8000 == DefaultPKey
 }
 
-// BTH decodes the base header.
-func (p *Packet) BTH() BTH { return bth(p.Raw) }
-
 // PSN is the packet's sequence number.
 func (p *Packet) PSN() uint32 { return Uint24(p.Raw[psnAt:]) }
 

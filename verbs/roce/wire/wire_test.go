@@ -110,13 +110,19 @@ func header(size int, h interface{ Put(b []byte) }) []byte {
 	return b
 }
 
-// TestPutBTH compares the writer of the fast path with the header struct.
+// bth is a BTH of version 0.
+func bth(o Opcode, flags BTHFlags) []byte {
+	b := make([]byte, BTHBytes)
+	PutBTH(b, o, flags, 0, 0)
+	return b
+}
+
 func TestPutBTH(t *testing.T) {
 	sendOnly := MakeOpcode(RC, SendOnly)
 	for n := range 5 {
 		got := bytes.Repeat([]byte{0xaa}, BTHBytes)
 		PutBTH(got, sendOnly, FlagSolicited|FlagAckReq|PadFlag(n), 0xff123456, 0x789abc)
-		want := header(BTHBytes, BTH{Opcode: sendOnly, Solicited: true, Pad: uint8(PadBytes(n)), PKey: DefaultPKey, DestQPN: 0x123456, AckReq: true, PSN: 0x789abc})
+		want := []byte{0x04, 0x80 | byte(PadBytes(n))<<4, 0xff, 0xff, 0, 0x12, 0x34, 0x56, 0x80, 0x78, 0x9a, 0xbc}
 		if !bytes.Equal(got, want) {
 			t.Errorf("pad of %d: BTH %x, want %x", n, got, want)
 		}
@@ -125,8 +131,8 @@ func TestPutBTH(t *testing.T) {
 
 func TestParsePacketRefuses(t *testing.T) {
 	short := make([]byte, MinPacketBytes-1)
-	reth := header(BTHBytes, BTH{Opcode: MakeOpcode(RC, WriteOnly), PKey: DefaultPKey})
-	padded := append(header(BTHBytes, BTH{Opcode: MakeOpcode(RC, SendOnly), Pad: 3}), 0, 0, 0, 0)
+	reth := bth(MakeOpcode(RC, WriteOnly), 0)
+	padded := append(bth(MakeOpcode(RC, SendOnly), PadFlag(1)), 0, 0, 0, 0)
 	for _, tt := range []struct {
 		name string
 		b    []byte
@@ -136,8 +142,8 @@ func TestParsePacketRefuses(t *testing.T) {
 		{"below the minimum", short, ErrShort},
 		{"no room for RETH", append(reth, 0, 0, 0, 0), ErrShort},
 		{"padding over the headers", padded, ErrShort},
-		{"unknown opcode", append(header(BTHBytes, BTH{Opcode: 0x15}), 0, 0, 0, 0), ErrOpcode},
-		{"version 1", append(header(BTHBytes, BTH{Opcode: MakeOpcode(RC, SendOnly), Version: 1}), 0, 0, 0, 0), ErrVersion},
+		{"unknown opcode", append(bth(0x15, 0), 0, 0, 0, 0), ErrOpcode},
+		{"version 1", append(bth(MakeOpcode(RC, SendOnly), 1<<8), 0, 0, 0, 0), ErrVersion},
 	} {
 		if _, err := ParsePacket(tt.b); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
