@@ -8,40 +8,37 @@ import (
 )
 
 const (
-	slow         = 0.8   // of what is expected: below it a point is an anomaly
-	unclear      = 0.1   // of that limit: a point as near to it is measured again
-	counted      = 0.001 // events per message that a counter should not have, beside thrice what the sweep had
-	freshPoints  = 12    // random points, of which the worst is annealed
-	annealSteps  = 12    // from it, without a worse one
-	temperature  = 0.05
-	cooling      = 0.99
-	baseTests    = 4
-	costTests    = 2
-	sameSlowness = 1.1 // two costs that differ by no more than the noise of a test
-	calm         = 1.3 // the spread of a machine on which one test tells
-	mostVotes    = 7
+	slow        = 0.8   // of what is expected: below it a point is an anomaly
+	unclear     = 0.1   // of that limit: a point as near to it is measured again
+	counted     = 0.001 // events per message that a counter should not have, beside thrice what the sweep had
+	freshPoints = 12    // random points, of which the worst is annealed
+	annealSteps = 12    // from it, without a worse one
+	temperature = 0.05
+	cooling     = 0.99
+	baseTests   = 4
+	costTests   = 2
+	calm        = 1.3 // the spread of a machine on which one test tells
+	mostVotes   = 7
 )
 
 // hunt is a search for anomalies.
 type hunt struct {
 	*Search
-	base         Point
-	small, large int                // message sizes of the sweep
-	plain        cost               // seconds of a message and of a further byte, at the base
-	costs        [][]cost           // per dimension, of each of its values: how many times the base's
-	noise        map[string]float64 // the most that the sweep had of each counter
-	votes        int                // pairs that tell a point's rate; 1: tests scatter little, and one tells
-	jump         claim              // of an anomaly beside its neighbour: what slows down little by little is none
+	base  Point
+	sizes [2]int             // of messages, at which each value is measured
+	plain [2]float64         // seconds of a message of each, at the base
+	costs [][][2]float64     // per dimension, of each of its values: how many times the base's, at each size
+	noise map[string]float64 // the most that the sweep had of each counter
+	same  float64            // two costs that differ by less may differ by noise
+	votes int                // pairs that tell a point's rate; 1: tests scatter little, and one tells
+	jump  claim              // of an anomaly beside its neighbour: what slows down little by little is none
 }
-
-// cost is what a message takes, whatever its size, and what each byte of it adds.
-type cost struct{ message, byte float64 }
 
 // Anomalies looks for them until something ends it. First each dimension is swept alone, from the base: what a value costs by
 // itself is expected where it meets others. Then points are drawn and annealed towards what is slower than the costs of their
 // values together.
 func Anomalies(s *Search) {
-	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, votes: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}}
+	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, same: 1.1, votes: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}}
 	h.sweep()
 	h.Answer.Begun = !h.over()
 	swept := map[string]bool{}
@@ -61,21 +58,22 @@ func Anomalies(s *Search) {
 func (h *hunt) sweep() {
 	dims := h.Space.Dimensions
 	if s := h.Space.Size; s >= 0 {
-		h.small, h.large = dims[s].low(), dims[s].high()
+		h.sizes = [2]int{dims[s].low(), dims[s].high()}
 	}
-	h.plain = h.measured(h.base, baseTests)
 	spread := 1.0
-	for _, size := range []int{h.small, h.large} {
-		if values := h.values(h.sized(h.base, size)); len(values) > 0 {
+	for k, size := range h.sizes {
+		p := h.sized(h.base, size)
+		h.plain[k] = 1 / h.atLeast(p, baseTests)
+		if values := h.values(p); len(values) > 0 {
 			spread = max(spread, slices.Max(values)/slices.Min(values))
 		}
 	}
 	for ; spread > calm && h.votes < mostVotes; spread /= calm {
-		h.votes, h.jump = h.votes+2, claim{pairs: 12, least: 0.3, doubt: 0.01} // what is expected is not known better
+		h.votes, h.same, h.jump = h.votes+2, calm, claim{pairs: 12, least: 0.3, doubt: 0.01} // what is expected is not known better
 	}
-	h.costs = make([][]cost, len(dims))
+	h.costs = make([][][2]float64, len(dims))
 	for d := range dims {
-		h.costs[d] = slices.Repeat([]cost{{1, 1}}, len(dims[d].Values))
+		h.costs[d] = slices.Repeat([][2]float64{{1, 1}}, len(dims[d].Values))
 		base, last := dims[d].near(h.base[d]), len(dims[d].Values)-1
 		h.price(d, 0, 1)
 		h.price(d, last, 1)
@@ -94,9 +92,9 @@ func (h *hunt) sweepBetween(d, low, high int) {
 	c, middle := h.costs[d], (low+high)/2
 	switch {
 	case middle == low:
-	case h.Space.Dimensions[d].Words == nil && near(c[low].message/c[high].message) && near(c[low].byte/c[high].byte):
+	case h.Space.Dimensions[d].Words == nil && h.near(c[low][0]/c[high][0]) && h.near(c[low][1]/c[high][1]):
 		for i := low + 1; i < high; i++ {
-			c[i] = cost{max(c[low].message, c[high].message), max(c[low].byte, c[high].byte)}
+			c[i] = [2]float64{max(c[low][0], c[high][0]), max(c[low][1], c[high][1])}
 		}
 	default:
 		h.price(d, middle, 1)
@@ -112,26 +110,34 @@ func (h *hunt) price(d, i, tests int) {
 	if d == h.Space.Size || p[d] != v || v == h.base[d] { // it does not go with the base, or is its own
 		return
 	}
-	c := h.measured(p, tests)
-	c = cost{c.message / h.plain.message, max(c.byte/h.plain.byte, 1)}
-	switch {
-	case h.over() || math.IsInf(c.message, 0):
-		return
-	case tests == 1 && !near(c.message):
-		h.price(d, i, costTests)
-		return
+	for k, size := range h.sizes {
+		c := h.ratio(h.sized(p, size), k, tests)
+		if tests == 1 && !h.near(c) {
+			c = h.ratio(h.sized(p, size), k, costTests)
+		}
+		if tests < baseTests && h.near(c) { // of many dimensions the noise would add up
+			c = 1
+		}
+		if k == 1 { // bytes cost at least what the base's do
+			c = max(c, 1)
+		}
+		if !h.over() && !math.IsInf(c, 0) {
+			h.costs[d][i][k] = c
+		}
 	}
-	if tests < baseTests && near(c.message) { // of many dimensions the noise would add up
-		c.message = 1
-	}
-	if tests < baseTests && near(c.byte) || h.plain.byte == 0 {
-		c.byte = 1
-	}
-	h.costs[d][i] = c
 }
 
-// near tells whether a ratio is nearly 1.
-func near(ratio float64) bool { return ratio < sameSlowness && ratio*sameSlowness > 1 }
+// ratio is how many times the base's time a point takes at a size of the sweep.
+func (h *hunt) ratio(p Point, k, tests int) float64 {
+	if h.votes > 1 {
+		v, _ := h.rate(p)
+		return 1 / v / h.plain[k]
+	}
+	return 1 / h.atLeast(p, tests) / h.plain[k]
+}
+
+// near tells whether a ratio is 1 but for the noise of tests.
+func (h *hunt) near(ratio float64) bool { return ratio < h.same && ratio*h.same > 1 }
 
 // refine measures the costs of a point's values as often as the base's.
 func (h *hunt) refine(p Point) {
@@ -140,23 +146,6 @@ func (h *hunt) refine(p Point) {
 			h.price(d, i, baseTests)
 		}
 	}
-}
-
-// measured is what a message takes at a point, and a byte of it.
-func (h *hunt) measured(p Point, tests int) cost {
-	seconds := func(size int) float64 {
-		q := h.sized(p, size)
-		if h.votes > 1 {
-			v, _ := h.rate(q)
-			return 1 / v
-		}
-		return 1 / h.atLeast(q, tests)
-	}
-	c := cost{message: seconds(h.small)}
-	if h.large > 0 {
-		c.byte = max(seconds(h.large)-c.message, 0) / float64(h.large)
-	}
-	return c
 }
 
 // sized is a point with messages of another size.
@@ -174,23 +163,20 @@ func (h *hunt) rate(p Point) (float64, bool) {
 		f, ok := h.at(p)
 		return f.Value, ok
 	}
-	size, seconds := h.small, h.plain.message
-	if s := h.Space.Size; s >= 0 {
-		if p[s]*p[s] > h.small*h.large { // nearer to the large one
-			size = h.large
-		}
-		seconds += h.plain.byte * float64(size)
+	k := 0
+	if s := h.Space.Size; s >= 0 && p[s]*p[s] > h.sizes[0]*h.sizes[1] { // nearer to the large one
+		k = 1
 	}
-	e := h.pairs(h.sized(h.base, size), p, h.votes, rate)
-	return (1 + e.Change) / seconds, e.N > 0
+	e := h.pairs(h.sized(h.base, h.sizes[k]), p, h.votes, rate)
+	return (1 + e.Change) / h.plain[k], e.N > 0
 }
 
-// natural is what a value may cost. Where values cannot be slower than others, or than smaller ones, and it is, it may cost what
-// the cheapest of those does.
-func (h *hunt) natural(d, v int) cost {
+// natural is what a value may cost at a size of the sweep. Where values cannot be slower than others, or than smaller ones, and it is,
+// it may cost what the cheapest of those does.
+func (h *hunt) natural(d, v, k int) float64 {
 	dim := &h.Space.Dimensions[d]
 	i := dim.near(v)
-	c, others := h.costs[d][i], h.costs[d]
+	c, others := h.costs[d][i][k], h.costs[d]
 	switch dim.Cost {
 	case AnyCost:
 		return c
@@ -199,33 +185,32 @@ func (h *hunt) natural(d, v int) cost {
 	case NoCost:
 	}
 	for _, o := range others {
-		if c.message > o.message/slow {
-			c.message = o.message
-		}
-		if c.byte > o.byte/slow {
-			c.byte = o.byte
+		if c > o[k]/slow {
+			c = o[k]
 		}
 	}
 	return c
 }
 
-// expected is the least rate that the costs of a point's values explain together. Of values that are faster than the base's only
-// the best one counts: two need not add up.
+// expected is the least rate that the costs of a point's values explain together: between the sizes of the sweep a byte costs the same.
+// Of values that are faster than the base's only the best one counts: two need not add up.
 func (h *hunt) expected(p Point) float64 {
-	seconds, gain := h.plain, 1.0
-	for d, v := range p {
-		if d != h.Space.Size {
-			c := h.natural(d, v)
-			seconds.message *= max(c.message, 1)
-			seconds.byte *= c.byte
-			gain = min(gain, c.message)
+	seconds, share := h.plain, 0.0
+	for k := range seconds {
+		gain := 1.0
+		for d, v := range p {
+			if d != h.Space.Size {
+				c := h.natural(d, v, k)
+				seconds[k] *= max(c, 1)
+				gain = min(gain, c)
+			}
 		}
+		seconds[k] *= gain
 	}
-	total := seconds.message * gain
-	if h.Space.Size >= 0 {
-		total += seconds.byte * float64(p[h.Space.Size])
+	if s := h.Space.Size; s >= 0 {
+		share = float64(p[s]-h.sizes[0]) / float64(h.sizes[1]-h.sizes[0])
 	}
-	return 1 / total
+	return 1 / (seconds[0] + share*(seconds[1]-seconds[0]))
 }
 
 // symptom is a rate below what is expected, or a counter that moves.
@@ -287,9 +272,7 @@ func (h *hunt) reduce(y *symptom, f Finding) {
 	switch {
 	case h.over():
 	case holds:
-		if h.Answer.Found = append(h.Answer.Found, f); len(h.Answer.Found) == h.Enough {
-			h.err = ErrEnough
-		}
+		h.Answer.Found = append(h.Answer.Found, f)
 	case !slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() }):
 		h.Answer.Unproven = append(h.Answer.Unproven, f)
 	}

@@ -9,19 +9,15 @@ import (
 
 // BestSettings is the answer to which settings are best.
 type BestSettings struct {
-	Start  Point        `json:"start"`  // the defaults
-	Peak   Point        `json:"peak"`   // the fastest point found
-	At     Point        `json:"at"`     // the smallest setting that is within 2 % of it
-	Gain   stats.Effect `json:"gain"`   // of At against Start, in pairs; of none: they are the same
-	Behind stats.Effect `json:"behind"` // of At against Peak, likewise
-	Worth  []Worth      `json:"worth"`
-	Value  float64      `json:"value"` // median of At
-}
+	Start Point   `json:"start"` // the defaults
+	Peak  Point   `json:"peak"`  // the fastest point found
+	At    Point   `json:"at"`    // the smallest setting that is within 2 % of it
+	Value float64 `json:"value"` // median of At
 
-// Worth is what one dimension contributes: the effect of putting it back to its default.
-type Worth struct {
-	Dimension string       `json:"dimension"`
-	Without   stats.Effect `json:"without"`
+	// Effects, in pairs; of none: the two points are the same.
+	Gain    stats.Effect   `json:"gain"`    // of At against Start
+	Behind  stats.Effect   `json:"behind"`  // of At against Peak
+	Without []stats.Effect `json:"without"` // of each dimension's default against its value at At
 }
 
 const (
@@ -60,10 +56,8 @@ func Best(s *Search) {
 		return e
 	}
 	b.Behind, b.Gain = against(b.Peak, b.At), against(b.Start, b.At)
-	for d, dim := range s.Space.Dimensions {
-		if e := against(b.At, s.Space.Moved(b.At, d, b.Start[d])); e.N > 0 {
-			b.Worth = append(b.Worth, Worth{Dimension: dim.Name, Without: e})
-		}
+	for d := range b.At {
+		b.Without = append(b.Without, against(b.At, s.Space.Moved(b.At, d, b.Start[d])))
 	}
 	b.Value = s.median(b.At)
 }

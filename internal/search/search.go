@@ -45,11 +45,8 @@ type Step struct {
 // Nothing is the failure of a test in whose time no message came through.
 const Nothing = "no message came through in the time of a test"
 
-// What ends a search early.
-var (
-	ErrPoints = errors.New("as many points as were allowed are measured")
-	ErrEnough = errors.New("enough is found")
-)
+// ErrPoints ends a search that has measured as many points as it may.
+var ErrPoints = errors.New("as many points as were allowed are measured")
 
 // Finding is settings with which a device is slow, or moves a counter that should be still, reduced to the smallest cause.
 type Finding struct {
@@ -78,7 +75,6 @@ type Search struct {
 	Meter  Meter
 	Seed   uint64
 	Most   int        // points; 0: no limit
-	Enough int        // findings; 0: no limit
 	Known  []Step     // of an earlier run of the same search: taken in place of measuring
 	Tell   func(Step) // told each step as it is measured; nil: nobody
 	Answer Answer     // so far

@@ -126,6 +126,21 @@ func plants() []plant {
 // budget is how many points a search of the simulated device may measure.
 const budget = 2500
 
+// findOne searches for anomalies until one is found, or the points are used up.
+func findOne(t *testing.T, s *Search) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.Tell = func(Step) {
+		if len(s.Answer.Found) > 0 {
+			cancel()
+		}
+	}
+	if err := s.Run(ctx, Anomalies); !errors.Is(err, ErrPoints) && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
 func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 	seeds := 20
 	if testing.Short() {
@@ -137,11 +152,8 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 		exact, points := 0, []int{}
 		for seed := range seeds {
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.03, planted: plant.planted}
-			s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget, Enough: 1}
-			err := s.Run(t.Context(), Anomalies)
-			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, ErrEnough) {
-				t.Fatal(err)
-			}
+			s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget}
+			findOne(t, s)
 			points = append(points, len(s.Steps()))
 			if len(s.Answer.Found) > 0 && s.Answer.Found[0].Rule.String() == plant.rule && s.Answer.Found[0].Counter == plant.counter {
 				exact++
@@ -180,11 +192,8 @@ func TestAnomaliesAmongNoise(t *testing.T) {
 				return 1, nil
 			}
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.3, planted: planted}
-			s := &Search{Space: space, Meter: &drifting{dev}, Seed: uint64(seed), Most: 12000, Enough: 1}
-			err := s.Run(t.Context(), Anomalies)
-			if err != nil && !errors.Is(err, ErrPoints) && !errors.Is(err, ErrEnough) {
-				t.Fatal(err)
-			}
+			s := &Search{Space: space, Meter: &drifting{dev}, Seed: uint64(seed), Most: 12000}
+			findOne(t, s)
 			switch {
 			case factor == 1:
 				alarms += len(s.Answer.Found)
@@ -193,8 +202,8 @@ func TestAnomaliesAmongNoise(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("among noise: exact %d of 20, false alarms %d of 20", exact, alarms); exact < 12 || alarms > 1 {
-		t.Error("want at least 12 and at most 1")
+	if t.Logf("among noise: exact %d of 20, false alarms %d of 20", exact, alarms); exact < 15 || alarms > 1 {
+		t.Error("want at least 15 and at most 1")
 	}
 }
 

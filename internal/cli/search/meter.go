@@ -104,36 +104,52 @@ func (m *meter) Measure(ctx context.Context, p engine.Point) (better engine.Figu
 	return better, nil
 }
 
-// figures of a record. More is better.
-func (m *meter) figures(r *report.Record) engine.Figures {
-	f := engine.Figures{Counters: map[string]float64{}}
-	messages := max(float64(r.Messages), 1)
-	switch m.config.By {
-	case byLatency:
-		if r.Latency != nil && r.Latency.P50Ns > 0 {
-			f.Value = 1 / r.Latency.P50Ns
-		}
-	case byCPU:
-		if ns := cpuNs(r.CPU) + cpuNs(r.PeerCPU); ns > 0 {
-			f.Value = 1e9 / ns
-		}
-	default:
-		f.Value = r.MessagesPerS
+// goal is what is better. Of its values, more is.
+type goal struct {
+	value func(r *report.Record) float64
+	text  func(value float64) string
+}
+
+// goals are what 'best' goes by.
+func goals() map[string]goal {
+	return map[string]goal{
+		byRate: {
+			func(r *report.Record) float64 { return r.MessagesPerS },
+			func(v float64) string { return plain.Number(v) + " messages a second" },
+		},
+		byLatency: {
+			func(r *report.Record) float64 {
+				if r.Latency == nil {
+					return 0
+				}
+				return 1 / r.Latency.P50Ns
+			},
+			func(v float64) string { return fmt.Sprintf("%.2f us", 1/v/1e3) },
+		},
+		byCPU: {
+			func(r *report.Record) float64 {
+				ns := 0.0
+				for _, c := range []*report.CPU{r.CPU, r.PeerCPU} {
+					if c != nil {
+						ns += c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage
+					}
+				}
+				return 1e9 / ns
+			},
+			func(v float64) string { return fmt.Sprintf("%.0f ns of processors a message", 1e9/v) },
+		},
 	}
+}
+
+// figures of a record.
+func (m *meter) figures(r *report.Record) engine.Figures {
+	f := engine.Figures{Value: goals()[m.config.By].value(r), Counters: map[string]float64{}}
 	for _, name := range []string{"retransmits", "out_of_sequence", "rnr_naks", "timeouts", "cnps", "ecn_marked", "discards", "out_of_buffer", "icrc_errors"} {
 		if n, has := figure.CounterOf(figure.Any, name).Get(r); has {
-			f.Counters[name] = n / messages
+			f.Counters[name] = n / max(float64(r.Messages), 1)
 		}
 	}
 	return f
-}
-
-// cpuNs is what an end's processor spent on a message.
-func cpuNs(c *report.CPU) float64 {
-	if c == nil {
-		return 0
-	}
-	return c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage
 }
 
 // command is the command line that runs a point's test.

@@ -40,6 +40,8 @@ type Result struct {
 	Dimensions []engine.Dimension `json:"dimensions"`
 	Answer     engine.Answer      `json:"answer"`
 	Commands   []string           `json:"commands,omitempty"` // of the best setting, ours first
+	Gives      string             `json:"gives,omitempty"`    // what it gives
+	Settings   [][4]string        `json:"settings,omitempty"` // name, default, best, and the effect of the default in the best
 	Findings   []finding          `json:"findings,omitempty"` // the answer's, and tests that failed, in words
 	Empty      int                `json:"empty,omitempty"`    // points at which nothing came through in the time of a test
 	Steps      []engine.Step      `json:"steps"`
@@ -74,7 +76,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		r.Failure = failed.Error()
 	}
 	if b := r.Answer.Best; b != nil && b.At != nil {
-		r.Commands = slices.DeleteFunc([]string{m.command(b.At), m.perftest(b.At)}, func(c string) bool { return c == "" })
+		r.best(b, m)
 	}
 	for _, f := range r.Answer.Found {
 		how := plain.When(f.Left > 0, "%.0f %% of the rate that its settings explain; ", 100*f.Left) + change(f.Pairs) + " messages a second"
@@ -99,6 +101,23 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		if f.How == "" {
 			r.Findings[i].How = plain.Plural(failures[f.What], "test") + " failed so"
 		}
+	}
+}
+
+// best puts the best setting in words.
+func (r *Result) best(b *engine.BestSettings, m *meter) {
+	r.Commands = slices.DeleteFunc([]string{m.command(b.At), m.perftest(b.At)}, func(c string) bool { return c == "" })
+	r.Gives, r.Settings = "", nil
+	if b.Value > 0 {
+		against := "; nothing is better beyond noise"
+		if b.Gain.N > 0 {
+			against = fmt.Sprintf(", %s against the defaults in %s", change(b.Gain), plain.Plural(b.Gain.N, "pair"))
+		}
+		r.Gives = goals()[r.By].text(b.Value) + against + plain.When(b.Behind.N > 0, "; %s against the fastest found", change(b.Behind))
+	}
+	for i, e := range b.Without {
+		d := &m.dims[i]
+		r.Settings = append(r.Settings, [4]string{d.Name, d.Word(b.Start[i]), d.Word(b.At[i]), plain.When(e.N > 0, "%s", change(e))})
 	}
 }
 
@@ -150,8 +169,17 @@ func (r *Result) table() string {
 	say := func(given bool, format string, args ...any) { b.WriteString(plain.When(given, format+"\n", args...)) }
 	say(r.Label != "", "%s", r.Label)
 	say(!r.Complete, "INCOMPLETE: %s", r.Failure)
-	if r.Answer.Best != nil {
-		r.bestTable(b)
+	names := []string{"best:    ", "perftest:"}
+	if !r.Complete {
+		names[0] = "so far:  "
+	}
+	for i, line := range r.Commands {
+		say(true, "%s %s", names[min(i, 1)], line)
+	}
+	say(r.Gives != "", "          %s", r.Gives)
+	if len(r.Settings) > 0 {
+		rows := plain.Each(r.Settings, func(s [4]string) []string { return s[:] })
+		_ = render.WriteTable(b, []string{"setting", "default", "best", "with the default again"}, rows) // a Builder takes all
 	}
 	for i, f := range r.Findings {
 		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
@@ -170,43 +198,6 @@ func (r *Result) table() string {
 	return b.String()
 }
 
-// bestTable is the answer, and what each setting is worth.
-func (r *Result) bestTable(b *strings.Builder) {
-	a := r.Answer.Best
-	names := []string{"best:    ", "perftest:"}
-	if !r.Complete {
-		names[0] = "so far:  "
-	}
-	for i, line := range r.Commands {
-		fmt.Fprintln(b, names[min(i, 1)], line)
-	}
-	if a.Value > 0 {
-		value := plain.Number(a.Value) + " messages a second"
-		switch r.By {
-		case byLatency:
-			value = fmt.Sprintf("%.2f us", 1/a.Value/1e3)
-		case byCPU:
-			value = fmt.Sprintf("%.0f ns of processors a message", 1e9/a.Value)
-		}
-		against := "; nothing is better beyond noise"
-		if a.Gain.N > 0 {
-			against = fmt.Sprintf(", %s against the defaults in %s", change(a.Gain), plain.Plural(a.Gain.N, "pair"))
-		}
-		fmt.Fprintf(b, "          %s%s%s\n", value, against, plain.When(a.Behind.N > 0, "; %s against the fastest found", change(a.Behind)))
-	}
-	rows := make([][]string, len(a.At))
-	for i, v := range a.At {
-		d := &r.Dimensions[i]
-		rows[i] = []string{d.Name, d.Word(a.Start[i]), d.Word(v), ""}
-		for _, worth := range a.Worth {
-			if worth.Dimension == d.Name {
-				rows[i][3] = change(worth.Without)
-			}
-		}
-	}
-	_ = render.WriteTable(b, []string{"setting", "default", "best", "with the default again"}, rows) // a Builder takes all
-}
-
 // picture is what each test gave, as a share of the first: in their order, or, of dips, over the size.
 func (r *Result) picture() *plot.Chart {
 	c := &plot.Chart{
@@ -215,7 +206,7 @@ func (r *Result) picture() *plot.Chart {
 	}
 	all, top, first := plot.Series{Name: "test", Shape: plot.Dots}, plot.Series{Name: "best so far", Shape: plot.Steps}, 0.0
 	for i, s := range r.Steps {
-		if s.Failure != "" {
+		if s.Failure != "" || len(s.Point) == 0 {
 			continue
 		}
 		if first == 0 {
@@ -232,7 +223,9 @@ func (r *Result) picture() *plot.Chart {
 	if r.Question == dips {
 		c.X, c.Series = plot.Axis{Label: "size", Scale: plot.Log2, Format: plain.Bytes}, c.Series[:1]
 		for _, f := range r.Answer.Found {
-			c.Marks = append(c.Marks, plot.Mark{Label: f.Rule.String(), X: float64(f.Bad[0])})
+			if len(f.Bad) > 0 {
+				c.Marks = append(c.Marks, plot.Mark{Label: f.Rule.String(), X: float64(f.Bad[0])})
+			}
 		}
 	}
 	return c

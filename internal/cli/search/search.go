@@ -2,6 +2,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 // config checks the flags and names all mistakes at once.
 func (f *commandFlags) config(tool, question string, kind plan.Kind, line string) (config, error) {
 	c := config{
-		Tool: tool, Question: question, Args: measure.CommandLine(tool), By: f.by, Points: f.points, Only: f.only, Seed: rand.Uint64() >> 1,
+		Tool: tool, Question: question, Args: measure.CommandLine(tool), By: cmp.Or(f.by, byRate), Points: f.points, Only: f.only, Seed: rand.Uint64() >> 1,
 		FailOnFinding: f.failOnFinding, Fix: map[string]string{},
 	}
 	if kind == plan.Latency {
@@ -148,7 +149,7 @@ func (f *commandFlags) config(tool, question string, kind plan.Kind, line string
 	}
 	var wrong cmdline.Faults
 	wrong.Note(c.parseTest(line))
-	wrong.If(!slices.Contains([]string{"", byRate, byCPU, byLatency}, c.By), "--by %q: want rate or cpu", f.by)
+	wrong.If(goals()[c.By].value == nil, "--by %q: want rate or cpu", f.by)
 	var err error
 	if f.sizes != "" {
 		low, high, both := strings.Cut(f.sizes, ":")
