@@ -53,21 +53,14 @@ func (e *CompletionError) Unwrap() error { return e.Completion.Status }
 // Remedy names the usual causes and what to try.
 func (e *CompletionError) Remedy() string {
 	s := e.Completion.Status
-	var b strings.Builder
-	for i, c := range s.Causes() {
-		if i == 0 {
-			b.WriteString("likely: " + c)
-		} else {
-			b.WriteString("; or " + c)
-		}
+	var parts []string
+	if causes := s.Causes(); len(causes) > 0 {
+		parts = append(parts, "likely: "+strings.Join(causes, "; or "))
 	}
 	if r := s.Remedy(); r != "" {
-		if b.Len() > 0 {
-			b.WriteString(". ")
-		}
-		b.WriteString("Try: " + r)
+		parts = append(parts, "Try: "+r)
 	}
-	return b.String()
+	return strings.Join(parts, ". ")
 }
 
 // RemedyOf finds the first remedy in an error's chain, or "".

@@ -27,8 +27,10 @@ const (
 	EventWorkQueueFatal   EventType = 19
 )
 
-// eventTable is each event's name and, where a test cannot go on after it, what has happened and what to try.
-var eventTable = [...]struct{ name, meaning, remedy string }{
+// eventRow is an event's name and, where a test cannot go on after it, what has happened and what to try.
+type eventRow struct{ name, meaning, remedy string }
+
+var eventTable = [...]eventRow{
 	EventCQError:         {"CQ_ERR", "a completion queue overflowed", "keep fewer requests in flight, or make the queue deeper"},
 	EventQPFatal:         {"QP_FATAL", "the device cannot go on with the queue", lookAtKernelLog},
 	EventQPRequestError:  {"QP_REQ_ERR", "the peer sent a request that is not valid", compareBothEnds},
@@ -59,31 +61,24 @@ const (
 	compareBothEnds = "compare both ends: size, operation, and whether memory may be read, written or used for atomics"
 )
 
-func (t EventType) String() string {
+// explain is the event's row; one that is not known has no more than a name.
+func (t EventType) explain() eventRow {
 	if int(t) < len(eventTable) {
-		return eventTable[t].name
+		return eventTable[t]
 	}
-	return fmt.Sprintf("EventType(%d)", uint8(t))
+	return eventRow{name: fmt.Sprintf("EventType(%d)", uint8(t))}
 }
+
+func (t EventType) String() string { return t.explain().name }
 
 // EndsTest tells whether a test cannot go on after the event.
 func (t EventType) EndsTest() bool { return t.Meaning() != "" }
 
 // Meaning says in a few words what has happened after which a test cannot go on; else it is empty.
-func (t EventType) Meaning() string {
-	if int(t) < len(eventTable) {
-		return eventTable[t].meaning
-	}
-	return ""
-}
+func (t EventType) Meaning() string { return t.explain().meaning }
 
 // Remedy says what to try after an event that ends a test, or is empty.
-func (t EventType) Remedy() string {
-	if int(t) < len(eventTable) {
-		return eventTable[t].remedy
-	}
-	return ""
-}
+func (t EventType) Remedy() string { return t.explain().remedy }
 
 // AsyncEvent is something that happened outside any work request.
 type AsyncEvent struct {

@@ -2,12 +2,14 @@ package verbs
 
 import "fmt"
 
-// transition is one legal edge of the queue pair state machine for one transport.
+// transition is one legal edge of the queue pair state machine.
 type transition struct {
-	transport          Transport
 	from, to           QPState
-	required, optional AttributeMask
+	required, optional perTransport
 }
+
+// perTransport is what an edge needs or takes on RC, UC and UD.
+type perTransport [3]AttributeMask
 
 const (
 	rcRTR    = AttrAddressVector | AttrPathMTU | AttrDestQPN | AttrRecvPSN | AttrMaxDestRDAtomic | AttrMinRNRTimer
@@ -19,6 +21,7 @@ const (
 	dRTROpt  = AttrPKeyIndex | AttrQKey
 	cRTSOpt  = AttrCurrentState | AttrAccess
 	dRTSOpt  = AttrCurrentState | AttrQKey
+	rcRTSOpt = cRTSOpt | AttrMinRNRTimer
 	rcSQDOpt = AttrPort | AttrAddressVector | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic |
 		AttrMaxDestRDAtomic | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer
 	ucSQDOpt = AttrAddressVector | AttrAccess | AttrPKeyIndex
@@ -27,32 +30,15 @@ const (
 // transitions is the table of IBTA 10.3.1 and 11.2.5 (table 92) as the kernel's ib_modify_qp_is_ok has it. Edges to RESET
 // and from any state but RESET to ERR need nothing and are not listed.
 var transitions = []transition{
-	{RC, StateReset, StateInit, cInit, 0},
-	{UC, StateReset, StateInit, cInit, 0},
-	{UD, StateReset, StateInit, dInit, 0},
-	{RC, StateInit, StateInit, 0, cInit},
-	{UC, StateInit, StateInit, 0, cInit},
-	{UD, StateInit, StateInit, 0, dInit},
-	{RC, StateInit, StateRTR, rcRTR, cRTROpt},
-	{UC, StateInit, StateRTR, ucRTR, cRTROpt},
-	{UD, StateInit, StateRTR, 0, dRTROpt},
-	{RC, StateRTR, StateRTS, rcRTS, cRTSOpt | AttrMinRNRTimer},
-	{UC, StateRTR, StateRTS, AttrSendPSN, cRTSOpt},
-	{UD, StateRTR, StateRTS, AttrSendPSN, dRTSOpt},
-	{RC, StateRTS, StateRTS, 0, cRTSOpt | AttrMinRNRTimer},
-	{UC, StateRTS, StateRTS, 0, cRTSOpt},
-	{UD, StateRTS, StateRTS, 0, dRTSOpt},
-	{RC, StateRTS, StateSQD, 0, AttrSQDAsyncNotify},
-	{UC, StateRTS, StateSQD, 0, AttrSQDAsyncNotify},
-	{UD, StateRTS, StateSQD, 0, AttrSQDAsyncNotify},
-	{RC, StateSQD, StateRTS, 0, cRTSOpt | AttrMinRNRTimer},
-	{UC, StateSQD, StateRTS, 0, cRTSOpt},
-	{UD, StateSQD, StateRTS, 0, dRTSOpt},
-	{RC, StateSQD, StateSQD, 0, rcSQDOpt},
-	{UC, StateSQD, StateSQD, 0, ucSQDOpt},
-	{UD, StateSQD, StateSQD, 0, dRTROpt},
-	{UC, StateSQE, StateRTS, 0, AttrCurrentState | AttrAccess},
-	{UD, StateSQE, StateRTS, 0, dRTSOpt},
+	{StateReset, StateInit, perTransport{cInit, cInit, dInit}, perTransport{}},
+	{StateInit, StateInit, perTransport{}, perTransport{cInit, cInit, dInit}},
+	{StateInit, StateRTR, perTransport{rcRTR, ucRTR, 0}, perTransport{cRTROpt, cRTROpt, dRTROpt}},
+	{StateRTR, StateRTS, perTransport{rcRTS, AttrSendPSN, AttrSendPSN}, perTransport{rcRTSOpt, cRTSOpt, dRTSOpt}},
+	{StateRTS, StateRTS, perTransport{}, perTransport{rcRTSOpt, cRTSOpt, dRTSOpt}},
+	{StateRTS, StateSQD, perTransport{}, perTransport{AttrSQDAsyncNotify, AttrSQDAsyncNotify, AttrSQDAsyncNotify}},
+	{StateSQD, StateRTS, perTransport{}, perTransport{rcRTSOpt, cRTSOpt, dRTSOpt}},
+	{StateSQD, StateSQD, perTransport{}, perTransport{rcSQDOpt, ucSQDOpt, dRTROpt}},
+	{StateSQE, StateRTS, perTransport{}, perTransport{0, cRTSOpt, dRTSOpt}}, // RC has no SQE
 }
 
 // TransitionError is a refused move of a queue pair: it names the attributes that are missing or do not belong.
@@ -89,11 +75,11 @@ func CheckTransition(t Transport, from, to QPState, mask AttributeMask) error {
 		return nil
 	}
 	for _, e := range transitions {
-		if e.transport != t || e.from != from || e.to != to {
+		if e.from != from || e.to != to || t < RC || t > UD || t == RC && from == StateSQE {
 			continue
 		}
-		missing := e.required &^ rest
-		extra := rest &^ (e.required | e.optional)
+		required := e.required[t-RC]
+		missing, extra := required&^rest, rest&^(required|e.optional[t-RC])
 		if missing != 0 || extra != 0 {
 			return &TransitionError{Transport: t, From: from, To: to, Missing: missing, NotAllowed: extra}
 		}
