@@ -1,11 +1,8 @@
 package roce_test
 
 import (
-	"errors"
 	"net/netip"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
@@ -16,13 +13,7 @@ import (
 // openEnd opens the software device at an address and closes it with the test.
 func openEnd(t *testing.T, o roce.Options) verbstest.End {
 	t.Helper()
-	d, err := roce.New(o).Open(roce.DeviceName)
-	for late := time.Now().Add(time.Minute); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late); d, err = roce.New(o).Open(roce.DeviceName) {
-		<-time.After(10 * time.Millisecond) // there is one ::1, and another process's tests have it
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := roce.OpenFree(t, o)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Errorf("close device: %v", err)

@@ -2,6 +2,8 @@ package roce
 
 import (
 	"bytes"
+	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,11 +71,22 @@ func newPair(t testing.TB, o pairOptions) (a, b *end) {
 	return a, b
 }
 
+// OpenFree opens the device at an address as soon as nobody has it: there is one ::1, and other processes' tests use it.
+func OpenFree(t testing.TB, o Options) verbs.Device {
+	t.Helper()
+	d, err := New(o).Open(DeviceName)
+	for late := time.Now().Add(time.Minute); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late); d, err = New(o).Open(DeviceName) {
+		<-time.After(10 * time.Millisecond)
+	}
+	check(t, err)
+	return d
+}
+
 func newEnd(t testing.TB, options Options, o pairOptions) *end {
 	t.Helper()
-	d, err := New(options).Open(DeviceName)
-	check(t, err)
+	d := OpenFree(t, options)
 	e := &end{t: t, device: d.(*device)}
+	var err error
 	e.pd, err = d.AllocPD()
 	check(t, err)
 	e.cq, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 4 * o.depth})

@@ -4,6 +4,7 @@ package link
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
 	"syscall"
 	"testing"
@@ -30,7 +31,11 @@ func TestServiceOnTheWire(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := Open(tt.address, 0, wire.Port, 1<<16, 1)
+			other, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(tt.address, 0)))
+			check(t, err)
+			port := other.LocalAddr().(*net.UDPAddr).AddrPort().Port() // a free one: ::1 has one 4791 for all tests of a machine
+			check(t, other.Close())
+			s, err := Open(tt.address, 0, port, 1<<16, 1)
 			check(t, err)
 			defer func() { check(t, s.Close()) }()
 			for _, o := range tt.want {
@@ -39,6 +44,7 @@ func TestServiceOnTheWire(t *testing.T) {
 			for i, v := range []Service{{Hops: 64}, {0x68, 3, 7, tt.label}, {Class: 0xff, Hops: 255}, {Hops: 64, FlowLabel: tt.label}, {Hops: 64}} {
 				p, err := NewPath(s, s.Local, v)
 				check(t, err)
+				p.name = makeSockaddr(s.Local, 0, port, v.FlowLabel)
 				var packet [wire.MinPacketBytes]byte
 				if !s.send(&p, packet[:], len(packet)) {
 					t.Fatal("not taken")
