@@ -141,7 +141,7 @@ func (p *process) deathOf(err error) error {
 
 // probeApart has a process look at the device, so that the server itself never opens one.
 func (c config) probeApart(errs io.Writer) (*probed, error) {
-	p, err := start(order{Probe: true, Device: c.Device, Perftest: c.PerftestLine})
+	p, err := start(order{Probe: true, place: c.place, Perftest: c.Perftest})
 	if err != nil {
 		return nil, exit.SetupError{Err: err}
 	}
@@ -167,8 +167,7 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 	alive, stop := client.Session.Watch(ctx)
 	defer stop()
 	o := order{
-		Device: c.Device, CPU: c.CPU, Timeouts: c.Listen.Timeouts.WithDefaults(), Policy: c.Policy, DataAllow: c.DataAllow,
-		Dialect: client.Session.Dialect(), Plan: client.Plan,
+		place: c.place, Timeouts: c.Listen.Timeouts.WithDefaults(), Policy: c.Policy, Dialect: client.Session.Dialect(), Plan: client.Plan,
 	}
 	release := client.Slot(alive)
 	if release == nil {

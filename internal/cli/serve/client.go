@@ -16,20 +16,25 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
+// place is where a client's tests run at this end, and where their traffic may go.
+type place struct {
+	Device    opendevice.Config `json:"device"`
+	CPU       machine.CPUChoice `json:"cpu"`
+	DataAllow []netip.Prefix    `json:"data_allow,omitempty"`
+}
+
 // serving is what a client's tests need at this end.
 type serving struct {
-	device    opendevice.Config
-	cpu       machine.CPUChoice
-	dataAllow []netip.Prefix
-	told      *plan.Spec // of perftest's clients that do not tell theirs
-	turn      *turn      // nil: nobody waits
-	planned   func(*plan.Spec)
-	measured  func(report.Record)
+	place
+	told     *plan.Spec // of perftest's clients that do not tell theirs
+	turn     *turn      // nil: nobody waits
+	planned  func(*plan.Spec)
+	measured func(report.Record)
 }
 
 // serveSession runs a client's tests, one plan after another, on a device of their own.
 func serveSession(ctx context.Context, s control.Session, c serving) (err error) {
-	d, err := openFor(s, c.device)
+	d, err := openFor(s, c.Device)
 	if err != nil {
 		s.Fail(err)
 		return err
@@ -41,8 +46,8 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 	}
 	_, bound := d.Device.(verbs.Rebinder)
 	s = &guard{Session: s, planned: c.planned, turn: c.turn}
-	o := bench.Options{Rails: d.Others(), CPU: c.cpu, Port: c.device.Port, GIDIndex: c.device.GID}
-	o.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: c.dataAllow}
+	o := bench.Options{Rails: d.Others(), CPU: c.CPU, Port: c.Device.Port, GIDIndex: c.Device.GID}
+	o.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: c.DataAllow}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
 		plan = c.told
@@ -72,32 +77,20 @@ func openFor(s control.Session, c opendevice.Config) (*opendevice.Device, error)
 	return opendevice.Open(c)
 }
 
-// perftestServer is a test that a client of perftest before 6.29 expects; nil: none was told.
-type perftestServer struct{ perftestcli.Invocation }
-
-// plan adapts the test to the device.
-func (p *perftestServer) plan(d verbs.Device, port int) (*plan.Spec, error) {
-	if p == nil {
-		return nil, nil //nolint:nilnil // no plan was given
-	}
-	info, err := bench.ChoosePort(d, port)
-	if err != nil {
-		return nil, err
-	}
-	v := p.Invocation
-	if err := v.Fit(d.Info(), info); err != nil {
-		return nil, err
-	}
-	return &v.Plan, nil
-}
-
-// parsePerftestServer reads --perftest 'ib_send_bw -c UD -s 1024'.
-func parsePerftestServer(line string) (*perftestServer, error) {
+// perftestPlan is the test that clients of perftest before 6.28 expect here, as this device runs it; nil where no line tells it.
+func perftestPlan(line string, d verbs.Device, port int) (*plan.Spec, error) {
 	if line == "" {
 		return nil, nil //nolint:nilnil // no plan was given
 	}
 	v, err := perftestcli.ParseLine(line)
-	return &perftestServer{v}, err
+	if err != nil {
+		return nil, err
+	}
+	info, err := bench.ChoosePort(d, port)
+	if err == nil {
+		err = v.Fit(d.Info(), info)
+	}
+	return &v.Plan, err
 }
 
 // probed is what the server knows of its device without holding it.
@@ -117,10 +110,7 @@ func (o *order) probe() (*probed, error) {
 	if facts, err := bench.LocalFacts(d, o.Device.Port); err == nil { // else such clients hear why when they come
 		p.Facts = &facts
 	}
-	told, err := parsePerftestServer(o.Perftest)
-	if err == nil {
-		p.Plan, err = told.plan(d, o.Device.Port)
-	}
+	p.Plan, err = perftestPlan(o.Perftest, d, o.Device.Port)
 	if err = errors.Join(err, d.Close()); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
+	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 )
@@ -62,18 +63,15 @@ type flags struct {
 
 // config is a validated server.
 type config struct {
+	place
 	Tool     string
 	Listen   connect.ListenOptions
-	Device   opendevice.Config
-	CPU      machine.CPUChoice
 	Once     bool
 	Child    bool // print the address on stdout and end with stdin
 	Quiet    bool
-	Perftest *perftestServer // a plan for clients that do not tell theirs
-	// PerftestLine is what that plan was read from.
-	PerftestLine string
-	Policy       plan.Policy
-	DataAllow    []netip.Prefix
+	Perftest string // the command line that clients expect that do not tell theirs; empty: none
+	ByRDMACM bool   // and the control connection is one by RDMA CM
+	Policy   plan.Policy
 }
 
 // NewCommand makes 'serve'.
@@ -157,12 +155,12 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 		level = slog.LevelError
 	}
 	c.Listen.Log = slog.New(newLimited(slog.NewTextHandler(out.Err, &slog.HandlerOptions{Level: level})))
-	c.PerftestLine, c.Device.Strict = f.perftest, f.perftest != "" // stock perftest takes its rows for a NIC's
-	c.Perftest, err = parsePerftestServer(f.perftest)
-	wrong.Note(cmdline.Prefixed("--perftest", err))
-	if c.Perftest != nil {
-		c.Listen.Perftest.Gbits = c.Perftest.Gbits
-		wrong.If(c.Perftest.ControlCM && !c.Once, "--perftest with -z or -R: such a connection is the device's and serves one client: give --once, in a loop of the shell")
+	if c.Perftest = f.perftest; c.Perftest != "" {
+		c.Device.Strict = true // stock perftest takes its rows for a NIC's
+		v, err := perftestcli.ParseLine(c.Perftest)
+		wrong.Note(cmdline.Prefixed("--perftest", err))
+		c.Listen.Perftest.Gbits, c.ByRDMACM = v.Gbits, v.ControlCM
+		wrong.If(c.ByRDMACM && !c.Once, "--perftest with -z or -R: such a connection is the device's and serves one client: give --once, in a loop of the shell")
 	}
 	return c, errors.Join(wrong...)
 }
@@ -232,7 +230,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	apart := canHandOver && !c.Once && !c.Child
 	look := func() (*probed, error) { return c.probeApart(out.Err) }
 	if !apart {
-		look = (&order{Device: c.Device, Perftest: c.PerftestLine}).probe
+		look = (&order{place: c.place, Perftest: c.Perftest}).probe
 	}
 	found, err := look()
 	if err != nil {
@@ -245,7 +243,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		}
 		return *found.Facts, nil
 	}
-	if c.Perftest != nil && c.Perftest.ControlCM {
+	if c.ByRDMACM {
 		d, err := opendevice.Open(c.Device)
 		if err != nil {
 			return err
@@ -328,7 +326,7 @@ func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
 		}
 		log := c.Listen.Log.With("client", s.RemoteAddr())
 		err = serveSession(ctx, s, serving{
-			device: c.Device, cpu: c.CPU, dataAllow: c.DataAllow, told: c.Listen.Told,
+			place: c.place, told: c.Listen.Told,
 			planned: func(p *plan.Spec) { log.Info("begins", "test", planText(p)) },
 			measured: func(r report.Record) {
 				log.Info("measured", "test", r.String(), "figure", figureText(r))

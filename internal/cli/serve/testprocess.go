@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"runtime/debug"
 	"sync"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/frame"
@@ -43,15 +40,13 @@ const (
 
 // order is what a test's process is told.
 type order struct {
-	Probe     bool              `json:"probe,omitempty"` // look at the device and say what there is
-	Perftest  string            `json:"perftest,omitempty"`
-	Device    opendevice.Config `json:"device"`
-	CPU       machine.CPUChoice `json:"cpu"`
-	Timeouts  control.Timeouts  `json:"timeouts"`
-	Policy    plan.Policy       `json:"policy"`
-	DataAllow []netip.Prefix    `json:"data_allow,omitempty"`
-	Dialect   control.Dialect   `json:"dialect,omitempty"`
-	Plan      json.RawMessage   `json:"plan,omitempty"` // as the client wrote it
+	place
+	Probe    bool             `json:"probe,omitempty"` // look at the device and say what there is
+	Perftest string           `json:"perftest,omitempty"`
+	Timeouts control.Timeouts `json:"timeouts"`
+	Policy   plan.Policy      `json:"policy"`
+	Dialect  control.Dialect  `json:"dialect,omitempty"`
+	Plan     json.RawMessage  `json:"plan,omitempty"` // as the client wrote it
 }
 
 // handover is the session that goes on here: one of them.
@@ -132,7 +127,7 @@ func runTestProcess(ctx context.Context) error {
 	done := make(chan struct{})
 	go o.leaveWithClient(ctx, s, out, done)
 	err = serveSession(ctx, s, serving{
-		device: o.Device, cpu: o.CPU, dataAllow: o.DataAllow, turn: turn,
+		place: o.place, turn: turn,
 		planned:  func(p *plan.Spec) { out.write(event{Planned: planText(p)}) },
 		measured: func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) },
 	})
