@@ -111,16 +111,11 @@ func (d *device) describeExtended() {
 
 // transportType names a transport as perftest prints it (ibv_transport_type).
 func transportType(t int) string {
-	switch t {
-	case 0:
-		return "IB"
-	case 1:
-		return "IW"
-	case 2, 3:
-		return "USNIC"
-	default:
-		return "unspecified"
+	names := [...]string{"IB", "IW", "USNIC", "USNIC"}
+	if t >= 0 && t < len(names) {
+		return names[t]
 	}
+	return "unspecified"
 }
 
 // Info describes the device.

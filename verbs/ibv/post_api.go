@@ -15,34 +15,26 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// perftestPostsWR names the devices on which stock perftest posts with ibv_wr_*: it goes by these numbers, not by what the
+// perftestPostsWR are the part numbers of the devices on which stock perftest posts with ibv_wr_*: it goes by these, not by what the
 // device offers (perftest 26.04, verify_params_with_device_context and ib_dev_name). On all others it calls ibv_post_send.
-var perftestPostsWR = [...]struct { //nolint:gochecknoglobals // a table
-	vendor uint32 // 0: any that is not in notByPart
-	parts  []uint32
-}{
-	{0, []uint32{ // Connect-IB, ConnectX-4 to ConnectX-10, their virtual functions, BlueField to BlueField-4
-		4113, 4115, 4116, 4117, 4118, 4119, 4120, 4121, 4122, 4123, 4124, 4125, 4126, 4127, 4129, 4131, 4133, 4135,
-		41682, 41683, 41686, 41692, 41695,
-	}},
-	{0, []uint32{61344, 61345, 61346, 61347, 61348}},               // EFA
-	{0, []uint32{41506, 41507, 41508, 41509, 41510, 41512, 41519}}, // hns
-	{vendorYunsilicon, nil},                                        // every part
+var perftestPostsWR = [...]uint32{ //nolint:gochecknoglobals // a table
+	// Connect-IB, ConnectX-4 to ConnectX-10, their virtual functions, BlueField to BlueField-4
+	4113, 4115, 4116, 4117, 4118, 4119, 4120, 4121, 4122, 4123, 4124, 4125, 4126, 4127, 4129, 4131, 4133, 4135,
+	41682, 41683, 41686, 41692, 41695,
+	61344, 61345, 61346, 61347, 61348, // EFA
+	41506, 41507, 41508, 41509, 41510, 41512, 41519, // hns
 }
 
+// vendorYunsilicon is the vendor on all of whose devices it does.
 const vendorYunsilicon = 0x1f67
 
 // notByPart are the vendors whose part numbers mean something else: Chelsio, Intel, Synopsys, Nebula-Matrix, Pensando.
-var notByPart = [...]uint32{0x1425, 0x8086, 0x209b, vendorYunsilicon, 0x1f0f, 0x1dd8} //nolint:gochecknoglobals // a table
+var notByPart = [...]uint32{0x1425, 0x8086, 0x209b, 0x1f0f, 0x1dd8} //nolint:gochecknoglobals // a table
 
 // perftestPostAPI is what stock perftest posts with on a device.
 func perftestPostAPI(vendor, part uint32) verbs.PostAPI {
-	for _, row := range perftestPostsWR {
-		switch {
-		case row.vendor != 0 && row.vendor == vendor,
-			row.vendor == 0 && slices.Contains(row.parts, part) && !slices.Contains(notByPart[:], vendor):
-			return verbs.PostWR
-		}
+	if vendor == vendorYunsilicon || slices.Contains(perftestPostsWR[:], part) && !slices.Contains(notByPart[:], vendor) {
+		return verbs.PostWR
 	}
 	return verbs.PostSend
 }

@@ -31,10 +31,8 @@ type Threads struct {
 	whole   *Job
 	parts   []*part
 	o       ThreadOptions
-	begin   chan struct{} // closed by the first Run, or by Close
-	begun   bool
+	begin   func() // lets the threads go: the first Run, or Close
 	closing atomic.Bool
-	ended   chan struct{} // a thread's part has come to its end
 	workers sync.WaitGroup
 	summed  []Progress // of each part, as of the last sum
 }
@@ -66,7 +64,8 @@ func PrepareThreads(whole *Job, queues []ThreadQueues, o ThreadOptions, prepare 
 	if whole.Shape == PingPong || whole.Stop == nil || n < 1 {
 		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, n)
 	}
-	t := &Threads{whole: whole, summed: make([]Progress, n), o: o, begin: make(chan struct{}), ended: make(chan struct{}, n)}
+	begun := make(chan struct{})
+	t := &Threads{whole: whole, summed: make([]Progress, n), o: o, begin: sync.OnceFunc(func() { close(begun) })}
 	for i := range queues {
 		j := *whole
 		j.CQs, j.Channel, j.Lanes, j.Record = queues[i].CQs, queues[i].Channel, nil, NewRecorder(0)
@@ -83,53 +82,34 @@ func PrepareThreads(whole *Job, queues []ThreadQueues, o ThreadOptions, prepare 
 		}
 		t.parts = append(t.parts, &part{job: &j, runner: r, received: make([]uint64, len(j.Lanes))})
 	}
-	if err := t.start(); err != nil {
+	ready := make(chan error, n)
+	for i := range t.parts[1:] {
+		t.workers.Go(func() { t.work(i+1, ready, begun) })
+	}
+	var err error
+	for range t.parts[1:] {
+		err = errors.Join(err, <-ready)
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
-// start makes the threads and waits until each is ready.
-func (t *Threads) start() error {
-	ready := make(chan error, len(t.parts))
-	for n := range t.parts[1:] {
-		t.workers.Go(func() { t.work(n+1, ready) })
-	}
-	var errs []error
-	for range t.parts[1:] {
-		errs = append(errs, <-ready)
-	}
-	return errors.Join(errs...)
-}
-
 // Run implements [Runner].
 func (t *Threads) Run(until Ticks) (Progress, error) {
-	if !t.begun {
-		t.begun = true
-		close(t.begin)
-	}
+	t.begin()
 	if !t.parts[0].over.Load() {
 		t.slice(0, until)
-	} else {
-		t.await(until)
+	}
+	for t.parts[0].over.Load() && Now() < until && slices.ContainsFunc(t.parts, func(p *part) bool { return !p.over.Load() }) {
+		time.Sleep(50 * time.Microsecond) // the other threads are at work
 	}
 	return t.sum()
 }
 
-// await lets the other threads work while the first has nothing left to do.
-func (t *Threads) await(until Ticks) {
-	for Now() < until {
-		select {
-		case <-t.ended:
-			return
-		default:
-			time.Sleep(50 * time.Microsecond)
-		}
-	}
-}
-
 // work runs a part on a thread of its own.
-func (t *Threads) work(n int, ready chan<- error) {
+func (t *Threads) work(n int, ready chan<- error, begun <-chan struct{}) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	p := t.parts[n]
@@ -142,8 +122,7 @@ func (t *Threads) work(n int, ready chan<- error) {
 		defer undo()
 	}
 	ready <- nil
-	<-t.begin
-	defer func() { t.ended <- struct{}{} }()
+	<-begun
 	for length := cmp.Or(t.o.First, t.o.Slice); !t.closing.Load(); {
 		progress := t.slice(n, Now()+length)
 		if p.over.Load() {
@@ -239,10 +218,7 @@ func (t *Threads) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
-	if !t.begun {
-		t.begun = true
-		close(t.begin)
-	}
+	t.begin()
 	t.workers.Wait()
 	var errs []error
 	for i := range t.parts {
