@@ -21,12 +21,6 @@ type Figures struct {
 // rate is what most questions go by.
 func rate(f Figures) float64 { return f.Value }
 
-// Meter measures a point.
-type Meter interface {
-	// Measure runs the test once. A [PointError] says that this point cannot be measured and others can.
-	Measure(ctx context.Context, p Point) (Figures, error)
-}
-
 // PointError is a point whose test failed. The search skips it.
 type PointError struct{ Err error }
 
@@ -71,8 +65,10 @@ type Answer struct {
 // Search is one search. What it does follows from the seed and the figures alone, so that one which was interrupted goes on
 // from its steps. It belongs to one goroutine.
 type Search struct {
-	Space  Space
-	Meter  Meter
+	Space Space
+	// Measure runs the test of a point once. A [PointError] says that this point cannot be measured and others can.
+	Measure func(ctx context.Context, p Point) (Figures, error)
+
 	Seed   uint64
 	Most   int        // points; 0: no limit
 	Known  []Step     // of an earlier run of the same search: taken in place of measuring
@@ -80,7 +76,6 @@ type Search struct {
 	Answer Answer     // so far
 
 	measure func(p Point) (Figures, error)
-	stopped func() error // why, if somebody stopped it
 	rng     *rand.Rand
 	steps   []Step
 	err     error // what ended it
@@ -89,8 +84,12 @@ type Search struct {
 // Run asks a question: [Best], [Dips] or [Anomalies]. What ended it early is the error; the answer is then what is known.
 func (s *Search) Run(ctx context.Context, question func(*Search)) error {
 	s.rng, s.steps, s.err = rand.New(rand.NewPCG(s.Seed, 0)), nil, nil
-	s.measure = func(p Point) (Figures, error) { return s.Meter.Measure(ctx, slices.Clone(p)) }
-	s.stopped = func() error { return context.Cause(ctx) }
+	s.measure = func(p Point) (Figures, error) {
+		if err := context.Cause(ctx); err != nil {
+			return Figures{}, err
+		}
+		return s.Measure(ctx, slices.Clone(p))
+	}
 	question(s)
 	return s.err
 }
@@ -100,19 +99,15 @@ func (s *Search) Steps() []Step { return s.steps }
 
 // at measures a point. It tells whether there are figures: there are none where the point failed, or the search is over.
 func (s *Search) at(p Point) (Figures, bool) {
-	if s.err != nil {
-		return Figures{}, false
-	}
 	n := len(s.steps)
-	if n < len(s.Known) && slices.Equal(s.Known[n].Point, p) {
+	switch {
+	case s.err != nil:
+		return Figures{}, false
+	case n < len(s.Known) && slices.Equal(s.Known[n].Point, p):
 		s.steps = append(s.steps, s.Known[n])
 		return s.Known[n].Figures, s.Known[n].Failure == ""
-	}
-	s.err = s.stopped()
-	if s.err == nil && s.Most > 0 && n >= s.Most {
+	case s.Most > 0 && n >= s.Most:
 		s.err = ErrPoints
-	}
-	if s.err != nil {
 		return Figures{}, false
 	}
 	f, err := s.measure(p)

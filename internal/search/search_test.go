@@ -36,12 +36,12 @@ func newFlaky(space *Space, lostAfter int) *flaky {
 // TestASearchThatWasCutOffGoesOn: it takes its steps over, measures none of them again, and finds what a whole one finds.
 func TestASearchThatWasCutOffGoesOn(t *testing.T) {
 	space := simulatedSpace()
-	whole := &Search{Space: space, Meter: newFlaky(&space, 0), Seed: 7, Most: 300}
+	whole := &Search{Space: space, Measure: newFlaky(&space, 0).Measure, Seed: 7, Most: 300}
 	err := whole.Run(t.Context(), Anomalies)
 	if !errors.Is(err, ErrPoints) || len(whole.Answer.Found) == 0 {
 		t.Fatal(whole.Answer, err)
 	}
-	cut := &Search{Space: space, Meter: newFlaky(&space, 90), Seed: 7, Most: 300}
+	cut := &Search{Space: space, Measure: newFlaky(&space, 90).Measure, Seed: 7, Most: 300}
 	if err := cut.Run(t.Context(), Anomalies); !errors.Is(err, errPeerLost) {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestASearchThatWasCutOffGoesOn(t *testing.T) {
 	for range cut.Steps() { // its noise goes on where the other's ended
 		rest.noise.NormFloat64()
 	}
-	again := &Search{Space: space, Meter: rest, Seed: 7, Most: 300, Known: cut.Steps()}
+	again := &Search{Space: space, Measure: rest.Measure, Seed: 7, Most: 300, Known: cut.Steps()}
 	if err := again.Run(t.Context(), Anomalies); !errors.Is(err, ErrPoints) {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestASearchThatWasCutOffGoesOn(t *testing.T) {
 // TestAPointThatFailsIsSkipped: the search goes on, and its steps say what failed.
 func TestAPointThatFailsIsSkipped(t *testing.T) {
 	space := simulatedSpace()
-	s := &Search{Space: space, Meter: newFlaky(&space, 0), Seed: 1, Most: 400}
+	s := &Search{Space: space, Measure: newFlaky(&space, 0).Measure, Seed: 1, Most: 400}
 	err := s.Run(t.Context(), Anomalies)
 	if !errors.Is(err, ErrPoints) || len(s.Answer.Found) != 1 || s.Answer.Found[0].Rule.String() != plants()[2].rule {
 		t.Errorf("found %+v, %v", s.Answer.Found, err)
@@ -84,7 +84,7 @@ func TestAPointThatFailsIsSkipped(t *testing.T) {
 func TestInterruptedGivesWhatIsKnown(t *testing.T) {
 	space := settingsSpace()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &Search{Space: space, Meter: &settings{noise: rand.New(rand.NewPCG(1, 1)), value: func(p Point) float64 { return float64(1 + p[2]) }}}
+	s := &Search{Space: space, Measure: (&settings{noise: rand.New(rand.NewPCG(1, 1)), value: func(p Point) float64 { return float64(1 + p[2]) }}).Measure}
 	s.Tell = func(Step) {
 		if len(s.Steps()) == 60 {
 			cancel()
@@ -101,9 +101,9 @@ func TestInterruptedGivesWhatIsKnown(t *testing.T) {
 func TestNoiseIsNoGain(t *testing.T) {
 	space, wrong := settingsSpace(), 0
 	for seed := range 40 {
-		s := &Search{Space: space, Seed: uint64(seed), Meter: &settings{
+		s := &Search{Space: space, Seed: uint64(seed), Measure: (&settings{
 			noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.2, value: func(Point) float64 { return 1 },
-		}}
+		}).Measure}
 		if err := s.Run(t.Context(), Best); err != nil {
 			t.Fatal(err)
 		}
@@ -122,12 +122,12 @@ func TestNoiseIsNoGain(t *testing.T) {
 func TestAGainAmongNoise(t *testing.T) {
 	space, found, points := settingsSpace(), 0, 0
 	for seed := range 40 {
-		s := &Search{Space: space, Seed: uint64(seed), Meter: &settings{noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.3, value: func(p Point) float64 {
+		s := &Search{Space: space, Seed: uint64(seed), Measure: (&settings{noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.3, value: func(p Point) float64 {
 			if p[3] >= 16 {
 				return 1.5
 			}
 			return 1
-		}}}
+		}}).Measure}
 		if err := s.Run(t.Context(), Best); err != nil {
 			t.Fatal(err)
 		}

@@ -152,7 +152,7 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 		exact, points := 0, []int{}
 		for seed := range seeds {
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.03, planted: plant.planted}
-			s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget}
+			s := &Search{Space: space, Measure: dev.Measure, Seed: uint64(seed), Most: budget}
 			findOne(t, s)
 			points = append(points, len(s.Steps()))
 			if len(s.Answer.Found) > 0 && s.Answer.Found[0].Rule.String() == plant.rule && s.Answer.Found[0].Counter == plant.counter {
@@ -192,7 +192,7 @@ func TestAnomaliesAmongNoise(t *testing.T) {
 				return 1, nil
 			}
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: 0.3, planted: planted}
-			s := &Search{Space: space, Meter: &drifting{dev}, Seed: uint64(seed), Most: 12000}
+			s := &Search{Space: space, Measure: (&drifting{dev}).Measure, Seed: uint64(seed), Most: 12000}
 			findOne(t, s)
 			switch {
 			case factor == 1:
@@ -305,7 +305,7 @@ func TestAnomaliesOfACleanDevice(t *testing.T) {
 	for seed := range runs {
 		space := simulatedSpace()
 		dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 3)), sigma: 0.05}
-		s := &Search{Space: space, Meter: dev, Seed: uint64(seed), Most: budget}
+		s := &Search{Space: space, Measure: dev.Measure, Seed: uint64(seed), Most: budget}
 		err := s.Run(t.Context(), Anomalies)
 		if !errors.Is(err, ErrPoints) {
 			t.Fatal(err)
@@ -341,7 +341,7 @@ func TestDipsAreToldToTheByte(t *testing.T) {
 			space := simulatedSpace()
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 5)), sigma: 0.01}
 			dev.planted = func(v func(string) int) (float64, map[string]float64) { return plant.time(float64(v("size"))), nil }
-			s := &Search{Space: space, Meter: dev, Seed: uint64(seed)}
+			s := &Search{Space: space, Measure: dev.Measure, Seed: uint64(seed)}
 			err := s.Run(t.Context(), Dips)
 			if err != nil {
 				t.Fatal(err)
@@ -450,7 +450,7 @@ func TestBestIsWithinTwoPercentOfTheGrid(t *testing.T) {
 		right, points, worst := 0, 0, 1.0
 		for seed := range seeds {
 			dev := &settings{noise: rand.New(rand.NewPCG(uint64(seed), 7)), sigma: 0.01, value: tt.value}
-			s := &Search{Space: space, Meter: dev, Seed: uint64(seed)}
+			s := &Search{Space: space, Measure: dev.Measure, Seed: uint64(seed)}
 			err := s.Run(t.Context(), Best)
 			if err != nil {
 				t.Fatal(err)

@@ -48,20 +48,6 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 	return m, m.space()
 }
 
-// plantedMeter makes a device slower by a rule: what it measures is real.
-type plantedMeter struct {
-	*meter
-	slower func(v func(name string) int) float64
-}
-
-func (p plantedMeter) Measure(ctx context.Context, at engine.Point) (engine.Figures, error) {
-	f, err := p.meter.Measure(ctx, at)
-	f.Value /= p.slower(func(name string) int {
-		return at[slices.IndexFunc(p.dims, func(s setting) bool { return s.Name == name })]
-	})
-	return f, err
-}
-
 // TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there. It counts and does not
 // judge. All rules have their turn with one seed, then with the next, until -most is over.
 func TestPlantedRulesAreFoundLive(t *testing.T) {
@@ -84,12 +70,13 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 			break
 		}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), max(left, 0)/time.Duration(len(plants)-i), errTimeUp)
-		s := &engine.Search{Space: space, Seed: uint64(seed), Meter: plantedMeter{m, func(v of) float64 {
-			if plants[i].is(v) {
-				return 4
+		s := &engine.Search{Space: space, Seed: uint64(seed), Measure: func(ctx context.Context, p engine.Point) (engine.Figures, error) {
+			f, err := m.measure(ctx, p) // what it measures is real
+			if plants[i].is(func(name string) int { return p[space.Index(name)] }) {
+				f.Value /= 4
 			}
-			return 1
-		}}}
+			return f, err
+		}}
 		s.Tell = func(engine.Step) {
 			if len(s.Answer.Found) > 0 { // enough
 				cancel()
@@ -122,7 +109,7 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 	m, space := openLive(t, best, "qp", "tx-depth", "post-list", "cq-mod")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), *most, errTimeUp)
 	defer cancel()
-	s := &engine.Search{Space: space, Meter: m, Seed: 1}
+	s := &engine.Search{Space: space, Measure: m.measure, Seed: 1}
 	if err := s.Run(ctx, engine.Best); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +129,7 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 	top, topAt, seen := 0.0, at, 0
 	for _, p := range points {
-		f, err := m.Measure(ctx, p)
+		f, err := m.measure(ctx, p)
 		if _, is := errors.AsType[*engine.PointError](err); err != nil && !is {
 			if !errors.Is(err, errTimeUp) {
 				t.Fatal(err)
@@ -155,8 +142,8 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 	}
 	var a, b []float64 // the largest of many is largest by noise, too: both once more, in turn
 	for range 15 {
-		f, _ := m.Measure(t.Context(), at)
-		g, _ := m.Measure(t.Context(), topAt)
+		f, _ := m.measure(t.Context(), at)
+		g, _ := m.measure(t.Context(), topAt)
 		a, b = append(a, f.Value), append(b, g.Value)
 	}
 	e := stats.Paired(b, a, stats.DefaultConfidence, stats.HigherIsBetter)

@@ -33,7 +33,6 @@ type meter struct {
 
 	session *measure.Measurer
 	limits  plan.Limits
-	label   string
 }
 
 // returns is how long a peer may take to come back after a test that failed.
@@ -60,7 +59,6 @@ func (m *meter) open(ctx context.Context) error {
 	m.limits = plan.Limits{
 		Device: m.session.Device.Info(), Port: m.session.Port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: true,
 	}
-	m.label = bench.Label(m.limits.Device)
 	if cpus, err := machine.AllowedCPUs(); err == nil {
 		m.limits.CPUs = len(cpus)
 	}
@@ -76,32 +74,37 @@ func (m *meter) close() error {
 	return err
 }
 
-// Measure implements [engine.Meter]. A test that was disturbed is made once more, and the better of the two counts: what else runs
+// measure runs a point's test. One that was disturbed is made once more, and the better of the two counts: what else runs
 // only takes from a rate.
-func (m *meter) Measure(ctx context.Context, p engine.Point) (better engine.Figures, err error) {
-	for disturbed, again := true, false; disturbed; again = true {
-		if err := m.open(ctx); err != nil {
-			return engine.Figures{}, exit.PeerLostError{Err: fmt.Errorf("after a test that failed the other end does not come back: %w", err)}
+func (m *meter) measure(ctx context.Context, p engine.Point) (engine.Figures, error) {
+	f, disturbed, err := m.once(ctx, p)
+	if disturbed {
+		var again engine.Figures
+		if again, _, err = m.once(ctx, p); again.Value > f.Value {
+			f = again
 		}
-		limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
-		res, err := m.session.Run(limited, m.spec(p), bench.Options{})
-		hung := context.Cause(limited)
-		cancel()
-		m.failed = m.failed || err != nil
-		switch cause := context.Cause(ctx); {
-		case err == nil && len(res.Records) > 0:
-		case cause != nil:
-			return engine.Figures{}, errors.Join(cause, m.close())
-		default:
-			_ = m.close() // what ended the test is told
-			return engine.Figures{}, &engine.PointError{Err: cmp.Or(hung, err)}
-		}
-		if f := m.figures(&res.Records[0]); f.Value > better.Value || !again {
-			better = f
-		}
-		disturbed = !again && figure.Disturbed(res.Records[0].Warnings)
 	}
-	return better, nil
+	return f, err
+}
+
+// once runs a point's test, and tells whether something else had its CPU.
+func (m *meter) once(ctx context.Context, p engine.Point) (f engine.Figures, disturbed bool, err error) {
+	if err := m.open(ctx); err != nil {
+		return f, false, exit.PeerLostError{Err: fmt.Errorf("after a test that failed the other end does not come back: %w", err)}
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
+	defer cancel()
+	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
+	if err == nil && len(res.Records) > 0 {
+		r := &res.Records[0]
+		return m.figures(r), figure.Disturbed(r.Warnings), nil
+	}
+	m.failed = true
+	if cause := context.Cause(ctx); cause != nil {
+		return f, false, errors.Join(cause, m.close())
+	}
+	_ = m.close() // what ended the test is told
+	return f, false, &engine.PointError{Err: cmp.Or(context.Cause(limited), err, errors.New("the test has no record"))}
 }
 
 // goal is what is better. Of its values, more is.

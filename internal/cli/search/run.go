@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -46,9 +47,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	space := m.space()
 	r := &Result{
 		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question, Test: strings.Join(c.Words, " "), By: c.By,
-		Started: time.Now().UTC(), Label: m.label, Device: m.limits.Device.Name, Seed: c.Seed, Dimensions: space.Dimensions,
+		Started: time.Now().UTC(), Label: bench.Label(m.limits.Device), Device: m.limits.Device.Name, Seed: c.Seed, Dimensions: space.Dimensions,
 	}
-	s := &engine.Search{Space: space, Meter: m, Seed: c.Seed, Most: c.Points}
+	s := &engine.Search{Space: space, Measure: m.measure, Seed: c.Seed, Most: c.Points}
 	earlier := 0.0
 	if before != nil {
 		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device {

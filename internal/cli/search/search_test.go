@@ -24,7 +24,7 @@ import (
 func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
 	c := &config{Tool: "gobw", Test: operation.Config{Config: measure.Config{Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1}}}}
 	m := &meter{config: c, out: output.Streams{Out: io.Discard, Err: io.Discard}}
-	_, err := m.Measure(t.Context(), nil)
+	_, err := m.measure(t.Context(), nil)
 	if _, point := errors.AsType[*engine.PointError](err); point || exit.Code(err) != exit.PeerLost || !strings.Contains(err.Error(), "does not come back") {
 		t.Errorf("%v, exit code %d", err, exit.Code(err))
 	}
@@ -51,7 +51,7 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 		}
 	}
 	tried, refused := 0, map[string]int{}
-	s := &engine.Search{Space: space, Seed: 1, Most: 1000, Meter: meterFunc(func(p engine.Point) {
+	s := &engine.Search{Space: space, Seed: 1, Most: 1000, Measure: func(_ context.Context, p engine.Point) (engine.Figures, error) {
 		tried++
 		if again := space.Repair(slices.Clone(p), -1); !slices.Equal(again, p) {
 			t.Fatalf("%s is repaired once more, to %s", space.Text(p, nil), space.Text(again, nil))
@@ -60,7 +60,8 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 		if _, err := plan.Settle(spec, limits, plan.Peer{}, plan.Policy{}); err != nil {
 			refused[err.Error()]++
 		}
-	})}
+		return engine.Figures{Value: 1}, nil
+	}}
 	if err := s.Run(t.Context(), engine.Anomalies); !errors.Is(err, engine.ErrPoints) {
 		t.Fatal(err)
 	}
@@ -72,14 +73,6 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 func named(name string) setting {
 	all := settings()
 	return all[slices.IndexFunc(all, func(s setting) bool { return s.Name == name })]
-}
-
-// meterFunc looks at each point; all are equally fast.
-type meterFunc func(p engine.Point)
-
-func (f meterFunc) Measure(_ context.Context, p engine.Point) (engine.Figures, error) {
-	f(p)
-	return engine.Figures{Value: 1}, nil
 }
 
 // TestSettingsAreFlags: a command that shows a finding can be typed.
