@@ -62,24 +62,9 @@ func CommandError(err error) error {
 	rest, near, _ := strings.Cut(rest, "Did you mean this?")
 	program, _, _ := strings.Cut(strings.Trim(rest, `"`), `"`)
 	word = strings.Trim(word, `"`)
-	op, suffix := strings.TrimPrefix(word, "ib_"), ""
-	for _, s := range []string{"bw", "lat"} {
-		if o, has := strings.CutSuffix(op, s); has && (o == "" || strings.HasSuffix(o, "_")) {
-			op, suffix = strings.TrimSuffix(o, "_"), s
-			break
-		}
-	}
-	right := map[string]string{"bw": "gobw", "lat": "golat"}[suffix]
-	switch {
-	case op == "" && right == program:
-		return fmt.Errorf("unknown command %q: %s measures that; say of what: %s %s", word, program, program, plan.OperationNames())
-	case op == "" && suffix != "":
-		return fmt.Errorf("unknown command %q: that is %s's: %s %s", word, right, right, plan.OperationNames())
-	}
-	for _, known := range plan.Operations() {
-		if suffix != "" && op == string(known) && plan.RowOf(known).PerftestHas() {
-			return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw version --install-links DIR' makes ib_%s_%s", word, right, op, op, suffix)
-		}
+	if tool, is := perftestcli.ToolNamed("ib_" + strings.TrimPrefix(word, "ib_")); is {
+		right := map[plan.Kind]string{plan.Bandwidth: "gobw", plan.Latency: "golat"}[tool.Kind]
+		return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw version --install-links DIR' makes %s", word, right, tool.Operation, tool.Name)
 	}
 	if line := otherWord(program, word); line != "" {
 		return fmt.Errorf("unknown command %q: here it is '%s'", word, line)
