@@ -39,13 +39,12 @@ func (c *Config) classOf(x Cell) Class {
 
 // learn finds level and noise of each class.
 func (c *Config) learn(cells []Cell) levels {
-	few := len(cells) <= 64*c.Hosts && c.Hosts <= 128
 	l := levels{cfg: c, of: map[Class]curve{}, round: map[roundRail]float64{}}
 	for k := range percentiles {
 		if k != middle && !c.Latency {
 			continue
 		}
-		for class, y := range c.medians(cells, few, k) {
+		for class, y := range c.medians(cells, k) {
 			of := l.of[class]
 			of[k] = y
 			l.of[class] = of
@@ -64,44 +63,37 @@ func (c *Config) learn(cells []Cell) levels {
 	if n := len(above); n > 0 {
 		l.sigma = 1.4826 * stats.Median(above) * (1 + sigmaMargin/math.Sqrt(float64(n)))
 	}
-	if few {
-		if repeated, enough := c.repeatability(cells); enough {
-			l.sigma = min(l.sigma, repeated)
-		}
+	if repeated, enough := c.repeatability(cells[:min(len(cells), mostRepeats)]); enough {
+		l.sigma = min(l.sigma, repeated)
 	}
 	l.sigma = max(l.sigma, leastSigma)
 	return l
 }
 
-// medians are the levels of the classes in one percentile. Where hosts are few, many cells may be bad: of four hosts one slow
-// one makes half of all cells slow. There a level is the median over hosts of each host's median, the upper of two.
-func (c *Config) medians(cells []Cell, few bool, percentile int) map[Class]float64 {
-	logs := map[Class][]float64{}
-	hosts := map[Class]map[int32][]float64{}
+// medians are the levels of the classes in one percentile: the median over hosts of each host's median as a sender and as a receiver,
+// so that a slow host counts once and not for each of its partners: of four hosts one slow one makes half of all cells slow. Of two
+// middle values the upper one counts, which is the good one where half are bad.
+func (c *Config) medians(cells []Cell, percentile int) map[Class]float64 {
+	hosts := map[Class][][]float64{}
 	for _, x := range cells {
 		if x.State != matrix.Measured {
 			continue
 		}
 		k, y := c.classOf(x), c.curveOf(x)[percentile]
-		if !few {
-			logs[k] = append(logs[k], y)
-			continue
-		}
 		if hosts[k] == nil {
-			hosts[k] = map[int32][]float64{}
+			hosts[k] = make([][]float64, 2*c.Hosts)
 		}
-		out, in := int32(x.From), -1-int32(x.To)
-		hosts[k][out] = append(hosts[k][out], y)
-		hosts[k][in] = append(hosts[k][in], y)
+		for _, side := range []int{int(x.From), c.Hosts + int(x.To)} {
+			hosts[k][side] = append(hosts[k][side], y)
+		}
 	}
 	out := map[Class]float64{}
-	for k, values := range logs {
-		out[k] = stats.Median(values)
-	}
 	for k, of := range hosts {
-		medians := make([]float64, 0, len(of))
+		var medians []float64
 		for _, values := range of {
-			medians = append(medians, upperMedian(values))
+			if len(values) > 0 {
+				medians = append(medians, upperMedian(values))
+			}
 		}
 		out[k] = upperMedian(medians)
 	}
@@ -113,11 +105,14 @@ func (c *Config) medians(cells []Cell, few bool, percentile int) map[Class]float
 // hundred is too low. Both estimates are upper bounds (faults widen the one, few repeats the other): the lesser holds.
 const sigmaMargin = 2.3 * 1.17
 
-// enoughRepeats is how many repeated cells tell their noise.
-const enoughRepeats = 8
+// enoughRepeats is how many repeated cells tell their noise, and mostRepeats among how many they are looked for.
+const (
+	enoughRepeats = 8
+	mostRepeats   = 1 << 16
+)
 
-// repeatability is the noise of one cell, from cells that were measured more than once. Where hosts are few, it is the only
-// one that does not depend on which of them are slow.
+// repeatability is the noise of one cell, from cells that were measured more than once. It is the only one
+// that does not depend on which hosts are slow.
 func (c *Config) repeatability(cells []Cell) (float64, bool) {
 	type place struct {
 		Class
