@@ -318,6 +318,9 @@ type sampled struct {
 	d    *report.Distribution
 }
 
+// leastSamples are those that have a distribution: of fewer each is a bar of its own.
+const leastSamples = 30
+
 // distributions draws histogram and percentiles of what has histograms; a histogram that does not decode is left out
 // here, as Load has no business failing for a picture.
 func distributions(op operation, curves []curve) []Picture {
@@ -331,12 +334,14 @@ func distributions(op operation, curves []curve) []Picture {
 		sizes = max(sizes, len(c.Rows))
 		for _, r := range c.Rows {
 			var hs []*report.Histogram
+			samples := uint64(0)
 			for _, rec := range r.Runs {
-				if rec.Histogram != nil {
+				if rec.Histogram != nil && rec.Latency != nil {
 					hs = append(hs, rec.Histogram)
+					samples += rec.Latency.Samples
 				}
 			}
-			if most = max(most, len(hs)); len(hs) > 0 {
+			if most = max(most, len(hs)); samples >= leastSamples {
 				rows = append(rows, row{joined(plain.Bytes(float64(r.Size)), c.name), hs})
 			}
 		}
@@ -452,7 +457,7 @@ func overTime(op operation, curves []curve) []Picture {
 		c.Series = first
 	}
 	if c.Series = spread(c.Series, mostCurves); len(c.Series) < len(all) {
-		c.Subtitle = fmt.Sprintf("%d of %d · %s", len(c.Series), len(all), c.Subtitle)
+		c.Subtitle = fmt.Sprintf("%d of %d curves · %s", len(c.Series), len(all), c.Subtitle)
 	}
 	return []Picture{{op.slug() + "-over-time", c}}
 }

@@ -145,8 +145,11 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	if q.Label != "" {
 		r.labels = []string{q.Label}
 	}
-	if format == "junit" || format == "html" {
+	switch format {
+	case "junit":
 		r.title = "gobw qualify " + q.Plan
+	case "html":
+		r.title = "plan " + q.Plan
 	}
 	return r.write(w, format)
 }
