@@ -3,6 +3,7 @@ package netem
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -39,8 +40,8 @@ type Network[F any] struct {
 	linkFree            Time    // when the link has sent everything before
 	longestWait         Time    // in the queue
 
-	held      []held[F] // a ring, in order of due
-	head, n   int
+	held      []held[F] // from head on, in order of due
+	head      int
 	heldBytes int
 	spare     [][]byte // buffers to use again
 
@@ -129,7 +130,7 @@ func (n *Network[F]) pass(p Packet[F], now Time) {
 		n.linkFree = start + Time(float64(len(p.Bytes))*n.perByte)
 		due = n.linkFree + n.delay
 	}
-	if due <= now && n.n == 0 {
+	if due <= now && n.head == len(n.held) {
 		n.deliver(p)
 		return
 	}
@@ -142,7 +143,7 @@ func (n *Network[F]) pass(p Packet[F], now Time) {
 
 // Release delivers what is due, and a packet that waited for an overtaker which never came.
 func (n *Network[F]) Release(now Time) {
-	for n.n > 0 && n.held[n.head].due <= now {
+	for n.head < len(n.held) && n.held[n.head].due <= now {
 		h := n.pop()
 		n.deliver(h.Packet)
 		n.release(h)
@@ -155,7 +156,7 @@ func (n *Network[F]) Release(now Time) {
 // Next is when Release has something to do.
 func (n *Network[F]) Next() Time {
 	at := Never
-	if n.n > 0 {
+	if n.head < len(n.held) {
 		at = n.held[n.head].due
 	}
 	if n.isOvertaken {
@@ -182,21 +183,15 @@ func (n *Network[F]) release(h held[F]) {
 }
 
 func (n *Network[F]) push(h held[F]) {
-	if n.n == len(n.held) {
-		grown := make([]held[F], max(2*n.n, 256))
-		for i := range n.n {
-			grown[i] = n.held[(n.head+i)%len(n.held)]
-		}
-		n.held, n.head = grown, 0
+	if 2*n.head > len(n.held) {
+		n.held, n.head = slices.Delete(n.held, 0, n.head), 0
 	}
-	n.held[(n.head+n.n)%len(n.held)] = h
-	n.n++
+	n.held = append(n.held, h)
 }
 
 func (n *Network[F]) pop() held[F] {
 	h := n.held[n.head]
 	n.held[n.head] = held[F]{}
-	n.head = (n.head + 1) % len(n.held)
-	n.n--
+	n.head++
 	return h
 }
