@@ -39,6 +39,11 @@ func (e *engine) drove(now tick.Time) {
 		e.noted = now
 		e.lastDrive.Store(int64(now))
 	}
+	e.wakeSentry()
+}
+
+// wakeSentry sends the background goroutine away where it is blocked in the kernel.
+func (e *engine) wakeSentry() {
 	if e.asleep {
 		e.asleep = false
 		e.sentry.Wake()
@@ -47,10 +52,7 @@ func (e *engine) drove(now tick.Time) {
 
 // wakeSleepers makes those who are blocked in the kernel look again: at events, deadlines and sockets.
 func (e *engine) wakeSleepers() {
-	if e.asleep {
-		e.asleep = false
-		e.sentry.Wake()
-	}
+	e.wakeSentry()
 	for _, s := range e.sleepers {
 		s.Wake()
 	}
@@ -75,9 +77,8 @@ func (e *engine) await(limit tick.Time) {
 	e.sleep(limit, s, e.sockets)
 	e.sleepers = slices.DeleteFunc(e.sleepers, func(x *link.Sleeper) bool { return x == s })
 	e.spare = append(e.spare, s)
-	if e.asleep && len(e.sleepers) == 0 { // the background goroutine watches no socket while others do
-		e.asleep = false
-		e.sentry.Wake()
+	if len(e.sleepers) == 0 { // the background goroutine watches no socket while others do
+		e.wakeSentry()
 	}
 }
 

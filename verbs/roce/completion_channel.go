@@ -3,6 +3,7 @@ package roce
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
@@ -49,13 +50,7 @@ func (ch *completionChannel) next() *completionQueue {
 }
 
 func (ch *completionChannel) forget(c *completionQueue) {
-	kept := ch.events[:0]
-	for _, x := range ch.events {
-		if x != c {
-			kept = append(kept, x)
-		}
-	}
-	ch.events = kept
+	ch.events = slices.DeleteFunc(ch.events, func(x *completionQueue) bool { return x == c })
 }
 
 // Wait blocks until an event comes or the context ends. The waiting goroutine drives the device meanwhile, blocked in the

@@ -211,10 +211,5 @@ func (c *completionQueue) forget(q *queuePair) {
 			x.qp = nil
 		}
 	}
-	for i, other := range c.flushing {
-		if other == q {
-			c.flushing = append(c.flushing[:i], c.flushing[i+1:]...)
-			break
-		}
-	}
+	c.flushing = slices.DeleteFunc(c.flushing, func(x *queuePair) bool { return x == q })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/roce/link"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -360,10 +361,11 @@ func (e *engine) pathFor(s *socket, remote netip.Addr, v link.Service) (*path, e
 	if p := s.paths[key]; p != nil {
 		return p, nil
 	}
-	p, err := newPath(s, remote, v, e.clock)
+	way, err := link.NewPath(s.Socket, remote, v)
 	if err != nil {
 		return nil, err
 	}
+	p := &path{Path: way, socket: s, Flow: rc.NewFlow(e.clock, s.BufferBytes), responses: queue{kind: responseQueue}}
 	s.paths[key] = p
 	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -32,6 +33,13 @@ type laneQueue struct {
 	srq      *sharedReceiveQueue
 	groups   [][]prepared
 	receives []verbs.ReceiveRequest
+}
+
+// prepared is a send request ready to be copied into the ring.
+type prepared struct {
+	work rc.Work
+	slot sendSlot
+	list []verbs.SGE
 }
 
 // Prepare implements [job.Preparer].
@@ -132,7 +140,7 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 		l.groups[g] = make([]prepared, len(requests))
 		for i := range requests {
 			p, from := &l.groups[g][i], &requests[i]
-			if err := q.compile(from, p); err != nil {
+			if err := q.compile(from, &p.work, &p.slot); err != nil {
 				return fmt.Errorf("list %d, request %d: %w", g, i, err)
 			}
 			p.work.Flags &^= verbs.Signaled
@@ -193,9 +201,10 @@ func (d *jobDriver) Append(b job.Batch) error {
 					return d.e.fail("post send", q.qpn, err)
 				}
 			}
-			w := q.put(&g[i])
+			p, w := &g[i], r.At(r.Tail)
+			*w, *q.sends.slot(r.Tail) = p.work, p.slot
 			w.ID, w.Lazy = id, b.Lazy
-			r.Posted()
+			q.posted(p.list)
 		}
 		id++
 		if at++; at == len(l.groups) {

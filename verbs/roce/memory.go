@@ -189,28 +189,29 @@ func (r *region) unbind() {
 }
 
 // bind executes a BIND_MW work request and reports whether it was legal.
-func (q *queuePair) bind(b *boundWindow) bool {
-	w, m := b.window, b.region
-	if w.Closed() || w.pd != q.pd || b.rkey>>8 != w.key>>8 {
+func (q *queuePair) bind(b *verbs.MemoryWindowBind) bool {
+	w := b.Window.(*memoryWindow)
+	m, _ := b.Region.(*memoryRegion)
+	if w.Closed() || w.pd != q.pd || b.RKey>>8 != w.key>>8 {
 		return false
 	}
-	if b.length == 0 { // unbind
+	if b.Length == 0 { // unbind
 		w.unbind()
-		w.key = b.rkey
+		w.key = b.RKey
 		return true
 	}
 	switch {
-	case m == nil || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.addr, b.length),
-		b.access&^remoteAccess != 0,
-		b.access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && m.access&verbs.AccessLocalWrite == 0,
+	case m == nil || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.Addr, b.Length),
+		b.Access&^remoteAccess != 0,
+		b.Access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && m.access&verbs.AccessLocalWrite == 0,
 		w.mr != nil, // a bound type 2 window is invalidated first
 		m.Use("bound "+kindMW) != nil:
 		return false
 	}
-	w.mr, w.qp, w.access, w.size = m, q, b.access, b.length
-	w.at = unsafe.Add(m.at, b.addr-m.base)
-	w.base = b.addr
-	w.key = b.rkey
+	w.mr, w.qp, w.access, w.size = m, q, b.Access, b.Length
+	w.at = unsafe.Add(m.at, b.Addr-m.base)
+	w.base = b.Addr
+	w.key = b.RKey
 	return true
 }
 

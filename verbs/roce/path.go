@@ -1,11 +1,8 @@
 package roce
 
 import (
-	"net/netip"
-
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/rc"
-	"github.com/gobw/gobw/verbs/tick"
 )
 
 // path is a pair of addresses: one of ours, one of a peer's. All queue pairs between them share it.
@@ -18,15 +15,6 @@ type path struct {
 	requests  queue // queue pairs that have something to send
 	responses queue // queue pairs that owe READ responses
 	busy      bool  // in engine.busy
-}
-
-func newPath(s *socket, remote netip.Addr, v link.Service, c tick.Rate) (*path, error) {
-	p := &path{
-		socket: s, Flow: rc.NewFlow(c, s.BufferBytes), responses: queue{kind: responseQueue},
-	}
-	var err error
-	p.Path, err = link.NewPath(s.Socket, remote, v)
-	return p, err
 }
 
 // queue is a first-in, first-out list of queue pairs, threaded through them. One that has nothing to send any more stays until its turn.

@@ -83,7 +83,7 @@ type sendSlot struct {
 	ah         *addressHandle
 	remoteQPN  uint32
 	remoteQKey uint32
-	bound      *boundWindow
+	bound      *verbs.MemoryWindowBind
 }
 
 func (s *sendMemory) slot(i uint32) *sendSlot { return &s.slots[i&s.mask] }
@@ -101,29 +101,26 @@ func (s *sendMemory) inlined(i uint32) []byte {
 
 // post checks a request and copies it into the ring.
 func (q *queuePair) post(r *verbs.SendRequest) error {
-	p := prepared{list: r.SGEs}
 	if err := q.maySend(); err != nil {
 		return err
 	}
-	if err := q.compile(r, &p); err != nil {
+	at := q.request.Tail
+	if err := q.compile(r, q.request.At(at), q.sends.slot(at)); err != nil {
 		return err
 	}
-	q.put(&p)
-	q.request.Posted()
+	q.posted(r.SGEs)
 	return nil
 }
 
-// put copies a request into the next slot.
-func (q *queuePair) put(p *prepared) *rc.Work {
+// posted puts the list of the request in the next slot there, or what it names.
+func (q *queuePair) posted(list []verbs.SGE) {
 	at := q.request.Tail
-	w := q.request.At(at)
-	*w, *q.sends.slot(at) = p.work, p.slot
-	if w.Flags&verbs.Inline != 0 {
-		q.copyInline(p.list)
+	if q.request.At(at).Flags&verbs.Inline != 0 {
+		q.copyInline(list)
 	} else {
-		copy(q.sends.list(at), p.list)
+		copy(q.sends.list(at), list)
 	}
-	return w
+	q.request.Posted()
 }
 
 // maySend tells whether the state and the queue admit another request.
@@ -139,16 +136,9 @@ func (q *queuePair) maySend() error {
 	return nil
 }
 
-// prepared is a send request ready to be copied into the ring.
-type prepared struct {
-	work rc.Work
-	slot sendSlot
-	list []verbs.SGE
-}
-
-// compile checks a request against the queue pair and fills in p, all but its list.
-func (q *queuePair) compile(r *verbs.SendRequest, p *prepared) error {
-	s, w, slot := &q.sends, &p.work, &p.slot
+// compile checks a request against the queue pair and fills in its slot, all but the list.
+func (q *queuePair) compile(r *verbs.SendRequest, w *rc.Work, slot *sendSlot) error {
+	s := &q.sends
 	if !q.transport.Supports(r.Opcode) || r.Opcode > verbs.OpSendWithInvalidate {
 		return fmt.Errorf("%v on %v: %w", r.Opcode, q.transport, verbs.ErrUnsupported)
 	}
@@ -163,7 +153,7 @@ func (q *queuePair) compile(r *verbs.SendRequest, p *prepared) error {
 		ID: r.ID, Remote: r.RemoteAddr, Length: uint32(length), RKey: r.RKey, Immediate: r.Immediate, Opcode: r.Opcode, Flags: r.Flags,
 		CompareAdd: r.CompareAdd, Swap: r.Swap,
 	}
-	slot.sges = uint8(len(r.SGEs))
+	*slot = sendSlot{sges: uint8(len(r.SGEs))}
 	switch r.Opcode {
 	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		if len(r.SGEs) != 1 || length != 8 {
@@ -200,9 +190,7 @@ func (q *queuePair) compile(r *verbs.SendRequest, p *prepared) error {
 		slot.ah, slot.remoteQPN, slot.remoteQKey = ah, r.RemoteQPN, r.RemoteQKey
 	}
 	if r.Flags&verbs.Inline != 0 {
-		switch r.Opcode {
-		case verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpSendWithInvalidate, verbs.OpWrite, verbs.OpWriteWithImmediate:
-		default:
+		if w.IsLocal() || w.IsResponded() {
 			return errInlineOp
 		}
 		if w.Length > s.inlineBytes {
@@ -228,32 +216,17 @@ func (q *queuePair) copyInline(list []verbs.SGE) {
 	}
 }
 
-// boundWindow is a BIND_MW work request.
-type boundWindow struct {
-	window       *memoryWindow
-	region       *memoryRegion
-	rkey         uint32
-	addr, length uint64
-	access       verbs.Access
-}
-
 func (q *queuePair) compileBind(slot *sendSlot, b *verbs.MemoryWindowBind) error {
 	if b == nil {
 		return errBind
 	}
 	window, ok := b.Window.(*memoryWindow)
-	if !ok || window == nil || window.e != q.e {
+	region, known := b.Region.(*memoryRegion)
+	if !ok || window == nil || window.e != q.e || b.Region != nil && (!known || region == nil || region.e != q.e) {
 		return errBind
 	}
-	bound := &boundWindow{window: window, rkey: b.RKey, addr: b.Addr, length: b.Length, access: b.Access}
-	if b.Region != nil {
-		region, ok := b.Region.(*memoryRegion)
-		if !ok || region == nil || region.e != q.e {
-			return errBind
-		}
-		bound.region = region
-	}
-	slot.bound = bound
+	bound := *b
+	slot.bound = &bound
 	return nil
 }
 

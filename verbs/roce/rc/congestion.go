@@ -15,11 +15,16 @@ type Flow struct {
 
 // NewFlow makes that of a path to a peer of which nothing is known; buffer is what our socket's receive buffer holds.
 func NewFlow(c tick.Rate, buffer int) Flow {
-	return Flow{trip: newRoundTrip(c), window: newWindow(), reads: newReadWindow(buffer)}
+	return Flow{trip: newRoundTrip(c), window: window{size: 192 << 10, maximum: defaultWindow, backlog: defaultWindow}, reads: newReadWindow(buffer)}
 }
 
-// Widen opens the window to what a peer of ours says that it takes.
-func (f *Flow) Widen(peer int) { f.window.widen(peer) }
+// Widen opens the window's limits to what a peer of ours says that it takes.
+func (f *Flow) Widen(peer int) {
+	w := &f.window
+	w.maximum = max(min(peer, maxWindow), minWindow)
+	w.backlog = max(min(peer/2, defaultWindow), minWindow)
+	w.size = minWindow // doubles from here: the first round trips are measured without a queue of ours
+}
 
 // onLoss notes that the network has lost something of what was sent or asked for.
 func (f *Flow) onLoss(now tick.Time) { f.window.onLoss(now, f.trip.smoothed) }
@@ -114,11 +119,6 @@ type window struct {
 	lastLoss      tick.Time // at most one closing per round trip
 }
 
-// newWindow makes the window towards a peer of which nothing is known.
-func newWindow() window {
-	return window{size: 192 << 10, maximum: defaultWindow, backlog: defaultWindow}
-}
-
 // newReadWindow makes the window of what is asked for: a receive buffer of ours is what it must not overrun.
 func newReadWindow(buffer int) window {
 	if buffer == 0 {
@@ -127,13 +127,6 @@ func newReadWindow(buffer int) window {
 	w := window{backlog: max(min(buffer/4, 1<<20), minWindow), maximum: max(min(buffer/2, maxWindow), minWindow)}
 	w.size = w.backlog
 	return w
-}
-
-// widen opens the window's limits to what a peer of ours says that it takes.
-func (w *window) widen(peer int) {
-	w.maximum = max(min(peer, maxWindow), minWindow)
-	w.backlog = max(min(peer/2, defaultWindow), minWindow)
-	w.size = minWindow // doubles from here: the first round trips are measured without a queue of ours
 }
 
 // admits tells whether a packet may leave: always when nothing is in flight. Up to allowance bytes of what is in flight do not count.
