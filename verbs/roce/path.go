@@ -23,10 +23,8 @@ type queue struct {
 	head, tail *queuePair
 }
 
-const (
-	requestQueue  = 0
-	responseQueue = 1
-)
+// responseQueue is the kind of those that owe READ responses; 0 is that of those that have something to send.
+const responseQueue = 1
 
 func (l *queue) push(q *queuePair) {
 	if q.queued[l.kind] {

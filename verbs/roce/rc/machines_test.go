@@ -72,6 +72,7 @@ func TestFaceToFace(t *testing.T) {
 						case Ignored, Misplaced:
 						}
 						continue
+					case Idle, Blocked, Paused:
 					}
 					for x, ok := b.NextAnswer(); ok; x, ok = b.NextAnswer() {
 						if b.Answered(); !arrives() || !a.Owns(x.PSN) {

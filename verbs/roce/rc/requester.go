@@ -196,7 +196,7 @@ type Outcome uint8
 const (
 	Idle    Outcome = iota // nothing to send, or it waits for an event of its own
 	Blocked                // the window is closed
-	paused                 // its share is used up: others first
+	Paused                 // its share is used up: others first
 	Begins                 // a request is to be checked, or executed where it is local, and begun
 	Ready                  // a packet is to be sent
 )
@@ -218,7 +218,7 @@ func (r *Requester) ToSend(quantum int) (p Packet, why Outcome) {
 	}
 	if p = r.nextMend(); p.mends {
 		if quantum == 0 {
-			return p, paused
+			return p, Paused
 		}
 		return p, Ready
 	}
@@ -248,7 +248,7 @@ func (r *Requester) ToSend(quantum int) (p Packet, why Outcome) {
 			p.Asks = true
 		}
 		if quantum == 0 {
-			return p, paused
+			return p, Paused
 		}
 		if r.Reliable && !w.IsResponded() {
 			window := &r.Flow.window
