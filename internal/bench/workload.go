@@ -1,11 +1,8 @@
 package bench
 
 import (
-	"slices"
 	"time"
-	"unsafe"
 
-	"github.com/gobw/gobw/internal/bench/noncontig"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs/job"
@@ -34,60 +31,7 @@ type movement struct {
 // workloadOf picks the workload of a plan.
 func workloadOf(p *plan.Settled, planted time.Duration) workload {
 	if p.Point() != nil {
-		return &layouts{noncontig.New(p), planted}
+		return newLayouts(p, planted)
 	}
 	return &contiguous{plan: p, spec: p.Spec()}
-}
-
-// layouts is the workload of the non-contiguous experiment: one queue pair.
-type layouts struct {
-	*noncontig.Workload
-	planted time.Duration // that each message costs on purpose
-}
-
-func (w *layouts) memory(e *Endpoint, q int) noncontig.Memory {
-	m := noncontig.Memory{
-		Send: e.sendSlot(q), SendAddr: e.sendAddr(q), Recv: e.recvSlot(q), RecvAddr: e.recvAddr(q), LKey: e.lkey(q), QKey: e.qkey,
-	}
-	if len(e.handles) > q {
-		m.AH = e.handles[q]
-	}
-	return m
-}
-
-func (w *layouts) lane(e *Endpoint, _, q int, peer control.Address) (job.Lane, error) {
-	if k := w.Kernels(); k != nil {
-		e.closers.add(k)
-	}
-	lane, err := w.Lane(w.memory(e, q), noncontig.Remote{Addr: peer.Addr, RKey: peer.RKey, QPN: peer.QPN})
-	if err != nil || w.planted == 0 {
-		return lane, err
-	}
-	lane.Ring = slices.Clone(lane.Ring) // the workload keeps its own
-	for k := range lane.Ring {
-		steps := slices.Clone(lane.Ring[k].Steps)
-		steps[0].Pack = delayed(w.planted, steps[0].Pack)
-		lane.Ring[k].Steps = steps
-	}
-	return lane, nil
-}
-
-// delayed is work that begins with a wait.
-func delayed(by time.Duration, work job.Work) job.Work {
-	return job.Work{Arg: work.Arg, Go: func(arg unsafe.Pointer) {
-		for start := time.Now(); time.Since(start) < by; {
-		}
-		if work.Go != nil {
-			work.Go(arg)
-		}
-	}}
-}
-
-func (w *layouts) arm(e *Endpoint, _ int, seed uint64) error {
-	w.Arm(w.memory(e, 0), seed)
-	return nil
-}
-
-func (w *layouts) check(e *Endpoint, _ int, seed uint64, moved []movement) (uint64, error) {
-	return w.Check(w.memory(e, 0), seed, moved[0].sent, moved[0].received)
 }

@@ -1,4 +1,4 @@
-package noncontig
+package bench
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 )
 
 // checkedMemory is a destination after a round, for tests of the checker.
-func checkedMemory(t *testing.T) (*Workload, Memory) {
+func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 	t.Helper()
 	spec := plan.Spec{
 		Transport: verbs.RC, Duration: 1e9, Noncontig: &plan.Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=16,num=5,stride=48", Window: 2},
@@ -24,16 +24,28 @@ func checkedMemory(t *testing.T) (*Workload, Memory) {
 		return p
 	}
 	source, destination := end(true), end(false)
-	m := Memory{Send: make([]byte, source.Buffers().SendBytes()), Recv: make([]byte, source.Buffers().RecvBytes())}
-	New(source).Arm(m, 7)
-	w := New(destination)
-	w.Arm(m, 7)
-	return w, m
+	slots := source.Buffers()
+	regions, bytes := slots.Regions()
+	e := &Endpoint{slots: slots}
+	for range regions {
+		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		e.buffers = append(e.buffers, b)
+	}
+	w := newLayouts(destination, 0)
+	if err := errors.Join(newLayouts(source, 0).arm(e, 0, 7), w.arm(e, 0, 7)); err != nil {
+		t.Fatal(err)
+	}
+	return w, e
 }
 
 func TestCheckFindsDamage(t *testing.T) {
-	w, m := checkedMemory(t)
-	check := func() (uint64, error) { return w.Check(m, 7, 1, 1) }
+	w, e := checkedMemory(t)
+	sent, recv := e.sendSlot(0), e.recvSlot(0)
+	check := func() (uint64, error) { return w.check(e, 0, 7, []movement{{sent: 1, received: 1}}) }
 	if _, err := check(); !errors.Is(err, payload.ErrCorrupt) {
 		t.Errorf("nothing arrived, and the check said %v", err)
 	}
@@ -42,17 +54,17 @@ func TestCheckFindsDamage(t *testing.T) {
 		if !ok {
 			break
 		}
-		copy(m.Recv[b.Offset:b.End()], m.Send[b.Offset:b.End()])
+		copy(recv[b.Offset:b.End()], sent[b.Offset:b.End()])
 	}
 	if whole, err := check(); err != nil || whole != 1 {
 		t.Errorf("whole message: %d, %v", whole, err)
 	}
-	m.Recv[50]++
+	recv[50]++
 	if _, err := check(); !errors.Is(err, payload.ErrCorrupt) {
 		t.Errorf("damaged block: got %v, want a corrupt message", err)
 	}
-	m.Recv[50]--
-	m.Recv[20]++
+	recv[50]--
+	recv[20]++
 	var gap *GapError
 	if _, err := check(); !errors.As(err, &gap) || gap.Offset != 20 {
 		t.Errorf("written gap: got %v, want offset 20", err)

@@ -1,21 +1,24 @@
-// Package noncontig has the messages of the non-contiguous experiment: what each strategy posts, packs, unpacks, and what
-// its memory must look like afterwards.
-package noncontig
+package bench
 
 import (
 	"fmt"
+	"time"
+	"unsafe"
 
 	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// Workload is one point of the experiment: one layout, one strategy. Where its messages lie is the plan's to say.
-type Workload struct {
+// layouts is the workload of the non-contiguous experiment, of one point: one layout, one strategy, one queue pair. Where its messages
+// lie is the plan's to say.
+type layouts struct {
 	*plan.Point
 	plan     *plan.Settled
+	planted  time.Duration // that each message costs on purpose
 	segments []pattern.Segment
 
 	kernels *pattern.Kernels
@@ -25,52 +28,33 @@ type Workload struct {
 	unpacks []job.Work
 }
 
-// Memory is this end's memory, as its requests name it.
-type Memory struct {
-	Send, Recv         []byte
-	SendAddr, RecvAddr uint64
-	LKey               uint32
-	AH                 verbs.AddressHandle // UD
-	QKey               uint32
-}
-
-// Remote is the peer's memory and queue pair.
-type Remote struct {
-	Addr uint64
-	RKey uint32
-	QPN  uint32
-}
-
-// New is the workload of a plan that has a point.
-func New(p *plan.Settled) *Workload {
-	w := &Workload{Point: p.Point(), plan: p}
+// newLayouts is the workload of a plan that has a point.
+func newLayouts(p *plan.Settled, planted time.Duration) *layouts {
+	w := &layouts{Point: p.Point(), plan: p, planted: planted}
 	if w.Strategy.Cut == plan.Segments {
 		w.segments = w.Layout.Segments(w.Load.SegmentBytes)
 	}
 	return w
 }
 
-// Kernels makes the kernels at the first call, for the caller to close; later it returns nil.
-func (w *Workload) Kernels() *pattern.Kernels {
-	if w.kernels != nil {
-		return nil
+func (w *layouts) lane(e *Endpoint, _, q int, peer control.Address) (job.Lane, error) {
+	if w.kernels == nil {
+		w.kernels = pattern.NewKernels(pattern.KernelOptions{
+			Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
+		})
+		e.closers.add(w.kernels)
 	}
-	w.kernels = pattern.NewKernels(pattern.KernelOptions{
-		Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
-	})
-	return w.kernels
-}
-
-// Lane makes the queue pair's rings.
-func (w *Workload) Lane(m Memory, peer Remote) (job.Lane, error) {
 	var lane job.Lane
 	if w.plan.Sends() {
 		if w.ring == nil || w.ringFor != peer.Addr {
 			ring := make([]job.Message, w.Places)
 			for k := range ring {
 				var err error
-				if ring[k], err = w.message(m, uint64(k), peer); err != nil {
+				if ring[k], err = w.message(e, uint64(k), peer); err != nil {
 					return lane, err
+				}
+				if w.planted > 0 {
+					ring[k].Steps[0].Pack = delayed(w.planted, ring[k].Steps[0].Pack)
 				}
 			}
 			w.ring, w.ringFor = ring, peer.Addr
@@ -79,7 +63,7 @@ func (w *Workload) Lane(m Memory, peer Remote) (job.Lane, error) {
 	}
 	if w.plan.Receives() {
 		if w.recvs == nil {
-			if err := w.makeReceives(m); err != nil {
+			if err := w.makeReceives(e); err != nil {
 				return lane, err
 			}
 		}
@@ -88,8 +72,19 @@ func (w *Workload) Lane(m Memory, peer Remote) (job.Lane, error) {
 	return lane, nil
 }
 
-func (w *Workload) message(own Memory, k uint64, peer Remote) (job.Message, error) {
-	mem, base, lkey := own.Send, own.SendAddr, own.LKey
+// delayed is work that begins with a wait.
+func delayed(by time.Duration, work job.Work) job.Work {
+	return job.Work{Arg: work.Arg, Go: func(arg unsafe.Pointer) {
+		for start := time.Now(); time.Since(start) < by; {
+		}
+		if work.Go != nil {
+			work.Go(arg)
+		}
+	}}
+}
+
+func (w *layouts) message(e *Endpoint, k uint64, peer control.Address) (job.Message, error) {
+	mem, base, lkey := e.sendSlot(0), e.sendAddr(0), e.lkey(0)
 	place, slot := w.PlaceAt(k), w.SendSlotAt(k)
 	row := w.plan.Row()
 	m := job.Message{Bytes: uint64(w.Layout.Size())}
@@ -98,8 +93,8 @@ func (w *Workload) message(own Memory, k uint64, peer Remote) (job.Message, erro
 		switch {
 		case row.Addressed():
 			r.RemoteAddr, r.RKey = peer.Addr+uint64(w.remoteAt(k))+uint64(at), peer.RKey
-		case own.AH != nil:
-			r.AH, r.RemoteQPN, r.RemoteQKey = own.AH, peer.QPN, own.QKey
+		case len(e.handles) > 0:
+			r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[0], peer.QPN, e.qkey
 		}
 		return r
 	}
@@ -137,7 +132,7 @@ func (w *Workload) message(own Memory, k uint64, peer Remote) (job.Message, erro
 }
 
 // remoteAt is where message k goes (or comes from) in the peer's receive buffer.
-func (w *Workload) remoteAt(k uint64) int {
+func (w *layouts) remoteAt(k uint64) int {
 	if w.Strategy.Remote == plan.Strided {
 		return w.PlaceAt(k)
 	}
@@ -145,7 +140,7 @@ func (w *Workload) remoteAt(k uint64) int {
 }
 
 // stridedRequests cuts the entries of one layout into requests and gives each its part of the remote range.
-func (w *Workload) stridedRequests(addr uint64, lkey uint32, request func([]verbs.SGE, int64) verbs.SendRequest) ([]verbs.SendRequest, error) {
+func (w *layouts) stridedRequests(addr uint64, lkey uint32, request func([]verbs.SGE, int64) verbs.SendRequest) ([]verbs.SendRequest, error) {
 	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, lkey)
 	within := pattern.ListLimits{Entries: 1}
 	if w.Strategy.Cut == plan.Lists {
@@ -171,8 +166,8 @@ func (w *Workload) stridedRequests(addr uint64, lkey uint32, request func([]verb
 }
 
 // makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
-func (w *Workload) makeReceives(own Memory) error {
-	base, mem, lkey := own.RecvAddr, own.Recv, own.LKey
+func (w *layouts) makeReceives(e *Endpoint) error {
+	base, mem, lkey := e.recvAddr(0), e.recvSlot(0), e.lkey(0)
 	datagram := w.plan.Spec().Transport == verbs.UD
 	header := func(k uint64) []verbs.SGE {
 		if !datagram {
@@ -213,37 +208,38 @@ func (w *Workload) makeReceives(own Memory) error {
 	return nil
 }
 
-// Arm writes what is sent, place by place, and fills what is received with the gap pattern.
-func (w *Workload) Arm(m Memory, seed uint64) {
-	s, mem := payload.Seed(seed, 0, true), w.dataOf(m)
+// arm writes what is sent, place by place, and fills what is received with the gap pattern.
+func (w *layouts) arm(e *Endpoint, _ int, seed uint64) error {
+	s, mem := payload.Seed(seed, 0, true), w.dataOf(e)
 	if !w.isSource() {
 		payload.Fill(mem, gapSeed(s), 0)
-		return
+		return nil
 	}
 	message := make([]byte, w.Layout.Size())
 	for k := range w.sources() {
 		payload.Fill(message, s, k)
 		w.store(mem, k, message)
 	}
+	return nil
 }
 
 func gapSeed(seed uint64) uint64 { return seed ^ 0x5a5a5a5a5a5a5a5a }
 
 // isSource tells whether the data starts here: it flows to the initiator in a READ, from it otherwise.
-func (w *Workload) isSource() bool {
+func (w *layouts) isSource() bool {
 	return (w.plan.Role() == plan.Initiator) != w.plan.Row().Fetches()
 }
 
 // dataOf is the part of this end's memory that is read or written: the initiator's send buffer, or the peer's receive buffer.
-func (w *Workload) dataOf(m Memory) []byte {
+func (w *layouts) dataOf(e *Endpoint) []byte {
 	if w.plan.Role() == plan.Initiator {
-		return m.Send
+		return e.sendSlot(0)
 	}
-	return m.Recv
+	return e.recvSlot(0)
 }
 
 // sources is the number of messages with contents of their own.
-func (w *Workload) sources() uint64 {
+func (w *layouts) sources() uint64 {
 	switch {
 	case w.plan.Row().Fetches():
 		return uint64(w.RecvSlots)
@@ -255,7 +251,7 @@ func (w *Workload) sources() uint64 {
 }
 
 // store writes message k where the source has it.
-func (w *Workload) store(mem []byte, k uint64, message []byte) {
+func (w *layouts) store(mem []byte, k uint64, message []byte) {
 	switch {
 	case w.plan.Row().Fetches():
 		copy(mem[w.RecvSlotAt(k):], message)
@@ -285,13 +281,13 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("data corrupt: %s wrote %#02x at offset %d of place %d, outside the blocks", e.Strategy, e.Got, e.Offset, e.Place)
 }
 
-// Check looks at every byte of the destination: each place holds the blocks of some message, whole, or is untouched, and all
-// else is still the gap pattern. It returns how many places hold a whole message; sent and received are the part's.
-func (w *Workload) Check(m Memory, seed, sent, received uint64) (whole uint64, err error) {
+// check looks at every byte of the destination: each place holds the blocks of some message, whole, or is untouched, and all
+// else is still the gap pattern. It returns how many places hold a whole message;
+func (w *layouts) check(e *Endpoint, _ int, seed uint64, moved []movement) (whole uint64, err error) {
 	if w.isSource() {
 		return 0, nil
 	}
-	c := w.newChecker(w.dataOf(m), payload.Seed(seed, 0, true))
+	c := w.newChecker(w.dataOf(e), payload.Seed(seed, 0, true))
 	touched := uint64(0)
 	for k := range c.places {
 		t, complete, err := c.place(k)
@@ -306,18 +302,18 @@ func (w *Workload) Check(m Memory, seed, sent, received uint64) (whole uint64, e
 		}
 	}
 	reliable := w.plan.Spec().Transport == verbs.RC
-	want := min(w.expected(sent, received), c.places)
+	want := min(w.expected(moved[0].sent, moved[0].received), c.places)
 	if reliable && touched < want {
 		return whole, fmt.Errorf("%w: %s filled %d places, want %d", payload.ErrCorrupt, w.Strategy.Name, touched, want)
 	}
 	if !reliable && touched == 0 && want > 0 && w.plan.Receives() {
-		return whole, &payload.NothingError{Sent: sent}
+		return whole, &payload.NothingError{Sent: moved[0].sent}
 	}
 	return whole, nil
 }
 
 // expected is how many messages must have arrived; a one-sided target knows only that there was one.
-func (w *Workload) expected(sent, received uint64) uint64 {
+func (w *layouts) expected(sent, received uint64) uint64 {
 	switch {
 	case !w.plan.Row().Addressed():
 		return received / w.plan.ReceivesPerMessage()

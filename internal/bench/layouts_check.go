@@ -1,4 +1,4 @@
-package noncontig
+package bench
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 // checker compares the destination of a verified round with what may lie there.
 type checker struct {
-	w       *Workload
+	w       *layouts
 	mem     []byte
 	seed    uint64
 	places  uint64
@@ -24,7 +24,7 @@ type checker struct {
 	gap     []byte
 }
 
-func (w *Workload) newChecker(mem []byte, seed uint64) *checker {
+func (w *layouts) newChecker(mem []byte, seed uint64) *checker {
 	size := int(w.Layout.Size())
 	c := &checker{w: w, mem: mem, seed: seed, layout: w.Layout, message: make([]byte, size), first: map[uint64]uint64{}}
 	for k := range w.sources() {
@@ -48,7 +48,7 @@ func (w *Workload) newChecker(mem []byte, seed uint64) *checker {
 }
 
 // stridedDestination tells whether the data ends in the blocks of places.
-func (w *Workload) stridedDestination() bool {
+func (w *layouts) stridedDestination() bool {
 	return w.Strategy.Shape != "gather" && !w.Strategy.Bound
 }
 
