@@ -52,6 +52,7 @@ type Plan struct {
 	Path    string `json:"path,omitempty" words:"%s"`
 	Node    string `json:"node,omitempty" words:"%s"` // a host, or the link between two
 	Side    string `json:"side,omitempty" words:"%s"` // "sending", "receiving", "link"
+	FanIn   int    `json:"fan_in,omitempty" words:"%s senders each"`
 }
 
 // Kinds of tests.

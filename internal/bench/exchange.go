@@ -322,8 +322,8 @@ func (r *exchangeRun) blame(err error) error {
 	return err
 }
 
-// figures divides what was moved among the flows of each direction. With one flow a direction it is that
-// flow's own.
+// figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast
+// and all-to-all, it is that flow's own.
 func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
 	perNs := r.clock.PerNanosecond()
 	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })

@@ -44,9 +44,10 @@ type Config struct {
 
 	Rails   []string // devices; one empty name: each agent chooses its own
 	Plan    plan.Spec
-	Judge   judge.Config  // Hosts, Leaf, Rails and Retests are filled in
-	Time    time.Duration // of all rounds
-	Measure time.Duration // of one
+	Judge   judge.Config     // Hosts, Leaf, Rails and Retests are filled in
+	Pattern schedule.Pattern // empty: what fits the time
+	Time    time.Duration    // of all rounds
+	Measure time.Duration    // of one
 
 	// Progress is told while ranks are waited for, and before each round; Note whatever the user should read at once.
 	Progress  func(Progress)
@@ -206,7 +207,7 @@ func (c *coordinator) plan() error {
 	}
 	rounds := int(c.cfg.Time / (c.cfg.Measure + lead + tail + perRound))
 	var err error
-	if c.schedule, err = schedule.Fit(o, max(rounds*7/10, 1)); err != nil {
+	if c.schedule, err = schedule.Fit(c.cfg.Pattern, o, max(rounds*7/10, 1)); err != nil {
 		return err
 	}
 	j.Hosts, j.Leaf, j.Rails, j.Retests = len(c.part), o.Leaf, len(c.cfg.Rails), max(rounds*3/10, 12)

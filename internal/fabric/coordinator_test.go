@@ -17,6 +17,7 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/matrix"
@@ -121,7 +122,7 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 	var mu sync.Mutex // of the notes, which the server makes, too
 	cfg := Config{
 		Ranks: r.ranks, Key: Key("job", "secret"), Version: "v1", Wait: 5 * time.Second, Rails: []string{""},
-		Time:    time.Minute,
+		Pattern: schedule.Pairs, Time: time.Minute,
 		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
 		Measure: 200 * time.Millisecond, Judge: judge.Config{Seed: 1},
 		Note: func(s string) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
@@ -79,8 +80,8 @@ func TestCost(t *testing.T) {
 	n := 0
 	d, err := Coordinate(t.Context(), l, Config{
 		Ranks: *cost, Key: Key("job", "secret"), Version: "v1", Wait: 2 * time.Minute, Rails: []string{""},
-		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
-		Time: 19 * time.Second, Measure: time.Second,
+		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
+		Pattern: schedule.Random, Time: 19 * time.Second, Measure: time.Second,
 		Note: func(s string) { t.Log(s) },
 		Progress: func(Progress) { // before each round
 			if n++; n == 1 {

@@ -199,7 +199,7 @@ const (
 // rounds are repetitions in time, hosts are none.
 func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.Record {
 	type series struct {
-		rail       int
+		rail, fan  int
 		path, host string
 		side       string
 	}
@@ -216,9 +216,13 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 		if !m.Scheduled(i) {
 			continue
 		}
+		fan := m.Rounds[c.Round[i]].FanIn
 		from, to := m.Hosts[c.From[i]].Called(), m.Hosts[c.To[i]].Called()
-		rail := c.Rail[i]
-		for _, s := range []series{{rail, m.Path(c.From[i], c.To[i]), "", ""}, {rail, "", from, "sending"}, {rail, "", to, "receiving"}, {rail, "", from + " -> " + to, "link"}} {
+		of := []series{{c.Rail[i], fan, m.Path(c.From[i], c.To[i]), "", ""}}
+		if fan <= 1 {
+			of = append(of, series{c.Rail[i], 0, "", from, "sending"}, series{c.Rail[i], 0, "", to, "receiving"}, series{c.Rail[i], 0, "", from + " -> " + to, "link"})
+		}
+		for _, s := range of {
 			if values[s] == nil {
 				values[s] = make([][]float64, runs)
 			}
@@ -238,7 +242,7 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 	}
 	slices.SortFunc(keys, func(a, b series) int {
 		order := func(s series) int { return slices.Index([]string{"", "sending", "receiving", "link"}, s.side) }
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.rail, b.rail), cmp.Compare(a.path, b.path), cmp.Compare(a.host, b.host))
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.rail, b.rail), cmp.Compare(a.fan, b.fan), cmp.Compare(a.path, b.path), cmp.Compare(a.host, b.host))
 	})
 	var out []report.Record
 	for _, s := range keys {
@@ -250,7 +254,7 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 			run++
 			r := report.Record{DurationTest: true, Seconds: measure.Seconds(), Run: run, Plan: report.Plan{
 				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: "both", SizeBytes: uint64(spec.Sizes[0]),
-				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: s.side,
+				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: s.side, FanIn: s.fan,
 			}}
 			v := stats.Median(block)
 			if m.Latency { // the median of the cells' medians, and no more

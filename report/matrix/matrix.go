@@ -27,6 +27,7 @@ type Matrix struct {
 // Round is what ran at one time.
 type Round struct {
 	Label  string `json:"label"`
+	FanIn  int    `json:"fan_in,omitempty"` // senders to one receiver, where that is the pattern's point
 	Retest bool   `json:"retest,omitempty"`
 	Alone  bool   `json:"alone,omitempty"` // a re-test in which only suspects and a few controls ran
 }
@@ -126,12 +127,13 @@ func (f Finding) Share() float64 {
 
 // Judged says how far the findings can be trusted.
 type Judged struct {
-	Sigma         float64 `json:"sigma"`        // noise of one cell
-	Slow          float64 `json:"slow"`         // the drop that was looked for
-	HostPower     float64 `json:"host_power"`   // the least drop of a host that is found with 95 %; 0: none is
-	LinkPower     float64 `json:"link_power"`   // of a tested link
-	Tested        int     `json:"tested_pairs"` // ordered, on all rails
-	Pairs         int     `json:"pairs"`        // that there are
+	Sigma         float64 `json:"sigma"`                   // noise of one cell
+	Slow          float64 `json:"slow"`                    // the drop that was looked for
+	HostPower     float64 `json:"host_power"`              // the least drop of a host that is found with 95 %; 0: none is
+	LinkPower     float64 `json:"link_power"`              // of a tested link
+	Tested        int     `json:"tested_pairs"`            // ordered, on all rails
+	Untimed       int     `json:"untimed_pairs,omitempty"` // of the tested, whose speed nobody judged: several senders met at a receiver
+	Pairs         int     `json:"pairs"`                   // that there are
 	Retests       int     `json:"retest_rounds"`
 	NotReproduced int     `json:"not_reproduced_links"` // suspected from one cell alone, not listed
 	Untried       int     `json:"untried_links"`        // suspected, beyond the most that are tried
@@ -241,6 +243,51 @@ func (m *Matrix) Bad() []string {
 	return out
 }
 
+// Incast is what receivers got from so many senders.
+type Incast struct {
+	FanIn, Receivers int
+	Receiver         float64 // median over receivers of the sum, bits/s
+	Least            float64 // of one sender
+	Failed           int     // flows
+}
+
+// Incast sums the flows of each receiver in the rounds whose point that is.
+func (m *Matrix) Incast() []Incast {
+	type place struct{ round, rail, to int }
+	sums := map[place][]float64{}
+	failed := map[int]int{}
+	c := &m.Cells
+	for i := range c.Len() {
+		if r := m.Rounds[c.Round[i]]; r.FanIn == 0 || r.Retest {
+			continue
+		}
+		at := place{c.Round[i], c.Rail[i], c.To[i]}
+		if c.State[i] == int(Measured) {
+			sums[at] = append(sums[at], c.Value[i])
+		} else {
+			failed[m.Rounds[at.round].FanIn]++
+			sums[at] = append(sums[at], 0)
+		}
+	}
+	totals, least := map[int][]float64{}, map[int]float64{}
+	for at, flows := range sums {
+		fan, sum := m.Rounds[at.round].FanIn, 0.0
+		for _, v := range flows {
+			sum += v
+			if before, seen := least[fan]; v > 0 && (!seen || v < before) {
+				least[fan] = v
+			}
+		}
+		totals[fan] = append(totals[fan], sum)
+	}
+	var out []Incast
+	for fan, of := range totals {
+		out = append(out, Incast{FanIn: fan, Receivers: len(of), Receiver: stats.Median(of), Least: least[fan], Failed: failed[fan]})
+	}
+	slices.SortFunc(out, func(a, b Incast) int { return cmp.Compare(a.FanIn, b.FanIn) })
+	return out
+}
+
 // Spread is the distribution of the scheduled cells of one rail and path.
 type Spread struct {
 	Rail                         int
@@ -249,7 +296,7 @@ type Spread struct {
 	Least, P1, Median, P99, Most float64
 }
 
-// Spreads are those of all rails and paths.
+// Spreads are those of all rails and paths in which a flow was measured alone.
 func (m *Matrix) Spreads() []Spread {
 	type class struct {
 		rail int
@@ -258,7 +305,7 @@ func (m *Matrix) Spreads() []Spread {
 	values := map[class][]float64{}
 	c := &m.Cells
 	for i := range c.Len() {
-		if m.Scheduled(i) {
+		if m.Scheduled(i) && m.Rounds[c.Round[i]].FanIn <= 1 {
 			k := class{c.Rail[i], m.Path(c.From[i], c.To[i])}
 			values[k] = append(values[k], c.Value[i])
 		}

@@ -79,6 +79,41 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestTestedSaysWhatWasJudged: a run says no power to find slow paths where it judged no speed.
+func TestTestedSaysWhatWasJudged(t *testing.T) {
+	for _, tt := range []struct {
+		untimed    int
+		want, lack string
+	}{
+		{0, "a host slower by", "Speeds are judged"},
+		{4, "Speeds are judged of 2 of them", "speeds are not"},
+		{6, "connections and data are judged here, speeds are not", "a host slower by"},
+	} {
+		m := &Matrix{Rounds: []Round{{}}, Judged: Judged{Sigma: 0.01, HostPower: 0.05, LinkPower: 0.05, Tested: 6, Pairs: 6, Untimed: tt.untimed}}
+		if got := m.Tested(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.lack) {
+			t.Errorf("%d of 6 untimed: %s", tt.untimed, got)
+		}
+	}
+}
+
+// TestIncastSumsAReceiversFlows: and the knee is where it gets less.
+func TestIncastSumsAReceiversFlows(t *testing.T) {
+	m := &Matrix{Rails: []string{""}, Hosts: make([]Host, 4), Rounds: []Round{{FanIn: 1}, {FanIn: 3}}}
+	m.Cells.Add(0, 1, 0, 0, Measured, 100, 1)
+	for from, bits := range map[int]float64{0: 30, 2: 20, 3: 0} {
+		state := Measured
+		if bits == 0 {
+			state = Missing
+		}
+		m.Cells.Add(from, 1, 1, 0, state, bits, 1)
+	}
+	got := m.Incast()
+	want := []Incast{{FanIn: 1, Receivers: 1, Receiver: 100, Least: 100}, {FanIn: 3, Receivers: 1, Receiver: 50, Least: 20, Failed: 1}}
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] || Knee(got) != 3 {
+		t.Errorf("got %+v, want %+v; knee %d", got, want, Knee(got))
+	}
+}
+
 func TestCheckRefuses(t *testing.T) {
 	if err := sample().Check(); err != nil {
 		t.Error(err)
@@ -108,7 +143,7 @@ func FuzzCheck(f *testing.F) {
 		if json.Unmarshal(b, m) != nil || m.Check() != nil {
 			return
 		}
-		_, _, _, _ = m.Line(), m.Tested(), m.Advice(""), m.Spreads()
+		_, _, _, _ = m.Line(), m.Tested(), m.Advice(""), Knee(m.Incast())
 		_ = m.Spreads()
 		for _, f := range m.Findings {
 			_ = m.Where(f)

@@ -90,14 +90,34 @@ func (m *Matrix) Tested() string {
 	}
 	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. One measurement differs from the next by %s.", j.Tested, j.Pairs,
 		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
-	if j.HostPower == 0 {
+	switch {
+	case j.HostPower == 0:
 		return s + " No host is known to be good, so this run can tell nothing: give it a longer --time, longer rounds (--round), or a quieter network."
+	case j.Untimed >= j.Tested:
+		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not."
+	case j.Untimed > 0:
+		s += fmt.Sprintf(" Speeds are judged of %d of them, where one sender had a receiver for itself.", j.Tested-j.Untimed)
 	}
 	s += fmt.Sprintf(" Found with 95 %%: a host slower by %s, a tested link slower by %s.", Percent(j.HostPower), Percent(j.LinkPower))
 	s += plain.When(j.Tested < j.Pairs, " Links that were not tested can be anything.")
 	s += plain.When(j.NotReproduced > 0, " Looked slow once and did not when tested again: %s.", plain.Plural(j.NotReproduced, "link"))
 	s += plain.When(j.Untried > 0, " Looked slow and not tested again, as there were too many: %s.", plain.Plural(j.Untried, "link"))
 	return s
+}
+
+// Knee is the fan-in from which on a receiver gets less than nine tenths of the best; 0: none.
+func Knee(all []Incast) int {
+	best, knee := 0.0, 0
+	for _, i := range all {
+		best = max(best, i.Receiver)
+	}
+	for _, i := range slices.Backward(all) {
+		if i.Receiver >= 0.9*best {
+			break
+		}
+		knee = i.FanIn
+	}
+	return knee
 }
 
 // mostAdvice is how many things are advised, and of how many hosts each is told.

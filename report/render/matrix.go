@@ -39,7 +39,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 		}
 		out = append(out, g)
 	}
-	for _, g := range []table{m.notes(), m.spreads()} {
+	for _, g := range []table{m.notes(), m.incastGrid(), m.spreads()} {
 		if len(g.Rows) > 0 {
 			out = append(out, g)
 		}
@@ -74,6 +74,20 @@ func (m hostMatrix) value(v float64) string {
 	return plain.Number(v / 1e9)
 }
 
+func (m hostMatrix) incastGrid() table {
+	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "receivers", "receiver gets", "of one sender", "least sender", "failed flows"}, keys: 1}
+	all := m.Incast()
+	for _, i := range all {
+		g.Rows = append(g.Rows, []string{
+			strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), matrix.Percent(i.Receiver / max(all[0].Receiver, 1)), m.value(i.Least), strconv.Itoa(i.Failed),
+		})
+	}
+	if k := matrix.Knee(all); k > 0 {
+		g.Notes = append(g.Notes, fmt.Sprintf("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k))
+	}
+	return g
+}
+
 func (m hostMatrix) spreads() table {
 	g := table{Title: "Bandwidth of a flow (Gb/s)", Header: []string{"path", "rail", "cells", "least", "1 %", "median", "99 %", "most"}, keys: 2}
 	if m.Latency {
@@ -85,7 +99,7 @@ func (m hostMatrix) spreads() table {
 	return g
 }
 
-// pictures are a heat map for each rail.
+// pictures are a heat map for each rail, and what a receiver gets of many senders.
 func (m hostMatrix) pictures(d *report.Document) []Picture {
 	var out []Picture
 	subtitle := d.Device() + plain.When(d.Label != "", "; %s", d.Label)
@@ -94,6 +108,16 @@ func (m hostMatrix) pictures(d *report.Document) []Picture {
 			h.Subtitle = subtitle
 			out = append(out, Picture{Name: "fabric-" + m.Rail(rail), Figure: h})
 		}
+	}
+	if all := m.Incast(); len(all) > 1 {
+		s := plot.Series{}
+		for _, i := range all {
+			s.X, s.Y = append(s.X, float64(i.FanIn)), append(s.Y, i.Receiver)
+		}
+		out = append(out, Picture{Name: "fabric-incast", Figure: &plot.Chart{
+			Title: "What a receiver gets, by number of senders", Subtitle: subtitle,
+			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS, Zero: true}, Series: []plot.Series{s},
+		}})
 	}
 	return out
 }
@@ -129,7 +153,7 @@ func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	c := &m.Cells
 	for i := range c.Len() {
 		r := m.Rounds[c.Round[i]]
-		if c.Rail[i] != rail || c.State[i] == int(matrix.Void) || r.Alone {
+		if c.Rail[i] != rail || c.State[i] == int(matrix.Void) || r.FanIn > 1 || r.Alone {
 			continue
 		}
 		shares[[2]int{c.From[i], c.To[i]}] = append(shares[[2]int{c.From[i], c.To[i]}], c.Share[i])

@@ -17,9 +17,11 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
@@ -30,12 +32,12 @@ type flags struct {
 	device opendevice.Flags
 	output output.Flags
 
-	duration, round, slow      string
-	coordinator, hosts, wait   string
-	operation, transport, size string
-	qps                        int
-	expect                     []string
-	worker                     bool
+	pattern, duration, round, slow string
+	coordinator, hosts, wait       string
+	operation, transport, size     string
+	qps                            int
+	expect                         []string
+	worker                         bool
 }
 
 // config is a validated run.
@@ -55,6 +57,8 @@ type config struct {
 func (f *flags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
+	names := plain.Each(schedule.Patterns(), func(p schedule.Pattern) string { return string(p) })
+	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (what fits --time)")
 	fs.StringVar(&f.duration, "time", "5m", "time for all of it: the pairs, and re-tests")
 	fs.StringVar(&f.round, "round", "1s", "measured time of a round")
 	fs.StringVar(&f.slow, "slow", "5%", "the smallest drop that matters")
@@ -76,13 +80,13 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
-		{Title: "What to test", Names: []string{"time", "round", "slow"}},
+		{Title: "What to test", Names: []string{"pattern", "time", "round", "slow"}},
 		{Title: "Ranks", Names: []string{"hosts", "coordinator", "wait"}},
 		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp"}},
 		opendevice.Group(),
 		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect"}},
 	})
-	cmdline.Brief(cmd, "time", "round", "hosts", "coordinator", "device", "expect", "save")
+	cmdline.Brief(cmd, "time", "pattern", "hosts", "coordinator", "device", "expect", "save")
 }
 
 // config checks the flags and names all mistakes at once.
@@ -129,6 +133,10 @@ func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 	r.Time, r.Measure, r.Wait = seconds("--time", f.duration, time.Second), seconds("--round", f.round, 10*time.Millisecond), seconds("--wait", f.wait, time.Second)
 	wrong.If(r.Measure > time.Hour, "--round %s: want an hour or less", f.round)
 	var err error
+	if f.pattern != "" {
+		r.Pattern, err = schedule.ParsePattern(f.pattern)
+		wrong.Note(cmdline.Prefixed("--pattern", err))
+	}
 	if f.hosts != "" {
 		c.hosts, err = readHosts(f.hosts)
 		wrong.Note(cmdline.Prefixed("--hosts", err))
@@ -161,6 +169,7 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 	wrong.If(!known, "--op %q: want write, read or send", f.operation)
 	wrong.If(known && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", f.operation, p.Transport)
 	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody knows how much arrives: use --op send, or --connection RC")
+	wrong.If(f.kind == plan.Latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test has one partner a round: pairs, leaves or random")
 	c.run.Plan = p
 }
 

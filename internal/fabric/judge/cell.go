@@ -12,15 +12,23 @@ type Cell struct {
 	State     matrix.State
 }
 
-// tested counts the ordered pairs of hosts of which there is a cell.
-func (j *Judge) tested() int {
-	tested := 0
-	pairs := make([]bool, j.cfg.Rails*j.cfg.Hosts*j.cfg.Hosts)
+// pairs counts the ordered pairs of hosts that were tested, and of these the ones whose speed was not judged.
+func (j *Judge) pairs() (tested, untimed int) {
+	const seen, timed = 1, 2
+	pairs := make([]uint8, j.cfg.Rails*j.cfg.Hosts*j.cfg.Hosts)
 	for _, x := range j.cells {
-		if p := &pairs[(int(x.Rail)*j.cfg.Hosts+int(x.From))*j.cfg.Hosts+int(x.To)]; x.State != matrix.Void && !*p {
-			*p = true
+		if x.State == matrix.Void {
+			continue
+		}
+		p := &pairs[(int(x.Rail)*j.cfg.Hosts+int(x.From))*j.cfg.Hosts+int(x.To)]
+		if *p == 0 {
 			tested++
+			untimed++
+		}
+		if *p |= seen; *p&timed == 0 && j.cfg.rounds[x.Round].FanIn <= 1 {
+			*p |= timed
+			untimed--
 		}
 	}
-	return tested
+	return tested, untimed
 }

@@ -16,10 +16,11 @@ type levels struct {
 	round map[roundRail]float64
 }
 
-// Class is what cells must share to be compared: the rail, and whether they cross a trunk.
+// Class is what cells must share to be compared: the rail, whether they cross a trunk, and how many send to one.
 type Class struct {
 	Rail  uint8
 	Trunk bool
+	FanIn int
 }
 
 type roundRail struct {
@@ -34,7 +35,12 @@ const enoughForRound = 16
 const leastSigma = 0.002
 
 func (c *Config) classOf(x Cell) Class {
-	return Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To)}
+	r := c.rounds[x.Round]
+	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: r.FanIn}
+	if k.FanIn == 1 { // as a re-test: one host alone sends to another
+		k.FanIn = 0
+	}
+	return k
 }
 
 // learn finds level and noise of each class.

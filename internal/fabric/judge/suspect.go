@@ -47,9 +47,9 @@ func (j *Judge) subjectsOf(x Cell) []subject {
 	return append([]subject{sender(x.Rail, int(x.From)), receiver(x.Rail, int(x.To)), linkOf(x)}, j.trunksOf(x)...)
 }
 
-// usable tells whether a cell may raise suspicion against a host: a measured one of the schedule.
+// usable tells whether a cell of the schedule may raise suspicion against a host: one that measured one flow alone.
 func (j *Judge) usable(x Cell) bool {
-	return x.State == matrix.Measured && !j.cfg.rounds[x.Round].Retest
+	return x.State == matrix.Measured && j.cfg.rounds[x.Round].FanIn <= 1 && !j.cfg.rounds[x.Round].Retest
 }
 
 // leastTrunk is how many cells, and of how many senders and receivers, it takes to suspect a trunk rather than hosts.
@@ -188,7 +188,7 @@ func (j *Judge) suspectLinks() {
 			worst[s] = math.Inf(-1)
 			continue
 		}
-		if x.State != matrix.Measured {
+		if x.State != matrix.Measured || j.cfg.rounds[x.Round].FanIn > 1 {
 			continue
 		}
 		r := j.levels.residual(x) - j.effectsOf(x)

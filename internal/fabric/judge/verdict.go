@@ -18,7 +18,7 @@ func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 	v := matrix.Judged{
 		Sigma: j.levels.sigma, Slow: j.cfg.Slow, Retests: j.retests, Untried: j.links, KnownGood: j.cfg.Hosts, Pairs: j.cfg.Rails * j.cfg.Hosts * (j.cfg.Hosts - 1),
 	}
-	v.Tested = j.tested()
+	v.Tested, v.Untimed = j.pairs()
 	for rail := range j.cfg.Rails {
 		v.KnownGood = min(v.KnownGood, len(j.goodHosts(uint8(rail))))
 	}

@@ -6,17 +6,32 @@ import "math"
 // from its partners.
 const leastMatchings = 3
 
-// Fit is the schedule that tests most in a number of rounds: every pair if that fits, else leaf by leaf, else random matchings. A
-// short one is repeated.
-func Fit(o Options, rounds int) (Schedule, error) {
-	s, err := New(Pairs, o)
-	if err == nil && s.Rounds > rounds {
-		if s = shifts(o, rounds); o.Leaf == nil || len(o.leafGroups()) < 2 || s.Rounds > rounds {
-			// A host meets a slow one in few of its matchings: their number grows with the logarithm of the hosts.
-			o.Count = min(max(rounds, leastMatchings), max(DefaultMatchings, int(math.Ceil(math.Log2(float64(o.Hosts))))+DefaultMatchings))
-			s, err = New(Random, o)
+// Fit is the schedule of a pattern that uses a number of rounds. Without a pattern it tests most: every pair if that fits, else
+// leaf by leaf, else random matchings. A pattern that was asked for may take more rounds; a short one is repeated.
+func Fit(p Pattern, o Options, rounds int) (Schedule, error) {
+	switch p {
+	case "":
+		s, err := New(Pairs, o)
+		if err != nil || s.Rounds <= rounds {
+			return s.Repeated(rounds), err
 		}
+		if s = shifts(o, rounds); o.Leaf != nil && len(o.leafGroups()) > 1 && s.Rounds <= rounds {
+			return s.Repeated(rounds), nil
+		}
+		p = Random
+		// A host meets a slow one in few of its matchings: their number grows with the logarithm of the hosts.
+		o.Count = min(max(rounds, leastMatchings), max(DefaultMatchings, int(math.Ceil(math.Log2(float64(o.Hosts))))+DefaultMatchings))
+	case Leaves:
+		s, err := New(p, o)
+		if err == nil {
+			s = shifts(o, rounds).Repeated(rounds)
+		}
+		return s, err
+	case Random:
+		o.Count = max(min(rounds, o.Hosts), leastMatchings)
+	case Pairs, Incast: // as they are
 	}
+	s, err := New(p, o)
 	return s.Repeated(rounds), err
 }
 

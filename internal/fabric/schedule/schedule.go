@@ -36,9 +36,23 @@ type Pattern string
 // Patterns.
 const (
 	Pairs  Pattern = "pairs"  // everyone with everyone, one partner a round (circle method)
+	Incast Pattern = "incast" // 2, 4, 8, ... hosts send to one
 	Leaves Pattern = "leaves" // inside each leaf, then leaf by leaf
 	Random Pattern = "random" // random matchings
 )
+
+// Patterns lists all patterns in the order of the documentation.
+func Patterns() []Pattern {
+	return []Pattern{Pairs, Incast, Leaves, Random}
+}
+
+// ParsePattern reads a pattern's name.
+func ParsePattern(s string) (Pattern, error) {
+	if p := Pattern(s); slices.Contains(Patterns(), p) {
+		return p, nil
+	}
+	return "", fmt.Errorf("pattern %q is not known: want one of %v", s, Patterns())
+}
 
 // Options choose the rounds of a pattern. The zero value of each field works where the pattern does not need it.
 type Options struct {
@@ -63,6 +77,9 @@ func New(p Pattern, o Options) (Schedule, error) {
 		return Schedule{Pattern: p, Rounds: n - 1 + n%2, at: func(k int) Round {
 			return NewRound(fmt.Sprintf("pairs %d", k+1), bothWays(circle(n, k)))
 		}}, nil
+	case Incast:
+		fans := fanIns(n)
+		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k]) }}, nil
 	case Leaves:
 		return leaves(o), nil
 	case Random:
@@ -127,6 +144,33 @@ func ordered(n int) []int {
 		out[i] = i
 	}
 	return out
+}
+
+// fanIns are 1, 2, 4, 8, ... and n-1. One sender is the yardstick of the others.
+func fanIns(n int) []int {
+	var out []int
+	for k := 1; k < n-1; k *= 2 {
+		out = append(out, k)
+	}
+	return append(out, n-1)
+}
+
+// incast lets groups of k hosts send to one each. The receivers differ from fan-in to fan-in. Of two hosts each is both, so that every
+// host's sending and receiving is seen alone once.
+func incast(n, k int) Round {
+	r := Round{Round: matrix.Round{FanIn: k, Label: fmt.Sprintf("incast %d:1", k)}}
+	for first := 0; first+k < n; first += k + 1 {
+		to := first + k/2
+		for i := first; i <= first+k; i++ {
+			if i != to {
+				r.Flows = append(r.Flows, Flow{i, to})
+			}
+		}
+	}
+	if k == 1 {
+		r.Flows = bothWays(r.Flows)
+	}
+	return r
 }
 
 // Matching is one random matching of some hosts, both ways.

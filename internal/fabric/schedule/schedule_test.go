@@ -72,6 +72,40 @@ func TestCircleIsSuperBenchs(t *testing.T) { // the closed form for even n: host
 	}
 }
 
+func TestIncastFansIn(t *testing.T) {
+	s, err := New(Incast, Options{Hosts: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fans []int
+	for k := range s.Rounds {
+		r := s.At(k)
+		fans = append(fans, r.FanIn)
+		in, out := map[int]int{}, map[int]int{}
+		for _, f := range r.Flows {
+			in[f.To]++
+			if out[f.From]++; out[f.From] > 1 {
+				t.Errorf("%s: host %d sends twice", r.Label, f.From)
+			}
+		}
+		want, sends := 16/(r.FanIn+1), 0
+		if r.FanIn == 1 { // both of two
+			want, sends = 16, 1
+		}
+		for to, n := range in {
+			if n != r.FanIn || out[to] != sends {
+				t.Errorf("%s: host %d receives from %d and sends to %d", r.Label, to, n, out[to])
+			}
+		}
+		if len(in) != want {
+			t.Errorf("%s: %d receivers, want %d", r.Label, len(in), want)
+		}
+	}
+	if got, want := fmt.Sprint(fans), "[1 2 4 8 15]"; got != want {
+		t.Errorf("fan-ins %s, want %s", got, want)
+	}
+}
+
 func TestLeavesInsideFirst(t *testing.T) {
 	leaf := make([]int, 1024)
 	for i := range leaf {
@@ -116,6 +150,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s %+v: no error", tt.p, tt.o)
 		}
 	}
+	if _, err := ParsePattern("pears"); err == nil {
+		t.Error("pears")
+	}
 }
 
 func TestFit(t *testing.T) {
@@ -137,7 +174,7 @@ func TestFit(t *testing.T) {
 		{10000, 8, nil, Random, 8},
 		{10000, 0, nil, Random, 3},
 	} {
-		s, err := Fit(Options{Hosts: tt.hosts, Leaf: tt.leaf}, tt.rounds)
+		s, err := Fit("", Options{Hosts: tt.hosts, Leaf: tt.leaf}, tt.rounds)
 		if err != nil || s.Pattern != tt.pattern || s.Rounds != tt.want {
 			t.Errorf("%d hosts in %d rounds: %s, %d rounds, %v; want %s, %d", tt.hosts, tt.rounds, s.Pattern, s.Rounds, err, tt.pattern, tt.want)
 		}

@@ -94,6 +94,14 @@ func (f *Fabric) leaf(h int) int {
 
 // Run answers one round on some rails.
 func (f *Fabric) Run(number uint16, r schedule.Round, rails []int) []judge.Cell {
+	var out, in map[int]int // flows of each host: they share its port
+	if r.FanIn > 1 {
+		out, in = map[int]int{}, map[int]int{}
+		for _, fl := range r.Flows {
+			out[fl.From]++
+			in[fl.To]++
+		}
+	}
 	cells := make([]judge.Cell, 0, len(r.Flows)*len(rails))
 	for _, k := range rails {
 		bad := &f.rails[k]
@@ -112,6 +120,9 @@ func (f *Fabric) Run(number uint16, r schedule.Round, rails []int) []judge.Cell 
 				y += f.aloneIsQuicker
 			} else {
 				y += bad.load[fl.From] + bad.load[fl.To]
+			}
+			if n := max(out[fl.From], in[fl.To]); n > 1 {
+				y -= math.Log(float64(n))
 			}
 			x.Value = float32(f.c.Bandwidth * math.Exp(y))
 			if f.c.Latency {

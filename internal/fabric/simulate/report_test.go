@@ -29,9 +29,9 @@ import (
 )
 
 // simulated is the document of a simulated fabric, as rank 0 makes it.
-func simulated(t *testing.T, c Config) *report.Document {
+func simulated(t *testing.T, pattern schedule.Pattern, c Config) *report.Document {
 	t.Helper()
-	s, err := schedule.Fit(schedule.Options{Hosts: c.Hosts, Leaf: c.Leaf, Seed: c.Seed}, 100)
+	s, err := schedule.Fit(pattern, schedule.Options{Hosts: c.Hosts, Leaf: c.Leaf, Seed: c.Seed}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestReport(t *testing.T) {
 	for i := range leaf {
 		leaf[i] = i / 4
 	}
-	path := saved(t, simulated(t, Config{Hosts: 16, Leaf: leaf, Seed: 2, Plants: []Plant{
+	path := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Leaf: leaf, Seed: 2, Plants: []Plant{
 		{Kind: Host, A: 3, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}, {Kind: Dead, A: 5},
 	}}))
 	for format, wants := range map[string][]string{
@@ -110,11 +110,15 @@ func TestReport(t *testing.T) {
 			}
 		}
 	}
+	incast := saved(t, simulated(t, schedule.Incast, Config{Hosts: 16, Seed: 2}))
+	if out, _ := ran(t, show.NewCommand, incast); !strings.Contains(out, "Incast") || !strings.Contains(out, "of one sender") {
+		t.Error(out)
+	}
 }
 
 // TestCompareRuns: two runs are compared host by host, by the verdict of all comparisons. Rounds are repetitions, hosts are none.
 func TestCompareRuns(t *testing.T) {
-	before := saved(t, simulated(t, Config{Hosts: 16, Seed: 1}))
+	before := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 1}))
 	for name, tt := range map[string]struct {
 		plants []Plant
 		worse  []string
@@ -126,7 +130,7 @@ func TestCompareRuns(t *testing.T) {
 		"all slower":                      {everyone(16, 0.85), []string{"host3", "host9", "all paths"}, exit.Missed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := saved(t, simulated(t, Config{Hosts: 16, Seed: 7, Plants: tt.plants}))
+			now := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 7, Plants: tt.plants}))
 			out, code := ran(t, compare.NewCommand, before, now, "--expect", "worse<5%")
 			for _, want := range tt.worse {
 				if !strings.Contains(out, want) {
@@ -142,7 +146,7 @@ func TestCompareRuns(t *testing.T) {
 
 // TestExpectNotWorse: what must hold of a run may be another run, as of any other result: --expect 'worse<5% of FILE'.
 func TestExpectNotWorse(t *testing.T) {
-	before := saved(t, simulated(t, Config{Hosts: 16, Seed: 1}))
+	before := saved(t, simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 1}))
 	for name, tt := range map[string]struct {
 		plants []Plant
 		word   stats.Word
@@ -157,7 +161,7 @@ func TestExpectNotWorse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			now := simulated(t, Config{Hosts: 16, Seed: 7, Plants: tt.plants})
+			now := simulated(t, schedule.Pairs, Config{Hosts: 16, Seed: 7, Plants: tt.plants})
 			var words []stats.Word
 			said := ""
 			for _, c := range expect.Judge(now, []*expect.Expectation{e}, expect.Judgement{}) {
@@ -173,7 +177,7 @@ func TestExpectNotWorse(t *testing.T) {
 
 // TestHeatMap holds the picture of a fabric to what it was; GOBW_UPDATE=1 writes it anew.
 func TestHeatMap(t *testing.T) {
-	d := simulated(t, Config{Hosts: 12, Leaf: leavesOf(12, 4), Seed: 2, Plants: []Plant{{Kind: Host, A: 3, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}, {Kind: Dead, A: 5}}})
+	d := simulated(t, schedule.Pairs, Config{Hosts: 12, Leaf: leavesOf(12, 4), Seed: 2, Plants: []Plant{{Kind: Host, A: 3, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}, {Kind: Dead, A: 5}}})
 	var got bytes.Buffer
 	if err := render.Documents(&got, "svg", []*report.Document{d}); err != nil {
 		t.Fatal(err)

@@ -63,6 +63,8 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 		{"under load", 64, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Load, A: 5, Factor: 0.8}}, []string{"slow-under-load host 5>5"}},
 		{"trunk", 64, 8, schedule.Leaves, schedule.Options{Shifts: 4}, 0.01, []Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}}, []string{"slow trunk 1>5"}},
 		{"dead host", 16, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Dead, A: 5}}, []string{"not-connected host 5>5"}},
+		// Re-tests are held to paths that the schedule had: incast has no two hosts of a leaf, or of different leaves, alone together.
+		{"by incast", 16, 4, schedule.Incast, schedule.Options{}, 0.01, []Plant{{Kind: Host, A: 3, Factor: 0.88}}, []string{"slow host 3>3"}},
 		{"dead and slow", 16, 4, schedule.Leaves, schedule.Options{Shifts: 4}, 0.01, []Plant{{Kind: Dead, A: 5}, {Kind: Host, A: 6, Factor: 0.8}}, []string{"not-connected host 5>5", "slow host 6>6"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
