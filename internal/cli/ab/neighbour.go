@@ -25,9 +25,13 @@ func (s side) start(ctx context.Context) (stop func() error, err error) {
 	}
 	said := &progressed{flows: make(chan struct{})}
 	c.Stderr, c.Env = said, append(os.Environ(), output.ProgressVariable+"=1")
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run() }()
-	early := func(status error) error {
+	ended := make(chan struct{})
+	var status error
+	go func() {
+		status = c.Run()
+		close(ended)
+	}()
+	early := func() error {
 		cancel()
 		text := said.String() // an error follows the line of progress, which is cleared before it
 		text = "it ended before the test beside it: " + strings.TrimSpace(text[strings.LastIndexByte(text, '\r')+1:])
@@ -37,8 +41,8 @@ func (s side) start(ctx context.Context) (stop func() error, err error) {
 		return s.failure(status, text)
 	}
 	select {
-	case status := <-ended:
-		return nil, early(status)
+	case <-ended:
+		return nil, early()
 	case <-ctx.Done():
 		cancel()
 		<-ended
@@ -47,8 +51,8 @@ func (s side) start(ctx context.Context) (stop func() error, err error) {
 	}
 	return func() error {
 		select {
-		case status := <-ended:
-			return early(status)
+		case <-ended:
+			return early()
 		default:
 		}
 		cancel()

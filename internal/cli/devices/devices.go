@@ -196,7 +196,7 @@ func writeFacts(text *strings.Builder, indent, parent string, v reflect.Value) {
 		tag := field.Tag.Get("json")
 		name, _, _ := strings.Cut(tag, ",")
 		shown := fmt.Sprint(x)
-		switch named, is := x.Interface().(encoding.TextMarshaler); {
+		switch named, is := reflect.TypeAssert[encoding.TextMarshaler](x); {
 		case slices.Contains([]string{"name", "provider", "number"}, name), strings.Contains(tag, ",omit") && x.IsZero():
 			continue
 		case is:

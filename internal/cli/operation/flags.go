@@ -105,7 +105,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	fs.BoolVar(&p.CPU, "cpu-time", false, "account CPU time per message")
 
-	f.Flags.Bind(fs, render.DocumentFormats())
+	f.Bind(fs, render.DocumentFormats())
 	if kind == plan.Bandwidth {
 		f.Device.Several(fs)
 	}
@@ -155,7 +155,7 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 			args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == word })
 		}
 	}
-	common, err := f.Flags.Config(tool, args)
+	common, err := f.Config(tool, args)
 	wrong.Note(err)
 	c, p := Config{Config: common}, f.spec
 	if f.connection != "" {

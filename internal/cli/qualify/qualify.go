@@ -141,7 +141,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		f.Peer.Loopback = true
 	}
 	var err error
-	c.Config, err = f.Flags.Config(tool, hosts)
+	c.Config, err = f.Config(tool, hosts)
 	wrong.Note(err)
 	c.Device.Strict = true
 	c.Accept, err = stats.ParseAccepted(f.accept)

@@ -193,6 +193,7 @@ func (r *Requester) Resume() {
 // Outcome is why a queue pair stopped sending.
 type Outcome uint8
 
+// Outcomes.
 const (
 	Idle    Outcome = iota // nothing to send, or it waits for an event of its own
 	Blocked                // the window is closed
@@ -323,7 +324,7 @@ const (
 	// awaitedPackets is the same in packets, for a request whose completion somebody waits for: a queue of small ones is empty
 	// long before askEvery, and would wait for an ACK of them all.
 	awaitedPackets = 32
-	// lazyPackets are sent between two that ask, where nobody waits for completions.
+	// LazyPackets are sent between two that ask, where nobody waits for completions.
 	LazyPackets = 32
 )
 

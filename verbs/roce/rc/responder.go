@@ -52,11 +52,12 @@ func (r *Responder) Awaits(psn uint32) bool { return psn == r.Expected }
 // Admission is what a request is to the responder.
 type Admission uint8
 
+// Admissions.
 const (
-	Ignored   Admission = iota
-	InTurn              // it is to be executed
-	Repeated            // it was executed before
-	Misplaced           // it is not what comes next in its message
+	Ignored   Admission = iota // it is dropped
+	InTurn                     // it is to be executed
+	Repeated                   // it was executed before
+	Misplaced                  // it is not what comes next in its message
 )
 
 // Admit judges a packet of an RC queue pair in the order of checks that the specification gives.

@@ -44,6 +44,7 @@ type recovery struct {
 // probe repairs losses, the timer only gives up, and a peer whose processor was taken away for a while is not dead.
 const TimerStretch = 4
 
+// How long a requester waits without progress before it probes.
 const (
 	ShortestProbe = 100 * time.Microsecond
 	FirstProbe    = time.Millisecond // while the round trip is not known

@@ -90,10 +90,10 @@ func (w *Work) Operation(k uint32) wire.Operation {
 		switch k {
 		case 0:
 			place = 1
-		default:
-			place = 2
 		case w.packets - 1:
 			place = 3
+		default:
+			place = 2
 		}
 	}
 	return operations[w.Opcode][place]
