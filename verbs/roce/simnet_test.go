@@ -555,8 +555,12 @@ func TestResentIsLost(t *testing.T) {
 // TestReadsLost keeps as many READs outstanding as the peer remembers, over networks that lose some percent. Who asks for a part of a
 // READ that the peer has never seen makes it remember two, and forget one whose answer may have been lost.
 func TestReadsLost(t *testing.T) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 5 // 'make test' runs all: a fault that one network in ten shows is missed with 35 % by ten of them, with 1.5 % by forty
+	}
 	for _, window := range []int{0, 2 << 20} {
-		for seed := range uint64(20) {
+		for seed := range seeds {
 			t.Run(fmt.Sprintf("window=%d/seed=%d", window, seed), func(t *testing.T) {
 				t.Parallel()
 				n := newSimNet(t, 2, 2<<20)

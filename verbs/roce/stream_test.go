@@ -114,10 +114,11 @@ func counters(t testing.TB, e *end) map[string]uint64 {
 
 func TestStream(t *testing.T) {
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpSend, verbs.OpRead, verbs.OpFetchAdd} {
-		for _, size := range []int{2, 4096, 65536} {
-			if op == verbs.OpFetchAdd {
-				size = 8
-			}
+		sizes := []int{2, 4096, 65536}
+		if op == verbs.OpFetchAdd {
+			sizes = []int{8}
+		}
+		for _, size := range sizes {
 			t.Run(op.String()+"/"+itoa(size), func(t *testing.T) {
 				a, b := newPair(t, pairOptions{bytes: 1 << 20})
 				a.fill(1)
