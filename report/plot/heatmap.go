@@ -71,6 +71,9 @@ func (h *HeatMap) draw(cv *svg) (width, height float64) {
 	}
 	for i, row := range h.Cells {
 		for j, c := range row {
+			if c == (Cell{}) {
+				continue
+			}
 			fill := color{grid, 0.35}
 			if c.Category > 0 {
 				fill = color{seriesColor(c.Category - 1).role, 0.10 + 0.65*min(max(c.Strength, 0), 1)}

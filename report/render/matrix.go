@@ -135,9 +135,9 @@ const (
 func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	order, place := m.rows()
 	h := &plot.HeatMap{
-		Title: "Share of what is expected, rail " + m.Rail(rail), XLabel: "receiver", YLabel: "sender", Rows: order, Columns: order,
+		Title: "Share of what is expected (%), rail " + m.Rail(rail), XLabel: "receiver", YLabel: "sender", Rows: order, Columns: order,
 		Categories: []string{"faster", "slower than expected", "failed"},
-		Note:       fmt.Sprintf("Expected is the median of such paths, not the best. No colour within %.0f %% of it, the full colour from %.0f %% away.", 100*asExpected, 100*darkest),
+		Note:       fmt.Sprintf("Expected is the median of such paths, not the best. Grey within %.0f %% of it, the full colour from %.0f %% away; white: not tested.", 100*asExpected, 100*darkest),
 	}
 	if len(order) < len(m.Hosts) {
 		h.Note += " Neighbours share a row: the worst of their cells is shown."

@@ -202,7 +202,7 @@ func (r *Result) table() string {
 func (r *Result) picture() *plot.Chart {
 	c := &plot.Chart{
 		Title: "search " + r.Question + ": " + r.Test, Subtitle: strings.TrimPrefix(r.Label+", "+r.Device, ", "),
-		X: plot.Axis{Label: "test"}, Y: plot.Axis{Label: "rate beside the first test", Scale: plot.Log10},
+		X: plot.Axis{Label: "test"}, Y: plot.Axis{Label: "rate / rate of the first test", Scale: plot.Log10},
 	}
 	all, top, first := plot.Series{Name: "test", Shape: plot.Dots}, plot.Series{Name: "best so far", Shape: plot.Steps}, 0.0
 	for i, s := range r.Steps {
