@@ -38,7 +38,7 @@ type options struct {
 	port      int
 	listen    string
 	host      string
-	timeout   time.Duration // how long a silent peer is borne
+	timeout   time.Duration // give up on a silent peer after this
 }
 
 const (

@@ -252,7 +252,7 @@ func flags(v *Invocation) []perftestFlag {
 			option: option{exact: true}, set: text(&v.PerftestVersion),
 		}, // ours
 		{
-			head: "--peer-timeout=SECONDS", help: "how long a silent peer is borne (30 in a phase, 10 where nothing moves)",
+			head: "--peer-timeout=SECONDS", help: "give up on a silent peer after (30 in a phase, 10 if nothing moves)",
 			option: option{exact: true}, set: v.setPeerTimeout,
 		}, // ours
 

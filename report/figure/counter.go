@@ -111,7 +111,7 @@ func sameCounter(name string, counters map[string]int64) (float64, bool) {
 }
 
 // counterMeaning says what a device's error counter counts; "" for counters of traffic and for unknown ones. The names are
-// those of the kernel's drivers (mlx5, bnxt_re, irdma, efa, rxe) and of the embedded device.
+// those of the kernel's drivers (mlx5, bnxt_re, irdma, efa, rxe) and of the software device.
 func counterMeaning(name string) string {
 	switch name {
 	case "retransmits", "resent_pkts", "retrans_pkts", "to_retransmits", "RetransSegs", "tcpRetransSegs", "completer_retry_err":

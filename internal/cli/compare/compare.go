@@ -53,7 +53,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW | compare DIR",
-		Short: "Tell whether two results differ, or when many changed",
+		Short: "Compare two results, or find in many when a figure changed",
 		Long: "Tell whether two results differ: better, worse, same, or cannot tell. 'same'\n" +
 			"means that the whole interval of the change is within 5 %, or the limit of\n" +
 			"--expect. The interval assumes no distribution (Hodges and Lehmann, by ranks).\n\n" +
@@ -71,11 +71,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
-	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; p50 and p99)")
+	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; latency: p50 and p99)")
 	fs.StringVar(&f.by, "by", "", "compare two values of this field: qps, tx_depth, device")
 	fs.BoolVar(&f.unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
-	fs.StringVar(&f.since, "since", "", "over time, what is new: 14d, 36h or a date (with --expect: "+defaultSince+")")
+	fs.StringVar(&f.since, "since", "", "with DIR: changes of this time: 14d, 36h, or since a date (default with --expect: "+defaultSince+")")
 	f.output.Bind(fs, render.TrendFormats())
 	fs.StringVar(&f.pictures, "pictures", "", "with DIR: write an SVG of each series into this directory")
 	return cmd

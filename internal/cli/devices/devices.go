@@ -41,7 +41,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: "devices [DEVICE]", Short: "List RDMA devices, their ports and addresses",
-		Long: "List the devices of libibverbs and the embedded software device: state, link\n" +
+		Long: "List the devices of libibverbs and the software device: state, link\n" +
 			"layer, rate, MTU, addresses with their GID index (for -x). With the\nname of one, everything that it says of itself: firmware, limits, P_Keys.",
 		Example: "  " + tool + " devices\n  " + tool + " devices mlx5_0\n  " + tool + " devices --format json",
 		Args:    cmdline.ArgumentCount(0, 1, "one device at most"),

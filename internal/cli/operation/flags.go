@@ -57,7 +57,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
 	}
 	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size ("+defaultLengthText(kind)+")")
-	fs.StringVarP(&f.duration, "duration", "D", "", "seconds to measure instead: 10, 0.5, 500ms")
+	fs.StringVarP(&f.duration, "duration", "D", "", "measure for this time: 10 (seconds), 0.5, 500ms")
 	fs.StringVar(&f.warmup, "warmup", "steady", "messages before measuring, or 'steady', or 0")
 	fs.IntVar(&p.Runs, "runs", 1, "repetitions of each size")
 	if row.Counter {
@@ -81,7 +81,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.StringVar(&f.rate, "rate", "", "limit: 10G, 500M bits per second")
 	} else {
 		if row.MayInline() && !row.Responded {
-			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight: 1 has each acknowledged apart (64 on roce0 over RC, else 1)")
+			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight; 1: each is acknowledged before the next (64 on roce0 over RC, else 1)")
 		}
 		fs.StringVar(&f.gap, "gap", "", "least time between messages: 10us")
 		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "whose clock: host, or device (stamps of completions)")

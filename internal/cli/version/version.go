@@ -83,7 +83,7 @@ func settings(info *debug.BuildInfo) map[string]string {
 func revisionText(info *debug.BuildInfo) string {
 	facts := settings(info)
 	if facts["vcs.revision"] == "" {
-		return "revision unknown: go run, and go build with -buildvcs=false, record none"
+		return "revision unknown (built by 'go run', or with -buildvcs=false)"
 	}
 	text := "revision " + facts["vcs.revision"]
 	if t := facts["vcs.time"]; t != "" {
