@@ -350,10 +350,13 @@ func CheckVersion(file, schema, prefix string, known int) error {
 	return nil
 }
 
+// savedRemedy is what to do about a file that is none of ours, or a page or table of ours.
+const savedRemedy = "give the .json of a result: --save FILE.json writes one"
+
 func foreign(file, why string) error {
 	return &FileError{
 		File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
-		Remedy: "give a file written by --save", Foreign: true,
+		Remedy: savedRemedy, Foreign: true,
 	}
 }
 
@@ -370,7 +373,7 @@ func jsonError(file string, b []byte, err error) error {
 			fe.Remedy = "copy it again; gobw itself never leaves half a file"
 		} else {
 			fe.Err = fmt.Errorf("not JSON: %w", err)
-			fe.Remedy = "give a file written by --save"
+			fe.Remedy = savedRemedy
 		}
 	case errors.As(err, &kind):
 		fe.Place = place(b, kind.Offset)

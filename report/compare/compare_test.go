@@ -67,7 +67,7 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 		"transport": func(s *noncontig.Setup) { s.Transport = "UC" },
 		"window":    func(s *noncontig.Setup) { s.Window++ },
 		"kernel":    func(s *noncontig.Setup) { s.Kernel = "another" },
-		"cache":     func(s *noncontig.Setup) { s.Cache = "cold" },
+		"cache":     func(s *noncontig.Setup) { s.Cache, s.FootprintBytes = "cold", 64<<20 },
 		"events":    func(s *noncontig.Setup) { s.Events = !s.Events },
 	} {
 		now := *old
@@ -78,6 +78,9 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 			t.Errorf("another %s: %d points compare silently", name, len(c.Points))
 		} else if !strings.Contains(err.Error(), name+": ") {
 			t.Errorf("another %s is not named: %v", name, err)
+		}
+		if c, err := Documents([]*report.Document{old}, []*report.Document{&now}, Options{By: name}); err != nil || len(c.Points) == 0 {
+			t.Errorf("--by %s compares nothing: %v", name, err)
 		}
 	}
 }

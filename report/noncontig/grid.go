@@ -66,30 +66,30 @@ type Point struct {
 	Runs []Run `json:"runs"`
 }
 
-// Plan is all that was settled of a point: its key, by which comparisons and baselines match.
+// Plan is all that was settled of a point: its key, by which comparisons and baselines match. The bytes that the layouts in flight
+// take follow from the cache, the layouts and the window.
 type Plan struct {
-	Shape          string `json:"shape"`
-	Strategy       string `json:"strategy"`
-	Layout         string `json:"layout"`
-	Transport      string `json:"transport"`
-	Cache          string `json:"cache"`
-	FootprintBytes int64  `json:"footprint_bytes"`
-	Window         int    `json:"window"`
-	MaxSGE         int    `json:"max_sge"`
-	MaxSGERead     int    `json:"max_sge_read"`
-	ListBytes      string `json:"list_bytes"`
-	SegmentBytes   int64  `json:"segment_bytes"` // pack-pipelined's
-	Kernel         string `json:"kernel"`
-	Verify         string `json:"verify"`
-	Events         bool   `json:"events"`
+	Shape        string `json:"shape"`
+	Strategy     string `json:"strategy"`
+	Layout       string `json:"layout"`
+	Transport    string `json:"transport"`
+	Cache        string `json:"cache"`
+	Window       int    `json:"window"`
+	MaxSGE       int    `json:"max_sge"`
+	MaxSGERead   int    `json:"max_sge_read"`
+	ListBytes    string `json:"list_bytes"`
+	SegmentBytes int64  `json:"segment_bytes"` // pack-pipelined's
+	Kernel       string `json:"kernel"`
+	Verify       string `json:"verify"`
+	Events       bool   `json:"events"`
 }
 
 // Plan of a point of the grid.
 func (n *Grid) Plan(p *Point) Plan {
 	s := &n.Setup
 	plan := Plan{
-		Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Transport: s.Transport, Cache: s.Cache, FootprintBytes: s.FootprintBytes,
-		Window: s.Window, MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead, ListBytes: s.ListBytes, Kernel: s.Kernel, Verify: s.Verify, Events: s.Events,
+		Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Transport: s.Transport, Cache: s.Cache, Window: s.Window,
+		MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead, ListBytes: s.ListBytes, Kernel: s.Kernel, Verify: s.Verify, Events: s.Events,
 	}
 	if p.Strategy == "pack-pipelined" {
 		plan.SegmentBytes = s.Segment()
@@ -266,8 +266,9 @@ func (n *Grid) Analyze() {
 	n.Summary = n.summary()
 }
 
-// Renew analyses a grid again that a version without verdicts has analysed.
+// Renew analyses a grid again that a version without verdicts has analysed, and says any in the words of this version.
 func (n *Grid) Renew() {
+	n.Summary = n.summary()
 	if slices.ContainsFunc(n.Cells, func(c Cell) bool { return c.Verdict.Word == "" && c.Question == nil && len(c.Strategies) > 1 }) {
 		n.Analyze()
 	}
@@ -409,7 +410,7 @@ func (n *Grid) summary() []string {
 	for _, k := range n.Keys() {
 		var cells []Cell
 		for _, c := range n.Cells {
-			if c.Key == k && c.Speedup > 0 {
+			if c.Key == k && c.Speedup > 0 && c.Question != nil {
 				cells = append(cells, c)
 			}
 		}
@@ -418,7 +419,7 @@ func (n *Grid) summary() []string {
 		}
 		where := ShapeName(k.Shape) + ", " + k.What() + plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)
 		if slices.ContainsFunc(cells, func(c Cell) bool { return c.Question.Word != stats.CannotTell }) {
-			out = append(out, where+": "+seriesInWords(k, cells, n.CrossoverOf(k)))
+			out = append(out, where+": "+n.seriesInWords(k, cells))
 			continue
 		}
 		at := slices.IndexFunc(open, func(u undecided) bool { return u.shape == k.Shape })
@@ -434,7 +435,7 @@ func (n *Grid) summary() []string {
 			u.where = fmt.Sprintf("%s, %d series", ShapeName(u.shape), u.series)
 		}
 		device, cpu := Sides(u.shape)
-		out = append(out, fmt.Sprintf("%s: cannot tell whether %s or %s is faster%s", u.where, device, cpu, settled(u.cells)))
+		out = append(out, fmt.Sprintf("%s: cannot tell whether %s or %s is faster%s", u.where, device, cpu, n.settled(u.cells)))
 	}
 	if text := n.controlInWords(); text != "" {
 		out = append(out, text)
@@ -505,14 +506,14 @@ func (c *Cell) name() string {
 }
 
 // seriesInWords sorts the cells of a series, block sizes rising, by their verdicts.
-func seriesInWords(k Key, cells []Cell, x *Crossover) string {
+func (n *Grid) seriesInWords(k Key, cells []Cell) string {
 	device, cpu := Sides(k.Shape)
 	by := map[stats.Word][]Cell{}
 	for _, c := range cells {
 		by[c.Question.Word] = append(by[c.Question.Word], c)
 	}
 	ours, theirs := by[stats.Better], by[stats.Worse]
-	if x != nil && x.Clear {
+	if x := n.CrossoverOf(k); x != nil && x.Clear {
 		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins, %s", device, plain.Bytes(x.BlockBytes),
 			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
 	}
@@ -532,22 +533,25 @@ func seriesInWords(k Key, cells []Cell, x *Crossover) string {
 		parts = append(parts, fmt.Sprintf("%s and %s are the same %s", device, cpu, in(same)))
 	}
 	if len(open) > 0 {
-		parts = append(parts, "cannot tell "+in(open)+settled(open))
+		parts = append(parts, "cannot tell "+in(open)+n.settled(open))
 	}
 	return strings.Join(parts, "; ")
 }
 
 // settled says how many rounds would likely decide the cells that are open, or half of them where there are several.
-func settled(open []Cell) string {
+func (n *Grid) settled(open []Cell) string {
 	var rounds []int
 	for i := range open {
 		if open[i].Question.Cause == stats.TooFew {
+			if len(n.Missing) > 0 {
+				return fmt.Sprintf(": not all of the %d rounds are measured", n.Setup.Runs)
+			}
 			return fmt.Sprintf(" · --runs 20 (%d at least)", stats.LeastPairs(stats.DefaultConfidence))
 		}
-		var n int
+		var pairs int
 		settle := strings.TrimPrefix(open[i].Question.Settle, "about ")
-		if _, err := fmt.Sscanf(settle, "%d pairs", &n); err == nil && n > 0 {
-			rounds = append(rounds, n)
+		if _, err := fmt.Sscanf(settle, "%d pairs", &pairs); err == nil && pairs > 0 {
+			rounds = append(rounds, pairs)
 		}
 	}
 	half := (len(open) + 1) / 2
@@ -555,7 +559,7 @@ func settled(open []Cell) string {
 		return "; more rounds do not help: the machine is too noisy"
 	}
 	slices.Sort(rounds)
-	return fmt.Sprintf(" · --runs %d", rounds[half-1]) + plain.When(len(open) > 1, " (decides about half)")
+	return fmt.Sprintf(" · --runs %d", rounds[half-1]) + plain.When(len(open) > 1, " would decide about half of these rows")
 }
 
 // cellsInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.
@@ -587,10 +591,10 @@ func cellsInWords(k Key, all, chosen []Cell) string {
 	return words + " blocks"
 }
 
-// mostInWords is the largest ratio and where it is: "2.1× at 64 B".
+// mostInWords is the largest ratio and, of several cells, where it is: "2.1× at 64 B".
 func mostInWords(cells []Cell) string {
 	best := slices.MaxFunc(cells, func(a, b Cell) int {
 		return cmp.Compare(math.Abs(math.Log(a.Speedup)), math.Abs(math.Log(b.Speedup)))
 	})
-	return fmt.Sprintf("%.2g× at %s", max(best.Speedup, 1/best.Speedup), best.name())
+	return fmt.Sprintf("%.2g×", max(best.Speedup, 1/best.Speedup)) + plain.When(len(cells) > 1, " at %s", best.name())
 }

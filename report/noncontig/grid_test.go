@@ -343,6 +343,11 @@ func TestNoncontigFewRounds(t *testing.T) {
 		if n.Summary[0] != want {
 			t.Errorf("%d rounds: %q, want %q", rounds, n.Summary[0], want)
 		}
+		n.Setup.Runs, n.Missing = 20, []string{"gather/pack run 9"}
+		n.Renew()
+		if want = "is faster: not all of the 20 rounds are measured"; !strings.HasSuffix(n.Summary[0], want) {
+			t.Errorf("interrupted: %q, want %q", n.Summary[0], want)
+		}
 	}
 }
 

@@ -180,7 +180,7 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 	}
 	g.Notes = append(g.Notes, fmt.Sprintf("ratio: %s / %s, median of the rounds; above 1 %[1]s is faster", device, cpu))
 	for _, m := range []struct{ mark, words string }{
-		{winnerMark, "faster than each other strategy"},
+		{winnerMark, "the fastest in its row (contiguous is only the bound)"},
 		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
 		{openMark, "cannot tell whether they differ"},
 		{timeMark, "ratio of median message times, not of goodput"},
@@ -204,6 +204,8 @@ const (
 	timeMark   = "t"
 	bestMark   = "b"
 )
+
+func marks() []string { return []string{winnerMark, sameMark, openMark, timeMark, bestMark} }
 
 // byMark is behind a ratio that is of another figure than goodput.
 func byMark(j *noncontig.Judgement) string {

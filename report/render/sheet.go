@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
@@ -77,11 +78,15 @@ func (s sheet) write(w io.Writer, format string) error {
 	return write(w, plain.Terminal(out.String()))
 }
 
-// dropNotes leaves figures and failures: notes that a row refers to stay.
+// dropNotes leaves figures and failures: notes that a row refers to stay, and what its marks mean.
 func (s *sheet) dropNotes() {
 	s.warnings = nil
 	for i := range s.tables {
-		s.tables[i].Notes = slices.DeleteFunc(s.tables[i].Notes, func(n string) bool { return !strings.HasPrefix(n, "[") })
+		s.tables[i].Notes = slices.DeleteFunc(s.tables[i].Notes, func(n string) bool {
+			mark, _, found := strings.Cut(n, ": ")
+			return !strings.HasPrefix(n, "[") && !(found && slices.Contains(marks(), mark))
+		})
+		s.tables[i].Rows = slices.DeleteFunc(s.tables[i].Rows, func(row []string) bool { return s.tables[i].prose && row[0] == figure.Others })
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -123,7 +124,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "of the shuffled order")
-	f.Flags.Bind(fs, gridFormats())
+	f.Flags.Bind(fs, render.GridFormats())
 	f.Output.Resumable(fs, "complete the grid that the --save file holds")
 }
 
@@ -249,11 +250,16 @@ func (f *Flags) grid() ([]gridLayout, error) {
 		return nil, errors.Join(wrong...)
 	}
 	for stride := range strings.SplitSeq(f.strides, ",") {
+		stride = strings.TrimSpace(stride)
+		if _, err := parseStride(stride, slices.Max(blocks)); err != nil {
+			wrong.Note(err)
+			continue
+		}
 		for _, h := range held {
 			for _, block := range blocks {
-				l, err := gridVector(name, block, h, strings.TrimSpace(stride))
+				l, err := gridVector(name, block, h, stride)
 				wrong.Note(err)
-				out = append(out, gridLayout{Layout: l, Stride: strings.TrimSpace(stride), Held: name})
+				out = append(out, gridLayout{Layout: l, Stride: stride, Held: name})
 			}
 		}
 	}
@@ -284,7 +290,7 @@ func parseStride(text string, block int64) (int64, error) {
 	if factor, ok := strings.CutSuffix(text, "x"); ok {
 		v, err := strconv.ParseFloat(factor, 64)
 		if err != nil || v < 1 || v > 1e9 {
-			return 0, fmt.Errorf("--strides %s: want a factor of 1 or more, like 2x", text)
+			return 0, fmt.Errorf("--strides %s: want a factor above 1, like 2x", text)
 		}
 		return int64(v * float64(block)), nil
 	}

@@ -138,10 +138,13 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	for _, g := range c.Layouts {
 		if g.Layout.Extent() == g.Layout.Size() {
 			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; for gaps between them give a stride larger than the block", g.Layout)
-			e.doc.Warnings = append(e.doc.Warnings, text)
-			if !c.Output.Quiet {
+			if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
+				text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data · --strides 2x", g.Stride)
+			}
+			if !c.Output.Quiet && !slices.Contains(e.doc.Warnings, text) {
 				fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
 			}
+			e.doc.Warnings = plain.AddNew(e.doc.Warnings, text)
 		}
 		footprint := max(e.footprint, g.Layout.Extent()*int64(2*c.Window))
 		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
@@ -312,7 +315,7 @@ func (e *experiment) costOf(todo []measurement) time.Duration {
 
 // measure goes through the rounds over one session.
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
-	meter := newGridMeter(e.out, e.config.Output.Quiet, len(e.todo), e.costOf(e.todo))
+	meter := newGridMeter(e.out, e.config.Output, len(e.todo), e.costOf(e.todo))
 	defer meter.bar.Clear()
 	var keeper output.Keeper
 	done := 0
@@ -427,7 +430,7 @@ func (e *experiment) note(t *measurement, p *noncontig.Point, res *bench.Result)
 			run.Warnings = plain.AddNew(run.Warnings, cmp.Or(kind, text))
 		}
 	}
-	if rec.Latency != nil {
+	if rec.Latency != nil && e.config.Transport == verbs.RC { // else a completion says that the message has left, and no more
 		run.P50Ns, run.P99Ns = rec.Latency.P50Ns, rec.Latency.P99Ns
 	}
 	perByte := func(c *report.CPU) float64 {

@@ -84,8 +84,8 @@ func TestNoncontigGridOfNumbers(t *testing.T) {
 
 func TestNoncontigRefusesFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"--strides 32", "use --strides 64, a factor like 2x"},
-		{"--strides 0.5x", "a factor of 1 or more"},
+		{"--strides 32", "use --strides 4096, a factor like 2x"},
+		{"--strides 0.5x", "a factor above 1"},
 		{"-s 1000", "the nearest is 1024"},
 		{"--format junit", "there are table, csv, json"},
 		{"--blocks 128K", "larger than the message of --size (-s) 65536; leave it out or use -s 131072"},
@@ -256,7 +256,7 @@ func TestNoncontigRounds(t *testing.T) {
 
 func TestNoncontigTellsItsPace(t *testing.T) {
 	var told strings.Builder
-	g := newGridMeter(output.Streams{Err: &told}, false, 1000, time.Minute)
+	g := newGridMeter(output.Streams{Err: &told}, output.Config{Saves: []output.Save{{Path: "x.json", Format: "json"}}}, 1000, time.Minute)
 	p := &noncontig.Point{}
 	for _, step := range []struct {
 		done    int

@@ -21,14 +21,16 @@ type gridMeter struct {
 	bar     *output.Progress
 	out     output.Streams
 	quiet   bool
+	remedy  string // what to do where it takes too long
 	total   int
 	started time.Time
 	planned time.Duration
 	told    time.Duration // the time that was told last; 0: none by pace
 }
 
-func newGridMeter(out output.Streams, quiet bool, total int, planned time.Duration) *gridMeter { //nolint:revive // quiet is the user's flag
-	return &gridMeter{bar: output.NewProgress(out, quiet), out: out, quiet: quiet, planned: planned, total: total, started: time.Now()}
+func newGridMeter(out output.Streams, c output.Config, total int, planned time.Duration) *gridMeter {
+	remedy := plain.When(c.Document() != "", " · Ctrl-C stops, --resume goes on")
+	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, quiet: c.Quiet, remedy: remedy, planned: planned, total: total, started: time.Now()}
 }
 
 // The pace is told when it has shown in so many measurements, or so few and for so long; again when it has changed by half
@@ -69,7 +71,7 @@ func (g *gridMeter) pace(whole time.Duration) {
 	}
 	g.told = whole
 	g.bar.Clear()
-	fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v · Ctrl-C keeps what is measured, --resume completes it\n", g.total, whole.Round(time.Second))
+	fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v%s\n", g.total, whole.Round(time.Second), g.remedy)
 }
 
 // loadGrid loads a grid; nil where the file holds another kind of result.
@@ -126,11 +128,6 @@ func (e *experiment) dropBroken() {
 		p := &n.Points[m.point]
 		p.Runs = slices.DeleteFunc(p.Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 && missing[round{m.cell, m.run}] })
 	}
-}
-
-// gridFormats are the formats that can show a grid: it has no records, which the others are made of.
-func gridFormats() []string {
-	return []string{"table", "csv", "json", "markdown", "latex", "openmetrics", "html", "svg"}
 }
 
 // deliver prints the grid and saves it.

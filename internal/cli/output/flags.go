@@ -78,6 +78,21 @@ func (f *Flags) Config() (Config, error) {
 	return c, errors.Join(wrong...)
 }
 
+// Refuse refuses formats that this result does not have.
+func (c Config) Refuse(others []string) error {
+	var wrong cmdline.Faults
+	_, err := render.FormatNamed(others, c.Format)
+	wrong.Note(cmdline.Prefixed("--format", err))
+	for _, s := range c.Saves {
+		_, err := render.FormatOfFile(others, s.Path)
+		wrong.Note(cmdline.Prefixed("--save "+s.Path, err))
+	}
+	if len(wrong) > 0 {
+		return exit.UsageError{Err: errors.Join(wrong...)}
+	}
+	return nil
+}
+
 // regular tells whether there is a file that has content to keep.
 func regular(path string) bool {
 	info, err := os.Stat(path)

@@ -60,7 +60,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *flags) config(args []string) (config, error) {
 	c := config{Files: args, Pictures: f.pictures}
 	var wrong cmdline.Faults
-	wrong.If(len(args) == 0, "no file: name one that --save wrote")
+	wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
 	var err error
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
@@ -79,6 +79,11 @@ func run(out output.Streams, c config) error {
 		return err
 	}
 	lost.Note(out)
+	if !slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil }) {
+		if err := c.Output.Refuse(render.GridFormats()); err != nil {
+			return err
+		}
+	}
 	if c.Pictures != "" {
 		pictures := render.Pictures(docs)
 		if len(pictures) == 0 {
