@@ -177,6 +177,11 @@ func (s *Settled) checkThreads(wrong *Faults) {
 		return
 	}
 	name := fmt.Sprintf("--threads %d", p.Threads)
+	l := &s.limits
+	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most*p.Rails && (s.Sends() || s.Receives()) {
+		wrong.Add("%s: %s works for one thread at a time · name it once for each thread: -d %[2]s,%[2]s", name, l.Device.Name)
+		return
+	}
 	switch {
 	case p.Threads == p.Rails: // one a device, which checkRails has looked at
 		name = fmt.Sprintf("%d devices (-d) at once", p.Rails)
@@ -186,15 +191,11 @@ func (s *Settled) checkThreads(wrong *Faults) {
 		wrong.Add("%s: the non-contiguous experiment has one queue pair, and one thread", name)
 	case p.SRQ:
 		wrong.Add("%s with --srq: all threads would wait for one receive queue", name)
-	case p.Threads > p.QPs:
+	case p.Threads > p.QPs && l.Device.Name != "": // what the device takes is told first
 		wrong.Add("%s of %d queue pairs: each thread needs one of its own, give --qp (-q) %d or more", name, p.QPs, p.Threads)
 	}
 	if !s.Sends() && !s.Receives() {
 		return
-	}
-	l := &s.limits
-	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most*p.Rails {
-		wrong.Add("%s: the queue pairs of %s share one engine, which works for one thread at a time", name, l.Device.Name)
 	}
 	wrong.If(l.CPUs > 0 && p.Threads > l.CPUs && !p.Events,
 		"%s: this end may run on %d CPUs, and each thread needs one of its own (with -e it sleeps)", name, l.CPUs)

@@ -616,7 +616,7 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	limits.Device.Limits.Threads = 1
-	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Threads: 2}, limits, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "roce0 share one engine") {
+	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 1, Threads: 2}, limits, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "name it once for each thread: -d roce0,roce0") || strings.Contains(err.Error(), "--qp") {
 		t.Errorf("one engine takes two threads: %v", err)
 	}
 	limits.Dialled = false
@@ -763,7 +763,7 @@ func TestRails(t *testing.T) {
 		{Spec{Operation: Send, QPs: 5, Rails: 2, Bidirectional: true}, false, 2, ""},
 		{Spec{Operation: Read, QPs: 2, Rails: 1}, false, 1, ""},
 		{Spec{Operation: Write, QPs: 2, Rails: 2, Threads: 2}, false, 2, ""},
-		{Spec{Operation: Write, QPs: 4, Rails: 2, Threads: 4}, false, 0, "--threads 4: the queue pairs of roce0 share one engine"},
+		{Spec{Operation: Write, QPs: 4, Rails: 2, Threads: 4}, false, 0, "--threads 4: roce0 works for one thread at a time"},
 		{Spec{Operation: Write, QPs: 4, Rails: 2, Threads: 3}, false, 0, "--threads 3 is not a multiple"},
 		{Spec{Operation: Write, QPs: 1, Rails: 2}, false, 0, "give --qp (-q) 2 or more"},
 		{Spec{Operation: Write, QPs: 3, Rails: 3}, false, 0, "the test runs on 3 devices at once, this end has 2"},

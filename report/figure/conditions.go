@@ -3,10 +3,12 @@ package figure
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -78,10 +80,14 @@ func (c Conditions) Warnings() []string {
 	add := func(word, format string, args ...any) {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
-	if c.Seconds > 0 && c.Seconds < shortSeconds {
-		add(Short, "measured for %.3g ms, %g ms needed · -D 1", c.Seconds*1e3, shortSeconds*1e3)
-	} else if c.InFlight > 0 && c.Messages > 0 && c.Messages < shortInFlights*c.InFlight {
-		add(Short, "%d messages, %d needed (%d x tx depth) · -n %[2]d", c.Messages, shortInFlights*c.InFlight, shortInFlights)
+	needed, why := shortSeconds, ""
+	if c.InFlight > 0 && c.Messages > 0 {
+		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
+			needed, why = windows, fmt.Sprintf(" for %d messages (%d x tx depth)", shortInFlights*c.InFlight, shortInFlights)
+		}
+	}
+	if c.Seconds > 0 && c.Seconds < needed {
+		add(Short, "measured for %s ms, %s ms needed%s · -D %.0f", plain.Number(c.Seconds*1e3), plain.Number(needed*1e3), why, math.Ceil(2*needed))
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)

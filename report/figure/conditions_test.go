@@ -25,12 +25,16 @@ func TestConditions(t *testing.T) {
 		{"quota", Conditions{QuotaStops: 3, QuotaSeconds: 0.2}, "disturbed"},
 		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "short"},
 		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "noisy"},
+		{"few slow windows", Conditions{Seconds: 1, Messages: 309, InFlight: 128}, "short"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var words []string
 			for _, w := range tt.c.Warnings() {
 				word, _, _ := strings.Cut(w, ":")
 				words = append(words, word)
+				if slow := tt.c.Messages == 309; slow && !strings.HasSuffix(w, "measured for 1000 ms, 4142 ms needed for 1280 messages (10 x tx depth) · -D 9") {
+					t.Errorf("%q", w)
+				}
 				if tt.c.Realtime && strings.Contains(w, "realtime") {
 					t.Errorf("%q: that is in force", w)
 				}

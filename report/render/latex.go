@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// latex writes the table as a float that is made to fit the line. Its label is its title's first words.
+// latex writes the table as a float that is made to fit the line. Its label is the words of its title.
 func (t table) latex(out *strings.Builder, said string) {
 	if t.prose {
 		fmt.Fprintf(out, "\\paragraph{%s}\n", escapeLaTeX(t.Title))
@@ -22,7 +22,7 @@ func (t table) latex(out *strings.Builder, said string) {
 	}
 	label := strings.FieldsFunc(strings.ToLower(t.Title), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	fmt.Fprintf(out, "\\begin{table}[htbp]\n\\centering\n\\setlength{\\belowcaptionskip}{4pt}\n\\caption{%s}\n\\label{tab:%s}\n",
-		escapeLaTeX(caption), strings.Join(label[:min(len(label), 12)], "-"))
+		escapeLaTeX(caption), strings.Join(label, "-"))
 	out.WriteString("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n")
 	out.WriteString("\\begin{tabular}{" + t.alignment("l", "r") + "}\n\\toprule\n")
 	row := func(cells []string) {

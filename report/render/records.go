@@ -280,7 +280,7 @@ func (m *notes) cell(r figure.Row, of figure.Figure) string {
 // incomplete begins the warning of a run that ended early.
 const incomplete = "incomplete: "
 
-// severity orders texts of one kind: by the share that they tell; the less was measured, the worse.
+// severity orders texts of one kind: by the share that they tell; the more time is needed, the worse.
 func severity(text string) float64 {
 	fields := strings.Fields(text)
 	for i, f := range fields[:max(len(fields)-1, 0)] {
@@ -288,9 +288,9 @@ func severity(text string) float64 {
 			return v
 		}
 	}
-	var ms float64
-	if _, err := fmt.Sscanf(text, "measured for %g ms", &ms); err == nil {
-		return -ms
+	var ms, needed float64
+	if n, _ := fmt.Sscanf(text, "measured for %g ms, %g ms", &ms, &needed); n > 0 {
+		return needed - ms/1e3
 	}
 	return math.Inf(-1)
 }
