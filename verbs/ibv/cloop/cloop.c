@@ -305,7 +305,7 @@ INLINE int arrived(const struct cl_lane *l, uint64_t awaited, const uint32_t awa
 }
 
 /* await_own alternates where each step ends with the own completion: READs and atomics. What it counts meanwhile lies in registers. */
-INLINE int await_own(struct cl_job *j, int64_t until, const int logs) {
+INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int by_device) {
 	struct cl_lane *l = j->lanes;
 	struct cl_wc *w = j->polled.wc;
 	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
@@ -327,7 +327,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs) {
 			if ((at += 2) == l->end)
 				at = l->heads;
 			out = 1;
-			if (unlikely(steps >= most)) {
+			if (by_device && unlikely(steps >= most)) {
 				end = CL_FULL;
 				break;
 			}
@@ -338,7 +338,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs) {
 			t = now();
 			if (logs)
 				log_event(j, l, CL_COMPLETED, 1, 0);
-			if (unlikely(j->by_device))
+			if (by_device)
 				j->step_stamp[steps] = j->polled.latest[0];
 			j->step_end[steps++] = t;
 			awaited++;
@@ -449,7 +449,7 @@ static int ping_pong(struct cl_job *j, int64_t until, int logs) {
 	if (!j->ended && (l->posted < l->count || j->awaited < l->count)) {
 		int end;
 		if (j->await == CL_AWAIT_COMPLETION)
-			end = logs ? await_own(j, until, 1) : await_own(j, until, 0);
+			end = j->by_device ? await_own(j, until, logs, 1) : logs ? await_own(j, until, 1, 0) : await_own(j, until, 0, 0);
 		else if (j->await == CL_AWAIT_RECEIVE)
 			end = logs ? alternate(j, until, CL_AWAIT_RECEIVE, 1) : alternate(j, until, CL_AWAIT_RECEIVE, 0);
 		else
