@@ -19,7 +19,7 @@ func TestPingpong(t *testing.T) {
 	for _, kind := range []string{"RC", "UC", "UD", "RC -q 1", "RC -q 5"} {
 		t.Run(kind, func(t *testing.T) {
 			address := verbstest.Address().String()
-			common := append([]string{"-d", "roce0", "-timeout", "1m", "-s", "1000", "-n", "200", "-c"}, strings.Fields(kind)...)
+			common := append([]string{"-d", "roce0", "-p", freePort(t, address), "-timeout", "1m", "-s", "1000", "-n", "200", "-c"}, strings.Fields(kind)...)
 			server, err := parse(append(common, "-listen", address), io.Discard)
 			if err != nil {
 				t.Fatal(err)
@@ -40,6 +40,20 @@ func TestPingpong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// freePort is a port for a server: whoever serves on this machine has 18515 at all of its addresses.
+func freePort(t *testing.T, address string) string {
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // pair runs both ends and returns how they ended.
@@ -67,11 +81,12 @@ func TestEndsDisagree(t *testing.T) {
 			}
 			t.Parallel()
 			address := verbstest.Address().String()
-			server, err := parse(strings.Fields("-d roce0 -timeout 2s -listen "+address+" "+tt.server), io.Discard)
+			common := "-d roce0 -timeout 2s -p " + freePort(t, address)
+			server, err := parse(strings.Fields(common+" -listen "+address+" "+tt.server), io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
-			client, err := parse(strings.Fields("-d roce0 -timeout 2s "+tt.client+" "+address), io.Discard)
+			client, err := parse(strings.Fields(common+" "+tt.client+" "+address), io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
