@@ -109,7 +109,7 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		}
 		b, err := o.ReadFile(name)
 		if err != nil {
-			return Layout{}, fmt.Errorf("layout indexed: %w", err)
+			return Layout{}, fmt.Errorf("layout indexed: %w (each of its lines is the \"offset,length\" of a block)", err)
 		}
 		blocks, err := ParseBlocks(string(b))
 		if err != nil {

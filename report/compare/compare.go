@@ -259,7 +259,7 @@ func noCommonPoint(before, after *series.Collection) error {
 		}
 	}
 	if old == nil {
-		return fmt.Errorf("no figure is in both: %d before, %d now; measure the same kind of test on both sides", len(before.Series), len(after.Series))
+		return fmt.Errorf("no figure is in both: OLD has %d and NEW %d, of other kinds; measure the same test for both", len(before.Series), len(after.Series))
 	}
 	remedy := "measure with the same options"
 	if name, _, _ := strings.Cut(differ[0], ":"); len(differ) == 1 {

@@ -301,7 +301,7 @@ func TestExpectationBaseline(t *testing.T) {
 		{"4 % less", times(0.96), true, ""},
 		{"6 % less", times(0.94), false, "-6.0 %"},
 		{"twice as much", times(2), true, ""},
-		{"one run", func(d *report.Document) { d.Records = d.Records[:1] }, false, "cannot tell: too-few: a single run on one side"},
+		{"one run", func(d *report.Document) { d.Records = d.Records[:1] }, false, "cannot tell: too-few: runs on a side: 1, needed: 4"},
 		{"one run is infinite", func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }, false, "cannot tell: not-finite"},
 		{"other verification", func(d *report.Document) {
 			for i := range d.Records {

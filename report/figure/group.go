@@ -1,10 +1,12 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -21,7 +23,7 @@ type Row struct {
 	Runs  []*report.Record
 }
 
-// Signaled says how often messages are signaled in a group: "100", or "100, from 16384 B every 1" where it depends on the size.
+// Signaled says how often messages are signaled in a group: "100", or "100, from 16 KiB every message" where it depends on the size.
 func (g Group) Signaled() string {
 	var out string
 	last := 0
@@ -29,7 +31,7 @@ func (g Group) Signaled() string {
 		if every := max(r.CQMod, 1); last == 0 {
 			out, last = strconv.Itoa(every), every
 		} else if every != last {
-			out, last = out+fmt.Sprintf(", from %d B every %d", r.Size, every), every
+			out, last = out+fmt.Sprintf(", from %s every %s", plain.Bytes(float64(r.Size)), cmp.Or(plain.When(every > 1, "%d", every), "message")), every
 		}
 	}
 	return out

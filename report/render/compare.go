@@ -94,7 +94,8 @@ func comparisonClosing(c *compare.Comparison) []string {
 			worst := slices.MaxFunc(open, func(a, b compare.Point) int { return cmp.Compare(a.WorseBy, b.WorseBy) })
 			line := fmt.Sprintf("%s: %s", cause, worst.Reason)
 			if len(points) > 1 {
-				line = fmt.Sprintf("%s: %d of %d points, the worst %s, %s: %s", cause, len(open), len(points), worst.Row, worst.Figure, worst.Reason)
+				alike := !slices.ContainsFunc(open, func(p compare.Point) bool { return p.Reason != worst.Reason })
+				line = fmt.Sprintf("%s: %d of %d points%s: %s", cause, len(open), len(points), plain.When(!alike, ", the worst %s, %s", worst.Row, worst.Figure), worst.Reason)
 			}
 			out = append(out, line+plain.When(worst.Settle != "", " · %s", worst.Settle))
 		}

@@ -188,11 +188,11 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 		return Unknown(NotFinite, "", "a figure is missing, infinite or not a number")
 	}
 	if e.Interval == nil {
-		need := fmt.Sprintf("%d runs or more on each side", LeastRuns(o.Confidence))
-		if e.Pairs {
-			need = fmt.Sprintf("%d pairs or more", LeastPairs(o.Confidence))
+		if least := LeastPairs(o.Confidence); e.Pairs {
+			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
 		}
-		return Unknown(TooFew, need, "%s: too few for a %s interval", e.measured(), Percent(o.Confidence))
+		least := LeastRuns(o.Confidence)
+		return Unknown(TooFew, fmt.Sprintf("measure again with --runs %d", least), "runs on a side: %d, needed: %d", e.N, least)
 	}
 	by, low, high := e.Worse()
 	said := inWords(e.Change) + ", " + e.Interval.changes()
@@ -295,19 +295,6 @@ func Percent(share float64) string {
 		digits = 4
 	}
 	return fmt.Sprintf("%.*g %%", digits, 100*math.Min(share, 1))
-}
-
-// measured says how many values there are.
-func (e Effect) measured() string {
-	switch {
-	case e.Pairs && e.N == 1:
-		return "a single pair"
-	case e.Pairs:
-		return fmt.Sprintf("%d pairs", e.N)
-	case e.N == 1:
-		return "a single run on one side"
-	}
-	return fmt.Sprintf("%d runs", e.N)
 }
 
 // BenjaminiHochberg adjusts p values that are judged together: those below a level are false in at most that share.

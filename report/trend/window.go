@@ -125,13 +125,12 @@ func summary(points []Point, confidence float64) stats.Summary {
 
 // trusted is the verdict where the results can be trusted.
 func (t *Trend) trusted(v stats.Verdict, before, since []Point) stats.Verdict {
+	need := fmt.Sprintf("%d results before the window and in it", stats.LeastRuns(t.Confidence))
 	if v.Word == stats.CannotTell && v.Cause == stats.NotFinite && len(before) == 0 {
-		need := stats.LeastRuns(t.Confidence)
-		return stats.Unknown(stats.TooFew, fmt.Sprintf("%d results before the window and in it", need), "all results are new: there is none before the window")
+		return stats.Unknown(stats.TooFew, need, "all results are new: there is none before the window")
 	}
 	if v.Word == stats.CannotTell && v.Cause == stats.TooFew {
-		v.Settle = strings.Replace(v.Settle, "runs or more on each side", "results or more before and since", 1)
-		v.Reason = strings.Replace(v.Reason, " on one side", "", 1)
+		return stats.Unknown(stats.TooFew, need, "results before the window: %d, in it: %d", len(before), len(since))
 	}
 	return compare.Trusted(v, t.accept, sideOf("earlier", before), sideOf("new", since))
 }

@@ -10,9 +10,7 @@ import (
 )
 
 // realtimeRemedy says how to be allowed it.
-const realtimeRemedy = "be root, or allow it: 'setcap cap_sys_nice+ep' on this program, 'ulimit -r 1' ('rtprio 1' in " +
-	"/etc/security/limits.conf), LimitRTPRIO=1 of a systemd unit, CAP_SYS_NICE and --ulimit rtprio=1 of a container; " +
-	"root without it is in a control group whose cpu.rt_runtime_us is 0"
+const realtimeRemedy = "start it with sudo, or once: sudo setcap cap_sys_nice+ep PROGRAM (others: docs/results.md, 'On a busy machine')"
 
 // realtimePriority is what the threads of this process had before they got real-time priority.
 type realtimePriority struct{ before map[int]*unix.SchedAttr }

@@ -90,7 +90,7 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	}
 	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
 		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, "longer tests, or --priority realtime (root) in both commands",
-			"the control, A against itself, differs by %+.1f %%, where nothing does", 100*control.Change)
+			"A differs from itself by %+.1f %%, which should be 0", 100*control.Change)
 	}
 	if m.label != "" {
 		out.Labels = append(out.Labels, m.label)

@@ -48,6 +48,10 @@ func FlagError(c *cobra.Command, err error) error {
 		text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {
 		text = fmt.Sprintf("%s %s: %s", m[2], m[1], badNumber(m[3]))
+	} else if m := regexp.MustCompile(`^flag needs an argument: (?:'(.)' in|--(.*))`).FindStringSubmatch(text); m != nil {
+		if f := cmp.Or(c.Flags().Lookup(m[2]), c.Flags().ShorthandLookup(m[1])); f != nil {
+			text = fmt.Sprintf("--%s needs a value: %s", f.Name, f.Usage)
+		}
 	}
 	return exit.UsageError{Err: errors.New(text)}
 }

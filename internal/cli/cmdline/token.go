@@ -20,7 +20,7 @@ func ReadToken(path string) ([]byte, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; 'openssl rand -hex 32 > %s' makes one", err, path)
 	}
 	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -117,9 +118,10 @@ func (f *flags) config(args []string) (config, error) {
 	wrong.If(!c.overTime() && f.since != "", "--since is for many results over time: compare DIR --since %s", f.since)
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
-	page := slices.ContainsFunc(c.Output.Saves, func(s output.Save) bool { return s.Format == "html" })
-	wrong.If(!c.overTime() && (page || c.Output.Format == "html"), "two results make no page here: 'report OLD NEW --save page.html' lays both over one another")
-	wrong.If(c.Pictures != "" && !c.overTime(), "--pictures is for many results over time; 'report OLD NEW --pictures %s' draws two", c.Pictures)
+	if other := c.Output.Refuse(render.ComparisonFormats()); err == nil && !c.overTime() && other != nil {
+		wrong.Note(fmt.Errorf("%w; 'gobw report OLD NEW --save FILE.html' draws both", other))
+	}
+	wrong.If(c.Pictures != "" && !c.overTime(), "--pictures is for many results over time; 'gobw report OLD NEW --pictures %s' draws two", c.Pictures)
 	return c, errors.Join(wrong...)
 }
 

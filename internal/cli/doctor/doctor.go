@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -148,6 +149,10 @@ func tryPath(ctx context.Context, out output.Streams, tool string, device opende
 	case errors.As(err, &dns):
 		f.Why = "no address is known for this name"
 		f.Fix = []string{"correct the name, or give an IP address"}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		f.What = fmt.Sprintf("nobody serves on %s, TCP port %d", host.Host, host.Port)
+		f.Why = "the other end of a test is 'gobw serve'"
+		f.Fix = []string{host.Serve(tool)}
 	case errors.Is(err, verbs.RetryExceeded):
 		f.Why = "the control connection works but no RoCE packet is answered"
 		f.Fix = []string{

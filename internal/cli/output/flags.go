@@ -87,10 +87,7 @@ func (c Config) Refuse(others []string) error {
 		_, err := render.FormatOfFile(others, s.Path)
 		wrong.Note(cmdline.Prefixed("--save "+s.Path, err))
 	}
-	if len(wrong) > 0 {
-		return exit.UsageError{Err: errors.Join(wrong...)}
-	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 // regular tells whether there is a file that has content to keep.

@@ -81,7 +81,7 @@ func run(out output.Streams, c config) error {
 	lost.Note(out)
 	if !slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil }) {
 		if err := c.Output.Refuse(render.GridFormats()); err != nil {
-			return err
+			return exit.UsageError{Err: err}
 		}
 	}
 	if c.Pictures != "" {

@@ -88,16 +88,16 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 	short := ""
 	switch {
 	case errors.Is(err, errTimeUp):
-		short = fmt.Sprintf("--time %v was too short", c.Limit)
+		short = fmt.Sprintf("--time %v was too short: %d tests, not through · --time %v", c.Limit, len(s.Steps()), 4*c.Limit)
 	case errors.Is(err, engine.ErrPoints):
-		short = fmt.Sprintf("--points %d were too few", c.Points)
+		short = fmt.Sprintf("--points %d were too few · --points %d", c.Points, 4*c.Points)
 	default:
 		return err
 	}
 	if s.Answer.Begun {
 		return nil
 	}
-	return exit.UndecidedError{What: fmt.Sprintf("%s: the search is not through after %d tests; give more, or fewer settings with --only", short, len(s.Steps()))}
+	return exit.UndecidedError{What: short + ", or fewer settings with --only"}
 }
 
 // deliver prints and saves. An unfinished result goes beside the file of a finished one.
