@@ -81,8 +81,8 @@ var statusTable = [...]explanation{
 	},
 	RemoteAccessError: {
 		"REM_ACCESS_ERR", "the peer's memory protection refused the request",
-		[]string{"wrong or revoked rkey", "the address range leaves the peer's region", "the peer's region lacks the remote right"},
-		"exchange rkey, address and size anew; use the same message size at both ends",
+		[]string{"the two ends use different message sizes", "wrong or revoked rkey", "the peer's region is too small, or lacks the remote right"},
+		"use the same message size at both ends; exchange rkey, address and size anew",
 	},
 	RemoteOperationError: {
 		"REM_OP_ERR", "the peer could not finish the operation",

@@ -208,7 +208,7 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-e, --events", help: events, set: on(&p.Events)},
 		{head: "-X, --vector=N", help: "completion vector, with -e (0)", noun: "EQN", set: integer(&p.Vector, 0, 2048)},
 		{head: "--use_hugepages", help: "buffers in reserved huge pages", set: on(&p.HugePages)},
-		{head: "--odp", help: "buffers whose pages the device has brought as it needs them", set: on(&p.OnDemand)},
+		{head: "--odp", help: "buffers whose pages are loaded on demand", set: on(&p.OnDemand)},
 		{head: "--disable_pcie_relaxed", help: "memory without relaxed ordering", kind: bw, elsewhere: Ignored, set: on(&p.StrictOrdering)},
 		{
 			head: "--wait_destroy=SECONDS", help: "keep the queue pairs for so long after the test (0)", kind: bw, elsewhere: Ignored,
@@ -216,7 +216,7 @@ func flags(v *Invocation) []perftestFlag {
 		},
 
 		{
-			group: "Device and path", head: "-d, --ib-dev=DEVICE", help: "RDMA device: mlx5_0, rxe0, or roce0, the software device (the first; never roce0)",
+			group: "Device and path", head: "-d, --ib-dev=DEVICE", help: "RDMA device: mlx5_0, rxe0, or roce0, the software device (the first; roce0 only if named)",
 			set: text(&v.Device),
 		},
 		{head: "--force-link=LINK", help: "IB or Ethernet: refuse the port if it is not that", set: v.setLink},
@@ -259,7 +259,7 @@ func flags(v *Invocation) []perftestFlag {
 		{group: "Output and verdict", head: "--report_gbits", help: "bandwidth in Gb/s, 10^9 bits, instead of MiB/s, 2^20 bytes", set: on(&v.Gbits)},
 		{head: "--report-both", help: "with -b: also each direction alone", kind: bw, elsewhere: Ignored, set: on(&v.ReportBoth)},
 		{
-			head: "-N, --noPeak", help: fmt.Sprintf("no peak; so it is with -D and above %d messages", peakIterations), kind: bw, set: on(&p.NoPeak),
+			head: "-N, --noPeak", help: fmt.Sprintf("no peak (default with -D, and above %d messages)", peakIterations), kind: bw, set: on(&p.NoPeak),
 			stock: " NoPeak only valid for BW tests",
 		},
 		{head: "-C, --report-cycles", help: "times in cycles of the CPU's counter", kind: lat, set: on(&v.Cycles), stock: " Available only on Latency tests"},

@@ -135,7 +135,7 @@ func CheckLine(env report.Environment) error {
 // CheckDevice refuses an expectation that the device cannot meet in principle: the line rate of a software device.
 func (e *Expectation) CheckDevice(env report.Environment) error {
 	if err := CheckLine(env); err != nil && e.UsesLine() {
-		return fmt.Errorf("%s: %w; expect an absolute figure (bw >= 10 Gb/s), another test's or a file's", e.text, err)
+		return fmt.Errorf("%s: %w; expect a number (bw >= 10 Gb/s), or compare with a file (worse<5%% of FILE)", e.text, err)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 	case 2*disturbed > runs && accept.Has(stats.Disturbed):
 		c.Cause = stats.Disturbed
 	case 2*disturbed > runs:
-		c.Verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or --priority realtime where that is allowed", "other programs used the CPUs of %s", c.Actual)
+		c.Verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or --priority realtime where that is allowed", "other programs disturbed %d of %d runs", disturbed, runs)
 	}
 	return c
 }

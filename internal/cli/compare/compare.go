@@ -56,11 +56,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Use:   "compare OLD NEW | compare DIR",
 		Short: "Compare two results, or find in many when a figure changed",
 		Long: "Tell whether two results differ: better, worse, same, or cannot tell. 'same'\n" +
-			"means that the whole interval of the change is within 5 %, or the limit of\n" +
-			"--expect. The interval assumes no distribution (Hodges and Lehmann, by ranks).\n\n" +
+			"means that the whole interval of the change is within 5 %, or within a\n" +
+			"smaller --expect. It assumes no distribution (Hodges-Lehmann, by ranks).\n\n" +
 			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
 			"One file alone: compare two values of a field in it (--by qps). A directory of\n" +
-			"nightly results alone: find when which figure changed (E-divisive).\n" +
+			"nightly results alone: find when a figure changed (E-divisive).\n" +
 			"Each side needs four runs; --runs 10 is good.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare sweep.json --by qps\n" +

@@ -73,7 +73,7 @@ func Verdict(checks []report.Check) error {
 		if told[c.Word]++; told[c.Word] > mostTold {
 			continue
 		}
-		text := fmt.Sprintf("%s at %s: %s", c.Expression, c.Point, c.Actual)
+		text := c.Expression + plain.When(c.Point != "all", " at %s", c.Point) + ": " + c.Actual
 		if c.Word == stats.Fail {
 			errs = append(errs, exit.MissedError{What: "missed: " + text + plain.When(c.Reason != "", " (%s)", c.Reason)})
 		} else {

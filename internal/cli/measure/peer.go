@@ -34,7 +34,7 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
 	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
 	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up on a silent peer after this time")
-	fs.StringVar(&f.wait, "wait", "0s", "wait so long for a server that is absent or busy")
+	fs.StringVar(&f.wait, "wait", "0s", "wait this long for a server that is absent or busy")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the secret that the server asks for")
 }
 

@@ -123,7 +123,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.duration, "duration", "D", "10ms", "time to measure each layout, strategy and round")
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
 	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
-	fs.Uint64Var(&f.typed.Seed, "seed", 1, "of the shuffled order")
+	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the shuffled order")
 	f.Flags.Bind(fs, render.GridFormats())
 	f.Output.Resumable(fs, "complete the grid that the --save file holds")
 }

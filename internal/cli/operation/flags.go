@@ -81,7 +81,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.StringVar(&f.rate, "rate", "", "limit: 10G, 500M bits per second")
 	} else {
 		if row.MayInline() && !row.Responded {
-			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight; 1: each is acknowledged before the next (64 on roce0 over RC, else 1)")
+			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (64 on roce0 over RC, else 1)")
 		}
 		fs.StringVar(&f.gap, "gap", "", "least time between messages: 10us")
 		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "whose clock: host, or device (stamps of completions)")
@@ -130,7 +130,7 @@ func defaultLengthText(kind plan.Kind) string {
 	if kind == plan.Latency {
 		return "10000; above 64K 1000"
 	}
-	return "5000; above 64K: 1 s; several sizes: 0.5 s each"
+	return "5000; above 64K: for 1 s; of several sizes: for 0.5 s each"
 }
 
 func defaultSizeText(kind plan.Kind) string {

@@ -120,7 +120,7 @@ func (q *qualification) checkLine(env report.Environment) error {
 	return exit.UsageError{Err: errors.Join(
 		fmt.Errorf("%s: %w for %s: %s", q.config.Plan.File, err, plain.Plural(len(lined), "expectation"), strings.Join(lined, ", ")),
 		errors.New("give the rate with --line 25Gb/s, or leave out what refers to it with --leave-out line; a plan of your own "+
-			"can expect absolute figures (bw >= 10 Gb/s), another test's or a file's"),
+			"can expect numbers (bw >= 10 Gb/s), or compare with a file"),
 	)}
 }
 

@@ -81,7 +81,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
-	root.AddCommand(newQuestion(tool, best, "Find the smallest setting within 2 % of the best", kind, out))
+	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; of those within 2 %, the smallest", kind, out))
 	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than those beside them", kind, out))
 	if kind == plan.Bandwidth {
 		root.AddCommand(newQuestion(tool, anomalies, "Find settings that are slow together, and which of them", kind, out))
