@@ -132,7 +132,7 @@ func TestThreadsOfOneEngine(t *testing.T) {
 	needCPUs(t, 2)
 	p := newPair(t, func(d verbs.Device) verbs.Device { return d })
 	_, err := p.run(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, QPs: 2, Threads: 2})
-	if err == nil || !strings.Contains(err.Error(), "--threads 2: the queue pairs of roce0 share one engine") {
+	if err == nil || !strings.Contains(err.Error(), "--threads 2: roce0 works for one thread at a time") {
 		t.Errorf("got %v", err)
 	}
 	p = newPair(t, func(d verbs.Device) verbs.Device { return d })
@@ -143,7 +143,7 @@ func TestThreadsOfOneEngine(t *testing.T) {
 	}
 	checkShares(t, res.Records[0].PerThread, false)
 	_, err = p.run(t, plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, QPs: 3, Threads: 2, Iterations: 100})
-	if err == nil || !strings.Contains(err.Error(), "share one engine") {
+	if err == nil || !strings.Contains(err.Error(), "one thread at a time") {
 		t.Errorf("a receiver that has one engine took two threads: %v", err)
 	}
 }
