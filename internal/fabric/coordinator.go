@@ -331,7 +331,7 @@ func (c *coordinator) handle(e event) {
 	if e.err != nil {
 		if !p.gone {
 			p.gone = true
-			c.lose(p, e.err.Error(), "look at its own output and its kernel's log (dmesg): it was killed, or has crashed")
+			c.lose(p, e.err.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): it was killed, or has crashed")
 		}
 		return
 	}

@@ -139,7 +139,7 @@ func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	command := fmt.Sprintf("%s %s %s -s %d -D 5", tool, c.cfg.Plan.Operation, m.Hosts[to].Name, c.cfg.Plan.Sizes[0])
 	command += plain.When(c.cfg.Plan.QPs > 1, " -q %d", c.cfg.Plan.QPs)
 	command += plain.When(m.Rails[f.Rail] != "", " -d %s", quoted(m.Rails[f.Rail]))
-	return fmt.Sprintf("see it alone: 'gobw serve' at %s; at %s: %s", m.Hosts[to].Name, m.Hosts[from].Name, command)
+	return fmt.Sprintf("test it alone: 'gobw serve' at %s; at %s: %s", m.Hosts[to].Name, m.Hosts[from].Name, command)
 }
 
 // Checks are the verdicts on each host, on the paths that are not good, and on what the run could see.
@@ -167,7 +167,7 @@ func Checks(d *report.Document) []report.Check {
 			out = append(out, report.Check{Expression: fmt.Sprintf("the %s is good", f.Subject), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
 		}
 	}
-	seen := report.Check{Expression: "a slow host is seen", Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
+	seen := report.Check{Expression: "the run can see a slow host", Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
 		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "it was stopped: %s", plain.Text(d.Failure))

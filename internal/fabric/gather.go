@@ -50,7 +50,7 @@ func (c *coordinator) gather(ctx context.Context) error {
 		if slices.Contains(c.cfg.Hosts, name) {
 			h.Name = name
 		}
-		h.Verdict = stats.Failure(matrix.Absent, "look at its own output: the host may be down, its name for rank 0 may not resolve or be another host's, or a firewall may close the port",
+		h.Verdict = stats.Failure(matrix.Absent, "look at the output of 'gobw fabric' there: the host may be down, it may resolve rank 0's name to nothing or to another host, or a firewall may close the port",
 			"did not come within %v", c.cfg.Wait)
 	}
 	return c.enough("came")

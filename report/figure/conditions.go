@@ -96,14 +96,14 @@ func (c Conditions) Warnings() []string {
 			low, high, what = s.Interval.Low, s.Interval.High, "95 % interval"
 		}
 		if half := (high - low) / 2; s.Median > 0 && half > noisyRelative*s.Median {
-			add(Noisy, "the runs differ: the %s of %d is ±%.0f %% of their median · add --runs", what, s.N, 100*half/s.Median)
+			add(Noisy, "the runs differ: ±%.0f %% (%s of %d runs) · --runs %d", 100*half/s.Median, what, s.N, 2*s.N)
 		}
 	}
 	if n := len(c.SeriesValues); n >= 8 {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
 		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
-			add(Noisy, "the rate changed within the run: interquartile range %.0f %% · -D 10 --runs 6", 100*spread/median)
+			add(Noisy, "the rate varied by %.0f %% within the run (interquartile range) · -D 10 --runs 6", 100*spread/median)
 		}
 	}
 	if c.WatchedSeconds > 0 {

@@ -98,7 +98,7 @@ func (m *Matrix) Tested() string {
 	case j.Untimed > 0:
 		s += fmt.Sprintf(" Speeds are judged of %d of them, where one sender had a receiver for itself.", j.Tested-j.Untimed)
 	}
-	s += fmt.Sprintf(" Found with 95 %%: a host slower by %s, a tested link slower by %s.", Percent(j.HostPower), Percent(j.LinkPower))
+	s += fmt.Sprintf(" This run finds (95 %%): a host slower by %s, a tested link slower by %s.", Percent(j.HostPower), Percent(j.LinkPower))
 	s += plain.When(j.Tested < j.Pairs, " Links that were not tested can be anything.")
 	s += plain.When(j.NotReproduced > 0, " Looked slow once and did not when tested again: %s.", plain.Plural(j.NotReproduced, "link"))
 	s += plain.When(j.Untried > 0, " Looked slow and not tested again, as there were too many: %s.", plain.Plural(j.Untried, "link"))

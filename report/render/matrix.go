@@ -75,7 +75,7 @@ func (m hostMatrix) value(v float64) string {
 }
 
 func (m hostMatrix) incastGrid() table {
-	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "receivers", "receiver gets", "of one sender", "least sender", "failed flows"}, keys: 1}
+	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "receivers", "receiver gets", "against one sender", "least sender", "failed flows"}, keys: 1}
 	all := m.Incast()
 	for _, i := range all {
 		g.Rows = append(g.Rows, []string{
@@ -89,7 +89,7 @@ func (m hostMatrix) incastGrid() table {
 }
 
 func (m hostMatrix) spreads() table {
-	g := table{Title: "Bandwidth of a flow (Gb/s)", Header: []string{"path", "rail", "cells", "least", "1 %", "median", "99 %", "most"}, keys: 2}
+	g := table{Title: "Bandwidth of a flow (Gb/s)", Header: []string{"path", "rail", "measurements", "least", "1 %", "median", "99 %", "most"}, keys: 2}
 	if m.Latency {
 		g.Title = "Median latency of a pair (us)"
 	}

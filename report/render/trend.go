@@ -70,7 +70,7 @@ func trendTables(t *trend.Trend) []table {
 		if len(s.Changes) == 0 {
 			changed := "never"
 			if len(s.Points) < trend.LeastResults {
-				changed = fmt.Sprintf("needs %d", trend.LeastResults)
+				changed = fmt.Sprintf("needs %d results", trend.LeastResults)
 			}
 			g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
 		}

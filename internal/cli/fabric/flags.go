@@ -58,12 +58,12 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	names := plain.Each(schedule.Patterns(), func(p schedule.Pattern) string { return string(p) })
-	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (what fits --time)")
-	fs.StringVar(&f.duration, "time", "5m", "time for all of it: the pairs, and re-tests")
+	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (default: what fits --time)")
+	fs.StringVar(&f.duration, "time", "5m", "aim for this time, with re-tests; it may be twice as long")
 	fs.StringVar(&f.round, "round", "1s", "measured time of a round")
 	fs.StringVar(&f.slow, "slow", "5%", "the smallest drop that matters")
 	fs.StringVar(&f.hosts, "hosts", "", "hosts of the test: a file, one a line, or node[1-4]; start the others with --coordinator")
-	fs.StringVar(&f.coordinator, "coordinator", "", "HOST, HOST:PORT or :PORT of rank 0; without a launcher: take part in its test")
+	fs.StringVar(&f.coordinator, "coordinator", "", "rank 0: HOST, HOST:PORT or :PORT; without a launcher: join its run")
 	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
 	size := "64K"
 	if f.kind == plan.Latency {

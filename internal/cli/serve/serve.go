@@ -105,7 +105,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.listen, "listen", "", "address to listen on: HOST, HOST:PORT or :PORT (all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
 	fs.StringSliceVar(&flags.allow, "allow", nil, "clients admitted: 192.0.2.0/24,2001:db8::/32 (all)")
-	fs.StringVar(&flags.maxMemory, "max-memory", "", "most memory for a client's test: 512M, 2G (half of what is free)")
+	fs.StringVar(&flags.maxMemory, "max-memory", "", "most memory for a client's test: 512M, 2G (default: half of what is free)")
 	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "longest test of a client: 10m, 1h; 0: no limit")
 	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "where traffic may go, apart from the client's address: 198.51.100.0/24")
 	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a shared secret; perftest clients are refused")

@@ -24,7 +24,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Long: "Print the version and what the program was built from. --install-links makes\n" +
 			"links to it in a directory, named ib_write_bw and so on. Under such a name it\n" +
 			"takes that tool's flags, prints its text and speaks its protocol. Other files\n" +
-			"of these names stay.",
+			"of these names are not replaced.",
 		Example: "  " + tool + " version\n  " + tool + " version --format json\n  " + tool + " version --install-links ~/bin",
 		RunE: func(*cobra.Command, []string) error {
 			if links != "" {

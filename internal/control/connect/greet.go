@@ -77,7 +77,7 @@ func (l *Listener) drop(v *admission.Visitor, err error) {
 func (l *Listener) readHello(conn net.Conn) (perftest.Hello, perftest.Version, error) {
 	var b [perftest.HelloBytes]byte
 	if n, err := io.ReadFull(conn, b[:]); err != nil {
-		return perftest.Hello{}, 0, fmt.Errorf("%d of the first message's %d bytes: %w", n, perftest.HelloBytes, err)
+		return perftest.Hello{}, 0, fmt.Errorf("it sent %d of the first message's %d bytes: %w", n, perftest.HelloBytes, err)
 	}
 	theirs, err := perftest.ParseHello(b[:])
 	if err != nil {

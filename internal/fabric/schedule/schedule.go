@@ -102,7 +102,7 @@ func (s Schedule) Repeated(rounds int) Schedule {
 	s.Rounds *= times
 	s.at = func(k int) Round {
 		r := once(k % each)
-		r.Label = fmt.Sprintf("%s, time %d", r.Label, k/each+1)
+		r.Label = fmt.Sprintf("%s, pass %d", r.Label, k/each+1)
 		return r
 	}
 	return s

@@ -111,7 +111,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	incast := saved(t, simulated(t, schedule.Incast, Config{Hosts: 16, Seed: 2}))
-	if out, _ := ran(t, show.NewCommand, incast); !strings.Contains(out, "Incast") || !strings.Contains(out, "of one sender") {
+	if out, _ := ran(t, show.NewCommand, incast); !strings.Contains(out, "Incast") || !strings.Contains(out, "against one sender") {
 		t.Error(out)
 	}
 }
