@@ -6,9 +6,13 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
+	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce"
 )
 
 func nic(change func(*opendevice.Listed)) opendevice.Listed {
@@ -84,6 +88,19 @@ func TestSmallerMTU(t *testing.T) {
 	}
 	if got := smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 4096}, "alpha"); len(got) != 0 {
 		t.Errorf("equal ends: got %+v, want nothing", got)
+	}
+}
+
+// TestNamedDeviceIsMissing: who names a device that is not there has a problem, and no message is tried.
+func TestNamedDeviceIsMissing(t *testing.T) {
+	for _, host := range []*measure.PeerConfig{nil, {Loopback: true}} {
+		var said strings.Builder
+		device := opendevice.Config{Name: "mlx5_99", Providers: []verbs.Provider{roce.New(roce.Options{})}}
+		err := run(t.Context(), output.Streams{Out: &said, Err: &said}, "gobw", device, host, "text")
+		if exit.Code(err) != exit.Missed || !strings.HasPrefix(said.String(), `problem: this end: no device "mlx5_99"; there are: roce0`) ||
+			!strings.Contains(said.String(), "fix: gobw devices") || strings.Contains(said.String(), "serve") || strings.Count(said.String(), "mlx5_99") != 1 {
+			t.Errorf("%v\n%s", err, &said)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,8 +88,8 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 	if err != nil {
 		return err
 	}
-	d := diagnosis{Schema: doctorSchema, Findings: examine(mine, doctorBytes)}
-	if host != nil {
+	d := diagnosis{Schema: doctorSchema, Findings: append(named(tool, device), examine(mine, doctorBytes)...)}
+	if host != nil && (len(d.Findings) == 0 || d.Findings[0].Check != noDevice) {
 		d.Findings = append(d.Findings, tryPath(ctx, out, tool, device, *host, mine)...)
 	}
 	if d.Findings == nil {
@@ -131,6 +132,29 @@ func look(c opendevice.Config) (end, error) {
 	return e, nil
 }
 
+// noDevice is the check of a device that was named and is not there, or does not open.
+const noDevice = "device"
+
+// named opens the devices that were named, as a test would.
+func named(tool string, c opendevice.Config) []finding {
+	if c.Name == "" {
+		return nil
+	}
+	c = c.ToLookAt()
+	c.Several = true
+	d, err := opendevice.Open(c)
+	if err == nil {
+		err = d.Close()
+	}
+	if err == nil {
+		return nil
+	}
+	return []finding{{
+		Check: noDevice, Severity: problem, Where: thisEnd, What: err.Error(),
+		Fix: []string{cmp.Or(verbs.RemedyOf(err), tool+" devices   # then -d NAME")},
+	}}
+}
+
 // tryPath connects to the peer and sends a few messages; what fails is a finding.
 func tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) []finding {
 	name := peerName(host)
@@ -163,10 +187,9 @@ func tryPath(ctx context.Context, out output.Streams, tool string, device opende
 		f.Why = "the peer went away while the test was set up"
 		f.Fix = []string{"look at what 'serve' wrote on " + name}
 	default:
-		f.Why = "16 messages of 4 KiB did not get through"
 		if fix := verbs.RemedyOf(err); fix != "" {
 			f.Fix = []string{fix}
-		} else {
+		} else if !host.Loopback {
 			f.Fix = []string{host.Serve(tool) + fmt.Sprintf(", with TCP port %d open", host.Port)}
 		}
 	}
