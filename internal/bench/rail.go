@@ -131,7 +131,7 @@ func narrow(dev verbs.Device, index *int, table []verbs.GIDEntry) ([]verbs.GIDEn
 // both are known.
 func (r *run) chooseGIDs(mine [][]verbs.GIDEntry, theirs control.Facts) (server verbs.GID, err error) {
 	if r.ours && len(theirs.Rails) < len(r.rails)-1 {
-		return server, fmt.Errorf("the peer tells of %d devices, the test has %d", len(theirs.Rails)+1, len(r.rails))
+		return server, fmt.Errorf("the peer has %d devices, the test has %d", len(theirs.Rails)+1, len(r.rails))
 	}
 	for i := range r.rails {
 		table := theirs.GIDs

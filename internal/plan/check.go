@@ -69,7 +69,7 @@ func (s *Settled) checkTimestamps(wrong *Faults) {
 		wrong.Add(name + " with --gap: the pause would be part of the time from one completion to the next")
 	}
 	if l := &s.limits; l.known() && s.StampedByDevice() && l.Device.Clock.IsZero() {
-		wrong.Add(name+": %s tells of no clock that stamps completions (ibv_query_device_ex); use --timestamps host", l.Device.Name)
+		wrong.Add(name+": %s reports no clock that stamps completions (ibv_query_device_ex); use --timestamps host", l.Device.Name)
 	}
 }
 

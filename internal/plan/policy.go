@@ -57,7 +57,7 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 func (s *Settled) CheckAddress(a netip.Addr, d DataPolicy) error {
 	a = a.Unmap()
 	if !a.IsValid() || a.IsUnspecified() {
-		return fmt.Errorf("the peer's address %v is none", a)
+		return fmt.Errorf("the peer's address %v cannot be used", a)
 	}
 	many := a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	switch {

@@ -252,7 +252,7 @@ func TestTrafficGoesToThePeer(t *testing.T) {
 		{server, free, "192.0.2.7", "224.0.0.1", Spec{}, "0.0.0.0/0", "stands for many"},
 		{server, free, "192.0.2.7", "ff02::1", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "::/0", "stands for many"},
 		{server, bound, "192.0.2.7", "255.255.255.255", Spec{}, "0.0.0.0/0", "stands for many"},
-		{server, free, "192.0.2.7", "0.0.0.0", Spec{}, "0.0.0.0/0", "is none"},
+		{server, free, "192.0.2.7", "0.0.0.0", Spec{}, "0.0.0.0/0", "cannot be used"},
 		{server, free, "192.0.2.7", "127.0.0.1", Spec{}, "", "--data-allow"},
 		{server, bound, "127.0.0.1", "127.0.0.2", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
 		{server, free, "127.0.0.1", "10.77.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", ""}, // Soft-RoCE under --loopback

@@ -48,7 +48,7 @@ var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"fabric topology":   "set GOBW_LEAF in the environment of each rank, where Slurm does not name its leaf",
 	"fabric token-file": "set GOBW_FABRIC_SECRET at all ranks",
 	"ab width":          "it is gone: give --pairs or --time",
-	"ab seed":           "it is gone: the order is drawn anew each time",
+	"ab seed":           "it is gone: each run draws another order",
 	"fabric baseline":   "'gobw compare OLD.json NEW.json --expect worse<5%' tells what has changed",
 	"no-peak":           "it is one of perftest's names: 'gobw version --install-links DIR' makes ib_write_bw, which has -N",
 	"rnr-timer":         "it is gone: receivers ask for 0.64 ms (code 12); --rx-depth (-r) posts more receives",

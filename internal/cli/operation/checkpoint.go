@@ -98,7 +98,7 @@ func checkBefore(doc *report.Document, now *pflag.FlagSet, op plan.Operation, ki
 		return fmt.Errorf("--resume: %s is of another test: %s", path, strings.Join(doc.Command, " "))
 	}
 	if err := cmd.ParseFlags(doc.Command[2:]); err != nil {
-		return fmt.Errorf("--resume: %s holds a command that is none: %w", path, err)
+		return fmt.Errorf("--resume: the command in %s is not valid: %w", path, err)
 	}
 	var differ []string
 	if a, b := strings.Join(cmd.Flags().Args(), " "), strings.Join(now.Args(), " "); a != b {

@@ -304,7 +304,7 @@ func (c config) announce(out output.Streams, at netip.AddrPort, note string) err
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, note)
 	}
 	if !c.trusted() && !at.Addr().IsLoopback() {
-		fmt.Fprintf(out.Err, "%s: whoever reaches this port may run tests here: --allow PREFIX or --token-file FILE keeps strangers out\n", c.Tool)
+		fmt.Fprintf(out.Err, "%s: all who reach this port may run tests here: --allow PREFIX or --token-file FILE keeps strangers out\n", c.Tool)
 	}
 	return nil
 }

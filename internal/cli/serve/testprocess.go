@@ -77,7 +77,7 @@ const leaveGrace = time.Second
 func runTestProcess(ctx context.Context) error {
 	server, err := unixConn(os.Stdin)
 	if err != nil {
-		return exit.UsageError{Err: fmt.Errorf("this is a part of 'serve', which starts it by itself: %w", err)}
+		return exit.UsageError{Err: fmt.Errorf("this is a part of 'serve', which starts it: %w", err)}
 	}
 	in, out := &withFile{UnixConn: server}, &events{w: server}
 	var o order
