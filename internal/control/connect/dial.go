@@ -164,6 +164,9 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 		}
 		s := native.NewSession(conn, native.Options{Dialled: true, Timeouts: o.Timeouts, Program: o.Program, Wait: o.Wait, Token: o.Token})
 		if err := s.Introduce(ctx); err != nil {
+			if said, is := errors.AsType[*control.PeerError](err); is { // the token is another: no test has begun
+				said.Refused = true
+			}
 			s.Abandon()
 			return nil, err
 		}
