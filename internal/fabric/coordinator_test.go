@@ -382,7 +382,7 @@ func TestStrangersStayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), "token is not this server's") || o.Fabric.Judged.Tested != 3*2 {
+	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), sameSecret) || !strings.HasPrefix(o.host(3).Settle, sameSecret+": ") || o.Fabric.Judged.Tested != 3*2 {
 		t.Errorf("%+v, %v", o.host(3), o.agents[3])
 	}
 }

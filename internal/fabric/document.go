@@ -49,7 +49,7 @@ func (c *coordinator) addHosts(d *report.Document) {
 	m := d.Fabric
 	add := func(h host) {
 		if h.Word == "" {
-			h.Verdict = stats.Failure(matrix.Absent, "", "it had not come when the run ended")
+			h.Verdict = stats.Unknown(stats.Incomplete, "", "it had not come when the run ended")
 			if c.peers[h.Rank] != nil {
 				h.Verdict = stats.Unknown(stats.Incomplete, "", "it came, but the run ended before it could begin")
 			}
@@ -154,7 +154,7 @@ func Checks(d *report.Document) []report.Check {
 		return s + plain.When(f.Alone.N > 0, ", %s alone (%d)", matrix.Percent(f.Alone.Median), f.Alone.N)
 	}
 	for i, h := range m.Hosts {
-		c := report.Check{Expression: "the host is good", Point: h.Called(), Actual: "-", Verdict: h.Verdict}
+		c := report.Check{Expression: matrix.HostIsGood, Point: h.Called(), Actual: "-", Verdict: h.Verdict}
 		for _, f := range m.Findings {
 			if f.OfHost() && f.From == i && (c.Word == stats.Pass || c.Word == stats.CannotTell && f.Word == stats.Fail) {
 				c.Actual, c.Verdict = shares(f), f.Verdict
@@ -170,7 +170,7 @@ func Checks(d *report.Document) []report.Check {
 	seen := report.Check{Expression: "the run can see a slow host", Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
-		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "it was stopped: %s", plain.Text(d.Failure))
+		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "the run has not ended: %s", plain.Text(d.Failure))
 	case p > 0 && m.Cells.Len() > 0:
 		seen.Actual = "slower by " + matrix.Percent(p)
 	default:

@@ -45,13 +45,18 @@ func (c *coordinator) gather(ctx context.Context) error {
 		return err
 	}
 	absent := missing()
+	look := "look at the output of 'gobw fabric' there: the host may be down, it may resolve rank 0's name to nothing or to another host, or a firewall may close the port"
+	c.listener.mu.Lock()
+	if from := c.listener.keyless; len(from) > 0 {
+		look = fmt.Sprintf("%s: %s had another", sameSecret, strings.Join(from, ", "))
+	}
+	c.listener.mu.Unlock()
 	for i, name := range c.called(absent) {
 		h := &c.hosts[absent[i]]
 		if slices.Contains(c.cfg.Hosts, name) {
 			h.Name = name
 		}
-		h.Verdict = stats.Failure(matrix.Absent, "look at the output of 'gobw fabric' there: the host may be down, it may resolve rank 0's name to nothing or to another host, or a firewall may close the port",
-			"did not come within %v", c.cfg.Wait)
+		h.Verdict = stats.Failure(matrix.Absent, look, "did not come within %v", c.cfg.Wait)
 	}
 	return c.enough("came")
 }

@@ -3,8 +3,10 @@ package fabric
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +29,13 @@ type listener struct {
 	visitors admission.Visitors
 	mu       sync.Mutex
 	lastNote time.Time
+	keyless  []string // addresses of those who do not know this run's key, each once
 }
 
 const proveWithin = 5 * time.Second
+
+// sameSecret is what helps those who do not know this run's key.
+const sameSecret = "set the same GOBW_FABRIC_SECRET at all ranks"
 
 func listen(l net.Listener, c *coordinator) *listener {
 	s := &listener{Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note}
@@ -58,6 +64,14 @@ func (s *listener) meet(v *admission.Visitor) {
 	}
 	if stays := s.visitors.Leave(v); err != nil || !stays {
 		if err != nil && s.ctx.Err() == nil {
+			if errors.Is(err, frame.ErrWrongToken) || errors.Is(err, frame.ErrNoToken) {
+				err = errors.New("another secret, or another job: " + sameSecret)
+				s.mu.Lock()
+				if at := v.From.Addr().Unmap().String(); !slices.Contains(s.keyless, at) && len(s.keyless) < 8 {
+					s.keyless = append(s.keyless, at)
+				}
+				s.mu.Unlock()
+			}
 			s.refused(v.From, err)
 			session.End(frame.KindError, err.Error(), false)
 		}

@@ -58,6 +58,9 @@ type Host struct {
 // Called is the host's name, or its rank where it has not said one.
 func (h Host) Called() string { return cmp.Or(h.Name, fmt.Sprintf("rank %d", h.Rank)) }
 
+// HostIsGood is the expectation of each host.
+const HostIsGood = "the host is good"
+
 // State of a cell.
 type State uint8
 

@@ -41,7 +41,7 @@ func TestVerdict(t *testing.T) {
 			good(m)
 			m.Findings = []Finding{{Subject: Link, To: 1, Verdict: stats.Unknown(stats.Unclear, "", "")}}
 		}, stats.CannotTell, "UNDECIDED: 1 undecided link."},
-		"stopped":          {func(m *Matrix) { good(m); m.Planned = 9 }, stats.CannotTell, "stopped before round 2 of 9"},
+		"stopped":          {func(m *Matrix) { good(m); m.Planned = 9 }, stats.CannotTell, "after 1 of 9 rounds"},
 		"no power":         {func(m *Matrix) { good(m); m.Judged.HostPower = 0 }, stats.CannotTell, "UNDECIDED: too noisy (1.0% from one measurement to the next). 2 of 2 hosts"},
 		"nothing measured": {func(m *Matrix) { good(m); m.Cells = Cells{} }, stats.CannotTell, "UNDECIDED: nothing was measured."},
 	} {

@@ -69,7 +69,7 @@ func (m *Matrix) Line() string {
 		parts = append(parts, "nothing bad found")
 	}
 	if m.stopped() {
-		parts = append(parts, fmt.Sprintf("stopped before round %d of %d", m.scheduled()+1, m.Planned))
+		parts = append(parts, fmt.Sprintf("after %d of %d rounds", m.scheduled(), m.Planned))
 	}
 	word := strings.ToUpper(string(m.Verdict()))
 	if m.Verdict() == stats.CannotTell {
@@ -138,7 +138,7 @@ func (m *Matrix) Advice(day string) []string {
 	var order []string
 	where := map[string][]string{}
 	add := func(who string, v stats.Verdict) {
-		if v.Word != stats.Fail || v.Settle == "" {
+		if v.Word == stats.Pass || v.Settle == "" {
 			return
 		}
 		if where[v.Settle] == nil {

@@ -34,9 +34,14 @@ func (m hostMatrix) tables(d *report.Document) []table {
 		if slices.ContainsFunc(bad, func(c report.Check) bool { return strings.Contains(c.Actual, "%") }) {
 			g.Title += " (actual: share of what was expected, and how often it was tested again)"
 		}
-		if pass := len(d.Checks) - len(bad); pass > 0 || len(bad) > mostBad {
-			g.Title += fmt.Sprintf("; %d others pass", pass) + plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
+		good := 0
+		for _, c := range d.Checks {
+			if c.Expression == matrix.HostIsGood && c.Word == stats.Pass {
+				good++
+			}
 		}
+		g.Title += plain.When(len(m.Rounds) > 0, "; %d of %s are good", good, plain.Plural(len(m.Hosts), "host")) +
+			plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		out = append(out, g)
 	}
 	for _, g := range []table{m.notes(), m.incastGrid(), m.spreads()} {
@@ -75,7 +80,7 @@ func (m hostMatrix) value(v float64) string {
 }
 
 func (m hostMatrix) incastGrid() table {
-	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "receivers", "receiver gets", "against one sender", "least sender", "failed flows"}, keys: 1}
+	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "times", "receiver gets", "against one sender", "least sender", "failed flows"}, keys: 1}
 	all := m.Incast()
 	for _, i := range all {
 		g.Rows = append(g.Rows, []string{

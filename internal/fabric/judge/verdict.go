@@ -46,6 +46,9 @@ func gravity(f matrix.Finding) int {
 	return 10*cause + slices.Index([]matrix.Subject{matrix.Trunk, matrix.WholeOf, matrix.Sender, matrix.Receiver, matrix.Link}, f.Subject)
 }
 
+// longer is what lets a run that could not tell do so.
+const longer = "a longer --time, or longer rounds (--round)"
+
 func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	f := matrix.Finding{
 		Subject: s.kind, Rail: int(s.rail), From: int(s.from), To: int(s.to),
@@ -61,8 +64,14 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 		f.Verdict = stats.Failure(matrix.Slow, "", "")
 	case t.loaded.decision == slow && t.quiet.decision == fine:
 		f.Verdict = stats.Failure(matrix.SlowUnderLoad, "", "")
+	case len(t.loaded.x) == 0 && len(j.goodHosts(s.rail)) == 0:
+		f.Verdict = stats.Unknown(stats.Unclear, longer, "not tested again: no host is known to be good")
+	case len(t.loaded.x) == 0:
+		f.Verdict = stats.Unknown(stats.Unclear, longer, "not tested again: the run ended before")
+	case t.loaded.decision == slow && len(t.quiet.x) == 0:
+		f.Verdict = stats.Unknown(stats.Unclear, longer, "slow on a busy network, not tested alone: the run ended before")
 	default:
-		f.Verdict = stats.Unknown(stats.Unclear, "a longer --time, or longer rounds (--round)", "its re-tests do not tell it from the others yet")
+		f.Verdict = stats.Unknown(stats.Unclear, longer, "its re-tests do not tell it from the others yet")
 	}
 	return f
 }
