@@ -247,14 +247,14 @@ func Geomeans(points []Point) []Geomean {
 	return out
 }
 
-// noCommonPoint names the two series that differ in the fewest fields, and those: first of the old side that has one.
+// noCommonPoint names the old series that differs from one of the new in the fewest fields, and those.
 func noCommonPoint(before, after *series.Collection) error {
-	var old, now *series.Series
+	var old *series.Series
 	var differ []string
 	for _, b := range before.Series[:min(len(before.Series), 16)] {
 		for _, a := range after.Series {
 			if d := b.Differences(a.Key); a.Figure == b.Figure && (old == nil || len(d) < len(differ)) {
-				old, now, differ = b, a, d
+				old, differ = b, d
 			}
 		}
 	}
@@ -263,10 +263,9 @@ func noCommonPoint(before, after *series.Collection) error {
 	}
 	remedy := "measure with the same options"
 	if name, _, _ := strings.Cut(differ[0], ":"); len(differ) == 1 {
-		remedy += ", or compare across the one that differs (--by " + name + ")"
+		remedy = "--by " + name
 	}
-	return fmt.Errorf("no point is in both: nearest are %s (of %d) and %s (of %d); they differ in %s; %s",
-		old, len(before.Series), now, len(after.Series), strings.Join(differ, "; "), remedy)
+	return fmt.Errorf("no point is in both; the nearest is %s: they differ in %s · %s", old, strings.Join(differ, "; "), remedy)
 }
 
 // Figures finds figures by their names; one without a better side cannot be judged.

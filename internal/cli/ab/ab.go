@@ -73,7 +73,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and while this test runs")
 	fs.IntVar(&f.pairs, "pairs", 21, "pairs to measure")
 	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
-	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (bw; golat: p50)")
+	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (default: bw; golat: p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
 	f.output.Bind(fs, render.ComparisonFormats())

@@ -72,7 +72,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
-	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (bw; latency: p50 and p99)")
+	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (default: bw; latency: p50, p99)")
 	fs.StringVar(&f.by, "by", "", "compare two values of this field: qps, tx_depth, device")
 	fs.BoolVar(&f.unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
