@@ -26,6 +26,9 @@ func (e *Environment) Facts() []Fact {
 			if value == "" {
 				value = f.Tag.Get("usual")
 			}
+			if value == "-1" { // of what is counted from 0
+				value = "none"
+			}
 			out = append(out, Fact{name, value, unusual, means})
 		}
 	}

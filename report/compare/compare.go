@@ -27,18 +27,19 @@ type Options struct {
 
 // Comparison is what became of each figure between two sets of documents.
 type Comparison struct {
-	Old        []string     `json:"old"` // names of the documents
-	New        []string     `json:"new"`
-	Confidence float64      `json:"confidence"`
-	Margin     float64      `json:"margin"`
-	Procedure  string       `json:"procedure"` // how figures judged together are corrected
-	By         string       `json:"by,omitempty"`
-	Unlike     []Difference `json:"unlike,omitempty"`  // that make set-ups incomparable
-	Changed    []Difference `json:"changed,omitempty"` // that a comparison may be about: versions, firmware
-	Points     []Point      `json:"points"`
-	Geomeans   []Geomean    `json:"geomeans,omitempty"`
-	OnlyOld    []string     `json:"only_old,omitempty"` // points that the other side does not have
-	OnlyNew    []string     `json:"only_new,omitempty"`
+	Old        []string       `json:"old"` // names of the documents
+	New        []string       `json:"new"`
+	Confidence float64        `json:"confidence"`
+	Margin     float64        `json:"margin"`
+	Procedure  string         `json:"procedure"` // how figures judged together are corrected
+	By         string         `json:"by,omitempty"`
+	Unlike     []Difference   `json:"unlike,omitempty"`  // that make set-ups incomparable
+	Changed    []Difference   `json:"changed,omitempty"` // that a comparison may be about: versions, firmware
+	Points     []Point        `json:"points"`
+	Geomeans   []Geomean      `json:"geomeans,omitempty"`
+	OnlyOld    []string       `json:"only_old,omitempty"` // points that the other side does not have
+	OnlyNew    []string       `json:"only_new,omitempty"`
+	Checks     []report.Check `json:"checks,omitempty"` // what --expect says of it
 	Documented
 }
 

@@ -44,7 +44,11 @@ func comparisonTables(c *compare.Comparison) []table {
 			t.Header[4] = strings.TrimSuffix(low, " %") + "…" + high + " interval"
 		}
 	}
-	return plain.Each(out, func(t *table) table { t.dropEmpty(1); return *t })
+	tables := plain.Each(out, func(t *table) table { t.dropEmpty(1); return *t })
+	if len(c.Checks) > 0 {
+		tables = append(tables, checkGrid(c.Checks))
+	}
+	return tables
 }
 
 func middle(s stats.Summary) string {
@@ -101,6 +105,9 @@ func comparisonClosing(c *compare.Comparison) []string {
 		}
 	}
 	for _, g := range c.Geomeans {
+		if g.Points < 2 { // it is the point
+			continue
+		}
 		out = append(out, fmt.Sprintf("geometric mean of %s over %s: %s (%s to %s)",
 			g.Figure, plain.Plural(g.Points, "point"), percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
 	}

@@ -168,10 +168,12 @@ func repetitions(g figure.Group) string {
 	switch {
 	case n < 2 || !sameRuns(g):
 		return ""
-	case stats.Summarize(make([]float64, n), stats.DefaultConfidence).Interval == nil:
+	}
+	i := stats.Summarize(make([]float64, n), stats.DefaultConfidence).Interval
+	if i == nil {
 		return fmt.Sprintf(", medians of %d runs", n)
 	}
-	return fmt.Sprintf(", medians of %d runs with 95 %% intervals", n)
+	return fmt.Sprintf(", medians of %d runs with %s intervals", n, stats.Percent(i.Confidence))
 }
 
 func bandwidthGrid(g figure.Group) table {

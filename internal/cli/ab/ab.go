@@ -156,11 +156,12 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return failed
 	}
 	whole := m.comparison(c)
+	judged := *whole
+	judged.Points = judged.Points[:1] // the control has said its part in the verdict
+	whole.Checks = expect.JudgeComparison(&judged, c.Gate.Expect, c.Gate.Accept)
 	err := c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Comparison(w, format, whole) })
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
-	judged := *whole
-	judged.Points = judged.Points[:1] // the control has said its part in the verdict
-	return gate.Verdict(expect.JudgeComparison(&judged, c.Gate.Expect, c.Gate.Accept))
+	return gate.Verdict(whole.Checks)
 }

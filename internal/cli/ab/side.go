@@ -79,7 +79,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 		}
 		return s, nil
 	}
-	_, err = operation.Parse(words, func(typed *pflag.FlagSet) error {
+	c, err := operation.Parse(words, func(typed *pflag.FlagSet) error {
 		for _, name := range ours {
 			if typed.Changed(name) {
 				return refusal(name)
@@ -87,6 +87,9 @@ func parseSide(tool, line string, more ...string) (side, error) {
 		}
 		return nil
 	})
+	if err == nil && (c.Plan.AllSizes || len(c.Plan.Sizes) > 1) {
+		err = fmt.Errorf("%q: a pair compares one size: give one with -s", line)
+	}
 	return s, err
 }
 
@@ -205,7 +208,8 @@ func (s side) failure(err error, said string) error {
 		return nil
 	}
 	if ended, is := errors.AsType[*exec.ExitError](err); is {
-		return &sideError{line: s.line, code: ended.ExitCode(), said: strings.TrimSpace(said)}
+		lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(said), "\n"), func(l string) bool { return strings.HasPrefix(l, "kept in ") }) // for a moment
+		return &sideError{line: s.line, code: ended.ExitCode(), said: strings.Join(lines, "\n")}
 	}
 	return exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
 }

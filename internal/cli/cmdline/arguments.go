@@ -38,6 +38,8 @@ func FlagError(c *cobra.Command, err error) error {
 			text += hint
 		} else if near := plain.Nearest(name, names); near != "" {
 			text += fmt.Sprintf("; did you mean --%s?", near)
+		} else if strings.Contains(c.Use, " '") {
+			text += fmt.Sprintf("; a test and its flags stand in quotes: %s 'write HOST --%s'", c.CommandPath(), name)
 		} else {
 			text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 		}

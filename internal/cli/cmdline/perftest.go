@@ -33,7 +33,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 		return ""
 	}
 	if program == "golat" && len(name) == 1 && strings.HasSuffix(tool, "_bw") {
-		return fmt.Sprintf("; a latency test has none: gobw %s -%s", command, name)
+		return "; it is of bandwidth tests: leave it out"
 	}
 	if !acts {
 		return fmt.Sprintf("; leave it out: %s ignores it", tool)

@@ -3,9 +3,12 @@ package cmdline
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // synonyms are flags of other tools (iperf3, perftest, hyperfine, ethr) and other spellings. Each leads to flags of ours, the
@@ -76,12 +79,15 @@ func synonym(c *cobra.Command, name string) string {
 		return ""
 	case first == strings.ToUpper(first): // a word, not a flag
 		if strings.Contains(c.Use, first) {
-			return fmt.Sprintf("; write it without a flag: %s %s", c.CommandPath(), first)
+			return fmt.Sprintf("; write it without a flag: %s %s", c.CommandPath(), first) + plain.When(name == "server", "; the server itself is 'gobw serve'")
 		}
 		return ""
 	case value != "" && !strings.HasPrefix(value, "--"): // a flag and its value
 		if c.Flags().Lookup(first[2:]) == nil {
 			return ""
+		}
+		if value == "UD" && slices.Contains([]string{"write", "read", "atomic"}, c.Name()) {
+			return "; UD carries SEND alone: gobw send HOST --connection UD"
 		}
 		return "; here it is " + wanted
 	}
@@ -104,7 +110,7 @@ var otherWords = map[string]string{ //nolint:gochecknoglobals // a constant tabl
 	"sweep": "write HOST -a", "diff": "compare OLD.json NEW.json", "trend": "compare DIR", "history": "compare DIR", "links": "version --install-links DIR", "install-links": "version --install-links DIR", "agent": "fabric --coordinator HOST", "ping": "golat send HOST", "pingpong": "golat send HOST",
 	"latency": "golat send HOST", "bandwidth": "gobw write HOST", "bw": "gobw write HOST", "lat": "golat send HOST",
 	"scatter": "gobw noncontig HOST", "gather": "gobw noncontig HOST", "pack": "gobw noncontig HOST", "grid": "gobw noncontig HOST",
-	"noncontig": "gobw noncontig HOST", "qualify": "gobw qualify PLAN",
+	"register": "golat register", "connect": "golat connect", "noncontig": "gobw noncontig HOST", "qualify": "gobw qualify PLAN",
 }
 
 // otherWord is the command line for a word that is none of our commands; empty where nothing is known.

@@ -142,12 +142,13 @@ func run(out output.Streams, c config) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Output.Deliver(out, write); err != nil || len(c.Gate.Expect) == 0 {
-		return err
-	}
 	var checks []report.Check
 	for _, one := range comparisons {
-		checks = append(checks, expect.JudgeComparison(one, c.Gate.Expect, c.Gate.Accept)...)
+		one.Checks = expect.JudgeComparison(one, c.Gate.Expect, c.Gate.Accept)
+		checks = append(checks, one.Checks...)
+	}
+	if err := c.Output.Deliver(out, write); err != nil || len(c.Gate.Expect) == 0 {
+		return err
 	}
 	return errors.Join(append(lost.Undecided(), gate.Verdict(checks))...)
 }

@@ -100,6 +100,13 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	if m.Device, err = opendevice.Open(c.Device); err != nil {
 		return nil, err
 	}
+	if info := m.Device.Info(); info.Software {
+		for _, e := range c.Gate.Expect {
+			if err := e.CheckDevice(report.Environment{Device: info.Name, Software: true}); err != nil {
+				return nil, exit.UsageError{Err: err}
+			}
+		}
+	}
 	if m.Device.Note != "" && m.Device.Note != opendevice.SoftwareNote && !c.Output.Quiet {
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, m.Device.Note)
 	}

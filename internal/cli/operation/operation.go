@@ -84,6 +84,7 @@ func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, erro
 		return Config{}, fmt.Errorf("%q: want a test, such as 'gobw write' or 'golat send'", strings.Join(words, " "))
 	}
 	f, cmd := &flags{}, &cobra.Command{Use: words[1]}
+	(&cobra.Command{Use: words[0]}).AddCommand(cmd) // by whose name its errors call it
 	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
 	f.bind(cmd.Flags(), plan.Operation(words[1]), kind)
 	if err := cmd.ParseFlags(words[2:]); err != nil {

@@ -97,7 +97,7 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 	if s.Answer.Begun {
 		return nil
 	}
-	return exit.UndecidedError{What: short + ", or fewer settings with --only"}
+	return exit.UndecidedError{What: short}
 }
 
 // deliver prints and saves. An unfinished result goes beside the file of a finished one.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -77,6 +78,12 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"slower than those beside them, or settings that are slow together but not\n" +
 			"alone. What is found is measured again in pairs. The test and its flags stand\n" +
 			"in quotes.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.UsageError{Err: fmt.Errorf("%q is no question; there are %s, %s and %s: %s %[2]s 'write HOST'", args[0], best, dips, anomalies, c.CommandPath())}
+			}
+			return c.Help()
+		},
 		Example: "  " + tool + " search best '" + map[plan.Kind]string{plan.Bandwidth: "write alpha -s 4K", plan.Latency: "send alpha"}[kind] + "'",
 	}
 	const group = "questions"
