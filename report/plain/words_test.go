@@ -34,3 +34,11 @@ func TestJoinWordsIsTheWayBack(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, words)
 	}
 }
+
+// A command that a line ends with can be copied: a flag and its value are not parted.
+func TestWrapKeepsAFlagAndItsValue(t *testing.T) {
+	want := []string{"noisy: the rate changed · -D 10", "    --runs 6"}
+	if got := Wrap("noisy: the rate changed · -D 10 --runs 6", 38); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

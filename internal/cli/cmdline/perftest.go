@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // ours says what we have in place of an option of perftest's.
@@ -33,7 +35,10 @@ func perftestFlag(c *cobra.Command, name string) string {
 		return ""
 	}
 	if program == "golat" && len(name) == 1 && strings.HasSuffix(tool, "_bw") {
-		return "; it is of bandwidth tests: leave it out"
+		if strings.Contains("NO", name) { // gobw has none of these either
+			return "; it is of bandwidth tests: leave it out"
+		}
+		return fmt.Sprintf("; a latency test has none: gobw %s -%s", command, name)
 	}
 	if !acts {
 		return fmt.Sprintf("; leave it out: %s ignores it", tool)
@@ -70,7 +75,7 @@ func CommandError(err error) error {
 		return fmt.Errorf("unknown command %q: here it is '%s'", word, line)
 	}
 	if names := strings.Fields(near); len(names) > 0 {
-		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", word, program, names[0])
+		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", word, program, cmp.Or(plain.Nearest(word, names), names[0]))
 	}
 	return fmt.Errorf("unknown command %q; '%s -h' lists all; if it is a host: '%s write %s'", word, program, program, word)
 }

@@ -179,6 +179,7 @@ func (f *flags) policy(c *config) error {
 	if f.maxMemory != "" {
 		n, err := plan.ParseBytes(f.maxMemory)
 		wrong.Note(cmdline.Prefixed("--max-memory", err))
+		wrong.If(err == nil && n < 1<<20, "--max-memory %s: %d bytes, too few for a test: write a unit, such as 512M", f.maxMemory, n)
 		p.Bytes = uint64(n)
 	}
 	var err error
