@@ -108,7 +108,7 @@ func (e *LostError) Unwrap() error { return e.Cause }
 var (
 	ErrClosed = errors.New("the connection was closed by the peer")
 	errReset  = errors.New("the connection was reset by the peer: its process has ended")
-	ErrSilent = errors.New("no sign of life from the peer")
+	ErrSilent = errors.New("it was silent")
 )
 
 // FormatError is a peer that does not keep to the dialect.
