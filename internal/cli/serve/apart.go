@@ -236,7 +236,7 @@ func judge(ctx context.Context, o order, othersWait func() bool) (*process, erro
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
+	began, starting := time.Now(), time.Duration(0) // a process takes seconds to start in an emulated machine
 	look := time.NewTicker(judgeTime / 10)
 	defer look.Stop()
 	for {
@@ -245,6 +245,8 @@ func judge(ctx context.Context, o order, othersWait func() bool) (*process, erro
 			switch {
 			case !more:
 				return nil, p.deathOf(p.wait())
+			case e.Judging:
+				began, starting = time.Now(), cpuTime(p.cmd.Process.Pid)
 			case e.Judged && e.Error == "":
 				return p, nil
 			case e.Judged:
@@ -255,7 +257,7 @@ func judge(ctx context.Context, o order, othersWait func() bool) (*process, erro
 			p.end()
 			return nil, context.Cause(ctx)
 		case <-look.C:
-			if used := cpuTime(p.cmd.Process.Pid); used > judgeCPU {
+			if used := cpuTime(p.cmd.Process.Pid) - starting; used > judgeCPU {
 				p.end()
 				return nil, fmt.Errorf("the plan was not judged within %v of processor time", judgeCPU)
 			}

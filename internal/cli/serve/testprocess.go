@@ -58,6 +58,7 @@ type handover struct {
 // event is what a test's process tells.
 type event struct {
 	Probe    *probed `json:"probe,omitempty"`
+	Judging  bool    `json:"judging,omitempty"`  // it has started, and reads the plan now
 	Judged   bool    `json:"judged,omitempty"`   // the plan may be run, or Error says why not
 	Planned  string  `json:"planned,omitempty"`  // a test begins
 	Measured string  `json:"measured,omitempty"` // a record of it
@@ -95,6 +96,7 @@ func runTestProcess(ctx context.Context) error {
 		}
 		return err
 	}
+	out.write(event{Judging: true})
 	if err := o.judge(); err != nil {
 		out.write(event{Judged: true, Error: err.Error()})
 		return nil

@@ -505,7 +505,7 @@ int cl_run(struct cl_job *j, int64_t until, const uint32_t *stop) {
 		end = ping_pong(j, until, j->log != NULL);
 	else
 		end = j->log ? stream_logged(j, until) : stream_plainly(j, until);
-	if (j->dirty && !j->ping_pong) {
+	if (j->dirty && (!j->ping_pong || !j->last_done)) { /* a ping-pong's is the end of a step, if one has ended */
 		j->last_done = now();
 		j->dirty = 0;
 	}
