@@ -278,7 +278,7 @@ func Figures(names []string) ([]figure.Figure, error) {
 		case !ok && slices.Contains(figure.CounterNames(), name):
 			f = figure.Counter(name)
 		case !ok:
-			return nil, fmt.Errorf("no figure %q%s", name, plain.Suggest(name, figure.Words()))
+			return nil, fmt.Errorf("no figure %q%s; there are %s", name, plain.Suggest(name, figure.Words()), strings.Join(figure.Words(), ", "))
 		case f.Direction == stats.Neither:
 			return nil, fmt.Errorf("figure %q is neither better nor worse when it grows: compare bw, msgrate, p50, p99 or others that are", name)
 		}

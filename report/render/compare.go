@@ -139,8 +139,14 @@ func ComparisonFormats() []string {
 
 // Comparison writes a comparison in one of its formats.
 func Comparison(w io.Writer, format string, c *compare.Comparison) error {
+	closing := comparisonClosing(c)
+	if _, quiet := w.(interface{ WithoutNotes() }); quiet {
+		closing = slices.DeleteFunc(closing, func(line string) bool {
+			return !strings.HasPrefix(line, "INCOMPLETE: ") && !strings.HasPrefix(line, "NOT ALIKE: ")
+		})
+	}
 	return result{
-		sheet: sheet{labels: c.Labels, tables: comparisonTables(c), closing: comparisonClosing(c)}, json: c,
+		sheet: sheet{labels: c.Labels, tables: comparisonTables(c), closing: closing}, json: c,
 		families: func() metrics { return newMetrics().comparison(c) },
 	}.write(w, format)
 }
