@@ -146,7 +146,7 @@ func testHandles(t *testing.T, s *suite) {
 				}
 			}
 			if a := h.peer(); kind.name == "device" { // both ends may be of one
-				younger = append(younger, h.spare, a.qp, a.sendCQ, a.recvCQ, a.mr, a.pd)
+				younger = append(append(younger, h.r.met...), h.spare, a.qp, a.sendCQ, a.recvCQ, a.mr, a.pd)
 			}
 			for _, y := range younger {
 				if y != nil {

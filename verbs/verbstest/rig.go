@@ -44,7 +44,8 @@ type rig struct {
 	t        *testing.T
 	s        *suite
 	a, b     *side
-	unpolled *side // left alone when the rig is polled; nil: none
+	unpolled *side       // left alone when the rig is polled; nil: none
+	met      []io.Closer // what connects the ends by RDMA CM, newest first
 	timeout  time.Duration
 }
 
@@ -249,8 +250,10 @@ func (r *rig) meet(o rigOptions) {
 	for _, c := range []verbs.CMConnection{dialled, accepted} {
 		if c != nil {
 			closing(t, "connection", c)
+			r.met = append(r.met, c)
 		}
 	}
+	r.met = append(r.met, l)
 	if err != nil {
 		t.Fatalf("connect by RDMA CM: %v", err)
 	}
