@@ -84,7 +84,7 @@ func (s *sheet) dropNotes() {
 	for i := range s.tables {
 		s.tables[i].Notes = slices.DeleteFunc(s.tables[i].Notes, func(n string) bool {
 			mark, _, found := strings.Cut(n, ": ")
-			return !strings.HasPrefix(n, "[") && !(found && slices.Contains(marks(), mark))
+			return !strings.HasPrefix(n, "[") && (!found || !slices.Contains(marks(), mark))
 		})
 		s.tables[i].Rows = slices.DeleteFunc(s.tables[i].Rows, func(row []string) bool { return s.tables[i].prose && row[0] == figure.Others })
 	}
