@@ -56,10 +56,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"serve one test after another, as 'gobw serve' does.\n\n" +
 			"--beside measures A alone, and A while B runs: a noisy neighbour. B needs a\n" +
 			"server of its own.",
-		Example: "  " + tool + " ab 'write alpha -q 1' 'write alpha -q 8'\n" +
+		Example: "  " + tool + " ab 'gobw write alpha -q 1' 'gobw write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +
-			"  " + tool + " ab 'write alpha -Q 1' 'write alpha -Q 100' --expect 'worse<5%'\n" +
-			"  " + tool + " ab '/opt/gobw-0.9/gobw write alpha' 'write alpha'\n" +
+			"  " + tool + " ab 'gobw write alpha -Q 1' 'gobw write alpha -Q 100' --expect 'worse<5%'\n" +
+			"  " + tool + " ab '/opt/gobw-0.9/gobw write alpha' 'gobw write alpha'\n" +
 			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41\n" +
 			"  " + tool + " ab 'golat send alpha' --beside 'gobw write alpha -p 18516'",
 		Args: cmdline.ArgumentCount(1, 2, "two command lines, each in quotes"),

@@ -91,7 +91,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; of those within 2 %, the smallest", kind, out))
 	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than those beside them", kind, out))
 	if kind == plan.Bandwidth {
-		root.AddCommand(newQuestion(tool, anomalies, "Find settings that are slow together, and which of them", kind, out))
+		root.AddCommand(newQuestion(tool, anomalies, "Find the smallest sets of settings that are slow together", kind, out))
 	}
 	for _, c := range root.Commands() {
 		c.GroupID = group
