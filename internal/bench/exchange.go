@@ -247,7 +247,7 @@ func (r *exchangeRun) join() error {
 	}
 	for i, f := range moving {
 		if i > 0 && (r.whole.Shape == job.PingPong || f.job.Shape == job.PingPong) {
-			return errors.New("a latency test has one partner a round: use pairs, quick, leaves or random")
+			return errors.New("a latency test has one partner a round: use pairs, leaves or random")
 		}
 		if r.leads == nil || f.plan.Sends() {
 			r.leads = f.plan

@@ -97,7 +97,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 // one always holds.
 func (s *side) beStrict() {
 	if s.program == "" {
-		s.words = append(slices.Clone(s.words), "--expect", "quiet", "--accept", "disturbed")
+		s.words = append(slices.Clone(s.words), "--expect", "messages >= 0")
 	}
 }
 

@@ -106,12 +106,13 @@ func TestNamedDeviceIsMissing(t *testing.T) {
 
 func TestInspectReadsTheSystem(t *testing.T) {
 	root := fstest.MapFS{
-		"proc/self/status":                                     {Data: []byte("CapEff:\t0000000000004000\nCpus_allowed_list:\t0-1\n")},
-		"proc/sys/kernel/osrelease":                            {Data: []byte("6.1.0\n")},
-		"lib/modules/6.1.0/modules.dep":                        {Data: []byte("kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko: kernel/x.ko\n")},
-		"proc/sys/net/core/rmem_max":                           {Data: []byte("212992\n")},
-		"proc/loadavg":                                         {Data: []byte("1.25 0.80 0.40 2/345 6789\n")},
-		"proc/net/route":                                       {Data: []byte("Iface\tDestination\tGateway\neth7\t00000000\t0100000A\n")},
+		"proc/self/status":              {Data: []byte("CapEff:\t0000000000004000\nCpus_allowed_list:\t0-1\n")},
+		"proc/sys/kernel/osrelease":     {Data: []byte("6.1.0\n")},
+		"lib/modules/6.1.0/modules.dep": {Data: []byte("kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko: kernel/x.ko\n")},
+		"proc/sys/net/core/rmem_max":    {Data: []byte("212992\n")},
+		"proc/loadavg":                  {Data: []byte("1.25 0.80 0.40 2/345 6789\n")},
+		"proc/net/route":                {Data: []byte("Iface\tDestination\tGateway\neth7\t00000000\t0100000A\n")},
+
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": {Data: []byte("ondemand\n")},
 		"sys/devices/system/node/node0/cpulist":                {Data: []byte("0-3\n")},
 		"sys/devices/system/node/node1/cpulist":                {Data: []byte("4-7\n")},
