@@ -6,20 +6,18 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
 // completionChannel is a verbs.CompletionChannel.
 type completionChannel struct {
-	handle.Handle
-	e      *engine
+	object
 	events []*completionQueue // at most one per arming
 }
 
 func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
-	ch := &completionChannel{e: d.e}
-	return made[verbs.CompletionChannel](d.e, ch, "create completion channel", d.open(&ch.Handle, kindChannel, math.MaxInt))
+	ch := &completionChannel{object: object{e: d.e}}
+	return made[verbs.CompletionChannel](d, ch, "create completion channel", d.open(&ch.Handle, kindChannel, math.MaxInt))
 }
 
 // Close wakes whoever waits.
@@ -29,7 +27,7 @@ func (ch *completionChannel) Close() error {
 		ch.e.wakeSleepers()
 		ch.e.unlock()
 	}, func() error { return nil })
-	return ch.e.failed("close completion channel", 0, err)
+	return ch.fail("close completion channel", err)
 }
 
 // post announces an event.
@@ -59,7 +57,7 @@ func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, e
 	e := ch.e
 	const verb = "wait for completion event"
 	if err := ch.Enter(); err != nil {
-		return nil, e.fail(verb, 0, err)
+		return nil, ch.fail(verb, err)
 	}
 	defer ch.Leave()
 	stop := context.AfterFunc(ctx, func() {
@@ -72,13 +70,13 @@ func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, e
 	defer e.unlock()
 	for {
 		if ch.Closed() {
-			return nil, e.fail(verb, 0, verbs.ErrClosed)
+			return nil, ch.fail(verb, verbs.ErrClosed)
 		}
 		if c := ch.next(); c != nil {
 			return c, nil
 		}
 		if err := context.Cause(ctx); err != nil {
-			return nil, e.fail(verb, 0, err)
+			return nil, ch.fail(verb, err)
 		}
 		if !e.progress(tick.Now()) && len(ch.events) == 0 {
 			e.await(tick.Never)

@@ -26,8 +26,7 @@ var clockEpoch = time.Now() //nolint:gochecknoglobals // Go tells monotonic time
 
 // completionQueue is a verbs.CompletionQueue.
 type completionQueue struct {
-	handle.Handle
-	e       *engine
+	object
 	ring    []entry // a power of two long
 	mask    uint32
 	depth   uint32
@@ -44,27 +43,26 @@ type completionQueue struct {
 }
 
 func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue, error) {
-	e := d.e
 	const verb = "create completion queue"
 	setDefault(&o.Depth, 128)
 	switch {
 	case o.Depth < 1 || o.Depth > maxCQE:
-		return nil, e.fail(verb, 0, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxCQE))
+		return nil, d.fail(verb, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxCQE))
 	case o.Vector != 0:
-		return nil, e.fail(verb, 0, fmt.Errorf("completion vector %d: this device has one, 0", o.Vector))
+		return nil, d.fail(verb, fmt.Errorf("completion vector %d: this device has one, 0", o.Vector))
 	}
 	n := rc.RingSize(o.Depth)
-	c := &completionQueue{e: e, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
+	c := &completionQueue{object: object{e: d.e}, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
 	var parents []*handle.Handle
 	if o.Channel != nil {
-		ch, ok := o.Channel.(*completionChannel)
-		if !ok || ch.e != e {
-			return nil, e.fail(verb, 0, errForeign)
+		ch, err := own[*completionChannel](d.e, o.Channel)
+		if err != nil {
+			return nil, d.fail(verb, err)
 		}
 		c.channel = ch
 		parents = append(parents, &ch.Handle)
 	}
-	return made[verbs.CompletionQueue](e, c, verb, d.open(&c.Handle, kindCQ, maxCQ, parents...))
+	return made[verbs.CompletionQueue](d, c, verb, d.open(&c.Handle, kindCQ, maxCQ, parents...))
 }
 
 func (c *completionQueue) Depth() int {
@@ -75,26 +73,23 @@ func (c *completionQueue) Depth() int {
 
 // Resize makes room for so many entries.
 func (c *completionQueue) Resize(depth int) error {
-	c.e.lock()
-	defer c.e.unlock()
-	verb := fmt.Sprintf("resize completion queue to %d entries", depth)
-	switch held := int(c.tail - c.head); {
-	case c.Closed():
-		return c.e.fail(verb, 0, verbs.ErrClosed)
-	case depth < max(held, 1) || depth > maxCQE:
-		return c.e.fail(verb, 0, fmt.Errorf("it holds %d: want %d to %d", held, max(held, 1), maxCQE))
-	}
-	n := rc.RingSize(depth)
-	ring := make([]entry, n)
-	for i := c.head; i != c.tail; i++ {
-		ring[i&(n-1)] = c.ring[i&c.mask]
-	}
-	c.ring, c.mask, c.depth = ring, n-1, uint32(depth)
-	return nil
+	return c.locked(fmt.Sprintf("resize completion queue to %d entries", depth), func() error {
+		held := int(c.tail - c.head)
+		if depth < max(held, 1) || depth > maxCQE {
+			return fmt.Errorf("it holds %d: want %d to %d", held, max(held, 1), maxCQE)
+		}
+		n := rc.RingSize(depth)
+		ring := make([]entry, n)
+		for i := c.head; i != c.tail; i++ {
+			ring[i&(n-1)] = c.ring[i&c.mask]
+		}
+		c.ring, c.mask, c.depth = ring, n-1, uint32(depth)
+		return nil
+	})
 }
 
 func (c *completionQueue) Close() error {
-	return c.e.close(&c.Handle, "close completion queue", 0, func() {
+	return c.close("close completion queue", func() {
 		if c.channel != nil {
 			c.channel.forget(c)
 		}
@@ -106,14 +101,14 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	e.lock()
 	defer e.unlock()
 	if c.Closed() {
-		return 0, e.fail("poll completion queue", 0, verbs.ErrClosed)
+		return 0, c.fail("poll completion queue", verbs.ErrClosed)
 	}
 	if c.head == c.tail {
 		e.progress(tick.Now())
 	}
 	n := c.drain(out)
 	if n == 0 && c.overrun {
-		return 0, e.fail("poll completion queue", 0, c.overran())
+		return 0, c.fail("poll completion queue", c.overran())
 	}
 	return n, nil
 }
@@ -169,17 +164,14 @@ func (c *completionQueue) push(x entry, solicited bool) bool {
 }
 
 func (c *completionQueue) Arm(n verbs.Notify) error {
-	c.e.lock()
-	defer c.e.unlock()
-	if c.Closed() {
-		return c.e.fail("arm completion queue", 0, verbs.ErrClosed)
-	}
-	if c.channel == nil {
-		return c.e.fail("arm completion queue", 0, fmt.Errorf("without a completion channel: %w", verbs.ErrUnsupported))
-	}
-	c.any = n == verbs.NotifyAny || c.armed && c.any // "any" overrides "solicited", not vice versa
-	c.armed = true
-	return nil
+	return c.locked("arm completion queue", func() error {
+		if c.channel == nil {
+			return fmt.Errorf("without a completion channel: %w", verbs.ErrUnsupported)
+		}
+		c.any = n == verbs.NotifyAny || c.armed && c.any // "any" overrides "solicited", not vice versa
+		c.armed = true
+		return nil
+	})
 }
 
 func (c *completionQueue) Acknowledge(n int) {

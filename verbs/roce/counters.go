@@ -1,11 +1,6 @@
 package roce
 
-import (
-	"fmt"
-
-	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/roce/rc"
-)
+import "github.com/gobw/gobw/verbs/roce/rc"
 
 // counts are the device's counters.
 type counts struct {
@@ -18,16 +13,19 @@ type counts struct {
 }
 
 // Counters counts errors and traffic since the device was opened; names follow the kernel's hw_counters where they have an equal.
-func (d *device) Counters(port int) (map[string]uint64, error) {
-	e := d.e
-	if port != 1 {
-		return nil, e.fail("read counters", 0, fmt.Errorf("port %d: this device has one, 1", port))
+func (d *device) Counters(port int) (all map[string]uint64, err error) {
+	const verb = "read counters"
+	if err := d.checkPort(verb, port); err != nil {
+		return nil, err
 	}
-	e.lock()
-	defer e.unlock()
-	if d.Closed() {
-		return nil, e.fail("read counters", 0, verbs.ErrClosed)
-	}
+	err = d.locked(verb, func() error {
+		all = d.e.counters()
+		return nil
+	})
+	return all, err
+}
+
+func (e *engine) counters() map[string]uint64 {
 	c, sent := &e.count, &e.out.Sent
 	var omitted, dropped uint64
 	if e.out.Capture != nil {
@@ -59,5 +57,5 @@ func (d *device) Counters(port int) (map[string]uint64, error) {
 		"retry_exceeded_err":    c.RetriesExceeded,
 		"pcap_omitted":          omitted,
 		"emulated_queue_drops":  dropped,
-	}, nil
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/rc"
 	"github.com/gobw/gobw/verbs/tick"
@@ -18,8 +17,7 @@ import (
 
 // device is a verbs.Device, a verbs.Rebinder and a verbs.Counters.
 type device struct {
-	handle.Handle
-	e    *engine
+	object
 	info verbs.DeviceInfo
 
 	addresses sync.Mutex // held while this machine's interfaces are listed; taken before the engine's lock, which packets need
@@ -34,17 +32,17 @@ var (
 
 func openDevice(o Options) (*device, error) {
 	e := newEngine(o, tick.Rate(tick.Start().PerNanosecond()))
-	d := &device{e: e}
+	d := &device{object: object{e: e}}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
 	var err error
 	if o.Pcap != nil {
 		if e.out.Capture, err = link.NewCapture(o.Pcap, o.PcapBytes); err != nil {
-			return nil, e.fail("open device", 0, err)
+			return nil, d.fail("open device", err)
 		}
 	}
 	if e.sentry, err = link.NewSleeper(); err != nil {
-		return nil, e.fail("open device", 0, err)
+		return nil, d.fail("open device", err)
 	}
 	if o.Address.IsValid() {
 		if err := d.bind(o.Address); err != nil {
@@ -119,10 +117,20 @@ func (d *device) Port(n int) (verbs.PortInfo, error) {
 }
 
 func (d *device) portTable(port int, verb string) (list []gid, home netip.Addr, err error) {
-	if port != 1 {
-		return nil, home, d.e.fail(verb, 0, fmt.Errorf("port %d: this device has one, 1", port))
+	if err := d.checkPort(verb, port); err != nil {
+		return nil, home, err
 	}
 	return d.table(verb)
+}
+
+func (d *device) checkPort(verb string, port int) error {
+	switch {
+	case d.Closed():
+		return d.fail(verb, verbs.ErrClosed)
+	case port != 1:
+		return d.fail(verb, fmt.Errorf("port %d: this device has one, 1", port))
+	}
+	return nil
 }
 
 // table reads the GID table, choosing the default GID if nobody has, and tells which that is.
@@ -130,7 +138,7 @@ func (d *device) table(verb string) (list []gid, home netip.Addr, err error) {
 	d.addresses.Lock()
 	defer d.addresses.Unlock()
 	if d.Closed() {
-		return nil, home, d.e.fail(verb, 0, verbs.ErrClosed)
+		return nil, home, d.fail(verb, verbs.ErrClosed)
 	}
 	if !d.home.IsValid() {
 		if err := d.bind(netip.AddrFrom4([4]byte{127, 0, 0, 1})); err != nil {
@@ -138,7 +146,7 @@ func (d *device) table(verb string) (list []gid, home netip.Addr, err error) {
 		}
 	}
 	if list, err = readGIDs(d.home); err != nil {
-		return nil, home, d.e.fail(verb, 0, err)
+		return nil, home, d.fail(verb, err)
 	}
 	d.gids.update(list)
 	return slices.Clone(d.gids), d.home, nil
@@ -174,16 +182,13 @@ func (d *device) DefaultGID() (verbs.GIDEntry, error) {
 			return g.entry(i), nil
 		}
 	}
-	return verbs.GIDEntry{}, d.e.fail("query GID table", 0, fmt.Errorf("%v is not an address of this machine any more", home))
+	return verbs.GIDEntry{}, d.fail("query GID table", fmt.Errorf("%v is not an address of this machine any more", home))
 }
 
 // PKeys lists the only partition key.
 func (d *device) PKeys(port int) ([]uint16, error) {
-	if port != 1 {
-		return nil, d.e.fail("query P_Key table", 0, fmt.Errorf("port %d: this device has one, 1", port))
-	}
-	if d.Closed() {
-		return nil, d.e.fail("query P_Key table", 0, verbs.ErrClosed)
+	if err := d.checkPort("query P_Key table", port); err != nil {
+		return nil, err
 	}
 	return []uint16{0xffff}, nil
 }
@@ -197,7 +202,7 @@ func (d *device) Bind(addr netip.Addr) error {
 	hasQPs := e.openQPs > 0
 	e.unlock()
 	if hasQPs {
-		return e.fail("bind", 0, errHasQPs)
+		return d.fail("bind", errHasQPs)
 	}
 	return d.bind(addr)
 }
@@ -207,13 +212,13 @@ func (d *device) bind(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	list, err := readGIDs(addr)
 	if err != nil {
-		return e.fail("bind", 0, err)
+		return d.fail("bind", err)
 	}
 	e.lock()
 	defer e.unlock()
 	switch {
 	case d.Closed():
-		return e.fail("bind", 0, verbs.ErrClosed)
+		return d.fail("bind", verbs.ErrClosed)
 	case addr == d.home:
 		return nil
 	}
@@ -407,56 +412,5 @@ func (d *device) Close() error {
 		}
 		return nil
 	})
-	return e.failed("close device", 0, errors.Join(append(errs, err)...))
-}
-
-// Kinds of handles, as errors name them.
-const (
-	kindPD      = "protection domain"
-	kindChannel = "completion channel"
-	kindCQ      = "completion queue"
-	kindMR      = "memory region"
-	kindMW      = "memory window"
-	kindAH      = "address handle"
-	kindSRQ     = "shared receive queue"
-	kindQP      = "queue pair"
-	kindJob     = "prepared job"
-	kindGroup   = "multicast group"
-)
-
-// open makes a handle of which the device has so many at most. The parents count it, too.
-func (d *device) open(h *handle.Handle, kind string, most int, parents ...*handle.Handle) error {
-	return h.Open(kind, func() error {
-		if d.Users(kind) > most {
-			return fmt.Errorf("%d %ss are the most", most, kind)
-		}
-		return nil
-	}, append(parents, &d.Handle)...)
-}
-
-// made is a handle, or why there is none.
-func made[T any](e *engine, h T, verb string, err error) (T, error) {
-	if err != nil {
-		var none T
-		return none, e.fail(verb, 0, err)
-	}
-	return h, nil
-}
-
-// close closes a handle whose end touches the engine.
-func (e *engine) close(h *handle.Handle, verb string, qpn uint32, destroy func()) error {
-	return e.failed(verb, qpn, h.Close(nil, func() error {
-		e.lock()
-		defer e.unlock()
-		destroy()
-		return nil
-	}))
-}
-
-// failed words the error of a verb, where there is one.
-func (e *engine) failed(verb string, qpn uint32, err error) error {
-	if err == nil {
-		return nil
-	}
-	return e.fail(verb, qpn, err)
+	return d.fail("close device", errors.Join(append(errs, err)...))
 }

@@ -120,11 +120,6 @@ func (e *engine) letIn() {
 	e.lock()
 }
 
-// fail words an error of a verb.
-func (e *engine) fail(verb string, qpn uint32, err error) error {
-	return &verbs.Error{Verb: verb, Device: DeviceName, QP: qpn, Err: err}
-}
-
 // raise delivers an asynchronous event; the oldest gives way when nobody reads.
 func (e *engine) raise(v verbs.AsyncEvent) {
 	if e.closed {

@@ -14,8 +14,7 @@ import (
 // jobDriver is the device as a job's loop drives it: the queues' rings in place of verbs, under one hold of the lock for
 // a whole slice.
 type jobDriver struct {
-	handle.Handle
-	e        *engine
+	object
 	lanes    []laneQueue
 	cqs      []*completionQueue
 	channel  *completionChannel // nil: spin
@@ -46,21 +45,18 @@ type prepared struct {
 func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	const verb = "prepare job"
 	if err := j.Validate(); err != nil {
-		return nil, d.e.fail(verb, 0, err)
+		return nil, d.fail(verb, err)
 	}
 	driver, err := newJobDriver(d.e, j)
 	if err != nil {
-		return nil, d.e.fail(verb, 0, err)
+		return nil, d.fail(verb, err)
 	}
 	r, err := job.NewRunner(j, driver)
-	if err != nil {
-		return nil, d.e.fail(verb, 0, err)
-	}
-	return r, nil
+	return made[job.Runner](d, r, verb, err)
 }
 
 func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
-	d := &jobDriver{e: e, lanes: make([]laneQueue, len(j.Lanes)), receives: receiveBudget}
+	d := &jobDriver{object: object{e: e}, lanes: make([]laneQueue, len(j.Lanes)), receives: receiveBudget}
 	used := []*handle.Handle{&e.device.Handle}
 	d.stop = func() bool { return j.Stop != nil && j.Stop.Load() != 0 }
 	d.spin.stream = j.Shape != job.PingPong
@@ -68,9 +64,9 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 		d.receives = 1 // whatever came, the answer goes out before anything more is looked at
 	}
 	if j.Channel != nil {
-		ch, ok := j.Channel.(*completionChannel)
-		if !ok || ch.e != e {
-			return nil, fmt.Errorf("completion channel: %w", errForeign)
+		ch, err := own[*completionChannel](e, j.Channel)
+		if err != nil {
+			return nil, fmt.Errorf("completion channel: %w", err)
 		}
 		d.channel = ch
 		used = append(used, &ch.Handle)
@@ -101,15 +97,15 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 
 // used are the handles that a job keeps open for a lane.
 func (e *engine) used(l *job.Lane) ([]*handle.Handle, error) {
-	q, ok := l.QP.(*queuePair)
-	if !ok || q.e != e {
-		return nil, errForeign
+	q, err := own[*queuePair](e, l.QP)
+	if err != nil {
+		return nil, err
 	}
 	used := []*handle.Handle{&q.Handle}
 	if l.SRQ != nil {
-		srq, ok := l.SRQ.(*sharedReceiveQueue)
-		if !ok || srq.e != e {
-			return nil, fmt.Errorf("shared receive queue: %w", errForeign)
+		srq, err := own[*sharedReceiveQueue](e, l.SRQ)
+		if err != nil {
+			return nil, fmt.Errorf("shared receive queue: %w", err)
 		}
 		used = append(used, &srq.Handle)
 	}
@@ -155,7 +151,7 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 func (d *jobDriver) Enter() error {
 	e := d.e
 	if err := d.Handle.Enter(); err != nil {
-		return e.fail("run job", 0, err)
+		return d.fail("run job", err)
 	}
 	e.lock()
 	d.spin.enter(tick.Now())
@@ -184,7 +180,7 @@ func (d *jobDriver) uncount() {
 
 // Close implements [job.Driver].
 func (d *jobDriver) Close() error {
-	return d.e.close(&d.Handle, "close job", 0, d.uncount)
+	return d.close("close job", d.uncount)
 }
 
 // Append puts requests into the send queue.
@@ -198,7 +194,7 @@ func (d *jobDriver) Append(b job.Batch) error {
 		for i := range g {
 			if q.state != verbs.StateRTS || r.Full() {
 				if err := q.maySend(); err != nil {
-					return d.e.fail("post send", q.qpn, err)
+					return q.fail("post send", err)
 				}
 			}
 			p, w := &g[i], r.At(r.Tail)
@@ -243,7 +239,7 @@ func (d *jobDriver) PostReceives(lane, at, n int) error {
 			err = l.srq.queue.post(&l.receives[at])
 		}
 		if err != nil {
-			return d.e.fail("post receive", l.q.qpn, err)
+			return l.q.fail("post receive", err)
 		}
 		if at++; at == len(l.receives) {
 			at = 0
@@ -270,7 +266,7 @@ func (d *jobDriver) Progress(now tick.Time) (bool, error) {
 func (d *jobDriver) Poll(out []verbs.Completion) (n int, err error) {
 	for _, c := range d.cqs {
 		if c.head == c.tail && c.overrun {
-			return n, d.e.fail("run job", 0, c.overran())
+			return n, d.fail("run job", c.overran())
 		}
 		n += c.drain(out[n:])
 	}

@@ -10,18 +10,15 @@ import (
 )
 
 // protectionDomain is a verbs.ProtectionDomain.
-type protectionDomain struct {
-	handle.Handle
-	e *engine
-}
+type protectionDomain struct{ object }
 
 func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
-	pd := &protectionDomain{e: d.e}
-	return made[verbs.ProtectionDomain](d.e, pd, "allocate protection domain", d.open(&pd.Handle, kindPD, maxPD))
+	pd := &protectionDomain{object{e: d.e}}
+	return made[verbs.ProtectionDomain](d, pd, "allocate protection domain", d.open(&pd.Handle, kindPD, maxPD))
 }
 
 func (pd *protectionDomain) Close() error {
-	return pd.e.close(&pd.Handle, "close protection domain", 0, func() {})
+	return pd.close("close protection domain", func() {})
 }
 
 // region is what a key stands for: a memory region or a bound memory window.
@@ -103,39 +100,42 @@ func (e *engine) remote(q *queuePair, addr uint64, n uint64, rkey uint32, need v
 
 // memoryRegion is a verbs.MemoryRegion.
 type memoryRegion struct {
-	handle.Handle
+	object
 	region
-	e *engine
 }
 
 const remoteAccess = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 
 func (pd *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRegion, error) {
-	e := pd.e
-	e.lock()
-	defer e.unlock()
 	const verb = "register memory"
 	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
 	switch {
 	case len(b) == 0:
-		return nil, e.fail(verb, 0, errors.New("empty: want at least 1 byte"))
+		return nil, pd.fail(verb, errors.New("empty: want at least 1 byte"))
 	case access&^known != 0:
-		return nil, e.fail(verb, 0, fmt.Errorf("access %v: %w", access&^known, verbs.ErrUnsupported))
+		return nil, pd.fail(verb, fmt.Errorf("access %v: %w", access&^known, verbs.ErrUnsupported))
 	case access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && access&verbs.AccessLocalWrite == 0:
-		return nil, e.fail(verb, 0, fmt.Errorf("access %v: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE", access))
+		return nil, pd.fail(verb, fmt.Errorf("access %v: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE", access))
 	}
-	m := &memoryRegion{e: e}
+	m := &memoryRegion{object: object{e: pd.e}}
 	m.at = unsafe.Pointer(unsafe.SliceData(b))
 	m.pd, m.base, m.size, m.access = pd, uint64(uintptr(m.at)), uint64(len(b)), access
-	if err := e.device.open(&m.Handle, kindMR, maxMR, &pd.Handle); err != nil {
-		return nil, e.fail(verb, 0, err)
+	return made[verbs.MemoryRegion](pd.e.device, m, verb, pd.openRegion(&m.Handle, &m.region, kindMR, maxMR))
+}
+
+// openRegion makes the handle of a region, and gives it a key.
+func (pd *protectionDomain) openRegion(h *handle.Handle, r *region, kind string, most int) error {
+	err := pd.e.device.open(h, kind, most, &pd.Handle)
+	if err == nil {
+		pd.e.lock()
+		pd.e.keys.add(r)
+		pd.e.unlock()
 	}
-	e.keys.add(&m.region)
-	return m, nil
+	return err
 }
 
 func (m *memoryRegion) Close() error {
-	return m.e.close(&m.Handle, "deregister memory", 0, func() { m.e.keys.remove(&m.region) })
+	return m.close("deregister memory", func() { m.e.keys.remove(&m.region) })
 }
 
 func (m *memoryRegion) Addr() uint64 { return m.base }
@@ -149,22 +149,13 @@ func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
 
 // memoryWindow is a type 2 memory window (IBTA 10.6.7.2.2).
 type memoryWindow struct {
-	handle.Handle
+	object
 	region
-	e *engine
 }
 
 func (pd *protectionDomain) AllocMW() (verbs.MemoryWindow, error) {
-	e := pd.e
-	e.lock()
-	defer e.unlock()
-	w := &memoryWindow{e: e}
-	w.pd, w.window = pd, true
-	if err := e.device.open(&w.Handle, kindMW, maxMW, &pd.Handle); err != nil {
-		return nil, e.fail("allocate memory window", 0, err)
-	}
-	e.keys.add(&w.region)
-	return w, nil
+	w := &memoryWindow{object: object{e: pd.e}, region: region{pd: pd, window: true}}
+	return made[verbs.MemoryWindow](pd.e.device, w, "allocate memory window", pd.openRegion(&w.Handle, &w.region, kindMW, maxMW))
 }
 
 func (w *memoryWindow) RKey() uint32 {
@@ -174,7 +165,7 @@ func (w *memoryWindow) RKey() uint32 {
 }
 
 func (w *memoryWindow) Close() error {
-	return w.e.close(&w.Handle, "free memory window", 0, func() {
+	return w.close("free memory window", func() {
 		w.unbind()
 		w.e.keys.remove(&w.region)
 	})

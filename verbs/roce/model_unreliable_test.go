@@ -88,7 +88,7 @@ func (f *unreliableFlow) connect(to *unreliableFlow) {
 	if q.transport == verbs.UC {
 		q.path = f.from.path
 	} else {
-		f.handle = &addressHandle{e: f.from.e, pd: q.pd, path: f.from.path}
+		f.handle = &addressHandle{object: object{e: f.from.e}, pd: q.pd, path: f.from.path}
 		f.qkey = 0x1111 * uint32(1+f.to.index)
 		if m.r.IntN(4) == 0 {
 			f.qkey++

@@ -13,59 +13,49 @@ import (
 // default GID. A socket that is bound to an address of ours hears no group, so each group has its own.
 func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 	e := q.e
-	verb := fmt.Sprintf("attach queue pair to multicast group %v", group)
 	list, _, noTable := e.device.table("join multicast group")
-	e.lock()
-	defer e.unlock()
-	switch {
-	case q.Closed():
-		return e.fail(verb, q.qpn, verbs.ErrClosed)
-	case q.transport != verbs.UD:
-		return e.fail(verb, q.qpn, fmt.Errorf("a %v queue pair: only UD has multicast", q.transport))
-	case !group.IsMulticast():
-		return e.fail(verb, q.qpn, errors.New("that is no multicast address: want ff00::/8, or 224.0.0.0/4 as ::ffff:A.B.C.D"))
-	case noTable != nil:
-		return noTable
-	}
-	s := e.groupOf(group)
-	if s == nil {
-		var err error
-		if s, err = e.openGroup(group, list); err != nil {
-			return e.fail(verb, q.qpn, err)
+	return q.locked(fmt.Sprintf("attach queue pair to multicast group %v", group), func() error {
+		switch {
+		case q.transport != verbs.UD:
+			return fmt.Errorf("a %v queue pair: only UD has multicast", q.transport)
+		case !group.IsMulticast():
+			return errors.New("that is no multicast address: want ff00::/8, or 224.0.0.0/4 as ::ffff:A.B.C.D")
+		case noTable != nil:
+			return noTable
 		}
-	}
-	if !slices.Contains(s.members, q) {
-		s.members = append(s.members, q)
-		_ = q.Use(kindGroup) // it was open above: Close waits for the lock
-	}
-	return nil
+		s := e.groupOf(group)
+		if s == nil {
+			var err error
+			if s, err = e.openGroup(group, list); err != nil {
+				return err
+			}
+		}
+		if !slices.Contains(s.members, q) {
+			s.members = append(s.members, q)
+			_ = q.Use(kindGroup) // it was open above: Close waits for the lock
+		}
+		return nil
+	})
 }
 
 // DetachMulticast takes the queue pair out of a group, which the device leaves with its last one.
 func (q *queuePair) DetachMulticast(group verbs.GID, _ uint16) error {
-	e := q.e
-	e.lock()
-	defer e.unlock()
-	verb := fmt.Sprintf("detach queue pair from multicast group %v", group)
-	if q.Closed() {
-		return e.fail(verb, q.qpn, verbs.ErrClosed)
-	}
-	s := e.groupOf(group)
-	if s == nil || !slices.Contains(s.members, q) {
-		return e.fail(verb, q.qpn, fmt.Errorf("it is not attached to it: %w", syscall.EINVAL))
-	}
-	q.Release(kindGroup)
-	if len(s.members) > 1 {
-		s.members = slices.DeleteFunc(s.members, func(x *queuePair) bool { return x == q })
-		return nil
-	}
-	s.members = nil
-	e.sockets = slices.DeleteFunc(slices.Clone(e.sockets), func(x *socket) bool { return x == s })
-	e.wakeSleepers()
-	if err := s.Close(); err != nil {
-		return e.fail(verb, q.qpn, err)
-	}
-	return nil
+	return q.locked(fmt.Sprintf("detach queue pair from multicast group %v", group), func() error {
+		e := q.e
+		s := e.groupOf(group)
+		if s == nil || !slices.Contains(s.members, q) {
+			return fmt.Errorf("it is not attached to it: %w", syscall.EINVAL)
+		}
+		q.Release(kindGroup)
+		if len(s.members) > 1 {
+			s.members = slices.DeleteFunc(s.members, func(x *queuePair) bool { return x == q })
+			return nil
+		}
+		s.members = nil
+		e.sockets = slices.DeleteFunc(slices.Clone(e.sockets), func(x *socket) bool { return x == s })
+		e.wakeSleepers()
+		return s.Close()
+	})
 }
 
 // groupOf is the socket of a group, nil where nobody is attached to it.

@@ -18,7 +18,7 @@ func (q *queuePair) PostSend(list []verbs.SendRequest) error {
 	var failed error
 	for i := range list {
 		if err := q.post(&list[i]); err != nil {
-			failed = e.fail("post send", q.qpn, &verbs.PostError{Index: i, Err: err})
+			failed = q.fail("post send", &verbs.PostError{Index: i, Err: err})
 			break
 		}
 	}

@@ -12,10 +12,8 @@ import (
 
 // queuePair is a verbs.QueuePair. Everything in it belongs to the engine's lock.
 type queuePair struct {
-	handle.Handle
-	e         *engine
+	object
 	pd        *protectionDomain
-	qpn       uint32
 	transport verbs.Transport
 	wire      wire.Transport
 	state     verbs.QPState
@@ -44,13 +42,9 @@ type queuePair struct {
 	next   [2]*queuePair
 }
 
-var errForeign = errors.New("handle of another device")
-
 // CreateQP makes a queue pair.
 func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair, error) {
 	e := pd.e
-	e.lock()
-	defer e.unlock()
 	const verb = "create queue pair"
 	if o.Transport == 0 {
 		o.Transport = verbs.RC
@@ -61,16 +55,9 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	if o.SRQ == nil && !o.NoRecvQueue {
 		setDefault(&o.RecvDepth, 128)
 	}
-	q := &queuePair{e: e, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
+	q := &queuePair{object: object{e: e}, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
 	if err := errors.Join(checkSizes(&o), q.choose(&o)); err != nil {
-		return nil, e.fail(verb, 0, err)
-	}
-	parents := []*handle.Handle{&e.device.Handle, &pd.Handle, &q.sendCQ.Handle, &q.recvCQ.Handle}
-	if q.srq != nil {
-		parents = append(parents, &q.srq.Handle)
-	}
-	if err := q.Open(kindQP, func() error { return e.addQP(q) }, parents...); err != nil {
-		return nil, e.fail(verb, 0, err)
+		return nil, pd.fail(verb, err)
 	}
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs, InlineBytes: o.InlineBytes,
@@ -87,7 +74,16 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 		most = q.srq.queue.maxSGE
 	}
 	q.current.list = make([]verbs.SGE, 0, most)
-	return q, nil
+	parents := []*handle.Handle{&e.device.Handle, &pd.Handle, &q.sendCQ.Handle, &q.recvCQ.Handle}
+	if q.srq != nil {
+		parents = append(parents, &q.srq.Handle)
+	}
+	err := q.Open(kindQP, func() error {
+		e.lock()
+		defer e.unlock()
+		return e.addQP(q)
+	}, parents...)
+	return made[verbs.QueuePair](e.device, q, verb, err)
 }
 
 // checkSizes looks at the sizes of a queue pair that is to be made.
@@ -131,14 +127,10 @@ func (q *queuePair) choose(o *verbs.QueuePairOptions) error {
 		}
 	}
 	if o.SRQ != nil {
-		s, ok := o.SRQ.(*sharedReceiveQueue)
-		switch {
-		case !ok || s.e != e:
-			errs = append(errs, fmt.Errorf("shared receive queue: %w", errForeign))
-		default:
-			q.srq = s
-			o.RecvDepth = 0
+		if q.srq, err = own[*sharedReceiveQueue](e, o.SRQ); err != nil {
+			errs = append(errs, fmt.Errorf("shared receive queue: %w", err))
 		}
+		o.RecvDepth = 0
 	}
 	return errors.Join(errs...)
 }
@@ -153,16 +145,12 @@ func (e *engine) ownCQ(c verbs.CompletionQueue) (*completionQueue, error) {
 	if c == nil {
 		return nil, errors.New("required")
 	}
-	own, ok := c.(*completionQueue)
-	if !ok || own.e != e {
-		return nil, errForeign
-	}
-	return own, nil
+	return own[*completionQueue](e, c)
 }
 
 func (q *queuePair) Close() error {
 	e := q.e
-	return e.close(&q.Handle, "close queue pair", q.qpn, func() {
+	return q.close("close queue pair", func() {
 		if q.respond.OwesACK() { // what was received is acknowledged: the peer would otherwise resend it to nobody
 			e.flushAcks()
 			e.out.Flush()
@@ -207,8 +195,7 @@ func (q *queuePair) State() verbs.QPState {
 
 // addressHandle is a verbs.AddressHandle.
 type addressHandle struct {
-	handle.Handle
-	e    *engine
+	object
 	pd   *protectionDomain
 	path *path
 }
@@ -218,22 +205,21 @@ func (pd *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle
 	e := pd.e
 	const verb = "create address handle"
 	if pd.Closed() {
-		return nil, e.fail(verb, 0, verbs.ErrClosed)
+		return nil, pd.fail(verb, verbs.ErrClosed)
 	}
+	h := &addressHandle{object: object{e: e}, pd: pd}
 	g, err := e.device.source(a)
-	if err != nil {
-		return nil, e.fail(verb, 0, err)
+	if err == nil {
+		e.lock()
+		h.path, err = e.pathTo(g, a)
+		e.unlock()
 	}
-	e.lock()
-	defer e.unlock()
-	p, err := e.pathTo(g, a)
 	if err != nil {
-		return nil, e.fail(verb, 0, err)
+		return nil, pd.fail(verb, err)
 	}
-	h := &addressHandle{e: e, pd: pd, path: p}
-	return made[verbs.AddressHandle](e, h, verb, e.device.open(&h.Handle, kindAH, maxAH, &pd.Handle))
+	return made[verbs.AddressHandle](e.device, h, verb, e.device.open(&h.Handle, kindAH, maxAH, &pd.Handle))
 }
 
 func (h *addressHandle) Close() error {
-	return h.e.close(&h.Handle, "close address handle", 0, func() {})
+	return h.close("close address handle", func() {})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/roce/rc"
 )
 
@@ -70,7 +69,7 @@ func (q *queuePair) PostReceive(list []verbs.ReceiveRequest) error {
 	defer e.unlock()
 	for i := range list {
 		if err := q.postReceive(&list[i]); err != nil {
-			return e.fail("post receive", q.qpn, &verbs.PostError{Index: i, Err: err})
+			return q.fail("post receive", &verbs.PostError{Index: i, Err: err})
 		}
 	}
 	if q.state == verbs.StateError {
@@ -98,8 +97,7 @@ func (q *queuePair) postReceive(r *verbs.ReceiveRequest) error {
 
 // sharedReceiveQueue is a verbs.SharedReceiveQueue.
 type sharedReceiveQueue struct {
-	handle.Handle
-	e     *engine
+	object
 	pd    *protectionDomain
 	queue receiveQueue
 	limit int
@@ -107,18 +105,18 @@ type sharedReceiveQueue struct {
 
 // CreateSRQ makes a shared receive queue.
 func (pd *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.SharedReceiveQueue, error) {
-	e := pd.e
 	const verb = "create shared receive queue"
 	setDefault(&o.Depth, 128)
 	setDefault(&o.SGEs, 1)
 	switch {
 	case o.Depth < 1 || o.Depth > maxSRQWR:
-		return nil, e.fail(verb, 0, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxSRQWR))
+		return nil, pd.fail(verb, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxSRQWR))
 	case o.SGEs < 1 || o.SGEs > maxSGE:
-		return nil, e.fail(verb, 0, fmt.Errorf("scatter/gather entries %d: want 1 to %d", o.SGEs, maxSGE))
+		return nil, pd.fail(verb, fmt.Errorf("scatter/gather entries %d: want 1 to %d", o.SGEs, maxSGE))
 	}
-	s := &sharedReceiveQueue{e: e, pd: pd, queue: newReceiveQueue(o.Depth, o.SGEs)}
-	return made[verbs.SharedReceiveQueue](e, s, verb, e.device.open(&s.Handle, kindSRQ, maxSRQ, &pd.Handle))
+	d := pd.e.device
+	s := &sharedReceiveQueue{object: object{e: pd.e}, pd: pd, queue: newReceiveQueue(o.Depth, o.SGEs)}
+	return made[verbs.SharedReceiveQueue](d, s, verb, d.open(&s.Handle, kindSRQ, maxSRQ, &pd.Handle))
 }
 
 // PostReceive queues receives for whichever queue pair needs one.
@@ -127,11 +125,11 @@ func (s *sharedReceiveQueue) PostReceive(list []verbs.ReceiveRequest) error {
 	defer s.e.unlock()
 	const verb = "post shared receive"
 	if s.Closed() {
-		return s.e.fail(verb, 0, &verbs.PostError{Err: verbs.ErrClosed})
+		return s.fail(verb, &verbs.PostError{Err: verbs.ErrClosed})
 	}
 	for i := range list {
 		if err := s.queue.post(&list[i]); err != nil {
-			return s.e.fail(verb, 0, &verbs.PostError{Index: i, Err: err})
+			return s.fail(verb, &verbs.PostError{Index: i, Err: err})
 		}
 	}
 	return nil
@@ -139,27 +137,23 @@ func (s *sharedReceiveQueue) PostReceive(list []verbs.ReceiveRequest) error {
 
 // SetLimit arms the limit event.
 func (s *sharedReceiveQueue) SetLimit(limit int) error {
-	s.e.lock()
-	defer s.e.unlock()
-	switch {
-	case s.Closed():
-		return s.e.fail("set shared receive queue limit", 0, verbs.ErrClosed)
-	case limit < 0 || limit > int(s.queue.depth):
-		return s.e.fail("set shared receive queue limit", 0, fmt.Errorf("limit %d: want 0 to the depth, %d", limit, s.queue.depth))
-	}
-	s.limit = limit
-	s.checkLimit()
-	return nil
+	return s.locked("set shared receive queue limit", func() error {
+		if limit < 0 || limit > int(s.queue.depth) {
+			return fmt.Errorf("limit %d: want 0 to the depth, %d", limit, s.queue.depth)
+		}
+		s.limit = limit
+		s.checkLimit()
+		return nil
+	})
 }
 
 // Limit is the armed limit.
-func (s *sharedReceiveQueue) Limit() (int, error) {
-	s.e.lock()
-	defer s.e.unlock()
-	if s.Closed() {
-		return 0, s.e.fail("query shared receive queue", 0, verbs.ErrClosed)
-	}
-	return s.limit, nil
+func (s *sharedReceiveQueue) Limit() (limit int, err error) {
+	err = s.locked("query shared receive queue", func() error {
+		limit = s.limit
+		return nil
+	})
+	return limit, err
 }
 
 func (s *sharedReceiveQueue) checkLimit() {
@@ -171,5 +165,5 @@ func (s *sharedReceiveQueue) checkLimit() {
 
 // Close destroys the queue.
 func (s *sharedReceiveQueue) Close() error {
-	return s.e.close(&s.Handle, "close shared receive queue", 0, func() {})
+	return s.close("close shared receive queue", func() {})
 }

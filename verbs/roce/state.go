@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -23,32 +24,31 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	if a.Mask&verbs.AttrState != 0 {
 		to = a.State
 	}
-	verb := fmt.Sprintf("modify queue pair to %v", to)
-	if q.Closed() {
-		return e.fail(verb, q.qpn, verbs.ErrClosed)
-	}
-	if a.Mask&verbs.AttrCurrentState != 0 && a.CurrentState != q.state {
-		return e.fail(verb, q.qpn, fmt.Errorf("its state is %v, not %v", q.state, a.CurrentState))
-	}
-	if err := verbs.CheckTransition(q.transport, q.state, to, a.Mask); err != nil {
-		return e.fail(verb, q.qpn, err)
-	}
-	if err := q.checkRanges(&a); err != nil {
-		return e.fail(verb, q.qpn, err)
-	}
-	if noSource != nil {
-		return e.fail(verb, q.qpn, noSource)
+	err := q.mayChange(to, &a)
+	if err == nil {
+		err = noSource
 	}
 	var p *path
-	if g != nil {
-		var err error
-		if p, err = e.pathTo(g, a.AddressVector); err != nil {
-			return e.fail(verb, q.qpn, err)
-		}
+	if g != nil && err == nil {
+		p, err = e.pathTo(g, a.AddressVector)
+	}
+	if err != nil {
+		return q.fail(fmt.Sprintf("modify queue pair to %v", to), err)
 	}
 	q.set(&a, p)
 	q.enterState(to)
 	return nil
+}
+
+// mayChange tells why attributes may not be set, if they may not.
+func (q *queuePair) mayChange(to verbs.QPState, a *verbs.QueuePairAttributes) error {
+	switch {
+	case q.Closed():
+		return verbs.ErrClosed
+	case a.Mask&verbs.AttrCurrentState != 0 && a.CurrentState != q.state:
+		return fmt.Errorf("its state is %v, not %v", q.state, a.CurrentState)
+	}
+	return cmp.Or(verbs.CheckTransition(q.transport, q.state, to, a.Mask), q.checkRanges(a))
 }
 
 // SetPeerWindow implements [verbs.WindowedQueuePair].
@@ -204,12 +204,15 @@ func (q *queuePair) reset() {
 }
 
 // Query returns the attributes in force.
-func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
-	q.e.lock()
-	defer q.e.unlock()
-	if q.Closed() {
-		return verbs.QueuePairAttributes{}, q.e.fail("query queue pair", q.qpn, verbs.ErrClosed)
-	}
+func (q *queuePair) Query() (a verbs.QueuePairAttributes, err error) {
+	err = q.locked("query queue pair", func() error {
+		a = q.attributes()
+		return nil
+	})
+	return a, err
+}
+
+func (q *queuePair) attributes() verbs.QueuePairAttributes {
 	a := q.attr
 	a.State, a.CurrentState = q.state, q.state
 	a.SendPSN, a.RecvPSN = q.request.SendPSN(), q.respond.Expected
@@ -222,7 +225,7 @@ func (q *queuePair) Query() (verbs.QueuePairAttributes, error) {
 	a.Mask = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrQKey |
 		verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRecvPSN |
 		verbs.AttrMaxRDAtomic | verbs.AttrMinRNRTimer | verbs.AttrSendPSN | verbs.AttrMaxDestRDAtomic | verbs.AttrDestQPN
-	return a, nil
+	return a
 }
 
 // enterError stops the queue pair and flushes both queues (IBTA 10.3.1.5).
