@@ -1,7 +1,6 @@
 package drive
 
 import (
-	"context"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -53,12 +52,12 @@ func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets uint64, loo
 }
 
 // allArrived tells whether all that the peer has sent is here, the peer being done. What is acknowledged has arrived when
-// its sender is done; of the rest nobody knows, and it is over when nothing has come for a while. by is what looks, nil where
-// nobody need.
-func (d *Driver) allArrived(by job.Runner, shape job.Shape, now job.Ticks) bool {
-	reliable := d.Spec.Transport == verbs.RC
+// its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
+func (d *Driver) allArrived(now job.Ticks) bool {
+	reliable, serves := d.Spec.Transport == verbs.RC, d.Job.Shape == job.Serve || d.ended && !d.Job.KeepsReceives()
 	counted := reliable || !d.Ours // a stock perftest sends as many as it was told to, and begins the next size when told so
-	if reliable && shape == job.Serve || counted && d.Limits.Expected > 0 && d.p.Received >= d.Limits.Expected {
+	switch {
+	case serves && (reliable || d.ended && !d.Spec.Bidirectional), counted && d.Limits.Expected > 0 && d.p.Received >= d.Limits.Expected:
 		return true
 	}
 	packets, most, quiet := uint64(0), d.ticks(lullMost), d.Limits.QuietAfterDone
@@ -71,20 +70,6 @@ func (d *Driver) allArrived(by job.Runner, shape job.Shape, now job.Ticks) bool 
 	if !reliable { // a WRITE is seen in the device's counters alone
 		packets = d.Devices.Counters()["rcvd_pkts"]
 	}
-	t, several := by.(*job.Threads)
-	return d.lull.lasts(now, d.Trace.lastChange, quiet, most, packets, !several || t.Looked())
-}
-
-// sleepUntilArrived waits for what is still on its way at an end whose device needs nobody.
-func (d *Driver) sleepUntilArrived(watch context.Context) error {
-	look := time.NewTicker(LullUnreliable / 4)
-	defer look.Stop()
-	for !d.allArrived(nil, job.Serve, job.Now()) {
-		select {
-		case <-look.C:
-		case <-watch.Done():
-			return context.Cause(watch)
-		}
-	}
-	return nil
+	t, several := d.Runner.(*job.Threads)
+	return d.lull.lasts(now, d.Trace.lastChange, quiet, most, packets, !several || d.asleep() || t.Looked())
 }

@@ -80,7 +80,7 @@ func testStarvedThread(t *testing.T, before int64) {
 	d.Limits.QuietAfterDone = 1
 	look := func() bool {
 		d.p, err = threads.Run(job.Now() + 1)
-		return d.allArrived(threads, job.Stream, job.Now())
+		return d.allArrived(job.Now())
 	}
 	for starved.worked.Load() < before { // its slices go on beside those of the first
 		d.p, err = threads.Run(job.Now() + 1)

@@ -13,15 +13,9 @@ import (
 // reasonWait is how long this end waits for what explains a failure.
 const reasonWait = 200 * time.Millisecond
 
-// deviceFailure looks at the events of this end's devices for one that no test survives.
-func (d *Driver) deviceFailure() error {
-	return d.Devices.Failure(func(verbs.AsyncEvent) bool { return true })
-}
-
 // explain prefers the reason why this end's device failed, or why the peer is gone, to the failed completion that follows
 // from it.
 func (d *Driver) explain(ctx, watch context.Context, err error) error {
-	d.Trace.Last = d.p
 	if _, is := errors.AsType[*verbs.CompletionError](err); !is {
 		return err
 	}

@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -79,6 +80,7 @@ type Driver struct {
 	synced   chan error // the peer's Done; nil: not waiting yet
 	peerDone bool
 	stopping bool
+	ended    bool          // this end's job; what follows is for the peer
 	final    *job.Progress // this end's part was complete
 	lull     lull          // since the peer is done
 	told     telling
@@ -97,7 +99,8 @@ func New(t Task) *Driver {
 
 func (d *Driver) ticks(t time.Duration) job.Ticks { return job.Ticks(float64(t) * d.PerNs) }
 
-// Run runs the job to its end and meets the peer at Done.
+// Run runs the job to its end and meets the peer at Done. An end whose own part is over goes on for the peer until that is done,
+// and all that it has sent has arrived.
 func (d *Driver) Run(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -119,17 +122,16 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	d.gauge = steadiness{window: d.ticks(steadyWindow)}
 	if d.Limits.Passive {
 		d.meet(ctx)
-		if d.Job.Shape == job.Serve && d.Devices.ServeThemselves() {
-			return d.sleepUntilDone(watch)
-		}
 	}
 	for {
-		done, err := d.work()
+		done, err := d.work(watch)
+		if done && !d.ended && err == nil {
+			if err = d.end(); err == nil && (d.Session == nil || d.peerDone || d.Endless) {
+				return nil
+			}
+		}
 		if err != nil {
 			return d.explain(ctx, watch, err)
-		}
-		if done {
-			break
 		}
 		now := job.Now()
 		if err := d.lookAround(watch, now); err != nil {
@@ -138,7 +140,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if d.Limits.Yields && d.Trace.lastChange < now-d.slice {
 			time.Sleep(yieldTime)
 		}
-		if d.ownPartDone() && d.synced == nil && !d.Round.Local {
+		if d.synced == nil && !d.Round.Local && (d.ended || d.ownPartDone()) {
 			final := d.p
 			d.final = &final
 			d.meet(ctx)
@@ -146,14 +148,19 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if err := d.pollSync(); err != nil {
 			return err
 		}
-		if !d.peerDone || (!d.Limits.Passive && d.final == nil) || d.owed() {
-			continue
-		}
-		if d.allArrived(d.Runner, d.Job.Shape, now) {
+		if d.peerDone && (d.Limits.Passive || d.final != nil) && !d.owed() && d.allArrived(now) {
+			if d.ended {
+				return nil
+			}
 			d.finishStopped()
-			break
+			return d.explain(ctx, watch, d.end())
 		}
 	}
+}
+
+// end notes what this end's part was, and takes what a stopped ping-pong has left on its way.
+func (d *Driver) end() error {
+	d.ended = true
 	d.Trace.Last = d.p
 	if d.final != nil {
 		d.Trace.Last = *d.final
@@ -162,13 +169,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	if d.Session == nil { // nothing comes after this job
 		return nil
 	}
-	if err := d.takeLeftovers(); err != nil {
-		return d.explain(ctx, watch, err)
-	}
-	if d.peerDone || d.Endless {
-		return nil
-	}
-	return d.serveUntilDone(ctx, watch)
+	return d.takeLeftovers()
 }
 
 // SliceLength is how long a runner works at a time.
@@ -182,11 +183,31 @@ func SliceLength(p *plan.Settled, kind plan.Kind, servesItself bool) time.Durati
 	return Slice
 }
 
-// work lets the runner work once.
-func (d *Driver) work() (done bool, err error) {
+// work lets the runner work once, or waits for the peer where nobody is needed here.
+func (d *Driver) work(watch context.Context) (done bool, err error) {
+	if d.asleep() {
+		return false, d.sleep(watch)
+	}
 	now := job.Now()
+	p, err := d.Runner.Run(d.until(now))
+	if !d.ended {
+		d.account(now, p)
+		return p.Done, err
+	}
+	if p.Received > d.Trace.Last.Received {
+		d.Trace.Last.Received, d.Trace.Last.BytesIn = p.Received, p.BytesIn
+		d.p.Received, d.Trace.lastChange = p.Received, job.Now()
+	}
+	runtime.Gosched()
+	return true, err
+}
+
+// until is when the runner is to return.
+func (d *Driver) until(now job.Ticks) job.Ticks {
 	length := d.slice
 	switch {
+	case d.ended:
+		return now + d.ticks(time.Millisecond)
 	case (d.Limits.WaitsForFirst || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
 		length = d.ticks(FirstSlice)
 	case d.peerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
@@ -201,9 +222,7 @@ func (d *Driver) work() (done bool, err error) {
 	if start := d.sampleStart(); start > now && start < until {
 		until = start
 	}
-	p, err := d.Runner.Run(until)
-	d.account(now, p)
-	return p.Done, err
+	return until
 }
 
 // nearEnd tells whether a counted job ends within a few slices at its present rate.
@@ -306,7 +325,7 @@ func (d *Driver) Threads() []job.Progress {
 
 // lookAround checks everything that may end the job early.
 func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
-	if err := d.deviceFailure(); err != nil {
+	if err := d.Devices.Failure(func(verbs.AsyncEvent) bool { return true }); err != nil {
 		return err
 	}
 	if watch.Err() != nil {
@@ -321,7 +340,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
 	if !d.Limits.Passive && (d.final == nil || d.owed()) && !d.signs.alive(now, d.Trace.lastChange, limit, d.Devices.Counters) {
-		return d.stalled(now)
+		return &StallError{For: time.Duration(float64(now-d.Trace.lastChange) / d.PerNs), Transport: d.Spec.Transport, Progress: d.p}
 	}
 	return nil
 }
@@ -346,7 +365,7 @@ func (d *Driver) heard(after job.Ticks) bool {
 // owed tells whether a stock peer has messages to send that will arrive: it says nothing when it is done, and would
 // wait for ever for the receives of an end that leaves before.
 func (d *Driver) owed() bool {
-	return !d.Ours && d.Spec.Transport == verbs.RC && d.Job.Shape == job.Stream && d.Limits.Count > 0 &&
+	return !d.Ours && !d.ended && d.Spec.Transport == verbs.RC && d.Job.Shape == job.Stream && d.Limits.Count > 0 &&
 		d.Plan.Receives() && d.p.Received < d.Limits.Expected
 }
 

@@ -2,36 +2,34 @@ package drive
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// sleepUntilDone waits for the peer's Done without taking the processor from it, but looks around now and then.
-func (d *Driver) sleepUntilDone(watch context.Context) error {
-	look := time.NewTicker(100 * time.Millisecond)
-	defer look.Stop()
-	for {
-		select {
-		case err := <-d.synced:
-			d.peerDone = true
-			if err == nil {
-				err = d.sleepUntilArrived(watch)
-			}
-			if err == nil {
-				d.finishStopped()
-			}
-			d.Trace.Last = d.p
-			return err
-		case <-watch.Done():
-			return context.Cause(watch)
-		case <-look.C:
-			if err := d.lookAround(watch, job.Now()); err != nil {
-				return err
-			}
-		}
+// asleep tells whether nobody is needed here: what is left is the peer's, and the device serves it, or it asks for nothing.
+func (d *Driver) asleep() bool {
+	if d.ended {
+		return !d.Job.KeepsReceives() && (d.Devices.ServeThemselves() || !d.Spec.Bidirectional)
+	}
+	return d.Limits.Passive && d.Job.Shape == job.Serve && d.Devices.ServeThemselves()
+}
+
+// sleep waits for the peer's Done without taking the processor from it, but returns now and then to look around.
+func (d *Driver) sleep(watch context.Context) error {
+	look := 100 * time.Millisecond
+	if d.peerDone { // and what it has sent is on its way
+		look = LullUnreliable / 4
+	}
+	select {
+	case err := <-d.synced:
+		d.peerDone = true
+		return err
+	case <-watch.Done():
+		return context.Cause(watch)
+	case <-time.After(look):
+		return nil
 	}
 }
 
@@ -77,49 +75,5 @@ func (d *Driver) finishStopped() {
 		if d.p = p; p.Done {
 			return
 		}
-	}
-}
-
-// serveUntilDone waits for the peer's Done after this end's job has ended, making progress for the peer on the way.
-func (d *Driver) serveUntilDone(ctx, watch context.Context) error {
-	if d.synced == nil {
-		d.meet(ctx)
-	}
-	shape := job.Serve
-	if d.Job.KeepsReceives() {
-		shape = job.Stream
-	}
-	if shape == job.Serve && (d.Devices.ServeThemselves() || !d.Spec.Bidirectional) {
-		select {
-		case err := <-d.synced:
-			d.peerDone = true
-			if err == nil && d.Spec.Bidirectional {
-				err = d.sleepUntilArrived(watch)
-			}
-			return err
-		case <-watch.Done():
-			return context.Cause(watch)
-		}
-	}
-	for {
-		p, err := d.Runner.Run(job.Now() + d.ticks(time.Millisecond))
-		if err != nil {
-			return d.explain(ctx, watch, err)
-		}
-		now := job.Now()
-		if p.Received > d.Trace.Last.Received {
-			d.Trace.Last.Received, d.Trace.Last.BytesIn = p.Received, p.BytesIn
-			d.p.Received, d.Trace.lastChange = p.Received, now
-		}
-		if watch.Err() != nil {
-			return context.Cause(watch)
-		}
-		if err := d.pollSync(); err != nil {
-			return err
-		}
-		if d.peerDone && d.allArrived(d.Runner, shape, now) {
-			return nil
-		}
-		runtime.Gosched()
 	}
 }

@@ -27,7 +27,3 @@ func (e *StallError) Remedy() string {
 	}
 	return "the two ends may run different tests (size, operation, iterations, who sends): give both the same flags; or UDP port 4791 is blocked: run 'gobw doctor HOST'"
 }
-
-func (d *Driver) stalled(now job.Ticks) error {
-	return &StallError{For: time.Duration(float64(now-d.Trace.lastChange) / d.PerNs), Transport: d.Spec.Transport, Progress: d.p}
-}

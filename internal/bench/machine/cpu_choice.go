@@ -25,13 +25,15 @@ type CPUChoice struct {
 const crowdedLook = 8 * time.Millisecond
 
 // crowded tells whether the calling thread, just pinned, has to share its CPU: it wants it for a while and looks how long it
-// had to wait. A pinned thread cannot go where there is room, and one that gets no CPU for seconds loses its peer.
-func crowded(read func() time.Duration) bool {
-	began, before := time.Now(), read()
+// had to wait since waited was called last. A pinned thread cannot go where there is room, and one that gets no CPU for seconds
+// loses its peer.
+func crowded(waited func() time.Duration) bool {
+	began := time.Now()
+	waited()
 	for time.Since(began) < crowdedLook {
 		_ = job.Now()
 	}
-	return read()-before > crowdedLook/10
+	return waited() > crowdedLook/10
 }
 
 // pickOn chooses a CPU for each thread, at its device's node where they differ and all are known.

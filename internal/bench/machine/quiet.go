@@ -14,66 +14,57 @@ import (
 // Quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
 // processors left over for the goroutines that watch. It belongs to the goroutine that measures.
 type Quiet struct {
-	CPU            int   // pinned to, -1: not pinned
-	threads        int   // that measure
-	Pins           []int // the CPU of each thread; nil: not pinned
-	others         followers
-	realtime       *realtimePriority // nil: normal
-	Blocked        bool              // Go's preemption signals cannot reach this thread
-	MaxProcs       int               // in force
-	oldProcs       int
-	oldGC          int
-	oldLimit       int64
-	live           uint64 // bytes in the heap after the last collection
-	restoreCPU     func() error
-	restoreSignals func() error
-	waited         func() time.Duration // how long the measuring thread had no CPU
-	unfollow       func() error         // ends that
-	cpus           []int                // that the measuring thread may run on
-	losses         cpuLosses
-	waitedBefore   time.Duration // when Watch was called
-	process        time.Duration // CPU time of the process before
-	started        time.Time
+	CPU      int   // pinned to, -1: not pinned
+	threads  int   // that measure
+	Pins     []int // the CPU of each thread; nil: not pinned
+	waits    waits
+	realtime *realtimePriority // nil: normal
+	Blocked  bool              // Go's preemption signals cannot reach the threads that measure
+	MaxProcs int               // in force
+	oldProcs int
+	oldGC    int
+	oldLimit int64
+	live     uint64       // bytes in the heap after the last collection
+	undo     func() error // leaves the first thread as it was
+	cpus     []int        // that the measuring thread may run on
+	losses   cpuLosses
+	process  time.Duration // CPU time of the process before
+	started  time.Time
 }
 
 // BeQuiet prepares the calling goroutine's thread, the first of those that measure: one for each of
 // the nodes, which is its device's, -1 if unknown.
 func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
-	threads := len(nodes)
 	runtime.LockOSThread()
-	nothing := func() error { return nil }
-	q := &Quiet{CPU: -1, threads: threads, restoreCPU: nothing, restoreSignals: nothing}
-	q.waited, q.unfollow = followThread()
-	var err error
+	q := &Quiet{CPU: -1, threads: len(nodes)}
 	if choice.Realtime {
 		q.realtime = &realtimePriority{}
 	}
-	if err = q.realtime.raise(); err == nil { // before a look at how crowded the CPU is
+	err := q.realtime.raise()
+	if err == nil { // before a look at how crowded the CPU is
 		q.Pins, err = choice.pickOn(nodes)
 	}
-	if err == nil && q.Pins != nil {
-		q.CPU, q.cpus = q.Pins[0], q.Pins
-		q.restoreCPU, err = pinThread(q.CPU)
-		if err == nil && choice.CPUs == nil && threads == 1 && crowded(q.waited) {
-			err = q.restoreCPU()
-			q.CPU, q.cpus, q.Pins, q.restoreCPU = -1, nil, nil, nothing
+	if err == nil {
+		q.undo, err = q.calm(0)
+	}
+	if err == nil && q.Pins != nil && choice.CPUs == nil && q.threads == 1 && crowded(q.waits.counted) {
+		if err = q.undo(); err == nil {
+			q.Pins = nil
+			q.undo, err = q.calm(0)
 		}
 	}
 	if err != nil {
-		err = errors.Join(err, q.realtime.lower(), q.unfollow())
+		err = errors.Join(err, q.realtime.lower())
 		runtime.UnlockOSThread()
 		return nil, err
 	}
-	if q.CPU < 0 {
-		if q.cpus, err = AllowedCPUs(); err != nil {
-			q.cpus = nil // whose steal nobody knows
-		}
-	}
-	if restoreSignals, err := blockPreemption(); err == nil { // without it, slices keep most of the signals out
-		q.Blocked, q.restoreSignals = true, restoreSignals
+	if q.cpus = q.Pins; q.Pins != nil {
+		q.CPU = q.Pins[0]
+	} else if q.cpus, err = AllowedCPUs(); err != nil {
+		q.cpus = nil // whose steal nobody knows
 	}
 	// The spinners keep their processors; heartbeats and signals need others, however few CPUs there are.
-	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), threads+2))
+	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), q.threads+2))
 	q.MaxProcs = runtime.GOMAXPROCS(0)
 	q.oldLimit = debug.SetMemoryLimit(-1)
 	q.collectNow()
@@ -125,33 +116,37 @@ func (q *Quiet) PrepareWatch() { q.losses = readCPULosses("/", q.cpus) }
 
 // Watch begins to count what disturbs the measuring thread; prepareWatch comes before.
 func (q *Quiet) Watch() {
-	q.waitedBefore = q.waited()
+	q.waits.counted()
 	q.process = processCPU()
 	q.started = time.Now()
 }
 
-// Pin makes the calling goroutine's thread, the n-th of those that measure, as quiet as the first.
-func (q *Quiet) Pin(n int) (undo func(), err error) {
+// calm pins the calling thread, the n-th of those that measure, keeps Go's preemption signals from it, where that can be done (else
+// slices keep most of them out), and follows how long it waits for a CPU.
+func (q *Quiet) calm(n int) (undo func() error, err error) {
 	restoreCPU, restoreSignals := func() error { return nil }, func() error { return nil }
 	if q.Pins != nil {
 		if restoreCPU, err = pinThread(q.Pins[n]); err != nil {
 			return nil, err
 		}
 	}
-	if q.Blocked {
-		if restore, err := blockPreemption(); err == nil {
-			restoreSignals = restore
+	if restore, err := blockPreemption(); err == nil {
+		if restoreSignals = restore; n == 0 {
+			q.Blocked = true
 		}
 	}
-	read, unfollow := followThread()
-	before := read()
-	q.others.begin(n, func() time.Duration { return read() - before })
+	unfollow := q.waits.follow(n)
+	return func() error { return errors.Join(restoreSignals(), restoreCPU(), unfollow()) }, nil
+}
+
+// Pin makes the calling goroutine's thread, the n-th of those that measure, as quiet as the first.
+func (q *Quiet) Pin(n int) (undo func(), err error) {
+	back, err := q.calm(n)
 	return func() {
-		q.others.end(n)
-		if errors.Join(restoreSignals(), restoreCPU(), unfollow()) != nil {
+		if back() != nil {
 			runtime.LockOSThread() // once more than is undone: the thread ends with its goroutine
 		}
-	}, nil
+	}, err
 }
 
 // Disturbance is what happened to the measuring thread and the process since watch.
@@ -167,7 +162,7 @@ type Disturbance struct {
 
 // Counted is what has happened since Watch.
 func (q *Quiet) Counted() Disturbance {
-	waited, process, wall := q.waited()-q.waitedBefore+q.others.counted(), processCPU()-q.process, time.Since(q.started)
+	waited, process, wall := q.waits.counted(), processCPU()-q.process, time.Since(q.started)
 	d := readCPULosses("/", q.cpus).since(q.losses)
 	d.Waited, d.ProcessCPU, d.Wall = waited/time.Duration(q.threads), process, wall
 	return d
@@ -192,7 +187,7 @@ func (q *Quiet) Restore() error {
 	debug.SetGCPercent(q.oldGC)
 	debug.SetMemoryLimit(q.oldLimit)
 	runtime.GOMAXPROCS(q.oldProcs)
-	err := errors.Join(q.realtime.lower(), q.restoreSignals(), q.restoreCPU(), q.unfollow())
+	err := errors.Join(q.realtime.lower(), q.undo())
 	runtime.UnlockOSThread()
 	return err
 }

@@ -72,8 +72,8 @@ func TestPinnedThreads(t *testing.T) {
 	if s.err != nil || len(s.during) != 1 || s.during[0] == q.CPU || !slices.Equal(s.after, allowed) {
 		t.Errorf("the second thread ran on %v beside %d, and then on %v of %v (%v)", s.during, q.CPU, s.after, allowed, s.err)
 	}
-	if c := q.others.counted(); c < 0 || len(q.others.begun) != 0 {
-		t.Errorf("%+v, %d threads still followed", c, len(q.others.begun))
+	if c := q.waits.counted(); c < 0 || len(q.waits.threads) != 1 {
+		t.Errorf("%v waited, %d threads still followed, want the first alone", c, len(q.waits.threads))
 	}
 	if err := q.Restore(); err != nil {
 		t.Fatal(err)
