@@ -170,13 +170,12 @@ const (
 	permutations = 999
 	// Bounds of the orders drawn: for a long series fewer, so that it takes seconds, but enough to tell at all.
 	leastPermutations, mostPermutations = 199, 200_000
-	mostSteps                           = 2e8
+	mostSteps                           = 30_000_000
 )
 
 // drawn is how many orders of n values are drawn where so many are wanted.
 func drawn(n, wanted int) int {
-	affordable := mostSteps / (float64(n) * (1 + math.Log2(float64(max(n, 1)))))
-	return max(leastPermutations, min(wanted, mostPermutations, int(affordable)))
+	return max(leastPermutations, min(wanted, mostPermutations, mostSteps/max(n, 1)))
 }
 
 // find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
@@ -191,7 +190,7 @@ func (t *Trend) find(o Options) {
 		values := Values(t.Series[i].Points)
 		divides[i] = newDivide(values, alpha, drawn(len(values), wanted), rand.New(rand.NewPCG(o.Seed, t.Series[i].hash())))
 		ps[i] = 1
-		if s, ok := divides[i].first(); ok {
+		if s, ok := divides[i].next(nil); ok {
 			firsts[i], ps[i] = s, s.p
 		}
 	}
