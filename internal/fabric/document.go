@@ -154,7 +154,7 @@ func Checks(d *report.Document) []report.Check {
 		return s + plain.When(f.Alone.N > 0, ", %s alone (%d)", matrix.Percent(f.Alone.Median), f.Alone.N)
 	}
 	for i, h := range m.Hosts {
-		c := report.Check{Expression: matrix.HostIsGood, Point: h.Called(), Actual: "-", Verdict: h.Verdict}
+		c := report.Check{Expression: matrix.WholeOf.Good(), Point: h.Called(), Actual: "-", Verdict: h.Verdict}
 		for _, f := range m.Findings {
 			if f.OfHost() && f.From == i && (c.Word == stats.Pass || c.Word == stats.CannotTell && f.Word == stats.Fail) {
 				c.Actual, c.Verdict = shares(f), f.Verdict
@@ -164,10 +164,10 @@ func Checks(d *report.Document) []report.Check {
 	}
 	for _, f := range m.Findings {
 		if !f.OfHost() {
-			out = append(out, report.Check{Expression: fmt.Sprintf("the %s is good", f.Subject), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
+			out = append(out, report.Check{Expression: f.Subject.Good(), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
 		}
 	}
-	seen := report.Check{Expression: "the run can see a slow host", Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
+	seen := report.Check{Expression: matrix.RunSees, Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
 		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "the run has not ended: %s", plain.Text(d.Failure))

@@ -43,7 +43,7 @@ func TestSilentConnectionsHoldNobody(t *testing.T) {
 				time.Sleep(time.Minute)
 			}}.run(t)
 			if err != nil || o.Fabric.Took() != 4 || len(findings(o.Fabric)) > 0 {
-				t.Errorf("%v: %s", err, o.Fabric.Line())
+				t.Errorf("%v: %v", err, o.Checks)
 			}
 			if took := o.Finished.Sub(o.Started); took > 30*time.Second {
 				t.Errorf("the run took %v", took)
@@ -75,7 +75,7 @@ func TestAnotherRunsRankZero(t *testing.T) {
 		return true
 	}}.run(t)
 	if err != nil || o.agents[1] != nil || o.Fabric.Took() != 3 {
-		t.Errorf("%v, agent %v: %s", err, o.agents[1], o.Fabric.Line())
+		t.Errorf("%v, agent %v: %v", err, o.agents[1], o.Checks)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestARunEnds(t *testing.T) {
 		return f
 	}}.run(t)
 	if err == nil || !strings.Contains(err.Error(), "the time was up after round") || o.Complete || o.Fabric.Judged.Tested == 0 {
-		t.Errorf("%v: %s", err, o.Fabric.Line())
+		t.Errorf("%v: %v", err, o.Checks)
 	}
 	if took := o.Finished.Sub(o.Started); took > 4*time.Minute {
 		t.Errorf("the run took %v", took)

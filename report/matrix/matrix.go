@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -58,8 +60,8 @@ type Host struct {
 // Called is the host's name, or its rank where it has not said one.
 func (h Host) Called() string { return cmp.Or(h.Name, fmt.Sprintf("rank %d", h.Rank)) }
 
-// HostIsGood is the expectation of each host.
-const HostIsGood = "the host is good"
+// RunSees is the expectation of the run itself.
+const RunSees = "the run can see a slow host"
 
 // State of a cell.
 type State uint8
@@ -104,6 +106,17 @@ const (
 	Link     Subject = "link"     // from a host to another
 	Trunk    Subject = "trunk"    // from a leaf to another
 )
+
+const good = " is good"
+
+// Good is the expectation of a subject, and [SubjectOf] the subject of such an expectation.
+func (s Subject) Good() string { return "the " + string(s) + good }
+
+// SubjectOf is what an expectation is about; none where a user has given it.
+func SubjectOf(expectation string) Subject {
+	subject, is := strings.CutSuffix(strings.TrimPrefix(expectation, "the "), good)
+	return Subject(plain.When(is, "%s", subject))
+}
 
 // Finding is the verdict on a host's speed, a link or a trunk, with its evidence.
 type Finding struct {
@@ -219,31 +232,6 @@ func (m *Matrix) Scheduled(cell int) bool {
 // Took is how many hosts took part to the end.
 func (m *Matrix) Took() int {
 	return len(slices.DeleteFunc(slices.Clone(m.Hosts), func(h Host) bool { return h.Word != stats.Pass }))
-}
-
-// Bad are the names of hosts to leave out: slow, unreachable, unfit or lost ones.
-func (m *Matrix) Bad() []string {
-	if len(m.Rounds) == 0 { // where nothing was run, nothing is held against a host
-		return nil
-	}
-	var out []string
-	add := func(name string) {
-		if name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	for _, f := range m.Findings {
-		if f.Word == stats.Fail && f.OfHost() {
-			add(m.Hosts[f.From].Name)
-		}
-	}
-	for _, h := range m.Hosts {
-		again := slices.ContainsFunc(m.Hosts, func(o Host) bool { return o.Word == stats.Pass && o.Name == h.Name }) // a rank too many on a good host
-		if h.Word != stats.Pass && !again {
-			add(h.Name)
-		}
-	}
-	return out
 }
 
 // Incast is what receivers got from so many senders.

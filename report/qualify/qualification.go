@@ -141,11 +141,7 @@ func (q *Qualification) Summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n[o.outcome], o.said))
 		}
 	}
-	verdict := strings.ToUpper(string(q.Outcome))
-	if q.Outcome == stats.CannotTell {
-		verdict = "UNDECIDED"
-	}
-	text := fmt.Sprintf("%s: plan %s: %s", verdict, q.Plan, strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s: plan %s: %s", q.Outcome.Headline(), q.Plan, strings.Join(parts, ", "))
 	busy := 0
 	for i := range q.Tests {
 		if q.Tests[i].Disturbed() {

@@ -1,11 +1,13 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/matrix"
@@ -22,7 +24,7 @@ const mostBad = 40
 
 // tables are the verdict first, then what is bad, the gravest first, then what was and was not seen, then what to do.
 func (m hostMatrix) tables(d *report.Document) []table {
-	head := table{Title: m.Line(), Header: []string{"what was tested"}, prose: true, Rows: [][]string{{m.Tested()}}}
+	head := table{Title: m.line(d.Checks), Header: []string{"what was tested"}, prose: true, Rows: [][]string{{m.Tested()}}}
 	if len(m.Rounds) > 0 {
 		head.Rows = append(head.Rows, []string{fmt.Sprintf("It took %.1f s.", d.Finished.Sub(d.Started).Seconds())})
 	}
@@ -36,7 +38,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 		}
 		good := 0
 		for _, c := range d.Checks {
-			if c.Expression == matrix.HostIsGood && c.Word == stats.Pass {
+			if c.Expression == matrix.WholeOf.Good() && c.Word == stats.Pass {
 				good++
 			}
 		}
@@ -49,12 +51,97 @@ func (m hostMatrix) tables(d *report.Document) []table {
 			out = append(out, g)
 		}
 	}
-	if advice := m.Advice(d.Started.UTC().Format("2006-01-02")); len(advice) > 0 {
+	if advice := m.advice(d); len(advice) > 0 {
 		g := table{Title: "What to do next", Header: []string{"what to do"}, prose: true}
 		for _, line := range advice {
 			g.Rows = append(g.Rows, []string{line})
 		}
 		out = append(out, g)
+	}
+	return out
+}
+
+// line is the verdict of all checks, with what was found, in one line.
+func (m hostMatrix) line(checks []report.Check) string {
+	counts := map[string]int{}
+	var kinds []string
+	for _, word := range []stats.Word{stats.Fail, stats.CannotTell} {
+		for _, c := range checks {
+			subject := string(matrix.SubjectOf(c.Expression))
+			kind := strings.ReplaceAll(string(c.Cause), "-", " ") + " " + subject
+			switch {
+			case c.Word != word || c.Expression == matrix.RunSees:
+				continue
+			case word == stats.CannotTell:
+				kind = "undecided " + cmp.Or(subject, "expectation")
+			case subject == "":
+				kind = "missed expectation"
+			}
+			kinds = plain.AddNew(kinds, kind)
+			counts[kind]++
+		}
+	}
+	parts := plain.Each(kinds, func(k string) string { return plain.Plural(counts[k], k) })
+	switch {
+	case len(parts) > 0:
+	case m.Cells.Len() == 0:
+		parts = append(parts, "nothing was measured")
+	case m.Judged.HostPower == 0:
+		parts = append(parts, fmt.Sprintf("too noisy (%s from one measurement to the next)", matrix.Percent(m.Judged.Sigma)))
+	default:
+		parts = append(parts, "nothing bad found")
+	}
+	scheduled := len(slices.DeleteFunc(slices.Clone(m.Rounds), func(r matrix.Round) bool { return r.Retest }))
+	if scheduled < m.Planned {
+		parts = append(parts, fmt.Sprintf("after %d of %d rounds", scheduled, m.Planned))
+	}
+	word := stats.Gravest(plain.Each(checks, func(c report.Check) stats.Word { return c.Word })...)
+	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", word.Headline(), strings.Join(parts, ", "), m.Took(),
+		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(scheduled, "round"), plain.Plural(len(m.Rounds)-scheduled, "re-test"))
+}
+
+// mostAdvice is how many things are advised, and of how many hosts each is told.
+const mostAdvice = 8
+
+// advice is what an operator does next. Nothing of it is run. Names that are none for a host do not come into a command; where no round
+// was run, and of a good host on which a rank too many was started, nothing is held against a host.
+func (m hostMatrix) advice(d *report.Document) []string {
+	blamed := map[string]bool{}
+	for _, h := range m.Hosts {
+		blamed[h.Name] = h.Name != "" && len(m.Rounds) > 0
+	}
+	for _, c := range d.Checks {
+		blamed[c.Point] = blamed[c.Point] && c.Word != stats.Pass
+	}
+	var named, odd, order, out []string
+	where := map[string][]string{}
+	for _, c := range d.Checks {
+		switch subject := matrix.SubjectOf(c.Expression); {
+		case c.Word == stats.Pass || subject == "":
+			continue
+		case subject != matrix.WholeOf || c.Word != stats.Fail || !blamed[c.Point]:
+		case matrix.Pasteable(c.Point):
+			named = plain.AddNew(named, c.Point)
+		default:
+			odd = plain.AddNew(odd, c.Point)
+		}
+		if c.Settle != "" {
+			order = plain.AddNew(order, c.Settle)
+			where[c.Settle] = append(where[c.Settle], c.Point)
+		}
+	}
+	if slices.Sort(named); len(named) > 0 {
+		list := strings.Join(named, ",")
+		out = append(out, "For the next job:    --exclude="+list,
+			fmt.Sprintf("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
+	}
+	if len(odd) > 0 {
+		out = append(out, fmt.Sprintf("Not in a list for commands, as their names are none for a host: %q", odd))
+	}
+	for _, what := range order[:min(len(order), mostAdvice)] {
+		who := where[what]
+		more := plain.When(len(who) > mostAdvice, " and %d more", len(who)-mostAdvice)
+		out = append(out, strings.Join(who[:min(len(who), mostAdvice)], "; ")+more+": "+what)
 	}
 	return out
 }

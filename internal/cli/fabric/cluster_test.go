@@ -63,7 +63,7 @@ func result(t *testing.T, dir, name string) (*report.Document, string) {
 	if err != nil {
 		t.Fatalf("%v: status %s\n%s\n%s", err, text(t, dir, name+".status"), text(t, dir, name+".out"), text(t, dir, name+".err"))
 	}
-	t.Logf("%s: %s", name, d.Fabric.Line())
+	t.Logf("%s: %v", name, d.Checks)
 	return d, text(t, dir, name+".status")
 }
 
@@ -147,7 +147,7 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("a loop over hosts", func(t *testing.T) {
 		if d, status := result(t, dir, "loop"); d.Fabric.Judged.Tested != 12 {
-			t.Errorf("%s, status %s", d.Fabric.Line(), status)
+			t.Errorf("%v, status %s", d.Checks, status)
 		}
 		for _, rank := range []string{"rank2.err", "rank3.err", "rank4.err"} {
 			if !strings.Contains(text(t, dir, rank), "the run is over") {
@@ -158,7 +158,7 @@ func TestCluster(t *testing.T) {
 	t.Run("mpirun", func(t *testing.T) {
 		testrun.Need(t, "mpirun")
 		if d, status := result(t, dir, "mpirun"); d.Fabric.Judged.Tested != 12 {
-			t.Errorf("%s, status %s", d.Fabric.Line(), status)
+			t.Errorf("%v, status %s", d.Checks, status)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
@@ -36,7 +37,7 @@ type flags struct {
 	coordinator, hosts, wait       string
 	operation, transport, size     string
 	qps                            int
-	expect                         []string
+	gate                           gate.Flags
 	worker                         bool
 }
 
@@ -49,7 +50,7 @@ type config struct {
 	device      opendevice.Config
 	deviceFlags *opendevice.Flags
 	output      output.Config
-	expect      []*expect.Expectation
+	gate        gate.Config
 	worker      bool
 	command     []string
 }
@@ -65,9 +66,9 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.hosts, "hosts", "", "hosts of the test: a file, one a line, or node[1-4]; start the others with --coordinator")
 	fs.StringVar(&f.coordinator, "coordinator", "", "rank 0: HOST, HOST:PORT or :PORT; without a launcher: join its run")
 	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
-	size := "64K"
+	size, example := "64K", "'bw >= 90Gb/s'"
 	if f.kind == plan.Latency {
-		size = "8"
+		size, example = "8", "'p50 <= 3us'"
 	}
 	fs.StringVar(&f.operation, "op", "write", "write, read or send")
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "RC, UC or UD")
@@ -76,7 +77,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	f.device.Bind(fs)
 	f.device.Several(fs)
 	f.output.Bind(fs, render.DocumentFormats())
-	fs.StringArrayVar(&f.expect, "expect", nil, "what every path and host must also meet: 'bw >= 90Gb/s', 'p50 <= 3us'")
+	f.gate.Bind(fs, example)
 	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
@@ -84,7 +85,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 		{Title: "Ranks", Names: []string{"hosts", "coordinator", "wait"}},
 		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp"}},
 		opendevice.Group(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect"}},
+		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept"}},
 	})
 	cmdline.Brief(cmd, "time", "pattern", "hosts", "coordinator", "device", "expect", "save")
 }
@@ -108,14 +109,10 @@ func (f *flags) config() (config, error) {
 	}
 	f.rounds(&c, &wrong)
 	f.test(&c, &wrong)
-	for _, text := range f.expect {
-		e, err := expect.Parse(text, expect.Options{Dir: "."})
-		if err == nil {
-			err = e.CheckTest(string(f.kind), c.run.Plan.Transport.String())
-		}
-		wrong.Note(cmdline.Prefixed("--expect", err))
-		c.expect = append(c.expect, e)
-	}
+	c.gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error {
+		return e.CheckTest(string(f.kind), c.run.Plan.Transport.String())
+	})
+	wrong.Note(err)
 	return c, errors.Join(wrong...)
 }
 

