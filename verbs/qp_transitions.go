@@ -1,6 +1,9 @@
 package verbs
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // transition is one legal edge of the queue pair state machine.
 type transition struct {
@@ -86,4 +89,32 @@ func CheckTransition(t Transport, from, to QPState, mask AttributeMask) error {
 		return nil
 	}
 	return &TransitionError{Transport: t, From: from, To: to, NoSuchChange: true}
+}
+
+// CheckValues refuses attributes that are out of a device's range, by name: libibverbs says EINVAL, or takes them.
+func CheckValues(a *QueuePairAttributes, d *DeviceInfo) error {
+	const most24 = 1<<24 - 1
+	var errs []error
+	for _, c := range []struct {
+		attr          AttributeMask
+		what          string
+		value, lo, hi int
+	}{
+		{AttrPort, "port", a.Port, 1, d.Ports},
+		{AttrPathMTU, "path MTU code", int(a.PathMTU), int(MTU256), int(MTU4096)},
+		{AttrTimeout, "timeout code", int(a.Timeout), 0, 31},
+		{AttrRetryCount, "retry count", int(a.RetryCount), 0, 7},
+		{AttrRNRRetry, "RNR retry count", int(a.RNRRetry), 0, 7},
+		{AttrMinRNRTimer, "RNR timer code", int(a.MinRNRTimer), 0, 31},
+		{AttrMaxRDAtomic, "outstanding READs and atomics", int(a.MaxRDAtomic), 0, d.Limits.MaxInitRDAtomic},
+		{AttrMaxDestRDAtomic, "READs and atomics served at once", int(a.MaxDestRDAtomic), 0, d.Limits.MaxRDAtomic},
+		{AttrSendPSN, "send PSN", int(a.SendPSN), 0, most24},
+		{AttrRecvPSN, "receive PSN", int(a.RecvPSN), 0, most24},
+		{AttrDestQPN, "destination QP number", int(a.DestQPN), 0, most24},
+	} {
+		if a.Mask&c.attr != 0 && (c.value < c.lo || c.value > c.hi) {
+			errs = append(errs, fmt.Errorf("%s %d: want %d to %d", c.what, c.value, c.lo, c.hi))
+		}
+	}
+	return errors.Join(errs...)
 }

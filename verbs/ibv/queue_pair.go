@@ -166,7 +166,7 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	if a.Mask&verbs.AttrAddressVector == 0 {
 		err = nil
 	}
-	if err := cmp.Or(verbs.CheckTransition(q.transport, from, to, a.Mask), q.checkValues(a), err); err != nil {
+	if err := cmp.Or(verbs.CheckTransition(q.transport, from, to, a.Mask), verbs.CheckValues(&a, &q.d.info), err); err != nil {
 		return q.fail(verb, err)
 	}
 	c := C.struct_vb_qp_attr{
@@ -187,32 +187,6 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 		f.hint = "RoCE needs a GID in the address vector (UseGID)"
 	}
 	return explain(f)
-}
-
-// checkValues refuses attributes that are out of range, by name: libibverbs says EINVAL, or takes them.
-func (q *queuePair) checkValues(a verbs.QueuePairAttributes) error {
-	lim := q.d.info.Limits
-	var errs []error
-	for _, c := range []struct {
-		attr          verbs.AttributeMask
-		what          string
-		value, lo, hi int
-	}{
-		{verbs.AttrPort, "port", a.Port, 1, q.d.info.Ports},
-		{verbs.AttrPathMTU, "path MTU code", int(a.PathMTU), int(verbs.MTU256), int(verbs.MTU4096)},
-		{verbs.AttrTimeout, "timeout code", int(a.Timeout), 0, 31},
-		{verbs.AttrRetryCount, "retry count", int(a.RetryCount), 0, 7},
-		{verbs.AttrRNRRetry, "RNR retry count", int(a.RNRRetry), 0, 7},
-		{verbs.AttrMinRNRTimer, "RNR timer code", int(a.MinRNRTimer), 0, 31},
-		{verbs.AttrMaxRDAtomic, "outstanding READs and atomics", int(a.MaxRDAtomic), 0, lim.MaxInitRDAtomic},
-		{verbs.AttrMaxDestRDAtomic, "READs and atomics served at once", int(a.MaxDestRDAtomic), 0, lim.MaxRDAtomic},
-		{verbs.AttrDestQPN, "destination QP number", int(a.DestQPN), 0, 1<<24 - 1},
-	} {
-		if a.Mask&c.attr != 0 && (c.value < c.lo || c.value > c.hi) {
-			errs = append(errs, fmt.Errorf("%s %d: want %d to %d", c.what, c.value, c.lo, c.hi))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func (q *queuePair) linkLayer(port int) verbs.LinkLayer {

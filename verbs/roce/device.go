@@ -32,7 +32,7 @@ var (
 
 func openDevice(o Options) (*device, error) {
 	e := newEngine(o, tick.Rate(tick.Start().PerNanosecond()))
-	d := &device{object: object{e: e}}
+	d := &device{object: object{e: e}, info: deviceInfo(o)}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
 	var err error
@@ -50,7 +50,6 @@ func openDevice(o Options) (*device, error) {
 			return nil, err
 		}
 	}
-	d.info = deviceInfo(o)
 	e.quit = make(chan struct{})
 	e.done.Add(1)
 	go e.serve()

@@ -39,7 +39,7 @@ const (
 func newStage(t *testing.T, access verbs.Access) *stage {
 	t.Helper()
 	e := newEngine(Options{}, 1)
-	d := &device{object: object{e: e}}
+	d := &device{object: object{e: e}, info: deviceInfo(Options{})}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
 	s := &stage{t: t, e: e}

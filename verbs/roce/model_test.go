@@ -184,7 +184,7 @@ func newModelNetwork(t testing.TB, seed uint64) *model {
 
 func newModelEnd(m *model, index int, own, peer netip.Addr) *modelEnd {
 	e := newEngine(Options{}, 1)
-	d := &device{object: object{e: e}}
+	d := &device{object: object{e: e}, info: deviceInfo(Options{})}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)
 	s := &modelEnd{m: m, index: index, e: e}

@@ -81,7 +81,7 @@ func newSimNet(t testing.TB, nodes, window int) *simNet {
 	n := &simNet{t: t, r: rand.New(rand.NewPCG(1, 2)), mtu: verbs.MTU4096, reads: 64, now: 1, rate: 2, buffer: 16 << 20}
 	for i := range nodes {
 		e := newEngine(Options{}, 1)
-		e.device = &device{object: object{e: e}}
+		e.device = &device{object: object{e: e}, info: deviceInfo(Options{})}
 		e.qps = make([]*queuePair, maxQP)
 		s := &simNode{n: n, index: i, e: e}
 		var err error

@@ -2,7 +2,6 @@ package roce
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
@@ -48,7 +47,16 @@ func (q *queuePair) mayChange(to verbs.QPState, a *verbs.QueuePairAttributes) er
 	case a.Mask&verbs.AttrCurrentState != 0 && a.CurrentState != q.state:
 		return fmt.Errorf("its state is %v, not %v", q.state, a.CurrentState)
 	}
-	return cmp.Or(verbs.CheckTransition(q.transport, q.state, to, a.Mask), q.checkRanges(a))
+	if err := cmp.Or(verbs.CheckTransition(q.transport, q.state, to, a.Mask), verbs.CheckValues(a, &q.e.device.info)); err != nil {
+		return err
+	}
+	switch known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessRelaxedOrdering; {
+	case a.Mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0:
+		return fmt.Errorf("P_Key index %d: the table has one entry, 0", a.PKeyIndex)
+	case a.Mask&verbs.AttrAccess != 0 && a.Access&^known != 0:
+		return fmt.Errorf("access %v of a queue pair: %w", a.Access, verbs.ErrUnsupported)
+	}
+	return nil
 }
 
 // SetPeerWindow implements [verbs.WindowedQueuePair].
@@ -56,38 +64,6 @@ func (q *queuePair) SetPeerWindow(bytes int) {
 	q.e.lock()
 	defer q.e.unlock()
 	q.peerWindow = bytes
-}
-
-// checkRanges looks at the values of the attributes named in the mask.
-func (q *queuePair) checkRanges(a *verbs.QueuePairAttributes) error {
-	var errs []error
-	check := func(bit verbs.AttributeMask, name string, v, highest uint32) {
-		if a.Mask&bit != 0 && v > highest {
-			errs = append(errs, fmt.Errorf("%s %d: want at most %d", name, v, highest))
-		}
-	}
-	check(verbs.AttrTimeout, "timeout", uint32(a.Timeout), 31)
-	check(verbs.AttrRetryCount, "retry count", uint32(a.RetryCount), 7)
-	check(verbs.AttrRNRRetry, "RNR retry count", uint32(a.RNRRetry), 7)
-	check(verbs.AttrMinRNRTimer, "minimum RNR timer", uint32(a.MinRNRTimer), 31)
-	check(verbs.AttrMaxRDAtomic, "outstanding READs and atomics", uint32(a.MaxRDAtomic), maxRDAtomic)
-	check(verbs.AttrMaxDestRDAtomic, "served READs and atomics", uint32(a.MaxDestRDAtomic), maxRDAtomic)
-	check(verbs.AttrSendPSN, "send PSN", a.SendPSN, wire.Mask24)
-	check(verbs.AttrRecvPSN, "receive PSN", a.RecvPSN, wire.Mask24)
-	check(verbs.AttrDestQPN, "destination QPN", a.DestQPN, wire.Mask24)
-	if a.Mask&verbs.AttrPort != 0 && a.Port != 1 {
-		errs = append(errs, fmt.Errorf("port %d: this device has one, 1", a.Port))
-	}
-	if a.Mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0 {
-		errs = append(errs, fmt.Errorf("P_Key index %d: the table has one entry, 0", a.PKeyIndex))
-	}
-	if a.Mask&verbs.AttrPathMTU != 0 && (a.PathMTU < verbs.MTU256 || a.PathMTU > verbs.MTU4096) {
-		errs = append(errs, fmt.Errorf("path MTU code %d: want 1 (256 bytes) to 5 (4096)", uint8(a.PathMTU)))
-	}
-	if a.Mask&verbs.AttrAccess != 0 && a.Access&^(remoteAccess|verbs.AccessLocalWrite|verbs.AccessMWBind|verbs.AccessRelaxedOrdering) != 0 {
-		errs = append(errs, fmt.Errorf("access %v of a queue pair: %w", a.Access, verbs.ErrUnsupported))
-	}
-	return errors.Join(errs...)
 }
 
 // set stores attributes that were checked.

@@ -9,13 +9,17 @@ const (
 	maxBatchBytes = 65507
 )
 
-// burst is batches of packets to one path that leave in one system call. A batch is cut into its packets by the kernel: all but
-// the last have the length of the first, only the last may be shorter. A WRITE, whose FIRST is the longest, takes two batches at
-// least, [FIRST, MIDDLE] and [MIDDLE … LAST], where SENDs of whole packets fill batches across messages.
+// Sender builds packets and sends them in bursts: batches of packets to one path that leave in one system call. A batch is cut into its
+// packets by the kernel: all but the last have the length of the first, only the last may be shorter. A WRITE, whose FIRST is the
+// longest, takes two batches at least, [FIRST, MIDDLE] and [MIDDLE … LAST], where SENDs of whole packets fill batches across messages.
 //
 // Payload is copied, and the ICRC is that of the copy: its owner may change it at any time, and what a NIC sends then is
 // torn but not damaged. The copy is made by the pass that computes the CRC and costs nothing beside it.
-type burst struct {
+type Sender struct {
+	Sent    Sent
+	Capture *Capture                             // nil: none
+	Carry   func(p *Path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
+
 	path    *Path
 	batches []batch
 
@@ -26,6 +30,13 @@ type burst struct {
 	crcAt int    // scratch from here is not yet in crc
 	begun bool   // the open packet's BTH is in crc
 	pad   int    // bytes of padding of the open packet
+}
+
+// Sent counts what has left.
+type Sent struct {
+	Packets, Bytes, Datagrams uint64
+	Calls                     uint64 // of the kernel
+	Errors                    uint64
 }
 
 // batch is its place in scratch, up to the next one's.
@@ -43,41 +54,13 @@ const (
 	burstBytes = 48 << 10
 )
 
-func newBurst() burst {
-	return burst{scratch: make([]byte, burstBytes+maxBatchBytes), batches: make([]batch, 0, maxBatches)}
-}
-
-// joins tells whether a packet of n bytes may join the last batch.
-func (t *burst) joins(n int) bool {
-	if len(t.batches) == 0 {
-		return false
-	}
-	b := &t.batches[len(t.batches)-1]
-	return !b.complete && n <= b.segment && b.packets < t.path.Segments && t.used-b.at+n <= maxBatchBytes
-}
-
-// fits tells whether a packet of n bytes to p may leave with what is there.
-func (t *burst) fits(p *Path, n int) bool {
-	return len(t.batches) == 0 || t.path == p && (t.joins(n) || len(t.batches) < maxBatches && t.used < burstBytes)
-}
-
-// open begins a packet of n bytes from BTH through ICRC and returns room for its headers. The caller has made sure that it fits.
-func (t *burst) open(p *Path, n, headers int) []byte {
-	if !t.joins(n) {
-		t.path = p
-		t.batches = append(t.batches, batch{at: t.used, segment: n})
-	}
-	b := &t.batches[len(t.batches)-1]
-	b.complete = n < b.segment
-	t.crc = p.flow.Prefix(n+wire.UDPBytes, uint16(b.packets))
-	b.packets++
-	t.crcAt = t.used
-	t.begun = false
-	return t.stage(headers)
+// NewSender makes a sender.
+func NewSender() Sender {
+	return Sender{scratch: make([]byte, burstBytes+maxBatchBytes), batches: make([]batch, 0, maxBatches)}
 }
 
 // bytes is what batch i sends.
-func (t *burst) bytes(i int) []byte {
+func (t *Sender) bytes(i int) []byte {
 	end := t.used
 	if i+1 < len(t.batches) {
 		end = t.batches[i+1].at
@@ -86,14 +69,14 @@ func (t *burst) bytes(i int) []byte {
 }
 
 // stage gives n bytes of scratch that follow what the packet has so far.
-func (t *burst) stage(n int) []byte {
+func (t *Sender) stage(n int) []byte {
 	b := t.scratch[t.used : t.used+n : t.used+n]
 	t.used += n
 	return b
 }
 
 // checksum takes staged bytes into the CRC.
-func (t *burst) checksum() {
+func (t *Sender) checksum() {
 	b := t.scratch[t.crcAt:t.used]
 	t.crcAt = t.used
 	if len(b) == 0 {
@@ -108,7 +91,7 @@ func (t *burst) checksum() {
 }
 
 // Payload appends payload.
-func (t *burst) Payload(from []byte) {
+func (t *Sender) Payload(from []byte) {
 	n := len(from)
 	if n < copyApart {
 		copy(t.stage(n), from)
@@ -124,7 +107,7 @@ func (t *burst) Payload(from []byte) {
 const copyApart = 256
 
 // Close ends the packet with its padding and the ICRC.
-func (t *burst) Close() {
+func (t *Sender) Close() {
 	if t.pad > 0 {
 		clear(t.stage(t.pad))
 	}
@@ -133,43 +116,31 @@ func (t *burst) Close() {
 }
 
 // Single tells whether one packet is waiting and no more.
-func (t *burst) Single() bool { return len(t.batches) == 1 && t.batches[0].packets == 1 }
+func (t *Sender) Single() bool { return len(t.batches) == 1 && t.batches[0].packets == 1 }
 
-func (t *burst) reset() {
-	t.path = nil
-	t.batches = t.batches[:0]
-	t.used = 0
-}
-
-// Sender builds packets and sends them in batches.
-type Sender struct {
-	burst
-	Sent    Sent
-	Capture *Capture                             // nil: none
-	Carry   func(p *Path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
-}
-
-// Sent counts what has left.
-type Sent struct {
-	Packets, Bytes, Datagrams uint64
-	Calls                     uint64 // of the kernel
-	Errors                    uint64
-}
-
-// NewSender makes a sender.
-func NewSender() Sender { return Sender{burst: newBurst()} }
-
-// Open begins a packet with n bytes of payload, after sending the burst where the packet cannot join it. It returns room for
+// Open begins a packet with so many bytes of payload, after sending the burst where the packet cannot join it. It returns room for
 // the headers behind the BTH; Payload and Close follow.
-func (t *Sender) Open(p *Path, code wire.Opcode, flags wire.BTHFlags, qpn, psn uint32, n int) []byte {
-	headers, pad := code.HeaderBytes(), wire.PadBytes(n)
-	total := headers + n + pad + wire.ICRCBytes
-	if !t.fits(p, total) {
-		t.Flush()
+func (t *Sender) Open(p *Path, code wire.Opcode, flags wire.BTHFlags, qpn, psn uint32, payload int) []byte {
+	headers := code.HeaderBytes()
+	t.pad = wire.PadBytes(payload)
+	n := headers + payload + t.pad + wire.ICRCBytes
+	last := len(t.batches) - 1
+	if t.path != p || t.batches[last].complete || n > t.batches[last].segment || t.batches[last].packets >= p.Segments ||
+		t.used-t.batches[last].at+n > maxBatchBytes {
+		if t.path != p || len(t.batches) == maxBatches || t.used >= burstBytes {
+			t.Flush()
+		}
+		t.path = p
+		t.batches = append(t.batches, batch{at: t.used, segment: n})
+		last = len(t.batches) - 1
 	}
-	h := t.open(p, total, headers)
-	t.pad = pad
-	wire.PutBTH(h, code, flags|wire.PadFlag(n), qpn, psn)
+	b := &t.batches[last]
+	b.complete = n < b.segment
+	t.crc = p.flow.Prefix(n+wire.UDPBytes, uint16(b.packets))
+	b.packets++
+	t.crcAt, t.begun = t.used, false
+	h := t.stage(headers)
+	wire.PutBTH(h, code, flags|wire.PadFlag(payload), qpn, psn)
 	return h[wire.BTHBytes:]
 }
 
@@ -188,7 +159,7 @@ func (t *Sender) Flush() {
 	}
 	taken := 0
 	if len(t.batches) > 1 && t.Carry == nil {
-		taken = t.path.Socket.sendBatches(&t.burst)
+		taken = t.path.Socket.sendBatches(t)
 		t.Sent.Calls++
 	}
 	for i := taken; i < len(t.batches); i++ {
@@ -201,7 +172,7 @@ func (t *Sender) Flush() {
 			t.sendSingly(t.path, b, segment)
 		}
 	}
-	t.reset()
+	t.path, t.batches, t.used = nil, t.batches[:0], 0
 }
 
 // sendSingly sends a batch that the kernel would not segment packet by packet, each with the IP ID of a single datagram.

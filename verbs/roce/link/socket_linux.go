@@ -250,7 +250,7 @@ func (s *Socket) send(p *Path, b []byte, segment int) bool {
 }
 
 // sendBatches hands batches to the kernel in one call, and tells how many it took.
-func (s *Socket) sendBatches(t *burst) int {
+func (s *Socket) sendBatches(t *Sender) int {
 	if t.path.Service != s.treated {
 		s.treat(t.path.Service)
 	}

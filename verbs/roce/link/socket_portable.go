@@ -150,7 +150,7 @@ func (s *Socket) send(p *Path, b []byte, _ int) bool {
 }
 
 // sendBatches takes nothing here: the batches are sent one by one.
-func (s *Socket) sendBatches(*burst) int { return 0 }
+func (s *Socket) sendBatches(*Sender) int { return 0 }
 
 // Sleeper is a goroutine that waits for a packet, a time or its bell.
 type Sleeper struct {

@@ -1,8 +1,6 @@
 package link
 
 import (
-	"encoding/binary"
-	"math/rand/v2"
 	"net/netip"
 
 	"github.com/gobw/gobw/verbs/roce/wire"
@@ -19,42 +17,34 @@ type Source struct {
 	ids    *numbers // of its address
 }
 
-// sourceTable remembers the sources of a socket's packets in constant memory: anybody may send to it. A source enters
-// with its first right packet and may take the place of another, which costs that one the making of its entry anew.
+// sourceTable remembers the sources of a socket's packets in bounded memory: anybody may send to it. A source enters with its first
+// right packet. Where there are too many, all are forgotten, and enter anew.
 type sourceTable struct {
-	slots  []Source
+	known  map[netip.AddrPort]*Source
 	ids    map[netip.Addr]*numbers // of known sources
-	latest *Source                 // nil or of slots: that of the latest datagram
-	other  Source                  // of the latest datagram if it is not in slots
-	seed   uint64                  // so that nobody knows who shares a place with whom
+	latest *Source                 // that of the latest datagram, if it is known
+	other  Source                  // and else
 
 	clock tick.Rate // by which packets are received
 }
 
 const (
-	sourceSlots  = 512
+	maxSources   = 512
 	maxAddresses = 512
 )
 
 func newSourceTable(clock tick.Rate) sourceTable {
-	return sourceTable{slots: make([]Source, sourceSlots), seed: rand.Uint64() | 1, ids: map[netip.Addr]*numbers{}, clock: clock}
-}
-
-func (t *sourceTable) slot(addr netip.Addr, port uint16) *Source {
-	b := addr.As16()
-	h := (binary.LittleEndian.Uint64(b[:])^t.seed)*t.seed ^ binary.LittleEndian.Uint64(b[8:]) ^ uint64(port)<<20
-	h *= t.seed
-	return &t.slots[(h^h>>29)>>20%sourceSlots]
+	return sourceTable{known: map[netip.AddrPort]*Source{}, ids: map[netip.Addr]*numbers{}, clock: clock}
 }
 
 // From returns the entry of a source, perhaps one that was just made and is not yet known; nil where its address is of
 // the other family.
 func (s *Socket) From(addr netip.Addr, port uint16) *Source {
-	t := &s.sources
-	if x := t.slot(addr, port); x.known && x.Addr == addr && x.Port == port {
+	t, from := &s.sources, netip.AddrPortFrom(addr, port)
+	if x := t.known[from]; x != nil {
 		return x
 	}
-	flow, err := wire.NewFlow(netip.AddrPortFrom(addr, port), netip.AddrPortFrom(s.Local, s.Port))
+	flow, err := wire.NewFlow(from, netip.AddrPortFrom(s.Local, s.Port))
 	if err != nil {
 		return nil
 	}
@@ -71,11 +61,11 @@ func (t *sourceTable) keep(x *Source) {
 		}
 		t.ids[x.Addr] = x.ids
 	}
-	to := t.slot(x.Addr, x.Port)
-	if t.latest == to {
-		t.latest = nil
+	if len(t.known) >= maxSources {
+		clear(t.known)
 	}
-	*to = *x
+	kept := *x
+	t.known[netip.AddrPortFrom(x.Addr, x.Port)] = &kept
 }
 
 // source tells who sent the datagram received last.

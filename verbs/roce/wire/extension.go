@@ -31,11 +31,6 @@ func (h RETH) Put(b []byte) {
 	binary.BigEndian.PutUint32(b[12:], h.Length)
 }
 
-func reth(b []byte) RETH {
-	_ = b[RETHBytes-1]
-	return RETH{Addr: binary.BigEndian.Uint64(b), RKey: binary.BigEndian.Uint32(b[8:]), Length: binary.BigEndian.Uint32(b[12:])}
-}
-
 // AtomicETH is the header of CMP_SWAP and FETCH_ADD (IBTA 9.2.6).
 type AtomicETH struct {
 	Addr    uint64
@@ -53,14 +48,6 @@ func (h AtomicETH) Put(b []byte) {
 	binary.BigEndian.PutUint64(b[20:], h.Compare)
 }
 
-func atomicETH(b []byte) AtomicETH {
-	_ = b[AtomicETHBytes-1]
-	return AtomicETH{
-		Addr: binary.BigEndian.Uint64(b), RKey: binary.BigEndian.Uint32(b[8:]),
-		SwapAdd: binary.BigEndian.Uint64(b[12:]), Compare: binary.BigEndian.Uint64(b[20:]),
-	}
-}
-
 // AETH is the ACK extended transport header: what the responder thinks of a packet (IBTA 9.2.7).
 type AETH struct {
 	Syndrome Syndrome
@@ -69,11 +56,6 @@ type AETH struct {
 
 // Put encodes the header into the first 4 bytes of b.
 func (h AETH) Put(b []byte) { binary.BigEndian.PutUint32(b, uint32(h.Syndrome)<<24|h.MSN&Mask24) }
-
-func aeth(b []byte) AETH {
-	v := binary.BigEndian.Uint32(b)
-	return AETH{Syndrome: Syndrome(v >> 24), MSN: v & Mask24}
-}
 
 // Syndrome is the verdict in an AETH (IBTA table 44): class in bits 5 and 6, value in bits 0 to 4.
 type Syndrome uint8
@@ -102,29 +84,23 @@ const (
 // Class is the kind of the syndrome.
 func (s Syndrome) Class() SyndromeClass { return SyndromeClass(s >> 5 & 3) }
 
-// RNRTimer is how long an RNR NAK asks to wait; 0 for other syndromes.
-func (s Syndrome) RNRTimer() time.Duration {
-	if s.Class() != ClassRNR {
-		return 0
-	}
-	return RNRTimer(uint8(s))
-}
-
 // rnrTable is IBTA table 46, in units of 10 µs.
 var rnrTable = [32]uint32{ //nolint:gochecknoglobals // a table: never written
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
 	1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
-// RNRTimer is the time a code of min_rnr_timer or of an RNR NAK stands for (IBTA table 46); only five bits count.
-func RNRTimer(code uint8) time.Duration {
-	return time.Duration(rnrTable[code&31]) * 10 * time.Microsecond
+// RNRTimer is how long an RNR NAK asks to wait (IBTA table 46); 0 for other syndromes.
+func (s Syndrome) RNRTimer() time.Duration {
+	if s.Class() != ClassRNR {
+		return 0
+	}
+	return time.Duration(rnrTable[s&31]) * 10 * time.Microsecond
 }
 
 // DETH is the datagram extended transport header of UD (IBTA 9.2.4).
 type DETH struct {
 	QKey      uint32 // the receiver's
-	Reserved  uint8  // sent 0
 	SourceQPN uint32 // 24 bits
 }
 
@@ -132,10 +108,5 @@ type DETH struct {
 func (h DETH) Put(b []byte) {
 	_ = b[DETHBytes-1]
 	binary.BigEndian.PutUint32(b, h.QKey)
-	binary.BigEndian.PutUint32(b[4:], uint32(h.Reserved)<<24|h.SourceQPN&Mask24)
-}
-
-func deth(b []byte) DETH {
-	_ = b[DETHBytes-1]
-	return DETH{QKey: binary.BigEndian.Uint32(b), Reserved: b[4], SourceQPN: Uint24(b[5:])}
+	binary.BigEndian.PutUint32(b[4:], h.SourceQPN&Mask24)
 }

@@ -64,8 +64,6 @@ const (
 	RCAcknowledge        = Opcode(RC<<transportShift) | Opcode(Acknowledge)
 	RCAtomicAcknowledge  = Opcode(RC<<transportShift) | Opcode(AtomicAcknowledge)
 	RCFetchAdd           = Opcode(RC<<transportShift) | Opcode(FetchAdd)
-	UDSendOnly           = Opcode(UD<<transportShift) | Opcode(SendOnly)
-	UDSendOnlyImmediate  = Opcode(UD<<transportShift) | Opcode(SendOnlyImmediate)
 
 	// CongestionNotification is the RoCEv2 CNP (annex A17.9.3): BTH and 16 reserved bytes.
 	CongestionNotification = Opcode(CNP<<transportShift) | Opcode(congestionOperation)
@@ -109,7 +107,6 @@ const (
 	IsResponse                             // comes from a responder
 	TakesReceive                           // consumes a receive
 	CompletesRecv                          // completes one
-	HasPayload                             // may carry payload
 	HasRETH                                //
 	HasAtomicETH                           //
 	HasAETH                                //
@@ -129,29 +126,29 @@ type opcodeInfo struct {
 
 // operations is the table of IBTA 9.2.1 (table 38), without transports.
 var operations = [32]opcodeInfo{ //nolint:gochecknoglobals // a table: never written
-	SendFirst:          {"SEND_FIRST", Begins | TakesReceive | HasPayload, ClassSend, 0},
-	SendMiddle:         {"SEND_MIDDLE", HasPayload, ClassSend, 0},
-	SendLast:           {"SEND_LAST", Ends | CompletesRecv | HasPayload, ClassSend, 0},
-	SendLastImmediate:  {"SEND_LAST_WITH_IMM", Ends | CompletesRecv | HasPayload | HasImmediate, ClassSend, 0},
-	SendOnly:           {"SEND_ONLY", Begins | Ends | TakesReceive | CompletesRecv | HasPayload, ClassSend, 0},
-	SendOnlyImmediate:  {"SEND_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasImmediate, ClassSend, 0},
-	WriteFirst:         {"WRITE_FIRST", Begins | HasPayload | HasRETH, ClassWrite, 0},
-	WriteMiddle:        {"WRITE_MIDDLE", HasPayload, ClassWrite, 0},
-	WriteLast:          {"WRITE_LAST", Ends | HasPayload, ClassWrite, 0},
-	WriteLastImmediate: {"WRITE_LAST_WITH_IMM", Ends | TakesReceive | CompletesRecv | HasPayload | HasImmediate, ClassWrite, 0},
-	WriteOnly:          {"WRITE_ONLY", Begins | Ends | HasPayload | HasRETH, ClassWrite, 0},
-	WriteOnlyImmediate: {"WRITE_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasRETH | HasImmediate, ClassWrite, 0},
+	SendFirst:          {"SEND_FIRST", Begins | TakesReceive, ClassSend, 0},
+	SendMiddle:         {"SEND_MIDDLE", 0, ClassSend, 0},
+	SendLast:           {"SEND_LAST", Ends | CompletesRecv, ClassSend, 0},
+	SendLastImmediate:  {"SEND_LAST_WITH_IMM", Ends | CompletesRecv | HasImmediate, ClassSend, 0},
+	SendOnly:           {"SEND_ONLY", Begins | Ends | TakesReceive | CompletesRecv, ClassSend, 0},
+	SendOnlyImmediate:  {"SEND_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesRecv | HasImmediate, ClassSend, 0},
+	WriteFirst:         {"WRITE_FIRST", Begins | HasRETH, ClassWrite, 0},
+	WriteMiddle:        {"WRITE_MIDDLE", 0, ClassWrite, 0},
+	WriteLast:          {"WRITE_LAST", Ends, ClassWrite, 0},
+	WriteLastImmediate: {"WRITE_LAST_WITH_IMM", Ends | TakesReceive | CompletesRecv | HasImmediate, ClassWrite, 0},
+	WriteOnly:          {"WRITE_ONLY", Begins | Ends | HasRETH, ClassWrite, 0},
+	WriteOnlyImmediate: {"WRITE_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesRecv | HasRETH | HasImmediate, ClassWrite, 0},
 	ReadRequest:        {"READ_REQUEST", Begins | Ends | HasRETH, ClassReadRequest, 0},
-	ReadResponseFirst:  {"READ_RESPONSE_FIRST", Begins | IsResponse | HasPayload | HasAETH, ClassReadResponse, 0},
-	ReadResponseMiddle: {"READ_RESPONSE_MIDDLE", IsResponse | HasPayload, ClassReadResponse, 0},
-	ReadResponseLast:   {"READ_RESPONSE_LAST", Ends | IsResponse | HasPayload | HasAETH, ClassReadResponse, 0},
-	ReadResponseOnly:   {"READ_RESPONSE_ONLY", Begins | Ends | IsResponse | HasPayload | HasAETH, ClassReadResponse, 0},
+	ReadResponseFirst:  {"READ_RESPONSE_FIRST", Begins | IsResponse | HasAETH, ClassReadResponse, 0},
+	ReadResponseMiddle: {"READ_RESPONSE_MIDDLE", IsResponse, ClassReadResponse, 0},
+	ReadResponseLast:   {"READ_RESPONSE_LAST", Ends | IsResponse | HasAETH, ClassReadResponse, 0},
+	ReadResponseOnly:   {"READ_RESPONSE_ONLY", Begins | Ends | IsResponse | HasAETH, ClassReadResponse, 0},
 	Acknowledge:        {"ACKNOWLEDGE", Begins | Ends | IsResponse | HasAETH, ClassAcknowledge, 0},
 	AtomicAcknowledge:  {"ATOMIC_ACKNOWLEDGE", Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH, ClassAtomicAcknowledge, 0},
 	CompareSwap:        {"CMP_SWAP", Begins | Ends | HasAtomicETH, ClassAtomic, 0},
 	FetchAdd:           {"FETCH_ADD", Begins | Ends | HasAtomicETH, ClassAtomic, 0},
-	SendLastInvalidate: {"SEND_LAST_WITH_INVALIDATE", Ends | CompletesRecv | HasPayload | HasIETH, ClassSend, 0},
-	SendOnlyInvalidate: {"SEND_ONLY_WITH_INVALIDATE", Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasIETH, ClassSend, 0},
+	SendLastInvalidate: {"SEND_LAST_WITH_INVALIDATE", Ends | CompletesRecv | HasIETH, ClassSend, 0},
+	SendOnlyInvalidate: {"SEND_ONLY_WITH_INVALIDATE", Begins | Ends | TakesReceive | CompletesRecv | HasIETH, ClassSend, 0},
 }
 
 // opcodes has a row for every opcode byte; unknown ones are zero.

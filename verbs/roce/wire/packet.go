@@ -66,7 +66,8 @@ func (p *Packet) RETH() RETH {
 	if !p.Opcode.Has(HasRETH) {
 		return RETH{}
 	}
-	return reth(p.Raw[BTHBytes:])
+	b := p.Raw[BTHBytes:]
+	return RETH{Addr: binary.BigEndian.Uint64(b), RKey: binary.BigEndian.Uint32(b[8:]), Length: binary.BigEndian.Uint32(b[12:])}
 }
 
 // AtomicETH decodes the header.
@@ -74,7 +75,11 @@ func (p *Packet) AtomicETH() AtomicETH {
 	if !p.Opcode.Has(HasAtomicETH) {
 		return AtomicETH{}
 	}
-	return atomicETH(p.Raw[BTHBytes:])
+	b := p.Raw[BTHBytes:]
+	return AtomicETH{
+		Addr: binary.BigEndian.Uint64(b), RKey: binary.BigEndian.Uint32(b[8:]),
+		SwapAdd: binary.BigEndian.Uint64(b[12:]), Compare: binary.BigEndian.Uint64(b[20:]),
+	}
 }
 
 // AETH decodes the header.
@@ -82,7 +87,8 @@ func (p *Packet) AETH() AETH {
 	if !p.Opcode.Has(HasAETH) {
 		return AETH{}
 	}
-	return aeth(p.Raw[BTHBytes:])
+	v := binary.BigEndian.Uint32(p.Raw[BTHBytes:])
+	return AETH{Syndrome: Syndrome(v >> 24), MSN: v & Mask24}
 }
 
 // Original is the target's value before an atomic, of its answer (AtomicAckETH, IBTA 9.2.8).
@@ -98,7 +104,8 @@ func (p *Packet) DETH() DETH {
 	if !p.Opcode.Has(HasDETH) {
 		return DETH{}
 	}
-	return deth(p.Raw[BTHBytes:])
+	b := p.Raw[BTHBytes:]
+	return DETH{QKey: binary.BigEndian.Uint32(b), SourceQPN: Uint24(b[5:])}
 }
 
 // Immediate is the immediate data, a number that travels big-endian to the peer's completion (ImmDt, IBTA 9.2.9): always the last header.

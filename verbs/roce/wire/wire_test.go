@@ -30,17 +30,17 @@ func TestOpcodes(t *testing.T) {
 		class Class
 		want  Properties
 	}{
-		{MakeOpcode(RC, SendFirst), 0x00, "RC_SEND_FIRST", 12, ClassSend, Known | Begins | TakesReceive | HasPayload},
-		{MakeOpcode(RC, SendLastImmediate), 0x03, "RC_SEND_LAST_WITH_IMM", 16, ClassSend, Known | Ends | CompletesRecv | HasPayload | HasImmediate},
-		{MakeOpcode(RC, WriteOnlyImmediate), 0x0b, "RC_WRITE_ONLY_WITH_IMM", 32, ClassWrite, Known | Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasRETH | HasImmediate},
+		{MakeOpcode(RC, SendFirst), 0x00, "RC_SEND_FIRST", 12, ClassSend, Known | Begins | TakesReceive},
+		{MakeOpcode(RC, SendLastImmediate), 0x03, "RC_SEND_LAST_WITH_IMM", 16, ClassSend, Known | Ends | CompletesRecv | HasImmediate},
+		{MakeOpcode(RC, WriteOnlyImmediate), 0x0b, "RC_WRITE_ONLY_WITH_IMM", 32, ClassWrite, Known | Begins | Ends | TakesReceive | CompletesRecv | HasRETH | HasImmediate},
 		{MakeOpcode(RC, ReadRequest), 0x0c, "RC_READ_REQUEST", 28, ClassReadRequest, Known | Begins | Ends | HasRETH},
-		{RCReadResponseMiddle, 0x0e, "RC_READ_RESPONSE_MIDDLE", 12, ClassReadResponse, Known | IsResponse | HasPayload},
+		{RCReadResponseMiddle, 0x0e, "RC_READ_RESPONSE_MIDDLE", 12, ClassReadResponse, Known | IsResponse},
 		{RCAcknowledge, 0x11, "RC_ACKNOWLEDGE", 16, ClassAcknowledge, Known | Begins | Ends | IsResponse | HasAETH},
 		{RCAtomicAcknowledge, 0x12, "RC_ATOMIC_ACKNOWLEDGE", 24, ClassAtomicAcknowledge, Known | Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH},
 		{RCFetchAdd, 0x14, "RC_FETCH_ADD", 40, ClassAtomic, Known | Begins | Ends | HasAtomicETH},
-		{MakeOpcode(RC, SendOnlyInvalidate), 0x17, "RC_SEND_ONLY_WITH_INVALIDATE", 16, ClassSend, Known | Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasIETH},
-		{MakeOpcode(UC, WriteLastImmediate), 0x29, "UC_WRITE_LAST_WITH_IMM", 16, ClassWrite, Known | Ends | TakesReceive | CompletesRecv | HasPayload | HasImmediate},
-		{UDSendOnlyImmediate, 0x65, "UD_SEND_ONLY_WITH_IMM", 24, ClassSend, Known | Begins | Ends | TakesReceive | CompletesRecv | HasPayload | HasImmediate | HasDETH},
+		{MakeOpcode(RC, SendOnlyInvalidate), 0x17, "RC_SEND_ONLY_WITH_INVALIDATE", 16, ClassSend, Known | Begins | Ends | TakesReceive | CompletesRecv | HasIETH},
+		{MakeOpcode(UC, WriteLastImmediate), 0x29, "UC_WRITE_LAST_WITH_IMM", 16, ClassWrite, Known | Ends | TakesReceive | CompletesRecv | HasImmediate},
+		{MakeOpcode(UD, SendOnlyImmediate), 0x65, "UD_SEND_ONLY_WITH_IMM", 24, ClassSend, Known | Begins | Ends | TakesReceive | CompletesRecv | HasImmediate | HasDETH},
 		{CongestionNotification, 0x81, "CNP", 28, ClassCongestion, Known | Begins | Ends},
 		{0x15, 0x15, "Opcode(0x15)", 0, ClassUnknown, 0},
 		{0x2c, 0x2c, "Opcode(0x2c)", 0, ClassUnknown, 0}, // UC has no READ
