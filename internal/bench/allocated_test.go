@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
@@ -40,7 +40,7 @@ func FuzzAllocated(f *testing.F) {
 		if err != nil || p.Memory().Buffers > 8<<20 {
 			return
 		}
-		e, err := newEndpoint(d.rails(p.Spec()), p, endpointOptions{mtu: p.MTU()})
+		e, err := endpoint.New(d.rails(p.Spec()), p, endpoint.Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}
@@ -50,14 +50,10 @@ func FuzzAllocated(f *testing.F) {
 }
 
 // checkAllocated compares what an end has made with what is settled.
-func checkAllocated(t *testing.T, e *Endpoint, d *notingDevice, p *plan.Settled) {
+func checkAllocated(t *testing.T, e *endpoint.Endpoint, d *notingDevice, p *plan.Settled) {
 	t.Helper()
-	mapped := uint64(0)
-	for _, b := range e.buffers {
-		mapped += uint64(b.Len())
-	}
-	if want := p.Memory().Buffers; mapped != want || d.registered != want {
-		t.Errorf("%d bytes allocated and %d registered, settled are %d", mapped, d.registered, want)
+	if want := p.Memory().Buffers; d.mapped != want || d.registered != want {
+		t.Errorf("%d bytes allocated and %d registered, settled are %d", d.mapped, d.registered, want)
 	}
 	qps, q := p.Spec().QPs, p.Queues()
 	threads := p.Spec().Threads
@@ -72,11 +68,12 @@ func checkAllocated(t *testing.T, e *Endpoint, d *notingDevice, p *plan.Settled)
 	if d.entries != want {
 		t.Errorf("queues of %+v, settled are %+v", d.entries, want)
 	}
-	peer := make([]control.Address, qps)
-	e.handles = make([]verbs.AddressHandle, qps)
+	if err := e.Connect(peersOf(p), plan.DataPolicy{}); err != nil {
+		t.Fatal(err)
+	}
 	messages, receives := 0, 0
 	for _, size := range p.Spec().Sizes {
-		j, err := e.compile(size, 0, peer)
+		j, err := e.Compile(size, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
-
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -18,7 +18,7 @@ import (
 
 // connect exchanges facts and addresses and connects the queue pairs.
 func (r *run) connect(ctx context.Context, spec plan.Spec) error {
-	tables, err := r.tables()
+	tables, err := r.rails.Tables(r.o.GIDIndex)
 	if err != nil {
 		return err
 	}
@@ -27,49 +27,49 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 		return err
 	}
 	r.result.Warnings = append(r.result.Warnings, r.plan.Notes()...)
-	server, err := r.chooseGIDs(tables, remote)
+	if r.ours && len(remote.Rails) < len(r.rails)-1 {
+		return fmt.Errorf("the peer has %d devices, the test has %d", len(remote.Rails)+1, len(r.rails))
+	}
+	ends := endpoint.Ends{Local: r.session.LocalAddr(), Remote: r.session.RemoteAddr().Addr(), Dialled: r.session.Dialled()}
+	server, err := r.rails.ChooseGIDs(tables, append([][]verbs.GIDEntry{remote.GIDs}, remote.Rails...), r.o.GIDIndex, ends)
 	if err != nil {
 		return err
 	}
-	if r.end, err = newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU(), planted: r.o.Planted, step: r.o.Step}); err != nil {
+	if r.end, err = endpoint.New(r.rails, r.plan, endpoint.Options{Planted: r.o.Planted, Step: r.o.Step}); err != nil {
 		if _, said := errors.AsType[*verbs.Error](err); said {
 			return err
 		}
-		return setupOf("set up", r.rails[0].device.Info().Name, err)
+		return &verbs.Error{Verb: "set up", Device: r.rails[0].Device.Info().Name, Err: err}
 	}
 	if r.spec.RDMACM {
-		if err := r.joinAll(ctx, server); err != nil {
+		if err := r.end.Join(ctx, r.session, server); err != nil {
 			return err
 		}
 	}
-	addresses := r.end.addresses()
-	if r.peer, err = r.session.Exchange(ctx, addresses); err != nil {
+	addresses := r.end.Addresses()
+	peer, err := r.session.Exchange(ctx, addresses)
+	if err != nil {
 		return err
 	}
-	if r.spec.RDMACM {
-		if r.peer, err = r.end.pair(r.peer); err != nil {
-			return err
-		}
-	}
 	if r.o.DLID != 0 {
-		for q := range r.peer {
-			r.peer[q].LID = r.o.DLID
+		for q := range peer {
+			peer[q].LID = r.o.DLID
 		}
 	}
-	if err := r.end.connect(r.peer, r.o.Policy.Data); err != nil {
+	if err := r.end.Connect(peer, r.o.Policy.Data); err != nil {
 		return err
 	}
 	if r.plan.SendsToGroup() {
 		time.Sleep(groupSpreads)
 	}
 	r.noteConnection(addresses)
-	return r.end.timed("ready", r.end.created, func() error { return r.session.Sync(ctx, control.PhaseConnected, 0, false) })
+	return r.end.Ready(func() error { return r.session.Sync(ctx, control.PhaseConnected, 0, false) })
 }
 
 // exchangeFacts settles the test with what both ends are.
 func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verbs.GIDEntry) (control.Facts, error) {
-	info := r.rails[0].device.Info()
-	env := describe(machine.Host(), r.rails[0].device, r.rails[0].port)
+	info, env := r.rails[0].Device.Info(), machine.Host()
+	r.rails[:1].Describe(&env)
 	local := control.Facts{
 		PageBytes: os.Getpagesize(), CacheLineBytes: machine.CacheLine(), MTU: r.plan.MTU(), MaxOutstanding: r.plan.Outstanding(), GIDs: tables[0], Rails: tables[1:],
 		Limits: &info.Limits,
@@ -93,10 +93,6 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verb
 // groupSpreads is how long switches get to learn who has joined a group; perftest waits as long.
 const groupSpreads = 50 * time.Millisecond
 
-func setupOf(verb, device string, err error) error {
-	return &verbs.Error{Verb: verb, Device: device, Err: err}
-}
-
 // noteEnvironments keeps both ends' descriptions.
 func (r *run) noteEnvironments(mine report.Environment, remote control.Facts) error {
 	if len(remote.Environment) > 0 {
@@ -119,35 +115,30 @@ func (r *run) noteEnvironments(mine report.Environment, remote control.Facts) er
 
 func (r *run) noteConnection(addresses []control.Address) {
 	l, first := r.mine, &r.rails[0]
-	l.MTU = r.end.mtu.Bytes()
-	postAPI := verbs.PostsBy(r.end.qps[0])
+	r.rails.DescribeAll(l)
+	l.MTU = r.end.MTU().Bytes()
+	postAPI, peer := r.end.PostAPI(), r.end.Peer()
 	if postAPI != verbs.PostAuto {
 		l.PostAPI = postAPI.String()
 	}
-	if first.useGID {
-		l.GIDIndex, l.GID, l.GIDType = first.gid.Index, first.gid.GID.String(), first.gid.Type.String()
-	}
-	describeRails(l, r.rails)
 	if r.theirs != nil {
 		r.theirs.MTU = l.MTU
-		if r.peer[0].HasGID {
-			r.theirs.GID, r.theirs.GIDType = r.peer[0].GID.String(), l.GIDType
+		if peer[0].HasGID {
+			r.theirs.GID, r.theirs.GIDType = peer[0].GID.String(), l.GIDType
 		}
 	}
 	if r.o.Connected == nil {
 		return
 	}
 	c := Connection{
-		Plan: r.plan, Role: r.plan.Role(), Local: addresses, Remote: r.peer, MTU: r.end.mtu, Inline: r.end.inline,
-		Outstanding: r.plan.Outstanding(), Device: first.device.Info(), Port: first.port, PostAPI: postAPI,
+		Plan: r.plan, Role: r.plan.Role(), Local: addresses, Remote: peer, MTU: r.end.MTU(), Inline: r.end.Inline(),
+		Outstanding: r.plan.Outstanding(), Device: first.Device.Info(), Port: first.Port, PostAPI: postAPI,
 	}
-	if first.useGID {
-		gid := first.gid
-		c.GID = &gid
+	if first.UseGID {
+		c.GID = &first.GID
 	}
-	if r.spec.DualPort && r.rails[1].useGID {
-		second := r.rails[1].gid
-		c.SecondGID = &second
+	if r.spec.DualPort && r.rails[1].UseGID {
+		c.SecondGID = &r.rails[1].GID
 	}
 	r.o.Connected(c)
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -11,9 +10,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/drive"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
-
-	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
@@ -25,13 +23,10 @@ import (
 // given time. There is no session between two ends: whoever coordinates the hosts carries the addresses and says when to
 // begin. It belongs to one goroutine.
 type Exchange struct {
-	device verbs.Device
-	spec   plan.Spec
-	o      ExchangeOptions
-	port   verbs.PortInfo
-	gid    verbs.GIDEntry
-	useGID bool
-	flows  []*exchangeFlow
+	rails endpoint.Rails // one
+	spec  plan.Spec
+	o     ExchangeOptions
+	flows []*exchangeFlow
 }
 
 // ExchangeOptions choose this end's part of the path.
@@ -45,7 +40,7 @@ type ExchangeOptions struct {
 
 type exchangeFlow struct {
 	plan *plan.Settled
-	end  *Endpoint
+	end  *endpoint.Endpoint
 	job  *job.Job
 
 	dropped bool
@@ -69,39 +64,32 @@ type Movement struct {
 
 // OpenExchange settles a test against a device. Its duration only has to be there: each round brings its own.
 func OpenExchange(dev verbs.Device, spec plan.Spec, o ExchangeOptions) (*Exchange, error) {
-	x := &Exchange{device: dev, spec: spec, o: o}
+	x := &Exchange{spec: spec, o: o}
+	anywhere := -1
 	var err error
-	if x.port, err = ChoosePort(dev, o.Port); err != nil {
+	if x.rails, err = endpoint.OpenRails([]verbs.Device{dev}, o.Port, &anywhere); err != nil {
 		return nil, err
 	}
-	p, err := x.settle(x.spec, plan.Initiator, x.port.ActiveMTU)
+	p, err := x.settle(x.spec, plan.Initiator, x.Port().ActiveMTU)
 	if err != nil {
 		return nil, err
 	}
-	bandwidth := p.Spec().Kind == plan.Bandwidth
 	if p.Spec().Transport == verbs.UC && !p.Row().NeedsReceive() {
 		return nil, errors.New("UC WRITE: nobody knows how much arrives; use send, or RC")
 	}
-	if p.Spec().Verify != plan.VerifyNothing && (!bandwidth || p.Row().Fetches() || !p.Row().Addressed()) {
+	if p.Spec().Verify != plan.VerifyNothing && (p.Spec().Kind != plan.Bandwidth || p.Row().Fetches() || !p.Row().Addressed()) {
 		return nil, errors.New("data is verified for the bandwidth of write only")
 	}
-	if x.port.LinkLayer == verbs.LinkInfiniBand && o.GIDIndex == nil {
-		return x, nil
-	}
-	x.useGID = true
-	table, err := dev.GIDs(x.port.Number)
+	tables, err := x.rails.Tables(o.GIDIndex)
 	if err != nil {
 		return nil, err
 	}
-	if table, err = narrow(dev, o.GIDIndex, table); err != nil {
-		return nil, err
-	}
-	x.gid, err = ChooseGID(table, o.Local)
+	_, err = x.rails.ChooseGIDs(tables, nil, o.GIDIndex, endpoint.Ends{Local: o.Local})
 	return x, err
 }
 
 // Port is the device port in use.
-func (x *Exchange) Port() verbs.PortInfo { return x.port }
+func (x *Exchange) Port() verbs.PortInfo { return x.rails[0].Port }
 
 // QPs is how many queue pairs each flow has.
 func (x *Exchange) QPs() int { return max(x.spec.QPs, 1) }
@@ -109,7 +97,7 @@ func (x *Exchange) QPs() int { return max(x.spec.QPs, 1) }
 // settle makes the test of one part.
 func (x *Exchange) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
 	return plan.Settle(spec, plan.Limits{
-		Device: x.device.Info(), Port: x.port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: (role == plan.Initiator) != spec.Reversed,
+		Device: x.rails[0].Device.Info(), Port: x.Port(), PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: (role == plan.Initiator) != spec.Reversed,
 	}, plan.Peer{MTU: mtu}, x.o.Policy)
 }
 
@@ -128,56 +116,35 @@ func (x *Exchange) Add(role plan.Role, mtu verbs.MTU, flowLabel uint32) ([]contr
 		return nil, err
 	}
 	if len(x.flows) == 0 {
-		if err := x.find(); err != nil {
+		if err := x.rails[0].Find(); err != nil {
 			return nil, err
 		}
 	}
-	end, err := newEndpoint([]rail{{device: x.device, port: x.port, gid: x.gid, useGID: x.useGID, numaNode: -1}}, p, endpointOptions{mtu: p.MTU()})
+	end, err := endpoint.New(x.rails, p, endpoint.Options{})
 	if err != nil {
 		return nil, err
 	}
 	x.flows = append(x.flows, &exchangeFlow{plan: p, end: end})
-	return end.addresses(), nil
-}
-
-// find looks for the address in use where it is now: an interface that comes or goes moves the lines of the table, and an index
-// from before would name another.
-func (x *Exchange) find() error {
-	if !x.useGID {
-		return nil
-	}
-	table, err := x.device.GIDs(x.port.Number)
-	if err != nil {
-		return err
-	}
-	same := func(e verbs.GIDEntry) bool { return e.GID == x.gid.GID && e.Type == x.gid.Type }
-	if i := slices.IndexFunc(table, same); i >= 0 {
-		x.gid = table[i]
-		return nil
-	}
-	return &verbs.Error{
-		Verb: "find the address in use", Device: x.device.Info().Name,
-		Err: fmt.Errorf("%v is gone: its interface %s has vanished, is down, or has lost it", x.gid.GID.Addr(), x.gid.NetInterface), Fix: "look at 'ip address' and the kernel's log (dmesg)",
-	}
+	return end.Addresses(), nil
 }
 
 // Connect connects flow k, posts its receives and compiles its job.
 func (x *Exchange) Connect(k int, peer []control.Address) error {
 	f := x.flows[k]
 	spec := f.plan.Spec()
-	if err := f.end.connect(peer, plan.DataPolicy{}); err != nil {
+	if err := f.end.Connect(peer, plan.DataPolicy{}); err != nil {
 		return err
 	}
 	var err error
-	if f.job, err = f.end.compile(spec.Sizes[0], 0, peer); err != nil {
+	if f.job, err = f.end.Compile(spec.Sizes[0], 0); err != nil {
 		return err
 	}
 	if spec.Verify != plan.VerifyNothing {
-		if err := f.end.work.arm(f.end, spec.Sizes[0], 0); err != nil {
+		if err := f.end.Arm(spec.Sizes[0], 0); err != nil {
 			return err
 		}
 	}
-	return f.end.postReceives(f.job)
+	return f.end.Begin(f.job)
 }
 
 // Drop ends flow k, whose peer is gone; the others keep their numbers.
@@ -209,12 +176,12 @@ func (x *Exchange) Run(ctx context.Context, s Span) (out []Movement, err error) 
 	if err := r.join(); err != nil || len(r.flows) == 0 {
 		return r.out, err
 	}
-	q, err := machine.BeQuiet(x.o.CPU, []int{x.device.Info().NUMANode})
+	q, err := machine.BeQuiet(x.o.CPU, []int{x.rails[0].Device.Info().NUMANode})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, q.Restore()) }()
-	if _, sleeps := x.device.(verbs.SelfServing); sleeps && r.whole.Shape == job.Serve {
+	if x.rails.ServeThemselves() && r.whole.Shape == job.Serve {
 		select {
 		case <-time.After(s.whole()):
 		case <-ctx.Done():
@@ -274,7 +241,7 @@ const (
 )
 
 // flowsTell is a device of which nobody asks why a flow failed: the flow's own error says it, at whichever end.
-type flowsTell struct{ rails }
+type flowsTell struct{ endpoint.Rails }
 
 // Failure is none.
 func (flowsTell) Failure(func(verbs.AsyncEvent) bool) error { return nil }
@@ -285,20 +252,18 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	ticks := func(t time.Duration) job.Ticks { return job.Ticks(float64(t) * perNs) }
 	begun := job.Now()
 	r.whole.Deadline, r.whole.AbandonAtDeadline = begun+ticks(s.whole()+firstWithin), true
-	runner, err := job.Prepare(r.device, r.whole)
-	if errors.Is(err, verbs.ErrUnsupported) {
-		runner, err = job.NewVerbsRunner(r.device, r.whole)
-	}
+	dev := r.rails[0].Device
+	runner, err := job.Prepare(dev, r.whole)
 	if err != nil {
 		return err
 	}
 	t := drive.NewTrace(ticks(2*drive.Slice), 0, r.whole.Record)
 	err = drive.New(drive.Task{
 		Plan: r.leads, Spec: r.leads.Spec(), Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
-		Devices: flowsTell{rails{{device: r.device, port: r.port}}}, PerNs: perNs, Ours: true, Trace: t,
+		Devices: flowsTell{r.rails}, PerNs: perNs, Ours: true, Trace: t,
 		Limits: drive.Limits{
 			Duration: ticks(s.whole()), Lead: ticks(s.Lead), Tail: ticks(s.Tail), FirstWithin: ticks(firstWithin), Stall: ticks(2 * (s.whole() + firstWithin)),
-			Yields: r.device.Info().Software && r.whole.Shape != job.PingPong,
+			Yields: dev.Info().Software && r.whole.Shape != job.PingPong,
 		},
 	}).Run(ctx)
 	if err = errors.Join(r.blame(err), runner.Close()); err == nil {
@@ -314,7 +279,7 @@ func (r *exchangeRun) blame(err error) error {
 		return err
 	}
 	for k, f := range r.Exchange.flows {
-		if slices.ContainsFunc(f.end.qps, func(qp verbs.QueuePair) bool { return qp.QPN() == failed.Completion.QPN }) {
+		if f.end.Has(failed.Completion.QPN) {
 			r.out[k].Err = err
 			return nil
 		}
@@ -369,24 +334,9 @@ func (r *exchangeRun) samples(rec *job.Recorder, perNs float64) []float64 {
 
 // verify looks at what was written here. A place that no message has reached yet is still zero.
 func (r *exchangeRun) verify() {
-	if r.spec.Verify == plan.VerifyNothing {
-		return
-	}
 	for k, f := range r.Exchange.flows {
-		c, is := f.end.work.(*contiguous)
-		if f.plan.Role() != plan.Target || f.dropped || !is {
-			continue
-		}
-		size := f.plan.Spec().Sizes[0]
-		steps := f.plan.SendSteps(size)
-		for q := range f.end.qps {
-			seed := payload.Seed(0, q, true)
-			for place := range uint64(steps.Places) {
-				b := f.end.recvSlot(q)[steps.At(place):][:size]
-				if r.out[k].Err == nil && !onlyHoles(b, seed, place) {
-					r.out[k].Err = c.corrupt(b, seed, place, q)
-				}
-			}
+		if r.spec.Verify != plan.VerifyNothing && f.plan.Role() == plan.Target && !f.dropped && r.out[k].Err == nil {
+			r.out[k].Err = f.end.CheckSparse(f.plan.Spec().Sizes[0], 0)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/payload"
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
@@ -75,8 +74,8 @@ func TestExchangeFlowLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for q, label := range want {
-			if av := x.flows[k].end.addressVector(q, control.Address{HasGID: true}); av.FlowLabel != label {
-				t.Errorf("flow %d, queue pair %d: flow label %d, want %d", k, q, av.FlowLabel, label)
+			if got := x.flows[k].plan.FlowLabel(q); got != label {
+				t.Errorf("flow %d, queue pair %d: flow label %d, want %d", k, q, got, label)
 			}
 		}
 	}
@@ -239,7 +238,9 @@ func TestExchangeSaysWhoFailed(t *testing.T) {
 func TestExchangeFindsWrongData(t *testing.T) {
 	all := exchanges(t, 2, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Verify: "ends"})
 	join(t, all[0], all[1])
-	fillRandom(all[0].flows[0].end.sendSlot(0))
+	if err := all[0].flows[0].end.Arm(4096, 99); err != nil { // other data than the peer expects
+		t.Fatal(err)
+	}
 	moved := runAll(t, all)
 	if !errors.Is(moved[1][0].Err, payload.ErrCorrupt) {
 		t.Errorf("error %v, want corrupt data", moved[1][0].Err)

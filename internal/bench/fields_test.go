@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -273,7 +274,7 @@ func TestMemoryOpenToThePeer(t *testing.T) {
 
 // pages is the kind of memory that an end asks for: where there are no huge pages it says so.
 func pages(r *run, d *notingDevice) string {
-	e, err := newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU()})
+	e, err := endpoint.New(r.rails, r.plan, endpoint.Options{})
 	if err != nil {
 		if strings.Contains(err.Error(), "huge") {
 			return "huge"
@@ -282,12 +283,30 @@ func pages(r *run, d *notingDevice) string {
 	}
 	defer func() { _ = e.Close() }()
 	maps, _ := os.ReadFile("/proc/self/smaps")
-	_, from, _ := strings.Cut(string(maps), fmt.Sprintf("\n%x-", e.buffers[0].Addr()))
+	_, from, _ := strings.Cut(string(maps), fmt.Sprintf("\n%x-", memoryOf(e, r.plan)))
 	_, size, _ := strings.Cut(from, "KernelPageSize:")
 	if fields := strings.Fields(size); len(fields) > 0 && fields[0] != "4" {
 		return "huge"
 	}
 	return "ordinary"
+}
+
+// memoryOf is where an end's memory begins.
+func memoryOf(e *endpoint.Endpoint, p *plan.Settled) uint64 {
+	_, at := p.Buffers().RecvAt(0)
+	return e.Addresses()[0].Addr - uint64(at)
+}
+
+// peersOf are the partners of an end's queue pairs.
+func peersOf(p *plan.Settled) []control.Address {
+	peer := make([]control.Address, p.Spec().QPs)
+	for q := range peer {
+		peer[q] = control.Address{QPN: 7, PSN: 1, RKey: 9, GID: notingGID(2).GID, HasGID: true, Outstanding: p.Outstanding()}
+		if p.SendsToGroup() {
+			peer[q].GID = verbs.GIDFromAddr(netip.MustParseAddr("239.1.2.3"))
+		}
+	}
+	return peer
 }
 
 // settledRun is an end whose test is settled and that has made nothing yet.
@@ -311,6 +330,7 @@ type joining struct {
 
 func (j joining) Dialled() bool                                      { return j.dialled }
 func (joining) ServerPort() uint16                                   { return 18515 }
+func (joining) LocalAddr() netip.Addr                                { return netip.Addr{} }
 func (joining) RemoteAddr() netip.AddrPort                           { return netip.AddrPort{} }
 func (joining) Sync(context.Context, control.Phase, int, bool) error { return nil }
 func (joining) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -320,24 +340,16 @@ func (joining) Watch(ctx context.Context) (context.Context, context.CancelFunc) 
 // watchRun lets a run do everything that it does before the clock starts.
 func watchRun(r *run, d *notingDevice) (err error) {
 	seen := d.seen
-	if r.end, err = newEndpoint(r.rails, r.plan, endpointOptions{mtu: r.plan.MTU()}); err != nil {
+	if r.end, err = endpoint.New(r.rails, r.plan, endpoint.Options{}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.end.Close()) }()
 	if r.spec.RDMACM {
-		return r.join(context.Background(), netip.MustParseAddrPort("192.0.2.2:18515"))
+		return r.end.Join(context.Background(), r.session, verbs.GID{})
 	}
-	peer := make([]control.Address, r.spec.QPs)
-	for q := range peer {
-		peer[q] = control.Address{QPN: 7, PSN: 1, RKey: 9, GID: notingGID(2).GID, HasGID: true, Outstanding: r.plan.Outstanding()}
-		if r.plan.SendsToGroup() {
-			peer[q].GID = verbs.GIDFromAddr(netip.MustParseAddr("239.1.2.3"))
-		}
-	}
-	if err := r.end.connect(peer, plan.DataPolicy{}); err != nil {
+	if err := r.end.Connect(peersOf(r.plan), plan.DataPolicy{}); err != nil {
 		return err
 	}
-	r.peer = peer
 	for rd := range r.plan.Rounds() {
 		if rd.Run > 3 { // of an endless test
 			break
@@ -361,14 +373,15 @@ func watchRun(r *run, d *notingDevice) (err error) {
 
 // watchJob notes the job of one part.
 func watchJob(r *run, rd plan.Round, count uint64) error {
-	seen := r.rails[0].device.(*notingDevice).seen
-	j, err := r.end.compile(r.spec.Sizes[rd.Size], count, r.peer)
+	seen := r.rails[0].Device.(*notingDevice).seen
+	j, err := r.end.Compile(r.spec.Sizes[rd.Size], count)
 	if err != nil {
 		return err
 	}
 	seen.add("job", fmt.Sprint(j.Shape, j.First, j.Channel != nil, len(j.CQs)))
 	seen.add("pace", fmt.Sprint(r.pace(r.spec.Sizes[rd.Size]), r.spec.Burst))
-	base := r.end.buffers[0].Addr()
+	base := memoryOf(r.end, r.plan)
+	regions, _ := r.plan.Buffers().Regions()
 	for _, l := range j.Lanes {
 		seen.add("lane: count", l.Count)
 		seen.add("lane: window", l.Window)
@@ -384,7 +397,7 @@ func watchJob(r *run, rd plan.Round, count uint64) error {
 					for i := range q.SGEs {
 						q.SGEs[i].Addr -= base
 					}
-					if len(r.end.buffers) > 1 {
+					if regions > 1 {
 						q.SGEs = nil
 					}
 					q.AH = nil
@@ -393,5 +406,5 @@ func watchJob(r *run, rd plan.Round, count uint64) error {
 			}
 		}
 	}
-	return r.end.postReceives(j)
+	return r.end.Begin(j)
 }

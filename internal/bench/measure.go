@@ -12,7 +12,11 @@ import (
 
 // measure runs all rounds on a quiet thread.
 func (r *run) measure(ctx context.Context) (err error) {
-	if r.quiet, err = machine.BeQuiet(r.o.CPU, r.nodes()); err != nil {
+	nodes := make([]int, r.spec.Threads)
+	for n := range nodes {
+		nodes[n] = r.rails.Of(n).NUMANode
+	}
+	if r.quiet, err = machine.BeQuiet(r.o.CPU, nodes); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.quiet.Restore()) }()

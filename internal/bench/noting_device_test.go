@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
@@ -20,6 +22,7 @@ type notingDevice struct {
 	seen observation
 
 	registered uint64 // bytes
+	mapped     uint64 // of the memory that they lie in
 	entries    entries
 }
 
@@ -45,16 +48,16 @@ func newNotingDevice(software bool) *notingDevice {
 }
 
 // rails are those of a test, which all are the device.
-func (d *notingDevice) rails(s plan.Spec) []rail {
+func (d *notingDevice) rails(s plan.Spec) endpoint.Rails {
 	n := s.Rails
 	if s.DualPort {
 		n = 2
 	}
-	out := make([]rail, n)
+	out := make(endpoint.Rails, n)
 	for i := range out {
-		out[i] = rail{device: d, port: d.port, gid: notingGID(1), useGID: true, numaNode: -1}
+		out[i] = endpoint.Rail{Device: d, Port: d.port, GID: notingGID(1), UseGID: true, NUMANode: -1}
 		if s.DualPort {
-			out[i].port.Number = i + 1
+			out[i].Port.Number = i + 1
 		}
 	}
 	return out
@@ -158,6 +161,9 @@ func (*notingPD) Close() error { return nil }
 
 func (p *notingPD) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRegion, error) {
 	p.d.registered += uint64(len(b))
+	if p.d.mapped += uint64(len(b)); cap(b)-len(b) >= os.Getpagesize() {
+		p.d.mapped += uint64(cap(b) - len(b)) // more than is rounded up to
+	}
 	p.d.seen.add("memory region: bytes", len(b))
 	p.d.seen.add("memory region: access", access)
 	return notingMR(len(b)), nil

@@ -12,7 +12,6 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 )
 
 // pausing is a session of an end that sleeps after it has said that it is ready, as a stock perftest does that has no CPU, or
@@ -84,20 +83,5 @@ func TestUnreliablePeerPauses(t *testing.T) {
 				t.Errorf("%d records of %d sizes", len(result.Records), len(c.sizes))
 			}
 		})
-	}
-}
-
-// TestReceivesLeftOver: a counted round that has lost messages leaves the receives for them to the next.
-func TestReceivesLeftOver(t *testing.T) {
-	for _, c := range []struct {
-		posted, expect, received uint64
-		left                     int
-	}{{10, 10, 10, 0}, {10, 10, 4, 6}, {4, 10, 10, 0}, {4, 10, 3, 4}, {4, 10, 8, 2}, {10, 10, 0, 10}} {
-		e := Endpoint{posted: []uint64{100 + c.posted}, outstanding: []int{int(c.posted)}}
-		j := &job.Job{Lanes: []job.Lane{{Receives: make([]verbs.ReceiveRequest, 3), Posted: c.posted, Expect: c.expect}}}
-		e.settleReceives(j, []uint64{c.received})
-		if e.outstanding[0] != c.left || e.posted[0] != 100+c.received+uint64(c.left) {
-			t.Errorf("%+v: %d left of %d posted", c, e.outstanding[0], e.posted[0])
-		}
 	}
 }

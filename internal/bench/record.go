@@ -88,7 +88,7 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 	if err != nil {
 		panic(err) // two of our own types disagree
 	}
-	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(size), r.end.mtu.Bytes()
+	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(size), r.end.MTU().Bytes()
 	out.Immediate, out.RoundTripHalf, out.Verified, out.RateLimitBitsPerS = row.Opcode.HasImmediate(), r.plan.Answers(), string(p.Verify), p.RateBits
 	if out.Threads == 1 {
 		out.Threads = 0
@@ -105,15 +105,15 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 			out.Atomic = "compare-and-swap"
 		}
 	}
-	if size <= r.end.inline {
-		out.InlineBytes = r.end.inline
+	if size <= r.end.Inline() {
+		out.InlineBytes = r.end.Inline()
 	}
 	return out
 }
 
 // shares is what each of n did of a round: the threads, or the rails to which they are dealt out.
 func (r *run) shares(t *drive.Trace, size uint64, n int) []report.Share {
-	out, of := make([]report.Share, n), names(r.rails)
+	out, of := make([]report.Share, n), r.rails.Names()
 	for i := range out {
 		m := t.Share(i, n).Measured(r.perNs, size, r.plan.Sends())
 		s := report.Share{CPU: -1, Messages: m.Messages, Bytes: m.Bytes, Seconds: m.Seconds}
@@ -126,8 +126,8 @@ func (r *run) shares(t *drive.Trace, size uint64, n int) []report.Share {
 		if r.quiet.Pins != nil && n == len(r.quiet.Pins) {
 			s.CPU = r.quiet.Pins[i]
 		}
-		for q := range r.end.qps {
-			if r.end.thread(q)%n == i {
+		for q := range r.spec.QPs {
+			if q%r.spec.Threads%n == i {
 				s.QPs++
 			}
 		}
@@ -138,7 +138,7 @@ func (r *run) shares(t *drive.Trace, size uint64, n int) []report.Share {
 
 func (r *run) conditions(rec *report.Record, t *drive.Trace, d machine.Disturbance) figure.Conditions {
 	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Counters: t.Counters}
-	if info, _ := common(r.rails); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
+	if info, _ := r.rails.Common(); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
 		c.Counters = maps.Clone(t.Counters)
 		delete(c.Counters, "duplicate_request")
 	}

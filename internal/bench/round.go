@@ -64,9 +64,9 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		record = r.merge(local, remote.Record, x.arrival, remote.arrival)
 		switch {
 		case corrupt == nil && remote.Corrupt != "":
-			corrupt = &payload.RemoteCorruptError{Message: control.Quoted(remote.Corrupt)}
+			corrupt = &payload.Error{Text: "peer said: " + control.Quoted(remote.Corrupt)}
 		case corrupt == nil && r.spec.Verify != plan.VerifyNothing && x.Whole+remote.Whole == 0:
-			corrupt = &payload.NothingError{Sent: max(local.Iterations, remote.Record.Iterations)}
+			corrupt = payload.Nothing(max(local.Iterations, remote.Record.Iterations))
 		}
 	}
 	if corrupt != nil {
@@ -88,7 +88,7 @@ func (r *run) parts(ctx context.Context, rd plan.Round, rec *job.Recorder) (*out
 	verifying := r.spec.Verify != plan.VerifyNothing && (rd.Kind == plan.Measured || rd.Kind == plan.Proof)
 	size, x := r.spec.Sizes[rd.Size], &outcome{}
 	for i, n := range r.plan.Parts(rd) {
-		t, d, moved, err := r.part(ctx, rd, n, i, rec, verifying)
+		t, d, err := r.part(ctx, rd, n, i, rec, verifying)
 		x.trace.Join(t, i == 0)
 		x.hurt = x.hurt.Plus(d)
 		x.Sent, x.Received = x.Sent+t.Last.Completed, x.Received+t.Last.Received
@@ -96,7 +96,7 @@ func (r *run) parts(ctx context.Context, rd plan.Round, rec *job.Recorder) (*out
 			return x, err
 		}
 		if verifying && x.corrupt == nil {
-			whole, err := r.end.work.check(r.end, size, r.seed(rd, i), moved)
+			whole, err := r.end.Check(size, r.seed(rd, i))
 			x.Whole, x.corrupt = x.Whole+whole, err
 		}
 		r.quiet.Collect()
@@ -142,7 +142,7 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	rec.Peak = rd.Kind == plan.Measured && !r.spec.NoPeak && r.spec.Kind == plan.Bandwidth
 	rec.CPU, rec.Clock = r.spec.CPU && whole, verbs.CompletionClock{}
 	if rec.Samples && r.plan.StampedByDevice() {
-		rec.Clock = r.rails[0].device.Info().Clock
+		rec.Clock = r.rails[0].Device.Info().Clock
 	}
 	return rec
 }
@@ -157,12 +157,12 @@ func (r *run) leastSpan() uint64 {
 }
 
 // part runs one job of a round: compile, ready, run, done.
-func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *drive.Trace, d machine.Disturbance, moved []movement, err error) {
+func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *drive.Trace, d machine.Disturbance, err error) {
 	size := r.spec.Sizes[rd.Size]
 	t = drive.NewTrace(r.ticks(2*max(r.sliceLength(), drive.Slice)), r.leastSpan(), rec)
-	j, err := r.end.compile(size, count, r.peer)
+	j, err := r.end.Compile(size, count)
 	if err != nil {
-		return t, d, nil, err
+		return t, d, err
 	}
 	if rd.Kind == plan.Steady {
 		for i := range j.Lanes {
@@ -174,31 +174,27 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 		!r.ours && r.spec.Duration > 0 && r.plan.Answers()
 	j.Stop, j.Record, j.Pace, j.Burst = &atomic.Uint32{}, rec, r.pace(size), r.spec.Burst
 	if verifying {
-		if err := r.end.work.arm(r.end, size, r.seed(rd, n)); err != nil {
-			return t, d, nil, err
+		if err := r.end.Arm(size, r.seed(rd, n)); err != nil {
+			return t, d, err
 		}
 	}
 	r.clearFlags(j)
-	moved = make([]movement, len(r.end.qps))
-	for q := range moved {
-		moved[q].first = r.end.ringStart(q)
-	}
-	if err := r.end.postReceives(j); err != nil {
-		return t, d, nil, err
+	if err := r.end.Begin(j); err != nil {
+		return t, d, err
 	}
 	runner, err := r.prepareThreads(j)
 	if err != nil {
-		return t, d, nil, err
+		return t, d, err
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	before := r.counters(rd)
 	r.quiet.PrepareWatch()
 	if err := r.quiet.RaisePriority(); err != nil { // of threads that are new
-		return t, d, nil, err
+		return t, d, err
 	}
 	if !rd.Local && (!r.endless() || rd.Run == 1) {
 		if err := r.session.Sync(ctx, control.PhaseReady, rd.Size, rd.Last); err != nil {
-			return t, d, nil, err
+			return t, d, err
 		}
 	}
 	r.quiet.Watch()
@@ -213,20 +209,15 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	*rec = *t.Recorder
 	t.Counters = difference(before, r.counters(rd))
 	if err != nil {
-		return t, d, nil, err
+		return t, d, err
 	}
-	perQP := dr.ReceivedPerQP()
-	r.end.settleReceives(j, perQP)
-	for q := range moved {
-		moved[q].received = perQP[q]
-		moved[q].sent = dr.SentPerQP(q)
-	}
-	return t, d, moved, nil
+	r.end.End(j, dr.SentPerQP(), dr.ReceivedPerQP())
+	return t, d, nil
 }
 
 // prepare makes the runner of the job of one thread.
 func (r *run) prepare(thread int, j *job.Job) (job.Runner, error) {
-	return job.Prepare(r.rails[thread%len(r.rails)].device, j)
+	return job.Prepare(r.rails.Of(thread).Device, j)
 }
 
 // prepareThreads makes the runner of a round: one for each thread where there are several. What only serves needs one for
@@ -235,7 +226,7 @@ func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
 	if r.spec.Threads == 1 || j.Shape != job.Stream && len(r.rails) == 1 {
 		return r.prepare(0, j)
 	}
-	return job.PrepareThreads(j, r.end.queues(), job.ThreadOptions{
+	return job.PrepareThreads(j, r.end.Queues(), job.ThreadOptions{
 		Slice: r.ticks(r.sliceLength()), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
 	}, r.prepare)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/drive"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 
 	"github.com/gobw/gobw/internal/control"
@@ -100,14 +101,13 @@ func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Devi
 // run is one plan being measured.
 type run struct {
 	session control.Session
-	rails   rails // this end's devices; once the test is agreed on, those that it runs on
+	rails   endpoint.Rails // this end's devices; once the test is agreed on, those that it runs on
 	o       Options
 	ours    bool
 
 	plan        *plan.Settled
 	spec        plan.Spec // of plan
-	end         *Endpoint
-	peer        []control.Address
+	end         *endpoint.Endpoint
 	quiet       *machine.Quiet
 	clock       tick.Clock
 	perNs       float64
@@ -121,7 +121,7 @@ type run struct {
 
 func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Result, error) {
 	var err error
-	if r.rails, err = openRails(dev, r.o); err != nil {
+	if r.rails, err = endpoint.OpenRails(append([]verbs.Device{dev}, r.o.Rails...), r.o.Port, r.o.NUMANode); err != nil {
 		return nil, err
 	}
 	if spec != nil {
@@ -155,12 +155,12 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	if err := r.settle(*agreed, r.unknownPeer()); err != nil {
 		return nil, err
 	}
-	if err := r.openPorts(); err != nil {
+	if r.rails, err = r.rails.For(r.spec); err != nil {
 		return nil, err
 	}
 	r.result = &Result{}
 	for _, on := range r.rails {
-		r.result.Label = cmp.Or(r.result.Label, Label(on.device.Info()))
+		r.result.Label = cmp.Or(r.result.Label, Label(on.Device.Info()))
 	}
 	if err = r.connect(ctx, *agreed); err == nil {
 		err = r.measure(ctx)
@@ -182,7 +182,7 @@ func (r *run) unknownPeer() plan.Peer { return plan.Peer{Perftest: !r.ours} }
 // settle makes the test of this end.
 func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	if spec.RDMACM {
-		if _, err := rdmacm.ConnectionManagerOf(r.rails[0].device); err != nil {
+		if _, err := rdmacm.ConnectionManagerOf(r.rails[0].Device); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	if r.result == nil { // it is not known yet which of them are needed
 		on = r.rails[:min(max(spec.Rails, 1), len(r.rails))]
 	}
-	info, port := common(on)
+	info, port := on.Common()
 	limits := plan.Limits{
 		Device: info, Port: port, Rails: len(r.rails), PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: r.session.Dialled(),
 	}

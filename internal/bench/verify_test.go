@@ -3,23 +3,9 @@ package bench
 import (
 	"testing"
 
-	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
-
-func TestOnlyHoles(t *testing.T) {
-	b := make([]byte, 100)
-	payload.Fill(b, 1, 0)
-	clear(b[16:48])
-	if !onlyHoles(b, 1, 0) {
-		t.Error("a lost packet counts as corruption")
-	}
-	b[20] = 1
-	if onlyHoles(b, 1, 0) {
-		t.Error("a wrong byte in a hole passes")
-	}
-}
 
 // TestFlushed compares every message of WRITEs that a READ flushes, at sizes of one byte, one packet and several.
 func TestFlushed(t *testing.T) {

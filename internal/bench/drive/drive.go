@@ -49,7 +49,6 @@ type Task struct {
 
 // Devices are those of this end.
 type Devices interface {
-	Name() string
 	Counters() map[string]uint64                      // added up; nil where one has none
 	Failure(counts func(verbs.AsyncEvent) bool) error // an event that ends a test, of those that count; it does not wait
 	ServeThemselves() bool                            // the peer's requests, while this process sleeps
@@ -386,23 +385,19 @@ func (d *Driver) ReceivedPerQP() []uint64 {
 	return n
 }
 
-// SentPerQP is what queue pair q of the sending end has sent; at the other end, what it must have sent.
-func (d *Driver) SentPerQP(q int) uint64 {
-	n := d.Limits.Count
+// SentPerQP is what each queue pair of the sending end has sent; at the other end, what it must have sent.
+func (d *Driver) SentPerQP() []uint64 {
+	n, qps := d.Limits.Count, uint64(len(d.Job.Lanes))
 	if n == 0 {
 		n = d.p.Completed
-		if !d.Plan.Sends() {
-			n = math.MaxUint64 // a one-sided target does not know: every place
+	}
+	out := make([]uint64, qps)
+	for q := range out {
+		if out[q] = (n + qps - 1 - uint64(q)) / qps; d.Limits.Count == 0 && !d.Plan.Sends() {
+			out[q] = math.MaxUint64 // a one-sided target does not know: every place
 		}
 	}
-	qps := uint64(len(d.Job.Lanes))
-	if n == math.MaxUint64 {
-		return n
-	}
-	if uint64(q) < n%qps {
-		return n/qps + 1
-	}
-	return n / qps
+	return out
 }
 
 // PeerLeft tells whether the peer has said that it is done.

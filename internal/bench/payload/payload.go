@@ -7,34 +7,42 @@ import (
 	"fmt"
 )
 
-// CorruptError is data that did not arrive as it was sent.
-type CorruptError struct {
-	Operation string
-	QP        int    // index of the queue pair
-	Message   uint64 // place of the message in its ring
-	Offset    int    // first wrong byte
-	Size      int
-	Got, Want byte
-}
+// ErrCorrupt matches every error that says that data did not arrive as it was sent.
+var ErrCorrupt = errors.New("data corrupt")
 
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("data corrupt: %s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x",
-		e.Operation, e.Size, e.QP, e.Message, e.Offset, e.Got, e.Want)
-}
+// Error is data that did not arrive as it was sent, or of which nobody knows whether it did. It matches [ErrCorrupt].
+type Error struct{ Text, Fix string }
+
+func (e *Error) Error() string { return e.Text }
 
 // Remedy says what to try.
-func (*CorruptError) Remedy() string {
-	return "repeat with --verify all and --pcap to see whether the packets are wrong already; a memory test of both hosts comes next"
+func (e *Error) Remedy() string { return e.Fix }
+
+// Is matches [ErrCorrupt].
+func (*Error) Is(target error) bool { return target == ErrCorrupt }
+
+// Corrupt is memory that holds what nobody sent.
+func Corrupt(format string, args ...any) error {
+	return &Error{
+		Text: "data corrupt: " + fmt.Sprintf(format, args...),
+		Fix:  "repeat with --verify all and --pcap to see whether the packets are wrong already; a memory test of both hosts comes next",
+	}
 }
 
-// LostUpdateError is an atomic counter that does not add up.
-type LostUpdateError struct {
-	QP, Place int
-	Got, Want uint64
+// Nothing is a verified test in which nothing was compared, because nothing arrived whole: it proves nothing.
+func Nothing(sent uint64) error {
+	return &Error{
+		Text: fmt.Sprintf("nothing verified: none of %d messages arrived whole", sent),
+		Fix:  "use -c RC, which sends again what is lost, or find where the packets are lost: run 'gobw doctor HOST'",
+	}
 }
 
-func (e *LostUpdateError) Error() string {
-	return fmt.Sprintf("data corrupt: atomic counter %d of queue pair %d is %d, want %d", e.Place, e.QP, e.Got, e.Want)
+// Wrong is a message, by its place in its ring, that differs from the pattern of message number from.
+func Wrong(operation string, qp int, place uint64, b []byte, seed, from uint64) error {
+	at := max(Check(b, seed, from), 0)
+	var w [8]byte
+	binary.LittleEndian.PutUint64(w[:], Word(seed, from, at&^7))
+	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x", operation, len(b), qp, place, at, b[at], w[at&7])
 }
 
 // The pattern: each aligned 8-byte word of a message is a hash of the seed, the message's number and the word's offset,
@@ -86,13 +94,6 @@ func Check(b []byte, seed, message uint64) int {
 	return -1
 }
 
-// Byte is the pattern's byte at an offset.
-func Byte(seed, message uint64, offset int) byte {
-	var w [8]byte
-	binary.LittleEndian.PutUint64(w[:], Word(seed, message, offset&^7))
-	return w[offset&7]
-}
-
 // Seed differs between queue pairs and between the two directions of one.
 func Seed(seed uint64, q int, fromInitiator bool) uint64 {
 	s := seed<<20 | uint64(q)<<1
@@ -100,36 +101,4 @@ func Seed(seed uint64, q int, fromInitiator bool) uint64 {
 		s |= 1
 	}
 	return s
-}
-
-// ErrCorrupt matches every error that says that data did not arrive as it was sent.
-var ErrCorrupt = errors.New("data corrupt")
-
-// Is matches [ErrCorrupt].
-func (*CorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// Is matches [ErrCorrupt].
-func (*LostUpdateError) Is(target error) bool { return target == ErrCorrupt }
-
-// RemoteCorruptError is corrupt data that the peer found.
-type RemoteCorruptError struct{ Message string }
-
-func (e *RemoteCorruptError) Error() string { return "peer said: " + e.Message }
-
-// Is matches [ErrCorrupt].
-func (*RemoteCorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// NothingError is a verified test in which nothing was compared, because nothing arrived whole.
-type NothingError struct{ Sent uint64 }
-
-func (e *NothingError) Error() string {
-	return fmt.Sprintf("nothing verified: none of %d messages arrived whole", e.Sent)
-}
-
-// Is matches [ErrCorrupt]: a verification of nothing proves nothing.
-func (*NothingError) Is(target error) bool { return target == ErrCorrupt }
-
-// Remedy says what to try.
-func (*NothingError) Remedy() string {
-	return "use -c RC, which sends again what is lost, or find where the packets are lost: run 'gobw doctor HOST'"
 }

@@ -38,9 +38,9 @@ func TestPatternDiffers(t *testing.T) {
 }
 
 func TestCorruptErrorsMatch(t *testing.T) {
-	for _, err := range []error{&CorruptError{}, &LostUpdateError{}, &RemoteCorruptError{}} {
+	for _, err := range []error{Corrupt("a"), Nothing(1), Wrong("write", 0, 0, []byte{1}, 7, 3)} {
 		if !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%T does not match ErrCorrupt", err)
+			t.Errorf("%v does not match ErrCorrupt", err)
 		}
 	}
 }

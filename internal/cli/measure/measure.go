@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
@@ -139,7 +140,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		m.Session.Fail(err)
 		return nil, err
 	}
-	if m.Port, err = bench.ChoosePort(m.Device, c.Device.Port); err != nil {
+	if m.Port, err = endpoint.ChoosePort(m.Device, c.Device.Port); err != nil {
 		m.Session.Fail(err)
 		return nil, exit.SetupError{Err: err}
 	}
@@ -155,7 +156,7 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 	if err != nil {
 		return nil //nolint:nilerr // told where the address is chosen
 	}
-	e, err := bench.GIDWithIndex(table, *c.Device.GID)
+	e, err := endpoint.GIDWithIndex(table, *c.Device.GID)
 	if err != nil {
 		return nil //nolint:nilerr // told where the address is chosen
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
@@ -215,7 +215,7 @@ func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) 
 			continue
 		}
 		if !d.Info().Software { // the software device's port comes with its address, see bindDevice
-			if _, err := bench.ChoosePort(d, c.Port); err != nil {
+			if _, err := endpoint.ChoosePort(d, c.Port); err != nil {
 				failures = append(failures, err, d.Close())
 				continue
 			}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -182,11 +183,11 @@ func (r *testRun) open() (*opendevice.Device, error) {
 	if d.Info().Software { // its port and its table come with its address
 		return d, nil
 	}
-	port, err := bench.ChoosePort(d, r.v.IBPort)
+	port, err := endpoint.ChoosePort(d, r.v.IBPort)
 	if err == nil && r.v.GIDIndex != nil {
 		var table []verbs.GIDEntry
 		if table, err = d.GIDs(port.Number); err == nil {
-			_, err = bench.GIDWithIndex(table, *r.v.GIDIndex)
+			_, err = endpoint.GIDWithIndex(table, *r.v.GIDIndex)
 		}
 	}
 	if err != nil {
@@ -256,7 +257,7 @@ func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, 
 	if _, err := d.Bind(s.LocalAddr()); err != nil {
 		return verbs.PortInfo{}, err
 	}
-	port, err := bench.ChoosePort(d, r.v.IBPort)
+	port, err := endpoint.ChoosePort(d, r.v.IBPort)
 	if err != nil {
 		return port, err
 	}
@@ -309,7 +310,7 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 	l, err := connect.Listen(connect.ListenOptions{
 		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: dial.Perftest, Program: dial.Program, Once: true, RDMA: dial.RDMA, Timeouts: dial.Timeouts,
 		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		LocalFacts: func() (control.Facts, error) { return bench.LocalFacts(d.Device, r.v.IBPort) },
+		LocalFacts: func() (control.Facts, error) { return endpoint.LocalFacts(d.Device, r.v.IBPort) },
 	})
 	if err != nil {
 		return nil, measure.PortTaken(err)
@@ -437,7 +438,7 @@ func (r *testRun) status(err error) int {
 func (r *testRun) explain(err error) {
 	var completion *verbs.CompletionError
 	var setup exit.SetupError
-	var port *bench.PortError
+	var port *endpoint.PortError
 	var mismatch *perftest.MismatchError
 	if errors.Is(err, payload.ErrCorrupt) {
 		fmt.Fprintf(r.out.Err, "VALIDATION: FAILED\n")

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
@@ -91,7 +91,7 @@ func (q *qualification) check() error {
 	q.device = info.Name
 	env := report.Environment{Device: info.Name, Software: info.Software}
 	if !info.Software {
-		port, err := bench.ChoosePort(d, q.config.Device.Port)
+		port, err := endpoint.ChoosePort(d, q.config.Device.Port)
 		if err != nil {
 			return errors.Join(exit.SetupError{Err: err}, d.Close())
 		}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
@@ -86,7 +87,7 @@ func perftestPlan(line string, d verbs.Device, port int) (*plan.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := bench.ChoosePort(d, port)
+	info, err := endpoint.ChoosePort(d, port)
 	if err == nil {
 		err = v.Fit(d.Info(), info)
 	}
@@ -107,7 +108,7 @@ func (o *order) probe() (*probed, error) {
 		return nil, err
 	}
 	p := &probed{Note: d.Note}
-	if facts, err := bench.LocalFacts(d, o.Device.Port); err == nil { // else such clients hear why when they come
+	if facts, err := endpoint.LocalFacts(d, o.Device.Port); err == nil { // else such clients hear why when they come
 		p.Facts = &facts
 	}
 	p.Plan, err = perftestPlan(o.Perftest, d, o.Device.Port)

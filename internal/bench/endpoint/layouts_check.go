@@ -1,4 +1,4 @@
-package bench
+package endpoint
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
-	"github.com/gobw/gobw/verbs"
 )
 
 // checker compares the destination of a verified round with what may lie there.
@@ -22,11 +21,12 @@ type checker struct {
 	first   map[uint64]uint64 // the first word of a message to its number
 	message []byte
 	gap     []byte
+	sparse  bool // a lost packet leaves a hole
 }
 
-func (w *layouts) newChecker(mem []byte, seed uint64) *checker {
+func (w *layouts) newChecker(mem []byte, seed uint64, sparse bool) *checker {
 	size := int(w.Layout.Size())
-	c := &checker{w: w, mem: mem, seed: seed, layout: w.Layout, message: make([]byte, size), first: map[uint64]uint64{}}
+	c := &checker{w: w, mem: mem, seed: seed, layout: w.Layout, message: make([]byte, size), first: map[uint64]uint64{}, sparse: sparse}
 	for k := range w.sources() {
 		c.first[head(patternHead(seed, k, size))] = k
 	}
@@ -85,23 +85,16 @@ func (c *checker) place(k uint64) (touched, whole bool, err error) {
 		n += copy(c.message[n:], got[b.Offset:b.End()])
 	}
 	from, known := c.first[head(c.message[:min(8, len(c.message))])]
-	bad := 0
-	if known {
-		if bad = payload.Check(c.message, c.seed, from); bad < 0 {
-			return true, true, nil
-		}
-	}
-	if c.w.plan.Spec().Transport == verbs.UC {
-		return true, false, nil // a lost packet leaves a hole; the gaps were checked
-	}
 	if !known {
 		from = k % c.w.sources()
-		bad = max(payload.Check(c.message, c.seed, from), 0)
 	}
-	return true, false, &payload.CorruptError{
-		Operation: string(c.w.Strategy.Operation), Message: k, Offset: bad, Size: len(c.message),
-		Got: c.message[bad], Want: payload.Byte(c.seed, from, bad),
+	if payload.Check(c.message, c.seed, from) < 0 {
+		return true, true, nil
 	}
+	if c.sparse {
+		return true, false, nil // the gaps were checked
+	}
+	return true, false, payload.Wrong(string(c.w.Strategy.Operation), 0, k, c.message, c.seed, from)
 }
 
 // gaps checks that nothing but blocks was written.
@@ -113,7 +106,7 @@ func (c *checker) gaps(k uint64, got, want []byte) error {
 		}
 		for i := from; i < to; i++ {
 			if got[i] != want[i] {
-				return &GapError{Strategy: c.w.Strategy.Name, Place: k, Offset: i, Got: got[i]}
+				return payload.Corrupt("%s wrote %#02x at offset %d of place %d, outside the blocks", c.w.Strategy.Name, got[i], i, k)
 			}
 		}
 		return nil

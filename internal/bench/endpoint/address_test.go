@@ -1,4 +1,4 @@
-package bench
+package endpoint
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func TestAddressVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := Endpoint{plan: p, spec: p.Spec(), rails: []rail{{useGID: true, gid: gid(3, "2001:db8::1", verbs.GIDRoCEv2)}}}
+	e := Endpoint{plan: p, spec: p.Spec(), rails: Rails{{UseGID: true, GID: gid(3, "2001:db8::1", verbs.GIDRoCEv2)}}}
 	for q, want := range []uint32{7, 0, 9, 7, 0} {
 		av := e.addressVector(q, control.Address{HasGID: true, LID: 17})
 		if av.FlowLabel != want || av.SGIDIndex != 3 || av.DLID != 17 {

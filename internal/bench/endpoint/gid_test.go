@@ -1,4 +1,4 @@
-package bench
+package endpoint
 
 import (
 	"net/netip"

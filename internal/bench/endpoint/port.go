@@ -1,4 +1,4 @@
-package bench
+package endpoint
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -59,20 +58,6 @@ func (e *PortError) Error() string {
 		return fmt.Sprintf("--ib-port (-i) %d: the device has %d", e.Number, e.Ports)
 	}
 	return fmt.Sprintf("state is %v", e.State)
-}
-
-// describe adds the device and its port.
-func describe(e report.Environment, dev verbs.Device, port verbs.PortInfo) report.Environment {
-	i := dev.Info()
-	e.Device, e.Provider, e.Software, e.Driver, e.Firmware = i.Name, i.Provider, i.Software, i.Driver, i.Firmware
-	e.Fabric = i.EmulatedNetwork
-	e.Port, e.LinkLayer, e.LinkBitsPerS, e.LinkState = port.Number, port.LinkLayer.String(), port.RateBitsPerS, port.State.String()
-	e.MTU = port.ActiveMTU.Bytes()
-	e.PCILinkSpeed, e.PCILinkWidth, e.NUMANode = i.PCILinkSpeed, i.PCILinkWidth, i.NUMANode
-	if i.Software {
-		e.LinkBitsPerS = 0
-	}
-	return e
 }
 
 // LocalFacts is what this end says of itself before a plan is known.

@@ -1,6 +1,7 @@
-package bench
+package endpoint
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,11 +21,11 @@ type Endpoint struct {
 	spec   plan.Spec // of plan
 	work   workload
 	slots  plan.Buffers
-	mtu    verbs.MTU
-	qkey   uint32 // RDMA CM may choose another than the plan's
-	inline int    // bytes granted
+	mtu    verbs.MTU // of the path; RDMA CM may tell another than the plan's
+	qkey   uint32    // RDMA CM may choose another than the plan's
+	inline int       // bytes granted
 
-	rails       []rail
+	rails       Rails
 	pds         []verbs.ProtectionDomain // of each rail
 	threads     []completionQueues       // of each thread
 	srq         verbs.SharedReceiveQueue
@@ -34,8 +35,10 @@ type Endpoint struct {
 	handles     []verbs.AddressHandle  // UD
 	joined      []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
 	psns        []uint32
-	posted      []uint64 // receives posted so far, per queue pair
-	outstanding []int    // receives posted and not completed, per queue pair
+	peer        []control.Address // of each queue pair's
+	posted      []uint64          // receives posted so far, per queue pair
+	outstanding []int             // receives posted and not completed, per queue pair
+	moved       []movement        // in the last round, per queue pair
 	group       *membership
 
 	closers closers
@@ -57,20 +60,19 @@ func (c completionQueues) all() []verbs.CompletionQueue {
 	return []verbs.CompletionQueue{c.send, c.receive}
 }
 
-// endpointOptions is what an endpoint needs beside its plan and its rails.
-type endpointOptions struct {
-	mtu     verbs.MTU // of the path; RDMA CM may tell another than the plan's
-	planted time.Duration
-	step    func(name string, took time.Duration)
+// Options is what an endpoint needs beside its plan and its rails.
+type Options struct {
+	Planted time.Duration                         // a cost that each message of the non-contiguous experiment bears on purpose
+	Step    func(name string, took time.Duration) // told each step of a queue pair's life; nil: nobody wants to know
 }
 
-// newEndpoint makes every object of the plan, up to queue pairs in INIT.
-func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint, err error) {
+// New makes every object of the plan, up to queue pairs in INIT.
+func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.planted), slots: p.Buffers(), mtu: o.mtu, qkey: p.Spec().QKey, step: o.step,
+		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.Planted), slots: p.Buffers(), mtu: p.MTU(), qkey: p.Spec().QKey, step: o.Step,
 	}
 	qps := e.spec.QPs
-	e.posted, e.outstanding = make([]uint64, qps), make([]int, qps)
+	e.posted, e.outstanding, e.moved = make([]uint64, qps), make([]int, qps), make([]movement, qps)
 	d := p.Queues()
 	defer func() {
 		if err != nil {
@@ -81,7 +83,7 @@ func newEndpoint(rails []rail, p *plan.Settled, o endpointOptions) (_ *Endpoint,
 		if e.spec.DualPort && i > 0 { // two ports of one device
 			break
 		}
-		pd, err := rails[i].device.AllocPD()
+		pd, err := rails[i].Device.AllocPD()
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +123,7 @@ func (m *membership) Close() error { return m.qp.DetachMulticast(m.gid, 0) }
 
 // joinGroup attaches the queue pair that receives to the plan's multicast group, if it has one.
 func (e *Endpoint) joinGroup() error {
-	gid, has := e.plan.Group(e.rails[0].gid.GID)
+	gid, has := e.plan.Group(e.rails[0].GID.GID)
 	if !has {
 		return nil
 	}
@@ -136,7 +138,7 @@ func (e *Endpoint) joinGroup() error {
 // createCQs makes the completion queues of the next thread, for its share of the queue pairs.
 func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	var c completionQueues
-	dev := e.rails[len(e.threads)%len(e.rails)].device
+	dev := e.rails.Of(len(e.threads)).Device
 	if e.spec.Events {
 		if c.channel, err = dev.CreateCompletionChannel(); err != nil {
 			return err
@@ -170,11 +172,11 @@ func (e *Endpoint) thread(q int) int { return q % len(e.threads) }
 
 // railOf is the rail of queue pair q: there are as many threads on each. Of two ports the first has the first half of the queue
 // pairs, as in perftest.
-func (e *Endpoint) railOf(q int) *rail {
+func (e *Endpoint) railOf(q int) *Rail {
 	if e.spec.DualPort {
 		return &e.rails[2*q/e.spec.QPs]
 	}
-	return &e.rails[q%len(e.rails)]
+	return e.rails.Of(q)
 }
 
 // pd is the protection domain of queue pair q, and of its memory.
@@ -205,7 +207,7 @@ func (e *Endpoint) allocate() error {
 	for n := range regions {
 		node := -1
 		if machine.NUMANodes() > 1 {
-			node = e.railOf(n).numaNode
+			node = e.railOf(n).NUMANode
 		}
 		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{HugePages: e.spec.HugePages, NUMANode: node + 1, Touch: true})
 		if err != nil {
@@ -271,7 +273,7 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	}
 	return e.timed("init", time.Now(), func() error {
 		return verbs.InitQP(qp, verbs.ConnectOptions{
-			Port: e.railOf(len(e.qps) - 1).port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
+			Port: e.railOf(len(e.qps) - 1).Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
 		})
 	})
 }
@@ -293,14 +295,14 @@ type destroyed struct {
 
 func (d destroyed) Close() error { return d.e.timed("destroy", time.Now(), d.qp.Close) }
 
-// addresses is what the peer must know.
-func (e *Endpoint) addresses() []control.Address {
+// Addresses is what the peer must know.
+func (e *Endpoint) Addresses() []control.Address {
 	out := make([]control.Address, len(e.qps))
 	for q, qp := range e.qps {
 		r := e.railOf(q)
 		out[q] = control.Address{
-			LID: r.port.LID, QPN: qp.QPN(), PSN: e.psns[q], RKey: e.region(q).RKey(), Addr: e.recvAddr(q),
-			Bytes: uint64(e.slots.RecvBytes()), GID: r.gid.GID, HasGID: r.useGID, Outstanding: e.plan.Outstanding(), Window: r.device.Info().Limits.ReceiveWindow,
+			LID: r.Port.LID, QPN: qp.QPN(), PSN: e.psns[q], RKey: e.region(q).RKey(), Addr: e.recvAddr(q),
+			Bytes: uint64(e.slots.RecvBytes()), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding(), Window: r.Device.Info().Limits.ReceiveWindow,
 		}
 		if e.group != nil {
 			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, e.group.gid, true
@@ -309,11 +311,17 @@ func (e *Endpoint) addresses() []control.Address {
 	return out
 }
 
-// connect moves the queue pairs to RTR, and to RTS where this end posts requests. RDMA CM has done that already.
-func (e *Endpoint) connect(peer []control.Address, policy plan.DataPolicy) error {
+// Connect moves the queue pairs to RTR, and to RTS where this end posts requests. RDMA CM has done that already.
+func (e *Endpoint) Connect(peer []control.Address, policy plan.DataPolicy) (err error) {
+	if e.spec.RDMACM {
+		if peer, err = e.pair(peer); err != nil {
+			return err
+		}
+	}
 	if err := e.checkPeer(peer, policy); err != nil {
 		return err
 	}
+	e.peer = peer
 	for q, qp := range e.qps {
 		av := e.addressVector(q, peer[q])
 		if e.spec.RDMACM {
@@ -353,7 +361,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 		if a.Bytes != 0 && a.Bytes < need && e.plan.Row().Addressed() {
 			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
 		}
-		if e.railOf(q).useGID && !a.HasGID {
+		if e.railOf(q).UseGID && !a.HasGID {
 			return fmt.Errorf("this end uses GIDs, the peer sent none: give -x to both ends or to neither")
 		}
 	}
@@ -363,9 +371,9 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address) error {
 	r := e.railOf(q)
 	o := verbs.ConnectOptions{
-		Port: r.port.Number, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
+		Port: r.Port.Number, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
-		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
+		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.Device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
 		MaxDestRDAtomic: verbs.Exactly(uint8(e.plan.Outstanding())),
 		MinRNRTimer:     verbs.Exactly(plan.RNRTimer), Timeout: verbs.Exactly(e.spec.Timeout),
 		RetryCount: verbs.Exactly(e.spec.Retries), RNRRetry: verbs.Exactly(e.spec.RNRRetries),
@@ -381,15 +389,35 @@ func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVecto
 	r := e.railOf(q)
 	av := verbs.AddressVector{
 		DLID: peer.LID, SL: e.spec.SL, TrafficClass: e.spec.TrafficClass, FlowLabel: e.plan.FlowLabel(q), HopLimit: e.spec.HopLimit,
-		Port: r.port.Number,
+		Port: r.Port.Number,
 	}
-	if r.useGID && peer.HasGID {
-		av.UseGID, av.DGID, av.SGIDIndex = true, peer.GID, r.gid.Index
+	if r.UseGID && peer.HasGID {
+		av.UseGID, av.DGID, av.SGIDIndex = true, peer.GID, r.GID.Index
 		if av.HopLimit == 0 {
 			av.HopLimit = 255
 		}
 	}
 	return av
+}
+
+// Ready takes the last step: the ends tell each other that all queue pairs are connected.
+func (e *Endpoint) Ready(meet func() error) error { return e.timed("ready", e.created, meet) }
+
+// Peer is what the peer has told of the partner of each queue pair.
+func (e *Endpoint) Peer() []control.Address { return e.peer }
+
+// MTU is that of the path.
+func (e *Endpoint) MTU() verbs.MTU { return e.mtu }
+
+// Inline is how many bytes a request carries itself, as granted by the device.
+func (e *Endpoint) Inline() int { return e.inline }
+
+// PostAPI is how the device takes requests.
+func (e *Endpoint) PostAPI() verbs.PostAPI { return verbs.PostsBy(e.qps[0]) }
+
+// Has tells whether one of the queue pairs has a number.
+func (e *Endpoint) Has(qpn uint32) bool {
+	return slices.ContainsFunc(e.qps, func(qp verbs.QueuePair) bool { return qp.QPN() == qpn })
 }
 
 func (e *Endpoint) region(q int) verbs.MemoryRegion {
@@ -438,14 +466,7 @@ func (c *closers) Close() error {
 
 // fillRandom writes random bytes, as perftest does: zeros could be compressed or special on the way.
 func fillRandom(b []byte) {
-	r := rand.NewPCG(rand.Uint64(), rand.Uint64())
-	for len(b) >= 8 {
-		v := r.Uint64()
-		b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
-		b[4], b[5], b[6], b[7] = byte(v>>32), byte(v>>40), byte(v>>48), byte(v>>56)
-		b = b[8:]
-	}
-	for i := range b {
-		b[i] = byte(r.Uint64())
-	}
+	var seed [32]byte
+	binary.NativeEndian.PutUint64(seed[:], rand.Uint64())
+	_, _ = rand.NewChaCha8(seed).Read(b) // it cannot fail
 }

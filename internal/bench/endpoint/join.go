@@ -1,4 +1,4 @@
-package bench
+package endpoint
 
 import (
 	"context"
@@ -20,101 +20,99 @@ const (
 	tellLimit = 5 * time.Second        // for the datagram that tells a queue pair's number
 )
 
-// joinAll connects the queue pairs by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers. known is
+// Join connects the queue pairs in order by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers. known is
 // the server's address, zero where it is not.
-func (r *run) joinAll(ctx context.Context, known verbs.GID) error {
+func (e *Endpoint) Join(ctx context.Context, s control.Session, known verbs.GID) error {
 	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address. An iWARP device has
 	// no address of its own (its GID is made of the MAC), and its ports are those of TCP, where the session listens already.
-	first := &r.end.rails[0]
-	info := first.device.Info()
+	first := &e.rails[0]
+	info := first.Device.Info()
 	iWARP := info.IWARP()
-	server := netip.AddrPortFrom(r.session.LocalAddr(), r.session.ServerPort())
-	if r.session.Dialled() {
-		server = netip.AddrPortFrom(r.session.RemoteAddr().Addr(), r.session.ServerPort())
+	server := netip.AddrPortFrom(s.LocalAddr(), s.ServerPort())
+	if s.Dialled() {
+		server = netip.AddrPortFrom(s.RemoteAddr().Addr(), s.ServerPort())
 		if a := known.Addr(); !known.IsZero() && !a.IsLinkLocalUnicast() && !iWARP {
 			server = netip.AddrPortFrom(a, server.Port())
 		}
 	}
-	if r.ours && iWARP {
+	if e.plan.Ours() && iWARP {
 		server = netip.AddrPortFrom(server.Addr(), server.Port()+1)
 	}
-	if err := r.join(ctx, server); err != nil {
+	if err := e.joinAt(ctx, s, server); err != nil {
 		return err
 	}
-	for q, j := range r.end.joined {
-		r.end.psns[q] = j.SendPSN
+	for q, j := range e.joined {
+		e.psns[q] = j.SendPSN
 	}
-	joined := r.end.joined[0]
+	joined := e.joined[0]
 	if joined.PathMTU != 0 {
-		r.end.mtu = joined.PathMTU
+		e.mtu = joined.PathMTU
 	}
-	if r.spec.Transport == verbs.UD {
-		r.end.qkey = joined.QKey
+	if e.spec.Transport == verbs.UD {
+		e.qkey = joined.QKey
 	}
 	if !joined.AddressVector.UseGID {
 		return nil
 	}
-	table, err := first.device.GIDs(first.port.Number)
+	table, err := first.Device.GIDs(first.Port.Number)
 	if err != nil {
 		return err
 	}
-	if e, err := GIDWithIndex(table, joined.AddressVector.SGIDIndex); err == nil {
-		first.gid = e
+	if at, err := GIDWithIndex(table, joined.AddressVector.SGIDIndex); err == nil {
+		first.GID = at
 	}
 	return nil
 }
 
-// join connects the queue pairs in order. server is where the server's RDMA CM listens.
-func (r *run) join(ctx context.Context, server netip.AddrPort) error {
-	m, err := rdmacm.ConnectionManagerOf(r.rails[0].device)
+// joinAt connects them. server is where the server's RDMA CM listens.
+func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.AddrPort) error {
+	m, err := rdmacm.ConnectionManagerOf(e.rails[0].Device)
 	if err != nil {
 		return err
 	}
-	watch, unwatch := r.session.Watch(ctx)
+	watch, unwatch := s.Watch(ctx)
 	defer unwatch()
 	ctx, cancel := context.WithTimeoutCause(watch, joinLimit, fmt.Errorf("no connection by RDMA CM within %v", joinLimit))
 	defer cancel()
-	outstanding := r.plan.Outstanding()
+	outstanding := uint8(e.plan.Outstanding())
 	o := verbs.ConnectOptions{
-		MinRNRTimer: plan.RNRTimer, Timeout: r.spec.Timeout, RetryCount: r.spec.Retries, RNRRetry: r.spec.RNRRetries,
-		AddressVector: verbs.AddressVector{SL: r.spec.SL, TrafficClass: r.spec.TrafficClass},
+		MinRNRTimer: plan.RNRTimer, Timeout: e.spec.Timeout, RetryCount: e.spec.Retries, RNRRetry: e.spec.RNRRetries,
+		AddressVector: verbs.AddressVector{SL: e.spec.SL, TrafficClass: e.spec.TrafficClass},
 	}
-	if r.plan.Row().Responded {
-		o.MaxRDAtomic, o.MaxDestRDAtomic = uint8(outstanding), uint8(outstanding)
+	if e.plan.Row().Responded {
+		o.MaxRDAtomic, o.MaxDestRDAtomic = outstanding, outstanding
 	}
-	var listener verbs.CMListener
-	if !r.session.Dialled() {
+	next := func() (verbs.CMConnection, error) {
+		return m.DialCM(ctx, server, verbs.CMOptions{Transport: e.spec.Transport, TOS: e.spec.TOS})
+	}
+	if !s.Dialled() {
 		at := netip.AddrPortFrom(netip.IPv4Unspecified(), server.Port())
 		if server.Addr().Is6() {
 			at = netip.AddrPortFrom(netip.IPv6Unspecified(), server.Port())
 		}
-		if listener, err = m.ListenCM(at, verbs.CMOptions{Transport: r.spec.Transport}); err != nil {
+		listener, err := m.ListenCM(at, verbs.CMOptions{Transport: e.spec.Transport})
+		if err != nil {
 			return err
 		}
 		defer func() { _ = listener.Close() }()
+		next = func() (verbs.CMConnection, error) { return listener.Accept(ctx) }
 	}
-	if err := r.session.Sync(ctx, control.PhaseListening, 0, false); err != nil {
+	if err := s.Sync(ctx, control.PhaseListening, 0, false); err != nil {
 		return err
 	}
-	next := func() (verbs.CMConnection, error) {
-		if listener != nil {
-			return listener.Accept(ctx)
-		}
-		return m.DialCM(ctx, server, verbs.CMOptions{Transport: r.spec.Transport, TOS: r.spec.TOS})
-	}
-	for q := range r.end.qps {
-		joined, err := r.end.joinOne(ctx, q, next, o)
+	for q := range e.qps {
+		joined, err := e.joinOne(ctx, q, next, o)
 		if err != nil {
-			return fmt.Errorf("queue pair %d of %d: %w", q+1, r.spec.QPs, err)
+			return fmt.Errorf("queue pair %d of %d: %w", q+1, e.spec.QPs, err)
 		}
-		r.end.joined = append(r.end.joined, joined)
-		if listener == nil && !r.ours && r.spec.Transport == verbs.UD && (r.spec.Bidirectional || r.spec.Kind == plan.Latency) {
-			if err := r.end.tellQPN(q, joined); err != nil {
+		e.joined = append(e.joined, joined)
+		if s.Dialled() && !e.plan.Ours() && e.spec.Transport == verbs.UD && (e.spec.Bidirectional || e.spec.Kind == plan.Latency) {
+			if err := e.tellQPN(q, joined); err != nil {
 				return err
 			}
 		}
 	}
-	return r.session.Sync(ctx, control.PhaseJoined, 0, false)
+	return s.Sync(ctx, control.PhaseJoined, 0, false)
 }
 
 // joinOne connects queue pair q over the next connection. A stock server listens only after the barrier: while it
@@ -150,10 +148,10 @@ func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verb
 	if err != nil {
 		return o, err
 	}
-	if init.Port != e.rails[0].port.Number {
+	if init.Port != e.rails[0].Port.Number {
 		return o, &verbs.Error{
-			Verb: "connect by RDMA CM", Device: e.rails[0].device.Info().Name, QP: qp.QPN(),
-			Err: fmt.Errorf("the way leads through port %d, this end uses port %d", init.Port, e.rails[0].port.Number),
+			Verb: "connect by RDMA CM", Device: e.rails[0].Device.Info().Name, QP: qp.QPN(),
+			Err: fmt.Errorf("the way leads through port %d, this end uses port %d", init.Port, e.rails[0].Port.Number),
 			Fix: fmt.Sprintf("use -i %d", init.Port),
 		}
 	}
@@ -188,18 +186,18 @@ func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
 		case err != nil:
 			return err
 		case n == 1 && found[0].Status != verbs.Success:
-			return &verbs.CompletionError{Device: e.rails[0].device.Info().Name, Completion: found[0], Sent: 1}
+			return &verbs.CompletionError{Device: e.rails[0].Device.Info().Name, Completion: found[0], Sent: 1}
 		case n == 1:
 			return nil
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.rails[0].device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
+	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.rails[0].Device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
 }
 
 // pair puts the peer's addresses in the order of this end's queue pairs: RDMA CM has told each one its partner.
 func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
-	if info := e.rails[0].device.Info(); e.spec.Transport == verbs.UD || info.IWARP() { // iWARP has no such numbers: both ends go in order
+	if info := e.rails[0].Device.Info(); e.spec.Transport == verbs.UD || info.IWARP() { // iWARP has no such numbers: both ends go in order
 		return peer, nil
 	}
 	byQPN := map[uint32]control.Address{}

@@ -1,12 +1,10 @@
-package bench
+package endpoint
 
 import (
-	"fmt"
 	"time"
 	"unsafe"
 
 	"github.com/gobw/gobw/internal/bench/payload"
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
@@ -18,12 +16,11 @@ import (
 type layouts struct {
 	*plan.Point
 	plan     *plan.Settled
-	planted  time.Duration // that each message costs on purpose
-	segments []pattern.Segment
+	planted  time.Duration     // that each message costs on purpose
+	segments []pattern.Segment // that are packed one after the other: the whole, but in a pipeline
 
 	kernels *pattern.Kernels
 	ring    []job.Message
-	ringFor uint64 // the peer's address that ring was made for
 	recvs   []verbs.ReceiveRequest
 	unpacks []job.Work
 }
@@ -31,45 +28,35 @@ type layouts struct {
 // newLayouts is the workload of a plan that has a point.
 func newLayouts(p *plan.Settled, planted time.Duration) *layouts {
 	w := &layouts{Point: p.Point(), plan: p, planted: planted}
+	w.segments = []pattern.Segment{{Layout: w.Layout}}
 	if w.Strategy.Cut == plan.Segments {
 		w.segments = w.Layout.Segments(w.Load.SegmentBytes)
 	}
 	return w
 }
 
-func (w *layouts) lane(e *Endpoint, _, q int, peer control.Address) (job.Lane, error) {
+func (w *layouts) lane(e *Endpoint, _, _ int) (lane job.Lane, err error) {
 	if w.kernels == nil {
 		w.kernels = pattern.NewKernels(pattern.KernelOptions{
 			Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
 		})
 		e.closers.add(w.kernels)
-	}
-	var lane job.Lane
-	if w.plan.Sends() {
-		if w.ring == nil || w.ringFor != peer.Addr {
-			ring := make([]job.Message, w.Places)
-			for k := range ring {
-				var err error
-				if ring[k], err = w.message(e, uint64(k), peer); err != nil {
-					return lane, err
-				}
-				if w.planted > 0 {
-					ring[k].Steps[0].Pack = delayed(w.planted, ring[k].Steps[0].Pack)
-				}
-			}
-			w.ring, w.ringFor = ring, peer.Addr
+		if w.plan.Sends() {
+			w.ring = make([]job.Message, w.Places)
 		}
-		lane.Ring = w.ring
-	}
-	if w.plan.Receives() {
-		if w.recvs == nil {
-			if err := w.makeReceives(e); err != nil {
+		for k := range w.ring {
+			if w.ring[k], err = w.message(e, uint64(k)); err != nil {
 				return lane, err
 			}
+			if w.planted > 0 {
+				w.ring[k].Steps[0].Pack = delayed(w.planted, w.ring[k].Steps[0].Pack)
+			}
 		}
-		lane.Receives, lane.Unpack = w.recvs, w.unpacks
+		if w.plan.Receives() {
+			err = w.makeReceives(e)
+		}
 	}
-	return lane, nil
+	return job.Lane{Ring: w.ring, Receives: w.recvs, Unpack: w.unpacks}, err
 }
 
 // delayed is work that begins with a wait.
@@ -83,51 +70,28 @@ func delayed(by time.Duration, work job.Work) job.Work {
 	}}
 }
 
-func (w *layouts) message(e *Endpoint, k uint64, peer control.Address) (job.Message, error) {
+func (w *layouts) message(e *Endpoint, k uint64) (m job.Message, err error) {
 	mem, base, lkey := e.sendSlot(0), e.sendAddr(0), e.lkey(0)
-	place, slot := w.PlaceAt(k), w.SendSlotAt(k)
-	row := w.plan.Row()
-	m := job.Message{Bytes: uint64(w.Layout.Size())}
-	request := func(entries []verbs.SGE, at int64) verbs.SendRequest {
-		r := verbs.SendRequest{Opcode: row.Opcode, SGEs: entries}
-		switch {
-		case row.Addressed():
-			r.RemoteAddr, r.RKey = peer.Addr+uint64(w.remoteAt(k))+uint64(at), peer.RKey
-		case len(e.handles) > 0:
-			r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[0], peer.QPN, e.qkey
-		}
-		return r
+	place, slot, remote := w.PlaceAt(k), w.SendSlotAt(k), uint64(w.remoteAt(k))
+	m.Bytes = uint64(w.Layout.Size())
+	if w.Strategy.Local != plan.Packed {
+		requests, err := w.stridedRequests(e, base+uint64(place), remote)
+		m.Steps = []job.Step{{Requests: requests}}
+		return m, err
 	}
-	whole := verbs.SGE{Addr: base + uint64(slot), Length: uint32(w.Layout.Size()), LKey: lkey}
-	if w.Strategy.Cut == plan.Segments {
-		for _, s := range w.segments {
-			work, err := w.kernels.Pack(s.Layout, mem[place:], mem[slot+int(s.Packed):])
-			if err != nil {
-				return m, err
-			}
-			entry := verbs.SGE{Addr: whole.Addr + uint64(s.Packed), Length: uint32(s.Layout.Size()), LKey: lkey}
-			m.Steps = append(m.Steps, job.Step{Pack: work, Requests: []verbs.SendRequest{request([]verbs.SGE{entry}, s.Packed)}})
-		}
-		return m, nil
-	}
-	var step job.Step
-	var err error
-	if w.Strategy.Local == plan.Packed {
-		step.Requests = []verbs.SendRequest{request([]verbs.SGE{whole}, 0)}
+	for _, s := range w.segments {
+		entry := verbs.SGE{Addr: base + uint64(slot) + uint64(s.Packed), Length: uint32(s.Layout.Size()), LKey: lkey}
+		step := job.Step{Requests: []verbs.SendRequest{e.request(0, []verbs.SGE{entry}, remote+uint64(s.Packed))}}
 		if w.Strategy.Pack {
-			if step.Pack, err = w.kernels.Pack(w.Layout, mem[place:], mem[slot:]); err != nil {
+			if step.Pack, err = w.kernels.Pack(s.Layout, mem[place:], mem[slot+int(s.Packed):]); err != nil {
 				return m, err
 			}
 		}
-		if w.Strategy.Unpack && row.Fetches() {
-			if m.Done, err = w.kernels.Unpack(w.Layout, mem[place:], mem[slot:]); err != nil {
-				return m, err
-			}
-		}
-	} else {
-		step.Requests, err = w.stridedRequests(base+uint64(place), lkey, request)
+		m.Steps = append(m.Steps, step)
 	}
-	m.Steps = []job.Step{step}
+	if w.Strategy.Unpack && w.plan.Row().Fetches() {
+		m.Done, err = w.kernels.Unpack(w.Layout, mem[place:], mem[slot:])
+	}
 	return m, err
 }
 
@@ -140,8 +104,8 @@ func (w *layouts) remoteAt(k uint64) int {
 }
 
 // stridedRequests cuts the entries of one layout into requests and gives each its part of the remote range.
-func (w *layouts) stridedRequests(addr uint64, lkey uint32, request func([]verbs.SGE, int64) verbs.SendRequest) ([]verbs.SendRequest, error) {
-	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, lkey)
+func (w *layouts) stridedRequests(e *Endpoint, addr, remote uint64) ([]verbs.SendRequest, error) {
+	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, e.lkey(0))
 	within := pattern.ListLimits{Entries: 1}
 	if w.Strategy.Cut == plan.Lists {
 		within = w.Load.Lists
@@ -151,15 +115,15 @@ func (w *layouts) stridedRequests(addr uint64, lkey uint32, request func([]verbs
 		return nil, err
 	}
 	out := make([]verbs.SendRequest, 0, len(parts))
-	at := int64(0)
+	at := uint64(0)
 	for _, part := range parts {
-		remote := at
+		to := at
 		if w.Strategy.Remote == plan.Strided { // one block a request: at its own offset
-			remote = int64(part[0].Addr - addr)
+			to = part[0].Addr - addr
 		}
-		out = append(out, request(part, remote))
+		out = append(out, e.request(0, part, remote+to))
 		for i := range part {
-			at += int64(part[i].Length)
+			at += uint64(part[i].Length)
 		}
 	}
 	return out, nil
@@ -269,25 +233,13 @@ func (w *layouts) store(mem []byte, k uint64, message []byte) {
 	}
 }
 
-// GapError is memory between the blocks, or around the messages, that was written.
-type GapError struct {
-	Strategy string
-	Place    uint64
-	Offset   int
-	Got      byte
-}
-
-func (e *GapError) Error() string {
-	return fmt.Sprintf("data corrupt: %s wrote %#02x at offset %d of place %d, outside the blocks", e.Strategy, e.Got, e.Offset, e.Place)
-}
-
 // check looks at every byte of the destination: each place holds the blocks of some message, whole, or is untouched, and all
-// else is still the gap pattern. It returns how many places hold a whole message;
-func (w *layouts) check(e *Endpoint, _ int, seed uint64, moved []movement) (whole uint64, err error) {
+// else is still the gap pattern. It returns how many places hold a whole message.
+func (w *layouts) check(e *Endpoint, _ int, seed uint64, sparse bool) (whole uint64, err error) {
 	if w.isSource() {
 		return 0, nil
 	}
-	c := w.newChecker(w.dataOf(e), payload.Seed(seed, 0, true))
+	c := w.newChecker(w.dataOf(e), payload.Seed(seed, 0, true), sparse)
 	touched := uint64(0)
 	for k := range c.places {
 		t, complete, err := c.place(k)
@@ -301,28 +253,25 @@ func (w *layouts) check(e *Endpoint, _ int, seed uint64, moved []movement) (whol
 			whole++
 		}
 	}
-	reliable := w.plan.Spec().Transport == verbs.RC
-	want := min(w.expected(moved[0].sent, moved[0].received), c.places)
+	reliable, sent := w.plan.Spec().Transport == verbs.RC, e.moved[0].sent
+	want := min(w.expected(e.moved[0]), c.places)
 	if reliable && touched < want {
-		return whole, fmt.Errorf("%w: %s filled %d places, want %d", payload.ErrCorrupt, w.Strategy.Name, touched, want)
+		return whole, payload.Corrupt("%s filled %d places, want %d", w.Strategy.Name, touched, want)
 	}
 	if !reliable && touched == 0 && want > 0 && w.plan.Receives() {
-		return whole, &payload.NothingError{Sent: moved[0].sent}
+		return whole, payload.Nothing(sent)
 	}
 	return whole, nil
 }
 
 // expected is how many messages must have arrived; a one-sided target knows only that there was one.
-func (w *layouts) expected(sent, received uint64) uint64 {
+func (w *layouts) expected(m movement) uint64 {
 	switch {
 	case !w.plan.Row().Addressed():
-		return received / w.plan.ReceivesPerMessage()
-	case sent > 1<<62:
+		return m.received / w.plan.ReceivesPerMessage()
+	case m.sent > 1<<62:
 		return 1
 	default:
-		return sent
+		return m.sent
 	}
 }
-
-// Is matches [payload.ErrCorrupt].
-func (*GapError) Is(target error) bool { return target == payload.ErrCorrupt }

@@ -1,0 +1,171 @@
+package endpoint
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+// workload is what a message is. The ordinary tests are one ([contiguous]), the non-contiguous experiment another.
+type workload interface {
+	// lane makes queue pair q's part of the job for one size: rings and addresses. Window, counts and receives due are
+	// set by Compile.
+	lane(e *Endpoint, size, q int) (job.Lane, error)
+	// arm fills what is sent and wipes what is received, so that check can tell what arrived. Called before every part of
+	// a round whose data is verified; seed differs from part to part and is the same at both ends.
+	arm(e *Endpoint, size int, seed uint64) error
+	// check compares what arrived after a part. It returns how many messages it found whole; 0 where this end has nothing to
+	// compare. sparse: places that nothing has reached are still zero.
+	check(e *Endpoint, size int, seed uint64, sparse bool) (whole uint64, err error)
+}
+
+// movement is what one queue pair did in a round.
+type movement struct {
+	sent     uint64 // messages sent and known complete at the initiator
+	received uint64 // receives completed at this end
+	first    uint64 // number of the receive (since the queue pair was made) that took the round's first message
+}
+
+// workloadOf picks the workload of a plan.
+func workloadOf(p *plan.Settled, planted time.Duration) workload {
+	if p.Point() != nil {
+		return newLayouts(p, planted)
+	}
+	return &contiguous{plan: p, spec: p.Spec()}
+}
+
+// Compile makes this end's job for a round of one size: all that features change is decided here. The target of a
+// one-sided test gets a job that only makes progress. Recorder, stop word, deadline and pace are the caller's to set.
+// count is the round's own; 0: the plan's.
+func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
+	p := e.plan
+	s := p.Lane(size, count)
+	j := &job.Job{Shape: job.Stream, InGo: p.Point() != nil} // strategies that pack and others are compared
+	for _, c := range e.threads {
+		j.CQs = append(j.CQs, c.all()...)
+	}
+	if len(e.threads) == 1 {
+		j.Channel = e.threads[0].channel
+	}
+	if !p.Sends() && !p.Receives() {
+		j.Shape = job.Serve
+		j.Channel = nil
+	}
+	if e.spec.Kind == plan.Latency && j.Shape != job.Serve {
+		j.Shape = job.PingPong
+		j.First = p.MovesFirst()
+	}
+	for q, qp := range e.qps {
+		lane, err := e.work.lane(e, size, q)
+		if err != nil {
+			return nil, err
+		}
+		lane.QP, lane.SRQ = qp, e.srq
+		lane.Window, lane.Signal, lane.Batch = s.Window, s.Signal, s.Batch
+		if len(lane.Ring) > 0 {
+			lane.Count = s.Count
+		}
+		if len(lane.Receives) > 0 {
+			lane.Receives = job.Rotate(lane.Receives, e.ringStart(q))
+			lane.Unpack = job.Rotate(lane.Unpack, e.ringStart(q))
+			lane.ReceiveList = p.ReceiveList()
+			if !p.OpenEnded() {
+				lane.Expect = s.Count
+			}
+		}
+		j.Lanes = append(j.Lanes, lane)
+	}
+	return j, nil
+}
+
+// ringStart is the place in a receive ring at which a job begins: receives left over from earlier rounds are its first.
+func (e *Endpoint) ringStart(q int) uint64 { return e.posted[q] - uint64(e.outstanding[q]) }
+
+// Queues are those of each thread.
+func (e *Endpoint) Queues() (all []job.ThreadQueues) {
+	for _, c := range e.threads {
+		all = append(all, job.ThreadQueues{CQs: c.all(), Channel: c.channel})
+	}
+	return all
+}
+
+// request is one of queue pair q's: of these entries, and of what lies so far from the beginning of the peer's memory.
+func (e *Endpoint) request(q int, entries []verbs.SGE, remote uint64) verbs.SendRequest {
+	row := e.plan.Row()
+	r := verbs.SendRequest{Opcode: row.Opcode, SGEs: entries}
+	if row.Addressed() {
+		r.RemoteAddr, r.RKey = e.peer[q].Addr+remote, e.peer[q].RKey
+	}
+	if len(e.handles) > 0 {
+		r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[q], e.peer[q].QPN, e.qkey
+	}
+	return r
+}
+
+// Arm makes the memory ready for a round whose data is compared. The seed differs from part to part and is the same at both ends.
+func (e *Endpoint) Arm(size int, seed uint64) error { return e.work.arm(e, size, seed) }
+
+// Check compares what arrived since [Endpoint.Arm], by what [Endpoint.End] was told. It returns how many messages it found whole; 0
+// where this end has nothing to compare.
+func (e *Endpoint) Check(size int, seed uint64) (whole uint64, err error) {
+	return e.work.check(e, size, seed, e.spec.Transport == verbs.UC)
+}
+
+// CheckSparse is Check where nobody knows how much was sent: what no message has reached is as it was before.
+func (e *Endpoint) CheckSparse(size int, seed uint64) error {
+	for q := range e.moved {
+		e.moved[q].sent = math.MaxUint64
+	}
+	_, err := e.work.check(e, size, seed, true)
+	return err
+}
+
+// Begin brings each lane's receive queue to its depth before the peer may send. Receives left over from earlier
+// rounds are the first of the lane's ring.
+func (e *Endpoint) Begin(j *job.Job) error {
+	for q := range j.Lanes {
+		l := &j.Lanes[q]
+		e.moved[q] = movement{first: e.ringStart(q)}
+		if len(l.Receives) == 0 {
+			continue
+		}
+		n := e.plan.Queues().RecvWRs
+		if l.Expect > 0 && uint64(n) > l.Expect {
+			n = int(l.Expect)
+		}
+		for e.outstanding[q] < n {
+			list := min(max(l.ReceiveList, 1), n-e.outstanding[q])
+			if err := l.PostReceives(uint64(e.outstanding[q]), list); err != nil {
+				return fmt.Errorf("post receives: %w", err)
+			}
+			e.posted[q] += uint64(list)
+			e.outstanding[q] += list
+		}
+		l.Posted = uint64(e.outstanding[q])
+	}
+	return nil
+}
+
+// End notes what a round did: what was sent, and the receives that were consumed, per queue pair and in order. A counted round
+// reposts until all that it expects have been posted: where messages were lost, some of them are left to the next round. Open-ended
+// ones repost all.
+func (e *Endpoint) End(j *job.Job, sent, n []uint64) {
+	for q := range j.Lanes {
+		l := &j.Lanes[q]
+		e.moved[q].sent, e.moved[q].received = sent[q], n[q]
+		if len(l.Receives) == 0 {
+			continue
+		}
+		if l.Expect > 0 {
+			all := min(l.Posted+n[q], l.Expect)
+			e.posted[q] += all - l.Posted
+			e.outstanding[q] = int(all - n[q])
+			continue
+		}
+		e.posted[q] += n[q]
+	}
+}

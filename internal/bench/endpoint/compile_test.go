@@ -1,0 +1,37 @@
+package endpoint
+
+import (
+	"testing"
+
+	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
+
+func TestOnlyHoles(t *testing.T) {
+	b := make([]byte, 100)
+	payload.Fill(b, 1, 0)
+	clear(b[16:48])
+	if !onlyHoles(b, 1, 0) {
+		t.Error("a lost packet counts as corruption")
+	}
+	b[20] = 1
+	if onlyHoles(b, 1, 0) {
+		t.Error("a wrong byte in a hole passes")
+	}
+}
+
+// TestReceivesLeftOver: a counted round that has lost messages leaves the receives for them to the next.
+func TestReceivesLeftOver(t *testing.T) {
+	for _, c := range []struct {
+		posted, expect, received uint64
+		left                     int
+	}{{10, 10, 10, 0}, {10, 10, 4, 6}, {4, 10, 10, 0}, {4, 10, 3, 4}, {4, 10, 8, 2}, {10, 10, 0, 10}} {
+		e := Endpoint{posted: []uint64{100 + c.posted}, outstanding: []int{int(c.posted)}, moved: make([]movement, 1)}
+		j := &job.Job{Lanes: []job.Lane{{Receives: make([]verbs.ReceiveRequest, 3), Posted: c.posted, Expect: c.expect}}}
+		e.End(j, []uint64{0}, []uint64{c.received})
+		if e.outstanding[0] != c.left || e.posted[0] != 100+c.received+uint64(c.left) {
+			t.Errorf("%+v: %d left of %d posted", c, e.outstanding[0], e.posted[0])
+		}
+	}
+}
