@@ -1,3 +1,5 @@
+//go:build cgo && (amd64 || arm64)
+
 package pattern
 
 import (
@@ -11,8 +13,6 @@ import (
 	"github.com/gobw/gobw/pattern/internal/yardstick"
 	"github.com/gobw/gobw/verbs/job"
 )
-
-func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 // scene is a layout repeated over a footprint: message k packs from its own place into its own packed buffer, or unpacks
 // into its place.
@@ -92,9 +92,6 @@ const (
 // that only reads the same cache lines and against C memcpy per block: go/read is the kernel's speed in units of the
 // reading loop's. control is memcpy against itself.
 func BenchmarkCopy(b *testing.B) {
-	if !yardstick.Built {
-		b.Skip("built without cgo: no yardstick")
-	}
 	caches := HostCaches()
 	states := []struct {
 		name              string

@@ -12,6 +12,8 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
+func ptr(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
+
 // buffer is memory outside the heap that ends with the test.
 func buffer(tb testing.TB, n int) []byte {
 	tb.Helper()

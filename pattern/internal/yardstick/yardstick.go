@@ -84,9 +84,6 @@ import "C"
 
 import "unsafe"
 
-// Built tells that the yardsticks are there.
-const Built = true
-
 // Args is an array of kernel arguments outside the Go heap: Count of them, Stride bytes apart.
 type Args struct {
 	First  unsafe.Pointer
