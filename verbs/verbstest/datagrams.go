@@ -20,9 +20,8 @@ func testDatagrams(t *testing.T, s *suite) {
 	})
 	t.Run("no receive", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{transport: verbs.UD})
-		for i := range uint64(3) {
-			r.a.do(r.a.request(i, verbs.OpSend, 64), verbs.Success)
-		}
+		r.a.post(r.a.requests(3, verbs.OpSend, 64)...)
+		r.a.wantAllSent(0, 3, verbs.Success)
 		r.quiet("without a receive")
 		r.b.receive(1, r.b.sge(0, 256))
 		r.a.do(r.a.request(9, verbs.OpSend, 33), verbs.Success)

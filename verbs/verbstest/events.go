@@ -34,9 +34,7 @@ type eventRig struct {
 func newEventRig(t *testing.T, s *suite) eventRig {
 	ch := got(s.pair.B.Device.CreateCompletionChannel()).closing(t, "channel")
 	r := newRig(t, s, rigOptions{channel: ch})
-	for i := range uint64(8) {
-		r.b.receive(i, r.b.sge(0, 64))
-	}
+	r.b.receives(0, 8, 64)
 	return eventRig{r, ch}
 }
 
@@ -95,9 +93,7 @@ func testEvents(t *testing.T, s *suite) {
 		}
 		r.wait()
 		r.none("after one arming")
-		for i := range uint64(3) {
-			r.b.wantReceived(i, verbs.Success)
-		}
+		r.b.wantAllReceived(0, 3, verbs.Success)
 	})
 	t.Run("too late", func(t *testing.T) {
 		r := newEventRig(t, s)
@@ -201,8 +197,8 @@ func testCancelledBeside(t *testing.T, s *suite) {
 			}
 			cq.Acknowledge(1)
 		}
-		r.b.received()
-		r.a.received()
+		r.b.next("receive", &r.b.recvs)
+		r.a.next("receive", &r.a.recvs)
 	}
 }
 
@@ -216,9 +212,7 @@ func testOverflow(t *testing.T, s *suite) {
 	if depth > 100 {
 		t.Skipf("the device makes no queue smaller than %d", depth)
 	}
-	for i := range uint64(depth + 8) {
-		r.b.receive(i, r.b.sge(0, 64))
-	}
+	r.b.receives(0, depth+8, 64)
 	r.unpolled = r.b
 	for i := range uint64(depth) {
 		r.a.do(r.a.request(i, verbs.OpSend, 8), verbs.Success)

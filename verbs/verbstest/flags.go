@@ -36,20 +36,14 @@ func testStrayAddress(t *testing.T, s *suite) {
 // testResize makes a completion queue longer and shorter while completions wait in it: all come, in order.
 func testResize(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{cqDepth: 64})
-	next := uint64(0)
 	for _, depth := range []int{200, 100, 16} {
-		for i := range uint64(10) {
-			r.a.post(r.a.request(next+i, verbs.OpWrite, 8))
-		}
+		r.a.post(r.a.requests(10, verbs.OpWrite, 8)...)
 		if err := r.a.sendCQ.Resize(depth); errors.Is(err, verbs.ErrUnsupported) || errors.Is(err, syscall.EOPNOTSUPP) {
 			t.Skipf("the device does not: %v", err)
 		} else if err != nil || r.a.sendCQ.Depth() < depth {
 			t.Fatalf("resize to %d: %d entries, %v", depth, r.a.sendCQ.Depth(), err)
 		}
-		for range 10 {
-			r.a.wantSent(next, verbs.Success)
-			next++
-		}
+		r.a.wantAllSent(0, 10, verbs.Success)
 	}
 	if err := r.a.sendCQ.Resize(1 << 30); err == nil {
 		t.Error("a queue of 2^30 entries")
@@ -62,24 +56,18 @@ func testSignaled(t *testing.T, s *suite) {
 		t.Run(transport.String(), func(t *testing.T) {
 			r := newRig(t, s, rigOptions{transport: transport})
 			const messages, every = 24, 4
-			for i := range uint64(messages) {
-				r.b.receive(i, r.b.sge(4096, 128))
-			}
-			var list []verbs.SendRequest
-			for i := range uint64(messages) {
-				q := r.a.request(i, verbs.OpSend, 64)
+			r.b.receives(0, messages, 128)
+			list := r.a.requests(messages, verbs.OpSend, 64)
+			for i := range list {
 				if (i+1)%every != 0 {
-					q.Flags = 0
+					list[i].Flags = 0
 				}
-				list = append(list, q)
 			}
 			r.a.post(list...)
 			for i := uint64(every - 1); i < messages; i += every {
 				r.a.wantSent(i, verbs.Success)
 			}
-			for i := range uint64(messages) {
-				r.b.wantReceived(i, verbs.Success)
-			}
+			r.b.wantAllReceived(0, messages, verbs.Success)
 			r.quiet("after the last signaled request")
 		})
 	}
@@ -88,14 +76,11 @@ func testSignaled(t *testing.T, s *suite) {
 // testSignalAll makes a queue pair that signals by itself.
 func testSignalAll(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SignalAll: true}})
-	for i := range uint64(5) {
-		q := r.a.request(i, verbs.OpWrite, 8)
+	for _, q := range r.a.requests(5, verbs.OpWrite, 8) {
 		q.Flags = 0
 		r.a.post(q)
 	}
-	for i := range uint64(5) {
-		r.a.wantSent(i, verbs.Success)
-	}
+	r.a.wantAllSent(0, 5, verbs.Success)
 }
 
 // testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
@@ -212,10 +197,7 @@ func testQueues(t *testing.T, s *suite) {
 		if depth < 8 {
 			t.Fatalf("send depth %d granted, want at least 8", depth)
 		}
-		var list []verbs.SendRequest
-		for i := range uint64(3*depth + 16) {
-			list = append(list, r.a.request(i, verbs.OpWrite, 8))
-		}
+		list := r.a.requests(3*depth+16, verbs.OpWrite, 8)
 		err := r.a.qp.PostSend(list)
 		if s.dev.ignored(t, OverfullListTold) {
 			if err != nil {
@@ -223,15 +205,10 @@ func testQueues(t *testing.T, s *suite) {
 			}
 			return
 		}
-		posted := wantFull(t, r.a.qp, err, depth)
-		for i := range uint64(posted) {
-			r.a.wantSent(i, verbs.Success)
-		}
+		r.a.wantAllSent(0, wantFull(t, r.a.qp, err, depth), verbs.Success)
 		r.quiet("after what fitted")
 		r.a.post(list[:depth]...) // and the slots are free again
-		for i := range uint64(depth) {
-			r.a.wantSent(i, verbs.Success)
-		}
+		r.a.wantAllSent(0, depth, verbs.Success)
 	})
 	t.Run("receive", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{RecvDepth: 8}})
@@ -240,11 +217,7 @@ func testQueues(t *testing.T, s *suite) {
 		for i := range uint64(3*depth + 16) {
 			list = append(list, verbs.ReceiveRequest{ID: i, SGEs: []verbs.SGE{r.b.sge(0, 64)}})
 		}
-		posted := wantFull(t, nil, r.b.qp.PostReceive(list), depth)
-		for i := range uint64(posted) {
-			r.a.do(r.a.request(i, verbs.OpSend, 64), verbs.Success)
-			r.b.wantReceived(i, verbs.Success)
-		}
+		r.exchange(0, wantFull(t, nil, r.b.qp.PostReceive(list), depth), 64)
 	})
 	t.Run("unsignaled", func(t *testing.T) { testUnsignaledSlots(t, s) })
 	t.Run("lists too long", func(t *testing.T) {
@@ -305,15 +278,12 @@ func wantFull(t *testing.T, sends verbs.QueuePair, err error, depth int) int {
 func testUnsignaledSlots(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SendDepth: 8}})
 	depth := r.a.qp.Capabilities().SendDepth
-	for i := range uint64(depth) {
-		q := r.a.request(i, verbs.OpSend, 8)
+	r.b.receives(0, depth, 64)
+	for _, q := range r.a.requests(depth, verbs.OpSend, 8) {
 		q.Flags = 0
-		r.b.receive(i, r.b.sge(0, 64))
 		r.a.post(q)
 	}
-	for i := range uint64(depth) {
-		r.b.wantReceived(i, verbs.Success)
-	}
+	r.b.wantAllReceived(0, depth, verbs.Success)
 	more := []verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}
 	if s.dev.ignored(t, UnsignaledHoldSlots) {
 		r.until("a free slot: else take the row away", func() bool { return r.a.qp.PostSend(more) == nil })

@@ -7,44 +7,41 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
-	"github.com/gobw/gobw/verbs/tick"
 )
 
 // testJobEdges is what jobs meet besides their own work: what others left behind, and queue pairs that are not ready.
 func testJobEdges(t *testing.T, s *suite) {
-	clock := tick.Start()
-	millisecond := job.Ticks(clock.PerNanosecond() * 1e6)
 	for _, e := range []engine{byReference, byDevice} {
-		t.Run("after an abandoned job by "+string(e), func(t *testing.T) { testAbandonedJob(t, s, e, millisecond) })
-		t.Run("a stranger's completion by "+string(e), func(t *testing.T) { testForeignCompletion(t, s, e, millisecond) })
-		t.Run("prepared before it is connected by "+string(e), func(t *testing.T) { testEarlyPrepare(t, s, e, millisecond) })
-		t.Run("a channel that a queue lacks by "+string(e), func(t *testing.T) { testChannelless(t, s, e, millisecond) })
-		t.Run("messages for a job that is done by "+string(e), func(t *testing.T) { testAfterDone(t, s, e, millisecond) })
+		for _, c := range []struct {
+			name string
+			run  func(t *testing.T, s *suite, e engine)
+		}{
+			{"after an abandoned job", testAbandonedJob},
+			{"a stranger's completion", testForeignCompletion},
+			{"prepared before it is connected", testEarlyPrepare},
+			{"a channel that a queue lacks", testChannelless},
+			{"messages for a job that is done", testAfterDone},
+		} {
+			t.Run(c.name+" by "+string(e), func(t *testing.T) { c.run(t, s, e) })
+		}
 	}
 }
 
 // testAbandonedJob runs a job where another has left messages in flight: on more lanes, and with a longer ring.
-func testAbandonedJob(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
+func testAbandonedJob(t *testing.T, s *suite, e engine) {
 	const size, count = 2000, 100
-	o := rigOptions{connect: patient, bytes: 256 << 10, cqDepth: 1024}
-	o.qp.SendDepth = 256
-	g := &stage{t: t}
-	for i := range 3 {
-		if i > 0 {
-			o.with = g.rigs[0]
-		}
-		g.rigs = append(g.rigs, newRig(t, s, o))
-	}
+	g := newStage(t, s, 3, rigOptions{bytes: 256 << 10, cqDepth: 1024, qp: verbs.QueuePairOptions{SendDepth: 256}})
+	g.slice = time.Millisecond
 	for round := range 4 { // what is in flight at the deadline is a matter of luck
 		long, whole, b := g.stream("A", verbs.OpWrite, size, 0, 64, 1, 1), g.stream("A", verbs.OpWrite, size, count, 16, 4, 2), serve()
-		long.job.Deadline, long.job.AbandonAtDeadline = job.Now()+3*millisecond, true
-		left, _ := g.run(&long, &b, e, byDevice, millisecond, func() {})
+		long.Deadline, long.AbandonAtDeadline = job.Now()+s.ticks(3*time.Millisecond), true
+		left, _ := g.run(long, b, e, byDevice, func() {})
 		if left.err != nil {
 			t.Fatalf("round %d: the abandoned job: %v", round, left.err)
 		}
 		lost := left.progress.Posted - left.progress.Completed
-		whole.job.Lanes = whole.job.Lanes[:1]
-		a, _ := g.run(&whole, &b, e, byDevice, 10*millisecond, func() {})
+		whole.Lanes = whole.Lanes[:1]
+		a, _ := g.run(whole, b, e, byDevice, func() {})
 		if a.err != nil {
 			t.Fatalf("round %d: the job after one that left %d of %d messages: %v", round, lost, left.progress.Posted, a.err)
 		}
@@ -57,25 +54,25 @@ func testAbandonedJob(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 }
 
 // testForeignCompletion leaves a completion that no job asked for in a job's queue: it is not one of the job's messages.
-func testForeignCompletion(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
-	r := newRig(t, s, rigOptions{connect: patient})
+func testForeignCompletion(t *testing.T, s *suite, e engine) {
+	g := newStage(t, s, 1, rigOptions{})
+	r := g.rigs[0]
 	r.a.post(r.a.request(0xffff, verbs.OpWrite, 8))
 	<-time.After(silence)
-	g := &stage{t: t, rigs: []*rig{r}}
 	a, b := g.stream("A", verbs.OpWrite, 8, 20, 4, 1, 1), serve()
-	oa, _ := g.run(&a, &b, e, byDevice, 10*millisecond, func() {})
+	oa, _ := g.run(a, b, e, byDevice, func() {})
 	if p := oa.progress; oa.err == nil && (p.Posted != 20 || p.Completed != 20) {
 		t.Errorf("%d messages posted and %d completed beside somebody else's, want 20 or an error", p.Posted, p.Completed)
 	}
 }
 
 // testEarlyPrepare prepares a job of several packets a message on queue pairs that have no path yet.
-func testEarlyPrepare(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
+func testEarlyPrepare(t *testing.T, s *suite, e engine) {
 	size := 5*s.pair.MTU.Bytes() + 7
 	r := newRig(t, s, rigOptions{short: verbs.StateRTS, bytes: 1 << 20})
-	g := &stage{t: t, rigs: []*rig{r}}
+	g := &stage{t: t, s: s, rigs: []*rig{r}}
 	a, b := g.stream("A", verbs.OpWrite, size, 6, 4, 2, 1), serve()
-	oa, _ := g.run(&a, &b, e, byDevice, 10*millisecond, func() { r.connect(rigOptions{connect: patient}) })
+	oa, _ := g.run(a, b, e, byDevice, func() { r.connect(rigOptions{connect: patient}) })
 	if oa.err != nil || oa.progress.Completed != 6 {
 		t.Fatalf("%d of 6 messages completed: %v", oa.progress.Completed, oa.err)
 	}
@@ -83,33 +80,34 @@ func testEarlyPrepare(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
 }
 
 // testChannelless has a job wait on a channel that its queues announce nothing on.
-func testChannelless(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
-	r := newRig(t, s, rigOptions{connect: patient})
+func testChannelless(t *testing.T, s *suite, e engine) {
+	g := newStage(t, s, 1, rigOptions{})
+	r := g.rigs[0]
 	ch := got(s.pair.A.Device.CreateCompletionChannel()).closing(t, "channel")
-	a, b := part{job: job.Job{
-		Channel: ch, Deadline: job.Now() + 2000*millisecond, Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receives(8), Expect: 1}},
-	}}, serve()
-	if oa, _ := (&stage{t: t, rigs: []*rig{r}}).run(&a, &b, e, byDevice, 10*millisecond, func() {}); oa.err == nil {
+	a := &job.Job{
+		Channel: ch, Deadline: job.Now() + s.ticks(2*time.Second), Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receiveRing(8), Expect: 1}},
+	}
+	if oa, _ := g.run(a, serve(), e, byDevice, func() {}); oa.err == nil {
 		t.Errorf("the job ran to its deadline (%d messages), want an error that names the queue", oa.progress.Received)
 	}
 }
 
 // testAfterDone sends more messages to a job that has been stopped than it has receives posted: it posts them again.
-func testAfterDone(t *testing.T, s *suite, e engine, millisecond job.Ticks) {
+func testAfterDone(t *testing.T, s *suite, e engine) {
 	r := newRig(t, s, rigOptions{connect: patient})
 	var stop atomic.Uint32
 	stop.Store(1)
-	j := job.Job{CQs: []verbs.CompletionQueue{r.b.sendCQ, r.b.recvCQ}, Stop: &stop, Lanes: []job.Lane{{QP: r.b.qp, Receives: r.b.receives(8), ReceiveList: 5}}}
+	j := job.Job{CQs: []verbs.CompletionQueue{r.b.sendCQ, r.b.recvCQ}, Stop: &stop, Lanes: []job.Lane{{QP: r.b.qp, Receives: r.b.receiveRing(8), ReceiveList: 5}}}
 	if err := j.Lanes[0].PostInitial(ringReceives); err != nil {
 		t.Fatal(err)
 	}
 	x := got(e.prepare(r.b, &j)).closing(t, "job")
 	r.unpolled = r.b
-	p, err := x.Run(job.Now() + 1000*millisecond)
+	p, err := x.Run(job.Now() + s.ticks(time.Second))
 	for i := uint64(0); i < 3*ringReceives && err == nil; i++ {
 		r.a.post(r.a.request(i, verbs.OpSend, 8))
 		r.until("A's message", func() bool {
-			p, err = x.Run(job.Now() + millisecond/10)
+			p, err = x.Run(job.Now() + s.ticks(100*time.Microsecond))
 			return err != nil || len(r.a.sends) > 0
 		})
 		r.a.wantSent(i, verbs.Success)

@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
-	"github.com/gobw/gobw/verbs/tick"
 )
 
 // ringReceives is how many receives an end keeps posted.
@@ -36,25 +36,19 @@ func (e engine) prepare(x *side, j *job.Job) (job.Runner, error) {
 // stage is what a job case is built on: one or more connected pairs that share completion queues.
 type stage struct {
 	t     *testing.T
+	s     *suite
 	rigs  []*rig
-	ticks float64 // a millisecond
+	slice time.Duration // how long each Run lasts; 10 ms
 	stop  *atomic.Uint32
-	chanB verbs.CompletionChannel
-}
-
-// part is one end's share of a case.
-type part struct {
-	job    job.Job
-	serves bool // ends when the other end has: its job gets the stop word
 }
 
 // jobCase is a job for both ends, and what must hold afterwards. It is a stream of messages of one kind from A to B, or a ping-pong,
-// which edit may change, unless build makes another. What a stream of a count has sent is compared with what has arrived, and what a
+// which edit may change. What a stream of a count has sent is compared with what has arrived, and what a
 // ping-pong has sent with its samples.
 type jobCase struct {
 	name  string
 	rig   rigOptions
-	slice time.Duration // how long each Run lasts; 10 ms
+	slice time.Duration // see stage
 
 	op                    verbs.Opcode
 	size                  int
@@ -64,13 +58,11 @@ type jobCase struct {
 	pingPong              bool // not a stream: what ends a step is await, and A moves first
 	await                 job.Await
 	stamped               bool // samples by the device's clock
-	edit                  func(g *stage, a, b *part)
-
-	build   func(g *stage) (a, b part)
-	check   func(g *stage, a, b outcome)
-	want    verbs.Status // the status A's job fails with; Success: none
-	anyPace bool         // counts depend on time: compare no traces
-	channel bool
+	edit                  func(g *stage, a, b *job.Job)
+	check                 func(g *stage, a, b outcome)
+	want                  verbs.Status // the status A's job fails with; Success: none
+	anyPace               bool         // counts depend on time: compare no traces
+	channel               bool         // B waits for events
 }
 
 // outcome is how an end's job went.
@@ -90,11 +82,9 @@ type traced struct{ posted, retired, received, reposted uint64 }
 // testJobs runs every shape of job by the reference and by the device, in all combinations, and compares what they did. In 'make
 // quick' both ends are of one kind: each loop runs each case all the same.
 func testJobs(t *testing.T, s *suite) {
-	clock := tick.Start()
-	perMillisecond := clock.PerNanosecond() * 1e6
 	for _, c := range jobCases(s) {
 		t.Run(c.name, func(t *testing.T) {
-			a, b, ok := runCase(t, s, c, perMillisecond, byReference, byReference)
+			a, b, ok := runCase(t, s, c, byReference, byReference)
 			if !ok {
 				return
 			}
@@ -104,7 +94,7 @@ func testJobs(t *testing.T, s *suite) {
 			}
 			for _, e := range others {
 				t.Run(fmt.Sprintf("%s and %s", e[0], e[1]), func(t *testing.T) {
-					a2, b2, ok := runCase(t, s, c, perMillisecond, e[0], e[1])
+					a2, b2, ok := runCase(t, s, c, e[0], e[1])
 					if ok && !c.anyPace {
 						compare(t, "A", a, a2)
 						compare(t, "B", b, b2)
@@ -120,41 +110,26 @@ func testJobs(t *testing.T, s *suite) {
 			t.Error("the device prepared a job without a window, count or completion queue")
 		}
 	})
-	t.Run("allocates nothing", func(t *testing.T) { testJobAllocations(t, s, perMillisecond) })
+	t.Run("allocates nothing", func(t *testing.T) { testJobAllocations(t, s) })
 }
 
-func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a, b outcome, ok bool) {
+func runCase(t *testing.T, s *suite, c jobCase, ea, eb engine) (a, b outcome, ok bool) {
 	t.Helper()
 	if _, deviates := s.dev.find(RefusedByPeer); deviates && c.want != verbs.Success {
 		t.Skip("no message tells that the peer has refused it")
 	}
-	g := &stage{t: t, ticks: ticks}
-	o := c.rig
-	o.qp.SendDepth, o.qp.RecvDepth = 128, 128
-	o.connect = patient
 	if c.channel {
-		g.chanB = got(s.pair.B.Device.CreateCompletionChannel()).closing(t, "channel")
-		o.channel = g.chanB
+		c.rig.channel = got(s.pair.B.Device.CreateCompletionChannel()).closing(t, "channel")
 	}
-	for i := range max(c.lanes, 1) {
-		if i > 0 {
-			o.with = g.rigs[0]
-		}
-		g.rigs = append(g.rigs, newRig(t, s, o))
-	}
-	if c.build == nil {
-		c.build = c.parts
-	}
-	pa, pb := c.build(g)
+	g := newStage(t, s, c.lanes, c.rig)
+	g.slice = c.slice
+	pa, pb := c.jobs(g)
+	pb.Channel = c.rig.channel
 	if c.stamped {
-		pa.record(c.count, s.pair.A)
-		pb.record(c.count, s.pair.B)
+		stamp(pa, c.count, s.pair.A)
+		stamp(pb, c.count, s.pair.B)
 	}
-	slice := job.Ticks(10 * ticks)
-	if c.slice > 0 {
-		slice = job.Ticks(ticks * c.slice.Seconds() * 1e3)
-	}
-	a, b = g.run(&pa, &pb, ea, eb, slice, func() {})
+	a, b = g.run(pa, pb, ea, eb, func() {})
 	if c.want != verbs.Success {
 		var e *verbs.CompletionError
 		if !errors.Is(a.err, c.want) || !errors.As(a.err, &e) {
@@ -179,13 +154,26 @@ func runCase(t *testing.T, s *suite, c jobCase, ticks float64, ea, eb engine) (a
 	return a, b, !t.Failed()
 }
 
+// newStage has so many pairs, at least one, whose ends may be off the processor for long.
+func newStage(t *testing.T, s *suite, pairs int, o rigOptions) *stage {
+	t.Helper()
+	g := &stage{t: t, s: s}
+	o.connect = patient
+	for i := range max(pairs, 1) {
+		if i > 0 {
+			o.with = g.rigs[0]
+		}
+		g.rigs = append(g.rigs, newRig(t, s, o))
+	}
+	return g
+}
+
 // patient lets an end be off the processor for seconds, as two spinning ends on a busy machine are.
 func patient(_ string, o *verbs.ConnectOptions) { o.Timeout = 18 }
 
-func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (job.Runner, error) {
-	j := &p.job
+func (g *stage) prepare(x *side, j *job.Job, e engine, o *outcome) (job.Runner, error) {
 	j.CQs = []verbs.CompletionQueue{x.sendCQ, x.recvCQ}
-	if p.serves {
+	if j.Shape == job.Serve {
 		j.Stop = g.stop
 	}
 	if j.Record == nil {
@@ -207,9 +195,10 @@ func (g *stage) prepare(x *side, p *part, e engine, o *outcome) (job.Runner, err
 }
 
 // run prepares the jobs of both ends and runs them to their ends. In between, when both are ready, it calls ready.
-func (g *stage) run(a, b *part, ea, eb engine, slice job.Ticks, ready func()) (oa, ob outcome) {
+func (g *stage) run(a, b *job.Job, ea, eb engine, ready func()) (oa, ob outcome) {
 	g.t.Helper()
 	g.stop = new(atomic.Uint32)
+	slice := g.s.ticks(cmp.Or(g.slice, 10*time.Millisecond))
 	ra, errA := g.prepare(g.rigs[0].a, a, ea, &oa)
 	rb, errB := g.prepare(g.rigs[0].b, b, eb, &ob)
 	if oa.err = errors.Join(errA, errB); oa.err == nil {
@@ -217,9 +206,9 @@ func (g *stage) run(a, b *part, ea, eb engine, slice job.Ticks, ready func()) (o
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			g.finish(rb, slice, &ob, a.serves, b.serves)
+			g.finish(rb, slice, &ob, a.Shape == job.Serve)
 		}()
-		g.finish(ra, slice, &oa, b.serves, a.serves)
+		g.finish(ra, slice, &oa, b.Shape == job.Serve)
 		<-done
 	}
 	for _, r := range []job.Runner{ra, rb} {
@@ -234,7 +223,7 @@ func (g *stage) run(a, b *part, ea, eb engine, slice job.Ticks, ready func()) (o
 }
 
 // finish runs a prepared job to its end. When the other end only serves, it is told to stop.
-func (g *stage) finish(r job.Runner, slice job.Ticks, o *outcome, otherServes, serves bool) {
+func (g *stage) finish(r job.Runner, slice job.Ticks, o *outcome, otherServes bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start := time.Now()
@@ -246,7 +235,7 @@ func (g *stage) finish(r job.Runner, slice job.Ticks, o *outcome, otherServes, s
 		}
 	}
 	o.took = time.Since(start)
-	if otherServes || (o.err != nil && !serves) {
+	if otherServes || o.err != nil && o.job.Shape != job.Serve {
 		g.stop.Store(1)
 	}
 }
@@ -347,8 +336,8 @@ func (x *side) ring(op verbs.Opcode, size, n int) []job.Message {
 	return ring
 }
 
-// receives is a ring of 32 receives in the upper half of the buffer.
-func (x *side) receives(size int) []verbs.ReceiveRequest {
+// receiveRing is a ring of 32 receives in the upper half of the buffer.
+func (x *side) receiveRing(size int) []verbs.ReceiveRequest {
 	var ring []verbs.ReceiveRequest
 	room := size
 	if x.qp.Transport() == verbs.UD {
@@ -360,32 +349,32 @@ func (x *side) receives(size int) []verbs.ReceiveRequest {
 	return ring
 }
 
-func serve() part { return part{job: job.Job{Shape: job.Serve}, serves: true} }
+// serve is the job of an end that only serves: it ends when the other end's has.
+func serve() *job.Job { return &job.Job{Shape: job.Serve} }
 
 // stream is a stream of count messages on every lane of one end.
-func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) part {
-	s := g.rigs[0].s
-	s.needOpcode(g.t, op)
-	if _, deviates := s.dev.find(ReceiverNotReady); deviates && op == verbs.OpSend && count > ringReceives {
+func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) *job.Job {
+	g.s.needOpcode(g.t, op)
+	if _, deviates := g.s.dev.find(ReceiverNotReady); deviates && op == verbs.OpSend && count > ringReceives {
 		g.t.Skip("nothing holds back SENDs that outrun the receives")
 	}
-	var p part
+	p := new(job.Job)
 	for _, r := range g.rigs {
 		x := r.a
 		if end == "B" {
 			x = r.b
 		}
 		fill(x.buf.Bytes()[:8*size], 6)
-		p.job.Lanes = append(p.job.Lanes, job.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
+		p.Lanes = append(p.Lanes, job.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
 	}
 	return p
 }
 
 // sink receives what a stream sends, and posts its receives again in lists; 0: as they come.
-func (g *stage) sink(size int, count uint64, list int) part {
-	var p part
+func (g *stage) sink(size int, count uint64, list int) *job.Job {
+	p := new(job.Job)
 	for _, r := range g.rigs {
-		p.job.Lanes = append(p.job.Lanes, job.Lane{QP: r.b.qp, Receives: r.b.receives(size), Expect: count, ReceiveList: list})
+		p.Lanes = append(p.Lanes, job.Lane{QP: r.b.qp, Receives: r.b.receiveRing(size), Expect: count, ReceiveList: list})
 	}
 	return p
 }
@@ -398,8 +387,8 @@ func (g *stage) sameRings(size, at int) {
 	}
 }
 
-// parts makes both ends of a case that builds nothing else.
-func (c jobCase) parts(g *stage) (a, b part) {
+// jobs are those of both ends.
+func (c jobCase) jobs(g *stage) (a, b *job.Job) {
 	switch {
 	case c.pingPong:
 		a, b = c.alternating(g.rigs[0].a), c.alternating(g.rigs[0].b)
@@ -416,7 +405,7 @@ func (c jobCase) parts(g *stage) (a, b part) {
 		}
 	}
 	if c.edit != nil {
-		c.edit(g, &a, &b)
+		c.edit(g, a, b)
 	}
 	return a, b
 }
@@ -458,19 +447,23 @@ func jobCases(s *suite) []jobCase {
 		{name: "write with immediate", op: immediate, size: 64, count: 40, window: 8, signal: 2, batch: 1},
 		{
 			name: "receives of a write posted in a list as long as the queue", op: immediate, size: 64, count: 100, window: 8, signal: 2, batch: 1, list: ringReceives,
-			edit: func(_ *stage, _, b *part) {
-				b.job.Lanes[0].Receives, b.job.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
+			edit: func(_ *stage, _, b *job.Job) {
+				b.Lanes[0].Receives, b.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
 			},
 		},
 		{name: "chains of requests", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: inThree},
 		{name: "WRITEs that READs flush", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: flushed},
-		{
-			name: "events", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, channel: true,
-			edit: func(g *stage, _, b *part) { b.job.Channel = g.chanB },
-		},
+		{name: "events", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, channel: true},
 		{name: "kernels", op: write, size: 100, count: 20, window: 1, signal: 1, batch: 1, edit: packing, check: checkKernels},
 		{name: "kernels on arrival", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, edit: unpacking, check: checkUnpack},
-		{name: "both directions", lanes: 2, rig: rigOptions{bytes: 128 << 10}, build: bothWays, check: checkBothWays},
+		{
+			name: "both directions", op: send, size: 300, count: 50, window: 8, signal: 2, batch: 2, lanes: 2, rig: rigOptions{bytes: 128 << 10},
+			edit: bothWays, check: func(g *stage, a, _ outcome) {
+				if a.progress.Received != 66 {
+					g.t.Errorf("received %d, want 66", a.progress.Received)
+				}
+			},
+		},
 	}
 	// Windows, signals and batches that divide each other and that do not.
 	for _, n := range []struct {
@@ -483,26 +476,20 @@ func jobCases(s *suite) []jobCase {
 	return append(append(cases, pingPongCases(s)...), endingCases()...)
 }
 
-func bothWays(g *stage) (part, part) {
-	a, b := g.stream("A", verbs.OpSend, 300, 50, 8, 2, 2), g.stream("B", verbs.OpSend, 300, 33, 8, 4, 1)
+// bothWays has B send 33 messages on each lane as well.
+func bothWays(g *stage, a, b *job.Job) {
+	back := g.stream("B", verbs.OpSend, 300, 33, 8, 4, 1)
 	for i, r := range g.rigs {
-		a.job.Lanes[i].Receives, a.job.Lanes[i].Expect = r.a.receives(300), 33
-		b.job.Lanes[i].Receives, b.job.Lanes[i].Expect = r.b.receives(300), 50
+		a.Lanes[i].Receives, a.Lanes[i].Expect = r.a.receiveRing(300), 33
+		back.Lanes[i].Receives, back.Lanes[i].Expect = b.Lanes[i].Receives, 50
 	}
-	return a, b
-}
-
-func checkBothWays(g *stage, a, b outcome) {
-	g.sameRings(300, 64<<10)
-	if a.progress.Received != 66 || b.progress.Received != 100 {
-		g.t.Errorf("received %d and %d, want 66 and 100", a.progress.Received, b.progress.Received)
-	}
+	*b = *back
 }
 
 // inThree makes each message three requests.
-func inThree(_ *stage, a, _ *part) {
-	for k := range a.job.Lanes[0].Ring {
-		step := &a.job.Lanes[0].Ring[k].Steps[0]
+func inThree(_ *stage, a, _ *job.Job) {
+	for k := range a.Lanes[0].Ring {
+		step := &a.Lanes[0].Ring[k].Steps[0]
 		whole := step.Requests[0]
 		step.Requests = nil
 		for at := uint64(0); at < 90; at += 30 {
@@ -515,9 +502,9 @@ func inThree(_ *stage, a, _ *part) {
 }
 
 // flushed follows each WRITE by a READ of its last byte, to where it was.
-func flushed(_ *stage, a, _ *part) {
-	for k := range a.job.Lanes[0].Ring {
-		step := &a.job.Lanes[0].Ring[k].Steps[0]
+func flushed(_ *stage, a, _ *job.Job) {
+	for k := range a.Lanes[0].Ring {
+		step := &a.Lanes[0].Ring[k].Steps[0]
 		write := step.Requests[0]
 		last := write.SGEs[0]
 		last.Addr, last.Length = last.Addr+89, 1
@@ -539,12 +526,12 @@ func copyKernel(arg unsafe.Pointer) {
 }
 
 // packing packs each half of a message before posting it, and unpacks what a READ fetched.
-func packing(g *stage, p, _ *part) {
+func packing(g *stage, p, _ *job.Job) {
 	x := g.rigs[0].a
 	b := x.buf.Bytes()
 	fill(b[32<<10:], 3)
-	for k := range p.job.Lanes[0].Ring {
-		m := &p.job.Lanes[0].Ring[k]
+	for k := range p.Lanes[0].Ring {
+		m := &p.Lanes[0].Ring[k]
 		whole := m.Steps[0].Requests[0]
 		m.Steps = nil
 		for i := range 2 {
@@ -577,12 +564,12 @@ func checkKernels(g *stage, a, _ outcome) {
 }
 
 // unpacking unpacks every message that arrives.
-func unpacking(g *stage, _, b *part) {
+func unpacking(g *stage, _, b *job.Job) {
 	mem := g.rigs[0].b.buf.Bytes()
 	for k := range ringReceives {
 		at := len(mem)/2 + k*100
 		arg := &kernel{from: mem[at : at+100], to: mem[k*100 : k*100+100]}
-		b.job.Lanes[0].Unpack = append(b.job.Lanes[0].Unpack, job.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)})
+		b.Lanes[0].Unpack = append(b.Lanes[0].Unpack, job.Work{Go: copyKernel, Arg: unsafe.Pointer(arg)})
 	}
 }
 
@@ -632,27 +619,27 @@ func pingPongCases(s *suite) []jobCase {
 	return cases
 }
 
-// record has the samples of a part taken by the clock of its device.
-func (p *part) record(samples uint64, e End) {
-	p.job.Record = job.NewRecorder(int(samples))
-	if p.job.Shape == job.PingPong {
-		p.job.Record.Clock = e.Device.Info().Clock
+// stamp has the samples of a job taken by the clock of its device.
+func stamp(j *job.Job, samples uint64, e End) {
+	j.Record = job.NewRecorder(int(samples))
+	if j.Shape == job.PingPong {
+		j.Record.Clock = e.Device.Info().Clock
 	}
 }
 
 // alternating is one end of a ping-pong; A moves first.
-func (c jobCase) alternating(x *side) part {
+func (c jobCase) alternating(x *side) *job.Job {
 	l := job.Lane{QP: x.qp, Ring: x.ring(c.op, c.size, 1), Count: c.count, Window: 16, Signal: c.signal, Batch: 1, Await: c.await}
 	switch c.await {
 	case job.AwaitReceive:
-		l.Receives, l.Expect = x.receives(c.size), c.count
+		l.Receives, l.Expect = x.receiveRing(c.size), c.count
 	case job.AwaitLastByte: // WRITEs go from the lower half to the peer's upper half
 		half := x.buf.Len() / 2
 		l.Ring[0].Steps[0].Requests[0].RemoteAddr += uint64(half)
 		l.FlagOut, l.FlagIn = &x.buf.Bytes()[c.size-1], &x.buf.Bytes()[half+c.size-1]
 	case job.AwaitCompletion:
 	}
-	return part{job: job.Job{Shape: job.PingPong, First: x == x.r.a, Lanes: []job.Lane{l}}}
+	return &job.Job{Shape: job.PingPong, First: x == x.r.a, Lanes: []job.Lane{l}}
 }
 
 func (c jobCase) checkPingPong(g *stage, a, b outcome) {
@@ -687,28 +674,27 @@ func (c jobCase) checkStamped(g *stage, o outcome, most time.Duration) {
 	if sum := time.Duration(o.record.Sum / o.record.Clock.Hz * 1e9); sum <= 0 || sum > most+most/100 {
 		g.t.Errorf("samples of %v in all, of jobs that took %v", sum, most)
 	}
-	if o.record.Elapsed <= 0 || float64(o.record.Elapsed) > g.ticks*o.took.Seconds()*1e3*1.01 {
+	if o.record.Elapsed <= 0 || g.s.rate.Duration(o.record.Elapsed) > o.took+o.took/100 {
 		g.t.Errorf("samples of %d ticks by the host's clock, of a job that took %v", o.record.Elapsed, o.took)
 	}
 }
 
-// within checks that A's messages took so many milliseconds.
-func within(least, most float64) func(g *stage, a, b outcome) {
+// within checks how long A's messages took.
+func within(least, most time.Duration) func(g *stage, a, b outcome) {
 	return func(g *stage, a, _ outcome) {
 		g.t.Helper()
-		if took := float64(a.progress.LastDone-a.progress.FirstPost) / g.ticks; took < least || took > most {
-			g.t.Errorf("the messages took %.2f ms, want %g to %g", took, least, most)
+		if took := g.s.rate.Duration(a.progress.LastDone - a.progress.FirstPost); took < least || took > most {
+			g.t.Errorf("the messages took %v, want %v to %v", took, least, most)
 		}
 	}
 }
 
 func endingCases() []jobCase {
-	const write, long = verbs.OpWrite, 60000
-	milliseconds := func(g *stage, n float64) job.Ticks { return job.Ticks(n * g.ticks) }
+	const write = verbs.OpWrite
 	return []jobCase{
 		{
 			name: "deadline", op: write, size: 64, window: 16, signal: 5, batch: 3, anyPace: true,
-			edit: func(g *stage, a, _ *part) { a.job.Deadline = job.Now() + milliseconds(g, 100) },
+			edit: func(g *stage, a, _ *job.Job) { a.Deadline = job.Now() + g.s.ticks(100*time.Millisecond) },
 			check: func(g *stage, a, _ outcome) {
 				if a.progress.Posted%5 != 0 { // none, where the machine was busy elsewhere
 					g.t.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
@@ -720,53 +706,53 @@ func endingCases() []jobCase {
 		},
 		{
 			name: "abandoned at the deadline", op: write, size: 64, window: 16, signal: 4, batch: 4, anyPace: true,
-			edit: func(g *stage, a, _ *part) {
-				a.job.Deadline, a.job.AbandonAtDeadline = job.Now()+milliseconds(g, 20), true
+			edit: func(g *stage, a, _ *job.Job) {
+				a.Deadline, a.AbandonAtDeadline = job.Now()+g.s.ticks(20*time.Millisecond), true
 			},
 		},
 		{
 			name: "stopped", op: write, size: 64, window: 16, signal: 4, batch: 2, anyPace: true,
-			edit: func(_ *stage, a, _ *part) { stopSoon(a) },
+			edit: func(_ *stage, a, _ *job.Job) { stopSoon(a) },
 		},
 		{ // 2 ms apart: from the first to the last 18 ms
-			name: "paced", op: write, size: 64, count: 10, window: 4, signal: 1, batch: 1, check: within(17.5, long),
-			edit: func(g *stage, a, _ *part) { a.job.Pace = milliseconds(g, 2) },
+			name: "paced", op: write, size: 64, count: 10, window: 4, signal: 1, batch: 1, check: within(17500*time.Microsecond, time.Minute),
+			edit: func(g *stage, a, _ *job.Job) { a.Pace = g.s.ticks(2 * time.Millisecond) },
 		},
 		{ // 3 bursts, 20 ms apart
-			name: "paced in bursts", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, anyPace: true, check: within(39.5, long),
-			edit: func(g *stage, a, _ *part) { a.job.Pace, a.job.Burst = milliseconds(g, 2), 10 },
+			name: "paced in bursts", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, anyPace: true, check: within(39500*time.Microsecond, time.Minute),
+			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.s.ticks(2*time.Millisecond), 10 },
 		},
 		{ // one by one they take 29 s
-			name: "one burst", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, anyPace: true, check: within(0, 15000),
-			edit: func(g *stage, a, _ *part) { a.job.Pace, a.job.Burst = milliseconds(g, 1000), 30 },
+			name: "one burst", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, anyPace: true, check: within(0, 15*time.Second),
+			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.s.ticks(time.Second), 30 },
 		},
 		{
 			name: "failing", op: write, size: 64, count: 30, window: 8, signal: 4, batch: 1, want: verbs.RemoteAccessError,
-			edit: func(_ *stage, a, _ *part) { a.job.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600 },
+			edit: func(_ *stage, a, _ *job.Job) { a.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600 },
 		},
 		{
 			name: "ping-pong stopped", pingPong: true, op: verbs.OpSend, size: 64, signal: 1, await: job.AwaitReceive, anyPace: true,
-			edit: func(_ *stage, a, b *part) { stopSoon(a, b) },
+			edit: func(_ *stage, a, b *job.Job) { stopSoon(a, b) },
 		},
 	}
 }
 
 // stopSoon stops jobs at the same time.
-func stopSoon(parts ...*part) {
+func stopSoon(jobs ...*job.Job) {
 	stop := new(atomic.Uint32)
-	for _, p := range parts {
-		p.job.Stop = stop
+	for _, j := range jobs {
+		j.Stop = stop
 	}
 	time.AfterFunc(30*time.Millisecond, func() { stop.Store(1) })
 }
 
 // testJobAllocations counts what a run of the device's own runners allocates on both ends.
-func testJobAllocations(t *testing.T, s *suite, ticks float64) {
+func testJobAllocations(t *testing.T, s *suite) {
 	const count = 3000
-	g := &stage{t: t, ticks: ticks, rigs: []*rig{newRig(t, s, rigOptions{connect: patient})}}
+	g := newStage(t, s, 1, rigOptions{})
 	a, b := g.stream("A", verbs.OpWrite, 64, count, 64, 16, 8), serve()
 	var before, after runtime.MemStats
-	oa, ob := g.run(&a, &b, byDevice, byDevice, job.Ticks(10*ticks), func() { runtime.ReadMemStats(&before) })
+	oa, ob := g.run(a, b, byDevice, byDevice, func() { runtime.ReadMemStats(&before) })
 	runtime.ReadMemStats(&after)
 	if oa.err != nil || ob.err != nil {
 		t.Fatalf("A: %v, B: %v", oa.err, ob.err)

@@ -202,6 +202,13 @@ func (r *rig) connect(o rigOptions) {
 		r.meet(o)
 		return
 	}
+	r.climb(o)
+}
+
+// climb connects by what the ends are told of each other.
+func (r *rig) climb(o rigOptions) {
+	t := r.t
+	t.Helper()
 	to := verbs.StateRTS - o.short
 	if to == verbs.StateReset {
 		return
@@ -333,6 +340,22 @@ func (x *side) refuses(what string, q verbs.SendRequest) {
 	}
 }
 
+// requests are n of them, by IDs from 0 on.
+func (x *side) requests(n int, op verbs.Opcode, length int) (list []verbs.SendRequest) {
+	for i := range n {
+		list = append(list, x.request(uint64(i), op, length))
+	}
+	return list
+}
+
+// receives posts n receives of as many bytes, by IDs from first on.
+func (x *side) receives(first uint64, n, length int) {
+	x.r.t.Helper()
+	for i := range uint64(n) {
+		x.receive(first+i, x.sge(0, length))
+	}
+}
+
 func (x *side) receive(id uint64, list ...verbs.SGE) {
 	x.r.t.Helper()
 	if len(list) == 0 && x.r.s.dev.lacks(HasEmptyLists) {
@@ -398,38 +421,48 @@ func (r *rig) quiet(what string) {
 	r.never(what, func() bool { return len(r.a.sends)+len(r.a.recvs)+len(r.b.sends)+len(r.b.recvs) > 0 })
 }
 
-// sent waits for the side's next send completion.
-func (x *side) sent() verbs.Completion {
+// next waits for the side's next completion of a list.
+func (x *side) next(what string, list *[]verbs.Completion) verbs.Completion {
 	x.r.t.Helper()
-	x.r.until(x.name+"'s send completion", func() bool { return len(x.sends) > 0 })
-	c := x.sends[0]
-	x.sends = x.sends[1:]
+	x.r.until(x.name+"'s "+what+" completion", func() bool { return len(*list) > 0 })
+	c := (*list)[0]
+	*list = (*list)[1:]
 	return c
 }
 
-// received waits for the side's next receive completion.
-func (x *side) received() verbs.Completion {
+// to moves the side's queue pair to a state that needs no attributes.
+func (x *side) to(state verbs.QPState) {
 	x.r.t.Helper()
-	x.r.until(x.name+"'s receive completion", func() bool { return len(x.recvs) > 0 })
-	c := x.recvs[0]
-	x.recvs = x.recvs[1:]
-	return c
-}
-
-// fail moves the side's queue pair to ERR.
-func (x *side) fail() {
-	x.r.t.Helper()
-	if err := x.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError}); err != nil {
-		x.r.t.Fatalf("%s: to ERR: %v", x.name, err)
+	if err := x.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: state}); err != nil {
+		x.r.t.Fatalf("%s: to %v: %v", x.name, state, err)
 	}
 }
 
 // wantSent waits for a send completion and checks it.
 func (x *side) wantSent(id uint64, status verbs.Status) verbs.Completion {
 	x.r.t.Helper()
-	c := x.sent()
-	x.check("send", c, id, status)
-	return c
+	return x.want("send", &x.sends, id, status)
+}
+
+// wantReceived waits for a receive completion and checks it.
+func (x *side) wantReceived(id uint64, status verbs.Status) verbs.Completion {
+	x.r.t.Helper()
+	return x.want("receive", &x.recvs, id, status)
+}
+
+// wantAllSent waits for n send completions, by IDs from first on, and wantAllReceived for as many receives.
+func (x *side) wantAllSent(first uint64, n int, status verbs.Status) {
+	x.r.t.Helper()
+	for i := range uint64(n) {
+		x.wantSent(first+i, status)
+	}
+}
+
+func (x *side) wantAllReceived(first uint64, n int, status verbs.Status) {
+	x.r.t.Helper()
+	for i := range uint64(n) {
+		x.wantReceived(first+i, status)
+	}
 }
 
 // do posts a request and waits for its completion.
@@ -439,21 +472,24 @@ func (x *side) do(q verbs.SendRequest, status verbs.Status) verbs.Completion {
 	return x.wantSent(q.ID, status)
 }
 
-// wantReceived waits for a receive completion and checks it.
-func (x *side) wantReceived(id uint64, status verbs.Status) verbs.Completion {
+func (x *side) want(what string, list *[]verbs.Completion, id uint64, status verbs.Status) verbs.Completion {
 	x.r.t.Helper()
-	c := x.received()
-	x.check("receive", c, id, status)
-	return c
-}
-
-func (x *side) check(what string, c verbs.Completion, id uint64, status verbs.Status) {
-	x.r.t.Helper()
+	c := x.next(what, list)
 	if c.ID != id || c.Status != status {
 		x.r.t.Errorf("%s: %s %d completed with %v, want %d with %v", x.name, what, c.ID, c.Status, id, status)
 	}
 	if c.QPN != x.qp.QPN() {
 		x.r.t.Errorf("%s: %s completed on qp %#x, want %#x", x.name, what, c.QPN, x.qp.QPN())
+	}
+	return c
+}
+
+// exchange has A send n messages one after another, which B has receives for, by IDs from first on.
+func (r *rig) exchange(first uint64, n, length int) {
+	r.t.Helper()
+	for i := range uint64(n) {
+		r.a.do(r.a.request(first+i, verbs.OpSend, length), verbs.Success)
+		r.b.wantReceived(first+i, verbs.Success)
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // End is one end of a pair: a device and the address that its peer reaches it by.
@@ -92,6 +94,15 @@ type group struct {
 type suite struct {
 	pair Pair
 	dev  Deviations
+	rate tick.Rate // 0: not measured yet, see ticks
+}
+
+// ticks is how many ticks of jobs' clock a time takes.
+func (s *suite) ticks(d time.Duration) tick.Time {
+	if s.rate == 0 {
+		s.rate = tick.Rate(tick.Start().PerNanosecond())
+	}
+	return s.rate.Ticks(d)
 }
 
 // managed tells whether queue pairs are connected by RDMA CM.

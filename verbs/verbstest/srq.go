@@ -75,10 +75,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 		} else if !told && err == nil {
 			t.Errorf("the limit is told, take the row %q away", LimitTold)
 		}
-		for id := range uint64(3) {
-			x.one.a.do(x.one.a.request(id, verbs.OpSend, 10), verbs.Success)
-			x.one.b.wantReceived(id, verbs.Success)
-		}
+		x.one.exchange(0, 3, 10)
 		if e := x.one.wantEvent(x.one.b, verbs.EventSRQLimitReached); e.SRQ != x.srq {
 			t.Errorf("the event names the queue %v, want the one whose limit was reached", e.SRQ)
 		}
@@ -107,7 +104,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 func testSharedNotFlushed(t *testing.T, s *suite) {
 	x := newSharedRig(t, s)
 	x.post(1)
-	x.one.b.fail()
+	x.one.b.to(verbs.StateError)
 	x.one.quiet("a shared receive of a queue pair in ERR")
 	x.two.a.do(x.two.a.request(2, verbs.OpSend, 10), verbs.Success)
 	x.two.b.wantReceived(1, verbs.Success)

@@ -103,11 +103,8 @@ func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
 	}
 	back := verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateInit}
 	refused(back, 0, 0, true)
-	for _, to := range []verbs.QPState{verbs.StateError, verbs.StateReset} {
-		if err := qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: to}); err != nil {
-			t.Errorf("RTS to %v: %v", to, err)
-		}
-	}
+	r.a.to(verbs.StateError)
+	r.a.to(verbs.StateReset)
 }
 
 // testPostingByState posts in every state.
@@ -143,26 +140,15 @@ func testPostingByState(t *testing.T, s *suite, transport verbs.Transport) {
 // queue pair connects again with its counters fresh.
 func testReset(t *testing.T, s *suite, transport verbs.Transport) {
 	r := newRig(t, s, rigOptions{transport: transport})
-	for round := range uint64(3) {
-		r.b.receive(1, r.b.sge(4096, 256))
-		r.b.receive(2, r.b.sge(4096, 256))
-		r.a.do(r.a.request(round, verbs.OpSend, 100), verbs.Success)
-		r.b.wantReceived(1, verbs.Success)
-		for _, x := range []*side{r.a, r.b} {
-			if err := x.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}); err != nil {
-				t.Fatalf("to RESET: %v", err)
-			}
-		}
+	for round := range uint32(3) {
+		r.b.receives(1, 2, 256)
+		r.exchange(1, 1, 100)
+		r.a.to(verbs.StateReset)
+		r.b.to(verbs.StateReset)
 		r.quiet("after RESET")
-		o := rigOptions{transport: transport, connect: func(_ string, c *verbs.ConnectOptions) {
-			c.SendPSN, c.RecvPSN = c.SendPSN+uint32(round)&0xff, c.RecvPSN+uint32(round)&0xff
-		}}
-		for _, x := range []*side{r.a, r.b} {
-			c := r.connectOptions(x, o)
-			if err := errors.Join(verbs.InitQP(x.qp, c), verbs.ConnectQP(x.qp, c)); err != nil {
-				t.Fatalf("connect again: %v", err)
-			}
-		}
+		r.climb(rigOptions{transport: transport, connect: func(_ string, c *verbs.ConnectOptions) {
+			c.SendPSN, c.RecvPSN = c.SendPSN+round&0xff, c.RecvPSN+round&0xff
+		}})
 	}
 }
 
@@ -209,10 +195,8 @@ func testQuery(t *testing.T, s *suite) {
 // testDrained stops a send queue in SQD: requests posted there wait, and go when it is RTS again.
 func testDrained(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{})
-	r.b.receive(1, r.b.sge(0, 64))
-	r.b.receive(2, r.b.sge(0, 64))
-	r.a.do(r.a.request(1, verbs.OpSend, 8), verbs.Success)
-	r.b.wantReceived(1, verbs.Success)
+	r.b.receives(1, 2, 64)
+	r.exchange(1, 1, 8)
 	err := r.a.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true})
 	if err != nil {
 		t.Fatalf("to SQD: %v", err)
@@ -225,9 +209,7 @@ func testDrained(t *testing.T, s *suite) {
 	if s.dev.ignored(t, DrainedQueueResumes) {
 		return
 	}
-	if err := r.a.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateRTS}); err != nil {
-		t.Fatalf("back to RTS: %v", err)
-	}
+	r.a.to(verbs.StateRTS)
 	r.a.wantSent(2, verbs.Success)
 	r.b.wantReceived(2, verbs.Success)
 }

@@ -112,7 +112,7 @@ func testUnknownKeyUC(t *testing.T, s *suite) {
 // retries go on for ever.
 func testRetriesEnd(t *testing.T, s *suite, row Case, timeout, retries uint8) {
 	r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = timeout, retries }})
-	r.b.fail()
+	r.b.to(verbs.StateError)
 	r.a.post(r.a.request(1, verbs.OpWrite, 64), r.a.request(2, verbs.OpWrite, 64))
 	if s.dev.ignored(t, row) {
 		for range 2 { // longer than all of them take
@@ -138,10 +138,8 @@ func testLateReceive(t *testing.T, s *suite) {
 	r.quiet("before a receive is posted")
 	r.b.receive(1, r.b.sge(0, 5000))
 	r.b.receive(2, r.b.sge(8192, 10))
-	r.a.wantSent(1, verbs.Success)
-	r.a.wantSent(2, verbs.Success)
-	r.b.wantReceived(1, verbs.Success)
-	r.b.wantReceived(2, verbs.Success)
+	r.a.wantAllSent(1, 2, verbs.Success)
+	r.b.wantAllReceived(1, 2, verbs.Success)
 	same(t, "message", r.b.buf.Bytes(), r.a.buf.Bytes()[:5000])
 }
 
@@ -168,34 +166,20 @@ func testRefused(t *testing.T, s *suite) {
 func testFlush(t *testing.T, s *suite) {
 	t.Run("after an error", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{})
-		for i := range uint64(5) {
-			r.a.receive(100+i, r.a.sge(0, 64))
-			r.b.receive(200+i, r.b.sge(0, 64))
-		}
-		good := r.a.request(1, verbs.OpWrite, 64)
-		bad := r.a.request(2, verbs.OpWrite, 64)
-		bad.RKey ^= 0x12345600
-		list := []verbs.SendRequest{good, bad}
-		for i := range uint64(4) {
-			q := r.a.request(3+i, verbs.OpWrite, 64)
-			if i%2 == 0 {
-				q.Flags = 0 // flushed all the same
-			}
-			list = append(list, q)
-		}
+		r.a.receives(100, 5, 64)
+		r.b.receives(200, 5, 64)
+		list := r.a.requests(6, verbs.OpWrite, 64)
+		list[1].RKey ^= 0x12345600
+		list[2].Flags, list[4].Flags = 0, 0 // flushed all the same
 		r.a.post(list...)
-		r.a.wantSent(1, verbs.Success)
-		r.a.wantSent(2, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
+		r.a.wantSent(0, verbs.Success)
+		r.a.wantSent(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
 		if _, deviates := s.dev.find(RefusedByPeer); deviates {
 			return // how many of the others get through is a matter of luck
 		}
-		for i := range uint64(4) {
-			r.a.wantSent(3+i, verbs.FlushError)
-		}
-		for i := range uint64(5) {
-			r.a.wantReceived(100+i, verbs.FlushError)
-			r.b.wantReceived(200+i, verbs.FlushError)
-		}
+		r.a.wantAllSent(2, 4, verbs.FlushError)
+		r.a.wantAllReceived(100, 5, verbs.FlushError)
+		r.b.wantAllReceived(200, 5, verbs.FlushError)
 		r.a.wantError()
 		r.b.wantError()
 		if s.dev.ignored(t, PostAfterErrorFlushes) {
@@ -209,13 +193,9 @@ func testFlush(t *testing.T, s *suite) {
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
 		t.Run("on purpose, "+transport.String(), func(t *testing.T) {
 			r := newRig(t, s, rigOptions{transport: transport})
-			for i := range uint64(5) {
-				r.b.receive(i, r.b.sge(0, 64))
-			}
-			r.b.fail()
-			for i := range uint64(5) {
-				r.b.wantReceived(i, verbs.FlushError)
-			}
+			r.b.receives(0, 5, 64)
+			r.b.to(verbs.StateError)
+			r.b.wantAllReceived(0, 5, verbs.FlushError)
 			r.quiet("after the flush")
 		})
 	}

@@ -151,7 +151,7 @@ func testInvalidateRegion(t *testing.T, s *suite) {
 	q := r.a.request(1, verbs.OpSendWithInvalidate, 8)
 	q.InvalidateRKey = r.b.mr.RKey()
 	r.a.post(q)
-	c := r.a.sent()
+	c := r.a.next("send", &r.a.sends)
 	if want := s.dev.status(InvalidatePlainRegion, verbs.RemoteAccessError); c.Status != want && c.Status != verbs.RemoteInvalidRequestError {
 		t.Errorf("completed with %v, want %v or REM_INV_REQ_ERR", c.Status, want)
 	}
