@@ -68,7 +68,6 @@ type Environment struct {
 	ClockCostNs   float64 `json:"clock_cost_ns" fact:"cost of a stamp,anew"`
 	Fabric        string  `json:"fabric,omitempty" fact:"emulated network,unlike"` // network that the software device emulates
 	GOMAXPROCS    int     `json:"gomaxprocs" fact:"GOMAXPROCS"`
-	GCDuringRun   bool    `json:"gc_during_run" fact:"garbage collection during the run"`
 	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals could reach the measuring thread
 	Rails         []Rail  `json:"rails,omitempty"` // each device, where the end ran several at once: what stands above is the first's
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/endpoint"
@@ -27,7 +26,7 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 		return err
 	}
 	r.result.Warnings = append(r.result.Warnings, r.plan.Notes()...)
-	if r.ours && len(remote.Rails) < len(r.rails)-1 {
+	if r.plan.Ours() && len(remote.Rails) < len(r.rails)-1 {
 		return fmt.Errorf("the peer has %d devices, the test has %d", len(remote.Rails)+1, len(r.rails))
 	}
 	ends := endpoint.Ends{Local: r.session.LocalAddr(), Remote: r.session.RemoteAddr().Addr(), Dialled: r.session.Dialled()}
@@ -68,13 +67,13 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 
 // exchangeFacts settles the test with what both ends are.
 func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verbs.GIDEntry) (control.Facts, error) {
-	info, env := r.rails[0].Device.Info(), machine.Host()
+	env := machine.Host()
 	r.rails[:1].Describe(&env)
-	local := control.Facts{
-		PageBytes: os.Getpagesize(), CacheLineBytes: machine.CacheLine(), MTU: r.plan.MTU(), MaxOutstanding: r.plan.Outstanding(), GIDs: tables[0], Rails: tables[1:],
-		Limits: &info.Limits,
+	local, err := endpoint.LocalFacts(r.rails[0].Device, r.rails[0].Port.Number)
+	if err != nil {
+		return local, err
 	}
-	var err error
+	local.MTU, local.MaxOutstanding, local.GIDs, local.Rails = r.plan.MTU(), r.plan.Outstanding(), tables[0], tables[1:]
 	if local.Environment, err = json.Marshal(env); err != nil {
 		return control.Facts{}, err
 	}
@@ -86,7 +85,7 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verb
 		return remote, err
 	}
 	return remote, r.settle(spec, plan.Peer{
-		Perftest: !r.ours, PageBytes: remote.PageBytes, LineBytes: remote.CacheLineBytes, MTU: remote.MTU, Outstanding: remote.MaxOutstanding,
+		Perftest: !r.plan.Ours(), PageBytes: remote.PageBytes, LineBytes: remote.CacheLineBytes, MTU: remote.MTU, Outstanding: remote.MaxOutstanding,
 	})
 }
 
@@ -131,8 +130,8 @@ func (r *run) noteConnection(addresses []control.Address) {
 		return
 	}
 	c := Connection{
-		Plan: r.plan, Role: r.plan.Role(), Local: addresses, Remote: peer, MTU: r.end.MTU(), Inline: r.end.Inline(),
-		Outstanding: r.plan.Outstanding(), Device: first.Device.Info(), Port: first.Port, PostAPI: postAPI,
+		Plan: r.plan, Local: addresses, Remote: peer, MTU: r.end.MTU(), Inline: r.end.Inline(),
+		Device: first.Device.Info(), Port: first.Port, PostAPI: postAPI,
 	}
 	if first.UseGID {
 		c.GID = &first.GID

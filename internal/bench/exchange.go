@@ -259,8 +259,8 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	}
 	t := drive.NewTrace(ticks(2*drive.Slice), 0, r.whole.Record)
 	err = drive.New(drive.Task{
-		Plan: r.leads, Spec: r.leads.Spec(), Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
-		Devices: flowsTell{r.rails}, PerNs: perNs, Ours: true, Trace: t,
+		Plan: r.leads, Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
+		Devices: flowsTell{r.rails}, PerNs: perNs, Trace: t,
 		Limits: drive.Limits{
 			Duration: ticks(s.whole()), Lead: ticks(s.Lead), Tail: ticks(s.Tail), FirstWithin: ticks(firstWithin), Stall: ticks(2 * (s.whole() + firstWithin)),
 			Yields: dev.Info().Software && r.whole.Shape != job.PingPong,

@@ -317,7 +317,7 @@ func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
 		return nil, err
 	}
 	return &run{
-		plan: p, spec: p.Spec(), rails: d.rails(p.Spec()), ours: true, perNs: 1, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
+		plan: p, spec: p.Spec(), rails: d.rails(p.Spec()), perNs: 1, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
 		quiet: &machine.Quiet{}, result: &Result{},
 	}, nil
 }

@@ -73,7 +73,7 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 		out.Warnings = append(out.Warnings, "peer: "+w)
 	}
 	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
-	lossy := r.ours && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
+	lossy := r.plan.Ours() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
 	counted := r.plan.Row().NeedsReceive()
 	if r.spec.Bidirectional {
 		a, b := local.Bandwidth, remote.Bandwidth

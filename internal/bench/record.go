@@ -45,7 +45,7 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 		}
 	}
 	m := t.Measured(r.perNs, uint64(size), r.plan.Sends())
-	if r.ours && r.plan.Answers() {
+	if r.plan.Ours() && r.plan.Answers() {
 		m = t.Exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
 	}
 	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.Messages, m.Messages, m.Bytes, m.Seconds

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -29,22 +30,28 @@ type outcome struct {
 func (r *run) round(ctx context.Context, rd plan.Round) error {
 	rec := r.recorder(rd)
 	x, err := r.parts(ctx, rd, rec)
-	if err != nil {
-		r.notePartial(rd, &x.trace, rec, x.hurt, err)
-		return err
-	}
-	if rd.Kind != plan.Measured || r.peerLeft {
-		return x.corrupt
+	moved := x.trace.Last.Completed+x.trace.Last.Received > 0
+	if rd.Kind != plan.Measured || err == nil && r.peerLeft || err != nil && !moved {
+		return cmp.Or(err, x.corrupt)
 	}
 	r.perNs = r.clock.PerNanosecond()
-	if r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() && x.trace.From == nil {
+	if err == nil && r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() && x.trace.From == nil {
 		dropFirst(rec) // it holds the time until the peer was ready; the end that moves second has no sample of it
 	}
-	clock, err := deviceClock(rec, r.perNs)
-	if err != nil {
-		return err
+	clock, wrong := deviceClock(rec, r.perNs)
+	if wrong != nil {
+		return cmp.Or(err, wrong)
 	}
 	local := r.record(rd, &x.trace, rec, clock, x.hurt)
+	if err != nil { // what it had measured until then
+		local.Verified = ""
+		local.Warnings = append(local.Warnings, "incomplete: "+err.Error())
+		r.keep(local)
+		if r.o.Measured != nil {
+			r.o.Measured(local, report.Samples{})
+		}
+		return err
+	}
 	var figures control.Figures
 	if !r.endless() {
 		if figures, err = r.session.Report(ctx, r.figuresOf(local, x)); err != nil {
@@ -53,10 +60,10 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		}
 	}
 	record, corrupt := local, x.corrupt
-	if !r.ours && r.plan.Sends() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth {
+	if !r.plan.Ours() && r.plan.Sends() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth {
 		record.Warnings = append(record.Warnings, "this is what left: perftest does not tell the sender what arrived")
 	}
-	if r.ours || figures.Iterations > 0 {
+	if r.plan.Ours() || figures.Iterations > 0 {
 		remote, err := r.remoteReport(figures, local)
 		if err != nil {
 			return err
@@ -113,7 +120,7 @@ func (r *run) keep(record report.Record) {
 }
 
 // endless tells a test of perftest's that runs until it is killed: its ends do not meet between rows.
-func (r *run) endless() bool { return r.spec.Infinite && !r.ours }
+func (r *run) endless() bool { return r.spec.Infinite && !r.plan.Ours() }
 
 // seed is the same at both ends and differs from part to part.
 func (r *run) seed(rd plan.Round, part uint64) uint64 {
@@ -170,8 +177,8 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
-	j.AbandonAtDeadline = !r.ours && !r.spec.Infinite && r.spec.Duration > 0 && r.plan.Row().NeedsReceive() ||
-		!r.ours && r.spec.Duration > 0 && r.plan.Answers()
+	j.AbandonAtDeadline = !r.plan.Ours() && !r.spec.Infinite && r.spec.Duration > 0 && r.plan.Row().NeedsReceive() ||
+		!r.plan.Ours() && r.spec.Duration > 0 && r.plan.Answers()
 	j.Stop, j.Record, j.Pace, j.Burst = &atomic.Uint32{}, rec, r.pace(size), r.spec.Burst
 	if verifying {
 		if err := r.end.Arm(size, r.seed(rd, n)); err != nil {
@@ -199,10 +206,10 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	}
 	r.quiet.Watch()
 	dr := drive.New(drive.Task{
-		Plan: r.plan, Spec: r.spec, Round: rd, Job: j, Runner: runner, Session: r.session, Devices: r.rails,
-		Limits: r.limit(rd, count), PerNs: r.perNs, Ours: r.ours, Endless: r.endless(), Records: len(r.result.Records), Progress: r.o.Progress, Trace: t,
+		Plan: r.plan, Round: rd, Job: j, Runner: runner, Session: r.session, Devices: r.rails,
+		Limits: r.limit(rd, count), PerNs: r.perNs, Endless: r.endless(), Records: len(r.result.Records), Progress: r.o.Progress, Trace: t,
 	})
-	err = dr.Rooted(dr.Run(ctx))
+	err = dr.Run(ctx)
 	r.peerLeft = r.endless() && dr.PeerLeft()
 	d = r.quiet.Counted()
 	t.Threads = dr.Threads()
@@ -234,7 +241,7 @@ func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
 // clearFlags zeroes the byte that a write latency test spins on: one of an earlier round must not count. In perftest's
 // dialect there is no barrier between sizes, and the byte is still zero from the start.
 func (r *run) clearFlags(j *job.Job) {
-	if !r.ours {
+	if !r.plan.Ours() {
 		return
 	}
 	for i := range j.Lanes {
@@ -251,7 +258,7 @@ func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) *
 
 // sliceLength is how long a runner works at a time.
 func (r *run) sliceLength() time.Duration {
-	return drive.SliceLength(r.plan, r.spec.Kind, r.rails.ServeThemselves())
+	return drive.SliceLength(r.plan, r.rails.ServeThemselves())
 }
 
 // limit is what ends the job of a round.
@@ -271,13 +278,13 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	if !active && r.plan.Receives() && !r.plan.OpenEnded() && !byTime {
 		l.Passive = false // exact: the receiver counts
 	}
-	if !r.ours { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
+	if !r.plan.Ours() { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
 		l.Passive = !active && !r.plan.Receives()
 	}
 	l.QuietAfterDone = r.ticks(drive.LullReliable)
 	if r.spec.Transport != verbs.RC {
 		l.QuietAfterDone = r.ticks(drive.LullUnreliable)
-		if !r.ours && r.plan.Receives() {
+		if !r.plan.Ours() && r.plan.Receives() {
 			l.QuietAfterDone = r.ticks(drive.LullStock)
 		}
 	}
@@ -289,25 +296,6 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	window := time.Duration(float64(r.plan.LargestSize()) * float64(s.Signal) * float64(qps) / 20e6 * 1e9)
 	l.Stall = r.ticks(stall + window)
 	return l
-}
-
-// notePartial keeps what an interrupted round had measured.
-func (r *run) notePartial(rd plan.Round, t *drive.Trace, rec *job.Recorder, d machine.Disturbance, why error) {
-	if rd.Kind != plan.Measured || t.Last.Completed+t.Last.Received == 0 {
-		return
-	}
-	r.perNs = r.clock.PerNanosecond()
-	clock, err := deviceClock(rec, r.perNs)
-	if err != nil {
-		return // nothing is known of the samples
-	}
-	record := r.record(rd, t, rec, clock, d)
-	record.Verified = ""
-	record.Warnings = append(record.Warnings, "incomplete: "+why.Error())
-	r.keep(record)
-	if r.o.Measured != nil {
-		r.o.Measured(record, report.Samples{})
-	}
 }
 
 // counters reads the device's counters, nil where it has none and in rounds that nobody reports: on sysfs that takes

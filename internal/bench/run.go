@@ -59,13 +59,11 @@ const defaultStall = 10 * time.Second
 // Connection is what both ends agreed on.
 type Connection struct {
 	Plan          *plan.Settled
-	Role          plan.Role
 	Local, Remote []control.Address
 	MTU           verbs.MTU
 	GID           *verbs.GIDEntry // nil: LIDs are used
 	SecondGID     *verbs.GIDEntry // of the second port; nil: none, or LIDs are used
 	Inline        int
-	Outstanding   int
 	Device        verbs.DeviceInfo
 	Port          verbs.PortInfo
 	PostAPI       verbs.PostAPI
@@ -84,7 +82,7 @@ type Result struct {
 // where the client has no further test, the result is nil. An error of this end is told to the peer and the session is
 // closed; the result then holds what was measured before.
 func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Device, o Options) (*Result, error) {
-	r := &run{session: s, o: o, ours: s.Dialect() == control.Ours, recorders: map[int]*job.Recorder{}, clock: tick.Start()}
+	r := &run{session: s, o: o, recorders: map[int]*job.Recorder{}, clock: tick.Start()}
 	res, err := r.all(ctx, spec, dev)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -103,7 +101,6 @@ type run struct {
 	session control.Session
 	rails   endpoint.Rails // this end's devices; once the test is agreed on, those that it runs on
 	o       Options
-	ours    bool
 
 	plan        *plan.Settled
 	spec        plan.Spec // of plan
@@ -129,7 +126,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 			return nil, err
 		}
 		proposal := r.plan.Proposal()
-		if r.ours && proposal.Transport == verbs.UD && spec.QKey == 0 { // nobody else's datagrams get in by a number that all know
+		if r.plan.Ours() && proposal.Transport == verbs.UD && spec.QKey == 0 { // nobody else's datagrams get in by a number that all know
 			proposal.QKey = 1 + rand.Uint32N(1<<31-1) // the highest bit is the kernel's (InfiniBand specification, 10.2.5)
 		}
 		spec = &proposal
@@ -138,7 +135,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	if err != nil || agreed == nil {
 		return nil, err
 	}
-	if spec != nil && r.ours {
+	if spec != nil && r.plan.Ours() {
 		if err := spec.Same(agreed); err != nil {
 			return nil, fmt.Errorf("the server takes another test than was proposed: %w", err)
 		}
@@ -177,7 +174,9 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 }
 
 // unknownPeer is one that has told nothing yet.
-func (r *run) unknownPeer() plan.Peer { return plan.Peer{Perftest: !r.ours} }
+func (r *run) unknownPeer() plan.Peer {
+	return plan.Peer{Perftest: r.session.Dialect() != control.Ours}
+}
 
 // settle makes the test of this end.
 func (r *run) settle(spec plan.Spec, peer plan.Peer) error {

@@ -13,27 +13,21 @@ import (
 // reasonWait is how long this end waits for what explains a failure.
 const reasonWait = 200 * time.Millisecond
 
-// explain prefers the reason why this end's device failed, or why the peer is gone, to the failed completion that follows
-// from it.
+// explain prefers the reason why this end's device failed to the failed completion that follows from it, and to what the peer says: a
+// port that both ends use fails at both. To the completion it prefers why the peer is gone, too.
 func (d *Driver) explain(ctx, watch context.Context, err error) error {
-	if _, is := errors.AsType[*verbs.CompletionError](err); !is {
+	_, failed := errors.AsType[*verbs.CompletionError](err)
+	_, told := errors.AsType[*control.PeerError](err)
+	if !failed && !told {
 		return err
 	}
-	if reason := d.awaitDeviceFailure(); reason != nil {
+	switch reason := d.awaitDeviceFailure(); {
+	case reason != nil && failed:
 		return fmt.Errorf("%w (and then: %w)", reason, err)
-	}
-	if watch.Err() != nil && ctx.Err() == nil {
+	case reason != nil:
+		return fmt.Errorf("%w (and the %s)", reason, err.Error())
+	case failed && watch.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w (and then: %w)", context.Cause(watch), err)
-	}
-	return err
-}
-
-// Rooted prefers the reason why this end's device failed to what the peer says: a port that both ends use fails at both.
-func (d *Driver) Rooted(err error) error {
-	if _, is := errors.AsType[*control.PeerError](err); is {
-		if reason := d.awaitDeviceFailure(); reason != nil {
-			return fmt.Errorf("%w (and the %s)", reason, err.Error())
-		}
 	}
 	return err
 }

@@ -56,8 +56,8 @@ func TestPortDownGoesBeforeItsConsequences(t *testing.T) {
 		wants string
 	}{
 		{"completion", driverOf(harmless, linkLost).explain(ctx, ctx, flushed), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and then: rxe0 qp 0x12"},
-		{"peer", driverOf(harmless, linkLost).Rooted(context.Cause(lost)), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and the peer said: "},
-		{"peer alone", driverOf(harmless).Rooted(context.Cause(lost)), "peer said: \"measure: rxe0: the device reports PORT_ERR"},
+		{"peer", driverOf(harmless, linkLost).explain(ctx, lost, context.Cause(lost)), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and the peer said: "},
+		{"peer alone", driverOf(harmless).explain(ctx, lost, context.Cause(lost)), "peer said: \"measure: rxe0: the device reports PORT_ERR"},
 		{"alone", driverOf(linkLost).lookAround(ctx, job.Now()), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down"},
 		{"queue pair", driverOf(accessFailed).explain(ctx, ctx, flushed), "rxe0 qp 0x12: work request 0 completed with LOC_QP_OP_ERR"},
 		{"peer gone", driverOf().explain(ctx, lost, flushed), "peer said: \"measure: rxe0: the device reports PORT_ERR on port 1\" (and then: rxe0 qp 0x12"},

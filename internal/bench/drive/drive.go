@@ -32,7 +32,6 @@ const (
 // Task is one job of a test, and what driving it needs of the test and of this end.
 type Task struct {
 	Plan     *plan.Settled
-	Spec     plan.Spec // of Plan
 	Round    plan.Round
 	Job      *job.Job
 	Runner   job.Runner
@@ -40,7 +39,6 @@ type Task struct {
 	Devices  Devices
 	Limits   Limits
 	PerNs    float64        // ticks
-	Ours     bool           // the peer is one of ours
 	Endless  bool           // the ends do not meet after the job
 	Records  int            // made before, for progress
 	Progress func(Progress) // told about ten times a second; nil: nobody wants to know
@@ -72,6 +70,8 @@ type Limits struct {
 // Driver drives one job in slices. It belongs to the goroutine that measures.
 type Driver struct {
 	Task
+	Spec plan.Spec // of Plan
+	Ours bool      // the peer is one of ours
 
 	slice    job.Ticks
 	p        job.Progress
@@ -89,8 +89,8 @@ type Driver struct {
 
 // New makes the driver of a task.
 func New(t Task) *Driver {
-	d := &Driver{Task: t, peerDone: t.Round.Local}
-	if d.slice = d.ticks(SliceLength(t.Plan, t.Spec.Kind, t.Devices.ServeThemselves())); t.Limits.Yields {
+	d := &Driver{Task: t, Spec: t.Plan.Spec(), Ours: t.Plan.Ours(), peerDone: t.Round.Local}
+	if d.slice = d.ticks(SliceLength(t.Plan, t.Devices.ServeThemselves())); t.Limits.Yields {
 		d.slice = d.ticks(yieldSlice)
 	}
 	return d
@@ -101,11 +101,6 @@ func (d *Driver) ticks(t time.Duration) job.Ticks { return job.Ticks(float64(t) 
 // Run runs the job to its end and meets the peer at Done. An end whose own part is over goes on for the peer until that is done,
 // and all that it has sent has arrived.
 func (d *Driver) Run(ctx context.Context) (err error) {
-	defer func() {
-		if err != nil {
-			d.Trace.Last = d.p // what was measured before
-		}
-	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watch := ctx
@@ -115,6 +110,12 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		defer unwatch()
 	}
 	defer d.awaitSync(cancel)
+	defer func() {
+		if err != nil {
+			d.Trace.Last = d.p // what was measured before
+			err = d.explain(ctx, watch, err)
+		}
+	}()
 	d.begun = job.Now()
 	d.Trace.lastChange = d.begun
 	d.told = telling{at: d.begun, moved: d.begun}
@@ -130,7 +131,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 			}
 		}
 		if err != nil {
-			return d.explain(ctx, watch, err)
+			return err
 		}
 		now := job.Now()
 		if err := d.lookAround(watch, now); err != nil {
@@ -152,7 +153,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 				return nil
 			}
 			d.finishStopped()
-			return d.explain(ctx, watch, d.end())
+			return d.end()
 		}
 	}
 }
@@ -172,11 +173,11 @@ func (d *Driver) end() error {
 }
 
 // SliceLength is how long a runner works at a time.
-func SliceLength(p *plan.Settled, kind plan.Kind, servesItself bool) time.Duration { //nolint:revive // what the device does
+func SliceLength(p *plan.Settled, servesItself bool) time.Duration { //nolint:revive // what the device does
 	switch {
 	case p.Point() != nil:
 		return spanSlice
-	case kind == plan.Latency && !p.Answers() && servesItself:
+	case p.Spec().Kind == plan.Latency && !p.Answers() && servesItself:
 		return undisturbed
 	}
 	return Slice

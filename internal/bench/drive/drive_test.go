@@ -11,8 +11,9 @@ import (
 // TestStreamStartsWithItsFirstMessage holds that a short test on a stolen processor is late rather than empty.
 func TestStreamStartsWithItsFirstMessage(t *testing.T) {
 	d := &Driver{
+		Ours: true,
 		Task: Task{
-			Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), Ours: true, PerNs: 1,
+			Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), PerNs: 1,
 			Job: &job.Job{Shape: job.Stream}, Limits: Limits{Duration: job.Ticks(25 * time.Millisecond)},
 		},
 		begun: 1000,

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path"
@@ -52,31 +51,23 @@ func readCPULosses(root string, cpus []int) cpuLosses {
 
 // stealOf reads the eighth figure of each CPU's line; nil where there is none.
 func stealOf(file string, cpus []int) []time.Duration {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil
+	lines := map[string][]string{}
+	for line := range strings.Lines(textOf(file)) {
+		if fields := strings.Fields(line); len(fields) > 8 {
+			lines[fields[0]] = fields
+		}
 	}
-	defer func() { _ = f.Close() }()
 	out := make([]time.Duration, len(cpus))
-	found := 0
-	for s := bufio.NewScanner(f); s.Scan() && strings.HasPrefix(s.Text(), "cpu"); {
-		fields := strings.Fields(s.Text())
-		if len(fields) < 9 {
-			continue
+	for i, cpu := range cpus {
+		fields := lines[fmt.Sprintf("cpu%d", cpu)]
+		if fields == nil {
+			return nil
 		}
-		for i, cpu := range cpus {
-			if fields[0] == fmt.Sprintf("cpu%d", cpu) {
-				ticks, err := strconv.ParseInt(fields[8], 10, 64)
-				if err != nil {
-					return nil
-				}
-				out[i] = time.Duration(ticks) * stealTick
-				found++
-			}
+		ticks, err := strconv.ParseInt(fields[8], 10, 64)
+		if err != nil {
+			return nil
 		}
-	}
-	if found != len(cpus) {
-		return nil
+		out[i] = time.Duration(ticks) * stealTick
 	}
 	return out
 }
@@ -84,14 +75,9 @@ func stealOf(file string, cpus []int) []time.Duration {
 // cpuGroups are the control groups whose quotas bind this process: its own and all above it, of version 2 or of version
 // 1's cpu controller.
 func cpuGroups(root string) []string {
-	f, err := os.Open(path.Join(root, "proc/self/cgroup"))
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = f.Close() }()
 	var out []string
-	for s := bufio.NewScanner(f); s.Scan(); { // "4:cpu,cpuacct:/path" or "0::/path"
-		_, rest, _ := strings.Cut(s.Text(), ":")
+	for line := range strings.Lines(textOf(path.Join(root, "proc/self/cgroup"))) { // "4:cpu,cpuacct:/path" or "0::/path"
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, at, _ := strings.Cut(rest, ":")
 		var tops []string
 		switch {
@@ -116,12 +102,8 @@ func cpuGroups(root string) []string {
 
 // fieldsOf reads a file of names and numbers.
 func fieldsOf(file string) map[string]int64 {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
 	out := map[string]int64{}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(textOf(file)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			out[name] = n
@@ -132,9 +114,6 @@ func fieldsOf(file string) map[string]int64 {
 
 // number reads a file of one number, 0 if there is none.
 func number(file string) int64 {
-	n, err := strconv.ParseInt(firstLine(file), 10, 64)
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.ParseInt(firstLine(file), 10, 64)
 	return n
 }

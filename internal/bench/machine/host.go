@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,23 +61,20 @@ func osName() string {
 	return name
 }
 
+// textOf is a file of the kernel's, empty where there is none.
+func textOf(path string) string {
+	b, _ := os.ReadFile(path)
+	return string(b)
+}
+
 func firstLine(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
+	line, _, _ := strings.Cut(textOf(path), "\n")
 	return strings.TrimSpace(line)
 }
 
 func cpuName() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	defer func() { _ = f.Close() }()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		key, value, _ := strings.Cut(s.Text(), ":")
+	for line := range strings.Lines(textOf("/proc/cpuinfo")) {
+		key, value, _ := strings.Cut(line, ":")
 		if k := strings.TrimSpace(key); k == "model name" || k == "Processor" {
 			return strings.TrimSpace(value)
 		}

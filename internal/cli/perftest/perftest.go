@@ -335,11 +335,11 @@ func (r *testRun) dialOptions() connect.DialOptions {
 // connected prints the header, once both ends are known.
 func (r *testRun) connected(s control.Session, c bench.Connection) {
 	r.plan, r.row = c.Plan.Spec(), c.Plan.Row()
-	r.peersView = c.Role == plan.Target && s.Dialect() == control.Ours
+	r.peersView = c.Plan.Role() == plan.Target && s.Dialect() == control.Ours
 	r.gbits = r.v.Gbits
 	f := perftestcli.Facts{
 		Device: c.Device.Name, TransportType: c.Device.TransportType, Ethernet: c.Port.LinkLayer == verbs.LinkEthernet, MTU: c.MTU,
-		Inline: c.Inline, Outstanding: c.Outstanding, NUMANode: r.node(c.Device), Local: c.Local, Remote: c.Remote, Plan: c.Plan,
+		Inline: c.Inline, Outstanding: c.Plan.Outstanding(), NUMANode: r.node(c.Device), Local: c.Local, Remote: c.Remote, Plan: c.Plan,
 		ControlCM: r.v.ControlCM, PostAPI: c.PostAPI,
 	}
 	if f.TransportType == "" {
