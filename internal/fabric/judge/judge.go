@@ -182,45 +182,37 @@ func (j *Judge) weight(residual, accuse, acquit float64) float64 {
 	return min(max(w, acquit), accuse/2.5)
 }
 
-// findMissing finds hosts that most flows could not connect to, and wrong data.
+// findMissing finds hosts that most flows could not connect to, or whose data most flows found wrong; and links with wrong data.
 func (j *Judge) findMissing() {
-	type count struct{ missing, wrong, all int }
-	hosts := make([]count, j.cfg.Hosts)
-	for _, x := range j.cells {
-		if x.State == matrix.Void {
-			continue
-		}
-		for _, h := range []uint16{x.From, x.To} {
-			hosts[h].all++
-			switch x.State {
-			case matrix.Missing:
-				hosts[h].missing++
-			case matrix.Corrupted:
-				hosts[h].wrong++
-			case matrix.Measured, matrix.Void:
+	for state, why := range map[matrix.State]stats.Cause{matrix.Missing: matrix.NotConnected, matrix.Corrupted: matrix.WrongData} {
+		failed, all := make([]int, j.cfg.Hosts), make([]int, j.cfg.Hosts)
+		links := map[[2]uint16]int{}
+		for _, x := range j.cells {
+			if x.State == matrix.Void {
+				continue
+			}
+			for _, h := range []uint16{x.From, x.To} {
+				all[h]++
+				if x.State == state {
+					failed[h]++
+				}
+			}
+			if x.State == state {
+				links[[2]uint16{x.From, x.To}]++
 			}
 		}
-	}
-	for h, n := range hosts {
-		if j.cfg.Hosts > 2 && n.missing >= 2 && 2*n.missing > n.all {
-			j.bad = append(j.bad, found(matrix.WholeOf, h, h, matrix.NotConnected, n.missing, n.all))
-			j.lost[h] = true
+		accused := func(h int) bool { return j.cfg.Hosts > 2 && failed[h] >= 2 && 2*failed[h] > all[h] }
+		for h := range j.cfg.Hosts {
+			if accused(h) {
+				j.bad = append(j.bad, found(matrix.WholeOf, h, h, why, failed[h], all[h]))
+				j.lost[h] = j.lost[h] || state == matrix.Missing
+			}
 		}
-		if j.cfg.Hosts > 2 && n.wrong >= 2 && 2*n.wrong > n.all {
-			j.bad = append(j.bad, found(matrix.WholeOf, h, h, matrix.WrongData, n.wrong, n.all))
+		for pair, n := range links {
+			if from, to := int(pair[0]), int(pair[1]); state == matrix.Corrupted && !accused(from) && !accused(to) { // what does not connect is tried
+				j.bad = append(j.bad, found(matrix.Link, from, to, why, n, n))
+			}
 		}
-	}
-	accused := func(h uint16) bool {
-		return slices.ContainsFunc(j.bad, func(f matrix.Finding) bool { return f.Cause == matrix.WrongData && f.From == int(h) })
-	}
-	wrong := map[[2]uint16]int{}
-	for _, x := range j.cells {
-		if x.State == matrix.Corrupted && !accused(x.From) && !accused(x.To) {
-			wrong[[2]uint16{x.From, x.To}]++
-		}
-	}
-	for pair, n := range wrong {
-		j.bad = append(j.bad, found(matrix.Link, int(pair[0]), int(pair[1]), matrix.WrongData, n, n))
 	}
 }
 

@@ -55,46 +55,57 @@ func (j *Judge) usable(x Cell) bool {
 // leastTrunk is how many cells, and of how many senders and receivers, it takes to suspect a trunk rather than hosts.
 const leastTrunk = 3
 
-// suspectTrunks finds leaf pairs, and leaves, most of whose cells are slow although their hosts are not.
-func (j *Judge) suspectTrunks() {
-	type group struct {
-		x        []float64
-		from, to map[uint16]bool
-	}
-	groups := map[subject]*group{}
+// group is the residuals of the scheduled cells of a subject, and of how many senders and receivers they are.
+type group struct {
+	x        []float64
+	from, to map[uint16]bool
+}
+
+// groups gathers the cells of the schedule by what they may be slow for.
+func (j *Judge) groups(of func(Cell) []subject) map[subject]*group {
+	out := map[subject]*group{}
 	for _, x := range j.cells {
-		for _, s := range j.trunksOf(x) {
-			if !j.usable(x) {
-				break
-			}
-			g := groups[s]
-			if g == nil {
-				g = &group{from: map[uint16]bool{}, to: map[uint16]bool{}}
-				groups[s] = g
-			}
-			g.x, g.from[x.From], g.to[x.To] = append(g.x, j.levels.residual(x)), true, true
-		}
-	}
-	d := -math.Log(1-j.cfg.Slow) / 2
-	low := func(s subject) (float64, bool) {
-		g := groups[s]
-		if g == nil || len(g.from) < leastTrunk || len(g.to) < leastTrunk {
-			return 0, false
-		}
-		m := stats.Median(g.x)
-		return m, m < -max(d, 3*1.25*j.levels.sigma/math.Sqrt(float64(len(g.x))))
-	}
-	for s := range groups {
-		if m, slow := low(s); slow && (s.from == anyLeaf || s.to == anyLeaf) {
-			j.subjects[s] = &trial{screen: m}
-		}
-	}
-	for s := range groups {
-		m, slow := low(s)
-		if _, up := j.subjects[subject{matrix.Trunk, s.rail, s.from, anyLeaf}]; up || !slow || s.from == anyLeaf || s.to == anyLeaf {
+		if !j.usable(x) {
 			continue
 		}
-		if _, down := j.subjects[subject{matrix.Trunk, s.rail, anyLeaf, s.to}]; !down {
+		for _, s := range of(x) {
+			g := out[s]
+			if g == nil {
+				g = &group{}
+				out[s] = g
+				if s.kind == matrix.Trunk {
+					g.from, g.to = map[uint16]bool{}, map[uint16]bool{}
+				}
+			}
+			if g.x = append(g.x, j.levels.residual(x)); s.kind == matrix.Trunk {
+				g.from[x.From], g.to[x.To] = true, true
+			}
+		}
+	}
+	return out
+}
+
+// screen is the median of a group, which slow partners do not move unless most are, and its standard error.
+func (j *Judge) screen(g *group) (median, err float64) {
+	return upperMedian(g.x), 1.25 * j.levels.sigma / math.Sqrt(float64(len(g.x)))
+}
+
+// suspectTrunks finds leaf pairs, and leaves, most of whose cells are slow although their hosts are not.
+func (j *Judge) suspectTrunks() {
+	groups := j.groups(j.trunksOf)
+	d := -math.Log(1-j.cfg.Slow) / 2
+	low := func(from, to int32, rail uint8) bool {
+		g := groups[subject{matrix.Trunk, rail, from, to}]
+		if g == nil || len(g.from) < leastTrunk || len(g.to) < leastTrunk {
+			return false
+		}
+		m, err := j.screen(g)
+		return m < -max(d, 3*err)
+	}
+	for s, g := range groups {
+		whole := s.from == anyLeaf || s.to == anyLeaf
+		if low(s.from, s.to, s.rail) && (whole || !low(s.from, anyLeaf, s.rail) && !low(anyLeaf, s.to, s.rail)) {
+			m, _ := j.screen(g)
 			j.subjects[s] = &trial{screen: m}
 		}
 	}
@@ -105,71 +116,20 @@ func (j *Judge) explained(x Cell) bool {
 	return slices.ContainsFunc(j.trunksOf(x), func(s subject) bool { return j.subjects[s] != nil })
 }
 
-// suspectHosts suspects each host that its cells do not acquit. In the second and third look a cell counts only if its
-// other end has been acquitted, or the partners of a slow host would be suspected, too.
+// suspectHosts suspects each side of a host that could be slow: one that is would be acquitted here with a chance of missRate.
 func (j *Judge) suspectHosts() {
-	n := j.cfg.Hosts
-	accuse, acquit := j.bounds(2 * n * j.cfg.Rails)
-	for rail := range j.cfg.Rails {
-		var sum, count [2][]float64
-		var suspect [2][]bool
-		for look := range 3 {
-			var next, seen [2][]float64
-			for side := range 2 {
-				next[side], seen[side] = make([]float64, n), make([]float64, n)
-			}
-			for _, x := range j.cells {
-				if int(x.Rail) != rail || !j.usable(x) || j.explained(x) {
-					continue
-				}
-				w := j.weight(j.levels.residual(x), accuse, acquit)
-				if look == 0 || !suspect[1][x.To] {
-					next[0][x.From] += w
-					seen[0][x.From]++
-				}
-				if look == 0 || !suspect[0][x.From] {
-					next[1][x.To] += w
-					seen[1][x.To]++
-				}
-			}
-			for side := range 2 {
-				if look == 0 {
-					sum[side], count[side], suspect[side] = next[side], seen[side], make([]bool, n)
-				}
-				for h := range n {
-					if seen[side][h] > 0 {
-						sum[side][h], count[side][h] = next[side][h], seen[side][h]
-					}
-					suspect[side][h] = count[side][h] > 0 && sum[side][h] > acquit
-				}
-			}
+	const quantile = 3 // standard errors: 2.3 of the normal distribution for 1 - missRate, and what the upper of two middle values is too high by
+	d := -math.Log(1 - j.cfg.Slow)
+	sides := j.groups(func(x Cell) []subject {
+		if j.explained(x) {
+			return nil
 		}
-		for side, of := range []func(uint8, int) subject{sender, receiver} {
-			for h := range n {
-				if suspect[side][h] && !j.lost[h] {
-					j.subjects[of(uint8(rail), h)] = &trial{order: sum[side][h], screened: count[side][h]}
-				}
-			}
+		return j.subjectsOf(x)[:2]
+	})
+	for s, g := range sides {
+		if m, err := j.screen(g); m < max(-d/2, quantile*err-d) && !j.lost[s.from] {
+			j.subjects[s] = &trial{order: -m, screen: m, screened: float64(len(g.x))}
 		}
-	}
-	j.screen()
-}
-
-// screen notes the median residual of each suspected host's cells.
-func (j *Judge) screen() {
-	of := map[subject][]float64{}
-	for _, x := range j.cells {
-		if !j.usable(x) {
-			continue
-		}
-		for _, s := range j.subjectsOf(x)[:2] {
-			if j.subjects[s] != nil {
-				of[s] = append(of[s], j.levels.residual(x))
-			}
-		}
-	}
-	for s, residuals := range of {
-		j.subjects[s].screen = stats.Median(residuals)
 	}
 }
 

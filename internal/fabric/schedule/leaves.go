@@ -53,30 +53,27 @@ func leaves(o Options) Schedule {
 }
 
 func insideLeaves(groups [][]int, k int) Round {
-	r := NewRound(fmt.Sprintf("inside leaves %d", k+1), nil)
+	var pairs []Flow
 	for _, g := range groups {
-		if rounds := len(g) - 1 + len(g)%2; k < rounds && len(g) > 1 {
+		if k < len(g)-1+len(g)%2 {
 			for _, f := range circle(len(g), k) {
-				r.Flows = append(r.Flows, bothWays([]Flow{{g[f.From], g[f.To]}})...)
+				pairs = append(pairs, Flow{g[f.From], g[f.To]})
 			}
 		}
 	}
-	return r
+	return NewRound(fmt.Sprintf("inside leaves %d", k+1), bothWays(pairs))
 }
 
 func betweenLeaves(groups [][]int, k, shift int) Round {
-	r := NewRound(fmt.Sprintf("between leaves %d, shift %d", k+1, shift), nil)
+	var pairs []Flow
 	for _, f := range circle(len(groups), k) {
 		a, b := groups[f.From], groups[f.To]
 		wide := max(len(a), len(b))
 		for i := range wide {
-			if shift >= wide { // these two have met in all ways
-				break
-			}
-			if j := (i + shift) % wide; i < len(a) && j < len(b) {
-				r.Flows = append(r.Flows, bothWays([]Flow{{a[i], b[j]}})...)
+			if j := (i + shift) % wide; shift < wide && i < len(a) && j < len(b) { // by as many shifts these two have met in all ways
+				pairs = append(pairs, Flow{a[i], b[j]})
 			}
 		}
 	}
-	return r
+	return NewRound(fmt.Sprintf("between leaves %d, shift %d", k+1, shift), bothWays(pairs))
 }

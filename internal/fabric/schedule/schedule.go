@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -187,12 +188,8 @@ func Matching(hosts []int, seed, stream uint64) []Flow {
 }
 
 func random(o Options) Schedule {
-	count := o.Count
-	if count <= 0 {
-		count = DefaultMatchings
-	}
 	all := ordered(o.Hosts)
-	return Schedule{Pattern: Random, Rounds: count, at: func(k int) Round {
+	return Schedule{Pattern: Random, Rounds: cmp.Or(o.Count, DefaultMatchings), at: func(k int) Round {
 		return NewRound(fmt.Sprintf("matching %d", k+1), Matching(all, o.Seed, uint64(k)))
 	}}
 }
