@@ -61,14 +61,12 @@ func Join(ctx context.Context, cfg AgentConfig) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a := &agent{cfg: cfg, session: s, work: make(chan frame.Message, 4)}
-	return a.run(ctx)
+	return (&agent{cfg: cfg, session: s}).run(ctx)
 }
 
 type agent struct {
 	cfg     AgentConfig
 	session *frame.Session
-	work    chan frame.Message
 	workers []Worker
 }
 
@@ -160,60 +158,77 @@ func explain(place string, err error) error {
 }
 
 func (a *agent) run(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel(nil)
-	defer a.session.Abandon()
-	wg.Go(func() { a.listen(ctx, cancel) })
 	defer func() {
+		a.session.Abandon()
 		for _, w := range a.workers {
 			_ = w.Close()
 		}
 	}()
-	for {
-		select {
-		case m := <-a.work:
-			o, err := frame.Decode[Order](m)
-			if err == nil {
-				if answer := a.do(ctx, o); ctx.Err() == nil {
-					err = a.session.Send(kindAnswer, answer)
-				}
-			}
-			if err != nil {
-				cancel(&OrphanError{err})
-			}
-		case <-ctx.Done():
-			err := context.Cause(ctx)
-			if bye, over := errors.AsType[errBye](err); over {
-				return string(bye), nil
-			}
-			return "", err
+	err := follow(ctx, a.receive, func(ctx context.Context, o Order) error {
+		answer := a.do(ctx, o)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
+		if err := a.session.Send(kindAnswer, answer); err != nil {
+			return &OrphanError{err}
+		}
+		return nil
+	})
+	if bye, over := errors.AsType[errBye](err); over {
+		return string(bye), nil
 	}
+	return "", err
 }
 
-// listen takes what rank 0 says. Bye ends a measurement that is under way, too.
-func (a *agent) listen(ctx context.Context, cancel context.CancelCauseFunc) {
-	for {
-		m, err := a.session.Receive(ctx, mostOrder, 0)
-		said, refused := errors.AsType[*control.PeerError](err)
-		switch {
-		case refused:
-			cancel(fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message)))
-		case err != nil:
-			cancel(&OrphanError{err})
-		case m.Kind == frame.KindBye:
-			cancel(errBye(control.Bounded(m.Error)))
-		default:
+// receive is the next that rank 0 asks for.
+func (a *agent) receive(ctx context.Context) (Order, error) {
+	m, err := a.session.Receive(ctx, mostOrder, 0)
+	said, refused := errors.AsType[*control.PeerError](err)
+	switch {
+	case refused:
+		return Order{}, fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message))
+	case err == nil && m.Kind == frame.KindBye:
+		return Order{}, errBye(control.Bounded(m.Error))
+	}
+	var o Order
+	if err == nil {
+		o, err = frame.Decode[Order](m)
+	}
+	if err != nil {
+		err = &OrphanError{err}
+	}
+	return o, err
+}
+
+// follow does what is asked, one thing after another, until nothing is asked any more, or something cannot be done. That who asks has
+// ended also ends what is under way.
+func follow(ctx context.Context, receive func(context.Context) (Order, error), do func(context.Context, Order) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	orders := make(chan Order)
+	go func() {
+		for {
+			o, err := receive(ctx)
+			if err != nil {
+				cancel(err)
+				return
+			}
 			select {
-			case a.work <- m:
-				continue
-			default:
-				cancel(&OrphanError{errors.New("rank 0 asks for more than one thing at a time")})
+			case orders <- o:
+			case <-ctx.Done():
+				return
 			}
 		}
-		return
+	}()
+	for {
+		select {
+		case o := <-orders:
+			if err := do(ctx, o); err != nil {
+				cancel(err)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -37,45 +37,23 @@ func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Re
 // Measure opens a device and runs rounds as it is told, until its input ends. Who gives the orders may end in the middle of a round.
 func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	orders := make(chan Order)
-	go func() {
-		for {
-			q, err := frame.Read(in, mostOrder)
-			var o Order
-			if err == nil {
-				o, err = frame.Decode[Order](q)
-			}
-			if err != nil {
-				cancel(err)
-				return
-			}
-			select {
-			case orders <- o:
-			case <-ctx.Done():
-				return
-			}
+	err := follow(ctx, func(context.Context) (o Order, err error) {
+		q, err := frame.Read(in, mostOrder)
+		if err == nil {
+			o, err = frame.Decode[Order](q)
 		}
-	}()
-	for {
-		select {
-		case o := <-orders:
-			q, err := frame.Of(kindAnswer, m.Do(ctx, o))
-			if err == nil {
-				err = frame.Write(out, q)
-			}
-			if err != nil {
-				cancel(err)
-			}
-		case <-ctx.Done():
-			err := context.Cause(ctx)
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return errors.Join(err, m.Close())
+		return o, err
+	}, func(ctx context.Context, o Order) error {
+		q, err := frame.Of(kindAnswer, m.Do(ctx, o))
+		if err == nil {
+			err = frame.Write(out, q)
 		}
+		return err
+	})
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
+	return errors.Join(err, m.Close())
 }
 
 // measurer is a [Worker] in the process that it runs in.

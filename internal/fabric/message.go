@@ -169,8 +169,11 @@ const (
 	mostLatency = 24 * 3600 * 1e9
 )
 
-// possible tells whether these are figures at all: they come from another host.
-func (f *Flow) possible() bool {
+// impossible says why these are no figures, empty: they are. They come from another host.
+func (f *Flow) impossible() string {
 	in := func(v, most float64) bool { return v >= 0 && v <= most && !math.IsNaN(v) }
-	return in(f.Bits, mostBits) && in(f.Quantiles[0], mostLatency) && in(f.Quantiles[4], mostLatency) && slices.IsSorted(f.Quantiles[:])
+	if in(f.Bits, mostBits) && in(f.Quantiles[0], mostLatency) && in(f.Quantiles[4], mostLatency) && slices.IsSorted(f.Quantiles[:]) {
+		return ""
+	}
+	return fmt.Sprintf("it reports figures that cannot be: %g bit/s, %g ns", f.Bits, f.Quantiles)
 }

@@ -127,38 +127,36 @@ func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds
 	for k := range flows {
 		f := &flows[k]
 		for _, e := range []end{f.initiator, f.target} {
-			if f.dead || e.peer == nil {
-				continue
-			}
-			if why := e.peer.unready(len(rails)); why != "" {
-				f.dead = true
-				c.failed(f, why)
-				c.unready(e.peer, why)
+			for i := range rails {
+				if f.dead || e.peer == nil {
+					break
+				}
+				if why := e.peer.lacks(len(rails), i, func(r Rail) int { return len(r.Addresses) }); why != "" {
+					f.dead = true
+					c.failed(f, why)
+					c.unready(e.peer, why)
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// unready tells why an agent has no objects for a round; empty: it has them.
-func (p *peer) unready(rails int) string {
+// lacks tells why an agent's answer says nothing of its flows on a rail, of which of counts what was answered; empty: it does.
+func (p *peer) lacks(rails, rail int, of func(Rail) int) string {
 	switch {
 	case p.lost:
 		return "lost"
 	case p.answer == nil:
-		return fmt.Sprintf("not ready within %v", prepareWithin+grace)
+		return "no answer in time"
 	case p.answer.Error != "":
 		return bounded(p.answer.Error)
 	case len(p.answer.Rails) != rails:
-		return "it prepared other rails than it was asked to"
-	}
-	for _, rail := range p.answer.Rails {
-		switch {
-		case rail.Error != "":
-			return bounded(rail.Error)
-		case len(rail.Addresses) != len(p.flows):
-			return "it prepared other flows than it was asked to"
-		}
+		return "it answered for other rails than it was asked for"
+	case p.answer.Rails[rail].Error != "":
+		return bounded(p.answer.Rails[rail].Error)
+	case of(p.answer.Rails[rail]) != len(p.flows):
+		return "it answered for other flows than it was asked for"
 	}
 	return ""
 }
@@ -272,7 +270,7 @@ func (c *coordinator) cells(number uint16, rails []int, flows []flowEnds) []judg
 		f := &flows[k]
 		for i, rail := range rails {
 			x := judge.Cell{From: uint16(f.From), To: uint16(f.To), Round: number, Rail: uint8(rail)}
-			c.fill(&x, f, i)
+			c.fill(&x, f, len(rails), i)
 			out = append(out, x)
 		}
 	}
@@ -280,7 +278,7 @@ func (c *coordinator) cells(number uint16, rails []int, flows []flowEnds) []judg
 }
 
 // fill gives a cell its figure from the end that knows it.
-func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
+func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rails, rail int) {
 	x.State = matrix.Void
 	if f.dead || f.initiator.peer.lost || f.target.peer.lost {
 		if !f.dead {
@@ -288,26 +286,27 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
 		}
 		return
 	}
-	a, whyA := f.initiator.flow(rail)
-	b, whyB := f.target.flow(rail)
-	for _, e := range []struct {
-		end end
-		why string
-	}{{f.initiator, whyA}, {f.target, whyB}} {
-		if e.why != "" {
-			c.failed(f, e.why)
-			c.unready(e.end.peer, e.why)
+	var said [2]Flow
+	for i, e := range []end{f.initiator, f.target} {
+		why := e.peer.lacks(rails, rail, func(r Rail) int { return len(r.Flows) })
+		if why == "" {
+			said[i] = e.peer.answer.Rails[rail].Flows[e.place]
+			why = said[i].impossible()
+		}
+		if why != "" {
+			c.failed(f, why)
+			c.unready(e.peer, why)
 			return
 		}
 	}
-	switch {
+	switch a, b := said[0], said[1]; {
 	case a.Corrupt || b.Corrupt:
 		x.State = matrix.Corrupted
-		c.failed(f, cmp.Or(b.Error, a.Error))
+		c.failed(f, bounded(cmp.Or(b.Error, a.Error)))
 		return
 	case a.Error != "" || b.Error != "":
 		x.State = matrix.Missing
-		c.failed(f, cmp.Or(a.Error, b.Error))
+		c.failed(f, bounded(cmp.Or(a.Error, b.Error)))
 		return
 	case a.Unmeasured || c.receiverKnows() && b.Unmeasured:
 		c.failed(f, "another flow of its host failed before this one had moved anything")
@@ -315,12 +314,12 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
 	}
 	x.State = matrix.Measured
 	if c.cfg.Plan.Kind == plan.Latency {
-		for k, q := range a.Quantiles {
+		for k, q := range said[0].Quantiles {
 			x.Quantiles[k] = float32(q)
 		}
 		x.Value = x.Quantiles[2]
-	} else if x.Value = float32(a.Bits); c.receiverKnows() {
-		x.Value = float32(b.Bits)
+	} else if x.Value = float32(said[0].Bits); c.receiverKnows() {
+		x.Value = float32(said[1].Bits)
 	}
 	if !(x.Value > 0) {
 		x.State = matrix.Missing
@@ -331,27 +330,6 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rail int) {
 // receiverKnows tells transports in which a completion at the sender does not mean that anything arrived.
 func (c *coordinator) receiverKnows() bool {
 	return c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD
-}
-
-// flow is what an end says of its flow, or why it says nothing.
-func (e end) flow(rail int) (Flow, string) {
-	a := e.peer.answer
-	switch {
-	case a == nil:
-		return Flow{}, "no result in time"
-	case a.Error != "":
-		return Flow{}, bounded(a.Error)
-	case rail < len(a.Rails) && a.Rails[rail].Error != "":
-		return Flow{}, bounded(a.Rails[rail].Error)
-	case rail >= len(a.Rails) || e.place >= len(a.Rails[rail].Flows):
-		return Flow{}, "an incomplete result"
-	}
-	f := a.Rails[rail].Flows[e.place]
-	if !f.possible() {
-		return Flow{}, fmt.Sprintf("it reports figures that cannot be: %g bit/s, %g ns", f.Bits, f.Quantiles)
-	}
-	f.Error = bounded(f.Error)
-	return f, ""
 }
 
 // mostReasons is how many cells have their failure told.
