@@ -179,35 +179,19 @@ func drawn(n, wanted int) int {
 }
 
 // find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
-// change of each): with many series and few changes each test draws more orders, so that one change among them can stand.
+// change of each): the more series there are the more orders each test draws, so that one change among them can stand.
 func (t *Trend) find(o Options) {
 	alpha := 1 - o.Confidence
 	divides := make([]*divide, len(t.Series))
 	firsts := make([]split, len(t.Series))
 	ps := make([]float64, len(t.Series))
-	apparent := 0
-	run := func(i, wanted int) {
+	for i := range t.Series {
 		values := Values(t.Series[i].Points)
-		divides[i] = newDivide(values, alpha, drawn(len(values), wanted), rand.New(rand.NewPCG(o.Seed, t.Series[i].hash())))
+		wanted := drawn(len(values), max(permutations, int(25*float64(len(t.Series))/alpha)))
+		divides[i] = newDivide(values, alpha, wanted, rand.New(rand.NewPCG(o.Seed, t.Series[i].hash())))
 		ps[i] = 1
 		if s, ok := divides[i].next(nil); ok {
 			firsts[i], ps[i] = s, s.p
-		}
-	}
-	for i := range t.Series {
-		run(i, permutations)
-		if ps[i] <= alpha {
-			apparent++
-		}
-	}
-	if apparent > 0 {
-		need := int(math.Ceil(25 * float64(len(t.Series)) / (alpha * float64(apparent))))
-		if need > permutations {
-			for i := range t.Series {
-				if ps[i] <= alpha {
-					run(i, need)
-				}
-			}
 		}
 	}
 	for i, p := range stats.BenjaminiHochberg(ps) {
