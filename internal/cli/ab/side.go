@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -117,55 +116,45 @@ func (s side) run(ctx context.Context, f figure.Figure) (_ outcome, err error) {
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
+	var more []string
+	if !s.stock {
+		more = []string{"--quiet", "--format", "json"}
+	}
+	text, err := s.finish(ctx, more...)
+	if err != nil {
+		return outcome{}, err
+	}
+	var o outcome
 	if s.stock {
-		text, err := s.finish(ctx)
-		if err != nil {
-			return outcome{}, err
-		}
-		value, err := perftestFigure(text, s.latency, slices.Contains(s.words, "--report_gbits"), f.Name)
-		if err != nil {
-			err = exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
-		}
-		return outcome{value: value}, err
+		o.value, err = perftestFigure(text, s.latency, slices.Contains(s.words, "--report_gbits"), f.Name)
+	} else {
+		o, err = read(text, f)
 	}
-	dir, err := os.MkdirTemp("", "gobw-ab-")
 	if err != nil {
-		return outcome{}, exit.SetupError{Err: err}
+		err = exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, "result.json")
-	if _, err := s.finish(ctx, "--quiet", "--save", file); err != nil {
-		return outcome{}, err
-	}
-	docs, err := report.LoadAll(file)
-	if err != nil {
-		return outcome{}, err
-	}
-	return s.read(docs, f)
+	return o, err
 }
 
 // read takes the figure out of a test's document: of its only point, the median of its runs.
-func (s side) read(docs []*report.Document, f figure.Figure) (outcome, error) {
-	var o outcome
+func read(text string, f figure.Figure) (o outcome, err error) {
+	docs, err := report.Parse("its result", []byte(text))
 	var rows []figure.Row
 	for _, d := range docs {
 		o.label = d.Label
 		for _, g := range figure.Groups(d.Records) {
 			rows = append(rows, g.Rows...)
 		}
-		for _, r := range d.Records {
-			o.disturbed = o.disturbed || figure.Disturbed(r.Warnings)
-		}
+		disturbed, _ := figure.DisturbedRuns(d)
+		o.disturbed = o.disturbed || disturbed > 0
 	}
-	if len(rows) != 1 {
-		return o, exit.UsageError{Err: fmt.Errorf("%q measured %d sizes: a pair compares one, as of -s 64K", s.line, len(rows))}
+	if err == nil && len(rows) != 1 {
+		err = fmt.Errorf("it measured %d sizes: a pair compares one, as of -s 64K", len(rows))
 	}
-	value, err := f.Over(rows[0])
-	if err != nil {
-		return o, exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
+	if err == nil {
+		o.value, err = f.Over(rows[0])
 	}
-	o.value = value
-	return o, nil
+	return o, err
 }
 
 // stopWithin is how long a process may take to end once it was told to; then it is killed.
@@ -208,8 +197,7 @@ func (s side) failure(err error, said string) error {
 		return nil
 	}
 	if ended, is := errors.AsType[*exec.ExitError](err); is {
-		lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(said), "\n"), func(l string) bool { return strings.HasPrefix(l, "kept in ") }) // for a moment
-		return &sideError{line: s.line, code: ended.ExitCode(), said: strings.Join(lines, "\n")}
+		return &sideError{line: s.line, code: ended.ExitCode(), said: strings.TrimSpace(said)}
 	}
 	return exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
 }
