@@ -245,6 +245,19 @@ func schemaOf(file string, b []byte) (*string, error) {
 	return head.Schema, nil
 }
 
+// LoadAs reads a file of another kind than a [Document], whose schema begins so; nil where the file holds something else.
+func LoadAs[T any](path, prefix string) (*T, error) {
+	b, err := ReadFile(path, MostBytes)
+	if err != nil {
+		return nil, err
+	}
+	if schema, err := schemaOf(path, b); err != nil || schema == nil || !strings.HasPrefix(*schema, prefix) {
+		return nil, nil //nolint:nilerr,nilnil // whoever reads it as something else tells
+	}
+	v := new(T)
+	return v, Decode(path, b, v)
+}
+
 // QualificationPrefix and QualificationNumber make the version of a qualification, whose documents [Parse] reads.
 const (
 	QualificationPrefix = "gobw.qualification/"

@@ -25,8 +25,12 @@ type Options struct {
 	Accept     stats.Accepted // Disturbed: judge such points all the same
 }
 
+// Schema identifies a [Comparison] in JSON.
+const Schema = "gobw.comparison/1"
+
 // Comparison is what became of each figure between two sets of documents.
 type Comparison struct {
+	Schema     string         `json:"schema"`
 	Old        []string       `json:"old"` // names of the documents
 	New        []string       `json:"new"`
 	Confidence float64        `json:"confidence"`
@@ -109,7 +113,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if err := checkBy(o.By); err != nil {
 		return nil, err
 	}
-	c := &Comparison{Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By}
+	c := &Comparison{Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By}
 	old, c.LeftOut = Distinct(old)
 	new, more := Distinct(new)
 	c.LeftOut = append(c.LeftOut, more...)
@@ -131,6 +135,11 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		return nil, fmt.Errorf("the new side: %w", err)
 	}
 	c.match(before, after, o)
+	for _, f := range figures {
+		if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.Figure == f.Name }) {
+			c.LeftOut = append(c.LeftOut, f.Name+": not in both, or of too few samples")
+		}
+	}
 	if len(c.Points) == 0 {
 		return nil, noCommonPoint(before, after)
 	}

@@ -52,6 +52,7 @@ type operand struct {
 	factor    float64
 	dimension figure.Dimension
 	column    int
+	bytes     float64 // what a number with K, M or G is as a size
 }
 
 // scope is what an expectation is evaluated in: the runs of one point.

@@ -71,6 +71,8 @@ func TestExpectation(t *testing.T) {
 		{"seconds >= 1s", true},
 		{"bw >= 99 Gb/s for size < 64KiB", false}, // nothing left to judge
 		{"bw >= 40 Gb/s for size >= 64KiB", true},
+		{"bw >= 40 Gb/s for size >= 64K", true}, // as everywhere on the command line
+		{"bw >= 40 Gb/s for size == 0.0625M", true},
 		{"bw >= 0.8*write-64k.bw", true},
 		{"bw >= 0.81*write-64k.bw", false},
 		{"p50 ≤ 2µs", true},

@@ -272,8 +272,12 @@ func (p *parser) comparison() (left operand, operator string, right operand, err
 	if right, err = p.operand(); err != nil {
 		return left, "", right, err
 	}
-	rate := figure.Dimension{Bits: 0, Seconds: -1} // of which a bare number may stand for a count a second
-	if l, r := left.dimension, right.dimension; l != r && (l != rate || r != figure.Dimension{}) {
+	rate, size := figure.Dimension{Bits: 0, Seconds: -1}, figure.Dimension{Bits: 1, Seconds: 0}
+	switch l, r := left.dimension, right.dimension; {
+	case l == r, l == rate && r == figure.Dimension{}: // a bare number may stand for a count a second
+	case l == size && right.bytes > 0:
+		right.factor = right.bytes * 8
+	default:
 		return left, "", right, p.fail(right.column, "the left of %s is %s, the right is %s", t.text, l, r)
 	}
 	return left, t.text, right, nil
@@ -310,6 +314,9 @@ func (p *parser) operand() (operand, error) {
 			return o, p.fail(u.column, "no unit %q%s; there are Gb/s MB/s MiB/s us ns %% k M G and others", u.text, plain.Suggest(u.text, plain.Each(units(), func(u unit) string { return u.name })))
 		}
 		o.factor, o.dimension = v*units()[at].factor, units()[at].dimension
+		if power := strings.Index("KMG", strings.ToUpper(u.text)); o.dimension == (figure.Dimension{}) && power >= 0 {
+			o.bytes = v * math.Pow(1024, float64(power+1)) // as everywhere on the command line
+		}
 	}
 	if o.dimension != (figure.Dimension{}) || !p.take("*") {
 		return o, nil
@@ -342,7 +349,7 @@ func (p *parser) word(t lexeme) (operand, error) {
 	if end := before; (end == "local" || end == "peer") && !slices.Contains(p.options.Tests, end) {
 		name, any := strings.CutPrefix(after, "counter.")
 		if !any && !slices.Contains(figure.CounterNames(), name) {
-			return operand{}, p.fail(afterColumn, "no counter %q%s; there are %s, and counter.NAME", name, plain.Suggest(name, figure.CounterNames()), strings.Join(figure.CounterNames(), ", "))
+			return operand{}, p.fail(afterColumn, "no counter %q%s; there are %s; the device's own: %s.counter.%s", name, plain.Suggest(name, figure.CounterNames()), strings.Join(figure.CounterNames(), ", "), end, name)
 		}
 		return of("", figure.CounterOf(end, name))
 	}

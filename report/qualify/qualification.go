@@ -90,25 +90,11 @@ func Save(path string, q *Qualification) error {
 
 // Load reads a saved qualification; nil where the file holds something else.
 func Load(path string) (*Qualification, error) {
-	b, err := report.ReadFile(path, 1<<30)
-	if err != nil {
+	q, err := report.LoadAs[Qualification](path, report.QualificationPrefix)
+	if q == nil || err != nil {
 		return nil, err
 	}
-	var head struct {
-		Schema string `json:"schema"`
-	}
-	if json.Unmarshal(b, &head) != nil || !strings.HasPrefix(head.Schema, report.QualificationPrefix) {
-		return nil, nil //nolint:nilnil // another kind of file is no error
-	}
-	return parse(path, b)
-}
-
-func parse(file string, b []byte) (*Qualification, error) {
-	q := &Qualification{}
-	if err := report.Decode(file, b, q); err != nil {
-		return nil, err
-	}
-	return q, report.CheckVersion(file, q.Schema, report.QualificationPrefix, report.QualificationNumber)
+	return q, report.CheckVersion(path, q.Schema, report.QualificationPrefix, report.QualificationNumber)
 }
 
 // counts of the tests by outcome.

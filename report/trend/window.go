@@ -56,7 +56,7 @@ func (w Window) begin(t *Trend, s *Series) int {
 // set against those before. A gate judges it.
 func (t *Trend) Since(w Window) *compare.Comparison {
 	c := &compare.Comparison{
-		Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure,
+		Schema: compare.Schema, Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure,
 		Documented: compare.Documented{Labels: t.Labels},
 	}
 	var judged []*Series

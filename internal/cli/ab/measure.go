@@ -81,7 +81,7 @@ func (m *measurement) add(got [arms]outcome) {
 // comparison judges: the first point is B against A, the second the control, A against itself.
 func (m *measurement) comparison(c config) *compare.Comparison {
 	out := &compare.Comparison{
-		Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: expect.Margin(c.Gate.Expect), Procedure: "one figure, in pairs",
+		Schema: compare.Schema, Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: expect.Margin(c.Gate.Expect), Procedure: "one figure, in pairs",
 		Points:     []compare.Point{m.point(c, "B against A", m.b), m.point(c, compare.Control, m.again)},
 		Documented: compare.Documented{Labels: []string{"A: " + c.A.line, "B: " + c.B.line}},
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -58,7 +59,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 
 // finish writes what there is, whatever became of the run, and tells its verdict by the exit status.
 func finish(ctx context.Context, out output.Streams, c config, d *report.Document, failed error) error {
-	d.Command = c.command
+	d.Command, d.Version = c.command, machine.Version()
 	expected := expect.Judge(d, c.gate.Expect, expect.Judgement{Accept: c.gate.Accept})
 	d.Checks = append(d.Checks, expected...)
 	err := c.output.Deliver(out, func(w io.Writer, format string) error { return render.Documents(w, format, []*report.Document{d}) })

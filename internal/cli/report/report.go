@@ -16,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/cli/search"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
@@ -72,6 +73,12 @@ func run(out output.Streams, c config) error {
 	if len(c.Files) == 1 && c.Pictures == "" {
 		if r, err := search.Load(c.Files[0]); err == nil && r != nil {
 			return c.Output.Deliver(out, r.Write)
+		}
+		if saved, err := report.LoadAs[compare.Comparison](c.Files[0], compare.Schema); err == nil && saved != nil {
+			if err := c.Output.Refuse(render.ComparisonFormats()); err != nil {
+				return exit.UsageError{Err: err}
+			}
+			return c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Comparison(w, format, saved) })
 		}
 	}
 	docs, lost, err := output.Load(c.Files)
