@@ -45,6 +45,7 @@ type Plan struct {
 	DualPort          bool    `json:"dual_port,omitempty" words:"both ports|one port"`
 	SL                int     `json:"sl,omitempty" words:"service level %s"`
 	TrafficClass      int     `json:"tclass,omitempty" words:"traffic class %s"`
+	Mix               string  `json:"mix,omitempty" words:"mix %s|no mix,title"` // what messages cycle through: their mean is SizeBytes
 
 	// Of a test of many hosts: what its cells have in common.
 	Pattern string `json:"pattern,omitempty" words:"%s"`

@@ -56,6 +56,7 @@ func fields() []field {
 		{"Transport", "--connection", aWrite, func(s *plan.Spec) { s.Transport = verbs.UC }, false},
 		{"Sizes", "--size", aWrite, func(s *plan.Spec) { s.Sizes = []int{64, 128} }, false},
 		{"AllSizes", "--all", aWrite, func(s *plan.Spec) { s.AllSizes = true }, false},
+		{"Mix", "--mix", aWrite, func(s *plan.Spec) { s.Sizes, s.Mix = nil, plan.Mix{{Bytes: 64, SGEs: 1}, {Bytes: 4096, SGEs: 3}} }, false},
 		{"Iterations", "--iters", aWrite, func(s *plan.Spec) { s.Iterations = 2000 }, false},
 		{"Duration", "--duration", aTimed, func(s *plan.Spec) { s.Duration = 2 * time.Second }, false},
 		{"Margin", "-f of perftest", aTimed, func(s *plan.Spec) { s.Margin = time.Second / 10 }, false},

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"maps"
+	"math"
 	"runtime"
 
 	"github.com/gobw/gobw/internal/bench/drive"
@@ -39,12 +40,12 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 	lane := r.plan.Lane(size, 0)
 	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run, DurationTest: lane.Count == 0, Clock: clock}
 	if t.Threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
-		out.PerThread = r.shares(t, uint64(size), p.Threads)
+		out.PerThread = r.shares(t, p.Threads)
 		if p.Rails > 1 {
-			out.PerRail = r.shares(t, uint64(size), p.Rails)
+			out.PerRail = r.shares(t, p.Rails)
 		}
 	}
-	m := t.Measured(r.perNs, uint64(size), r.plan.Sends())
+	m := t.Measured(r.perNs, r.plan.Sends())
 	if r.plan.Ours() && r.plan.Answers() {
 		m = t.Exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
 	}
@@ -88,7 +89,7 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 	if err != nil {
 		panic(err) // two of our own types disagree
 	}
-	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(size), r.end.MTU().Bytes()
+	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(math.Round(p.MeanBytes(size))), r.end.MTU().Bytes()
 	out.Immediate, out.RoundTripHalf, out.Verified, out.RateLimitBitsPerS = row.Opcode.HasImmediate(), r.plan.Answers(), string(p.Verify), p.RateBits
 	if out.Threads == 1 {
 		out.Threads = 0
@@ -112,10 +113,10 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 }
 
 // shares is what each of n did of a round: the threads, or the rails to which they are dealt out.
-func (r *run) shares(t *drive.Trace, size uint64, n int) []report.Share {
+func (r *run) shares(t *drive.Trace, n int) []report.Share {
 	out, of := make([]report.Share, n), r.rails.Names()
 	for i := range out {
-		m := t.Share(i, n).Measured(r.perNs, size, r.plan.Sends())
+		m := t.Share(i, n).Measured(r.perNs, r.plan.Sends())
 		s := report.Share{CPU: -1, Messages: m.Messages, Bytes: m.Bytes, Seconds: m.Seconds}
 		if m.Seconds > 0 {
 			s.AverageBitsPerS, s.MessagesPerS = float64(m.Bytes)*8/m.Seconds, float64(m.Messages)/m.Seconds

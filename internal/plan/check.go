@@ -208,12 +208,16 @@ func (s *Settled) checkSizes(wrong *Faults) {
 		wrong.Add("--rate %g: a message of %d bytes would take %.3g s, want at most %d", p.RateBits, slices.Max(p.Sizes), pause, maxSeconds)
 	}
 	for _, size := range p.Sizes {
+		name := fmt.Sprintf("--size (-s) %d", size)
+		if len(p.Mix) > 0 {
+			name = fmt.Sprintf("--mix %v", p.Mix)
+		}
 		switch {
 		case p.Transport == verbs.UD && s.mtu != 0 && size > s.mtu.Bytes():
-			wrong.Add("--size (-s) %d: a UD message is one packet, at most the MTU of %d bytes", size, s.mtu.Bytes())
+			wrong.Add("%s: a UD message is one packet, at most the MTU of %d bytes", name, s.mtu.Bytes())
 			return
 		case port.MaxMessage != 0 && uint64(size) > port.MaxMessage:
-			wrong.Add("--size (-s) %d: the port carries %d bytes at most", size, port.MaxMessage)
+			wrong.Add("%s: the port carries %d bytes at most", name, port.MaxMessage)
 			return
 		}
 	}

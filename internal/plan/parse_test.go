@@ -41,6 +41,23 @@ func TestParseSizes(t *testing.T) {
 	}
 }
 
+func TestMixText(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "64": "64", "64,4096,64x4": "64,4K,64x4", "1536,1Mx1,1G": "1536,1M,1G", "1500x3": "1500x3", "1,2,3,4,5,6,7,8": "1,2,3,4,5,6,7,8",
+	} {
+		var m Mix
+		if err := m.UnmarshalText([]byte(text)); err != nil || m.String() != want {
+			t.Errorf("%q is %v, %v; want %q", text, m, err, want)
+		}
+	}
+	for _, text := range []string{"64,", "x4", "0", "-1", "2G", "64x", "64x0", "64x-1", "64x1025", "2x3", "64x4x4", "1,2,3,4,5,6,7,8,9", strings.Repeat("64,", 1<<16)} {
+		var m Mix
+		if err := m.UnmarshalText([]byte(text)); err == nil || len(err.Error()) > 200 {
+			t.Errorf("%q is %v, %v", shorten(text), m, err)
+		}
+	}
+}
+
 func TestParseNumbers(t *testing.T) {
 	for text, want := range map[string]time.Duration{"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "500ms": 500 * time.Millisecond, "NaN": -1, "-1": -1, "1e9": -1, "3000h": -1, "": -1} {
 		got, err := ParseSeconds(text)

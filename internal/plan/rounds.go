@@ -147,7 +147,7 @@ func (s *Settled) Parts(r Round) iter.Seq2[uint64, uint64] {
 // PauseNs is the least time between two messages of a queue pair, in nanoseconds: by the pace, or the pause asked for.
 func (s *Settled) PauseNs(size int) float64 {
 	if s.spec.RateBits > 0 {
-		return float64(size) * 8 * float64(s.spec.QPs) / s.spec.RateBits * 1e9
+		return s.spec.MeanBytes(size) * 8 * float64(s.spec.QPs) / s.spec.RateBits * 1e9
 	}
 	return float64(s.spec.Gap)
 }

@@ -66,6 +66,7 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	}
 	s.fill()
 	s.checkOperation(wrong)
+	s.checkMix(wrong)
 	s.checkSizes(wrong)
 	s.checkMulticast(wrong)
 	s.checkDualPort(wrong)
@@ -226,6 +227,9 @@ func (s *Settled) fillSizes() {
 			p.Sizes = p.Sizes[:len(p.Sizes)-1]
 		}
 	case len(p.Sizes) > 0:
+	case len(p.Mix) > 0:
+		largest, _, _ := p.Mix.largest()
+		p.Sizes, s.openSizes = []int{largest}, false
 	case s.row.Counter:
 		p.Sizes = []int{counterBytes}
 	case p.AllSizes && p.Transport == verbs.UD:
@@ -333,7 +337,8 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 	if p.Transport == verbs.UD {
 		lead, recv = line, align(max(largest+verbs.GRHBytes, slot), line)
 	}
-	s.queues = Queues{SendWRs: p.TxDepth * len(s.row.Requests()), RecvWRs: s.rxDepth, SendSGEs: 1, RecvSGEs: 1, Inline: s.inline()}
+	_, entries, _ := p.Mix.largest()
+	s.queues = Queues{SendWRs: p.TxDepth * len(s.row.Requests()), RecvWRs: s.rxDepth, SendSGEs: entries, RecvSGEs: 1, Inline: s.inline()}
 	return send, recv, lead
 }
 
@@ -360,7 +365,7 @@ func (s *Settled) countMemory(buffers uint64) {
 	if s.point != nil {
 		s.memory.Requests = s.point.requestBytes(messages, receives)
 	} else {
-		s.memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(len(s.row.Requests()), 1)), product(uint64(receives), receiveBytes(1))))
+		s.memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(len(s.row.Requests()), uint64(s.queues.SendSGEs))), product(uint64(receives), receiveBytes(1))))
 	}
 	raw := uint64(job.RawSamples)
 	if n := p.Iterations; n > 0 {

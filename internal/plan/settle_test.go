@@ -95,6 +95,32 @@ func TestDefaults(t *testing.T) {
 }
 
 // TestRefusals: each is refused by name, and all problems of a spec at once.
+func mixOf(text string) (m Mix) {
+	if err := m.UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// TestMix: messages go round the mix and the places that they lie at, buffers are for the largest, a pace is of the mean.
+func TestMix(t *testing.T) {
+	s := settle(t, Spec{Operation: Send, Kind: Bandwidth, Mix: mixOf("64,4096,64x4"), RateBits: 8e9})
+	spec := s.Spec()
+	if got := spec.Mix.String(); got != "64,4K,64x4" {
+		t.Errorf("it reads %s", got)
+	}
+	if !slices.Equal(spec.Sizes, []int{4096}) || s.Queues().SendSGEs != 4 || s.Queues().RecvSGEs != 1 || spec.MeanBytes(4096) != 1408 || s.PauseNs(4096) != 1408 {
+		t.Errorf("%v, %+v, %g bytes, %g ns", spec.Sizes, s.Queues(), spec.MeanBytes(4096), s.PauseNs(4096))
+	}
+	if n, _ := s.Rings(); n != 3 {
+		t.Errorf("%d messages, want 3", n)
+	}
+	small := settle(t, Spec{Operation: Send, Kind: Bandwidth, Mix: mixOf("1024,1000,900,800,700,600")})
+	if n, _ := small.Rings(); n != 12 { // four places
+		t.Errorf("%d messages, want 12", n)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	base := Spec{Operation: Write, Kind: Bandwidth}
 	with := func(change func(*Spec)) Spec {
@@ -125,6 +151,17 @@ func TestRefusals(t *testing.T) {
 		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
 		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
+		{"mix and sizes", with(func(s *Spec) { s.Mix, s.Sizes = mixOf("64,4K"), []int{64} }), []string{"--mix 64,4K: it names the sizes"}},
+		{"mix of all sizes", with(func(s *Spec) { s.Mix, s.AllSizes = mixOf("64,4K"), true }), []string{"--mix 64,4K: it names the sizes"}},
+		{"mix of atomics", Spec{Operation: Atomic, Kind: Bandwidth, Mix: mixOf("8")}, []string{"--mix 8: atomics change 8 bytes"}},
+		{"verified mix", with(func(s *Spec) { s.Mix, s.Verify = mixOf("64,4K"), VerifyEnds }), []string{"give one size, as in 4Kx4"}},
+		{"latency of a mix", Spec{Operation: Send, Kind: Latency, Mix: mixOf("64,4K")}, []string{"a latency of several sizes is none of any"}},
+		{"mix of more entries than the device has", with(func(s *Spec) { s.Mix = mixOf("64,64x33") }), []string{"roce0 takes lists of 1 to 32 entries"}},
+		{"mix above the MTU", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD, Mix: mixOf("64,8K")}, []string{"--mix 64,8K: a UD message is one packet"}},
+		{"mix in a layout", Spec{
+			Kind: Bandwidth, Duration: time.Second, Mix: mixOf("64x4"),
+			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=16,num=4,stride=128", Window: 4},
+		}, []string{"the layout of a non-contiguous message is its own list"}},
 		{"wrapping layout", Spec{
 			Operation: Write, Kind: Bandwidth, Reversed: true, Verify: VerifyEnds, Sizes: []int{2}, TxDepth: 2, Duration: time.Second,
 			Noncontig: &Noncontig{Shape: "gather", Strategy: "gather-write", Layout: "vector:block=1,num=2,stride=4611686018427387903", Window: 2},
@@ -341,6 +378,8 @@ func FuzzSettle(f *testing.F) {
 		`{"operation":"write","kind":"bandwidth","transport":"RC"}`,
 		`{"operation":"send","kind":"bandwidth","transport":"UD","qps":3,"all_sizes":true,"srq":true}`,
 		`{"operation":"send","kind":"latency","transport":"UC","sizes":[2,4096],"iterations":7,"verify":"ends"}`,
+		`{"operation":"send","kind":"bandwidth","transport":"UD","mix":"64,1K,900x7"}`,
+		`{"operation":"write","kind":"bandwidth","mix":"64x2,64x4","verify":"all","iterations":1000,"runs":2}`,
 		`{"operation":"read","kind":"bandwidth","transport":"RC","verify":"all","iterations":1099511627776,"tx_depth":1}`,
 		`{"operation":"write","kind":"bandwidth","transport":"RC","qps":16000,"tx_depth":15000,"reversed":true,"mr_per_qp":true}`,
 		`{"kind":"bandwidth","transport":"RC","duration_ns":1000000000,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`,

@@ -48,6 +48,7 @@ type Spec struct {
 
 	Sizes         []int         `json:"sizes"`                   // bytes per message, in the order to run; none: the operation's default
 	AllSizes      bool          `json:"all_sizes,omitempty"`     // -a: buffers are laid out for the largest size
+	Mix           Mix           `json:"mix,omitempty"`           // messages cycle through these, in place of Sizes; none: all are of one size
 	Iterations    uint64        `json:"iterations,omitempty"`    // per queue pair and size; 0: by Duration, or the default length
 	Duration      time.Duration `json:"duration_ns,omitempty"`   // measured time, margins included
 	Margin        time.Duration `json:"margin_ns,omitempty"`     // unmeasured lead-in and tail of a duration test

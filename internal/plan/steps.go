@@ -50,6 +50,12 @@ func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 	}
 }
 
+// RingLength is after how many messages of a round places and mix both begin anew.
+func (s *Settled) RingLength(size int) int {
+	places, cycle := s.SendSteps(size).Places, len(s.spec.Cycle(size))
+	return places / gcd(places, cycle) * cycle
+}
+
 // Rings are the lengths of the longest rings of a queue pair at this end: of messages to send, and of receives.
 func (s *Settled) Rings() (messages, receives int) {
 	if s.point != nil {
@@ -57,7 +63,7 @@ func (s *Settled) Rings() (messages, receives int) {
 	}
 	for _, size := range s.spec.Sizes {
 		if s.Sends() {
-			messages = max(messages, s.SendSteps(size).Places)
+			messages = max(messages, s.RingLength(size))
 		}
 		switch {
 		case !s.Receives():

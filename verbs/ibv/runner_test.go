@@ -26,6 +26,7 @@ type shape struct {
 	count                 uint64
 	window, signal, batch int
 	ring                  int
+	mixed                 bool // every third message is a quarter as long, of two entries
 	both                  bool // in both directions
 	srq                   bool
 	list                  int // receives posted again at a time
@@ -33,8 +34,8 @@ type shape struct {
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("%v %v qps=%d count=%d window=%d signal=%d batch=%d ring=%d both=%t srq=%t list=%d",
-		s.transport, s.op, s.qps, s.count, s.window, s.signal, s.batch, s.ring, s.both, s.srq, s.list)
+	return fmt.Sprintf("%v %v qps=%d count=%d window=%d signal=%d batch=%d ring=%d mixed=%t both=%t srq=%t list=%d",
+		s.transport, s.op, s.qps, s.count, s.window, s.signal, s.batch, s.ring, s.mixed, s.both, s.srq, s.list)
 }
 
 // jobs makes the jobs of both ends.
@@ -46,6 +47,12 @@ func (s shape) jobs(x, y *endpoint, srq verbs.SharedReceiveQueue) (a, b *job.Job
 			l := job.Lane{QP: e.qps[i], Window: s.window, Signal: s.signal, Batch: s.batch}
 			if sends {
 				l.Ring, l.Count = e.ring(s.op, s.ring, size, peer, i), s.count
+			}
+			for k := 0; s.mixed && k < len(l.Ring); k += 3 {
+				r := &l.Ring[k].Steps[0].Requests[0]
+				half := r.SGEs[0]
+				half.Length = size / 8
+				l.Ring[k].Bytes, r.SGEs = size/4, []verbs.SGE{half, half}
 			}
 			if receives {
 				room := size
@@ -98,6 +105,9 @@ func testQuickLoops(t *testing.T, api verbs.PostAPI) {
 		{op: verbs.OpSend, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8, srq: true, list: 10},
 		{op: verbs.OpSend, transport: verbs.UD, qps: 1, count: 62, window: 16, signal: 4, batch: 2, ring: 8},
 		{op: verbs.OpWriteWithImmediate, qps: 1, count: 515, window: 32, signal: 8, batch: 1, ring: 8},
+		{op: verbs.OpWrite, qps: 2, count: 1037, window: 128, signal: 100, batch: 1, ring: 24, mixed: true},
+		{op: verbs.OpSend, qps: 1, count: 1003, window: 64, signal: 16, batch: 16, ring: 24, mixed: true},
+		{op: verbs.OpRead, qps: 1, count: 300, window: 16, signal: 1, batch: 1, ring: 8, mixed: true},
 	} {
 		if s.transport == 0 {
 			s.transport = verbs.RC

@@ -78,30 +78,30 @@ type Amount struct {
 }
 
 // Measured is the round's amount: what was sent, or at an end that does not send, what was received.
-func (t *Trace) Measured(perNs float64, size uint64, sending bool) Amount {
+func (t *Trace) Measured(perNs float64, sending bool) Amount {
 	seconds := func(d job.Ticks) float64 { return float64(d) / perNs / 1e9 }
-	count := func(p job.Progress) uint64 {
+	moved := func(p job.Progress) Amount {
 		if sending {
-			return p.Completed
+			return Amount{Messages: p.Completed, Bytes: p.BytesOut}
 		}
-		return p.Received
+		return Amount{Messages: p.Received, Bytes: p.BytesIn}
 	}
 	if t.From != nil && t.To != nil {
-		n := count(t.To.p) - count(t.From.p)
-		return Amount{Messages: n, Bytes: n * size, Seconds: seconds(t.To.at - t.From.at)}
+		from, to := moved(t.From.p), moved(t.To.p)
+		return Amount{Messages: to.Messages - from.Messages, Bytes: to.Bytes - from.Bytes, Seconds: seconds(t.To.at - t.From.at)}
 	}
-	n := count(t.Last)
+	m := moved(t.Last)
 	begin := t.Last.FirstPost
 	if !sending {
 		begin = t.FirstIn
 	}
-	if t.firstStep > 0 && n > t.skipped {
-		begin, n = t.firstStep, n-t.skipped
+	if n := m.Messages; t.firstStep > 0 && n > t.skipped { // messages of a ping-pong are all of one size
+		begin, m.Messages, m.Bytes = t.firstStep, n-t.skipped, m.Bytes/n*(n-t.skipped)
 	}
-	if n == 0 || begin == 0 || t.Last.LastDone <= begin {
-		return Amount{Messages: n, Bytes: n * size}
+	if m.Messages > 0 && begin > 0 && t.Last.LastDone > begin {
+		m.Seconds = seconds(t.Last.LastDone - begin)
 	}
-	return Amount{Messages: n, Bytes: n * size, Seconds: seconds(t.Last.LastDone - begin)}
+	return m
 }
 
 // PerSecond is how fast an amount grew in the sampling window, from completion to completion; where the window saw nothing, over

@@ -37,11 +37,11 @@ func (c *contiguous) lane(e *Endpoint, size, q int) (job.Lane, error) {
 }
 
 func (c *contiguous) ring(e *Endpoint, size, q int) []job.Message {
-	steps, row := c.plan.SendSteps(size), c.plan.Row()
-	ring := make([]job.Message, steps.Places)
+	steps, row, cycle := c.plan.SendSteps(size), c.plan.Row(), c.spec.Cycle(size)
+	ring := make([]job.Message, c.plan.RingLength(size))
 	for k := range ring {
-		at := uint64(steps.At(uint64(k)))
-		r := e.request(q, []verbs.SGE{{Addr: e.sendAddr(q) + at, Length: uint32(size), LKey: e.lkey(q)}}, at)
+		at, size := uint64(steps.At(uint64(k))), cycle[k%len(cycle)].Bytes
+		r := e.request(q, pieces(e.sendAddr(q)+at, e.lkey(q), cycle[k%len(cycle)]), at)
 		if size <= e.inline && row.MayInline() {
 			r.Flags |= verbs.Inline
 		}
@@ -53,7 +53,7 @@ func (c *contiguous) ring(e *Endpoint, size, q int) []job.Message {
 		}
 		requests := []verbs.SendRequest{r}
 		if row.Flushed {
-			requests = append(requests, flush(r))
+			requests = append(requests, flush(r, size))
 		}
 		ring[k] = job.Message{Steps: []job.Step{{Requests: requests}}, Bytes: uint64(size)}
 	}
@@ -62,13 +62,24 @@ func (c *contiguous) ring(e *Endpoint, size, q int) []job.Message {
 
 // flush reads the last byte of a WRITE back to where it came from, which it does not change: no other message has that
 // place at either end.
-func flush(write verbs.SendRequest) verbs.SendRequest {
+func flush(write verbs.SendRequest, size int) verbs.SendRequest {
 	last := write.SGEs[0]
-	last.Addr += uint64(last.Length - 1)
+	last.Addr += uint64(size - 1)
 	last.Length = 1
 	return verbs.SendRequest{
-		Opcode: verbs.OpRead, SGEs: []verbs.SGE{last}, RemoteAddr: write.RemoteAddr + uint64(write.SGEs[0].Length-1), RKey: write.RKey,
+		Opcode: verbs.OpRead, SGEs: []verbs.SGE{last}, RemoteAddr: write.RemoteAddr + uint64(size-1), RKey: write.RKey,
 	}
+}
+
+// pieces name a message in as many entries as it has, the first of which take what is left of the division.
+func pieces(addr uint64, lkey uint32, of plan.Part) []verbs.SGE {
+	list := make([]verbs.SGE, of.SGEs)
+	for i := range list {
+		length := (of.Bytes + of.SGEs - 1 - i) / of.SGEs
+		list[i] = verbs.SGE{Addr: addr, Length: uint32(length), LKey: lkey}
+		addr += uint64(length)
+	}
+	return list
 }
 
 func (c *contiguous) receives(e *Endpoint, size, q int) []verbs.ReceiveRequest {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,7 +146,7 @@ func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc meas
 		have := 0
 		for k := range before.Records {
 			r := &before.Records[k]
-			if r.SizeBytes == uint64(size) && r.Run == have+1 && !slices.ContainsFunc(r.Warnings, isIncomplete) {
+			if r.SizeBytes == uint64(math.Round(whole.MeanBytes(size))) && r.Run == have+1 && !slices.ContainsFunc(r.Warnings, isIncomplete) {
 				have++
 				doc.Records = append(doc.Records, *r)
 			}

@@ -22,7 +22,7 @@ import (
 // groups orders the flags of a test for a person.
 func groups() []cmdline.FlagGroup {
 	return []cmdline.FlagGroup{
-		{Title: "Messages", Names: []string{"size", "all", "connection", "atomic-type", "imm", "bidirectional", "reversed", "verify"}},
+		{Title: "Messages", Names: []string{"size", "all", "mix", "connection", "atomic-type", "imm", "bidirectional", "reversed", "verify"}},
 		{Title: "Length", Names: []string{"iters", "duration", "warmup", "runs", "rate", "gap"}},
 		{Title: "Queues", Names: []string{
 			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "events",
@@ -37,10 +37,10 @@ func groups() []cmdline.FlagGroup {
 
 // flags are a test's flags as they were typed.
 type flags struct {
-	spec                                                                      plan.Spec // what stands there as it was typed
-	connection, atomicType, size, iters, duration, warmup, gap, rate, postAPI string
-	cpuFreq                                                                   bool
-	mtu                                                                       int
+	spec                                                                           plan.Spec // what stands there as it was typed
+	connection, atomicType, size, mix, iters, duration, warmup, gap, rate, postAPI string
+	cpuFreq                                                                        bool
+	mtu                                                                            int
 
 	set *pflag.FlagSet
 	measure.Flags
@@ -55,6 +55,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if !row.Counter {
 		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 4K; several: 64,1000,4K, 64:1M (powers of two) ("+defaultSizeText(kind)+")")
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
+		fs.StringVar(&f.mix, "mix", "", "sizes that messages cycle through, with their SGEs: 64,4K,64x4")
 	}
 	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size ("+defaultLengthText(kind)+")")
 	fs.StringVarP(&f.duration, "duration", "D", "", "measure for this time: 10 (seconds), 0.5, 500ms")
@@ -173,6 +174,7 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong.Note(cmdline.Prefixed("--post-api", p.PostAPI.UnmarshalText([]byte(f.postAPI))))
 	p.Sizes, err = f.sizeList()
 	wrong.Note(err)
+	wrong.Note(cmdline.Prefixed("--mix", p.Mix.UnmarshalText([]byte(f.mix))))
 	wrong.Note(f.length(&p))
 	c.Device.Several = true
 	if rails := len(c.Device.Names()); rails > 1 {

@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a mix.
+const (
+	maxParts   = 8
+	maxEntries = 1024 // of a message; devices have far fewer
+)
+
+// Part is a message of a mix: its bytes, and the entries of its scatter/gather list, which name equal pieces that follow each other in
+// memory.
+type Part struct{ Bytes, SGEs int }
+
+// Mix is what messages cycle through: message k of a queue pair is part k modulo their count. As text: 64,4K,64x4.
+type Mix []Part
+
+func (m Mix) String() string {
+	parts := make([]string, len(m))
+	for i, p := range m {
+		parts[i] = exactBytes(p.Bytes)
+		if p.SGEs > 1 {
+			parts[i] += "x" + strconv.Itoa(p.SGEs)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// exactBytes writes a size as [ParseSize] reads it.
+func exactBytes(n int) string {
+	for _, u := range []string{"", "K", "M"} {
+		if n%1024 != 0 {
+			return strconv.Itoa(n) + u
+		}
+		n /= 1024
+	}
+	return strconv.Itoa(n) + "G"
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (m Mix) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads sizes, each with the count of its entries after an x. No text is no mix.
+func (m *Mix) UnmarshalText(text []byte) error {
+	*m = nil
+	if len(text) == 0 {
+		return nil
+	}
+	if n := strings.Count(string(text), ",") + 1; n > maxParts {
+		return fmt.Errorf("%q: %d messages, want at most %d", shorten(string(text)), n, maxParts)
+	}
+	for part := range strings.SplitSeq(string(text), ",") {
+		size, entries, listed := strings.Cut(part, "x")
+		p := Part{SGEs: 1}
+		var err error
+		if p.Bytes, err = ParseSize(size); err != nil {
+			return err
+		}
+		if listed {
+			if p.SGEs, err = strconv.Atoi(entries); err != nil || p.SGEs < 1 || p.SGEs > maxEntries {
+				return fmt.Errorf("%q: want a size and 1 to %d entries of a scatter/gather list, such as 4Kx4", shorten(part), maxEntries)
+			}
+		}
+		if p.SGEs > p.Bytes {
+			return fmt.Errorf("%q: each of the %d entries needs a byte", shorten(part), p.SGEs)
+		}
+		*m = append(*m, p)
+	}
+	return nil
+}
+
+// largest are the most bytes and the most entries of a message, and whether all are of as many bytes.
+func (m Mix) largest() (bytes, entries int, same bool) {
+	entries, same = 1, true
+	for _, p := range m {
+		bytes, entries, same = max(bytes, p.Bytes), max(entries, p.SGEs), same && p.Bytes == m[0].Bytes
+	}
+	return bytes, entries, same
+}
+
+// Cycle is what the messages of a round cycle through: the mix, or the one size.
+func (s *Spec) Cycle(size int) Mix {
+	if len(s.Mix) > 0 {
+		return s.Mix
+	}
+	return Mix{{Bytes: size, SGEs: 1}}
+}
+
+// MeanBytes is the mean of a round's messages, over the cycle.
+func (s *Spec) MeanBytes(size int) float64 {
+	total, cycle := 0, s.Cycle(size)
+	for _, p := range cycle {
+		total += p.Bytes
+	}
+	return float64(total) / float64(len(cycle))
+}
+
+// checkMix refuses what cannot have a mix, and sizes beside it.
+func (s *Settled) checkMix(wrong *Faults) {
+	p := &s.spec
+	if len(p.Mix) == 0 {
+		return
+	}
+	largest, entries, same := p.Mix.largest()
+	no := func(is bool, why string) { wrong.If(is, "--mix %v: %s", p.Mix, why) }
+	no(p.AllSizes || len(p.Sizes) != 1 || p.Sizes[0] != largest, "it names the sizes: leave out --size (-s) and --all (-a)")
+	no(p.Noncontig != nil, "the layout of a non-contiguous message is its own list")
+	no(s.row.Counter, fmt.Sprintf("%s change %d bytes", s.row.Text, counterBytes))
+	no(!same && p.Kind == Latency, "a latency of several sizes is none of any: give them to --size (-s)")
+	no(!same && p.Verify != VerifyNothing, "--verify cannot tell which size a message had that was lost: give one size, as in 4Kx4")
+	no(s.peer.Perftest, "perftest has none: run gobw at both ends")
+	most := s.limits.Device.Limits.MaxSGE
+	wrong.If(s.limits.known() && entries > most, "--mix %v: %s takes lists of 1 to %d entries", p.Mix, s.limits.Device.Name, most)
+}
