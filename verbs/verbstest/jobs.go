@@ -453,6 +453,7 @@ func jobCases(s *suite) []jobCase {
 		},
 		{name: "chains of requests", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: inThree},
 		{name: "WRITEs that READs flush", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: flushed},
+		{name: "lists of one entry and of two", rig: rigOptions{qp: verbs.QueuePairOptions{SendSGEs: 2}}, op: send, size: 90, count: 41, window: 8, signal: 4, batch: 2, edit: inPieces},
 		{name: "events", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, channel: true},
 		{name: "kernels", op: write, size: 100, count: 20, window: 1, signal: 1, batch: 1, edit: packing, check: checkKernels},
 		{name: "kernels on arrival", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, edit: unpacking, check: checkUnpack},
@@ -498,6 +499,16 @@ func inThree(_ *stage, a, _ *job.Job) {
 			q.RemoteAddr += at
 			step.Requests = append(step.Requests, q)
 		}
+	}
+}
+
+// inPieces makes every second message's list two entries.
+func inPieces(_ *stage, a, _ *job.Job) {
+	for k := 1; k < len(a.Lanes[0].Ring); k += 2 {
+		r := &a.Lanes[0].Ring[k].Steps[0].Requests[0]
+		first, second := r.SGEs[0], r.SGEs[0]
+		first.Length, second.Addr, second.Length = 30, second.Addr+30, 60
+		r.SGEs = []verbs.SGE{first, second}
 	}
 }
 
