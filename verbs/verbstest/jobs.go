@@ -705,12 +705,12 @@ func endingCases() []jobCase {
 	return []jobCase{
 		{
 			name: "deadline", op: write, size: 64, window: 16, signal: 5, batch: 3, anyPace: true,
-			edit: func(g *stage, a, _ *job.Job) { a.Deadline = job.Now() + g.s.ticks(100*time.Millisecond) },
+			edit: func(g *stage, a, _ *job.Job) { a.Deadline = job.Now() + g.s.ticks(30*time.Millisecond) },
 			check: func(g *stage, a, _ outcome) {
 				if a.progress.Posted%5 != 0 { // none, where the machine was busy elsewhere
 					g.t.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
 				}
-				if late := a.took - 100*time.Millisecond; late > 5*time.Second {
+				if late := a.took - 30*time.Millisecond; late > 5*time.Second {
 					g.t.Errorf("ended %v after the deadline", late)
 				}
 			},

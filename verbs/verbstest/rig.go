@@ -17,6 +17,9 @@ const (
 	patience = time.Minute
 	// silence is how long a test waits to see that nothing happens.
 	silence = 60 * time.Millisecond
+	// A rig that finds nothing polls so often without a break, and then with one.
+	spins = 100
+	pause = 200 * time.Microsecond
 
 	allRemote = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
 	testQKey  = 0x11111111
@@ -47,6 +50,7 @@ type rig struct {
 	unpolled *side       // left alone when the rig is polled; nil: none
 	met      []io.Closer // what connects the ends by RDMA CM, newest first
 	timeout  time.Duration
+	empty    int // polls in a row that found nothing
 }
 
 // side is one end of a rig.
@@ -388,8 +392,14 @@ func (r *rig) poll() {
 			}
 		}
 	}
-	if !found {
+	switch {
+	case found:
+		r.empty = 0
+	case r.empty < spins:
+		r.empty++
 		runtime.Gosched()
+	default:
+		<-time.After(pause) // a timer of the device is awaited, or nothing: the processor is for others
 	}
 }
 
