@@ -132,7 +132,7 @@ func (s *server) clientOf(line string, more ...string) (code int, text string) {
 func (s *server) honest(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	code, text := s.client("gobw write -s 64 -n 200 --wait 20s --peer-timeout 30s")
+	code, text := s.client("gobw write -s 64 -n 200 --warmup=0 --wait 20s --peer-timeout 30s")
 	if code != exit.Passed || !strings.Contains(text, "64") {
 		t.Errorf("the next honest client: exit %d after %v\n%s", code, time.Since(began), text)
 	}
@@ -426,6 +426,9 @@ func TestLivingClientThatStays(t *testing.T) {
 
 // TestOthersWait: a client that begins one test after another gives way after the time of one, where others wait.
 func TestOthersWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it measures for a second; TestTurnEnds of internal/cli/serve decides the rule")
+	}
 	s := startServer(t, "--max-duration", "1s")
 	greedy := make(chan string, 1)
 	go func() {
@@ -486,6 +489,9 @@ func TestQueue(t *testing.T) {
 func TestDeathOfATest(t *testing.T) {
 	s := startServer(t)
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGABRT} {
+		if testing.Short() && sig != syscall.SIGSEGV {
+			continue
+		}
 		before := len(s.log.String())
 		done := make(chan string, 1)
 		go func() {
@@ -510,6 +516,7 @@ func TestDeathOfATest(t *testing.T) {
 
 // TestToken: who does not know the token gets one line, and who knows it is served.
 func TestToken(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -548,6 +555,7 @@ func TestToken(t *testing.T) {
 
 // TestForeignAddress: traffic goes to the client, and not to whom it names.
 func TestForeignAddress(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := startServer(t)
 	for _, gid := range []string{
 		"00000000000000000000ffffe0000001", // 224.0.0.1

@@ -62,20 +62,20 @@ func finish(t *testing.T, dir string, args ...string) string {
 func TestKilledQualificationResumes(t *testing.T) {
 	dir := t.TempDir()
 	plan := func(second string) {
-		text := fmt.Sprintf("name: p\ntests:\n  - {name: one, run: gobw write -n 100, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write %s, expect: bw >= 1 kb/s}\n", second)
+		text := fmt.Sprintf("name: p\ntests:\n  - {name: one, run: gobw write -n 100 --warmup 0, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write %s, expect: bw >= 1 kb/s}\n", second)
 		if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	path := filepath.Join(dir, "q.json")
 	line := []string{"qualify", "p.yaml", "-d", "roce0", "--loopback", "--peer-timeout", "60s"}
-	plan("-D 300")
+	plan("-D 300 --warmup 0")
 	killed(t, dir, func() bool { _, err := os.Stat(path); return err == nil }, append(line, "--save", "q.json")...)
 	before, err := qualify.Load(path)
 	if err != nil || before == nil || len(before.Tests) != 1 {
 		t.Fatalf("%v, %+v", err, before)
 	}
-	plan("-n 100")
+	plan("-n 100 --warmup 0")
 	finish(t, dir, append(line, "--save", "q.json", "--resume")...)
 	after, err := qualify.Load(path)
 	if err != nil || after.Outcome != stats.Pass || len(after.Tests) != 2 {

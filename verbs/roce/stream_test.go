@@ -126,6 +126,9 @@ func TestStream(t *testing.T) {
 					b.fill(9)
 				}
 				o := streamOptions{opcode: op, size: size, count: 2000, window: 64, signal: 4, batch: 2}
+				if testing.Short() {
+					o.count = 500
+				}
 				if op == verbs.OpFetchAdd {
 					clear(b.buffer.Bytes()[:8])
 				}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,15 +64,19 @@ func TestJudge(t *testing.T) {
 // TestUnsettledGivesWay: a plan that is not judged after a second gives way to others, and otherwise has the time of a first message.
 func TestUnsettledGivesWay(t *testing.T) {
 	t.Setenv("JUDGING", "hangs")
-	began := time.Now()
-	_, err := judge(t.Context(), proposal(t), func() bool { return true })
-	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "the plan was not judged within") || took < judgeTime {
-		t.Errorf("others wait: %v after %v", err, took)
-	}
+	var both sync.WaitGroup
+	defer both.Wait()
+	both.Go(func() {
+		began := time.Now()
+		_, err := judge(t.Context(), proposal(t), func() bool { return true })
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "the plan was not judged within") || took < judgeTime {
+			t.Errorf("others wait: %v after %v", err, took)
+		}
+	})
 	o, alone := proposal(t), judgeTime+judgeTime/2
 	o.Timeouts.Plan = alone
-	began = time.Now()
-	_, err = judge(t.Context(), o, func() bool { return false })
+	began := time.Now()
+	_, err := judge(t.Context(), o, func() bool { return false })
 	if took := time.Since(began); err == nil || took < alone {
 		t.Errorf("nobody waits: %v after %v", err, took)
 	}
@@ -83,7 +88,12 @@ func TestUnsettledGivesWay(t *testing.T) {
 }
 
 // TestJudgingIsBounded: a process that judges has so much processor time, and the client reads that.
-func TestJudgingIsBounded(t *testing.T) { testBound(t, "computes", "of processor time") }
+func TestJudgingIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it computes for two seconds; TestJudgingMemoryIsBounded has the other limit")
+	}
+	testBound(t, "computes", "of processor time")
+}
 
 func testBound(t *testing.T, does, want string) {
 	t.Helper()
