@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -13,12 +13,9 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/child"
-	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/frame"
-	"github.com/gobw/gobw/internal/control/native"
-	"github.com/gobw/gobw/internal/control/perftest"
 )
 
 const (
@@ -47,8 +44,8 @@ type process struct {
 	events chan event
 }
 
-// start runs this program as a test's process. Its limits stand before it is told anything.
-func start(o order) (*process, error) {
+// start runs this program as a test's process.
+func start(ctx context.Context) (*process, error) {
 	cmd, words, err := child.Command("serve", "--test-process")
 	if err != nil {
 		return nil, err
@@ -77,22 +74,16 @@ func start(o order) (*process, error) {
 			}
 		}
 	}()
-	if err = boundProcess(p.cmd.Process.Pid, o.Policy.Bytes); err == nil {
-		err = p.tell(kindOrder, o)
-	}
-	if err != nil {
+	select {
+	case _, ready := <-p.events:
+		if !ready {
+			return nil, p.deathOf(p.wait())
+		}
+		return p, nil
+	case <-ctx.Done():
 		p.end()
-		return nil, fmt.Errorf("order the test's process: %w", err)
+		return nil, context.Cause(ctx)
 	}
-	return p, nil
-}
-
-func (p *process) tell(kind string, body any) error {
-	m, err := frame.Of(kind, body)
-	if err != nil {
-		return err
-	}
-	return frame.Write(p.orders, m)
 }
 
 // end ends a process that is not needed.
@@ -139,89 +130,38 @@ func (p *process) deathOf(err error) error {
 	return fmt.Errorf("the test's process died (%s%s)", how, said)
 }
 
-// probeApart has a process look at the device, so that the server itself never opens one.
-func (c config) probeApart(errs io.Writer) (*probed, error) {
-	p, err := start(order{Probe: true, place: c.place, Perftest: c.Perftest})
+// serveOne runs a client's tests in a process of their own: this one reads no plan. It tells log and client where that process dies.
+func (c config) serveOne(ctx context.Context, client *connect.Client, othersWait func() bool) {
+	defer client.Release()
+	log := c.Listen.Log.With("client", client.From)
+	p, err := start(ctx)
 	if err != nil {
-		return nil, exit.SetupError{Err: err}
-	}
-	var found *probed
-	for e := range p.events {
-		found = e.Probe
-	}
-	err = p.wait()
-	if found != nil {
-		return found, nil
-	}
-	if status, is := errors.AsType[*exec.ExitError](err); is && status.ExitCode() > 0 {
-		fmt.Fprintln(errs, p.stderr.String())
-		return nil, exit.SilentError{Code: status.ExitCode()}
-	}
-	return nil, exit.SetupError{Err: p.deathOf(err)}
-}
-
-// serveOne judges a client's plan and runs its tests, each in a process of their own: this one reads no plan. It tells log and client
-// where that process dies.
-func (c config) serveOne(ctx context.Context, client *connect.Client) {
-	log := c.Listen.Log.With("client", client.Session.RemoteAddr())
-	alive, stop := client.Session.Watch(ctx)
-	defer stop()
-	o := order{
-		place: c.place, Timeouts: c.Listen.Timeouts.WithDefaults(), Policy: c.Policy, Dialect: client.Session.Dialect(), Plan: client.Plan,
-	}
-	release := client.Slot(alive)
-	if release == nil {
+		log.Error("test", "test", "none", "err", err)
+		client.Session().Fail(err)
 		return
 	}
-	defer release()
-	p, err := judge(alive, o, client.OthersWait)
-	if err != nil {
-		client.Refuse(err)
-		return
+	o := c.order
+	conn, h, err := client.Handover()
+	if o.Client = h; err == nil {
+		defer func() { _ = conn.Close() }()
+		err = p.tell(kindOrder, o, conn)
 	}
-	client.Served()
-	stop()
-	conn, ours, err := p.handOver(client.Session)
 	if err != nil {
 		log.Warn("client gone before its test", "err", control.Bounded(err.Error()))
 		p.end()
 		return
 	}
-	defer func() { _ = conn.Close() }()
-	watched := make(chan struct{})
-	ended := make(chan struct{})
-	planned := make(chan struct{}, 1)
-	go func() {
-		defer close(watched)
-		c.watch(ctx, p, conn, planned, ended, client.OthersWait)
-	}()
-	test := "none"
-	var last *event
-	for e := range p.events {
-		switch {
-		case e.Ended:
-			last = &e
-		case e.Planned != "":
-			test = e.Planned
-			log.Info("begins", "test", test)
-			select {
-			case planned <- struct{}{}:
-			default:
-			}
-		case e.Measured != "":
-			log.Info("measured", "test", e.Measured, "figure", e.Figure)
-		}
-	}
-	err = p.wait()
-	close(ended)
-	<-watched
+	test, last, err := p.follow(ctx, o, conn, log, othersWait)
 	switch {
 	case last == nil:
-		err = p.deathOf(err)
 		log.Error("test", "test", test, "err", err)
-		tellClient(conn, ours, err)
+		if h.Ours != nil { // perftest's dialect has no words: there the connection closes
+			frame.Farewell(conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Lost: true}, time.Second)
+		}
 	case last.Left:
 		log.Info("client left", "test", test, "while", last.Error)
+	case last.Error != "" && test == "":
+		log.Warn("client refused", "err", last.Error)
 	case last.Error != "":
 		log.Warn("ended", "test", test, "err", last.Error)
 	default:
@@ -229,119 +169,79 @@ func (c config) serveOne(ctx context.Context, client *connect.Client) {
 	}
 }
 
-// judge starts a process, which judges the plan and then waits for its turn. One that takes too long is ended; where others wait for
-// its place, that is a second.
-func judge(ctx context.Context, o order, othersWait func() bool) (*process, error) {
-	p, err := start(o)
-	if err != nil {
-		return nil, err
-	}
-	began, starting := time.Now(), time.Duration(0) // a process takes seconds to start in an emulated machine
-	look := time.NewTicker(judgeTime / 10)
+// follow logs what a process does until it has ended, and tells it of others. It ends one that takes longer than is granted, whose client
+// has left, or whose server is to end. Without a last event of the process the error says why.
+func (p *process) follow(
+	ctx context.Context, o order, conn net.Conn, log *slog.Logger, othersWait func() bool,
+) (test string, last *event, err error) {
+	look := time.NewTicker(lookEvery)
 	defer look.Stop()
+	kill := func(format string, args ...any) {
+		if err == nil {
+			err = fmt.Errorf(format, args...)
+		}
+		_ = p.cmd.Process.Kill()
+	}
+	began, used := time.Now(), time.Duration(0) // used: processor time until the plan is judged
+	judging, gone, others := false, 0, false
+	stop := ctx.Done()
+	var over <-chan time.Time
 	for {
 		select {
 		case e, more := <-p.events:
 			switch {
+			case !more && err == nil:
+				err = p.deathOf(p.wait())
+				return test, last, err
 			case !more:
-				return nil, p.deathOf(p.wait())
+				_ = p.wait()
+				return test, last, err
+			case e.Ended:
+				last = &e
 			case e.Judging:
-				began, starting = time.Now(), cpuTime(p.cmd.Process.Pid)
-			case e.Judged && e.Error == "":
-				return p, nil
-			case e.Judged:
-				p.end()
-				return nil, errors.New(e.Error)
+				judging, began, used = true, time.Now(), cpuTime(p.cmd.Process.Pid)
+			case e.Planned != "":
+				judging, began, test = false, time.Now(), e.Planned
+				log.Info("begins", "test", test)
+			case e.Measured != "":
+				log.Info("measured", "test", e.Measured, "figure", e.Figure)
 			}
-		case <-ctx.Done():
-			p.end()
-			return nil, context.Cause(ctx)
 		case <-look.C:
-			if used := cpuTime(p.cmd.Process.Pid) - starting; used > judgeCPU {
-				p.end()
-				return nil, fmt.Errorf("the plan was not judged within %v of processor time", judgeCPU)
+			if now := othersWait(); now != others {
+				others = now
+				_ = p.tell(kindOthers, others, nil)
 			}
-			if took := time.Since(began); took > o.Timeouts.Plan || took > judgeTime && othersWait != nil && othersWait() {
-				p.end()
-				return nil, fmt.Errorf("the plan was not judged within %v", took.Round(time.Second/10))
-			}
-		}
-	}
-}
-
-// watch ends a process that takes longer than is granted, whose client has left, or whose server is to end, and tells it of others.
-func (c config) watch(ctx context.Context, p *process, conn net.Conn, planned, ended <-chan struct{}, othersWait func() bool) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	var limit, kill <-chan time.Time
-	restart := func() {
-		if c.Policy.Duration > 0 {
-			limit = time.After(c.Policy.Duration + settleTime)
-		}
-	}
-	restart()
-	gone, others := 0, false
-	stop := ctx.Done()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-planned:
-			restart()
-		case <-look.C:
+			took := time.Since(began)
 			if gone++; !hasLeft(conn) {
 				gone = 0
 			}
-			if time.Duration(gone)*lookEvery > afterLeave+c.Listen.Timeouts.Peer {
-				_ = p.cmd.Process.Kill()
+			switch most := o.Policy.Duration; {
+			case time.Duration(gone)*lookEvery > afterLeave+o.Timeouts.Peer:
+				kill("the client has left")
+			case judging && cpuTime(p.cmd.Process.Pid)-used > judgeCPU:
+				kill("the plan was not judged within %v of processor time", judgeCPU)
+			case judging && (took > o.Timeouts.Plan || took > judgeTime && others):
+				kill("the plan was not judged within %v", took.Round(time.Second/10))
+			case most > 0 && took > most+settleTime:
+				kill("the test takes longer than --max-duration grants, %v: its process was ended", most)
 			}
-			if now := othersWait(); now != others {
-				others = now
-				_ = p.tell(kindOthers, others)
-			}
-		case <-limit:
-			c.Listen.Log.Warn("a test takes longer than --max-duration grants: its process is ended", "test", "", "limit", c.Policy.Duration)
-			_ = p.cmd.Process.Kill()
 		case <-stop:
-			stop, kill = nil, time.After(afterSignal)
+			stop, over = nil, time.After(afterSignal)
 			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-		case <-kill:
-			_ = p.cmd.Process.Kill()
+		case <-over:
+			kill("the server has ended")
 		}
 	}
 }
 
-// handOver gives a session to the process. The connection that is returned is this one's end of it.
-func (p *process) handOver(s control.Session) (conn net.Conn, ours bool, err error) { //nolint:revive // whose dialect it is
-	var h handover
-	switch s := s.(type) {
-	case *native.Session:
-		var own native.Handover
-		own, err = s.Handover()
-		conn, ours, h.Ours = s.Conn, true, &own
-	case *perftest.Session:
-		var theirs perftest.Handover
-		theirs, err = s.Handover()
-		conn, h.Theirs = s.Conn, &theirs
-	default:
-		err = fmt.Errorf("a session of %T stays in its process", s)
-	}
+// tell sends a process a message, and with it a connection where there is one.
+func (p *process) tell(kind string, body any, conn net.Conn) error {
+	m, err := frame.Of(kind, body)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	m, err := frame.Of(kindGo, h)
-	if err == nil {
-		err = sendWith(p.orders, m, conn)
+	if conn == nil {
+		return frame.Write(p.orders, m)
 	}
-	if err != nil {
-		return nil, false, errors.Join(err, conn.Close())
-	}
-	return conn, ours, nil
-}
-
-// tellClient says why a test ended whose process cannot. Perftest's dialect has no words: there the connection closes.
-func tellClient(conn net.Conn, ours bool, why error) { //nolint:revive // whose dialect it is
-	if ours {
-		frame.Farewell(conn, frame.Message{Kind: frame.KindError, Error: why.Error(), Lost: true}, time.Second)
-	}
+	return sendWith(p.orders, m, conn)
 }

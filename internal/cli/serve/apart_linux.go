@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -80,6 +79,13 @@ func sendWith(to *net.UnixConn, m frame.Message, conn net.Conn) error {
 	return err
 }
 
+// conn is the connection that came with an order.
+func (w *withFile) conn() (net.Conn, error) {
+	f := os.NewFile(uintptr(w.fd), "connection")
+	c, err := net.FileConn(f)
+	return c, errors.Join(err, f.Close())
+}
+
 // withFile reads a parent's orders and keeps the descriptor that comes with one.
 type withFile struct {
 	*net.UnixConn
@@ -103,32 +109,25 @@ func (w *withFile) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// judgeBytes is how much memory a process may have until its plan is judged.
-const judgeBytes = 512 << 20
-
-// boundProcess keeps a test from taking the host with it: it may have what the test was granted and room for the program, leaves no
-// core file, and is the first to go where memory is short. Until it frees itself it has what judging a plan takes.
-func boundProcess(pid int, bytes uint64) error {
+// boundProcess keeps a test from taking the host with it: this process may have what the test was granted and room for the program,
+// leaves no core file, and is the first to go where memory is short.
+func boundProcess(bytes uint64) error {
 	const room = 2 << 30 // thread stacks, code, heap
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
 	memory := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if bytes > 0 && bytes < 1<<60 {
-		memory.Max = bytes + room
+		memory = unix.Rlimit{Cur: bytes + room, Max: bytes + room}
 	}
-	memory.Cur = min(judgeBytes, memory.Max)
-	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
-	return errors.Join(
-		unix.Prlimit(pid, unix.RLIMIT_DATA, &memory, nil),
-		unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil),
-	)
+	return errors.Join(unix.Setrlimit(unix.RLIMIT_DATA, &memory), unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
 }
 
-// freeProcess gives this process what its test was granted: its plan was judged.
-func freeProcess() error {
+// boundMemory is how much of what it was granted this process may have for now.
+func boundMemory(bytes uint64) error {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &l); err != nil {
 		return err
 	}
-	l.Cur = l.Max
+	l.Cur = min(bytes, l.Max)
 	return unix.Setrlimit(unix.RLIMIT_DATA, &l)
 }
 

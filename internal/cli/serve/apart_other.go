@@ -22,13 +22,12 @@ func unixConn(*os.File) (*net.UnixConn, error) { return nil, errors.ErrUnsupport
 
 func sendWith(*net.UnixConn, frame.Message, net.Conn) error { return errors.ErrUnsupported }
 
-type withFile struct {
-	*net.UnixConn
-	fd int
-}
+type withFile struct{ *net.UnixConn }
 
-func boundProcess(int, uint64) error { return errors.ErrUnsupported }
+func (*withFile) conn() (net.Conn, error) { return nil, errors.ErrUnsupported }
+
+func boundProcess(uint64) error { return errors.ErrUnsupported }
+
+func boundMemory(uint64) error { return nil }
 
 func cpuTime(int) time.Duration { return 0 }
-
-func freeProcess() error { return errors.ErrUnsupported }

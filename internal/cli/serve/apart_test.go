@@ -5,7 +5,8 @@ package serve
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -16,12 +17,20 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// TestMain is a test's process, too: the one that the server starts, or one that does not get on with its plan.
+// TestMain is a test's process, too: one that does not get on with its plan.
 func TestMain(m *testing.M) {
 	if !slices.Contains(os.Args, "--test-process") {
 		m.Run()
 		return
 	}
+	server, err := unixConn(os.Stdin)
+	if err != nil {
+		panic(err)
+	}
+	out := &events{w: server}
+	out.write(event{})
+	t := turn{tell: out.write}
+	t.judges()
 	switch os.Getenv("JUDGING") {
 	case "hangs":
 		select {}
@@ -32,33 +41,32 @@ func TestMain(m *testing.M) {
 		for all := [][]byte{}; len(all) < 1<<10; { // of 16 MiB
 			all = append(all, bytes.Repeat([]byte{1}, 16<<20))
 		}
-	default:
-		_ = runTestProcess(context.Background()) // the server has been told
 	}
 }
 
-func proposal(t *testing.T) order {
+// judged is what the server says of a process that does, in place of judging its plan, what JUDGING says.
+func judged(t *testing.T, ctx context.Context, limit time.Duration, others bool) error { //nolint:revive // the test first
 	t.Helper()
-	p := proposed()
-	b, err := json.Marshal(p)
+	p, err := start(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	return order{Policy: granted(), Plan: b, Dialect: control.Ours, Timeouts: control.Timeouts{Plan: time.Hour}}
-}
-
-// TestJudge: a plan is judged in a process of its own, which then waits.
-func TestJudge(t *testing.T) {
-	p, err := judge(t.Context(), proposal(t), nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	p.end()
-	o := proposal(t)
-	o.Policy.QueuePairs, o.Plan = 1, json.RawMessage(strings.Replace(string(o.Plan), `"qps":1`, `"qps":2`, 1))
-	if _, err := judge(t.Context(), o, nil); err == nil || !strings.Contains(err.Error(), "queue pairs") {
-		t.Errorf("two queue pairs where one is granted: %v", err)
+	defer func() { _ = l.Close() }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return err
 	}
+	defer func() { _ = conn.Close() }()
+	o := order{Timeouts: control.Timeouts{Plan: limit}}
+	_, last, err := p.follow(ctx, o, conn, slog.New(slog.DiscardHandler), func() bool { return others })
+	if last != nil {
+		t.Errorf("it ended by itself: %+v", last)
+	}
+	return err
 }
 
 // TestUnsettledGivesWay: a plan that is not judged after a second gives way to others, and otherwise has the time of a first message.
@@ -68,22 +76,21 @@ func TestUnsettledGivesWay(t *testing.T) {
 	defer both.Wait()
 	both.Go(func() {
 		began := time.Now()
-		_, err := judge(t.Context(), proposal(t), func() bool { return true })
+		err := judged(t, t.Context(), time.Hour, true)
 		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "the plan was not judged within") || took < judgeTime {
 			t.Errorf("others wait: %v after %v", err, took)
 		}
 	})
-	o, alone := proposal(t), judgeTime+judgeTime/2
-	o.Timeouts.Plan = alone
+	const alone = judgeTime + judgeTime/2
 	began := time.Now()
-	_, err := judge(t.Context(), o, func() bool { return false })
+	err := judged(t, t.Context(), alone, false)
 	if took := time.Since(began); err == nil || took < alone {
 		t.Errorf("nobody waits: %v after %v", err, took)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(control.ErrClosed)
-	if _, err := judge(ctx, proposal(t), nil); err != control.ErrClosed { //nolint:errorlint // as it is
-		t.Errorf("the client has gone: %v", err)
+	if err := judged(t, ctx, time.Hour, false); err == nil {
+		t.Error("the server has ended, and the process has not")
 	}
 }
 
@@ -98,7 +105,7 @@ func TestJudgingIsBounded(t *testing.T) {
 func testBound(t *testing.T, does, want string) {
 	t.Helper()
 	t.Setenv("JUDGING", does)
-	if _, err := judge(t.Context(), proposal(t), nil); err == nil || !strings.Contains(err.Error(), want) {
+	if err := judged(t, t.Context(), time.Hour, false); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -24,18 +24,9 @@ type place struct {
 	DataAllow []netip.Prefix    `json:"data_allow,omitempty"`
 }
 
-// serving is what a client's tests need at this end.
-type serving struct {
-	place
-	told     *plan.Spec // of perftest's clients that do not tell theirs
-	turn     *turn      // nil: nobody waits
-	planned  func(*plan.Spec)
-	measured func(report.Record)
-}
-
-// serveSession runs a client's tests, one plan after another, on a device of their own.
-func serveSession(ctx context.Context, s control.Session, c serving) (err error) {
-	d, err := openFor(s, c.Device)
+// serve runs a client's tests, one plan after another, on a device of their own.
+func (o *order) serve(ctx context.Context, s control.Session, begins func(bench.Connection), measured func(report.Record)) (err error) {
+	d, err := openFor(s, o.Device)
 	if err != nil {
 		s.Fail(err)
 		return err
@@ -46,15 +37,14 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 		return err
 	}
 	_, bound := d.Device.(verbs.Rebinder)
-	s = &guard{Session: s, planned: c.planned, turn: c.turn}
-	o := bench.Options{Rails: d.Others(), CPU: c.CPU, Port: c.Device.Port, GIDIndex: c.Device.GID}
-	o.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: c.DataAllow}
+	options := bench.Options{Rails: d.Others(), CPU: o.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID, Connected: begins}
+	options.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: o.DataAllow}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
-		plan = c.told
+		plan = o.Told
 	}
 	for {
-		res, err := bench.Run(ctx, s, plan, d.Device, o)
+		res, err := bench.Run(ctx, s, plan, d.Device, options)
 		if err != nil {
 			return measure.Classify(err) // bench has told the peer and closed
 		}
@@ -62,7 +52,7 @@ func serveSession(ctx context.Context, s control.Session, c serving) (err error)
 			return s.Close()
 		}
 		for _, r := range res.Records {
-			c.measured(r)
+			measured(r)
 		}
 		if s.Dialect() == control.Perftest {
 			return s.Close()
@@ -98,22 +88,27 @@ func perftestPlan(line string, d verbs.Device, port int) (*plan.Spec, error) {
 type probed struct {
 	Note  string         `json:"note,omitempty"`
 	Facts *control.Facts `json:"facts,omitempty"` // for clients that negotiate before a plan is known
-	Plan  *plan.Spec     `json:"plan,omitempty"`  // of --perftest
+	Told  *plan.Spec     `json:"told,omitempty"`  // what clients of perftest before 6.28 expect here; nil: they are refused
 }
 
 // probe finds out before the first client whether there is a device, and what it is.
-func (o *order) probe() (*probed, error) {
-	d, err := opendevice.Open(o.Device.ToLookAt())
+func probe(device opendevice.Config, line string) (p probed, err error) {
+	d, err := opendevice.Open(device.ToLookAt())
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	p := &probed{Note: d.Note}
-	if facts, err := endpoint.LocalFacts(d, o.Device.Port); err == nil { // else such clients hear why when they come
+	p.Note = d.Note
+	if facts, err := endpoint.LocalFacts(d, device.Port); err == nil { // else such clients hear why when they come
 		p.Facts = &facts
 	}
-	p.Plan, err = perftestPlan(o.Perftest, d, o.Device.Port)
-	if err = errors.Join(err, d.Close()); err != nil {
-		return nil, err
+	p.Told, err = perftestPlan(line, d, device.Port)
+	return p, errors.Join(err, d.Close())
+}
+
+// localFacts are those of the device when the server was started.
+func (p *probed) localFacts() (control.Facts, error) {
+	if p.Facts == nil {
+		return control.Facts{}, errors.New("the device had no ACTIVE port when the server was started: start it again")
 	}
-	return p, nil
+	return *p.Facts, nil
 }

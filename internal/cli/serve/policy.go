@@ -7,23 +7,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 )
 
-// admit refuses a plan that no test is, or that this end does not grant. The device is not asked: it is opened later.
-func admit(p plan.Policy) func(*plan.Spec) error {
-	return func(proposed *plan.Spec) error {
-		_, err := plan.Settle(*proposed, plan.Limits{}, plan.Peer{}, p)
-		return err
-	}
-}
-
 // turn is a client's time at this end: it has others give way while it gets on.
 type turn struct {
+	policy plan.Policy
+	tell   func(event)
 	began  time.Time
-	most   time.Duration // that it may begin tests for while others wait
-	others atomic.Bool   // they do
+	others atomic.Bool   // wait
+	judged bool          // the first plan was, or is about to be
+	step   time.Duration // that the client may take for a step while others wait
+	runs   time.Duration // that its test takes; 0: it counts messages
 }
 
 // stepTime is how long a client that lives may take for a step while others wait. It may have as much memory to register as this end,
@@ -32,24 +27,45 @@ func stepTime(bytes uint64) time.Duration {
 	return 5*time.Second + time.Duration(bytes>>20)*time.Millisecond
 }
 
-// guard keeps the slot from a client that does nothing with it.
-type guard struct {
-	control.Session
-	planned func(*plan.Spec)
-	turn    *turn // nil: nobody waits
-	agreed  *plan.Spec
-	step    time.Duration
+// judges begins to judge the first plan, in the memory that this takes.
+func (t *turn) judges() {
+	if !t.judged {
+		t.judged = true
+		t.tell(event{Judging: true})
+		_ = boundMemory(judgeBytes)
+	}
 }
 
-// await bounds a wait for the client: after that time it ends as soon as another client waits.
-func (g *guard) await(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
-	if g.turn == nil || most <= 0 || g.Dialect() != control.Ours {
+// admit refuses a plan that no test is, or that this end does not grant. While others wait, a client may begin tests only for as long as
+// one may take.
+func (t *turn) admit(p *plan.Spec) error {
+	settled, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, t.policy)
+	if err != nil {
+		return err
+	}
+	if served, most := time.Since(t.began), t.policy.Duration; most > 0 && t.others.Load() && served > most {
+		return fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), most)
+	}
+	t.step, t.runs = stepTime(settled.Memory().Total()), p.Duration
+	t.tell(event{Planned: planText(*p)})
+	return boundMemory(math.MaxUint64)
+}
+
+// await bounds a wait for the client's next step: after that time it ends as soon as another client waits. What is measured takes its
+// time; where messages are counted nobody knows which.
+func (t *turn) await(ctx context.Context, measuring bool) (context.Context, context.CancelFunc) {
+	t.judges()
+	most := max(t.step, stepTime(0))
+	switch {
+	case measuring && t.runs == 0:
 		return ctx, func() {}
+	case measuring:
+		most += t.runs
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var timer *time.Timer
 	timer = time.AfterFunc(math.MaxInt64, func() {
-		if g.turn.others.Load() {
+		if t.others.Load() {
 			cancel(fmt.Errorf("others wait, and the client has not gone on for %v", most.Round(time.Second)))
 			return
 		}
@@ -60,58 +76,4 @@ func (g *guard) await(ctx context.Context, most time.Duration) (context.Context,
 		timer.Stop()
 		cancel(nil)
 	}
-}
-
-// Propose notes what the test is. While others wait, a client may begin tests only for as long as one may take.
-func (g *guard) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
-	ctx, cancel := g.await(ctx, stepTime(0))
-	defer cancel()
-	agreed, err := g.Session.Propose(ctx, p)
-	g.agreed = agreed
-	if err != nil || agreed == nil {
-		return agreed, err
-	}
-	g.planned(agreed)
-	if t := g.turn; t != nil && t.most > 0 && t.others.Load() && time.Since(t.began) > t.most {
-		return nil, fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", time.Since(t.began).Round(time.Second), t.most)
-	}
-	g.step = stepTime(0)
-	if settled, err := plan.Settle(*agreed, plan.Limits{}, plan.Peer{}, plan.Policy{}); err == nil { // else the test says why
-		g.step = stepTime(settled.Memory().Total())
-	}
-	return agreed, nil
-}
-
-// Facts waits for as long as a step may take.
-func (g *guard) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
-	ctx, cancel := g.await(ctx, g.step)
-	defer cancel()
-	return g.Session.Facts(ctx, local)
-}
-
-// Sync waits for as long as a step may take. What is measured takes its time; where messages are counted nobody knows which.
-func (g *guard) Sync(ctx context.Context, phase control.Phase, size int, last bool) error {
-	most := g.step
-	if phase == control.PhaseDone {
-		if most = 0; g.agreed.Duration > 0 {
-			most = g.agreed.Duration + g.step
-		}
-	}
-	ctx, cancel := g.await(ctx, most)
-	defer cancel()
-	return g.Session.Sync(ctx, phase, size, last)
-}
-
-// Report waits for as long as a step may take.
-func (g *guard) Report(ctx context.Context, local control.Figures) (control.Figures, error) {
-	ctx, cancel := g.await(ctx, g.step)
-	defer cancel()
-	return g.Session.Report(ctx, local)
-}
-
-// Exchange waits for as long as a step may take.
-func (g *guard) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
-	ctx, cancel := g.await(ctx, g.step)
-	defer cancel()
-	return g.Session.Exchange(ctx, local)
 }

@@ -13,11 +13,13 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -63,7 +65,7 @@ type flags struct {
 
 // config is a validated server.
 type config struct {
-	place
+	order
 	Tool     string
 	Listen   connect.ListenOptions
 	Once     bool
@@ -71,7 +73,6 @@ type config struct {
 	Quiet    bool
 	Perftest string // the command line that clients expect that do not tell theirs; empty: none
 	ByRDMACM bool   // and the control connection is one by RDMA CM
-	Policy   plan.Policy
 }
 
 // NewCommand makes 'serve'.
@@ -160,6 +161,7 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 		v, err := perftestcli.ParseLine(c.Perftest)
 		wrong.Note(cmdline.Prefixed("--perftest", err))
 		c.Listen.Perftest.Gbits, c.ByRDMACM = v.Gbits, v.ControlCM
+		c.Gbits = v.Gbits
 		wrong.If(c.ByRDMACM && !c.Once, "--perftest with -z or -R: such a connection is the device's and serves one client: give --once, in a loop of the shell")
 	}
 	return c, errors.Join(wrong...)
@@ -228,22 +230,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err := c.CPU.CheckPriority(); err != nil {
 		return exit.SetupError{Err: err}
 	}
-	apart := canHandOver && !c.Once && !c.Child
-	look := func() (*probed, error) { return c.probeApart(out.Err) }
-	if !apart {
-		look = (&order{place: c.place, Perftest: c.Perftest}).probe
-	}
-	found, err := look()
-	if err != nil {
+	var err error
+	if c.probed, err = probe(c.Device, c.Perftest); err != nil {
 		return err
 	}
-	c.Listen.Told = found.Plan
-	c.Listen.LocalFacts = func() (control.Facts, error) {
-		if found.Facts == nil {
-			return control.Facts{}, errors.New("the device had no ACTIVE port when the server was started: start it again")
-		}
-		return *found.Facts, nil
-	}
+	c.Timeouts, c.Listen.LocalFacts = c.Listen.Timeouts.WithDefaults(), c.localFacts
 	if c.ByRDMACM {
 		d, err := opendevice.Open(c.Device)
 		if err != nil {
@@ -252,17 +243,19 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		defer func() { _ = d.Close() }()
 		c.Listen.RDMA, c.Listen.Plans = d.Device, false
 	}
-	if apart {
-		c.Listen.Serve = c.serveOne
-	} else {
-		c.Listen.Admit = admit(c.Policy)
+	apart := canHandOver && !c.Once && !c.Child
+	if !apart {
+		c.Listen.Admit = func(p *plan.Spec) error {
+			_, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, c.Policy)
+			return err
+		}
 	}
 	l, err := connect.Listen(c.Listen)
 	if err != nil {
 		return exit.SetupError{Err: measure.PortTaken(err)}
 	}
 	defer func() { _ = l.Close() }()
-	if err := c.announce(out, l.Addr(), found.Note); err != nil {
+	if err := c.announce(out, l.Addr()); err != nil {
 		return err
 	}
 	if apart {
@@ -270,8 +263,15 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		output.NotifyStatus(status)
 		defer signal.Stop(status)
 		go c.tellStatus(ctx, status, l)
-		_, err := l.Accept(ctx) // which serves until then
-		return stopped(ctx, err)
+		var tests sync.WaitGroup
+		defer tests.Wait()
+		for {
+			client, err := l.Next(ctx)
+			if err != nil {
+				return stopped(ctx, err)
+			}
+			tests.Go(func() { c.serveOne(ctx, client, l.OthersWait) })
+		}
 	}
 	return c.serveHere(ctx, l)
 }
@@ -292,7 +292,7 @@ func (c config) tellStatus(ctx context.Context, asked <-chan os.Signal, l *conne
 func (c config) trusted() bool { return c.Child || c.Listen.Token != nil || len(c.Listen.Allow) > 0 }
 
 // announce says where the server listens, and once what it means that everybody may come.
-func (c config) announce(out output.Streams, at netip.AddrPort, note string) error {
+func (c config) announce(out output.Streams, at netip.AddrPort) error {
 	switch {
 	case c.Child:
 		_, err := fmt.Fprintln(out.Out, at)
@@ -301,8 +301,8 @@ func (c config) announce(out output.Streams, at netip.AddrPort, note string) err
 		return nil
 	}
 	fmt.Fprintf(out.Err, "%s: serving on %v\n", c.Tool, at)
-	if note != "" {
-		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, note)
+	if c.Note != "" {
+		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, c.Note)
 	}
 	if !c.trusted() && !at.Addr().IsLoopback() {
 		fmt.Fprintf(out.Err, "%s: all who reach this port may run tests here: --allow PREFIX or --token-file FILE keeps strangers out\n", c.Tool)
@@ -326,13 +326,8 @@ func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
 			return stopped(ctx, err)
 		}
 		log := c.Listen.Log.With("client", s.RemoteAddr())
-		err = serveSession(ctx, s, serving{
-			place: c.place, told: c.Listen.Told,
-			planned: func(p *plan.Spec) { log.Info("begins", "test", planText(p)) },
-			measured: func(r report.Record) {
-				log.Info("measured", "test", r.String(), "figure", figureText(r))
-			},
-		})
+		begins := func(x bench.Connection) { log.Info("begins", "test", planText(x.Plan.Spec())) }
+		err = c.serve(ctx, s, begins, func(r report.Record) { log.Info("measured", "test", r.String(), "figure", figureText(r)) })
 		switch {
 		case ctx.Err() != nil:
 			return stopped(ctx, context.Cause(ctx))

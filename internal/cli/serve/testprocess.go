@@ -2,11 +2,9 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -16,7 +14,6 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/frame"
-	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -24,10 +21,9 @@ import (
 )
 
 // A test runs in a process of its own, whatever ends it. The server starts this program again with a socket as standard input, which
-// stays open as long as the server lives: orders come in, events go out. The client's connection comes with the order to go.
+// stays open as long as the server lives: orders come in, events go out. The client's connection comes with the order.
 const (
 	kindOrder  = "order"
-	kindGo     = "go"
 	kindOthers = "others" // whether others wait
 	kindEvent  = "event"
 )
@@ -38,35 +34,29 @@ const (
 	maxEventBytes = 4 << 20
 )
 
-// order is what a test's process is told.
+// order is what a test's process is told: how clients are served, and whom it serves.
 type order struct {
 	place
-	Probe    bool             `json:"probe,omitempty"` // look at the device and say what there is
-	Perftest string           `json:"perftest,omitempty"`
+	probed
 	Timeouts control.Timeouts `json:"timeouts"`
 	Policy   plan.Policy      `json:"policy"`
-	Dialect  control.Dialect  `json:"dialect,omitempty"`
-	Plan     json.RawMessage  `json:"plan,omitempty"` // as the client wrote it
-}
-
-// handover is the session that goes on here: one of them.
-type handover struct {
-	Ours   *native.Handover   `json:"ours,omitempty"`
-	Theirs *perftest.Handover `json:"theirs,omitempty"`
+	Gbits    bool             `json:"gbits"`
+	Client   connect.Handover `json:"client"`
 }
 
 // event is what a test's process tells.
 type event struct {
-	Probe    *probed `json:"probe,omitempty"`
-	Judging  bool    `json:"judging,omitempty"`  // it has started, and reads the plan now
-	Judged   bool    `json:"judged,omitempty"`   // the plan may be run, or Error says why not
-	Planned  string  `json:"planned,omitempty"`  // a test begins
-	Measured string  `json:"measured,omitempty"` // a record of it
-	Figure   string  `json:"figure,omitempty"`
-	Ended    bool    `json:"ended,omitempty"`
-	Left     bool    `json:"left,omitempty"`  // the client went away
-	Error    string  `json:"error,omitempty"` // how it ended, empty: well
+	Judging  bool   `json:"judging,omitempty"`  // a plan is read now
+	Planned  string `json:"planned,omitempty"`  // a test begins
+	Measured string `json:"measured,omitempty"` // a record of it
+	Figure   string `json:"figure,omitempty"`
+	Ended    bool   `json:"ended,omitempty"`
+	Left     bool   `json:"left,omitempty"`  // the client went away
+	Error    string `json:"error,omitempty"` // how it ended, empty: well
 }
+
+// judgeBytes is how much memory the process may have until its plan is judged.
+const judgeBytes = 512 << 20
 
 // heapBytes bounds the heap of a test's process, also while its garbage is not collected.
 const heapBytes = 512 << 20
@@ -81,41 +71,29 @@ func runTestProcess(ctx context.Context) error {
 		return exit.UsageError{Err: fmt.Errorf("this is a part of 'serve', which starts it: %w", err)}
 	}
 	in, out := &withFile{UnixConn: server}, &events{w: server}
-	var o order
-	if o, err = read[order](in, kindOrder); err != nil {
-		return err
-	}
-	debug.SetMemoryLimit(heapBytes)
-	if o.Probe {
-		if err := freeProcess(); err != nil {
-			return err
-		}
-		p, err := o.probe()
-		if err == nil {
-			out.write(event{Probe: p})
-		}
-		return err
-	}
-	out.write(event{Judging: true})
-	if err := o.judge(); err != nil {
-		out.write(event{Judged: true, Error: err.Error()})
-		return nil
-	}
-	out.write(event{Judged: true})
-	h, err := read[handover](in, kindGo)
+	out.write(event{}) // it has started
+	o, err := read[order](in, kindOrder)
 	if err != nil {
 		return err // there was no turn
 	}
-	if err := freeProcess(); err != nil {
+	if err := boundProcess(o.Policy.Bytes); err != nil {
 		return err
 	}
-	s, err := o.session(in.fd, h)
+	debug.SetMemoryLimit(heapBytes)
+	conn, err := in.conn()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	turn := &turn{began: time.Now(), most: o.Policy.Duration}
+	turn := &turn{policy: o.Policy, began: time.Now(), tell: out.write}
+	s := connect.Resume(conn, o.Client, connect.ListenOptions{
+		Timeouts: o.Timeouts, Perftest: perftest.Options{Gbits: o.Gbits}, Admit: turn.admit, Await: turn.await,
+		LocalFacts: func() (control.Facts, error) { // a client is about to tell its plan
+			turn.judges()
+			return o.localFacts()
+		},
+	})
 	go func() {
 		for {
 			others, err := read[bool](in, kindOthers)
@@ -128,11 +106,7 @@ func runTestProcess(ctx context.Context) error {
 	}()
 	done := make(chan struct{})
 	go o.leaveWithClient(ctx, s, out, done)
-	err = serveSession(ctx, s, serving{
-		place: o.place, turn: turn,
-		planned:  func(p *plan.Spec) { out.write(event{Planned: planText(p)}) },
-		measured: func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) },
-	})
+	err = o.serve(ctx, s, nil, func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) })
 	close(done)
 	last := event{Ended: true}
 	if lost, is := errors.AsType[*control.LostError](err); is {
@@ -155,28 +129,6 @@ func read[T any](in io.Reader, kind string) (T, error) {
 		return none, err
 	}
 	return frame.Decode[T](m)
-}
-
-// judge refuses a plan that no test is, or that this end does not grant. The device is not asked: it is opened later.
-func (o *order) judge() error {
-	p, err := connect.ReadPlan(o.Dialect, o.Plan)
-	if err != nil {
-		return err
-	}
-	return admit(o.Policy)(p)
-}
-
-// session takes the client's connection over.
-func (o *order) session(fd int, h handover) (control.Session, error) {
-	f := os.NewFile(uintptr(fd), "connection")
-	conn, err := net.FileConn(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	if h.Ours != nil {
-		return native.Resume(conn, *h.Ours, native.Options{Timeouts: o.Timeouts, Admit: admit(o.Policy)}), nil
-	}
-	return perftest.Resume(conn, *h.Theirs, o.Timeouts), nil
 }
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
@@ -229,6 +181,6 @@ func figureText(r report.Record) string {
 }
 
 // planText names a test in the log.
-func planText(p *plan.Spec) string {
+func planText(p plan.Spec) string {
 	return fmt.Sprintf("%s %s %v", p.Operation, p.Kind, p.Transport)
 }

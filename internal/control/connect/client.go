@@ -1,37 +1,67 @@
 package connect
 
 import (
-	"context"
-	"encoding/json"
-	"time"
+	"net"
+	"net/netip"
 
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/internal/control/admission"
+	"github.com/gobw/gobw/internal/control/native"
+	"github.com/gobw/gobw/internal/control/perftest"
 )
 
-// Client is one whose plan has come and was not read. It holds no slot yet.
+// Client is one that has greeted and holds a slot.
 type Client struct {
-	Session  control.Session
-	Plan     json.RawMessage // as the client wrote it
-	l        *Listener
-	v        *admission.Visitor
-	patience time.Duration
-	turnAway func(why string)
+	From    netip.AddrPort
+	Release func() // gives the slot back; the end of its session does
+
+	conn  net.Conn
+	hello perftest.Hello
+	ours  *native.Session // nil: it speaks perftest's dialect
+	o     *ListenOptions
 }
 
-// Slot is a slot, or nil for a client that was turned away: it waits as long as the client does.
-func (c *Client) Slot(ctx context.Context) (release func()) {
-	return c.l.takeWithin(ctx, c.v, c.patience, c.turnAway)
+// Handover is a client between two processes.
+type Handover struct {
+	Hello perftest.Hello   `json:"hello"`
+	Ours  *native.Handover `json:"ours,omitempty"` // nil: it speaks perftest's dialect
 }
 
-// Served notes that the client has a slot: it no longer counts as one that waits.
-func (c *Client) Served() { c.l.visitors.Leave(c.v) }
-
-// Refuse says why the plan is not run.
-func (c *Client) Refuse(why error) {
-	c.l.o.Log.Warn("client refused", "client", c.v.From, "err", control.Bounded(why.Error()))
-	c.Session.Fail(why)
+// Session serves the client in this process.
+func (c *Client) Session() control.Session {
+	if c.ours != nil {
+		return c.ours
+	}
+	return c.o.perftest(c.conn, c.hello, c.Release)
 }
 
-// OthersWait tells whether another client waits for a slot.
-func (c *Client) OthersWait() bool { return c.l.slots.waiting() }
+// Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the slot is kept.
+func (c *Client) Handover() (conn net.Conn, h Handover, err error) {
+	h.Hello = c.hello
+	if c.ours != nil {
+		var own native.Handover
+		own, err = c.ours.Handover()
+		h.Ours = &own
+	}
+	return c.conn, h, err
+}
+
+// Resume goes on with a client that another process handed over. It owns the connection.
+func Resume(conn net.Conn, h Handover, o ListenOptions) control.Session {
+	if h.Ours != nil {
+		return native.Resume(conn, *h.Ours, o.native(nil))
+	}
+	return o.perftest(conn, h.Hello, nil)
+}
+
+func (o *ListenOptions) native(release func()) native.Options {
+	return native.Options{Timeouts: o.Timeouts, Program: o.Program, Token: o.Token, Admit: o.Admit, Await: o.Await, Release: release}
+}
+
+func (o *ListenOptions) perftest(conn net.Conn, hello perftest.Hello, release func()) control.Session {
+	setup := perftest.Setup{
+		Timeouts: o.Timeouts, Gbits: o.Perftest.Gbits, Facts: o.LocalFacts, Release: release, Admit: o.Admit, Rdma: o.RDMA != nil,
+	}
+	setup.Peer, _ = perftest.ParseVersion(hello.Version) // both were read before
+	setup.Mine, _ = perftest.ParseVersion(o.Perftest.Version)
+	return perftest.NewSession(conn, setup)
+}

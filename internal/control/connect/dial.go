@@ -37,7 +37,7 @@ func Dial(ctx context.Context, address string, o DialOptions) (control.Session, 
 	for giveUp := time.Now().Add(o.Wait); ; {
 		s, err := try(ctx, address, advertised, o)
 		refused := errors.Is(err, syscall.ECONNREFUSED)
-		hasNoRoom := errors.Is(err, control.ErrBusy) || errors.Is(err, control.ErrPeerLost) && !errors.Is(err, control.ErrSilent)
+		hasNoRoom := errors.Is(err, control.ErrPeerLost) && !errors.Is(err, control.ErrSilent)
 		if err == nil || !refused && !hasNoRoom || time.Now().After(giveUp) {
 			return s, err
 		}

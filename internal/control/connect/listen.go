@@ -21,7 +21,7 @@ import (
 type Listener struct {
 	o        ListenOptions
 	listener net.Listener
-	sessions chan control.Session
+	clients  chan *Client
 	ctx      context.Context // ends when the listener closes
 	cancel   context.CancelFunc
 	once     sync.Once
@@ -51,7 +51,7 @@ func Listen(o ListenOptions) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", o.Address, err)
 	}
-	l := &Listener{o: o, listener: listener, sessions: make(chan control.Session), slots: slots{most: max(o.Clients, 1)}}
+	l := &Listener{o: o, listener: listener, clients: make(chan *Client), slots: slots{most: max(o.Clients, 1)}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.admit)
 	return l, nil
@@ -68,11 +68,23 @@ func openPort(o ListenOptions) (net.Listener, error) {
 // Addr is where the listener listens.
 func (l *Listener) Addr() netip.AddrPort { return control.AddrOf(l.listener.Addr()) }
 
-// Accept waits for the next client. Close or Fail its session, or hand it over and release it, before its slot is free.
+// Accept waits for the next client, which is served in this process. Its slot is free once the session is closed.
 func (l *Listener) Accept(ctx context.Context) (control.Session, error) {
+	c, err := l.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Session(), nil
+}
+
+// OthersWait tells whether a client waits for a slot.
+func (l *Listener) OthersWait() bool { return l.slots.waiting() }
+
+// Next waits for the next client that has a slot.
+func (l *Listener) Next(ctx context.Context) (*Client, error) {
 	select {
-	case s := <-l.sessions:
-		return s, nil
+	case c := <-l.clients:
+		return c, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-l.ctx.Done():
@@ -85,7 +97,7 @@ func (l *Listener) Accept(ctx context.Context) (control.Session, error) {
 	}
 }
 
-// Close stops listening and drops clients that no Accept has returned. Sessions go on.
+// Close stops listening and drops clients that neither Accept nor Next has returned. Sessions go on.
 func (l *Listener) Close() error {
 	l.shut(nil)
 	l.wg.Wait()

@@ -433,10 +433,14 @@ func TestListenerBusyAndAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := <-accepted
-		_, err = Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm()})
-		if !errors.Is(err, control.ErrBusy) || !strings.Contains(err.Error(), "busy since") {
+		second, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = second.Propose(ctx, testPlan()); !errors.Is(err, control.ErrBusy) || !strings.Contains(err.Error(), "busy since") {
 			t.Errorf("second client: %v, want busy", err)
 		}
+		_ = second.Close()
 		both(t, first.Close, func() error {
 			_, err := server.Propose(ctx, nil)
 			return errors.Join(err, server.Close())

@@ -35,15 +35,12 @@ type ListenOptions struct {
 	Clients  int            // slots: clients served at once; 0: 1
 	Token    []byte         // a shared secret that clients must prove; nil: none
 	Log      *slog.Logger   // nil: silent
-	// Plans gives the slot, and returns the session, only once the client's plan is known. It may then be handed over.
+	// Plans gives clients of ours a slot only once they have sent a plan.
 	Plans bool
-	// Told is the plan of perftest's clients that do not tell theirs; nil: they are refused.
-	Told *plan.Spec
-	// Admit refuses plans; nil: none.
+	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.
 	Admit func(*plan.Spec) error
-	// Serve takes each client whose plan has come, in a goroutine of its own, until the context ends. It reads the plan, and takes a slot
-	// where it may be run. nil: Accept returns clients that have a slot.
-	Serve func(context.Context, *Client)
+	// Await bounds the wait for a client's next step, in our dialect; nil: the timeouts do.
+	Await func(ctx context.Context, measuring bool) (context.Context, context.CancelFunc)
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
 	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
 	LocalFacts func() (control.Facts, error)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
@@ -311,21 +312,12 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	var err error
 	if peerIsClient {
 		l := &Listener{o: ListenOptions{Timeouts: timeouts, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }}, ctx: ctx}
-		var first [perftest.HelloBytes]byte
-		if _, err := io.ReadFull(ours, first[:]); err != nil {
+		c := &Client{conn: ours, o: &l.o, Release: func() {}}
+		if comes, err := l.meet(&admission.Visitor{Conn: ours}, c); err != nil || !comes {
 			return
 		}
-		h, err := perftest.ParseHello(first[:])
-		if err != nil {
-			return
-		}
-		v, err := perftest.ParseVersion(h.Version)
-		if err != nil || v < perftest.VersionOldest {
-			return
-		}
-		if session, err = l.session(ours, h, v, h.Ours > 0, func() {}); err != nil {
-			return
-		}
+		session = c.Session()
+		v, _ := perftest.ParseVersion(c.hello.Version)
 		if v >= perftest.VersionNegotiates {
 			s.plan = nil
 		}

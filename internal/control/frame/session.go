@@ -22,8 +22,13 @@ type Options struct {
 	Token   []byte        // a shared secret that both ends prove; nil: none
 	// PauseAfter is the kind of message after which nothing is read until somebody waits for more: another process may read on.
 	PauseAfter string
-	Unread     []byte        // what another process has read of the connection and not used
-	Beat       time.Duration // pace of heartbeats that another process has agreed on; 0: by Bears, then by the hello
+	From       Handover // of another process that began the session; zero: it begins here
+}
+
+// Handover is a session between two processes.
+type Handover struct {
+	Unread []byte        `json:"unread,omitempty"` // what was read of the connection and not used
+	Beat   time.Duration `json:"beat_ns"`          // pace of heartbeats that the ends have agreed on
 }
 
 // Session is one conversation. A reader goroutine owns the connection's receiving half; a heartbeat goroutine shows the peer that
@@ -64,7 +69,7 @@ const inboxMessages = 2
 func New(conn net.Conn, o Options) *Session {
 	s := &Session{
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(),
-		r: bufio.NewReader(io.MultiReader(bytes.NewReader(o.Unread), conn)), interval: o.Beat,
+		r: bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)), interval: o.From.Beat,
 		arrived: make(chan struct{}, 1), awaited: make(chan struct{}, 1), pace: make(chan time.Duration, 1),
 		dead: make(chan struct{}), stop: make(chan struct{}),
 	}
@@ -236,6 +241,17 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 	}
 }
 
+// Await waits, as Receive does, until there is a message, and leaves it to Receive or Handover.
+func (s *Session) Await(ctx context.Context, most int, limit time.Duration) (kind string, err error) {
+	m, err := s.Receive(ctx, most, limit)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inbox = append([]Message{m}, s.inbox...)
+	}
+	return m.Kind, err
+}
+
 // Expect waits for a message of a kind.
 func (s *Session) Expect(ctx context.Context, kind string, most int, limit time.Duration) (Message, error) {
 	m, err := s.Receive(ctx, most, limit)
@@ -342,20 +358,27 @@ func (s *Session) Abandon() {
 	s.wg.Wait()
 }
 
-// Handover ends this process's part of a session that has paused. The connection stays open; another process goes on with what was
-// read of it and not used, at the same pace of heartbeats.
-func (s *Session) Handover() (unread []byte, beat time.Duration, err error) {
+// Handover ends this process's part of a session that has paused. The connection stays open for another process.
+func (s *Session) Handover() (Handover, error) {
 	s.end.Do(func() { close(s.stop) })
 	s.wg.Wait()
+	h := Handover{Beat: s.interval}
 	select {
 	case <-s.dead:
 		_ = s.Conn.Close()
-		return nil, 0, s.why
+		return h, s.why
 	default:
 	}
-	unread = make([]byte, s.r.Buffered())
-	_, err = io.ReadFull(s.r, unread)
-	return unread, s.interval, err
+	var err error
+	for _, m := range s.inbox {
+		if h.Unread, err = Append(h.Unread, m); err != nil {
+			return h, err
+		}
+	}
+	read := make([]byte, s.r.Buffered())
+	_, err = io.ReadFull(s.r, read)
+	h.Unread = append(h.Unread, read...)
+	return h, err
 }
 
 // Farewell says a last word on a connection that has no session, and lets the peer read it.

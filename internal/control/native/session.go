@@ -36,10 +36,13 @@ type Options struct {
 	Dialled  bool
 	Timeouts control.Timeouts
 	Program  string
-	Wait     time.Duration          // client: how long it waits for a server that serves others
-	Token    []byte                 // a shared secret that both ends must prove; nil: none
-	Admit    func(*plan.Spec) error // server: refuses plans; nil: none
-	Release  func()                 // server: gives the listener's slot back
+	Wait     time.Duration // client: how long it waits for a server that serves others
+	Token    []byte        // a shared secret that both ends must prove; nil: none
+	Release  func()        // server: gives the listener's slot back
+	// Admit is told each plan at a server, and refuses it by an error; nil: none is refused.
+	Admit func(*plan.Spec) error
+	// Await bounds, at a server, a wait for the client's next step, which may be its measurement; nil: the timeouts do.
+	Await func(ctx context.Context, measuring bool) (context.Context, context.CancelFunc)
 }
 
 // Session speaks our dialect. Methods belong to one goroutine, except Watch and Sync, which may run at once.
@@ -47,43 +50,36 @@ type Session struct {
 	*frame.Session
 	o       Options
 	plan    *plan.Spec
-	pending json.RawMessage // server: proposed, and not yet answered
-
 	program string        // the peer's name and version
 	wait    time.Duration // the client's
 }
 
 // NewSession starts a session on a connection whose first messages were exchanged. It owns the connection.
-func NewSession(conn net.Conn, o Options) *Session {
-	f := frame.Options{Dialled: o.Dialled, Bears: o.Timeouts.Peer, Token: o.Token}
-	if !o.Dialled {
-		f.PauseAfter = KindPropose // the plan decides which process reads on
-	}
-	return &Session{Session: frame.New(conn, f), o: o}
-}
+func NewSession(conn net.Conn, o Options) *Session { return Resume(conn, Handover{}, o) }
 
-// Handover is a session between two processes: who the client is, what it wants, and what it has sent beyond that.
+// Handover is a session between two processes: who the client is, and what it has sent that nobody has read.
 type Handover struct {
-	Program string          `json:"program"`
-	Beat    time.Duration   `json:"beat_ns"` // of heartbeats
-	Plan    json.RawMessage `json:"plan"`
-	Unread  []byte          `json:"unread,omitempty"`
+	Program string `json:"program"`
+	frame.Handover
 }
 
-// Handover ends this process's part of a session whose plan [Session.AwaitPlan] has returned. The connection stays open.
+// Handover ends this process's part of a session whose client has sent a plan. The connection stays open.
 func (s *Session) Handover() (h Handover, err error) {
-	if s.pending == nil {
-		return h, errors.New("a session is handed over with its plan")
-	}
-	h.Program, h.Plan = s.program, s.pending
-	h.Unread, h.Beat, err = s.Session.Handover()
+	h.Program = s.program
+	h.Handover, err = s.Session.Handover()
 	return h, err
 }
 
 // Resume continues a session that another process handed over. It owns the connection.
 func Resume(conn net.Conn, h Handover, o Options) *Session {
-	f := frame.Options{Bears: o.Timeouts.Peer, Unread: h.Unread, Beat: h.Beat}
-	return &Session{Session: frame.New(conn, f), o: o, program: h.Program, pending: h.Plan}
+	f := frame.Options{Dialled: o.Dialled, Bears: o.Timeouts.Peer, Token: o.Token, From: h.Handover}
+	if !o.Dialled {
+		f.PauseAfter = KindPropose // the plan decides which process reads on
+	}
+	if o.Await == nil {
+		o.Await = func(ctx context.Context, _ bool) (context.Context, context.CancelFunc) { return ctx, func() {} }
+	}
+	return &Session{Session: frame.New(conn, f), o: o, program: h.Program}
 }
 
 // Dialect is [Ours].
@@ -124,21 +120,19 @@ func (s *Session) Introduce(ctx context.Context) error {
 // Wait is how long the client waits while others are served.
 func (s *Session) Wait() time.Duration { return s.wait }
 
-// AwaitPlan waits at a server for the client's first plan, which [Session.Propose] will read. Nothing more is read before that, so
-// that the session can be handed over. It returns nil, nil where the client leaves without one.
-func (s *Session) AwaitPlan(ctx context.Context, limit time.Duration) (json.RawMessage, error) {
+// AwaitPlan waits at a server until the client has sent its first plan, or leaves. Nothing more is read before [Session.Propose], so
+// that the session can be handed over.
+func (s *Session) AwaitPlan(ctx context.Context) (comes bool, err error) {
 	s.Doing("waiting for the client's plan")
-	m, err := s.Receive(ctx, MaxPlanBytes, limit)
-	switch {
-	case err != nil:
-		return nil, err
-	case m.Kind == frame.KindBye:
-		return nil, nil
-	case m.Kind != KindPropose || len(m.Body) == 0:
-		return nil, s.Protest("%.20q message where a plan was due", m.Kind)
+	kind, err := s.Await(ctx, MaxPlanBytes, s.o.Timeouts.Plan)
+	if err == nil && kind != KindPropose && kind != frame.KindBye {
+		err = s.noPlan(kind)
 	}
-	s.pending = m.Body
-	return m.Body, nil
+	return kind == KindPropose, err
+}
+
+func (s *Session) noPlan(kind string) error {
+	return s.Protest("%.20q message where a plan was due", kind)
 }
 
 // Propose sends the client's plan, or waits for it at the server.
@@ -159,13 +153,19 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		s.plan = &agreed
 		return s.plan, err
 	}
-	if s.pending == nil {
-		if text, err := s.AwaitPlan(ctx, s.o.Timeouts.Phase); err != nil || text == nil {
-			return nil, err
-		}
+	s.Doing("waiting for the client's plan")
+	ctx, done := s.o.Await(ctx, false)
+	defer done()
+	m, err := s.Receive(ctx, MaxPlanBytes, s.o.Timeouts.Phase)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Kind == frame.KindBye:
+		return nil, nil
+	case m.Kind != KindPropose:
+		return nil, s.noPlan(m.Kind)
 	}
-	asked, err := frame.Decode[plan.Spec](frame.Message{Kind: KindPropose, Body: s.pending})
-	s.pending = nil
+	asked, err := frame.Decode[plan.Spec](m)
 	if err == nil && s.o.Admit != nil {
 		err = s.o.Admit(&asked)
 	}
@@ -179,14 +179,24 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	return s.plan, nil
 }
 
-// swap sends a message and waits for the peer's of the same kind, of at most so many bytes.
-func swap[T any](ctx context.Context, s *Session, kind, doing string, local T, most int, limit time.Duration) (T, error) {
+// wait is what an end waits for, and how long.
+type wait struct {
+	doing     string
+	most      int // bytes of the message
+	limit     time.Duration
+	measuring bool // the peer measures meanwhile
+}
+
+// swap sends a message and waits for the peer's of the same kind.
+func swap[T any](ctx context.Context, s *Session, kind string, local T, w wait) (T, error) {
 	var none T
-	s.Doing(doing)
+	s.Doing(w.doing)
 	if err := s.Send(kind, local); err != nil {
 		return none, err
 	}
-	m, err := s.Expect(ctx, kind, most, limit)
+	ctx, done := s.o.Await(ctx, w.measuring)
+	defer done()
+	m, err := s.Expect(ctx, kind, w.most, w.limit)
 	if err != nil {
 		return none, err
 	}
@@ -195,13 +205,13 @@ func swap[T any](ctx context.Context, s *Session, kind, doing string, local T, m
 
 // Facts exchanges what the two systems are.
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
-	return swap(ctx, s, kindFacts, "exchanging facts", local, maxFactsBytes, s.o.Timeouts.Phase)
+	return swap(ctx, s, kindFacts, local, wait{doing: "exchanging facts", most: maxFactsBytes, limit: s.o.Timeouts.Phase})
 }
 
 // Exchange swaps addresses.
 func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
 	most := frame.Short + maxAddressBytes*len(local)
-	remote, err := swap(ctx, s, KindAddresses, "exchanging addresses", local, most, s.o.Timeouts.Phase)
+	remote, err := swap(ctx, s, KindAddresses, local, wait{doing: "exchanging addresses", most: most, limit: s.o.Timeouts.Phase})
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +236,9 @@ type meeting struct {
 // Sync meets the peer at a phase.
 func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last bool) error {
 	here := meeting{phase.String(), size, last}
-	there, err := swap(ctx, s, kindSync, "waiting for the peer to be "+here.Phase, here, frame.Short, s.o.Timeouts.ForPhase(phase, s.plan))
+	there, err := swap(ctx, s, kindSync, here, wait{
+		doing: "waiting for the peer to be " + here.Phase, most: frame.Short, limit: s.o.Timeouts.ForPhase(phase, s.plan), measuring: phase == control.PhaseDone,
+	})
 	if err != nil {
 		return err
 	}
@@ -241,7 +253,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last 
 
 // Report swaps figures.
 func (s *Session) Report(ctx context.Context, local control.Figures) (control.Figures, error) {
-	return swap(ctx, s, kindReport, "exchanging figures", local, maxReportBytes, s.o.Timeouts.Phase)
+	return swap(ctx, s, kindReport, local, wait{doing: "exchanging figures", most: maxReportBytes, limit: s.o.Timeouts.Phase})
 }
 
 // Fail tells the peer why this end gives up, and closes.

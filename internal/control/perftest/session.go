@@ -28,7 +28,7 @@ type Setup struct {
 	Rdma     bool                          // by RDMA CM: keys are a struct, not text
 	Facts    func() (control.Facts, error) // server: see ListenOptions.LocalFacts
 	Release  func()
-	Admit    func(*plan.Spec) error // server: refuses plans that a client tells; nil: none
+	Admit    func(*plan.Spec) error // server: is told the plan, and refuses it by an error; nil: none is refused
 }
 
 // Session speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
@@ -40,11 +40,10 @@ type Session struct {
 	o  Setup
 
 	plan       *plan.Spec
-	asked      *asked // server: taken, and not yet answered
 	sequence   sequence
 	unit       unit
 	negotiates bool
-	settled    *control.Facts    // the peer's facts, where Propose had to exchange them
+	settled    *control.Facts    // the peer's facts
 	local      [][]byte          // this end's keys, encoded
 	remote     []control.Address // of the first pass
 	reported   bool
@@ -86,10 +85,6 @@ func (s *Session) Gbits() bool { return s.unit == unitGbit }
 // nothing of their test, and the error tells how to start the server for them. A second Propose at the server has no
 // further test: perftest has one per connection.
 func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
-	if a := s.asked; a != nil {
-		s.asked = nil
-		return s.proceed(a)
-	}
 	if s.plan != nil {
 		if !s.o.Dialled && p == nil {
 			return nil, nil
@@ -100,28 +95,33 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
 			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw version --install-links)")
 	}
-	switch {
-	case s.o.Dialled:
-	case p == nil: // the client tells, in four exchanges
-		if _, err := s.AwaitPlan(ctx, nil, 4*s.o.Timeouts.Phase); err != nil {
-			return nil, err
+	if s.adopt(p); s.o.Dialled {
+		return p, nil
+	}
+	if err := s.answerVersion(p); err != nil {
+		return nil, err
+	}
+	if p == nil { // the client tells it at the end of the facts
+		local, err := s.o.Facts()
+		if err == nil {
+			_, err = s.Facts(ctx, local)
 		}
-		learned, err := s.Propose(ctx, nil)
-		if err == nil && s.o.Admit != nil {
-			err = s.o.Admit(learned)
-		}
-		return learned, err
-	default:
-		if err := s.answerVersion(p); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
-	s.adopt(p)
-	return p, nil
+	if s.o.Admit != nil {
+		if err := s.o.Admit(s.plan); err != nil {
+			return nil, err
+		}
+	}
+	return s.plan, nil
 }
 
 func (s *Session) adopt(p *plan.Spec) {
-	s.plan, s.sequence = p, sequenceOf(p)
+	if s.plan = p; p != nil {
+		s.sequence = sequenceOf(p)
+	}
 }
 
 // answerVersion is the server's half of the first exchange.
@@ -147,19 +147,17 @@ func (s *Session) answerVersion(p *plan.Spec) error {
 // Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
 // remote facts are known; MaxOutstanding is 0 where nothing told it.
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
-	if s.plan == nil {
-		return control.Facts{}, errors.New("facts before a plan")
+	if s.settled == nil {
+		remote, err := s.preamble(ctx, local)
+		if err == nil && s.negotiates {
+			remote.MaxOutstanding, err = s.negotiate(ctx, local, min(local.MTU, remote.MTU))
+		}
+		if err != nil {
+			return remote, err
+		}
+		s.settled = &remote
 	}
-	if s.settled != nil {
-		return *s.settled, nil
-	}
-	remote, err := s.preamble(ctx, local)
-	if err == nil && s.negotiates {
-		var theirs negotiation
-		theirs, err = s.negotiate(ctx, local, min(local.MTU, remote.MTU))
-		remote.MaxOutstanding = int(theirs.Outstanding)
-	}
-	return remote, err
+	return *s.settled, nil
 }
 
 // preamble swaps three numbers.
@@ -195,32 +193,29 @@ func (s *Session) preamble(ctx context.Context, local control.Facts) (remote con
 // negotiatingPhase is what both ends do then, for errors.
 const negotiatingPhase = "negotiating parameters"
 
-// negotiate compares the parameters. Both ends send theirs before either complains, so that each can say what differs.
-func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.MTU) (theirs negotiation, err error) {
+// negotiate compares the parameters; a server without a plan takes the client's. Both ends send theirs before either complains, so that
+// each can say what differs. It returns how many READs and atomics the peer's device serves.
+func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
 	if !s.o.Dialled {
-		b, err := s.takeParameters(ctx)
-		if err != nil {
-			return theirs, err
-		}
-		theirs, _, err = s.answerParameters(b, s.plan, local, mtu)
-		return theirs, err
+		return s.answerParameters(ctx, local, mtu)
 	}
 	mine := s.negotiationOf(s.plan, s.Gbits(), mtu, local.MaxOutstanding)
 	b, err := s.exchange(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
-	if err == nil {
-		theirs, err = ParseNegotiation(b)
+	if err != nil {
+		return 0, err
 	}
+	theirs, err := ParseNegotiation(b)
 	if err == nil {
 		err = mine.mismatches(theirs)
 	}
-	return theirs, err
+	return int(theirs.Outstanding), err
 }
 
-// takeParameters takes those of a client, and reads nothing of them.
-func (s *Session) takeParameters(ctx context.Context) ([]byte, error) {
+// answerParameters takes those of a client and answers with this end's.
+func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
 	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Phase)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	// A build without the mlx5 header sends 8 bytes less and then waits for the answer.
 	rest, err := s.in.take(ctx, NegotiationBytes-NegotiationBytesNoMLX5, 200*time.Millisecond)
@@ -228,30 +223,25 @@ func (s *Session) takeParameters(ctx context.Context) ([]byte, error) {
 	case err == nil:
 		b = append(b, rest...)
 	case !errors.Is(err, control.ErrSilent):
-		return nil, s.explain(ctx, negotiatingPhase, err)
+		return 0, s.explain(ctx, negotiatingPhase, err)
 	}
-	return b, nil
-}
-
-// answerParameters answers a client's with this end's. Without a plan the client's is this end's, too.
-func (s *Session) answerParameters(b []byte, p *plan.Spec, local control.Facts, mtu verbs.MTU) (negotiation, *plan.Spec, error) {
 	theirs, err := ParseNegotiation(b)
 	if err != nil {
-		return negotiation{}, nil, err
+		return 0, err
 	}
-	gbits := s.Gbits()
-	if p == nil {
-		if p, err = theirs.plan(); err != nil {
-			return negotiation{}, nil, err
+	if s.plan == nil {
+		p, err := theirs.plan()
+		if err != nil {
+			return 0, err
 		}
-		gbits = theirs.values[unitCode] == 0
+		s.adopt(p)
+		s.unit = unitOf(theirs.values[unitCode] == 0)
 	}
-	s.unit = unitOf(gbits)
-	mine := s.negotiationOf(p, gbits, mtu, local.MaxOutstanding)
+	mine := s.negotiationOf(s.plan, s.Gbits(), mtu, local.MaxOutstanding)
 	if err := s.write(negotiatingPhase, mine.Encode(len(b))); err != nil {
-		return negotiation{}, nil, err
+		return 0, err
 	}
-	return theirs, p, mine.mismatches(theirs)
+	return int(theirs.Outstanding), mine.mismatches(theirs)
 }
 
 func (s *Session) negotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
