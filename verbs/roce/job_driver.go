@@ -59,7 +59,6 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 	d := &jobDriver{object: object{e: e}, lanes: make([]laneQueue, len(j.Lanes)), receives: receiveBudget}
 	used := []*handle.Handle{&e.device.Handle}
 	d.stop = func() bool { return j.Stop != nil && j.Stop.Load() != 0 }
-	d.spin.stream = j.Shape != job.PingPong
 	if j.Shape == job.PingPong {
 		d.receives = 1 // whatever came, the answer goes out before anything more is looked at
 	}
@@ -154,7 +153,6 @@ func (d *jobDriver) Enter() error {
 		return d.fail("run job", err)
 	}
 	e.lock()
-	d.spin.enter(tick.Now())
 	if !d.counted {
 		d.counted = true
 		e.running.Add(1)
@@ -254,9 +252,8 @@ func (d *jobDriver) Progress(now tick.Time) (bool, error) {
 	if e.waiting.Load() != 0 {
 		e.letIn()
 	}
-	d.spin.look(now, e.clock)
 	if e.round(now, d.receives) {
-		d.spin.worked(now)
+		d.spin.quiet = 0
 		return true, nil
 	}
 	return false, nil

@@ -58,40 +58,39 @@ func TestSharedProcessor(t *testing.T) {
 	}
 }
 
-// TestSpinBlocks gives waits of different lengths, in microseconds, and expects how long each was polled before it blocked.
-func TestSpinBlocks(t *testing.T) {
+// TestSpin gives a wait whose rounds take a microsecond, and yields that return after a while.
+func TestSpin(t *testing.T) {
 	c := tick.Rate(1)
 	const us = tick.Time(1000)
 	for _, tt := range []struct {
-		name   string
-		before func(k int) tick.Time // waits that come first
-		n      int
-		polled tick.Time // of a wait without an end; rounds take a microsecond
+		name           string
+		yield          tick.Time // how long each takes
+		wait           tick.Time
+		yields, blocks int
 	}{
-		{"first", nil, 0, 100 * us},
-		{"short waits", func(int) tick.Time { return 20 * us }, 100, 100 * us},
-		{"a few long ones among them", func(k int) tick.Time { return 20*us + tick.Time(k%20/19)*6000*us }, 101, 100 * us},
-		{"every answer needs this processor", func(int) tick.Time { return 6000 * us }, 8, (quietRounds - 1) * us},
-		{"a long path", func(int) tick.Time { return 500 * us }, 300, 4 * 500 * us},
+		{"a short answer", us, 12 * us, 0, 0},
+		{"a peer on this processor", 100 * us, 340 * us, 3, 0},
+		{"a free processor and a long path", 0, 1600 * us, 100, 0},
+		{"no answer under way", 0, 4000 * us, 125, 125},
+		{"others compute here", 3000 * us, 3000*us + 160*us, 1, 9},
+		{"others computed here a while ago", 400 * us, 9000 * us, 1, 536},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var s spin
-			now := tick.Time(1)
-			wait := func(length tick.Time) (polled tick.Time) {
-				start := now
-				for ; now-start < length; now += us {
-					if s.look(now, c); !s.slept && s.blocks(now, c) {
-						s.slept, polled = true, now-start
-					}
+			yields, blocks := 0, 0
+			for now := us; now <= tt.wait; now += us {
+				switch s.next(now, c) {
+				case pollOn:
+				case yieldOnce:
+					yields++
+					s.returned(now, now+tt.yield, c)
+					now += tt.yield
+				case blockOnce:
+					blocks++
 				}
-				s.worked(now)
-				return polled
 			}
-			for k := range tt.n {
-				wait(tt.before(k))
-			}
-			if got := wait(1e9); got < tt.polled-tt.polled/4 || got > tt.polled+tt.polled/4 {
-				t.Errorf("polled for %d us, want %d", got/us, tt.polled/us)
+			if yields != tt.yields || blocks != tt.blocks {
+				t.Errorf("%d yields and %d blocks, want %d and %d", yields, blocks, tt.yields, tt.blocks)
 			}
 		})
 	}

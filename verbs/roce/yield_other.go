@@ -1,0 +1,7 @@
+//go:build !linux
+
+package roce
+
+import "runtime"
+
+func yieldProcessor() { runtime.Gosched() }
