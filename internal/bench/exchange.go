@@ -55,12 +55,15 @@ func (s Span) whole() time.Duration { return s.Lead + s.Measure + s.Tail }
 // Movement is what one flow moved in the measured time.
 type Movement struct {
 	BitsPerS  float64
-	LatencyNs []float64 // samples, sorted
+	LatencyNs []float64 // at each of the [LatencyShares]; nil: no sample
 	Err       error
 	// Unmeasured is a flow that had moved nothing when another one of this device failed and ended the run: nobody knows
 	// whether it would have.
 	Unmeasured bool
 }
+
+// LatencyShares are the shares of all samples that are at most as long as the latencies told.
+func LatencyShares() [5]float64 { return [...]float64{0.05, 0.25, 0.50, 0.75, 0.95} }
 
 // OpenExchange settles a test against a device. Its duration only has to be there: each round brings its own.
 func OpenExchange(dev verbs.Device, spec plan.Spec, o ExchangeOptions) (*Exchange, error) {
@@ -154,11 +157,6 @@ func (x *Exchange) Drop(k int) error {
 	return f.end.Close()
 }
 
-// running are the flows that have a peer.
-func (x *Exchange) running() []*exchangeFlow {
-	return slices.DeleteFunc(slices.Clone(x.flows), func(f *exchangeFlow) bool { return f.dropped })
-}
-
 // Close ends all flows; the exchange can then take others.
 func (x *Exchange) Close() error {
 	var errs []error
@@ -206,7 +204,7 @@ type exchangeRun struct {
 
 // join makes one job of all flows. What only serves needs no lane.
 func (r *exchangeRun) join() error {
-	r.flows = r.running()
+	r.flows = slices.DeleteFunc(slices.Clone(r.Exchange.flows), func(f *exchangeFlow) bool { return f.dropped })
 	r.whole = &job.Job{Shape: job.Serve, Stop: &atomic.Uint32{}}
 	moving := slices.DeleteFunc(slices.Clone(r.flows), func(f *exchangeFlow) bool { return f.job.Shape == job.Serve })
 	if len(moving) == 0 {
@@ -223,22 +221,15 @@ func (r *exchangeRun) join() error {
 		r.whole.Lanes = append(r.whole.Lanes, f.job.Lanes...)
 		r.whole.CQs = append(r.whole.CQs, f.job.CQs...)
 	}
-	raw := 0
-	if r.whole.Shape == job.PingPong {
-		raw = exchangeSamples
-	}
-	r.whole.Record = job.NewRecorder(raw)
-	r.whole.Record.Samples = raw > 0
+	r.whole.Record = job.NewRecorder(0)
+	r.whole.Record.Samples = r.whole.Shape == job.PingPong
 	return nil
 }
 
-const (
-	exchangeSamples = 1 << 18
-	// firstWithin is how long beyond the span a run waits for the first completion where none has come: a path that is slower
-	// than the span still has a figure, and one that is dead has the device's own error (RC retries for half a second to
-	// two).
-	firstWithin = 2500 * time.Millisecond
-)
+// firstWithin is how long beyond the span a run waits for the first completion where none has come: a path that is slower
+// than the span still has a figure, and one that is dead has the device's own error (RC retries for half a second to
+// two).
+const firstWithin = 2500 * time.Millisecond
 
 // flowsTell is a device of which nobody asks why a flow failed: the flow's own error says it, at whichever end.
 type flowsTell struct{ endpoint.Rails }
@@ -305,7 +296,7 @@ func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
 		switch {
 		case f.dropped:
 		case r.spec.Kind == plan.Latency:
-			m.LatencyNs = r.samples(t.Recorder, perNs)
+			m.LatencyNs = r.latency(t.Recorder, perNs)
 		case f.plan.Sends():
 			m.BitsPerS = bitsOut / float64(out)
 		case f.plan.Receives():
@@ -315,21 +306,20 @@ func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
 	}
 }
 
-// samples are the latencies of the measured time.
-func (r *exchangeRun) samples(rec *job.Recorder, perNs float64) []float64 {
-	scale := 1 / perNs
+// latency is that of the measured time, at each of the shares.
+func (r *exchangeRun) latency(rec *job.Recorder, perNs float64) (ns []float64) {
 	if r.leads.Answers() {
-		scale /= 2
+		perNs *= 2
 	}
-	if rec.RawLen == 0 { // so slow that what came later has to tell
+	if rec.N == 0 { // so slow that what came later has to tell
 		rec = r.whole.Record
 	}
-	out := make([]float64, 0, rec.RawLen)
-	for _, t := range rec.Raw[:rec.RawLen] {
-		out = append(out, float64(t)*scale)
+	for _, share := range LatencyShares() {
+		if rec.N > 0 {
+			ns = append(ns, float64(rec.Quantile(share))/perNs)
+		}
 	}
-	slices.Sort(out)
-	return out
+	return ns
 }
 
 // verify looks at what was written here. A place that no message has reached yet is still zero.

@@ -75,6 +75,7 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
 	lossy := r.plan.Ours() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
 	counted := r.plan.Row().NeedsReceive()
+	sent, arrived := atFrom, atTo
 	if r.spec.Bidirectional {
 		a, b := local.Bandwidth, remote.Bandwidth
 		out.Local, out.Remote = &a, &b
@@ -85,18 +86,17 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 			AverageBitsPerS: a.AverageBitsPerS + b.AverageBitsPerS, PeakBitsPerS: a.PeakBitsPerS + b.PeakBitsPerS,
 		}
 		out.MessagesPerS = from.MessagesPerS + to.MessagesPerS
-		if lossy && counted {
-			deliver(&out, share(atFrom.Received+atTo.Received, atFrom.Sent+atTo.Sent))
-		} else if lossy {
-			r.deliverUncounted(&out, share(atFrom.Whole+atTo.Whole, atFrom.Sent+atTo.Sent))
-		}
-		return out
+		sent.Sent += atTo.Sent
+		arrived.Received += atFrom.Received
 	}
-	if lossy && !counted {
-		r.deliverUncounted(&out, share(atFrom.Whole+atTo.Whole, atFrom.Sent+atTo.Sent))
-	}
-	if lossy && counted && to.Messages+from.Messages > 0 && from.Messages > 0 {
-		delivered := share(atTo.Received, atFrom.Sent)
+	switch {
+	case !lossy:
+	case !counted:
+		r.deliverUncounted(&out, share(atFrom.Whole+atTo.Whole, sent.Sent))
+	case r.spec.Bidirectional:
+		deliver(&out, share(arrived.Received, sent.Sent))
+	case from.Messages > 0:
+		delivered := share(arrived.Received, sent.Sent)
 		out.Delivered = &delivered
 		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
 		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.

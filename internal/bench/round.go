@@ -185,11 +185,10 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 			return t, d, err
 		}
 	}
-	r.clearFlags(j)
 	if err := r.end.Begin(j); err != nil {
 		return t, d, err
 	}
-	runner, err := r.prepareThreads(j)
+	runner, err := r.prepare(j)
 	if err != nil {
 		return t, d, err
 	}
@@ -222,33 +221,16 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	return t, d, nil
 }
 
-// prepare makes the runner of the job of one thread.
-func (r *run) prepare(thread int, j *job.Job) (job.Runner, error) {
-	return job.Prepare(r.rails.Of(thread).Device, j)
-}
-
-// prepareThreads makes the runner of a round: one for each thread where there are several. What only serves needs one for
+// prepare makes the runner of a round: one for each thread where there are several. What only serves needs one for
 // each rail.
-func (r *run) prepareThreads(j *job.Job) (job.Runner, error) {
+func (r *run) prepare(j *job.Job) (job.Runner, error) {
+	one := func(thread int, j *job.Job) (job.Runner, error) { return job.Prepare(r.rails.Of(thread).Device, j) }
 	if r.spec.Threads == 1 || j.Shape != job.Stream && len(r.rails) == 1 {
-		return r.prepare(0, j)
+		return one(0, j)
 	}
 	return job.PrepareThreads(j, r.end.Queues(), job.ThreadOptions{
 		Slice: r.ticks(r.sliceLength()), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
-	}, r.prepare)
-}
-
-// clearFlags zeroes the byte that a write latency test spins on: one of an earlier round must not count. In perftest's
-// dialect there is no barrier between sizes, and the byte is still zero from the start.
-func (r *run) clearFlags(j *job.Job) {
-	if !r.plan.Ours() {
-		return
-	}
-	for i := range j.Lanes {
-		if f := j.Lanes[i].FlagIn; f != nil {
-			*f = 0
-		}
-	}
+	}, one)
 }
 
 func (r *run) ticks(d time.Duration) job.Ticks { return job.Ticks(float64(d) * r.perNs) }

@@ -163,7 +163,14 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 		err = r.measure(ctx)
 	}
 	if err == nil && r.o.Linger > 0 {
-		err = r.linger(ctx)
+		if r.o.Lingering != nil {
+			r.o.Lingering()
+		}
+		select {
+		case <-time.After(r.o.Linger):
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
 	}
 	if r.end != nil {
 		if closed := r.end.Close(); err == nil {
@@ -202,19 +209,6 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	}
 	r.plan, r.spec = settled, settled.Spec()
 	return nil
-}
-
-// linger lets the queue pairs live on for a while.
-func (r *run) linger(ctx context.Context) error {
-	if r.o.Lingering != nil {
-		r.o.Lingering()
-	}
-	select {
-	case <-time.After(r.o.Linger):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Label is what every output says of a device without hardware; empty: it has some.

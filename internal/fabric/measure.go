@@ -181,11 +181,7 @@ func (m *measurer) run(ctx context.Context, g GoOrder) ([]Flow, error) {
 	for k, v := range moved {
 		f := &flows[k]
 		f.Bits, f.Unmeasured = v.BitsPerS, v.Unmeasured
-		for i, share := range []float64{0.05, 0.25, 0.50, 0.75, 0.95} {
-			if n := len(v.LatencyNs); n > 0 {
-				f.Quantiles[i] = v.LatencyNs[min(int(share*float64(n)), n-1)]
-			}
-		}
+		copy(f.Quantiles[:], v.LatencyNs)
 		if v.Err != nil {
 			f.Error, f.Corrupt = control.Bounded(v.Err.Error()), errors.Is(v.Err, payload.ErrCorrupt)
 		}

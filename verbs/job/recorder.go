@@ -1,6 +1,7 @@
 package job
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -98,9 +99,9 @@ func (r *Recorder) Add(t Ticks) {
 	r.Counts[HistogramIndex(uint64(t))]++
 }
 
-// Median is the middle of the samples so far, within a thousandth; 0 where there is none.
-func (r *Recorder) Median() Ticks {
-	left := int64(r.N+1) / 2
+// Quantile is what so large a share of the samples so far is at most, within a thousandth; 0 where there is none.
+func (r *Recorder) Quantile(share float64) Ticks {
+	left := int64(math.Ceil(share * float64(r.N)))
 	for i, n := range r.Counts {
 		if left -= n; left <= 0 && r.N > 0 {
 			return histogramValue(i)

@@ -90,7 +90,7 @@ func TestMedian(t *testing.T) {
 		for _, s := range c.samples {
 			r.Add(s)
 		}
-		if got := r.Median(); got != c.want {
+		if got := r.Quantile(0.5); got != c.want {
 			t.Errorf("%v: median %d, want %d", c.samples, got, c.want)
 		}
 	}

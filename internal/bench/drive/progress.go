@@ -62,7 +62,7 @@ func (d *Driver) medianSoFar() time.Duration {
 	if d.Spec.Kind != plan.Latency || rec.N == 0 {
 		return 0
 	}
-	ns := float64(rec.Median()) / d.PerNs
+	ns := float64(rec.Quantile(0.5)) / d.PerNs
 	if d.Plan.Answers() {
 		ns /= 2
 	}

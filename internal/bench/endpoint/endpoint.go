@@ -39,7 +39,7 @@ type Endpoint struct {
 	posted      []uint64          // receives posted so far, per queue pair
 	outstanding []int             // receives posted and not completed, per queue pair
 	moved       []movement        // in the last round, per queue pair
-	group       *membership
+	group       *verbs.GID        // that it has joined
 
 	closers closers
 
@@ -113,25 +113,18 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	return e, e.joinGroup()
 }
 
-// membership is a queue pair in a multicast group.
-type membership struct {
-	qp  verbs.QueuePair
-	gid verbs.GID
-}
-
-func (m *membership) Close() error { return m.qp.DetachMulticast(m.gid, 0) }
-
 // joinGroup attaches the queue pair that receives to the plan's multicast group, if it has one.
 func (e *Endpoint) joinGroup() error {
 	gid, has := e.plan.Group(e.rails[0].GID.GID)
 	if !has {
 		return nil
 	}
-	if err := e.qps[0].AttachMulticast(gid, 0); err != nil {
+	qp := e.qps[0]
+	if err := qp.AttachMulticast(gid, 0); err != nil {
 		return err
 	}
-	e.group = &membership{e.qps[0], gid}
-	e.closers.add(e.group)
+	e.group = &gid
+	e.closers.add(closing(func() error { return qp.DetachMulticast(gid, 0) }))
 	return nil
 }
 
@@ -265,7 +258,7 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 		return err
 	}
 	e.inline = o.InlineBytes
-	e.closers.add(destroyed{e, qp})
+	e.closers.add(closing(func() error { return e.timed("destroy", time.Now(), qp.Close) }))
 	e.qps = append(e.qps, qp)
 	e.psns = append(e.psns, rand.Uint32()&0xff_ffff)
 	if e.spec.RDMACM { // it knows port and P_Key
@@ -287,14 +280,6 @@ func (e *Endpoint) timed(name string, since time.Time, step func() error) error 
 	return err
 }
 
-// destroyed is a queue pair whose end is timed.
-type destroyed struct {
-	e  *Endpoint
-	qp verbs.QueuePair
-}
-
-func (d destroyed) Close() error { return d.e.timed("destroy", time.Now(), d.qp.Close) }
-
 // Addresses is what the peer must know.
 func (e *Endpoint) Addresses() []control.Address {
 	out := make([]control.Address, len(e.qps))
@@ -305,7 +290,7 @@ func (e *Endpoint) Addresses() []control.Address {
 			Bytes: uint64(e.slots.RecvBytes()), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding(), Window: r.Device.Info().Limits.ReceiveWindow,
 		}
 		if e.group != nil {
-			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, e.group.gid, true
+			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, *e.group, true
 		}
 	}
 	return out
@@ -355,7 +340,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 				return err
 			}
 		}
-		if e.group != nil && a.GID == e.group.gid {
+		if e.group != nil && a.GID == *e.group {
 			return fmt.Errorf("both ends listen to the group %v, where each hears itself: leave --MGID (-M) out at one of them", a.GID)
 		}
 		if a.Bytes != 0 && a.Bytes < need && e.plan.Row().Addressed() {
@@ -463,6 +448,12 @@ func (c *closers) Close() error {
 	*c = nil
 	return errors.Join(errs...)
 }
+
+// closing is what is undone in other words than Close.
+type closing func() error
+
+// Close undoes it.
+func (c closing) Close() error { return c() }
 
 // fillRandom writes random bytes, as perftest does: zeros could be compressed or special on the way.
 func fillRandom(b []byte) {

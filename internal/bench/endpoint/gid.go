@@ -3,6 +3,7 @@ package endpoint
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,13 +11,20 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// GIDPair is the choice of an address on each end.
-type GIDPair struct{ Client, Server verbs.GIDEntry }
+// Ends are how the ends of the control connection know each other.
+type Ends struct {
+	Local, Remote netip.Addr // either may be invalid
+	Dialled       bool       // this end is the client
+}
 
 // ChooseGIDs picks the pair of addresses that can reach each other: of the same type and family; RoCE v2 before v1, IPv4
 // before IPv6, global before link-local, then the addresses of the control connection, then the longest common prefix.
 // Both ends call it with the same tables and come to the same pair. An end that wants one line passes only that one.
-func ChooseGIDs(client, server []verbs.GIDEntry, control ControlAddresses) (GIDPair, error) {
+func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDEntry, err error) {
+	client, server, at := mine, theirs, ends
+	if !ends.Dialled {
+		client, server, at.Local, at.Remote = theirs, mine, ends.Remote, ends.Local
+	}
 	type candidate struct {
 		c, s  verbs.GIDEntry
 		score [6]int
@@ -31,25 +39,25 @@ func ChooseGIDs(client, server []verbs.GIDEntry, control ControlAddresses) (GIDP
 				int(c.Type),
 				yes(c.GID.Addr().Is4()),
 				yes(!c.GID.IsLinkLocal()),
-				yes(c.GID.Addr() == control.Client.Unmap()) + yes(s.GID.Addr() == control.Server.Unmap()),
+				yes(c.GID.Addr() == at.Local.Unmap()) + yes(s.GID.Addr() == at.Remote.Unmap()),
 				commonPrefix(c.GID, s.GID),
 				-c.Index - s.Index,
 			}})
 		}
 	}
 	if len(all) == 0 {
-		return GIDPair{}, &verbs.Error{
+		return own, other, &verbs.Error{
 			Verb: "choose GIDs", Err: fmt.Errorf("no line of one table reaches a line of the other: client has %s; server has %s",
 				tableText(client), tableText(server)),
 			Fix: "give both interfaces addresses of one family (IPv4 on both, or IPv6 on both), or choose with -x on each end",
 		}
 	}
 	best := slices.MaxFunc(all, func(a, b candidate) int { return slices.Compare(a.score[:], b.score[:]) })
-	return GIDPair{Client: best.c, Server: best.s}, nil
+	if !ends.Dialled {
+		return best.s, best.c, nil
+	}
+	return best.c, best.s, nil
 }
-
-// ControlAddresses are the two ends of the control connection; either may be invalid.
-type ControlAddresses struct{ Client, Server netip.Addr }
 
 // ChooseGID picks this end's address where the peer does not tell its own (perftest's dialect): the control
 // connection's own address, else IPv4-mapped before others, RoCE v2 before v1, global before link-local.
@@ -83,11 +91,7 @@ func reachable(a, b verbs.GID) bool {
 func commonPrefix(a, b verbs.GID) int {
 	for i := range a {
 		if x := a[i] ^ b[i]; x != 0 {
-			n := i * 8
-			for x&0x80 == 0 {
-				n, x = n+1, x<<1
-			}
-			return n
+			return i*8 + bits.LeadingZeros8(x)
 		}
 	}
 	return len(a) * 8

@@ -31,7 +31,7 @@ func TestChooseGIDs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p, err := ChooseGIDs(client, tt.server, ControlAddresses{})
+			own, other, err := ChooseGIDs(client, tt.server, Ends{Dialled: true})
 			if tt.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.fails) {
 					t.Errorf("error %v, want %q", err, tt.fails)
@@ -41,8 +41,8 @@ func TestChooseGIDs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Client.Index != tt.client || p.Server.Index != tt.choice {
-				t.Errorf("client %d, server %d; want %d, %d", p.Client.Index, p.Server.Index, tt.client, tt.choice)
+			if own.Index != tt.client || other.Index != tt.choice {
+				t.Errorf("client %d, server %d; want %d, %d", own.Index, other.Index, tt.client, tt.choice)
 			}
 		})
 	}
@@ -52,11 +52,11 @@ func TestChooseGIDsPrefersTheControlConnection(t *testing.T) {
 	two := func(host string) []verbs.GIDEntry {
 		return []verbs.GIDEntry{gid(0, "192.0.2."+host, verbs.GIDRoCEv2), gid(1, "198.51.100."+host, verbs.GIDRoCEv2)}
 	}
-	p, err := ChooseGIDs(two("1"), two("2"), ControlAddresses{Client: netip.MustParseAddr("198.51.100.1"), Server: netip.MustParseAddr("198.51.100.2")})
+	own, other, err := ChooseGIDs(two("2"), two("1"), Ends{Local: netip.MustParseAddr("198.51.100.2"), Remote: netip.MustParseAddr("198.51.100.1")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Client.Index != 1 || p.Server.Index != 1 {
-		t.Errorf("chose %v to %v, want the control connection's addresses", p.Client.GID.Addr(), p.Server.GID.Addr())
+	if own.Index != 1 || other.Index != 1 {
+		t.Errorf("chose %v to %v, want the control connection's addresses", own.GID.Addr(), other.GID.Addr())
 	}
 }

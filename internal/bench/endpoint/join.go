@@ -21,7 +21,7 @@ const (
 )
 
 // Join connects the queue pairs in order by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers. known is
-// the server's address, zero where it is not.
+// the peer's address, zero where it is not known.
 func (e *Endpoint) Join(ctx context.Context, s control.Session, known verbs.GID) error {
 	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address. An iWARP device has
 	// no address of its own (its GID is made of the MAC), and its ports are those of TCP, where the session listens already.

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -121,47 +120,30 @@ func (r Rails) Tables(index *int) ([][]verbs.GIDEntry, error) {
 	return out, nil
 }
 
-// Ends are how the ends of the control connection know each other.
-type Ends struct {
-	Local, Remote netip.Addr
-	Dialled       bool
-}
-
 // ChooseGIDs chooses each rail's address by its table and that of the peer's rail, if it has told one. given is a line that was asked
-// for; InfiniBand needs none otherwise. It returns the server's address on the first rail, where both are known.
-func (r Rails) ChooseGIDs(mine, theirs [][]verbs.GIDEntry, given *int, ends Ends) (server verbs.GID, err error) {
+// for; InfiniBand needs none otherwise. It returns the peer's address on the first rail, zero where it is not known.
+func (r Rails) ChooseGIDs(mine, theirs [][]verbs.GIDEntry, given *int, ends Ends) (peer verbs.GID, err error) {
 	for i := range r {
 		on := &r[i]
 		if on.Port.LinkLayer == verbs.LinkInfiniBand && given == nil {
 			continue
 		}
 		on.UseGID = true
-		if i >= len(theirs) || len(theirs[i]) == 0 {
-			if on.GID, err = ChooseGID(mine[i], ends.Local); err != nil {
-				return server, err
-			}
-			continue
+		var other verbs.GIDEntry
+		switch {
+		case i >= len(theirs) || len(theirs[i]) == 0:
+			on.GID, err = ChooseGID(mine[i], ends.Local)
+		case i == 0:
+			on.GID, other, err = ChooseGIDs(mine[i], theirs[i], ends)
+			peer = other.GID
+		default: // the addresses of the control connection are the first's
+			on.GID, _, err = ChooseGIDs(mine[i], theirs[i], Ends{Dialled: ends.Dialled})
 		}
-		var at ControlAddresses
-		if i == 0 { // the addresses of the control connection are the first's
-			at = ControlAddresses{Client: ends.Local, Server: ends.Remote}
-		}
-		client, serving := mine[i], theirs[i]
-		if !ends.Dialled {
-			client, serving, at.Client, at.Server = serving, client, at.Server, at.Client
-		}
-		pair, err := ChooseGIDs(client, serving, at)
 		if err != nil {
-			return server, err
-		}
-		if on.GID = pair.Client; !ends.Dialled {
-			on.GID = pair.Server
-		}
-		if i == 0 {
-			server = pair.Server.GID
+			return peer, err
 		}
 	}
-	return server, nil
+	return peer, nil
 }
 
 // Find looks for the address in use where it is now: an interface that comes or goes moves the lines of the table, and an index
