@@ -24,7 +24,7 @@ func (r *run) measure(ctx context.Context) (err error) {
 	r.clockCostNs = machine.ClockCost() / r.perNs
 	l := r.mine
 	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.CPU, r.quiet.MaxProcs, r.clockCostNs
-	l.Priority = r.quiet.Priority()
+	l.Priority, l.TicksPerNs, l.PreemptSignal = r.quiet.Priority(), r.perNs, !r.quiet.Blocked
 	for rd := range r.plan.Rounds() { // those of an endless test go on until an end leaves
 		err := r.round(ctx, rd)
 		if r.endless() && r.plan.OneSided() && (r.peerLeft || ctx.Err() != nil) {
@@ -35,8 +35,6 @@ func (r *run) measure(ctx context.Context) (err error) {
 		}
 		r.quiet.Collect()
 	}
-	r.perNs = r.clock.PerNanosecond()
-	l.TicksPerNs, l.PreemptSignal = r.perNs, !r.quiet.Blocked
 	return r.session.Sync(ctx, control.PhaseFinished, max(len(r.spec.Sizes)-1, 0), true)
 }
 

@@ -24,9 +24,8 @@ func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
 		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
-	env := *r.mine
-	env.TicksPerNs, env.PreemptSignal = r.perNs, !r.quiet.Blocked
-	e := endReport{Record: rec, arrival: x.arrival, Environment: &env}
+	r.mine.TicksPerNs = r.perNs
+	e := endReport{Record: rec, arrival: x.arrival, Environment: r.mine}
 	if x.corrupt != nil {
 		e.Corrupt = x.corrupt.Error()
 	}

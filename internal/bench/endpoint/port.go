@@ -15,35 +15,28 @@ func ChoosePort(dev verbs.Device, n int) (verbs.PortInfo, error) {
 	if n > info.Ports {
 		return verbs.PortInfo{}, &verbs.Error{Verb: "choose port", Device: info.Name, Err: &PortError{Number: n, Ports: info.Ports}}
 	}
+	from, to := 1, max(info.Ports, 1)
 	if n > 0 {
-		p, err := dev.Port(n)
-		if err == nil && p.State != verbs.PortActive {
-			err = portDown(info, p)
-		}
-		return p, err
+		from, to = n, n
 	}
 	var first error
-	for i := 1; i <= max(info.Ports, 1); i++ {
+	for i := from; i <= to; i++ {
 		p, err := dev.Port(i)
 		if err == nil && p.State == verbs.PortActive {
 			return p, nil
 		}
 		if err == nil {
-			err = portDown(info, p)
+			fix := "check cable and transceiver, or bring the network interface up"
+			if p.State == verbs.PortInit {
+				fix = "no subnet manager answers: start opensm on one host of the fabric"
+			}
+			err = &verbs.Error{Verb: fmt.Sprintf("use port %d", p.Number), Device: info.Name, Err: &PortError{Number: p.Number, Ports: info.Ports, State: p.State}, Fix: fix}
 		}
 		if first == nil {
 			first = err
 		}
 	}
 	return verbs.PortInfo{}, first
-}
-
-func portDown(info verbs.DeviceInfo, p verbs.PortInfo) error {
-	fix := "check cable and transceiver, or bring the network interface up"
-	if p.State == verbs.PortInit {
-		fix = "no subnet manager answers: start opensm on one host of the fabric"
-	}
-	return &verbs.Error{Verb: fmt.Sprintf("use port %d", p.Number), Device: info.Name, Err: &PortError{Number: p.Number, Ports: info.Ports, State: p.State}, Fix: fix}
 }
 
 // PortError is a port that carries no traffic, or one that the device does not have.
