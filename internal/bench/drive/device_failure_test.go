@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
@@ -25,6 +27,39 @@ func (f failing) Failure(counts func(verbs.AsyncEvent) bool) error {
 		}
 	}
 	return nil
+}
+
+func (failing) ServeThemselves() bool       { return true }
+func (failing) Counters() map[string]uint64 { return nil }
+
+// silent is the session with a peer that never says that it is done.
+type silent struct{ control.Session }
+
+func (silent) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
+}
+
+func (silent) Sync(ctx context.Context, _ control.Phase, _ int, _ bool) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// done is a runner whose job is over.
+type done struct{ job.Runner }
+
+func (done) Run(job.Ticks) (job.Progress, error) { return job.Progress{Done: true}, nil }
+
+// TestPortDownAfterTheJob: an end whose own job is over still looks at its device while it waits for the peer.
+func TestPortDownAfterTheJob(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := New(Task{
+		Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), Job: &job.Job{Shape: job.Stream}, Runner: done{},
+		Session: silent{}, Devices: failing{events: []verbs.AsyncEvent{linkLost}}, PerNs: 1, Trace: &Trace{Series: newSeries(1)},
+	}).Run(ctx)
+	if err == nil || !strings.Contains(err.Error(), "PORT_ERR on port 1: the link went down") {
+		t.Errorf("got %v, want the device's event", err)
+	}
 }
 
 // numbered is a queue pair as an event names it.
