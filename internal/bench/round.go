@@ -177,8 +177,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
-	j.AbandonAtDeadline = !r.plan.Ours() && !r.spec.Infinite && r.spec.Duration > 0 && r.plan.Row().NeedsReceive() ||
-		!r.plan.Ours() && r.spec.Duration > 0 && r.plan.Answers()
+	j.AbandonAtDeadline = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row().NeedsReceive() && !r.spec.Infinite)
 	j.Stop, j.Record, j.Pace, j.Burst = &atomic.Uint32{}, rec, r.pace(size), r.spec.Burst
 	if verifying {
 		if err := r.end.Arm(size, r.seed(rd, n)); err != nil {
@@ -255,11 +254,7 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 		l.Count, l.Duration, l.Lead, l.Tail = s.Count*qps, r.ticks(s.Duration), r.ticks(r.spec.Margin), r.ticks(r.spec.Margin)
 		l.Expected = l.Count * r.plan.ReceivesPerMessage()
 	}
-	byTime := l.Count == 0
-	l.Passive = !active || (r.plan.Answers() && r.plan.Role() == plan.Target && byTime)
-	if !active && r.plan.Receives() && !r.plan.OpenEnded() && !byTime {
-		l.Passive = false // exact: the receiver counts
-	}
+	l.Passive = !active || (r.plan.Answers() && r.plan.Role() == plan.Target && l.Count == 0)
 	if !r.plan.Ours() { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
 		l.Passive = !active && !r.plan.Receives()
 	}

@@ -138,9 +138,13 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 		}
 		e.closers.add(c.channel)
 	}
+	vector := e.spec.Vector
+	if dev.Info().Software { // which has one
+		vector = 0
+	}
 	share := (e.spec.QPs + e.spec.Threads - 1) / e.spec.Threads
 	create := func(depth int) (verbs.CompletionQueue, error) {
-		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: e.vector(dev), Timestamps: e.plan.StampedByDevice()})
+		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: vector, Timestamps: e.plan.StampedByDevice()})
 		if err != nil {
 			return nil, err
 		}
@@ -174,14 +178,6 @@ func (e *Endpoint) railOf(q int) *Rail {
 
 // pd is the protection domain of queue pair q, and of its memory.
 func (e *Endpoint) pd(q int) verbs.ProtectionDomain { return e.pds[q%len(e.pds)] }
-
-// vector is the completion vector of this end's queues: a software device has one.
-func (e *Endpoint) vector(dev verbs.Device) int {
-	if dev.Info().Software {
-		return 0
-	}
-	return e.spec.Vector
-}
 
 // allocate makes and registers the memory: exactly the regions that are settled, where there are several rails one for each
 // queue pair.
