@@ -23,6 +23,9 @@ type Device interface {
 	GIDs(port int) ([]GIDEntry, error)
 	// PKeys lists port n's partition keys.
 	PKeys(port int) ([]uint16, error)
+	// Counters counts port n's errors and traffic; names follow the kernel's hw_counters where they have an equal
+	// ("out_of_sequence", "rnr_nak_retry_err", ...).
+	Counters(port int) (map[string]uint64, error)
 
 	// AllocPD makes a protection domain.
 	AllocPD() (ProtectionDomain, error)
@@ -53,12 +56,6 @@ type Batcher interface {
 	// BatchPackets is how many packets the longest message of an operation has that still goes out in full batches: a message of
 	// more requests than one is best cut there. 0: as few requests as possible are best.
 	BatchPackets(o Opcode) int
-}
-
-// Counters is implemented by devices that count errors and traffic; names follow the kernel's hw_counters where they
-// have an equal ("out_of_sequence", "rnr_nak_retry_err", ...).
-type Counters interface {
-	Counters(port int) (map[string]uint64, error)
 }
 
 // DeviceInfo describes a device: struct ibv_device_attr in Go words.

@@ -106,6 +106,7 @@ func (d *notingDevice) GIDs(int) ([]verbs.GIDEntry, error) {
 	return []verbs.GIDEntry{notingGID(1)}, nil
 }
 func (d *notingDevice) PKeys(int) ([]uint16, error)              { return []uint16{0xffff}, nil }
+func (d *notingDevice) Counters(int) (map[string]uint64, error)  { return nil, verbs.ErrUnsupported }
 func (d *notingDevice) Events() <-chan verbs.AsyncEvent          { return nil }
 func (d *notingDevice) AllocPD() (verbs.ProtectionDomain, error) { return &notingPD{d: d}, nil }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// device is a verbs.Device, a verbs.Rebinder and a verbs.Counters.
+// device is a verbs.Device and a verbs.Rebinder.
 type device struct {
 	object
 	info verbs.DeviceInfo

@@ -232,11 +232,7 @@ func (r Rails) DescribeAll(e *report.Environment) {
 func (r Rails) Counters() map[string]uint64 {
 	all := map[string]uint64{}
 	for _, on := range r {
-		c, has := on.Device.(verbs.Counters)
-		if !has {
-			return nil
-		}
-		m, err := c.Counters(on.Port.Number)
+		m, err := on.Device.Counters(on.Port.Number)
 		if err != nil {
 			return nil
 		}
