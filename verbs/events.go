@@ -27,33 +27,31 @@ const (
 	EventWorkQueueFatal   EventType = 19
 )
 
-// eventRow is an event's name and, where a test cannot go on after it, what has happened and what to try.
-type eventRow struct{ name, meaning, remedy string }
-
-var eventTable = [...]eventRow{
-	EventCQError:         {"CQ_ERR", "a completion queue overflowed", "keep fewer requests in flight, or make the queue deeper"},
-	EventQPFatal:         {"QP_FATAL", "the device cannot go on with the queue", lookAtKernelLog},
-	EventQPRequestError:  {"QP_REQ_ERR", "the peer sent a request that is not valid", compareBothEnds},
-	EventQPAccessError:   {"QP_ACCESS_ERR", "the peer asked for memory that it may not touch", compareBothEnds},
+// eventTable has a meaning and a remedy where a test cannot go on after the event.
+var eventTable = [...]explanation{
+	EventCQError:         {"CQ_ERR", "a completion queue overflowed", nil, "keep fewer requests in flight, or make the queue deeper"},
+	EventQPFatal:         {"QP_FATAL", "the device cannot go on with the queue", nil, lookAtKernelLog},
+	EventQPRequestError:  {"QP_REQ_ERR", "the peer sent a request that is not valid", nil, compareBothEnds},
+	EventQPAccessError:   {"QP_ACCESS_ERR", "the peer asked for memory that it may not touch", nil, compareBothEnds},
 	EventCommEstablished: {name: "COMM_EST"},
 	EventSQDrained:       {name: "SQ_DRAINED"},
 	6:                    {name: "PATH_MIG"},
 	7:                    {name: "PATH_MIG_ERR"},
-	EventDeviceFatal:     {"DEVICE_FATAL", "the device failed, was reset or was removed", lookAtKernelLog},
+	EventDeviceFatal:     {"DEVICE_FATAL", "the device failed, was reset or was removed", nil, lookAtKernelLog},
 	EventPortActive:      {name: "PORT_ACTIVE"},
 	EventPortError: {
-		"PORT_ERR", "the link went down",
+		"PORT_ERR", "the link went down", nil,
 		"look at 'rdma link' and 'ip link': a cable, a transceiver, the switch's port, or 'ip link set ... down' on this host",
 	},
 	EventLIDChange:        {name: "LID_CHANGE"},
 	EventPKeyChange:       {name: "PKEY_CHANGE"},
 	EventSMChange:         {name: "SM_CHANGE"},
-	EventSRQError:         {"SRQ_ERR", "the shared receive queue failed", lookAtKernelLog},
+	EventSRQError:         {"SRQ_ERR", "the shared receive queue failed", nil, lookAtKernelLog},
 	EventSRQLimitReached:  {name: "SRQ_LIMIT_REACHED"},
 	EventQPLastWQEReached: {name: "QP_LAST_WQE_REACHED"},
 	EventClientReregister: {name: "CLIENT_REREGISTER"},
 	EventGIDChange:        {name: "GID_CHANGE"},
-	EventWorkQueueFatal:   {"WQ_FATAL", "the device cannot go on with the queue", lookAtKernelLog},
+	EventWorkQueueFatal:   {"WQ_FATAL", "the device cannot go on with the queue", nil, lookAtKernelLog},
 }
 
 const (
@@ -61,13 +59,7 @@ const (
 	compareBothEnds = "compare both ends: size, operation, and whether memory may be read, written or used for atomics"
 )
 
-// explain is the event's row; one that is not known has no more than a name.
-func (t EventType) explain() eventRow {
-	if int(t) < len(eventTable) {
-		return eventTable[t]
-	}
-	return eventRow{name: fmt.Sprintf("EventType(%d)", uint8(t))}
-}
+func (t EventType) explain() explanation { return explain(eventTable[:], t, "EventType", "") }
 
 func (t EventType) String() string { return t.explain().name }
 

@@ -33,11 +33,19 @@ const (
 	TagRendezvousError          Status = 23
 )
 
-// explanation is what a status means and what usually causes it, most likely first.
+// explanation is what a status or an event means, what usually causes it, most likely first, and what to try.
 type explanation struct {
 	name, meaning string
 	causes        []string
 	remedy        string
+}
+
+// explain is a value's row of a table; one that is not known has a name, and the meaning given.
+func explain[T ~uint8 | ~uint32](table []explanation, v T, typ, meaning string) explanation {
+	if int(v) < len(table) {
+		return table[v]
+	}
+	return explanation{name: fmt.Sprintf("%s(%d)", typ, uint32(v)), meaning: meaning}
 }
 
 var statusTable = [...]explanation{
@@ -116,10 +124,7 @@ var statusTable = [...]explanation{
 }
 
 func (s Status) explain() explanation {
-	if int(s) < len(statusTable) {
-		return statusTable[s]
-	}
-	return explanation{name: fmt.Sprintf("Status(%d)", uint32(s)), meaning: "a status this version does not know"}
+	return explain(statusTable[:], s, "Status", "a status this version does not know")
 }
 
 // String is the name in the specification: RETRY_EXC_ERR.

@@ -139,38 +139,30 @@ func (t *Threads) work(n int, ready chan<- error, begun <-chan struct{}) {
 func (t *Threads) slice(n int, until Ticks) Progress {
 	p := t.parts[n]
 	progress, err := p.runner.Run(until)
-	p.set(progress, err)
-	p.over.Store(err != nil || progress.Done && !p.job.KeepsReceives())
-	p.slices.Add(1)
-	return progress
-}
-
-func (p *part) set(progress Progress, err error) {
 	p.mu.Lock()
 	p.progress, p.err = progress, err
 	for i := range p.received {
 		p.received[i] = p.runner.Received(i)
 	}
 	p.mu.Unlock()
-}
-
-func (p *part) state() (Progress, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.progress, p.err
+	p.over.Store(err != nil || progress.Done && !p.job.KeepsReceives())
+	p.slices.Add(1)
+	return progress
 }
 
 // sum is how far all have come. When one has failed, the others are told to stop.
 func (t *Threads) sum() (Progress, error) {
 	all := Progress{Done: true}
-	for i := range t.parts {
-		p, err := t.parts[i].state()
+	for i, p := range t.parts {
+		p.mu.Lock()
+		progress, err := p.progress, p.err
+		p.mu.Unlock()
 		if err != nil {
 			t.whole.Stop.Store(1)
 			return all, err
 		}
-		t.summed[i] = p
-		all.Add(p)
+		t.summed[i] = progress
+		all.Add(progress)
 	}
 	return all, nil
 }
