@@ -1,8 +1,10 @@
-package plain
+package render
 
 import (
 	"slices"
 	"testing"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 func TestSplitWords(t *testing.T) {
@@ -15,13 +17,13 @@ func TestSplitWords(t *testing.T) {
 		{`gobw  write -s '64 K' --label="a b"c ''`, []string{"gobw", "write", "-s", "64 K", "--label=a bc", ""}},
 		{"", nil},
 	} {
-		got, err := SplitWords(tt.line)
+		got, err := plain.SplitWords(tt.line)
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, %v; want %q", tt.line, got, err, tt.want)
 		}
 	}
 	for _, line := range []string{"write 'host", `write "host`, `write host\`} {
-		if _, err := SplitWords(line); err == nil {
+		if _, err := plain.SplitWords(line); err == nil {
 			t.Errorf("%q: no error", line)
 		}
 	}
@@ -29,7 +31,7 @@ func TestSplitWords(t *testing.T) {
 
 func TestJoinWordsIsTheWayBack(t *testing.T) {
 	words := []string{"gobw", "search", "best", "write --loopback -s 4K", "it's", "", `a\b`, "--save", "x.json"}
-	got, err := SplitWords(JoinWords(words))
+	got, err := plain.SplitWords(plain.JoinWords(words))
 	if err != nil || !slices.Equal(got, words) {
 		t.Errorf("%q, %v; want %q", got, err, words)
 	}
@@ -38,7 +40,15 @@ func TestJoinWordsIsTheWayBack(t *testing.T) {
 // A command that a line ends with can be copied: a flag and its value are not parted.
 func TestWrapKeepsAFlagAndItsValue(t *testing.T) {
 	want := []string{"noisy: the rate changed · -D 10", "    --runs 6"}
-	if got := Wrap("noisy: the rate changed · -D 10 --runs 6", 38); !slices.Equal(got, want) {
+	if got := plain.Wrap("noisy: the rate changed · -D 10 --runs 6", 38); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestNoncontigBytes(t *testing.T) {
+	for v, want := range map[float64]string{64: "64 B", 490.3: "490 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 20: "1 MiB", 1300: "1.27 KiB"} {
+		if got := plain.Bytes(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
 	}
 }

@@ -1,20 +1,22 @@
-package payload
+package bench
 
 import (
 	"errors"
 	"testing"
+
+	"github.com/gobw/gobw/internal/bench/payload"
 )
 
 func TestPatternFindsTheFirstWrongByte(t *testing.T) {
 	for _, size := range []int{1, 7, 8, 9, 64, 1000} {
 		b := make([]byte, size)
-		Fill(b, 7, 3)
-		if at := Check(b, 7, 3); at != -1 {
+		payload.Fill(b, 7, 3)
+		if at := payload.Check(b, 7, 3); at != -1 {
 			t.Errorf("size %d: byte %d differs in an untouched message", size, at)
 		}
 		for _, at := range []int{0, size / 2, size - 1} {
 			b[at] ^= 0x10
-			if got := Check(b, 7, 3); got != at {
+			if got := payload.Check(b, 7, 3); got != at {
 				t.Errorf("size %d: first wrong byte %d, want %d", size, got, at)
 			}
 			b[at] ^= 0x10
@@ -25,21 +27,21 @@ func TestPatternFindsTheFirstWrongByte(t *testing.T) {
 // TestPatternDiffers: messages of other numbers, seeds and shifts are found out by their first word.
 func TestPatternDiffers(t *testing.T) {
 	b := make([]byte, 64)
-	Fill(b, 7, 3)
-	if at := Check(b, 7, 4); at < 0 || at > 1 {
+	payload.Fill(b, 7, 3)
+	if at := payload.Check(b, 7, 4); at < 0 || at > 1 {
 		t.Errorf("another message's number shows at byte %d, want 0 or 1", at)
 	}
-	if at := Check(b, 8, 3); at < 0 || at > 1 {
+	if at := payload.Check(b, 8, 3); at < 0 || at > 1 {
 		t.Errorf("another seed shows at byte %d, want 0 or 1", at)
 	}
-	if at := Check(b[8:], 7, 3); at < 0 || at > 1 {
+	if at := payload.Check(b[8:], 7, 3); at < 0 || at > 1 {
 		t.Errorf("a shift shows at byte %d, want 0 or 1", at)
 	}
 }
 
 func TestCorruptErrorsMatch(t *testing.T) {
-	for _, err := range []error{Corrupt("a"), Nothing(1), Wrong("write", 0, 0, []byte{1}, 7, 3)} {
-		if !errors.Is(err, ErrCorrupt) {
+	for _, err := range []error{payload.Corrupt("a"), payload.Nothing(1), payload.Wrong("write", 0, 0, []byte{1}, 7, 3)} {
+		if !errors.Is(err, payload.ErrCorrupt) {
 			t.Errorf("%v does not match ErrCorrupt", err)
 		}
 	}

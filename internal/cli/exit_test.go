@@ -1,4 +1,4 @@
-package exit
+package cli
 
 import (
 	"bytes"
@@ -12,10 +12,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestRemedyNamesFlags holds that this package adds the flags to what the library advises.
+// TestRemedyNamesFlags holds that the programs add the flags to what the library advises.
 func TestRemedyNamesFlags(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
@@ -27,7 +28,7 @@ func TestRemedyNamesFlags(t *testing.T) {
 		{&os.PathError{Op: "open", Path: "x", Err: syscall.EINVAL}, ""},
 	} {
 		var out bytes.Buffer
-		Complain(&out, "gobw", fmt.Errorf("measure: %w", tt.err))
+		exit.Complain(&out, "gobw", fmt.Errorf("measure: %w", tt.err))
 		if got := out.String(); !strings.Contains(got, tt.want) || tt.want == "" && strings.Contains(got, " · ") {
 			t.Errorf("%q, want %q in it", got, tt.want)
 		}
@@ -38,9 +39,9 @@ func TestRemedyNamesFlags(t *testing.T) {
 func TestLibrarySpeaksNoFlags(t *testing.T) {
 	ours := regexp.MustCompile(`(^|[ (])(--[a-z]{3}|-[a-z][ ).,;]|gobw |golat )`)
 	of := regexp.MustCompile(`Docker|ls -l|ulimit -l|apt install|ldconfig -p|modprobe|free -m`) // other programs
-	files, err := filepath.Glob("../../../verbs/*.go")
+	files, err := filepath.Glob("../../verbs/*.go")
 	for _, dir := range []string{"ibv", "roce", "job"} {
-		more, _ := filepath.Glob("../../../verbs/" + dir + "/*.go")
+		more, _ := filepath.Glob("../../verbs/" + dir + "/*.go")
 		files = append(files, more...)
 	}
 	if err != nil || len(files) < 50 {
