@@ -65,9 +65,6 @@ func (m *Mix) UnmarshalText(text []byte) error {
 				return fmt.Errorf("%q: want a size and 1 to %d entries of a scatter/gather list, such as 4Kx4", shorten(part), maxEntries)
 			}
 		}
-		if p.SGEs > p.Bytes {
-			return fmt.Errorf("%q: each of the %d entries needs a byte", shorten(part), p.SGEs)
-		}
 		*m = append(*m, p)
 	}
 	return nil
@@ -113,6 +110,9 @@ func (s *Settled) checkMix(wrong *Faults) {
 	no(!same && p.Kind == Latency, "a latency of several sizes is none of any: give them to --size (-s)")
 	no(!same && p.Verify != VerifyNothing, "--verify cannot tell which size a message had that was lost: give one size, as in 4Kx4")
 	no(s.peer.Perftest, "perftest has none: run gobw at both ends")
+	for _, part := range p.Mix {
+		no(part.SGEs > part.Bytes, fmt.Sprintf("each of %d entries needs a byte", part.SGEs))
+	}
 	most := s.limits.Device.Limits.MaxSGE
 	wrong.If(s.limits.known() && entries > most, "--mix %v: %s takes lists of 1 to %d entries", p.Mix, s.limits.Device.Name, most)
 }

@@ -151,6 +151,7 @@ func TestRefusals(t *testing.T) {
 		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
 		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
+		{"mix of entries without a byte", with(func(s *Spec) { s.Mix = mixOf("64,2x3") }), []string{"--mix 64,2x3: each of 3 entries needs a byte"}},
 		{"mix and sizes", with(func(s *Spec) { s.Mix, s.Sizes = mixOf("64,4K"), []int{64} }), []string{"--mix 64,4K: it names the sizes"}},
 		{"mix of all sizes", with(func(s *Spec) { s.Mix, s.AllSizes = mixOf("64,4K"), true }), []string{"--mix 64,4K: it names the sizes"}},
 		{"mix of atomics", Spec{Operation: Atomic, Kind: Bandwidth, Mix: mixOf("8")}, []string{"--mix 8: atomics change 8 bytes"}},

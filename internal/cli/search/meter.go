@@ -161,12 +161,15 @@ func (m *meter) command(p engine.Point) string {
 	words[1] = string(spec.Operation)
 	line := plain.JoinWords(words)
 	m.typed(p, func(s *setting, v int) {
-		if s.Name != "operation" && s.Name != "size" {
+		if s.Name != "operation" && s.Name != "size" && s.Name != "sge" && s.Name != "mix" {
 			line += " " + s.flag(s.name(), v)
 		}
 	})
 	if m.config.Question != best && spec.Operation != plan.Atomic && !slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
 		line += " -s " + strconv.Itoa(spec.Sizes[0])
+	}
+	if len(spec.Mix) > 0 && len(m.config.Test.Plan.Mix) == 0 {
+		line += " --mix " + spec.Mix.String()
 	}
 	return line
 }
@@ -175,7 +178,7 @@ func (m *meter) command(p engine.Point) string {
 func (m *meter) perftest(p engine.Point) string {
 	spec := m.spec(p)
 	tool := slices.IndexFunc(perftestcli.Tools(), func(t perftestcli.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
-	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || m.limits.Device.Software {
+	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.limits.Device.Software {
 		return ""
 	}
 	words := []string{perftestcli.Tools()[tool].Name, "-F"}

@@ -33,7 +33,7 @@ func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
 // TestEveryRepairedPointIsATest: whatever is drawn, a repair makes a test of it that settles, and keeps the setting it is told to.
 func TestEveryRepairedPointIsATest(t *testing.T) {
 	limits := plan.Limits{Device: verbs.DeviceInfo{Name: "x", Limits: verbs.Limits{
-		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true, MaxSGE: 30, MaxSGERead: 30, MaxSRQ: 100, MaxSRQWR: 16384,
+		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true, MaxSGE: 32, MaxSGERead: 32, MaxSRQ: 100, MaxSRQWR: 16384,
 	}}, Port: verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, State: verbs.PortActive}, PageBytes: 4096, LineBytes: 64, CPUs: 8, Dialled: true}
 	var c config
 	c.Tool, c.Question = "gobw", anomalies
@@ -49,6 +49,11 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 		if len(d.Values) < len(named(d.Name).Values) && d.Name != "threads" {
 			t.Errorf("of %s only %v are tried", d.Name, d.Values)
 		}
+	}
+	point, m := space.Base(), &meter{tests: tests, config: &c}
+	point[space.Index("sge")], point[space.Index("mix")] = 4, 1
+	if got := m.command(point); !strings.HasSuffix(got, " --mix 4Kx4,64") || m.perftest(point) != "" {
+		t.Errorf("a mix is typed %q, and perftest %q", got, m.perftest(point))
 	}
 	tried, refused := 0, map[string]int{}
 	s := &engine.Search{Space: space, Seed: 1, Most: 1000, Measure: func(_ context.Context, p engine.Point) (engine.Figures, error) {
@@ -80,7 +85,7 @@ func TestSettingsAreFlags(t *testing.T) {
 	for _, s := range settings() {
 		known := s.Name == "operation" || slices.ContainsFunc(operations(), func(o plan.Operation) (has bool) {
 			_, _ = operation.Parse([]string{"gobw", string(o), "alpha"}, func(typed *pflag.FlagSet) error {
-				f := typed.Lookup(s.Name)
+				f := typed.Lookup(s.flagName())
 				has = f != nil && (len(s.perftest) != 2 || s.perftest == "-"+f.Shorthand)
 				return nil
 			})

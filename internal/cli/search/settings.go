@@ -32,6 +32,8 @@ func settings() []setting {
 		{dimension{Name: "operation", Words: operations, Cost: engine.AnyCost}, "", false, func(p *plan.Spec) any { return &p.Operation }},
 		{dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), Cost: engine.AnyCost}, "-c", false, func(p *plan.Spec) any { return &p.Transport }},
 		{dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Cost: engine.LowCost, Fine: true}, "-s", false, func(p *plan.Spec) any { return &p.Sizes }},
+		{dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, Cost: engine.AnyCost}, "", false, func(p *plan.Spec) any { return &p.Mix }},
+		{dimension{Name: "mix", Words: []string{"no", "64"}, Cost: engine.AnyCost}, "", false, func(p *plan.Spec) any { return &p.Mix }},
 		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}, Cost: engine.LowCost}, "-m", false, func(p *plan.Spec) any { return &p.MTU }},
 		{dimension{Name: "threads", Values: []int{1, 2, 4, 8, 16}, Cost: engine.AnyCost}, "", true, func(p *plan.Spec) any { return &p.Threads }},
 		{dimension{Name: "qp", Values: []int{1, 2, 4, 8, 16, 64}}, "-q", true, func(p *plan.Spec) any { return &p.QPs }},
@@ -81,6 +83,11 @@ func (s *setting) get(p *plan.Spec) int {
 		}
 	case *verbs.PostAPI:
 		return int(*f)
+	case *plan.Mix:
+		if s.Words != nil {
+			return min(len(*f), 2) / 2
+		}
+		return p.Cycle(0)[0].SGEs
 	}
 	return 0
 }
@@ -101,6 +108,18 @@ func (s *setting) set(p *plan.Spec, v int) {
 		*f, _ = verbs.ParseMTU(v)
 	case *verbs.PostAPI:
 		*f = verbs.PostAPI(v)
+	case *plan.Mix: // a list of so many entries, and every second message a small one
+		first, small := plan.Part{Bytes: p.Sizes[0], SGEs: p.Cycle(0)[0].SGEs}, len(*f) > 1
+		if s.Words == nil {
+			first.SGEs = v
+		} else {
+			small = v == 1
+		}
+		if *f = nil; small {
+			*f = plan.Mix{first, {Bytes: 64, SGEs: 1}}
+		} else if first.SGEs > 1 {
+			*f = plan.Mix{first}
+		}
 	}
 }
 
@@ -125,6 +144,14 @@ func (s *setting) name() string {
 		return s.perftest
 	}
 	return "--" + s.Name
+}
+
+// flagName is that of the flag by which a test has it.
+func (s *setting) flagName() string {
+	if s.Name == "sge" {
+		return "mix"
+	}
+	return s.Name
 }
 
 // flag is the setting on a command line.
@@ -216,7 +243,7 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 	}
 	for _, s := range settings() {
 		text, fixed := c.Fix[s.Name]
-		only, flag := slices.Contains(c.Only, s.Name), c.typed.Lookup(s.Name)
+		only, flag := slices.Contains(c.Only, s.Name), c.typed.Lookup(s.flagName())
 		tried := c.Question == anomalies || s.best
 		switch {
 		case flag == nil && c.Question != anomalies: // the operation does not have it
