@@ -3,6 +3,7 @@ package perftestcli
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -239,13 +240,13 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-T, --tos=N", help: "type of service of the path, with -R (not set)", noun: "TOS", set: optional(&p.TOS, 0, 255)},
 		{head: "-z, --comm_rdma_cm", help: "control connection by RDMA CM, ordinary queue pairs", set: on(&v.ControlCM)},
 		{head: "--com_rdma_cm", option: option{exact: true}, set: on(&v.ControlCM)}, // as 4.5's help spells it
-		{head: "--pin_cores=LIST", help: "CPUs, as in 0-3,8: the measuring thread runs on the first (one of the device's node)", set: v.setCores},
+		{head: "--pin_cores=LIST", help: "CPUs, as in 0-3,8: the measuring thread runs on the first (one of the device's node)", set: parsed(&v.Cores, plan.ParseCPUs)},
 		{head: "--numa_node=N", help: "thread and buffers on this node (the device's)", set: optional(&v.NUMANode, 0, 1<<20)},
 		{head: "--disable_numa", help: "thread and buffers on any node", set: on(&v.NoNUMA)},
 
 		{group: "Control connection", head: "-p, --port=N", help: fmt.Sprintf("TCP port (%d)", control.DefaultPort), set: integer(&v.TCPPort, 1, 65535)},
-		{head: "--bind_source_ip=ADDR", help: "address of this end: to listen on, or to connect from", set: v.setSource},
-		{head: "--source_ip=ADDR", help: "the same, as older versions call it", set: v.setSource},
+		{head: "--bind_source_ip=ADDR", help: "address of this end: to listen on, or to connect from", set: parsed(&v.Source, netip.ParseAddr)},
+		{head: "--source_ip=ADDR", help: "the same, as older versions call it", set: parsed(&v.Source, netip.ParseAddr)},
 		{head: "--ipv6-addr", help: "IPv6 addresses only", set: constant(&v.Network, "tcp6")},
 		{
 			head: "--perftest-version=V", help: "version to tell the other end; with 6.29 both compare the whole test (" + DefaultVersion + ")",

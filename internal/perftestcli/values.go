@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,14 @@ func text(field *string) func(string) error {
 	return func(value string) error {
 		*field = value
 		return nil
+	}
+}
+
+// parsed is what a parser makes of the value.
+func parsed[T any](field *T, parse func(string) (T, error)) func(string) error {
+	return func(value string) (err error) {
+		*field, err = parse(value)
+		return err
 	}
 }
 
@@ -149,11 +158,6 @@ func (v *Invocation) setTimeout(value string) error {
 	return err
 }
 
-func (v *Invocation) setCores(value string) (err error) {
-	v.Cores, err = plan.ParseCPUs(value)
-	return err
-}
-
 func (v *Invocation) setPeerTimeout(value string) (err error) {
 	v.PeerTimeout, err = plan.ParseSeconds(value)
 	if err == nil && v.PeerTimeout <= 0 {
@@ -173,19 +177,13 @@ func (v *Invocation) setAtomic(value string) error {
 }
 
 func (v *Invocation) setConnection(value string) error {
-	switch value {
-	case "RC":
-		v.Plan.Transport = verbs.RC
-	case "UC":
-		v.Plan.Transport = verbs.UC
-	case "UD":
-		v.Plan.Transport = verbs.UD
-	case "XRC", "DC", "SRD":
-		return fmt.Errorf("%s is not there: use RC, UC or UD", value)
-	default:
-		return &StockError{" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}", fmt.Errorf("%q: want RC, UC or UD, in upper case", value)}
+	if t := &v.Plan.Transport; value == strings.ToUpper(value) && t.UnmarshalText([]byte(value)) == nil {
+		return nil
 	}
-	return nil
+	if slices.Contains([]string{"XRC", "DC", "SRD"}, value) {
+		return fmt.Errorf("%s is not there: use RC, UC or UD", value)
+	}
+	return &StockError{" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}", fmt.Errorf("%q: want RC, UC or UD, in upper case", value)}
 }
 
 // setGroup reads a multicast group as perftest writes it, 16 numbers with colons between, or as an IP address.
@@ -244,9 +242,4 @@ func (v *Invocation) setCounters(value string) error {
 		v.Counters = append(v.Counters, name)
 	}
 	return nil
-}
-
-func (v *Invocation) setSource(value string) (err error) {
-	v.Source, err = netip.ParseAddr(value)
-	return err
 }

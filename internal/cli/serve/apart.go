@@ -212,7 +212,7 @@ func (p *process) follow(
 				_ = p.tell(kindOthers, others, nil)
 			}
 			took := time.Since(began)
-			if gone++; !hasLeft(conn) {
+			if gone++; !frame.HasLeft(conn) {
 				gone = 0
 			}
 			switch most := o.Policy.Duration; {

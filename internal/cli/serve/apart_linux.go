@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,30 +13,6 @@ import (
 
 // canHandOver tells whether a connection can be given to another process here.
 const canHandOver = true
-
-// hasLeft tells whether the client has closed its side, or the connection is no more. Nothing is read for that.
-func hasLeft(c net.Conn) bool {
-	left := false
-	onDescriptor(c, func(fd int) {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		left = err != nil || info.State != tcpEstablished
-	})
-	return left
-}
-
-const tcpEstablished = 1 // include/net/tcp_states.h
-
-func onDescriptor(c net.Conn, f func(fd int)) {
-	s, can := c.(syscall.Conn)
-	if !can {
-		return
-	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // a closed connection has left
-}
 
 // socketPair is the two ends of a conversation with a process of our own.
 func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
@@ -72,7 +47,7 @@ func sendWith(to *net.UnixConn, m frame.Message, conn net.Conn) error {
 	}
 	sent := 0
 	err = errors.New("the connection is closed")
-	onDescriptor(conn, func(fd int) { sent, _, err = to.WriteMsgUnix(b, unix.UnixRights(fd), nil) })
+	frame.WithSocket(conn, func(fd int) { sent, _, err = to.WriteMsgUnix(b, unix.UnixRights(fd), nil) })
 	if err == nil && sent < len(b) {
 		_, err = to.Write(b[sent:])
 	}

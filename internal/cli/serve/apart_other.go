@@ -14,8 +14,6 @@ import (
 // canHandOver: elsewhere a test runs in the server's own process.
 const canHandOver = false
 
-func hasLeft(net.Conn) bool { return false }
-
 func socketPair() (*net.UnixConn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 
 func unixConn(*os.File) (*net.UnixConn, error) { return nil, errors.ErrUnsupported }

@@ -27,10 +27,10 @@ const (
 
 // Visitor is a connection that has proven nothing yet.
 type Visitor struct {
-	Conn             net.Conn
-	From             netip.AddrPort
-	network, address netip.Prefix
-	progress         Progress
+	Conn     net.Conn
+	From     netip.AddrPort
+	sources  [2]netip.Prefix
+	progress Progress
 }
 
 // Visitors are those of one listener, oldest first.
@@ -45,7 +45,7 @@ type Visitors struct {
 func (v *Visitors) Add(conn net.Conn, from netip.AddrPort) (entered, closed *Visitor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	entered = &Visitor{Conn: conn, From: from, network: NetworkOf(from.Addr()), address: AddressOf(from.Addr())}
+	entered = &Visitor{Conn: conn, From: from, sources: SourcesOf(from)}
 	v.list = append(v.list, entered)
 	if len(v.list) <= Most-v.less {
 		return entered, nil
@@ -68,8 +68,7 @@ func (v *Visitors) makeRoom() {
 
 // giveWay closes one by the rule of Add.
 func (v *Visitors) giveWay() (closed *Visitor) {
-	crowd := most(v.list, func(x *Visitor) netip.Prefix { return x.network })
-	crowd = most(crowd, func(x *Visitor) netip.Prefix { return x.address })
+	crowd := most(most(v.list, 0), 1)
 	closed = slices.MinFunc(crowd, func(a, b *Visitor) int { return int(a.progress) - int(b.progress) })
 	if closed.progress == Waiting {
 		closed = crowd[len(crowd)-1]
@@ -79,14 +78,14 @@ func (v *Visitors) giveWay() (closed *Visitor) {
 	return closed
 }
 
-// most are the visitors from the source that has the most; where several have as many, from all of these.
-func most(list []*Visitor, source func(*Visitor) netip.Prefix) []*Visitor {
+// most are the visitors from the i-th source that has the most; where several have as many, from all of these.
+func most(list []*Visitor, i int) []*Visitor {
 	held, top := map[netip.Prefix]int{}, 0
 	for _, x := range list {
-		held[source(x)]++
-		top = max(top, held[source(x)])
+		held[x.sources[i]]++
+		top = max(top, held[x.sources[i]])
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(x *Visitor) bool { return held[source(x)] < top })
+	return slices.DeleteFunc(slices.Clone(list), func(x *Visitor) bool { return held[x.sources[i]] < top })
 }
 
 // Advance notes how far a visitor has come.
@@ -117,19 +116,16 @@ func (v *Visitors) Each(f func(net.Conn)) {
 	}
 }
 
-// AddressOf is an address as a prefix.
-func AddressOf(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	return netip.PrefixFrom(a, a.BitLen())
-}
-
-// NetworkOf is what one host may have any number of addresses of: 64 bits of an IPv6 address.
-func NetworkOf(a netip.Addr) netip.Prefix {
-	p := AddressOf(a)
-	if p.Addr().Is6() {
-		p, _ = p.Addr().Prefix(64)
+// SourcesOf are where a connection comes from: the network, which is what one host may have any number of addresses of (64 bits of an
+// IPv6 address), and the address.
+func SourcesOf(from netip.AddrPort) [2]netip.Prefix {
+	a := from.Addr().Unmap().WithZone("")
+	address := netip.PrefixFrom(a, a.BitLen())
+	if a.Is4() {
+		return [2]netip.Prefix{address, address}
 	}
-	return p
+	network, _ := a.Prefix(64)
+	return [2]netip.Prefix{network, address}
 }
 
 // Accept takes connections until the context ends or the listener fails for good. Where the process is out of descriptors, visitors

@@ -61,12 +61,13 @@ func without(list []*slot, gone *slot) []*slot {
 // dealOut gives what is free to those whose turn it is. The lock is held.
 func (s *slots) dealOut() {
 	last := func(x *slot) []int {
-		return []int{slices.Index(s.served, admission.NetworkOf(x.by.Addr())), slices.Index(s.served, admission.AddressOf(x.by.Addr()))}
+		from := admission.SourcesOf(x.by)
+		return []int{slices.Index(s.served, from[0]), slices.Index(s.served, from[1])}
 	}
 	for len(s.held) < s.most && len(s.queue) > 0 {
 		next := slices.MinFunc(s.queue, func(a, b *slot) int { return slices.Compare(last(a), last(b)) })
 		s.queue, s.held = without(s.queue, next), append(s.held, next)
-		for _, source := range []netip.Prefix{admission.NetworkOf(next.by.Addr()), admission.AddressOf(next.by.Addr())} {
+		for _, source := range admission.SourcesOf(next.by) {
 			s.served = append(slices.DeleteFunc(s.served, func(p netip.Prefix) bool { return p == source }), source)
 		}
 		if over := len(s.served) - 2*admission.Most; over > 0 { // more than wait

@@ -11,7 +11,7 @@ import (
 // hostOf asks the kernel when the peer's last acknowledged anything; heartbeats go there all the time.
 func hostOf(c net.Conn, bears time.Duration) hostLife {
 	life := hostUnknown
-	withSocket(c, func(fd int) {
+	WithSocket(c, func(fd int) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		switch {
 		case err != nil:
@@ -27,11 +27,22 @@ func hostOf(c net.Conn, bears time.Duration) hostLife {
 // unread tells whether the peer has said something that nobody has read yet.
 func unread(c net.Conn) bool {
 	n := 0
-	withSocket(c, func(fd int) { n, _ = unix.IoctlGetInt(fd, unix.TIOCINQ) })
+	WithSocket(c, func(fd int) { n, _ = unix.IoctlGetInt(fd, unix.TIOCINQ) })
 	return n > 0
 }
 
-func withSocket(c net.Conn, ask func(fd int)) {
+// HasLeft tells whether the peer has closed its side, or the connection is no more. Nothing is read for that.
+func HasLeft(c net.Conn) bool {
+	left := false
+	WithSocket(c, func(fd int) {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		left = err != nil || info.State != unix.BPF_TCP_ESTABLISHED
+	})
+	return left
+}
+
+// WithSocket lends the descriptor of a connection.
+func WithSocket(c net.Conn, ask func(fd int)) {
 	s, ok := c.(syscall.Conn)
 	if !ok {
 		return

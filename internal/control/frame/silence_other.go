@@ -10,3 +10,6 @@ import (
 func hostOf(net.Conn, time.Duration) hostLife { return hostUnknown }
 
 func unread(net.Conn) bool { return false }
+
+// HasLeft is not known here.
+func HasLeft(net.Conn) bool { return false }
