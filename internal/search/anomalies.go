@@ -8,7 +8,6 @@ import (
 )
 
 const (
-	slow        = 0.8   // of what is expected: below it a point is an anomaly
 	unclear     = 0.1   // of that limit: a point as near to it is measured again
 	counted     = 0.001 // events per message that a counter should not have, beside thrice what the sweep had
 	freshPoints = 12    // random points, of which the worst is annealed
@@ -29,6 +28,7 @@ type hunt struct {
 	plain [2]float64         // seconds of a message of each, at the base
 	costs [][][2]float64     // per dimension, of each of its values: how many times the base's, at each size
 	noise map[string]float64 // the most that the sweep had of each counter
+	slow  float64            // of what is expected: below it a point is an anomaly
 	same  float64            // two costs that differ by less may differ by noise
 	votes int                // pairs that tell a point's rate; 1: tests scatter little, and one tells
 	jump  claim              // of an anomaly beside its neighbour: what slows down little by little is none
@@ -38,16 +38,19 @@ type hunt struct {
 // itself is expected where it meets others. Then points are drawn and annealed towards what is slower than the costs of their
 // values together.
 func Anomalies(s *Search) {
-	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, same: 1.1, votes: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}}
+	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, slow: 0.8, same: 1.1, votes: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}}
 	h.sweep()
 	h.Answer.Begun = !h.over()
-	swept := map[string]bool{}
-	for _, step := range h.steps { // a value may be slow alone where nothing explains it
+	var swept []Step
+	for _, step := range h.steps {
 		step.Figures.Value = h.median(step.Point)
-		if key := h.Space.Text(step.Point, nil); !swept[key] && step.Figures.Value > 0 {
-			swept[key] = true
-			h.follow(step)
+		if step.Figures.Value > 0 && !slices.ContainsFunc(swept, func(o Step) bool { return slices.Equal(o.Point, step.Point) }) {
+			swept = append(swept, step)
 		}
+	}
+	slices.SortStableFunc(swept, func(a, b Step) int { return cmp.Compare(h.energy(a), h.energy(b)) })
+	for _, step := range swept { // a value may be slow alone where nothing explains it; what is worst is least likely to be noise
+		h.follow(step)
 	}
 	for !h.over() {
 		h.anneal(h.fresh())
@@ -69,7 +72,7 @@ func (h *hunt) sweep() {
 		}
 	}
 	for ; spread > calm && h.votes < mostVotes; spread /= calm {
-		h.votes, h.same, h.jump = h.votes+2, calm, claim{pairs: 12, least: 0.3, doubt: 0.01} // what is expected is not known better
+		h.votes, h.slow, h.same, h.jump = h.votes+2, max(h.slow*0.8, 0.5), calm, claim{pairs: 12, least: 0.3, doubt: 0.01} // what is expected is not known better
 	}
 	h.costs = make([][][2]float64, len(dims))
 	for d := range dims {
@@ -185,7 +188,7 @@ func (h *hunt) natural(d, v, k int) float64 {
 	case NoCost:
 	}
 	for _, o := range others {
-		if c > o[k]/slow {
+		if c > o[k]/h.slow {
 			c = o[k]
 		}
 	}
@@ -218,9 +221,9 @@ func (h *hunt) symptom(counter string) *symptom {
 	if counter == "" {
 		doubt := unclear
 		if h.votes > 1 {
-			doubt = 0
+			doubt = 0.5
 		}
-		return &symptom{Search: h.Search, value: rate, test: h.rate, doubt: doubt, limit: func(p Point) float64 { return slow * h.expected(p) }}
+		return &symptom{Search: h.Search, value: rate, test: h.rate, doubt: doubt, limit: func(p Point) float64 { return h.slow * h.expected(p) }}
 	}
 	limit := 1 / (2*counted + 3*h.noise[counter])
 	return &symptom{
