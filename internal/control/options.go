@@ -15,7 +15,7 @@ type Timeouts struct {
 	Peer time.Duration
 	// Hello is how long the first message may take: 10 s. ib_write_bw sleeps a second before its own.
 	Hello time.Duration
-	// Plan is how long a client may take from there to its first plan: 10 s.
+	// Plan is how long a client may take from there to its first plan, and in perftest's dialect for each message until then: 10 s.
 	Plan time.Duration
 	// Phase is how long a peer that lives may take to reach the next phase: 30 s (it allocates and registers memory).
 	Phase time.Duration

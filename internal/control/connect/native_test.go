@@ -34,7 +34,7 @@ const late = time.Minute
 
 // calm is for tests in which nobody falls silent.
 func calm() control.Timeouts {
-	return control.Timeouts{Peer: late, Hello: late, Phase: late, Test: late, Parting: late}
+	return control.Timeouts{Peer: late, Hello: late, Plan: late, Phase: late, Test: late, Parting: late}
 }
 
 func testPlan() *plan.Spec {

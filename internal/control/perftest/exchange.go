@@ -99,7 +99,11 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit ti
 // exchange is one exchange of equal lengths.
 func (s *Session) exchange(ctx context.Context, doing string, mine []byte) (theirs []byte, err error) {
 	err = s.inTurn(doing, mine, func() error {
-		theirs, err = s.take(ctx, doing, len(mine), s.o.Timeouts.Phase)
+		limit := s.o.Timeouts.Phase
+		if !s.o.Dialled && s.settled == nil { // a client that says what it knows already
+			limit = s.o.Timeouts.Plan
+		}
+		theirs, err = s.take(ctx, doing, len(mine), limit)
 		return err
 	})
 	return theirs, err
