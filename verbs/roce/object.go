@@ -37,7 +37,7 @@ func (o *object) locked(verb string, call func() error) error {
 
 // close closes a handle whose end touches the engine.
 func (o *object) close(verb string, destroy func()) error {
-	return o.fail(verb, o.Handle.Close(nil, func() error {
+	return o.fail(verb, o.Close(nil, func() error {
 		o.e.lock()
 		defer o.e.unlock()
 		destroy()
