@@ -79,6 +79,13 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 	return s
 }
 
+// heldSocket is a socket without a kernel's: packets are given to the engine by hand.
+func heldSocket(local netip.Addr, bufferBytes int) *socket {
+	s := &socket{Socket: link.NewSocket(local, 0, Port, 1), paths: map[pathKey]*path{}}
+	s.BufferBytes = bufferBytes
+	return s
+}
+
 // inside is a member of a machine, which packets and time alone change otherwise.
 func inside(machine any, names ...string) reflect.Value {
 	v := reflect.ValueOf(machine).Elem()

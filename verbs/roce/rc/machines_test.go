@@ -2,6 +2,7 @@ package rc
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,121 +17,46 @@ const stageMTU = 256
 // that they need. What is posted is executed once, in order.
 func TestFaceToFace(t *testing.T) {
 	ops := []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend, verbs.OpRead}
-	lengths := map[verbs.Opcode]uint32{verbs.OpWrite: 600, verbs.OpSend: 600, verbs.OpRead: 600, verbs.OpFetchAdd: 8}
+	lengths := map[verbs.Opcode]int{verbs.OpWrite: 600, verbs.OpSend: 600, verbs.OpRead: 600, verbs.OpFetchAdd: 8}
 	for lost := range 20 {
-		for _, keeps := range []bool{false, true} {
-			t.Run(fmt.Sprintf("lost=%d/keeps=%v", lost, keeps), func(t *testing.T) {
-				const first = 0xfffffe // the numbers wrap soon
-				var pool *Pool
-				if keeps {
-					pool = &Pool{}
-				}
-				var count Counts
-				flow := NewFlow(1, 0)
-				a, b, now := NewRequester(len(ops)), Responder{}, tick.Time(1)
-				a.Begin(first, Setup{Reliable: true, MTU: stageMTU, Retries: 7, Reads: 2, Keeps: keeps, Flow: &flow, Count: &count})
-				b.Begin(first, stageMTU, 2, pool, &count)
+		for _, window := range []int{0, 1 << 20} {
+			t.Run(fmt.Sprintf("lost=%d/window=%d", lost, window), func(t *testing.T) {
+				a, b := newStation(0), newStation(0)
+				x := newEnd(t, a, b, stageMTU, 2, window, len(ops))
 				for _, op := range ops {
-					*a.At(a.Tail) = Work{Opcode: op, Length: lengths[op]}
-					a.Posted()
+					x.post(op, lengths[op])
 				}
-				packets, executed, done := 0, 0, 0
+				packets, now := 0, tick.Time(1)
 				arrives := func() bool { packets++; return packets != lost }
-				execute := func(p *wire.Packet) {
-					switch p.Opcode.Class() {
-					case wire.ClassReadRequest: // perhaps of a part
-						b.Asked(p)
-						return
-					case wire.ClassAtomic:
-						b.Asked(p)
-					default:
-						b.Executed(p)
+				var done []verbs.Opcode
+				for len(done) < len(ops) {
+					x.requests(now, 64, func(b []byte, _ int) {
+						if arrives() {
+							p := parse(t, b)
+							x.peer.receive(&p)
+						}
+					})
+					x.peer.answers(64, func(a Answer, _ int) {
+						if arrives() {
+							x.take(a, now)
+						}
+					})
+					for _, w := range x.completed() {
+						done = append(done, w.Opcode)
 					}
-					if p.Opcode.Ends() {
-						executed++
+					if now += 1000; !x.out.HasWork() && len(done) < len(ops) {
+						now = max(now, x.out.Deadline())
+					}
+					if x.out.OnTick(now); now > tick.Time(time.Minute) {
+						t.Fatalf("%v are complete after a minute", done)
 					}
 				}
-				for done < len(ops) {
-					p, why := a.ToSend(64)
-					switch why {
-					case Begins:
-						a.Begun(p.Work, verbs.Success)
-						continue
-					case Ready:
-						if a.Sent(&p, now); !arrives() {
-							continue
-						}
-						x := packetOf(t, &p)
-						switch b.Admit(x) {
-						case InTurn:
-							execute(x)
-							for held, ok := b.NextHeld(); ok && b.Admit(&held) == InTurn; held, ok = b.NextHeld() {
-								execute(&held)
-							}
-						case Repeated:
-							b.Repeat(x)
-						case Ignored, Misplaced:
-						}
-						continue
-					case Idle, Blocked, Paused:
-					}
-					for x, ok := b.NextAnswer(); ok; x, ok = b.NextAnswer() {
-						if b.Answered(); !arrives() || !a.Owns(x.PSN) {
-							continue
-						}
-						if i, _, wanted := a.Place(x.PSN, int(x.Bytes), x.Code != wire.RCAtomicAcknowledge, now); wanted {
-							a.Arrived(i, x.PSN, int(x.Bytes), x.Code.Ends(), now)
-						}
-					}
-					for b.MayAcknowledge() {
-						if x := b.Acknowledgement(); arrives() && a.Owns(x.PSN) {
-							a.OnAck(x.PSN, x.AETH.Syndrome, now)
-						}
-					}
-					for w, status := a.Oldest(); w != nil; w, status = a.Oldest() {
-						if status != verbs.Success || w.Opcode != ops[done] {
-							t.Fatalf("request %d, %v, ends with %v", done, w.Opcode, status)
-						}
-						a.Pop()
-						done++
-					}
-					if now += 1000; !a.HasWork() && done < len(ops) {
-						now = max(now, a.Deadline())
-					}
-					if a.OnTick(now); now > tick.Time(time.Minute) {
-						t.Fatalf("%d of %d requests are complete after a minute", done, len(ops))
-					}
-				}
-				if executed != 3 {
-					t.Errorf("%d requests executed, want the WRITE, the atomic and the SEND", executed)
+				if !slices.Equal(done, ops) || x.peer.next != x.out.SendPSN() {
+					t.Errorf("%v are complete, the peer awaits PSN %#x, want %v and %#x", done, x.peer.next, ops, x.out.SendPSN())
 				}
 			})
 		}
 	}
-}
-
-// packetOf is what a requester sends.
-func packetOf(t *testing.T, p *Packet) *wire.Packet {
-	t.Helper()
-	code := wire.MakeOpcode(wire.RC, p.Work.Operation(p.K))
-	payload, from := 0, p.K*stageMTU
-	if !p.Work.IsResponded() {
-		payload = int(min(p.Work.Length-from, stageMTU))
-	}
-	b := make([]byte, code.HeaderBytes()+payload+wire.PadBytes(payload)+wire.ICRCBytes)
-	flags := wire.PadFlag(payload)
-	if p.Asks {
-		flags |= wire.FlagAckReq
-	}
-	wire.PutBTH(b, code, flags, 1, (p.Work.PSN+p.K)&wire.Mask24)
-	if code.Has(wire.HasRETH) {
-		wire.RETH{Length: min(p.Work.Length, p.End*stageMTU) - from}.Put(b[wire.BTHBytes:])
-	}
-	x, err := wire.ParsePacket(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &x
 }
 
 // TestResponderAlone drives a responder without a queue pair or an engine.

@@ -1,6 +1,0 @@
-//go:build !race
-
-package roce
-
-// underRace tells that the race detector looks at every byte that moves.
-const underRace = false
