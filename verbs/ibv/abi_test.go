@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
@@ -103,14 +102,4 @@ func TestABIConstants(t *testing.T) {
 		t.Fatal(err)
 	}
 	compile(t, file)
-}
-
-// TestGoLayouts asserts what Go writes into C memory by its own types.
-func TestGoLayouts(t *testing.T) {
-	if got, want := unsafe.Sizeof(verbs.SGE{}), sizeofSGE(); got != want {
-		t.Errorf("verbs.SGE is %d bytes, struct vb_sge %d", got, want)
-	}
-	if got, want := unsafe.Sizeof(bindMW{}), sizeofBind(); got != want {
-		t.Errorf("bindMW is %d bytes, the union in struct vb_send_wr %d", got, want)
-	}
 }

@@ -37,7 +37,7 @@ type connection struct {
 }
 
 // newCMConnection opens a channel, and has identify make the identifier on it.
-func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cmChannel) (*C.struct_vb_cm_id, error)) (*connection, error) {
+func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cmHandle) (*C.struct_vb_cm_id, error)) (*connection, error) {
 	c := &connection{
 		cmHandle: cmHandle{object: object{d: d}}, request: request, events: make(chan *C.struct_vb_cm_event, 16), gone: make(chan struct{}),
 	}
@@ -45,7 +45,7 @@ func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cm
 		return nil, err
 	}
 	c.local, c.remote = addrPort(&c.id.route.src), addrPort(&c.id.route.dst)
-	c.channel.read(c.take)
+	c.read(c.take)
 	return c, nil
 }
 
@@ -68,7 +68,7 @@ func (d *device) DialCM(ctx context.Context, to netip.AddrPort, o verbs.CMOption
 
 // reach resolves the peer's address and the route there.
 func (c *connection) reach(ctx context.Context, o verbs.CMOptions) error {
-	cm, id, peer := c.channel.cm, c.id, c.remote.Addr()
+	cm, id, peer := c.cm, c.id, c.remote.Addr()
 	verb := fmt.Sprintf("resolve %v by RDMA CM", peer)
 	local, dst := sockaddr(netip.AddrPortFrom(o.Source, 0)), sockaddr(c.remote)
 	from := &local
@@ -134,7 +134,7 @@ func (c *connection) take(e *C.struct_vb_cm_event) {
 		C.VB_CM_CONNECT_ERROR, C.VB_CM_UNREACHABLE, C.VB_CM_REJECTED, C.VB_CM_ESTABLISHED:
 		select {
 		case c.events <- e:
-		case <-c.channel.quit:
+		case <-c.quit:
 		}
 	default: // the address changed, a connection's time of waiting is over: nothing to do
 	}
@@ -152,7 +152,7 @@ func (c *connection) await(ctx context.Context, verb string, want ...C.int) (*C.
 		return nil, &cmEventError{event: int(e.event), status: int(e.status)}
 	case <-c.gone:
 		return nil, c.fail(verb, errors.New("the peer disconnected"))
-	case <-c.channel.quit:
+	case <-c.quit:
 		return nil, c.fail(verb, verbs.ErrClosed)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: %w", verb, context.Cause(ctx))
@@ -224,7 +224,7 @@ func (c *connection) attributes(s verbs.QPState) (C.struct_vb_qp_attr, error) {
 	}
 	var mask C.int
 	room.a.qp_state = C.int32_t(s)
-	rc := C.vb_cm_init_qp_attr(c.channel.cm, c.id, &room.a, &mask)
+	rc := C.vb_cm_init_qp_attr(c.cm, c.id, &room.a, &mask)
 	return room.a, c.fail(fmt.Sprintf("ask RDMA CM for the attributes of %v", s), errnoError(rc))
 }
 
@@ -260,7 +260,7 @@ func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.Conne
 func (c *connection) connect(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
 	verb := fmt.Sprintf("connect to %v by RDMA CM", c.remote)
 	p := parameters(qp, o)
-	if rc := C.vb_cm_connect(c.channel.cm, c.id, &p); rc != 0 {
+	if rc := C.vb_cm_connect(c.cm, c.id, &p); rc != 0 {
 		return o, c.fail(verb, errnoError(rc))
 	}
 	e, err := c.await(ctx, verb, C.VB_CM_CONNECT_RESPONSE, C.VB_CM_ESTABLISHED)
@@ -273,7 +273,7 @@ func (c *connection) connect(ctx context.Context, qp verbs.QueuePair, o verbs.Co
 		return o, verbs.ConnectQP(qp, o)
 	}
 	if o, err = c.prepare(qp, o, e); err == nil && e.event == C.VB_CM_CONNECT_RESPONSE {
-		err = c.fail(verb, errnoError(C.vb_cm_establish(c.channel.cm, c.id)))
+		err = c.fail(verb, errnoError(C.vb_cm_establish(c.cm, c.id)))
 	}
 	return o, err
 }
@@ -299,7 +299,7 @@ func (c *connection) accept(ctx context.Context, qp verbs.QueuePair, o verbs.Con
 		return o, err
 	}
 	p := parameters(qp, o)
-	if rc := C.vb_cm_accept(c.channel.cm, c.id, &p); rc != 0 {
+	if rc := C.vb_cm_accept(c.cm, c.id, &p); rc != 0 {
 		return o, c.fail(verb, errnoError(rc))
 	}
 	if qp.Transport() != verbs.UD { // there, nothing comes back
@@ -377,7 +377,7 @@ func withClass(av verbs.AddressVector, o verbs.ConnectOptions) verbs.AddressVect
 // Disconnect tells the peer that the connection is over.
 func (c *connection) Disconnect() error {
 	return c.inside("disconnect by RDMA CM", func() error {
-		err := errnoError(C.vb_cm_disconnect(c.channel.cm, c.id))
+		err := errnoError(C.vb_cm_disconnect(c.cm, c.id))
 		if errors.Is(err, syscall.EINVAL) { // it is over already
 			return nil
 		}

@@ -19,46 +19,60 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// cmChannel is an event channel and the goroutine that reads it. Events are copied and acknowledged at once, so that
-// destroying an identifier never waits.
-type cmChannel struct {
+// cmHandle is an identifier of RDMA CM on an event channel of its own, which a goroutine reads. Events are copied and acknowledged at
+// once, so that destroying the identifier never waits.
+type cmHandle struct {
+	object
 	cm   *C.struct_vb_cm
+	id   *C.struct_vb_cm_id
 	ch   *C.struct_vb_cm_channel
 	file *os.File // a duplicate of the channel's descriptor, in Go's poller
 	quit chan struct{}
 	done sync.WaitGroup
 }
 
-func openCMChannel(l *sharedLibrary) (*cmChannel, error) {
-	if err := l.load(); err != nil {
-		return nil, err
+// open opens the channel, and has identify make the identifier on it.
+func (h *cmHandle) open(kind string, identify func(*cmHandle) (*C.struct_vb_cm_id, error)) error {
+	return h.Open(kind, func() (err error) {
+		if err = h.openChannel(); err != nil {
+			return err
+		}
+		if h.id, err = identify(h); err != nil {
+			h.stop()
+			C.vb_cm_destroy_event_channel(h.cm, h.ch)
+		}
+		return err
+	}, &h.d.Handle)
+}
+
+func (h *cmHandle) openChannel() (err error) {
+	if err := h.d.cm.load(); err != nil {
+		return err
 	}
-	c := &cmChannel{cm: (*C.struct_vb_cm)(l.calls), quit: make(chan struct{})}
-	ch, err := C.vb_cm_create_event_channel(c.cm)
-	if ch == nil {
+	h.cm, h.quit = (*C.struct_vb_cm)(h.d.cm.calls), make(chan struct{})
+	if h.ch, err = C.vb_cm_create_event_channel(h.cm); h.ch == nil {
 		const verb = "open RDMA CM's event channel"
 		if err == nil || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENODEV) {
-			return nil, &verbs.Error{
+			return &verbs.Error{
 				Verb: verb, Err: fmt.Errorf("%w: this kernel's RDMA CM is not there for programs", errors.Join(verbs.ErrUnsupported, err)),
 				Fix: "load its module (modprobe rdma_ucm), which makes /dev/infiniband/rdma_cm; in Docker add --device=/dev/infiniband",
 			}
 		}
-		return nil, explain(failure{verb: verb, err: err})
+		return explain(failure{verb: verb, err: err})
 	}
-	c.ch = ch
-	if c.file, err = pollable(ch.fd, "rdma_cm"); err != nil {
-		C.vb_cm_destroy_event_channel(c.cm, ch)
-		return nil, explain(failure{verb: "watch RDMA CM's events", err: err})
+	if h.file, err = pollable(h.ch.fd, "rdma_cm"); err != nil {
+		C.vb_cm_destroy_event_channel(h.cm, h.ch)
+		return explain(failure{verb: "watch RDMA CM's events", err: err})
 	}
-	return c, nil
+	return nil
 }
 
 // read passes events to take until the channel is closed.
-func (c *cmChannel) read(take func(*C.struct_vb_cm_event)) {
-	c.done.Go(func() {
-		whenReadable(c.file, func() bool {
+func (h *cmHandle) read(take func(*C.struct_vb_cm_event)) {
+	h.done.Go(func() {
+		whenReadable(h.file, func() bool {
 			var e C.struct_vb_cm_event
-			if C.vb_cm_next_event(c.cm, c.ch, &e) != 0 {
+			if C.vb_cm_next_event(h.cm, h.ch, &e) != 0 {
 				return false
 			}
 			take(&e)
@@ -67,40 +81,17 @@ func (c *cmChannel) read(take func(*C.struct_vb_cm_event)) {
 	})
 }
 
-// stop ends the reading. Identifiers on the channel are destroyed between stop and destroy.
-func (c *cmChannel) stop() {
-	close(c.quit)
-	_ = c.file.Close()
-	c.done.Wait()
-}
-
-func (c *cmChannel) destroy() { C.vb_cm_destroy_event_channel(c.cm, c.ch) }
-
-// cmHandle is an identifier of RDMA CM on a channel of its own.
-type cmHandle struct {
-	object
-	channel *cmChannel
-	id      *C.struct_vb_cm_id
-}
-
-// open opens the channel, and has identify make the identifier on it.
-func (h *cmHandle) open(kind string, identify func(*cmChannel) (*C.struct_vb_cm_id, error)) error {
-	return h.Open(kind, func() (err error) {
-		if h.channel, err = openCMChannel(h.d.cm); err != nil {
-			return err
-		}
-		if h.id, err = identify(h.channel); err != nil {
-			h.channel.stop()
-			h.channel.destroy()
-		}
-		return err
-	}, &h.d.Handle)
+// stop ends the reading.
+func (h *cmHandle) stop() {
+	close(h.quit)
+	_ = h.file.Close()
+	h.done.Wait()
 }
 
 // identifier makes an identifier in a port space.
-func identifier(space C.int) func(*cmChannel) (*C.struct_vb_cm_id, error) {
-	return func(c *cmChannel) (id *C.struct_vb_cm_id, err error) {
-		err = errnoError(C.vb_cm_create_id(c.cm, c.ch, &id, nil, space))
+func identifier(space C.int) func(*cmHandle) (*C.struct_vb_cm_id, error) {
+	return func(h *cmHandle) (id *C.struct_vb_cm_id, err error) {
+		err = errnoError(C.vb_cm_create_id(h.cm, h.ch, &id, nil, space))
 		return id, err
 	}
 }
@@ -108,10 +99,10 @@ func identifier(space C.int) func(*cmChannel) (*C.struct_vb_cm_id, error) {
 // shut closes the handle with its identifier and channel; rest is what else there is to do once nobody reads the channel.
 func (h *cmHandle) shut(verb string, rest func()) error {
 	var failed error
-	err := h.Close(h.channel.stop, func() error {
+	err := h.Close(h.stop, func() error {
 		rest()
-		failed = h.fail(verb, errnoError(C.vb_cm_destroy_id(h.channel.cm, h.id))) // it is gone for us all the same
-		h.channel.destroy()
+		failed = h.fail(verb, errnoError(C.vb_cm_destroy_id(h.cm, h.id))) // it is gone for us all the same
+		C.vb_cm_destroy_event_channel(h.cm, h.ch)
 		return nil
 	})
 	return errors.Join(err, failed)
@@ -186,11 +177,11 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 	if err != nil {
 		return nil, d.fail(verb, err)
 	}
-	l.channel.read(l.take)
+	l.read(l.take)
 	local := sockaddr(at)
-	rc := C.vb_cm_bind_addr(l.channel.cm, l.id, &local)
+	rc := C.vb_cm_bind_addr(l.cm, l.id, &local)
 	if rc == 0 {
-		rc = C.vb_cm_listen(l.channel.cm, l.id, cmBacklog)
+		rc = C.vb_cm_listen(l.cm, l.id, cmBacklog)
 	}
 	if rc != 0 {
 		f := failure{verb: verb, device: d.info.Name, err: syscall.Errno(rc)}
@@ -220,8 +211,8 @@ func (l *cmListener) take(e *C.struct_vb_cm_event) {
 }
 
 func (l *cmListener) refuse(id *C.struct_vb_cm_id) {
-	C.vb_cm_reject(l.channel.cm, id, nil, 0)
-	C.vb_cm_destroy_id(l.channel.cm, id)
+	C.vb_cm_reject(l.cm, id, nil, 0)
+	C.vb_cm_destroy_id(l.cm, id)
 }
 
 // Addr is where the listener listens.
@@ -239,7 +230,7 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	case e = <-l.requests:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-l.channel.quit:
+	case <-l.quit:
 		return nil, l.fail(verb, verbs.ErrClosed)
 	}
 	remote := addrPort(&e.id.route.dst)
@@ -250,8 +241,8 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 			Fix: "use " + name + " at this end, or an address of " + l.d.info.Name + " at the other",
 		}
 	}
-	c, err := newCMConnection(l.d, e, func(channel *cmChannel) (*C.struct_vb_cm_id, error) {
-		return e.id, errnoError(C.vb_cm_migrate_id(channel.cm, e.id, channel.ch))
+	c, err := newCMConnection(l.d, e, func(h *cmHandle) (*C.struct_vb_cm_id, error) {
+		return e.id, errnoError(C.vb_cm_migrate_id(h.cm, e.id, h.ch))
 	})
 	if err != nil {
 		l.refuse(e.id)

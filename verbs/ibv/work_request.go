@@ -219,7 +219,8 @@ func limitSGEs(n, limit int) error {
 	return nil
 }
 
-// sizeofSGE and sizeofBind are what the layout test compares; tests cannot use cgo themselves.
-func sizeofSGE() uintptr { return C.sizeof_struct_vb_sge }
-
-func sizeofBind() uintptr { return unsafe.Sizeof(C.struct_vb_send_wr{}.u) }
+// What Go writes into C memory by its own types is as large there.
+var (
+	_ [C.sizeof_struct_vb_sge]byte                 = [unsafe.Sizeof(verbs.SGE{})]byte{}
+	_ [unsafe.Sizeof(C.struct_vb_send_wr{}.u)]byte = [unsafe.Sizeof(bindMW{})]byte{}
+)
