@@ -89,10 +89,8 @@ func (d *device) Info() verbs.DeviceInfo {
 	e.lock()
 	defer e.unlock()
 	info := d.info
-	for _, s := range e.sockets {
-		if s.Local == d.home {
-			info.Limits.ReceiveWindow = s.BufferBytes / 2
-		}
+	if s := e.socketAt(d.home); s != nil {
+		info.Limits.ReceiveWindow = s.BufferBytes / 2
 	}
 	return info
 }
@@ -270,12 +268,20 @@ func bindError(a netip.Addr, err error) error {
 
 // socketOf finds or opens the socket of a GID.
 func (e *engine) socketOf(g *gid) (*socket, error) {
-	for _, s := range e.sockets {
-		if s.Local == g.addr {
-			return s, nil
-		}
+	if s := e.socketAt(g.addr); s != nil {
+		return s, nil
 	}
 	return e.addSocket(g)
+}
+
+// socketAt is the socket of an address, nil where there is none.
+func (e *engine) socketAt(a netip.Addr) *socket {
+	for _, s := range e.sockets {
+		if s.Local == a {
+			return s
+		}
+	}
+	return nil
 }
 
 // socket is a socket of the device, and what it is used for.
@@ -376,10 +382,8 @@ func (e *engine) pathFor(s *socket, remote netip.Addr, v link.Service) (*path, e
 
 // portMTU is the active MTU in bytes: the most a UD message carries.
 func (e *engine) portMTU() uint32 {
-	for _, s := range e.sockets {
-		if s.Local == e.device.home {
-			return uint32(s.mtu)
-		}
+	if s := e.socketAt(e.device.home); s != nil {
+		return uint32(s.mtu)
 	}
 	return uint32(verbs.MTU4096.Bytes())
 }

@@ -23,7 +23,7 @@ func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 		case noTable != nil:
 			return noTable
 		}
-		s := e.groupOf(group)
+		s := e.socketAt(group.Addr())
 		if s == nil {
 			var err error
 			if s, err = e.openGroup(group, list); err != nil {
@@ -42,7 +42,7 @@ func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 func (q *queuePair) DetachMulticast(group verbs.GID, _ uint16) error {
 	return q.locked(fmt.Sprintf("detach queue pair from multicast group %v", group), func() error {
 		e := q.e
-		s := e.groupOf(group)
+		s := e.socketAt(group.Addr())
 		if s == nil || !slices.Contains(s.members, q) {
 			return fmt.Errorf("it is not attached to it: %w", syscall.EINVAL)
 		}
@@ -56,16 +56,6 @@ func (q *queuePair) DetachMulticast(group verbs.GID, _ uint16) error {
 		e.wakeSleepers()
 		return s.Close()
 	})
-}
-
-// groupOf is the socket of a group, nil where nobody is attached to it.
-func (e *engine) groupOf(group verbs.GID) *socket {
-	for _, s := range e.sockets {
-		if s.members != nil && s.Local == group.Addr() {
-			return s
-		}
-	}
-	return nil
 }
 
 func (e *engine) openGroup(group verbs.GID, list []gid) (*socket, error) {

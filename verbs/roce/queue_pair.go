@@ -106,14 +106,8 @@ func checkSizes(o *verbs.QueuePairOptions) error {
 func (q *queuePair) choose(o *verbs.QueuePairOptions) error {
 	e := q.e
 	var errs []error
-	switch o.Transport {
-	case verbs.RC:
-		q.wire = wire.RC
-	case verbs.UC:
-		q.wire = wire.UC
-	case verbs.UD:
-		q.wire = wire.UD
-	default:
+	var known bool
+	if q.wire, known = map[verbs.Transport]wire.Transport{verbs.RC: wire.RC, verbs.UC: wire.UC, verbs.UD: wire.UD}[o.Transport]; !known {
 		errs = append(errs, fmt.Errorf("transport %v: %w", o.Transport, verbs.ErrUnsupported))
 	}
 	var err error

@@ -121,7 +121,11 @@ func TestPingPongDoesNotAllocate(t *testing.T) {
 
 // sliceAllocations runs a job past its start and then in slices: the allocations of one, and the messages of all.
 func sliceAllocations(t *testing.T, a *end, r job.Runner) (n float64, messages uint64) {
-	slice := a.device.e.clock.Ticks(shorter(5 * time.Millisecond))
+	span := 5 * time.Millisecond
+	if testing.Short() {
+		span /= 4
+	}
+	slice := a.device.e.clock.Ticks(span)
 	var p job.Progress
 	var err error
 	for deadline := time.Now().Add(time.Minute); p.Completed < 200; {
