@@ -3,7 +3,6 @@ package verbstest
 import (
 	"context"
 	"errors"
-	"io"
 	"testing"
 	"time"
 
@@ -45,32 +44,32 @@ func (r eventRig) arm(n verbs.Notify) {
 	}
 }
 
+// next is the next event's queue, which is acknowledged.
+func (r eventRig) next(within time.Duration) (verbs.CompletionQueue, error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), within)
+	defer cancel()
+	cq, err := r.ch.Wait(ctx)
+	if err == nil {
+		cq.Acknowledge(1)
+	}
+	return cq, err
+}
+
 // wait waits for an event, which must be of B's receive queue.
 func (r eventRig) wait() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	cq, err := r.ch.Wait(ctx)
-	if err != nil {
+	if cq, err := r.next(patience); err != nil {
 		r.t.Fatalf("wait: %v", err)
-	}
-	if cq != r.b.recvCQ {
+	} else if cq != r.b.recvCQ {
 		r.t.Errorf("the event names %v, want B's receive queue", cq)
 	}
-	cq.Acknowledge(1)
 }
 
 // none sees that no event comes.
 func (r eventRig) none(why string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), silence)
-	defer cancel()
-	cq, err := r.ch.Wait(ctx)
-	if err == nil {
-		cq.Acknowledge(1)
-		r.t.Errorf("%s: an event came", why)
-	} else if !errors.Is(err, context.DeadlineExceeded) {
-		r.t.Errorf("%s: %v, want the deadline", why, err)
+	if _, err := r.next(silence); !errors.Is(err, context.DeadlineExceeded) {
+		r.t.Errorf("%s: %v instead of the deadline: an event came, or none can", why, err)
 	}
 }
 
@@ -142,11 +141,7 @@ func testEvents(t *testing.T, s *suite) {
 			x.b.receive(9, x.b.sge(0, 64))
 			x.a.do(x.a.request(9, verbs.OpSend, 8), verbs.Success)
 		}
-		for _, c := range []io.Closer{other.b.qp, other.b.recvCQ} {
-			if err := c.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		closeAll(t, other.b.qp, other.b.recvCQ)
 		r.wait()
 	})
 	t.Run("closed with an event not acknowledged", func(t *testing.T) {
@@ -157,11 +152,7 @@ func testEvents(t *testing.T, s *suite) {
 			t.Fatal(err)
 		}
 		r.a.wantSent(1, verbs.Success)
-		for _, c := range []io.Closer{r.b.qp, r.b.recvCQ} {
-			if err := c.Close(); err != nil {
-				t.Errorf("close %T: %v", c, err)
-			}
-		}
+		closeAll(t, r.b.qp, r.b.recvCQ)
 	})
 	t.Run("CQ_ERR", func(t *testing.T) { testOverflow(t, s) })
 }

@@ -152,8 +152,7 @@ func testOrder(t *testing.T, s *suite) {
 		}
 		if s.dev.ignored(t, OrderBehindRead) { // it follows when the READ has completed
 			r.a.post(list[:2]...)
-			r.a.wantSent(write.ID, verbs.Success)
-			r.a.wantSent(read.ID, verbs.Success)
+			r.a.wantAllSent(write.ID, 2, verbs.Success)
 			list = list[2:]
 		}
 		r.a.post(list...)
@@ -182,8 +181,7 @@ func testFence(t *testing.T, s *suite) {
 		send := r.a.request(2*i+1, verbs.OpSend, size)
 		send.Flags |= verbs.Fence
 		r.a.post(read, send)
-		r.a.wantSent(2*i, verbs.Success)
-		r.a.wantSent(2*i+1, verbs.Success)
+		r.a.wantAllSent(2*i, 2, verbs.Success)
 		r.b.wantReceived(i, verbs.Success)
 		same(t, fmt.Sprintf("round %d: what went out behind the READ that fetched it", i), b[128<<10:], b[:size])
 	}

@@ -141,13 +141,7 @@ func testHandles(t *testing.T, s *suite) {
 			if a := h.peer(); kind.name == "device" { // both ends may be of one
 				younger = append(append(younger, h.r.met...), h.spare, a.qp, a.sendCQ, a.recvCQ, a.mr, a.pd)
 			}
-			for _, y := range younger {
-				if y != nil {
-					if err := y.Close(); err != nil {
-						t.Fatalf("close %T: %v", y, err)
-					}
-				}
-			}
+			closeAll(t, younger...)
 			closeBeside(t, h, x, kind.methods)
 			for _, m := range kind.methods {
 				if err := m.call(h); !errors.Is(err, verbs.ErrClosed) {

@@ -111,9 +111,7 @@ func testDomains(t *testing.T, s *suite) {
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				mr := got(r.b.pd.RegisterMemory(r.b.buf.Bytes(), allRemote)).need(r.t, "register")
 				q.RKey = mr.RKey()
-				if err := mr.Close(); err != nil {
-					r.t.Fatal(err)
-				}
+				closeAll(r.t, mr)
 			},
 		},
 	}

@@ -78,6 +78,18 @@ func closing(t *testing.T, what string, c io.Closer) {
 	})
 }
 
+// closeAll closes handles, of which any may be nil, in this order.
+func closeAll(t *testing.T, list ...io.Closer) {
+	t.Helper()
+	for _, c := range list {
+		if c != nil {
+			if err := c.Close(); err != nil {
+				t.Fatalf("close %T: %v", c, err)
+			}
+		}
+	}
+}
+
 // attempt is what a call made, or why it did not.
 type attempt[T io.Closer] struct {
 	made T
