@@ -75,11 +75,7 @@ func TestConformanceWithoutHardware(t *testing.T) {
 					g := gids[len(gids)-1]
 					return verbstest.End{Device: d, Port: port, GIDIndex: g.Index, GID: g.GID}
 				}
-				p := verbstest.Pair{A: end(tt.ports[0]), B: end(tt.ports[1]), MTU: verbs.MTU4096, Timestamps: tt.clock != ""}
-				if testing.Short() {
-					p.Largest = 64 << 20
-				}
-				return p
+				return verbstest.Pair{A: end(tt.ports[0]), B: end(tt.ports[1]), MTU: verbs.MTU4096, Timestamps: tt.clock != ""}
 			}, nil, tt.groups...)
 			e := newEndpoint(t, openFake(t, p), 1, verbs.QueuePairOptions{})
 			if got := verbs.PostsBy(e.qps[0]); got != tt.post {
