@@ -148,8 +148,8 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		Short: "Measure RDMA " + what + "; " + other,
 		Long: "Measure RDMA " + what + " between two hosts, or within one;\n" + other + ".\n\n" +
 			"Start '" + tool + " serve' on one host, and a test with that host's name on the\n" +
-			"other. With --loopback one command runs both ends. Without an RDMA device the\n" +
-			"software device roce0 is used; its numbers are this machine's, not a NIC's.",
+			"other. With --loopback one command runs both ends. Without an RDMA device, tests\n" +
+			"use the software device roce0. Its figures are those of software, not of a NIC.",
 		Example: "  " + tool + " write --loopback\n" +
 			"  " + tool + " serve                  # on host alpha\n" +
 			"  " + tool + " send alpha -s 4K -D 5  # on host beta",

@@ -46,16 +46,14 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
-		Short: "Measure two tests in pairs, and tell whether they differ",
-		Long: "Measure two tests in turn, many times, in random order, and judge the ratios of\n" +
-			"B to A: a machine that gets slower makes both slower. In each round A runs\n" +
-			"twice. That is the control: if A differs from itself, there is no verdict on B.\n" +
-			"Ratios are judged by Wilcoxon's signed ranks.\n\n" +
+		Short: "Measure two tests in turn, and say whether they differ",
+		Long: "Measure two tests in turn, many times, in random order. The program judges the\n" +
+			"ratios of B to A by Wilcoxon's signed ranks. If the machine gets slower, both\n" +
+			"get slower. Each round runs A twice: if A differs from itself, there is no\n" +
+			"verdict on B.\n\n" +
 			"A command is a command line of gobw or golat, of another build with its path,\n" +
-			"or perftest:PROGRAM ... for a stock perftest. The servers must run already, and\n" +
-			"serve one test after another, as 'gobw serve' does.\n\n" +
-			"--beside measures A alone, and A while B runs: a noisy neighbour. B needs a\n" +
-			"server of its own.",
+			"or perftest:PROGRAM ... for a stock perftest. Start the servers before.\n\n" +
+			"--beside measures A alone, and A while B runs. B needs a second server.",
 		Example: "  " + tool + " ab 'gobw write alpha -q 1' 'gobw write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +
 			"  " + tool + " ab 'gobw write alpha -Q 1' 'gobw write alpha -Q 100' --expect 'worse<5%'\n" +
@@ -70,12 +68,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.beside, "beside", "", "measure A alone, and while this test runs")
+	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this test runs")
 	fs.IntVar(&f.pairs, "pairs", 21, "pairs to measure")
-	fs.StringVar(&f.limit, "time", "", "end after this time: 10m (none)")
+	fs.StringVar(&f.limit, "time", "", "end after this time: 10m")
 	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (default: bw; golat: p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
-	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
+	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "confidence of verdicts and intervals")
 	f.output.Bind(fs, render.ComparisonFormats())
 	return cmd
 }

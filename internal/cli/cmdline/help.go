@@ -117,7 +117,7 @@ func briefHelp(c *cobra.Command) string {
 		groups := plain.Each(c.Groups(), func(g *cobra.Group) string {
 			return fmt.Sprintf("%-9s %s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
 		})
-		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' explains one, '%s --help' lists all.\n", c.CommandPath(), c.CommandPath())
+		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' explains a command, --help lists all.\n", c.CommandPath())
 	}
 	wanted := strings.Fields(c.Annotations[briefKey])
 	var flags []*pflag.Flag

@@ -54,14 +54,13 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW | compare DIR",
-		Short: "Compare two results, or find in many when a figure changed",
-		Long: "Tell whether two results differ: better, worse, same, or cannot tell. 'same'\n" +
-			"means that the whole interval of the change is within 5 %, or within a\n" +
-			"smaller --expect. It assumes no distribution (Hodges-Lehmann, by ranks).\n\n" +
+		Short: "Compare two results; or find changes in many results",
+		Long: "Compare two results. Each figure is better, worse, the same, or the program\n" +
+			"cannot tell. The same: the whole interval of the change is within 5 %, or within\n" +
+			"a smaller --expect. The method is Hodges-Lehmann, by ranks.\n\n" +
 			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
-			"One file alone: compare two values of a field in it (--by qps). A directory of\n" +
-			"nightly results alone: find when a figure changed (E-divisive).\n" +
-			"Each side needs four runs; --runs 10 is good.",
+			"Each side needs four runs; --runs 10 is good. With one file: compare two values\n" +
+			"of a setting (--by qps). With one directory: find changes over time.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare sweep.json --by qps\n" +
 			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +
@@ -73,10 +72,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
 	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (default: bw; latency: p50, p99)")
-	fs.StringVar(&f.by, "by", "", "compare two values of this field: qps, tx_depth, device")
+	fs.StringVar(&f.by, "by", "", "compare two values of this setting: qps, tx_depth, device")
 	fs.BoolVar(&f.unlike, "unlike", false, "compare although device, CPU or link differ")
-	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "of verdicts and intervals")
-	fs.StringVar(&f.since, "since", "", "with DIR: changes of this time: 14d, 36h, or since a date (default with --expect: "+defaultSince+")")
+	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "confidence of verdicts and intervals")
+	fs.StringVar(&f.since, "since", "", "with DIR: only changes of the last 14d or 36h, or since a date (default with --expect: "+defaultSince+")")
 	f.output.Bind(fs, render.TrendFormats())
 	fs.StringVar(&f.pictures, "pictures", "", "with DIR: write an SVG of each series into this directory")
 	return cmd

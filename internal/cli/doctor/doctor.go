@@ -49,7 +49,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor [HOST]", Short: "Find out what keeps tests from running well",
 		Long: "Check libibverbs, permissions, limits, ports, addresses, PCIe, NUMA and CPUs of\n" +
-			"this end. With a HOST that runs '" + tool + " serve', also send a few messages.\n" +
+			"this host. With a HOST that runs '" + tool + " serve', also send a few messages.\n" +
 			"Each finding says what is wrong, why it matters and which command repairs it.\n" +
 			"Exit status 0: no problem, 1: a problem.",
 		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",

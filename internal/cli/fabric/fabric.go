@@ -25,12 +25,12 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	f := &flags{kind: kind}
 	cmd := &cobra.Command{
 		Use: "fabric", Short: "Test all paths between many hosts; say which is bad",
-		Long: "Test the paths between many hosts at once, and name the slow hosts, links and\n" +
-			"trunks. Start it on all hosts with the launcher of the cluster: rank 0\n" +
-			"coordinates and prints the verdict, the others measure and return 0. Without a\n" +
-			"launcher: start it once with --hosts, and on each other host with --coordinator.\n\n" +
-			"Exit status of rank 0: 0 pass; 1 something is slow; 4 a host did not take part\n" +
-			"to the end; 5 wrong data; 7 undecided.",
+		Long: "Test the paths between many hosts, and name slow hosts, links and trunks. Start\n" +
+			"the command on all hosts with the launcher of the cluster. Without a launcher,\n" +
+			"start it on one host with --hosts, on each other host with --coordinator.\n\n" +
+			"Rank 0 coordinates and prints the verdict. Its exit status: 0 pass; 1 something\n" +
+			"is slow; 4 a host did not take part to the end; 5 wrong data; 7 undecided. The\n" +
+			"other ranks measure and return 0.",
 		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
 			"  " + tool + " fabric --coordinator node1      # on each other host",

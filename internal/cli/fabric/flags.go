@@ -60,12 +60,12 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.SortFlags = false
 	names := plain.Each(schedule.Patterns(), func(p schedule.Pattern) string { return string(p) })
 	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (default: what fits --time)")
-	fs.StringVar(&f.duration, "time", "5m", "aim for this time, with re-tests; it may be twice as long")
-	fs.StringVar(&f.round, "round", "1s", "measured time of a round")
+	fs.StringVar(&f.duration, "time", "5m", "planned time of the run; the run may take twice as long")
+	fs.StringVar(&f.round, "round", "1s", "length of a round")
 	fs.StringVar(&f.slow, "slow", "5%", "the smallest drop that matters")
-	fs.StringVar(&f.hosts, "hosts", "", "hosts of the test: a file, one a line, or node[1-4]; start the others with --coordinator")
-	fs.StringVar(&f.coordinator, "coordinator", "", "rank 0: HOST, HOST:PORT or :PORT; without a launcher: join its run")
-	fs.StringVar(&f.wait, "wait", "60s", "how long ranks may take to come")
+	fs.StringVar(&f.hosts, "hosts", "", "all hosts: a file with one per line, or node[1-4]; start the others with --coordinator")
+	fs.StringVar(&f.coordinator, "coordinator", "", "address of rank 0: HOST, HOST:PORT or :PORT; without a launcher: join the run there")
+	fs.StringVar(&f.wait, "wait", "60s", "wait this long for ranks")
 	size, example := "64K", "'bw >= 90Gb/s'"
 	if f.kind == plan.Latency {
 		size, example = "8", "'p50 <= 3us'"

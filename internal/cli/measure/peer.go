@@ -33,8 +33,8 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Loopback, "loopback", false, "run both ends on this machine")
 	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
 	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
-	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up on a silent peer after this time")
-	fs.StringVar(&f.wait, "wait", "0s", "wait this long for a server that is absent or busy")
+	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up if the peer is silent for this time")
+	fs.StringVar(&f.wait, "wait", "0s", "wait up to this time for a server that is absent or busy")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the secret that the server asks for")
 }
 

@@ -77,9 +77,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "noncontig [HOST]",
 		Short: "Compare scatter/gather by the device with packing by the CPU",
-		Long: "Compare the ways to move data that is not contiguous: scatter/gather lists,\n" +
-			"packing into one buffer first, and a work request per block, with the contiguous\n" +
-			"transfer as the bound. All strategies of a shape leave the same bytes in the\nsame places.\n\n" +
+		Long: "Compare strategies to move data that is not contiguous: scatter/gather lists,\n" +
+			"packing into one buffer, and one work request per block. The contiguous\n" +
+			"transfer is the upper bound.\n\n" +
 			"  gather   strided here, contiguous there (WRITE; the course's G-WR)\n" +
 			"  scatter  contiguous there, strided here (READ; S-RD)\n" +
 			"  both     strided at both ends (SEND; GSSR)\n\n" +
@@ -106,23 +106,23 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	f.given = fs.Changed
-	fs.StringVar(&f.shape, "shape", "gather", "gather, scatter, both, or all; or G-WR, S-RD, GSSR")
+	fs.StringVar(&f.shape, "shape", "gather", "where data is strided: gather, scatter, both, all; or G-WR, S-RD, GSSR")
 	fs.StringVar(&f.blocks, "blocks", "64:4K", "block sizes: 64:4K (powers of two), 64,100,1K")
-	fs.StringVarP(&f.size, "size", "s", "64K", "message sizes, held while blocks grow: 16K,64K")
-	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, held instead of --size: 64,256")
-	fs.StringVar(&f.strides, "strides", "2x", "from the start of a block to that of the next: 2x,4x (of the block), 4K")
-	fs.StringArrayVar(&f.layouts, "layout", nil, "a layout instead of a grid; may be repeated (see above)")
-	fs.StringVar(&f.only, "only", "", "strategies to measure: gather-write,pack (all)")
-	fs.StringVar(&f.cache, "cache", "hot", "hot: the same few layouts again and again; cold: as many as fill twice the last-level cache")
+	fs.StringVarP(&f.size, "size", "s", "64K", "message sizes: 16K,64K")
+	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, instead of --size: 64,256")
+	fs.StringVar(&f.strides, "strides", "2x", "distance between the starts of two blocks: 2x,4x (of the block), 4K")
+	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this layout, not a grid (see above); may be repeated")
+	fs.StringVar(&f.only, "only", "", "measure only these strategies: gather-write,pack")
+	fs.StringVar(&f.cache, "cache", "hot", "hot, or cold: each block comes from memory")
 	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
-	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show CPU time of the processes")
-	fs.StringVar(&f.segment, "segment", "16K", "bytes per segment of pack-pipelined")
-	fs.IntVar(&f.typed.Runs, "runs", 20, "rounds: all strategies of a layout back to back (6 or more give an interval)")
-	fs.StringVar(&f.control, "control", "", "measure gather-write twice: 'control' must say same; =10%: add a cost, it must be found")
+	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
+	fs.StringVar(&f.segment, "segment", "16K", "bytes that pack-pipelined packs at a time")
+	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; 6 or more give an interval")
+	fs.StringVar(&f.control, "control", "", "measure gather-write twice: 'control' must say same; =10%: slow the second, it must say worse")
 	fs.Lookup("control").NoOptDefVal = "0%"
 	fs.StringVarP(&f.duration, "duration", "D", "10ms", "time to measure each layout, strategy and round")
-	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC for gather and both; UD for both")
-	fs.StringVar(&f.verify, "verify", "ends", "check first and last message of each point (ends), every one (all), or none")
+	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC (gather, both); UD (both)")
+	fs.StringVar(&f.verify, "verify", "ends", "check the data: ends (first and last message), all, none")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the shuffled order")
 	f.Flags.Bind(fs, render.GridFormats())
 	f.Output.Resumable(fs, "complete the grid that the --save file holds")

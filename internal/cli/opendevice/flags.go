@@ -24,7 +24,7 @@ type Flags struct {
 // BindName adds --device alone, to a command that sends no messages.
 func (f *Flags) BindName(fs *pflag.FlagSet) {
 	f.gid = -1
-	fs.StringVarP(&f.name, "device", "d", "", "device, as 'gobw devices' lists them, or roce0@eth1")
+	fs.StringVarP(&f.name, "device", "d", "", "device: mlx5_0, roce0, roce0@eth1 ('gobw devices' lists them)")
 }
 
 // Bind adds the flags to a command.
@@ -32,9 +32,9 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	f.BindName(fs)
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "GID index (default: one that reaches the peer)")
-	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on, or CPUs (2,3 or 4-7), auto or none")
-	fs.StringVar(&f.priority, "priority", machine.PriorityNormal, "realtime keeps other programs off the measuring CPUs; or normal")
-	fs.StringVar(&f.network, "emulate", "", "bad network on roce0: loss=1%,delay=5us,seed=7")
+	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on; several (2,3 or 4-7); auto; none")
+	fs.StringVar(&f.priority, "priority", machine.PriorityNormal, "normal, or realtime: keep other programs off the measuring CPUs")
+	fs.StringVar(&f.network, "emulate", "", "make roce0 a bad network: loss=1%,delay=5us,seed=7")
 	fs.StringVar(&f.pcap, "pcap", "", "write roce0's packets to this file, up to 1 GiB")
 }
 

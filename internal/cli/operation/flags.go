@@ -53,14 +53,14 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
 
 	if !row.Counter {
-		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 4K; several: 64,1000,4K, 64:1M (powers of two) ("+defaultSizeText(kind)+")")
+		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")")
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
 		fs.StringVar(&f.mix, "mix", "", "sizes that messages cycle through, with their SGEs: 64,4K,64x4")
 	}
-	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size ("+defaultLengthText(kind)+")")
+	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size (default: "+defaultLengthText(kind)+")")
 	fs.StringVarP(&f.duration, "duration", "D", "", "measure for this time: 10 (seconds), 0.5, 500ms")
-	fs.StringVar(&f.warmup, "warmup", "steady", "messages before measuring, or 'steady', or 0")
-	fs.IntVar(&p.Runs, "runs", 1, "repetitions of each size")
+	fs.StringVar(&f.warmup, "warmup", "steady", "messages before the measurement; steady: until the rate is steady")
+	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
 	if row.Counter {
 		fs.StringVarP(&f.atomicType, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
 	}
@@ -69,42 +69,42 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		cmdline.Hide(fs, "connection") // perftest's scripts give it
 	}
 	if row.MayInline() {
-		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "bytes to send inline at most (-1: as perftest does)")
+		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "send up to this many bytes inline (default: as perftest does)")
 	}
 	if kind == plan.Bandwidth {
-		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (one a device)")
-		fs.IntVar(&p.Threads, "threads", 0, "threads that share an end's queue pairs (one a device; not roce0)")
-		fs.BoolVarP(&p.Bidirectional, "bidirectional", "b", false, "both directions at once")
+		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
+		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; not on roce0)")
+		fs.BoolVarP(&p.Bidirectional, "bidirectional", "b", false, "both ends send at the same time")
 		fs.BoolVar(&p.Reversed, "reversed", false, "the server sends to the client")
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (128)")
-		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "signal every n-th message (100; 1 above 8 KiB)")
-		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post")
-		fs.StringVar(&f.rate, "rate", "", "limit: 10G, 500M bits per second")
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
+		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB)")
+		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
+		fs.StringVar(&f.rate, "rate", "", "send at most this many bits per second: 10G, 500M")
 	} else {
 		if row.MayInline() && !row.Responded {
-			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (64 on roce0 over RC, else 1)")
+			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (default: 1; roce0 over RC: 64)")
 		}
-		fs.StringVar(&f.gap, "gap", "", "least time between messages: 10us")
-		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "whose clock: host, or device (stamps of completions)")
+		fs.StringVar(&f.gap, "gap", "", "wait this long before each message: 10us")
+		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "clock: host, or device (time stamps of the NIC)")
 	}
 	if row.Responded {
-		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (device maximum)")
+		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (default: device maximum)")
 	}
 	switch op {
 	case plan.Send:
-		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, "receives posted per queue pair (512)")
-		fs.BoolVar(&p.SRQ, "srq", false, "share one receive queue")
-		fs.BoolVar(&p.SendImm, "imm", false, "with immediate data")
+		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, "receives posted per queue pair (default: 512)")
+		fs.BoolVar(&p.SRQ, "srq", false, "one receive queue for all queue pairs")
+		fs.BoolVar(&p.SendImm, "imm", false, "send immediate data")
 	case plan.Write:
-		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, "receives posted, with --imm (512)")
-		fs.BoolVar(&p.WriteImm, "imm", false, "with immediate data")
+		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, "receives posted, with --imm (default: 512)")
+		fs.BoolVar(&p.WriteImm, "imm", false, "send immediate data")
 	default:
 	}
-	fs.StringVar(&f.postAPI, "post-api", "auto", "how sends are posted: post_send, wr (ibv_wr_*), auto (as perftest does)")
+	fs.StringVar(&f.postAPI, "post-api", "auto", "how to post sends: post_send, wr (ibv_wr_*), auto (as perftest does)")
 	fs.BoolVarP(&p.Events, "events", "e", false, "sleep on completion events instead of polling")
-	fs.StringVar((*string)(&p.Verify), "verify", "", "compare the data: ends (first and last), all")
+	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data: ends (first and last message), all")
 	fs.Lookup("verify").NoOptDefVal = "ends"
-	fs.BoolVar(&p.CPU, "cpu-time", false, "account CPU time per message")
+	fs.BoolVar(&p.CPU, "cpu-time", false, "measure the CPU time per message")
 
 	f.Bind(fs, render.DocumentFormats())
 	if kind == plan.Bandwidth {
@@ -115,7 +115,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Uint8Var(&p.TrafficClass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&p.PKeyIndex, "pkey", 0, "P_Key index")
 	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
-	fs.BoolVar(&p.HugePages, "huge-pages", false, "buffers from reserved huge pages")
+	fs.BoolVar(&p.HugePages, "huge-pages", false, "take buffers from reserved huge pages")
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	f.Output.Resumable(fs, "continue the sweep in the --save file")
 	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
@@ -129,9 +129,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 func defaultLengthText(kind plan.Kind) string {
 	if kind == plan.Latency {
-		return "10000; above 64K 1000"
+		return "10000; above 64K: 1000"
 	}
-	return "5000; above 64K: for 1 s; of several sizes: for 0.5 s each"
+	return "5000; above 64K: as many as fit in 1 s; several sizes: in 0.5 s each"
 }
 
 func defaultSizeText(kind plan.Kind) string {

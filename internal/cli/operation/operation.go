@@ -26,8 +26,8 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 	cmd := &cobra.Command{
 		Use:   string(op) + " [HOST]",
 		Short: fmt.Sprintf("Measure the %s of %s", what, plan.RowOf(op).Text),
-		Long: strings.Join(plain.WrapWith(fmt.Sprintf("Measure the %s of %s. HOST runs '%s serve'; with --loopback both ends are this machine. "+
-			"One-letter flags mean what they mean in perftest.", what, plan.RowOf(op).Text, tool), cmdline.HelpWidth, ""), "\n"),
+		Long: strings.Join(plain.WrapWith(fmt.Sprintf("Measure the %s of %s. HOST runs '%s serve'. With --loopback, both ends run on this machine. "+
+			"One-letter flags mean the same as in perftest.", what, plan.RowOf(op).Text, tool), cmdline.HelpWidth, ""), "\n"),
 		Example: testExamples(tool, op, kind),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

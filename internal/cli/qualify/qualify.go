@@ -74,7 +74,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"the name of a plan that comes with the program: " + strings.Join(qualify.ShippedPlans(), ", ") + ".\n\n" +
 			"Exit status: 0 all passed, 1 an expectation missed, 3 the device or the set-up\n" +
 			"failed, 4 the peer was lost, 5 data corrupt, 6 a test failed, 7 undecided. The\n" +
-			"software device is used only if it is named: -d roce0.",
+			"software device needs -d roce0.",
 		Example: "  " + tool + " qualify quick -d roce0 --loopback --save junit.xml\n" +
 			"  " + tool + " qualify nic alpha --save nic.html --save accepted.json\n" +
 			"  " + tool + " qualify nic alpha --expect 'worse<5% of accepted.json'\n" +
@@ -106,18 +106,18 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.host, "peer", "", "host that runs 'gobw serve': the same as HOST")
+	fs.StringVar(&f.host, "peer", "", "the same as HOST")
 	cmdline.Hide(fs, "peer")
 	f.Bind(fs, render.QualificationFormats())
-	fs.StringSliceVar(&f.only, "only", nil, "run these tests of the plan: write-64k,read-64k")
+	fs.StringSliceVar(&f.only, "only", nil, "run only these tests of the plan: write-64k,read-64k")
 	fs.BoolVar(&f.list, "list", false, "list the tests of PLAN; without PLAN: the plans")
-	fs.BoolVar(&f.show, "print", false, "print a shipped plan: a start for your own")
-	fs.Float64Var(&f.scale, "scale", 1, "length of the tests: 0.1 for a quick look, 20 for a long one")
-	fs.IntVar(&f.runs, "runs", 0, "repetitions of each test (default: as the plan says)")
+	fs.BoolVar(&f.show, "print", false, "print a shipped plan, to start your own plan from")
+	fs.Float64Var(&f.scale, "scale", 1, "multiply the length of the tests: 0.1 for a quick look")
+	fs.IntVar(&f.runs, "runs", 0, "run each test this many times (default: as in the plan)")
 	fs.StringArrayVar(&f.expect, "expect", nil, "what every test must also meet: 'worse<5% of accepted.json'")
 	fs.StringVar(&f.accept, "accept", "", gate.AcceptText)
 	fs.StringVar(&f.line, "line", "", "the line rate, if the device does not report it: 25Gb/s")
-	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip the plan's expectations of the line rate (line), of counters (counters), or all")
+	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip these expectations of the plan: line (line rate), counters, all")
 	f.Output.Resumable(fs, "continue after the last test in the --save file")
 	cmdline.GroupFlags(cmd, groups())
 	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")

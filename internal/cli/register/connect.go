@@ -71,10 +71,10 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true}
 	cmd := &cobra.Command{
 		Use: "connect [HOST]", Short: "Measure how long connecting queue pairs takes",
-		Long: "Measure how long it takes to create queue pairs, bring them to INIT, connect\n" +
-			"them (to RTR and RTS) and destroy them: a record for each step. 'ready' is the\n" +
-			"time from the first call until all are connected at both ends. HOST runs\n" +
-			"'" + tool + " serve'. A round makes -q queue pairs and sends a message over each.",
+		Long: "Measure the time of each step: create queue pairs, bring them to INIT, connect\n" +
+			"them (to RTR and RTS), destroy them. 'ready' is the time from the first call\n" +
+			"until all are connected at both ends. HOST runs '" + tool + " serve'. A round makes\n" +
+			"-q queue pairs and sends a message over each.",
 		Example: "  " + tool + " connect alpha -q 16\n  " + tool + " connect --loopback -d roce0 -q 64 -n 20\n" +
 			"  " + tool + " connect alpha -R --expect 'p99 <= 5ms'",
 		Args: cobra.ArbitraryArgs,
@@ -95,8 +95,8 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 		),
 	}
 	fs := cmd.Flags()
-	fs.IntVarP(&spec.QPs, "qp", "q", 1, "queue pairs of a round")
-	fs.IntVarP(&c.Rounds, "rounds", "n", 100, "rounds")
+	fs.IntVarP(&spec.QPs, "qp", "q", 1, "queue pairs in each round")
+	fs.IntVarP(&c.Rounds, "rounds", "n", 100, "number of rounds")
 	fs.BoolVarP(&spec.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM")
 	f.Device.Bind(fs)
 	f.Peer.Bind(fs)

@@ -40,9 +40,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var size, iters string
 	cmd := &cobra.Command{
 		Use: "register", Short: "Measure how long registering memory takes",
-		Long: "Measure how long a device takes to register memory and to deregister it, for\n" +
-			"each size, in one thread or several. It needs no other host. The program writes\n" +
-			"to the memory before. A size has two records: 'register' and 'deregister'.",
+		Long: "Measure the time to register and to deregister memory, for each size, in one\n" +
+			"thread or several. The command needs no other host. The program writes to the\n" +
+			"memory before it registers it.",
 		Example: "  " + tool + " register -d roce0\n" +
 			"  " + tool + " register -s 4K:1G --threads 4 --save mr.json\n" +
 			"  " + tool + " register -s 1G --huge-pages --expect 'p50 <= 20ms'",
@@ -61,10 +61,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&size, "size", "s", "4K:64M", "bytes to register: 1M, 4K:1G (powers of two), 4K,1M")
-	fs.StringVarP(&iters, "iters", "n", "", "registrations of each size and thread (10 to 1000, half a second)")
-	fs.IntVar(&c.Threads, "threads", 1, "threads that register at the same time, each its own memory")
-	fs.BoolVar(&c.HugePages, "huge-pages", false, "memory from reserved huge pages")
-	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device brings pages as it needs them")
+	fs.StringVarP(&iters, "iters", "n", "", "registrations of each size and thread (default: 10 to 1000, for half a second)")
+	fs.IntVar(&c.Threads, "threads", 1, "threads that register at the same time")
+	fs.BoolVar(&c.HugePages, "huge-pages", false, "take memory from reserved huge pages")
+	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device loads pages when it needs them")
 	f.Device.BindName(fs)
 	f.finish(cmd, "Memory", []string{"size", "iters", "threads", "huge-pages", "odp", "device"})
 	return cmd

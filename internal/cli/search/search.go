@@ -73,11 +73,9 @@ type config struct {
 func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "search",
-		Short: "Find the best settings, and slow sizes, slow combinations",
-		Long: "Run hundreds of short tests and find the best settings, the sizes that are\n" +
-			"slower than those beside them, or settings that are slow together but not\n" +
-			"alone. What is found is measured again in pairs. The test and its flags stand\n" +
-			"in quotes.",
+		Short: "Find the best settings, slow sizes, or slow combinations",
+		Long: "Run hundreds of short tests to answer a question. The search measures what it\n" +
+			"finds again in pairs. Put the test and its flags in quotes.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return exit.UsageError{Err: fmt.Errorf("%q is no question; there are %s, %s and %s: %s %[2]s 'write HOST'", args[0], best, dips, anomalies, c.CommandPath())}
@@ -88,10 +86,10 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
-	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; of those within 2 %, the smallest", kind, out))
-	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than those beside them", kind, out))
+	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; within 2 %, prefer small values", kind, out))
+	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than their neighbours", kind, out))
 	if kind == plan.Bandwidth {
-		root.AddCommand(newQuestion(tool, anomalies, "Find the smallest sets of settings that are slow together", kind, out))
+		root.AddCommand(newQuestion(tool, anomalies, "Find settings that are slow only together", kind, out))
 	}
 	for _, c := range root.Commands() {
 		c.GroupID = group
@@ -105,9 +103,9 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 		Use: question + " 'TEST'", Short: short,
 		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -s 4K' or\n'write --loopback'.\n" +
 			map[string]string{
-				best:      "Settings that it names are held; all others are tried.",
-				dips:      "It is run over all sizes.",
-				anomalies: "The name of a host is enough.",
+				best:      "The search does not change settings that the test names.",
+				dips:      "The search runs the test with many sizes.",
+				anomalies: "In place of TEST, the name of a host is enough.",
 			}[question],
 		Args: cmdline.ArgumentCount(1, 1, "one test, in quotes"),
 		RunE: cmdline.Run(
@@ -124,19 +122,19 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	fs.SortFlags = false
 	length := map[string]string{anomalies: "10m"}[question]
 	fs.StringVar(&f.limit, "time", length, "end after this time: 30m")
-	fs.IntVar(&f.points, "points", 0, "end after so many tests (no limit)")
+	fs.IntVar(&f.points, "points", 0, "end after this many tests")
 	fs.StringVar(&f.testTime, "test-time", "100ms", "length of one test")
 	switch question {
 	case dips:
-		fs.StringVarP(&f.sizes, "size", "s", "2:8M", "from and to")
+		fs.StringVarP(&f.sizes, "size", "s", "2:8M", "smallest and largest size")
 	default:
-		fs.StringSliceVar(&f.only, "only", nil, "settings to try, and no others: qp,tx-depth")
-		fs.StringArrayVar(&f.fix, "fix", nil, "hold a setting: qp=4; may be repeated")
+		fs.StringSliceVar(&f.only, "only", nil, "try only these settings: qp,tx-depth")
+		fs.StringArrayVar(&f.fix, "fix", nil, "keep this value of a setting: qp=4; may be repeated")
 	}
 	if question == best && kind == plan.Bandwidth {
-		fs.StringVar(&f.by, "by", byRate, "goal: rate (messages a second) or cpu (least CPU time a message)")
+		fs.StringVar(&f.by, "by", byRate, "goal: rate (most messages a second), cpu (least CPU time per message)")
 	}
-	fs.StringVar(&f.seed, "seed", "", "draw the same points again: --seed 7 (random)")
+	fs.StringVar(&f.seed, "seed", "", "draw the same random points again: 7")
 	f.output.Bind(fs, formats())
 	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {

@@ -80,9 +80,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	flags := &flags{}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Be the other end of tests, one client after another",
-		Long: "Be the other end of tests, one client after another. The client says what to\n" +
-			"do. Perftest before 6.28 does not tell its test: for such clients give it with\n" +
-			"--perftest.",
+		Long: "Be the other end of tests, one client after another. The client says which test\n" +
+			"to run. Perftest before 6.28 does not say it: give its test with --perftest.",
 		Example: "  " + tool + " serve\n  " + tool + " serve --listen 192.0.2.1 --allow 192.0.2.0/24\n" +
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
 		Args: cmdline.NoArguments,
@@ -103,17 +102,17 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&flags.listen, "listen", "", "address to listen on: HOST, HOST:PORT or :PORT (all)")
+	fs.StringVar(&flags.listen, "listen", "", "address to listen on: HOST, HOST:PORT or :PORT (default: all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
-	fs.StringSliceVar(&flags.allow, "allow", nil, "clients admitted: 192.0.2.0/24,2001:db8::/32 (all)")
-	fs.StringVar(&flags.maxMemory, "max-memory", "", "most memory for a client's test: 512M, 2G (default: half of what is free)")
+	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these clients: 192.0.2.0/24,2001:db8::/32")
+	fs.StringVar(&flags.maxMemory, "max-memory", "", "most memory for a client's test: 512M, 2G (default: half of the free memory)")
 	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "longest test of a client: 10m, 1h; 0: no limit")
-	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "where traffic may go, apart from the client's address: 198.51.100.0/24")
+	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "also send data to these addresses: 198.51.100.0/24")
 	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a shared secret; perftest clients are refused")
 	fs.IntVar(&flags.clients, "clients", 1, "clients served at once (roce0: one per address)")
 	fs.BoolVar(&flags.once, "once", false, "end after one client")
-	fs.StringVar(&flags.perftest, "perftest", "", "test that perftest clients before 6.28 expect")
-	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "drop a client that is silent this long")
+	fs.StringVar(&flags.perftest, "perftest", "", "the test of clients with perftest before 6.28")
+	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up if a client is silent for this time")
 	flags.device.Bind(fs)
 	flags.device.Several(fs)
 	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")

@@ -21,10 +21,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var format, links string
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version; link perftest's names to this program", Args: cmdline.NoArguments,
-		Long: "Print the version and what the program was built from. --install-links makes\n" +
-			"links to it in a directory, named ib_write_bw and so on. Under such a name it\n" +
-			"takes that tool's flags, prints its text and speaks its protocol. Other files\n" +
-			"of these names are not replaced.",
+		Long: "Print the version and the source revision. --install-links makes links to this\n" +
+			"program in a directory: ib_write_bw and so on. Under such a name the program\n" +
+			"takes the flags of this tool, prints its text and speaks its protocol. Other\n" +
+			"files of these names are not replaced.",
 		Example: "  " + tool + " version\n  " + tool + " version --format json\n  " + tool + " version --install-links ~/bin",
 		RunE: func(*cobra.Command, []string) error {
 			if links != "" {
