@@ -163,7 +163,7 @@ func Load(path string) (*Document, error) {
 	}
 	if len(docs) != 1 {
 		return nil, &FileError{
-			File: path, Err: fmt.Errorf("holds %d results where one is wanted", len(docs)),
+			File: path, Err: fmt.Errorf("holds %d results, not one", len(docs)),
 			Remedy: "name a file of one run",
 		}
 	}
@@ -203,7 +203,7 @@ func ReadFile(path string, most int64) ([]byte, error) {
 // Parse reads what a file holds; the name is for errors.
 func Parse(file string, b []byte) ([]*Document, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
-		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "the run that should have written it did not get that far"}
+		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "the run ended before it wrote the file"}
 	}
 	if t := bytes.TrimSpace(b); t[0] == '[' {
 		var list []json.RawMessage
@@ -308,7 +308,7 @@ func parseOne(file string, b []byte) (*Document, error) {
 	}
 	if strings.HasPrefix(*schema, "gobw.search/") {
 		return nil, &FileError{
-			File: file, Err: errors.New("holds what 'gobw search' found, which is no measurement"), Foreign: true,
+			File: file, Err: errors.New("is a result of 'gobw search', not a measurement"), Foreign: true,
 			Remedy: "'gobw report' shows it, one file at a time; '--save FILE.svg' draws it",
 		}
 	}
@@ -331,7 +331,7 @@ func parseOne(file string, b []byte) (*Document, error) {
 		if r.Kind != "bandwidth" && r.Kind != "latency" {
 			return nil, &FileError{
 				File: file, Place: fmt.Sprintf("records[%d].kind", i),
-				Err: fmt.Errorf("%q is neither \"bandwidth\" nor \"latency\"", r.Kind), Remedy: "this is no file of gobw, or it was edited",
+				Err: fmt.Errorf("%q is neither \"bandwidth\" nor \"latency\"", r.Kind), Remedy: "this is not a file of gobw, or it was edited",
 			}
 		}
 	}
@@ -340,7 +340,7 @@ func parseOne(file string, b []byte) (*Document, error) {
 	}
 	if d.Fabric != nil {
 		if err := d.Fabric.Check(); err != nil {
-			return nil, &FileError{File: file, Place: "fabric", Err: err, Remedy: "this is no file of gobw, or it was edited"}
+			return nil, &FileError{File: file, Place: "fabric", Err: err, Remedy: "this is not a file of gobw, or it was edited"}
 		}
 	}
 	return d, nil
@@ -391,7 +391,7 @@ func jsonError(file string, b []byte, err error) error {
 	case errors.As(err, &kind):
 		fe.Place = place(b, kind.Offset)
 		fe.Err = fmt.Errorf("%s is a JSON %s, want %s", kind.Field, kind.Value, jsonKind(kind.Type))
-		fe.Remedy = "this is no file of gobw, or it was edited"
+		fe.Remedy = "this is not a file of gobw, or it was edited"
 	}
 	return fe
 }

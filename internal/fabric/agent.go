@@ -148,7 +148,7 @@ func explain(place string, err error) error {
 		case e == nil && at.Addr().IsLoopback():
 			return fmt.Errorf("%s: its name resolves to %s, which is this host itself (%w): mend /etc/hosts, or give rank 0's address by --coordinator", place, at.Addr(), err)
 		case errors.Is(err, syscall.ECONNREFUSED):
-			return fmt.Errorf("%s: %w: rank 0 has not begun there, or its name resolves to another host", place, err)
+			return fmt.Errorf("%s: %w: rank 0 is not running there, or its name resolves to another host", place, err)
 		}
 	}
 	if _, answered := errors.AsType[*strangerError](err); answered {

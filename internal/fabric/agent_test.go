@@ -29,7 +29,7 @@ func TestPlaceThatIsNotRankZero(t *testing.T) {
 		{"resolves to loopback", "node1:18600", refused("127.0.1.1:18600"), "resolves to 127.0.1.1, which is this host itself"},
 		{"resolves to another host", "node1:18600", &strangerError{frame.ErrWrongToken}, "its name may resolve to another host"},
 		{"something else listens", "node1:18600", &strangerError{errors.New("this is no message")}, "another run may be there"},
-		{"not up yet", "node1:18600", refused("10.0.0.1:18600"), "node1:18600: dial tcp 10.0.0.1:18600: connect: connection refused: rank 0 has not begun there, or its name resolves to another host"},
+		{"not up yet", "node1:18600", refused("10.0.0.1:18600"), "node1:18600: dial tcp 10.0.0.1:18600: connect: connection refused: rank 0 is not running there, or its name resolves to another host"},
 		{"loopback was asked for", "127.0.0.1:18600", refused("127.0.0.1:18600"), "127.0.0.1:18600: dial tcp 127.0.0.1:18600: connect: connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -270,7 +270,7 @@ func (c *coordinator) lookAfter(now time.Time) {
 		switch {
 		case p.gone || p.excluded:
 		case !p.lost && silent > Silence:
-			c.lose(p, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()), "is the host up, and its agent running? look at its console and at the link")
+			c.lose(p, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()), "check the host, its agent and its link")
 		case p.lost && silent < heartbeat*2:
 			c.back(p)
 		}
@@ -331,7 +331,7 @@ func (c *coordinator) handle(e event) {
 	if e.err != nil {
 		if !p.gone {
 			p.gone = true
-			c.lose(p, e.err.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): it was killed, or has crashed")
+			c.lose(p, e.err.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): the rank was killed, or crashed")
 		}
 		return
 	}

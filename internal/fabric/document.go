@@ -49,9 +49,9 @@ func (c *coordinator) addHosts(d *report.Document) {
 	m := d.Fabric
 	add := func(h host) {
 		if h.Word == "" {
-			h.Verdict = stats.Unknown(stats.Incomplete, "", "it had not come when the run ended")
+			h.Verdict = stats.Unknown(stats.Incomplete, "", "the host had not come when the run ended")
 			if c.peers[h.Rank] != nil {
-				h.Verdict = stats.Unknown(stats.Incomplete, "", "it came, but the run ended before it could begin")
+				h.Verdict = stats.Unknown(stats.Incomplete, "", "the host came, but the run ended before it could begin")
 			}
 		}
 		h.Notes = slices.Clone(h.Notes)
@@ -109,9 +109,9 @@ func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
 	case f.Cause == matrix.Slow && f.OfHost():
 		why = "one direction: that half of its cable or port"
 	case f.Cause == matrix.SlowUnderLoad && len(m.Rails) > 1:
-		why = "fine with its rail alone: congestion on its way, or the host's rails share a limit (PCIe, memory)"
+		why = "good with this rail alone: congestion on the path, or the rails share a limit (PCIe, memory)"
 	case f.Cause == matrix.SlowUnderLoad:
-		why = "fine alone: congestion on its way"
+		why = "good alone: congestion on the path"
 	}
 	f.Reason = strings.Trim(f.Reason+"; "+why, "; ")
 	f.Settle = c.reproduce(m, *f)

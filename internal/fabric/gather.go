@@ -45,7 +45,7 @@ func (c *coordinator) gather(ctx context.Context) error {
 		return err
 	}
 	absent := missing()
-	look := "look at the output of 'gobw fabric' there: the host may be down, it may resolve rank 0's name to nothing or to another host, or a firewall may close the port"
+	look := "look at the output of 'gobw fabric' there: the host may be down, its name for rank 0 may be wrong, or a firewall may close the port"
 	c.listener.mu.Lock()
 	if from := c.listener.keyless; len(from) > 0 {
 		look = fmt.Sprintf("%s: %s had another", sameSecret, strings.Join(from, ", "))
@@ -123,14 +123,14 @@ func (c *coordinator) comes(p *peer) {
 	}
 	host := &c.hosts[h.Rank]
 	if before := c.peers[h.Rank]; before != nil {
-		c.refuse(p, fmt.Sprintf("rank %d is there already, on %s", h.Rank, host.Name))
+		c.refuse(p, fmt.Sprintf("rank %d is already running on %s", h.Rank, host.Name))
 		host.note("a second process said it was this rank, on %s", h.Host)
 		return
 	}
 	if host.Cause == matrix.Absent {
 		after := time.Since(c.begun).Seconds()
-		host.note("it came after %.0f s, when the run had begun", after)
-		c.refuse(p, fmt.Sprintf("it came %.0f s after rank 0 began, which had gone on without it; a longer --wait waits for it", after))
+		host.note("the host came after %.0f s, when the run had begun", after)
+		c.refuse(p, fmt.Sprintf("the host came %.0f s after rank 0 began, too late; give a longer --wait", after))
 		return
 	}
 	host.Name, host.Leaf = h.Host, h.Leaf
@@ -140,7 +140,7 @@ func (c *coordinator) comes(p *peer) {
 		return
 	}
 	if off := time.Since(h.Now).Seconds(); math.Abs(off) > 2 {
-		host.note("its clock is %.1f s off rank 0's; rounds do not depend on it, but logs will not match", -off)
+		host.note("its clock differs from rank 0's by %.1f s; only the times in logs are wrong", -off)
 	}
 	c.peers[h.Rank] = p
 	p.start(c.events, c.over)
@@ -165,7 +165,7 @@ func (c *coordinator) oneRankAHost() {
 			at[p.hello.Place] = r
 			continue
 		}
-		c.unfit(p, fmt.Sprintf("shares host %s with rank %d", c.hosts[r].Name, first), "start one rank a host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node")
+		c.unfit(p, fmt.Sprintf("shares host %s with rank %d", c.hosts[r].Name, first), "start one rank per host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node")
 	}
 }
 

@@ -116,7 +116,7 @@ func TestARunEnds(t *testing.T) {
 		}
 		return f
 	}}.run(t)
-	if err == nil || !strings.Contains(err.Error(), "the time was up after round") || o.Complete || o.Fabric.Judged.Tested == 0 {
+	if err == nil || !strings.Contains(err.Error(), "no time left after round") || o.Complete || o.Fabric.Judged.Tested == 0 {
 		t.Errorf("%v: %v", err, o.Checks)
 	}
 	if took := o.Finished.Sub(o.Started); took > 4*time.Minute {

@@ -25,7 +25,7 @@ type Identity struct {
 const mostRanks = 1 << 16
 
 // ErrAlone says that nothing told this process of others.
-var ErrAlone = errors.New("no launcher tells this process of other ranks")
+var ErrAlone = errors.New("no launcher started this process")
 
 // Discover finds this process's rank in the order: Slurm step, Kubernetes Indexed Job, Open MPI, PMI, PMIx, torchrun.
 // A launcher that was itself started in a Slurm step or a pod (mpirun in an allocation starts its daemons by srun) has set
@@ -49,7 +49,7 @@ func (id Identity) check() error {
 	case id.Rank < 0 || id.Rank >= id.Size:
 		return fmt.Errorf("%s: rank %d of %d does not exist", id.Source, id.Rank, id.Size)
 	case id.Size == 1:
-		return fmt.Errorf("%s: one rank alone: a fabric test needs two hosts or more (srun -N2 ...)", id.Source)
+		return fmt.Errorf("%s: only one rank: a fabric test needs two hosts or more (srun -N2 ...)", id.Source)
 	case id.Rank > 0 && len(id.Rendezvous) == 0:
 		return fmt.Errorf("%s: nothing says where rank 0 is: give --coordinator HOST[:PORT]", id.Source)
 	}
@@ -91,7 +91,7 @@ func (e *environment) identify() (Identity, error) {
 			id.Rendezvous = []string{addr}
 		}
 	case e.get("SLURM_JOB_ID") != "":
-		return id, fmt.Errorf("inside Slurm job %s but not in a step of it: a program that is started without srun is alone; start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
+		return id, fmt.Errorf("inside Slurm job %s but not in a job step: start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
 	default:
 		return id, ErrAlone
 	}
@@ -105,7 +105,7 @@ func (e *environment) scheduler() (id Identity, some bool, err error) {
 		id, err = e.slurm()
 	case e.get("JOB_COMPLETION_INDEX") != "":
 		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: before(e.get("HOSTNAME"), "-")}
-		id.Size = e.ranks("JOB_COMPLETION_INDEX is set, but not how many pods there are: set GOBW_RANKS to the Job's completions")
+		id.Size = e.ranks("JOB_COMPLETION_INDEX is set, but not the number of pods: set GOBW_RANKS to the Job's completions")
 		if c := e.get("GOBW_COORDINATOR"); c != "" {
 			id.Rendezvous = []string{c}
 		}
@@ -128,7 +128,7 @@ func (e *environment) mpi() (id Identity, some bool) {
 	case e.get("PMIX_RANK") != "":
 		id = Identity{Source: "PMIx", Rank: e.number("PMIX_RANK"), Job: e.get("PMIX_NAMESPACE")}
 		if !strings.HasPrefix(id.Job, slurmPMIx) {
-			id.Size = e.ranks("PMIX_RANK is set, but not how many ranks there are (a PMIx server alone knows): set GOBW_RANKS")
+			id.Size = e.ranks("PMIX_RANK is set, but not the number of ranks: set GOBW_RANKS")
 		}
 	default:
 		return id, false

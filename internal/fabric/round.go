@@ -33,7 +33,7 @@ type flowEnds struct {
 func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) error {
 	begun := time.Now()
 	if begun.After(c.until) {
-		return fmt.Errorf("the time was up after round %d: agents took long to answer", c.rounds())
+		return fmt.Errorf("no time left after round %d: agents answered slowly", c.rounds())
 	}
 	number := c.judge.Round(r.Round)
 	rails := c.rails(rail)
@@ -152,11 +152,11 @@ func (p *peer) lacks(rails, rail int, of func(Rail) int) string {
 	case p.answer.Error != "":
 		return bounded(p.answer.Error)
 	case len(p.answer.Rails) != rails:
-		return "it answered for other rails than it was asked for"
+		return "it answered for the wrong rails"
 	case p.answer.Rails[rail].Error != "":
 		return bounded(p.answer.Rails[rail].Error)
 	case of(p.answer.Rails[rail]) != len(p.flows):
-		return "it answered for other flows than it was asked for"
+		return "it answered for the wrong flows"
 	}
 	return ""
 }
@@ -309,7 +309,7 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rails, rail int) {
 		c.failed(f, bounded(cmp.Or(a.Error, b.Error)))
 		return
 	case a.Unmeasured || c.receiverKnows() && b.Unmeasured:
-		c.failed(f, "another flow of its host failed before this one had moved anything")
+		c.failed(f, "another flow of this host failed before this flow sent data")
 		return
 	}
 	x.State = matrix.Measured

@@ -23,7 +23,7 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
 		wrong.Add("--srq: only send uses receives")
 	} else if n := s.printedReceives(); p.SRQ && n < p.QPs {
-		wrong.Add("--rx-depth (-r) %d: the %d queue pairs share them with --srq, and each needs one", n, p.QPs)
+		wrong.Add("--rx-depth (-r) %d: %d queue pairs share the receives (--srq): want at least one each", n, p.QPs)
 	}
 	if p.Kind == Latency {
 		s.checkLatency(wrong)
@@ -33,7 +33,7 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	if p.Timestamps == DeviceClock {
 		s.checkTimestamps(wrong)
 	}
-	wrong.If(p.Burst > 1 && p.RateBits == 0, "--burst_size %d: without --rate_limit messages follow each other at once anyway", p.Burst)
+	wrong.If(p.Burst > 1 && p.RateBits == 0, "--burst_size %d: it needs --rate_limit", p.Burst)
 	wrong.If(p.Vector > 0 && !p.Events, "--vector (-X) %d: it needs --events (-e)", p.Vector)
 	wrong.If(p.RDMACM && p.Transport == verbs.UC, "--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
 	wrong.If(p.TOS != nil && !p.RDMACM, "--tos (-T): it needs --rdma-cm (-R); --tclass works without")
@@ -64,7 +64,7 @@ func (s *Settled) checkTimestamps(wrong *Faults) {
 	case s.spec.Kind != Latency:
 		wrong.Add(name + ": it is for latency tests (golat)")
 	case s.row.ByLastByte:
-		wrong.Add(name + ": no completion tells when the peer's WRITE is there; it does with --imm, and of golat send, read and atomic")
+		wrong.Add(name + ": no completion shows when the peer's WRITE has arrived; use --imm, or golat send, read or atomic")
 	case s.spec.Gap > 0:
 		wrong.Add(name + " with --gap: the pause would be part of the time from one completion to the next")
 	}
@@ -154,10 +154,10 @@ func (s *Settled) checkRails(wrong *Faults) {
 	case p.Noncontig != nil:
 		no("the non-contiguous experiment has one queue pair, on one device")
 	case p.QPs < p.Rails:
-		no(fmt.Sprintf("each needs a queue pair of its own, give --qp (-q) %d or more", p.Rails))
+		no(fmt.Sprintf("each needs its own queue pair: give --qp (-q) %d or more", p.Rails))
 	}
 	if p.Threads%p.Rails != 0 {
-		no(fmt.Sprintf("--threads %d is not a multiple of them, and each has as many threads", p.Threads))
+		no(fmt.Sprintf("--threads %d is not a multiple of the number of devices", p.Threads))
 	}
 	if p.SRQ {
 		no("--srq is one receive queue on one device")
@@ -192,7 +192,7 @@ func (s *Settled) checkThreads(wrong *Faults) {
 	case p.SRQ:
 		wrong.Add("%s with --srq: all threads would wait for one receive queue", name)
 	case p.Threads > p.QPs && l.Device.Name != "": // what the device takes is told first
-		wrong.Add("%s of %d queue pairs: each thread needs one of its own, give --qp (-q) %d or more", name, p.QPs, p.Threads)
+		wrong.Add("%s of %d queue pairs: each thread needs its own: give --qp (-q) %d or more", name, p.QPs, p.Threads)
 	}
 	if !s.Sends() && !s.Receives() {
 		return
@@ -235,7 +235,7 @@ func (s *Settled) checkLength(wrong *Faults) {
 	case p.Infinite && p.Duration == 0:
 		wrong.Add("--run_infinitely: it needs --duration (-D), the time of a row")
 	case p.Infinite && (p.Runs > 1 || len(p.Sizes) > 1):
-		wrong.Add("--run_infinitely: one size and one run are enough for ever")
+		wrong.Add("--run_infinitely: want one size and one run")
 	}
 }
 
@@ -275,11 +275,11 @@ func (s *Settled) checkIWARP(wrong *Faults) {
 	p, name := &s.spec, s.limits.Device.Name
 	switch {
 	case p.Transport != verbs.RC:
-		wrong.Add("%v: %s is an iWARP device, which has RC alone", p.Transport, name)
+		wrong.Add("%v: %s is an iWARP device, which has only RC", p.Transport, name)
 	case s.point != nil:
-		wrong.Add("%s is an iWARP device, whose connections RDMA CM makes: the non-contiguous experiment does not use it", name)
+		wrong.Add("%s is an iWARP device, which needs RDMA CM: the non-contiguous experiment does not use RDMA CM", name)
 	case !p.RDMACM:
-		wrong.Add("%s is an iWARP device, whose connections RDMA CM makes: give --rdma-cm (-R)", name)
+		wrong.Add("%s is an iWARP device, which needs RDMA CM: give --rdma-cm (-R)", name)
 	}
 	wrong.If(s.row.Opcode.HasImmediate(), "%s: iWARP has no immediate data, and %s is an iWARP device", s.row.Text, name)
 	wrong.If(s.row.Counter, "%s: iWARP has none before RFC 7306, and %s is an iWARP device", s.row.Text, name)
@@ -307,7 +307,7 @@ func (s *Settled) checkVerify(wrong *Faults) {
 	if p.Verify == VerifyNothing {
 		return
 	}
-	wrong.If(s.row.Traceless, "--verify: %v leaves nothing to compare; FETCH_AND_ADD does, it counts", s.row.Opcode)
+	wrong.If(s.row.Traceless, "--verify: %v leaves nothing to compare; use FETCH_AND_ADD", s.row.Opcode)
 	wrong.If(p.Verify == VerifyAll && (p.Duration > 0 || p.Kind == Latency),
 		"--verify all: works for bandwidth tests with --iters (-n); --verify ends works for all")
 	wrong.If(p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC),

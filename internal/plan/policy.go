@@ -37,7 +37,7 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; the limit is %v (--max-duration)", length, p.Duration)
 	wrong.If(p.Duration > 0 && s.spec.Infinite, "the test runs until it is stopped; the limit is %v (--max-duration)", p.Duration)
 	const setUp = 2 * time.Minute // granted beside what is measured, as a server does
-	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; the limit is %v",
+	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; the limit is %v (--max-duration and 2 minutes)",
 		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+setUp)
 	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d", s.spec.QPs, p.QueuePairs)
 	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; the limit is %d", rounds, p.Rounds)
@@ -64,7 +64,7 @@ func (s *Settled) CheckAddress(a netip.Addr, d DataPolicy) error {
 	case s.SendsToGroup() && !a.IsMulticast():
 		return fmt.Errorf("the peer's address %v is no multicast group: give --mcg (-g) to both ends", a)
 	case many && !s.SendsToGroup():
-		return fmt.Errorf("the peer's address %v stands for many", a)
+		return fmt.Errorf("the peer's address %v is not the address of one host", a)
 	case !d.Peer.IsValid() || s.limits.Dialled && many:
 		return nil
 	}
@@ -80,9 +80,9 @@ func (s *Settled) CheckAddress(a netip.Addr, d DataPolicy) error {
 	unasked := s.Sends() && s.spec.Transport != verbs.RC
 	switch {
 	case s.limits.Dialled && d.Bound && unasked:
-		return fmt.Errorf("the server at %v wants traffic to %v, which need not be its own: name that address as the server, or choose another GID (-x) there", own, a)
+		return fmt.Errorf("the server at %v asks for data at %v, which may not be its own address: give that address as HOST, or choose another GID (-x) at the server", own, a)
 	case !s.limits.Dialled && (d.Bound || a.IsLoopback() || unasked):
-		return fmt.Errorf("the client at %v wants traffic to %v, which need not be its own: choose another GID (-x), or start serve with --data-allow %v", own, a, a)
+		return fmt.Errorf("the client at %v asks for data at %v, which may not be its own address: choose another GID (-x), or start serve with --data-allow %v", own, a, a)
 	}
 	return nil
 }

@@ -200,9 +200,9 @@ func TestIWARP(t *testing.T) {
 		peer Peer
 		want string
 	}{
-		{"no -R", Spec{Operation: Write, Kind: Bandwidth}, Peer{}, "siw0 is an iWARP device, whose connections RDMA CM makes: give --rdma-cm (-R)"},
-		{"UC", Spec{Operation: Write, Kind: Bandwidth, Transport: verbs.UC}, Peer{}, "UC: siw0 is an iWARP device, which has RC alone"},
-		{"UD", Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, RDMACM: true}, Peer{}, "UD: siw0 is an iWARP device, which has RC alone"},
+		{"no -R", Spec{Operation: Write, Kind: Bandwidth}, Peer{}, "siw0 is an iWARP device, which needs RDMA CM: give --rdma-cm (-R)"},
+		{"UC", Spec{Operation: Write, Kind: Bandwidth, Transport: verbs.UC}, Peer{}, "UC: siw0 is an iWARP device, which has only RC"},
+		{"UD", Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, RDMACM: true}, Peer{}, "UD: siw0 is an iWARP device, which has only RC"},
 		{"immediate", Spec{Operation: Write, WriteImm: true, Kind: Bandwidth, RDMACM: true}, Peer{}, "iWARP has no immediate data, and siw0 is an iWARP device"},
 		{"atomics", Spec{Operation: Atomic, Kind: Bandwidth, RDMACM: true}, Peer{}, "atomics: iWARP has none"},
 		{"sends", Spec{Operation: Send, Kind: Bandwidth, RDMACM: true}, Peer{}, "a SEND that finds no receive ends the connection"},
@@ -287,14 +287,14 @@ func TestTrafficGoesToThePeer(t *testing.T) {
 		{server, free, "192.0.2.7", "198.51.100.7", Spec{Operation: Send, Transport: verbs.UD}, "", ""},
 		{server, free, "192.0.2.7", "198.51.100.7", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "", "--data-allow"},
 		{server, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC, Reversed: true}, "198.51.100.0/24", ""},
-		{server, free, "192.0.2.7", "224.0.0.1", Spec{}, "0.0.0.0/0", "stands for many"},
-		{server, free, "192.0.2.7", "ff02::1", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "::/0", "stands for many"},
-		{server, bound, "192.0.2.7", "255.255.255.255", Spec{}, "0.0.0.0/0", "stands for many"},
+		{server, free, "192.0.2.7", "224.0.0.1", Spec{}, "0.0.0.0/0", "is not the address of one host"},
+		{server, free, "192.0.2.7", "ff02::1", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "::/0", "is not the address of one host"},
+		{server, bound, "192.0.2.7", "255.255.255.255", Spec{}, "0.0.0.0/0", "is not the address of one host"},
 		{server, free, "192.0.2.7", "0.0.0.0", Spec{}, "0.0.0.0/0", "cannot be used"},
 		{server, free, "192.0.2.7", "127.0.0.1", Spec{}, "", "--data-allow"},
 		{server, bound, "127.0.0.1", "127.0.0.2", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
 		{server, free, "127.0.0.1", "10.77.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", ""}, // Soft-RoCE under --loopback
-		{server, free, "127.0.0.1", "224.0.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", "stands for many"},
+		{server, free, "127.0.0.1", "224.0.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", "is not the address of one host"},
 		{server, bound, "2001:db8::7", "2001:db8::7", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "", ""},
 		{server, bound, "2001:db8::7", "fe80::7", Spec{Reversed: true}, "", "--data-allow"},
 		{server, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true}, "", "--data-allow"},
@@ -305,7 +305,7 @@ func TestTrafficGoesToThePeer(t *testing.T) {
 		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD}, "", "name that address as the server"},
 		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
 		{client, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""}, // control and data have networks of their own
-		{client, free, "192.0.2.7", "224.0.0.1", Spec{Transport: verbs.UC}, "", "stands for many"},
+		{client, free, "192.0.2.7", "224.0.0.1", Spec{Transport: verbs.UC}, "", "is not the address of one host"},
 		{client, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Multicast: true}, "", ""},
 		{client, free, "192.0.2.7", "10.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Multicast: true}, "", "no multicast group"},
 		{client, free, "", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""}, // fabric: the coordinator tells

@@ -269,13 +269,13 @@ func noCommonPoint(before, after *series.Collection) error {
 		}
 	}
 	if old == nil {
-		return fmt.Errorf("no figure is in both: OLD has %d and NEW %d, of other kinds; measure the same test for both", len(before.Series), len(after.Series))
+		return fmt.Errorf("OLD and NEW have no common figure (OLD %d, NEW %d): measure the same test for both", len(before.Series), len(after.Series))
 	}
 	remedy := "measure with the same options"
 	if name, _, _ := strings.Cut(differ[0], ":"); len(differ) == 1 {
 		remedy = "--by " + name
 	}
-	return fmt.Errorf("no point is in both; the nearest is %s: they differ in %s · %s", old, strings.Join(differ, "; "), remedy)
+	return fmt.Errorf("OLD and NEW have no common point; the nearest is %s: they differ in %s · %s", old, strings.Join(differ, "; "), remedy)
 }
 
 // Figures finds figures by their names; one without a better side cannot be judged.
@@ -289,7 +289,7 @@ func Figures(names []string) ([]figure.Figure, error) {
 		case !ok:
 			return nil, fmt.Errorf("no figure %q%s; there are %s", name, plain.Suggest(name, figure.Words()), strings.Join(figure.Words(), ", "))
 		case f.Direction == stats.Neither:
-			return nil, fmt.Errorf("figure %q is neither better nor worse when it grows: compare bw, msgrate, p50, p99 or others that are", name)
+			return nil, fmt.Errorf("figure %q cannot be better or worse: compare bw, msgrate, p50 or p99", name)
 		}
 		out = append(out, f)
 	}

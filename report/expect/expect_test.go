@@ -158,7 +158,7 @@ func TestExpectationMissingFigure(t *testing.T) {
 		want string
 	}{
 		{"bw >= 1 Gb/s", latency, "no bw here: a latency test has p50"},
-		{"p99 <= 1 s", few, "no p99 here: 500 samples do not support it, 1000 are needed"},
+		{"p99 <= 1 s", few, "no p99 here: 500 samples, 1000 needed"},
 		{"delivered >= 99%", bare, "no delivered here: RC delivers every message or fails"},
 		{"retransmits == 0", bare, "no retransmits here: the device reported no counters"},
 		{"counter.discard == 0", expectable(), `did you mean "discards"?`},

@@ -58,9 +58,9 @@ func CounterOf(end, name string) Figure {
 			case len(have) == 0:
 				return "the device reported no counters"
 			case here && end != "peer":
-				return "the other end reported no counters: expect local." + name + " alone, or counters of both ends"
+				return "the other end reported no counters: use local." + name + " alone, or counters of both ends"
 			case there && end != "local":
-				return "this end reported no counters: expect peer." + name + " alone, or counters of both ends"
+				return "this end reported no counters: use peer." + name + " alone, or counters of both ends"
 			}
 			return fmt.Sprintf("the device has no such counter%s; it has %v", plain.Suggest(name, have), have)
 		},

@@ -49,7 +49,7 @@ func All() []Figure {
 		if r.IsLatency() {
 			return "a latency test has p50, p99, ...; gobw measures bandwidth"
 		}
-		return "nobody counted what arrived: --verify=all counts it, and so do the receives of --imm"
+		return "nobody counted what arrived · --verify=all counts, and so does --imm"
 	}
 	inBandwidth := func(f func(*report.Record) (float64, bool)) func(*report.Record) (float64, bool) {
 		return func(r *report.Record) (float64, bool) {
@@ -115,7 +115,7 @@ func latency(f report.LatencyFigure) Figure {
 			case !taken(r):
 				return "the test took no time samples"
 			case !f.Supported(r.Latency.Samples):
-				return fmt.Sprintf("%d samples do not support it, %.0f are needed (raise -n or -D)", r.Latency.Samples, 10/(1-p))
+				return fmt.Sprintf("%d samples, %.0f needed (raise -n or -D)", r.Latency.Samples, 10/(1-p))
 			}
 			return "the record holds no " + f.Name
 		},

@@ -444,7 +444,7 @@ func (n *Grid) summary() []string {
 		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {
-		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing · with --save, --resume completes it", len(n.Missing)))
+		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing · give --save FILE, then --resume", len(n.Missing)))
 	}
 	return out
 }

@@ -162,7 +162,7 @@ func heading(d *report.Document) []string {
 		out = append(out, d.Label)
 	}
 	if s := d.Server; s != nil && s.Fabric != d.Client.Fabric {
-		out = append(out, "the server's emulated network: "+cmp.Or(s.Fabric, "good"))
+		out = append(out, "emulated network of the server: "+cmp.Or(s.Fabric, "good"))
 	}
 	if !d.Complete {
 		out = append(out, "INCOMPLETE: "+cmp.Or(d.Failure, "interrupted"))

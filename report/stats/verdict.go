@@ -64,7 +64,7 @@ func ParseAccepted(text string) (Accepted, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		c := Cause(strings.TrimSpace(word))
 		if c != Unclear && c != Disturbed {
-			return nil, fmt.Errorf("%q cannot be accepted; there are %s and %s", c, Unclear, Disturbed)
+			return nil, fmt.Errorf("%q: want %s or %s", c, Unclear, Disturbed)
 		}
 		out = append(out, c)
 	}
@@ -206,7 +206,7 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 	said := inWords(e.Change) + ", " + e.Interval.changes()
 	switch {
 	case low > 0 && by <= 0 || high < 0 && by >= 0:
-		return Unknown(Unclear, e.settle(o, together), "%s: the medians say otherwise, so the runs are of two kinds", said)
+		return Unknown(Unclear, e.settle(o, together), "%s: the medians disagree, so the runs fall into two groups", said)
 	case low >= -o.Same && high <= o.Same:
 		return Verdict{Word: Same, Reason: said}
 	case low > 0 && p <= alarm(o, together):
@@ -215,7 +215,7 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 		return Verdict{Word: Better, Reason: said}
 	}
 	if together > 1 && (low > 0 || high < 0) {
-		return Unknown(Unclear, e.settle(o, together), "%s; of %d figures judged together some look so by chance (%s: p = %.2g)", said, together, Procedure, p)
+		return Unknown(Unclear, e.settle(o, together), "%s; with %d figures, some differ by chance (%s: p = %.2g)", said, together, Procedure, p)
 	}
 	return Unknown(Unclear, e.settle(o, together), "%s", said)
 }
@@ -249,9 +249,9 @@ func (e Effect) settle(o Margins, together int) string {
 	need = max(need, narrowed(e.N, half, max(middle, o.Same-middle)))
 	switch {
 	case need > mostNeeded && e.Pairs:
-		return "no number of pairs below 1000: make the machine quieter, or the tests longer"
+		return "1000 pairs are not enough: make the machine quieter, or the tests longer"
 	case need > mostNeeded:
-		return "no number of runs below 1000: make the machine quieter, or measure both in pairs"
+		return "1000 runs are not enough: make the machine quieter, or measure both in pairs (gobw ab)"
 	case e.Pairs:
 		return fmt.Sprintf("about %d pairs", need)
 	}

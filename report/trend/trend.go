@@ -104,7 +104,7 @@ func Documents(docs []*report.Document, o Options) (*Trend, error) {
 		return nil, err
 	}
 	if len(t.Series) == 0 {
-		return nil, errors.New("the results hold none of the figures")
+		return nil, errors.New("the results have none of the figures")
 	}
 	t.find(o)
 	return t, nil

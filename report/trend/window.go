@@ -85,7 +85,7 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 		p := &c.Points[i]
 		p.Verdict = t.trusted(p.Verdict, old[i], new[i])
 		if judged[i].Better == stats.Neither {
-			p.Verdict = stats.Unknown(stats.Missing, "", "%s is neither better nor worse when it grows", p.Figure)
+			p.Verdict = stats.Unknown(stats.Missing, "", "%s cannot be better or worse", p.Figure)
 		}
 	}
 	c.Geomeans = compare.Geomeans(c.Points)

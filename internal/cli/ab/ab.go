@@ -87,20 +87,20 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.Note(cmdline.Prefixed("A", err))
 	switch {
 	case f.beside != "":
-		wrong.If(len(args) == 2, "two commands and --beside: want one, which runs alone and beside the other")
+		wrong.If(len(args) == 2, "two commands and --beside: give one command, and the other with --beside")
 		var neighbour side
 		neighbour, err = parseSide(tool, f.beside, "iters", "duration")
 		c.B = c.A
 		c.B.beside, c.B.line = &neighbour, c.A.line+" beside "+f.beside
 		if neighbour.stock {
-			err = fmt.Errorf("%q: want a test of gobw or golat, which runs as long as A does", f.beside)
+			err = fmt.Errorf("%q: want a test of gobw or golat, because it must run as long as A", f.beside)
 		}
 		wrong.Note(cmdline.Prefixed("--beside", err))
 	case len(args) == 2:
 		c.B, err = parseSide(tool, args[1])
 		wrong.Note(cmdline.Prefixed("B", err))
 	default:
-		wrong.Add("one command: want another, or --beside 'COMMAND B'")
+		wrong.Add("one command: give a second, or --beside 'COMMAND B'")
 	}
 	wrong.If(c.A.latency != c.B.latency && wrong == nil,
 		"one command measures bandwidth and the other latency: they have no figure to compare")
@@ -122,7 +122,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	var known bool
 	if c.Figure, known = figure.Named(name); !known || c.Figure.Direction == stats.Neither {
-		wrong.Note(fmt.Errorf("--figure %q: no figure of which one side is better; try bw, msgrate, p50 or p99", name))
+		wrong.Note(fmt.Errorf("--figure %q: neither side can be better by this figure; try bw, msgrate, p50 or p99", name))
 	}
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	if f.limit != "" {
@@ -148,7 +148,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	m, failed := measure(ctx, out, c)
 	if errors.Is(failed, errTimeUp) {
-		return exit.UsageError{Err: fmt.Errorf("--time %v: no pair ended in it, so there is nothing to tell", c.Limit)}
+		return exit.UsageError{Err: fmt.Errorf("--time %v: no pair was complete in this time", c.Limit)}
 	}
 	if failed != nil && len(m.a) == 0 {
 		return failed

@@ -52,7 +52,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 		words[0] = program
 		s.program, s.words, s.stock, s.latency = program, words, true, strings.Contains(filepath.Base(program), "_lat")
 		if program == "" {
-			err = errors.New("perftest: wants a program behind the colon, as in perftest:ib_write_bw")
+			err = errors.New("perftest: name a program behind the colon: perftest:ib_write_bw")
 		}
 		return s, err
 	}
@@ -68,7 +68,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 	}
 	ours := append([]string{"save", "format", "expect", "accept", "quiet"}, more...)
 	refusal := func(name string) error {
-		return fmt.Errorf("%q: --%s is ab's to give, not the test's", line, name)
+		return fmt.Errorf("%q: leave out --%s: ab sets it", line, name)
 	}
 	if s.program != "" { // the flags of another build are its own, but for these
 		for _, w := range words {
@@ -87,7 +87,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 		return nil
 	})
 	if err == nil && (c.Plan.AllSizes || len(c.Plan.Sizes) > 1) {
-		err = fmt.Errorf("%q: a pair compares one size: give one with -s", line)
+		err = fmt.Errorf("%q: ab compares one size: give -s 64K", line)
 	}
 	return s, err
 }
@@ -149,7 +149,7 @@ func read(text string, f figure.Figure) (o outcome, err error) {
 		o.disturbed = o.disturbed || disturbed > 0
 	}
 	if err == nil && len(rows) != 1 {
-		err = fmt.Errorf("it measured %d sizes: a pair compares one, as of -s 64K", len(rows))
+		err = fmt.Errorf("it measured %d sizes: ab compares one size: give -s 64K", len(rows))
 	}
 	if err == nil {
 		o.value, err = f.Over(rows[0])
@@ -257,7 +257,7 @@ func perftestFigure(text string, latency, gbits bool, name string) (float64, err
 		found, rows = v*at.scale, rows+1
 	}
 	if rows != 1 {
-		return 0, fmt.Errorf("it printed %d rows: a pair compares one size", rows)
+		return 0, fmt.Errorf("it printed %d rows: ab compares one size", rows)
 	}
 	return found, nil
 }

@@ -39,7 +39,7 @@ func FlagError(c *cobra.Command, err error) error {
 		} else if near := plain.Nearest(name, names); near != "" {
 			text += fmt.Sprintf("; did you mean --%s?", near)
 		} else if strings.Contains(c.Use, " '") {
-			text += fmt.Sprintf("; a test and its flags stand in quotes: %s 'write HOST --%s'", c.CommandPath(), name)
+			text += fmt.Sprintf("; put the test and its flags in quotes: %s 'write HOST --%s'", c.CommandPath(), name)
 		} else {
 			text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 		}

@@ -79,7 +79,7 @@ func synonym(c *cobra.Command, name string) string {
 		return ""
 	case first == strings.ToUpper(first): // a word, not a flag
 		if strings.Contains(c.Use, first) {
-			return fmt.Sprintf("; write it without a flag: %s %s", c.CommandPath(), first) + plain.When(name == "server", "; the server itself is 'gobw serve'")
+			return fmt.Sprintf("; write it without a flag: %s %s", c.CommandPath(), first) + plain.When(name == "server", "; to start a server: 'gobw serve'")
 		}
 		return ""
 	case value != "" && !strings.HasPrefix(value, "--"): // a flag and its value

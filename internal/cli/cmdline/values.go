@@ -16,11 +16,11 @@ import (
 func RefuseEmpty(fs *pflag.FlagSet, words []string) error {
 	var wrong Faults
 	for _, w := range words {
-		wrong.If(strings.TrimSpace(w) == "", "%q: a word with nothing in it: a variable that is not set?", w)
+		wrong.If(strings.TrimSpace(w) == "", "%q: an empty word: is a variable not set?", w)
 	}
 	fs.Visit(func(f *pflag.Flag) {
 		if value := f.Value.String(); value == "" || value == "[]" {
-			wrong.Note(fmt.Errorf("--%s is given with nothing: a variable that is not set? Give a value, or leave the flag out", f.Name))
+			wrong.Note(fmt.Errorf("--%s has an empty value: is a variable not set? Give a value, or leave the flag out", f.Name))
 		}
 	})
 	return errors.Join(wrong...)

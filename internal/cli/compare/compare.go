@@ -92,7 +92,7 @@ func (f *flags) config(args []string) (config, error) {
 		c.Old = strings.Split(args[0], ",")
 	default:
 		c.Old = args
-		wrong.If(len(args) == 0, "no results: want two, OLD and NEW, or a directory with two results or more")
+		wrong.If(len(args) == 0, "no results: give OLD and NEW, or a directory of results")
 	}
 	var err error
 	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
@@ -112,15 +112,15 @@ func (f *flags) config(args []string) (config, error) {
 			wrong.Note(cmdline.Prefixed("--since", err))
 			c.Window = &w
 		}
-		wrong.If(f.unlike, "--unlike is for two results: over time each set-up is a series of its own")
+		wrong.If(f.unlike, "--unlike needs two results: in a directory each set-up has its own series")
 	}
-	wrong.If(!c.overTime() && f.since != "", "--since is for many results over time: compare DIR --since %s", f.since)
+	wrong.If(!c.overTime() && f.since != "", "--since needs a directory of results: compare DIR --since %s", f.since)
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
 	if other := c.Output.Refuse(render.ComparisonFormats()); err == nil && !c.overTime() && other != nil {
 		wrong.Note(fmt.Errorf("%w; 'gobw report OLD NEW --save FILE.html' draws both", other))
 	}
-	wrong.If(c.Pictures != "" && !c.overTime(), "--pictures is for many results over time; 'gobw report OLD NEW --pictures %s' draws two", c.Pictures)
+	wrong.If(c.Pictures != "" && !c.overTime(), "--pictures needs a directory of results; 'gobw report OLD NEW --pictures %s' draws two", c.Pictures)
 	return c, errors.Join(wrong...)
 }
 
@@ -189,7 +189,7 @@ func twoSides(c config, sides [][]*report.Document) (out []*compare.Comparison, 
 // overTime finds when figures changed, and sets what is new against what was before.
 func overTime(out output.Streams, c config, docs []*report.Document, lost output.Lost) ([]*compare.Comparison, func(w io.Writer, format string) error, error) {
 	if len(docs) == 1 {
-		return nil, nil, exit.UsageError{Err: errors.New("one result: want two, OLD and NEW, or a directory with two results or more")}
+		return nil, nil, exit.UsageError{Err: errors.New("one result: give OLD and NEW, a directory of results, or --by FIELD")}
 	}
 	t, err := trend.Documents(docs, trend.Options{Figures: c.Options.Figures, Margin: c.Options.Margin, Confidence: c.Options.Confidence, Accept: c.Gate.Accept})
 	if err != nil {

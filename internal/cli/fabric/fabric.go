@@ -95,7 +95,7 @@ func (c *config) identity() (fabric.Identity, error) {
 	case errors.Is(err, fabric.ErrAlone) && c.coordinator != "":
 		return fabric.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
 	case errors.Is(err, fabric.ErrAlone):
-		err = fmt.Errorf("%w: start it by a launcher (srun -K gobw fabric), or with --hosts FILE and on each other host with --coordinator HOST", err)
+		err = fmt.Errorf("%w: start it with a launcher (srun -K gobw fabric), or give --hosts FILE here and --coordinator HOST on each other host", err)
 	}
 	return id, err
 }

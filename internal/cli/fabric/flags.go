@@ -165,8 +165,8 @@ func (f *flags) test(c *config, wrong *cmdline.Faults) {
 	known := slices.Contains(fabric.Operations(), p.Operation)
 	wrong.If(!known, "--op %q: want write, read or send", f.operation)
 	wrong.If(known && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", f.operation, p.Transport)
-	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody knows how much arrives: use --op send, or --connection RC")
-	wrong.If(f.kind == plan.Latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test has one partner a round: pairs, leaves or random")
+	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
+	wrong.If(f.kind == plan.Latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs, leaves or random")
 	c.run.Plan = p
 }
 
@@ -188,7 +188,7 @@ func readHosts(s string) ([]string, error) {
 	seen := map[string]bool{}
 	for _, h := range hosts {
 		if seen[h] {
-			return nil, fmt.Errorf("%s is there twice: one rank a host", h)
+			return nil, fmt.Errorf("%s is in the list twice: start one rank per host", h)
 		}
 		seen[h] = true
 	}

@@ -54,7 +54,7 @@ func facts() fabric.Facts {
 	}
 	const need = 64 << 20
 	if locked := hostmemory.LockedLimit(); locked >= 0 && locked < need && os.Geteuid() != 0 {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("it may lock %d KiB of memory: a NIC may refuse to register buffers; raise LimitMEMLOCK of slurmd, or ulimit -l", locked>>10))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("the limit of locked memory is %d KiB: a NIC may refuse to register buffers; raise LimitMEMLOCK of slurmd, or ulimit -l", locked>>10))
 	}
 	return f
 }

@@ -41,7 +41,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 		wg.Go(func() {
 			// It ends when the coordinator says goodbye, not with the context: what it measures is still wanted then.
 			if _, err := part(context.WithoutCancel(ctx), c, *hello, c.run.Key, []string{"127.0.0.1:" + port}, nil); err != nil {
-				p.note(fmt.Sprintf("rank 0 itself takes no part: %v", err))
+				p.note(fmt.Sprintf("rank 0 does not measure: %v", err))
 			}
 		})
 	}

@@ -160,7 +160,7 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 	if err != nil {
 		return nil //nolint:nilerr // told where the address is chosen
 	}
-	return exit.UsageError{Err: fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would take %v, where only one can have UDP port 4791; "+
+	return exit.UsageError{Err: fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would use %v, but only one can have UDP port 4791 there; "+
 		"leave -x out: each end then takes a loopback address of its own", e.Index, e.GID.Addr())}
 }
 

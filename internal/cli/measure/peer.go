@@ -61,10 +61,10 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 	case len(args) == 1:
 		c.Host = args[0]
 		if host, port, err := net.SplitHostPort(c.Host); err == nil {
-			wrong.Note(fmt.Errorf("host %q: the port has a flag of its own: %s --port (-p) %s", c.Host, host, port))
+			wrong.Note(fmt.Errorf("host %q: give the port by its flag: %s --port (-p) %s", c.Host, host, port))
 		}
 	case !f.Loopback:
-		wrong.Note(fmt.Errorf("no host: name the one that runs '%s serve', or give --loopback", tool))
+		wrong.Note(fmt.Errorf("no host: name the host that runs '%s serve', or give --loopback", tool))
 	}
 	wrong.Range("--port (-p)", f.port, 1, 65535)
 	var err error

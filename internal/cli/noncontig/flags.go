@@ -214,9 +214,9 @@ func (f *Flags) exclusive() error {
 	}
 	switch {
 	case len(idle) > 0:
-		return fmt.Errorf("--layout takes the place of a grid: leave out %s", strings.Join(idle, " and "))
+		return fmt.Errorf("--layout replaces the grid: leave out %s", strings.Join(idle, " and "))
 	case f.given("nums") && f.given("size"):
-		return errors.New("--nums and --size (-s) exclude each other: one is held while the blocks grow")
+		return errors.New("--nums and --size (-s) exclude each other: give one")
 	}
 	return nil
 }

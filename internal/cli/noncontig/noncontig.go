@@ -133,11 +133,11 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	largest := int64(0)
 	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	for _, shape := range c.Shapes {
-		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries), "--shape %s: %v has none of its operations: use --connection RC", shape, c.Transport)
+		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries), "--shape %s: %v cannot carry it: use --connection RC", shape, c.Transport)
 	}
 	for _, g := range c.Layouts {
 		if g.Layout.Extent() == g.Layout.Size() {
-			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; for gaps between them give a stride larger than the block", g.Layout)
+			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; give a stride larger than the block", g.Layout)
 			if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
 				text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data · --strides 2x", g.Stride)
 			}

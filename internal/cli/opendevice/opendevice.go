@@ -157,7 +157,7 @@ func openOne(c Config) (*Device, error) {
 	case !d.Info().Software && (c.Emulate != "" || c.Pcap != ""):
 		err = exit.UsageError{Err: fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name)}
 	case at.text != "" && !can:
-		err = exit.UsageError{Err: fmt.Errorf("--device (-d) %s: only roce0 takes a place; of other devices choose a line of the GID table with -x", named)}
+		err = exit.UsageError{Err: fmt.Errorf("--device (-d) %s: only roce0 takes an address or interface; for other devices choose a GID with -x", named)}
 	case at.text != "":
 		_, err = d.bind(netip.Addr{})
 	}

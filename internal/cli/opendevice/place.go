@@ -43,7 +43,7 @@ func cutPlace(named string) (string, place, error) {
 		}
 	}
 	if len(p.among) == 0 {
-		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: interface %s has no address but link-local ones", named, text)}
+		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: interface %s has only link-local addresses", named, text)}
 	}
 	return name, p, nil
 }
@@ -61,7 +61,7 @@ func (p place) towards(local netip.Addr) (netip.Addr, error) {
 			return a, nil
 		}
 	}
-	return netip.Addr{}, exit.SetupError{Err: fmt.Errorf("roce0@%s is at %s, and the ends know each other by %s: both must be IPv4, or IPv6", p.text, p.among[0], local)}
+	return netip.Addr{}, exit.SetupError{Err: fmt.Errorf("roce0@%s has the address %s, but the ends are connected by %s: both must be IPv4, or both IPv6", p.text, p.among[0], local)}
 }
 
 // Bind makes an address the software devices' default GID: the one that was named with each (roce0@ADDRESS, roce0@INTERFACE), else the

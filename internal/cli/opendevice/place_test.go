@@ -22,7 +22,7 @@ func TestPlaces(t *testing.T) {
 		{"an interface, IPv4", place{"eth1", false, both}, "192.0.2.9", "192.0.2.1"},
 		{"an interface, IPv4 in IPv6", place{"eth1", false, both}, "::ffff:192.0.2.9", "192.0.2.1"},
 		{"an interface, IPv6", place{"eth1", false, both}, "2001:db8::9", "2001:db8::1"},
-		{"an interface of the other family", place{"eth1", false, both[:1]}, "2001:db8::9", "roce0@eth1 is at 192.0.2.1, and the ends know each other by 2001:db8::9"},
+		{"an interface of the other family", place{"eth1", false, both[:1]}, "2001:db8::9", "roce0@eth1 has the address 192.0.2.1, but the ends are connected by 2001:db8::9"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			local, _ := netip.ParseAddr(tt.local)

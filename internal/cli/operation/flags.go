@@ -197,7 +197,7 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong.Note(err)
 	c.Plan = p
 	wrong.Note(f.Judge(&c.Config, p.Kind, p.Transport.String()))
-	wrong.If(len(c.Gate.Accept) > 0 && !f.Gate.Given(), "--accept is for --expect: without one nothing is judged that could pass")
+	wrong.If(len(c.Gate.Accept) > 0 && !f.Gate.Given(), "--accept needs --expect: without it nothing is judged")
 	return c, errors.Join(wrong...)
 }
 

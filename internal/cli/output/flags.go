@@ -74,7 +74,7 @@ func (f *Flags) Config() (Config, error) {
 		}
 		c.Saves = append(c.Saves, s)
 	}
-	wrong.If(c.Resume && c.Document() == "", "--resume: name the file to go on with: --save result.json")
+	wrong.If(c.Resume && c.Document() == "", "--resume: name the file to continue: --save result.json")
 	return c, errors.Join(wrong...)
 }
 

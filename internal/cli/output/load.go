@@ -94,7 +94,7 @@ func inDirectory(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, &report.FileError{File: path, Err: errors.New("the directory holds no .json file"), Remedy: "name a file of results"}
+		return nil, &report.FileError{File: path, Err: errors.New("the directory has no .json file"), Remedy: "name a file of results"}
 	}
 	slices.Sort(files)
 	return files, nil

@@ -154,12 +154,12 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	for _, kind := range f.leaveOut {
 		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, cmdline.DidYouMean(kind, kinds))
 		wrong.If((kind == leaveLine || kind == leaveAll) && f.line != "",
-			"--line gives a line rate and --leave-out %s leaves out what refers to it: give one of them", kind)
+			"--line and --leave-out %s exclude each other", kind)
 	}
 	c.Resume, err = output.Previous(c.Output, qualify.Load)
 	wrong.Note(err)
-	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, to 1000; 1 is as the plan says", f.scale)
-	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000; 0 is as the plan says", f.runs)
+	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, up to 1000", f.scale)
+	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000", f.runs)
 	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse})
 	wrong.Note(err)
 	if err := errors.Join(wrong...); err != nil {

@@ -95,12 +95,12 @@ func misplaced(typed *pflag.FlagSet) error {
 	var wrong cmdline.Faults
 	typed.Visit(func(f *pflag.Flag) {
 		among := func(names ...string) bool { return slices.Contains(names, f.Name) }
-		wrong.If(place.Lookup(f.Name) != nil, "--%s belongs to the command line of qualify, not to the plan", f.Name)
-		wrong.If(among("format", "save", "quiet", "resume"), "--%s has no place in a plan: qualify writes the results (--save)", f.Name)
-		wrong.If(among("expect", "accept"), "--%s: the plan says what it expects under the key expect", f.Name)
+		wrong.If(place.Lookup(f.Name) != nil, "--%s: give it to qualify, not in the plan", f.Name)
+		wrong.If(among("format", "save", "quiet", "resume"), "--%s cannot be in a plan: qualify writes the results (--save)", f.Name)
+		wrong.If(among("expect", "accept"), "--%s: in a plan, use the key expect", f.Name)
 	})
 	if rest := typed.Args(); len(rest) > 0 {
-		wrong.Add("unexpected %q: the peer belongs to the command line of qualify", rest[0])
+		wrong.Add("unexpected %q: give the peer to qualify, not in the plan", rest[0])
 	}
 	return errors.Join(wrong...)
 }

@@ -42,7 +42,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Render saved results: tables, CSV, HTML, pictures",
-		Long: "Render saved results. Several files share each picture. A directory stands for\nits .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Long:  "Render saved results. Several files share each picture. A directory stands for\nits .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
 		Example: "  " + tool + " report result.json\n" +
 			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
 			"  " + tool + " report result.json --pictures plots\n" +

@@ -90,7 +90,7 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (engine.Figures, er
 // once runs a point's test, and tells whether something else had its CPU.
 func (m *meter) once(ctx context.Context, p engine.Point) (f engine.Figures, disturbed bool, err error) {
 	if err := m.open(ctx); err != nil {
-		return f, false, exit.PeerLostError{Err: fmt.Errorf("after a test that failed the other end does not come back: %w", err)}
+		return f, false, exit.PeerLostError{Err: fmt.Errorf("after a failed test the other end does not answer: %w", err)}
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
 	defer cancel()
@@ -139,7 +139,7 @@ func goals() map[string]goal {
 				}
 				return 1e9 / ns
 			},
-			func(v float64) string { return fmt.Sprintf("%.0f ns of processors a message", 1e9/v) },
+			func(v float64) string { return fmt.Sprintf("%.0f ns of CPU time a message", 1e9/v) },
 		},
 	}
 }

@@ -83,7 +83,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		if f.Counter != "" {
 			how = fmt.Sprintf("%.3g %s a message", f.Events, f.Counter)
 		}
-		how += fmt.Sprintf(" beside %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is back", f.Until)
+		how += fmt.Sprintf(" compared with %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is as high again", f.Until)
 		r.Findings = append(r.Findings, finding{What: f.Rule.String(), How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
 	}
 	failures := map[string]int{}
@@ -99,7 +99,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 	}
 	for i, f := range r.Findings {
 		if f.How == "" {
-			r.Findings[i].How = plain.Plural(failures[f.What], "test") + " failed so"
+			r.Findings[i].How = plain.Plural(failures[f.What], "test") + " failed like this"
 		}
 	}
 }
@@ -183,18 +183,18 @@ func (r *Result) table() string {
 	}
 	for i, f := range r.Findings {
 		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
-		say(f.Beside != "", "   beside: %s", f.Beside)
+		say(f.Beside != "", "   good:   %s", f.Beside)
 		say(f.Perftest != "", "   perftest: %s", f.Perftest)
 	}
 	for _, f := range r.Answer.Unproven {
-		say(true, "not confirmed, so noise or rare: %s", f.Rule)
+		say(true, "not confirmed (noise, or rare): %s", f.Rule)
 	}
 	if len(r.Findings) == 0 && r.Complete {
-		say(r.Question == dips, "nothing found: no size is slower than those beside it")
-		say(r.Question == anomalies, "nothing found: no settings are slow together but not alone")
+		say(r.Question == dips, "nothing found: no size is slower than its neighbours")
+		say(r.Question == anomalies, "nothing found: no settings are slow only together")
 	}
 	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
-		plain.When(r.Empty > 0, "; in %d nothing came through: a longer --test-time shows them", r.Empty))
+		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))
 	return b.String()
 }
 

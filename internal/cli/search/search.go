@@ -200,7 +200,7 @@ func (c *config) parseTest(line string) error {
 	}
 	if len(words) > 0 && (words[0] == "gobw" || words[0] == "golat") {
 		if words[0] != c.Tool {
-			return fmt.Errorf("%q: for that there is '%s search'", line, words[0])
+			return fmt.Errorf("%q: use '%s search'", line, words[0])
 		}
 		words = words[1:]
 	}
@@ -215,7 +215,7 @@ func (c *config) parseTest(line string) error {
 		c.typed = typed
 		for _, name := range []string{"save", "format", "expect", "accept", "quiet", "resume", "all", "runs", "iters", "duration", "warmup"} {
 			if typed.Changed(name) {
-				return fmt.Errorf("%q: --%s is not the test's to say here", line, name)
+				return fmt.Errorf("%q: leave out --%s: the search sets it", line, name)
 			}
 		}
 		return nil

@@ -291,7 +291,7 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		}
 	}
 	if t.dims = slices.DeleteFunc(t.dims, func(s setting) bool { return len(s.Values) < 2 }); len(t.dims) == 0 {
-		return nil, exit.UsageError{Err: fmt.Errorf("nothing is left to try: the test names all settings that %s has more than one value for", l.Device.Name)}
+		return nil, exit.UsageError{Err: fmt.Errorf("nothing to try: the test already names all settings that %s can change", l.Device.Name)}
 	}
 	return t, nil
 }

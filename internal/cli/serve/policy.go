@@ -66,7 +66,7 @@ func (t *turn) await(ctx context.Context, measuring bool) (context.Context, cont
 	var timer *time.Timer
 	timer = time.AfterFunc(math.MaxInt64, func() {
 		if t.others.Load() {
-			cancel(fmt.Errorf("others wait, and the client has not gone on for %v", most.Round(time.Second)))
+			cancel(fmt.Errorf("others wait, and this client did nothing for %v", most.Round(time.Second)))
 			return
 		}
 		timer.Reset(lookEvery)

@@ -161,7 +161,7 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 		wrong.Note(cmdline.Prefixed("--perftest", err))
 		c.Listen.Perftest.Gbits, c.ByRDMACM = v.Gbits, v.ControlCM
 		c.Gbits = v.Gbits
-		wrong.If(c.ByRDMACM && !c.Once, "--perftest with -z or -R: such a connection is the device's and serves one client: give --once, in a loop of the shell")
+		wrong.If(c.ByRDMACM && !c.Once, "--perftest with -z or -R: such a server serves one client: give --once, and start it in a shell loop")
 	}
 	return c, errors.Join(wrong...)
 }

@@ -37,7 +37,7 @@ func link(out output.Streams, self, dir string) error {
 		}
 		err := os.Symlink(self, path)
 		if errors.Is(err, os.ErrExist) {
-			err = fmt.Errorf("%s is there and is no link to this program: left alone; remove it, or name another directory", path)
+			err = fmt.Errorf("%s exists and is not a link to this program: remove it, or name another directory", path)
 		}
 		if err != nil {
 			errs = append(errs, err)

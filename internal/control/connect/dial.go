@@ -180,7 +180,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 		return nil, err
 	}
 	if o.Token != nil {
-		return nil, errors.New("the server speaks perftest's dialect, which has no token: leave --token-file out")
+		return nil, errors.New("the server speaks perftest's protocol, which has no token: leave --token-file out")
 	}
 	return perftest.NewSession(conn, perftest.Setup{
 		Dialled: true, Timeouts: o.Timeouts, Peer: peer, Mine: advertised, Gbits: o.Perftest.Gbits, Rdma: o.RDMA != nil,

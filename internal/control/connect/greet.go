@@ -51,7 +51,7 @@ func (l *Listener) meet(v *admission.Visitor, c *Client) (comes bool, err error)
 		return false, fmt.Errorf("it sent %d of the first message's %d bytes: %w", n, perftest.HelloBytes, err)
 	}
 	if c.hello, err = perftest.ParseHello(b[:]); err != nil {
-		return false, fmt.Errorf("it speaks neither perftest's dialect nor ours: %w", err)
+		return false, fmt.Errorf("it speaks neither perftest's protocol nor ours: %w", err)
 	}
 	l.visitors.Advance(v, admission.Greeted)
 	_ = v.Conn.SetDeadline(time.Time{})

@@ -132,7 +132,7 @@ func (l *Listener) take(conn net.Conn) {
 	}
 	v, closed := l.visitors.Add(conn, from)
 	if closed != nil {
-		l.o.Log.Warn("too many connections: one of those from where most come is dropped", "client", closed.From)
+		l.o.Log.Warn("too many connections: one from the largest group is closed", "client", closed.From)
 	}
 	if closed == v {
 		return

@@ -144,7 +144,7 @@ func (s *Session) read() {
 }
 
 // errUnasked is a peer that sends ahead of its turn.
-var errUnasked = errors.New("it sends messages nobody asked for")
+var errUnasked = errors.New("it sent unexpected messages")
 
 func (s *Session) readFailed(err error) error {
 	if _, format := errors.AsType[*control.FormatError](err); format {
@@ -236,7 +236,7 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 		case <-ctx.Done():
 			return Message{}, fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
 		case <-over:
-			return Message{}, &control.LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("it lives but did not get there within %v", limit)}
+			return Message{}, &control.LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("it answers, but made no progress for %v", limit)}
 		}
 	}
 }

@@ -69,7 +69,7 @@ const (
 func (h hostLife) String() string {
 	switch h {
 	case hostAnswers:
-		return ", but its host answers: the process was stopped, or gets no CPU"
+		return ", but its host answers: the process was stopped, or got no CPU time"
 	case hostSilent:
 		return ", nor from its host: it is down, or the network between is"
 	default:

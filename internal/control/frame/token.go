@@ -34,7 +34,7 @@ const nonceBytes = 32
 // What an end that lacks the right token hears, and no more than that.
 var (
 	ErrNoToken    = errors.New("this server asks for a token: give the client the same --token-file")
-	ErrWrongToken = errors.New("the token is not this server's: give both ends the same --token-file")
+	ErrWrongToken = errors.New("wrong token: give both ends the same --token-file")
 )
 
 // Meet exchanges the hellos. Where there is a token the end that was dialled challenges, and each proves to the other that it knows it.
@@ -122,13 +122,13 @@ func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Dura
 	case err != nil:
 		return proven{}, err
 	case m.Kind == KindChallenge:
-		return proven{}, errors.New("the server asks for a token: give --token-file with the one that it has")
+		return proven{}, errors.New("the server asks for a token: give the server's file with --token-file")
 	case m.Kind != KindHello:
 		return proven{}, s.Protest("%.20q message where %q was due", m.Kind, KindHello)
 	}
 	theirs, err := Decode[proven](m)
 	if err == nil && s.o.Token != nil && !hmac.Equal(theirs.Proof, s.proof("server", challenge.Nonce, mine.Nonce, theirs.Text)) {
-		err = &control.FormatError{Err: errors.New("the server does not know the token that it asks for")}
+		err = &control.FormatError{Err: errors.New("the server asks for a token, but does not have it")}
 	}
 	return theirs, err
 }

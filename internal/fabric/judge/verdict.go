@@ -71,7 +71,7 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	case t.loaded.decision == slow && len(t.quiet.x) == 0:
 		f.Verdict = stats.Unknown(stats.Unclear, longer, "slow on a busy network, not tested alone: the run ended before")
 	default:
-		f.Verdict = stats.Unknown(stats.Unclear, longer, "its re-tests do not tell it from the others yet")
+		f.Verdict = stats.Unknown(stats.Unclear, longer, "its re-tests do not yet differ enough from the others")
 	}
 	return f
 }
