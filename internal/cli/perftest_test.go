@@ -299,7 +299,7 @@ func TestPerftestErrors(t *testing.T) {
 		{"ib_write_bw -d roce0 --pin_cores=1000", 1, "--pin_cores: choose CPU: the kernel lets this process have none of the CPUs [1000]"},
 		{"ib_write_bw -d roce0 --numa_node 4095", 1, "NUMA node 4095 does not exist"},
 		{"ib_write_bw --tph_mem=vm --cpu_id=0 --ph=1", 1, "--tph_mem: extensions of some hardware are not there"},
-		{"ib_send_bw --use-srq -q 3 -r 2", 1, "--rx-depth (-r) 2: the 3 queue pairs share them"},
+		{"ib_send_bw --use-srq -q 3 -r 2", 1, "--rx-depth (-r) 2: 3 queue pairs share the receives"},
 		{"ib_write_bw --peer-timeout 0", 1, "want more than 0 seconds"},
 		{"ib_write_bw -V", 1, "Version: 6.06\n"},
 		{"ib_write_bw -V --perftest-version 6.29", 1, "Version: 6.29\n"},

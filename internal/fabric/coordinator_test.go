@@ -253,7 +253,7 @@ func TestBadHosts(t *testing.T) {
 			cfg:   func(c *Config) { c.Hosts = []string{"node4", "node3", "node2", "node1", "node0"} },
 		}, matrix.Absent, "did not come within 5s"},
 		{"slow to start by a minute", run{late: map[int]time.Duration{3: time.Minute}, cfg: func(c *Config) { c.Wait = 90 * time.Second }}, "", ""},
-		{"comes when the run has begun", run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long}, matrix.Absent, "it came after 8 s, when the run had begun"},
+		{"comes when the run has begun", run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long}, matrix.Absent, "the host came after 8 s, when the run had begun"},
 		{"another version", run{agent: func(rank int, c *AgentConfig) bool {
 			if rank == 3 {
 				c.Version = "v2"
@@ -277,7 +277,7 @@ func TestBadHosts(t *testing.T) {
 				c.skew = -90 * time.Second
 			}
 			return true
-		}}, "", "its clock is -90.0 s off rank 0's"},
+		}}, "", "its clock differs from rank 0's by -90.0 s"},
 		{"one CPU", run{agent: func(rank int, c *AgentConfig) bool {
 			if rank == 3 {
 				c.Facts = func() Facts { return Facts{CPUs: 1, Warnings: []string{"one CPU only"}} }
@@ -364,7 +364,7 @@ func TestDuplicateRankIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.agents[3] == nil || !strings.Contains(o.agents[3].Error(), "rank 2 is there already") {
+	if o.agents[3] == nil || !strings.Contains(o.agents[3].Error(), "rank 2 is already running") {
 		t.Errorf("the second one ended with %v", o.agents[3])
 	}
 	if h := o.host(2); h.Word != stats.Pass || len(h.Notes) != 1 || !strings.Contains(h.Notes[0], "second process") {

@@ -97,7 +97,7 @@ func TestImpossibleFigures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h := o.host(3); h.Cause != matrix.Lost || !strings.Contains(h.Reason, "figures that cannot be") || len(findings(o.Fabric)) > 0 {
+			if h := o.host(3); h.Cause != matrix.Lost || !strings.Contains(h.Reason, "impossible figures") || len(findings(o.Fabric)) > 0 {
 				t.Errorf("%+v, findings %q", h, findings(o.Fabric))
 			}
 			if _, err := json.Marshal(o.Document); err != nil {

@@ -101,7 +101,7 @@ func TestRefused(t *testing.T) {
 		{"rank beyond", map[string]string{"PMI_RANK": "4", "PMI_SIZE": "4"}, "rank 4 of 4"},
 		{"negative", map[string]string{"PMI_RANK": "-1", "PMI_SIZE": "4"}, "rank -1"},
 		{"huge", map[string]string{"PMI_RANK": "1", "PMI_SIZE": "99999999"}, "ranks: want"},
-		{"alone", map[string]string{"PMI_RANK": "0", "PMI_SIZE": "1"}, "one rank alone"},
+		{"alone", map[string]string{"PMI_RANK": "0", "PMI_SIZE": "1"}, "only one rank"},
 		{"no rendezvous", map[string]string{"PMI_RANK": "1", "PMI_SIZE": "4"}, "--coordinator"},
 		{"no number of pods", map[string]string{"JOB_COMPLETION_INDEX": "0"}, "set GOBW_RANKS"},
 		{"PMIx without a number", map[string]string{"PMIX_RANK": "0"}, "set GOBW_RANKS"},

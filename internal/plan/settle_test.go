@@ -143,10 +143,10 @@ func TestRefusals(t *testing.T) {
 		{"outs", with(func(s *Spec) { s.Outstanding = 4 }), []string{"--outs"}},
 		{"burst", with(func(s *Spec) { s.Burst = 8 }), []string{"--burst_size 8"}},
 		{"flow label", with(func(s *Spec) { s.FlowLabels = []uint32{1, 1 << 20} }), []string{"--flow_label 1048576"}},
-		{"shared receives", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 2}, []string{"--rx-depth (-r) 2: the 3 queue pairs share them"}},
+		{"shared receives", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 2}, []string{"--rx-depth (-r) 2: 3 queue pairs share the receives"}},
 		{"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }), []string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --imm"}},
 		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify all"}},
-		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; FETCH_AND_ADD"}},
+		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; use FETCH_AND_ADD"}},
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
 		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
@@ -209,7 +209,7 @@ func TestIWARP(t *testing.T) {
 		{"scattered", Spec{
 			Kind: Bandwidth, Duration: time.Second,
 			Noncontig: &Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=64,num=4,stride=128", Window: 2},
-		}, Peer{}, "the non-contiguous experiment does not use it"},
+		}, Peer{}, "the non-contiguous experiment does not use RDMA CM"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := Settle(c.spec, l, c.peer, Policy{}); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -301,8 +301,8 @@ func TestTrafficGoesToThePeer(t *testing.T) {
 		{server, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true}, "239.0.0.0/8", ""},
 
 		{client, bound, "192.0.2.7", "192.0.2.7", Spec{Transport: verbs.UC}, "", ""},
-		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC}, "", "name that address as the server"},
-		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD}, "", "name that address as the server"},
+		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC}, "", "give that address as HOST"},
+		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD}, "", "give that address as HOST"},
 		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
 		{client, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""}, // control and data have networks of their own
 		{client, free, "192.0.2.7", "224.0.0.1", Spec{Transport: verbs.UC}, "", "is not the address of one host"},

@@ -27,7 +27,7 @@ func TestTimestamps(t *testing.T) {
 		{name: "send to perftest", spec: stamped(Send), clock: clock, peer: Peer{Perftest: true}},
 		{name: "datagrams", spec: change(stamped(Send), func(s *Spec) { s.Transport = verbs.UD }), clock: clock},
 		{name: "write with immediate", spec: change(stamped(Write), func(s *Spec) { s.WriteImm = true }), clock: clock},
-		{name: "write", spec: stamped(Write), clock: clock, want: "with --imm"},
+		{name: "write", spec: stamped(Write), clock: clock, want: "use --imm"},
 		{name: "bandwidth", spec: change(stamped(Send), func(s *Spec) { s.Kind = Bandwidth }), clock: clock, want: "golat"},
 		{name: "a pause", spec: change(stamped(Send), func(s *Spec) { s.Gap = time.Millisecond }), clock: clock, want: "--gap"},
 		{name: "no clock", spec: stamped(Read), want: "use --timestamps host"},

@@ -221,7 +221,7 @@ func TestCompareByAField(t *testing.T) {
 
 func TestFigureWithoutABetterSide(t *testing.T) {
 	d := saved("repeated")
-	if _, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{Figures: []string{"seconds"}}); err == nil || !strings.Contains(err.Error(), "neither better nor worse") {
+	if _, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{Figures: []string{"seconds"}}); err == nil || !strings.Contains(err.Error(), "cannot be better or worse") {
 		t.Errorf("got %v", err)
 	}
 }

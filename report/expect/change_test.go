@@ -172,7 +172,7 @@ func TestGate(t *testing.T) {
 		{"worse<1e999%", 7, "not a percentage"},
 		{"worse<100%", 7, "nothing is worse by more than 100 %"},
 		{"worse<5% of x.json", 10, "given already: write worse<5%"},
-		{"seconds worse<5%", 1, "neither better nor worse"},
+		{"seconds worse<5%", 1, "cannot be better or worse"},
 		{"bww worse<5%", 1, `did you mean "bw"?`},
 		{"geomean", 1, "judged by their change"},
 		{"geomean worse", 14, "wants <"},

@@ -167,7 +167,7 @@ func TestParseAccepted(t *testing.T) {
 	if err != nil || !a.Has(Unclear) || !a.Has(Disturbed) || a.Has(Missing) {
 		t.Errorf("got %v, %v", a, err)
 	}
-	if _, err := ParseAccepted("too-few"); err == nil || !strings.Contains(err.Error(), "there are unclear and disturbed") {
+	if _, err := ParseAccepted("too-few"); err == nil || !strings.Contains(err.Error(), "want unclear or disturbed") {
 		t.Errorf("got %v, want what there is", err)
 	}
 }

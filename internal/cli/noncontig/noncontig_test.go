@@ -101,7 +101,7 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--control --only pack", "--control: it repeats gather-write, which --only leaves out"},
 		{"-D 0", "at least 1ms"},
 		{"--segment 1", "want 64 bytes to 1 GiB"},
-		{"--resume", "name the file to go on with"},
+		{"--resume", "name the file to continue"},
 		{"--layout vector:block=64,num=4,stride=32", "blocks overlap"},
 		{"--layout vectro:block=8,num=2", "did you mean \"vector\"?"},
 		{"--layout vector:block=8,nun=2", "unknown key \"nun\": want block, num, stride; did you mean \"num\"?"},

@@ -25,7 +25,7 @@ func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
 	c := &config{Tool: "gobw", Test: operation.Config{Config: measure.Config{Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1}}}}
 	m := &meter{config: c, out: output.Streams{Out: io.Discard, Err: io.Discard}}
 	_, err := m.measure(t.Context(), nil)
-	if _, point := errors.AsType[*engine.PointError](err); point || exit.Code(err) != exit.PeerLost || !strings.Contains(err.Error(), "does not come back") {
+	if _, point := errors.AsType[*engine.PointError](err); point || exit.Code(err) != exit.PeerLost || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("%v, exit code %d", err, exit.Code(err))
 	}
 }

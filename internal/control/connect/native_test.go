@@ -355,7 +355,7 @@ func TestOursPeerStalls(t *testing.T) {
 		client, _ := pipe(t, control.Timeouts{Peer: time.Second, Phase: time.Minute}, control.Timeouts{})
 		start := time.Now()
 		err := client.Sync(t.Context(), control.PhaseConnected, 0, false)
-		if !errors.Is(err, control.ErrPeerLost) || !strings.Contains(err.Error(), "it lives but did not get there") {
+		if !errors.Is(err, control.ErrPeerLost) || !strings.Contains(err.Error(), "it answers, but made no progress") {
 			t.Errorf("sync: %v", err)
 		}
 		if took := time.Since(start); took != time.Minute {
@@ -477,7 +477,7 @@ func TestListenerSilent(t *testing.T) {
 		t.Fatalf("a client among silent connections: %v", err)
 	}
 	_ = client.Close()
-	if !strings.Contains(log.String(), "is dropped") {
+	if !strings.Contains(log.String(), "is closed") {
 		t.Errorf("log has no word of it:\n%s", log.String())
 	}
 }

@@ -133,7 +133,7 @@ func TestProof(t *testing.T) {
 	for _, c := range []struct{ name, server, client, wantServer, wantClient string }{
 		{name: "none"},
 		{name: "the same", server: "right", client: "right"},
-		{name: "another", server: "right", client: "wrong", wantServer: "is not this server's", wantClient: "is not this server's"},
+		{name: "another", server: "right", client: "wrong", wantServer: "wrong token", wantClient: "wrong token"},
 		{name: "none at the client", server: "right", wantServer: "asks for a token", wantClient: "asks for a token"},
 		{name: "none at the server", client: "right", wantServer: "goodbye", wantClient: "does not ask for the token"},
 	} {
@@ -181,7 +181,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// TestFalseServer: a server that welcomes everybody does not know the token.
+// TestFalseServer: a server that welcomes everybody does not have it.
 func TestFalseServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, peer := net.Pipe()
@@ -195,7 +195,7 @@ func TestFalseServer(t *testing.T) {
 		}()
 		s := New(own, Options{Dialled: true, Bears: time.Second, Token: []byte("right")})
 		defer s.Abandon()
-		if _, err := s.Meet(t.Context(), Hello{}, time.Second); err == nil || !strings.Contains(err.Error(), "does not know the token") {
+		if _, err := s.Meet(t.Context(), Hello{}, time.Second); err == nil || !strings.Contains(err.Error(), "does not have it") {
 			t.Errorf("a false server: %v", err)
 		}
 		_ = peer.Close()
