@@ -93,10 +93,13 @@ func (s *sheet) dropNotes() {
 // terminal has titles above the tables, warnings and what is to be said of all below them.
 func (s sheet) terminal(out *strings.Builder, most int) {
 	head := s.labels
-	if s.device != "" && len(head) > 0 {
-		head = append([]string{s.device + ": " + head[0]}, head[1:]...)
-	} else if s.device != "" {
-		head = []string{s.device}
+	if s.device != "" {
+		first := plain.When(s.title != "", "%s: ", s.title) + s.device // the title says which of several results
+		if len(head) > 0 {
+			first += ": " + head[0]
+			head = head[1:]
+		}
+		head = append([]string{first}, head...)
 	}
 	for _, l := range head {
 		writeWrapped(out, l, most)

@@ -108,16 +108,11 @@ func run(out output.Streams, c config) error {
 		case q == nil || !slices.Contains(render.QualificationFormats(), format) || format == "json":
 			return render.Documents(w, format, docs)
 		case format == "table":
-			for _, d := range q.Documents() {
-				if _, err := fmt.Fprintf(w, "%s: ", d.Description); err != nil {
-					return err
-				}
-				if err := render.Documents(w, format, []*report.Document{d}); err != nil {
-					return err
-				}
-				if _, err := fmt.Fprintln(w); err != nil {
-					return err
-				}
+			if err := render.Documents(w, format, q.Documents()); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
 			}
 		}
 		return render.Qualification(w, format, q)
