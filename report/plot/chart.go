@@ -47,7 +47,7 @@ type Chart struct {
 func (c *Chart) Heading() string { return c.Title }
 
 const (
-	chartWidth  = 560 // fits a phone at two thirds and half a page at its size
+	chartWidth  = 380 // fits a phone at its size
 	chartTall   = 250 // of the axes
 	severalTall = 160 // where there are several diagrams
 	most        = 4   // curves in one

@@ -31,12 +31,11 @@ func (h *HeatMap) Heading() string { return h.Title }
 
 const (
 	cellHeight = 30
-	leastMap   = 420 // width, of a map of few cells
-	mostTitle  = 560 // width that a title may take where the map is narrower
+	leastMap   = chartWidth // width, of a map of few cells
 )
 
 func (h *HeatMap) draw(cv *svg) (width, height float64) {
-	small, bold := font{size: textSize, color: color{muted, 1}, anchor: "end"}, font{size: titleSize, bold: true}
+	small := font{size: textSize, color: color{muted, 1}, anchor: "end"}
 	widest := func(texts []string) (most float64) {
 		for _, t := range texts {
 			most = max(most, textWidth(t, small))
@@ -53,7 +52,7 @@ func (h *HeatMap) draw(cv *svg) (width, height float64) {
 	if h.Square > 0 {
 		w, tall, below = h.Square, h.Square, 40+widest(h.Columns)
 	}
-	width = max(left+float64(len(h.Columns))*w+edge, leastMap, min(2*edge+max(textWidth(h.Subtitle, small), textWidth(h.Title, bold)), mostTitle))
+	width = max(left+float64(len(h.Columns))*w+edge, leastMap)
 	top := legend(cv, h.Categories, header(cv, h.Title, h.Subtitle, width), width, func(i int, at point) {
 		cv.area(box(at.x-7, at.y-7, 13, 13), color{seriesColor(i).role, 0.8}, "")
 	}) + 4

@@ -37,14 +37,12 @@ func hello(id fabric.Identity) fabric.Hello {
 // part takes part in a run until it is over, and notes what it waits for. It returns rank 0's parting words.
 func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string, note func(string)) (string, error) {
 	return fabric.Join(ctx, fabric.AgentConfig{
-		Hello: h, Version: program(), Key: key, Places: places, Wait: c.run.Wait, Facts: facts, Note: note,
+		Hello: h, Version: machine.Version(), Key: key, Places: places, Wait: c.run.Wait, Facts: facts, Note: note,
 		Worker: func(int) fabric.Worker {
 			return &fabric.Process{Command: append([]string{"fabric", "--worker"}, c.deviceFlags.Words()...)}
 		},
 	})
 }
-
-func program() string { return "gobw " + machine.Version() }
 
 // facts are what this host is, before any device is open.
 func facts() fabric.Facts {
