@@ -397,45 +397,35 @@ func (n *Grid) Disturbed(share float64) string {
 		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, " · start again with --priority realtime (root)")
 }
 
-// summary says the outcome in plain words: a sentence for each series of block sizes, and one for all series of a shape of which
-// nothing can be told.
+// summary says the outcome in plain words: a sentence for each series of block sizes that has a verdict, and one for all open
+// cells of a shape.
 func (n *Grid) summary() []string {
 	var out []string
-	type undecided struct {
-		shape, where string
-		series       int
-		cells        []Cell
-	}
-	var open []undecided
-	for _, k := range n.Keys() {
-		var cells []Cell
-		for _, c := range n.Cells {
-			if c.Key == k && c.Speedup > 0 && c.Question != nil {
-				cells = append(cells, c)
+	keys := slices.DeleteFunc(n.Keys(), func(k Key) bool { return len(n.judged(k)) == 0 })
+	for _, shape := range slices.Compact(plain.Each(keys, func(k Key) string { return k.Shape })) {
+		var open []Cell
+		var where []string // the series of these
+		mixed := false     // one of them has verdicts, too
+		for _, k := range keys {
+			if unknown := undecided(n.judged(k)); k.Shape == shape && len(unknown) > 0 {
+				open, where = append(open, unknown...), append(where, n.seriesName(k))
+				mixed = mixed || len(unknown) < len(n.judged(k))
 			}
 		}
-		if len(cells) == 0 {
-			continue
+		remedy := n.settled(open)
+		for _, k := range keys {
+			if cells := n.judged(k); k.Shape == shape && len(undecided(cells)) < len(cells) {
+				out = append(out, n.seriesName(k)+": "+n.seriesInWords(k, cells, plain.When(len(where) == 1, "%s", remedy)))
+			}
 		}
-		where := ShapeName(k.Shape) + ", " + k.What() + plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)
-		if slices.ContainsFunc(cells, func(c Cell) bool { return c.Question.Word != stats.CannotTell }) {
-			out = append(out, where+": "+n.seriesInWords(k, cells))
-			continue
+		if len(where) > 1 {
+			where[0] = fmt.Sprintf("%s, %d series", ShapeName(shape), len(where))
 		}
-		at := slices.IndexFunc(open, func(u undecided) bool { return u.shape == k.Shape })
-		if at < 0 {
-			at = len(open)
-			open = append(open, undecided{shape: k.Shape, where: where})
+		if device, cpu := Sides(shape); len(where) > 1 && mixed {
+			out = append(out, fmt.Sprintf("%s: %s of %s against %s are open%s", where[0], plain.Plural(len(open), "row"), device, cpu, remedy))
+		} else if len(where) > 0 && !mixed {
+			out = append(out, fmt.Sprintf("%s: cannot tell whether %s or %s is faster%s", where[0], device, cpu, remedy))
 		}
-		open[at].series++
-		open[at].cells = append(open[at].cells, cells...)
-	}
-	for _, u := range open {
-		if u.series > 1 {
-			u.where = fmt.Sprintf("%s, %d series", ShapeName(u.shape), u.series)
-		}
-		device, cpu := Sides(u.shape)
-		out = append(out, fmt.Sprintf("%s: cannot tell whether %s or %s is faster%s", u.where, device, cpu, n.settled(u.cells)))
 	}
 	if text := n.controlInWords(); text != "" {
 		out = append(out, text)
@@ -505,8 +495,32 @@ func (c *Cell) name() string {
 	return plain.Bytes(float64(c.BlockBytes))
 }
 
-// seriesInWords sorts the cells of a series, block sizes rising, by their verdicts.
-func (n *Grid) seriesInWords(k Key, cells []Cell) string {
+// judged are the cells of a series that were compared.
+func (n *Grid) judged(k Key) (out []Cell) {
+	for _, c := range n.Cells {
+		if c.Key == k && c.Speedup > 0 && c.Question != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// undecided are those of them without a verdict.
+func undecided(cells []Cell) (out []Cell) {
+	for _, c := range cells {
+		if c.Question.Word == stats.CannotTell {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (n *Grid) seriesName(k Key) string {
+	return ShapeName(k.Shape) + ", " + k.What() + plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)
+}
+
+// seriesInWords sorts the cells of a series, block sizes rising, by their verdicts. The remedy is for the open ones.
+func (n *Grid) seriesInWords(k Key, cells []Cell, remedy string) string {
 	device, cpu := Sides(k.Shape)
 	by := map[stats.Word][]Cell{}
 	for _, c := range cells {
@@ -533,7 +547,7 @@ func (n *Grid) seriesInWords(k Key, cells []Cell) string {
 		parts = append(parts, fmt.Sprintf("%s and %s are the same %s", device, cpu, in(same)))
 	}
 	if len(open) > 0 {
-		parts = append(parts, "cannot tell "+in(open)+n.settled(open))
+		parts = append(parts, "cannot tell "+in(open)+remedy)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -555,6 +569,9 @@ func (n *Grid) settled(open []Cell) string {
 		}
 	}
 	half := (len(open) + 1) / 2
+	if half == 0 {
+		return ""
+	}
 	if len(rounds) < half {
 		return "; more rounds do not help: the machine is too noisy"
 	}
