@@ -31,7 +31,7 @@ func deviceClock(rec *job.Recorder, hostPerNs float64) (*report.Clock, error) {
 	if off := c.MeasuredHz/c.StatedHz - 1; max(off, -off) > c.Uncertainty+wrongClock {
 		return nil, &verbs.Error{
 			Verb: "read the device's time stamps", Err: fmt.Errorf("they advance by %.6g a second, and the device states a clock of %.6g Hz", c.MeasuredHz, c.StatedHz),
-			Fix: "use --timestamps host: the stamps are not in the unit that the driver tells",
+			Fix: "use --timestamps host: the stamps are not in the unit that the driver reports",
 		}
 	}
 	if c.Uncertainty <= certain {

@@ -126,12 +126,12 @@ func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 		return
 	}
 	if r.plan.Point() != nil || r.o.WhatLeft { // a grid compares what the initiator's requests take
-		out.Warnings = append(out.Warnings, "this is what left: nobody counts what of a WRITE arrives over "+r.spec.Transport.String())
+		out.Warnings = append(out.Warnings, "messages that left: nobody counts which WRITEs arrive over "+r.spec.Transport.String())
 		return
 	}
 	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
 	out.Local, out.Remote, out.PerThread, out.PerRail = nil, nil, nil, nil
-	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not tell what of a WRITE arrived; --verify=all counts it, and so do the receives of --imm",
+	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not report which WRITEs arrived; --verify=all counts, and so does --imm",
 		r.spec.Transport))
 }
 

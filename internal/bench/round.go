@@ -61,7 +61,7 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	}
 	record, corrupt := local, x.corrupt
 	if !r.plan.Ours() && r.plan.Sends() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth {
-		record.Warnings = append(record.Warnings, "this is what left: perftest does not tell the sender what arrived")
+		record.Warnings = append(record.Warnings, "messages that left: perftest does not report what arrived")
 	}
 	if r.plan.Ours() || figures.Iterations > 0 {
 		remote, err := r.remoteReport(figures, local)

@@ -137,7 +137,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	}
 	if spec != nil && r.plan.Ours() {
 		if err := spec.Same(agreed); err != nil {
-			return nil, fmt.Errorf("the server takes another test than was proposed: %w", err)
+			return nil, fmt.Errorf("the server accepted a different test: %w", err)
 		}
 	}
 	if r.o.Policy.Duration > 0 {

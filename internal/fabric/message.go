@@ -175,5 +175,5 @@ func (f *Flow) impossible() string {
 	if in(f.Bits, mostBits) && in(f.Quantiles[0], mostLatency) && in(f.Quantiles[4], mostLatency) && slices.IsSorted(f.Quantiles[:]) {
 		return ""
 	}
-	return fmt.Sprintf("it reports figures that cannot be: %g bit/s, %g ns", f.Bits, f.Quantiles)
+	return fmt.Sprintf("it reports impossible figures: %g bit/s, %g ns", f.Bits, f.Quantiles)
 }

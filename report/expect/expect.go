@@ -201,11 +201,11 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 	c := report.Check{Expression: e.text, Point: "all", Actual: fmt.Sprintf("%d of %d runs disturbed", disturbed, runs), Limit: "half of them"}
 	switch c.Word = stats.Pass; {
 	case runs == 0:
-		c.Verdict = stats.Unknown(stats.Missing, "", "the test left no result to judge")
+		c.Verdict = stats.Unknown(stats.Missing, "", "the test has no result")
 	case 2*disturbed > runs && accept.Has(stats.Disturbed):
 		c.Cause = stats.Disturbed
 	case 2*disturbed > runs:
-		c.Verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or --priority realtime where that is allowed", "other programs disturbed %d of %d runs", disturbed, runs)
+		c.Verdict = stats.Unknown(stats.Disturbed, "a quieter machine, or --priority realtime (root)", "other programs disturbed %d of %d runs", disturbed, runs)
 	}
 	return c
 }
@@ -213,7 +213,7 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 // judgeLimit judges the expectation at every point of the document.
 func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check {
 	var out []report.Check
-	reason := "the test left no result to judge"
+	reason := "the test has no result"
 	for _, sc := range scopes(d, j) {
 		if e.filter != nil {
 			in, _, _, err := e.filter.holds(sc)
@@ -359,7 +359,7 @@ func (e *Expectation) uncertain(sc *scope, left, right float64) stats.Verdict {
 }
 
 // errNotFinite is a side of a comparison that is no number.
-var errNotFinite = errors.New("a side of the comparison is infinite or no number")
+var errNotFinite = errors.New("one side is infinite or not a number")
 
 func ratioInWords(actual, limit float64) string {
 	r := actual / limit

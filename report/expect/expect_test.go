@@ -162,7 +162,7 @@ func TestExpectationMissingFigure(t *testing.T) {
 		{"delivered >= 99%", bare, "no delivered here: RC delivers every message or fails"},
 		{"retransmits == 0", bare, "no retransmits here: the device reported no counters"},
 		{"counter.discard == 0", expectable(), `did you mean "discards"?`},
-		{"bw >= 1 Gb/s", none, "the test left no result"},
+		{"bw >= 1 Gb/s", none, "the test has no result"},
 		{"bw >= 1 Gb/s for size > 1 MiB", expectable(), "the filter leaves no point"},
 	} {
 		e, err := Parse(tt.text, Options{})

@@ -34,7 +34,7 @@ func TestTestedSaysWhatWasJudged(t *testing.T) {
 		want, lack string
 	}{
 		{0, "a host slower by", "Speeds are judged"},
-		{4, "Speeds are judged of 2 of them", "speeds are not"},
+		{4, "Speeds are judged for 2 of them", "speeds are not"},
 		{6, "connections and data are judged here, speeds are not", "a host slower by"},
 	} {
 		m := &Matrix{Rounds: []Round{{}}, Judged: Judged{Sigma: 0.01, HostPower: 0.05, LinkPower: 0.05, Tested: 6, Pairs: 6, Untimed: tt.untimed}}

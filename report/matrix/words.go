@@ -21,16 +21,16 @@ func (m *Matrix) Tested() string {
 		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
 	switch {
 	case j.HostPower == 0:
-		return s + " No host is known to be good, so this run can tell nothing: give it a longer --time, longer rounds (--round), or a quieter network."
+		return s + " No host is known to be good, so this run is undecided: give a longer --time, longer rounds (--round), or a quieter network."
 	case j.Untimed >= j.Tested:
 		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not."
 	case j.Untimed > 0:
-		s += fmt.Sprintf(" Speeds are judged of %d of them, where one sender had a receiver for itself.", j.Tested-j.Untimed)
+		s += fmt.Sprintf(" Speeds are judged for %d of them, with one sender per receiver.", j.Tested-j.Untimed)
 	}
 	s += fmt.Sprintf(" This run finds (95 %%): a host slower by %s, a tested link slower by %s.", Percent(j.HostPower), Percent(j.LinkPower))
-	s += plain.When(j.Tested < j.Pairs, " Links that were not tested can be anything.")
-	s += plain.When(j.NotReproduced > 0, " Looked slow once and did not when tested again: %s.", plain.Plural(j.NotReproduced, "link"))
-	s += plain.When(j.Untried > 0, " Looked slow and not tested again, as there were too many: %s.", plain.Plural(j.Untried, "link"))
+	s += plain.When(j.Tested < j.Pairs, " Links that were not tested are unknown.")
+	s += plain.When(j.NotReproduced > 0, " Slow once, but not when tested again: %s.", plain.Plural(j.NotReproduced, "link"))
+	s += plain.When(j.Untried > 0, " Slow once, not tested again because there were too many: %s.", plain.Plural(j.Untried, "link"))
 	return s
 }
 

@@ -179,10 +179,12 @@ func (r ruler) level(level int) []float64 {
 			out = append(out, math.Exp2(e))
 		}
 	case Nines:
-		for n := 0; n <= 9; n += level + 1 {
+		for n := 0; n <= 9; n += max(level, 1) {
 			out = append(out, 1-math.Pow(10, -float64(n)))
 		}
-		out = slices.Insert(out, 1, 0.5)
+		if level == 0 {
+			out = slices.Insert(out, 1, 0.5)
+		}
 	}
 	return out
 }

@@ -136,7 +136,7 @@ func (m hostMatrix) advice(d *report.Document) []string {
 			fmt.Sprintf("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
 	}
 	if len(odd) > 0 {
-		out = append(out, fmt.Sprintf("Not in a list for commands, as their names are none for a host: %q", odd))
+		out = append(out, fmt.Sprintf("Left out of these commands, because the names are not host names: %q", odd))
 	}
 	for _, what := range order[:min(len(order), mostAdvice)] {
 		who := where[what]

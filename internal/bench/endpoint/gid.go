@@ -47,7 +47,7 @@ func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDE
 	}
 	if len(all) == 0 {
 		return own, other, &verbs.Error{
-			Verb: "choose GIDs", Err: fmt.Errorf("no line of one table reaches a line of the other: client has %s; server has %s",
+			Verb: "choose GIDs", Err: fmt.Errorf("no GID of one end reaches a GID of the other: client has %s; server has %s",
 				tableText(client), tableText(server)),
 			Fix: "give both interfaces addresses of one family (IPv4 on both, or IPv6 on both), or choose with -x on each end",
 		}

@@ -27,7 +27,7 @@ func TestChooseGIDs(t *testing.T) {
 		{"IPv6 where the peer has no IPv4", []verbs.GIDEntry{gid(1, "fe80::2", verbs.GIDRoCEv2), gid(2, "2001:db8::2", verbs.GIDRoCEv2)}, 4, 2, ""},
 		{"link-local only", []verbs.GIDEntry{gid(1, "fe80::2", verbs.GIDRoCEv2)}, 1, 1, ""},
 		{"v1 only", []verbs.GIDEntry{gid(2, "192.0.2.2", verbs.GIDRoCEv1)}, 2, 2, ""},
-		{"nothing in common", []verbs.GIDEntry{gid(0, "127.0.0.1", verbs.GIDRoCEv2)}, 0, 0, "no line of one table reaches"},
+		{"nothing in common", []verbs.GIDEntry{gid(0, "127.0.0.1", verbs.GIDRoCEv2)}, 0, 0, "no GID of one end reaches"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -151,7 +151,7 @@ func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verb
 	if init.Port != e.rails[0].Port.Number {
 		return o, &verbs.Error{
 			Verb: "connect by RDMA CM", Device: e.rails[0].Device.Info().Name, QP: qp.QPN(),
-			Err: fmt.Errorf("the way leads through port %d, this end uses port %d", init.Port, e.rails[0].Port.Number),
+			Err: fmt.Errorf("the route uses port %d, this end uses port %d", init.Port, e.rails[0].Port.Number),
 			Fix: fmt.Sprintf("use -i %d", init.Port),
 		}
 	}

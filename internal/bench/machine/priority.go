@@ -19,8 +19,8 @@ func (c CPUChoice) CheckPriority() error {
 	}
 	if c.CPUs == nil && keepsNothing("/proc/sys/kernel/sched_rt_runtime_us") {
 		return &verbs.Error{
-			Verb: "--priority realtime", Err: errors.New("a thread with real-time priority leaves all others nothing of its CPU here: kernel.sched_rt_runtime_us is -1"),
-			Fix: "sysctl kernel.sched_rt_runtime_us=950000, or say which CPU others are to do without: --cpu N",
+			Verb: "--priority realtime", Err: errors.New("with kernel.sched_rt_runtime_us -1, other programs get no time on the measuring CPU"),
+			Fix: "sysctl kernel.sched_rt_runtime_us=950000, or choose the measuring CPU: --cpu N",
 		}
 	}
 	var p realtimePriority

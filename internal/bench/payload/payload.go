@@ -25,7 +25,7 @@ func (*Error) Is(target error) bool { return target == ErrCorrupt }
 func Corrupt(format string, args ...any) error {
 	return &Error{
 		Text: "data corrupt: " + fmt.Sprintf(format, args...),
-		Fix:  "repeat with --verify all and --pcap to see whether the packets are wrong already; a memory test of both hosts comes next",
+		Fix:  "repeat with --verify=all and --pcap to see whether the packets are already wrong; then test the memory of both hosts",
 	}
 }
 

@@ -39,7 +39,7 @@ var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"threads":           "bandwidth tests alone have it: gobw write HOST --threads 2 -q 2",
 	"footprint":         "give --cache cold",
 	"list-bytes":        "it is gone: lists are cut where the device is fastest, and the table says where",
-	"max-time":          "it is gone: the command says how long it takes, Ctrl-C keeps what is measured, --resume completes it",
+	"max-time":          "it is gone: the command says how long it takes; Ctrl-C keeps what is measured, --resume measures the rest",
 	"custom":            "give --hosts with the hosts to test; --pattern pairs them",
 	"fabric rank":       "set RANK and WORLD_SIZE, or give --coordinator",
 	"fabric ranks":      "set WORLD_SIZE, for a Kubernetes Job or PMIx GOBW_RANKS",
