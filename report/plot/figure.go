@@ -46,7 +46,7 @@ func writeSVG(w io.Writer, f Figure, paint func(color) string) error {
 	heading := html.EscapeString(plain.XML(f.Heading()))
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="%[1]s" viewBox="0 0 %[2]s %[3]s" width="%[2]s" height="%[3]s"%[6]s font-family="'Helvetica Neue',Arial,sans-serif">`+
 		"\n<title>%[1]s</title>\n<path d=\"M0 0H%[2]sV%[3]sH0Z\" fill=\"%[4]s\"/>\n%[5]s</svg>\n",
-		heading, short(width), short(height), paint(color{paper, 1}), s.out, plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.9*width))) // a phone shows a wide one in parts
+		heading, short(width), short(height), paint(color{paper, 1}), s.out, plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width))) // the page of a phone shows such a wide one in parts
 	return err
 }
 
