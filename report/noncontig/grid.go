@@ -434,7 +434,7 @@ func (n *Grid) summary() []string {
 		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {
-		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing · give --save FILE, then --resume", len(n.Missing)))
+		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing · --save FILE and --resume measure the rest", len(n.Missing)))
 	}
 	return out
 }

@@ -29,7 +29,7 @@ type gridMeter struct {
 }
 
 func newGridMeter(out output.Streams, c output.Config, total int, planned time.Duration) *gridMeter {
-	remedy := plain.When(c.Document() != "", " · Ctrl-C stops, --resume goes on")
+	remedy := plain.When(c.Document() != "", " · Ctrl-C stops, --resume continues")
 	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, quiet: c.Quiet, remedy: remedy, planned: planned, total: total, started: time.Now()}
 }
 
