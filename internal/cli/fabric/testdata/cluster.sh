@@ -19,7 +19,7 @@ said() { # NAME TEXT: waits until rank 0 has said so
 snapshots() { # NAME STEP: asks for snapshots until two rounds are done
 	for _ in $(seq 400); do
 		scancel -s USR1 -n "$2"
-		! grep -q 'a snapshot, the run goes on' "$dir/$1.err" || ! grep -q 'before round [4-9]' "$dir/$1.err" || break
+		! grep -q 'a snapshot, the run goes on' "$dir/$1.err" || ! grep -qE 'after ([4-9]|[1-9][0-9]+) of [0-9]+ rounds' "$dir/$1.err" || break
 		sleep 0.1
 	done
 }
