@@ -91,7 +91,7 @@ func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps
 	e.mr, err = e.pd.RegisterMemory(e.buffer.Bytes(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead|verbs.AccessRemoteAtomic)
 	must(err)
 	closeLater(tb, e.mr)
-	o.SendCQ, o.SendSGEs = e.cq, 2
+	o.SendCQ = e.cq
 	for range qps {
 		qp, err := verbs.CreateQPPosting(e.pd, o, append(by, verbs.Posting{})[0])
 		must(err)

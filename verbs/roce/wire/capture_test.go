@@ -123,7 +123,9 @@ func encode(t testing.TB, b []byte) []byte {
 		t.Fatal(err)
 	}
 	if p.Opcode.Has(HasDETH) {
-		out = append(out, header(DETHBytes, p.DETH())...)
+		h := header(DETHBytes, p.DETH())
+		h[4] = b[BTHBytes+4] // reserved: ignored when received
+		out = append(out, h...)
 	}
 	if p.Opcode.Has(HasRETH) {
 		out = append(out, header(RETHBytes, p.RETH())...)
