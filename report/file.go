@@ -203,7 +203,7 @@ func ReadFile(path string, most int64) ([]byte, error) {
 // Parse reads what a file holds; the name is for errors.
 func Parse(file string, b []byte) ([]*Document, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
-		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "the run ended before it wrote the file"}
+		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "a run that was killed may leave it so; measure again with --save"}
 	}
 	if t := bytes.TrimSpace(b); t[0] == '[' {
 		var list []json.RawMessage
@@ -351,7 +351,7 @@ func CheckVersion(file, schema, prefix string, known int) error {
 	version, ok := strings.CutPrefix(schema, prefix)
 	n, err := strconv.Atoi(version)
 	if !ok || err != nil || n < 1 {
-		return foreign(file, fmt.Sprintf("its schema is %q", schema))
+		return foreign(file, fmt.Sprintf("has the schema %q", schema))
 	}
 	if n > known {
 		return &FileError{

@@ -76,7 +76,7 @@ func ParseLadder(s string) ([]int64, error) {
 		for i := range min(len(fields), 2) {
 			n, err := parseCount(fields[i])
 			if err != nil || n < 1 {
-				return nil, fmt.Errorf("%q: want 1 or more, such as 64, 4K or 1M", shorten(fields[i]))
+				return nil, fmt.Errorf("%q: want 1 or more, alone or with K, M or G, such as 64, 4K or 1M (sizes are in bytes)", shorten(fields[i]))
 			}
 			ends[i] = n
 		}

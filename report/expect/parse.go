@@ -260,7 +260,7 @@ func (p *parser) comparison() (left operand, operator string, right operand, err
 		return left, "", right, err
 	}
 	if left.figure == nil || left.factor != 1 {
-		return left, "", right, p.fail(left.column, "an expectation begins with a figure; there are %s", strings.Join(mainFigures(), ", "))
+		return left, "", right, p.fail(left.column, "an expectation begins with a figure; there are %s", strings.Join(figure.Words(), ", "))
 	}
 	t := p.next()
 	if t.kind == tokenEnd {
@@ -281,11 +281,6 @@ func (p *parser) comparison() (left operand, operator string, right operand, err
 		return left, "", right, p.fail(right.column, "the left of %s is %s, the right is %s", t.text, l, r)
 	}
 	return left, t.text, right, nil
-}
-
-// mainFigures are the words to offer first.
-func mainFigures() []string {
-	return append(plain.Each(figure.All(), func(f figure.Figure) string { return f.Name }), "retransmits")
 }
 
 // operand reads a number with its unit, or a figure or the line rate, with a factor before it.
@@ -356,7 +351,7 @@ func (p *parser) word(t lexeme) (operand, error) {
 	if slices.Contains(p.options.Tests, before) {
 		f, known := figure.Named(after)
 		if !known {
-			return operand{}, p.fail(afterColumn, "no figure %q%s; there are %s", after, plain.Suggest(after, figure.Words()), strings.Join(mainFigures(), ", "))
+			return operand{}, p.fail(afterColumn, "no figure %q%s; there are %s", after, plain.Suggest(after, figure.Words()), strings.Join(figure.Words(), ", "))
 		}
 		return of(before, f)
 	}
@@ -373,5 +368,5 @@ func (p *parser) word(t lexeme) (operand, error) {
 	case hint == "" && after != "":
 		return operand{}, p.fail(t.column, "no earlier test %q%s; there are %s", before, plain.Suggest(before, p.options.Tests), strings.Join(p.options.Tests, ", "))
 	}
-	return operand{}, p.fail(t.column, "no figure %q%s; there are %s, and counter.NAME for any device counter", t.text, hint, strings.Join(mainFigures(), ", "))
+	return operand{}, p.fail(t.column, "no figure %q%s; there are %s, and counter.NAME for any device counter", t.text, hint, strings.Join(figure.Words(), ", "))
 }

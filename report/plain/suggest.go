@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Suggest gives `; did you mean "x"?` for the nearest of the words, or nothing where none is near.
-func Suggest(word string, words []string) string {
+// Suggest gives ` (did you mean "x"?)` for the nearest of the words, or nothing where none is near.
+func Suggest[S ~string](word string, words []S) string {
 	if best := Nearest(word, words); best != "" {
-		return fmt.Sprintf(", did you mean %q?", best)
+		return fmt.Sprintf(" (did you mean %q?)", best)
 	}
 	return ""
 }
 
 // Nearest is the word that takes the fewest edits (insert, delete, change, swap of neighbours) from word, or "" where
 // even that one takes more than one edit and more than a third of the letters.
-func Nearest(word string, words []string) string {
-	best, bestEdits := "", 0
+func Nearest[S ~string](word string, words []S) S {
+	best, bestEdits := S(""), 0
 	lower := strings.ToLower(word)
 	for _, w := range words {
-		n := edits(lower, strings.ToLower(w))
+		n := edits(lower, strings.ToLower(string(w)))
 		if limit := max(1, max(len(word), len(w))/3); n <= limit && (best == "" || n < bestEdits) {
 			best, bestEdits = w, n
 		}

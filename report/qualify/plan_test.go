@@ -141,13 +141,13 @@ tests:
 		t.Fatal("no error")
 	}
 	want := []string{
-		`plan.yaml:2:1: the plan has no key "descriptino", did you mean "description"?`,
+		`plan.yaml:2:1: the plan has no key "descriptino" (did you mean "description"?)`,
 		`plan.yaml:4:12: timeout "soon" is not a time`,
-		`plan.yaml:8:5: a test has no key "expects", did you mean "expect"?`,
+		`plan.yaml:8:5: a test has no key "expects" (did you mean "expect"?)`,
 		`plan.yaml:9:11: a test called "first" is there already`,
-		`plan.yaml:10:10: run starts with "gbow", did you mean "gobw"?`,
-		`plan.yaml:12:9: expect: no figure "bww", did you mean "bw"?`,
-		`plan.yaml:13:18: expect: no unit "Gbs", did you mean "Gb/s"?`,
+		`plan.yaml:10:10: run starts with "gbow" (did you mean "gobw"?)`,
+		`plan.yaml:12:9: expect: no figure "bww" (did you mean "bw"?)`,
+		`plan.yaml:13:18: expect: no unit "Gbs" (did you mean "Gb/s"?)`,
 		`plan.yaml:14:24: expect: nowhere.json: no such file or directory`,
 		`plan.yaml:15:5: the test has no name`,
 		`plan.yaml:15:21: run: unknown flag: --szie; did you mean --size?`,

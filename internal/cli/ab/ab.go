@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,6 +82,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
 	c := config{Pairs: f.pairs, Confidence: f.confidence}
+	if len(args) == 2 && !strings.Contains(args[0]+args[1], " ") {
+		return c, fmt.Errorf("put each test in quotes: %s ab 'write HOST' 'write HOST -q 4'", tool)
+	}
 	var wrong cmdline.Faults
 	var err error
 	c.A, err = parseSide(tool, args[0])
@@ -127,7 +131,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	if f.limit != "" {
 		c.Limit, err = plan.ParseSeconds(f.limit)
-		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time such as 90s or 10m", f.limit)
+		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time in s, m or h, such as 90s or 10m", f.limit)
 	}
 	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
 	c.Output, err = f.output.Config()

@@ -63,8 +63,8 @@ func parseSide(tool, line string, more ...string) (side, error) {
 		words = slices.Insert(words, 0, tool)
 	}
 	s.words, s.latency = words, words[0] == "golat"
-	if len(words) < 2 || !slices.Contains(plan.Operations(), plan.Operation(words[1])) {
-		return s, fmt.Errorf("%q: want a test, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line)
+	if name := append(words, "")[1]; !slices.Contains(plan.Operations(), plan.Operation(name)) {
+		return s, fmt.Errorf("%q%s: want a test in quotes, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line, plain.Suggest(name, plan.Operations()))
 	}
 	ours := append([]string{"save", "format", "expect", "accept", "quiet"}, more...)
 	refusal := func(name string) error {

@@ -27,6 +27,12 @@ func IsCobraUsage(err error) bool {
 // FlagError words a refused flag, with the nearest right one.
 func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
+	unknown := func(flag string) string {
+		if flag != "" && strings.Contains(c.Use, " '") {
+			return fmt.Sprintf("; put the test and its flags in quotes: %s 'write HOST %s'", c.CommandPath(), flag)
+		}
+		return fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
+	}
 	if name, found := strings.CutPrefix(text, "unknown flag: --"); found {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -38,16 +44,18 @@ func FlagError(c *cobra.Command, err error) error {
 			text += hint
 		} else if near := plain.Nearest(name, names); near != "" {
 			text += fmt.Sprintf("; did you mean --%s?", near)
-		} else if strings.Contains(c.Use, " '") {
-			text += fmt.Sprintf("; put the test and its flags in quotes: %s 'write HOST --%s'", c.CommandPath(), name)
+		} else if near := plain.Nearest(name, plain.Each(c.Commands(), (*cobra.Command).Name)); near != "" {
+			text += fmt.Sprintf("; did you mean '%s %s'?", c.CommandPath(), near)
 		} else {
-			text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
+			text += unknown("--" + name)
 		}
 	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
+		flag := ""
 		if letter := regexp.MustCompile(`'(.)' in`).FindStringSubmatch(text); letter != nil {
+			flag = "-" + letter[1]
 			text += cmp.Or(perftestFlag(c, letter[1]), synonym(c, letter[1]))
 		}
-		text += fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
+		text += unknown(flag)
 	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {
 		text = fmt.Sprintf("%s %s: %s", m[2], m[1], badNumber(m[3]))
 	} else if m := regexp.MustCompile(`^flag needs an argument: (?:'(.)' in|--(.*))`).FindStringSubmatch(text); m != nil {
@@ -106,7 +114,7 @@ func RefuseUnknownWords(root *cobra.Command) {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				topic, rest, err := root.Find(args)
 				if err != nil || len(rest) > 0 {
-					return exit.UsageError{Err: fmt.Errorf("%q is no command: '%s --help' lists all", strings.Join(args, " "), root.Name())}
+					return exit.UsageError{Err: fmt.Errorf("%q is no command%s: '%s --help' lists all", strings.Join(args, " "), plain.Suggest(args[0], plain.Each(root.Commands(), (*cobra.Command).Name)), root.Name())}
 				}
 				return topic.Help()
 			}
@@ -122,12 +130,4 @@ func RefuseUnknownWords(root *cobra.Command) {
 			}
 		}
 	}
-}
-
-// DidYouMean names the nearest of the right words, if one is near.
-func DidYouMean(word string, known []string) string {
-	if near := plain.Nearest(word, known); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
 }

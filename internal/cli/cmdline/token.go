@@ -13,14 +13,15 @@ const (
 	maxTokenBytes = 4096
 )
 
-// ReadToken reads the shared secret of --token-file, without the white space around it. No name is no token.
-func ReadToken(path string) ([]byte, error) {
+// ReadToken reads the shared secret of --token-file, without the white space around it. No name is no token; remedy is what to do
+// where there is no such file.
+func ReadToken(path, remedy string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; 'openssl rand -hex 32 > %s' makes one", err, path)
+		return nil, fmt.Errorf("%w; %s", err, remedy)
 	}
 	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -127,6 +128,9 @@ func (f *flags) config(args []string) (config, error) {
 // run compares, prints, and judges.
 func run(out output.Streams, c config) error {
 	sides, lost, err := load(c)
+	if c.overTime() && errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, errors.New("want OLD and NEW, or a directory of results"))
+	}
 	if err != nil {
 		return err
 	}

@@ -58,8 +58,7 @@ type config struct {
 func (f *flags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	names := plain.Each(schedule.Patterns(), func(p schedule.Pattern) string { return string(p) })
-	fs.StringVar(&f.pattern, "pattern", "", strings.Join(names, ", ")+" (default: what fits --time)")
+	fs.StringVar(&f.pattern, "pattern", "", schedule.PatternText()+" (default: what fits --time)")
 	fs.StringVar(&f.duration, "time", "5m", "planned time of the run; the run may take twice as long")
 	fs.StringVar(&f.round, "round", "1s", "length of a round")
 	fs.StringVar(&f.slow, "slow", "5%", "the smallest drop that matters")
@@ -123,7 +122,7 @@ const mostListed = 64 << 20
 func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
 	seconds := func(name, text string, least time.Duration) time.Duration {
 		d, err := plan.ParseSeconds(text)
-		wrong.If(err != nil || d < least, "%s %q: want a time of %v or more, such as 90s or 20m", name, text, least)
+		wrong.If(err != nil || d < least, "%s %q: want a time in s, m or h, %v or more, such as 90s or 20m", name, text, least)
 		return d
 	}
 	r := &c.run
@@ -180,7 +179,7 @@ func readHosts(s string) ([]string, error) {
 	case errors.Is(err, os.ErrNotExist) && strings.ContainsAny(s, "[,"):
 		hosts, err = fabric.ExpandHosts(s)
 	case errors.Is(err, os.ErrNotExist):
-		err = fmt.Errorf("%q: want a file of hosts, or two hosts or more: a,b or node[1-4]", s)
+		err = fmt.Errorf("%q is no file: want a file of hosts, or two hosts or more: a,b or node[1-4]", s)
 	}
 	if err != nil {
 		return nil, err
@@ -193,7 +192,7 @@ func readHosts(s string) ([]string, error) {
 		seen[h] = true
 	}
 	if len(hosts) < 2 {
-		return nil, fmt.Errorf("%d hosts: a fabric test needs two or more", len(hosts))
+		return nil, fmt.Errorf("%s: a fabric test needs two or more", plain.Plural(len(hosts), "host"))
 	}
 	return hosts, nil
 }

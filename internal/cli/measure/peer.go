@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -62,13 +63,15 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 		c.Host = args[0]
 		if host, port, err := net.SplitHostPort(c.Host); err == nil {
 			wrong.Note(fmt.Errorf("host %q: give the port by its flag: %s --port (-p) %s", c.Host, host, port))
+		} else if _, err := netip.ParseAddr(c.Host); err != nil && strings.Contains(c.Host, ":") {
+			wrong.Note(fmt.Errorf("host %q: want a name or an address; --port (-p) names another port", c.Host))
 		}
 	case !f.Loopback:
 		wrong.Note(fmt.Errorf("no host: name the host that runs '%s serve', or give --loopback", tool))
 	}
 	wrong.Range("--port (-p)", f.port, 1, 65535)
 	var err error
-	c.Token, err = cmdline.ReadToken(f.tokenFile)
+	c.Token, err = cmdline.ReadToken(f.tokenFile, "copy the file of the server")
 	wrong.Note(cmdline.Prefixed("--token-file", err))
 	if f.source != "" {
 		c.Source, err = netip.ParseAddr(f.source)
@@ -91,10 +94,13 @@ func PeerGroup() cmdline.FlagGroup {
 	return cmdline.FlagGroup{Title: "Other end", Names: []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "token-file"}}
 }
 
-// PortTaken adds to an error of listening what to do about a port in use.
+// PortTaken adds to an error of listening what to do about a port in use, or about an address of another machine.
 func PortTaken(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%w: another server runs here; stop it, or choose a port with -p", err)
+	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return fmt.Errorf("%w; 'ip address' shows the addresses of this machine", err)
 	}
 	return err
 }

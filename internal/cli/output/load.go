@@ -104,7 +104,7 @@ func inDirectory(path string) ([]string, error) {
 func load(file string) ([]*report.Document, error) {
 	b, err := report.ReadFile(file, report.MostBytes)
 	if err != nil {
-		if fe, ok := errors.AsType[*report.FileError](err); ok && errors.Is(err, fs.ErrNotExist) {
+		if fe, ok := errors.AsType[*report.FileError](err); ok && filepath.Ext(file) == ".json" && errors.Is(err, fs.ErrNotExist) {
 			fe.Remedy = "'gobw write HOST --save " + file + "' makes one"
 		}
 		return nil, err

@@ -83,7 +83,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " qualify nic --print > mine.yaml",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && f.show {
+			if f.show {
+				if len(args) != 1 {
+					return exit.UsageError{Err: fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print", tool)}
+				}
 				text, err := qualify.ShippedPlan(args[0])
 				if err != nil {
 					return exit.UsageError{Err: err}
@@ -152,7 +155,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	kinds := []string{leaveLine, leaveCounters, leaveAll}
 	for _, kind := range f.leaveOut {
-		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, cmdline.DidYouMean(kind, kinds))
+		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, plain.Suggest(kind, kinds))
 		wrong.If((kind == leaveLine || kind == leaveAll) && f.line != "",
 			"--line and --leave-out %s exclude each other", kind)
 	}
@@ -237,7 +240,7 @@ func chooseTests(p *qualify.Plan, only []string) ([]qualify.Test, error) {
 	wanted := map[string]bool{}
 	for _, name := range only {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("--only: the plan has no test %q%s (it has %s)", name, cmdline.DidYouMean(name, names), strings.Join(names, ", "))
+			return nil, fmt.Errorf("--only: the plan has no test %q%s; it has %s", name, plain.Suggest(name, names), strings.Join(names, ", "))
 		}
 		wanted[name] = true
 	}

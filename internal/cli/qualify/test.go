@@ -81,7 +81,7 @@ func parse(words []string) (qualify.Run, error) {
 		commands = append(commands, "noncontig")
 	}
 	if word := append(words, "")[1]; !slices.Contains(commands, word) {
-		return nil, fmt.Errorf("%s has no test %q%s (it has %s)", words[0], word, cmdline.DidYouMean(word, commands), strings.Join(commands, ", "))
+		return nil, fmt.Errorf("%s has no test %q%s; it has %s", words[0], word, plain.Suggest(word, commands), strings.Join(commands, ", "))
 	}
 	c, err := operation.Parse(words, loopback)
 	return &test{operation: c}, err

@@ -73,12 +73,13 @@ type config struct {
 func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "search",
-		Short: "Find the best settings, slow sizes, or slow combinations",
-		Long: "Run hundreds of short tests to answer a question. The search measures what it\n" +
-			"finds again in pairs. Put the test and its flags in quotes.",
+		Short: "Find the best settings, or slow sizes" + plain.When(kind == plan.Bandwidth, ", or slow combinations"),
+		Long: "Run hundreds of short tests to answer a question. When the search finds\n" +
+			"something, it measures this again, in pairs. Put the test and its flags in\nquotes.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.UsageError{Err: fmt.Errorf("%q is no question; there are %s, %s and %s: %s %[2]s 'write HOST'", args[0], best, dips, anomalies, c.CommandPath())}
+				return exit.UsageError{Err: fmt.Errorf("%q is no question of %s; there are %s: %s best 'write HOST'%s", args[0], tool, strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
+					plain.When(args[0] == anomalies, "; for this one: gobw search anomalies HOST"))}
 			}
 			return c.Help()
 		},
@@ -167,7 +168,7 @@ func (f *commandFlags) config(tool, question string, kind plan.Kind, line string
 	}
 	if f.limit != "" {
 		c.Limit, err = plan.ParseSeconds(f.limit)
-		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time such as 90s or 30m", f.limit)
+		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time in s, m or h, such as 90s or 30m", f.limit)
 	}
 	length, err := plan.ParseSeconds(f.testTime)
 	wrong.If(err != nil || length < 10*time.Millisecond || length > mostTestTime, "--test-time %q: want 10ms to %v", f.testTime, mostTestTime)
@@ -208,7 +209,7 @@ func (c *config) parseTest(line string) error {
 	if !isTest && c.Question == anomalies {
 		words = slices.Insert(words, 0, string(plan.Write))
 	} else if !isTest {
-		return fmt.Errorf("%q: want a test, such as 'write HOST -s 4K' or 'send --loopback'", line)
+		return fmt.Errorf("%q%s: want a test, such as 'write HOST -s 4K' or 'send --loopback'", line, plain.Suggest(append(words, "")[0], plan.Operations()))
 	}
 	c.Words = slices.Insert(words, 0, c.Tool)
 	c.Test, err = operation.Parse(c.Words, func(typed *pflag.FlagSet) error {

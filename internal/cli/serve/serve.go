@@ -143,7 +143,7 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 		c.Listen.Allow = append(c.Listen.Allow, prefix)
 	}
 	wrong.Note(f.policy(&c))
-	c.Listen.Token, err = cmdline.ReadToken(f.tokenFile)
+	c.Listen.Token, err = cmdline.ReadToken(f.tokenFile, "'openssl rand -hex 32 > "+f.tokenFile+"' makes one")
 	wrong.Note(cmdline.Prefixed("--token-file", err))
 	c.Listen.Clients, c.Listen.Plans = f.clients, true
 	wrong.Range("--clients", f.clients, 1, 1024)
@@ -185,7 +185,7 @@ func (f *flags) policy(c *config) error {
 	}
 	var err error
 	p.Duration, err = parseLimit(f.maxDuration)
-	wrong.If(err != nil, "--max-duration %q: want a time such as 10m or 1h, 0: no limit", f.maxDuration)
+	wrong.If(err != nil, "--max-duration %q: want a time in s, m or h, such as 10m or 24h; 0: no limit", f.maxDuration)
 	for _, a := range f.dataAllow {
 		prefix, err := cmdline.ParsePrefix(a)
 		wrong.Note(cmdline.Prefixed("--data-allow", err))

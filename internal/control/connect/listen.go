@@ -49,7 +49,7 @@ func Listen(o ListenOptions) (*Listener, error) {
 	}
 	listener, err := openPort(o)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", o.Address, err)
+		return nil, err
 	}
 	l := &Listener{o: o, listener: listener, clients: make(chan *Client), slots: slots{most: max(o.Clients, 1)}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Flow is one host sending to another.
@@ -47,12 +49,17 @@ func Patterns() []Pattern {
 	return []Pattern{Pairs, Incast, Leaves, Random}
 }
 
+// PatternText are their names for people.
+func PatternText() string {
+	return strings.Join(plain.Each(Patterns(), func(p Pattern) string { return string(p) }), ", ")
+}
+
 // ParsePattern reads a pattern's name.
 func ParsePattern(s string) (Pattern, error) {
 	if p := Pattern(s); slices.Contains(Patterns(), p) {
 		return p, nil
 	}
-	return "", fmt.Errorf("pattern %q is not known: want one of %v", s, Patterns())
+	return "", fmt.Errorf("no pattern %q%s; there are %s", s, plain.Suggest(s, Patterns()), PatternText())
 }
 
 // Options choose the rounds of a pattern. The zero value of each field works where the pattern does not need it.
