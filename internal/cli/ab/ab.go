@@ -69,12 +69,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this test runs")
-	fs.IntVar(&f.pairs, "pairs", 21, "pairs to measure")
-	fs.StringVar(&f.limit, "time", "", "end after this time: 10m")
-	fs.StringVar(&f.figure, "figure", "", "figure to judge: bw, msgrate, min, p50, p99 (default: bw; golat: p50)")
+	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")
+	fs.IntVar(&f.pairs, "pairs", 21, "measure `N` pairs")
+	fs.StringVar(&f.limit, "time", "", "end after this `TIME`: 10m")
+	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: bw, msgrate, min, p50, p99 (default: bw; golat: p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
-	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "confidence of verdicts and intervals")
+	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
 	f.output.Bind(fs, render.ComparisonFormats())
 	return cmd
 }

@@ -60,7 +60,8 @@ func FlagError(c *cobra.Command, err error) error {
 		text = fmt.Sprintf("%s %s: %s", m[2], m[1], badNumber(m[3]))
 	} else if m := regexp.MustCompile(`^flag needs an argument: (?:'(.)' in|--(.*))`).FindStringSubmatch(text); m != nil {
 		if f := cmp.Or(c.Flags().Lookup(m[2]), c.Flags().ShorthandLookup(m[1])); f != nil {
-			text = fmt.Sprintf("--%s needs a value: %s", f.Name, f.Usage)
+			_, usage := pflag.UnquoteUsage(f)
+			text = fmt.Sprintf("--%s needs a value: %s", f.Name, usage)
 		}
 	}
 	return exit.UsageError{Err: errors.New(text)}

@@ -156,8 +156,16 @@ func shown(f *pflag.Flag) *pflag.Flag {
 	if out.DefValue == "-1" {
 		out.DefValue = "0" // not printed: the text says it in better words
 	}
+	if t := out.Value.Type(); strings.Contains(t, "int") || t == "float64" {
+		out.Value = number{out.Value}
+	}
 	return &out
 }
+
+// number is the value of a flag whose help says N.
+type number struct{ pflag.Value }
+
+func (number) Type() string { return "N" }
 
 // Hide keeps a flag out of the help.
 func Hide(fs *pflag.FlagSet, name string) {

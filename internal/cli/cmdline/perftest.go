@@ -69,10 +69,10 @@ func CommandError(err error) error {
 	word = strings.Trim(word, `"`)
 	if tool, is := perftestcli.ToolNamed("ib_" + strings.TrimPrefix(word, "ib_")); is {
 		right := map[plan.Kind]string{plan.Bandwidth: "gobw", plan.Latency: "golat"}[tool.Kind]
-		return fmt.Errorf("unknown command %q: '%s %s' is it here; 'gobw version --install-links DIR' makes %s", word, right, tool.Operation, tool.Name)
+		return fmt.Errorf("unknown command %q: type '%s %s'; 'gobw version --install-links DIR' makes %s", word, right, tool.Operation, tool.Name)
 	}
 	if line := otherWord(program, word); line != "" {
-		return fmt.Errorf("unknown command %q: here it is '%s'", word, line)
+		return fmt.Errorf("unknown command %q: type '%s'", word, line)
 	}
 	if names := strings.Fields(near); len(names) > 0 {
 		return fmt.Errorf("unknown command %q; did you mean '%s %s'?", word, program, cmp.Or(plain.Nearest(word, names), names[0]))

@@ -89,14 +89,14 @@ func synonym(c *cobra.Command, name string) string {
 		if value == "UD" && slices.Contains([]string{"write", "read", "atomic"}, c.Name()) {
 			return "; UD carries SEND alone: gobw send HOST --connection UD"
 		}
-		return "; here it is " + wanted
+		return "; type " + wanted
 	}
 	for flag := range strings.FieldsSeq(wanted) {
 		if f := c.Flags().Lookup(flag[2:]); f != nil && f.Name != name && !f.Hidden {
 			if f.Shorthand != "" {
 				flag += " (-" + f.Shorthand + ")"
 			}
-			return "; here it is " + flag
+			return "; type " + flag
 		}
 	}
 	return ""

@@ -58,7 +58,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Short: "Compare two results; or find changes in many results",
 		Long: "Compare two results. Each figure is better, worse, the same, or the program\n" +
 			"cannot tell. The same: the whole interval of the change is within 5 %, or within\n" +
-			"a smaller --expect. The method is Hodges-Lehmann, by ranks.\n\n" +
+			"the limit of --expect if that is smaller. The method is\nHodges-Lehmann, by ranks.\n\n" +
 			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
 			"Each side needs four runs; --runs 10 is good. With one file: compare two values\n" +
 			"of a setting (--by qps). With one directory: find changes over time.",
@@ -72,13 +72,13 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
-	fs.StringSliceVar(&f.figures, "figures", nil, "figures to compare: bw, msgrate, p50, p99.9 (default: bw; latency: p50, p99)")
-	fs.StringVar(&f.by, "by", "", "compare two values of this setting: qps, tx_depth, device")
+	fs.StringSliceVar(&f.figures, "figures", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; latency: p50, p99)")
+	fs.StringVar(&f.by, "by", "", "compare two values of this `SETTING`: qps, tx_depth, device")
 	fs.BoolVar(&f.unlike, "unlike", false, "compare although device, CPU or link differ")
-	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "confidence of verdicts and intervals")
-	fs.StringVar(&f.since, "since", "", "with DIR: only changes of the last 14d or 36h, or since a date (default with --expect: "+defaultSince+")")
+	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
+	fs.StringVar(&f.since, "since", "", "with DIR: only changes since `TIME`: 14d, 36h, or a date (default with --expect: "+defaultSince+")")
 	f.output.Bind(fs, render.TrendFormats())
-	fs.StringVar(&f.pictures, "pictures", "", "with DIR: write an SVG of each series into this directory")
+	fs.StringVar(&f.pictures, "pictures", "", "with DIR: write an SVG of each series into directory `OUT`")
 	return cmd
 }
 
@@ -129,7 +129,7 @@ func (f *flags) config(args []string) (config, error) {
 func run(out output.Streams, c config) error {
 	sides, lost, err := load(c)
 	if c.overTime() && errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, errors.New("want OLD and NEW, or a directory of results"))
+		return errors.Join(err, errors.New("give OLD and NEW, or a directory of results"))
 	}
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			return l.write(out.Out, len(args) == 1)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "table", "table or json")
+	cmd.Flags().StringVar(&format, "format", "table", "print as `FORMAT`: table or json")
 	return cmd
 }
 

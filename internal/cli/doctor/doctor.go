@@ -75,7 +75,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			return run(cmd.Context(), out, tool, d, host, format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: text or json")
 	device.Bind(cmd.Flags())
 	peer.Bind(cmd.Flags())
 	cmdline.GroupFlags(cmd, groups())

@@ -58,20 +58,20 @@ type config struct {
 func (f *flags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.pattern, "pattern", "", schedule.PatternText()+" (default: what fits --time)")
-	fs.StringVar(&f.duration, "time", "5m", "planned time of the run; the run may take twice as long")
-	fs.StringVar(&f.round, "round", "1s", "length of a round")
-	fs.StringVar(&f.slow, "slow", "5%", "the smallest drop that matters")
-	fs.StringVar(&f.hosts, "hosts", "", "all hosts: a file with one per line, or node[1-4]; start the others with --coordinator")
-	fs.StringVar(&f.coordinator, "coordinator", "", "address of rank 0: HOST, HOST:PORT or :PORT; without a launcher: join the run there")
-	fs.StringVar(&f.wait, "wait", "60s", "wait this long for ranks")
+	fs.StringVar(&f.pattern, "pattern", "", "pair hosts by `PATTERN`: "+schedule.PatternText()+" (default: what fits --time)")
+	fs.StringVar(&f.duration, "time", "5m", "planned `TIME` of the run; the run may take twice as long")
+	fs.StringVar(&f.round, "round", "1s", "measure each round for `TIME`")
+	fs.StringVar(&f.slow, "slow", "5%", "the smallest `DROP` that matters")
+	fs.StringVar(&f.hosts, "hosts", "", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator")
+	fs.StringVar(&f.coordinator, "coordinator", "", "find rank 0 at `ADDRESS`: HOST, HOST:PORT or :PORT; without a launcher: join the run there")
+	fs.StringVar(&f.wait, "wait", "60s", "wait this `TIME` for ranks")
 	size, example := "64K", "'bw >= 90Gb/s'"
 	if f.kind == plan.Latency {
 		size, example = "8", "'p50 <= 3us'"
 	}
-	fs.StringVar(&f.operation, "op", "write", "write, read or send")
-	fs.StringVarP(&f.transport, "connection", "c", "RC", "RC, UC or UD")
-	fs.StringVarP(&f.size, "size", "s", size, "message size")
+	fs.StringVar(&f.operation, "op", "write", "test with `OPERATION`: write, read or send")
+	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD")
+	fs.StringVarP(&f.size, "size", "s", size, "messages of `SIZE` bytes")
 	fs.IntVarP(&f.qps, "qp", "q", 1, "queue pairs of each flow")
 	f.device.Bind(fs)
 	f.device.Several(fs)

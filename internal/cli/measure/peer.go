@@ -33,10 +33,10 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	f.bound = true
 	fs.BoolVar(&f.Loopback, "loopback", false, "run both ends on this machine")
 	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
-	fs.StringVar(&f.source, "source", "", "local IP address to connect from")
-	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up if the peer is silent for this time")
-	fs.StringVar(&f.wait, "wait", "0s", "wait up to this time for a server that is absent or busy")
-	fs.StringVar(&f.tokenFile, "token-file", "", "file with the secret that the server asks for")
+	fs.StringVar(&f.source, "source", "", "connect from local IP `ADDRESS`")
+	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up if the peer is silent for this `TIME`")
+	fs.StringVar(&f.wait, "wait", "0s", "wait up to this `TIME` for a server that is absent or busy")
+	fs.StringVar(&f.tokenFile, "token-file", "", "prove to the server that this end has the secret in `FILE`")
 }
 
 // PeerConfig is who is at the other end.

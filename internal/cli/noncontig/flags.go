@@ -80,9 +80,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Long: "Compare strategies to move data that is not contiguous: scatter/gather lists,\n" +
 			"packing into one buffer, and one work request per block. The contiguous\n" +
 			"transfer is the upper bound.\n\n" +
-			"  gather   strided here, contiguous there (WRITE; the course's G-WR)\n" +
-			"  scatter  contiguous there, strided here (READ; S-RD)\n" +
-			"  both     strided at both ends (SEND; GSSR)\n\n" +
+			"  gather   strided here, contiguous there (WRITE; also G-WR)\n" +
+			"  scatter  contiguous there, strided here (READ; also S-RD)\n" +
+			"  both     strided at both ends (SEND; also GSSR)\n\n" +
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
 		Example: "  " + tool + " noncontig --loopback\n" +
 			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save x.json\n" +
@@ -106,23 +106,23 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	f.given = fs.Changed
-	fs.StringVar(&f.shape, "shape", "gather", "where data is strided: gather, scatter, both, all; or G-WR, S-RD, GSSR")
-	fs.StringVar(&f.blocks, "blocks", "64:4K", "block sizes: 64:4K (powers of two), 64,100,1K")
-	fs.StringVarP(&f.size, "size", "s", "64K", "message sizes: 16K,64K")
-	fs.StringVar(&f.nums, "nums", "", "numbers of blocks, instead of --size: 64,256")
-	fs.StringVar(&f.strides, "strides", "2x", "distance between the starts of two blocks: 2x,4x (of the block), 4K")
-	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this layout, not a grid (see above); may be repeated")
-	fs.StringVar(&f.only, "only", "", "measure only these strategies: gather-write,pack")
-	fs.StringVar(&f.cache, "cache", "hot", "hot, or cold: each block comes from memory")
+	fs.StringVar(&f.shape, "shape", "gather", "make data strided by `SHAPE`: gather (also G-WR), scatter (S-RD), both (GSSR), all")
+	fs.StringVar(&f.blocks, "blocks", "64:4K", "use blocks of these `SIZES`: 64:4K (powers of two), 64,100,1K")
+	fs.StringVarP(&f.size, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K")
+	fs.StringVar(&f.nums, "nums", "", "use these `NUMBERS` of blocks, instead of --size: 64,256")
+	fs.StringVar(&f.strides, "strides", "2x", "start blocks at this `DISTANCE`: 2x,4x (of the block), 4K")
+	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT`, not a grid (see above); may be repeated")
+	fs.StringVar(&f.only, "only", "", "measure only these `STRATEGIES`: gather-write,pack")
+	fs.StringVar(&f.cache, "cache", "hot", "measure with `CACHE`: hot; cold: each block comes from memory")
 	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
-	fs.StringVar(&f.segment, "segment", "16K", "bytes that pack-pipelined packs at a time")
+	fs.StringVar(&f.segment, "segment", "16K", "pack `BYTES` at a time in pack-pipelined")
 	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; 6 or more give an interval")
-	fs.StringVar(&f.control, "control", "", "measure gather-write twice: 'control' must say same; =10%: slow the second, it must say worse")
+	fs.StringVar(&f.control, "control", "", "measure gather-write twice: the row 'control' must say same; slow the second by `SHARE` (=10%): it must say worse")
 	fs.Lookup("control").NoOptDefVal = "0%"
-	fs.StringVarP(&f.duration, "duration", "D", "10ms", "time to measure each layout, strategy and round")
-	fs.StringVarP(&f.transport, "connection", "c", "RC", "transport: RC; UC (gather, both); UD (both)")
-	fs.StringVar(&f.verify, "verify", "ends", "check the data: ends (first and last message), all, none")
+	fs.StringVarP(&f.duration, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`")
+	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)")
+	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the shuffled order")
 	f.Flags.Bind(fs, render.GridFormats())
 	f.Output.Resumable(fs, "complete the grid that the --save file holds")

@@ -24,7 +24,7 @@ type Flags struct {
 // BindName adds --device alone, to a command that sends no messages.
 func (f *Flags) BindName(fs *pflag.FlagSet) {
 	f.gid = -1
-	fs.StringVarP(&f.name, "device", "d", "", "device: mlx5_0, roce0, roce0@eth1 ('gobw devices' lists them)")
+	fs.StringVarP(&f.name, "device", "d", "", "use `DEVICE`: mlx5_0, roce0, roce0@eth1 ('gobw devices' lists them)")
 }
 
 // Bind adds the flags to a command.
@@ -32,10 +32,10 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	f.BindName(fs)
 	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "GID index (default: one that reaches the peer)")
-	fs.StringVar(&f.cpu, "cpu", "auto", "CPU to measure on; several (2,3 or 4-7); auto; none")
-	fs.StringVar(&f.priority, "priority", machine.PriorityNormal, "normal, or realtime: keep other programs off the measuring CPUs")
-	fs.StringVar(&f.network, "emulate", "", "make roce0 a bad network: loss=1%,delay=5us,seed=7")
-	fs.StringVar(&f.pcap, "pcap", "", "write roce0's packets to this file, up to 1 GiB")
+	fs.StringVar(&f.cpu, "cpu", "auto", "measure on `CPU`: one, several (2,3 or 4-7), auto, none")
+	fs.StringVar(&f.priority, "priority", machine.PriorityNormal, "run with `PRIORITY`: normal; realtime keeps other programs off the measuring CPUs")
+	fs.StringVar(&f.network, "emulate", "", "make roce0 a bad `NETWORK`: loss=1%,delay=5us,seed=7")
+	fs.StringVar(&f.pcap, "pcap", "", "write roce0's packets to `FILE`, up to 1 GiB")
 }
 
 // Several says that the command runs several devices at once.

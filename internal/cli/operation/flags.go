@@ -53,18 +53,18 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
 
 	if !row.Counter {
-		fs.StringVarP(&f.size, "size", "s", "", "bytes per message: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")")
+		fs.StringVarP(&f.size, "size", "s", "", "messages of `SIZE` bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")")
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
-		fs.StringVar(&f.mix, "mix", "", "sizes that messages cycle through, with their SGEs: 64,4K,64x4")
+		fs.StringVar(&f.mix, "mix", "", "messages of these `SIZES` in turn: 64,4K,64x4 (64 bytes in 4 SGEs)")
 	}
-	fs.StringVarP(&f.iters, "iters", "n", "", "messages per queue pair and size (default: "+defaultLengthText(kind)+")")
-	fs.StringVarP(&f.duration, "duration", "D", "", "measure for this time: 10 (seconds), 0.5, 500ms")
-	fs.StringVar(&f.warmup, "warmup", "steady", "messages before the measurement; steady: until the rate is steady")
+	fs.StringVarP(&f.iters, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind)+")")
+	fs.StringVarP(&f.duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms")
+	fs.StringVar(&f.warmup, "warmup", "steady", "send `N` messages before the measurement; steady: until the rate is steady")
 	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
 	if row.Counter {
-		fs.StringVarP(&f.atomicType, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
+		fs.StringVarP(&f.atomicType, "atomic-type", "A", "FETCH_AND_ADD", "use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP")
 	}
-	fs.StringVarP(&f.connection, "connection", "c", "RC", "transport: "+row.TransportText())
+	fs.StringVarP(&f.connection, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText())
 	if len(row.Transports) == 1 {
 		cmdline.Hide(fs, "connection") // perftest's scripts give it
 	}
@@ -79,13 +79,13 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB)")
 		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
-		fs.StringVar(&f.rate, "rate", "", "send at most this many bits per second: 10G, 500M")
+		fs.StringVar(&f.rate, "rate", "", "send at most this `RATE` in bits per second: 10G, 500M")
 	} else {
 		if row.MayInline() && !row.Responded {
 			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (default: 1; roce0 over RC: 64)")
 		}
-		fs.StringVar(&f.gap, "gap", "", "wait this long before each message: 10us")
-		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "clock: host, or device (time stamps of the NIC)")
+		fs.StringVar(&f.gap, "gap", "", "wait this `TIME` before each message: 10us")
+		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "take times from `CLOCK`: host, or device (time stamps of the NIC)")
 	}
 	if row.Responded {
 		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (default: device maximum)")
@@ -100,9 +100,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.BoolVar(&p.WriteImm, "imm", false, "send immediate data")
 	default:
 	}
-	fs.StringVar(&f.postAPI, "post-api", "auto", "how to post sends: post_send, wr (ibv_wr_*), auto (as perftest does)")
+	fs.StringVar(&f.postAPI, "post-api", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)")
 	fs.BoolVarP(&p.Events, "events", "e", false, "sleep on completion events instead of polling")
-	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data: ends (first and last message), all")
+	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of `WHICH` messages: ends (first and last), all")
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	fs.BoolVar(&p.CPU, "cpu-time", false, "measure the CPU time per message")
 

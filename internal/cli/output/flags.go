@@ -29,8 +29,8 @@ type Flags struct {
 // Bind adds the flags to a command whose results have these formats.
 func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	f.formats = formats
-	fs.StringVar(&f.format, "format", formats[0], strings.Join(formats, ", "))
-	fs.StringArrayVar(&f.save, "save", nil, "also save the result; the ending of FILE is the format: "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
+	fs.StringVar(&f.format, "format", formats[0], "print as `FORMAT`: "+strings.Join(formats, ", "))
+	fs.StringArrayVar(&f.save, "save", nil, "also save the result; the ending of `FILE` is the format: "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
 	fs.BoolVar(&f.quiet, "quiet", false, "print no progress and no notes")
 }
 

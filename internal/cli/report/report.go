@@ -53,7 +53,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	flags.output.Bind(fs, render.DocumentFormats())
-	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into this directory (SVG)")
+	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into `DIR` (SVG)")
 	return cmd
 }
 

@@ -122,24 +122,24 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	length := map[string]string{anomalies: "10m"}[question]
-	fs.StringVar(&f.limit, "time", length, "end after this time: 30m")
-	fs.IntVar(&f.points, "points", 0, "end after this many tests")
-	fs.StringVar(&f.testTime, "test-time", "100ms", "length of one test")
+	fs.StringVar(&f.limit, "time", length, "end after this `TIME`: 30m")
+	fs.IntVar(&f.points, "points", 0, "end after `N` tests")
+	fs.StringVar(&f.testTime, "test-time", "100ms", "measure each test for `TIME`")
 	switch question {
 	case dips:
-		fs.StringVarP(&f.sizes, "size", "s", "2:8M", "smallest and largest size")
+		fs.StringVarP(&f.sizes, "size", "s", "2:8M", "smallest and largest `SIZE`")
 	default:
-		fs.StringSliceVar(&f.only, "only", nil, "try only these settings: qp,tx-depth")
-		fs.StringArrayVar(&f.fix, "fix", nil, "keep this value of a setting: qp=4; may be repeated")
+		fs.StringSliceVar(&f.only, "only", nil, "try only these `SETTINGS`: qp,tx-depth")
+		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: qp=4; may be repeated")
 	}
 	if question == best && kind == plan.Bandwidth {
-		fs.StringVar(&f.by, "by", byRate, "goal: rate (most messages a second), cpu (least CPU time per message)")
+		fs.StringVar(&f.by, "by", byRate, "search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
 	}
-	fs.StringVar(&f.seed, "seed", "", "draw the same random points again: 7")
+	fs.StringVar(&f.seed, "seed", "", "draw the random points of this `SEED` again: 7")
 	f.output.Bind(fs, formats())
 	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {
-		fs.BoolVar(&f.failOnFinding, "fail-on-finding", false, "exit 1 if something is found")
+		fs.BoolVar(&f.failOnFinding, "fail-on-finding", false, "exit 1 if something is found (7: the time was too short)")
 	}
 	return cmd
 }

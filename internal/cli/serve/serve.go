@@ -81,7 +81,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Be the other end of tests, one client after another",
 		Long: "Be the other end of tests, one client after another. The client says which test\n" +
-			"to run. Perftest before 6.28 does not say it: give its test with --perftest.",
+			"to run. Perftest before 6.28 does not say it, and no perftest tells of its -b:\ngive such a test with --perftest.",
 		Example: "  " + tool + " serve\n  " + tool + " serve --listen 192.0.2.1 --allow 192.0.2.0/24\n" +
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
 		Args: cmdline.NoArguments,
@@ -102,17 +102,17 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&flags.listen, "listen", "", "address to listen on: HOST, HOST:PORT or :PORT (default: all)")
+	fs.StringVar(&flags.listen, "listen", "", "listen on `ADDRESS`: HOST, HOST:PORT or :PORT (default: all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
-	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these clients: 192.0.2.0/24,2001:db8::/32")
-	fs.StringVar(&flags.maxMemory, "max-memory", "", "most memory for a client's test: 512M, 2G (default: half of the free memory)")
-	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "longest test of a client: 10m, 1h; 0: no limit")
-	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "also send data to these addresses: 198.51.100.0/24")
-	fs.StringVar(&flags.tokenFile, "token-file", "", "file with a shared secret; perftest clients are refused")
+	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these `CLIENTS`: 192.0.2.0/24,2001:db8::/32")
+	fs.StringVar(&flags.maxMemory, "max-memory", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)")
+	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit")
+	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
+	fs.StringVar(&flags.tokenFile, "token-file", "", "ask for the secret in `FILE`; perftest clients are refused")
 	fs.IntVar(&flags.clients, "clients", 1, "clients served at once (roce0: one per address)")
 	fs.BoolVar(&flags.once, "once", false, "end after one client")
-	fs.StringVar(&flags.perftest, "perftest", "", "the test of clients with perftest before 6.28")
-	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up if a client is silent for this time")
+	fs.StringVar(&flags.perftest, "perftest", "", "run `TEST` with clients that do not tell theirs: perftest before 6.28, and any with -b")
+	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up if a client is silent for this `TIME`")
 	flags.device.Bind(fs)
 	flags.device.Several(fs)
 	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")

@@ -42,8 +42,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
-	cmd.Flags().StringVar(&links, "install-links", "", "make links under perftest's names in this directory")
+	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: text or json")
+	cmd.Flags().StringVar(&links, "install-links", "", "make links under perftest's names in `DIR`")
 	return cmd
 }
 
