@@ -123,7 +123,7 @@ func ParseSeconds(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 || d > maxSeconds*time.Second {
-		return 0, fmt.Errorf("%q: want seconds, or 500ms, 10s, 2m", shorten(s))
+		return 0, fmt.Errorf("%q: want seconds, or a time in ms, s, m or h, such as 500ms or 2m", shorten(s))
 	}
 	return d, nil
 }

@@ -80,7 +80,7 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 	c.Timeout, err = plan.ParseSeconds(f.peerTimeout)
 	wrong.If(err != nil || c.Timeout <= 0, "--peer-timeout %q: want more than 0 seconds", f.peerTimeout)
 	c.Wait, err = plan.ParseSeconds(f.wait)
-	wrong.If(err != nil, "--wait %q: want seconds", f.wait)
+	wrong.Note(cmdline.Prefixed("--wait", err))
 	return c, errors.Join(wrong...)
 }
 
