@@ -56,7 +56,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	var channel *C.struct_vb_comp_channel
 	parents := []*handle.Handle{&d.Handle}
 	if o.Channel != nil {
-		ch, err := own[*completionChannel](d, "completion channel", o.Channel)
+		ch, err := handle.Own[*completionChannel](d, "completion channel", o.Channel)
 		if err != nil {
 			return nil, d.fail(verb, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
 const (
@@ -354,7 +355,7 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 // prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end says
 // that it is ready; there are no addresses, numbers or timers to set.
 func (c *connection) prepareIWARP(qp verbs.QueuePair, rtr *C.struct_vb_qp_attr) error {
-	q, err := own[*queuePair](c.d, "queue pair", qp)
+	q, err := handle.Own[*queuePair](c.d, "queue pair", qp)
 	if err != nil {
 		return c.fail(cmConnection, err)
 	}

@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
@@ -20,7 +19,8 @@ type object struct {
 	qpn uint32 // of a queue pair
 }
 
-func (o *object) on() *device { return o.d }
+// On is the device of the handle.
+func (o *object) On() *device { return o.d }
 
 // fail explains a refused call; nil stays nil.
 func (o *object) fail(verb string, err error) error {
@@ -50,15 +50,6 @@ func (o *object) destroy(verb string, call func() C.int, after ...func()) error 
 		}
 		return nil
 	}))
-}
-
-// own is a handle of this device.
-func own[T interface{ on() *device }](d *device, what string, h any) (T, error) {
-	mine, ok := h.(T)
-	if !ok || mine.on() != d {
-		return mine, fmt.Errorf("the %s is another device's, or missing", what)
-	}
-	return mine, nil
 }
 
 // refusal is why libibverbs made nothing, nil where it did.

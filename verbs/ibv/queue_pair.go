@@ -50,13 +50,13 @@ func (p *protectionDomain) CreateQPPosting(o verbs.QueuePairOptions, by verbs.Po
 }
 
 func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*queuePair, error) {
-	sendCQ, err := own[*completionQueue](p.d, "send completion queue", o.SendCQ)
+	sendCQ, err := handle.Own[*completionQueue](p.d, "send completion queue", o.SendCQ)
 	if err != nil {
 		return nil, err
 	}
 	recvCQ := sendCQ
 	if o.RecvCQ != nil {
-		if recvCQ, err = own[*completionQueue](p.d, "receive completion queue", o.RecvCQ); err != nil {
+		if recvCQ, err = handle.Own[*completionQueue](p.d, "receive completion queue", o.RecvCQ); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +64,7 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 	a := C.struct_vb_qp_init_attr{send_cq: sendCQ.cq, recv_cq: recvCQ.cq, qp_type: C.int32_t(o.Transport), sq_sig_all: flag(o.SignalAll)}
 	q := &queuePair{object: object{d: p.d}, transport: o.Transport, sendCQ: sendCQ, recvCQ: recvCQ}
 	if o.SRQ != nil {
-		if q.srq, err = own[*sharedReceiveQueue](p.d, "shared receive queue", o.SRQ); err != nil {
+		if q.srq, err = handle.Own[*sharedReceiveQueue](p.d, "shared receive queue", o.SRQ); err != nil {
 			return nil, err
 		}
 		a.srq = q.srq.srq

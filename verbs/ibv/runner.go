@@ -53,7 +53,7 @@ func (r *runner) used() (used []*handle.Handle, err error) {
 	j := r.job
 	used = append(used, &r.d.Handle)
 	for i, q := range j.CQs {
-		cq, err := own[*completionQueue](r.d, fmt.Sprintf("completion queue %d", i), q)
+		cq, err := handle.Own[*completionQueue](r.d, fmt.Sprintf("completion queue %d", i), q)
 		switch {
 		case err != nil:
 			return nil, err
@@ -65,7 +65,7 @@ func (r *runner) used() (used []*handle.Handle, err error) {
 		used = append(used, &cq.Handle)
 	}
 	if j.Channel != nil {
-		ch, err := own[*completionChannel](r.d, "completion channel", j.Channel)
+		ch, err := handle.Own[*completionChannel](r.d, "completion channel", j.Channel)
 		if err != nil {
 			return nil, err
 		}
@@ -73,13 +73,13 @@ func (r *runner) used() (used []*handle.Handle, err error) {
 	}
 	for i := range j.Lanes {
 		l := &j.Lanes[i]
-		qp, err := own[*queuePair](r.d, "queue pair", l.QP)
+		qp, err := handle.Own[*queuePair](r.d, "queue pair", l.QP)
 		if err == nil && j.Shape != job.Serve {
 			err = qp.checkRing(l.Ring, func(h *handle.Handle) { used = append(used, h) })
 		}
 		if err == nil && j.Shape != job.Serve && l.SRQ != nil {
 			var srq *sharedReceiveQueue
-			if srq, err = own[*sharedReceiveQueue](r.d, "shared receive queue", l.SRQ); err == nil {
+			if srq, err = handle.Own[*sharedReceiveQueue](r.d, "shared receive queue", l.SRQ); err == nil {
 				used = append(used, &srq.Handle)
 			}
 		}

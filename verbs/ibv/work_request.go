@@ -63,7 +63,7 @@ func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendReques
 func (q *queuePair) named(r *verbs.SendRequest) (h [2]*handle.Handle, err error) {
 	switch {
 	case q.transport == verbs.UD:
-		ah, err := own[*addressHandle](q.d, "address handle", r.AH)
+		ah, err := handle.Own[*addressHandle](q.d, "address handle", r.AH)
 		if err != nil {
 			return h, err
 		}
@@ -72,11 +72,11 @@ func (q *queuePair) named(r *verbs.SendRequest) (h [2]*handle.Handle, err error)
 	case r.Bind == nil:
 		return h, errors.New("BIND_MW without a description of the bind")
 	default:
-		w, err := own[*memoryWindow](q.d, "memory window", r.Bind.Window)
+		w, err := handle.Own[*memoryWindow](q.d, "memory window", r.Bind.Window)
 		if err != nil {
 			return h, err
 		}
-		mr, err := own[*memoryRegion](q.d, "memory region", r.Bind.Region)
+		mr, err := handle.Own[*memoryRegion](q.d, "memory region", r.Bind.Region)
 		if err != nil {
 			return h, err
 		}

@@ -55,7 +55,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	c := &completionQueue{object: object{e: d.e}, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
 	var parents []*handle.Handle
 	if o.Channel != nil {
-		ch, err := own[*completionChannel](d.e, o.Channel)
+		ch, err := handle.Own[*completionChannel](d.e, kindChannel, o.Channel)
 		if err != nil {
 			return nil, d.fail(verb, err)
 		}

@@ -63,17 +63,17 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 		d.receives = 1 // whatever came, the answer goes out before anything more is looked at
 	}
 	if j.Channel != nil {
-		ch, err := own[*completionChannel](e, j.Channel)
+		ch, err := handle.Own[*completionChannel](e, kindChannel, j.Channel)
 		if err != nil {
-			return nil, fmt.Errorf("completion channel: %w", err)
+			return nil, err
 		}
 		d.channel = ch
 		used = append(used, &ch.Handle)
 	}
 	for i, c := range j.CQs {
-		own, err := e.ownCQ(c)
+		own, err := handle.Own[*completionQueue](e, fmt.Sprintf("completion queue %d", i), c)
 		if err != nil {
-			return nil, fmt.Errorf("completion queue %d: %w", i, err)
+			return nil, err
 		}
 		if d.channel != nil && own.channel != d.channel {
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
@@ -96,15 +96,15 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 
 // used are the handles that a job keeps open for a lane.
 func (e *engine) used(l *job.Lane) ([]*handle.Handle, error) {
-	q, err := own[*queuePair](e, l.QP)
+	q, err := handle.Own[*queuePair](e, kindQP, l.QP)
 	if err != nil {
 		return nil, err
 	}
 	used := []*handle.Handle{&q.Handle}
 	if l.SRQ != nil {
-		srq, err := own[*sharedReceiveQueue](e, l.SRQ)
+		srq, err := handle.Own[*sharedReceiveQueue](e, kindSRQ, l.SRQ)
 		if err != nil {
-			return nil, fmt.Errorf("shared receive queue: %w", err)
+			return nil, err
 		}
 		used = append(used, &srq.Handle)
 	}

@@ -1,7 +1,6 @@
 package roce
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gobw/gobw/verbs"
@@ -15,7 +14,8 @@ type object struct {
 	qpn uint32 // of a queue pair
 }
 
-func (o *object) on() *engine { return o.e }
+// On is the engine of the handle's device.
+func (o *object) On() *engine { return o.e }
 
 // fail words the error of a verb; nil stays nil.
 func (o *object) fail(verb string, err error) error {
@@ -43,17 +43,6 @@ func (o *object) close(verb string, destroy func()) error {
 		destroy()
 		return nil
 	}))
-}
-
-var errForeign = errors.New("handle of another device")
-
-// own is a handle of this device.
-func own[T interface{ on() *engine }](e *engine, h any) (T, error) {
-	mine, ok := h.(T)
-	if !ok || mine.on() != e {
-		return mine, errForeign
-	}
-	return mine, nil
 }
 
 // Kinds of handles, as errors name them.

@@ -111,18 +111,18 @@ func (q *queuePair) choose(o *verbs.QueuePairOptions) error {
 		errs = append(errs, fmt.Errorf("transport %v: %w", o.Transport, verbs.ErrUnsupported))
 	}
 	var err error
-	if q.sendCQ, err = e.ownCQ(o.SendCQ); err != nil {
-		errs = append(errs, fmt.Errorf("send completion queue: %w", err))
+	if q.sendCQ, err = handle.Own[*completionQueue](e, "send completion queue", o.SendCQ); err != nil {
+		errs = append(errs, err)
 	}
 	q.recvCQ = q.sendCQ
 	if o.RecvCQ != nil {
-		if q.recvCQ, err = e.ownCQ(o.RecvCQ); err != nil {
-			errs = append(errs, fmt.Errorf("receive completion queue: %w", err))
+		if q.recvCQ, err = handle.Own[*completionQueue](e, "receive completion queue", o.RecvCQ); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	if o.SRQ != nil {
-		if q.srq, err = own[*sharedReceiveQueue](e, o.SRQ); err != nil {
-			errs = append(errs, fmt.Errorf("shared receive queue: %w", err))
+		if q.srq, err = handle.Own[*sharedReceiveQueue](e, kindSRQ, o.SRQ); err != nil {
+			errs = append(errs, err)
 		}
 		o.RecvDepth = 0
 	}
@@ -133,13 +133,6 @@ func setDefault(v *int, d int) {
 	if *v == 0 {
 		*v = d
 	}
-}
-
-func (e *engine) ownCQ(c verbs.CompletionQueue) (*completionQueue, error) {
-	if c == nil {
-		return nil, errors.New("required")
-	}
-	return own[*completionQueue](e, c)
 }
 
 func (q *queuePair) Close() error {

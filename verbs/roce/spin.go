@@ -22,7 +22,7 @@ const (
 	// long in which the thread blocks.
 	lateAfter = 300 * time.Microsecond
 	blocksFor = 16
-	// longestWait is how long it yields for one answer. Then the answer is not under way, and it blocks.
+	// longestWait is how long it yields for one answer. Beside a longer path the time to be woken is little, and it blocks.
 	longestWait = 2 * time.Millisecond
 	// blockAtMost bounds a block, since another may have taken the packet that was waited for.
 	blockAtMost = time.Millisecond

@@ -144,3 +144,12 @@ func (h *Handle) close() error {
 	slices.Sort(open)
 	return fmt.Errorf("%w: %s open", verbs.ErrBusy, strings.Join(open, ", "))
 }
+
+// Own is a provider's handle h, of the device d: what is its kind, for the error where it is another's.
+func Own[T interface{ On() D }, D comparable](d D, what string, h any) (T, error) {
+	mine, ok := h.(T)
+	if !ok || mine.On() != d {
+		return mine, fmt.Errorf("the %s is another device's, or missing", what)
+	}
+	return mine, nil
+}
