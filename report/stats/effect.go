@@ -3,7 +3,6 @@ package stats
 import (
 	"math"
 	"slices"
-	"sync"
 )
 
 // Direction says which way a figure is better.
@@ -36,11 +35,7 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	if e.N == 0 || !finite(old) || !finite(new) {
 		return e
 	}
-	_, p, err := mannWhitney(old, new)
-	if err != nil {
-		return e
-	}
-	e.P = p
+	e.P = mannWhitney(old, new)
 	a, b := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(new))
 	back, change := math.Expm1, func(old, new float64) float64 { return new/old - 1 }
 	middles := [2]float64{median(a), median(b)}
@@ -56,7 +51,8 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	}
 	all := len(a) * len(b)
 	e.Change = change(middles[0], middles[1])
-	if k, covered := rankInterval(len(a), len(b), confidence); k > 0 {
+	k, covered := choices(upTo(0, len(a)+len(b)), len(a)).order(confidence)
+	if k -= len(a) * (len(a) - 1) / 2; k > 0 { // beyond the least sum
 		e.Interval = &Interval{Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, all+1-k)), Confidence: covered}
 	}
 	return e
@@ -85,15 +81,6 @@ func (e *Effect) Finite() (worseBy float64) {
 	return worseBy
 }
 
-// LeastRuns is how many runs on each side an interval of this confidence takes at least.
-func LeastRuns(confidence float64) int {
-	n := 1
-	for 1-smallestP(n, n) < confidence && n < 1000 {
-		n++
-	}
-	return n
-}
-
 func finite(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
@@ -106,9 +93,12 @@ func logs(values []float64) []float64 {
 	return out
 }
 
-func median(sorted []float64) float64 {
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+// mannWhitney is the two-sided p value of Mann and Whitney's test: do x and y come from the same distribution, or does one lie above
+// the other?
+func mannWhitney(x, y []float64) float64 {
+	doubled := doubledRanks(slices.Concat(x, y))
+	sum, _ := sums(doubled[:len(x)])
+	return choices(doubled, len(x)).p(sum)
 }
 
 // kthDifference is the k-th smallest of all b - a, both sorted, k from 1: found by halving the values between which it
@@ -141,73 +131,4 @@ func kthDifference(a, b []float64, k int) float64 {
 		return low
 	}
 	return high
-}
-
-// rankInterval is the order of the differences that bounds their median with at least the confidence, and the coverage
-// reached; 0 where no order does. Up to 60 values the coverage is that of the exact distribution of the rank sum.
-func rankInterval(n, m int, confidence float64) (k int, covered float64) {
-	if n+m > exactRanks {
-		mean, sigma := float64(n*m)/2, math.Sqrt(float64(n*m*(n+m+1))/12)
-		z := math.Sqrt2 * math.Erfinv(confidence)
-		k = int(math.Floor(mean - z*sigma + 0.5))
-		if k < 1 {
-			return 0, 0
-		}
-		return k, 1 - math.Erfc((mean-float64(k)+0.5)/sigma/math.Sqrt2)
-	}
-	tail := 0.0 // P(U < k)
-	for u, share := range rankSums(n, m) {
-		tail += share
-		if 1-2*tail < confidence {
-			break
-		}
-		k, covered = u+1, 1-2*tail
-	}
-	return k, covered
-}
-
-// rankSumsSeen keeps the distributions that were computed: a comparison of many points asks for few.
-var rankSumsSeen sync.Map //nolint:gochecknoglobals // a cache of constants: {n, m} to []float64
-
-// rankSums is the distribution of the Mann-Whitney U of n and m values without ties.
-func rankSums(n, m int) []float64 {
-	if seen, ok := rankSumsSeen.Load([2]int{n, m}); ok {
-		return seen.([]float64)
-	}
-	ranks := make([]int, n+m)
-	for i := range ranks {
-		ranks[i] = i
-	}
-	least := n * (n - 1) / 2
-	out := choices(ranks, n)[least : least+n*m+1]
-	rankSumsSeen.Store([2]int{n, m}, out)
-	return out
-}
-
-// choices are the shares of all choices of n ranks that have each sum.
-func choices(ranks []int, n int) []float64 {
-	total := 0
-	for _, r := range ranks {
-		total += r
-	}
-	ways := make([][]float64, n+1) // ways[k][s]: choices of k of the ranks seen, with the sum s
-	for k := range ways {
-		ways[k] = make([]float64, total+1)
-	}
-	ways[0][0] = 1
-	for seen, r := range ranks {
-		for k := min(n, seen+1); k >= 1; k-- {
-			for s := total; s >= r; s-- {
-				ways[k][s] += ways[k-1][s-r]
-			}
-		}
-	}
-	all := 0.0
-	for _, w := range ways[n] {
-		all += w
-	}
-	for s := range ways[n] {
-		ways[n][s] /= all
-	}
-	return ways[n]
 }

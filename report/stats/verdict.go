@@ -173,7 +173,7 @@ func (m Margins) withDefaults() Margins {
 const Procedure = "Benjamini-Hochberg"
 
 // Conclude judges effects together. Same: the interval lies within the margin. Better and worse: the interval does not hold
-// zero, and the difference stands among all (Benjamini-Hochberg at the level of alarm, so that equal figures, however many,
+// zero, and the difference stands among all (Benjamini-Hochberg at [Level], so that equal figures, however many,
 // raise an alarm in less than 1 - confidence of comparisons). A claim that all are the same needs no correction, as all
 // must hold.
 func Conclude(effects []Effect, o Margins) []Verdict {
@@ -209,9 +209,9 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 		return Unknown(Unclear, e.settle(o, together), "%s: the medians disagree, so the runs fall into two groups", said)
 	case low >= -o.Same && high <= o.Same:
 		return Verdict{Word: Same, Reason: said}
-	case low > 0 && p <= alarm(o, together):
+	case low > 0 && p <= Level(o.Confidence, together):
 		return Verdict{Word: Worse, Reason: said}
-	case high < 0 && p <= alarm(o, together):
+	case high < 0 && p <= Level(o.Confidence, together):
 		return Verdict{Word: Better, Reason: said}
 	}
 	if together > 1 && (low > 0 || high < 0) {
@@ -220,30 +220,18 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 	return Unknown(Unclear, e.settle(o, together), "%s", said)
 }
 
-// Level is the level at which one of several differences that are judged together is told: see [Conclude].
+// Level is the level at which one of several differences is told. Of figures that are all equal the procedure uses the whole level,
+// so several are judged at four fifths of it: false alarms then stay below what is promised.
 func Level(confidence float64, together int) float64 {
-	return alarm(Margins{Confidence: confidence}, together)
-}
-
-// alarm is the level at which differences are told. Of figures that are all equal the procedure uses the whole level, so
-// several are judged at four fifths of it: false alarms then stay below what is promised.
-func alarm(o Margins, together int) float64 {
 	if together > 1 {
-		return 0.8 * (1 - o.Confidence)
+		return 0.8 * (1 - confidence)
 	}
-	return 1 - o.Confidence
+	return 1 - confidence
 }
 
 // settle says how many runs would likely tell, as an interval narrows with the root of their number.
 func (e Effect) settle(o Margins, together int) string {
-	need := e.N + 1
-	smallest := func(n int) float64 { return smallestP(n, n) }
-	if e.Pairs {
-		smallest = func(n int) float64 { return math.Ldexp(1, 1-n) }
-	}
-	for smallest(need) > alarm(o, together)/float64(together) && need < 1000 {
-		need++
-	}
+	need := max(e.N+1, least(e.Pairs, 1-Level(o.Confidence, together)/float64(together)))
 	half := (e.Interval.High - e.Interval.Low) / 2
 	middle := math.Abs(e.Interval.High+e.Interval.Low) / 2
 	need = max(need, narrowed(e.N, half, max(middle, o.Same-middle)))
