@@ -2,32 +2,46 @@
 
 package ibv
 
+// #include "loop.h"
 // #include "post.h"
-// #include "shim.h"
 import "C"
 
 import (
 	"fmt"
+	"syscall"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/ibv/cloop"
 	"github.com/gobw/gobw/verbs/internal/handle"
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// maxPrepared is how many prepared requests a lane may take: beyond, they would only push each other out of the cache.
-const maxPrepared = 8192
+const (
+	// maxPrepared is how many prepared requests a lane may take: beyond, they would only push each other out of the cache.
+	maxPrepared = 8192
+	// logEvents is how many events may be logged before some must be recorded; if need be all of a job: it is more than twice what
+	// perftest can have with a peak (20000 messages).
+	logEvents = 1 << 16
+	// logBatch is how many events are recorded at once then, so that the device does not run empty meanwhile.
+	logBatch = 512
+	// stepBatch is the same for the steps of a ping-pong, which are recorded while a message is on its way.
+	stepBatch = 16
+)
 
 // runner is a prepared job, which keeps its handles open: lists that were linked ahead of time, for the loops in C, or the loop of
 // package job over this device's verbs.
 type runner struct {
 	object
-	job    *job.Job
-	memory cloop.Memory
-	tag    uint64
-	quick  *cloop.Runner
-	slow   job.Runner // where the job is none for the loops in C
+	job  *job.Job
+	slow job.Runner // where the job is none for the loops in C
+
+	memory memory
+	c      *C.struct_cl_job
+	lanes  []C.struct_cl_lane
+	before [][]uint64 // of each lane: the payload of its ring before each message
+	log    []C.struct_cl_event
+	logOut int
+	books  *job.Books
 }
 
 // Prepare implements [job.Preparer].
@@ -36,13 +50,13 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	if err := j.Validate(); err != nil {
 		return nil, d.fail(verb, err)
 	}
-	r := &runner{object: object{d: d}, job: j, tag: cloop.NewTag()}
+	r := &runner{object: object{d: d}, job: j}
 	used, err := r.used()
 	if err == nil {
 		err = r.Open("prepared job", r.compile, used...)
 	}
 	if err != nil {
-		r.memory.Free()
+		r.memory.free()
 		return nil, d.fail(verb, err)
 	}
 	return r, nil
@@ -115,213 +129,8 @@ func (q *queuePair) checkRing(ring []job.Message, tell func(*handle.Handle)) err
 	return nil
 }
 
-// compile decides here, before the clock starts, all that the loops need not ask again.
-func (r *runner) compile() (err error) {
-	if !r.isQuick() {
-		r.slow, err = job.NewVerbsRunner(r.d, r.job)
-		return err
-	}
-	j, ops := r.job, &r.d.context.ops
-	if rec := j.Record; rec != nil && len(rec.Counts) != job.HistogramCounts {
-		return fmt.Errorf("a recorder with %d counts, want %d: make it with NewRecorder", len(rec.Counts), job.HistogramCounts)
-	}
-	q := cloop.Queues{Poll: unsafe.Pointer(ops.poll_cq), ByDevice: j.Record != nil && !j.Record.Clock.IsZero()}
-	if q.ByDevice {
-		q.Poll = C.vb_poll_stamped
-	}
-	for _, cq := range j.CQs {
-		if cq := cq.(*completionQueue); r.uses(cq) {
-			q.CQs = append(q.CQs, unsafe.Pointer(cq.cq))
-		}
-	}
-	lanes := make([]cloop.Lane, len(j.Lanes))
-	for i := range j.Lanes {
-		qp := j.Lanes[i].QP.(*queuePair)
-		lanes[i].QP, lanes[i].QPN, lanes[i].UD = unsafe.Pointer(qp.qp), qp.qpn, qp.transport == verbs.UD
-		if len(j.Lanes[i].Ring) > 0 {
-			r.compileRing(i, qp, &lanes[i])
-		}
-		if err := r.compileReceives(i, qp, &lanes[i]); err != nil {
-			return fmt.Errorf("lane %d: %w", i, err)
-		}
-	}
-	r.quick, err = cloop.New(j, r.tag, q, lanes)
-	return err
-}
-
-// isQuick tells whether the loops in C run the job. One that sleeps until events come waits longer than a call takes.
-func (r *runner) isQuick() bool {
-	j := r.job
-	if j.Shape == job.Serve || j.NeedsGo() || j.Channel != nil || len(j.Lanes) > cloop.MaxLanes {
-		return false
-	}
-	for i := range j.Lanes {
-		l := &j.Lanes[i]
-		if len(l.Ring) > 0 && (l.Signal%l.Batch != 0 && l.Batch%l.Signal != 0 || prepared(l) > maxPrepared) ||
-			j.Shape == job.PingPong && l.Await == job.AwaitCompletion && len(l.Receives) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// cycle is the number of a lane's messages until a batch starts with message 0 again.
-func cycle(l *job.Lane) int {
-	a, b := len(l.Ring), l.Batch
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return len(l.Ring) / a * l.Batch
-}
-
-// prepared is how many requests its prepared batches hold.
-func prepared(l *job.Lane) int {
-	requests := 0
-	for k := range l.Ring {
-		requests += len(l.Ring[k].Steps[0].Requests)
-	}
-	return 2 * requests * cycle(l) / len(l.Ring)
-}
-
-// uses tells whether anything of the job completes into a queue: the others need no polling.
-func (r *runner) uses(cq *completionQueue) bool {
-	for i := range r.job.Lanes {
-		l := &r.job.Lanes[i]
-		if qp := l.QP.(*queuePair); len(l.Ring) > 0 && qp.sendCQ == cq || len(l.Receives) > 0 && qp.recvCQ == cq {
-			return true
-		}
-	}
-	return false
-}
-
-// compileRing links whole batches ahead of time, once without and once with a completion of the last message, so that posting one is a
-// call and nothing else; and the messages that are left at the end.
-func (r *runner) compileRing(i int, qp *queuePair, to *cloop.Lane) {
-	l := &r.job.Lanes[i]
-	ring := len(l.Ring)
-	lists := make([][]C.struct_vb_sge, ring) // of each message: all batches share them
-	longest := 0
-	for k := range l.Ring {
-		sges := 0
-		for _, q := range l.Ring[k].Steps[0].Requests {
-			sges += len(q.SGEs)
-		}
-		lists[k] = cloop.Allocate[C.struct_vb_sge](&r.memory, sges)
-		longest = max(longest, len(l.Ring[k].Steps[0].Requests))
-	}
-	wrs := cloop.Allocate[C.struct_vb_send_wr](&r.memory, prepared(l)+longest*l.Batch)
-	// link makes the list of n messages from a place on; those for which signaled says so are.
-	link := func(place, n int, signaled func(message int) bool) unsafe.Pointer {
-		head := &wrs[0]
-		var tail *C.struct_vb_send_wr
-		for m := range n {
-			k := (place + m) % ring
-			list := lists[k]
-			for _, q := range l.Ring[k].Steps[0].Requests {
-				q.Flags &^= verbs.Signaled
-				q.ID = cloop.ID(r.tag, i, place+m)
-				fillSend(&wrs[0], list[:len(q.SGEs)], &q, qp.transport)
-				list = list[len(q.SGEs):]
-				if tail != nil {
-					tail.next = &wrs[0]
-				}
-				tail, wrs = &wrs[0], wrs[1:]
-			}
-			if signaled(m + 1) {
-				tail.send_flags |= C.uint32_t(verbs.Signaled)
-			}
-		}
-		return unsafe.Pointer(head)
-	}
-	inBatch := func(m int) bool { return m == l.Batch || m%l.Signal == 0 }
-	for m := 0; m < cycle(l); m += l.Batch {
-		signaled := link(m, l.Batch, inBatch)
-		plain := signaled
-		if l.Signal > l.Batch {
-			plain = link(m, l.Batch, func(int) bool { return false })
-		}
-		to.Heads = append(to.Heads, plain, signaled)
-	}
-	if unit := uint64(max(l.Signal, l.Batch)); l.Count%unit != 0 {
-		to.LastMessages = int(l.Count % uint64(l.Batch))
-		if to.LastMessages == 0 {
-			to.LastMessages = l.Batch
-		}
-		n := to.LastMessages
-		place := int((l.Count - uint64(n)) % uint64(ring))
-		to.Last = link(place, n, func(m int) bool { return m == n || m%l.Signal == 0 })
-	}
-	to.PostSend = unsafe.Pointer(qp.post)
-	if qp.api == verbs.PostWR {
-		to.PostSend = unsafe.Pointer(C.vb_poster(qp.qp, (*C.struct_vb_send_wr)(to.Heads[0]), flag(alike(l.Ring))))
-	}
-}
-
-func flag(b bool) C.int { //nolint:revive // a C flag is made of it
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// alike tells whether all of a ring's requests are of one opcode, with one entry each, all or none of them inline.
-func alike(ring []job.Message) bool {
-	var first *verbs.SendRequest
-	for k := range ring {
-		for s := range ring[k].Steps {
-			for q := range ring[k].Steps[s].Requests {
-				r := &ring[k].Steps[s].Requests[q]
-				if first == nil {
-					first = r
-				}
-				if r.Opcode != first.Opcode || len(r.SGEs) != 1 || (r.Flags^first.Flags)&verbs.Inline != 0 {
-					return false
-				}
-			}
-		}
-	}
-	return first != nil
-}
-
-// compileReceives links the receives in a circle that is longer than any list posted at once.
-func (r *runner) compileReceives(i int, qp *queuePair, to *cloop.Lane) error {
-	l := &r.job.Lanes[i]
-	ring, limit := len(l.Receives), qp.caps.RecvSGEs
-	if ring == 0 {
-		return nil
-	}
-	if qp.srq != nil {
-		limit = qp.srq.sges
-	}
-	longest := 2*pollBatch + l.ReceiveList
-	slots := ring * ((longest + ring - 1) / ring)
-	sges := 0
-	for k := range l.Receives {
-		if err := limitSGEs(len(l.Receives[k].SGEs), limit); err != nil {
-			return fmt.Errorf("receive %d: %w", k, err)
-		}
-		sges += len(l.Receives[k].SGEs)
-	}
-	wrs, all := cloop.Allocate[C.struct_vb_recv_wr](&r.memory, slots), cloop.Allocate[C.struct_vb_sge](&r.memory, sges)
-	list := all
-	for s := range slots {
-		if s%ring == 0 {
-			list = all
-		}
-		q := &l.Receives[s%ring]
-		fillReceive(&wrs[s], list[:len(q.SGEs)], q)
-		list = list[len(q.SGEs):]
-		wrs[s].next = &wrs[(s+1)%slots]
-	}
-	to.Receives, to.ReceiveSlots = unsafe.Pointer(&wrs[0]), slots
-	to.ReceivesOn, to.PostReceive = unsafe.Pointer(qp.qp), unsafe.Pointer(r.d.context.ops.post_recv)
-	if l.SRQ != nil {
-		to.ReceivesOn, to.PostReceive = unsafe.Pointer(l.SRQ.(*sharedReceiveQueue).srq), unsafe.Pointer(r.d.context.ops.post_srq_recv)
-	}
-	return nil
-}
-
-// Run implements [job.Runner]: one call into C, where the loops there run the job.
+// Run implements [job.Runner]: one call into C, where the loops there run the job, for as long as Go need not record what they have
+// stamped.
 func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 	if err := r.Enter(); err != nil {
 		return job.Progress{}, r.fail("run job", err)
@@ -330,37 +139,100 @@ func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 	if r.slow != nil {
 		return r.slow.Run(until)
 	}
-	p, failed := r.quick.Run(until)
-	if failed != nil {
-		return p, r.failure(failed, p)
+	for {
+		end := C.cl_run(r.c, C.int64_t(until), (*C.uint32_t)(unsafe.Pointer(r.job.Stop)))
+		r.takeSteps()
+		switch end {
+		case C.CL_FULL:
+			r.takeLog(logBatch)
+			if r.c.step_batch > C.CL_STEPS {
+				r.c.begun = C.int64_t(job.Now())
+			}
+			continue
+		case C.CL_RUNNING:
+			return r.progress(false), nil
+		}
+		r.takeLog(len(r.log))
+		p := r.progress(end == C.CL_DONE)
+		if !p.Done {
+			return p, r.failure(end, p)
+		}
+		return p, nil
 	}
-	return p, nil
 }
 
 // failure says what ended a run early.
-func (r *runner) failure(f *cloop.Failure, p job.Progress) error {
-	e := failure{device: r.d.info.Name, err: f.Errno}
-	if f.Lane >= 0 {
-		e.qp = r.job.Lanes[f.Lane].QP.QPN()
-	}
-	switch f.Kind {
-	case cloop.BadCompletion:
-		c := goCompletion((*C.struct_vb_wc)(f.Completion))
-		c.ID = f.Message
-		return &verbs.CompletionError{Device: r.d.info.Name, Completion: c, Sent: p.Posted, Done: p.Completed}
-	case cloop.UnknownCompletion:
-		e.verb, e.err = "run job", fmt.Errorf("a completion of qp %#x, which is on no lane", uint32((*C.struct_vb_wc)(f.Completion).qp_num))
-		if f.Lane >= 0 {
-			e.err = fmt.Errorf("a completion of request %d, which no job posted", f.Message)
+func (r *runner) failure(end C.int, p job.Progress) error {
+	e := failure{verb: "run job", device: r.d.info.Name, err: syscall.Errno(r.c.error)}
+	var l *C.struct_cl_lane
+	index, bad := int(int32(r.c.bad_lane)), &r.c.bad
+	if index >= 0 {
+		l = &r.lanes[index]
+		e.qp = uint32(l.qpn)
+		if id := uint64(bad.wr_id); id>>63 != 0 {
+			bad.wr_id = C.uint64_t(r.messageNumber(index, id&(1<<C.CL_TAG_SHIFT-1)>>C.CL_SLOT_SHIFT))
 		}
-	case cloop.BadPost:
-		e.verb, e.err = fmt.Sprintf("post message %d of lane %d", f.Message, f.Lane), postErrno(f.Errno)
-	case cloop.BadReceive:
-		e.verb, e.err = fmt.Sprintf("post receive %d of lane %d", f.Message, f.Lane), postErrno(f.Errno)
-	case cloop.BadPoll:
+	}
+	switch end {
+	case C.CL_BAD_COMPLETION:
+		return &verbs.CompletionError{Device: r.d.info.Name, Completion: goCompletion(bad), Sent: p.Posted, Done: p.Completed}
+	case C.CL_UNKNOWN_COMPLETION:
+		e.err = fmt.Errorf("a completion of qp %#x, which is on no lane", uint32(bad.qp_num))
+		if l != nil {
+			e.err = fmt.Errorf("a completion of request %d, which no job posted", uint64(bad.wr_id))
+		}
+	case C.CL_BAD_POST:
+		e.verb, e.err = fmt.Sprintf("post message %d of lane %d", uint64(l.posted), index), postErrno(syscall.Errno(r.c.error))
+	case C.CL_BAD_RECEIVE:
+		e.verb, e.err = fmt.Sprintf("post receive %d of lane %d", uint64(l.receives_posted), index), postErrno(syscall.Errno(r.c.error))
+	case C.CL_BAD_POLL:
 		e.verb = "poll completion queue"
 	}
 	return explain(e)
+}
+
+func (r *runner) progress(done bool) job.Progress {
+	p := job.Progress{Done: done, BytesIn: uint64(r.c.bytes_in), FirstPost: job.Ticks(r.c.first_post), LastDone: job.Ticks(r.c.last_done)}
+	for i := range r.lanes {
+		l, before := &r.lanes[i], r.before[i]
+		p.Posted += uint64(l.posted)
+		p.Completed += uint64(l.retired)
+		p.Received += uint64(l.received)
+		if ring := uint64(len(before) - 1); ring > 0 {
+			p.BytesOut += uint64(l.retired)/ring*before[ring] + before[uint64(l.retired)%ring]
+		}
+	}
+	return p
+}
+
+// messageNumber is the first message not yet known to be complete that has a place in the ring.
+func (r *runner) messageNumber(lane int, place uint64) uint64 {
+	ring, first := uint64(len(r.job.Lanes[lane].Ring)), uint64(r.lanes[lane].retired)
+	if ring == 0 {
+		return place
+	}
+	return first + (place%ring+ring-first%ring)%ring
+}
+
+// takeLog accounts for up to n events, the oldest first.
+func (r *runner) takeLog(n int) {
+	for n = min(n, int(r.c.logged)); n > 0; n-- {
+		e := &r.log[r.logOut]
+		if r.logOut++; r.logOut == len(r.log) {
+			r.logOut = 0
+		}
+		r.c.logged--
+		r.books.Take(job.TraceKind(e.what>>28), int(e.lane), uint64(e.what&(1<<28-1)), job.Ticks(e.at))
+	}
+}
+
+// takeSteps accounts for the steps of a ping-pong.
+func (r *runner) takeSteps() {
+	for i := range r.c.steps {
+		r.books.Step(job.Ticks(r.c.begun), job.Ticks(r.c.step_end[i]), uint64(r.c.step_stamp[i]))
+		r.c.begun = 0
+	}
+	r.c.steps = 0
 }
 
 // Received implements [job.Runner].
@@ -372,17 +244,16 @@ func (r *runner) Received(lane int) uint64 {
 	if r.slow != nil {
 		return r.slow.Received(lane)
 	}
-	return r.quick.Received(lane)
+	return uint64(r.lanes[lane].received)
 }
 
 // Close frees what Prepare made.
 func (r *runner) Close() error {
 	return r.fail("close job", r.Handle.Close(nil, func() error {
-		r.memory.Free()
+		r.memory.free()
 		if r.slow != nil {
 			return r.slow.Close()
 		}
-		r.quick.Close()
 		return nil
 	}))
 }

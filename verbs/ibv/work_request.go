@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/ibv/cloop"
 	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
@@ -134,14 +133,9 @@ func copySGEs(to []C.struct_vb_sge, from []verbs.SGE) {
 
 // list is the C memory that a post fills anew for every list.
 type list[WR any] struct {
+	memory
 	wr  []WR
 	sge []C.struct_vb_sge
-}
-
-func (l *list[WR]) free() {
-	cloop.Free(l.wr)
-	cloop.Free(l.sge)
-	*l = list[WR]{}
 }
 
 // fill writes n requests, whose entries sges tells, links them, and returns the first. Request i is written by fill, which returns where
@@ -154,7 +148,7 @@ func (l *list[WR]) fill(n int, sges func(i int) []verbs.SGE, fill func(i int, w 
 	if n > len(l.wr) || entries > len(l.sge) {
 		wrs, entries := max(n, 2*len(l.wr), 16), max(entries, 2*len(l.sge), 16)
 		l.free()
-		l.wr, l.sge = cloop.Slice[WR](wrs), cloop.Slice[C.struct_vb_sge](entries)
+		l.wr, l.sge = allocate[WR](&l.memory, wrs), allocate[C.struct_vb_sge](&l.memory, entries)
 	}
 	var link **WR
 	rest := l.sge

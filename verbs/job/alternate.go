@@ -40,7 +40,7 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 		return moved, false, err
 	}
 	if !r.sent || sendsFirst {
-		r.endStep(sendsFirst)
+		r.endStep(Now(), sendsFirst)
 		if l.Await == AwaitLastByte {
 			r.progress.LastDone = r.stepStart
 		}
@@ -60,8 +60,7 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 }
 
 // endStep stamps the end of an await.
-func (r *loop) endStep(sendsFirst bool) {
-	now := Now()
+func (r *loop) endStep(now Ticks, sendsFirst bool) {
 	switch device := !r.record.Clock.IsZero(); {
 	case !r.record.Samples || r.steps == 0 && (device || !sendsFirst):
 	case device:

@@ -17,6 +17,23 @@ func NewBooks(j *Job) (*Books, error) {
 	return &Books{l}, err
 }
 
+// Step accounts for a step of a ping-pong that ended at a time of the host's clock, and of the device's. It began with the end of the
+// step before, or at begun.
+func (b *Books) Step(begun, at Ticks, device uint64) {
+	r := b.loop
+	sendsFirst := r.job.First || r.lanes[0].Await == AwaitCompletion
+	if begun != 0 && sendsFirst {
+		r.stepStart = begun
+	}
+	r.awaited = device
+	r.endStep(at, sendsFirst)
+	r.steps++
+	if r.lapped {
+		r.record.Add(r.lap)
+		r.lapped = false
+	}
+}
+
 // Take accounts for n messages of a lane that were posted as one list, retired by one completion or received, or for n receives that
 // were posted again.
 func (b *Books) Take(k TraceKind, lane int, n uint64, at Ticks) {

@@ -28,6 +28,7 @@ func (j *Job) Validate() error {
 	}
 	f.add(j.Burst < 0 || j.Burst > 1 && j.Pace == 0, "bursts of %d messages: want 0 or more, with a pace", j.Burst)
 	f.add(j.Pace < 0, "pace of %d ticks: want 0 or more", j.Pace)
+	f.add(j.Record != nil && len(j.Record.Counts) != HistogramCounts, "a recorder that was not made with NewRecorder")
 	if j.Record != nil && !j.Record.Clock.IsZero() {
 		f.add(j.Shape != PingPong || j.Pace > 0 || len(j.Lanes) == 1 && j.Lanes[0].Await == AwaitLastByte,
 			"samples by the device's clock: want a ping-pong that awaits completions, without a pace")

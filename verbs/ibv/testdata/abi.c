@@ -3,7 +3,6 @@
  * installed: a layout that differs does not compile.
  */
 #include "../shim.h"
-#include "../cloop/cloop.h"
 
 #include <infiniband/verbs.h>
 
@@ -392,16 +391,3 @@ _Static_assert(IBV_QP_EX_WITH_RDMA_WRITE == 1 << IBV_WR_RDMA_WRITE && IBV_QP_EX_
 	IBV_QP_EX_WITH_RDMA_READ == 1 << IBV_WR_RDMA_READ && IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP == 1 << IBV_WR_ATOMIC_CMP_AND_SWP &&
 	IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD == 1 << IBV_WR_ATOMIC_FETCH_AND_ADD && IBV_QP_EX_WITH_LOCAL_INV == 1 << IBV_WR_LOCAL_INV &&
 	IBV_QP_EX_WITH_BIND_MW == 1 << IBV_WR_BIND_MW && IBV_QP_EX_WITH_SEND_WITH_INV == 1 << IBV_WR_SEND_WITH_INV, "send_ops_flags");
-/* What the loops of cloop declare for themselves. */
-#define LOOP(type, field) _Static_assert(offsetof(struct cl_##type, field) == offsetof(struct vb_##type, field), #type "." #field)
-#define LOOP_SIZE(type) _Static_assert(sizeof(struct cl_##type) == sizeof(struct vb_##type), "size of " #type)
-LOOP(wc, status);
-LOOP(wc, opcode);
-LOOP(wc, byte_len);
-LOOP(wc, qp_num);
-LOOP(polled, latest);
-LOOP(recv_wr, next);
-LOOP_SIZE(wc);
-LOOP_SIZE(recv_wr);
-LOOP_SIZE(polled);
-_Static_assert((int)CL_POLL_BATCH == (int)VB_POLL_BATCH, "completions at a time");

@@ -1,46 +1,12 @@
 /*
- * The two quick loops: a job (job.Job) whose lists were linked ahead of time, run without coming back to Go for every message.
+ * The two quick loops: a job (job.Job) whose lists were linked ahead of time, run without coming back to Go for every message: a
+ * stream of prepared lists, and a ping-pong. A call from Go for each list would cost as much as the message.
  * What they do is what the loop of verbs/job does. How far they have come lies in the job, so that a run resumes without a seam.
  */
-#ifndef GOBW_CLOOP_H
-#define GOBW_CLOOP_H
+#ifndef GOBW_IBV_LOOP_H
+#define GOBW_IBV_LOOP_H
 
-#include <stdint.h>
-
-/* What the loops know of libibverbs, laid out as in verbs/ibv/abi.h and shim.h. */
-struct cl_qp;
-struct cl_cq;
-struct cl_send_wr;
-struct cl_recv_wr {
-	uint64_t wr_id;
-	struct cl_recv_wr *next;
-	void *sg_list;
-	int32_t num_sge;
-};
-struct cl_wc {
-	uint64_t wr_id;
-	uint32_t status;
-	uint32_t opcode;
-	uint32_t vendor_err;
-	uint32_t byte_len;
-	uint32_t imm_or_rkey;
-	uint32_t qp_num;
-	uint32_t src_qp;
-	uint32_t wc_flags;
-	uint16_t pkey_index;
-	uint16_t slid;
-	uint8_t sl;
-	uint8_t dlid_path_bits;
-};
-enum { CL_POLL_BATCH = 16 };
-struct cl_polled {
-	struct cl_wc wc[CL_POLL_BATCH];
-	uint64_t stamps[CL_POLL_BATCH];
-	uint64_t latest[2]; /* the device's stamps of an own request and of a receive */
-};
-typedef int cl_post_send_fn(struct cl_qp *, struct cl_send_wr *, struct cl_send_wr **);
-typedef int cl_post_recv_fn(void *queue, struct cl_recv_wr *, struct cl_recv_wr **);
-typedef int cl_poll_cq_fn(struct cl_cq *, int, struct cl_wc *);
+#include "shim.h"
 
 enum { CL_AWAIT_COMPLETION, CL_AWAIT_RECEIVE, CL_AWAIT_LAST_BYTE };
 
@@ -63,8 +29,8 @@ enum { CL_SLOT_SHIFT = 16, CL_TAG_SHIFT = 47 };
 #define CL_ENDLESS (1ull << 47)
 
 struct cl_lane {
-	struct cl_qp *qp;
-	cl_post_send_fn *post_send;
+	struct vb_qp *qp;
+	vb_post_send_fn *post_send;
 	uint64_t posted, retired, received, receives_posted;
 	uint64_t count;  /* to send; CL_ENDLESS: no count; 0: sends nothing */
 	uint64_t expect; /* to receive, likewise */
@@ -72,16 +38,16 @@ struct cl_lane {
 	uint32_t window, signal, batch, ud;
 
 	/* Prepared batches: 2i is batch i without a completion, 2i+1 with one of its last message. */
-	struct cl_send_wr **heads, **end, **at;
+	struct vb_send_wr **heads, **end, **at;
 	uint32_t every, until_signal; /* batches from one completion to the next */
 	uint32_t last_messages;
-	struct cl_send_wr *last; /* goes out after the limit; NULL: nothing does */
+	struct vb_send_wr *last; /* goes out after the limit; NULL: nothing does */
 	uint32_t listed;         /* in this poll */
 
 	uint32_t due, receive_list; /* receives to post again; how many at a time, 0: all of a poll */
 	void *receives_on;
-	cl_post_recv_fn *post_recv;
-	struct cl_recv_wr *receives; /* linked in a circle of receive_slots */
+	int (*post_recv)(void *queue, struct vb_recv_wr *, struct vb_recv_wr **);
+	struct vb_recv_wr *receives; /* linked in a circle of receive_slots */
 	uint32_t receive_slots, receive_at;
 	uint32_t qpn;
 
@@ -100,8 +66,8 @@ enum { CL_STEPS = 1024 };
 
 struct cl_job {
 	struct cl_lane *lanes;
-	struct cl_cq **cqs;
-	cl_poll_cq_fn *poll_cq;
+	struct vb_cq **cqs;
+	vb_poll_cq_fn *poll_cq;
 	uint32_t lane_count, cq_count;
 	uint32_t ping_pong, first, await, abandon;
 	uint32_t sends;     /* some lane does */
@@ -111,7 +77,7 @@ struct cl_job {
 	const uint32_t *stop; /* Go's, lent for the call */
 
 	uint32_t by_qpn_mask;
-	struct { uint32_t qpn, lane; } *by_qpn; /* open addressing; lane ~0: empty */
+	struct cl_qpn { uint32_t qpn, lane; } *by_qpn; /* open addressing; lane ~0: empty */
 
 	/* How far it has come. */
 	uint64_t left; /* messages to complete and to receive; a stream's */
@@ -124,16 +90,16 @@ struct cl_job {
 	uint32_t log_slots, log_full, log_in, logged;
 
 	uint64_t awaited; /* steps of a ping-pong that have ended */
-	int64_t begun;    /* when the first step began */
+	int64_t begun;    /* when the next step that Go records began; 0: when the one before ended */
 	uint32_t steps;   /* stamped, and not yet recorded by Go */
 	uint32_t step_batch; /* after so many steps Go records them, while a message is on its way */
 	int64_t step_end[CL_STEPS];
 	uint64_t step_stamp[CL_STEPS];
 
-	struct cl_polled polled;
+	struct vb_polled polled;
 
 	/* What went wrong. */
-	struct cl_wc bad;
+	struct vb_wc bad;
 	uint32_t bad_lane;
 	int error, end;
 };

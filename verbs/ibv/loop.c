@@ -1,16 +1,12 @@
-//go:build linux
+//go:build linux && cgo
 
-#include "cloop.h"
-
-#include <errno.h>
-#include <stddef.h>
+#include "loop.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 enum {
-	RECEIVE = 1 << 7, /* of an opcode */
 	GRH_BYTES = 40,
 	LOOK = 16, /* polls between looks at the clock and the stop word */
 	SPIN = 64, /* looks at a byte between polls, and polls of a ping-pong between looks at the clock */
@@ -47,7 +43,7 @@ static int bad_call(struct cl_job *j, const struct cl_lane *l, int end, int rc) 
 	return end;
 }
 
-static int bad_completion(struct cl_job *j, const struct cl_wc *w, const struct cl_lane *l, int end) {
+static int bad_completion(struct cl_job *j, const struct vb_wc *w, const struct cl_lane *l, int end) {
 	j->bad = *w;
 	j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
 	return end;
@@ -64,10 +60,10 @@ INLINE struct cl_lane *lane_of(const struct cl_job *j, uint32_t qpn) {
 
 /* ---- sends ---- */
 
-INLINE int post(struct cl_job *j, struct cl_lane *l, struct cl_send_wr *wr, uint64_t n, const int logs) {
+INLINE int post(struct cl_job *j, struct cl_lane *l, struct vb_send_wr *wr, uint64_t n, const int logs) {
 	if (logs)
 		log_event(j, l, CL_POSTED, n, now());
-	struct cl_send_wr *bad;
+	struct vb_send_wr *bad;
 	int rc = l->post_send(l->qp, wr, &bad);
 	return unlikely(rc) ? bad_call(j, l, CL_BAD_POST, rc) : CL_RUNNING;
 }
@@ -78,10 +74,10 @@ INLINE int refill(struct cl_job *j, struct cl_lane *l, const int logs) {
 	uint64_t posted = 0;
 	int end = CL_RUNNING;
 	if (l->posted < l->limit) {
-		struct cl_send_wr **at = l->at;
+		struct vb_send_wr **at = l->at;
 		uint32_t until_signal = l->until_signal;
 		for (uint64_t n = room < left ? room : left; n >= batch; n -= batch) {
-			struct cl_send_wr *wr = at[0];
+			struct vb_send_wr *wr = at[0];
 			if (!--until_signal) {
 				wr = at[1];
 				until_signal = l->every;
@@ -137,14 +133,14 @@ static int repost(struct cl_job *j, struct cl_lane *l) {
 		if (n == 0)
 			return CL_RUNNING;
 		l->due -= n;
-		struct cl_recv_wr *head = &l->receives[l->receive_at], *bad;
+		struct vb_recv_wr *head = &l->receives[l->receive_at], *bad;
 		uint32_t last = l->receive_at + n - 1;
 		l->receive_at += n;
 		if (last >= l->receive_slots)
 			last -= l->receive_slots;
 		if (l->receive_at >= l->receive_slots)
 			l->receive_at -= l->receive_slots;
-		struct cl_recv_wr *tail = &l->receives[last], *next = tail->next;
+		struct vb_recv_wr *tail = &l->receives[last], *next = tail->next;
 		tail->next = NULL;
 		int rc = l->post_recv(l->receives_on, head, &bad);
 		tail->next = next;
@@ -157,7 +153,7 @@ static int repost(struct cl_job *j, struct cl_lane *l) {
 }
 
 /* receive accounts for receives of one queue pair, as many as follow each other, and returns how many. */
-INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct cl_wc *w, int got, const int logs) {
+INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct vb_wc *w, int got, const int logs) {
 	uint64_t bytes = 0;
 	int n = 0;
 	do {
@@ -165,7 +161,7 @@ INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct cl_wc *w, i
 		if (unlikely(l->ud) && w[n].byte_len >= GRH_BYTES)
 			bytes -= GRH_BYTES;
 		n++;
-	} while (n < got && w[n].qp_num == w->qp_num && w[n].opcode & RECEIVE && !w[n].status);
+	} while (n < got && w[n].qp_num == w->qp_num && w[n].opcode & VB_WC_RECV && !w[n].status);
 	if (likely(l->received < l->expect && !j->ended)) {
 		uint64_t lacks = l->expect - l->received;
 		j->left -= lacks < (uint64_t)n ? lacks : (uint64_t)n;
@@ -181,12 +177,12 @@ INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct cl_wc *w, i
 /* ---- both loops ---- */
 
 /* take accounts for the next completions, and returns how many; 0: the job fails. *lane is NULL for one that another job left behind. */
-INLINE int take(struct cl_job *j, const struct cl_wc *w, int got, struct cl_lane **lane, int64_t at, const int logs) {
+INLINE int take(struct cl_job *j, const struct vb_wc *w, int got, struct cl_lane **lane, int64_t at, const int logs) {
 	if (unlikely(w->status)) {
 		j->end = bad_completion(j, w, lane_of(j, w->qp_num), CL_BAD_COMPLETION);
 		return 0;
 	}
-	if (w->opcode & RECEIVE) {
+	if (w->opcode & VB_WC_RECV) {
 		if (likely((*lane = lane_of(j, w->qp_num)) != NULL))
 			return receive(j, *lane, w, got, logs);
 	} else if (likely(!foreign(j, w->wr_id))) {
@@ -204,11 +200,11 @@ INLINE int take(struct cl_job *j, const struct cl_wc *w, int got, struct cl_lane
 /* poll_all takes what each queue has, up to a batch, posts receives again and, in a stream, what there is room for then. It returns
    how many completions it took; less than 0: the job ends as j->end says. */
 INLINE int poll_all(struct cl_job *j, const int streams, const int logs) {
-	struct cl_lane *list[CL_POLL_BATCH], *l;
-	struct cl_wc *wc = j->polled.wc;
+	struct cl_lane *list[VB_POLL_BATCH], *l;
+	struct vb_wc *wc = j->polled.wc;
 	int all = 0;
 	for (uint32_t c = 0; c < j->cq_count; c++) {
-		int got = j->poll_cq(j->cqs[c], CL_POLL_BATCH, wc);
+		int got = j->poll_cq(j->cqs[c], VB_POLL_BATCH, wc);
 		if (got <= 0) {
 			if (likely(!got))
 				continue;
@@ -307,9 +303,9 @@ INLINE int arrived(const struct cl_lane *l, uint64_t awaited, const uint32_t awa
 /* await_own alternates where each step ends with the own completion: READs and atomics. What it counts meanwhile lies in registers. */
 INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int by_device) {
 	struct cl_lane *l = j->lanes;
-	struct cl_wc *w = j->polled.wc;
+	struct vb_wc *w = j->polled.wc;
 	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
-	struct cl_send_wr **at = l->at;
+	struct vb_send_wr **at = l->at;
 	uint64_t awaited = j->awaited;
 	uint32_t steps = j->steps, spins = 1;
 	const uint32_t most = j->step_batch;
@@ -334,7 +330,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 		}
 		int got = j->poll_cq(j->cqs[0], 1, w);
 		int64_t t;
-		if (likely(got > 0 && !(w->status | (uint32_t)(w->opcode & RECEIVE) | foreign(j, w->wr_id)))) {
+		if (likely(got > 0 && !(w->status | (uint32_t)(w->opcode & VB_WC_RECV) | foreign(j, w->wr_id)))) {
 			t = now();
 			if (logs)
 				log_event(j, l, CL_COMPLETED, 1, 0);
@@ -396,7 +392,7 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 				j->begun = j->first_post = now();
 			if (await == CL_AWAIT_LAST_BYTE)
 				__atomic_store_n(l->flag_out, (uint8_t)(l->posted + 1), __ATOMIC_RELEASE);
-			struct cl_send_wr *wr = l->at[1];
+			struct vb_send_wr *wr = l->at[1];
 			if (likely(--l->until_signal && l->posted + 1 != l->count))
 				wr = l->at[0];
 			else
