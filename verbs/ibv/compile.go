@@ -21,8 +21,10 @@ func (r *runner) compile() (err error) {
 		r.slow, err = job.NewVerbsRunner(r.d, j)
 		return err
 	}
-	if r.books, err = job.NewBooks(j); err != nil {
-		return err
+	if j.Record != nil || j.Trace != nil {
+		if r.books, err = job.NewBooks(j); err != nil {
+			return err
+		}
 	}
 	c := &allocate[C.struct_cl_job](&r.memory, 1)[0]
 	r.c, r.lanes = c, allocate[C.struct_cl_lane](&r.memory, len(j.Lanes))

@@ -7,5 +7,5 @@
 // pairs made here, and says what to set.
 //
 // C does three things here: it loads symbols, calls verbs, and runs jobs ([job.Job]) without coming back to Go for
-// every message (package cloop). Memory that libibverbs may look at later lies outside the Go heap.
+// every message (loop.c). Memory that libibverbs may look at later lies outside the Go heap.
 package ibv

@@ -228,9 +228,11 @@ func (r *runner) takeLog(n int) {
 
 // takeSteps accounts for the steps of a ping-pong.
 func (r *runner) takeSteps() {
-	for i := range r.c.steps {
-		r.books.Step(job.Ticks(r.c.begun), job.Ticks(r.c.step_end[i]), uint64(r.c.step_stamp[i]))
-		r.c.begun = 0
+	if r.books != nil {
+		for i := range r.c.steps {
+			r.books.Step(job.Ticks(r.c.begun), job.Ticks(r.c.step_end[i]), uint64(r.c.step_stamp[i]))
+			r.c.begun = 0
+		}
 	}
 	r.c.steps = 0
 }

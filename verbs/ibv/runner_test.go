@@ -323,7 +323,7 @@ func TestQuickStop(t *testing.T) {
 
 // TestStampedLoop records a stream in the quick loop: as many samples as completions, also where they wait for more
 // messages than the rings hold, and a peak that is no slower than the whole.
-// waiting is how many messages' events wait in a ring of cloop's.
+// waiting is how many messages' events wait in the ring of a logged job.
 const waiting = 1 << 15
 
 func TestStampedLoop(t *testing.T) {

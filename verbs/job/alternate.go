@@ -40,7 +40,7 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 		return moved, false, err
 	}
 	if !r.sent || sendsFirst {
-		r.endStep(Now(), sendsFirst)
+		r.lap, r.lapped = r.endStep(Now(), sendsFirst)
 		if l.Await == AwaitLastByte {
 			r.progress.LastDone = r.stepStart
 		}
@@ -59,17 +59,16 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 	return true, false, nil
 }
 
-// endStep stamps the end of an await.
-func (r *loop) endStep(now Ticks, sendsFirst bool) {
-	switch device := !r.record.Clock.IsZero(); {
-	case !r.record.Samples || r.steps == 0 && (device || !sendsFirst):
-	case device:
-		r.lap, r.lapped = Ticks(r.record.Clock.Between(r.stepAwaited, r.awaited)), true
-		r.record.Elapsed += now - r.stepStart
-	default:
-		r.lap, r.lapped = now-r.stepStart, true
+// endStep takes the end of an await, and returns the step's sample, if it has one.
+func (r *loop) endStep(now Ticks, sendsFirst bool) (lap Ticks, is bool) {
+	device := !r.record.Clock.IsZero()
+	lap, is = now-r.stepStart, r.record.Samples && (r.steps > 0 || sendsFirst && !device)
+	if device && is {
+		r.record.Elapsed += lap
+		lap = Ticks(r.record.Clock.Between(r.stepAwaited, r.awaited))
 	}
 	r.stepStart, r.stepAwaited = now, r.awaited
+	return lap, is
 }
 
 // listen drives the device one round: whatever came, the answer goes out before anything more is looked at.

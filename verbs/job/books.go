@@ -26,12 +26,10 @@ func (b *Books) Step(begun, at Ticks, device uint64) {
 		r.stepStart = begun
 	}
 	r.awaited = device
-	r.endStep(at, sendsFirst)
-	r.steps++
-	if r.lapped {
-		r.record.Add(r.lap)
-		r.lapped = false
+	if lap, is := r.endStep(at, sendsFirst); is {
+		r.record.Add(lap)
 	}
+	r.steps++
 }
 
 // Take accounts for n messages of a lane that were posted as one list, retired by one completion or received, or for n receives that
