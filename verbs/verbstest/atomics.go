@@ -45,10 +45,7 @@ func testAtomicValues(t *testing.T, s *suite) {
 		q.SGEs[0] = r.a.sge(136, 8)
 		q.RemoteAddr += 64
 		q.CompareAdd, q.Swap = tt.compareAdd, tt.swap
-		c := r.a.do(q, verbs.Success)
-		if c.Opcode != tt.op.Completed() {
-			t.Errorf("%v completed as %v", tt.op, c.Opcode)
-		}
+		r.a.do(q, verbs.Success)
 		if got := word(target); got != tt.after {
 			t.Errorf("%v of %#x: the target is %#x, want %#x", tt.op, tt.before, got, tt.after)
 		}

@@ -95,10 +95,7 @@ func (r *rig) move(op verbs.Opcode, transport verbs.Transport, id uint64, size, 
 	case op.NeedsReceive():
 		r.b.receive(id, r.b.split(offset, size, entries)...)
 	}
-	c := r.a.do(q, verbs.Success)
-	if c.Opcode != op.Completed() {
-		t.Errorf("send completion says %v, want %v", c.Opcode, op.Completed())
-	}
+	r.a.do(q, verbs.Success)
 	switch {
 	case op.NeedsReceive():
 		r.checkReceive(op, transport, id, size, q.Immediate)

@@ -8,27 +8,6 @@ import (
 
 func testDatagrams(t *testing.T, s *suite) {
 	t.Run("GRH", func(t *testing.T) { testGRH(t, s) })
-	t.Run("Q_Key", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{transport: verbs.UD})
-		r.b.receive(1, r.b.sge(0, 256))
-		bad := r.a.request(1, verbs.OpSend, 64)
-		bad.RemoteQKey++
-		r.a.do(bad, verbs.Success)
-		r.quiet("after a message with a wrong Q_Key")
-		r.a.do(r.a.request(2, verbs.OpSend, 64), verbs.Success)
-		r.b.wantReceived(1, verbs.Success)
-	})
-	t.Run("no receive", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{transport: verbs.UD})
-		r.a.post(r.a.requests(3, verbs.OpSend, 64)...)
-		r.a.wantAllSent(0, 3, verbs.Success)
-		r.quiet("without a receive")
-		r.b.receive(1, r.b.sge(0, 256))
-		r.a.do(r.a.request(9, verbs.OpSend, 33), verbs.Success)
-		if c := r.b.wantReceived(1, verbs.Success); c.Bytes != 33+verbs.GRHBytes {
-			t.Errorf("received %d bytes, want the last message's %d: datagrams are not kept", c.Bytes, 33+verbs.GRHBytes)
-		}
-	})
 	if !s.dev.ignored(t, ShortReceiveUD) {
 		runTrials(t, s, []trial{{
 			name: "short receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 64, // no room for the GRH
@@ -40,6 +19,11 @@ func testDatagrams(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	runTrials(t, s, []trial{{
+		name: "Q_Key", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 256, dropped: true,
+		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteQKey++ },
+	}, {
+		name: "no receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, dropped: true,
+	}, {
 		name: "too long", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, length: port.ActiveMTU.Bytes() + 1, receive: 32 << 10, refused: true,
 		sent: s.dev.status(TooLongUD, verbs.LocalLengthError), quiet: true,
 	}, {

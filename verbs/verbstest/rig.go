@@ -148,10 +148,7 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 	t.Helper()
 	x := &side{r: r, name: name, end: e}
 	if o.with != nil {
-		like := o.with.a
-		if name == "B" {
-			like = o.with.b
-		}
+		like := o.with.side(name)
 		x.pd, x.sendCQ, x.recvCQ = like.pd, like.sendCQ, like.recvCQ
 		x.finish(o)
 		return x
@@ -295,6 +292,14 @@ func (r *rig) join(ctx context.Context, x *side, cm verbs.CMConnection, o rigOpt
 	}
 	_, err = cm.Join(ctx, x.qp, c)
 	return err
+}
+
+// side is an end by its name; "": A.
+func (r *rig) side(name string) *side {
+	if name == "B" {
+		return r.b
+	}
+	return r.a
 }
 
 // peer is the other end.
@@ -488,10 +493,12 @@ func (x *side) wantAllReceived(first uint64, n int, status verbs.Status) {
 }
 
 // do posts a request and waits for its completion.
-func (x *side) do(q verbs.SendRequest, status verbs.Status) verbs.Completion {
+func (x *side) do(q verbs.SendRequest, status verbs.Status) {
 	x.r.t.Helper()
 	x.post(q)
-	return x.wantSent(q.ID, status)
+	if c := x.wantSent(q.ID, status); status == verbs.Success && c.Opcode != q.Opcode.Completed() {
+		x.r.t.Errorf("%s: %v completed as %v, want %v", x.name, q.Opcode, c.Opcode, q.Opcode.Completed())
+	}
 }
 
 func (x *side) want(what string, list *[]verbs.Completion, id uint64, status verbs.Status) verbs.Completion {

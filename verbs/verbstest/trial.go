@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
-// trial is one request of A: what is wrong with it, and how it ends.
+// trial is one request: what is wrong with it, and how it ends.
 type trial struct {
 	name    string
 	rig     rigOptions
+	by      string // the side that posts it; "": A
 	op      verbs.Opcode
 	length  int                                              // 0: 64 bytes
 	receive int                                              // bytes of the receive that B posts before; 0: none
@@ -18,12 +20,15 @@ type trial struct {
 	sent    verbs.Status
 	refused bool // Yes: PostSend may refuse it, which is as good
 	quiet   bool // Yes: nothing else completes
+	dropped bool // Yes: as quiet, and the next message arrives
 	// What the receive completes with, where the request meets it.
 	meets    bool
 	received verbs.Status
 	broken   string // the sides whose queue pairs end in ERR
 	ready    string // those whose queue pairs stay in RTS
-	spared   bool   // Yes: nothing is written behind the receive, nor at A by a READ
+	// Where one of both is set: what the request writes is there, or it writes nothing. The rest of that end's memory is as it was,
+	// but for the receive.
+	lands, spared bool
 }
 
 func runTrials(t *testing.T, s *suite, trials []trial) {
@@ -36,13 +41,14 @@ func runTrials(t *testing.T, s *suite, trials []trial) {
 func (c *trial) run(t *testing.T, s *suite) {
 	s.needOpcode(t, c.op)
 	r := newRig(t, s, c.rig)
-	q, e := r.a.request(1, c.op, cmp.Or(c.length, 64)), r.b.sge(0, c.receive)
-	from, to := r.a.buf.Bytes(), r.b.buf.Bytes()
-	if c.op == verbs.OpRead {
-		from, to = to, from
-	}
-	if c.spared {
-		fill(from, 1)
+	x := r.side(c.by)
+	q, e := x.request(1, c.op, cmp.Or(c.length, 64)), r.b.sge(0, c.receive)
+	if c.lands || c.spared {
+		from := r.a
+		if c.op == verbs.OpRead {
+			from = r.b
+		}
+		fill(from.buf.Bytes(), 1)
 	}
 	if c.edit != nil {
 		c.edit(r, &q, &e)
@@ -50,31 +56,55 @@ func (c *trial) run(t *testing.T, s *suite) {
 	if c.receive > 0 {
 		r.b.receive(1, e)
 	}
-	if err := r.a.qp.PostSend([]verbs.SendRequest{q}); err != nil {
+	if err := x.qp.PostSend([]verbs.SendRequest{q}); err != nil {
 		if !c.refused {
 			t.Errorf("post send: %v", err)
 		}
 		return
 	}
-	r.a.wantSent(1, c.sent)
+	x.wantSent(1, c.sent)
 	if c.meets {
 		r.b.wantReceived(1, c.received)
 	}
-	if c.quiet {
+	if c.quiet || c.dropped {
 		r.quiet("after " + c.name)
 	}
-	sides := map[rune]*side{'A': r.a, 'B': r.b}
+	if c.dropped {
+		if c.receive == 0 {
+			r.b.receive(1, r.b.sge(0, 256))
+		}
+		r.a.do(r.a.request(2, verbs.OpSend, 33), verbs.Success)
+		if got := r.b.wantReceived(1, verbs.Success); got.Bytes != 33 && got.Bytes != 33+verbs.GRHBytes {
+			t.Errorf("received %d bytes, want the last message's 33: the one before is not kept", got.Bytes)
+		}
+	}
+	if c.lands || c.spared {
+		c.checkMemory(r, &q)
+	}
 	for _, name := range c.broken {
-		sides[name].wantError()
+		r.side(string(name)).wantError()
 	}
 	for _, name := range c.ready {
-		if state := sides[name].qp.State(); state != verbs.StateRTS {
+		if state := r.side(string(name)).qp.State(); state != verbs.StateRTS {
 			t.Errorf("%c is in %v, want RTS", name, state)
 		}
 	}
-	if c.spared && !allAre(to[c.receive:], 0) {
-		t.Error("memory was written that may not be")
+}
+
+// checkMemory compares the memory that the request may have written.
+func (c *trial) checkMemory(r *rig, q *verbs.SendRequest) {
+	r.t.Helper()
+	from, to, source, target := r.a.buf, r.b.buf, uint64(0), q.RemoteAddr-r.b.buf.Addr()
+	if c.op == verbs.OpRead {
+		from, to, source, target = to, from, target, source
 	}
+	want := make([]byte, to.Len())
+	if n := q.Length(); c.lands && n > 0 {
+		copy(want[target:], from.Bytes()[source:source+n])
+		last := target + n - 1
+		r.until("the last byte", func() bool { return job.LoadByte(&to.Bytes()[last]) == want[last] })
+	}
+	same(r.t, "memory", to.Bytes()[c.receive:], want[c.receive:])
 }
 
 // without takes rights of remote operations away from the queue pair of B.
