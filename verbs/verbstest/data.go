@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 )
 
 // sizes are the message lengths worth trying at an MTU.
@@ -38,107 +37,27 @@ func testOperation(t *testing.T, s *suite, transport verbs.Transport, op verbs.O
 	if op == verbs.OpRead && limits.MaxSGERead > 0 {
 		most = min(most, limits.MaxSGERead)
 	}
-	sourceEntries := []int{1, min(2, most), most}
-	id := uint64(0)
+	id, immediates := uint64(0), []uint32{0, 1, 0x01020304, 0x80000000, 0xffffffff}
 	for _, size := range sizes(s.pair.MTU.Bytes()) {
 		if transport == verbs.UD && size > s.pair.MTU.Bytes() {
 			continue
 		}
-		for _, entries := range sourceEntries {
+		for _, entries := range []int{1, min(2, most), most} {
 			if entries > max(size, 1) {
 				continue
 			}
 			if size == 0 && entries == 1 {
 				entries = 0
 			}
+			r.refill(size + 512)
+			q := r.a.request(id, op, 0)
+			q.SGEs, q.RemoteAddr, q.Immediate = r.a.split(128, size, entries), q.RemoteAddr+128, immediates[id%5]
 			id++
-			r.move(op, transport, id, size, entries)
+			r.move(q)
 			if t.Failed() {
 				t.Fatalf("at %d bytes in %d entries", size, entries)
 			}
 		}
-	}
-}
-
-// move sends one message from A to B (or reads it from B to A) and checks completions and memory.
-func (r *rig) move(op verbs.Opcode, transport verbs.Transport, id uint64, size, entries int) {
-	t := r.t
-	t.Helper()
-	const offset, guard = 128, 64
-	from, to := r.a, r.b
-	if op == verbs.OpRead {
-		from, to = r.b, r.a
-	}
-	source, target := from.buf.Bytes()[offset:offset+size], to.buf.Bytes()
-	fill(source, uint32(id))
-	if size > 0 && source[size-1] == 0xee {
-		source[size-1] = 0 // the last byte must tell old from new
-	}
-	whole := target[:offset+size+guard+verbs.GRHBytes]
-	for i := range whole {
-		whole[i] = 0xee
-	}
-
-	q := r.a.request(id, op, 0)
-	q.SGEs = r.a.split(offset, size, entries)
-	q.RemoteAddr += offset
-	if op.HasImmediate() {
-		q.Immediate = 0x1020_3040 ^ uint32(id)
-	}
-	at := offset // where the data lands
-	switch {
-	case transport == verbs.UD:
-		at = offset + verbs.GRHBytes
-		r.b.receive(id, r.b.split(offset, size+verbs.GRHBytes, max(entries, 1))...)
-	case op == verbs.OpWriteWithImmediate:
-		r.b.receive(id)
-	case op.NeedsReceive():
-		r.b.receive(id, r.b.split(offset, size, entries)...)
-	}
-	r.a.do(q, verbs.Success)
-	switch {
-	case op.NeedsReceive():
-		r.checkReceive(op, transport, id, size, q.Immediate)
-	case op == verbs.OpWrite && transport == verbs.UC:
-		// Nothing but its last byte tells the target when a WRITE has arrived.
-		if size > 0 {
-			r.until("the WRITE's last byte", func() bool { return job.LoadByte(&whole[at+size-1]) == source[size-1] })
-		}
-	}
-	same(t, "target", whole[at:at+size], source)
-	before := whole[:offset]
-	after := whole[at+size:]
-	if !allAre(before, 0xee) || !allAre(after, 0xee) {
-		t.Errorf("%d bytes: memory around the target was written", size)
-	}
-}
-
-func (r *rig) checkReceive(op verbs.Opcode, transport verbs.Transport, id uint64, size int, immediate uint32) {
-	t := r.t
-	t.Helper()
-	c := r.b.wantReceived(id, verbs.Success)
-	want := uint32(size)
-	if transport == verbs.UD {
-		want += verbs.GRHBytes
-		if c.Flags&verbs.WithGRH == 0 || c.SourceQPN != r.a.qp.QPN() {
-			t.Errorf("flags %#x from qp %#x, want GRH from %#x", c.Flags, c.SourceQPN, r.a.qp.QPN())
-		}
-	}
-	if c.Bytes != want {
-		t.Errorf("received %d bytes, want %d", c.Bytes, want)
-	}
-	if got := c.Flags&verbs.WithImmediate != 0; got != op.HasImmediate() {
-		t.Errorf("immediate flag %v, want %v", got, op.HasImmediate())
-	}
-	if op.HasImmediate() && c.Immediate != immediate {
-		t.Errorf("immediate %#x, want %#x", c.Immediate, immediate)
-	}
-	opcode := verbs.CompletedReceive
-	if op == verbs.OpWriteWithImmediate {
-		opcode = verbs.CompletedReceiveWithImmediate
-	}
-	if c.Opcode != opcode {
-		t.Errorf("receive completion says %v, want %v", c.Opcode, opcode)
 	}
 }
 
@@ -174,26 +93,5 @@ func testLargest(t *testing.T, s *suite) {
 	q.SGEs[len(q.SGEs)-1].Length++
 	if !s.dev.ignored(t, MessageAboveLimit) {
 		r.a.refuses(fmt.Sprintf("a message of %d bytes, the limit is %d", size+1, size), q)
-	}
-}
-
-// testImmediate checks that an immediate arrives as the number that was sent, whatever it is, and that a WRITE with
-// immediate consumes a receive without touching its memory.
-func testImmediate(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{})
-	for i, v := range []uint32{0, 1, 0x01020304, 0x80000000, 0xffffffff} {
-		id := uint64(i)
-		target := r.b.buf.Bytes()[4096:8192]
-		fill(target, 9)
-		want := append([]byte(nil), target...)
-		r.b.receive(id, r.b.sge(4096, 4096))
-		q := r.a.request(id, verbs.OpWriteWithImmediate, 100)
-		q.Immediate = v
-		r.a.do(q, verbs.Success)
-		c := r.b.wantReceived(id, verbs.Success)
-		if c.Immediate != v || c.Bytes != 100 {
-			t.Errorf("immediate %#x of %d bytes, want %#x of 100", c.Immediate, c.Bytes, v)
-		}
-		same(t, "memory of the receive", target, want)
 	}
 }

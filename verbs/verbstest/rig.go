@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -51,6 +52,8 @@ type rig struct {
 	met      []io.Closer // what connects the ends by RDMA CM, newest first
 	timeout  time.Duration
 	empty    int // polls in a row that found nothing
+	filled   int // bytes at both ends, see refill
+	seed     uint32
 }
 
 // side is one end of a rig.
@@ -496,7 +499,17 @@ func (x *side) wantAllReceived(first uint64, n int, status verbs.Status) {
 func (x *side) do(q verbs.SendRequest, status verbs.Status) {
 	x.r.t.Helper()
 	x.post(q)
-	if c := x.wantSent(q.ID, status); status == verbs.Success && c.Opcode != q.Opcode.Completed() {
+	if status == verbs.Success {
+		x.wantCompleted(q)
+	} else {
+		x.wantSent(q.ID, status)
+	}
+}
+
+// wantCompleted waits for a request to complete as what it is.
+func (x *side) wantCompleted(q verbs.SendRequest) {
+	x.r.t.Helper()
+	if c := x.wantSent(q.ID, verbs.Success); c.Opcode != q.Opcode.Completed() {
 		x.r.t.Errorf("%s: %v completed as %v, want %v", x.name, q.Opcode, c.Opcode, q.Opcode.Completed())
 	}
 }
@@ -545,12 +558,14 @@ func fill(b []byte, seed uint32) {
 // same compares memory with what should be there.
 func same(t *testing.T, what string, got, want []byte) {
 	t.Helper()
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%s: byte %d of %d is %#x, want %#x", what, i, len(want), got[i], want[i])
-			return
-		}
+	if bytes.Equal(got[:len(want)], want) {
+		return
 	}
+	i := 0
+	for got[i] == want[i] {
+		i++
+	}
+	t.Errorf("%s: byte %d of %d is %#x, want %#x", what, i, len(want), got[i], want[i])
 }
 
 func allAre(b []byte, v byte) bool {

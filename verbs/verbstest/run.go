@@ -62,7 +62,6 @@ func groups() []group {
 		{"memory", testMemory},
 		{"data", testData},
 		{"largest message", testLargest},
-		{"immediate", testImmediate},
 		{"flags", testFlags},
 		{"queue", testQueues},
 		{"states", testStates},
