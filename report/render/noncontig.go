@@ -178,13 +178,15 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		}
 		g.Rows = append(g.Rows, row)
 	}
-	g.Notes = append(g.Notes, fmt.Sprintf("ratio: %s / %s, median of the rounds; above 1 %[1]s is faster", device, cpu))
+	if g.dropEmpty(g.keys); slices.Contains(g.Header, "ratio") {
+		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput, %s / %s, median of the rounds; above 1 %[1]s is faster", device, cpu))
+	}
 	for _, m := range []struct{ mark, words string }{
 		{winnerMark, "the fastest in its row (contiguous is only the bound)"},
 		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
 		{openMark, "cannot tell whether they differ"},
-		{timeMark, "ratio of median message times, not of goodput"},
-		{bestMark, "ratio of the fastest part of each run"},
+		{timeMark, fmt.Sprintf("ratio of median message times, %s / %s", cpu, device)},
+		{bestMark, fmt.Sprintf("ratio of the goodput of the fastest part of each run, %s / %s", device, cpu)},
 	} {
 		if marks[m.mark] {
 			g.Notes = append(g.Notes, m.mark+": "+m.words)

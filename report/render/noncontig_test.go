@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plot"
 )
 
@@ -98,6 +99,26 @@ func TestNoncontigTables(t *testing.T) {
 		if len(r) != len(g[0].Header) {
 			t.Errorf("got %d cells under %d headings: %v", len(r), len(g[0].Header), r)
 		}
+	}
+}
+
+// TestNoncontigRatio: the legend of a ratio that is of times divides the other way round, and there is none without a ratio.
+func TestNoncontigRatio(t *testing.T) {
+	d := saved("grid")
+	for i := range d.Noncontig.Cells {
+		if q := d.Noncontig.Cells[i].Question; q != nil {
+			q.By = noncontig.ByTime
+		}
+	}
+	if notes := (experiment{d.Noncontig}).tables()[0].Notes; !slices.Contains(notes, "t: ratio of median message times, pack / gather-write") {
+		t.Errorf("ratios of times, with the legend %q", notes)
+	}
+	for i := range d.Noncontig.Cells {
+		d.Noncontig.Cells[i].Question = nil
+	}
+	g := experiment{d.Noncontig}.tables()[0]
+	if said := strings.Join(append(g.Header, g.Notes...), "; "); strings.Contains(said, "ratio") {
+		t.Errorf("no ratio, and the table says %q", said)
 	}
 }
 
