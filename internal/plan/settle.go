@@ -258,13 +258,13 @@ func (s *Settled) fillLength() {
 	largest := s.LargestSize()
 	switch {
 	case s.peer.Perftest || p.Verify == VerifyAll:
-	case p.Kind == Bandwidth && len(p.Sizes) > 1: // a sweep: the same time for each
+	case len(p.Sizes) > 1 && (p.Kind == Bandwidth || largest > 1<<16): // a sweep: the same time for each
 		p.Iterations, p.Duration = 0, 500*time.Millisecond
 	case p.Kind == Bandwidth && largest > 1<<16:
 		p.Iterations, p.Duration = 0, time.Second
 	case p.Kind == Bandwidth:
 		p.Iterations = max(p.Iterations, 5000)
-	case p.Kind == Latency && largest <= 1<<16:
+	case largest <= 1<<16:
 		p.Iterations = 10000 // enough for p99.9
 	}
 	p.Iterations = p.WholePosts(p.Iterations)

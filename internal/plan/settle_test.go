@@ -71,6 +71,8 @@ func TestDefaults(t *testing.T) {
 		{"latency, each acknowledged", Spec{Operation: Send, Kind: Latency, TxDepth: 1}, Peer{}, []int{2}, 10000, 0, 1, 512, 1, 1, 2},
 		{"latency of READs", Spec{Operation: Read, Kind: Latency}, Peer{}, []int{2}, 10000, 0, 1, 1, 1, 1, 2},
 		{"sweep", Spec{Operation: Send, Kind: Bandwidth, Sizes: []int{64, 128}}, Peer{}, []int{64, 128}, 0, 500 * time.Millisecond, 128, 512, 128, 100, 128},
+		{"latency sweep", Spec{Operation: Send, Kind: Latency, Sizes: []int{2, 65536}}, Peer{}, []int{2, 65536}, 10000, 0, 64, 512, 64, 16, 65536},
+		{"latency sweep with a large size", Spec{Operation: Send, Kind: Latency, Sizes: []int{2, 1 << 17}}, Peer{}, []int{2, 1 << 17}, 0, 500 * time.Millisecond, 64, 512, 64, 16, 1 << 17},
 		{"large", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{1 << 20}}, Peer{}, []int{1 << 20}, 0, time.Second, 128, 1, 128, 1, 1 << 20},
 		{"UD", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD}, Peer{MTU: verbs.MTU1024}, []int{1024}, 5000, 0, 128, 5000, 128, 100, 1024},
 		{"shared", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 300}, Peer{}, []int{65536}, 5000, 0, 128, 100, 128, 1, 65536},

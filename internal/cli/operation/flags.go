@@ -129,9 +129,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 func defaultLengthText(kind plan.Kind) string {
 	if kind == plan.Latency {
-		return "10000; above 64K: 1000"
+		return "10000; above 64K: 1000; several sizes, one above 64K: as many as fit in 0.5 s each"
 	}
-	return "5000; above 64K: as many as fit in 1 s; several sizes: in 0.5 s each"
+	return "5000; above 64K: as many as fit in 1 s; several sizes: as many as fit in 0.5 s each"
 }
 
 func defaultSizeText(kind plan.Kind) string {
