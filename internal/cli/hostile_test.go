@@ -514,7 +514,7 @@ func TestDeathOfATest(t *testing.T) {
 	}
 }
 
-// TestToken: who does not know the token gets one line, and who knows it is served.
+// TestToken: who does not know the token, or is outside --allow, is told so before a test; who knows it is served.
 func TestToken(t *testing.T) {
 	t.Parallel() // it mostly waits
 	dir := t.TempDir()
@@ -539,6 +539,13 @@ func TestToken(t *testing.T) {
 		if code != c.code || !strings.Contains(text, c.says) {
 			t.Errorf("%q: exit %d, want %d and %q\n%s", c.flags, code, c.code, c.says, text)
 		}
+	}
+	if code, text := s.clientOf("gobw doctor"); code != exit.Missed || !strings.Contains(text, "--token-file") || strings.Contains(text, "fix: gobw serve") {
+		t.Errorf("doctor without the token: exit %d; an open server is no remedy\n%s", code, text)
+	}
+	closed := startServer(t, "--allow", "192.0.2.0/24")
+	if code, text := closed.client("gobw write -s 64"); code != exit.Setup || !strings.Contains(text, "does its --allow admit this host?") {
+		t.Errorf("outside --allow: exit %d, want %d\n%s", code, exit.Setup, text)
 	}
 	conn := s.dial(t)
 	began := time.Now()

@@ -107,7 +107,7 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // Why a peer was lost.
 var (
 	ErrClosed = errors.New("the connection was closed by the peer")
-	errReset  = errors.New("the connection was reset by the peer: its process has ended")
+	errReset  = errors.New("the connection was reset by the peer")
 	ErrSilent = errors.New("it was silent")
 )
 

@@ -189,8 +189,6 @@ func tryPath(ctx context.Context, out output.Streams, tool string, device opende
 	default:
 		if fix := verbs.RemedyOf(err); fix != "" {
 			f.Fix = []string{fix}
-		} else if !host.Loopback {
-			f.Fix = []string{host.Serve(tool) + fmt.Sprintf(", with TCP port %d open", host.Port)}
 		}
 	}
 	return []finding{f}

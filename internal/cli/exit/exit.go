@@ -117,12 +117,14 @@ func Code(err error) int {
 		return Corrupt
 	case errors.As(err, &peer) && !peer.Lost && (peer.Refused || peer.Busy):
 		return Setup
-	case errors.Is(err, control.ErrPeerLost), peer != nil, errors.As(err, &lost):
+	case errors.As(err, &lost):
+		return PeerLost
+	case errors.As(err, &setup): // also of a peer that went away before there was a session
+		return Setup
+	case errors.Is(err, control.ErrPeerLost), peer != nil:
 		return PeerLost
 	case errors.As(err, &missed):
 		return Missed
-	case errors.As(err, &setup):
-		return Setup
 	case errors.As(err, &undecided):
 		return Undecided
 	default:

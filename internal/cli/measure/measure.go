@@ -127,10 +127,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
 			err = fmt.Errorf("%w: nobody serves there · %s", err, c.Peer.Serve(c.Tool))
 		}
-		if !errors.Is(err, control.ErrPeerLost) {
-			err = exit.SetupError{Err: err}
-		}
-		return nil, err
+		return nil, exit.SetupError{Err: err}
 	}
 	if _, err := m.Device.Bind(m.Session.LocalAddr()); err != nil {
 		m.Session.Fail(err)

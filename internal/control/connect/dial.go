@@ -146,7 +146,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		e := control.Lost(ctx, "waiting for the server's first message", err)
 		if l, is := errors.AsType[*control.LostError](e); is {
-			l.Hint = "does another program have this port (-p)? is the server busy? does its --allow admit this host?"
+			l.Hint = "does its --allow admit this host? does another program have this port (-p)? what the server prints says more"
 		}
 		return nil, e
 	}
