@@ -83,7 +83,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		if f.Counter != "" {
 			how = fmt.Sprintf("%.3g %s a message", f.Events, f.Counter)
 		}
-		how += fmt.Sprintf(" compared with %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is as high again", f.Until)
+		how += fmt.Sprintf(" compared with %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is normal again", f.Until)
 		r.Findings = append(r.Findings, finding{What: f.Rule.String(), How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
 	}
 	failures := map[string]int{}
