@@ -143,7 +143,7 @@ func (c *completionQueue) take() *entry {
 func (c *completionQueue) room() bool { return c.tail-c.head < c.depth }
 
 // push adds a completion; where there is no room the queue is overrun and the completion lost (IBTA 11.6.3.1).
-func (c *completionQueue) push(x entry, solicited bool) bool {
+func (c *completionQueue) push(x *entry, solicited bool) bool {
 	if !c.room() {
 		if !c.overrun {
 			c.overrun = true
@@ -154,7 +154,7 @@ func (c *completionQueue) push(x entry, solicited bool) bool {
 	if c.stamps {
 		x.Timestamp = uint64(time.Since(clockEpoch))
 	}
-	c.ring[c.tail&c.mask] = x
+	c.ring[c.tail&c.mask] = *x
 	c.tail++
 	if c.armed && (c.any || solicited || x.Status != verbs.Success) {
 		c.armed = false

@@ -29,8 +29,7 @@ func (q *queuePair) onDatagram(p *wire.Packet, from *link.Source, id uint16) {
 		q.enterError()
 		return
 	}
-	x := verbs.Completion{
+	q.completeReceive(&entry{Completion: verbs.Completion{
 		Opcode: verbs.CompletedReceive, Bytes: n + wire.GRHBytes, Flags: verbs.WithGRH, SourceQPN: h.SourceQPN,
-	}
-	q.completeReceive(x, p)
+	}}, p)
 }

@@ -76,7 +76,7 @@ func (q *queuePair) onRequest(p *wire.Packet) {
 func (q *queuePair) executeHeld() {
 	r := &q.respond
 	filled := false
-	for q.serves() {
+	for r.HasHeld() && q.serves() {
 		p, ok := r.NextHeld()
 		if !ok {
 			break
@@ -192,11 +192,11 @@ func (q *queuePair) completeMessage(p *wire.Packet) {
 	if !p.Opcode.CompletesReceive() {
 		return
 	}
-	x := verbs.Completion{Opcode: verbs.CompletedReceive, Bytes: c.bytes}
+	x := entry{Completion: verbs.Completion{Opcode: verbs.CompletedReceive, Bytes: c.bytes}}
 	if p.Opcode.Class() == wire.ClassWrite {
 		x.Opcode, x.Bytes = verbs.CompletedReceiveWithImmediate, c.length
 	}
-	q.completeReceive(x, p)
+	q.completeReceive(&x, p)
 }
 
 // writeMemory puts a WRITE's payload into memory; the last byte of the message becomes visible last.
@@ -254,7 +254,7 @@ func (q *queuePair) fill(b []byte) bool {
 }
 
 // completeReceive ends the current receive successfully, with what the packet says besides.
-func (q *queuePair) completeReceive(x verbs.Completion, p *wire.Packet) {
+func (q *queuePair) completeReceive(x *entry, p *wire.Packet) {
 	c := &q.current
 	x.ID, x.QPN = c.id, q.qpn
 	if p.Opcode.Has(wire.HasImmediate) {
@@ -266,7 +266,7 @@ func (q *queuePair) completeReceive(x verbs.Completion, p *wire.Packet) {
 		x.InvalidatedRKey = p.InvalidateRKey()
 	}
 	c.hasWork = false
-	if !q.recvCQ.push(entry{Completion: x}, p.Solicited()) {
+	if !q.recvCQ.push(x, p.Solicited()) {
 		q.enterError()
 	}
 }
@@ -278,7 +278,7 @@ func (q *queuePair) failReceive(status verbs.Status) {
 		return
 	}
 	c.hasWork = false
-	q.recvCQ.push(entry{Completion: verbs.Completion{
+	q.recvCQ.push(&entry{Completion: verbs.Completion{
 		ID: c.id, Status: status, Opcode: verbs.CompletedReceive, VendorError: 0x200 | uint32(status), QPN: q.qpn,
 	}}, false)
 }

@@ -137,12 +137,12 @@ func TestMemoryGoesBeforeProbe(t *testing.T) {
 }
 
 // TestLeavingSQE brings a UC queue pair back from SQE while its completion queue is full: what is flushed is what was posted
-// before, and what is posted after is sent.
+// before, and what is posted after is sent from its first packet on.
 func TestLeavingSQE(t *testing.T) {
 	s := newStage(t, everything)
 	cq, err := s.e.device.CreateCQ(verbs.CompletionQueueOptions{Depth: 3})
 	check(t, err)
-	qp, err := s.q.pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.UC, SendCQ: cq, SendDepth: 32})
+	qp, err := s.q.pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.UC, SendCQ: cq, SendDepth: 32, SendSGEs: 2})
 	check(t, err)
 	q := qp.(*queuePair)
 	q.path, q.mtu, q.attr.PathMTU, q.attr.DestQPN = s.q.path, stageMTU, verbs.MTU256, peerQPN
@@ -154,8 +154,11 @@ func TestLeavingSQE(t *testing.T) {
 		}}))
 	}
 	s.e.lock()
-	for id := range uint64(4) {
-		check(t, q.post(&verbs.SendRequest{ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled, SGEs: []verbs.SGE{{Addr: 1, Length: 10, LKey: 1}}}))
+	for id := range uint64(4) { // a packet of the first leaves
+		check(t, q.post(&verbs.SendRequest{
+			ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled,
+			SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: stageMTU, LKey: s.mr.LKey()}, {Addr: 1, Length: 10, LKey: 1}},
+		}))
 	}
 	q.sendPosted()
 	s.e.unlock()

@@ -127,7 +127,7 @@ func TestWaitersSleep(t *testing.T) {
 		check(t, cq.Arm(verbs.NotifyAny))
 		e := x.device.e
 		e.lock()
-		cq.(*completionQueue).push(entry{}, true)
+		cq.(*completionQueue).push(&entry{}, true)
 		e.unlock()
 		check(t, <-done)
 		cq.Acknowledge(1)

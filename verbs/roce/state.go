@@ -233,7 +233,7 @@ func (q *queuePair) flush() {
 			break
 		}
 		r := q.receives.take()
-		q.recvCQ.push(entry{
+		q.recvCQ.push(&entry{
 			Completion: verbs.Completion{ID: r.id, Status: verbs.FlushError, Opcode: verbs.CompletedReceive, QPN: q.qpn},
 		}, false)
 	}

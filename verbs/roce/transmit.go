@@ -24,12 +24,14 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (int, rc.Outcome) {
 		case why == rc.Begins:
 			r.Begun(p.Work, q.check(p.Index, p.Work))
 			continue
-		case why == rc.Ready && q.send(&p):
-			r.Sent(&p, now)
-			sent++
-			continue
 		case why == rc.Ready:
-			r.Refuse(p.Index, verbs.LocalProtectionError)
+			status := q.send(&p)
+			if status == verbs.Success {
+				r.Sent(&p, now)
+				sent++
+				continue
+			}
+			r.Refuse(p.Index, status)
 			why = rc.Idle
 		}
 		q.settle()
@@ -37,9 +39,8 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (int, rc.Outcome) {
 	}
 }
 
-// check looks at a request's memory before its first packet leaves, and executes one that is local.
+// check looks at where the answer to a READ or an atomic goes before it is asked for, and executes a request that is local.
 func (q *queuePair) check(index uint32, w *rc.Work) verbs.Status {
-	var need verbs.Access
 	switch {
 	case w.Opcode == verbs.OpBindMW:
 		if !q.bind(q.sends.slot(index).bound) {
@@ -51,37 +52,33 @@ func (q *queuePair) check(index uint32, w *rc.Work) verbs.Status {
 			return verbs.LocalQPOperationError
 		}
 		return verbs.Success
-	case w.IsResponded():
-		if q.attr.MaxRDAtomic == 0 {
-			return verbs.LocalQPOperationError
-		}
-		need = verbs.AccessLocalWrite
-	case q.transport == verbs.UD && w.Length > q.mtu:
-		return verbs.LocalLengthError
-	case w.Flags&verbs.Inline != 0:
-		return verbs.Success
+	case q.attr.MaxRDAtomic == 0:
+		return verbs.LocalQPOperationError
 	}
 	for _, g := range q.sends.list(index) {
-		if g.Length > 0 && q.e.local(q.pd, g.Addr, g.Length, g.LKey, need) == nil {
+		if g.Length > 0 && q.e.local(q.pd, g.Addr, g.Length, g.LKey, verbs.AccessLocalWrite) == nil {
 			return verbs.LocalProtectionError
 		}
 	}
 	return verbs.Success
 }
 
-// send sends a packet. It reports false when the memory is gone.
-func (q *queuePair) send(p *rc.Packet) bool {
+// send sends a packet, or tells why it cannot.
+func (q *queuePair) send(p *rc.Packet) verbs.Status {
 	e, w, slot := q.e, p.Work, q.sends.slot(p.Index)
 	offset, n, pieces, length := p.K*q.mtu, uint32(0), 0, w.Length
-	if w.IsResponded() {
+	switch {
+	case w.IsResponded():
 		length = min(length, p.End*q.mtu) - offset
-	} else {
+	case q.transport == verbs.UD && length > q.mtu:
+		return verbs.LocalLengthError
+	default:
 		n = min(q.mtu, length-offset)
 		if w.Flags&verbs.Inline != 0 {
 			pieces = 1
 			e.gathered[0] = q.sends.inlined(p.Index)[offset : offset+n]
 		} else if pieces = q.gather(q.sends.list(p.Index), offset, n, 0); pieces < 0 {
-			return false
+			return verbs.LocalProtectionError
 		}
 	}
 	code := wire.MakeOpcode(q.wire, w.Operation(p.K))
@@ -123,7 +120,7 @@ func (q *queuePair) send(p *rc.Packet) bool {
 		e.out.Payload(e.gathered[i])
 	}
 	e.out.Close()
-	return true
+	return verbs.Success
 }
 
 // gather finds n bytes of a scatter/gather list from offset on, and leaves them in e.gathered; -1 where memory is gone, or may not be
@@ -211,7 +208,7 @@ func (q *queuePair) settle() {
 		case w.IsResponded() && status == verbs.Success:
 			c.Bytes = w.Length
 		}
-		switch noted := q.sendCQ.push(entry{Completion: c, qp: q, release: r.Pop()}, false); {
+		switch noted := q.sendCQ.push(&entry{Completion: c, qp: q, release: r.Pop()}, false); {
 		case c.VendorError != 0 && q.transport != verbs.RC && q.state == verbs.StateRTS: // UC and UD queues stop in SQE
 			q.state = verbs.StateSQE
 			r.Flush()

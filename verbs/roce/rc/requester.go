@@ -164,6 +164,9 @@ func (r *Requester) fail(status verbs.Status) {
 func (r *Requester) Refuse(index uint32, status verbs.Status) {
 	r.At(index).failure = status
 	r.mends = r.mends[:0]
+	if index == r.next {
+		r.packet = 0
+	}
 }
 
 // IsDrained tells, once, that everything is complete that was started before SQD.
@@ -198,7 +201,7 @@ const (
 	Idle    Outcome = iota // nothing to send, or it waits for an event of its own
 	Blocked                // the window is closed
 	Paused                 // its share is used up: others first
-	Begins                 // a request is to be checked, or executed where it is local, and begun
+	Begins                 // a READ or an atomic is to be checked, or a local request executed, and begun
 	Ready                  // a packet is to be sent
 )
 
@@ -217,11 +220,13 @@ func (r *Requester) ToSend(quantum int) (p Packet, why Outcome) {
 	if r.rnrAt != 0 {
 		return p, Idle
 	}
-	if p = r.nextMend(); p.mends {
-		if quantum == 0 {
-			return p, Paused
+	if len(r.mends) > 0 {
+		if p = r.nextMend(); p.mends {
+			if quantum == 0 {
+				return p, Paused
+			}
+			return p, Ready
 		}
-		return p, Ready
 	}
 	for r.next != r.Tail {
 		w := r.At(r.next)
@@ -235,8 +240,10 @@ func (r *Requester) ToSend(quantum int) (p Packet, why Outcome) {
 		case w.started:
 		case r.draining, r.Reliable && !r.mayStart(w):
 			return p, Idle
-		default:
+		case w.IsLocal(), w.IsResponded():
 			return p, Begins
+		default:
+			w.started = true
 		}
 		if w.IsResponded() {
 			if p.K = r.missing(w); p.K == w.packets { // its answer has come meanwhile
