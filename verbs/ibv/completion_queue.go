@@ -10,13 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -37,10 +34,6 @@ type completionQueue struct {
 	channel *completionChannel
 	polled  *C.struct_vb_polled // C memory
 	stamps  bool
-
-	mu      sync.Mutex
-	pending int  // events delivered and not yet acknowledged
-	closing bool // no more are taken
 }
 
 // CreateCQ makes a completion queue.
@@ -160,52 +153,12 @@ func (q *completionQueue) Arm(n verbs.Notify) error {
 	})
 }
 
-// Acknowledge returns n delivered events.
-func (q *completionQueue) Acknowledge(n int) {
-	if q.Enter() != nil {
-		return
-	}
-	defer q.Leave()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.acknowledge(n)
-}
+// Acknowledge does nothing: events are acknowledged when they are read.
+func (*completionQueue) Acknowledge(int) {}
 
-// acknowledge needs the lock.
-func (q *completionQueue) acknowledge(n int) {
-	n = min(n, q.pending)
-	if n > 0 {
-		C.vb_ack_cq_events(q.d.v, q.cq, C.uint(n))
-		q.pending -= n
-	}
-}
-
-// deliver counts an event that was read, unless the queue is being closed.
-func (q *completionQueue) deliver() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.closing {
-		q.pending++
-	}
-	return !q.closing
-}
-
-// Close destroys the queue. Events nobody acknowledged are acknowledged first: libibverbs would wait for them for ever. The kernel
-// drops those that nobody has read.
+// Close destroys the queue. The kernel drops events that nobody has read.
 func (q *completionQueue) Close() error {
-	return q.destroy("destroy completion queue", func() C.int {
-		q.mu.Lock()
-		q.closing = true
-		q.acknowledge(math.MaxInt)
-		q.mu.Unlock()
-		rc := C.vb_destroy_cq(q.d.v, q.cq)
-		if rc != 0 {
-			q.mu.Lock()
-			q.closing = false
-			q.mu.Unlock()
-		}
-		return rc
-	}, func() {
+	return q.destroy("destroy completion queue", func() C.int { return C.vb_destroy_cq(q.d.v, q.cq) }, func() {
 		q.d.objects.CompareAndDelete(uintptr(unsafe.Pointer(q.cq)), q)
 		C.free(unsafe.Pointer(q.polled))
 	})
@@ -237,66 +190,28 @@ func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 	return c, nil
 }
 
-// take returns the queue of the next event, nil if there is none.
-func (c *completionChannel) take() *completionQueue {
-	for {
-		var cq *C.struct_vb_cq
-		var context unsafe.Pointer
-		if C.vb_get_cq_event(c.d.v, c.ch, &cq, &context) != 0 {
-			return nil
-		}
-		o, _ := c.d.objects.Load(uintptr(unsafe.Pointer(cq)))
-		if q, is := o.(*completionQueue); is && q.deliver() {
-			return q
-		}
-		C.vb_ack_cq_events(c.d.v, cq, 1) // it is being destroyed, which waits for this
-	}
-}
-
 // Wait blocks until an armed queue has an event.
 func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, error) {
 	var q *completionQueue
-	err := c.inside("wait for a completion event", func() (err error) {
-		q, err = c.wait(ctx)
-		return err
+	err := c.wait(ctx, "wait for a completion event", c.file, func() bool {
+		for q == nil {
+			var cq *C.struct_vb_cq
+			var context unsafe.Pointer
+			if C.vb_get_cq_event(c.d.v, c.ch, &cq, &context) != 0 {
+				return false
+			}
+			o, _ := c.d.objects.Load(uintptr(unsafe.Pointer(cq)))
+			C.vb_ack_cq_events(c.d.v, cq, 1) // destroying the queue waits for this: after it the queue may be gone
+			if found, is := o.(*completionQueue); is && !found.Closed() {
+				q = found
+			}
+		}
+		return true
 	})
 	if err != nil {
 		return nil, err
 	}
 	return q, nil
-}
-
-func (c *completionChannel) wait(ctx context.Context) (q *completionQueue, err error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	_ = c.file.SetReadDeadline(time.Time{})
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = c.file.SetReadDeadline(time.Unix(1, 0))
-		close(ended)
-	})
-	defer func() {
-		if !stop() {
-			<-ended // its deadline shall not be the next Wait's
-		}
-	}()
-	raw, err := c.file.SyscallConn()
-	if err == nil {
-		err = raw.Read(func(uintptr) bool {
-			q = c.take()
-			return q != nil
-		})
-	}
-	switch {
-	case q != nil:
-		return q, nil
-	case c.Closed():
-		return nil, verbs.ErrClosed
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	}
-	return nil, err
 }
 
 // Close destroys the channel, unless queues use it.

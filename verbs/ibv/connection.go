@@ -46,7 +46,16 @@ func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cm
 		return nil, err
 	}
 	c.local, c.remote = addrPort(&c.id.route.src), addrPort(&c.id.route.dst)
-	c.read(c.take)
+	c.done.Go(func() {
+		whenReadable(c.file, func() bool {
+			var e C.struct_vb_cm_event
+			if C.vb_cm_next_event(c.cm, c.ch, &e) != 0 {
+				return false
+			}
+			c.take(&e)
+			return true
+		})
+	})
 	return c, nil
 }
 
@@ -390,4 +399,4 @@ func (c *connection) Disconnect() error {
 func (c *connection) Gone() <-chan struct{} { return c.gone }
 
 // Close ends the connection; the peer is told.
-func (c *connection) Close() error { return c.shut("close a connection by RDMA CM", func() {}) }
+func (c *connection) Close() error { return c.shut("close a connection by RDMA CM") }

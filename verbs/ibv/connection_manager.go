@@ -19,7 +19,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// cmHandle is an identifier of RDMA CM on an event channel of its own, which a goroutine reads. Events are copied and acknowledged at
+// cmHandle is an identifier of RDMA CM on an event channel of its own. Events are copied and acknowledged at
 // once, so that destroying the identifier never waits.
 type cmHandle struct {
 	object
@@ -67,20 +67,6 @@ func (h *cmHandle) openChannel() (err error) {
 	return nil
 }
 
-// read passes events to take until the channel is closed.
-func (h *cmHandle) read(take func(*C.struct_vb_cm_event)) {
-	h.done.Go(func() {
-		whenReadable(h.file, func() bool {
-			var e C.struct_vb_cm_event
-			if C.vb_cm_next_event(h.cm, h.ch, &e) != 0 {
-				return false
-			}
-			take(&e)
-			return true
-		})
-	})
-}
-
 // stop ends the reading.
 func (h *cmHandle) stop() {
 	close(h.quit)
@@ -96,11 +82,10 @@ func identifier(space C.int) func(*cmHandle) (*C.struct_vb_cm_id, error) {
 	}
 }
 
-// shut closes the handle with its identifier and channel; rest is what else there is to do once nobody reads the channel.
-func (h *cmHandle) shut(verb string, rest func()) error {
+// shut closes the handle with its identifier and channel.
+func (h *cmHandle) shut(verb string) error {
 	var failed error
 	err := h.Close(h.stop, func() error {
-		rest()
 		failed = h.fail(verb, errnoError(C.vb_cm_destroy_id(h.cm, h.id))) // it is gone for us all the same
 		C.vb_cm_destroy_event_channel(h.cm, h.ch)
 		return nil
@@ -159,17 +144,16 @@ func networkPort(p uint16) (n uint16) {
 // cmListener takes requests on its channel; each connection moves to another.
 type cmListener struct {
 	cmHandle
-	addr     netip.AddrPort
-	requests chan *C.struct_vb_cm_event
+	addr netip.AddrPort
 }
 
-// cmBacklog is how many requests wait for Accept.
+// cmBacklog is how many requests wait for Accept; the kernel refuses others, and those that wait when the listener is closed.
 const cmBacklog = 64
 
 // ListenCM takes requests for an address and port.
 func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListener, error) {
 	verb := fmt.Sprintf("listen on %v by RDMA CM", at)
-	l := &cmListener{cmHandle: cmHandle{object: object{d: d}}, requests: make(chan *C.struct_vb_cm_event, cmBacklog)}
+	l := &cmListener{cmHandle: cmHandle{object: object{d: d}}}
 	space, err := portSpace(o.Transport)
 	if err == nil {
 		err = l.open("listener by RDMA CM", identifier(space))
@@ -177,7 +161,6 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 	if err != nil {
 		return nil, d.fail(verb, err)
 	}
-	l.read(l.take)
 	local := sockaddr(at)
 	rc := C.vb_cm_bind_addr(l.cm, l.id, &local)
 	if rc == 0 {
@@ -198,18 +181,6 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 	return l, nil
 }
 
-// take queues a request; where too many wait, it is refused.
-func (l *cmListener) take(e *C.struct_vb_cm_event) {
-	if e.event != C.VB_CM_CONNECT_REQUEST {
-		return
-	}
-	select {
-	case l.requests <- e:
-	default:
-		l.refuse(e.id)
-	}
-}
-
 func (l *cmListener) refuse(id *C.struct_vb_cm_id) {
 	C.vb_cm_reject(l.cm, id, nil, 0)
 	C.vb_cm_destroy_id(l.cm, id)
@@ -225,13 +196,17 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 		return nil, l.fail(verb, err)
 	}
 	defer l.Leave()
-	var e *C.struct_vb_cm_event
-	select {
-	case e = <-l.requests:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-l.quit:
-		return nil, l.fail(verb, verbs.ErrClosed)
+	var e C.struct_vb_cm_event
+	err := l.wait(ctx, verb, l.file, func() bool {
+		for C.vb_cm_next_event(l.cm, l.ch, &e) == 0 {
+			if e.event == C.VB_CM_CONNECT_REQUEST {
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
 	}
 	remote := addrPort(&e.id.route.dst)
 	if name := deviceOf(e.id); name != l.d.info.Name {
@@ -241,7 +216,7 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 			Fix: "use " + name + " at this end, or an address of " + l.d.info.Name + " at the other",
 		}
 	}
-	c, err := newCMConnection(l.d, e, func(h *cmHandle) (*C.struct_vb_cm_id, error) {
+	c, err := newCMConnection(l.d, &e, func(h *cmHandle) (*C.struct_vb_cm_id, error) {
 		return e.id, errnoError(C.vb_cm_migrate_id(h.cm, e.id, h.ch))
 	})
 	if err != nil {
@@ -251,19 +226,8 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	return c, nil
 }
 
-// Close stops listening; requests that nobody accepted are refused.
-func (l *cmListener) Close() error {
-	return l.shut("stop listening by RDMA CM", func() {
-		for {
-			select {
-			case e := <-l.requests:
-				l.refuse(e.id)
-			default:
-				return
-			}
-		}
-	})
-}
+// Close stops listening.
+func (l *cmListener) Close() error { return l.shut("stop listening by RDMA CM") }
 
 // deviceOf names the device that an identifier is bound to, or is empty.
 func deviceOf(id *C.struct_vb_cm_id) string {

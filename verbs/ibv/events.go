@@ -6,9 +6,11 @@ package ibv
 import "C"
 
 import (
+	"context"
 	"os"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -90,6 +92,43 @@ func whenReadable(file *os.File, next func() bool) {
 		for next() {
 		}
 		return false
+	})
+}
+
+// wait calls next whenever a file has become readable, until it returns true, the handle is closed or the context ends.
+func (o *object) wait(ctx context.Context, verb string, file *os.File, next func() bool) error {
+	return o.inside(verb, func() error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_ = file.SetReadDeadline(time.Time{})
+		ended := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			_ = file.SetReadDeadline(time.Unix(1, 0))
+			close(ended)
+		})
+		defer func() {
+			if !stop() {
+				<-ended // its deadline shall not be the next call's
+			}
+		}()
+		found := false
+		raw, err := file.SyscallConn()
+		if err == nil {
+			err = raw.Read(func(uintptr) bool {
+				found = next()
+				return found
+			})
+		}
+		switch {
+		case found:
+			return nil
+		case o.Closed():
+			return verbs.ErrClosed
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		return err
 	})
 }
 
