@@ -31,6 +31,7 @@ type queuePair struct {
 	sendable  verbs.Opcodes      // where ibv_wr_* is used: what the queue pair was made for
 	sends     list[C.struct_vb_send_wr]
 	receives  receiveList
+	entered   []*handle.Handle         // those that the requests of a post name
 	groups    map[attachment]io.Closer // attached to: what the host joined for them
 }
 
@@ -229,31 +230,50 @@ func goAttributes(a *C.struct_vb_qp_attr) verbs.QueuePairAttributes {
 // inlineOpcodes are those whose data can be copied while posting, as bits.
 const inlineOpcodes = 1<<verbs.OpWrite | 1<<verbs.OpWriteWithImmediate | 1<<verbs.OpSend | 1<<verbs.OpSendWithImmediate | 1<<verbs.OpSendWithInvalidate
 
-// checkSend refuses what libibverbs would answer with EINVAL or a failed completion, and says why.
-func (q *queuePair) checkSend(r *verbs.SendRequest) error {
+// check refuses what libibverbs would answer with EINVAL or a failed completion, and says why. It adds the handles that the request names.
+func (q *queuePair) check(r *verbs.SendRequest, to []*handle.Handle) ([]*handle.Handle, error) {
 	if !q.transport.Supports(r.Opcode) {
-		return fmt.Errorf("%v over %v: %w (IBTA table 38)", r.Opcode, q.transport, verbs.ErrUnsupported)
+		return nil, fmt.Errorf("%v over %v: %w (IBTA table 38)", r.Opcode, q.transport, verbs.ErrUnsupported)
 	}
 	if q.api == verbs.PostWR && !q.sendable.Has(r.Opcode) {
-		return fmt.Errorf("%v: the queue pair was not made for it (Posting.Sends), or the device has it only by ibv_post_send", r.Opcode)
+		return nil, fmt.Errorf("%v: the queue pair was not made for it (Posting.Sends), or the device has it only by ibv_post_send", r.Opcode)
 	}
 	limit := q.caps.SendSGEs
 	if read := q.d.info.Limits.MaxSGERead; r.Opcode == verbs.OpRead && read > 0 {
 		limit = min(limit, read)
 	}
 	if err := limitSGEs(len(r.SGEs), limit); err != nil {
-		return err
+		return nil, err
 	}
 	if r.Flags&verbs.Inline != 0 && inlineOpcodes&(1<<r.Opcode) == 0 {
-		return fmt.Errorf("%v inline: only SEND and WRITE carry data from this end", r.Opcode)
+		return nil, fmt.Errorf("%v inline: only SEND and WRITE carry data from this end", r.Opcode)
 	}
 	if most := q.d.info.Limits.MaxMessageBytes; most > 0 && r.Length() > most {
-		return fmt.Errorf("a message of %d bytes: the port takes at most %d", r.Length(), most)
+		return nil, fmt.Errorf("a message of %d bytes: the port takes at most %d", r.Length(), most)
 	}
 	if r.Flags&verbs.Inline != 0 && r.Length() > uint64(q.caps.InlineBytes) {
-		return fmt.Errorf("%d bytes inline: the queue pair was made for %d", r.Length(), q.caps.InlineBytes)
+		return nil, fmt.Errorf("%d bytes inline: the queue pair was made for %d", r.Length(), q.caps.InlineBytes)
 	}
-	return nil
+	return q.named(r, to)
+}
+
+// admit checks a request, and keeps the handles that it names until they are left.
+func (q *queuePair) admit(r *verbs.SendRequest) error {
+	named, err := q.check(r, q.entered)
+	for i := len(q.entered); i < len(named) && err == nil; i++ {
+		if err = named[i].Enter(); err != nil {
+			return fmt.Errorf("a handle of the request: %w", err)
+		}
+		q.entered = named[:i+1]
+	}
+	return err
+}
+
+func (q *queuePair) leaveNamed() {
+	for _, h := range q.entered {
+		h.Leave()
+	}
+	q.entered = q.entered[:0]
 }
 
 // enterPost lets a post in, and refuses it in states where the answer would be EINVAL or silence (IBTA 10.3.1).
@@ -275,19 +295,15 @@ func (q *queuePair) PostSend(r []verbs.SendRequest) error {
 		return q.fail(verb, &verbs.PostError{Err: err})
 	}
 	defer q.Leave()
+	defer q.leaveNamed()
 	checked := r
 	var refused error
 	for i := range r {
-		err := q.checkSend(&r[i])
-		if err == nil {
-			err = q.enterHandles(&r[i])
-		}
-		if err != nil {
+		if err := q.admit(&r[i]); err != nil {
 			checked, refused = r[:i], q.fail(verb, &verbs.PostError{Index: i, Err: err})
 			break
 		}
 	}
-	defer q.leaveHandles(checked)
 	if len(checked) == 0 {
 		return refused
 	}

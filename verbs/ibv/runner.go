@@ -89,7 +89,7 @@ func (r *runner) used() (used []*handle.Handle, err error) {
 		l := &j.Lanes[i]
 		qp, err := handle.Own[*queuePair](r.d, "queue pair", l.QP)
 		if err == nil && j.Shape != job.Serve {
-			err = qp.checkRing(l.Ring, func(h *handle.Handle) { used = append(used, h) })
+			used, err = qp.checkRing(l.Ring, used)
 		}
 		if err == nil && j.Shape != job.Serve && l.SRQ != nil {
 			var srq *sharedReceiveQueue
@@ -105,28 +105,18 @@ func (r *runner) used() (used []*handle.Handle, err error) {
 	return used, nil
 }
 
-// checkRing checks a ring's requests, and tells the handles that they name.
-func (q *queuePair) checkRing(ring []job.Message, tell func(*handle.Handle)) error {
+// checkRing checks a ring's requests, and adds the handles that they name.
+func (q *queuePair) checkRing(ring []job.Message, to []*handle.Handle) (_ []*handle.Handle, err error) {
 	for k := range ring {
 		for s := range ring[k].Steps {
 			for i := range ring[k].Steps[s].Requests {
-				r := &ring[k].Steps[s].Requests[i]
-				if err := q.checkSend(r); err != nil {
-					return fmt.Errorf("message %d, request %d: %w", k, i, err)
-				}
-				named, err := q.named(r)
-				if err != nil {
-					return fmt.Errorf("message %d, request %d: %w", k, i, err)
-				}
-				for _, h := range named {
-					if h != nil {
-						tell(h)
-					}
+				if to, err = q.check(&ring[k].Steps[s].Requests[i], to); err != nil {
+					return nil, fmt.Errorf("message %d, request %d: %w", k, i, err)
 				}
 			}
 		}
 	}
-	return nil
+	return to, nil
 }
 
 // Run implements [job.Runner]: one call into C, where the loops there run the job, for as long as Go need not record what they have

@@ -16,7 +16,7 @@ import (
 	"github.com/gobw/gobw/verbs/internal/handle"
 )
 
-// fillSend writes one request, which checkSend has let pass, into C memory; its list takes the front of sge.
+// fillSend writes one request, which check has let pass, into C memory; its list takes the front of sge.
 func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest, t verbs.Transport) {
 	*w = C.struct_vb_send_wr{
 		wr_id: C.uint64_t(r.ID), opcode: C.uint32_t(r.Opcode), send_flags: C.uint32_t(r.Flags), num_sge: C.int32_t(len(r.SGEs)),
@@ -58,58 +58,29 @@ func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendReques
 	}
 }
 
-// named are the handles that a request names; one that is missing or another device's is refused.
-func (q *queuePair) named(r *verbs.SendRequest) (h [2]*handle.Handle, err error) {
+// named adds the handles that a request names; one that is missing or another device's is refused.
+func (q *queuePair) named(r *verbs.SendRequest, to []*handle.Handle) ([]*handle.Handle, error) {
 	switch {
 	case q.transport == verbs.UD:
 		ah, err := handle.Own[*addressHandle](q.d, "address handle", r.AH)
 		if err != nil {
-			return h, err
+			return nil, err
 		}
-		h[0] = &ah.Handle
+		return append(to, &ah.Handle), nil
 	case r.Opcode != verbs.OpBindMW:
+		return to, nil
 	case r.Bind == nil:
-		return h, errors.New("BIND_MW without a description of the bind")
-	default:
-		w, err := handle.Own[*memoryWindow](q.d, "memory window", r.Bind.Window)
-		if err != nil {
-			return h, err
-		}
-		mr, err := handle.Own[*memoryRegion](q.d, "memory region", r.Bind.Region)
-		if err != nil {
-			return h, err
-		}
-		h[0], h[1] = &w.Handle, &mr.Handle
+		return nil, errors.New("BIND_MW without a description of the bind")
 	}
-	return h, nil
-}
-
-// enterHandles keeps the handles that a request names until it is posted.
-func (q *queuePair) enterHandles(r *verbs.SendRequest) error {
-	named, err := q.named(r)
-	for i, h := range named {
-		if h == nil || err != nil {
-			continue
-		}
-		if err = h.Enter(); err != nil {
-			err = fmt.Errorf("a handle of the request: %w", err)
-			if i > 0 {
-				named[0].Leave()
-			}
-		}
+	w, err := handle.Own[*memoryWindow](q.d, "memory window", r.Bind.Window)
+	if err != nil {
+		return nil, err
 	}
-	return err
-}
-
-func (q *queuePair) leaveHandles(r []verbs.SendRequest) {
-	for i := range r {
-		named, _ := q.named(&r[i]) //nolint:errcheck // they were let in
-		for _, h := range named {
-			if h != nil {
-				h.Leave()
-			}
-		}
+	mr, err := handle.Own[*memoryRegion](q.d, "memory region", r.Bind.Region)
+	if err != nil {
+		return nil, err
 	}
+	return append(to, &w.Handle, &mr.Handle), nil
 }
 
 // bindMW is the bind_mw part of struct vb_send_wr, which cgo shows as bytes.
