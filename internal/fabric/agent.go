@@ -30,7 +30,6 @@ type AgentConfig struct {
 	Key     []byte
 	Places  []string      // host:port of rank 0, the likeliest first
 	Wait    time.Duration // until rank 0 must have been found
-	Facts   func() Facts
 	Worker  func(rail int) Worker
 	Note    func(string) // told what is waited for, and that rank 0 was found; nil: nobody
 	// Dial connects to a place; nil: over TCP.
@@ -61,13 +60,13 @@ func Join(ctx context.Context, cfg AgentConfig) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return (&agent{cfg: cfg, session: s}).run(ctx)
+	return (&agent{cfg: cfg, session: s, workers: map[int]Worker{}}).run(ctx)
 }
 
 type agent struct {
 	cfg     AgentConfig
 	session *frame.Session
-	workers []Worker
+	workers map[int]Worker // by rail
 }
 
 // find dials the places in turn until one answers that belongs to this run. What is said there before the proof is anybody's word:
@@ -164,7 +163,7 @@ func (a *agent) run(ctx context.Context) (string, error) {
 			_ = w.Close()
 		}
 	}()
-	err := follow(ctx, a.receive, func(ctx context.Context, o Order) error {
+	err := follow(ctx, a.receive, func(ctx context.Context, o Orders) error {
 		answer := a.do(ctx, o)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -181,18 +180,18 @@ func (a *agent) run(ctx context.Context) (string, error) {
 }
 
 // receive is the next that rank 0 asks for.
-func (a *agent) receive(ctx context.Context) (Order, error) {
+func (a *agent) receive(ctx context.Context) (Orders, error) {
 	m, err := a.session.Receive(ctx, mostOrder, 0)
 	said, refused := errors.AsType[*control.PeerError](err)
 	switch {
 	case refused:
-		return Order{}, fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message))
+		return Orders{}, fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message))
 	case err == nil && m.Kind == frame.KindBye:
-		return Order{}, errBye(control.Bounded(m.Error))
+		return Orders{}, errBye(control.Bounded(m.Error))
 	}
-	var o Order
+	var o Orders
 	if err == nil {
-		o, err = frame.Decode[Order](m)
+		o, err = frame.Decode[Orders](m)
 	}
 	if err != nil {
 		err = &OrphanError{err}
@@ -202,10 +201,10 @@ func (a *agent) receive(ctx context.Context) (Order, error) {
 
 // follow does what is asked, one thing after another, until nothing is asked any more, or something cannot be done. That who asks has
 // ended also ends what is under way.
-func follow(ctx context.Context, receive func(context.Context) (Order, error), do func(context.Context, Order) error) error {
+func follow[T any](ctx context.Context, receive func(context.Context) (T, error), do func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	orders := make(chan Order)
+	orders := make(chan T)
 	go func() {
 		for {
 			o, err := receive(ctx)
@@ -238,21 +237,20 @@ type errBye string
 func (e errBye) Error() string { return string(e) }
 
 // do does what rank 0 asks, on all rails at once.
-func (a *agent) do(ctx context.Context, o Order) (out Answer) {
-	if o.Open != nil {
-		out.Facts = a.cfg.Facts()
-		for len(a.workers) < min(len(o.Rails), mostRails) {
-			a.workers = append(a.workers, a.cfg.Worker(len(a.workers)))
-		}
-	}
-	if err := o.check(len(a.workers)); err != nil {
+func (a *agent) do(ctx context.Context, o Orders) (out Answer) {
+	if err := o.check(); err != nil {
 		out.Error = err.Error()
 		return out
 	}
 	out.Rails = make([]Rail, len(o.Rails))
 	var wg sync.WaitGroup
-	for i, rail := range o.Rails {
-		wg.Go(func() { out.Rails[i] = a.workers[rail].Do(ctx, o.of(i)) })
+	for i, order := range o.Rails {
+		w := a.workers[order.Rail]
+		if w == nil {
+			w = a.cfg.Worker(order.Rail)
+			a.workers[order.Rail] = w
+		}
+		wg.Go(func() { out.Rails[i] = w.Do(ctx, order) })
 	}
 	wg.Wait()
 	return out

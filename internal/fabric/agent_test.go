@@ -37,7 +37,7 @@ func TestPlaceThatIsNotRankZero(t *testing.T) {
 				begun := time.Now()
 				var notes []string
 				_, err := Join(t.Context(), AgentConfig{
-					Places: []string{tt.place}, Wait: time.Minute, Facts: func() Facts { return Facts{} },
+					Places: []string{tt.place}, Wait: time.Minute,
 					Dial: func(context.Context, string) (net.Conn, error) { return nil, tt.err },
 					Note: func(s string) { notes = append(notes, s) },
 				})

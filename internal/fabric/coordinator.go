@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
@@ -68,8 +71,44 @@ type Progress struct {
 // host is one rank's part in a run. Its verdict says nothing as long as it may still come.
 type host struct {
 	matrix.Host
+	*peer // its agent; nil: has not come
+
+	lost     bool // takes no part: silent, or gone
+	gone     bool // for good
+	lostAt   time.Time
 	lostIn   int // round, from 1
 	software bool
+	rails    []Rail  // as they were opened
+	flows    []Part  // of this round
+	orders   *Orders // the last
+	answer   *Answer // to these; nil: there is none yet
+	failures int     // rounds that it failed by itself
+	failedIn int     // the last of them
+}
+
+// here tells whether a host's agent has come.
+func (h *host) here() bool { return h.peer != nil }
+
+// fit tells whether a host may take part, as far as is known.
+func (h *host) fit() bool { return h.here() && !h.lost }
+
+func which(hosts []*host, are func(*host) bool) []*host {
+	return slices.DeleteFunc(slices.Clone(hosts), func(h *host) bool { return !are(h) })
+}
+
+// ask sends orders, to which there is no answer yet.
+func (h *host) ask(o *Orders) {
+	if h.orders, h.answer = o, nil; !h.gone {
+		h.send(o)
+	}
+}
+
+// event is an agent's answer, or its end.
+type event struct {
+	host   *host
+	orders *Orders
+	answer *Answer
+	gone   error
 }
 
 // coordinator is one run.
@@ -79,9 +118,8 @@ type coordinator struct {
 	until    time.Time // when the time of all rounds is up
 	events   chan event
 	over     chan struct{}
-	peers    map[int]*peer // by rank
-	hosts    []host        // by rank
-	part     []*peer       // those that take part, in the order of the cells
+	hosts    []*host // by rank
+	part     []*host // those that take part, in the order of the cells
 	leaf     []int
 	leaves   []string
 	schedule schedule.Schedule
@@ -97,14 +135,15 @@ type coordinator struct {
 // document, which holds what was measured in any case.
 func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Document, error) {
 	c := &coordinator{
-		cfg: cfg, begun: time.Now(), events: make(chan event, 4096), over: make(chan struct{}), peers: map[int]*peer{}, hosts: make([]host, cfg.Ranks),
-		reasons: map[[2]int]string{}, lookedAt: time.Now(),
+		cfg: cfg, begun: time.Now(), events: make(chan event, 4096), over: make(chan struct{}), reasons: map[[2]int]string{}, lookedAt: time.Now(),
 	}
-	for r := range c.hosts {
-		c.hosts[r].Rank = r
+	for r := range cfg.Ranks {
+		h := &host{}
+		h.Rank = r
 		if r < len(cfg.Names) {
-			c.hosts[r].Name = cfg.Names[r]
+			h.Name = cfg.Names[r]
 		}
+		c.hosts = append(c.hosts, h)
 	}
 	c.listener = listen(l, c)
 	err := c.run(ctx)
@@ -117,16 +156,11 @@ func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Docume
 	}
 	close(c.over)
 	c.listener.close()
-	parted := make(chan struct{}, len(c.peers))
-	for _, p := range c.peers {
-		go func() {
-			p.end("bye", why)
-			parted <- struct{}{}
-		}()
+	var parting sync.WaitGroup
+	for _, h := range which(c.hosts, (*host).here) {
+		parting.Go(func() { h.end(frame.KindBye, why) })
 	}
-	for range c.peers {
-		<-parted
-	}
+	parting.Wait()
 	return c.document(err), err
 }
 
@@ -149,7 +183,7 @@ func (c *coordinator) run(ctx context.Context) error {
 			return err
 		}
 		c.done++
-		if c.living() < 2 {
+		if len(which(c.part, (*host).fit)) < 2 {
 			return fmt.Errorf("fewer than two hosts are left after round %d", c.done)
 		}
 	}
@@ -199,7 +233,7 @@ func (c *coordinator) meanCost() time.Duration {
 
 // plan chooses the rounds for the hosts that take part: seven tenths of the time are theirs, the rest is for re-tests.
 func (c *coordinator) plan() error {
-	c.leaf, c.leaves = numberLeaves(plain.Each(c.part, func(p *peer) string { return c.hosts[p.rank].Leaf }))
+	c.leaf, c.leaves = numberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
 	j := c.cfg.Judge
 	o := schedule.Options{Hosts: len(c.part), Seed: j.Seed}
 	if len(c.leaves) > 1 {
@@ -213,16 +247,6 @@ func (c *coordinator) plan() error {
 	j.Hosts, j.Leaf, j.Rails, j.Retests = len(c.part), o.Leaf, len(c.cfg.Rails), max(rounds*3/10, 12)
 	c.judge = judge.New(j)
 	return nil
-}
-
-func (c *coordinator) living() int {
-	n := 0
-	for _, p := range c.part {
-		if !p.lost {
-			n++
-		}
-	}
-	return n
 }
 
 // await handles events until ready says so, the time is up or the context ends.
@@ -246,7 +270,7 @@ func (c *coordinator) await(ctx context.Context, within time.Duration, ready fun
 			return nil
 		case <-c.cfg.Snapshots:
 			if c.judge == nil {
-				c.note("%d of %d ranks have come, %.0f s", len(c.peers), c.cfg.Ranks, time.Since(c.begun).Seconds())
+				c.note("%d of %d ranks have come, %.0f s", len(which(c.hosts, (*host).here)), c.cfg.Ranks, time.Since(c.begun).Seconds())
 			} else if c.cfg.Snapshot != nil {
 				c.cfg.Snapshot(c.document(errSnapshot))
 			}
@@ -265,52 +289,50 @@ func (c *coordinator) lookAfter(now time.Time) {
 	if late {
 		return
 	}
-	for _, p := range c.peers {
-		silent := p.session.Silence()
+	for _, h := range which(c.hosts, (*host).here) {
+		silent := h.session.Silence()
 		switch {
-		case p.gone || p.excluded:
-		case !p.lost && silent > Silence:
-			c.lose(p, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()), "check the host, its agent and its link")
-		case p.lost && silent < heartbeat*2:
-			c.back(p)
+		case h.gone:
+		case !h.lost && silent > Silence:
+			c.lose(h, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()), "check the host, its agent and its link")
+		case h.lost && silent < heartbeat*2:
+			c.back(h)
 		}
 	}
 }
 
-// lose takes an agent out of the rounds.
-func (c *coordinator) lose(p *peer, why, remedy string) {
-	if p.lost {
+// lose takes a host out of the rounds.
+func (c *coordinator) lose(h *host, why, remedy string) {
+	if h.lost {
 		return
 	}
-	p.lost, p.lostAt = true, p.heardAt()
-	h := &c.hosts[p.rank]
+	h.lost, h.lostAt = true, h.heardAt()
 	if h.Word == "" || h.Word == stats.Pass {
 		h.lostIn = c.rounds() + 1
 		if c.judge == nil {
 			h.lostIn = 0
 		}
 		h.Verdict = stats.Failure(matrix.Lost, remedy, "%s%s", bounded(why), plain.When(h.lostIn > 0, " (round %d)", h.lostIn))
-		c.note("%s (rank %d) is lost: %s", h.Name, p.rank, bounded(why))
+		c.note("%s (rank %d) is lost: %s", h.Name, h.Rank, bounded(why))
 	}
-	if p.index >= 0 && c.judge != nil {
-		c.judge.Lost(p.index)
+	if c.judge != nil && slices.Contains(c.part, h) {
+		c.judge.Lost(slices.Index(c.part, h))
 	}
 }
 
-// back takes an agent in again that was silent for a while.
-func (c *coordinator) back(p *peer) {
-	h := &c.hosts[p.rank]
-	if h.Cause != matrix.Lost || p.index < 0 {
+// back takes a host in again that was silent for a while.
+func (c *coordinator) back(h *host) {
+	if h.Cause != matrix.Lost || !slices.Contains(c.part, h) {
 		return
 	}
-	p.lost = false
-	gap := p.heardAt().Sub(p.lostAt).Seconds()
+	h.lost = false
+	gap := h.heardAt().Sub(h.lostAt).Seconds()
 	h.Verdict = stats.Verdict{Word: stats.Pass}
 	h.note("silent for %.1f s in round %d, then back", gap, h.lostIn)
 	if c.judge != nil {
-		c.judge.Back(p.index)
+		c.judge.Back(slices.Index(c.part, h))
 	}
-	c.note("%s (rank %d) is back after %.1f s of silence", h.Name, p.rank, gap)
+	c.note("%s (rank %d) is back after %.1f s of silence", h.Name, h.Rank, gap)
 }
 
 // mostNotes is how many things are told of one host.
@@ -327,15 +349,12 @@ func bounded(text string) string { return plain.Text(control.Bounded(text)) }
 
 // handle takes one event.
 func (c *coordinator) handle(e event) {
-	p := e.peer
-	if e.err != nil {
-		if !p.gone {
-			p.gone = true
-			c.lose(p, e.err.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): the rank was killed, or crashed")
-		}
-		return
-	}
-	if e.order == p.order { // else it comes too late
-		p.answer = e.answer
+	h := e.host
+	switch {
+	case e.gone == nil && e.orders == h.orders: // else it comes too late
+		h.answer = e.answer
+	case e.gone != nil && !h.gone:
+		h.gone = true
+		c.lose(h, e.gone.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): the rank was killed, or crashed")
 	}
 }

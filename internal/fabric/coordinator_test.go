@@ -71,7 +71,7 @@ func (f *fake) move(ctx context.Context, g GoOrder) Rail {
 	noise := rand.New(rand.NewPCG(uint64(f.rank), uint64(f.round)))
 	out := make([]Flow, len(f.flows))
 	for i := range out {
-		if len(g.Addresses[0][i]) == 0 {
+		if len(g.Addresses[i]) == 0 {
 			continue
 		}
 		share := 1.0
@@ -137,8 +137,8 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 	var wg sync.WaitGroup
 	for rank := range r.ranks {
 		a := AgentConfig{
-			Hello: Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank)}, Version: "v1",
-			Key: cfg.Key, Places: []string{"node0:1"}, Wait: 2 * time.Minute, Facts: func() Facts { return Facts{CPUs: 2} },
+			Hello: Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank), CPUs: 2}, Version: "v1",
+			Key: cfg.Key, Places: []string{"node0:1"}, Wait: 2 * time.Minute,
 			Dial: func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, rank) },
 			Worker: func(int) Worker {
 				w := &fake{rank: rank}
@@ -280,7 +280,7 @@ func TestBadHosts(t *testing.T) {
 		}}, "", "its clock differs from rank 0's by -90.0 s"},
 		{"one CPU", run{agent: func(rank int, c *AgentConfig) bool {
 			if rank == 3 {
-				c.Facts = func() Facts { return Facts{CPUs: 1, Warnings: []string{"one CPU only"}} }
+				c.Hello.CPUs, c.Hello.Warnings = 1, []string{"one CPU only"}
 			}
 			return true
 		}}, "", "one CPU only"},

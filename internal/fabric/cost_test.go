@@ -47,7 +47,7 @@ func manyAgents(address string, n int) {
 		wg.Go(func() {
 			_, err := Join(context.Background(), AgentConfig{
 				Hello: Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: strconv.Itoa(rank)}, Key: Key("job", "secret"),
-				Places: []string{address}, Wait: 2 * time.Minute, Facts: func() Facts { return Facts{CPUs: 2} },
+				Places: []string{address}, Wait: 2 * time.Minute,
 				Worker: func(int) Worker { return &fake{rank: rank} },
 			})
 			if err != nil {

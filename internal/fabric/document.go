@@ -47,19 +47,7 @@ func (c *coordinator) document(stopped error) *report.Document {
 // addHosts lists those that take part in the order of the cells, and then the others.
 func (c *coordinator) addHosts(d *report.Document) {
 	m := d.Fabric
-	add := func(h host) {
-		if h.Word == "" {
-			h.Verdict = stats.Unknown(stats.Incomplete, "", "the host had not come when the run ended")
-			if c.peers[h.Rank] != nil {
-				h.Verdict = stats.Unknown(stats.Incomplete, "", "the host came, but the run ended before it could begin")
-			}
-		}
-		h.Notes = slices.Clone(h.Notes)
-		m.Hosts = append(m.Hosts, h.Host)
-	}
-	for _, p := range c.part {
-		h := c.hosts[p.rank]
-		add(h)
+	for _, h := range c.part {
 		for i, device := range h.Devices {
 			m.Rails[i] = cmp.Or(m.Rails[i], device)
 		}
@@ -67,10 +55,17 @@ func (c *coordinator) addHosts(d *report.Document) {
 			d.Client.Software, d.Label = true, "software device, not a NIC"
 		}
 	}
-	for r, h := range c.hosts {
-		if !slices.ContainsFunc(c.part, func(p *peer) bool { return p.rank == r }) {
-			add(h)
+	others := which(c.hosts, func(h *host) bool { return !slices.Contains(c.part, h) })
+	for _, h := range slices.Concat(c.part, others) {
+		out := h.Host
+		if out.Notes = slices.Clone(h.Notes); h.Word == "" {
+			why := "the host had not come when the run ended"
+			if h.here() {
+				why = "the host came, but the run ended before it could begin"
+			}
+			out.Verdict = stats.Unknown(stats.Incomplete, "", "%s", why)
 		}
+		m.Hosts = append(m.Hosts, out)
 	}
 }
 
@@ -122,14 +117,15 @@ func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
 func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	from, to := f.From, f.To
 	if from == to {
-		to = slices.IndexFunc(c.part, func(p *peer) bool {
-			return p.index != from && !slices.ContainsFunc(m.Findings, func(g matrix.Finding) bool { return g.From == p.index || g.To == p.index })
-		})
+		to = 0
+		for to == from || slices.ContainsFunc(m.Findings, func(g matrix.Finding) bool { return g.From == to || g.To == to }) {
+			to++
+		}
 		if f.Subject == matrix.Receiver {
 			from, to = to, from
 		}
 	}
-	if from < 0 || to < 0 || !matrix.Pasteable(m.Hosts[from].Name) || !matrix.Pasteable(m.Hosts[to].Name) {
+	if max(from, to) >= len(c.part) || !matrix.Pasteable(m.Hosts[from].Name) || !matrix.Pasteable(m.Hosts[to].Name) {
 		return ""
 	}
 	tool := "gobw"

@@ -124,11 +124,11 @@ func TestARunEnds(t *testing.T) {
 	}
 }
 
-// TestFactsAreBounded: an agent may say so much of its host, and no more.
-func TestFactsAreBounded(t *testing.T) {
+// TestHelloIsBounded: an agent may say so much of its host, and no more.
+func TestHelloIsBounded(t *testing.T) {
 	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
 		if rank == 3 {
-			c.Facts = func() Facts { return Facts{Warnings: []string{strings.Repeat("x", mostFacts)}} }
+			c.Hello.Warnings = []string{strings.Repeat("x", frame.Short)}
 		}
 		return true
 	}}.run(t)
@@ -150,7 +150,7 @@ func TestCommandsToPaste(t *testing.T) {
 		"an option": {"--save=/etc/passwd", "roce0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Sizes: []int{65536}}}, part: []*peer{{index: 0}, {index: 1}}}
+			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Sizes: []int{65536}}}, part: make([]*host, 2)}
 			m := &matrix.Matrix{Rails: []string{tt.device}, Hosts: []matrix.Host{{Name: tt.host}, {Name: "node0"}}}
 			f := matrix.Finding{Subject: matrix.WholeOf, Verdict: stats.Failure(matrix.Slow, "", "")}
 			m.Findings = []matrix.Finding{f}
@@ -190,26 +190,26 @@ func TestHostileRankZero(t *testing.T) {
 		}
 	}
 	open := func(p plan.Spec) Order {
-		return Order{Open: &OpenOrder{Address: "127.0.0.1", Devices: []string{""}, Plan: p}}
+		return Order{Open: &OpenOrder{Address: "127.0.0.1", Plan: p}}
 	}
-	run := func(addresses [][][]control.Address) Order { return Order{Go: &GoOrder{Addresses: addresses}} }
-	refused(Order{Open: &OpenOrder{Address: "127.0.0.1"}}, "one device is opened")
+	run := func(addresses [][]control.Address) Order { return Order{Go: &GoOrder{Addresses: addresses}} }
+	refused(Order{Open: &OpenOrder{Address: "nowhere"}}, "unable to parse IP")
 	huge := spec
 	huge.Sizes = []int{1 << 40}
 	refused(open(huge), `"error"`)
-	refused(run(make([][][]control.Address, 1)), "other flows are to run than were prepared")
+	refused(run(make([][]control.Address, 1)), "other flows are to run than were prepared")
 	if r := m.Do(t.Context(), open(spec)); r.Error != "" {
 		t.Fatal(r.Error)
 	}
 	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, mostQueuePairs+1)}}, "the limit is 16384 queue pairs")
 	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, 2)}}, `"qpn"`)
-	for _, addresses := range [][][][]control.Address{nil, {}, {nil}, {make([][]control.Address, 1)}, {make([][]control.Address, 3)}, make([][][]control.Address, 2)} {
+	for _, addresses := range [][][]control.Address{nil, {}, {nil}, make([][]control.Address, 3)} {
 		refused(run(addresses), "other flows are to run than were prepared")
 	}
-	endless := run([][][]control.Address{make([][]control.Address, 2)})
+	endless := run(make([][]control.Address, 2))
 	endless.Go.In = 1 << 60
 	refused(endless, "neither is one")
-	refused(run([][][]control.Address{{make([]control.Address, 5), nil}}), "the peer sent 5 addresses")
+	refused(run([][]control.Address{make([]control.Address, 5), nil}), "the peer sent 5 addresses")
 	refused(Order{}, "nobody knows")
 }
 
@@ -230,7 +230,7 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 		}
 	}
 	for _, o := range []Order{
-		{Open: &OpenOrder{Address: "127.0.0.1", Devices: []string{""}, Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Hour}}},
+		{Open: &OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Hour}}},
 		{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
 	} {
 		ask(o)
@@ -238,7 +238,7 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 			t.Fatalf("%s, %v", q.Body, err)
 		}
 	}
-	ask(Order{Go: &GoOrder{Addresses: [][][]control.Address{make([][]control.Address, 1)}, In: time.Hour}})
+	ask(Order{Go: &GoOrder{Addresses: make([][]control.Address, 1), In: time.Hour}})
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	_ = in.Close()
 	select {
@@ -251,46 +251,38 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 	}
 }
 
-// TestHostileOrders: an agent refuses orders for other rails than there are.
+// TestHostileOrders: an agent refuses orders for other rails than there may be.
 func TestHostileOrders(t *testing.T) {
-	a := &agent{cfg: AgentConfig{Worker: func(int) Worker { return &fake{} }, Facts: func() Facts { return Facts{} }}}
-	rails := func(n int) (out []int) {
-		for i := range n {
-			out = append(out, i)
-		}
-		return out
-	}
-	open := func(n, devices int) Order {
-		return Order{Rails: rails(n), Open: &OpenOrder{Devices: make([]string, devices)}}
-	}
+	a := &agent{workers: map[int]Worker{}, cfg: AgentConfig{Worker: func(int) Worker { return &fake{} }}}
 	for _, tt := range []struct {
-		what string
-		o    Order
-		good bool
+		what  string
+		rails []int
+		good  bool
 	}{
-		{"a thousand devices", open(1000, 1000), false},
-		{"two rails, one device", open(2, 1), false},
-		{"two", open(2, 2), true},
-		{"a rail twice at once", Order{Rails: []int{0, 0}, Prepare: &PrepareOrder{}}, false},
-		{"a rail that is not there", Order{Rails: []int{mostRails}, Prepare: &PrepareOrder{}}, false},
-		{"a rail below none", Order{Rails: []int{-1}, Prepare: &PrepareOrder{}}, false},
-		{"two rails to prepare", Order{Rails: rails(2), Prepare: &PrepareOrder{}}, true},
-		{"addresses of one rail for two", Order{Rails: rails(2), Go: &GoOrder{Addresses: make([][][]control.Address, 1)}}, false},
+		{"two", []int{0, 1}, true},
+		{"the last", []int{mostRails - 1}, true},
+		{"one twice at once", []int{0, 1, 0}, false},
+		{"one that is not there", []int{0, mostRails}, false},
+		{"one below none", []int{-1}, false},
 	} {
-		if got := a.do(t.Context(), tt.o); got.Error == "" != tt.good {
+		var o Orders
+		for _, rail := range tt.rails {
+			o.Rails = append(o.Rails, Order{Rail: rail, Prepare: &PrepareOrder{}})
+		}
+		if got := a.do(t.Context(), o); got.Error == "" != tt.good {
 			t.Errorf("%s: %+v", tt.what, got)
 		}
 	}
-	if len(a.workers) != mostRails {
+	if len(a.workers) != 3 {
 		t.Errorf("%d workers", len(a.workers))
 	}
 }
 
 // FuzzRankZero asks a worker for anything.
 func FuzzRankZero(f *testing.F) {
-	f.Add(`{"open":{"address":"127.0.0.1","devices":[""],"plan":{"operation":"write"}}}`)
+	f.Add(`{"open":{"address":"127.0.0.1","plan":{"operation":"write"}}}`)
 	f.Add(`{"prepare":{"flows":[{"initiates":true}]}}`)
-	f.Add(`{"go":{"addresses":[[[{"qpn":1}],[]]],"in_ns":-5}}`)
+	f.Add(`{"go":{"addresses":[[{"qpn":1}],[]],"in_ns":-5}}`)
 	testrun.Fuzz(f, func(t *testing.T, order string) {
 		var o Order
 		if json.Unmarshal([]byte(order), &o) != nil {
@@ -300,14 +292,11 @@ func FuzzRankZero(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		for _, o := range []Order{
-			{Open: &OpenOrder{Address: "127.0.0.1", Devices: []string{""}, Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}},
+			{Open: &OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}},
 			{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
 			o,
 		} {
 			_ = m.Do(ctx, o)
-		}
-		if o.check(1) == nil && len(o.Rails) > 0 {
-			_ = o.of(0)
 		}
 	})
 }
@@ -319,11 +308,11 @@ func FuzzFigures(f *testing.F) {
 	f.Add(math.Inf(1), math.NaN(), -1.0, 1e300, true, "x")
 	testrun.Fuzz(f, func(t *testing.T, bits, low, middle, high float64, corrupt bool, words string) {
 		for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
-			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Kind: kind}}, reasons: map[[2]int]string{}, hosts: make([]host, 2)}
+			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Kind: kind}}, reasons: map[[2]int]string{}}
 			said := func(f Flow) *Answer { return &Answer{Rails: []Rail{{Flows: []Flow{f}}}} }
 			good := said(Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
 			bad := said(Flow{Bits: bits, Quantiles: [5]float64{low, low, middle, high, high}, Corrupt: corrupt, Error: words})
-			ends := flowEnds{initiator: end{&peer{answer: bad, failedIn: -1}, 0}, target: end{&peer{rank: 1, answer: good, failedIn: -1}, 0}}
+			ends := flowEnds{initiator: end{&host{answer: bad, failedIn: -1}, 0}, target: end{&host{answer: good, failedIn: -1}, 0}}
 			x := c.cells(0, []int{0}, []flowEnds{ends})[0]
 			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(mostBits, mostLatency)) {
 				t.Errorf("%v became %v", bad, x)

@@ -1,7 +1,7 @@
 package fabric
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -16,7 +16,10 @@ const mostHosts = 1 << 17
 func ExpandHosts(list string) ([]string, error) {
 	var out []string
 	for _, word := range hostWord.FindAllString(list, -1) {
-		hosts, err := expandWord(strings.TrimSpace(word))
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		hosts, err := expandWord(word)
 		if err != nil {
 			return nil, fmt.Errorf("host list %.80q: %w", list, err)
 		}
@@ -27,32 +30,32 @@ func ExpandHosts(list string) ([]string, error) {
 	return out, nil
 }
 
-// hostWord is what stands between two commas, of which those in brackets are none.
-var hostWord = regexp.MustCompile(`([^,\n\[]|\[[^\]]*\]?)+`) //nolint:gochecknoglobals // a constant
+//nolint:gochecknoglobals // constants
+var (
+	// hostWord is what stands between two commas, of which those in brackets are none.
+	hostWord = regexp.MustCompile(`([^,\n\[]|\[[^\]]*\]?)+`)
+	// brackets parts a word into what stands before its first brackets, in them and behind them.
+	brackets = regexp.MustCompile(`^([^\[\]]*)(?:\[([^\]]*)\](.*))?$`)
+	// span is a number, or a first and a last one.
+	span = regexp.MustCompile(`^(\d{1,18})(?:-(\d{1,18}))?$`)
+)
 
 // expandWord multiplies the brackets of one word out, the last one fastest.
 func expandWord(word string) ([]string, error) {
-	head, rest, some := strings.Cut(word, "[")
-	list, tail, closed := strings.Cut(rest, "]")
+	parts := brackets.FindStringSubmatch(word)
 	switch {
-	case strings.Contains(head, "]"):
-		return nil, fmt.Errorf("%q: ] without [", word)
-	case word == "":
-		return nil, nil
-	case !some:
+	case parts == nil:
+		return nil, fmt.Errorf("%q: [ without ], or ] without [", word)
+	case parts[1] == word:
 		return []string{word}, nil
-	case !closed:
-		return nil, fmt.Errorf("%q: [ without ]", word)
 	}
-	numbers, err := expandNumbers(list)
+	numbers, err := expandNumbers(parts[2])
 	if err != nil {
 		return nil, err
 	}
-	tails := []string{""}
-	if tail != "" {
-		if tails, err = expandWord(tail); err != nil {
-			return nil, err
-		}
+	tails, err := expandWord(parts[3])
+	if err != nil {
+		return nil, err
 	}
 	if len(numbers)*len(tails) > mostHosts {
 		return nil, fmt.Errorf("more than %d hosts", mostHosts)
@@ -60,7 +63,7 @@ func expandWord(word string) ([]string, error) {
 	out := make([]string, 0, len(numbers)*len(tails))
 	for _, n := range numbers {
 		for _, t := range tails {
-			out = append(out, head+n+t)
+			out = append(out, parts[1]+n+t)
 		}
 	}
 	return out, nil
@@ -70,43 +73,30 @@ func expandWord(word string) ([]string, error) {
 func expandNumbers(text string) ([]string, error) {
 	var out []string
 	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
+		ends := span.FindStringSubmatch(part)
+		if ends == nil {
+			return nil, fmt.Errorf("%q is not a number, nor a range of numbers", part)
 		}
-		low, err1 := number(first)
-		high, err2 := number(last)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, err
-		}
-		if high < low {
+		low, _ := strconv.Atoi(ends[1])
+		high, _ := strconv.Atoi(cmp.Or(ends[2], ends[1]))
+		switch {
+		case high < low:
 			return nil, fmt.Errorf("range %q runs backwards", part)
-		}
-		if high-low >= mostHosts || len(out) > mostHosts {
+		case high-low >= mostHosts || len(out) > mostHosts:
 			return nil, fmt.Errorf("more than %d hosts", mostHosts)
 		}
 		for n := low; n <= high; n++ {
-			out = append(out, fmt.Sprintf("%0*d", len(first), n))
+			out = append(out, fmt.Sprintf("%0*d", len(ends[1]), n))
 		}
 	}
 	return out, nil
-}
-
-func number(s string) (uint64, error) {
-	n, err := strconv.ParseUint(s, 10, 62)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a number", s)
-	}
-	return n, nil
 }
 
 // ReadHosts reads a file of hosts, one a line (what follows on it is ignored: mpirun's "slots=2"), without comments ("#") and empty
 // lines.
 func ReadHosts(b []byte) ([]string, error) {
 	var hosts []string
-	line := 0
-	for text := range strings.Lines(string(b)) {
-		line++
+	for i, text := range strings.Split(string(b), "\n") {
 		text, _, _ = strings.Cut(text, "#")
 		words := strings.Fields(text)
 		if len(words) == 0 {
@@ -114,7 +104,7 @@ func ReadHosts(b []byte) ([]string, error) {
 		}
 		some, err := ExpandHosts(words[0])
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 		hosts = append(hosts, some...)
 	}

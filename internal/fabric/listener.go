@@ -58,7 +58,7 @@ func (s *listener) take(conn net.Conn) {
 func (s *listener) meet(v *admission.Visitor) {
 	session := frame.New(v.Conn, frame.Options{Bears: orphanAfter, Token: s.key})
 	theirs, err := session.Meet(s.ctx, frame.Hello{Program: s.version}, proveWithin)
-	p := newPeer(session, theirs.Program)
+	p := &peer{session: session, program: theirs.Program}
 	if err == nil {
 		err = json.Unmarshal(theirs.More, &p.hello)
 	}

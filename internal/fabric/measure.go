@@ -97,10 +97,7 @@ func (m *measurer) Close() error {
 }
 
 func (m *measurer) open(o OpenOrder, r *Rail) error {
-	if len(o.Devices) != 1 {
-		return errors.New("one device is opened, and no other number of them")
-	}
-	r.Device = o.Devices[0]
+	r.Device = o.Device
 	if err := m.Close(); err != nil {
 		return err
 	}
@@ -156,10 +153,10 @@ func (m *measurer) run(ctx context.Context, g GoOrder) ([]Flow, error) {
 	if !g.bounded() {
 		return nil, fmt.Errorf("a round of %v that begins in %v: neither is one", g.Lead+g.Measure+g.Tail, g.In)
 	}
-	if m.exchange == nil || len(g.Addresses) != 1 || len(g.Addresses[0]) != m.flows {
+	if m.exchange == nil || len(g.Addresses) != m.flows {
 		return nil, errors.New("other flows are to run than were prepared")
 	}
-	for k, peer := range g.Addresses[0] {
+	for k, peer := range g.Addresses {
 		act := func() error { return m.exchange.Connect(k, peer) }
 		if len(peer) == 0 { // its other end is gone
 			act = func() error { return m.exchange.Drop(k) }

@@ -28,7 +28,6 @@ const (
 
 // Bounds of what an agent may say, in bytes; what it was asked for decides.
 const (
-	mostFacts   = 64 << 10
 	mostAnswer  = 8 << 10 // and beyond it
 	mostAddress = 512     // of each queue pair
 	mostFlow    = 1 << 10 // of each flow's result
@@ -43,56 +42,41 @@ type Hello struct {
 	Place string    `json:"place"` // the same for two processes that share a host's network
 	Leaf  string    `json:"leaf,omitempty"`
 	Now   time.Time `json:"now"`
+
+	CPUs     int      `json:"cpus,omitempty"` // that this process may run on
+	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Order is what an agent is to do next: one of the three, which follow each other in a run.
+// Orders are what the rails of an agent are to do next, all at once.
+type Orders struct {
+	Rails []Order `json:"rails"`
+
+	most int // bytes of the answer
+}
+
+// Order is what one rail is to do: one of the three, which follow each other in a run.
 type Order struct {
-	Rails   []int         `json:"rails"` // that do it
+	Rail    int           `json:"rail"`
 	Open    *OpenOrder    `json:"open,omitempty"`
 	Prepare *PrepareOrder `json:"prepare,omitempty"`
 	Go      *GoOrder      `json:"go,omitempty"`
-
-	most int // bytes of its answer
 }
 
-// of is the part of an order that concerns the i-th of its rails alone.
-func (o Order) of(i int) Order {
-	o.Rails = o.Rails[i : i+1]
-	if o.Open != nil {
-		open := *o.Open
-		open.Devices, o.Open = open.Devices[i:i+1], &open
-	}
-	if o.Go != nil {
-		g := *o.Go
-		g.Addresses, o.Go = g.Addresses[i:i+1], &g
-	}
-	return o
-}
-
-// check refuses an order for other rails than there are, or for one twice: each does one thing at a time.
-func (o Order) check(rails int) error {
-	places := len(o.Rails)
-	switch {
-	case o.Open != nil:
-		places = len(o.Open.Devices)
-	case o.Go != nil:
-		places = len(o.Go.Addresses)
-	}
-	if places != len(o.Rails) {
-		return fmt.Errorf("an order for %d rails, with what %d need", len(o.Rails), places)
-	}
+// check refuses orders for another rail than there may be, or for one twice: each does one thing at a time.
+func (o Orders) check() error {
 	for i, r := range o.Rails {
-		if r < 0 || r >= rails || slices.Contains(o.Rails[:i], r) {
-			return fmt.Errorf("rails %v: each of the %d that there are may be there once", o.Rails[:i+1], rails)
+		twice := slices.ContainsFunc(o.Rails[:i], func(before Order) bool { return before.Rail == r.Rail })
+		if r.Rail < 0 || r.Rail >= mostRails || twice {
+			return fmt.Errorf("an order for rail %d: each of at most %d may be there once", r.Rail, mostRails)
 		}
 	}
 	return nil
 }
 
-// OpenOrder asks for the devices to be opened.
+// OpenOrder asks for a device to be opened.
 type OpenOrder struct {
 	Address string    `json:"address"` // the agent's, as others know it
-	Devices []string  `json:"devices"` // of each rail; empty names: the agent chooses
+	Device  string    `json:"device"`  // empty: the agent chooses
 	Plan    plan.Spec `json:"plan"`    // what to measure with
 }
 
@@ -112,11 +96,11 @@ type Part struct {
 
 // GoOrder begins the round that was prepared.
 type GoOrder struct {
-	Addresses [][][]control.Address `json:"addresses"` // the peers', per rail and flow; none: the flow does not run
-	In        time.Duration         `json:"in_ns"`     // how long after this message
-	Lead      time.Duration         `json:"lead_ns"`
-	Measure   time.Duration         `json:"measure_ns"`
-	Tail      time.Duration         `json:"tail_ns"`
+	Addresses [][]control.Address `json:"addresses"` // the peers', of each flow; none: the flow does not run
+	In        time.Duration       `json:"in_ns"`     // how long after this message
+	Lead      time.Duration       `json:"lead_ns"`
+	Measure   time.Duration       `json:"measure_ns"`
+	Tail      time.Duration       `json:"tail_ns"`
 }
 
 // bounded tells whether the round is as long as one may be: it comes from another host.
@@ -129,17 +113,10 @@ func (g *GoOrder) bounded() bool {
 	return true
 }
 
-// Answer is an agent's to an order.
+// Answer is an agent's to its orders.
 type Answer struct {
-	Facts
-	Rails []Rail `json:"rails,omitempty"` // as the order has them
+	Rails []Rail `json:"rails,omitempty"` // as the orders have them
 	Error string `json:"error,omitempty"` // of all
-}
-
-// Facts is what an agent says of its host when it opens devices.
-type Facts struct {
-	CPUs     int      `json:"cpus,omitempty"` // that this process may run on
-	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Rail is what a device answers to an order.

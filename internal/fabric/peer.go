@@ -15,72 +15,36 @@ import (
 
 // peer is one agent's connection.
 type peer struct {
-	rank    int
 	hello   Hello
 	program string
 	session *frame.Session
-	orders  chan *Order
+	send    func(*Orders) // asks for an answer, after those to the orders before
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
-
-	// What follows belongs to the coordinator's goroutine.
-	index    int  // among those that take part, -1: none
-	lost     bool // silent, or gone
-	gone     bool // its connection is closed
-	excluded bool
-	lostAt   time.Time
-	rails    []Rail  // as they were opened
-	flows    []Part  // of this round
-	order    *Order  // the last
-	answer   *Answer // to that; nil: there is none yet
-	failures int     // rounds that it failed by itself
-	failedIn int     // the last of them
 }
 
-// queued is how many orders may wait for an agent.
-const queued = 4
-
-// event is an agent's answer, or its end.
-type event struct {
-	peer   *peer
-	order  *Order
-	answer *Answer
-	err    error
-}
-
-func newPeer(s *frame.Session, program string) *peer {
-	return &peer{session: s, program: program, index: -1, orders: make(chan *Order, queued)}
-}
-
-// start lets the agent be asked.
-func (p *peer) start(events chan<- event, over <-chan struct{}) {
+// start lets the agent be asked. Who hears is told each answer, and once why the agent has gone.
+func (p *peer) start(hear func(o *Orders, a *Answer, gone error)) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.stop = cancel
+	var turn sync.Mutex
+	p.send = func(o *Orders) {
+		p.wg.Go(func() {
+			turn.Lock()
+			defer turn.Unlock()
+			if a, err := p.exchange(ctx, o); err == nil {
+				hear(o, a, nil)
+			} else {
+				cancel(err)
+			}
+		})
+	}
 	p.wg.Go(func() {
 		ctx, done := p.session.Watch(ctx)
 		defer done()
-		tell := func(e event) {
-			select {
-			case events <- e:
-			case <-over:
-			}
-		}
-		for {
-			select {
-			case o := <-p.orders:
-				if answer, err := p.ask(ctx, o); err == nil {
-					tell(event{peer: p, order: o, answer: answer})
-					continue
-				} else if ctx.Err() == nil { // not its own end, of which the context tells
-					cancel(err)
-				}
-			case <-ctx.Done():
-			}
-			<-ctx.Done()
-			if err := context.Cause(ctx); !errors.Is(err, errOver) {
-				tell(event{peer: p, err: ended(err)})
-			}
-			return
+		<-ctx.Done()
+		if err := context.Cause(ctx); !errors.Is(err, errOver) {
+			hear(nil, nil, ended(err))
 		}
 	})
 }
@@ -99,7 +63,7 @@ func ended(err error) error {
 	return err
 }
 
-func (p *peer) ask(ctx context.Context, o *Order) (*Answer, error) {
+func (p *peer) exchange(ctx context.Context, o *Orders) (*Answer, error) {
 	if err := p.session.Send(kindOrder, o); err != nil {
 		return nil, err
 	}
@@ -109,19 +73,6 @@ func (p *peer) ask(ctx context.Context, o *Order) (*Answer, error) {
 	}
 	a, err := frame.Decode[Answer](m)
 	return &a, err
-}
-
-// send queues an order; an agent that takes none loses its connection.
-func (p *peer) send(o *Order) {
-	p.order, p.answer = o, nil
-	if p.gone {
-		return
-	}
-	select {
-	case p.orders <- o:
-	default:
-		_ = p.session.Conn.Close()
-	}
 }
 
 // partingTime is how long an agent may take to hear that the run is over: a stopped one must not hold anybody.

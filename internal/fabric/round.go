@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// end is a flow's place among those of one agent.
+// end is a flow's place among those of one host.
 type end struct {
-	peer  *peer
+	*host
 	place int
 }
 
@@ -66,8 +67,8 @@ func (c *coordinator) rails(only int) []int {
 
 // lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
 func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
-	for _, p := range c.part {
-		p.flows, p.order, p.answer = nil, nil, nil
+	for _, h := range c.part {
+		h.flows, h.orders, h.answer = nil, nil, nil
 	}
 	latency := c.cfg.Plan.Kind == plan.Latency
 	fetches := plan.RowOf(c.cfg.Plan.Operation).Fetches()
@@ -90,7 +91,7 @@ func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
 			from, to = to, from
 		}
 		label := c.flowLabel(f)
-		e.initiator, e.target = ask(from, Part{Initiates: true, FlowLabel: label}), ask(to, Part{FlowLabel: label})
+		e.initiator, e.target = from.takes(Part{Initiates: true, FlowLabel: label}), to.takes(Part{FlowLabel: label})
 		known[f] = len(out)
 		out = append(out, e)
 	}
@@ -105,21 +106,22 @@ func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
 	return 1 + uint32(distance*max(c.cfg.Plan.QPs, 1))%verbs.MaxFlowLabel
 }
 
-// ask adds a flow to what an agent will be asked for.
-func ask(p *peer, part Part) end {
-	p.flows = append(p.flows, part)
-	return end{p, len(p.flows) - 1}
+// takes adds a flow to what a host will be asked for.
+func (h *host) takes(part Part) end {
+	h.flows = append(h.flows, part)
+	return end{h, len(h.flows) - 1}
 }
 
 // prepare lets the agents make their objects.
 func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds) error {
 	mtu := c.mtu()
-	var asked []*peer
-	for _, p := range c.part {
-		if n := len(p.flows); n > 0 {
-			p.send(&Order{Rails: rails, Prepare: &PrepareOrder{mtu, p.flows}, most: mostAnswer + mostAddress*len(rails)*n*max(c.cfg.Plan.QPs, 1)})
-			asked = append(asked, p)
+	asked := which(c.part, func(h *host) bool { return len(h.flows) > 0 })
+	for _, h := range asked {
+		o := &Orders{most: mostAnswer + mostAddress*len(rails)*len(h.flows)*max(c.cfg.Plan.QPs, 1)}
+		for _, rail := range rails {
+			o.Rails = append(o.Rails, Order{Rail: rail, Prepare: &PrepareOrder{mtu, h.flows}})
 		}
+		h.ask(o)
 	}
 	if err := c.await(ctx, prepareWithin+grace, answered(asked)); err != nil {
 		return err
@@ -128,13 +130,13 @@ func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds
 		f := &flows[k]
 		for _, e := range []end{f.initiator, f.target} {
 			for i := range rails {
-				if f.dead || e.peer == nil {
+				if f.dead || e.host == nil {
 					break
 				}
-				if why := e.peer.lacks(len(rails), i, func(r Rail) int { return len(r.Addresses) }); why != "" {
+				if why := e.lacks(len(rails), i, func(r Rail) int { return len(r.Addresses) }); why != "" {
 					f.dead = true
 					c.failed(f, why)
-					c.unready(e.peer, why)
+					c.unready(e.host, why)
 				}
 			}
 		}
@@ -142,20 +144,20 @@ func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds
 	return nil
 }
 
-// lacks tells why an agent's answer says nothing of its flows on a rail, of which of counts what was answered; empty: it does.
-func (p *peer) lacks(rails, rail int, of func(Rail) int) string {
+// lacks tells why a host's answer says nothing of its flows on a rail, of which of counts what was answered; empty: it does.
+func (h *host) lacks(rails, rail int, of func(Rail) int) string {
 	switch {
-	case p.lost:
+	case h.lost:
 		return "lost"
-	case p.answer == nil:
+	case h.answer == nil:
 		return "no answer in time"
-	case p.answer.Error != "":
-		return bounded(p.answer.Error)
-	case len(p.answer.Rails) != rails:
+	case h.answer.Error != "":
+		return bounded(h.answer.Error)
+	case len(h.answer.Rails) != rails:
 		return "it answered for the wrong rails"
-	case p.answer.Rails[rail].Error != "":
-		return bounded(p.answer.Rails[rail].Error)
-	case of(p.answer.Rails[rail]) != len(p.flows):
+	case h.answer.Rails[rail].Error != "":
+		return bounded(h.answer.Rails[rail].Error)
+	case of(h.answer.Rails[rail]) != len(h.flows):
 		return "it answered for the wrong flows"
 	}
 	return ""
@@ -164,64 +166,57 @@ func (p *peer) lacks(rails, rail int, of func(Rail) int) string {
 // mostFailures is in how many rounds an agent may fail before it is left out.
 const mostFailures = 2
 
-// unready counts the rounds in which an agent failed.
-func (c *coordinator) unready(p *peer, why string) {
-	if p.lost {
+// unready counts the rounds in which a host failed.
+func (c *coordinator) unready(h *host, why string) {
+	if h.lost || h.failedIn == c.rounds() {
 		return
 	}
-	if p.failedIn == c.rounds() {
-		return
-	}
-	p.failedIn = c.rounds()
-	c.hosts[p.rank].note("round %d: %s", p.failedIn, why)
-	if p.failures++; p.failures >= mostFailures {
-		c.lose(p, why, "run 'gobw doctor' there")
-		p.excluded = true
+	h.failedIn = c.rounds()
+	h.note("round %d: %s", h.failedIn, why)
+	if h.failures++; h.failures >= mostFailures {
+		c.lose(h, why, "run 'gobw doctor' there")
+		h.gone = true
 	}
 }
 
 // start gives all ends their peers' addresses and waits for what they moved.
 func (c *coordinator) start(ctx context.Context, rails []int, flows []flowEnds) error {
-	messages := map[*peer]*GoOrder{}
-	of := func(p *peer) *GoOrder {
-		g := messages[p]
-		if g == nil {
-			g = &GoOrder{Lead: lead, Measure: c.cfg.Measure, Tail: tail, Addresses: make([][][]control.Address, len(rails))}
-			for i := range g.Addresses {
-				g.Addresses[i] = make([][]control.Address, len(p.flows))
+	orders := map[*host]*Orders{}
+	meet := func(e, other end) {
+		o := orders[e.host]
+		if o == nil {
+			o = &Orders{most: mostAnswer + mostFlow*len(rails)*len(e.flows)}
+			for _, rail := range rails {
+				o.Rails = append(o.Rails, Order{Rail: rail, Go: &GoOrder{Lead: lead, Measure: c.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows))}})
 			}
-			messages[p] = g
+			orders[e.host] = o
 		}
-		return g
-	}
-	running := 0
-	for k := range flows {
-		f := &flows[k]
-		if f.dead || f.mirrored {
-			continue
-		}
-		running++
 		for i := range rails {
-			of(f.initiator.peer).Addresses[i][f.initiator.place] = f.target.peer.answer.Rails[i].Addresses[f.target.place]
-			of(f.target.peer).Addresses[i][f.target.place] = f.initiator.peer.answer.Rails[i].Addresses[f.initiator.place]
+			o.Rails[i].Go.Addresses[e.place] = other.answer.Rails[i].Addresses[other.place]
 		}
 	}
-	if running == 0 {
+	for k := range flows {
+		if f := &flows[k]; !f.dead && !f.mirrored {
+			meet(f.initiator, f.target)
+			meet(f.target, f.initiator)
+		}
+	}
+	if len(orders) == 0 {
 		return nil
 	}
-	in := 20*time.Millisecond + time.Duration(len(messages))*20*time.Microsecond
-	var asked []*peer
+	in := 20*time.Millisecond + time.Duration(len(orders))*20*time.Microsecond
 	begun := time.Now()
-	for p, g := range messages {
-		g.In = max(in-time.Since(begun), 0)
-		p.send(&Order{Rails: rails, Go: g, most: mostAnswer + mostFlow*len(rails)*len(p.flows)})
-		asked = append(asked, p)
+	for h, o := range orders {
+		for i := range o.Rails {
+			o.Rails[i].Go.In = max(in-time.Since(begun), 0)
+		}
+		h.ask(o)
 	}
-	return c.await(ctx, in+lead+c.cfg.Measure+tail+beyondRun+grace, answered(asked))
+	return c.await(ctx, in+lead+c.cfg.Measure+tail+beyondRun+grace, answered(slices.Collect(maps.Keys(orders))))
 }
 
-// answered tells whether all agents have answered, or are lost. It is asked again and again: those who have stay so.
-func answered(asked []*peer) func() bool {
+// answered tells whether all hosts have answered, or are lost. It is asked again and again: those who have stay so.
+func answered(asked []*host) func() bool {
 	return func() bool {
 		for n := len(asked); n > 0 && (asked[n-1].lost || asked[n-1].answer != nil); n = len(asked) {
 			asked = asked[:n-1]
@@ -233,15 +228,15 @@ func answered(asked []*peer) func() bool {
 // proveLife waits, after a flow has failed, until both its ends have been heard again: a partner's failure comes sooner
 // than the news that it is dead.
 func (c *coordinator) proveLife(ctx context.Context, flows []flowEnds) error {
-	suspects := map[*peer]bool{}
+	suspects := map[*host]bool{}
 	for k := range flows {
 		f := &flows[k]
 		if f.dead {
 			continue
 		}
 		for _, e := range []end{f.initiator, f.target} {
-			if a := e.peer.answer; a == nil || a.Error != "" || failedFlow(a, e.place) {
-				suspects[f.initiator.peer], suspects[f.target.peer] = true, true
+			if a := e.answer; a == nil || a.Error != "" || failedFlow(a, e.place) {
+				suspects[f.initiator.host], suspects[f.target.host] = true, true
 			}
 		}
 	}
@@ -250,8 +245,8 @@ func (c *coordinator) proveLife(ctx context.Context, flows []flowEnds) error {
 	}
 	since := time.Now()
 	return c.await(ctx, Silence+time.Second, func() bool {
-		for p := range suspects {
-			if !p.lost && !p.heardAt().After(since) {
+		for h := range suspects {
+			if !h.lost && !h.heardAt().After(since) {
 				return false
 			}
 		}
@@ -280,7 +275,7 @@ func (c *coordinator) cells(number uint16, rails []int, flows []flowEnds) []judg
 // fill gives a cell its figure from the end that knows it.
 func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rails, rail int) {
 	x.State = matrix.Void
-	if f.dead || f.initiator.peer.lost || f.target.peer.lost {
+	if f.dead || f.initiator.lost || f.target.lost {
 		if !f.dead {
 			c.failed(f, "an end was lost in this round")
 		}
@@ -288,14 +283,14 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rails, rail int) {
 	}
 	var said [2]Flow
 	for i, e := range []end{f.initiator, f.target} {
-		why := e.peer.lacks(rails, rail, func(r Rail) int { return len(r.Flows) })
+		why := e.lacks(rails, rail, func(r Rail) int { return len(r.Flows) })
 		if why == "" {
-			said[i] = e.peer.answer.Rails[rail].Flows[e.place]
+			said[i] = e.answer.Rails[rail].Flows[e.place]
 			why = said[i].impossible()
 		}
 		if why != "" {
 			c.failed(f, why)
-			c.unready(e.peer, why)
+			c.unready(e.host, why)
 			return
 		}
 	}

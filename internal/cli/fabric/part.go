@@ -25,7 +25,7 @@ func hello(id fabric.Identity) fabric.Hello {
 	if err != nil {
 		host = "unknown"
 	}
-	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf)}
+	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf), CPUs: runtime.NumCPU(), Warnings: warnings()}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	network, err2 := os.Readlink("/proc/self/ns/net")
 	if err == nil && err2 == nil { // two ranks there would measure each other's noise
@@ -37,24 +37,23 @@ func hello(id fabric.Identity) fabric.Hello {
 // part takes part in a run until it is over, and notes what it waits for. It returns rank 0's parting words.
 func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string, note func(string)) (string, error) {
 	return fabric.Join(ctx, fabric.AgentConfig{
-		Hello: h, Version: machine.Version(), Key: key, Places: places, Wait: c.run.Wait, Facts: facts, Note: note,
+		Hello: h, Version: machine.Version(), Key: key, Places: places, Wait: c.run.Wait, Note: note,
 		Worker: func(int) fabric.Worker {
 			return &fabric.Process{Command: append([]string{"fabric", "--worker"}, c.deviceFlags.Words()...)}
 		},
 	})
 }
 
-// facts are what this host is, before any device is open.
-func facts() fabric.Facts {
-	f := fabric.Facts{CPUs: runtime.NumCPU()}
-	if f.CPUs == 1 {
-		f.Warnings = append(f.Warnings, "this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
+// warnings are what of this host may keep its figures low.
+func warnings() (out []string) {
+	if runtime.NumCPU() == 1 {
+		out = append(out, "this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
 	}
 	const need = 64 << 20
 	if locked := hostmemory.LockedLimit(); locked >= 0 && locked < need && os.Geteuid() != 0 {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("the limit of locked memory is %d KiB: a NIC may refuse to register buffers; raise LimitMEMLOCK of slurmd, or ulimit -l", locked>>10))
+		out = append(out, fmt.Sprintf("the limit of locked memory is %d KiB: a NIC may refuse to register buffers; raise LimitMEMLOCK of slurmd, or ulimit -l", locked>>10))
 	}
-	return f
+	return out
 }
 
 // work is the measuring process.

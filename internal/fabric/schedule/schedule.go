@@ -3,7 +3,7 @@ package schedule
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"slices"
 	"strings"
 
@@ -27,11 +27,31 @@ func NewRound(label string, flows []Flow) Round { return Round{matrix.Round{Labe
 type Schedule struct {
 	Pattern Pattern
 	Rounds  int
-	at      func(k int) Round
+	phases  []phase
+}
+
+// phase is rounds of one kind.
+type phase struct {
+	rounds int
+	at     func(k int) Round
+}
+
+func of(p Pattern, phases ...phase) Schedule {
+	s := Schedule{Pattern: p, phases: phases}
+	for _, f := range phases {
+		s.Rounds += f.rounds
+	}
+	return s
 }
 
 // At is round k, counted from 0.
-func (s Schedule) At(k int) Round { return s.at(k) }
+func (s Schedule) At(k int) Round {
+	i := 0
+	for ; k >= s.phases[i].rounds; i++ {
+		k -= s.phases[i].rounds
+	}
+	return s.phases[i].at(k)
+}
 
 // Pattern names a way to pair hosts.
 type Pattern string
@@ -71,6 +91,12 @@ type Options struct {
 	Seed   uint64 // random
 }
 
+// Matchings of a run: so many find the suspects, and with fewer than the least a slow host cannot be told from its partners.
+const (
+	defaultMatchings = 6
+	leastMatchings   = 3
+)
+
 // New makes the schedule of a pattern.
 func New(p Pattern, o Options) (Schedule, error) {
 	if o.Hosts < 2 {
@@ -79,21 +105,43 @@ func New(p Pattern, o Options) (Schedule, error) {
 	if o.Leaf != nil && len(o.Leaf) != o.Hosts {
 		return Schedule{}, fmt.Errorf("leaves of %d hosts, but there are %d", len(o.Leaf), o.Hosts)
 	}
-	n := o.Hosts
 	switch p {
 	case Pairs:
-		return Schedule{Pattern: p, Rounds: n - 1 + n%2, at: func(k int) Round {
-			return NewRound(fmt.Sprintf("pairs %d", k+1), bothWays(circle(n, k)))
-		}}, nil
+		return of(p, inside("pairs", [][]int{ordered(o.Hosts)})), nil
 	case Incast:
-		fans := fanIns(n)
-		return Schedule{Pattern: p, Rounds: len(fans), at: func(k int) Round { return incast(n, fans[k]) }}, nil
+		return of(p, incast(o.Hosts)), nil
 	case Leaves:
-		return leaves(o), nil
+		groups := o.leaves()
+		phases := []phase{inside("inside leaves", groups)}
+		for shift := range min(max(o.Shifts, 1), largest(groups)) {
+			phases = append(phases, between(groups, shift))
+		}
+		return of(p, phases...), nil
 	case Random:
-		return random(o), nil
+		return of(p, matchings(o.Hosts, cmp.Or(o.Count, defaultMatchings), o.Seed)), nil
 	}
 	return Schedule{}, fmt.Errorf("pattern %q is not known", p)
+}
+
+// Fit is the schedule of a pattern that uses a number of rounds. Without a pattern it tests most: every pair if that fits, else
+// leaf by leaf, else random matchings. A pattern that was asked for may take more rounds; a short one is repeated.
+func Fit(p Pattern, o Options, rounds int) (Schedule, error) {
+	groups := o.leaves()
+	o.Shifts = (rounds - turns(largest(groups))) / max(turns(len(groups)), 1) // as many as fit
+	o.Count = max(min(rounds, o.Hosts), leastMatchings)
+	if p == "" {
+		for _, p := range []Pattern{Pairs, Leaves} {
+			s, err := New(p, o)
+			if err != nil || s.Rounds <= rounds && (p == Pairs || len(groups) > 1) {
+				return s.Repeated(rounds), err
+			}
+		}
+		p = Random
+		// A host meets a slow one in few of its matchings: their number grows with the logarithm of the hosts.
+		o.Count = min(max(rounds, leastMatchings), int(math.Ceil(math.Log2(float64(o.Hosts))))+defaultMatchings)
+	}
+	s, err := New(p, o)
+	return s.Repeated(rounds), err
 }
 
 // leastPerHost is how many cells a host should have on each side: with fewer, noise cannot be told from slowness.
@@ -101,105 +149,14 @@ const leastPerHost = 8
 
 // Repeated runs a schedule again and again where it is so short that hosts have few cells, within a number of rounds.
 func (s Schedule) Repeated(rounds int) Schedule {
-	each := s.Rounds
-	times := min((leastPerHost+each-1)/max(each, 1), rounds/max(each, 1))
+	each := max(s.Rounds, 1)
+	times := min((leastPerHost+each-1)/each, rounds/each)
 	if times <= 1 {
 		return s
 	}
-	once := s.at
-	s.Rounds *= times
-	s.at = func(k int) Round {
-		r := once(k % each)
+	return of(s.Pattern, phase{times * each, func(k int) Round {
+		r := s.At(k % each)
 		r.Label = fmt.Sprintf("%s, pass %d", r.Label, k/each+1)
 		return r
-	}
-	return s
+	}})
 }
-
-// bothWays makes two flows of each pair, one after the other.
-func bothWays(pairs []Flow) []Flow {
-	out := make([]Flow, 0, 2*len(pairs))
-	for _, p := range pairs {
-		out = append(out, p, Flow{p.To, p.From})
-	}
-	return out
-}
-
-// circle is round k of the circle method: host n-1 stands still, the others turn. With odd n one host is idle.
-func circle(n, k int) []Flow {
-	even := n + n%2
-	out := make([]Flow, 0, n/2)
-	for i := range even {
-		j := 0
-		switch i {
-		case even - 1:
-			j = k
-		case k:
-			j = even - 1
-		default:
-			j = ((2*k-i)%(even-1) + even - 1) % (even - 1)
-		}
-		if i < j && j < n {
-			out = append(out, Flow{i, j})
-		}
-	}
-	return out
-}
-
-func ordered(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
-// fanIns are 1, 2, 4, 8, ... and n-1. One sender is the yardstick of the others.
-func fanIns(n int) []int {
-	var out []int
-	for k := 1; k < n-1; k *= 2 {
-		out = append(out, k)
-	}
-	return append(out, n-1)
-}
-
-// incast lets groups of k hosts send to one each. The receivers differ from fan-in to fan-in. Of two hosts each is both, so that every
-// host's sending and receiving is seen alone once.
-func incast(n, k int) Round {
-	r := Round{Round: matrix.Round{FanIn: k, Label: fmt.Sprintf("incast %d:1", k)}}
-	for first := 0; first+k < n; first += k + 1 {
-		to := first + k/2
-		for i := first; i <= first+k; i++ {
-			if i != to {
-				r.Flows = append(r.Flows, Flow{i, to})
-			}
-		}
-	}
-	if k == 1 {
-		r.Flows = bothWays(r.Flows)
-	}
-	return r
-}
-
-// Matching is one random matching of some hosts, both ways.
-func Matching(hosts []int, seed, stream uint64) []Flow {
-	order := slices.Clone(hosts)
-	r := rand.New(rand.NewPCG(seed, stream))
-	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	half := len(order) / 2
-	pairs := make([]Flow, half)
-	for i := range pairs {
-		pairs[i] = Flow{order[i], order[i+half]}
-	}
-	return bothWays(pairs)
-}
-
-func random(o Options) Schedule {
-	all := ordered(o.Hosts)
-	return Schedule{Pattern: Random, Rounds: cmp.Or(o.Count, DefaultMatchings), at: func(k int) Round {
-		return NewRound(fmt.Sprintf("matching %d", k+1), Matching(all, o.Seed, uint64(k)))
-	}}
-}
-
-// DefaultMatchings is how many random matchings find the suspects.
-const DefaultMatchings = 6
