@@ -163,31 +163,35 @@ func Distinct(docs []*report.Document) (kept []*report.Document, leftOut []strin
 
 // match makes a point of each series that both sides have, and judges them together.
 func (c *Comparison) match(before, after *series.Collection, o Options) {
-	type sides struct{ old, new *series.Series }
-	var judged []sides
+	var sides [][2]Side
 	for _, b := range before.Series {
 		a := after.Find(b.Key)
 		if a == nil {
 			c.OnlyOld = append(c.OnlyOld, b.String())
 			continue
 		}
-		p := Point{Group: b.Group, Row: b.Row, Figure: b.Of.Name, Unit: b.Of.Unit}
-		p.Row += plain.When(b.By != a.By, " (%s %s → %s)", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
-		p.Old, p.New = b.Summary(o.Confidence), a.Summary(o.Confidence)
-		p.Effect = stats.Unpaired(b.Values, a.Values, o.Confidence, b.Of.Direction)
-		judged = append(judged, sides{b, a})
-		c.Points = append(c.Points, p)
+		row := b.Row + plain.When(b.By != a.By, " (%s %s → %s)", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
+		c.Points = append(c.Points, NewPoint(b.Group, row, b.Of, b.Values, a.Values, stats.Unpaired, o.Confidence))
+		sides = append(sides, [2]Side{sideOf("old", b), sideOf("new", a)})
 	}
 	for _, a := range after.Series {
 		if before.Find(a.Key) == nil {
 			c.OnlyNew = append(c.OnlyNew, a.String())
 		}
 	}
-	Conclude(c.Points, o.Margin, o.Confidence)
-	for i, s := range judged {
-		c.Points[i].Verdict = Trusted(c.Points[i].Verdict, o.Accept, sideOf("old", s.old), sideOf("new", s.new))
+	c.Judge(sides, o.Accept)
+}
+
+// NewPoint is what became of a figure, from its values on both sides in the figure's base unit; effect tells how they differ.
+func NewPoint(group, row string, f figure.Figure, old, new []float64, effect func(old, new []float64, confidence float64, better stats.Direction) stats.Effect, confidence float64) Point {
+	shown := func(values []float64) stats.Summary { // the verdict tells of values that are not finite
+		values = plain.Each(values, func(v float64) float64 { return v * f.Scale })
+		if values = slices.DeleteFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }); len(values) == 0 {
+			return stats.Summary{}
+		}
+		return stats.Summarize(values, confidence)
 	}
-	c.Geomeans = Geomeans(c.Points)
+	return Point{Group: group, Row: row, Figure: f.Name, Unit: f.Unit, Old: shown(old), New: shown(new), Effect: effect(old, new, confidence, f.Direction)}
 }
 
 // Conclude judges points together, and makes them fit for JSON.
@@ -198,15 +202,24 @@ func Conclude(points []Point, margin, confidence float64) {
 	}
 }
 
-// Side is how one side of a comparison was measured.
-type Side struct {
-	Name, What string  // "old", "runs"
-	Disturbed  float64 // share of them
-	Incomplete string  // what was interrupted; empty: nothing
+// Judge judges the points together, as far as their sides can be trusted.
+func (c *Comparison) Judge(sides [][2]Side, accept stats.Accepted) {
+	Conclude(c.Points, c.Margin, c.Confidence)
+	for i := range c.Points {
+		c.Points[i].Verdict = trusted(c.Points[i].Verdict, accept, sides[i])
+	}
+	c.Geomeans = geomeans(c.Points)
 }
 
-// Trusted is the verdict where both sides can be trusted.
-func Trusted(v stats.Verdict, accept stats.Accepted, sides ...Side) stats.Verdict {
+// Side is how one side of a comparison was measured.
+type Side struct {
+	Name, What    string // "old", "runs"
+	Of, Disturbed int    // how many, and how many of them were disturbed
+	Incomplete    string // what was interrupted; empty: nothing
+}
+
+// trusted is the verdict where both sides can be trusted.
+func trusted(v stats.Verdict, accept stats.Accepted, sides [2]Side) stats.Verdict {
 	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
 		return v
 	}
@@ -214,8 +227,8 @@ func Trusted(v stats.Verdict, accept stats.Accepted, sides ...Side) stats.Verdic
 		if s.Incomplete != "" {
 			return stats.Unknown(stats.Incomplete, "measure it to its end, or remove it", "%s was interrupted", s.Incomplete)
 		}
-		if s.Disturbed > 0.5 && !accept.Has(stats.Disturbed) {
-			return v.Disturbed("%.0f %% of the %s %s were disturbed", 100*s.Disturbed, s.Name, s.What)
+		if 2*s.Disturbed > s.Of && !accept.Has(stats.Disturbed) {
+			return v.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(s.Of), s.Name, s.What)
 		}
 	}
 	return v
@@ -223,12 +236,12 @@ func Trusted(v stats.Verdict, accept stats.Accepted, sides ...Side) stats.Verdic
 
 // sideOf is how a series was measured.
 func sideOf(name string, s *series.Series) Side {
-	return Side{name, "runs", float64(s.Disturbed) / float64(max(len(s.Values), 1)), plain.When(s.Incomplete, "the %s side", name)}
+	return Side{name, "runs", len(s.Values), s.Disturbed, plain.When(s.Incomplete, "the %s side", name)}
 }
 
-// Geomeans are the means of each figure's changes, with intervals from those of the points, which are taken to be
+// geomeans are the means of each figure's changes, with intervals from those of the points, which are taken to be
 // independent: the standard error of a mean of k logarithms is the root of the sum of their squares over k.
-func Geomeans(points []Point) []Geomean {
+func geomeans(points []Point) []Geomean {
 	var out []Geomean
 	for _, p := range points {
 		if p.Interval == nil || p.Change <= -1 || p.Interval.Low <= -1 || p.Cause == stats.NotFinite {

@@ -19,15 +19,6 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Options are how to look. The zero value takes the defaults shown.
-type Options struct {
-	Figures    []string       // "bw" for bandwidth tests, "p50" and "p99" for latency tests
-	Margin     float64        // the change up to which two states are the same: 5 %
-	Confidence float64        // of changes, verdicts and intervals: 95 %
-	Accept     stats.Accepted // Disturbed: judge such results all the same
-	Seed       uint64         // from which the permutations are drawn: the same results give the same text
-}
-
 // Trend is what became of each figure over many results.
 type Trend struct {
 	Schema     string    `json:"schema"`
@@ -56,6 +47,8 @@ type Series struct {
 	Better  stats.Direction `json:"better"`
 	Points  []Point         `json:"points"` // by time
 	Changes []Change        `json:"changes,omitempty"`
+
+	of figure.Figure
 }
 
 // Name of the series in a few words.
@@ -87,8 +80,9 @@ type Change struct {
 	stats.Verdict
 }
 
-// Documents orders results by the time they hold and finds where their figures changed.
-func Documents(docs []*report.Document, o Options) (*Trend, error) {
+// Documents orders results by the time they hold and finds where their figures changed. Of the options, each set-up has its own
+// series whatever they say.
+func Documents(docs []*report.Document, o compare.Options) (*Trend, error) {
 	o.Margin, o.Confidence = cmp.Or(o.Margin, stats.DefaultMargin), cmp.Or(o.Confidence, stats.DefaultConfidence)
 	figures, err := compare.Figures(o.Figures)
 	if err != nil {
@@ -154,7 +148,7 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 				i = len(t.Series)
 				at[k] = i
 				t.Series = append(t.Series, Series{
-					Group: s.Group, Row: s.Row, Place: setUp, Figure: s.Of.Name, Unit: s.Of.Unit, Better: s.Of.Direction,
+					Group: s.Group, Row: s.Row, Place: setUp, Figure: s.Of.Name, Unit: s.Of.Unit, Better: s.Of.Direction, of: s.Of,
 				})
 			}
 			t.Series[i].Points = append(t.Series[i].Points, Point{
@@ -180,7 +174,7 @@ func drawn(n, wanted int) int {
 
 // find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
 // change of each): the more series there are the more orders each test draws, so that one change among them can stand.
-func (t *Trend) find(o Options) {
+func (t *Trend) find(o compare.Options) {
 	alpha := 1 - o.Confidence
 	divides := make([]*divide, len(t.Series))
 	firsts := make([]split, len(t.Series))
@@ -188,7 +182,7 @@ func (t *Trend) find(o Options) {
 	for i := range t.Series {
 		values := Values(t.Series[i].Points)
 		wanted := drawn(len(values), max(permutations, int(25*float64(len(t.Series))/alpha)))
-		divides[i] = newDivide(values, alpha, wanted, rand.New(rand.NewPCG(o.Seed, t.Series[i].hash())))
+		divides[i] = newDivide(values, alpha, wanted, rand.New(rand.NewPCG(0, t.Series[i].hash())))
 		ps[i] = 1
 		if s, ok := divides[i].next(nil); ok {
 			firsts[i], ps[i] = s, s.p
@@ -210,7 +204,7 @@ func (s *Series) hash() uint64 {
 }
 
 // settle describes the changes: each between the states beside it.
-func (s *Series) settle(splits []split, o Options) {
+func (s *Series) settle(splits []split, o compare.Options) {
 	values := Values(s.Points)
 	var effects []stats.Effect
 	for i, sp := range splits {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -48,7 +49,7 @@ func trials() int {
 	return min(*simulated, 30)
 }
 
-func mustTrend(t *testing.T, docs []*report.Document, o Options) *Trend {
+func mustTrend(t *testing.T, docs []*report.Document, o compare.Options) *Trend {
 	t.Helper()
 	tr, err := Documents(docs, o)
 	if err != nil {
@@ -63,7 +64,7 @@ func TestGridsAreMedians(t *testing.T) {
 	d.Noncontig = &noncontig.Grid{Points: []noncontig.Point{{Strategy: "pack", Layout: "a", Runs: []noncontig.Run{
 		{GoodputBitsPerS: 1e9}, {GoodputBitsPerS: 4e9}, {GoodputBitsPerS: 2e9},
 	}}}}
-	if got := mustTrend(t, []*report.Document{d}, Options{}).Series[0].Points[0].Value; got != 2 {
+	if got := mustTrend(t, []*report.Document{d}, compare.Options{}).Series[0].Points[0].Value; got != 2 {
 		t.Errorf("%v Gb/s, want the median 2", got)
 	}
 }
@@ -129,7 +130,7 @@ func TestPlantedStepsAreFound(t *testing.T) {
 					docs = append(docs, night(n, level*math.Exp(tt.noise*lot.NormFloat64())))
 				}
 				lot.Shuffle(len(docs), func(i, j int) { docs[i], docs[j] = docs[j], docs[i] }) // the time is in the document
-				changes := mustTrend(t, docs, Options{Seed: uint64(trial)}).Series[0].Changes
+				changes := mustTrend(t, docs, compare.Options{}).Series[0].Changes
 				if len(changes) < len(tt.steps) {
 					continue
 				}
@@ -179,7 +180,7 @@ func TestFalseAlarms(t *testing.T) {
 						}
 						docs = append(docs, night(n, values...))
 					}
-					tr := mustTrend(t, docs, Options{Seed: uint64(trial)})
+					tr := mustTrend(t, docs, compare.Options{})
 					if slices.ContainsFunc(tr.Series, func(s Series) bool { return len(s.Changes) > 0 }) {
 						alarms++
 					}
@@ -232,7 +233,7 @@ func TestSince(t *testing.T) {
 		{"one new night", steady(20, same), Window{Span: time.Hour}, stats.CannotTell, stats.TooFew},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := mustTrend(t, tt.docs, Options{}).Since(tt.window)
+			c := mustTrend(t, tt.docs, compare.Options{}).Since(tt.window)
 			if len(c.Points) != 1 || c.Points[0].Word != tt.want || c.Points[0].Cause != tt.cause {
 				t.Errorf("%+v, want %s %s", c.Points, tt.want, tt.cause)
 			}
@@ -243,23 +244,23 @@ func TestSince(t *testing.T) {
 func TestSinceTrusts(t *testing.T) {
 	docs := steady(30, func(int) float64 { return 50 })
 	docs[28].Complete = false
-	if p := mustTrend(t, docs, Options{}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Cause != stats.Incomplete {
+	if p := mustTrend(t, docs, compare.Options{}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Cause != stats.Incomplete {
 		t.Errorf("an interrupted night: %v", p.Verdict)
 	}
 	docs[28].Complete = true
 	for _, d := range docs[24:] {
 		d.Records[0].Warnings = []string{"disturbed: by something"}
 	}
-	if p := mustTrend(t, docs, Options{}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Cause != stats.Disturbed {
+	if p := mustTrend(t, docs, compare.Options{}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Cause != stats.Disturbed {
 		t.Errorf("disturbed nights: %v", p.Verdict)
 	}
-	if p := mustTrend(t, docs, Options{Accept: stats.Accepted{stats.Disturbed}}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Word != stats.Same {
+	if p := mustTrend(t, docs, compare.Options{Accept: stats.Accepted{stats.Disturbed}}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Word != stats.Same {
 		t.Errorf("disturbed nights, accepted: %v", p.Verdict)
 	}
 	for _, d := range docs[20:] {
 		d.Records[0].SizeBytes = 4096
 	}
-	if c := mustTrend(t, docs, Options{}).Since(Window{Span: 7 * 24 * time.Hour}); len(c.OnlyOld) != 1 {
+	if c := mustTrend(t, docs, compare.Options{}).Since(Window{Span: 7 * 24 * time.Hour}); len(c.OnlyOld) != 1 {
 		t.Errorf("a point that is no longer measured: %v", c.OnlyOld)
 	}
 }
@@ -271,7 +272,7 @@ func TestSeriesAreTold(t *testing.T) {
 	docs[5].Client.Host = "beta"     // the same
 	docs[6].Started = time.Time{}    // no time
 	docs = append(docs, docs[8])     // twice
-	tr := mustTrend(t, docs, Options{})
+	tr := mustTrend(t, docs, compare.Options{})
 	if len(tr.Series) != 3 || len(tr.Series[0].Points) != 9 || len(tr.LeftOut) != 2 {
 		t.Errorf("%d series, %v left out", len(tr.Series), tr.LeftOut)
 	}
@@ -280,13 +281,13 @@ func TestSeriesAreTold(t *testing.T) {
 // The same results give the same trend, in whatever order and company they are read.
 func TestDeterministic(t *testing.T) {
 	docs := steady(30, func(n int) float64 { return 50 - 4*float64(n/20) })
-	one := mustTrend(t, docs, Options{Seed: 4})
+	one := mustTrend(t, docs, compare.Options{})
 	slices.Reverse(docs)
 	for _, d := range docs {
 		extra := night(0, 1, 2)
 		d.Records = append(d.Records, extra.Records[1])
 	}
-	two := mustTrend(t, docs, Options{Seed: 4})
+	two := mustTrend(t, docs, compare.Options{})
 	if len(one.Series[0].Changes) != 1 || one.Series[0].Changes[0].At != two.Series[0].Changes[0].At {
 		t.Errorf("%+v, then %+v", one.Series[0].Changes, two.Series[0].Changes)
 	}
@@ -302,7 +303,7 @@ func TestHostileValues(t *testing.T) {
 			}
 			docs = append(docs, night(n, w))
 		}
-		tr := mustTrend(t, docs, Options{})
+		tr := mustTrend(t, docs, compare.Options{})
 		_ = tr.Since(Window{Span: 3 * time.Hour})
 	}
 }
@@ -324,7 +325,7 @@ func TestLongSeries(t *testing.T) {
 		docs[n].Started = start.Add(time.Duration(n) * 10 * time.Minute)
 	}
 	began := time.Now()
-	tr := mustTrend(t, docs, Options{})
+	tr := mustTrend(t, docs, compare.Options{})
 	if c := tr.Series[0].Changes; len(c) == 0 || abs(c[0].At-change) > 10 {
 		t.Errorf("%+v", c)
 	}

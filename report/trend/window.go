@@ -59,8 +59,7 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 		Schema: compare.Schema, Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure,
 		Documented: compare.Documented{Labels: t.Labels},
 	}
-	var judged []*Series
-	var old, new [][]Point
+	var sides [][2]compare.Side
 	for i := range t.Series {
 		s := &t.Series[i]
 		begin := w.begin(t, s)
@@ -69,26 +68,30 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 			continue
 		}
 		before, since := s.states(begin, stats.LeastRuns(t.Confidence))
-		p := compare.Point{Group: s.Group, Row: s.Row, Figure: s.Figure, Unit: s.Unit}
-		p.Old, p.New = summary(before, t.Confidence), summary(since, t.Confidence)
-		p.Effect = stats.Unpaired(Values(before), Values(since), t.Confidence, s.Better)
+		inUnit := s.of
+		inUnit.Scale = 1
+		p := compare.NewPoint(s.Group, s.Row, inUnit, Values(before), Values(since), stats.Unpaired, t.Confidence)
 		for _, ch := range s.Changes {
 			if ch.At > begin {
 				p.P = max(p.P, ch.P) // the place was chosen for its difference
 			}
 		}
 		c.Points = append(c.Points, p)
-		judged, old, new = append(judged, s), append(old, before), append(new, since)
+		sides = append(sides, [2]compare.Side{sideOf("earlier", before), sideOf("new", since)})
 	}
-	compare.Conclude(c.Points, t.Margin, t.Confidence)
+	c.Judge(sides, t.accept)
 	for i := range c.Points {
-		p := &c.Points[i]
-		p.Verdict = t.trusted(p.Verdict, old[i], new[i])
-		if judged[i].Better == stats.Neither {
+		p, old, new := &c.Points[i], sides[i][0].Of, sides[i][1].Of
+		need := fmt.Sprintf("%d results before the window and in it", stats.LeastRuns(t.Confidence))
+		switch {
+		case p.Better == stats.Neither:
 			p.Verdict = stats.Unknown(stats.Missing, "", "%s cannot be better or worse", p.Figure)
+		case p.Cause == stats.NotFinite && old == 0:
+			p.Verdict = stats.Unknown(stats.TooFew, need, "all results are new: there is none before the window")
+		case p.Cause == stats.TooFew:
+			p.Verdict = stats.Unknown(stats.TooFew, need, "results before the window: %d, in it: %d", old, new)
 		}
 	}
-	c.Geomeans = compare.Geomeans(c.Points)
 	return c
 }
 
@@ -116,36 +119,16 @@ func Values(points []Point) []float64 {
 	return plain.Each(points, func(p Point) float64 { return p.Value })
 }
 
-func summary(points []Point, confidence float64) stats.Summary {
-	if len(points) == 0 {
-		return stats.Summary{}
-	}
-	return stats.Summarize(Values(points), confidence)
-}
-
-// trusted is the verdict where the results can be trusted.
-func (t *Trend) trusted(v stats.Verdict, before, since []Point) stats.Verdict {
-	need := fmt.Sprintf("%d results before the window and in it", stats.LeastRuns(t.Confidence))
-	if v.Word == stats.CannotTell && v.Cause == stats.NotFinite && len(before) == 0 {
-		return stats.Unknown(stats.TooFew, need, "all results are new: there is none before the window")
-	}
-	if v.Word == stats.CannotTell && v.Cause == stats.TooFew {
-		return stats.Unknown(stats.TooFew, need, "results before the window: %d, in it: %d", len(before), len(since))
-	}
-	return compare.Trusted(v, t.accept, sideOf("earlier", before), sideOf("new", since))
-}
-
 // sideOf is how results were measured.
 func sideOf(name string, points []Point) compare.Side {
-	s, disturbed := compare.Side{Name: name, What: "results"}, 0
+	s := compare.Side{Name: name, What: "results", Of: len(points)}
 	for _, p := range points {
 		if p.Incomplete && s.Incomplete == "" {
 			s.Incomplete = p.Name + " of " + p.Time.Format(time.DateOnly)
 		}
 		if p.Disturbed {
-			disturbed++
+			s.Disturbed++
 		}
 	}
-	s.Disturbed = float64(disturbed) / float64(max(len(points), 1))
 	return s
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/expect"
-	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -109,11 +108,5 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 // point is the effect of other runs against those of A. The lot makes the two exchangeable, so that without a difference their ratio
 // is symmetric whatever the noise; that of B to the mean of the round's two As would not be where the noise has a tail.
 func (m *measurement) point(c config, row string, other []float64) compare.Point {
-	summary := func(values []float64) stats.Summary {
-		return stats.Summarize(plain.Each(values, func(v float64) float64 { return v * c.Figure.Scale }), c.Confidence)
-	}
-	return compare.Point{
-		Group: "pairs", Row: row, Figure: c.Figure.Name, Unit: c.Figure.Unit, Old: summary(m.a), New: summary(other),
-		Effect: stats.Paired(m.a, other, c.Confidence, c.Figure.Direction),
-	}
+	return compare.NewPoint("pairs", row, c.Figure, m.a, other, stats.Paired, c.Confidence)
 }

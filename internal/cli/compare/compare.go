@@ -195,7 +195,7 @@ func overTime(out output.Streams, c config, docs []*report.Document, lost output
 	if len(docs) == 1 {
 		return nil, nil, exit.UsageError{Err: errors.New("one result: give OLD and NEW, a directory of results, or --by FIELD")}
 	}
-	t, err := trend.Documents(docs, trend.Options{Figures: c.Options.Figures, Margin: c.Options.Margin, Confidence: c.Options.Confidence, Accept: c.Gate.Accept})
+	t, err := trend.Documents(docs, c.Options)
 	if err != nil {
 		return nil, nil, exit.UsageError{Err: err}
 	}

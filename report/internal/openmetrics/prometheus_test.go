@@ -92,7 +92,7 @@ func sequence(t *testing.T) *trend.Trend {
 		d.Client.Device = hostile
 		docs = append(docs, d)
 	}
-	tr, err := trend.Documents(docs, trend.Options{})
+	tr, err := trend.Documents(docs, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

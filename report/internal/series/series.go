@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/gobw/gobw/report"
@@ -49,20 +48,6 @@ type Series struct {
 }
 
 func (s *Series) String() string { return s.Group + ", " + s.Row + ": " + s.Of.Name }
-
-// Summary in the figure's unit; values that are not finite are not shown, the verdict tells of them.
-func (s *Series) Summary(confidence float64) stats.Summary {
-	var out []float64
-	for _, v := range s.Values {
-		if v *= s.Of.Scale; !math.IsNaN(v) && !math.IsInf(v, 0) {
-			out = append(out, v)
-		}
-	}
-	if len(out) == 0 {
-		return stats.Summary{}
-	}
-	return stats.Summarize(out, confidence)
-}
 
 // Over is the figure over the runs: the median, and for counters and shares the worst.
 func (s *Series) Over() float64 { return s.Of.OverRuns(s.Values) }
