@@ -336,7 +336,7 @@ func parseOne(file string, b []byte) (*Document, error) {
 		}
 	}
 	if d.Noncontig != nil {
-		d.Noncontig.Renew()
+		d.Noncontig.Analyze()
 	}
 	if d.Fabric != nil {
 		if err := d.Fabric.Check(); err != nil {

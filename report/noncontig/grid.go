@@ -19,7 +19,7 @@ type Grid struct {
 	// Missing names the points that were planned and not measured (an interrupted grid).
 	Missing []string `json:"missing,omitempty"`
 
-	// The rest is computed by [Noncontig.Analyze] from the points alone.
+	// The rest is computed by [Grid.Analyze] from the points alone, again where a document is read.
 	Cells       []Cell      `json:"cells,omitempty"`
 	Disturbance Disturbance `json:"disturbance"`
 	Crossovers  []Crossover `json:"crossovers,omitempty"`
@@ -223,17 +223,13 @@ func pick(runs []Run, f func(*Run) float64) []float64 {
 	return out
 }
 
-func medianOf(values []float64) float64 {
-	return stats.Median(values)
-}
-
 func (p *Point) figure() Figure {
 	f := Figure{
 		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs,
 		Goodput:          stats.Summarize(p.Goodputs(), stats.DefaultConfidence),
-		P50Ns:            medianOf(pick(p.Runs, func(r *Run) float64 { return r.P50Ns })),
-		CPUNsPerByte:     medianOf(pick(p.Runs, func(r *Run) float64 { return r.CPUNsPerByte })),
-		PeerCPUNsPerByte: medianOf(pick(p.Runs, func(r *Run) float64 { return r.PeerCPUNsPerByte })),
+		P50Ns:            stats.Median(pick(p.Runs, func(r *Run) float64 { return r.P50Ns })),
+		CPUNsPerByte:     stats.Median(pick(p.Runs, func(r *Run) float64 { return r.CPUNsPerByte })),
+		PeerCPUNsPerByte: stats.Median(pick(p.Runs, func(r *Run) float64 { return r.PeerCPUNsPerByte })),
 	}
 	f.Low, f.High = slices.Min(p.Goodputs()), slices.Max(p.Goodputs())
 	if i := f.Goodput.Interval; i != nil {
@@ -246,7 +242,7 @@ func (p *Point) figure() Figure {
 		}
 	}
 	if len(p99) > 0 {
-		m := medianOf(p99)
+		m := stats.Median(p99)
 		f.P99Ns = &m
 	}
 	return f
@@ -264,14 +260,6 @@ func (n *Grid) Analyze() {
 		}
 	}
 	n.Summary = n.summary()
-}
-
-// Renew analyses a grid again that a version without verdicts has analysed, and says any in the words of this version.
-func (n *Grid) Renew() {
-	n.Summary = n.summary()
-	if slices.ContainsFunc(n.Cells, func(c Cell) bool { return c.Verdict.Word == "" && c.Question == nil && len(c.Strategies) > 1 }) {
-		n.Analyze()
-	}
 }
 
 // Keys are the series of the grid.

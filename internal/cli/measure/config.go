@@ -81,7 +81,7 @@ func (c Config) Deliver(out output.Streams, test func() (*report.Document, error
 	if doc == nil || errors.As(err, &usage) {
 		return err
 	}
-	if len(doc.Records) == 0 { // nothing to print; a file is still written
+	if len(doc.Records) == 0 && (doc.Noncontig == nil || len(doc.Noncontig.Cells) == 0) { // nothing to print; a file is still written
 		c.Output.Format = ""
 	}
 	var missed error

@@ -1,6 +1,7 @@
 package noncontig
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,12 +13,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
@@ -88,13 +89,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save x.json\n" +
 			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold\n" +
 			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := flags.Config(tool, args)
-			if err != nil {
-				return exit.UsageError{Err: err}
-			}
-			return run(cmd.Context(), out, c)
-		},
+		RunE: cmdline.Run(
+			func(args []string) (Config, error) { return flags.Config(tool, args) },
+			func(ctx context.Context, c Config) error {
+				return c.Deliver(out, func() (*report.Document, error) { return Measure(ctx, out, c) })
+			},
+		),
 	}
 	flags.Bind(cmd.Flags())
 	cmdline.GroupFlags(cmd, groups())

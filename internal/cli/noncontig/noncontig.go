@@ -50,63 +50,29 @@ type experiment struct {
 	device    verbs.Device
 	mtu       verbs.MTU
 	cells     int
-	orders    int           // measurements made, again included
-	spare     time.Duration // that disturbed runs may still take: as much as the grid took so far
-	footprint int64         // bytes of layouts walked; 0: as few as are in flight
-}
-
-// run measures the grid, prints it and saves it. What was measured before an error is kept.
-func run(ctx context.Context, out output.Streams, c Config) error {
-	e, err := measureGrid(ctx, out, c)
-	if e == nil {
-		return err
-	}
-	return errors.Join(err, e.deliver())
+	orders    int   // measurements made, again included
+	spare     int   // measurements that may still be made again: as many as were made so far
+	footprint int64 // bytes of layouts walked; 0: as few as are in flight
 }
 
 // Measure measures a grid and returns its document, also after an error once the device is open.
 func Measure(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
-	e, err := measureGrid(ctx, out, c)
-	if e == nil {
-		return nil, err
-	}
-	return e.doc.Document, err
-}
-
-func measureGrid(ctx context.Context, out output.Streams, c Config) (*experiment, error) {
-	e, m, err := openExperiment(ctx, out, c)
+	previous, err := output.Previous(c.Output, loadGrid)
 	if err != nil {
 		return nil, err
 	}
-	err = e.measure(ctx, m)
-	if cerr := m.Close(); err == nil {
-		err = cerr
-	}
-	e.conclude(err)
-	return e, err
-}
-
-// openExperiment connects and makes the list of measurements; the caller closes the measurer.
-func openExperiment(ctx context.Context, out output.Streams, c Config) (_ *experiment, _ *measure.Measurer, err error) {
-	e := &experiment{config: c, out: out, doc: measure.NewDocument(c.Tool, c.Command), caches: pattern.HostCaches()}
-	if c.Cold {
-		e.footprint = 2 * int64(e.caches.LastLevel)
-	}
-	if err := c.Output.CheckWritable(); err != nil {
-		return nil, nil, err
-	}
-	if e.previous, err = output.Previous(c.Output, loadGrid); err != nil {
-		return nil, nil, err
-	}
-	m, err := measure.Open(ctx, out, c.Config)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := e.prepare(m); err != nil {
-		m.Session.Fail(errors.New("the grid was refused"))
-		return nil, nil, errors.Join(exit.UsageError{Err: err}, m.Close())
-	}
-	return e, m, nil
+	return measure.With(ctx, out, c.Config, func(m *measure.Measurer, doc measure.Document) error {
+		e := &experiment{config: c, out: out, doc: doc, previous: previous, caches: pattern.HostCaches()}
+		if c.Cold {
+			e.footprint = 2 * int64(e.caches.LastLevel)
+		}
+		if err := e.prepare(m); err != nil {
+			m.Session.Fail(errors.New("the grid was refused"))
+			return exit.UsageError{Err: err}
+		}
+		defer e.conclude()
+		return e.measure(ctx, m)
+	})
 }
 
 // prepare makes the list of measurements and refuses what cannot work, all faults together.
@@ -292,30 +258,9 @@ func samePoint(a, b *noncontig.Point) bool {
 	return a.Shape == b.Shape && a.Strategy == b.Strategy && a.Layout == b.Layout && a.Stride == b.Stride && a.Held == b.Held
 }
 
-// Costs of a measurement beside its own time: connecting, and writing memory for verification.
-const (
-	setupCost     = 25 * time.Millisecond
-	nsPerByteSet  = 1.0
-	nsPerByteTest = 4.0
-)
-
-func (e *experiment) costOf(todo []measurement) time.Duration {
-	total := 0.0
-	for i := range todo {
-		m := &todo[i]
-		p := &e.doc.Noncontig.Points[m.point]
-		footprint := float64(max(e.footprint, p.SizeBytes*int64(4*e.config.Window)))
-		total += float64(m.plan.Duration+setupCost) + nsPerByteSet*footprint
-		if m.plan.Verify != "" {
-			total += nsPerByteTest * footprint
-		}
-	}
-	return time.Duration(total)
-}
-
 // measure goes through the rounds over one session.
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
-	meter := newGridMeter(e.out, e.config.Output, len(e.todo), e.costOf(e.todo))
+	meter := newGridMeter(e.out, e.config.Output, len(e.todo))
 	defer meter.bar.Clear()
 	var keeper output.Keeper
 	done := 0
@@ -323,14 +268,14 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	for done < len(e.todo) {
 		first, begin := e.todo[done], done
 		for done < len(e.todo) && e.todo[done].run == first.run && e.todo[done].cell == first.cell {
-			meter.show(done, &e.doc.Noncontig.Points[e.todo[done].point], e.costOf(e.todo[done:]))
+			meter.show(done, &e.doc.Noncontig.Points[e.todo[done].point])
 			if err := e.one(ctx, m, &e.todo[done]); err != nil {
 				return err
 			}
 			done++
 		}
 		round := e.todo[begin:done]
-		e.spare += e.costOf(round)
+		e.spare += len(round)
 		if err := e.again(round, func(t *measurement) error { return e.one(ctx, m, t) }); err != nil {
 			return err
 		}
@@ -378,7 +323,7 @@ func (e *experiment) planted(control *noncontig.Point) time.Duration {
 // attempts are how often a round is measured at most: beyond, what disturbs it stays.
 const attempts = 3
 
-// again measures a round anew in which a run was disturbed, as long as there is time to spare for it: all of its strategies, each as
+// again measures a round anew in which a run was disturbed, as long as fewer were measured anew than were not: all of its strategies, each as
 // long as before. One that alone had more time, or another chance, would show a better best.
 func (e *experiment) again(round []measurement, measure func(*measurement) error) error {
 	last := func(t *measurement) *noncontig.Run {
@@ -389,9 +334,8 @@ func (e *experiment) again(round []measurement, measure func(*measurement) error
 		return &runs[len(runs)-1]
 	}
 	disturbed := func(t measurement) bool { r := last(&t); return r != nil && r.Disturbed() }
-	cost := e.costOf(round)
-	for n := 2; n <= attempts && e.spare >= cost && slices.ContainsFunc(round, disturbed); n++ {
-		e.spare -= cost
+	for n := 2; n <= attempts && e.spare >= len(round) && slices.ContainsFunc(round, disturbed); n++ {
+		e.spare -= len(round)
 		for i := range round {
 			t := &round[i]
 			before := last(t)
@@ -470,7 +414,7 @@ func (e *experiment) noteMissing(left []measurement) {
 }
 
 // conclude analyses what was measured.
-func (e *experiment) conclude(err error) {
+func (e *experiment) conclude() {
 	n := e.doc.Noncontig
 	n.Analyze()
 	if n.Setup.Cache == "hot" && n.Setup.FootprintBytes > n.Setup.LLCBytes {
@@ -480,5 +424,4 @@ func (e *experiment) conclude(err error) {
 	if e.config.Runs < 6 {
 		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("no verdicts with --runs %d: use 6 or more", e.config.Runs))
 	}
-	e.doc.Finish(err)
 }

@@ -2,7 +2,6 @@ package noncontig
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/render"
 )
 
 // gridMeter tells on stderr how far a grid has come: the time it takes in lines, by the pace so far, and on a terminal the
@@ -24,13 +22,12 @@ type gridMeter struct {
 	remedy  string // what to do where it takes too long
 	total   int
 	started time.Time
-	planned time.Duration
 	told    time.Duration // the time that was told last; 0: none by pace
 }
 
-func newGridMeter(out output.Streams, c output.Config, total int, planned time.Duration) *gridMeter {
+func newGridMeter(out output.Streams, c output.Config, total int) *gridMeter {
 	remedy := plain.When(c.Document() != "", " · Ctrl-C stops, --resume continues")
-	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, quiet: c.Quiet, remedy: remedy, planned: planned, total: total, started: time.Now()}
+	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, quiet: c.Quiet, remedy: remedy, total: total, started: time.Now()}
 }
 
 // The pace is told when it has shown in so many measurements, or so few and for so long; again when it has changed by half
@@ -42,15 +39,13 @@ const (
 )
 
 // show tells what is measured now, and the time left by the pace so far.
-func (g *gridMeter) show(i int, p *noncontig.Point, left time.Duration) {
+func (g *gridMeter) show(i int, p *noncontig.Point) {
 	elapsed := time.Since(g.started)
-	if spent := g.planned - left; spent > 0 {
-		left = time.Duration(float64(left) * float64(elapsed) / float64(spent))
-		if i >= pacePoints || i >= pacePointsMin && elapsed >= paceTime {
-			g.pace(elapsed + left)
-		}
+	whole := time.Duration(float64(elapsed) * float64(g.total) / float64(max(i, 1)))
+	if i >= pacePoints || i >= pacePointsMin && elapsed >= paceTime {
+		g.pace(whole)
 	}
-	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s  %v left", i+1, g.total, p.Shape, p.Strategy, p.Layout, left.Round(time.Second)))
+	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s", i+1, g.total, p.Shape, p.Strategy, p.Layout) + plain.When(i > 0, "  %v left", (whole-elapsed).Round(time.Second)))
 }
 
 // round says after two rounds what spoils most of the runs, while there is time to start again.
@@ -128,14 +123,4 @@ func (e *experiment) dropBroken() {
 		p := &n.Points[m.point]
 		p.Runs = slices.DeleteFunc(p.Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 && missing[round{m.cell, m.run}] })
 	}
-}
-
-// deliver prints the grid and saves it.
-func (e *experiment) deliver() error {
-	if len(e.doc.Noncontig.Cells) == 0 {
-		return nil
-	}
-	return e.config.Output.DeliverPart(e.out, e.doc.Complete, e.config.Command, func(w io.Writer, format string) error {
-		return render.Documents(w, format, []*report.Document{e.doc.Document})
-	})
 }
