@@ -174,22 +174,17 @@ func (h *hunt) rate(p Point) (float64, bool) {
 	return (1 + e.Change) / h.plain[k], e.N > 0
 }
 
-// natural is what a value may cost at a size of the sweep. Where values cannot be slower than others, or than smaller ones, and it is,
-// it may cost what the cheapest of those does.
+// natural is what a value may cost at a size of the sweep. Where it is slower than a smaller value, and may not be, that is what the
+// cheapest of those does.
 func (h *hunt) natural(d, v, k int) float64 {
 	dim := &h.Space.Dimensions[d]
 	i := dim.near(v)
-	c, others := h.costs[d][i][k], h.costs[d]
-	switch dim.Cost {
-	case AnyCost:
-		return c
-	case LowCost:
-		others = others[:i+1]
-	case NoCost:
-	}
-	for _, o := range others {
-		if c > o[k]/h.slow {
-			c = o[k]
+	c := h.costs[d][i][k]
+	if !dim.AnyCost {
+		for _, o := range h.costs[d][:i] {
+			if c > o[k]/h.slow {
+				c = o[k]
+			}
 		}
 	}
 	return c
@@ -254,7 +249,7 @@ func (h *hunt) reduce(y *symptom, f Finding) {
 			continue
 		}
 		f.Rule = append(f.Rule, c)
-		if f.Good == nil || h.Space.Dimensions[d].Cost != AnyCost {
+		if f.Good == nil || !h.Space.Dimensions[d].AnyCost {
 			f.Good = neighbour
 		}
 	}

@@ -26,9 +26,6 @@ type PointError struct{ Err error }
 
 func (e *PointError) Error() string { return e.Err.Error() }
 
-// Unwrap is the cause.
-func (e *PointError) Unwrap() error { return e.Err }
-
 // Step is one measured point.
 type Step struct {
 	Point   Point   `json:"point"`

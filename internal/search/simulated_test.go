@@ -56,18 +56,18 @@ func (d *simulated) Measure(_ context.Context, p Point) (Figures, error) {
 func simulatedSpace() Space {
 	binary := []string{"no", "yes"}
 	return Space{Size: 1, Dimensions: []Dimension{
-		{Name: "operation", Values: []int{0, 1, 2}, Words: []string{"write", "read", "send"}, Cost: AnyCost},
-		{Name: "size", Values: []int{2, 64, 256, 1024, 4096, 16384, 65536, 1 << 20}, Base: 4096, Fine: true, Cost: LowCost},
-		{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}, Base: 4096, Cost: LowCost},
+		{Name: "operation", Values: []int{0, 1, 2}, Words: []string{"write", "read", "send"}, AnyCost: true},
+		{Name: "size", Values: []int{2, 64, 256, 1024, 4096, 16384, 65536, 1 << 20}, Base: 4096, Fine: true},
+		{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}, Base: 4096},
 		{Name: "sges", Values: []int{1, 2, 3, 4, 8, 16, 30}, Base: 1},
 		{Name: "qp", Values: []int{1, 2, 4, 8, 16, 64}, Base: 1},
-		{Name: "depth", Values: []int{16, 32, 64, 128, 256, 512}, Base: 128, Cost: LowCost},
-		{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}, Base: 1, Cost: LowCost},
-		{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}, Base: 100, Cost: LowCost},
+		{Name: "depth", Values: []int{16, 32, 64, 128, 256, 512}, Base: 128},
+		{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}, Base: 1},
+		{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}, Base: 100},
 		{Name: "mrs", Values: []int{1, 4, 16, 64}, Base: 1},
-		{Name: "direction", Values: []int{0, 1}, Words: []string{"one", "both"}, Cost: AnyCost},
-		{Name: "events", Values: []int{0, 1}, Words: binary, Cost: AnyCost},
-		{Name: "beside", Values: []int{0, 1, 2}, Words: []string{"nothing", "send", "read"}, Cost: AnyCost},
+		{Name: "direction", Values: []int{0, 1}, Words: []string{"one", "both"}, AnyCost: true},
+		{Name: "events", Values: []int{0, 1}, Words: binary, AnyCost: true},
+		{Name: "beside", Values: []int{0, 1, 2}, Words: []string{"nothing", "send", "read"}, AnyCost: true},
 	}, Repair: func(p Point, keep int) Point {
 		if keep == 6 { // a list is posted when all of it fits
 			p[5] = max(p[5], p[6])

@@ -8,16 +8,6 @@ import (
 	"strings"
 )
 
-// Cost is which values of a dimension are expected to be slower than others.
-type Cost int
-
-// Costs.
-const (
-	NoCost  Cost = iota // all values should be as fast
-	LowCost             // small values may be slower: depth, MTU
-	AnyCost             // any value may be: operation, transport
-)
-
 // Dimension is one setting of a test.
 type Dimension struct {
 	Name   string   `json:"name"`
@@ -25,7 +15,8 @@ type Dimension struct {
 	Words  []string `json:"words,omitempty"` // of a setting that has names: value v is Words[v]
 	Base   int      `json:"base"`            // where a search starts
 	Fine   bool     `json:"fine,omitempty"`  // values between two of Values exist, too: an edge is told exactly
-	Cost   Cost     `json:"cost,omitempty"`
+	// AnyCost tells that any value may be slower than others, as an operation may. Else a smaller one may, and a larger one may not.
+	AnyCost bool `json:"any_cost,omitempty"`
 }
 
 // Word is a value as a person writes it.
