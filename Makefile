@@ -2,7 +2,7 @@
 .PHONY: quick test test-all lint build lab bench setup setup-all
 
 quick: ## the Go tests, short: no root, no programs but Go, any system
-	go test -short -ldflags="-s -w" ./...
+	go test -short -p 4 -ldflags="-s -w -linkmode=internal" ./...
 
 test: ## what a change must pass, within ten minutes; ONLY=content,lab for parts
 	scripts/test
