@@ -33,6 +33,7 @@ type meter struct {
 
 	session *measure.Measurer
 	limits  plan.Limits
+	gid     int // index of the session's GID
 }
 
 // returns is how long a peer may take to come back after a test that failed.
@@ -97,6 +98,7 @@ func (m *meter) once(ctx context.Context, p engine.Point) (f engine.Figures, dis
 	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
 		r := &res.Records[0]
+		m.gid = res.Client.GIDIndex
 		return m.figures(r), figure.Disturbed(r.Warnings), nil
 	}
 	m.failed = true

@@ -54,6 +54,7 @@ type finding struct {
 	Command  string `json:"command"`
 	Beside   string `json:"beside,omitempty"`   // a test that is well
 	Perftest string `json:"perftest,omitempty"` // where perftest can say it
+	program  string // in C, where it cannot
 }
 
 // Load reads a saved result; nil without an error: the file holds something else.
@@ -84,7 +85,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 			how = fmt.Sprintf("%.3g %s a message", f.Events, f.Counter)
 		}
 		how += fmt.Sprintf(" compared with %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is normal again", f.Until)
-		r.Findings = append(r.Findings, finding{What: f.Rule.String(), How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
+		r.Findings = append(r.Findings, finding{What: f.Rule.String(), How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad), program: m.program(f.Bad)})
 	}
 	failures := map[string]int{}
 	for _, step := range r.Steps {
@@ -94,7 +95,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		case what == engine.Nothing:
 			r.Empty++
 		case failures[what] == 1:
-			r.Findings = append(r.Findings, finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
+			r.Findings = append(r.Findings, finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point), program: m.program(step.Point)})
 		}
 	}
 	for i, f := range r.Findings {
@@ -185,6 +186,7 @@ func (r *Result) table() string {
 		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
 		say(f.Beside != "", "   good:   %s", f.Beside)
 		say(f.Perftest != "", "   perftest: %s", f.Perftest)
+		say(f.program != "", "   in C:   --save FILE.json writes it beside FILE.json")
 	}
 	for _, f := range r.Answer.Unproven {
 		say(true, "not confirmed (noise, or rare): %s", f.Rule)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
@@ -102,9 +103,24 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 
 // deliver prints and saves. An unfinished result goes beside the file of a finished one.
 func (c *config) deliver(out output.Streams, r *Result, failed error) error {
-	err := errors.Join(failed, c.Output.DeliverPart(out, r.Complete, c.Args, r.Write))
+	err := errors.Join(failed, c.Output.DeliverPart(out, r.Complete, c.Args, r.Write), c.savePrograms(out, r))
 	if err == nil && c.FailOnFinding && len(r.Findings) > 0 {
 		return exit.SilentError{Code: exit.Missed}
 	}
 	return err
+}
+
+// savePrograms writes the findings' programs beside the document: nic-1.c beside nic.json.
+func (c *config) savePrograms(out output.Streams, r *Result) error {
+	document := c.Output.Document()
+	var errs []error
+	for i, f := range r.Findings {
+		if f.program == "" || document == "" {
+			continue
+		}
+		path := fmt.Sprintf("%s-%d.c", strings.TrimSuffix(document, filepath.Ext(document)), i+1)
+		errs = append(errs, report.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, f.program); return err }))
+		fmt.Fprintf(out.Err, "finding %d in C: cc -O2 %s -libverbs\n", i+1, path)
+	}
+	return errors.Join(errs...)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -30,27 +34,86 @@ func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
 	}
 }
 
-// TestEveryRepairedPointIsATest: whatever is drawn, a repair makes a test of it that settles, and keeps the setting it is told to.
-func TestEveryRepairedPointIsATest(t *testing.T) {
-	limits := plan.Limits{Device: verbs.DeviceInfo{Name: "x", Limits: verbs.Limits{
-		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true, MaxSGE: 32, MaxSGERead: 32, MaxSRQ: 100, MaxSRQWR: 16384,
-	}}, Port: verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, State: verbs.PortActive}, PageBytes: 4096, LineBytes: 64, CPUs: 8, Dialled: true}
-	var c config
+// capable are the tests of a search for anomalies on a device that has all they may ask for.
+func capable(t *testing.T) (*tests, *config) {
+	t.Helper()
+	c := &config{}
 	c.Tool, c.Question = "gobw", anomalies
 	if err := c.parseTest("alpha"); err != nil {
 		t.Fatal(err)
 	}
-	tests, err := c.tests(limits)
+	tests, err := c.tests(plan.Limits{Device: verbs.DeviceInfo{Name: "x", Limits: verbs.Limits{
+		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true, MaxSGE: 32, MaxSGERead: 32, MaxSRQ: 100, MaxSRQWR: 16384,
+	}}, Port: verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, State: verbs.PortActive}, PageBytes: 4096, LineBytes: 64, CPUs: 8, Dialled: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tests, c
+}
+
+// TestProgramsCompile: what perftest cannot say is a C program of at most 150 lines, without a warning.
+func TestProgramsCompile(t *testing.T) {
+	tests, c := capable(t)
+	m, space, made := &meter{tests: tests, config: c, limits: tests.limits}, tests.space(), 0
+	for operation, o := range operations() {
+		for connection, over := range transports() {
+			point := space.Base()
+			for name, v := range map[string]int{"operation": operation, "connection": connection, "sge": 4, "mix": 1, "size": 2048, "post-list": 8, "bidirectional": 1} {
+				point[space.Index(name)] = v
+			}
+			text := m.program(point)
+			if text == "" {
+				continue
+			}
+			made++
+			if n := strings.Count(text, "\n"); n > 150 || !strings.Contains(text, "mix[] = {{2048, 4}, {64, 1}};") {
+				t.Errorf("%s over %v: %d lines\n%s", o, over, n, text)
+			}
+			compile(t, text)
+		}
+	}
+	if made != 6 { // WRITE over RC and UC, READ over RC, SEND over all three
+		t.Errorf("%d programs, want 6", made)
+	}
+}
+
+// TestProgramsAreSaved: beside the document, by the number of the finding.
+func TestProgramsAreSaved(t *testing.T) {
+	c, errs := &config{}, &strings.Builder{}
+	document := filepath.Join(t.TempDir(), "nic.json")
+	c.Output.Saves = []output.Save{{Path: document, Format: "json"}}
+	if err := c.savePrograms(output.Streams{Err: errs}, &Result{Findings: []finding{{}, {program: "int main(void) {}"}}}); err != nil {
+		t.Fatal(err)
+	}
+	path := strings.TrimSuffix(document, ".json") + "-2.c"
+	if b, err := os.ReadFile(path); err != nil || string(b) != "int main(void) {}" || !strings.Contains(errs.String(), "finding 2 in C: cc -O2 "+path) {
+		t.Errorf("%q, %v; it says %q", b, err, errs)
+	}
+}
+
+func compile(t *testing.T, text string) {
+	t.Helper()
+	testrun.Need(t, "cc")
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		testrun.Missing(t, "infiniband/verbs.h (package libibverbs-dev)")
+	}
+	cmd := exec.CommandContext(t.Context(), "cc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestEveryRepairedPointIsATest: whatever is drawn, a repair makes a test of it that settles, and keeps the setting it is told to.
+func TestEveryRepairedPointIsATest(t *testing.T) {
+	tests, c := capable(t)
 	space := tests.space()
 	for _, d := range space.Dimensions { // no value is lost to a rule of the base
 		if len(d.Values) < len(named(d.Name).Values) && d.Name != "threads" {
 			t.Errorf("of %s only %v are tried", d.Name, d.Values)
 		}
 	}
-	point, m := space.Base(), &meter{tests: tests, config: &c}
+	point, m := space.Base(), &meter{tests: tests, config: c}
 	point[space.Index("sge")], point[space.Index("mix")] = 4, 1
 	if got := m.command(point); !strings.HasSuffix(got, " --mix 4Kx4,64") || m.perftest(point) != "" {
 		t.Errorf("a mix is typed %q, and perftest %q", got, m.perftest(point))
@@ -62,7 +125,7 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 			t.Fatalf("%s is repaired once more, to %s", space.Text(p, nil), space.Text(again, nil))
 		}
 		spec := tests.spec(p)
-		if _, err := plan.Settle(spec, limits, plan.Peer{}, plan.Policy{}); err != nil {
+		if _, err := plan.Settle(spec, tests.limits, plan.Peer{}, plan.Policy{}); err != nil {
 			refused[err.Error()]++
 		}
 		return engine.Figures{Value: 1}, nil
