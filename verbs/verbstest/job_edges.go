@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,17 +40,14 @@ func testAbandonedJob(t *testing.T, s *suite, e engine) {
 		if left.err != nil {
 			t.Fatalf("round %d: the abandoned job: %v", round, left.err)
 		}
+		left.verify(t, "A", size)
 		lost := left.progress.Posted - left.progress.Completed
 		whole.Lanes = whole.Lanes[:1]
 		a, _ := g.run(whole, b, e, byDevice, func() {})
 		if a.err != nil {
 			t.Fatalf("round %d: the job after one that left %d of %d messages: %v", round, lost, left.progress.Posted, a.err)
 		}
-		p := a.progress
-		if p.Posted != count || p.Completed != count || p.BytesOut != count*size {
-			t.Errorf("round %d: %d messages posted, %d completed, %d bytes; want %d, %d, %d (%d were left)",
-				round, p.Posted, p.Completed, p.BytesOut, count, count, count*size, lost)
-		}
+		a.verify(t, fmt.Sprintf("the job after %d of %d messages were left, A", lost, left.progress.Posted), size)
 	}
 }
 
