@@ -89,9 +89,7 @@ func testInline(t *testing.T, s *suite) {
 		}
 		q := r.a.request(99, verbs.OpSend, limit+1)
 		q.Flags |= verbs.Inline
-		if !s.dev.ignored(t, InlineTooLong) {
-			r.a.refuses(fmt.Sprintf("%v: %d bytes inline, the limit is %d", transport, limit+1, limit), q)
-		}
+		r.a.refuses(fmt.Sprintf("%v: %d bytes inline, the limit is %d", transport, limit+1, limit), q)
 		if transport == verbs.RC {
 			q := r.a.request(98, verbs.OpRead, 8)
 			q.Flags |= verbs.Inline

@@ -37,13 +37,13 @@ func statusTrials(s *suite) []trial {
 			meets: true, received: s.dev.status(ShortReceiveUC, verbs.LocalLengthError),
 		},
 		{
-			name: "LOC_PROT: READ into read-only memory", op: read, sent: s.dev.status(BadLKeyReadTarget, verbs.LocalProtectionError), spared: true,
+			name: "LOC_PROT: READ into read-only memory", op: read, sent: verbs.LocalProtectionError, spared: true,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				q.SGEs[0].LKey = got(r.a.pd.RegisterMemory(r.a.buf.Bytes(), verbs.AccessRemoteRead)).closing(r.t, "region").LKey()
 			},
 		},
 		{
-			name: "LOC_PROT and REM_OP: bad receive", op: send, sent: s.dev.status(BadReceiveAtSender, s.refused(send, verbs.RemoteOperationError)),
+			name: "LOC_PROT and REM_OP: bad receive", op: send, sent: s.refused(send, verbs.RemoteOperationError),
 			receive: 64, meets: true, received: s.dev.status(BadReceiveAtReceiver, verbs.LocalProtectionError), broken: "AB",
 			edit: func(_ *rig, _ *verbs.SendRequest, e *verbs.SGE) { e.LKey ^= 0x5a00 },
 		},
@@ -56,7 +56,7 @@ func statusTrials(s *suite) []trial {
 			}},
 		},
 		{
-			name: "REM_INV_REQ: misaligned atomic", op: add, length: 8, refused: true, sent: s.dev.status(MisalignedAtomic, verbs.RemoteInvalidRequestError),
+			name: "REM_INV_REQ: misaligned atomic", op: add, length: 8, refused: true, sent: verbs.RemoteInvalidRequestError,
 			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteAddr += 4 },
 		},
 	}
@@ -80,7 +80,7 @@ func statusTrials(s *suite) []trial {
 	for op, less := range map[verbs.Opcode]verbs.Access{write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, add: verbs.AccessRemoteAtomic} {
 		list = append(list, trial{
 			name: fmt.Sprintf("REM_INV_REQ: %v not let in", op), rig: without(less), op: op, length: 8,
-			sent: s.dev.status(QPAccessWrite, s.notAllowed(op, verbs.RemoteInvalidRequestError)), broken: "AB",
+			sent: s.notAllowed(op, verbs.RemoteInvalidRequestError), broken: "AB",
 		})
 	}
 	for _, op := range []verbs.Opcode{write, read, add, swap} {
