@@ -19,17 +19,17 @@ func newGroup(s *suite) verbs.GID {
 }
 
 // attach attaches a side's queue pair to a group for the rest of the test.
-func (x *side) attach(group verbs.GID) {
+func (x *side) attach(group verbs.GID) error {
 	t := x.r.t
-	t.Helper()
-	if err := x.qp.AttachMulticast(group, 0); err != nil {
-		t.Fatalf("attach %s to %v: %v", x.name, group, err)
+	err := x.qp.AttachMulticast(group, 0)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := x.qp.DetachMulticast(group, 0); err != nil {
+				t.Errorf("detach %s from %v: %v", x.name, group, err)
+			}
+		})
 	}
-	t.Cleanup(func() {
-		if err := x.qp.DetachMulticast(group, 0); err != nil {
-			t.Errorf("detach %s from %v: %v", x.name, group, err)
-		}
-	})
+	return err
 }
 
 // toGroup is request 1, which sends to a group.
@@ -49,67 +49,54 @@ func testMulticast(t *testing.T, s *suite) {
 	if s.dev.ignored(t, MulticastDelivered) {
 		return
 	}
-	t.Run("a copy each", func(t *testing.T) {
-		group := newGroup(s)
-		r, other := newRig(t, s, rigOptions{transport: verbs.UD}), newRig(t, s, rigOptions{transport: verbs.UD})
-		r.b.attach(group)
-		if err := r.b.qp.AttachMulticast(group, 0); err != nil {
-			t.Errorf("attach B to %v once more: %v", group, err)
-		}
-		other.b.attach(group)
-		fill(r.a.buf.Bytes()[:100], 1)
-		for _, x := range []*side{r.b, other.b} {
-			x.receive(1, x.sge(0, 256))
-		}
-		r.a.do(r.a.toGroup(group, 100), verbs.Success)
-		for _, x := range []*side{r.b, other.b} {
-			if c := x.wantReceived(1, verbs.Success); c.SourceQPN != r.a.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
-				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, r.a.qp.QPN())
-			}
-			b := x.buf.Bytes()
-			same(t, "copy", b[verbs.GRHBytes:], r.a.buf.Bytes()[:100])
-			if to := verbs.GID(b[24:40]); group.Addr().Is4() && [4]byte(b[36:]) != group.Addr().As4() || !group.Addr().Is4() && to != group {
-				t.Errorf("GRH %x: want the group %v as destination", b[:verbs.GRHBytes], group)
-			}
-		}
-		r.b.receive(2, r.b.sge(0, 256)) // attached twice, it gets one copy
-		r.quiet("after a message to a group")
-	})
-	t.Run("its own Q_Key", func(t *testing.T) {
-		group := newGroup(s)
-		r := newRig(t, s, rigOptions{transport: verbs.UD})
-		r.b.attach(group)
-		r.b.receive(1, r.b.sge(0, 256))
-		bad := r.a.toGroup(group, 64)
-		bad.RemoteQKey++
-		r.a.do(bad, verbs.Success)
-		r.quiet("after a message to a group with a wrong Q_Key")
-	})
-	for name, prepare := range map[string]func(b *side, group verbs.GID) error{
-		"not attached": func(b *side, _ verbs.GID) error {
-			b.attach(newGroup(s))
-			return nil
-		},
-		"detached": func(b *side, group verbs.GID) error {
+	for _, tt := range []struct {
+		name    string
+		prepare func(b *side, group verbs.GID) error
+		qKey    uint32 // more than the group's
+		gets    bool   // B a copy, besides another end that is attached
+	}{
+		{"a copy each", func(b *side, group verbs.GID) error {
+			return errors.Join(b.attach(group), b.qp.AttachMulticast(group, 0)) // once more: it gets one copy
+		}, 0, true},
+		{"its own Q_Key", func(b *side, group verbs.GID) error { return b.attach(group) }, 1, false},
+		{"not attached", func(b *side, _ verbs.GID) error { return b.attach(newGroup(s)) }, 0, false},
+		{"detached", func(b *side, group verbs.GID) error {
 			return errors.Join(b.qp.AttachMulticast(group, 0), b.qp.DetachMulticast(group, 0))
-		},
+		}, 0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			group := newGroup(s)
 			r, other := newRig(t, s, rigOptions{transport: verbs.UD}), newRig(t, s, rigOptions{transport: verbs.UD})
-			other.b.attach(group)
-			if err := prepare(r.b, group); err != nil {
+			if err := errors.Join(other.b.attach(group), tt.prepare(r.b, group)); err != nil {
 				t.Fatal(err)
 			}
-			r.b.receive(1, r.b.sge(0, 256))
-			other.b.receive(1, other.b.sge(0, 256))
-			r.a.do(r.a.toGroup(group, 64), verbs.Success)
-			other.b.wantReceived(1, verbs.Success)
-			r.quiet("after a message to a group that it is not in")
-			if err := r.b.qp.DetachMulticast(group, 0); err == nil {
-				t.Error("detached from a group that it is not attached to")
+			r.refill(256)
+			r.b.receives(1, 2, 256)
+			other.b.receives(1, 2, 256)
+			q := r.a.toGroup(group, 100)
+			q.RemoteQKey += tt.qKey
+			r.a.do(q, verbs.Success)
+			if tt.qKey == 0 {
+				other.b.wantCopy(r.a, group)
 			}
+			if tt.gets {
+				r.b.wantCopy(r.a, group)
+			}
+			r.quiet("besides the copies of a message to a group")
 		})
+	}
+}
+
+// wantCopy waits for a side's copy of the 100 bytes that another has sent to a group.
+func (x *side) wantCopy(from *side, group verbs.GID) {
+	t, b := x.r.t, x.buf.Bytes()
+	t.Helper()
+	if c := x.wantReceived(1, verbs.Success); c.SourceQPN != from.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
+		t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, from.qp.QPN())
+	}
+	same(t, "copy", b[verbs.GRHBytes:], from.buf.Bytes()[:100])
+	if to := verbs.GID(b[24:40]); group.Addr().Is4() && [4]byte(b[36:]) != group.Addr().As4() || !group.Addr().Is4() && to != group {
+		t.Errorf("GRH %x: want the group %v as destination", b[:verbs.GRHBytes], group)
 	}
 }
 
@@ -127,7 +114,9 @@ func testRefusedGroups(t *testing.T, s *suite) {
 	if err := r.b.qp.DetachMulticast(group, 0); err == nil {
 		t.Error("detached from a group that it is not attached to")
 	}
-	r.b.attach(group)
+	if err := r.b.attach(group); err != nil {
+		t.Error(err)
+	}
 	if err := r.b.qp.Close(); !errors.Is(err, verbs.ErrBusy) {
 		t.Errorf("a queue pair attached to a group was closed: %v", err)
 	}
