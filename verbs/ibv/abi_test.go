@@ -83,7 +83,7 @@ func TestABIConstants(t *testing.T) {
 		"IBV_QP_SQ_PSN": uint64(verbs.AttrSendPSN), "IBV_QP_MAX_DEST_RD_ATOMIC": uint64(verbs.AttrMaxDestRDAtomic),
 		"IBV_QP_CAP": uint64(verbs.AttrCapabilities), "IBV_QP_DEST_QPN": uint64(verbs.AttrDestQPN),
 		"IBV_WC_SUCCESS": uint64(verbs.Success), "IBV_WC_WR_FLUSH_ERR": uint64(verbs.FlushError), "IBV_WC_RETRY_EXC_ERR": uint64(verbs.RetryExceeded),
-		"IBV_WC_RNR_RETRY_EXC_ERR": uint64(verbs.RNRRetryExceeded), "IBV_WC_GENERAL_ERR": uint64(verbs.GeneralError), "IBV_WC_TM_RNDV_INCOMPLETE": uint64(verbs.TagRendezvousError),
+		"IBV_WC_RNR_RETRY_EXC_ERR": uint64(verbs.RNRRetryExceeded), "IBV_WC_GENERAL_ERR": uint64(verbs.GeneralError),
 		"IBV_WC_SEND": uint64(verbs.CompletedSend), "IBV_WC_RDMA_READ": uint64(verbs.CompletedRead), "IBV_WC_LOCAL_INV": uint64(verbs.CompletedLocalInv),
 		"IBV_WC_BIND_MW": uint64(verbs.CompletedBindMW), "IBV_WC_RECV": uint64(verbs.CompletedReceive), "IBV_WC_RECV_RDMA_WITH_IMM": uint64(verbs.CompletedReceiveWithImmediate),
 		"IBV_WC_GRH": uint64(verbs.WithGRH), "IBV_WC_WITH_IMM": uint64(verbs.WithImmediate), "IBV_WC_WITH_INV": uint64(verbs.WithInvalidate),

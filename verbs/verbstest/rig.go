@@ -150,38 +150,27 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 	t := r.t
 	t.Helper()
 	x := &side{r: r, name: name, end: e}
-	if o.with != nil {
+	switch {
+	case o.with != nil:
 		like := o.with.side(name)
 		x.pd, x.sendCQ, x.recvCQ = like.pd, like.sendCQ, like.recvCQ
-		x.finish(o)
-		return x
-	}
-	if name == "B" && o.pdB != nil {
+	case name == "B" && o.pdB != nil:
 		x.pd = o.pdB
-	} else {
+	default:
 		x.pd = got(e.Device.AllocPD()).closing(t, "domain")
 	}
 	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth, Timestamps: o.timestamps || x.r.s.pair.Timestamps}
 	if name == "B" {
-		queue.Channel = o.channel
+		queue.Channel, o.qp.SRQ = o.channel, o.srq
 	}
-	x.sendCQ = got(e.Device.CreateCQ(queue)).closing(t, "send CQ")
-	x.recvCQ = got(e.Device.CreateCQ(queue)).closing(t, "receive CQ")
-	x.finish(o)
-	return x
-}
-
-// finish makes a side's memory and queue pair.
-func (x *side) finish(o rigOptions) {
-	t := x.r.t
-	t.Helper()
+	if x.sendCQ == nil {
+		x.sendCQ = got(e.Device.CreateCQ(queue)).closing(t, "send CQ")
+		x.recvCQ = got(e.Device.CreateCQ(queue)).closing(t, "receive CQ")
+	}
 	x.buf, x.mr = x.memory(o.bytes, o.access)
-	q := o.qp
-	q.Transport, q.SendCQ, q.RecvCQ = o.transport, x.sendCQ, x.recvCQ
-	if x.name == "B" && o.srq != nil {
-		q.SRQ = o.srq
-	}
-	x.qp = got(x.pd.CreateQP(q)).closing(t, "QP")
+	o.qp.Transport, o.qp.SendCQ, o.qp.RecvCQ = o.transport, x.sendCQ, x.recvCQ
+	x.qp = got(x.pd.CreateQP(o.qp)).closing(t, "QP")
+	return x
 }
 
 // memory allocates and registers a buffer that lives as long as the test.
@@ -212,36 +201,30 @@ func (x *side) vector(peer *side) verbs.AddressVector {
 }
 
 func (r *rig) connect(o rigOptions) {
-	t := r.t
-	t.Helper()
+	r.t.Helper()
 	if r.s.managed() && o.short == 0 {
 		r.meet(o)
-		return
+	} else {
+		r.climb(o)
 	}
-	r.climb(o)
 }
 
 // climb connects by what the ends are told of each other.
 func (r *rig) climb(o rigOptions) {
-	t := r.t
-	t.Helper()
+	r.t.Helper()
 	to := verbs.StateRTS - o.short
-	if to == verbs.StateReset {
-		return
-	}
-	for _, x := range []*side{r.a, r.b} {
-		if err := verbs.InitQP(x.qp, r.connectOptions(x, o)); err != nil {
-			t.Fatalf("%s to INIT: %v", x.name, err)
-		}
-	}
-	if to == verbs.StateInit {
-		return
-	}
 	for _, x := range []*side{r.a, r.b} {
 		c := r.connectOptions(x, o)
 		c.StayRTR = to == verbs.StateRTR
-		if err := verbs.ConnectQP(x.qp, c); err != nil {
-			t.Fatalf("%s to %v: %v", x.name, to, err)
+		var err error
+		if to >= verbs.StateInit {
+			err = verbs.InitQP(x.qp, c)
+		}
+		if err == nil && to >= verbs.StateRTR {
+			err = verbs.ConnectQP(x.qp, c)
+		}
+		if err != nil {
+			r.t.Fatalf("%s to %v: %v", x.name, to, err)
 		}
 	}
 }
@@ -566,13 +549,4 @@ func same(t *testing.T, what string, got, want []byte) {
 		i++
 	}
 	t.Errorf("%s: byte %d of %d is %#x, want %#x", what, i, len(want), got[i], want[i])
-}
-
-func allAre(b []byte, v byte) bool {
-	for _, x := range b {
-		if x != v {
-			return false
-		}
-	}
-	return true
 }

@@ -38,6 +38,16 @@ func (x *side) attributes(s *suite) verbs.QueuePairAttributes {
 	}
 }
 
+// step takes the side's queue pair up a step, with attributes that edit, where it is not nil, may change.
+func (x *side) step(s *suite, st step, edit func(a *verbs.QueuePairAttributes)) error {
+	a := x.attributes(s)
+	a.State, a.Mask = st.to, verbs.AttrState|st.required
+	if edit != nil {
+		edit(&a)
+	}
+	return x.qp.Modify(a)
+}
+
 func testStates(t *testing.T, s *suite) {
 	if s.dev.lacks(ConnectsByHand) {
 		t.Skip("RDMA CM alone moves the device's queue pairs")
@@ -93,9 +103,8 @@ func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
 				refused(b, 0, 0, true)
 			}
 		}
-		a.Mask = verbs.AttrState | st.required
-		if err := qp.Modify(a); err != nil {
-			t.Fatalf("to %v with %v: %v", st.to, a.Mask, err)
+		if err := r.a.step(s, st, nil); err != nil {
+			t.Fatalf("to %v with %v: %v", st.to, st.required, err)
 		}
 		if qp.State() != st.to {
 			t.Errorf("state %v after the move to %v", qp.State(), st.to)
@@ -155,13 +164,12 @@ func testReset(t *testing.T, s *suite, transport verbs.Transport) {
 // testQuery reads back what was set.
 func testQuery(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{short: verbs.StateRTS - verbs.StateInit})
-	a := r.a.attributes(s)
 	for _, st := range ladder(verbs.RC)[1:] {
-		a.State, a.Mask = st.to, verbs.AttrState|st.required
-		if err := r.a.qp.Modify(a); err != nil {
+		if err := r.a.step(s, st, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
+	a := r.a.attributes(s)
 	got, err := r.a.qp.Query()
 	if err != nil {
 		t.Fatal(err)
@@ -231,19 +239,13 @@ func testAttributeValues(t *testing.T, s *suite) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, s, rigOptions{short: verbs.StateRTS})
-			for i, st := range ladder(verbs.RC)[:tt.to+1] {
-				a := r.a.attributes(s)
-				a.State, a.Mask = st.to, verbs.AttrState|st.required
-				if i == tt.to {
-					tt.edit(&a)
-				}
-				err := r.a.qp.Modify(a)
-				if i < tt.to && err != nil {
+			for _, st := range ladder(verbs.RC)[:tt.to] {
+				if err := r.a.step(s, st, nil); err != nil {
 					t.Fatal(err)
 				}
-				if i == tt.to && err == nil {
-					t.Errorf("%s was taken", tt.name)
-				}
+			}
+			if r.a.step(s, ladder(verbs.RC)[tt.to], tt.edit) == nil {
+				t.Errorf("%s was taken", tt.name)
 			}
 		})
 	}

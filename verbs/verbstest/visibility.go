@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"testing"
@@ -10,42 +11,33 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// testVisibility watches the last byte of WRITEs, as latency tests do: when it has changed, all the rest has.
+// testVisibility watches the last byte of WRITEs, as latency tests do: when it has changed, all the rest has. Where nobody polls, the
+// device must take over by itself.
 func testVisibility(t *testing.T, s *suite) {
+	mtu := s.pair.MTU.Bytes()
 	for _, transport := range s.transports(verbs.RC, verbs.UC) {
-		for _, size := range []int{2, 64, s.pair.MTU.Bytes() + 1, 5*s.pair.MTU.Bytes() + 3} {
+		for _, size := range []int{2, 64, mtu + 1, 5*mtu + 3} {
 			r := newRig(t, s, rigOptions{transport: transport})
-			a, b := r.a.buf.Bytes()[:size], r.b.buf.Bytes()[:size]
-			for k := byte(1); k <= 100; k++ {
-				for i := range a {
-					a[i] = k
-				}
-				r.a.post(r.a.request(uint64(k), verbs.OpWrite, size))
-				r.until("the last byte", func() bool { return job.LoadByte(&b[size-1]) == k })
-				if !allAre(b, k) {
-					t.Fatalf("%v, %d bytes: the last byte of round %d came before the others", transport, size, k)
-				}
-				r.a.wantSent(uint64(k), verbs.Success)
-			}
+			r.watch(size, 100, r.poll)
 		}
 	}
-	t.Run("nobody polls", func(t *testing.T) {
-		// The device must take over by itself when both ends only look at memory.
-		r := newRig(t, s, rigOptions{})
-		size := 3*s.pair.MTU.Bytes() + 1
-		for k := byte(1); k <= 3; k++ {
-			for i := range r.a.buf.Bytes()[:size] {
-				r.a.buf.Bytes()[i] = k
+	t.Run("nobody polls", func(t *testing.T) { newRig(t, s, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) })
+}
+
+func (r *rig) watch(size int, rounds byte, pass func()) {
+	r.t.Helper()
+	a, b := r.a.buf.Bytes()[:size], r.b.buf.Bytes()[:size]
+	for k := byte(1); k <= rounds; k++ {
+		copy(a, bytes.Repeat([]byte{k}, size))
+		r.a.post(r.a.request(uint64(k), verbs.OpWrite, size))
+		for deadline := time.Now().Add(patience); job.LoadByte(&b[size-1]) != k; pass() {
+			if time.Now().After(deadline) {
+				r.t.Fatalf("the last byte of WRITE %d did not come", k)
 			}
-			r.a.post(r.a.request(uint64(k), verbs.OpWrite, size))
-			for deadline := time.Now().Add(patience); job.LoadByte(&r.b.buf.Bytes()[size-1]) != k; runtime.Gosched() {
-				if time.Now().After(deadline) {
-					t.Fatalf("the last byte of WRITE %d did not come", k)
-				}
-			}
-			r.a.wantSent(uint64(k), verbs.Success)
 		}
-	})
+		same(r.t, fmt.Sprintf("%d bytes behind the last byte of round %d", size, k), b, a)
+		r.a.wantSent(uint64(k), verbs.Success)
+	}
 }
 
 // testMany connects many queue pairs at once and moves something over each.
