@@ -254,7 +254,7 @@ func flags(v *Invocation) []perftestFlag {
 		}, // ours
 		{
 			head: "--peer-timeout=SECONDS", help: "give up on a silent peer after (30 in a phase, 10 if nothing moves)",
-			option: option{exact: true}, set: v.setPeerTimeout,
+			option: option{exact: true}, set: parsed(&v.PeerTimeout, plan.ParseTime),
 		}, // ours
 
 		{group: "Output and verdict", head: "--report_gbits", help: "bandwidth in Gb/s, 10^9 bits, instead of MiB/s, 2^20 bytes", set: on(&v.Gbits)},

@@ -158,14 +158,6 @@ func (v *Invocation) setTimeout(value string) error {
 	return err
 }
 
-func (v *Invocation) setPeerTimeout(value string) (err error) {
-	v.PeerTimeout, err = plan.ParseSeconds(value)
-	if err == nil && v.PeerTimeout <= 0 {
-		err = fmt.Errorf("%q: want more than 0 seconds", value)
-	}
-	return err
-}
-
 func (v *Invocation) setAtomic(value string) error {
 	for _, r := range plan.Rows() {
 		if r.Counter && r.Perftest.Name == value {

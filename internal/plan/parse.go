@@ -128,13 +128,22 @@ func ParseSeconds(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// ParseTime reads a time in the grammar of [ParseSeconds] that is not zero.
+func ParseTime(s string) (time.Duration, error) {
+	d, err := ParseSeconds(s)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("%q: want more than 0 seconds", shorten(s))
+	}
+	return d, err
+}
+
 // maxSeconds is the longest duration of a test: eleven days.
 const maxSeconds = 1_000_000
 
 // ParseRate reads bits per second with an optional K, M, G or T (powers of 1000).
 func ParseRate(s string) (float64, error) {
 	unit := 1.0
-	digits := strings.TrimSuffix(strings.TrimSuffix(s, "b/s"), "bit/s")
+	digits := strings.TrimSuffix(strings.TrimSuffix(strings.ReplaceAll(s, " ", ""), "b/s"), "bit/s")
 	for suffix, u := range map[string]float64{"K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12} {
 		if d, is := strings.CutSuffix(digits, suffix); is {
 			digits, unit = d, u

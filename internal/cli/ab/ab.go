@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,11 +25,13 @@ import (
 
 // flags are the flags of 'ab' as they were typed.
 type flags struct {
-	gate                  gate.Flags
-	confidence            float64
-	pairs                 int
-	figure, limit, beside string
-	output                output.Flags
+	gate           gate.Flags
+	confidence     float64
+	pairs          int
+	figure, beside string
+	limit          time.Duration
+	wrong          cmdline.Faults // of what was typed
+	output         output.Flags
 }
 
 // config is what to measure, and how to judge.
@@ -71,7 +74,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")
 	fs.IntVar(&f.pairs, "pairs", 21, "measure `N` pairs")
-	fs.StringVar(&f.limit, "time", "", "end after this `TIME`: 10m")
+	cmdline.Parsed(fs, &f.wrong, &f.limit, "time", "", "", "end after this `TIME`: 10m", plan.ParseTime)
 	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: bw, msgrate, min, p50, p99 (default: bw; golat: p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
@@ -81,11 +84,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{Pairs: f.pairs, Confidence: f.confidence}
+	c := config{Pairs: f.pairs, Confidence: f.confidence, Limit: f.limit}
 	if len(args) == 2 && !strings.Contains(args[0]+args[1], " ") {
 		return c, fmt.Errorf("put each test in quotes: %s ab 'write HOST' 'write HOST -q 4'", tool)
 	}
-	var wrong cmdline.Faults
+	wrong := slices.Clone(f.wrong)
 	var err error
 	c.A, err = parseSide(tool, args[0])
 	wrong.Note(cmdline.Prefixed("A", err))
@@ -129,10 +132,6 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		wrong.Note(fmt.Errorf("--figure %q: neither side can be better by this figure; try bw, msgrate, p50 or p99", name))
 	}
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
-	if f.limit != "" {
-		c.Limit, err = plan.ParseSeconds(f.limit)
-		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time in s, m or h, such as 90s or 10m", f.limit)
-	}
 	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
 	c.Output, err = f.output.Config()
 	wrong.Note(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,24 +20,22 @@ import (
 
 // PeerFlags say who is at the other end.
 type PeerFlags struct {
-	Loopback    bool
-	port        int
-	source      string
-	peerTimeout string
-	wait        string
-	tokenFile   string
-	bound       bool
+	PeerConfig
+	wrong cmdline.Faults // of what was typed
+	bound bool
 }
 
 // Bind adds the flags to a command.
 func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	f.bound = true
 	fs.BoolVar(&f.Loopback, "loopback", false, "run both ends on this machine")
-	fs.IntVarP(&f.port, "port", "p", control.DefaultPort, "TCP port of the server")
-	fs.StringVar(&f.source, "source", "", "connect from local IP `ADDRESS`")
-	fs.StringVar(&f.peerTimeout, "peer-timeout", "3s", "give up if the peer is silent for this `TIME`")
-	fs.StringVar(&f.wait, "wait", "0s", "wait up to this `TIME` for a server that is absent or busy")
-	fs.StringVar(&f.tokenFile, "token-file", "", "prove to the server that this end has the secret in `FILE`")
+	fs.IntVarP(&f.Port, "port", "p", control.DefaultPort, "TCP port of the server")
+	cmdline.Parsed(fs, &f.wrong, &f.Source, "source", "", "", "connect from local IP `ADDRESS`", netip.ParseAddr)
+	cmdline.Parsed(fs, &f.wrong, &f.Timeout, "peer-timeout", "", "3s", "give up if the peer is silent for this `TIME`", plan.ParseTime)
+	cmdline.Parsed(fs, &f.wrong, &f.Wait, "wait", "", "0s", "wait up to this `TIME` for a server that is absent or busy", plan.ParseSeconds)
+	cmdline.Parsed(fs, &f.wrong, &f.Token, "token-file", "", "", "prove to the server that this end has the secret in `FILE`", func(path string) ([]byte, error) {
+		return cmdline.ReadToken(path, "copy the file of the server")
+	})
 }
 
 // PeerConfig is who is at the other end.
@@ -52,8 +51,7 @@ type PeerConfig struct {
 
 // Config checks the flags and names all mistakes at once.
 func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
-	c := PeerConfig{Loopback: f.Loopback, Port: f.port}
-	var wrong cmdline.Faults
+	c, wrong := f.PeerConfig, slices.Clone(f.wrong)
 	switch {
 	case len(args) > 1:
 		wrong.Note(fmt.Errorf("%d hosts (%s): want one", len(args), strings.Join(args, ", ")))
@@ -69,18 +67,7 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 	case !f.Loopback:
 		wrong.Note(fmt.Errorf("no host: name the host that runs '%s serve', or give --loopback", tool))
 	}
-	wrong.Range("--port (-p)", f.port, 1, 65535)
-	var err error
-	c.Token, err = cmdline.ReadToken(f.tokenFile, "copy the file of the server")
-	wrong.Note(cmdline.Prefixed("--token-file", err))
-	if f.source != "" {
-		c.Source, err = netip.ParseAddr(f.source)
-		wrong.Note(cmdline.Prefixed("--source", err))
-	}
-	c.Timeout, err = plan.ParseSeconds(f.peerTimeout)
-	wrong.If(err != nil || c.Timeout <= 0, "--peer-timeout %q: want more than 0 seconds", f.peerTimeout)
-	c.Wait, err = plan.ParseSeconds(f.wait)
-	wrong.Note(cmdline.Prefixed("--wait", err))
+	wrong.Range("--port (-p)", f.Port, 1, 65535)
 	return c, errors.Join(wrong...)
 }
 

@@ -37,10 +37,10 @@ func groups() []cmdline.FlagGroup {
 
 // flags are a test's flags as they were typed.
 type flags struct {
-	spec                                                                           plan.Spec // what stands there as it was typed
-	connection, atomicType, size, mix, iters, duration, warmup, gap, rate, postAPI string
-	cpuFreq                                                                        bool
-	mtu                                                                            int
+	spec    plan.Spec // what stands there as it was typed
+	cpuFreq bool
+	mtu     int
+	wrong   cmdline.Faults // of what was typed
 
 	set *pflag.FlagSet
 	measure.Flags
@@ -49,22 +49,28 @@ type flags struct {
 // bind registers the flags of one operation; letters mean what they mean in perftest.
 func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.SortFlags = false
-	p, row := &f.spec, plan.RowOf(op)
+	p, row, wrong := &f.spec, plan.RowOf(op), &f.wrong
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
 
 	if !row.Counter {
-		fs.StringVarP(&f.size, "size", "s", "", "messages of `SIZE` bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")")
+		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "messages of `SIZE` bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
-		fs.StringVar(&f.mix, "mix", "", "messages of these `SIZES` in turn: 64,4K,64x4 (64 bytes in 4 SGEs)")
+		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", "messages of these `SIZES` in turn: 64,4K,64x4 (64 bytes in 4 SGEs)", cmdline.Text[plan.Mix])
 	}
-	fs.StringVarP(&f.iters, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind)+")")
-	fs.StringVarP(&f.duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms")
-	fs.StringVar(&f.warmup, "warmup", "steady", "send `N` messages before the measurement; steady: until the rate is steady")
+	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind)+")", parseIterations)
+	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
+	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement; steady: until the rate is steady", f.parseWarmup)
 	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
 	if row.Counter {
-		fs.StringVarP(&f.atomicType, "atomic-type", "A", "FETCH_AND_ADD", "use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP")
+		cmdline.Parsed(fs, wrong, &p.AtomicType, "atomic-type", "A", "FETCH_AND_ADD", "use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP", parseAtomicType)
 	}
-	fs.StringVarP(&f.connection, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText())
+	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText(), func(text string) (verbs.Transport, error) {
+		t, err := cmdline.Text[verbs.Transport](text)
+		if err != nil {
+			err = fmt.Errorf("%q: want %s", text, row.TransportText())
+		}
+		return t, err
+	})
 	if len(row.Transports) == 1 {
 		cmdline.Hide(fs, "connection") // perftest's scripts give it
 	}
@@ -79,12 +85,12 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB)")
 		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
-		fs.StringVar(&f.rate, "rate", "", "send at most this `RATE` in bits per second: 10G, 500M")
+		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M", plan.ParseRate)
 	} else {
 		if row.MayInline() && !row.Responded {
 			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (default: 1; roce0 over RC: 64)")
 		}
-		fs.StringVar(&f.gap, "gap", "", "wait this `TIME` before each message: 10us")
+		cmdline.Parsed(fs, wrong, &p.Gap, "gap", "", "", "wait this `TIME` before each message: 10us", plan.ParseSeconds)
 		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "take times from `CLOCK`: host, or device (time stamps of the NIC)")
 	}
 	if row.Responded {
@@ -100,7 +106,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.BoolVar(&p.WriteImm, "imm", false, "send immediate data")
 	default:
 	}
-	fs.StringVar(&f.postAPI, "post-api", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)")
+	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
 	fs.BoolVarP(&p.Events, "events", "e", false, "sleep on completion events instead of polling")
 	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of `WHICH` messages: ends (first and last), all")
 	fs.Lookup("verify").NoOptDefVal = "ends"
@@ -149,7 +155,7 @@ type Config struct {
 
 // config checks everything that needs no device and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (Config, error) {
-	var wrong cmdline.Faults
+	wrong := slices.Clone(f.wrong)
 	for _, word := range []string{"all", "ends"} {
 		if f.spec.Verify == plan.VerifyEnds && slices.Contains(args, word) {
 			wrong.Note(fmt.Errorf("%q is taken for a host: write --verify=%s", word, word))
@@ -159,23 +165,10 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	common, err := f.Config(tool, args)
 	wrong.Note(err)
 	c, p := Config{Config: common}, f.spec
-	if f.connection != "" {
-		known := p.Transport.UnmarshalText([]byte(f.connection)) == nil
-		wrong.If(!known, "--connection (-c) %q: want %s", f.connection, plan.RowOf(p.Operation).TransportText())
-	}
-	if p.Operation == plan.Atomic {
-		kind, known := atomicType(f.atomicType)
-		wrong.If(!known, "--atomic-type (-A) %q: want FETCH_AND_ADD or CMP_AND_SWAP", f.atomicType)
-		p.AtomicType = kind
-	}
 	if p.Timestamps == "host" {
 		p.Timestamps = plan.HostClock
 	}
-	wrong.Note(cmdline.Prefixed("--post-api", p.PostAPI.UnmarshalText([]byte(f.postAPI))))
-	p.Sizes, err = f.sizeList()
-	wrong.Note(err)
-	wrong.Note(cmdline.Prefixed("--mix", p.Mix.UnmarshalText([]byte(f.mix))))
-	wrong.Note(f.length(&p))
+	wrong.If(p.AllSizes && len(p.Sizes) > 0, "--all (-a) and --size (-s) exclude each other")
 	c.Device.Several = true
 	if rails := len(c.Device.Names()); rails > 1 {
 		p.Rails = rails
@@ -185,14 +178,6 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
 	}
 	f.refuseZeros(&wrong)
-	if f.rate != "" {
-		p.RateBits, err = plan.ParseRate(f.rate)
-		wrong.Note(cmdline.Prefixed("--rate", err))
-	}
-	if f.gap != "" {
-		p.Gap, err = plan.ParseSeconds(f.gap)
-		wrong.Note(cmdline.Prefixed("--gap", err))
-	}
 	_, err = plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 	wrong.Note(err)
 	c.Plan = p
@@ -206,53 +191,36 @@ func (f *flags) refuseZeros(wrong *cmdline.Faults) {
 	f.set.Visit(func(x *pflag.Flag) {
 		number := x.Value.Type() == "int" || x.Value.Type() == "uint8"
 		if number && x.Value.String() == "0" && !slices.Contains([]string{"sl", "tclass", "pkey", "gid-index", "inline", "mtu", "port"}, x.Name) {
-			name := "--" + x.Name
-			if x.Shorthand != "" {
-				name += " (-" + x.Shorthand + ")"
-			}
-			wrong.Add("%s 0: want 1 or more", name)
+			wrong.Add("%s 0: want 1 or more", cmdline.FlagName(x))
 		}
 	})
 }
 
-// sizeList reads -s, which -a excludes.
-func (f *flags) sizeList() ([]int, error) {
-	switch {
-	case f.size == "":
-		return nil, nil
-	case f.spec.AllSizes:
-		return nil, errors.New("--all (-a) and --size (-s) exclude each other")
+// parseIterations reads -n.
+func parseIterations(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 0, 64)
+	if err != nil || n < 1 {
+		err = fmt.Errorf("%q: want a whole number of at least 1, such as 5000", text)
 	}
-	list, err := plan.ParseSizes(f.size)
-	return list, cmdline.Prefixed("--size (-s)", err)
+	return n, err
 }
 
-// length reads -n, -D and --warmup.
-func (f *flags) length(p *plan.Spec) error {
-	var wrong cmdline.Faults
-	var err error
-	if f.iters != "" {
-		p.Iterations, err = strconv.ParseUint(f.iters, 0, 64)
-		wrong.If(err != nil || p.Iterations < 1, "--iters (-n) %q: want a whole number of at least 1, such as 5000", f.iters)
-	}
-	if f.duration != "" {
-		p.Duration, err = plan.ParseSeconds(f.duration)
-		wrong.Note(cmdline.Prefixed("--duration (-D)", err))
-		wrong.If(err == nil && p.Duration <= 0, "--duration (-D): %q: want more than 0 seconds", f.duration)
-	}
-	if p.WarmupSteady = f.warmup == "steady" || f.warmup == ""; !p.WarmupSteady {
-		p.Warmup, err = strconv.ParseUint(f.warmup, 0, 64)
-		wrong.If(err != nil, "--warmup %q: want a count of messages, or 'steady'", f.warmup)
-	}
-	return errors.Join(wrong...)
-}
-
-// atomicType reads the name of an atomic operation, as perftest has it or shorter.
-func atomicType(s string) (verbs.Opcode, bool) {
-	for _, r := range plan.Rows() {
-		if name := r.Perftest.Name; name != "" && (strings.EqualFold(s, name) || strings.EqualFold(s, strings.Replace(name, "_AND_", "_", 1))) {
-			return r.Opcode, true
+// parseWarmup reads --warmup.
+func (f *flags) parseWarmup(text string) (n uint64, err error) {
+	if f.spec.WarmupSteady = text == "steady"; !f.spec.WarmupSteady {
+		if n, err = strconv.ParseUint(text, 0, 64); err != nil {
+			err = fmt.Errorf("%q: want a count of messages, or 'steady'", text)
 		}
 	}
-	return 0, false
+	return n, err
+}
+
+// parseAtomicType reads the name of an atomic operation, as perftest has it or shorter.
+func parseAtomicType(text string) (verbs.Opcode, error) {
+	for _, r := range plan.Rows() {
+		if name := r.Perftest.Name; name != "" && (strings.EqualFold(text, name) || strings.EqualFold(text, strings.Replace(name, "_AND_", "_", 1))) {
+			return r.Opcode, nil
+		}
+	}
+	return 0, fmt.Errorf("%q: want FETCH_AND_ADD or CMP_AND_SWAP", text)
 }

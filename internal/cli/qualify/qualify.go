@@ -38,12 +38,14 @@ func groups() []cmdline.FlagGroup {
 
 // flags are the flags of 'qualify' as they were typed.
 type flags struct {
-	host, line, accept     string
+	host, accept           string
+	line                   float64 // bits/s, 0: the link's own
 	only, leaveOut, expect []string
 	scale                  float64
 	runs                   int
 	list, show             bool
 	measure.Flags
+	wrong cmdline.Faults // of what was typed
 }
 
 // config is a validated qualification.
@@ -119,7 +121,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVar(&f.runs, "runs", 0, "run each test this many times (default: as in the plan)")
 	fs.StringArrayVar(&f.expect, "expect", nil, "each test must also meet this `RULE`: 'worse<5% of accepted.json'")
 	fs.StringVar(&f.accept, "accept", "", gate.AcceptText)
-	fs.StringVar(&f.line, "line", "", "the line `RATE`, if the device does not report it: 25Gb/s")
+	cmdline.Parsed(fs, &f.wrong, &f.line, "line", "", "", "the line `RATE`, if the device does not report it: 25Gb/s", plan.ParseRate)
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip this `KIND` of expectations of the plan: line (line rate), counters, all")
 	f.Output.Resumable(fs, "continue after the last test in the --save file")
 	cmdline.GroupFlags(cmd, groups())
@@ -129,7 +131,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{}
+	c, wrong := config{Line: f.line}, slices.Clone(f.wrong)
 	var hosts []string
 	switch {
 	case len(args) == 2 && f.host == "":
@@ -139,7 +141,6 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	case f.host != "":
 		hosts = []string{f.host}
 	}
-	var wrong cmdline.Faults
 	if f.list { // no peer is needed
 		f.Peer.Loopback = true
 	}
@@ -149,14 +150,10 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	c.Device.Strict = true
 	c.Accept, err = stats.ParseAccepted(f.accept)
 	wrong.Note(cmdline.Prefixed("--accept", err))
-	if f.line != "" {
-		c.Line, err = plan.ParseRate(strings.TrimSuffix(strings.TrimSuffix(strings.ReplaceAll(f.line, " ", ""), "b/s"), "bit/s"))
-		wrong.Note(cmdline.Prefixed("--line", err))
-	}
 	kinds := []string{leaveLine, leaveCounters, leaveAll}
 	for _, kind := range f.leaveOut {
 		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, plain.Suggest(kind, kinds))
-		wrong.If((kind == leaveLine || kind == leaveAll) && f.line != "",
+		wrong.If((kind == leaveLine || kind == leaveAll) && f.line > 0,
 			"--line and --leave-out %s exclude each other", kind)
 	}
 	c.Resume, err = output.Previous(c.Output, qualify.Load)

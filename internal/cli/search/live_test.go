@@ -29,10 +29,10 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 	if *live == "" {
 		t.Skip("no -live: no device is asked for")
 	}
-	f := commandFlags{testTime: length.String(), only: only}
+	f := commandFlags{config: config{Only: only, By: byRate}, testTime: *length}
 	fs := NewCommand("gobw", "bandwidth", output.Streams{}).Flags()
 	f.output.Bind(fs, formats())
-	c, err := f.config("gobw", question, "bandwidth", *live)
+	c, err := f.validated("gobw", question, "bandwidth", *live)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,12 +42,11 @@ const mostTestTime = 15 * time.Second
 
 // commandFlags are the flags as they were typed.
 type commandFlags struct {
-	by, sizes, limit, testTime, seed string
-	points                           int
-	only                             []string
-	fix                              []string
-	failOnFinding                    bool
-	output                           output.Flags
+	config
+	testTime time.Duration
+	fix      []string
+	output   output.Flags
+	wrong    cmdline.Faults
 }
 
 // config is what to look for.
@@ -58,7 +56,7 @@ type config struct {
 	Test           operation.Config
 	Args           []string // the command line, for the document
 	By             string
-	Low, High      int // sizes of dips
+	Sizes          [2]int // of dips: the smallest and the largest
 	Limit          time.Duration
 	Points         int
 	Only           []string
@@ -99,7 +97,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 }
 
 func newQuestion(tool, question, short string, kind plan.Kind, out output.Streams) *cobra.Command {
-	f := &commandFlags{}
+	f := &commandFlags{config: config{Seed: rand.Uint64() >> 1, By: byRate}}
 	cmd := &cobra.Command{
 		Use: question + " 'TEST'", Short: short,
 		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -s 4K' or\n'write --loopback'.\n" +
@@ -110,7 +108,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 			}[question],
 		Args: cmdline.ArgumentCount(1, 1, "one test, in quotes"),
 		RunE: cmdline.Run(
-			func(args []string) (config, error) { return f.config(tool, question, kind, args[0]) },
+			func(args []string) (config, error) { return f.validated(tool, question, kind, args[0]) },
 			func(ctx context.Context, c config) error { return run(ctx, out, c) },
 		),
 	}
@@ -122,61 +120,45 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	length := map[string]string{anomalies: "10m"}[question]
-	fs.StringVar(&f.limit, "time", length, "end after this `TIME`: 30m")
-	fs.IntVar(&f.points, "points", 0, "end after `N` tests")
-	fs.StringVar(&f.testTime, "test-time", "100ms", "measure each test for `TIME`")
+	cmdline.Parsed(fs, &f.wrong, &f.Limit, "time", "", length, "end after this `TIME`: 30m", plan.ParseTime)
+	fs.IntVar(&f.Points, "points", 0, "end after `N` tests")
+	cmdline.Parsed(fs, &f.wrong, &f.testTime, "test-time", "", "100ms", "measure each test for `TIME`", plan.ParseTime)
 	switch question {
 	case dips:
-		fs.StringVarP(&f.sizes, "size", "s", "2:8M", "smallest and largest `SIZE`")
+		cmdline.Parsed(fs, &f.wrong, &f.Sizes, "size", "s", "2:8M", "smallest and largest `SIZE`", parseSizes)
 	default:
-		fs.StringSliceVar(&f.only, "only", nil, "try only these `SETTINGS`: qp,tx-depth")
+		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: qp,tx-depth")
 		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: qp=4; may be repeated")
 	}
 	if question == best && kind == plan.Bandwidth {
-		fs.StringVar(&f.by, "by", byRate, "search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
+		fs.StringVar(&f.By, "by", byRate, "search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
 	}
-	fs.StringVar(&f.seed, "seed", "", "draw the random points of this `SEED` again: 7")
+	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "", "", "draw the random points of this `SEED` again: 7", parseSeed)
 	f.output.Bind(fs, formats())
 	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {
-		fs.BoolVar(&f.failOnFinding, "fail-on-finding", false, "exit 1 if something is found (7: the time was too short)")
+		fs.BoolVar(&f.FailOnFinding, "fail-on-finding", false, "exit 1 if something is found (7: the time was too short)")
 	}
 	return cmd
 }
 
-// config checks the flags and names all mistakes at once.
-func (f *commandFlags) config(tool, question string, kind plan.Kind, line string) (config, error) {
-	c := config{
-		Tool: tool, Question: question, Args: measure.CommandLine(tool), By: cmp.Or(f.by, byRate), Points: f.points, Only: f.only, Seed: rand.Uint64() >> 1,
-		FailOnFinding: f.failOnFinding, Fix: map[string]string{},
-	}
+// validated checks the flags and names all mistakes at once.
+func (f *commandFlags) validated(tool, question string, kind plan.Kind, line string) (config, error) {
+	c, wrong := f.config, slices.Clone(f.wrong)
+	c.Tool, c.Question, c.Args, c.Fix = tool, question, measure.CommandLine(tool), map[string]string{}
 	if kind == plan.Latency {
 		c.By = byLatency
 	}
-	var wrong cmdline.Faults
 	wrong.Note(c.parseTest(line))
-	wrong.If(goals()[c.By].value == nil, "--by %q: want rate or cpu", f.by)
-	var err error
-	if f.sizes != "" {
-		low, high, both := strings.Cut(f.sizes, ":")
-		c.Low, err = plan.ParseSize(low)
-		if err == nil {
-			c.High, err = plan.ParseSize(high)
-		}
-		wrong.If(err != nil || !both || c.Low >= c.High, "--size (-s) %q: want from and to, as in 2:8M", f.sizes)
-		wrong.If(c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
-	}
-	if f.limit != "" {
-		c.Limit, err = plan.ParseSeconds(f.limit)
-		wrong.If(err != nil || c.Limit <= 0, "--time %q: want a time in s, m or h, such as 90s or 30m", f.limit)
-	}
-	length, err := plan.ParseSeconds(f.testTime)
-	wrong.If(err != nil || length < 10*time.Millisecond || length > mostTestTime, "--test-time %q: want 10ms to %v", f.testTime, mostTestTime)
+	wrong.If(goals()[c.By].value == nil, "--by %q: want rate or cpu", c.By)
+	wrong.If(question == dips && c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
+	length := f.testTime
+	wrong.If(length > 0 && length < 10*time.Millisecond || length > mostTestTime, "--test-time %v: want 10ms to %v", length, mostTestTime)
 	c.Test.Plan.Iterations, c.Test.Plan.Duration, c.Test.Plan.Margin = 0, length, length/10
 	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1, true, c.By == byCPU
-	wrong.If(f.points < 0, "--points %d: want 1 or more", f.points)
+	wrong.If(c.Points < 0, "--points %d: want 1 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
-	for _, name := range f.only {
+	for _, name := range c.Only {
 		wrong.If(!slices.Contains(names, name), "--only %s: no such setting%s; there are %s", name, plain.Suggest(name, names), strings.Join(names, ", "))
 	}
 	for _, text := range f.fix {
@@ -184,13 +166,27 @@ func (f *commandFlags) config(tool, question string, kind plan.Kind, line string
 		wrong.If(!given || !slices.Contains(names, name), "--fix %q: want SETTING=VALUE; settings are %s", text, strings.Join(names, ", "))
 		c.Fix[name] = value
 	}
-	if f.seed != "" {
-		c.Seed, err = strconv.ParseUint(f.seed, 10, 63)
-		wrong.If(err != nil, "--seed %q: want a whole number", f.seed)
-	}
+	var err error
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
+}
+
+// parseSizes reads the smallest and the largest size of dips.
+func parseSizes(text string) ([2]int, error) {
+	ends, err := plan.ParseSizes(strings.Replace(text, ":", ",", 1))
+	if err != nil || len(ends) != 2 || ends[0] >= ends[1] {
+		return [2]int{}, fmt.Errorf("%q: want from and to, as in 2:8M", text)
+	}
+	return [2]int(ends), nil
+}
+
+func parseSeed(text string) (uint64, error) {
+	seed, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		err = fmt.Errorf("%q: want a whole number", text)
+	}
+	return seed, err
 }
 
 // parseTest reads the test. Of anomalies, what is no operation is a host.

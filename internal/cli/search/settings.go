@@ -287,7 +287,7 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		s := &t.dims[i]
 		s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
 		if c.Question == dips {
-			s.Values, s.Base = []int{c.Low, c.High}, c.Low
+			s.Values, s.Base = c.Sizes[:], c.Sizes[0]
 		}
 	}
 	if t.dims = slices.DeleteFunc(t.dims, func(s setting) bool { return len(s.Values) < 2 }); len(t.dims) == 0 {

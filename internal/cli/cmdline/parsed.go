@@ -1,0 +1,56 @@
+package cmdline
+
+import (
+	"encoding"
+
+	"github.com/spf13/pflag"
+)
+
+// parsed is a flag whose text is parsed as it is read.
+type parsed struct {
+	text  string
+	parse func(text string) error
+}
+
+func (p *parsed) String() string { return p.text }
+
+// Type makes the help print it as a string.
+func (p *parsed) Type() string { return "string" }
+
+func (p *parsed) Set(text string) error {
+	p.text = text
+	return p.parse(text)
+}
+
+// Parsed binds a flag, with a letter or none, to what parse makes of its text; usual is the text of the default, which may be
+// empty. What parse refuses becomes one of the faults: pflag itself would stop at the first.
+func Parsed[T any](fs *pflag.FlagSet, wrong *Faults, field *T, name, letter, usual, usage string, parse func(text string) (T, error)) {
+	p := &parsed{text: usual}
+	f := fs.VarPF(p, name, letter, usage)
+	p.parse = func(text string) error {
+		v, err := parse(text)
+		*field = v
+		wrong.Note(Prefixed(FlagName(f), err))
+		return nil
+	}
+	if usual != "" {
+		_ = p.parse(usual)
+	}
+}
+
+// Text parses what unmarshals itself from text.
+func Text[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](text string) (v T, err error) {
+	err = P(&v).UnmarshalText([]byte(text))
+	return v, err
+}
+
+// FlagName is a flag as messages name it: "--duration (-D)".
+func FlagName(f *pflag.Flag) string {
+	if f.Shorthand == "" {
+		return "--" + f.Name
+	}
+	return "--" + f.Name + " (-" + f.Shorthand + ")"
+}
