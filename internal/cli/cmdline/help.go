@@ -26,56 +26,42 @@ func UsageTemplate(cobras string) string {
 	return strings.ReplaceAll(cobras, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", HelpWidth))
 }
 
-// FlagGroup is a heading of the help and the flags below it.
-type FlagGroup struct {
-	Title string
-	Names []string
-}
+// groupKey is the annotation of a flag that holds its heading in the help.
+const groupKey = "heading"
 
-// GroupFlags makes a command print its flags under headings; flags of no group come last.
-func GroupFlags(cmd *cobra.Command, groups []FlagGroup) {
-	cmd.SetUsageFunc(func(c *cobra.Command) error {
-		w := c.OutOrStderr()
-		if _, err := fmt.Fprintf(w, "Usage:\n  %s\n", c.UseLine()); err != nil {
-			return err
+// Group puts the flags that were bound since the last call under a heading of the help.
+func Group(fs *pflag.FlagSet, heading string) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[groupKey] == nil {
+			_ = fs.SetAnnotation(f.Name, groupKey, []string{heading}) // it fails for a flag that is not there
 		}
-		if c.Example != "" {
-			if _, err := fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example); err != nil {
-				return err
-			}
-		}
-		rest := map[string]*pflag.Flag{}
-		c.Flags().VisitAll(func(f *pflag.Flag) { rest[f.Name] = f })
-		for _, g := range groups {
-			if err := writeFlags(w, g, rest); err != nil {
-				return err
-			}
-		}
-		other := FlagGroup{Title: "Other"}
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if rest[f.Name] != nil && !f.Hidden {
-				other.Names = append(other.Names, f.Name)
-			}
-		})
-		return writeFlags(w, other, rest)
 	})
 }
 
-// writeFlags prints one group and takes its flags out of rest.
-func writeFlags(w io.Writer, g FlagGroup, rest map[string]*pflag.Flag) error {
-	fs := pflag.NewFlagSet(g.Title, pflag.ContinueOnError)
-	fs.SortFlags = false
-	for _, name := range g.Names {
-		if f := rest[name]; f != nil {
-			fs.AddFlag(shown(f))
-			delete(rest, name)
+// GroupFlags makes a command print its flags under their headings, in the order in which they were bound.
+func GroupFlags(cmd *cobra.Command) {
+	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		text := fmt.Sprintf("Usage:\n  %s\n", c.UseLine()) + plain.When(c.Example != "", "\nExamples:\n%s\n", c.Example)
+		var headings []string
+		groups := map[string]*pflag.FlagSet{}
+		Group(c.Flags(), "Other")
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			heading := f.Annotations[groupKey][0]
+			if groups[heading] == nil {
+				headings = append(headings, heading)
+				groups[heading] = pflag.NewFlagSet(heading, pflag.ContinueOnError)
+				groups[heading].SortFlags = false
+			}
+			groups[heading].AddFlag(shown(f))
+		})
+		for _, heading := range headings {
+			if groups[heading].HasAvailableFlags() {
+				text += fmt.Sprintf("\n%s:\n%s", heading, groups[heading].FlagUsagesWrapped(HelpWidth))
+			}
 		}
-	}
-	if !fs.HasAvailableFlags() {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "\n%s:\n%s", g.Title, fs.FlagUsagesWrapped(HelpWidth))
-	return err
+		_, err := io.WriteString(c.OutOrStderr(), text)
+		return err
+	})
 }
 
 // How much of a command -h shows.

@@ -76,9 +76,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: text or json")
+	cmdline.Group(cmd.Flags(), "Output")
 	device.Bind(cmd.Flags())
 	peer.Bind(cmd.Flags())
-	cmdline.GroupFlags(cmd, groups())
+	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "format", "device", "ib-port", "gid-index", "loopback", "port", "token-file")
 	return cmd
 }
@@ -244,9 +245,4 @@ func (d diagnosis) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
-}
-
-// groups orders the flags of the doctor.
-func groups() []cmdline.FlagGroup {
-	return []cmdline.FlagGroup{{Title: "Output", Names: []string{"format"}}, opendevice.Group(), measure.PeerGroup()}
 }

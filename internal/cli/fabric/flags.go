@@ -62,9 +62,11 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.duration, "time", "5m", "planned `TIME` of the run; the run may take twice as long")
 	fs.StringVar(&f.round, "round", "1s", "measure each round for `TIME`")
 	fs.StringVar(&f.slow, "slow", "5%", "the smallest `DROP` that matters")
+	cmdline.Group(fs, "What to test")
 	fs.StringVar(&f.hosts, "hosts", "", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator")
 	fs.StringVar(&f.coordinator, "coordinator", "", "find rank 0 at `ADDRESS`: HOST, HOST:PORT or :PORT; without a launcher: join the run there")
 	fs.StringVar(&f.wait, "wait", "60s", "wait this `TIME` for ranks")
+	cmdline.Group(fs, "Ranks")
 	size, example := "64K", "'bw >= 90Gb/s'"
 	if f.kind == plan.Latency {
 		size, example = "8", "'p50 <= 3us'"
@@ -73,19 +75,15 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD")
 	fs.StringVarP(&f.size, "size", "s", size, "messages of `SIZE` bytes")
 	fs.IntVarP(&f.qps, "qp", "q", 1, "queue pairs of each flow")
+	cmdline.Group(fs, "Between two hosts")
 	f.device.Bind(fs)
 	f.device.Several(fs)
 	f.output.Bind(fs, render.DocumentFormats())
 	f.gate.Bind(fs, example)
+	cmdline.Group(fs, "Output and verdict")
 	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
-	cmdline.GroupFlags(cmd, []cmdline.FlagGroup{
-		{Title: "What to test", Names: []string{"pattern", "time", "round", "slow"}},
-		{Title: "Ranks", Names: []string{"hosts", "coordinator", "wait"}},
-		{Title: "Between two hosts", Names: []string{"op", "connection", "size", "qp"}},
-		opendevice.Group(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept"}},
-	})
+	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "time", "pattern", "hosts", "coordinator", "device", "expect", "save")
 }
 

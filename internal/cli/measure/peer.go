@@ -36,6 +36,7 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	cmdline.Parsed(fs, &f.wrong, &f.Token, "token-file", "", "", "prove to the server that this end has the secret in `FILE`", func(path string) ([]byte, error) {
 		return cmdline.ReadToken(path, "copy the file of the server")
 	})
+	cmdline.Group(fs, "Other end")
 }
 
 // PeerConfig is who is at the other end.
@@ -74,11 +75,6 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 // Serve is what to type on the other host.
 func (c PeerConfig) Serve(tool string) string {
 	return tool + " serve" + plain.When(c.Port != control.DefaultPort, " -p %d", c.Port) + "   # on " + c.Host
-}
-
-// PeerGroup is their heading in the help.
-func PeerGroup() cmdline.FlagGroup {
-	return cmdline.FlagGroup{Title: "Other end", Names: []string{"peer", "loopback", "port", "source", "peer-timeout", "wait", "token-file"}}
 }
 
 // PortTaken adds to an error of listening what to do about a port in use, or about an address of another machine.

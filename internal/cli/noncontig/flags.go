@@ -14,7 +14,6 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/measure"
-	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
@@ -24,17 +23,6 @@ import (
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
 )
-
-// groups orders the flags of the non-contiguous experiment.
-func groups() []cmdline.FlagGroup {
-	return []cmdline.FlagGroup{
-		{Title: "Grid", Names: []string{"shape", "blocks", "size", "nums", "strides", "layout", "only"}},
-		{Title: "Measuring", Names: []string{"connection", "tx-depth", "duration", "runs", "cache", "events", "segment", "verify", "control", "seed"}},
-		{Title: "Result", Names: []string{"format", "save", "resume", "quiet"}},
-		opendevice.Group(),
-		measure.PeerGroup(),
-	}
-}
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
@@ -97,7 +85,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		),
 	}
 	flags.Bind(cmd.Flags())
-	cmdline.GroupFlags(cmd, groups())
+	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "shape", "blocks", "strides", "runs", "device", "loopback", "save")
 	return cmd
 }
@@ -113,19 +101,22 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.strides, "strides", "2x", "start blocks at this `DISTANCE`: 2x,4x (of the block), 4K")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT`, not a grid (see above); may be repeated")
 	fs.StringVar(&f.only, "only", "", "measure only these `STRATEGIES`: gather-write,pack")
-	fs.StringVar(&f.cache, "cache", "hot", "measure with `CACHE`: hot; cold: each block comes from memory")
+	cmdline.Group(fs, "Grid")
+	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)")
 	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
+	fs.StringVarP(&f.duration, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`")
+	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; 6 or more give an interval")
+	fs.StringVar(&f.cache, "cache", "hot", "measure with `CACHE`: hot; cold: each block comes from memory")
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
 	fs.StringVar(&f.segment, "segment", "16K", "pack `BYTES` at a time in pack-pipelined")
-	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; 6 or more give an interval")
+	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	fs.StringVar(&f.control, "control", "", "measure gather-write twice: the row 'control' must say same; slow the second by `SHARE` (=10%): it must say worse")
 	fs.Lookup("control").NoOptDefVal = "0%"
-	fs.StringVarP(&f.duration, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`")
-	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)")
-	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the shuffled order")
+	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.GridFormats())
 	f.Output.Resumable(fs, "complete the grid that the --save file holds")
+	cmdline.Group(fs, "Result")
 }
 
 // gridTimeout is the code of the queue pairs' timeout: about a second, eight times over. A busy machine may keep a

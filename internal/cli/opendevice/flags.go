@@ -36,7 +36,11 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.priority, "priority", machine.PriorityNormal, "run with `PRIORITY`: normal; realtime keeps other programs off the measuring CPUs")
 	fs.StringVar(&f.network, "emulate", "", "make roce0 a bad `NETWORK`: loss=1%,delay=5us,seed=7")
 	fs.StringVar(&f.pcap, "pcap", "", "write roce0's packets to `FILE`, up to 1 GiB")
+	cmdline.Group(fs, Heading)
 }
+
+// Heading is over these flags in the help.
+const Heading = "Device and path"
 
 // Several says that the command runs several devices at once.
 func (f *Flags) Several(fs *pflag.FlagSet) { fs.Lookup("device").Usage += "; several: A,B" }
@@ -99,12 +103,4 @@ func parseCPU(s string, last int) (machine.CPUChoice, error) {
 		return machine.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, one for each thread such as 2,3 or 4-7, auto or none", s)
 	}
 	return machine.CPUChoice{CPUs: cpus}, nil
-}
-
-// Group is their heading in the help.
-func Group() cmdline.FlagGroup {
-	return cmdline.FlagGroup{Title: "Device and path", Names: []string{
-		"device", "ib-port", "gid-index", "mtu", "cpu", "priority", "sl", "tclass", "pkey", "qp-timeout", "retries", "rdma-cm",
-		"emulate", "pcap",
-	}}
 }

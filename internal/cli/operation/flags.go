@@ -19,22 +19,6 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// groups orders the flags of a test for a person.
-func groups() []cmdline.FlagGroup {
-	return []cmdline.FlagGroup{
-		{Title: "Messages", Names: []string{"size", "all", "mix", "connection", "atomic-type", "imm", "bidirectional", "reversed", "verify"}},
-		{Title: "Length", Names: []string{"iters", "duration", "warmup", "runs", "rate", "gap"}},
-		{Title: "Queues", Names: []string{
-			"qp", "threads", "tx-depth", "rx-depth", "cq-mod", "post-list", "outs", "inline", "srq", "events",
-			"cpu-time", "huge-pages",
-			"post-api", "timestamps",
-		}},
-		opendevice.Group(),
-		measure.PeerGroup(),
-		{Title: "Output and verdict", Names: []string{"format", "save", "resume", "quiet", "expect", "accept"}},
-	}
-}
-
 // flags are a test's flags as they were typed.
 type flags struct {
 	spec    plan.Spec // what stands there as it was typed
@@ -51,18 +35,11 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.SortFlags = false
 	p, row, wrong := &f.spec, plan.RowOf(op), &f.wrong
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
-
+	bandwidth, receives := kind == plan.Bandwidth, ""
 	if !row.Counter {
 		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "messages of `SIZE` bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
 		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", "messages of these `SIZES` in turn: 64,4K,64x4 (64 bytes in 4 SGEs)", cmdline.Text[plan.Mix])
-	}
-	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind)+")", parseIterations)
-	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
-	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement; steady: until the rate is steady", f.parseWarmup)
-	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
-	if row.Counter {
-		cmdline.Parsed(fs, wrong, &p.AtomicType, "atomic-type", "A", "FETCH_AND_ADD", "use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP", parseAtomicType)
 	}
 	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText(), func(text string) (verbs.Transport, error) {
 		t, err := cmdline.Text[verbs.Transport](text)
@@ -74,61 +51,86 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if len(row.Transports) == 1 {
 		cmdline.Hide(fs, "connection") // perftest's scripts give it
 	}
-	if row.MayInline() {
-		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "send up to this many bytes inline (default: as perftest does)")
+	switch op {
+	case plan.Atomic:
+		cmdline.Parsed(fs, wrong, &p.AtomicType, "atomic-type", "A", "FETCH_AND_ADD", "use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP", parseAtomicType)
+	case plan.Send:
+		receives = "receives posted per queue pair (default: 512)"
+		fs.BoolVar(&p.SendImm, "imm", false, "send immediate data")
+	case plan.Write:
+		receives = "receives posted, with --imm (default: 512)"
+		fs.BoolVar(&p.WriteImm, "imm", false, "send immediate data")
+	default:
 	}
-	if kind == plan.Bandwidth {
-		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
-		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; not on roce0)")
+	if bandwidth {
 		fs.BoolVarP(&p.Bidirectional, "bidirectional", "b", false, "both ends send at the same time")
 		fs.BoolVar(&p.Reversed, "reversed", false, "the server sends to the client")
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
-		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB)")
-		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
+	}
+	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of `WHICH` messages: ends (first and last), all")
+	fs.Lookup("verify").NoOptDefVal = "ends"
+	cmdline.Group(fs, "Messages")
+
+	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind)+")", parseIterations)
+	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
+	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement; steady: until the rate is steady", f.parseWarmup)
+	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
+	if bandwidth {
 		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M", plan.ParseRate)
 	} else {
-		if row.MayInline() && !row.Responded {
-			fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (default: 1; roce0 over RC: 64)")
-		}
 		cmdline.Parsed(fs, wrong, &p.Gap, "gap", "", "", "wait this `TIME` before each message: 10us", plan.ParseSeconds)
-		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "take times from `CLOCK`: host, or device (time stamps of the NIC)")
+	}
+	cmdline.Group(fs, "Length")
+
+	if bandwidth {
+		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
+		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; not on roce0)")
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
+	} else if row.MayInline() && !row.Responded {
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (default: 1; roce0 over RC: 64)")
+	}
+	if receives != "" {
+		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
+	}
+	if bandwidth {
+		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB)")
+		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
 	}
 	if row.Responded {
 		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (default: device maximum)")
 	}
-	switch op {
-	case plan.Send:
-		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, "receives posted per queue pair (default: 512)")
-		fs.BoolVar(&p.SRQ, "srq", false, "one receive queue for all queue pairs")
-		fs.BoolVar(&p.SendImm, "imm", false, "send immediate data")
-	case plan.Write:
-		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, "receives posted, with --imm (default: 512)")
-		fs.BoolVar(&p.WriteImm, "imm", false, "send immediate data")
-	default:
+	if row.MayInline() {
+		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "send up to this many bytes inline (default: as perftest does)")
 	}
-	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
+	if op == plan.Send {
+		fs.BoolVar(&p.SRQ, "srq", false, "one receive queue for all queue pairs")
+	}
 	fs.BoolVarP(&p.Events, "events", "e", false, "sleep on completion events instead of polling")
-	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of `WHICH` messages: ends (first and last), all")
-	fs.Lookup("verify").NoOptDefVal = "ends"
 	fs.BoolVar(&p.CPU, "cpu-time", false, "measure the CPU time per message")
+	fs.BoolVar(&p.HugePages, "huge-pages", false, "take buffers from reserved huge pages")
+	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
+	if !bandwidth {
+		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "take times from `CLOCK`: host, or device (time stamps of the NIC)")
+	}
+	cmdline.Group(fs, "Queues")
 
 	f.Bind(fs, render.DocumentFormats())
-	if kind == plan.Bandwidth {
+	if bandwidth {
 		f.Device.Several(fs)
 	}
+	f.Output.Resumable(fs, "continue the sweep in the --save file")
+	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
+	if !bandwidth {
+		example = "'p50 <= 3us', 'p99 <= 5us', 'worse<5% of FILE'"
+	}
+	f.Gate.Bind(fs, example)
+	cmdline.Group(fs, "Output and verdict")
 	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (default: the smaller of both ends)")
 	fs.Uint8VarP(&p.SL, "sl", "S", 0, "service level, 0 to 15")
 	fs.Uint8Var(&p.TrafficClass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&p.PKeyIndex, "pkey", 0, "P_Key index")
 	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
-	fs.BoolVar(&p.HugePages, "huge-pages", false, "take buffers from reserved huge pages")
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
-	f.Output.Resumable(fs, "continue the sweep in the --save file")
-	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
-	if kind == plan.Latency {
-		example = "'p50 <= 3us', 'p99 <= 5us', 'worse<5% of FILE'"
-	}
-	f.Gate.Bind(fs, example)
+	cmdline.Group(fs, opendevice.Heading)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
 	cmdline.Hide(fs, "cpu-freq")
 }

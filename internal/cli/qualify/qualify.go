@@ -15,7 +15,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/measure"
-	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/expect"
@@ -24,17 +23,6 @@ import (
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
-
-// groups orders the flags of a qualification.
-func groups() []cmdline.FlagGroup {
-	return []cmdline.FlagGroup{
-		{Title: "Plan", Names: []string{"only", "scale", "runs", "list", "print"}},
-		{Title: "Verdict", Names: []string{"expect", "accept", "line", "leave-out"}},
-		{Title: "Result", Names: []string{"format", "save", "resume", "quiet"}},
-		opendevice.Group(),
-		measure.PeerGroup(),
-	}
-}
 
 // flags are the flags of 'qualify' as they were typed.
 type flags struct {
@@ -113,18 +101,21 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	fs.StringVar(&f.host, "peer", "", "the same as HOST")
 	cmdline.Hide(fs, "peer")
-	f.Bind(fs, render.QualificationFormats())
 	fs.StringSliceVar(&f.only, "only", nil, "run only these `TESTS` of the plan: write-64k,read-64k")
-	fs.BoolVar(&f.list, "list", false, "list the tests of PLAN; without PLAN: the plans")
-	fs.BoolVar(&f.show, "print", false, "print a shipped plan, to start your own plan from")
 	fs.Float64Var(&f.scale, "scale", 1, "multiply the length of the tests: 0.1 for a quick look")
 	fs.IntVar(&f.runs, "runs", 0, "run each test this many times (default: as in the plan)")
+	fs.BoolVar(&f.list, "list", false, "list the tests of PLAN; without PLAN: the plans")
+	fs.BoolVar(&f.show, "print", false, "print a shipped plan, to start your own plan from")
+	cmdline.Group(fs, "Plan")
 	fs.StringArrayVar(&f.expect, "expect", nil, "each test must also meet this `RULE`: 'worse<5% of accepted.json'")
 	fs.StringVar(&f.accept, "accept", "", gate.AcceptText)
 	cmdline.Parsed(fs, &f.wrong, &f.line, "line", "", "", "the line `RATE`, if the device does not report it: 25Gb/s", plan.ParseRate)
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip this `KIND` of expectations of the plan: line (line rate), counters, all")
+	cmdline.Group(fs, "Verdict")
+	f.Bind(fs, render.QualificationFormats())
 	f.Output.Resumable(fs, "continue after the last test in the --save file")
-	cmdline.GroupFlags(cmd, groups())
+	cmdline.Group(fs, "Result")
+	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")
 	return cmd
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/measure"
-	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -23,13 +22,13 @@ import (
 type flags struct{ measure.Flags }
 
 // finish adds the flags of the result to a command, and orders all of them for a person.
-func (f *flags) finish(cmd *cobra.Command, own string, names []string, others ...cmdline.FlagGroup) {
+func (f *flags) finish(cmd *cobra.Command, brief ...string) {
 	f.Output.Bind(cmd.Flags(), render.DocumentFormats())
 	f.Gate.Bind(cmd.Flags(), "'p99 <= 1ms'")
 	cmd.Flags().SortFlags = false
-	cmdline.GroupFlags(cmd, append(append([]cmdline.FlagGroup{{Title: own, Names: names}}, others...),
-		cmdline.FlagGroup{Title: "Output and verdict", Names: []string{"format", "save", "quiet", "expect", "accept"}}))
-	cmdline.Brief(cmd, append(names, "device", "loopback", "expect", "save")...)
+	cmdline.Group(cmd.Flags(), "Output and verdict")
+	cmdline.GroupFlags(cmd)
+	cmdline.Brief(cmd, append(brief, "device", "loopback", "expect", "save")...)
 }
 
 // config is a latency test of these flags.
@@ -98,9 +97,10 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVarP(&spec.QPs, "qp", "q", 1, "queue pairs in each round")
 	fs.IntVarP(&c.Rounds, "rounds", "n", 100, "number of rounds")
 	fs.BoolVarP(&spec.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM")
+	cmdline.Group(fs, "Queue pairs")
 	f.Device.Bind(fs)
 	f.Peer.Bind(fs)
-	f.finish(cmd, "Queue pairs", []string{"qp", "rounds", "rdma-cm"}, opendevice.Group(), measure.PeerGroup())
+	f.finish(cmd, "qp", "rounds", "rdma-cm")
 	return cmd
 }
 

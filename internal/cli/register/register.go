@@ -66,7 +66,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&c.HugePages, "huge-pages", false, "take memory from reserved huge pages")
 	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device loads pages when it needs them")
 	f.Device.BindName(fs)
-	f.finish(cmd, "Memory", []string{"size", "iters", "threads", "huge-pages", "odp", "device"})
+	cmdline.Group(fs, "Memory")
+	f.finish(cmd, "size", "iters", "threads", "huge-pages", "odp", "device")
 	return cmd
 }
 

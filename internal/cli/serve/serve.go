@@ -34,16 +34,6 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// groups orders the flags of the server.
-func groups() []cmdline.FlagGroup {
-	return []cmdline.FlagGroup{
-		{Title: "Clients", Names: []string{"listen", "port", "allow", "token-file", "clients", "once", "perftest", "peer-timeout"}},
-		{Title: "Limits", Names: []string{"max-memory", "max-duration", "data-allow"}},
-		opendevice.Group(),
-		{Title: "Output", Names: []string{"quiet"}},
-	}
-}
-
 // flags are the flags of 'serve'.
 type flags struct {
 	device      opendevice.Flags
@@ -105,22 +95,25 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.listen, "listen", "", "listen on `ADDRESS`: HOST, HOST:PORT or :PORT (default: all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
 	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these `CLIENTS`: 192.0.2.0/24,2001:db8::/32")
-	fs.StringVar(&flags.maxMemory, "max-memory", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)")
-	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit")
-	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
 	fs.StringVar(&flags.tokenFile, "token-file", "", "ask for the secret in `FILE`; perftest clients are refused")
 	fs.IntVar(&flags.clients, "clients", 1, "clients served at once (roce0: one per address)")
 	fs.BoolVar(&flags.once, "once", false, "end after one client")
 	fs.StringVar(&flags.perftest, "perftest", "", "run `TEST` with clients that do not tell theirs: perftest before 6.28, and any with -b")
 	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up if a client is silent for this `TIME`")
+	cmdline.Group(fs, "Clients")
+	fs.StringVar(&flags.maxMemory, "max-memory", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)")
+	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit")
+	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
+	cmdline.Group(fs, "Limits")
 	flags.device.Bind(fs)
 	flags.device.Several(fs)
 	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")
+	cmdline.Group(fs, "Output")
 	fs.BoolVar(&flags.child, "child", false, "print the address and end with standard input")
 	cmdline.Hide(fs, "child")
 	fs.BoolVar(&flags.testProcess, "test-process", false, "be the process of one test, which serve starts")
 	cmdline.Hide(fs, "test-process")
-	cmdline.GroupFlags(cmd, groups())
+	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "listen", "port", "allow", "token-file", "max-memory", "max-duration", "once", "device")
 	return cmd
 }
