@@ -15,7 +15,10 @@ import (
 
 // perftestFlag is one of perftest's options: how the help explains it, in which tools it acts and how, and what becomes of it in the others.
 type perftestFlag struct {
-	option
+	short     byte // 0: none
+	long      string
+	value     bool      // takes a value
+	exact     bool      // known by its whole name only, so that older abbreviations stay unambiguous
 	group     string    // heading of the help; the flags behind it are below it, too
 	head      string    // as the help writes it
 	help      string    // what it does, with the default; empty: not in the help
@@ -90,7 +93,7 @@ func (f perftestFlag) apply(v *Invocation, value string) error {
 		if why == "" {
 			why = "perftest takes it in this tool, and does nothing with it"
 		}
-		v.warn("%s is ignored: %s", f.option, why)
+		v.warn("%s is ignored: %s", f, why)
 		return nil
 	case Refused:
 	}
@@ -235,11 +238,11 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--dlid=LID", help: "LID to send to, on InfiniBand (the one that the peer tells)", set: integer(&v.DLID, 0, 1<<16-1)},
 		{head: "--pkey_index=N", help: "line of the P_Key table (0)", set: integer(&p.PKeyIndex, 0, 65535)},
 		{head: "-u, --qp-timeout=N", help: "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)", set: v.setTimeout},
-		{head: "--retry_count=N", help: "how often a message is sent again, 1 to 7 (7)", set: optional(&v.retries, 0, 7)},
+		{head: "--retry_count=N", help: "how often a message is sent again, 1 to 7 (7)", set: v.setRetries},
 		{head: "-R, --rdma_cm", help: "connect the queue pairs by RDMA CM, at IP addresses; not UC", set: on(&p.RDMACM)},
 		{head: "-T, --tos=N", help: "type of service of the path, with -R (not set)", noun: "TOS", set: optional(&p.TOS, 0, 255)},
 		{head: "-z, --comm_rdma_cm", help: "control connection by RDMA CM, ordinary queue pairs", set: on(&v.ControlCM)},
-		{head: "--com_rdma_cm", option: option{exact: true}, set: on(&v.ControlCM)}, // as 4.5's help spells it
+		{head: "--com_rdma_cm", exact: true, set: on(&v.ControlCM)}, // as 4.5's help spells it
 		{head: "--pin_cores=LIST", help: "CPUs, as in 0-3,8: the measuring thread runs on the first (one of the device's node)", set: parsed(&v.Cores, plan.ParseCPUs)},
 		{head: "--numa_node=N", help: "thread and buffers on this node (the device's)", set: optional(&v.NUMANode, 0, 1<<20)},
 		{head: "--disable_numa", help: "thread and buffers on any node", set: on(&v.NoNUMA)},
@@ -250,11 +253,11 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--ipv6-addr", help: "IPv6 addresses only", set: constant(&v.Network, "tcp6")},
 		{
 			head: "--perftest-version=V", help: "version to tell the other end; with 6.29 both compare the whole test (" + DefaultVersion + ")",
-			option: option{exact: true}, set: text(&v.PerftestVersion),
+			exact: true, set: text(&v.PerftestVersion),
 		}, // ours
 		{
 			head: "--peer-timeout=SECONDS", help: "give up on a silent peer after (30 in a phase, 10 if nothing moves)",
-			option: option{exact: true}, set: parsed(&v.PeerTimeout, plan.ParseTime),
+			exact: true, set: parsed(&v.PeerTimeout, plan.ParseTime),
 		}, // ours
 
 		{group: "Output and verdict", head: "--report_gbits", help: "bandwidth in Gb/s, 10^9 bits, instead of MiB/s, 2^20 bytes", set: on(&v.Gbits)},
@@ -268,15 +271,15 @@ func flags(v *Invocation) []perftestFlag {
 			head: "-H, --report-histogrm", help: "all samples, sorted (sic; --report-histogram, too)", kind: lat, set: on(&v.Histogram),
 			stock: " Available only on Latency tests",
 		},
-		{head: "--report-histogram", option: option{exact: true}, kind: lat, set: on(&v.Histogram)},
+		{head: "--report-histogram", exact: true, kind: lat, set: on(&v.Histogram)},
 		{head: "-U, --report-unsorted", help: "all samples, as they came", kind: lat, set: on(&v.Unsorted), stock: " Available only on Latency tests"},
 		{
 			head: "-W, --report-counters=LIST", help: "how much these counters of the device moved: counters/port_xmit_data,hw_counters/out_of_sequence",
 			set: v.setCounters,
 		},
-		{head: "--cpu_util", help: "CPU time of this process, with -D", set: on(&v.CPUUtil)},
+		{head: "--cpu_util", help: "CPU time of this process, with -D", set: on(&p.CPU)},
 		{head: "--output=WHAT", help: "print one number: bandwidth, message_rate or latency", set: text(&v.Output)},
-		{head: "--out_json", help: "write JSON, too, to " + defaultJSON, set: on(&v.json)},
+		{head: "--out_json", help: "write JSON, too, to " + defaultJSON, set: v.setJSON},
 		{head: "--out_json_file=FILE", help: "write JSON, too, to this file", set: text(&v.JSONFile)},
 		{head: "-w, --limit_bw=X", help: "exit 1 if the average is lower, in " + unit, kind: bw, elsewhere: Ignored, set: v.limit(&v.LimitBW, "-w")},
 		{head: "-y, --limit_msgrate=X", help: "exit 1 if there are fewer million messages a second", kind: bw, elsewhere: Ignored, set: v.limit(&v.LimitRate, "-y")},
@@ -334,7 +337,7 @@ func absent() []perftestFlag {
 		{"data_validation_debug", "--data_validation alone says whether all data was right"},
 	} {
 		for name := range strings.FieldsSeq(m.names) {
-			f := perftestFlag{head: "--" + name, option: option{exact: name == "connectionless"}, why: m.why}
+			f := perftestFlag{head: "--" + name, exact: name == "connectionless", why: m.why}
 			if m.why == raw { // abbreviations stay those of the tools we are
 				f.elsewhere, f.exact = Ignored, true
 			}

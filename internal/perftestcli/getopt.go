@@ -2,36 +2,28 @@ package perftestcli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
-// option is one option as getopt_long sees it.
-type option struct {
-	short byte   // 0: none
-	long  string // empty: none
-	value bool   // takes a value
-	exact bool   // known by its whole name only, so that older abbreviations stay unambiguous
-}
-
-func (o option) String() string {
-	switch {
-	case o.short == 0:
-		return "--" + o.long
-	case o.long == "":
-		return "-" + string(o.short)
+func (f perftestFlag) String() string {
+	if f.short == 0 {
+		return "--" + f.long
 	}
-	return fmt.Sprintf("-%c (--%s)", o.short, o.long)
+	return fmt.Sprintf("-%c (--%s)", f.short, f.long)
 }
 
 // given is one option on a command line.
 type given struct {
-	index int // in the list of options
-	value string
+	*perftestFlag
+	text string // its value
 }
 
 // getopt parses a command line as glibc's getopt_long does: clusters, attached values, abbreviated long options, and
 // options behind operands.
-func getopt(options []option, args []string) (found []given, operands []string, err error) {
+func getopt(table []perftestFlag, args []string) (found []given, operands []string, err error) {
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]
@@ -40,37 +32,34 @@ func getopt(options []option, args []string) (found []given, operands []string, 
 			return found, append(operands, args...), nil
 		case strings.HasPrefix(a, "--"):
 			name, value, attached := strings.Cut(a[2:], "=")
-			i, err := findLong(options, name)
-			if err != nil {
+			f, err := findLong(table, name)
+			switch {
+			case err != nil:
 				return nil, nil, err
-			}
-			switch o := options[i]; {
-			case attached && !o.value:
-				return nil, nil, fmt.Errorf("option '--%s' doesn't allow an argument", o.long)
-			case !attached && o.value:
+			case attached && !f.value:
+				return nil, nil, fmt.Errorf("option '--%s' doesn't allow an argument", f.long)
+			case !attached && f.value:
 				if len(args) == 0 {
-					return nil, nil, fmt.Errorf("option '--%s' requires an argument", o.long)
+					return nil, nil, fmt.Errorf("option '--%s' requires an argument", f.long)
 				}
 				value, args = args[0], args[1:]
 			}
-			found = append(found, given{i, value})
+			found = append(found, given{f, value})
 		case len(a) > 1 && a[0] == '-':
 			for cluster := a[1:]; cluster != ""; {
-				i := findShort(options, cluster[0])
+				i := slices.IndexFunc(table, func(f perftestFlag) bool { return f.short == cluster[0] })
 				if i < 0 {
 					return nil, nil, fmt.Errorf("invalid option -- '%c'", cluster[0])
 				}
-				cluster = cluster[1:]
-				g := given{index: i}
-				if options[i].value {
-					g.value = cluster
+				g := given{perftestFlag: &table[i]}
+				if cluster = cluster[1:]; g.value {
 					if cluster == "" {
 						if len(args) == 0 {
-							return nil, nil, fmt.Errorf("option requires an argument -- '%c'", options[i].short)
+							return nil, nil, fmt.Errorf("option requires an argument -- '%c'", g.short)
 						}
-						g.value, args = args[0], args[1:]
+						cluster, args = args[0], args[1:]
 					}
-					cluster = ""
+					g.text, cluster = cluster, ""
 				}
 				found = append(found, g)
 			}
@@ -81,35 +70,23 @@ func getopt(options []option, args []string) (found []given, operands []string, 
 	return found, operands, nil
 }
 
-func findShort(options []option, c byte) int {
-	for i, o := range options {
-		if o.short == c && c != 0 {
-			return i
-		}
-	}
-	return -1
-}
-
 // findLong finds a long option by its name or by a beginning that no other option has.
-func findLong(options []option, name string) (int, error) {
+func findLong(table []perftestFlag, name string) (*perftestFlag, error) {
 	var candidates []int
-	for i, o := range options {
-		if o.long == name {
-			return i, nil
+	for i, f := range table {
+		if f.long == name {
+			return &table[i], nil
 		}
-		if name != "" && !o.exact && strings.HasPrefix(o.long, name) {
+		if name != "" && !f.exact && strings.HasPrefix(f.long, name) {
 			candidates = append(candidates, i)
 		}
 	}
 	switch len(candidates) {
 	case 0:
-		return 0, fmt.Errorf("unrecognized option '--%s'", name)
+		return nil, fmt.Errorf("unrecognized option '--%s'", name)
 	case 1:
-		return candidates[0], nil
+		return &table[candidates[0]], nil
 	}
-	var names []string
-	for _, i := range candidates {
-		names = append(names, "'--"+options[i].long+"'")
-	}
-	return 0, fmt.Errorf("option '--%s' is ambiguous; possibilities: %s", name, strings.Join(names, " "))
+	names := plain.Each(candidates, func(i int) string { return "'--" + table[i].long + "'" })
+	return nil, fmt.Errorf("option '--%s' is ambiguous; possibilities: %s", name, strings.Join(names, " "))
 }

@@ -1,6 +1,7 @@
 package perftestcli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -44,7 +45,6 @@ type Invocation struct {
 	Histogram  bool     // -H
 	Unsorted   bool     // -U
 	Output     string   // --output: "", "bandwidth", "message_rate" or "latency"
-	CPUUtil    bool     // --cpu_util
 	JSONFile   string   // --out_json_file; empty: none
 	LimitBW    *float64 // -w, in the unit printed; nil: none
 	LimitRate  *float64 // -y, in millions of messages per second; nil: none
@@ -60,11 +60,9 @@ type Invocation struct {
 
 	sizeGiven bool
 	margin    *int64 // -f, in seconds
-	retries   *int64 // --retry_count
 	rate      float64
 	rateUnit  string
 	rateType  string
-	json      bool
 	warmUp    bool
 	validate  bool
 	burst     int
@@ -104,36 +102,30 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 		v.Plan.TxDepth = 1 // where ours is deeper on a software device
 	}
 	table := flags(&v)
-	options := make([]option, len(table))
-	for i, f := range table {
-		options[i] = f.option
-	}
-	found, operands, err := getopt(options, args)
+	found, operands, err := getopt(table, args)
 	if err != nil {
 		return v, &UnknownError{fmt.Errorf("%s: %w", tool.Name, err)}
 	}
 	var errs []error
-	given := map[int]bool{}
-	repeated := ""
-	for _, g := range found {
-		f := table[g.index]
-		if err := f.apply(&v, g.value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f.option, err))
+	repeated, classic := "", ""
+	for i, g := range found {
+		if err := g.apply(&v, g.text); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", g, err))
 		}
-		if given[g.index] && repeated == "" {
-			if repeated = f.long; f.short != 0 {
-				repeated = "-" + string(f.short)
+		if repeated == "" && slices.ContainsFunc(found[:i], func(other given) bool { return other.perftestFlag == g.perftestFlag }) {
+			if repeated = g.long; g.short != 0 {
+				repeated = "-" + string(g.short)
 			}
 		}
-		given[g.index] = true
+		if g.classic {
+			classic = cmp.Or(classic, g.long)
+		}
 	}
 	if v.Help || v.Version {
 		return v, nil
 	}
-	for _, g := range found {
-		if f := table[g.index]; f.classic && v.Style() == Modern {
-			return v, &UnknownError{fmt.Errorf("%s: unrecognized option '--%s'", tool.Name, f.long)}
-		}
+	if classic != "" && v.Style() == Modern {
+		return v, &UnknownError{fmt.Errorf("%s: unrecognized option '--%s'", tool.Name, classic)}
 	}
 	if repeated != "" && v.Style() == Modern {
 		errs = append(errs, &StockError{" Duplicated argument: " + repeated + " ", errors.New("from version 6.13 on an option is given once")})
@@ -257,11 +249,10 @@ func (v *Invocation) settle() []error {
 	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
 		p.NoPeak = true
 	}
-	if v.CPUUtil && p.Duration == 0 {
+	if p.CPU && p.Duration == 0 {
 		v.warn("--cpu_util is ignored: it needs -D")
-		v.CPUUtil = false
+		p.CPU = false
 	}
-	p.CPU = v.CPUUtil
 	wrong.If(v.NUMANode != nil && len(v.Cores) > 0, "--numa_node and --pin_cores exclude each other")
 	v.settleValidation(wrong)
 	if v.ReportBoth && !p.Bidirectional {
@@ -270,7 +261,7 @@ func (v *Invocation) settle() []error {
 	}
 	v.settleOutput(wrong)
 	v.settleRate(wrong)
-	v.settleCM()
+	v.ControlCM = v.ControlCM || p.RDMACM
 	if !row.NeedsReceive() && (p.RxDepth > 0 || p.RecvList > 1) {
 		v.warn("-r and --recv_post_list are ignored: %s takes no receive", row.Text)
 		p.RxDepth, p.RecvList = 0, 0
@@ -351,22 +342,6 @@ func (v *Invocation) settleOutput(wrong *plan.Faults) {
 	default:
 		wrong.Note(&StockError{" Invalid verbosity level output flag. Please use bandwidth, latency, message_rate", fmt.Errorf("--output %q: want bandwidth, message_rate or latency", v.Output)})
 	}
-	if v.json && v.JSONFile == "" {
-		v.JSONFile = defaultJSON
-	}
-}
-
-// settleCM is what depends on RDMA CM.
-func (v *Invocation) settleCM() {
-	p := &v.Plan
-	v.ControlCM = v.ControlCM || p.RDMACM
-	if v.retries == nil {
-		return
-	}
-	if *v.retries == 0 {
-		v.warn("--retry_count 0: one resend is the least")
-	}
-	p.Retries = uint8(max(*v.retries, 1))
 }
 
 // settleSize fills the sizes. What a datagram may carry depends on the port: see Fit.

@@ -5,8 +5,6 @@ import (
 	"math"
 	"os"
 	"strings"
-
-	"github.com/gobw/gobw/internal/plan"
 )
 
 // Document is --out_json: the keys, the order and the digits of perftest 6.29, which parsers hold it to. (Before 6.20 perftest's
@@ -31,55 +29,19 @@ func NewDocument(f Facts, v Invocation) *Document {
 // results are the lines of a row.
 func (d *Document) results(r Row) []string {
 	var out []string
-	put := func(key string, digits int, v float64) {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			v = 0
-		}
-		out = append(out, fmt.Sprintf("%q: %.*f", key, digits, v))
-	}
-	latency, byTime := d.v.Plan.Kind == plan.Latency, d.v.Plan.Duration > 0
-	switch d.v.Output {
-	case "bandwidth":
-		put("bw_avg", 6, r.Average)
-		return out
-	case "message_rate":
-		put("msgRate_avg", 6, r.MsgRate)
-		return out
-	case "latency":
-		put(map[bool]string{true: "t_avg", false: "avg_lat"}[byTime], 6, r.Avg)
-		return out
-	}
-	out = append(out, fmt.Sprintf("\"MsgSize\": %d", r.Size), fmt.Sprintf("\"n_iterations\": %d", r.Iterations))
-	switch {
-	case !latency:
-		digits := 2
-		if d.v.Gbits && r.Average < 0.1 {
-			digits = 6
-		}
-		put("BW_peak", digits, r.Peak)
-		put("BW_average", digits, r.Average)
-		put("MsgRate", 6, r.MsgRate)
-	case byTime:
-		put("t_avg", 2, r.Avg)
-		put("tps_average", 2, r.TPS)
-	default:
-		for _, f := range []struct {
-			key string
-			v   float64
-		}{
-			{"t_min", r.Min},
-			{"t_max", r.Max},
-			{"t_typical", r.Typical},
-			{"t_avg", r.Avg},
-			{"t_stdev", r.Stdev},
-			{"percentile_99", r.P99},
-			{"percentile_99.9", r.P999},
-		} {
-			put(f.key, 2, f.v)
+	cells := []cell{d.v.alone(r)}
+	if d.v.Output == "" {
+		out = []string{fmt.Sprintf("\"MsgSize\": %d", r.Size), fmt.Sprintf("\"n_iterations\": %d", r.Iterations)}
+		cells = d.v.columns(r).cells
+		if d.v.Plan.CPU {
+			cells = append(cells, cell{"CPU_util", 2, r.CPU})
 		}
 	}
-	if d.v.CPUUtil {
-		put("CPU_util", 2, r.CPU)
+	for _, c := range cells {
+		if math.IsNaN(c.value) || math.IsInf(c.value, 0) {
+			c.value = 0
+		}
+		out = append(out, fmt.Sprintf("%q: %.*f", c.key, c.digits, c.value))
 	}
 	return out
 }

@@ -103,7 +103,7 @@ var proofs = map[string]string{
 	"Histogram": "text_test.go TestMeasuredRows", "Unsorted": "text_test.go TestMeasuredRows", "Output": "text_test.go TestMeasuredRows",
 	"JSONFile": "../cli/perftest_test.go TestPerftestLimits", "LimitBW": "../cli/perftest_test.go TestPerftestLimits", "LimitRate": "../cli/perftest_test.go TestPerftestLimits",
 	"Counters": "../cli/perftest_test.go TestPerftestAround", "WaitDestroy": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
-	"MTUBytes": "parse_test.go TestFit", "link": "parse_test.go TestForceLink", "CPUUtil": "text_test.go TestMeasuredRows",
+	"MTUBytes": "parse_test.go TestFit", "link": "parse_test.go TestForceLink",
 	"IBPort": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "GIDIndex": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
 	"Cores": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "NUMANode": "../cli/perftest/options_test.go TestOptionsOfThisEnd",
 	"NoNUMA": "../cli/perftest/options_test.go TestOptionsOfThisEnd", "DLID": "../cli/perftest/options_test.go TestOptionsOfThisEnd",

@@ -98,12 +98,12 @@ func TestFlags(t *testing.T) {
 			v.Plan.Infinite, v.Plan.Duration, v.Plan.Iterations, v.Plan.NoPeak = true, 2*time.Second, 0, true
 		}},
 		{"ib_write_bw --reversed", func(v *Invocation) { v.Plan.Reversed = true }},
-		{"ib_write_bw --out_json", func(v *Invocation) { v.json, v.JSONFile = true, "perftest_out.json" }},
+		{"ib_write_bw --out_json", func(v *Invocation) { v.JSONFile = "perftest_out.json" }},
 		{"ib_write_bw --out_json_file x.json", func(v *Invocation) { v.JSONFile = "x.json" }},
 		{"ib_write_bw --output bandwidth", func(v *Invocation) { v.Output = "bandwidth" }},
 		{"ib_send_lat --output=latency", func(v *Invocation) { v.Output = "latency" }},
 		{"ib_write_bw --cpu_util -D 3", func(v *Invocation) {
-			v.CPUUtil, v.Plan.CPU, v.Plan.Duration, v.Plan.Iterations, v.Plan.NoPeak = true, true, 3*time.Second, 0, true
+			v.Plan.CPU, v.Plan.Duration, v.Plan.Iterations, v.Plan.NoPeak = true, 3*time.Second, 0, true
 		}},
 		{"ib_send_bw --use-srq", func(v *Invocation) { v.Plan.SRQ = true }},
 		{"ib_send_bw --recv_post_list 8", func(v *Invocation) { v.Plan.RecvList = 8 }},

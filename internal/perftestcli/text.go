@@ -140,29 +140,6 @@ func (t *Text) address(whose string, a control.Address, f Facts) {
 	t.printf("\n")
 }
 
-func (t *Text) heading() {
-	p := t.plan
-	cpu := ""
-	if t.v.CPUUtil {
-		cpu = "    CPU_Util[%]"
-	}
-	switch {
-	case p.Kind == plan.Latency && p.Duration > 0:
-		t.printf(" #bytes        #iterations       t_avg[usec]    tps average%s\n", cpu)
-	case p.Kind == plan.Latency:
-		t.printf(" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99%% percentile[usec]   99.9%% percentile[usec] %s\n", cpu)
-	default:
-		unit := "MB"
-		switch {
-		case t.v.Gbits:
-			unit = "Gb"
-		case t.style == Modern:
-			unit = "MiB"
-		}
-		t.printf(" #bytes     #iterations    BW peak[%s/sec]    BW average[%s/sec]   MsgRate[Mpps]%s\n", unit, unit, cpu)
-	}
-}
-
 // Row is one result in the units that are printed.
 type Row struct {
 	Size       uint64
@@ -218,7 +195,7 @@ func (t *Text) Measured(r report.Record, samples report.Samples) {
 	}
 	row := t.RowOf(r, samples)
 	if t.quiet() {
-		t.bare(row)
+		t.printf("%f\n", t.v.alone(row).value)
 		return
 	}
 	if t.plan.Kind == plan.Latency && (t.v.Unsorted || t.v.Histogram) {
@@ -269,41 +246,6 @@ func (t *Text) Validated(messages, bytes uint64) {
 func (t *Text) Waiting() {
 	if t.v.WaitDestroy > 0 && !t.quiet() {
 		t.printf(" Waiting %d seconds before releasing resources...\n", int(t.v.WaitDestroy.Seconds()))
-	}
-}
-
-// bare writes the number that --output asks for.
-func (t *Text) bare(row Row) {
-	switch t.v.Output {
-	case "bandwidth":
-		t.printf("%f\n", row.Average)
-	case "message_rate":
-		t.printf("%f\n", row.MsgRate)
-	default: // the average, in both versions and with -D
-		t.printf("%f\n", row.Avg)
-	}
-}
-
-func (t *Text) row(r Row) {
-	p := t.plan
-	cpu := ""
-	if t.v.CPUUtil {
-		cpu = fmt.Sprintf("\t    %-3.2f", r.CPU)
-	}
-	switch {
-	case p.Kind == plan.Latency && p.Duration > 0:
-		t.printf(" %-7d       %d            %-7.2f        %-7.2f%s\n", r.Size, r.Iterations, r.Avg, r.TPS, cpu)
-	case p.Kind == plan.Latency:
-		t.printf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f%s\n",
-			r.Size, r.Iterations, r.Min, r.Max, r.Typical, r.Avg, r.Stdev, r.P99, r.P999, cpu)
-	case t.v.Gbits && r.Average < 0.1:
-		t.printf(" %-7d    %d           %-7.6f            %-7.6f            %-7.6f%s\n", r.Size, r.Iterations, r.Peak, r.Average, r.MsgRate, cpu)
-	default:
-		gap := "   "
-		if t.style == Modern {
-			gap = "     "
-		}
-		t.printf(" %-7d    %-10d       %-7.2f            %-7.2f\t\t%s%-7.6f%s\n", r.Size, r.Iterations, r.Peak, r.Average, gap, r.MsgRate, cpu)
 	}
 }
 

@@ -1,6 +1,7 @@
 package perftestcli
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -156,6 +157,20 @@ func (v *Invocation) setTimeout(value string) error {
 		v.warn("-u %d is read as %d, as by a device: the code has five bits", n, v.Plan.Timeout)
 	}
 	return err
+}
+
+func (v *Invocation) setRetries(value string) error {
+	n, err := number(value, 0, 7)
+	if n == 0 && err == nil {
+		v.warn("--retry_count 0: one resend is the least")
+	}
+	v.Plan.Retries = uint8(max(n, 1))
+	return err
+}
+
+func (v *Invocation) setJSON(string) error {
+	v.JSONFile = cmp.Or(v.JSONFile, defaultJSON)
+	return nil
 }
 
 func (v *Invocation) setAtomic(value string) error {

@@ -27,6 +27,9 @@ const (
 // RNRTimer is how long an end without a receive asks senders to wait, as the code of IBTA table 46: 0.64 ms, as perftest asks.
 const RNRTimer = 12
 
+// RNRRetries is how often a sender tries again then: for ever.
+const RNRRetries = 7
+
 // AllSizesBytes is the largest size of -a.
 const AllSizesBytes = 8 << 20
 
@@ -111,7 +114,6 @@ func (s *Settled) checkNumbers(wrong *Faults) {
 	inRange("--qp-timeout (-u)", int(p.Timeout), 1, 31)
 	inRange("retries", int(p.Retries), 1, 7)
 	inRange("--sl (-S)", int(p.SL), 1, 15)
-	inRange("RNR retries", int(p.RNRRetries), 1, 7)
 	inRange("--burst_size", p.Burst, 1, maxTxDepth)
 	s.checkLengths(wrong)
 }
@@ -204,7 +206,6 @@ func (s *Settled) fill() {
 	}
 	setDefault(&p.Timeout, timeout)
 	setDefault(&p.Retries, defaultRetries)
-	setDefault(&p.RNRRetries, defaultRetries)
 	if p.QKey == 0 {
 		p.QKey = defaultQKey
 	}

@@ -93,12 +93,10 @@ type Spec struct {
 	SL           uint8    `json:"sl,omitempty"`
 	TrafficClass uint8    `json:"tclass,omitempty"`
 	FlowLabels   []uint32 `json:"flow_labels,omitempty"` // queue pair q takes number q modulo their count; none: 0
-	HopLimit     uint8    `json:"hop_limit,omitempty"`   // 0: 255
 	PKeyIndex    int      `json:"pkey_index,omitempty"`
-	Timeout      uint8    `json:"qp_timeout,omitempty"`  // code; 0: 14, a software device 16
-	Retries      uint8    `json:"retries,omitempty"`     // 0: 7
-	RNRRetries   uint8    `json:"rnr_retries,omitempty"` // 0: 7, for ever
-	QKey         uint32   `json:"qkey,omitempty"`        // 0: perftest's, 0x11111111; between two ends of ours the client draws one
+	Timeout      uint8    `json:"qp_timeout,omitempty"` // code; 0: 14, a software device 16
+	Retries      uint8    `json:"retries,omitempty"`    // 0: 7
+	QKey         uint32   `json:"qkey,omitempty"`       // 0: perftest's, 0x11111111; between two ends of ours the client draws one
 	HugePages    bool     `json:"huge_pages,omitempty"`
 	OnDemand     bool     `json:"on_demand,omitempty"` // register memory whose pages the device has brought as it needs them
 	RDMACM       bool     `json:"rdma_cm,omitempty"`   // the queue pairs are connected by RDMA CM

@@ -357,7 +357,7 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.Device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
 		MaxDestRDAtomic: verbs.Exactly(uint8(e.plan.Outstanding())),
 		MinRNRTimer:     verbs.Exactly(plan.RNRTimer), Timeout: verbs.Exactly(e.spec.Timeout),
-		RetryCount: verbs.Exactly(e.spec.Retries), RNRRetry: verbs.Exactly(e.spec.RNRRetries),
+		RetryCount: verbs.Exactly(e.spec.Retries), RNRRetry: verbs.Exactly(plan.RNRRetries),
 		StayRTR: !e.plan.Sends(),
 	}
 	if w, windowed := qp.(verbs.WindowedQueuePair); windowed {
@@ -369,14 +369,11 @@ func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, 
 func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVector {
 	r := e.railOf(q)
 	av := verbs.AddressVector{
-		DLID: peer.LID, SL: e.spec.SL, TrafficClass: e.spec.TrafficClass, FlowLabel: e.plan.FlowLabel(q), HopLimit: e.spec.HopLimit,
+		DLID: peer.LID, SL: e.spec.SL, TrafficClass: e.spec.TrafficClass, FlowLabel: e.plan.FlowLabel(q),
 		Port: r.Port.Number,
 	}
 	if r.UseGID && peer.HasGID {
-		av.UseGID, av.DGID, av.SGIDIndex = true, peer.GID, r.GID.Index
-		if av.HopLimit == 0 {
-			av.HopLimit = 255
-		}
+		av.UseGID, av.DGID, av.SGIDIndex, av.HopLimit = true, peer.GID, r.GID.Index, 255
 	}
 	return av
 }

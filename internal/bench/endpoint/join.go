@@ -76,7 +76,7 @@ func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.A
 	defer cancel()
 	outstanding := uint8(e.plan.Outstanding())
 	o := verbs.ConnectOptions{
-		MinRNRTimer: plan.RNRTimer, Timeout: e.spec.Timeout, RetryCount: e.spec.Retries, RNRRetry: e.spec.RNRRetries,
+		MinRNRTimer: plan.RNRTimer, Timeout: e.spec.Timeout, RetryCount: e.spec.Retries, RNRRetry: plan.RNRRetries,
 		AddressVector: verbs.AddressVector{SL: e.spec.SL, TrafficClass: e.spec.TrafficClass},
 	}
 	if e.plan.Row().Responded {
