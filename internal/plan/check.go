@@ -37,7 +37,9 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	wrong.If(p.Vector > 0 && !p.Events, "--vector (-X) %d: it needs --events (-e)", p.Vector)
 	wrong.If(p.RDMACM && p.Transport == verbs.UC, "--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
 	wrong.If(p.TOS != nil && !p.RDMACM, "--tos (-T): it needs --rdma-cm (-R); --tclass works without")
-	s.checkLists(wrong)
+	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
+	wrong.If(p.Iterations != p.WholePosts(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
+	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
 }
 
 func hintOfImmediate(r Row) string {

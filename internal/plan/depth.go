@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // Values in force where a spec says nothing; they are perftest's.
@@ -17,15 +18,6 @@ const (
 	softwareLatencyDepth = 64
 	smallForModeration   = 8192 // above this size every request is signaled
 )
-
-// depthRanges are the numbers of the queues that a spec may have.
-func (s *Spec) depthRanges(inRange func(name string, v, low, high int)) {
-	inRange("--tx-depth (-t)", s.TxDepth, 1, maxTxDepth)
-	inRange("--rx-depth (-r)", s.RxDepth, 1, maxRxDepth)
-	inRange("--cq-mod (-Q)", s.CQMod, 1, maxCQMod)
-	inRange("--post-list (-l)", s.PostList, 1, maxTxDepth)
-	inRange("--recv_post_list", s.RecvList, 1, maxRxDepth)
-}
 
 // fillDepths chooses what the spec left open of its send queues.
 func (s *Settled) fillDepths() {
@@ -42,14 +34,6 @@ func (s *Settled) fillDepths() {
 		p.TxDepth = s.latencyDepth()
 	}
 	p.TxDepth = max(p.TxDepth, p.PostList)
-}
-
-// checkLists refuses what cannot be posted in lists.
-func (s *Settled) checkLists(wrong *Faults) {
-	p := &s.spec
-	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
-	wrong.If(p.Iterations != p.WholePosts(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
-	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
 }
 
 // WholePosts is the least number of messages from n on that is handed over in whole posts.
@@ -102,7 +86,7 @@ func (s *Settled) Lane(size int, count uint64) Lane {
 	}
 	l.Signal, l.Batch = min(s.moderation(size), l.Window), min(l.Batch, l.Window)
 	// A batch is posted when all of it fits: moderation leaves room for one beyond the last signaled message.
-	for l.Signal > 1 && l.Signal+l.Batch-gcd(l.Signal, l.Batch) > l.Window {
+	for l.Signal > 1 && l.Signal+l.Batch-job.GCD(l.Signal, l.Batch) > l.Window {
 		l.Signal--
 	}
 	return l
@@ -132,13 +116,6 @@ func (s *Settled) moderation(size int) int {
 	default:
 		return defaultCQMod
 	}
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // receiveDepth is the number of receives kept posted per queue pair; it does not depend on the size. What queue pairs

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -124,13 +123,7 @@ func Operations() []Operation {
 }
 
 // OperationNames are the operations in words: "write, read, send or atomic".
-func OperationNames() string {
-	names := make([]string, 0, len(rows()))
-	for _, op := range Operations() {
-		names = append(names, string(op))
-	}
-	return alternatives(names)
-}
+func OperationNames() string { return alternatives(Operations()) }
 
 // Requests are those that make up a message, in order. The completion of the last is the message's.
 func (r Row) Requests() []verbs.Opcode {
@@ -161,21 +154,19 @@ func (r Row) MayInline() bool { return !r.Fetches() }
 func (r Row) Supports(t verbs.Transport) bool { return slices.Contains(r.Transports, t) }
 
 // TransportText lists the transports: "RC or UC".
-func (r Row) TransportText() string {
-	names := make([]string, len(r.Transports))
-	for i, t := range r.Transports {
-		names[i] = t.String()
-	}
-	return alternatives(names)
-}
+func (r Row) TransportText() string { return alternatives(r.Transports) }
 
 // alternatives are names with an "or" before the last.
-func alternatives(names []string) string {
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
+func alternatives[T any](names []T) string {
+	text := fmt.Sprint(names[0])
+	for i, name := range names[1:] {
+		before := ", "
+		if i+2 == len(names) {
+			before = " or "
+		}
+		text += before + fmt.Sprint(name)
 	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return text
 }
 
 // Row is the operation that the spec names, with its variant.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -42,13 +41,7 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d", s.spec.QPs, p.QueuePairs)
 	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; the limit is %d", rounds, p.Rounds)
 	wrong.If(p.Records > 0 && records > p.Records, "%d records; the limit is %d", records, p.Records)
-	if len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation) {
-		names := make([]string, len(p.Operations))
-		for i, o := range p.Operations {
-			names[i] = string(o)
-		}
-		wrong.Add("operation %s; allowed are %s", s.spec.Operation, strings.Join(names, ", "))
-	}
+	wrong.If(len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation), "operation %s; want %s", s.spec.Operation, alternatives(p.Operations))
 }
 
 // CheckAddress refuses an address to which this end's traffic may not go. Nobody sends to an address that stands for many. Else a

@@ -105,7 +105,11 @@ func (s *Settled) checkNumbers(wrong *Faults) {
 	inRange("--qp (-q)", p.QPs, 1, maxQueuePairs)
 	inRange("--threads", p.Threads, 1, maxThreads)
 	inRange("devices (-d)", p.Rails, 1, maxRails)
-	p.depthRanges(inRange)
+	inRange("--tx-depth (-t)", p.TxDepth, 1, maxTxDepth)
+	inRange("--rx-depth (-r)", p.RxDepth, 1, maxRxDepth)
+	inRange("--cq-mod (-Q)", p.CQMod, 1, maxCQMod)
+	inRange("--post-list (-l)", p.PostList, 1, maxTxDepth)
+	inRange("--recv_post_list", p.RecvList, 1, maxRxDepth)
 	inRange("--inline (-I)", p.InlineBytes, -1, maxInline)
 	inRange("--outs (-o)", p.Outstanding, 1, maxOutstanding)
 	inRange("--vector (-X)", p.Vector, 1, 2048)
@@ -144,21 +148,9 @@ func (s *Settled) checkLengths(wrong *Faults) {
 	}
 	wrong.If(!(p.RateBits >= 0) || p.RateBits > 1e18, "--rate %g: want a positive number of bits per second", p.RateBits)
 	wrong.If(p.Warmup > maxIterations, "--warmup %d: want at most %d", p.Warmup, uint64(maxIterations))
-	switch p.Transport {
-	case 0, verbs.RC, verbs.UC, verbs.UD:
-	default:
-		wrong.Add("transport %v: want RC, UC or UD", p.Transport)
-	}
-	switch p.Verify {
-	case VerifyNothing, VerifyEnds, VerifyAll:
-	default:
-		wrong.Add("--verify %q: want ends or all", p.Verify)
-	}
-	switch p.Timestamps {
-	case HostClock, DeviceClock:
-	default:
-		wrong.Add("--timestamps %q: want host or device", p.Timestamps)
-	}
+	wrong.If(!slices.Contains([]verbs.Transport{0, verbs.RC, verbs.UC, verbs.UD}, p.Transport), "transport %v: want RC, UC or UD", p.Transport)
+	wrong.If(!slices.Contains([]Verify{VerifyNothing, VerifyEnds, VerifyAll}, p.Verify), "--verify %q: want ends or all", p.Verify)
+	wrong.If(p.Timestamps != HostClock && p.Timestamps != DeviceClock, "--timestamps %q: want host or device", p.Timestamps)
 	for _, n := range []struct {
 		name string
 		v    int
@@ -178,18 +170,13 @@ func (s *Settled) fill() {
 	}
 	p.QPs = max(p.QPs, 1)
 	p.MRPerQP = p.MRPerQP || p.Rails > 1 // memory is registered with the device that uses it
-	if p.Transport == 0 {
-		p.Transport = verbs.RC
-	}
+	p.Transport = cmp.Or(p.Transport, verbs.RC)
 	p.Choose(s.row)
 	s.role = Target
 	if s.limits.Dialled != p.Reversed {
 		s.role = Initiator
 	}
-	s.mtu = s.limits.Port.ActiveMTU
-	if p.MTU != 0 {
-		s.mtu = p.MTU
-	}
+	s.mtu = cmp.Or(p.MTU, s.limits.Port.ActiveMTU)
 	if s.peer.MTU != 0 && (s.mtu == 0 || s.peer.MTU < s.mtu) {
 		s.mtu = s.peer.MTU
 	}
@@ -200,15 +187,10 @@ func (s *Settled) fill() {
 		// Which receive takes which message is known only where each queue pair's share is: a warm-up by count.
 		p.WarmupSteady, p.Warmup = false, warmupWhenVerifying
 	}
-	timeout := uint8(defaultTimeout)
 	if s.limits.Device.Software {
-		timeout = softwareTimeout
+		p.Timeout = cmp.Or(p.Timeout, softwareTimeout)
 	}
-	setDefault(&p.Timeout, timeout)
-	setDefault(&p.Retries, defaultRetries)
-	if p.QKey == 0 {
-		p.QKey = defaultQKey
-	}
+	p.Timeout, p.Retries, p.QKey = cmp.Or(p.Timeout, defaultTimeout), cmp.Or(p.Retries, defaultRetries), cmp.Or(p.QKey, defaultQKey)
 	if s.peer.Perftest { // it knows no warm-up that ends by itself
 		p.WarmupSteady = false
 	}
@@ -217,10 +199,7 @@ func (s *Settled) fill() {
 // fillSizes chooses the sizes. Those of UD depend on the path's MTU.
 func (s *Settled) fillSizes() {
 	p := &s.spec
-	datagram := s.mtu.Bytes()
-	if datagram == 0 {
-		datagram = verbs.MTU4096.Bytes()
-	}
+	datagram := cmp.Or(s.mtu, verbs.MTU4096).Bytes()
 	s.openSizes = len(p.Sizes) == 0 && p.Transport == verbs.UD
 	switch {
 	case len(p.Sizes) > 0 && p.AllSizes && p.Transport == verbs.UD: // -a ends at the path's MTU
@@ -277,12 +256,6 @@ func DefaultIterations(r Row, k Kind) uint64 {
 		return r.Iterations
 	}
 	return latencyIterations
-}
-
-func setDefault(v *uint8, to uint8) {
-	if *v == 0 {
-		*v = to
-	}
 }
 
 // layOut computes the memory of this end.

@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/gobw/gobw/verbs"
+import (
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
+)
 
 // Steps is how requests walk through a slot: request k goes to (k mod Places) × Stride.
 type Steps struct{ Stride, Places int }
@@ -53,7 +56,7 @@ func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 // RingLength is after how many messages of a round places and mix both begin anew.
 func (s *Settled) RingLength(size int) int {
 	places, cycle := s.SendSteps(size).Places, len(s.spec.Cycle(size))
-	return places / gcd(places, cycle) * cycle
+	return places / job.GCD(places, cycle) * cycle
 }
 
 // Rings are the lengths of the longest rings of a queue pair at this end: of messages to send, and of receives.

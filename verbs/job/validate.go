@@ -100,12 +100,13 @@ func (l *Lane) validateWindow(f *faults) {
 	case l.Batch < 1 || l.Batch > l.Window:
 		f.add(true, "batch %d: want 1 to the window of %d", l.Batch, l.Window)
 	default:
-		need := l.Signal + l.Batch - gcd(l.Signal, l.Batch)
+		need := l.Signal + l.Batch - GCD(l.Signal, l.Batch)
 		f.add(l.Window < need, "window %d with batches of %d, signaled every %d: gets stuck; want a window of at least %d", l.Window, l.Batch, l.Signal, need)
 	}
 }
 
-func gcd(a, b int) int {
+// GCD is the greatest common divisor of two numbers.
+func GCD(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
 	}
