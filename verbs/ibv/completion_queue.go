@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -61,11 +60,11 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return refusal(q.cq, err)
 	}, parents...)
 	if err != nil {
-		f := failure{verb: verb, device: d.info.Name, err: err}
+		f := verbs.Error{Verb: verb, Device: d.info.Name, Err: err}
 		if o.Depth > d.info.Limits.MaxCQE {
-			f.hint = fmt.Sprintf("ask for at most %d entries: the device has no more", d.info.Limits.MaxCQE)
+			f.Fix = fmt.Sprintf("ask for at most %d entries: the device has no more", d.info.Limits.MaxCQE)
 		}
-		return nil, explain(f)
+		return nil, explain(f, 0)
 	}
 	q.depth.Store(int64(q.cq.cqe))
 	d.objects.Store(uintptr(unsafe.Pointer(q.cq)), q)
@@ -167,8 +166,8 @@ func (q *completionQueue) Close() error {
 // completionChannel belongs to one goroutine.
 type completionChannel struct {
 	object
-	ch   *C.struct_vb_comp_channel
-	file *os.File // a duplicate of the channel's descriptor, in Go's poller
+	ch *C.struct_vb_comp_channel
+	watcher
 }
 
 // CreateCompletionChannel makes a channel on which completion queues announce events.
@@ -179,7 +178,7 @@ func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 		if c.ch, err = C.vb_create_comp_channel(d.v, d.context); c.ch == nil {
 			return refusal(c.ch, err)
 		}
-		if c.file, err = pollable(c.ch.fd, "completion channel"); err != nil {
+		if err = c.watcher.open(c.ch.fd, "completion channel"); err != nil {
 			C.vb_destroy_comp_channel(d.v, c.ch)
 		}
 		return err
@@ -193,7 +192,7 @@ func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 // Wait blocks until an armed queue has an event.
 func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, error) {
 	var q *completionQueue
-	err := c.wait(ctx, "wait for a completion event", c.file, func() bool {
+	err := c.wait(ctx, "wait for a completion event", &c.watcher, func() bool {
 		for q == nil {
 			var cq *C.struct_vb_cq
 			var context unsafe.Pointer
@@ -216,7 +215,7 @@ func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, er
 
 // Close destroys the channel, unless queues use it.
 func (c *completionChannel) Close() error {
-	return c.fail("destroy completion channel", c.Handle.Close(func() { _ = c.file.Close() }, func() error {
+	return c.fail("destroy completion channel", c.Handle.Close(c.stop, func() error {
 		return errnoError(C.vb_destroy_comp_channel(c.d.v, c.ch))
 	}))
 }

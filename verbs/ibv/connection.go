@@ -46,15 +46,13 @@ func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cm
 		return nil, err
 	}
 	c.local, c.remote = addrPort(&c.id.route.src), addrPort(&c.id.route.dst)
-	c.done.Go(func() {
-		whenReadable(c.file, func() bool {
-			var e C.struct_vb_cm_event
-			if C.vb_cm_next_event(c.cm, c.ch, &e) != 0 {
-				return false
-			}
-			c.take(&e)
-			return true
-		})
+	c.each(func() bool {
+		var e C.struct_vb_cm_event
+		if C.vb_cm_next_event(c.cm, c.ch, &e) != 0 {
+			return false
+		}
+		c.take(&e)
+		return true
 	})
 	return c, nil
 }

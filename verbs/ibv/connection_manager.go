@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -23,12 +21,11 @@ import (
 // once, so that destroying the identifier never waits.
 type cmHandle struct {
 	object
-	cm   *C.struct_vb_cm
-	id   *C.struct_vb_cm_id
-	ch   *C.struct_vb_cm_channel
-	file *os.File // a duplicate of the channel's descriptor, in Go's poller
+	cm *C.struct_vb_cm
+	id *C.struct_vb_cm_id
+	ch *C.struct_vb_cm_channel
+	watcher
 	quit chan struct{}
-	done sync.WaitGroup
 }
 
 // open opens the channel, and has identify make the identifier on it.
@@ -58,11 +55,11 @@ func (h *cmHandle) openChannel() (err error) {
 				Fix: "load its module (modprobe rdma_ucm), which makes /dev/infiniband/rdma_cm; in Docker add --device=/dev/infiniband",
 			}
 		}
-		return explain(failure{verb: verb, err: err})
+		return explain(verbs.Error{Verb: verb, Err: err}, 0)
 	}
-	if h.file, err = pollable(h.ch.fd, "rdma_cm"); err != nil {
+	if err = h.watcher.open(h.ch.fd, "rdma_cm"); err != nil {
 		C.vb_cm_destroy_event_channel(h.cm, h.ch)
-		return explain(failure{verb: "watch RDMA CM's events", err: err})
+		return explain(verbs.Error{Verb: "watch RDMA CM's events", Err: err}, 0)
 	}
 	return nil
 }
@@ -70,8 +67,7 @@ func (h *cmHandle) openChannel() (err error) {
 // stop ends the reading.
 func (h *cmHandle) stop() {
 	close(h.quit)
-	_ = h.file.Close()
-	h.done.Wait()
+	h.watcher.stop()
 }
 
 // identifier makes an identifier in a port space.
@@ -167,15 +163,15 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 		rc = C.vb_cm_listen(l.cm, l.id, cmBacklog)
 	}
 	if rc != 0 {
-		f := failure{verb: verb, device: d.info.Name, err: syscall.Errno(rc)}
+		f := verbs.Error{Verb: verb, Device: d.info.Name, Err: syscall.Errno(rc)}
 		switch syscall.Errno(rc) {
 		case syscall.EADDRINUSE:
-			f.hint = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, or choose another port"
+			f.Fix = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, or choose another port"
 		case syscall.ENODEV, syscall.EADDRNOTAVAIL:
-			f.hint = "the address must belong to the network interface of an RDMA device: see 'rdma link' and 'ip address'"
+			f.Fix = "the address must belong to the network interface of an RDMA device: see 'rdma link' and 'ip address'"
 		default:
 		}
-		return nil, errors.Join(explain(f), l.Close())
+		return nil, errors.Join(explain(f, 0), l.Close())
 	}
 	l.addr = addrPort(&l.id.route.src)
 	return l, nil
@@ -197,7 +193,7 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	}
 	defer l.Leave()
 	var e C.struct_vb_cm_event
-	err := l.wait(ctx, verb, l.file, func() bool {
+	err := l.wait(ctx, verb, &l.watcher, func() bool {
 		for C.vb_cm_next_event(l.cm, l.ch, &e) == 0 {
 			if e.event == C.VB_CM_CONNECT_REQUEST {
 				return true

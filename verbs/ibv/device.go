@@ -26,7 +26,8 @@ type device struct {
 
 	cm      *sharedLibrary
 	objects sync.Map // queue pairs, completion and shared receive queues by libibverbs' pointers, which events carry
-	events  *eventReader
+	events  chan verbs.AsyncEvent
+	watcher // of events
 }
 
 // Device capability flags (ibv_device_cap_flags).
@@ -41,20 +42,20 @@ func (p *Provider) open(d *C.struct_vb_device) (*device, error) {
 	name := C.GoString(&d.name[0])
 	c, err := C.vb_open_device(p.verbs(), d)
 	if c == nil {
-		return nil, explain(failure{verb: "open device", device: name, err: err})
+		return nil, explain(verbs.Error{Verb: "open device", Device: name, Err: err}, 0)
 	}
-	dev := &device{v: p.verbs(), context: c, cm: &p.cm}
+	dev := &device{v: p.verbs(), context: c, cm: &p.cm, events: make(chan verbs.AsyncEvent, eventBacklog)}
 	dev.d = dev
 	dev.sysfs = sysfsDevice{root: p.sysfs, name: name}
 	if err := dev.describe(); err != nil {
 		C.vb_close_device(dev.v, c)
 		return nil, err
 	}
-	dev.events, err = readEvents(dev)
-	if err != nil {
+	if err := dev.watcher.open(c.async_fd, "async events"); err != nil {
 		C.vb_close_device(dev.v, c)
-		return nil, err
+		return nil, dev.fail("watch asynchronous events", err)
 	}
+	dev.readEvents()
 	return dev, nil
 }
 
@@ -63,7 +64,7 @@ func (d *device) describe() error {
 	var a C.struct_vb_device_attr
 	name := d.sysfs.name
 	if rc := C.vb_query_device(d.v, d.context, &a); rc != 0 {
-		return explain(failure{verb: "query device", device: name, err: errnoError(rc)})
+		return explain(verbs.Error{Verb: "query device", Device: name, Err: errnoError(rc)}, 0)
 	}
 	cDevice := d.context.device
 	d.info = verbs.DeviceInfo{
@@ -234,7 +235,7 @@ func (d *device) Counters(port int) (c map[string]uint64, err error) {
 }
 
 // Events delivers asynchronous events.
-func (d *device) Events() <-chan verbs.AsyncEvent { return d.events.events }
+func (d *device) Events() <-chan verbs.AsyncEvent { return d.events }
 
 // ServesItself says that hardware or the kernel serves the peer: see [verbs.SelfServing].
 func (*device) ServesItself() {}
@@ -255,7 +256,7 @@ func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
 // Close closes the device, unless handles of it are open.
 func (d *device) Close() error {
 	return d.destroy("close device", func() C.int {
-		d.events.close()
+		d.stop()
 		return C.vb_close_device(d.v, d.context)
-	})
+	}, func() { close(d.events) })
 }

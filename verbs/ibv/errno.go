@@ -5,6 +5,7 @@ package ibv
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"syscall"
@@ -12,47 +13,31 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// failure is a verb that libibverbs refused, with what is known about the call.
-type failure struct {
-	verb   string
-	device string
-	qp     uint32
-	err    error  // nil: libibverbs gave no reason
-	pinned int    // bytes the call would have locked, 0: not the point
-	hint   string // a cause that only the caller can know; comes first
-}
-
 var errNoReason = errors.New("libibverbs gave no reason")
 
-// explain turns a failure into a [verbs.Error] with the errno's meaning here and what to try.
-func explain(f failure) error {
-	e := &verbs.Error{Verb: f.verb, Device: f.device, QP: f.qp, Err: f.err}
-	if f.err == nil {
-		e.Err = errNoReason
-	}
-	if errno, ok := errors.AsType[syscall.Errno](f.err); ok {
-		meaning, fix := errnoMeaning(errno, f)
-		e.Err, e.Fix = fmt.Errorf("%w (%s)", f.err, meaning), fix
-	}
-	if f.hint != "" {
+// explain adds to a refused call the errno's meaning here and what to try, behind what the caller knows to try. pinned is how many bytes
+// the call would have locked; 0: it locks none.
+func explain(e verbs.Error, pinned int) error {
+	e.Err = cmp.Or(e.Err, errNoReason)
+	if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
+		meaning, fix := errnoMeaning(errno, pinned)
 		if e.Fix != "" {
-			e.Fix = f.hint + "; or " + e.Fix
-		} else {
-			e.Fix = f.hint
+			fix = e.Fix + "; or " + fix
 		}
+		e.Err, e.Fix = fmt.Errorf("%w (%s)", e.Err, meaning), fix
 	}
-	return e
+	return &e
 }
 
 // errnoMeaning says what an errno of a set-up verb means, and its likely causes in order with what to do.
-func errnoMeaning(errno syscall.Errno, f failure) (meaning, fix string) {
+func errnoMeaning(errno syscall.Errno, pinned int) (meaning, fix string) {
 	switch errno {
 	case syscall.EPERM, syscall.EACCES:
 		return "no permission", "look at 'ls -l /dev/infiniband/': /dev/infiniband/uverbs* and rdma_cm must be readable and writable by this user; " +
 			"chmod 666 them or install rdma-core's udev rules; in Docker add --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1"
 	case syscall.ENOMEM:
-		if f.pinned > 0 {
-			return memlockMeaning(f.pinned)
+		if pinned > 0 {
+			return memlockMeaning(pinned)
 		}
 		return "out of memory or of the device's queue entries", "ask for fewer queue pairs, a smaller depth or fewer scatter/gather entries; " +
 			"look at the locked-memory limit with 'ulimit -l' and at the device's limits"

@@ -19,92 +19,58 @@ import (
 // eventBacklog is how many asynchronous events wait for a reader before the oldest is dropped.
 const eventBacklog = 64
 
-// eventReader reads a device's asynchronous events and acknowledges them at once, so that destroying what they are
-// about never waits. Its goroutine sleeps in Go's poller.
-type eventReader struct {
-	d      *device
-	file   *os.File // a duplicate of the device's descriptor
-	events chan verbs.AsyncEvent
-	done   sync.WaitGroup
+// watcher waits in Go's poller for what a library tells by a descriptor.
+type watcher struct {
+	file *os.File // a duplicate of the descriptor
+	done sync.WaitGroup
 }
 
-func readEvents(d *device) (*eventReader, error) {
-	file, err := pollable(d.context.async_fd, "async events")
-	if err != nil {
-		return nil, d.fail("watch asynchronous events", err)
-	}
-	r := &eventReader{d: d, file: file, events: make(chan verbs.AsyncEvent, eventBacklog)}
-	r.done.Go(r.run)
-	return r, nil
-}
-
-// pollable wraps a duplicate of a descriptor for Go's poller. Both are non-blocking then: that is a property of the open file.
-func pollable(fd C.int, name string) (*os.File, error) {
+// open makes the duplicate. Both descriptors are non-blocking then: that is a property of the open file.
+func (w *watcher) open(fd C.int, name string) error {
 	dup, err := syscall.Dup(int(fd))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	syscall.CloseOnExec(dup)
 	if err := syscall.SetNonblock(dup, true); err != nil {
 		_ = syscall.Close(dup)
-		return nil, err
+		return err
 	}
-	return os.NewFile(uintptr(dup), name), nil
+	w.file = os.NewFile(uintptr(dup), name)
+	return nil
 }
 
-func (r *eventReader) run() {
-	defer close(r.events)
-	whenReadable(r.file, func() bool {
-		var got C.struct_vb_async_event
-		if C.vb_get_async_event(r.d.v, r.d.context, &got) != 0 {
-			return false
+// each calls next, in a goroutine, whenever the descriptor has become readable, and again until there is nothing more.
+func (w *watcher) each(next func() bool) {
+	w.done.Go(func() {
+		raw, err := w.file.SyscallConn()
+		if err != nil {
+			return
 		}
-		e := verbs.AsyncEvent{Type: verbs.EventType(got.event_type)}
-		switch e.Type {
-		case verbs.EventPortActive, verbs.EventPortError, verbs.EventLIDChange, verbs.EventPKeyChange, verbs.EventSMChange,
-			verbs.EventClientReregister, verbs.EventGIDChange:
-			e.Port = int(*(*C.int)(unsafe.Pointer(&got.element)))
-		default:
-			o, _ := r.d.objects.Load(*(*uintptr)(unsafe.Pointer(&got.element)))
-			e.QP, _ = o.(verbs.QueuePair)
-			e.CQ, _ = o.(verbs.CompletionQueue)
-			e.SRQ, _ = o.(verbs.SharedReceiveQueue)
-		}
-		C.vb_ack_async_event(r.d.v, &got)  // after this the object may be gone
-		if len(r.events) == eventBacklog { // full: drop the oldest
-			select {
-			case <-r.events:
-			default:
+		_ = raw.Read(func(uintptr) bool {
+			for next() {
 			}
-		}
-		r.events <- e
-		return true
+			return false
+		})
 	})
 }
 
-// whenReadable calls next whenever a file has become readable, and again until there is nothing more; it returns when the file is closed.
-func whenReadable(file *os.File, next func() bool) {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Read(func(uintptr) bool {
-		for next() {
-		}
-		return false
-	})
+// stop ends the waiting.
+func (w *watcher) stop() {
+	_ = w.file.Close()
+	w.done.Wait()
 }
 
-// wait calls next whenever a file has become readable, until it returns true, the handle is closed or the context ends.
-func (o *object) wait(ctx context.Context, verb string, file *os.File, next func() bool) error {
+// wait calls next whenever a descriptor has become readable, until it returns true, the handle is closed or the context ends.
+func (o *object) wait(ctx context.Context, verb string, w *watcher, next func() bool) error {
 	return o.inside(verb, func() error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		_ = file.SetReadDeadline(time.Time{})
+		_ = w.file.SetReadDeadline(time.Time{})
 		ended := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
-			_ = file.SetReadDeadline(time.Unix(1, 0))
+			_ = w.file.SetReadDeadline(time.Unix(1, 0))
 			close(ended)
 		})
 		defer func() {
@@ -113,7 +79,7 @@ func (o *object) wait(ctx context.Context, verb string, file *os.File, next func
 			}
 		}()
 		found := false
-		raw, err := file.SyscallConn()
+		raw, err := w.file.SyscallConn()
 		if err == nil {
 			err = raw.Read(func(uintptr) bool {
 				found = next()
@@ -132,7 +98,32 @@ func (o *object) wait(ctx context.Context, verb string, file *os.File, next func
 	})
 }
 
-func (r *eventReader) close() {
-	_ = r.file.Close()
-	r.done.Wait()
+// readEvents reads the device's asynchronous events and acknowledges them at once, so that destroying what they are about never waits.
+func (d *device) readEvents() {
+	d.each(func() bool {
+		var got C.struct_vb_async_event
+		if C.vb_get_async_event(d.v, d.context, &got) != 0 {
+			return false
+		}
+		e := verbs.AsyncEvent{Type: verbs.EventType(got.event_type)}
+		switch e.Type {
+		case verbs.EventPortActive, verbs.EventPortError, verbs.EventLIDChange, verbs.EventPKeyChange, verbs.EventSMChange,
+			verbs.EventClientReregister, verbs.EventGIDChange:
+			e.Port = int(*(*C.int)(unsafe.Pointer(&got.element)))
+		default:
+			o, _ := d.objects.Load(*(*uintptr)(unsafe.Pointer(&got.element)))
+			e.QP, _ = o.(verbs.QueuePair)
+			e.CQ, _ = o.(verbs.CompletionQueue)
+			e.SRQ, _ = o.(verbs.SharedReceiveQueue)
+		}
+		C.vb_ack_async_event(d.v, &got)    // after this the object may be gone
+		if len(d.events) == eventBacklog { // full: drop the oldest
+			select {
+			case <-d.events:
+			default:
+			}
+		}
+		d.events <- e
+		return true
+	})
 }

@@ -27,7 +27,7 @@ func (o *object) fail(verb string, err error) error {
 	if _, explained := errors.AsType[*verbs.Error](err); err == nil || explained {
 		return err
 	}
-	return explain(failure{verb: verb, device: o.d.info.Name, qp: o.qpn, err: err})
+	return explain(verbs.Error{Verb: verb, Device: o.d.info.Name, QP: o.qpn, Err: err}, 0)
 }
 
 // inside makes a call for which the handle must be open.

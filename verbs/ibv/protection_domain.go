@@ -89,7 +89,7 @@ func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64
 		return refusal(m.mr, err)
 	}, &p.Handle)
 	if err != nil {
-		return nil, explain(failure{verb: verb, device: p.d.info.Name, err: err, pinned: length})
+		return nil, explain(verbs.Error{Verb: verb, Device: p.d.info.Name, Err: err}, length)
 	}
 	m.lkey, m.rkey = uint32(m.mr.lkey), uint32(m.mr.rkey)
 	return m, nil

@@ -65,7 +65,7 @@ func (p *Provider) each(f func(d *C.struct_vb_device) bool) error {
 		if errors.Is(err, syscall.ENOSYS) { // no RDMA in this kernel
 			return nil
 		}
-		return explain(failure{verb: "list RDMA devices", err: err})
+		return explain(verbs.Error{Verb: "list RDMA devices", Err: err}, 0)
 	}
 	defer C.vb_free_device_list(p.verbs(), list)
 	for _, d := range unsafe.Slice(list, int(n)) {

@@ -180,14 +180,14 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	if err = errnoError(C.vb_modify_qp(q.d.v, q.qp, &c, C.int(a.Mask))); err == nil {
 		return nil
 	}
-	f := failure{verb: verb, device: q.d.info.Name, qp: q.qpn, err: err}
+	f := verbs.Error{Verb: verb, Device: q.d.info.Name, QP: q.qpn, Err: err}
 	switch {
 	case a.Mask&verbs.AttrAddressVector != 0 && errors.Is(err, syscall.ETIMEDOUT):
-		f.hint = fmt.Sprintf("no neighbour answered for %v: ping it from this port's address", a.AddressVector.DGID)
+		f.Fix = fmt.Sprintf("no neighbour answered for %v: ping it from this port's address", a.AddressVector.DGID)
 	case a.Mask&verbs.AttrAddressVector != 0 && !a.AddressVector.UseGID && q.linkLayer(a.AddressVector.Port) == verbs.LinkEthernet:
-		f.hint = "RoCE needs a GID in the address vector (UseGID)"
+		f.Fix = "RoCE needs a GID in the address vector (UseGID)"
 	}
-	return explain(f)
+	return explain(f, 0)
 }
 
 func (q *queuePair) linkLayer(port int) verbs.LinkLayer {

@@ -153,12 +153,12 @@ func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 
 // failure says what ended a run early.
 func (r *runner) failure(end C.int, p job.Progress) error {
-	e := failure{verb: "run job", device: r.d.info.Name, err: syscall.Errno(r.c.error)}
+	e := verbs.Error{Verb: "run job", Device: r.d.info.Name, Err: syscall.Errno(r.c.error)}
 	var l *C.struct_cl_lane
 	index, bad := int(int32(r.c.bad_lane)), &r.c.bad
 	if index >= 0 {
 		l = &r.lanes[index]
-		e.qp = uint32(l.qpn)
+		e.QP = uint32(l.qpn)
 		if id := uint64(bad.wr_id); id>>63 != 0 {
 			bad.wr_id = C.uint64_t(r.messageNumber(index, id&(1<<C.CL_TAG_SHIFT-1)>>C.CL_SLOT_SHIFT))
 		}
@@ -167,18 +167,18 @@ func (r *runner) failure(end C.int, p job.Progress) error {
 	case C.CL_BAD_COMPLETION:
 		return &verbs.CompletionError{Device: r.d.info.Name, Completion: goCompletion(bad), Sent: p.Posted, Done: p.Completed}
 	case C.CL_UNKNOWN_COMPLETION:
-		e.err = fmt.Errorf("a completion of qp %#x, which is on no lane", uint32(bad.qp_num))
+		e.Err = fmt.Errorf("a completion of qp %#x, which is on no lane", uint32(bad.qp_num))
 		if l != nil {
-			e.err = fmt.Errorf("a completion of request %d, which no job posted", uint64(bad.wr_id))
+			e.Err = fmt.Errorf("a completion of request %d, which no job posted", uint64(bad.wr_id))
 		}
 	case C.CL_BAD_POST:
-		e.verb, e.err = fmt.Sprintf("post message %d of lane %d", uint64(l.posted), index), postErrno(syscall.Errno(r.c.error))
+		e.Verb, e.Err = fmt.Sprintf("post message %d of lane %d", uint64(l.posted), index), postErrno(syscall.Errno(r.c.error))
 	case C.CL_BAD_RECEIVE:
-		e.verb, e.err = fmt.Sprintf("post receive %d of lane %d", uint64(l.receives_posted), index), postErrno(syscall.Errno(r.c.error))
+		e.Verb, e.Err = fmt.Sprintf("post receive %d of lane %d", uint64(l.receives_posted), index), postErrno(syscall.Errno(r.c.error))
 	case C.CL_BAD_POLL:
-		e.verb = "poll completion queue"
+		e.Verb = "poll completion queue"
 	}
-	return explain(e)
+	return explain(e, 0)
 }
 
 func (r *runner) progress(done bool) job.Progress {
