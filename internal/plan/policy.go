@@ -41,7 +41,9 @@ func (p Policy) check(s *Settled, wrong *Faults) {
 	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d", s.spec.QPs, p.QueuePairs)
 	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; the limit is %d", rounds, p.Rounds)
 	wrong.If(p.Records > 0 && records > p.Records, "%d records; the limit is %d", records, p.Records)
-	wrong.If(len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation), "operation %s; want %s", s.spec.Operation, alternatives(p.Operations))
+	if len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation) {
+		wrong.Add("operation %s; want %s", s.spec.Operation, alternatives(p.Operations))
+	}
 }
 
 // CheckAddress refuses an address to which this end's traffic may not go. Nobody sends to an address that stands for many. Else a
