@@ -270,6 +270,15 @@ func geomeans(points []Point) []Geomean {
 	return out
 }
 
+// figuresOf are the figures of all series, such as "p50, p99", or none.
+func figuresOf(c *series.Collection) string {
+	var names []string
+	for _, s := range c.Series {
+		names = plain.AddNew(names, s.Figure)
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
 // noCommonPoint names the old series that differs from one of the new in the fewest fields, and those.
 func noCommonPoint(before, after *series.Collection) error {
 	var old *series.Series
@@ -282,11 +291,11 @@ func noCommonPoint(before, after *series.Collection) error {
 		}
 	}
 	if old == nil {
-		return fmt.Errorf("OLD and NEW have no common figure (OLD %d, NEW %d): measure the same test for both", len(before.Series), len(after.Series))
+		return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))
 	}
 	remedy := "measure with the same options"
 	if name, _, _ := strings.Cut(differ[0], ":"); len(differ) == 1 {
-		remedy = "--by " + name
+		remedy += ", or compare with --by " + name
 	}
 	return fmt.Errorf("OLD and NEW have no common point; the nearest is %s: they differ in %s · %s", old, strings.Join(differ, "; "), remedy)
 }

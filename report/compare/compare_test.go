@@ -94,6 +94,13 @@ func TestCompareWithoutACommonPoint(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "they differ in tx_depth: 128 before, 16 now") {
 		t.Errorf("%v", err)
 	}
+	latency := &report.Document{Records: []report.Record{{Plan: report.Plan{Operation: "send", Kind: "latency"}, Latency: &report.Latency{P50Ns: 2000, Samples: 1}}}}
+	if _, err := Documents([]*report.Document{old}, []*report.Document{latency}, Options{Unlike: true}); err == nil || !strings.Contains(err.Error(), "(OLD: bw; NEW: p50") {
+		t.Errorf("bandwidth and latency: %v", err)
+	}
+	if _, err := Split([]*report.Document{old}, "size"); err == nil || !strings.Contains(err.Error(), `did you mean "size_bytes"?`) {
+		t.Errorf("--by size: %v", err)
+	}
 	if _, err := Documents(nil, nil, Options{}); err == nil {
 		t.Error("nothing compares with nothing")
 	}

@@ -24,7 +24,11 @@ func checkBy(by string) error {
 	if by == "" || slices.Contains(fieldNames(), by) {
 		return nil
 	}
-	return fmt.Errorf("no field %q%s to compare by; there are %s", by, plain.Suggest(by, fieldNames()), strings.Join(fieldNames(), ", "))
+	near := by
+	if at := slices.IndexFunc(fieldNames(), func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 { // size: size_bytes
+		near = fieldNames()[at]
+	}
+	return fmt.Errorf("no field %q%s to compare by; there are %s", by, plain.Suggest(near, fieldNames()), strings.Join(fieldNames(), ", "))
 }
 
 // Split parts the records and grids of documents by the values of one field of their plans, in the order of first

@@ -38,6 +38,7 @@ type Options struct {
 	Dir        string   // files are relative to it
 	Tests      []string // names of earlier tests, whose figures may be used as "name.bw"
 	Test       string   // this test's name: in a file of many tests the one of that name is meant
+	Unread     bool     // nothing will be judged: the file may not be there yet
 	Comparison bool     // both results are given: changes are judged, "of FILE" is not needed
 }
 
@@ -308,7 +309,11 @@ func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 		case errors.Is(err, errNotFinite):
 			c.Actual, c.Verdict = fmt.Sprint(left), stats.Unknown(stats.NotFinite, "", "%v", err)
 		default:
-			c.Verdict = stats.Unknown(stats.Missing, "", "%v", err)
+			settle := ""
+			if is && e.left.figure.WorstOf() && e.left.test == "" {
+				settle = "where counted"
+			}
+			c.Verdict = stats.Unknown(stats.Missing, settle, "%v", err)
 		}
 		return c
 	}

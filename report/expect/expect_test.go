@@ -42,6 +42,8 @@ func TestExpectation(t *testing.T) {
 	}{
 		{"bw >= 40 Gb/s", true},
 		{"bw>=40.1Gb/s", false},
+		{"bw => 40 Gb/s", true},
+		{"bw =< 39 Gb/s", false},
 		{"bw >= 5000 MB/s", true},
 		{"bw >= 5001 MB/s", false},
 		{"bw > 4768 MiB/s", true}, // 40e9/8/2^20 = 4768.37
@@ -107,9 +109,10 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bw >= 10", 7, "a bandwidth (as 10 Gb/s), the right is a plain number"},
 		{"p99 <= 3 Gb/s", 8, "a time"},
 		{"bw = 1 Gb/s", 4, `"=="`},
-		{"bw", 3, "a comparison is missing"},
+		{"bw", 3, "a comparison is missing: >= or <=, and a bandwidth (as 10 Gb/s)"},
+		{"p99", 4, "and a time (as 3 us)"},
+		{"geomean bw worse<5% of x", 9, "write geomean worse<5%"},
 		{"bw >=", 6, "a value is missing"},
-		{"bw => 1 Gb/s", 4, `"=="`},
 		{"peak >= mine.bw", 9, "mine is this test: write bw alone"},
 		{"1 Gb/s >= 2 Gb/s", 1, "begins with a figure"},
 		{"2*bw >= 2 Gb/s", 1, "begins with a figure"},

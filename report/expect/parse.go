@@ -1,7 +1,10 @@
 package expect
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"regexp"
 	"slices"
@@ -36,7 +39,7 @@ type lexeme struct {
 var patterns = []*regexp.Regexp{ //nolint:gochecknoglobals // constants
 	regexp.MustCompile(`^(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?`),
 	regexp.MustCompile(`^[\pL_]([\pL\pN_]|[.-][\pL\pN])*(/s\b)?`),
-	regexp.MustCompile(`^(>=|<=|==|!=|[<>*%≥≤])`),
+	regexp.MustCompile(`^(>=|<=|==|!=|=>|=<|[<>*%≥≤])`),
 }
 
 // parser reads one expectation.
@@ -124,7 +127,7 @@ func (p *parser) scan() error {
 			}
 			rest = rest[len(t.text):]
 		}
-		t.text = map[string]string{"≥": ">=", "≤": "<="}[t.text] + strings.Trim(t.text, "≥≤")
+		t.text = cmp.Or(map[string]string{"≥": ">=", "≤": "<=", "=>": ">=", "=<": "<="}[t.text], t.text)
 		p.tokens = append(p.tokens, t)
 		rest = strings.TrimLeft(rest, " \t\r\n")
 	}
@@ -162,7 +165,7 @@ func Parse(text string, o Options) (*Expectation, error) {
 	e := &Expectation{}
 	var err error
 	switch {
-	case p.peek().text == "worse" || len(p.tokens) > 1 && p.tokens[1].text == "worse":
+	case p.peek().text == "worse" || p.peek().text == geomean && !o.Comparison || len(p.tokens) > 1 && p.tokens[1].text == "worse":
 		e.change, err = p.change()
 	case o.Comparison:
 		err = p.fail(1, "two results are judged by their change, as in worse<5%%")
@@ -190,7 +193,9 @@ func (p *parser) change() (*change, error) {
 	case "worse":
 	case geomean:
 		c.figure = geomean
-		p.next()
+		if t := p.next(); t.text != "worse" {
+			return nil, p.fail(t.column, "geomean is of the figures that are compared, and takes none: write geomean worse<5%%")
+		}
 	default:
 		figures, err := compare.Figures([]string{first.text})
 		if err != nil {
@@ -218,7 +223,7 @@ func (p *parser) change() (*change, error) {
 		return nil, p.fail(of.column, "worse than what? write worse<%s%% of FILE", number.text)
 	case named:
 		t := p.next()
-		if c.docs, err = p.load(t.text); err != nil {
+		if c.docs, err = p.load(t.text); err != nil && !(p.options.Unread && errors.Is(err, fs.ErrNotExist)) {
 			return nil, &report.ExpressionError{Text: p.text, Column: t.column, Problem: err.Error(), Err: err}
 		}
 		c.file = t.text
@@ -264,7 +269,7 @@ func (p *parser) comparison() (left operand, operator string, right operand, err
 	}
 	t := p.next()
 	if t.kind == tokenEnd {
-		return left, "", right, p.fail(t.column, "a comparison is missing, as in %s >= 10 Gb/s", strings.TrimSpace(p.text))
+		return left, "", right, p.fail(t.column, "a comparison is missing: >= or <=, and %s", left.dimension)
 	}
 	if !slices.Contains(operators(), t.text) {
 		return left, "", right, p.fail(t.column, "%q%s is no comparison; there are %s and worse<", t.text, plain.Suggest(t.text, []string{"worse"}), strings.Join(operators(), " "))

@@ -53,6 +53,8 @@ type Run interface {
 type Options struct {
 	// Parse reads a command line (words[0] is the tool). Nil: command lines are only split.
 	Parse func(words []string) (Run, error)
+	// Unread says that nothing will be judged: files that expectations name may not be there yet.
+	Unread bool
 }
 
 // mistake is one thing wrong with a plan, and where.
@@ -414,11 +416,11 @@ func (p *planParser) expect(t *Test, f field) {
 		if !ok {
 			continue
 		}
-		e, err := t.Parse(s, dir, p.earlier())
+		e, err := t.Parse(s, expect.Options{Dir: dir, Tests: p.earlier(), Unread: p.options.Unread})
 		var ee *report.ExpressionError
 		switch {
 		case errors.As(err, &ee):
-			p.mistake(shifted(at, ee.Column-1), "expect: %s", ee.Short())
+			p.mistake(shifted(at, ee.Column-1), "expect: %s%s", ee.Short(), plain.When(errors.Is(err, fs.ErrNotExist), " · make it first: the same command with --leave-out all --save FILE"))
 		case err != nil:
 			p.mistake(at, "expect: %v", err)
 		default:
@@ -427,13 +429,13 @@ func (p *planParser) expect(t *Test, f field) {
 	}
 }
 
-// Parse reads what is expected of the test; files are relative to dir, and figures of earlier tests may be used.
-func (t *Test) Parse(text, dir string, earlier []string) (*expect.Expectation, error) {
-	o := expect.Options{Dir: dir, Tests: earlier, Test: t.Name}
+// Parse reads what is expected of the test: figures of the earlier tests of o may be used.
+func (t *Test) Parse(text string, o expect.Options) (*expect.Expectation, error) {
+	o.Test = t.Name
 	if t.Run == nil {
 		return expect.Parse(text, o)
 	}
-	o.Tests = slices.Concat(earlier, t.Run.Strategies())
+	o.Tests = slices.Concat(o.Tests, t.Run.Strategies())
 	e, err := expect.Parse(text, o)
 	if err == nil {
 		err = e.CheckTest(t.Run.Kind())

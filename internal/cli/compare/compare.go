@@ -192,8 +192,8 @@ func twoSides(c config, sides [][]*report.Document) (out []*compare.Comparison, 
 
 // overTime finds when figures changed, and sets what is new against what was before.
 func overTime(out output.Streams, c config, docs []*report.Document, lost output.Lost) ([]*compare.Comparison, func(w io.Writer, format string) error, error) {
-	if len(docs) == 1 {
-		return nil, nil, exit.UsageError{Err: errors.New("one result: give OLD and NEW, a directory of results, or --by FIELD")}
+	if len(docs) == 1 && c.Window == nil { // a window is judged from the first night on: undecided
+		return nil, nil, exit.UsageError{Err: errors.New("one result: give OLD and NEW, a directory of several results, or --by SETTING")}
 	}
 	t, err := trend.Documents(docs, c.Options)
 	if err != nil {

@@ -124,6 +124,7 @@ func TestGateOverTime(t *testing.T) {
 		{"steady, all together", []string{good, "--expect", "geomean worse<5%"}, exit.Passed, ""},
 		{"dropped before the window", []string{nights(t, 60, dropped), "--expect", "worse<5%", "--since", "14d"}, exit.Passed, ""},
 		{"too few", []string{nights(t, 5, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
+		{"the first night", []string{nights(t, 1, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"no such directory", []string{"nowhere"}, exit.Usage, "nowhere"},
 		{"nothing named", nil, exit.Usage, "a directory of results"},
 		{"wrong rule", []string{good, "--expect", "slower"}, exit.Usage, "slower"},

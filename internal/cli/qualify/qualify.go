@@ -151,7 +151,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.Note(err)
 	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, up to 1000", f.scale)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000", f.runs)
-	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse})
+	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse, Unread: f.list || slices.Contains(f.leaveOut, leaveAll)})
 	wrong.Note(err)
 	if err := errors.Join(wrong...); err != nil {
 		return c, err
@@ -179,7 +179,7 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 		t := planned{Test: one}
 		t.leaveOut(f.leaveOut)
 		for _, text := range f.expect {
-			e, err := t.Parse(text, ".", nil)
+			e, err := t.Parse(text, expect.Options{Dir: "."})
 			if err != nil {
 				return fmt.Errorf("--expect: test %s: %w", t.Name, err)
 			}

@@ -182,11 +182,13 @@ func (q *qualification) judge(t *planned, doc *report.Document, err error, secon
 	q.add(result, err)
 }
 
-// add takes a result, and says on what is no terminal how far the plan is.
+// add takes a result, and says how far the plan is: on a terminal only of one that is not run again.
 func (q *qualification) add(r qualify.Result, err error) {
 	q.report.Tests, q.errs = append(q.report.Tests, r), append(q.errs, err)
-	if !q.config.Output.Quiet && !q.out.ErrTerminal && r.Outcome != qualify.Skipped {
-		fmt.Fprintf(q.out.Err, "[%d/%d] %s: %s, %.1f s\n", len(q.report.Tests), len(q.config.Tests), r.Name, r.Outcome, r.Seconds)
+	earlier := q.finished(&q.config.Tests[len(q.errs)-1]) != nil
+	if !q.config.Output.Quiet && (earlier || !q.out.ErrTerminal) && r.Outcome != qualify.Skipped {
+		fmt.Fprintf(q.out.Err, "[%d/%d] %s: %s, %.1f s%s\n", len(q.report.Tests), len(q.config.Tests), r.Name, r.Outcome, r.Seconds,
+			plain.When(earlier, " (measured before, not run again)"))
 	}
 }
 
