@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -99,9 +98,8 @@ func (x *Exchange) QPs() int { return max(x.spec.QPs, 1) }
 
 // settle makes the test of one part.
 func (x *Exchange) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
-	return plan.Settle(spec, plan.Limits{
-		Device: x.rails[0].Device.Info(), Port: x.Port(), PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: (role == plan.Initiator) != spec.Reversed,
-	}, plan.Peer{MTU: mtu}, x.o.Policy)
+	limits := endpoint.Limits(x.rails[0].Device.Info(), x.Port(), (role == plan.Initiator) != spec.Reversed)
+	return plan.Settle(spec, limits, plan.Peer{MTU: mtu}, x.o.Policy)
 }
 
 // Add makes the objects of one more flow and returns its addresses for the peer. Its queue pairs have flow labels from the

@@ -247,28 +247,15 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	s := r.plan.Lane(r.spec.Sizes[rd.Size], count)
 	qps := uint64(r.spec.QPs)
 	active := r.plan.Sends()
-	l := drive.Limits{WaitsForFirst: r.plan.Receives() && r.plan.Role() == plan.Target}
+	l := drive.Limits{Count: s.Count * qps, Duration: r.ticks(s.Duration), Lead: r.ticks(r.spec.Margin), Tail: r.ticks(r.spec.Margin)}
 	if rd.Kind == plan.Steady {
-		l.Steady, l.Duration = true, r.ticks(drive.SteadyMost)
-	} else {
-		l.Count, l.Duration, l.Lead, l.Tail = s.Count*qps, r.ticks(s.Duration), r.ticks(r.spec.Margin), r.ticks(r.spec.Margin)
-		l.Expected = l.Count * r.plan.ReceivesPerMessage()
+		l = drive.Limits{Duration: r.ticks(drive.SteadyMost)}
 	}
 	l.Passive = !active || (r.plan.Answers() && r.plan.Role() == plan.Target && l.Count == 0)
 	if !r.plan.Ours() { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
 		l.Passive = !active && !r.plan.Receives()
 	}
-	l.QuietAfterDone = r.ticks(drive.LullReliable)
-	if r.spec.Transport != verbs.RC {
-		l.QuietAfterDone = r.ticks(drive.LullUnreliable)
-		if !r.plan.Ours() && r.plan.Receives() {
-			l.QuietAfterDone = r.ticks(drive.LullStock)
-		}
-	}
-	stall := r.o.Stall
-	if stall <= 0 {
-		stall = defaultStall
-	}
+	stall := cmp.Or(r.o.Stall, defaultStall)
 	// A slow path may need long for one message: allow 20 MB/s for a window of each lane.
 	window := time.Duration(float64(r.plan.LargestSize()) * float64(s.Signal) * float64(qps) / 20e6 * 1e9)
 	l.Stall = r.ticks(stall + window)

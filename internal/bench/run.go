@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/drive"
@@ -197,12 +196,8 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 		on = r.rails[:min(max(spec.Rails, 1), len(r.rails))]
 	}
 	info, port := on.Common()
-	limits := plan.Limits{
-		Device: info, Port: port, Rails: len(r.rails), PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: r.session.Dialled(),
-	}
-	if cpus, err := machine.AllowedCPUs(); err == nil {
-		limits.CPUs = len(cpus)
-	}
+	limits := endpoint.Limits(info, port, r.session.Dialled())
+	limits.Rails = len(r.rails)
 	settled, err := plan.Settle(spec, limits, peer, r.o.Policy)
 	if err != nil {
 		return err

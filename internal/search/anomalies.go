@@ -232,7 +232,7 @@ func (h *hunt) follow(step Step) {
 		return
 	}
 	for _, counter := range slices.Concat([]string{""}, slices.Sorted(maps.Keys(step.Figures.Counters))) {
-		if y := h.symptom(counter); y.value(step.Figures) < y.limit(step.Point) && y.again(step.Point) {
+		if y := h.symptom(counter); y.value(step.Figures) < y.limit(step.Point) && y.is(step.Point) == bad {
 			h.reduce(y, Finding{Counter: counter, Bad: step.Point})
 			return
 		}
@@ -257,7 +257,8 @@ func (h *hunt) reduce(y *symptom, f Finding) {
 		return
 	}
 	h.refine(f.Good)
-	if h.refine(p); h.over() || !y.again(p) { // its values cost more than a look at each had shown
+	h.refine(p)
+	if y.known = nil; h.over() || y.is(p) != bad { // once is noise, and its values cost more than a look at each had shown
 		return
 	}
 	jump, holds := h.jump, false

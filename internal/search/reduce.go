@@ -64,12 +64,6 @@ func (y *symptom) tested(p Point) (float64, bool) {
 	return y.value(f), ok
 }
 
-// again tells whether a point shows the symptom in further tests: once is noise.
-func (y *symptom) again(p Point) bool {
-	y.known = nil
-	return y.is(p) == bad
-}
-
 // reduced is the smallest point that is still as it should be: each dimension takes the first of the values with which it is, until
 // no dimension changes any more.
 func (s *Space) reduced(p Point, values func(d, v int) []int, still func(q Point) bool) Point {

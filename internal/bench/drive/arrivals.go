@@ -9,13 +9,13 @@ import (
 
 // For how long nothing may arrive.
 const (
-	// LullReliable and LullUnreliable are for how long nothing may arrive before an end whose peer is done believes that
+	// lullReliable and lullUnreliable are for how long nothing may arrive before an end whose peer is done believes that
 	// nothing more will: unacknowledged packets may still lie in a socket, or be on their way.
-	LullReliable   = 2 * time.Millisecond
-	LullUnreliable = 20 * time.Millisecond
-	// LullStock is that of datagrams from a stock perftest, which does not say that it is done, and may begin late: it
+	lullReliable   = 2 * time.Millisecond
+	lullUnreliable = 20 * time.Millisecond
+	// lullStock is that of datagrams from a stock perftest, which does not say that it is done, and may begin late: it
 	// measures its clock before each size.
-	LullStock = 3 * time.Second
+	lullStock = 3 * time.Second
 	// lullLooks is how often it looks meanwhile at least: after a stall of this process, elapsed time alone proves nothing.
 	lullLooks = 3
 	// lullMost bounds the wait, lullMostStock that for a stock perftest: packets are counted for the device, which may have
@@ -51,25 +51,36 @@ func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets uint64, loo
 	return l.looks >= lullLooks && now-l.since > limit
 }
 
+// expected is how many messages will arrive in all; 0: nobody knows.
+func (d *Driver) expected() uint64 {
+	if d.Limits.Count == 0 {
+		return 0
+	}
+	return d.Limits.Count * d.Plan.ReceivesPerMessage()
+}
+
 // allArrived tells whether all that the peer has sent is here, the peer being done. What is acknowledged has arrived when
 // its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
 func (d *Driver) allArrived(now job.Ticks) bool {
 	reliable, serves := d.Spec.Transport == verbs.RC, d.Job.Shape == job.Serve || d.ended && !d.Job.KeepsReceives()
 	counted := reliable || !d.Ours // a stock perftest sends as many as it was told to, and begins the next size when told so
 	switch {
-	case serves && (reliable || d.ended && !d.Spec.Bidirectional), counted && d.Limits.Expected > 0 && d.p.Received >= d.Limits.Expected:
+	case serves && (reliable || d.ended && !d.Spec.Bidirectional), counted && d.expected() > 0 && d.p.Received >= d.expected():
 		return true
 	}
-	packets, most, quiet := uint64(0), d.ticks(lullMost), d.Limits.QuietAfterDone
+	packets, most, quiet := uint64(0), lullMost, lullReliable
 	if !d.Ours {
-		most = d.ticks(lullMostStock)
+		most = lullMostStock
 	}
-	if reliable && d.Limits.Expected > 0 && d.Plan.Receives() { // the others are on their way: an end may have no CPU for long
-		quiet, most = d.ticks(lullMost), 10*d.ticks(lullMost)
-	}
-	if !reliable { // a WRITE is seen in the device's counters alone
-		packets = d.Devices.Counters()["rcvd_pkts"]
+	switch {
+	case !reliable: // a WRITE is seen in the device's counters alone
+		packets, quiet = d.Devices.Counters()["rcvd_pkts"], lullUnreliable
+		if !d.Ours && d.Plan.Receives() {
+			quiet = lullStock
+		}
+	case d.expected() > 0 && d.Plan.Receives(): // the others are on their way: an end may have no CPU for long
+		quiet, most = lullMost, 10*lullMost
 	}
 	t, several := d.Runner.(*job.Threads)
-	return d.lull.lasts(now, d.Trace.lastChange, quiet, most, packets, !several || d.asleep() || t.Looked())
+	return d.lull.lasts(now, d.Trace.lastChange, d.ticks(quiet), d.ticks(most), packets, !several || d.asleep() || t.Looked())
 }

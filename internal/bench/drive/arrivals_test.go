@@ -77,7 +77,6 @@ func testStarvedThread(t *testing.T, before int64) {
 		t.Fatal(err)
 	}
 	d := &Driver{Ours: true, Spec: plan.Spec{Transport: verbs.RC}, Task: Task{PerNs: 1, Job: whole, Runner: threads, Trace: &Trace{}}}
-	d.Limits.QuietAfterDone = 1
 	look := func() bool {
 		d.p, err = threads.Run(job.Now() + 1)
 		return d.allArrived(job.Now())

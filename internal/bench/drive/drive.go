@@ -54,17 +54,13 @@ type Devices interface {
 
 // Limits end a job.
 type Limits struct {
-	Count          uint64 // messages to send in all; 0: by time
-	Duration       job.Ticks
-	Lead, Tail     job.Ticks // unmeasured, at the two ends of Duration
-	FirstWithin    job.Ticks // how much longer the first completion may take, in each direction; 0: nobody waits for it
-	Yields         bool      // the device's path is slower than its processor, which is left to others while nothing moves
-	Steady         bool
-	Expected       uint64 // messages that will arrive in all, 0: unknown
-	Passive        bool   // the job has no end of its own: the peer's Done ends it
-	WaitsForFirst  bool
-	QuietAfterDone job.Ticks
-	Stall          job.Ticks
+	Count       uint64 // messages to send in all; 0: by time
+	Duration    job.Ticks
+	Lead, Tail  job.Ticks // unmeasured, at the two ends of Duration
+	FirstWithin job.Ticks // how much longer the first completion may take, in each direction; 0: nobody waits for it
+	Yields      bool      // the device's path is slower than its processor, which is left to others while nothing moves
+	Passive     bool      // the job has no end of its own: the peer's Done ends it
+	Stall       job.Ticks
 }
 
 // Driver drives one job in slices. It belongs to the goroutine that measures.
@@ -208,7 +204,7 @@ func (d *Driver) until(now job.Ticks) job.Ticks {
 	switch {
 	case d.ended:
 		return now + d.ticks(time.Millisecond)
-	case (d.Limits.WaitsForFirst || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
+	case (d.waitsForFirst() || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
 		length = d.ticks(FirstSlice)
 	case d.peerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
 		length = d.ticks(time.Millisecond)
@@ -256,7 +252,7 @@ func (d *Driver) start() job.Ticks {
 		return d.Trace.firstStep
 	case d.p.FirstPost != 0:
 		return d.p.FirstPost
-	case d.Limits.WaitsForFirst:
+	case d.waitsForFirst():
 		return d.Trace.FirstIn
 	}
 	return d.begun
@@ -307,7 +303,7 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 			d.Trace.Recorder = d.Trace.Recorder.Clone()
 		}
 	}
-	if d.Limits.Steady {
+	if d.Round.Kind == plan.Steady {
 		d.gauge.add(now, messages)
 	}
 	if d.Progress != nil && now-d.told.at > d.ticks(progressEvery) {
@@ -331,7 +327,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if watch.Err() != nil {
 		return context.Cause(watch)
 	}
-	if end := d.deadline(); !d.stopping && (end > 0 && now >= end && d.heard(now-end) || d.Limits.Steady && d.gauge.steady()) && !d.Limits.Passive {
+	if end := d.deadline(); !d.stopping && (end > 0 && now >= end && d.heard(now-end) || d.Round.Kind == plan.Steady && d.gauge.steady()) && !d.Limits.Passive {
 		d.stopping = true
 		d.Job.Stop.Store(1)
 	}
@@ -343,6 +339,11 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 		return &StallError{For: time.Duration(float64(now-d.Trace.lastChange) / d.PerNs), Transport: d.Spec.Transport, Progress: d.p}
 	}
 	return nil
+}
+
+// waitsForFirst tells whether this end's part begins with the peer's first message.
+func (d *Driver) waitsForFirst() bool {
+	return d.Session != nil && d.Plan.Receives() && d.Plan.Role() == plan.Target
 }
 
 // heard tells whether something has come back in each direction of the job, or that is no longer waited for.
@@ -366,7 +367,7 @@ func (d *Driver) heard(after job.Ticks) bool {
 // wait for ever for the receives of an end that leaves before.
 func (d *Driver) owed() bool {
 	return !d.Ours && !d.ended && d.Spec.Transport == verbs.RC && d.Job.Shape == job.Stream && d.Limits.Count > 0 &&
-		d.Plan.Receives() && d.p.Received < d.Limits.Expected
+		d.Plan.Receives() && d.p.Received < d.expected()
 }
 
 // ownPartDone tells whether a job that goes on receiving has sent all of its own.

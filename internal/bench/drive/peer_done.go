@@ -20,7 +20,7 @@ func (d *Driver) asleep() bool {
 func (d *Driver) sleep(watch context.Context) error {
 	look := 100 * time.Millisecond
 	if d.peerDone { // and what it has sent is on its way
-		look = LullUnreliable / 4
+		look = lullUnreliable / 4
 	}
 	select {
 	case err := <-d.synced:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -51,6 +52,15 @@ func (e *PortError) Error() string {
 		return fmt.Sprintf("--ib-port (-i) %d: the device has %d", e.Number, e.Ports)
 	}
 	return fmt.Sprintf("state is %v", e.State)
+}
+
+// Limits is what this end is: what its devices have in common, and the machine.
+func Limits(info verbs.DeviceInfo, port verbs.PortInfo, dialled bool) plan.Limits { //nolint:revive // this end is the client
+	l := plan.Limits{Device: info, Port: port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: dialled}
+	if cpus, err := machine.AllowedCPUs(); err == nil {
+		l.CPUs = len(cpus)
+	}
+	return l
 }
 
 // LocalFacts is what this end says of itself before a plan is known.

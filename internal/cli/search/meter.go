@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -57,12 +56,7 @@ func (m *meter) open(ctx context.Context) error {
 		m.session = nil
 		return err
 	}
-	m.limits = plan.Limits{
-		Device: m.session.Device.Info(), Port: m.session.Port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: true,
-	}
-	if cpus, err := machine.AllowedCPUs(); err == nil {
-		m.limits.CPUs = len(cpus)
-	}
+	m.limits = endpoint.Limits(m.session.Device.Info(), m.session.Port, true)
 	return nil
 }
 
